@@ -4,17 +4,18 @@
 // A [Stage] has two independent paths.
 //
 //   - [Stage.Transform] is the hot path: it projects the rows of a message with the live model. It takes no lock.
-//   - [Stage.Learn] is the learning path: it copies the labelled rows of a message and returns. A worker scores the live
-//     model and the candidates on each row before learning it, fits candidates on the newest rows of a bounded window,
-//     and makes a candidate live when there is enough evidence that it is better, aligned to the live model's outputs.
+//   - [Stage.Learn] is the learning path: it copies the labelled rows of a message and returns. A worker scores the
+//     live model and the candidates on each row before learning it, fits candidates on the newest rows of a bounded
+//     window, and makes a candidate live when there is enough evidence that it is better, aligned to the live model's
+//     outputs.
 //
 // A message comes from its wire form ([Stage.Decode]) or from an Arrow record ([Stage.FromRecord]), and a result is
-// written in either form ([Stage.Encode], [Stage.Record]). Labels may arrive in messages of their own
-// ([Config.Labels], [Stage.LearnLabels]).
+// written in either form ([Stage.Encode], [Stage.Record]). Labels may arrive in messages of their own ([Config.Labels],
+// [Stage.LearnLabels]).
 //
 // What the worker decides is a function of the rows, their order and the configuration. A host that saves what
-// [Config.Store] and [Config.Checkpoint] receive, and learns the stream again from where [ReadFrom] says, continues after
-// a restart as if there had been none.
+// [Config.Store] and [Config.Checkpoint] receive, and learns the stream again from where [ReadFrom] says, continues
+// after a restart as if there had been none.
 //
 // The method is one of package fit's table, by name, or the host's own fit.Criterion, in Config.Fit.Own.
 //

@@ -24,20 +24,20 @@ func New(c Config) (*Stage, error) {
 	return &Stage{s}, nil
 }
 
-// Decode reads a message. The result is a view on msg, which must not change while the result is in use. The error is an
-// [*arrowio.Error].
+// Decode reads a message. The result is a view on msg, which must not change while the result is in use. The error is
+// an [*arrowio.Error].
 func (s *Stage) Decode(msg []byte) (*arrowio.Message, error) { return s.stage.Decode(msg) }
 
-// FromRecord is Decode for an Arrow record. The message and its results are views on the record's memory: the host keeps
-// the record (Retain, Release) and does not write to it while they are in use. [Stage.Learn] copies what it keeps.
-// Goroutines may share a record.
+// FromRecord is Decode for an Arrow record. The message and its results are views on the record's memory: the host
+// keeps the record (Retain, Release) and does not write to it while they are in use. [Stage.Learn] copies what it
+// keeps. Goroutines may share a record.
 func (s *Stage) FromRecord(rec arrow.Record) (*arrowio.Message, error) {
 	return s.stage.FromRecord(rec)
 }
 
-// Transform projects a message with the live model. Rows with a missing feature, or with an output that exceeds float32,
-// are handled by Config.Nulls. The result shares memory with the message. Before a first model it returns ErrNoModel. It
-// checks ctx between batches and returns its error.
+// Transform projects a message with the live model. Rows with a missing feature, or with an output that exceeds
+// float32, are handled by Config.Nulls. The result shares memory with the message. Before a first model it returns
+// ErrNoModel. It checks ctx between batches and returns its error.
 func (s *Stage) Transform(ctx context.Context, m *arrowio.Message) (*Result, error) {
 	return s.stage.Transform(ctx, m)
 }
@@ -63,8 +63,8 @@ func (s *Stage) EncodeRejected(r *Result, pairs ...wire.Pair) ([]byte, error) {
 // high. With a fixed model Learn does nothing. After Close it returns ErrClosed.
 func (s *Stage) Learn(m *arrowio.Message, at Position) error { return s.stage.Learn(m, at) }
 
-// DecodeLabels reads a message of labels: one with the key column and the label column of Config.Spec. Other columns are
-// ignored. The error is an [*arrowio.Error].
+// DecodeLabels reads a message of labels: one with the key column and the label column of Config.Spec. Other columns
+// are ignored. The error is an [*arrowio.Error].
 func (s *Stage) DecodeLabels(msg []byte) (*arrowio.Message, error) { return s.stage.DecodeLabels(msg) }
 
 // LearnLabels joins a message of labels with their rows by key; at is its position in the stream of labels, which is
@@ -72,9 +72,9 @@ func (s *Stage) DecodeLabels(msg []byte) (*arrowio.Message, error) { return s.st
 // the new one. Labels without key or text are counted and ignored. It may be called concurrently with Learn.
 func (s *Stage) LearnLabels(m *arrowio.Message, at Position) error { return s.stage.LearnLabels(m, at) }
 
-// Refit makes all candidates due now, or a first model if there is none. It returns at once; a candidate goes live as any
-// other. Requests that come while a fit is running are served by one fit after it. The error is ErrFixed, ErrClosed or
-// ErrFewRows.
+// Refit makes all candidates due now, or a first model if there is none. It returns at once; a candidate goes live as
+// any other. Requests that come while a fit is running are served by one fit after it. The error is ErrFixed, ErrClosed
+// or ErrFewRows.
 func (s *Stage) Refit() error { return s.stage.Refit() }
 
 // Wait blocks until all rows were learned from and no fit is running or due, or ctx is done. If the stage is closed, it
@@ -96,8 +96,8 @@ func (s *Stage) Status() Status { return s.stage.Status() }
 // LabelStatus describes the join of rows with labels; zero if labels come with their rows.
 func (s *Stage) LabelStatus() LabelStatus { return s.stage.LabelStatus() }
 
-// Close cancels the learning worker and waits for it. The live model still transforms messages. Close may be called more
-// than once.
+// Close cancels the learning worker and waits for it. The live model still transforms messages. Close may be called
+// more than once.
 func (s *Stage) Close() { s.stage.Close() }
 
 // ReadFrom returns the first message that a restart must learn again to have the window of a checkpoint back: the

@@ -18,8 +18,8 @@ func blended(c *spec.Config) {
 		Params: map[string]string{"members": "lda/standard/2/ridge=oas,pca/none/3,pca/standard/3,pairacc/standard/2"}}
 }
 
-// TestBlend: a blend whose members learn from moments is refitted from moments, one epoch long, and the gate lets it pass
-// or not as one model.
+// TestBlend: a blend whose members learn from moments is refitted from moments, one epoch long, and the gate lets it
+// pass or not as one model.
 func TestBlend(t *testing.T) {
 	w := watch(t, func(c *spec.Config) {
 		blended(c)
@@ -95,8 +95,8 @@ func project(t *testing.T, m *model.Model, d *model.Data) []float64 {
 	return out
 }
 
-// TestBlendReproducible: the same digests and decisions of a blend after a restart at any place, where the rows change in
-// the middle too.
+// TestBlendReproducible: the same digests and decisions of a blend after a restart at any place, where the rows change
+// in the middle too.
 func TestBlendReproducible(t *testing.T) {
 	stops := []int{600, 1020, 1980, 2060, 3000}
 	t.Run("features", func(t *testing.T) { restart(t, turning(4000), stops, blended) })
@@ -111,7 +111,8 @@ func TestBlendReproducible(t *testing.T) {
 	})
 }
 
-// TestBlendOfWindow: a blend of which a member needs the rows is fitted from them, and one of what is no method is refused.
+// TestBlendOfWindow: a blend of which a member needs the rows is fitted from them, and one of what is no method is
+// refused.
 func TestBlendOfWindow(t *testing.T) {
 	of := func(members string) func(c *spec.Config) {
 		return func(c *spec.Config) { blended(c); c.Fit.Params = map[string]string{"members": members} }

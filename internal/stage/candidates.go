@@ -17,9 +17,9 @@ const (
 	maxReported = 8
 )
 
-// candidates counts, per contract that messages propose, the messages that can be learned from. The order of columns and
-// the classes of numbers make no other candidate. The candidate with the most messages leads, of equal ones the one with
-// the first message in the stream. The count does not depend on the order of messages, up to maxCandidates.
+// candidates counts, per contract that messages propose, the messages that can be learned from. The order of columns
+// and the classes of numbers make no other candidate. The candidate with the most messages leads, of equal ones the one
+// with the first message in the stream. The count does not depend on the order of messages, up to maxCandidates.
 type candidates struct {
 	byID  map[string]*contractCandidate
 	other int // messages of further candidates

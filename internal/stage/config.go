@@ -152,6 +152,6 @@ func checkBlock(c *spec.Config, method fit.Method) error {
 	if conflict == "" {
 		return nil
 	}
-	return fmt.Errorf("training.block: method %s would learn from summaries of blocks, and %s needs every row; remove one "+
-		"of both settings", method.Name, conflict)
+	return fmt.Errorf("training.block: method %s would learn from summaries of blocks, and %s needs every row; "+
+		"remove one of both settings", method.Name, conflict)
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // counting is the state of a learner whose contract is not known, or whose kept messages are not learned yet. Messages
-// are kept in wire form: once the contract is known they are decoded under it, so that what is learned does not depend on
-// when it became known.
+// are kept in wire form: once the contract is known they are decoded under it, so that what is learned does not depend
+// on when it became known.
 type counting struct {
 	candidates candidates
 	kept       []keptMessage
@@ -204,8 +204,8 @@ func (l *learner) endCounting(ctx context.Context) {
 	}
 }
 
-// takeKept returns the next kept message as an event, nil if it does not fit the contract or nothing is learned from it.
-// Counting ends with the last one.
+// takeKept returns the next kept message as an event, nil if it does not fit the contract or nothing is learned from
+// it. Counting ends with the last one.
 func (l *learner) takeKept() (e *trainer.Event, more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

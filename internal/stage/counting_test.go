@@ -59,8 +59,8 @@ func send(t testing.TB, s *Stage, seq uint64, msg []byte) {
 	}
 }
 
-// TestCountsContracts: one odd first message decides nothing. The contract that most messages have is stored when it has
-// the rows of a first model, and the model is that of a stage that knew the contract from the start.
+// TestCountsContracts: one odd first message decides nothing. The contract that most messages have is stored when it
+// has the rows of a first model, and the model is that of a stage that knew the contract from the start.
 func TestCountsContracts(t *testing.T) {
 	rows := clouds(rand.New(rand.NewPCG(31, 32)), 300, 3)
 	var stored []*arrowio.Contract
@@ -119,7 +119,8 @@ func TestCountsContracts(t *testing.T) {
 	}
 }
 
-// TestStoredContractWins: if another process was first, its contract holds and the kept messages that fit it are learned.
+// TestStoredContractWins: if another process was first, its contract holds and the kept messages that fit it are
+// learned.
 func TestStoredContractWins(t *testing.T) {
 	theirs, err := arrowio.NewContract([]string{"b", "a"}, "label", "")
 	if err != nil {
@@ -194,8 +195,8 @@ func TestFixContract(t *testing.T) {
 	}
 }
 
-// TestCountingEnds: a contract is fixed after the period, by a request to fit, by its memory, and by rows without labels
-// if those make a model; a flood of messages from which nothing can be learned decides nothing.
+// TestCountingEnds: a contract is fixed after the period, by a request to fit, by its memory, and by rows without
+// labels if those make a model; a flood of messages from which nothing can be learned decides nothing.
 func TestCountingEnds(t *testing.T) {
 	rows := clouds(rand.New(rand.NewPCG(39, 40)), 40, 2)
 	blank := slices.Clone(rows)

@@ -15,9 +15,9 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// BenchmarkWindows: what learning costs as the window grows. The rows are 256 features in eight classes, twice as many as
-// the window holds; figures are of the second half. Memory is beside that before the first row, in units of the rows as
-// float32: what is kept, and the most that a collection of garbage has found alive.
+// BenchmarkWindows: what learning costs as the window grows. The rows are 256 features in eight classes, twice as many
+// as the window holds; figures are of the second half. Memory is beside that before the first row, in units of the rows
+// as float32: what is kept, and the most that a collection of garbage has found alive.
 //
 //	go test ./internal/stage -run '^$' -bench Windows -benchtime 1x -timeout 2h
 func BenchmarkWindows(b *testing.B) {

@@ -112,9 +112,9 @@ func record64(rows []row64) arrow.Record {
 	return b.NewRecord()
 }
 
-// TestHostile: with one row in a hundred hostile in every way that there is, the live model at the end tells the classes
-// as often as that of a run without those rows, within two points. With EMBEDD_SOAK=1 it is 300,000 rows and more
-// methods, some minutes.
+// TestHostile: with one row in a hundred hostile in every way that there is, the live model at the end tells the
+// classes as often as that of a run without those rows, within two points. With EMBEDD_SOAK=1 it is 300,000 rows and
+// more methods, some minutes.
 func TestHostile(t *testing.T) {
 	n, methods := 6000, []string{"lda"}
 	if long, _ := strconv.ParseBool(os.Getenv("EMBEDD_SOAK")); long {

@@ -19,8 +19,8 @@ func (s *Stage) joinsLabels() bool { return s.learner != nil && s.learner.late !
 // errNoLabels is the error of a stage that does not join labels.
 var errNoLabels = errors.New("this stage does not join labels; set Config.Labels, and no fixed model")
 
-// DecodeLabels reads a message of labels: one with the key column and the label column of Config.Spec. Other columns are
-// ignored. The error is an [*arrowio.Error].
+// DecodeLabels reads a message of labels: one with the key column and the label column of Config.Spec. Other columns
+// are ignored. The error is an [*arrowio.Error].
 func (s *Stage) DecodeLabels(msg []byte) (*arrowio.Message, error) {
 	if !s.joinsLabels() {
 		return nil, errNoLabels
@@ -160,19 +160,19 @@ func (t *lateLabels) addRows(c *spec.Config, msg *arrowio.Message, at spec.Posit
 			if faulty && c.Nulls != spec.NullsImpute {
 				continue
 			}
-			r.Label, r.Has = b.Label(k)
+			r.Label, r.HasLabel = b.Label(k)
 			if r.Key, _ = b.Key(k); r.Key != "" {
 				t.rows++
 			} else {
 				t.keyless++
 			}
-			if r.Key == "" && !r.Has && !unlabelled {
+			if r.Key == "" && !r.HasLabel && !unlabelled {
 				continue // no label can ever reach it
 			}
 			r.Payload = waitingRow{make([]float64, m), sourceOf(c, b, k, at)}
 			copyRow(r.Payload.x, b.Features(), k)
 			r.Size = 9*m + 16 // an eighth for the allocator's size classes
-			if unlabelled && !r.Has {
+			if unlabelled && !r.HasLabel {
 				e.Unlabelled = append(e.Unlabelled, r.Payload.x)
 			}
 			collect(e, t.join.Row(r))

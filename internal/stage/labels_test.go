@@ -201,7 +201,7 @@ func TestSameWindow(t *testing.T) {
 	}
 	window := func(s *Stage) (out []string) {
 		inspect(s).Window.All(func(r *window.Row) bool {
-			out = append(out, fmt.Sprint(r.Position, r.Time, r.Label, r.Held(), r.X))
+			out = append(out, fmt.Sprint(r.Position, r.Time, r.Label, r.HeldOut(), r.X))
 			return true
 		})
 		return out

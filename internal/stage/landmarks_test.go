@@ -54,12 +54,12 @@ func TestLandmarks(t *testing.T) {
 		t.Fatalf("live is %+v: %s", first, s.Status().Note)
 	}
 	early := s.Status().Fits
-	lift, mapped := window.Lift{Dim: inspect(s).Landmarks.Dim()}, 0
+	lift, mapped := window.Mapping{Dim: inspect(s).Landmarks.Dim()}, 0
 	lift.Map = func(ctx context.Context, dst []float64, rows [][]float64) error {
 		mapped += len(rows)
 		return inspect(s).Landmarks.Map(ctx, dst, rows)
 	}
-	inspect(s).Window.Lift(lift)
+	inspect(s).Window.SetMapping(lift)
 	var work, fits []int
 	for part := range 5 {
 		from := 2000 + 2000*part
@@ -258,8 +258,8 @@ func TestLandmarksOfAnother(t *testing.T) {
 	}
 }
 
-// A replica that adopts one model of an epoch after the other keeps what it made of their landmarks, and the sums behind
-// them; of a model behind others it does not.
+// A replica that adopts one model of an epoch after the other keeps what it made of their landmarks, and the sums
+// behind them; of a model behind others it does not.
 func TestLandmarksOfAnEpochAreKept(t *testing.T) {
 	change := func(c *spec.Config) { c.Fit.Landmarks, c.Training.Every.Rows = 40, 1000 }
 	rows := rings(rand.New(rand.NewPCG(71, 72)), 3000, 1)

@@ -17,8 +17,8 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// learner is the queue of events, and the worker that passes them to the trainer. Its lock is never held while a model is
-// fitted, scored, stored or promoted.
+// learner is the queue of events, and the worker that passes them to the trainer. Its lock is never held while a model
+// is fitted, scored, stored or promoted.
 type learner struct {
 	stage   *Stage
 	config  *spec.Config
@@ -111,8 +111,8 @@ func (l *learner) close() {
 	<-l.done
 }
 
-// work handles one event after another. Between them it advances the time while there is no model, so that a first model
-// does not need further messages. With lowPriority it moves to a thread of low priority once there is a model.
+// work handles one event after another. Between them it advances the time while there is no model, so that a first
+// model does not need further messages. With lowPriority it moves to a thread of low priority once there is a model.
 func (l *learner) work(ctx *pace, lowPriority bool) {
 	tick := time.NewTicker(tickInterval(l.config.Training.Every.Period))
 	defer tick.Stop()
@@ -250,6 +250,9 @@ func (l *learner) learn(m *arrowio.Message, at spec.Position) error {
 	}
 	if l.counting != nil {
 		l.count(m, at)
+		return nil
+	}
+	if l.config.Training.Block > 0 { // blocks are learned instead
 		return nil
 	}
 	next := l.eventOf(m, at)

@@ -17,7 +17,8 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// The soak of docs/evidence/performance.md: go test ./internal/stage -run Memory -soak.rows 300000 -soak.features 784 -timeout 1h -v
+// The soak of docs/evidence/performance.md: go test ./internal/stage -run Memory -soak.rows 300000 -soak.features 784
+// -timeout 1h -v
 var (
 	soakRows     = flag.Int("soak.rows", 40_000, "labelled rows of TestMemory")
 	soakFeatures = flag.Int("soak.features", 48, "features of TestMemory")

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// pace is the context of the learning worker. Everything that learns checks its context between two steps of work; while
-// transforms are waiting, that check sleeps. Decisions depend on the rows alone, so not on how long it sleeps.
+// pace is the context of the learning worker. Everything that learns checks its context between two steps of work;
+// while transforms are waiting, that check sleeps. Decisions depend on the rows alone, so not on how long it sleeps.
 type pace struct {
 	context.Context
 	busy func() bool // transforms are waiting

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestPace: while answers wait, learning rests for nine times as long as it worked, and not at all where none waits; the
-// end of the stage ends a rest.
+// TestPace: while answers wait, learning rests for nine times as long as it worked, and not at all where none waits;
+// the end of the stage ends a rest.
 func TestPace(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	asked, until := 0, 0

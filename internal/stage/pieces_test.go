@@ -20,8 +20,8 @@ import (
 )
 
 // BenchmarkPieces: how long learning works between two looks at its context, where it rests while answers wait, in
-// processor time of the process. For every pair of places that some piece of over a millisecond lies between it tells how
-// many there were, and how long.
+// processor time of the process. For every pair of places that some piece of over a millisecond lies between it tells
+// how many there were, and how long.
 //
 //	go test ./internal/stage -run '^$' -bench Pieces -benchtime 1x -cpu 1
 func BenchmarkPieces(b *testing.B) {

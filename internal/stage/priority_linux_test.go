@@ -15,8 +15,8 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// TestRunAtLowPriority: what is called runs on a thread of low priority that is gone afterwards, and never on the main thread,
-// which Go can't end.
+// TestRunAtLowPriority: what is called runs on a thread of low priority that is gone afterwards, and never on the main
+// thread, which Go can't end.
 func TestRunAtLowPriority(t *testing.T) {
 	main := 0
 	for range 2_000 {

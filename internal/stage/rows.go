@@ -21,8 +21,8 @@ func rowPosition(p spec.Position, i int) window.Position {
 // rowOverhead is the memory of a queued row besides its features.
 const rowOverhead = 176
 
-// eventOf copies the rows of a message that are learned from. Rows with a missing feature are among them only if they are
-// transformed too. Rows without a label are copied if unlabelled is set.
+// eventOf copies the rows of a message that are learned from. Rows with a missing feature are among them only if they
+// are transformed too. Rows without a label are copied if unlabelled is set.
 func eventOf(c *spec.Config, m *arrowio.Message, at spec.Position, features int, unlabelled bool) *trainer.Event {
 	e, i := &trainer.Event{}, 0
 	for _, batch := range m.Batches() {

@@ -1,6 +1,7 @@
-// Package stage implements a stage: it decodes messages, transforms their rows with the live model, learns from labelled
-// rows, and encodes the outputs. Package plugin offers it to hosts. The engine in package stream uses it directly, since
-// it also needs what a host does not: standby, adopted models, labels of other streams and summaries of blocks.
+// Package stage implements a stage: it decodes messages, transforms their rows with the live model, learns from
+// labelled rows, and encodes the outputs. Package plugin offers it to hosts. The engine in package stream uses it
+// directly, since it also needs what a host does not: standby, adopted models, labels of other streams and summaries of
+// blocks.
 package stage
 
 import (
@@ -17,8 +18,8 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// Stage is a stage. All methods are safe for concurrent use, except that Learn and LearnLabels must each be called in the
-// order of their streams. The methods that decode, transform and encode take no lock that learning holds.
+// Stage is a stage. All methods are safe for concurrent use, except that Learn and LearnLabels must each be called in
+// the order of their streams. The methods that decode, transform and encode take no lock that learning holds.
 type Stage struct {
 	transformer
 	decoder *arrowio.Decoder
@@ -112,8 +113,9 @@ func (s *Stage) Ready() <-chan struct{} { return s.ready }
 // Learns reports whether the stage learns. It does not with a fixed model.
 func (s *Stage) Learns() bool { return s.learner != nil }
 
-// Decode reads a message. The result is a view on msg, which must not change while the result is in use. The error is an
-// [*arrowio.Error]. Decode changes nothing: its result depends on the message, the configuration and the contract alone.
+// Decode reads a message. The result is a view on msg, which must not change while the result is in use. The error is
+// an [*arrowio.Error]. Decode changes nothing: its result depends on the message, the configuration and the contract
+// alone.
 func (s *Stage) Decode(msg []byte) (*arrowio.Message, error) {
 	return s.decoder.Decode(msg, s.contract.Load())
 }
@@ -128,14 +130,16 @@ func (s *Stage) Expanded(msg []byte) int {
 	return s.decoder.Expanded(msg, dim)
 }
 
-// FromRecord is Decode for an Arrow record. The message and its results are views on the record's memory: the host keeps
-// the record (Retain, Release) and does not write to it while they are in use. Goroutines may share a record.
+// FromRecord is Decode for an Arrow record. The message and its results are views on the record's memory: the host
+// keeps the record (Retain, Release) and does not write to it while they are in use. Goroutines may share a record.
 func (s *Stage) FromRecord(rec arrow.Record) (*arrowio.Message, error) {
 	return s.decoder.FromRecord(rec, s.contract.Load())
 }
 
 // Learn copies the labelled rows of a message into the queue of the learning worker and returns; it never waits for a
-// fit. With a fixed model it does nothing. After Close it returns ErrClosed.
+// fit. While the contract is not known, it counts the message and keeps it; with training.block it only counts it, and
+// does nothing once the contract is known. With a fixed model it does nothing. For a message that was decoded before
+// the contract was known it may return ErrContract, after Close ErrClosed.
 func (s *Stage) Learn(m *arrowio.Message, at spec.Position) error {
 	if s.learner == nil {
 		return nil
@@ -143,9 +147,9 @@ func (s *Stage) Learn(m *arrowio.Message, at spec.Position) error {
 	return s.learner.learn(m, at)
 }
 
-// Refit makes all candidates due now, or a first model if there is none. It returns at once; a candidate goes live as any
-// other. Requests that come while a fit is running are served by one fit after it. The error is ErrFixed, ErrClosed or
-// ErrFewRows.
+// Refit makes all candidates due now, or a first model if there is none. It returns at once; a candidate goes live as
+// any other. Requests that come while a fit is running are served by one fit after it. The error is ErrFixed, ErrClosed
+// or ErrFewRows.
 func (s *Stage) Refit() error {
 	if s.learner == nil {
 		return spec.ErrFixed
@@ -180,8 +184,8 @@ func (s *Stage) Backlog() int {
 	return s.learner.backlog()
 }
 
-// Close cancels the learning worker and waits for it. The live model still transforms messages. Close may be called more
-// than once.
+// Close cancels the learning worker and waits for it. The live model still transforms messages. Close may be called
+// more than once.
 func (s *Stage) Close() {
 	if s.learner != nil {
 		s.learner.close()

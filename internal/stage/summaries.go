@@ -51,8 +51,8 @@ func (s *Stage) Settings() string {
 		Classes            int
 		Limits             arrowio.Limits
 		Window, SummaryFor int64
-	}{c.Source["stream"], c.Source["subject"], c.Training.Block, c.Spec.Features, c.Spec.Label, c.Nulls, c.Training.Holdout,
-		c.Training.Window.Balance, c.Classes, c.Spec.Limits, c.Training.Window.Bytes, summaryVersion})
+	}{c.Source["stream"], c.Source["subject"], c.Training.Block, c.Spec.Features, c.Spec.Label, c.Nulls,
+		c.Training.Holdout, c.Training.Window.Balance, c.Classes, c.Spec.Limits, c.Training.Window.Bytes, summaryVersion})
 	if err != nil {
 		panic(fmt.Sprintf("marshalling the settings: %v", err)) // impossible for plain data
 	}
@@ -86,8 +86,8 @@ type rawMessage struct {
 // summaryMatrices is the memory that making a summary takes at most, in matrices of features x features.
 const summaryMatrices = 3
 
-// SummaryBuilder begins the summary of a block. The error is ErrFixed, or says that the window's memory does not suffice
-// for so many features.
+// SummaryBuilder begins the summary of a block. The error is ErrFixed, or says that the window's memory does not
+// suffice for so many features.
 func (s *Stage) SummaryBuilder(b Block, features []string) (*SummaryBuilder, error) {
 	if s.learner == nil {
 		return nil, spec.ErrFixed
@@ -115,8 +115,8 @@ func (s *SummaryBuilder) Omit(messages int) { s.unread += messages }
 func (s *SummaryBuilder) Bytes(ctx context.Context) ([]byte, error) {
 	c := s.stage.config
 	ctx = newPace(model.Limit(ctx, learningGoroutines(c.Fit.Workers)), s.stage.learner.shouldPause)
-	var read window.Read
-	sum, err := window.Summarise(ctx, summaryConfig(c, len(s.features)), s.rows(&read))
+	var read window.ReadCounts
+	sum, err := window.Summarize(ctx, summaryConfig(c, len(s.features)), s.rows(&read))
 	if err != nil {
 		return nil, fmt.Errorf("summing messages %d to %d: %w", s.block.First, s.block.Last, err)
 	}
@@ -134,9 +134,9 @@ func summaryConfig(c *spec.Config, features int) window.Config {
 
 // rows yields the rows of the block that are learned from. Each call decodes the messages again, so that only one is
 // unpacked at a time.
-func (s *SummaryBuilder) rows(read *window.Read) iter.Seq[*window.Row] {
+func (s *SummaryBuilder) rows(read *window.ReadCounts) iter.Seq[*window.Row] {
 	return func(yield func(*window.Row) bool) {
-		*read = window.Read{}
+		*read = window.ReadCounts{}
 		contract, err := s.contract()
 		if err != nil {
 			read.Unread += len(s.messages) // no column can have these names
@@ -165,8 +165,8 @@ func (s *SummaryBuilder) contract() (*arrowio.Contract, error) {
 }
 
 // messageRows yields the rows of a message, all in the memory of row.
-func (s *SummaryBuilder) messageRows(message *arrowio.Message, at spec.Position, row *window.Row, read *window.Read,
-	yield func(*window.Row) bool) bool {
+func (s *SummaryBuilder) messageRows(message *arrowio.Message, at spec.Position, row *window.Row,
+	read *window.ReadCounts, yield func(*window.Row) bool) bool {
 	labelled, i := s.stage.config.Spec.Label != "", -1
 	for _, batch := range message.Batches() {
 		faults := batch.Faults()
@@ -196,8 +196,8 @@ func (s *SummaryBuilder) messageRows(message *arrowio.Message, at spec.Position,
 }
 
 // LearnSummary queues the summary of a block, instead of its rows, in the order of the stream. It returns how many
-// messages of the block are not in the summary. The error is ErrSummary, ErrFixed or ErrClosed, or says that the features
-// are not those of the stage.
+// messages of the block are not in the summary. The error is ErrSummary, ErrFixed or ErrClosed, or says that the
+// features are not those of the stage.
 func (s *Stage) LearnSummary(b Block, features []string, text []byte) (unread int, err error) {
 	sum, err := s.readSummary(b, features, text)
 	if err == nil {
@@ -212,20 +212,20 @@ func (s *Stage) LearnSummary(b Block, features []string, text []byte) (unread in
 // RemoteSummary is a summary of a block of another stream that arrived as one message.
 type RemoteSummary struct{ sum *window.Summary }
 
-// ReadRemoteSummary reads a summary for LearnRemoteSummary. If the stage has no features yet, the summary's are accepted.
-// The errors are those of LearnSummary.
+// ReadRemoteSummary reads a summary for LearnRemoteSummary. If the stage has no features yet, the summary's are
+// accepted. The errors are those of LearnSummary.
 func (s *Stage) ReadRemoteSummary(b Block, text []byte) (*RemoteSummary, error) {
 	sum, err := s.readSummary(b, s.Features(), text)
 	return &RemoteSummary{sum}, err
 }
 
-// LearnRemoteSummary is LearnSummary for a summary that ReadRemoteSummary returned; it can be used once. at is the position
-// of the message that carried it.
+// LearnRemoteSummary is LearnSummary for a summary that ReadRemoteSummary returned; it can be used once. at is the
+// position of the message that carried it.
 func (s *Stage) LearnRemoteSummary(at spec.Position, r *RemoteSummary) (unread int, err error) {
 	if err := s.useFeatures(r.sum); err != nil {
 		return 0, err
 	}
-	r.sum.Place(rowPosition(at, 0), at.Time.UnixNano(), s.config.Training.Holdout)
+	r.sum.MoveTo(rowPosition(at, 0), at.Time.UnixNano(), s.config.Training.Holdout)
 	return r.sum.Read.Unread, s.learner.learnSummary(r.sum)
 }
 

@@ -36,9 +36,9 @@ type liveMetadata struct {
 // Live is the live model, nil before the first.
 func (s *transformer) Live() *spec.Live { return s.live.Load() }
 
-// Transform projects a message with the live model. Rows with a missing feature, or with an output that exceeds float32,
-// are handled by Config.Nulls. The result shares memory with the message. Before a first model it returns ErrNoModel. It
-// checks ctx between batches, since some models take seconds for a large batch, and returns its error.
+// Transform projects a message with the live model. Rows with a missing feature, or with an output that exceeds
+// float32, are handled by Config.Nulls. The result shares memory with the message. Before a first model it returns
+// ErrNoModel. It checks ctx between batches, since some models take seconds for a large batch, and returns its error.
 func (s *transformer) Transform(ctx context.Context, m *arrowio.Message) (*spec.Result, error) {
 	live := s.Live()
 	if live == nil {
@@ -100,8 +100,8 @@ func (s *transformer) memory(n int) []float32 {
 	return make([]float32, n)
 }
 
-// Reuse returns the memory of messages that Encode or Split wrote, for reuse. They must not be used after it. Calling it
-// is optional.
+// Reuse returns the memory of messages that Encode or Split wrote, for reuse. They must not be used after it. Calling
+// it is optional.
 func (s *transformer) Reuse(msgs ...[]byte) { s.encoder.Reuse(msgs...) }
 
 // pairs is the metadata of a model. Callers may append to it.

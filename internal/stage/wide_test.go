@@ -128,8 +128,8 @@ func TestFeatureLimit(t *testing.T) {
 	}
 }
 
-// TestRowsOfAFit: what a fit holds beside its rows takes no more memory than the window, so the window has fewer rows than
-// asked; the log says how many. What learns from moments has all of them.
+// TestRowsOfAFit: what a fit holds beside its rows takes no more memory than the window, so the window has fewer rows
+// than asked; the log says how many. What learns from moments has all of them.
 func TestRowsOfAFit(t *testing.T) {
 	for _, c := range []struct {
 		method      string

@@ -118,9 +118,9 @@ type Labels struct {
 type Config struct {
 	Name string       // names the stage in logs
 	Spec arrowio.Spec // which columns of a message are read
-	// Contract is the schema of the messages. If it is nil, it is that of Spec if Spec fixes one, or that of the model in
-	// Fixed or Resume. Otherwise messages are counted until the contract that most of them propose has the rows that a first
-	// model needs.
+	// Contract is the schema of the messages. If it is nil, it is that of Spec if Spec fixes one, or that of the model
+	// in Fixed or Resume. Otherwise messages are counted until the contract that most of them propose has the rows that
+	// a first model needs.
 	Contract *arrowio.Contract
 	Nulls    Nulls // default NullsReject
 	Output   arrowio.Output
@@ -148,8 +148,9 @@ type Config struct {
 	// Epochs is the highest epoch that the pipeline has ever had. The first model begins the next one.
 	Epochs int
 
-	// StoreContract, if set, saves the contract that was counted and returns the one that is stored: the same, or another
-	// if another process was first. If it fails, it is called again. The learning worker calls it, never under a lock.
+	// StoreContract, if set, saves the contract that was counted and returns the one that is stored: the same, or
+	// another if another process was first. If it fails, it is called again. The learning worker calls it, never under
+	// a lock.
 	StoreContract func(ctx context.Context, c *arrowio.Contract) (*arrowio.Contract, error)
 	// Store, if set, saves a model before it goes live and returns its version. If it fails, the model does not go
 	// live. The learning worker calls it, never under a lock.

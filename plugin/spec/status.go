@@ -30,8 +30,8 @@ type Status struct {
 	ReadFrom uint64
 	Newest   time.Time // of the newest labelled row that the live model was scored on; zero: none since the start
 	// Candidates are the leading candidates for the contract while it is not known, the leader first, at most eight.
-	// OtherCandidates counts the messages of candidates beyond the first 64. Rows, Classes and Needed are then those of the
-	// leader.
+	// OtherCandidates counts the messages of candidates beyond the first 64. Rows, Classes and Needed are then those of
+	// the leader.
 	Candidates      []ContractCandidate
 	OtherCandidates int
 	Unfit           int    // messages that arrived before the contract was known, do not fit it, and were not learned

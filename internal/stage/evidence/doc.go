@@ -1,4 +1,3 @@
-// Package evidence decides from a sequence of outcomes, at any time and without looking twice for free: a [Test] says
-// how much speaks for one of two models, an [Adaptive] window says when the mean of a sequence has changed. Both are
-// step functions of their input: no clock, no randomness.
+// Package evidence has a sequential test between two models and a drift detector. Both can be checked after every value
+// without inflating their error probabilities, and are step functions of their input: no clock, no randomness.
 package evidence

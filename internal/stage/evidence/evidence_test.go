@@ -11,7 +11,7 @@ import (
 // with probability up, the reverse with down; most where it does not.
 func until(seed uint64, margin, up, down float64, most int) int {
 	r := rand.New(rand.NewPCG(seed, 1))
-	t := Test{Margin: margin}
+	t := SequentialTest{Margin: margin}
 	for i := range most {
 		x := 0.0
 		switch u := r.Float64(); {
@@ -55,7 +55,7 @@ func TestEvidence(t *testing.T) {
 			t.Errorf("%s: %d of 200 passed within %d rows", c.name, passed, c.rows)
 		}
 	}
-	var old Test
+	var old SequentialTest
 	for range 10000 {
 		old.Add(-1)
 	}
@@ -68,15 +68,15 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// TestAdaptive: a change is found soon after it, where it was, and a mean that stays gives no alarm.
-func TestAdaptive(t *testing.T) {
+// TestDriftDetector: a change is found soon after it, where it was, and a mean that stays gives no alarm.
+func TestDriftDetector(t *testing.T) {
 	for _, c := range []struct {
 		before, after float64
 		within        int
 	}{{0.25, 0.87, 64}, {0.25, 0.45, 300}, {0.3, 0.1, 250}, {0.02, 0.2, 160}} {
 		for seed := range uint64(20) {
 			r := rand.New(rand.NewPCG(seed, 2))
-			var a Adaptive
+			var a DriftDetector
 			draw := func(p float64) float64 {
 				if r.Float64() < p {
 					return 1
@@ -95,7 +95,7 @@ func TestAdaptive(t *testing.T) {
 				t.Errorf("seed %d: %g to %g was found after %d, window %d", seed, c.before, c.after, n, a.Len())
 			}
 			text, err := json.Marshal(a)
-			var back Adaptive
+			var back DriftDetector
 			if err != nil || json.Unmarshal(text, &back) != nil || !reflect.DeepEqual(a, back) || len(text) > 8000 {
 				t.Fatalf("%d bytes of state: %v", len(text), err)
 			}

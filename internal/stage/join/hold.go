@@ -1,12 +1,12 @@
 package join
 
-// sweep lets go of what can no longer matter, and of the oldest where there is too much.
-func (j *Join[P]) sweep() {
+// evict removes what can no longer matter, and the oldest entries if they exceed the memory.
+func (j *Join[P]) evict() {
 	wait := j.limits.Wait
 	for j.waiting != nil && j.labelTime.Sub(j.waiting.time) > wait {
 		j.expire(j.waiting)
 	}
-	// A row that expired, or can no longer be corrected, is remembered for as long again: a label for it is late.
+	// An expired row, or one that can no longer be corrected, is remembered for as long again: a label for it is late.
 	both := j.labelTime
 	if j.rowTime.Before(both) {
 		both = j.rowTime
@@ -32,10 +32,10 @@ func (j *Join[P]) sweep() {
 
 func (j *Join[P]) expire(r *row[P]) {
 	j.counts.Expired++
-	j.settle(r, gone)
+	j.release(r, gone)
 }
 
-// dropRow lets a row go before its time.
+// dropRow removes a row before its time.
 func (j *Join[P]) dropRow(r *row[P]) {
 	if r.state == waits {
 		j.expire(r)
@@ -45,7 +45,7 @@ func (j *Join[P]) dropRow(r *row[P]) {
 
 func (j *Join[P]) forgetRow(r *row[P]) {
 	if r.state == waits {
-		j.settle(r, gone)
+		j.release(r, gone)
 	}
 	at := &r.entry.rows
 	for *at != r {
@@ -57,7 +57,7 @@ func (j *Join[P]) forgetRow(r *row[P]) {
 	j.close(r.entry)
 }
 
-// forgetLabel lets a label go; unless it was counted before, it counts as what is said.
+// forgetLabel removes a label and, unless it was counted before, counts it.
 func (j *Join[P]) forgetLabel(l *label[P], as *uint64) {
 	j.count(l, as)
 	at := &l.entry.labels
@@ -70,8 +70,8 @@ func (j *Join[P]) forgetLabel(l *label[P], as *uint64) {
 	j.close(l.entry)
 }
 
-// prune lets the labels of a key go that no row can need any more: each row that may still come, and that one of them
-// reaches, is reached by one with a higher place.
+// prune removes the labels of a key that no row can need any more: each row that may still come, and that one of them
+// reaches, is reached by one with a higher position.
 func (j *Join[P]) prune(e *entry[P]) {
 	top := e.labels
 	for top != nil && top.time.Sub(j.rowTime) > j.limits.Wait {
@@ -91,11 +91,11 @@ func (j *Join[P]) prune(e *entry[P]) {
 	}
 }
 
-// maxOfKey bounds what is remembered of one key, so that a key that everything has costs no more than another. It
-// takes as many rows more than Wait apart, or labels more than Wait ahead of the rows, to reach it.
+// maxOfKey bounds what is remembered of one key, so that a key that all rows share costs no more than another. Reaching
+// it takes as many rows more than Wait apart, or labels more than Wait ahead of the rows.
 const maxOfKey = 64
 
-// tooMany finds the last of a chain where that is longer than allowed.
+// tooMany returns the last element of a chain if it is longer than allowed.
 func tooMany[T any](first *T, older func(*T) *T) (last *T, many bool) {
 	n := 0
 	for t := first; t != nil; t = older(t) {
@@ -105,43 +105,43 @@ func tooMany[T any](first *T, older func(*T) *T) (last *T, many bool) {
 	return last, n > maxOfKey
 }
 
-// open is the entry of a key.
+// open returns the entry of a key, which it creates if needed.
 func (j *Join[P]) open(key string) *entry[P] {
 	e := j.keys[key]
 	if e == nil {
 		e = &entry[P]{key: key}
 		j.keys[key] = e
-		j.most = max(j.most, len(j.keys))
+		j.maxKeys = max(j.maxKeys, len(j.keys))
 		j.bytes += entryBytes + textBytes(key)
 	}
 	return e
 }
 
-// close lets the entry of a key go where nothing is known of it.
+// close removes the entry of a key if it is empty.
 func (j *Join[P]) close(e *entry[P]) {
 	if e.rows != nil || e.labels != nil || j.keys[e.key] != e {
 		return
 	}
 	delete(j.keys, e.key)
 	j.bytes -= entryBytes + textBytes(e.key)
-	if j.most > 1024 && len(j.keys) < j.most/4 {
+	if j.maxKeys > 1024 && len(j.keys) < j.maxKeys/4 {
 		small := make(map[string]*entry[P], len(j.keys))
 		for k, v := range j.keys {
 			small[k] = v
 		}
-		j.keys, j.most = small, len(small)
+		j.keys, j.maxKeys = small, len(small)
 	}
 }
 
-// What holding costs beside payloads, in bytes; the test of the memory bound compares it with the heap.
+// Memory of the join besides payloads, in bytes; a test compares it with the heap.
 const (
 	entryBytes  = 32
 	keyMapBytes = 56 // a key's share of a map that has just doubled
 )
 
-func (j *Join[P]) mapBytes() int64 { return keyMapBytes * int64(j.most) }
+func (j *Join[P]) mapBytes() int64 { return keyMapBytes * int64(j.maxKeys) }
 
-// block is what the allocator takes for a value of so many bytes, at most.
+// block is the maximum size that the allocator uses for a value of n bytes.
 func block(n uintptr) int64 { return int64(n+n/8+15) &^ 15 }
 
 func textBytes(s string) int64 { return block(uintptr(len(s))) }

@@ -6,31 +6,31 @@ import (
 	"time"
 )
 
-// Place says where a row or a label stands: in which stream, by the time when that was made in nanoseconds, in which
-// message, and at which row of it.
+// Place is the position of a row or label: the creation time of its stream in nanoseconds, its message and its index in
+// the message.
 type Place struct {
 	Created int64
 	Seq     uint64
 	Row     int
 }
 
-// Compare orders places of one kind of stream. A stream that was deleted and made again comes after the one before.
+// Compare orders positions in one kind of stream. A stream that was created later comes after.
 func (p Place) Compare(q Place) int {
 	return cmp.Or(cmp.Compare(p.Created, q.Created), cmp.Compare(p.Seq, q.Seq), cmp.Compare(p.Row, q.Row))
 }
 
-// Row is a row of the input. Payload is what the join hands back with it, Size how many bytes that keeps.
+// Row is a row of the input. The join returns Payload with it; Size is its memory.
 type Row[P any] struct {
-	Place   Place
-	Time    time.Time // the server's, of its message
-	Key     string    // "" where it has none: then only its own label counts
-	Label   string    // the label that the row carries
-	Has     bool      // it carries one
-	Payload P
-	Size    int
+	Place    Place
+	Time     time.Time // of its message, by the server
+	Key      string    // "" if it has none: then only its own label counts
+	Label    string    // the label that the row carries
+	HasLabel bool      // it carries a label
+	Payload  P
+	Size     int
 }
 
-// Label is one row of a label message.
+// Label is a row of a message of labels.
 type Label struct {
 	Place Place
 	Time  time.Time
@@ -38,78 +38,78 @@ type Label struct {
 	Text  string
 }
 
-// Kind is what an outcome asks for.
+// Kind is the kind of an outcome.
 type Kind int
 
 // The kinds of outcome.
 const (
-	Give     Kind = iota // a row with its label: take it in
+	Give     Kind = iota // a row with its label is to be learned
 	Correct              // a row that was given has another label
-	Withdraw             // a row that was given was replaced: take it out for good
+	Withdraw             // a row that was given was replaced and is to be removed
 )
 
 func (k Kind) String() string { return [...]string{"give", "correct", "withdraw"}[k] }
 
-// Out is one thing to do with a row.
+// Out is an outcome.
 type Out[P any] struct {
 	Kind    Kind
 	Place   Place
 	Time    time.Time
 	Text    string
-	By      Place // of the label that says it; zero where it is the row's own
+	By      Place // of the label; zero if the row carries it
 	Payload P     // of Give
 }
 
-// Limits bound what is held.
+// Limits bound the join.
 type Limits struct {
-	Wait  time.Duration // most time between a row and its label
-	Bytes int64         // payloads, keys, texts, and what it takes to hold them
+	Wait  time.Duration // maximum time between a row and its label
+	Bytes int64         // payloads, keys, texts and the join's own memory
 }
 
-// Counts say what became of labels and rows so far.
+// Counts counts what happened to labels and rows so far.
 type Counts struct {
 	Joined    uint64 // labels that found their row
 	Corrected uint64 // labels that changed the label of a row
-	Duplicate uint64 // labels that said what was known, or came after one with a higher place
-	Late      uint64 // labels whose row was gone, or never came
+	Duplicate uint64 // labels that repeated what was known, or came after one with a higher position
+	Late      uint64 // labels whose row had expired or never came
 	Expired   uint64 // rows whose label never came
 	Repeated  uint64 // rows that replaced an earlier one of their key
 }
 
-// Join holds rows that wait for a label, labels that wait for a row, and, to know corrections and repetitions, what
-// was given out.
+// Join holds rows that wait for a label, labels that wait for a row, and a memory of given rows, to recognise
+// corrections and repetitions.
 type Join[P any] struct {
-	limits Limits
-	counts Counts
-	keys   map[string]*entry[P]
-	most   int // keys that the map has held since it was made: it does not shrink
+	limits  Limits
+	counts  Counts
+	keys    map[string]*entry[P]
+	maxKeys int // largest size of the map, which never shrinks
 
 	rows    list[row[P], *row[P]]     // in order of arrival
 	labels  list[label[P], *label[P]] // in order of arrival
-	waiting *row[P]                   // the first of rows that waits, nil where none does
+	waiting *row[P]                   // the first row that waits, nil if none does
 
 	rowTime   time.Time // newest server time of a row
 	labelTime time.Time // up to which labels were read
 
-	rowBytes   int64 // that a row takes beside its payload and text
-	labelBytes int64 // that a label takes beside its text
+	rowBytes   int64 // memory of a row besides its payload and text
+	labelBytes int64 // memory of a label besides its text
 
-	bytes    int64 // of rows, labels and entries
-	pending  int64 // of them, rows that wait
-	early    int64 // of them, labels that found no row yet
-	rowsHeld int   // rows that wait
-	unjoined int   // labels that found no row yet
-	out      []Out[P]
+	bytes         int64 // of rows, labels and entries
+	pending       int64 // of rows that wait
+	early         int64 // of labels that wait
+	rowsWaiting   int   // rows that wait
+	labelsWaiting int   // labels that wait
+	out           []Out[P]
 }
 
-// entry is what is known of one key.
+// entry is the state of one key.
 type entry[P any] struct {
 	key    string
-	rows   *row[P]   // newest first; more than one where rows of a key are more than Wait apart
-	labels *label[P] // highest place first; more than one while rows may come that only an older one reaches
+	rows   *row[P]   // newest first; more than one if rows of a key are more than Wait apart
+	labels *label[P] // highest position first; more than one while rows may come that only an older one reaches
 }
 
-// row is a row that waits, or what is remembered of one that was given out or has expired.
+// row is a row that waits, was given or has expired.
 type row[P any] struct {
 	links[row[P]]
 	entry   *entry[P]
@@ -119,8 +119,8 @@ type row[P any] struct {
 	state   state
 	payload P // while it waits
 	size    int64
-	text    string // that it was given out with
-	by      Place  // the label that said so; zero where it was the row's own
+	text    string // label that it was given with
+	by      Place  // position of that label; zero if the row carried it
 }
 
 type state int
@@ -131,7 +131,7 @@ const (
 	gone // expired
 )
 
-// label is a label that waits for a row, or the newest that a key had.
+// label is a label that waits for a row, or the newest of a key.
 type label[P any] struct {
 	links[label[P]]
 	entry   *entry[P]
@@ -140,30 +140,29 @@ type label[P any] struct {
 	time    time.Time
 	text    string
 	size    int64
-	counted bool // it joined, or was counted otherwise
+	counted bool // it is in Counts
 }
 
-// New makes an empty join.
+// New returns an empty join.
 func New[P any](l Limits) *Join[P] {
 	return &Join[P]{limits: l, keys: map[string]*entry[P]{},
 		rowBytes:   block(reflect.TypeFor[row[P]]().Size()),
 		labelBytes: block(reflect.TypeFor[label[P]]().Size())}
 }
 
-// Counts says what became of labels and rows so far.
+// Counts returns what happened to labels and rows so far.
 func (j *Join[P]) Counts() Counts { return j.counts }
 
-// Bytes is what is held; at most Limits.Bytes after each event.
+// Bytes is the memory in use; at most Limits.Bytes after each event.
 func (j *Join[P]) Bytes() int64 { return j.bytes + j.mapBytes() }
 
-// Waiting is the number of rows that wait for a label and the bytes that they take, Early that of labels that found no
-// row yet.
-func (j *Join[P]) Waiting() (rows int, bytes int64) { return j.rowsHeld, j.pending }
+// Waiting returns the number of rows that wait for a label, and their memory.
+func (j *Join[P]) Waiting() (rows int, bytes int64) { return j.rowsWaiting, j.pending }
 
-// Early is the number of labels that found no row yet, and the bytes that they take.
-func (j *Join[P]) Early() (labels int, bytes int64) { return j.unjoined, j.early }
+// Early returns the number of labels that wait for a row, and their memory.
+func (j *Join[P]) Early() (labels int, bytes int64) { return j.labelsWaiting, j.early }
 
-// Oldest is the oldest row that waits; false where none does. A host that starts again reads its rows from here.
+// Oldest returns the oldest row that waits, false if none does. After a restart, rows are read from there on.
 func (j *Join[P]) Oldest() (Place, bool) {
 	if j.waiting == nil {
 		return Place{}, false
@@ -171,7 +170,7 @@ func (j *Join[P]) Oldest() (Place, bool) {
 	return j.waiting.place, true
 }
 
-// Row takes a row. Rows come in the order of their places; one that came before changes nothing. The result is valid
+// Row adds a row. Rows must arrive in the order of their positions; a repeated one is ignored. The result is valid
 // until the next event.
 func (j *Join[P]) Row(r Row[P]) []Out[P] {
 	j.out = j.out[:0]
@@ -179,13 +178,13 @@ func (j *Join[P]) Row(r Row[P]) []Out[P] {
 		j.rowTime = r.Time
 	}
 	if r.Key == "" {
-		if r.Has {
+		if r.HasLabel {
 			j.out = append(j.out, Out[P]{Kind: Give, Place: r.Place, Time: r.Time, Text: r.Label, Payload: r.Payload})
 		}
 	} else {
 		j.row(r)
 	}
-	j.sweep()
+	j.evict()
 	return j.out
 }
 
@@ -210,12 +209,12 @@ func (j *Join[P]) row(r Row[P]) {
 		j.close(e)
 		return
 	}
-	e = j.open(r.Key) // what was replaced may have been all that was known of the key
+	e = j.open(r.Key) // the replaced row may have been all that the entry held
 	n := &row[P]{entry: e, place: r.Place, time: r.Time, payload: r.Payload}
 	n.size = j.rowBytes + int64(r.Size)
 	j.bytes += n.size
 	j.pending += n.size
-	j.rowsHeld++
+	j.rowsWaiting++
 	if newer == nil {
 		n.older, e.rows = e.rows, n
 	} else {
@@ -234,7 +233,7 @@ func (j *Join[P]) row(r Row[P]) {
 	case l != nil:
 		j.give(n, l.text, l.place)
 		j.count(l, &j.counts.Joined)
-	case r.Has:
+	case r.HasLabel:
 		j.give(n, r.Label, Place{})
 	}
 	if last, many := tooMany(e.rows, func(r *row[P]) *row[P] { return r.older }); many {
@@ -242,7 +241,7 @@ func (j *Join[P]) row(r Row[P]) {
 	}
 }
 
-// Label takes a label. The result is valid until the next event.
+// Label adds a label. The result is valid until the next event.
 func (j *Join[P]) Label(l Label) []Out[P] {
 	j.out = j.out[:0]
 	if l.Time.After(j.labelTime) {
@@ -251,7 +250,7 @@ func (j *Join[P]) Label(l Label) []Out[P] {
 	if l.Key != "" {
 		j.label(l)
 	}
-	j.sweep()
+	j.evict()
 	return j.out
 }
 
@@ -269,7 +268,7 @@ func (j *Join[P]) label(l Label) {
 	n.size = j.labelBytes + textBytes(l.Text)
 	j.bytes += n.size
 	j.early += n.size
-	j.unjoined++
+	j.labelsWaiting++
 	if newer == nil {
 		n.older, e.labels = e.labels, n
 	} else {
@@ -277,16 +276,16 @@ func (j *Join[P]) label(l Label) {
 	}
 	j.labels.push(n)
 	for r := e.rows; r != nil; r = r.older {
-		j.tell(r, n)
+		j.applyLabel(r, n)
 	}
 	if !n.counted && e.rows != nil && l.Time.After(e.rows.time) {
-		j.count(n, &j.counts.Late) // it stays: a further row of the key may come
+		j.count(n, &j.counts.Late) // it stays: another row of the key may come
 	}
 	j.prune(e)
 }
 
-// tell lets a row of its key know a new label.
-func (j *Join[P]) tell(r *row[P], l *label[P]) {
+// applyLabel applies a new label to a row of its key.
+func (j *Join[P]) applyLabel(r *row[P], l *label[P]) {
 	switch {
 	case r.state == gone || !j.reaches(l.time, r):
 	case r.state == waits:
@@ -305,31 +304,31 @@ func (j *Join[P]) tell(r *row[P], l *label[P]) {
 	}
 }
 
-// Reached says that all labels up to a server time were read, though none came of late.
+// Reached says that all labels up to a server time were read, even if none came.
 func (j *Join[P]) Reached(t time.Time) {
 	if t.After(j.labelTime) {
 		j.labelTime = t
 	}
-	j.sweep()
+	j.evict()
 }
 
 func (j *Join[P]) reaches(t time.Time, r *row[P]) bool {
 	return t.Sub(r.time).Abs() <= j.limits.Wait
 }
 
-// give hands a row that waits to the host, and remembers its place.
+// give returns a waiting row to the caller, and remembers its position.
 func (j *Join[P]) give(r *row[P], text string, by Place) {
 	j.out = append(j.out, Out[P]{Kind: Give, Place: r.place, Time: r.time, Text: text, By: by, Payload: r.payload})
-	j.settle(r, given)
+	j.release(r, given)
 	r.text, r.by = text, by
 	j.size(r, textBytes(text))
 }
 
-// settle ends the waiting of a row and frees what it held.
-func (j *Join[P]) settle(r *row[P], s state) {
+// release ends the waiting of a row and frees its memory.
+func (j *Join[P]) release(r *row[P], s state) {
 	var none P
 	j.pending -= r.size
-	j.rowsHeld--
+	j.rowsWaiting--
 	j.size(r, j.rowBytes-r.size)
 	r.payload, r.state = none, s
 	for j.waiting != nil && j.waiting.state != waits {
@@ -350,5 +349,5 @@ func (j *Join[P]) count(l *label[P], as *uint64) {
 	*as++
 	l.counted = true
 	j.early -= l.size
-	j.unjoined--
+	j.labelsWaiting--
 }

@@ -1,6 +1,6 @@
 package join
 
-// links make a value a member of a list, without a block of memory of its own for it.
+// links makes a value a member of a list without a separate allocation.
 type links[T any] struct{ prev, next *T }
 
 func (l *links[T]) at() *links[T] { return l }

@@ -203,7 +203,7 @@ func TestFunctionOfStreams(t *testing.T) {
 				r.Key = fmt.Sprint(rng.IntN(keys))
 			}
 			if rng.IntN(5) == 0 {
-				r.Label, r.Has = fmt.Sprint("own", rng.IntN(3)), true
+				r.Label, r.HasLabel = fmt.Sprint("own", rng.IntN(3)), true
 			}
 			rows = append(rows, r)
 		}
@@ -239,7 +239,7 @@ func TestFunctionOfStreams(t *testing.T) {
 func defined(rows []Row[int], labels []Label, wait time.Duration) window {
 	w := window{}
 	for i, r := range rows {
-		text, has := r.Label, r.Has
+		text, has := r.Label, r.HasLabel
 		for _, l := range labels { // in the order of their places: the last wins
 			if r.Key != "" && l.Key == r.Key && l.Time.Sub(r.Time).Abs() <= wait {
 				text, has = l.Text, true

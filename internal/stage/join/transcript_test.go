@@ -26,7 +26,7 @@ func step(j **Join[string], e *transcript.Event) string {
 	case "row":
 		label := e.Text("label")
 		out = (*j).Row(Row[string]{Place: placeOf(e), Time: e.Time("at"), Key: e.Text("key"), Label: label,
-			Has: label != "", Payload: "row " + e.Text("seq"), Size: e.Int("size")})
+			HasLabel: label != "", Payload: "row " + e.Text("seq"), Size: e.Int("size")})
 	case "label":
 		out = (*j).Label(Label{Place: placeOf(e), Time: e.Time("at"), Key: e.Text("key"), Text: e.Text("text")})
 	case "reached":

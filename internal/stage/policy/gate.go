@@ -43,7 +43,7 @@ func HasNewClass(rows int, classes []string, counts []int, liveRows int, liveCla
 
 // Comparison is the test of a candidate against the live model on rows that neither has seen.
 type Comparison struct {
-	Test    evidence.Test
+	Test    evidence.SequentialTest
 	Growing bool // the candidate has far more rows than the live model, or an additional class
 }
 
@@ -53,7 +53,7 @@ func Compare(g spec.Gate, growing bool) Comparison {
 	if growing {
 		margin = g.Margin - maxLoss
 	}
-	return Comparison{evidence.Test{Margin: margin}, growing}
+	return Comparison{evidence.SequentialTest{Margin: margin}, growing}
 }
 
 // Passes decides whether a candidate goes live: its evidence suffices, and its agreement with the labels is above

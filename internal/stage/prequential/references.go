@@ -79,7 +79,7 @@ func (r *References) removeIf(remove func(*window.Row) bool) {
 // Sync removes rows that have left the window or enter no fit any more. So a window that is filled again after a
 // restart has the same references.
 func (r *References) Sync(w *window.Window) {
-	r.removeIf(func(x *window.Row) bool { return !x.Enters() || w.At(x.Position) != x })
+	r.removeIf(func(x *window.Row) bool { return !x.IsIncluded() || w.At(x.Position) != x })
 }
 
 // Cut removes rows before a position, and resets the level.

@@ -16,31 +16,31 @@ const checkpointFormat = 1
 // checkpoint is the state of a trainer without the rows of its window and the live model. It is taken when all
 // candidates have just been fitted, so that they can be fitted again from the rows.
 type checkpoint struct {
-	Format     int               `json:"format"`
-	Last       window.Position   `json:"last"`   // of the newest row that was learned
-	Oldest     window.Position   `json:"oldest"` // of the window: reading from its message on brings the rows back
-	Labels     window.Position   `json:"labels"` // the newest label that was read, if labels have messages of their own
-	Start      window.Position   `json:"start"`
-	Level      int               `json:"level"`
-	References int               `json:"references"` // maximum per class
-	Policy     policy.Schedule   `json:"policy"`
-	Drift      evidence.Adaptive `json:"drift"`
-	Live       policy.Agreement  `json:"live"`
-	Candidates []candidateState  `json:"candidates"`
-	Probe      *probeState       `json:"scouts,omitempty"`
-	Choice     *model.Choice     `json:"choice,omitempty"`
-	Landmarks  renewal           `json:"landmarks,omitzero"`
-	Alarms     int               `json:"alarms"`
-	Stamps     EventTime         `json:"stamps"`
-	Answers    EventTime         `json:"answers"`
+	Format     int                    `json:"format"`
+	Last       window.Position        `json:"last"`   // of the newest row that was learned
+	Oldest     window.Position        `json:"oldest"` // of the window: reading from its message on brings the rows back
+	Labels     window.Position        `json:"labels"` // the newest label that was read separately
+	Start      window.Position        `json:"start"`
+	Level      int                    `json:"level"`
+	References int                    `json:"references"` // maximum per class
+	Policy     policy.Schedule        `json:"policy"`
+	Drift      evidence.DriftDetector `json:"drift"`
+	Live       policy.Agreement       `json:"live"`
+	Candidates []candidateState       `json:"candidates"`
+	Probe      *probeState            `json:"scouts,omitempty"`
+	Choice     *model.Choice          `json:"choice,omitempty"`
+	Landmarks  renewal                `json:"landmarks,omitzero"`
+	Alarms     int                    `json:"alarms"`
+	Stamps     EventTime              `json:"stamps"`
+	Answers    EventTime              `json:"answers"`
 }
 
 // candidateState is the comparison of one candidate.
 type candidateState struct {
-	Size    int              `json:"size"`
-	Growing bool             `json:"growing"`
-	Test    evidence.Test    `json:"test"`
-	Agree   policy.Agreement `json:"agree"`
+	Size    int                     `json:"size"`
+	Growing bool                    `json:"growing"`
+	Test    evidence.SequentialTest `json:"test"`
+	Agree   policy.Agreement        `json:"agree"`
 }
 
 // probeState is the state of the window probe.
@@ -89,7 +89,7 @@ func readCheckpoint(text []byte) (*checkpoint, error) {
 // forgetModels keeps what a checkpoint says of rows; the models that it describes are not the live one and its
 // candidates.
 func (s *checkpoint) forgetModels() {
-	s.Candidates, s.Probe, s.Live, s.Drift = nil, nil, policy.Agreement{}, evidence.Adaptive{}
+	s.Candidates, s.Probe, s.Live, s.Drift = nil, nil, policy.Agreement{}, evidence.DriftDetector{}
 	s.Policy.Fitted = nil
 }
 

@@ -41,7 +41,7 @@ func (d *dataset) sift() {
 	if more {
 		d.referAll()
 	}
-	if n := d.window.Far().Rows; n > 0 && n >= d.reportedFar { // the first, and then one in ten times as many
+	if n := d.window.Outliers().Rows; n > 0 && n >= d.reportedFar { // the first, and then one in ten times as many
 		d.reportedFar = 10 * n
 		d.log.Warn("outliers are not learned from", "rows", n, "newest", d.farRow(), "fix",
 			"find out who sends them; if the values are right, send their logarithm")
@@ -50,7 +50,7 @@ func (d *dataset) sift() {
 
 // refer adds a row of the window to the references if it is held out and enters fits.
 func (d *dataset) refer(p window.Position) {
-	if r := d.window.At(p); r != nil && r.Held() && r.Enters() {
+	if r := d.window.At(p); r != nil && r.HeldOut() && r.IsIncluded() {
 		d.references.Add(r)
 	}
 }
@@ -58,7 +58,7 @@ func (d *dataset) refer(p window.Position) {
 // referAll does so for all rows of the window.
 func (d *dataset) referAll() {
 	d.window.All(func(r *window.Row) bool {
-		if r.Held() && r.Enters() {
+		if r.HeldOut() && r.IsIncluded() {
 			d.references.Add(r)
 		}
 		return true
@@ -70,7 +70,7 @@ func (d *dataset) known(rows []window.Row) []window.Row {
 	if !d.labelled {
 		return rows
 	}
-	unknown := func(r window.Row) bool { return !d.window.Knows(r.Label) }
+	unknown := func(r window.Row) bool { return !d.window.IsKnown(r.Label) }
 	if !slices.ContainsFunc(rows, unknown) {
 		return rows
 	}
@@ -80,7 +80,7 @@ func (d *dataset) known(rows []window.Row) []window.Row {
 // added updates references after rows were added to the window.
 func (d *dataset) added() {
 	d.references.Sync(d.window)
-	if d.window.Unsettled() {
+	if d.window.NeedsSift() {
 		d.sift()
 	}
 }
@@ -93,7 +93,7 @@ func (d *dataset) cut(at window.Position) {
 
 // farRow is a sentence about the newest outlier, "" if there is none.
 func (d *dataset) farRow() string {
-	f := d.window.Far()
+	f := d.window.Outliers()
 	if f.Rows == 0 {
 		return ""
 	}
@@ -102,7 +102,7 @@ func (d *dataset) farRow() string {
 		from = " of " + f.Newest.Source
 	}
 	value := f.Newest.X[f.Feature]
-	why := fmt.Sprintf("nine in ten rows are within %.3g of %.3g", f.Reach, f.Middle)
+	why := fmt.Sprintf("nine in ten rows are within %.3g of %.3g", f.Reach, f.Median)
 	if math.Abs(value) > window.Enormous {
 		why = fmt.Sprintf("sums of squares of numbers beyond %g exceed float64", window.Enormous)
 	}
@@ -164,7 +164,7 @@ func (d *dataset) newest(n int) (x []float64, labels []string) {
 	first, n := w.Back(n), min(n, w.Len())
 	x, labels = make([]float64, 0, n*w.Features()), make([]string, 0, n)
 	w.All(func(r *window.Row) bool {
-		if r.Compare(first) >= 0 && r.Enters() {
+		if r.Compare(first) >= 0 && r.IsIncluded() {
 			x, labels = append(x, r.X...), append(labels, r.Label)
 		}
 		return true

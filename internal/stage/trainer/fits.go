@@ -31,7 +31,7 @@ func (t *Trainer) fitDue(ctx context.Context) {
 	if w == nil || t.pinned || t.standby || t.plan.learnsNothing() || !w.Trainable() {
 		return
 	}
-	if t.live == nil && t.schedule.FirstDue(w.Learnable()) {
+	if t.live == nil && t.schedule.FirstDue(w.FirstModelRows()) {
 		t.fitFirst(ctx)
 	}
 	if t.live == nil {
@@ -240,7 +240,7 @@ func (t *Trainer) fitBootstrap(ctx context.Context, rows [][]float64) {
 		return
 	}
 	n, kept := len(t.unlabelled)/m, make([]float64, 0, len(t.unlabelled))
-	for i, far := range window.FarRows(t.unlabelled, m) {
+	for i, far := range window.FindOutliers(t.unlabelled, m) {
 		if far {
 			n--
 		} else {

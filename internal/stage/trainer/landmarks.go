@@ -52,7 +52,7 @@ func (f *fitter) keepLandmarks(ctx context.Context, m *model.Model) {
 // mapRows makes the window sum rows as the landmarks map them.
 func (f *fitter) mapRows() {
 	if l := f.landmarks.Landmarks; l != nil && f.data.window != nil {
-		f.data.window.Lift(window.Lift{Dim: l.Dim(), Map: l.Map})
+		f.data.window.SetMapping(window.Mapping{Dim: l.Dim(), Map: l.Map})
 	}
 }
 
@@ -98,7 +98,7 @@ func (f *fitter) renewalReason(ctx context.Context, firstRows int) string {
 	if !f.plan.hasLandmarks() || f.landmarks.New || f.landmarks.Landmarks == nil {
 		return ""
 	}
-	rows, want := f.data.window.Learnable(), f.plan.config.Fit.Landmarks
+	rows, want := f.data.window.FirstModelRows(), f.plan.config.Fit.Landmarks
 	if f.landmarks.Len() < want && rows >= 4*want {
 		return fmt.Sprintf("%d rows, of %d asked for, were all that there were", f.landmarks.Len(), want)
 	}

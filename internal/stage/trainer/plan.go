@@ -144,9 +144,9 @@ func (p *plan) windowConfig(features int) (c window.Config, rows int) {
 		Classes: p.config.Classes, Holdout: p.config.Training.Holdout, Balance: w.Balance == spec.BalanceClass,
 		Share:    p.config.Training.Quota.Share,
 		Labelled: p.labelled(), Moments: p.byMoments(), Copies: !p.byMoments() || p.hasLandmarks(),
-		Lifted: p.config.Fit.Landmarks}
+		MappedColumns: p.config.Fit.Landmarks}
 	if p.config.Training.Block > 0 {
-		c.Summed, c.Balance = true, false // the summaries are balanced
+		c.Summaries, c.Balance = true, false // the summaries are balanced
 	}
 	if p.choosesMethod() { // the method may or may not learn from moments, and that changes
 		c.Moments, c.Copies = p.canUseMoments(), true

@@ -45,7 +45,7 @@ func (t *Trainer) ResumedTimes() (rows, labels EventTime) {
 func (t *Trainer) state() []byte {
 	t.data.sift() // as a restart does, which has the rows alone
 	w := t.data.window
-	s := checkpoint{Format: checkpointFormat, Labels: t.data.newestLabel, Start: w.Start(), Level: w.Level(),
+	s := checkpoint{Format: checkpointFormat, Labels: t.data.newestLabel, Start: w.Start(), Level: w.Quota(),
 		References: t.data.references.Level(), Policy: t.schedule, Drift: t.drift,
 		Choice: t.plan.choice, Landmarks: t.fitter.landmarks.renewal, Alarms: t.alarms}
 	s.Stamps, s.Answers = t.host.Times()
@@ -152,7 +152,7 @@ func (t *Trainer) syncWindow(l *spec.Live) *model.Choice {
 	}
 	if t.standby && t.data.window != nil {
 		t.data.cut(s.Start)
-		t.data.window.LowerLevel(s.Level)
+		t.data.window.LowerQuota(s.Level)
 		t.data.references.Sync(t.data.window)
 	}
 	return s.Choice

@@ -26,9 +26,9 @@ type Trainer struct {
 	probe    *windowProbe // nil if the method needs none, or it would cost too much
 	schedule policy.Schedule
 
-	live       *prequential.Model // nil before the first model that is no bootstrap model
-	origin     *model.Model       // the first model of the epoch
-	drift      evidence.Adaptive  // of the accuracy of the nearest class mean in the live model's outputs
+	live       *prequential.Model     // nil before the first model that is no bootstrap model
+	origin     *model.Model           // the first model of the epoch
+	drift      evidence.DriftDetector // of the accuracy of the nearest class mean in the live model's outputs
 	candidates []*candidate
 	unlabelled []float64 // features of the first rows, labelled or not, for the bootstrap model
 
@@ -66,7 +66,7 @@ func (t *Trainer) open(features int) {
 		t.schedule.Nested = p.byMoments()
 	}
 	c, asked := p.windowConfig(features)
-	c.Rest = t.host.Pause
+	c.Pause = t.host.Pause
 	if p.probes(features) {
 		t.probe = &windowProbe{fitter: t.fitter, schedule: policy.Schedule{
 			Config: policy.Config{Nested: true, Features: features, Landmarks: t.config.Fit.Landmarks}}}
@@ -80,7 +80,7 @@ func (t *Trainer) open(features int) {
 	t.schedule.Features, t.schedule.MaxRows = features, t.data.window.MaxRows()
 	if t.resume != nil {
 		t.data.window.Cut(t.resume.Start)
-		t.data.window.LowerLevel(t.resume.Level)
+		t.data.window.LowerQuota(t.resume.Level)
 	}
 }
 
@@ -236,7 +236,7 @@ func (e endless) Err() error {
 
 // addRows adds rows to the window, and those that are held out to the references.
 func (t *Trainer) addRows(rows []window.Row) {
-	taken, over, classes := 0, 0, t.data.window.Established()
+	taken, over, classes := 0, 0, t.data.window.EstablishedClasses()
 	for i := range rows {
 		switch t.data.window.Add(rows[i]) {
 		case window.Taken:
@@ -257,7 +257,7 @@ func (t *Trainer) addRows(rows []window.Row) {
 
 // addSummary does so for a block and its sample of rows.
 func (t *Trainer) addSummary(s *window.Summary) {
-	classes, at := t.data.window.Established(), s.Rows[len(s.Rows)-1].Time
+	classes, at := t.data.window.EstablishedClasses(), s.Rows[len(s.Rows)-1].Time
 	rows := make([]window.Position, len(s.Rows))
 	for i := range s.Rows {
 		rows[i] = s.Rows[i].Position
@@ -275,7 +275,7 @@ func (t *Trainer) addSummary(s *window.Summary) {
 
 // count records rows in the schedules; classes is the number of classes before them.
 func (t *Trainer) count(rows, classes int, nanos int64) {
-	newClass, at := t.data.window.Established() > classes, time.Unix(0, nanos)
+	newClass, at := t.data.window.EstablishedClasses() > classes, time.Unix(0, nanos)
 	t.schedule.Learn(rows, newClass, at)
 	if t.probe != nil {
 		t.probe.schedule.Learn(rows, newClass, at)
@@ -328,8 +328,8 @@ func (t *Trainer) Status() Status {
 	if w := t.data.window; w != nil {
 		s.Rows, s.Classes, s.Bytes = w.Len(), w.Classes(), w.Bytes()
 		s.Largest, s.Trainable = w.Largest(), w.Trainable()
-		s.Capped = w.Capped()
-		s.Sparse, s.Far, s.FarRow = w.Sparse(), w.Far().Rows+t.data.far, t.data.farRow()
+		s.Capped = w.CappedRows()
+		s.Sparse, s.Far, s.FarRow = w.SparseRows(), w.Outliers().Rows+t.data.far, t.data.farRow()
 		s.ReadFrom = t.data.readFrom().Seq
 	}
 	if t.newest != 0 {

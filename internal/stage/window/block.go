@@ -8,58 +8,58 @@ import (
 	"github.com/embedd/embedd/model/moments"
 )
 
-// Row is one row. The window owns X, which nobody changes after it was added.
+// Row is a labelled row. The window owns X, which must not change after the row was added.
 type Row struct {
 	Position
 	Time   int64     // of its message, nanoseconds
 	Label  string    // "" in a window without labels
-	Source string    // who sent it, for messages; the same text for many rows
+	Source string    // the sender, for messages
 	X      []float64 // m
 
-	class int
-	held  bool
-	out   out
-	told  bool // it was counted as far
+	class    int
+	heldOut  bool
+	excluded exclusion
+	counted  bool // as an outlier
 }
 
-// Enters tells whether the row is one that fits are made from and judged by, as of the last Sift.
-func (r *Row) Enters() bool { return r.out == in }
+// IsIncluded reports whether the row enters fits and scores, as of the last Sift.
+func (r *Row) IsIncluded() bool { return r.excluded == included }
 
-func (r *Row) learned() bool { return !r.held && r.out == in }
+func (r *Row) isFitted() bool { return !r.heldOut && r.excluded == included }
 
-// Held tells whether the row is held out: no fit sees it, so it judges all models alike.
-func (r *Row) Held() bool { return r.held }
+// HeldOut reports whether the row is held out: no fit sees it, so it is fair to all models.
+func (r *Row) HeldOut() bool { return r.heldOut }
 
-// block is a run of rows. It begins with a row whose position draws a border, so its borders are a function of the
-// rows that are there: where rows have become sparse, so have borders, and blocks keep their size.
+// block is a run of rows. It begins with a row whose draw is below the border, so blocks are a function of the rows
+// that are there, and keep their mean size when rows leave.
 type block struct {
-	rows   []*Row
-	sum    *moments.Set // of the rows that fits are made from; nil where those changed
-	beside *beside      // nil: all rows are there; see AddSummary
+	rows []*Row
+	sum  *moments.Set // of the rows that enter fits; nil if those changed
+	sums *blockSums   // nil: all rows are there; see AddSummary
 }
 
-// Lift makes the features that moments are of out of those of rows: Dim of each row, side by side.
-type Lift struct {
+// Mapping maps features to the Dim columns of which moments are made.
+type Mapping struct {
 	Dim int
 	Map func(ctx context.Context, dst []float64, rows [][]float64) error
 }
 
-// summing is how rows are summed up.
-type summing struct {
+// summer sums rows.
+type summer struct {
 	features int
 	labelled bool
-	lift     Lift // Dim 0: rows are summed as they are
+	mapping  Mapping // Dim 0: rows are summed as they are
 }
 
-func (s *summing) dim() int {
-	if s.lift.Dim > 0 {
-		return s.lift.Dim
+func (s *summer) columns() int {
+	if s.mapping.Dim > 0 {
+		return s.mapping.Dim
 	}
 	return s.features
 }
 
-// moments of the block, by the window's class numbers.
-func (b *block) moments(ctx context.Context, by *summing) (*moments.Set, error) {
+// moments returns the moments of the block, by the window's class numbers.
+func (b *block) moments(ctx context.Context, by *summer) (*moments.Set, error) {
 	if b.sum != nil {
 		return b.sum, nil
 	}
@@ -67,10 +67,10 @@ func (b *block) moments(ctx context.Context, by *summing) (*moments.Set, error) 
 	if err != nil {
 		return nil, err
 	}
-	if b.beside != nil {
+	if b.sums != nil {
 		rows := s
-		s = moments.New(by.dim(), false)
-		if err := errors.Join(s.Merge(b.beside.sum), s.Merge(rows)); err != nil {
+		s = moments.New(by.columns(), false)
+		if err := errors.Join(s.Merge(b.sums.sum), s.Merge(rows)); err != nil {
 			return nil, err
 		}
 	}
@@ -78,19 +78,19 @@ func (b *block) moments(ctx context.Context, by *summing) (*moments.Set, error) 
 	return s, nil
 }
 
-// sum is the moments of rows, in their order, of those that fits are made from.
-func (s *summing) sum(ctx context.Context, rows []*Row) (*moments.Set, error) {
-	set := moments.New(s.dim(), false)
-	x, y := make([][]float64, 0, min(len(rows), restRows)), make([]int, 0, min(len(rows), restRows))
+// sum returns the moments of the rows that enter fits.
+func (s *summer) sum(ctx context.Context, rows []*Row) (*moments.Set, error) {
+	set := moments.New(s.columns(), false)
+	x, y := make([][]float64, 0, min(len(rows), pauseRows)), make([]int, 0, min(len(rows), pauseRows))
 	for len(rows) > 0 {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		part := rows[:min(len(rows), restRows)]
+		part := rows[:min(len(rows), pauseRows)]
 		rows = rows[len(part):]
 		x, y = x[:0], y[:0]
 		for _, r := range part {
-			if r.learned() {
+			if r.isFitted() {
 				x, y = append(x, r.X), append(y, r.class)
 			}
 		}
@@ -105,25 +105,26 @@ func (s *summing) sum(ctx context.Context, rows []*Row) (*moments.Set, error) {
 	return set, nil
 }
 
-// add adds rows to a set.
-func (s *summing) add(ctx context.Context, set *moments.Set, x [][]float64, y []int) error {
-	if s.lift.Dim == 0 {
+// add adds mapped rows to a set.
+func (s *summer) add(ctx context.Context, set *moments.Set, x [][]float64, y []int) error {
+	if s.mapping.Dim == 0 {
 		return set.AddRows(ctx, x, y)
 	}
-	phi := make([]float64, len(x)*s.lift.Dim)
-	if err := s.lift.Map(ctx, phi, x); err != nil {
+	phi := make([]float64, len(x)*s.mapping.Dim)
+	if err := s.mapping.Map(ctx, phi, x); err != nil {
 		return err
 	}
 	return set.Add(ctx, phi, y, nil)
 }
 
-// sumRows is how many rows of a summary are summed at a time: the shift of its moments is the mean of the first.
+// sumRows is how many rows of a summary are summed per call: the shift of its moments is the mean of the first ones.
 const sumRows = 1024
 
-// restRows are as many of a block: between two parts learning may rest, which with 256 features is after a millisecond.
-const restRows = 256
+// pauseRows is how many rows of a block are summed per call. Learning may pause between calls, which take 1 ms with 256
+// features.
+const pauseRows = 256
 
-// find is where a position stands, or would, among rows in order.
+// find returns the index of a position in ordered rows, or where it would be inserted.
 func find(rows []*Row, p Position) (int, bool) {
 	if n := len(rows); n > 0 && rows[n-1].Compare(p) < 0 {
 		return n, false // the usual case: the newest row

@@ -9,7 +9,7 @@ type blockList struct {
 	border uint64
 }
 
-// Oldest is the position of the oldest row: who reads from its message on has this window again. It is false where the
+// Oldest returns the position of the oldest row; reading from its message on fills the window again. It is false if the
 // window is empty.
 func (l *blockList) Oldest() (Position, bool) {
 	if r := l.oldest(); r != nil {
@@ -18,7 +18,7 @@ func (l *blockList) Oldest() (Position, bool) {
 	return Position{}, false
 }
 
-// Back is the position of the n-th newest row, of the oldest where there are fewer. There is at least one.
+// Back returns the position of the n-th newest row, or of the oldest if there are fewer. The list must not be empty.
 func (l *blockList) Back(n int) Position {
 	for i := len(l.blocks) - 1; i >= 0; i-- {
 		rows := l.blocks[i].rows
@@ -30,7 +30,7 @@ func (l *blockList) Back(n int) Position {
 	return l.blocks[0].rows[0].Position
 }
 
-// At is the row at a position, nil where there is none.
+// At returns the row at a position, nil if there is none.
 func (l *blockList) At(p Position) *Row {
 	if at, i, there := l.find(p); there {
 		return l.blocks[at].rows[i]
@@ -38,7 +38,7 @@ func (l *blockList) At(p Position) *Row {
 	return nil
 }
 
-// All calls f for each row, oldest first, until it says false.
+// All calls f for each row, oldest first, until f returns false.
 func (l *blockList) All(f func(*Row) bool) {
 	for _, b := range l.blocks {
 		for _, r := range b.rows {
@@ -57,7 +57,7 @@ func (l *blockList) oldest() *Row {
 	return l.blocks[0].rows[0]
 }
 
-// find is the block of a position, and its place there; the block in which it would stand where it is not there.
+// find returns the block and index of a position, or where it would be inserted.
 func (l *blockList) find(p Position) (at, i int, there bool) {
 	at = len(l.blocks) - 1
 	if at < 0 {
@@ -86,7 +86,7 @@ func (l *blockList) insert(r *Row) {
 	at, i, _ := l.find(r.Position)
 	b := l.blocks[at]
 	switch {
-	case i == 0: // before all: the block of the oldest rows need not begin with a border
+	case i == 0: // before all rows: the first block need not begin with a border
 		if l.border > b.rows[0].draw(drawBorder) {
 			l.blocks = slices.Insert(l.blocks, 0, &block{rows: []*Row{r}})
 			return
@@ -121,29 +121,29 @@ func (l *blockList) remove(r *Row) {
 	case len(b.rows) == 0:
 		l.blocks = slices.Delete(l.blocks, at, at+1)
 	case i == 0 && at > 0 && b.rows[0].draw(drawBorder) >= l.border:
-		// The border has gone: what it began belongs to the block before.
+		// The block has lost its border: its rows belong to the block before.
 		before := l.blocks[at-1]
 		before.rows, before.sum = append(before.rows, b.rows...), nil
 		l.blocks = slices.Delete(l.blocks, at, at+1)
 	}
 }
 
-// blockBack is the block from which on there are so many rows, the first where there are fewer.
+// blockBack is the first block of the newest n rows, or the first of all.
 func (l *blockList) blockBack(n int) int {
 	for at := len(l.blocks) - 1; at > 0; at-- {
-		if n -= len(l.blocks[at].rows) + l.blocks[at].beside.all; n <= 0 {
+		if n -= len(l.blocks[at].rows) + l.blocks[at].sums.total; n <= 0 {
 			return at
 		}
 	}
 	return 0
 }
 
-// copyRows copies the rows from row i of block at on.
+// copyRows copies the rows from row i of block at on to a suffix.
 func (l *blockList) copyRows(s *Suffix, at, i int, to []int) {
 	s.X, s.Y = make([]float64, 0, s.Rows*len(l.blocks[at].rows[0].X)), make([]int, 0, s.Rows)
 	for b, from := at, i; b < len(l.blocks); b, from = b+1, 0 {
 		for _, r := range l.blocks[b].rows[from:] {
-			if r.learned() {
+			if r.isFitted() {
 				s.X, s.Y = append(s.X, r.X...), append(s.Y, to[r.class])
 			}
 		}

@@ -2,34 +2,34 @@ package window
 
 import "slices"
 
-// classes numbers the texts of labels and knows the rows of each, oldest first. A number is given again when its class
-// has no rows left.
+// classes numbers labels and holds the rows of each class, oldest first. The number of a class without rows is reused.
 type classes struct {
-	names []string
-	index map[string]int
-	rows  [][]*Row
-	alive int
-	// which enter fits, as of the last look; see Window.Sift
-	enters []bool
-	// rows of each by source; nil where sources have no quota
-	sources []map[string]int
-	beside  []int // rows of each that are in sums alone
+	names    []string
+	index    map[string]int
+	rows     [][]*Row
+	nonEmpty int
+	// by class: it enters fits, as of the last Window.Sift
+	included []bool
+	// by class: rows by source; nil if sources have no quota
+	sources    []map[string]int
+	summedRows []int // by class: rows that are only in sums
 }
 
-// number is that of a label, which a new class gets unless it would be one too many.
+// number returns the number of a label. A new class gets one unless there are already as many as the maximum, if that
+// is not 0.
 func (t *classes) number(label string, most int) (int, bool) {
 	if c, ok := t.index[label]; ok {
 		return c, true
 	}
-	if most > 0 && t.alive >= most {
+	if most > 0 && t.nonEmpty >= most {
 		return 0, false
 	}
 	for c, rows := range t.rows {
 		if len(rows) == 0 {
 			delete(t.index, t.names[c])
 			t.names[c], t.index[label] = label, c
-			if c < len(t.enters) {
-				t.enters[c] = false
+			if c < len(t.included) {
+				t.included[c] = false
 			}
 			return c, true
 		}
@@ -42,7 +42,7 @@ func (t *classes) number(label string, most int) (int, bool) {
 func (t *classes) insert(r *Row) {
 	rows := t.rows[r.class]
 	if len(rows) == 0 {
-		t.alive++
+		t.nonEmpty++
 	}
 	i, _ := find(rows, r.Position)
 	t.rows[r.class] = slices.Insert(rows, i, r)
@@ -70,23 +70,23 @@ func (t *classes) remove(r *Row) {
 	}
 	if len(t.rows[r.class]) == 0 {
 		t.rows[r.class] = nil
-		t.alive--
+		t.nonEmpty--
 	}
 }
 
-// least is how many rows a class needs to enter a fit: a fifth of what is usual, which is how many the class of the
-// median row has; two at least, and enoughRows always suffice. A label that was seen a few times beside classes of
-// hundreds may be no class at all. Labels of less than fewRows do not say what is usual where there are two classes of
-// more.
-func (t *classes) least(labelled bool) int {
+// minRows is how many rows a class needs to enter a fit: a fifth of the size of the class of the median row, at least
+// two, and never more than sufficientRows. A label that was seen a few times, while other classes have hundreds of
+// rows, may be no class at all. Labels with fewer than firstModelRows rows do not count for the median if there are two
+// larger classes.
+func (t *classes) minRows(labelled bool) int {
 	if !labelled {
 		return 0
 	}
-	var rows [5 * enoughRows]int // in classes of so many
+	var rows [5 * sufficientRows]int // by size of their class
 	more, all, classes := 0, 0, 0
 	for c := range t.rows {
 		n := t.size(c)
-		if n < fewRows {
+		if n < firstModelRows {
 			continue
 		}
 		all, classes = all+n, classes+1
@@ -100,7 +100,7 @@ func (t *classes) least(labelled bool) int {
 		return 2
 	}
 	if 2*more > all {
-		return enoughRows
+		return sufficientRows
 	}
 	below := 0
 	for n, of := range rows {
@@ -108,33 +108,33 @@ func (t *classes) least(labelled bool) int {
 			return max(n/5, 2)
 		}
 	}
-	return enoughRows
+	return sufficientRows
 }
 
-// forgotten is the class of fewer than enoughRows rows whose newest row is the oldest, -1 where there is none, and how
-// many rows all such classes have.
-func (t *classes) forgotten() (class, n int) {
+// leastRecent returns, of the classes with fewer than sufficientRows rows, the one whose newest row is the oldest, -1
+// if there is none, and the number of rows of all these classes.
+func (t *classes) leastRecent() (class, n int) {
 	class = -1
 	for c, rows := range t.rows {
-		if len(rows) == 0 || len(rows) >= enoughRows {
+		if len(rows) == 0 || len(rows) >= sufficientRows {
 			continue
 		}
 		n += len(rows)
-		if class < 0 || t.before(c, class) {
+		if class < 0 || t.isLessRecent(c, class) {
 			class = c
 		}
 	}
 	return class, n
 }
 
-// before tells whether the newest row of class c is older than that of class d.
-func (t *classes) before(c, d int) bool {
+// isLessRecent reports whether the newest row of class c is older than that of class d.
+func (t *classes) isLessRecent(c, d int) bool {
 	newest := func(c int) Position { return t.rows[c][len(t.rows[c])-1].Position }
 	return newest(c).Compare(newest(d)) < 0
 }
 
-// of is the number of classes that a source has rows of.
-func (t *classes) of(source string) (n int) {
+// classesOf is the number of classes that a source has rows of.
+func (t *classes) classesOf(source string) (n int) {
 	for _, s := range t.sources {
 		if s[source] > 0 {
 			n++
@@ -143,8 +143,9 @@ func (t *classes) of(source string) (n int) {
 	return n
 }
 
-// level is the most rows a class with which all together are at most so many; at least one.
-func (t *classes) level(most int) int {
+// fairQuota is the largest number of rows per class with which all classes have at most a given number of rows
+// together; at least one.
+func (t *classes) fairQuota(most int) int {
 	counts := make([]int, 0, len(t.rows))
 	for _, rows := range t.rows {
 		if len(rows) > 0 {
@@ -162,7 +163,7 @@ func (t *classes) level(most int) int {
 	return max(counts[len(counts)-1], 1)
 }
 
-// sorted lists the labels that are counted, sorted, and where each class number goes; -1: nowhere.
+// sorted lists the counted labels in order, and the index of each class number in that list, or -1.
 func (t *classes) sorted(count []int) (names []string, to []int) {
 	for c, n := range count {
 		if n > 0 {

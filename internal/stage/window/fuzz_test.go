@@ -21,7 +21,7 @@ func FuzzReadSummary(f *testing.F) {
 				rows[i].Label = ""
 			}
 		}
-		s, err := Summarise(f.Context(), c, yield(rows))
+		s, err := Summarize(f.Context(), c, yield(rows))
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -2,20 +2,20 @@ package window
 
 import "cmp"
 
-// Position is the place of a row: in which stream, told by the time of its making in nanoseconds, in which message,
-// and which row of that. Positions are ordered: a stream that was made later comes after.
+// Position is the position of a row: the creation time of its stream in nanoseconds, the sequence number of its
+// message, and its index in the message. Rows of a stream that was created later come after.
 type Position struct {
 	Created int64  `json:"created"`
 	Seq     uint64 `json:"seq"`
 	Row     int    `json:"row"`
 }
 
-// Compare is -1, 0 or 1 as p is before, at or after q.
+// Compare is -1, 0 or 1 if p is before, at or after q.
 func (p Position) Compare(q Position) int {
 	return cmp.Or(cmp.Compare(p.Created, q.Created), cmp.Compare(p.Seq, q.Seq), cmp.Compare(p.Row, q.Row))
 }
 
-// draw is a number of the position, uniform in [0, 2^64), independent for another purpose.
+// draw is a pseudorandom number of the position, uniform in [0, 2^64), independent for each purpose.
 func (p Position) draw(purpose uint64) uint64 {
 	h := mix(purpose ^ uint64(p.Created))
 	h = mix(h ^ p.Seq)
@@ -31,17 +31,17 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// The purposes of a draw.
+// The purposes of draws.
 const (
 	drawHeld uint64 = iota + 1
 	drawBorder
-	drawMakesWay
-	drawUsual
-	drawCarried
-	drawThinned
+	drawReplace
+	drawStats
+	drawSample
+	drawThin
 )
 
-// share turns a probability into the bound that a draw stays below as often.
+// share converts a probability to the bound below which a draw falls with that probability.
 func share(p float64) uint64 {
 	if p >= 1 {
 		return 1<<64 - 1

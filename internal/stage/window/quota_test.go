@@ -32,9 +32,9 @@ func TestQuota(t *testing.T) {
 		})
 		return n
 	}
-	most := (w.Level() + 1) / 2
-	if n := of(w)["class 0"]; n["loud"] != most || n["quiet0"] < 100 || w.Capped() == 0 {
-		t.Errorf("of a class that may have %d rows there are %v", w.Level(), n)
+	most := (w.Quota() + 1) / 2
+	if n := of(w)["class 0"]; n["loud"] != most || n["quiet0"] < 100 || w.CappedRows() == 0 {
+		t.Errorf("of a class that may have %d rows there are %v", w.Quota(), n)
 	}
 	for label, n := range of(w) {
 		for source, n := range n {
@@ -57,7 +57,7 @@ func TestQuota(t *testing.T) {
 		before := fill(c, rows[:at])
 		oldest, _ := before.Oldest()
 		again := New(c)
-		again.LowerLevel(before.Level())
+		again.LowerQuota(before.Quota())
 		for _, r := range rows[:at] {
 			if r.Seq >= oldest.Seq {
 				again.Add(r)

@@ -5,75 +5,78 @@ import (
 	"slices"
 )
 
-// What is in the window and enters no fit: rows of classes that have too few, and rows with a feature so far from where
-// the others are that it alone would decide what is learned. Both are looked at anew by Sift, as a function of the rows
-// that are there; a row that comes between two looks is as the last one says.
+// Two kinds of rows in the window enter no fit: rows of classes with few rows, and outliers, which alone would decide
+// what is learned. Sift determines both from the rows that are there; a row that arrives in between is judged by the
+// last Sift.
 
-// out says why a row enters no fit.
-type out uint8
+// exclusion says why a row enters no fit.
+type exclusion uint8
 
 const (
-	in     out = iota
-	sparse     // its class has too few rows
-	far        // a feature is too far from the others'
+	included    exclusion = iota
+	sparseClass           // its class has too few rows
+	outlier               // a feature is too far from its usual range
 )
 
 const (
-	// enoughRows of a class always suffice to enter a fit; fewer do where they are a fifth of what is usual.
-	enoughRows = 10
-	// fewRows is how many rows the classes of a first model have at least.
-	fewRows = 4
-	// farTimes is how many times as far from the median as nine in ten rows are a feature may be. Of normal features it
-	// is 160 standard deviations; of features with a heavy tail it leaves out few, and those that would decide alone.
-	farTimes = 100
-	// Enormous is how far from zero a feature may be: of what is farther sums of squares may leave float64. Such rows are
-	// far whatever is usual.
+	// A class with sufficientRows always enters fits; one with fewer does if that is a fifth of the usual size.
+	sufficientRows = 10
+	// firstModelRows is the minimum number of rows of the classes of a first model.
+	firstModelRows = 4
+	// defaultMaxRatio is how many times as far from the median as nine in ten rows are a feature may be. For a normal
+	// distribution it is 160 standard deviations; of heavy-tailed features it excludes few rows, those that would
+	// decide alone.
+	defaultMaxRatio = 100
+	// Enormous is the largest magnitude of a feature: sums of squares of larger ones may exceed float64. Rows with
+	// larger ones are always outliers.
 	Enormous = 1e140
-	// mostFar is the share of the other rows that may be far: where more are, that is how the rows are.
-	mostFar = 0.25
-	// siftRows is about how many rows tell what is usual.
-	siftRows = 256
+	// maxOutliers is the maximum share of outliers; if more rows are that far, the ratio is raised.
+	maxOutliers = 0.25
+	// sampledForStats is the approximate number of rows that the statistics are computed from.
+	sampledForStats = 256
 )
 
-// usual is where the values of the features are.
-type usual struct {
-	middle  []float64 // their medians
-	inverse []float64 // 1 / the distance from it that nine in ten rows keep; 0: nothing can be said
-	times   float64   // so many times that distance is far
+// robustStats are robust statistics of the features.
+type robustStats struct {
+	median       []float64
+	inverseReach []float64 // 1 / the distance from the median within which nine in ten rows are; 0: unknown
+	maxRatio     float64   // a row further than this many times that distance is an outlier
 }
 
-// ratio is how far a row is: the most of its features' distances, and of which feature. What is missing is not far; what
-// is enormous is farther than all else.
-func (u *usual) ratio(x []float64) (most float64, feature int) {
+// ratio is the largest distance of a row's features from their medians, relative to their reach, and the feature.
+// Missing features are ignored; enormous ones have an infinite ratio.
+func (u *robustStats) ratio(x []float64) (most float64, feature int) {
 	for j, v := range x {
 		if math.Abs(v) > Enormous && !math.IsInf(v, 0) {
 			return math.Inf(1), j
 		}
-		if d := math.Abs(v-u.middle[j]) * u.inverse[j]; d > most && !math.IsInf(v, 0) {
+		if d := math.Abs(v-u.median[j]) * u.inverseReach[j]; d > most && !math.IsInf(v, 0) {
 			most, feature = min(d, math.MaxFloat64), j
 		}
 	}
 	return most, feature
 }
 
-// far tells whether a row of such a ratio is.
-func (u *usual) far(ratio float64) bool { return ratio > u.times || math.IsInf(ratio, 1) }
+// isOutlier reports whether a row with this ratio is an outlier.
+func (u *robustStats) isOutlier(ratio float64) bool {
+	return ratio > u.maxRatio || math.IsInf(ratio, 1)
+}
 
 const (
-	// restFeatures and restRatios are after how many features of some rows, and after how many rows, learning may rest:
-	// with 256 features some tenths of a millisecond.
-	restFeatures = 8
-	restRatios   = 512
+	// Learning may pause after pauseFeatures features of the sample, and after pauseRatios rows: some tenths of a
+	// millisecond with 256 features.
+	pauseFeatures = 8
+	pauseRatios   = 512
 )
 
-// usualOf looks at the features of some rows.
-func usualOf(rows [][]float64, c Config) *usual {
+// robustStatsOf computes the statistics of rows.
+func robustStatsOf(rows [][]float64, c Config) *robustStats {
 	m := c.Features
-	u := &usual{middle: make([]float64, m), inverse: make([]float64, m), times: farTimes}
+	u := &robustStats{median: make([]float64, m), inverseReach: make([]float64, m), maxRatio: defaultMaxRatio}
 	v := make([]float64, 0, len(rows))
 	for j := range m {
-		if j%restFeatures == 0 {
-			c.rest()
+		if j%pauseFeatures == 0 {
+			c.pause()
 		}
 		v = v[:0]
 		for _, x := range rows {
@@ -85,79 +88,79 @@ func usualOf(rows [][]float64, c Config) *usual {
 			continue
 		}
 		slices.Sort(v)
-		u.middle[j] = v[(len(v)-1)/2]
+		u.median[j] = v[(len(v)-1)/2]
 		for i, f := range v {
-			v[i] = math.Abs(f - u.middle[j])
+			v[i] = math.Abs(f - u.median[j])
 		}
 		slices.Sort(v)
 		reach := v[(len(v)-1)*9/10]
-		if reach == 0 { // a feature that is nearly always the same: what is usual of the rest
+		if reach == 0 { // a nearly constant feature: take the reach of the other values
 			if i, _ := slices.BinarySearch(v, math.SmallestNonzeroFloat64); len(v)-i >= 4 {
 				reach = v[(i+len(v)-1)/2]
 			}
 		}
 		if reach > 0 {
-			u.inverse[j] = 1 / max(reach, 1e-300)
+			u.inverseReach[j] = 1 / max(reach, 1e-300)
 		}
 	}
 	return u
 }
 
-// bound sets what is far, so that it is not more than mostFar of the rows that are not enormous.
-func (u *usual) bound(ratios []float64) {
+// limitOutliers raises maxRatio until at most maxOutliers of the rows that are not enormous are outliers.
+func (u *robustStats) limitOutliers(ratios []float64) {
 	for {
 		n, all := 0, 0
 		for _, r := range ratios {
 			if !math.IsInf(r, 1) {
 				all++
-				if r > u.times {
+				if r > u.maxRatio {
 					n++
 				}
 			}
 		}
-		if float64(n) <= mostFar*float64(all) || math.IsInf(u.times, 0) {
+		if float64(n) <= maxOutliers*float64(all) || math.IsInf(u.maxRatio, 0) {
 			return
 		}
-		u.times *= 10
+		u.maxRatio *= 10
 	}
 }
 
-// FarRows tells which of the rows of m features have one that is far from where the others have it.
-func FarRows(x []float64, m int) []bool {
+// FindOutliers reports which of the rows of m features are outliers.
+func FindOutliers(x []float64, m int) []bool {
 	n := len(x) / m
 	rows := make([][]float64, n)
 	for i := range rows {
 		rows[i] = x[i*m : (i+1)*m]
 	}
-	u := usualOf(rows, Config{Features: m})
+	u := robustStatsOf(rows, Config{Features: m})
 	ratios := make([]float64, n)
 	for i, r := range rows {
 		ratios[i], _ = u.ratio(r)
 	}
-	u.bound(ratios)
+	u.limitOutliers(ratios)
 	out := make([]bool, n)
 	for i, r := range ratios {
-		out[i] = u.far(r)
+		out[i] = u.isOutlier(r)
 	}
 	return out
 }
 
-// Far is what is known of rows with a feature that is too far from the others'.
-type Far struct {
-	Rows    int // that were found so far
+// Outliers describes the outliers of a window.
+type Outliers struct {
+	Rows    int // found so far
 	Newest  Row
 	Feature int     // of the newest
-	Middle  float64 // the median of the feature
-	Reach   float64 // and how far from it nine in ten rows are
+	Median  float64 // of the feature
+	Reach   float64 // the distance from it within which nine in ten rows are
 }
 
-// Far tells of the rows that were found to be far.
-func (w *Window) Far() Far { return w.far }
+// Outliers describes the outliers that were found.
+func (w *Window) Outliers() Outliers { return w.outliers }
 
-// Sift looks which rows enter fits. It tells whether some do that did not when it was called last.
+// Sift determines which rows enter fits. It reports whether some do that did not after the last call.
 func (w *Window) Sift() (more bool) {
 	w.sift()
-	more, w.more = w.more, false
+	more, w.newlyIncluded = w.newlyIncluded, false
 	return more
 }
 
@@ -166,118 +169,119 @@ func (w *Window) sift() {
 		return
 	}
 	w.changed = false
-	least := w.classes.least(w.config.Labelled)
-	w.classes.enters = w.classes.enters[:0]
+	least := w.classes.minRows(w.config.Labelled)
+	w.classes.included = w.classes.included[:0]
 	for c := range w.classes.rows {
-		w.classes.enters = append(w.classes.enters, w.classes.size(c) >= least)
+		w.classes.included = append(w.classes.included, w.classes.size(c) >= least)
 	}
-	sample := make([][]float64, 0, 2*siftRows)
-	bound := share(siftRows / float64(w.blockList.rows))
+	sample := make([][]float64, 0, 2*sampledForStats)
+	bound := share(sampledForStats / float64(w.blockList.rows))
 	w.All(func(r *Row) bool {
-		if r.draw(drawUsual) <= bound {
+		if r.draw(drawStats) <= bound {
 			sample = append(sample, r.X)
 		}
 		return true
 	})
-	w.usual = usualOf(sample, w.config)
+	w.stats = robustStatsOf(sample, w.config)
 	ratios := make([]float64, 0, w.blockList.rows)
 	w.All(func(r *Row) bool {
-		ratio, _ := w.usual.ratio(r.X)
-		if ratios = append(ratios, ratio); len(ratios)%restRatios == 0 {
-			w.config.rest()
+		ratio, _ := w.stats.ratio(r.X)
+		if ratios = append(ratios, ratio); len(ratios)%pauseRatios == 0 {
+			w.config.pause()
 		}
 		return true
 	})
-	w.usual.bound(ratios)
+	w.stats.limitOutliers(ratios)
 	for _, b := range w.blocks {
 		for _, r := range b.rows {
-			before := r.out
-			r.out = in
-			if w.usual.far(ratios[0]) {
-				r.out = far
-				w.found(r)
-			} else if !w.classes.enters[r.class] {
-				r.out = sparse
+			before := r.excluded
+			r.excluded = included
+			if w.stats.isOutlier(ratios[0]) {
+				r.excluded = outlier
+				w.countOutlier(r)
+			} else if !w.classes.included[r.class] {
+				r.excluded = sparseClass
 			}
 			ratios = ratios[1:]
-			if (before == in) != (r.out == in) {
+			if (before == included) != (r.excluded == included) {
 				b.sum = nil
-				w.more = w.more || r.out == in
+				w.newlyIncluded = w.newlyIncluded || r.excluded == included
 			}
 		}
 	}
 }
 
-// place says of a row that has just come what the last look says.
-func (w *Window) place(r *Row) {
-	if w.usual == nil {
+// classify judges a new row by the last Sift.
+func (w *Window) classify(r *Row) {
+	if w.stats == nil {
 		return
 	}
-	if ratio, _ := w.usual.ratio(r.X); w.usual.far(ratio) {
-		r.out = far
-		w.found(r)
-	} else if r.class >= len(w.classes.enters) || !w.classes.enters[r.class] {
-		r.out = sparse
+	if ratio, _ := w.stats.ratio(r.X); w.stats.isOutlier(ratio) {
+		r.excluded = outlier
+		w.countOutlier(r)
+	} else if r.class >= len(w.classes.included) || !w.classes.included[r.class] {
+		r.excluded = sparseClass
 	}
 }
 
-// found counts a far row, once.
-func (w *Window) found(r *Row) {
-	if r.told {
+// countOutlier counts an outlier, once.
+func (w *Window) countOutlier(r *Row) {
+	if r.counted {
 		return
 	}
-	r.told = true
-	w.far.Rows++
-	if r.Compare(w.far.Newest.Position) < 0 {
+	r.counted = true
+	w.outliers.Rows++
+	if r.Compare(w.outliers.Newest.Position) < 0 {
 		return
 	}
-	_, j := w.usual.ratio(r.X)
-	w.far.Newest, w.far.Feature, w.far.Middle, w.far.Reach = *r, j, w.usual.middle[j], 1/w.usual.inverse[j]
+	_, j := w.stats.ratio(r.X)
+	w.outliers = Outliers{Rows: w.outliers.Rows, Newest: *r, Feature: j, Median: w.stats.median[j],
+		Reach: 1 / w.stats.inverseReach[j]}
 }
 
-// Unsettled tells whether a class has come to have enough rows since the last look, or too few.
-func (w *Window) Unsettled() bool {
-	if w.usual == nil {
+// NeedsSift reports whether a class has enough rows since the last Sift, or too few.
+func (w *Window) NeedsSift() bool {
+	if w.stats == nil {
 		return false
 	}
-	least := w.classes.least(w.config.Labelled)
+	least := w.classes.minRows(w.config.Labelled)
 	for c := range w.classes.rows {
-		if enters := w.classes.size(c) >= least; enters != (c < len(w.classes.enters) && w.classes.enters[c]) {
+		if enters := w.classes.size(c) >= least; enters != (c < len(w.classes.included) && w.classes.included[c]) {
 			return true
 		}
 	}
 	return false
 }
 
-// Knows tells whether rows with a label enter fits, as of the last look: those of others tell nothing of a model.
-func (w *Window) Knows(label string) bool {
-	if w.usual == nil {
+// IsKnown reports whether rows with a label enter fits, as of the last Sift: models are not scored on others.
+func (w *Window) IsKnown(label string) bool {
+	if w.stats == nil {
 		return true
 	}
 	c, ok := w.classes.index[label]
-	return ok && c < len(w.classes.enters) && w.classes.enters[c]
+	return ok && c < len(w.classes.included) && w.classes.included[c]
 }
 
-// Learnable is the number of rows that a first model would be fitted from: those of classes of fewRows, and of enough.
-func (w *Window) Learnable() int {
+// FirstModelRows is the number of rows that a first model would be fitted on: those of classes that are large enough.
+func (w *Window) FirstModelRows() int {
 	if !w.config.Labelled {
 		return w.Len()
 	}
-	return w.Len() - w.classes.below(max(w.classes.least(w.config.Labelled), fewRows))
+	return w.Len() - w.classes.below(max(w.classes.minRows(w.config.Labelled), firstModelRows))
 }
 
-// Established is the number of classes of fewRows or more.
-func (w *Window) Established() (n int) {
+// EstablishedClasses is the number of classes with at least firstModelRows rows.
+func (w *Window) EstablishedClasses() (n int) {
 	for c := range w.classes.rows {
-		if w.classes.size(c) >= fewRows {
+		if w.classes.size(c) >= firstModelRows {
 			n++
 		}
 	}
 	return n
 }
 
-// Sparse is the number of rows of classes that have too few of them to enter a fit.
-func (w *Window) Sparse() int { return w.classes.below(w.classes.least(w.config.Labelled)) }
+// SparseRows is the number of rows of classes with too few rows to enter a fit.
+func (w *Window) SparseRows() int { return w.classes.below(w.classes.minRows(w.config.Labelled)) }
 
 // below is the number of rows of classes that have fewer rows than least.
 func (t *classes) below(least int) (n int) {

@@ -47,7 +47,7 @@ func TestSift(t *testing.T) {
 			t.Errorf("entry %d of the scatter is off by %g", i, d)
 		}
 	}
-	if f := w.Far(); f.Rows != 120 || f.Newest.Seq < rows[5900].Seq {
+	if f := w.Outliers(); f.Rows != 120 || f.Newest.Seq < rows[5900].Seq {
 		t.Errorf("%d rows are far, the newest %v", f.Rows, f.Newest.Position)
 	}
 	looked, r := New(c), rand.New(rand.NewPCG(1, 1))
@@ -84,7 +84,7 @@ func TestHeavyTails(t *testing.T) {
 			x[i] = c.draw()
 		}
 		n := 0
-		for _, far := range FarRows(x, 1) {
+		for _, far := range FindOutliers(x, 1) {
 			if far {
 				n++
 			}
@@ -97,9 +97,9 @@ func TestHeavyTails(t *testing.T) {
 
 // Between some features, and some rows, of a look at all of them who learns may rest.
 func TestSiftRests(t *testing.T) {
-	const m, n = 64, 4 * restRatios
+	const m, n = 64, 4 * pauseRatios
 	rests := 0
-	w := New(Config{Features: m, Rows: n, Classes: 10, Rest: func() { rests++ }})
+	w := New(Config{Features: m, Rows: n, Classes: 10, Pause: func() { rests++ }})
 	for i := range n {
 		x := make([]float64, m)
 		for j := range x {
@@ -108,7 +108,7 @@ func TestSiftRests(t *testing.T) {
 		w.Add(Row{Position: Position{Seq: uint64(i + 1)}, X: x})
 	}
 	w.Sift()
-	if want := m/restFeatures + w.Len()/restRatios; rests < want {
+	if want := m/pauseFeatures + w.Len()/pauseRatios; rests < want {
 		t.Errorf("%d rests, want %d", rests, want)
 	}
 }

@@ -10,122 +10,121 @@ import (
 	"github.com/embedd/embedd/model/moments"
 )
 
-// Range says which messages a summary is of: those of a stream, told by the time of its making, from one sequence number
-// to another.
+// Range is a range of messages of a stream, both ends included. Created is the creation time of the stream in
+// nanoseconds.
 type Range struct {
 	Created     int64
 	First, Last uint64
 }
 
-// Summary is what is learned of a range of a stream, in place of its rows: some rows, and the moments of the others that
-// fits are made from. It is a function of the range and of the configuration alone, so that it does not matter who made
-// it, how often, or when.
+// Summary is what a window needs of a range of a stream instead of its rows: a sample of the rows, and the moments of
+// the others. It is a function of the range and the configuration alone, whoever makes it.
 //
-// The rows that it carries are those of the smallest draws in each class, as many held-out ones as others; all of a class
-// that has few. The moments are of the rest that are not held out.
+// The sample has the rows of the smallest draws in each class, as many held-out ones as others, and all rows of a small
+// class. The moments are of the other rows that are not held out.
 type Summary struct {
 	Range
-	Settings string   // a digest of the configuration that it follows from
-	Features []string // names, in the order of the rows
+	Settings string   // a digest of the configuration that it depends on
+	Features []string // names, in the order of a row
 	Labelled bool
-	Classes  []string     // of the rows that are not carried, sorted; "" alone without labels
-	Beside   []int        // rows of each that are not carried, held-out ones counted
-	Rows     []Row        // that are carried, in order
+	Classes  []string     // of the rows that are not in the sample, sorted; [""] without labels
+	Summed   []int        // by class: rows that are not in the sample, including held-out ones
+	Rows     []Row        // the sample, in order
 	Moments  *moments.Set // class i is Classes[i]; without labels it has no classes
-	Read     Read
+	Read     ReadCounts
 
-	placed bool // see Place
+	moved bool // see MoveTo
 }
 
-// Place gives the rows a place in another stream, in which the summary stands as one message, and the time of that. Which
-// of them are held out stays as it was drawn by their own positions.
-func (s *Summary) Place(at Position, nanos int64, holdout float64) {
+// MoveTo gives the rows the position and time of the message of another stream that carries the summary. Rows stay held
+// out as their own positions have drawn.
+func (s *Summary) MoveTo(at Position, nanos int64, holdout float64) {
 	held := share(holdout)
 	for i := range s.Rows {
 		r := &s.Rows[i]
-		r.held = r.draw(drawHeld) < held
+		r.heldOut = r.draw(drawHeld) < held
 		r.Position, r.Time = Position{Created: at.Created, Seq: at.Seq, Row: i}, nanos
 	}
-	s.placed = true
+	s.moved = true
 }
 
-// Read counts the rows that a summary was made from.
-type Read struct {
+// ReadCounts counts the rows that a summary was made from.
+type ReadCounts struct {
 	Rows       int `json:"rows"`
 	Unlabelled int `json:"unlabelled,omitempty"`
 	Faulty     int `json:"faulty,omitempty"` // with a missing feature
-	Far        int `json:"far,omitempty"`    // with a feature too far from the others'
+	Far        int `json:"far,omitempty"`    // outliers
 	Overfull   int `json:"overfull,omitempty"`
-	Unread     int `json:"unread,omitempty"` // messages that could not be decoded, or for which there was no room
+	Unread     int `json:"unread,omitempty"` // messages that could not be decoded, or for which there was no memory
 }
 
-// Len is the number of rows that are learned from it, held-out ones counted.
+// Len is the number of rows that are learned, including held-out ones.
 func (s *Summary) Len() int {
 	n := len(s.Rows)
-	for _, more := range s.Beside {
+	for _, more := range s.Summed {
 		n += more
 	}
 	return n
 }
 
-// carriedRows is about how many rows of each part a summary carries: at least enoughRows of a class, so that what stands
-// in the moments of a class alone always suffices to enter a fit.
-const carriedRows = 64
+// sampleRows is the approximate size of the sample, for fitted and held-out rows each. It has at least sufficientRows
+// rows per class, so that a class with sums always has enough rows to enter a fit.
+const sampleRows = 64
 
-// Summarise sums up rows that come in order, each time they are asked for. Their features need not outlive the next row.
-// Of the configuration Features, Classes, Holdout, Balance and Labelled count. The sums go to their end whether or not ctx
-// does; between two of them it is looked at.
-func Summarise(ctx context.Context, c Config, rows iter.Seq[*Row]) (*Summary, error) {
-	d := &digest{config: c, held: share(c.Holdout), tally: map[string]*tally{}}
-	if err := d.look(ctx, rows); err != nil {
+// Summarize makes a summary of rows in order, which it iterates over several times. A row's features need not stay
+// valid after its iteration. It depends on Features, Classes, Holdout, Balance and Labelled of the configuration. It
+// checks ctx between two sums.
+func Summarize(ctx context.Context, c Config, rows iter.Seq[*Row]) (*Summary, error) {
+	d := &summarizer{config: c, heldOut: share(c.Holdout), tally: map[string]*labelCount{}}
+	if err := d.computeStats(ctx, rows); err != nil {
 		return nil, err
 	}
-	if err := d.pick(ctx, rows); err != nil {
+	if err := d.sampleRows(ctx, rows); err != nil {
 		return nil, err
 	}
-	return d.sum(ctx, rows)
+	return d.sumRest(ctx, rows)
 }
 
-// digest is a summary on its way: what is usual, which classes there are, which rows are carried, and then the sums.
-type digest struct {
-	config Config
-	held   uint64 // as in a window
-	usual  *usual
-	ratios []float64 // of each row, how far it is
-	tally  map[string]*tally
-	order  []string // labels, as they came
-	out    Summary
+// summarizer makes a summary: statistics of the features first, then the sample, then the sums.
+type summarizer struct {
+	config  Config
+	heldOut uint64 // as in a window
+	stats   *robustStats
+	ratios  []float64 // by row
+	tally   map[string]*labelCount
+	order   []string // labels in the order of their first rows
+	summary Summary
 }
 
-// tally is what is known of one label.
-type tally struct {
-	rows     int // that are not far
-	learned  int // of them, that are not held out
-	taken    bool
-	thin     uint64         // rows whose draw is not below are left out of the sums; see balance
-	carried  [2][]candidate // of the smallest draws: those learned from, those held out
-	number   int            // in the sums
-	leftOver int            // rows that are not carried
+// labelCount counts the rows of a label.
+type labelCount struct {
+	rows      int // without outliers
+	fitted    int // that are not held out
+	kept      bool
+	keepBelow uint64        // only rows with a draw below it are summed; see balance
+	sampled   [2][]drawnRow // smallest draws of the fitted and of the held-out rows
+	number    int           // in the sums
+	leftOver  int           // rows that are not in the sample
 }
 
-// candidate is a row that may be carried: the n-th.
-type candidate struct {
+// drawnRow is row n with its draw.
+type drawnRow struct {
 	draw uint64
 	n    int
 }
 
-// look finds what is usual.
-func (d *digest) look(ctx context.Context, rows iter.Seq[*Row]) error {
-	var least []candidate
+// computeStats computes the statistics of the features.
+func (d *summarizer) computeStats(ctx context.Context, rows iter.Seq[*Row]) error {
+	var least []drawnRow
 	var x [][]float64
 	n := 0
 	for r := range rows {
-		at := candidate{r.draw(drawUsual), n}
+		at := drawnRow{r.draw(drawStats), n}
 		n++
 		i, _ := slices.BinarySearchFunc(least, at, compareDraws)
-		if i < siftRows {
-			if len(least) == siftRows {
-				least, x = least[:siftRows-1], x[:siftRows-1]
+		if i < sampledForStats {
+			if len(least) == sampledForStats {
+				least, x = least[:sampledForStats-1], x[:sampledForStats-1]
 			}
 			least, x = slices.Insert(least, i, at), slices.Insert(x, i, slices.Clone(r.X))
 		}
@@ -133,21 +132,21 @@ func (d *digest) look(ctx context.Context, rows iter.Seq[*Row]) error {
 			return ctx.Err()
 		}
 	}
-	d.usual = usualOf(x, d.config)
+	d.stats = robustStatsOf(x, d.config)
 	d.ratios = make([]float64, 0, n)
 	for r := range rows {
-		ratio, _ := d.usual.ratio(r.X)
+		ratio, _ := d.stats.ratio(r.X)
 		d.ratios = append(d.ratios, ratio)
 		if len(d.ratios)%sumRows == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
-	d.usual.bound(d.ratios)
-	d.out.Read.Rows = n
+	d.stats.limitOutliers(d.ratios)
+	d.summary.Read.Rows = n
 	return nil
 }
 
-func compareDraws(a, b candidate) int {
+func compareDraws(a, b drawnRow) int {
 	switch {
 	case a.draw < b.draw:
 		return -1
@@ -157,53 +156,53 @@ func compareDraws(a, b candidate) int {
 	return a.n - b.n
 }
 
-func (d *digest) far(n int) bool { return d.usual.far(d.ratios[n]) }
+func (d *summarizer) isOutlier(n int) bool { return d.stats.isOutlier(d.ratios[n]) }
 
-func (d *digest) part(r *Row) int {
-	if r.draw(drawHeld) < d.held {
+func (d *summarizer) part(r *Row) int {
+	if r.draw(drawHeld) < d.heldOut {
 		return 1
 	}
 	return 0
 }
 
-// pick counts labels, and says which rows are carried.
-func (d *digest) pick(ctx context.Context, rows iter.Seq[*Row]) error {
+// sampleRows counts labels and chooses the sample.
+func (d *summarizer) sampleRows(ctx context.Context, rows iter.Seq[*Row]) error {
 	n := -1
 	for r := range rows {
-		if n++; d.far(n) {
-			d.out.Read.Far++
+		if n++; d.isOutlier(n) {
+			d.summary.Read.Far++
 			continue
 		}
 		t := d.tally[r.Label]
 		if t == nil {
-			t = &tally{}
+			t = &labelCount{}
 			d.tally[r.Label] = t
 			d.order = append(d.order, r.Label)
 		}
 		t.rows++
 		part := d.part(r)
 		if part == 0 {
-			t.learned++
+			t.fitted++
 		}
-		at := candidate{r.draw(drawCarried), n}
-		i, _ := slices.BinarySearchFunc(t.carried[part], at, compareDraws)
-		if i < carriedRows {
-			if len(t.carried[part]) == carriedRows {
-				t.carried[part] = t.carried[part][:carriedRows-1]
+		at := drawnRow{r.draw(drawSample), n}
+		i, _ := slices.BinarySearchFunc(t.sampled[part], at, compareDraws)
+		if i < sampleRows {
+			if len(t.sampled[part]) == sampleRows {
+				t.sampled[part] = t.sampled[part][:sampleRows-1]
 			}
-			t.carried[part] = slices.Insert(t.carried[part], i, at)
+			t.sampled[part] = slices.Insert(t.sampled[part], i, at)
 		}
 		if n%sumRows == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
-	d.bound()
+	d.limitClasses()
 	d.balance()
 	return nil
 }
 
-// bound keeps the most frequent classes, and of each as many rows as are carried.
-func (d *digest) bound() {
+// limitClasses keeps the most frequent classes, and reduces the sample to its size.
+func (d *summarizer) limitClasses() {
 	slices.SortFunc(d.order, func(a, b string) int {
 		if n := d.tally[b].rows - d.tally[a].rows; n != 0 {
 			return n
@@ -216,36 +215,36 @@ func (d *digest) bound() {
 	kept := d.order
 	if most := d.config.Classes; most > 0 && len(kept) > most {
 		for _, label := range kept[most:] {
-			d.out.Read.Overfull += d.tally[label].rows
+			d.summary.Read.Overfull += d.tally[label].rows
 		}
 		kept = kept[:most]
 	}
-	most := max(enoughRows, carriedRows/max(len(kept), 1))
+	most := max(sufficientRows, sampleRows/max(len(kept), 1))
 	for _, label := range kept {
 		t := d.tally[label]
-		t.taken, t.leftOver = true, t.rows
-		for part, c := range t.carried {
-			t.carried[part] = c[:min(len(c), most)]
-			t.leftOver -= len(t.carried[part])
+		t.kept, t.leftOver = true, t.rows
+		for part, c := range t.sampled {
+			t.sampled[part] = c[:min(len(c), most)]
+			t.leftOver -= len(t.sampled[part])
 		}
 		if t.leftOver > 0 {
-			d.out.Classes = append(d.out.Classes, label)
+			d.summary.Classes = append(d.summary.Classes, label)
 		}
 	}
-	slices.Sort(d.out.Classes)
-	d.out.Beside = make([]int, len(d.out.Classes))
-	for i, label := range d.out.Classes {
-		d.tally[label].number, d.out.Beside[i] = i, d.tally[label].leftOver
+	slices.Sort(d.summary.Classes)
+	d.summary.Summed = make([]int, len(d.summary.Classes))
+	for i, label := range d.summary.Classes {
+		d.tally[label].number, d.summary.Summed[i] = i, d.tally[label].leftOver
 	}
 }
 
-// balance thins classes that have more than their share of the rows that are learned from: of such a class a row is
-// summed as often as brings it to the share. Labels of a few rows are no class that others make room for.
-func (d *digest) balance() {
+// balance thins classes that have more than their share of the fitted rows: rows of such a class are summed with the
+// probability that brings it to its share. Labels with few rows are no classes that others are thinned for.
+func (d *summarizer) balance() {
 	all, classes := 0, 0
 	for _, t := range d.tally {
-		if t.thin = math.MaxUint64; t.taken && t.learned > enoughRows {
-			all, classes = all+t.learned, classes+1
+		if t.keepBelow = math.MaxUint64; t.kept && t.fitted > sufficientRows {
+			all, classes = all+t.fitted, classes+1
 		}
 	}
 	if !d.config.Balance || !d.config.Labelled || classes < 2 {
@@ -253,23 +252,23 @@ func (d *digest) balance() {
 	}
 	fair := float64(all) / float64(classes)
 	for _, t := range d.tally {
-		if float64(t.learned) > fair {
-			t.thin = share(fair / float64(t.learned))
+		if float64(t.fitted) > fair {
+			t.keepBelow = share(fair / float64(t.fitted))
 		}
 	}
 }
 
-// sum copies what is carried and sums the rest.
-func (d *digest) sum(ctx context.Context, rows iter.Seq[*Row]) (*Summary, error) {
+// sumRest copies the sample and sums the other rows.
+func (d *summarizer) sumRest(ctx context.Context, rows iter.Seq[*Row]) (*Summary, error) {
 	carried := map[int]bool{}
 	for _, t := range d.tally {
-		for _, part := range t.carried {
+		for _, part := range t.sampled {
 			for _, c := range part {
-				carried[c.n] = t.taken
+				carried[c.n] = t.kept
 			}
 		}
 	}
-	s, m := &d.out, d.config.Features
+	s, m := &d.summary, d.config.Features
 	s.Labelled, s.Moments = d.config.Labelled, moments.New(m, false)
 	x, y := make([]float64, 0, sumRows*m), make([]int, 0, sumRows)
 	flush := func() error {
@@ -286,17 +285,17 @@ func (d *digest) sum(ctx context.Context, rows iter.Seq[*Row]) (*Summary, error)
 	}
 	n := -1
 	for r := range rows {
-		if n++; d.far(n) {
+		if n++; d.isOutlier(n) {
 			continue
 		}
 		t := d.tally[r.Label]
 		switch {
-		case !t.taken:
+		case !t.kept:
 		case carried[n]:
 			own := *r
 			own.X = slices.Clone(r.X)
 			s.Rows = append(s.Rows, own)
-		case d.part(r) == 0 && (t.thin == math.MaxUint64 || r.draw(drawThinned) < t.thin):
+		case d.part(r) == 0 && (t.keepBelow == math.MaxUint64 || r.draw(drawThin) < t.keepBelow):
 			if x, y = append(x, r.X...), append(y, t.number); len(y) == sumRows {
 				if err := flush(); err != nil {
 					return nil, err

@@ -22,10 +22,10 @@ import (
 
 // summed is a configuration of a window of summaries.
 var summed = Config{Features: 6, Rows: 1 << 20, Classes: 20, Holdout: 0.2, Balance: true, Labelled: true, Moments: true,
-	Summed: true}
+	Summaries: true}
 
-// messages is a stream of rows in blocks of so many messages: classes of unequal share, a rare one, and labels that mean
-// nothing now and then.
+// messages is a stream of rows in blocks of so many messages: classes of unequal share, a rare one, and labels that
+// mean nothing now and then.
 func messages(seed uint64, blocks, each int) (all [][]Row) {
 	r := rand.New(rand.NewPCG(seed, 9))
 	for b := range blocks {
@@ -70,7 +70,7 @@ func yield(rows []Row) iter.Seq[*Row] {
 // bytesOf is what a hand stores.
 func bytesOf(t *testing.T, ctx context.Context, c Config, rows []Row) []byte {
 	t.Helper()
-	s, err := Summarise(ctx, c, yield(rows))
+	s, err := Summarize(ctx, c, yield(rows))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,8 +124,8 @@ func digests(t *testing.T, w *Window) (out []string) {
 	return out
 }
 
-// TestManyHands: summaries that many hands make, of blocks in any order, some of them twice, some begun by one that dies
-// and made by another, are the bytes that one hand makes, and end in the same models.
+// TestManyHands: summaries that many hands make, of blocks in any order, some of them twice, some begun by one that
+// dies and made by another, are the bytes that one hand makes, and end in the same models.
 func TestManyHands(t *testing.T) {
 	times := 10
 	if os.Getenv("EMBEDD_SOAK") != "" {
@@ -203,8 +203,8 @@ func TestSummaryEverywhere(t *testing.T) {
 	}
 }
 
-// TestSumOfParts: what a summary carries and what it sums are each row once, held-out ones left out, whatever the class;
-// of a class that has many rows there are as many as balance says.
+// TestSumOfParts: what a summary carries and what it sums are each row once, held-out ones left out, whatever the
+// class; of a class that has many rows there are as many as balance says.
 func TestSumOfParts(t *testing.T) {
 	for _, balance := range []bool{false, true} {
 		c := summed
@@ -311,7 +311,7 @@ func TestFarInSummary(t *testing.T) {
 		rows[i].X = slices.Clone(rows[i].X)
 		rows[i].X[2] = 1e30
 	}
-	s, err := Summarise(t.Context(), summed, yield(rows))
+	s, err := Summarize(t.Context(), summed, yield(rows))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -375,20 +375,20 @@ func TestSummaryNumbers(t *testing.T) {
 			},
 			"a weight without a label": func(s *Summary) error {
 				if !labelled {
-					s.Beside[0] = 0
+					s.Summed[0] = 0
 					return nil
 				}
 				return s.Moments.Add(t.Context(), make([]float64, 6), []int{-1}, nil)
 			},
-			"more rows than were read": func(s *Summary) error { s.Beside[0] = math.MaxInt; return nil },
+			"more rows than were read": func(s *Summary) error { s.Summed[0] = math.MaxInt; return nil },
 			"fewer than no messages":   func(s *Summary) error { s.Read.Unread = -1; return nil },
-			"fewer than no rows":       func(s *Summary) error { s.Beside[0] = -1; return nil },
+			"fewer than no rows":       func(s *Summary) error { s.Summed[0] = -1; return nil },
 			"a class twice": func(s *Summary) error {
-				s.Classes, s.Beside = append(s.Classes, s.Classes[len(s.Classes)-1]), append(s.Beside, 0)
+				s.Classes, s.Summed = append(s.Classes, s.Classes[len(s.Classes)-1]), append(s.Summed, 0)
 				return nil
 			},
 			"more rows than many summaries can count": func(s *Summary) error {
-				s.Beside[0], s.Read.Rows = math.MaxInt/2, math.MaxInt
+				s.Summed[0], s.Read.Rows = math.MaxInt/2, math.MaxInt
 				return nil
 			},
 			"a row that is enormous": func(s *Summary) error { s.Rows[3].X[2] = -1e308; return nil },
@@ -397,7 +397,7 @@ func TestSummaryNumbers(t *testing.T) {
 				if !labelled {
 					class = nil
 				}
-				s.Beside[len(s.Beside)-1], s.Read.Rows = 1<<30, 1<<31
+				s.Summed[len(s.Summed)-1], s.Read.Rows = 1<<30, 1<<31
 				return s.Moments.Add(t.Context(), []float64{0, 0, 1e150, 0, 0, 0}, class, nil)
 			},
 			"a shift that is": func(s *Summary) error {
@@ -462,8 +462,8 @@ func TestSummaryIsSmall(t *testing.T) {
 	}
 }
 
-// TestSummedWindow: blocks leave from the oldest on, by rows and by age, and what is left is what a window has that never
-// had them; a cut leaves whole blocks.
+// TestSummedWindow: blocks leave from the oldest on, by rows and by age, and what is left is what a window has that
+// never had them; a cut leaves whole blocks.
 func TestSummedWindow(t *testing.T) {
 	rows := messages(6, 10, 20)
 	var stored [][]byte
@@ -503,8 +503,8 @@ func TestSummedWindow(t *testing.T) {
 	}
 }
 
-// BenchmarkSummary tells what a row costs: whoever sums it up, and who learns from the summary of a block of 64 messages
-// of 256 rows, in the place of summing it.
+// BenchmarkSummary tells what a row costs: whoever sums it up, and who learns from the summary of a block of 64
+// messages of 256 rows, in the place of summing it.
 func BenchmarkSummary(b *testing.B) {
 	for _, m := range []int{64, 256} {
 		c := summed
@@ -522,7 +522,7 @@ func BenchmarkSummary(b *testing.B) {
 		var text []byte
 		b.Run(fmt.Sprintf("make/%d", m), func(b *testing.B) {
 			for b.Loop() {
-				s, err := Summarise(ctx, c, yield(rows))
+				s, err := Summarize(ctx, c, yield(rows))
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -551,8 +551,8 @@ func BenchmarkSummary(b *testing.B) {
 	}
 }
 
-// TestEnormous: a feature so far from zero that sums of its squares leave float64 is in no sum, though nothing is usual of
-// it: one such row would make a block of a stream that can never be learned.
+// TestEnormous: a feature so far from zero that sums of its squares leave float64 is in no sum, though nothing is usual
+// of it: one such row would make a block of a stream that can never be learned.
 func TestEnormous(t *testing.T) {
 	for name, every := range map[string]int{"one row": 1 << 20, "one in ten": 10, "one in two": 2} {
 		rows := messages(7, 1, 60)[0]
@@ -571,14 +571,14 @@ func TestEnormous(t *testing.T) {
 			t.Errorf("%s: %d rows are far, %d are", name, s.Read.Far, enormous)
 		}
 		byRows := summed
-		byRows.Summed = false
+		byRows.Summaries = false
 		of := map[string]*Window{"of summaries": New(summed), "of rows": New(byRows)}
 		of["of summaries"].AddSummary(s)
 		for _, r := range rows {
 			of["of rows"].Add(r)
 		}
 		of["of rows"].Sift()
-		if n := of["of rows"].Far().Rows; n != enormous {
+		if n := of["of rows"].Outliers().Rows; n != enormous {
 			t.Errorf("%s: %d rows of a window are far, %d are", name, n, enormous)
 		}
 		for kind, w := range of {

@@ -6,19 +6,19 @@ import (
 	"github.com/embedd/embedd/model/moments"
 )
 
-// A window of summaries: rows come a block at a time and leave a block at a time, and of most there is but the sum.
+// With Config.Summaries rows arrive and leave in blocks, of which most rows are only in sums.
 
-// beside is what a block has of rows that are not there themselves.
-type beside struct {
-	rows   []int // of each class, by the window's numbers
-	all    int
-	sum    *moments.Set // of those that fits are made from, by the window's numbers
+// blockSums are the rows of a block that are not stored.
+type blockSums struct {
+	rows   []int // by the window's class number
+	total  int
+	sum    *moments.Set // of the rows that enter fits, by the window's class numbers
 	newest int64        // time of the block's newest row
 	bytes  int64
 }
 
-// AddSummary takes a summary, which the window owns from now on. Summaries come in order; one that is not behind the
-// newest is [Duplicate], one without rows is [Old].
+// AddSummary adds a summary, which the window owns from now on. Summaries must arrive in order: one that is not after
+// the newest is [Duplicate], one without rows is [Old].
 func (w *Window) AddSummary(s *Summary) Outcome {
 	if len(s.Rows) == 0 || s.Rows[0].Compare(w.start) < 0 {
 		return Old
@@ -29,25 +29,25 @@ func (w *Window) AddSummary(s *Summary) Outcome {
 			return Duplicate
 		}
 	}
-	b := &block{beside: &beside{sum: s.Moments}}
+	b := &block{sums: &blockSums{sum: s.Moments}}
 	for _, r := range s.Rows {
 		most := w.config.Classes
 		if _, many := slices.BinarySearch(s.Classes, r.Label); many {
-			most = 0 // what is summed cannot be taken out again; such classes have many rows, so they are few
+			most = 0 // its sums cannot be removed; there are few classes with so many rows
 		}
 		c, ok := w.classes.number(r.Label, most)
 		if !ok {
 			continue
 		}
 		row := &r
-		row.Label, row.class, row.out = w.classes.names[c], c, in
-		if !s.placed {
-			row.held = r.draw(drawHeld) < w.held
+		row.Label, row.class, row.excluded = w.classes.names[c], c, included
+		if !s.moved {
+			row.heldOut = r.draw(drawHeld) < w.heldOut
 		}
-		w.place(row)
+		w.classify(row)
 		w.classes.insert(row)
 		b.rows = append(b.rows, row)
-		b.beside.newest = max(b.beside.newest, r.Time)
+		b.sums.newest = max(b.sums.newest, r.Time)
 	}
 	if len(b.rows) == 0 {
 		return Overfull
@@ -55,32 +55,32 @@ func (w *Window) AddSummary(s *Summary) Outcome {
 	to := make([]int, len(s.Classes))
 	for i, label := range s.Classes {
 		to[i] = w.classes.index[label]
-		b.besides(to[i], s.Beside[i])
+		b.addSummed(to[i], s.Summed[i])
 	}
 	if w.config.Labelled {
-		b.beside.sum.Relabel(to[:min(len(to), b.beside.sum.Classes())])
+		b.sums.sum.Relabel(to[:min(len(to), b.sums.sum.Classes())])
 	}
-	b.beside.bytes = w.config.summedBytes(len(b.rows), len(s.Classes))
+	b.sums.bytes = w.config.summaryBytes(len(b.rows), len(s.Classes))
 	w.blocks = append(w.blocks, b)
-	w.count(b, 1)
-	w.newest = max(w.newest, b.beside.newest)
-	for len(w.blocks) > 1 && w.full() {
+	w.countBlock(b, 1)
+	w.newest = max(w.newest, b.sums.newest)
+	for len(w.blocks) > 1 && w.isFull() {
 		w.dropFirst()
 	}
 	return Taken
 }
 
-// besides counts rows of a class.
-func (b *block) besides(class, rows int) {
-	for len(b.beside.rows) <= class {
-		b.beside.rows = append(b.beside.rows, 0)
+// addSummed counts rows of a class that are only in sums.
+func (b *block) addSummed(class, rows int) {
+	for len(b.sums.rows) <= class {
+		b.sums.rows = append(b.sums.rows, 0)
 	}
-	b.beside.rows[class] += rows
-	b.beside.all += rows
+	b.sums.rows[class] += rows
+	b.sums.total += rows
 }
 
-// learned counts the rows that fits are made from, by their classes.
-func (s *beside) learned(count []int) (n int) {
+// countFitted counts the rows that enter fits by class.
+func (s *blockSums) countFitted(count []int) (n int) {
 	for c := -1; c < s.sum.Classes(); c++ {
 		rows := int(s.sum.Count(c))
 		if n += rows; c >= 0 {
@@ -90,24 +90,24 @@ func (s *beside) learned(count []int) (n int) {
 	return n
 }
 
-// full tells whether the oldest block has to go.
-func (w *Window) full() bool {
-	first := w.blocks[0].beside
+// isFull reports whether the oldest block has to leave.
+func (w *Window) isFull() bool {
+	first := w.blocks[0].sums
 	return w.Len() > w.maxRows || w.config.Bytes > 0 && w.bytes > w.config.Bytes ||
 		w.config.Age > 0 && w.newest-first.newest > int64(w.config.Age)
 }
 
-// count adds a block to what there is of rows, or takes it off.
-func (w *Window) count(b *block, sign int) {
+// countBlock adds the rows of a block, or with sign -1 subtracts them.
+func (w *Window) countBlock(b *block, sign int) {
 	w.changed = true
 	w.blockList.rows += sign * len(b.rows)
-	w.beside += sign * b.beside.all
-	w.bytes += int64(sign) * b.beside.bytes
-	for c, n := range b.beside.rows {
-		for len(w.classes.beside) <= c {
-			w.classes.beside = append(w.classes.beside, 0)
+	w.summedRows += sign * b.sums.total
+	w.bytes += int64(sign) * b.sums.bytes
+	for c, n := range b.sums.rows {
+		for len(w.classes.summedRows) <= c {
+			w.classes.summedRows = append(w.classes.summedRows, 0)
 		}
-		w.classes.beside[c] += sign * n
+		w.classes.summedRows[c] += sign * n
 	}
 }
 
@@ -117,10 +117,10 @@ func (w *Window) dropFirst() {
 	for _, r := range b.rows {
 		w.classes.remove(r)
 	}
-	w.count(b, -1)
+	w.countBlock(b, -1)
 }
 
-// cutBlocks leaves out the blocks that begin before a position, but for the newest.
+// cutBlocks removes the blocks that begin before a position, except the newest.
 func (w *Window) cutBlocks(p Position) {
 	for len(w.blocks) > 1 && w.blocks[0].rows[0].Compare(p) < 0 {
 		w.dropFirst()
@@ -131,9 +131,9 @@ func (w *Window) cutBlocks(p Position) {
 	w.start = p
 }
 
-// summedBytes is the memory of a block of a summary: its rows, their moments and those of the rest, and a copy of the
-// rows that a fit makes.
-func (c Config) summedBytes(rows, classes int) int64 {
+// summaryBytes is the memory of a block: its stored rows, their moments and the sums, and the copy of the rows that a
+// fit makes.
+func (c Config) summaryBytes(rows, classes int) int64 {
 	m := int64(c.Features)
 	row := 9*m + rowOverhead
 	if c.Copies {
@@ -142,11 +142,11 @@ func (c Config) summedBytes(rows, classes int) int64 {
 	return int64(rows)*row + 2*8*m*(m+int64(classes))
 }
 
-// size is how many rows a class has, those beside counted.
+// size is the number of rows of a class, including those that are only in sums.
 func (t *classes) size(c int) int {
 	n := len(t.rows[c])
-	if c < len(t.beside) {
-		n += t.beside[c]
+	if c < len(t.summedRows) {
+		n += t.summedRows[c]
 	}
 	return n
 }

@@ -10,52 +10,52 @@ import (
 	"github.com/embedd/embedd/model/moments"
 )
 
-// Window is the rows that there are.
+// Window is a bounded set of rows.
 type Window struct {
 	config  Config
 	maxRows int
-	held    uint64 // a row whose draw is below is held out
+	heldOut uint64 // a row whose draw is below is held out
 
 	blockList
-	by      summing
-	classes classes
-	beside  int   // rows that are in sums alone
-	bytes   int64 // of blocks with such rows
-	level   int   // most rows a class; it never rises, so that no order of arrival matters
-	newest  int64
-	start   Position // rows before are not taken: see Cut
+	summer     summer
+	classes    classes
+	summedRows int   // rows that are only in sums
+	bytes      int64 // of blocks with sums
+	quota      int   // maximum rows per class; it never rises, so that the order of arrival does not matter
+	newest     int64
+	start      Position // rows before it are not added; see Cut
 
-	source  sourceName
-	capped  int
-	changed bool // since it was looked at last; see Sift
-	more    bool
-	usual   *usual
-	far     Far
+	source        sourceName
+	capped        int
+	changed       bool // since the last Sift
+	newlyIncluded bool
+	stats         *robustStats
+	outliers      Outliers
 }
 
-// New makes an empty window.
+// New returns an empty window.
 func New(c Config) *Window {
 	w := &Window{config: c, maxRows: c.MaxRows(), classes: classes{index: map[string]int{}}}
-	w.held, w.blockList.border = share(c.Holdout), share(1/float64(c.blockRows()))
-	w.level = w.maxRows
-	w.by = summing{features: c.Features, labelled: c.Labelled}
+	w.heldOut, w.blockList.border = share(c.Holdout), share(1/float64(c.blockRows()))
+	w.quota = w.maxRows
+	w.summer = summer{features: c.Features, labelled: c.Labelled}
 	if c.Share > 0 {
 		w.classes.sources = []map[string]int{}
 	}
 	return w
 }
 
-// Outcome says what became of a row that was added.
+// Outcome is the outcome of adding a row.
 type Outcome int
 
 const (
 	Taken     Outcome = iota // it is in the window
 	Old                      // it is before the start, too old, or past the quota of its class
-	Duplicate                // its position is taken
-	Overfull                 // its class would be one too many, or of its source
+	Duplicate                // there is a row at its position
+	Overfull                 // its class would exceed the maximum number of classes, or its source's share of them
 )
 
-// Add takes a row. The window owns its features from now on.
+// Add adds a row. The window owns its features from now on.
 func (w *Window) Add(r Row) Outcome {
 	if r.Compare(w.start) < 0 || w.config.Age > 0 && w.newest-r.Time > int64(w.config.Age) {
 		return Old
@@ -64,15 +64,15 @@ func (w *Window) Add(r Row) Outcome {
 		return Duplicate
 	}
 	if _, known := w.classes.index[r.Label]; !known && w.config.Share > 0 && w.config.Classes > 0 &&
-		w.classes.of(w.source.intern(r.Source)) >= portion(w.config.Share, w.config.Classes) {
+		w.classes.classesOf(w.source.intern(r.Source)) >= shareOf(w.config.Share, w.config.Classes) {
 		return Overfull
 	}
 	c, ok := w.classes.number(r.Label, w.config.Classes)
 	if !ok {
-		// A label that was seen a few times may be no class at all: one that was not seen for longest makes way, now
-		// and then. Always would let as many classes as there are one too many push one another out for ever.
-		forgotten, _ := w.classes.forgotten()
-		if forgotten < 0 || r.draw(drawMakesWay) >= makesWay {
+		// A rare label may be no class at all: the least recent one is replaced, but only sometimes. Otherwise a
+		// surplus of labels would replace each other all the time.
+		forgotten, _ := w.classes.leastRecent()
+		if forgotten < 0 || r.draw(drawReplace) >= replaceShare {
 			return Overfull
 		}
 		for len(w.classes.rows[forgotten]) > 0 {
@@ -80,14 +80,14 @@ func (w *Window) Add(r Row) Outcome {
 		}
 		c, _ = w.classes.number(r.Label, w.config.Classes)
 	}
-	r.Label, r.Source = w.classes.names[c], w.source.intern(r.Source) // one text for many rows
-	r.class, r.held, r.out = c, r.draw(drawHeld) < w.held, in
+	r.Label, r.Source = w.classes.names[c], w.source.intern(r.Source) // rows share one text
+	r.class, r.heldOut, r.excluded = c, r.draw(drawHeld) < w.heldOut, included
 	row := &r
-	w.place(row)
+	w.classify(row)
 	w.insert(row)
 	w.newest = max(w.newest, r.Time)
 	if w.config.Share > 0 {
-		w.cap(c, row.Source)
+		w.capSource(c, row.Source)
 	}
 	if w.config.Balance {
 		w.trim(c)
@@ -99,7 +99,7 @@ func (w *Window) Add(r Row) Outcome {
 	return Taken
 }
 
-// Relabel gives the row at a position another label. It tells whether the row is in the window and the label is new.
+// Relabel changes the label of the row at a position. It reports whether the row is in the window and the label is new.
 func (w *Window) Relabel(p Position, label string) bool {
 	at, i, there := w.find(p)
 	if !there || w.blocks[at].rows[i].Label == label {
@@ -112,7 +112,7 @@ func (w *Window) Relabel(p Position, label string) bool {
 	return w.Add(moved) == Taken
 }
 
-// Remove takes out the row at a position. It tells whether the row was in the window.
+// Remove removes the row at a position. It reports whether the row was in the window.
 func (w *Window) Remove(p Position) bool {
 	at, i, there := w.find(p)
 	if there {
@@ -121,13 +121,13 @@ func (w *Window) Remove(p Position) bool {
 	return there
 }
 
-// Cut leaves out all rows before a position, those that come later too. The quota of a class is what it was at first.
+// Cut removes all rows before a position, and those that arrive later. It resets the quota of classes.
 func (w *Window) Cut(p Position) {
 	if p.Compare(w.start) <= 0 {
 		return
 	}
-	w.level = w.maxRows
-	if w.config.Summed {
+	w.quota = w.maxRows
+	if w.config.Summaries {
 		w.cutBlocks(p)
 		return
 	}
@@ -137,9 +137,9 @@ func (w *Window) Cut(p Position) {
 	}
 }
 
-// Lift has moments made of what l makes of rows from now on, of at most Config.Lifted features.
-func (w *Window) Lift(l Lift) {
-	w.by.lift = l
+// SetMapping makes moments of mapped rows from now on, of at most Config.MappedColumns columns.
+func (w *Window) SetMapping(l Mapping) {
+	w.summer.mapping = l
 	for _, b := range w.blocks {
 		b.sum = nil
 	}
@@ -148,35 +148,35 @@ func (w *Window) Lift(l Lift) {
 // Start is the position of the last Cut.
 func (w *Window) Start() Position { return w.start }
 
-// Level is the most rows that a class may have. With LowerLevel a window that is filled again after a restart has the
-// quota that it had.
-func (w *Window) Level() int { return w.level }
+// Quota is the maximum number of rows per class. A restart passes it to LowerQuota.
+func (w *Window) Quota() int { return w.quota }
 
-// LowerLevel lowers the quota of a class, where it is higher.
-func (w *Window) LowerLevel(level int) {
-	if level > 0 && level < w.level && w.config.Balance {
-		w.lower(level)
+// LowerQuota lowers the quota of classes unless it is lower already.
+func (w *Window) LowerQuota(level int) {
+	if level > 0 && level < w.quota && w.config.Balance {
+		w.lowerQuota(level)
 	}
 }
 
-// MaxRows is how many rows there can be.
+// MaxRows is the maximum number of rows.
 func (w *Window) MaxRows() int { return w.maxRows }
 
 // Features is the number of features of a row.
 func (w *Window) Features() int { return w.config.Features }
 
-// Len is the number of rows, those counted that are in sums alone.
-func (w *Window) Len() int { return w.blockList.rows + w.beside }
+// Len is the number of rows, including those that are only in sums.
+func (w *Window) Len() int { return w.blockList.rows + w.summedRows }
 
 // Classes is the number of classes that have rows.
-func (w *Window) Classes() int { return w.classes.alive }
+func (w *Window) Classes() int { return w.classes.nonEmpty }
 
-// Trainable tells whether there are two classes of enough rows to enter a fit, or two rows where there are no labels.
+// Trainable reports whether two classes have enough rows to enter a fit, or, without labels, whether there are two
+// rows.
 func (w *Window) Trainable() bool {
 	if !w.config.Labelled {
 		return w.blockList.rows >= 2
 	}
-	n, least := 0, w.classes.least(true)
+	n, least := 0, w.classes.minRows(true)
 	for c := range w.classes.rows {
 		if w.classes.size(c) >= least {
 			if n++; n == 2 {
@@ -195,26 +195,26 @@ func (w *Window) Largest() (n int) {
 	return n
 }
 
-// Bytes is what the rows and their moments take, as Config.Bytes counts it.
+// Bytes is the memory of the rows and their moments, as Config.Bytes bounds it.
 func (w *Window) Bytes() int64 {
-	if w.config.Summed {
+	if w.config.Summaries {
 		return w.bytes
 	}
 	return int64(w.blockList.rows) * w.config.RowBytes()
 }
 
-// Suffix is about the newest rows of a window, to learn from: without those held out, and those that enter no fit.
+// Suffix is the newest rows of a window for a fit: without held-out rows and those that enter no fit.
 type Suffix struct {
 	First, Last Position
 	Rows        int
 	Classes     []string     // those with rows, sorted; nil without labels
-	Counts      []int        // rows of each
-	Moments     *moments.Set // of Newest
-	X           []float64    // of NewestRows: Rows x m, with the class of each row, oldest first
+	Counts      []int        // rows per class
+	Moments     *moments.Set // from Newest
+	X           []float64    // from NewestRows: Rows x m, with the class of each row, oldest first
 	Y           []int
 }
 
-// NewestRows is the suffix of n rows, held-out ones counted, as a copy of its rows: of those that there are.
+// NewestRows returns the suffix of n rows, including held-out ones, as a copy of its rows.
 func (w *Window) NewestRows(n int) *Suffix {
 	s, at, i, to := w.suffix(n, false)
 	if s.Rows > 0 {
@@ -223,8 +223,8 @@ func (w *Window) NewestRows(n int) *Suffix {
 	return s
 }
 
-// Newest is the suffix of about n rows, held-out ones counted, as moments: from n rows back, or from the border of a
-// block before that where n is more than two blocks. It costs what changed since the last one, and O(m^2) a block.
+// Newest returns the suffix of about n rows, including held-out ones, as moments: from n rows back, or from the start
+// of the block there if n is more than two blocks. It costs what changed since the last call, and O(m^2) per block.
 func (w *Window) Newest(ctx context.Context, n int) (*Suffix, error) {
 	s, at, i, to := w.suffix(n, true)
 	if s.Rows == 0 {
@@ -232,22 +232,22 @@ func (w *Window) Newest(ctx context.Context, n int) (*Suffix, error) {
 	}
 	for b, from := at, i; b < len(w.blocks); b, from = b+1, 0 {
 		var part *moments.Set
-		err := ctx.Err() // learning may rest between two blocks
+		err := ctx.Err() // learning may pause between two blocks
 		if err != nil {
 			return nil, fmt.Errorf("summing the window: %w", err)
 		}
 		if from == 0 {
-			part, err = w.blocks[b].moments(ctx, &w.by)
+			part, err = w.blocks[b].moments(ctx, &w.summer)
 		} else {
-			part, err = w.by.sum(ctx, w.blocks[b].rows[from:])
+			part, err = w.summer.sum(ctx, w.blocks[b].rows[from:])
 		}
 		switch {
 		case err != nil:
-		case s.Moments == nil && from > 0: // nobody else has it
+		case s.Moments == nil && from > 0: // part is not shared
 			s.Moments = part
 		default:
 			if s.Moments == nil {
-				s.Moments = moments.New(w.by.dim(), false)
+				s.Moments = moments.New(w.summer.columns(), false)
 			}
 			err = s.Moments.Merge(part)
 		}
@@ -261,14 +261,14 @@ func (w *Window) Newest(ctx context.Context, n int) (*Suffix, error) {
 	return s, nil
 }
 
-// suffix is a suffix without its rows: it begins at row i of block at, and class number c is to[c] in it.
+// suffix returns a suffix without its rows. It begins at row i of block at; class number c becomes to[c].
 func (w *Window) suffix(n int, borders bool) (s *Suffix, at, i int, to []int) {
 	s = &Suffix{}
 	if w.blockList.rows == 0 {
 		return s, 0, 0, nil
 	}
 	w.sift()
-	if w.config.Summed {
+	if w.config.Summaries {
 		at = w.blockBack(n)
 	} else {
 		at, i, _ = w.find(w.Back(n))
@@ -282,13 +282,13 @@ func (w *Window) suffix(n int, borders bool) (s *Suffix, at, i int, to []int) {
 	count := make([]int, len(w.classes.names))
 	for b, from := at, i; b < len(w.blocks); b, from = b+1, 0 {
 		for _, r := range w.blocks[b].rows[from:] {
-			if r.learned() {
+			if r.isFitted() {
 				count[r.class]++
 				s.Rows++
 			}
 		}
-		if sums := w.blocks[b].beside; borders && sums != nil {
-			s.Rows += sums.learned(count)
+		if sums := w.blocks[b].sums; borders && sums != nil {
+			s.Rows += sums.countFitted(count)
 		}
 	}
 	names, to := w.classes.sorted(count)
@@ -306,7 +306,7 @@ func (w *Window) suffix(n int, borders bool) (s *Suffix, at, i int, to []int) {
 // evict removes rows until the window is within its bounds.
 func (w *Window) evict() {
 	if w.config.Age > 0 {
-		// Times ascend with positions, as the server gives them.
+		// Times ascend with positions.
 		for r := w.oldest(); r != nil && w.newest-r.Time > int64(w.config.Age); r = w.oldest() {
 			w.remove(r)
 		}
@@ -318,49 +318,49 @@ func (w *Window) evict() {
 		return
 	}
 	for w.blockList.rows > w.maxRows {
-		forgotten, small := w.classes.forgotten()
-		level := w.classes.level(w.maxRows)
+		forgotten, small := w.classes.leastRecent()
+		level := w.classes.fairQuota(w.maxRows)
 		switch {
-		case small > w.maxRows/sparseShare && small < w.blockList.rows:
+		case small > w.maxRows/maxSparseFraction && small < w.blockList.rows:
 			w.remove(w.classes.rows[forgotten][0])
-		case level < enoughRows && level < w.level:
-			w.remove(w.oldest()) // a quota never rises again, and one as low would leave nothing to learn from
+		case level < sufficientRows && level < w.quota:
+			w.remove(w.oldest()) // the quota never rises again, and so low a quota would leave nothing to learn from
 		default:
-			w.lower(level)
+			w.lowerQuota(level)
 		}
 	}
 }
 
-// sparseShare bounds the part of a full window that classes of fewer than enoughRows may take: a column of numbers or
-// typing errors, or somebody's junk, does not displace the others.
-const sparseShare = 10
+// maxSparseFraction bounds the part of a full window for classes of fewer than sufficientRows rows, so that a column of
+// numbers, typing errors or junk does not displace other classes.
+const maxSparseFraction = 10
 
-// makesWay is how often a label is let in that is one too many.
-var makesWay = share(1.0 / 16)
+// replaceShare is the probability that a new label replaces a rare one if there are too many.
+var replaceShare = share(1.0 / 16)
 
-// lower lowers the quota of a class.
-func (w *Window) lower(level int) {
-	w.level = min(w.level, level)
+// lowerQuota lowers the quota of all classes.
+func (w *Window) lowerQuota(level int) {
+	w.quota = min(w.quota, level)
 	for c := range w.classes.rows {
 		if w.config.Share > 0 {
 			for source := range w.classes.sources[c] {
-				w.cap(c, source)
+				w.capSource(c, source)
 			}
 		}
 		w.trim(c)
 	}
 }
 
-// maxSource bounds the text of a source.
+// maxSource bounds the length of a source.
 const maxSource = 64
 
-// portion is a share of so many, one at least.
-func portion(share float64, of int) int { return max(int(math.Ceil(share*float64(of))), 1) }
+// shareOf is a share of n, at least one.
+func shareOf(share float64, of int) int { return max(int(math.Ceil(share*float64(of))), 1) }
 
-// cap removes the oldest rows of a class that a source has past its share of the class's quota. Like the quota it only
-// falls, and the newest rows within it are the same whatever was removed before: no order of arrival matters.
-func (w *Window) cap(class int, source string) {
-	most := portion(w.config.Share, w.level)
+// capSource removes the oldest rows of a class by which a source exceeds its share of the class's quota. Like the quota
+// the share only falls, and the newest rows within it do not depend on the order of arrival.
+func (w *Window) capSource(class int, source string) {
+	most := shareOf(w.config.Share, w.quota)
 	over := w.classes.sources[class][source] - most
 	for i := 0; over > 0; {
 		r := w.classes.rows[class][i]
@@ -374,12 +374,12 @@ func (w *Window) cap(class int, source string) {
 	}
 }
 
-// Capped is how many rows left since their source had its share.
-func (w *Window) Capped() int { return w.capped }
+// CappedRows is the number of rows that left because their source exceeded its share.
+func (w *Window) CappedRows() int { return w.capped }
 
-// trim removes the oldest rows of a class past its quota.
+// trim removes the oldest rows by which a class exceeds its quota.
 func (w *Window) trim(class int) {
-	for len(w.classes.rows[class]) > w.level {
+	for len(w.classes.rows[class]) > w.quota {
 		w.remove(w.classes.rows[class][0])
 	}
 }
@@ -398,7 +398,7 @@ func (w *Window) remove(r *Row) {
 	w.blockList.remove(r)
 }
 
-// sourceName shares the text of a source between the rows that follow one another.
+// sourceName lets consecutive rows of one source share its text.
 type sourceName struct{ newest string }
 
 // intern returns the shared text of a source. A long one is shortened to its beginning and a hash, so that it takes no

@@ -48,7 +48,7 @@ func look(t *testing.T, w *Window) string {
 	for _, b := range w.blocks {
 		text += "|"
 		for _, r := range b.rows {
-			text += fmt.Sprint(" ", r.Seq, ".", r.Row, r.Label, r.held)
+			text += fmt.Sprint(" ", r.Seq, ".", r.Row, r.Label, r.heldOut)
 		}
 	}
 	for _, n := range []int{50, 500, 5000, 1 << 30} {
@@ -110,7 +110,7 @@ func TestRestart(t *testing.T) {
 		before := fill(c, rows[:at])
 		oldest, _ := before.Oldest()
 		again := New(c)
-		again.LowerLevel(before.Level())
+		again.LowerQuota(before.Quota())
 		for _, r := range rows[:at] {
 			if r.Seq >= oldest.Seq {
 				again.Add(r)
@@ -255,7 +255,7 @@ func TestMoments(t *testing.T) {
 	w.All(func(r *Row) bool {
 		if r.Compare(s.First) >= 0 {
 			n++
-			if r.Held() {
+			if r.HeldOut() {
 				held++
 			} else if err := want.Add(t.Context(), r.X, []int{int(r.Label[6] - '0')}, nil); err != nil {
 				t.Fatal(err)

@@ -18,30 +18,30 @@ import (
 const (
 	summaryMagic   = "embedds\n"
 	summaryVersion = 1
-	// rowHead is what a row takes beside its features: sequence number, time, row and class.
+	// rowHead is the size of a row besides its features: sequence number, time, row and class.
 	rowHead = 8 + 8 + 4 + 4
 )
 
 // head is the header of a summary.
 type head struct {
-	Created  int64    `json:"created"`
-	First    uint64   `json:"first"`
-	Last     uint64   `json:"last"`
-	Settings string   `json:"settings"`
-	Features []string `json:"features"`
-	Labelled bool     `json:"labelled"`
-	Labels   []string `json:"labels"`  // of all rows, sorted
-	Classes  []string `json:"classes"` // of the moments, among them
-	Beside   []int    `json:"beside"`
-	Rows     int      `json:"rows"`  // that are carried
-	Width    int      `json:"width"` // bytes of one of their features
-	Read     Read     `json:"read"`
+	Created  int64      `json:"created"`
+	First    uint64     `json:"first"`
+	Last     uint64     `json:"last"`
+	Settings string     `json:"settings"`
+	Features []string   `json:"features"`
+	Labelled bool       `json:"labelled"`
+	Labels   []string   `json:"labels"`  // of all rows, sorted
+	Classes  []string   `json:"classes"` // of the sums, among Labels
+	Summed   []int      `json:"beside"`
+	Rows     int        `json:"rows"`  // of the sample
+	Width    int        `json:"width"` // bytes per feature
+	Read     ReadCounts `json:"read"`
 }
 
 // Bytes is the wire form. Equal summaries have equal bytes.
 func (s *Summary) Bytes() ([]byte, error) {
 	h := head{Created: s.Created, First: s.First, Last: s.Last, Settings: s.Settings, Features: s.Features,
-		Labelled: s.Labelled, Labels: slices.Clone(s.Classes), Classes: s.Classes, Beside: s.Beside, Rows: len(s.Rows),
+		Labelled: s.Labelled, Labels: slices.Clone(s.Classes), Classes: s.Classes, Summed: s.Summed, Rows: len(s.Rows),
 		Width: 4, Read: s.Read}
 	for i := range s.Rows {
 		h.Labels = append(h.Labels, s.Rows[i].Label)
@@ -83,7 +83,7 @@ func (s *Summary) Bytes() ([]byte, error) {
 
 var errDamaged = errors.New("the summary is damaged")
 
-// ReadSummary reads a wire form. It asks for no more memory than the bytes say (Invariant 6).
+// ReadSummary reads the wire form. It allocates no more memory than the size of b justifies (Invariant 6).
 func ReadSummary(b []byte) (*Summary, error) {
 	if len(b) < len(summaryMagic)+8+sha256.Size || string(b[:len(summaryMagic)]) != summaryMagic {
 		return nil, fmt.Errorf("%w: it does not begin as one", errDamaged)
@@ -105,39 +105,39 @@ func ReadSummary(b []byte) (*Summary, error) {
 	if err := json.Unmarshal(body[:n], &h); err != nil {
 		return nil, fmt.Errorf("%w: its header: %w", errDamaged, err)
 	}
-	return h.rest(body[n:])
+	return h.readBody(body[n:])
 }
 
-// ascend tells whether labels are sorted, each once.
-func ascend(labels []string) bool {
+// isAscending reports whether labels are sorted and distinct.
+func isAscending(labels []string) bool {
 	return slices.IsSorted(labels) && len(slices.Compact(slices.Clone(labels))) == len(labels)
 }
 
-// mostRows is how many rows a summary is of at most: of as many summaries as there can be they can be counted.
-const mostRows = 1 << 32
+// maxRows is the maximum number of rows of a summary, so that sums of these numbers do not overflow.
+const maxRows = 1 << 32
 
-// counts tells whether all are counts.
-func (r *Read) counts() bool {
+// isValid reports whether all counts are within bounds.
+func (r *ReadCounts) isValid() bool {
 	return min(r.Rows, r.Unlabelled, r.Faulty, r.Far, r.Overfull, r.Unread) >= 0 &&
-		int64(max(r.Rows, r.Unlabelled, r.Faulty, r.Far, r.Overfull, r.Unread)) <= mostRows
+		int64(max(r.Rows, r.Unlabelled, r.Faulty, r.Far, r.Overfull, r.Unread)) <= maxRows
 }
 
-// rest reads what stands behind the header.
-func (h *head) rest(b []byte) (*Summary, error) {
+// readBody reads what follows the header.
+func (h *head) readBody(b []byte) (*Summary, error) {
 	m := len(h.Features)
 	if m < 1 || h.Rows < 0 || h.Width != 4 && h.Width != 8 || h.Rows > len(b)/(rowHead+m*h.Width) ||
-		len(h.Beside) != len(h.Classes) || !ascend(h.Labels) || !ascend(h.Classes) ||
-		h.First > h.Last || !h.Read.counts() || h.Rows > h.Read.Rows {
+		len(h.Summed) != len(h.Classes) || !isAscending(h.Labels) || !isAscending(h.Classes) ||
+		h.First > h.Last || !h.Read.isValid() || h.Rows > h.Read.Rows {
 		return nil, fmt.Errorf("%w: its header contradicts itself", errDamaged)
 	}
 	rest := h.Read.Rows - h.Rows
-	for _, n := range h.Beside {
+	for _, n := range h.Summed {
 		if rest -= n; n < 0 || rest < 0 {
 			return nil, fmt.Errorf("%w: it is of more rows than were read", errDamaged)
 		}
 	}
 	s := &Summary{Range: Range{h.Created, h.First, h.Last}, Settings: h.Settings, Features: h.Features,
-		Labelled: h.Labelled, Classes: h.Classes, Beside: h.Beside, Read: h.Read, Moments: &moments.Set{},
+		Labelled: h.Labelled, Classes: h.Classes, Summed: h.Summed, Read: h.Read, Moments: &moments.Set{},
 		Rows: make([]Row, h.Rows)}
 	for i := range s.Rows {
 		r := &s.Rows[i]
@@ -187,9 +187,9 @@ func (h *head) rest(b []byte) (*Summary, error) {
 		rows := 0
 		switch {
 		case s.Labelled && slot >= 0:
-			rows = h.Beside[slot]
-		case !s.Labelled && slot < 0 && len(h.Beside) > 0:
-			rows = h.Beside[0]
+			rows = h.Summed[slot]
+		case !s.Labelled && slot < 0 && len(h.Summed) > 0:
+			rows = h.Summed[0]
 		}
 		if s.Moments.Count(slot) > float64(rows) {
 			return nil, fmt.Errorf("%w: its moments are of more rows than it says", errDamaged)

@@ -2,39 +2,40 @@ package evidence
 
 import "math"
 
-// Adaptive is the window of ADWIN: the longest run of newest values in [0, 1] whose mean did not change. It forgets
-// the older part as soon as two parts of it differ by more than chance allows.
+// DriftDetector is ADWIN: it keeps the longest run of newest values in [0, 1] whose mean did not change. It forgets the
+// older part as soon as two parts differ by more than chance allows.
 //
-// Bifet and Gavaldà, Learning from time-changing data with adaptive windowing, SDM 2007; the bound is theirs for large
-// windows, with the variance of the window, and the histogram theirs with 5 buckets of a size. It looks every 8 values,
-// as their implementation does every 32, and where theirs drops the oldest bucket until the parts agree, it cuts at
-// once where they differ most: what is left is what came after the change.
-type Adaptive struct {
-	Delta  float64    `json:"delta"`  // probability of a false alarm at one look; 0: 0.0005
+// Bifet and Gavaldà, Learning from time-changing data with adaptive windowing, SDM 2007, with their bound for large
+// windows, the variance of the window, and 5 buckets per size. It checks every 8 values, theirs every 32. Theirs drops
+// the oldest bucket until the parts agree; this one cuts at once where they differ most, so that it keeps what came
+// after the change.
+type DriftDetector struct {
+	Delta  float64    `json:"delta"`  // probability of a false alarm per check; 0: 0.0005
 	Rows   [][]Bucket `json:"rows"`   // Rows[i] holds buckets of 2^i values, newest last
-	Waits  int        `json:"waits"`  // values since the last look
+	Waits  int        `json:"waits"`  // values since the last check
 	Alarms int        `json:"alarms"` // changes found so far
 }
 
-// Bucket is the sum of some neighbouring values, and of their squares.
+// Bucket is the sum of consecutive values, and of their squares.
 type Bucket struct {
 	Sum    float64 `json:"s"`
 	Square float64 `json:"q"`
 }
 
 const (
-	buckets  = 5
-	lookEach = 8
-	minPart  = 16 // values that a part needs to be compared
+	maxBuckets    = 5
+	checkEvery    = 8
+	minPartValues = 16 // values that a part needs
 )
 
-// Add takes a value in [0, 1] and tells whether the mean has changed. Then the window holds what came after.
-func (a *Adaptive) Add(v float64) bool {
+// Add adds a value in [0, 1] and reports whether the mean has changed. The window then holds what came after the
+// change.
+func (a *DriftDetector) Add(v float64) bool {
 	if len(a.Rows) == 0 {
 		a.Rows = append(a.Rows, nil)
 	}
 	a.Rows[0] = append(a.Rows[0], Bucket{v, v * v})
-	for i := 0; i < len(a.Rows) && len(a.Rows[i]) > buckets; i++ {
+	for i := 0; i < len(a.Rows) && len(a.Rows[i]) > maxBuckets; i++ {
 		if i+1 == len(a.Rows) {
 			a.Rows = append(a.Rows, nil)
 		}
@@ -42,7 +43,7 @@ func (a *Adaptive) Add(v float64) bool {
 		a.Rows[i] = append(a.Rows[i][:0], a.Rows[i][2:]...)
 		a.Rows[i+1] = append(a.Rows[i+1], Bucket{p.Sum + q.Sum, p.Square + q.Square})
 	}
-	if a.Waits++; a.Waits < lookEach {
+	if a.Waits++; a.Waits < checkEvery {
 		return false
 	}
 	a.Waits = 0
@@ -54,15 +55,15 @@ func (a *Adaptive) Add(v float64) bool {
 }
 
 // Len is the number of values in the window.
-func (a *Adaptive) Len() (n int) {
+func (a *DriftDetector) Len() (n int) {
 	for i, row := range a.Rows {
 		n += len(row) << i
 	}
 	return n
 }
 
-// Mean is that of the window.
-func (a *Adaptive) Mean() float64 {
+// Mean is the mean of the window.
+func (a *DriftDetector) Mean() float64 {
 	n, sum, _ := a.total()
 	if n == 0 {
 		return 0
@@ -71,9 +72,9 @@ func (a *Adaptive) Mean() float64 {
 }
 
 // Reset empties the window.
-func (a *Adaptive) Reset() { *a = Adaptive{Delta: a.Delta, Alarms: a.Alarms} }
+func (a *DriftDetector) Reset() { *a = DriftDetector{Delta: a.Delta, Alarms: a.Alarms} }
 
-func (a *Adaptive) total() (n, sum, square float64) {
+func (a *DriftDetector) total() (n, sum, square float64) {
 	for i, row := range a.Rows {
 		for _, b := range row {
 			n += float64(int(1) << i)
@@ -84,8 +85,8 @@ func (a *Adaptive) total() (n, sum, square float64) {
 	return n, sum, square
 }
 
-// cut drops what is before the border at which the parts differ most, where they differ by more than chance allows.
-func (a *Adaptive) cut() bool {
+// cut drops what is before the point at which the parts differ most, if they differ by more than chance allows.
+func (a *DriftDetector) cut() bool {
 	n, sum, square := a.total()
 	delta := a.Delta
 	if delta == 0 {
@@ -100,7 +101,7 @@ func (a *Adaptive) cut() bool {
 			n0 += float64(int(1) << i)
 			s0 += b.Sum
 			n1 := n - n0
-			if n0 < minPart || n1 < minPart {
+			if n0 < minPartValues || n1 < minPartValues {
 				continue
 			}
 			inverse := 1/n0 + 1/n1
