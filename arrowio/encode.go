@@ -118,7 +118,7 @@ func (e *Encoder) Record(r Reduced, meta []wire.Pair) (rec arrow.Record, err err
 }
 
 func noRecord(err error) *Error {
-	return wire.Errorf(wire.Unsupported, "the record cannot be made: %v", err).WithHint(
+	return wire.Errorf(wire.Unsupported, "the record cannot be created: %v", err).WithHint(
 		"keep fewer columns, or encode the message")
 }
 

@@ -2,6 +2,8 @@ package arrowio_test
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log"
 	"strings"
@@ -160,4 +162,39 @@ func ExampleEncoder_Rejected() {
 	fmt.Println(again.Rows(), "rows")
 	// Output:
 	// 2 rows
+}
+
+// A contract fixes the features of a pipeline: messages in other forms become the same rows, and messages with other
+// features are rejected.
+func ExampleContract() {
+	d, err := arrowio.NewDecoder(arrowio.Spec{Features: []string{"x"}, Label: "label"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	m, err := d.Decode(exampleMessage(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	text, err := json.Marshal(m.Contract())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(string(text))
+
+	contract, err := arrowio.ParseContract(text)
+	if err != nil {
+		log.Fatal(err)
+	}
+	longer := arrow.NewSchema([]arrow.Field{
+		{Name: "x", Type: arrow.FixedSizeListOf(3, arrow.PrimitiveTypes.Float64)}}, nil)
+	rec, _, err := array.RecordFromJSON(memory.DefaultAllocator, longer, strings.NewReader(`[{"x": [1, 2, 3]}]`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rec.Release()
+	_, err = d.FromRecord(rec, contract)
+	fmt.Println(errors.Is(err, wire.SchemaChanged))
+	// Output:
+	// {"version":1,"features":[{"column":"x","size":2,"number":"float"}],"label":"label"}
+	// true
 }

@@ -19,14 +19,14 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 )
 
-// csvReader reads CSV twice: once over every value to find the columns' types, once for the rows. A type that is
-// guessed from the first rows would fail, or worse change, at row one million.
+// csvReader reads CSV twice: once over every value to find the column types, once for the rows. A type guessed from the
+// first rows could fail, or change, at row one million.
 type csvReader struct {
 	name   string
-	how    Options // with the delimiter and the decimal mark that hold
+	how    Options // with the detected delimiter and decimal mark
 	always map[string]bool
 	spaces bool                          // a space follows each delimiter
-	again  func() (*bufio.Reader, error) // the text from its beginning
+	again  func() (*bufio.Reader, error) // the text from its start
 	file   *os.File
 	arrow  *arrow.Schema
 	kinds  []columnKind
@@ -35,13 +35,13 @@ type csvReader struct {
 	batch  int
 }
 
-// columnKind is what the values of one column have in common.
+// columnKind is the common type of the values of a column.
 type columnKind struct {
-	values              int // not missing
-	words               int // that stand for no value, unless the column turns out to be text
+	values              int // values that are not missing
+	words               int // words for missing values, unless the column is text
 	ints, floats, bools int
 	zeros               int // integers written with leading zeros: identifiers, not quantities
-	textLine            int // where the first value stands that is not a number
+	textLine            int // line of the first value that is not a number
 	text                string
 }
 
@@ -73,7 +73,7 @@ func (k *columnKind) see(s string, decimal rune, line int) {
 
 func (k *columnKind) dataType() arrow.DataType {
 	switch {
-	case k.values == 0: // nothing is known; text of nulls is no feature by mistake
+	case k.values == 0: // no value at all; a text column of nulls is not taken for a feature
 		return arrow.BinaryTypes.String
 	case k.ints == k.values && k.zeros > 0:
 		return arrow.BinaryTypes.String
@@ -89,7 +89,7 @@ func (k *columnKind) dataType() arrow.DataType {
 
 // parseFloat reads a decimal number or an infinity. A number beyond float64 is an infinity.
 func parseFloat(s string, decimal rune) (float64, bool) {
-	if strings.ContainsAny(s, "xX_") { // Go's hexadecimal floats and digit separators are not numbers of a CSV file
+	if strings.ContainsAny(s, "xX_") { // Go's hexadecimal floats and digit separators are not CSV numbers
 		return 0, false
 	}
 	if decimal != '.' {
@@ -168,7 +168,7 @@ func openCSV(file *os.File, path string, gz bool, how Options) (*csvReader, erro
 	fields := make([]arrow.Field, len(header))
 	for i, name := range header {
 		fields[i] = arrow.Field{Name: name, Type: c.kinds[i].dataType(), Nullable: true}
-		if rows == 0 { // any type holds no rows; numbers let a model take them
+		if rows == 0 { // there are no rows, so any type fits; with numbers a model accepts the column
 			fields[i].Type = arrow.PrimitiveTypes.Float64
 		}
 	}
@@ -179,14 +179,13 @@ func openCSV(file *os.File, path string, gz bool, how Options) (*csvReader, erro
 	return c, err
 }
 
-// findDelimiter takes the delimiter from the header line. One with a comma in it is parted by commas; else the one of
-// the others that it has is meant.
+// findDelimiter detects the delimiter from the header line: a comma if it has one, else the only other delimiter in it.
 func (c *csvReader) findDelimiter() error {
 	in, err := c.again()
 	if err != nil {
 		return err
 	}
-	head, _ := in.Peek(1 << 16) // what is wrong with it, reading says
+	head, _ := in.Peek(1 << 16) // reading reports what is wrong
 	line, _, _ := strings.Cut(string(head), "\n")
 	line = strings.TrimRight(line, "\r")
 	if c.how.Delimiter == 0 {
@@ -194,7 +193,7 @@ func (c *csvReader) findDelimiter() error {
 		switch found := delimiterIn(line); {
 		case strings.Contains(found, ","):
 		case len(found) > 1:
-			return fmt.Errorf("%s: line 1 could be parted by %s or %s: say which one with --delimiter", c.name,
+			return fmt.Errorf("%s: line 1 could be delimited by %s or %s: set --delimiter", c.name,
 				delimiterName(rune(found[0])), delimiterName(rune(found[1])))
 		case found != "":
 			c.how.Delimiter = rune(found[0])
@@ -204,14 +203,13 @@ func (c *csvReader) findDelimiter() error {
 	c.spaces = len(fields) > 1 && c.how.Delimiter != '\t' &&
 		!slices.ContainsFunc(fields[1:], func(s string) bool { return !strings.HasPrefix(s, " ") })
 	if c.how.Delimiter == c.how.Decimal {
-		return fmt.Errorf("%s: the fields are parted by %s, which cannot be the decimal mark too: say which one parts "+
-			"them with --delimiter",
+		return fmt.Errorf("%s: the delimiter is %s, which cannot be the decimal mark too: set --delimiter",
 			c.name, delimiterName(c.how.Decimal))
 	}
 	return nil
 }
 
-// start begins at the first line and returns the header.
+// start reads the first line and returns the header.
 func (c *csvReader) start() ([]string, error) {
 	in, err := c.again()
 	if err != nil {
@@ -280,7 +278,7 @@ func (c *csvReader) explain(err error) error {
 		return fmt.Errorf("%s: %w", c.name, err)
 	}
 	if errors.Is(p.Err, csv.ErrFieldCount) {
-		return fmt.Errorf("%s: line %d has another number of fields than the %d of the header: mend the line, or "+
+		return fmt.Errorf("%s: line %d has another number of fields than the %d of the header: correct the line, or "+
 			"quote a field that holds %s",
 			c.name, p.Line, c.rows.FieldsPerRecord, delimiterName(c.how.Delimiter))
 	}
@@ -290,7 +288,7 @@ func (c *csvReader) explain(err error) error {
 
 func (c *csvReader) schema() *arrow.Schema { return c.arrow }
 
-// why explains the text columns.
+// why returns explanations of the text columns.
 func (c *csvReader) why() map[string]textColumn {
 	w := map[string]textColumn{}
 	for i, k := range c.kinds {
@@ -301,15 +299,15 @@ func (c *csvReader) why() map[string]textColumn {
 		case k.ints == k.values && k.zeros > 0:
 			w[name] = textColumn{"its numbers have leading zeros", true}
 		case k.textLine > 0 && k.bools < k.values:
-			w[name] = textColumn{fmt.Sprintf("line %d holds %q; %s", k.textLine, k.text, c.cure(k.text)),
+			w[name] = textColumn{fmt.Sprintf("line %d holds %q; %s", k.textLine, k.text, c.fix(k.text)),
 				k.floats > 0 || c.commaNumber(k.text)}
 		}
 	}
 	return w
 }
 
-// cure says how a text that stands among numbers is read.
-func (c *csvReader) cure(text string) string {
+// fix returns how to read a text that is among numbers.
+func (c *csvReader) fix(text string) string {
 	if c.commaNumber(text) {
 		return "--decimal , reads it as a number"
 	}
@@ -319,7 +317,7 @@ func (c *csvReader) cure(text string) string {
 	return fmt.Sprintf("leave a missing value empty, or name the word: --missing %s", text)
 }
 
-// commaNumber tells a text that is a number under another decimal mark.
+// commaNumber reports whether a text is a number with another decimal mark.
 func (c *csvReader) commaNumber(text string) bool {
 	_, ok := parseFloat(text, ',')
 	return ok && c.how.Decimal == '.'
@@ -373,7 +371,7 @@ func (c *csvReader) append(i int, s string) error {
 		v, ok = parseBool(word)
 		b.Append(v)
 	}
-	if !ok { // the first reading found every value to be of this type
+	if !ok { // the first pass found that all values have this type
 		return fmt.Errorf("%s changed while it was read", c.name)
 	}
 	return nil
@@ -384,14 +382,14 @@ func (c *csvReader) close() error {
 	return c.file.Close()
 }
 
-// csvWriter writes records as text. A list column becomes one column an element, name_0, name_1 ...
+// csvWriter writes records as text. A list column becomes a column per element: name_0, name_1 ...
 type csvWriter struct {
 	name   string
 	buffer *bufio.Writer
 	gz     *gzip.Writer
 	w      *csv.Writer
 	schema *arrow.Schema
-	widths []int // elements of a list column, -1 of any other
+	widths []int // elements of a list column, -1 for other columns
 	row    []string
 	rows   int64
 }
@@ -466,7 +464,7 @@ func (c *csvWriter) writeRecord(rec arrow.Record) error {
 	return nil
 }
 
-// header writes the names. The length of a variable list is that of its first row.
+// header writes the column names. The length of a variable list is that of its first row.
 func (c *csvWriter) header(schema *arrow.Schema, first arrow.Record) error {
 	c.schema = schema
 	var names []string
@@ -520,8 +518,8 @@ func (c *csvWriter) close() error {
 	return nil
 }
 
-// listRange is the elements of a row of a list column. v15's FixedSizeList.ListValues takes no notice of a slice's
-// offset, so the offsets are asked for.
+// listRange returns the range of elements of a row in a list column. In v15, FixedSizeList.ListValues ignores the
+// offset of a slice, so the offsets are read here.
 func listRange(col arrow.Array, row int) (elements arrow.Array, from, to int) {
 	l, ok := col.(array.ListLike)
 	if !ok {
@@ -531,7 +529,8 @@ func listRange(col arrow.Array, row int) (elements arrow.Array, from, to int) {
 	return l.ListValues(), int(lo), int(hi)
 }
 
-// csvText is a value's text: the shortest that reads back to the same number, null as nothing, a nested value as JSON.
+// csvText returns a value as text: the shortest number that reads back as the same, nothing for null, JSON for nested
+// values.
 func csvText(col arrow.Array, row int) string {
 	if col.IsNull(row) {
 		return ""

@@ -97,7 +97,7 @@ func TestCSVErrors(t *testing.T) {
 		{"a,b\n1,2\n3\n", "line 3 has another number of fields than the 2"},
 		{"a,b\n1,2\n\"x\ny\",3\n4,5,6\n", "line 5"},
 		{"a,b\n1,\"2\n", "quote"},
-		{"a;b\tc\n1;2\t3\n", "a semicolon or a tab: say which one with --delimiter"},
+		{"a;b\tc\n1;2\t3\n", "a semicolon or a tab: set --delimiter"},
 		{",b\n1,2\n", "column 1 has no name"},
 		{"a,b,a\n1,2,3\n", `columns 1 and 3 are both named "a"`},
 		{"\n\n", "is empty"},

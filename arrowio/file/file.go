@@ -41,7 +41,7 @@ const (
 	arrowStream
 )
 
-// suffixes lists the file name endings that Open and Create know.
+// suffixes lists the file name suffixes that Open and Create accept.
 var suffixes = []struct {
 	end    string
 	format formatName
@@ -61,11 +61,11 @@ func formatOf(path string) (formatName, error) {
 			return s.format, nil
 		}
 	}
-	return 0, fmt.Errorf("%s: the name's ending tells no format: use .csv, .csv.gz, .tsv, .parquet, .arrow (IPC "+
+	return 0, fmt.Errorf("%s: unknown file name suffix: use .csv, .csv.gz, .tsv, .parquet, .arrow (IPC "+
 		"file), .arrows (IPC stream), or - for an IPC stream", path)
 }
 
-// tabbed is a tab where the name says that tabs part the fields, else 0.
+// tabbed returns a tab if the suffix means tab-separated values, else 0.
 func tabbed(path string) rune {
 	if strings.HasSuffix(strings.TrimSuffix(strings.ToLower(path), ".gz"), ".tsv") {
 		return '\t'
@@ -73,34 +73,34 @@ func tabbed(path string) rune {
 	return 0
 }
 
-// Limits are the limits under which batches of a file are decoded: those of a file that its user chose to open, not
-// those of a message from the network.
+// Limits returns the limits for batches of a file, which its user chose to open. They are wider than those for messages
+// from the network.
 func Limits() arrowio.Limits {
 	return arrowio.Limits{Message: maxFrame, Body: 2 * maxFrame, Rows: 1<<31 - 1, Fields: 1 << 16, Metadata: 1 << 16}
 }
 
-// batchValues is about how many values a batch holds that is cut from CSV or Parquet: large enough to spread the cost
-// of a batch, small enough to stay in a cache.
+// batchValues is the approximate number of values in a batch read from CSV or Parquet: large enough to amortize the
+// cost of a batch, small enough for a cache.
 const batchValues = 1 << 18
 
-// batchRows is the number of rows of a batch that has so many columns.
+// batchRows returns the number of rows in a batch with this many columns.
 func batchRows(columns int) int { return min(max(batchValues/max(columns, 1), 64), 8192) }
 
-// source yields the batches of one format as records.
+// source returns the batches of a file as records.
 type source interface {
 	schema() *arrow.Schema
 	next() (arrow.Record, error) // io.EOF at the end
 	close() error
 }
 
-// Reader yields the rows of one file. It is for one goroutine.
+// Reader reads the rows of a file. It is not safe for concurrent use.
 type Reader struct {
 	name     string
 	schema   *arrow.Schema
 	records  source  // CSV and Parquet
 	messages *frames // Arrow
 	first    []byte  // the first message of messages, read ahead
-	label    int     // a column whose numbers are made integers, -1 for none
+	label    int     // index of the label column if its numbers become integers, else -1
 	check    *arrowio.Decoder
 	notes    []string
 	why      map[string]textColumn
@@ -110,7 +110,7 @@ type Reader struct {
 // Open opens the file at path, or standard input for "-".
 func Open(path string) (*Reader, error) { return Options{}.Open(path) }
 
-// Open opens the file at path, or standard input for "-", to be read as the options say.
+// Open opens the file at path, or standard input for "-", with these options.
 func (how Options) Open(path string) (*Reader, error) {
 	if path == "-" {
 		return how.NewReader(os.Stdin, "standard input")
@@ -163,10 +163,10 @@ func open(file *os.File, path string, f formatName, how Options) (r *Reader, err
 	return r, r.start(how.Label)
 }
 
-// NewReader reads an Arrow IPC stream; name stands for it in errors. Close does not close in.
+// NewReader returns a reader of an Arrow IPC stream. Errors call it name. Close does not close in.
 func NewReader(in io.Reader, name string) (*Reader, error) { return Options{}.NewReader(in, name) }
 
-// NewReader reads an Arrow IPC stream as the options say; name stands for it in errors. Close does not close in.
+// NewReader returns a reader of an Arrow IPC stream with these options. Errors call it name. Close does not close in.
 func (how Options) NewReader(in io.Reader, name string) (*Reader, error) {
 	m, err := openArrowStream(in, name)
 	if err != nil {
@@ -190,8 +190,7 @@ func (r *Reader) start(label string) (err error) {
 	if r.check, err = arrowio.NewDecoder(arrowio.Spec{Limits: Limits()}); err != nil {
 		return err
 	}
-	// The schema is parsed from the first batch, because arrowio checks whole messages; that batch is the first that
-	// is handed out.
+	// The schema comes from the first batch, because arrowio checks whole messages. That batch is returned first.
 	if r.first, err = r.messages.next(); err == io.EOF {
 		r.err = io.EOF
 		r.schema, err = r.checkedSchema(r.messages.empty())
@@ -218,7 +217,7 @@ func (r *Reader) checkedSchema(msg []byte) (*arrow.Schema, error) {
 	return in.Schema(), nil
 }
 
-// message is the next batch of an Arrow file or stream.
+// message returns the next batch of an Arrow file or stream.
 func (r *Reader) message() (msg []byte, err error) {
 	if msg = r.first; msg != nil {
 		r.first = nil
@@ -227,15 +226,15 @@ func (r *Reader) message() (msg []byte, err error) {
 	return r.messages.next()
 }
 
-// Schema is the schema of every batch.
+// Schema returns the schema of all batches.
 func (r *Reader) Schema() *arrow.Schema { return r.schema }
 
-// Notes says what of the file is not read and why, a sentence each: Parquet columns of nested types.
+// Notes returns a sentence for each part of the file that is not read and why, such as Parquet columns of nested types.
 func (r *Reader) Notes() []string { return r.notes }
 
-// NotNumeric says why a column of a CSV file is text, by its first value that is no number and the line of it. Doubtful
-// means that the column may have been meant as numbers: it holds some, or nothing at all. Why is empty for other
-// columns and formats.
+// NotNumeric returns why a column of a CSV file is text: its first value that is not a number, with its line. Doubtful
+// means that the column was perhaps meant as numbers: it has some, or no values at all. Why is "" for other columns and
+// formats.
 func (r *Reader) NotNumeric(column string) (why string, doubtful bool) {
 	t := r.why[column]
 	return t.why, t.doubtful
@@ -264,7 +263,7 @@ func (r *Reader) Next() (rec arrow.Record, err error) {
 	return whole, nil
 }
 
-// record is the next batch as the file has it.
+// record returns the next batch as stored in the file.
 func (r *Reader) record() (arrow.Record, error) {
 	if r.messages == nil {
 		return r.records.next()
@@ -283,8 +282,8 @@ func (r *Reader) record() (arrow.Record, error) {
 	return recs[0], nil
 }
 
-// NextMessage returns the next batch as one self-contained Arrow IPC stream, io.EOF after the last. The bytes are the
-// caller's. A batch of an Arrow file or stream is not checked here beyond its frame: arrowio.Decoder does that.
+// NextMessage returns the next batch as a self-contained Arrow IPC stream, io.EOF after the last. The caller owns the
+// bytes. For Arrow files and streams only the frame of the batch is checked; arrowio.Decoder checks the rest.
 func (r *Reader) NextMessage() ([]byte, error) {
 	if r.messages != nil && r.label < 0 {
 		if r.err != nil {
@@ -311,24 +310,24 @@ func (r *Reader) Close() error {
 	return r.records.close()
 }
 
-// sink takes the batches of one format.
+// sink writes the batches of one format.
 type sink interface {
 	write(msg []byte) error
-	close() error // writes what is still held and the format's end; does not close the file
+	close() error // writes buffered rows and the end of the format; does not close the file
 }
 
-// Writer writes batches of one schema. It is for one goroutine.
+// Writer writes batches of one schema. It is not safe for concurrent use.
 type Writer struct {
 	name   string
 	sink   sink
 	out    io.Writer
-	file   *os.File // nil when out is not ours
-	rename bool     // file is a temporary one beside the path
+	file   *os.File // nil if the caller owns out
+	rename bool     // file is a temporary file in the same directory
 	done   bool
 }
 
-// Create makes the file at path, or writes to standard output for "-". A regular file appears under its name at Close
-// and not before, so that a failed run leaves neither half a file nor takes away the one that was there.
+// Create creates the file at path, or writes to standard output for "-". A regular file gets its name at Close: a
+// failed run leaves no partial file and keeps an existing one.
 func Create(path string) (*Writer, error) {
 	f, err := formatOf(path)
 	if err != nil {
@@ -343,10 +342,10 @@ func Create(path string) (*Writer, error) {
 			return nil, err
 		}
 	} else {
-		// Beside the path, for only a rename within a directory is atomic.
+		// In the same directory, because only then is a rename atomic.
 		if w.file, err = os.OpenFile(fmt.Sprintf("%s.%d.tmp", path, os.Getpid()), os.O_RDWR|os.O_CREATE|os.O_TRUNC,
 			0o666); err != nil {
-			return nil, fmt.Errorf("%s cannot be made: %w", path, err)
+			return nil, fmt.Errorf("%s cannot be created: %w", path, err)
 		}
 		w.rename = true
 	}
@@ -364,7 +363,7 @@ func Create(path string) (*Writer, error) {
 	return w, nil
 }
 
-// NewWriter writes an Arrow IPC stream to out, each batch in one Write. Close does not close out.
+// NewWriter returns a writer of an Arrow IPC stream to out, with one Write per batch. Close does not close out.
 func NewWriter(out io.Writer, name string) *Writer {
 	return &Writer{name: name, sink: &frameWriter{out: out, name: name}, out: out}
 }
@@ -378,14 +377,14 @@ func (w *Writer) Write(rec arrow.Record) error {
 	return w.WriteMessage(msg)
 }
 
-// WriteMessage writes the batches of one self-contained Arrow IPC stream that arrowio.Decoder or arrowio.Encoder let
-// through. A message without batches writes no rows and sets the schema. It does not keep msg.
+// WriteMessage writes the batches of a message that an arrowio.Decoder accepted or an arrowio.Encoder wrote. A message
+// without batches only sets the schema. The writer does not keep msg.
 func (w *Writer) WriteMessage(msg []byte) (err error) {
 	defer recoverTo(w.name, &err)
 	return w.sink.write(msg)
 }
 
-// Close finishes the file and gives it its name.
+// Close finishes the file and renames it to its path.
 func (w *Writer) Close() (err error) {
 	if w.done {
 		return nil
@@ -411,7 +410,7 @@ func (w *Writer) Close() (err error) {
 	return nil
 }
 
-// Discard gives up what was written and leaves no file. After Close it does nothing.
+// Discard removes what was written. After Close it does nothing.
 func (w *Writer) Discard() {
 	if w.done {
 		return
@@ -425,8 +424,8 @@ func (w *Writer) Discard() {
 	}
 }
 
-// Records reads a message with Arrow's own reader. The message must have passed an arrowio.Decoder: unchecked bytes
-// can end the process. The records share no memory with msg; the caller releases them.
+// Records reads a message with Arrow's own reader. An arrowio.Decoder must have accepted the message, because unchecked
+// bytes can crash the process. The records do not share memory with msg; the caller releases them.
 func Records(msg []byte) (*arrow.Schema, []arrow.Record, error) {
 	r, err := ipc.NewReader(bytes.NewReader(msg))
 	if err != nil {
@@ -445,12 +444,12 @@ func Records(msg []byte) (*arrow.Schema, []arrow.Record, error) {
 	return r.Schema(), recs, nil
 }
 
-// looksLike refuses content that plainly is of another format than the file's name says.
+// looksLike returns an error if the content clearly has another format than the file name says.
 func looksLike(file *os.File, path string, want formatName) error {
 	head := make([]byte, 8)
 	n, err := file.ReadAt(head, 0)
 	if err != nil && err != io.EOF {
-		return nil // not a regular file: nothing can be looked at before it is read
+		return nil // not a regular file, so nothing can be read ahead
 	}
 	if n == 0 {
 		return fmt.Errorf("%s is empty", path)
@@ -477,10 +476,10 @@ func looksLike(file *os.File, path string, want formatName) error {
 	return nil
 }
 
-// recoverTo turns a panic of a format's library into an error: Invariant 6.
+// recoverTo converts a panic of a format's library into an error (Invariant 6).
 func recoverTo(name string, err *error) {
 	if p := recover(); p != nil {
-		*err = fmt.Errorf("%s: the file is damaged or holds what cannot be read or written (%v): write it anew with "+
+		*err = fmt.Errorf("%s: the file is damaged or its content is not supported (%v): write it again with "+
 			"another tool", name, p)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // An Arrow IPC stream is a row of frames: 0xFFFFFFFF, the length of the metadata (int32), the metadata (a flatbuffer
 // "Message", padded to 8 bytes) and a body. A length of zero ends the stream. An Arrow IPC file is the magic, such a
-// stream, a footer that lists where its dictionary and record batch frames lie, the footer's length, and the magic.
+// stream, a footer that lists the positions of its dictionary and record batch frames, the footer's length, and the magic.
 // See "Serialization and Interprocess Communication (IPC)" in the Arrow columnar format.
 
 const (
@@ -36,14 +36,14 @@ var (
 
 // frame is one frame of a stream.
 type frame struct {
-	bytes  []byte // all of it
+	bytes  []byte // prefix, metadata and body
 	meta   []byte
 	kind   byte
 	header flat.Table // Schema, DictionaryBatch or RecordBatch
 	body   int64      // bytes
 }
 
-// parseMeta reads what a frame's metadata says about the frame.
+// parseMeta parses the metadata of a frame.
 func parseMeta(meta []byte) (frame, error) {
 	root, err := flat.Root(meta, "the message")
 	if err != nil {
@@ -64,13 +64,13 @@ func parseMeta(meta []byte) (frame, error) {
 		return frame{}, errFrame
 	}
 	if f.body < 0 || f.body > maxFrame {
-		return frame{}, fmt.Errorf("a frame says that its body has %d bytes; the limit is %d: write smaller batches",
+		return frame{}, fmt.Errorf("a frame declares that its body has %d bytes; the limit is %d: write smaller batches",
 			f.body, int64(maxFrame))
 	}
 	return f, nil
 }
 
-// cut takes the first frame off a message. At the end of the stream the frame is nil.
+// cut returns the first frame of a message and what follows it. At the end of the stream the frame is nil.
 func cut(b []byte) (*frame, []byte, error) {
 	if len(b) == 0 || bytes.HasPrefix(b, endOfStream) {
 		return nil, nil, nil
@@ -94,14 +94,14 @@ func cut(b []byte) (*frame, []byte, error) {
 	return &f, b[end:], nil
 }
 
-// dictionaryID is the id of a dictionary frame and whether the frame only adds to the dictionary.
+// dictionaryID returns the id of a dictionary frame, and whether it is a delta.
 func (f *frame) dictionaryID() (id int64, delta bool) {
 	id, _ = f.header.Integer(0, 8, 0, "a dictionary's number")
 	mark, _ := f.header.Integer(2, 1, 0, "a dictionary's delta mark")
 	return id, mark != 0
 }
 
-// frames reads the frames of a stream or a file and hands out self-contained messages.
+// frames reads the frames of a stream or a file and returns self-contained messages.
 type frames struct {
 	name    string
 	read    func() (*frame, error) // io.EOF at the end
@@ -117,7 +117,7 @@ func openArrowStream(in io.Reader, name string) (*frames, error) {
 	ended := false
 	fs.read = func() (*frame, error) {
 		f, err := readFrame(in)
-		for f == nil && err == nil { // an end of stream; another stream may follow
+		for f == nil && err == nil { // the stream ended; another may follow
 			ended = true
 			f, err = readFrame(in)
 		}
@@ -149,7 +149,7 @@ func (fs *frames) first() error {
 	return nil
 }
 
-// readFrame reads one frame; nil without an error is an end of stream marker. It allocates as bytes arrive.
+// readFrame reads one frame; nil without an error is an end-of-stream marker. It allocates memory as bytes arrive.
 func readFrame(in io.Reader) (*frame, error) {
 	var prefix [prefixBytes]byte
 	n, err := io.ReadFull(in, prefix[:4])
@@ -161,7 +161,7 @@ func readFrame(in io.Reader) (*frame, error) {
 	}
 	if !bytes.Equal(prefix[:4], continuation) {
 		return nil, errors.New("this is not an Arrow IPC stream (or one that was written before Arrow 0.15): write it " +
-			"anew, for example with pyarrow.ipc.new_stream")
+			"again, for example with pyarrow.ipc.new_stream")
 	}
 	if _, err := io.ReadFull(in, prefix[4:]); err != nil {
 		return nil, errTruncated(err)
@@ -171,7 +171,7 @@ func readFrame(in io.Reader) (*frame, error) {
 		return nil, nil
 	}
 	if size > maxMetadata {
-		return nil, fmt.Errorf("a frame says that its metadata has %d bytes; the limit is %d", size, maxMetadata)
+		return nil, fmt.Errorf("a frame declares that its metadata has %d bytes; the limit is %d", size, maxMetadata)
 	}
 	var b bytes.Buffer
 	b.Write(prefix[:])
@@ -189,7 +189,7 @@ func readFrame(in io.Reader) (*frame, error) {
 	return whole, err
 }
 
-// grow reads n bytes more. Up to 1 MiB is allocated on the word of the frame, more only as it arrives: Invariant 6.
+// grow reads n more bytes. It allocates up to 1 MiB for a declared length, and more only as bytes arrive (Invariant 6).
 func grow(b *bytes.Buffer, in io.Reader, n int64) error {
 	b.Grow(int(min(n, 1<<20)))
 	_, err := io.CopyN(b, in, n)
@@ -203,7 +203,7 @@ func errTruncated(err error) error {
 	return err
 }
 
-// openArrowFile walks the footer of an Arrow IPC file.
+// openArrowFile reads the footer of an Arrow IPC file.
 func openArrowFile(file *os.File, name string) (*frames, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -214,8 +214,8 @@ func openArrowFile(file *os.File, name string) (*frames, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	fs := &frames{name: name, dicts: map[int64][]byte{}, closer: file}
-	// The file holds a whole stream after the magic; its first frame is the schema, unless Polars wrote it, which leaves
-	// the prefix of that frame out. The footer's copy is not taken from others: with it stand as many bytes as there are
+	// After the magic the file has a whole stream, whose first frame is the schema. Polars leaves out the prefix of
+	// that frame; only then is the footer's copy used, because otherwise it costs as many bytes again as there are
 	// batches.
 	start := io.NewSectionReader(file, 8, info.Size()-8)
 	schemaRead := false
@@ -233,7 +233,7 @@ func openArrowFile(file *os.File, name string) (*frames, error) {
 		}
 		b := blocks[0]
 		blocks = blocks[1:]
-		whole := make([]byte, b.meta+b.body) // lies within the file: readFooter
+		whole := make([]byte, b.meta+b.body) // readFooter checked that it is inside the file
 		if _, err := file.ReadAt(whole, b.offset); err != nil {
 			return nil, err
 		}
@@ -246,7 +246,7 @@ func openArrowFile(file *os.File, name string) (*frames, error) {
 	return fs, fs.first()
 }
 
-// block is where a frame lies in an Arrow IPC file; meta counts the prefix and the metadata.
+// block is the position of a frame in an Arrow IPC file; meta is the length of prefix and metadata.
 type block struct{ offset, meta, body int64 }
 
 // schemaOf makes a schema frame from a footer: a Message table whose header points into the footer behind it, for
@@ -271,7 +271,7 @@ func schemaOf(footer []byte) (*frame, error) {
 	b := append([]byte(nil), continuation...)
 	b = le.AppendUint32(b, uint32(footerAt+(len(footer)+7)&^7))
 	b = le.AppendUint32(b, tableAt)
-	for _, v := range []uint16{10, 12, 8, 10, 4} { // sizes of vtable and table, then where version, kind and header are
+	for _, v := range []uint16{10, 12, 8, 10, 4} { // sizes of vtable and table, then positions of version, kind and header
 		b = le.AppendUint16(b, v)
 	}
 	b = le.AppendUint16(b, 0)
@@ -287,7 +287,7 @@ func schemaOf(footer []byte) (*frame, error) {
 	return f, err
 }
 
-// readFooter returns the footer and in it the blocks of the dictionaries and then those of the record batches.
+// readFooter returns the footer, and the blocks of the dictionaries followed by those of the record batches.
 func readFooter(file io.ReaderAt, size int64) (footer []byte, blocks []block, err error) {
 	bad := errors.New("the footer is missing or malformed: the Arrow file was cut off or not closed by its writer")
 	tail := make([]byte, footerTail)
@@ -321,7 +321,7 @@ func readFooter(file io.ReaderAt, size int64) (footer []byte, blocks []block, er
 			b := block{offset, int64(meta), body}
 			if b.offset < 8 || b.body < 0 || b.offset > size || b.meta > size-b.offset ||
 				b.body > size-b.offset-b.meta {
-				return nil, nil, fmt.Errorf("the footer says that batch %d lies outside the file: it was cut off", i)
+				return nil, nil, fmt.Errorf("the footer says that batch %d is outside the file: the file was cut off", i)
 			}
 			blocks = append(blocks, b)
 		}
@@ -329,7 +329,7 @@ func readFooter(file io.ReaderAt, size int64) (footer []byte, blocks []block, er
 	return footer, blocks, nil
 }
 
-// empty is a message of the schema alone.
+// empty returns a message with only the schema.
 func (fs *frames) empty() []byte {
 	return append(append([]byte(nil), fs.head...), endOfStream...)
 }
@@ -349,7 +349,7 @@ func (fs *frames) next() ([]byte, error) {
 			id, delta := f.dictionaryID()
 			_, known := fs.dicts[id]
 			if delta {
-				return nil, fmt.Errorf("%s: dictionary %d grows by a delta, which is not read: write it without deltas, for "+
+				return nil, fmt.Errorf("%s: dictionary %d is extended by a delta, which is not supported: write it without deltas, for "+
 					"example from pyarrow.Table.unify_dictionaries", fs.name, id)
 			}
 			if !known {
@@ -381,7 +381,7 @@ func (fs *frames) close() error {
 	return fs.closer.Close()
 }
 
-// frameWriter splices the frames of messages into one stream, or into a file with a footer.
+// frameWriter combines the frames of messages into one stream, or into a file with a footer.
 type frameWriter struct {
 	out        io.Writer
 	name       string
@@ -395,7 +395,7 @@ type frameWriter struct {
 }
 
 func (w *frameWriter) write(msg []byte) error {
-	var buf bytes.Buffer // a batch leaves in one Write
+	var buf bytes.Buffer // one Write per batch
 	f, rest, err := cut(msg)
 	if err != nil || f == nil || f.kind != schemaKind {
 		return fmt.Errorf("%s: a message without a schema cannot be written", w.name)
@@ -422,10 +422,10 @@ func (w *frameWriter) write(msg []byte) error {
 			id, _ := f.dictionaryID()
 			last, known := w.dicts[id]
 			if bytes.Equal(last, f.bytes) {
-				continue // every message brings its dictionaries; a stream needs them once
+				continue // every message has its dictionaries; a stream needs them once
 			}
 			if known && w.footer {
-				return fmt.Errorf("%s: a dictionary changes between batches, which an Arrow IPC file cannot hold: write "+
+				return fmt.Errorf("%s: a dictionary changes between batches, which an Arrow IPC file does not allow: write "+
 					".arrows or .parquet", w.name)
 			}
 			w.dicts[id] = bytes.Clone(f.bytes)
@@ -465,11 +465,11 @@ func (w *frameWriter) buildFooter() []byte {
 	dictAt := 36
 	rowAt := dictAt + 4 + blockBytes*len(w.dictBlocks) + 4
 	metaAt := rowAt + 4 + blockBytes*len(w.rowBlocks)
-	root, _ := flat.Root(w.headFrame.meta, "the message") // parseMeta has read it
+	root, _ := flat.Root(w.headFrame.meta, "the message") // parseMeta has already read it
 	version, _ := root.Integer(0, 2, 0, "the metadata version")
 	le := binary.LittleEndian
 	b := le.AppendUint32(nil, tableAt)
-	for _, v := range []uint16{12, 20, 16, 4, 8, 12} { // sizes of vtable and table, then where the fields are
+	for _, v := range []uint16{12, 20, 16, 4, 8, 12} { // sizes of vtable and table, then positions of the fields
 		b = le.AppendUint16(b, v)
 	}
 	b = le.AppendUint32(b, tableAt-4)
@@ -478,7 +478,7 @@ func (w *frameWriter) buildFooter() []byte {
 	b = le.AppendUint32(b, uint32(rowAt-(schemaField+8)))
 	b = le.AppendUint16(le.AppendUint16(b, uint16(version)), 0)
 	b = appendBlocks(b, w.dictBlocks)
-	b = le.AppendUint32(b, 0) // the next vector's elements begin at a multiple of 8
+	b = le.AppendUint32(b, 0) // the elements of the next vector are aligned to 8 bytes
 	b = appendBlocks(b, w.rowBlocks)
 	return append(b, w.headFrame.meta...)
 }

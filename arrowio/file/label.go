@@ -10,8 +10,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 )
 
-// wholeSchema is the schema with the label as integers where it is of a type with fractions, and where that column is,
-// else -1.
+// wholeSchema returns the schema with the label column as integers if its type has fractions, and the index of that
+// column, else -1.
 func wholeSchema(s *arrow.Schema, label string) (*arrow.Schema, int) {
 	at := s.FieldIndices(label)
 	if label == "" || len(at) != 1 {
@@ -28,7 +28,7 @@ func wholeSchema(s *arrow.Schema, label string) (*arrow.Schema, int) {
 	return arrow.NewSchema(fields, &meta), at[0]
 }
 
-// wholeLabels makes integers of the numbers in column at. NaN is no label.
+// wholeLabels converts the numbers of column at to integers. NaN is null.
 func wholeLabels(rec arrow.Record, at int, schema *arrow.Schema) (arrow.Record, error) {
 	col := rec.Column(at)
 	b := array.NewInt64Builder(memory.DefaultAllocator)
@@ -53,7 +53,7 @@ func wholeLabels(rec arrow.Record, at int, schema *arrow.Schema) (arrow.Record, 
 	return array.NewRecord(schema, columns, rec.NumRows()), nil
 }
 
-// fraction is a value of a type that wholeSchema names.
+// fraction returns a value of a type that wholeSchema converts.
 func fraction(col arrow.Array, row int) float64 {
 	switch a := col.(type) {
 	case *array.Float16:
@@ -63,6 +63,6 @@ func fraction(col arrow.Array, row int) float64 {
 	case *array.Float64:
 		return a.Value(row)
 	}
-	v, _ := strconv.ParseFloat(col.ValueStr(row), 64) // a decimal's text
+	v, _ := strconv.ParseFloat(col.ValueStr(row), 64) // the text of a decimal
 	return v
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// parquet-go v0.32 decompresses a page of LZ4_RAW that shrank to no less than a third into a buffer that it then
-// forgets, so that its values come out as zeros. So such a file is read from a copy whose pages are not compressed, in
-// the temporary folder.
+// parquet-go v0.32 decompresses a LZ4_RAW page that compressed to no less than a third into a buffer that it then
+// loses, so the values become zeros. Such a file is therefore read from an uncompressed copy in the temporary folder.
 
-// hasLZ4 tells a file with such pages. The older LZ4 codec, whose framing was never specified, is refused.
+// hasLZ4 reports whether a file has such pages. It returns an error for the older LZ4 codec, whose framing was never
+// specified.
 func hasLZ4(f *parquet.File) (bool, error) {
 	found := false
 	for _, g := range f.Metadata().RowGroups {
@@ -29,7 +29,7 @@ func hasLZ4(f *parquet.File) (bool, error) {
 			case format.Lz4Raw:
 				found = true
 			case format.Lz4:
-				return false, fmt.Errorf("column %q is compressed by the LZ4 of before 2021, which has no specification: "+
+				return false, fmt.Errorf("column %q is compressed with the LZ4 codec of before 2021, which has no specification: "+
 					"write it with Zstandard (pyarrow.parquet.write_table(pyarrow.parquet.read_table(FILE), FILE, compression=%q))",
 					strings.Join(c.MetaData.PathInSchema, "."), "zstd")
 			}
@@ -38,13 +38,13 @@ func hasLZ4(f *parquet.File) (bool, error) {
 	return found, nil
 }
 
-// unpacked writes the copy and returns its length. The file has no name, or is removed when it is closed. f is not used
-// after.
+// unpacked writes the copy and returns it with its length. The file has no name, or is removed when it is closed. f is
+// not used afterwards.
 func unpacked(file *os.File, size int64, f *parquet.File) (copied *os.File, length int64, err error) {
 	if copied, err = os.CreateTemp("", "embedd-*.parquet"); err != nil {
-		return nil, 0, fmt.Errorf("LZ4 pages are unpacked into a temporary file: %w: TMPDIR names another folder", err)
+		return nil, 0, fmt.Errorf("LZ4 pages are unpacked into a temporary file: %w: set TMPDIR to another folder", err)
 	}
-	os.Remove(copied.Name()) // where an open file can be
+	os.Remove(copied.Name()) // on systems where an open file can be removed
 	u := unpacking{from: file, size: size, to: bufio.NewWriterSize(copied, 1<<16)}
 	meta := f.Metadata()
 	u.write([]byte("PAR1"))
@@ -64,11 +64,11 @@ func unpacked(file *os.File, size int64, f *parquet.File) (copied *os.File, leng
 	if err == nil {
 		u.write(footer)
 		u.write(append(binary.LittleEndian.AppendUint32(nil, uint32(len(footer))), "PAR1"...))
-		err = u.to.Flush() // and the first error of all before
+		err = u.to.Flush() // and the first error so far
 	}
 	if err != nil {
 		removeTemporary(copied)
-		return nil, 0, fmt.Errorf("LZ4 pages are unpacked into a temporary file: %w: TMPDIR names another folder", err)
+		return nil, 0, fmt.Errorf("LZ4 pages are unpacked into a temporary file: %w: set TMPDIR to another folder", err)
 	}
 	return copied, u.at, nil
 }
@@ -78,7 +78,7 @@ func removeTemporary(file *os.File) {
 	os.Remove(file.Name())
 }
 
-// unpacking copies the chunks of a file one after the other.
+// unpacking copies the column chunks of a file.
 type unpacking struct {
 	from *os.File
 	size int64
@@ -88,19 +88,19 @@ type unpacking struct {
 }
 
 func (u *unpacking) write(b []byte) {
-	u.to.Write(b) // the first error stays with the writer
+	u.to.Write(b) // the writer keeps the first error
 	u.at += int64(len(b))
 }
 
-// chunk copies the pages of a column of a row group, and says in m where they are now.
+// chunk copies the pages of a column chunk and updates their positions in m.
 func (u *unpacking) chunk(m *format.ColumnMetaData) error {
 	start, n := m.DataPageOffset, m.TotalCompressedSize
 	if d := m.DictionaryPageOffset; d > 0 {
 		start = min(start, d)
 	}
-	// Chunks that overlap would unpack one page many times: Invariant 6.
+	// Overlapping chunks would decompress one page many times (Invariant 6).
 	if u.read += n; start < 4 || n < 0 || start > u.size || n > u.size-start || u.read > u.size {
-		return errors.New("its pages lie outside the file, or in those of another column")
+		return errors.New("its pages are outside the file, or in those of another column")
 	}
 	in := io.NewSectionReader(u.from, start, n)
 	begin := u.at
@@ -147,7 +147,7 @@ func (u *unpacking) chunk(m *format.ColumnMetaData) error {
 	return nil
 }
 
-// unpackPage is the bytes of a page. The levels of version 2 stand before what is compressed.
+// unpackPage returns the bytes of a page. The levels of version 2 are in front of the compressed part.
 func unpackPage(h *format.PageHeader, b []byte) ([]byte, error) {
 	size, levels := int(h.UncompressedPageSize), 0
 	if h.DataPageHeaderV2.Valid {
@@ -161,9 +161,9 @@ func unpackPage(h *format.PageHeader, b []byte) ([]byte, error) {
 			return nil, errors.New("the levels of a page are longer than the page")
 		}
 	}
-	const most = 255 // bytes that one byte of LZ4 can stand for
+	const most = 255 // most bytes that one byte of LZ4 can expand to
 	if size < 0 || size > levels+most*(len(b)-levels) {
-		return nil, fmt.Errorf("a page of %d bytes declares %d unpacked", len(b), size)
+		return nil, fmt.Errorf("a page of %d bytes declares %d decompressed", len(b), size)
 	}
 	page := slices.Grow([]byte(nil), size)[:size]
 	copy(page, b[:levels])
@@ -172,7 +172,7 @@ func unpackPage(h *format.PageHeader, b []byte) ([]byte, error) {
 	}
 	n, err := lz4.UncompressBlock(b[levels:], page[levels:])
 	if err != nil || n != size-levels {
-		return nil, fmt.Errorf("a page does not unpack to its %d bytes: the file is damaged", size)
+		return nil, fmt.Errorf("a page does not decompress to its %d bytes: the file is damaged", size)
 	}
 	return page, nil
 }

@@ -5,26 +5,26 @@ import (
 	"strings"
 )
 
-// Options say how a file is read, where the file does not.
+// Options configure how a file is read.
 type Options struct {
-	Delimiter rune     // between the fields of CSV; 0: a tab for .tsv, else what the header line tells
-	Decimal   rune     // between the whole and the fraction of a CSV number; 0: a point
-	Missing   []string // words of CSV that stand for no value in a column of any type, beside Missing()
-	// Label is the column of classes. Whole numbers in a type with fractions are integers there, in every format:
-	// what one tool writes as 1, another writes as 1.0.
+	Delimiter rune     // between fields of CSV; 0: a tab for .tsv, else detected from the header line
+	Decimal   rune     // decimal mark of CSV numbers; 0: a point
+	Missing   []string // words for a missing value in CSV columns of any type, in addition to Missing
+	// Label is the column of classes. If its type has fractions but its values are whole numbers, they become integers,
+	// in every format: some tools write 1 as 1.0.
 	Label string
 }
 
 var missing = []string{"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"}
 
-// Missing tells the words that stand for no value in a CSV column of numbers or booleans. In a column of text only the
-// empty one does: there the others may be names.
+// Missing reports whether a word means a missing value in a CSV column of numbers or booleans. In a text column only
+// the empty text does, because the other words may be names.
 func Missing(word string) bool { return slices.Contains(missing, word) }
 
-// delimiters are those that a header line may tell.
+// delimiters are those that the header line is searched for.
 const delimiters = ",;\t|"
 
-// delimiterIn returns those delimiters that stand in a line outside of quotes.
+// delimiterIn returns the delimiters in a line outside of quotes.
 func delimiterIn(line string) (found string) {
 	quoted := false
 	for _, r := range line {
@@ -37,7 +37,7 @@ func delimiterIn(line string) (found string) {
 	return found
 }
 
-// delimiterName is what an error calls it.
+// delimiterName returns the name of a delimiter in errors.
 func delimiterName(r rune) string {
 	switch r {
 	case ',':

@@ -18,11 +18,11 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// parquetReader reads flat columns and lists of flat values, one row group after the other.
+// parquetReader reads flat columns and lists of flat values, one row group at a time.
 type parquetReader struct {
 	name string
 	file *os.File
-	// unpacked is what is read in place of file where that has LZ4 pages.
+	// unpacked is read instead of file if that has LZ4 pages.
 	unpacked *os.File
 	arrow    *arrow.Schema
 	columns  []*parquetColumn // by leaf index; nil = not read
@@ -33,12 +33,12 @@ type parquetReader struct {
 	notes    []string
 }
 
-// parquetColumn is a leaf that becomes one Arrow column.
+// parquetColumn is a leaf that becomes an Arrow column.
 type parquetColumn struct {
 	add     func(parquet.Value)
-	builder array.Builder      // the column's
+	builder array.Builder      // name of the column
 	list    *array.ListBuilder // nil for a flat column
-	listDef int                // definition level of an empty list; below it the list is null
+	listDef int                // definition level of an empty list; a lower one is a null list
 }
 
 func openParquet(file *os.File, path string) (_ *parquetReader, err error) {
@@ -118,16 +118,16 @@ func openParquet(file *os.File, path string) (_ *parquetReader, err error) {
 	return p, nil
 }
 
-// openPages opens the file for its pages alone.
+// openPages opens the file to read its pages.
 func openPages(file *os.File, size int64) (*parquet.File, error) {
 	return parquet.OpenFile(file, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 }
 
-// checkFooter checks the declared length of the footer, which parquet-go takes memory for.
+// checkFooter checks the declared length of the footer, for which parquet-go allocates memory.
 func checkFooter(file io.ReaderAt, size int64) error {
 	var tail [8]byte
 	if size < 12 {
-		return fmt.Errorf("a file of %d bytes is no Parquet file", size)
+		return fmt.Errorf("a file of %d bytes is not a Parquet file", size)
 	}
 	if _, err := file.ReadAt(tail[:], size-8); err != nil {
 		return fmt.Errorf("the Parquet footer cannot be read: %w", err)
@@ -140,7 +140,7 @@ func checkFooter(file io.ReaderAt, size int64) error {
 	return nil
 }
 
-// float16Leaves says which leaves hold half-precision numbers: parquet-go drops that annotation from the type.
+// float16Leaves returns the leaves with half-precision numbers, because parquet-go drops that annotation.
 func float16Leaves(f *parquet.File) map[int]bool {
 	found := map[int]bool{}
 	leaf := 0
@@ -167,8 +167,8 @@ func countLeaves(c *parquet.Column) int {
 	return n
 }
 
-// columnShape finds the one leaf of a flat column or of a list: a repeated leaf, or an annotated group with a repeated
-// child that is the element (two levels) or holds it (three levels). See "Nested Types" in the Parquet format.
+// columnShape finds the leaf of a flat column or of a list: a repeated leaf, or an annotated group with a repeated
+// child that is the element (two levels) or contains it (three levels). See "Nested Types" in the Parquet format.
 func columnShape(c *parquet.Column) (leaf *parquet.Column, list bool, why string) {
 	if c.Leaf() {
 		return c, c.Repeated(), ""
@@ -196,7 +196,7 @@ func isListGroup(c *parquet.Column) bool {
 	return conv != nil && *conv == deprecated.List
 }
 
-// parquetType is the Arrow type of a leaf, or why there is none.
+// parquetType returns the Arrow type of a leaf, or why there is none.
 func parquetType(c *parquet.Column) (arrow.DataType, string) {
 	t := c.Type()
 	if l := t.LogicalType(); l != nil && l.Value != nil {
@@ -249,7 +249,7 @@ func parquetType(c *parquet.Column) (arrow.DataType, string) {
 	return nil, "its type " + t.String() + " is not known"
 }
 
-// convertedType is what files of before 2019 say in place of a logical type.
+// convertedType returns the type of a leaf in files from before 2019, which have no logical types.
 func convertedType(c deprecated.ConvertedType) arrow.DataType {
 	switch c {
 	case deprecated.UTF8, deprecated.Enum, deprecated.Json:
@@ -320,7 +320,7 @@ func parquetAppender(b array.Builder) func(parquet.Value) {
 		return func(v parquet.Value) { b.Append(v.Uint64()) }
 	case *array.Float32Builder:
 		return func(v parquet.Value) {
-			if v.Kind() == parquet.FixedLenByteArray { // float16 widens without loss
+			if v.Kind() == parquet.FixedLenByteArray { // float16 to float32 is exact
 				b.Append(float16.FromLEBytes(v.ByteArray()).Float32())
 				return
 			}
@@ -351,17 +351,17 @@ func parquetAppender(b array.Builder) func(parquet.Value) {
 	case *array.Decimal128Builder:
 		return func(v parquet.Value) { b.Append(decimalValue(v)) }
 	}
-	panic(fmt.Sprintf("no appender for %T", b)) // parquetType and this list go together
+	panic(fmt.Sprintf("no appender for %T", b)) // must have the same types as parquetType
 }
 
-// int96Timestamp reads the timestamp that Impala and old Spark wrote: nanoseconds of the day and the Julian day.
+// int96Timestamp reads a timestamp of Impala or old Spark: nanoseconds of the day and the Julian day.
 func int96Timestamp(v deprecated.Int96) arrow.Timestamp {
 	const unixEpoch = 2440588
 	nanos := int64(v[0]) | int64(v[1])<<32
 	return arrow.Timestamp((int64(v[2])-unixEpoch)*int64(24*time.Hour) + nanos)
 }
 
-// decimalValue reads a decimal's unscaled integer: a Parquet integer, or big-endian two's complement.
+// decimalValue returns the unscaled integer of a decimal: a Parquet integer, or big-endian two's complement.
 func decimalValue(v parquet.Value) decimal128.Num {
 	switch v.Kind() {
 	case parquet.Int32:
@@ -372,7 +372,7 @@ func decimalValue(v parquet.Value) decimal128.Num {
 	raw := v.ByteArray()
 	var wide [16]byte
 	if len(raw) > len(wide) {
-		raw = raw[len(raw)-len(wide):] // a precision of 38 fits: what is above is the sign
+		raw = raw[len(raw)-len(wide):] // a precision of 38 fits; higher bytes are only the sign
 	}
 	if len(raw) > 0 && raw[0]&0x80 != 0 {
 		for i := range wide {
@@ -396,7 +396,7 @@ func (p *parquetReader) next() (arrow.Record, error) {
 		}
 		n, err := p.rows.ReadRows(p.buffer)
 		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("%s: %w: the file is damaged or uses an encoding that is not known", p.name, err)
+			return nil, fmt.Errorf("%s: %w: the file is damaged or uses an unknown encoding", p.name, err)
 		}
 		for _, row := range p.buffer[:n] {
 			for _, v := range row {
@@ -415,8 +415,8 @@ func (p *parquetReader) next() (arrow.Record, error) {
 	}
 }
 
-// append takes the next value of the column. A value with repetition level 0 begins a row; a definition level tells at
-// which depth something is missing.
+// append appends the next value of the column. Repetition level 0 begins a row; the definition level tells at which
+// depth something is null.
 func (c *parquetColumn) append(v parquet.Value) {
 	if c.list == nil {
 		if v.IsNull() {
@@ -434,7 +434,7 @@ func (c *parquetColumn) append(v parquet.Value) {
 		c.list.Append(true)
 	}
 	switch {
-	case v.DefinitionLevel() == c.listDef: // no element
+	case v.DefinitionLevel() == c.listDef: // an empty list
 	case v.IsNull():
 		c.list.ValueBuilder().AppendNull()
 	default:

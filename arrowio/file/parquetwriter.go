@@ -15,11 +15,11 @@ import (
 
 const (
 	groupRows   = 1 << 17 // rows of a row group
-	groupValues = 1 << 23 // values of a row group, which is held in memory until it is full
+	groupValues = 1 << 23 // values of a row group, which is kept in memory until it is full
 )
 
-// parquetWriter writes flat columns and lists of flat values, Snappy-compressed, which every reader knows. The Arrow
-// schema stands in the file's metadata, where Arrow libraries find it, so that a fixed-size list comes back as one.
+// parquetWriter writes flat columns and lists of flat values with Snappy compression, which every reader supports. The
+// Arrow schema is in the file's metadata, where Arrow libraries find it, so that a fixed-size list is read as one.
 type parquetWriter struct {
 	out     io.Writer
 	name    string
@@ -29,10 +29,10 @@ type parquetWriter struct {
 	rows    int
 }
 
-// parquetOut writes one Arrow column as one leaf.
+// parquetOut writes an Arrow column as one leaf.
 type parquetOut struct {
 	node    parquet.Node
-	convert func(arr arrow.Array, row int) parquet.Value // of a value that is not null
+	convert func(arr arrow.Array, row int) parquet.Value // definition level of a value that is not null
 	list    bool
 }
 
@@ -72,14 +72,14 @@ func (p *parquetWriter) start(schema *arrow.Schema, msg []byte) error {
 		}
 		p.columns = append(p.columns, out)
 		if _, twice := group.Group[f.Name]; twice {
-			return fmt.Errorf("%s: two columns are named %q, which Parquet cannot hold: give the output another name "+
+			return fmt.Errorf("%s: two columns are named %q, which Parquet does not allow: give the output another name "+
 				"with --column, or keep fewer columns", p.name, f.Name)
 		}
 		group.Group[f.Name] = out.node
 		group.order = append(group.order, f.Name)
 	}
 	p.schema = schema
-	// Pages and encodings of the oldest kind: pyarrow cannot read a dictionary column from delta-encoded text.
+	// The oldest pages and encodings: pyarrow cannot read a dictionary column from delta-encoded text.
 	p.w = parquet.NewGenericWriter[any](p.out, parquet.NewSchema("schema", group), parquet.Compression(&snappy.Codec{}),
 		parquet.DataPageVersion(1), parquet.DefaultEncoding(&parquet.Plain),
 		parquet.KeyValueMetadata("ARROW:schema", base64.StdEncoding.EncodeToString(head.bytes)))
@@ -87,7 +87,7 @@ func (p *parquetWriter) start(schema *arrow.Schema, msg []byte) error {
 }
 
 func (p *parquetWriter) writeRecord(rec arrow.Record) error {
-	// Slices keep the values of a batch, three words each, from piling up.
+	// Writing slices keeps the values of a batch, three words each, from accumulating.
 	for from := 0; from < int(rec.NumRows()); from += 8192 {
 		to := min(from+8192, int(rec.NumRows()))
 		for i, w := range p.w.ColumnWriters() {
@@ -116,8 +116,8 @@ func (p *parquetWriter) close() error {
 	return nil
 }
 
-// values gives the rows of a column with their levels: every column is optional, and so are the elements of a list, so
-// 0 is a null, 1 a value or an empty list, 2 a null element, 3 an element.
+// values returns the rows of a column with their levels. Columns and list elements are optional, so level 0 is a null,
+// 1 a value or an empty list, 2 a null element, 3 an element.
 func (o *parquetOut) values(col arrow.Array, column, from, to int) []parquet.Value {
 	out := make([]parquet.Value, 0, to-from)
 	for row := from; row < to; row++ {
@@ -167,7 +167,7 @@ func parquetColumnOf(f arrow.Field) (parquetOut, error) {
 	return parquetOut{node: node, convert: convert, list: list}, nil
 }
 
-// parquetLeaf is the Parquet type of a flat Arrow type and the conversion of a value; nil where there is none.
+// parquetLeaf returns the Parquet type of a flat Arrow type and the conversion of a value; nil if there is none.
 func parquetLeaf(t arrow.DataType) (parquet.Node, func(arrow.Array, int) parquet.Value) {
 	switch t := t.(type) {
 	case *arrow.NullType:
@@ -272,7 +272,7 @@ func parquetLeaf(t arrow.DataType) (parquet.Node, func(arrow.Array, int) parquet
 	return parquetTimeLeaf(t)
 }
 
-// parquetTimeLeaf is parquetLeaf for dates and times. Parquet has no seconds: they are written as milliseconds.
+// parquetTimeLeaf is parquetLeaf for dates and times. Parquet has no seconds, so they are written as milliseconds.
 func parquetTimeLeaf(t arrow.DataType) (parquet.Node, func(arrow.Array, int) parquet.Value) {
 	const dayMillis = 24 * 60 * 60 * 1000
 	switch t := t.(type) {

@@ -60,7 +60,7 @@ func NextFrame(rest []byte, first bool) (f Frame, tail []byte, end bool, e *wire
 		if len(rest) < 4 && bytes.HasPrefix([]byte{0xff, 0xff, 0xff, 0xff}, rest) {
 			return f, nil, false, truncated("a frame's length", 8, len(rest))
 		}
-		return f, nil, false, wire.Errorf(wire.Malformed, "%d bytes follow that are no Arrow frame", len(rest)).WithHint(
+		return f, nil, false, wire.Errorf(wire.Malformed, "%d bytes follow that are not an Arrow frame", len(rest)).WithHint(
 			"send one stream a message and nothing after it")
 	}
 	if len(rest) < 8 {
@@ -77,7 +77,7 @@ func NextFrame(rest []byte, first bool) (f Frame, tail []byte, end bool, e *wire
 	}
 	if n < 16 || n%8 != 0 {
 		return f, nil, false, wire.Errorf(wire.Malformed,
-			"a frame declares %d bytes of metadata, which is no multiple of 8 from 16 up", n).WithHint(StreamHint)
+			"a frame declares %d bytes of metadata, which is below 16 or not a multiple of 8", n).WithHint(StreamHint)
 	}
 	if n > len(rest) {
 		return f, nil, false, truncated("a frame's metadata", int64(n), len(rest))

@@ -85,13 +85,13 @@ func (l *Layout) childTypes(at int) *wire.Error {
 		entries := &l.Fields[at+1]
 		if entries.Kind != KindStruct || entries.End == at+2 || l.Fields[at+2].End == entries.End ||
 			l.Fields[l.Fields[at+2].End].End != entries.End {
-			return wire.Errorf(wire.Malformed, "a map whose entries are no struct of key and value").WithHint(
+			return wire.Errorf(wire.Malformed, "a map whose entries are not a struct of key and value").WithHint(
 				"write with an Arrow library")
 		}
 	case f.Kind == KindRunEnd:
 		ends := &l.Fields[at+1]
 		if n := ends.Number; n != Int16 && n != Int32 && n != Int64 || ends.Dict >= 0 {
-			return wire.Errorf(wire.Malformed, "run ends that are no signed integers of 16, 32 or 64 bits").WithHint(
+			return wire.Errorf(wire.Malformed, "run ends that are not signed integers of 16, 32 or 64 bits").WithHint(
 				"write with an Arrow library")
 		}
 	}

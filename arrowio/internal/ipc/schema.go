@@ -138,7 +138,7 @@ func (f *Frame) MetadataSize(l Limits) (int, *wire.Error) {
 func (w *schemaWalk) addText(n int) *wire.Error {
 	w.text += n
 	if w.text > len(w.s.Bytes)+64<<10 {
-		return wire.Errorf(wire.TooManyFields, "the schema's names and metadata unfold to more than %d bytes, its own size",
+		return wire.Errorf(wire.TooManyFields, "the schema's names and metadata expand to more than %d bytes, its own size",
 			w.text-n).WithHint("do not share texts between fields")
 	}
 	return nil

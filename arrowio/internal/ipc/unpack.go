@@ -125,7 +125,7 @@ func (d *Decompressor) buffer(dst, src []byte, codec int64) *wire.Error {
 	return nil
 }
 
-var errSize = errors.New("it holds another number")
+var errSize = errors.New("it has another length")
 
 func (d *Decompressor) unzstd(dst, src []byte) error {
 	dec, err := d.zstdDecoder()

@@ -38,7 +38,7 @@ func NewForm(s *ipc.Schema, fields []int, names []string, list int) (*Form, *wir
 		f.nodes, f.buffers = f.nodes+end-i, f.buffers+last-l.Fields[i].Buffer
 		if slices.Contains(names, l.Fields[i].Name) {
 			return nil, wire.Errorf(wire.NameTaken, "a kept column has the name of the output column").
-				WithHint("rename it, name the output column otherwise (output.column), or do not keep it").In(
+				WithHint("rename it, set another output.column, or do not keep it").In(
 				l.Fields[i].Name)
 		}
 	}
