@@ -46,6 +46,13 @@ func New(t testing.TB, changes ...func(*server.Options)) *Server {
 	return s
 }
 
+// For is the server for a subtest, which fails where it is used there.
+func (s *Server) For(t testing.TB) *Server {
+	sub := *s
+	sub.TB = t
+	return &sub
+}
+
 // Start starts the server again after Stop, on the same port and files.
 func (s *Server) Start() {
 	s.Helper()
