@@ -68,7 +68,7 @@ const (
 var spec = []field{
 	{path: "daemon.role", to: func(c *Config, _ *Pipeline) any { return &c.Role }, value: "all",
 		words: []string{"all", "transform", "train"},
-		doc: "The work of this daemon if several run the same pipelines; see evidence/scale.md. transform applies models " +
+		doc: "The work of this daemon if several run the same pipelines; see replicas.md. transform applies models " +
 			"that other daemons train, train only trains, all does both. One daemon at a time trains a pipeline. `run " +
 			"--role` overrides it."},
 	{path: "daemon.standby", to: func(c *Config, _ *Pipeline) any { return &c.Standby }, value: "warm",
@@ -108,7 +108,7 @@ var spec = []field{
 			"and mirrored here, and messages are answered while the hub is unreachable. For daemons with role transform."},
 	{path: "nats.edges", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Edges }, check: checkDomain,
 		doc: "JetStream domains of the edges whose summaries the hub trains on, for pipelines with training.block: all of " +
-			"them at the hub, with role train; at an edge its own domain, together with nats.hub. See evidence/scale.md. " +
+			"them at the hub, with role train; at an edge its own domain, together with nats.hub. See replicas.md. " +
 			"Without it a hub trains on rows."},
 	{path: "nats.edge_bytes", to: func(c *Config, _ *Pipeline) any { return &c.NATS.EdgeBytes }, value: "1GiB",
 		low: 16 * mib, high: 1024 * gib,
@@ -197,7 +197,7 @@ var spec = []field{
 		doc: "Number of partitions for ordered output: the stream maps each key, the token of input.subject at its *, " +
 			"to a " +
 			"partition, and the outputs of a key are published in the order of its inputs, whichever daemons answer; see " +
-			"evidence/scale.md. `embedd setup --apply` configures the stream. Each partition is a consumer that one daemon " +
+			"replicas.md. `embedd setup --apply` configures the stream. Each partition is a consumer that one daemon " +
 			"at a time owns."},
 
 	{path: each + "input.attempts", to: func(_ *Config, p *Pipeline) any { return &p.Input.Attempts }, value: "5", low: 3,
