@@ -10,7 +10,7 @@
 //     outputs.
 //
 // A message comes from its wire form ([Stage.Decode]) or from an Arrow record ([Stage.FromRecord]), and a result is
-// written in either form ([Stage.Encode], [Stage.Record]). Labels may arrive in messages of their own ([Config.Labels],
+// written in either form ([Stage.Encode], [Stage.Record]). Labels may arrive in separate messages ([Config.Labels],
 // [Stage.LearnLabels]).
 //
 // What the worker decides is a function of the rows, their order and the configuration. A host that saves what

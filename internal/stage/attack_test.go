@@ -12,8 +12,8 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// TestOneRowStopsNothing: a class of one row with a far feature, among rows that are learned: later fits go on, and the
-// status says which row it was.
+// TestOneRowStopsNothing: a class of one outlier among good rows does not stop later fits, and the status describes the
+// row.
 func TestOneRowStopsNothing(t *testing.T) {
 	for _, far := range []float32{1e4, 1e6, 1e9, 1e19, 3e38} {
 		for _, class := range []string{"once", "c0"} {
@@ -34,7 +34,7 @@ func TestOneRowStopsNothing(t *testing.T) {
 						rows[i].class += fmt.Sprint(i)
 					}
 				}
-				teach(t, s, 1, rows)
+				learnRows(t, s, 1, rows)
 				st := s.Status()
 				if failed > 0 || st.Accuracy < 0.99 {
 					t.Errorf("%d fits failed, accuracy %.3f: %+v", failed, st.Accuracy, st)
@@ -75,7 +75,7 @@ func TestJunkLabels(t *testing.T) {
 							rows = append(rows, real[i%len(real)])
 						}
 					}
-					teach(t, s, 1, rows)
+					learnRows(t, s, 1, rows)
 					st := s.Status()
 					if st.Live == nil {
 						t.Fatalf("no model: %+v", st)
@@ -89,8 +89,8 @@ func TestJunkLabels(t *testing.T) {
 	}
 }
 
-// TestQuota: one subject, or one key, that sends most rows of a class in the place of another has no more of the class
-// than its share, and the model tells the classes apart all the same.
+// TestQuota: one subject, or one key, that sends most rows of a class with wrong features gets no more than its share
+// of the class, and the model still classifies well.
 func TestQuota(t *testing.T) {
 	for _, by := range []spec.QuotaBy{spec.QuotaNone, spec.QuotaSubject, spec.QuotaKey} {
 		s := newStage(t, func(c *spec.Config) {
@@ -110,7 +110,7 @@ func TestQuota(t *testing.T) {
 			for i := range keys {
 				keys[i] = subject
 			}
-			m, err := s.Decode(keyed(t, rows, keys, false))
+			m, err := s.Decode(keyedMessage(t, rows, keys, false))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,7 +118,7 @@ func TestQuota(t *testing.T) {
 			if err := s.Learn(m, at); err != nil {
 				t.Fatal(err)
 			}
-			settle(t, s)
+			waitIdle(t, s)
 		}
 		bad, all := 0, 0
 		inspect(s).Window.All(func(r *window.Row) bool {
@@ -172,7 +172,7 @@ func TestStamps(t *testing.T) {
 					if err := s.Learn(decode(t, s, rows[20*i:20*i+20]), at); err != nil {
 						t.Fatal(err)
 					}
-					settle(t, s)
+					waitIdle(t, s)
 					// The window has the rows of an hour, where time stood still for some of it more or fewer.
 					slack := []int{100, 450}[b2i(c.name == "set back for a while")]
 					if n := s.Status().Rows; i > 65 && (n < 1200-slack || n > 1200+slack) {
@@ -180,7 +180,7 @@ func TestStamps(t *testing.T) {
 					}
 				}
 			}
-			a := watch(t, config)
+			a := newRecordedStage(t, config)
 			run(a.Stage, 0, 200)
 			if n := inspect(a.Stage).Schedule.Now.Sub(begin); n < 195*time.Minute || n > 205*time.Minute {
 				t.Errorf("after 200 minutes learning counts %v", n)
@@ -188,7 +188,7 @@ func TestStamps(t *testing.T) {
 			if st := a.Status(); (st.Clock != "") != (c.stamp(199) > 0) {
 				t.Errorf("the status says %q", st.Clock)
 			}
-			b := watch(t, config)
+			b := newRecordedStage(t, config)
 			run(b.Stage, 0, 150)
 			b.Close()
 			now = now.Add(2 * year) // when it starts again the stamps are no longer ahead of the clock
@@ -196,13 +196,13 @@ func TestStamps(t *testing.T) {
 			if _, first = ReadFrom(state); first == 0 {
 				t.Fatal("no checkpoint")
 			}
-			d := watch(t, func(x *spec.Config) { config(x); x.Resume = b.live })
+			d := newRecordedStage(t, func(x *spec.Config) { config(x); x.Resume = b.live })
 			for i := int(first) - 1; i < 150; i++ {
 				at := spec.Position{Seq: uint64(i + 1), Time: begin.Add(time.Duration(i)*time.Minute + c.stamp(i) - time.Second)}
 				if err := d.Learn(decode(t, d.Stage, rows[20*i:20*i+20]), at); err != nil {
 					t.Fatal(err)
 				}
-				settle(t, d.Stage)
+				waitIdle(t, d.Stage)
 			}
 			// A single stamp after the last checkpoint that is no longer ahead of the clock could be a silence.
 			if x, y := d.learner.rowTime, b.learner.rowTime; c.name != "now and then" && x.Newest != y.Newest {

@@ -14,8 +14,8 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// TestBadRows: what no model can be learned from is told with its cause and a cure, whether a model is live or not, and
-// the live model stays and goes on to be right.
+// TestBadRows: rows that no model can be learned from are reported with cause and fix, whether a model is live or not,
+// and the live model stays accurate.
 func TestBadRows(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -78,7 +78,7 @@ func TestBadRows(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(61, 62))
 			s := newStage(t, nil)
-			teach(t, s, 1, c.rows(r))
+			learnRows(t, s, 1, c.rows(r))
 			st := s.Status()
 			if c.want == nil && st.Live == nil {
 				t.Errorf("no model: %+v", st)
@@ -89,10 +89,10 @@ func TestBadRows(t *testing.T) {
 				}
 			}
 			s = newStage(t, nil)
-			teach(t, s, 1, clouds(r, 1000, 3))
+			learnRows(t, s, 1, clouds(r, 1000, 3))
 			before := s.Live()
-			teach(t, s, 100, c.rows(r))
-			teach(t, s, 1000, clouds(r, 1500, 3))
+			learnRows(t, s, 100, c.rows(r))
+			learnRows(t, s, 1000, clouds(r, 1500, 3))
 			st = s.Status()
 			if st.Live.Model.Dim() != before.Model.Dim() || !(st.Accuracy > 0.9) {
 				t.Errorf("afterwards: %+v", st)
@@ -101,8 +101,8 @@ func TestBadRows(t *testing.T) {
 	}
 }
 
-// TestFarRows: rows of float64 that leave float32 when they are projected, and float64 when they are squared, are among
-// the references and the rows to score; they judge nothing, and learning goes on from the others.
+// TestFarRows: rows of float64 whose projections exceed float32, and whose squares exceed float64, are among the
+// references and the scored rows; they do not count, and learning continues from the others.
 func TestFarRows(t *testing.T) {
 	for _, method := range []string{"lda", "pca"} {
 		s := newStage(t, func(c *spec.Config) {
@@ -138,7 +138,7 @@ func TestFarRows(t *testing.T) {
 			if err := s.Learn(m, spec.Position{Seq: seq, Time: time.Unix(int64(seq), 0)}); err != nil {
 				t.Fatal(err)
 			}
-			settle(t, s)
+			waitIdle(t, s)
 		}
 		send(1, clouds(r, 600, 3), 0)
 		send(2, clouds(r, 300, 3), 1e200)

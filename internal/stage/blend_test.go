@@ -12,7 +12,7 @@ import (
 )
 
 // blended is a blend of methods that learn from moments.
-func blended(c *spec.Config) {
+func withBlend(c *spec.Config) {
 	c.Training.Window.Rows, c.Training.Every.Rows = 1500, 500
 	c.Fit = fit.Config{Method: fit.Blend, Dim: 3,
 		Params: map[string]string{"members": "lda/standard/2/ridge=oas,pca/none/3,pca/standard/3,pairacc/standard/2"}}
@@ -21,8 +21,8 @@ func blended(c *spec.Config) {
 // TestBlend: a blend whose members learn from moments is refitted from moments, one epoch long, and the gate lets it
 // pass or not as one model.
 func TestBlend(t *testing.T) {
-	w := watch(t, func(c *spec.Config) {
-		blended(c)
+	w := newRecordedStage(t, func(c *spec.Config) {
+		withBlend(c)
 		c.Training.Window.Rows, c.Training.Every.Rows = 9000, 200
 	})
 	rows := clouds(rand.New(rand.NewPCG(81, 82)), 9000, 3)
@@ -32,7 +32,7 @@ func TestBlend(t *testing.T) {
 		}
 		rows[i].x[i%testFeatures] += float32(i % 7)
 	}
-	teach(t, w.Stage, 1, rows)
+	learnRows(t, w.Stage, 1, rows)
 	st := w.Status()
 	if parts := inspect(w.Stage); !parts.ByMoments || parts.Probe {
 		t.Errorf("it learns from moments: %v; probe: %v", parts.ByMoments, parts.Probe)
@@ -56,10 +56,10 @@ func TestBlend(t *testing.T) {
 func TestBlendIsOfItsRows(t *testing.T) {
 	rows := clouds(rand.New(rand.NewPCG(83, 84)), 400, 3)
 	s := newStage(t, func(c *spec.Config) {
-		blended(c)
+		withBlend(c)
 		c.Training.Every.Rows = 100000
 	})
-	teach(t, s, 1, rows)
+	learnRows(t, s, 1, rows)
 	parts := inspect(s)
 	got, err := parts.Fit(t.Context(), parts.Settings)
 	if err != nil {
@@ -99,10 +99,10 @@ func project(t *testing.T, m *model.Model, d *model.Data) []float64 {
 // in the middle too.
 func TestBlendReproducible(t *testing.T) {
 	stops := []int{600, 1020, 1980, 2060, 3000}
-	t.Run("features", func(t *testing.T) { restart(t, turning(4000), stops, blended) })
+	t.Run("features", func(t *testing.T) { compareRestarts(t, driftingRows(4000), stops, withBlend) })
 	t.Run("landmarks", func(t *testing.T) {
-		w := restart(t, turning(4000), stops[1:2], func(c *spec.Config) {
-			blended(c)
+		w := compareRestarts(t, driftingRows(4000), stops[1:2], func(c *spec.Config) {
+			withBlend(c)
 			c.Fit.Landmarks = 40
 		})
 		if m := w.live.Model; m.Method() != fit.Blend || m.Map() != "kernel" || !inspect(w.Stage).ByMoments {
@@ -115,10 +115,10 @@ func TestBlendReproducible(t *testing.T) {
 // refused.
 func TestBlendOfWindow(t *testing.T) {
 	of := func(members string) func(c *spec.Config) {
-		return func(c *spec.Config) { blended(c); c.Fit.Params = map[string]string{"members": members} }
+		return func(c *spec.Config) { withBlend(c); c.Fit.Params = map[string]string{"members": members} }
 	}
 	s := newStage(t, of("lda/standard/2,mfa/standard/3"))
-	teach(t, s, 1, clouds(rand.New(rand.NewPCG(85, 86)), 700, 3))
+	learnRows(t, s, 1, clouds(rand.New(rand.NewPCG(85, 86)), 700, 3))
 	if l := s.Live(); l == nil || l.Model.Method() != fit.Blend || inspect(s).ByMoments {
 		t.Errorf("live is %+v: %s", l, s.Status().Note)
 	}
@@ -142,18 +142,18 @@ func TestBlendOfWindow(t *testing.T) {
 
 // TestAutoBlends: where a stage is asked for it, auto makes one model of the best and fits other rows in the same way.
 func TestAutoBlends(t *testing.T) {
-	change := func(c *spec.Config) { blended(c); c.Fit = fit.Config{Method: fit.Auto, Blend: 2, Dim: 2} }
+	change := func(c *spec.Config) { withBlend(c); c.Fit = fit.Config{Method: fit.Auto, Blend: 2, Dim: 2} }
 	if os.Getenv("EMBEDD_SOAK") != "" {
-		restart(t, turning(3000), []int{1020, 2060}, change)
+		compareRestarts(t, driftingRows(3000), []int{1020, 2060}, change)
 	}
 	s := newStage(t, change)
-	rows := turning(2000)[:600]
-	teach(t, s, 1, rows[:300])
+	rows := driftingRows(2000)[:600]
+	learnRows(t, s, 1, rows[:300])
 	first := s.Live()
 	if first == nil || first.Model.Method() != fit.Blend || strings.Count(first.Model.Params()["members"], ",") != 1 {
 		t.Fatalf("live is %+v: %s", first, s.Status().Note)
 	}
-	teach(t, s, 16, rows[300:])
+	learnRows(t, s, 16, rows[300:])
 	parts := inspect(s)
 	m, err := parts.Fit(t.Context(), parts.Settings)
 	if err != nil {

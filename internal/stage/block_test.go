@@ -18,15 +18,15 @@ import (
 // blockMessages is how many messages of 20 rows a block of these tests has.
 const blockMessages = 10
 
-// made is when their stream was.
-var made = time.Unix(1_700_000_000, 0)
+// streamCreated is the creation time of the stream.
+var streamCreated = time.Unix(1_700_000_000, 0)
 
-func blockOf(n int) Block {
-	return Block{Created: made, First: uint64(n*blockMessages + 1), Last: uint64((n + 1) * blockMessages)}
+func testBlock(n int) Block {
+	return Block{Created: streamCreated, First: uint64(n*blockMessages + 1), Last: uint64((n + 1) * blockMessages)}
 }
 
-// featuresOf are the names of the features of the tests' rows.
-func featuresOf() (names []string) {
+// featureNames are the names of the features of the tests' rows.
+func featureNames() (names []string) {
 	for j := range testFeatures {
 		names = append(names, fmt.Sprintf("x[%d]", j))
 	}
@@ -36,14 +36,14 @@ func featuresOf() (names []string) {
 // summaryOf is what a stage makes of block n of the rows.
 func summaryOf(t testing.TB, s *Stage, rows []row, n int) []byte {
 	t.Helper()
-	b := blockOf(n)
-	sum, err := s.SummaryBuilder(b, featuresOf())
+	b := testBlock(n)
+	sum, err := s.SummaryBuilder(b, featureNames())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for seq := b.First; seq <= b.Last; seq++ {
 		from := int(seq-1) * 20
-		sum.Add(spec.Position{Created: made, Seq: seq, Time: made.Add(time.Duration(seq) * time.Second)}, encoded(t, rows[from:from+20]))
+		sum.Add(spec.Position{Created: streamCreated, Seq: seq, Time: streamCreated.Add(time.Duration(seq) * time.Second)}, encodeRows(t, rows[from:from+20]))
 	}
 	text, err := sum.Bytes(t.Context())
 	if err != nil {
@@ -56,14 +56,14 @@ func summaryOf(t testing.TB, s *Stage, rows []row, n int) []byte {
 func learnBlocks(t testing.TB, s *Stage, summaries [][]byte, from int) {
 	t.Helper()
 	for n := from; n < len(summaries); n++ {
-		if _, err := s.LearnSummary(blockOf(n), featuresOf(), summaries[n]); err != nil {
+		if _, err := s.LearnSummary(testBlock(n), featureNames(), summaries[n]); err != nil {
 			t.Fatal(err)
 		}
-		settle(t, s)
+		waitIdle(t, s)
 	}
 }
 
-func byBlocks(method string) func(c *spec.Config) {
+func withBlocks(method string) func(c *spec.Config) {
 	return func(c *spec.Config) {
 		c.Training.Window, c.Training.Block = spec.Window{Rows: 3000}, blockMessages
 		c.Training.Every.Rows = 500
@@ -71,8 +71,8 @@ func byBlocks(method string) func(c *spec.Config) {
 	}
 }
 
-// turning is rows whose classes overlap, and trade places in the middle.
-func turning(n int) []row {
+// driftingRows are rows of overlapping classes that trade places in the middle.
+func driftingRows(n int) []row {
 	rows := clouds(rand.New(rand.NewPCG(11, 12)), n, 3)
 	for i := range rows {
 		for j := range rows[i].x {
@@ -89,21 +89,21 @@ func turning(n int) []row {
 // TestLearnsFromSummaries: a stage that has summaries in the place of rows comes to a model that is as good, follows a
 // change, and decides the same whoever made them, and after a restart at any block.
 func TestLearnsFromSummaries(t *testing.T) {
-	rows := turning(8000)
+	rows := driftingRows(8000)
 	methods := []string{"lda", "lfda"}
 	if os.Getenv("EMBEDD_SOAK") != "" {
 		methods = append(methods, "pca", fit.Auto)
 	}
 	for _, method := range methods {
 		t.Run(method, func(t *testing.T) {
-			change := byBlocks(method)
+			change := withBlocks(method)
 			hands := []*Stage{newStage(t, change), newStage(t, change)}
 			r := rand.New(rand.NewPCG(5, 5))
 			summaries := make([][]byte, len(rows)/20/blockMessages)
 			for _, n := range r.Perm(len(summaries)) {
 				summaries[n] = summaryOf(t, hands[r.IntN(2)], rows, n)
 			}
-			a := watch(t, change)
+			a := newRecordedStage(t, change)
 			learnBlocks(t, a.Stage, summaries, 0)
 			if len(a.decisions) < 2 {
 				t.Fatalf("decisions %v", a.decisions)
@@ -116,13 +116,13 @@ func TestLearnsFromSummaries(t *testing.T) {
 				t.Errorf("%d rows in the window of 3000, %d seen of %d", st.Rows, st.Seen, len(rows))
 			}
 			for _, stop := range []int{7, 21, 33} {
-				c := watch(t, change)
+				c := newRecordedStage(t, change)
 				learnBlocks(t, c.Stage, summaries[:stop], 0)
 				created, first := ReadFrom(c.live.State)
-				if created != made.UnixNano() {
+				if created != streamCreated.UnixNano() {
 					t.Fatalf("the checkpoint is of a stream made at %d", created)
 				}
-				d := watch(t, func(x *spec.Config) { change(x); x.Resume = c.live })
+				d := newRecordedStage(t, func(x *spec.Config) { change(x); x.Resume = c.live })
 				d.decisions = c.decisions
 				learnBlocks(t, d.Stage, summaries, int(first-1)/blockMessages)
 				if x, y := fmt.Sprint(a.decisions), fmt.Sprint(d.decisions); x != y {
@@ -135,35 +135,35 @@ func TestLearnsFromSummaries(t *testing.T) {
 
 // TestSummaryRefused: what is not the summary of the block is refused, and nothing is learned from it.
 func TestSummaryRefused(t *testing.T) {
-	rows := turning(400)
-	s := newStage(t, byBlocks("lda"))
+	rows := driftingRows(400)
+	s := newStage(t, withBlocks("lda"))
 	text := summaryOf(t, s, rows, 0)
-	other := newStage(t, func(c *spec.Config) { byBlocks("lda")(c); c.Training.Holdout = 0.3 })
+	other := newStage(t, func(c *spec.Config) { withBlocks("lda")(c); c.Training.Holdout = 0.3 })
 	damaged := slices.Clone(text)
 	damaged[len(damaged)/2] ^= 1
-	later := blockOf(0)
-	later.Created = made.Add(time.Second)
+	later := testBlock(0)
+	later.Created = streamCreated.Add(time.Second)
 	for _, one := range []struct {
 		what     string
 		block    Block
 		features []string
 		text     []byte
 	}{
-		{"damaged", blockOf(0), featuresOf(), damaged},
-		{"of other settings", blockOf(0), featuresOf(), summaryOf(t, other, rows, 0)},
-		{"of another block", blockOf(1), featuresOf(), text},
-		{"of another stream", later, featuresOf(), text},
-		{"of other features", blockOf(0), featuresOf()[1:], text},
+		{"damaged", testBlock(0), featureNames(), damaged},
+		{"of other settings", testBlock(0), featureNames(), summaryOf(t, other, rows, 0)},
+		{"of another block", testBlock(1), featureNames(), text},
+		{"of another stream", later, featureNames(), text},
+		{"of other features", testBlock(0), featureNames()[1:], text},
 	} {
 		if _, err := s.LearnSummary(one.block, one.features, one.text); !errors.Is(err, ErrSummary) {
 			t.Errorf("%s: %v", one.what, err)
 		}
 	}
-	settle(t, s)
+	waitIdle(t, s)
 	if st := s.Status(); st.Seen > 0 || st.Rows > 0 {
 		t.Errorf("something was learned: %+v", st)
 	}
-	if _, err := s.LearnSummary(blockOf(0), featuresOf(), text); err != nil {
+	if _, err := s.LearnSummary(testBlock(0), featureNames(), text); err != nil {
 		t.Error(err)
 	}
 }
@@ -171,21 +171,21 @@ func TestSummaryRefused(t *testing.T) {
 // TestSummaryOfBadMessages: what cannot be read, has no label or misses a feature is left out and counted; a block of
 // nothing else is a summary too.
 func TestSummaryOfBadMessages(t *testing.T) {
-	s := newStage(t, byBlocks("lda"))
-	sum, err := s.SummaryBuilder(blockOf(0), featuresOf())
+	s := newStage(t, withBlocks("lda"))
+	sum, err := s.SummaryBuilder(testBlock(0), featureNames())
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum.Add(spec.Position{Created: made, Seq: 1, Time: made}, []byte("no Arrow"))
+	sum.Add(spec.Position{Created: streamCreated, Seq: 1, Time: streamCreated}, []byte("no Arrow"))
 	text, err := sum.Bytes(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if unread, err := s.LearnSummary(blockOf(0), featuresOf(), text); err != nil || unread != 1 {
+	if unread, err := s.LearnSummary(testBlock(0), featureNames(), text); err != nil || unread != 1 {
 		t.Errorf("%d messages unread: %v", unread, err)
 	}
-	wide := newStage(t, func(c *spec.Config) { byBlocks("lda")(c); c.Training.Window.Bytes = 1 << 20 })
-	if _, err := wide.SummaryBuilder(blockOf(0), make([]string, 1000)); err == nil || !strings.Contains(err.Error(), "window.bytes") {
+	wide := newStage(t, func(c *spec.Config) { withBlocks("lda")(c); c.Training.Window.Bytes = 1 << 20 })
+	if _, err := wide.SummaryBuilder(testBlock(0), make([]string, 1000)); err == nil || !strings.Contains(err.Error(), "window.bytes") {
 		t.Errorf("a thousand features in 1 MiB: %v", err)
 	}
 }
@@ -201,7 +201,7 @@ func TestBlockRefused(t *testing.T) {
 		"labels":    func(c *spec.Config) { c.Spec.Key, c.Labels = "key", &spec.Labels{} },
 	} {
 		c := *newStage(t, nil).config
-		byBlocks("lda")(&c)
+		withBlocks("lda")(&c)
 		change(&c)
 		if _, err := New(c); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)

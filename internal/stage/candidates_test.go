@@ -77,7 +77,7 @@ func TestManyCandidates(t *testing.T) {
 // TestCandidateClasses: a flood of labels takes bounded memory, and two classes of two rows are found.
 func TestCandidateClasses(t *testing.T) {
 	count := candidates{}
-	c := contractOf(t)
+	c := testContract(t)
 	add := func(labels ...string) {
 		count.add(c, window.Position{Seq: 1}, time.Time{}, usableRows{rows: len(labels), labels: labels}, 100)
 	}
@@ -92,7 +92,7 @@ func TestCandidateClasses(t *testing.T) {
 	if l := count.leader(); len(l.classes) != 100 || !l.hasTwoClasses() || l.rows != 1004 {
 		t.Errorf("%d classes, %d rows", len(l.classes), l.rows)
 	}
-	if !slices.Equal(count.leader().contract.Elements(), featuresOf()) {
+	if !slices.Equal(count.leader().contract.Elements(), featureNames()) {
 		t.Error("another contract")
 	}
 }

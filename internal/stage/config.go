@@ -118,7 +118,7 @@ func labelsWithDefaults(l spec.Labels, s arrowio.Spec) (*spec.Labels, error) {
 	set(&l.Wait, 24*time.Hour)
 	set(&l.Bytes, 256<<20)
 	if s.Key == "" || s.Label == "" {
-		return nil, fmt.Errorf("labels in messages of their own are joined by key: key column %q and label column %q must "+
+		return nil, fmt.Errorf("labels in separate messages are joined by key: key column %q and label column %q must "+
 			"both be named", s.Key, s.Label)
 	}
 	if l.Wait < 0 || l.Bytes < 0 {
@@ -137,7 +137,7 @@ func checkBlock(c *spec.Config, method fit.Method) error {
 	case c.Training.Block < 0:
 		conflict = "a block of fewer than one message"
 	case c.Labels != nil:
-		conflict = "labels in messages of their own"
+		conflict = "labels in separate messages"
 	case c.Training.Quota.By != spec.QuotaNone:
 		conflict = "a quota per source"
 	case c.Fit.Landmarks > 0:

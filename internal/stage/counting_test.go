@@ -33,7 +33,7 @@ func tabular(t testing.TB, rows []row, names ...string) []byte {
 		}
 		text(b.Field(len(names)), r.class, r.class != "")
 	}
-	return recorded(t, b)
+	return encodeRecord(t, b)
 }
 
 // countingStage is a stage that counts which columns are features.
@@ -92,7 +92,7 @@ func TestCountsContracts(t *testing.T) {
 			}
 		}
 		send(t, s, uint64(2+i/20), msg)
-		settle(t, s)
+		waitIdle(t, s)
 		if st := s.Status(); i == 0 && (len(st.Candidates) != 2 || st.Candidates[0].First != 1 || st.Rows != 20) {
 			t.Errorf("after two messages: %+v", st)
 		}
@@ -108,7 +108,7 @@ func TestCountsContracts(t *testing.T) {
 	other := countingStage(t, func(c *spec.Config) { c.Contract = want })
 	for i := 0; i < len(rows); i += 20 {
 		send(t, other, uint64(2+i/20), tabular(t, rows[i:i+20], "a", "b", "c"))
-		settle(t, other)
+		waitIdle(t, other)
 	}
 	a, b := s.Status(), other.Status()
 	if a.Live == nil || b.Live == nil || a.Live.Model.Digest() != b.Live.Model.Digest() || a.Rows != b.Rows {
@@ -147,7 +147,7 @@ func TestStoredContractWins(t *testing.T) {
 			names = []string{"a"}
 		}
 		send(t, s, uint64(1+i/20), tabular(t, rows[i:i+20], names...))
-		settle(t, s)
+		waitIdle(t, s)
 	}
 	st := s.Status()
 	if tries != 2 || !s.Contract().Equal(theirs) || st.Unfit != 2 || st.Rows != 120 {
@@ -156,7 +156,7 @@ func TestStoredContractWins(t *testing.T) {
 	if err := s.FixContract(theirs); err != nil {
 		t.Error(err)
 	}
-	if err := s.FixContract(contractOf(t)); err == nil {
+	if err := s.FixContract(testContract(t)); err == nil {
 		t.Error("another contract is accepted")
 	}
 }
@@ -179,7 +179,7 @@ func TestFixContract(t *testing.T) {
 	if err := s.FixContract(contract); err != nil {
 		t.Fatal(err)
 	}
-	settle(t, s)
+	waitIdle(t, s)
 	if st := s.Status(); st.Rows != 60 || st.Unfit != 0 {
 		t.Errorf("%+v", st)
 	}
@@ -189,7 +189,7 @@ func TestFixContract(t *testing.T) {
 	if err := s.Refit(); err != nil {
 		t.Fatal(err)
 	}
-	settle(t, s)
+	waitIdle(t, s)
 	if _, err := s.Transform(t.Context(), before); !errors.Is(err, spec.ErrContract) {
 		t.Errorf("a message that was decoded before: %v", err)
 	}
@@ -252,7 +252,7 @@ func TestCountingEnds(t *testing.T) {
 			})
 			send(t, s, 1, tabular(t, rows, "a", "b"))
 			c.then(s)
-			settle(t, s)
+			waitIdle(t, s)
 			if n := s.Contract().Len(); n != c.want {
 				t.Errorf("%d features: %+v", n, s.Status())
 			}
@@ -280,7 +280,7 @@ func TestCountingOrder(t *testing.T) {
 				break
 			}
 			send(t, s, uint64(i+1), msg)
-			settle(t, s)
+			waitIdle(t, s)
 		}
 		if got := fmt.Sprint(s.Contract().Elements()); got != "[a b c]" {
 			t.Errorf("draw %d: the contract is %s", seed, got)

@@ -44,8 +44,8 @@ func (d *dice) number() float64 {
 	return far[int(b)%len(far)]
 }
 
-// rolled is a sound message whose form, numbers and labels come from bytes.
-func rolled(t testing.TB, d *dice) []byte {
+// randomMessage is a valid message whose form, numbers and labels come from bytes.
+func randomMessage(t testing.TB, d *dice) []byte {
 	form := d.roll()
 	var values arrow.DataType = arrow.PrimitiveTypes.Float32
 	if form&1 != 0 {
@@ -75,11 +75,11 @@ func rolled(t testing.TB, d *dice) []byte {
 		text(b.Field(1), fmt.Sprint("c", kind>>3&3), kind&32 == 0)
 		text(b.Field(2), fmt.Sprint("k", d.roll()%16), kind&64 == 0)
 	}
-	return recorded(t, b)
+	return encodeRecord(t, b)
 }
 
-// panicked fails a test where learning panicked.
-func panicked(t testing.TB) func(spec.Outcome) {
+// failOnPanic fails a test if learning panicked.
+func failOnPanic(t testing.TB) func(spec.Outcome) {
 	return func(o spec.Outcome) {
 		if o.Err != nil && strings.Contains(o.Err.Error(), "panic") {
 			t.Error(o.Err)
@@ -87,8 +87,8 @@ func panicked(t testing.TB) func(spec.Outcome) {
 	}
 }
 
-// refused passes what is a clean refusal of a message.
-func refused(t testing.TB, err error) {
+// checkRefused fails a test unless an error is the refusal of a message.
+func checkRefused(t testing.TB, err error) {
 	var e *arrowio.Error
 	if !errors.As(err, &e) || e.Code == wire.Internal {
 		t.Errorf("no clean refusal: %v", err)
@@ -98,7 +98,7 @@ func refused(t testing.TB, err error) {
 // FuzzStage takes a message through all that a stage does with it: decode, transform, encode, split, the rejected rows,
 // and learning between messages that are as they should be. The message is the bytes, or is made from dice.
 func FuzzStage(f *testing.F) {
-	good := encoded(f, clouds(rand.New(rand.NewPCG(81, 82)), 60, 3))
+	good := encodeRows(f, clouds(rand.New(rand.NewPCG(81, 82)), 60, 3))
 	f.Add(good, []byte{}, uint16(0))
 	for form := range byte(4) {
 		f.Add([]byte{}, []byte{form, 40, 1, 200, 130, 131, 132, 133, 134, 7, 8, 9, 9, 140, 141}, uint16(form))
@@ -106,7 +106,7 @@ func FuzzStage(f *testing.F) {
 	}
 	f.Add([]byte{}, []byte{2, 3, 7, 0, 7, 0, 7, 0}, uint16(2))
 	teacher := newStage(f, nil)
-	teach(f, teacher, 1, clouds(rand.New(rand.NewPCG(83, 84)), 120, 3))
+	learnRows(f, teacher, 1, clouds(rand.New(rand.NewPCG(83, 84)), 120, 3))
 	live := teacher.Live()
 	fixed := map[spec.Nulls]*Stage{}
 	policies := []spec.Nulls{spec.NullsReject, spec.NullsSkip, spec.NullsImpute}
@@ -119,23 +119,23 @@ func FuzzStage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, msg, form []byte, how uint16) {
 		if len(msg) == 0 {
 			d := dice(form)
-			msg = rolled(t, &d)
+			msg = randomMessage(t, &d)
 		}
 		nulls := policies[how%3]
 		bound.Check(t, 256<<20, func() {
-			answered(t, fixed[nulls], msg, int(how>>2))
-			learned(t, msg, good, nulls, how)
+			checkTransform(t, fixed[nulls], msg, int(how>>2))
+			checkLearned(t, msg, good, nulls, how)
 		})
 	})
 }
 
 var fuzzLimits = arrowio.Limits{Message: 1 << 20, Body: 1 << 20, Rows: 2000}
 
-// answered is the hot path.
-func answered(t testing.TB, s *Stage, msg []byte, limit int) {
+// checkTransform checks the hot path.
+func checkTransform(t testing.TB, s *Stage, msg []byte, limit int) {
 	m, err := s.Decode(msg)
 	if err != nil {
-		refused(t, err)
+		checkRefused(t, err)
 		return
 	}
 	r, err := s.Transform(t.Context(), m)
@@ -162,11 +162,11 @@ func answered(t testing.TB, s *Stage, msg []byte, limit int) {
 		return
 	}
 	if _, err = s.Encode(r); err != nil {
-		refused(t, err)
+		checkRefused(t, err)
 	}
 	parts, err := s.Split(r, 1024+limit, func(int, int) []wire.Pair { return nil })
 	if err != nil {
-		refused(t, err)
+		checkRefused(t, err)
 	}
 	total := 0
 	for _, p := range parts {
@@ -177,18 +177,18 @@ func answered(t testing.TB, s *Stage, msg []byte, limit int) {
 	}
 	if r.RejectedRows() > 0 {
 		if _, err := s.EncodeRejected(r); err != nil {
-			refused(t, err)
+			checkRefused(t, err)
 		}
 	}
 }
 
-// learned is the learning path: whatever the message, learning goes on after it.
-func learned(t testing.TB, msg, good []byte, nulls spec.Nulls, how uint16) {
+// checkLearned checks the learning path: whatever the message, learning continues after it.
+func checkLearned(t testing.TB, msg, good []byte, nulls spec.Nulls, how uint16) {
 	s, err := New(spec.Config{
 		Spec:  arrowio.Spec{Features: []string{"x"}, Label: "label", Limits: fuzzLimits},
 		Nulls: nulls, Fit: fit.Config{Method: []string{"lda", "pca", "srda"}[how/3%3], Dim: 2}, Until: spec.UntilPCA,
 		Training: spec.Training{Every: spec.Every{Rows: 50}, Window: spec.Window{Rows: 200, Bytes: 4 << 20}},
-		Observe:  panicked(t),
+		Observe:  failOnPanic(t),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ func learned(t testing.TB, msg, good []byte, nulls spec.Nulls, how uint16) {
 	for seq, body := range [][]byte{msg, good, msg, good} {
 		m, err := s.Decode(body)
 		if err != nil {
-			refused(t, err)
+			checkRefused(t, err)
 			continue
 		}
 		if err := s.Learn(m, spec.Position{Seq: uint64(seq + 1), Time: time.Unix(int64(seq+1), 0)}); err != nil {
@@ -215,7 +215,7 @@ func learned(t testing.TB, msg, good []byte, nulls spec.Nulls, how uint16) {
 // FuzzLabels joins rows and labels that come apart in an order, at times and with keys that bytes decide, and takes
 // bytes for a message of labels.
 func FuzzLabels(f *testing.F) {
-	f.Add(labelled(f, []string{"k1", "k2", ""}, []string{"a", "", "b"}), []byte{})
+	f.Add(labelMessage(f, []string{"k1", "k2", ""}, []string{"a", "", "b"}), []byte{})
 	f.Add([]byte{}, []byte{0, 1, 20, 0, 1, 2, 3, 1, 5, 2, 1, 9, 3, 200, 1, 1, 1, 0, 4})
 	f.Add([]byte{}, append([]byte{0, 0, 79}, make([]byte, 300)...))
 	f.Fuzz(func(t *testing.T, msg, steps []byte) {
@@ -225,7 +225,7 @@ func FuzzLabels(f *testing.F) {
 				Fit:      fit.Config{Method: "lda", Dim: 2},
 				Labels:   &spec.Labels{Wait: time.Minute, Bytes: 64 << 10},
 				Training: spec.Training{Every: spec.Every{Rows: 50}, Window: spec.Window{Rows: 200, Bytes: 4 << 20}},
-				Observe:  panicked(t),
+				Observe:  failOnPanic(t),
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -237,9 +237,9 @@ func FuzzLabels(f *testing.F) {
 				at := spec.Position{Seq: seq, Time: now}
 				switch d.roll() % 4 {
 				case 0:
-					m, err := s.Decode(rolled(t, &d))
+					m, err := s.Decode(randomMessage(t, &d))
 					if err != nil {
-						refused(t, err)
+						checkRefused(t, err)
 						continue
 					}
 					if err := s.Learn(m, at); err != nil {
@@ -250,7 +250,7 @@ func FuzzLabels(f *testing.F) {
 					for range d.roll() % 20 {
 						keys, texts = append(keys, fmt.Sprint("k", d.roll()%16)), append(texts, fmt.Sprint("c", d.roll()%4))
 					}
-					giveLabels(t, s, labelled(t, keys, texts), at)
+					giveLabels(t, s, labelMessage(t, keys, texts), at)
 				case 2:
 					now = now.Add(time.Duration(int8(d.roll())) * time.Second)
 				case 3:
@@ -271,7 +271,7 @@ func FuzzLabels(f *testing.F) {
 func giveLabels(t testing.TB, s *Stage, msg []byte, at spec.Position) {
 	m, err := s.DecodeLabels(msg)
 	if err != nil {
-		refused(t, err)
+		checkRefused(t, err)
 		return
 	}
 	if err := s.LearnLabels(m, at); err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// BenchmarkWindows: what learning costs as the window grows. The rows are 256 features in eight classes, twice as many
-// as the window holds; figures are of the second half. Memory is beside that before the first row, in units of the rows
-// as float32: what is kept, and the most that a collection of garbage has found alive.
+// BenchmarkWindows measures the cost of learning by the size of the window. The rows have 256 features and eight
+// classes, twice as many rows as the window holds; figures are for the second half. Memory is relative to that before
+// the first row, in units of the rows as float32: what is kept, and the maximum that a garbage collection found alive.
 //
 //	go test ./internal/stage -run '^$' -bench Windows -benchtime 1x -timeout 2h
 func BenchmarkWindows(b *testing.B) {

@@ -112,9 +112,8 @@ func record64(rows []row64) arrow.Record {
 	return b.NewRecord()
 }
 
-// TestHostile: with one row in a hundred hostile in every way that there is, the live model at the end tells the
-// classes as often as that of a run without those rows, within two points. With EMBEDD_SOAK=1 it is 300,000 rows and
-// more methods, some minutes.
+// TestHostile: with one row in a hundred hostile in many ways, the accuracy of the live model at the end is within two
+// points of a run without those rows. With EMBEDD_SOAK=1 it is 300,000 rows and more methods, some minutes.
 func TestHostile(t *testing.T) {
 	n, methods := 6000, []string{"lda"}
 	if long, _ := strconv.ParseBool(os.Getenv("EMBEDD_SOAK")); long {
@@ -152,10 +151,10 @@ func TestHostile(t *testing.T) {
 					if err := s[k].Learn(m, spec.Position{Seq: uint64(at/100 + 1), Time: time.Unix(int64(at), 0)}); err != nil {
 						t.Fatal(err)
 					}
-					settle(t, s[k])
+					waitIdle(t, s[k])
 					rec.Release()
 				}
-				right[k] = tells(t, s[k].Live().Model, newWorld(5))
+				right[k] = accuracyOf(t, s[k].Live().Model, newWorld(5))
 				st := s[k].Status()
 				t.Logf("1 in %d of %d rows hostile, %d of them: %.1f%% right; %d rows of %d classes, %d sparse, %d far, %d alarms, epoch %d, of %d rows",
 					share, n, bad, 100*right[k], st.Rows, st.Classes, st.Sparse, st.Far, st.Alarms, st.Live.Epoch,
@@ -168,8 +167,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// tells is how often the nearest of 2,000 fresh rows in the outputs of a model has the class of another 2,000.
-func tells(t *testing.T, m *model.Model, w *world) float64 {
+// accuracyOf is how often the nearest of 2,000 fresh rows in the outputs of a model has the class of another 2,000.
+func accuracyOf(t *testing.T, m *model.Model, w *world) float64 {
 	t.Helper()
 	w.Rand = rand.New(rand.NewPCG(77, 77)) // the same means
 	var y [2][]float64

@@ -13,7 +13,7 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// joinsLabels reports whether labels arrive in messages of their own.
+// joinsLabels reports whether labels arrive in separate messages.
 func (s *Stage) joinsLabels() bool { return s.learner != nil && s.learner.late != nil }
 
 // errNoLabels is the error of a stage that does not join labels.
@@ -102,7 +102,7 @@ func (s *Stage) LabelStatus() spec.LabelStatus {
 	return status
 }
 
-// lateLabels joins rows with labels that arrive in messages of their own. The learner's lock guards it.
+// lateLabels joins rows with labels that arrive in separate messages. The learner's lock guards it.
 type lateLabels struct {
 	join       *join.Join[waitingRow]
 	next       uint64          // the last sequence number given to a message of labels that has none

@@ -19,8 +19,8 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// keyed is rows with a key each as one message; a key "" is null. Labels are left out where withhold says so.
-func keyed(t testing.TB, rows []row, keys []string, withhold bool) []byte {
+// keyedMessage is a message of rows with a key each; a key "" is null. With withhold it has no labels.
+func keyedMessage(t testing.TB, rows []row, keys []string, withhold bool) []byte {
 	t.Helper()
 	schema := arrow.NewSchema([]arrow.Field{
 		{Name: "x", Type: arrow.FixedSizeListOf(testFeatures, arrow.PrimitiveTypes.Float32)},
@@ -36,7 +36,7 @@ func keyed(t testing.TB, rows []row, keys []string, withhold bool) []byte {
 		text(b.Field(1), r.class, !withhold && r.class != "")
 		text(b.Field(2), keys[i], keys[i] != "")
 	}
-	return recorded(t, b)
+	return encodeRecord(t, b)
 }
 
 func text(b array.Builder, s string, has bool) {
@@ -47,7 +47,7 @@ func text(b array.Builder, s string, has bool) {
 	}
 }
 
-func recorded(t testing.TB, b *array.RecordBuilder) []byte {
+func encodeRecord(t testing.TB, b *array.RecordBuilder) []byte {
 	t.Helper()
 	rec := b.NewRecord()
 	defer rec.Release()
@@ -58,8 +58,8 @@ func recorded(t testing.TB, b *array.RecordBuilder) []byte {
 	return body
 }
 
-// labelled is a message of labels; a key or a label "" is null.
-func labelled(t testing.TB, keys, labels []string) []byte {
+// labelMessage is a message of labels; a key or a label "" is null.
+func labelMessage(t testing.TB, keys, labels []string) []byte {
 	t.Helper()
 	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{
 		{Name: "id", Type: arrow.BinaryTypes.String, Nullable: true},
@@ -69,19 +69,19 @@ func labelled(t testing.TB, keys, labels []string) []byte {
 		text(b.Field(0), k, k != "")
 		text(b.Field(1), labels[i], labels[i] != "")
 	}
-	return recorded(t, b)
+	return encodeRecord(t, b)
 }
 
-func joining(t testing.TB, l spec.Labels) *Stage {
+func newJoiningStage(t testing.TB, l spec.Labels) *Stage {
 	t.Helper()
 	return newStage(t, func(c *spec.Config) {
-		c.Spec.Key, c.Labels, c.Contract = "id", &l, contractOf(t)
+		c.Spec.Key, c.Labels, c.Contract = "id", &l, testContract(t)
 	})
 }
 
 func learnKeyed(t testing.TB, s *Stage, seq uint64, rows []row, keys []string) {
 	t.Helper()
-	m, err := s.Decode(keyed(t, rows, keys, true))
+	m, err := s.Decode(keyedMessage(t, rows, keys, true))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func learnLabels(t testing.TB, s *Stage, seq uint64, at int, msg []byte) {
 
 // TestLearnLabels learns a model from rows without labels and labels that come later.
 func TestLearnLabels(t *testing.T) {
-	s := joining(t, spec.Labels{})
+	s := newJoiningStage(t, spec.Labels{})
 	rows := clouds(rand.New(rand.NewPCG(1, 1)), 200, 3)
 	var keys, labels []string
 	for i, r := range rows {
@@ -115,13 +115,13 @@ func TestLearnLabels(t *testing.T) {
 	if st := s.LabelStatus(); st.Rows != 200 || st.Joined != 0 || st.Note != "" {
 		t.Errorf("before any label: %+v", st)
 	}
-	learnLabels(t, s, 1, 11, labelled(t, keys[:150], labels[:150]))
-	settle(t, s)
+	learnLabels(t, s, 1, 11, labelMessage(t, keys[:150], labels[:150]))
+	waitIdle(t, s)
 	if s.Live() == nil {
 		t.Fatal("no model from 150 rows that got their labels")
 	}
-	learnLabels(t, s, 2, 12, labelled(t, append(keys[150:], "", "x"), append(labels[150:], "c0", "")))
-	settle(t, s)
+	learnLabels(t, s, 2, 12, labelMessage(t, append(keys[150:], "", "x"), append(labels[150:], "c0", "")))
+	waitIdle(t, s)
 	st := s.LabelStatus()
 	if st.Joined != 200 || st.Rows != 0 || st.Skipped != 2 || st.Bytes == 0 || st.Note != "" {
 		t.Errorf("after all labels: %+v", st)
@@ -178,7 +178,7 @@ func TestSameWindow(t *testing.T) {
 						part[k].class = ""
 					}
 				}
-				m, err := s.Decode(keyed(t, part, keys[i:i+20], s == late))
+				m, err := s.Decode(keyedMessage(t, part, keys[i:i+20], s == late))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -193,10 +193,10 @@ func TestSameWindow(t *testing.T) {
 				}
 			}
 			if s == late && len(k) > 0 {
-				learnLabels(t, s, next, 10+seq, labelled(t, k, l))
+				learnLabels(t, s, next, 10+seq, labelMessage(t, k, l))
 				next++
 			}
-			settle(t, s)
+			waitIdle(t, s)
 		}
 	}
 	window := func(s *Stage) (out []string) {
@@ -263,37 +263,37 @@ func TestLateReproducible(t *testing.T) {
 		c.Training.Every.Rows = 500
 	}
 	// feed sends rows from message first on, and labels from as long before as they may wait, up to a moment.
-	feed := func(w *watched, first uint64, until int) {
+	feed := func(w *recordedStage, first uint64, until int) {
 		for i := max(0, int(first)-1-200); i < until; i++ {
 			at := spec.Position{Seq: uint64(1 + i), Time: time.Unix(int64(1+i), 0)}
 			if i+1 >= int(first) && 20*i < n {
-				m, err := w.Decode(keyed(t, rows[20*i:20*i+20], keys[20*i:20*i+20], true))
+				m, err := w.Decode(keyedMessage(t, rows[20*i:20*i+20], keys[20*i:20*i+20], true))
 				if err != nil {
 					t.Fatal(err)
 				}
 				if err := w.Learn(m, at); err != nil {
 					t.Fatal(err)
 				}
-				settle(t, w.Stage)
+				waitIdle(t, w.Stage)
 			}
 			var k, l []string
 			for _, one := range labels[i] {
 				k, l = append(k, one.key), append(l, one.label)
 			}
-			learnLabels(t, w.Stage, at.Seq, i+1, labelled(t, k, l))
-			settle(t, w.Stage)
+			learnLabels(t, w.Stage, at.Seq, i+1, labelMessage(t, k, l))
+			waitIdle(t, w.Stage)
 		}
 	}
-	whole := watch(t, change)
+	whole := newRecordedStage(t, change)
 	feed(whole, 1, len(labels))
 	if len(whole.decisions) < 2 || whole.LabelStatus().Corrected == 0 {
 		t.Fatalf("decisions %v, %+v", whole.decisions, whole.LabelStatus())
 	}
 	for _, stop := range []int{40, 66, 97, 120, 151, 200, 230} {
-		first := watch(t, change)
+		first := newRecordedStage(t, change)
 		feed(first, 1, stop)
 		_, seq := ReadFrom(first.live.State)
-		second := watch(t, func(c *spec.Config) { change(c); c.Resume = first.live })
+		second := newRecordedStage(t, func(c *spec.Config) { change(c); c.Resume = first.live })
 		second.decisions = first.decisions
 		feed(second, seq, len(labels))
 		x, y := whole.Status(), second.Status()
@@ -328,28 +328,28 @@ func TestLabelNotes(t *testing.T) {
 			`keys repeat: 99 of 100 rows have the key of an earlier row and replace it; send a different value in column "id" for each row`},
 		{"other keys", func(s *Stage) {
 			learnKeyed(t, s, 1, rows, names("row", 100))
-			learnLabels(t, s, 1, 1, labelled(t, names("label", 50), same("c0", 50)))
+			learnLabels(t, s, 1, 1, labelMessage(t, names("label", 50), same("c0", 50)))
 			s.LabelsReached(time.Unix(20, 0))
 		}, `50 labels came and none has the key of a row: rows and labels must have the same text in column "id"`},
 		{"too late", func(s *Stage) {
 			learnKeyed(t, s, 1, rows, names("row", 100))
-			learnLabels(t, s, 1, 2, labelled(t, names("row", 5), same("c0", 5)))
-			learnLabels(t, s, 2, 20, labelled(t, names("row", 100)[5:], same("c0", 95)))
+			learnLabels(t, s, 1, 2, labelMessage(t, names("row", 5), same("c0", 5)))
+			learnLabels(t, s, 2, 20, labelMessage(t, names("row", 100)[5:], same("c0", 95)))
 		}, `95 labels found no row and 95 rows got no label: they wait at most 10s for each other within 1 MiB, raise limits.label_wait or limits.labels, or send labels sooner`},
 		{"another kind", func(s *Stage) {
 			learnKeyed(t, s, 1, rows, names("row", 100))
-			learnLabels(t, s, 1, 2, labelled(t, names("row", 50), same("1", 50)))
+			learnLabels(t, s, 1, 2, labelMessage(t, names("row", 50), same("1", 50)))
 			b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{
 				{Name: "id", Type: arrow.BinaryTypes.String},
 				{Name: "label", Type: arrow.FixedWidthTypes.Boolean}}, nil))
 			defer b.Release()
 			text(b.Field(0), "row50", true)
 			b.Field(1).(*array.BooleanBuilder).Append(true)
-			learnLabels(t, s, 2, 3, recorded(t, b))
+			learnLabels(t, s, 2, 3, encodeRecord(t, b))
 		}, `labels were text and are booleans since label message 2: the text of a label names its class, so 3 and "3" are one class, and true and 1 are two; send one kind`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := joining(t, spec.Labels{Wait: 10 * time.Second, Bytes: 1 << 20})
+			s := newJoiningStage(t, spec.Labels{Wait: 10 * time.Second, Bytes: 1 << 20})
 			c.do(s)
 			if got := s.LabelStatus().Note; got != c.want {
 				t.Errorf("the note is\n%s\nwant\n%s", got, c.want)
@@ -360,7 +360,7 @@ func TestLabelNotes(t *testing.T) {
 
 // TestBadLabels: what is no message of labels is refused with a code and a cure, and what a stage cannot do is said.
 func TestBadLabels(t *testing.T) {
-	s := joining(t, spec.Labels{})
+	s := newJoiningStage(t, spec.Labels{})
 	other := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{
 		{Name: "id", Type: arrow.BinaryTypes.String}, {Name: "label", Type: arrow.PrimitiveTypes.Float64}}, nil))
 	defer other.Release()
@@ -373,8 +373,8 @@ func TestBadLabels(t *testing.T) {
 		cure string
 	}{
 		{"not arrow", []byte("x"), wire.NotArrow, "publish one Arrow IPC stream a message"},
-		{"no key", encoded(t, clouds(rand.New(rand.NewPCG(1, 1)), 2, 2)), wire.MissingColumn, "schema.key"},
-		{"a float for a label", recorded(t, other), wire.LabelType, "use a string"},
+		{"no key", encodeRows(t, clouds(rand.New(rand.NewPCG(1, 1)), 2, 2)), wire.MissingColumn, "schema.key"},
+		{"a float for a label", encodeRecord(t, other), wire.LabelType, "use a string"},
 	} {
 		_, err := s.DecodeLabels(c.msg)
 		var e *arrowio.Error
@@ -382,7 +382,7 @@ func TestBadLabels(t *testing.T) {
 			t.Errorf("%s: %v, want code %s and %q", c.name, err, c.code, c.cure)
 		}
 	}
-	m, err := s.DecodeLabels(labelled(t, []string{"a"}, []string{"c0"}))
+	m, err := s.DecodeLabels(labelMessage(t, []string{"a"}, []string{"c0"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -406,7 +406,7 @@ func TestBadLabels(t *testing.T) {
 
 // TestLabelFlood holds a stage to its memory while keys never match.
 func TestLabelFlood(t *testing.T) {
-	s := joining(t, spec.Labels{Bytes: 1 << 20})
+	s := newJoiningStage(t, spec.Labels{Bytes: 1 << 20})
 	rows := clouds(rand.New(rand.NewPCG(1, 1)), 100, 3)
 	for i := range uint64(100) {
 		var keys, others, labels []string
@@ -415,7 +415,7 @@ func TestLabelFlood(t *testing.T) {
 			others, labels = append(others, fmt.Sprint("label ", i, " ", k)), append(labels, "c0")
 		}
 		learnKeyed(t, s, i+1, rows, keys)
-		learnLabels(t, s, i+1, int(i+1), labelled(t, others, labels))
+		learnLabels(t, s, i+1, int(i+1), labelMessage(t, others, labels))
 		if n := s.LabelStatus().Bytes; n > 1<<20 {
 			t.Fatalf("%d bytes are held, and %d are allowed", n, 1<<20)
 		}

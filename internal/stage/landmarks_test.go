@@ -38,7 +38,7 @@ func rings(r *rand.Rand, n int, size float64) []row {
 func TestLandmarks(t *testing.T) {
 	straight := newStage(t, nil)
 	r := rand.New(rand.NewPCG(61, 62))
-	teach(t, straight, 1, rings(r, 1000, 1))
+	learnRows(t, straight, 1, rings(r, 1000, 1))
 	if a := straight.Status().Accuracy; a > 0.7 {
 		t.Errorf("the test shows nothing: a linear model is right about %.2f", a)
 	}
@@ -48,7 +48,7 @@ func TestLandmarks(t *testing.T) {
 		c.Observe = func(o spec.Outcome) { outcomes = append(outcomes, o) }
 	})
 	rows := rings(r, 12000, 1)
-	teach(t, s, 1, rows[:2000])
+	learnRows(t, s, 1, rows[:2000])
 	first := s.Live()
 	if first == nil || first.Model.Map() != "kernel" {
 		t.Fatalf("live is %+v: %s", first, s.Status().Note)
@@ -65,7 +65,7 @@ func TestLandmarks(t *testing.T) {
 		from := 2000 + 2000*part
 		before := s.Status().Fits
 		mapped = 0
-		teach(t, s, uint64(1+from/20), rows[from:from+2000])
+		learnRows(t, s, uint64(1+from/20), rows[from:from+2000])
 		work, fits = append(work, mapped), append(fits, s.Status().Fits-before)
 	}
 	st := s.Status()
@@ -108,8 +108,8 @@ func TestLandmarks(t *testing.T) {
 	t.Logf("%d fits, %d promoted, mapped %v in fits %v", st.Fits, promoted, work, fits)
 }
 
-// TestLandmarksReproducible: same digests and decisions behind landmarks, after a restart at any point too, where they
-// are drawn anew because the rows moved away from them.
+// TestLandmarksReproducible: digests and decisions with landmarks are the same after a restart at any point, also if
+// the rows have moved away from the landmarks and new ones are drawn.
 func TestLandmarksReproducible(t *testing.T) {
 	r := rand.New(rand.NewPCG(63, 64))
 	rows := append(rings(r, 1800, 1), rings(r, 1800, 40)...)
@@ -118,7 +118,7 @@ func TestLandmarksReproducible(t *testing.T) {
 			continue
 		}
 		t.Run(method, func(t *testing.T) {
-			w := restart(t, rows, []int{600, 1900, 2060, 3000}, func(c *spec.Config) {
+			w := compareRestarts(t, rows, []int{600, 1900, 2060, 3000}, func(c *spec.Config) {
 				c.Training.Window.Rows = 1000
 				c.Training.Every.Rows = 500
 				c.Fit.Method, c.Fit.Landmarks = method, 80
@@ -162,11 +162,11 @@ func TestLandmarksOfBadRows(t *testing.T) {
 			for i := range bad {
 				c.spoil(i, &bad[i])
 			}
-			teach(t, s, 1, bad)
+			learnRows(t, s, 1, bad)
 			if err := s.Refit(); err != nil {
 				t.Fatal(err)
 			}
-			settle(t, s)
+			waitIdle(t, s)
 			live := s.Live()
 			if (live != nil) != (c.note != "") {
 				t.Fatalf("live is %+v, failed %v", live, failed)
@@ -182,7 +182,7 @@ func TestLandmarksOfBadRows(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			teach(t, s, 100, rings(r, 1500, 1))
+			learnRows(t, s, 100, rings(r, 1500, 1))
 			if st := s.Status(); st.Live == nil || st.Accuracy < 0.7 || inspect(s).Landmarks.Len() != 50 {
 				t.Errorf("after good rows %d landmarks, right about %.2f: %s", inspect(s).Landmarks.Len(), st.Accuracy, st.Note)
 			}
@@ -206,7 +206,7 @@ func TestLandmarksAreRefused(t *testing.T) {
 		}
 	}
 	s := newStage(t, func(c *spec.Config) { c.Fit.Landmarks, c.Training.Window.Bytes = 1000, 1<<20 })
-	teach(t, s, 1, rings(rand.New(rand.NewPCG(67, 68)), 300, 1))
+	learnRows(t, s, 1, rings(rand.New(rand.NewPCG(67, 68)), 300, 1))
 	if st := s.Status(); st.Live != nil || !strings.Contains(st.Hint, "1000 landmarks of 6 features take more than training.window.bytes") {
 		t.Errorf("with memory for no landmarks: %+v", st)
 	}
@@ -215,11 +215,11 @@ func TestLandmarksAreRefused(t *testing.T) {
 // A replica on standby takes the landmarks of the models that another stored, and fits behind them when its turn comes.
 func TestLandmarksOfAnother(t *testing.T) {
 	change := func(c *spec.Config) { c.Fit.Landmarks, c.Training.Every.Rows = 40, 1000 }
-	a := watch(t, change)
+	a := newRecordedStage(t, change)
 	b := newStage(t, func(c *spec.Config) { change(c); c.Standby = true })
 	rows := rings(rand.New(rand.NewPCG(69, 70)), 2000, 1)
-	teach(t, a.Stage, 1, rows[:600])
-	teach(t, b, 1, rows[:600])
+	learnRows(t, a.Stage, 1, rows[:600])
+	learnRows(t, b, 1, rows[:600])
 	if a.live == nil || b.Live() != nil {
 		t.Fatalf("live are %+v and %+v", a.live, b.Live())
 	}
@@ -227,7 +227,7 @@ func TestLandmarksOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Standby(false)
-	teach(t, b, 31, rows[600:])
+	learnRows(t, b, 31, rows[600:])
 	phi := func(l *fit.Landmarks) []float64 {
 		dst := make([]float64, l.Dim())
 		if err := l.Map(t.Context(), dst, [][]float64{{1, 2, 0, 0, 0, 0}}); err != nil {
@@ -251,7 +251,7 @@ func TestLandmarksOfAnother(t *testing.T) {
 	}
 	// One that is linear, or of other landmarks, is followed by candidates behind new ones.
 	c := newStage(t, func(c *spec.Config) { change(c); c.Fit.Landmarks = 30; c.Resume = a.live })
-	teach(t, c, 1, rows)
+	learnRows(t, c, 1, rows)
 	if st := c.Status(); st.Fits == 0 || inspect(c).Landmarks.Len() != 30 ||
 		(st.Live.Version == a.live.Version) != (st.Live.Epoch == a.live.Epoch) {
 		t.Errorf("%d landmarks, epoch %d: %s", inspect(c).Landmarks.Len(), st.Live.Epoch, st.Note)
@@ -264,7 +264,7 @@ func TestLandmarksOfAnEpochAreKept(t *testing.T) {
 	change := func(c *spec.Config) { c.Fit.Landmarks, c.Training.Every.Rows = 40, 1000 }
 	rows := rings(rand.New(rand.NewPCG(71, 72)), 3000, 1)
 	a := newStage(t, change)
-	teach(t, a, 1, rows[:900])
+	learnRows(t, a, 1, rows[:900])
 	first := a.Live()
 	// Another of the same landmarks, as a store has it: read from its file.
 	again := func(l *spec.Live, alike *fit.Landmarks) *spec.Live {
@@ -299,7 +299,7 @@ func TestLandmarksOfAnEpochAreKept(t *testing.T) {
 		return marks
 	}
 	b := newStage(t, func(c *spec.Config) { change(c); c.Standby = true })
-	teach(t, b, 1, rows[:900])
+	learnRows(t, b, 1, rows[:900])
 	adopt := func(l *spec.Live) *fit.Landmarks {
 		t.Helper()
 		if err := b.Adopt(l, false); err != nil {
@@ -315,7 +315,7 @@ func TestLandmarksOfAnEpochAreKept(t *testing.T) {
 		t.Error("the landmarks of the next model of the epoch were made anew")
 	}
 	c := newStage(t, change)
-	teach(t, c, 1, rows[900:2000])
+	learnRows(t, c, 1, rows[900:2000])
 	if other := adopt(c.Live()); other == before {
 		t.Error("landmarks are kept of which the model is not made")
 	}

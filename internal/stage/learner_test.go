@@ -29,7 +29,7 @@ func TestWorseModelStays(t *testing.T) {
 		c.Observe = func(o spec.Outcome) { promoted = append(promoted, o) }
 	})
 	r := rand.New(rand.NewPCG(7, 8))
-	teach(t, s, 1, clouds(r, 1000, 3))
+	learnRows(t, s, 1, clouds(r, 1000, 3))
 	good, fits := s.Live(), s.Status().Fits
 	if good == nil {
 		t.Fatal("no model")
@@ -38,14 +38,14 @@ func TestWorseModelStays(t *testing.T) {
 	for i := range broken {
 		broken[i].class = fmt.Sprintf("c%d", r.IntN(3))
 	}
-	teach(t, s, 100, broken)
+	learnRows(t, s, 100, broken)
 	if st := s.Status(); st.Fits < fits+5 || st.Alarms == 0 || st.Accuracy > 0.45 {
 		t.Errorf("the test shows nothing: %+v", st)
 	}
 	if s.Live() != good {
 		t.Errorf("after labels that mean nothing %s is live: %s", s.Live().Version, promoted[len(promoted)-1].Reason)
 	}
-	teach(t, s, 1000, clouds(r, 1000, 3))
+	learnRows(t, s, 1000, clouds(r, 1000, 3))
 	if st := s.Status(); st.Accuracy < 0.95 {
 		t.Errorf("after labels that mean something again: %+v", st)
 	}
@@ -58,7 +58,7 @@ func TestChange(t *testing.T) {
 		t.Run(method, func(t *testing.T) {
 			s := newStage(t, func(c *spec.Config) { c.Fit.Method = method })
 			r := rand.New(rand.NewPCG(7, 9))
-			teach(t, s, 1, clouds(r, 1000, 4))
+			learnRows(t, s, 1, clouds(r, 1000, 4))
 			before := s.Live()
 			turned := clouds(r, 500, 4)
 			for i := range turned {
@@ -66,7 +66,7 @@ func TestChange(t *testing.T) {
 				turned[i].x = append(append([]float32{}, x[2:]...), x[:2]...)
 				turned[i].x[4] *= -1
 			}
-			teach(t, s, 100, turned)
+			learnRows(t, s, 100, turned)
 			st := s.Status()
 			if st.Alarms == 0 || st.Rows > 520 || st.Live.Epoch == before.Epoch || st.Accuracy < 0.8 {
 				t.Errorf("after a turn: %+v, live %+v", st, st.Live)
@@ -82,7 +82,7 @@ func TestChange(t *testing.T) {
 func TestWidth(t *testing.T) {
 	s := newStage(t, func(c *spec.Config) { c.Fit.Dim = 0; c.Training.Window.Rows = 300 })
 	r := rand.New(rand.NewPCG(7, 10))
-	teach(t, s, 1, clouds(r, 400, 4))
+	learnRows(t, s, 1, clouds(r, 400, 4))
 	first := s.Live()
 	if first.Model.Dim() != 3 {
 		t.Fatalf("%d outputs of 4 classes", first.Model.Dim())
@@ -92,17 +92,17 @@ func TestWidth(t *testing.T) {
 		for k := range rows {
 			rows[k].x[k%3] *= float32(i + 2) // another world each time
 		}
-		teach(t, s, uint64(1000*(i+1)), rows)
+		learnRows(t, s, uint64(1000*(i+1)), rows)
 		if err := s.Refit(); err != nil {
 			t.Fatal(err)
 		}
-		settle(t, s)
+		waitIdle(t, s)
 		if st := s.Status(); st.Live.Model.Dim() != 3 || strings.Contains(st.Note, "exceeds") {
 			t.Errorf("%d classes: %d outputs: %s", classes, st.Live.Model.Dim(), st.Note)
 		}
 	}
 	wide := newStage(t, func(c *spec.Config) { c.Fit.Dim = 5 })
-	teach(t, wide, 1, clouds(r, 400, 3))
+	learnRows(t, wide, 1, clouds(r, 400, 3))
 	if l := wide.Live(); l == nil || l.Model.Dim() != 5 {
 		t.Errorf("5 outputs of 3 classes: %+v: %s", l, wide.Status().Note)
 	}
@@ -112,14 +112,14 @@ func TestWidth(t *testing.T) {
 func TestCoordinatesStay(t *testing.T) {
 	s := newStage(t, nil)
 	r := rand.New(rand.NewPCG(9, 10))
-	teach(t, s, 1, clouds(r, 200, 3))
+	learnRows(t, s, 1, clouds(r, 200, 3))
 	probe := decode(t, s, clouds(r, 50, 3))
 	before, err := s.Transform(t.Context(), probe)
 	if err != nil {
 		t.Fatal(err)
 	}
 	first := s.Live()
-	teach(t, s, 100, clouds(r, 2500, 3))
+	learnRows(t, s, 100, clouds(r, 2500, 3))
 	after, err := s.Transform(t.Context(), probe)
 	if err != nil {
 		t.Fatal(err)
@@ -141,15 +141,15 @@ func TestCoordinatesStay(t *testing.T) {
 	}
 }
 
-// watched is a stage whose releases and checkpoints are kept as a store would.
-type watched struct {
+// recordedStage is a stage whose releases and checkpoints are kept as by a store.
+type recordedStage struct {
 	*Stage
 	live      *spec.Live
 	decisions []string
 }
 
-func watch(t *testing.T, change func(*spec.Config)) *watched {
-	w := &watched{}
+func newRecordedStage(t *testing.T, change func(*spec.Config)) *recordedStage {
+	w := &recordedStage{}
 	w.Stage = newStage(t, func(c *spec.Config) {
 		change(c)
 		if c.Resume != nil {
@@ -226,7 +226,7 @@ func reproduce(t *testing.T, rows []row, balance spec.Balance, method string, cl
 	if method == fit.Auto && *restarts <= 8 {
 		stops = stops[1:3]
 	}
-	restart(t, rows, stops, func(c *spec.Config) {
+	compareRestarts(t, rows, stops, func(c *spec.Config) {
 		c.Training.Window = spec.Window{Rows: 1500, Balance: balance}
 		c.Classes = classes
 		c.Training.Every.Rows = 500
@@ -234,21 +234,21 @@ func reproduce(t *testing.T, rows []row, balance spec.Balance, method string, cl
 	})
 }
 
-// restart learns rows without and with a restart at each of the stops, and compares what was decided.
-func restart(t *testing.T, rows []row, stops []int, change func(c *spec.Config)) *watched {
-	a, b := watch(t, change), watch(t, change)
-	teach(t, a.Stage, 1, rows)
-	teach(t, b.Stage, 1, rows)
+// compareRestarts learns rows without and with a restart at each of the stops, and compares the decisions.
+func compareRestarts(t *testing.T, rows []row, stops []int, change func(c *spec.Config)) *recordedStage {
+	a, b := newRecordedStage(t, change), newRecordedStage(t, change)
+	learnRows(t, a.Stage, 1, rows)
+	learnRows(t, b.Stage, 1, rows)
 	if fmt.Sprint(a.decisions) != fmt.Sprint(b.decisions) || len(a.decisions) == 0 {
 		t.Fatalf("decisions\n%v\nand\n%v", a.decisions, b.decisions)
 	}
 	for _, stop := range stops {
-		c := watch(t, change)
-		teach(t, c.Stage, 1, rows[:stop])
+		c := newRecordedStage(t, change)
+		learnRows(t, c.Stage, 1, rows[:stop])
 		_, first := ReadFrom(c.live.State)
-		d := watch(t, func(x *spec.Config) { change(x); x.Resume = c.live })
+		d := newRecordedStage(t, func(x *spec.Config) { change(x); x.Resume = c.live })
 		d.decisions = c.decisions
-		teach(t, d.Stage, first, rows[(first-1)*20:])
+		learnRows(t, d.Stage, first, rows[(first-1)*20:])
 		if x, y := a.Status().Rows, d.Status().Rows; x != y {
 			t.Errorf("stopped after %d: %d rows in the window after a restart, %d without", stop, y, x)
 		}
@@ -266,12 +266,12 @@ func TestBootstrap(t *testing.T) {
 	for i := range unlabelled {
 		unlabelled[i].class = ""
 	}
-	teach(t, s, 1, unlabelled)
+	learnRows(t, s, 1, unlabelled)
 	live := s.Live()
 	if live == nil || !live.Bootstrap || live.Model.Method() != "pca" {
 		t.Fatalf("after 60 unlabelled rows live is %+v", live)
 	}
-	teach(t, s, 10, clouds(r, 60, 3))
+	learnRows(t, s, 10, clouds(r, 60, 3))
 	if l := s.Live(); l.Bootstrap || l.Model.Method() != "lda" || l.Epoch != 2 {
 		t.Errorf("after 60 labelled rows live is %s, epoch %d", l.Model.Method(), l.Epoch)
 	}
@@ -279,7 +279,7 @@ func TestBootstrap(t *testing.T) {
 
 func TestUnsupervisedWithoutLabels(t *testing.T) {
 	s := newStage(t, func(c *spec.Config) { c.Spec.Label = ""; c.Fit.Method = "pca" })
-	teach(t, s, 1, clouds(rand.New(rand.NewPCG(15, 16)), 240, 3))
+	learnRows(t, s, 1, clouds(rand.New(rand.NewPCG(15, 16)), 240, 3))
 	if l := s.Live(); l == nil || l.Model.Method() != "pca" || len(l.Model.Classes()) != 0 {
 		t.Fatalf("live is %+v", l)
 	}
@@ -290,7 +290,7 @@ func TestUnsupervisedWithoutLabels(t *testing.T) {
 func TestAutoStays(t *testing.T) {
 	s := newStage(t, func(c *spec.Config) { c.Fit = fit.Config{Method: fit.Auto, Dim: fit.AutoDim} })
 	r := rand.New(rand.NewPCG(31, 32))
-	teach(t, s, 1, clouds(r, 120, 4))
+	learnRows(t, s, 1, clouds(r, 120, 4))
 	first := s.Live()
 	if first == nil || first.Model.Params()["auto"] != "method and dim" || first.Model.Method() == fit.Auto {
 		t.Fatalf("live is %+v: %s", first, s.Status().Note)
@@ -300,7 +300,7 @@ func TestAutoStays(t *testing.T) {
 		for k := range rows {
 			rows[k].x[(k+i)%6] += 9
 		}
-		teach(t, s, uint64(100*(i+1)), rows)
+		learnRows(t, s, uint64(100*(i+1)), rows)
 	}
 	last := s.Live()
 	if s.Status().Fits < 3 || last.Version == first.Version {
@@ -319,7 +319,7 @@ func TestAutoStays(t *testing.T) {
 
 func TestAutoWithoutLabelsIsPCA(t *testing.T) {
 	s := newStage(t, func(c *spec.Config) { c.Spec.Label = ""; c.Fit = fit.Config{Method: fit.Auto, Dim: fit.AutoDim} })
-	teach(t, s, 1, clouds(rand.New(rand.NewPCG(33, 34)), 120, 3))
+	learnRows(t, s, 1, clouds(rand.New(rand.NewPCG(33, 34)), 120, 3))
 	if l := s.Live(); l == nil || l.Model.Method() != "pca" || l.Model.Dim() != 2 {
 		t.Fatalf("live is %+v: %s", l, s.Status().Note)
 	}
@@ -343,12 +343,12 @@ func TestPeriod(t *testing.T) {
 	}
 }
 
-// TestAdopt: a pinned model stays whatever speaks against it, one of other features or outputs is refused, and an
-// adopted one is where learning goes on from.
+// TestAdopt: a pinned model stays whatever the evidence against it, one of other features or outputs is refused, and
+// learning continues from an adopted one.
 func TestAdopt(t *testing.T) {
 	s := newStage(t, nil)
 	r := rand.New(rand.NewPCG(21, 23))
-	teach(t, s, 1, clouds(r, 1000, 3))
+	learnRows(t, s, 1, clouds(r, 1000, 3))
 	good := s.Live()
 	noise := clouds(r, 300, 3)
 	for i := range noise {
@@ -378,14 +378,14 @@ func TestAdopt(t *testing.T) {
 	if err := s.Adopt(&spec.Live{Model: bad, Version: "bad", Epoch: 9}, true); err != nil {
 		t.Fatal(err)
 	}
-	teach(t, s, 100, clouds(r, 1000, 3))
+	learnRows(t, s, 100, clouds(r, 1000, 3))
 	if st := s.Status(); st.Live.Version != "bad" || !st.Pinned {
 		t.Errorf("pinned, and live is %+v", st.Live)
 	}
 	if err := s.Adopt(&spec.Live{Model: bad, Version: "bad", Epoch: 9}, false); err != nil {
 		t.Fatal(err)
 	}
-	teach(t, s, 200, clouds(r, 1000, 3))
+	learnRows(t, s, 200, clouds(r, 1000, 3))
 	if st := s.Status(); st.Live.Version == "bad" || st.Pinned || st.Accuracy < 0.9 {
 		t.Errorf("after unpinning: %+v, live %+v", st, st.Live)
 	}
@@ -396,8 +396,8 @@ func TestAdopt(t *testing.T) {
 }
 
 func TestClassLimit(t *testing.T) {
-	s := newStage(t, func(c *spec.Config) { c.Classes, c.Contract = 3, contractOf(t) })
-	teach(t, s, 1, clouds(rand.New(rand.NewPCG(23, 24)), 50, 5))
+	s := newStage(t, func(c *spec.Config) { c.Classes, c.Contract = 3, testContract(t) })
+	learnRows(t, s, 1, clouds(rand.New(rand.NewPCG(23, 24)), 50, 5))
 	if st := s.Status(); st.Classes != 3 || st.Rows < 20 || st.Overfull < 15 {
 		t.Errorf("%d classes, %d rows in the window", st.Classes, st.Rows)
 	}
@@ -413,9 +413,9 @@ func TestRefit(t *testing.T) {
 		}
 	}
 	wantFew("0 labelled rows of 0 classes")
-	teach(t, s, 1, clouds(r, 3, 2))
+	learnRows(t, s, 1, clouds(r, 3, 2))
 	wantFew("3 labelled rows of 2 classes")
-	teach(t, s, 2, clouds(r, 40, 3))
+	learnRows(t, s, 2, clouds(r, 40, 3))
 	if s.Live() != nil {
 		t.Fatal("the policy did not wait; the test shows nothing")
 	}
@@ -423,7 +423,7 @@ func TestRefit(t *testing.T) {
 		if err := s.Refit(); err != nil {
 			t.Fatal(err)
 		}
-		settle(t, s)
+		waitIdle(t, s)
 		if st := s.Status(); st.Live == nil || st.Fits != fits {
 			t.Errorf("after refit %d: %+v", fits, st)
 		}
@@ -460,7 +460,7 @@ func TestRefitWhileFitting(t *testing.T) {
 		}
 	}
 	close(release)
-	settle(t, s)
+	waitIdle(t, s)
 	if n := s.Status().Fits - before; n != 1 {
 		t.Errorf("%d fits, want one for all that asked", n)
 	}
@@ -471,7 +471,7 @@ func TestStoreFailureKeepsTheLiveModel(t *testing.T) {
 	s := newStage(t, func(c *spec.Config) {
 		c.Store = func(context.Context, *spec.Release) (string, error) { return "", fail }
 	})
-	teach(t, s, 1, clouds(rand.New(rand.NewPCG(25, 26)), 100, 3))
+	learnRows(t, s, 1, clouds(rand.New(rand.NewPCG(25, 26)), 100, 3))
 	if s.Live() != nil {
 		t.Error("a model that was not stored is live")
 	}
@@ -480,8 +480,8 @@ func TestStoreFailureKeepsTheLiveModel(t *testing.T) {
 	}
 }
 
-// TestPanicEndsTheFitAlone: in the fitting goroutine (lda) and beside its pool (sle-ovr). The live model answers on,
-// and the next fit is as any.
+// TestPanicEndsTheFitAlone: after a panic in the fitting goroutine (lda) or in its pool (sle-ovr) the live model still
+// transforms messages, and the next fit succeeds.
 func TestPanicEndsTheFitAlone(t *testing.T) {
 	for method, phase := range map[string]string{"lda": "fit", "sle-ovr": "views"} {
 		var broken atomic.Bool
@@ -499,10 +499,10 @@ func TestPanicEndsTheFitAlone(t *testing.T) {
 			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		})
 		rows := clouds(rand.New(rand.NewPCG(31, 32)), 300, 3)
-		teach(t, s, 1, rows[:100])
+		learnRows(t, s, 1, rows[:100])
 		live := s.Live()
 		broken.Store(true)
-		teach(t, s, 6, rows[100:200])
+		learnRows(t, s, 6, rows[100:200])
 		if len(fits) != 2 || live == nil || s.Live() != live {
 			t.Fatalf("%s: %d fits, live is %+v", method, len(fits), s.Live())
 		}
@@ -518,9 +518,9 @@ func TestPanicEndsTheFitAlone(t *testing.T) {
 			t.Errorf("%s: %v", method, err)
 		}
 		broken.Store(false)
-		teach(t, s, 11, rows[200:])
+		learnRows(t, s, 11, rows[200:])
 		before := s.Status().Fits
-		teach(t, s, 20, rows)
+		learnRows(t, s, 20, rows)
 		failed := slices.ContainsFunc(fits[2:], func(o spec.Outcome) bool { return o.Err != nil })
 		if failed || s.Status().Fits == before {
 			t.Errorf("%s: fits go on failing: %+v", method, fits[2:])

@@ -62,7 +62,7 @@ func TestListsOfUnknownLength(t *testing.T) {
 			if err := s.Learn(m, spec.Position{Seq: uint64(seq + 1)}); err != nil {
 				t.Fatal(err)
 			}
-			settle(t, s)
+			waitIdle(t, s)
 		}
 		if st := s.Status(); st.Rows != 300 || st.Live == nil {
 			t.Errorf("%+v", st)

@@ -60,11 +60,11 @@ func TestOwnIsAsAnyMethod(t *testing.T) {
 	}
 	rows := clouds(r, 3000, 3)
 	for _, s := range []*Stage{a, b} {
-		teach(t, s, 1, unlabelled)
+		learnRows(t, s, 1, unlabelled)
 		if l := s.Live(); l == nil || !l.Bootstrap || l.Model.Method() != "pca" {
 			t.Fatalf("after 100 unlabelled rows live is %+v", l)
 		}
-		teach(t, s, 6, rows)
+		learnRows(t, s, 6, rows)
 	}
 	live := b.Live()
 	if live.Model.Method() != "spread" || live.Bootstrap || live.Model.Digest() != a.Live().Model.Digest() {

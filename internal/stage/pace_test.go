@@ -77,7 +77,7 @@ func TestPacedStage(t *testing.T) {
 		if s.learner.shouldPause() {
 			t.Error("answers wait for the first model, and learning for them")
 		}
-		teach(t, s, 1, rows)
+		learnRows(t, s, 1, rows)
 		if digests[i] = s.Live().Model.Digest(); asked.Load() == 0 || s.learner.shouldPause() != waits {
 			t.Errorf("whether answers wait was asked %d times; learning gives way: %t", asked.Load(), s.learner.shouldPause())
 		}

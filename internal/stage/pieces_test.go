@@ -115,7 +115,7 @@ func (p *pieces) learn(method string, n, m int) {
 		if err := s.Learn(message, spec.Position{Seq: uint64(from/part + 1), Time: time.Unix(int64(from), 0)}); err != nil {
 			p.b.Fatal(err)
 		}
-		settle(p.b, s)
+		waitIdle(p.b, s)
 	}
 	p.b.Logf("model %s, %d looks", s.Live().Version, p.all)
 }

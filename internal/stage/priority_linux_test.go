@@ -39,7 +39,7 @@ func TestRunAtLowPriority(t *testing.T) {
 		}
 	}
 	t.Logf("%d goroutines beside these were on the main thread", main)
-	await(t, 0)
+	awaitThreads(t, 0)
 }
 
 // TestLowPriority: one thread gives way, where that is asked for and once there is a model, and is gone with the stage.
@@ -55,7 +55,7 @@ func TestLowPriority(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := niced(t); n > 0 {
+		if n := lowPriorityThreads(t); n > 0 {
 			t.Errorf("%d threads give way before there is a model", n)
 		}
 		if err := s.Adopt(&spec.Live{Model: m, Version: "v", Epoch: 1}, false); err != nil {
@@ -65,27 +65,28 @@ func TestLowPriority(t *testing.T) {
 			t.Fatal(err)
 		}
 		if low {
-			await(t, 1)
-		} else if n := niced(t); n > 0 {
+			awaitThreads(t, 1)
+		} else if n := lowPriorityThreads(t); n > 0 {
 			t.Errorf("%d threads give way, and none was to", n)
 		}
 		s.Close()
-		await(t, 0)
+		awaitThreads(t, 0)
 	}
 }
 
-// await that many threads of low priority.
-func await(t *testing.T, want int) {
+// awaitThreads waits until there are that many threads of low priority.
+func awaitThreads(t *testing.T, want int) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); niced(t) != want; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); lowPriorityThreads(t) != want; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%d threads give way, want %d", niced(t), want)
+			t.Fatalf("%d threads give way, want %d", lowPriorityThreads(t), want)
 		}
 	}
 }
 
-// niced is how many threads of this process have the niceness of learning; it may miss one while others end.
-func niced(t *testing.T) (n int) {
+// lowPriorityThreads counts the threads of this process with the niceness of learning; it may miss one while others
+// end.
+func lowPriorityThreads(t *testing.T) (n int) {
 	t.Helper()
 	paths, err := filepath.Glob("/proc/self/task/*/stat")
 	if err != nil || len(paths) == 0 {

@@ -11,7 +11,7 @@ import (
 // often there. Where nothing changes no suffix leads.
 func TestScouts(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 21))
-	w := watch(t, func(c *spec.Config) {
+	w := newRecordedStage(t, func(c *spec.Config) {
 		c.Fit.Method = "lfda"
 		c.Training.IgnoreDrift = true
 		c.Training.Every = spec.Every{Rows: 1 << 20}
@@ -25,7 +25,7 @@ func TestScouts(t *testing.T) {
 		}
 	}
 	for i := 0; i < len(steady); i += 100 {
-		teach(t, w.Stage, uint64(1+i/20), steady[i:i+100])
+		learnRows(t, w.Stage, uint64(1+i/20), steady[i:i+100])
 		if n := leads(); n != 0 {
 			t.Errorf("after %d rows where nothing changes the newest %d lead", i+100, n)
 		}
@@ -39,7 +39,7 @@ func TestScouts(t *testing.T) {
 			turned[i+k].x = append(append([]float32{}, x[2:]...), x[:2]...)
 			turned[i+k].x[4] *= -1
 		}
-		teach(t, w.Stage, uint64(1000+i/20), turned[i:i+20])
+		learnRows(t, w.Stage, uint64(1000+i/20), turned[i:i+20])
 		if n := leads(); n != 0 && led == 0 {
 			led = i + 20
 		}

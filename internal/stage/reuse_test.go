@@ -12,7 +12,7 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// Whatever stands in memory that was given back, the next messages come out as from memory that nobody had.
+// TestReusedMemory: messages in reused memory are the same as in new memory, whatever it contained.
 func TestReusedMemory(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	fixed, err := fit.Fit(t.Context(), dataOf(clouds(r, 300, 3)), fit.Config{Method: "pca", Dim: 2})

@@ -52,7 +52,7 @@ func clouds(r *rand.Rand, n, k int) []row {
 	return rows
 }
 
-func encoded(t testing.TB, rows []row) []byte {
+func encodeRows(t testing.TB, rows []row) []byte {
 	t.Helper()
 	rec := recordOf(memory.DefaultAllocator, rows)
 	defer rec.Release()
@@ -106,9 +106,9 @@ func newStage(t testing.TB, change func(*spec.Config)) *Stage {
 }
 
 // contractOf is the contract of the rows that recordOf makes.
-func contractOf(t testing.TB) *arrowio.Contract {
+func testContract(t testing.TB) *arrowio.Contract {
 	t.Helper()
-	c, err := arrowio.NewContract(featuresOf(), "label", "")
+	c, err := arrowio.NewContract(featureNames(), "label", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,15 +117,15 @@ func contractOf(t testing.TB) *arrowio.Contract {
 
 func decode(t testing.TB, s *Stage, rows []row) *arrowio.Message {
 	t.Helper()
-	m, err := s.Decode(encoded(t, rows))
+	m, err := s.Decode(encodeRows(t, rows))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
 }
 
-// teach sends rows in messages of 20, numbered from first, and waits for the fits that they make due.
-func teach(t testing.TB, s *Stage, first uint64, rows []row) {
+// learnRows sends rows in messages of 20, numbered from first, and waits for the fits that become due.
+func learnRows(t testing.TB, s *Stage, first uint64, rows []row) {
 	t.Helper()
 	for i := 0; i < len(rows); i += 20 {
 		at := spec.Position{Seq: first, Time: time.Unix(int64(first), 0), Source: "in.a"}
@@ -133,14 +133,14 @@ func teach(t testing.TB, s *Stage, first uint64, rows []row) {
 			t.Fatal(err)
 		}
 		first++
-		settle(t, s)
+		waitIdle(t, s)
 	}
 }
 
 // inspect returns the parts of the trainer of a stage whose worker is idle.
 func inspect(s *Stage) trainer.Parts { return trainer.Inspect(s.learner.trainer) }
 
-func settle(t testing.TB, s *Stage) {
+func waitIdle(t testing.TB, s *Stage) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
@@ -155,14 +155,14 @@ func TestLearnsAndTransforms(t *testing.T) {
 	if _, err := s.Transform(t.Context(), decode(t, s, rows[:5])); !errors.Is(err, spec.ErrNoModel) {
 		t.Fatalf("before the first model: %v", err)
 	}
-	teach(t, s, 1, rows[:80])
+	learnRows(t, s, 1, rows[:80])
 	if s.Live() != nil {
 		t.Fatal("a model after 80 of 100 rows")
 	}
 	if st := s.Status(); st.Rows != 80 || st.Needed != 100 {
 		t.Fatalf("status says %d of %d", st.Rows, st.Needed)
 	}
-	teach(t, s, 5, rows[80:])
+	learnRows(t, s, 5, rows[80:])
 	live := s.Live()
 	if live == nil || live.Epoch != 1 || live.Version != live.Model.Digest()[:16] || live.Seen != 5 {
 		t.Fatalf("live is %+v", live)
@@ -205,7 +205,7 @@ func TestNulls(t *testing.T) {
 	for _, nulls := range []spec.Nulls{spec.NullsReject, spec.NullsSkip, spec.NullsImpute} {
 		t.Run(string(nulls), func(t *testing.T) {
 			s := newStage(t, func(c *spec.Config) { c.Nulls = nulls })
-			teach(t, s, 1, rows)
+			learnRows(t, s, 1, rows)
 			r, err := s.Transform(t.Context(), decode(t, s, bad))
 			if err != nil {
 				t.Fatal(err)
@@ -233,7 +233,7 @@ func TestNulls(t *testing.T) {
 				}
 			}
 			before := s.Status().Rows
-			teach(t, s, 100, bad)
+			learnRows(t, s, 100, bad)
 			want := map[spec.Nulls]int{spec.NullsReject: 2, spec.NullsSkip: 2, spec.NullsImpute: 4}[nulls]
 			if got := s.Status().Rows - before; got != want {
 				t.Errorf("%d rows entered the window, want %d", got, want)
@@ -242,7 +242,7 @@ func TestNulls(t *testing.T) {
 	}
 }
 
-// TestOutOfRange: a feature beyond float32, or an output, is its row's fault and nobody else's.
+// TestOutOfRange: a feature or an output that exceeds float32 is a fault of its row alone.
 func TestOutOfRange(t *testing.T) {
 	rows := clouds(rand.New(rand.NewPCG(3, 4)), 200, 3)
 	for i := range rows {
@@ -296,7 +296,7 @@ func TestOutOfRange(t *testing.T) {
 					if err := s.Learn(send(false), spec.Position{Seq: seq + 1}); err != nil {
 						t.Fatal(err)
 					}
-					settle(t, s)
+					waitIdle(t, s)
 				}
 				want, err := s.Transform(t.Context(), send(false))
 				if err != nil {
@@ -337,7 +337,7 @@ func TestOutOfRange(t *testing.T) {
 				if err := s.Learn(m, spec.Position{Seq: 100}); err != nil {
 					t.Fatal(err)
 				}
-				settle(t, s)
+				waitIdle(t, s)
 				faulty := s.Status().Faulty - before.Faulty
 				if want := !c.learns && nulls != spec.NullsImpute; (faulty == 1) != want {
 					t.Errorf("%d rows are not learned from", faulty)
@@ -350,7 +350,7 @@ func TestOutOfRange(t *testing.T) {
 func TestFixed(t *testing.T) {
 	a := newStage(t, nil)
 	rows := clouds(rand.New(rand.NewPCG(19, 20)), 120, 3)
-	teach(t, a, 1, rows)
+	learnRows(t, a, 1, rows)
 	fixed := newStage(t, func(c *spec.Config) { *c = spec.Config{Spec: c.Spec, Fixed: a.Live().Model} })
 	if fixed.Learns() {
 		t.Error("a stage with a fixed model learns")
@@ -368,7 +368,7 @@ func TestFixed(t *testing.T) {
 			t.Fatalf("output %d differs: %g, %g", i, v, y.Reduced.Y[0][i])
 		}
 	}
-	msg := encoded(t, rows)
+	msg := encodeRows(t, rows)
 	want := len(msg) + y.Reduced.Message.Bytes() + 4*len(y.Reduced.Y[0])
 	if got := fixed.Expanded(msg); got != want {
 		t.Errorf("the message comes to %d bytes, and %d were told before", want, got)
@@ -381,9 +381,9 @@ var swaps = flag.Int("swaps", 200, "swaps of TestSwapUnderLoad")
 func TestSwapUnderLoad(t *testing.T) {
 	s := newStage(t, nil)
 	rows := clouds(rand.New(rand.NewPCG(21, 22)), 900, 3)
-	teach(t, s, 1, rows[:100])
+	learnRows(t, s, 1, rows[:100])
 	a := s.Live()
-	teach(t, s, 10, rows[100:300])
+	learnRows(t, s, 10, rows[100:300])
 	other, err := fit.Fit(t.Context(), dataOf(rows[300:]), fit.Config{Method: "lda", Dim: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -399,7 +399,7 @@ func TestSwapUnderLoad(t *testing.T) {
 					return
 				default:
 				}
-				m, err := s.Decode(encoded(t, rows[:30]))
+				m, err := s.Decode(encodeRows(t, rows[:30]))
 				if err != nil {
 					t.Error(err)
 					return
@@ -421,7 +421,7 @@ func TestSwapUnderLoad(t *testing.T) {
 		if err := s.Adopt([]*spec.Live{a, b}[i%2], false); err != nil {
 			t.Fatal(err)
 		}
-		teach(t, s, uint64(100+i), rows[300+i%600:301+i%600])
+		learnRows(t, s, uint64(100+i), rows[300+i%600:301+i%600])
 		if s.Live() != []*spec.Live{a, b}[i%2] {
 			t.Fatalf("swap %d: live is %s", i, s.Live().Version)
 		}
@@ -452,11 +452,11 @@ func dataOf(rows []row) *model.Data {
 	return d
 }
 
-// TestClosed: learning ends with Close and says so; the live model goes on.
+// TestClosed: after Close learning returns ErrClosed, and the live model still transforms messages.
 func TestClosed(t *testing.T) {
 	s := newStage(t, nil)
 	rows := clouds(rand.New(rand.NewPCG(27, 28)), 120, 3)
-	teach(t, s, 1, rows)
+	learnRows(t, s, 1, rows)
 	m := decode(t, s, rows[:5])
 	s.Close()
 	if err := s.Learn(m, spec.Position{}); !errors.Is(err, spec.ErrClosed) {
@@ -473,7 +473,7 @@ func TestClosed(t *testing.T) {
 // TestResumeWithOtherFeatures: the codes of arrowio come through the stage's own words.
 func TestResumeWithOtherFeatures(t *testing.T) {
 	s := newStage(t, nil)
-	teach(t, s, 1, clouds(rand.New(rand.NewPCG(29, 30)), 120, 3))
+	learnRows(t, s, 1, clouds(rand.New(rand.NewPCG(29, 30)), 120, 3))
 	other, err := arrowio.NewContract([]string{"other"}, "label", "")
 	if err != nil {
 		t.Fatal(err)
@@ -507,8 +507,8 @@ func TestRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 		part.Release()
-		settle(t, byWire)
-		settle(t, byRecord)
+		waitIdle(t, byWire)
+		waitIdle(t, byRecord)
 	}
 	if x, y := byWire.Live().Model.Digest(), byRecord.Live().Model.Digest(); x != y {
 		t.Fatalf("digest %.16s of messages, %.16s of records", x, y)
@@ -557,7 +557,7 @@ func TestRecords(t *testing.T) {
 func TestTransformStops(t *testing.T) {
 	s := newStage(t, nil)
 	rows := clouds(rand.New(rand.NewPCG(41, 42)), 120, 3)
-	teach(t, s, 1, rows)
+	learnRows(t, s, 1, rows)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.Transform(ctx, decode(t, s, rows)); !errors.Is(err, context.Canceled) {

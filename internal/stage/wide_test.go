@@ -128,8 +128,8 @@ func TestFeatureLimit(t *testing.T) {
 	}
 }
 
-// TestRowsOfAFit: what a fit holds beside its rows takes no more memory than the window, so the window has fewer rows
-// than asked; the log says how many. What learns from moments has all of them.
+// TestRowsOfAFit: what a fit holds besides its rows takes no more memory than the window, so the window has fewer rows
+// than configured, and the log says how many. Methods that learn from moments have all of them.
 func TestRowsOfAFit(t *testing.T) {
 	for _, c := range []struct {
 		method      string
@@ -152,11 +152,11 @@ func TestRowsOfAFit(t *testing.T) {
 		t.Run(fmt.Sprintf("%s in %d MiB", c.method, c.bytes>>20), func(t *testing.T) {
 			var log bytes.Buffer
 			s := newStage(t, func(conf *spec.Config) {
-				conf.Contract = contractOf(t)
+				conf.Contract = testContract(t)
 				conf.Fit, conf.Logger = fit.Config{Method: c.method}, slog.New(slog.NewTextHandler(&log, nil))
 				conf.Training = spec.Training{Window: spec.Window{Rows: 2000, Bytes: c.bytes}, Every: spec.Every{Rows: 10_000}}
 			})
-			teach(t, s, 1, clouds(rand.New(rand.NewPCG(75, 76)), 20, 2))
+			learnRows(t, s, 1, clouds(rand.New(rand.NewPCG(75, 76)), 20, 2))
 			s.Close() // the worker has ended
 			rows := inspect(s).Window.MaxRows()
 			if rows < c.least || rows > c.most {

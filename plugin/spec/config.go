@@ -108,7 +108,7 @@ type Training struct {
 	Block int
 }
 
-// Labels configures labels that arrive in messages of their own and are joined with their rows by key.
+// Labels configures labels that arrive in separate messages and are joined with their rows by key.
 type Labels struct {
 	Wait  time.Duration // maximum time between a row and its label, by the times of their messages; default 24 h
 	Bytes int64         // memory for rows and labels that wait for each other; default 256 MiB
@@ -136,7 +136,7 @@ type Config struct {
 	// Busy, if set, reports whether transforms are waiting. While it does, and once a first model is live, learning
 	// sleeps nine tenths of the time; its decisions stay the same. It is called often and must not block.
 	Busy func() bool
-	// Labels, if set, makes the stage join rows with labels that arrive in messages of their own. Spec must name key
+	// Labels, if set, makes the stage join rows with labels that arrive in separate messages. Spec must name key
 	// and label.
 	Labels *Labels
 

@@ -64,7 +64,7 @@ type ContractCandidate struct {
 	First    uint64 // sequence number of the first of these messages
 }
 
-// LabelStatus describes the join of rows with labels that arrive in messages of their own.
+// LabelStatus describes the join of rows with labels that arrive in separate messages.
 type LabelStatus struct {
 	Joined    uint64 // labels that found their row
 	Corrected uint64 // labels that changed the label of a row

@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// looks is a context that counts how often one looks at it.
-type looks struct {
+// countingContext counts how often its error is checked.
+type countingContext struct {
 	context.Context
 	n int
 }
 
-func (l *looks) Err() error {
+func (l *countingContext) Err() error {
 	l.n++
 	return l.Context.Err()
 }
@@ -46,7 +46,7 @@ func TestNearestOthers(t *testing.T) {
 			}
 			want = append(want, at)
 		}
-		ctx := &looks{Context: t.Context()}
+		ctx := &countingContext{Context: t.Context()}
 		got, err := nearestOthers(ctx, ref, y, n, d)
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("the others are %v, %v, want %v", got, err, want)

@@ -22,7 +22,7 @@ type dataset struct {
 	far         int // outliers that summaries left out
 	reportedFar int // from this number of outliers on they are logged again
 
-	// For labels that arrive in messages of their own:
+	// For labels that arrive in separate messages:
 	waiting     window.Position // the oldest row that waits for one; zero: none
 	newestLabel window.Position // that was read
 	resumedRow  window.Position // the newest row that was learned before a restart

@@ -19,7 +19,7 @@ type Event struct {
 	Pinned  bool       // with Adopt: no other model replaces it
 	Standby *bool      // stop or start fitting
 
-	// For labels that arrive in messages of their own:
+	// For labels that arrive in separate messages:
 	LabelledBy    []window.Position // by row of Rows: the position of its label; nil if rows carry their labels
 	NewestLabel   window.Position   // the newest label that was read
 	OldestWaiting window.Position   // the oldest row that waits for its label; zero: none
