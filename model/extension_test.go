@@ -292,7 +292,7 @@ func plainPlace(t *testing.T, dst, z []float64, mp mapping.Map, m int, w *mappin
 	distance := func(i int) float64 { return linalg.SquaredDistance(z, tr.Rows[i*m:(i+1)*m]) }
 	switch e := mp.(type) {
 	case *mapping.Nystrom:
-		index, _ := all.Of(0)
+		index, _ := all.Row(0)
 		mean(func(i int) float64 {
 			if distance(i) < e.Reach[i] || slices.Contains(index[:e.K], i) {
 				return math.Exp(-e.Rate * distance(i))
@@ -331,7 +331,7 @@ func plainPlace(t *testing.T, dst, z []float64, mp mapping.Map, m int, w *mappin
 				}
 			}
 		}
-		index, _ := all.Of(0)
+		index, _ := all.Row(0)
 		for c, l := range e.Lambda {
 			for i := range n {
 				path := math.Inf(1)
@@ -343,7 +343,7 @@ func plainPlace(t *testing.T, dst, z []float64, mp mapping.Map, m int, w *mappin
 			}
 		}
 	case *mapping.Tangent:
-		index, _ := all.Of(0)
+		index, _ := all.Row(0)
 		j := index[0]
 		for c := range dst {
 			dst[c] = e.Embedding[j*e.D+c]

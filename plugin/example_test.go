@@ -176,7 +176,7 @@ func ExampleConfig_own() {
 	balanced := fit.Criterion{Name: "balanced", Supervised: true, Build: balancedScatters}
 	stage, err := plugin.New(plugin.Config{
 		Spec:     arrowio.Spec{Features: []string{"x"}, Label: "label"},
-		Fit:      fit.Config{Own: &balanced, Dim: 2},
+		Fit:      fit.Config{Criterion: &balanced, Dim: 2},
 		Training: plugin.Training{Every: plugin.Every{Rows: 90}},
 	})
 	if err != nil {

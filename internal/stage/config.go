@@ -22,7 +22,7 @@ func withDefaults(c spec.Config) (spec.Config, error) {
 	set(&c.Training.Window.Rows, 20000)
 	set(&c.Training.Window.Balance, spec.BalanceClass)
 	set(&c.Training.Align, spec.AlignRigid)
-	if c.Fit.Own == nil {
+	if c.Fit.Criterion == nil {
 		set(&c.Fit.Method, fit.Auto)
 	}
 	// The choice of a scale among nearly equal ones would change from candidate to candidate, and with it the sums that

@@ -43,7 +43,7 @@ func TestOwnIsAsAnyMethod(t *testing.T) {
 	var stored bytes.Buffer
 	var fits []spec.Outcome
 	change := func(c *spec.Config) {
-		c.Fit = fit.Config{Own: &fit.Criterion{Name: "spread", Supervised: true, Build: spread}, Dim: 2}
+		c.Fit = fit.Config{Criterion: &fit.Criterion{Name: "spread", Supervised: true, Build: spread}, Dim: 2}
 		c.Until = spec.UntilPCA
 		c.Training.Align = spec.AlignRigid // three clouds alike: their directions differ by a rotation
 		c.Store = func(_ context.Context, r *spec.Release) (string, error) {
@@ -104,14 +104,14 @@ func TestOwnIsAsAnyMethod(t *testing.T) {
 
 func TestOwnRefused(t *testing.T) {
 	for want, c := range map[string]spec.Config{
-		"no label column is named": {Fit: fit.Config{Own: &fit.Criterion{Name: "spread", Supervised: true,
+		"no label column is named": {Fit: fit.Config{Criterion: &fit.Criterion{Name: "spread", Supervised: true,
 			Build: spread}}},
-		"a method has this name": {Fit: fit.Config{Own: &fit.Criterion{Name: "lda", Build: spread}}},
+		"a method has this name": {Fit: fit.Config{Criterion: &fit.Criterion{Name: "lda", Build: spread}}},
 		`names method "pca"`: {Fit: fit.Config{Method: "pca",
-			Own: &fit.Criterion{Name: "spread", Build: spread}}},
-		"a function that builds it": {Fit: fit.Config{Own: &fit.Criterion{Name: "spread"}}},
+			Criterion: &fit.Criterion{Name: "spread", Build: spread}}},
+		"a function that builds it": {Fit: fit.Config{Criterion: &fit.Criterion{Name: "spread"}}},
 		"not chosen by cross-valida": {Fit: fit.Config{Dim: fit.AutoDim,
-			Own: &fit.Criterion{Name: "spread", Build: spread}}},
+			Criterion: &fit.Criterion{Name: "spread", Build: spread}}},
 	} {
 		c.Spec = arrowio.Spec{Features: []string{"x"}}
 		if s, err := New(c); err == nil || !strings.Contains(err.Error(), want) {

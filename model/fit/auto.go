@@ -92,7 +92,7 @@ func fitBlend(ctx context.Context, d *model.Data, c Config, choice *model.Choice
 
 // fitChosen fits what was chosen.
 func fitChosen(ctx context.Context, d *model.Data, c Config, choice *model.Choice) (*model.Model, error) {
-	return fitPreprocessed(ctx, d, c.Settled(choice))
+	return fitPreprocessed(ctx, d, c.WithChoice(choice))
 }
 
 // choosing is what the configuration leaves open.
@@ -121,9 +121,9 @@ func presentClasses(d *model.Data) int {
 	return len(seen)
 }
 
-// Settled replaces Auto and AutoDim by what was chosen, so that other rows can be fitted in the same way. The report of
-// such a fit contains the choice. A chosen dimension of 0 is the method's default.
-func (c Config) Settled(choice *model.Choice) Config {
+// WithChoice replaces Auto and AutoDim by what was chosen, so that other rows can be fitted in the same way. The
+// report of such a fit contains the choice. A chosen dimension of 0 is the method's default.
+func (c Config) WithChoice(choice *model.Choice) Config {
 	if c.withDefaults().Method == Auto {
 		c.Params = candidateParams(choice.Method, c.Params["ridge"])
 		c.Method, c.Nonlinear = choice.Method, false

@@ -147,7 +147,7 @@ func TestAutoTakesTheBestAndSaysSo(t *testing.T) {
 			t.Errorf("%s: read back %v", name, err)
 		}
 		// The same choice for other rows.
-		settled := Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Dim: AutoDim}.Settled(choice)
+		settled := Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Dim: AutoDim}.WithChoice(choice)
 		half, _ := score.Stratified(data.Y, 0.5, 1)
 		if part := fit(t, data.Subset(half), settled); part.Method() != choice.Method || part.Dim() != choice.Dim ||
 			part.Params()["auto"] == "" {

@@ -93,7 +93,7 @@ func TestAutoBlends(t *testing.T) {
 		}
 		seen[family] = true
 	}
-	settled := Config{Dim: AutoDim}.Settled(choice)
+	settled := Config{Dim: AutoDim}.WithChoice(choice)
 	if again := fit(t, data, settled); again.Digest() != m.Digest() {
 		t.Errorf("fitted again as %+v it is another model", settled)
 	}
@@ -122,8 +122,8 @@ func every(n, step int) (out []int) {
 	return out
 }
 
-// The scores of a blend are those that anyone gets who fits it on the folds, and its members are those that the best one
-// is not three standard errors ahead of, on the same rows.
+// The scores of a blend are those that anyone gets who fits it on the folds, and its members are those that the best
+// one is not three standard errors ahead of, on the same rows.
 func TestBlendScoresAreCrossValidation(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
 	m := fit(t, data, Config{Dim: AutoDim})
@@ -283,8 +283,8 @@ func TestBadBlends(t *testing.T) {
 	}
 }
 
-// isPrincipalComponentsOf holds the outputs of a model to be the d principal components of what its members put out side
-// by side, but for signs.
+// isPrincipalComponentsOf holds the outputs of a model to be the d principal components of what its members put out
+// side by side, but for signs.
 func isPrincipalComponentsOf(t *testing.T, m *model.Model, data *model.Data, side *mat.Dense, d int) {
 	t.Helper()
 	var svd mat.SVD
@@ -358,8 +358,8 @@ func TestBlendOfMoments(t *testing.T) {
 	}
 }
 
-// Features in units far apart leave fewer directions than the correlations of outputs show. auto takes those, and a blend
-// that cannot be made costs the blend alone.
+// Features in units far apart leave fewer directions than the correlations of outputs show. auto takes those, and a
+// blend that cannot be made costs the blend alone.
 func TestBlendOfUnitsFarApart(t *testing.T) {
 	data := scaledFeature(fixture.Dataset(t, "wine"), 0, 1e9)
 	m := fit(t, data, Config{Dim: AutoDim, Scale: model.ScaleNone})
@@ -392,8 +392,8 @@ func scaledFeature(d *model.Data, feature int, by float64) *model.Data {
 	return &out
 }
 
-// A blend that has fewer outputs than dimensions were compared has those. Where so many were asked for it gives way, and
-// the report says why.
+// A blend that has fewer outputs than dimensions were compared has those. Where so many were asked for it gives way,
+// and the report says why.
 func TestBlendOfFewerOutputsThanChosen(t *testing.T) {
 	data := synthetic(2, 90, 25, 3)
 	chosen := func(dim int) *model.Model {
@@ -415,7 +415,7 @@ func TestBlendOfFewerOutputsThanChosen(t *testing.T) {
 	if m.Method() != Blend || m.Dim() != 4 || choice.Dim != 4 || !strings.HasPrefix(choice.Note, "4 outputs: blend: dim 20 exceeds") {
 		t.Errorf("%s at %d, the choice is %d: %q", m.Method(), m.Dim(), choice.Dim, choice.Note)
 	}
-	if again := fit(t, data, Config{Dim: AutoDim}.Settled(choice)); again.Digest() != m.Digest() {
+	if again := fit(t, data, Config{Dim: AutoDim}.WithChoice(choice)); again.Digest() != m.Digest() {
 		t.Error("fitted again it is another model")
 	}
 	m = chosen(20)

@@ -13,9 +13,9 @@ import (
 
 // Config says how to fit.
 type Config struct {
-	Method string     // "": Auto, here and in a stage, on the command line and in the configuration
-	Own    *Criterion // a method of the caller; Method is empty then
-	Dim    int        // outputs of a row, d; 0: the method's default; AutoDim: by cross-validation
+	Method    string     // "": Auto, here and in a stage, on the command line and in the configuration
+	Criterion *Criterion // a method of the caller; Method is empty then
+	Dim       int        // outputs of a row, d; 0: the method's default; AutoDim: by cross-validation
 	// Landmarks is the number of rows, drawn from Seed, whose kernels replace the features (Nyström features), so that
 	// a linear method makes a nonlinear map. 0: none. Projecting a row costs about that many dot products of rows.
 	Landmarks int
@@ -38,8 +38,8 @@ type Config struct {
 	// cores, or as model.Limit of the context allows. The model does not depend on it. (Dense matrix products inside gonum
 	// may briefly use one core more.)
 	Workers int
-	// Memory is the most that a fit may hold in addition to its rows, in bytes, as Held estimates it. Fit returns a
-	// *MemoryError at once if it would need more. 0: no bound.
+	// Memory is the most that a fit may hold in addition to its rows, in bytes, as MemoryEstimate estimates it. Fit
+	// returns a *MemoryError at once if it would need more. 0: no bound.
 	Memory int64
 	// Progress, if set, is called from the fitting goroutine with the phase and the share of it that is done, in [0, 1].
 	Progress func(phase string, done float64)
@@ -72,7 +72,7 @@ func (c Config) Describe() (Method, error) {
 
 // withDefaults replaces zero fields that have the same default for every method.
 func (c Config) withDefaults() Config {
-	if c.Own == nil && c.Method == "" {
+	if c.Criterion == nil && c.Method == "" {
 		c.Method = Auto
 	}
 	if c.Scale == "" {
@@ -85,8 +85,8 @@ func (c Config) withDefaults() Config {
 }
 
 func (c Config) method() (*frame.Method, error) {
-	if c.Own != nil {
-		return c.Own.method(c)
+	if c.Criterion != nil {
+		return c.Criterion.method(c)
 	}
 	m, err := lookup(c.withDefaults().Method)
 	if err == nil && m.Name == Blend {
@@ -97,8 +97,8 @@ func (c Config) method() (*frame.Method, error) {
 
 // name is the method's name, for errors that are reported before it is looked up.
 func (c Config) name() string {
-	if c.Own != nil {
-		return c.Own.Name
+	if c.Criterion != nil {
+		return c.Criterion.Name
 	}
 	return c.withDefaults().Method
 }
@@ -127,7 +127,7 @@ func (c Config) check() error {
 	case c.MaxDim < 0 || c.MaxDim > 0 && c.Dim > c.MaxDim:
 		return fmt.Errorf("dim %d is not within max dim %d; give at least 1, 0 for no bound, and no dim above it", c.Dim,
 			c.MaxDim)
-	case c.Nonlinear && (c.withDefaults().Method != Auto || c.Own != nil):
+	case c.Nonlinear && (c.withDefaults().Method != Auto || c.Criterion != nil):
 		return fmt.Errorf("nonlinear is for method auto, which then tries landmarks and normal scores; "+
 			"for %s give landmarks, or the scale rank", c.name())
 	case c.Nonlinear && c.Landmarks > 0:

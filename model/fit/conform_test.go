@@ -63,6 +63,6 @@ func TestCriterionConforms(t *testing.T) {
 		"orthonormal": {Build: laplacian, Orthonormal: true},
 	} {
 		own.Name = name
-		t.Run(name, func(t *testing.T) { modeltest.Run(t, fit.Config{Own: &own}) })
+		t.Run(name, func(t *testing.T) { modeltest.Run(t, fit.Config{Criterion: &own}) })
 	}
 }

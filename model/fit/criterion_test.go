@@ -80,8 +80,8 @@ func TestCriterionIsTheMethod(t *testing.T) {
 				}
 				d, err = graph.AlignLinear(t.Context(), x, func(yield func(graph.Patch) bool) {
 					for i := range y {
-						near, _ := same.Of(i)
-						far, _ := other.Of(i)
+						near, _ := same.Row(i)
+						far, _ := other.Row(i)
 						if !yield(graph.Patch{Rows: slices.Concat([]int{i}, near, far), L: graph.StarPart(weights)}) {
 							return
 						}
@@ -109,7 +109,7 @@ func TestCriterionIsTheMethod(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.own.Name = "own"
-			got, err := Fit(ctx, d, Config{Own: &c.own, Dim: c.dim, Params: ridge})
+			got, err := Fit(ctx, d, Config{Criterion: &c.own, Dim: c.dim, Params: ridge})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -168,7 +168,7 @@ func TestCriterionRefuses(t *testing.T) {
 			return nil, nil, nil
 		}}, Config{}, "no numerator"},
 	} {
-		c.c.Own = &c.own
+		c.c.Criterion = &c.own
 		_, err := Fit(ctx, d, c.c)
 		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v, want an error that says %q", err, c.says)

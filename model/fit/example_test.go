@@ -58,7 +58,7 @@ func ExampleFit_dimension() {
 	// the most is 1
 }
 
-func ExampleConfig_Settled() {
+func ExampleConfig_WithChoice() {
 	c := fit.Config{Method: fit.Auto, Dim: fit.AutoDim}
 	m, err := fit.Fit(context.Background(), rows, c)
 	if err != nil {
@@ -68,7 +68,7 @@ func ExampleConfig_Settled() {
 	choice := m.Report().Choice
 	best := choice.Scores[0]
 	fmt.Printf("%s at %d: %d of %d held-out rows are right\n", best.Method, best.Dim, best.Correct, best.Scored)
-	again, err := fit.Fit(context.Background(), rows, c.Settled(choice)) // other rows, the same method
+	again, err := fit.Fit(context.Background(), rows, c.WithChoice(choice)) // other rows, the same method
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -136,7 +136,7 @@ func ExampleCriterion() {
 			return n, d, err
 		}}
 	m, err := fit.Fit(context.Background(), rows,
-		fit.Config{Own: &own, Dim: 1, Params: map[string]string{"ridge": "0.1"}})
+		fit.Config{Criterion: &own, Dim: 1, Params: map[string]string{"ridge": "0.1"}})
 	if err != nil {
 		fmt.Println(err)
 		return

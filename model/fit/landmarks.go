@@ -44,8 +44,8 @@ func LandmarksOf(ctx context.Context, m *model.Model, c Config) (_ *Landmarks, e
 	return &Landmarks{l}, nil
 }
 
-// Made reports whether [LandmarksOf] of the model and c would return these landmarks.
-func (l *Landmarks) Made(m *model.Model, c Config) bool { return l.of.Match(m, c.kernels()) }
+// Match reports whether [LandmarksOf] of the model and c would return these landmarks.
+func (l *Landmarks) Match(m *model.Model, c Config) bool { return l.of.Match(m, c.kernels()) }
 
 // Len is the number of landmarks.
 func (l *Landmarks) Len() int { return l.of.Len() }

@@ -20,8 +20,8 @@ import (
 	"github.com/embedd/embedd/model/score"
 )
 
-// The model of a linear method behind landmarks puts out what the method's model puts out of the landmarks' features, but
-// for a constant: so what tests hold the methods to, formulas computed another way too, holds behind landmarks.
+// The model of a linear method behind landmarks puts out what the method's model puts out of the landmarks' features,
+// but for a constant: so what tests hold the methods to, formulas computed another way too, holds behind landmarks.
 func TestLandmarkModel(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
 	for _, of := range append(linearMethods(), &choose.Method) {
@@ -42,7 +42,7 @@ func TestLandmarkModel(t *testing.T) {
 		}
 		alone := Config{Method: method, Dim: 2, Scale: model.ScaleNone, Seed: 3}
 		if method == Auto { // which has landmarks of its own in each fold
-			alone = alone.Settled(m.Report().Choice)
+			alone = alone.WithChoice(m.Report().Choice)
 		}
 		behind := fit(t, phi, alone)
 		got, want := centredOutputs(t, m, data), centredOutputs(t, behind, phi)

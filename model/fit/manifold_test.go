@@ -184,7 +184,7 @@ func TestLLEMeetsItsProblem(t *testing.T) {
 		residual, a := mat.NewDense(n, n, nil), mat.NewSymDense(n, nil)
 		for i := range n {
 			// Weights by solving the whole local system.
-			index, _ := lists.Of(i)
+			index, _ := lists.Row(i)
 			g, ones := mat.NewSymDense(len(index), nil), mat.NewVecDense(len(index), nil)
 			for p, j := range index {
 				ones.SetVec(p, 1)

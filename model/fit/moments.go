@@ -84,7 +84,7 @@ func (c Config) settleWithoutRows(s *moments.Set) (Config, error) {
 		}
 	}
 	choosing, err := c.choosing()
-	return c.Settled(choose.WithoutScores(choosing, classes, s.M())), err
+	return c.WithChoice(choose.WithoutScores(choosing, classes, s.M())), err
 }
 
 // memberNeedingRows names the member of a blend that cannot be fitted from moments; "" if there is none.

@@ -78,7 +78,7 @@ func TestPanicInAPoolIsAnErrorOfItsFunction(t *testing.T) {
 	err = (similarity.Rule{}).Step(t.Context(), square, nil, mat.NewDense(1, 1, nil),
 		mat.NewDense(n, n, slices.Repeat([]float64{1}, n*n)), square, nil)
 	fixture.Panicked(t, "step of a similarity", err, "out of range")
-	product := &similarity.SlowProduct{G: square}
+	product := &similarity.IncrementalProduct{G: square}
 	if err := product.Of(t.Context(), mat.NewDense(n, n, nil), square); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestPanicOfACallersFunction(t *testing.T) {
 		}}},
 	} {
 		c.own.Name = name + "-criterion"
-		_, err := Fit(ctx, d, Config{Own: &c.own, Params: c.params})
+		_, err := Fit(ctx, d, Config{Criterion: &c.own, Params: c.params})
 		fixture.Panicked(t, name, err, c.own.Name+": panicked: my "+name)
 	}
 	for _, method := range []string{"lda", "lsdr", "sle-ovr", "tnca", Auto} {

@@ -49,7 +49,7 @@ func TestRankScale(t *testing.T) {
 		}
 		c.Scale = model.ScaleNone
 		if method == Auto { // which has normal scores of its own in each fold
-			c = c.Settled(m.Report().Choice)
+			c = c.WithChoice(m.Report().Choice)
 		}
 		want, err := score.Outputs(t.Context(), fit(t, normalScores(data), c), normalScores(data))
 		if err != nil {
@@ -173,15 +173,15 @@ func TestNonlinearAuto(t *testing.T) {
 	if m.Method() != Blend || m.Map() != "sum" || !curved[true] {
 		t.Errorf("%s, map %s of %+v", m.Method(), m.Map(), choice.Members)
 	}
-	settled := c.Settled(choice)
+	settled := c.WithChoice(choice)
 	if again := fit(t, data, settled); again.Digest() != m.Digest() {
 		t.Errorf("fitted again as %+v it is another model", settled)
 	}
 	c.Blend = 1
 	one := fit(t, data, c)
 	choice = one.Report().Choice
-	if again := fit(t, data, c.Settled(choice)); again.Digest() != one.Digest() || one.Method() != choice.Method {
-		t.Errorf("%s; fitted again as %+v it is another model", one.Method(), c.Settled(choice))
+	if again := fit(t, data, c.WithChoice(choice)); again.Digest() != one.Digest() || one.Method() != choice.Method {
+		t.Errorf("%s; fitted again as %+v it is another model", one.Method(), c.WithChoice(choice))
 	}
 	for _, bad := range []struct {
 		c    Config

@@ -400,7 +400,7 @@ func TestSlowProduct(t *testing.T) {
 			w.Set(i, j, rng.Float64())
 		}
 	}
-	p := &similarity.SlowProduct{G: g}
+	p := &similarity.IncrementalProduct{G: g}
 	var want, got mat.Dense
 	got.CloneFrom(g)
 	for range 40 {

@@ -51,7 +51,7 @@ func TestTuneWithinMemory(t *testing.T) {
 		t.Errorf("folds were fitted: %v; error %v", fitted, err)
 	}
 	c := Config{Method: "lpp", Params: map[string]string{"k": "5"}}
-	few := c.Held(120, 120, 4)
+	few := c.MemoryEstimate(120, 120, 4)
 	c = Config{Method: "lpp", Memory: few}
 	tuned, err := Tune(t.Context(), train, c, []int{2}, begun)
 	more := func(p map[string]string) bool { return p["k"] != "5" }

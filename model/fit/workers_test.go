@@ -44,7 +44,7 @@ func TestOneWorker(t *testing.T) {
 			}
 			return graph.Embedding(ctx, x, w, graph.Degree)
 		}}
-	configs = append(configs, Config{Own: own, Dim: 2}, Config{Method: "lda", Dim: AutoDim})
+	configs = append(configs, Config{Criterion: own, Dim: 2}, Config{Method: "lda", Dim: AutoDim})
 	wide := 0 // fits that take more than one goroutine where they may
 	for _, c := range configs {
 		fit := func(workers int) (digest string, started int64) {

@@ -80,7 +80,7 @@ func (a *Matrix) Components() []int {
 func (nb *Neighbors) Components() []int {
 	return label(nb.Len(), func(join func(i, j int)) {
 		for i := range nb.Len() {
-			index, _ := nb.Of(i)
+			index, _ := nb.Row(i)
 			for _, j := range index {
 				join(i, j)
 			}
@@ -153,7 +153,7 @@ func bridges(ctx context.Context, x *mat.Dense, component []int) ([]Edge, error)
 		}
 		best, found := make([]Edge, parts(part)), make([]bool, parts(part))
 		for i, c := range part {
-			index, dist2 := out.Of(i)
+			index, dist2 := out.Row(i)
 			e := Edge{min(i, index[0]), max(i, index[0]), dist2[0]}
 			if !found[c] || e.before(best[c]) {
 				best[c], found[c] = e, true
@@ -216,7 +216,7 @@ func (nb *Neighbors) Connect(ctx context.Context, x *mat.Dense, repair Repair) (
 	}
 	out := &Neighbors{start: make([]int, nb.Len()+1)}
 	for i := range nb.Len() {
-		index, dist2 := nb.Of(i)
+		index, dist2 := nb.Row(i)
 		out.index, out.dist2 = append(out.index, index...), append(out.dist2, dist2...)
 		for _, e := range more[i] {
 			j, p := e.I+e.J-i, len(out.index)

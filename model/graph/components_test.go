@@ -96,7 +96,7 @@ func TestConnect(t *testing.T) {
 		t.Fatalf("%d edges, %v", len(edges), err)
 	}
 	for i := range joined.Len() {
-		if _, d := joined.Of(i); !slices.IsSorted(d) {
+		if _, d := joined.Row(i); !slices.IsSorted(d) {
 			t.Errorf("row %d is not nearest first: %v", i, d)
 		}
 	}

@@ -40,7 +40,7 @@ func ExampleNearest() {
 		return
 	}
 	for i := range nb.Len() {
-		index, dist2 := nb.Of(i)
+		index, dist2 := nb.Row(i)
 		fmt.Println(i, index, dist2)
 	}
 	// Output:
@@ -59,7 +59,7 @@ func ExampleNeighbors_ShortestPairs() {
 	}
 	margin := foreign.ShortestPairs(2, nil) // the two shortest pairs between classes
 	for i := range margin.Len() {
-		index, dist2 := margin.Of(i)
+		index, dist2 := margin.Row(i)
 		fmt.Println(i, index, dist2)
 	}
 	// Output:
@@ -76,8 +76,8 @@ func ExampleNearestByClass() {
 		fmt.Println(err)
 		return
 	}
-	same, _ := own.Of(1)
-	other, _ := foreign.Of(1)
+	same, _ := own.Row(1)
+	other, _ := foreign.Row(1)
 	fmt.Println(same, other)
 	// Output: [0] [2 3]
 }
@@ -85,7 +85,7 @@ func ExampleNearestByClass() {
 func ExampleNearestTo() {
 	ref, query := mat.NewDense(3, 1, []float64{0, 1, 3}), mat.NewDense(1, 1, []float64{2.5})
 	nb := must(graph.NearestTo(ctx, ref, query, 2))
-	fmt.Println(nb.Of(0))
+	fmt.Println(nb.Row(0))
 	// Output: [2 1] [0.25 2.25]
 }
 

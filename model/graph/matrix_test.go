@@ -37,7 +37,7 @@ func TestSymmetryRules(t *testing.T) {
 	heat := Heat(nb.MeanNearest())
 	w := mat.NewDense(n, n, nil)
 	for i := range n {
-		index, dist2 := nb.Of(i)
+		index, dist2 := nb.Row(i)
 		for p, j := range index {
 			w.Set(i, j, heat(i, j, dist2[p]))
 		}

@@ -24,8 +24,8 @@ type Neighbors struct {
 // Len is the number of rows that have a list.
 func (nb *Neighbors) Len() int { return len(nb.start) - 1 }
 
-// Of is the list of row i and the squared distances. The slices are shared; do not change them.
-func (nb *Neighbors) Of(i int) (index []int, dist2 []float64) {
+// Row is the list of row i and the squared distances. The slices are shared; do not change them.
+func (nb *Neighbors) Row(i int) (index []int, dist2 []float64) {
 	from, to := nb.start[i], nb.start[i+1]
 	return nb.index[from:to:to], nb.dist2[from:to:to]
 }
@@ -134,7 +134,7 @@ func contiguous(x *mat.Dense) []float64 {
 func (nb *Neighbors) MeanNearest() float64 {
 	sum, rows := 0.0, 0
 	for i := range nb.Len() {
-		if _, d := nb.Of(i); len(d) > 0 {
+		if _, d := nb.Row(i); len(d) > 0 {
 			sum += d[0]
 			rows++
 		}
@@ -172,7 +172,7 @@ func (nb *Neighbors) LocalScale(y []int) []float64 {
 		return y[i]
 	}
 	for i := range sigma {
-		if _, d := nb.Of(i); len(d) > 0 {
+		if _, d := nb.Row(i); len(d) > 0 {
 			sigma[i] = math.Sqrt(d[len(d)-1])
 		}
 		of[class(i)] = append(of[class(i)], sigma[i])
@@ -200,7 +200,7 @@ func median(v []float64) float64 {
 func (nb *Neighbors) first(k int) *Neighbors {
 	out := &Neighbors{start: make([]int, nb.Len()+1)}
 	for i := range nb.Len() {
-		index, dist2 := nb.Of(i)
+		index, dist2 := nb.Row(i)
 		out.index = append(out.index, index[:min(k, len(index))]...)
 		out.dist2 = append(out.dist2, dist2[:min(k, len(index))]...)
 		out.start[i+1] = len(out.index)
@@ -218,7 +218,7 @@ func (nb *Neighbors) ShortestPairs(k int, y []int) *Neighbors {
 	}
 	pairs := map[int][]pair{}
 	for i := range nb.Len() {
-		index, dist2 := nb.Of(i)
+		index, dist2 := nb.Row(i)
 		for p, j := range index {
 			if y != nil {
 				pairs[y[i]] = append(pairs[y[i]], pair{Edge{i, j, dist2[p]}, i})
@@ -237,7 +237,7 @@ func (nb *Neighbors) ShortestPairs(k int, y []int) *Neighbors {
 				continue
 			}
 			e := all[p]
-			index, _ := nb.Of(e.i)
+			index, _ := nb.Row(e.i)
 			kept[nb.start[e.i]+slices.Index(index, e.I+e.J-e.i)] = true
 			left--
 		}

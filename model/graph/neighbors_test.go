@@ -41,7 +41,7 @@ func TestShortestPairsEqualAllPairs(t *testing.T) {
 		}
 		pairs := func(nb *Neighbors, take func(i int) bool, unordered bool) (all []Edge) {
 			for i := range n {
-				index, dist2 := nb.Of(i)
+				index, dist2 := nb.Row(i)
 				for p, j := range index {
 					if e := (Edge{i, j, dist2[p]}); take(i) {
 						if unordered {

@@ -144,7 +144,7 @@ func (s *side) add(i int) {
 	s.rows = append(s.rows, i)
 	if s.reach != nil {
 		s.d.free[i] = false
-		index, _ := s.d.nb.Of(i)
+		index, _ := s.d.nb.Row(i)
 		for _, j := range index {
 			s.reach[j] = true
 		}

@@ -93,7 +93,7 @@ func TestConnectedTriesInSteps(t *testing.T) {
 			break
 		}
 	}
-	if index, _ := got.Of(0); len(index) != k {
+	if index, _ := got.Row(0); len(index) != k {
 		t.Errorf("k grew to %d, want %d", len(index), k)
 	}
 }

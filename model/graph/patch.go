@@ -136,7 +136,7 @@ func TangentPart(t *Tangent) *mat.SymDense {
 func (nb *Neighbors) Patches() [][]int {
 	out := make([][]int, nb.Len())
 	for i := range out {
-		index, _ := nb.Of(i)
+		index, _ := nb.Row(i)
 		out[i] = append([]int{i}, index...)
 	}
 	return out

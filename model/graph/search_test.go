@@ -99,7 +99,7 @@ func TestNearestEqualsEveryPair(t *testing.T) {
 					"other": {other, k + 1, func(j int) bool { return y[j] != y[i] }},
 				} {
 					index, dist2 := everyPair(x, i, c.k, c.take)
-					gotIndex, gotDist := c.nb.Of(i)
+					gotIndex, gotDist := c.nb.Row(i)
 					if !slices.Equal(index, gotIndex) || !slices.Equal(dist2, gotDist) {
 						t.Fatalf("%s, m %d, %s, row %d: %v, every pair gives %v", name, m, kind, i, gotIndex, index)
 					}
@@ -130,8 +130,8 @@ func TestNearestDoesNotDependOnCores(t *testing.T) {
 			t.Errorf("n %d: four workers and one disagree", n)
 		}
 		for i := range n {
-			want, _ := many.Of(i)
-			if got, _ := queries.Of(i); got[0] != i || !slices.Equal(got[1:], want) {
+			want, _ := many.Row(i)
+			if got, _ := queries.Row(i); got[0] != i || !slices.Equal(got[1:], want) {
 				t.Fatalf("n %d, row %d: as a query %v, as a row %v", n, i, got, want)
 			}
 		}
@@ -140,11 +140,11 @@ func TestNearestDoesNotDependOnCores(t *testing.T) {
 
 func TestNearestOfFewRows(t *testing.T) {
 	nb, err := Nearest(ctx, mat.NewDense(1, 2, []float64{1, 2}), 3)
-	if index, _ := nb.Of(0); err != nil || len(index) != 0 {
+	if index, _ := nb.Row(0); err != nil || len(index) != 0 {
 		t.Errorf("one row has neighbours %v, %v", index, err)
 	}
 	nb, err = Nearest(ctx, mat.NewDense(3, 1, []float64{0, 1, 5}), 9)
-	if index, _ := nb.Of(2); err != nil || !slices.Equal(index, []int{1, 0}) {
+	if index, _ := nb.Row(2); err != nil || !slices.Equal(index, []int{1, 0}) {
 		t.Errorf("k over the rows: %v, %v", index, err)
 	}
 	for want, x := range map[string]*mat.Dense{
@@ -272,7 +272,7 @@ func TestWithoutProducts(t *testing.T) {
 			x.Copy(ref)
 			x.SetRow(2000, query.RawRowView(q))
 			want, _ := everyPair(x, 2000, 7, func(int) bool { return true })
-			if got, _ := nb.Of(q); !slices.Equal(got, want) {
+			if got, _ := nb.Row(q); !slices.Equal(got, want) {
 				t.Fatalf("%d queries of size %g: %v, not %v", c.queries, c.size, got, want)
 			}
 		}

@@ -26,7 +26,7 @@ func Barycentric(ctx context.Context, ref, query *mat.Dense, nb *Neighbors, reg 
 		return nil, fmt.Errorf("reconstruction: regulariser %g is not a finite number >= 0", reg)
 	}
 	for i := range n {
-		if index, _ := nb.Of(i); len(index) == 0 {
+		if index, _ := nb.Row(i); len(index) == 0 {
 			return nil, fmt.Errorf("reconstruction: row %d has no neighbours; give at least 2 rows", i)
 		}
 	}
@@ -35,7 +35,7 @@ func Barycentric(ctx context.Context, ref, query *mat.Dense, nb *Neighbors, reg 
 	err := each(ctx, n, chunkOf(n, len(nb.index)*m), func() func(from, to int) {
 		return func(from, to int) {
 			for i := from; i < to; i++ {
-				index, _ := nb.Of(i)
+				index, _ := nb.Row(i)
 				failed[i] = !barycenter(a.value[a.start[i]:a.start[i+1]], ref, query.RawRowView(i), index, reg)
 			}
 		}
@@ -45,7 +45,7 @@ func Barycentric(ctx context.Context, ref, query *mat.Dense, nb *Neighbors, reg 
 	}
 	for i, f := range failed {
 		if f {
-			index, _ := nb.Of(i)
+			index, _ := nb.Row(i)
 			return nil, fmt.Errorf("reconstruction: the differences of row %d to its %d neighbours are dependent; "+
 				"give a regulariser above %g", i, len(index), reg)
 		}

@@ -26,10 +26,10 @@ func scatters(_ context.Context, x *mat.Dense, _ []int) (n, d *mat.SymDense, err
 // A method of one's own is checked in one line.
 func ExampleRun() {
 	_ = func(t *testing.T) { // func TestScatter(t *testing.T)
-		modeltest.Run(t, fit.Config{Own: &scatter})
+		modeltest.Run(t, fit.Config{Criterion: &scatter})
 	}
 }
 
 func TestScatter(t *testing.T) {
-	modeltest.Run(t, fit.Config{Own: &scatter})
+	modeltest.Run(t, fit.Config{Criterion: &scatter})
 }

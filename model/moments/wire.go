@@ -124,9 +124,9 @@ func (s *Set) check() error {
 	return nil
 }
 
-// Within checks that the set can be of rows whose features are at most most in magnitude. A set from elsewhere might
-// otherwise exceed float64 once it is merged.
-func (s *Set) Within(most float64) error {
+// CheckMagnitude checks that the set can be of rows whose features are at most most in magnitude. A set from elsewhere
+// might otherwise exceed float64 once it is merged.
+func (s *Set) CheckMagnitude(most float64) error {
 	var err error
 	look := func(what string, v []float64, bound float64) {
 		for j, x := range v {

@@ -33,7 +33,7 @@ type envelope struct {
 	// For each block row, the columns of the nonzero blocks before the diagonal, ascending; for each block column, the
 	// rows of those after it.
 	columns, below [][]int
-	squares        [][]tile.Lying // of columns
+	squares        [][]tile.PackedSquare // of columns
 	diagonal       []blas64.Triangular
 }
 
@@ -169,20 +169,20 @@ func (e *envelope) factor(ctx context.Context, m Entries, shift float64) error {
 		count += len(columns)
 	}
 	// Two allocations: many small ones would be rounded up by a sixth.
-	all, triangles := make([]tile.Lying, count), make([]float64, tiles*square*square)
-	e.squares, e.diagonal = make([][]tile.Lying, tiles), make([]blas64.Triangular, tiles)
+	all, triangles := make([]tile.PackedSquare, count), make([]float64, tiles*square*square)
+	e.squares, e.diagonal = make([][]tile.PackedSquare, tiles), make([]blas64.Triangular, tiles)
 	for i, columns := range e.columns {
 		e.squares[i], all = all[:len(columns):len(columns)], all[len(columns):]
 		e.fill(i, triangles[i*square*square:][:square*square], m, shift)
 	}
-	var own tile.Lying // on the diagonal
+	var own tile.PackedSquare // on the diagonal
 	for j := range tiles {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		t := blas64.Symmetric{N: square, Stride: square, Data: triangles[j*square*square:][:square*square],
 			Uplo: blas.Lower}
-		own = tile.Lying{}
+		own = tile.PackedSquare{}
 		for r := range square {
 			for c := range r + 1 {
 				own[own.At(r, c)] = t.Data[r*square+c]
@@ -238,13 +238,13 @@ func (e *envelope) fill(i int, own []float64, m Entries, shift float64) {
 }
 
 // square is block (i, j), which is not zero.
-func (e *envelope) square(i, j int) *tile.Lying {
+func (e *envelope) square(i, j int) *tile.PackedSquare {
 	p, _ := slices.BinarySearch(e.columns[i], j)
 	return &e.squares[i][p]
 }
 
 // update subtracts L_ik L_jk' for all k < j from block (i, j).
-func (e *envelope) update(s *tile.Lying, i, j int) {
+func (e *envelope) update(s *tile.PackedSquare, i, j int) {
 	left, right := e.columns[i], e.columns[j]
 	for p, q := 0, 0; p < len(left) && q < len(right); {
 		switch {
@@ -253,7 +253,7 @@ func (e *envelope) update(s *tile.Lying, i, j int) {
 		case left[p] > right[q]:
 			q++
 		default:
-			s.TakeProduct(&e.squares[i][p], &e.squares[j][q])
+			s.SubtractProduct(&e.squares[i][p], &e.squares[j][q])
 			p, q = p+1, q+1
 		}
 	}

@@ -29,7 +29,7 @@ func Neighbors(ctx context.Context, ref []float64, refN int, query []float64, qu
 		return nil, err
 	}
 	for i := range queryN {
-		at, _ := nb.Of(i)
+		at, _ := nb.Row(i)
 		found = append(found, at...)
 	}
 	return found, nil

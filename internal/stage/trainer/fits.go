@@ -248,7 +248,7 @@ func (t *Trainer) fitBootstrap(ctx context.Context, rows [][]float64) {
 		}
 	}
 	c := t.config.Fit
-	c.Method, c.Own, c.Params, c.Landmarks = "pca", nil, nil, 0
+	c.Method, c.Criterion, c.Params, c.Landmarks = "pca", nil, nil, 0
 	begin := t.config.Clock()
 	p, err := fit.Fit(ctx, &model.Data{X: kept, N: n, M: m, Features: t.host.Features()}, c)
 	t.unlabelled = nil

@@ -35,7 +35,7 @@ func (f *fitter) keepLandmarks(ctx context.Context, m *model.Model) {
 	if !f.plan.hasLandmarks() {
 		return
 	}
-	if l := f.landmarks.Landmarks; l != nil && l.Made(m, f.plan.config.Fit) {
+	if l := f.landmarks.Landmarks; l != nil && l.Match(m, f.plan.config.Fit) {
 		f.landmarks = landmarks{Landmarks: l}
 		return
 	}

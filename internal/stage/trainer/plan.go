@@ -71,7 +71,7 @@ func (p *plan) columns(features int) int {
 func (p *plan) settle(m *model.Model, choice *model.Choice) {
 	if choice != nil && choice.Rule == "cv" {
 		p.choice = choice
-		p.settings = p.config.Fit.Settled(choice)
+		p.settings = p.config.Fit.WithChoice(choice)
 		p.settings.Pad = true
 	}
 	p.settings.Dim = m.Dim()
@@ -128,7 +128,7 @@ func (p *plan) windowRows(rows, m int) int {
 		return rows
 	}
 	return max(minWideRows, sort.Search(rows, func(n int) bool {
-		return p.config.Fit.Held(n+1, n+1, m) > p.config.Training.Window.Bytes
+		return p.config.Fit.MemoryEstimate(n+1, n+1, m) > p.config.Training.Window.Bytes
 	}))
 }
 

@@ -180,7 +180,7 @@ func (h *head) readBody(b []byte) (*Summary, error) {
 		!s.Labelled && (s.Moments.Classes() > 0 || len(h.Classes) > 1) {
 		return nil, fmt.Errorf("%w: its moments are of other rows", errDamaged)
 	}
-	if err := s.Moments.Within(Enormous); err != nil {
+	if err := s.Moments.CheckMagnitude(Enormous); err != nil {
 		return nil, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	for slot := -1; slot < len(h.Classes); slot++ {

@@ -145,7 +145,7 @@ func (b *fitter) add(ctx context.Context, one model.Member) error {
 		}
 	}
 	m := *s.Task
-	m.Method, m.Params, m.Free, m.Report = method, params, true, &model.Report{}
+	m.Method, m.Params, m.DefaultDim, m.Report = method, params, true, &model.Report{}
 	bound, _ := method.Bound(&m)
 	m.D = min(one.Dim, bound)
 	if err := frame.SettleRidge(ctx, &m); err != nil {

@@ -140,9 +140,9 @@ func NeedsRows(params map[string]string) string {
 	return format(members[at : at+1])
 }
 
-// Held is the memory in bytes that a fit holds in addition to its rows: the most of any one member, and the
+// Memory is the memory in bytes that a fit holds in addition to its rows: the most of any one member, and the
 // preprocessed rows of all.
-func Held(e frame.Extent) int64 {
+func Memory(e frame.Extent) int64 {
 	members, _ := parse(e.Params["members"]) // already validated
 	most, specs := int64(0), map[preprocess.Spec]bool{}
 	for _, one := range members {
@@ -152,14 +152,14 @@ func Held(e frame.Extent) int64 {
 		if s := specOf(one); s.Landmarks > 0 {
 			in.Features = min(s.Landmarks, e.Rows)
 		}
-		most = max(most, found.HeldBytes(in))
+		most = max(most, found.MemoryBytes(in))
 		specs[specOf(one)] = true
 	}
 	if most == 0 && len(specs) == 1 {
 		return 0
 	}
 	for s := range specs {
-		most += s.Held(e)
+		most += s.Memory(e)
 	}
 	return most
 }

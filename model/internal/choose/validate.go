@@ -141,7 +141,7 @@ func (v *validator) score(ctx context.Context, e *candidate, s *preprocess.Fitte
 		into[d].Scored += len(test)
 		if y == nil || !nested {
 			t := *s.Task
-			t.Method, t.Params, t.D, t.Free, t.Report = e.method, e.params, d, true, &model.Report{}
+			t.Method, t.Params, t.D, t.DefaultDim, t.Report = e.method, e.params, d, true, &model.Report{}
 			bound, _ := e.method.Bound(&t)
 			t.D = min(d, bound)
 			if err := frame.SettleRidge(ctx, &t); err != nil {

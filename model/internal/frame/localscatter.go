@@ -73,7 +73,7 @@ func addScatters(ctx context.Context, both *mat.Dense, t *Task, sigma []float64,
 	}
 	x, pulled := make([]float64, len(class)*t.M), make([]float64, len(class)*t.M)
 	failed := make([]error, len(begin))
-	err := parallel.EachTold(ctx, len(begin), func(i int) {
+	err := parallel.EachProgress(ctx, len(begin), func(i int) {
 		rows, first := byClass[t.Stat.Class[from+i]], begin[i]*t.M
 		own, scale := x[first:first+len(rows)*t.M], make([]float64, len(rows))
 		for p, r := range rows {

@@ -27,9 +27,9 @@ type Method struct {
 	Fit   func(context.Context, *Task) (*Solution, error)
 	// Samples: the fit looks at the rows themselves, in Task.X.
 	Samples bool
-	// Held is the most memory that the fit holds in addition to its rows, in bytes, as measured; nil: none that grows
+	// Memory is the most memory that the fit holds in addition to its rows, in bytes, as measured; nil: none that grows
 	// with the rows.
-	Held func(Extent) int64
+	Memory func(Extent) int64
 	// Most is the largest number of rows that it can be fitted on; 0: any.
 	Most int
 	// SecondByClass: the fit reads second moments of every class.
@@ -94,12 +94,12 @@ func sortedKeys(m map[string]string) []string {
 	return keys
 }
 
-// HeldBytes is the most memory that a fit of the method holds in addition to its rows.
-func (m *Method) HeldBytes(e Extent) int64 {
-	if m.Held == nil {
+// MemoryBytes is the most memory that a fit of the method holds in addition to its rows.
+func (m *Method) MemoryBytes(e Extent) int64 {
+	if m.Memory == nil {
 		return 0
 	}
-	return m.Held(e)
+	return m.Memory(e)
 }
 
 // RidgeRule says how a method chooses the relative ridge r of its denominator D + rho I, rho = r tr(D)/columns.

@@ -88,7 +88,7 @@ func Geodesics(ctx context.Context, t *Task, repair graph.Repair) (g *mat.SymDen
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	first, _ := lists.Of(0)
+	first, _ := lists.Row(0)
 	lists, edges, err := lists.Connect(ctx, t.X, repair)
 	if err != nil {
 		return nil, nil, 0, err

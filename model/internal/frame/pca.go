@@ -42,20 +42,20 @@ type reduction struct {
 	basis *mat.Dense // m x k
 }
 
-// WithPCA fits in the principal components that have the share t.Share of the variance, and in no fewer than there are
-// outputs.
+// WithPCA fits in the principal components that have the share t.VarianceShare of the variance, and in no fewer than
+// there are outputs.
 func WithPCA(ctx context.Context, t *Task, fit func(context.Context, *Task) (*Solution, error)) (*Solution, error) {
-	if t.Share >= 1 {
+	if t.VarianceShare >= 1 {
 		return fit(ctx, t)
 	}
-	f, ok := t.Kept.(*reduction)
-	made := !ok || f.share != t.Share || f.task.M < t.D
+	f, ok := t.Cache.(*reduction)
+	made := !ok || f.share != t.VarianceShare || f.task.M < t.D
 	if made {
 		var err error
 		if f, err = newReduction(ctx, t); err != nil {
 			return nil, err
 		}
-		t.Kept = f
+		t.Cache = f
 	}
 	own := *f.task // other fits may use the same components concurrently
 	own.D, own.Ridge, own.Report = t.D, t.Ridge, t.Report
@@ -77,7 +77,7 @@ func newReduction(ctx context.Context, t *Task) (*reduction, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, sum, enough := 0, 0.0, t.Share*mat.Trace(t.Stat.Total)
+	k, sum, enough := 0, 0.0, t.VarianceShare*mat.Trace(t.Stat.Total)
 	for ; k < len(all.Values) && (k < t.D || sum < enough); k++ {
 		sum += all.Values[k]
 	}
@@ -88,6 +88,6 @@ func newReduction(ctx context.Context, t *Task) (*reduction, error) {
 	stat.Means.Mul(t.Stat.Means, basis)
 	sub.X = new(mat.Dense)
 	sub.X.Mul(t.X, basis)
-	sub.Stat, sub.M, sub.Columns, sub.criterion, sub.Kept = &stat, k, k, nil, nil
-	return &reduction{t.Share, &sub, basis}, nil
+	sub.Stat, sub.M, sub.Columns, sub.criterion, sub.Cache = &stat, k, k, nil, nil
+	return &reduction{t.VarianceShare, &sub, basis}, nil
 }

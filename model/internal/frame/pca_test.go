@@ -31,7 +31,7 @@ func TestReductionIsWrittenOnce(t *testing.T) {
 	if err := task.Load(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
-	task.Share = 0.9
+	task.VarianceShare = 0.9
 	var built *criterion
 	fit := func(_ context.Context, t *Task) (*Solution, error) {
 		t.criterion = built
@@ -42,7 +42,7 @@ func TestReductionIsWrittenOnce(t *testing.T) {
 		if _, err := WithPCA(t.Context(), task, fit); err != nil {
 			t.Fatal(err)
 		}
-		if task.Kept.(*reduction).task.criterion != nil {
+		if task.Cache.(*reduction).task.criterion != nil {
 			t.Errorf("a fit wrote into the components that others read")
 		}
 	}

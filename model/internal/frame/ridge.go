@@ -48,7 +48,7 @@ func SettleRidge(ctx context.Context, t *Task) error {
 		return nil
 	}
 	shares := shares(t)
-	t.Share = shares[0]
+	t.VarianceShare = shares[0]
 	word, ridges := t.Params["ridge"], []float64{OASRidge}
 	if r, err := strconv.ParseFloat(word, 64); err == nil {
 		t.Ridge, ridges = r, []float64{r}
@@ -96,8 +96,8 @@ func SettleRidge(ctx context.Context, t *Task) error {
 		report.Rule = "cv"
 	}
 	if scores[best].Share > 0 {
-		t.Share = scores[best].Share
-		report.Share = t.Share
+		t.VarianceShare = scores[best].Share
+		report.Share = t.VarianceShare
 	}
 	return nil
 }

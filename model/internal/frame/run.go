@@ -126,7 +126,7 @@ func spread(ctx context.Context, t *Task, sol *Solution) float64 {
 func (t *Task) settleDim() error {
 	bound, what := t.Method.Bound(t)
 	if t.D == 0 {
-		t.Free = true
+		t.DefaultDim = true
 		t.D = t.Method.Dim(t)
 		if t.D > bound {
 			t.Report.Note(fmt.Sprintf("the default dim %d was clamped to %s", t.D, t.Explain(what, bound)))
@@ -159,10 +159,10 @@ func (t *Task) Solve(ctx context.Context) (*Solution, error) {
 	case !errors.As(err, &bound):
 		return sol, err
 	}
-	if !t.Free && !t.narrow(bound.Max) {
+	if !t.DefaultDim && !t.narrow(bound.Max) {
 		return nil, bound
 	}
-	if t.Free {
+	if t.DefaultDim {
 		t.Report.Note(fmt.Sprintf("the default dim %d was clamped to %s", t.D, bound.What))
 		t.D = bound.Max
 	}

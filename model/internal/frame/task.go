@@ -17,17 +17,17 @@ import (
 // Task is one fit as its method sees it: statistics and rows in scaled coordinates. With fewer rows than features, the
 // coordinates are those of the space that the rows span.
 type Task struct {
-	Method   *Method
-	Params   map[string]string
-	D        int  // outputs; set before the method runs
-	Free     bool // D is the method's default
-	Pad      bool // outputs that the criterion does not decide are directions of most variance
-	padTo    int  // outputs, if the criterion decides fewer
-	Seed     uint64
-	Scaling  model.Scale
-	Progress func(string, float64)
-	Report   *model.Report
-	Memo     *Memo // nil: nothing is shared with other fits
+	Method     *Method
+	Params     map[string]string
+	D          int  // outputs; set before the method runs
+	DefaultDim bool // D is the method's default
+	Pad        bool // outputs that the criterion does not decide are directions of most variance
+	padTo      int  // outputs, if the criterion decides fewer
+	Seed       uint64
+	Scaling    model.Scale
+	Progress   func(string, float64)
+	Report     *model.Report
+	Memo       *Memo // nil: nothing is shared with other fits
 
 	Rows *Rows        // nil when fitting from moments
 	Sums *moments.Set // nil when fitting from rows
@@ -38,12 +38,12 @@ type Task struct {
 	// A direction outside it has no variance.
 	basis *mat.Dense
 	// Columns is the numerical rank of the total scatter, which ridges are relative to.
-	Columns int
-	Ridge   float64 // relative ridge r, set before the method runs
-	Share   float64 // of the variance that PCA in front of the method keeps, set with the ridge
+	Columns       int
+	Ridge         float64 // relative ridge r, set before the method runs
+	VarianceShare float64 // of the variance that PCA in front of the method keeps, set with the ridge
 
 	criterion *criterion // of Maximize, once it is built
-	Kept      any        // what a method reuses for all ridges
+	Cache     any        // what a method reuses for all ridges
 }
 
 // Origin is the point that origin=none takes uncentred rows about, as the mean minus that point in scaled coordinates.

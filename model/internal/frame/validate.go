@@ -52,7 +52,7 @@ func validateRidges(ctx context.Context, t *Task, shares, ridges []float64) ([]m
 		}
 	}
 	tallies, err := t.Validate(ctx, "ridge", len(scores), len(ridges), func(ft *Task, i int) {
-		ft.Share = shares[i/len(ridges)]
+		ft.VarianceShare = shares[i/len(ridges)]
 		if ft.Ridge = scores[i].Ridge; scores[i].OAS {
 			_, shrunk := OAS(t.Method.Ridge.Scatter(ft.Stat), ft.Stat.N, ft.Columns)
 			ft.Ridge = max(shrunk, t.Method.Ridge.least(ft.D))
@@ -169,10 +169,10 @@ func (f *fold) solve(ctx context.Context, i, first int, more bool, set func(*Tas
 	}
 	own := *f.task
 	if i != first {
-		own.criterion, own.Kept = f.tasks[first].criterion, f.tasks[first].Kept
+		own.criterion, own.Cache = f.tasks[first].criterion, f.tasks[first].Cache
 	}
 	own.Params, own.Report = maps.Clone(f.task.Params), &model.Report{}
-	own.D, own.Free = min(f.of.D, f.bound), true
+	own.D, own.DefaultDim = min(f.of.D, f.bound), true
 	if more && i == first {
 		f.tasks[i] = &own
 	}

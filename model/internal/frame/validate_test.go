@@ -88,7 +88,7 @@ func TestFoldsLetGoOfWhatIsNotShared(t *testing.T) {
 				}
 				most = max(most, alive)
 				own := new([1 << 16]byte)
-				kept, t.Kept = append(kept, weak.Make(own)), own
+				kept, t.Cache = append(kept, weak.Make(own)), own
 				return &Solution{Components: make([]float64, t.M*t.D), Dim: t.D}, nil
 			}}
 		task := loaded(t, d, method)

@@ -49,7 +49,7 @@ var dawge = frame.Method{
 	Bound: frame.EveryColumn,
 	Ridge: &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{1e-6, 1e-4, 0.01, 0.1, 1}, Without: 0.1,
 		Unused: isOrthonormal},
-	Held:    func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) + e.Copies(0, 3000) },
+	Memory:  func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) + e.Copies(0, 3000) },
 	Fit:     fitDAWGE,
 	Samples: true,
 	Nested:  true,

@@ -33,7 +33,7 @@ var dla = frame.Method{
 	Dim:     frame.TwoColumns,
 	Bound:   frame.EveryColumn,
 	Samples: true,
-	Held:    func(e frame.Extent) int64 { return e.Lists(e.Int("k1", 0) + e.Int("k2", 0)) },
+	Memory:  func(e frame.Extent) int64 { return e.Lists(e.Int("k1", 0) + e.Int("k2", 0)) },
 	Fit:     fitDLA,
 	Nested:  true,
 	Auto:    &frame.Candidate{Rank: 4, Settings: []map[string]string{{"beta": "0.1"}, {"beta": "1"}}},
@@ -47,7 +47,7 @@ var dlaBetas = []string{"0.3", "0.5", "0.1", "1"}
 type patches struct{ own, foreign *mat.SymDense }
 
 func dlaPatches(ctx context.Context, t *frame.Task) (*patches, error) {
-	if p, ok := t.Kept.(*patches); ok {
+	if p, ok := t.Cache.(*patches); ok {
 		return p, nil
 	}
 	own, foreign, err := frame.NearestByClass(ctx, t, "k1", "k2")
@@ -63,7 +63,7 @@ func dlaPatches(ctx context.Context, t *frame.Task) (*patches, error) {
 	if p.foreign, err = frame.LaplacianForm(ctx, t, foreign, graph.Sum, weight); err != nil {
 		return nil, err
 	}
-	t.Kept = p
+	t.Cache = p
 	return p, nil
 }
 

@@ -32,7 +32,7 @@ var isomap = frame.Method{
 	Dim:     frame.TwoColumns,
 	Bound:   frame.RowsLessOne,
 	Samples: true,
-	Held:    func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) + e.Copies(0, 1500) + frame.Pairs(e.Rows, 8) },
+	Memory:  func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) + e.Copies(0, 1500) + frame.Pairs(e.Rows, 8) },
 	Most:    maxGeodesics,
 	Fit:     fitIsomap,
 	Nested:  true,

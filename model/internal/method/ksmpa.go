@@ -33,7 +33,7 @@ var ksmpa = frame.Method{
 	},
 	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{0.01, 0.1, 1}, Without: 0.1},
 	Samples: true,
-	Held:    func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) + frame.Pairs(min(e.Rows, smpaRows), 72) },
+	Memory:  func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) + frame.Pairs(min(e.Rows, smpaRows), 72) },
 	Fit:     fitKSMPA,
 	Nested:  true,
 	// for curved classes
@@ -48,13 +48,13 @@ const kernelCut = 1e-10
 func fitKSMPA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	full := t
 	t = t.Capped(smpaRows)
-	s, ok := full.Kept.(*kernelSpace)
+	s, ok := full.Cache.(*kernelSpace)
 	if !ok {
 		var err error
 		if s, err = newKernelSpace(ctx, t); err != nil {
 			return nil, err
 		}
-		full.Kept = s
+		full.Cache = s
 	}
 	_, rank := s.back.Dims()
 	// The ridge is relative to all n columns, whatever the rank of the kernel.

@@ -27,7 +27,7 @@ var le = frame.Method{
 	Dim:     frame.TwoColumns,
 	Bound:   frame.RowsLessOne,
 	Samples: true,
-	Held: func(e frame.Extent) int64 {
+	Memory: func(e frame.Extent) int64 {
 		return e.Lists(e.Int("k", 0)) + e.Copies(0, 1000) + e.Factor(e.Int("k", 0))
 	},
 	Fit:    fitLE,
@@ -65,7 +65,7 @@ func reaches(t *mapping.Training, lists *graph.Neighbors) (reach []float64, k in
 	m := len(t.Rows) / n
 	reach = make([]float64, n)
 	for i := range reach {
-		index, _ := lists.Of(i)
+		index, _ := lists.Row(i)
 		k = len(index)
 		j := index[k-1]
 		reach[i] = linalg.SquaredDistance(t.Rows[i*m:(i+1)*m], t.Rows[j*m:(j+1)*m])

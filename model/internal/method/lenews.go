@@ -24,7 +24,7 @@ var (
 		Name: "lenews", Title: "Laplacian eigenmaps with a learned similarity",
 		Paper: "LEnewS: Laplacian eigenmaps with a learned similarity, algorithms 1 and 2",
 		Map:   "extension", Streaming: "window",
-		Params: similarityParams(), Dim: frame.TwoColumns, Bound: learnedBound, Samples: true, Held: learnedHeld,
+		Params: similarityParams(), Dim: frame.TwoColumns, Bound: learnedBound, Samples: true, Memory: learnedMemory,
 		Fit: fitLEnewS,
 	}
 	lenewks = frame.Method{
@@ -34,7 +34,7 @@ var (
 		Params: append(similarityParams(),
 			frame.Choice("kernel", "gauss", "gauss (bandwidth: the median squared distance of two rows), linear, polynomial "+
 				"(degree 2), cosine, or chi2 (for values >= 0: scale minmax)", mapping.KernelNames...)),
-		Dim: frame.TwoColumns, Bound: learnedBound, Samples: true, Held: learnedHeld, Fit: fitLEnewS,
+		Dim: frame.TwoColumns, Bound: learnedBound, Samples: true, Memory: learnedMemory, Fit: fitLEnewS,
 	}
 )
 
@@ -50,12 +50,12 @@ var lppnews = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
-	Held:    learnedHeld,
+	Memory:  learnedMemory,
 	Fit:     frame.Maximize(lppnewsRatio, pencil.Min),
 }
 
-// learnedHeld is the memory of learning a similarity of the rows that its parameter allows.
-func learnedHeld(e frame.Extent) int64 {
+// learnedMemory is the memory of learning a similarity of the rows that its parameter allows.
+func learnedMemory(e frame.Extent) int64 {
 	return e.Copies(4, 500) + frame.Pairs(min(e.Rows, e.Int("rows", mapping.MaxSimilar)), 92)
 }
 

@@ -37,7 +37,7 @@ var lfda = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
 	Samples: true,
-	Held:    func(e frame.Extent) int64 { return e.Affinities(e.Int("kNN", 0)) },
+	Memory:  func(e frame.Extent) int64 { return e.Affinities(e.Int("kNN", 0)) },
 	Fit:     fitLFDA,
 	Nested:  true,
 	Auto:    &frame.Candidate{Rank: 2},

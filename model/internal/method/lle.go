@@ -30,10 +30,10 @@ var lle = frame.Method{
 	Dim:     frame.TwoColumns,
 	Bound:   frame.RowsLessOne,
 	Samples: true,
-	Held: func(e frame.Extent) int64 {
+	Memory: func(e frame.Extent) int64 {
 		k := e.Int("k", 0)
 		// Neighbours of a row have entries with each other too.
-		return alignmentHeld(e, k) + e.Copies(0, 1500) + e.Factor(k*k)
+		return alignmentMemory(e, k) + e.Copies(0, 1500) + e.Factor(k*k)
 	},
 	Fit:    fitLLE,
 	Nested: true,
@@ -44,7 +44,7 @@ func fitLLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	if err != nil {
 		return nil, err
 	}
-	index, _ := lists.Of(0)
+	index, _ := lists.Row(0)
 	lists, edges, err := lists.Connect(ctx, t.X, graph.Repair(t.Params["components"]))
 	if err != nil {
 		return nil, err

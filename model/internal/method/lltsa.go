@@ -32,7 +32,7 @@ var lltsa = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
-	Held:    func(e frame.Extent) int64 { return alignmentHeld(e, e.Int("k", maxAutoPatch)) },
+	Memory:  func(e frame.Extent) int64 { return alignmentMemory(e, e.Int("k", maxAutoPatch)) },
 	Fit:     fitLLTSA,
 }
 
@@ -78,8 +78,8 @@ func alignmentForm(ctx context.Context, t *frame.Task) (d *mat.SymDense, explain
 	return d, mat.Trace(d) < frame.Flat*t.Stat.N*mat.Trace(t.Stat.Total), nil
 }
 
-// alignmentHeld is the memory of patches of k rows, where each row is in k of them, and of their matrix.
-func alignmentHeld(e frame.Extent, k int) int64 { return e.Lists(k) + e.Copies(0, 40*k*k) }
+// alignmentMemory is the memory of patches of k rows, where each row is in k of them, and of their matrix.
+func alignmentMemory(e frame.Extent, k int) int64 { return e.Lists(k) + e.Copies(0, 40*k*k) }
 
 // maxAutoPatch is the size of auto patches for few outputs.
 const maxAutoPatch = 12

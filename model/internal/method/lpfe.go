@@ -41,13 +41,13 @@ var lpfe = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
-	Held:    parallelHeld,
+	Memory:  parallelMemory,
 	Fit:     fitLPFE,
 }
 
-// parallelHeld is the memory of fields of tangent vectors: a matrix of dim entries for each row and neighbour, dim
+// parallelMemory is the memory of fields of tangent vectors: a matrix of dim entries for each row and neighbour, dim
 // times, and its factor.
-func parallelHeld(e frame.Extent) int64 {
+func parallelMemory(e frame.Extent) int64 {
 	fields := e
 	fields.Rows *= e.Dim
 	k := e.Int("k", 0)

@@ -29,7 +29,7 @@ var lpp = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
-	Held:    func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) },
+	Memory:  func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) },
 	Fit:     frame.Maximize(lppRatio, pencil.Min),
 	Nested:  true,
 }

@@ -34,7 +34,7 @@ var lsda = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter, Grid: []float64{frame.OASRidge, 1e-6, 1e-4, 0.01, 0.1, 1}},
 	Samples: true,
-	Held:    func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) },
+	Memory:  func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) },
 	Fit:     fitLSDA,
 	Nested:  true,
 	InFolds: map[string]string{"pca": "1"},

@@ -48,7 +48,7 @@ var lsdr = frame.Method{
 	Dim:     func(*frame.Task) int { return 2 },
 	Bound:   func(t *frame.Task) (int, string) { return t.Columns, frame.RankOfTotal },
 	Samples: true,
-	Held:    func(e frame.Extent) int64 { return e.Copies(4, 6500) },
+	Memory:  func(e frame.Extent) int64 { return e.Copies(4, 6500) },
 	Fit:     fitLSDR,
 }
 
@@ -63,7 +63,7 @@ func fitLSDR(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	}
 	found := make([]*mat.Dense, len(starts))
 	searches, errs := make([]model.Search, len(starts)), make([]error, len(starts))
-	err = parallel.EachTold(ctx, len(starts), func(i int) {
+	err = parallel.EachProgress(ctx, len(starts), func(i int) {
 		own := *q // each start has a separate last point
 		searches[i].Start = own.Value(starts[i])
 		ascent := stiefel.Ascent{Steps: 100, Relative: 1e-6, Value: own.Value, Gradient: own.Gradient}

@@ -33,7 +33,7 @@ var lsmpa = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
 	Samples: true,
-	Held: func(e frame.Extent) int64 {
+	Memory: func(e frame.Extent) int64 {
 		return e.Copies(3, 1000+80*e.Int("k", 0)) + frame.Pairs(min(e.Rows, smpaRows), 36)
 	},
 	Fit:    frame.Maximize(lsmpaRatio, pencil.Max),

@@ -39,7 +39,7 @@ var mfa = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
 	Samples: true,
-	Held:    func(e frame.Extent) int64 { return e.Lists((e.Int("k1", 0) + e.Int("k2", 0)) / 2) },
+	Memory:  func(e frame.Extent) int64 { return e.Lists((e.Int("k1", 0) + e.Int("k2", 0)) / 2) },
 	Fit:     frame.Maximize(mfaRatio, pencil.Min),
 	Nested:  true,
 	Auto:    &frame.Candidate{Rank: 1, Landmarks: true},

@@ -35,7 +35,7 @@ var mpda = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter},
 	Samples: true,
-	Held: func(e frame.Extent) int64 {
+	Memory: func(e frame.Extent) int64 {
 		return e.Affinities(e.Int("k", 0)) + e.Lists(e.Int("patch_k", 0)) + partitioned(e.Largest)
 	},
 	Fit:    fitMPDA(PartitionClasses),
@@ -53,7 +53,7 @@ var pmpda = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter},
 	Samples: true,
-	Held: func(e frame.Extent) int64 {
+	Memory: func(e frame.Extent) int64 {
 		coordinates := min(e.Rows, maxPointwise) * min(e.Features, e.Int("k", 0)+1)
 		return e.Affinities(e.Int("k", 0)) + frame.Pairs(coordinates, 13)
 	},

@@ -39,7 +39,7 @@ var sleOvR = frame.Method{
 	Dim:           func(*frame.Task) int { return 2 },
 	Bound:         func(t *frame.Task) (int, string) { return t.Columns, frame.RankOfTotal },
 	Ridge:         &frame.RidgeRule{Scatter: frame.TotalScatter},
-	Held:          func(e frame.Extent) int64 { return e.Copies(4, 400) },
+	Memory:        func(e frame.Extent) int64 { return e.Copies(4, 400) },
 	Fit:           fitSLEOvR,
 	SecondByClass: true,
 }
@@ -84,7 +84,7 @@ type viewSolution struct {
 func solveViews(ctx context.Context, t *frame.Task, moment *mat.SymDense, sums *mat.Dense) ([]viewSolution, error) {
 	k := t.Stat.Classes()
 	solved := make([]viewSolution, k)
-	err := parallel.EachTold(ctx, k, func(c int) {
+	err := parallel.EachProgress(ctx, k, func(c int) {
 		solved[c] = view(ctx, t, moment, uncentredClass(t, c, sums), sums, c)
 	}, func(done int) { t.ReportProgress("views", float64(done)/float64(k)) })
 	if err != nil {

@@ -45,7 +45,7 @@ var tnca = frame.Method{
 	Dim:     func(*frame.Task) int { return 2 },
 	Bound:   func(t *frame.Task) (int, string) { return t.Columns, frame.RankOfTotal },
 	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter, Floor: tncaFloor},
-	Held:    func(e frame.Extent) int64 { return e.Copies(4, 700) },
+	Memory:  func(e frame.Extent) int64 { return e.Copies(4, 700) },
 	Fit:     fitTNCA,
 	Samples: true,
 	// for fewer dimensions than the classes span; with few rows it is fast

@@ -31,7 +31,7 @@ var tsimr = frame.Method{
 	Dim:     frame.TwoColumns,
 	Bound:   frame.RowsLessOne,
 	Samples: true,
-	Held:    func(e frame.Extent) int64 { return eliminated(e, e.Int("k", 0)) },
+	Memory:  func(e frame.Extent) int64 { return eliminated(e, e.Int("k", 0)) },
 	Fit:     fitTSIMR(PointTangents),
 }
 
@@ -44,7 +44,7 @@ var mpTSIMR = frame.Method{
 	Dim:     frame.TwoColumns,
 	Bound:   frame.RowsLessOne,
 	Samples: true,
-	Held:    func(e frame.Extent) int64 { return max(partitioned(e.Rows), eliminated(e, e.Int("patch_size", 0))) },
+	Memory:  func(e frame.Extent) int64 { return max(partitioned(e.Rows), eliminated(e, e.Int("patch_size", 0))) },
 	Fit:     fitTSIMR(PatchTangents),
 }
 
@@ -61,7 +61,7 @@ var ltsimr = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
-	Held: func(e frame.Extent) int64 {
+	Memory: func(e frame.Extent) int64 {
 		return e.Lists(e.Int("k", 0)) + frame.Pairs(min(e.Rows*e.Dim, maxCoordinates), 18)
 	},
 	Fit: fitLTSIMR(PointTangents),
@@ -77,7 +77,7 @@ var mpLTSIMR = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
-	Held:    func(e frame.Extent) int64 { return partitioned(e.Rows) + e.Lists(e.Int("k", 0)) },
+	Memory:  func(e frame.Extent) int64 { return partitioned(e.Rows) + e.Lists(e.Int("k", 0)) },
 	Fit:     fitLTSIMR(PatchTangents),
 }
 

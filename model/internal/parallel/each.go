@@ -17,9 +17,9 @@ func EachOn(ctx context.Context, workers, n int, f func(i int)) error {
 	}).Run(ctx, workers, n, 1)
 }
 
-// EachTold is Each in goroutines other than the caller's, which calls told after each call of f with the number of
+// EachProgress is Each in goroutines other than the caller's, which calls told after each call of f with the number of
 // completed ones. A panic of told is handled like one of f. With a limit of one, the caller does everything.
-func EachTold(ctx context.Context, n int, f func(i int), told func(done int)) error {
+func EachProgress(ctx context.Context, n int, f func(i int), told func(done int)) error {
 	if Workers(ctx) == 1 {
 		return EachOn(ctx, 1, n, func(i int) {
 			f(i)

@@ -64,12 +64,12 @@ func TestTellingUnderALimitOfOne(t *testing.T) {
 	before := Started()
 	var told []int
 	ctx := Limit(t.Context(), 1)
-	err := EachTold(ctx, 4, func(int) {}, func(done int) { told = append(told, done) })
+	err := EachProgress(ctx, 4, func(int) {}, func(done int) { told = append(told, done) })
 	if err != nil || !slices.Equal(told, []int{1, 2, 3, 4}) || Started() != before {
 		t.Errorf("%v, %v, %d goroutines", told, err, Started()-before)
 	}
 	ctx, stop := context.WithCancel(ctx)
-	if err := EachTold(ctx, 4, func(int) {}, func(int) { stop() }); err != context.Canceled {
+	if err := EachProgress(ctx, 4, func(int) {}, func(int) { stop() }); err != context.Canceled {
 		t.Errorf("%v after the end of the context", err)
 	}
 }

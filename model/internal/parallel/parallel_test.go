@@ -91,7 +91,7 @@ func TestEndOfContextStops(t *testing.T) {
 func TestToldByTheCaller(t *testing.T) {
 	cores(t, 3)
 	var counts []int // no lock: the race detector would see another goroutine
-	if err := EachTold(t.Context(), 5, func(int) {}, func(done int) { counts = append(counts, done) }); err != nil {
+	if err := EachProgress(t.Context(), 5, func(int) {}, func(done int) { counts = append(counts, done) }); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(counts, []int{1, 2, 3, 4, 5}) {
@@ -99,7 +99,7 @@ func TestToldByTheCaller(t *testing.T) {
 	}
 	var p *Panic
 	var running atomic.Int32
-	err := EachTold(t.Context(), 1000, func(i int) {
+	err := EachProgress(t.Context(), 1000, func(i int) {
 		running.Add(1)
 		defer running.Add(-1)
 		time.Sleep(10 * time.Microsecond)
@@ -107,12 +107,12 @@ func TestToldByTheCaller(t *testing.T) {
 	if !errors.As(err, &p) || p.value != "told 1" || running.Load() != 0 {
 		t.Errorf("%v, %d still run", err, running.Load())
 	}
-	if err = EachTold(t.Context(), 5, func(i int) { panic(i) }, func(int) {}); !errors.As(err, &p) {
+	if err = EachProgress(t.Context(), 5, func(i int) { panic(i) }, func(int) {}); !errors.As(err, &p) {
 		t.Errorf("%v", err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err = EachTold(ended, 5, func(int) {}, func(int) {}); !errors.Is(err, context.Canceled) {
+	if err = EachProgress(ended, 5, func(int) {}, func(int) {}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }

@@ -59,8 +59,8 @@ func (s Spec) Kind() string {
 	return "features"
 }
 
-// Held is the memory in bytes that the preprocessed rows take, in addition to what the method fitted on them holds.
-func (s Spec) Held(e frame.Extent) int64 {
+// Memory is the memory in bytes that the preprocessed rows take, in addition to what the method fitted on them holds.
+func (s Spec) Memory(e frame.Extent) int64 {
 	switch {
 	case s.Landmarks > 0:
 		e.Features = min(s.Landmarks, e.Rows)

@@ -151,7 +151,7 @@ func (r Rule) Learn(ctx context.Context, g, s *mat.Dense, say func(float64)) (*L
 	if signed {
 		thin = thinFactor(g)
 	}
-	byPlus, byMinus := &SlowProduct{G: plus}, &SlowProduct{G: minus}
+	byPlus, byMinus := &IncrementalProduct{G: plus}, &IncrementalProduct{G: minus}
 	out := &Learned{W: w}
 	previous := math.Inf(1)
 	for step := 0; ; step++ {
@@ -221,10 +221,10 @@ func subtractThin(wm, wp, w, f *mat.Dense) {
 	}
 }
 
-// SlowProduct is W G for a W that changes slowly: in float64 at every sixteenth step, and between those with the
+// IncrementalProduct is W G for a W that changes slowly: in float64 at every sixteenth step, and between those with the
 // product of the change added. That is in float32, twice as fast, and its error is a share of the change: about 1e-8
 // of the product while weights change by some percent per step, less as they converge.
-type SlowProduct struct {
+type IncrementalProduct struct {
 	G      *mat.Dense
 	w, Out *mat.Dense // of the last step in float64
 	steps  int
@@ -237,7 +237,7 @@ type SlowProduct struct {
 // CheapProduct is the order below which every product is in float64.
 const CheapProduct = 200
 
-func (p *SlowProduct) Of(ctx context.Context, dst, w *mat.Dense) error {
+func (p *IncrementalProduct) Of(ctx context.Context, dst, w *mat.Dense) error {
 	const fresh = 16
 	n, _ := w.Dims()
 	if n < CheapProduct {
@@ -274,7 +274,7 @@ func (p *SlowProduct) Of(ctx context.Context, dst, w *mat.Dense) error {
 }
 
 // round sets dst to a over its largest magnitude, which it returns.
-func (p *SlowProduct) round(dst []float32, a *mat.Dense) float64 {
+func (p *IncrementalProduct) round(dst []float32, a *mat.Dense) float64 {
 	n, _ := a.Dims()
 	largest := 0.0
 	for i := range n {

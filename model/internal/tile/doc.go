@@ -9,7 +9,7 @@
 // on its own column of each operand, not on other elements, the number of cores or the instructions of the machine.
 // (The one exception are amd64 processors without FMA.)
 //
-// A Lying square is a 72 x 72 block of a matrix that is stored by such blocks, as three packed panels of 24 rows each,
+// A PackedSquare is a 72 x 72 block of a matrix that is stored by such blocks, as three packed panels of 24 rows each,
 // in the form that the kernels read: blocks are multiplied without packing them again.
 //
 // RankTwo is a step of the reduction of a symmetric matrix to tridiagonal form, in registers too.

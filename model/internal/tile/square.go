@@ -8,23 +8,23 @@ import (
 // Square is the order of blocks that stay packed between products.
 const Square = 3 * panel
 
-// Lying is a block as panels: 24 of its rows side by side, column after column; then the next 24.
-type Lying [Square * Square]float64
+// PackedSquare is a block as panels: 24 of its rows side by side, column after column; then the next 24.
+type PackedSquare [Square * Square]float64
 
 // At is the index of an entry.
-func (*Lying) At(row, column int) int {
+func (*PackedSquare) At(row, column int) int {
 	return row/panel*panel*Square + column*panel + row%panel
 }
 
 // Panels are its panels of 24 rows each, column after column.
-func (s *Lying) Panels() [3][]float64 {
+func (s *PackedSquare) Panels() [3][]float64 {
 	const size = Square * panel
 	return [3][]float64{s[:size:size], s[size : 2*size : 2*size], s[2*size:]}
 }
 
-// TakeProduct computes c -= A B'. An entry of A B' is summed by one fused multiply-add per column, in order, from
+// SubtractProduct computes c -= A B'. An entry of A B' is summed by one fused multiply-add per column, in order, from
 // zero, and then subtracted.
-func (s *Lying) TakeProduct(a, b *Lying) {
+func (s *PackedSquare) SubtractProduct(a, b *PackedSquare) {
 	left, right, own := a.Panels(), b.Panels(), s.Panels()
 	for p, rows := range left {
 		for i := 0; i < Square; i += blockRows {
@@ -34,7 +34,7 @@ func (s *Lying) TakeProduct(a, b *Lying) {
 }
 
 // Divide computes s = S L'^-1 for a lower triangle, which is given in both forms.
-func (s *Lying) Divide(l *Lying, t blas64.Triangular) {
+func (s *PackedSquare) Divide(l *PackedSquare, t blas64.Triangular) {
 	left := l.Panels()
 	for _, own := range s.Panels() {
 		for p, rows := range left {

@@ -13,8 +13,8 @@ import (
 // same bits on all.
 func TestLyingSquares(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 9))
-	draw := func() *Lying {
-		s := new(Lying)
+	draw := func() *PackedSquare {
+		s := new(PackedSquare)
 		for i := range s {
 			s[i] = rng.NormFloat64()
 		}
@@ -24,7 +24,7 @@ func TestLyingSquares(t *testing.T) {
 	defer func(l int) { level = l }(level)
 	for level = best(); level >= portable; level-- {
 		got := *c
-		got.TakeProduct(a, b)
+		got.SubtractProduct(a, b)
 		for i := range Square {
 			for j := range Square {
 				sum, at := 0.0, c.At(i, j)
@@ -38,7 +38,7 @@ func TestLyingSquares(t *testing.T) {
 			}
 		}
 	}
-	l := new(Lying)
+	l := new(PackedSquare)
 	triangle := blas64.Triangular{N: Square, Stride: Square, Data: make([]float64, Square*Square), Uplo: blas.Lower,
 		Diag: blas.NonUnit}
 	for i := range Square {
@@ -50,7 +50,7 @@ func TestLyingSquares(t *testing.T) {
 			l[l.At(i, j)], triangle.Data[i*Square+j] = v, v
 		}
 	}
-	var first Lying
+	var first PackedSquare
 	for level = best(); level >= portable; level-- {
 		x := *c
 		x.Divide(l, triangle)

@@ -11,10 +11,10 @@ import (
 	"github.com/embedd/embedd/model/internal/preprocess"
 )
 
-// Held estimates, from measurements, the most memory in bytes that a fit of this many rows and features holds in
-// addition to the rows: copies of them, graphs, matrices of rows x rows. largest is the number of rows of the largest
-// class. It is 0 if that memory does not grow with the rows.
-func (c Config) Held(rows, largest, features int) int64 {
+// MemoryEstimate estimates, from measurements, the most memory in bytes that a fit of this many rows and features
+// holds in addition to the rows: copies of them, graphs, matrices of rows x rows. largest is the number of rows of the
+// largest class. It is 0 if that memory does not grow with the rows.
+func (c Config) MemoryEstimate(rows, largest, features int) int64 {
 	c = c.withDefaults()
 	method, params, err := c.resolve()
 	if err != nil {
@@ -30,13 +30,13 @@ func (c Config) Held(rows, largest, features int) int64 {
 		if c.Landmarks > 0 {
 			features = min(c.Landmarks, rows)
 		}
-		return spec.Held(e) + c.withoutPreprocessing().Held(rows, largest, features)
+		return spec.Memory(e) + c.withoutPreprocessing().MemoryEstimate(rows, largest, features)
 	case method.Name == Auto:
-		return choose.Held(choose.Config{Scale: c.Scale, Blend: c.Blend, Nonlinear: c.Nonlinear}, e)
+		return choose.Memory(choose.Config{Scale: c.Scale, Blend: c.Blend, Nonlinear: c.Nonlinear}, e)
 	case method.Name == Blend:
-		return blend.Held(e)
+		return blend.Memory(e)
 	}
-	return method.HeldBytes(e)
+	return method.MemoryBytes(e)
 }
 
 // checkMemory returns a *MemoryError if a fit would hold more than it may.
@@ -56,7 +56,7 @@ func (c Config) checkMemory(d *model.Data) error {
 		if largest > 0 {
 			of = (rows*largest + d.N - 1) / d.N
 		}
-		return c.Held(rows, of, d.M)
+		return c.MemoryEstimate(rows, of, d.M)
 	}
 	if held(d.N) <= c.Memory {
 		return nil

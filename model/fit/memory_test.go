@@ -17,10 +17,10 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// TestHeld: what a fit says that it holds beside its rows is what it holds at most, and of some rows no more than three times
-// as much; it is looked at every so often. Factors of two features fill in little, those of ten of which half are
-// noise nearly all; buffers of products take some MB, however few the rows.
-func TestHeld(t *testing.T) {
+// TestMemoryEstimate: what a fit says that it holds beside its rows is what it holds at most, and of some rows no more
+// than three times as much; it is looked at every so often. Factors of two features fill in little, those of ten of
+// which half are noise nearly all; buffers of products take some MB, however few the rows.
+func TestMemoryEstimate(t *testing.T) {
 	if os.Getenv("EMBEDD_SOAK") == "" {
 		t.Skip("EMBEDD_SOAK=1 measures the memory of fits")
 	}
@@ -55,7 +55,7 @@ func TestHeld(t *testing.T) {
 		apart := math.Inf(1) // how many times too much is said, where that is least
 		for _, size := range []struct{ n, m int }{{1500, 48}, {1500, 6}, {4000, 10}, {5000, 2}} {
 			n, m := size.n, size.m
-			held := c.Held(n, n, m)
+			held := c.MemoryEstimate(n, n, m)
 			if held == 0 {
 				continue
 			}
@@ -81,7 +81,8 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestMemoryOfAFit: a fit that would hold more than it may begins nothing, and so many rows as it says then can be fitted.
+// TestMemoryOfAFit: a fit that would hold more than it may begins nothing, and so many rows as it says then can be
+// fitted.
 func TestMemoryOfAFit(t *testing.T) {
 	all := synthetic(93, 600, 4, 3)
 	for name, c := range map[string]Config{
@@ -162,9 +163,9 @@ func mostHeld(t *testing.T, d *model.Data, c Config) (int64, error) {
 	return <-seen, err
 }
 
-// TestHeldIsNotFarMore: what is said of rows of few features, of which a factor fills in little, and of auto is no more than
-// so many times what TestHeld's way of measuring found of them, in MB.
-func TestHeldIsNotFarMore(t *testing.T) {
+// TestMemoryEstimateIsNotFarMore: what is said of rows of few features, of which a factor fills in little, and of auto
+// is no more than so many times what TestMemoryEstimate's way of measuring found of them, in MB.
+func TestMemoryEstimateIsNotFarMore(t *testing.T) {
 	for _, c := range []struct {
 		config   Config
 		n, m     int
@@ -183,7 +184,7 @@ func TestHeldIsNotFarMore(t *testing.T) {
 		{Config{Method: Blend, Params: map[string]string{"members": "pca/none/2,pca/minmax/2,lfda/standard/2"}}, 12_000,
 			256, 238.8, 1.5},
 	} {
-		if mb := float64(c.config.Held(c.n, c.n, c.m)) / 1e6; mb > c.times*c.measured || mb < c.measured/1.2 {
+		if mb := float64(c.config.MemoryEstimate(c.n, c.n, c.m)) / 1e6; mb > c.times*c.measured || mb < c.measured/1.2 {
 			t.Errorf("%s of %d rows of %d says %.1f MB, and held %.1f", c.config.name(), c.n, c.m, mb, c.measured)
 		}
 	}

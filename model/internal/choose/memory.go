@@ -7,10 +7,10 @@ import (
 	"github.com/embedd/embedd/model/internal/preprocess"
 )
 
-// Held is the memory in bytes that auto holds in addition to its rows: that of the most expensive candidate, and the
+// Memory is the memory in bytes that auto holds in addition to its rows: that of the most expensive candidate, and the
 // preprocessed rows of a blend of all. Cross-validation holds the preprocessed rows of every kind at once, but of few
 // rows.
-func Held(c Config, e frame.Extent) int64 {
+func Memory(c Config, e frame.Extent) int64 {
 	most := int64(0)
 	for _, m := range method.Candidates() {
 		of := e
@@ -18,7 +18,7 @@ func Held(c Config, e frame.Extent) int64 {
 		if m.Auto.Tried != nil && !m.Auto.Tried(e.Dim, 2, false) {
 			of.Rows = min(e.Rows, MaxFewRows)
 		}
-		most = max(most, m.HeldBytes(of))
+		most = max(most, m.MemoryBytes(of))
 	}
 	specs := make([]preprocess.Spec, 1)
 	if c.Scale == model.ScaleAuto {
@@ -30,7 +30,7 @@ func Held(c Config, e frame.Extent) int64 {
 	few, one, all, compared := e, int64(0), int64(0), int64(0)
 	few.Rows = min(e.Rows, frame.MaxValidated)
 	for _, s := range specs {
-		one, all, compared = max(one, s.Held(e)), all+s.Held(e), compared+s.Held(few)
+		one, all, compared = max(one, s.Memory(e)), all+s.Memory(e), compared+s.Memory(few)
 	}
 	if c.Blend == 1 {
 		return most + max(one, compared)
