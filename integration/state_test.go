@@ -54,7 +54,7 @@ func TestStates(t *testing.T) {
 	if err := s.ReloadOptions(&options); err != nil {
 		t.Fatal(err)
 	}
-	stands("holding", "0 of 250 labelled rows")
+	stands("waiting_for_model", "0 of 250 labelled rows")
 	if n := strings.Count(d.log.String(), "reduced.digits"); n > 3 {
 		t.Errorf("the log names what is denied %d times:\n%s", n, d.log.String())
 	}

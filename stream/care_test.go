@@ -81,7 +81,7 @@ func TestDeathsWhileLearning(t *testing.T) {
 				}
 				status := p.status()
 				if c.stops {
-					if !status.Stopped || !strings.Contains(status.Learning, "restart the daemon") {
+					if !status.TrainingStopped || !strings.Contains(status.Learning, "restart the daemon") {
 						t.Errorf("the status says %+v", status)
 					}
 					// Told to stop and started again, it tries anew.
@@ -91,7 +91,7 @@ func TestDeathsWhileLearning(t *testing.T) {
 					}
 					return
 				}
-				if !slices.Equal(care.note.Aside, c.aside) || len(learned) != n-len(c.aside) || status.SetAside != len(c.aside) {
+				if !slices.Equal(care.note.Aside, c.aside) || len(learned) != n-len(c.aside) || status.Quarantined != len(c.aside) {
 					t.Errorf("%d are learned, set aside are %v, want %v", len(learned), care.note.Aside, c.aside)
 				}
 				if len(c.aside) > 0 && !strings.Contains(status.Learning, fmt.Sprintf("in:%d is set aside", c.aside[len(c.aside)-1])) {

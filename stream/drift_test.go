@@ -233,7 +233,7 @@ func TestDriftOfFour(t *testing.T) {
 		t.Errorf("a second after a change %d outputs are of the model before, %d of the epoch before", late, lateOld)
 	}
 	for _, r := range replicas {
-		if text := r.Status()[0].Others; strings.Contains(text, "its configuration differs") {
+		if text := r.Status()[0].Trainer; strings.Contains(text, "its configuration differs") {
 			t.Error(text)
 		}
 	}

@@ -99,7 +99,7 @@ func TestEdge(t *testing.T) {
 	l.until("the edge answers", func() bool { return first.live() != "" })
 	l.acknowledged("p@edge")
 	l.once(300)
-	if text := first.Status()[0].Others; text != "the hub (domain hub) is the trainer" {
+	if text := first.Status()[0].Trainer; text != "the hub (domain hub) is the trainer" {
 		t.Errorf("the edge says of who learns: %q", text)
 	}
 	mirrored := func() bool { // all that the edge needs to start without its hub
@@ -114,7 +114,7 @@ func TestEdge(t *testing.T) {
 
 	l.part()
 	before := first.live()
-	heard := first.Status()[0].Heard
+	heard := first.Status()[0].LastHeard
 	l.send(100)
 	l.acknowledged("p@edge")
 	hub := l.atHub()
@@ -126,12 +126,12 @@ func TestEdge(t *testing.T) {
 	l.once(450)
 	for _, r := range []*runner{first, second} {
 		s := r.Status()[0]
-		if !s.Ready || s.Heard.After(heard.Add(time.Minute)) || r.live() != before {
-			t.Errorf("cut off, ready is %t with %s, the hub heard at %v: %s", s.Ready, r.live(), s.Heard, s.Reason)
+		if !s.Ready || s.LastHeard.After(heard.Add(time.Minute)) || r.live() != before {
+			t.Errorf("cut off, ready is %t with %s, the hub heard at %v: %s", s.Ready, r.live(), s.LastHeard, s.Reason)
 		}
 	}
 	l.until("the edge says that the hub is away", func() bool {
-		return strings.Contains(second.Status()[0].Others, "has not answered yet")
+		return strings.Contains(second.Status()[0].Trainer, "has not answered yet")
 	})
 
 	l.join()

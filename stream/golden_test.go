@@ -242,7 +242,7 @@ func (g *golden) partitions() {
 	natstest.Await(g, "the messages are answered", func() bool { return g.server.Count("OUT") == 6 })
 	natstest.Await(g, "the partitions are held", func() bool {
 		report := r.pipeline().Report()
-		return report.Ready && report.Held != nil && *report.Held == 3
+		return report.Ready && report.Partitions != nil && *report.Partitions == 3
 	})
 	g.outputs("OUT", 1)
 	g.request("live", "status", nil)

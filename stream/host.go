@@ -7,21 +7,21 @@ import (
 
 // What hosts use of package spec.
 type (
-	Pipeline    = spec.Pipeline
-	Models      = spec.Models
-	Stop        = spec.Stop
-	Role        = spec.Role
-	Standby     = spec.Standby
-	WhenStale   = spec.WhenStale
-	State       = spec.State
-	Status      = spec.Status
-	Report      = spec.Report
-	ReportModel = spec.ReportModel
-	Hub         = spec.Hub
-	Lag         = spec.Lag
-	Learning    = spec.Learning
-	Labels      = spec.Labels
-	Parked      = spec.Parked
+	Pipeline      = spec.Pipeline
+	Models        = spec.Models
+	Stop          = spec.Stop
+	Role          = spec.Role
+	Standby       = spec.Standby
+	WhenStale     = spec.WhenStale
+	State         = spec.State
+	Status        = spec.Status
+	Report        = spec.Report
+	ReportModel   = spec.ReportModel
+	Hub           = spec.Hub
+	Lag           = spec.Lag
+	Learning      = spec.Learning
+	Labels        = spec.Labels
+	Undeliverable = spec.Undeliverable
 )
 
 // The roles, the kinds of standby, and what follows when the live model is stale.
@@ -38,16 +38,16 @@ const (
 
 // The states of a pipeline.
 const (
-	StateStarting = spec.StateStarting
-	StateStopping = spec.StateStopping
-	StateHalted   = spec.StateHalted
-	StateBlocked  = spec.StateBlocked
-	StateHolding  = spec.StateHolding
-	StateStale    = spec.StateStale
-	StateParked   = spec.StateParked
-	StateLearning = spec.StateLearning
-	StateIdle     = spec.StateIdle
-	StateReady    = spec.StateReady
+	StateStarting        = spec.StateStarting
+	StateStopping        = spec.StateStopping
+	StateHalted          = spec.StateHalted
+	StateBlocked         = spec.StateBlocked
+	StateWaitingForModel = spec.StateWaitingForModel
+	StateStale           = spec.StateStale
+	StateDegraded        = spec.StateDegraded
+	StateLearning        = spec.StateLearning
+	StateIdle            = spec.StateIdle
+	StateReady           = spec.StateReady
 )
 
 // All values of the enumerations, and the errors that a host reacts to.

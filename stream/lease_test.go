@@ -20,7 +20,7 @@ import (
 func holders(replicas []*runner) (out []*runner) {
 	for _, r := range replicas {
 		for _, s := range r.Status() {
-			if s.Learns {
+			if s.IsTrainer {
 				out = append(out, r)
 			}
 		}
@@ -147,14 +147,14 @@ func TestRoles(t *testing.T) {
 	other.Stage.Fit.Method = "srda"
 	differs := s.replica(other)
 	s.until("the one that differs says so", func() bool {
-		return len(differs.Status()) == 1 && strings.Contains(differs.Status()[0].Others, "its configuration differs in model.method")
+		return len(differs.Status()) == 1 && strings.Contains(differs.Status()[0].Trainer, "its configuration differs in model.method")
 	})
 	s.send(300)
 	s.until("role transform answers", func() bool { return transform.live() != "" })
 	s.acknowledged("p")
 	s.once(300)
 	a, b := transform.Status()[0], train.Status()[0]
-	if a.Learns || a.Stage.Fits+a.Stage.Rows > 0 || !b.Learns || b.Stage.Rows == 0 {
+	if a.IsTrainer || a.Stage.Fits+a.Stage.Rows > 0 || !b.IsTrainer || b.Stage.Rows == 0 {
 		t.Errorf("role transform: %+v\nrole train: %+v", a, b)
 	}
 	if a.Revision == 0 || b.Term == 0 || a.Term != 0 {
@@ -165,7 +165,7 @@ func TestRoles(t *testing.T) {
 	s.send(50)
 	s.acknowledged("p")
 	s.once(350)
-	s.until("the next takes over", func() bool { return differs.Status()[0].Learns })
+	s.until("the next takes over", func() bool { return differs.Status()[0].IsTrainer })
 
 	s.make(jetstream.StreamConfig{Name: "queue", Retention: jetstream.WorkQueuePolicy})
 	queued := of(RoleTrain)
@@ -207,7 +207,7 @@ func TestOneStandbyReads(t *testing.T) {
 		// reading are the replicas that have learned rows, beside the one that learns.
 		reading := func() (out []*runner) {
 			for _, r := range replicas {
-				if g := r.Status()[0]; !g.Learns && g.Stage.Rows > 0 {
+				if g := r.Status()[0]; !g.IsTrainer && g.Stage.Rows > 0 {
 					out = append(out, r)
 				}
 			}

@@ -35,7 +35,7 @@ func TestPartitionsAreShared(t *testing.T) {
 				if len(all) == 0 {
 					return false
 				}
-				n := *all[0].Held
+				n := *all[0].Partitions
 				if sum += n; n < 8/len(replicas) || n > 8/len(replicas)+1 {
 					return false
 				}
@@ -57,7 +57,7 @@ func TestPartitionsAreShared(t *testing.T) {
 	if o := f.order(); o.lost+o.twice+o.late+o.marked > 0 {
 		t.Errorf("%+v", o)
 	}
-	f.until("all is counted as answered", func() bool { s := second.Status()[0]; return s.Counted && s.Lag == 0 && s.Ready })
+	f.until("all is counted as answered", func() bool { s := second.Status()[0]; return s.LagKnown && s.Lag == 0 && s.Ready })
 }
 
 // TestPartitionsOfAnExistingStream: what was stored before a stream had partitions, or while it had another number of
@@ -114,7 +114,7 @@ func TestPartitionsBeginAfterTheBookmark(t *testing.T) {
 		f.until("all is held and acknowledged", func() bool {
 			all := r.Status()
 			c, err := f.js.Consumer(t.Context(), "in", needs.ConsumerName("p", ""))
-			return len(all) > 0 && *all[0].Held == 3 && err == nil && c.CachedInfo().AckFloor.Stream == 10
+			return len(all) > 0 && *all[0].Partitions == 3 && err == nil && c.CachedInfo().AckFloor.Stream == 10
 		})
 		r.end()
 	}
@@ -162,7 +162,7 @@ func TestPartitionsOfWhoMayNotAnswer(t *testing.T) {
 	p.Stop = Stop{}
 	holds := func(r *runner, least, most int) bool {
 		all := r.Status()
-		return len(all) > 0 && *all[0].Held >= least && *all[0].Held <= most
+		return len(all) > 0 && *all[0].Partitions >= least && *all[0].Partitions <= most
 	}
 	f.until("the first holds all", func() bool { return holds(first, 3, 3) })
 	for range 3 {
@@ -224,8 +224,8 @@ func TestPartitionsOfWhoHasNoModel(t *testing.T) {
 	f.publish(100, 20)
 	f.answered()
 	for _, r := range []*runner{second, stranger} {
-		if s := r.Status()[0]; r.live() != "" || s.Ready || *s.Held > 0 {
-			t.Errorf("without a model, %q, a replica is ready: %t, and holds %d", r.live(), s.Ready, *s.Held)
+		if s := r.Status()[0]; r.live() != "" || s.Ready || *s.Partitions > 0 {
+			t.Errorf("without a model, %q, a replica is ready: %t, and holds %d", r.live(), s.Ready, *s.Partitions)
 		}
 	}
 	release := &plugin.Release{Model: m, Epoch: has.Find(has.Live).Epoch}
@@ -233,7 +233,7 @@ func TestPartitionsOfWhoHasNoModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.until("they share", func() bool {
-		return second.live() != "" && *first.Status()[0].Held > 0 && *second.Status()[0].Held > 0
+		return second.live() != "" && *first.Status()[0].Partitions > 0 && *second.Status()[0].Partitions > 0
 	})
 	f.publish(100, 20)
 	f.answered()
@@ -260,7 +260,7 @@ func TestPartitionsWithinTheLimit(t *testing.T) {
 	p := keyed()
 	p.Partitions, p.Stage.Fixed, p.InFlight = 4, fixed(t), 10<<20
 	r := f.replica(p)
-	f.until("it holds all", func() bool { all := r.Status(); return len(all) > 0 && *all[0].Held == 5 })
+	f.until("it holds all", func() bool { all := r.Status(); return len(all) > 0 && *all[0].Partitions == 5 })
 	body := numbered(1, 5000)
 	holds := func() (bytes int64) {
 		for _, q := range needs.Partitions(&p) {

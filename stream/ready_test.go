@@ -267,7 +267,7 @@ func TestLag(t *testing.T) {
 		s.store("in.other", []byte("of another subject"))
 		s.send(7)
 		e, r := s.guest(hold)
-		lags(t, s, e, r, 7, StateHolding, "7 of 250 labelled rows")
+		lags(t, s, e, r, 7, StateWaitingForModel, "7 of 250 labelled rows")
 		// The consumer is there although nothing is pulled, and comes back where somebody deletes it: on an interest
 		// stream nothing would be kept for it.
 		if err := s.js.DeleteConsumer(t.Context(), "in", "embedd_p"); err != nil {
@@ -282,7 +282,7 @@ func TestLag(t *testing.T) {
 				t.Fatalf("the consumer that was deleted is not made again: %v", err)
 			}
 		}
-		lags(t, s, e, r, 7, StateHolding)
+		lags(t, s, e, r, 7, StateWaitingForModel)
 	})
 	t.Run("without the consumer", func(t *testing.T) {
 		t.Parallel()
@@ -290,14 +290,14 @@ func TestLag(t *testing.T) {
 		s.store("in.other", []byte("of another subject"))
 		s.send(5)
 		e, r := s.guest(hold)
-		lags(t, s, e, r, 5, StateHolding)
+		lags(t, s, e, r, 5, StateWaitingForModel)
 		s.grant(denied("$JS.API.CONSUMER.CREATE.in.embedd_p.>"))
 		if err := s.js.DeleteConsumer(t.Context(), "in", "embedd_p"); err != nil {
 			t.Fatal(err)
 		}
 		lags(t, s, e, r, 5, StateBlocked, "consumer embedd_p", "$JS.API.CONSUMER.CREATE.in.embedd_p", "grant")
 		s.grant(nil)
-		lags(t, s, e, r, 5, StateHolding)
+		lags(t, s, e, r, 5, StateWaitingForModel)
 	})
 }
 

@@ -24,19 +24,19 @@ func (p *pipeline) status() Status {
 	p.replica.Report(&s)
 	if p.Partitions > 0 {
 		held := int(p.held.Load())
-		s.Held = &held
+		s.Partitions = &held
 	}
 	s.Age, s.Stale = p.Freshness.Age()
 	s.Busy = p.spare.busy()
 	s.Halted = p.haltReason()
-	s.Parked, s.ParkedBy = p.parked.standing(time.Now())
+	s.Undeliverable, s.UndeliverableReason = p.parked.standing(time.Now())
 	if turn := p.turn.Load(); turn != nil {
 		s.Learning = *turn
 	}
 	if c := p.care.Load(); c != nil {
-		s.SetAside, s.Stopped = int(c.aside.Load()), c.stopped.Load()
+		s.Quarantined, s.TrainingStopped = int(c.aside.Load()), c.stopped.Load()
 	}
-	s.Lag, s.Oldest, s.Counted = p.lag()
+	s.Lag, s.Oldest, s.LagKnown = p.lag()
 	f := health.Facts{IsDraining: p.draining.Load(), Blocked: p.blocked(), Until: p.Stage.Until, WhenStale: p.WhenStale,
 		IsInspected: p.Input == nil || p.arrived != nil || p.sight.Load() != nil,
 		Idle:        time.Since(time.Unix(0, p.busy.Load()))}

@@ -76,8 +76,8 @@ func printReports(out *report.Output, reports []stream.Report) error {
 		if r.Lag != nil && r.Lag.Messages > 0 {
 			lag = fmt.Sprintf("%d, oldest %v", r.Lag.Messages, time.Duration(r.Lag.Seconds)*time.Second)
 		}
-		if r.Parked != nil && r.State != stream.StateParked {
-			state += fmt.Sprintf("; %d inputs are parked: %s", r.Parked.Messages, r.Parked.Reason)
+		if r.Undeliverable != nil && r.State != stream.StateDegraded {
+			state += fmt.Sprintf("; %d inputs are undeliverable: %s", r.Undeliverable.Messages, r.Undeliverable.Reason)
 		}
 		if m := r.Model; m != nil {
 			version, epoch = m.Version+" ("+m.Method+", "+fmt.Sprint(m.Dim)+")", fmt.Sprint(m.Epoch)
@@ -91,7 +91,7 @@ func printReports(out *report.Output, reports []stream.Report) error {
 		}
 		l := r.Learning
 		t.Row(r.Pipeline, state, lag, version, epoch, age, fmt.Sprintf("%d rows, %d classes", l.Rows, l.Classes),
-			learningText(l, r.Labels, r.Held, r.Others))
+			learningText(l, r.Labels, r.Partitions, r.Trainer))
 	}
 	return t.Flush()
 }

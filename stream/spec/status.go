@@ -13,25 +13,25 @@ type State string
 
 // The states in order of precedence: a pipeline has the first that applies.
 const (
-	StateStarting State = "starting" // its streams have not been inspected yet
-	StateStopping State = "stopping" // it pulls no more inputs and answers those that it has
-	StateHalted   State = "halted"   // too many messages were bad; nothing is answered until an operator resumes it
-	StateBlocked  State = "blocked"  // something outside keeps it from answering; the reason names it
-	StateHolding  State = "holding"  // nothing leaves until a model exists, or a fresh one
-	StateStale    State = "stale"    // the live model is too old; inputs are answered, and marked
-	StateParked   State = "parked"   // inputs are answered, except some that cannot be stored in any form now
-	StateLearning State = "learning" // no model is trained yet; inputs are answered as until_ready says
-	StateIdle     State = "idle"     // no input arrives
-	StateReady    State = "ready"    // inputs are answered
+	StateStarting        State = "starting"          // its streams have not been inspected yet
+	StateStopping        State = "stopping"          // it pulls no more inputs and answers those that it has
+	StateHalted          State = "halted"            // too many messages were bad; nothing is answered until an operator resumes it
+	StateBlocked         State = "blocked"           // something outside keeps it from answering; the reason names it
+	StateWaitingForModel State = "waiting_for_model" // nothing leaves until a model exists, or a fresh one
+	StateStale           State = "stale"             // the live model is too old; inputs are answered, and marked
+	StateDegraded        State = "degraded"          // inputs are answered, except some that cannot be stored in any form now
+	StateLearning        State = "learning"          // no model is trained yet; inputs are answered as until_ready says
+	StateIdle            State = "idle"              // no input arrives
+	StateReady           State = "ready"             // inputs are answered
 )
 
 // States are all states.
-var States = []State{StateStarting, StateStopping, StateHalted, StateBlocked, StateHolding, StateStale, StateParked,
+var States = []State{StateStarting, StateStopping, StateHalted, StateBlocked, StateWaitingForModel, StateStale, StateDegraded,
 	StateLearning, StateIdle, StateReady}
 
 // Ready reports whether an input would be answered now, as the configuration says.
 func (s State) Ready() bool {
-	return slices.Contains([]State{StateParked, StateLearning, StateIdle, StateReady}, s)
+	return slices.Contains([]State{StateDegraded, StateLearning, StateIdle, StateReady}, s)
 }
 
 // Status is the status of one pipeline in this process.
@@ -40,20 +40,20 @@ type Status struct {
 	State    State
 	Ready    bool          // State.Ready
 	Reason   string        // the state in a sentence; "" where the word is enough
-	Counted  bool          // Lag and Oldest are known: of the replicas of a pipeline, the trainer asks
+	LagKnown bool          // Lag and Oldest are known: of the replicas of a pipeline, the trainer asks
 	Lag      uint64        // messages of the input that are not answered
 	Oldest   time.Duration // age of the oldest of them
 	Learning string        // the last event of the input stream that learning had to follow, with its time; or ""
 	// Store is what happened to the stored models before the start (damage, other features), and why the live one there
 	// cannot be used; or "".
-	Store  string
-	Role   Role
-	Held   *int      // partitions that this process holds; nil without partitions
-	Learns bool      // this process is the trainer
-	Others string    // which replica is the trainer, a sentence; "" where this one is
-	Hub    string    // domain that has the models, where that is not the server's own
-	Heard  time.Time // when the hub last reported its live model; zero: not yet
-	Term   uint64    // of this process's lease; 0: it has none
+	Store      string
+	Role       Role
+	Partitions *int      // partitions that this process holds; nil without partitions
+	IsTrainer  bool      // this process is the trainer
+	Trainer    string    // which replica is the trainer, a sentence; "" where this one is
+	Hub        string    // domain that has the models, where that is not the server's own
+	LastHeard  time.Time // when the hub last reported its live model; zero: not yet
+	Term       uint64    // of this process's lease; 0: it has none
 	// Revision is that of the newest pointer of the model store that this process knows.
 	Revision uint64
 	Stage    plugin.Status
@@ -62,11 +62,11 @@ type Status struct {
 	Stale    bool               // Age is over MaxAge
 	Labels   plugin.LabelStatus // zero without late labels
 
-	Halted   string // why the pipeline is halted; "" while it is not
-	SetAside int    // messages that are quarantined from learning, since the process crashed on each
-	Stopped  bool   // learning has stopped, since the process crashed in it repeatedly; Learning has the reason
-	Parked   int    // inputs that cannot be stored in any form now
-	ParkedBy string // why the last of them cannot
+	Halted              string // why the pipeline is halted; "" while it is not
+	Quarantined         int    // messages that are quarantined from learning, since the process crashed on each
+	TrainingStopped     bool   // learning has stopped, since the process crashed in it repeatedly; Learning has the reason
+	Undeliverable       int    // inputs that cannot be stored in any form now
+	UndeliverableReason string // why the last of them cannot
 
 	FixedModel bool // the model is a file: nothing is learned
 	LateLabels bool // labels have a separate subject
@@ -74,31 +74,31 @@ type Status struct {
 
 // Report is a status in the form in which the service of a pipeline sends it.
 type Report struct {
-	Pipeline string       `json:"pipeline"`
-	Instance string       `json:"instance,omitempty"` // of the service, where several replicas run the pipeline
-	Ready    bool         `json:"ready"`
-	State    State        `json:"state"`
-	Reason   string       `json:"reason,omitempty"` // the state in a sentence
-	Lag      *Lag         `json:"lag"`              // null where another replica, the trainer, asks
-	Model    *ReportModel `json:"model"`            // null before the first
-	Halted   bool         `json:"halted,omitempty"` // too many messages were bad; reason has the details
-	Parked   *Parked      `json:"parked,omitempty"` // inputs that cannot be stored in any form now
-	Role     Role         `json:"role"`
-	Held     *int         `json:"partitions,omitempty"` // that this process holds; absent without partitions
-	Learns   bool         `json:"learns"`               // this process is the trainer
-	Others   string       `json:"others,omitempty"`     // which replica is the trainer where this one is not
-	Term     uint64       `json:"term,omitempty"`       // of this process's lease
-	Revision uint64       `json:"revision,omitempty"`   // of the newest pointer of the model store that it knows
-	Store    string       `json:"store,omitempty"`      // what happened to the stored models before the start
-	Hub      *Hub         `json:"hub,omitempty"`        // absent where the models do not come from a hub
-	Learning Learning     `json:"learning"`
-	Labels   *Labels      `json:"labels,omitempty"` // absent without late labels
+	Pipeline      string         `json:"pipeline"`
+	Instance      string         `json:"instance,omitempty"` // of the service, where several replicas run the pipeline
+	Ready         bool           `json:"ready"`
+	State         State          `json:"state"`
+	Reason        string         `json:"reason,omitempty"`        // the state in a sentence
+	Lag           *Lag           `json:"lag"`                     // null where another replica, the trainer, asks
+	Model         *ReportModel   `json:"model"`                   // null before the first
+	Halted        bool           `json:"halted,omitempty"`        // too many messages were bad; reason has the details
+	Undeliverable *Undeliverable `json:"undeliverable,omitempty"` // inputs that cannot be stored in any form now
+	Role          Role           `json:"role"`
+	Partitions    *int           `json:"partitions,omitempty"` // that this process holds; absent without partitions
+	IsTrainer     bool           `json:"is_trainer"`           // this process is the trainer
+	Trainer       string         `json:"trainer,omitempty"`    // which replica is the trainer where this one is not
+	Term          uint64         `json:"term,omitempty"`       // of this process's lease
+	Revision      uint64         `json:"revision,omitempty"`   // of the newest pointer of the model store that it knows
+	Store         string         `json:"store,omitempty"`      // what happened to the stored models before the start
+	Hub           *Hub           `json:"hub,omitempty"`        // absent where the models do not come from a hub
+	Learning      Learning       `json:"learning"`
+	Labels        *Labels        `json:"labels,omitempty"` // absent without late labels
 }
 
 // Hub is the domain whose models a leaf node mirrors.
 type Hub struct {
-	Domain string     `json:"domain"`
-	Heard  *time.Time `json:"heard"` // when it last reported its live model; null: not yet
+	Domain    string     `json:"domain"`
+	LastHeard *time.Time `json:"last_heard"` // when it last reported its live model; null: not yet
 }
 
 // Lag is the part of the input that is not answered.
@@ -119,8 +119,8 @@ type ReportModel struct {
 	Stale      bool    `json:"stale"`
 }
 
-// Parked counts the inputs that cannot be stored in any form now: the stream refuses their dead letters.
-type Parked struct {
+// Undeliverable counts the inputs that cannot be stored in any form now: the stream refuses their dead letters.
+type Undeliverable struct {
 	Messages int    `json:"messages"`
 	Reason   string `json:"reason"` // of the last
 }
@@ -177,7 +177,7 @@ func (s Status) Report() Report {
 	g := s.Stage
 	r := Report{Pipeline: s.Pipeline, State: s.State, Ready: s.Ready, Reason: s.Reason, Halted: s.Halted != "",
 		Store: s.Store,
-		Role:  s.Role, Held: s.Held, Learns: s.Learns, Others: s.Others, Term: s.Term, Revision: s.Revision,
+		Role:  s.Role, Partitions: s.Partitions, IsTrainer: s.IsTrainer, Trainer: s.Trainer, Term: s.Term, Revision: s.Revision,
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
 			Dropped: g.Dropped, Overfull: g.Overfull, Sparse: g.Sparse, Far: g.Far, FarRow: g.FarRow,
 			Capped: g.Capped, Clock: g.Clock, Fitting: g.Fitting, Filling: g.Filling,
@@ -186,15 +186,15 @@ func (s Status) Report() Report {
 			LastFitSeconds: g.LastFit.Seconds(), LastFit: g.Note, Input: s.Learning}}
 	if s.Hub != "" {
 		r.Hub = &Hub{Domain: s.Hub}
-		if !s.Heard.IsZero() {
-			r.Hub.Heard = &s.Heard
+		if !s.LastHeard.IsZero() {
+			r.Hub.LastHeard = &s.LastHeard
 		}
 	}
-	if s.Counted {
+	if s.LagKnown {
 		r.Lag = &Lag{s.Lag, s.Oldest.Seconds()}
 	}
-	if s.Parked > 0 {
-		r.Parked = &Parked{s.Parked, s.ParkedBy}
+	if s.Undeliverable > 0 {
+		r.Undeliverable = &Undeliverable{s.Undeliverable, s.UndeliverableReason}
 	}
 	if l := s.Labels; s.LateLabels {
 		r.Labels = &Labels{Joined: l.Joined, Corrected: l.Corrected, Duplicate: l.Duplicate, Late: l.Late,

@@ -36,7 +36,7 @@ func TestMonitor(t *testing.T) {
 		if learned.Load() {
 			return []readiness{{Pipeline: "digits", Ready: true}, {Pipeline: "wine", Ready: true}}
 		}
-		return []readiness{{Pipeline: "digits", State: "holding", Reason: "412 of 1000 labelled rows"},
+		return []readiness{{Pipeline: "digits", State: "waiting_for_model", Reason: "412 of 1000 labelled rows"},
 			{Pipeline: "wine", State: "idle", Ready: true}}
 	}, func() string { return "" }})
 	if err != nil {
@@ -63,7 +63,7 @@ func TestMonitor(t *testing.T) {
 		t.Errorf("/healthz: %d %s", code, body)
 	}
 	code, body := get("/readyz")
-	want := `{"ready":false,"pipelines":[{"pipeline":"digits","ready":false,"state":"holding","reason":"412 of 1000 labelled rows"},{"pipeline":"wine","ready":true,"state":"idle"}]}` + "\n"
+	want := `{"ready":false,"pipelines":[{"pipeline":"digits","ready":false,"state":"waiting_for_model","reason":"412 of 1000 labelled rows"},{"pipeline":"wine","ready":true,"state":"idle"}]}` + "\n"
 	if code != 503 || body != want || !json.Valid([]byte(body)) {
 		t.Errorf("/readyz: %d %s", code, body)
 	}

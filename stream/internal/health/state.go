@@ -40,14 +40,14 @@ func Derive(s *spec.Status, f Facts) (spec.State, string) {
 	case !f.IsInspected:
 		return spec.StateStarting, "the streams are being inspected"
 	case waits:
-		return spec.StateHolding, f.Progress
+		return spec.StateWaitingForModel, f.Progress
 	case s.Stale && f.WhenStale == spec.StaleHold:
-		return spec.StateHolding, f.Stale
+		return spec.StateWaitingForModel, f.Stale
 	case s.Stale:
 		return spec.StateStale, f.Stale
-	case s.Parked > 0:
-		return spec.StateParked, fmt.Sprintf("%d inputs wait because their dead letters cannot be stored, and are redelivered; the last: %s",
-			s.Parked, s.ParkedBy)
+	case s.Undeliverable > 0:
+		return spec.StateDegraded, fmt.Sprintf("%d inputs wait because their dead letters cannot be stored, and are redelivered; the last: %s",
+			s.Undeliverable, s.UndeliverableReason)
 	case live == nil:
 		return spec.StateLearning, "inputs are skipped until a first model exists; " + f.Progress
 	case live.Bootstrap:

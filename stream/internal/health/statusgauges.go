@@ -57,7 +57,7 @@ func ofStage(of func(plugin.Status) []sample) func(spec.Status) []sample {
 
 // ifCounted is a metric that only the replica has that observes the input's lag.
 func ifCounted(s spec.Status, v float64) []sample {
-	if !s.Counted {
+	if !s.LagKnown {
 		return nil
 	}
 	return one(v)
@@ -85,7 +85,7 @@ var statusGaugeTable = []statusGauge{
 		"transform (it never trains), 0 for the others.", "role"),
 		prometheus.GaugeValue, func(s spec.Status) (out []sample) {
 			is := "transform"
-			if s.Learns {
+			if s.IsTrainer {
 				is = "learn"
 			} else if s.Role != spec.RoleTransform && !s.FixedModel {
 				is = "standby"
@@ -107,10 +107,10 @@ var statusGaugeTable = []statusGauge{
 		prometheus.GaugeValue, func(s spec.Status) []sample { return one(s.Busy) }},
 	{describe("embedd_partitions_held", "Partitions of the input that this process holds, for pipelines with input.partitions. The part of the stream stored before it had partitions counts as one."),
 		prometheus.GaugeValue, func(s spec.Status) []sample {
-			if s.Held == nil {
+			if s.Partitions == nil {
 				return nil
 			}
-			return one(float64(*s.Held))
+			return one(float64(*s.Partitions))
 		}},
 	{describe("embedd_fits_total", "Models that were fitted, candidates included."), prometheus.CounterValue,
 		ofStage(func(s plugin.Status) []sample { return one(float64(s.Fits)) })},
@@ -135,9 +135,9 @@ var statusGaugeTable = []statusGauge{
 		prometheus.GaugeValue,
 		ofStage(func(s plugin.Status) []sample { return one(float64(s.Bytes)) })},
 	{describe("embedd_set_aside_messages", "Input messages in quarantine: the process crashed each time it learned from them."),
-		prometheus.GaugeValue, func(s spec.Status) []sample { return one(float64(s.SetAside)) }},
+		prometheus.GaugeValue, func(s spec.Status) []sample { return one(float64(s.Quarantined)) }},
 	{describe("embedd_learning_stopped", "1 while learning is stopped because the process crashed during it again and again."),
-		prometheus.GaugeValue, func(s spec.Status) []sample { return one(boolean(s.Stopped)) }},
+		prometheus.GaugeValue, func(s spec.Status) []sample { return one(boolean(s.TrainingStopped)) }},
 	{describe("embedd_learn_backlog_rows", "Labelled rows that wait to be learned."), prometheus.GaugeValue,
 		ofStage(func(s plugin.Status) []sample { return one(float64(s.Backlog)) })},
 	{describe("embedd_unlearned_rows_total",

@@ -167,9 +167,9 @@ func (r *Replica) Report(s *spec.Status) {
 	if event := r.event.Load(); event != nil {
 		s.Store = *event
 	}
-	s.Role, s.Learns, s.Others, s.Term = r.Role, r.Running.Learns() && r.IsTrainer(), r.OtherTrainer(), r.trainer.term()
+	s.Role, s.IsTrainer, s.Trainer, s.Term = r.Role, r.Running.Learns() && r.IsTrainer(), r.OtherTrainer(), r.trainer.term()
 	if r.Hub != nil {
-		s.Hub, s.Heard = r.Hub.Domain(), r.Hub.Heard()
+		s.Hub, s.LastHeard = r.Hub.Domain(), r.Hub.Heard()
 	}
 	if r.Models == nil {
 		return
