@@ -2,6 +2,7 @@ package stage
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -89,6 +90,19 @@ func (c *candidates) leader() (best *contractCandidate) {
 		}
 	}
 	return best
+}
+
+// hint says that messages disagree, "" unless over a tenth of them are not of the leader.
+func (c *candidates) hint() string {
+	all, most := c.other, 0
+	for _, one := range c.byID {
+		all, most = all+one.messages, max(most, one.messages)
+	}
+	if 10*(all-most) <= all {
+		return ""
+	}
+	return fmt.Sprintf("messages have different features: %d of %d have the most frequent ones, %v; send the same from "+
+		"each publisher, or set schema.features with sizes", most, all, c.leader().contract)
 }
 
 // status lists the leading candidates.

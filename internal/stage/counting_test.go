@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,7 +94,8 @@ func TestCountsContracts(t *testing.T) {
 		}
 		send(t, s, uint64(2+i/20), msg)
 		waitIdle(t, s)
-		if st := s.Status(); i == 0 && (len(st.Candidates) != 2 || st.Candidates[0].First != 1 || st.Rows != 20) {
+		if st := s.Status(); i == 0 && (len(st.Candidates) != 2 || st.Candidates[0].First != 1 || st.Rows != 20 ||
+			!strings.Contains(st.Hint, "1 of 2 have the most frequent ones")) {
 			t.Errorf("after two messages: %+v", st)
 		}
 	}
@@ -284,6 +286,67 @@ func TestCountingOrder(t *testing.T) {
 		}
 		if got := fmt.Sprint(s.Contract().Elements()); got != "[a b c]" {
 			t.Errorf("draw %d: the contract is %s", seed, got)
+		}
+	}
+}
+
+// TestCountedReproducible: a stage that counts its contract decides as one that restarts, at any point, with the contract
+// that was stored: what is learned does not depend on when the contract became known.
+func TestCountedReproducible(t *testing.T) {
+	rows := driftingRows(1200)
+	var msgs [][]byte
+	for i := 0; i < len(rows); i += 20 {
+		names := []string{"a", "b", "c", "d"}
+		switch i / 20 % 7 {
+		case 1:
+			names = []string{"a", "b"} // does not fit
+		case 3:
+			names = []string{"a", "b", "c", "d", "e"} // fits by its first columns
+		}
+		msgs = append(msgs, tabular(t, rows[i:i+20], names...))
+	}
+	var stored *arrowio.Contract
+	change := func(c *spec.Config) {
+		c.Spec.Features, c.Contract = []string{"*"}, stored
+		c.Training.Window, c.Training.Every.Rows = spec.Window{Rows: 800}, 200
+		c.StoreContract = func(_ context.Context, c *arrowio.Contract) (*arrowio.Contract, error) {
+			stored = c
+			return c, nil
+		}
+	}
+	run := func(s *recordedStage, from, to uint64) {
+		for seq := from; seq <= to; seq++ {
+			m, err := s.Decode(msgs[seq-1])
+			if err != nil {
+				continue
+			}
+			if err := s.Learn(m, spec.Position{Seq: seq, Time: time.Unix(int64(seq), 0)}); err != nil {
+				t.Fatal(err)
+			}
+			waitIdle(t, s.Stage)
+		}
+	}
+	whole := newRecordedStage(t, change)
+	run(whole, 1, uint64(len(msgs)))
+	if whole.Contract().Len() != 4 || len(whole.decisions) < 2 {
+		t.Fatalf("%v, %v", whole.Contract(), whole.decisions)
+	}
+	for _, stop := range []uint64{3, 12, 20, 31, 45} {
+		stored = nil
+		before := newRecordedStage(t, change)
+		run(before, 1, stop)
+		from := uint64(1)
+		if before.live != nil {
+			_, from = ReadFrom(before.live.State)
+		}
+		after := newRecordedStage(t, func(c *spec.Config) { change(c); c.Resume = before.live })
+		after.decisions = before.decisions
+		run(after, from, uint64(len(msgs)))
+		if !slices.Equal(after.decisions, whole.decisions) {
+			t.Errorf("stopped after %d: %q, without %q", stop, after.decisions, whole.decisions)
+		}
+		if a, b := after.Status().Rows, whole.Status().Rows; a != b {
+			t.Errorf("stopped after %d: %d rows in the window, without %d", stop, a, b)
 		}
 	}
 }

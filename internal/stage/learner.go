@@ -459,16 +459,21 @@ func (l *learner) currentStatus() spec.Status {
 	s := l.status.Status
 	s.Live, s.Fitting, s.Backlog, s.Dropped = l.stage.Live(), l.busy, l.waiting, l.dropped
 	s.Unfit = l.unfit
+	counted := ""
 	if c := l.counting; c != nil && l.stage.Contract() == nil {
 		s.Candidates, s.OtherCandidates = c.candidates.status(), c.candidates.other
 		if leader := c.candidates.leader(); leader != nil {
 			s.Rows, s.Classes, s.Bytes = leader.rows, len(leader.classes), l.bytes
 			s.Needed = trainer.FirstRows(l.config, leader.contract.Len())
 		}
+		counted = c.candidates.hint()
 	}
 	s.Seen, s.Unlabelled, s.Faulty = l.intake.rows, l.intake.unlabelled, l.intake.faulty
 	if hint := l.intake.hint(s, l.config.Spec.Label); hint != "" && !l.status.LearnsNothing {
 		s.Hint = hint
+	}
+	if counted != "" {
+		s.Hint = counted
 	}
 	if s.Clock = l.rowTime.Note("messages"); s.Clock == "" {
 		s.Clock = l.labelTime.Note("labels")
