@@ -58,7 +58,7 @@ func (p *pipeline) answer(ctx context.Context, in *input) *answer {
 	}
 	a.seconds = time.Since(begin).Seconds()
 	p.busy.Store(begin.UnixNano())
-	if in.delivered > 1 && p.parked.known(a) {
+	if in.Delivered > 1 && p.parked.known(a) {
 		if err := p.tail.lookUp(ctx, a.doubtful()); err != nil {
 			p.Log.Debug("the end of the output cannot be read; it is tried again", "error", err)
 		}
@@ -82,7 +82,7 @@ func (a *answer) doubtful() (parts []*outgoing) {
 
 func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 	a := &answer{in: in, result: "out"}
-	m, err := p.Running.Decode(in.data)
+	m, err := p.Running.Decode(in.Data)
 	p.teach(in, m, err)
 	if err == nil {
 		err = p.fits(in)
@@ -94,7 +94,7 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 	if stale && p.WhenStale == StalePass {
 		return p.pass(a, m, p.marks(in, age, stale))
 	}
-	m, r, err := p.project(ctx, in.data, m)
+	m, r, err := p.project(ctx, in.Data, m)
 	switch {
 	case errors.Is(err, plugin.ErrNoModel):
 		a.result, a.rows.Skip = "skip", m.Rows()
@@ -145,8 +145,8 @@ func (p *pipeline) project(ctx context.Context, data []byte, m *arrowio.Message)
 func (p *pipeline) pass(a *answer, m *arrowio.Message, marks []wire.Pair) *answer {
 	in := a.in
 	a.result, a.rows.Pass = "pass", m.Rows()
-	a.parts = []*outgoing{p.reduced(in, 0, in.data,
-		slices.Concat([]wire.Pair{wire.VersionPair()}, in.origin.Pairs(0, 1), marks))}
+	a.parts = []*outgoing{p.reduced(in, 0, in.Data,
+		slices.Concat([]wire.Pair{wire.VersionPair()}, in.Origin.Pairs(0, 1), marks))}
 	return a
 }
 
@@ -158,7 +158,7 @@ func (p *pipeline) encode(in *input, r *plugin.Result, marks []wire.Pair) (bodie
 	for {
 		pairs = pairs[:0]
 		bodies, err = p.Running.Split(r, limit, func(part, parts int) []wire.Pair {
-			pairs = append(pairs, append(in.origin.Pairs(part, parts), marks...))
+			pairs = append(pairs, append(in.Origin.Pairs(part, parts), marks...))
 			return pairs[part]
 		})
 		var wide *arrowio.Error
@@ -176,7 +176,7 @@ func (p *pipeline) encode(in *input, r *plugin.Result, marks []wire.Pair) (bodie
 
 // maxBody is how many bytes an output's body may take.
 func (p *pipeline) maxBody(in *input) int64 {
-	return p.most(&p.limits.out) - ownHeaders - headerBytes(in.header)
+	return p.most(&p.limits.out) - ownHeaders - headerBytes(in.Header)
 }
 
 // most is how many bytes a message may take: what the server takes, and the stream where it has a limit of its own.
@@ -224,16 +224,16 @@ func (p *pipeline) outgoing(in *input, kind wire.Answer, part int, subject strin
 			o.msg.Header[pair.Key] = values[len(values)-1 : len(values) : len(values)]
 		}
 	}
-	if in.origin.Stream != "" {
-		o.id, o.sink = in.origin.ID(p.Name, kind, part), p.tail.of(subject)
+	if in.Origin.Stream != "" {
+		o.id, o.sink = in.Origin.ID(p.Name, kind, part), p.tail.of(subject)
 	}
 	return o
 }
 
 // reduced is a part of an output.
 func (p *pipeline) reduced(in *input, part int, body []byte, pairs ...[]wire.Pair) *outgoing {
-	o := p.outgoing(in, wire.AnswerOut, part, p.Output, body, in.header, pairs...)
-	setContentType(o.msg.Header, in.header)
+	o := p.outgoing(in, wire.AnswerOut, part, p.Output, body, in.Header, pairs...)
+	setContentType(o.msg.Header, in.Header)
 	return o
 }
 

@@ -103,7 +103,7 @@ func (c *confirmer) acknowledge(ctx context.Context) {
 	}
 	for i, a := range c.done {
 		if err := c.acknowledgeOne(ctx, a.in); err != nil {
-			c.Log.Debug("acknowledging failed; the redelivery will be absorbed", "source", a.in.origin.Source(),
+			c.Log.Debug("acknowledging failed; the redelivery will be absorbed", "source", a.in.Origin.Source(),
 				"error", err)
 		}
 		killpoint.Here(killpoint.Acked)

@@ -108,8 +108,8 @@ func (p *pipeline) readRange(ctx context.Context, b stage.Block, take func(*inpu
 					return
 				}
 				c.delivered++
-				gap = in.number != c.delivered
-				c.pending, next = in.pending, in.origin.Seq+1
+				gap = in.ConsumerSeq != c.delivered
+				c.pending, next = in.Pending, in.Origin.Seq+1
 				if !gap && more && next <= b.Last+1 {
 					p.Series.Read(health.PathLearn, len(msg.Data()))
 					more = take(in)

@@ -201,7 +201,7 @@ func TestSharedStatistics(t *testing.T) {
 		sum, err := q.Running.SummaryBuilder(q.block(q.Created, n), q.Running.Features())
 		if err == nil {
 			err = q.readRange(t.Context(), q.block(q.Created, n), func(in *input) bool {
-				sum.Add(plugin.Position{Created: q.Created, Seq: in.origin.Seq, Time: in.time}, in.data)
+				sum.Add(plugin.Position{Created: q.Created, Seq: in.Origin.Seq, Time: in.Time}, in.Data)
 				return true
 			})
 		}

@@ -12,14 +12,13 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/scope"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/internal/natsx"
-	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/spec"
 )
 
@@ -31,22 +30,15 @@ const drainWait = 15 * time.Second
 
 // input is one message on its way.
 type input struct {
-	msg       *natsx.Message // nil on core NATS
-	lane      *lane          // that brought it; nil on core NATS
-	subject   string
-	header    nats.Header
-	data      []byte
-	origin    wire.Origin
-	time      time.Time
-	delivered uint64 // deliveries of this message, this one included
-	number    uint64 // the consumer's own number of this delivery
-	pending   uint64 // messages behind it that the consumer has still to bring
-	size      int64
-	at        time.Time // when it came
-	doubt     bool      // it may be answered already
-	again     bool      // of a partition: it was delivered before
-	tried     bool      // a process before this one had it and did not acknowledge it
-	attempts  uint64    // that are known to have failed; 0: this is the first
+	scope.Message
+	msg      *natsx.Message // nil on core NATS
+	lane     *lane          // that brought it; nil on core NATS
+	size     int64
+	at       time.Time // when it came
+	doubt    bool      // it may be answered already
+	again    bool      // of a partition: it was delivered before
+	tried    bool      // a process before this one had it and did not acknowledge it
+	attempts uint64    // that are known to have failed; 0: this is the first
 
 	// While it is worked on: what it comes to once it is unpacked and answered.
 	working  bool
@@ -84,7 +76,7 @@ type heldKey struct {
 	seq     uint64
 }
 
-func keyOf(in *input) heldKey { return heldKey{in.origin.Created.UnixNano(), in.origin.Seq} }
+func keyOf(in *input) heldKey { return heldKey{in.Origin.Created.UnixNano(), in.Origin.Seq} }
 
 func newHeld(p *pressure, share func() int) *held {
 	return &held{msgs: map[heldKey]*input{}, share: share, freed: make(chan struct{}, 1), left: make(chan struct{}, 1),
@@ -96,7 +88,7 @@ func (h *held) bind(created time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, in := range h.msgs {
-		if !in.origin.Created.Equal(created) {
+		if !in.Origin.Created.Equal(created) {
 			in.stale.Store(true)
 		}
 	}
@@ -128,7 +120,7 @@ func (h *held) untaught() []*input {
 			out = append(out, in)
 		}
 	}
-	slices.SortFunc(out, func(a, b *input) int { return cmp.Compare(a.origin.Seq, b.origin.Seq) })
+	slices.SortFunc(out, func(a, b *input) int { return cmp.Compare(a.Origin.Seq, b.Origin.Seq) })
 	return out
 }
 
@@ -305,7 +297,7 @@ func (p *pipeline) serve(ctx context.Context) error {
 				continue // unanswered and unacknowledged: it is redelivered
 			} else if p.gate.closed()&outdated != 0 { // others answer it, or this one when it has caught up
 				if p.readsOnce() {
-					p.hand(in, &lesson{data: in.data}) // it is not taught when it comes back
+					p.hand(in, &lesson{data: in.Data}) // it is not taught when it comes back
 				}
 				_ = in.msg.NakWithDelay(time.Second) // else it comes back into the pull that is open
 				h.remove(in)
@@ -314,7 +306,7 @@ func (p *pipeline) serve(ctx context.Context) error {
 			if work.Err() != nil {
 				continue
 			}
-			unpacked := int64(p.Running.Expanded(in.data) - len(in.data))
+			unpacked := int64(p.Running.Expanded(in.Data) - len(in.Data))
 			if !h.work(work, in, unpacked, p.mostHeld(), in.tried) {
 				continue
 			}
@@ -429,7 +421,7 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 		if p.readsOnce() && p.gate.closed()&holding != 0 {
 			// What was pulled just before would wait for a model that it may have to make.
 			for _, in := range h.untaught() {
-				p.hand(in, &lesson{data: in.data})
+				p.hand(in, &lesson{data: in.Data})
 			}
 		}
 		free, most := int64(natsx.MaxFetchBytes), natsx.MaxFetchMessages
@@ -447,16 +439,16 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 				return
 			}
 			in.lane = l
-			if another = another || in.number <= number; another {
+			if another = another || in.ConsumerSeq <= number; another {
 				_ = msg.Nak()
 				return
 			}
-			p.pressure.came(in.pending)
+			p.pressure.came(in.Pending)
 			killpoint.Here(killpoint.Pulled)
-			in.doubt = in.delivered > 1 || in.origin.Seq <= newest
-			newest = max(newest, in.origin.Seq)
+			in.doubt = in.Delivered > 1 || in.Origin.Seq <= newest
+			newest = max(newest, in.Origin.Seq)
 			in.tried = l.trials.concerns(in, number, p.AckWait)
-			number = in.number
+			number = in.ConsumerSeq
 			if p.feed != nil {
 				p.feed.saw(in)
 				if p.feed.only && in.taught.Load() {
@@ -465,7 +457,7 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 			}
 			holds := p.readsOnce() && p.gate.closed()&holding != 0
 			if holds && p.feed.WaitBelow(ctx, p.feed.Limit()/2) {
-				p.hand(in, &lesson{data: in.data})
+				p.hand(in, &lesson{data: in.Data})
 			}
 			if bytes, messages := h.free(p.InFlight); holds && (bytes <= 0 || messages <= 0) {
 				p.putOff(in)
@@ -508,22 +500,16 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 // putOff gives a message back that cannot be answered before there is a model, where as many as may be held are: what it
 // teaches is known, and those behind it may be needed for the model. It comes back, later each time.
 func (p *pipeline) putOff(in *input) {
-	if err := in.msg.NakWithDelay(backOff(int(min(in.delivered, math.MaxInt32)) - 1)); err != nil {
-		p.Log.Debug("a message that is put off comes back sooner", "source", in.origin.Source(), "error", err)
+	if err := in.msg.NakWithDelay(backOff(int(min(in.Delivered, math.MaxInt32)) - 1)); err != nil {
+		p.Log.Debug("a message that is put off comes back sooner", "source", in.Origin.Source(), "error", err)
 	}
 }
 
-// received reads where a message stands.
+// received is a message of a pull, nil if it has no metadata.
 func (p *pipeline) received(msg *natsx.Message, created time.Time) *input {
-	meta, err := msg.Metadata()
-	if err != nil {
-		p.Log.Error("a message without stream metadata", "subject", msg.Subject(), "error", err)
+	m, ok := p.Received(msg, created)
+	if !ok {
 		return nil
 	}
-	return &input{
-		msg: msg, subject: needs.PublishedSubject(&p.Pipeline, msg.Subject()), header: msg.Headers(), data: msg.Data(), time: meta.Timestamp,
-		origin:    wire.Origin{Stream: p.Stream, Created: created, Seq: meta.Sequence.Stream},
-		delivered: meta.NumDelivered, number: meta.Sequence.Consumer, pending: meta.NumPending, size: int64(len(msg.Data())) + 1024,
-		at: time.Now(),
-	}
+	return &input{Message: m, msg: msg, size: m.Size(), at: time.Now()}
 }

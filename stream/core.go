@@ -11,6 +11,7 @@ import (
 
 	"github.com/embedd/embedd/internal/bytequeue"
 	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/spec"
 )
 
@@ -34,11 +35,11 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 	var warned time.Time
 	dropped := 0
 	sub, err := p.Conn.Subscribe(p.Subject, func(msg *nats.Msg) {
-		in := &input{subject: msg.Subject, header: msg.Header, data: msg.Data, time: time.Now(), delivered: 1,
-			size: int64(len(msg.Data)) + 1024}
+		in := &input{Message: scope.ReceivedCore(msg)}
+		in.size = in.Size()
 		p.pressure.came(0)
 		if p.feed != nil && p.gate.closed()&holding != 0 {
-			p.hand(in, &lesson{data: in.data})
+			p.hand(in, &lesson{data: in.Data})
 		}
 		if gone := waiting.Push(in); len(gone) > 0 {
 			n := len(gone)

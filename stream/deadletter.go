@@ -45,7 +45,7 @@ type letter struct {
 // deadMessage turns an answer into the dead letter of its whole input: the original bytes, and why.
 func (p *pipeline) deadMessage(a *answer, cause error) *answer {
 	l := newLetter(a.in, wire.AnswerDead, wire.KindMessage, codeOf(cause), cause)
-	l.body = a.in.data
+	l.body = a.in.Data
 	a.parts, a.letters = nil, nil
 	p.enclose(a, l, p.most(&p.limits.dead))
 	a.result = "dead"
@@ -76,7 +76,7 @@ func (p *pipeline) deadRows(a *answer, r *plugin.Result) error {
 // put off or delivered again says nothing of it.
 func newLetter(in *input, kind wire.Answer, what wire.Kind, code wire.Code, cause error) *letter {
 	return &letter{in: in, kind: kind, Letter: wire.Letter{Error: sentence(cause), Code: code, Attempts: max(in.attempts, 1),
-		Origin: in.origin, Subject: in.subject, Kind: what}}
+		Origin: in.Origin, Subject: in.Subject, Kind: what}}
 }
 
 // rowList names rejected rows by their place in the message, all batches counted through.
@@ -102,7 +102,7 @@ func rowList(r *plugin.Result) string {
 // message for the server's own, go into the body instead, before the original bytes.
 func (p *pipeline) enclose(a *answer, l *letter, most int64) {
 	a.letters, l.most = append(a.letters, l), most
-	pairs, header, body := l.Pairs(), l.in.header, l.body
+	pairs, header, body := l.Pairs(), l.in.Header, l.body
 	ours := int64(512) // what is added below, the identity, and lines between
 	for _, pair := range pairs {
 		ours += int64(len(pair.Key) + len(pair.Value) + 4)
@@ -174,10 +174,10 @@ func headerBlock(h nats.Header) []byte {
 
 // fits tells whether an output has room for the headers of its input.
 func (p *pipeline) fits(in *input) error {
-	if len(in.header) == 0 {
+	if len(in.Header) == 0 {
 		return nil
 	}
-	users, room := headerBytes(in.header), headerRoom(p.most(&p.limits.out), ownHeaders)
+	users, room := headerBytes(in.Header), headerRoom(p.most(&p.limits.out), ownHeaders)
 	if users <= room {
 		return nil
 	}

@@ -30,8 +30,8 @@ func FuzzEnclose(f *testing.F) {
 		for _, stream := range []string{"in", ""} {
 			p := &pipeline{Scope: &scope.Scope{Pipeline: Pipeline{Name: "p", Dead: "dead"}},
 				tail: newTail(nil, nil, spec.DefaultAckPending)}
-			in := &input{subject: "in.x", header: header, data: body,
-				origin: wire.Origin{Stream: stream, Created: time.Unix(1, 2), Seq: 7}}
+			in := &input{Message: scope.Message{Subject: "in.x", Header: header, Data: body,
+				Origin: wire.Origin{Stream: stream, Created: time.Unix(1, 2), Seq: 7}}}
 			l := newLetter(in, wire.AnswerDead, wire.KindMessage, wire.NotArrow, wire.NotArrow)
 			l.body = body
 			a := &answer{in: in}

@@ -88,21 +88,21 @@ func (f *feed) bind(created time.Time, c *jetstream.ConsumerInfo) {
 func (f *feed) saw(in *input) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if in.number != f.delivered+1 {
+	if in.ConsumerSeq != f.delivered+1 {
 		f.whole, f.broken = false, time.Now() // somebody else got what lies between, or it was lost on the way
 	}
-	f.delivered = max(f.delivered, in.number)
+	f.delivered = max(f.delivered, in.ConsumerSeq)
 	in.binding = f.binding
-	first := in.delivered == 1 && in.origin.Seq > f.pulled
-	in.after = in.origin.Seq - 1
+	first := in.Delivered == 1 && in.Origin.Seq > f.pulled
+	in.after = in.Origin.Seq - 1
 	if first {
 		if f.whole {
 			in.after = f.pulled
 		}
-		f.pulled, f.whole = in.origin.Seq, true
+		f.pulled, f.whole = in.Origin.Seq, true
 	}
 	if f.only {
-		in.taught.Store(!f.seen.add(in.after+1, in.origin.Seq))
+		in.taught.Store(!f.seen.add(in.after+1, in.Origin.Seq))
 	} else {
 		in.taught.Store(!first)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/stream/internal/scope"
 )
 
 // TestSpans: a set of numbers knows what it has, however it was filled, and does not grow with what it has.
@@ -59,7 +60,7 @@ func TestFeedSeesGaps(t *testing.T) {
 		f := newFeed(1<<20, c.only)
 		f.bind(time.Unix(1, 0), &jetstream.ConsumerInfo{Delivered: jetstream.SequenceInfo{Consumer: 5, Stream: 10}})
 		for i, d := range c.deliveries {
-			in := &input{origin: wire.Origin{Seq: d.seq}, number: d.number, delivered: d.times}
+			in := &input{Message: scope.Message{Origin: wire.Origin{Seq: d.seq}, ConsumerSeq: d.number, Delivered: d.times}}
 			f.saw(in)
 			if in.taught.Load() != c.taught[i] || !c.taught[i] && in.after != c.after[i] {
 				t.Errorf("%s: delivery %+v is taught: %t and comes after %d, want %t and %d", name, d, in.taught.Load(),

@@ -33,8 +33,8 @@ func FuzzHeaders(f *testing.F) {
 			if err != nil {
 				return // the client would not have handed it out
 			}
-			in := &input{header: header, data: body, subject: "in",
-				origin: wire.Origin{Stream: "S", Created: time.Unix(1, 0), Seq: 7}}
+			in := &input{Message: scope.Message{Header: header, Data: body, Subject: "in",
+				Origin: wire.Origin{Stream: "S", Created: time.Unix(1, 0), Seq: 7}}}
 			model := wire.Model{Version: "v", Method: "lda", Epoch: 1}
 			foreign(t, header, p.reduced(in, 0, body, model.Pairs()).msg.Header, append(model.Pairs(),
 				wire.Pair{Key: wire.HeaderContentType, Value: wire.ContentType}))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/stream/internal/scope"
 )
 
 // TestHeld: bytes and messages between pull and acknowledgement are bounded, and a redelivery of a held message is
@@ -16,14 +17,14 @@ func TestHeld(t *testing.T) {
 	if p.busy() {
 		t.Error("nothing is held, and something waits")
 	}
-	a := &input{origin: wire.Origin{Seq: 1}, size: 60}
-	if !h.add(a) || h.add(&input{origin: wire.Origin{Seq: 1}, size: 60}) {
+	a := &input{Message: scope.Message{Origin: wire.Origin{Seq: 1}}, size: 60}
+	if !h.add(a) || h.add(&input{Message: scope.Message{Origin: wire.Origin{Seq: 1}}, size: 60}) {
 		t.Fatal("a message is held once")
 	}
 	if free, _ := h.awaitFree(context.Background(), 100); free != 40 {
 		t.Errorf("%d bytes free, want 40", free)
 	}
-	h.add(&input{origin: wire.Origin{Seq: 2}, size: 60})
+	h.add(&input{Message: scope.Message{Origin: wire.Origin{Seq: 2}}, size: 60})
 	got := make(chan int64, 1)
 	go func() {
 		free, _ := h.awaitFree(context.Background(), 100)

@@ -265,12 +265,12 @@ func (p *pipeline) pullInOrder(ctx context.Context, q needs.Partition, l *lane, 
 				if in == nil || !l.goesOn() || gap {
 					return
 				}
-				if gap = in.number != number+1; gap {
+				if gap = in.ConsumerSeq != number+1; gap {
 					l.stop() // one was lost on its way, or somebody else got it: it has to come before this one
 					return
 				}
-				number = in.number
-				p.pressure.came(in.pending)
+				number = in.ConsumerSeq
+				p.pressure.came(in.Pending)
 				killpoint.Here(killpoint.Pulled)
 				in.lane = l
 				in.taught.Store(true) // learning reads for itself
@@ -313,13 +313,13 @@ func (p *pipeline) mostHeld() int64 {
 // comesAgain notes what is known of a message that was delivered before.
 func (p *pipeline) comesAgain(in *input, answered uint64) {
 	l := in.lane
-	in.again = in.delivered > 1 || in.origin.Seq <= l.at.UpTo
-	in.doubt = in.again || in.origin.Seq <= answered
-	if in.origin.Seq > l.at.UpTo || l.at.Deaths < 2 {
+	in.again = in.Delivered > 1 || in.Origin.Seq <= l.at.UpTo
+	in.doubt = in.again || in.Origin.Seq <= answered
+	if in.Origin.Seq > l.at.UpTo || l.at.Deaths < 2 {
 		return
 	}
 	// Whoever held it before has ended at the same place twice: from here on each is tried alone.
-	in.tried, in.delivered = true, max(in.delivered, 2)
+	in.tried, in.Delivered = true, max(in.Delivered, 2)
 }
 
 // suspect counts the deaths of those who held a partition for the first of its messages that has no answer: each is tried
@@ -331,13 +331,13 @@ func (p *pipeline) suspect(ctx context.Context, in *input) {
 	}
 	for kind, subject := range map[wire.Answer]string{wire.AnswerOut: p.Output, wire.AnswerDead: p.Dead,
 		wire.AnswerRows: p.Dead} {
-		o := &outgoing{id: in.origin.ID(p.Name, kind, 0), sink: p.tail.of(subject)}
+		o := &outgoing{id: in.Origin.ID(p.Name, kind, 0), sink: p.tail.of(subject)}
 		p.tail.markStored(ctx, &answer{in: in, parts: []*outgoing{o}}, true)
 		if o.stored {
 			return
 		}
 	}
-	in.delivered = max(in.delivered, l.at.Deaths+1)
+	in.Delivered = max(in.Delivered, l.at.Deaths+1)
 	l.first = 0
 }
 

@@ -67,7 +67,7 @@ func TestInOrderAfterLapse(t *testing.T) {
 	answers := make([]*answer, 3)
 	for i := range answers {
 		o := &outgoing{msg: nats.NewMsg("out.x"), id: nats.NewInbox(), sink: &sink{}}
-		answers[i] = &answer{in: &input{lane: ln, subject: "in.k"}, parts: []*outgoing{o}}
+		answers[i] = &answer{in: &input{lane: ln, Message: scope.Message{Subject: "in.k"}}, parts: []*outgoing{o}}
 	}
 	p.publish(u, answers[0])
 	p.publish(u, answers[1])
@@ -101,7 +101,7 @@ func TestInOrderPulls(t *testing.T) {
 	n := uint64(0)
 	add := func(size int64) *input {
 		n++
-		in := &input{size: size, origin: wire.Origin{Seq: n}}
+		in := &input{size: size, Message: scope.Message{Origin: wire.Origin{Seq: n}}}
 		h.add(in)
 		return in
 	}

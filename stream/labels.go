@@ -15,6 +15,7 @@ import (
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/scope"
 )
 
 // labels is the reader of the labels that come apart from their rows.
@@ -147,19 +148,18 @@ func (p *pipeline) learnLabelsOn(ctx context.Context, next *uint64) (read int, e
 				gap = true
 				return
 			}
-			in := &input{subject: msg.Subject(), header: msg.Headers(), data: msg.Data(), time: meta.Timestamp,
-				delivered: 1,
-				origin: wire.Origin{Stream: p.labels.stream, Created: p.labels.created,
-					Seq: meta.Sequence.Stream}}
-			p.awaitRows(ctx, in.time)
+			in := &input{Message: scope.Message{Subject: msg.Subject(), Header: msg.Headers(), Data: msg.Data(),
+				Time: meta.Timestamp, Delivered: 1, Origin: wire.Origin{Stream: p.labels.stream, Created: p.labels.created,
+					Seq: meta.Sequence.Stream}}}
+			p.awaitRows(ctx, in.Time)
 			p.awaitBacklog(ctx, 0)
 			if ctx.Err() != nil {
 				gap = true
 				return
 			}
 			p.learnFromLabels(ctx, in)
-			p.labels.pace.labelsAt(in.time, meta.NumPending == 0)
-			*next = in.origin.Seq + 1
+			p.labels.pace.labelsAt(in.Time, meta.NumPending == 0)
+			*next = in.Origin.Seq + 1
 			read++
 		})
 		if err != nil {
@@ -178,21 +178,20 @@ func (p *pipeline) learnLabelsOn(ctx context.Context, next *uint64) (read int, e
 // learnLabelsCore reads labels without a stream: those that come while nobody listens are lost.
 func (p *pipeline) learnLabelsCore(ctx context.Context) (*nats.Subscription, error) {
 	return p.Conn.Subscribe(p.Labels, func(msg *nats.Msg) {
-		p.learnFromLabels(ctx, &input{subject: msg.Subject, header: msg.Header, data: msg.Data, time: time.Now(),
-			delivered: 1})
+		p.learnFromLabels(ctx, &input{Message: scope.ReceivedCore(msg)})
 	})
 }
 
 // learnFromLabels learns from one message of labels. One that cannot be read becomes a dead letter.
 func (p *pipeline) learnFromLabels(ctx context.Context, in *input) {
-	m, err := p.Running.DecodeLabels(in.data)
+	m, err := p.Running.DecodeLabels(in.Data)
 	if err != nil {
 		p.deadLabels(ctx, in, err)
 		return
 	}
-	at := plugin.Position{Created: in.origin.Created, Seq: in.origin.Seq, Time: in.time}
+	at := plugin.Position{Created: in.Origin.Created, Seq: in.Origin.Seq, Time: in.Time}
 	if err := p.Running.LearnLabels(m, at); err != nil {
-		p.told.unlearned.Warn(p.Log, "labels could not be learned from", "source", in.origin.Source(), "error", err)
+		p.told.unlearned.Warn(p.Log, "labels could not be learned from", "source", in.Origin.Source(), "error", err)
 	}
 	p.Series.Add(health.LabelMessages, 1, "learned")
 	p.countLabels()
@@ -212,9 +211,9 @@ const (
 
 // owe keeps a message until its dead letter is taken; false where there are too many.
 func (l *labels) owe(d debt) bool {
-	bytes := len(d.in.data)
+	bytes := len(d.in.Data)
 	for _, other := range l.owed {
-		bytes += len(other.in.data)
+		bytes += len(other.in.Data)
 	}
 	if len(l.owed) == maxOwed || bytes > maxOwedBytes {
 		return false
@@ -244,11 +243,11 @@ func (p *pipeline) deadLabels(ctx context.Context, in *input, cause error) {
 	switch {
 	case err == nil || ctx.Err() != nil:
 	case p.labels.owe(debt{in, cause}):
-		p.told.owed.Warn(p.Log, "a dead letter of labels is not taken; it is sent again", "source", in.origin.Source(), "error",
+		p.told.owed.Warn(p.Log, "a dead letter of labels is not taken; it is sent again", "source", in.Origin.Source(), "error",
 			err)
 	default:
 		p.told.owed.Warn(p.Log, "a dead letter of labels is not taken, and too many wait; the message stays in its stream, and is read again after a restart",
-			"source", in.origin.Source(), "error", err)
+			"source", in.Origin.Source(), "error", err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/scope"
 )
 
 // TestLettersOfLabelsWait: a dead letter of labels that the server does not take is sent again until it does, once, and
@@ -47,7 +48,7 @@ func TestLettersOfLabelsWait(t *testing.T) {
 // TestOwedLetters: what waits for its dead letter is bounded.
 func TestOwedLetters(t *testing.T) {
 	var l labels
-	large := &input{data: make([]byte, 3<<20)}
+	large := &input{Message: scope.Message{Data: make([]byte, 3<<20)}}
 	for _, want := range []bool{true, true, false} {
 		if l.owe(debt{in: large}) != want {
 			t.Error("bytes are not bounded")

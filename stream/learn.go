@@ -326,12 +326,12 @@ func (r *reader) pull(ctx context.Context, c *cursor, most int) (int, error) {
 		if in == nil || gap {
 			return
 		}
-		if c.delivered++; in.number != c.delivered {
+		if c.delivered++; in.ConsumerSeq != c.delivered {
 			gap = true
 			return
 		}
-		c.pending = in.pending
-		r.learned(ctx, &lesson{origin: in.origin, subject: in.subject, time: in.time, data: in.data})
+		c.pending = in.Pending
+		r.learned(ctx, &lesson{origin: in.Origin, subject: in.Subject, time: in.Time, data: in.Data})
 	})
 	if err == nil && gap {
 		err = natsx.ErrGap
@@ -418,7 +418,7 @@ func (p *pipeline) teach(in *input, m *arrowio.Message, err error) {
 		l.message = nil
 	}
 	if l.message != nil {
-		l.data = in.data
+		l.data = in.Data
 	}
 	p.hand(in, l)
 }
@@ -444,13 +444,13 @@ func (p *pipeline) hand(in *input, l *lesson) {
 	if !in.taught.CompareAndSwap(false, true) {
 		return
 	}
-	l.origin, l.subject, l.time = in.origin, in.subject, in.time
+	l.origin, l.subject, l.time = in.Origin, in.Subject, in.Time
 	l.after, l.binding, l.size = in.after, in.binding, lessonSize
 	if !l.decoded || l.message != nil {
 		l.size += in.size
 	}
 	if l.message != nil {
-		l.size += max(0, int64(l.message.Bytes()-len(in.data)))
+		l.size += max(0, int64(l.message.Bytes()-len(in.Data)))
 	}
 	dropped := p.feed.hand(l)
 	if p.feed.only {

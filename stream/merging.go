@@ -187,10 +187,10 @@ func (m *merger) know(ctx context.Context, s stretch) error {
 	all := m.block(m.created, first)
 	all.Last = m.block(m.created, s.last-1).Last
 	err = m.readRange(ctx, all, func(in *input) bool {
-		if message, err := m.Running.Decode(in.data); err == nil {
+		if message, err := m.Running.Decode(in.Data); err == nil {
 			m.features = message.Contract().Elements()
 		}
-		m.looked = m.blockOf(in.origin.Seq) // an error goes on there
+		m.looked = m.blockOf(in.Origin.Seq) // an error goes on there
 		return m.features == nil
 	})
 	if err == nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/stream/internal/scope"
 )
 
 // TestNotesOfTwoReplicas: two replicas note 100 attempts at the same time, and none is lost.
@@ -17,13 +18,13 @@ func TestNotesOfTwoReplicas(t *testing.T) {
 	for i := range 100 {
 		p := replicas[i%2]
 		wg.Go(func() {
-			if _, err := p.countTrial(t.Context(), &input{origin: wire.Origin{Seq: 1}, lane: p.whole}); err != nil {
+			if _, err := p.countTrial(t.Context(), &input{Message: scope.Message{Origin: wire.Origin{Seq: 1}}, lane: p.whole}); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	n, err := replicas[0].countTrial(t.Context(), &input{origin: wire.Origin{Seq: 1}, lane: replicas[0].whole})
+	n, err := replicas[0].countTrial(t.Context(), &input{Message: scope.Message{Origin: wire.Origin{Seq: 1}}, lane: replicas[0].whole})
 	if n != 2+100+1 || err != nil {
 		t.Errorf("%d of 100 survive, %v", n-3, err)
 	}
@@ -49,7 +50,7 @@ func TestNotesOfAnEarlierVersion(t *testing.T) {
 		t.Errorf("%d attempts are known, want 4", n)
 	}
 	for want := uint64(4); want < 7; want++ {
-		n, err := p.countTrial(t.Context(), &input{origin: wire.Origin{Seq: 6}, lane: p.whole})
+		n, err := p.countTrial(t.Context(), &input{Message: scope.Message{Origin: wire.Origin{Seq: 6}}, lane: p.whole})
 		if n != want || err != nil {
 			t.Errorf("attempt %d, want %d: %v", n, want, err)
 		}

@@ -205,10 +205,10 @@ func (c *confirmer) park(a *answer, why error) bool {
 	c.publisher.forget(a.parts)
 	if !in.stale.Load() {
 		if err := in.msg.NakWithDelay(delay); err != nil {
-			p.Log.Debug("a parked input comes back sooner", "source", in.origin.Source(), "error", err)
+			p.Log.Debug("a parked input comes back sooner", "source", in.Origin.Source(), "error", err)
 		}
 	}
-	p.Log.Debug("an input is parked", "source", in.origin.Source(), "for", delay, "error", why)
+	p.Log.Debug("an input is parked", "source", in.Origin.Source(), "for", delay, "error", why)
 	p.countParked()
 	return true
 }

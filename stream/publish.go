@@ -96,7 +96,7 @@ func (c *confirmer) deliver(ctx context.Context, a *answer) (*answer, error) {
 		if refusal(err) == nil {
 			return a, err
 		}
-		p.Log.Warn("the server refuses an answer for good", "source", a.in.origin.Source(), "subject", o.msg.Subject,
+		p.Log.Warn("the server refuses an answer for good", "source", a.in.Origin.Source(), "subject", o.msg.Subject,
 			"error", err)
 		p.readDeadLimit(ctx)
 		if o.letter == nil {
@@ -129,7 +129,7 @@ func (c *confirmer) confirmPart(ctx context.Context, o *outgoing) error {
 // left notes an input that has left.
 func (p *pipeline) left(a *answer) {
 	p.Series.Answered(a.result, a.rows, a.seconds)
-	if a.in.delivered > 1 {
+	if a.in.Delivered > 1 {
 		p.parked.left(a.in)
 	}
 	p.noteLetters(a)

@@ -133,8 +133,8 @@ func (u *publisher) isNext(a *answer) bool {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	before := u.newestOf[a.in.subject]
-	u.newestOf[a.in.subject] = a
+	before := u.newestOf[a.in.Subject]
+	u.newestOf[a.in.Subject] = a
 	if before != nil {
 		before.next = a
 	}
@@ -152,8 +152,8 @@ func (u *publisher) pass(a *answer) {
 		next = nil
 	}
 	a.passed = true
-	if u.newestOf[a.in.subject] == a {
-		delete(u.newestOf, a.in.subject)
+	if u.newestOf[a.in.Subject] == a {
+		delete(u.newestOf, a.in.Subject)
 	}
 	u.mu.Unlock()
 	if next != nil {

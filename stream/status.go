@@ -59,7 +59,7 @@ func (p *pipeline) lag() (messages uint64, age time.Duration, known bool) {
 	} else if q := p.waiting.Load(); q != nil {
 		first, n := q.Oldest()
 		if messages = uint64(n); n > 0 {
-			oldest = first.time
+			oldest = first.Time
 		}
 	}
 	if !oldest.IsZero() {

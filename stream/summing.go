@@ -130,7 +130,7 @@ func (m *maker) make(ctx context.Context, n uint64, features []string, attempts 
 			"last", b.Last, "replicas", attempts-1)
 		sum.Omit(m.Stage.Training.Block)
 	} else if err := m.readRange(ctx, b, func(in *input) bool {
-		sum.Add(plugin.Position{Created: b.Created, Seq: in.origin.Seq, Time: in.time}, in.data)
+		sum.Add(plugin.Position{Created: b.Created, Seq: in.Origin.Seq, Time: in.Time}, in.Data)
 		return true
 	}); err != nil {
 		return err

@@ -304,7 +304,7 @@ func (t *tail) markStored(ctx context.Context, a *answer, doubt bool) {
 		}
 	}
 	if found > 0 {
-		t.log.Debug("a redelivery was answered before", "source", a.in.origin.Source(), "parts", found)
+		t.log.Debug("a redelivery was answered before", "source", a.in.Origin.Source(), "parts", found)
 	}
 }
 
@@ -321,15 +321,15 @@ const skew = time.Minute
 // When that was, at most so many inputs before it as the server allows were without an acknowledgement; so of the answers behind it in
 // the output at most so many belong to inputs before it, and as many to a stream of that name that was there before.
 func (t *tail) know(ctx context.Context, s *sink, in *input) error {
-	k, seq := t.known[s], in.origin.Seq
-	if k != nil && k.input.Equal(in.origin.Created) && k.from <= seq && seq < k.to &&
+	k, seq := t.known[s], in.Origin.Seq
+	if k != nil && k.input.Equal(in.Origin.Created) && k.from <= seq && seq < k.to &&
 		s.place().seq < k.upTo.seq+maxAnswers {
 		if time.Since(k.read) < t.window/2 {
 			return nil
 		}
 		now := time.Now()
 		m, err := s.after(ctx, k.upTo, func(h head) {
-			if seq, ours := seqOf(h.source, in.origin.Stream); ours {
+			if seq, ours := seqOf(h.source, in.Origin.Stream); ours {
 				k.put(h.id, seq)
 			}
 		})
@@ -341,11 +341,11 @@ func (t *tail) know(ctx context.Context, s *sink, in *input) error {
 	for back := uint64(step); ; back *= 4 {
 		now := time.Now()
 		from, all := s.before(back)
-		k := &answers{input: in.origin.Created, from: seq, to: math.MaxUint64, ids: map[string]uint64{}, read: now}
+		k := &answers{input: in.Origin.Created, from: seq, to: math.MaxUint64, ids: map[string]uint64{}, read: now}
 		before, old := map[uint64]bool{}, false
 		m, err := s.after(ctx, from, func(h head) {
-			old = old || h.at.Before(in.time.Add(-skew))
-			switch n, ours := seqOf(h.source, in.origin.Stream); {
+			old = old || h.at.Before(in.Time.Add(-skew))
+			switch n, ours := seqOf(h.source, in.Origin.Stream); {
 			case !ours:
 			case n < seq:
 				before[n] = true

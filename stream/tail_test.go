@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/spec"
 )
 
@@ -45,7 +46,7 @@ func TestAnswerFarBack(t *testing.T) {
 	}{{19_000, true}, {20_001, false}, {3, true}, {2, false}, {4, true}} {
 		o := to(c.seq)
 		o.sink = tail.sinks["out.x"]
-		in := &input{origin: wire.Origin{Stream: "in", Created: now, Seq: c.seq}, time: now}
+		in := &input{Message: scope.Message{Origin: wire.Origin{Stream: "in", Created: now, Seq: c.seq}, Time: now}}
 		tail.markStored(t.Context(), &answer{in: in, parts: []*outgoing{o}}, true)
 		if o.stored != c.stored {
 			t.Errorf("the answer to %d: stored is %t, want %t", c.seq, o.stored, c.stored)

@@ -90,11 +90,11 @@ func (t *trials) read(note []byte) map[uint64]uint64 {
 // concerns tells whether a message was another process's, and not acknowledged by it. number is that of the consumer's
 // delivery before.
 func (t *trials) concerns(in *input, number uint64, ackWait time.Duration) bool {
-	if in.number != number+1 {
+	if in.ConsumerSeq != number+1 {
 		t.shared = time.Now()
 	}
-	return in.delivered > 1 && (time.Since(t.shared) < 2*ackWait ||
-		in.origin.Seq <= t.upTo && in.origin.Created.Equal(t.created))
+	return in.Delivered > 1 && (time.Since(t.shared) < 2*ackWait ||
+		in.Origin.Seq <= t.upTo && in.Origin.Created.Equal(t.created))
 }
 
 func readTrials(text string) map[uint64]uint64 {
@@ -121,7 +121,7 @@ func forgetOldest(counts map[uint64]uint64) {
 // try answers a message. One that a process before this one had is a dead letter where too many have died of it.
 func (p *pipeline) try(ctx context.Context, in *input) *answer {
 	p.suspect(ctx, in)
-	if !in.tried || in.delivered < 3 || p.parked.has(in) {
+	if !in.tried || in.Delivered < 3 || p.parked.has(in) {
 		return p.answer(ctx, in)
 	}
 	n := p.writeDown(ctx, in)
@@ -144,7 +144,7 @@ func (p *pipeline) writeDown(ctx context.Context, in *input) uint64 {
 		if err == nil || ctx.Err() != nil {
 			return n
 		}
-		p.Log.Warn("an attempt cannot be written down before it begins; trying again", "source", in.origin.Source(),
+		p.Log.Warn("an attempt cannot be written down before it begins; trying again", "source", in.Origin.Source(),
 			"error", err)
 		if !natsx.Backoff(ctx, attempt) {
 			return n
@@ -153,7 +153,7 @@ func (p *pipeline) writeDown(ctx context.Context, in *input) uint64 {
 }
 
 func (p *pipeline) countTrial(ctx context.Context, in *input) (uint64, error) {
-	seq, counts, t := in.origin.Seq, map[uint64]uint64(nil), &in.lane.trials
+	seq, counts, t := in.Origin.Seq, map[uint64]uint64(nil), &in.lane.trials
 	_, err := p.State.Modify(ctx, p.trialsKey(in.lane), func(note []byte) ([]byte, error) {
 		t.mu.Lock()
 		defer t.mu.Unlock()

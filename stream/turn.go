@@ -6,11 +6,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/summaries"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // learning is a reader of what is learned: of messages, or of summaries.

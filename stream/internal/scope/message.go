@@ -1,0 +1,48 @@
+package scope
+
+import (
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/needs"
+)
+
+// Message is a message as it was received, from a consumer or on core NATS.
+type Message struct {
+	Subject string // as it was published, without the partition that the stream's subject transform adds
+	Header  nats.Header
+	Data    []byte
+	Origin  wire.Origin // zero on core NATS
+	Time    time.Time   // of the server; on core NATS of this process
+
+	Delivered   uint64 // deliveries of this message, this one included
+	ConsumerSeq uint64 // the consumer's sequence number of this delivery
+	Pending     uint64 // messages that the consumer has not delivered yet
+}
+
+// messageOverhead is what a message takes in memory in addition to its data.
+const messageOverhead = 1024
+
+// Size is about how many bytes the message takes in memory.
+func (m *Message) Size() int64 { return int64(len(m.Data)) + messageOverhead }
+
+// Received reads the metadata of a message of the input stream, which was created at a time. It returns false, and logs
+// it, when there is none.
+func (s *Scope) Received(msg *natsx.Message, created time.Time) (Message, bool) {
+	meta, err := msg.Metadata()
+	if err != nil {
+		s.Log.Error("a message without stream metadata", "subject", msg.Subject(), "error", err)
+		return Message{}, false
+	}
+	return Message{Subject: needs.PublishedSubject(&s.Pipeline, msg.Subject()), Header: msg.Headers(), Data: msg.Data(),
+		Origin: wire.Origin{Stream: s.Stream, Created: created, Seq: meta.Sequence.Stream}, Time: meta.Timestamp,
+		Delivered: meta.NumDelivered, ConsumerSeq: meta.Sequence.Consumer, Pending: meta.NumPending}, true
+}
+
+// ReceivedCore is a message of core NATS that was received now.
+func ReceivedCore(msg *nats.Msg) Message {
+	return Message{Subject: msg.Subject, Header: msg.Header, Data: msg.Data, Time: time.Now(), Delivered: 1}
+}
