@@ -20,8 +20,8 @@ import (
 	"github.com/embedd/embedd/stream/lease"
 )
 
-// The schema of a pipeline is a contract that is stored once. What an input becomes must depend on nothing that a process
-// saw before (Invariant 13).
+// The schema of a pipeline is a contract that is stored once. What an input becomes must depend on nothing that a
+// process saw before (Invariant 13).
 
 // shape is a way to write rows as a message. The first is what most messages look like.
 type shape struct {
@@ -164,7 +164,8 @@ const shapeHeader = "X-Shape"
 func publishShapes(s *natstest.Server, p stream.Pipeline, names ...string) {
 	s.Helper()
 	for i, name := range names {
-		s.Publish(&nats.Msg{Subject: p.Subject, Header: nats.Header{shapeHeader: {name}}, Data: shapeOf(s, name).write(s, drawRows(uint64(i), 5, 4))})
+		body := shapeOf(s, name).write(s, drawRows(uint64(i), 5, 4))
+		s.Publish(&nats.Msg{Subject: p.Subject, Header: nats.Header{shapeHeader: {name}}, Data: body})
 	}
 }
 
@@ -208,8 +209,8 @@ func TestOddMessageAfterRestart(t *testing.T) {
 	}
 }
 
-// TestNoSecondAnswer: inputs that have an output keep it alone, also where the consumer is deleted and an odd message is
-// read first after the restart.
+// TestNoSecondAnswer: inputs that have an output keep it alone, also where the consumer is deleted and an odd message
+// is read first after the restart.
 func TestNoSecondAnswer(t *testing.T) {
 	t.Parallel()
 	s := natstest.New(t)
