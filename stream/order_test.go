@@ -30,7 +30,7 @@ func (f *fleet) order() (o order) {
 	f.Helper()
 	newest, seen := map[string]uint64{}, map[uint64]bool{}
 	f.each("out", func(msg jetstream.Msg) {
-		seq, _ := seqOf(msg.Headers().Get(wire.HeaderSource), "in")
+		seq := inputSeq(msg)
 		if seq == 0 || seq >= uint64(len(f.keys)) {
 			f.Fatalf("an output of no input: %q", msg.Headers().Get(wire.HeaderSource))
 		}
@@ -242,7 +242,7 @@ func TestOrderHalted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var at bookmark
+	var at struct{ Holder string }
 	if err := json.Unmarshal([]byte(text), &at); err != nil || at.Holder != "" {
 		t.Errorf("its end is taken for a death: %s %v", text, err)
 	}

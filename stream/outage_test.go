@@ -161,8 +161,7 @@ func (s *site) bodies() {
 	defer stage.Close()
 	compared, wrong := 0, 0
 	s.each("out", func(msg jetstream.Msg) {
-		source := msg.Headers().Get(wire.HeaderSource)
-		seq, _ := seqOf(source, "in")
+		seq := inputSeq(msg)
 		m, err := stage.Decode(s.message(int(seq)))
 		if err != nil {
 			s.Fatal(err)

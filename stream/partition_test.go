@@ -100,7 +100,7 @@ func TestPartitionsBeginAfterTheBookmark(t *testing.T) {
 	f.transform(needs.PartitionTransform("in.*", 2))
 	p := keyed()
 	p.Partitions, p.Stage.Fixed = 2, fixed(t)
-	bookmarked := func() (at bookmark) {
+	bookmarked := func() (at struct{ Floor uint64 }) {
 		text, err := f.seats().Left(t.Context(), needs.Partition{}.BookmarkKey("p"))
 		if err != nil {
 			t.Fatal(err)
@@ -174,10 +174,9 @@ func TestPartitionsOfWhoMayNotAnswer(t *testing.T) {
 	f.until("it is halted, and holds none", func() bool { return first.Status()[0].Halted != "" && holds(first, 0, 0) })
 	second := f.replica(p)
 	f.until("the second answers all", func() bool { return f.state("out").Msgs == 23 && holds(second, 3, 3) })
-	first.mu.Lock()
-	one := first.running[0]
-	first.mu.Unlock()
-	one.unhalt()
+	if _, err := f.js.Conn().RequestWithContext(t.Context(), ServiceSubject("p", "resume"), nil); err != nil {
+		t.Fatal(err)
+	}
 	f.until("they share", func() bool { return holds(first, 1, 2) && holds(second, 1, 2) })
 }
 

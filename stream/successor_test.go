@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/spec"
 )
 
 // abandon takes messages as a process does that dies with them.
@@ -40,8 +41,8 @@ func TestSuccessorIsNotHeldUp(t *testing.T) {
 	end := s.engine(s.url(), p)
 	s.acknowledged("p")
 	end()
-	s.send(ackPending + 100)
-	s.abandon(ackPending)
+	s.send(spec.MinAckPending + 100)
+	s.abandon(spec.MinAckPending)
 	end = s.engine(s.url(), p)
 	s.until("the first answers of the successor, with which the server does not wait for the dead one", func() bool {
 		return s.state("out").Msgs == 101
@@ -50,5 +51,5 @@ func TestSuccessorIsNotHeldUp(t *testing.T) {
 	p.AckWait = 2 * time.Second // now it gives up on the dead one
 	s.engine(s.url(), p)
 	s.acknowledged("p")
-	s.once(ackPending + 101)
+	s.once(spec.MinAckPending + 101)
 }

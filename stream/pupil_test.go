@@ -1,0 +1,203 @@
+package stream
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin"
+)
+
+// pupil is a pipeline that runs, and what its learning side got.
+type pupil struct {
+	*pipeline
+	t        *testing.T
+	registry *prometheus.Registry
+	end      func()
+
+	mu      sync.Mutex
+	numbers []int // in the messages, in the order in which they came
+	at      []plugin.Position
+}
+
+// open opens the one pipeline of an engine as Run does, and runs nothing of it.
+func (s *site) open(e *Engine, js jetstream.JetStream) *pipeline {
+	s.Helper()
+	e.options.Wait = ample
+	p, err := e.openPatiently(s.Context(), js, natsx.MonitorPermissions(js.Conn()), e.options.Pipelines[0], time.Now())
+	if err != nil {
+		s.Fatal(err)
+	}
+	return p
+}
+
+// pupil runs a pipeline over the site's input as the engine does. teach, where it is not nil, is called for each
+// lesson after it was noted.
+func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *lesson)) *pupil {
+	s.Helper()
+	c := Pipeline{Name: "p", Stream: "in", Subject: "in.x", Output: "out.x", Dead: "out.dead",
+		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Until: plugin.UntilSkip,
+			Fit: fit.Config{Method: "lda"}, Training: plugin.Training{Every: plugin.Every{Rows: 100}}}}
+	if change != nil {
+		change(&c)
+	}
+	js := s.dial()
+	q := &pupil{t: s.T, registry: prometheus.NewRegistry()}
+	e, err := New(Options{Conn: js.Conn(), Pipelines: []Pipeline{c}, Registerer: q.registry,
+		Logger: s.log})
+	if err != nil {
+		s.Fatal(err)
+	}
+	q.pipeline = s.open(e, js)
+	q.PollInterval = max(q.PollInterval, s.calm)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	q.learnFirst = s.first
+	q.feed = newFeed(q.InFlight/4, q.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy)
+	take := func(_ context.Context, l *lesson) {
+		q.note(l)
+		if teach != nil {
+			teach(q, l)
+		}
+	}
+	wg.Go(func() {
+		if q.readsOnce() {
+			q.learnFrom(ctx, take)
+		} else {
+			newReader(q.pipeline, take).run(ctx)
+		}
+	})
+	wg.Go(func() { q.watch(ctx) })
+	wg.Go(func() { _ = q.serve(ctx) })
+	wg.Go(func() { q.replica.Run(ctx) })
+	q.end = sync.OnceFunc(func() {
+		cancel()
+		wg.Wait()
+		if n := q.pressure.held.Load(); n != 0 {
+			s.Errorf("%d inputs wait for ever, as far as learning knows", n)
+		}
+		q.close()
+		js.Conn().Close()
+	})
+	s.Cleanup(q.end)
+	return q
+}
+
+func (q *pupil) note(l *lesson) {
+	m, err := l.message, l.err
+	if !l.decoded {
+		m, err = q.Running.Decode(l.data)
+	}
+	number := -1
+	if err == nil && m != nil {
+		b := m.Batches()[0].Features()[0]
+		number = int(b.At(0, 0))
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.numbers = append(q.numbers, number)
+	q.at = append(q.at, plugin.Position{Created: l.origin.Created, Seq: l.origin.Seq, Time: l.time})
+}
+
+func (q *pupil) got() []int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.numbers)
+}
+
+// await waits until the learning side got a message.
+func (q *pupil) await(number int) {
+	q.t.Helper()
+	begin := time.Now()
+	for {
+		got := q.got()
+		if slices.Contains(got, number) {
+			return
+		}
+		if time.Since(begin) > ample {
+			q.t.Fatalf("message %d is not learned within %v; %d were, the last %d; status: %v", number, ample,
+				len(got), got[max(0, len(got)-1):], q.status())
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (q *pupil) status() string {
+	if turn := q.turn.Load(); turn != nil {
+		return *turn
+	}
+	return ""
+}
+
+// exactly holds the learning side to have got these messages in this order, and positions that ascend.
+func (q *pupil) exactly(want []int) {
+	q.t.Helper()
+	got := q.got()
+	if !slices.Equal(got, want) {
+		seen := map[int]int{}
+		for _, n := range got {
+			seen[n]++
+		}
+		missing, twice := 0, 0
+		for _, n := range want {
+			if seen[n] == 0 {
+				missing++
+			} else if seen[n] > 1 {
+				twice++
+			}
+		}
+		q.t.Errorf("the learning side got %d messages and was to get %d; %d are missing, %d came twice, in order: %t",
+			len(got), len(want), missing, twice, slices.IsSorted(got))
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t := q.t; t.Failed() {
+		for i, at := range q.at {
+			if i == 0 || !at.Created.Equal(q.at[i-1].Created) || at.Seq != q.at[i-1].Seq+1 || i == len(q.at)-1 {
+				t.Logf("%d: message %d has the position %v %d; %s", i, q.numbers[i], at.Created, at.Seq, q.status())
+			}
+		}
+	}
+	for i := 1; i < len(q.at); i++ {
+		a, b := q.at[i-1], q.at[i]
+		if c := a.Created.Compare(b.Created); c > 0 || c == 0 && a.Seq >= b.Seq {
+			q.t.Fatalf("position %v comes after %v", b, a)
+		}
+	}
+}
+
+// metric is the value of a counter of the pipeline by its other label.
+func (q *pupil) metric(name, label string) float64 {
+	q.t.Helper()
+	families, err := q.registry.Gather()
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if f.GetName() == name && l.GetValue() == label {
+					return m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	q.t.Fatalf("there is no metric %s with label %s", name, label)
+	return 0
+}
+
+func (q *pupil) says(words string) {
+	q.t.Helper()
+	if s := q.status(); !strings.Contains(s, words) {
+		q.t.Errorf("the status says %q, want %q in it", s, words)
+	}
+}
