@@ -26,7 +26,7 @@ type Config struct {
 	Data          string      // name of the data, for the results
 	Methods       []string    // names, Raw among them [Raw, then every method]
 	Dims          []int       // [2]; AutoDim among them
-	Scale         model.Scale // [ScaleAuto]
+	Scale         model.Scale // [auto]
 	Landmarks     int         // see fit.Config
 	Width         float64     // see fit.Config
 	Blend         int         // of Auto, see fit.Config [0]

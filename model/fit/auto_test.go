@@ -135,7 +135,8 @@ func TestAutoTakesTheBestAndSaysSo(t *testing.T) {
 		if r := choice.RunnerUp; r == nil || r.Method == choice.Method {
 			t.Errorf("%s: runner-up %+v", name, r)
 		}
-		if again := fit(t, data, Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Dim: AutoDim}); again.Digest() != m.Digest() {
+		c := Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Dim: AutoDim}
+		if again := fit(t, data, c); again.Digest() != m.Digest() {
 			t.Errorf("%s: another model from the same rows", name)
 		}
 		var file bytes.Buffer
@@ -203,7 +204,8 @@ func TestAutoTableBeginsWithTheTaken(t *testing.T) {
 func TestAutoCandidates(t *testing.T) {
 	methods := func(d *model.Data, dim int) []string {
 		var names []string
-		for _, s := range fit(t, d, Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Dim: dim}).Report().Choice.Scores {
+		c := Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Dim: dim}
+		for _, s := range fit(t, d, c).Report().Choice.Scores {
 			if dim > 0 && s.Dim != dim {
 				t.Errorf("dim %d was asked for, %+v is in the table", dim, s)
 			}
@@ -344,7 +346,8 @@ func TestAutoLeavesOutWhatCannotBeFitted(t *testing.T) {
 func TestAutoEndsOnCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	_, err := Fit(ctx, fixture.Dataset(t, "vowel"),
-		Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Dim: AutoDim, Progress: func(string, float64) { cancel() }})
+		Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Dim: AutoDim,
+			Progress: func(string, float64) { cancel() }})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}

@@ -26,7 +26,7 @@ func TestBlendIsPrincipalComponentsOfItsMembers(t *testing.T) {
 		{Method: "pca", Scale: model.ScaleNone, Dim: 3}, {Method: "lda", Scale: model.ScaleStandard, Dim: 2,
 			Params: map[string]string{"ridge": "oas"}}, {Method: "pca", Scale: model.ScaleStandard, Dim: 4}}
 	const d = 5
-	m := fit(t, data, Config{Method: Blend, Dim: d, Params: map[string]string{"members": blend.Params(of)["members"]}})
+	m := fit(t, data, Config{Method: Blend, Dim: d, Params: blend.Params(of)})
 	side := mat.NewDense(data.N, 13, nil)
 	at := 0
 	for _, one := range of {
@@ -412,14 +412,16 @@ func TestBlendOfFewerOutputsThanChosen(t *testing.T) {
 	}
 	m := chosen(AutoDim)
 	choice := m.Report().Choice
-	if m.Method() != Blend || m.Dim() != 4 || choice.Dim != 4 || !strings.HasPrefix(choice.Note, "4 outputs: blend: dim 20 exceeds") {
+	if m.Method() != Blend || m.Dim() != 4 || choice.Dim != 4 ||
+		!strings.HasPrefix(choice.Note, "4 outputs: blend: dim 20 exceeds") {
 		t.Errorf("%s at %d, the choice is %d: %q", m.Method(), m.Dim(), choice.Dim, choice.Note)
 	}
 	if again := fit(t, data, Config{Dim: AutoDim}.WithChoice(choice)); again.Digest() != m.Digest() {
 		t.Error("fitted again it is another model")
 	}
 	m = chosen(20)
-	if choice := m.Report().Choice; m.Method() != "pca" || !strings.HasPrefix(choice.Note, "no blend: dim 20 exceeds rank 4") {
+	if choice := m.Report().Choice; m.Method() != "pca" || !strings.HasPrefix(choice.Note,
+		"no blend: dim 20 exceeds rank 4") {
 		t.Errorf("%s at %d: %q", m.Method(), m.Dim(), choice.Note)
 	}
 }

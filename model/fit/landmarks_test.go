@@ -142,7 +142,8 @@ func TestLandmarksAreKept(t *testing.T) {
 		}
 		for _, other := range []Config{{Landmarks: 41}, {Landmarks: c.Landmarks, Width: 3, Scale: c.Scale},
 			{Landmarks: c.Landmarks, Width: c.Width, Scale: model.ScaleNone}} {
-			if _, err := LandmarksOf(t.Context(), m, other); err == nil || !strings.Contains(err.Error(), "was not fitted with") {
+			if _, err := LandmarksOf(t.Context(), m, other); err == nil ||
+				!strings.Contains(err.Error(), "was not fitted with") {
 				t.Errorf("%s: landmarks as of %+v: %v", c.Method, other, err)
 			}
 		}

@@ -154,7 +154,8 @@ func TestCancellation(t *testing.T) {
 			full.SetSym(i, j, whole.At(i, j))
 		}
 	}
-	if x, y := frame.Cancellation(t.Context(), a, full, nil), frame.Cancellation(t.Context(), a, s, basis); math.Abs(x-y) > 1e-9*x || x < 1 {
+	if x, y := frame.Cancellation(t.Context(), a, full, nil), frame.Cancellation(t.Context(), a, s,
+		basis); math.Abs(x-y) > 1e-9*x || x < 1 {
 		t.Errorf("%g and %g", x, y)
 	}
 	if x := frame.Cancellation(t.Context(), mat.NewDense(2, 1, []float64{1, -1}),

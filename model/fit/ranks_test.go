@@ -82,7 +82,8 @@ func TestRankScale(t *testing.T) {
 // New values lie between those of the fit, and beyond them all are as the outermost one; a missing one is the mean, a
 // feature that does not vary carries nothing.
 func TestRanksOfNewRows(t *testing.T) {
-	data := &model.Data{N: 8, M: 2, Classes: []string{"a", "b"}, X: []float64{0, 7, 1, 7, 2, 7, 3, 7, 10, 7, 11, 7, 12, 7, 13, 7},
+	data := &model.Data{N: 8, M: 2, Classes: []string{"a", "b"}, X: []float64{0, 7, 1, 7, 2, 7, 3, 7, 10, 7, 11, 7, 12,
+		7, 13, 7},
 		Y: []int{0, 0, 0, 0, 1, 1, 1, 1}}
 	m := fit(t, data, Config{Method: "lda", Dim: 1, Scale: model.ScaleRank, Params: map[string]string{"ridge": "0.1"}})
 	at := func(x float64) float64 {
@@ -109,10 +110,11 @@ func TestNonlinearBlend(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
 	of := []model.Member{{Method: "mfa", Scale: model.ScaleRank, Dim: 4, Params: map[string]string{"ridge": "0.1"}},
 		{Method: "pca", Scale: model.ScaleNone, Dim: 3},
-		{Method: "lda", Scale: model.ScaleStandard, Landmarks: 40, Width: 4, Dim: 2, Params: map[string]string{"ridge": "oas"}},
+		{Method: "lda", Scale: model.ScaleStandard, Landmarks: 40, Width: 4, Dim: 2,
+			Params: map[string]string{"ridge": "oas"}},
 		{Method: "mfa", Scale: model.ScaleStandard, Landmarks: 40, Width: 4, Dim: 2}}
 	const d = 5
-	m := fit(t, data, Config{Method: Blend, Dim: d, Seed: 3, Params: map[string]string{"members": blend.Params(of)["members"]}})
+	m := fit(t, data, Config{Method: Blend, Dim: d, Seed: 3, Params: blend.Params(of)})
 	side := mat.NewDense(data.N, 11, nil)
 	at := 0
 	for _, one := range of {
@@ -127,7 +129,8 @@ func TestNonlinearBlend(t *testing.T) {
 		}
 	}
 	isPrincipalComponentsOf(t, m, data, side, d)
-	if notes := strings.Join(m.Report().Notes, "; "); !strings.Contains(notes, "members with landmarks are fitted on their 4") {
+	if notes := strings.Join(m.Report().Notes, "; "); !strings.Contains(notes,
+		"members with landmarks are fitted on their 4") {
 		t.Errorf("40 landmarks: %q", notes)
 	}
 	var file bytes.Buffer

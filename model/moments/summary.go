@@ -63,8 +63,8 @@ func (s *Set) Summary(labelledOnly bool) (*Summary, error) {
 		v := out.Total.At(j, j)
 		if v < 0 {
 			if v < -1e-9*raw[j] || raw[j] < 0 {
-				return nil, fmt.Errorf("moments: feature %d has second moment %.3g after removals; rebuild the set from its rows", j,
-					v)
+				return nil, fmt.Errorf("moments: feature %d has second moment %.3g after removals; "+
+					"rebuild the set from its rows", j, v)
 			}
 			out.Total.SetSym(j, j, 0)
 		}

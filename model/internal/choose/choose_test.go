@@ -72,7 +72,8 @@ func TestSettledDimension(t *testing.T) {
 func TestAutoLooksAtSomeRows(t *testing.T) {
 	data := fixture.Synthetic(91, 1600, 4, 3)
 	for _, c := range []Config{{Scale: model.ScaleStandard, Nonlinear: true, Dim: 2},
-		{Scale: model.ScaleStandard, Dim: 2, Applied: &preprocess.Applied{Spec: preprocess.Spec{Scale: model.ScaleRank}, Inner: model.ScaleStandard}}} {
+		{Scale: model.ScaleStandard, Dim: 2, Applied: &preprocess.Applied{Spec: preprocess.Spec{Scale: model.ScaleRank},
+			Inner: model.ScaleStandard}}} {
 		p, err := frame.Prepare(t.Context(), data, true, false, &model.Report{})
 		if err != nil {
 			t.Fatal(err)
@@ -84,13 +85,16 @@ func TestAutoLooksAtSomeRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.candidates = slices.DeleteFunc(a.candidates, func(e *candidate) bool { return e.method.Name != "lda" && e.method.Name != "pca" })
+		a.candidates = slices.DeleteFunc(a.candidates, func(e *candidate) bool {
+			return e.method.Name != "lda" && e.method.Name != "pca"
+		})
 		if _, err := a.rank(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		pick, fold := frame.Folds(p, frame.MaxValidated, 3, 0)
 		train, test := frame.HeldOut(pick, fold, 0)
-		if scored := a.candidates[0].best().Scored; a.v.rows.N != len(pick) || len(train)+len(test) != len(pick) || scored != len(pick) {
+		if scored := a.candidates[0].best().Scored; a.v.rows.N != len(pick) || len(train)+len(test) != len(pick) ||
+			scored != len(pick) {
 			t.Errorf("%d rows of %d are looked at, %d scored, not %d", a.v.rows.N, p.N, scored, len(pick))
 		}
 		if a.v.applied != nil && a.v.applied.Rows.N != len(pick) {
@@ -99,8 +103,8 @@ func TestAutoLooksAtSomeRows(t *testing.T) {
 	}
 }
 
-// Of a blend's dimensions the largest stands where none is better, by half a standard error on the same rows; where that
-// is every column, the least that is not worse. A linear classifier counts as much as neighbours.
+// Of a blend's dimensions the largest stands where none is better, by half a standard error on the same rows; where
+// that is every column, the least that is not worse. A linear classifier counts as much as neighbours.
 func TestDimensionOfABlend(t *testing.T) {
 	const n = 40
 	rows := func(right int) []int {

@@ -58,7 +58,8 @@ func SolveRatio(ctx context.Context, t *Task, n, d *mat.SymDense, literal pencil
 func Denominator(t *Task, d *mat.SymDense) (*pencil.Metric, error) {
 	const rounding = 1e-12
 	zero := fmt.Errorf("the denominator of the criterion is zero (n=%g, m=%d): "+
-		"every edge joins equal rows or has weight 0; give more rows, more neighbours or wider weights", t.Stat.N, len(t.Stat.Mean))
+		"every edge joins equal rows or has weight 0; give more rows, more neighbours or wider weights",
+		t.Stat.N, len(t.Stat.Mean))
 	if !(mat.Trace(d) > 0) {
 		return nil, zero
 	}

@@ -146,8 +146,8 @@ func rankScores(x []float64) []float64 {
 	return out
 }
 
-// Knots are spaced by rows: where most rows have few values and few rows have many, each row has nearly the score that it
-// has among all, those beside a value that a third of the rows have too.
+// Knots are spaced by rows: where most rows have few values and few rows have many, each row has nearly the score that
+// it has among all, those beside a value that a third of the rows have too.
 func TestKnotsAreOfRows(t *testing.T) {
 	const n = 3000
 	x := make([]float64, n)

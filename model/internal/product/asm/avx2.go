@@ -6,8 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// avx2 has 16 registers of eight numbers; a sum of a list is one of them. Of lists the registers behind the sums are
-// features, and the last is all else. The flag of lists is in the frame.
+// avx2 has 16 registers of eight numbers; a sum of a list is one of them. In lists, the registers after the sums are
+// features, and the last is for everything else. The flag of lists is in the frame.
 type avx2 struct{}
 
 func (avx2) name() string            { return "256" }

@@ -6,8 +6,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// avx512 has 32 registers of 16 numbers. A sum of a list is half a register, so that both outputs of one take the same
-// eight features. Of lists registers 24 to 27 are weights, 28 is the mean, 29 and 30 are features and 31 is the flag.
+// avx512 has 32 registers of 16 numbers. A sum of a list is half a register, so that both outputs in a register use
+// the same eight features. In lists, registers 24 to 27 are weights, 28 is the mean, 29 and 30 are features and 31 is
+// the flag.
 type avx512 struct{}
 
 func (avx512) name() string            { return "512" }
@@ -21,14 +22,14 @@ func (avx512) store(i int, at Mem)     { VMOVUPS(z(i), at) }
 func (avx512) broadcast(at Mem, i int) { VBROADCASTSS(at, z(i)) }
 func (avx512) multiply(a, b, sum int)  { VFMADD231PS(z(a), z(b), z(sum)) }
 
-// masks makes K1 of the features that are left over and K2 of the outputs in use.
+// masks sets K1 to the remaining features and K2 to the outputs in use.
 func (avx512) masks() {
 	lowest(7, reg.K1)
 	MOVQ(ahead3, count)
 	lowest(15, reg.K2)
 }
 
-// lowest sets as many bits of k as R8, taken with bits, says.
+// lowest sets the lowest R8 & bits bits of k.
 func lowest(bits uint64, k reg.OpmaskPhysical) {
 	MOVQ(count, reg.RCX)
 	ANDQ(Imm(bits), reg.RCX)
@@ -102,14 +103,14 @@ func (s avx512) products(t tile, r, v int) {
 	}
 }
 
-// pairs adds neighbours in both vectors; the sums come from the first and the second in turns of two.
+// pairs adds neighbours in both vectors; the sums alternate between the first and the second, two at a time.
 func (avx512) pairs(a, b int) {
 	VSHUFPS(Imm(0x88), z(b), z(a), z(28))
 	VSHUFPS(Imm(0xdd), z(b), z(a), z(a))
 	VADDPS(z(28), z(a), z(a))
 }
 
-// halves adds neighbouring quarters, puts what comes of both vectors side by side and the outputs in order.
+// halves adds neighbouring quarters, puts the results of both vectors side by side and the outputs in order.
 func (avx512) halves(a, b int) {
 	VSHUFF64X2(Imm(0x88), z(b), z(a), z(28))
 	VSHUFF64X2(Imm(0xdd), z(b), z(a), z(a))
@@ -126,7 +127,7 @@ func (s avx512) reduce(t tile, rows int) {
 	for from := 0; from < rows; from += together {
 		at := func(r int) int { return n * min(from+r, rows-1) }
 		if rows == 1 && together > 1 {
-			for r := 1; r < together; r++ { // all the same row: pairs must not read what it has written
+			for r := 1; r < together; r++ { // all are the same row: pairs must not read what it has written
 				for p := range n {
 					VMOVAPS(z(p), z(n*r+p))
 				}

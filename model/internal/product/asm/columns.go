@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Registers of columns beside those of a list; row is the row in its column.
+// Registers of columns in addition to those of a list; row is the row in its column.
 var (
 	columnsAt = reg.R12
 	column    = reg.R13
@@ -17,10 +17,10 @@ var (
 	aheadRow  = reg.R11
 )
 
-// columns is the loop over rows whose features stand in a column each: it adds the products of one lane to the sums of
-// a block of rows. They start from what stands at load, at zero where that is nil. After the last column of the lane
-// they take the sums of lanes before it, adds blocks from pending on, size bytes apart. Memory is read ahead of columns
-// from ahead on, from row aheadFirst on, aheadShare 256ths as fast as the rows are taken.
+// columns is the loop over rows whose features are columns: it adds the products of one lane to the sums of a block of
+// rows. The sums start from load, or from zero if that is nil. After the last column of the lane it adds the sums of
+// earlier lanes: adds blocks starting at pending, size bytes apart. It prefetches columns starting at ahead, from row
+// aheadFirst on, at aheadShare/256 of the speed at which rows are processed.
 func columns(s set, bits int, t tile) {
 	TEXT(fmt.Sprintf("columns%sx%df%d", s.name(), t.outputs, bits), NOSPLIT,
 		fmt.Sprintf("func(load, store, pending *float32, adds, size int, x **%[1]s, w *float32, mean *%[1]s, "+
@@ -61,7 +61,7 @@ func columns(s set, bits int, t tile) {
 	RET()
 }
 
-// columnsOfRows is columns for so many vectors of rows.
+// columnsOfRows is columns for a number of vectors of rows.
 func columnsOfRows(s set, bits int, t tile, masked bool) {
 	n := t.outputs * t.rows
 	each := func(base reg.Register, do func(at Mem, i int)) {
@@ -131,8 +131,8 @@ func columnsOfRows(s set, bits int, t tile, masked bool) {
 	each(reg.RAX, func(at Mem, i int) { s.store(i, at) })
 }
 
-// scatter turns the sums of outputs that columns leaves into rows of outputs, with their offset. It returns other than
-// 0 where one is not finite.
+// scatter turns the sums that columns computes into rows of outputs, with their offset. It returns nonzero if an output
+// is not finite.
 func scatter(outputs int) {
 	TEXT(fmt.Sprintf("scatter%d", outputs), NOSPLIT,
 		"func(dst, sums, offset *float32, rows, dstStride, used int) int")

@@ -2,10 +2,10 @@
 //
 //	go run . -out ../loops_amd64.s -stubs ../loops_amd64.go -pkg product
 //
-// It is a module of its own, so that nobody who uses the library is brought its generator.
+// It is a separate module, so that users of the library do not get its dependencies.
 //
-// Registers are named, not allocated: the tiles are made to fill them, and avo v0.5 gives registers above 15 to
-// instructions that have no encoding for these.
+// Registers are named, not allocated: the tiles are designed to fill them, and avo v0.5 assigns registers above 15 to
+// instructions that cannot encode them.
 package main
 
 import (
@@ -17,16 +17,15 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// tile is how much a loop computes at a time: so many outputs of so many rows, or, of columns, of so many vectors of
-// rows.
+// tile is how much a loop computes at once: outputs of rows or, for columns, of vectors of rows.
 type tile struct{ outputs, rows int }
 
 const (
 	lanes = 8         // partial sums of an output
 	group = 4 * lanes // bytes of the weights of one output for as many features
 
-	// block is how many bytes the sums of one output stand from those of the next in what columns write and scatter
-	// reads: package product's accStride numbers.
+	// block is the distance in bytes between the sums of one output and those of the next, which columns write and
+	// scatter reads: accStride numbers of package product.
 	block = 4 * (1024 + 16)
 )
 
@@ -55,7 +54,7 @@ func main() {
 	Generate()
 }
 
-// tables are the constants: the order in which a reduction leaves the outputs, and windows of masks.
+// tables are the constants: the order of the outputs after a reduction, and windows of masks.
 func tables() {
 	order = GLOBL("order", attr.RODATA|attr.NOPTR)
 	for i, v := range []int{0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15} {
@@ -84,15 +83,15 @@ type set interface {
 	width() int // float32 in a vector
 
 	// of lists
-	vectors(outputs int) int              // that the sums of a row take
-	masks()                               // for tail and reduce, of the features in R8 and the outputs in use in R11
+	vectors(outputs int) int              // for the sums of a row
+	masks()                               // for tail and reduce: the features in R8 and the outputs in use in R11
 	clear()                               // the flag
 	half(bits int, t tile, rows, nth int) // the first or the second eight features
 	tail(bits int, t tile, rows int)      // the last features, fewer than eight
-	reduce(t tile, rows int)              // sums to outputs, stored from out on; not finite ones raise the flag
+	reduce(t tile, rows int)              // sums to outputs, stored at out; values that are not finite set the flag
 	flag()                                // to R11
 
-	// of columns: vector i of a group of so many, which end as centred float32 in a register each
+	// of columns: vector i of a group, which end as centred float32 in one register each
 	centre(bits, i, first int)
 	rowMask(bits int) // of the rows in R8
 	centreMasked(bits, first int)
@@ -114,13 +113,13 @@ func x(i int) reg.VecPhysical { return vec(i, reg.S128) }
 
 var labels int
 
-// fresh is a label that no other has.
+// fresh is a unique label.
 func fresh(name string) string {
 	labels++
 	return fmt.Sprintf("%s%d", name, labels)
 }
 
-// times runs body as often as count says, which it counts down: not at all for 0.
+// times runs body count times and decrements count; not at all for 0.
 func times(count reg.Register, body func()) {
 	again, done := fresh("again"), fresh("done")
 	TESTQ(count, count)
@@ -147,7 +146,7 @@ var (
 // rowAt is an element of row r.
 func rowAt(r, disp int) Mem { return nth(r, disp, base0, base3, stride1, stride3) }
 
-// nth is what stands r strides from b0, three of which are b3 and s3.
+// nth is the operand r strides from b0; b3 is b0 plus three strides, s3 three strides.
 func nth(r, disp int, b0, b3, s1, s3 reg.Register) Mem {
 	switch r {
 	case 0:
@@ -164,9 +163,9 @@ func nth(r, disp int, b0, b3, s1, s3 reg.Register) Mem {
 	return Mem{Base: b3, Disp: disp, Index: s1, Scale: 4}
 }
 
-// list is the loop over rows whose features stand side by side. The rows that are left at the end are done with some
-// before them once more, which come out the same; where there are fewer than a tile, one by one. Memory is read ahead
-// of row r from ahead + r aheadRow bytes behind the first on, a line of it each aheadLine, and aheadStep on the next
+// list is the loop over row-major rows. The remaining rows at the end are computed together with some rows before them
+// again, with the same result; if there are fewer than a tile, one by one. For row r, memory is prefetched from
+// ahead + r aheadRow bytes after the first, one cache line every aheadLine bytes, and aheadStep bytes later the next
 // time.
 func list(s set, bits int, t tile) {
 	TEXT(fmt.Sprintf("list%sx%df%d", s.name(), t.outputs, bits), NOSPLIT,
@@ -213,7 +212,7 @@ func list(s set, bits int, t tile) {
 	RET()
 }
 
-// rowsOfList is the sums and the outputs of so many rows.
+// rowsOfList computes the sums and the outputs of a number of rows.
 func rowsOfList(s set, bits int, t tile, rows int) {
 	bytes := bits / 8
 	MOVQ(row, base0)

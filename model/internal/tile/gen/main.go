@@ -1,10 +1,10 @@
-// Command gen writes kernel_amd64.s of package tile. It is a module of its own, so that who uses the library does not
-// get its dependency. In this directory:
+// Command gen writes kernel_amd64.s of package tile. It is a separate module, so that users of the library do not get
+// its dependency. In this directory:
 //
 //	go run . -out ../kernel_amd64.s
 //
-// Registers of vectors are named here, not allocated: avo hands registers above 15 to instructions that cannot
-// encode them.
+// Vector registers are named here, not allocated: avo assigns registers above 15 to instructions that cannot encode
+// them.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// shape is the block of the result that one call makes: rows x vectors, of vectors of so many bytes.
+// shape is the block of the result that one call computes: rows x vectors, and the bytes of a vector.
 type shape struct {
 	rows, vectors, bytes int
 	register             func(int) reg.VecPhysical
@@ -55,7 +55,7 @@ func (s shape) name() string {
 }
 
 // sum emits acc = the sums over k of a[k, row] b[k, column], one step after the other for each element. It returns the
-// accumulators, row by row; the registers behind them are free. What ahead emits is done in each step.
+// accumulators, row by row; later registers are free. Each step also executes what ahead emits.
 func (s shape) sum(size int, broadcast, load, fma func(...Op), ahead func()) []reg.VecPhysical {
 	acc := make([]reg.VecPhysical, s.rows*s.vectors)
 	for i := range acc {
@@ -104,7 +104,8 @@ func (s shape) sum(size int, broadcast, load, fma func(...Op), ahead func()) []r
 func update(s shape) {
 	TEXT("update"+s.name(), NOSPLIT, "func(k int, a, b, c *float64, stride int, alpha float64, next *float64)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("update%s adds alpha a'b to the %d x %d numbers of c, whose rows are stride apart: a and b are panels.",
+	Doc(fmt.Sprintf("update%s adds alpha a'b to the %d x %d numbers of c, whose rows are stride apart: "+
+		"a and b are panels.",
 		s.name(), s.rows, s.vectors*s.bytes/8),
 		"It has the cache fetch c, and k lines from next on.")
 	stride, row, next := Load(Param("stride"), GP64()), Load(Param("c"), GP64()), Load(Param("next"), GP64())
@@ -143,7 +144,8 @@ func update(s shape) {
 func compare(s shape) {
 	TEXT("compare"+s.name(), NOSPLIT, "func(k int, a, b, c, row, column *float32, mask *byte)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("compare%s sets %d rows of c, %d numbers apart, to a'b, and bit j of mask i where", s.name(), s.rows, panel/4),
+	Doc(fmt.Sprintf("compare%s sets %d rows of c, %d numbers apart, to a'b, and bit j of mask i where", s.name(), s.rows,
+		panel/4),
 		"c[i, j] >= min(row[i] + column[48+j], row[48+i] + column[j]). Masks are 8 bytes apart.")
 	acc := s.sum(4, VBROADCASTSS, VMOVUPS, VFMADD231PS, func() {})
 	c, row, column := Load(Param("c"), GP64()), Load(Param("row"), GP64()), Load(Param("column"), GP64())
@@ -160,7 +162,7 @@ func compare(s shape) {
 			VADDPS(Mem{Base: column, Disp: panel + v*s.bytes}, r0, t0)
 			VADDPS(Mem{Base: column, Disp: v * s.bytes}, r1, t1)
 			VMINPS(t1, t0, t0)
-			const greaterOrEqual = 0x1d // false of what is no number
+			const greaterOrEqual = 0x1d // false for NaN
 			if s.bytes == 64 {
 				VCMPPS(Imm(greaterOrEqual), t0, x, reg.K1)
 				KMOVW(reg.K1, bits)

@@ -11,7 +11,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// constants stand in memory eight times each, so that either size of vector is an operand. exp.go says what they are.
+// constants are in memory eight times each, so that either vector size can use them as an operand; see exp.go.
 var constants = []float64{3 << 51, math.Log2E, -6.93147180369123816490e-01, -1.90821492927058770002e-10, -708,
 	1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24,
 	1.0 / 6, 0.5, 1, 1}

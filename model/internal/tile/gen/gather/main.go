@@ -9,7 +9,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// wide is how many vectors of the result are summed side by side: the latency of a multiply-add times two a cycle.
+// wide is how many vectors of the result are summed side by side: the latency of a multiply-add times two per cycle.
 const wide = 8
 
 func main() {

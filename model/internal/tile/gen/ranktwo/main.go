@@ -11,7 +11,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// kernel is for vectors of so many bytes, of which parts make eight numbers; rows is how many are done at a time.
+// kernel is for vectors of a number of bytes, parts of which hold eight numbers; rows is how many rows are processed at
+// once.
 type kernel struct {
 	name               string
 	bytes, parts, rows int
@@ -34,12 +35,12 @@ func main() {
 	Generate()
 }
 
-// rankTwo emits what portable.go says of eight rows; v, w, x and y begin at the first of the rows, and so do their
-// columns.
+// rankTwo emits rankTwoPortable for eight rows; v, w, x and y start at the first of the rows, and so do the columns.
 func rankTwo(k kernel) {
 	TEXT("rankTwo"+k.name, NOSPLIT, "func(n int, a *float64, stride int, v, w, x, y *float64)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("rankTwo%s is rankTwoPortable of n columns, a multiple of eight, the first eight the rows' own.", k.name))
+	Doc(fmt.Sprintf("rankTwo%s is rankTwoPortable of n columns, a multiple of eight, the first eight the rows' own.",
+		k.name))
 	n, a, stride := Load(Param("n"), GP64()), Load(Param("a"), GP64()), Load(Param("stride"), GP64())
 	v, w := Load(Param("v"), GP64()), Load(Param("w"), GP64())
 	x, y := Load(Param("x"), GP64()), Load(Param("y"), GP64())
@@ -50,7 +51,7 @@ func rankTwo(k kernel) {
 	for r := range row {
 		row[r] = GP64()
 	}
-	// Of each row: what v, w and x have at it, and its sums, eight in all.
+	// For each row: its entries of v, w and x, and its eight sums.
 	own := 3 + k.parts
 	of := func(r, i int) reg.VecPhysical { return k.register[r*own+i] }
 	vj, wj, xj, yj, element := of(k.rows, 0), of(k.rows, 1), of(k.rows, 2), of(k.rows, 3), k.register[k.rows*own+4]
@@ -108,7 +109,7 @@ func rankTwo(k kernel) {
 		JL(LabelRef(loop))
 		Label(done)
 		for r := range k.rows {
-			low, half := r*own+3, 0 // a register that is free now
+			low, half := r*own+3, 0 // a free register
 			if k.parts == 1 {
 				VEXTRACTF64X4(Imm(1), of(r, 3), ymm[half])
 				VADDPD(ymm[half], ymm[low], ymm[low])

@@ -68,7 +68,8 @@ func zero(bytes int, x reg.VecPhysical) {
 func along(name string, rows, bytes int, register []reg.VecPhysical) {
 	TEXT("along"+name, NOSPLIT, "func(k int, a *float64, stride int, x, dst *float64, alpha float64)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("along%s adds alpha a x to the %d x 8 numbers of dst: a is %d x k, its rows stride apart, x is k x 8.", name,
+	Doc(fmt.Sprintf("along%s adds alpha a x to the %d x 8 numbers of dst: a is %d x k, its rows stride apart, "+
+		"x is k x 8.", name,
 		rows, rows))
 	k, a, stride := Load(Param("k"), GP64()), Load(Param("a"), GP64()), Load(Param("stride"), GP64())
 	x, dst := Load(Param("x"), GP64()), Load(Param("dst"), GP64())
@@ -119,7 +120,8 @@ func along(name string, rows, bytes int, register []reg.VecPhysical) {
 func across(name string, rows, bytes int, register []reg.VecPhysical) {
 	TEXT("across"+name, NOSPLIT, "func(k int, a *float64, stride int, x, dst *float64)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("across%s adds a'x to the k x 8 numbers of dst: a is %d x k, its rows stride apart, x is %d x 8.", name,
+	Doc(fmt.Sprintf("across%s adds a'x to the k x 8 numbers of dst: a is %d x k, its rows stride apart, x is %d x 8.",
+		name,
 		rows, rows))
 	k, a, stride := Load(Param("k"), GP64()), Load(Param("a"), GP64()), Load(Param("stride"), GP64())
 	x, dst := Load(Param("x"), GP64()), Load(Param("dst"), GP64())
