@@ -121,7 +121,7 @@ func openCSV(file *os.File, path string, gz bool, how Options) (*csvReader, erro
 		c.how.Decimal = '.'
 	}
 	if how.Delimiter == 0 {
-		c.how.Delimiter = tabbed(path)
+		c.how.Delimiter = tabDelimiter(path)
 	}
 	info, err := file.Stat()
 	if err != nil {
@@ -402,7 +402,7 @@ func newCSVWriter(out io.Writer, name string, gz bool) *csvWriter {
 	} else {
 		c.w = csv.NewWriter(c.buffer)
 	}
-	if tab := tabbed(name); tab != 0 {
+	if tab := tabDelimiter(name); tab != 0 {
 		c.w.Comma = tab
 	}
 	return c

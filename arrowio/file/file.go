@@ -65,8 +65,8 @@ func formatOf(path string) (formatName, error) {
 		"file), .arrows (IPC stream), or - for an IPC stream", path)
 }
 
-// tabbed returns a tab if the suffix means tab-separated values, else 0.
-func tabbed(path string) rune {
+// tabDelimiter returns a tab if the suffix means tab-separated values, else 0.
+func tabDelimiter(path string) rune {
 	if strings.HasSuffix(strings.TrimSuffix(strings.ToLower(path), ".gz"), ".tsv") {
 		return '\t'
 	}
@@ -180,7 +180,7 @@ func (r *Reader) start(label string) (err error) {
 	defer recoverTo(r.name, &err)
 	defer func() {
 		if err == nil {
-			r.schema, r.label = wholeSchema(r.schema, label)
+			r.schema, r.label = integerLabelSchema(r.schema, label)
 		}
 	}()
 	if r.messages == nil {
@@ -256,7 +256,7 @@ func (r *Reader) Next() (rec arrow.Record, err error) {
 		return rec, err
 	}
 	defer rec.Release()
-	whole, err := wholeLabels(rec, r.label, r.schema)
+	whole, err := integerLabels(rec, r.label, r.schema)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.name, err)
 	}

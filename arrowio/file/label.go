@@ -10,9 +10,9 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 )
 
-// wholeSchema returns the schema with the label column as integers if its type has fractions, and the index of that
+// integerLabelSchema returns the schema with the label column as integers if its type has fractions, and the index of that
 // column, else -1.
-func wholeSchema(s *arrow.Schema, label string) (*arrow.Schema, int) {
+func integerLabelSchema(s *arrow.Schema, label string) (*arrow.Schema, int) {
 	at := s.FieldIndices(label)
 	if label == "" || len(at) != 1 {
 		return s, -1
@@ -28,8 +28,8 @@ func wholeSchema(s *arrow.Schema, label string) (*arrow.Schema, int) {
 	return arrow.NewSchema(fields, &meta), at[0]
 }
 
-// wholeLabels converts the numbers of column at to integers. NaN is null.
-func wholeLabels(rec arrow.Record, at int, schema *arrow.Schema) (arrow.Record, error) {
+// integerLabels converts the numbers of column at to integers. NaN is null.
+func integerLabels(rec arrow.Record, at int, schema *arrow.Schema) (arrow.Record, error) {
 	col := rec.Column(at)
 	b := array.NewInt64Builder(memory.DefaultAllocator)
 	defer b.Release()
@@ -53,7 +53,7 @@ func wholeLabels(rec arrow.Record, at int, schema *arrow.Schema) (arrow.Record, 
 	return array.NewRecord(schema, columns, rec.NumRows()), nil
 }
 
-// fraction returns a value of a type that wholeSchema converts.
+// fraction returns a value of a type that integerLabelSchema converts.
 func fraction(col arrow.Array, row int) float64 {
 	switch a := col.(type) {
 	case *array.Float16:

@@ -38,14 +38,14 @@ func hasLZ4(f *parquet.File) (bool, error) {
 	return found, nil
 }
 
-// unpacked writes the copy and returns it with its length. The file has no name, or is removed when it is closed. f is
+// uncompressedCopy writes the copy and returns it with its length. The file has no name, or is removed when it is closed. f is
 // not used afterwards.
-func unpacked(file *os.File, size int64, f *parquet.File) (copied *os.File, length int64, err error) {
+func uncompressedCopy(file *os.File, size int64, f *parquet.File) (copied *os.File, length int64, err error) {
 	if copied, err = os.CreateTemp("", "embedd-*.parquet"); err != nil {
-		return nil, 0, fmt.Errorf("LZ4 pages are unpacked into a temporary file: %w: set TMPDIR to another folder", err)
+		return nil, 0, fmt.Errorf("LZ4 pages are decompressed into a temporary file: %w: set TMPDIR to another folder", err)
 	}
 	os.Remove(copied.Name()) // on systems where an open file can be removed
-	u := unpacking{from: file, size: size, to: bufio.NewWriterSize(copied, 1<<16)}
+	u := pageCopier{from: file, size: size, to: bufio.NewWriterSize(copied, 1<<16)}
 	meta := f.Metadata()
 	u.write([]byte("PAR1"))
 	for i := range meta.RowGroups {
@@ -68,7 +68,7 @@ func unpacked(file *os.File, size int64, f *parquet.File) (copied *os.File, leng
 	}
 	if err != nil {
 		removeTemporary(copied)
-		return nil, 0, fmt.Errorf("LZ4 pages are unpacked into a temporary file: %w: set TMPDIR to another folder", err)
+		return nil, 0, fmt.Errorf("LZ4 pages are decompressed into a temporary file: %w: set TMPDIR to another folder", err)
 	}
 	return copied, u.at, nil
 }
@@ -78,8 +78,8 @@ func removeTemporary(file *os.File) {
 	os.Remove(file.Name())
 }
 
-// unpacking copies the column chunks of a file.
-type unpacking struct {
+// pageCopier copies the column chunks of a file.
+type pageCopier struct {
 	from *os.File
 	size int64
 	read int64
@@ -87,13 +87,13 @@ type unpacking struct {
 	at   int64
 }
 
-func (u *unpacking) write(b []byte) {
+func (u *pageCopier) write(b []byte) {
 	u.to.Write(b) // the writer keeps the first error
 	u.at += int64(len(b))
 }
 
 // chunk copies the pages of a column chunk and updates their positions in m.
-func (u *unpacking) chunk(m *format.ColumnMetaData) error {
+func (u *pageCopier) chunk(m *format.ColumnMetaData) error {
 	start, n := m.DataPageOffset, m.TotalCompressedSize
 	if d := m.DictionaryPageOffset; d > 0 {
 		start = min(start, d)

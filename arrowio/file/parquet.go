@@ -22,15 +22,15 @@ import (
 type parquetReader struct {
 	name string
 	file *os.File
-	// unpacked is read instead of file if that has LZ4 pages.
-	unpacked *os.File
-	arrow    *arrow.Schema
-	columns  []*parquetColumn // by leaf index; nil = not read
-	groups   []parquet.RowGroup
-	rows     parquet.Rows
-	values   *array.RecordBuilder
-	buffer   []parquet.Row
-	notes    []string
+	// uncompressed is read instead of file if that has LZ4 pages.
+	uncompressed *os.File
+	arrow        *arrow.Schema
+	columns      []*parquetColumn // by leaf index; nil = not read
+	groups       []parquet.RowGroup
+	rows         parquet.Rows
+	values       *array.RecordBuilder
+	buffer       []parquet.Row
+	notes        []string
 }
 
 // parquetColumn is a leaf that becomes an Arrow column.
@@ -56,15 +56,15 @@ func openParquet(file *os.File, path string) (_ *parquetReader, err error) {
 	}
 	p := &parquetReader{name: path, file: file}
 	defer func() {
-		if err != nil && p.unpacked != nil {
-			removeTemporary(p.unpacked)
+		if err != nil && p.uncompressed != nil {
+			removeTemporary(p.uncompressed)
 		}
 	}()
 	packed, err := hasLZ4(f)
 	if packed {
 		var size int64
-		if p.unpacked, size, err = unpacked(file, info.Size(), f); err == nil {
-			f, err = openPages(p.unpacked, size)
+		if p.uncompressed, size, err = uncompressedCopy(file, info.Size(), f); err == nil {
+			f, err = openPages(p.uncompressed, size)
 		}
 	}
 	if err != nil {
@@ -447,8 +447,8 @@ func (p *parquetReader) close() error {
 		p.rows.Close()
 	}
 	p.values.Release()
-	if p.unpacked != nil {
-		removeTemporary(p.unpacked)
+	if p.uncompressed != nil {
+		removeTemporary(p.uncompressed)
 	}
 	return p.file.Close()
 }
