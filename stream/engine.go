@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -65,7 +66,10 @@ type Engine struct {
 
 	mu      sync.Mutex
 	running []*pipeline
-	seen    *natsx.StreamCache
+	isOpen  bool // all of them are
+
+	conditions map[string]*health.Conditions // by pipeline
+	seen       *natsx.StreamCache
 }
 
 // New checks the options. It opens nothing.
@@ -87,12 +91,16 @@ func New(o Options) (*Engine, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	conditions := map[string]*health.Conditions{}
+	for _, p := range o.Pipelines {
+		conditions[p.Name] = &health.Conditions{}
+	}
 	m, err := health.NewRegistry(o.Registerer)
 	if err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
 	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainWait, patience: serverPatience, claimLife: claimLife,
-		seen: natsx.NewStreamCache(), stores: replica.NewStores(o.Logger)}, nil
+		seen: natsx.NewStreamCache(), stores: replica.NewStores(o.Logger), conditions: conditions}, nil
 }
 
 // Run opens every pipeline and serves until ctx is done; then it drains and returns nil, or ErrDrain where what was
@@ -116,14 +124,14 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	begin := time.Now()
 	var stopped atomic.Int64 // when Run was told to stop, in nanoseconds
 	defer context.AfterFunc(ctx, func() { stopped.Store(time.Now().UnixNano()) })()
-	var open []*pipeline
 	defer func() {
 		within := e.drain
 		if at := stopped.Load(); at != 0 {
 			within = max(e.drain-time.Since(time.Unix(0, at)), replica.ReleaseTimeout)
 		}
-		e.end(open, within)
+		e.end(within)
 	}()
+	open := make([]*pipeline, 0, len(e.options.Pipelines))
 	for _, c := range e.options.Pipelines {
 		p, err := e.openPatiently(ctx, js, access, c, begin)
 		if err == nil {
@@ -136,6 +144,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 			return fmt.Errorf("pipeline %s: %w", c.Name, err)
 		}
 		open = append(open, p)
+		e.setRunning(open)
 	}
 	for _, p := range open {
 		if err := p.replica.BindName(ctx); err != nil {
@@ -144,7 +153,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	}
 	server := newContact(e, js, access, open)
 	e.mu.Lock()
-	e.running = open
+	e.isOpen = true
 	e.mu.Unlock()
 	if e.options.Opened != nil {
 		e.options.Opened()
@@ -154,17 +163,16 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	defer cancel()
 	errs := make(chan error, len(open))
 	var wg sync.WaitGroup
-	for _, p := range open {
+	for i := range open {
 		wg.Go(func() {
-			err := p.run(ctx)
+			err := e.serve(ctx, js, access, severed, i)
 			if err != nil {
-				err = fmt.Errorf("pipeline %s: %w", p.Name, err)
-				cancel() // one that cannot go on ends the process in the open, not in silence
+				cancel() // a pipeline that cannot continue ends the process, so that an operator sees it
 			}
 			errs <- err
 		})
 	}
-	wg.Go(func() { e.watchAge(ctx, open) })
+	wg.Go(func() { e.watchAge(ctx) })
 	if server != nil {
 		wg.Go(func() { server.watch(ctx) })
 	}
@@ -207,9 +215,50 @@ func (e *Engine) watchConnection(ctx context.Context) (run, severed context.Cont
 	}
 }
 
+// setRunning publishes the open pipelines.
+func (e *Engine) setRunning(open []*pipeline) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.running = slices.Clone(open)
+}
+
+// pipelines are the open pipelines.
+func (e *Engine) pipelines() []*pipeline {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.running)
+}
+
+// serve runs one pipeline until ctx is done, and opens it again when its stored schema was reset.
+func (e *Engine) serve(ctx context.Context, js jetstream.JetStream, access *natsx.PermissionMonitor,
+	severed context.Context, i int) error {
+	for p := e.pipelines()[i]; ; {
+		err := p.run(ctx)
+		if errors.Is(err, errReopen) {
+			p.close()
+			var next *pipeline
+			if next, err = e.openPatiently(ctx, js, access, e.options.Pipelines[i], time.Now()); err == nil {
+				p, next.severed = next, severed
+				e.mu.Lock()
+				e.running[i] = p
+				e.mu.Unlock()
+				continue
+			}
+			if ctx.Err() != nil {
+				return nil
+			}
+		}
+		if err != nil {
+			err = fmt.Errorf("pipeline %s: %w", p.Name, err)
+		}
+		return err
+	}
+}
+
 // end closes pipelines, which waits for what learning is doing. A store of models that does not come back holds that up,
 // whatever it is told; so it is waited for so long, and then left to itself: it writes no more once the store lets it go.
-func (e *Engine) end(open []*pipeline, within time.Duration) {
+func (e *Engine) end(within time.Duration) {
+	open := e.pipelines()
 	closed := make(chan string, len(open))
 	left := map[string]bool{}
 	for _, p := range open {
@@ -289,13 +338,14 @@ func (e *Engine) mayPass(err error) bool {
 func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx.PermissionMonitor,
 	c Pipeline) (_ *pipeline, err error) {
 	p := &pipeline{Scope: &scope.Scope{Pipeline: c, Conn: e.options.Conn, JS: js, Permissions: access, Streams: e.seen,
-		Instance: nats.NewInbox(), Log: e.log.With("pipeline", c.Name), Conditions: &health.Conditions{},
-		PollInterval: time.Duration(len(e.options.Pipelines)) * calmFor}, halt: health.Halt{Bad: c.Stop.Bad, Of: c.Stop.Of}, drain: e.drain,
-		severed: context.Background(), claimLife: e.claimLife,
-		again:    make(chan struct{}, 1),
+		Instance: nats.NewInbox(), Log: e.log.With("pipeline", c.Name), Conditions: e.conditions[c.Name],
+		PollInterval: time.Duration(len(e.options.Pipelines)) * calmFor},
+		halt: health.Halt{Bad: c.Stop.Bad, Of: c.Stop.Of}, drain: e.drain, claimLife: e.claimLife,
+		severed: context.Background(),
+		again:   make(chan struct{}, 1), reopening: make(chan struct{}, 1),
 		asking:   [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)},
 		pressure: &e.pressure, whole: &lane{filter: c.Subject}}
-	p.replica = replica.New(p.Scope, replica.Hooks{HasAnswered: p.hasAnswered, TurnChanged: p.lookAgain})
+	p.replica = replica.New(p.Scope, replica.Hooks{HasAnswered: p.hasAnswered, TurnChanged: p.lookAgain, Reopen: p.reopen})
 	p.busy.Store(time.Now().UnixNano())
 	defer func() {
 		if err != nil {
@@ -346,14 +396,23 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 			}
 		}
 	}
+	if err := p.replica.LoadSchema(ctx); err != nil {
+		return nil, err
+	}
 	var stored replica.Stored
 	if s.Fixed == nil && p.replica.StoresModels() {
 		if stored, err = p.replica.Open(ctx, e.stores); err != nil {
 			return nil, err
 		}
-		if stored.Live != nil && p.Input != nil {
-			p.goOn(stored.Live)
-		}
+	}
+	if err := p.replica.SettleSchema(ctx, stored.Live); err != nil {
+		return nil, err
+	}
+	switch after := p.replica.CountsAfter(); {
+	case stored.Live != nil && p.Input != nil:
+		p.goOn(stored.Live)
+	case after > 0:
+		p.learnFirst = after + 1
 	}
 	stage, err := stage.New(*s)
 	if err != nil {
@@ -470,11 +529,11 @@ func missing(stream, subject string) error {
 }
 
 // watchAge keeps the age of the live models current.
-func (e *Engine) watchAge(ctx context.Context, open []*pipeline) {
+func (e *Engine) watchAge(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
-		for _, p := range open {
+		for _, p := range e.pipelines() {
 			p.replica.RefreshAge()
 			p.replica.ReportHub()
 			age, _ := p.Freshness.Age()

@@ -275,7 +275,7 @@ func TestSummariesOfEdges(t *testing.T) {
 	}
 	p := blocks()
 	p.Role, p.Edges = RoleTrain, []string{"berlin", "paris"}
-	const outlived = "begins with what stood at"
+	const outlived = "begins with message"
 	if _, all := f.hub.examined(p); strings.Contains(all, outlived) {
 		t.Errorf("nothing has left the stream, and check says %s", all)
 	}
@@ -348,7 +348,7 @@ func TestSetupOfEdges(t *testing.T) {
 		t.Errorf("with one edge more the plan of the hub is %+v", one)
 	}
 	f.hub.until("the edge that is not there is told of", func() bool {
-		return strings.Contains(f.hub.planned(hub, summaries.HubStream, false).Warning, "nothing was heard of edge moon")
+		return strings.Contains(f.hub.planned(hub, summaries.HubStream, false).Warning, "no message from edge moon")
 	})
 	hub.Role = RoleAll
 	if _, err := hub.WithDefaults(); err == nil || !strings.Contains(err.Error(), "give this replica role train") {

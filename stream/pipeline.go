@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -65,19 +66,38 @@ type pipeline struct {
 	pressure  *pressure                               // of the engine
 	busy      atomic.Int64                            // when an input was last answered, in nanoseconds
 	draining  atomic.Bool
+	reopening chan struct{} // signalled by reopen
 	spare     spare
 }
 
 // limits are what the servers accept, beside the connection's own payload limit.
 type limits struct{ out, dead atomic.Int64 } // bytes of one stored message; 0: no limit of the stream's own
 
+// errReopen is returned by run when what is stored has changed so that the pipeline must be opened again.
+var errReopen = errors.New("the pipeline has to be opened again")
+
+// reopen ends run with errReopen, after it has drained.
+func (p *pipeline) reopen() { wake(p.reopening) }
+
 // run serves until ctx is done, then drains: what was pulled is answered and acknowledged.
-func (p *pipeline) run(ctx context.Context) error {
+func (p *pipeline) run(ctx context.Context) (err error) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { p.draining.Store(true) })()
+	wg.Go(func() {
+		select {
+		case <-p.reopening:
+			cancel(errReopen)
+		case <-ctx.Done():
+		}
+	})
+	defer func() {
+		if err == nil && errors.Is(context.Cause(ctx), errReopen) {
+			err = errReopen
+		}
+	}()
 	wg.Go(func() { p.replica.Run(ctx) })
 	wg.Go(func() { p.letterLog.Run(ctx, time.Minute) })
 	if s, err := p.startService(ctx); err != nil {

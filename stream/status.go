@@ -9,10 +9,13 @@ import (
 // Status tells how the pipelines stand; empty before Run has opened them.
 func (e *Engine) Status() []Status {
 	e.mu.Lock()
-	running := e.running
+	isOpen := e.isOpen
 	e.mu.Unlock()
+	if !isOpen {
+		return nil
+	}
 	var out []Status
-	for _, p := range running {
+	for _, p := range e.pipelines() {
 		out = append(out, p.status())
 	}
 	return out

@@ -66,7 +66,7 @@ func (r *Replica) accept(ctx context.Context, c *registry.Choice) (confirmed tim
 func (r *Replica) otherFeatures(l *plugin.Live) string {
 	features := l.Model.Features()
 	if r.Stage.Spec.Accepts(features) {
-		return ""
+		return r.otherSchema(features)
 	}
 	return fmt.Sprintf("has the features %s, and schema.features asks for %s", abbreviate(features), abbreviate(r.Stage.Spec.Features))
 }

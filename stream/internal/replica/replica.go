@@ -32,6 +32,7 @@ type Replica struct {
 
 	trainer leadership
 	standby *standby
+	schema  schemaState
 	store   string // see bindName
 	opened  time.Time
 
@@ -48,6 +49,8 @@ type Replica struct {
 type Hooks struct {
 	// HasAnswered reports whether the pipeline has ever answered an input, whatever became of its models.
 	HasAnswered func(context.Context) (bool, error)
+	// Reopen is called when what is stored has changed so that the pipeline must be opened again.
+	Reopen func()
 	// TurnChanged is called when this process becomes the trainer or stops being it.
 	TurnChanged func()
 }
@@ -137,6 +140,7 @@ func (r *Replica) Run(ctx context.Context) {
 	if r.Hub != nil {
 		wg.Go(func() { r.sweepMirror(ctx) })
 	}
+	wg.Go(func() { r.followSchema(ctx) })
 	if r.trainer.Lease != nil {
 		wg.Go(func() { r.trainer.Keep(ctx, r.takeTurn) })
 		if r.standby.lease != nil && !r.allRead() {

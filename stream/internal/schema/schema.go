@@ -1,0 +1,223 @@
+// Package schema stores the schema contract of a pipeline, so that every process reads messages in the same way.
+package schema
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/statestore"
+)
+
+// recordVersion is the version of a record's JSON form.
+const recordVersion = 1
+
+// Record is the stored value: the contract, or where counting begins that will find one.
+type Record struct {
+	// Generation counts the schemas of the pipeline, from 1. A process that sees another one than it has loaded opens the
+	// pipeline again.
+	Generation uint64
+	// Messages up to After of the input stream that was created at Stream are not counted. 0: all are.
+	After    uint64
+	Stream   time.Time
+	Contract *arrowio.Contract // nil: it is being counted
+}
+
+// jsonRecord is the form in which a record is stored.
+type jsonRecord struct {
+	Version    int             `json:"version"`
+	Generation uint64          `json:"generation"`
+	After      uint64          `json:"after,omitempty"`
+	Stream     *time.Time      `json:"stream_created,omitempty"`
+	Contract   json.RawMessage `json:"contract,omitempty"`
+}
+
+// Elements are the names of the contract's feature elements, nil while there is no contract.
+func (r Record) Elements() []string { return r.Contract.Elements() }
+
+// IsReset reports whether the schema was reset and the next one is being counted.
+func (r Record) IsReset() bool { return r.Generation > 1 && r.Contract == nil }
+
+func (r Record) marshal() ([]byte, error) {
+	out := jsonRecord{Version: recordVersion, Generation: r.Generation, After: r.After}
+	if !r.Stream.IsZero() {
+		out.Stream = &r.Stream
+	}
+	if r.Contract != nil {
+		text, err := json.Marshal(r.Contract)
+		if err != nil {
+			return nil, err
+		}
+		out.Contract = text
+	}
+	return json.Marshal(out)
+}
+
+func parse(text []byte) (r Record, err error) {
+	var in jsonRecord
+	if err := json.Unmarshal(text, &in); err != nil {
+		return r, fmt.Errorf("the stored schema cannot be read: %w; 'embedd schema reset' replaces it", err)
+	}
+	if in.Version != recordVersion {
+		return r, fmt.Errorf("the stored schema has version %d, and this program reads version %d: upgrade embedd", in.Version,
+			recordVersion)
+	}
+	r = Record{Generation: in.Generation, After: in.After}
+	if in.Stream != nil {
+		r.Stream = *in.Stream
+	}
+	if in.Contract != nil {
+		r.Contract, err = arrowio.ParseContract(in.Contract)
+	}
+	return r, err
+}
+
+// ErrConflict reports that a record was written by another process since it was read.
+var ErrConflict = errors.New("the stored schema was changed by another process")
+
+// Store has the record of one pipeline.
+type Store interface {
+	// Read returns the record and its revision; while there is none, generation 1 without a contract, and revision 0. When
+	// the record cannot be read, the revision is returned with the error.
+	Read(ctx context.Context) (r Record, revision uint64, err error)
+	// Write replaces the record with a revision. It fails with ErrConflict when that is not the newest.
+	Write(ctx context.Context, r Record, revision uint64) error
+}
+
+// In returns the store of a pipeline in the state bucket.
+func In(bucket *natsx.Bucket, pipeline string) Store {
+	return bucketStore{bucket, statestore.ContractKey(pipeline)}
+}
+
+type bucketStore struct {
+	bucket *natsx.Bucket
+	key    string
+}
+
+func (s bucketStore) Read(ctx context.Context) (r Record, revision uint64, err error) {
+	text, revision, err := s.bucket.Get(ctx, s.key)
+	if err != nil || text == nil {
+		return Record{Generation: 1}, 0, err
+	}
+	r, err = parse(text)
+	return r, revision, err
+}
+
+func (s bucketStore) Write(ctx context.Context, r Record, revision uint64) error {
+	text, err := r.marshal()
+	if err != nil {
+		return err
+	}
+	_, err = s.bucket.Update(ctx, s.key, text, revision)
+	var api *jetstream.APIError
+	if errors.Is(err, jetstream.ErrKeyExists) || errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+		return ErrConflict
+	}
+	return err
+}
+
+// Directory returns the store of a pipeline in a directory of models, for core NATS. Its replicas are processes of one
+// machine, and only the last write of two that happen at once stays.
+func Directory(path, pipeline string) Store {
+	return fileStore{filepath.Join(path, pipeline, "schema.json")}
+}
+
+type fileStore struct{ path string }
+
+func (s fileStore) Read(context.Context) (r Record, revision uint64, err error) {
+	text, err := os.ReadFile(s.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) || text == nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return Record{Generation: 1}, 0, err
+	}
+	r, err = parse(text)
+	return r, fileRevision(text), err
+}
+
+func (s fileStore) Write(ctx context.Context, r Record, revision uint64) error {
+	if _, at, err := s.Read(ctx); err == nil && at != revision {
+		return ErrConflict
+	}
+	text, err := r.marshal()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(s.path), 0o777); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(s.path), ".schema-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	_, err = file.Write(text)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), s.path)
+}
+
+// fileRevision stands for the content of a file, which has no revision: equal content is the same revision.
+func fileRevision(text []byte) uint64 {
+	h := fnv.New64a()
+	h.Write(text)
+	return max(h.Sum64(), 1)
+}
+
+// Fix stores the contract that was counted, unless one of the same generation is stored: the first write wins. It returns
+// the contract that is stored. It fails with ErrConflict when the schema was reset since generation.
+func Fix(ctx context.Context, s Store, generation uint64, counted *arrowio.Contract) (*arrowio.Contract, error) {
+	for {
+		r, revision, err := s.Read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case r.Generation != generation:
+			return nil, ErrConflict
+		case r.Contract != nil:
+			return r.Contract, nil
+		}
+		r.Contract = counted
+		if err := s.Write(ctx, r, revision); err == nil {
+			return counted, nil
+		} else if !errors.Is(err, ErrConflict) {
+			return nil, err
+		}
+	}
+}
+
+// Replace begins a new generation, with a contract, or with none: then the messages after a sequence number of the input
+// stream, which was created at a time, are counted. It returns the record that it stored.
+func Replace(ctx context.Context, s Store, contract *arrowio.Contract, after uint64, created time.Time) (Record, error) {
+	for {
+		before, revision, err := s.Read(ctx)
+		if err != nil && revision == 0 {
+			return Record{}, err
+		}
+		if err != nil { // it cannot be read: no process has loaded it
+			before.Generation = revision
+		}
+		r := Record{Generation: before.Generation + 1, Contract: contract, After: after, Stream: created}
+		if err := s.Write(ctx, r, revision); err == nil {
+			return r, nil
+		} else if !errors.Is(err, ErrConflict) {
+			return Record{}, err
+		}
+	}
+}
