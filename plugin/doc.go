@@ -17,7 +17,7 @@
 // [Config.Store] and [Config.Checkpoint] receive, and learns the stream again from where [ReadFrom] says, continues
 // after a restart as if there had been none.
 //
-// The method is one of package fit's table, by name, or the host's own fit.Criterion, in Config.Fit.Own.
+// The method is one of package fit's table, by name, or the host's own fit.Criterion, in Config.Fit.Criterion.
 //
 // The types of configuration, results and status are aliases of those in package plugin/spec. The errors that a host
 // handles are [ErrNoModel], [ErrClosed], [ErrFixed] and [ErrFewRows], and the codes of package arrowio.
