@@ -11,10 +11,10 @@ import (
 	"github.com/embedd/embedd/arrowio/internal/flat"
 )
 
-// An Arrow IPC stream is a row of frames: 0xFFFFFFFF, the length of the metadata (int32), the metadata (a flatbuffer
-// "Message", padded to 8 bytes) and a body. A length of zero ends the stream. An Arrow IPC file is the magic, such a
-// stream, a footer that lists the positions of its dictionary and record batch frames, the footer's length, and the magic.
-// See "Serialization and Interprocess Communication (IPC)" in the Arrow columnar format.
+// An Arrow IPC stream is a sequence of frames: 0xFFFFFFFF, the length of the metadata (int32), the metadata (a
+// flatbuffer "Message", padded to 8 bytes) and a body. A length of zero ends the stream. An Arrow IPC file is the
+// magic, such a stream, a footer that lists the positions of its dictionary and record batch frames, the footer's
+// length, and the magic. See "Serialization and Interprocess Communication (IPC)" in the Arrow columnar format.
 
 const (
 	maxFrame    = 2 << 30   // bytes of one frame
@@ -349,8 +349,8 @@ func (fs *frames) next() ([]byte, error) {
 			id, delta := f.dictionaryID()
 			_, known := fs.dicts[id]
 			if delta {
-				return nil, fmt.Errorf("%s: dictionary %d is extended by a delta, which is not supported: write it without deltas, for "+
-					"example from pyarrow.Table.unify_dictionaries", fs.name, id)
+				return nil, fmt.Errorf("%s: dictionary %d is extended by a delta, which is not supported: write it without "+
+					"deltas, for example from pyarrow.Table.unify_dictionaries", fs.name, id)
 			}
 			if !known {
 				fs.order = append(fs.order, id)

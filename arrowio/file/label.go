@@ -10,8 +10,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 )
 
-// integerLabelSchema returns the schema with the label column as integers if its type has fractions, and the index of that
-// column, else -1.
+// integerLabelSchema returns the schema with the label column as integers if its type has fractions, and the index of
+// that column, else -1.
 func integerLabelSchema(s *arrow.Schema, label string) (*arrow.Schema, int) {
 	at := s.FieldIndices(label)
 	if label == "" || len(at) != 1 {

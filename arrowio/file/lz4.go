@@ -38,8 +38,8 @@ func hasLZ4(f *parquet.File) (bool, error) {
 	return found, nil
 }
 
-// uncompressedCopy writes the copy and returns it with its length. The file has no name, or is removed when it is closed. f is
-// not used afterwards.
+// uncompressedCopy writes the copy and returns it with its length. The file has no name, or is removed when it is
+// closed. f is not used afterwards.
 func uncompressedCopy(file *os.File, size int64, f *parquet.File) (copied *os.File, length int64, err error) {
 	if copied, err = os.CreateTemp("", "embedd-*.parquet"); err != nil {
 		return nil, 0, fmt.Errorf("LZ4 pages are decompressed into a temporary file: %w: set TMPDIR to another folder", err)

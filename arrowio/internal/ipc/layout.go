@@ -17,7 +17,7 @@ type Field struct {
 	Scale  int    // of a decimal
 	Size   int    // elements of a fixed-size list
 	IDs    []byte // type ids of a union, one per child
-	Dict   int    // index into schema.dicts, -1 when not dictionary-encoded
+	Dict   int    // index into Schema.Dicts, -1 if not dictionary-encoded
 	End    int    // index after its last descendant
 	Buffer int    // index of its first buffer, not counting the data buffers of views before it
 	Views  int    // number of view columns before it

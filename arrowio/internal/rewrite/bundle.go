@@ -42,7 +42,7 @@ func (x indices) rewrite(g *subset, b []byte) []byte {
 // A Bundle is the content of one output message: parts of batches, and dictionaries.
 type Bundle struct {
 	Parts []*Part
-	dicts []*Record // in the order of Form.dicts
+	dicts []*Record // in the order of the form's dicts
 	used  []*subset // used entries by dictionary
 	Size  int       // maximum size of the data frames
 }
