@@ -30,7 +30,7 @@ func TestDamagedModels(t *testing.T) {
 		send()
 	}
 	c.await("REDUCED", sent)
-	store := registry.Of(must(registry.JetStream(t.Context(), c.js))(t), "digits", registry.Options{})
+	store := registry.New(must(registry.JetStream(t.Context(), c.js))(t), "digits", registry.Options{})
 	var p *registry.Pointer
 	eventually(t, says("a second version is live"), func() bool {
 		send() // the fewer fits there were meanwhile, the more rows it takes
@@ -92,7 +92,7 @@ func TestDamagedModels(t *testing.T) {
 // TestDamagedDirectory: the same of models in a directory, without a server that keeps them.
 func TestDamagedDirectory(t *testing.T) {
 	dir := t.TempDir()
-	store := registry.Of(must(registry.Directory(dir))(t), "digits", registry.Options{})
+	store := registry.New(must(registry.Directory(dir))(t), "digits", registry.Options{})
 	if err := os.MkdirAll(filepath.Join(dir, "digits"), 0o777); err != nil {
 		t.Fatal(err)
 	}

@@ -129,7 +129,7 @@ pipelines:
 		bucket := must(summaries.Open(t.Context(), js, 1))(t)
 		stands := ""
 		eventually(t, func() string { return "all blocks are learned; " + stands }, func() bool {
-			ledger, err := bucket.Ledger(t.Context(), "p", in.CachedInfo().Created)
+			ledger, err := bucket.LoadLedger(t.Context(), "p", in.CachedInfo().Created)
 			if err != nil {
 				return false
 			}
@@ -143,7 +143,7 @@ pipelines:
 		})
 		time.Sleep(5 * time.Second) // the last fit
 		store := must(registry.JetStream(t.Context(), js))(t)
-		for _, v := range must(registry.Of(store, "p", registry.Options{}).Pointer(t.Context()))(t).Versions {
+		for _, v := range must(registry.New(store, "p", registry.Options{}).Pointer(t.Context()))(t).Versions {
 			digests = append(digests, v.Digest)
 		}
 		return digests

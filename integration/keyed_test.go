@@ -173,8 +173,8 @@ func (c *client) summed(blocks int) map[string]string {
 			if s, err = c.js.Stream(within(c.t, 5*time.Second), summaries.Stream); err != nil {
 				return false
 			}
-			m, err := s.GetLastMsgForSubject(within(c.t, 5*time.Second), "$KV."+summaries.Name+".p.*.*.mark")
-			var mark summaries.Mark
+			m, err := s.GetLastMsgForSubject(within(c.t, 5*time.Second), "$KV."+summaries.BucketName+".p.*.*.mark")
+			var mark summaries.Progress
 			if err == nil && json.Unmarshal(m.Data, &mark) == nil {
 				n = mark.Next
 			}
@@ -182,7 +182,7 @@ func (c *client) summed(blocks int) map[string]string {
 		})
 	}
 	ctx := within(c.t, time.Minute)
-	info := must(s.Info(ctx, jetstream.WithSubjectFilter("$KV."+summaries.Name+".p.>")))(c.t)
+	info := must(s.Info(ctx, jetstream.WithSubjectFilter("$KV."+summaries.BucketName+".p.>")))(c.t)
 	out := map[string]string{}
 	for subject := range info.State.Subjects {
 		token := strings.Split(subject, ".")
@@ -202,7 +202,7 @@ func (c *client) promoted(blocks int) (digests []string) {
 	c.t.Helper()
 	c.summed(blocks)
 	store := must(registry.JetStream(within(c.t, time.Minute), c.js))(c.t)
-	p := must(registry.Of(store, "p", registry.Options{}).Pointer(within(c.t, time.Minute)))(c.t)
+	p := must(registry.New(store, "p", registry.Options{}).Pointer(within(c.t, time.Minute)))(c.t)
 	for _, v := range p.Versions {
 		digests = append(digests, v.Digest)
 	}

@@ -266,7 +266,7 @@ func TestRestartsDecideAlike(t *testing.T) {
 			e.stop()
 		}
 		store := must(registry.JetStream(within(t, ample), c.js))(t)
-		p := must(registry.Of(store, name, registry.Options{}).Pointer(within(t, ample)))(t)
+		p := must(registry.New(store, name, registry.Options{}).Pointer(within(t, ample)))(t)
 		for _, v := range p.Versions {
 			models = append(models, fmt.Sprint(v.Digest[:8], " ", v.Epoch, " ", v.First, " ", v.Last, " ", v.Rows))
 		}

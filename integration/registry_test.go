@@ -64,7 +64,7 @@ func TestChosenModel(t *testing.T) {
 	c.await("REDUCED", 20)
 	at := func(args ...string) []string { return append(args, "--server", s.ClientURL()) }
 	store := must(registry.JetStream(t.Context(), c.js))(t)
-	models := registry.Of(store, "digits", registry.Options{})
+	models := registry.New(store, "digits", registry.Options{})
 	eventually(t, says("all rows are learned"), func() bool {
 		return d.metric(`embedd_window_rows{class="all",pipeline="digits"}`) == "1000"
 	})
@@ -218,7 +218,7 @@ func TestServerDiesWhileSaving(t *testing.T) {
 	t.Parallel()
 	s := startServerProcess(t, "")
 	c := dial(t, s.url)
-	store := must(registry.MakeJetStream(within(t, ample), c.js))(t)
+	store := must(registry.CreateJetStream(within(t, ample), c.js))(t)
 	fitted := []*model.Model{
 		must(model.Read(bytes.NewReader(must(os.ReadFile(packedModel(t, "lda", 5)))(t))))(t),
 		must(model.Read(bytes.NewReader(must(os.ReadFile(packedModel(t, "pca", 5)))(t))))(t),
@@ -229,7 +229,7 @@ func TestServerDiesWhileSaving(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r := registry.Of(store, "digits", options)
+		r := registry.New(store, "digits", options)
 		for i := 0; ctx.Err() == nil; i++ {
 			once, cancel := context.WithTimeout(ctx, 2*time.Second)
 			parent := ""
@@ -262,7 +262,7 @@ func TestServerDiesWhileSaving(t *testing.T) {
 			if err != nil {
 				return false
 			}
-			chosen, err = registry.Of(fresh, "digits", options).Live(once)
+			chosen, err = registry.New(fresh, "digits", options).Live(once)
 			if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrNoResponders) {
 				t.Fatalf("kill %d: %v", kill, err)
 			}

@@ -60,12 +60,12 @@ pipelines:
 			if err != nil {
 				return false
 			}
-			m, err := kv.GetLastMsgForSubject(t.Context(), "$KV."+summaries.Name+".p.*.*.mark")
-			var mark summaries.Mark
+			m, err := kv.GetLastMsgForSubject(t.Context(), "$KV."+summaries.BucketName+".p.*.*.mark")
+			var mark summaries.Progress
 			return err == nil && json.Unmarshal(m.Data, &mark) == nil && mark.Next == uint64(blocks)
 		})
 		store := must(registry.JetStream(t.Context(), js))(t)
-		p := must(registry.Of(store, "p", registry.Options{}).Pointer(t.Context()))(t)
+		p := must(registry.New(store, "p", registry.Options{}).Pointer(t.Context()))(t)
 		for _, v := range p.Versions {
 			digests = append(digests, v.Digest)
 		}

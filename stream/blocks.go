@@ -77,8 +77,8 @@ func (p *pipeline) blockOf(seq uint64) uint64 {
 	return (max(seq, 1) - 1) / uint64(p.Stage.Training.Block)
 }
 
-func (p *pipeline) shelf(created time.Time) *summaries.Shelf {
-	return p.summaries.Shelf(p.Name, p.Running.Settings(), created)
+func (p *pipeline) shelf(created time.Time) *summaries.Collection {
+	return p.summaries.Collection(p.Name, p.Running.Settings(), created)
 }
 
 // calmBlocks is how long a replica waits before it looks again for a block, or for its summary.

@@ -117,7 +117,7 @@ func (s *site) forget() {
 }
 
 // shelf is where the summaries of the sharing's pipeline are, with its settings.
-func (s *site) shelf(settings string) *summaries.Shelf {
+func (s *site) shelf(settings string) *summaries.Collection {
 	s.Helper()
 	b, err := summaries.Open(s.Context(), s.js, 1)
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *site) shelf(settings string) *summaries.Shelf {
 	if err != nil {
 		s.Fatal(err)
 	}
-	return b.Shelf("p", settings, in.CachedInfo().Created)
+	return b.Collection("p", settings, in.CachedInfo().Created)
 }
 
 // TestSharedStatistics: four replicas that share the blocks of a stream come to the models that one comes to alone, though
@@ -172,7 +172,7 @@ func TestSharedStatistics(t *testing.T) {
 	shelf := s.shelf(settings)
 	for _, n := range []uint64{2, 11, 19} { // as a process leaves them that is killed
 		dies, die := context.WithCancel(t.Context())
-		if claim, err := shelf.Claims("dead", time.Hour).Take(dies, n); err != nil || claim == nil {
+		if claim, err := shelf.Claims("dead", time.Hour).TryClaim(dies, n); err != nil || claim == nil {
 			t.Fatal(claim, err)
 		}
 		die()
@@ -296,7 +296,7 @@ func TestDeadlyBlock(t *testing.T) {
 	claims := shelf.Claims("dead", 20*time.Millisecond)
 	for attempt := 1; attempt <= mostAttempts; {
 		dies, die := context.WithCancel(t.Context())
-		claim, err := claims.Take(dies, 1)
+		claim, err := claims.TryClaim(dies, 1)
 		die()
 		if err != nil {
 			t.Fatal(err)

@@ -143,7 +143,7 @@ func TestSetupInACluster(t *testing.T) {
 	}
 	for _, p := range plans {
 		raises := strings.Contains(p.Warning, "`embedd setup --apply --replicas 3` raises it")
-		if store := p.Name == registry.Bucket || p.Name == lease.Name; store && !raises {
+		if store := p.Name == registry.Bucket || p.Name == lease.BucketName; store && !raises {
 			t.Errorf("a store of one replica under streams of three: %+v", p)
 		}
 	}
@@ -221,7 +221,7 @@ func TestLeaderOfTheLeasesDies(t *testing.T) {
 	var replicas []*runner
 	for i := range 3 {
 		p := apprentice()
-		p.Lease = lease.Shortest
+		p.Lease = lease.MinTTL
 		replicas = append(replicas, s.replicaAt(c.urls(i), p))
 	}
 	one := func() bool { return len(holders(replicas)) == 1 }

@@ -96,7 +96,7 @@ func shapeOf(t testing.TB, name string) shape {
 // contractPipeline has features that a first message can get wrong.
 func contractPipeline(name string) stream.Pipeline {
 	p := basicPipeline()
-	p.Name, p.Lease = name, lease.Shortest
+	p.Name, p.Lease = name, lease.MinTTL
 	p.Stream, p.Subject = "in"+name, "in"+name+".x"
 	p.Output, p.Dead = "out"+name+".x", "out"+name+".dead"
 	p.Stage.Spec = arrowio.Spec{Features: []string{"x", "z"}, Label: "label", Key: "key"}

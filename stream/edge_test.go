@@ -363,7 +363,7 @@ func (s *site) atHome() *registry.Registry {
 	if err != nil {
 		s.Fatal(err)
 	}
-	return registry.Of(store, "p", registry.Options{})
+	return registry.New(store, "p", registry.Options{})
 }
 
 // models is what the replica knows of its models.

@@ -74,7 +74,7 @@ func pair(ctx context.Context) (*model.Model, error) {
 // keyed is a pipeline whose subject has a key.
 func keyed() Pipeline {
 	return Pipeline{Name: "p", Stream: "in", Subject: "in.*", Partitions: 8, Output: "out.x", Dead: "out.dead",
-		Lease: lease.Shortest, AckWait: 2 * time.Second,
+		Lease: lease.MinTTL, AckWait: 2 * time.Second,
 		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}}}
 }
 

@@ -21,7 +21,7 @@ import (
 
 // bindEdges binds the stream of the edges' summaries, or makes it: it is ours.
 func (p *pipeline) bindEdges(ctx context.Context) (err error) {
-	if p.arrived, p.Input, err = summaries.OpenHub(ctx, p.JS, p.Edges, needs.SummaryBytes(&p.Pipeline), p.Models.Replicas); err != nil {
+	if p.arrived, p.Input, err = summaries.OpenReceiver(ctx, p.JS, p.Edges, needs.SummaryBytes(&p.Pipeline), p.Models.Replicas); err != nil {
 		return err
 	}
 	p.Created = p.Input.CachedInfo().Created
@@ -76,7 +76,7 @@ func (g *gatherer) step(ctx context.Context) (learned bool, err error) {
 		return true, nil
 	}
 	switch {
-	case g.ledger.Doubled(one):
+	case g.ledger.IsDuplicate(one):
 		return true, g.double(ctx, one)
 	case one.Seq < min(g.from, g.ledger.Next): // it was learned, and is not needed any more
 		g.next = one.Seq + 1
@@ -96,8 +96,8 @@ func (g *gatherer) step(ctx context.Context) (learned bool, err error) {
 }
 
 // double passes over what had arrived before.
-func (g *gatherer) double(ctx context.Context, one *summaries.Arrival) error {
-	g.ledger.Enter(one)
+func (g *gatherer) double(ctx context.Context, one *summaries.Received) error {
+	g.ledger.Add(one)
 	if err := g.keep(ctx); err != nil {
 		return err
 	}
@@ -109,8 +109,8 @@ func (g *gatherer) double(ctx context.Context, one *summaries.Arrival) error {
 }
 
 // refuse passes over what cannot be learned from. The ledger is none the wiser: another may come in its place.
-func (g *gatherer) refuse(ctx context.Context, one *summaries.Arrival, unfit error) error {
-	g.ledger.Refuse(one)
+func (g *gatherer) refuse(ctx context.Context, one *summaries.Received, unfit error) error {
+	g.ledger.Skip(one)
 	if err := g.keep(ctx); err != nil {
 		return err
 	}
@@ -123,9 +123,9 @@ func (g *gatherer) refuse(ctx context.Context, one *summaries.Arrival, unfit err
 }
 
 // enter writes down what can be learned from, and learns from it.
-func (g *gatherer) enter(ctx context.Context, one *summaries.Arrival, arrived *stage.RemoteSummary) error {
-	follows := one.Seq >= g.ledger.Next && g.ledger.Follows(one)
-	missing := g.ledger.Enter(one)
+func (g *gatherer) enter(ctx context.Context, one *summaries.Received, arrived *stage.RemoteSummary) error {
+	follows := one.Seq >= g.ledger.Next && g.ledger.IsNewStream(one)
+	missing := g.ledger.Add(one)
 	if err := g.keep(ctx); err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (g *gatherer) enter(ctx context.Context, one *summaries.Arrival, arrived *s
 	switch {
 	case one.Seq < g.from:
 		return nil
-	case g.had.Has(one):
+	case g.had.HasArrived(one):
 		g.Series.Add(health.EdgeSummaries, 1, one.Edge, edgeDoubled)
 		return nil
 	}
@@ -146,7 +146,7 @@ func (g *gatherer) enter(ctx context.Context, one *summaries.Arrival, arrived *s
 }
 
 // learnArrived learns from a summary.
-func (g *gatherer) learnArrived(ctx context.Context, one *summaries.Arrival, arrived *stage.RemoteSummary) error {
+func (g *gatherer) learnArrived(ctx context.Context, one *summaries.Received, arrived *stage.RemoteSummary) error {
 	unread, err := g.Running.LearnRemoteSummary(plugin.Position{Created: g.created, Seq: one.Seq, Time: one.Time}, arrived)
 	switch {
 	case errors.Is(err, plugin.ErrClosed):
@@ -166,11 +166,11 @@ func (g *gatherer) learnArrived(ctx context.Context, one *summaries.Arrival, arr
 var errAgain = errors.New("a summary of an edge is not whole yet")
 
 // read reads a summary; unfit is why it cannot be learned from.
-func (g *gatherer) read(ctx context.Context, one *summaries.Arrival) (arrived *stage.RemoteSummary, unfit, err error) {
+func (g *gatherer) read(ctx context.Context, one *summaries.Received) (arrived *stage.RemoteSummary, unfit, err error) {
 	if one.Settings != g.Running.Settings() {
 		return nil, errOtherSettings, nil
 	}
-	text, err := g.arrived.Text(ctx, g.Name, one, g.Running.MaxSummary())
+	text, err := g.arrived.Read(ctx, g.Name, one, g.Running.MaxSummary())
 	if errors.Is(err, summaries.ErrDamaged) {
 		if g.bad++; g.bad < patienceBad {
 			return nil, nil, errAgain
@@ -191,7 +191,7 @@ func (g *gatherer) read(ctx context.Context, one *summaries.Arrival) (arrived *s
 var errOtherSettings = errors.New("its summaries have other settings; give hub and edge the same input.stream, input.subject, schema, limits, training.block, training.holdout, and training.window.balance and bytes")
 
 // turnAway counts a summary that is not learned from, and says why, once for each reason.
-func (g *gatherer) turnAway(one *summaries.Arrival, why string) {
+func (g *gatherer) turnAway(one *summaries.Received, why string) {
 	g.Series.Add(health.EdgeSummaries, 1, one.Edge, edgeRefused)
 	if g.refused[one.Edge] == why {
 		return
@@ -207,7 +207,7 @@ func (g *gatherer) follow(ctx context.Context) error {
 		return g.JS.Stream(ctx, summaries.HubStream)
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return errors.Join(err, summaries.MakeHub(ctx, g.JS, g.Edges, needs.SummaryBytes(&g.Pipeline), g.Models.Replicas)) // and looked at again
+		return errors.Join(err, summaries.CreateHubStream(ctx, g.JS, g.Edges, needs.SummaryBytes(&g.Pipeline), g.Models.Replicas)) // and looked at again
 	}
 	if err != nil {
 		return err
@@ -217,14 +217,14 @@ func (g *gatherer) follow(ctx context.Context) error {
 		g.turned(fmt.Sprintf("the stream of the edges' summaries was made anew at %s; learning goes on with what is new in it",
 			stamp(created)))
 		if g.ledger != nil {
-			g.had.Join(g.ledger)
+			g.had.Merge(g.ledger)
 		}
 		g.created, g.from, g.ledger = created, 0, nil
 	}
 	if g.ledger != nil {
 		return nil
 	}
-	if g.ledger, err = g.summaries.Ledger(ctx, g.Name, g.created); err != nil {
+	if g.ledger, err = g.summaries.LoadLedger(ctx, g.Name, g.created); err != nil {
 		g.ledger = nil
 		return err
 	}
@@ -238,7 +238,7 @@ func (g *gatherer) keep(ctx context.Context) error {
 	if !g.replica.IsTrainer() || g.ledger.Next == g.kept {
 		return nil
 	}
-	if err := g.summaries.KeepLedger(ctx, g.Name, g.created, g.ledger); err != nil {
+	if err := g.summaries.SaveLedger(ctx, g.Name, g.created, g.ledger); err != nil {
 		return err
 	}
 	g.kept = g.ledger.Next

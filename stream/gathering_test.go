@@ -173,7 +173,7 @@ func (f *spokes) reached(g *trainer, blocks map[string]int) {
 			return false
 		}
 		p := g.running[0]
-		ledger, err := p.summaries.Ledger(f.Context(), "p", p.Created)
+		ledger, err := p.summaries.LoadLedger(f.Context(), "p", p.Created)
 		if err != nil {
 			f.Fatal(err)
 		}

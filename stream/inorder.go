@@ -63,17 +63,17 @@ func (p *pipeline) attendShare(ctx, work context.Context, h *held, out chan<- *i
 		wanted[q] = wants
 		wg.Go(func() { p.attend(ctx, work, q, wants, h, out) })
 	}
-	mine := lease.Mine(p.seatName(), nil)
+	mine := lease.NewClaim(p.seatName(), nil)
 	group := p.Name + ".member"
-	here := p.seats.Of(lease.Options{Key: group + "." + mine.Holder, Claim: mine, Life: p.Lease, Logger: p.Log})
+	here := p.seats.Lease(lease.Options{Key: group + "." + mine.Holder, Claim: mine, TTL: p.Lease, Logger: p.Log})
 	wg.Go(func() {
-		if err := here.Try(ctx); err != nil && ctx.Err() == nil {
+		if err := here.Acquire(ctx); err != nil && ctx.Err() == nil {
 			p.Log.Debug("the replica is not known to the others yet; trying again", "error", err)
 		}
-		here.Keep(ctx, func(context.Context, uint64) {})
+		here.Run(ctx, func(context.Context, uint64) {})
 		p.replica.Release(here)
 	})
-	p.seats.Members(ctx, group, p.replica.LeaseLife(), mine, func(members []string) {
+	p.seats.WatchMembers(ctx, group, p.replica.LeaseLife(), mine, func(members []string) {
 		for q, who := range shares(slices.Collect(maps.Keys(wanted)), members) {
 			select {
 			case <-wanted[q]: // what nobody has heard of yet
@@ -128,15 +128,15 @@ func (p *pipeline) attend(ctx, work context.Context, q needs.Partition, wanted <
 
 // keepPartition takes the lease of a partition when it is to be had, and gives it back at the end.
 func (p *pipeline) keepPartition(ctx, work context.Context, q needs.Partition, h *held, out chan<- *input) {
-	l := p.seats.Of(lease.Options{Key: q.LeaseKey(p.Name), Claim: lease.Mine(p.seatName(), nil), Life: p.Lease, Logger: p.Log})
-	if err := l.Try(ctx); err != nil && ctx.Err() == nil {
+	l := p.seats.Lease(lease.Options{Key: q.LeaseKey(p.Name), Claim: lease.NewClaim(p.seatName(), nil), TTL: p.Lease, Logger: p.Log})
+	if err := l.Acquire(ctx); err != nil && ctx.Err() == nil {
 		p.Log.Debug("the lease of a partition cannot be asked for; trying again", "partition", q, "error", err)
 	}
-	l.Keep(ctx, func(ctx context.Context, term uint64) {
+	l.Run(ctx, func(ctx context.Context, term uint64) {
 		// A lease that was renewed late is held again, under the same term, and nobody is told.
 		tick := time.NewTicker(p.replica.LeaseLife() / 20)
 		defer tick.Stop()
-		for now := l.Hold(); term != 0 && (now.Term == term || now.Term == 0); now = l.Hold() {
+		for now := l.Tenure(); term != 0 && (now.Term == term || now.Term == 0); now = l.Tenure() {
 			if now.Term == term {
 				p.holdPartition(ctx, work, q, l, now, h, out)
 			}
@@ -152,7 +152,7 @@ func (p *pipeline) keepPartition(ctx, work context.Context, q needs.Partition, h
 
 // holdPartition brings the messages of a partition until ctx is done or its lease is over, and waits until those that it
 // brought are answered.
-func (p *pipeline) holdPartition(ctx, work context.Context, q needs.Partition, l *lease.Lease, is lease.Hold, h *held,
+func (p *pipeline) holdPartition(ctx, work context.Context, q needs.Partition, l *lease.Lease, is lease.Tenure, h *held,
 	out chan<- *input) {
 	p.held.Add(1)
 	defer p.held.Add(-1)
@@ -163,7 +163,7 @@ func (p *pipeline) holdPartition(ctx, work context.Context, q needs.Partition, l
 	wg.Go(func() { // a lease ends in silence where it cannot be renewed
 		tick := time.NewTicker(p.replica.LeaseLife() / 20)
 		defer tick.Stop()
-		for l.Hold() == is {
+		for l.Tenure() == is {
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
@@ -199,7 +199,7 @@ func (p *pipeline) holdPartition(ctx, work context.Context, q needs.Partition, l
 			attempt++
 		}
 	}
-	if clean && at.Holder != "" && l.Hold() == is {
+	if clean && at.Holder != "" && l.Tenure() == is {
 		p.endWell(q, at)
 	}
 }
@@ -415,7 +415,7 @@ var errShared = errors.New("replicas without partitions read it still")
 // may yet be delivered to somebody else.
 func (p *pipeline) bindInOrder(ctx context.Context, q needs.Partition, l *lane) (c jetstream.Consumer, created time.Time,
 	err error) {
-	text, err := p.seats.Left(ctx, q.BookmarkKey(p.Name))
+	text, err := p.seats.Bookmark(ctx, q.BookmarkKey(p.Name))
 	if err != nil {
 		return nil, created, err
 	}
@@ -458,7 +458,7 @@ func (p *pipeline) leave(ctx context.Context, q needs.Partition, at bookmark) er
 	if err != nil {
 		return err
 	}
-	return p.seats.Leave(ctx, q.BookmarkKey(p.Name), string(text))
+	return p.seats.SetBookmark(ctx, q.BookmarkKey(p.Name), string(text))
 }
 
 // makeAnew makes a consumer begin at a message.

@@ -39,17 +39,17 @@ func (s *site) seats() *lease.Bucket {
 func TestInOrderAfterLapse(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	l := s.seats().Of(lease.Options{Key: "q", Claim: lease.Claim{Holder: nats.NewInbox()}, Life: time.Second})
-	try := func() { _ = l.Try(t.Context()) }
-	var is lease.Hold
-	s.until("the lease is held", func() bool { try(); is = l.Hold(); return is.Term != 0 })
+	l := s.seats().Lease(lease.Options{Key: "q", Claim: lease.Claim{Holder: nats.NewInbox()}, TTL: time.Second})
+	try := func() { _ = l.Acquire(t.Context()) }
+	var is lease.Tenure
+	s.until("the lease is held", func() bool { try(); is = l.Tenure(); return is.Term != 0 })
 	ln := &lane{hold: &hold{lease: l, held: is}}
 	// Without an end at the server: so it still is there when it is over by our clock, however slow this machine is.
 	kept, err := s.js.Stream(t.Context(), lease.Stream)
 	if err != nil {
 		t.Fatal(err)
 	}
-	claim, err := kept.GetLastMsgForSubject(t.Context(), "$KV."+lease.Name+".q")
+	claim, err := kept.GetLastMsgForSubject(t.Context(), "$KV."+lease.BucketName+".q")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ type lane struct {
 // hold is a partition that this process holds, from one binding of its consumer to the next.
 type hold struct {
 	lease  *lease.Lease
-	held   lease.Hold
+	held   lease.Tenure
 	broken atomic.Bool        // something was not answered: what comes behind it is not either
 	stop   context.CancelFunc // ends the pull
 
@@ -38,7 +38,7 @@ func (l *lane) inOrder() bool { return l != nil && l.hold != nil }
 
 // mine tells whether this process still holds it, as far as its clock says. One that lapsed is lost for good, though it
 // was renewed late under the same term: what came meanwhile was not answered, and has to come before what is here.
-func (l *lane) mine() bool { return !l.inOrder() || l.lease.Hold() == l.held }
+func (l *lane) mine() bool { return !l.inOrder() || l.lease.Tenure() == l.held }
 
 // goesOn tells whether what comes next may be answered.
 func (l *lane) goesOn() bool { return l.mine() && (!l.inOrder() || !l.broken.Load()) }

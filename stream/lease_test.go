@@ -138,7 +138,7 @@ func TestRoles(t *testing.T) {
 	s := newSite(t)
 	of := func(role Role) Pipeline {
 		p := apprentice()
-		p.Role, p.Lease = role, lease.Shortest
+		p.Role, p.Lease = role, lease.MinTTL
 		return p
 	}
 	transform, train := s.replica(of(RoleTransform)), s.replica(of(RoleTrain))
@@ -200,7 +200,7 @@ func TestOneStandbyReads(t *testing.T) {
 		var replicas []*runner
 		for i := range 4 {
 			p := apprentice()
-			p.Lease, p.Standby = lease.Shortest, kind
+			p.Lease, p.Standby = lease.MinTTL, kind
 			replicas = append(replicas, s.replica(p))
 			s.until("it is open", func() bool { return len(replicas[i].Status()) > 0 })
 		}

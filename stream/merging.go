@@ -19,12 +19,12 @@ import (
 type merger struct {
 	*pipeline
 	created  time.Time
-	shelf    *summaries.Shelf
+	shelf    *summaries.Collection
 	next     uint64 // block
 	features []string
-	looked   uint64          // blocks before it have no message that says the features
-	marked   *summaries.Mark // by this replica, while it learns
-	bad      int             // times that the summary of next could not be used
+	looked   uint64              // blocks before it have no message that says the features
+	marked   *summaries.Progress // by this replica, while it learns
+	bad      int                 // times that the summary of next could not be used
 }
 
 func newMerger(p *pipeline) *merger {
@@ -122,7 +122,7 @@ func (m *merger) skip(ctx context.Context, s stretch) (skipped bool, err error) 
 		}
 	}
 	if !m.replica.IsTrainer() {
-		mark, err := m.shelf.Mark(ctx)
+		mark, err := m.shelf.Progress(ctx)
 		if err != nil {
 			return false, err
 		}
@@ -157,7 +157,7 @@ func (m *merger) again(ctx context.Context, cause error) error {
 	m.bad = 0
 	m.Series.Add(health.Summaries, 1, "anew")
 	m.Log.Warn("the summary of a block of the input cannot be used; it is made again", "block", m.next, "cause", cause)
-	return m.shelf.Drop(ctx, m.next)
+	return m.shelf.Delete(ctx, m.next)
 }
 
 // know finds out the features: those of the model, those that were marked, or those of the first message.
@@ -166,7 +166,7 @@ func (m *merger) know(ctx context.Context, s stretch) error {
 		m.features = live.Model.Features()
 		return nil
 	}
-	mark, err := m.shelf.Mark(ctx)
+	mark, err := m.shelf.Progress(ctx)
 	if err != nil {
 		return err
 	}
@@ -205,11 +205,11 @@ func (m *merger) mark(ctx context.Context, s stretch) error {
 	before := m.marked
 	if before == nil { // another has marked before, or nobody
 		var err error
-		if before, err = m.shelf.Mark(ctx); err != nil {
+		if before, err = m.shelf.Progress(ctx); err != nil {
 			return err
 		}
 		if before == nil {
-			before = &summaries.Mark{From: s.first}
+			before = &summaries.Progress{From: s.first}
 		}
 		m.next = max(m.next, min(before.From, s.first)) // of older blocks there is neither a summary nor a row
 	}
@@ -217,21 +217,21 @@ func (m *merger) mark(ctx context.Context, s stretch) error {
 	if first := m.Running.Status().ReadFrom; first > 0 {
 		from = min(from, m.blockOf(first))
 	}
-	now := summaries.Mark{From: from, Next: m.next, Features: m.features}
+	now := summaries.Progress{From: from, Next: m.next, Features: m.features}
 	if m.marked != nil && now.Next == before.Next && now.From == before.From && slices.Equal(now.Features, before.Features) {
 		return nil
 	}
-	if err := m.shelf.SetMark(ctx, now); err != nil {
+	if err := m.shelf.SetProgress(ctx, now); err != nil {
 		return err
 	}
 	// A sweep asks which blocks there are: after a jump there may be millions between, and a summary of none of them.
 	if m.marked == nil || now.From > before.From+aheadBlocks || now.Next%aheadBlocks == 0 {
-		if err := m.shelf.Sweep(ctx, now.From); err != nil {
+		if err := m.shelf.DeleteObsolete(ctx, now.From); err != nil {
 			return err
 		}
 	} else {
 		for n := before.From; n < now.From; n++ {
-			if err := m.shelf.Drop(ctx, n); err != nil {
+			if err := m.shelf.Delete(ctx, n); err != nil {
 				return err
 			}
 		}

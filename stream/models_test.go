@@ -160,7 +160,7 @@ func TestOtherFeatures(t *testing.T) {
 	if text := q.pipeline.status().Store; !strings.Contains(text, "model rollback "+old.Version) {
 		t.Errorf("the status says %q", text)
 	}
-	store := registry.Of(mustStore(t, s), "p", registry.Options{})
+	store := registry.New(mustStore(t, s), "p", registry.Options{})
 	q.end()
 	if _, err := store.Rollback(t.Context(), old.Version); err != nil {
 		t.Fatal(err)
@@ -200,7 +200,7 @@ func TestDamagedStore(t *testing.T) {
 	s := newSite(t)
 	q := s.learner("a", "b")
 	sent := 0
-	store := registry.Of(mustStore(t, s), "p", registry.Options{})
+	store := registry.New(mustStore(t, s), "p", registry.Options{})
 	s.until("there are two versions", func() bool { // the fewer fits there were meanwhile, the more rows it takes
 		s.store("in.x", twoColumns(100*sent, 100))
 		sent++

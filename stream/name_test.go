@@ -138,7 +138,7 @@ func boundTo(s *site, pipeline string) string {
 	if err != nil {
 		s.Fatal(err)
 	}
-	p, err := registry.Of(store, pipeline, registry.Options{}).Pointer(s.Context())
+	p, err := registry.New(store, pipeline, registry.Options{}).Pointer(s.Context())
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func unbind(s *site, pipeline string) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	if b, err := registry.Of(store, pipeline, registry.Options{}).Bind(s.Context(), boundTo(s, pipeline), ""); b != "" ||
+	if b, err := registry.New(store, pipeline, registry.Options{}).Bind(s.Context(), boundTo(s, pipeline), ""); b != "" ||
 		err != nil {
 		s.Fatal(b, err)
 	}

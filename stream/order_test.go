@@ -68,7 +68,7 @@ func (f *fleet) ordeal(replicas, rounds, keys, n int) order {
 		begin := time.Now()
 		f.publish(n/2, keys)
 		if round%3 == 2 {
-			f.stop(5 * lease.Shortest / 2)
+			f.stop(5 * lease.MinTTL / 2)
 		} else {
 			f.kill()
 			f.join()
@@ -238,7 +238,7 @@ func TestOrderHalted(t *testing.T) {
 		return len(all) == 1 && all[0].Halted != "" && has.Of > 0
 	})
 	r.end() // it says so where inputs are not answered in time
-	text, err := f.seats().Left(t.Context(), has.BookmarkKey("p"))
+	text, err := f.seats().Bookmark(t.Context(), has.BookmarkKey("p"))
 	if err != nil {
 		t.Fatal(err)
 	}

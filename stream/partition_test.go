@@ -101,7 +101,7 @@ func TestPartitionsBeginAfterTheBookmark(t *testing.T) {
 	p := keyed()
 	p.Partitions, p.Stage.Fixed = 2, fixed(t)
 	bookmarked := func() (at struct{ Floor uint64 }) {
-		text, err := f.seats().Left(t.Context(), needs.Partition{}.BookmarkKey("p"))
+		text, err := f.seats().Bookmark(t.Context(), needs.Partition{}.BookmarkKey("p"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestPartitionsLearn(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 8)
 	p := apprentice()
-	p.Subject, p.Partitions, p.Lease = "in.*", 8, lease.Shortest
+	p.Subject, p.Partitions, p.Lease = "in.*", 8, lease.MinTTL
 	first, second := f.replica(p), f.replica(p)
 	f.publish(300, 20)
 	f.answered()
@@ -186,7 +186,7 @@ func TestPartitionsOfWhoHasNoModel(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2)
 	p := apprentice()
-	p.Subject, p.Partitions, p.Lease = "in.*", 2, lease.Shortest
+	p.Subject, p.Partitions, p.Lease = "in.*", 2, lease.MinTTL
 	first := f.replica(p)
 	f.publish(300, 20)
 	f.answered()

@@ -28,12 +28,12 @@ type pipeline struct {
 	*scope.Scope
 	letterLog *health.LetterLog
 	replica   *replica.Replica
-	resting   atomic.Bool        // this process does not read for learning now
-	summaries *summaries.Bucket  // nil: this pipeline shares none
-	arrived   *summaries.Arrived // at the hub of edges; else nil
-	seats     *lease.Bucket      // of the partitions; nil: there are none
-	earlier   []needs.Partition  // of other numbers, that the stream had before
-	held      atomic.Int64       // how many partitions this process holds
+	resting   atomic.Bool         // this process does not read for learning now
+	summaries *summaries.Bucket   // nil: this pipeline shares none
+	arrived   *summaries.Receiver // at the hub of edges; else nil
+	seats     *lease.Bucket       // of the partitions; nil: there are none
+	earlier   []needs.Partition   // of other numbers, that the stream had before
+	held      atomic.Int64        // how many partitions this process holds
 
 	names struct { // of the model that answered last, for who answers
 		live  *plugin.Live

@@ -124,7 +124,7 @@ func TestOneCounts(t *testing.T) {
 	s := newSite(t)
 	of := func(role Role) Pipeline {
 		p := apprentice()
-		p.Role, p.Lease = role, lease.Shortest
+		p.Role, p.Lease = role, lease.MinTTL
 		return p
 	}
 	replicas := []*runner{s.replica(of(RoleAll))}

@@ -36,8 +36,8 @@ func (p *pipeline) isNamed(ctx context.Context) error {
 // sender sends the summaries of the input to the hub.
 type sender struct {
 	merger
-	sent  *summaries.Sent // nil: not bound yet
-	cause string          // what kept the last from being sent, as it was told; "" for nothing
+	sent  *summaries.Sender // nil: not bound yet
+	cause string            // what kept the last from being sent, as it was told; "" for nothing
 }
 
 func newSender(p *pipeline) *sender { return &sender{merger: merger{pipeline: p}} }
@@ -79,7 +79,7 @@ func (m *sender) open(ctx context.Context) error {
 			m.summaries, err = summaries.Open(ctx, m.JS, m.Models.Replicas)
 		}
 		if err == nil {
-			m.sent, err = summaries.OpenEdge(ctx, m.JS, needs.SummaryBytes(&m.Pipeline), m.Models.Replicas)
+			m.sent, err = summaries.OpenSender(ctx, m.JS, needs.SummaryBytes(&m.Pipeline), m.Models.Replicas)
 		}
 		if err != nil {
 			return err
@@ -118,9 +118,9 @@ func (m *sender) step(ctx context.Context) (sent bool, err error) {
 	if m.shelf == nil || !s.created.Equal(m.created) {
 		m.created, m.shelf, m.marked, m.looked = s.created, m.pipeline.shelf(s.created), nil, 0
 	}
-	last, after, err := m.sent.Last(ctx, m.Name)
+	last, after, err := m.sent.LastNotice(ctx, m.Name)
 	if err == nil && last == nil {
-		last, err = m.sent.Kept(ctx, m.summaries, m.Name)
+		last, err = m.sent.LoadLast(ctx, m.summaries, m.Name)
 	}
 	if err != nil {
 		return false, err
@@ -156,32 +156,32 @@ func (m *sender) step(ctx context.Context) (sent bool, err error) {
 	if sent, err = m.sent.Send(ctx, m.Name, n, text, after); err != nil || !sent {
 		return false, err
 	}
-	if err := m.sent.Keep(ctx, m.summaries, m.Name, n); err != nil {
+	if err := m.sent.SaveLast(ctx, m.summaries, m.Name, n); err != nil {
 		return false, err
 	}
 	m.Series.Add(health.Summaries, 1, "sent")
 	m.Log.Debug("a summary is on its way to the hub", "first", b.First, "last", b.Last, "bytes", len(text))
-	return true, m.shelf.Drop(ctx, m.next)
+	return true, m.shelf.Delete(ctx, m.next)
 }
 
 // markSent says what is to be summed up, and now and then removes what was sent: before this replica began, and what another
 // stored of a block that had been sent meanwhile.
 func (m *sender) markSent(ctx context.Context) error {
-	now := summaries.Mark{From: m.next, Next: m.next, Features: m.features}
+	now := summaries.Progress{From: m.next, Next: m.next, Features: m.features}
 	if m.marked != nil && m.marked.Next == now.Next && slices.Equal(m.marked.Features, now.Features) {
 		return nil
 	}
-	there, err := m.shelf.Mark(ctx)
+	there, err := m.shelf.Progress(ctx)
 	if err != nil {
 		return err
 	}
 	if there == nil || there.Next != now.Next || there.From != now.From || !slices.Equal(there.Features, now.Features) {
-		if err := m.shelf.SetMark(ctx, now); err != nil {
+		if err := m.shelf.SetProgress(ctx, now); err != nil {
 			return err
 		}
 	}
 	if m.marked == nil || now.Next > m.marked.Next+1 || now.Next%aheadBlocks == 0 {
-		if err := m.shelf.Sweep(ctx, now.From); err != nil {
+		if err := m.shelf.DeleteObsolete(ctx, now.From); err != nil {
 			return err
 		}
 	}

@@ -95,12 +95,12 @@ func TestEdgeSendsOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sent, err := summaries.OpenEdge(t.Context(), berlin.js, 1<<30, 1)
+	sent, err := summaries.OpenSender(t.Context(), berlin.js, 1<<30, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	berlin.until("what was sent is kept", func() bool {
-		n, err := sent.Kept(t.Context(), shelves, "p")
+		n, err := sent.LoadLast(t.Context(), shelves, "p")
 		return err == nil && n != nil && n.Last == 2*sharedBlock
 	})
 	stream, err := berlin.js.Stream(t.Context(), summaries.EdgeStream)

@@ -153,7 +153,7 @@ func (w *watcher) counts(ctx context.Context) bool {
 		return observes
 	}
 	if time.Since(w.looked) > w.replica.LeaseLife() {
-		if held, err := w.replica.Leases.Held(ctx, w.Name); err == nil {
+		if held, err := w.replica.Leases.IsHeld(ctx, w.Name); err == nil {
 			w.looked, w.others = time.Now(), held
 		}
 	}

@@ -36,7 +36,7 @@ func TestStaged(t *testing.T) {
 	var replicas []*runner
 	for i := range 4 {
 		p := apprentice()
-		p.Lease = lease.Shortest
+		p.Lease = lease.MinTTL
 		if i == 3 {
 			p.Role = RoleTransform
 		}
@@ -61,7 +61,7 @@ func TestStaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := registry.Of(store, "p", registry.Options{})
+	other := registry.New(store, "p", registry.Options{})
 	s.acknowledged("p")
 	var first, second string
 	s.until("a model of a new epoch is stored", func() bool { // unless what was live is another meanwhile
@@ -119,7 +119,7 @@ func TestOutdated(t *testing.T) {
 		s.make(jetstream.StreamConfig{Name: name})
 	}
 	p := apprentice()
-	p.Role, p.Lease, p.AdoptWithin = RoleAll, lease.Shortest, 2*time.Second
+	p.Role, p.Lease, p.AdoptWithin = RoleAll, lease.MinTTL, 2*time.Second
 	nc := connect(t, s.server.ClientURL(), nats.UserInfo("embedd", "secret"))
 	e, err := New(Options{Conn: nc, Pipelines: []Pipeline{p}, Wait: ample})
 	if err != nil {

@@ -30,7 +30,7 @@ var errGone = errors.New("messages of the block have left the stream")
 type maker struct {
 	*pipeline
 	created time.Time
-	shelf   *summaries.Shelf
+	shelf   *summaries.Collection
 	claims  *summaries.Claims
 	next    uint64          // as it was marked last
 	done    map[uint64]bool // blocks behind it that are there
@@ -67,7 +67,7 @@ func (m *maker) step(ctx context.Context) (made bool, err error) {
 		m.created, m.shelf, m.done, m.next = s.created, m.pipeline.shelf(s.created), map[uint64]bool{}, 0
 		m.claims, m.ripe, m.ripening = m.shelf.Claims(m.Instance, m.claimLife), 0, 0
 	}
-	mark, err := m.shelf.Mark(ctx)
+	mark, err := m.shelf.Progress(ctx)
 	if mark == nil || err != nil {
 		return false, err
 	}
@@ -87,7 +87,7 @@ func (m *maker) step(ctx context.Context) (made bool, err error) {
 			}
 			continue
 		}
-		claim, err := m.claims.Take(ctx, n)
+		claim, err := m.claims.TryClaim(ctx, n)
 		if err != nil {
 			return false, err
 		}
@@ -96,7 +96,7 @@ func (m *maker) step(ctx context.Context) (made bool, err error) {
 		}
 		err = m.make(ctx, n, mark.Features, claim.Attempts)
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), replica.ReleaseTimeout)
-		err = errors.Join(err, claim.End(clean))
+		err = errors.Join(err, claim.Release(clean))
 		cancel()
 		if errors.Is(err, errGone) {
 			continue // who learns finds the same, and goes on behind it
@@ -146,7 +146,7 @@ func (m *maker) make(ctx context.Context, n uint64, features []string, attempts 
 	if now := info.CachedInfo(); !now.Created.Equal(m.created) || now.State.FirstSeq > b.First || now.State.LastSeq < b.Last {
 		return errGone
 	}
-	if mark, err := m.shelf.Mark(ctx); err != nil || mark != nil && n < mark.From {
+	if mark, err := m.shelf.Progress(ctx); err != nil || mark != nil && n < mark.From {
 		return err // it was learned meanwhile, and is not needed any more
 	}
 	first, err := m.shelf.Put(ctx, n, text)

@@ -39,7 +39,7 @@ func modelLsCommand(e *cli.Env) *cobra.Command {
 		}
 		var lines []registry.Listed
 		for _, name := range names {
-			p, err := registry.Of(store, name, registry.Options{}).Pointer(ctx)
+			p, err := registry.New(store, name, registry.Options{}).Pointer(ctx)
 			if err != nil {
 				return err
 			}

@@ -55,7 +55,7 @@ func changeCommand(e *cli.Env, use, short string,
 		if err != nil {
 			return err
 		}
-		p, err := change(ctx, registry.Of(store, pipeline, registry.Options{}), version)
+		p, err := change(ctx, registry.New(store, pipeline, registry.Options{}), version)
 		if err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@ func (d *diagnosis) checkStore(ctx context.Context, p *spec.Pipeline) {
 		return
 	}
 	// Strict changes nothing: a start would repair what it can.
-	live, err := registry.Of(store, p.Name, registry.Options{Limit: p.Models.Limit, Strict: true}).Live(ctx)
+	live, err := registry.New(store, p.Name, registry.Options{Limit: p.Models.Limit, Strict: true}).Live(ctx)
 	switch {
 	case errors.Is(err, registry.ErrDamaged), errors.Is(err, registry.ErrMissing):
 		d.add(Finding{Check: "store", Pipeline: p.Name, Text: err.Error(), Fix: "restore the store from a backup; " +

@@ -206,7 +206,7 @@ func TestSetupOfSummaries(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := slices.ContainsFunc(plans, func(p Plan) bool { return p.Name == summaries.Name })
+		got := slices.ContainsFunc(plans, func(p Plan) bool { return p.Name == summaries.BucketName })
 		if got != want {
 			t.Errorf("with hub %q the bucket of the summaries is planned: %t, want %t", hub, got, want)
 		}

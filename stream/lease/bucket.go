@@ -17,26 +17,26 @@ import (
 
 // Name is the name of the key-value bucket that holds the leases, Stream that of the stream behind it.
 const (
-	Name   = "EMBEDD_LEASES"
-	Stream = "KV_" + Name
+	BucketName = "EMBEDD_LEASES"
+	Stream     = "KV_" + BucketName
 )
 
 // ErrOldServer is returned by [Open] for a server that does not end keys by itself.
 var ErrOldServer = errors.New("leases need keys that end by themselves, which NATS servers have from 2.11 on")
 
-// Since is the oldest server that does.
-var Since = [3]int{2, 11, 0}
+// MinServerVersion is the oldest server that does.
+var MinServerVersion = [3]int{2, 11, 0}
 
-// Make makes the bucket where it is missing.
-func Make(ctx context.Context, js jetstream.JetStream, replicas int) error {
+// Create makes the bucket where it is missing.
+func Create(ctx context.Context, js jetstream.JetStream, replicas int) error {
 	if err := create(ctx, js, replicas); err != nil {
-		return fmt.Errorf("making the leases (key-value bucket %s): %w", Name, err)
+		return fmt.Errorf("making the leases (key-value bucket %s): %w", BucketName, err)
 	}
 	return nil
 }
 
-// markers is how long the mark of a key that has ended stays.
-const markers = time.Minute
+// markerTTL is how long the mark of a key that has ended stays.
+const markerTTL = time.Minute
 
 // Bucket is where the leases of all pipelines are.
 type Bucket struct {
@@ -55,10 +55,10 @@ func Open(ctx context.Context, js jetstream.JetStream, replicas int, log *slog.L
 		log = slog.New(slog.DiscardHandler)
 	}
 	kv, err := natsx.Ensure(ctx,
-		func(ctx context.Context) (jetstream.KeyValue, error) { return js.KeyValue(ctx, Name) },
+		func(ctx context.Context) (jetstream.KeyValue, error) { return js.KeyValue(ctx, BucketName) },
 		func(ctx context.Context) error { return create(ctx, js, replicas) })
 	if err != nil {
-		return nil, fmt.Errorf("opening the leases (key-value bucket %s): %w", Name, err)
+		return nil, fmt.Errorf("opening the leases (key-value bucket %s): %w", BucketName, err)
 	}
 	stream, err := natsx.Await(ctx, func(ctx context.Context) (jetstream.Stream, error) {
 		return js.Stream(ctx,
@@ -85,7 +85,7 @@ func create(ctx context.Context, js jetstream.JetStream, replicas int) error {
 		_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: Stream, Subjects: []string{subject(">")}, Replicas: n,
 			Description: "which replica of an embedd pipeline learns", Storage: jetstream.FileStorage,
 			MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true,
-			AllowMsgTTL: true, SubjectDeleteMarkerTTL: markers})
+			AllowMsgTTL: true, SubjectDeleteMarkerTTL: markerTTL})
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			return nil // another replica was first
 		}
@@ -93,7 +93,7 @@ func create(ctx context.Context, js jetstream.JetStream, replicas int) error {
 	})
 }
 
-func subject(key string) string { return "$KV." + Name + "." + key }
+func subject(key string) string { return "$KV." + BucketName + "." + key }
 
 // Claim is what a lease says of who holds it.
 type Claim struct {
@@ -104,10 +104,10 @@ type Claim struct {
 	Settings map[string]string `json:"settings,omitempty"`
 }
 
-// Mine is the claim of this process, for an instance in it.
-func Mine(instance string, settings map[string]string) Claim {
+// NewClaim is the claim of this process, for an instance in it.
+func NewClaim(instance string, settings map[string]string) Claim {
 	host, _ := os.Hostname()
-	return Claim{Holder: instance, Host: host, Process: process(), Settings: settings}
+	return Claim{Holder: instance, Host: host, Process: processID(), Settings: settings}
 }
 
 // entry is a lease as it stands; no claim where nobody holds it. The revision is that of what the key holds, if only a
@@ -128,29 +128,29 @@ func (b *Bucket) read(ctx context.Context, key string) (entry, error) {
 	case natsx.IsDeleteMarker(m.Header):
 		return entry{revision: m.Sequence}, nil // given back, or ended by the server
 	}
-	c, ok := claimOf(m.Data)
+	c, ok := parseClaim(m.Data)
 	if !ok {
 		c = Claim{Holder: "somebody who wrote what is no lease"} // it ends as any
 	}
 	return entry{&c, m.Sequence}, nil
 }
 
-func claimOf(data []byte) (c Claim, ok bool) {
+func parseClaim(data []byte) (c Claim, ok bool) {
 	err := json.Unmarshal(data, &c)
 	return c, err == nil && c.Holder != ""
 }
 
-// Leave keeps a word for whoever holds a lease next, under a key of its own; it does not end. Left reads it, "" where
+// SetBookmark keeps a word for whoever holds a lease next, under a key of its own; it does not end. Left reads it, "" where
 // there is none.
-func (b *Bucket) Leave(ctx context.Context, key, word string) error {
+func (b *Bucket) SetBookmark(ctx context.Context, key, word string) error {
 	msg := nats.NewMsg(b.prefix + subject(key))
 	msg.Data = []byte(word)
 	_, err := b.js.PublishMsg(ctx, msg)
 	return err
 }
 
-// Left reads what was left; see Leave.
-func (b *Bucket) Left(ctx context.Context, key string) (string, error) {
+// Bookmark reads what was left; see Leave.
+func (b *Bucket) Bookmark(ctx context.Context, key string) (string, error) {
 	m, err := b.stream.GetLastMsgForSubject(ctx, subject(key))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return "", nil

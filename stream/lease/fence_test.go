@@ -53,7 +53,7 @@ func write(url string, fenced bool) error {
 	if err != nil {
 		return err
 	}
-	store, err := registry.MakeJetStream(ctx, js)
+	store, err := registry.CreateJetStream(ctx, js)
 	if err != nil {
 		return err
 	}
@@ -62,11 +62,11 @@ func write(url string, fenced bool) error {
 		return err
 	}
 	var term atomic.Uint64
-	r := registry.Of(store, "p", registry.Options{Term: term.Load})
-	lease := bucket.Of(Options{Key: "p", Claim: Claim{Holder: nats.NewInbox()}, Life: Shortest})
-	go lease.Keep(ctx, func(ctx context.Context, taken uint64) {
+	r := registry.New(store, "p", registry.Options{Term: term.Load})
+	lease := bucket.Lease(Options{Key: "p", Claim: Claim{Holder: nats.NewInbox()}, TTL: MinTTL})
+	go lease.Run(ctx, func(ctx context.Context, taken uint64) {
 		if fenced && taken != 0 {
-			sealed, err := r.Seal(ctx, taken, lease.Holds)
+			sealed, err := r.Seal(ctx, taken, lease.IsHolder)
 			if err != nil {
 				return
 			}
@@ -80,7 +80,7 @@ func write(url string, fenced bool) error {
 		case t == 0:
 			time.Sleep(5 * time.Millisecond)
 		case fenced:
-			_ = r.Refuse(ctx, plugin.Outcome{Reason: fmt.Sprint(n)}) // refused where another has the lease
+			_ = r.RecordRefusal(ctx, plugin.Outcome{Reason: fmt.Sprint(n)}) // refused where another has the lease
 		default:
 			_ = unfenced(ctx, pointers, t)
 		}
@@ -156,7 +156,7 @@ func newWriters(t *testing.T, how string) *writers {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := registry.MakeJetStream(t.Context(), js); err != nil {
+	if _, err := registry.CreateJetStream(t.Context(), js); err != nil {
 		t.Fatal(err)
 	}
 	w := &writers{T: t, url: url, how: how, terms: map[uint64]time.Time{}}
@@ -304,7 +304,7 @@ func TestFence(t *testing.T) {
 		}))
 	}
 	for range times(1, 20) {
-		w.stop(Shortest * time.Duration(times(3, 5)) / 2)
+		w.stop(MinTTL * time.Duration(times(3, 5)) / 2)
 	}
 	slices.Sort(took)
 	w.mu.Lock()
@@ -324,7 +324,7 @@ func TestFenceControl(t *testing.T) {
 	t.Parallel()
 	w := newWriters(t, "unfenced")
 	for range 20 {
-		w.stop(5 * Shortest / 2)
+		w.stop(5 * MinTTL / 2)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

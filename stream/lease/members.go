@@ -15,9 +15,9 @@ type member struct {
 	seen  time.Time // when it was last renewed, by our clock
 }
 
-// Members tells who is there until ctx is done: the last tokens of the keys of a group, GROUP.NAME, whose leases somebody
+// WatchMembers tells who is there until ctx is done: the last tokens of the keys of a group, GROUP.NAME, whose leases somebody
 // holds, whenever they have changed. Each has to be renewed within so long; mine says which process asks.
-func (b *Bucket) Members(ctx context.Context, group string, life time.Duration, mine Claim, changed func([]string)) {
+func (b *Bucket) WatchMembers(ctx context.Context, group string, life time.Duration, mine Claim, changed func([]string)) {
 	there, last := map[string]member{}, []string(nil)
 	tick := time.NewTicker(life / 10)
 	defer tick.Stop()
@@ -39,14 +39,14 @@ func (b *Bucket) Members(ctx context.Context, group string, life time.Duration, 
 					break
 				}
 				if whole = whole || entry == nil; entry != nil {
-					note(there, strings.TrimPrefix(entry.Key(), group+"."), entry)
+					updateMember(there, strings.TrimPrefix(entry.Key(), group+"."), entry)
 				}
 			case <-tick.C:
 			case <-ctx.Done():
 			}
 			// A mark can be missing after the bucket's leader changed, and who died here is known sooner.
 			for name, m := range there {
-				if time.Since(m.seen) > life*3/2 || dead(&m.claim, &mine) {
+				if time.Since(m.seen) > life*3/2 || hasDied(&m.claim, &mine) {
 					delete(there, name)
 				}
 			}
@@ -67,8 +67,8 @@ func (b *Bucket) Members(ctx context.Context, group string, life time.Duration, 
 	}
 }
 
-func note(there map[string]member, name string, entry jetstream.KeyValueEntry) {
-	c, ok := claimOf(entry.Value())
+func updateMember(there map[string]member, name string, entry jetstream.KeyValueEntry) {
+	c, ok := parseClaim(entry.Value())
 	if entry.Operation() != jetstream.KeyValuePut || !ok {
 		delete(there, name)
 		return

@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// process names this process so that another on the same machine can see that it has died: by the boot of the machine,
+// processID names this process so that another on the same machine can see that it has died: by the boot of the machine,
 // the namespace in which its number counts, the number, and when it began, since numbers are used again. "" where that
 // cannot be told.
-func process() string {
+func processID() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	space, errSpace := os.Readlink("/proc/self/ns/pid")
 	began := beganAt(os.Getpid())
@@ -39,8 +39,8 @@ func beganAt(pid int) string {
 	return fields[19]
 }
 
-// dead tells whether the holder of a claim is known to have died: it ran on this machine, and its process is gone.
-func dead(claim, mine *Claim) bool {
+// hasDied tells whether the holder of a claim is known to have died: it ran on this machine, and its process is gone.
+func hasDied(claim, mine *Claim) bool {
 	theirs, ours := strings.Fields(claim.Process), strings.Fields(mine.Process)
 	if len(theirs) != 4 || len(ours) != 4 || theirs[0] != ours[0] || theirs[1] != ours[1] {
 		return false

@@ -11,7 +11,7 @@ import (
 // TestDead: who runs is not dead, who has ended is, whether or not his number is another's by now; of other machines, and
 // of what is no process, nothing is known.
 func TestDead(t *testing.T) {
-	mine := Mine("me", nil)
+	mine := NewClaim("me", nil)
 	if mine.Process == "" {
 		t.Skip("this system does not tell")
 	}
@@ -24,20 +24,20 @@ func TestDead(t *testing.T) {
 		return &Claim{Process: fmt.Sprintf("%s %s %d %s", parts[0], parts[1], pid, began)}
 	}
 	child := claim(cmd.Process.Pid, beganAt(cmd.Process.Pid))
-	if dead(child, &mine) || dead(&mine, &mine) {
+	if hasDied(child, &mine) || hasDied(&mine, &mine) {
 		t.Error("one that runs is taken for dead")
 	}
-	if !dead(claim(os.Getpid(), "1"), &mine) {
+	if !hasDied(claim(os.Getpid(), "1"), &mine) {
 		t.Error("another with the number of one that ended is taken for it")
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	if !dead(child, &mine) {
+	if !hasDied(child, &mine) {
 		t.Error("one that ended is not known to be dead")
 	}
 	elsewhere := &Claim{Process: "another-boot " + strings.Join(strings.Fields(child.Process)[1:], " ")}
 	for _, unknown := range []*Claim{{}, elsewhere, {Process: "a b c d"}} {
-		if dead(unknown, &mine) {
+		if hasDied(unknown, &mine) {
 			t.Errorf("%+v is taken for dead", unknown)
 		}
 	}

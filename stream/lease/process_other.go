@@ -2,7 +2,7 @@
 
 package lease
 
-// process and dead know nothing of other processes here: who died holds its lease until it ends.
-func process() string { return "" }
+// processID and hasDied know no other processes on this platform: the lease of one that died expires.
+func processID() string { return "" }
 
-func dead(_, _ *Claim) bool { return false }
+func hasDied(_, _ *Claim) bool { return false }

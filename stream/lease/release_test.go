@@ -29,17 +29,17 @@ func TestReleasedInTheMiddle(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	left := 0
 	for i := range 300 {
-		l := bucket.Of(Options{Key: "q", Claim: Claim{Holder: nats.NewInbox()}, Life: time.Minute})
+		l := bucket.Lease(Options{Key: "q", Claim: Claim{Holder: nats.NewInbox()}, TTL: time.Minute})
 		if i%2 == 0 { // then it is a renewal that is cut
-			if err := l.Try(t.Context()); err != nil {
+			if err := l.Acquire(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(600))*time.Microsecond)
-		_ = l.Try(ctx)
+		_ = l.Acquire(ctx)
 		cancel()
 		l.Release(t.Context())
-		held, err := bucket.Held(t.Context(), "q")
+		held, err := bucket.IsHeld(t.Context(), "q")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func leaseOf(t *testing.T) *Lease {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bucket.Of(Options{Key: "q", Claim: Claim{Holder: nats.NewInbox()}, Life: Shortest})
+	return bucket.Lease(Options{Key: "q", Claim: Claim{Holder: nats.NewInbox()}, TTL: MinTTL})
 }
 
 // TestRenewedLate: a lease that is renewed after it has ended by our clock, and before the server ended it, is told of
@@ -82,7 +82,7 @@ func TestRenewedLate(t *testing.T) {
 	told, ended := make(chan uint64, 1000), make(chan struct{})
 	go func() {
 		defer close(ended)
-		l.Keep(ctx, func(_ context.Context, term uint64) { told <- term })
+		l.Run(ctx, func(_ context.Context, term uint64) { told <- term })
 	}()
 	defer func() {
 		cancel()
@@ -103,7 +103,7 @@ func TestRenewedLate(t *testing.T) {
 	}
 	held()
 	l.mu.Lock()
-	l.until = time.Now().Add(-time.Millisecond) // as after a pause of the process
+	l.expires = time.Now().Add(-time.Millisecond) // as after a pause of the process
 	l.mu.Unlock()
 	held()
 }
@@ -118,14 +118,14 @@ func TestRenewedWhileItEnds(t *testing.T) {
 		return l.revision
 	}
 	for end := time.Now().Add(3 * time.Minute); revision() == 0; {
-		if err := l.Try(t.Context()); err != nil && time.Now().After(end) {
+		if err := l.Acquire(t.Context()); err != nil && time.Now().After(end) {
 			t.Fatal(err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	renewed := false
-	l.Keep(ctx, func(context.Context, uint64) {
+	l.Run(ctx, func(context.Context, uint64) {
 		before := revision()
 		for end := time.Now().Add(3 * time.Minute); !renewed && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			renewed = revision() != before

@@ -124,7 +124,7 @@ func (r *Registry) Retire(ctx context.Context) error {
 		return nil
 	})
 	if err == nil {
-		r.setLive(choice{})
+		r.setLive(selection{})
 		r.epoch = 0
 	}
 	return err

@@ -24,7 +24,7 @@ func (s *pointerStore) rebuild(ctx context.Context, cause error) (*Pointer, erro
 	if cause == nil {
 		cause = errors.New("it is gone")
 	}
-	older, err := s.store.earlier(ctx, s.pipeline)
+	older, err := s.store.history(ctx, s.pipeline)
 	if err != nil {
 		return nil, fmt.Errorf("asking for the pointers of %s before (%s): %w", s.pipeline, s.store, err)
 	}

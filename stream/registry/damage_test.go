@@ -64,20 +64,20 @@ func ruin(t *testing.T, s Store, value string) {
 // where none can; the pointer says it from then on, and learning is stored again.
 func TestDamagedModel(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
-		r := Of(s, "digits", Options{})
+		r := New(s, "digits", Options{})
 		a := save(t, r, 1, "")
 		b := save(t, r, 2, a)
 		c := save(t, r, 3, b)
 		d := save(t, r, 4, c)
 		damage(t, s, c)
 		damage(t, s, d)
-		if _, err := Of(s, "digits", Options{Strict: true}).Live(t.Context()); !errors.Is(err, ErrDamaged) &&
+		if _, err := New(s, "digits", Options{Strict: true}).Live(t.Context()); !errors.Is(err, ErrDamaged) &&
 			!errors.Is(err, ErrMissing) {
 			t.Fatalf("told to be strict: %v", err)
 		}
 		begin := func() (*Registry, *Choice) {
 			t.Helper()
-			fresh := Of(s, "digits", Options{})
+			fresh := New(s, "digits", Options{})
 			l, err := fresh.Live(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -126,20 +126,20 @@ func TestDamagedModel(t *testing.T) {
 func TestDamagedPointer(t *testing.T) {
 	for _, value := range []string{"{", `{"format":2,"live":"digits-9-00000000"}`, "\x00\x01"} {
 		eachStore(t, func(t *testing.T, s Store) {
-			r := Of(s, "digits", Options{})
+			r := New(s, "digits", Options{})
 			a := save(t, r, 1, "")
 			b := save(t, r, 2, a)
-			if err := r.Refuse(t.Context(), plugin.Outcome{Reason: "a test"}); err != nil {
+			if err := r.RecordRefusal(t.Context(), plugin.Outcome{Reason: "a test"}); err != nil {
 				t.Fatal(err)
 			}
 			ruin(t, s, value)
-			if _, err := Of(s, "digits", Options{Strict: true}).Live(t.Context()); !errors.Is(err, ErrDamaged) {
+			if _, err := New(s, "digits", Options{Strict: true}).Live(t.Context()); !errors.Is(err, ErrDamaged) {
 				t.Errorf("told to be strict: %v", err)
 			}
-			if p, err := Of(s, "digits", Options{}).Pointer(t.Context()); err != nil || p.Damage() == "" || p.Live != b {
+			if p, err := New(s, "digits", Options{}).Pointer(t.Context()); err != nil || p.Damage() == "" || p.Live != b {
 				t.Fatalf("who looks has %+v, %v", p, err)
 			}
-			fresh := Of(s, "digits", Options{})
+			fresh := New(s, "digits", Options{})
 			l, err := fresh.Live(t.Context())
 			if err != nil || l.Live == nil || l.Live.Version != b || !strings.Contains(l.Damage, "the one before") {
 				t.Fatalf("live is %+v, %v", l, err)
@@ -154,7 +154,7 @@ func TestDamagedPointer(t *testing.T) {
 		})
 	}
 	eachStore(t, func(t *testing.T, s Store) {
-		r := Of(s, "digits", Options{})
+		r := New(s, "digits", Options{})
 		a := save(t, r, 1, "")
 		b := save(t, r, 2, a)
 		switch s := s.(type) {
@@ -169,7 +169,7 @@ func TestDamagedPointer(t *testing.T) {
 				}
 			}
 		}
-		fresh := Of(s, "digits", Options{})
+		fresh := New(s, "digits", Options{})
 		l, err := fresh.Live(t.Context())
 		if err != nil || l.Live == nil || l.Live.Version != b || !l.New || !strings.Contains(l.Damage, "newest version") {
 			t.Fatalf("live is %+v, %v", l, err)
@@ -195,7 +195,7 @@ func glob(t *testing.T, pattern string) []string {
 // TestDamagedWhileRunning: who runs the pipeline writes the pointer anew, with the model that it lives with.
 func TestDamagedWhileRunning(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
-		r := Of(s, "digits", Options{})
+		r := New(s, "digits", Options{})
 		a := save(t, r, 1, "")
 		b := save(t, r, 2, a)
 		ruin(t, s, "{")
@@ -213,12 +213,12 @@ func TestDamagedWhileRunning(t *testing.T) {
 // TestRetire: a pipeline without a live model stores its next one all the same, and what was live is the previous one.
 func TestRetire(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
-		r := Of(s, "digits", Options{})
+		r := New(s, "digits", Options{})
 		a := save(t, r, 1, "")
 		if err := r.Retire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if l, err := Of(s, "digits", Options{}).Live(t.Context()); err != nil || l.Live != nil || l.Epochs != 1 || l.New {
+		if l, err := New(s, "digits", Options{}).Live(t.Context()); err != nil || l.Live != nil || l.Epochs != 1 || l.New {
 			t.Errorf("live is %+v, %v", l, err)
 		}
 		b := save(t, r, 2, "")

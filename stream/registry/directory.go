@@ -175,7 +175,7 @@ func (d *directory) load(ctx context.Context, pipeline string) ([]byte, uint64, 
 	}
 }
 
-func (d *directory) earlier(_ context.Context, pipeline string) (out [][]byte, err error) {
+func (d *directory) history(_ context.Context, pipeline string) (out [][]byte, err error) {
 	revisions, err := d.revisions(pipeline)
 	for i := len(revisions) - 2; i >= 0; i-- {
 		if value, err := os.ReadFile(d.pointerFile(pipeline, revisions[i])); err == nil && len(value) <= maxPointer {
@@ -185,7 +185,7 @@ func (d *directory) earlier(_ context.Context, pipeline string) (out [][]byte, e
 	return out, err
 }
 
-func (d *directory) swap(_ context.Context, pipeline string, value []byte, revision uint64) (uint64, error) {
+func (d *directory) compareAndSet(_ context.Context, pipeline string, value []byte, revision uint64) (uint64, error) {
 	unlock, err := d.lock(pipeline)
 	if err != nil {
 		return 0, err
@@ -254,7 +254,7 @@ func (d *directory) wait(ctx context.Context, pipeline string, revision uint64) 
 	}
 }
 
-func (d *directory) last(_ context.Context, pipeline string) (uint64, time.Time, error) {
+func (d *directory) lastSequence(_ context.Context, pipeline string) (uint64, time.Time, error) {
 	begin := time.Now()
 	revisions, err := d.revisions(pipeline)
 	if err != nil || len(revisions) == 0 {
@@ -263,9 +263,9 @@ func (d *directory) last(_ context.Context, pipeline string) (uint64, time.Time,
 	return revisions[len(revisions)-1], begin, nil
 }
 
-func (d *directory) made(context.Context) (time.Time, error) { return time.Time{}, nil }
+func (d *directory) created(context.Context) (time.Time, error) { return time.Time{}, nil }
 
-func (d *directory) most() int { return maxPointer }
+func (d *directory) maxPointerBytes() int { return maxPointer }
 
 func (d *directory) pipelines(context.Context) (out []string, err error) {
 	entries, err := os.ReadDir(d.path)

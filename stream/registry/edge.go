@@ -20,14 +20,14 @@ import (
 // minute asks again up to a minute after it is back. Nothing is stored at an edge; a choice of a version, as a pin, is
 // written at the hub.
 type Edge struct {
-	domain string
-	near   *jetStream          // the mirrors
-	js     jetstream.JetStream // of the hub
-	heard  atomic.Int64        // see Heard, in nanoseconds
+	domain     string
+	mirror     *jetStream          // the mirrors
+	js         jetstream.JetStream // of the hub
+	answeredAt atomic.Int64        // see Heard, in nanoseconds
 
-	mu  sync.Mutex
-	hub *jetStream       // nil until it has answered once
-	had map[string]entry // what the hub said last, by pipeline: a mirror may be behind that
+	mu         sync.Mutex
+	hub        *jetStream       // nil until it has answered once
+	lastAnswer map[string]entry // what the hub said last, by pipeline: a mirror may be behind that
 }
 
 // entry is a pointer as it was read.
@@ -42,8 +42,8 @@ const hubWait = 2 * time.Second
 // apiOf is the way to the JetStream of a domain.
 func apiOf(domain string) string { return "$JS." + domain + ".API" }
 
-// Mirrors tells which of the mirrors of a hub's buckets are missing. A stream of their name that is none is an error.
-func Mirrors(ctx context.Context, js jetstream.JetStream, domain string) (missing []string, err error) {
+// MissingMirrors tells which of the mirrors of a hub's buckets are missing. A stream of their name that is none is an error.
+func MissingMirrors(ctx context.Context, js jetstream.JetStream, domain string) (missing []string, err error) {
 	for _, name := range Streams() {
 		s, err := js.Stream(ctx, name)
 		if natsx.IsNotFound(err) {
@@ -63,9 +63,9 @@ func Mirrors(ctx context.Context, js jetstream.JetStream, domain string) (missin
 	return missing, nil
 }
 
-// MakeEdge is the store of a leaf node whose hub has the models; the mirrors are made where they are missing, with so
+// CreateEdge is the store of a leaf node whose hub has the models; the mirrors are made where they are missing, with so
 // many replicas (see natsx.WithReplicas). The hub need not answer.
-func MakeEdge(ctx context.Context, js jetstream.JetStream, domain string, replicas int) (*Edge, error) {
+func CreateEdge(ctx context.Context, js jetstream.JetStream, domain string, replicas int) (*Edge, error) {
 	if err := makeMirrors(ctx, js, domain, replicas); err != nil {
 		return nil, err
 	}
@@ -87,11 +87,11 @@ func MakeEdge(ctx context.Context, js jetstream.JetStream, domain string, replic
 	if err != nil {
 		return nil, err
 	}
-	return &Edge{domain: domain, near: near.(*jetStream), js: hub, had: map[string]entry{}}, nil
+	return &Edge{domain: domain, mirror: near.(*jetStream), js: hub, lastAnswer: map[string]entry{}}, nil
 }
 
 func makeMirrors(ctx context.Context, js jetstream.JetStream, domain string, replicas int) error {
-	missing, err := Mirrors(ctx, js, domain)
+	missing, err := MissingMirrors(ctx, js, domain)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func makeMirrors(ctx context.Context, js jetstream.JetStream, domain string, rep
 			Storage: jetstream.FileStorage, AllowRollup: true,
 			Mirror: &jetstream.StreamSource{Name: name, External: &jetstream.ExternalStream{APIPrefix: apiOf(domain)}}}
 		if name == pointerStream {
-			c.MaxMsgsPerSubject = history // without which a client takes it for no bucket
+			c.MaxMsgsPerSubject = maxHistory // without which a client takes it for no bucket
 		}
 		err := natsx.WithReplicas(js, replicas, func(n int) error {
 			c.Replicas = n
@@ -117,17 +117,17 @@ func makeMirrors(ctx context.Context, js jetstream.JetStream, domain string, rep
 // Domain is that of the hub.
 func (e *Edge) Domain() string { return e.domain }
 
-// Heard is when the hub was last asked for what is live and answered; zero where it has not yet.
-func (e *Edge) Heard() time.Time {
-	if at := e.heard.Load(); at != 0 {
+// HubAnsweredAt is when the hub was last asked for what is live and answered; zero where it has not yet.
+func (e *Edge) HubAnsweredAt() time.Time {
+	if at := e.answeredAt.Load(); at != 0 {
 		return time.Unix(0, at)
 	}
 	return time.Time{}
 }
 
-func (e *Edge) hear(at time.Time) {
-	for before := e.heard.Load(); at.UnixNano() > before && !e.heard.CompareAndSwap(before, at.UnixNano()); {
-		before = e.heard.Load()
+func (e *Edge) noteAnswer(at time.Time) {
+	for before := e.answeredAt.Load(); at.UnixNano() > before && !e.answeredAt.CompareAndSwap(before, at.UnixNano()); {
+		before = e.answeredAt.Load()
 	}
 }
 
@@ -165,15 +165,15 @@ func (e *Edge) load(ctx context.Context, pipeline string) (value []byte, revisio
 		return err
 	})
 	if err == nil {
-		e.hear(begin)
+		e.noteAnswer(begin)
 		e.mu.Lock()
-		e.had[pipeline] = entry{value, revision}
+		e.lastAnswer[pipeline] = entry{value, revision}
 		e.mu.Unlock()
 		return value, revision, nil
 	}
-	value, revision, err = e.near.load(ctx, pipeline)
+	value, revision, err = e.mirror.load(ctx, pipeline)
 	e.mu.Lock()
-	had := e.had[pipeline]
+	had := e.lastAnswer[pipeline]
 	e.mu.Unlock()
 	if had.revision > 0 && (err != nil || had.revision > revision) {
 		return had.value, had.revision, nil
@@ -181,37 +181,37 @@ func (e *Edge) load(ctx context.Context, pipeline string) (value []byte, revisio
 	return value, revision, err
 }
 
-func (e *Edge) last(ctx context.Context, pipeline string) (number uint64, at time.Time, err error) {
+func (e *Edge) lastSequence(ctx context.Context, pipeline string) (number uint64, at time.Time, err error) {
 	err = e.atHub(ctx, func(ctx context.Context, hub *jetStream) (err error) {
-		number, at, err = hub.last(ctx, pipeline)
+		number, at, err = hub.lastSequence(ctx, pipeline)
 		return err
 	})
 	if err == nil {
-		e.hear(at)
+		e.noteAnswer(at)
 		return number, at, nil
 	}
-	number, _, err = e.near.last(ctx, pipeline)
-	return number, e.Heard(), err
+	number, _, err = e.mirror.lastSequence(ctx, pipeline)
+	return number, e.HubAnsweredAt(), err
 }
 
-func (e *Edge) made(ctx context.Context) (at time.Time, err error) {
+func (e *Edge) created(ctx context.Context) (at time.Time, err error) {
 	err = e.atHub(ctx, func(ctx context.Context, hub *jetStream) (err error) {
-		at, err = hub.made(ctx)
+		at, err = hub.created(ctx)
 		return err
 	})
 	if err != nil {
-		return e.near.made(ctx)
+		return e.mirror.created(ctx)
 	}
 	return at, nil
 }
 
 // get opens what the mirror has, and goes on at the hub with what it lacks.
 func (e *Edge) get(ctx context.Context, pipeline, version string) (io.ReadCloser, error) {
-	r, err := e.near.get(ctx, pipeline, version)
+	r, err := e.mirror.get(ctx, pipeline, version)
 	if err != nil {
 		return e.getAtHub(ctx, pipeline, version, err)
 	}
-	return &nearFirst{ReadCloser: r, rest: func(err error) (io.ReadCloser, error) {
+	return &mirrorFirst{ReadCloser: r, rest: func(err error) (io.ReadCloser, error) {
 		return e.getAtHub(ctx, pipeline, version, err)
 	}}, nil
 }
@@ -227,14 +227,14 @@ func (e *Edge) getAtHub(ctx context.Context, pipeline, version string, near erro
 	return r, nil
 }
 
-// nearFirst reads from the mirror and, where that fails, the rest from the hub.
-type nearFirst struct {
+// mirrorFirst reads from the mirror and, where that fails, the rest from the hub.
+type mirrorFirst struct {
 	io.ReadCloser
 	rest func(error) (io.ReadCloser, error)
 	read int64
 }
 
-func (f *nearFirst) Read(p []byte) (int, error) {
+func (f *mirrorFirst) Read(p []byte) (int, error) {
 	n, err := f.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) && f.rest != nil {
 		hub, errHub := f.rest(err)
@@ -256,9 +256,9 @@ func (e *Edge) put(ctx context.Context, pipeline, version string, data []byte) e
 	return fmt.Errorf("version %s: models are stored at the hub (domain %s) alone", version, e.domain)
 }
 
-func (e *Edge) swap(ctx context.Context, pipeline string, value []byte, revision uint64) (next uint64, err error) {
+func (e *Edge) compareAndSet(ctx context.Context, pipeline string, value []byte, revision uint64) (next uint64, err error) {
 	err = e.atHub(ctx, func(ctx context.Context, hub *jetStream) (err error) {
-		next, err = hub.swap(ctx, pipeline, value, revision)
+		next, err = hub.compareAndSet(ctx, pipeline, value, revision)
 		return err
 	})
 	return next, err
@@ -283,7 +283,7 @@ func (e *Edge) versions(ctx context.Context, pipeline string) (there []stored, e
 // Sweep takes out of the mirror what the hub has removed since, which a mirror keeps. Of a pipeline without a model
 // at the hub all stay.
 func (e *Edge) Sweep(ctx context.Context, pipeline string) error {
-	mirrored, err := e.near.versions(ctx, pipeline)
+	mirrored, err := e.mirror.versions(ctx, pipeline)
 	if err != nil {
 		return err
 	}
@@ -295,30 +295,30 @@ func (e *Edge) Sweep(ctx context.Context, pipeline string) error {
 		if slices.ContainsFunc(there, func(s stored) bool { return s.name == one.name }) {
 			continue
 		}
-		info, err := e.near.objects.GetInfo(ctx, one.name)
+		info, err := e.mirror.objects.GetInfo(ctx, one.name)
 		if err == nil {
-			err = e.near.purge(ctx, chunkPrefix+info.NUID)
+			err = e.mirror.purge(ctx, chunkPrefix+info.NUID)
 		}
 		if err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
 			return err
 		}
-		if err := e.near.purge(ctx, markOf(one.name)); err != nil {
+		if err := e.mirror.purge(ctx, metadataSubject(one.name)); err != nil {
 			return err
 		}
 	}
-	return e.near.tidy(ctx, pipeline, maxWriteIdle)
+	return e.mirror.tidy(ctx, pipeline, maxWriteIdle)
 }
 
-func (e *Edge) earlier(ctx context.Context, pipeline string) ([][]byte, error) {
-	return e.near.earlier(ctx, pipeline)
+func (e *Edge) history(ctx context.Context, pipeline string) ([][]byte, error) {
+	return e.mirror.history(ctx, pipeline)
 }
 
 func (e *Edge) watch(pipeline string) (func(context.Context, uint64) error, func()) {
-	return e.near.watch(pipeline)
+	return e.mirror.watch(pipeline)
 }
 
-func (e *Edge) most() int { return e.near.most() }
+func (e *Edge) maxPointerBytes() int { return e.mirror.maxPointerBytes() }
 
-func (e *Edge) pipelines(ctx context.Context) ([]string, error) { return e.near.pipelines(ctx) }
+func (e *Edge) pipelines(ctx context.Context) ([]string, error) { return e.mirror.pipelines(ctx) }
 
-func (e *Edge) String() string { return e.near.String() + ", a mirror of domain " + e.domain }
+func (e *Edge) String() string { return e.mirror.String() + ", a mirror of domain " + e.domain }

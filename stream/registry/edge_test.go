@@ -21,7 +21,7 @@ func TestNearFirst(t *testing.T) {
 	torn := errors.New("the mirror has no more")
 	for hub, want := range map[string]string{"the whole model": "the whole model", "the": "the whole"} {
 		open := 1
-		f := &nearFirst{ReadCloser: opened{io.MultiReader(strings.NewReader("the whole"), iotest.ErrReader(torn)), &open},
+		f := &mirrorFirst{ReadCloser: opened{io.MultiReader(strings.NewReader("the whole"), iotest.ErrReader(torn)), &open},
 			rest: func(error) (io.ReadCloser, error) {
 				open++
 				return opened{strings.NewReader(hub), &open}, nil

@@ -15,7 +15,7 @@ func (r *Registry) Follow(ctx context.Context, adopt func(*Choice) error) {
 	wait, leave := r.store.watch(r.pipeline)
 	defer leave()
 	for attempt := 0; ctx.Err() == nil; attempt++ {
-		last, begin, err := r.store.last(ctx, r.pipeline)
+		last, begin, err := r.store.lastSequence(ctx, r.pipeline)
 		var revision uint64
 		if err == nil {
 			revision, err = r.poll(ctx, adopt)
@@ -31,7 +31,7 @@ func (r *Registry) Follow(ctx context.Context, adopt func(*Choice) error) {
 			r.options.Logger.Debug("the model store cannot be followed; trying again", "error", err)
 		}
 		// Whoever failed together does not try again together.
-		pause := min(50*time.Millisecond<<min(attempt+1, 8), r.options.Within/4)
+		pause := min(50*time.Millisecond<<min(attempt+1, 8), r.options.MaxStaleness/4)
 		select {
 		case <-time.After(pause/2 + rand.N(pause)):
 		case <-ctx.Done():
@@ -43,37 +43,37 @@ func (r *Registry) Follow(ctx context.Context, adopt func(*Choice) error) {
 // written since: if not, this process still follows what is live.
 func (r *Registry) waitForChange(ctx context.Context, wait func(context.Context, uint64) error, revision, last uint64,
 	read time.Time) (quiet bool, err error) {
-	short, cancel := context.WithTimeout(ctx, r.options.Within/4)
+	short, cancel := context.WithTimeout(ctx, r.options.MaxStaleness/4)
 	err = wait(short, revision)
 	over := short.Err() != nil
 	cancel()
 	if err != nil || !over || ctx.Err() != nil {
 		return false, err
 	}
-	now, begin, err := r.store.last(ctx, r.pipeline)
-	if err != nil || now != last || r.reached.Load() < read.UnixNano() {
+	now, begin, err := r.store.lastSequence(ctx, r.pipeline)
+	if err != nil || now != last || r.confirmedAt.Load() < read.UnixNano() {
 		return false, err
 	}
 	r.confirm(begin)
 	return true, nil
 }
 
-// Trouble says why this process does not use the model that is live in the store; "" if it does.
-func (r *Registry) Trouble() string {
-	if text := r.trouble.Load(); text != nil {
+// Problem says why this process does not use the model that is live in the store; "" if it does.
+func (r *Registry) Problem() string {
+	if text := r.problem.Load(); text != nil {
 		return *text
 	}
 	return ""
 }
 
 // reject notes that a choice is not adopted, until there is another.
-func (r *Registry) reject(what choice, text string) {
-	if what == r.offered && r.trouble.Load() != nil {
+func (r *Registry) reject(what selection, text string) {
+	if what == r.offered && r.problem.Load() != nil {
 		return
 	}
 	r.options.Logger.Error(text)
 	r.offered = what
-	r.trouble.Store(&text)
+	r.problem.Store(&text)
 }
 
 // CatchUp reads the pointer once, and returns its revision.
@@ -98,7 +98,7 @@ func (r *Registry) poll(ctx context.Context, adopt func(*Choice) error) (uint64,
 	if err != nil {
 		return 0, err
 	}
-	if now := r.now.Load(); now == nil || *now != (choice{p.Live, p.Pin}) {
+	if now := r.now.Load(); now == nil || *now != (selection{p.Live, p.Pin}) {
 		return 0, errSaving
 	}
 	r.confirm(begin)
@@ -109,7 +109,7 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 	begin := time.Now()
 	p, revision, err := r.pointers.read(ctx)
 	if errors.Is(err, ErrNewer) {
-		r.reject(choice{live: fmt.Sprint("revision ", revision)}, err.Error()+"; the live model answers on")
+		r.reject(selection{live: fmt.Sprint("revision ", revision)}, err.Error()+"; the live model answers on")
 		r.confirm(begin)
 		return revision, nil
 	}
@@ -143,19 +143,19 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 		}
 		return revision, err
 	}
-	chosen := choice{p.Live, p.Pin}
+	chosen := selection{p.Live, p.Pin}
 	if p.Live == "" && r.known.live != "" {
 		r.options.Logger.Error("the model store was emptied; the live model answers on, and a restart begins anew unless "+
 			"another is stored",
 			"version", r.known.live, "store", r.store.String())
-		r.setLive(choice{})
+		r.setLive(selection{})
 	}
 	r.term = p.Term
 	r.pointers.revision.Store(revision)
 	r.confirmed.Store(&confirmation{p.Live, p.Good})
 	if p.Live == "" || chosen == r.known {
-		r.trouble.Store(nil)
-		r.offered = choice{}
+		r.problem.Store(nil)
+		r.offered = selection{}
 		r.confirm(begin)
 		return revision, nil
 	}
@@ -177,7 +177,7 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 		if err == nil {
 			r.setLive(chosen)
 			r.epoch = c.Live.Epoch
-			r.trouble.Store(nil)
+			r.problem.Store(nil)
 			r.confirm(begin)
 			return revision, nil
 		}
@@ -201,7 +201,7 @@ func (r *Registry) mayContinue(p *Pointer) bool {
 }
 
 // settleTime is how long the servers of a cluster may take to agree.
-func (r *Registry) settleTime() time.Duration { return 2 * r.options.Within }
+func (r *Registry) settleTime() time.Duration { return 2 * r.options.MaxStaleness }
 
 // observation is what was seen in consecutive reads.
 type observation[T comparable] struct {
@@ -226,7 +226,7 @@ func (r *Registry) isStale(ctx context.Context, p *Pointer, revision uint64) (bo
 	if revision >= r.pointers.revision.Load() {
 		return r.known.live != "" && p.Live != "" && p.Term < r.term, nil
 	}
-	made, err := r.store.made(ctx)
+	made, err := r.store.created(ctx)
 	if err != nil || made.Equal(r.made) && revision != 0 {
 		return err == nil, err
 	}

@@ -28,8 +28,8 @@ func Streams() []string { return []string{"OBJ_" + Bucket, "KV_" + Bucket} }
 // pointerStream is the stream behind the bucket of pointers.
 const pointerStream = "KV_" + Bucket
 
-// history is how many pointers of a pipeline the server keeps, for who looks what happened.
-const history = 8
+// maxHistory is how many pointers of a pipeline the server keeps, for who looks what happened.
+const maxHistory = 8
 
 // chunk is the size of the messages that a model is cut into, the client's default; less where the server takes less.
 const chunk = 128 << 10
@@ -47,10 +47,10 @@ type jetStream struct {
 	changes  *natsx.BucketWatch // of the pointers
 	bytes    jetstream.Stream   // of the object store
 	// remake makes the buckets again where somebody deleted them; nil where who asks may not make them.
-	remake func(ctx context.Context) error
+	recreate func(ctx context.Context) error
 
-	mu    sync.Mutex
-	asked *question // the newest
+	mu     sync.Mutex
+	newest *sequenceRequest // the newest
 }
 
 // JetStream is the store of a server, as it is: where the server keeps no models it is ErrMissing.
@@ -87,17 +87,17 @@ func jetStreamOf(ctx context.Context, js jetstream.JetStream, objects jetstream.
 	changes := natsx.NewBucketWatch(pointers, slog.New(slog.DiscardHandler))
 	return &jetStream{bucket: natsx.NewBucket(js, pointers), js: js, conn: js.Conn(), objects: objects,
 		pointers: pointers, changes: changes, bytes: bytes,
-		remake: remake}, nil
+		recreate: remake}, nil
 }
 
-// MakeJetStream is MakeReplicated with one replica.
-func MakeJetStream(ctx context.Context, js jetstream.JetStream) (Store, error) {
-	return MakeReplicated(ctx, js, 1)
+// CreateJetStream is MakeReplicated with one replica.
+func CreateJetStream(ctx context.Context, js jetstream.JetStream) (Store, error) {
+	return CreateReplicated(ctx, js, 1)
 }
 
-// MakeReplicated is the store of a server; its buckets are made where they are missing, with so many replicas (see
+// CreateReplicated is the store of a server; its buckets are made where they are missing, with so many replicas (see
 // natsx.WithReplicas): they are ours, not the user's.
-func MakeReplicated(ctx context.Context, js jetstream.JetStream, replicas int) (Store, error) {
+func CreateReplicated(ctx context.Context, js jetstream.JetStream, replicas int) (Store, error) {
 	objects, err := natsx.Ensure(ctx, openObjects(js), func(ctx context.Context) error {
 		return natsx.WithReplicas(js, replicas, func(n int) error {
 			_, err := js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: Bucket, Replicas: n,
@@ -111,7 +111,7 @@ func MakeReplicated(ctx context.Context, js jetstream.JetStream, replicas int) (
 	pointers, err := natsx.Ensure(ctx, openPointers(js), func(ctx context.Context) error {
 		return natsx.WithReplicas(js, replicas, func(n int) error {
 			_, err := js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: Bucket, Replicas: n,
-				Description: "live embedd models", Storage: jetstream.FileStorage, History: history})
+				Description: "live embedd models", Storage: jetstream.FileStorage, History: maxHistory})
 			return err
 		})
 	})
@@ -119,7 +119,7 @@ func MakeReplicated(ctx context.Context, js jetstream.JetStream, replicas int) (
 		return nil, fmt.Errorf("opening the model store (key-value bucket %s): %w", Bucket, err)
 	}
 	return jetStreamOf(ctx, js, objects, pointers, func(ctx context.Context) error {
-		_, err := MakeReplicated(ctx, js, replicas) // buckets are found by name, so the new ones do for who holds the old
+		_, err := CreateReplicated(ctx, js, replicas) // buckets are found by name, so the new ones do for who holds the old
 		return err
 	})
 }
@@ -185,15 +185,15 @@ func (s *jetStream) remove(ctx context.Context, _, version string) error {
 		return err
 	}
 	// A deleted object leaves a mark, which a name that never comes back does not need.
-	return s.purge(ctx, markOf(version))
+	return s.purge(ctx, metadataSubject(version))
 }
 
 func (s *jetStream) purge(ctx context.Context, subject string) error {
 	return s.bytes.Purge(ctx, jetstream.WithPurgeSubject(subject))
 }
 
-// markOf is the subject on which the object store tells of an object.
-func markOf(version string) string {
+// metadataSubject is the subject on which the object store tells of an object.
+func metadataSubject(version string) string {
 	return "$O." + Bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(version))
 }
 
@@ -230,7 +230,7 @@ func (s *jetStream) tidy(ctx context.Context, _ string, older time.Duration) err
 		if !o.Deleted {
 			told = append(told, chunkPrefix+o.NUID)
 		} else if _, ours := PipelineOf(o.Name); ours && time.Since(o.ModTime) > older {
-			if err := s.purge(ctx, markOf(o.Name)); err != nil {
+			if err := s.purge(ctx, metadataSubject(o.Name)); err != nil {
 				return err
 			}
 		}
@@ -252,8 +252,8 @@ func (s *jetStream) tidy(ctx context.Context, _ string, older time.Duration) err
 
 func (s *jetStream) load(ctx context.Context, pipeline string) ([]byte, uint64, error) {
 	value, revision, err := s.atLeader(ctx, pipeline)
-	if (errors.Is(err, nats.ErrNoResponders) || natsx.IsNotFound(err)) && s.remake != nil {
-		if err := s.remake(ctx); err != nil {
+	if (errors.Is(err, nats.ErrNoResponders) || natsx.IsNotFound(err)) && s.recreate != nil {
+		if err := s.recreate(ctx); err != nil {
 			return nil, 0, err
 		}
 		value, revision, err = s.atLeader(ctx, pipeline)
@@ -271,7 +271,7 @@ func (s *jetStream) atLeader(ctx context.Context, pipeline string) ([]byte, uint
 	return value, revision, err
 }
 
-func (s *jetStream) earlier(ctx context.Context, pipeline string) (out [][]byte, err error) {
+func (s *jetStream) history(ctx context.Context, pipeline string) (out [][]byte, err error) {
 	entries, err := s.pointers.History(ctx, pipeline)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return nil, nil
@@ -284,7 +284,7 @@ func (s *jetStream) earlier(ctx context.Context, pipeline string) (out [][]byte,
 	return out, err
 }
 
-func (s *jetStream) swap(ctx context.Context, pipeline string, value []byte, revision uint64) (uint64, error) {
+func (s *jetStream) compareAndSet(ctx context.Context, pipeline string, value []byte, revision uint64) (uint64, error) {
 	var next uint64
 	var err error
 	if revision == 0 {
@@ -306,22 +306,22 @@ func (s *jetStream) watch(pipeline string) (func(context.Context, uint64) error,
 	}, key.Stop
 }
 
-// question is how far the stream of pointers is, asked once for all pipelines of a process.
-type question struct {
+// sequenceRequest is how far the stream of pointers is, asked once for all pipelines of a process.
+type sequenceRequest struct {
 	begin time.Time
 	done  chan struct{}
 	last  uint64
 	err   error
 }
 
-func (s *jetStream) last(ctx context.Context, _ string) (uint64, time.Time, error) {
+func (s *jetStream) lastSequence(ctx context.Context, _ string) (uint64, time.Time, error) {
 	s.mu.Lock()
-	q := s.asked
+	q := s.newest
 	if mine := q == nil || time.Since(q.begin) > time.Second; mine {
-		q = &question{begin: time.Now(), done: make(chan struct{})}
-		s.asked = q
+		q = &sequenceRequest{begin: time.Now(), done: make(chan struct{})}
+		s.newest = q
 		s.mu.Unlock()
-		q.last, q.err = s.lastNow(ctx)
+		q.last, q.err = s.readLastSequence(ctx)
 		close(q.done)
 		return q.last, q.begin, q.err
 	}
@@ -334,7 +334,7 @@ func (s *jetStream) last(ctx context.Context, _ string) (uint64, time.Time, erro
 	}
 }
 
-func (s *jetStream) lastNow(ctx context.Context) (uint64, error) {
+func (s *jetStream) readLastSequence(ctx context.Context) (uint64, error) {
 	stream, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) {
 		return s.js.Stream(ctx,
 			pointerStream)
@@ -348,7 +348,7 @@ func (s *jetStream) lastNow(ctx context.Context) (uint64, error) {
 	return stream.CachedInfo().State.LastSeq, nil
 }
 
-func (s *jetStream) made(ctx context.Context) (time.Time, error) {
+func (s *jetStream) created(ctx context.Context) (time.Time, error) {
 	stream, err := s.js.Stream(ctx, pointerStream)
 	if err != nil {
 		return time.Time{}, err
@@ -356,8 +356,8 @@ func (s *jetStream) made(ctx context.Context) (time.Time, error) {
 	return stream.CachedInfo().Created, nil
 }
 
-// most leaves room for headers.
-func (s *jetStream) most() int { return int(s.conn.MaxPayload()) - 1<<10 }
+// maxPointerBytes leaves room for headers.
+func (s *jetStream) maxPointerBytes() int { return int(s.conn.MaxPayload()) - 1<<10 }
 
 func (s *jetStream) pipelines(ctx context.Context) ([]string, error) {
 	keys, err := s.pointers.Keys(ctx)

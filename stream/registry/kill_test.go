@@ -38,7 +38,7 @@ func learn(where string) error {
 	if err != nil {
 		return err
 	}
-	r := Of(s, "digits", Options{Keep: Keep{Versions: 3}})
+	r := New(s, "digits", Options{Keep: Keep{Versions: 3}})
 	if err := r.Sweep(ctx); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func learn(where string) error {
 		if err := r.Checkpoint(ctx, []byte("later")); err != nil {
 			return err
 		}
-		if err := r.Refuse(ctx, plugin.Outcome{Reason: "a test"}); err != nil {
+		if err := r.RecordRefusal(ctx, plugin.Outcome{Reason: "a test"}); err != nil {
 			return err
 		}
 		fmt.Println("saved")
@@ -79,7 +79,7 @@ func openChild(ctx context.Context, where string) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return MakeJetStream(ctx, js)
+	return CreateJetStream(ctx, js)
 }
 
 // TestKilled kills a process that saves models 50 times, wherever it is. After each the pointer names a model that a
@@ -112,7 +112,7 @@ func TestKilled(t *testing.T) {
 				if saved += n; n > 0 {
 					took = max((took+first)/2, first/2) // it takes longer while the machine is busy
 				}
-				r := Of(s, "digits", Options{})
+				r := New(s, "digits", Options{})
 				c, err := r.Live(t.Context())
 				if err != nil {
 					t.Fatalf("kill %d: %v", kill, err)
@@ -143,7 +143,7 @@ func TestKilled(t *testing.T) {
 				t.Errorf("%d models were saved and %d kills left a claim: the test does not hit what it wants", saved,
 					claimed)
 			}
-			r := Of(s, "digits", Options{Keep: Keep{Versions: 3}})
+			r := New(s, "digits", Options{Keep: Keep{Versions: 3}})
 			c, err := r.Live(t.Context())
 			if err != nil {
 				t.Fatal(err)

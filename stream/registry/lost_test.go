@@ -17,7 +17,7 @@ import (
 func TestLostStore(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		var says bytes.Buffer
-		r := Of(s, "digits", Options{Logger: slog.New(slog.NewTextHandler(&says, nil))})
+		r := New(s, "digits", Options{Logger: slog.New(slog.NewTextHandler(&says, nil))})
 		a := save(t, r, 1, "")
 		switch s := s.(type) {
 		case *jetStream:

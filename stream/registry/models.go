@@ -114,7 +114,7 @@ func Read(ctx context.Context, s Store, name string) (*model.Model, error) {
 		candidates = []string{pipeline, name}
 	}
 	for _, pipeline := range candidates {
-		r := Of(s, pipeline, Options{})
+		r := New(s, pipeline, Options{})
 		p, err := r.Pointer(ctx)
 		if err != nil {
 			return nil, err

@@ -79,7 +79,7 @@ const maxReadBacks = 4
 // swap writes the pointer if its revision is still the given one. A write that was not confirmed is read back: it may
 // be stored, and to repeat it would fail as if another process had been first.
 func (s *pointerStore) swap(ctx context.Context, value []byte, revision uint64) (uint64, error) {
-	next, err := s.store.swap(ctx, s.pipeline, value, revision)
+	next, err := s.store.compareAndSet(ctx, s.pipeline, value, revision)
 	for attempt := 0; err != nil && !errors.Is(err, errMoved) && attempt < maxReadBacks; attempt++ {
 		select {
 		case <-time.After(20 * time.Millisecond << attempt):
@@ -94,7 +94,7 @@ func (s *pointerStore) swap(ctx context.Context, value []byte, revision uint64) 
 		case at != revision:
 			return 0, errMoved
 		default:
-			next, err = s.store.swap(ctx, s.pipeline, value, revision)
+			next, err = s.store.compareAndSet(ctx, s.pipeline, value, revision)
 		}
 	}
 	return next, err
@@ -108,18 +108,18 @@ func (s *pointerStore) encode(p *Pointer) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(value) > s.store.most() && p.State != nil {
+	if len(value) > s.store.maxPointerBytes() && p.State != nil {
 		s.log.Warn("the learner's checkpoint does not fit beside the pointer; a restart will read more rows",
-			"bytes", len(value), "limit", s.store.most(), "cure", "raise the server's max_payload")
+			"bytes", len(value), "limit", s.store.maxPointerBytes(), "cure", "raise the server's max_payload")
 		p.State, p.StateOf = nil, ""
 		if value, err = json.Marshal(p); err != nil {
 			return nil, err
 		}
 	}
-	if len(value) > s.store.most() {
+	if len(value) > s.store.maxPointerBytes() {
 		return nil, fmt.Errorf("what is known of %d versions of %s takes %d bytes, and the server takes %d a message: "+
 			"raise its max_payload, or lower model.keep.versions",
-			len(p.Versions), s.pipeline, len(value), s.store.most())
+			len(p.Versions), s.pipeline, len(value), s.store.maxPointerBytes())
 	}
 	return value, nil
 }

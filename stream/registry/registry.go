@@ -25,13 +25,13 @@ type Options struct {
 	// are no leases, and all who learn store.
 	Term func() uint64
 	// Stage is called with a version that is stored and about to go live, for replicas to have it by then; nil: not.
-	Stage func(ctx context.Context, version string)
+	BeforePromote func(ctx context.Context, version string)
 	// Within is how long who follows may not know what is live; default 10 s. It asks four times as often.
-	Within time.Duration
+	MaxStaleness time.Duration
 }
 
-// Within is the default of Options.Within.
-const Within = 10 * time.Second
+// DefaultMaxStaleness is the default of Options.Within.
+const DefaultMaxStaleness = 10 * time.Second
 
 // Registry is the models of one pipeline in a store. Its methods may be called from many goroutines.
 type Registry struct {
@@ -43,18 +43,18 @@ type Registry struct {
 
 	// saving is held while a model is written, and while the choice of another process is adopted: what this process
 	// makes live itself is not news to it.
-	saving    sync.Mutex
-	known     choice                 // the live model of this process; see setLive
-	now       atomic.Pointer[choice] // known, for callers that do not wait for saving
-	offered   choice                 // the last one that this process did not adopt
-	missed    observation[choice]    // a choice that could not be read
-	stale     observation[uint64]    // a revision that is older than one seen before
-	term      uint64                 // of the newest pointer that was followed, or written here
-	made      time.Time              // when revisions began to count
-	epoch     int                    // of this process's model; 0: it has none
-	reached   atomic.Int64           // see Reached, in nanoseconds
-	trouble   atomic.Pointer[string]
-	confirmed atomic.Pointer[confirmation]
+	saving      sync.Mutex
+	known       selection                 // the live model of this process; see setLive
+	now         atomic.Pointer[selection] // known, for callers that do not wait for saving
+	offered     selection                 // the last one that this process did not adopt
+	missed      observation[selection]    // a choice that could not be read
+	stale       observation[uint64]       // a revision that is older than one seen before
+	term        uint64                    // of the newest pointer that was followed, or written here
+	made        time.Time                 // when revisions began to count
+	epoch       int                       // of this process's model; 0: it has none
+	confirmedAt atomic.Int64              // see Reached, in nanoseconds
+	problem     atomic.Pointer[string]
+	confirmed   atomic.Pointer[confirmation]
 }
 
 // Revision is the revision of the newest pointer that this process follows.
@@ -66,8 +66,8 @@ type confirmation struct {
 	good time.Time
 }
 
-// Good is when the trainer last found a version good; zero if that is not known.
-func (r *Registry) Good(version string) time.Time {
+// GoodAsOf is when the trainer last found a version good; zero if that is not known.
+func (r *Registry) GoodAsOf(version string) time.Time {
 	if f := r.confirmed.Load(); f != nil && f.live == version {
 		return f.good
 	}
@@ -75,34 +75,34 @@ func (r *Registry) Good(version string) time.Time {
 }
 
 // setLive notes the choice that this process follows.
-func (r *Registry) setLive(with choice) {
+func (r *Registry) setLive(with selection) {
 	r.known = with
 	r.now.Store(&with)
 }
 
-// choice is what a process follows: the live version, and the pinned one.
-type choice struct{ live, pin string }
+// selection is what a process follows: the live version, and the pinned one.
+type selection struct{ live, pin string }
 
 // confirm notes that this process followed what was live at a time.
 func (r *Registry) confirm(at time.Time) {
-	for before := r.reached.Load(); at.UnixNano() > before && !r.reached.CompareAndSwap(before, at.UnixNano()); {
-		before = r.reached.Load()
+	for before := r.confirmedAt.Load(); at.UnixNano() > before && !r.confirmedAt.CompareAndSwap(before, at.UnixNano()); {
+		before = r.confirmedAt.Load()
 	}
 }
 
-// Reached is when this process last knew that it follows what is live in the store.
-func (r *Registry) Reached() time.Time { return time.Unix(0, r.reached.Load()) }
+// ConfirmedAt is when this process last knew that it follows what is live in the store.
+func (r *Registry) ConfirmedAt() time.Time { return time.Unix(0, r.confirmedAt.Load()) }
 
-// Of is the registry of one pipeline in a store. It sends no request.
-func Of(s Store, pipeline string, o Options) *Registry {
+// New is the registry of one pipeline in a store. It sends no request.
+func New(s Store, pipeline string, o Options) *Registry {
 	if o.Limit == 0 {
 		o.Limit = model.DefaultFileLimit
 	}
 	if o.Keep.Versions == 0 {
 		o.Keep.Versions = 20
 	}
-	if o.Within == 0 {
-		o.Within = Within
+	if o.MaxStaleness == 0 {
+		o.MaxStaleness = DefaultMaxStaleness
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -170,10 +170,10 @@ func (r *Registry) Live(ctx context.Context) (*Choice, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.made, err = r.store.made(ctx); err != nil {
+	if r.made, err = r.store.created(ctx); err != nil {
 		return nil, fmt.Errorf("asking when the model store was made (%s): %w", r.store, err)
 	}
-	r.setLive(choice{p.Live, p.Pin})
+	r.setLive(selection{p.Live, p.Pin})
 	r.term = p.Term
 	r.pointers.revision.Store(max(revision, r.pointers.revision.Load()))
 	r.confirm(begin)
@@ -229,17 +229,17 @@ func (r *Registry) Model(ctx context.Context, version string) (*model.Model, err
 	return r.models.get(ctx, *v)
 }
 
-// Fetch reads a model that is stored and not live yet, and caches it: when it is promoted, this process needs nothing
+// Prefetch reads a model that is stored and not live yet, and caches it: when it is promoted, this process needs nothing
 // more of the store. It retries until ctx is done.
-func (r *Registry) Fetch(ctx context.Context, version string) error {
+func (r *Registry) Prefetch(ctx context.Context, version string) error {
 	return r.models.fetch(ctx, version)
 }
 
-// Drop forgets the model that Live returned, which this process cannot use. Follow offers it again, and Trouble says
+// Forget forgets the model that Live returned, which this process cannot use. Follow offers it again, and Trouble says
 // why it is not used.
-func (r *Registry) Drop() {
+func (r *Registry) Forget() {
 	r.saving.Lock()
 	defer r.saving.Unlock()
-	r.setLive(choice{})
+	r.setLive(selection{})
 	r.epoch = 0
 }

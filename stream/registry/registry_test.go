@@ -57,7 +57,7 @@ func js(t *testing.T, change func(*server.Options)) jetstream.JetStream {
 // eachStore runs a test on both stores.
 func eachStore(t *testing.T, test func(t *testing.T, s Store)) {
 	t.Run("jetstream", func(t *testing.T) {
-		s, err := MakeJetStream(t.Context(), js(t, nil))
+		s, err := CreateJetStream(t.Context(), js(t, nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func save(t testing.TB, r *Registry, seed uint64, parent string) string {
 // live is what a start would take.
 func live(t testing.TB, s Store) (*plugin.Live, *Pointer) {
 	t.Helper()
-	r := Of(s, "digits", Options{})
+	r := New(s, "digits", Options{})
 	c, err := r.Live(context.Background())
 	if err != nil || c.Live == nil {
 		t.Fatalf("live is %v: %v", c, err)
@@ -139,7 +139,7 @@ func there(t testing.TB, s Store) (names []string) {
 // TestSave: what was saved is what a start finds, with all that is known of it.
 func TestSave(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
-		r := Of(s, "digits", Options{})
+		r := New(s, "digits", Options{})
 		if c, err := r.Live(t.Context()); err != nil || c.Live != nil || !c.New {
 			t.Fatalf("an empty store has %v, %v", c, err)
 		}
@@ -221,8 +221,8 @@ func (c *cut) load(ctx context.Context, pipeline string) (value []byte, revision
 	return value, revision, err
 }
 
-func (c *cut) swap(ctx context.Context, pipeline string, value []byte, revision uint64) (next uint64, err error) {
-	err = c.step(func() (err error) { next, err = c.Store.swap(ctx, pipeline, value, revision); return err })
+func (c *cut) compareAndSet(ctx context.Context, pipeline string, value []byte, revision uint64) (next uint64, err error) {
+	err = c.step(func() (err error) { next, err = c.Store.compareAndSet(ctx, pipeline, value, revision); return err })
 	return next, err
 }
 
@@ -230,7 +230,7 @@ func (c *cut) swap(ctx context.Context, pipeline string, value []byte, revision 
 // model from before or the new one, whole; the next save goes on; nothing stays that nobody needs.
 func TestCutAtEachStep(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
-		first := Of(s, "digits", Options{Keep: Keep{Versions: 3}})
+		first := New(s, "digits", Options{Keep: Keep{Versions: 3}})
 		at := save(t, first, 1, "")
 		for seed := uint64(2); seed < 5; seed++ {
 			at = save(t, first, seed, at)
@@ -239,7 +239,7 @@ func TestCutAtEachStep(t *testing.T) {
 		for _, after := range []bool{false, true} {
 			for left := 1; ; left++ {
 				seed++
-				r := Of(&cut{Store: s, left: left, after: after}, "digits", Options{Keep: Keep{Versions: 3}})
+				r := New(&cut{Store: s, left: left, after: after}, "digits", Options{Keep: Keep{Versions: 3}})
 				version, err := r.Save(t.Context(), release(t, seed, at))
 				l, p := live(t, s)
 				if l.Version != at && l.Model.Digest() != fitted(t, seed, 5).Digest() {
@@ -262,7 +262,7 @@ func TestCutAtEachStep(t *testing.T) {
 		}
 		t.Logf("%d cuts", cuts)
 		seed++
-		save(t, Of(s, "digits", Options{Keep: Keep{Versions: 3}}), seed, at)
+		save(t, New(s, "digits", Options{Keep: Keep{Versions: 3}}), seed, at)
 		if err := first.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -281,13 +281,13 @@ func TestCutAtEachStep(t *testing.T) {
 // TestDamaged: a live model that was damaged in the store is an error that names the way back, and the way back works.
 func TestDamaged(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
-		r := Of(s, "digits", Options{})
+		r := New(s, "digits", Options{})
 		a := save(t, r, 1, "")
 		b := save(t, r, 2, a)
 		damage(t, s, b)
 		ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer stop()
-		_, err := Of(s, "digits", Options{Strict: true}).Live(ctx)
+		_, err := New(s, "digits", Options{Strict: true}).Live(ctx)
 		if err == nil || !strings.Contains(err.Error(), "embedd model rollback digits") ||
 			!strings.Contains(err.Error(), a) {
 			t.Fatalf("a damaged model: %v", err)
@@ -308,10 +308,10 @@ func TestDamaged(t *testing.T) {
 // larger limit is still read.
 func TestTooLarge(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
-		r := Of(s, "digits", Options{})
+		r := New(s, "digits", Options{})
 		a := save(t, r, 1, "")
 		_, p := live(t, s)
-		small := Of(s, "digits", Options{Limit: p.Find(a).Size - 1})
+		small := New(s, "digits", Options{Limit: p.Find(a).Size - 1})
 		_, err := small.Save(t.Context(), release(t, 2, a))
 		if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "limits.model") {
 			t.Errorf("saving over the limit: %v", err)
@@ -330,7 +330,7 @@ func TestTooLarge(t *testing.T) {
 // refused and stays as it is.
 func TestFormats(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
-		r := Of(s, "digits", Options{})
+		r := New(s, "digits", Options{})
 		a := save(t, r, 1, "")
 		b := save(t, r, 2, a)
 		_, revision, err := s.load(t.Context(), "digits")
@@ -338,10 +338,10 @@ func TestFormats(t *testing.T) {
 			t.Fatal(err)
 		}
 		old := fmt.Sprintf(`{"format":1,"version":%q,"digest":%q,"epoch":3,"number":2}`, b, fitted(t, 2, 5).Digest())
-		if _, err = s.swap(t.Context(), "digits", []byte(old), revision); err != nil {
+		if _, err = s.compareAndSet(t.Context(), "digits", []byte(old), revision); err != nil {
 			t.Fatal(err)
 		}
-		fresh := Of(s, "digits", Options{})
+		fresh := New(s, "digits", Options{})
 		if err := fresh.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -363,7 +363,7 @@ func TestFormats(t *testing.T) {
 
 		_, revision, _ = s.load(t.Context(), "digits")
 		newer := []byte(`{"format":99,"live":{"some":"thing"}}`)
-		if _, err = s.swap(t.Context(), "digits", newer, revision); err != nil {
+		if _, err = s.compareAndSet(t.Context(), "digits", newer, revision); err != nil {
 			t.Fatal(err)
 		}
 		for what, do := range map[string]func() error{
@@ -371,7 +371,7 @@ func TestFormats(t *testing.T) {
 			"save":       func() error { _, err := fresh.Save(t.Context(), release(t, 4, c)); return err },
 			"pin":        func() error { _, err := fresh.Pin(t.Context(), a); return err },
 			"checkpoint": func() error { return fresh.Checkpoint(t.Context(), nil) },
-			"refuse":     func() error { return fresh.Refuse(t.Context(), plugin.Outcome{}) },
+			"refuse":     func() error { return fresh.RecordRefusal(t.Context(), plugin.Outcome{}) },
 			"sweep":      func() error { return fresh.Sweep(t.Context()) },
 		} {
 			if err := do(); err == nil || !strings.Contains(err.Error(), "use a newer embedd") {
@@ -391,7 +391,7 @@ func TestFormats(t *testing.T) {
 func TestPrune(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		r := Of(s, "digits", Options{Keep: Keep{Versions: 4, Age: 10 * time.Hour},
+		r := New(s, "digits", Options{Keep: Keep{Versions: 4, Age: 10 * time.Hour},
 			Clock: func() time.Time { return now }})
 		var all []string
 		at := ""
@@ -416,7 +416,7 @@ func TestPrune(t *testing.T) {
 			t.Errorf("by age there are %v, want the previous %s and the live %s", got, all[2], last)
 		}
 		for range 3 * maxRefused {
-			if err := r.Refuse(t.Context(), plugin.Outcome{Candidate: 0.5, Previous: math.NaN(), Rows: 7,
+			if err := r.RecordRefusal(t.Context(), plugin.Outcome{Candidate: 0.5, Previous: math.NaN(), Rows: 7,
 				Reason: strings.Repeat("é", maxText)}); err != nil {
 				t.Fatal(err)
 			}
@@ -433,7 +433,7 @@ func TestPrune(t *testing.T) {
 // epoch that was once begun is not begun again.
 func TestEpochs(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
-		r := Of(s, "digits", Options{Keep: Keep{Versions: 3}})
+		r := New(s, "digits", Options{Keep: Keep{Versions: 3}})
 		at := ""
 		epoch := func(seed uint64, epoch int, first bool) string {
 			t.Helper()
@@ -482,7 +482,7 @@ func TestEpochs(t *testing.T) {
 // TestPin: a pinned version stays, whatever is learned; unpinned, learning goes on from it.
 func TestPin(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
-		r := Of(s, "digits", Options{})
+		r := New(s, "digits", Options{})
 		if _, err := r.Pin(t.Context(), ""); !errors.Is(err, ErrMissing) {
 			t.Errorf("pinning nothing: %v", err)
 		}
@@ -526,8 +526,8 @@ func TestPin(t *testing.T) {
 // round, and its model is whole.
 func TestTwoWriters(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
-		rs := []*Registry{Of(s, "digits", Options{Keep: Keep{Versions: 3}}),
-			Of(s, "digits", Options{Keep: Keep{Versions: 3}})}
+		rs := []*Registry{New(s, "digits", Options{Keep: Keep{Versions: 3}}),
+			New(s, "digits", Options{Keep: Keep{Versions: 3}})}
 		at, lost := "", 0
 		for round := uint64(1); round <= 15; round++ {
 			var wg sync.WaitGroup
@@ -578,7 +578,7 @@ func TestSwap(t *testing.T) {
 		var wg sync.WaitGroup
 		for range writers {
 			wg.Go(func() {
-				r := Of(s, "digits", Options{})
+				r := New(s, "digits", Options{})
 				for done := 0; done < each; {
 					_, err := r.pointers.update(t.Context(), func(p *Pointer) error { p.Number++; return nil })
 					switch {
@@ -592,7 +592,7 @@ func TestSwap(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		p, err := Of(s, "digits", Options{}).Pointer(t.Context())
+		p, err := New(s, "digits", Options{}).Pointer(t.Context())
 		if err != nil || p.Number != writers*each {
 			t.Errorf("after %d changes the pointer counts %+v, %v", writers*each, p, err)
 		}
@@ -602,7 +602,7 @@ func TestSwap(t *testing.T) {
 // TestFollow: who follows hears of what others chose, once, and not of what it saved.
 func TestFollow(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
-		r, other := Of(s, "digits", Options{}), Of(s, "digits", Options{})
+		r, other := New(s, "digits", Options{}), New(s, "digits", Options{})
 		ctx, stop := context.WithCancel(t.Context())
 		heard := make(chan string, 10)
 		done := make(chan struct{})
@@ -652,11 +652,11 @@ func TestFollow(t *testing.T) {
 
 // TestSmallMessages: a server that takes short messages keeps models too.
 func TestSmallMessages(t *testing.T) {
-	s, err := MakeJetStream(t.Context(), js(t, func(o *server.Options) { o.MaxPayload = 16 << 10 }))
+	s, err := CreateJetStream(t.Context(), js(t, func(o *server.Options) { o.MaxPayload = 16 << 10 }))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := Of(s, "digits", Options{})
+	r := New(s, "digits", Options{})
 	one := release(t, 1, "")
 	one.Model = fitted(t, 1, 3000)
 	one.State = make([]byte, 20<<10)

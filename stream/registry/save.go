@@ -30,8 +30,8 @@ func (r *Registry) Save(ctx context.Context, release *plugin.Release) (string, e
 		return "", err
 	}
 	killpoint.Here(killpoint.Written)
-	if r.options.Stage != nil {
-		r.options.Stage(ctx, name)
+	if r.options.BeforePromote != nil {
+		r.options.BeforePromote(ctx, name)
 	}
 	now, begin := r.options.Clock(), time.Now()
 	var gone []string
@@ -66,7 +66,7 @@ func (r *Registry) Save(ctx context.Context, release *plugin.Release) (string, e
 		return "", fmt.Errorf("making model %s the live one: %w", name, err)
 	}
 	killpoint.Here(killpoint.Pointed)
-	r.setLive(choice{live: name})
+	r.setLive(selection{live: name})
 	r.epoch = release.Epoch
 	r.confirm(begin)
 	r.discard(ctx, gone)
@@ -200,8 +200,8 @@ func (r *Registry) Checkpoint(ctx context.Context, state []byte) error {
 	return unlessUnchanged(err)
 }
 
-// Refuse notes a candidate that was not promoted.
-func (r *Registry) Refuse(ctx context.Context, f plugin.Outcome) error {
+// RecordRefusal notes a candidate that was not promoted.
+func (r *Registry) RecordRefusal(ctx context.Context, f plugin.Outcome) error {
 	one := Refusal{Time: r.options.Clock(), Rows: f.Rows, Score: figure(f.Candidate), LiveScore: figure(f.Previous),
 		Reason: short(f.Reason)}
 	if f.Live != nil {

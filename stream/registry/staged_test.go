@@ -14,14 +14,14 @@ import (
 // TestFetch: who fetched a version before it is live needs no more of the store than the pointer.
 func TestFetch(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
-		follower := Of(s, "digits", Options{})
+		follower := New(s, "digits", Options{})
 		staged := 0
-		r := Of(s, "digits", Options{Stage: func(ctx context.Context, version string) {
+		r := New(s, "digits", Options{BeforePromote: func(ctx context.Context, version string) {
 			staged++
 			if p, err := follower.Pointer(ctx); err != nil || p.Live == version {
 				t.Errorf("while %s is staged, %s is live: %v", version, p.Live, err)
 			}
-			if err := follower.Fetch(ctx, version); err != nil {
+			if err := follower.Prefetch(ctx, version); err != nil {
 				t.Error(err)
 			}
 		}})
@@ -37,12 +37,12 @@ func TestFetch(t *testing.T) {
 		if staged != 2 || got != b {
 			t.Errorf("%d versions were staged, and the follower took %q, want %s", staged, got, b)
 		}
-		if err := follower.Fetch(t.Context(), "other-1-01234567"); err == nil {
+		if err := follower.Prefetch(t.Context(), "other-1-01234567"); err == nil {
 			t.Error("a version of another pipeline is fetched")
 		}
 		short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
-		if err := follower.Fetch(short, "digits-9-01234567"); err == nil {
+		if err := follower.Prefetch(short, "digits-9-01234567"); err == nil {
 			t.Error("a version that is not there is fetched")
 		}
 	})
@@ -52,10 +52,10 @@ func TestFetch(t *testing.T) {
 func TestReached(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, s Store) {
-		r, other := Of(s, "digits", Options{Within: 100 * time.Millisecond}), Of(s, "digits", Options{})
+		r, other := New(s, "digits", Options{MaxStaleness: 100 * time.Millisecond}), New(s, "digits", Options{})
 		begin := time.Now()
-		if _, err := r.Live(t.Context()); err != nil || r.Reached().Before(begin) {
-			t.Fatalf("reached %v before %v: %v", r.Reached(), begin, err)
+		if _, err := r.Live(t.Context()); err != nil || r.ConfirmedAt().Before(begin) {
+			t.Fatalf("reached %v before %v: %v", r.ConfirmedAt(), begin, err)
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -78,9 +78,9 @@ func TestReached(t *testing.T) {
 		later := func(why string) {
 			t.Helper()
 			asked := time.Now()
-			for end := time.Now().Add(time.Minute); r.Reached().Before(asked); time.Sleep(time.Millisecond) {
+			for end := time.Now().Add(time.Minute); r.ConfirmedAt().Before(asked); time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
-					t.Fatalf("%s: reached %v ago", why, time.Since(r.Reached()))
+					t.Fatalf("%s: reached %v ago", why, time.Since(r.ConfirmedAt()))
 				}
 			}
 		}
@@ -94,17 +94,17 @@ func TestReached(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for end := time.Now().Add(time.Minute); r.Trouble() == ""; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(time.Minute); r.Problem() == ""; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("what cannot be taken is no trouble")
 			}
 		}
-		stood := r.Reached()
-		time.Sleep(2 * r.options.Within)
-		if now := r.Reached(); !now.Equal(stood) {
+		stood := r.ConfirmedAt()
+		time.Sleep(2 * r.options.MaxStaleness)
+		if now := r.ConfirmedAt(); !now.Equal(stood) {
 			t.Errorf("an epoch that is not followed is reached, %v later", now.Sub(stood))
 		}
-		if text := r.Trouble(); !strings.Contains(text, b) {
+		if text := r.Problem(); !strings.Contains(text, b) {
 			t.Errorf("trouble %q does not name %s", text, b)
 		}
 		may <- true
@@ -112,7 +112,7 @@ func TestReached(t *testing.T) {
 			t.Fatal(err)
 		}
 		later("the new epoch")
-		if text := r.Trouble(); text != "" {
+		if text := r.Problem(); text != "" {
 			t.Errorf("trouble %q", text)
 		}
 	})
@@ -125,7 +125,7 @@ func TestReachedWithoutAModel(t *testing.T) {
 	refuse := func(*Choice) error { return ErrDim }
 	eachStore(t, func(t *testing.T, s Store) {
 		for name, leave := range map[string]func(t *testing.T, r, other *Registry, live string) string{
-			"dropped": func(_ *testing.T, r, _ *Registry, live string) string { r.Drop(); return live },
+			"dropped": func(_ *testing.T, r, _ *Registry, live string) string { r.Forget(); return live },
 			"retired": func(t *testing.T, r, other *Registry, _ string) string {
 				if err := r.Retire(t.Context()); err != nil {
 					t.Fatal(err)
@@ -139,7 +139,7 @@ func TestReachedWithoutAModel(t *testing.T) {
 				return live
 			},
 		} {
-			r, other := Of(s, name, Options{}), Of(s, name, Options{})
+			r, other := New(s, name, Options{}), New(s, name, Options{})
 			live := save(t, other, 1, "")
 			if c, err := r.Live(t.Context()); err != nil || c.Live == nil {
 				t.Fatalf("%s: %v, %v", name, c, err)
@@ -150,10 +150,10 @@ func TestReachedWithoutAModel(t *testing.T) {
 				if _, err := r.CatchUp(t.Context(), refuse); err != nil {
 					t.Fatal(err)
 				}
-				if r.Reached().Before(before) {
-					t.Errorf("%s: the store was read, and what is live counts as unknown for %v", name, time.Since(r.Reached()))
+				if r.ConfirmedAt().Before(before) {
+					t.Errorf("%s: the store was read, and what is live counts as unknown for %v", name, time.Since(r.ConfirmedAt()))
 				}
-				if text := r.Trouble(); !strings.Contains(text, live+", cannot go live, and none answers here") {
+				if text := r.Problem(); !strings.Contains(text, live+", cannot go live, and none answers here") {
 					t.Errorf("%s: trouble %q", name, text)
 				}
 			}
@@ -174,8 +174,8 @@ func TestCannotFollow(t *testing.T) {
 			"missing": {func(p *Pointer) { _ = s.remove(t.Context(), "missing", p.Live) }, "has no model"},
 		} {
 			var says strings.Builder
-			r, other := Of(s, name, Options{Logger: slog.New(slog.NewTextHandler(&says, nil)), Within: 20 * time.Millisecond}),
-				Of(s, name, Options{})
+			r, other := New(s, name, Options{Logger: slog.New(slog.NewTextHandler(&says, nil)), MaxStaleness: 20 * time.Millisecond}),
+				New(s, name, Options{})
 			a := save(t, other, 1, "")
 			adopted := ""
 			look := func() {
@@ -193,23 +193,23 @@ func TestCannotFollow(t *testing.T) {
 			c.spoil(p)
 			value, err := json.Marshal(p)
 			if err == nil {
-				_, err = s.swap(t.Context(), name, value, revision)
+				_, err = s.compareAndSet(t.Context(), name, value, revision)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 			// A server that follows may only not have it yet, so it is looked for again for a while.
 			_, _ = r.CatchUp(t.Context(), func(*Choice) error { return errors.New("it is not to be offered") })
-			if name != "newer" && r.Trouble() != "" {
-				t.Errorf("%s: at once there is %q", name, r.Trouble())
+			if name != "newer" && r.Problem() != "" {
+				t.Errorf("%s: at once there is %q", name, r.Problem())
 			}
 			time.Sleep(2 * r.settleTime())
 			look()
 			look()
-			if n := strings.Count(says.String(), c.want); adopted != a || n != 1 || !strings.Contains(r.Trouble(), c.want) {
-				t.Errorf("%s: %s is live, it is said %d times: %q; %s", name, adopted, n, r.Trouble(), says.String())
+			if n := strings.Count(says.String(), c.want); adopted != a || n != 1 || !strings.Contains(r.Problem(), c.want) {
+				t.Errorf("%s: %s is live, it is said %d times: %q; %s", name, adopted, n, r.Problem(), says.String())
 			}
-			if since := time.Since(r.Reached()); since > time.Minute {
+			if since := time.Since(r.ConfirmedAt()); since > time.Minute {
 				t.Errorf("%s: the store was not reached for %v", name, since)
 			}
 		}
@@ -220,7 +220,7 @@ func TestCannotFollow(t *testing.T) {
 // lost its last changes, and who follows does not stand still for ever.
 func TestStoreThatForgot(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
-		r, other := Of(s, "digits", Options{Within: 20 * time.Millisecond}), Of(s, "digits", Options{})
+		r, other := New(s, "digits", Options{MaxStaleness: 20 * time.Millisecond}), New(s, "digits", Options{})
 		save(t, other, 1, "")
 		look := func() error {
 			_, err := r.CatchUp(t.Context(), func(*Choice) error { return nil })
@@ -230,16 +230,16 @@ func TestStoreThatForgot(t *testing.T) {
 			t.Fatal(err)
 		}
 		var err error
-		if r.made, err = s.made(t.Context()); err != nil {
+		if r.made, err = s.created(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		r.pointers.revision.Add(3) // they were written and seen, and are gone
-		before := r.Reached()
-		if err := look(); !errors.Is(err, errStale) || r.Reached() != before {
+		before := r.ConfirmedAt()
+		if err := look(); !errors.Is(err, errStale) || r.ConfirmedAt() != before {
 			t.Fatalf("the first look: %v", err)
 		}
 		time.Sleep(2 * r.settleTime())
-		if err := look(); err != nil || !r.Reached().After(before) {
+		if err := look(); err != nil || !r.ConfirmedAt().After(before) {
 			t.Errorf("when it stays so: %v", err)
 		}
 		if p, revision, err := other.pointers.read(t.Context()); err != nil || r.Revision() != revision || p.Live == "" {
@@ -253,7 +253,7 @@ func TestStoreThatForgot(t *testing.T) {
 func TestPinHolds(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, s Store) {
-		r, other := Of(s, "digits", Options{Keep: Keep{Versions: 5}}), Of(s, "digits", Options{})
+		r, other := New(s, "digits", Options{Keep: Keep{Versions: 5}}), New(s, "digits", Options{})
 		save(t, r, 1, "")
 		one := release(t, 2, "")
 		ctx, stop := context.WithCancel(t.Context())
@@ -305,13 +305,13 @@ func TestPinHolds(t *testing.T) {
 func TestFollowerKnowsGood(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-		r, follower := Of(s, "digits", Options{Clock: func() time.Time { return at }}), Of(s, "digits", Options{})
+		r, follower := New(s, "digits", Options{Clock: func() time.Time { return at }}), New(s, "digits", Options{})
 		a := save(t, r, 1, "")
 		look := func() time.Time {
 			if _, err := follower.CatchUp(t.Context(), func(*Choice) error { return nil }); err != nil {
 				t.Fatal(err)
 			}
-			return follower.Good(a)
+			return follower.GoodAsOf(a)
 		}
 		made := look()
 		at = made.Add(time.Hour)
@@ -321,7 +321,7 @@ func TestFollowerKnowsGood(t *testing.T) {
 		if good := look(); !good.Equal(at) {
 			t.Errorf("the model was found good at %v, and the follower knows of %v", at, good)
 		}
-		if good := follower.Good("digits-9-01234567"); !good.IsZero() {
+		if good := follower.GoodAsOf("digits-9-01234567"); !good.IsZero() {
 			t.Errorf("another version is good as of %v", good)
 		}
 	})

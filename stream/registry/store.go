@@ -21,20 +21,20 @@ type Store interface {
 	tidy(ctx context.Context, pipeline string, older time.Duration) error
 
 	// made is when the revisions of pointers began to count; zero: they never begin anew.
-	made(ctx context.Context) (time.Time, error)
+	created(ctx context.Context) (time.Time, error)
 	// load reads the pointer of a pipeline, as the last swap left it; revision 0 where there is none.
 	load(ctx context.Context, pipeline string) (value []byte, revision uint64, err error)
 	// earlier are pointers that load read before, newest first: few, and perhaps none.
-	earlier(ctx context.Context, pipeline string) ([][]byte, error)
+	history(ctx context.Context, pipeline string) ([][]byte, error)
 	// swap writes the pointer if its revision is still the one given, else it is errMoved.
-	swap(ctx context.Context, pipeline string, value []byte, revision uint64) (uint64, error)
+	compareAndSet(ctx context.Context, pipeline string, value []byte, revision uint64) (uint64, error)
 	// watch begins to look for changes of a pointer. wait returns when the revision may be another, or after a while
 	// without a change; leave ends it.
 	watch(pipeline string) (wait func(ctx context.Context, revision uint64) error, leave func())
 	// last is a number that is another after each write of the pointer, and when it was asked for, a second ago at most.
-	last(ctx context.Context, pipeline string) (number uint64, at time.Time, err error)
+	lastSequence(ctx context.Context, pipeline string) (number uint64, at time.Time, err error)
 	// most is how many bytes a pointer may take.
-	most() int
+	maxPointerBytes() int
 
 	// pipelines are the names of those that have a pointer, sorted.
 	pipelines(ctx context.Context) ([]string, error)

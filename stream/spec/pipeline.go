@@ -147,7 +147,7 @@ func (p Pipeline) WithDefaults() (Pipeline, error) {
 		p.Standby = StandbyWarm
 	}
 	if p.AdoptWithin == 0 {
-		p.AdoptWithin = registry.Within
+		p.AdoptWithin = registry.DefaultMaxStaleness
 	}
 	if p.Role == "" {
 		p.Role = RoleAll
@@ -232,10 +232,10 @@ func (p Pipeline) checkRole() error {
 		return fmt.Errorf("pipeline %s: the rows are at the edges (%s), and their summaries are learned from here; give "+
 			"this "+
 			"replica role train: 'embedd run --role train', or daemon.role", p.Name, strings.Join(p.Edges, ", "))
-	case p.Lease != 0 && p.Lease < lease.Shortest:
+	case p.Lease != 0 && p.Lease < lease.MinTTL:
 		return fmt.Errorf("pipeline %s: a lease of %v is too short; the server ends leases to the second: give it %v at "+
 			"least",
-			p.Name, p.Lease, lease.Shortest)
+			p.Name, p.Lease, lease.MinTTL)
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ import (
 
 // Name is the name of the key-value bucket of the summaries, Stream that of the stream behind it.
 const (
-	Name   = "EMBEDD_SUMMARIES"
-	Stream = "KV_" + Name
+	BucketName = "EMBEDD_SUMMARIES"
+	Stream     = "KV_" + BucketName
 )
 
 // Bucket is where the summaries of all pipelines are.
@@ -28,8 +28,8 @@ type Bucket struct {
 	prefix string // before the subject of a key: the way into a domain
 }
 
-// Make makes the bucket where it is missing, with so many replicas (see [natsx.WithReplicas]).
-func Make(ctx context.Context, js jetstream.JetStream, replicas int) error {
+// Create makes the bucket where it is missing, with so many replicas (see [natsx.WithReplicas]).
+func Create(ctx context.Context, js jetstream.JetStream, replicas int) error {
 	err := natsx.WithReplicas(js, replicas, func(n int) error {
 		_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: Stream, Subjects: []string{subject(">")}, Replicas: n,
 			Description: "what embedd pipelines learn from, summed up", Storage: jetstream.FileStorage,
@@ -40,27 +40,27 @@ func Make(ctx context.Context, js jetstream.JetStream, replicas int) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("making the summaries (key-value bucket %s): %w", Name, err)
+		return fmt.Errorf("making the summaries (key-value bucket %s): %w", BucketName, err)
 	}
 	return nil
 }
 
 // Open binds the bucket, or makes it where it is missing: it is ours, not the user's.
 func Open(ctx context.Context, js jetstream.JetStream, replicas int) (*Bucket, error) {
-	if most := js.Conn().MaxPayload(); most > 0 && most < 2*part {
+	if most := js.Conn().MaxPayload(); most > 0 && most < 2*maxPartBytes {
 		return nil, fmt.Errorf("the server takes messages of %d bytes, and summaries need %d; raise its max_payload, or leave training.block out",
-			most, 2*part)
+			most, 2*maxPartBytes)
 	}
 	stream, err := natsx.Ensure(ctx,
 		func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, Stream) },
-		func(ctx context.Context) error { return Make(ctx, js, replicas) })
+		func(ctx context.Context) error { return Create(ctx, js, replicas) })
 	if err != nil {
-		return nil, fmt.Errorf("opening the summaries (key-value bucket %s): %w", Name, err)
+		return nil, fmt.Errorf("opening the summaries (key-value bucket %s): %w", BucketName, err)
 	}
 	return &Bucket{js: js, stream: stream, prefix: natsx.PublishPrefix(js)}, nil
 }
 
-func subject(key string) string { return "$KV." + Name + "." + key }
+func subject(key string) string { return "$KV." + BucketName + "." + key }
 
 // put stores a value where its key still is at a revision, 0: where it is not there.
 func (b *Bucket) put(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
@@ -86,22 +86,22 @@ func (b *Bucket) remove(ctx context.Context, keys ...string) error {
 	return nil
 }
 
-// Shelf is where the summaries of one pipeline are, of one life of its stream and with one configuration.
-type Shelf struct {
+// Collection is where the summaries of one pipeline are, of one life of its stream and with one configuration.
+type Collection struct {
 	*Bucket
 	pipeline, key string
 }
 
-// Shelf is that of a pipeline whose stream was made at a time, with settings that are a word.
-func (b *Bucket) Shelf(pipeline, settings string, created time.Time) *Shelf {
-	return &Shelf{b, pipeline, pipeline + "." + settings + "." + strconv.FormatInt(created.UnixNano(), 36)}
+// Collection is that of a pipeline whose stream was made at a time, with settings that are a word.
+func (b *Bucket) Collection(pipeline, settings string, created time.Time) *Collection {
+	return &Collection{b, pipeline, pipeline + "." + settings + "." + strconv.FormatInt(created.UnixNano(), 36)}
 }
 
-func (s *Shelf) block(n uint64) string { return s.key + "." + strconv.FormatUint(n, 10) }
+func (s *Collection) block(n uint64) string { return s.key + "." + strconv.FormatUint(n, 10) }
 
-// Sweep removes the other shelves of the pipeline, those of former configurations and streams, and of this one what is of
+// DeleteObsolete removes the other shelves of the pipeline, those of former configurations and streams, and of this one what is of
 // blocks before one: it was stored when it was not needed any more.
-func (s *Shelf) Sweep(ctx context.Context, from uint64) error {
+func (s *Collection) DeleteObsolete(ctx context.Context, from uint64) error {
 	info, err := s.stream.Info(ctx, jetstream.WithSubjectFilter(subject(s.pipeline+".>")))
 	if err != nil {
 		return err
@@ -125,29 +125,29 @@ func (s *Shelf) Sweep(ctx context.Context, from uint64) error {
 	return nil
 }
 
-// Mark says what is learned next, and so what is to be made.
-type Mark struct {
+// Progress says what is learned next, and so what is to be made.
+type Progress struct {
 	From     uint64   `json:"from"`     // the oldest block that is still there
 	Next     uint64   `json:"next"`     // the block that is learned next
 	Features []string `json:"features"` // of the rows, in their order
 }
 
-// Mark is what was marked last; nil where nothing was.
-func (s *Shelf) Mark(ctx context.Context) (*Mark, error) {
+// Progress is what was marked last; nil where nothing was.
+func (s *Collection) Progress(ctx context.Context) (*Progress, error) {
 	m, err := s.get(ctx, s.key+".mark")
 	if m == nil || err != nil {
 		return nil, err
 	}
-	mark := &Mark{}
+	mark := &Progress{}
 	if err := json.Unmarshal(m.Data, mark); err != nil {
 		return nil, nil // whoever learns writes it anew
 	}
 	return mark, nil
 }
 
-// SetMark marks. Whoever learns does; where two think that they do, the later mark counts, and at worst summaries are made
+// SetProgress marks. Whoever learns does; where two think that they do, the later mark counts, and at worst summaries are made
 // that nobody needs.
-func (s *Shelf) SetMark(ctx context.Context, mark Mark) error {
+func (s *Collection) SetProgress(ctx context.Context, mark Progress) error {
 	value, err := json.Marshal(mark)
 	if err == nil {
 		_, err = s.js.PublishMsg(ctx, &nats.Msg{Subject: s.prefix + subject(s.key+".mark"), Data: value})

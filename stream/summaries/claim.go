@@ -14,14 +14,14 @@ import (
 // has stood still for a while is of a process that is gone: another takes it. It is by the own clock of who looks that it
 // has stood still.
 type Claims struct {
-	shelf *Shelf
-	owner string
-	life  time.Duration
-	seen  map[uint64]seen // claims of others
+	collection *Collection
+	owner      string
+	life       time.Duration
+	seen       map[uint64]observedClaim // claims of others
 }
 
-// seen is a claim as it was first seen.
-type seen struct {
+// observedClaim is a claim as it was first seen.
+type observedClaim struct {
 	revision uint64
 	since    time.Time
 }
@@ -33,8 +33,8 @@ type claim struct {
 }
 
 // Claims are those of an owner, whose name nobody else has. A claim ends when it was not written for its life.
-func (s *Shelf) Claims(owner string, life time.Duration) *Claims {
-	return &Claims{shelf: s, owner: owner, life: life, seen: map[uint64]seen{}}
+func (s *Collection) Claims(owner string, life time.Duration) *Claims {
+	return &Claims{collection: s, owner: owner, life: life, seen: map[uint64]observedClaim{}}
 }
 
 // Claim is a block that is claimed.
@@ -44,15 +44,15 @@ type Claim struct {
 	claims   *Claims
 	n        uint64
 	stop     context.CancelFunc
-	kept     sync.WaitGroup
+	renewal  sync.WaitGroup
 	revision uint64
 }
 
-func (c *Claims) key(n uint64) string { return c.shelf.block(n) + ".claim" }
+func (c *Claims) key(n uint64) string { return c.collection.block(n) + ".claim" }
 
-// Take claims a block; nil where another has it. Who takes it ends it.
-func (c *Claims) Take(ctx context.Context, n uint64) (*Claim, error) {
-	there, err := c.shelf.get(ctx, c.key(n))
+// TryClaim claims a block; nil where another has it. Who takes it ends it.
+func (c *Claims) TryClaim(ctx context.Context, n uint64) (*Claim, error) {
+	there, err := c.collection.get(ctx, c.key(n))
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (c *Claims) Take(ctx context.Context, n uint64) (*Claim, error) {
 		_ = json.Unmarshal(there.Data, &other) // what is no claim ends as one
 		last, known := c.seen[n]
 		if !known || last.revision != there.Sequence {
-			c.seen[n] = seen{there.Sequence, time.Now()}
+			c.seen[n] = observedClaim{there.Sequence, time.Now()}
 			return nil, nil
 		}
 		if time.Since(last.since) < c.life {
@@ -81,7 +81,7 @@ func (c *Claims) Take(ctx context.Context, n uint64) (*Claim, error) {
 	}
 	keep, stop := context.WithCancel(ctx)
 	taken.stop = stop
-	taken.kept.Go(func() { taken.keep(keep, mine) })
+	taken.renewal.Go(func() { taken.renew(keep, mine) })
 	return taken, nil
 }
 
@@ -91,15 +91,15 @@ func (t *Claim) write(ctx context.Context, mine claim, revision uint64) error {
 	if err != nil {
 		return err
 	}
-	at, err := t.claims.shelf.put(ctx, t.claims.key(t.n), value, revision)
+	at, err := t.claims.collection.put(ctx, t.claims.key(t.n), value, revision)
 	if err == nil {
 		t.revision = at
 	}
 	return err
 }
 
-// keep writes the claim again and again, so that others see that its owner lives.
-func (t *Claim) keep(ctx context.Context, mine claim) {
+// renew writes the claim again and again, so that others see that its owner lives.
+func (t *Claim) renew(ctx context.Context, mine claim) {
 	every := time.NewTicker(t.claims.life / 4)
 	defer every.Stop()
 	for {
@@ -114,11 +114,11 @@ func (t *Claim) keep(ctx context.Context, mine claim) {
 	}
 }
 
-// End gives the block up: made, or left to whoever comes next.
-func (t *Claim) End(ctx context.Context) error {
+// Release gives the block up: made, or left to whoever comes next.
+func (t *Claim) Release(ctx context.Context) error {
 	t.stop()
-	t.kept.Wait()
-	return t.claims.shelf.remove(ctx, t.claims.key(t.n))
+	t.renewal.Wait()
+	return t.claims.collection.remove(ctx, t.claims.key(t.n))
 }
 
 // Forget leaves out what was seen of blocks before one.

@@ -14,7 +14,7 @@ func TestLedger(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		var came []*Arrival
+		var came []*Received
 		next, life := map[string]uint64{}, map[string]int64{}
 		for seq := uint64(1); len(came) < 200; seq += 1 + r.Uint64N(5) {
 			edge := []string{"a", "b", "c"}[r.IntN(3)]
@@ -29,16 +29,16 @@ func TestLedger(t *testing.T) {
 			}
 			n := next[edge]
 			next[edge]++
-			came = append(came, &Arrival{Edge: edge, Seq: seq,
+			came = append(came, &Received{Edge: edge, Seq: seq,
 				Notice: Notice{Created: life[edge], First: 10*n + 1, Last: 10*n + 10}})
 		}
 		all, want, once := &Ledger{}, []bool{}, map[string]bool{}
 		var kept []string
 		for _, one := range came {
-			fresh, reached := !all.Doubled(one), all.Has(one)
-			all.Enter(one)
+			fresh, reached := !all.IsDuplicate(one), all.HasArrived(one)
+			all.Add(one)
 			key := fmt.Sprint(one.Edge, one.Created, one.First)
-			if fresh && once[key] || fresh == reached || fresh == all.Doubled(one) {
+			if fresh && once[key] || fresh == reached || fresh == all.IsDuplicate(one) {
 				t.Fatalf("seed %d: %s is entered, new: %t, before: %t", seed, key, fresh, once[key])
 			}
 			once[key] = true
@@ -59,11 +59,11 @@ func TestLedger(t *testing.T) {
 				from-- // nobody begins behind what was entered
 			}
 			for i := from; i < len(came); i++ {
-				if fresh := !l.Doubled(came[i]); fresh != want[i] {
+				if fresh := !l.IsDuplicate(came[i]); fresh != want[i] {
 					t.Fatalf("seed %d: from place %d on, what stands at %d is new: %t, and was: %t; %+v", seed, came[from].Seq,
 						came[i].Seq, fresh, want[i], l)
 				}
-				l.Enter(came[i])
+				l.Add(came[i])
 			}
 		}
 	}
@@ -83,12 +83,12 @@ func TestLedgerCounts(t *testing.T) {
 		{1, 75, 84, false, false, 0}, {0, 91, 100, false, true, 0}, {2, 11, 20, false, true, 0}, {2, 21, 30, false, true, 0},
 		{1, 91, 100, true, true, 0}, {1, 111, 120, false, true, 20}, {0, 91, 100, false, false, 0}, {0, 101, 110, false, true, 0},
 		{9, 1, 1 << 31, true, true, 0}, {9, 1, 10, false, true, 0}} {
-		one := &Arrival{Edge: "a", Seq: uint64(i + 1), Notice: Notice{Created: c.created, First: c.first, Last: c.last}}
-		fresh, missing := !l.Doubled(one), uint64(0)
+		one := &Received{Edge: "a", Seq: uint64(i + 1), Notice: Notice{Created: c.created, First: c.first, Last: c.last}}
+		fresh, missing := !l.IsDuplicate(one), uint64(0)
 		if c.refused {
-			l.Refuse(one)
+			l.Skip(one)
 		} else {
-			missing = l.Enter(one)
+			missing = l.Add(one)
 		}
 		if fresh != c.fresh || missing != c.missing || l.Next != one.Seq+1 {
 			t.Errorf("messages %d to %d of stream %d are new: %t, behind %d that are missing; want %t, %d", c.first, c.last, c.created,
@@ -102,33 +102,33 @@ func TestLedgerCounts(t *testing.T) {
 func TestLedgerBounds(t *testing.T) {
 	t.Parallel()
 	l, seq := &Ledger{}, uint64(0)
-	arrive := func(created int64, n uint64) *Arrival {
+	arrive := func(created int64, n uint64) *Received {
 		seq++
-		return &Arrival{Edge: "a", Seq: seq, Notice: Notice{Created: created, First: 10*n + 1, Last: 10*n + 10}}
+		return &Received{Edge: "a", Seq: seq, Notice: Notice{Created: created, First: 10*n + 1, Last: 10*n + 10}}
 	}
-	var again []*Arrival
-	for n := range uint64(5 * mostDoubled) {
-		l.Enter(arrive(0, n))
+	var again []*Received
+	for n := range uint64(5 * maxDuplicates) {
+		l.Add(arrive(0, n))
 		again = append(again, arrive(0, n))
-		l.Enter(again[n])
+		l.Add(again[n])
 	}
 	for _, one := range again {
-		if !l.Doubled(one) {
+		if !l.IsDuplicate(one) {
 			t.Fatalf("what stands at %d of %d had come before, and is said to be new", one.Seq, seq)
 		}
 	}
-	for created := range int64(5 * mostLives) {
-		l.Enter(arrive(created, 5*mostDoubled))
-		l.Enter(arrive(0, 5*mostDoubled+uint64(created))) // this one goes on
+	for created := range int64(5 * maxStreams) {
+		l.Add(arrive(created, 5*maxDuplicates))
+		l.Add(arrive(0, 5*maxDuplicates+uint64(created))) // this one goes on
 	}
-	if n, f := len(l.Edges["a"]), l.life(again[0]); n != mostLives || f == nil || len(f.Doubled) > mostDoubled {
+	if n, f := len(l.Edges["a"]), l.progress(again[0]); n != maxStreams || f == nil || len(f.Duplicates) > maxDuplicates {
 		t.Errorf("%d streams of an edge are known, of the first: %+v", n, f)
 	}
 	other := &Ledger{}
-	other.Join(l)
+	other.Merge(l)
 	for _, f := range l.Edges["a"] {
 		one := arrive(f.Created, (f.Last-1)/10)
-		if !other.Has(one) || other.Doubled(&Arrival{Edge: "b", Seq: 1, Notice: one.Notice}) {
+		if !other.HasArrived(one) || other.IsDuplicate(&Received{Edge: "b", Seq: 1, Notice: one.Notice}) {
 			t.Errorf("joined, a ledger says %+v of stream %d", other, f.Created)
 		}
 	}

@@ -44,37 +44,37 @@ type Notice struct {
 	manifest
 }
 
-// Sent is the stream of what an edge has sent.
-type Sent struct {
+// Sender is the stream of what an edge has sent.
+type Sender struct {
 	js     jetstream.JetStream
 	stream jetstream.Stream
 	prefix string
 }
 
-// MakeEdge makes the stream of an edge where it is missing, which keeps so many bytes, with so many replicas (see
+// CreateEdgeStream makes the stream of an edge where it is missing, which keeps so many bytes, with so many replicas (see
 // [natsx.WithReplicas]).
 //
 // Its numbers begin with the microseconds since 1970, so that those of a stream that is made anew, after a disk was lost,
 // are higher than those before: the hub asks for what is behind the last number that it had.
-func MakeEdge(ctx context.Context, js jetstream.JetStream, bytes int64, replicas int) error {
-	return makeKept(ctx, js, jetstream.StreamConfig{Name: EdgeStream, Subjects: []string{edgeRoot + ">"},
+func CreateEdgeStream(ctx context.Context, js jetstream.JetStream, bytes int64, replicas int) error {
+	return createStream(ctx, js, jetstream.StreamConfig{Name: EdgeStream, Subjects: []string{edgeRoot + ">"},
 		Description: "summaries of embedd pipelines, for the hub", MaxBytes: bytes,
 		FirstSeq: uint64(time.Now().UnixMicro())}, replicas)
 }
 
-// MakeHub makes the stream of the hub with the streams of these edges as its sources, or gives the one that is there those
+// CreateHubStream makes the stream of the hub with the streams of these edges as its sources, or gives the one that is there those
 // that it lacks. One that is there with others keeps them: another pipeline may need them. It keeps as many bytes as before.
-func MakeHub(ctx context.Context, js jetstream.JetStream, edges []string, bytes int64, replicas int) error {
+func CreateHubStream(ctx context.Context, js jetstream.JetStream, edges []string, bytes int64, replicas int) error {
 	have, err := js.Stream(ctx, HubStream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return makeKept(ctx, js, jetstream.StreamConfig{Name: HubStream, MaxBytes: bytes, Sources: sources(edges),
+		return createStream(ctx, js, jetstream.StreamConfig{Name: HubStream, MaxBytes: bytes, Sources: sources(edges),
 			Description: "summaries of embedd pipelines, from the edges"}, replicas)
 	}
 	if err != nil {
 		return fmt.Errorf("opening the summaries of the edges (stream %s): %w", HubStream, err)
 	}
 	c := have.CachedInfo().Config
-	lacks := LacksSources(&c, edges)
+	lacks := MissingSources(&c, edges)
 	if len(lacks) == 0 {
 		return nil
 	}
@@ -100,7 +100,7 @@ func Resize(ctx context.Context, js jetstream.JetStream, name string, bytes int6
 	return nil
 }
 
-func makeKept(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig, replicas int) error {
+func createStream(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig, replicas int) error {
 	c.Storage, c.Discard = jetstream.FileStorage, jetstream.DiscardOld
 	err := natsx.WithReplicas(js, replicas, func(n int) error {
 		c.Replicas = n
@@ -128,8 +128,8 @@ func sources(edges []string) (out []*jetstream.StreamSource) {
 	return out
 }
 
-// LacksSources are the edges whose summaries a stream of the hub does not take.
-func LacksSources(c *jetstream.StreamConfig, edges []string) (lacks []string) {
+// MissingSources are the edges whose summaries a stream of the hub does not take.
+func MissingSources(c *jetstream.StreamConfig, edges []string) (lacks []string) {
 	for _, edge := range edges {
 		takes := false
 		for _, s := range c.Sources {
@@ -142,14 +142,14 @@ func LacksSources(c *jetstream.StreamConfig, edges []string) (lacks []string) {
 	return lacks
 }
 
-// silence is for how long nothing may be heard of an edge: the server says something every few seconds.
-const silence = time.Minute
+// maxSourceSilence is for how long nothing may be heard of an edge: the server says something every few seconds.
+const maxSourceSilence = time.Minute
 
-// Silent are the edges of which a stream of the hub has heard nothing for a while.
-func Silent(info *jetstream.StreamInfo, edges []string) (out []string) {
+// SilentEdges are the edges of which a stream of the hub has heard nothing for a while.
+func SilentEdges(info *jetstream.StreamInfo, edges []string) (out []string) {
 	for _, s := range info.Sources {
 		for _, edge := range edges {
-			if s.External != nil && s.External.APIPrefix == apiOf(edge) && (s.Active < 0 || s.Active > silence) {
+			if s.External != nil && s.External.APIPrefix == apiOf(edge) && (s.Active < 0 || s.Active > maxSourceSilence) {
 				out = append(out, edge)
 			}
 		}
@@ -160,23 +160,23 @@ func Silent(info *jetstream.StreamInfo, edges []string) (out []string) {
 // apiOf is the way to the JetStream of a domain.
 func apiOf(domain string) string { return "$JS." + domain + ".API" }
 
-// OpenEdge binds the stream of an edge, or makes it where it is missing: it is ours, not the user's. One that is there keeps
+// OpenSender binds the stream of an edge, or makes it where it is missing: it is ours, not the user's. One that is there keeps
 // as many bytes as before.
-func OpenEdge(ctx context.Context, js jetstream.JetStream, bytes int64, replicas int) (*Sent, error) {
+func OpenSender(ctx context.Context, js jetstream.JetStream, bytes int64, replicas int) (*Sender, error) {
 	stream, err := natsx.Ensure(ctx,
 		func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, EdgeStream) },
-		func(ctx context.Context) error { return MakeEdge(ctx, js, bytes, replicas) })
+		func(ctx context.Context) error { return CreateEdgeStream(ctx, js, bytes, replicas) })
 	if err != nil {
 		return nil, fmt.Errorf("opening the summaries for the hub (stream %s): %w", EdgeStream, err)
 	}
-	return &Sent{js, stream, natsx.PublishPrefix(js)}, nil
+	return &Sender{js, stream, natsx.PublishPrefix(js)}, nil
 }
 
 // Config is how the stream was when it was bound.
-func (s *Sent) Config() jetstream.StreamConfig { return s.stream.CachedInfo().Config }
+func (s *Sender) Config() jetstream.StreamConfig { return s.stream.CachedInfo().Config }
 
-// Last is the last notice of a pipeline and its number; nil and 0 where the stream has none.
-func (s *Sent) Last(ctx context.Context, pipeline string) (*Notice, uint64, error) {
+// LastNotice is the last notice of a pipeline and its number; nil and 0 where the stream has none.
+func (s *Sender) LastNotice(ctx context.Context, pipeline string) (*Notice, uint64, error) {
 	m, err := s.stream.GetLastMsgForSubject(ctx, edgeRoot+pipeline)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, 0, nil
@@ -191,30 +191,30 @@ func (s *Sent) Last(ctx context.Context, pipeline string) (*Notice, uint64, erro
 	return n, m.Sequence, nil
 }
 
-// kept is what a bucket keeps of the last notice of a pipeline, which others push out of the stream.
-type kept struct {
+// savedNotice is what a bucket keeps of the last notice of a pipeline, which others push out of the stream.
+type savedNotice struct {
 	Stream int64  `json:"stream"` // when the stream was made that had it
 	Notice Notice `json:"notice"`
 }
 
-func keptKey(pipeline string) string { return pipeline + ".sent" }
+func lastNoticeKey(pipeline string) string { return pipeline + ".sent" }
 
-// Keep keeps in a bucket which notice of a pipeline was the last.
-func (s *Sent) Keep(ctx context.Context, b *Bucket, pipeline string, n Notice) error {
-	value, err := json.Marshal(kept{s.stream.CachedInfo().Created.UnixNano(), n})
+// SaveLast keeps in a bucket which notice of a pipeline was the last.
+func (s *Sender) SaveLast(ctx context.Context, b *Bucket, pipeline string, n Notice) error {
+	value, err := json.Marshal(savedNotice{s.stream.CachedInfo().Created.UnixNano(), n})
 	if err == nil {
-		_, err = b.js.PublishMsg(ctx, &nats.Msg{Subject: b.prefix + subject(keptKey(pipeline)), Data: value})
+		_, err = b.js.PublishMsg(ctx, &nats.Msg{Subject: b.prefix + subject(lastNoticeKey(pipeline)), Data: value})
 	}
 	return err
 }
 
-// Kept is the notice of a pipeline that was the last in this stream, as a bucket keeps it; nil where that has none.
-func (s *Sent) Kept(ctx context.Context, b *Bucket, pipeline string) (*Notice, error) {
-	m, err := b.get(ctx, keptKey(pipeline))
+// LoadLast is the notice of a pipeline that was the last in this stream, as a bucket keeps it; nil where that has none.
+func (s *Sender) LoadLast(ctx context.Context, b *Bucket, pipeline string) (*Notice, error) {
+	m, err := b.get(ctx, lastNoticeKey(pipeline))
 	if m == nil || err != nil {
 		return nil, err
 	}
-	var k kept
+	var k savedNotice
 	if json.Unmarshal(m.Data, &k) != nil {
 		return nil, nil
 	}
@@ -225,8 +225,8 @@ func (s *Sent) Kept(ctx context.Context, b *Bucket, pipeline string) (*Notice, e
 	return &k.Notice, nil
 }
 
-// fits tells whether a summary can stand whole in the stream, beside another.
-func (s *Sent) fits(ctx context.Context, size int64) error {
+// checkSize tells whether a summary can stand whole in the stream, beside another.
+func (s *Sender) checkSize(ctx context.Context, size int64) error {
 	most := s.Config().MaxBytes
 	if most <= 0 || size <= most/2 {
 		return nil
@@ -243,8 +243,8 @@ func (s *Sent) fits(ctx context.Context, size int64) error {
 }
 
 // Send stores a summary behind the notice of that number, and tells whether it did: else another has sent meanwhile.
-func (s *Sent) Send(ctx context.Context, pipeline string, n Notice, text []byte, after uint64) (bool, error) {
-	if err := s.fits(ctx, int64(len(text))); err != nil {
+func (s *Sender) Send(ctx context.Context, pipeline string, n Notice, text []byte, after uint64) (bool, error) {
+	if err := s.checkSize(ctx, int64(len(text))); err != nil {
 		return false, err
 	}
 	n.manifest = manifestOf(text)
@@ -266,13 +266,13 @@ func (s *Sent) Send(ctx context.Context, pipeline string, n Notice, text []byte,
 	return err == nil, err
 }
 
-// Arrived is the stream of the hub.
-type Arrived struct{ stream jetstream.Stream }
+// Receiver is the stream of the hub.
+type Receiver struct{ stream jetstream.Stream }
 
-// OpenHub binds the stream of the hub, after it was given these edges as its sources.
-func OpenHub(ctx context.Context, js jetstream.JetStream, edges []string, bytes int64, replicas int) (*Arrived,
+// OpenReceiver binds the stream of the hub, after it was given these edges as its sources.
+func OpenReceiver(ctx context.Context, js jetstream.JetStream, edges []string, bytes int64, replicas int) (*Receiver,
 	jetstream.Stream, error) {
-	if err := MakeHub(ctx, js, edges, bytes, replicas); err != nil {
+	if err := CreateHubStream(ctx, js, edges, bytes, replicas); err != nil {
 		return nil, nil, err
 	}
 	stream, err := natsx.Await(ctx, func(ctx context.Context) (jetstream.Stream, error) {
@@ -282,11 +282,11 @@ func OpenHub(ctx context.Context, js jetstream.JetStream, edges []string, bytes 
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the summaries of the edges (stream %s): %w", HubStream, err)
 	}
-	return &Arrived{stream}, stream, nil
+	return &Receiver{stream}, stream, nil
 }
 
-// Arrival is a notice as the hub's stream has it.
-type Arrival struct {
+// Received is a notice as the hub's stream has it.
+type Received struct {
 	Notice
 	Edge string
 	Seq  uint64    // its place in the hub's stream
@@ -294,11 +294,11 @@ type Arrival struct {
 	Bad  bool      // what stands there is no notice
 }
 
-// mostMessages bounds a block.
-const mostMessages = 1 << 32
+// maxBlockMessages bounds a block.
+const maxBlockMessages = 1 << 32
 
 // Next is the first notice of a pipeline at a place or behind it; nil where there is none yet.
-func (a *Arrived) Next(ctx context.Context, pipeline string, from uint64) (*Arrival, error) {
+func (a *Receiver) Next(ctx context.Context, pipeline string, from uint64) (*Received, error) {
 	m, err := a.stream.GetMsg(ctx, max(from, 1), jetstream.WithGetMsgSubject(HubSubject(pipeline)))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, nil
@@ -307,14 +307,14 @@ func (a *Arrived) Next(ctx context.Context, pipeline string, from uint64) (*Arri
 		return nil, err
 	}
 	edge, _, _ := strings.Cut(strings.TrimPrefix(m.Subject, hubRoot), ".")
-	one := &Arrival{Edge: edge, Seq: m.Sequence, Time: m.Time}
+	one := &Received{Edge: edge, Seq: m.Sequence, Time: m.Time}
 	one.Bad = json.Unmarshal(m.Data, &one.Notice) != nil || !one.whole() || one.First == 0 || one.First > one.Last ||
-		one.Last-one.First >= mostMessages
+		one.Last-one.First >= maxBlockMessages
 	return one, nil
 }
 
-// Text reads a summary that has arrived, of at most so many bytes. The error is ErrDamaged, or one of the connection.
-func (a *Arrived) Text(ctx context.Context, pipeline string, one *Arrival, most int64) ([]byte, error) {
+// Read reads a summary that has arrived, of at most so many bytes. The error is ErrDamaged, or one of the connection.
+func (a *Receiver) Read(ctx context.Context, pipeline string, one *Received, most int64) ([]byte, error) {
 	return one.read(most, func(i int) ([]byte, error) {
 		m, err := a.stream.GetLastMsgForSubject(ctx, hubRoot+one.Edge+"."+pipeline+"."+one.part(i))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {

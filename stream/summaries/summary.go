@@ -18,8 +18,8 @@ var (
 	ErrDamaged = errors.New("the summary is damaged")
 )
 
-// part is how many bytes one key holds at most.
-const part = 128 << 10
+// maxPartBytes is how many bytes one key holds at most.
+const maxPartBytes = 128 << 10
 
 // manifest is what the key of a block holds.
 type manifest struct {
@@ -27,7 +27,7 @@ type manifest struct {
 	Bytes  int    `json:"bytes"`
 }
 
-func (m *manifest) parts() int { return (m.Bytes + part - 1) / part }
+func (m *manifest) parts() int { return (m.Bytes + maxPartBytes - 1) / maxPartBytes }
 
 // part is the end of the key of a part.
 func (m *manifest) part(i int) string { return fmt.Sprintf("%s.%d", m.Digest[:16], i) }
@@ -45,7 +45,9 @@ func manifestOf(text []byte) manifest {
 }
 
 // partOf is a part of a text.
-func partOf(text []byte, i int) []byte { return text[i*part : min((i+1)*part, len(text))] }
+func partOf(text []byte, i int) []byte {
+	return text[i*maxPartBytes : min((i+1)*maxPartBytes, len(text))]
+}
 
 // read puts a text together from its parts, of which those that are missing are nil.
 func (m *manifest) read(most int64, get func(i int) ([]byte, error)) ([]byte, error) {
@@ -58,7 +60,7 @@ func (m *manifest) read(most int64, get func(i int) ([]byte, error)) ([]byte, er
 		if err != nil {
 			return nil, err
 		}
-		if one == nil || len(one) > part {
+		if one == nil || len(one) > maxPartBytes {
 			return nil, fmt.Errorf("%w: part %d is missing, or too long", ErrDamaged, i)
 		}
 		text = append(text, one...)
@@ -71,13 +73,13 @@ func (m *manifest) read(most int64, get func(i int) ([]byte, error)) ([]byte, er
 }
 
 // Has tells whether the summary of a block is there.
-func (s *Shelf) Has(ctx context.Context, n uint64) (bool, error) {
+func (s *Collection) Has(ctx context.Context, n uint64) (bool, error) {
 	m, err := s.get(ctx, s.block(n))
 	return m != nil, err
 }
 
 // Put stores the summary of a block. It tells whether that was not there yet.
-func (s *Shelf) Put(ctx context.Context, n uint64, text []byte) (first bool, err error) {
+func (s *Collection) Put(ctx context.Context, n uint64, text []byte) (first bool, err error) {
 	m := manifestOf(text)
 	for i := range m.parts() {
 		_, err := s.put(ctx, s.block(n)+"."+m.part(i), partOf(text, i), 0)
@@ -98,7 +100,7 @@ func (s *Shelf) Put(ctx context.Context, n uint64, text []byte) (first bool, err
 
 // Get reads the summary of a block, of at most so many bytes. The error is ErrMissing, ErrDamaged, or one of the
 // connection.
-func (s *Shelf) Get(ctx context.Context, n uint64, most int64) ([]byte, error) {
+func (s *Collection) Get(ctx context.Context, n uint64, most int64) ([]byte, error) {
 	entry, err := s.get(ctx, s.block(n))
 	if err != nil {
 		return nil, err
@@ -119,7 +121,7 @@ func (s *Shelf) Get(ctx context.Context, n uint64, most int64) ([]byte, error) {
 	})
 }
 
-// Drop removes the summary of a block, whatever is left of it, and the claim.
-func (s *Shelf) Drop(ctx context.Context, n uint64) error {
+// Delete removes the summary of a block, whatever is left of it, and the claim.
+func (s *Collection) Delete(ctx context.Context, n uint64) error {
 	return s.remove(ctx, s.block(n), s.block(n)+".>")
 }

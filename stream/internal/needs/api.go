@@ -116,7 +116,7 @@ func modelPermissions(a *api, p *spec.Pipeline) map[Verb][]string {
 func leasePermissions(a *api, p *spec.Pipeline) map[Verb][]string {
 	run := append(a.watch(lease.Stream, ""), a.request("STREAM", "MSG", "GET", lease.Stream))
 	key := func(name string) string {
-		return "$KV." + lease.Name + "." + name
+		return "$KV." + lease.BucketName + "." + name
 	}
 	if hasTrainerLease(p) {
 		run = append(run, a.put(key(p.Name)), a.put(key(StandbyKey(p.Name))),
@@ -132,7 +132,7 @@ func leasePermissions(a *api, p *spec.Pipeline) map[Verb][]string {
 
 // summaryPermissions include the removal of old summaries of all pipelines: a permission cannot tell them apart.
 func summaryPermissions(a *api, p *spec.Pipeline) map[Verb][]string {
-	keys := "$KV." + summaries.Name + "." + p.Name + ".>"
+	keys := "$KV." + summaries.BucketName + "." + p.Name + ".>"
 	return map[Verb][]string{Run: {a.put(keys), a.request("STREAM", "INFO", summaries.Stream),
 		a.request("STREAM", "PURGE", summaries.Stream), a.request("DIRECT", "GET", summaries.Stream, keys)}}
 }

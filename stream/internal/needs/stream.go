@@ -125,7 +125,7 @@ func PartitionFault(p *spec.Pipeline, c *jetstream.StreamConfig) *Fault {
 
 // partitionsSince is the oldest server with which partitions work: subject transforms of streams came with 2.10, the
 // keys with a TTL that leases need with 2.11.
-var partitionsSince = lease.Since
+var partitionsSince = lease.MinServerVersion
 
 // PartitionServer returns an error where the server is too old for partitions.
 func PartitionServer(version string) error {

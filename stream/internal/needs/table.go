@@ -31,9 +31,9 @@ type bucket struct {
 var buckets = []bucket{
 	{registry.Bucket, "model store", "", "Keeps every model version and the pointer to the live one.",
 		hasModelBucket, modelStorage, modelPermissions},
-	{lease.Name, "store of leases", "", "Elects the trainer of a pipeline and assigns its partitions.",
+	{lease.BucketName, "store of leases", "", "Elects the trainer of a pipeline and assigns its partitions.",
 		func(p *spec.Pipeline) bool { return hasTrainerLease(p) || hasPartitionLeases(p) }, leaseStorage, leasePermissions},
-	{summaries.Name, "store of summaries", "", "Shares the summaries of blocks among replicas.",
+	{summaries.BucketName, "store of summaries", "", "Shares the summaries of blocks among replicas.",
 		hasSummaries, summaryStorage, summaryPermissions},
 	{summaries.EdgeStream, "stream of summaries", "edges", "Sends the summaries of an edge to its hub.",
 		(*spec.Pipeline).SendsSummaries, edgeStreamStorage, edgeStreamPermissions},
@@ -57,35 +57,35 @@ func modelStorage(p *spec.Pipeline) Storage {
 	s := Storage{Streams: registry.Streams()}
 	if !p.ModelsFromHub() {
 		s.Create = func(ctx context.Context, js jetstream.JetStream, replicas int) error {
-			_, err := registry.MakeReplicated(ctx, js, replicas)
+			_, err := registry.CreateReplicated(ctx, js, replicas)
 			return err
 		}
 		return s
 	}
 	s.Inspect = func(ctx context.Context, js jetstream.JetStream) (in Inspection, err error) {
-		missing, err := registry.Mirrors(ctx, js, p.Models.Hub)
+		missing, err := registry.MissingMirrors(ctx, js, p.Models.Hub)
 		if errors.Is(err, registry.ErrNoMirror) {
 			return Inspection{Problem: err.Error()}, nil
 		}
 		return Inspection{Exists: err == nil && len(missing) == 0}, err
 	}
 	s.Create = func(ctx context.Context, js jetstream.JetStream, replicas int) error {
-		_, err := registry.MakeEdge(ctx, js, p.Models.Hub, replicas)
+		_, err := registry.CreateEdge(ctx, js, p.Models.Hub, replicas)
 		return err
 	}
 	return s
 }
 
 func leaseStorage(*spec.Pipeline) Storage {
-	return Storage{Streams: []string{lease.Stream}, Create: lease.Make,
+	return Storage{Streams: []string{lease.Stream}, Create: lease.Create,
 		Inspect: func(ctx context.Context, js jetstream.JetStream) (Inspection, error) {
 			have, err := stream(ctx, js, lease.Stream)
-			return Inspection{Exists: have != nil || OlderServer(js.Conn().ConnectedServerVersion(), lease.Since)}, err
+			return Inspection{Exists: have != nil || OlderServer(js.Conn().ConnectedServerVersion(), lease.MinServerVersion)}, err
 		}}
 }
 
 func summaryStorage(*spec.Pipeline) Storage {
-	return Storage{Streams: []string{summaries.Stream}, Create: summaries.Make}
+	return Storage{Streams: []string{summaries.Stream}, Create: summaries.Create}
 }
 
 func edgeStreamStorage(p *spec.Pipeline) Storage {
@@ -111,7 +111,7 @@ func edgeStreamStorage(p *spec.Pipeline) Storage {
 		Create: func(ctx context.Context, js jetstream.JetStream, replicas int) error {
 			have, err := stream(ctx, js, summaries.EdgeStream)
 			if err != nil || have == nil {
-				return errors.Join(err, summaries.MakeEdge(ctx, js, SummaryBytes(p), replicas))
+				return errors.Join(err, summaries.CreateEdgeStream(ctx, js, SummaryBytes(p), replicas))
 			}
 			return summaries.Resize(ctx, js, summaries.EdgeStream, SummaryBytes(p))
 		}}
@@ -129,7 +129,7 @@ func hubLacksEdge(ctx context.Context, js jetstream.JetStream, hub, domain strin
 	ctx, cancel := context.WithTimeout(ctx, HubTimeout)
 	defer cancel()
 	have, err := stream(ctx, there, summaries.HubStream)
-	if err != nil || have != nil && len(summaries.LacksSources(&have.Config, []string{domain})) == 0 {
+	if err != nil || have != nil && len(summaries.MissingSources(&have.Config, []string{domain})) == 0 {
 		return ""
 	}
 	return fmt.Sprintf("the hub (domain %s) does not take the summaries of %s: name it in nats.edges there, with "+
@@ -143,10 +143,10 @@ func hubStreamStorage(p *spec.Pipeline) Storage {
 			if have == nil {
 				return in, err
 			}
-			in.Missing, in.Messages = summaries.LacksSources(&have.Config, p.Edges), have.State.Msgs
+			in.Missing, in.Messages = summaries.MissingSources(&have.Config, p.Edges), have.State.Msgs
 			in.Limit = SummaryLimit(p, &have.Config)
 			in.Exists = !in.IsOutdated()
-			if silent := summaries.Silent(have, p.Edges); len(silent) > 0 {
+			if silent := summaries.SilentEdges(have, p.Edges); len(silent) > 0 {
 				in.Warning = fmt.Sprintf("no message from edge %s for a while: its leaf node is disconnected, has another "+
 					"JetStream domain, or no stream %s yet, which 'embedd setup --apply' and 'embedd run' create there",
 					strings.Join(silent, ", "), summaries.EdgeStream)
@@ -154,7 +154,7 @@ func hubStreamStorage(p *spec.Pipeline) Storage {
 			return in, nil
 		},
 		Create: func(ctx context.Context, js jetstream.JetStream, replicas int) error {
-			if err := summaries.MakeHub(ctx, js, p.Edges, SummaryBytes(p), replicas); err != nil {
+			if err := summaries.CreateHubStream(ctx, js, p.Edges, SummaryBytes(p), replicas); err != nil {
 				return err
 			}
 			have, err := stream(ctx, js, summaries.HubStream)

@@ -59,7 +59,7 @@ func (r *Replica) prefetchOne(ctx context.Context, msg *nats.Msg) {
 	_ = msg.Respond([]byte(answerAck + r.Instance))
 	ctx, cancel := context.WithTimeout(ctx, prefetchTimeout)
 	defer cancel()
-	if err := r.Models.Fetch(ctx, a.Version); err != nil {
+	if err := r.Models.Prefetch(ctx, a.Version); err != nil {
 		r.Log.Warn("an announced version cannot be fetched; it is tried again when it is live", "version", a.Version,
 			"error", err)
 		return

@@ -25,17 +25,17 @@ func (r *Replica) Outdated() string {
 	if r.Models == nil || r.Leases == nil || r.AdoptWithin < 0 {
 		return ""
 	}
-	reached := r.Models.Reached()
+	reached := r.Models.ConfirmedAt()
 	if time.Since(reached) <= r.AdoptWithin {
 		return ""
 	}
 	text := fmt.Sprintf("the model store has not confirmed since %s which model is live (nats.adopt_within is %v): no inputs are pulled meanwhile",
 		reached.UTC().Format(time.RFC3339), r.AdoptWithin)
-	if trouble := r.Models.Trouble(); trouble != "" {
+	if trouble := r.Models.Problem(); trouble != "" {
 		text += "; " + trouble
 	}
 	return text
 }
 
 // hubSilence is how long a hub may be silent before it is reported as unreachable: it is asked four times in it.
-const hubSilence = registry.Within
+const hubSilence = registry.DefaultMaxStaleness

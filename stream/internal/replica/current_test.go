@@ -24,7 +24,7 @@ func TestConfirmInterval(t *testing.T) {
 			t.Errorf("hub %q, adopt_within %v: the interval is %v, want %v", c.hub, c.adopt, got, c.want)
 		}
 	}
-	if hubSilence < registry.Within {
-		t.Errorf("a hub is reported as unreachable after %v, and is asked four times in %v", hubSilence, registry.Within)
+	if hubSilence < registry.DefaultMaxStaleness {
+		t.Errorf("a hub is reported as unreachable after %v, and is asked four times in %v", hubSilence, registry.DefaultMaxStaleness)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // hubText says that the hub is the trainer, and since when it is unreachable.
 func (r *Replica) hubText() string {
-	at := r.Hub.Heard()
+	at := r.Hub.HubAnsweredAt()
 	switch {
 	case at.IsZero():
 		return fmt.Sprintf("the hub (domain %s) is the trainer, and has not answered yet", r.Hub.Domain())
@@ -51,7 +51,7 @@ func (r *Replica) ReportHub() {
 		return
 	}
 	silence := time.Since(r.opened)
-	if at := r.Hub.Heard(); !at.IsZero() {
+	if at := r.Hub.HubAnsweredAt(); !at.IsZero() {
 		silence = time.Since(at)
 	}
 	r.Series.Set(health.HubSilence, silence.Seconds())

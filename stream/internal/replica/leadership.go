@@ -38,7 +38,7 @@ func (l *leadership) term() uint64 {
 }
 
 // LeaseLife is how long a lease lives without renewal.
-func (r *Replica) LeaseLife() time.Duration { return cmp.Or(r.Lease, lease.Usual) }
+func (r *Replica) LeaseLife() time.Duration { return cmp.Or(r.Lease, lease.DefaultTTL) }
 
 // IsTrainer reports whether this process may fit models now.
 func (r *Replica) IsTrainer() bool {
@@ -47,7 +47,7 @@ func (r *Replica) IsTrainer() bool {
 
 // HasTrainer reports whether a replica is known to be the trainer. Without leases this one is.
 func (r *Replica) HasTrainer() bool {
-	return r.trainer.Lease == nil || r.trainer.Standing().Holder.Holder != ""
+	return r.trainer.Lease == nil || r.trainer.Status().Holder.Holder != ""
 }
 
 // ObservesLag reports whether this replica has to observe the input's lag: the trainer does, and every replica while
@@ -59,20 +59,20 @@ func (r *Replica) ObservesLag() (observes, isKnown bool) {
 	if r.trainer.Lease == nil {
 		return false, false
 	}
-	s := r.trainer.Standing()
+	s := r.trainer.Status()
 	return s.Term != 0 || s.Holder.Holder == "", true
 }
 
 // apply asks for the trainer's lease.
 func (r *Replica) apply(ctx context.Context) error {
-	r.trainer.Lease = r.Leases.Of(lease.Options{Key: r.Name, Claim: lease.Mine(r.Instance, r.sharedSettings()),
-		Life: r.Lease, Behind: r.hasStandbyAhead, Logger: r.Log})
+	r.trainer.Lease = r.Leases.Lease(lease.Options{Key: r.Name, Claim: lease.NewClaim(r.Instance, r.sharedSettings()),
+		TTL: r.Lease, ShouldYield: r.hasStandbyAhead, Logger: r.Log})
 	if r.Standby == spec.StandbyWarm {
-		r.standby.lease = r.Leases.Of(lease.Options{Key: needs.StandbyKey(r.Name), Claim: lease.Mine(r.Instance, nil),
-			Life: r.Lease, Logger: r.Log})
+		r.standby.lease = r.Leases.Lease(lease.Options{Key: needs.StandbyKey(r.Name), Claim: lease.NewClaim(r.Instance, nil),
+			TTL: r.Lease, Logger: r.Log})
 	}
-	if err := r.trainer.Try(ctx); err != nil {
-		return fmt.Errorf("asking for the trainer's lease (bucket %s): %w", lease.Name, err)
+	if err := r.trainer.Acquire(ctx); err != nil {
+		return fmt.Errorf("asking for the trainer's lease (bucket %s): %w", lease.BucketName, err)
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func (r *Replica) takeOverFirst(ctx context.Context) error {
 
 // seal writes the term of the lease into the pointer.
 func (r *Replica) seal(ctx context.Context, term uint64) error {
-	sealed, err := r.Models.Seal(ctx, term, r.trainer.Holds)
+	sealed, err := r.Models.Seal(ctx, term, r.trainer.IsHolder)
 	if err == nil {
 		r.trainer.sealed.Store(sealed)
 		r.trainer.taken.Store(term)
@@ -161,13 +161,13 @@ func (r *Replica) OtherTrainer() string {
 	if r.trainer.Lease == nil || r.IsTrainer() {
 		return ""
 	}
-	s := r.trainer.Standing()
+	s := r.trainer.Status()
 	if s.Holder.Holder == "" {
 		return "no replica holds the trainer's lease yet"
 	}
 	text := fmt.Sprintf("the replica on %s is the trainer", s.Holder.Host)
-	if len(s.Differs) > 0 {
-		text += ", and its configuration differs in " + strings.Join(s.Differs, ", ") + "; give all replicas the same"
+	if len(s.DifferentSettings) > 0 {
+		text += ", and its configuration differs in " + strings.Join(s.DifferentSettings, ", ") + "; give all replicas the same"
 	}
 	return text
 }

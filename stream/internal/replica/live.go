@@ -50,7 +50,7 @@ func (r *Replica) accept(ctx context.Context, c *registry.Choice) (confirmed tim
 	case !r.IsTrainer():
 		r.addEvent(fmt.Sprintf("the live model %s; another replica is the trainer and keeps it: give all replicas the same configuration, or the pipeline another name",
 			difference))
-		r.Models.Drop()
+		r.Models.Forget()
 	default:
 		if err := r.Models.Retire(ctx); err != nil {
 			return time.Time{}, err
@@ -143,7 +143,7 @@ func (r *Replica) Record(o plugin.Outcome) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), refuseTimeout)
 	defer cancel()
-	if err := r.Models.Refuse(ctx, o); err != nil {
+	if err := r.Models.RecordRefusal(ctx, o); err != nil {
 		r.refusedLog.Warn(r.Log, "a refused candidate was not recorded in the model store", "reason", o.Reason, "error", err)
 	}
 }
@@ -156,7 +156,7 @@ func (r *Replica) RefreshAge() {
 		r.Freshness.Confirm(s.Newest)
 	}
 	if s.Live != nil && r.Models != nil {
-		if confirmed := r.Models.Good(s.Live.Version); !confirmed.IsZero() {
+		if confirmed := r.Models.GoodAsOf(s.Live.Version); !confirmed.IsZero() {
 			r.Freshness.Confirm(confirmed)
 		}
 	}

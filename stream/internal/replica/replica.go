@@ -74,12 +74,12 @@ func (r *Replica) Open(ctx context.Context, stores *Stores) (Stored, error) {
 		return Stored{}, err
 	}
 	o := registry.Options{Limit: r.Pipeline.Models.Limit, Keep: r.Pipeline.Models.Keep, Strict: r.Pipeline.Models.Strict,
-		Logger: r.Log, Clock: r.Clock, Within: r.confirmInterval()}
+		Logger: r.Log, Clock: r.Clock, MaxStaleness: r.confirmInterval()}
 	if r.Leases, err = stores.trainerLeases(ctx, r.Scope); err != nil {
 		return Stored{}, err
 	}
 	if r.Leases != nil {
-		o.Stage = r.announce
+		o.BeforePromote = r.announce
 	}
 	switch {
 	case r.Role == spec.RoleTransform:
@@ -88,7 +88,7 @@ func (r *Replica) Open(ctx context.Context, stores *Stores) (Stored, error) {
 		o.Term = r.trainer.term
 	}
 	r.Hub, _ = store.(*registry.Edge)
-	r.Models = registry.Of(store, r.Name, o)
+	r.Models = registry.New(store, r.Name, o)
 	choice, err := r.Models.Live(ctx)
 	if err != nil {
 		return Stored{}, err
@@ -142,7 +142,7 @@ func (r *Replica) Run(ctx context.Context) {
 	}
 	wg.Go(func() { r.followSchema(ctx) })
 	if r.trainer.Lease != nil {
-		wg.Go(func() { r.trainer.Keep(ctx, r.takeTurn) })
+		wg.Go(func() { r.trainer.Run(ctx, r.takeTurn) })
 		if r.standby.lease != nil && !r.allRead() {
 			wg.Go(func() { r.keepStandby(ctx) })
 		}
@@ -173,13 +173,13 @@ func (r *Replica) Report(s *spec.Status) {
 	}
 	s.Role, s.IsTrainer, s.Trainer, s.Term = r.Role, r.Running.Learns() && r.IsTrainer(), r.OtherTrainer(), r.trainer.term()
 	if r.Hub != nil {
-		s.Hub, s.LastHeard = r.Hub.Domain(), r.Hub.Heard()
+		s.Hub, s.LastHeard = r.Hub.Domain(), r.Hub.HubAnsweredAt()
 	}
 	if r.Models == nil {
 		return
 	}
 	s.Revision = r.Models.Revision()
-	if trouble := r.Models.Trouble(); trouble != "" {
+	if trouble := r.Models.Problem(); trouble != "" {
 		if s.Store != "" {
 			s.Store += "; "
 		}

@@ -43,7 +43,7 @@ func (r *Replica) hasStandbyAhead() bool {
 	if r.standby.lease == nil {
 		return false
 	}
-	s := r.standby.lease.Standing()
+	s := r.standby.lease.Status()
 	return s.Term == 0 && s.Holder.Holder != ""
 }
 
@@ -54,10 +54,10 @@ func (r *Replica) keepStandby(ctx context.Context) {
 		waiting, stop := context.WithCancel(ctx)
 		s.stop.Store(&stop)
 		if r.trainer.Term() == 0 {
-			if err := s.lease.Try(waiting); err != nil && waiting.Err() == nil {
+			if err := s.lease.Acquire(waiting); err != nil && waiting.Err() == nil {
 				r.Log.Debug("the standby's lease cannot be requested; trying again", "error", err)
 			}
-			s.lease.Keep(waiting, func(context.Context, uint64) { signal(s.changed) })
+			s.lease.Run(waiting, func(context.Context, uint64) { signal(s.changed) })
 			r.Release(s.lease)
 			signal(s.changed)
 		}

@@ -34,8 +34,8 @@ func (s *Stores) models(ctx context.Context, p *scope.Scope) (store registry.Sto
 		return store, nil
 	}
 	if hub == "" {
-		store, err = registry.MakeReplicated(ctx, p.JS, p.Models.Replicas)
-	} else if edge, errEdge := registry.MakeEdge(ctx, p.JS, hub, p.Models.Replicas); errEdge == nil {
+		store, err = registry.CreateReplicated(ctx, p.JS, p.Models.Replicas)
+	} else if edge, errEdge := registry.CreateEdge(ctx, p.JS, hub, p.Models.Replicas); errEdge == nil {
 		store = edge
 	} else {
 		err = errEdge
