@@ -85,15 +85,15 @@ func TestSealRefuses(t *testing.T) {
 		}
 	}
 	for want, change := range map[string]func(v *mapping.Views){
-		"offset":          func(v *mapping.Views) { v.Offset = v.Offset[1:] },
-		"components":      func(v *mapping.Views) { v.Components = v.Components[1:] },
-		"window, 3":       func(v *mapping.Views) { v.Window = v.Window[1:] },
-		"class index":     func(v *mapping.Views) { v.Label = []float64{0, 1, 2, 0, 1, 3} },
-		"is 0.5":          func(v *mapping.Views) { v.Label = []float64{0, 1, 2, 0, 1, 0.5} },
-		"fewer than 2":    func(v *mapping.Views) { v.Label = make([]float64, 6) },
-		"no float32":      func(v *mapping.Views) { v.Window = append([]float64{1e-300}, v.Window[1:]...) },
-		"more output":     func(v *mapping.Views) { v.D, v.Offset = 6, make([]float64, 18) },
-		"3 x 4 x 1 are n": func(v *mapping.Views) { v.D, v.Offset = 1, make([]float64, 3) },
+		"offset":                   func(v *mapping.Views) { v.Offset = v.Offset[1:] },
+		"components":               func(v *mapping.Views) { v.Components = v.Components[1:] },
+		"window, 3":                func(v *mapping.Views) { v.Window = v.Window[1:] },
+		"class index":              func(v *mapping.Views) { v.Label = []float64{0, 1, 2, 0, 1, 3} },
+		"is 0.5":                   func(v *mapping.Views) { v.Label = []float64{0, 1, 2, 0, 1, 0.5} },
+		"fewer than 2":             func(v *mapping.Views) { v.Label = make([]float64, 6) },
+		"float32 cannot represent": func(v *mapping.Views) { v.Window = append([]float64{1e-300}, v.Window[1:]...) },
+		"more output":              func(v *mapping.Views) { v.D, v.Offset = 6, make([]float64, 18) },
+		"3 x 4 x 1 are n":          func(v *mapping.Views) { v.D, v.Offset = 1, make([]float64, 3) },
 	} {
 		m := *fileModels(t)[1]
 		v := *m.mapping.(*mapping.Views)

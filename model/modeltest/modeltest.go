@@ -220,7 +220,7 @@ func rowsOf(d *model.Data, from, to int) model.Rows {
 	return model.DenseRows(d.X[from*d.M:to*d.M], to-from, d.M)
 }
 
-// sameBits tells missing values as equal, which == does not.
+// sameBits treats missing values as equal, unlike ==.
 func sameBits(a, b []float64) bool {
 	return slices.EqualFunc(a, b, func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) })
 }

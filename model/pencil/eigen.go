@@ -22,7 +22,7 @@ const (
 type RankError struct{ Asked, Max int }
 
 func (e *RankError) Error() string {
-	return fmt.Sprintf("%d directions asked, the pencil has %d", e.Asked, e.Max)
+	return fmt.Sprintf("%d directions requested, the pencil has %d", e.Asked, e.Max)
 }
 
 // ErrNotDefinite reports a denominator that is not positive definite, or not finite.

@@ -327,8 +327,8 @@ func TestPartialRefuses(t *testing.T) {
 		known *mat.Dense
 		says  string
 	}{
-		{"none", l, 0, nil, "0 directions asked"},
-		{"too many", l, n, ones(n), "200 directions asked, the pencil has 199"},
+		{"none", l, 0, nil, "0 directions requested"},
+		{"too many", l, n, ones(n), "200 directions requested, the pencil has 199"},
 		{"not an eigenvector", l, 2, slope, "not eigenvectors"},
 		{"dependent", l, 2, twice, "rank 1"},
 		{"wrong order", l, 2, ones(n - 1), "199 x 1"},

@@ -386,6 +386,6 @@ func (t *Task) Capped(limit int) *Task {
 }
 
 func errTooLarge(feature int) error {
-	return fmt.Errorf("feature %d is too large: its second moment leaves the range of float64; divide it by a constant",
+	return fmt.Errorf("feature %d is too large: its second moment exceeds float64; divide it by a constant",
 		feature)
 }

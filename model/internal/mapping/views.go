@@ -59,7 +59,7 @@ func (v *Views) Check(m, classes int) error {
 	}
 	for i, x := range v.Window {
 		if float64(float32(x)) != x {
-			return fmt.Errorf("window[%d] is %g, which is no float32", i, x)
+			return fmt.Errorf("window[%d] is %g, which float32 cannot represent", i, x)
 		}
 	}
 	return nil

@@ -213,7 +213,7 @@ func angleForm(ctx context.Context, t *frame.Task, x *mat.Dense, v []float64) (*
 	p.ScaleSym(factor, p)
 	for i := range m {
 		if !linalg.IsFinite(p.At(i, i)) {
-			return nil, fmt.Errorf("the graph of a class of %d rows leaves the range of float64; scale the features", n)
+			return nil, fmt.Errorf("the graph of a class of %d rows exceeds float64; scale the features", n)
 		}
 	}
 	return p, nil

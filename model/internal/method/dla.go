@@ -108,7 +108,7 @@ func chooseBeta(ctx context.Context, t *frame.Task) (float64, error) {
 		for i, c := range tallies {
 			all = append(all, fmt.Sprintf("%d with %s", c.Correct, dlaBetas[i]))
 		}
-		note = fmt.Sprintf("by cross-validation: of %d rows held out these are right: %s", tallies[0].Scored,
+		note = fmt.Sprintf("by cross-validation: of %d held-out rows these are correct: %s", tallies[0].Scored,
 			strings.Join(all, ", "))
 	}
 	t.Report.Note(fmt.Sprintf("beta %s %s", dlaBetas[best], note))

@@ -17,13 +17,14 @@ func EachOn(ctx context.Context, workers, n int, f func(i int)) error {
 	}).Run(ctx, workers, n, 1)
 }
 
-// EachProgress is Each in goroutines other than the caller's, which calls told after each call of f with the number of
-// completed ones. A panic of told is handled like one of f. With a limit of one, the caller does everything.
-func EachProgress(ctx context.Context, n int, f func(i int), told func(done int)) error {
+// EachProgress is Each in goroutines other than the caller's, which calls progress after each call of f with the
+// number of completed ones. A panic of progress is handled like one of f. With a limit of one, the caller does
+// everything.
+func EachProgress(ctx context.Context, n int, f func(i int), progress func(done int)) error {
 	if Workers(ctx) == 1 {
 		return EachOn(ctx, 1, n, func(i int) {
 			f(i)
-			told(i + 1)
+			progress(i + 1)
 		})
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -38,7 +39,7 @@ func EachProgress(ctx context.Context, n int, f func(i int), told func(done int)
 			done <- struct{}{}
 		})
 	}()
-	failed := tell(done, told)
+	failed := report(done, progress)
 	if failed != nil {
 		stop()
 		for range done { // after a panic, wait for the others too
@@ -48,7 +49,7 @@ func EachProgress(ctx context.Context, n int, f func(i int), told func(done int)
 	return err
 }
 
-func tell(done <-chan struct{}, told func(int)) (failed error) {
+func report(done <-chan struct{}, progress func(int)) (failed error) {
 	defer func() {
 		if v := recover(); v != nil {
 			failed = caught(v)
@@ -57,7 +58,7 @@ func tell(done <-chan struct{}, told func(int)) (failed error) {
 	count := 0
 	for range done {
 		count++
-		told(count)
+		progress(count)
 	}
 	return nil
 }

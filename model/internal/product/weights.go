@@ -122,8 +122,8 @@ func (p *Weights) Columns64(dst []float32, x []*float64, from, rows int, s *Sums
 	return columnsOf(p, &p.f64, dst, x, from, rows, s)
 }
 
-// A list of several tiles is done some rows at a time, which all of them take in turns while they are in a near cache;
-// each reads its share of the next so many ahead. That many rows are a multiple of all groups of rows.
+// A list of several tiles is processed some rows at a time, by one tile after the other while the rows are in a cache;
+// each prefetches its share of the next rows. This number of rows is a multiple of all groups of rows.
 const (
 	cached     = 32 << 10
 	cachedRows = 24

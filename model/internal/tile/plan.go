@@ -18,7 +18,7 @@ type plan struct {
 	done sync.Cond // signals that a stage is packed, or multiplied
 }
 
-// stage is the blocks that are packed at one time.
+// stage is the blocks that are packed at once.
 type stage struct {
 	blocks        []block
 	packs, strips atomic.Int64 // units of work left

@@ -86,7 +86,7 @@ func Add(ctx context.Context, sums ...Sum) (err error) {
 	})
 }
 
-// narrow splits the sums into ones with few rows and columns: what is packed at one time grows with these. An entry of
+// narrow splits the sums into ones with few rows and columns: what is packed at once grows with these. An entry of
 // the result is made of the same products, in the same order.
 func narrow(sums []Sum) []Sum {
 	all := make([]Sum, 0, len(sums))
