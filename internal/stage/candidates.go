@@ -101,8 +101,8 @@ func (c *candidates) hint() string {
 	if 10*(all-most) <= all {
 		return ""
 	}
-	return fmt.Sprintf("messages have different features: %d of %d have the most frequent ones, %v; send the same from "+
-		"each publisher, or set schema.features with sizes", most, all, c.leader().contract)
+	return fmt.Sprintf("messages have different features: %d of %d have the most frequent ones, %v; send the same "+
+		"from each publisher, or set schema.features with sizes", most, all, c.leader().contract)
 }
 
 // status lists the leading candidates.

@@ -55,8 +55,8 @@ func withDefaults(c spec.Config) (spec.Config, error) {
 		set(&q.Share, 0.5)
 		if !slices.Contains([]spec.QuotaBy{spec.QuotaSubject, spec.QuotaKey}, q.By) || !(q.Share > 0 && q.Share <= 1) ||
 			q.By == spec.QuotaKey && c.Spec.Key == "" {
-			return c, fmt.Errorf("quota by %q of %g: it must be by subject, or by key with a key column named, and a share "+
-				"in (0, 1]", q.By, q.Share)
+			return c, fmt.Errorf("quota by %q of %g: it must be by subject, or by key with a key column named, and a "+
+				"share in (0, 1]", q.By, q.Share)
 		}
 	}
 	set(&c.Training.Holdout, 0.2)
@@ -84,15 +84,16 @@ func withDefaults(c spec.Config) (spec.Config, error) {
 		return c, err
 	}
 	if c.Fit.Nonlinear || c.Fit.Scale == model.ScaleRank {
-		return c, errors.New("nonlinear auto and the scale rank need all rows at each fit, and a stage fits again and " +
-			"again; configure landmarks, or fit once and serve the model as it is")
+		return c, errors.New("nonlinear auto and the scale rank need all rows at each fit, and a stage fits again " +
+			"and again; configure landmarks, or fit once and serve the model as it is")
 	}
 	if c.Fit.Landmarks > 0 && c.Spec.Label == "" {
 		return c, errors.New("landmarks are judged by how well labels are predicted on them, and no label column is " +
 			"named; name one, or set landmarks to 0")
 	}
 	if c.Fit.Landmarks > 0 && c.Fit.Method != fit.Auto && method.Map != "linear" {
-		return c, fmt.Errorf("method %s makes its own map, %s; landmarks are for linear methods", method.Name, method.Map)
+		return c, fmt.Errorf("method %s makes its own map, %s; landmarks are for linear methods", method.Name,
+			method.Map)
 	}
 	if err := c.Fit.Validate(); err != nil {
 		return c, err

@@ -187,8 +187,8 @@ func (t *lateLabels) addRows(c *spec.Config, msg *arrowio.Message, at spec.Posit
 func (t *lateLabels) addLabels(m *arrowio.Message, at spec.Position) *trainer.Event {
 	if kind := m.LabelKind(); kind != t.kind {
 		if t.kind != "" {
-			t.kindChange = fmt.Sprintf("labels were %s and are %s since label message %d: the text of a label names its "+
-				"class, so 3 and \"3\" are one class, and true and 1 are two; send one kind", t.kind, kind, at.Seq)
+			t.kindChange = fmt.Sprintf("labels were %s and are %s since label message %d: the text of a label names "+
+				"its class, so 3 and \"3\" are one class, and true and 1 are two; send one kind", t.kind, kind, at.Seq)
 		}
 		t.kind = kind
 	}
@@ -238,17 +238,17 @@ func labelNote(s *spec.LabelStatus, key string, limits spec.Labels, rows uint64)
 	met := s.Joined + s.Corrected + s.Duplicate
 	switch {
 	case rows == 0 && s.Keyless > 0:
-		return fmt.Sprintf("none of %d rows has a key, so no label can find them: send column %q with the rows, or set "+
-			"schema.key to the key column that is sent", s.Keyless, key)
+		return fmt.Sprintf("none of %d rows has a key, so no label can find them: send column %q with the rows, or "+
+			"set schema.key to the key column that is sent", s.Keyless, key)
 	case s.Repeated > 0 && 10*s.Repeated > rows:
-		return fmt.Sprintf("keys repeat: %d of %d rows have the key of an earlier row and replace it; send a different "+
-			"value in column %q for each row", s.Repeated, rows, key)
+		return fmt.Sprintf("keys repeat: %d of %d rows have the key of an earlier row and replace it; send a "+
+			"different value in column %q for each row", s.Repeated, rows, key)
 	case met == 0 && s.Late+uint64(s.Early) > 0 && s.Expired+uint64(s.Rows) > 0 && s.Late+s.Expired > 0:
 		return fmt.Sprintf("%d labels came and none has the key of a row: rows and labels must have the same text in "+
 			"column %q", s.Late+uint64(s.Early), key)
 	case s.Late > met/10 || s.Expired > rows/10:
-		return fmt.Sprintf("%d labels found no row and %d rows got no label: they wait at most %v for each other within "+
-			"%d MiB, raise limits.label_wait or limits.labels, or send labels sooner",
+		return fmt.Sprintf("%d labels found no row and %d rows got no label: they wait at most %v for each other "+
+			"within %d MiB, raise limits.label_wait or limits.labels, or send labels sooner",
 			s.Late, s.Expired, limits.Wait, limits.Bytes>>20)
 	}
 	return ""

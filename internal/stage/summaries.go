@@ -52,7 +52,8 @@ func (s *Stage) Settings() string {
 		Limits             arrowio.Limits
 		Window, SummaryFor int64
 	}{c.Source["stream"], c.Source["subject"], c.Training.Block, c.Spec.Features, c.Spec.Label, c.Nulls,
-		c.Training.Holdout, c.Training.Window.Balance, c.Classes, c.Spec.Limits, c.Training.Window.Bytes, summaryVersion})
+		c.Training.Holdout, c.Training.Window.Balance, c.Classes, c.Spec.Limits, c.Training.Window.Bytes,
+		summaryVersion})
 	if err != nil {
 		panic(fmt.Sprintf("marshalling the settings: %v", err)) // impossible for plain data
 	}
@@ -93,8 +94,8 @@ func (s *Stage) SummaryBuilder(b Block, features []string) (*SummaryBuilder, err
 		return nil, spec.ErrFixed
 	}
 	if m, most := int64(len(features)), s.config.Training.Window.Bytes; summaryMatrices*8*m*m > most {
-		return nil, fmt.Errorf("sums of %d features take more than training.window.bytes, %d; raise it to %d MiB, or remove "+
-			"training.block", m, most, summaryMatrices*8*m*m>>20+1)
+		return nil, fmt.Errorf("sums of %d features take more than training.window.bytes, %d; raise it to %d MiB, or "+
+			"remove training.block", m, most, summaryMatrices*8*m*m>>20+1)
 	}
 	return &SummaryBuilder{stage: s, block: b, features: features}, nil
 }

@@ -18,7 +18,7 @@ type Live struct {
 	Bootstrap bool   // it is the PCA that serves until a first model exists; any model replaces it
 	// Origin is the first model of the epoch. The next models are compared with it; nil: Model itself.
 	Origin *model.Model
-	State  []byte // the learner's newest checkpoint, as Config.Store or Config.Checkpoint received it, for Config.Resume
+	State  []byte // the newest checkpoint that Config.Store or Config.Checkpoint received, for Config.Resume
 }
 
 // Metadata returns what every output says about its model, in the order in which it is written.

@@ -29,7 +29,8 @@ type Parts struct {
 // Inspect returns the parts of a trainer that is idle.
 func Inspect(t *Trainer) Parts {
 	return Parts{Window: t.data.window, Schedule: t.schedule, Live: t.live, Landmarks: t.fitter.landmarks.Landmarks,
-		Renewed: t.fitter.landmarks.New, Settings: t.plan.settings, ByMoments: t.plan.byMoments(), Probe: t.probe != nil,
+		Renewed: t.fitter.landmarks.New, Settings: t.plan.settings, ByMoments: t.plan.byMoments(),
+		Probe: t.probe != nil,
 		Fit: func(ctx context.Context, c fit.Config) (*model.Model, error) {
 			_, m, err := t.fitter.fit(ctx, 0, c)
 			return m, err

@@ -107,14 +107,14 @@ func (p *plan) limitOf(m int) (rows int, sentence string) {
 		return 0, ""
 	}
 	if p.hasLandmarks() {
-		return 0, fmt.Sprintf("nothing is learned: %d landmarks of %d features take more than training.window.bytes, %d; "+
-			"raise it to %d MiB, or configure fewer landmarks", c, m, bytes, need>>20+1)
+		return 0, fmt.Sprintf("nothing is learned: %d landmarks of %d features take more than training.window.bytes, "+
+			"%d; raise it to %d MiB, or configure fewer landmarks", c, m, bytes, need>>20+1)
 	}
 	rows = min(int(bytes/(8*wideCopies*int64(m))), m-1)
 	fix := fmt.Sprintf("raise training.window.bytes to %d MiB, or send fewer features", need>>20+1)
 	if rows < minWideRows {
-		return rows, fmt.Sprintf("nothing is learned: with %d features training.window.bytes, %d, allows fits of %d rows; %s",
-			m, bytes, rows, fix)
+		return rows, fmt.Sprintf("nothing is learned: with %d features training.window.bytes, %d, allows fits of %d "+
+			"rows; %s", m, bytes, rows, fix)
 	}
 	return rows, fmt.Sprintf("%d features: the matrices of a fit would take more than training.window.bytes, %d, so "+
 		"models are fitted from %d rows at most; %s", m, bytes, rows, fix)

@@ -152,7 +152,7 @@ func (t *Trainer) publish(ctx context.Context, m *model.Model, epoch int, s *win
 	for k, v := range t.config.Source {
 		note.Source[k] = v
 	}
-	if at := s.Last.Created; at != 0 && note.Source["created"] != "" { // the stream may have been created again meanwhile
+	if at := s.Last.Created; at != 0 && note.Source["created"] != "" { // it may have been created again
 		note.Source["created"] = time.Unix(0, at).UTC().Format(time.RFC3339Nano)
 	}
 	from := t.data.readFrom()

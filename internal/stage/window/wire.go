@@ -94,8 +94,8 @@ func ReadSummary(b []byte) (*Summary, error) {
 	}
 	body = body[len(summaryMagic):]
 	if v := binary.LittleEndian.Uint32(body); v != summaryVersion {
-		return nil, fmt.Errorf("the summary is of version %d and this embedd reads %d; run one version on all replicas", v,
-			summaryVersion)
+		return nil, fmt.Errorf("the summary is of version %d and this embedd reads %d; run one version on all "+
+			"replicas", v, summaryVersion)
 	}
 	n := binary.LittleEndian.Uint32(body[4:])
 	if body = body[8:]; uint64(n) > uint64(len(body)) {
