@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,11 +22,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/link"
 	"github.com/embedd/embedd/internal/natstest"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
@@ -49,6 +52,7 @@ func TestGolden(t *testing.T) {
 		"stale":      (*golden).stale,
 		"core":       (*golden).core,
 		"directory":  (*golden).directory,
+		"edge":       (*golden).edge,
 	}
 	var mu sync.Mutex
 	all := map[string]bool{}
@@ -378,7 +382,7 @@ func (g *golden) directory() {
 	if err := nc.Publish("in.x", drawRows(1, 100, 4).message(g)); err != nil {
 		g.Fatal(err)
 	}
-	natstest.Await(g, "a model is live", func() bool { return r.live() != "" })
+	natstest.Await(g, "a model is live", func() bool { return r.live() != "" && r.pipeline().Stage.Fits > 0 })
 	g.request("live", "status", nil)
 	g.stop(r)
 	root := p.Models.Directory
@@ -407,6 +411,48 @@ func (g *golden) directory() {
 	if err != nil {
 		g.Fatal(err)
 	}
+}
+
+// edge has a hub that learns from the summaries of a leaf node, and the leaf node answers with its models.
+func (g *golden) edge() {
+	port := link.FreePort(g)
+	domain := func(name string, leaf server.LeafNodeOpts) *golden {
+		return &golden{T: g.T, variant: name, facts: g.facts, server: natstest.New(g, func(o *server.Options) {
+			o.ServerName, o.JetStreamDomain, o.LeafNode = name, name, leaf
+		})}
+	}
+	hub := domain("hub", server.LeafNodeOpts{Host: "127.0.0.1", Port: port, NoAdvertise: true})
+	way := &url.URL{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", port)}
+	edge := domain("edge", server.LeafNodeOpts{ReconnectInterval: 100 * time.Millisecond, Remotes: []*server.RemoteLeafOpts{
+		{URLs: []*url.URL{way}, DenyExports: []string{"in.>", "out.>", "dead.>"}}}})
+
+	p := goldenPipeline()
+	p.Edges, p.Lease = []string{"edge"}, time.Minute
+	p.Stage.Training.Block, p.Stage.Training.Window.Rows = 5, 1000
+	trains := p
+	trains.Role = stream.RoleTrain
+	p.Role, p.Models.Hub = stream.RoleTransform, "hub"
+	edge.setup(p)
+	hub.setup(trains)
+	trainer := startReplica(g, hub.server.Connect(), trains)
+	answers := startReplica(g, edge.server.Connect(), p)
+	for i := range 10 {
+		edge.publish("in.x", nil, drawRows(uint64(i), 10, 4).message(g))
+	}
+	natstest.Await(g, "the leaf node answers", func() bool { return edge.server.Count("OUT") == 10 })
+	natstest.Await(g, "all is learned", func() bool {
+		s := trainer.pipeline().Stage
+		return s.Live != nil && s.Seen == 100 && s.Backlog == 0 && !s.Fitting
+	})
+	hub.stop(trainer)
+	for _, name := range []string{"KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS"} {
+		natstest.Await(g, "the leaf node mirrors "+name, func() bool {
+			return edge.server.Count(name) == hub.server.Count(name)
+		})
+	}
+	edge.stop(answers)
+	edge.stored()
+	hub.stored()
 }
 
 // What they have in common.
@@ -677,6 +723,9 @@ func (g *golden) config(c any) string {
 	if err := json.Unmarshal(text, &all); err != nil {
 		g.Fatal(err)
 	}
+	if first, _ := all["first_seq"].(float64); first > 1e12 {
+		all["first_seq"] = "<microseconds>"
+	}
 	if meta, ok := all["metadata"].(map[string]any); ok {
 		for key, value := range meta {
 			if strings.HasPrefix(key, "_nats.") {
@@ -767,11 +816,13 @@ func (g *golden) walk(what, path string, value any) {
 func (g *golden) steady(s string) string {
 	for _, one := range []struct{ form, mask string }{
 		{`\b[0-9A-Za-z]{22}\b`, "<nuid>"},
-		{`\b\d{16,}\b`, "<nanoseconds>"},
+		{`\b\d{18,}\b`, "<nanoseconds>"},
 		{`\b[0-9a-f]{32,}\b`, "<hex>"},
 		{`EMBEDD_SUMMARIES\.(\w+)\.([0-9a-f]{16})\.[0-9a-z]{12}\.(\d+)\.[0-9a-f]{16}\b`,
 			"EMBEDD_SUMMARIES.$1.$2.<created>.$3.<digest>"},
 		{`EMBEDD_SUMMARIES\.(\w+)\.([0-9a-f]{16})\.[0-9a-z]{12}\b`, "EMBEDD_SUMMARIES.$1.$2.<created>"},
+		{`\.edges\.[0-9a-z]{12}\b`, ".edges.<created>"},
+		{`(EMBEDD_EDGES?[.\w]*)\.[0-9a-f]{16}\b`, "$1.<digest>"},
 		{`\d{4}-\d\d-\d\dT[0-9:.]+Z`, "<time>"},
 	} {
 		s = regexp.MustCompile(one.form).ReplaceAllString(s, one.mask)
