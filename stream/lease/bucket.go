@@ -15,30 +15,30 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 )
 
-// Name is the name of the key-value bucket that holds the leases, Stream that of the stream behind it.
+// BucketName is the key-value bucket of all leases, Stream the stream behind it.
 const (
 	BucketName = "EMBEDD_LEASES"
 	Stream     = "KV_" + BucketName
 )
 
-// ErrOldServer is returned by [Open] for a server that does not end keys by itself.
-var ErrOldServer = errors.New("leases need keys that end by themselves, which NATS servers have from 2.11 on")
+// ErrOldServer is returned by [Open] for a server that does not support a TTL for each key.
+var ErrOldServer = errors.New("leases need a TTL for each key, which NATS servers support from 2.11 on")
 
-// MinServerVersion is the oldest server that does.
+// MinServerVersion is the oldest server version that does.
 var MinServerVersion = [3]int{2, 11, 0}
 
-// Create makes the bucket where it is missing.
+// Create creates the bucket where it is missing.
 func Create(ctx context.Context, js jetstream.JetStream, replicas int) error {
 	if err := create(ctx, js, replicas); err != nil {
-		return fmt.Errorf("making the leases (key-value bucket %s): %w", BucketName, err)
+		return fmt.Errorf("creating the leases (key-value bucket %s): %w", BucketName, err)
 	}
 	return nil
 }
 
-// markerTTL is how long the mark of a key that has ended stays.
+// markerTTL is how long the delete marker of an expired key stays.
 const markerTTL = time.Minute
 
-// Bucket is where the leases of all pipelines are.
+// Bucket has the leases of all pipelines.
 type Bucket struct {
 	js     jetstream.JetStream
 	kv     jetstream.KeyValue
@@ -48,8 +48,7 @@ type Bucket struct {
 	log    *slog.Logger
 }
 
-// Open binds the bucket, or makes it where it is missing with so many replicas (see [natsx.WithReplicas]): it is ours,
-// not the user's.
+// Open opens the bucket, and creates it with a number of replicas (see [natsx.WithReplicas]) where it is missing.
 func Open(ctx context.Context, js jetstream.JetStream, replicas int, log *slog.Logger) (*Bucket, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -71,8 +70,8 @@ func Open(ctx context.Context, js jetstream.JetStream, replicas int, log *slog.L
 		prefix: natsx.PublishPrefix(js), log: log}, nil
 }
 
-// create makes the bucket as the client would, but that it is read at its leader alone: what another replica of it holds
-// may be old.
+// create creates the bucket as the client would, but without direct reads: other replicas of the stream may be behind
+// the leader.
 func create(ctx context.Context, js jetstream.JetStream, replicas int) error {
 	account, err := js.AccountInfo(ctx)
 	if err != nil {
@@ -95,29 +94,28 @@ func create(ctx context.Context, js jetstream.JetStream, replicas int) error {
 
 func subject(key string) string { return "$KV." + BucketName + "." + key }
 
-// Claim is what a lease says of who holds it.
+// Claim is the value of a lease: its holder.
 type Claim struct {
-	Holder  string `json:"holder"`            // the instance; no two have the same
-	Host    string `json:"host,omitempty"`    // where it runs, for people
-	Process string `json:"process,omitempty"` // by which others on the same machine see that it has died
-	// Settings are what the replicas of a pipeline must agree on, by the keys of the configuration.
+	Holder  string `json:"holder"`            // the instance, which is unique
+	Host    string `json:"host,omitempty"`    // where it runs, for operators
+	Process string `json:"process,omitempty"` // see processID
+	// Settings are what the replicas of a pipeline must agree on, by configuration key.
 	Settings map[string]string `json:"settings,omitempty"`
 }
 
-// NewClaim is the claim of this process, for an instance in it.
+// NewClaim is the claim of an instance in this process.
 func NewClaim(instance string, settings map[string]string) Claim {
 	host, _ := os.Hostname()
 	return Claim{Holder: instance, Host: host, Process: processID(), Settings: settings}
 }
 
-// entry is a lease as it stands; no claim where nobody holds it. The revision is that of what the key holds, if only a
-// mark.
+// entry is the stored lease; the claim is nil if no replica holds it. The revision may be that of a delete marker.
 type entry struct {
 	claim    *Claim
 	revision uint64
 }
 
-// read asks the leader of the bucket.
+// read reads a lease at the leader of the bucket.
 func (b *Bucket) read(ctx context.Context, key string) (entry, error) {
 	m, err := b.stream.GetLastMsgForSubject(ctx, subject(key))
 	switch {
@@ -126,11 +124,11 @@ func (b *Bucket) read(ctx context.Context, key string) (entry, error) {
 	case err != nil:
 		return entry{}, err
 	case natsx.IsDeleteMarker(m.Header):
-		return entry{revision: m.Sequence}, nil // given back, or ended by the server
+		return entry{revision: m.Sequence}, nil // released, or expired
 	}
 	c, ok := parseClaim(m.Data)
 	if !ok {
-		c = Claim{Holder: "somebody who wrote what is no lease"} // it ends as any
+		c = Claim{Holder: "unknown writer"} // it expires like any other
 	}
 	return entry{&c, m.Sequence}, nil
 }
@@ -140,8 +138,7 @@ func parseClaim(data []byte) (c Claim, ok bool) {
 	return c, err == nil && c.Holder != ""
 }
 
-// SetBookmark keeps a word for whoever holds a lease next, under a key of its own; it does not end. Left reads it, "" where
-// there is none.
+// SetBookmark stores a text for the next holder of a lease, under its own key, without a TTL.
 func (b *Bucket) SetBookmark(ctx context.Context, key, word string) error {
 	msg := nats.NewMsg(b.prefix + subject(key))
 	msg.Data = []byte(word)
@@ -149,7 +146,7 @@ func (b *Bucket) SetBookmark(ctx context.Context, key, word string) error {
 	return err
 }
 
-// Bookmark reads what was left; see Leave.
+// Bookmark reads what SetBookmark stored, "" if nothing.
 func (b *Bucket) Bookmark(ctx context.Context, key string) (string, error) {
 	m, err := b.stream.GetLastMsgForSubject(ctx, subject(key))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -161,7 +158,7 @@ func (b *Bucket) Bookmark(ctx context.Context, key string) (string, error) {
 	return string(m.Data), nil
 }
 
-// write sets a claim where the key still is at a revision; 0: where it is not there.
+// write stores a claim if the key is still at a revision, 0 for none.
 func (b *Bucket) write(ctx context.Context, key string, c *Claim, revision uint64,
 	life time.Duration) (uint64, error) {
 	value, err := json.Marshal(c)
@@ -173,7 +170,7 @@ func (b *Bucket) write(ctx context.Context, key string, c *Claim, revision uint6
 	return natsx.PublishExpecting(ctx, b.js, msg, revision, jetstream.WithMsgTTL(life))
 }
 
-// remove ends a lease that is still at a revision.
+// remove deletes a lease that is still at a revision.
 func (b *Bucket) remove(ctx context.Context, key string, revision uint64) error {
 	msg := nats.NewMsg(b.prefix + subject(key))
 	msg.Header.Set("KV-Operation", "DEL")

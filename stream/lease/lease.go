@@ -11,49 +11,49 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 )
 
-// DefaultTTL is the life of a lease where none is given.
+// DefaultTTL is the TTL of a lease unless configured.
 const DefaultTTL = 10 * time.Second
 
-// MinTTL is the shortest life of a lease: the server ends keys to the second.
+// MinTTL is the shortest TTL of a lease: the server expires keys with a resolution of a second.
 const MinTTL = 2 * time.Second
 
-// Options say how a lease is held.
+// Options configure a lease.
 type Options struct {
 	Key   string
 	Claim Claim
 	TTL   time.Duration // default 10 s
-	// Behind tells whether another that waits is to have it first: then one that nobody holds is left for that. nil: none is
+	// ShouldYield reports whether another waiting replica should get the lease first; then this one does not acquire it
+	// while it is free. nil: never.
 	ShouldYield func() bool
 	Logger      *slog.Logger
 }
 
-// Lease is the place of one replica at one lease: it holds it, or waits for it. Its methods may be called from many
-// goroutines but Try, Keep and Release, which are the owner's.
+// Lease is one replica's part in a lease: it holds it or waits for it. Its methods are safe for concurrent use, except
+// Acquire, Run and Release, which belong to its owner.
 type Lease struct {
 	bucket  *Bucket
 	options Options
 
 	mu          sync.Mutex
 	status      Status
-	revision    uint64    // of our claim in the bucket, 0: we have none
-	expires     time.Time // by our clock; after it the server may have ended what we hold
-	lapses      uint64    // renewals that came after it: for a while what we hold did not count
-	unconfirmed bool      // a write of ours, in the place of revision asked, was not confirmed: it may be there
+	revision    uint64    // of this replica's claim; 0: none
+	expires     time.Time // by this clock; the server may have expired the claim after that
+	lapses      uint64    // renewals that were confirmed after that
+	unconfirmed bool      // a write that expected that revision was not confirmed: it may be stored
 	expected    uint64
 }
 
-// Status is how a replica stands.
+// Status is the state of a lease as one replica knows it.
 type Status struct {
-	// Term counts the takings of the lease: the revision at which this replica took it. 0: it does not hold it, as far
-	// as it knows.
+	// Term is the revision at which this replica acquired the lease; it grows with each acquisition. 0: not held.
 	Term uint64
-	// Holder is the claim of the replica that was last seen to hold it; zero: none.
+	// Holder is the last known holder; zero: none.
 	Holder Claim
-	// Differs names the settings of the configuration that the holder has otherwise.
+	// DifferentSettings are the configuration keys in which this replica and the holder differ.
 	DifferentSettings []string
 }
 
-// Lease is a replica's place at a lease. It asks nothing.
+// Lease returns one replica's part in a lease. It sends no request.
 func (b *Bucket) Lease(o Options) *Lease {
 	if o.TTL == 0 {
 		o.TTL = DefaultTTL
@@ -64,7 +64,7 @@ func (b *Bucket) Lease(o Options) *Lease {
 	return &Lease{bucket: b, options: o}
 }
 
-// Status tells how the replica stands now. A lease that could not be renewed for its life is not held.
+// Status returns the current state. A lease that was not renewed within its TTL is not held.
 func (l *Lease) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,13 +75,14 @@ func (l *Lease) Status() Status {
 	return s
 }
 
-// Tenure is a lease as it is held: under one of them it was held all the time. Term is 0 where it is not.
+// Tenure identifies an uninterrupted time of holding a lease: two equal ones are the same. Term is 0 if it is not
+// held.
 type Tenure struct {
 	Term   uint64 // see Standing
 	Lapses uint64 // how often it was renewed after it had ended by our clock, which leaves the term as it was
 }
 
-// Tenure is how the lease is held now.
+// Tenure returns the current tenure.
 func (l *Lease) Tenure() Tenure {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,10 +93,10 @@ func (l *Lease) Tenure() Tenure {
 	return h
 }
 
-// Term is Standing.Term.
+// Term is Status().Term.
 func (l *Lease) Term() uint64 { return l.Status().Term }
 
-// Acquire takes the lease where nobody holds it, and renews it where this replica does.
+// Acquire acquires a lease that is free, and renews it if this replica holds it.
 func (l *Lease) Acquire(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.options.TTL/3)
 	defer cancel()
@@ -110,7 +111,8 @@ func (l *Lease) Acquire(ctx context.Context) error {
 	return l.readAndAcquire(ctx)
 }
 
-// readAndAcquire reads the lease at its leader. What was written and not confirmed may be there; what is not, is to be had.
+// readAndAcquire reads the lease at the leader and acquires it if it is free. An unconfirmed write of this replica may
+// be stored.
 func (l *Lease) readAndAcquire(ctx context.Context) error {
 	e, err := l.bucket.read(ctx, l.options.Key)
 	if err != nil {
@@ -118,7 +120,7 @@ func (l *Lease) readAndAcquire(ctx context.Context) error {
 	}
 	switch mine := l.options.Claim; {
 	case e.claim != nil && e.claim.Holder == mine.Holder:
-		// A write of ours that was not confirmed. It is as old as our last word with the server at most, and is renewed
+		// An unconfirmed write of this replica. It is at most as old as the last answer of the server, and is renewed
 		// before it counts.
 	case e.claim != nil && !hasDied(e.claim, &mine):
 		l.setLost(*e.claim)
@@ -130,12 +132,12 @@ func (l *Lease) readAndAcquire(ctx context.Context) error {
 		}
 	}
 	if err = l.write(ctx, e.revision); errors.Is(err, natsx.ErrConflict) {
-		return nil // another was first; the watch says so, or the next try
+		return nil // another replica was first; the watch or the next attempt reports it
 	}
 	return err
 }
 
-// write puts our claim in the place of a revision.
+// write replaces a revision by this replica's claim.
 func (l *Lease) write(ctx context.Context, revision uint64) error {
 	l.mu.Lock()
 	l.unconfirmed, l.expected = true, revision
@@ -148,7 +150,7 @@ func (l *Lease) write(ctx context.Context, revision uint64) error {
 	return err
 }
 
-// setHeld notes that the claim is in the bucket at a revision, by a request that was sent at a time.
+// setHeld notes that the claim is stored at a revision, by a request that was sent at a time.
 func (l *Lease) setHeld(revision uint64, sent time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,7 +163,7 @@ func (l *Lease) setHeld(revision uint64, sent time.Time) {
 	l.revision, l.expires, l.unconfirmed = revision, sent.Add(l.options.TTL), false
 }
 
-// setLost notes that another holds it, or nobody.
+// setLost notes that another replica holds the lease, or none.
 func (l *Lease) setLost(to Claim) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,7 +173,7 @@ func (l *Lease) setLost(to Claim) {
 	}
 }
 
-// differentSettings are the keys of which two lists of settings say different things.
+// differentSettings are the keys with different values in two sets of settings.
 func differentSettings(a, b map[string]string) (keys []string) {
 	for key, value := range a {
 		if other, there := b[key]; there && other != value {
@@ -182,10 +184,9 @@ func differentSettings(a, b map[string]string) (keys []string) {
 	return keys
 }
 
-// Run holds the lease for as long as it can be had, until ctx is done: it renews it, or waits for it. changed is called
-// with the term at the begin, and whenever it is another, or the same again after it did not count for a while: a process
-// that was stopped, or had no word from the server, renews in time for the server and too late by its own clock. While
-// changed runs the lease is renewed on.
+// Run holds the lease or waits for it, until ctx is done. It calls changed with the current term, and again whenever
+// the tenure changes. That includes the same term after a lapse: a process that was paused, or cut off from the
+// server, may renew in time for the server and too late by its own clock. The lease is renewed while changed runs.
 func (l *Lease) Run(ctx context.Context, changed func(ctx context.Context, term uint64)) {
 	key := l.bucket.watch.Watch(l.options.Key)
 	defer key.Stop()
@@ -211,19 +212,19 @@ func (l *Lease) Run(ctx context.Context, changed func(ctx context.Context, term 
 		case <-tick.C:
 		case <-key.Changed():
 			if !key.IsDeleted() {
-				continue // a renewal, of ours or of the holder
+				continue // a renewal
 			}
 		case <-ctx.Done():
 			l.renew(told, tick.C)
 			return
 		}
 		if err := l.Acquire(ctx); err != nil && ctx.Err() == nil {
-			l.options.Logger.Debug("the lease cannot be asked for; trying again", "key", l.options.Key, "error", err)
+			l.options.Logger.Debug("the lease cannot be read; trying again", "key", l.options.Key, "error", err)
 		}
 		if now := l.Tenure(); now != last {
 			last = now
 			select {
-			case <-terms: // one that nobody has heard of yet, and that is over
+			case <-terms: // it is outdated and was not reported yet
 			default:
 			}
 			terms <- now.Term
@@ -231,7 +232,7 @@ func (l *Lease) Run(ctx context.Context, changed func(ctx context.Context, term 
 	}
 }
 
-// renew renews the lease at each tick, where there is something to renew, until ctx is done.
+// renew renews the lease at each tick until ctx is done.
 func (l *Lease) renew(ctx context.Context, tick <-chan time.Time) {
 	for {
 		select {
@@ -251,7 +252,7 @@ func (l *Lease) renew(ctx context.Context, tick <-chan time.Time) {
 	}
 }
 
-// IsHeld asks the leader whether anybody holds a lease.
+// IsHeld asks the leader whether any replica holds a lease.
 func (b *Bucket) IsHeld(ctx context.Context, key string) (bool, error) {
 	e, err := b.read(ctx, key)
 	return e.claim != nil, err
@@ -263,8 +264,8 @@ func (l *Lease) IsHolder(ctx context.Context) (bool, error) {
 	return err == nil && e.claim != nil && e.claim.Holder == l.options.Claim.Holder, err
 }
 
-// Release gives the lease back, where this replica holds it: another may take it at once. A write that was not confirmed
-// is met too: it comes before the removal, which then has to be of what it wrote, or after it, and is refused.
+// Release deletes the lease if this replica holds it, so that another can acquire it at once. An unconfirmed write
+// cannot survive it: it is stored before the delete, which then expects its revision, or rejected after it.
 func (l *Lease) Release(ctx context.Context) {
 	l.mu.Lock()
 	revision, doubt := l.revision, l.unconfirmed
@@ -284,6 +285,6 @@ func (l *Lease) Release(ctx context.Context) {
 		}
 	}
 	if err != nil {
-		l.options.Logger.Debug("the lease is not given back; it ends by itself", "key", l.options.Key, "error", err)
+		l.options.Logger.Debug("the lease cannot be released; it expires", "key", l.options.Key, "error", err)
 	}
 }

@@ -9,17 +9,18 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// member is who holds a lease of a group.
+// member is the holder of a lease of a group.
 type member struct {
 	claim Claim
-	seen  time.Time // when it was last renewed, by our clock
+	seen  time.Time // when it was last renewed, by this clock
 }
 
-// WatchMembers tells who is there until ctx is done: the last tokens of the keys of a group, GROUP.NAME, whose leases somebody
-// holds, whenever they have changed. Each has to be renewed within so long; mine says which process asks.
-func (b *Bucket) WatchMembers(ctx context.Context, group string, life time.Duration, mine Claim, changed func([]string)) {
+// WatchMembers calls changed with the members of a group, at first and whenever they change, until ctx is done. A
+// member is the last token of a key GROUP.NAME whose lease is held and was renewed within ttl. own is the claim of
+// this process.
+func (b *Bucket) WatchMembers(ctx context.Context, group string, ttl time.Duration, own Claim, changed func([]string)) {
 	there, last := map[string]member{}, []string(nil)
-	tick := time.NewTicker(life / 10)
+	tick := time.NewTicker(ttl / 10)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		w, err := b.kv.Watch(ctx, group+".*")
@@ -46,7 +47,7 @@ func (b *Bucket) WatchMembers(ctx context.Context, group string, life time.Durat
 			}
 			// A mark can be missing after the bucket's leader changed, and who died here is known sooner.
 			for name, m := range there {
-				if time.Since(m.seen) > life*3/2 || hasDied(&m.claim, &mine) {
+				if time.Since(m.seen) > ttl*3/2 || hasDied(&m.claim, &own) {
 					delete(there, name)
 				}
 			}

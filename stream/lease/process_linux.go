@@ -9,9 +9,8 @@ import (
 	"syscall"
 )
 
-// processID names this process so that another on the same machine can see that it has died: by the boot of the machine,
-// the namespace in which its number counts, the number, and when it began, since numbers are used again. "" where that
-// cannot be told.
+// processID identifies this process for others on the same machine, which can then see that it died: the boot ID, the
+// PID namespace, the PID and the start time, since PIDs are reused. It is "" if these are unknown.
 func processID() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	space, errSpace := os.Readlink("/proc/self/ns/pid")
@@ -22,7 +21,7 @@ func processID() string {
 	return fmt.Sprintf("%s %s %d %s", strings.TrimSpace(string(boot)), space, os.Getpid(), began)
 }
 
-// beganAt is when a process began, in the system's clock ticks; "" where there is none of that number.
+// beganAt is when a process started, in clock ticks; "" if there is none with the PID.
 func beganAt(pid int) string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -39,7 +38,8 @@ func beganAt(pid int) string {
 	return fields[19]
 }
 
-// hasDied tells whether the holder of a claim is known to have died: it ran on this machine, and its process is gone.
+// hasDied reports whether the holder of a claim is known to have died: it ran on this machine, and its process is
+// gone.
 func hasDied(claim, mine *Claim) bool {
 	theirs, ours := strings.Fields(claim.Process), strings.Fields(mine.Process)
 	if len(theirs) != 4 || len(ours) != 4 || theirs[0] != ours[0] || theirs[1] != ours[1] {
