@@ -15,20 +15,20 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 )
 
-// Name is the name of the key-value bucket of the summaries, Stream that of the stream behind it.
+// BucketName is the key-value bucket of all summaries, Stream the stream behind it.
 const (
 	BucketName = "EMBEDD_SUMMARIES"
 	Stream     = "KV_" + BucketName
 )
 
-// Bucket is where the summaries of all pipelines are.
+// Bucket has the summaries of all pipelines.
 type Bucket struct {
 	js     jetstream.JetStream
 	stream jetstream.Stream
 	prefix string // before the subject of a key: the way into a domain
 }
 
-// Create makes the bucket where it is missing, with so many replicas (see [natsx.WithReplicas]).
+// Create creates the bucket where it is missing, with a number of replicas (see [natsx.WithReplicas]).
 func Create(ctx context.Context, js jetstream.JetStream, replicas int) error {
 	err := natsx.WithReplicas(js, replicas, func(n int) error {
 		_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: Stream, Subjects: []string{subject(">")}, Replicas: n,
@@ -40,12 +40,12 @@ func Create(ctx context.Context, js jetstream.JetStream, replicas int) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("making the summaries (key-value bucket %s): %w", BucketName, err)
+		return fmt.Errorf("creating the summaries (key-value bucket %s): %w", BucketName, err)
 	}
 	return nil
 }
 
-// Open binds the bucket, or makes it where it is missing: it is ours, not the user's.
+// Open opens the bucket, and creates it where it is missing.
 func Open(ctx context.Context, js jetstream.JetStream, replicas int) (*Bucket, error) {
 	if most := js.Conn().MaxPayload(); most > 0 && most < 2*maxPartBytes {
 		return nil, fmt.Errorf("the server takes messages of %d bytes, and summaries need %d; raise its max_payload, or leave training.block out",
@@ -62,12 +62,12 @@ func Open(ctx context.Context, js jetstream.JetStream, replicas int) (*Bucket, e
 
 func subject(key string) string { return "$KV." + BucketName + "." + key }
 
-// put stores a value where its key still is at a revision, 0: where it is not there.
+// put stores a value if its key is still at a revision, 0 for none.
 func (b *Bucket) put(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
 	return natsx.PublishExpecting(ctx, b.js, &nats.Msg{Subject: b.prefix + subject(key), Data: value}, revision)
 }
 
-// get is what a key holds; nil where it is not there.
+// get reads a key; nil if it does not exist.
 func (b *Bucket) get(ctx context.Context, key string) (*jetstream.RawStreamMsg, error) {
 	m, err := b.stream.GetLastMsgForSubject(ctx, subject(key))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -76,7 +76,7 @@ func (b *Bucket) get(ctx context.Context, key string) (*jetstream.RawStreamMsg, 
 	return m, err
 }
 
-// remove takes keys away, and leaves no mark of them.
+// remove deletes keys without leaving delete markers.
 func (b *Bucket) remove(ctx context.Context, keys ...string) error {
 	for _, key := range keys {
 		if err := b.stream.Purge(ctx, jetstream.WithPurgeSubject(subject(key))); err != nil {
@@ -86,21 +86,21 @@ func (b *Bucket) remove(ctx context.Context, keys ...string) error {
 	return nil
 }
 
-// Collection is where the summaries of one pipeline are, of one life of its stream and with one configuration.
+// Collection has the summaries of one pipeline, for one incarnation of its stream and one configuration.
 type Collection struct {
 	*Bucket
 	pipeline, key string
 }
 
-// Collection is that of a pipeline whose stream was made at a time, with settings that are a word.
+// Collection returns that of a pipeline with an input stream of a creation time, and a digest of its settings.
 func (b *Bucket) Collection(pipeline, settings string, created time.Time) *Collection {
 	return &Collection{b, pipeline, pipeline + "." + settings + "." + strconv.FormatInt(created.UnixNano(), 36)}
 }
 
 func (s *Collection) block(n uint64) string { return s.key + "." + strconv.FormatUint(n, 10) }
 
-// DeleteObsolete removes the other shelves of the pipeline, those of former configurations and streams, and of this one what is of
-// blocks before one: it was stored when it was not needed any more.
+// DeleteObsolete deletes the other collections of the pipeline, which are of former configurations and streams, and
+// summaries of this one before a block, which were stored late.
 func (s *Collection) DeleteObsolete(ctx context.Context, from uint64) error {
 	info, err := s.stream.Info(ctx, jetstream.WithSubjectFilter(subject(s.pipeline+".>")))
 	if err != nil {
@@ -125,14 +125,14 @@ func (s *Collection) DeleteObsolete(ctx context.Context, from uint64) error {
 	return nil
 }
 
-// Progress says what is learned next, and so what is to be made.
+// Progress says which blocks are needed: those that the trainer reads next.
 type Progress struct {
 	From     uint64   `json:"from"`     // the oldest block that is still there
 	Next     uint64   `json:"next"`     // the block that is learned next
 	Features []string `json:"features"` // of the rows, in their order
 }
 
-// Progress is what was marked last; nil where nothing was.
+// Progress returns what was stored last; nil if nothing was.
 func (s *Collection) Progress(ctx context.Context) (*Progress, error) {
 	m, err := s.get(ctx, s.key+".mark")
 	if m == nil || err != nil {
@@ -145,8 +145,8 @@ func (s *Collection) Progress(ctx context.Context) (*Progress, error) {
 	return mark, nil
 }
 
-// SetProgress marks. Whoever learns does; where two think that they do, the later mark counts, and at worst summaries are made
-// that nobody needs.
+// SetProgress is for the trainer. If two replicas believe that they are, the later write counts; at worst unneeded
+// summaries are made.
 func (s *Collection) SetProgress(ctx context.Context, mark Progress) error {
 	value, err := json.Marshal(mark)
 	if err == nil {

@@ -10,9 +10,8 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 )
 
-// Claims are the blocks that one replica makes. Whoever claims a block writes the claim anew while it works, so one that
-// has stood still for a while is of a process that is gone: another takes it. It is by the own clock of who looks that it
-// has stood still.
+// Claims are the blocks that one replica summarizes. It rewrites each claim while it works. A claim that did not
+// change for a while, by the clock of the reader, is of a process that is gone, and another replica takes it.
 type Claims struct {
 	collection *Collection
 	owner      string
@@ -20,24 +19,24 @@ type Claims struct {
 	seen       map[uint64]observedClaim // claims of others
 }
 
-// observedClaim is a claim as it was first seen.
+// observedClaim is another replica's claim when it was first seen at a revision.
 type observedClaim struct {
 	revision uint64
 	since    time.Time
 }
 
-// claim is what the key of a claim holds.
+// claim is the value of a claim's key.
 type claim struct {
 	Owner    string `json:"owner"`
 	Attempts int    `json:"attempts"` // how many have claimed the block, this one counted
 }
 
-// Claims are those of an owner, whose name nobody else has. A claim ends when it was not written for its life.
+// Claims returns those of an owner with a unique name. A claim expires when it was not rewritten for a time.
 func (s *Collection) Claims(owner string, life time.Duration) *Claims {
 	return &Claims{collection: s, owner: owner, life: life, seen: map[uint64]observedClaim{}}
 }
 
-// Claim is a block that is claimed.
+// Claim is a claimed block.
 type Claim struct {
 	Attempts int // how many have claimed it, this one counted: they were not stopped, they ended
 
@@ -50,7 +49,7 @@ type Claim struct {
 
 func (c *Claims) key(n uint64) string { return c.collection.block(n) + ".claim" }
 
-// TryClaim claims a block; nil where another has it. Who takes it ends it.
+// TryClaim claims a block; nil if another replica has it. The caller releases it.
 func (c *Claims) TryClaim(ctx context.Context, n uint64) (*Claim, error) {
 	there, err := c.collection.get(ctx, c.key(n))
 	if err != nil {
@@ -85,7 +84,7 @@ func (c *Claims) TryClaim(ctx context.Context, n uint64) (*Claim, error) {
 	return taken, nil
 }
 
-// write sets the claim, and reads at which revision it is now.
+// write stores the claim and notes its revision.
 func (t *Claim) write(ctx context.Context, mine claim, revision uint64) error {
 	value, err := json.Marshal(mine)
 	if err != nil {
@@ -98,7 +97,7 @@ func (t *Claim) write(ctx context.Context, mine claim, revision uint64) error {
 	return err
 }
 
-// renew writes the claim again and again, so that others see that its owner lives.
+// renew rewrites the claim periodically, which shows that its owner is alive.
 func (t *Claim) renew(ctx context.Context, mine claim) {
 	every := time.NewTicker(t.claims.life / 4)
 	defer every.Stop()
@@ -114,14 +113,14 @@ func (t *Claim) renew(ctx context.Context, mine claim) {
 	}
 }
 
-// Release gives the block up: made, or left to whoever comes next.
+// Release ends the claim: the summary is stored, or left to another replica.
 func (t *Claim) Release(ctx context.Context) error {
 	t.stop()
 	t.renewal.Wait()
 	return t.claims.collection.remove(ctx, t.claims.key(t.n))
 }
 
-// Forget leaves out what was seen of blocks before one.
+// Forget drops what was observed of blocks before one.
 func (c *Claims) Forget(before uint64) {
 	for n := range c.seen {
 		if n < before {

@@ -1,7 +1,7 @@
-// Package summaries keeps what the replicas of a pipeline share of what they learn from: the summary of each block of the
-// input, stored once under its key by create, in a key-value bucket of JetStream. It knows bytes alone.
+// Package summaries stores the statistics that the replicas of a pipeline share for training: a summary of each block
+// of the input, stored once, in a key-value bucket. It treats a summary as bytes.
 //
-// A summary is stored in parts, whose keys have its digest in them, so that two who store the same write the same, and two
-// who do not never mix; what counts is the key of the block, which names the digest. Who makes a summary claims its block
-// first: that spares work and protects nothing.
+// A summary is stored in parts. Their keys contain its digest, so two replicas that store the same summary write the
+// same keys, and different summaries never mix. The key of the block names the digest that counts. A replica claims a
+// block before it makes the summary: this saves work and guarantees nothing.
 package summaries

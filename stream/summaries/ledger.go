@@ -12,16 +12,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Ledger says of which of an edge's messages summaries have arrived, so that none is learned twice. What it says of a place
-// of the hub's stream follows from what stands before that, so that all who read the stream come to the same.
+// Ledger says for which messages of each edge summaries have arrived, so that none is used twice. Its content at a
+// position of the hub's stream follows from what is stored before that, so all readers agree.
 type Ledger struct {
 	Next  uint64                      `json:"next"`  // all before it is entered
 	Edges map[string][]StreamProgress `json:"edges"` // as of that place
 }
 
-// StreamProgress is how far the summaries of one stream of an edge have come: of the stream that was made at that time under the
-// edge's name. Those of several stand side by side, whichever was made first: clocks are set, and two servers may have one
-// name.
+// StreamProgress is how far the summaries of one stream of an edge have come. Streams of the same name are told apart
+// by creation time, in no order: clocks are set, and two servers may share a name.
 type StreamProgress struct {
 	Created    int64   `json:"created"`
 	Last       uint64  `json:"last"`              // message of that stream
@@ -31,21 +30,21 @@ type StreamProgress struct {
 	Open       bool    `json:"open,omitempty"`    // nothing new came since the last of these
 }
 
-// Range are those of a stretch of the hub's stream, both included.
+// Range is a range of positions in the hub's stream, both included.
 type Range struct {
 	First uint64 `json:"first"`
 	Last  uint64 `json:"last"`
 }
 
 const (
-	// mostDoubled bounds the ledger: a stream that is sent once more from its begin is one stretch. The oldest two become
-	// one then: what is between them is not learned again by who begins there, and never twice.
+	// maxDuplicates bounds the ledger: a stream that is sent again from its beginning is one range. Beyond it the oldest
+	// two ranges are merged: a reader that starts there skips what is between them, and never uses anything twice.
 	maxDuplicates = 64
-	// mostLives of an edge are known, those from which something came last.
+	// maxStreams is how many streams of an edge are known, those that sent most recently.
 	maxStreams = 16
 )
 
-// progress is that of what has arrived; nil where nothing of it was entered.
+// progress returns that of the stream of a received summary; nil if it is new.
 func (l *Ledger) progress(one *Received) *StreamProgress {
 	for i := range l.Edges[one.Edge] {
 		if f := &l.Edges[one.Edge][i]; f.Created == one.Created {
@@ -55,18 +54,18 @@ func (l *Ledger) progress(one *Received) *StreamProgress {
 	return nil
 }
 
-// IsNewStream tells whether what has arrived is of another stream than all that came from its edge before.
+// IsNewStream reports whether a summary is of another stream than all earlier ones of its edge.
 func (l *Ledger) IsNewStream(one *Received) bool {
 	return len(l.Edges[one.Edge]) > 0 && l.progress(one) == nil
 }
 
-// HasArrived tells whether what has arrived had arrived before, wherever it stands.
+// HasArrived reports whether a summary of these messages has arrived before.
 func (l *Ledger) HasArrived(one *Received) bool {
 	f := l.progress(one)
 	return f != nil && one.First <= f.Last
 }
 
-// IsDuplicate tells whether what stands at a place had arrived before that.
+// IsDuplicate reports whether these messages had arrived before this position.
 func (l *Ledger) IsDuplicate(one *Received) bool {
 	if one.Seq >= l.Next {
 		return l.HasArrived(one)
@@ -75,8 +74,8 @@ func (l *Ledger) IsDuplicate(one *Received) bool {
 	return f != nil && slices.ContainsFunc(f.Duplicates, func(p Range) bool { return p.First <= one.Seq && one.Seq <= p.Last })
 }
 
-// Add enters what can be learned from, and tells how many messages of its edge's stream were passed over before it. What
-// is entered already it leaves as it is.
+// Add enters a summary that can be used, and returns how many messages of the edge's stream are missing before it. It
+// ignores one that is entered already.
 func (l *Ledger) Add(one *Received) (missing uint64) {
 	if one.Seq < l.Next {
 		return 0
@@ -97,7 +96,7 @@ func (l *Ledger) Add(one *Received) (missing uint64) {
 	return missing
 }
 
-// Skip enters what cannot be learned from. It may come once more.
+// Skip enters a summary that cannot be used. It may be sent again.
 func (l *Ledger) Skip(one *Received) {
 	if one.Seq < l.Next {
 		return
@@ -108,7 +107,7 @@ func (l *Ledger) Skip(one *Received) {
 	}
 }
 
-// begin makes room for another life of an edge.
+// begin adds another stream of an edge, in place of the oldest if there are too many.
 func (l *Ledger) begin(one *Received) *StreamProgress {
 	all := l.Edges[one.Edge]
 	if len(all) == maxStreams {
@@ -125,7 +124,7 @@ func (l *Ledger) begin(one *Received) *StreamProgress {
 	return &all[len(all)-1]
 }
 
-// addDuplicate adds a place to what had arrived before: to the last stretch of it where nothing new came since.
+// addDuplicate adds a position to the duplicates, to the last range if nothing new came since.
 func (f *StreamProgress) addDuplicate(seq uint64) {
 	f.Seq = seq
 	if f.Open {
@@ -139,7 +138,8 @@ func (f *StreamProgress) addDuplicate(seq uint64) {
 	f.Duplicates, f.Open = append(f.Duplicates, Range{seq, seq}), true
 }
 
-// Merge adds how far another ledger has come, of another life of the hub's stream. The places in that mean nothing in this.
+// Merge adds the progress in another ledger, of another incarnation of the hub's stream, whose positions mean nothing
+// here.
 func (l *Ledger) Merge(other *Ledger) {
 	for edge, all := range other.Edges {
 		for _, f := range all {
@@ -153,7 +153,7 @@ func (l *Ledger) Merge(other *Ledger) {
 	}
 }
 
-// ledgers are the keys of a pipeline's ledgers, that of a life of the hub's stream behind them. They do not depend on
+// ledgers begins the keys of a pipeline's ledgers, one for each incarnation of the hub's stream. They do not depend on
 // settings.
 func ledgers(pipeline string) string { return pipeline + ".edges." }
 
@@ -161,7 +161,7 @@ func ledgerKey(pipeline string, created time.Time) string {
 	return ledgers(pipeline) + strconv.FormatInt(created.UnixNano(), 36)
 }
 
-// HasLedger tells whether a pipeline has ever learned from what edges sent.
+// HasLedger reports whether a pipeline has ever used what edges sent.
 func HasLedger(ctx context.Context, js jetstream.JetStream, pipeline string) (bool, error) {
 	s, err := js.Stream(ctx, Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -174,7 +174,7 @@ func HasLedger(ctx context.Context, js jetstream.JetStream, pipeline string) (bo
 	return err == nil && len(info.State.Subjects) > 0, err
 }
 
-// LoadLedger is what was kept last; an empty one where nothing was, which is filled from the begin of the stream.
+// LoadLedger returns the stored ledger, or an empty one, which is filled from the beginning of the stream.
 func (b *Bucket) LoadLedger(ctx context.Context, pipeline string, created time.Time) (*Ledger, error) {
 	l := &Ledger{}
 	m, err := b.get(ctx, ledgerKey(pipeline, created))
@@ -187,7 +187,7 @@ func (b *Bucket) LoadLedger(ctx context.Context, pipeline string, created time.T
 	return l, nil
 }
 
-// SaveLedger keeps it.
+// SaveLedger stores the ledger.
 func (b *Bucket) SaveLedger(ctx context.Context, pipeline string, created time.Time, l *Ledger) error {
 	value, err := json.Marshal(l)
 	if err == nil {

@@ -14,28 +14,28 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 )
 
-// The summaries of edges. Each edge, which is a JetStream domain, has a stream of what it sent; that of the hub has the
-// streams of all edges as its sources, which put the edge's name into the subject. In both the parts of a summary stand
-// before its notice, which names their digest, and the notices of a pipeline at an edge are one behind the other: each is
-// published where the one before is still the last.
+// The summaries of edges. An edge is a JetStream domain and has a stream of what it sent. The hub's stream sources the
+// streams of all edges, with the edge's name in the subject. In both, the parts of a summary are stored before its
+// notice, which names their digest. The notices of a pipeline at an edge are a sequence: each is published only if the
+// one before is still the last.
 const (
 	EdgeStream = "EMBEDD_EDGE"
 	HubStream  = "EMBEDD_EDGES"
 
-	// As keys of a bucket, since no leaf node hands those on: what one edge publishes another would store too.
+	// Subjects of a key-value bucket, since leaf nodes do not forward those: otherwise another edge would store them too.
 	edgeRoot = "$KV.EMBEDD_EDGE."
 	hubRoot  = "$KV.EMBEDD_EDGES."
 )
 
-// HubSubject is the subject, at the hub, of the notices of a pipeline's summaries.
+// HubSubject matches the notices of a pipeline at the hub.
 func HubSubject(pipeline string) string { return hubRoot + "*." + pipeline }
 
-// EdgeSubjects are those, at an edge, of a pipeline's notices and of their parts.
+// EdgeSubjects match the notices of a pipeline and their parts at an edge.
 func EdgeSubjects(pipeline string) []string {
 	return []string{edgeRoot + pipeline, edgeRoot + pipeline + ".>"}
 }
 
-// Notice says which summary was sent: of which messages of the edge's stream, with which settings.
+// Notice announces a summary: of which messages of the edge's stream, with which settings.
 type Notice struct {
 	Created  int64  `json:"created"` // when that stream was made, nanoseconds
 	First    uint64 `json:"first"`
@@ -44,26 +44,26 @@ type Notice struct {
 	manifest
 }
 
-// Sender is the stream of what an edge has sent.
+// Sender is the stream of what an edge sent.
 type Sender struct {
 	js     jetstream.JetStream
 	stream jetstream.Stream
 	prefix string
 }
 
-// CreateEdgeStream makes the stream of an edge where it is missing, which keeps so many bytes, with so many replicas (see
+// CreateEdgeStream creates the stream of an edge where it is missing, with a size limit and a number of replicas (see
 // [natsx.WithReplicas]).
 //
-// Its numbers begin with the microseconds since 1970, so that those of a stream that is made anew, after a disk was lost,
-// are higher than those before: the hub asks for what is behind the last number that it had.
+// Its sequences begin at the microseconds since 1970, so those of a stream that is recreated after a disk was lost are
+// higher than before: the hub requests what follows the last sequence it has.
 func CreateEdgeStream(ctx context.Context, js jetstream.JetStream, bytes int64, replicas int) error {
 	return createStream(ctx, js, jetstream.StreamConfig{Name: EdgeStream, Subjects: []string{edgeRoot + ">"},
 		Description: "summaries of embedd pipelines, for the hub", MaxBytes: bytes,
 		FirstSeq: uint64(time.Now().UnixMicro())}, replicas)
 }
 
-// CreateHubStream makes the stream of the hub with the streams of these edges as its sources, or gives the one that is there those
-// that it lacks. One that is there with others keeps them: another pipeline may need them. It keeps as many bytes as before.
+// CreateHubStream creates the stream of the hub with the streams of edges as its sources, or adds the missing sources
+// to the existing one. Other sources stay, since another pipeline may need them, and so does the size limit.
 func CreateHubStream(ctx context.Context, js jetstream.JetStream, edges []string, bytes int64, replicas int) error {
 	have, err := js.Stream(ctx, HubStream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -85,8 +85,8 @@ func CreateHubStream(ctx context.Context, js jetstream.JetStream, edges []string
 	return nil
 }
 
-// Resize has a stream of summaries that is there keep so many bytes. Setup does, and no daemon: two that are told of
-// different ones would change it in turns.
+// Resize changes the size limit of a stream of summaries. Only setup does that: daemons with different configurations
+// would change it in turns.
 func Resize(ctx context.Context, js jetstream.JetStream, name string, bytes int64) error {
 	have, err := js.Stream(ctx, name)
 	if err == nil {
@@ -117,7 +117,7 @@ func createStream(ctx context.Context, js jetstream.JetStream, c jetstream.Strea
 	return nil
 }
 
-// sources are those of the hub's stream, one an edge.
+// sources are the streams of edges as sources of the hub's stream.
 func sources(edges []string) (out []*jetstream.StreamSource) {
 	for _, edge := range edges {
 		out = append(out, &jetstream.StreamSource{Name: EdgeStream,
@@ -128,7 +128,7 @@ func sources(edges []string) (out []*jetstream.StreamSource) {
 	return out
 }
 
-// MissingSources are the edges whose summaries a stream of the hub does not take.
+// MissingSources are the edges whose stream is no source of the hub's stream.
 func MissingSources(c *jetstream.StreamConfig, edges []string) (lacks []string) {
 	for _, edge := range edges {
 		takes := false
@@ -142,10 +142,10 @@ func MissingSources(c *jetstream.StreamConfig, edges []string) (lacks []string) 
 	return lacks
 }
 
-// maxSourceSilence is for how long nothing may be heard of an edge: the server says something every few seconds.
+// maxSourceSilence is how long an edge may be silent: its server sends heartbeats every few seconds.
 const maxSourceSilence = time.Minute
 
-// SilentEdges are the edges of which a stream of the hub has heard nothing for a while.
+// SilentEdges are the edges from which the hub's stream has received nothing for a while.
 func SilentEdges(info *jetstream.StreamInfo, edges []string) (out []string) {
 	for _, s := range info.Sources {
 		for _, edge := range edges {
@@ -157,11 +157,10 @@ func SilentEdges(info *jetstream.StreamInfo, edges []string) (out []string) {
 	return out
 }
 
-// apiOf is the way to the JetStream of a domain.
+// apiOf is the API prefix of a JetStream domain.
 func apiOf(domain string) string { return "$JS." + domain + ".API" }
 
-// OpenSender binds the stream of an edge, or makes it where it is missing: it is ours, not the user's. One that is there keeps
-// as many bytes as before.
+// OpenSender opens the stream of an edge, and creates it where it is missing. The size limit of an existing one stays.
 func OpenSender(ctx context.Context, js jetstream.JetStream, bytes int64, replicas int) (*Sender, error) {
 	stream, err := natsx.Ensure(ctx,
 		func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, EdgeStream) },
@@ -172,10 +171,10 @@ func OpenSender(ctx context.Context, js jetstream.JetStream, bytes int64, replic
 	return &Sender{js, stream, natsx.PublishPrefix(js)}, nil
 }
 
-// Config is how the stream was when it was bound.
+// Config is the stream's configuration when it was opened.
 func (s *Sender) Config() jetstream.StreamConfig { return s.stream.CachedInfo().Config }
 
-// LastNotice is the last notice of a pipeline and its number; nil and 0 where the stream has none.
+// LastNotice is the last notice of a pipeline and its sequence; nil and 0 if there is none.
 func (s *Sender) LastNotice(ctx context.Context, pipeline string) (*Notice, uint64, error) {
 	m, err := s.stream.GetLastMsgForSubject(ctx, edgeRoot+pipeline)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -191,7 +190,7 @@ func (s *Sender) LastNotice(ctx context.Context, pipeline string) (*Notice, uint
 	return n, m.Sequence, nil
 }
 
-// savedNotice is what a bucket keeps of the last notice of a pipeline, which others push out of the stream.
+// savedNotice is the copy in the bucket of a pipeline's last notice, which others may push out of the stream.
 type savedNotice struct {
 	Stream int64  `json:"stream"` // when the stream was made that had it
 	Notice Notice `json:"notice"`
@@ -199,7 +198,7 @@ type savedNotice struct {
 
 func lastNoticeKey(pipeline string) string { return pipeline + ".sent" }
 
-// SaveLast keeps in a bucket which notice of a pipeline was the last.
+// SaveLast stores in a bucket which notice of a pipeline was the last.
 func (s *Sender) SaveLast(ctx context.Context, b *Bucket, pipeline string, n Notice) error {
 	value, err := json.Marshal(savedNotice{s.stream.CachedInfo().Created.UnixNano(), n})
 	if err == nil {
@@ -208,7 +207,7 @@ func (s *Sender) SaveLast(ctx context.Context, b *Bucket, pipeline string, n Not
 	return err
 }
 
-// LoadLast is the notice of a pipeline that was the last in this stream, as a bucket keeps it; nil where that has none.
+// LoadLast returns the notice that SaveLast stored for this stream; nil if there is none.
 func (s *Sender) LoadLast(ctx context.Context, b *Bucket, pipeline string) (*Notice, error) {
 	m, err := b.get(ctx, lastNoticeKey(pipeline))
 	if m == nil || err != nil {
@@ -225,7 +224,7 @@ func (s *Sender) LoadLast(ctx context.Context, b *Bucket, pipeline string) (*Not
 	return &k.Notice, nil
 }
 
-// checkSize tells whether a summary can stand whole in the stream, beside another.
+// checkSize is an error if the stream cannot hold two summaries of a size.
 func (s *Sender) checkSize(ctx context.Context, size int64) error {
 	most := s.Config().MaxBytes
 	if most <= 0 || size <= most/2 {
@@ -242,7 +241,7 @@ func (s *Sender) checkSize(ctx context.Context, size int64) error {
 	return nil
 }
 
-// Send stores a summary behind the notice of that number, and tells whether it did: else another has sent meanwhile.
+// Send stores a summary and its notice if the notice with a sequence is still the last, and reports whether it is.
 func (s *Sender) Send(ctx context.Context, pipeline string, n Notice, text []byte, after uint64) (bool, error) {
 	if err := s.checkSize(ctx, int64(len(text))); err != nil {
 		return false, err
@@ -269,7 +268,7 @@ func (s *Sender) Send(ctx context.Context, pipeline string, n Notice, text []byt
 // Receiver is the stream of the hub.
 type Receiver struct{ stream jetstream.Stream }
 
-// OpenReceiver binds the stream of the hub, after it was given these edges as its sources.
+// OpenReceiver opens the stream of the hub, after adding the sources of edges.
 func OpenReceiver(ctx context.Context, js jetstream.JetStream, edges []string, bytes int64, replicas int) (*Receiver,
 	jetstream.Stream, error) {
 	if err := CreateHubStream(ctx, js, edges, bytes, replicas); err != nil {
@@ -285,7 +284,7 @@ func OpenReceiver(ctx context.Context, js jetstream.JetStream, edges []string, b
 	return &Receiver{stream}, stream, nil
 }
 
-// Received is a notice as the hub's stream has it.
+// Received is a notice in the hub's stream.
 type Received struct {
 	Notice
 	Edge string
@@ -297,7 +296,7 @@ type Received struct {
 // maxBlockMessages bounds a block.
 const maxBlockMessages = 1 << 32
 
-// Next is the first notice of a pipeline at a place or behind it; nil where there is none yet.
+// Next returns the first notice of a pipeline from a position on; nil if there is none yet.
 func (a *Receiver) Next(ctx context.Context, pipeline string, from uint64) (*Received, error) {
 	m, err := a.stream.GetMsg(ctx, max(from, 1), jetstream.WithGetMsgSubject(HubSubject(pipeline)))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -313,9 +312,9 @@ func (a *Receiver) Next(ctx context.Context, pipeline string, from uint64) (*Rec
 	return one, nil
 }
 
-// Read reads a summary that has arrived, of at most so many bytes. The error is ErrDamaged, or one of the connection.
-func (a *Receiver) Read(ctx context.Context, pipeline string, one *Received, most int64) ([]byte, error) {
-	return one.read(most, func(i int) ([]byte, error) {
+// Read reads a received summary of at most maxBytes. The error is ErrDamaged, or one of the connection.
+func (a *Receiver) Read(ctx context.Context, pipeline string, one *Received, maxBytes int64) ([]byte, error) {
+	return one.read(maxBytes, func(i int) ([]byte, error) {
 		m, err := a.stream.GetLastMsgForSubject(ctx, hubRoot+one.Edge+"."+pipeline+"."+one.part(i))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return nil, nil

@@ -12,16 +12,16 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 )
 
-// The errors of Get.
+// Errors of Get.
 var (
 	ErrMissing = errors.New("the summary is not there yet")
 	ErrDamaged = errors.New("the summary is damaged")
 )
 
-// maxPartBytes is how many bytes one key holds at most.
+// maxPartBytes is the most bytes of one key.
 const maxPartBytes = 128 << 10
 
-// manifest is what the key of a block holds.
+// manifest is the value of a block's key.
 type manifest struct {
 	Digest string `json:"digest"` // SHA-256 of the bytes
 	Bytes  int    `json:"bytes"`
@@ -29,30 +29,30 @@ type manifest struct {
 
 func (m *manifest) parts() int { return (m.Bytes + maxPartBytes - 1) / maxPartBytes }
 
-// part is the end of the key of a part.
+// part is the last tokens of a part's key.
 func (m *manifest) part(i int) string { return fmt.Sprintf("%s.%d", m.Digest[:16], i) }
 
-// whole tells whether it is one.
+// whole reports whether the manifest is valid.
 func (m *manifest) whole() bool {
 	digest, err := hex.DecodeString(m.Digest)
 	return err == nil && len(digest) == sha256.Size && m.Bytes > 0
 }
 
-// manifestOf is that of a text.
+// manifestOf is the manifest of a summary.
 func manifestOf(text []byte) manifest {
 	sum := sha256.Sum256(text)
 	return manifest{Digest: hex.EncodeToString(sum[:]), Bytes: len(text)}
 }
 
-// partOf is a part of a text.
+// partOf is a part of a summary.
 func partOf(text []byte, i int) []byte {
 	return text[i*maxPartBytes : min((i+1)*maxPartBytes, len(text))]
 }
 
-// read puts a text together from its parts, of which those that are missing are nil.
-func (m *manifest) read(most int64, get func(i int) ([]byte, error)) ([]byte, error) {
-	if int64(m.Bytes) > most {
-		return nil, fmt.Errorf("%w: it says that it has %d bytes, of %d at most", ErrDamaged, m.Bytes, most)
+// read joins the parts of a summary; get returns nil for a missing one.
+func (m *manifest) read(maxBytes int64, get func(i int) ([]byte, error)) ([]byte, error) {
+	if int64(m.Bytes) > maxBytes {
+		return nil, fmt.Errorf("%w: it says that it has %d bytes, of %d at most", ErrDamaged, m.Bytes, maxBytes)
 	}
 	var text []byte
 	for i := range m.parts() {
@@ -72,13 +72,13 @@ func (m *manifest) read(most int64, get func(i int) ([]byte, error)) ([]byte, er
 	return text, nil
 }
 
-// Has tells whether the summary of a block is there.
+// Has reports whether the summary of a block is stored.
 func (s *Collection) Has(ctx context.Context, n uint64) (bool, error) {
 	m, err := s.get(ctx, s.block(n))
 	return m != nil, err
 }
 
-// Put stores the summary of a block. It tells whether that was not there yet.
+// Put stores the summary of a block, and reports whether it is the first.
 func (s *Collection) Put(ctx context.Context, n uint64, text []byte) (first bool, err error) {
 	m := manifestOf(text)
 	for i := range m.parts() {
@@ -98,9 +98,9 @@ func (s *Collection) Put(ctx context.Context, n uint64, text []byte) (first bool
 	return err == nil, err
 }
 
-// Get reads the summary of a block, of at most so many bytes. The error is ErrMissing, ErrDamaged, or one of the
+// Get reads the summary of a block, of at most maxBytes. The error is ErrMissing, ErrDamaged, or one of the
 // connection.
-func (s *Collection) Get(ctx context.Context, n uint64, most int64) ([]byte, error) {
+func (s *Collection) Get(ctx context.Context, n uint64, maxBytes int64) ([]byte, error) {
 	entry, err := s.get(ctx, s.block(n))
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (s *Collection) Get(ctx context.Context, n uint64, most int64) ([]byte, err
 	if err := json.Unmarshal(entry.Data, &m); err != nil || !m.whole() {
 		return nil, fmt.Errorf("%w: its key holds no digest", ErrDamaged)
 	}
-	return m.read(most, func(i int) ([]byte, error) {
+	return m.read(maxBytes, func(i int) ([]byte, error) {
 		one, err := s.get(ctx, s.block(n)+"."+m.part(i))
 		if one == nil || err != nil {
 			return nil, err
@@ -121,7 +121,7 @@ func (s *Collection) Get(ctx context.Context, n uint64, most int64) ([]byte, err
 	})
 }
 
-// Delete removes the summary of a block, whatever is left of it, and the claim.
+// Delete deletes the summary of a block, its parts and the claim.
 func (s *Collection) Delete(ctx context.Context, n uint64) error {
 	return s.remove(ctx, s.block(n), s.block(n)+".>")
 }
