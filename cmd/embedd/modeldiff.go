@@ -44,7 +44,7 @@ const maxFeatureChanges = 10
 func modelDiffCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "diff A B", Short: "compare two models: files, versions, or pipelines for their live models",
-		Args: cli.Arguments(2, 2), ValidArgsFunction: offerFiles,
+		Args: cli.Arguments(2, 2), ValidArgsFunction: cli.OfferFiles,
 	}
 	f := cli.FlagsOf(cmd)
 	where := client.StoreFlags(f)

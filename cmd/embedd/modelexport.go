@@ -24,7 +24,7 @@ import (
 func modelExportCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "export NAME", Short: "write a model in a format for other programs",
-		Args: cli.Arguments(1, 1), ValidArgsFunction: offerFiles,
+		Args: cli.Arguments(1, 1), ValidArgsFunction: cli.OfferFiles,
 	}
 	f := cli.FlagsOf(cmd)
 	where := client.StoreFlags(f)

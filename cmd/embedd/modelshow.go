@@ -16,7 +16,7 @@ import (
 func modelShowCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show NAME", Short: "show a model: a file, or a version or pipeline in the store",
-		Args: cli.Arguments(1, 1), ValidArgsFunction: offerFiles,
+		Args: cli.Arguments(1, 1), ValidArgsFunction: cli.OfferFiles,
 	}
 	f := cli.FlagsOf(cmd)
 	where := client.StoreFlags(f)

@@ -89,13 +89,9 @@ func finish(cmd *cobra.Command) {
 	}
 	cmd.Flags().VisitAll(func(d *pflag.Flag) {
 		if value, _ := pflag.UnquoteUsage(d); value == "FILE" {
-			cmd.RegisterFlagCompletionFunc(d.Name, offerFiles)
+			cmd.RegisterFlagCompletionFunc(d.Name, cli.OfferFiles)
 		}
 	})
-}
-
-func offerFiles(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return nil, cobra.ShellCompDirectiveDefault
 }
 
 // find returns the command that args name. An unknown verb is a usage error.

@@ -1,9 +1,9 @@
-// Command learning lets stages of the defaults learn from streams whose concept changes, and writes what came of it
-// into docs/evidence/learning.md, with a picture in docs/evidence/learning:
+// Command learning trains stages with default settings on streams with concept drift, and writes
+// docs/evidence/learning.md, with a picture in docs/evidence/learning:
 //
 //	go run ./tools/learning [-streams rotation,means] [-seeds 3] [-first 1] [-rows 40000] [-o DIR] [-json] [-quiet]
 //
-// A run of a part of it writes no page where -o names no folder, and prints the tables.
+// A partial run without -o prints the tables and writes no page.
 package main
 
 import (
@@ -134,7 +134,7 @@ func (o options) follow(ctx context.Context, some []stream) ([]*figures, error) 
 	return all, nil
 }
 
-// say tells how far it is.
+// say prints progress.
 func (o options) say(format string, args ...any) {
 	if !o.quiet {
 		fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", args...)

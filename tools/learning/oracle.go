@@ -14,7 +14,7 @@ import (
 // method is what the oracle fits, and the stage by its defaults too, from the same moments.
 const method = "lda"
 
-// oracle refits on the best window, which nobody can know who does not know the true classes of rows to come. Its
+// oracle refits on the best window, which depends on the true classes of future rows. Its
 // windows are the newest 250, 500, 1,000 ... rows, and the whole concept so far. Rows whose labels are shuffled it does
 // not learn.
 type oracle struct {

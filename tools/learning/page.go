@@ -7,27 +7,27 @@ import (
 
 const preamble = `# Learning
 
-What a stage does between two fits, on streams whose concept changes: %s, beside the first model kept for ever
-(frozen) and
-an oracle. ` + "`go run ./tools/learning`" + ` writes this page in some minutes;
-` + "`-streams rotation,means -seeds 1`" + ` runs a part of it and prints the tables, ` + "`-json`" + ` prints every
+How a stage follows streams with concept drift: %s, compared with the first model kept unchanged (frozen) and
+an oracle. ` + "`go run ./tools/learning`" + ` writes this page in a few minutes;
+` + "`-streams rotation,means -seeds 1`" + ` runs a part and prints the tables, ` + "`-json`" + ` prints every
 figure.
 
 ## How it is measured
 
 %s rows of %d features and %d classes, in messages of %d, go through a stage of the public library (package plugin)
-with method %s and the defaults: each message is answered, then learned, and the stage is waited for, so that a run
+with method %s and the defaults: each message is answered, then learned, and the run waits for the stage, so that it
 is a function of its seed.
 A class is normal; the means differ in %d directions, and %d directions of the noise are %g times as strong as the
-others, and tell nothing. %d seeds; +- is the standard deviation over them.
+others, and carry no information. %d seeds; +- is the standard deviation over them.
 
-Accuracy is that of the nearest neighbour in the outputs of the model that is live, in %%: %s fresh rows with their
-true classes are asked about, %s others referred to, all of the concept of the *next* row and never in the stream. It
+Accuracy is that of the nearest neighbour in the outputs of the live model, in %%: %s fresh rows with their true
+classes are queries, %s others references, all of the concept of the *next* row and never in the stream. It
 is taken every %d rows, and every %d in the %s rows after an event, where a learner cannot know of the change yet.
-Promotions, losses and stored coordinates are judged on %s and %s rows.
+Promotions, losses and stored coordinates are measured on %s and %s rows.
 
 The oracle refits on the best window: of the newest 250, 500, 1,000 ... rows, all rows, and the whole concept so far
-it takes the one that serves best on fresh rows with their true classes, again others than it is judged on. It learns
+it uses the one with the best accuracy on fresh rows with their true classes, others than those of the measurement.
+It learns
 no shuffled label, and its outputs are as wide as its classes allow, where a stage keeps the width of its first
 model. No learner can know what it knows.
 
@@ -65,7 +65,7 @@ func boundTable(all []*figures) string {
 	}
 	return fmt.Sprintf(`## Bounds
 
-%d of %d hold. Means are judged by the mean of the seeds, what must never happen by the worst of them.
+%d of %d hold. Bounds on means use the mean of the seeds, other bounds the worst seed.
 
 | what | stream | at most | found | holds |
 |---|---|---|---|---|

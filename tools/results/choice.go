@@ -81,7 +81,7 @@ type chosen struct {
 	slower float64              // the time of auto over that of its best candidate alone, at the same scales
 }
 
-// choice scores auto, which sees the training rows alone, beside the best of others in hindsight.
+// choice scores auto, which sees only the training rows, and compares it with the best of other methods in hindsight.
 func choice(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	var all []*chosen
 	for _, name := range choiceSets {

@@ -34,7 +34,7 @@ func dots(title string, rows []float64, width int, class []int, count int) (*plo
 	return p, nil
 }
 
-// save draws the panels, so many in a row, beside the page.
+// save draws the panels, columns in a row, into the directory of the pictures.
 func (b *bench) save(name string, columns int, panels ...*plot.Plot) error {
 	return picture.Save(filepath.Join(b.out, name), columns, panels...)
 }

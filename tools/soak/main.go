@@ -1,10 +1,10 @@
-// Soak runs the real daemon beside a real server under load, with faults on purpose and bad input, and counts: every
-// input has one answer, by identity and by rows, whatever happened in between. From the repository's top:
+// Soak runs the real daemon and a real server under load, with injected faults and bad input, and checks that every
+// input has exactly one answer, by message id and by rows. From the root of the repository:
 //
 //	go run ./tools/soak -for 1h
 //
-// It prints a line every ten seconds, at the end a table over time and what was lost or came twice, and ends with 1
-// where that is not nothing.
+// It prints a line every ten seconds, and at the end a table over time and the lost and duplicated inputs. The exit
+// code is 1 if there are any.
 package main
 
 import (

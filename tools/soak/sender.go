@@ -53,7 +53,7 @@ func newSender(o options, js jetstream.JetStream) *sender {
 
 func (s *sender) sent() int64 { return s.count.Load() }
 
-// run sends until ctx ends. A message goes on being sent, under one identity, until the server has it.
+// run sends until ctx ends. It retries a message, with the same id, until the server has stored it.
 func (s *sender) run(ctx context.Context) error {
 	tick := time.NewTicker(time.Duration(float64(time.Second) / s.rate))
 	defer tick.Stop()

@@ -208,3 +208,8 @@ func ErrorPrefix(cmd *cobra.Command) string {
 	}
 	return strings.TrimPrefix(cmd.CommandPath(), "embedd ") + ": "
 }
+
+// OfferFiles completes an argument or a flag with file names.
+func OfferFiles(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveDefault
+}

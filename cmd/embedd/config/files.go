@@ -29,10 +29,10 @@ func (d *document) beside(key, path string) string {
 	switch {
 	case err != nil || missing == nil && os.SameFile(a, b):
 	case missing != nil:
-		d.note(key, "taken from the working directory; a path belongs beside the configuration, in %s", dir)
+		d.note(key, "read in the working directory; a path should be relative to the configuration, in %s", dir)
 		return path
 	default:
-		d.note(key, "the working directory has one too; the one beside the configuration, in %s, is taken", dir)
+		d.note(key, "the working directory has one too; the one relative to the configuration, in %s, is used", dir)
 	}
 	return here
 }
