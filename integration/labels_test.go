@@ -360,7 +360,7 @@ func TestLabelStream(t *testing.T) {
 	config := configFile(t, s.ClientURL(), lateLabels)
 	_, stderr, code := run(t, "run", "-c", config)
 	if code != 1 || !strings.Contains(stderr,
-		"no stream takes subject labels.digits; make it: 'embedd setup --apply'") {
+		"no stream takes subject labels.digits; create it: 'embedd setup --apply'") {
 		t.Errorf("without a stream of labels: exit %d, %s", code, stderr)
 	}
 	c.stream("LABELS", func(s *jetstream.StreamConfig) { s.Retention = jetstream.WorkQueuePolicy }, "labels.>")

@@ -194,12 +194,12 @@ const (
 // but what a pipeline relies on, and never what it reads.
 func (p *pipeline) consumer(ctx context.Context, l *lane) (c jetstream.Consumer, created time.Time, err error) {
 	needs := []string{".STREAM.INFO.", ".CONSUMER.INFO.", ".CONSUMER.CREATE."}
-	err = p.during(ctx, needs, func(ctx context.Context) error {
+	err = p.GuardInput(ctx, needs, func(ctx context.Context) error {
 		c, created, err = p.bindConsumer(ctx, l)
 		return err
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		err = p.inputGone()
+		err = p.InputGone()
 	}
 	return c, created, err
 }

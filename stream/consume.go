@@ -400,7 +400,7 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 			lose()
 			is, lose = context.WithCancel(ctx)
 			l.lose.Store(&lose)
-			p.lookAgain()
+			p.inspectNow()
 			number = c.CachedInfo().Delivered.Consumer
 			h.bind(created)
 			l.binding.bind(c)
@@ -486,7 +486,7 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 			p.Log.Debug("pull ended", "error", err)
 			if attempt > 0 {
 				p.Conditions.SetError(health.Pull, fmt.Errorf("messages of stream %s cannot be pulled: %w", p.Stream,
-					p.explain(err, pullSubject(p))))
+					p.explain(err, natsx.PullSubject(p.JS, p.Stream, p.ConsumerName()))))
 			}
 			if !natsx.Backoff(ctx, min(attempt, 5)) {
 				return nil

@@ -32,7 +32,7 @@ func TestSilentServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.patience = 2 * time.Second // a busy server answers in the half of it
+		e.serverTimeout = 2 * time.Second // a busy server answers in the half of it
 		s.run(e)
 		s.send(20)
 		s.acknowledged("p")
@@ -40,8 +40,8 @@ func TestSilentServer(t *testing.T) {
 		if others {
 			s.until("the server is left", func() bool { return log.with("the server is left for another") != nil })
 		} else {
-			s.stands(e, StateBlocked, false, "the server does not answer since", "parted from its cluster")
-			time.Sleep(2 * e.patience)
+			s.stands(e, StateBlocked, false, "the server does not answer since", "partitioned from its cluster")
+			time.Sleep(2 * e.serverTimeout)
 			if n := nc.Stats().Reconnects; n > 0 || log.with("left for another") != nil {
 				t.Errorf("the only server was left: %d reconnects", n)
 			}
@@ -125,8 +125,8 @@ func TestSlowLinkIsNotSilent(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			e.patience = time.Second
-			patience = e.patience
+			e.serverTimeout = time.Second
+			patience = e.serverTimeout
 			s.run(e)
 			s.until("all that there was is answered", func() bool {
 				c, err := s.js.Consumer(s.Context(), "big", needs.ConsumerName("p", ""))
@@ -136,30 +136,5 @@ func TestSlowLinkIsNotSilent(t *testing.T) {
 				t.Error("the server was left although data came from it all the time")
 			}
 		})
-	}
-}
-
-// TestAlone: whose leader hears of the others is judged by how many would have to agree.
-func TestAlone(t *testing.T) {
-	near, far := &jetstream.PeerInfo{Active: time.Second}, &jetstream.PeerInfo{Active: 5 * time.Second}
-	off := &jetstream.PeerInfo{Offline: true}
-	for _, c := range []struct {
-		others []*jetstream.PeerInfo
-		want   bool
-	}{
-		{nil, false},
-		{[]*jetstream.PeerInfo{near, near}, false},
-		{[]*jetstream.PeerInfo{near, far}, false},
-		{[]*jetstream.PeerInfo{near, off}, false},
-		{[]*jetstream.PeerInfo{far, off}, true},
-		{[]*jetstream.PeerInfo{near, near, far, far}, false},
-		{[]*jetstream.PeerInfo{near, far, far, far}, true},
-	} {
-		if got := alone(&jetstream.ClusterInfo{Leader: "a", Replicas: c.others}); got != c.want {
-			t.Errorf("alone is %v with %v", got, c.others)
-		}
-	}
-	if alone(nil) {
-		t.Error("a server without a cluster is alone")
 	}
 }

@@ -12,7 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/embedd/embedd/stream/internal/observe"
 	"github.com/embedd/embedd/stream/internal/replica"
+	"github.com/embedd/embedd/stream/summaries"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -51,13 +53,12 @@ type Options struct {
 
 // Engine runs pipelines over one connection, which stays the caller's.
 type Engine struct {
-	options Options
-	log     *slog.Logger
-	metrics *health.Registry
-	drain   time.Duration // how long inputs that were taken may take to be answered once Run is told to stop
-	// patience is how long the server may say nothing before it is left
-	patience  time.Duration
-	claimLife time.Duration // of the claim to a block that is summed up
+	options       Options
+	log           *slog.Logger
+	metrics       *health.Registry
+	drain         time.Duration // how long inputs that were taken may take to be answered once Run is told to stop
+	serverTimeout time.Duration // how long the server may answer nothing
+	claimLife     time.Duration // of the claim to a block that is summed up
 
 	stores *replica.Stores
 	state  *natsx.Bucket // of the server; nil until a pipeline needs it
@@ -99,7 +100,7 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
-	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainWait, patience: serverPatience, claimLife: claimLife,
+	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainWait, serverTimeout: health.DefaultServerTimeout, claimLife: claimLife,
 		seen: natsx.NewStreamCache(), stores: replica.NewStores(o.Logger), conditions: conditions}, nil
 }
 
@@ -151,7 +152,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 			return fmt.Errorf("pipeline %s: %w", p.Name, err)
 		}
 	}
-	server := newContact(e, js, access, open)
+	server := e.serverMonitor(js, access, open)
 	e.mu.Lock()
 	e.isOpen = true
 	e.mu.Unlock()
@@ -174,7 +175,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	}
 	wg.Go(func() { e.watchAge(ctx) })
 	if server != nil {
-		wg.Go(func() { server.watch(ctx) })
+		wg.Go(func() { server.Run(ctx) })
 	}
 	wg.Wait()
 	if severed.Err() == nil {
@@ -185,6 +186,30 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 		err = errors.Join(err, one)
 	}
 	return err
+}
+
+// serverMonitor monitors the server for the pipelines that read a stream; nil when none does.
+func (e *Engine) serverMonitor(js jetstream.JetStream, access *natsx.PermissionMonitor, open []*pipeline) *health.ServerMonitor {
+	m := &health.ServerMonitor{Conn: e.options.Conn, JS: js, Log: e.log, Permissions: access, Timeout: e.serverTimeout,
+		Leave: e.options.Leave, Received: e.options.Received}
+	for _, p := range open {
+		if p.Input == nil {
+			continue
+		}
+		m.Subject = p.Output
+		m.Conditions = append(m.Conditions, p.Conditions)
+		if p.arrived != nil {
+			m.Add(summaries.HubStream)
+			continue
+		}
+		for _, stream := range []string{p.Stream, p.tail.of(p.Output).stream(), p.tail.of(p.Dead).stream()} {
+			m.Add(stream)
+		}
+	}
+	if len(m.Streams) == 0 {
+		return nil
+	}
+	return m
 }
 
 // watchConnection returns a context that ends with ctx or when the host closes the connection, and one that ends with the
@@ -313,18 +338,11 @@ func (e *Engine) openPatiently(ctx context.Context, js jetstream.JetStream, acce
 	}
 }
 
-// The server's codes for a cluster whose JetStream has no leader, or that lacks servers; the client has no names for them.
-const (
-	errNoCluster jetstream.ErrorCode = 10008
-	errNoLeader  jetstream.ErrorCode = 10009
-	errNoServers jetstream.ErrorCode = 10023
-)
-
 // mayPass tells whether an error is one of a server that is starting, or of a cluster that elects a leader.
 func (e *Engine) mayPass(err error) bool {
 	var api *jetstream.APIError
 	if errors.As(err, &api) {
-		return api.ErrorCode == errNoCluster || api.ErrorCode == errNoLeader || api.ErrorCode == errNoServers
+		return api.ErrorCode == natsx.ErrCodeNoCluster || api.ErrorCode == natsx.ErrCodeNoLeader || api.ErrorCode == natsx.ErrCodeNoServers
 	}
 	if errors.Is(err, nats.ErrNoResponders) { // a server without JetStream has none either
 		has, _ := e.options.Conn.ConnectedServerJetStream()
@@ -341,11 +359,16 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 		Instance: nats.NewInbox(), Log: e.log.With("pipeline", c.Name), Conditions: e.conditions[c.Name],
 		PollInterval: time.Duration(len(e.options.Pipelines)) * calmFor},
 		halt: health.Halt{Bad: c.Stop.Bad, Of: c.Stop.Of}, drain: e.drain, claimLife: e.claimLife,
-		severed: context.Background(),
-		again:   make(chan struct{}, 1), reopening: make(chan struct{}, 1),
-		asking:   [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)},
-		pressure: &e.pressure, whole: &lane{filter: c.Subject}}
-	p.replica = replica.New(p.Scope, replica.Hooks{HasAnswered: p.hasAnswered, TurnChanged: p.lookAgain, Reopen: p.reopen})
+		severed:   context.Background(),
+		reopening: make(chan struct{}, 1),
+		asking:    [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)},
+		pressure:  &e.pressure, whole: &lane{filter: c.Subject}}
+	p.replica = replica.New(p.Scope, replica.Hooks{HasAnswered: p.hasAnswered, TurnChanged: p.inspectNow, Reopen: p.reopen})
+	p.observer = observe.New(p.Scope, p.replica, func() []needs.Partition { return p.earlier }, func() {
+		if lose := p.whole.lose.Load(); lose != nil {
+			(*lose)() // the hot path binds the consumer again, and reports why when it cannot
+		}
+	})
 	p.busy.Store(time.Now().UnixNano())
 	defer func() {
 		if err != nil {
@@ -470,7 +493,7 @@ func (p *pipeline) bind(ctx context.Context, openState func(context.Context, *pi
 	}
 	input, err := p.JS.Stream(ctx, p.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return missing(p.Stream, p.Subject)
+		return needs.Missing(p.Stream, p.Subject)
 	}
 	if err != nil {
 		return natsx.ExplainAPIError(err)
@@ -497,7 +520,7 @@ func (p *pipeline) bind(ctx context.Context, openState func(context.Context, *pi
 	}{{p.Output, &p.limits.out}, {p.Dead, &p.limits.dead}} {
 		info, err := p.tail.add(ctx, o.subject)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			return missing(needs.StreamName(o.subject), o.subject)
+			return needs.Missing(needs.StreamName(o.subject), o.subject)
 		}
 		if err != nil {
 			return natsx.ExplainAPIError(err)
@@ -520,12 +543,6 @@ func (p *pipeline) bind(ctx context.Context, openState func(context.Context, *pi
 			return natsx.ExplainAPIError(err)
 		}
 	}
-}
-
-// missing says which stream is missing and how to make it.
-func missing(stream, subject string) error {
-	return spec.Describe(fmt.Sprintf("no stream takes subject %s; make it: 'embedd setup --apply', or 'nats stream add %s --subjects %q --storage file --defaults'",
-		subject, stream, subject), ErrStreamMissing)
 }
 
 // watchAge keeps the age of the live models current.

@@ -36,7 +36,7 @@ type labels struct {
 func (p *pipeline) bindLabels(ctx context.Context) error {
 	name, err := p.JS.StreamNameBySubject(ctx, p.Labels)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return missing(needs.StreamName(p.Labels), p.Labels)
+		return needs.Missing(needs.StreamName(p.Labels), p.Labels)
 	}
 	if err != nil {
 		return natsx.ExplainAPIError(err)

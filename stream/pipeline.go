@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/internal/bytequeue"
+	"github.com/embedd/embedd/stream/internal/observe"
 	"github.com/embedd/embedd/stream/internal/replica"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -60,8 +61,7 @@ type pipeline struct {
 	severed   context.Context // it ends when the host closes the connection
 	claimLife time.Duration
 	told      struct{ unlearned, lost, consumer, owed, before, summing ratelog.Limiter }
-	sight     atomic.Pointer[sight]                   // what the watcher last saw; nil on core NATS
-	again     chan struct{}                           // has the watcher look at once
+	observer  *observe.Observer
 	waiting   atomic.Pointer[bytequeue.Queue[*input]] // on core NATS, what is not answered
 	pressure  *pressure                               // of the engine
 	busy      atomic.Int64                            // when an input was last answered, in nanoseconds
@@ -109,7 +109,7 @@ func (p *pipeline) run(ctx context.Context) (err error) {
 		return p.runCore(ctx, &wg)
 	}
 	if p.arrived == nil {
-		wg.Go(func() { p.watch(ctx) })
+		wg.Go(func() { p.observer.Run(ctx) })
 	}
 	if p.joins() {
 		wg.Go(func() { p.learnLabels(ctx) })

@@ -76,7 +76,7 @@ func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *lesson)) *pupil
 			newReader(q.pipeline, take).run(ctx)
 		}
 	})
-	wg.Go(func() { q.watch(ctx) })
+	wg.Go(func() { q.observer.Run(ctx) })
 	wg.Go(func() { _ = q.serve(ctx) })
 	wg.Go(func() { q.replica.Run(ctx) })
 	q.end = sync.OnceFunc(func() {

@@ -3,6 +3,7 @@ package stream
 import (
 	"time"
 
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/health"
 )
 
@@ -41,7 +42,7 @@ func (p *pipeline) status() Status {
 	}
 	s.Lag, s.Oldest, s.LagKnown = p.lag()
 	f := health.Facts{IsDraining: p.draining.Load(), Blocked: p.blocked(), Until: p.Stage.Until, WhenStale: p.WhenStale,
-		IsInspected: p.Input == nil || p.arrived != nil || p.sight.Load() != nil,
+		IsInspected: p.Input == nil || p.arrived != nil || p.observer.Snapshot() != nil,
 		Idle:        time.Since(time.Unix(0, p.busy.Load()))}
 	if s.Stage.Live == nil {
 		f.Progress = p.progress()
@@ -57,8 +58,8 @@ func (p *pipeline) status() Status {
 func (p *pipeline) lag() (messages uint64, age time.Duration, known bool) {
 	var oldest time.Time
 	known = true
-	if s := p.sight.Load(); s != nil {
-		messages, oldest, known = s.lag, s.oldest, s.counted
+	if s := p.observer.Snapshot(); s != nil {
+		messages, oldest, known = s.Lag, s.Oldest, s.LagKnown
 	} else if q := p.waiting.Load(); q != nil {
 		first, n := q.Oldest()
 		if messages = uint64(n); n > 0 {
@@ -70,3 +71,26 @@ func (p *pipeline) lag() (messages uint64, age time.Duration, known bool) {
 	}
 	return messages, age, known
 }
+
+// blocked is why an input would not be answered now, "" when it would.
+func (p *pipeline) blocked() string {
+	p.Conditions.SetText(health.ModelStore, p.replica.Outdated())
+	offline := ""
+	if !p.Conn.IsConnected() {
+		offline = "not connected to the server"
+	}
+	p.Conditions.SetText(health.Connection, offline)
+	if p.Input == nil {
+		denied := ""
+		for _, subject := range []string{p.Output, p.Dead} {
+			if one := (natsx.Permission{Action: natsx.Publish, Subject: subject}); denied == "" && p.Permissions.IsDenied(one) {
+				denied = one.DeniedError().Error()
+			}
+		}
+		p.Conditions.SetText(health.Permission, denied)
+	}
+	return p.Conditions.First()
+}
+
+// inspectNow has the streams inspected at once.
+func (p *pipeline) inspectNow() { p.observer.Now() }

@@ -132,3 +132,9 @@ func ParsePartition(whole, consumer string) (q Partition, ok bool) {
 	of, err2 := strconv.Atoi(m[2])
 	return Partition{number, of}, err == nil && err2 == nil && of > 0 && number < of
 }
+
+// Missing is the ErrStreamMissing of a subject that no stream takes, with the fix: a stream with a name.
+func Missing(stream, subject string) error {
+	return spec.Describe(fmt.Sprintf("no stream takes subject %s; create it: 'embedd setup --apply', or "+
+		"'nats stream add %s --subjects %q --storage file --defaults'", subject, stream, subject), spec.ErrStreamMissing)
+}

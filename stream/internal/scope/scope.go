@@ -3,7 +3,11 @@
 package scope
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -47,3 +51,18 @@ type Scope struct {
 
 // ConsumerName is the name of the pipeline's durable consumer.
 func (s *Scope) ConsumerName() string { return needs.ConsumerName(s.Name, s.Domain) }
+
+// GuardInput runs requests about the pipeline's input, and ends them as soon as the server refuses one whose subject
+// contains one of verbs.
+func (s *Scope) GuardInput(ctx context.Context, verbs []string, do func(context.Context) error) error {
+	return s.Permissions.Guard(ctx, func(p natsx.Permission) bool {
+		return s.Permissions.IsServerRequest(p) && (p.Action == natsx.Subscribe || strings.Contains(p.Subject, "."+s.Stream) &&
+			slices.ContainsFunc(verbs, func(verb string) bool { return strings.Contains(p.Subject, verb) }))
+	}, do)
+}
+
+// InputGone is the error of an input stream that no longer exists.
+func (s *Scope) InputGone() error {
+	return spec.Describe(fmt.Sprintf("the input stream %s is gone; create it again: 'embedd setup --apply'", s.Stream),
+		jetstream.ErrStreamNotFound)
+}

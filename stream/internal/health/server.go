@@ -1,0 +1,228 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+// DefaultServerTimeout is how long a server may answer nothing before the monitor leaves it for another one that is
+// known. After a little more than half of it the pipelines are blocked.
+const DefaultServerTimeout = 8 * time.Second
+
+// leaderTimeout is how long the leader of a stream may not have heard of a replica of it, which it hears of each second.
+// A leader that has lost most of them stores nothing.
+const leaderTimeout = 4 * time.Second
+
+// minFlow is how many bytes arrive in a sixteenth of the timeout over a link on which data flows: 8 KB a second. Pulls
+// that wait bring less.
+const minFlow = 4 << 10
+
+// maxStreams is how many streams are requested: what they show is the state of the server, the same for all.
+const maxStreams = 8
+
+// ServerMonitor watches whether the server works that the engine is connected to. A server that hangs, disappears without
+// closing, or is partitioned from its cluster keeps its connections, and the client stays with it.
+type ServerMonitor struct {
+	Conn        *nats.Conn
+	JS          jetstream.JetStream
+	Log         *slog.Logger
+	Permissions *natsx.PermissionMonitor
+	Timeout     time.Duration // default DefaultServerTimeout
+	// Leave ends the connection, so that the client makes another; default Conn.ForceReconnect. Received returns the bytes
+	// that have arrived; default those of whole messages, as the client counts them.
+	Leave    func() error
+	Received func() uint64
+	// Subject is one that a stream of the pipelines takes, Streams are those that they use, and Conditions theirs.
+	Subject    string
+	Streams    []string
+	Conditions []*Conditions
+
+	answered    atomic.Int64           // when the newest requests were sent that were all answered, in nanoseconds
+	isRefused   atomic.Bool            // the server answers with errors
+	hasOthers   atomic.Bool            // another server is known
+	partitioned atomic.Pointer[string] // why a leader is partitioned; nil: none is
+	reason      string                 // why nothing can be answered, ""; one goroutine uses it
+}
+
+// Add adds a stream to those that are requested.
+func (c *ServerMonitor) Add(stream string) {
+	for _, s := range c.Streams {
+		if s == stream {
+			return
+		}
+	}
+	if len(c.Streams) < maxStreams {
+		c.Streams = append(c.Streams, stream)
+	}
+}
+
+// Run watches the server until ctx is done. It takes no lock of the client itself: while a server reads nothing, the
+// client can hold them for a minute.
+func (c *ServerMonitor) Run(ctx context.Context) {
+	if c.Timeout == 0 {
+		c.Timeout = DefaultServerTimeout
+	}
+	if c.Leave == nil {
+		c.Leave = c.Conn.ForceReconnect
+	}
+	if c.Received == nil {
+		c.Received = func() uint64 { return atomic.LoadUint64(&c.Conn.InBytes) } // Stats would take the client's lock
+	}
+	c.answered.Store(time.Now().UnixNano())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { c.poll(ctx) })
+	tick := time.NewTicker(c.Timeout / 16)
+	defer tick.Stop()
+	hold, left := c.Timeout, time.Time{}
+	flowed, before := time.Time{}, c.Received()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if n := c.Received(); n-before >= minFlow {
+			flowed, before = time.Now(), n
+		} else {
+			before = n
+		}
+		heard := time.Unix(0, c.answered.Load())
+		if flowed.After(heard) && !c.isRefused.Load() {
+			heard = flowed // over a slow link an answer waits behind messages, for longer than the timeout
+		}
+		silence := time.Since(heard)
+		switch apart := c.partitioned.Load(); {
+		case apart != nil:
+			silence = c.Timeout
+			c.report(*apart)
+		case silence > c.Timeout*5/8:
+			c.report(fmt.Sprintf("the server does not answer since %s: it hangs, or is partitioned from its cluster", heard.UTC().Format(time.RFC3339)))
+		default:
+			c.clear()
+		}
+		if silence < c.Timeout || !c.hasOthers.Load() || time.Since(left) < hold {
+			continue
+		}
+		since := time.Since(left)
+		if heard.Before(left) || c.partitioned.Load() != nil && since < 2*hold {
+			hold = min(2*since, time.Minute) // no other server was better
+		} else {
+			hold = c.Timeout
+		}
+		left = time.Now()
+		c.Log.Warn("the server is left for another", "reason", c.reason)
+		wg.Go(func() {
+			if err := c.Leave(); err != nil {
+				c.Log.Debug("the connection to the server could not be ended", "error", err)
+			}
+		})
+	}
+}
+
+// report sets why nothing can be answered, for all pipelines of the engine.
+func (c *ServerMonitor) report(reason string) {
+	if c.reason == "" {
+		c.Log.Warn("no input can be answered", "reason", reason)
+	}
+	c.reason = reason
+	for _, p := range c.Conditions {
+		p.Set(Server, reason)
+	}
+}
+
+func (c *ServerMonitor) clear() {
+	if c.reason != "" {
+		c.Log.Info("the server answers")
+	}
+	c.reason = ""
+	for _, p := range c.Conditions {
+		p.Clear(Server)
+	}
+}
+
+// poll sends requests until ctx is done.
+func (c *ServerMonitor) poll(ctx context.Context) {
+	tick := time.NewTicker(c.Timeout / 4)
+	defer tick.Stop()
+	for {
+		begin := time.Now()
+		apart, err := c.round(ctx)
+		var word *jetstream.APIError
+		c.isRefused.Store(errors.As(err, &word))
+		if err == nil {
+			c.answered.Store(begin.UnixNano())
+			c.hasOthers.Store(len(c.Conn.Servers()) > 1)
+			c.partitioned.Store(apart)
+		} else {
+			c.partitioned.Store(nil)
+			c.Log.Debug("the server does not answer", "error", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// round requests something of the JetStream leader, and the streams of their leaders. An error says that the former does
+// not answer.
+func (c *ServerMonitor) round(ctx context.Context) (apart *string, err error) {
+	question, cancel := context.WithTimeout(ctx, c.Timeout/2)
+	defer cancel()
+	if _, err := c.JS.StreamNameBySubject(question, c.Subject); !isAnswer(err) {
+		return nil, err
+	}
+	for _, name := range c.Streams {
+		question, cancel := context.WithTimeout(ctx, c.Timeout/8)
+		defer cancel()
+		var s jetstream.Stream
+		err := c.Permissions.Guard(question, c.Permissions.IsServerRequest, func(ctx context.Context) (err error) {
+			s, err = c.JS.Stream(ctx, name)
+			return err
+		})
+		// A stream that is electing its leader does not answer for seconds, on a server that works: each pipeline's observer
+		// reports that, and no connection is ended for it.
+		if err == nil && isPartitioned(s.CachedInfo().Cluster) {
+			text := fmt.Sprintf("the server that leads stream %s hears of no other replica: it is partitioned from its cluster, and stores nothing",
+				name)
+			return &text, nil
+		}
+	}
+	return nil, nil
+}
+
+// isAnswer reports whether an error is an answer of JetStream; that of a cluster without a leader is none.
+func isAnswer(err error) bool {
+	var api *jetstream.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode != natsx.ErrCodeNoCluster && api.ErrorCode != natsx.ErrCodeNoLeader
+	}
+	return err == nil || errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, spec.ErrDenied)
+}
+
+// isPartitioned reports whether the leader of a stream has lost most of its replicas.
+func isPartitioned(c *jetstream.ClusterInfo) bool {
+	if c == nil || len(c.Replicas) == 0 {
+		return false
+	}
+	near := 1
+	for _, r := range c.Replicas {
+		if !r.Offline && r.Active <= leaderTimeout {
+			near++
+		}
+	}
+	return 2*near <= len(c.Replicas)+1
+}

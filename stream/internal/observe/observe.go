@@ -1,0 +1,325 @@
+// Package observe inspects the streams of a running pipeline: how many inputs are not answered yet, and what would keep
+// the next one from being answered. The hot path reports what it runs into itself; this is for what nothing runs into
+// while no input arrives.
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/wildcard"
+	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/replica"
+	"github.com/embedd/embedd/stream/internal/scope"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+const (
+	interval      = 2 * time.Second // between two inspections
+	othersFactor  = 5               // times as long when another replica observes the lag
+	inspectWithin = 5 * time.Second // how long an inspection may take
+)
+
+// Snapshot is the last observed state of a pipeline's input.
+type Snapshot struct {
+	LagKnown bool      // of the replicas of a pipeline one observes the lag
+	Lag      uint64    // messages of the input that are not answered
+	Oldest   time.Time // when the oldest of them was stored, by our clock; zero: none, or not known
+	Blocker  string    // why an input would not be answered, "" when it would
+}
+
+// Observer inspects the streams of a pipeline.
+type Observer struct {
+	*scope.Scope
+	replica *replica.Replica
+	// former are the partitions of earlier numbers that the stream still has. consumerGone is called when the pipeline's
+	// consumer does not exist: the hot path creates it again.
+	former       func() []needs.Partition
+	consumerGone func()
+
+	snapshot atomic.Pointer[Snapshot]
+	now      chan struct{} // signalled by Now
+
+	reported   string            // the blocker that was logged last
+	sinks      map[string]string // streams of the output subjects at the last inspection
+	oldest     map[string]oldest // by the subjects of a consumer
+	mayNotRead bool              // the user may not read single messages
+
+	heldAt time.Time // when the trainer's lease was last requested, by a replica that is not part of the election
+	isHeld bool      // it was held
+}
+
+// oldest is the first message that a consumer has not acknowledged, as of the last inspection.
+type oldest struct {
+	floor uint64    // acknowledged up to here
+	first uint64    // sequence of the first message after it, 0: not known
+	at    time.Time // when that was stored, by our clock
+}
+
+// New returns an observer that has inspected nothing yet.
+func New(s *scope.Scope, r *replica.Replica, former func() []needs.Partition, consumerGone func()) *Observer {
+	return &Observer{Scope: s, replica: r, former: former, consumerGone: consumerGone, now: make(chan struct{}, 1),
+		sinks: map[string]string{}, oldest: map[string]oldest{}}
+}
+
+// Snapshot returns the last observed state, nil before the first inspection.
+func (w *Observer) Snapshot() *Snapshot { return w.snapshot.Load() }
+
+// Now has the streams inspected at once.
+func (w *Observer) Now() {
+	select {
+	case w.now <- struct{}{}:
+	default:
+	}
+}
+
+// Run inspects the streams until ctx is done.
+func (w *Observer) Run(ctx context.Context) {
+	tick := time.NewTicker(max(interval, w.PollInterval))
+	defer tick.Stop()
+	for skip := 0; ; skip-- {
+		if skip <= 0 && w.Conn.IsConnected() {
+			if s := w.inspect(ctx); ctx.Err() == nil {
+				w.snapshot.Store(s)
+				w.Conditions.SetText(health.Streams, s.Blocker)
+				w.report(s.Blocker)
+				if !s.LagKnown && s.Blocker == "" {
+					skip = othersFactor // the hot path reports what it runs into itself
+				}
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-w.now:
+			skip = 0
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// report logs a blocker once, and that it is gone.
+func (w *Observer) report(blocker string) {
+	switch {
+	case blocker != "" && w.reported == "":
+		w.Log.Warn("no input can be answered", "reason", blocker)
+	case blocker == "" && w.reported != "":
+		w.Log.Info("inputs can be answered again")
+	}
+	w.reported = blocker
+}
+
+func (w *Observer) inspect(ctx context.Context) *Snapshot {
+	ctx, cancel := context.WithTimeout(ctx, inspectWithin)
+	defer cancel()
+	w.Permissions.Refresh(ctx)
+	s := &Snapshot{}
+	note := func(text string) {
+		if s.Blocker == "" {
+			s.Blocker = text
+		}
+	}
+	if before := w.snapshot.Load(); before != nil {
+		s.Lag, s.Oldest = before.Lag, before.Oldest // the last that is known, when they cannot be observed now
+	}
+	if s.LagKnown = w.observesLag(ctx); s.LagKnown {
+		if err := w.lag(ctx, s); err != nil {
+			note(err.Error())
+		}
+	}
+	for _, subject := range []string{w.Output, w.Dead} {
+		if err := w.taken(ctx, subject); err != nil {
+			note(err.Error())
+		}
+	}
+	if one := (natsx.Permission{Action: natsx.Publish, Subject: natsx.PullSubject(w.JS, w.Stream, w.ConsumerName())}); w.Permissions.IsDenied(one) {
+		note(one.DeniedError().Error())
+	}
+	// Whether acknowledgements are allowed is known only when one was refused: the server chooses their subjects.
+	if one := (natsx.Permission{Action: natsx.Publish, Subject: natsx.AckSubjects}); w.Permissions.WasDenied(one) {
+		note(one.DeniedError().Error())
+	}
+	return s
+}
+
+// observesLag reports whether this replica observes the lag: of those of a pipeline the trainer does.
+func (w *Observer) observesLag(ctx context.Context) bool {
+	if observes, isKnown := w.replica.ObservesLag(); isKnown {
+		return observes
+	}
+	if time.Since(w.heldAt) > w.replica.LeaseLife() {
+		if held, err := w.replica.Leases.IsHeld(ctx, w.Name); err == nil {
+			w.heldAt, w.isHeld = time.Now(), held
+		}
+	}
+	return !w.isHeld
+}
+
+// lag counts the messages of the input that are not answered, and finds the oldest. The error says why none of them can
+// be.
+func (w *Observer) lag(ctx context.Context, s *Snapshot) error {
+	var c jetstream.Consumer
+	input, err := w.stream(ctx, w.Stream)
+	if err == nil {
+		err = w.GuardInput(ctx, []string{".CONSUMER.INFO."}, func(ctx context.Context) (err error) {
+			c, err = w.JS.Consumer(ctx, w.Stream, w.ConsumerName())
+			return err
+		})
+	}
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return w.InputGone()
+	case errors.Is(err, jetstream.ErrConsumerNotFound):
+		n, err := w.matching(ctx, w.Subject)
+		if err != nil {
+			return natsx.ExplainRequestError(err, "about stream "+w.Stream)
+		}
+		s.Lag, s.Oldest = n, w.after(ctx, input, 0, w.Subject, n)
+		w.consumerGone()
+		return fmt.Errorf("the consumer %s of stream %s is not there; it is created again", w.ConsumerName(), w.Stream)
+	case err != nil:
+		return natsx.ExplainRequestError(err, "about stream "+w.Stream+" and its consumer "+w.ConsumerName())
+	}
+	info := c.CachedInfo()
+	s.Lag = info.NumPending + uint64(info.NumAckPending)
+	s.Oldest = w.after(ctx, input, info.AckFloor.Stream, w.Subject, s.Lag)
+	for _, q := range slices.Concat(w.former(), needs.Partitions(&w.Pipeline)[1:]) {
+		n, from, err := w.behind(ctx, q)
+		if err != nil {
+			return natsx.ExplainRequestError(err, "about partition "+q.String()+" of stream "+w.Stream)
+		}
+		if at := w.after(ctx, input, from, q.Filter(w.Subject), n); s.Oldest.IsZero() || !at.IsZero() && at.Before(s.Oldest) {
+			s.Oldest = at
+		}
+		s.Lag += n
+	}
+	if f := needs.PartitionFault(&w.Pipeline, &input.CachedInfo().Config); f != nil {
+		return f
+	}
+	return nil
+}
+
+// behind counts the messages of a partition that are not answered, and returns up to where all are.
+func (w *Observer) behind(ctx context.Context, q needs.Partition) (n, floor uint64, err error) {
+	var c jetstream.Consumer
+	err = w.GuardInput(ctx, []string{".CONSUMER.INFO."}, func(ctx context.Context) (err error) {
+		c, err = w.JS.Consumer(ctx, w.Stream, q.ConsumerName(w.ConsumerName()))
+		return err
+	})
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerNotFound): // its holder is creating it
+		n, err = w.matching(ctx, q.Filter(w.Subject))
+		return n, 0, err
+	case err != nil:
+		return 0, 0, err
+	}
+	info := c.CachedInfo()
+	return info.NumPending + uint64(info.NumAckPending), info.AckFloor.Stream, nil
+}
+
+// stream is a stream as one of the pipelines of the process has last requested it.
+func (w *Observer) stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	return w.Streams.Stream(ctx, name, func(ctx context.Context) (s jetstream.Stream, err error) {
+		err = w.Permissions.Guard(ctx, func(one natsx.Permission) bool {
+			return strings.HasSuffix(one.Subject, ".STREAM.INFO."+name)
+		}, func(ctx context.Context) (err error) {
+			s, err = w.JS.Stream(ctx, name)
+			return err
+		})
+		return s, err
+	})
+}
+
+// matching counts the messages of the input that match a filter.
+func (w *Observer) matching(ctx context.Context, filter string) (n uint64, err error) {
+	input, err := w.JS.Stream(ctx, w.Stream)
+	if err != nil {
+		return 0, err
+	}
+	info, err := input.Info(ctx, jetstream.WithSubjectFilter(filter))
+	if err != nil {
+		return 0, err
+	}
+	for _, of := range info.State.Subjects {
+		n += of
+	}
+	return n, nil
+}
+
+// after is when the first message of the pipeline after a sequence number was stored, by our clock; zero when that is not
+// known. The message is requested once, not at each inspection: it is sent whole.
+func (w *Observer) after(ctx context.Context, input jetstream.Stream, floor uint64, filter string,
+	messages uint64) time.Time {
+	if messages == 0 {
+		return time.Time{}
+	}
+	info, one := input.CachedInfo(), w.oldest[filter]
+	if floor == one.floor && one.first >= info.State.FirstSeq && one.first > 0 || w.mayNotRead {
+		return one.at
+	}
+	one = oldest{floor: floor}
+	err := w.GuardInput(ctx, []string{".GET."}, func(ctx context.Context) error {
+		msg, err := input.GetMsg(ctx, floor+1, jetstream.WithGetMsgSubject(filter))
+		if err == nil {
+			one.first, one.at = msg.Sequence, time.Now().Add(-info.TimeStamp.Sub(msg.Time)) // clocks may differ
+		}
+		return err
+	})
+	w.mayNotRead, w.oldest[filter] = errors.Is(err, spec.ErrDenied), one
+	return one.at
+}
+
+// taken returns why the server would not store a message on a subject, nil when it would.
+func (w *Observer) taken(ctx context.Context, subject string) error {
+	if one := (natsx.Permission{Action: natsx.Publish, Subject: subject}); w.Permissions.IsDenied(one) {
+		return one.DeniedError()
+	}
+	info, err := w.sink(ctx, subject)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return needs.Missing(needs.StreamName(subject), subject)
+	}
+	if err != nil {
+		return natsx.ExplainRequestError(err, "which stream takes "+subject)
+	}
+	if f := needs.StreamFull(info, subject); f != nil {
+		return f
+	}
+	return nil
+}
+
+// sink is the stream that takes a subject: the one of the last inspection, when it still does.
+func (w *Observer) sink(ctx context.Context, subject string) (*jetstream.StreamInfo, error) {
+	if name := w.sinks[subject]; name != "" {
+		s, err := w.stream(ctx, name)
+		if err == nil && wildcard.CoveredBy(subject, s.CachedInfo().Config.Subjects) {
+			return s.CachedInfo(), nil
+		}
+	}
+	info, err := streamOf(ctx, w.JS, subject)
+	if err == nil {
+		w.sinks[subject] = info.Config.Name
+	}
+	return info, err
+}
+
+// streamOf is the stream that takes a subject.
+func streamOf(ctx context.Context, js jetstream.JetStream, subject string) (*jetstream.StreamInfo, error) {
+	name, err := js.StreamNameBySubject(ctx, subject)
+	if err != nil {
+		return nil, err
+	}
+	s, err := js.Stream(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return s.CachedInfo(), nil
+}
