@@ -111,7 +111,8 @@ func (p *pipeline) lostAtStop(n int, why closure) error {
 		reason = why.String()
 	}
 	p.Log.Warn("inputs are lost at the stop: no stream keeps them", "messages", n, "reason", reason)
-	return spec.Describe(fmt.Sprintf("%d inputs are lost at the stop, because no stream keeps them: %s", n, reason), ErrDrain)
+	return spec.Describe(fmt.Sprintf("%d inputs are lost at the stop, because no stream keeps them: %s", n, reason),
+		ErrDrain)
 }
 
 // answerCore answers an input. It returns false where ctx ended first.

@@ -121,8 +121,8 @@ func goldenPipeline() stream.Pipeline {
 	return p
 }
 
-// learns tells whether the variant learns its model: which rows are held out of a fit is drawn from the creation time of the
-// stream, so that the numbers differ from run to run.
+// learns tells whether the variant learns its model: which rows are held out of a fit is drawn from the creation time
+// of the stream, so that the numbers differ from run to run.
 func (g *golden) learns() bool {
 	return !slices.Contains([]string{"fixed", "partitions", "core"}, g.variant)
 }
@@ -423,8 +423,9 @@ func (g *golden) edge() {
 	}
 	hub := domain("hub", server.LeafNodeOpts{Host: "127.0.0.1", Port: port, NoAdvertise: true})
 	way := &url.URL{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", port)}
-	edge := domain("edge", server.LeafNodeOpts{ReconnectInterval: 100 * time.Millisecond, Remotes: []*server.RemoteLeafOpts{
-		{URLs: []*url.URL{way}, DenyExports: []string{"in.>", "out.>", "dead.>"}}}})
+	to := &server.RemoteLeafOpts{URLs: []*url.URL{way}, DenyExports: []string{"in.>", "out.>", "dead.>"}}
+	edge := domain("edge", server.LeafNodeOpts{ReconnectInterval: 100 * time.Millisecond,
+		Remotes: []*server.RemoteLeafOpts{to}})
 
 	p := goldenPipeline()
 	p.Edges, p.Lease = []string{"edge"}, time.Minute
@@ -811,8 +812,8 @@ func (g *golden) walk(what, path string, value any) {
 	}
 }
 
-// steady masks what differs from run to run: times, instances, names of writings, and what is drawn from the creation time
-// of a stream.
+// steady masks what differs from run to run: times, instances, names of writings, and what is drawn from the
+// creation time of a stream.
 func (g *golden) steady(s string) string {
 	for _, one := range []struct{ form, mask string }{
 		{`\b[0-9A-Za-z]{22}\b`, "<nuid>"},

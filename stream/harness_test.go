@@ -48,15 +48,15 @@ type replica struct {
 	err    error
 }
 
-// startReplica runs pipelines over a connection until the replica is stopped, or the test ends. It returns when they are
-// open.
+// startReplica runs pipelines over a connection until the replica is stopped, or the test ends. It returns when they
+// are open.
 func startReplica(t testing.TB, nc *nats.Conn, pipelines ...stream.Pipeline) *replica {
 	t.Helper()
 	r := &replica{Conn: nc, Metrics: prometheus.NewRegistry(), Log: &logBuffer{}, t: t, done: make(chan struct{})}
 	opened := make(chan struct{})
 	var err error
-	r.Engine, err = stream.New(stream.Options{Conn: nc, Pipelines: pipelines, Registerer: r.Metrics, Wait: natstest.Timeout,
-		Logger: slog.New(slog.NewTextHandler(r.Log, nil)), Opened: func() { close(opened) }})
+	r.Engine, err = stream.New(stream.Options{Conn: nc, Pipelines: pipelines, Registerer: r.Metrics,
+		Wait: natstest.Timeout, Logger: slog.New(slog.NewTextHandler(r.Log, nil)), Opened: func() { close(opened) }})
 	if err != nil {
 		t.Fatal(err)
 	}

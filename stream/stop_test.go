@@ -48,8 +48,8 @@ func publishCore(t testing.TB, s *natstest.Server, r *replica, n int, body []byt
 	}
 }
 
-// TestStopWithHeldInputs: core NATS keeps no message, so that inputs which wait for a first model are lost with a stop. They
-// are counted and logged, and Run returns an error.
+// TestStopWithHeldInputs: core NATS keeps no message, so that inputs which wait for a first model are lost with a stop.
+// They are counted and logged, and Run returns an error.
 func TestStopWithHeldInputs(t *testing.T) {
 	t.Parallel()
 	s := natstest.New(t)
@@ -122,8 +122,8 @@ func TestHostClosesConnection(t *testing.T) {
 	held, keyed := basicPipeline(), basicPipeline()
 	keyed.Subject, keyed.Partitions, keyed.Stage.Fixed = "in.*", 2, fixedModel(t)
 	jets.Stream, held.Stream, keyed.Stream = "IN", "IN", "IN"
-	for name, pipelines := range map[string][]stream.Pipeline{"core NATS": {core}, "holding": {held}, "partitions": {keyed},
-		"both": {core, jets}} {
+	for name, pipelines := range map[string][]stream.Pipeline{"core NATS": {core}, "holding": {held},
+		"partitions": {keyed}, "both": {core, jets}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := natstest.New(t)
@@ -163,7 +163,8 @@ func TestRunOnClosedConnection(t *testing.T) {
 	}
 }
 
-// TestEngineLeavesHostsValues: an engine changes neither the host's pipelines nor its connection, however often it runs.
+// TestEngineLeavesHostsValues: an engine changes neither the host's pipelines nor its connection, however often it
+// runs.
 func TestEngineLeavesHostsValues(t *testing.T) {
 	s := natstest.New(t)
 	for _, name := range []string{"in", "out", "dead"} {
