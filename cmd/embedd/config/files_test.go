@@ -160,7 +160,7 @@ func TestPathsAreBesideTheFile(t *testing.T) {
 		t.Errorf("both: %s, %s", got, notes)
 	}
 	os.Remove(beside)
-	if got, notes := load(); got != "m.embedd" || !strings.Contains(notes, "taken from the working directory") {
+	if got, notes := load(); got != "m.embedd" || !strings.Contains(notes, "read in the working directory") {
 		t.Errorf("only in the working directory, as it once was: %s, %s", got, notes)
 	}
 	os.Remove("m.embedd")
