@@ -114,7 +114,7 @@ var below = map[string][]string{
 	"tools/results":     {"tools/picture", "model", "model/fit", "model/score", "model/eval"},
 	"tools/learning": {"tools/picture", "plugin", "arrowio", "model", "model/fit", "model/moments",
 		"model/score"},
-	"cmd/embedd/connection": {"cmd/embedd/config"},
+	"cmd/embedd/connection": {"internal/natsx", "cmd/embedd/config"},
 	"cmd/embedd/cli":        {"cmd/embedd/config"},
 	"cmd/embedd/report":     {"cmd/embedd/cli"},
 	"cmd/embedd/files":      {"cmd/embedd/cli", "arrowio/file", "model"},

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// directory is the store in a directory of files: a directory a pipeline, in it a file a version, and the pointer,
-// whose file's name holds its revision. Whoever moves the pointer holds a lock of the system, which a crash does not
-// leave behind; who reads needs none.
+// directory is the store in files: a directory for each pipeline with a file for each version, and the pointer, whose
+// revision is in its file name. A writer of the pointer holds a file lock, which the system releases if it crashes.
+// Readers need no lock.
 type directory struct{ path string }
 
 const (
@@ -34,7 +34,7 @@ const pollFiles = time.Second
 // maxPointer bounds a pointer's file.
 const maxPointer = 4 << 20
 
-// Directory is the store in a directory, which is made where it is missing.
+// Directory is the store in a directory, which it creates where it is missing.
 func Directory(path string) (Store, error) {
 	full, err := filepath.Abs(path)
 	if err != nil {
@@ -142,7 +142,7 @@ func (d *directory) pointerFile(pipeline string, revision uint64) string {
 	return filepath.Join(d.path, pipeline, pointerName+strconv.FormatUint(revision, 10)+pointerEnd)
 }
 
-// revisions are those of the pointers that lie there, ascending: the newest, and the one before it.
+// revisions are those of the stored pointers, ascending: the newest and the one before it.
 func (d *directory) revisions(pipeline string) (out []uint64, err error) {
 	entries, err := d.entries(pipeline)
 	for _, e := range entries {

@@ -15,10 +15,9 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 )
 
-// Edge is the store of a leaf node: the models are those of its hub, which is another JetStream domain. Mirrors of the
-// hub's buckets keep them where the hub is away. While it answers it is asked itself: a mirror that lost its hub for a
-// minute asks again up to a minute after it is back. Nothing is stored at an edge; a choice of a version, as a pin, is
-// written at the hub.
+// Edge is the store of a leaf node, whose models are those of its hub, another JetStream domain. It asks the hub while
+// that answers, and else the mirrors of the hub's buckets: a mirror that lost its hub may take a minute to catch up
+// after it is back. Nothing is stored at an edge; a choice, such as a pin, is written at the hub.
 type Edge struct {
 	domain     string
 	mirror     *jetStream          // the mirrors
@@ -36,13 +35,14 @@ type entry struct {
 	revision uint64
 }
 
-// hubWait is how long the hub may take to answer: at once it is not there where the leaf node knows that it is cut off.
+// hubWait is how long the hub may take to answer. A leaf node that knows it is disconnected fails at once.
 const hubWait = 2 * time.Second
 
-// apiOf is the way to the JetStream of a domain.
+// apiOf is the API prefix of a JetStream domain.
 func apiOf(domain string) string { return "$JS." + domain + ".API" }
 
-// MissingMirrors tells which of the mirrors of a hub's buckets are missing. A stream of their name that is none is an error.
+// MissingMirrors are the mirrors of a hub's buckets that do not exist. A stream of the name that is no mirror is an
+// error.
 func MissingMirrors(ctx context.Context, js jetstream.JetStream, domain string) (missing []string, err error) {
 	for _, name := range Streams() {
 		s, err := js.Stream(ctx, name)
@@ -63,8 +63,8 @@ func MissingMirrors(ctx context.Context, js jetstream.JetStream, domain string) 
 	return missing, nil
 }
 
-// CreateEdge is the store of a leaf node whose hub has the models; the mirrors are made where they are missing, with so
-// many replicas (see natsx.WithReplicas). The hub need not answer.
+// CreateEdge is the store of a leaf node whose hub has the models. It creates missing mirrors with a number of
+// replicas (see natsx.WithReplicas). The hub need not answer.
 func CreateEdge(ctx context.Context, js jetstream.JetStream, domain string, replicas int) (*Edge, error) {
 	if err := makeMirrors(ctx, js, domain, replicas); err != nil {
 		return nil, err
@@ -114,10 +114,10 @@ func makeMirrors(ctx context.Context, js jetstream.JetStream, domain string, rep
 	return nil
 }
 
-// Domain is that of the hub.
+// Domain is the JetStream domain of the hub.
 func (e *Edge) Domain() string { return e.domain }
 
-// HubAnsweredAt is when the hub was last asked for what is live and answered; zero where it has not yet.
+// HubAnsweredAt is when the hub last answered what is live; zero if it has not.
 func (e *Edge) HubAnsweredAt() time.Time {
 	if at := e.answeredAt.Load(); at != 0 {
 		return time.Unix(0, at)
@@ -131,7 +131,7 @@ func (e *Edge) noteAnswer(at time.Time) {
 	}
 }
 
-// atHub does something at the hub where that answers in time.
+// atHub calls do with the hub's store, within hubWait.
 func (e *Edge) atHub(ctx context.Context, do func(context.Context, *jetStream) error) error {
 	ctx, cancel := context.WithTimeout(ctx, hubWait)
 	defer cancel()
@@ -205,7 +205,7 @@ func (e *Edge) created(ctx context.Context) (at time.Time, err error) {
 	return at, nil
 }
 
-// get opens what the mirror has, and goes on at the hub with what it lacks.
+// get reads from the mirror, and from the hub what the mirror lacks.
 func (e *Edge) get(ctx context.Context, pipeline, version string) (io.ReadCloser, error) {
 	r, err := e.mirror.get(ctx, pipeline, version)
 	if err != nil {
@@ -227,7 +227,7 @@ func (e *Edge) getAtHub(ctx context.Context, pipeline, version string, near erro
 	return r, nil
 }
 
-// mirrorFirst reads from the mirror and, where that fails, the rest from the hub.
+// mirrorFirst reads from the mirror, and the rest from the hub if that fails.
 type mirrorFirst struct {
 	io.ReadCloser
 	rest func(error) (io.ReadCloser, error)
@@ -268,7 +268,8 @@ func (e *Edge) compareAndSet(ctx context.Context, pipeline string, value []byte,
 func (e *Edge) remove(context.Context, string, string) error      { return nil }
 func (e *Edge) tidy(context.Context, string, time.Duration) error { return nil }
 
-// versions are those of the hub, none while it is away: the mirror of the models may be ahead of that of the pointers.
+// versions are those at the hub, none while it is unreachable: the mirror of the models may be ahead of that of the
+// pointers.
 func (e *Edge) versions(ctx context.Context, pipeline string) (there []stored, err error) {
 	err = e.atHub(ctx, func(ctx context.Context, hub *jetStream) (err error) {
 		there, err = hub.versions(ctx, pipeline)

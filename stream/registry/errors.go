@@ -7,11 +7,11 @@ import (
 
 // The errors that a caller reacts to, for errors.Is.
 var (
-	// ErrMissing is returned where the store has no version and no pipeline of a name.
+	// ErrMissing reports that the store has no version or pipeline of a name.
 	ErrMissing = errors.New("the store has no such model")
-	// ErrDamaged is returned where a pointer or a model is there and cannot be read.
+	// ErrDamaged reports a pointer or a model that cannot be read.
 	ErrDamaged = errors.New("the model store is damaged")
-	// ErrNewer is returned where a pointer is of a form that a newer embedd writes.
+	// ErrNewer reports a pointer in the format of a newer version of embedd.
 	ErrNewer = errors.New("the model store is of a newer embedd")
 	// ErrPinned is returned by [Registry.Save] while a version is pinned: nothing else goes live.
 	ErrPinned = errors.New("a version is pinned")
@@ -21,12 +21,12 @@ var (
 	ErrDim = errors.New("the dimensions differ")
 	// ErrTooLarge is returned by [Registry.Save] for a model that a start could not read back.
 	ErrTooLarge = errors.New("the model is too large for the store")
-	// ErrOvertaken is returned by [Registry.Save] where the live model is not the one that the new model replaces:
-	// somebody chose another meanwhile, or another process learns the same pipeline.
+	// ErrOvertaken is returned by [Registry.Save] if the live model is not the one that the new model replaces: an
+	// operator chose another meanwhile, or another process trains the same pipeline.
 	ErrOvertaken = errors.New("another model went live meanwhile")
-	// ErrNoMirror is returned where a leaf node has a model store of its own in place of a mirror of its hub's.
+	// ErrNoMirror reports that a leaf node has its own model store in place of a mirror of its hub's.
 	ErrNoMirror = errors.New("the model store is no mirror of domain")
-	// ErrFenced is returned where this replica does not hold the lease, or another has taken it since.
+	// ErrFenced reports that this replica does not hold the lease, or lost it since.
 	ErrFenced = errors.New("another replica learns the pipeline")
 )
 

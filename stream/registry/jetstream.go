@@ -28,10 +28,10 @@ func Streams() []string { return []string{"OBJ_" + Bucket, "KV_" + Bucket} }
 // pointerStream is the stream behind the bucket of pointers.
 const pointerStream = "KV_" + Bucket
 
-// maxHistory is how many pointers of a pipeline the server keeps, for who looks what happened.
+// maxHistory is how many pointers of a pipeline the server keeps, for diagnosis and recovery.
 const maxHistory = 8
 
-// chunk is the size of the messages that a model is cut into, the client's default; less where the server takes less.
+// chunk is the size of the messages of a model, the client's default; less if the server's max_payload is less.
 const chunk = 128 << 10
 
 // chunkPrefix begins the subjects on which the object store keeps bytes; what follows is the name of one writing.
@@ -46,14 +46,14 @@ type jetStream struct {
 	bucket   *natsx.Bucket      // of the pointers
 	changes  *natsx.BucketWatch // of the pointers
 	bytes    jetstream.Stream   // of the object store
-	// remake makes the buckets again where somebody deleted them; nil where who asks may not make them.
+	// recreate creates deleted buckets again; nil if the caller may not.
 	recreate func(ctx context.Context) error
 
 	mu     sync.Mutex
 	newest *sequenceRequest // the newest
 }
 
-// JetStream is the store of a server, as it is: where the server keeps no models it is ErrMissing.
+// JetStream is the store of a server, whose buckets exist; otherwise the error is ErrMissing.
 func JetStream(ctx context.Context, js jetstream.JetStream) (Store, error) {
 	objects, err := js.ObjectStore(ctx, Bucket)
 	if err == nil {
@@ -95,8 +95,8 @@ func CreateJetStream(ctx context.Context, js jetstream.JetStream) (Store, error)
 	return CreateReplicated(ctx, js, 1)
 }
 
-// CreateReplicated is the store of a server; its buckets are made where they are missing, with so many replicas (see
-// natsx.WithReplicas): they are ours, not the user's.
+// CreateReplicated is the store of a server. It creates missing buckets with a number of replicas (see
+// natsx.WithReplicas).
 func CreateReplicated(ctx context.Context, js jetstream.JetStream, replicas int) (Store, error) {
 	objects, err := natsx.Ensure(ctx, openObjects(js), func(ctx context.Context) error {
 		return natsx.WithReplicas(js, replicas, func(n int) error {
@@ -192,7 +192,7 @@ func (s *jetStream) purge(ctx context.Context, subject string) error {
 	return s.bytes.Purge(ctx, jetstream.WithPurgeSubject(subject))
 }
 
-// metadataSubject is the subject on which the object store tells of an object.
+// metadataSubject is the subject of an object's metadata.
 func metadataSubject(version string) string {
 	return "$O." + Bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(version))
 }
@@ -214,8 +214,7 @@ func (s *jetStream) versions(ctx context.Context, pipeline string) ([]stored, er
 	return out, nil
 }
 
-// tidy purges chunks of which no object tells, since their writer ended before its object was there, and the marks of
-// objects that were deleted.
+// tidy purges chunks without an object, since their writer ended early, and the metadata of deleted objects.
 func (s *jetStream) tidy(ctx context.Context, _ string, older time.Duration) error {
 	info, err := s.bytes.Info(ctx, jetstream.WithSubjectFilter(chunkPrefix+">"))
 	if err != nil {

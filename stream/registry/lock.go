@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// lockFile waits until nobody else holds the file. Closing it lets go.
+// lockFile waits for an exclusive lock, which closing the file releases.
 func lockFile(file *os.File) error {
 	for {
 		if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); !errors.Is(err, syscall.EINTR) {

@@ -105,8 +105,8 @@ func readModel(ctx context.Context, s Store, pipeline, version string, limit int
 	return m, nil
 }
 
-// Read reads a model from a store: the live one of a pipeline, or a version by its name. Where the store has neither
-// it is ErrMissing. The limit is that of a model file, or the size that the version was stored with.
+// Read reads a model from a store: the live one of a pipeline, or a version by its name. The error is ErrMissing if
+// the store has neither. The limit is that of a model file, or the size that the version was stored with.
 func Read(ctx context.Context, s Store, name string) (*model.Model, error) {
 	pipeline, isVersion := PipelineOf(name)
 	candidates := []string{name}

@@ -25,9 +25,9 @@ type Pointer struct {
 
 	// Stream is the input stream that the pipeline's name is bound to; "" where none has claimed it yet, as on core NATS.
 	Stream string `json:"stream,omitempty"`
-	// Term is that of the lease under which the last model was stored, or with which a new holder sealed the pointer: who
-	// has an older one writes nothing any more. 0: written without a lease. Replaces is the revision that this one
-	// replaces, for who looks what happened.
+	// Term is the term of the lease under which the last model was stored, or with which a new holder sealed the pointer:
+	// a holder of an older one may not write any more. 0: written without a lease. Replaces is the revision that this one
+	// replaces, for diagnosis.
 	Term     uint64 `json:"term,omitempty"`
 	Replaces uint64 `json:"replaces,omitempty"`
 
@@ -39,7 +39,7 @@ type Pointer struct {
 	Versions []Version `json:"versions"`          // oldest first
 	Refused  []Refusal `json:"refused,omitempty"` // the newest, oldest first
 
-	// Good is when the live model was last found good: made, or judged on labelled rows and kept.
+	// Good is when the live model was last found good: fitted, or evaluated on labelled rows and kept.
 	Good time.Time `json:"good,omitzero"`
 
 	StateOf string `json:"state_of,omitempty"` // the live model to which State belongs

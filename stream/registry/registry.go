@@ -21,12 +21,12 @@ type Options struct {
 	Strict bool             // a damaged pointer or model is an error of Live; else it goes on with what can be read
 	Logger *slog.Logger     // default: no logs
 	Clock  func() time.Time // default time.Now
-	// Term is the term of the lease that this process holds, 0 where it holds none: then it stores nothing. nil: there
-	// are no leases, and all who learn store.
+	// Term is the term of the lease that this process holds, 0 if it holds none: then it stores nothing. nil: there are
+	// no leases, and every trainer stores.
 	Term func() uint64
 	// Stage is called with a version that is stored and about to go live, for replicas to have it by then; nil: not.
 	BeforePromote func(ctx context.Context, version string)
-	// Within is how long who follows may not know what is live; default 10 s. It asks four times as often.
+	// MaxStaleness is how long a follower may not know what is live; default 10 s. It polls four times as often.
 	MaxStaleness time.Duration
 }
 
@@ -141,9 +141,9 @@ type Choice struct {
 	Damage string       // what of the store could not be read, and how it goes on; a sentence
 }
 
-// Live is the live model, read and checked; none before the first. Where the pointer or the live model is damaged it
-// goes on with what can be read: the pointer before, the version before, the newest version that reads, or no model.
-// Then the pointer says so from now on, and Damage tells what was done. With Options.Strict it is ErrDamaged.
+// Live reads and checks the live model; there is none before the first. If the pointer or the live model is damaged it
+// falls back to an earlier pointer, an earlier version, the newest readable version, or no model. It then updates the
+// pointer, and Damage says what was done. With Options.Strict the error is ErrDamaged.
 func (r *Registry) Live(ctx context.Context) (*Choice, error) {
 	r.saving.Lock()
 	defer r.saving.Unlock()

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// Store is where the models of any number of pipelines are: [JetStream] or [Directory]. Its methods may be called from
-// many goroutines, and many processes may use one place at a time.
+// Store has the models of any number of pipelines: [JetStream] or [Directory]. It is safe for concurrent use, by many
+// processes too.
 type Store interface {
-	// put writes a model under a name that nobody else writes. It returns when the bytes are durable.
+	// put writes a model under a name that no other process writes. It returns when the bytes are durable.
 	put(ctx context.Context, pipeline, version string, data []byte) error
-	// get opens a model; errAbsent where there is none.
+	// get opens a model; the error is errAbsent if there is none.
 	get(ctx context.Context, pipeline, version string) (io.ReadCloser, error)
 	// remove ends a model; none of that name is no error.
 	remove(ctx context.Context, pipeline, version string) error
 	// versions are the names of the models that lie there, whatever the pointer says.
 	versions(ctx context.Context, pipeline string) ([]stored, error)
-	// tidy removes what writers that crashed left unfinished, where it has not changed for so long.
+	// tidy removes unfinished writes of processes that crashed, if they have not changed for a time.
 	tidy(ctx context.Context, pipeline string, older time.Duration) error
 
-	// made is when the revisions of pointers began to count; zero: they never begin anew.
+	// created is when revisions of pointers began to count; zero if they never begin again.
 	created(ctx context.Context) (time.Time, error)
-	// load reads the pointer of a pipeline, as the last swap left it; revision 0 where there is none.
+	// load reads the pointer of a pipeline; revision 0 if there is none.
 	load(ctx context.Context, pipeline string) (value []byte, revision uint64, err error)
 	// earlier are pointers that load read before, newest first: few, and perhaps none.
 	history(ctx context.Context, pipeline string) ([][]byte, error)
@@ -38,7 +38,7 @@ type Store interface {
 
 	// pipelines are the names of those that have a pointer, sorted.
 	pipelines(ctx context.Context) ([]string, error)
-	// String says where the store is, for messages.
+	// String is the location of the store, for messages.
 	String() string
 }
 

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // outage is the state of a lost connection.
@@ -112,9 +113,6 @@ func (c *Conn) Trouble() string {
 	return text
 }
 
-// violation is the error of the server for a missing permission.
-var violation = regexp.MustCompile(`(?i)permissions violation for (publish|subscription) to "([^"]*)"`)
-
 // reported is the error handler of the client.
 func (c *Conn) reported(_ *nats.Conn, sub *nats.Subscription, err error) {
 	if isLogin(err) {
@@ -143,8 +141,8 @@ func (c *Conn) reported(_ *nats.Conn, sub *nats.Subscription, err error) {
 
 // deniedIn is the permission that an error reports as denied, "" if it is another error.
 func deniedIn(err error) string {
-	if m := violation.FindStringSubmatch(err.Error()); m != nil {
-		return strings.ToLower(m[1]) + " to " + m[2]
+	if p, ok := natsx.DeniedPermission(err); ok {
+		return string(p.Action) + " to " + p.Subject
 	}
 	return ""
 }
