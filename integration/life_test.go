@@ -75,7 +75,7 @@ func TestInputMadeAnew(t *testing.T) {
 	send(500, 900)
 	status := e.window(900)
 	t.Logf("learning was up to date %v after the stream was made anew", time.Since(begin).Round(time.Millisecond))
-	if !strings.Contains(status.Learning, "the input stream was made anew at") || !status.Ready {
+	if !strings.Contains(status.Learning, "the input stream was recreated at") || !status.Ready {
 		t.Errorf("the status says %q, ready %t", status.Learning, status.Ready)
 	}
 	c.await("REDUCED", out)

@@ -83,7 +83,7 @@ func (a *answer) doubtful() (parts []*outgoing) {
 func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 	a := &answer{in: in, result: "out"}
 	m, err := p.Running.Decode(in.Data)
-	p.teach(in, m, err)
+	p.training.HandDecoded(&in.Message, &in.training, m, err)
 	if err == nil {
 		err = p.fits(in)
 	}

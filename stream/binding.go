@@ -16,6 +16,7 @@ import (
 	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/summaries"
 )
 
 // binding is what the pipeline knows of its durable consumer: that it is still the one that brought what is held.
@@ -297,4 +298,33 @@ func (p *pipeline) reuse(a *answer) {
 			o.msg.Data = nil
 		}
 	}
+}
+
+// hasAnswered reports whether a pipeline of this name has answered, whatever became of its models: its consumer has
+// acknowledged something, there is an output of its subject, or it has learned what edges answer with. The last output says
+// which epoch was used last, but not which was the highest, and it may have aged out; so no more than that is asked.
+func (p *pipeline) hasAnswered(ctx context.Context) (bool, error) {
+	if p.Input == nil {
+		return false, nil
+	}
+	if p.arrived != nil { // its edges answer with what it learns
+		used, err := summaries.HasLedger(ctx, p.JS, p.Name)
+		return used, natsx.ExplainAPIError(err)
+	}
+	c, err := p.Input.Consumer(ctx, p.ConsumerName())
+	if err == nil && c.CachedInfo().AckFloor.Stream > 0 {
+		return true, nil
+	}
+	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return false, natsx.ExplainAPIError(err)
+	}
+	stream, err := p.tail.sinks[p.Output].look(ctx)
+	if err != nil {
+		return false, natsx.ExplainAPIError(err)
+	}
+	out, err := stream.Info(ctx, jetstream.WithSubjectFilter(p.Output))
+	if err != nil {
+		return false, natsx.ExplainAPIError(err)
+	}
+	return out.State.Subjects[p.Output] > 0, nil
 }

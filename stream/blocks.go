@@ -8,9 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/stage"
-	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/summaries"
 )
 
@@ -91,37 +89,11 @@ func (p *pipeline) waitForBlocks(ctx context.Context) {
 	}
 }
 
-// readRange brings the pipeline's messages of a block, in order, once each, until take wants no more.
-func (p *pipeline) readRange(ctx context.Context, b stage.Block, take func(*input) (more bool)) error {
-	c, err := p.openCursor(ctx, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
-		OptStartSeq: b.First})
-	if err != nil {
-		return err
+// learnSummaries learns from summaries while it is this replica's turn.
+func (p *pipeline) learnSummaries(ctx context.Context) {
+	if p.arrived != nil {
+		p.training.RunInTurn(ctx, newGatherer(p))
+		return
 	}
-	defer p.drop(ctx, c)
-	next, gap, more := b.First, false, true
-	for next <= b.Last && c.pending > 0 && !gap && more {
-		n, err := natsx.Fetch(ctx, p.JS, c, int(min(natsx.MaxFetchMessages, c.pending, b.Last-next+1)), learnPull,
-			func(msg *natsx.Message) {
-				in := p.received(msg, b.Created)
-				if in == nil || gap {
-					return
-				}
-				c.delivered++
-				gap = in.ConsumerSeq != c.delivered
-				c.pending, next = in.Pending, in.Origin.Seq+1
-				if !gap && more && next <= b.Last+1 {
-					p.Series.Read(health.PathLearn, len(msg.Data()))
-					more = take(in)
-				}
-			})
-		if err != nil {
-			return err
-		}
-		gap = gap || n == 0 // what was there has gone
-	}
-	if gap {
-		return natsx.ErrGap
-	}
-	return nil
+	p.training.RunInTurn(ctx, newMerger(p))
 }

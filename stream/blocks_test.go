@@ -15,6 +15,7 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 	"github.com/embedd/embedd/stream/summaries"
@@ -200,7 +201,7 @@ func TestSharedStatistics(t *testing.T) {
 		}
 		sum, err := q.Running.SummaryBuilder(q.block(q.Created, n), q.Running.Features())
 		if err == nil {
-			err = q.readRange(t.Context(), q.block(q.Created, n), func(in *input) bool {
+			err = q.training.ReadBlock(t.Context(), q.block(q.Created, n), func(in *scope.Message) bool {
 				sum.Add(plugin.Position{Created: q.Created, Seq: in.Origin.Seq, Time: in.Time}, in.Data)
 				return true
 			})

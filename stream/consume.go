@@ -13,6 +13,7 @@ import (
 
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/scope"
+	"github.com/embedd/embedd/stream/internal/training"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -44,10 +45,7 @@ type input struct {
 	working  bool
 	unpacked int64
 
-	// For the learning side: see lesson. taught: it has this message already, or gets it another way.
-	after   uint64
-	binding int
-	taught  atomic.Bool
+	training training.Delivery
 
 	// The input stream was made anew since: the number that an acknowledgement would name is another message's now.
 	stale atomic.Bool
@@ -110,13 +108,13 @@ func (h *held) add(in *input) bool {
 	return true
 }
 
-// untaught is what the learning side has not got, in stream order.
-func (h *held) untaught() []*input {
+// unhanded is what the learning path does not have, in stream order.
+func (h *held) unhanded() []*input {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var out []*input
 	for _, in := range h.msgs {
-		if !in.taught.Load() {
+		if !in.training.IsHanded() {
 			out = append(out, in)
 		}
 	}
@@ -296,8 +294,8 @@ func (p *pipeline) serve(ctx context.Context) error {
 			} else if !p.gate.wait(ctx, anything&^outdated) {
 				continue // unanswered and unacknowledged: it is redelivered
 			} else if p.gate.closed()&outdated != 0 { // others answer it, or this one when it has caught up
-				if p.readsOnce() {
-					p.hand(in, &lesson{data: in.Data}) // it is not taught when it comes back
+				if p.training.ReadsOnce() {
+					p.training.Hand(&in.Message, &in.training) // it is not taught when it comes back
 				}
 				_ = in.msg.NakWithDelay(time.Second) // else it comes back into the pull that is open
 				h.remove(in)
@@ -404,28 +402,28 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 			number = c.CachedInfo().Delivered.Consumer
 			h.bind(created)
 			l.binding.bind(c)
-			if p.feed != nil {
-				p.feed.bind(created, c.CachedInfo())
+			if p.training.Feed != nil {
+				p.training.Feed.Bind(created, c.CachedInfo())
 			}
 		}
 		// Waiting for a model pulls nothing, so it costs no delivery. Where nobody else can read the input it must pull to
 		// learn; then what it pulled is held and kept alive. The consumer is there meanwhile: it says what is not answered,
 		// and a stream that keeps messages for its consumers keeps them for it.
-		if !p.readsOnce() && !p.gate.wait(is, holding) {
+		if !p.training.ReadsOnce() && !p.gate.wait(is, holding) {
 			consumer = nil
 			continue
 		}
 		if !p.gate.wait(ctx, halted|outdated) {
 			return nil
 		}
-		if p.readsOnce() && p.gate.closed()&holding != 0 {
+		if p.training.ReadsOnce() && p.gate.closed()&holding != 0 {
 			// What was pulled just before would wait for a model that it may have to make.
-			for _, in := range h.untaught() {
-				p.hand(in, &lesson{data: in.Data})
+			for _, in := range h.unhanded() {
+				p.training.Hand(&in.Message, &in.training)
 			}
 		}
 		free, most := int64(natsx.MaxFetchBytes), natsx.MaxFetchMessages
-		if !p.readsOnce() || p.gate.closed()&holding == 0 {
+		if !p.training.ReadsOnce() || p.gate.closed()&holding == 0 {
 			if free, most = h.awaitFree(ctx, p.InFlight); free == 0 {
 				return nil
 			}
@@ -449,15 +447,15 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 			newest = max(newest, in.Origin.Seq)
 			in.tried = l.trials.concerns(in, number, p.AckWait)
 			number = in.ConsumerSeq
-			if p.feed != nil {
-				p.feed.saw(in)
-				if p.feed.only && in.taught.Load() {
+			if p.training.Feed != nil {
+				p.training.Feed.Saw(&in.Message, &in.training)
+				if p.training.ReadsOnce() && in.training.IsHanded() {
 					in.tried = false // this process has had it, and put it off
 				}
 			}
-			holds := p.readsOnce() && p.gate.closed()&holding != 0
-			if holds && p.feed.WaitBelow(ctx, p.feed.Limit()/2) {
-				p.hand(in, &lesson{data: in.Data})
+			holds := p.training.ReadsOnce() && p.gate.closed()&holding != 0
+			if holds && p.training.Feed.WaitRoom(ctx) {
+				p.training.Hand(&in.Message, &in.training)
 			}
 			if bytes, messages := h.free(p.InFlight); holds && (bytes <= 0 || messages <= 0) {
 				p.putOff(in)

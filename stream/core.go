@@ -22,11 +22,11 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 	waiting := bytequeue.New(p.InFlight, (*input).bytes)
 	p.waiting.Store(waiting)
 	if p.Running.Learns() {
-		p.feed = newFeed(p.InFlight/4, true)
-		wg.Go(func() { p.learnFrom(ctx, p.learn) })
+		p.training.OpenFeed()
+		wg.Go(func() { p.training.Run(ctx) })
 	}
-	if p.joins() {
-		labels, err := p.learnLabelsCore(ctx)
+	if p.training.HasLateLabels() {
+		labels, err := p.training.SubscribeLabels(ctx)
 		if err != nil {
 			return err
 		}
@@ -38,14 +38,14 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 		in := &input{Message: scope.ReceivedCore(msg)}
 		in.size = in.Size()
 		p.pressure.came(0)
-		if p.feed != nil && p.gate.closed()&holding != 0 {
-			p.hand(in, &lesson{data: in.Data})
+		if p.training.Feed != nil && p.gate.closed()&holding != 0 {
+			p.training.Hand(&in.Message, &in.training)
 		}
 		if gone := waiting.Push(in); len(gone) > 0 {
 			n := len(gone)
 			p.Series.Add(health.Dropped, float64(n), health.PathAnswer)
 			for _, in := range gone {
-				if p.feed != nil && !in.taught.Load() {
+				if p.training.Feed != nil && !in.training.IsHanded() {
 					p.Series.Add(health.Dropped, 1, health.PathLearn)
 				}
 			}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/embedd/embedd/stream/internal/observe"
 	"github.com/embedd/embedd/stream/internal/replica"
+	"github.com/embedd/embedd/stream/internal/training"
 	"github.com/embedd/embedd/stream/summaries"
 
 	"github.com/nats-io/nats.go"
@@ -364,6 +365,8 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 		asking:    [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)},
 		pressure:  &e.pressure, whole: &lane{filter: c.Subject}}
 	p.replica = replica.New(p.Scope, replica.Hooks{HasAnswered: p.hasAnswered, TurnChanged: p.inspectNow, Reopen: p.reopen})
+	p.training = training.New(p.Scope, p.replica, training.Hooks{MayLearn: p.mayLearn, SendLabelLetter: p.sendLabelLetter,
+		IsHolding: func() bool { return p.gate.closed()&holding != 0 }})
 	p.observer = observe.New(p.Scope, p.replica, func() []needs.Partition { return p.earlier }, func() {
 		if lose := p.whole.lose.Load(); lose != nil {
 			(*lose)() // the hot path binds the consumer again, and reports why when it cannot
@@ -414,9 +417,11 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 			s.Labels = &plugin.Labels{}
 		}
 		if p.Input != nil {
-			if err := p.bindLabels(ctx); err != nil {
+			if err := p.training.BindLabels(ctx); err != nil {
 				return nil, err
 			}
+			p.labelLetters = newTail(p.JS, p.Log, p.AckPending)
+			p.labelLetters.window = p.tail.window
 		}
 	}
 	if err := p.replica.LoadSchema(ctx); err != nil {
@@ -433,9 +438,9 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 	}
 	switch after := p.replica.CountsAfter(); {
 	case stored.Live != nil && p.Input != nil:
-		p.goOn(stored.Live)
+		p.training.Resume(stored.Live)
 	case after > 0:
-		p.learnFirst = after + 1
+		p.training.ReadFrom = after + 1
 	}
 	stage, err := stage.New(*s)
 	if err != nil {
@@ -456,8 +461,8 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 		stage.Close()
 		return nil, err
 	}
-	if p.joins() && p.Input != nil {
-		if err := p.labelsFrom(ctx); err != nil {
+	if p.training.HasLateLabels() && p.Input != nil {
+		if err := p.training.ResumeLabels(ctx); err != nil {
 			stage.Close()
 			return nil, err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/training"
 	"github.com/embedd/embedd/stream/summaries"
 )
 
@@ -45,13 +46,13 @@ type gatherer struct {
 }
 
 func newGatherer(p *pipeline) *gatherer {
-	return &gatherer{pipeline: p, created: p.Created, from: p.learnFirst, refused: map[string]string{}}
+	return &gatherer{pipeline: p, created: p.Created, from: p.training.ReadFrom, refused: map[string]string{}}
 }
 
-func (g *gatherer) run(ctx context.Context) { g.summarily(ctx, g.step) }
+func (g *gatherer) Run(ctx context.Context) { g.summarily(ctx, g.step) }
 
-// skipTo moves to where the window of a model begins.
-func (g *gatherer) skipTo(live *plugin.Live) {
+// SkipTo moves to where the window of a model begins.
+func (g *gatherer) SkipTo(live *plugin.Live) {
 	g.from = max(g.from, needs.WindowStart(live, g.created))
 }
 
@@ -132,8 +133,8 @@ func (g *gatherer) enter(ctx context.Context, one *summaries.Received, arrived *
 	g.next, g.bad = one.Seq+1, 0
 	g.Series.Add(health.Dropped, float64(missing), health.PathLearn)
 	if follows {
-		g.turned(fmt.Sprintf("edge %s sends what it summed up of another stream than before, made at %s; both are learned from",
-			one.Edge, stamp(time.Unix(0, one.Created))))
+		g.training.SetEvent(fmt.Sprintf("edge %s sends what it summed up of another stream than before, made at %s; both are learned from",
+			one.Edge, health.Timestamp(time.Unix(0, one.Created))))
 	}
 	switch {
 	case one.Seq < g.from:
@@ -197,8 +198,8 @@ func (g *gatherer) turnAway(one *summaries.Received, why string) {
 		return
 	}
 	g.refused[one.Edge] = why
-	g.turned(fmt.Sprintf("nothing is learned from messages %d to %d of edge %s, seen at %s: %s", one.First, one.Last, one.Edge,
-		stamp(time.Now()), why))
+	g.training.SetEvent(fmt.Sprintf("nothing is learned from messages %d to %d of edge %s, seen at %s: %s", one.First, one.Last, one.Edge,
+		health.Timestamp(time.Now()), why))
 }
 
 // follow looks whether the stream is still the one that was read, and reads the ledger where that was not done.
@@ -213,9 +214,9 @@ func (g *gatherer) follow(ctx context.Context) error {
 		return err
 	}
 	if created := now.CachedInfo().Created; !created.Equal(g.created) {
-		g.Series.Add(health.ReaderRestarts, 1, string(recreated))
-		g.turned(fmt.Sprintf("the stream of the edges' summaries was made anew at %s; learning goes on with what is new in it",
-			stamp(created)))
+		g.Series.Add(health.ReaderRestarts, 1, string(training.Recreated))
+		g.training.SetEvent(fmt.Sprintf("the stream of the edges' summaries was recreated at %s; learning continues with what is new in it",
+			health.Timestamp(created)))
 		if g.ledger != nil {
 			g.had.Merge(g.ledger)
 		}

@@ -273,7 +273,7 @@ func (p *pipeline) pullInOrder(ctx context.Context, q needs.Partition, l *lane, 
 				p.pressure.came(in.Pending)
 				killpoint.Here(killpoint.Pulled)
 				in.lane = l
-				in.taught.Store(true) // learning reads for itself
+				in.training.MarkHanded() // learning reads for itself
 				p.comesAgain(in, answered)
 				if h.add(in) {
 					out <- in

@@ -10,7 +10,6 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
-	"github.com/embedd/embedd/stream/internal/scope"
 )
 
 // TestLettersOfLabelsWait: a dead letter of labels that the server does not take is sent again until it does, once, and
@@ -42,24 +41,5 @@ func TestLettersOfLabelsWait(t *testing.T) {
 	}
 	if seen["labels:1 no Arrow"] != 1 || seen["labels:2 nor this"] != 1 || seen["labels:3 nor that"] != 1 {
 		t.Errorf("the dead letters are %v", seen)
-	}
-}
-
-// TestOwedLetters: what waits for its dead letter is bounded.
-func TestOwedLetters(t *testing.T) {
-	var l labels
-	large := &input{Message: scope.Message{Data: make([]byte, 3<<20)}}
-	for _, want := range []bool{true, true, false} {
-		if l.owe(debt{in: large}) != want {
-			t.Error("bytes are not bounded")
-		}
-	}
-	for range maxOwed - 2 {
-		if !l.owe(debt{in: &input{}}) {
-			t.Fatal("small ones have no place")
-		}
-	}
-	if l.owe(debt{in: &input{}}) {
-		t.Error("their number is not bounded")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/statestore"
+	"github.com/embedd/embedd/stream/internal/training"
 )
 
 // TestOneReadFeedsBoth: where the durable consumer is in step, the learning side reads nothing for itself.
@@ -40,8 +43,8 @@ func TestOneReadFeedsBoth(t *testing.T) {
 func TestHandover(t *testing.T) {
 	s := newSite(t)
 	s.send(300)
-	q := s.pupil(func(c *Pipeline) { c.Stage.Until = plugin.UntilHold }, func(q *pupil, l *lesson) {
-		q.learn(t.Context(), l)
+	q := s.pupil(func(c *Pipeline) { c.Stage.Until = plugin.UntilHold }, func(q *pupil, l *training.Message) {
+		q.training.Learn(t.Context(), l)
 	})
 	done := make(chan struct{})
 	go func() {
@@ -92,7 +95,7 @@ func TestStreamMadeAnew(t *testing.T) {
 			q.await(50 + again.n)
 			t.Logf("learning went on within %v", time.Since(begin).Round(time.Millisecond))
 			q.exactly(to(50 + again.n))
-			q.says("the input stream was made anew at")
+			q.says("the input stream was recreated at")
 			if n := q.metric("embedd_reader_restarts_total", "recreated"); n != 1 {
 				t.Errorf("%v restarts are counted, want 1", n)
 			}
@@ -125,8 +128,8 @@ func TestPurged(t *testing.T) {
 	s.send(n)
 	reached, purged := make(chan struct{}), make(chan struct{})
 	// The hot path holds, so the reader is on its own; its first pull brings more than is learned then.
-	q := s.pupil(func(c *Pipeline) { c.Stage.Until = plugin.UntilHold }, func(q *pupil, l *lesson) {
-		if l.origin.Seq == 100 {
+	q := s.pupil(func(c *Pipeline) { c.Stage.Until = plugin.UntilHold }, func(q *pupil, l *training.Message) {
+		if l.Origin.Seq == 100 {
 			close(reached)
 			<-purged
 		}
@@ -163,7 +166,7 @@ func TestPurgedLearned(t *testing.T) {
 	s.send(50)
 	q.await(50)
 	s.purge(0)
-	time.Sleep(quiet + quiet/2)
+	time.Sleep(training.LookAfter + training.LookAfter/2)
 	s.send(50)
 	q.await(100)
 	q.exactly(to(100))
@@ -225,13 +228,13 @@ func TestRenumberedUnseen(t *testing.T) {
 	}
 	q.pipeline = s.open(e, js)
 	defer q.close()
-	q.feed = newFeed(q.InFlight, false)
-	q.feed.bind(q.Created, &jetstream.ConsumerInfo{Delivered: jetstream.SequenceInfo{Consumer: 100, Stream: 100}}) // another replica answers
+	q.training.OpenFeed()
+	q.training.Feed.Bind(q.Created, &jetstream.ConsumerInfo{Delivered: jetstream.SequenceInfo{Consumer: 100, Stream: 100}}) // another replica answers
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		newReader(q.pipeline, func(_ context.Context, l *lesson) { q.note(l) }).run(ctx)
+		q.training.Read(ctx, func(_ context.Context, l *training.Message) { q.note(l) })
 	}()
 	defer func() {
 		cancel()
@@ -243,7 +246,7 @@ func TestRenumberedUnseen(t *testing.T) {
 	s.options.StoreDir = backup
 	s.start()
 	s.send(60)
-	q.feed.Wake()
+	q.training.Feed.Wake()
 	q.await(150)
 	q.exactly(to(len(q.got())))
 	q.says("renumbered")
@@ -267,7 +270,7 @@ func TestReplicas(t *testing.T) {
 	a.end()
 	s.until("the other is in step again", func() bool {
 		before := b.metric("embedd_read_messages_total", "learn")
-		time.Sleep(apart / 10)
+		time.Sleep(training.SharedFor / 10)
 		s.send(100)
 		b.await(s.sent)
 		return b.metric("embedd_read_messages_total", "learn") == before
@@ -280,7 +283,7 @@ func TestOverflow(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	answered, begun := make(chan struct{}), false
-	q := s.pupil(func(c *Pipeline) { c.InFlight = 64 << 10 }, func(*pupil, *lesson) {
+	q := s.pupil(func(c *Pipeline) { c.InFlight = 64 << 10 }, func(*pupil, *training.Message) {
 		if !begun {
 			<-answered
 		}
@@ -323,7 +326,7 @@ func TestFilteredStream(t *testing.T) {
 			q.await(100)
 			mixed(50)
 			if calm == 0 {
-				time.Sleep(quiet + time.Second)
+				time.Sleep(training.LookAfter + time.Second)
 			}
 			mixed(50)
 			q.await(200)
@@ -392,7 +395,7 @@ func TestStreamMadeAnewBehind(t *testing.T) {
 	// The hot path is done while learning stands at the 100th message, so what it handed over has a gap, and learning
 	// looks at the stream; with the 400th there is more to come when the stream ends.
 	answered, anew, lessons := make(chan struct{}), make(chan struct{}), 0
-	q := s.pupil(func(c *Pipeline) { c.InFlight = 64 << 10 }, func(*pupil, *lesson) {
+	q := s.pupil(func(c *Pipeline) { c.InFlight = 64 << 10 }, func(*pupil, *training.Message) {
 		switch lessons++; lessons {
 		case 100:
 			<-answered
@@ -442,7 +445,7 @@ func TestRenumberedRestart(t *testing.T) {
 		c.Stage.Training.Window.Balance = plugin.BalanceNone
 		c.Stage.Training.IgnoreDrift = true // a feature is the message's number, and the old rows come once more
 	}
-	teach := func(q *pupil, l *lesson) { q.learn(t.Context(), l) }
+	teach := func(q *pupil, l *training.Message) { q.training.Learn(t.Context(), l) }
 	rows := func(q *pupil, n int) {
 		t.Helper()
 		for end := time.Now().Add(ample); ; time.Sleep(20 * time.Millisecond) {
@@ -515,5 +518,26 @@ func TestReadOnce(t *testing.T) {
 	}
 	if len(all) != s.sent {
 		t.Errorf("%d of %d messages were learned", len(all), s.sent)
+	}
+}
+
+// TestLearningReachesTheEnd: learning reaches the end of a stream of which the last message is of another subject, also while nothing is
+// answered.
+func TestLearningReachesTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, until := range []plugin.Until{plugin.UntilHold, plugin.UntilSkip} {
+		s := newSite(t)
+		s.send(5)
+		s.store("in.y", numbered(1, 0))
+		s.pupil(func(c *Pipeline) { c.Stage.Until = until }, func(q *pupil, l *training.Message) { q.training.Learn(context.Background(), l) })
+		s.until("that is noted", func() bool {
+			kv, err := s.js.KeyValue(t.Context(), statestore.Bucket)
+			if err != nil {
+				return false
+			}
+			entry, err := kv.Get(t.Context(), statestore.TrainingKey("p"))
+			return err == nil && strings.HasPrefix(string(entry.Value()), `{"stream_created":`) &&
+				strings.HasSuffix(string(entry.Value()), `,"starts":0}`)
+		})
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/scope"
+	"github.com/embedd/embedd/stream/internal/training"
 	"github.com/embedd/embedd/stream/summaries"
 )
 
@@ -28,11 +30,11 @@ type merger struct {
 }
 
 func newMerger(p *pipeline) *merger {
-	return &merger{pipeline: p, created: p.Created, next: p.blockOf(p.learnFirst)}
+	return &merger{pipeline: p, created: p.Created, next: p.blockOf(p.training.ReadFrom)}
 }
 
-// run reads until ctx is done.
-func (m *merger) run(ctx context.Context) { m.summarily(ctx, m.step) }
+// Run reads until ctx is done.
+func (m *merger) Run(ctx context.Context) { m.summarily(ctx, m.step) }
 
 // summarily takes one step after another until ctx is done, and waits where there is nothing to do.
 func (p *pipeline) summarily(ctx context.Context, step func(context.Context) (moved bool, err error)) {
@@ -60,8 +62,8 @@ func (m *merger) step(ctx context.Context) (learned bool, err error) {
 	}
 	if m.shelf == nil || !s.created.Equal(m.created) {
 		if !s.created.Equal(m.created) {
-			m.Series.Add(health.ReaderRestarts, 1, string(recreated))
-			m.turned(fmt.Sprintf("the input stream was made anew at %s; learning goes on from its first block", stamp(s.created)))
+			m.Series.Add(health.ReaderRestarts, 1, string(training.Recreated))
+			m.training.SetEvent(fmt.Sprintf("the input stream was recreated at %s; learning continues from its first block", health.Timestamp(s.created)))
 			m.created, m.next, m.looked = s.created, 0, 0
 		}
 		m.shelf, m.marked = m.pipeline.shelf(s.created), nil
@@ -186,7 +188,7 @@ func (m *merger) know(ctx context.Context, s stretch) error {
 	}
 	all := m.block(m.created, first)
 	all.Last = m.block(m.created, s.last-1).Last
-	err = m.readRange(ctx, all, func(in *input) bool {
+	err = m.training.ReadBlock(ctx, all, func(in *scope.Message) bool {
 		if message, err := m.Running.Decode(in.Data); err == nil {
 			m.features = message.Contract().Elements()
 		}
@@ -240,7 +242,7 @@ func (m *merger) mark(ctx context.Context, s stretch) error {
 	return nil
 }
 
-// skipTo moves to where the window of a model begins, as a reader of messages does.
-func (m *merger) skipTo(live *plugin.Live) {
+// SkipTo moves to where the window of a model begins, as a reader of messages does.
+func (m *merger) SkipTo(live *plugin.Live) {
 	m.next = max(m.next, m.blockOf(needs.WindowStart(live, m.created)))
 }

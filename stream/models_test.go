@@ -17,6 +17,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/training"
 	"github.com/embedd/embedd/stream/registry"
 )
 
@@ -46,7 +47,7 @@ func (s *site) learner(features ...string) *pupil {
 	s.Helper()
 	return s.pupil(func(c *Pipeline) {
 		c.Stage.Spec.Features, c.Stage.Until = features, plugin.UntilHold
-	}, func(q *pupil, l *lesson) { q.learn(context.Background(), l) })
+	}, func(q *pupil, l *training.Message) { q.training.Learn(context.Background(), l) })
 }
 
 // answers waits for outputs, and returns the last of them.

@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,8 +10,7 @@ import (
 	"github.com/embedd/embedd/internal/bytequeue"
 	"github.com/embedd/embedd/stream/internal/observe"
 	"github.com/embedd/embedd/stream/internal/replica"
-
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/embedd/embedd/stream/internal/training"
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/ratelog"
@@ -29,7 +27,7 @@ type pipeline struct {
 	*scope.Scope
 	letterLog *health.LetterLog
 	replica   *replica.Replica
-	resting   atomic.Bool         // this process does not read for learning now
+	training  *training.Path
 	summaries *summaries.Bucket   // nil: this pipeline shares none
 	arrived   *summaries.Receiver // at the hub of edges; else nil
 	seats     *lease.Bucket       // of the partitions; nil: there are none
@@ -40,27 +38,21 @@ type pipeline struct {
 		live  *plugin.Live
 		pairs []wire.Pair
 	}
-	whole *lane // the input, or of one with partitions what came before it had any
-	feed  *feed // nil where nothing is learned
-	tail  *tail // nil on core NATS
-	// learnFirst is the sequence number from which the window of the live model is filled again; 0: the first.
-	learnFirst uint64
-	unreadable atomic.Pointer[unreadable]
-	turn       atomic.Pointer[string] // what last happened to the input, for the learning side
-	awaited    atomic.Pointer[string] // what learning from summaries waited for last
-	limits     limits
-	labels     labels // of p.Labels
-	parked     parked
-	care       atomic.Pointer[care] // of the learning side; nil before it begins
-	asking     [2]chan struct{}     // held by the partition that asks whether they may begin, and by one of an earlier number
-	over       sync.Map             // the partitions of before that have nothing left
-	halt       health.Halt
-	gate       gate
+	whole        *lane                  // the input, or of one with partitions what came before it had any
+	tail         *tail                  // nil on core NATS
+	awaited      atomic.Pointer[string] // what learning from summaries waited for last
+	limits       limits
+	labelLetters *tail // of the dead letters of labels; nil when there are none
+	parked       parked
+	asking       [2]chan struct{} // held by the partition that asks whether they may begin, and by one of an earlier number
+	over         sync.Map         // the partitions of before that have nothing left
+	halt         health.Halt
+	gate         gate
 
 	drain     time.Duration
 	severed   context.Context // it ends when the host closes the connection
 	claimLife time.Duration
-	told      struct{ unlearned, lost, consumer, owed, before, summing ratelog.Limiter }
+	told      struct{ lost, consumer, before, summing ratelog.Limiter }
 	observer  *observe.Observer
 	waiting   atomic.Pointer[bytequeue.Queue[*input]] // on core NATS, what is not answered
 	pressure  *pressure                               // of the engine
@@ -111,8 +103,8 @@ func (p *pipeline) run(ctx context.Context) (err error) {
 	if p.arrived == nil {
 		wg.Go(func() { p.observer.Run(ctx) })
 	}
-	if p.joins() {
-		wg.Go(func() { p.learnLabels(ctx) })
+	if p.training.HasLateLabels() {
+		wg.Go(func() { p.training.RunLabels(ctx) })
 	}
 	switch {
 	case !p.shares() || p.arrived != nil:
@@ -121,18 +113,13 @@ func (p *pipeline) run(ctx context.Context) (err error) {
 	default:
 		wg.Go(func() { p.sumUp(ctx) })
 	}
-	if p.learns() && p.shares() {
-		wg.Go(func() { p.learnInTurn(ctx) })
-	} else if p.learns() {
-		only := p.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy
-		p.feed = newFeed(p.InFlight/4, only)
-		if only {
-			p.Log.Info("the stream keeps messages until they are acknowledged, so one reader feeds both paths",
-				"stream", p.Stream)
-			wg.Go(func() { p.learnFrom(ctx, p.learn) })
-		} else {
-			wg.Go(func() { p.learnInTurn(ctx) })
-		}
+	switch {
+	case !p.training.Learns():
+	case p.shares():
+		wg.Go(func() { p.learnSummaries(ctx) })
+	default:
+		p.training.OpenFeed()
+		wg.Go(func() { p.training.Run(ctx) })
 	}
 	if p.Role == RoleTrain {
 		<-ctx.Done()
@@ -147,31 +134,9 @@ func (p *pipeline) close() {
 	p.replica.Close()
 }
 
-// learns tells whether this process reads to learn: to fit, or to be ready for it.
-func (p *pipeline) learns() bool { return p.Role != RoleTransform && p.Running.Learns() }
-
-// readsOnce tells whether learning has only the messages that the hot path pulls.
-func (p *pipeline) readsOnce() bool { return p.feed != nil && p.feed.only }
-
-// joins tells whether labels come apart from their rows.
-func (p *pipeline) joins() bool { return p.Labels != "" && p.learns() }
-
-// unreadable counts the messages that the learning side could not read, with the reason of the last: while no model
-// is live they have no dead letter yet that would say it.
-type unreadable struct {
-	messages int
-	last     error
-}
-
 // progress is the sentence that readiness shows while no model is live.
 func (p *pipeline) progress() string {
-	text := p.learned()
-	if u := p.unreadable.Load(); u != nil {
-		text += fmt.Sprintf("; %d messages cannot be read, the last: %v", u.messages, u.last)
-	}
-	if turn := p.turn.Load(); turn != nil {
-		text += "; " + *turn
-	}
+	text := p.training.Progress()
 	if awaited := p.awaited.Load(); awaited != nil {
 		text += "; " + *awaited
 	}
@@ -179,29 +144,6 @@ func (p *pipeline) progress() string {
 		if more != "" {
 			text += "; " + more
 		}
-	}
-	return text
-}
-
-func (p *pipeline) learned() string {
-	text := p.labelled()
-	if s := p.Running.LabelStatus(); p.joins() {
-		text += fmt.Sprintf("; %d rows wait for labels on %s", s.Rows, p.Labels)
-		if s.Note != "" {
-			text += "; " + s.Note
-		}
-	}
-	return text
-}
-
-func (p *pipeline) labelled() string {
-	s := p.Running.Status()
-	text := fmt.Sprintf("%d of %d labelled rows", s.Rows, s.Needed)
-	if s.Hint != "" {
-		text += "; " + s.Hint
-	}
-	if s.Note != "" {
-		text += "; last fit: " + s.Note
 	}
 	return text
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/training"
 )
 
 // pupil is a pipeline that runs, and what its learning side got.
@@ -42,7 +43,7 @@ func (s *site) open(e *Engine, js jetstream.JetStream) *pipeline {
 
 // pupil runs a pipeline over the site's input as the engine does. teach, where it is not nil, is called for each
 // lesson after it was noted.
-func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *lesson)) *pupil {
+func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *training.Message)) *pupil {
 	s.Helper()
 	c := Pipeline{Name: "p", Stream: "in", Subject: "in.x", Output: "out.x", Dead: "out.dead",
 		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Until: plugin.UntilSkip,
@@ -61,21 +62,15 @@ func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *lesson)) *pupil
 	q.PollInterval = max(q.PollInterval, s.calm)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	q.learnFirst = s.first
-	q.feed = newFeed(q.InFlight/4, q.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy)
-	take := func(_ context.Context, l *lesson) {
+	q.training.ReadFrom = s.first
+	q.training.OpenFeed()
+	take := func(_ context.Context, l *training.Message) {
 		q.note(l)
 		if teach != nil {
 			teach(q, l)
 		}
 	}
-	wg.Go(func() {
-		if q.readsOnce() {
-			q.learnFrom(ctx, take)
-		} else {
-			newReader(q.pipeline, take).run(ctx)
-		}
-	})
+	wg.Go(func() { q.training.Read(ctx, take) })
 	wg.Go(func() { q.observer.Run(ctx) })
 	wg.Go(func() { _ = q.serve(ctx) })
 	wg.Go(func() { q.replica.Run(ctx) })
@@ -92,11 +87,8 @@ func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *lesson)) *pupil
 	return q
 }
 
-func (q *pupil) note(l *lesson) {
-	m, err := l.message, l.err
-	if !l.decoded {
-		m, err = q.Running.Decode(l.data)
-	}
+func (q *pupil) note(l *training.Message) {
+	m, err := l.Decode(q.Running)
 	number := -1
 	if err == nil && m != nil {
 		b := m.Batches()[0].Features()[0]
@@ -105,7 +97,7 @@ func (q *pupil) note(l *lesson) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.numbers = append(q.numbers, number)
-	q.at = append(q.at, plugin.Position{Created: l.origin.Created, Seq: l.origin.Seq, Time: l.time})
+	q.at = append(q.at, plugin.Position{Created: l.Origin.Created, Seq: l.Origin.Seq, Time: l.Time})
 }
 
 func (q *pupil) got() []int {
@@ -132,10 +124,7 @@ func (q *pupil) await(number int) {
 }
 
 func (q *pupil) status() string {
-	if turn := q.turn.Load(); turn != nil {
-		return *turn
-	}
-	return ""
+	return q.training.Event()
 }
 
 // exactly holds the learning side to have got these messages in this order, and positions that ascend.

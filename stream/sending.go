@@ -102,11 +102,11 @@ func (m *sender) tell(err error) {
 	}
 	m.cause = cause
 	if err == nil {
-		m.turned(fmt.Sprintf("summaries of the input are sent to the hub again, since %s", stamp(time.Now())))
+		m.training.SetEvent(fmt.Sprintf("summaries of the input are sent to the hub again, since %s", health.Timestamp(time.Now())))
 		return
 	}
-	m.turned(fmt.Sprintf("no summary of the input is sent to the hub, seen at %s, and that is tried again; answers go on: %s",
-		stamp(time.Now()), cause))
+	m.training.SetEvent(fmt.Sprintf("no summary of the input is sent to the hub, seen at %s, and that is tried again; answers go on: %s",
+		health.Timestamp(time.Now()), cause))
 }
 
 // step sends the next summary where it is there.

@@ -30,5 +30,5 @@ func (p *pipeline) staleReason(age time.Duration) string {
 	does := map[WhenStale]string{StaleServe: "outputs are marked", StaleHold: "nothing leaves",
 		StalePass: "messages leave as they came"}[p.WhenStale]
 	return fmt.Sprintf("model %s was last found good %v ago, over training.max_age %v, and %s; %s",
-		p.Running.Live().Version, age.Round(time.Second), p.MaxAge, does, p.learned())
+		p.Running.Live().Version, age.Round(time.Second), p.MaxAge, does, p.training.Learned())
 }

@@ -24,7 +24,8 @@ func (e *Engine) Status() []Status {
 
 func (p *pipeline) status() Status {
 	s := Status{Pipeline: p.Name, Stage: p.Running.Status(), Labels: p.Running.LabelStatus(),
-		FixedModel: p.Stage.Fixed != nil, LateLabels: p.joins()}
+		FixedModel: p.Stage.Fixed != nil}
+	p.training.Report(&s)
 	p.replica.Report(&s)
 	if p.Partitions > 0 {
 		held := int(p.held.Load())
@@ -34,12 +35,6 @@ func (p *pipeline) status() Status {
 	s.Busy = p.spare.busy()
 	s.Halted = p.haltReason()
 	s.Undeliverable, s.UndeliverableReason = p.parked.standing(time.Now())
-	if turn := p.turn.Load(); turn != nil {
-		s.Learning = *turn
-	}
-	if c := p.care.Load(); c != nil {
-		s.Quarantined, s.TrainingStopped = int(c.aside.Load()), c.stopped.Load()
-	}
 	s.Lag, s.Oldest, s.LagKnown = p.lag()
 	f := health.Facts{IsDraining: p.draining.Load(), Blocked: p.blocked(), Until: p.Stage.Until, WhenStale: p.WhenStale,
 		IsInspected: p.Input == nil || p.arrived != nil || p.observer.Snapshot() != nil,
@@ -47,7 +42,7 @@ func (p *pipeline) status() Status {
 	if s.Stage.Live == nil {
 		f.Progress = p.progress()
 	} else {
-		f.Learning, f.Stale = p.learned(), p.staleReason(s.Age)
+		f.Learning, f.Stale = p.training.Learned(), p.staleReason(s.Age)
 	}
 	s.State, s.Reason = health.Derive(&s, f)
 	s.Ready = s.State.Ready()

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/stream/internal/replica"
+	"github.com/embedd/embedd/stream/internal/scope"
+	"github.com/embedd/embedd/stream/internal/training"
 
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
@@ -112,7 +114,7 @@ func (m *maker) settled(stored uint64) uint64 {
 	if m.Conn.ConnectedClusterName() == "" {
 		return stored
 	}
-	if now := time.Now(); m.since.IsZero() || now.Sub(m.since) >= settling {
+	if now := time.Now(); m.since.IsZero() || now.Sub(m.since) >= training.SettleTime {
 		m.ripe, m.ripening, m.since = m.ripening, stored, now
 	}
 	return min(m.ripe, stored)
@@ -129,7 +131,7 @@ func (m *maker) make(ctx context.Context, n uint64, features []string, attempts 
 		m.Log.Error("replicas ended while they summed up a block of the input; nothing is learned from it", "first", b.First,
 			"last", b.Last, "replicas", attempts-1)
 		sum.Omit(m.Stage.Training.Block)
-	} else if err := m.readRange(ctx, b, func(in *input) bool {
+	} else if err := m.training.ReadBlock(ctx, b, func(in *scope.Message) bool {
 		sum.Add(plugin.Position{Created: b.Created, Seq: in.Origin.Seq, Time: in.Time}, in.Data)
 		return true
 	}); err != nil {

@@ -171,6 +171,9 @@ func (p *pipeline) countTrial(ctx context.Context, in *input) (uint64, error) {
 	return counts[seq], nil
 }
 
+// trialPoll is how often it is checked whether a message was answered.
+const trialPoll = 100 * time.Millisecond
+
 // mayLearn tells whether a message may be learned from: not where it has killed. One of which that is not known yet
 // waits until it was answered, for a while: the learning side must not die of it before the hot path has tried it.
 func (p *pipeline) mayLearn(ctx context.Context, seq uint64, created time.Time) bool {
@@ -183,7 +186,7 @@ func (p *pipeline) mayLearn(ctx context.Context, seq uint64, created time.Time) 
 		concerned := created.Equal(t.created) && seq <= t.upTo
 		deadly := concerned && t.counts[seq] > p.Attempts
 		waits := concerned && !deadly && seq > t.floor && time.Since(t.since) < 3*p.AckWait && p.gate.closed()&holding == 0
-		ask := waits && time.Since(t.asked) > lookAgain
+		ask := waits && time.Since(t.asked) > trialPoll
 		if ask {
 			t.asked = time.Now()
 		}
@@ -204,7 +207,7 @@ func (p *pipeline) mayLearn(ctx context.Context, seq uint64, created time.Time) 
 			}
 		}
 		select {
-		case <-time.After(lookAgain):
+		case <-time.After(trialPoll):
 		case <-ctx.Done():
 			return false
 		}

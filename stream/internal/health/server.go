@@ -108,7 +108,7 @@ func (c *ServerMonitor) Run(ctx context.Context) {
 			silence = c.Timeout
 			c.report(*apart)
 		case silence > c.Timeout*5/8:
-			c.report(fmt.Sprintf("the server does not answer since %s: it hangs, or is partitioned from its cluster", heard.UTC().Format(time.RFC3339)))
+			c.report(fmt.Sprintf("the server does not answer since %s: it hangs, or is partitioned from its cluster", Timestamp(heard)))
 		default:
 			c.clear()
 		}

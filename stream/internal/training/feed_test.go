@@ -1,4 +1,4 @@
-package stream
+package training
 
 import (
 	"testing"
@@ -10,9 +10,9 @@ import (
 	"github.com/embedd/embedd/stream/internal/scope"
 )
 
-// TestSpans: a set of numbers knows what it has, however it was filled, and does not grow with what it has.
-func TestSpans(t *testing.T) {
-	var s spans
+// TestSequences: a set of numbers knows what it has, however it was filled, and does not grow with what it has.
+func TestSequences(t *testing.T) {
+	var s sequences
 	for _, c := range []struct {
 		first, last uint64
 		fresh       bool
@@ -26,45 +26,45 @@ func TestSpans(t *testing.T) {
 				s, c.runs)
 		}
 	}
-	for i := range uint64(3 * maxSpans) {
+	for i := range uint64(3 * maxRuns) {
 		s.add(100+2*i, 100+2*i)
 	}
-	if len(s) != maxSpans || s.add(100+6*maxSpans-2, 100+6*maxSpans-2) {
-		t.Errorf("%d runs, want the newest %d", len(s), maxSpans)
+	if len(s) != maxRuns || s.add(100+6*maxRuns-2, 100+6*maxRuns-2) {
+		t.Errorf("%d runs, want the newest %d", len(s), maxRuns)
 	}
 }
 
 // TestFeedSeesGaps: what lies between two deliveries of ours is known to be nothing only where the consumer's numbers
 // say that nobody else got anything.
 func TestFeedSeesGaps(t *testing.T) {
-	type delivery struct{ number, seq, times uint64 }
+	type pulled struct{ number, seq, times uint64 }
 	for name, c := range map[string]struct {
 		only       bool
-		deliveries []delivery
+		deliveries []pulled
 		after      []uint64 // of each; where it is not taught
 		taught     []bool
 	}{
-		"in step": {false, []delivery{{6, 11, 1}, {7, 12, 1}, {8, 15, 1}}, []uint64{10, 11, 12},
+		"in step": {false, []pulled{{6, 11, 1}, {7, 12, 1}, {8, 15, 1}}, []uint64{10, 11, 12},
 			[]bool{false, false, false}},
-		"another's": {false, []delivery{{6, 11, 1}, {8, 15, 1}, {9, 16, 1}}, []uint64{10, 14, 15},
+		"another's": {false, []pulled{{6, 11, 1}, {8, 15, 1}, {9, 16, 1}}, []uint64{10, 14, 15},
 			[]bool{false, false, false}},
-		"redelivered": {false, []delivery{{6, 9, 2}, {7, 11, 1}, {8, 11, 2}, {9, 13, 1}}, []uint64{0, 10, 0, 11},
+		"redelivered": {false, []pulled{{6, 9, 2}, {7, 11, 1}, {8, 11, 2}, {9, 13, 1}}, []uint64{0, 10, 0, 11},
 			[]bool{true, false, true, false}},
-		"lost before": {false, []delivery{{6, 11, 1}, {8, 9, 2}, {9, 15, 1}}, []uint64{10, 0, 14},
+		"lost before": {false, []pulled{{6, 11, 1}, {8, 9, 2}, {9, 15, 1}}, []uint64{10, 0, 14},
 			[]bool{false, true, false}},
-		"read once": {true, []delivery{{6, 9, 2}, {7, 11, 1}, {8, 11, 2}, {9, 13, 1}, {10, 12, 3}},
+		"read once": {true, []pulled{{6, 9, 2}, {7, 11, 1}, {8, 11, 2}, {9, 13, 1}, {10, 12, 3}},
 			[]uint64{8, 10, 0, 11, 0}, []bool{false, false, true, false, true}},
-		"once, a part": {true, []delivery{{7, 12, 1}, {8, 11, 2}, {9, 12, 2}}, []uint64{11, 10, 0},
+		"once, a part": {true, []pulled{{7, 12, 1}, {8, 11, 2}, {9, 12, 2}}, []uint64{11, 10, 0},
 			[]bool{false, false, true}},
 	} {
 		f := newFeed(1<<20, c.only)
-		f.bind(time.Unix(1, 0), &jetstream.ConsumerInfo{Delivered: jetstream.SequenceInfo{Consumer: 5, Stream: 10}})
+		f.Bind(time.Unix(1, 0), &jetstream.ConsumerInfo{Delivered: jetstream.SequenceInfo{Consumer: 5, Stream: 10}})
 		for i, d := range c.deliveries {
-			in := &input{Message: scope.Message{Origin: wire.Origin{Seq: d.seq}, ConsumerSeq: d.number, Delivered: d.times}}
-			f.saw(in)
-			if in.taught.Load() != c.taught[i] || !c.taught[i] && in.after != c.after[i] {
-				t.Errorf("%s: delivery %+v is taught: %t and comes after %d, want %t and %d", name, d, in.taught.Load(),
-					in.after, c.taught[i], c.after[i])
+			in, delivery := scope.Message{Origin: wire.Origin{Seq: d.seq}, ConsumerSeq: d.number, Delivered: d.times}, new(Delivery)
+			f.Saw(&in, delivery)
+			if delivery.IsHanded() != c.taught[i] || !c.taught[i] && delivery.after != c.after[i] {
+				t.Errorf("%s: delivery %+v is taught: %t and comes after %d, want %t and %d", name, d, delivery.IsHanded(),
+					delivery.after, c.taught[i], c.after[i])
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func TestFeedIsBounded(t *testing.T) {
 	for only, want := range map[bool]int64{false: maxFeed, true: 20 << 20} {
 		f := newFeed(64<<20, only)
 		for seq := range uint64(20) {
-			f.hand(&lesson{origin: wire.Origin{Seq: seq + 1}, size: 1 << 20})
+			f.push(&Message{Message: scope.Message{Origin: wire.Origin{Seq: seq + 1}}, size: 1 << 20})
 		}
 		if f.Bytes() != want {
 			t.Errorf("read once %t: %d bytes wait, want %d", only, f.Bytes(), want)

@@ -1,0 +1,223 @@
+package training
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/statestore"
+)
+
+// crashGuard finds the message that crashes the process while it is learned, and quarantines it. The hot path has
+// transformed and acknowledged that message by then, so its deliveries say nothing, and the reader would learn it again
+// at each start.
+//
+// It counts consecutive starts after which learning did not reach the end of what was stored. From the third on it is
+// careful until learning has: messages are learned in blocks, and each is noted in the state bucket before it begins
+// and completed before the next. The block in which an earlier process crashed is learned message by message. A message
+// that was alone twice when the process crashed is quarantined. When that does not help, or no single message is the
+// reason, learning stops and the pipeline continues to transform: it never crashes in a loop.
+type crashGuard struct {
+	*Path
+	note    guardNote // as it was read, then as it was written
+	legacy  guardNote // that an earlier version left in the consumer's metadata
+	danger  run       // where an earlier process crashed
+	block   run       // that is learned now
+	goal    uint64    // sequence number of the last message that was stored when learning began
+	isAtEnd bool      // learning has reached it, and nothing is under way
+
+	quarantined atomic.Int64
+	isStopped   atomic.Bool
+}
+
+// guardNote is the value of the trainer's key in the state bucket.
+type guardNote struct {
+	Created int64 `json:"stream_created,omitempty"` // of the input stream, in nanoseconds
+
+	Starts int      `json:"starts"`          // consecutive ones that did not reach the end
+	From   uint64   `json:"from,omitempty"`  // the block that began last
+	To     uint64   `json:"to,omitempty"`    //
+	Alone  uint64   `json:"alone,omitempty"` // the message that was learned alone last
+	Tries  int      `json:"tries,omitempty"` // how often
+	Aside  []uint64 `json:"aside,omitempty"` // quarantined messages, oldest first
+	Row    int      `json:"row,omitempty"`   // messages quarantined since learning last reached the end
+}
+
+// noteTimeout is how long learning waits for the server to store a note.
+const noteTimeout = 5 * time.Second
+
+const (
+	legacyKey  = "embedd_learning" // of the consumer metadata in which earlier versions kept the note
+	guardBlock = 256               // messages
+	// maxPlainStarts is how many consecutive starts are not careful, maxTries how often a message may be alone when the
+	// process crashes.
+	maxPlainStarts = 2
+	maxTries       = 2
+	// maxRow is how many messages are quarantined, and maxStarts how many consecutive starts there are, before learning
+	// stops: then the messages are not the reason.
+	maxRow         = 3
+	maxStarts      = 20
+	maxQuarantined = 64 // that are noted
+)
+
+// newCrashGuard reads the note and counts a start.
+func newCrashGuard(ctx context.Context, p *Path) *crashGuard {
+	c := &crashGuard{Path: p}
+	p.guard.Store(c)
+	ctx, cancel := context.WithTimeout(ctx, noteTimeout)
+	defer cancel()
+	input, err := p.JS.Stream(ctx, p.Stream)
+	if err == nil {
+		c.goal = input.CachedInfo().State.LastSeq
+		c.readLegacy(ctx)
+		err = c.write(ctx, func(n *guardNote) { n.Starts++ })
+	}
+	if err != nil {
+		p.Log.Debug("the start of learning is not noted, so a message that crashes the process is not found", "error", err)
+	}
+	c.danger = run{c.note.From, c.note.To}
+	c.quarantined.Store(int64(len(c.note.Aside)))
+	if c.note.Row >= maxRow || c.note.Starts > maxStarts {
+		c.stop()
+	}
+	return c
+}
+
+// stop ends learning for this process. The next start after an orderly stop tries again.
+func (c *crashGuard) stop() {
+	c.isStopped.Store(true)
+	c.SetEvent(fmt.Sprintf("learning is stopped: the process crashed %d times in a row while it learned, and no single message is the reason (%d are quarantined). The live model continues to answer. Find out why it crashed, give it more memory or a smaller training.window, and restart the daemon; then learning begins again",
+		c.note.Starts-1, len(c.note.Aside)))
+}
+
+// write changes the note.
+func (c *crashGuard) write(ctx context.Context, change func(*guardNote)) error {
+	_, err := c.State.Modify(ctx, statestore.TrainingKey(c.Name), func(old []byte) ([]byte, error) {
+		var n guardNote
+		if json.Unmarshal(old, &n) != nil || n.Created != c.Created.UnixNano() {
+			n = c.legacy // none, unreadable, or of another stream under the same name
+		}
+		change(&n)
+		n.Created = c.Created.UnixNano()
+		c.note = n
+		return json.Marshal(n)
+	})
+	return err
+}
+
+// readLegacy reads the note of an earlier version.
+func (c *crashGuard) readLegacy(ctx context.Context) {
+	consumer, err := c.JS.Consumer(ctx, c.Stream, c.ConsumerName())
+	if err == nil {
+		_ = json.Unmarshal([]byte(consumer.CachedInfo().Config.Metadata[legacyKey]), &c.legacy) // unreadable is none
+	}
+}
+
+// writeFirst writes the note before something begins that may crash the process.
+func (c *crashGuard) writeFirst(ctx context.Context, change func(*guardNote)) {
+	for attempt := 0; attempt < maxQuietFailures; attempt++ {
+		err := c.write(ctx, change)
+		if err == nil {
+			return
+		}
+		if attempt == maxQuietFailures-1 {
+			c.Log.Warn("what is learned next cannot be noted before it begins", "error", err)
+		}
+		if !natsx.Backoff(ctx, attempt) {
+			return
+		}
+	}
+}
+
+// allows reports whether a message may be learned now. When it has to be known which message crashes the process, it
+// waits until the earlier ones are learned.
+func (c *crashGuard) allows(ctx context.Context, seq uint64, created time.Time) bool {
+	switch {
+	case c.isStopped.Load():
+		return false
+	case !created.Equal(c.Created):
+		return true // of another stream, or under other numbers
+	case slices.Contains(c.note.Aside, seq):
+		c.reportQuarantined(seq)
+		return false
+	case c.note.Starts <= maxPlainStarts || c.isAtEnd || seq > c.goal:
+		return true
+	case c.block.first <= seq && seq <= c.block.last:
+		return true
+	}
+	if c.Running.Wait(ctx) != nil {
+		return false
+	}
+	if c.danger.first <= seq && seq <= c.danger.last {
+		return c.tryAlone(ctx, seq)
+	}
+	c.block = run{seq, seq + guardBlock - 1}
+	if seq < c.danger.first {
+		c.block.last = min(c.block.last, c.danger.first-1)
+	}
+	c.writeFirst(ctx, func(n *guardNote) { n.From, n.To = c.block.first, c.block.last })
+	return true
+}
+
+// tryAlone lets one message be learned with nothing else under way, or quarantines it.
+func (c *crashGuard) tryAlone(ctx context.Context, seq uint64) bool {
+	c.block = run{seq, seq}
+	if c.note.Alone != seq || c.note.Tries < maxTries {
+		c.writeFirst(ctx, func(n *guardNote) {
+			if n.Alone != seq {
+				n.Alone, n.Tries = seq, 0
+			}
+			n.From, n.To = seq, seq
+			n.Tries++
+		})
+		return true
+	}
+	c.writeFirst(ctx, func(n *guardNote) {
+		n.Aside = append(n.Aside, seq)
+		n.Aside = n.Aside[max(0, len(n.Aside)-maxQuarantined):]
+		n.From, n.To, n.Alone, n.Tries = 0, 0, 0, 0
+		n.Row++
+	})
+	c.quarantined.Store(int64(len(c.note.Aside)))
+	c.reportQuarantined(seq)
+	if c.note.Row >= maxRow {
+		c.stop()
+	}
+	return false
+}
+
+// reportQuarantined reports a message that is not learned.
+func (c *crashGuard) reportQuarantined(seq uint64) {
+	c.SetEvent(fmt.Sprintf("message %s:%d is quarantined: the process crashed each time it learned it, %d times with nothing else under way. It is answered and not learned; 'nats stream get %s %d' shows it",
+		c.Stream, seq, maxTries, c.Stream, seq))
+}
+
+// markCaughtUp notes that learning has reached the end of what was stored, and has nothing under way.
+func (c *crashGuard) markCaughtUp(ctx context.Context, isAtEnd bool) {
+	if c.isAtEnd || c.isStopped.Load() || !isAtEnd || c.Running.Status().Fitting {
+		return
+	}
+	if err := c.write(ctx, (*guardNote).reset); err != nil {
+		c.Log.Debug("that learning reached the end is not noted", "error", err)
+		return
+	}
+	c.isAtEnd = true
+}
+
+// close notes that the process stops in order.
+func (c *crashGuard) close(ctx context.Context) {
+	if c.isAtEnd {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if err := c.write(ctx, (*guardNote).reset); err != nil {
+		c.Log.Debug("that learning ends is not noted", "error", err)
+	}
+}
+
+func (n *guardNote) reset() { *n = guardNote{Aside: n.Aside} }

@@ -1,0 +1,276 @@
+package training
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/ratelog"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/scope"
+)
+
+// labelReader reads the labels that arrive separately from their rows.
+type labelReader struct {
+	*Path
+	stream  string    // "" on core NATS
+	created time.Time // of the stream; used by the reader alone
+	from    time.Time // server time from which labels are read again after a restart; zero: from the first
+	owed    owedLetters
+
+	sync synchronizer
+
+	mu                    sync.Mutex
+	counted               plugin.LabelStatus // that the metrics include
+	unlearned, lettersLog ratelog.Limiter
+}
+
+// BindLabels finds the stream of the labels. It is called before the stage exists.
+func (p *Path) BindLabels(ctx context.Context) error {
+	name, err := p.JS.StreamNameBySubject(ctx, p.Labels)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return needs.Missing(needs.StreamName(p.Labels), p.Labels)
+	}
+	if err != nil {
+		return natsx.ExplainAPIError(err)
+	}
+	s, err := p.JS.Stream(ctx, name)
+	if err != nil {
+		return natsx.ExplainAPIError(err)
+	}
+	if r := s.CachedInfo().Config.Retention; r != jetstream.LimitsPolicy {
+		return fmt.Errorf("stream %s, which takes labels on %s, has retention %v: after a restart labels are read again, so it needs limits; send labels to a stream of their own",
+			name, p.Labels, r)
+	}
+	p.labels.stream = name
+	p.labels.sync.rows.moved, p.labels.sync.labels.moved = time.Now(), time.Now()
+	return nil
+}
+
+// ResumeLabels finds from when labels are read again after a restart: as long before the first row that is read again
+// as a label may arrive before its row.
+func (p *Path) ResumeLabels(ctx context.Context) error {
+	if p.ReadFrom == 0 {
+		return nil
+	}
+	first, err := p.Input.GetMsg(ctx, p.ReadFrom)
+	at := p.Input.CachedInfo().State.FirstTime // the rows before it are gone
+	if err == nil {
+		at = first.Time
+	} else if !errors.Is(err, jetstream.ErrMsgNotFound) {
+		return fmt.Errorf("reading message %d of stream %s: %w", p.ReadFrom, p.Stream, err)
+	}
+	p.labels.from = at.Add(-p.Running.LabelLimits().Wait)
+	return nil
+}
+
+// RunLabels reads labels until ctx is done, in order and without acknowledging.
+func (p *Path) RunLabels(ctx context.Context) { p.labels.run(ctx) }
+
+func (l *labelReader) run(ctx context.Context) {
+	var next uint64 // 0: from the beginning of what is needed
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		read, err := l.read(ctx, &next)
+		if ctx.Err() != nil {
+			return
+		}
+		if read > 0 {
+			attempt = 0
+		}
+		l.Log.Debug("labels are read again", "stream", l.stream, "from", next, "error", err)
+		if attempt == maxLabelAttempts {
+			l.Log.Warn("labels cannot be read; trying again, and rows are read on meanwhile", "stream", l.stream,
+				"error", err)
+			l.sync.labelsAt(time.Time{}, true)
+		}
+		if !natsx.Backoff(ctx, attempt) {
+			return
+		}
+	}
+}
+
+// maxLabelAttempts is how many consecutive reads of labels fail before rows no longer wait for them: three seconds.
+const maxLabelAttempts = 5
+
+// read reads until something fails; next is the sequence number to continue from.
+func (l *labelReader) read(ctx context.Context, next *uint64) (read int, err error) {
+	s, err := l.JS.Stream(ctx, l.stream)
+	if err != nil {
+		return 0, err
+	}
+	info := s.CachedInfo()
+	if !l.created.Equal(info.Created) {
+		if !l.created.IsZero() {
+			l.Log.Warn("the stream of labels was recreated; it is read from its first message", "stream",
+				l.stream, "created", info.Created)
+			*next = 1
+		}
+		l.created = info.Created
+	}
+	config := jetstream.ConsumerConfig{
+		Description:   needs.ConsumerDescription + l.Name + ", labels",
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(*next, 1),
+		AckPolicy: jetstream.AckNonePolicy, FilterSubject: l.Labels, MemoryStorage: true,
+		InactiveThreshold: 5 * time.Minute,
+	}
+	if *next == 0 && !l.from.IsZero() {
+		config.DeliverPolicy, config.OptStartSeq, config.OptStartTime = jetstream.DeliverByStartTimePolicy, 0,
+			&l.from
+	}
+	c, err := s.CreateConsumer(ctx, config)
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		_ = s.DeleteConsumer(clean, c.CachedInfo().Name) // it expires too
+	}()
+	l.sync.labelsAt(time.Time{}, c.CachedInfo().NumPending == 0)
+	delivered, gap := uint64(0), false
+	for !gap {
+		l.sendOwed(ctx)
+		rows := l.sync.rowsTime()
+		n, err := natsx.Fetch(ctx, l.JS, c, natsx.MaxFetchMessages, natsx.MaxFetchBytes, func(msg *natsx.Message) {
+			meta, err := msg.Metadata()
+			if err != nil || gap {
+				return
+			}
+			// Nothing is acknowledged here, so a message that was lost on the way shows as a gap in the deliveries.
+			if delivered++; meta.Sequence.Consumer != delivered {
+				gap = true
+				return
+			}
+			m := &scope.Message{Subject: msg.Subject(), Header: msg.Headers(), Data: msg.Data(),
+				Time: meta.Timestamp, Delivered: 1, Origin: wire.Origin{Stream: l.stream, Created: l.created,
+					Seq: meta.Sequence.Stream}}
+			l.awaitRows(ctx, m.Time)
+			l.awaitBacklog(ctx, 0)
+			if ctx.Err() != nil {
+				gap = true
+				return
+			}
+			l.learn(ctx, m)
+			l.sync.labelsAt(m.Time, meta.NumPending == 0)
+			*next = m.Origin.Seq + 1
+			read++
+		})
+		if err != nil {
+			return read, err
+		}
+		if n == 0 {
+			// Whatever was stored before this pull began would have come.
+			l.sync.labelsAt(rows, true)
+			l.Running.LabelsReached(rows)
+			l.count()
+		}
+	}
+	return read, nil
+}
+
+// SubscribeLabels reads labels on core NATS: those that are published while there is no subscription are lost.
+func (p *Path) SubscribeLabels(ctx context.Context) (*nats.Subscription, error) {
+	return p.Conn.Subscribe(p.Labels, func(msg *nats.Msg) {
+		m := scope.ReceivedCore(msg)
+		p.labels.learn(ctx, &m)
+	})
+}
+
+// learn learns one message of labels. One that cannot be read becomes a dead letter.
+func (l *labelReader) learn(ctx context.Context, received *scope.Message) {
+	m, err := l.Running.DecodeLabels(received.Data)
+	if err != nil {
+		l.sendLetter(ctx, received, err)
+		return
+	}
+	at := plugin.Position{Created: received.Origin.Created, Seq: received.Origin.Seq, Time: received.Time}
+	if err := l.Running.LearnLabels(m, at); err != nil {
+		l.unlearned.Warn(l.Log, "labels could not be learned", "source", received.Origin.Source(), "error", err)
+	}
+	l.Series.Add(health.LabelMessages, 1, "learned")
+	l.count()
+}
+
+// sendLetter sends the dead letter of a message of labels that cannot be read. Labels are read on when the server does
+// not take it, and it is sent again later.
+func (l *labelReader) sendLetter(ctx context.Context, m *scope.Message, cause error) {
+	l.Series.Add(health.LabelMessages, 1, "dead")
+	err := l.hooks.SendLabelLetter(ctx, m, cause)
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case l.owed.add(owedLetter{m, cause}):
+		l.lettersLog.Warn(l.Log, "the server does not take a dead letter of labels; it is sent again", "source",
+			m.Origin.Source(), "error", err)
+	default:
+		l.lettersLog.Warn(l.Log, "the server does not take a dead letter of labels, and too many wait; the message stays in its stream, and is read again after a restart",
+			"source", m.Origin.Source(), "error", err)
+	}
+}
+
+// sendOwed sends the dead letters again that the server did not take, until it does not take one.
+func (l *labelReader) sendOwed(ctx context.Context) {
+	for len(l.owed) > 0 && ctx.Err() == nil {
+		if l.hooks.SendLabelLetter(ctx, l.owed[0].message, l.owed[0].cause) != nil {
+			return
+		}
+		l.owed = l.owed[1:]
+	}
+}
+
+// owedLetter is a message of labels whose dead letter the server has not taken.
+type owedLetter struct {
+	message *scope.Message
+	cause   error
+}
+
+// owedLetters are the dead letters to send again, oldest first.
+type owedLetters []owedLetter
+
+// maxOwed and maxOwedBytes bound the messages that are kept until their dead letters are taken (Invariant 5).
+const (
+	maxOwed      = 1024
+	maxOwedBytes = 8 << 20
+)
+
+// add keeps a message, and returns false when there are too many.
+func (o *owedLetters) add(letter owedLetter) bool {
+	bytes := len(letter.message.Data)
+	for _, other := range *o {
+		bytes += len(other.message.Data)
+	}
+	if len(*o) == maxOwed || bytes > maxOwedBytes {
+		return false
+	}
+	*o = append(*o, letter)
+	return true
+}
+
+// count adds to the metrics what changed in the counts of the join.
+func (l *labelReader) count() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before, now := l.counted, l.Running.LabelStatus()
+	l.counted = now
+	for _, c := range []struct {
+		result      string
+		before, now uint64
+	}{
+		{"joined", before.Joined, now.Joined}, {"corrected", before.Corrected, now.Corrected},
+		{"duplicate", before.Duplicate, now.Duplicate}, {"late", before.Late, now.Late},
+		{"expired", before.Expired, now.Expired}, {"skip", before.Skipped, now.Skipped},
+	} {
+		l.Series.Add(health.Labels, float64(c.now-c.before), c.result)
+	}
+	l.Series.Set(health.LabelsWaiting, float64(now.Rows), "rows")
+	l.Series.Set(health.LabelsWaiting, float64(now.Early), "labels")
+	l.Series.Set(health.LabelBytes, float64(now.Bytes))
+}

@@ -1,0 +1,288 @@
+// Package training is the learning path of a pipeline. It brings every message of the input, and the labels that arrive
+// separately, to the stage once and in the order of their streams.
+package training
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/killpoint"
+	"github.com/embedd/embedd/internal/ratelog"
+	"github.com/embedd/embedd/internal/stage"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/replica"
+	"github.com/embedd/embedd/stream/internal/scope"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+// maxBacklog is how many rows may wait to be learned when they are of more than one message.
+const maxBacklog = 256
+
+// Path is the learning path of one pipeline.
+type Path struct {
+	*scope.Scope
+	// Feed has what the hot path receives; nil when nothing is learned from it. OpenFeed sets it.
+	Feed *Feed
+	// ReadFrom is the sequence number of the first message to learn: with it the window of the live model begins; 0: the
+	// first of the stream.
+	ReadFrom uint64
+
+	replica    *replica.Replica
+	labels     *labelReader
+	isIdle     atomic.Bool // another replica's turn: this process reads nothing
+	unreadable atomic.Pointer[unreadable]
+	event      atomic.Pointer[string] // what last happened to the input
+	guard      atomic.Pointer[crashGuard]
+	unlearned  ratelog.Limiter
+	hooks      Hooks
+}
+
+// Hooks are what the learning path calls of the parts of the pipeline above it.
+type Hooks struct {
+	// IsHolding reports whether inputs wait for a model: then the hot path receives nothing.
+	IsHolding func() bool
+	// MayLearn reports whether a message may be learned: not when it crashes a process that transforms it. It waits,
+	// for a while, until that is known.
+	MayLearn func(ctx context.Context, seq uint64, streamCreated time.Time) bool
+	// SendLabelLetter sends the dead letter of a message of labels.
+	SendLabelLetter func(ctx context.Context, m *scope.Message, cause error) error
+}
+
+// New returns the learning path of a pipeline.
+func New(s *scope.Scope, r *replica.Replica, hooks Hooks) *Path {
+	p := &Path{Scope: s, replica: r, hooks: hooks}
+	p.labels = &labelReader{Path: p}
+	return p
+}
+
+// Learns reports whether this process learns: to fit models, or to be ready for it.
+func (p *Path) Learns() bool { return p.Role != spec.RoleTransform && p.Running.Learns() }
+
+// HasLateLabels reports whether labels are learned that arrive separately from their rows.
+func (p *Path) HasLateLabels() bool { return p.Labels != "" && p.Learns() }
+
+// ReadsOnce reports whether only the hot path can read the input, and learning has nothing but what it receives.
+func (p *Path) ReadsOnce() bool { return p.Feed != nil && p.Feed.isOnly }
+
+// OpenFeed creates the feed. It is called before the hot path runs.
+func (p *Path) OpenFeed() {
+	readsOnce := p.Input == nil || p.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy
+	p.Feed = newFeed(p.InFlight/4, readsOnce)
+	if readsOnce && p.Input != nil {
+		p.Log.Info("the stream keeps messages until they are acknowledged, so one reader feeds both paths", "stream", p.Stream)
+	}
+}
+
+// Resume finds where to read after a restart: where the window of the newest checkpoint begins, or that of the live
+// model. It changes what the stage is to resume from. Sequence numbers of another stream under the same name, or of an
+// older copy of it that was restored, mean other messages: then it is the first message.
+func (p *Path) Resume(live *plugin.Live) {
+	isSame := live.Model.Note().Source["created"] == p.Stage.Source["created"]
+	if isSame && sourceNumber(live, "last") > p.Input.CachedInfo().State.LastSeq {
+		live.State = nil
+		return
+	}
+	if isSame {
+		live.Seen, p.ReadFrom = sourceNumber(live, "last"), sourceNumber(live, "first")
+	}
+	if created, first := stage.ReadFrom(live.State); created == p.Created.UnixNano() {
+		p.ReadFrom = first
+	} else if created != 0 {
+		p.ReadFrom = 0
+	}
+}
+
+// Reader reads what is learned: messages, or summaries of them.
+type Reader interface {
+	Run(ctx context.Context)  // until ctx is done; it can run again
+	SkipTo(live *plugin.Live) // to where the window of a model begins
+}
+
+// RunInTurn runs a reader while this replica reads for learning, until ctx is done.
+func (p *Path) RunInTurn(ctx context.Context, r Reader) {
+	every := time.NewTicker(p.replica.LeaseLife() / 3) // a lease that cannot be renewed expires without a signal
+	defer every.Stop()
+	for ctx.Err() == nil {
+		p.isIdle.Store(!p.replica.ReadsForLearning())
+		if p.isIdle.Load() {
+			select {
+			case <-every.C:
+			case <-p.replica.Changed():
+			case <-ctx.Done():
+			}
+			continue
+		}
+		r.SkipTo(p.Running.Live())
+		p.runTurn(ctx, r, every.C)
+	}
+}
+
+// runTurn runs a reader until it is another replica's turn.
+func (p *Path) runTurn(ctx context.Context, r Reader, every <-chan time.Time) {
+	turn, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.Run(turn)
+	}()
+	for p.replica.ReadsForLearning() && ctx.Err() == nil {
+		select {
+		case <-every:
+		case <-p.replica.Changed():
+		case <-ctx.Done():
+		}
+	}
+	stop()
+	<-ended
+}
+
+// sourceNumber is a sequence number in the note of a model: of the first or the last message that its fit used; 0 when
+// the note has none.
+func sourceNumber(live *plugin.Live, key string) uint64 {
+	n, _ := strconv.ParseUint(live.Model.Note().Source[key], 10, 64)
+	return n
+}
+
+// Run learns the messages of the input until ctx is done, while this replica reads for learning.
+func (p *Path) Run(ctx context.Context) {
+	if p.ReadsOnce() {
+		p.readFeed(ctx, p.Learn)
+		return
+	}
+	// A message of which learning began when the turn ended is learned: the position is after it already.
+	p.RunInTurn(ctx, newReader(p, func(_ context.Context, m *Message) { p.Learn(ctx, m) }))
+}
+
+// Read brings the messages of the input to take until ctx is done, whether or not this replica reads for learning.
+func (p *Path) Read(ctx context.Context, take func(context.Context, *Message)) {
+	if p.ReadsOnce() {
+		p.readFeed(ctx, take)
+	} else {
+		newReader(p, take).Run(ctx)
+	}
+}
+
+// readFeed reads an input that can be read only once.
+func (p *Path) readFeed(ctx context.Context, take func(context.Context, *Message)) {
+	stream := p.Created
+	for {
+		m, ok := p.Feed.Pop(ctx)
+		if !ok {
+			return
+		}
+		if m.Origin.Created.After(stream) {
+			stream = m.Origin.Created
+			p.Series.Add(health.ReaderRestarts, 1, string(Recreated))
+			p.SetEvent(fmt.Sprintf("the input stream was recreated at %s; learning continues from its first message",
+				health.Timestamp(stream)))
+		}
+		take(ctx, m)
+	}
+}
+
+// Learn brings a message to the stage. It waits until the stage has room, so that no reader is far ahead of it.
+func (p *Path) Learn(ctx context.Context, received *Message) {
+	if p.HasLateLabels() {
+		p.labels.awaitLabels(ctx, received)
+		defer p.labels.rowLearned(received)
+	}
+	m, err := received.Decode(p.Running)
+	if err != nil {
+		p.addUnreadable(received, err)
+		return
+	}
+	if m == nil || !p.awaitBacklog(ctx, m.Rows()) {
+		return
+	}
+	at := plugin.Position{Created: received.Origin.Created, Seq: received.Origin.Seq, Time: received.Time,
+		Source: received.Subject}
+	killpoint.At(killpoint.Learning, received.Origin.Seq)
+	err = p.Running.Learn(m, at)
+	if errors.Is(err, plugin.ErrContract) { // it was decoded before the contract was fixed
+		if m, err = p.Running.Decode(received.Data); err != nil {
+			p.addUnreadable(received, err)
+			return
+		}
+		err = p.Running.Learn(m, at)
+	}
+	if err != nil {
+		p.unlearned.Warn(p.Log, "a message could not be learned", "source", received.Origin.Source(), "error", err)
+	}
+	killpoint.Here(killpoint.Learned)
+}
+
+// awaitBacklog waits until the stage has room for more rows. It returns false when ctx is done first.
+func (p *Path) awaitBacklog(ctx context.Context, rows int) bool {
+	for n := p.Running.Backlog(); n > 0 && n+rows > maxBacklog; n = p.Running.Backlog() {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// Hand gives the learning path a message that the hot path received and has not decoded. Only the first call for a
+// delivery counts. It never waits.
+func (p *Path) Hand(received *scope.Message, d *Delivery) {
+	p.hand(received, d, &Message{Message: scope.Message{Data: received.Data}})
+}
+
+// HandDecoded is Hand for a message that the hot path has decoded, or could not decode.
+func (p *Path) HandDecoded(received *scope.Message, d *Delivery, decoded *arrowio.Message, err error) {
+	if p.Feed == nil || p.isIdle.Load() || d.IsHanded() {
+		return
+	}
+	m := &Message{isDecoded: true, decoded: decoded, err: err}
+	if decoded != nil && !p.canLearn(decoded) {
+		m.decoded = nil
+	}
+	if m.decoded != nil {
+		m.Data = received.Data
+	}
+	p.hand(received, d, m)
+}
+
+func (p *Path) hand(received *scope.Message, d *Delivery, m *Message) {
+	if !d.isHanded.CompareAndSwap(false, true) {
+		return
+	}
+	m.Origin, m.Subject, m.Time = received.Origin, received.Subject, received.Time
+	m.after, m.binding, m.size = d.after, d.binding, messageSize
+	if !m.isDecoded || m.decoded != nil {
+		m.size += received.Size()
+	}
+	if m.decoded != nil {
+		m.size += max(0, int64(m.decoded.Bytes()-len(received.Data)))
+	}
+	dropped := p.Feed.push(m)
+	if p.Feed.isOnly {
+		p.Series.Add(health.Dropped, float64(len(dropped)), health.PathLearn)
+	}
+}
+
+// canLearn reports whether a message has anything to learn. Once a model is live, rows without a label are only
+// transformed, unless their labels can arrive separately.
+func (p *Path) canLearn(m *arrowio.Message) bool {
+	if p.Stage.Spec.Label == "" || p.Running.Live() == nil || p.HasLateLabels() {
+		return true
+	}
+	for _, b := range m.Batches() {
+		for i := range b.Rows() {
+			if _, ok := b.Label(i); ok {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,78 @@
+package training
+
+import (
+	"fmt"
+
+	"github.com/embedd/embedd/stream/spec"
+)
+
+// unreadable counts the messages that could not be decoded for learning, with the last error. Until a first model is
+// live they have no dead letter that says so.
+type unreadable struct {
+	messages int
+	last     error
+}
+
+// addUnreadable counts a message that cannot be learned. The hot path makes a dead letter of it.
+func (p *Path) addUnreadable(m *Message, err error) {
+	u := &unreadable{messages: 1, last: err}
+	if before := p.unreadable.Load(); before != nil {
+		u.messages += before.messages
+	} else if p.Running.Live() == nil {
+		p.Log.Warn("a message cannot be read, so nothing is learned from it", "source", m.Origin.Source(), "error", err)
+	}
+	p.unreadable.Store(u)
+}
+
+// SetEvent logs what happened to the input. The status has it until the next one.
+func (p *Path) SetEvent(text string) {
+	p.Log.Warn(text, "stream", p.Stream)
+	p.event.Store(&text)
+}
+
+// Event is what last happened to the input, a sentence, "" when nothing did.
+func (p *Path) Event() string {
+	if event := p.event.Load(); event != nil {
+		return *event
+	}
+	return ""
+}
+
+// Report fills in what a status says of learning.
+func (p *Path) Report(s *spec.Status) {
+	s.LateLabels, s.Learning = p.HasLateLabels(), p.Event()
+	if g := p.guard.Load(); g != nil {
+		s.Quarantined, s.TrainingStopped = int(g.quarantined.Load()), g.isStopped.Load()
+	}
+}
+
+// Learned is a sentence on the labelled rows so far.
+func (p *Path) Learned() string {
+	s := p.Running.Status()
+	text := fmt.Sprintf("%d of %d labelled rows", s.Rows, s.Needed)
+	if s.Hint != "" {
+		text += "; " + s.Hint
+	}
+	if s.Note != "" {
+		text += "; last fit: " + s.Note
+	}
+	if s := p.Running.LabelStatus(); p.HasLateLabels() {
+		text += fmt.Sprintf("; %d rows wait for labels on %s", s.Rows, p.Labels)
+		if s.Note != "" {
+			text += "; " + s.Note
+		}
+	}
+	return text
+}
+
+// Progress is a sentence on how far learning is from a first model, and what keeps it from one.
+func (p *Path) Progress() string {
+	text := p.Learned()
+	if u := p.unreadable.Load(); u != nil {
+		text += fmt.Sprintf("; %d messages cannot be read, the last: %v", u.messages, u.last)
+	}
+	if event := p.Event(); event != "" {
+		text += "; " + event
+	}
+	return text
+}

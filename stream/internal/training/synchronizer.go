@@ -1,0 +1,140 @@
+package training
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// synchronizer keeps the reader of rows and the reader of labels in step, in the order of the server's timestamps, as
+// rows and labels were learned when they arrived. So a restart learns what was learned before, and neither reader is
+// further ahead of the other than the buffer holds. A reader at the end of its stream does not hold up the other.
+type synchronizer struct {
+	mu      sync.Mutex
+	rows    progress
+	labels  progress
+	lastRow uint64    // sequence number of the newest row that was learned
+	atEnd   bool      // all labels that were stored are read
+	asked   time.Time // when the server last had no newer row
+}
+
+// progress is how far one of the two readers is.
+type progress struct {
+	reached time.Time     // timestamp of the newest message; later ones are not older
+	moved   time.Time     // when that was, by the local clock
+	wake    chan struct{} // nil until the other reader waits
+}
+
+// stallTimeout is how long one reader waits for another that does not move, and pollInterval how often it checks.
+const (
+	stallTimeout = 10 * time.Second
+	pollInterval = 100 * time.Millisecond
+)
+
+func (s *progress) moveTo(t time.Time) {
+	if t.After(s.reached) {
+		s.reached = t
+	}
+	s.moved = time.Now()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// labelsAt records how far labels are read, and whether that is the end of their stream.
+func (p *synchronizer) labelsAt(t time.Time, atEnd bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.atEnd = atEnd
+	p.labels.moveTo(t)
+}
+
+func (p *synchronizer) rowsTime() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.rows.reached
+}
+
+// await waits for the other reader to move, at most for pollInterval. It returns false when ctx is done.
+func (p *synchronizer) await(ctx context.Context, other *progress) bool {
+	p.mu.Lock()
+	if other.wake == nil {
+		other.wake = make(chan struct{}, 1)
+	}
+	wake := other.wake
+	p.mu.Unlock()
+	again := time.NewTimer(pollInterval)
+	defer again.Stop()
+	select {
+	case <-wake:
+	case <-again.C:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// awaitLabels makes the reader of rows wait for stored labels that are older than a row.
+func (l *labelReader) awaitLabels(ctx context.Context, row *Message) {
+	g := &l.sync
+	g.mu.Lock()
+	g.rows.moveTo(row.Time)
+	g.mu.Unlock()
+	for {
+		rows, _ := l.Running.LabelsAhead()
+		g.mu.Lock()
+		behind := !g.atEnd && g.labels.reached.Before(row.Time) && l.stream != ""
+		wait := behind && (rows || time.Since(g.labels.moved) < stallTimeout)
+		g.mu.Unlock()
+		if !wait || !g.await(ctx, &g.labels) {
+			return
+		}
+	}
+}
+
+// rowLearned records that the message of a row was learned.
+func (l *labelReader) rowLearned(row *Message) {
+	g := &l.sync
+	g.mu.Lock()
+	g.lastRow = row.Origin.Seq
+	g.rows.moveTo(row.Time)
+	g.mu.Unlock()
+	l.count()
+}
+
+// awaitRows makes the reader of labels wait for stored rows that are not newer than a label.
+func (l *labelReader) awaitRows(ctx context.Context, t time.Time) {
+	g := &l.sync
+	g.mu.Lock()
+	g.labels.moveTo(t)
+	g.mu.Unlock()
+	for {
+		_, labels := l.Running.LabelsAhead()
+		g.mu.Lock()
+		behind, last := !g.rows.reached.After(t), g.lastRow
+		wait := behind && (labels || time.Since(g.rows.moved) < stallTimeout) && time.Since(g.asked) > pollInterval
+		g.mu.Unlock()
+		if !wait {
+			return
+		}
+		if l.noRowAfter(ctx, last) {
+			g.mu.Lock()
+			g.asked = time.Now()
+			g.mu.Unlock()
+			return
+		}
+		if !g.await(ctx, &g.rows) {
+			return
+		}
+	}
+}
+
+// noRowAfter reports whether no row is stored after a sequence number.
+func (l *labelReader) noRowAfter(ctx context.Context, seq uint64) bool {
+	last, err := l.Input.GetLastMsgForSubject(ctx, l.Subject)
+	return errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && last.Sequence <= seq
+}
