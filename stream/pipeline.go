@@ -140,7 +140,7 @@ func (p *pipeline) progress() string {
 	if awaited := p.awaited.Load(); awaited != nil {
 		text += "; " + *awaited
 	}
-	for _, more := range []string{p.replica.Event(), p.replica.OtherTrainer()} {
+	for _, more := range []string{p.replica.Event(), p.replica.TrainerText()} {
 		if more != "" {
 			text += "; " + more
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/scope"
 )
 
 // The trainer stores a version, announces it, and moves the live pointer when all replicas have fetched it. Replicas
@@ -26,6 +27,12 @@ const (
 	answerHas = "have "
 )
 
+// announcer announces versions and prefetches those that another replica announces.
+type announcer struct {
+	*scope.Scope
+	prefetchVersion func(ctx context.Context, version string) error
+}
+
 // announcement is the message about a version that is about to go live.
 type announcement struct {
 	Version string `json:"version"`
@@ -33,54 +40,54 @@ type announcement struct {
 }
 
 // prefetch fetches the versions that the trainer announces, until ctx is done.
-func (r *Replica) prefetch(ctx context.Context) {
+func (a *announcer) prefetch(ctx context.Context) {
 	announcements := make(chan *nats.Msg, 4)
-	sub, err := r.Conn.ChanSubscribe(needs.StagedSubject(r.Name), announcements)
+	sub, err := a.Conn.ChanSubscribe(needs.StagedSubject(a.Name), announcements)
 	if err != nil {
-		r.Log.Debug("announcements cannot be subscribed to: versions are fetched when they are live", "error", err)
+		a.Log.Debug("announcements cannot be subscribed to: versions are fetched when they are live", "error", err)
 		return
 	}
 	defer func() { _ = sub.Unsubscribe() }()
 	for {
 		select {
 		case msg := <-announcements:
-			r.prefetchOne(ctx, msg)
+			a.prefetchOne(ctx, msg)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (r *Replica) prefetchOne(ctx context.Context, msg *nats.Msg) {
-	var a announcement
-	if json.Unmarshal(msg.Data, &a) != nil || a.From == r.Instance {
+func (a *announcer) prefetchOne(ctx context.Context, msg *nats.Msg) {
+	var note announcement
+	if json.Unmarshal(msg.Data, &note) != nil || note.From == a.Instance {
 		return
 	}
-	_ = msg.Respond([]byte(answerAck + r.Instance))
+	_ = msg.Respond([]byte(answerAck + a.Instance))
 	ctx, cancel := context.WithTimeout(ctx, prefetchTimeout)
 	defer cancel()
-	if err := r.Models.Prefetch(ctx, a.Version); err != nil {
-		r.Log.Warn("an announced version cannot be fetched; it is tried again when it is live", "version", a.Version,
+	if err := a.prefetchVersion(ctx, note.Version); err != nil {
+		a.Log.Warn("an announced version cannot be fetched; it is tried again when it is live", "version", note.Version,
 			"error", err)
 		return
 	}
-	_ = msg.Respond([]byte(answerHas + r.Instance))
+	_ = msg.Respond([]byte(answerHas + a.Instance))
 }
 
 // announce announces a version that is about to go live, and waits until the replicas that acknowledge have it.
-func (r *Replica) announce(ctx context.Context, version string) {
-	data, err := json.Marshal(announcement{version, r.Instance})
+func (a *announcer) announce(ctx context.Context, version string) {
+	data, err := json.Marshal(announcement{version, a.Instance})
 	if err != nil {
 		return
 	}
-	inbox := r.Conn.NewInbox()
+	inbox := a.Conn.NewInbox()
 	answers := make(chan *nats.Msg, 1024)
-	sub, err := r.Conn.ChanSubscribe(inbox, answers)
+	sub, err := a.Conn.ChanSubscribe(inbox, answers)
 	if err != nil {
 		return
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	if err := r.Conn.PublishRequest(needs.StagedSubject(r.Name), inbox, data); err != nil {
+	if err := a.Conn.PublishRequest(needs.StagedSubject(a.Name), inbox, data); err != nil {
 		return
 	}
 	fetched := map[string]bool{} // by instance that acknowledged
@@ -100,7 +107,7 @@ func (r *Replica) announce(ctx context.Context, version string) {
 		case <-ackEnd:
 			isAckOver = true
 		case <-end:
-			r.Log.Warn("a version goes live before all replicas have fetched it", "version", version, "replicas",
+			a.Log.Warn("a version goes live before all replicas have fetched it", "version", version, "replicas",
 				countFetched(fetched))
 			return
 		case <-ctx.Done():
@@ -111,7 +118,7 @@ func (r *Replica) announce(ctx context.Context, version string) {
 			allFetched = allFetched && has
 		}
 	}
-	r.Log.Debug("all replicas have fetched a version", "version", version, "replicas", countFetched(fetched), "took",
+	a.Log.Debug("all replicas have fetched a version", "version", version, "replicas", countFetched(fetched), "took",
 		time.Since(begin))
 }
 

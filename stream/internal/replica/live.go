@@ -66,7 +66,7 @@ func (r *Replica) accept(ctx context.Context, c *registry.Choice) (confirmed tim
 func (r *Replica) otherFeatures(l *plugin.Live) string {
 	features := l.Model.Features()
 	if r.Stage.Spec.Accepts(features) {
-		return r.otherSchema(features)
+		return r.Schema.other(features)
 	}
 	return fmt.Sprintf("has the features %s, and schema.features asks for %s", abbreviate(features), abbreviate(r.Stage.Spec.Features))
 }
@@ -99,9 +99,8 @@ func (r *Replica) Adopt(c *registry.Choice) error {
 	r.WentLive(l, c.Good)
 	r.Log.Info("a model was adopted", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
 		l.Epoch, "pinned", c.Pinned)
-	select {
-	case r.adopted <- struct{}{}:
-	default:
+	if r.mirror != nil {
+		signal(r.adopted)
 	}
 	return nil
 }
@@ -160,4 +159,41 @@ func (r *Replica) RefreshAge() {
 			r.Freshness.Confirm(confirmed)
 		}
 	}
+}
+
+// takeOver makes this replica the trainer under a term of the lease.
+func (r *Replica) takeOver(ctx context.Context, term uint64) error {
+	if r.trainer.taken.Load() != term {
+		if err := r.seal(ctx, term); err != nil {
+			return err
+		}
+		r.Log.Info("this replica is the trainer now", "term", r.trainer.sealed.Load())
+	}
+	if r.Running.Live() == nil {
+		return r.takeOverFirst(ctx)
+	}
+	_, err := r.Models.CatchUp(ctx, r.Adopt)
+	return err
+}
+
+// takeOverFirst takes what the store has while this replica has no model: none, or one that the former trainer fitted.
+func (r *Replica) takeOverFirst(ctx context.Context) error {
+	choice, err := r.Models.Live(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := r.accept(ctx, choice); err != nil || choice.Live == nil {
+		return err
+	}
+	return r.Adopt(choice)
+}
+
+// seal writes the term of the lease into the pointer.
+func (r *Replica) seal(ctx context.Context, term uint64) error {
+	sealed, err := r.Models.Seal(ctx, term, r.trainer.IsHolder)
+	if err == nil {
+		r.trainer.sealed.Store(sealed)
+		r.trainer.taken.Store(term)
+	}
+	return err
 }

@@ -13,12 +13,12 @@ import (
 // BindName records in the model store which stream the pipeline's name belongs to. When the store does not take that, the
 // pipeline runs nevertheless: its models would not be taken either, which is reported when there is one.
 func (r *Replica) BindName(ctx context.Context) error {
-	if r.Stream == "" || r.Models == nil || r.Hub != nil || r.store == r.Stream {
+	if r.Stream == "" || r.Models == nil || r.mirror != nil || r.boundTo == r.Stream {
 		return nil
 	}
 	var bound string
 	err := r.Permissions.Guard(ctx, r.Permissions.IsServerRequest, func(ctx context.Context) (err error) {
-		bound, err = r.Models.Bind(ctx, r.store, r.Stream)
+		bound, err = r.Models.Bind(ctx, r.boundTo, r.Stream)
 		return err
 	})
 	switch {
@@ -26,9 +26,9 @@ func (r *Replica) BindName(ctx context.Context) error {
 		r.Log.Warn("the model store does not record which stream the pipeline's name belongs to", "error", err)
 	case err == nil && bound != r.Stream:
 		return needs.NameTaken(&r.Pipeline, r.Domain, bound, "which was first just now")
-	case err == nil && r.store != "":
+	case err == nil && r.boundTo != "":
 		r.Log.Warn("the pipeline's name belonged to another stream, which no longer has its consumer; it continues here with the models of its name",
-			"before", r.store, "stream", r.Stream)
+			"before", r.boundTo, "stream", r.Stream)
 	}
 	return nil
 }

@@ -10,14 +10,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/embedd/embedd/internal/ratelog"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/scope"
-	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 	"github.com/embedd/embedd/stream/spec"
 )
@@ -27,22 +24,17 @@ type Replica struct {
 	*scope.Scope
 
 	Models *registry.Registry // nil: models are not stored
-	Hub    *registry.Edge     // the mirror of the hub's models, on a leaf node; else nil
-	Leases *lease.Bucket      // nil: there are none, and every replica trains
+	*Election
+	*Schema
+	*mirror // nil: the models do not come from a hub
 
-	trainer leadership
-	standby *standby
-	schema  schemaState
-	store   string // see bindName
-	opened  time.Time
+	boundTo string // stream that the model store binds the pipeline's name to; "" none
 
 	isPinned atomic.Bool
 	event    atomic.Pointer[string] // what happened to the stored models
-	adopted  chan struct{}          // signalled when another model was adopted, for the mirror of a hub
-	hubAway  bool                   // it was logged; one goroutine uses it
 
-	leaseLog, refusedLog ratelog.Limiter
-	hooks                Hooks
+	refusedLog ratelog.Limiter
+	hooks      Hooks
 }
 
 // Hooks are what a replica calls of the parts of the pipeline above it.
@@ -57,7 +49,10 @@ type Hooks struct {
 
 // New returns the replica of a pipeline whose models are not stored, until Open.
 func New(s *scope.Scope, hooks Hooks) *Replica {
-	return &Replica{Scope: s, standby: newStandby(), opened: time.Now(), adopted: make(chan struct{}, 1), hooks: hooks}
+	r := &Replica{Scope: s, hooks: hooks}
+	r.Election = &Election{Scope: s, standby: newStandby(), takeOver: r.takeOver, changed: hooks.TurnChanged}
+	r.Schema = &Schema{Scope: s, isTrainer: r.IsTrainer, addEvent: r.addEvent, reopen: hooks.Reopen}
+	return r
 }
 
 // Stored is what Open found in the model store.
@@ -79,7 +74,7 @@ func (r *Replica) Open(ctx context.Context, stores *Stores) (Stored, error) {
 		return Stored{}, err
 	}
 	if r.Leases != nil {
-		o.BeforePromote = r.announce
+		o.BeforePromote = (&announcer{r.Scope, nil}).announce
 	}
 	switch {
 	case r.Role == spec.RoleTransform:
@@ -87,14 +82,16 @@ func (r *Replica) Open(ctx context.Context, stores *Stores) (Stored, error) {
 	case r.Leases != nil:
 		o.Term = r.trainer.term
 	}
-	r.Hub, _ = store.(*registry.Edge)
+	if edge, ok := store.(*registry.Edge); ok {
+		r.mirror = &mirror{Scope: r.Scope, edge: edge, opened: time.Now(), adopted: make(chan struct{}, 1)}
+	}
 	r.Models = registry.New(store, r.Name, o)
 	choice, err := r.Models.Live(ctx)
 	if err != nil {
 		return Stored{}, err
 	}
-	r.store = choice.Stream
-	if err := needs.CheckName(ctx, r.JS, r.Permissions, &r.Pipeline, r.Domain, r.store); err != nil {
+	r.boundTo = choice.Stream
+	if err := needs.CheckName(ctx, r.JS, r.Permissions, &r.Pipeline, r.Domain, r.boundTo); err != nil {
 		return Stored{}, err
 	}
 	if r.Leases != nil && r.Role != spec.RoleTransform {
@@ -134,13 +131,13 @@ func (r *Replica) Run(ctx context.Context) {
 	if r.Models != nil {
 		wg.Go(func() { r.Models.Follow(ctx, r.Adopt) })
 		if r.Leases != nil {
-			wg.Go(func() { r.prefetch(ctx) })
+			wg.Go(func() { (&announcer{r.Scope, r.Models.Prefetch}).prefetch(ctx) })
 		}
 	}
-	if r.Hub != nil {
-		wg.Go(func() { r.sweepMirror(ctx) })
+	if r.mirror != nil {
+		wg.Go(func() { r.mirror.sweep(ctx) })
 	}
-	wg.Go(func() { r.followSchema(ctx) })
+	wg.Go(func() { r.Schema.follow(ctx) })
 	if r.trainer.Lease != nil {
 		wg.Go(func() { r.trainer.Run(ctx, r.takeTurn) })
 		if r.standby.lease != nil && !r.allRead() {
@@ -149,31 +146,14 @@ func (r *Replica) Run(ctx context.Context) {
 	}
 }
 
-// Close releases the trainer's lease: another replica can take it at once. The stage must be closed before.
-func (r *Replica) Close() {
-	if r.trainer.Lease != nil {
-		r.Release(r.trainer.Lease)
-	}
-}
-
-// ReleaseTimeout is how long the end of a process waits for the server to take a lease back; after that it expires.
-const ReleaseTimeout = 2 * time.Second
-
-// Release releases a lease, however this process ends.
-func (r *Replica) Release(l *lease.Lease) {
-	ctx, cancel := context.WithTimeout(context.Background(), ReleaseTimeout)
-	defer cancel()
-	l.Release(ctx)
-}
-
 // Report fills in what a status says of the replica and its model store.
 func (r *Replica) Report(s *spec.Status) {
 	if event := r.event.Load(); event != nil {
 		s.Store = *event
 	}
-	s.Role, s.IsTrainer, s.Trainer, s.Term = r.Role, r.Running.Learns() && r.IsTrainer(), r.OtherTrainer(), r.trainer.term()
-	if r.Hub != nil {
-		s.Hub, s.LastHeard = r.Hub.Domain(), r.Hub.HubAnsweredAt()
+	s.Role, s.IsTrainer, s.Trainer, s.Term = r.Role, r.Running.Learns() && r.IsTrainer(), r.TrainerText(), r.trainer.term()
+	if r.mirror != nil {
+		s.Hub, s.LastHeard = r.edge.Domain(), r.edge.HubAnsweredAt()
 	}
 	if r.Models == nil {
 		return
@@ -185,6 +165,14 @@ func (r *Replica) Report(s *spec.Status) {
 		}
 		s.Store += trouble
 	}
+}
+
+// TrainerText is a sentence on which replica is the trainer, or the hub, "" when this replica is.
+func (r *Replica) TrainerText() string {
+	if r.mirror != nil {
+		return r.mirror.text()
+	}
+	return r.otherTrainer()
 }
 
 // Event is what happened to the stored models, a sentence, "" when nothing did.
@@ -214,9 +202,4 @@ func (r *Replica) setPinned(isPinned bool) {
 		value = 1
 	}
 	r.Series.Set(health.Pinned, value)
-}
-
-// readsOnce reports whether the stream keeps messages for their consumers, so that only the hot path can read them.
-func (r *Replica) readsOnce() bool {
-	return r.Input != nil && r.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy
 }

@@ -23,42 +23,42 @@ func newStandby() *standby {
 
 // allRead reports whether all replicas read the input for learning: without leases, with late labels, whose two readers
 // keep step, and when the hot path is the only reader.
-func (r *Replica) allRead() bool {
-	return r.trainer.Lease == nil || r.Labels != "" || r.Input == nil || r.readsOnce()
+func (e *Election) allRead() bool {
+	return e.trainer.Lease == nil || e.Labels != "" || e.Input == nil || e.readsOnce()
 }
 
 // ReadsForLearning reports whether this process reads the input for learning now.
-func (r *Replica) ReadsForLearning() bool {
-	return r.allRead() || r.trainer.Term() != 0 || r.IsStandby()
+func (e *Election) ReadsForLearning() bool {
+	return e.allRead() || e.trainer.Term() != 0 || e.IsStandby()
 }
 
 // IsStandby reports whether this process is the next trainer.
-func (r *Replica) IsStandby() bool { return r.standby.lease != nil && r.standby.lease.Term() != 0 }
+func (e *Election) IsStandby() bool { return e.standby.lease != nil && e.standby.lease.Term() != 0 }
 
 // Changed is signalled when ReadsForLearning may have changed. A lease that expires signals nothing.
-func (r *Replica) Changed() <-chan struct{} { return r.standby.changed }
+func (e *Election) Changed() <-chan struct{} { return e.standby.changed }
 
 // hasStandbyAhead reports whether the standby is another replica, which is to be the next trainer.
-func (r *Replica) hasStandbyAhead() bool {
-	if r.standby.lease == nil {
+func (e *Election) hasStandbyAhead() bool {
+	if e.standby.lease == nil {
 		return false
 	}
-	s := r.standby.lease.Status()
+	s := e.standby.lease.Status()
 	return s.Term == 0 && s.Holder.Holder != ""
 }
 
 // keepStandby holds or waits for the second lease while this replica is not the trainer.
-func (r *Replica) keepStandby(ctx context.Context) {
-	s := r.standby
+func (e *Election) keepStandby(ctx context.Context) {
+	s := e.standby
 	for ctx.Err() == nil {
 		waiting, stop := context.WithCancel(ctx)
 		s.stop.Store(&stop)
-		if r.trainer.Term() == 0 {
+		if e.trainer.Term() == 0 {
 			if err := s.lease.Acquire(waiting); err != nil && waiting.Err() == nil {
-				r.Log.Debug("the standby's lease cannot be requested; trying again", "error", err)
+				e.Log.Debug("the standby's lease cannot be requested; trying again", "error", err)
 			}
 			s.lease.Run(waiting, func(context.Context, uint64) { signal(s.changed) })
-			r.Release(s.lease)
+			e.Release(s.lease)
 			signal(s.changed)
 		}
 		stop()
@@ -70,15 +70,15 @@ func (r *Replica) keepStandby(ctx context.Context) {
 }
 
 // changeTurn is called when this replica becomes the trainer or stops being it.
-func (r *Replica) changeTurn(isTrainer bool) {
-	s := r.standby
+func (e *Election) changeTurn(isTrainer bool) {
+	s := e.standby
 	if stop := s.stop.Load(); isTrainer && stop != nil {
 		(*stop)()
 	} else if !isTrainer {
 		signal(s.isWaiting)
 	}
 	signal(s.changed)
-	r.hooks.TurnChanged()
+	e.changed()
 }
 
 // signal wakes a waiter. The channel holds one signal; a second changes nothing.
