@@ -18,7 +18,9 @@ import (
 type api struct {
 	prefix   string // with a dot at its end
 	streamOf func(subject string) string
-	watchAll bool // more than one pipeline has its models in the server, and one consumer watches all of them
+
+	// More than one pipeline has its models, or its schema, in the server: one consumer watches the keys of all.
+	watchAllModels, watchAllStates bool
 }
 
 func newAPI(c Config) *api {
@@ -29,13 +31,16 @@ func newAPI(c Config) *api {
 	if a.streamOf == nil {
 		a.streamOf = StreamName
 	}
-	n := 0
+	models, states := 0, 0
 	for i := range c.Pipelines {
 		if hasModelBucket(&c.Pipelines[i]) {
-			n++
+			models++
+		}
+		if c.Pipelines[i].Stream != "" {
+			states++
 		}
 	}
-	a.watchAll = n > 1
+	a.watchAllModels, a.watchAllStates = models > 1, states > 1
 	return a
 }
 
@@ -107,7 +112,7 @@ func modelPermissions(a *api, p *spec.Pipeline) map[Verb][]string {
 		run = append(run, a.put(pointerKey(p.Name)), "$O."+registry.Bucket+".M.*", "$O."+registry.Bucket+".C.*",
 			StagedSubject(p.Name))
 	}
-	if a.watchAll {
+	if a.watchAllModels {
 		run = append(run, a.request("CONSUMER", "CREATE", pointers, "*"))
 	}
 	return map[Verb][]string{Run: run, Models: list}
@@ -153,8 +158,11 @@ func hubStreamPermissions(a *api, _ *spec.Pipeline) map[Verb][]string {
 
 func statePermissions(a *api, p *spec.Pipeline) map[Verb][]string {
 	keys := "$KV." + statestore.Bucket + "." + statestore.Keys(p.Name)
-	return map[Verb][]string{Run: append(a.watch(statestore.Stream, keys), a.put(keys),
-		a.request("STREAM", "MSG", "GET", statestore.Stream))}
+	run := append(a.watch(statestore.Stream, keys), a.put(keys), a.request("STREAM", "MSG", "GET", statestore.Stream))
+	if a.watchAllStates {
+		run = append(run, a.request("CONSUMER", "CREATE", statestore.Stream, "*"))
+	}
+	return map[Verb][]string{Run: run}
 }
 
 // stream returns a stream of the server, nil where it has none of that name.
