@@ -12,7 +12,7 @@ import (
 )
 
 // TestMessageThatKillsLearning has a message, answered and acknowledged, of which the daemon dies whenever it learns from
-// it, and starts the daemon again each time: after a few deaths it is set aside, all others are learned, and the daemon
+// it, and starts the daemon again each time: after a few crashes it is quarantined, all others are learned, and the daemon
 // lives.
 func TestMessageThatKillsLearning(t *testing.T) {
 	t.Parallel()
@@ -51,7 +51,7 @@ func TestMessageThatKillsLearning(t *testing.T) {
 			}
 			continue
 		}
-		const sentence = "FEATURES:" + deadly + " is set aside"
+		const sentence = "FEATURES:" + deadly + " is quarantined"
 		if text := succeed(t, "status", "--server", s.ClientURL()); !strings.Contains(text, sentence) {
 			t.Errorf("the status says %s", text)
 		}

@@ -385,8 +385,8 @@ func TestLabelStream(t *testing.T) {
 	c.sendLabels([]labelOf{{2, "b"}, {3, "b"}})
 	eventually(t, func() string { return "labels of the new stream are read: " + d.labelled() },
 		func() bool { return d.labels("joined") == 4 && d.labels("corrected") == 1 })
-	if !strings.Contains(d.log.String(), "the stream of labels was made anew") {
-		t.Error("the log does not say that the stream of labels was made anew")
+	if !strings.Contains(d.log.String(), "the stream of labels was recreated") {
+		t.Error("the log does not say that the stream of labels was recreated")
 	}
 	d.stop()
 }

@@ -423,7 +423,7 @@ func TestStreamMadeAnewBehind(t *testing.T) {
 	if n < 1 || n > float64(lost) {
 		t.Errorf("%v messages are counted as lost, and %d are", n, lost)
 	}
-	q.says(fmt.Sprintf("at least %v messages of the one before were not learned", n))
+	q.says(fmt.Sprintf("at least %v messages of the previous one were not learned", n))
 	if !slices.Equal(got[of:], between(1001, 2500)) {
 		t.Errorf("%d messages of the new stream were learned, want 1500", len(got)-of)
 	}

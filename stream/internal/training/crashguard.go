@@ -90,7 +90,10 @@ func newCrashGuard(ctx context.Context, p *Path) *crashGuard {
 // stop ends learning for this process. The next start after an orderly stop tries again.
 func (c *crashGuard) stop() {
 	c.isStopped.Store(true)
-	c.SetEvent(fmt.Sprintf("learning is stopped: the process crashed %d times in a row while it learned, and no single message is the reason (%d are quarantined). The live model continues to answer. Find out why it crashed, give it more memory or a smaller training.window, and restart the daemon; then learning begins again",
+	c.SetEvent(fmt.Sprintf("learning is stopped: the process crashed %d times in a row while it learned, "+
+		"and no single message is the reason (%d are quarantined). The live model continues to answer. "+
+		"Find out why it crashed, give it more memory or a smaller training.window, "+
+		"and restart the daemon; then learning begins again",
 		c.note.Starts-1, len(c.note.Aside)))
 }
 
@@ -192,7 +195,9 @@ func (c *crashGuard) tryAlone(ctx context.Context, seq uint64) bool {
 
 // reportQuarantined reports a message that is not learned.
 func (c *crashGuard) reportQuarantined(seq uint64) {
-	c.SetEvent(fmt.Sprintf("message %s:%d is quarantined: the process crashed each time it learned it, %d times with nothing else under way. It is answered and not learned; 'nats stream get %s %d' shows it",
+	c.SetEvent(fmt.Sprintf("message %s:%d is quarantined: the process crashed each time it learned it, "+
+		"%d times with nothing else under way. "+
+		"It is answered and not learned; 'nats stream get %s %d' shows it",
 		c.Stream, seq, maxTries, c.Stream, seq))
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/embedd/embedd/stream/internal/scope"
 )
 
-// maxPull is the most bytes of one pull for learning. Both paths share a connection, and what the hot path has requested
-// waits behind it.
+// maxPull is the most bytes of one pull for learning. Both paths share a connection, and what the hot path has
+// requested waits behind it.
 const maxPull = 1 << 20
 
 // cursor is an ephemeral consumer of the input, for learning alone.

@@ -79,8 +79,8 @@ type streamEnd struct {
 	pulled  uint64
 }
 
-// maxFeed bounds the feed when learning can read the stream again. Messages that wait for long have left the processor's
-// caches, and so has the memory of new ones: with 64 MiB the hot path takes a fifth more processor time.
+// maxFeed bounds the feed when learning can read the stream again. Messages that wait for long have left the
+// processor's caches, and so has the memory of new ones: with 64 MiB the hot path takes a fifth more processor time.
 const maxFeed = 8 << 20
 
 func newFeed(maxBytes int64, isOnly bool) *Feed {

@@ -48,7 +48,8 @@ func (p *Path) BindLabels(ctx context.Context) error {
 		return natsx.ExplainAPIError(err)
 	}
 	if r := s.CachedInfo().Config.Retention; r != jetstream.LimitsPolicy {
-		return fmt.Errorf("stream %s, which takes labels on %s, has retention %v: after a restart labels are read again, so it needs limits; send labels to a stream of their own",
+		return fmt.Errorf("stream %s, which takes labels on %s, has retention %v: after a restart "+
+			"labels are read again, so it needs limits; send labels to a stream of their own",
 			name, p.Labels, r)
 	}
 	p.labels.stream = name
@@ -211,7 +212,8 @@ func (l *labelReader) sendLetter(ctx context.Context, m *scope.Message, cause er
 		l.lettersLog.Warn(l.Log, "the server does not take a dead letter of labels; it is sent again", "source",
 			m.Origin.Source(), "error", err)
 	default:
-		l.lettersLog.Warn(l.Log, "the server does not take a dead letter of labels, and too many wait; the message stays in its stream, and is read again after a restart",
+		l.lettersLog.Warn(l.Log, "the server does not take a dead letter of labels, and too many wait; "+
+			"the message stays in its stream, and is read again after a restart",
 			"source", m.Origin.Source(), "error", err)
 	}
 }

@@ -77,7 +77,8 @@ func (p *Path) OpenFeed() {
 	readsOnce := p.Input == nil || p.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy
 	p.Feed = newFeed(p.InFlight/4, readsOnce)
 	if readsOnce && p.Input != nil {
-		p.Log.Info("the stream keeps messages until they are acknowledged, so one reader feeds both paths", "stream", p.Stream)
+		p.Log.Info("the stream keeps messages until they are acknowledged, so one reader feeds both paths", "stream",
+			p.Stream)
 	}
 }
 

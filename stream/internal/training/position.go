@@ -11,25 +11,25 @@ import (
 type Cause string
 
 const (
-	Recreated  Cause = "recreated"  // the input stream was deleted and made again
+	Recreated  Cause = "recreated"  // the input stream was deleted and created again
 	purged     Cause = "purged"     // messages left the input stream before they were learned
-	renumbered Cause = "renumbered" // the numbers of the input stream mean other messages now
-	behind     Cause = "behind"     // the hot path's messages have a gap, which is read from the stream
-	failed     Cause = "failed"     // the server, or its consumer, went away
+	renumbered Cause = "renumbered" // an older copy was restored: sequence numbers mean other messages
+	behind     Cause = "behind"     // messages are missing in the feed, and are read from the stream
+	failed     Cause = "failed"     // a request failed, or the consumer is gone
 )
 
-// position is where learning stands in the input stream.
+// position is how far learning has read the input stream. It is a state machine without I/O.
 type position struct {
 	stream  time.Time // creation time of the stream
-	created time.Time // of its numbering: of the stream too, unless it was renumbered
-	next    uint64    // all before it was learned, or is gone
-	last    uint64    // number of the newest message that was learned, 0: none since the numbering began
-	time    time.Time // the server's, of that message
-	end     uint64    // the highest number that the stream is known to have had
-	skipped hole      // numbers that were passed over since the stream was looked at
+	created time.Time // of its numbering: the same, unless it was renumbered
+	next    uint64    // sequence number; all before it was learned, or is gone
+	last    uint64    // of the newest message that was learned; 0: none under this numbering
+	time    time.Time // of that message
+	end     uint64    // the highest known sequence number of the stream
+	skipped hole      // sequence numbers without a message since the last look
 }
 
-// hole is numbers without a message of ours: of another subject, or gone before they were learned.
+// hole is a range of sequence numbers of which n had no message: of other subjects, or gone before they were learned.
 type hole struct{ first, last, n uint64 }
 
 // learned moves past a message.
@@ -38,7 +38,7 @@ func (a *position) learned(seq uint64, at time.Time) {
 	a.next, a.last, a.time = seq+1, seq, at
 }
 
-// skip moves up to a number.
+// skip moves up to a sequence number.
 func (a *position) skip(to uint64) {
 	if to <= a.next {
 		return
@@ -52,40 +52,42 @@ func (a *position) skip(to uint64) {
 	a.next = to
 }
 
-// streamState is what the server says of the input stream.
+// streamState is what the server reports of the input stream.
 type streamState struct {
 	created     time.Time
-	now         time.Time // the server's
+	now         time.Time // of the server
 	first, last uint64
-	at          time.Time // of message position.last where it was asked for and is there
-	resume      uint64    // number of the first message after position.time, where it was asked for
+	at          time.Time // of the message at position.last; zero: not requested, or gone
+	resume      uint64    // sequence number of the first message after position.time, if requested
 }
 
-// same tells whether the stream is the one that was learned from, under the same numbers.
+// same reports whether it is the stream that was read, with the same sequence numbers.
 func (a *position) same(s streamState) bool {
 	return s.created.Equal(a.stream) && s.last+1 >= a.next && (s.at.IsZero() || s.at.Equal(a.time))
 }
 
-// newer tells whether the stream is another that was made later: none of its messages was learned.
+// newer reports whether it is another stream that was created later: none of its messages was learned.
 func (a *position) newer(s streamState) bool { return s.created.After(a.stream) }
 
-// follow moves to where learning continues. It returns why it does not go on where it was, how many messages were lost
-// at most, and a sentence; no cause where all is as it was.
+// follow moves to where learning continues. It returns why that is elsewhere, at most how many messages were lost, and
+// a sentence; "" when nothing changed.
 func (a *position) follow(s streamState) (c Cause, lost uint64, text string) {
 	begun := a.last > 0
 	switch {
 	case a.newer(s):
 		if a.end >= a.next {
 			lost = a.end - a.next + 1
-			text = fmt.Sprintf("; at least %d messages of the one before were not learned", lost)
+			text = fmt.Sprintf("; at least %d messages of the previous one were not learned", lost)
 		}
 		*a = position{stream: s.created, created: s.created, next: s.first, end: s.last}
 		return Recreated, lost, fmt.Sprintf(
-			"the input stream was recreated at %s; learning continues from its first message%s", health.Timestamp(s.created), text)
+			"the input stream was recreated at %s; learning continues from its first message%s",
+			health.Timestamp(s.created), text)
 	case !a.same(s):
 		was := a.next - 1
 		*a = position{stream: s.created, created: s.now, next: max(s.resume, s.first), end: s.last}
-		return renumbered, 0, fmt.Sprintf("the input stream was renumbered, seen at %s: its last message is %d, and %d was read; learning continues from message %d, the first that was stored after those",
+		return renumbered, 0, fmt.Sprintf("the input stream was renumbered, seen at %s: its last message is %d, "+
+			"and %d was read; learning continues from message %d, the first that was stored after those",
 			health.Timestamp(s.now), s.last, was, a.next)
 	}
 	h := a.skipped
@@ -98,8 +100,9 @@ func (a *position) follow(s streamState) (c Cause, lost uint64, text string) {
 		a.next = s.first
 	}
 	if lost == 0 || !begun {
-		return "", 0, "" // what was gone before the first message was read is no loss of ours
+		return "", 0, "" // messages that were gone before the first read are not lost
 	}
-	return purged, lost, fmt.Sprintf("at %s up to %d messages were gone from the input stream (purged, or over its limits) before they were learned; learning continues from message %d",
+	return purged, lost, fmt.Sprintf("at %s up to %d messages were gone from the input stream "+
+		"(purged, or over its limits) before they were learned; learning continues from message %d",
 		health.Timestamp(s.now), lost, a.next)
 }

@@ -41,7 +41,7 @@ func TestFollow(t *testing.T) {
 		"recreated, renumbered": {read, streamState{at(20), at(99), 101, 110, time.Time{}, 0}, Recreated, 0, 101, at(20),
 			"recreated"},
 		"recreated, behind": {behind, streamState{at(20), at(99), 1, 0, time.Time{}, 0}, Recreated, 30, 1, at(20),
-			"at least 30 messages of the one before were not learned"},
+			"at least 30 messages of the previous one were not learned"},
 		"an older copy": {read, streamState{at(10), at(99), 1, 60, time.Time{}, 61}, renumbered, 0, 61, at(99),
 			"its last message is 60, and 100 was read; learning continues from message 61"},
 		"an older copy, grown": {read, streamState{at(10), at(99), 1, 300, at(77), 61}, renumbered, 0, 61, at(99),

@@ -14,7 +14,6 @@ import (
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
-	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/spec"
 )
 
@@ -22,37 +21,38 @@ import (
 // follows a stream that was deleted and made again.
 const LookAfter = 3 * time.Second
 
-// SharedFor is how long the reader reads everything itself once another replica was seen to get messages.
+// SharedFor is how long the reader reads everything itself after another replica was seen to receive messages.
 const SharedFor = 5 * time.Second
 
-// maxQuietFailures is how many failures in a row are an interruption that need not be told: some seconds.
+// maxQuietFailures is how many consecutive failures are not reported: those of some seconds.
 const maxQuietFailures = 6
 
-// SettleTime is how long the numbers of a stream have to contradict what was read before that is believed: a server of a
-// cluster that has just been elected may not have come to its newest messages yet.
+// SettleTime is how long the state of a stream must contradict what was read before it is believed. A newly elected
+// leader of a cluster may not have its newest messages yet.
 const SettleTime = 2 * time.Second
 
-var errInconsistent = errors.New("the numbers of the input stream are not those that were read; it is looked at again")
+var errInconsistent = errors.New("the sequence numbers of the input stream do not match what was read; " +
+	"its state is requested again")
 
-// noEnd is the end of a read that has none.
+// noEnd is the end of a read that follows the stream.
 const noEnd = math.MaxUint64
 
-// reader brings the learning side every message of the input once, in stream order. Where it can, it takes what the
-// hot path has read; it reads for itself, without acknowledging, what the hot path did not see: the past of the window
-// after a start, everything while the hot path holds, what fell out of the feed, and what other replicas got.
+// reader brings every message of the input to take once, in stream order. It takes what the hot path has received from
+// the feed. What the hot path did not receive it reads itself, without acknowledging: the window after a start,
+// everything while inputs wait for a model, what fell out of the feed, and what other replicas received.
 type reader struct {
 	*Path
 	take func(context.Context, *Message)
 
 	at         position
-	binding    int       // of the hot path's consumer, as of the last close look
-	isDoubtful bool      // the stream may be another
-	reconnects uint64    // connections to the server after the first, as of the last look
-	lookedAt   time.Time // when it was looked at
-	isGone     bool      // the stream was not there
-	isStuck    bool      // it could not be read for a while, and the status says so
-	oddSince   time.Time // since when its numbers are not those that were read; zero: they are
-	head       *Message  // taken out of the feed, not yet learned
+	binding    int       // of the hot path's consumer, when the stream was last looked at
+	isDoubtful bool      // the stream may have been recreated or restored
+	reconnects uint64    // of the connection, when the stream was last looked at
+	lookedAt   time.Time // when the state of the stream was last requested
+	isGone     bool      // the stream does not exist, and the status says so
+	isStuck    bool      // reads fail for a while, and the status says so
+	oddSince   time.Time // since when its state contradicts what was read; zero: it does not
+	head       *Message  // taken from the feed, not learned yet
 	cursor     *cursor
 
 	guard *crashGuard
@@ -76,7 +76,7 @@ func (r *reader) Run(ctx context.Context) {
 		}
 		if err == nil && r.isStuck {
 			r.isStuck = false
-			r.SetEvent(fmt.Sprintf("learning reads the input stream again, since %s; it goes on from message %d",
+			r.SetEvent(fmt.Sprintf("learning reads the input stream again, since %s; it continues from message %d",
 				health.Timestamp(time.Now()), from))
 		}
 		if r.at.next > from || err == nil {
@@ -97,7 +97,7 @@ func (r *reader) Run(ctx context.Context) {
 			r.SetEvent(fmt.Sprintf("learning cannot read the input stream, seen at %s, and tries again: %v",
 				health.Timestamp(time.Now()), err))
 		}
-		r.Log.Debug("the learning side begins anew", "from", r.at.next, "error", err)
+		r.Log.Debug("learning reads again", "from", r.at.next, "error", err)
 		if !natsx.Backoff(ctx, min(attempt, 5)) {
 			return
 		}
@@ -105,14 +105,14 @@ func (r *reader) Run(ctx context.Context) {
 	}
 }
 
-// isAtEnd reports whether all was read that was there when reading began. The last of it may be of other subjects: then
-// nothing of ours is behind what was read.
+// isAtEnd reports whether everything was read that was stored when reading began. The last messages may be of other
+// subjects: then the cursor has nothing pending.
 func (r *reader) isAtEnd() bool {
 	c := r.cursor
 	return r.at.next > r.guard.goal || c != nil && c.upTo == noEnd && c.pending == 0
 }
 
-// step takes one message or reads those of one pull, or waits for them a while.
+// step takes one message from the feed, or reads one pull, or waits for messages a while.
 func (r *reader) step(ctx context.Context) error {
 	s := r.Feed.state()
 	if s.previous.created.Equal(r.at.stream) {
@@ -129,7 +129,7 @@ func (r *reader) step(ctx context.Context) error {
 	}
 	switch c := r.cursor; {
 	case c != nil && c.upTo != noEnd:
-		return r.read(ctx, c.upTo) // a read that was begun
+		return r.read(ctx, c.upTo) // a read that has begun
 	case r.Role == spec.RoleTrain || r.Partitions > 0 || r.hooks.IsHolding() || time.Since(s.gapAt) < SharedFor:
 		return r.read(ctx, noEnd)
 	}
@@ -137,13 +137,13 @@ func (r *reader) step(ctx context.Context) error {
 		r.head, _ = r.Feed.TryPop()
 	}
 	switch l := r.head; {
-	case r.hasReconnected(ctx): // it came after that, and its number may be another's
+	case r.hasReconnected(ctx): // the message came after that, and may be of another stream
 	case l == nil:
 		return r.await(ctx, s)
 	case l.binding > r.binding:
 		r.binding, r.isDoubtful = l.binding, true
 	case !l.Origin.Created.Equal(r.at.stream):
-		r.head = nil // of the stream before; what of it was not learned is counted
+		r.head = nil // of the previous stream; what of it was not learned is counted
 	case l.Origin.Seq < r.at.next:
 		r.head = nil
 	case l.after >= r.at.next:
@@ -157,9 +157,8 @@ func (r *reader) step(ctx context.Context) error {
 	return nil
 }
 
-// hasReconnected reports whether the connection was lost and made again. The stream may be an older copy then, whose numbers are of
-// other messages; with more of them than were lost nothing but a look tells. Of replicas those that read to learn look,
-// each at a time of its own.
+// hasReconnected reports whether the client has reconnected. Then the stream may be an older copy that was restored,
+// and its sequence numbers may mean other messages. It waits for a random time, so that replicas do not look together.
 func (r *reader) hasReconnected(ctx context.Context) bool {
 	n := r.Conn.Stats().Reconnects
 	if n == r.reconnects {
@@ -173,7 +172,7 @@ func (r *reader) hasReconnected(ctx context.Context) bool {
 	return true
 }
 
-// await waits for the hot path, and reads for itself what that will not bring.
+// await waits for the hot path, and reads what that will not bring.
 func (r *reader) await(ctx context.Context, s feedState) error {
 	if s.created.Equal(r.at.stream) && s.handed >= r.at.next && s.binding == r.binding {
 		return r.read(ctx, s.handed)
@@ -188,6 +187,7 @@ func (r *reader) await(ctx context.Context, s feedState) error {
 	return r.read(ctx, last)
 }
 
+// pass moves past a message, and brings it to take when it may be learned.
 func (r *reader) pass(ctx context.Context, l *Message) {
 	l.Origin.Created = r.at.created
 	may := r.hooks.MayLearn(ctx, l.Origin.Seq, r.at.stream)
@@ -201,7 +201,7 @@ func (r *reader) pass(ctx context.Context, l *Message) {
 	}
 }
 
-// close gives the reader's consumer up.
+// close deletes the reader's consumer.
 func (r *reader) close(ctx context.Context) {
 	if r.cursor == nil {
 		return
@@ -210,7 +210,7 @@ func (r *reader) close(ctx context.Context) {
 	r.cursor = nil
 }
 
-// read brings messages up to a number from the stream, as many as one pull has; the next step goes on with it.
+// read reads messages of the stream up to a sequence number, as many as one pull has. The next step continues it.
 func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 	if r.cursor == nil || r.cursor.upTo != upTo {
 		r.close(ctx)
@@ -219,12 +219,12 @@ func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 			return err
 		}
 		r.cursor.upTo = upTo
-		// Asked after the consumer was made: were it another stream's, this would say so.
+		// Requested after the consumer was created: if the stream was recreated meanwhile, this shows it.
 		last, err := r.look(ctx)
 		if err != nil || r.cursor == nil {
 			return err
 		}
-		if upTo != noEnd && upTo > last { // what is not stored yet must not be passed over
+		if upTo != noEnd && upTo > last { // what is not stored yet must not be skipped
 			r.close(ctx)
 			if last < r.at.next {
 				return errInconsistent
@@ -236,16 +236,16 @@ func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 		r.close(ctx) // the rest was purged
 		return nil
 	}
-	// Without an end each pull is short: the hot path may begin to bring the same messages meanwhile.
-	c, most := r.cursor, uint64(natsx.MaxFetchMessages/8)
+	// Without an end each pull is short, because the hot path may begin to bring the same messages.
+	c, limit := r.cursor, uint64(natsx.MaxFetchMessages/8)
 	if upTo != noEnd {
-		if most = min(natsx.MaxFetchMessages, c.pending, upTo-r.at.next+1); most == 0 {
+		if limit = min(natsx.MaxFetchMessages, c.pending, upTo-r.at.next+1); limit == 0 {
 			r.at.skip(upTo + 1) // the rest is of other subjects, or gone
 			r.close(ctx)
 			return nil
 		}
 	}
-	n, err := r.pull(ctx, c, int(most))
+	n, err := r.pull(ctx, c, int(limit))
 	if err != nil {
 		return err
 	}
@@ -256,15 +256,16 @@ func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 		return nil
 	}
 	if upTo != noEnd {
-		r.close(ctx) // what it had pending is gone
+		r.close(ctx) // its pending messages are gone
 	}
 	_, err = r.look(ctx)
 	return err
 }
 
-func (r *reader) pull(ctx context.Context, c *cursor, most int) (int, error) {
+// pull reads at most a number of messages with one request.
+func (r *reader) pull(ctx context.Context, c *cursor, limit int) (int, error) {
 	gap := false
-	n, err := natsx.Fetch(ctx, r.JS, c, most, maxPull, func(msg *natsx.Message) {
+	n, err := natsx.Fetch(ctx, r.JS, c, limit, maxPull, func(msg *natsx.Message) {
 		r.Series.Read(health.PathLearn, len(msg.Data()))
 		m, ok := r.Received(msg, r.at.stream)
 		if !ok || gap {
@@ -275,7 +276,7 @@ func (r *reader) pull(ctx context.Context, c *cursor, most int) (int, error) {
 			return
 		}
 		c.pending = m.Pending
-		r.pass(ctx, &Message{Message: scope.Message{Origin: m.Origin, Subject: m.Subject, Time: m.Time, Data: m.Data}})
+		r.pass(ctx, &Message{Message: m})
 	})
 	if err == nil && gap {
 		err = natsx.ErrGap
@@ -283,14 +284,15 @@ func (r *reader) pull(ctx context.Context, c *cursor, most int) (int, error) {
 	return n, err
 }
 
-// look asks the server how the input stream stands, and moves to where learning continues. It returns the number of the
-// stream's last message.
+// look requests the state of the input stream, and moves to where learning continues. It returns the sequence number of
+// the stream's last message.
 func (r *reader) look(ctx context.Context) (last uint64, err error) {
 	r.hasReconnected(ctx)
 	input, err := r.JS.Stream(ctx, r.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) && !r.isGone {
 		r.isGone = true
-		r.SetEvent(fmt.Sprintf("the input stream %s is gone, seen at %s; learning continues once it is made again ('embedd setup --apply')",
+		r.SetEvent(fmt.Sprintf("the input stream %s is gone, seen at %s; "+
+			"learning continues when it is created again ('embedd setup --apply')",
 			r.Stream, health.Timestamp(time.Now())))
 	}
 	if err != nil {
@@ -299,7 +301,7 @@ func (r *reader) look(ctx context.Context) (last uint64, err error) {
 	info := input.CachedInfo()
 	s := streamState{created: info.Created, now: info.TimeStamp, first: info.State.FirstSeq, last: info.State.LastSeq}
 	if r.isDoubtful && r.at.last > 0 && s.created.Equal(r.at.stream) {
-		// Where it is gone, or must not be asked for, the numbers alone have to tell.
+		// Without that message, or the permission to read it, the sequence numbers alone decide.
 		if msg, err := input.GetMsg(ctx, r.at.last); err == nil {
 			s.at = msg.Time
 		}
@@ -325,20 +327,21 @@ func (r *reader) look(ctx context.Context) (last uint64, err error) {
 		r.Series.Add(health.ReaderRestarts, 1, string(c))
 		r.Series.Add(health.Dropped, float64(lost), health.PathLearn)
 		r.SetEvent(text)
-		r.isStuck = false // the text says where learning continues; that it reads again says less
+		r.isStuck = false // the text already says where learning continues
 	case r.isGone:
-		r.SetEvent(fmt.Sprintf("the input stream was gone and is back, seen at %s; learning continues from message %d",
+		r.SetEvent(fmt.Sprintf("the input stream was gone and is back, seen at %s; "+
+			"learning continues from message %d",
 			health.Timestamp(s.now), r.at.next))
 	}
 	r.isGone = false
 	return s.last, nil
 }
 
-// after is the number of the first message that was stored after a time.
+// after is the sequence number of the first message that was stored after a time.
 func (r *reader) after(ctx context.Context, t time.Time) (uint64, error) {
 	t = t.Add(1)
-	c, err := r.openCursor(ctx, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &t,
-		HeadersOnly: true})
+	c, err := r.openCursor(ctx, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartTimePolicy,
+		OptStartTime: &t, HeadersOnly: true})
 	if err != nil {
 		return 0, err
 	}

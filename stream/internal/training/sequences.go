@@ -5,8 +5,8 @@ type sequences []run
 
 type run struct{ first, last uint64 }
 
-// maxRuns bounds the set; the newest runs stay. A stream that is read from end to end has one run, and one more for each
-// message that another process received.
+// maxRuns bounds the set; the newest runs stay. A stream that is read from end to end has one run, and one more for
+// each message that another process received.
 const maxRuns = 1024
 
 // add adds a run and reports whether its last number was new.
