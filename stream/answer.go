@@ -50,7 +50,7 @@ const ownHeaders = needs.OwnHeaderBytes
 
 // answer makes the answer to one input with the model that is live now. It never fails: what cannot be answered
 // becomes a dead letter. Where ctx ends first there is no answer, nil.
-func (p *pipeline) answer(ctx context.Context, in *input) *answer {
+func (p *relay) answer(ctx context.Context, in *input) *answer {
 	begin := time.Now()
 	a := p.transform(ctx, in)
 	if a == nil {
@@ -80,7 +80,7 @@ func (a *answer) doubtful() (parts []*outgoing) {
 	return parts
 }
 
-func (p *pipeline) transform(ctx context.Context, in *input) *answer {
+func (p *relay) transform(ctx context.Context, in *input) *answer {
 	a := &answer{in: in, result: "out"}
 	m, err := p.Running.Decode(in.Data)
 	p.training.HandDecoded(&in.Message, &in.training, m, err)
@@ -129,7 +129,7 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 }
 
 // project transforms a message. One that was decoded before the schema was known is decoded again.
-func (p *pipeline) project(ctx context.Context, data []byte, m *arrowio.Message) (*arrowio.Message, *plugin.Result,
+func (p *relay) project(ctx context.Context, data []byte, m *arrowio.Message) (*arrowio.Message, *plugin.Result,
 	error) {
 	r, err := p.Running.Transform(ctx, m)
 	if errors.Is(err, plugin.ErrContract) {
@@ -142,7 +142,7 @@ func (p *pipeline) project(ctx context.Context, data []byte, m *arrowio.Message)
 }
 
 // pass answers a message with itself: no model is fresh enough to reduce it.
-func (p *pipeline) pass(a *answer, m *arrowio.Message, marks []wire.Pair) *answer {
+func (p *relay) pass(a *answer, m *arrowio.Message, marks []wire.Pair) *answer {
 	in := a.in
 	a.result, a.rows.Pass = "pass", m.Rows()
 	a.parts = []*outgoing{p.reduced(in, 0, in.Data,
@@ -152,7 +152,7 @@ func (p *pipeline) pass(a *answer, m *arrowio.Message, marks []wire.Pair) *answe
 
 // encode writes the output, in as many parts as the limits ask for, and says what names each of them beside its model. A
 // row that alone is over the limit leaves as a dead letter and the others go on.
-func (p *pipeline) encode(in *input, r *plugin.Result, marks []wire.Pair) (bodies [][]byte, pairs [][]wire.Pair,
+func (p *relay) encode(in *input, r *plugin.Result, marks []wire.Pair) (bodies [][]byte, pairs [][]wire.Pair,
 	err error) {
 	limit := int(p.maxBody(in))
 	for {
@@ -175,12 +175,12 @@ func (p *pipeline) encode(in *input, r *plugin.Result, marks []wire.Pair) (bodie
 }
 
 // maxBody is how many bytes an output's body may take.
-func (p *pipeline) maxBody(in *input) int64 {
+func (p *relay) maxBody(in *input) int64 {
 	return p.most(&p.limits.out) - ownHeaders - headerBytes(in.Header)
 }
 
 // most is how many bytes a message may take: what the server takes, and the stream where it has a limit of its own.
-func (p *pipeline) most(stream *atomic.Int64) int64 {
+func (p *relay) most(stream *atomic.Int64) int64 {
 	most := p.Conn.MaxPayload()
 	if limit := stream.Load(); limit > 0 {
 		most = min(most, limit)
@@ -202,7 +202,7 @@ func headerBytes(h nats.Header) (n int64) {
 }
 
 // outgoing is a message with the user's own headers, ours, and its identity.
-func (p *pipeline) outgoing(in *input, kind wire.Answer, part int, subject string, body []byte, header nats.Header,
+func (p *relay) outgoing(in *input, kind wire.Answer, part int, subject string, body []byte, header nats.Header,
 	pairs ...[]wire.Pair) *outgoing {
 	one := &struct { // few objects a message: a small one takes no longer than they do
 		outgoing
@@ -231,7 +231,7 @@ func (p *pipeline) outgoing(in *input, kind wire.Answer, part int, subject strin
 }
 
 // reduced is a part of an output.
-func (p *pipeline) reduced(in *input, part int, body []byte, pairs ...[]wire.Pair) *outgoing {
+func (p *relay) reduced(in *input, part int, body []byte, pairs ...[]wire.Pair) *outgoing {
 	o := p.outgoing(in, wire.AnswerOut, part, p.Output, body, in.Header, pairs...)
 	setContentType(o.msg.Header, in.Header)
 	return o

@@ -16,7 +16,6 @@ import (
 	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/needs"
-	"github.com/embedd/embedd/stream/summaries"
 )
 
 // binding is what the pipeline knows of its durable consumer: that it is still the one that brought what is held.
@@ -68,7 +67,7 @@ func (b *binding) isSure(nc *nats.Conn) bool {
 }
 
 // verify asks the server whether the consumer is the one of before.
-func (b *binding) verify(ctx context.Context, p *pipeline, consumer string) (bool, error) {
+func (b *binding) verify(ctx context.Context, p *relay, consumer string) (bool, error) {
 	b.mu.Lock()
 	made, pulls, reconnects, now := b.made, b.pulls, p.Conn.Stats().Reconnects, time.Now()
 	b.mu.Unlock()
@@ -143,7 +142,7 @@ func (c *confirmer) acknowledgeOne(ctx context.Context, in *input) error {
 // takes; false where ctx is done first.
 func (c *confirmer) certain(ctx context.Context, l *lane) bool {
 	for attempt := 0; ; attempt++ {
-		same, err := l.binding.verify(ctx, c.pipeline, l.durable)
+		same, err := l.binding.verify(ctx, c.relay, l.durable)
 		if same {
 			return true
 		}
@@ -167,7 +166,7 @@ func (c *confirmer) certain(ctx context.Context, l *lane) bool {
 }
 
 // locate asks for the domain of a leaf node, and for no other.
-func (p *pipeline) locate(ctx context.Context) error {
+func (p *relay) locate(ctx context.Context) error {
 	if !p.ModelsFromHub() {
 		return nil
 	}
@@ -193,7 +192,7 @@ const (
 // consumer binds the pipeline's own durable consumer, or makes it. It also says when the stream was made: one of the
 // same name that was deleted and made again is another (Invariant 2). It changes nothing of a consumer that is there
 // but what a pipeline relies on, and never what it reads.
-func (p *pipeline) consumer(ctx context.Context, l *lane) (c jetstream.Consumer, created time.Time, err error) {
+func (p *relay) consumer(ctx context.Context, l *lane) (c jetstream.Consumer, created time.Time, err error) {
 	needs := []string{".STREAM.INFO.", ".CONSUMER.INFO.", ".CONSUMER.CREATE."}
 	err = p.GuardInput(ctx, needs, func(ctx context.Context) error {
 		c, created, err = p.bindConsumer(ctx, l)
@@ -205,7 +204,7 @@ func (p *pipeline) consumer(ctx context.Context, l *lane) (c jetstream.Consumer,
 	return c, created, err
 }
 
-func (p *pipeline) bindConsumer(ctx context.Context, l *lane) (jetstream.Consumer, time.Time, error) {
+func (p *relay) bindConsumer(ctx context.Context, l *lane) (jetstream.Consumer, time.Time, error) {
 	input, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) {
 		return p.JS.Stream(ctx,
 			p.Stream)
@@ -255,7 +254,7 @@ func (p *pipeline) bindConsumer(ctx context.Context, l *lane) (jetstream.Consume
 
 // answered is the highest number of an input of which the output holds an answer. Up to it a first delivery need not be
 // one: the consumer may have been removed and made again, or a server that crashed has forgotten what it delivered last.
-func (p *pipeline) answered(ctx context.Context, created time.Time) (newest uint64, err error) {
+func (p *relay) answered(ctx context.Context, created time.Time) (newest uint64, err error) {
 	for _, s := range p.tail.sinks {
 		from, _ := s.before(step)
 		if _, err = s.after(ctx, from, func(h head) {
@@ -272,7 +271,7 @@ func (p *pipeline) answered(ctx context.Context, created time.Time) (newest uint
 }
 
 // settings sets what a pipeline relies on, and tells whether that changed anything.
-func (p *pipeline) settings(c *jetstream.ConsumerConfig) bool {
+func (p *relay) settings(c *jetstream.ConsumerConfig) bool {
 	before := *c
 	c.Description = needs.ConsumerDescription + p.Name
 	c.AckWait, c.MaxDeliver, c.MaxAckPending = p.AckWait, -1, p.AckPending
@@ -288,7 +287,7 @@ func (p *pipeline) settings(c *jetstream.ConsumerConfig) bool {
 }
 
 // reuse gives back the memory of outputs that have left. Nothing is sent of them any more, and nothing looked up.
-func (p *pipeline) reuse(a *answer) {
+func (p *relay) reuse(a *answer) {
 	if a.result != "out" {
 		return
 	}
@@ -300,17 +299,9 @@ func (p *pipeline) reuse(a *answer) {
 	}
 }
 
-// hasAnswered reports whether a pipeline of this name has answered, whatever became of its models: its consumer has
-// acknowledged something, there is an output of its subject, or it has learned what edges answer with. The last output says
-// which epoch was used last, but not which was the highest, and it may have aged out; so no more than that is asked.
-func (p *pipeline) hasAnswered(ctx context.Context) (bool, error) {
-	if p.Input == nil {
-		return false, nil
-	}
-	if p.arrived != nil { // its edges answer with what it learns
-		used, err := summaries.HasLedger(ctx, p.JS, p.Name)
-		return used, natsx.ExplainAPIError(err)
-	}
+// hasAnswered reports whether a pipeline of this name has answered an input, whatever became of its models: its consumer
+// has acknowledged something, or there is an output on its subject.
+func (p *relay) hasAnswered(ctx context.Context) (bool, error) {
 	c, err := p.Input.Consumer(ctx, p.ConsumerName())
 	if err == nil && c.CachedInfo().AckFloor.Stream > 0 {
 		return true, nil

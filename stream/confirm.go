@@ -16,7 +16,7 @@ import (
 // way when a connection ends, it looks at those behind it too, so that what failed together is looked up and sent again
 // together.
 type confirmer struct {
-	*pipeline
+	*relay
 	publisher *publisher
 	patience  *time.Timer // for the server's words
 	held      *held
@@ -26,8 +26,8 @@ type confirmer struct {
 	sure      []*lane   // of those: their consumers are those that brought them
 }
 
-func newConfirmer(p *pipeline, u *publisher) *confirmer {
-	return &confirmer{pipeline: p, publisher: u, patience: time.NewTimer(wordWait)}
+func newConfirmer(p *relay, u *publisher) *confirmer {
+	return &confirmer{relay: p, publisher: u, patience: time.NewTimer(wordWait)}
 }
 
 // next is the answer that was sent before all others; false where there will be no more.

@@ -259,7 +259,7 @@ func (h *held) keepAlive(ctx context.Context, ackWait time.Duration) {
 
 // serve is the hot path: pull, answer, publish, see it confirmed, acknowledge, in input order. Three steps of a
 // conveyor: one pulls, one answers and publishes, one waits for confirmations.
-func (p *pipeline) serve(ctx context.Context) error {
+func (p *relay) serve(ctx context.Context) error {
 	u, err := newPublisher(p.Conn, p.Models.Hub)
 	if err != nil {
 		return err
@@ -358,7 +358,7 @@ func (p *pipeline) serve(ctx context.Context) error {
 
 // pull brings messages until ctx is done. It survives every failure of the server but the loss of the consumer's
 // configuration.
-func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input) error {
+func (p *relay) pull(ctx context.Context, l *lane, h *held, out chan<- *input) error {
 	var consumer jetstream.Consumer
 	var created time.Time
 	var number uint64      // of the consumer's newest delivery
@@ -497,14 +497,14 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 
 // putOff gives a message back that cannot be answered before there is a model, where as many as may be held are: what it
 // teaches is known, and those behind it may be needed for the model. It comes back, later each time.
-func (p *pipeline) putOff(in *input) {
+func (p *relay) putOff(in *input) {
 	if err := in.msg.NakWithDelay(backOff(int(min(in.Delivered, math.MaxInt32)) - 1)); err != nil {
 		p.Log.Debug("a message that is put off comes back sooner", "source", in.Origin.Source(), "error", err)
 	}
 }
 
 // received is a message of a pull, nil if it has no metadata.
-func (p *pipeline) received(msg *natsx.Message, created time.Time) *input {
+func (p *relay) received(msg *natsx.Message, created time.Time) *input {
 	m, ok := p.Received(msg, created)
 	if !ok {
 		return nil

@@ -17,7 +17,7 @@ import (
 
 // runCore serves a subject without a stream: at most once. What waits for a first model waits in memory, up to
 // InFlight bytes; beyond that the oldest is dropped, counted and logged.
-func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
+func (p *relay) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 	p.Log.Info("the input has no stream: messages are answered at most once", "subject", p.Subject)
 	waiting := bytequeue.New(p.InFlight, (*input).bytes)
 	p.waiting.Store(waiting)
@@ -101,7 +101,7 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 }
 
 // lostAtStop counts and reports the inputs that a stop leaves without an answer, because no stream keeps them.
-func (p *pipeline) lostAtStop(n int, why closure) error {
+func (p *relay) lostAtStop(n int, why closure) error {
 	if n == 0 {
 		return nil
 	}
@@ -116,7 +116,7 @@ func (p *pipeline) lostAtStop(n int, why closure) error {
 }
 
 // answerCore answers an input. It returns false where ctx ended first.
-func (p *pipeline) answerCore(ctx context.Context, in *input) bool {
+func (p *relay) answerCore(ctx context.Context, in *input) bool {
 	a := p.answer(ctx, in)
 	if a == nil {
 		return false
@@ -128,7 +128,7 @@ func (p *pipeline) answerCore(ctx context.Context, in *input) bool {
 }
 
 // sendCore sends an answer, and tells whether all of it could be sent.
-func (p *pipeline) sendCore(a *answer) bool {
+func (p *relay) sendCore(a *answer) bool {
 	for _, l := range a.letters {
 		if !l.enclosed {
 			p.Log.Error("a dead letter is lost: it does not fit into what the server takes", "subject", p.Dead)

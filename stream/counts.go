@@ -7,14 +7,14 @@ import (
 )
 
 // noteLetters counts and logs the dead letters of an answer that was stored.
-func (p *pipeline) noteLetters(a *answer) {
+func (p *relay) noteLetters(a *answer) {
 	for _, l := range a.letters {
 		p.letterLog.Add(&l.Letter)
 	}
 }
 
 // sendLabelLetter sends the dead letter of a message of labels.
-func (p *pipeline) sendLabelLetter(ctx context.Context, m *scope.Message, cause error) error {
+func (p *relay) sendLabelLetter(ctx context.Context, m *scope.Message, cause error) error {
 	a := p.deadMessage(&answer{in: &input{Message: *m}}, cause)
 	if p.labelLetters == nil { // core NATS
 		p.sendCore(a)

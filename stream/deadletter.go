@@ -43,7 +43,7 @@ type letter struct {
 }
 
 // deadMessage turns an answer into the dead letter of its whole input: the original bytes, and why.
-func (p *pipeline) deadMessage(a *answer, cause error) *answer {
+func (p *relay) deadMessage(a *answer, cause error) *answer {
 	l := newLetter(a.in, wire.AnswerDead, wire.KindMessage, codeOf(cause), cause)
 	l.body = a.in.Data
 	a.parts, a.letters = nil, nil
@@ -54,7 +54,7 @@ func (p *pipeline) deadMessage(a *answer, cause error) *answer {
 }
 
 // deadRows adds the dead letter of the rejected rows of a message to its answer.
-func (p *pipeline) deadRows(a *answer, r *plugin.Result) error {
+func (p *relay) deadRows(a *answer, r *plugin.Result) error {
 	f := r.Faults[0]
 	code, cause := wire.NonFinite, fmt.Errorf(
 		"%d of %d rows have features that cannot be projected: row %d, feature %q is %s; mend them, or set schema.nulls to impute or skip",
@@ -100,7 +100,7 @@ func rowList(r *plugin.Result) string {
 //
 // The user's headers go with each part. Those that are too many, and those by which a client would take an empty
 // message for the server's own, go into the body instead, before the original bytes.
-func (p *pipeline) enclose(a *answer, l *letter, most int64) {
+func (p *relay) enclose(a *answer, l *letter, most int64) {
 	a.letters, l.most = append(a.letters, l), most
 	pairs, header, body := l.Pairs(), l.in.Header, l.body
 	ours := int64(512) // what is added below, the identity, and lines between
@@ -145,7 +145,7 @@ func (p *pipeline) enclose(a *answer, l *letter, most int64) {
 }
 
 // encloseAgain makes a letter anew in smaller messages than one that was refused.
-func (p *pipeline) encloseAgain(a *answer, refused *outgoing) {
+func (p *relay) encloseAgain(a *answer, refused *outgoing) {
 	l := refused.letter
 	a.parts = slices.DeleteFunc(a.parts, func(o *outgoing) bool { return o.letter == l })
 	a.letters = slices.DeleteFunc(a.letters, func(other *letter) bool { return other == l })
@@ -173,7 +173,7 @@ func headerBlock(h nats.Header) []byte {
 }
 
 // fits tells whether an output has room for the headers of its input.
-func (p *pipeline) fits(in *input) error {
+func (p *relay) fits(in *input) error {
 	if len(in.Header) == 0 {
 		return nil
 	}

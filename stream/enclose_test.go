@@ -28,7 +28,7 @@ func FuzzEnclose(f *testing.F) {
 			return // no message of that kind arrives
 		}
 		for _, stream := range []string{"in", ""} {
-			p := &pipeline{Scope: &scope.Scope{Pipeline: Pipeline{Name: "p", Dead: "dead"}},
+			p := &relay{Scope: &scope.Scope{Pipeline: Pipeline{Name: "p", Dead: "dead"}},
 				tail: newTail(nil, nil, spec.DefaultAckPending)}
 			in := &input{Message: scope.Message{Subject: "in.x", Header: header, Data: body,
 				Origin: wire.Origin{Stream: stream, Created: time.Unix(1, 2), Seq: 7}}}

@@ -356,15 +356,11 @@ func (e *Engine) mayPass(err error) bool {
 // open binds what a pipeline needs and makes its stage.
 func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx.PermissionMonitor,
 	c Pipeline) (_ *pipeline, err error) {
-	p := &pipeline{Scope: &scope.Scope{Pipeline: c, Conn: e.options.Conn, JS: js, Permissions: access, Streams: e.seen,
+	s := &scope.Scope{Pipeline: c, Conn: e.options.Conn, JS: js, Permissions: access, Streams: e.seen,
 		Instance: nats.NewInbox(), Log: e.log.With("pipeline", c.Name), Conditions: e.conditions[c.Name],
-		PollInterval: time.Duration(len(e.options.Pipelines)) * calmFor},
-		halt: health.Halt{Bad: c.Stop.Bad, Of: c.Stop.Of}, drain: e.drain, claimLife: e.claimLife,
-		severed:   context.Background(),
-		reopening: make(chan struct{}, 1),
-		asking:    [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)},
-		pressure:  &e.pressure, whole: &lane{filter: c.Subject}}
-	p.replica = replica.New(p.Scope, replica.Hooks{HasAnswered: p.hasAnswered, TurnChanged: p.inspectNow, Reopen: p.reopen})
+		PollInterval: time.Duration(len(e.options.Pipelines)) * calmFor}
+	p := &pipeline{relay: newRelay(s, &e.pressure, e.drain), claimLife: e.claimLife, reopening: make(chan struct{}, 1)}
+	p.replica = replica.New(p.Scope, replica.Hooks{HasAnswered: p.hasAnswered, TurnChanged: func() { p.observer.Now() }, Reopen: p.reopen})
 	p.training = training.New(p.Scope, p.replica, training.Hooks{MayLearn: p.mayLearn, SendLabelLetter: p.sendLabelLetter,
 		IsHolding: func() bool { return p.gate.closed()&holding != 0 }})
 	p.observer = observe.New(p.Scope, p.replica, func() []needs.Partition { return p.earlier }, func() {
@@ -372,6 +368,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 			(*lose)() // the hot path binds the consumer again, and reports why when it cannot
 		}
 	})
+	p.inspectNow = p.observer.Now
 	p.busy.Store(time.Now().UnixNano())
 	defer func() {
 		if err != nil {
@@ -388,33 +385,33 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 		}
 	}
 	if c.Partitions > 0 {
-		if err := e.bindPartitions(ctx, p); err != nil {
+		if err := e.bindPartitions(ctx, p.relay); err != nil {
 			return nil, err
 		}
 	}
 	p.Series = e.metrics.Series(c.Name, c.Labels != "" && c.Stage.Fixed == nil, p.shares())
 	p.letterLog = health.NewLetterLog(p.Log, p.Series)
-	s := &p.Stage
-	s.Logger, s.Clock, s.Busy = p.Log, e.options.Clock, e.pressure.busy
-	if s.Clock == nil {
-		s.Clock = time.Now
+	config := &p.Stage
+	config.Logger, config.Clock, config.Busy = p.Log, e.options.Clock, e.pressure.busy
+	if config.Clock == nil {
+		config.Clock = time.Now
 	}
-	p.Clock = s.Clock
+	p.Clock = config.Clock
 	maxAge := c.MaxAge
-	if s.Fixed != nil {
+	if config.Fixed != nil {
 		maxAge = 0
 	}
 	p.Freshness = health.NewFreshness(maxAge, p.Clock)
-	observe := s.Observe
-	s.Observe = func(f plugin.Outcome) {
+	observe := config.Observe
+	config.Observe = func(f plugin.Outcome) {
 		p.replica.Record(f)
 		if observe != nil {
 			observe(f)
 		}
 	}
-	if c.Labels != "" && s.Fixed == nil {
-		if s.Labels == nil {
-			s.Labels = &plugin.Labels{}
+	if c.Labels != "" && config.Fixed == nil {
+		if config.Labels == nil {
+			config.Labels = &plugin.Labels{}
 		}
 		if p.Input != nil {
 			if err := p.training.BindLabels(ctx); err != nil {
@@ -428,7 +425,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 		return nil, err
 	}
 	var stored replica.Stored
-	if s.Fixed == nil && p.replica.StoresModels() {
+	if config.Fixed == nil && p.replica.StoresModels() {
 		if stored, err = p.replica.Open(ctx, e.stores); err != nil {
 			return nil, err
 		}
@@ -442,7 +439,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 	case after > 0:
 		p.training.ReadFrom = after + 1
 	}
-	stage, err := stage.New(*s)
+	stage, err := stage.New(*config)
 	if err != nil {
 		return nil, err
 	}

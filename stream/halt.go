@@ -8,7 +8,7 @@ import (
 
 // judge halts the pipeline where this answer is one dead letter too many. A message is bad where none of its rows could
 // be answered.
-func (p *pipeline) judge(a *answer) {
+func (p *relay) judge(a *answer) {
 	bad := len(a.letters) > 0 && a.rows.Out+a.rows.Pass+a.rows.Skip == 0
 	what := ""
 	if bad {
@@ -21,7 +21,7 @@ func (p *pipeline) judge(a *answer) {
 }
 
 // haltReason is the sentence of status and readiness, "" while the pipeline is not halted.
-func (p *pipeline) haltReason() string {
+func (p *relay) haltReason() string {
 	why := p.halt.Reason()
 	if why == "" {
 		return ""
@@ -31,7 +31,7 @@ func (p *pipeline) haltReason() string {
 }
 
 // unhalt lets a halted pipeline go on.
-func (p *pipeline) unhalt() bool {
+func (p *relay) unhalt() bool {
 	if !p.halt.Resume() {
 		return false
 	}

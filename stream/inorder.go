@@ -32,7 +32,7 @@ import (
 
 // attendPartitions holds this replica's share of the partitions until ctx is done. While it may not answer, or has nothing
 // to answer with, it has none, and the others have more.
-func (p *pipeline) attendPartitions(ctx, work context.Context, h *held, out chan<- *input) {
+func (p *relay) attendPartitions(ctx, work context.Context, h *held, out chan<- *input) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for p.gate.wait(ctx, anything) && ctx.Err() == nil {
@@ -54,7 +54,7 @@ func (p *pipeline) attendPartitions(ctx, work context.Context, h *held, out chan
 }
 
 // attendShare holds a share of the partitions until ctx is done, and gives each back when what was pulled of it is answered.
-func (p *pipeline) attendShare(ctx, work context.Context, h *held, out chan<- *input) {
+func (p *relay) attendShare(ctx, work context.Context, h *held, out chan<- *input) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wanted := map[needs.Partition]chan bool{}
@@ -85,10 +85,10 @@ func (p *pipeline) attendShare(ctx, work context.Context, h *held, out chan<- *i
 }
 
 // seatName is what this process is called among the replicas: a token of a key.
-func (p *pipeline) seatName() string { return p.Instance[strings.LastIndexByte(p.Instance, '.')+1:] }
+func (p *relay) seatName() string { return p.Instance[strings.LastIndexByte(p.Instance, '.')+1:] }
 
 // former are the partitions of other numbers that the stream had before, and that have consumers.
-func (p *pipeline) former(ctx context.Context) (out []needs.Partition, err error) {
+func (p *relay) former(ctx context.Context) (out []needs.Partition, err error) {
 	names := p.Input.ConsumerNames(ctx)
 	for name := range names.Name() {
 		if q, ok := needs.ParsePartition(p.ConsumerName(), name); ok && q.Of != p.Partitions {
@@ -99,7 +99,7 @@ func (p *pipeline) former(ctx context.Context) (out []needs.Partition, err error
 }
 
 // attend holds a partition while it is wanted.
-func (p *pipeline) attend(ctx, work context.Context, q needs.Partition, wanted <-chan bool, h *held, out chan<- *input) {
+func (p *relay) attend(ctx, work context.Context, q needs.Partition, wanted <-chan bool, h *held, out chan<- *input) {
 	for ctx.Err() == nil {
 		wants := false
 		select {
@@ -127,7 +127,7 @@ func (p *pipeline) attend(ctx, work context.Context, q needs.Partition, wanted <
 }
 
 // keepPartition takes the lease of a partition when it is to be had, and gives it back at the end.
-func (p *pipeline) keepPartition(ctx, work context.Context, q needs.Partition, h *held, out chan<- *input) {
+func (p *relay) keepPartition(ctx, work context.Context, q needs.Partition, h *held, out chan<- *input) {
 	l := p.seats.Lease(lease.Options{Key: q.LeaseKey(p.Name), Claim: lease.NewClaim(p.seatName(), nil), TTL: p.Lease, Logger: p.Log})
 	if err := l.Acquire(ctx); err != nil && ctx.Err() == nil {
 		p.Log.Debug("the lease of a partition cannot be asked for; trying again", "partition", q, "error", err)
@@ -152,7 +152,7 @@ func (p *pipeline) keepPartition(ctx, work context.Context, q needs.Partition, h
 
 // holdPartition brings the messages of a partition until ctx is done or its lease is over, and waits until those that it
 // brought are answered.
-func (p *pipeline) holdPartition(ctx, work context.Context, q needs.Partition, l *lease.Lease, is lease.Tenure, h *held,
+func (p *relay) holdPartition(ctx, work context.Context, q needs.Partition, l *lease.Lease, is lease.Tenure, h *held,
 	out chan<- *input) {
 	p.held.Add(1)
 	defer p.held.Add(-1)
@@ -205,7 +205,7 @@ func (p *pipeline) holdPartition(ctx, work context.Context, q needs.Partition, l
 }
 
 // endWell notes that what was pulled of a partition is answered.
-func (p *pipeline) endWell(q needs.Partition, at bookmark) {
+func (p *relay) endWell(q needs.Partition, at bookmark) {
 	ctx, cancel := context.WithTimeout(context.Background(), replica.ReleaseTimeout)
 	defer cancel()
 	at.Holder = ""
@@ -232,7 +232,7 @@ func (h *held) awaitNone(ctx context.Context, l *lane) bool {
 }
 
 // pullInOrder brings the messages of a partition, until ctx is done or they cannot be brought in order.
-func (p *pipeline) pullInOrder(ctx context.Context, q needs.Partition, l *lane, h *held, out chan<- *input) error {
+func (p *relay) pullInOrder(ctx context.Context, q needs.Partition, l *lane, h *held, out chan<- *input) error {
 	if err := p.awaitTurn(ctx, q); err != nil {
 		return err
 	}
@@ -294,7 +294,7 @@ func (p *pipeline) pullInOrder(ctx context.Context, q needs.Partition, l *lane, 
 // pulls is how many bytes a pull of one partition brings at most: of what one pull brings without partitions, or of half of
 // limits.in_flight where that is less, a share that is the same whatever the others do, and at least one message. What came
 // before the partitions has its turn before them, so it has no share beside theirs.
-func (p *pipeline) pulls() (each, all int64) {
+func (p *relay) pulls() (each, all int64) {
 	n := int64(max(p.Partitions, len(p.earlier)))
 	each = max(min(natsx.MaxFetchBytes, p.InFlight/2)/n, p.Conn.MaxPayload()+natsx.MaxHeaderBytes)
 	return each, n * each
@@ -302,7 +302,7 @@ func (p *pipeline) pulls() (each, all int64) {
 
 // mostHeld is up to how many bytes more is pulled and unpacked: with partitions what the pulls of all may bring has its
 // place beside it.
-func (p *pipeline) mostHeld() int64 {
+func (p *relay) mostHeld() int64 {
 	if p.Partitions == 0 {
 		return p.InFlight
 	}
@@ -311,7 +311,7 @@ func (p *pipeline) mostHeld() int64 {
 }
 
 // comesAgain notes what is known of a message that was delivered before.
-func (p *pipeline) comesAgain(in *input, answered uint64) {
+func (p *relay) comesAgain(in *input, answered uint64) {
 	l := in.lane
 	in.again = in.Delivered > 1 || in.Origin.Seq <= l.at.UpTo
 	in.doubt = in.again || in.Origin.Seq <= answered
@@ -324,7 +324,7 @@ func (p *pipeline) comesAgain(in *input, answered uint64) {
 
 // suspect counts the deaths of those who held a partition for the first of its messages that has no answer: each is tried
 // alone, so it was the one that was under way.
-func (p *pipeline) suspect(ctx context.Context, in *input) {
+func (p *relay) suspect(ctx context.Context, in *input) {
 	l := in.lane
 	if !in.tried || !l.inOrder() || l.first == 0 {
 		return
@@ -344,7 +344,7 @@ func (p *pipeline) suspect(ctx context.Context, in *input) {
 // awaitTurn waits until what came before the partitions had their number is answered. Of those of this process that wait for
 // the same one asks, for one consumer at a time, the first that has something left, and ever less often. What has nothing
 // left the others do not ask for again.
-func (p *pipeline) awaitTurn(ctx context.Context, q needs.Partition) error {
+func (p *relay) awaitTurn(ctx context.Context, q needs.Partition) error {
 	if q.Of == 0 {
 		return nil
 	}
@@ -391,7 +391,7 @@ func (p *pipeline) awaitTurn(ctx context.Context, q needs.Partition) error {
 const turnWait = 250 * time.Millisecond
 
 // unanswered counts what a consumer has not brought, or is not acknowledged.
-func (p *pipeline) unanswered(ctx context.Context, q needs.Partition) (uint64, error) {
+func (p *relay) unanswered(ctx context.Context, q needs.Partition) (uint64, error) {
 	c, err := p.JS.Consumer(ctx, p.Stream, q.ConsumerName(p.ConsumerName()))
 	if err != nil {
 		return 0, err
@@ -413,7 +413,7 @@ var errShared = errors.New("replicas without partitions read it still")
 
 // bindInOrder binds the consumer of a partition, and makes it anew where something is delivered and not acknowledged, or
 // may yet be delivered to somebody else.
-func (p *pipeline) bindInOrder(ctx context.Context, q needs.Partition, l *lane) (c jetstream.Consumer, created time.Time,
+func (p *relay) bindInOrder(ctx context.Context, q needs.Partition, l *lane) (c jetstream.Consumer, created time.Time,
 	err error) {
 	text, err := p.seats.Bookmark(ctx, q.BookmarkKey(p.Name))
 	if err != nil {
@@ -453,7 +453,7 @@ func (p *pipeline) bindInOrder(ctx context.Context, q needs.Partition, l *lane) 
 	return c, created, p.beginTrials(ctx, l, created, c.CachedInfo())
 }
 
-func (p *pipeline) leave(ctx context.Context, q needs.Partition, at bookmark) error {
+func (p *relay) leave(ctx context.Context, q needs.Partition, at bookmark) error {
 	text, err := json.Marshal(at)
 	if err != nil {
 		return err
@@ -462,7 +462,7 @@ func (p *pipeline) leave(ctx context.Context, q needs.Partition, at bookmark) er
 }
 
 // makeAnew makes a consumer begin at a message.
-func (p *pipeline) makeAnew(ctx context.Context, l *lane, c jetstream.ConsumerConfig, first uint64) (jetstream.Consumer,
+func (p *relay) makeAnew(ctx context.Context, l *lane, c jetstream.ConsumerConfig, first uint64) (jetstream.Consumer,
 	error) {
 	if !l.mine() {
 		return nil, errNotHeld

@@ -62,7 +62,7 @@ func TestInOrderAfterLapse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer u.close()
-	p := &pipeline{Scope: &scope.Scope{}}
+	p := &relay{Scope: &scope.Scope{}}
 	u.leave = func(a *answer) { p.send(u, a) }
 	answers := make([]*answer, 3)
 	for i := range answers {
@@ -91,7 +91,7 @@ func TestInOrderPulls(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	const partitions, bulk = 8, 29 << 20
-	p := &pipeline{Scope: &scope.Scope{Pipeline: Pipeline{Partitions: partitions, InFlight: 64 << 20}, Conn: s.js.Conn()}}
+	p := &relay{Scope: &scope.Scope{Pipeline: Pipeline{Partitions: partitions, InFlight: 64 << 20}, Conn: s.js.Conn()}}
 	h := newHeld(&pressure{}, func() int { return ackPending })
 	for range partitions {
 		if free, _ := h.awaitFree(t.Context(), p.mostHeld()); free <= 0 {
@@ -150,7 +150,7 @@ func TestInOrderAsksForOne(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), ample)
 	defer cancel()
 	s.store("in.k", nil)
-	p := &pipeline{Scope: &scope.Scope{Pipeline: Pipeline{Name: "p", Stream: "in", Subject: "in.*",
+	p := &relay{Scope: &scope.Scope{Pipeline: Pipeline{Name: "p", Stream: "in", Subject: "in.*",
 		Partitions: spec.MaxPartitions}, Log: slog.New(slog.DiscardHandler)}, earlier: []needs.Partition{{Number: 0, Of: 4}, {Number: 1, Of: 4}}, asking: [2]chan struct{}{make(chan struct{}, 1)}}
 	for _, q := range append(p.earlier, needs.Partition{}) {
 		if _, err := s.js.CreateConsumer(ctx, "in", jetstream.ConsumerConfig{Durable: q.ConsumerName(needs.ConsumerName("p", "")),

@@ -164,7 +164,7 @@ func (k *parked) standing(now time.Time) (n int, why string) {
 // confirmLetter waits for the confirmation of a part of a dead letter, but not for ever: what is good leaves on another
 // subject and must not wait for what is bad.
 func (c *confirmer) confirmLetter(ctx context.Context, o *outgoing) error {
-	p := c.pipeline
+	p := c.relay
 	for !o.stored {
 		wait := p.parked.wait(time.Now())
 		if wait == 0 {
@@ -195,7 +195,7 @@ func (c *confirmer) confirmLetter(ctx context.Context, o *outgoing) error {
 
 // park puts an input off, to come back later. It reports false where there is no place for it.
 func (c *confirmer) park(a *answer, why error) bool {
-	p := c.pipeline
+	p := c.relay
 	in := a.in
 	c.publisher.catchUp()
 	delay := p.parked.add(a, why, time.Now())
@@ -213,13 +213,13 @@ func (c *confirmer) park(a *answer, why error) bool {
 	return true
 }
 
-func (p *pipeline) countParked() {
+func (p *relay) countParked() {
 	n, _ := p.parked.standing(time.Now())
 	p.Series.Set(health.Parked, float64(n))
 }
 
 // readDeadLimit asks how long a dead letter may be now: where one was refused, that has changed since it was asked.
-func (p *pipeline) readDeadLimit(ctx context.Context) {
+func (p *relay) readDeadLimit(ctx context.Context) {
 	name, err := p.JS.StreamNameBySubject(ctx, p.Dead)
 	if err != nil {
 		return

@@ -17,7 +17,7 @@ import (
 // there are, and which. So what was stored under another number, or before there was any, is told from what comes now.
 
 // bindPartitions looks whether the stream keeps the pipeline's partitions, and opens their leases.
-func (e *Engine) bindPartitions(ctx context.Context, p *pipeline) error {
+func (e *Engine) bindPartitions(ctx context.Context, p *relay) error {
 	if err := needs.PartitionServer(p.Conn.ConnectedServerVersion()); err != nil {
 		return err
 	}

@@ -7,63 +7,37 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/embedd/embedd/internal/bytequeue"
 	"github.com/embedd/embedd/stream/internal/observe"
-	"github.com/embedd/embedd/stream/internal/replica"
-	"github.com/embedd/embedd/stream/internal/training"
 
-	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/ratelog"
-	"github.com/embedd/embedd/plugin"
-	"github.com/embedd/embedd/stream/internal/health"
-	"github.com/embedd/embedd/stream/internal/needs"
-	"github.com/embedd/embedd/stream/internal/scope"
-	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/summaries"
 )
 
-// pipeline is a pipeline that runs.
+// pipeline is a running pipeline: it composes the parts of its hot path, its learning path and their health.
 type pipeline struct {
-	*scope.Scope
-	letterLog *health.LetterLog
-	replica   *replica.Replica
-	training  *training.Path
-	summaries *summaries.Bucket   // nil: this pipeline shares none
-	arrived   *summaries.Receiver // at the hub of edges; else nil
-	seats     *lease.Bucket       // of the partitions; nil: there are none
-	earlier   []needs.Partition   // of other numbers, that the stream had before
-	held      atomic.Int64        // how many partitions this process holds
-
-	names struct { // of the model that answered last, for who answers
-		live  *plugin.Live
-		pairs []wire.Pair
-	}
-	whole        *lane                  // the input, or of one with partitions what came before it had any
-	tail         *tail                  // nil on core NATS
-	awaited      atomic.Pointer[string] // what learning from summaries waited for last
-	limits       limits
-	labelLetters *tail // of the dead letters of labels; nil when there are none
-	parked       parked
-	asking       [2]chan struct{} // held by the partition that asks whether they may begin, and by one of an earlier number
-	over         sync.Map         // the partitions of before that have nothing left
-	halt         health.Halt
-	gate         gate
-
-	drain     time.Duration
-	severed   context.Context // it ends when the host closes the connection
-	claimLife time.Duration
-	told      struct{ lost, consumer, before, summing ratelog.Limiter }
+	*relay
 	observer  *observe.Observer
-	waiting   atomic.Pointer[bytequeue.Queue[*input]] // on core NATS, what is not answered
-	pressure  *pressure                               // of the engine
-	busy      atomic.Int64                            // when an input was last answered, in nanoseconds
-	draining  atomic.Bool
+	summaries *summaries.Bucket      // nil: this pipeline shares none
+	arrived   *summaries.Receiver    // on a hub of edges; else nil
+	awaited   atomic.Pointer[string] // what learning from summaries last waited for
+	claimLife time.Duration
 	reopening chan struct{} // signalled by reopen
-	spare     spare
+	told      struct{ summing ratelog.Limiter }
 }
 
-// limits are what the servers accept, beside the connection's own payload limit.
-type limits struct{ out, dead atomic.Int64 } // bytes of one stored message; 0: no limit of the stream's own
+// hasAnswered reports whether a pipeline of this name has answered an input, or its edges have, whatever became of its
+// models.
+func (p *pipeline) hasAnswered(ctx context.Context) (bool, error) {
+	switch {
+	case p.Input == nil:
+		return false, nil
+	case p.arrived != nil: // the edges answer with what it learns
+		used, err := summaries.HasLedger(ctx, p.JS, p.Name)
+		return used, natsx.ExplainAPIError(err)
+	}
+	return p.relay.hasAnswered(ctx)
+}
 
 // errReopen is returned by run when what is stored has changed so that the pipeline must be opened again.
 var errReopen = errors.New("the pipeline has to be opened again")

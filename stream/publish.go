@@ -34,14 +34,14 @@ type outgoing struct {
 
 // publish sends the parts of an answer without waiting for their confirmation. What fails here is sent again by settle.
 // Where order is kept it is sent when the one before it of its key is stored.
-func (p *pipeline) publish(u *publisher, a *answer) {
+func (p *relay) publish(u *publisher, a *answer) {
 	if a.in.lane.inOrder() && !u.isNext(a) {
 		return
 	}
 	p.send(u, a)
 }
 
-func (p *pipeline) send(u *publisher, a *answer) {
+func (p *relay) send(u *publisher, a *answer) {
 	for _, o := range a.parts {
 		if !o.stored && !o.doubt && (o.letter == nil || !p.parked.refused()) {
 			u.send(o)
@@ -86,7 +86,7 @@ func (c *confirmer) settle(ctx context.Context, a *answer) {
 // deliver waits until the server has confirmed every part. What it refuses for good leaves as a dead letter, and a dead
 // letter that it refuses in smaller messages. The error says why the answer cannot leave now.
 func (c *confirmer) deliver(ctx context.Context, a *answer) (*answer, error) {
-	p := c.pipeline
+	p := c.relay
 	for i := 0; i < len(a.parts); i++ {
 		o := a.parts[i]
 		err := c.confirmPart(ctx, o)
@@ -127,7 +127,7 @@ func (c *confirmer) confirmPart(ctx context.Context, o *outgoing) error {
 }
 
 // left notes an input that has left.
-func (p *pipeline) left(a *answer) {
+func (p *relay) left(a *answer) {
 	p.Series.Answered(a.result, a.rows, a.seconds)
 	if a.in.Delivered > 1 {
 		p.parked.left(a.in)
@@ -136,7 +136,7 @@ func (p *pipeline) left(a *answer) {
 }
 
 // confirmed notes that the server has stored a part.
-func (p *pipeline) confirmed(o *outgoing) {
+func (p *relay) confirmed(o *outgoing) {
 	p.Conditions.Clear(o.component())
 	p.Permissions.MarkAllowed(natsx.Permission{Action: natsx.Publish, Subject: o.msg.Subject})
 }
@@ -158,7 +158,7 @@ func refusal(err error) error {
 }
 
 // explain says what to do about a publish that fails.
-func (p *pipeline) explain(err error, subject string) error {
+func (p *relay) explain(err error, subject string) error {
 	if one := (natsx.Permission{Action: natsx.Publish, Subject: subject}); p.Permissions.IsDenied(one) {
 		return one.DeniedError()
 	}

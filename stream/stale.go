@@ -17,7 +17,7 @@ func mark(age time.Duration, stale bool) []wire.Pair {
 }
 
 // marks are what an output says beside its model and its origin.
-func (p *pipeline) marks(in *input, age time.Duration, stale bool) []wire.Pair {
+func (p *relay) marks(in *input, age time.Duration, stale bool) []wire.Pair {
 	out := mark(age, stale)
 	if in.again {
 		out = append(out, wire.Pair{Key: wire.HeaderRedelivered, Value: "1"})
@@ -26,7 +26,7 @@ func (p *pipeline) marks(in *input, age time.Duration, stale bool) []wire.Pair {
 }
 
 // staleReason is the sentence that readiness shows.
-func (p *pipeline) staleReason(age time.Duration) string {
+func (p *relay) staleReason(age time.Duration) string {
 	does := map[WhenStale]string{StaleServe: "outputs are marked", StaleHold: "nothing leaves",
 		StalePass: "messages leave as they came"}[p.WhenStale]
 	return fmt.Sprintf("model %s was last found good %v ago, over training.max_age %v, and %s; %s",

@@ -86,6 +86,3 @@ func (p *pipeline) blocked() string {
 	}
 	return p.Conditions.First()
 }
-
-// inspectNow has the streams inspected at once.
-func (p *pipeline) inspectNow() { p.observer.Now() }

@@ -51,7 +51,7 @@ type trialsNote struct {
 }
 
 // beginTrials reads what is known of a lane when the process begins.
-func (p *pipeline) beginTrials(ctx context.Context, l *lane, created time.Time, c *jetstream.ConsumerInfo) error {
+func (p *relay) beginTrials(ctx context.Context, l *lane, created time.Time, c *jetstream.ConsumerInfo) error {
 	note, _, err := p.State.Get(ctx, p.trialsKey(l))
 	if err != nil {
 		return fmt.Errorf("reading the noted attempts of %s: %w", l.durable, err)
@@ -61,7 +61,7 @@ func (p *pipeline) beginTrials(ctx context.Context, l *lane, created time.Time, 
 }
 
 // trialsKey is the key of a lane's note in the state bucket.
-func (p *pipeline) trialsKey(l *lane) string {
+func (p *relay) trialsKey(l *lane) string {
 	q, _ := needs.ParsePartition(p.whole.durable, l.durable)
 	return statestore.AttemptsKey(p.Name, q.String())
 }
@@ -119,7 +119,7 @@ func forgetOldest(counts map[uint64]uint64) {
 }
 
 // try answers a message. One that a process before this one had is a dead letter where too many have died of it.
-func (p *pipeline) try(ctx context.Context, in *input) *answer {
+func (p *relay) try(ctx context.Context, in *input) *answer {
 	p.suspect(ctx, in)
 	if !in.tried || in.Delivered < 3 || p.parked.has(in) {
 		return p.answer(ctx, in)
@@ -138,7 +138,7 @@ func (p *pipeline) try(ctx context.Context, in *input) *answer {
 
 // writeDown counts an attempt that is about to begin, for the process after this one. The first two deliveries are
 // counted without: of the first nobody knew, and few messages come a third time.
-func (p *pipeline) writeDown(ctx context.Context, in *input) uint64 {
+func (p *relay) writeDown(ctx context.Context, in *input) uint64 {
 	for attempt := 0; ; attempt++ {
 		n, err := p.countTrial(ctx, in)
 		if err == nil || ctx.Err() != nil {
@@ -152,7 +152,7 @@ func (p *pipeline) writeDown(ctx context.Context, in *input) uint64 {
 	}
 }
 
-func (p *pipeline) countTrial(ctx context.Context, in *input) (uint64, error) {
+func (p *relay) countTrial(ctx context.Context, in *input) (uint64, error) {
 	seq, counts, t := in.Origin.Seq, map[uint64]uint64(nil), &in.lane.trials
 	_, err := p.State.Modify(ctx, p.trialsKey(in.lane), func(note []byte) ([]byte, error) {
 		t.mu.Lock()
@@ -176,7 +176,7 @@ const trialPoll = 100 * time.Millisecond
 
 // mayLearn tells whether a message may be learned from: not where it has killed. One of which that is not known yet
 // waits until it was answered, for a while: the learning side must not die of it before the hot path has tried it.
-func (p *pipeline) mayLearn(ctx context.Context, seq uint64, created time.Time) bool {
+func (p *relay) mayLearn(ctx context.Context, seq uint64, created time.Time) bool {
 	if p.Partitions > 0 {
 		return true // another replica may answer it; what kills who learns is found by care
 	}
