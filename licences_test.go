@@ -15,14 +15,15 @@ var licences = []struct{ name, words string }{
 	{"OFL-1.1", "sil open font license version 1.1"},
 	{"FTL", "the freetype project license"},
 	{"Apache-2.0", "apache license version 2.0, january 2004"},
-	{"MIT", "permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated documentation files"},
+	{"MIT", "permission is hereby granted, free of charge, to any person obtaining a copy of this software and " +
+		"associated documentation files"},
 	{"BSD-3-Clause", "endorse or promote products derived from"},
 	{"BSD-2-Clause", "in binary form must reproduce the above copyright notice"},
 	{"CC-BY-4.0", "creative commons attribution 4.0"},
 }
 
-// TestLicences: every module that the binary links has a licence of a kind that lets it be passed on under embedd's own,
-// and docs/dependencies.md lists them.
+// TestLicences: every module that the binary links has a licence of a kind that lets it be passed on under embedd's
+// own, and docs/dependencies.md lists them.
 func TestLicences(t *testing.T) {
 	page, err := os.ReadFile("docs/dependencies.md")
 	if err != nil {

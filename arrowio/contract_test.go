@@ -49,7 +49,8 @@ func TestContract(t *testing.T) {
 		{"longer lists of any length", "x", list, message(t, "x", from(t, arrow.ListOf(f32), `[[1,2,3]]`)),
 			wire.SchemaChanged, []string{`"x"`, "3 elements", "2 are expected", "schema reset"}},
 		{"list of the length", "x", list, message(t, "x", from(t, arrow.ListOf(f32), `[[1,2]]`)), "", nil},
-		{"columns of the elements", "x*", list, message(t, "x[1]", from(t, f32, `[2]`), "x[0]", from(t, f32, `[1]`)), "", nil},
+		{"columns of the elements", "x*", list, message(t, "x[1]", from(t, f32, `[2]`), "x[0]", from(t, f32, `[1]`)), "",
+			nil},
 		{"float64", "x", list, pair(f64), "", nil},
 		{"float16", "x", list, pair(f16), "", nil},
 		{"integers", "x", list, pair(i32), "", nil},
@@ -251,7 +252,8 @@ func TestContractID(t *testing.T) {
 func TestContractJSON(t *testing.T) {
 	d := newDecoder(t, Spec{Features: []string{"x", "a"}, Label: "l", Key: "k"})
 	c := contractOf(t, d, message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`), "a", from(t, i32, `[1]`)))
-	const want = `{"version":1,"features":[{"column":"x","size":2,"number":"float"},{"column":"a","number":"integer"}],"label":"l","key":"k"}`
+	const want = `{"version":1,"features":[{"column":"x","size":2,"number":"float"},` +
+		`{"column":"a","number":"integer"}],"label":"l","key":"k"}`
 	text, err := json.Marshal(c)
 	if err != nil || string(text) != want {
 		t.Errorf("%s, not %s: %v", text, want, err)

@@ -337,8 +337,8 @@ func TestRunsLoseRows(t *testing.T) {
 	}
 }
 
-// TestFramesAgain: an encoder that has written outputs of a schema before writes the bytes that a new one does, whatever
-// rows and metadata were then and are now, from several goroutines at once.
+// TestFramesAgain: an encoder that has written outputs of a schema before writes the bytes that a new one does,
+// whatever rows and metadata were then and are now, from several goroutines at once.
 func TestFramesAgain(t *testing.T) {
 	user := arrow.NewMetadata([]string{"owner", "source"}, []string{"somebody", "theirs"})
 	x := arrow.Field{Name: "x", Type: arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Float32)}

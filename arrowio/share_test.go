@@ -121,7 +121,8 @@ func sharing(t testing.TB) map[string][]byte {
 		b.StartObject(1)
 		b.PrependInt32Slot(0, 100, -1)
 		wide := b.EndObject()
-		return []flatbuffers.UOffsetT{rewrite.FieldTable(b, b.CreateString("c"), false, ipc.TypeFixedBinary, wide, 0, 0, pairs)}
+		return []flatbuffers.UOffsetT{rewrite.FieldTable(b, b.CreateString("c"), false, ipc.TypeFixedBinary, wide, 0, 0,
+			pairs)}
 	}), rewrite.Record{Rows: 10_000, Nodes: nodes(10_000, 0), Buffers: [][]byte{nil, make([]byte, size)}})
 	return c
 }
@@ -154,11 +155,12 @@ func TestWhatRowsShareIsNotMultiplied(t *testing.T) {
 	}
 }
 
-// A dictionary of most of a part that all rows use stands in every part, as long as all parts are no more than a message
-// may come to.
+// A dictionary of most of a part that all rows use stands in every part, as long as all parts are no more than a
+// message may come to.
 func TestSharedWithinTheLimit(t *testing.T) {
 	const rows, limit = 400, 1 << 20
-	msg := message(t, "d", entries(rows, func(i int) int { return i * 7 % 20 }, texts(20, 40_000)), "s", texts(rows, 5_000))
+	msg := message(t, "d", entries(rows, func(i int) int { return i * 7 % 20 }, texts(20, 40_000)), "s", texts(rows,
+		5_000))
 	for name, c := range map[string]struct {
 		most int
 		ok   bool

@@ -105,8 +105,8 @@ func growing(t testing.TB) []byte {
 	return out.Bytes()
 }
 
-// sharing is a compressed message of 55 KB whose rows all have one dictionary entry, of nearly a megabyte: in parts that
-// the server takes it would leave a hundred times.
+// sharing is a compressed message of 55 KB whose rows all have one dictionary entry, of nearly a megabyte: in parts
+// that the server takes it would leave a hundred times.
 func sharing(t testing.TB) []byte {
 	g := digits(t)
 	words := texts("word", strings.Repeat("w", 1_038_000))

@@ -27,9 +27,9 @@ import (
 	"github.com/embedd/embedd/stream"
 )
 
-// How to run these benchmarks and how to read them stands in docs/evidence/performance.md. Each compares ours with a scale (a
-// bare relay, a copy of the message) in the same run, turn by turn, because a ratio survives a busy machine and an
-// absolute figure does not.
+// How to run these benchmarks and how to read them stands in docs/evidence/performance.md. Each compares ours with a
+// scale (a bare relay, a copy of the message) in the same run, turn by turn, because a ratio survives a busy machine
+// and an absolute figure does not.
 
 // shape is a message of n rows x m float32 features, projected to d.
 type shape struct {
@@ -115,8 +115,8 @@ func (s shape) stage(b *testing.B, msg []byte) *plugin.Stage {
 	return must(plugin.New(plugin.Config{Spec: s.spec(), Fixed: s.model(b, msg)}))(b)
 }
 
-// The size of one turn on JetStream. It is so large that what the heap grows at its beginning, which the system takes time
-// for, is little of it.
+// The size of one turn on JetStream. It is so large that what the heap grows at its beginning, which the system takes
+// time for, is little of it.
 const (
 	turnBytes    = 480 << 20 // of messages, or
 	turnMessages = 24576     // so many
@@ -266,7 +266,8 @@ func (c *course) relay(body []byte) func(context.Context, string) error {
 
 // relay pulls within the same bounds as a pipeline, publishes a body under an identity, sees it confirmed, and
 // acknowledges.
-func relay(ctx context.Context, js jetstream.JetStream, consumer jetstream.Consumer, subject string, body []byte) error {
+func relay(ctx context.Context, js jetstream.JetStream, consumer jetstream.Consumer, subject string,
+	body []byte) error {
 	type sent struct {
 		msg    jetstream.Msg
 		future jetstream.PubAckFuture

@@ -59,9 +59,9 @@ func BenchmarkDrainWhileLearning(b *testing.B) {
 }
 
 // BenchmarkAnswerWhileLearning: how long an answer takes, from its publisher to who reads it, at a third of the drain
-// rate of streams on file. Here the streams are in memory: the answers of some turns meet the server's writing of its files, and whose turns those
-// are is chance. One iteration is a turn of each, a second one with the fixed model among them, which shows what the
-// figures are worth.
+// rate of streams on file. Here the streams are in memory: the answers of some turns meet the server's writing of its
+// files, and whose turns those are is chance. One iteration is a turn of each, a second one with the fixed model
+// among them, which shows what the figures are worth.
 func BenchmarkAnswerWhileLearning(b *testing.B) {
 	for _, s := range besideShapes {
 		b.Run(s.String(), func(b *testing.B) {
@@ -111,7 +111,8 @@ func BenchmarkAnswerWhileLearning(b *testing.B) {
 				b.ReportMetric(all[0]*1e3, "fixed-"+q.name+"-ms")
 				b.ReportMetric(all[1]/all[0], "x-"+q.name)
 				b.ReportMetric(all[2]/all[0], "fixed-x-"+q.name)
-				b.Logf("%s of an answer, of %d answers each: learning / fixed %s; fixed / fixed %.2f; of the median turns %.2f and %.2f",
+				b.Logf("%s of an answer, of %d answers each: learning / fixed %s; fixed / fixed %.2f; of the median turns %.2f "+
+					"and %.2f",
 					q.name, len(slices.Concat(took[1]...)), verdict(2*all[1]/(all[0]+all[2]), 1.1, true), all[2]/all[0],
 					2*turns[1]/(turns[0]+turns[2]), turns[2]/turns[0])
 			}

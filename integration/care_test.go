@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// TestMessageThatKillsLearning has a message, answered and acknowledged, of which the daemon dies whenever it learns from
-// it, and starts the daemon again each time: after a few crashes it is quarantined, all others are learned, and the daemon
-// lives.
+// TestMessageThatKillsLearning has a message, answered and acknowledged, of which the daemon dies whenever it learns
+// from it, and starts the daemon again each time: after a few crashes it is quarantined, all others are learned, and
+// the daemon lives.
 func TestMessageThatKillsLearning(t *testing.T) {
 	t.Parallel()
 	path := must(killable())(t)

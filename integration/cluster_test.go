@@ -79,7 +79,8 @@ func newCluster(t testing.TB) *cluster {
 		dir := t.TempDir()
 		m.conf = filepath.Join(dir, "nats.conf")
 		own := strings.TrimSuffix(strings.TrimPrefix(all[i], "nats://"), ":6222")
-		text := fmt.Sprintf("server_name: s%d\nlisten: %q\njetstream {store_dir: %q}\nlog_file: %q\ncluster {name: c, listen: \"%s:6222\", routes: [%s]}\n",
+		text := fmt.Sprintf("server_name: s%d\nlisten: %q\njetstream {store_dir: %q}\nlog_file: %q\ncluster {name: c, "+
+			"listen: \"%s:6222\", routes: [%s]}\n",
 			i, m.client, filepath.Join(dir, "store"), filepath.Join(dir, "log"), own, strings.Join(all, ", "))
 		if err := os.WriteFile(m.conf, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -74,8 +74,9 @@ digits:
 		t.Errorf("dlq show saves %q and prints\n%s", saved, text)
 	}
 	for _, args := range [][]string{{"show", "99"}, {"replay", "99"}, {"show", "x"}, {"ls", "--subject", "nobody.>"}} {
-		if _, stderr, code := run(t, append([]string{"dlq", server}, args...)...); code == 0 || !strings.Contains(stderr, "dlq ls") &&
-			!strings.Contains(stderr, "--subject") {
+		if _, stderr, code := run(t, append([]string{"dlq", server}, args...)...); code == 0 ||
+			!strings.Contains(stderr, "dlq ls") &&
+				!strings.Contains(stderr, "--subject") {
 			t.Errorf("dlq %v: exit code %d: %s", args, code, stderr)
 		}
 	}

@@ -22,7 +22,8 @@ import (
 func at(t testing.TB, url, keys, role string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "embedd.yaml")
-	write(t, path, fmt.Sprintf("nats: {url: %q, wait: 30s%s}\nhttp: {listen: 127.0.0.1:0}\ndaemon: {role: %s}\npipelines:\n", url,
+	write(t, path, fmt.Sprintf("nats: {url: %q, wait: 30s%s}\nhttp: {listen: 127.0.0.1:0}\ndaemon: {role: "+
+		"%s}\npipelines:\n", url,
 		keys, role)+indent(`
 p:
   input: {stream: FEATURES, subject: features.p}
@@ -33,9 +34,9 @@ p:
 	return path
 }
 
-// TestEdgeCutOff: a leaf node that is cut from its hub for a minute, under load. No output is missing or there twice, none
-// is waited for, the age of the model is shown, and what the hub chose meanwhile is live within 5 s of its return.
-// stream.TestEdge is the short form.
+// TestEdgeCutOff: a leaf node that is cut from its hub for a minute, under load. No output is missing or there twice,
+// none is waited for, the age of the model is shown, and what the hub chose meanwhile is live within 5 s of its
+// return. stream.TestEdge is the short form.
 func TestEdgeCutOff(t *testing.T) {
 	if !soak() {
 		t.Skip("it cuts a leaf node off for a minute; EMBEDD_SOAK=1 runs it")
@@ -65,7 +66,8 @@ func TestEdgeCutOff(t *testing.T) {
 	h.stream("REDUCED", nil, "reduced.>")
 	h.stream("DEAD", nil, "dead.>")
 	h.stream("FEATURES", func(s *jetstream.StreamConfig) {
-		s.Sources = []*jetstream.StreamSource{{Name: "FEATURES", External: &jetstream.ExternalStream{APIPrefix: "$JS.edge.API"}}}
+		s.Sources = []*jetstream.StreamSource{{Name: "FEATURES",
+			External: &jetstream.ExternalStream{APIPrefix: "$JS.edge.API"}}}
 	})
 	trainer := startDaemon(t, at(t, hub.ClientURL(), "", "train"))
 	edge := startDaemon(t, at(t, leaf.ClientURL(), ", hub: hub", "transform"))
@@ -95,7 +97,8 @@ func TestEdgeCutOff(t *testing.T) {
 	}
 	// versions are those of the hub that answer with as many dimensions, oldest first.
 	versions := func() (out []string) {
-		for _, line := range strings.Split(strings.TrimSpace(succeed(t, "model", "ls", "p", "--server", hub.ClientURL(), "--format", "json")), "\n") {
+		for _, line := range strings.Split(strings.TrimSpace(succeed(t, "model", "ls", "p", "--server", hub.ClientURL(),
+			"--format", "json")), "\n") {
 			var v struct{ Version string }
 			if json.Unmarshal([]byte(line), &v) == nil && v.Version != "" {
 				out = append(out, v.Version)
@@ -135,7 +138,8 @@ func TestEdgeCutOff(t *testing.T) {
 	t.Logf("cut off for %v: the hub says nothing since %.0f s, the model is %.0f s old, readyz %d %s\n%s",
 		time.Since(begin).Round(time.Second), silence, old, code, strings.TrimSpace(body), text)
 	if silence < 50 || old < 50 || code != 200 || live(edge) != before || !strings.Contains(text, "is unreachable since") {
-		t.Errorf("cut off it says: hub silent for %.0f s, model of %.0f s, %d, live %s of %s:\n%s", silence, old, code, live(edge),
+		t.Errorf("cut off it says: hub silent for %.0f s, model of %.0f s, %d, live %s of %s:\n%s",
+			silence, old, code, live(edge),
 			before, text)
 	}
 	end := time.Now()
@@ -156,10 +160,12 @@ func TestEdgeCutOff(t *testing.T) {
 	for _, k := range a.bySource {
 		twice += k - 1
 	}
-	t.Logf("%d inputs, %d lost, %d answered twice, no output for %.1f s at most, no input for %.1f s; the hub has %d messages of the edge, and %d of its outputs",
+	t.Logf("%d inputs, %d lost, %d answered twice, no output for %.1f s at most, no input for %.1f s; the hub has %d "+
+		"messages of the edge, and %d of its outputs",
 		n, n-len(a.bySource), twice, silent.Seconds(), none.Seconds(), h.count("FEATURES"), h.count("REDUCED"))
 	if len(a.bySource) != n || twice > 0 || c.count("DEAD") > 0 || silent > none+2*time.Second || h.count("REDUCED") > 0 {
-		t.Errorf("%d inputs, %d answered, %d twice, %d dead letters, no output for %v and no input for %v", n, len(a.bySource), twice,
+		t.Errorf("%d inputs, %d answered, %d twice, %d dead letters, no output for %v and no input for %v",
+			n, len(a.bySource), twice,
 			c.count("DEAD"), silent, none)
 	}
 	eventually(t, func() string { return fmt.Sprintf("the hub has %d of %d inputs", h.count("FEATURES"), n) },

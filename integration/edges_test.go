@@ -20,9 +20,9 @@ import (
 	"github.com/embedd/embedd/stream/summaries"
 )
 
-// TestEdgesKilled: two edges sum up what their hub learns from, two replicas each. Meanwhile replicas of the edges and the
-// trainer are killed (-9), and each edge is cut off for a while. Each block is learned once, the way to the hub carries a
-// small part of the rows' bytes, and a trainer that begins anew comes to the same models.
+// TestEdgesKilled: two edges sum up what their hub learns from, two replicas each. Meanwhile replicas of the edges
+// and the trainer are killed (-9), and each edge is cut off for a while. Each block is learned once, the way to the
+// hub carries a small part of the rows' bytes, and a trainer that begins anew comes to the same models.
 func TestEdgesKilled(t *testing.T) {
 	if !soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it")
@@ -151,7 +151,8 @@ pipelines:
 	together := learned(trainer)
 	for domain, e := range edges {
 		share := float64(bytes[domain]) / float64(e.carried.Load())
-		t.Logf("%s: %d messages with %d bytes, %d bytes on the way to the hub: one of %.1f", domain, block*blocks, bytes[domain],
+		t.Logf("%s: %d messages with %d bytes, %d bytes on the way to the hub: one of %.1f",
+			domain, block*blocks, bytes[domain],
 			e.carried.Load(), share)
 		if share < 15 {
 			t.Errorf("the way from %s carries one byte of %.1f", domain, share)

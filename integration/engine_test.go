@@ -223,7 +223,10 @@ digits:
 	d := startDaemon(t, config("deaf"))
 	c.await("REDUCED", n-n/10)
 	var info *jetstream.ConsumerInfo
-	eventually(t, func() string { return fmt.Sprintf("all %d inputs are delivered again and again: %+v", n, info) }, func() bool {
+	eventually(t, func() string {
+		return fmt.Sprintf("all %d inputs are delivered again and again: %+v",
+			n, info)
+	}, func() bool {
 		info = must(c.js.Consumer(within(t, ample), "FEATURES", "embedd_digits"))(t).CachedInfo()
 		return info.NumRedelivered == n && info.NumAckPending == n && info.Delivered.Consumer >= 4*n
 	})

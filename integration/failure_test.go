@@ -10,8 +10,8 @@ import (
 )
 
 // TestFailures breaks each thing once that three replicas on three servers stand on, under load. No input is lost or
-// answered twice, no silence is longer than 12 s, and who is connected to a server that does not work is not ready within
-// 10 s and works through another within 15 s.
+// answered twice, no silence is longer than 12 s, and who is connected to a server that does not work is not ready
+// within 10 s and works through another within 15 s.
 func TestFailures(t *testing.T) {
 	if !soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it, as root: each server has a network of its own")

@@ -55,7 +55,9 @@ func newKeyed(t *testing.T) *keyed {
 	}
 	k.streams = append([]string{lease.Stream, "FEATURES", summaries.Stream, "REDUCED"}, registry.Streams()...)
 	k.whole(k.test.js, k.streams...)
-	k.load = k.cluster.load(4, 40*time.Millisecond, func(k, n int) string { return fmt.Sprintf("features.k%d", 4*(n%keyedKeys)+k) })
+	k.load = k.cluster.load(4, 40*time.Millisecond, func(k, n int) string {
+		return fmt.Sprintf("features.k%d", 4*(n%keyedKeys)+k)
+	})
 	eventually(t, says("they answer"), func() bool { return k.test.count("REDUCED") > 0 })
 	return k
 }
@@ -63,7 +65,8 @@ func newKeyed(t *testing.T) *keyed {
 func (k *keyed) start(url, role string) *daemon {
 	k.t.Helper()
 	path := filepath.Join(k.t.TempDir(), "embedd.yaml")
-	text := fmt.Sprintf("daemon: {role: %s}\nnats: {url: %q, wait: 30s}\nhttp: {listen: 127.0.0.1:0}\npipelines:\n", role, url) +
+	text := fmt.Sprintf("daemon: {role: %s}\nnats: {url: %q, wait: 30s}\nhttp: {listen: "+
+		"127.0.0.1:0}\npipelines:\n", role, url) +
 		indent(fmt.Sprintf(`
 p:
   input: {stream: FEATURES, subject: features.*, partitions: 8}
@@ -84,8 +87,9 @@ func (k *keyed) well() {
 	time.Sleep(3 * time.Second)
 }
 
-// answered waits until all that was sent is answered, and holds the answers: each input has one, and those of a key come in
-// the order of their inputs but for what is marked as delivered again. It returns how many of those came late.
+// answered waits until all that was sent is answered, and holds the answers: each input has one, and those of a key
+// come in the order of their inputs but for what is marked as delivered again. It returns how many of those came
+// late.
 func (k *keyed) answered(sent int) (marked int) {
 	t, test := k.t, k.test
 	t.Helper()
@@ -116,7 +120,8 @@ func (k *keyed) answered(sent int) (marked int) {
 		}
 		seen[source], newest[of] = true, max(n, newest[of])
 	}
-	t.Logf("%d inputs of %d keys: %d lost, %d answered twice, %d out of order and %d that are marked, %d dead letters", sent,
+	t.Logf("%d inputs of %d keys: %d lost, %d answered twice, %d out of order and %d that are marked, %d dead letters",
+		sent,
 		4*keyedKeys, sent-len(seen), twice, late, marked, test.count("DEAD"))
 	if len(key) != sent || len(seen) != sent || twice+late+test.count("DEAD") > 0 {
 		t.Errorf("of %d inputs %d are stored and %d answered", sent, len(key), len(seen))

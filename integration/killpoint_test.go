@@ -14,7 +14,8 @@ import (
 
 // killable is the program with its kill points.
 var killable = sync.OnceValues(func() (string, error) {
-	return build("embedd-killable", "github.com/embedd/embedd/cmd/embedd", append([]string{"-tags", "killpoints"}, raceFlags...))
+	return build("embedd-killable", "github.com/embedd/embedd/cmd/embedd", append([]string{"-tags", "killpoints"},
+		raceFlags...))
 })
 
 // TestKillPoints ends the daemon at every named place, at the first message or model and at a later message, and starts

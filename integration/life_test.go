@@ -146,11 +146,13 @@ func TestOneReader(t *testing.T) {
 		all, again = all+bytes, append(again, (read("learn")-before)/float64(bytes))
 	}
 	answer, learn = read("answer")-answer, read("learn")-learn
-	t.Logf("of %d bytes of input, %.0f were read to be answered and %.0f to be learned: %.2f times in all; the server sent %d bytes",
+	t.Logf("of %d bytes of input, %.0f were read to be answered and %.0f to be learned: %.2f times in all; the server "+
+		"sent %d bytes",
 		all, answer, learn, (answer+learn)/float64(all), must(s.Varz(nil))(t).OutBytes-sentBefore)
 	// Where the hot path has no processor for three seconds learning reads for itself meanwhile.
 	if slices.Sort(again); answer != float64(all) || again[len(again)/2] > 0.05 {
-		t.Errorf("%.0f bytes were read to be answered, want %d, and once more %.2f of a stretch in the median, want none", answer, all,
+		t.Errorf("%.0f bytes were read to be answered, want %d, and once more %.2f of a stretch in the median, want none",
+			answer, all,
 			again[len(again)/2])
 	}
 	d.stop()

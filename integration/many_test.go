@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestThousandPipelines: a thousand pipelines in one daemon, on one server as it is without settings. Where one stream has
-// not consumers enough for them `check` says so; over four streams all answer, and while nothing comes the daemon takes
-// less than a fifth of a core.
+// TestThousandPipelines: a thousand pipelines in one daemon, on one server as it is without settings. Where one
+// stream has not consumers enough for them `check` says so; over four streams all answer, and while nothing comes the
+// daemon takes less than a fifth of a core.
 func TestThousandPipelines(t *testing.T) {
 	if !soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it")
@@ -19,7 +19,8 @@ func TestThousandPipelines(t *testing.T) {
 	s := startServerProcess(t, "")
 	one := manyPipelines(t, s.url, 1, 1000)
 	dial(t, s.url).stream("IN0", nil, "in0.>")
-	if out := succeed(t, "check", "-c", one, "--server", s.url); !strings.Contains(out, "need 3000 consumers of stream IN0") {
+	out := succeed(t, "check", "-c", one, "--server", s.url)
+	if !strings.Contains(out, "need 3000 consumers of stream IN0") {
 		t.Errorf("check says of a thousand pipelines on one stream:\n%s", tailOf(out, 5))
 	}
 	if used := idlePipelines(t, 4, 250, time.Minute); used > 0.2 {

@@ -126,7 +126,8 @@ func bomb(t testing.TB, n, m, size int) []byte {
 		{Name: "label", Type: arrow.BinaryTypes.String}, {Name: "pad", Type: arrow.BinaryTypes.String}}, nil)
 	var out bytes.Buffer
 	w := ipc.NewWriter(&out, ipc.WithSchema(schema), ipc.WithZstd())
-	if err := w.Write(array.NewRecord(schema, []arrow.Array{x.NewArray(), labels.NewArray(), pad.NewArray()}, int64(n))); err != nil {
+	if err := w.Write(array.NewRecord(schema, []arrow.Array{x.NewArray(), labels.NewArray(), pad.NewArray()},
+		int64(n))); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
@@ -201,7 +202,8 @@ held:
 	if most := at("all is answered"); most > 2*sum {
 		t.Errorf("%d MiB are over the formula, %d", most/mib, 2*sum/mib)
 	}
-	t.Logf("%d inputs, %d outputs, %d dead letters, window of %s bytes, %s fits", sent, c.count("REDUCED"), c.count("DEAD"),
+	t.Logf("%d inputs, %d outputs, %d dead letters, window of %s bytes, %s fits",
+		sent, c.count("REDUCED"), c.count("DEAD"),
 		d.metric(`embedd_window_bytes{pipeline="held"}`), d.metric(`embedd_fits_total{pipeline="held"}`))
 	d.stop()
 }

@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// TestPartedInOrder cuts servers off that partitions and summaries stand on, under load: from the other servers, from the
-// other servers and all clients, and stopped. The replica on the lost side holds no partition any more, the others answer
-// its keys, and when it works through another server it gets its share. Within a key nothing comes out of order but what is
-// marked as delivered again, nothing is lost or comes twice, and what is learned from summaries is what one replica learns.
+// TestPartedInOrder cuts servers off that partitions and summaries stand on, under load: from the other servers, from
+// the other servers and all clients, and stopped. The replica on the lost side holds no partition any more, the
+// others answer its keys, and when it works through another server it gets its share. Within a key nothing comes out
+// of order but what is marked as delivered again, nothing is lost or comes twice, and what is learned from summaries
+// is what one replica learns.
 func TestPartedInOrder(t *testing.T) {
 	if !soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it, as root: each server has a network of its own")
@@ -43,7 +44,8 @@ func TestPartedInOrder(t *testing.T) {
 		{"parted from the others", k.streams[0], func(m *member) { m.cut("k") }, func(m *member) { m.mend("k") }},
 		{"parted from the others", "FEATURES", func(m *member) { m.cut("k") }, func(m *member) { m.mend("k") }},
 		{"parted from the others", k.streams[2], func(m *member) { m.cut("k") }, func(m *member) { m.mend("k") }},
-		{"gone without a word", "REDUCED", func(m *member) { m.cut("k"); m.cut("c") }, func(m *member) { m.mend("k"); m.mend("c") }},
+		{"gone without a word", "REDUCED", func(m *member) { m.cut("k"); m.cut("c") },
+			func(m *member) { m.mend("k"); m.mend("c") }},
 		{"stopped and continued", "FEATURES", func(m *member) { _ = m.cmd.Process.Signal(syscall.SIGSTOP) },
 			func(m *member) { _ = m.cmd.Process.Signal(syscall.SIGCONT) }},
 	} {

@@ -109,7 +109,8 @@ func TestWrongConfiguration(t *testing.T) {
 		line       int
 		words      []string
 	}{
-		{"unknown key", "http: {listen: 127.0.0.1:0}\npipelines:\n  digits:\n    schema: {features: [pixels]}\n    outptu: {subject: x}\n", 5, []string{"outptu", "output"}},
+		{"unknown key", "http: {listen: 127.0.0.1:0}\npipelines:\n  digits:\n    schema: {features: [pixels]}\n    " +
+			"outptu: {subject: x}\n", 5, []string{"outptu", "output"}},
 		{"unknown method", "http: {listen: 127.0.0.1:0}\npipelines:\n" +
 			indent(strings.Replace(fixed, "lda", "ldaa", 1)), 7, []string{"ldaa", "lda"}},
 		{"wrong value", "http: {listen: 127.0.0.1:0}\npipelines:\n" + indent(fixed) +

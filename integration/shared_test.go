@@ -17,8 +17,9 @@ import (
 	"github.com/embedd/embedd/stream/summaries"
 )
 
-// TestSharedKilled: one replica learns, three sum up, and of these one is killed (-9) twice a second and another started,
-// while rows come. The models are those of one replica alone on the same stream, for each method that learns from moments.
+// TestSharedKilled: one replica learns, three sum up, and of these one is killed (-9) twice a second and another
+// started, while rows come. The models are those of one replica alone on the same stream, for each method that learns
+// from moments.
 func TestSharedKilled(t *testing.T) {
 	if !soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it")

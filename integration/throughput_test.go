@@ -21,7 +21,8 @@ import (
 func answering(t testing.TB, url, name, stream, subject, model string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "embedd.yaml")
-	write(t, path, fmt.Sprintf("nats: {url: %q, wait: 30s}\nhttp: {listen: 127.0.0.1:0}\ndaemon: {role: transform}\npipelines:\n", url)+
+	write(t, path, fmt.Sprintf("nats: {url: %q, wait: 30s}\nhttp: {listen: 127.0.0.1:0}\ndaemon: {role: "+
+		"transform}\npipelines:\n", url)+
 		indent(fmt.Sprintf(`
 %s:
   input: {stream: %s, subject: %s}
@@ -31,9 +32,9 @@ func answering(t testing.TB, url, name, stream, subject, model string) string {
 	return path
 }
 
-// TestThroughputOfReplicas holds two and four replicas, as they start, to the processor time that one takes for a message
-// of a stream that is filled. What as many relays take that do nothing with a message is told beside it, and what all of
-// them take at a rate that one answers too.
+// TestThroughputOfReplicas holds two and four replicas, as they start, to the processor time that one takes for a
+// message of a stream that is filled. What as many relays take that do nothing with a message is told beside it, and
+// what all of them take at a rate that one answers too.
 func TestThroughputOfReplicas(t *testing.T) {
 	if !soak() {
 		t.Skip("it wants a machine that does nothing else; EMBEDD_SOAK=1 runs it")
@@ -189,8 +190,8 @@ func (w *crew) over(was taken, from int) taken {
 	return taken{(is.replicas - was.replicas) / n, (is.server - was.server) / n}
 }
 
-// drain lets the crew answer all that is stored. What counts is the second half: until then heaps grow, of four replicas
-// four.
+// drain lets the crew answer all that is stored. What counts is the second half: until then heaps grow, of four
+// replicas four.
 func (w *crew) drain(messages int) taken {
 	t := w.t
 	must(w.js.ResumeConsumer(within(t, ample), "FEATURES", w.consumer.CachedInfo().Name))(t)
@@ -252,7 +253,8 @@ func TestRelay(t *testing.T) {
 	}
 }
 
-// TestIdleReplicas tells what a replica costs the server that has nothing to answer: the more replicas, the more that is.
+// TestIdleReplicas tells what a replica costs the server that has nothing to answer: the more replicas, the more that
+// is.
 func TestIdleReplicas(t *testing.T) {
 	if !soak() {
 		t.Skip("it wants a machine that does nothing else; EMBEDD_SOAK=1 runs it")

@@ -17,7 +17,8 @@ import (
 	"github.com/embedd/embedd/plugin"
 )
 
-// A host that saves what a stage passes to it continues after a restart with the same model. Here a variable is the store.
+// A host that saves what a stage passes to it continues after a restart with the same model. Here a variable is the
+// store.
 func ExampleReadFrom() {
 	var live *plugin.Live
 	var contract *arrowio.Contract
@@ -110,7 +111,8 @@ func ExampleStage_LearnLabels() {
 		fmt.Println(err)
 		return
 	}
-	labels, err := stage.DecodeLabels(table([]string{"id", "label"}, []any{"a", "cat"}, []any{"b", "dog"}, []any{"z", "cat"}))
+	labels, err := stage.DecodeLabels(table([]string{"id", "label"}, []any{"a", "cat"}, []any{"b", "dog"},
+		[]any{"z", "cat"}))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -186,7 +186,8 @@ func TestCSVRoundTrip(t *testing.T) {
 		for _, f := range r.Schema().Fields() {
 			names = append(names, f.Name+":"+f.Type.Name())
 		}
-		want := "f64:float64 f32:float64 i8:int64 u64:float64 bool:bool text, with comma:utf8 vector_0:int64 vector_1:float64 vector_2:int64"
+		want := "f64:float64 f32:float64 i8:int64 u64:float64 bool:bool text, with comma:utf8 vector_0:int64 " +
+			"vector_1:float64 vector_2:int64"
 		if strings.Join(names, " ") != want {
 			t.Errorf("columns %v, want %s", names, want)
 		}

@@ -43,7 +43,8 @@ func TestPyarrowFile(t *testing.T) {
 		t.Fatalf("%d rows in %d batches, want 30 in 3 (row groups of 10)", len(rows), batches)
 	}
 	first := strings.Join(rows[1], " ")
-	expect := "0.5 0.25 1 -49 4294967294 18446744073709551614 false name 1 c1 AP8x YWJjZA== 2020-01-01 00:00:01Z 2020-01-02 00:00:00.000001 0.01 [0] [1,2,3]"
+	expect := "0.5 0.25 1 -49 4294967294 18446744073709551614 false name 1 c1 AP8x YWJjZA== 2020-01-01 00:00:01Z " +
+		"2020-01-02 00:00:00.000001 0.01 [0] [1,2,3]"
 	if first != expect {
 		t.Errorf("row 1 is\n%s, want\n%s", first, expect)
 	}

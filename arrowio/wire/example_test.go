@@ -10,7 +10,8 @@ import (
 
 // A client handles a dead letter by its code, and finds the part that a message is of.
 func Example() {
-	header := map[string]string{wire.HeaderCode: "schema_changed", wire.HeaderSource: "FEATURES:42", wire.HeaderPart: "2/3"}
+	header := map[string]string{wire.HeaderCode: "schema_changed", wire.HeaderSource: "FEATURES:42",
+		wire.HeaderPart: "2/3"}
 	if wire.Code(header[wire.HeaderCode]) == wire.SchemaChanged {
 		fmt.Println("send", header[wire.HeaderSource], "again after a schema reset")
 	}

@@ -5,7 +5,8 @@ import "testing"
 // TestReserved: names are the server's or embedd's in any case of letters, and others are not.
 func TestReserved(t *testing.T) {
 	for name, want := range map[string]bool{"Nats-Msg-Id": true, "nats-msg-id": true, "NATS-": true, "embedd-model": true,
-		"EMBEDD-X": true, "Nats": false, "Natsy": false, "X-Nats-A": false, "Embedded": false, "Content-Type": false, "": false} {
+		"EMBEDD-X": true, "Nats": false, "Natsy": false, "X-Nats-A": false, "Embedded": false, "Content-Type": false,
+		"": false} {
 		if Reserved(name) != want {
 			t.Errorf("%q reserved: %t", name, !want)
 		}

@@ -404,7 +404,8 @@ no_auth_user: test`
 			func(w *ward) { w.grant(nil) }},
 		{"no right to ask for the stream", func(w *ward) { w.grant(deny("$JS.API.STREAM.INFO.FEATURES")) }, "permissions",
 			`"$JS.API.STREAM.INFO.FEATURES"`, func(w *ward) { w.grant(nil) }},
-		{"no right to make the consumer", func(w *ward) { w.grant(deny("$JS.API.CONSUMER.CREATE.FEATURES.>")) }, "permissions",
+		{"no right to make the consumer", func(w *ward) { w.grant(deny("$JS.API.CONSUMER.CREATE.FEATURES.>")) },
+			"permissions",
 			`"$JS.API.CONSUMER.CREATE.FEATURES.embedd_digits.features.digits"`, func(w *ward) { w.grant(nil) }},
 		{"a clock that is wrong", func(w *ward) {
 			w.clock = func() time.Time { return time.Now().Add(-3 * time.Hour) }
@@ -415,7 +416,9 @@ no_auth_user: test`
 				w.Fatal(err)
 			}
 			w.change("store: auto", "store: "+path)
-		}, "store", "is not a directory", func(w *ward) { w.change("store: "+filepath.Join(w.dir, "models"), "store: auto") }},
+		}, "store", "is not a directory", func(w *ward) {
+			w.change("store: "+filepath.Join(w.dir, "models"), "store: auto")
+		}},
 		{"a damaged pointer to the live model", func(w *ward) {
 			dir := filepath.Join(w.dir, "models", "digits")
 			if err := os.MkdirAll(dir, 0o700); err != nil {

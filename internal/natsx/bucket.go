@@ -46,8 +46,8 @@ func NewBucket(js jetstream.JetStream, kv jetstream.KeyValue) *Bucket {
 	return &Bucket{js: js, kv: kv, prefix: PublishPrefix(js) + "$KV." + kv.Bucket() + "."}
 }
 
-// EnsureBucket opens a bucket, and creates it with a number of replicas (see WithReplicas) where it is missing. If it is
-// deleted later, the next Get creates it again.
+// EnsureBucket opens a bucket, and creates it with a number of replicas (see WithReplicas) where it is missing. If it
+// is deleted later, the next Get creates it again.
 func EnsureBucket(ctx context.Context, js jetstream.JetStream, config jetstream.KeyValueConfig, replicas int) (
 	*Bucket, error) {
 	create := func(ctx context.Context) error {

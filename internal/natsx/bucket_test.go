@@ -55,7 +55,9 @@ func TestModify(t *testing.T) {
 		}
 	}
 	no := errors.New("no")
-	if _, err := buckets[0].Modify(t.Context(), "p.first", func([]byte) ([]byte, error) { return nil, no }); !errors.Is(err, no) {
+	if _, err := buckets[0].Modify(t.Context(), "p.first", func([]byte) ([]byte, error) {
+		return nil, no
+	}); !errors.Is(err, no) {
 		t.Errorf("the error of a change is %v", err)
 	}
 	if _, err := buckets[0].Modify(t.Context(), "p.first", func([]byte) ([]byte, error) { return nil, nil }); err != nil {
@@ -64,7 +66,8 @@ func TestModify(t *testing.T) {
 	if value, revision, err := buckets[1].Get(t.Context(), "p.first"); value != nil || revision == 0 || err != nil {
 		t.Errorf("a deleted key has %q at %d, %v", value, revision, err)
 	}
-	if stored, created, err := buckets[1].Create(t.Context(), "p.first", []byte("b")); string(stored) != "b" || !created || err != nil {
+	if stored, created, err := buckets[1].Create(t.Context(), "p.first",
+		[]byte("b")); string(stored) != "b" || !created || err != nil {
 		t.Errorf("a create after a delete: %s, %t, %v", stored, created, err)
 	}
 }
@@ -148,7 +151,8 @@ func TestEnsure(t *testing.T) {
 	opens = -1000
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := Ensure(ctx, open, func(context.Context) error { return nil }); !errors.Is(err, jetstream.ErrBucketNotFound) {
+	_, err = Ensure(ctx, open, func(context.Context) error { return nil })
+	if !errors.Is(err, jetstream.ErrBucketNotFound) {
 		t.Errorf("what is never there: %v", err)
 	}
 }

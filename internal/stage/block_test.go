@@ -43,7 +43,8 @@ func summaryOf(t testing.TB, s *Stage, rows []row, n int) []byte {
 	}
 	for seq := b.First; seq <= b.Last; seq++ {
 		from := int(seq-1) * 20
-		sum.Add(spec.Position{Created: streamCreated, Seq: seq, Time: streamCreated.Add(time.Duration(seq) * time.Second)}, encodeRows(t, rows[from:from+20]))
+		sum.Add(spec.Position{Created: streamCreated, Seq: seq, Time: streamCreated.Add(time.Duration(seq) * time.Second)},
+			encodeRows(t, rows[from:from+20]))
 	}
 	text, err := sum.Bytes(t.Context())
 	if err != nil {
@@ -185,7 +186,8 @@ func TestSummaryOfBadMessages(t *testing.T) {
 		t.Errorf("%d messages unread: %v", unread, err)
 	}
 	wide := newStage(t, func(c *spec.Config) { withBlocks("lda")(c); c.Training.Window.Bytes = 1 << 20 })
-	if _, err := wide.SummaryBuilder(testBlock(0), make([]string, 1000)); err == nil || !strings.Contains(err.Error(), "window.bytes") {
+	if _, err := wide.SummaryBuilder(testBlock(0), make([]string, 1000)); err == nil ||
+		!strings.Contains(err.Error(), "window.bytes") {
 		t.Errorf("a thousand features in 1 MiB: %v", err)
 	}
 }

@@ -290,8 +290,8 @@ func TestCountingOrder(t *testing.T) {
 	}
 }
 
-// TestCountedReproducible: a stage that counts its contract decides as one that restarts, at any point, with the contract
-// that was stored: what is learned does not depend on when the contract became known.
+// TestCountedReproducible: a stage that counts its contract decides as one that restarts, at any point, with the
+// contract that was stored: what is learned does not depend on when the contract became known.
 func TestCountedReproducible(t *testing.T) {
 	rows := driftingRows(1200)
 	var msgs [][]byte

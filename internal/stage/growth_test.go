@@ -43,7 +43,8 @@ func growWindow(b *testing.B, method string, size int) {
 	}
 	r := rand.New(rand.NewPCG(61, 62))
 	before := heap()
-	s, err := New(spec.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Fit: fit.Config{Method: method, Dim: 7},
+	s, err := New(spec.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
+		Fit:      fit.Config{Method: method, Dim: 7},
 		Training: spec.Training{Window: spec.Window{Rows: size, Bytes: 4 << 30}}, Busy: sample})
 	if err != nil {
 		b.Fatal(err)

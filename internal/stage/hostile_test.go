@@ -156,7 +156,8 @@ func TestHostile(t *testing.T) {
 				}
 				right[k] = accuracyOf(t, s[k].Live().Model, newWorld(5))
 				st := s[k].Status()
-				t.Logf("1 in %d of %d rows hostile, %d of them: %.1f%% right; %d rows of %d classes, %d sparse, %d far, %d alarms, epoch %d, of %d rows",
+				t.Logf("1 in %d of %d rows hostile, %d of them: %.1f%% right; %d rows of %d classes, %d sparse, %d far, %d "+
+					"alarms, epoch %d, of %d rows",
 					share, n, bad, 100*right[k], st.Rows, st.Classes, st.Sparse, st.Far, st.Alarms, st.Live.Epoch,
 					st.Live.Model.Rows())
 			}

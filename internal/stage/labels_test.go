@@ -298,7 +298,8 @@ func TestLateReproducible(t *testing.T) {
 		feed(second, seq, len(labels))
 		x, y := whole.Status(), second.Status()
 		if x.Rows != y.Rows || x.Accuracy != y.Accuracy || x.Evidence != y.Evidence {
-			t.Errorf("stopped after %d, read again from %d: %d rows, accuracy %v, evidence %v after a restart; %d, %v and %v without",
+			t.Errorf("stopped after %d, read again from %d: %d rows, accuracy %v, evidence %v after a restart; %d, %v and %v "+
+				"without",
 				stop, seq, y.Rows, y.Accuracy, y.Evidence, x.Rows, x.Accuracy, x.Evidence)
 		}
 		if x, y := strings.Join(whole.decisions, "\n"), strings.Join(second.decisions, "\n"); x != y {
@@ -323,9 +324,11 @@ func TestLabelNotes(t *testing.T) {
 		want string
 	}{
 		{"no keys", func(s *Stage) { learnKeyed(t, s, 1, rows, make([]string, 100)) },
-			`none of 100 rows has a key, so no label can find them: send column "id" with the rows, or set schema.key to the key column that is sent`},
+			`none of 100 rows has a key, so no label can find them: send column "id" with the rows, ` +
+				`or set schema.key to the key column that is sent`},
 		{"keys repeat", func(s *Stage) { learnKeyed(t, s, 1, rows, same("a", 100)) },
-			`keys repeat: 99 of 100 rows have the key of an earlier row and replace it; send a different value in column "id" for each row`},
+			`keys repeat: 99 of 100 rows have the key of an earlier row and replace it; ` +
+				`send a different value in column "id" for each row`},
 		{"other keys", func(s *Stage) {
 			learnKeyed(t, s, 1, rows, names("row", 100))
 			learnLabels(t, s, 1, 1, labelMessage(t, names("label", 50), same("c0", 50)))
@@ -335,7 +338,8 @@ func TestLabelNotes(t *testing.T) {
 			learnKeyed(t, s, 1, rows, names("row", 100))
 			learnLabels(t, s, 1, 2, labelMessage(t, names("row", 5), same("c0", 5)))
 			learnLabels(t, s, 2, 20, labelMessage(t, names("row", 100)[5:], same("c0", 95)))
-		}, `95 labels found no row and 95 rows got no label: they wait at most 10s for each other within 1 MiB, raise limits.label_wait or limits.labels, or send labels sooner`},
+		}, `95 labels found no row and 95 rows got no label: they wait at most 10s for each other within 1 MiB, ` +
+			`raise limits.label_wait or limits.labels, or send labels sooner`},
 		{"another kind", func(s *Stage) {
 			learnKeyed(t, s, 1, rows, names("row", 100))
 			learnLabels(t, s, 1, 2, labelMessage(t, names("row", 50), same("1", 50)))
@@ -346,7 +350,8 @@ func TestLabelNotes(t *testing.T) {
 			text(b.Field(0), "row50", true)
 			b.Field(1).(*array.BooleanBuilder).Append(true)
 			learnLabels(t, s, 2, 3, encodeRecord(t, b))
-		}, `labels were text and are booleans since label message 2: the text of a label names its class, so 3 and "3" are one class, and true and 1 are two; send one kind`},
+		}, `labels were text and are booleans since label message 2: the text of a label names its class, ` +
+			`so 3 and "3" are one class, and true and 1 are two; send one kind`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newJoiningStage(t, spec.Labels{Wait: 10 * time.Second, Bytes: 1 << 20})

@@ -199,7 +199,8 @@ func TestLandmarksAreRefused(t *testing.T) {
 		"nonlinear auto and the": func(c *spec.Config) { c.Fit = fit.Config{Nonlinear: true} },
 		"the scale rank need":    func(c *spec.Config) { c.Fit.Landmarks, c.Fit.Scale = 0, model.ScaleRank },
 	} {
-		c := spec.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Fit: fit.Config{Method: "lda", Landmarks: 20}}
+		c := spec.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
+			Fit: fit.Config{Method: "lda", Landmarks: 20}}
 		change(&c)
 		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q: %v", want, err)
@@ -207,7 +208,8 @@ func TestLandmarksAreRefused(t *testing.T) {
 	}
 	s := newStage(t, func(c *spec.Config) { c.Fit.Landmarks, c.Training.Window.Bytes = 1000, 1<<20 })
 	learnRows(t, s, 1, rings(rand.New(rand.NewPCG(67, 68)), 300, 1))
-	if st := s.Status(); st.Live != nil || !strings.Contains(st.Hint, "1000 landmarks of 6 features take more than training.window.bytes") {
+	if st := s.Status(); st.Live != nil ||
+		!strings.Contains(st.Hint, "1000 landmarks of 6 features take more than training.window.bytes") {
 		t.Errorf("with memory for no landmarks: %+v", st)
 	}
 }

@@ -213,7 +213,9 @@ func TestReproducible(t *testing.T) {
 		}
 	}
 	for _, classes := range []int{1000, 12} { // where there is room for the labels, and where there is none
-		t.Run(fmt.Sprint("hostile/", classes), func(t *testing.T) { reproduce(t, hostile, spec.BalanceClass, "lda", classes) })
+		t.Run(fmt.Sprint("hostile/", classes), func(t *testing.T) {
+			reproduce(t, hostile, spec.BalanceClass, "lda", classes)
+		})
 	}
 }
 

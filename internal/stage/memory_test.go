@@ -37,7 +37,8 @@ func TestMemory(t *testing.T) {
 		bound = 128 << 20
 	}
 	s, err := New(spec.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
-		Fit: fit.Config{Method: "lda", Dim: 7, Landmarks: *soakMarks}, Training: spec.Training{Window: spec.Window{Rows: 1 << 20, Bytes: bound}}})
+		Fit:      fit.Config{Method: "lda", Dim: 7, Landmarks: *soakMarks},
+		Training: spec.Training{Window: spec.Window{Rows: 1 << 20, Bytes: bound}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,8 @@ func TestMemory(t *testing.T) {
 		}
 	}
 	st := s.Status()
-	t.Logf("%d rows of %d features, bound %d MiB: window of %d rows, %d bytes; heap at most %.1f MiB; slowest Learn %v; %d fits",
+	t.Logf("%d rows of %d features, bound %d MiB: window of %d rows, %d bytes; heap at most %.1f MiB; slowest Learn "+
+		"%v; %d fits",
 		rows, m, bound>>20, st.Rows, st.Bytes, float64(most)/(1<<20), slowest, st.Fits)
 	if st.Dropped > 0 || st.Bytes > bound || st.Bytes < bound/2 {
 		t.Errorf("the window does not reach its bound: %+v", st)

@@ -28,7 +28,8 @@ func TestPace(t *testing.T) {
 	p.since = longAgo
 	begin := time.Now()
 	if err := p.Err(); err != nil || asked < until && time.Since(begin) < sleepFactor*maxWork {
-		t.Errorf("it rested for %v and asked %d times, of which %d had answers waiting; %v", time.Since(begin), asked, until, err)
+		t.Errorf("it rested for %v and asked %d times, of which %d had answers waiting; %v",
+			time.Since(begin), asked, until, err)
 	}
 
 	asked, until = 0, 1<<30 // always
@@ -119,7 +120,8 @@ func TestEndedInTheMiddle(t *testing.T) {
 	for at := int64(1); at < looks; at += max(looks/40, 1) {
 		states, _ := run(at)
 		if len(states) > len(whole) || !slices.Equal(states, whole[:len(states)]) {
-			t.Fatalf("ended at look %d of %d it stored %d states, and the last is not that of one that went on", at, looks, len(states))
+			t.Fatalf("ended at look %d of %d it stored %d states, and the last is not that of one that went on",
+				at, looks, len(states))
 		}
 	}
 	t.Logf("%d states, %d looks", len(whole), looks)

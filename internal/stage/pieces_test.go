@@ -91,7 +91,8 @@ func place(pc []uintptr) string {
 // learn has a stage learn rows whose concept changes three times, with a window of 20,000.
 func (p *pieces) learn(method string, n, m int) {
 	r := rand.New(rand.NewPCG(1, 2))
-	s, err := New(spec.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Fit: fit.Config{Method: method, Dim: 8},
+	s, err := New(spec.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
+		Fit:      fit.Config{Method: method, Dim: 8},
 		Training: spec.Training{Window: spec.Window{Rows: 20_000}}, Busy: p.busy})
 	if err != nil {
 		p.b.Fatal(err)
@@ -122,7 +123,9 @@ func (p *pieces) learn(method string, n, m int) {
 
 // tell logs the pairs of places, in one piece: a benchmark shows ten lines at most.
 func (p *pieces) tell() {
-	at := slices.SortedFunc(maps.Keys(p.long), func(x, y string) int { return -cmp.Compare(len(p.long[x]), len(p.long[y])) })
+	at := slices.SortedFunc(maps.Keys(p.long), func(x, y string) int {
+		return -cmp.Compare(len(p.long[x]), len(p.long[y]))
+	})
 	var lines strings.Builder
 	for _, place := range at {
 		took := p.long[place]

@@ -51,7 +51,8 @@ func TestReusedMemory(t *testing.T) {
 						t.Fatalf("%v %+v: part %d of %d differs in reused memory", nulls, out, i, len(have))
 					}
 					if n := cap(want[i]); cap(body) > n+n/8 {
-						t.Fatalf("%d bytes in memory of %d, which is asked for where there are %d: what messages take is counted by their length",
+						t.Fatalf("%d bytes in memory of %d, which is asked for where there are %d: what messages take is counted by "+
+							"their length",
 							len(body), cap(body), n)
 					}
 					for k := range body {

@@ -478,7 +478,8 @@ func TestResumeWithOtherFeatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = New(spec.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Contract: other, Resume: s.Live()})
+	_, err = New(spec.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Contract: other,
+		Resume: s.Live()})
 	if !errors.Is(err, wire.SchemaChanged) {
 		t.Errorf("resuming with other features: %v", err)
 	}

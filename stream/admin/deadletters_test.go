@@ -12,7 +12,8 @@ import (
 	"github.com/embedd/embedd/internal/natstest"
 )
 
-// TestPartsAreAssembled: parts of a dead letter arrive in any order and more than once; one that is incomplete comes last.
+// TestPartsAreAssembled: parts of a dead letter arrive in any order and more than once; one that is incomplete comes
+// last.
 func TestPartsAreAssembled(t *testing.T) {
 	s := natstest.New(t)
 	s.Stream(jetstream.StreamConfig{Name: "DEAD", Subjects: []string{"dead.>"}})

@@ -60,7 +60,8 @@ func TestSetup(t *testing.T) {
 			[]string{"IN [in.a] there", "REST [out.a dead.a] there"}, []string{"IN [in.*]", "REST [out.> dead.>]"}},
 		{"there and takes another subject", []jetstream.StreamConfig{{Name: "IN", Subjects: []string{"else.*"}}},
 			[]spec.Pipeline{piped("a", "IN", "in.a", "out.a")},
-			[]string{`IN [else.* in.a] problem: stream IN exists and does not take in.a; add it: nats stream edit IN --subjects "else.*,in.a"`,
+			[]string{`IN [else.* in.a] problem: stream IN exists and does not take in.a; ` +
+				`add it: nats stream edit IN --subjects "else.*,in.a"`,
 				"OUT [out.a] missing", "DEAD [dead.a] missing"}, nil},
 		{"an output that its stream does not take", []jetstream.StreamConfig{{Name: "OUT", Subjects: []string{"out.b", "x"}}},
 			[]spec.Pipeline{piped("a", "IN", "in.a", "out.a")},

@@ -280,7 +280,8 @@ func (l *Lease) Release(ctx context.Context) {
 	err := l.bucket.remove(ctx, l.options.Key, revision)
 	if errors.Is(err, natsx.ErrConflict) {
 		var e entry
-		if e, err = l.bucket.read(ctx, l.options.Key); err == nil && e.claim != nil && e.claim.Holder == l.options.Claim.Holder {
+		if e, err = l.bucket.read(ctx, l.options.Key); err == nil && e.claim != nil &&
+			e.claim.Holder == l.options.Claim.Holder {
 			err = l.bucket.remove(ctx, l.options.Key, e.revision)
 		}
 	}

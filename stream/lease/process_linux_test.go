@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestDead: who runs is not dead, who has ended is, whether or not his number is another's by now; of other machines, and
-// of what is no process, nothing is known.
+// TestDead: who runs is not dead, who has ended is, whether or not his number is another's by now; of other machines,
+// and of what is no process, nothing is known.
 func TestDead(t *testing.T) {
 	mine := NewClaim("me", nil)
 	if mine.Process == "" {

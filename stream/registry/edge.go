@@ -256,7 +256,8 @@ func (e *Edge) put(ctx context.Context, pipeline, version string, data []byte) e
 	return fmt.Errorf("version %s: models are stored at the hub (domain %s) alone", version, e.domain)
 }
 
-func (e *Edge) compareAndSet(ctx context.Context, pipeline string, value []byte, revision uint64) (next uint64, err error) {
+func (e *Edge) compareAndSet(ctx context.Context, pipeline string, value []byte, revision uint64) (
+	next uint64, err error) {
 	err = e.atHub(ctx, func(ctx context.Context, hub *jetStream) (err error) {
 		next, err = hub.compareAndSet(ctx, pipeline, value, revision)
 		return err

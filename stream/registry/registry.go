@@ -229,8 +229,8 @@ func (r *Registry) Model(ctx context.Context, version string) (*model.Model, err
 	return r.models.get(ctx, *v)
 }
 
-// Prefetch reads a model that is stored and not live yet, and caches it: when it is promoted, this process needs nothing
-// more of the store. It retries until ctx is done.
+// Prefetch reads a model that is stored and not live yet, and caches it: when it is promoted, this process needs
+// nothing more of the store. It retries until ctx is done.
 func (r *Registry) Prefetch(ctx context.Context, version string) error {
 	return r.models.fetch(ctx, version)
 }

@@ -221,7 +221,8 @@ func (c *cut) load(ctx context.Context, pipeline string) (value []byte, revision
 	return value, revision, err
 }
 
-func (c *cut) compareAndSet(ctx context.Context, pipeline string, value []byte, revision uint64) (next uint64, err error) {
+func (c *cut) compareAndSet(ctx context.Context, pipeline string, value []byte, revision uint64) (
+	next uint64, err error) {
 	err = c.step(func() (err error) { next, err = c.Store.compareAndSet(ctx, pipeline, value, revision); return err })
 	return next, err
 }

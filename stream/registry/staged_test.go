@@ -118,8 +118,8 @@ func TestReached(t *testing.T) {
 	})
 }
 
-// TestReachedWithoutAModel: who has no model, and cannot take the one that is live, answers with none of an epoch that is
-// over. It says so, and knows all the same what is live.
+// TestReachedWithoutAModel: who has no model, and cannot take the one that is live, answers with none of an epoch
+// that is over. It says so, and knows all the same what is live.
 func TestReachedWithoutAModel(t *testing.T) {
 	t.Parallel()
 	refuse := func(*Choice) error { return ErrDim }
@@ -161,20 +161,22 @@ func TestReachedWithoutAModel(t *testing.T) {
 	})
 }
 
-// TestCannotFollow: a pointer of a newer form, a digest that is not the model's and a model that is missing leave the live
-// model where it is; the reason is logged once and shown.
+// TestCannotFollow: a pointer of a newer form, a digest that is not the model's and a model that is missing leave the
+// live model where it is; the reason is logged once and shown.
 func TestCannotFollow(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		for name, c := range map[string]struct {
 			spoil func(p *Pointer)
 			want  string
 		}{
-			"newer":   {func(p *Pointer) { p.Format = Format + 1 }, "use a newer embedd"},
-			"digest":  {func(p *Pointer) { p.Versions[1].Digest = strings.Repeat("0", 64) }, "its pointer says 0000000000000000"},
+			"newer": {func(p *Pointer) { p.Format = Format + 1 }, "use a newer embedd"},
+			"digest": {func(p *Pointer) { p.Versions[1].Digest = strings.Repeat("0", 64) },
+				"its pointer says 0000000000000000"},
 			"missing": {func(p *Pointer) { _ = s.remove(t.Context(), "missing", p.Live) }, "has no model"},
 		} {
 			var says strings.Builder
-			r, other := New(s, name, Options{Logger: slog.New(slog.NewTextHandler(&says, nil)), MaxStaleness: 20 * time.Millisecond}),
+			r, other := New(s, name, Options{Logger: slog.New(slog.NewTextHandler(&says, nil)),
+				MaxStaleness: 20 * time.Millisecond}),
 				New(s, name, Options{})
 			a := save(t, other, 1, "")
 			adopted := ""

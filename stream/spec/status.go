@@ -15,19 +15,19 @@ type State string
 const (
 	StateStarting        State = "starting"          // its streams have not been inspected yet
 	StateStopping        State = "stopping"          // it pulls no more inputs and answers those that it has
-	StateHalted          State = "halted"            // too many messages were bad; nothing is answered until an operator resumes it
+	StateHalted          State = "halted"            // too many messages were bad; an operator has to resume it
 	StateBlocked         State = "blocked"           // something outside keeps it from answering; the reason names it
 	StateWaitingForModel State = "waiting_for_model" // nothing leaves until a model exists, or a fresh one
 	StateStale           State = "stale"             // the live model is too old; inputs are answered, and marked
-	StateDegraded        State = "degraded"          // inputs are answered, except some that cannot be stored in any form now
+	StateDegraded        State = "degraded"          // inputs are answered, except some that cannot be stored now
 	StateLearning        State = "learning"          // no model is trained yet; inputs are answered as until_ready says
 	StateIdle            State = "idle"              // no input arrives
 	StateReady           State = "ready"             // inputs are answered
 )
 
 // States are all states.
-var States = []State{StateStarting, StateStopping, StateHalted, StateBlocked, StateWaitingForModel, StateStale, StateDegraded,
-	StateLearning, StateIdle, StateReady}
+var States = []State{StateStarting, StateStopping, StateHalted, StateBlocked, StateWaitingForModel, StateStale,
+	StateDegraded, StateLearning, StateIdle, StateReady}
 
 // Ready reports whether an input would be answered now, as the configuration says.
 func (s State) Ready() bool {
@@ -177,7 +177,8 @@ func (s Status) Report() Report {
 	g := s.Stage
 	r := Report{Pipeline: s.Pipeline, State: s.State, Ready: s.Ready, Reason: s.Reason, Halted: s.Halted != "",
 		Store: s.Store,
-		Role:  s.Role, Partitions: s.Partitions, IsTrainer: s.IsTrainer, Trainer: s.Trainer, Term: s.Term, Revision: s.Revision,
+		Role:  s.Role, Partitions: s.Partitions, IsTrainer: s.IsTrainer, Trainer: s.Trainer, Term: s.Term,
+		Revision: s.Revision,
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
 			Dropped: g.Dropped, Overfull: g.Overfull, Sparse: g.Sparse, Far: g.Far, FarRow: g.FarRow,
 			Capped: g.Capped, Clock: g.Clock, Fitting: g.Fitting, Filling: g.Filling,

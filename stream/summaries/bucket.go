@@ -48,7 +48,8 @@ func Create(ctx context.Context, js jetstream.JetStream, replicas int) error {
 // Open opens the bucket, and creates it where it is missing.
 func Open(ctx context.Context, js jetstream.JetStream, replicas int) (*Bucket, error) {
 	if most := js.Conn().MaxPayload(); most > 0 && most < 2*maxPartBytes {
-		return nil, fmt.Errorf("the server takes messages of %d bytes, and summaries need %d; raise its max_payload, or leave training.block out",
+		return nil, fmt.Errorf("the server takes messages of %d bytes, and summaries need %d; raise its max_payload, or "+
+			"leave training.block out",
 			most, 2*maxPartBytes)
 	}
 	stream, err := natsx.Ensure(ctx,

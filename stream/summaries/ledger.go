@@ -71,7 +71,8 @@ func (l *Ledger) IsDuplicate(one *Received) bool {
 		return l.HasArrived(one)
 	}
 	f := l.progress(one)
-	return f != nil && slices.ContainsFunc(f.Duplicates, func(p Range) bool { return p.First <= one.Seq && one.Seq <= p.Last })
+	return f != nil && slices.ContainsFunc(f.Duplicates,
+		func(p Range) bool { return p.First <= one.Seq && one.Seq <= p.Last })
 }
 
 // Add enters a summary that can be used, and returns how many messages of the edge's stream are missing before it. It

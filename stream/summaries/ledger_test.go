@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestLedger: of what three edges send each message is entered once, though they send much again, lose blocks, begin anew
-// by a clock that goes forth or back, and go on with a stream of before; and who goes on from a ledger that was kept, from any
-// place before or behind it, comes to the same.
+// TestLedger: of what three edges send each message is entered once, though they send much again, lose blocks, begin
+// anew by a clock that goes forth or back, and go on with a stream of before; and who goes on from a ledger that was
+// kept, from any place before or behind it, comes to the same.
 func TestLedger(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
@@ -69,7 +69,8 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// TestLedgerCounts: what was passed over is counted where it shows, what came before is not, and neither is what was refused.
+// TestLedgerCounts: what was passed over is counted where it shows, what came before is not, and neither is what was
+// refused.
 func TestLedgerCounts(t *testing.T) {
 	t.Parallel()
 	l := &Ledger{}
@@ -81,7 +82,8 @@ func TestLedgerCounts(t *testing.T) {
 		missing     uint64
 	}{{1, 31, 40, false, true, 0}, {1, 41, 50, false, true, 0}, {1, 31, 40, false, false, 0}, {1, 71, 80, false, true, 20},
 		{1, 75, 84, false, false, 0}, {0, 91, 100, false, true, 0}, {2, 11, 20, false, true, 0}, {2, 21, 30, false, true, 0},
-		{1, 91, 100, true, true, 0}, {1, 111, 120, false, true, 20}, {0, 91, 100, false, false, 0}, {0, 101, 110, false, true, 0},
+		{1, 91, 100, true, true, 0}, {1, 111, 120, false, true, 20}, {0, 91, 100, false, false, 0},
+		{0, 101, 110, false, true, 0},
 		{9, 1, 1 << 31, true, true, 0}, {9, 1, 10, false, true, 0}} {
 		one := &Received{Edge: "a", Seq: uint64(i + 1), Notice: Notice{Created: c.created, First: c.first, Last: c.last}}
 		fresh, missing := !l.IsDuplicate(one), uint64(0)
@@ -91,14 +93,15 @@ func TestLedgerCounts(t *testing.T) {
 			missing = l.Add(one)
 		}
 		if fresh != c.fresh || missing != c.missing || l.Next != one.Seq+1 {
-			t.Errorf("messages %d to %d of stream %d are new: %t, behind %d that are missing; want %t, %d", c.first, c.last, c.created,
+			t.Errorf("messages %d to %d of stream %d are new: %t, behind %d that are missing; want %t, %d",
+				c.first, c.last, c.created,
 				fresh, missing, c.fresh, c.missing)
 		}
 	}
 }
 
-// TestLedgerBounds: a ledger stays small however often an edge sends again and begins anew, and says of nothing that it came
-// twice that it is new.
+// TestLedgerBounds: a ledger stays small however often an edge sends again and begins anew, and says of nothing that
+// it came twice that it is new.
 func TestLedgerBounds(t *testing.T) {
 	t.Parallel()
 	l, seq := &Ledger{}, uint64(0)

@@ -235,7 +235,8 @@ func (s *Sender) checkSize(ctx context.Context, size int64) error {
 		return err
 	}
 	if most = info.Config.MaxBytes; most > 0 && size > most/2 {
-		return fmt.Errorf("a summary has %d KiB, and stream %s keeps %d KiB, so that its parts would push one another out; set nats.edge_bytes to %d MiB or more, here and at the hub, and run 'embedd setup --apply' at both",
+		return fmt.Errorf("a summary has %d KiB, and stream %s keeps %d KiB, so that its parts would push one another "+
+			"out; set nats.edge_bytes to %d MiB or more, here and at the hub, and run 'embedd setup --apply' at both",
 			size>>10, EdgeStream, most>>10, 8*size>>20+1)
 	}
 	return nil

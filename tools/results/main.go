@@ -16,10 +16,8 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 )
 
 // section is an experiment. run writes its text, without the heading.
@@ -60,18 +58,6 @@ DIR: a section whose data are missing is not changed.
 
 The usps section takes about 30 minutes of processor time, uci about 10, and the others some minutes in total.
 `
-
-// bench is shared by the sections.
-type bench struct {
-	data    string // folder of the data
-	out     string // folder of the pictures
-	repeats int    // most repeats of a section
-}
-
-// say prints progress.
-func (b *bench) say(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", args...)
-}
 
 func main() {
 	b := &bench{}
@@ -118,17 +104,6 @@ func run(ctx context.Context, b *bench, page, only string) error {
 		}
 	}
 	return nil
-}
-
-// missing is the first missing file, "" if there is none.
-func (b *bench) missing(names []string) string {
-	for _, name := range names {
-		path := filepath.Join(b.data, name+".csv.gz")
-		if _, err := os.Stat(path); err != nil {
-			return path
-		}
-	}
-	return ""
 }
 
 // insert replaces the text of a section on the page.

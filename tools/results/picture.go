@@ -1,8 +1,6 @@
 package main
 
 import (
-	"path/filepath"
-
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/palette"
 	"gonum.org/v1/plot/plotter"
@@ -32,9 +30,4 @@ func dots(title string, rows []float64, width int, class []int, count int) (*plo
 		p.Add(s)
 	}
 	return p, nil
-}
-
-// save draws the panels, columns in a row, into the directory of the pictures.
-func (b *bench) save(name string, columns int, panels ...*plot.Plot) error {
-	return picture.Save(filepath.Join(b.out, name), columns, panels...)
 }

@@ -40,7 +40,8 @@ pipelines:
     schema:   {features: [pixels], label: label, key: id, nulls: reject}
     output:   {subject: reduced.digits, column: embedding, keep: all, dead: dead.digits}
     model:    {method: lda, dim: 8, scale: standard, ridge: auto}
-    training: {window: {rows: 20000, bytes: 1GiB, age: 24h, balance: class}, every: {rows: 5000, period: 10m, drift: true}, holdout: 0.2,
+    training: {window: {rows: 20000, bytes: 1GiB, age: 24h, balance: class},
+               every: {rows: 5000, period: 10m, drift: true}, holdout: 0.2,
                gate: {evidence: 1000, margin: 0.0}, align: rigid, until_ready: hold}
     limits:   {message: 8MiB, rows: 100k, in_flight: 256MiB}
 `
@@ -159,7 +160,8 @@ func TestProblems(t *testing.T) {
 			[]string{`4:13: pipelines.p.model: unknown key "dimm": did you mean "dim"?`}},
 		{"unknown key at top", "pipelin: {}\n", []string{`1:1: unknown key "pipelin": did you mean "pipelines"?`}},
 		{"key in the wrong section", pipeline(features, "until_ready: hold"), []string{
-			`4:5: pipelines.p: unknown key "until_ready": it belongs to pipelines.NAME.training.until_ready; allowed are input, schema, output, model, training, limits`}},
+			`4:5: pipelines.p: unknown key "until_ready": it belongs to pipelines.NAME.training.until_ready; ` +
+				`allowed are input, schema, output, model, training, limits`}},
 		{"unknown key far", pipeline(features, "zzzzzzzzzz: 1"), []string{
 			`4:5: pipelines.p: unknown key "zzzzzzzzzz": allowed are input, schema, output, model, training, limits`}},
 		{"given twice", pipeline(features, "model:", "  dim: 2", "  dim: 3"),
@@ -167,7 +169,8 @@ func TestProblems(t *testing.T) {
 		{"pipeline twice", "pipelines:\n  p: {schema: {features: x}}\n  p: {}\n",
 			[]string{"3:3: pipelines.p: set twice: the first is in line 2; keep one"}},
 		{"pipeline name", "pipelines:\n  a.b: {}\n",
-			[]string{`2:3: pipelines.a.b: a pipeline's name has 1 to 64 letters, digits, - and _: "a.b" is part of consumer and bucket names`}},
+			[]string{`2:3: pipelines.a.b: a pipeline's name has 1 to 64 letters, digits, ` +
+				`- and _: "a.b" is part of consumer and bucket names`}},
 		{"required", "pipelines:\n  p:\n    model: {dim: 2}\n", []string{
 			"2:3: pipelines.p.schema.features: required: Feature columns: names, globs, or {column: NAME, size: N} to fix " +
 				"the number of elements; see wire.md. One fixed-size list of floats is the fastest form."}},
@@ -211,7 +214,8 @@ func TestProblems(t *testing.T) {
 			"3:24: pipelines.p.schema.features: the list is empty: Feature columns: names, globs, or {column: NAME, size: " +
 				"N} to fix the number of elements; see wire.md. One fixed-size list of floats is the fastest form."}},
 		{"glob", pipeline("schema: {features: [a, 'x[']}"),
-			[]string{`3:28: pipelines.p.schema.features: "x[": not a valid glob: * ? and [a-z] are wildcards, \[ is a literal bracket`}},
+			[]string{`3:28: pipelines.p.schema.features: "x[": not a valid glob: * ? and [a-z] are wildcards, ` +
+				`\[ is a literal bracket`}},
 		{"partitions without a key", pipeline(features, "input: {stream: S, partitions: 8}"), []string{
 			"4:36: pipelines.p.input.partitions: subject features.p has no key, which is what stands for a *: read " +
 				"features.p.*, and publish each message with its key as the last token"}},
@@ -249,7 +253,8 @@ func TestProblems(t *testing.T) {
 			"model: {method: pca, features: nystroem}"), []string{
 			`4:36: pipelines.p.model.features: nystroem needs labels: name the label column in schema.label, or use linear`}},
 		{"landmarks of a map of its own", pipeline(features, "model: {method: isomap, features: nystroem}"), []string{
-			`4:39: pipelines.p.model.features: the map of isomap is extension already: nystroem is for linear methods, such as lda, pairacc or tnca`}},
+			`4:39: pipelines.p.model.features: the map of isomap is extension already: nystroem is for linear methods, ` +
+				`such as lda, pairacc or tnca`}},
 		{"another word of features", pipeline(features, "model: {features: rbf}"), []string{
 			`4:23: pipelines.p.model.features: "rbf": want linear or nystroem`}},
 		{"blocks without a stream", pipeline(features, "training: {block: 64}"), []string{
@@ -275,7 +280,8 @@ func TestProblems(t *testing.T) {
 		{"reserved", pipeline(features, "input: {subject: $JS.API}"),
 			[]string{`4:22: pipelines.p.input.subject: "$JS.API": subjects that begin with $ or _INBOX belong to the server`}},
 		{"stream name", pipeline(features, "input: {stream: A.B}"), []string{
-			`4:21: pipelines.p.input.stream: "A.B": a stream's name has no spaces and none of . * > / \; without a stream delete this line`}},
+			`4:21: pipelines.p.input.stream: "A.B": a stream's name has no spaces and none of . * > / \; ` +
+				`without a stream delete this line`}},
 		{"domain name", pipeline(features) + "nats: {hub: a b}\n", []string{
 			`4:13: nats.hub: "a b": a JetStream domain has no spaces and none of . * > / \; without domains delete this line`}},
 		{"edges without summaries", pipeline(features) + "nats: {edges: berlin}\n", []string{
@@ -287,7 +293,8 @@ func TestProblems(t *testing.T) {
 			`6:23: nats.edges: h is the hub (nats.hub); name the domains of its leaf nodes`}},
 		{"name of an edge", pipeline("input: {stream: S}", features, "training: {block: 64}") + "nats: {edges: [a.b]}\n",
 			[]string{
-				`6:16: nats.edges: "a.b": a JetStream domain has no spaces and none of . * > / \; without domains delete this line`}},
+				`6:16: nats.edges: "a.b": a JetStream domain has no spaces and none of . * > / \; ` +
+					`without domains delete this line`}},
 		{"own loop", pipeline(features, "input: {subject: a.b}", "output: {subject: a.b}"), []string{
 			"5:23: pipelines.p.output.subject: a.b matches input.subject a.b: a loop; choose a subject outside of it"}},
 		{"loop by wildcard", pipeline(features, "input: {subject: 'dead.>'}"), []string{

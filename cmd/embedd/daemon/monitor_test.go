@@ -63,7 +63,8 @@ func TestMonitor(t *testing.T) {
 		t.Errorf("/healthz: %d %s", code, body)
 	}
 	code, body := get("/readyz")
-	want := `{"ready":false,"pipelines":[{"pipeline":"digits","ready":false,"state":"waiting_for_model","reason":"412 of 1000 labelled rows"},{"pipeline":"wine","ready":true,"state":"idle"}]}` + "\n"
+	want := `{"ready":false,"pipelines":[{"pipeline":"digits","ready":false,"state":"waiting_for_model",` +
+		`"reason":"412 of 1000 labelled rows"},{"pipeline":"wine","ready":true,"state":"idle"}]}` + "\n"
 	if code != 503 || body != want || !json.Valid([]byte(body)) {
 		t.Errorf("/readyz: %d %s", code, body)
 	}

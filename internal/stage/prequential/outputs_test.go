@@ -40,7 +40,8 @@ func TestOutputsFollowTheReferences(t *testing.T) {
 	}
 	asked := []window.Row{*row(200), *row(201)}
 	x := append(append([]float64{}, asked[0].X...), asked[1].X...)
-	if out := v.Score(t.Context(), refs, asked, x, true); out.Right[0]+out.Right[1] != 2 || out.Means[0]+out.Means[1] != 2 {
+	if out := v.Score(t.Context(), refs, asked, x,
+		true); out.Right[0]+out.Right[1] != 2 || out.Means[0]+out.Means[1] != 2 {
 		t.Errorf("%+v on rows in the midst of their classes", out)
 	}
 	refs.Cut(window.Position{Seq: 40})

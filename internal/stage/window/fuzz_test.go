@@ -25,7 +25,8 @@ func FuzzReadSummary(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		s.Range, s.Features = Range{rows[0].Created, rows[0].Seq, rows[len(rows)-1].Seq}, []string{"a", "b", "c", "d", "e", "f"}
+		s.Range, s.Features = Range{rows[0].Created, rows[0].Seq, rows[len(rows)-1].Seq}, []string{"a", "b", "c", "d", "e",
+			"f"}
 		b, err := s.Bytes()
 		if err != nil {
 			f.Fatal(err)

@@ -1,3 +1,4 @@
 // Package health knows how a pipeline is doing: the conditions that keep it from answering, the state derived from
-// them, its metrics, and the log of its dead letters. The other parts of a pipeline report to it; it calls none of them.
+// them, its metrics, and the log of its dead letters. The other parts of a pipeline report to it; it calls none of
+// them.
 package health

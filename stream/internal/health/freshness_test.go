@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestStaleness replays the transcripts in testdata/staleness: a line is the time since the start, an event, and the age
-// after it.
+// TestStaleness replays the transcripts in testdata/staleness: a line is the time since the start, an event, and the
+// age after it.
 func TestStaleness(t *testing.T) {
 	files, err := filepath.Glob("testdata/staleness/*.txt")
 	if err != nil || len(files) == 0 {

@@ -7,7 +7,8 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// TestLetterLogSummary checks that the first dead letter of each code is logged, and that the others are summarised once.
+// TestLetterLogSummary checks that the first dead letter of each code is logged, and that the others are summarised
+// once.
 func TestLetterLogSummary(t *testing.T) {
 	registry, err := NewRegistry(nil)
 	if err != nil {

@@ -59,7 +59,8 @@ var (
 			"be read only once, and messages that left the input stream before they were learned (path learn).",
 		starts: each(PathAnswer, PathLearn)}
 	ReadMessages = &Metric{name: "embedd_read_messages_total", labels: []string{"path"},
-		help: "Messages read from the input stream, by the hot path or again by the learning path.", starts: each(PathAnswer, PathLearn)}
+		help:   "Messages read from the input stream, by the hot path or again by the learning path.",
+		starts: each(PathAnswer, PathLearn)}
 	ReadBytes = &Metric{name: "embedd_read_bytes_total", labels: []string{"path"},
 		help: "Bytes of the messages of embedd_read_messages_total.", starts: each(PathAnswer, PathLearn)}
 	ReaderRestarts = &Metric{name: "embedd_reader_restarts_total", labels: []string{"cause"},

@@ -20,8 +20,8 @@ import (
 // known. After a little more than half of it the pipelines are blocked.
 const DefaultServerTimeout = 8 * time.Second
 
-// leaderTimeout is how long the leader of a stream may not have heard of a replica of it, which it hears of each second.
-// A leader that has lost most of them stores nothing.
+// leaderTimeout is how long the leader of a stream may not have heard of a replica of it, which it hears of each
+// second. A leader that has lost most of them stores nothing.
 const leaderTimeout = 4 * time.Second
 
 // minFlow is how many bytes arrive in a sixteenth of the timeout over a link on which data flows: 8 KB a second. Pulls
@@ -31,8 +31,8 @@ const minFlow = 4 << 10
 // maxStreams is how many streams are requested: what they show is the state of the server, the same for all.
 const maxStreams = 8
 
-// ServerMonitor watches whether the server works that the engine is connected to. A server that hangs, disappears without
-// closing, or is partitioned from its cluster keeps its connections, and the client stays with it.
+// ServerMonitor watches whether the server works that the engine is connected to. A server that hangs, disappears
+// without closing, or is partitioned from its cluster keeps its connections, and the client stays with it.
 type ServerMonitor struct {
 	Conn        *nats.Conn
 	JS          jetstream.JetStream
@@ -108,7 +108,8 @@ func (c *ServerMonitor) Run(ctx context.Context) {
 			silence = c.Timeout
 			c.report(*apart)
 		case silence > c.Timeout*5/8:
-			c.report(fmt.Sprintf("the server does not answer since %s: it hangs, or is partitioned from its cluster", Timestamp(heard)))
+			c.report(fmt.Sprintf("the server does not answer since %s: it hangs, or is partitioned from its cluster",
+				Timestamp(heard)))
 		default:
 			c.clear()
 		}
@@ -177,8 +178,8 @@ func (c *ServerMonitor) poll(ctx context.Context) {
 	}
 }
 
-// round requests something of the JetStream leader, and the streams of their leaders. An error says that the former does
-// not answer.
+// round requests something of the JetStream leader, and the streams of their leaders. An error says that the former
+// does not answer.
 func (c *ServerMonitor) round(ctx context.Context) (apart *string, err error) {
 	question, cancel := context.WithTimeout(ctx, c.Timeout/2)
 	defer cancel()
@@ -196,7 +197,8 @@ func (c *ServerMonitor) round(ctx context.Context) (apart *string, err error) {
 		// A stream that is electing its leader does not answer for seconds, on a server that works: each pipeline's observer
 		// reports that, and no connection is ended for it.
 		if err == nil && isPartitioned(s.CachedInfo().Cluster) {
-			text := fmt.Sprintf("the server that leads stream %s hears of no other replica: it is partitioned from its cluster, and stores nothing",
+			text := fmt.Sprintf("the server that leads stream %s hears of no other replica: it is partitioned from its "+
+				"cluster, and stores nothing",
 				name)
 			return &text, nil
 		}

@@ -46,7 +46,8 @@ func Derive(s *spec.Status, f Facts) (spec.State, string) {
 	case s.Stale:
 		return spec.StateStale, f.Stale
 	case s.Undeliverable > 0:
-		return spec.StateDegraded, fmt.Sprintf("%d inputs wait because their dead letters cannot be stored, and are redelivered; the last: %s",
+		return spec.StateDegraded, fmt.Sprintf("%d inputs wait because their dead letters cannot be stored, and are "+
+			"redelivered; the last: %s",
 			s.Undeliverable, s.UndeliverableReason)
 	case live == nil:
 		return spec.StateLearning, "inputs are skipped until a first model exists; " + f.Progress

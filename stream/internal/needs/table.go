@@ -80,7 +80,8 @@ func leaseStorage(*spec.Pipeline) Storage {
 	return Storage{Streams: []string{lease.Stream}, Create: lease.Create,
 		Inspect: func(ctx context.Context, js jetstream.JetStream) (Inspection, error) {
 			have, err := stream(ctx, js, lease.Stream)
-			return Inspection{Exists: have != nil || OlderServer(js.Conn().ConnectedServerVersion(), lease.MinServerVersion)}, err
+			older := OlderServer(js.Conn().ConnectedServerVersion(), lease.MinServerVersion)
+			return Inspection{Exists: have != nil || older}, err
 		}}
 }
 

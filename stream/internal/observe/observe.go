@@ -141,7 +141,8 @@ func (w *Observer) inspect(ctx context.Context) *Snapshot {
 			note(err.Error())
 		}
 	}
-	if one := (natsx.Permission{Action: natsx.Publish, Subject: natsx.PullSubject(w.JS, w.Stream, w.ConsumerName())}); w.Permissions.IsDenied(one) {
+	one := natsx.Permission{Action: natsx.Publish, Subject: natsx.PullSubject(w.JS, w.Stream, w.ConsumerName())}
+	if w.Permissions.IsDenied(one) {
 		note(one.DeniedError().Error())
 	}
 	// Whether acknowledgements are allowed is known only when one was refused: the server chooses their subjects.
@@ -255,8 +256,8 @@ func (w *Observer) matching(ctx context.Context, filter string) (n uint64, err e
 	return n, nil
 }
 
-// after is when the first message of the pipeline after a sequence number was stored, by our clock; zero when that is not
-// known. The message is requested once, not at each inspection: it is sent whole.
+// after is when the first message of the pipeline after a sequence number was stored, by our clock; zero when that is
+// not known. The message is requested once, not at each inspection: it is sent whole.
 func (w *Observer) after(ctx context.Context, input jetstream.Stream, floor uint64, filter string,
 	messages uint64) time.Time {
 	if messages == 0 {

@@ -56,8 +56,9 @@ func (s *Scope) ConsumerName() string { return needs.ConsumerName(s.Name, s.Doma
 // contains one of verbs.
 func (s *Scope) GuardInput(ctx context.Context, verbs []string, do func(context.Context) error) error {
 	return s.Permissions.Guard(ctx, func(p natsx.Permission) bool {
-		return s.Permissions.IsServerRequest(p) && (p.Action == natsx.Subscribe || strings.Contains(p.Subject, "."+s.Stream) &&
-			slices.ContainsFunc(verbs, func(verb string) bool { return strings.Contains(p.Subject, verb) }))
+		return s.Permissions.IsServerRequest(p) && (p.Action == natsx.Subscribe ||
+			strings.Contains(p.Subject, "."+s.Stream) &&
+				slices.ContainsFunc(verbs, func(verb string) bool { return strings.Contains(p.Subject, verb) }))
 	}, do)
 }
 
