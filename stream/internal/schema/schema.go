@@ -12,8 +12,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/statestore"
@@ -69,8 +67,8 @@ func parse(text []byte) (r Record, err error) {
 		return r, fmt.Errorf("the stored schema cannot be read: %w; 'embedd schema reset' replaces it", err)
 	}
 	if in.Version != recordVersion {
-		return r, fmt.Errorf("the stored schema has version %d, and this program reads version %d: upgrade embedd", in.Version,
-			recordVersion)
+		return r, fmt.Errorf("the stored schema has version %d, and this program reads version %d: upgrade embedd",
+			in.Version, recordVersion)
 	}
 	r = Record{Generation: in.Generation, After: in.After}
 	if in.Stream != nil {
@@ -119,8 +117,7 @@ func (s bucketStore) Write(ctx context.Context, r Record, revision uint64) error
 		return err
 	}
 	_, err = s.bucket.Update(ctx, s.key, text, revision)
-	var api *jetstream.APIError
-	if errors.Is(err, jetstream.ErrKeyExists) || errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+	if errors.Is(err, natsx.ErrConflict) {
 		return ErrConflict
 	}
 	return err
@@ -179,8 +176,8 @@ func fileRevision(text []byte) uint64 {
 	return max(h.Sum64(), 1)
 }
 
-// Fix stores the contract that was counted, unless one of the same generation is stored: the first write wins. It returns
-// the contract that is stored. It fails with ErrConflict when the schema was reset since generation.
+// Fix stores the contract that was counted, unless one of the same generation is stored: the first write wins. It
+// returns the contract that is stored. It fails with ErrConflict when the schema was reset since generation.
 func Fix(ctx context.Context, s Store, generation uint64, counted *arrowio.Contract) (*arrowio.Contract, error) {
 	for {
 		r, revision, err := s.Read(ctx)
@@ -202,9 +199,10 @@ func Fix(ctx context.Context, s Store, generation uint64, counted *arrowio.Contr
 	}
 }
 
-// Replace begins a new generation, with a contract, or with none: then the messages after a sequence number of the input
-// stream, which was created at a time, are counted. It returns the record that it stored.
-func Replace(ctx context.Context, s Store, contract *arrowio.Contract, after uint64, created time.Time) (Record, error) {
+// Replace begins a new generation, with a contract, or with none: then the messages after a sequence number of the
+// input stream, which was created at a time, are counted. It returns the record that it stored.
+func Replace(ctx context.Context, s Store, contract *arrowio.Contract, after uint64, created time.Time) (
+	Record, error) {
 	for {
 		before, revision, err := s.Read(ctx)
 		if err != nil && revision == 0 {

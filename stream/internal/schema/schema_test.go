@@ -109,7 +109,8 @@ func TestReplace(t *testing.T) {
 func TestUnreadable(t *testing.T) {
 	dir := t.TempDir()
 	s := Directory(dir, "p")
-	for _, text := range []string{`{`, `{"version":2}`, `{"version":1,"generation":1,"contract":{"version":1,"features":[]}}`} {
+	for _, text := range []string{`{`, `{"version":2}`,
+		`{"version":1,"generation":1,"contract":{"version":1,"features":[]}}`} {
 		if err := os.MkdirAll(filepath.Join(dir, "p"), 0o777); err != nil {
 			t.Fatal(err)
 		}
