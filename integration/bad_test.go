@@ -51,12 +51,6 @@ func texts(name string, values ...string) column {
 	return column{name, b.NewArray()}
 }
 
-func ints(name string, values ...int64) column {
-	b := array.NewInt64Builder(memory.DefaultAllocator)
-	b.AppendValues(values, nil)
-	return column{name, b.NewArray()}
-}
-
 func doubles(name string, values ...float64) column {
 	b := array.NewFloat64Builder(memory.DefaultAllocator)
 	b.AppendValues(values, nil)

@@ -755,11 +755,7 @@ func (g *golden) bucket(name string) {
 			subject = "$O.EMBEDD_MODELS.M." + g.steady(string(object))
 		}
 		what := "key " + name + " " + subject
-		var headers []string
-		for _, h := range slices.Sorted(maps.Keys(m.Header)) {
-			headers = append(headers, h)
-		}
-		g.note(what, "headers %v", headers)
+		g.note(what, "headers %v", slices.Sorted(maps.Keys(m.Header)))
 		g.shape(what, m.Data)
 	}
 }

@@ -35,7 +35,8 @@ func ExampleErrorf() {
 // The message id of an output depends on its input alone, so a repeated output is a duplicate for the server.
 func ExampleOrigin_ID() {
 	in := wire.Origin{Stream: "FEATURES", Created: time.Unix(0, 0), Seq: 42}
-	fmt.Println(in.ID("digits", wire.AnswerOut, 0) == in.ID("digits", wire.AnswerOut, 0))
+	again := wire.Origin{Stream: "FEATURES", Created: time.Unix(0, 0), Seq: 42}
+	fmt.Println(in.ID("digits", wire.AnswerOut, 0) == again.ID("digits", wire.AnswerOut, 0))
 	fmt.Println(in.ID("digits", wire.AnswerOut, 0) == in.ID("digits", wire.AnswerOut, 1))
 	// Output:
 	// true
