@@ -2,17 +2,24 @@ package embedd_test
 
 import (
 	"bytes"
+	"fmt"
 	"go/ast"
+	"go/importer"
 	"go/parser"
 	"go/token"
+	"go/types"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"unicode/utf8"
 )
 
 const module = "github.com/embedd/embedd/"
@@ -106,7 +113,8 @@ var below = map[string][]string{
 	"stream/internal/training": {"arrowio", "arrowio/wire", "internal/bytequeue", "internal/killpoint", "internal/natsx",
 		"internal/ratelog", "internal/stage", "plugin", "stream/internal/health", "stream/internal/needs",
 		"stream/internal/replica", "stream/internal/scope", "stream/internal/statestore", "stream/spec"},
-	"stream": {"internal/bytequeue", "internal/killpoint", "internal/natsx", "internal/ratelog", "internal/wildcard", "stream/spec",
+	"stream": {"internal/bytequeue", "internal/killpoint", "internal/natsx", "internal/ratelog", "internal/wildcard",
+		"stream/spec",
 		"stream/internal/needs", "stream/internal/health", "stream/internal/statestore",
 		"stream/registry", "stream/lease",
 		"stream/summaries", "internal/stage", "plugin", "arrowio", "arrowio/wire", "model",
@@ -137,8 +145,8 @@ var below = map[string][]string{
 	"tools/bench": {"cmd/embedd/connection", "cmd/embedd/embedded", "stream", "plugin", "arrowio", "model",
 		"model/fit"},
 	"tools/demo": {"cmd/embedd/cli", "cmd/embedd/connection", "cmd/embedd/data", "cmd/embedd/embedded",
-		"cmd/embedd/files", "cmd/embedd/picture", "stream", "stream/admin", "plugin", "arrowio", "arrowio/file", "arrowio/wire",
-		"model", "model/fit", "model/score"},
+		"cmd/embedd/files", "cmd/embedd/picture", "stream", "stream/admin", "plugin", "arrowio", "arrowio/file",
+		"arrowio/wire", "model", "model/fit", "model/score"},
 	"cmd/embedd": {"cmd/embedd/cli", "cmd/embedd/client", "cmd/embedd/config", "cmd/embedd/connection",
 		"cmd/embedd/daemon", "cmd/embedd/dataset", "cmd/embedd/embedded", "cmd/embedd/engine", "cmd/embedd/files",
 		"cmd/embedd/memory", "cmd/embedd/picture", "cmd/embedd/report", "tools/bench", "tools/demo", "stream", "stream/admin",
@@ -311,4 +319,331 @@ func TestGuarantees(t *testing.T) {
 			t.Errorf("docs/guarantees.md names %s, which is not there", name[1])
 		}
 	}
+}
+
+// exceptions are the packages that exceed a limit of structure, each with its present number as the limit. A number may
+// only be lowered; an entry is deleted when its package needs none. New packages get none.
+var exceptions = map[string]limits{
+	"stream":                   {cycle: 28, methods: 90, files: 21, longLines: 170},
+	"stream/internal/replica":  {methods: 54, files: 9, longLines: 20},
+	"stream/internal/training": {longLines: 20},
+}
+
+// limits are the maxima of a package: the files in a reference cycle, the methods of a type, the files with methods of
+// one type, and the lines over maxColumns. Zero stands for the limit of all packages.
+type limits struct{ cycle, methods, files, longLines int }
+
+func limitsOf(pkg string) limits {
+	l := exceptions[pkg]
+	return limits{max(l.cycle, 8), max(l.methods, 40), max(l.files, 4), l.longLines}
+}
+
+const maxColumns = 120
+
+// TestFileCycles limits the reference cycles between the files of a package: files that refer to each other have to be
+// read together.
+func TestFileCycles(t *testing.T) {
+	for _, pkg := range checkedPackages(t) {
+		limit := limitsOf(pkg.name).cycle
+		for _, cycle := range cycles(pkg.references()) {
+			if len(cycle) > limit {
+				t.Errorf("%s: %d files refer to each other, the limit is %d: %s", pkg.name, len(cycle), limit,
+					strings.Join(cycle, " "))
+			}
+		}
+	}
+}
+
+// TestTypeSize limits the methods of a type and the number of files that contain them.
+func TestTypeSize(t *testing.T) {
+	for _, pkg := range checkedPackages(t) {
+		limit := limitsOf(pkg.name)
+		for _, name := range pkg.types.Scope().Names() {
+			declared, ok := pkg.types.Scope().Lookup(name).(*types.TypeName)
+			if !ok || declared.IsAlias() {
+				continue
+			}
+			named, ok := declared.Type().(*types.Named)
+			if !ok {
+				continue
+			}
+			files := map[string]bool{}
+			for m := range named.Methods() {
+				files[pkg.file(m.Pos())] = true
+			}
+			if n := named.NumMethods(); n > limit.methods {
+				t.Errorf("%s: type %s has %d methods, the limit is %d", pkg.name, name, n, limit.methods)
+			}
+			if len(files) > limit.files {
+				t.Errorf("%s: the methods of type %s are in %d files, the limit is %d", pkg.name, name, len(files), limit.files)
+			}
+		}
+	}
+}
+
+// TestLineLength limits the length of lines, except in generated files. A tab counts as one column.
+func TestLineLength(t *testing.T) {
+	long := map[string][]string{}
+	for path, source := range goFiles(t) {
+		if generated(source) {
+			continue
+		}
+		pkg := filepath.ToSlash(filepath.Dir(path))
+		for i, line := range strings.Split(string(source), "\n") {
+			if n := utf8.RuneCountInString(line); n > maxColumns {
+				long[pkg] = append(long[pkg], fmt.Sprintf("%s:%d: the line has %d columns", path, i+1, n))
+			}
+		}
+	}
+	for pkg, lines := range long {
+		if limit := limitsOf(pkg).longLines; len(lines) > limit {
+			slices.Sort(lines)
+			t.Errorf("%s: %d lines are over %d columns, the limit is %d:\n%s", pkg, len(lines), maxColumns, limit,
+				strings.Join(lines, "\n"))
+		}
+	}
+}
+
+var (
+	docLink    = regexp.MustCompile(`(?:^|[\s(])\[\*?((?:[a-zA-Z_][\w./]*\.)?[A-Z]\w*(?:\.[A-Z]\w*)?)\](?:$|[\s).,;:'])`)
+	backquoted = regexp.MustCompile("`([A-Za-z_]\\w*(?:\\.[A-Za-z_]\\w*)*)(?:\\(\\))?`")
+	word       = regexp.MustCompile(`[A-Za-z_]\w*`)
+)
+
+// TestCommentsNameWhatExists: a doc link leads to a declaration, and each part of a backquoted identifier (a word with
+// a capital or a dot) is an identifier, a word of a string, or a file of the module.
+func TestCommentsNameWhatExists(t *testing.T) {
+	for _, pkg := range checkedPackages(t) {
+		for _, file := range pkg.syntax {
+			for _, comment := range file.Comments {
+				for _, link := range docLink.FindAllStringSubmatch(comment.Text(), -1) {
+					if !pkg.resolves(link[1]) {
+						t.Errorf("%s: nothing is declared for [%s]", pkg.fset.Position(comment.Pos()), link[1])
+					}
+				}
+			}
+		}
+	}
+
+	known, fset := map[string]bool{}, token.NewFileSet()
+	var comments []*ast.CommentGroup
+	for path, source := range goFiles(t) {
+		known[filepath.Base(path)] = true
+		file, err := parser.ParseFile(fset, path, source, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		comments = append(comments, file.Comments...)
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.Ident:
+				known[n.Name] = true
+			case *ast.BasicLit:
+				if n.Kind == token.STRING {
+					for _, w := range word.FindAllString(n.Value, -1) {
+						known[w] = true
+					}
+				}
+			}
+			return true
+		})
+	}
+	for _, comment := range comments {
+		for _, quoted := range backquoted.FindAllStringSubmatch(comment.Text(), -1) {
+			name := quoted[1]
+			if known[name] || strings.ToLower(name) == name && !strings.Contains(name, ".") {
+				continue
+			}
+			for _, part := range strings.Split(name, ".") {
+				if !known[part] {
+					t.Errorf("%s: `%s` does not exist", fset.Position(comment.Pos()), name)
+					break
+				}
+			}
+		}
+	}
+}
+
+// goFiles reads the Go files of the module, tests included.
+func goFiles(t *testing.T) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" {
+			return err
+		}
+		files[path], err = os.ReadFile(path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func generated(source []byte) bool {
+	return regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`).Match(source)
+}
+
+// checkedPackage is a package of the module with its types, tests excluded.
+type checkedPackage struct {
+	name     string
+	fset     *token.FileSet
+	syntax   []*ast.File
+	types    *types.Package
+	uses     map[*ast.Ident]types.Object
+	imported types.Importer
+	exports  map[string]string
+}
+
+// checkedPackages type-checks the packages of the module once for all tests, against the export data of what they
+// import.
+func checkedPackages(t *testing.T) []checkedPackage {
+	t.Helper()
+	pkgs, err := checkOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pkgs
+}
+
+var checkOnce = sync.OnceValues(func() ([]checkedPackage, error) {
+	out, err := exec.Command("go", "list", "-export", "-deps",
+		"-f", "{{.ImportPath}}\t{{.Export}}\t{{.Dir}}\t{{join .GoFiles \" \"}}", "./...").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	exports, fset := map[string]string{}, token.NewFileSet()
+	imported := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(exports[path])
+	})
+	var pkgs []checkedPackage
+	for line := range strings.Lines(strings.TrimSpace(string(out))) {
+		fields := strings.Split(strings.TrimSpace(line), "\t")
+		path := fields[0]
+		exports[path] = fields[1]
+		name, ours := strings.CutPrefix(path, module)
+		if !ours || len(fields) < 4 {
+			continue
+		}
+		pkg := checkedPackage{name: name, fset: fset, imported: imported, exports: exports,
+			uses: map[*ast.Ident]types.Object{}}
+		for _, base := range strings.Fields(fields[3]) {
+			file, err := parser.ParseFile(fset, filepath.Join(fields[2], base), nil,
+				parser.ParseComments|parser.SkipObjectResolution)
+			if err != nil {
+				return nil, err
+			}
+			pkg.syntax = append(pkg.syntax, file)
+		}
+		config := types.Config{Importer: imported}
+		if pkg.types, err = config.Check(path, fset, pkg.syntax, &types.Info{Uses: pkg.uses}); err != nil {
+			return nil, err
+		}
+		pkgs = append(pkgs, pkg)
+	}
+	return pkgs, nil
+})
+
+func (p checkedPackage) file(pos token.Pos) string {
+	return filepath.Base(p.fset.Position(pos).Filename)
+}
+
+// references are the files that each file refers to: by a declaration of the package, a field, or a method.
+func (p checkedPackage) references() map[string][]string {
+	refs := map[string][]string{}
+	for ident, object := range p.uses {
+		if object.Pkg() != p.types {
+			continue
+		}
+		if object.Parent() != p.types.Scope() {
+			field, isVar := object.(*types.Var)
+			method, isFunc := object.(*types.Func)
+			if !(isVar && field.IsField() || isFunc && method.Signature().Recv() != nil) {
+				continue
+			}
+		}
+		from, to := p.file(ident.Pos()), p.file(object.Pos())
+		if from != to && !slices.Contains(refs[from], to) {
+			refs[from] = append(refs[from], to)
+		}
+	}
+	return refs
+}
+
+// cycles are the strongly connected components of more than one node, by Tarjan's algorithm.
+func cycles(edges map[string][]string) [][]string {
+	index, low, onStack := map[string]int{}, map[string]int{}, map[string]bool{}
+	var stack []string
+	var found [][]string
+	var visit func(string)
+	visit = func(v string) {
+		index[v] = len(index) + 1
+		low[v] = index[v]
+		at := len(stack)
+		stack, onStack[v] = append(stack, v), true
+		for _, w := range edges[v] {
+			if index[w] == 0 {
+				visit(w)
+				low[v] = min(low[v], low[w])
+			} else if onStack[w] {
+				low[v] = min(low[v], index[w])
+			}
+		}
+		if low[v] != index[v] {
+			return
+		}
+		component := slices.Clone(stack[at:])
+		for _, w := range component {
+			onStack[w] = false
+		}
+		if stack = stack[:at]; len(component) > 1 {
+			slices.Sort(component)
+			found = append(found, component)
+		}
+	}
+	for v := range edges {
+		if index[v] == 0 {
+			visit(v)
+		}
+	}
+	return found
+}
+
+// resolves reports whether a doc link has a target: Name, Type.Member, or either behind a package that the package
+// imports, by its name or path.
+func (p checkedPackage) resolves(link string) bool {
+	parts := strings.Split(link[strings.LastIndex(link, "/")+1:], ".")
+	if declares(p.types, parts) || parts[0] == p.types.Name() && declares(p.types, parts[1:]) {
+		return true
+	}
+	path := strings.TrimSuffix(link, "."+strings.Join(parts[1:], "."))
+	for _, file := range p.syntax {
+		for _, spec := range file.Imports {
+			of, _ := strconv.Unquote(spec.Path.Value)
+			other, err := p.imported.Import(of)
+			if err == nil && (other.Name() == path || of == path || spec.Name != nil && spec.Name.Name == path) &&
+				declares(other, parts[1:]) {
+				return true
+			}
+		}
+	}
+	if p.exports[path] == "" {
+		return false
+	}
+	other, err := p.imported.Import(path)
+	return err == nil && declares(other, parts[1:])
+}
+
+// declares reports whether a package has a declaration, or a declaration with a member.
+func declares(pkg *types.Package, parts []string) bool {
+	if len(parts) == 0 || len(parts) > 2 {
+		return false
+	}
+	object := pkg.Scope().Lookup(parts[0])
+	if object == nil || len(parts) == 1 {
+		return object != nil
+	}
+	member, _, _ := types.LookupFieldOrMethod(object.Type(), true, pkg, parts[1])
+	return member != nil
 }
