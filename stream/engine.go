@@ -479,7 +479,14 @@ const calmFor = 20 * time.Millisecond
 // openState opens the state bucket, which the pipelines of the engine share.
 func (e *Engine) openState(ctx context.Context, p *pipeline) (err error) {
 	if e.state == nil {
-		e.state, err = statestore.Open(ctx, p.JS, p.Models.Replicas)
+		err = p.Permissions.Guard(ctx, p.Permissions.IsServerRequest, func(ctx context.Context) (err error) {
+			e.state, err = statestore.Open(ctx, p.JS, p.Models.Replicas)
+			return err
+		})
+		if errors.Is(err, natsx.ErrPermissionDenied) {
+			return fmt.Errorf("%w; the user of `embedd setup --apply` creates the bucket %s if it is missing", err,
+				statestore.Bucket)
+		}
 	}
 	p.State = e.state
 	return err

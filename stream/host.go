@@ -7,21 +7,24 @@ import (
 
 // What hosts use of package spec.
 type (
-	Pipeline      = spec.Pipeline
-	Models        = spec.Models
-	Stop          = spec.Stop
-	Role          = spec.Role
-	Standby       = spec.Standby
-	WhenStale     = spec.WhenStale
-	State         = spec.State
-	Status        = spec.Status
-	Report        = spec.Report
-	ReportModel   = spec.ReportModel
-	Hub           = spec.Hub
-	Lag           = spec.Lag
-	Learning      = spec.Learning
-	Labels        = spec.Labels
-	Undeliverable = spec.Undeliverable
+	Pipeline        = spec.Pipeline
+	Models          = spec.Models
+	Stop            = spec.Stop
+	Role            = spec.Role
+	Standby         = spec.Standby
+	WhenStale       = spec.WhenStale
+	State           = spec.State
+	Status          = spec.Status
+	Report          = spec.Report
+	ReportModel     = spec.ReportModel
+	Hub             = spec.Hub
+	Lag             = spec.Lag
+	Learning        = spec.Learning
+	Labels          = spec.Labels
+	Schema          = spec.Schema
+	SchemaCount     = spec.SchemaCount
+	SchemaCandidate = spec.SchemaCandidate
+	Undeliverable   = spec.Undeliverable
 )
 
 // The roles, the kinds of standby, and what follows when the live model is stale.

@@ -23,7 +23,7 @@ func (e *Engine) Status() []Status {
 }
 
 func (p *pipeline) status() Status {
-	s := Status{Pipeline: p.Name, Stage: p.Running.Status(), Labels: p.Running.LabelStatus(),
+	s := Status{Pipeline: p.Name, Stage: p.Running.Status(), Contract: p.Running.Contract(), Labels: p.Running.LabelStatus(),
 		FixedModel: p.Stage.Fixed != nil}
 	p.training.Report(&s)
 	p.replica.Report(&s)

@@ -70,7 +70,7 @@ func byConfiguration(t *testing.T, config string, port int) *guarded {
 	g := &guarded{url: fmt.Sprintf("nats://127.0.0.1:%d", port), who: map[string][]string{}}
 	printed := verb(t, 0, "setup", "--permissions", "-c", config)
 	snippet := printed[:strings.Index(printed, "# The same as users")]
-	for _, v := range []string{"run", "publish", "tail", "setup", "status", "dlq", "model", "doctor"} {
+	for _, v := range []string{"run", "publish", "tail", "setup", "status", "dlq", "model", "doctor", "schema"} {
 		t.Setenv("EMBEDD_"+strings.ToUpper(v)+"_PASSWORD", v+"pw")
 		g.who[v] = []string{"--server", fmt.Sprintf("nats://embedd_%s:%spw@127.0.0.1:%d", v, v, port)}
 	}

@@ -55,6 +55,7 @@ func newRoot(e *cli.Env) *cobra.Command {
 		benchCommand(e),
 		modelCommand(e),
 		dlqCommand(e),
+		schemaCommand(e),
 		versionCommand(e),
 		completionCommand(e),
 		manCommand(),

@@ -257,7 +257,7 @@ func (m *PermissionMonitor) Guard(ctx context.Context, isRelevant func(Permissio
 		cancel(nil)
 	}()
 	err := do(ctx)
-	if err != nil && errors.Is(context.Cause(ctx), ErrPermissionDenied) {
+	if err != nil && !errors.Is(err, ErrPermissionDenied) && errors.Is(context.Cause(ctx), ErrPermissionDenied) {
 		return context.Cause(ctx)
 	}
 	return err

@@ -94,15 +94,24 @@ func (c *candidates) leader() (best *contractCandidate) {
 
 // hint says that messages disagree, "" unless over a tenth of them are not of the leader.
 func (c *candidates) hint() string {
-	all, most := c.other, 0
+	all, most := c.total(), 0
 	for _, one := range c.byID {
-		all, most = all+one.messages, max(most, one.messages)
+		most = max(most, one.messages)
 	}
 	if 10*(all-most) <= all {
 		return ""
 	}
 	return fmt.Sprintf("messages have different features: %d of %d have the most frequent ones, %v; send the same "+
 		"from each publisher, or set schema.features with sizes", most, all, c.leader().contract)
+}
+
+// total is the number of messages of all candidates.
+func (c *candidates) total() int {
+	all := c.other
+	for _, one := range c.byID {
+		all += one.messages
+	}
+	return all
 }
 
 // status lists the leading candidates.

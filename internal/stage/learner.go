@@ -463,6 +463,7 @@ func (l *learner) currentStatus() spec.Status {
 	counted := ""
 	if c := l.counting; c != nil && l.stage.Contract() == nil {
 		s.Candidates, s.OtherCandidates = c.candidates.status(), c.candidates.other
+		s.Counted = c.candidates.total()
 		if leader := c.candidates.leader(); leader != nil {
 			s.Rows, s.Classes, s.Bytes = leader.rows, len(leader.classes), l.bytes
 			s.Needed = trainer.FirstRows(l.config, leader.contract.Len())

@@ -34,6 +34,7 @@ type Status struct {
 	// the leader.
 	Candidates      []ContractCandidate
 	OtherCandidates int
+	Counted         int    // messages of all candidates
 	Unfit           int    // messages that arrived before the contract was known, do not fit it, and were not learned
 	Clock           string // a sentence if timestamps are ahead of this machine's clock, or went back
 	Fitting         bool   // the worker is busy

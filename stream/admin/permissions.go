@@ -26,7 +26,7 @@ type Permissions struct {
 // mean the defaults.
 type Account struct{ APIPrefix, InboxPrefix string }
 
-// PermissionsOf lists the least permissions for the verbs run, publish, tail, setup, status, dlq, model and doctor,
+// PermissionsOf lists the least permissions for the verbs run, publish, tail, setup, status, dlq, model, doctor and schema,
 // for pipelines whose streams are named in the plans of Setup. A daemon with those of run cannot create streams and
 // buckets.
 func PermissionsOf(pipelines []spec.Pipeline, plans []Plan, a Account) (out []Permissions) {

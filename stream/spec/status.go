@@ -1,10 +1,14 @@
 package spec
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/plugin"
 )
 
@@ -57,6 +61,8 @@ type Status struct {
 	// Revision is that of the newest pointer of the model store that this process knows.
 	Revision uint64
 	Stage    plugin.Status
+	// Contract is the schema of the messages; nil while messages are counted to find it, see plugin.Status.Candidates.
+	Contract *arrowio.Contract
 	Busy     float64            // share of the last seconds in which there were inputs to answer
 	Age      time.Duration      // since the live model was last found good: fitted, or kept after scoring a labelled row
 	Stale    bool               // Age is over MaxAge
@@ -91,6 +97,7 @@ type Report struct {
 	Revision      uint64         `json:"revision,omitempty"`   // of the newest pointer of the model store that it knows
 	Store         string         `json:"store,omitempty"`      // what happened to the stored models before the start
 	Hub           *Hub           `json:"hub,omitempty"`        // absent where the models do not come from a hub
+	Schema        Schema         `json:"schema"`
 	Learning      Learning       `json:"learning"`
 	Labels        *Labels        `json:"labels,omitempty"` // absent without late labels
 }
@@ -99,6 +106,71 @@ type Report struct {
 type Hub struct {
 	Domain    string     `json:"domain"`
 	LastHeard *time.Time `json:"last_heard"` // when it last reported its live model; null: not yet
+}
+
+// Schema is the schema of the messages, or the candidates for it while they are counted.
+type Schema struct {
+	Features int          `json:"features,omitempty"` // elements of a row; absent while messages are counted
+	Columns  string       `json:"columns,omitempty"`  // with these elements: "x[64], z"; long lists are cut
+	Counting *SchemaCount `json:"counting,omitempty"` // absent once the schema is known
+	// Unfit counts messages that arrived before the schema was known, do not fit it, and were not learned.
+	Unfit int `json:"unfit,omitempty"`
+}
+
+// SchemaCount is the count of messages per schema, while the schema of the pipeline is not known.
+type SchemaCount struct {
+	Messages   int               `json:"messages"`        // that were counted
+	Candidates []SchemaCandidate `json:"candidates"`      // the leader first, at most eight
+	Other      int               `json:"other,omitempty"` // messages of candidates beyond the first 64
+}
+
+// SchemaCandidate is a schema that messages have.
+type SchemaCandidate struct {
+	Features int    `json:"features"`
+	Columns  string `json:"columns"`
+	Messages int    `json:"messages"` // that can be learned from
+	Rows     int    `json:"rows"`     // of them
+	First    uint64 `json:"first"`    // sequence number of the first of these messages
+}
+
+// schema is the part of a report about the schema.
+func (s *Status) schema() Schema {
+	out := Schema{Features: s.Contract.Len(), Columns: ColumnText(s.Contract), Unfit: s.Stage.Unfit}
+	if s.Contract == nil {
+		out.Counting = &SchemaCount{Messages: s.Stage.Counted, Candidates: []SchemaCandidate{},
+			Other: s.Stage.OtherCandidates}
+		for _, c := range s.Stage.Candidates {
+			out.Counting.Candidates = append(out.Counting.Candidates, SchemaCandidate{Features: c.Contract.Len(),
+				Columns: ColumnText(c.Contract), Messages: c.Messages, Rows: c.Rows, First: c.First})
+		}
+	}
+	return out
+}
+
+// CountingText says how far the count of schemas is; s has candidates.
+func CountingText(s *plugin.Status) string {
+	c := s.Candidates[0]
+	return fmt.Sprintf("counting schemas: %s leads with %d of %d messages (%d of %d labelled rows)",
+		ColumnText(c.Contract), c.Messages, s.Counted, s.Rows, s.Needed)
+}
+
+// ColumnText lists the feature columns of a schema: "x[64], z".
+func ColumnText(c *arrowio.Contract) string {
+	const most = 8
+	var names []string
+	all := c.Columns()
+	for _, x := range all[:min(len(all), most)] {
+		name := wire.Clip(x.Name)
+		if x.Size > 0 {
+			name = fmt.Sprintf("%s[%d]", name, x.Size)
+		}
+		names = append(names, name)
+	}
+	text := strings.Join(names, ", ")
+	if len(all) > most {
+		text += fmt.Sprintf(" and %d more columns", len(all)-most)
+	}
+	return text
 }
 
 // Lag is the part of the input that is not answered.
@@ -176,9 +248,8 @@ type Labels struct {
 func (s Status) Report() Report {
 	g := s.Stage
 	r := Report{Pipeline: s.Pipeline, State: s.State, Ready: s.Ready, Reason: s.Reason, Halted: s.Halted != "",
-		Store: s.Store,
-		Role:  s.Role, Partitions: s.Partitions, IsTrainer: s.IsTrainer, Trainer: s.Trainer, Term: s.Term,
-		Revision: s.Revision,
+		Store: s.Store, Schema: s.schema(), Role: s.Role, Partitions: s.Partitions, IsTrainer: s.IsTrainer,
+		Trainer: s.Trainer, Term: s.Term, Revision: s.Revision,
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
 			Dropped: g.Dropped, Overfull: g.Overfull, Sparse: g.Sparse, Far: g.Far, FarRow: g.FarRow,
 			Capped: g.Capped, Clock: g.Clock, Fitting: g.Fitting, Filling: g.Filling,

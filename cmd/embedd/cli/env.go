@@ -41,9 +41,9 @@ func (e *Env) Notef(format string, args ...any) {
 	fmt.Fprintf(e.Stderr, "embedd: note: "+format+"\n", args...)
 }
 
-// IsTerminal reports whether w is a terminal.
-func IsTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// IsTerminal reports whether a standard stream is a terminal.
+func IsTerminal(file any) bool {
+	f, ok := file.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 

@@ -115,7 +115,9 @@ func modelPermissions(a *api, p *spec.Pipeline) map[Verb][]string {
 	if a.watchAllModels {
 		run = append(run, a.request("CONSUMER", "CREATE", pointers, "*"))
 	}
-	return map[Verb][]string{Run: run, Models: list}
+	pin := []string{a.request("STREAM", "INFO", pointers), a.request("STREAM", "INFO", objects),
+		a.request("STREAM", "MSG", "GET", pointers)}
+	return map[Verb][]string{Run: run, Models: list, Schema: pin}
 }
 
 func leasePermissions(a *api, p *spec.Pipeline) map[Verb][]string {
@@ -162,7 +164,9 @@ func statePermissions(a *api, p *spec.Pipeline) map[Verb][]string {
 	if a.watchAllStates {
 		run = append(run, a.request("CONSUMER", "CREATE", statestore.Stream, "*"))
 	}
-	return map[Verb][]string{Run: run}
+	contract := []string{a.request("STREAM", "INFO", statestore.Stream), a.request("STREAM", "MSG", "GET", statestore.Stream),
+		a.put("$KV." + statestore.Bucket + "." + statestore.ContractKey(p.Name)), a.request("STREAM", "INFO", p.Stream)}
+	return map[Verb][]string{Run: run, Schema: contract}
 }
 
 // stream returns a stream of the server, nil where it has none of that name.

@@ -89,10 +89,11 @@ const (
 	Letters Verb = "dlq"
 	Models  Verb = "model"
 	Doctor  Verb = "doctor"
+	Schema  Verb = "schema"
 )
 
 // Verbs are all verbs with permissions.
-var Verbs = []Verb{Run, Publish, Tail, Setup, Status, Letters, Models, Doctor}
+var Verbs = []Verb{Run, Publish, Tail, Setup, Status, Letters, Models, Doctor, Schema}
 
 // Permission is what a verb has to be allowed: to publish to subjects, or to subscribe to them.
 type Permission struct {

@@ -19,6 +19,7 @@ func service(a *api, p *spec.Pipeline) Need {
 			{Run, true, []string{ServiceSubject(p.Name, ">"), "$SRV.*", name, name + ".*"}},
 			{Run, false, []string{natsx.UserInfoSubject}},
 			{Status, false, []string{"$SRV.PING", ServiceSubject(p.Name, "status")}},
+			{Schema, false, []string{"$SRV.PING", ServiceSubject(p.Name, "status")}},
 			{Doctor, false, []string{a.request("INFO")}},
 			{Publish, false, append(inputs, a.request("STREAM", "NAMES"))},
 			{Tail, true, subjects},

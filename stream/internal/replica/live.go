@@ -47,6 +47,9 @@ func (r *Replica) accept(ctx context.Context, c *registry.Choice) (confirmed tim
 	case c.Pinned:
 		return time.Time{}, fmt.Errorf("model %s is pinned and %s: restore schema.features, or 'embedd model unpin %s' and start again, so that a model of the new features is fitted",
 			c.Live.Version, difference, r.Name)
+	case r.Schema.record.IsReset() && !r.IsTrainer():
+		r.addEvent(fmt.Sprintf("the live model %s: it is not used", difference))
+		r.Models.Forget()
 	case !r.IsTrainer():
 		r.addEvent(fmt.Sprintf("the live model %s; another replica is the trainer and keeps it: give all replicas the same configuration, or the pipeline another name",
 			difference))
@@ -54,6 +57,11 @@ func (r *Replica) accept(ctx context.Context, c *registry.Choice) (confirmed tim
 	default:
 		if err := r.Models.Retire(ctx); err != nil {
 			return time.Time{}, err
+		}
+		if r.Schema.record.IsReset() {
+			r.addEvent(fmt.Sprintf("the live model %s: it is retired, and the first model of the next schema begins a new epoch",
+				difference))
+			break
 		}
 		r.addEvent(fmt.Sprintf("the live model %s: a first model of the new features is fitted, in a new epoch; to return to %s, restore schema.features and 'embedd model rollback %s'",
 			difference, c.Live.Version, c.Live.Version))

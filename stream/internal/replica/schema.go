@@ -125,15 +125,37 @@ func (s *Schema) CountsAfter() uint64 {
 
 // other says why a model cannot be used under the stored schema, "" when it can.
 func (s *Schema) other(features []string) string {
-	switch {
-	case s.store == nil:
+	if s.store == nil {
 		return ""
-	case s.record.IsReset():
-		return fmt.Sprintf("was fitted before the schema was reset after message %d", s.record.After)
-	case s.record.Contract != nil && s.Stage.Spec.Accepts(s.record.Elements()) && !s.record.Contract.Has(features):
-		return fmt.Sprintf("has the features %s, and the schema is %v", abbreviate(features), s.record.Contract)
+	}
+	record, err := s.newestRecord()
+	switch {
+	case err != nil:
+		return fmt.Sprintf("cannot be compared with the stored schema: %v", err)
+	case record.IsReset():
+		return fmt.Sprintf("was fitted before the schema was reset after message %d", record.After)
+	case record.Contract != nil && s.Stage.Spec.Accepts(record.Elements()) && !record.Contract.Has(features):
+		return fmt.Sprintf("has the features %s, and the schema is %v", abbreviate(features), record.Contract)
 	}
 	return ""
+}
+
+// recordTimeout is how long a model that another replica fitted waits for the stored schema to be read.
+const recordTimeout = 10 * time.Second
+
+// newestRecord is the record that was loaded. After a reset it is read again: another replica may have stored the next
+// schema, and a model of it, since then.
+func (s *Schema) newestRecord() (schema.Record, error) {
+	if !s.record.IsReset() {
+		return s.record, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
+	defer cancel()
+	record, _, err := s.store.Read(ctx)
+	if err != nil || record.Generation != s.record.Generation { // then the pipeline is opened again
+		return s.record, err
+	}
+	return record, nil
 }
 
 // contractPoll is how often a replica that is not the trainer looks whether the schema is fixed.

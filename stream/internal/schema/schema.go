@@ -85,8 +85,7 @@ var ErrConflict = errors.New("the stored schema was changed by another process")
 
 // Store has the record of one pipeline.
 type Store interface {
-	// Read returns the record and its revision; while there is none, generation 1 without a contract, and revision 0. When
-	// the record cannot be read, the revision is returned with the error.
+	// Read returns the record and its revision; while there is none, generation 1 without a contract. When the record cannot be read, the revision is returned with the error.
 	Read(ctx context.Context) (r Record, revision uint64, err error)
 	// Write replaces the record with a revision. It fails with ErrConflict when that is not the newest.
 	Write(ctx context.Context, r Record, revision uint64) error
@@ -104,8 +103,8 @@ type bucketStore struct {
 
 func (s bucketStore) Read(ctx context.Context) (r Record, revision uint64, err error) {
 	text, revision, err := s.bucket.Get(ctx, s.key)
-	if err != nil || text == nil {
-		return Record{Generation: 1}, 0, err
+	if err != nil || text == nil { // the revision is then that of a delete marker, or 0
+		return Record{Generation: 1}, revision, err
 	}
 	r, err = parse(text)
 	return r, revision, err

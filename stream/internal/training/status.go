@@ -50,6 +50,9 @@ func (p *Path) Report(s *spec.Status) {
 func (p *Path) Learned() string {
 	s := p.Running.Status()
 	text := fmt.Sprintf("%d of %d labelled rows", s.Rows, s.Needed)
+	if len(s.Candidates) > 0 {
+		text = spec.CountingText(&s)
+	}
 	if s.Hint != "" {
 		text += "; " + s.Hint
 	}

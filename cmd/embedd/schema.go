@@ -1,0 +1,297 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/spf13/cobra"
+
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/client"
+	"github.com/embedd/embedd/cmd/embedd/connection"
+	"github.com/embedd/embedd/cmd/embedd/engine"
+	"github.com/embedd/embedd/cmd/embedd/report"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream"
+	"github.com/embedd/embedd/stream/admin"
+)
+
+func schemaCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "schema show|reset",
+		Short: "show and reset the stored schema of a pipeline",
+	}
+	cmd.AddCommand(schemaShowCommand(e), schemaResetCommand(e))
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return cli.Usagef("schema: name a verb: usage: %s", cmd.UseLine())
+	}
+	return cmd
+}
+
+// schemaFlags name a pipeline of a configuration and the server.
+type schemaFlags struct {
+	path  *string
+	where *client.Address
+}
+
+func schemaFlagsOf(f *cli.Flags) schemaFlags {
+	return schemaFlags{f.StringP("config", "c", "embedd.yaml", "configuration `FILE`"),
+		client.AddressFlags(f, "NATS `URL`; over NATS_URL and the file's nats.url")}
+}
+
+// open returns the pipeline with a name and a connection to the server; js is nil for a pipeline on core NATS.
+func (s schemaFlags) open(ctx context.Context, e *cli.Env, name string) (p stream.Pipeline, nc *connection.Conn,
+	js jetstream.JetStream, err error) {
+	c, err := client.LoadConfig(*s.path)
+	if err != nil {
+		return p, nil, nil, err
+	}
+	pipelines, err := engine.Pipelines(c)
+	if err != nil {
+		return p, nil, nil, cli.UsageError{Err: err}
+	}
+	var names []string
+	found := false
+	for _, one := range pipelines {
+		names = append(names, one.Name)
+		if one.Name == name {
+			p, found = one, true
+		}
+	}
+	if !found {
+		return p, nil, nil, cli.Usagef("%s has no pipeline %q%s; it has %s", *s.path, name, cli.DidYouMean(name, names),
+			cli.Listed(names))
+	}
+	nc, err = client.Dial(ctx, e, client.WithDefaultURL(s.where.Over(c.NATS)))
+	if p.Stream == "" || err != nil {
+		if p.Stream == "" {
+			err = nil // the schema is a file, and a daemon is only asked for its count
+		}
+		return p, nc, nil, err
+	}
+	if js, err = nc.JetStream(); err != nil {
+		nc.Close()
+	}
+	return p, nc, js, err
+}
+
+// shownSchema is the output of `embedd schema show --format json`.
+type shownSchema struct {
+	admin.Schema
+	Counting *stream.SchemaCount `json:"counting,omitempty"` // of a running daemon
+}
+
+func schemaShowCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show PIPELINE",
+		Short: "show the stored schema of a pipeline, or how far the count of its messages is",
+		Args:  cli.Arguments(1, 1),
+	}
+	f := cli.FlagsOf(cmd)
+	flags := schemaFlagsOf(f)
+	out := report.Flag(f, e)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		ctx := cmd.Context()
+		p, nc, js, err := flags.open(ctx, e, names[0])
+		if err != nil {
+			return err
+		}
+		if nc != nil {
+			defer nc.Close()
+		}
+		shown := shownSchema{}
+		if shown.Schema, err = admin.ReadSchema(ctx, js, p); err != nil {
+			return err
+		}
+		if shown.Contract == nil && nc != nil {
+			shown.Counting = runningCount(ctx, nc, p.Name)
+		}
+		if out.JSON {
+			return out.Object(shown)
+		}
+		return printSchema(out, shown)
+	}
+	return cmd
+}
+
+// runningCount is the count of the trainer, or of any daemon that runs the pipeline; nil if none answers.
+func runningCount(ctx context.Context, nc *connection.Conn, name string) (count *stream.SchemaCount) {
+	found, err := client.Discover(ctx, nc.Conn)
+	if err != nil || found[name] == 0 {
+		return nil
+	}
+	n := 0
+	_ = client.Gather(ctx, nc.Conn, stream.ServiceSubject(name, "status"), client.Timeout, func(msg *nats.Msg) bool {
+		n++
+		r, err := client.ReadReport(msg)
+		if err == nil && r.Schema.Counting != nil && (count == nil || r.IsTrainer) {
+			count = r.Schema.Counting
+		}
+		return n < found[name]
+	})
+	return count
+}
+
+func printSchema(out *report.Output, s shownSchema) error {
+	t := out.Table()
+	t.Row("pipeline", s.Pipeline)
+	if s.Generation > 0 {
+		t.Row("generation", s.Generation)
+	}
+	if s.After > 0 {
+		t.Row("since", fmt.Sprintf("message %d of the input stream", s.After+1))
+	}
+	c := s.Contract
+	if c == nil {
+		t.Row("state", "not known yet: messages are counted, and the most frequent schema is stored with the first model")
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		return printCount(out, s.Counting)
+	}
+	t.Row("label", report.OrDash(c.Label()))
+	t.Row("key", report.OrDash(c.Key()))
+	t.Row("features", c.Len())
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	out.Printf("\n")
+	t = out.Table("COLUMN", "ELEMENTS", "NUMBERS")
+	const maxRows = 40
+	columns := c.Columns()
+	for i, column := range columns {
+		if i == maxRows {
+			t.Row(fmt.Sprintf("... %d more", len(columns)-maxRows))
+			break
+		}
+		t.Row(column.Name, max(1, column.Size), report.OrDash(column.Number))
+	}
+	return t.Flush()
+}
+
+// printCount prints the candidates for a schema that a daemon reported.
+func printCount(out *report.Output, count *stream.SchemaCount) error {
+	if count == nil {
+		out.Printf("no running daemon reports a count\n")
+		return nil
+	}
+	out.Printf("\n")
+	t := out.Table("COLUMNS", "FEATURES", "MESSAGES", "ROWS", "FIRST MESSAGE")
+	for _, c := range count.Candidates {
+		t.Row(c.Columns, c.Features, c.Messages, c.Rows, c.First)
+	}
+	if count.Other > 0 {
+		t.Row("others", "-", count.Other)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	out.Printf("messages counted: %d\n", count.Messages)
+	return nil
+}
+
+// resetSchema is the output of `embedd schema reset --format json`.
+type resetSchema struct {
+	Before admin.Schema `json:"before"`
+	After  admin.Schema `json:"after"`
+}
+
+func schemaResetCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "reset PIPELINE",
+		Short: "replace the stored schema of a pipeline, and begin a new epoch",
+		Long: "Replace the stored schema of a pipeline. The next one is counted from the messages that come after now, or " +
+			"is the one\n" +
+			"that schema.features fixes with sizes. The live model is retired and the next one begins a new epoch; inputs wait " +
+			"until\n" +
+			"it exists (see training.until_ready). Running daemons follow. The command says what it will do, and asks.",
+		Args: cli.Arguments(1, 1),
+	}
+	f := cli.FlagsOf(cmd)
+	flags := schemaFlagsOf(f)
+	yes := f.Bool("yes", false, "do not ask")
+	out := report.Flag(f, e)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		ctx := cmd.Context()
+		if !*yes && !cli.IsTerminal(e.Stdin) {
+			return cli.Usagef("schema reset: the standard input is not a terminal, so nobody can be asked: add --yes")
+		}
+		p, nc, js, err := flags.open(ctx, e, names[0])
+		if err != nil {
+			return err
+		}
+		if nc != nil {
+			defer nc.Close()
+		}
+		plan, err := admin.PlanSchemaReset(ctx, js, p)
+		if err != nil {
+			return err
+		}
+		if plan.Contract != nil && plan.Contract.Equal(plan.Before.Contract) {
+			if out.JSON {
+				return out.Object(resetSchema{plan.Before, plan.Before})
+			}
+			out.Printf("%s: the stored schema is the one that schema.features fixes: nothing to do\n", p.Name)
+			return nil
+		}
+		fmt.Fprint(e.Stderr, resetText(plan))
+		if !*yes {
+			fmt.Fprint(e.Stderr, "Reset the schema? [y/N] ")
+			answer, _ := bufio.NewReader(e.Stdin).ReadString('\n')
+			if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
+				return cli.Checkf("schema reset: nothing was changed")
+			}
+		}
+		after, err := plan.Apply(ctx, js)
+		if err != nil {
+			return err
+		}
+		if out.JSON {
+			return out.Object(resetSchema{plan.Before, after})
+		}
+		out.Printf("%s: the schema was reset, generation %d\n", p.Name, after.Generation)
+		return nil
+	}
+	return cmd
+}
+
+// resetText says what a reset will do.
+func resetText(plan *admin.SchemaReset) string {
+	var b strings.Builder
+	p := &plan.Pipeline
+	if c := plan.Before.Contract; c != nil {
+		fmt.Fprintf(&b, "The schema of pipeline %s is %v.\n", p.Name, c)
+	} else {
+		fmt.Fprintf(&b, "The schema of pipeline %s is not known yet, or cannot be read.\n", p.Name)
+	}
+	switch {
+	case plan.Contract != nil:
+		fmt.Fprintf(&b, "- The new schema is %v, from schema.features.\n", plan.Contract)
+	case p.Stream == "":
+		fmt.Fprintf(&b, "- The new schema is counted from the messages that arrive after the next start.\n")
+	default:
+		fmt.Fprintf(&b, "- The new schema is counted from message %d of stream %s on.\n", plan.After+1, p.Stream)
+	}
+	b.WriteString("- A model of the old schema is retired, and the next one begins a new epoch.\n")
+	fmt.Fprintf(&b, "- Until a first model exists, inputs are treated as training.until_ready says (%s).\n", untilText(p))
+	b.WriteString("- Messages that do not fit the new schema become dead letters with the code schema_changed.\n")
+	if p.Stream == "" {
+		b.WriteString("- Start the daemon again afterwards: it reads the file of the schema only then.\n")
+	}
+	return b.String()
+}
+
+// untilText says what becomes of inputs while there is no model.
+func untilText(p *stream.Pipeline) string {
+	switch p.Stage.Until {
+	case plugin.UntilSkip:
+		return "skip: they are acknowledged without an output"
+	case plugin.UntilPCA:
+		return "pca: a PCA answers them as soon as it can be fitted"
+	}
+	return "hold: they wait"
+}

@@ -1,0 +1,208 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/schema"
+	"github.com/embedd/embedd/stream/internal/statestore"
+	"github.com/embedd/embedd/stream/registry"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+// Schema is the schema of a pipeline: the features of its messages, and their label and key columns.
+type Schema struct {
+	Pipeline string            `json:"pipeline"`
+	Contract *arrowio.Contract `json:"contract"` // null while messages are counted to find it
+	Elements int               `json:"elements"` // of a row
+	// Generation counts the schemas that were stored, from 1; 0: the schema is that of a model file and is not stored.
+	Generation uint64 `json:"generation"`
+	// After is the last message of the input stream that is not counted, as a reset stores it; 0: all messages count.
+	After uint64 `json:"after,omitempty"`
+}
+
+// The errors of ReadSchema and PlanSchemaReset that a caller may want to tell apart.
+var (
+	// ErrSchemaElsewhere is returned for a pipeline whose schema is not its own to change: that of a hub, of edges, or of
+	// a model file.
+	ErrSchemaElsewhere = errors.New("the schema is decided elsewhere")
+	// ErrSchemaNotStored is returned for a pipeline on core NATS without a directory of models: each start counts again.
+	ErrSchemaNotStored = errors.New("the schema is not stored")
+	// ErrSchemaPinned is returned for a reset while the live model is pinned, which no model of another schema replaces.
+	ErrSchemaPinned = errors.New("the live model is pinned")
+)
+
+// ReadSchema reads the stored schema of a pipeline. It changes nothing. js may be nil for a pipeline on core NATS.
+func ReadSchema(ctx context.Context, js jetstream.JetStream, p spec.Pipeline) (s Schema, err error) {
+	if m := p.Stage.Fixed; m != nil {
+		contract, err := arrowio.NewContract(m.Features(), p.Stage.Spec.Label, p.Stage.Spec.Key)
+		return schemaOf(p.Name, schema.Record{Contract: contract}), err
+	}
+	err = guard(ctx, js, func(ctx context.Context) error {
+		store, err := schemaStore(ctx, js, &p, false)
+		if errors.Is(err, jetstream.ErrBucketNotFound) { // the daemon creates it
+			s = schemaOf(p.Name, schema.Record{Generation: 1})
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		record, _, err := store.Read(ctx)
+		s = schemaOf(p.Name, record)
+		return err
+	})
+	if err != nil {
+		return s, fmt.Errorf("reading the schema of pipeline %s: %w", p.Name, natsx.ExplainAPIError(err))
+	}
+	return s, nil
+}
+
+func schemaOf(pipeline string, r schema.Record) Schema {
+	return Schema{Pipeline: pipeline, Contract: r.Contract, Elements: r.Contract.Len(), Generation: r.Generation,
+		After: r.After}
+}
+
+// SchemaReset is a reset that has been planned and not applied.
+type SchemaReset struct {
+	Pipeline spec.Pipeline
+	Before   Schema // what is stored; without a contract while it is counted, or where it cannot be read
+	// Contract is the new schema, which schema.features fixes outright; nil: messages are counted to find it.
+	Contract *arrowio.Contract
+	After    uint64 // last message of the input stream, which is not counted; 0 on core NATS
+	created  time.Time
+}
+
+// PlanSchemaReset checks that the schema of a pipeline can be reset, and returns what the reset would do. It changes
+// nothing. js may be nil for a pipeline on core NATS.
+func PlanSchemaReset(ctx context.Context, js jetstream.JetStream, p spec.Pipeline) (r *SchemaReset, err error) {
+	if p.Stage.Fixed != nil {
+		return nil, fmt.Errorf("the schema of pipeline %s is that of its model file: change model.file (%w)", p.Name,
+			ErrSchemaElsewhere)
+	}
+	r = &SchemaReset{Pipeline: p}
+	r.Contract, _ = p.Stage.Spec.Contract()
+	err = guard(ctx, js, func(ctx context.Context) error {
+		store, err := schemaStore(ctx, js, &p, false)
+		if err == nil {
+			err = checkUnpinned(ctx, js, &p)
+		}
+		if err == nil {
+			// A record that cannot be read is replaced.
+			if record, revision, errRead := store.Read(ctx); errRead == nil || revision != 0 {
+				r.Before = schemaOf(p.Name, record)
+			} else {
+				err = errRead
+			}
+		}
+		if err != nil && !errors.Is(err, jetstream.ErrBucketNotFound) {
+			return err
+		}
+		if p.Stream == "" {
+			return nil
+		}
+		input, err := js.Stream(ctx, p.Stream)
+		if err != nil {
+			return fmt.Errorf("input stream %s: %w", p.Stream, err)
+		}
+		r.After, r.created = input.CachedInfo().State.LastSeq, input.CachedInfo().Created
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("resetting the schema of pipeline %s: %w", p.Name, natsx.ExplainAPIError(err))
+	}
+	return r, nil
+}
+
+// Apply begins a new generation of the schema. Running daemons with an input stream open the pipeline again.
+func (r *SchemaReset) Apply(ctx context.Context, js jetstream.JetStream) (s Schema, err error) {
+	p := &r.Pipeline
+	err = guard(ctx, js, func(ctx context.Context) error {
+		store, err := schemaStore(ctx, js, p, true)
+		if err != nil {
+			return err
+		}
+		record, err := schema.Replace(ctx, store, r.Contract, r.After, r.created)
+		s = schemaOf(p.Name, record)
+		return err
+	})
+	if err != nil {
+		return s, fmt.Errorf("resetting the schema of pipeline %s: %w", p.Name, natsx.ExplainAPIError(err))
+	}
+	return s, nil
+}
+
+// schemaStore opens the store of a pipeline's schema, and with create its bucket where it is missing.
+func schemaStore(ctx context.Context, js jetstream.JetStream, p *spec.Pipeline, create bool) (schema.Store, error) {
+	switch {
+	case p.ModelsFromHub():
+		return nil, fmt.Errorf("the models come from the hub (JetStream domain %s), which decides their schema: use "+
+			"'embedd schema' there (%w)", p.Models.Hub, ErrSchemaElsewhere)
+	case p.LearnsFromEdges():
+		return nil, fmt.Errorf("the schema is that of the summaries of the edges: set schema.features at each of them (%w)",
+			ErrSchemaElsewhere)
+	case p.Stream == "" && p.Models.Directory == "":
+		return nil, fmt.Errorf("%w: each start counts messages again, since the pipeline has neither an input stream nor "+
+			"a directory of models; set model.store, or fix the schema in schema.features", ErrSchemaNotStored)
+	case p.Stream == "":
+		return schema.Directory(p.Models.Directory, p.Name), nil
+	case create:
+		bucket, err := statestore.Open(ctx, js, p.Models.Replicas)
+		return schema.In(bucket, p.Name), err
+	}
+	bucket, err := natsx.OpenBucket(ctx, js, statestore.Bucket)
+	if err != nil {
+		return nil, err
+	}
+	return schema.In(bucket, p.Name), nil
+}
+
+// checkUnpinned refuses a pipeline whose live model is pinned: the daemon would not open it with another schema.
+func checkUnpinned(ctx context.Context, js jetstream.JetStream, p *spec.Pipeline) (err error) {
+	var store registry.Store
+	switch dir := p.Models.Directory; {
+	case p.Models.None || p.ModelsFromHub() || p.Stream == "" && dir == "":
+		return nil
+	case dir != "":
+		if _, err := os.Stat(filepath.Join(dir, p.Name)); errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		store, err = registry.Directory(dir)
+	default:
+		store, err = registry.JetStream(ctx, js)
+	}
+	if errors.Is(err, registry.ErrMissing) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	pointer, err := registry.New(store, p.Name, registry.Options{}).Pointer(ctx)
+	if err != nil {
+		return err
+	}
+	if pointer.Pin != "" {
+		return fmt.Errorf("model %s is pinned, and would never answer under another schema: 'embedd model unpin %s' first "+
+			"(%w)", pointer.Pin, p.Name, ErrSchemaPinned)
+	}
+	return nil
+}
+
+// guard runs requests to the server, and ends them as soon as it denies one: the error names the permission.
+func guard(ctx context.Context, js jetstream.JetStream, requests func(context.Context) error) error {
+	if js == nil {
+		return requests(ctx)
+	}
+	permissions := natsx.MonitorPermissions(js.Conn())
+	defer permissions.Stop()
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return permissions.Guard(ctx, permissions.IsServerRequest, requests)
+}

@@ -1,0 +1,330 @@
+package stream_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/natstest"
+	"github.com/embedd/embedd/stream"
+	"github.com/embedd/embedd/stream/admin"
+	"github.com/embedd/embedd/stream/registry"
+)
+
+func longer(n int) []string { return slices.Repeat([]string{"another list length"}, n) }
+
+// resetSchema resets the schema of a pipeline as the command does.
+func resetSchema(s *natstest.Server, p stream.Pipeline) admin.Schema {
+	s.Helper()
+	plan, err := admin.PlanSchemaReset(s.Context(), s.JS, p)
+	if err != nil {
+		s.Fatal(err)
+	}
+	after, err := plan.Apply(s.Context(), s.JS)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return after
+}
+
+// awaitReopened waits until a replica has opened the pipeline again after a reset: it has no model of before.
+func (r *replica) awaitReopened(before string) {
+	r.t.Helper()
+	natstest.Await(r.t, "the pipeline is opened again", func() bool { return r.live() != before })
+}
+
+// TestSchemaReset: with two replicas and a live model, both open the pipeline again, the schema of most messages after
+// the reset is answered by a model of a new epoch, and messages of the old one are dead letters.
+func TestSchemaReset(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	p := contractPipeline("p")
+	makeStreams(s, p)
+	replicas := []*replica{startReplica(t, s.Connect(), p), startReplica(t, s.Connect(), p)}
+	publishShapes(s, p, good(30)...)
+	awaitOutcomes(s, p, 30)
+	for _, r := range replicas {
+		natstest.Await(t, "both replicas have the model", func() bool { return r.live() != "" })
+	}
+	before := replicas[0].pipeline().Stage.Live
+
+	after := resetSchema(s, p)
+	if after.Generation != 2 || after.After != 30 || after.Contract != nil {
+		t.Errorf("the reset stored %+v", after)
+	}
+	for _, r := range replicas {
+		r.awaitReopened(before.Version)
+	}
+	publishShapes(s, p, append(append(good(1), longer(60)...), good(5)...)...)
+	want := map[int]string{}
+	for seq := 1; seq <= 96; seq++ {
+		want[seq] = "out"
+		if seq == 31 || seq > 91 {
+			want[seq] = string(wire.SchemaChanged)
+		}
+	}
+	wantOutcomes(t, awaitOutcomes(s, p, 96), want)
+	for i, r := range replicas {
+		natstest.Await(t, fmt.Sprintf("replica %d has the model of the new schema", i), func() bool { return r.live() != "" })
+		if l := r.pipeline().Stage.Live; l.Epoch <= before.Epoch || len(l.Model.Features()) != 6 {
+			t.Errorf("replica %d has epoch %d after %d, features %v", i, l.Epoch, before.Epoch, l.Model.Features())
+		}
+	}
+	if shown, err := admin.ReadSchema(t.Context(), s.JS, p); err != nil || shown.Elements != 6 || shown.Generation != 2 {
+		t.Errorf("the schema is %+v: %v", shown, err)
+	}
+}
+
+// TestSchemaResetWhileCounting: messages that were counted before a reset do not count.
+func TestSchemaResetWhileCounting(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	p := contractPipeline("p")
+	makeStreams(s, p)
+	r := startReplica(t, s.Connect(), p)
+	publishShapes(s, p, good(3)...)
+	natstest.Await(t, "messages are counted", func() bool { return r.pipeline().Stage.Counted == 3 })
+	report := r.pipeline().Report()
+	if c := report.Schema.Counting; c == nil || c.Candidates[0].Columns != "x[4], z" || c.Candidates[0].Rows != 15 {
+		t.Errorf("the report says %+v", report.Schema)
+	}
+	if want := "counting schemas: x[4], z leads with 3 of 3 messages (15 of "; !strings.Contains(report.Reason, want) {
+		t.Errorf("%q does not say %q", report.Reason, want)
+	}
+	resetSchema(s, p)
+	natstest.Await(t, "the pipeline is opened again", func() bool {
+		return r.pipeline().State == stream.StateWaitingForModel && r.pipeline().Stage.Counted == 0
+	})
+	publishShapes(s, p, longer(30)...)
+	want := map[int]string{1: string(wire.SchemaChanged), 2: string(wire.SchemaChanged), 3: string(wire.SchemaChanged)}
+	for seq := 4; seq <= 33; seq++ {
+		want[seq] = "out"
+	}
+	wantOutcomes(t, awaitOutcomes(s, p, 33), want)
+}
+
+// TestRestartAfterReset: a reset while no replica runs, and a restart before the first model, lose and double nothing.
+func TestRestartAfterReset(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	p := contractPipeline("p")
+	makeStreams(s, p)
+	r := startReplica(t, s.Connect(), p)
+	publishShapes(s, p, good(30)...)
+	awaitOutcomes(s, p, 30)
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	resetSchema(s, p)
+	r = startReplica(t, s.Connect(), p)
+	if v := r.live(); v != "" {
+		t.Errorf("model %s is live after the reset", v)
+	}
+	publishShapes(s, p, longer(2)...)
+	natstest.Await(t, "messages are counted", func() bool { return r.pipeline().Stage.Counted == 2 })
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	r = startReplica(t, s.Connect(), p)
+	natstest.Await(t, "messages are counted again", func() bool { return r.pipeline().Stage.Counted == 2 })
+	publishShapes(s, p, longer(30)...)
+	want := map[int]string{}
+	for seq := 1; seq <= 62; seq++ {
+		want[seq] = "out"
+	}
+	wantOutcomes(t, awaitOutcomes(s, p, 62), want)
+}
+
+// TestSchemaResetToTheSame: a reset whose winner is the schema of before gives a model of a new epoch on all replicas.
+func TestSchemaResetToTheSame(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	p := contractPipeline("p")
+	makeStreams(s, p)
+	replicas := []*replica{startReplica(t, s.Connect(), p), startReplica(t, s.Connect(), p)}
+	publishShapes(s, p, good(30)...)
+	awaitOutcomes(s, p, 30)
+	for _, r := range replicas {
+		natstest.Await(t, "both replicas have the model", func() bool { return r.live() != "" })
+	}
+	before := replicas[0].pipeline().Stage.Live
+	resetSchema(s, p)
+	for _, r := range replicas {
+		r.awaitReopened(before.Version)
+	}
+	publishShapes(s, p, good(40)...)
+	awaitOutcomes(s, p, 70)
+	for i, r := range replicas {
+		natstest.Await(t, fmt.Sprintf("replica %d has a new model", i), func() bool {
+			l := r.pipeline().Stage.Live
+			return l != nil && l.Epoch > before.Epoch
+		})
+	}
+}
+
+// TestFixedSchemaReset: schema.features with sizes fixes the schema outright.
+func TestFixedSchemaReset(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	p := contractPipeline("p")
+	makeStreams(s, p)
+	r := startReplica(t, s.Connect(), p)
+	publishShapes(s, p, good(30)...)
+	awaitOutcomes(s, p, 30)
+	before := r.live()
+	p.Stage.Spec.Sizes = map[string]int{"x": 5, "z": 1}
+	if after := resetSchema(s, p); after.Elements != 6 {
+		t.Errorf("the reset stored %+v", after)
+	}
+	r.awaitReopened(before)
+	publishShapes(s, p, append(good(5), longer(30)...)...)
+	want := map[int]string{}
+	for seq := 1; seq <= 65; seq++ {
+		want[seq] = "out"
+		if seq > 30 && seq <= 35 {
+			want[seq] = string(wire.SchemaChanged)
+		}
+	}
+	wantOutcomes(t, awaitOutcomes(s, p, 65), want)
+}
+
+// TestResetRefused: a pinned model, a model file and models of a hub keep their schema.
+func TestResetRefused(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	p := contractPipeline("p")
+	makeStreams(s, p)
+	r := startReplica(t, s.Connect(), p)
+	publishShapes(s, p, good(30)...)
+	awaitOutcomes(s, p, 30)
+	store, err := registry.JetStream(t.Context(), s.JS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := registry.New(store, p.Name, registry.Options{}).Pin(t.Context(), r.live()); err != nil {
+		t.Fatal(err)
+	}
+	file, hub, edges := p, p, p
+	file.Stage.Fixed = fixedModel(t)
+	hub.Models.Hub = "hub"
+	edges.Edges, edges.Stage.Training.Block = []string{"berlin"}, 100
+	core := p
+	core.Stream = ""
+	for _, c := range []struct {
+		p    stream.Pipeline
+		is   error
+		says string
+	}{{p, admin.ErrSchemaPinned, "embedd model unpin p"}, {file, admin.ErrSchemaElsewhere, "model.file"},
+		{hub, admin.ErrSchemaElsewhere, "hub"}, {edges, admin.ErrSchemaElsewhere, "each of them"},
+		{core, admin.ErrSchemaNotStored, "model.store"}} {
+		_, err := admin.PlanSchemaReset(t.Context(), s.JS, c.p)
+		if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v, want %q and %v", err, c.says, c.is)
+		}
+	}
+	if shown, err := admin.ReadSchema(t.Context(), s.JS, file); err != nil || shown.Elements != 4 || shown.Generation != 0 {
+		t.Errorf("the schema of a model file is %+v: %v", shown, err)
+	}
+}
+
+// TestUnreadableSchema: with a record of a newer version the engine does not start, and says what to do; a reset
+// replaces it.
+func TestUnreadableSchema(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	p := contractPipeline("p")
+	makeStreams(s, p)
+	kv, err := s.JS.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "EMBEDD_STATE"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.Put(t.Context(), "p.contract", []byte(`{"version":9,"generation":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := runPipeline(t, s.Connect(), p); err == nil || !strings.Contains(err.Error(), "upgrade embedd") {
+		t.Errorf("the engine runs with a schema of a newer version: %v", err)
+	}
+	if _, err := admin.ReadSchema(t.Context(), s.JS, p); err == nil || !strings.Contains(err.Error(), "upgrade embedd") {
+		t.Errorf("the schema is read: %v", err)
+	}
+	resetSchema(s, p)
+	startReplica(t, s.Connect(), p)
+	publishShapes(s, p, good(30)...)
+	wantOutcomes(t, awaitOutcomes(s, p, 30), map[int]string{1: "out", 30: "out"})
+}
+
+// runPipeline runs an engine that is expected not to start, and returns its error.
+func runPipeline(t *testing.T, nc *nats.Conn, p stream.Pipeline) error {
+	t.Helper()
+	e, err := stream.New(stream.Options{Conn: nc, Pipelines: []stream.Pipeline{p}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.Run(t.Context())
+}
+
+// TestStateDenied: without the permission on the state bucket the engine and the verbs say which one is missing.
+func TestStateDenied(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t, func(o *server.Options) {
+		o.Users = []*server.User{{Username: "admin", Password: "pw"}, {Username: "least", Password: "pw",
+			Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{">"},
+				Deny: []string{"$JS.API.STREAM.*.KV_EMBEDD_STATE", "$KV.EMBEDD_STATE.>"}}}}}
+		o.NoAuthUser = "admin"
+	})
+	p := contractPipeline("p")
+	makeStreams(s, p)
+	nc := s.Connect(nats.UserInfo("least", "pw"))
+	err := runPipeline(t, nc, p)
+	if err == nil || !errors.Is(err, stream.ErrDenied) || !strings.Contains(err.Error(), "KV_EMBEDD_STATE") ||
+		!strings.Contains(err.Error(), "setup --apply") {
+		t.Errorf("the engine says %v", err)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = admin.PlanSchemaReset(t.Context(), js, p); err == nil || !strings.Contains(err.Error(), "KV_EMBEDD_STATE") {
+		t.Errorf("the plan of a reset says %v", err)
+	}
+}
+
+// TestModelBeforeSchema: the live model of an older version, which stored no schema, gives its features, and the schema
+// is stored.
+func TestModelBeforeSchema(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	p := contractPipeline("p")
+	makeStreams(s, p)
+	r := startReplica(t, s.Connect(), p)
+	publishShapes(s, p, good(30)...)
+	awaitOutcomes(s, p, 30)
+	version := r.live()
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	kv, err := s.JS.KeyValue(t.Context(), "EMBEDD_STATE")
+	if err == nil {
+		err = kv.Purge(t.Context(), "p.contract")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	publishShapes(s, p, append(longer(3), good(3)...)...)
+	r = startReplica(t, s.Connect(), p)
+	want := map[int]string{31: "schema_changed", 33: "schema_changed", 34: "out", 36: "out"}
+	wantOutcomes(t, awaitOutcomes(s, p, 36), want)
+	if r.live() != version {
+		t.Errorf("live is %s, want %s", r.live(), version)
+	}
+	if shown, err := admin.ReadSchema(t.Context(), s.JS, p); err != nil || shown.Elements != 5 {
+		t.Errorf("the schema is %+v: %v", shown, err)
+	}
+}
