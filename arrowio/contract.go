@@ -290,5 +290,24 @@ func (c *Contract) String() string {
 	return b.String()
 }
 
+// Short lists the feature columns as "x[64], z". A long list is cut.
+func (c *Contract) Short() string {
+	const most = 8
+	columns := c.Columns()
+	names := make([]string, 0, most)
+	for _, x := range columns[:min(len(columns), most)] {
+		name := wire.Clip(x.Name)
+		if x.Size > 0 {
+			name = elementName(name, x.Size)
+		}
+		names = append(names, name)
+	}
+	text := strings.Join(names, ", ")
+	if len(columns) > most {
+		text += fmt.Sprintf(" and %d more columns", len(columns)-most)
+	}
+	return text
+}
+
 // numberClasses are the classes of numbers that a ContractColumn names.
 var numberClasses = []string{"float", "integer", "decimal", "boolean"}

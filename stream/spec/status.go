@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/embedd/embedd/arrowio"
-	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/plugin"
 )
 
@@ -135,13 +133,13 @@ type SchemaCandidate struct {
 
 // schema is the part of a report about the schema.
 func (s *Status) schema() Schema {
-	out := Schema{Features: s.Contract.Len(), Columns: ColumnText(s.Contract), Unfit: s.Stage.Unfit}
+	out := Schema{Features: s.Contract.Len(), Columns: s.Contract.Short(), Unfit: s.Stage.Unfit}
 	if s.Contract == nil {
 		out.Counting = &SchemaCount{Messages: s.Stage.Counted, Candidates: []SchemaCandidate{},
 			Other: s.Stage.OtherCandidates}
 		for _, c := range s.Stage.Candidates {
 			out.Counting.Candidates = append(out.Counting.Candidates, SchemaCandidate{Features: c.Contract.Len(),
-				Columns: ColumnText(c.Contract), Messages: c.Messages, Rows: c.Rows, First: c.First})
+				Columns: c.Contract.Short(), Messages: c.Messages, Rows: c.Rows, First: c.First})
 		}
 	}
 	return out
@@ -151,26 +149,7 @@ func (s *Status) schema() Schema {
 func CountingText(s *plugin.Status) string {
 	c := s.Candidates[0]
 	return fmt.Sprintf("counting schemas: %s leads with %d of %d messages (%d of %d labelled rows)",
-		ColumnText(c.Contract), c.Messages, s.Counted, s.Rows, s.Needed)
-}
-
-// ColumnText lists the feature columns of a schema: "x[64], z".
-func ColumnText(c *arrowio.Contract) string {
-	const most = 8
-	var names []string
-	all := c.Columns()
-	for _, x := range all[:min(len(all), most)] {
-		name := wire.Clip(x.Name)
-		if x.Size > 0 {
-			name = fmt.Sprintf("%s[%d]", name, x.Size)
-		}
-		names = append(names, name)
-	}
-	text := strings.Join(names, ", ")
-	if len(all) > most {
-		text += fmt.Sprintf(" and %d more columns", len(all)-most)
-	}
-	return text
+		c.Contract.Short(), c.Messages, s.Counted, s.Rows, s.Needed)
 }
 
 // Lag is the part of the input that is not answered.
