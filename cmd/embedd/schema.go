@@ -15,7 +15,6 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/connection"
 	"github.com/embedd/embedd/cmd/embedd/engine"
 	"github.com/embedd/embedd/cmd/embedd/report"
-	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
 	"github.com/embedd/embedd/stream/admin"
 )
@@ -287,10 +286,10 @@ func resetText(plan *admin.SchemaReset) string {
 
 // untilText says what becomes of inputs while there is no model.
 func untilText(p *stream.Pipeline) string {
-	switch p.Stage.Until {
-	case plugin.UntilSkip:
+	switch string(p.Stage.Until) {
+	case "skip":
 		return "skip: they are acknowledged without an output"
-	case plugin.UntilPCA:
+	case "pca":
 		return "pca: a PCA answers them as soon as it can be fitted"
 	}
 	return "hold: they wait"
