@@ -46,74 +46,78 @@ func each(values ...string) (starts [][]string) {
 
 var single = [][]string{{}}
 
-// The metrics. A new one is an entry here, a line in docs/metrics.md, and a call of Series where it changes.
+// The metrics. A new one is an entry here, a line in docs/metrics.md, and a call to Series where its value changes.
 var (
-	Messages = &Metric{name: "embedd_messages_total", labels: []string{"result"},
+	Messages = define(Metric{name: "embedd_messages_total", labels: []string{"result"},
 		help:   "Input messages by result: out, dead, skip, or pass while the model is stale.",
-		starts: each("out", "dead", "skip", "pass")}
-	Rows = &Metric{name: "embedd_rows_total", labels: []string{"result"},
+		starts: each("out", "dead", "skip", "pass")})
+	Rows = define(Metric{name: "embedd_rows_total", labels: []string{"result"},
 		help:   "Rows by result: out, dead, skip, or pass while the model is stale.",
-		starts: each("out", "dead", "skip", "pass")}
-	Dropped = &Metric{name: "embedd_dropped_messages_total", labels: []string{"path"},
+		starts: each("out", "dead", "skip", "pass")})
+	Dropped = define(Metric{name: "embedd_dropped_messages_total", labels: []string{"path"},
 		help: "Messages dropped: on core NATS from a full queue (path answer); by the learning path where the input can " +
 			"be read only once, and messages that left the input stream before they were learned (path learn).",
-		starts: each(PathAnswer, PathLearn)}
-	ReadMessages = &Metric{name: "embedd_read_messages_total", labels: []string{"path"},
+		starts: each(PathAnswer, PathLearn)})
+	ReadMessages = define(Metric{name: "embedd_read_messages_total", labels: []string{"path"},
 		help:   "Messages read from the input stream, by the hot path or again by the learning path.",
-		starts: each(PathAnswer, PathLearn)}
-	ReadBytes = &Metric{name: "embedd_read_bytes_total", labels: []string{"path"},
-		help: "Bytes of the messages of embedd_read_messages_total.", starts: each(PathAnswer, PathLearn)}
-	ReaderRestarts = &Metric{name: "embedd_reader_restarts_total", labels: []string{"cause"},
+		starts: each(PathAnswer, PathLearn)})
+	ReadBytes = define(Metric{name: "embedd_read_bytes_total", labels: []string{"path"},
+		help: "Bytes of the messages of embedd_read_messages_total.", starts: each(PathAnswer, PathLearn)})
+	ReaderRestarts = define(Metric{name: "embedd_reader_restarts_total", labels: []string{"cause"},
 		help: "Restarts of the learning path's reader by cause: the input stream was recreated, purged or renumbered, " +
 			"the reader fell behind the hot path's messages, or a read failed.",
-		starts: each("recreated", "purged", "renumbered", "behind", "failed")}
-	DeadLetters = &Metric{name: "embedd_dead_letters_total", labels: []string{"code"}, of: onDemand,
-		help: "Dead letters by error code, those of rows and of labels included."}
-	Parked = &Metric{name: "embedd_parked_messages", kind: gauge, starts: single,
-		help: "Input messages that wait because their dead letters cannot be stored. They are redelivered."}
-	Halted = &Metric{name: "embedd_halted", kind: gauge, starts: single,
-		help: "1 while the pipeline is halted because too many messages were bad."}
-	Model = &Metric{name: "embedd_model_info", kind: gauge, of: onDemand, labels: []string{"version", "method", "epoch"},
-		help: "1 for the live model."}
-	ModelAge = &Metric{name: "embedd_model_age_seconds", kind: gauge, of: onDemand,
-		help: "Time since the live model was last confirmed: fitted, or scored on a labelled row and kept."}
-	HubSilence = &Metric{name: "embedd_hub_silence_seconds", kind: gauge, of: onDemand,
-		help: "On a leaf node whose models come from a hub: time since the hub last reported the live model."}
-	Pinned = &Metric{name: "embedd_model_pinned", kind: gauge, starts: single,
-		help: "1 while the live model is pinned and nothing replaces it."}
-	Outcomes = &Metric{name: "embedd_outcomes_total", labels: []string{"result"},
+		starts: each("recreated", "purged", "renumbered", "behind", "failed")})
+	DeadLetters = define(Metric{name: "embedd_dead_letters_total", labels: []string{"code"}, of: onDemand,
+		help: "Dead letters by error code, those of rows and of labels included."})
+	Parked = define(Metric{name: "embedd_parked_messages", kind: gauge, starts: single,
+		help: "Input messages that wait because their dead letters cannot be stored. They are redelivered."})
+	Halted = define(Metric{name: "embedd_halted", kind: gauge, starts: single,
+		help: "1 while the pipeline is halted because too many messages were bad."})
+	Model = define(Metric{name: "embedd_model_info", kind: gauge, of: onDemand, labels: []string{"version", "method", "epoch"},
+		help: "1 for the live model."})
+	ModelAge = define(Metric{name: "embedd_model_age_seconds", kind: gauge, of: onDemand,
+		help: "Time since the live model was last confirmed: fitted, or scored on a labelled row and kept."})
+	HubSilence = define(Metric{name: "embedd_hub_silence_seconds", kind: gauge, of: onDemand,
+		help: "On a leaf node whose models come from a hub: time since the hub last reported the live model."})
+	Pinned = define(Metric{name: "embedd_model_pinned", kind: gauge, starts: single,
+		help: "1 while the live model is pinned and nothing replaces it."})
+	Outcomes = define(Metric{name: "embedd_outcomes_total", labels: []string{"result"},
 		help:   "Candidates by outcome: promoted, refused (the live model was kept), failed (no fit).",
-		starts: each("promoted", "refused", "failed")}
-	Displacement = &Metric{name: "embedd_swap_displacement", kind: gauge, of: onDemand,
-		help: "How far the last promotion moved the outputs after alignment, relative to their spread."}
-	FitSeconds = &Metric{name: "embedd_fit_seconds", kind: histogram, starts: single,
+		starts: each("promoted", "refused", "failed")})
+	Displacement = define(Metric{name: "embedd_swap_displacement", kind: gauge, of: onDemand,
+		help: "How far the last promotion moved the outputs after alignment, relative to their spread."})
+	FitSeconds = define(Metric{name: "embedd_fit_seconds", kind: histogram, starts: single,
 		buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
-		help:    "Time of a promotion: fits of the other candidates, alignment and the store included."}
-	TransformSeconds = &Metric{name: "embedd_transform_seconds", kind: histogram, starts: single,
+		help:    "Time of a promotion: fits of the other candidates, alignment and the store included."})
+	TransformSeconds = define(Metric{name: "embedd_transform_seconds", kind: histogram, starts: single,
 		buckets: prometheus.ExponentialBuckets(0.00001, 4, 10),
-		help:    "Time to decode, project and encode one message."}
-	Summaries = &Metric{name: "embedd_summaries_total", labels: []string{"result"}, of: summaries,
+		help:    "Time to decode, project and encode one message."})
+	Summaries = define(Metric{name: "embedd_summaries_total", labels: []string{"result"}, of: summaries,
 		help: "Summaries of blocks of the input that this process made: stored, or again (another replica had stored the " +
 			"same); anew: unusable ones that it had made again; sent: to the hub.",
-		starts: each("stored", "again", "anew", "sent")}
-	EdgeSummaries = &Metric{name: "embedd_edge_summaries_total", labels: []string{"edge", "result"}, of: onDemand,
+		starts: each("stored", "again", "anew", "sent")})
+	EdgeSummaries = define(Metric{name: "embedd_edge_summaries_total", labels: []string{"edge", "result"}, of: onDemand,
 		help: "At a hub: summaries received from an edge: learned, doubled (their messages had been learned before), or " +
-			"refused (damaged, or of other settings or features; the status says which)."}
-	Labels = &Metric{name: "embedd_labels_total", labels: []string{"result"}, of: lateLabels,
+			"refused (damaged, or of other settings or features; the status says which)."})
+	Labels = define(Metric{name: "embedd_labels_total", labels: []string{"result"}, of: lateLabels,
 		help: "Late labels by result: joined, corrected (a learned row got another label), duplicate, late (their row was " +
 			"gone or never arrived), skip (without key or label); expired counts rows whose label never arrived.",
-		starts: each("joined", "corrected", "duplicate", "late", "expired", "skip")}
-	LabelMessages = &Metric{name: "embedd_label_messages_total", labels: []string{"result"}, of: lateLabels,
-		help: "Messages of late labels by result: learned or dead.", starts: each("learned", "dead")}
-	LabelsWaiting = &Metric{name: "embedd_labels_waiting", kind: gauge, labels: []string{"what"}, of: lateLabels,
-		help: "Rows that wait for a label, and labels that wait for a row.", starts: each("rows", "labels")}
-	LabelBytes = &Metric{name: "embedd_labels_bytes", kind: gauge, of: lateLabels, starts: single,
-		help: "Memory of the rows and labels that wait, and of what is kept to correct them."}
+		starts: each("joined", "corrected", "duplicate", "late", "expired", "skip")})
+	LabelMessages = define(Metric{name: "embedd_label_messages_total", labels: []string{"result"}, of: lateLabels,
+		help: "Messages of late labels by result: learned or dead.", starts: each("learned", "dead")})
+	LabelsWaiting = define(Metric{name: "embedd_labels_waiting", kind: gauge, labels: []string{"what"}, of: lateLabels,
+		help: "Rows that wait for a label, and labels that wait for a row.", starts: each("rows", "labels")})
+	LabelBytes = define(Metric{name: "embedd_labels_bytes", kind: gauge, of: lateLabels, starts: single,
+		help: "Memory of the rows and labels that wait, and of what is kept to correct them."})
 )
 
-var metrics = []*Metric{Messages, Rows, Dropped, ReadMessages, ReadBytes, ReaderRestarts, DeadLetters, Parked, Halted,
-	Model, ModelAge, HubSilence, Pinned, Outcomes, Displacement, FitSeconds, TransformSeconds, Summaries, EdgeSummaries,
-	Labels, LabelMessages, LabelsWaiting, LabelBytes}
+// metrics are all that were defined.
+var metrics []*Metric
+
+func define(m Metric) *Metric {
+	metrics = append(metrics, &m)
+	return &m
+}
 
 // The values of the label path.
 const (
