@@ -32,6 +32,7 @@ func (d *document) lint(c *Config) {
 		if p.Input.Stream == "" {
 			d.note(actual(each+"input", p.Name),
 				"no stream: core NATS, at most once; rows published while embedd is down are lost")
+			d.lintUnstoredSchema(p)
 		}
 	}
 	d.lintLoops(c.Pipelines)
@@ -284,6 +285,23 @@ func (d *document) lintBlock(p *Pipeline) {
 			d.problem("pipelines."+p.Name+".training.block", "%s", one.what)
 		}
 	}
+}
+
+// lintUnstoredSchema recommends sizes for a pipeline whose schema is not stored.
+func (d *document) lintUnstoredSchema(p *Pipeline) {
+	isFixed := len(p.Schema.Features) > 0
+	for _, name := range p.Schema.Features {
+		isFixed = isFixed && p.Schema.Sizes[name] > 0
+	}
+	if p.Model.Store != "none" || p.Model.File != "" || isFixed {
+		return
+	}
+	example := "pixels"
+	if len(p.Schema.Features) > 0 {
+		example = p.Schema.Features[0]
+	}
+	d.note("pipelines."+p.Name+".schema.features", "without input.stream and model.store each start counts messages to "+
+		"find the schema; fix it with a size for each feature, as {column: %s, size: 64}", example)
 }
 
 func (d *document) lintSchema(p *Pipeline) {
