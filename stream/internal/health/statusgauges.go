@@ -95,19 +95,19 @@ var statusGaugeTable = []statusGauge{
 			}
 			return out
 		}},
-	{describe("embedd_lease_term", "Term of the lease under which this process trains; 0 when it does not, or there "+
-		"are no leases."),
+	{describe("embedd_lease_term",
+		"Term of the lease under which this process trains; 0 when it does not, or there are no leases."),
 		prometheus.GaugeValue, func(s spec.Status) []sample { return one(float64(s.Term)) }},
 	{describe("embedd_model_revision", "Newest revision of the model store's pointer that this process follows."),
 		prometheus.GaugeValue, func(s spec.Status) []sample { return one(float64(s.Revision)) }},
-	{describe("embedd_lag_messages", "Input messages that are not answered yet. Only the trainer's replica has the "+
-		"series."),
+	{describe("embedd_lag_messages",
+		"Input messages that are not answered yet. Only the trainer's replica has the series."),
 		prometheus.GaugeValue, func(s spec.Status) []sample { return ifCounted(s, float64(s.Lag)) }},
 	{describe("embedd_lag_seconds", "Age of the oldest input message that is not answered yet; 0 when there is none. "+
 		"Only the trainer's replica has the series."),
 		prometheus.GaugeValue, func(s spec.Status) []sample { return ifCounted(s, s.Oldest.Seconds()) }},
-	{describe("embedd_busy_ratio", "Share of about the last ten seconds in which the hot path had an input to answer; "+
-		"near 1 it no longer keeps up."),
+	{describe("embedd_busy_ratio",
+		"Share of about the last ten seconds in which the hot path had an input to answer; near 1 it no longer keeps up."),
 		prometheus.GaugeValue, func(s spec.Status) []sample { return one(s.Busy) }},
 	{describe("embedd_partitions_held", "Partitions of the input that this process holds, for pipelines with "+
 		"input.partitions. The part of the stream stored before it had partitions counts as one."),
@@ -130,8 +130,8 @@ var statusGaugeTable = []statusGauge{
 		prometheus.GaugeValue, ofStage(func(s plugin.Status) []sample { return one(s.Evidence) })},
 	{describe("embedd_drift_alarms_total", "Drift alarms, each of which cut the window."), prometheus.CounterValue,
 		ofStage(func(s plugin.Status) []sample { return one(float64(s.Alarms)) })},
-	{describe("embedd_window_rows", "Labelled rows in the window: all, of the largest class, and of classes with too "+
-		"few rows to enter a fit.", "class"),
+	{describe("embedd_window_rows",
+		"Labelled rows in the window: all, of the largest class, and of classes with too few rows to enter a fit.", "class"),
 		prometheus.GaugeValue, ofStage(func(s plugin.Status) []sample {
 			return []sample{{[]string{"all"}, float64(s.Rows)}, {[]string{"largest"}, float64(s.Largest)},
 				{[]string{"sparse"}, float64(s.Sparse)}}
@@ -141,11 +141,11 @@ var statusGaugeTable = []statusGauge{
 	{describe("embedd_window_bytes", "Memory of the window, bounded by training.window.bytes."),
 		prometheus.GaugeValue,
 		ofStage(func(s plugin.Status) []sample { return one(float64(s.Bytes)) })},
-	{describe("embedd_set_aside_messages", "Input messages in quarantine: the process crashed each time it learned "+
-		"from them."),
+	{describe("embedd_set_aside_messages",
+		"Input messages in quarantine: the process crashed each time it learned from them."),
 		prometheus.GaugeValue, func(s spec.Status) []sample { return one(float64(s.Quarantined)) }},
-	{describe("embedd_learning_stopped", "1 while learning is stopped because the process crashed during it again and "+
-		"again."),
+	{describe("embedd_learning_stopped",
+		"1 while learning is stopped because the process crashed during it again and again."),
 		prometheus.GaugeValue, func(s spec.Status) []sample { return one(boolean(s.TrainingStopped)) }},
 	{describe("embedd_learn_backlog_rows", "Labelled rows that wait to be learned."), prometheus.GaugeValue,
 		ofStage(func(s plugin.Status) []sample { return one(float64(s.Backlog)) })},
