@@ -205,8 +205,8 @@ func schemaResetCommand(e *cli.Env) *cobra.Command {
 		Short: "replace the stored schema of a pipeline, and begin a new epoch",
 		Long: "Replace the stored schema of a pipeline. The next one is counted from the messages that come after now, or " +
 			"is the one\n" +
-			"that schema.features fixes with sizes. The live model is retired and the next one begins a new epoch; inputs wait " +
-			"until\n" +
+			"that schema.features fixes with sizes. The live model is retired and the next one begins a new epoch; inputs " +
+			"wait until\n" +
 			"it exists (see training.until_ready). Running daemons follow. The command says what it will do, and asks.",
 		Args: cli.Arguments(1, 1),
 	}

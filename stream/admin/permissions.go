@@ -26,9 +26,9 @@ type Permissions struct {
 // mean the defaults.
 type Account struct{ APIPrefix, InboxPrefix string }
 
-// PermissionsOf lists the least permissions for the verbs run, publish, tail, setup, status, dlq, model, doctor and schema,
-// for pipelines whose streams are named in the plans of Setup. A daemon with those of run cannot create streams and
-// buckets.
+// PermissionsOf lists the least permissions for the verbs run, publish, tail, setup, status, dlq, model, doctor and
+// schema, for pipelines whose streams are named in the plans of Setup. A daemon with those of run cannot create
+// streams and buckets.
 func PermissionsOf(pipelines []spec.Pipeline, plans []Plan, a Account) (out []Permissions) {
 	inbox := a.InboxPrefix
 	if inbox == "" {

@@ -73,8 +73,9 @@ var (
 		help: "Input messages that wait because their dead letters cannot be stored. They are redelivered."})
 	Halted = define(Metric{name: "embedd_halted", kind: gauge, starts: single,
 		help: "1 while the pipeline is halted because too many messages were bad."})
-	Model = define(Metric{name: "embedd_model_info", kind: gauge, of: onDemand, labels: []string{"version", "method", "epoch"},
-		help: "1 for the live model."})
+	Model = define(Metric{name: "embedd_model_info", kind: gauge, of: onDemand,
+		labels: []string{"version", "method", "epoch"},
+		help:   "1 for the live model."})
 	ModelAge = define(Metric{name: "embedd_model_age_seconds", kind: gauge, of: onDemand,
 		help: "Time since the live model was last confirmed: fitted, or scored on a labelled row and kept."})
 	HubSilence = define(Metric{name: "embedd_hub_silence_seconds", kind: gauge, of: onDemand,

@@ -164,7 +164,8 @@ func statePermissions(a *api, p *spec.Pipeline) map[Verb][]string {
 	if a.watchAllStates {
 		run = append(run, a.request("CONSUMER", "CREATE", statestore.Stream, "*"))
 	}
-	contract := []string{a.request("STREAM", "INFO", statestore.Stream), a.request("STREAM", "MSG", "GET", statestore.Stream),
+	contract := []string{a.request("STREAM", "INFO", statestore.Stream),
+		a.request("STREAM", "MSG", "GET", statestore.Stream),
 		a.put("$KV." + statestore.Bucket + "." + statestore.ContractKey(p.Name)), a.request("STREAM", "INFO", p.Stream)}
 	return map[Verb][]string{Run: run, Schema: contract}
 }

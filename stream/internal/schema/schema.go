@@ -85,7 +85,8 @@ var ErrConflict = errors.New("the stored schema was changed by another process")
 
 // Store has the record of one pipeline.
 type Store interface {
-	// Read returns the record and its revision; while there is none, generation 1 without a contract. When the record cannot be read, the revision is returned with the error.
+	// Read returns the record and its revision; while there is none, generation 1 without a contract. When the record
+	// cannot be read, the revision is returned with the error.
 	Read(ctx context.Context) (r Record, revision uint64, err error)
 	// Write replaces the record with a revision. It fails with ErrConflict when that is not the newest.
 	Write(ctx context.Context, r Record, revision uint64) error
