@@ -328,3 +328,40 @@ func TestModelBeforeSchema(t *testing.T) {
 		t.Errorf("the schema is %+v: %v", shown, err)
 	}
 }
+
+// TestDoctorShowsSchemas: doctor counts the schemas of the messages that wait, and reports a majority that does not fit.
+func TestDoctorShowsSchemas(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	p := contractPipeline("p")
+	makeStreams(s, p)
+	finding := func() admin.Finding {
+		found, err := admin.Diagnose(t.Context(), admin.Options{Conn: s.JS.Conn(), Pipelines: []stream.Pipeline{p}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(found, func(f admin.Finding) bool { return f.Check == "schema" })
+		if i < 0 {
+			t.Fatalf("no finding about the schema: %+v", found)
+		}
+		return found[i]
+	}
+	r := startReplica(t, s.Connect(), p)
+	publishShapes(s, p, good(30)...)
+	awaitOutcomes(s, p, 30)
+	if f := finding(); f.Level != admin.LevelOK || !strings.Contains(f.Text, "the schema is x[4], z") {
+		t.Errorf("all are answered: %+v", f)
+	}
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	publishShapes(s, p, append(good(2), longer(5)...)...)
+	if f := finding(); f.Level != admin.LevelFault || f.Command != "embedd schema reset p" ||
+		!strings.Contains(f.Text, "5 with x[5], z; 2 with x[4], z: 5 do not fit") {
+		t.Errorf("most do not fit: %+v", f)
+	}
+	publishShapes(s, p, good(5)...)
+	if f := finding(); f.Level != admin.LevelNote {
+		t.Errorf("some do not fit: %+v", f)
+	}
+}

@@ -27,6 +27,9 @@ func (d *diagnosis) checkStreams(ctx context.Context, p *spec.Pipeline) {
 		case n.Kind == needs.Stream:
 			if s := d.checkStream(ctx, n); s != nil && n.Name != "" {
 				d.checkConsumer(ctx, p, s)
+				if n.Purpose == "input" {
+					d.checkSchema(ctx, p, s)
+				}
 			}
 		}
 	}
