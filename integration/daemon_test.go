@@ -65,6 +65,14 @@ var listens = regexp.MustCompile(`msg=serving .*http=(\S+)`)
 func startDaemon(t testing.TB, config string) *daemon {
 	t.Helper()
 	d := launch(t, config)
+	d.awaitServing()
+	return d
+}
+
+// awaitServing waits until the daemon serves HTTP.
+func (d *daemon) awaitServing() {
+	d.t.Helper()
+	t := d.t
 	eventually(t, func() string { return "the daemon serves; it says:\n" + d.log.String() }, func() bool {
 		select {
 		case <-d.done:
@@ -77,14 +85,19 @@ func startDaemon(t testing.TB, config string) *daemon {
 		}
 		return m != nil
 	})
-	return d
 }
 
 // launch starts `embedd run` and does not wait.
 func launch(t testing.TB, config string) *daemon {
 	t.Helper()
+	return launchBinary(t, must(embedd())(t), config)
+}
+
+// launchBinary starts `run` of an embedd program and does not wait.
+func launchBinary(t testing.TB, binary, config string) *daemon {
+	t.Helper()
 	d := &daemon{t: t, log: &buffer{}, done: make(chan struct{}), dir: filepath.Dir(config)}
-	d.cmd = exec.Command(must(embedd())(t), "run", "-c", config)
+	d.cmd = exec.Command(binary, "run", "-c", config)
 	d.cmd.Dir = d.dir
 	d.cmd.Stderr = d.log
 	if err := d.cmd.Start(); err != nil {
