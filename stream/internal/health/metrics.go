@@ -100,16 +100,8 @@ var (
 	EdgeSummaries = define(Metric{name: "embedd_edge_summaries_total", labels: []string{"edge", "result"}, of: onDemand,
 		help: "At a hub: summaries received from an edge: learned, doubled (their messages had been learned before), or " +
 			"refused (damaged, or of other settings or features; the status says which)."})
-	Labels = define(Metric{name: "embedd_labels_total", labels: []string{"result"}, of: lateLabels,
-		help: "Late labels by result: joined, corrected (a learned row got another label), duplicate, late (their row was " +
-			"gone or never arrived), skip (without key or label); expired counts rows whose label never arrived.",
-		starts: each("joined", "corrected", "duplicate", "late", "expired", "skip")})
 	LabelMessages = define(Metric{name: "embedd_label_messages_total", labels: []string{"result"}, of: lateLabels,
 		help: "Messages of late labels by result: learned or dead.", starts: each("learned", "dead")})
-	LabelsWaiting = define(Metric{name: "embedd_labels_waiting", kind: gauge, labels: []string{"what"}, of: lateLabels,
-		help: "Rows that wait for a label, and labels that wait for a row.", starts: each("rows", "labels")})
-	LabelBytes = define(Metric{name: "embedd_labels_bytes", kind: gauge, of: lateLabels, starts: single,
-		help: "Memory of the rows and labels that wait, and of what is kept to correct them."})
 )
 
 // metrics are all that were defined.

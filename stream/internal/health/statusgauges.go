@@ -55,6 +55,16 @@ func ofStage(of func(plugin.Status) []sample) func(spec.Status) []sample {
 	return func(s spec.Status) []sample { return of(s.Stage) }
 }
 
+// ofLabels reads a metric from the status of late labels; a pipeline without them has no series.
+func ofLabels(of func(plugin.LabelStatus) []sample) func(spec.Status) []sample {
+	return func(s spec.Status) []sample {
+		if !s.LateLabels {
+			return nil
+		}
+		return of(s.Labels)
+	}
+}
+
 // ifCounted is a metric that only the replica has that observes the input's lag.
 func ifCounted(s spec.Status, v float64) []sample {
 	if !s.LagKnown {
@@ -156,6 +166,19 @@ var statusGaugeTable = []statusGauge{
 			return []sample{{[]string{"backlog"}, float64(s.Dropped)}, {[]string{"classes"}, float64(s.Overfull)},
 				{[]string{"far"}, float64(s.Far)}}
 		})},
+	{describe("embedd_labels_total", "Late labels by result: joined, corrected (a learned row got another label), "+
+		"duplicate, late (their row was gone or never arrived), skip (without key or label); expired counts rows whose "+
+		"label never arrived.", "result"), prometheus.CounterValue, ofLabels(func(l plugin.LabelStatus) []sample {
+		return []sample{{[]string{"joined"}, float64(l.Joined)}, {[]string{"corrected"}, float64(l.Corrected)},
+			{[]string{"duplicate"}, float64(l.Duplicate)}, {[]string{"late"}, float64(l.Late)},
+			{[]string{"expired"}, float64(l.Expired)}, {[]string{"skip"}, float64(l.Skipped)}}
+	})},
+	{describe("embedd_labels_waiting", "Rows that wait for a label, and labels that wait for a row.", "what"),
+		prometheus.GaugeValue, ofLabels(func(l plugin.LabelStatus) []sample {
+			return []sample{{[]string{"rows"}, float64(l.Rows)}, {[]string{"labels"}, float64(l.Early)}}
+		})},
+	{describe("embedd_labels_bytes", "Memory of the rows and labels that wait, and of what is kept to correct them."),
+		prometheus.GaugeValue, ofLabels(func(l plugin.LabelStatus) []sample { return one(float64(l.Bytes)) })},
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -29,8 +28,6 @@ type labelReader struct {
 
 	sync synchronizer
 
-	mu                    sync.Mutex
-	counted               plugin.LabelStatus // that the metrics include
 	unlearned, lettersLog ratelog.Limiter
 }
 
@@ -172,7 +169,6 @@ func (l *labelReader) read(ctx context.Context, next *uint64) (read int, err err
 			// Whatever was stored before this pull began would have come.
 			l.sync.labelsAt(rows, true)
 			l.Running.LabelsReached(rows)
-			l.count()
 		}
 	}
 	return read, nil
@@ -198,7 +194,6 @@ func (l *labelReader) learn(ctx context.Context, received *scope.Message) {
 		l.unlearned.Warn(l.Log, "labels could not be learned", "source", received.Origin.Source(), "error", err)
 	}
 	l.Series.Add(health.LabelMessages, 1, "learned")
-	l.count()
 }
 
 // sendLetter sends the dead letter of a message of labels that cannot be read. Labels are read on when the server does
@@ -254,25 +249,4 @@ func (o *owedLetters) add(letter owedLetter) bool {
 	}
 	*o = append(*o, letter)
 	return true
-}
-
-// count adds to the metrics what changed in the counts of the join.
-func (l *labelReader) count() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	before, now := l.counted, l.Running.LabelStatus()
-	l.counted = now
-	for _, c := range []struct {
-		result      string
-		before, now uint64
-	}{
-		{"joined", before.Joined, now.Joined}, {"corrected", before.Corrected, now.Corrected},
-		{"duplicate", before.Duplicate, now.Duplicate}, {"late", before.Late, now.Late},
-		{"expired", before.Expired, now.Expired}, {"skip", before.Skipped, now.Skipped},
-	} {
-		l.Series.Add(health.Labels, float64(c.now-c.before), c.result)
-	}
-	l.Series.Set(health.LabelsWaiting, float64(now.Rows), "rows")
-	l.Series.Set(health.LabelsWaiting, float64(now.Early), "labels")
-	l.Series.Set(health.LabelBytes, float64(now.Bytes))
 }

@@ -103,7 +103,6 @@ func (l *labelReader) rowLearned(row *Message) {
 	g.lastRow = row.Origin.Seq
 	g.rows.moveTo(row.Time)
 	g.mu.Unlock()
-	l.count()
 }
 
 // awaitRows makes the reader of labels wait for stored rows that are not newer than a label.
