@@ -150,8 +150,8 @@ func (p *relay) pass(a *answer, m *arrowio.Message, marks []wire.Pair) *answer {
 	return a
 }
 
-// encode writes the output, in as many parts as the limits ask for, and says what names each of them beside its model. A
-// row that alone is over the limit leaves as a dead letter and the others go on.
+// encode writes the output, in as many parts as the limits ask for, and says what names each of them beside its
+// model. A row that alone is over the limit leaves as a dead letter and the others go on.
 func (p *relay) encode(in *input, r *plugin.Result, marks []wire.Pair) (bodies [][]byte, pairs [][]wire.Pair,
 	err error) {
 	limit := int(p.maxBody(in))

@@ -252,8 +252,9 @@ func (p *relay) bindConsumer(ctx context.Context, l *lane) (jetstream.Consumer, 
 	return c, created, err
 }
 
-// answered is the highest number of an input of which the output holds an answer. Up to it a first delivery need not be
-// one: the consumer may have been removed and made again, or a server that crashed has forgotten what it delivered last.
+// answered is the highest number of an input of which the output holds an answer. Up to it a first delivery need not
+// be one: the consumer may have been removed and made again, or a server that crashed has forgotten what it delivered
+// last.
 func (p *relay) answered(ctx context.Context, created time.Time) (newest uint64, err error) {
 	for _, s := range p.tail.sinks {
 		from, _ := s.before(step)
@@ -299,8 +300,8 @@ func (p *relay) reuse(a *answer) {
 	}
 }
 
-// hasAnswered reports whether a pipeline of this name has answered an input, whatever became of its models: its consumer
-// has acknowledged something, or there is an output on its subject.
+// hasAnswered reports whether a pipeline of this name has answered an input, whatever became of its models: its
+// consumer has acknowledged something, or there is an output on its subject.
 func (p *relay) hasAnswered(ctx context.Context) (bool, error) {
 	c, err := p.Input.Consumer(ctx, p.ConsumerName())
 	if err == nil && c.CachedInfo().AckFloor.Stream > 0 {

@@ -12,23 +12,25 @@ import (
 	"github.com/embedd/embedd/stream/summaries"
 )
 
-// The replicas of a pipeline share what learning costs: whoever has time sums up a block of the input (summing.go), and who
-// learns reads the summaries in the order of the blocks (merging.go). Block n is the messages n*B+1 to (n+1)*B of the
-// stream, whoever's they are.
+// The replicas of a pipeline share what learning costs: whoever has time sums up a block of the input (summing.go),
+// and who learns reads the summaries in the order of the blocks (merging.go). Block n is the messages n*B+1 to
+// (n+1)*B of the stream, whoever's they are.
 
-// shares tells whether the pipeline is learned from summaries, and here. At an edge that sends none nothing is summed up: the
-// rows come to the hub.
+// shares tells whether the pipeline is learned from summaries, and here. At an edge that sends none nothing is summed
+// up: the rows come to the hub.
 func (p *pipeline) shares() bool {
 	return p.Stage.Training.Block > 0 && p.Stage.Fixed == nil && (!p.ModelsFromHub() || p.SendsSummaries())
 }
 
-// openSummaries binds the bucket of the summaries, or makes it. At an edge that is done beside the answers (sending.go).
+// openSummaries binds the bucket of the summaries, or makes it. At an edge that is done beside the answers
+// (sending.go).
 func (p *pipeline) openSummaries(ctx context.Context) (err error) {
 	if p.SendsSummaries() {
 		return nil
 	}
 	if p.Input == nil || p.replica.Leases == nil {
-		return errors.New("training.block shares learning through JetStream: it needs input.stream, model.store auto, and a server from 2.11 on; leave it out")
+		return errors.New("training.block shares learning through JetStream: it needs input.stream, model.store auto, and " +
+			"a server from 2.11 on; leave it out")
 	}
 	if err := p.limited(); err != nil {
 		return err
@@ -40,7 +42,8 @@ func (p *pipeline) openSummaries(ctx context.Context) (err error) {
 // limited tells whether blocks can be read beside who answers.
 func (p *pipeline) limited() error {
 	if p.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
-		return fmt.Errorf("training.block: stream %s keeps a message for one reader, and blocks are read beside it; leave it out, or give the stream limits retention",
+		return fmt.Errorf("training.block: stream %s keeps a message for one reader, and blocks are read beside it; leave "+
+			"it out, or give the stream limits retention",
 			p.Stream)
 	}
 	return nil
@@ -61,7 +64,8 @@ func (p *pipeline) stretch(ctx context.Context) (stretch, error) {
 		return stretch{}, err
 	}
 	info, of := input.CachedInfo(), uint64(p.Stage.Training.Block)
-	return stretch{created: info.Created, first: (max(info.State.FirstSeq, 1) + of - 2) / of, last: info.State.LastSeq / of}, nil
+	return stretch{created: info.Created, first: (max(info.State.FirstSeq, 1) + of - 2) / of,
+		last: info.State.LastSeq / of}, nil
 }
 
 // block is block n of a stream that was made at a time.

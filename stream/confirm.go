@@ -73,7 +73,8 @@ func (c *confirmer) confirm(ctx context.Context, o *outgoing) error {
 		if final := refusal(err); final != nil {
 			return final
 		}
-		c.Conditions.SetError(o.component(), fmt.Errorf("publishing on %s fails: %w", o.msg.Subject, c.explain(err, o.msg.Subject)))
+		c.Conditions.SetError(o.component(), fmt.Errorf("publishing on %s fails: %w",
+			o.msg.Subject, c.explain(err, o.msg.Subject)))
 		if attempt == 3 || attempt > 0 && attempt%20 == 0 {
 			c.Log.Warn("publishing fails; trying again", "subject", o.msg.Subject, "attempt", attempt, "error",
 				c.explain(err, o.msg.Subject))
@@ -112,7 +113,8 @@ func (c *confirmer) await(ctx context.Context, o *outgoing) error {
 // over tells whether it is known what became of the last attempt.
 func (o *outgoing) over() bool { return o.stored || o.err != nil }
 
-// failed notes that an attempt failed. Where the stream refused it, or no stream was there, it is known not to be stored.
+// failed notes that an attempt failed. Where the stream refused it, or no stream was there, it is known not to be
+// stored.
 func (o *outgoing) failed(err error) {
 	o.number, o.err = 0, err
 	var refused *jetstream.APIError
@@ -120,8 +122,8 @@ func (o *outgoing) failed(err error) {
 		!errors.Is(err, jetstream.ErrNoStreamResponse)
 }
 
-// again sends a part, and with it all behind it that failed meanwhile. What an earlier attempt may have stored is looked
-// up first.
+// again sends a part, and with it all behind it that failed meanwhile. What an earlier attempt may have stored is
+// looked up first.
 func (c *confirmer) again(ctx context.Context, o *outgoing) error {
 	for more := true; more; {
 		select {

@@ -53,8 +53,8 @@ type input struct {
 
 func (in *input) bytes() int64 { return in.size }
 
-// held is the set of messages between pull and acknowledgement, bounded in bytes (Invariant 5): of those that are worked
-// on by what they come to, of the others as they came.
+// held is the set of messages between pull and acknowledgement, bounded in bytes (Invariant 5): of those that are
+// worked on by what they come to, of the others as they came.
 type held struct {
 	mu      sync.Mutex
 	msgs    map[heldKey]*input
@@ -209,15 +209,17 @@ func (h *held) free(most int64) (bytes int64, messages int) {
 	return most - h.bytes, h.share() - len(h.msgs)
 }
 
-// awaitFree waits until there is room and returns how much; none where ctx is done first. Of messages it waits for half of
-// what may be held, so that no pull is for a few alone. And it waits while more is here than one pull brings that nobody
-// works on yet: what is pulled sooner than it is needed only fills memory, and is out of the processor's caches by then.
+// awaitFree waits until there is room and returns how much; none where ctx is done first. Of messages it waits for
+// half of what may be held, so that no pull is for a few alone. And it waits while more is here than one pull brings
+// that nobody works on yet: what is pulled sooner than it is needed only fills memory, and is out of the processor's
+// caches by then.
 func (h *held) awaitFree(ctx context.Context, most int64) (bytes int64, messages int) {
 	for {
 		h.mu.Lock()
 		ahead := h.ahead
 		h.mu.Unlock()
-		if bytes, messages = h.free(most); bytes > 0 && messages >= h.share()/2 && messages > 0 && ahead <= natsx.MaxFetchBytes {
+		bytes, messages = h.free(most)
+		if bytes > 0 && messages >= h.share()/2 && messages > 0 && ahead <= natsx.MaxFetchBytes {
 			wake(h.freed) // others wait for the same
 			return bytes, messages
 		}
@@ -350,7 +352,8 @@ func (p *relay) serve(ctx context.Context) error {
 		if reason := p.Conditions.Reason(health.Publish); reason != "" {
 			why = ": " + reason
 		}
-		err = errors.Join(err, spec.Describe(fmt.Sprintf("told to stop, and %d inputs that were taken are not answered after %v%s; they stay in stream %s and are answered after the next start",
+		err = errors.Join(err, spec.Describe(fmt.Sprintf("told to stop, and %d inputs that were taken are not answered "+
+			"after %v%s; they stay in stream %s and are answered after the next start",
 			len(left), p.drain, why, p.Stream), ErrDrain))
 	}
 	return err
@@ -382,7 +385,8 @@ func (p *relay) pull(ctx context.Context, l *lane, h *held, out chan<- *input) e
 				}
 				p.told.consumer.Warn(p.Log, "the consumer cannot be made; trying again", "stream", p.Stream, "consumer",
 					l.durable, "error", err)
-				p.Conditions.SetError(health.Pull, fmt.Errorf("the consumer %s of stream %s cannot be made: %w", l.durable, p.Stream,
+				p.Conditions.SetError(health.Pull, fmt.Errorf("the consumer %s of stream %s cannot be made: %w",
+					l.durable, p.Stream,
 					err))
 				if !natsx.Backoff(ctx, min(attempt, 5)) {
 					return nil
@@ -495,8 +499,8 @@ func (p *relay) pull(ctx context.Context, l *lane, h *held, out chan<- *input) e
 	return nil
 }
 
-// putOff gives a message back that cannot be answered before there is a model, where as many as may be held are: what it
-// teaches is known, and those behind it may be needed for the model. It comes back, later each time.
+// putOff gives a message back that cannot be answered before there is a model, where as many as may be held are: what
+// it teaches is known, and those behind it may be needed for the model. It comes back, later each time.
 func (p *relay) putOff(in *input) {
 	if err := in.msg.NakWithDelay(backOff(int(min(in.Delivered, math.MaxInt32)) - 1)); err != nil {
 		p.Log.Debug("a message that is put off comes back sooner", "source", in.Origin.Source(), "error", err)

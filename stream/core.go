@@ -52,7 +52,8 @@ func (p *relay) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 			dropped += n
 			if time.Since(warned) > 10*time.Second {
 				warned = time.Now()
-				p.Log.Warn("messages are dropped, the oldest first: they arrive faster than they are answered, or no model is live yet",
+				p.Log.Warn("messages are dropped, the oldest first: they arrive faster than they are answered, or no model is "+
+					"live yet",
 					"limits.in_flight", p.InFlight, "dropped", dropped)
 			}
 		}

@@ -57,7 +57,8 @@ func (p *relay) deadMessage(a *answer, cause error) *answer {
 func (p *relay) deadRows(a *answer, r *plugin.Result) error {
 	f := r.Faults[0]
 	code, cause := wire.NonFinite, fmt.Errorf(
-		"%d of %d rows have features that cannot be projected: row %d, feature %q is %s; mend them, or set schema.nulls to impute or skip",
+		"%d of %d rows have features that cannot be projected: row %d, feature %q is %s; mend them, or set schema.nulls "+
+			"to impute or skip",
 		r.RejectedRows(), r.Reduced.Message.Rows(), f.Row, f.Feature, f.What)
 	if f.Feature == "" {
 		code, cause = wire.TooWide, fmt.Errorf("row %d: %s", f.Row, f.What)
@@ -75,7 +76,8 @@ func (p *relay) deadRows(a *answer, r *plugin.Result) error {
 // newLetter is a letter without its body. What is wrong with a message is wrong at its first attempt; that it was held,
 // put off or delivered again says nothing of it.
 func newLetter(in *input, kind wire.Answer, what wire.Kind, code wire.Code, cause error) *letter {
-	return &letter{in: in, kind: kind, Letter: wire.Letter{Error: sentence(cause), Code: code, Attempts: max(in.attempts, 1),
+	return &letter{in: in, kind: kind, Letter: wire.Letter{Error: sentence(cause), Code: code, Attempts: max(in.attempts,
+		1),
 		Origin: in.Origin, Subject: in.Subject, Kind: what}}
 }
 

@@ -101,8 +101,9 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
-	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainWait, serverTimeout: health.DefaultServerTimeout, claimLife: claimLife,
-		seen: natsx.NewStreamCache(), stores: replica.NewStores(o.Logger), conditions: conditions}, nil
+	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainWait, serverTimeout: health.DefaultServerTimeout,
+		claimLife: claimLife,
+		seen:      natsx.NewStreamCache(), stores: replica.NewStores(o.Logger), conditions: conditions}, nil
 }
 
 // Run opens every pipeline and serves until ctx is done; then it drains and returns nil, or ErrDrain where what was
@@ -190,7 +191,8 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 }
 
 // serverMonitor monitors the server for the pipelines that read a stream; nil when none does.
-func (e *Engine) serverMonitor(js jetstream.JetStream, access *natsx.PermissionMonitor, open []*pipeline) *health.ServerMonitor {
+func (e *Engine) serverMonitor(js jetstream.JetStream, access *natsx.PermissionMonitor,
+	open []*pipeline) *health.ServerMonitor {
 	m := &health.ServerMonitor{Conn: e.options.Conn, JS: js, Log: e.log, Permissions: access, Timeout: e.serverTimeout,
 		Leave: e.options.Leave, Received: e.options.Received}
 	for _, p := range open {
@@ -213,8 +215,8 @@ func (e *Engine) serverMonitor(js jetstream.JetStream, access *natsx.PermissionM
 	return m
 }
 
-// watchConnection returns a context that ends with ctx or when the host closes the connection, and one that ends with the
-// connection alone: then there is nothing to drain. The cause of the first says which it was.
+// watchConnection returns a context that ends with ctx or when the host closes the connection, and one that ends with
+// the connection alone: then there is nothing to drain. The cause of the first says which it was.
 func (e *Engine) watchConnection(ctx context.Context) (run, severed context.Context, over func()) {
 	nc := e.options.Conn
 	closed := nc.StatusChanged(nats.CLOSED)
@@ -281,8 +283,9 @@ func (e *Engine) serve(ctx context.Context, js jetstream.JetStream, access *nats
 	}
 }
 
-// end closes pipelines, which waits for what learning is doing. A store of models that does not come back holds that up,
-// whatever it is told; so it is waited for so long, and then left to itself: it writes no more once the store lets it go.
+// end closes pipelines, which waits for what learning is doing. A store of models that does not come back holds that
+// up, whatever it is told; so it is waited for so long, and then left to itself: it writes no more once the store
+// lets it go.
 func (e *Engine) end(within time.Duration) {
 	open := e.pipelines()
 	closed := make(chan string, len(open))
@@ -307,7 +310,8 @@ func (e *Engine) end(within time.Duration) {
 	for _, p := range open {
 		p.Series.Unwatch()
 		if left[p.Name] {
-			p.Log.Warn("told to stop, and learning does not end: the store of models has not taken what it was given; what was learned since the last that was stored is learned again after the next start",
+			p.Log.Warn("told to stop, and learning does not end: the store of models has not taken what it was given; what "+
+				"was learned since the last that was stored is learned again after the next start",
 				"waited", within.Round(time.Millisecond))
 		}
 	}
@@ -343,7 +347,8 @@ func (e *Engine) openPatiently(ctx context.Context, js jetstream.JetStream, acce
 func (e *Engine) mayPass(err error) bool {
 	var api *jetstream.APIError
 	if errors.As(err, &api) {
-		return api.ErrorCode == natsx.ErrCodeNoCluster || api.ErrorCode == natsx.ErrCodeNoLeader || api.ErrorCode == natsx.ErrCodeNoServers
+		return slices.Contains([]jetstream.ErrorCode{natsx.ErrCodeNoCluster, natsx.ErrCodeNoLeader,
+			natsx.ErrCodeNoServers}, api.ErrorCode)
 	}
 	if errors.Is(err, nats.ErrNoResponders) { // a server without JetStream has none either
 		has, _ := e.options.Conn.ConnectedServerJetStream()
@@ -360,7 +365,8 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 		Instance: nats.NewInbox(), Log: e.log.With("pipeline", c.Name), Conditions: e.conditions[c.Name],
 		PollInterval: time.Duration(len(e.options.Pipelines)) * calmFor}
 	p := &pipeline{relay: newRelay(s, &e.pressure, e.drain), claimLife: e.claimLife, reopening: make(chan struct{}, 1)}
-	p.replica = replica.New(p.Scope, replica.Hooks{HasAnswered: p.hasAnswered, TurnChanged: func() { p.observer.Now() }, Reopen: p.reopen})
+	p.replica = replica.New(p.Scope, replica.Hooks{HasAnswered: p.hasAnswered, TurnChanged: func() { p.observer.Now() },
+		Reopen: p.reopen})
 	p.training = training.New(p.Scope, p.replica, training.Hooks{MayLearn: p.mayLearn, SendLabelLetter: p.sendLabelLetter,
 		IsHolding: func() bool { return p.gate.closed()&holding != 0 }})
 	p.observer = observe.New(p.Scope, p.replica, func() []needs.Partition { return p.earlier }, func() {
@@ -515,7 +521,8 @@ func (p *pipeline) bind(ctx context.Context, openState func(context.Context, *pi
 	p.tail.access, p.tail.conditions = p.Permissions, p.Conditions
 	if input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
 		if p.Role == RoleTrain {
-			return fmt.Errorf("role train: stream %s keeps a message for one reader, and that answers it; use role all, or give the stream limits retention",
+			return fmt.Errorf("role train: stream %s keeps a message for one reader, and that answers it; use role all, or "+
+				"give the stream limits retention",
 				p.Stream)
 		}
 		p.tail.most = math.MaxInt / 2 // no bound: see settings

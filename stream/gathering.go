@@ -22,7 +22,8 @@ import (
 
 // bindEdges binds the stream of the edges' summaries, or makes it: it is ours.
 func (p *pipeline) bindEdges(ctx context.Context) (err error) {
-	if p.arrived, p.Input, err = summaries.OpenReceiver(ctx, p.JS, p.Edges, needs.SummaryBytes(&p.Pipeline), p.Models.Replicas); err != nil {
+	if p.arrived, p.Input, err = summaries.OpenReceiver(ctx, p.JS, p.Edges, needs.SummaryBytes(&p.Pipeline),
+		p.Models.Replicas); err != nil {
 		return err
 	}
 	p.Created = p.Input.CachedInfo().Created
@@ -133,7 +134,8 @@ func (g *gatherer) enter(ctx context.Context, one *summaries.Received, arrived *
 	g.next, g.bad = one.Seq+1, 0
 	g.Series.Add(health.Dropped, float64(missing), health.PathLearn)
 	if follows {
-		g.training.SetEvent(fmt.Sprintf("edge %s sends what it summed up of another stream than before, made at %s; both are learned from",
+		g.training.SetEvent(fmt.Sprintf("edge %s sends what it summed up of another stream than before, made at %s; both "+
+			"are learned from",
 			one.Edge, health.Timestamp(time.Unix(0, one.Created))))
 	}
 	switch {
@@ -181,7 +183,8 @@ func (g *gatherer) read(ctx context.Context, one *summaries.Received) (arrived *
 	if err != nil {
 		return nil, nil, err
 	}
-	arrived, err = g.Running.ReadRemoteSummary(stage.Block{Created: time.Unix(0, one.Created), First: one.First, Last: one.Last}, text)
+	arrived, err = g.Running.ReadRemoteSummary(stage.Block{Created: time.Unix(0, one.Created), First: one.First,
+		Last: one.Last}, text)
 	if errors.Is(err, plugin.ErrFixed) {
 		return nil, nil, err
 	}
@@ -189,7 +192,8 @@ func (g *gatherer) read(ctx context.Context, one *summaries.Received) (arrived *
 }
 
 // errOtherSettings is said of an edge whose configuration is another.
-var errOtherSettings = errors.New("its summaries have other settings; give hub and edge the same input.stream, input.subject, schema, limits, training.block, training.holdout, and training.window.balance and bytes")
+var errOtherSettings = errors.New("its summaries have other settings; give hub and edge the same input.stream, " +
+	"input.subject, schema, limits, training.block, training.holdout, and training.window.balance and bytes")
 
 // turnAway counts a summary that is not learned from, and says why, once for each reason.
 func (g *gatherer) turnAway(one *summaries.Received, why string) {
@@ -198,7 +202,8 @@ func (g *gatherer) turnAway(one *summaries.Received, why string) {
 		return
 	}
 	g.refused[one.Edge] = why
-	g.training.SetEvent(fmt.Sprintf("nothing is learned from messages %d to %d of edge %s, seen at %s: %s", one.First, one.Last, one.Edge,
+	g.training.SetEvent(fmt.Sprintf("nothing is learned from messages %d to %d of edge %s, seen at %s: %s",
+		one.First, one.Last, one.Edge,
 		health.Timestamp(time.Now()), why))
 }
 
@@ -208,14 +213,17 @@ func (g *gatherer) follow(ctx context.Context) error {
 		return g.JS.Stream(ctx, summaries.HubStream)
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return errors.Join(err, summaries.CreateHubStream(ctx, g.JS, g.Edges, needs.SummaryBytes(&g.Pipeline), g.Models.Replicas)) // and looked at again
+		// and looked at again
+		return errors.Join(err, summaries.CreateHubStream(ctx, g.JS, g.Edges, needs.SummaryBytes(&g.Pipeline),
+			g.Models.Replicas))
 	}
 	if err != nil {
 		return err
 	}
 	if created := now.CachedInfo().Created; !created.Equal(g.created) {
 		g.Series.Add(health.ReaderRestarts, 1, string(training.Recreated))
-		g.training.SetEvent(fmt.Sprintf("the stream of the edges' summaries was recreated at %s; learning continues with what is new in it",
+		g.training.SetEvent(fmt.Sprintf("the stream of the edges' summaries was recreated at %s; learning continues with "+
+			"what is new in it",
 			health.Timestamp(created)))
 		if g.ledger != nil {
 			g.had.Merge(g.ledger)

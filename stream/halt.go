@@ -26,7 +26,8 @@ func (p *relay) haltReason() string {
 	if why == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s; nothing is answered and nothing is lost until `embedd resume %s` or a restart; `embedd dlq ls %s` lists them",
+	return fmt.Sprintf("%s; nothing is answered and nothing is lost until `embedd resume %s` or a restart; `embedd dlq "+
+		"ls %s` lists them",
 		why, p.Name, p.Name)
 }
 

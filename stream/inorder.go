@@ -27,11 +27,11 @@ import (
 // Who holds a partition brings its messages in the order of the stream, from the first that is not acknowledged on: a
 // consumer gives what was not acknowledged again when it likes, so it is made anew there. What keeps order is not the
 // lease. An answer is sent only when the one before it of its key is stored; whoever holds a partition begins where
-// everything before is stored; and what is sent twice is stored once. So of two that both believe that they hold it each
-// stores what the other would, in the same order.
+// everything before is stored; and what is sent twice is stored once. So of two that both believe that they hold it
+// each stores what the other would, in the same order.
 
-// attendPartitions holds this replica's share of the partitions until ctx is done. While it may not answer, or has nothing
-// to answer with, it has none, and the others have more.
+// attendPartitions holds this replica's share of the partitions until ctx is done. While it may not answer, or has
+// nothing to answer with, it has none, and the others have more.
 func (p *relay) attendPartitions(ctx, work context.Context, h *held, out chan<- *input) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -53,7 +53,8 @@ func (p *relay) attendPartitions(ctx, work context.Context, h *held, out chan<- 
 	}
 }
 
-// attendShare holds a share of the partitions until ctx is done, and gives each back when what was pulled of it is answered.
+// attendShare holds a share of the partitions until ctx is done, and gives each back when what was pulled of it is
+// answered.
 func (p *relay) attendShare(ctx, work context.Context, h *held, out chan<- *input) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -128,7 +129,8 @@ func (p *relay) attend(ctx, work context.Context, q needs.Partition, wanted <-ch
 
 // keepPartition takes the lease of a partition when it is to be had, and gives it back at the end.
 func (p *relay) keepPartition(ctx, work context.Context, q needs.Partition, h *held, out chan<- *input) {
-	l := p.seats.Lease(lease.Options{Key: q.LeaseKey(p.Name), Claim: lease.NewClaim(p.seatName(), nil), TTL: p.Lease, Logger: p.Log})
+	l := p.seats.Lease(lease.Options{Key: q.LeaseKey(p.Name), Claim: lease.NewClaim(p.seatName(), nil), TTL: p.Lease,
+		Logger: p.Log})
 	if err := l.Acquire(ctx); err != nil && ctx.Err() == nil {
 		p.Log.Debug("the lease of a partition cannot be asked for; trying again", "partition", q, "error", err)
 	}
@@ -150,8 +152,8 @@ func (p *relay) keepPartition(ctx, work context.Context, q needs.Partition, h *h
 	p.replica.Release(l)
 }
 
-// holdPartition brings the messages of a partition until ctx is done or its lease is over, and waits until those that it
-// brought are answered.
+// holdPartition brings the messages of a partition until ctx is done or its lease is over, and waits until those that
+// it brought are answered.
 func (p *relay) holdPartition(ctx, work context.Context, q needs.Partition, l *lease.Lease, is lease.Tenure, h *held,
 	out chan<- *input) {
 	p.held.Add(1)
@@ -192,7 +194,8 @@ func (p *relay) holdPartition(ctx, work context.Context, q needs.Partition, l *l
 		default:
 			p.over.Clear() // the stream may be another now
 			if attempt > 0 {
-				p.Conditions.SetError(health.Pull, fmt.Errorf("messages of partition %v of stream %s cannot be pulled: %w", q, p.Stream, err))
+				p.Conditions.SetError(health.Pull, fmt.Errorf("messages of partition %v of stream %s cannot be pulled: %w",
+					q, p.Stream, err))
 			}
 			p.Log.Debug("a partition begins anew", "partition", q, "error", err)
 			natsx.Backoff(ctx, attempt)
@@ -291,9 +294,9 @@ func (p *relay) pullInOrder(ctx context.Context, q needs.Partition, l *lane, h *
 	return nil
 }
 
-// pulls is how many bytes a pull of one partition brings at most: of what one pull brings without partitions, or of half of
-// limits.in_flight where that is less, a share that is the same whatever the others do, and at least one message. What came
-// before the partitions has its turn before them, so it has no share beside theirs.
+// pulls is how many bytes a pull of one partition brings at most: of what one pull brings without partitions, or of
+// half of limits.in_flight where that is less, a share that is the same whatever the others do, and at least one
+// message. What came before the partitions has its turn before them, so it has no share beside theirs.
 func (p *relay) pulls() (each, all int64) {
 	n := int64(max(p.Partitions, len(p.earlier)))
 	each = max(min(natsx.MaxFetchBytes, p.InFlight/2)/n, p.Conn.MaxPayload()+natsx.MaxHeaderBytes)
@@ -322,8 +325,8 @@ func (p *relay) comesAgain(in *input, answered uint64) {
 	in.tried, in.Delivered = true, max(in.Delivered, 2)
 }
 
-// suspect counts the deaths of those who held a partition for the first of its messages that has no answer: each is tried
-// alone, so it was the one that was under way.
+// suspect counts the deaths of those who held a partition for the first of its messages that has no answer: each is
+// tried alone, so it was the one that was under way.
 func (p *relay) suspect(ctx context.Context, in *input) {
 	l := in.lane
 	if !in.tried || !l.inOrder() || l.first == 0 {
@@ -341,9 +344,9 @@ func (p *relay) suspect(ctx context.Context, in *input) {
 	l.first = 0
 }
 
-// awaitTurn waits until what came before the partitions had their number is answered. Of those of this process that wait for
-// the same one asks, for one consumer at a time, the first that has something left, and ever less often. What has nothing
-// left the others do not ask for again.
+// awaitTurn waits until what came before the partitions had their number is answered. Of those of this process that
+// wait for the same one asks, for one consumer at a time, the first that has something left, and ever less often.
+// What has nothing left the others do not ask for again.
 func (p *relay) awaitTurn(ctx context.Context, q needs.Partition) error {
 	if q.Of == 0 {
 		return nil
@@ -399,8 +402,8 @@ func (p *relay) unanswered(ctx context.Context, q needs.Partition) (uint64, erro
 	return c.CachedInfo().NumPending + uint64(c.CachedInfo().NumAckPending), nil
 }
 
-// bookmark is what whoever holds a partition leaves for the next one: where its consumer is made anew, and whether it ended
-// as it should.
+// bookmark is what whoever holds a partition leaves for the next one: where its consumer is made anew, and whether it
+// ended as it should.
 type bookmark struct {
 	Created time.Time `json:"created"` // of the stream
 	Floor   uint64    `json:"floor"`   // up to here all is acknowledged
@@ -411,8 +414,8 @@ type bookmark struct {
 
 var errShared = errors.New("replicas without partitions read it still")
 
-// bindInOrder binds the consumer of a partition, and makes it anew where something is delivered and not acknowledged, or
-// may yet be delivered to somebody else.
+// bindInOrder binds the consumer of a partition, and makes it anew where something is delivered and not acknowledged,
+// or may yet be delivered to somebody else.
 func (p *relay) bindInOrder(ctx context.Context, q needs.Partition, l *lane) (c jetstream.Consumer, created time.Time,
 	err error) {
 	text, err := p.seats.Bookmark(ctx, q.BookmarkKey(p.Name))

@@ -43,7 +43,8 @@ func (l *lane) mine() bool { return !l.inOrder() || l.lease.Tenure() == l.held }
 // goesOn tells whether what comes next may be answered.
 func (l *lane) goesOn() bool { return l.mine() && (!l.inOrder() || !l.broken.Load()) }
 
-// breakOff ends it: nothing more is answered before it was bound again, and everything that is not acknowledged came again.
+// breakOff ends it: nothing more is answered before it was bound again, and everything that is not acknowledged came
+// again.
 func (h *hold) breakOff() {
 	h.broken.Store(true)
 	h.stop()

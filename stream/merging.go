@@ -63,7 +63,8 @@ func (m *merger) step(ctx context.Context) (learned bool, err error) {
 	if m.shelf == nil || !s.created.Equal(m.created) {
 		if !s.created.Equal(m.created) {
 			m.Series.Add(health.ReaderRestarts, 1, string(training.Recreated))
-			m.training.SetEvent(fmt.Sprintf("the input stream was recreated at %s; learning continues from its first block", health.Timestamp(s.created)))
+			m.training.SetEvent(fmt.Sprintf("the input stream was recreated at %s; learning continues from its first block",
+				health.Timestamp(s.created)))
 			m.created, m.next, m.looked = s.created, 0, 0
 		}
 		m.shelf, m.marked = m.pipeline.shelf(s.created), nil
@@ -107,7 +108,8 @@ func (m *merger) waits(s stretch) {
 	b := m.block(m.created, m.next)
 	text := fmt.Sprintf("learning waits for the summary of messages %d to %d, which the replicas make", b.First, b.Last)
 	if m.next >= s.last {
-		text = fmt.Sprintf("learning waits until message %d is stored, the last of the next block (training.block is %d)", b.Last,
+		text = fmt.Sprintf("learning waits until message %d is stored, the last of the next block (training.block is %d)",
+			b.Last,
 			m.Stage.Training.Block)
 	}
 	m.awaited.Store(&text)
@@ -201,8 +203,8 @@ func (m *merger) know(ctx context.Context, s stretch) error {
 	return err
 }
 
-// mark says what is needed next, and removes what is not needed any more: blocks before the window, and shelves of other
-// settings and streams.
+// mark says what is needed next, and removes what is not needed any more: blocks before the window, and shelves of
+// other settings and streams.
 func (m *merger) mark(ctx context.Context, s stretch) error {
 	before := m.marked
 	if before == nil { // another has marked before, or nobody
@@ -220,7 +222,8 @@ func (m *merger) mark(ctx context.Context, s stretch) error {
 		from = min(from, m.blockOf(first))
 	}
 	now := summaries.Progress{From: from, Next: m.next, Features: m.features}
-	if m.marked != nil && now.Next == before.Next && now.From == before.From && slices.Equal(now.Features, before.Features) {
+	if m.marked != nil && now.Next == before.Next && now.From == before.From && slices.Equal(now.Features,
+		before.Features) {
 		return nil
 	}
 	if err := m.shelf.SetProgress(ctx, now); err != nil {

@@ -13,8 +13,9 @@ import (
 )
 
 // A pipeline with partitions keeps order by key: the key is what stands for the wildcards of its subject. The stream
-// itself puts each key into a partition, as it stores a message, and says so in two more tokens of the subject: how many
-// there are, and which. So what was stored under another number, or before there was any, is told from what comes now.
+// itself puts each key into a partition, as it stores a message, and says so in two more tokens of the subject: how
+// many there are, and which. So what was stored under another number, or before there was any, is told from what
+// comes now.
 
 // bindPartitions looks whether the stream keeps the pipeline's partitions, and opens their leases.
 func (e *Engine) bindPartitions(ctx context.Context, p *relay) error {
@@ -36,9 +37,10 @@ func (e *Engine) bindPartitions(ctx context.Context, p *relay) error {
 	return err
 }
 
-// shares says which member is to hold which partition. Each member has a number for each partition, and the highest has it
-// that has not its share yet, of those of the same number. So when one comes or goes, few partitions change hands beside
-// those that it has, or had. All members come to the same, in whatever order they know of partitions and members.
+// shares says which member is to hold which partition. Each member has a number for each partition, and the highest
+// has it that has not its share yet, of those of the same number. So when one comes or goes, few partitions change
+// hands beside those that it has, or had. All members come to the same, in whatever order they know of partitions and
+// members.
 func shares(parts []needs.Partition, members []string) map[needs.Partition]string {
 	out := map[needs.Partition]string{}
 	if len(members) == 0 {

@@ -110,7 +110,8 @@ func (c *confirmer) deliver(ctx context.Context, a *answer) (*answer, error) {
 	}
 	for _, l := range a.letters {
 		if !l.enclosed {
-			err := fmt.Errorf("a dead letter of %d bytes does not fit into messages of %d: raise max_msg_size of the stream of %s",
+			err := fmt.Errorf("a dead letter of %d bytes does not fit into messages of %d: raise max_msg_size of the stream "+
+				"of %s",
 				len(l.body), p.most(&p.limits.dead), p.Dead)
 			p.readDeadLimit(ctx)
 			return a, err

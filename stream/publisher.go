@@ -31,8 +31,9 @@ type publisher struct {
 	leave    func(*answer)        // sends an answer whose turn it is
 }
 
-// wordWait is how long the server may take to say what became of a message: then it is looked for, and sent again where it is
-// not stored. What a stream has that lost its leader is lost, so it is about as long as an election takes.
+// wordWait is how long the server may take to say what became of a message: then it is looked for, and sent again
+// where it is not stored. What a stream has that lost its leader is lost, so it is about as long as an election
+// takes.
 const wordWait = 5 * time.Second
 
 // maxWords is how many words may wait to be taken. One that is lost is as one that does not come.
@@ -190,8 +191,8 @@ func (u *publisher) catchUp() {
 	}
 }
 
-// readWord is the number under which a stream has stored a message, or why it has not, and the stream's domain where the
-// server has one.
+// readWord is the number under which a stream has stored a message, or why it has not, and the stream's domain where
+// the server has one.
 func readWord(word *nats.Msg) (seq uint64, domain string, err error) {
 	if len(word.Data) == 0 && word.Header.Get("Status") == "503" {
 		return 0, "", jetstream.ErrNoStreamResponse

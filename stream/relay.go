@@ -18,8 +18,8 @@ import (
 	"github.com/embedd/embedd/stream/lease"
 )
 
-// relay is the hot path of a pipeline: it pulls messages, transforms them with the live model, publishes the outputs and
-// dead letters, waits until the server confirms them, and acknowledges.
+// relay is the hot path of a pipeline: it pulls messages, transforms them with the live model, publishes the outputs
+// and dead letters, waits until the server confirms them, and acknowledges.
 type relay struct {
 	*scope.Scope
 	replica    *replica.Replica

@@ -17,9 +17,9 @@ import (
 	"github.com/embedd/embedd/stream/summaries"
 )
 
-// At an edge whose hub learns from summaries the replicas sum up the blocks of the input as they do elsewhere. In the place
-// of who learns from them stands who sends them: in the order of the blocks, each once. Any replica may: the stream of what
-// was sent says which comes next, and takes none that is not behind the last.
+// At an edge whose hub learns from summaries the replicas sum up the blocks of the input as they do elsewhere. In the
+// place of who learns from them stands who sends them: in the order of the blocks, each once. Any replica may: the
+// stream of what was sent says which comes next, and takes none that is not behind the last.
 
 // isNamed tells whether the domain of the server is one of those whose summaries the hub takes.
 func (p *pipeline) isNamed(ctx context.Context) error {
@@ -42,8 +42,8 @@ type sender struct {
 
 func newSender(p *pipeline) *sender { return &sender{merger: merger{pipeline: p}} }
 
-// run sums up and sends until ctx is done. Answers do not wait for any of it: whatever keeps it from that is told of, and
-// tried again.
+// run sums up and sends until ctx is done. Answers do not wait for any of it: whatever keeps it from that is told of,
+// and tried again.
 func (m *sender) run(ctx context.Context) {
 	var maker sync.WaitGroup
 	defer maker.Wait()
@@ -102,10 +102,12 @@ func (m *sender) tell(err error) {
 	}
 	m.cause = cause
 	if err == nil {
-		m.training.SetEvent(fmt.Sprintf("summaries of the input are sent to the hub again, since %s", health.Timestamp(time.Now())))
+		m.training.SetEvent(fmt.Sprintf("summaries of the input are sent to the hub again, since %s",
+			health.Timestamp(time.Now())))
 		return
 	}
-	m.training.SetEvent(fmt.Sprintf("no summary of the input is sent to the hub, seen at %s, and that is tried again; answers go on: %s",
+	m.training.SetEvent(fmt.Sprintf("no summary of the input is sent to the hub, seen at %s, and that is tried again; "+
+		"answers go on: %s",
 		health.Timestamp(time.Now()), cause))
 }
 
@@ -164,8 +166,8 @@ func (m *sender) step(ctx context.Context) (sent bool, err error) {
 	return true, m.shelf.Delete(ctx, m.next)
 }
 
-// markSent says what is to be summed up, and now and then removes what was sent: before this replica began, and what another
-// stored of a block that had been sent meanwhile.
+// markSent says what is to be summed up, and now and then removes what was sent: before this replica began, and what
+// another stored of a block that had been sent meanwhile.
 func (m *sender) markSent(ctx context.Context) error {
 	now := summaries.Progress{From: m.next, Next: m.next, Features: m.features}
 	if m.marked != nil && m.marked.Next == now.Next && slices.Equal(m.marked.Features, now.Features) {

@@ -159,7 +159,8 @@ func (s *service) handler(ctx context.Context, answer func(context.Context, *nat
 		}
 		if most := s.pipeline.Conn.MaxPayload() - ownHeaders; int64(len(out.data)) > most {
 			s.refuse(r, coded(string(wire.TooLarge),
-				fmt.Errorf("the answer has %d bytes and the server takes %d; ask for less, or raise the server's max_payload", len(out.data), most)))
+				fmt.Errorf("the answer has %d bytes and the server takes %d; ask for less, or raise the server's max_payload",
+					len(out.data), most)))
 			return
 		}
 		if err := r.Respond(out.data, micro.WithHeaders(headers)); err != nil {
@@ -294,7 +295,8 @@ func (s *service) transform(ctx context.Context, msg *nats.Msg) (any, error) {
 	if r.RejectedRows() > 0 {
 		f := r.Faults[0]
 		return nil, coded(string(wire.NonFinite),
-			fmt.Errorf("%d of %d rows have features that cannot be projected: row %d, feature %q is %s; mend them, or set schema.nulls to impute or skip",
+			fmt.Errorf("%d of %d rows have features that cannot be projected: row %d, feature %q is %s; mend them, or set "+
+				"schema.nulls to impute or skip",
 				r.RejectedRows(), m.Rows(), f.Row, f.Feature, f.What))
 	}
 	data, err := p.Running.Encode(r, marks...)

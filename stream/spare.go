@@ -22,8 +22,8 @@ type spare struct {
 	took float64
 }
 
-// each yields what comes until there is no more, and counts how long it is waited for. What is there already costs no look
-// at the clock.
+// each yields what comes until there is no more, and counts how long it is waited for. What is there already costs no
+// look at the clock.
 func (s *spare) each(from <-chan *input) iter.Seq[*input] {
 	return func(yield func(*input) bool) {
 		for {
@@ -76,8 +76,8 @@ func (s *spare) did(seconds float64) {
 	}
 }
 
-// share is how many messages one process may hold: two seconds' work, so that a pull is for one of them while the other is
-// done; what it holds longer others cannot answer.
+// share is how many messages one process may hold: two seconds' work, so that a pull is for one of them while the
+// other is done; what it holds longer others cannot answer.
 func (s *spare) share() int {
 	if n := s.second.Load(); n > 0 {
 		return int(min(max(2*n, leastShare), ackPending))

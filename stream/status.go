@@ -23,7 +23,8 @@ func (e *Engine) Status() []Status {
 }
 
 func (p *pipeline) status() Status {
-	s := Status{Pipeline: p.Name, Stage: p.Running.Status(), Contract: p.Running.Contract(), Labels: p.Running.LabelStatus(),
+	s := Status{Pipeline: p.Name, Stage: p.Running.Status(), Contract: p.Running.Contract(),
+		Labels:     p.Running.LabelStatus(),
 		FixedModel: p.Stage.Fixed != nil}
 	p.training.Report(&s)
 	p.replica.Report(&s)
@@ -49,7 +50,8 @@ func (p *pipeline) status() Status {
 	return s
 }
 
-// lag is how many inputs are not answered, as was last seen, and how old the oldest of them is, where this replica asks.
+// lag is how many inputs are not answered, as was last seen, and how old the oldest of them is, where this replica
+// asks.
 func (p *pipeline) lag() (messages uint64, age time.Duration, known bool) {
 	var oldest time.Time
 	known = true

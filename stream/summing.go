@@ -37,7 +37,8 @@ type maker struct {
 	next    uint64          // as it was marked last
 	done    map[uint64]bool // blocks behind it that are there
 
-	ripe, ripening uint64 // blocks before ripe are at every server of the stream, those before ripening were stored at since
+	// blocks before ripe are at every server of the stream, those before ripening were stored at since
+	ripe, ripening uint64
 	since          time.Time
 }
 
@@ -108,8 +109,8 @@ func (m *maker) step(ctx context.Context) (made bool, err error) {
 	return false, nil
 }
 
-// settled is how many of the blocks that are stored are known to be at every server of the stream: a consumer of one that
-// has not come to its newest messages yet would say that there are no more.
+// settled is how many of the blocks that are stored are known to be at every server of the stream: a consumer of one
+// that has not come to its newest messages yet would say that there are no more.
 func (m *maker) settled(stored uint64) uint64 {
 	if m.Conn.ConnectedClusterName() == "" {
 		return stored
@@ -145,7 +146,8 @@ func (m *maker) make(ctx context.Context, n uint64, features []string, attempts 
 	if err != nil {
 		return err
 	}
-	if now := info.CachedInfo(); !now.Created.Equal(m.created) || now.State.FirstSeq > b.First || now.State.LastSeq < b.Last {
+	now := info.CachedInfo()
+	if !now.Created.Equal(m.created) || now.State.FirstSeq > b.First || now.State.LastSeq < b.Last {
 		return errGone
 	}
 	if mark, err := m.shelf.Progress(ctx); err != nil || mark != nil && n < mark.From {

@@ -201,7 +201,8 @@ func (s *sink) after(ctx context.Context, m point, take func(head)) (point, erro
 		filter = "" // messages are stored under other subjects than they were sent to
 	}
 	want := jetstream.ConsumerConfig{
-		Name:          strings.TrimPrefix(nats.NewInbox(), nats.InboxPrefix), // with a name it is one, however often it is asked for
+		// with a name it is one, however often it is asked for
+		Name:          strings.TrimPrefix(nats.NewInbox(), nats.InboxPrefix),
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: m.seq + 1, FilterSubject: filter,
 		AckPolicy: jetstream.AckNonePolicy, HeadersOnly: true, MemoryStorage: true, InactiveThreshold: time.Minute,
 	}
@@ -318,8 +319,9 @@ const skew = time.Minute
 // read again once it is so old that the server may have forgotten it.
 //
 // How far back is far enough? The answer to an input was stored after the input was, and after its first delivery.
-// When that was, at most so many inputs before it as the server allows were without an acknowledgement; so of the answers behind it in
-// the output at most so many belong to inputs before it, and as many to a stream of that name that was there before.
+// When that was, at most so many inputs before it as the server allows were without an acknowledgement; so of the
+// answers behind it in the output at most so many belong to inputs before it, and as many to a stream of that name
+// that was there before.
 func (t *tail) know(ctx context.Context, s *sink, in *input) error {
 	k, seq := t.known[s], in.Origin.Seq
 	if k != nil && k.input.Equal(in.Origin.Created) && k.from <= seq && seq < k.to &&

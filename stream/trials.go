@@ -130,8 +130,9 @@ func (p *relay) try(ctx context.Context, in *input) *answer {
 	}
 	in.attempts = p.Attempts
 	a := p.deadMessage(&answer{in: in}, &arrowio.Error{Code: wire.ProcessDied, Row: -1,
-		Detail: fmt.Sprintf("the process died %d times while it had this message, and nothing else when it died last", in.attempts),
-		Hint:   "see what is in it, and how much memory the process may have; replay it then"})
+		Detail: fmt.Sprintf("the process died %d times while it had this message, and nothing else when it died last",
+			in.attempts),
+		Hint: "see what is in it, and how much memory the process may have; replay it then"})
 	p.tail.markStored(ctx, a, true)
 	return a
 }

@@ -11,7 +11,8 @@ import (
 // confirm for AdoptWithin which model is live pulls no more inputs and releases those that it has.
 
 // confirmInterval bounds how long the live model may go unconfirmed: the store is asked four times in it; 0: the
-// registry's default. A hub is asked as often as its silence is reported, however long a replica may continue without it.
+// registry's default. A hub is asked as often as its silence is reported, however long a replica may continue without
+// it.
 func (r *Replica) confirmInterval() time.Duration {
 	within := max(r.AdoptWithin, 0)
 	if r.ModelsFromHub() {
@@ -29,7 +30,8 @@ func (r *Replica) Outdated() string {
 	if time.Since(reached) <= r.AdoptWithin {
 		return ""
 	}
-	text := fmt.Sprintf("the model store has not confirmed since %s which model is live (nats.adopt_within is %v): no inputs are pulled meanwhile",
+	text := fmt.Sprintf("the model store has not confirmed since %s which model is live (nats.adopt_within is %v): no "+
+		"inputs are pulled meanwhile",
 		reached.UTC().Format(time.RFC3339), r.AdoptWithin)
 	if trouble := r.Models.Problem(); trouble != "" {
 		text += "; " + trouble

@@ -25,6 +25,7 @@ func TestConfirmInterval(t *testing.T) {
 		}
 	}
 	if hubSilence < registry.DefaultMaxStaleness {
-		t.Errorf("a hub is reported as unreachable after %v, and is asked four times in %v", hubSilence, registry.DefaultMaxStaleness)
+		t.Errorf("a hub is reported as unreachable after %v, and is asked four times in "+
+			"%v", hubSilence, registry.DefaultMaxStaleness)
 	}
 }

@@ -29,7 +29,8 @@ func (m *mirror) text() string {
 	case at.IsZero():
 		return fmt.Sprintf("the hub (domain %s) is the trainer, and has not answered yet", m.edge.Domain())
 	case time.Since(at) > hubSilence:
-		return fmt.Sprintf("the hub (domain %s) is the trainer, and is unreachable since %s: its model of then stays live", m.edge.Domain(),
+		return fmt.Sprintf("the hub (domain %s) is the trainer, and is unreachable since %s: its model of then stays "+
+			"live", m.edge.Domain(),
 			at.UTC().Format(time.RFC3339))
 	}
 	return fmt.Sprintf("the hub (domain %s) is the trainer", m.edge.Domain())

@@ -143,7 +143,8 @@ func (e *Election) otherTrainer() string {
 	}
 	text := fmt.Sprintf("the replica on %s is the trainer", s.Holder.Host)
 	if len(s.DifferentSettings) > 0 {
-		text += ", and its configuration differs in " + strings.Join(s.DifferentSettings, ", ") + "; give all replicas the same"
+		text += ", and its configuration differs in " + strings.Join(s.DifferentSettings, ", ") + "; give all replicas " +
+			"the same"
 	}
 	return text
 }

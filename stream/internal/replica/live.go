@@ -30,7 +30,8 @@ func (r *Replica) accept(ctx context.Context, c *registry.Choice) (confirmed tim
 		}
 		if used {
 			c.Epochs = max(c.Epochs, int(r.Clock().Unix()))
-			r.addEvent(fmt.Sprintf("the model store has no models of the pipeline, which has answered before: epochs continue after %d, the seconds since 1970, so that none is used twice",
+			r.addEvent(fmt.Sprintf("the model store has no models of the pipeline, which has answered before: epochs "+
+				"continue after %d, the seconds since 1970, so that none is used twice",
 				c.Epochs))
 		}
 	}
@@ -45,13 +46,15 @@ func (r *Replica) accept(ctx context.Context, c *registry.Choice) (confirmed tim
 		r.setPinned(c.Pinned)
 		return c.Good, nil
 	case c.Pinned:
-		return time.Time{}, fmt.Errorf("model %s is pinned and %s: restore schema.features, or 'embedd model unpin %s' and start again, so that a model of the new features is fitted",
+		return time.Time{}, fmt.Errorf("model %s is pinned and %s: restore schema.features, or 'embedd model unpin %s' "+
+			"and start again, so that a model of the new features is fitted",
 			c.Live.Version, difference, r.Name)
 	case r.Schema.record.IsReset() && !r.IsTrainer():
 		r.addEvent(fmt.Sprintf("the live model %s: it is not used", difference))
 		r.Models.Forget()
 	case !r.IsTrainer():
-		r.addEvent(fmt.Sprintf("the live model %s; another replica is the trainer and keeps it: give all replicas the same configuration, or the pipeline another name",
+		r.addEvent(fmt.Sprintf("the live model %s; another replica is the trainer and keeps it: give all replicas the "+
+			"same configuration, or the pipeline another name",
 			difference))
 		r.Models.Forget()
 	default:
@@ -63,7 +66,8 @@ func (r *Replica) accept(ctx context.Context, c *registry.Choice) (confirmed tim
 				difference))
 			break
 		}
-		r.addEvent(fmt.Sprintf("the live model %s: a first model of the new features is fitted, in a new epoch; to return to %s, restore schema.features and 'embedd model rollback %s'",
+		r.addEvent(fmt.Sprintf("the live model %s: a first model of the new features is fitted, in a new epoch; to return "+
+			"to %s, restore schema.features and 'embedd model rollback %s'",
 			difference, c.Live.Version, c.Live.Version))
 	}
 	c.Live = nil
@@ -76,7 +80,8 @@ func (r *Replica) otherFeatures(l *plugin.Live) string {
 	if r.Stage.Spec.Accepts(features) {
 		return r.Schema.other(features)
 	}
-	return fmt.Sprintf("has the features %s, and schema.features asks for %s", abbreviate(features), abbreviate(r.Stage.Spec.Features))
+	return fmt.Sprintf("has the features %s, and schema.features asks for "+
+		"%s", abbreviate(features), abbreviate(r.Stage.Spec.Features))
 }
 
 func abbreviate(names []string) string {
@@ -155,8 +160,8 @@ func (r *Replica) Record(o plugin.Outcome) {
 	}
 }
 
-// RefreshAge updates the freshness of the live model: from the rows on which it was scored here, and from the store when
-// another replica scores it. The hot path does not call it: the stage's status takes a lock that learning holds.
+// RefreshAge updates the freshness of the live model: from the rows on which it was scored here, and from the store
+// when another replica scores it. The hot path does not call it: the stage's status takes a lock that learning holds.
 func (r *Replica) RefreshAge() {
 	s := r.Running.Status()
 	if s.Live != nil && !s.Newest.IsZero() {

@@ -10,8 +10,8 @@ import (
 // would answer with each other's. The durable consumer binds it, as it binds the name to a subject; the pointer of the
 // model store names the stream. On core NATS there is no consumer, and nothing is bound.
 
-// BindName records in the model store which stream the pipeline's name belongs to. When the store does not take that, the
-// pipeline runs nevertheless: its models would not be taken either, which is reported when there is one.
+// BindName records in the model store which stream the pipeline's name belongs to. When the store does not take that,
+// the pipeline runs nevertheless: its models would not be taken either, which is reported when there is one.
 func (r *Replica) BindName(ctx context.Context) error {
 	if r.Stream == "" || r.Models == nil || r.mirror != nil || r.boundTo == r.Stream {
 		return nil
@@ -27,7 +27,8 @@ func (r *Replica) BindName(ctx context.Context) error {
 	case err == nil && bound != r.Stream:
 		return needs.NameTaken(&r.Pipeline, r.Domain, bound, "which was first just now")
 	case err == nil && r.boundTo != "":
-		r.Log.Warn("the pipeline's name belonged to another stream, which no longer has its consumer; it continues here with the models of its name",
+		r.Log.Warn("the pipeline's name belonged to another stream, which no longer has its consumer; it continues here "+
+			"with the models of its name",
 			"before", r.boundTo, "stream", r.Stream)
 	}
 	return nil

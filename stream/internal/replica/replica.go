@@ -61,8 +61,8 @@ type Stored struct {
 	Confirmed time.Time    // when the live model was last confirmed
 }
 
-// Open opens the model store, loads the live model, and takes the trainer's lease when no replica holds it. It completes
-// the configuration of the stage, which does not exist yet.
+// Open opens the model store, loads the live model, and takes the trainer's lease when no replica holds it. It
+// completes the configuration of the stage, which does not exist yet.
 func (r *Replica) Open(ctx context.Context, stores *Stores) (Stored, error) {
 	store, err := stores.models(ctx, r.Scope)
 	if err != nil {

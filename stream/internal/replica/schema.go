@@ -28,8 +28,9 @@ type Schema struct {
 	reopen    func() // called when the schema was reset
 }
 
-// LoadSchema reads the stored schema. It is called before Open, which refuses a model of other features. A fixed model has
-// its own schema; on a leaf node it is that of the hub's model, and on a hub of edges that of their summaries.
+// LoadSchema reads the stored schema. It is called before Open, which refuses a model of other features. A fixed
+// model has its own schema; on a leaf node it is that of the hub's model, and on a hub of edges that of their
+// summaries.
 func (s *Schema) LoadSchema(ctx context.Context) (err error) {
 	if s.Stage.Fixed != nil || s.ModelsFromHub() || s.LearnsFromEdges() {
 		return nil
@@ -95,7 +96,8 @@ func (s *Schema) replace(ctx context.Context, contract *arrowio.Contract, why st
 	if !s.isTrainer() {
 		s.isOther = contract == nil
 		if s.isOther {
-			s.addEvent(why + "; another replica is the trainer and keeps it: give all replicas the same configuration, or the pipeline another name")
+			s.addEvent(why + "; another replica is the trainer and keeps it: give all replicas the same configuration, or " +
+				"the pipeline another name")
 		}
 		return nil
 	}
@@ -114,8 +116,8 @@ func (s *Schema) replace(ctx context.Context, contract *arrowio.Contract, why st
 	return err
 }
 
-// CountsAfter is the sequence number after which messages of the input stream are counted and learned, because the schema
-// was reset there; 0: from the first.
+// CountsAfter is the sequence number after which messages of the input stream are counted and learned, because the
+// schema was reset there; 0: from the first.
 func (s *Schema) CountsAfter() uint64 {
 	if record := s.record; record.Stream.Equal(s.Created) {
 		return record.After
@@ -161,8 +163,8 @@ func (s *Schema) newestRecord() (schema.Record, error) {
 // contractPoll is how often a replica that is not the trainer looks whether the schema is fixed.
 const contractPoll = 250 * time.Millisecond
 
-// storeContract stores the contract that this process counted, and returns the one that is stored. A replica that is not
-// the trainer waits for the trainer's.
+// storeContract stores the contract that this process counted, and returns the one that is stored. A replica that is
+// not the trainer waits for the trainer's.
 func (s *Schema) storeContract(ctx context.Context, counted *arrowio.Contract) (*arrowio.Contract, error) {
 	for !s.isTrainer() || s.isOther {
 		if fixed := s.Running.Contract(); fixed != nil {

@@ -23,7 +23,8 @@ import (
 
 // life is a process that learns the messages 1 to n in order and crashes on those that are deadly. It returns which it
 // learned, and whether it reached the end.
-func life(t *testing.T, p *Path, n uint64, deadly func(seq uint64, nth int) bool) (learned []uint64, c *crashGuard, lives bool) {
+func life(t *testing.T, p *Path, n uint64, deadly func(seq uint64, nth int) bool) (learned []uint64, c *crashGuard,
+	lives bool) {
 	t.Helper()
 	c = newCrashGuard(t.Context(), p)
 	for seq := uint64(1); seq <= n; seq++ {
@@ -42,8 +43,8 @@ func life(t *testing.T, p *Path, n uint64, deadly func(seq uint64, nth int) bool
 	return learned, c, true
 }
 
-// TestCrashesWhileLearning: whatever crashes a process that learns, after some crashes it does not any more. When messages
-// are the reason, they are quarantined and all others are learned; otherwise learning stops.
+// TestCrashesWhileLearning: whatever crashes a process that learns, after some crashes it does not any more. When
+// messages are the reason, they are quarantined and all others are learned; otherwise learning stops.
 func TestCrashesWhileLearning(t *testing.T) {
 	t.Parallel()
 	const n = 1000
@@ -97,7 +98,8 @@ func TestCrashesWhileLearning(t *testing.T) {
 				if !slices.Equal(care.note.Aside, c.aside) || len(learned) != n-len(c.aside) || status.Quarantined != len(c.aside) {
 					t.Errorf("%d are learned, set aside are %v, want %v", len(learned), care.note.Aside, c.aside)
 				}
-				if len(c.aside) > 0 && !strings.Contains(status.Learning, fmt.Sprintf("in:%d is quarantined", c.aside[len(c.aside)-1])) {
+				if len(c.aside) > 0 && !strings.Contains(status.Learning, fmt.Sprintf("in:%d is "+
+					"quarantined", c.aside[len(c.aside)-1])) {
 					t.Errorf("the status says %q", status.Learning)
 				}
 				// A later start knows it, and is not careful.
@@ -187,5 +189,6 @@ func (s *server) open() *Path {
 	}
 	s.Cleanup(running.Close)
 	return New(&scope.Scope{Pipeline: spec.Pipeline{Name: "p", Stream: "in", Subject: "in.x"}, JS: s.JS, Input: input,
-		Created: input.CachedInfo().Created, State: state, Running: running, Log: slog.New(slog.DiscardHandler)}, nil, Hooks{})
+		Created: input.CachedInfo().Created, State: state, Running: running, Log: slog.New(slog.DiscardHandler)}, nil,
+		Hooks{})
 }

@@ -60,7 +60,8 @@ func TestFeedSeesGaps(t *testing.T) {
 		f := newFeed(1<<20, c.only)
 		f.Bind(time.Unix(1, 0), &jetstream.ConsumerInfo{Delivered: jetstream.SequenceInfo{Consumer: 5, Stream: 10}})
 		for i, d := range c.deliveries {
-			in, delivery := scope.Message{Origin: wire.Origin{Seq: d.seq}, ConsumerSeq: d.number, Delivered: d.times}, new(Delivery)
+			in, delivery := scope.Message{Origin: wire.Origin{Seq: d.seq}, ConsumerSeq: d.number, Delivered: d.times},
+				new(Delivery)
 			f.Saw(&in, delivery)
 			if delivery.IsHanded() != c.taught[i] || !c.taught[i] && delivery.after != c.after[i] {
 				t.Errorf("%s: delivery %+v is taught: %t and comes after %d, want %t and %d", name, d, delivery.IsHanded(),
