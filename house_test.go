@@ -325,7 +325,7 @@ func TestGuarantees(t *testing.T) {
 // exceptions are the packages that exceed a limit of structure, each with its present number as the limit. A number may
 // only be lowered; an entry is deleted when its package needs none. New packages get none.
 var exceptions = map[string]limits{
-	"stream": {cycle: 28, methods: 67, files: 12, longLines: 89}, // the hot path and block summaries, which move out
+	"stream": {cycle: 28, methods: 67, files: 12, longLines: 85}, // the hot path and block summaries, which move out
 }
 
 // limits are the maxima of a package: the files in a reference cycle, the methods of a type, the files with methods of

@@ -229,7 +229,8 @@ func TestResetRefused(t *testing.T) {
 			t.Errorf("%v, want %q and %v", err, c.says, c.is)
 		}
 	}
-	if shown, err := admin.ReadSchema(t.Context(), s.JS, file); err != nil || shown.Elements != 4 || shown.Generation != 0 {
+	if shown, err := admin.ReadSchema(t.Context(), s.JS,
+		file); err != nil || shown.Elements != 4 || shown.Generation != 0 {
 		t.Errorf("the schema of a model file is %+v: %v", shown, err)
 	}
 }
@@ -291,7 +292,8 @@ func TestStateDenied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = admin.PlanSchemaReset(t.Context(), js, p); err == nil || !strings.Contains(err.Error(), "KV_EMBEDD_STATE") {
+	if _, err = admin.PlanSchemaReset(t.Context(), js, p); err == nil || !strings.Contains(err.Error(),
+		"KV_EMBEDD_STATE") {
 		t.Errorf("the plan of a reset says %v", err)
 	}
 }
@@ -329,7 +331,8 @@ func TestModelBeforeSchema(t *testing.T) {
 	}
 }
 
-// TestDoctorShowsSchemas: doctor counts the schemas of the messages that wait, and reports a majority that does not fit.
+// TestDoctorShowsSchemas: doctor counts the schemas of the messages that wait, and reports a majority that does not
+// fit.
 func TestDoctorShowsSchemas(t *testing.T) {
 	t.Parallel()
 	s := natstest.New(t)

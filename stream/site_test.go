@@ -107,8 +107,8 @@ func connect(t *testing.T, urls string, options ...nats.Option) *nats.Conn {
 	}
 }
 
-// patient asks for the test itself, whose server is there, and waits for what is asked however late it comes: the client
-// gives it five seconds. What is under test has the client's own patience.
+// patient asks for the test itself, whose server is there, and waits for what is asked however late it comes: the
+// client gives it five seconds. What is under test has the client's own patience.
 func patient(t *testing.T, nc *nats.Conn) jetstream.JetStream {
 	t.Helper()
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(ample))

@@ -9,8 +9,8 @@ import (
 	"github.com/embedd/embedd/plugin"
 )
 
-// TestContractOutlivesTheProcess: the contract that a first model was fitted under is stored, also where models are not.
-// After a restart, messages of another schema are dead letters even where they are the first and the most.
+// TestContractOutlivesTheProcess: the contract that a first model was fitted under is stored, also where models are
+// not. After a restart, messages of another schema are dead letters even where they are the first and the most.
 func TestContractOutlivesTheProcess(t *testing.T) {
 	t.Parallel()
 	s := natstest.New(t)

@@ -83,8 +83,8 @@ func (d *diagnosis) checkSchema(ctx context.Context, p *spec.Pipeline, s jetstre
 	}
 }
 
-// readHead passes the first messages that the pipeline's consumer has not acknowledged to handle. It reads them from the
-// stream, so that the consumer is not moved.
+// readHead passes the first messages that the pipeline's consumer has not acknowledged to handle. It reads them from
+// the stream, so that the consumer is not moved.
 func (d *diagnosis) readHead(ctx context.Context, p *spec.Pipeline, s jetstream.Stream, handle func([]byte)) error {
 	state := s.CachedInfo().State
 	next := max(state.FirstSeq, 1)
