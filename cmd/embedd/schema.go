@@ -217,7 +217,7 @@ func schemaResetCommand(e *cli.Env) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
 		if !*yes && !cli.IsTerminal(e.Stdin) {
-			return cli.Usagef("schema reset: the standard input is not a terminal, so nobody can be asked: add --yes")
+			return cli.Usagef("schema reset: the standard input is not a terminal, so there is no one to confirm: add --yes")
 		}
 		p, nc, js, err := flags.open(ctx, e, names[0])
 		if err != nil {

@@ -33,7 +33,7 @@ func beganAt(pid int) string {
 		return ""
 	}
 	if fields[0] == "Z" {
-		return "ended" // and nobody has asked for its exit code yet
+		return "ended" // and its exit code was not collected yet
 	}
 	return fields[19]
 }

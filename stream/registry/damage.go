@@ -55,9 +55,9 @@ func (s *pointerStore) rebuild(ctx context.Context, cause error) (*Pointer, erro
 	}
 	slices.SortFunc(p.Versions, func(a, b Version) int { return numberOf(a.Name) - numberOf(b.Name) })
 	if p.rebuilt {
-		// Which epochs there were nobody knows; the seconds since 1970 are more.
+		// The epochs that were used are unknown; the seconds since 1970 are a higher number.
 		p.Epochs = max(p.Epochs, int(s.clock().Unix()))
-		how = "no version can be read, and it begins anew"
+		how = "no version can be read, and a first model is fitted"
 		for _, v := range p.Versions {
 			if !v.Damaged {
 				p.choose(v.Name, v.Created)
@@ -99,7 +99,7 @@ func (s *pointerStore) fallBack(ctx context.Context, p *Pointer, cause error) (*
 	moved := false
 	p, err := s.update(ctx, func(p *Pointer) error {
 		if moved = p.Live != live.Name; moved {
-			return nil // somebody chose another meanwhile
+			return nil // another version was chosen meanwhile
 		}
 		pinned := p.Pin != ""
 		for _, name := range bad {
@@ -123,7 +123,7 @@ func (s *pointerStore) fallBack(ctx context.Context, p *Pointer, cause error) (*
 		"chooses another",
 		found, s.pipeline)
 	if found == "" {
-		how = "no other version of its features and dimensions can be read, and it begins anew"
+		how = "no other version of its features and dimensions can be read, and a first model is fitted"
 	}
 	return p, fmt.Sprintf("the live model %s cannot be read: %v; %s", live.Name, errors.Unwrap(cause), how), err
 }

@@ -108,7 +108,7 @@ func TestDamagedModel(t *testing.T) {
 			damage(t, s, v)
 		}
 		fresh, l = begin()
-		if l.Live != nil || !strings.Contains(l.Damage, "begins anew") || l.Epochs != 1 || l.New {
+		if l.Live != nil || !strings.Contains(l.Damage, "a first model is fitted") || l.Epochs != 1 || l.New {
 			t.Fatalf("without a model that can be read live is %+v", l)
 		}
 		if err := fresh.Sweep(t.Context()); err != nil {

@@ -109,7 +109,7 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 	begin := time.Now()
 	p, revision, err := r.pointers.read(ctx)
 	if errors.Is(err, ErrNewer) {
-		r.reject(selection{live: fmt.Sprint("revision ", revision)}, err.Error()+"; the live model answers on")
+		r.reject(selection{live: fmt.Sprint("revision ", revision)}, err.Error()+"; the live model stays in use")
 		r.confirm(begin)
 		return revision, nil
 	}
@@ -129,7 +129,7 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 	}
 	if p.damage != "" && p.Find(r.known.live) != nil {
 		// What this process lives with is known better than what a pointer before says.
-		r.options.Logger.Error("the model store is damaged; the live model answers on, and the pointer is written anew",
+		r.options.Logger.Error("the model store is damaged; the live model stays in use, and the pointer is written again",
 			"version", r.known.live, "error", p.damage)
 		_, err = r.pointers.update(ctx, func(p *Pointer) error {
 			if p.damage != "" && p.Find(r.known.live) != nil {
@@ -145,7 +145,8 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 	}
 	chosen := selection{p.Live, p.Pin}
 	if p.Live == "" && r.known.live != "" {
-		r.options.Logger.Error("the model store was emptied; the live model answers on, and a restart begins anew unless "+
+		r.options.Logger.Error("the model store was emptied; the live model stays in use, and a restart begins "+
+			"without a model unless "+
 			"another is stored",
 			"version", r.known.live, "store", r.store.String())
 		r.setLive(selection{})
@@ -181,7 +182,7 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 			r.confirm(begin)
 			return revision, nil
 		}
-		instead := "; the one before answers on"
+		instead := "; the previous one stays in use"
 		if r.epoch == 0 {
 			instead = ", and none answers here"
 		}

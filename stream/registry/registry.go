@@ -18,7 +18,7 @@ import (
 type Options struct {
 	Limit  int64 // most bytes of a model, in writing and in reading; default model.DefaultFileLimit
 	Keep   Keep
-	Strict bool             // a damaged pointer or model is an error of Live; else it goes on with what can be read
+	Strict bool             // a damaged pointer or model is an error of Live; else Live continues with what can be read
 	Logger *slog.Logger     // default: no logs
 	Clock  func() time.Time // default time.Now
 	// Term is the term of the lease that this process holds, 0 if it holds none: then it stores nothing. nil: there are
@@ -138,7 +138,7 @@ type Choice struct {
 	Epochs int          // the highest epoch that is known
 	New    bool         // there is no pointer that would know of epochs before
 	Stream string       // that the pipeline's name is bound to; "": to none yet
-	Damage string       // what of the store could not be read, and how it goes on; a sentence
+	Damage string       // what of the store could not be read, and what is used instead; a sentence
 }
 
 // Live reads and checks the live model; there is none before the first. If the pointer or the live model is damaged it

@@ -103,7 +103,7 @@ func (r *Registry) mayReplace(p *Pointer, release *plugin.Release) error {
 	case p.Pin != "":
 		return fmt.Errorf("%w: %s; `embedd model unpin %s` lets learning go on", ErrPinned, p.Pin, r.pipeline)
 	case p.Live != "" && p.Live != release.Parent:
-		return fmt.Errorf("%w: %s is live, and the model was to replace %s; somebody chose it, or another process learns "+
+		return fmt.Errorf("%w: %s is live, and the model was to replace %s; it was chosen, or another process trains "+
 			"pipeline %s",
 			ErrOvertaken, p.Live, orNone(release.Parent), r.pipeline)
 	}
@@ -147,7 +147,7 @@ func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<2
 func (r *Registry) discard(ctx context.Context, names []string) {
 	for _, name := range names {
 		if err := r.store.remove(ctx, r.pipeline, name); err != nil {
-			r.options.Logger.Debug("a model that nobody needs stays until the next start", "version", name,
+			r.options.Logger.Debug("a model that is not needed stays until the next start", "version", name,
 				"error", err)
 		}
 	}
@@ -155,7 +155,7 @@ func (r *Registry) discard(ctx context.Context, names []string) {
 
 // Sweep removes what crashes left behind: models that the pointer does not name.
 func (r *Registry) Sweep(ctx context.Context) error {
-	// A name is claimed before it is written, so what lies there now and is not named by a later look is nobody's.
+	// A name is claimed before it is written, so an object that exists now and is not named by a later read is unused.
 	there, err := r.store.versions(ctx, r.pipeline)
 	if err != nil {
 		return err
@@ -250,7 +250,7 @@ func (r *Registry) Seal(ctx context.Context, term uint64, holds func(context.Con
 	_, err := r.pointers.update(ctx, func(p *Pointer) error {
 		sealed, abandoned = term, ""
 		if p.damage != "" {
-			r.options.Logger.Error("the model store is damaged, and its pointer is written anew", "error", p.damage)
+			r.options.Logger.Error("the model store is damaged, and its pointer is written again", "error", p.damage)
 		}
 		if p.Term == term {
 			return errUnchanged

@@ -141,7 +141,7 @@ func (s *Collection) Progress(ctx context.Context) (*Progress, error) {
 	}
 	mark := &Progress{}
 	if err := json.Unmarshal(m.Data, mark); err != nil {
-		return nil, nil // whoever learns writes it anew
+		return nil, nil // the trainer writes it again
 	}
 	return mark, nil
 }

@@ -217,7 +217,7 @@ func (s *Sender) LoadLast(ctx context.Context, b *Bucket, pipeline string) (*Not
 	if json.Unmarshal(m.Data, &k) != nil {
 		return nil, nil
 	}
-	info, err := s.stream.Info(ctx) // it may have been made anew: what that has not got is sent once more
+	info, err := s.stream.Info(ctx) // it may have been recreated: what it lacks is sent again
 	if err != nil || info.Created.UnixNano() != k.Stream {
 		return nil, err
 	}
