@@ -109,12 +109,12 @@ func TestEmbeddedServer(t *testing.T) {
 	path := t.TempDir() + "/embedd.yaml"
 	write(t, path, "http: {listen: 127.0.0.1:0}\npipelines:\n"+indent(learning))
 	d := launch(t, path)
-	eventually(t, says("the daemon serves, or the port is taken"), func() bool {
+	eventually(t, says("the daemon serves, or the port is in use"), func() bool {
 		return strings.Contains(d.log.String(), "msg=serving") ||
-			strings.Contains(d.log.String(), "4222 on 127.0.0.1 is taken")
+			strings.Contains(d.log.String(), "4222 on 127.0.0.1 is in use")
 	})
-	if strings.Contains(d.log.String(), "is taken") {
-		t.Skip("port 4222 is taken on this machine")
+	if strings.Contains(d.log.String(), "is in use") {
+		t.Skip("port 4222 is in use on this machine")
 	}
 	g := digits(t)
 	const url = "nats://127.0.0.1:4222"
