@@ -168,7 +168,10 @@ func (l *learner) isCountingDue() bool {
 func (l *learner) endCounting(ctx context.Context) {
 	l.mu.Lock()
 	l.counting.due = false
-	leader := l.counting.candidates.leader()
+	var leader contractCandidate // a copy: messages are counted until the contract is known
+	if best := l.counting.candidates.leader(); best != nil {
+		leader = *best
+	}
 	l.mu.Unlock()
 	if l.stage.Contract() == nil {
 		contract, err := leader.contract, error(nil)
