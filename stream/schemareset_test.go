@@ -90,7 +90,10 @@ func TestSchemaResetWhileCounting(t *testing.T) {
 	makeStreams(s, p)
 	r := startReplica(t, s.Connect(), p)
 	publishShapes(s, p, good(3)...)
-	natstest.Await(t, "messages are counted", func() bool { return r.pipeline().Stage.Counted == 3 })
+	natstest.Await(t, "messages are counted and the streams inspected", func() bool {
+		s := r.pipeline()
+		return s.Stage.Counted == 3 && s.State != stream.StateStarting
+	})
 	report := r.pipeline().Report()
 	if c := report.Schema.Counting; c == nil || c.Candidates[0].Columns != "x[4], z" || c.Candidates[0].Rows != 15 {
 		t.Errorf("the report says %+v", report.Schema)

@@ -90,7 +90,7 @@ func TestOneKey(t *testing.T) {
 	for i := range 200_000 {
 		j.Row(Row[int]{Place: Place{Seq: uint64(i + 1)}, Time: time.Unix(int64(i)*100, 0), Key: "a"})
 	}
-	if d := time.Since(begin); d > 10*time.Second {
+	if d := time.Since(begin); d > time.Minute {
 		t.Errorf("400,000 events of one key took %v", d)
 	}
 	if len(j.keys) != 1 || j.Bytes() > 1<<20 {
