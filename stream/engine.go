@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/embedd/embedd/stream/internal/blocks"
 	"github.com/embedd/embedd/stream/internal/observe"
 	"github.com/embedd/embedd/stream/internal/replica"
 	"github.com/embedd/embedd/stream/internal/training"
@@ -59,7 +60,7 @@ type Engine struct {
 	metrics       *health.Registry
 	drain         time.Duration // how long inputs that were taken may take to be answered once Run is told to stop
 	serverTimeout time.Duration // how long the server may answer nothing
-	claimLife     time.Duration // of the claim to a block that is summed up
+	claimLife     time.Duration // see blocks.Blocks; 0: its default
 
 	stores *replica.Stores
 	state  *natsx.Bucket // of the server; nil until a pipeline needs it
@@ -102,8 +103,7 @@ func New(o Options) (*Engine, error) {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
 	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainWait, serverTimeout: health.DefaultServerTimeout,
-		claimLife: claimLife,
-		seen:      natsx.NewStreamCache(), stores: replica.NewStores(o.Logger), conditions: conditions}, nil
+		seen: natsx.NewStreamCache(), stores: replica.NewStores(o.Logger), conditions: conditions}, nil
 }
 
 // Run opens every pipeline and serves until ctx is done; then it drains and returns nil, or ErrDrain where what was
@@ -201,7 +201,7 @@ func (e *Engine) serverMonitor(js jetstream.JetStream, access *natsx.PermissionM
 		}
 		m.Subject = p.Output
 		m.Conditions = append(m.Conditions, p.Conditions)
-		if p.arrived != nil {
+		if p.LearnsFromEdges() {
 			m.Add(summaries.HubStream)
 			continue
 		}
@@ -364,11 +364,15 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 	s := &scope.Scope{Pipeline: c, Conn: e.options.Conn, JS: js, Permissions: access, Streams: e.seen,
 		Instance: nats.NewInbox(), Log: e.log.With("pipeline", c.Name), Conditions: e.conditions[c.Name],
 		PollInterval: time.Duration(len(e.options.Pipelines)) * calmFor}
-	p := &pipeline{relay: newRelay(s, &e.pressure, e.drain), claimLife: e.claimLife, reopening: make(chan struct{}, 1)}
+	p := &pipeline{relay: newRelay(s, &e.pressure, e.drain), reopening: make(chan struct{}, 1)}
 	p.replica = replica.New(p.Scope, replica.Hooks{HasAnswered: p.hasAnswered, TurnChanged: func() { p.observer.Now() },
 		Reopen: p.reopen})
 	p.training = training.New(p.Scope, p.replica, training.Hooks{MayLearn: p.mayLearn, SendLabelLetter: p.sendLabelLetter,
 		IsHolding: func() bool { return p.gate.closed()&holding != 0 }})
+	p.blocks = blocks.New(p.Scope, p.replica, p.training)
+	if e.claimLife > 0 {
+		p.blocks.ClaimLife = e.claimLife
+	}
 	p.observer = observe.New(p.Scope, p.replica, func() []needs.Partition { return p.earlier }, func() {
 		if lose := p.whole.lose.Load(); lose != nil {
 			(*lose)() // the hot path binds the consumer again, and reports why when it cannot
@@ -395,7 +399,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 			return nil, err
 		}
 	}
-	p.Series = e.metrics.Series(c.Name, c.Labels != "" && c.Stage.Fixed == nil, p.shares())
+	p.Series = e.metrics.Series(c.Name, c.Labels != "" && c.Stage.Fixed == nil, p.blocks.IsUsed())
 	p.letterLog = health.NewLetterLog(p.Log, p.Series)
 	config := &p.Stage
 	config.Logger, config.Clock, config.Busy = p.Log, e.options.Clock, e.pressure.busy
@@ -453,11 +457,9 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 	p.gate = gate{stage: stage, skips: p.Stage.Until == plugin.UntilSkip, holds: p.WhenStale == StaleHold,
 		fresh: p.Freshness, refresh: p.replica.RefreshAge, halt: &p.halt, outdated: p.replica.Outdated,
 		progress: p.progress, log: p.Log}
-	if p.shares() {
-		if err := p.openSummaries(ctx); err != nil {
-			stage.Close()
-			return nil, err
-		}
+	if err := p.blocks.Open(ctx); err != nil {
+		stage.Close()
+		return nil, err
 	}
 	p.Series.Watch(p.status)
 	if err := p.replica.KeepPinned(); err != nil {
@@ -501,7 +503,7 @@ func (e *Engine) openState(ctx context.Context, p *pipeline) (err error) {
 // bind finds the streams. Streams hold the users' data: they are bound, never made.
 func (p *pipeline) bind(ctx context.Context, openState func(context.Context, *pipeline) error) error {
 	if p.LearnsFromEdges() {
-		if err := p.bindEdges(ctx); err != nil {
+		if err := p.blocks.BindHub(ctx); err != nil {
 			return err
 		}
 		return openState(ctx, p)

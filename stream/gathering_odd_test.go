@@ -34,11 +34,11 @@ func (g *trainer) learned(f *spokes, domain string, blocks int) {
 			return false
 		}
 		s := g.Status()[0].Stage
-		stands = fmt.Sprintf("%g summaries are learned, %g doubled, %g refused; %d rows were seen, %d wait", g.came(domain, edgeLearned),
-			g.came(domain, edgeDoubled), g.came(domain, edgeRefused), s.Seen, s.Backlog)
-		return g.came(domain, edgeLearned) >= float64(blocks) && g.running[0].awaited.Load() != nil && s.Backlog == 0 && !s.Fitting
+		stands = fmt.Sprintf("%g summaries are learned, %g doubled, %g refused; %d rows were seen, %d wait", g.came(domain, "learned"),
+			g.came(domain, "doubled"), g.came(domain, "refused"), s.Seen, s.Backlog)
+		return g.came(domain, "learned") >= float64(blocks) && g.running[0].blocks.Waiting() != "" && s.Backlog == 0 && !s.Fitting
 	})
-	if n := g.came(domain, edgeLearned); n != float64(blocks) {
+	if n := g.came(domain, "learned"); n != float64(blocks) {
 		f.Errorf("of %d blocks of %s %g are learned", blocks, domain, n)
 	}
 }
@@ -66,14 +66,14 @@ func TestOddNotices(t *testing.T) {
 	f.sums("berlin")
 	// The last notice is of another stream than that of the edge, which so sends all once more.
 	g.learned(f, "berlin", 6)
-	if refused, doubled := g.came("berlin", edgeRefused), g.came("berlin", edgeDoubled); refused != 4 || doubled != 2 {
+	if refused, doubled := g.came("berlin", "refused"), g.came("berlin", "doubled"); refused != 4 || doubled != 2 {
 		t.Errorf("%g notices are refused, of 4, and %g summaries came twice, of 2", refused, doubled)
 	}
 
 	if err := f.hub.js.DeleteStream(t.Context(), summaries.HubStream); err != nil {
 		t.Fatal(err)
 	}
-	f.hub.until("all comes again", func() bool { return g.came("berlin", edgeDoubled) == 2+8 })
+	f.hub.until("all comes again", func() bool { return g.came("berlin", "doubled") == 2+8 })
 	f.blocks("berlin", 8)
 	g.learned(f, "berlin", 8)
 	if n := g.Status()[0].Stage.Seen; n != 8*sharedBlock*sharedRows {

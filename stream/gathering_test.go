@@ -78,7 +78,7 @@ func (f *spokes) site(domain string, leaf server.LeafNodeOpts) *site {
 	s := &site{T: f.T, options: server.Options{ServerName: domain, Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true,
 		JetStream: true, JetStreamDomain: domain, StoreDir: f.TempDir(), LeafNode: leaf, NoAuthUser: "test", Users: users(nil)}}
 	if domain == "hub" { // whose daemon has the least rights
-		p := blocks()
+		p := blockPipeline()
 		p.Role, p.Edges = RoleTrain, []string{"berlin"}
 		least := admin.PermissionsOf([]Pipeline{p}, nil, admin.Account{})[0]
 		s.options.Users = users(&server.Permissions{Publish: &server.SubjectPermission{Allow: least.Publish},
@@ -93,8 +93,8 @@ func (f *spokes) site(domain string, leaf server.LeafNodeOpts) *site {
 func (f *spokes) part(domain string)   { f.ways[domain].cut.Store(true); f.ways[domain].Cut() }
 func (f *spokes) rejoin(domain string) { f.ways[domain].cut.Store(false) }
 
-// blocks is a pipeline that is learned from summaries.
-func blocks() Pipeline {
+// blockPipeline is a pipeline that is learned from summaries.
+func blockPipeline() Pipeline {
 	p := apprentice()
 	p.Lease = 10 * time.Minute // nobody takes over where the machine stands still
 	p.Stage.Training.Block, p.Stage.Training.Window.Rows = sharedBlock, 1500
@@ -119,7 +119,7 @@ func (f *spokes) train(domains ...string) *trainer {
 func (f *spokes) trainAs(login nats.Option, domains ...string) *trainer {
 	f.Helper()
 	g := &trainer{metrics: prometheus.NewRegistry()}
-	p := blocks()
+	p := blockPipeline()
 	p.Role, p.Edges = RoleTrain, domains
 	p.Stage.Observe = func(o plugin.Outcome) {
 		if o.Promoted {
@@ -148,7 +148,7 @@ func (f *spokes) trainAs(login nats.Option, domains ...string) *trainer {
 // sums starts a replica at an edge.
 func (f *spokes) sums(domain string) *runner {
 	f.Helper()
-	p := blocks()
+	p := blockPipeline()
 	p.Role, p.Models.Hub, p.Edges = RoleTransform, "hub", []string{domain}
 	return f.summing(domain, p)
 }
@@ -168,12 +168,16 @@ func (f *spokes) summing(domain string, p Pipeline) *runner {
 func (f *spokes) reached(g *trainer, blocks map[string]int) {
 	f.Helper()
 	stands := ""
+	stored, err := summaries.Open(f.Context(), f.hub.js, 1)
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.hub.eventually(func() any { return fmt.Sprintf("all of %v is learned; %s", blocks, stands) }, func() bool {
 		if len(g.Status()) == 0 {
 			return false
 		}
 		p := g.running[0]
-		ledger, err := p.summaries.LoadLedger(f.Context(), "p", p.Created)
+		ledger, err := stored.LoadLedger(f.Context(), "p", p.Created)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -185,7 +189,7 @@ func (f *spokes) reached(g *trainer, blocks map[string]int) {
 			}
 		}
 		// What is entered is handed on before it waits again.
-		return p.awaited.Load() != nil && s.Backlog == 0 && !s.Fitting
+		return p.blocks.Waiting() != "" && s.Backlog == 0 && !s.Fitting
 	})
 }
 
@@ -247,7 +251,7 @@ func TestSummariesOfEdges(t *testing.T) {
 	f.hub.until("what was sent again is at the end", func() bool {
 		var n summaries.Notice
 		m, err := sent.GetLastMsgForSubject(t.Context(), subject)
-		return err == nil && json.Unmarshal(m.Data, &n) == nil && n.Last == 8*sharedBlock && first.came("berlin", edgeDoubled) == 6
+		return err == nil && json.Unmarshal(m.Data, &n) == nil && n.Last == 8*sharedBlock && first.came("berlin", "doubled") == 6
 	})
 	f.reached(first, map[string]int{"berlin": 8, "paris": 8})
 	first.end()
@@ -262,7 +266,7 @@ func TestSummariesOfEdges(t *testing.T) {
 		r.end()
 	}
 	second.end()
-	if n := first.came("berlin", edgeRefused) + first.came("paris", edgeDoubled) + second.came("berlin", edgeRefused); n != 0 {
+	if n := first.came("berlin", "refused") + first.came("paris", "doubled") + second.came("berlin", "refused"); n != 0 {
 		t.Errorf("%g summaries were refused, or are said to be doubled", n)
 	}
 
@@ -273,7 +277,7 @@ func TestSummariesOfEdges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := blocks()
+	p := blockPipeline()
 	p.Role, p.Edges = RoleTrain, []string{"berlin", "paris"}
 	const outlived = "begins with message"
 	if _, all := f.hub.examined(p); strings.Contains(all, outlived) {
@@ -317,7 +321,7 @@ func TestSetupOfEdges(t *testing.T) {
 	t.Parallel()
 	f := newSpokes(t, "berlin")
 	berlin := f.edges["berlin"]
-	at := blocks()
+	at := blockPipeline()
 	at.Role, at.Models.Hub, at.Edges = RoleTransform, "hub", []string{"rome"}
 	if text := berlin.planned(at, summaries.EdgeStream, true).Problem; !strings.Contains(text, `the JetStream domain of this server is "berlin"`) {
 		t.Errorf("of a domain that is not named the plan says %q", text)
@@ -332,7 +336,7 @@ func TestSetupOfEdges(t *testing.T) {
 	berlin.until("the edge says that the hub does not know of it", func() bool { // once the way is there
 		return strings.Contains(berlin.planned(at, summaries.EdgeStream, false).Warning, "the hub (domain hub) does not take the summaries of berlin")
 	})
-	hub := blocks()
+	hub := blockPipeline()
 	hub.Role, hub.Edges = RoleTrain, []string{"berlin"}
 	if one := f.hub.planned(hub, summaries.HubStream, true); !one.Exists || one.Outdated {
 		t.Errorf("the plan of the hub is %+v", one)
@@ -360,7 +364,7 @@ func TestSetupOfEdges(t *testing.T) {
 	at.Stage.Training.Holdout = 0.3
 	other := f.summing("berlin", at)
 	f.hub.until("what has other settings is refused", func() bool {
-		return g.came("berlin", edgeRefused) == 2 && g.running[0].awaited.Load() != nil
+		return g.came("berlin", "refused") == 2 && g.running[0].blocks.Waiting() != ""
 	})
 	if s := g.Status()[0]; s.Stage.Seen != 0 || !strings.Contains(s.Learning, "its summaries have other settings") {
 		t.Errorf("refused, %d rows are learned, and the status says %q", s.Stage.Seen, s.Learning)
@@ -412,7 +416,7 @@ func TestEdgesComeAndGo(t *testing.T) {
 	f.blocks("berlin", 5)
 	f.sums("berlin")
 	f.reached(g, map[string]int{"berlin": 5})
-	if n := g.Status()[0].Stage.Seen; n != 11*sharedBlock*sharedRows || g.came("berlin", edgeLearned) != 11 {
-		t.Errorf("%d rows of %g summaries are learned, of %d", n, g.came("berlin", edgeLearned), 11*sharedBlock*sharedRows)
+	if n := g.Status()[0].Stage.Seen; n != 11*sharedBlock*sharedRows || g.came("berlin", "learned") != 11 {
+		t.Errorf("%d rows of %g summaries are learned, of %d", n, g.came("berlin", "learned"), 11*sharedBlock*sharedRows)
 	}
 }

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/embedd/embedd/stream/internal/blocks"
 	"github.com/embedd/embedd/stream/internal/observe"
 
 	"github.com/embedd/embedd/internal/natsx"
-	"github.com/embedd/embedd/internal/ratelog"
 	"github.com/embedd/embedd/stream/summaries"
 )
 
@@ -18,12 +17,8 @@ import (
 type pipeline struct {
 	*relay
 	observer  *observe.Observer
-	summaries *summaries.Bucket      // nil: this pipeline shares none
-	arrived   *summaries.Receiver    // on a hub of edges; else nil
-	awaited   atomic.Pointer[string] // what learning from summaries last waited for
-	claimLife time.Duration
+	blocks    *blocks.Blocks
 	reopening chan struct{} // signalled by reopen
-	told      struct{ summing ratelog.Limiter }
 }
 
 // hasAnswered reports whether a pipeline of this name has answered an input, or its edges have, whatever became of its
@@ -32,7 +27,7 @@ func (p *pipeline) hasAnswered(ctx context.Context) (bool, error) {
 	switch {
 	case p.Input == nil:
 		return false, nil
-	case p.arrived != nil: // the edges answer with what it learns
+	case p.LearnsFromEdges(): // the edges answer with what it learns
 		used, err := summaries.HasLedger(ctx, p.JS, p.Name)
 		return used, natsx.ExplainAPIError(err)
 	}
@@ -74,24 +69,16 @@ func (p *pipeline) run(ctx context.Context) (err error) {
 	if p.Input == nil {
 		return p.runCore(ctx, &wg)
 	}
-	if p.arrived == nil {
+	if !p.LearnsFromEdges() {
 		wg.Go(func() { p.observer.Run(ctx) })
 	}
 	if p.training.HasLateLabels() {
 		wg.Go(func() { p.training.RunLabels(ctx) })
 	}
 	switch {
-	case !p.shares() || p.arrived != nil:
-	case p.SendsSummaries():
-		wg.Go(func() { newSender(p).run(ctx) })
-	default:
-		wg.Go(func() { p.sumUp(ctx) })
-	}
-	switch {
-	case !p.training.Learns():
-	case p.shares():
-		wg.Go(func() { p.learnSummaries(ctx) })
-	default:
+	case p.blocks.IsUsed():
+		wg.Go(func() { p.blocks.Run(ctx) })
+	case p.training.Learns():
 		p.training.OpenFeed()
 		wg.Go(func() { p.training.Run(ctx) })
 	}
@@ -111,10 +98,7 @@ func (p *pipeline) close() {
 // progress is the sentence that readiness shows while no model is live.
 func (p *pipeline) progress() string {
 	text := p.training.Progress()
-	if awaited := p.awaited.Load(); awaited != nil {
-		text += "; " + *awaited
-	}
-	for _, more := range []string{p.replica.Event(), p.replica.TrainerText()} {
+	for _, more := range []string{p.blocks.Waiting(), p.replica.Event(), p.replica.TrainerText()} {
 		if more != "" {
 			text += "; " + more
 		}

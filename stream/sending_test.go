@@ -16,7 +16,7 @@ import (
 
 // sends is a pipeline of an edge that takes its input before it has a model.
 func sends(domain string) Pipeline {
-	p := blocks()
+	p := blockPipeline()
 	p.Role, p.Models.Hub, p.Edges, p.Stage.Until = RoleTransform, "hub", []string{domain}, plugin.UntilSkip
 	return p
 }
@@ -124,30 +124,6 @@ func TestEdgeSendsOnce(t *testing.T) {
 	}
 }
 
-// TestSentIsSwept: the summary of a block that another replica stored when it had been sent is removed.
-func TestSentIsSwept(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	p := s.summing()
-	m := newSender(p)
-	m.created, m.features = p.Created, []string{"x"}
-	m.shelf = p.shelf(p.Created)
-	for next := uint64(aheadBlocks - 2); next <= aheadBlocks; next++ {
-		m.next = next
-		if err := m.markSent(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if next == aheadBlocks-1 {
-			if _, err := m.shelf.Put(t.Context(), 3, []byte("late")); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if there, err := m.shelf.Has(t.Context(), 3); there || err != nil {
-		t.Errorf("a summary that was stored late is there: %t, %v", there, err)
-	}
-}
-
 // TestEdgeGoesOnUnnamed: so it is where its domain is not among those that the hub takes.
 func TestEdgeGoesOnUnnamed(t *testing.T) {
 	t.Parallel()
@@ -183,7 +159,7 @@ func TestCheckOfEdges(t *testing.T) {
 	t.Parallel()
 	f := newSpokes(t, "berlin")
 	berlin := f.edges["berlin"]
-	hub := blocks()
+	hub := blockPipeline()
 	hub.Role, hub.Edges = RoleTrain, []string{"berlin"}
 	f.hub.planned(hub, summaries.HubStream, true)
 	berlin.planned(sends("berlin"), summaries.EdgeStream, true)
@@ -211,7 +187,7 @@ func TestCheckOfEdges(t *testing.T) {
 func TestBytesOfEdges(t *testing.T) {
 	t.Parallel()
 	f := newSpokes(t, "berlin")
-	hub := blocks()
+	hub := blockPipeline()
 	hub.Role, hub.Edges = RoleTrain, []string{"berlin"}
 	for name, one := range map[string]struct {
 		at *site

@@ -38,7 +38,7 @@ func (p *pipeline) status() Status {
 	s.Undeliverable, s.UndeliverableReason = p.parked.standing(time.Now())
 	s.Lag, s.Oldest, s.LagKnown = p.lag()
 	f := health.Facts{IsDraining: p.draining.Load(), Blocked: p.blocked(), Until: p.Stage.Until, WhenStale: p.WhenStale,
-		IsInspected: p.Input == nil || p.arrived != nil || p.observer.Snapshot() != nil,
+		IsInspected: p.Input == nil || p.LearnsFromEdges() || p.observer.Snapshot() != nil,
 		Idle:        time.Since(time.Unix(0, p.busy.Load()))}
 	if s.Stage.Live == nil {
 		f.Progress = p.progress()

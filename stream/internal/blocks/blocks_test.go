@@ -1,0 +1,125 @@
+package blocks
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/natstest"
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/stage"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/replica"
+	"github.com/embedd/embedd/stream/internal/scope"
+	"github.com/embedd/embedd/stream/internal/training"
+	"github.com/embedd/embedd/stream/spec"
+	"github.com/embedd/embedd/stream/summaries"
+)
+
+const blockSize = 10
+
+// open opens the blocks of a pipeline whose schema is known and whose input is the stream "in". Nothing runs.
+func open(t *testing.T, server *natstest.Server, input jetstream.Stream) *Blocks {
+	t.Helper()
+	contract, err := arrowio.NewContract([]string{"x"}, "label", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Contract: contract,
+		Fit: fit.Config{Method: "lda"}, Training: plugin.Training{Block: blockSize}}
+	running, err := stage.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(running.Close)
+	metrics, err := health.NewRegistry(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &scope.Scope{Pipeline: spec.Pipeline{Name: "p", Stream: "in", Subject: "in.x", Stage: c}, JS: server.JS,
+		Conn: server.Connect(), Streams: natsx.NewStreamCache(), Instance: "test", Input: input,
+		Created: input.CachedInfo().Created, Running: running, Log: slog.New(slog.DiscardHandler),
+		Series: metrics.Series("p", false, true)}
+	r := replica.New(s, replica.Hooks{})
+	b := New(s, r, training.New(s, r, training.Hooks{}))
+	if b.bucket, err = summaries.Open(t.Context(), server.JS, 1); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestWaiting: the status says which block learning waits for, until it comes or is skipped.
+func TestWaiting(t *testing.T) {
+	t.Parallel()
+	server := natstest.New(t)
+	input := server.Stream(jetstream.StreamConfig{Name: "in"})
+	for n := range 3*blockSize + 3 {
+		server.Publish(&nats.Msg{Subject: "in.x", Data: fmt.Append(nil, n)})
+	}
+	b := open(t, server, input)
+	l := newLearner(b)
+	step := func(want bool, waiting string) {
+		t.Helper()
+		progressed, err := l.step(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := b.Waiting(); progressed != want || (text == "") != (waiting == "") || !strings.Contains(text, waiting) {
+			t.Errorf("progressed: %t, waiting: %q; want %t, %q", progressed, text, want, waiting)
+		}
+	}
+	store := func(n uint64) {
+		t.Helper()
+		sum, err := b.Running.SummaryBuilder(b.block(b.Created, n), l.features)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := sum.Bytes(t.Context())
+		if err == nil {
+			_, err = l.collection.Put(t.Context(), n, text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	step(false, "the summary of messages 1 to 10,")
+	store(0)
+	step(true, "")
+	if err := input.Purge(t.Context(), jetstream.WithPurgeSequence(2*blockSize+1)); err != nil {
+		t.Fatal(err)
+	}
+	b.Streams = natsx.NewStreamCache() // as after a while
+	step(true, "")
+	step(false, "the summary of messages 21 to 30,")
+	store(2)
+	step(true, "")
+	step(false, "learning waits until message 40 is stored, the last of the next block (training.block is 10)")
+}
+
+// TestSentIsSwept: the summary of a block that another replica stored after it was sent is deleted.
+func TestSentIsSwept(t *testing.T) {
+	t.Parallel()
+	server := natstest.New(t)
+	b := open(t, server, server.Stream(jetstream.StreamConfig{Name: "in"}))
+	r := &reader{Blocks: b, collection: b.collection(b.Created), features: []string{"x"}}
+	for r.next = maxAhead - 2; r.next <= maxAhead; r.next++ {
+		if err := r.storeSent(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if r.next == maxAhead-1 {
+			if _, err := r.collection.Put(t.Context(), 3, []byte("late")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if has, err := r.collection.Has(t.Context(), 3); has || err != nil {
+		t.Errorf("the late summary is still stored: %t, %v", has, err)
+	}
+}
