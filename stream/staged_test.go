@@ -119,7 +119,7 @@ func TestOutdated(t *testing.T) {
 		s.make(jetstream.StreamConfig{Name: name})
 	}
 	p := apprentice()
-	p.Role, p.Lease, p.AdoptWithin = RoleAll, lease.MinTTL, 2*time.Second
+	p.Role, p.Lease, p.ModelSyncTimeout = RoleAll, lease.MinTTL, 2*time.Second
 	nc := connect(t, s.server.ClientURL(), nats.UserInfo("embedd", "secret"))
 	e, err := New(Options{Conn: nc, Pipelines: []Pipeline{p}, Wait: ample})
 	if err != nil {
@@ -131,7 +131,7 @@ func TestOutdated(t *testing.T) {
 	s.acknowledged("p")
 	s.once(300)
 	s.grant(denied("$JS.API.STREAM.INFO.KV_EMBEDD_MODELS", "$JS.API.STREAM.MSG.GET.KV_EMBEDD_MODELS"))
-	s.stands(e, StateBlocked, false, "the model store has not confirmed since", "nats.adopt_within is 2s")
+	s.stands(e, StateBlocked, false, "the model store has not confirmed since", "nats.model_sync_timeout is 2s")
 	s.send(50)
 	time.Sleep(time.Second)
 	if n := len(s.sources()); n > 300 {
@@ -155,14 +155,14 @@ func TestCannotLiveWithWhatIsLive(t *testing.T) {
 	s.acknowledged("p")
 	one.end()
 	p.Role, p.Stage.Spec.Features, p.Stage.Until = RoleTransform, []string{"y"}, plugin.UntilSkip
-	p.AdoptWithin = time.Second
+	p.ModelSyncTimeout = time.Second
 	begun := time.Now()
 	stranger := s.replica(p)
 	s.until("it says that none answers", func() bool {
 		all := stranger.Status()
 		return len(all) == 1 && strings.Contains(all[0].Store, "cannot go live, and none answers here")
 	})
-	time.Sleep(2*p.AdoptWithin - time.Since(begun))
+	time.Sleep(2*p.ModelSyncTimeout - time.Since(begun))
 	s.send(50)
 	s.acknowledged("p")
 	s.until("it is not blocked", func() bool { return stranger.Status()[0].State != StateBlocked })

@@ -32,9 +32,9 @@ type Pipeline struct {
 	Role    Role          // default RoleAll
 	Lease   time.Duration // duration of the trainer's lease; default 10 s
 	Standby Standby       // default StandbyWarm
-	// AdoptWithin is how long this replica may use its model without confirmation that it is the live one; default 10 s,
-	// negative: indefinitely
-	AdoptWithin time.Duration
+	// ModelSyncTimeout is how long this replica may use its model without confirmation that it is the live one; default
+	// 10 s, negative: indefinitely
+	ModelSyncTimeout time.Duration
 
 	Models Models // where models are stored, and how many
 	// The live model is stale when it was last found good longer ago than MaxAge; 0: never. WhenStale says what follows.
@@ -146,8 +146,8 @@ func (p Pipeline) WithDefaults() (Pipeline, error) {
 	if p.Standby == "" {
 		p.Standby = StandbyWarm
 	}
-	if p.AdoptWithin == 0 {
-		p.AdoptWithin = registry.DefaultMaxStaleness
+	if p.ModelSyncTimeout == 0 {
+		p.ModelSyncTimeout = registry.DefaultMaxStaleness
 	}
 	if p.Role == "" {
 		p.Role = RoleAll

@@ -27,22 +27,22 @@ type Config struct {
 
 // NATS is the connection to the server. Without URL and Context the daemon embeds a server.
 type NATS struct {
-	URL         string // one or more, separated by commas; may contain credentials: print Redacted instead
-	Context     string // name of a context of the nats CLI
-	Login       Login
-	InboxPrefix string   // of reply subjects; "" is the default of the client
-	Domain      string   // of JetStream
-	Hub         string   // JetStream domain whose models are mirrored, or ""
-	Edges       []string // JetStream domains that send summaries
-	EdgeBytes   int64
-	TLS         TLS
-	Wait        time.Duration // for the first connection
-	AckWait     time.Duration // of the durable consumers
-	AckPending  int
-	Replicas    string        // auto or a number
-	Lease       time.Duration // of the trainer, if several daemons run a pipeline
-	AdoptWithin time.Duration // 0: never
-	Streams     Streams
+	URL              string // one or more, separated by commas; may contain credentials: print Redacted instead
+	Context          string // name of a context of the nats CLI
+	Login            Login
+	InboxPrefix      string   // of reply subjects; "" is the default of the client
+	Domain           string   // of JetStream
+	Hub              string   // JetStream domain whose models are mirrored, or ""
+	Edges            []string // JetStream domains that send summaries
+	EdgeBytes        int64
+	TLS              TLS
+	Wait             time.Duration // for the first connection
+	AckWait          time.Duration // of the durable consumers
+	MaxAckPending    int
+	Replicas         string        // auto or a number
+	Lease            time.Duration // of the trainer, if several daemons run a pipeline
+	ModelSyncTimeout time.Duration // 0: never
+	Streams          Streams
 }
 
 // Streams are the limits of the streams that setup creates; 0 is none.
@@ -60,10 +60,10 @@ type TLS struct {
 
 // HTTP is the listener of metrics and probes.
 type HTTP struct {
-	Listen    string
-	Cert, Key string // PEM files; TLS if they are set
-	TokenFile string // has the token that /metrics requires
-	Open      bool   // allow addresses beyond loopback without TLS or token
+	Listen        string
+	Cert, Key     string // PEM files; TLS if they are set
+	TokenFile     string // has the token that /metrics requires
+	AllowInsecure bool   // allow addresses beyond loopback without TLS or token
 }
 
 // Loopback reports whether the listener is reachable only from this machine.

@@ -225,8 +225,13 @@ func (d *document) member(c *Config, p *Pipeline, under, path string, key, value
 	d.value(f, f.target(c, p), here, resolve(value))
 }
 
-// unknown reports an unknown key, with a suggestion.
+// unknown reports an unknown key, with its new name if it was renamed, else with a suggestion.
 func (d *document) unknown(under, path string, key *yaml.Node) {
+	if now, ok := renamedKeys[under+key.Value]; ok {
+		d.problemAt(placeOf(key), path, "unknown key %q: it is now %s", key.Value, strings.Replace(now, each,
+			"pipelines.NAME.", 1))
+		return
+	}
 	var siblings []string
 	elsewhere := ""
 	add := func(specPath string) {

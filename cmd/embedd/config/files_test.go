@@ -102,7 +102,7 @@ func TestListen(t *testing.T) {
 		"{listen: ':1', tls: {cert: c, key: k}}":                false,
 		"{listen: ':1', token_file: f}":                         false,
 		"{listen: ':1', token_file: f, tls: {cert: c, key: k}}": true,
-		"{listen: ':1', open: true}":                            true,
+		"{listen: ':1', allow_insecure: true}":                  true,
 		"{tls: {cert: c}}":                                      false,
 	} {
 		_, err := Parse("f", []byte("http: "+http+"\n"+pipeline(features)), none)

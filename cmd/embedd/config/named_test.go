@@ -69,6 +69,8 @@ func TestKeysThatAreNamed(t *testing.T) {
 			return fs.SkipDir
 		case e.Name() == "spec.go" && filepath.Base(filepath.Dir(path)) == "config": // the table itself
 			return nil
+		case e.Name() == "CHANGELOG.md": // it lists the earlier names
+			return nil
 		case strings.HasSuffix(path, ".md") && e.Name() != "configuration.md": // that page is written from the table
 			text, err := os.ReadFile(path)
 			if err != nil {

@@ -129,7 +129,7 @@ var spec = []field{
 		high: 3600,
 		doc: "Time after which the server redelivers a message that is not acknowledged (AckWait). Messages in progress " +
 			"are extended."},
-	{path: "nats.ack_pending", to: func(c *Config, _ *Pipeline) any { return &c.NATS.AckPending }, value: "16384",
+	{path: "nats.max_ack_pending", to: func(c *Config, _ *Pipeline) any { return &c.NATS.MaxAckPending }, value: "16384",
 		low:  1024,
 		high: 131072,
 		doc: "Maximum number of delivered and unacknowledged messages of a pipeline (MaxAckPending), over all its " +
@@ -144,10 +144,10 @@ var spec = []field{
 	{path: "nats.lease", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Lease }, value: "10s", low: 2, high: 3600,
 		doc: "Duration of the trainer's lease: another daemon takes over this long after the trainer disappears without " +
 			"releasing it. It is renewed after each third of the duration."},
-	{path: "nats.adopt_within", to: func(c *Config, _ *Pipeline) any { return &c.NATS.AdoptWithin }, value: "10s",
-		or: "never", low: 3, high: 3600,
-		doc: "How long a replica answers without knowing that its model is the live one. After it, the replica pulls no " +
-			"messages until it knows. never: it continues with the model it has."},
+	{path: "nats.model_sync_timeout", to: func(c *Config, _ *Pipeline) any { return &c.NATS.ModelSyncTimeout },
+		value: "10s", or: "never", low: 3, high: 3600,
+		doc: "How long a replica answers while the model store does not confirm that its model is the live one. After it, " +
+			"the replica pulls no messages until the store confirms one. never: it continues with the model it has."},
 	{path: "nats.streams.max_bytes", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Streams.MaxBytes },
 		or: "none", low: mib, high: 1024 * 1024 * gib,
 		doc: "Maximum size of a stream. Beyond it the oldest messages are deleted, answered or not."},
@@ -166,7 +166,7 @@ var spec = []field{
 	{path: "http.token_file", to: func(c *Config, _ *Pipeline) any { return &c.HTTP.TokenFile }, content: holdsSecret,
 		doc: "File with the token that /metrics requires as `Authorization: Bearer TOKEN`; read at each request. Without " +
 			"the token /healthz and /readyz return only the status."},
-	{path: "http.open", to: func(c *Config, _ *Pipeline) any { return &c.HTTP.Open }, value: "false",
+	{path: "http.allow_insecure", to: func(c *Config, _ *Pipeline) any { return &c.HTTP.AllowInsecure }, value: "false",
 		doc: "Listen beyond loopback without TLS or without a token. Use it only if the network or a proxy restricts " +
 			"access."},
 	{path: "http.tls.cert", to: func(c *Config, _ *Pipeline) any { return &c.HTTP.Cert }, content: holdsCertificates,
@@ -404,6 +404,14 @@ var spec = []field{
 		value: "24h",
 		low:   second, high: year,
 		doc: "Maximum time between a row and its label, by the server times of their messages. Needs input.labels."},
+}
+
+// renamedKeys maps keys of earlier versions to the keys that replaced them. An old key is an error that names the new
+// one.
+var renamedKeys = map[string]string{
+	"http.open":         "http.allow_insecure",
+	"nats.ack_pending":  "nats.max_ack_pending",
+	"nats.adopt_within": "nats.model_sync_timeout",
 }
 
 // ridgeOf stores the ridge among the parameters of the method.

@@ -45,12 +45,12 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 	for _, p := range c.Pipelines {
 		one := stream.Pipeline{
 			Name: p.Name, Role: stream.Role(c.Role), Standby: stream.Standby(c.Standby),
-			Lease: c.NATS.Lease, AdoptWithin: orNever(c.NATS.AdoptWithin), Stream: p.Input.Stream,
+			Lease: c.NATS.Lease, ModelSyncTimeout: orNever(c.NATS.ModelSyncTimeout), Stream: p.Input.Stream,
 			Subject: p.Input.Subject, Labels: p.Input.Labels,
 			Partitions: p.Input.Partitions,
 			Output:     p.Output.Subject, Dead: p.Output.Dead,
 			Stop:    stream.Stop{Bad: p.Limits.Bad, Of: p.Limits.BadOf},
-			AckWait: c.NATS.AckWait, AckPending: c.NATS.AckPending, InFlight: p.Limits.InFlight,
+			AckWait: c.NATS.AckWait, AckPending: c.NATS.MaxAckPending, InFlight: p.Limits.InFlight,
 			Attempts:  uint64(p.Input.Attempts),
 			DoubleAck: p.Input.DoubleAck, Edges: c.NATS.Edges, EdgeBytes: c.NATS.EdgeBytes,
 			Models: stream.Models{Limit: p.Limits.Model, Replicas: Replicas(c.NATS), Hub: c.NATS.Hub,

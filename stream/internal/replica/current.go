@@ -8,13 +8,13 @@ import (
 )
 
 // A replica that cannot reach the model store must not continue an epoch that is over. So one that has not been able to
-// confirm for AdoptWithin which model is live pulls no more inputs and releases those that it has.
+// confirm for ModelSyncTimeout which model is live pulls no more inputs and releases those that it has.
 
 // confirmInterval bounds how long the live model may go unconfirmed: the store is asked four times in it; 0: the
 // registry's default. A hub is asked as often as its silence is reported, however long a replica may continue without
 // it.
 func (r *Replica) confirmInterval() time.Duration {
-	within := max(r.AdoptWithin, 0)
+	within := max(r.ModelSyncTimeout, 0)
 	if r.ModelsFromHub() {
 		within = min(within, hubSilence)
 	}
@@ -23,16 +23,16 @@ func (r *Replica) confirmInterval() time.Duration {
 
 // Outdated says why this replica must not answer, "" when it may.
 func (r *Replica) Outdated() string {
-	if r.Models == nil || r.Leases == nil || r.AdoptWithin < 0 {
+	if r.Models == nil || r.Leases == nil || r.ModelSyncTimeout < 0 {
 		return ""
 	}
 	reached := r.Models.ConfirmedAt()
-	if time.Since(reached) <= r.AdoptWithin {
+	if time.Since(reached) <= r.ModelSyncTimeout {
 		return ""
 	}
-	text := fmt.Sprintf("the model store has not confirmed since %s which model is live (nats.adopt_within is %v): no "+
-		"inputs are pulled meanwhile",
-		reached.UTC().Format(time.RFC3339), r.AdoptWithin)
+	text := fmt.Sprintf("the model store has not confirmed since %s which model is live (nats.model_sync_timeout is %v): "+
+		"no inputs are pulled meanwhile",
+		reached.UTC().Format(time.RFC3339), r.ModelSyncTimeout)
 	if trouble := r.Models.Problem(); trouble != "" {
 		text += "; " + trouble
 	}

@@ -19,9 +19,9 @@ func TestConfirmInterval(t *testing.T) {
 		{"", time.Hour, time.Hour}, {"", -1, 0}, {"hub", time.Hour, hubSilence}, {"hub", 3 * time.Second, 3 * time.Second},
 		{"hub", -1, 0}, // the default
 	} {
-		p := spec.Pipeline{Stream: "in", AdoptWithin: c.adopt, Models: spec.Models{Hub: c.hub}}
+		p := spec.Pipeline{Stream: "in", ModelSyncTimeout: c.adopt, Models: spec.Models{Hub: c.hub}}
 		if got := New(&scope.Scope{Pipeline: p}, Hooks{}).confirmInterval(); got != c.want {
-			t.Errorf("hub %q, adopt_within %v: the interval is %v, want %v", c.hub, c.adopt, got, c.want)
+			t.Errorf("hub %q, model_sync_timeout %v: the interval is %v, want %v", c.hub, c.adopt, got, c.want)
 		}
 	}
 	if hubSilence < registry.DefaultMaxStaleness {
