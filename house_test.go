@@ -31,6 +31,7 @@ var below = map[string][]string{
 	"internal/link":             {},
 	"internal/natstest":         {"internal/link"},
 	"internal/transcript":       {},
+	"internal/doctable":         {},
 	"model/internal/parallel":   {},
 	"model/internal/linalg":     {},
 	"model/pencil":              {"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/embedd/embedd/internal/doctable"
 )
 
 // TestDocument holds docs/wire.md and this package to the same headers, codes and kinds.
@@ -24,7 +26,7 @@ func TestDocument(t *testing.T) {
 		constants(t, "letter.go", "Kind")
 	own := slices.DeleteFunc(headers, func(h string) bool { return h == HeaderContentType })
 	same(t, "headers", own, regexp.MustCompile(`Embedd-\w+`).FindAllString(doc, -1))
-	same(t, "headers of the table", own, firstCells(t, doc, "## Headers"))
+	doctable.Check(t, "../../docs/wire.md", regexp.MustCompile(`Embedd-\w+`), headerEntries(t))
 	same(t, "codes", codes, firstCells(t, doc, "## Codes"))
 	same(t, "kinds", kinds, regexp.MustCompile("`(\\w+)`[:,]").FindAllString(row(t, doc, HeaderKind), -1))
 	if !strings.Contains(row(t, doc, HeaderWire), "`"+Version+"`") {
@@ -33,6 +35,28 @@ func TestDocument(t *testing.T) {
 	if !strings.Contains(doc, "`"+HeaderContentType+": "+ContentType+"`") {
 		t.Errorf("the document does not say %s: %s", HeaderContentType, ContentType)
 	}
+}
+
+// headerEntries returns our headers. The comment behind a new constant is its row: "on output: the model's version".
+func headerEntries(t *testing.T) (entries []doctable.Entry) {
+	parsed, err := parser.ParseFile(token.NewFileSet(), "header.go", nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, "Header") || spec.Names[0].Name == "HeaderContentType" {
+			return true
+		}
+		name, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		on, meaning, _ := strings.Cut(strings.TrimSpace(spec.Comment.Text()), ": ")
+		entries = append(entries, doctable.Entry{Name: name, Row: strings.TrimPrefix(on, "on ") + " | " + meaning})
+		return true
+	})
+	return entries
 }
 
 // constants are the values of the constants of a file whose names have a prefix.

@@ -18,7 +18,9 @@ func Example() {
 		log.Fatal(err)
 	}
 	for _, p := range plans {
-		fmt.Println(p.Name, p.Subjects)
+		if !p.Bucket {
+			fmt.Println(p.Name, p.Subjects)
+		}
 	}
 	for _, p := range admin.PermissionsOf(pipelines, plans, admin.Account{}) {
 		if p.Verb == "publish" {
@@ -29,8 +31,5 @@ func Example() {
 	// FEATURES [features.digits]
 	// REDUCED [reduced.digits]
 	// DEAD [dead.digits]
-	// EMBEDD_MODELS []
-	// EMBEDD_LEASES []
-	// EMBEDD_STATE []
 	// [$JS.API.STREAM.NAMES features.digits] [_INBOX.>]
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natstest"
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/spec"
 	"github.com/embedd/embedd/stream/summaries"
 )
@@ -17,6 +18,16 @@ import (
 func piped(name, stream, subject, output string) spec.Pipeline {
 	return spec.Pipeline{Name: name, Stream: stream, Subject: subject, Output: output, Dead: "dead." + name,
 		Models: spec.Models{None: true}}
+}
+
+// bucketsOf lists the buckets that the table of needs has for the pipelines, once each.
+func bucketsOf(pipelines []spec.Pipeline) (buckets []needs.Need) {
+	for _, n := range needs.For(needs.Config{Pipelines: pipelines}) {
+		if n.Kind == needs.Bucket && !slices.ContainsFunc(buckets, func(b needs.Need) bool { return b.Name == n.Name }) {
+			buckets = append(buckets, n)
+		}
+	}
+	return buckets
 }
 
 func said(plans []Plan) (out []string) {
@@ -102,7 +113,10 @@ func TestSetup(t *testing.T) {
 					t.Fatal(err)
 				}
 				got := said(plans)
-				wants := append(slices.Clone(c.want), "EMBEDD_STATE [] missing")
+				wants := slices.Clone(c.want)
+				for _, b := range bucketsOf(c.pipelines) {
+					wants = append(wants, b.Name+" [] missing")
+				}
 				for i, want := range wants {
 					if apply && c.made != nil {
 						want = strings.Replace(want, "missing", "there", 1)
@@ -122,7 +136,9 @@ func TestSetup(t *testing.T) {
 					want = append(want, fmt.Sprintf("%s %v", one.Name, one.Subjects))
 				}
 			} else {
-				want = append(want, "KV_EMBEDD_STATE [$KV.EMBEDD_STATE.>]")
+				for _, b := range bucketsOf(c.pipelines) {
+					want = append(want, fmt.Sprintf("KV_%s [$KV.%s.>]", b.Name, b.Name))
+				}
 			}
 			slices.Sort(want)
 			var have []string
@@ -171,7 +187,7 @@ func TestSetupLimits(t *testing.T) {
 	one.Models = spec.Models{}
 	limits := Streams{MaxBytes: 5 << 20, MaxAge: 3e12, Duplicates: 6e10, Replicas: 1}
 	plans, err := limits.Setup(t.Context(), s.JS, []spec.Pipeline{one}, true)
-	if err != nil || len(plans) != 6 || !plans[3].Bucket || !plans[3].Exists || plans[3].Name != "EMBEDD_MODELS" {
+	if err != nil || len(plans) != 3+len(bucketsOf([]spec.Pipeline{one})) || !plans[3].Bucket || !plans[3].Exists || plans[3].Name != "EMBEDD_MODELS" {
 		t.Fatalf("%+v %v", plans, err)
 	}
 	have, err := s.JS.Stream(t.Context(), "IN")
@@ -182,9 +198,11 @@ func TestSetupLimits(t *testing.T) {
 	if c.MaxBytes != limits.MaxBytes || c.MaxAge != limits.MaxAge || c.Duplicates != limits.Duplicates || c.Replicas != 1 {
 		t.Errorf("%+v", c)
 	}
-	for _, bucket := range []string{"KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES", "KV_EMBEDD_STATE"} {
-		if _, err := s.JS.Stream(t.Context(), bucket); err != nil {
-			t.Errorf("%s: %v", bucket, err)
+	for _, bucket := range bucketsOf([]spec.Pipeline{one}) {
+		for _, name := range bucket.Streams {
+			if _, err := s.JS.Stream(t.Context(), name); err != nil {
+				t.Errorf("%s: %v", bucket.Name, err)
+			}
 		}
 	}
 	// Three replicas without a cluster are the server's to refuse.

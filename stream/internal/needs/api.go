@@ -19,8 +19,8 @@ type api struct {
 	prefix   string // with a dot at its end
 	streamOf func(subject string) string
 
-	// More than one pipeline has its models, or its schema, in the server: one consumer watches the keys of all.
-	watchAllModels, watchAllStates bool
+	// More than one pipeline has its models, or other keys, in the server: one consumer watches the keys of all.
+	watchAllModels, watchAllKeys bool
 }
 
 func newAPI(c Config) *api {
@@ -31,16 +31,16 @@ func newAPI(c Config) *api {
 	if a.streamOf == nil {
 		a.streamOf = StreamName
 	}
-	models, states := 0, 0
+	models, keys := 0, 0
 	for i := range c.Pipelines {
 		if hasModelBucket(&c.Pipelines[i]) {
 			models++
 		}
 		if c.Pipelines[i].Stream != "" {
-			states++
+			keys++
 		}
 	}
-	a.watchAllModels, a.watchAllStates = models > 1, states > 1
+	a.watchAllModels, a.watchAllKeys = models > 1, keys > 1
 	return a
 }
 
@@ -49,7 +49,7 @@ func (a *api) request(tokens ...string) string { return a.prefix + strings.Join(
 // put is the subject on which the key of a bucket is written.
 func (a *api) put(key string) string {
 	if a.prefix != jetstream.DefaultAPIPrefix {
-		return a.prefix + key // the way of nats.go into a domain
+		return a.prefix + key // the subject on which nats.go writes into a domain
 	}
 	return key
 }
@@ -158,16 +158,25 @@ func hubStreamPermissions(a *api, _ *spec.Pipeline) map[Verb][]string {
 		a.request("STREAM", "MSG", "GET", summaries.HubStream)}}
 }
 
-func statePermissions(a *api, p *spec.Pipeline) map[Verb][]string {
-	keys := "$KV." + statestore.Bucket + "." + statestore.Keys(p.Name)
-	run := append(a.watch(statestore.Stream, keys), a.put(keys), a.request("STREAM", "MSG", "GET", statestore.Stream))
-	if a.watchAllStates {
-		run = append(run, a.request("CONSUMER", "CREATE", statestore.Stream, "*"))
+// keyPermissions let run read, write and watch the keys of its pipeline in a bucket.
+func keyPermissions(bucket string) func(a *api, p *spec.Pipeline) map[Verb][]string {
+	return func(a *api, p *spec.Pipeline) map[Verb][]string {
+		keys, stream := "$KV."+bucket+"."+p.Name+".>", "KV_"+bucket
+		run := append(a.watch(stream, keys), a.put(keys), a.request("STREAM", "MSG", "GET", stream))
+		if a.watchAllKeys {
+			run = append(run, a.request("CONSUMER", "CREATE", stream, "*"))
+		}
+		return map[Verb][]string{Run: run}
 	}
-	contract := []string{a.request("STREAM", "INFO", statestore.Stream),
+}
+
+// statePermissions also let the verb schema replace the contract.
+func statePermissions(a *api, p *spec.Pipeline) map[Verb][]string {
+	permissions := keyPermissions(statestore.Bucket)(a, p)
+	permissions[Schema] = []string{a.request("STREAM", "INFO", statestore.Stream),
 		a.request("STREAM", "MSG", "GET", statestore.Stream),
 		a.put("$KV." + statestore.Bucket + "." + statestore.ContractKey(p.Name)), a.request("STREAM", "INFO", p.Stream)}
-	return map[Verb][]string{Run: run, Schema: contract}
+	return permissions
 }
 
 // stream returns a stream of the server, nil where it has none of that name.

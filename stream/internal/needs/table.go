@@ -27,7 +27,8 @@ type bucket struct {
 	permissions func(a *api, p *spec.Pipeline) map[Verb][]string
 }
 
-// buckets is the table of what belongs to embedd in a server. A new stored resource is one row here.
+// buckets is the table of what belongs to embedd in a server. A new stored resource is one row here; keyValue and
+// keyPermissions are the last two fields of a bucket that run reads, writes and watches under the keys "PIPELINE.>".
 var buckets = []bucket{
 	{registry.Bucket, "model store", "", "Keeps every model version and the pointer to the live one.",
 		hasModelBucket, modelStorage, modelPermissions},
@@ -40,8 +41,10 @@ var buckets = []bucket{
 	{summaries.HubStream, "stream of summaries", "edges", "Collects the summaries of all edges, in one order.",
 		(*spec.Pipeline).LearnsFromEdges, hubStreamStorage, hubStreamPermissions},
 	{statestore.Bucket, "store of state", "state", "Keeps the schema of a pipeline and notes about single messages.",
-		func(*spec.Pipeline) bool { return true }, stateStorage, statePermissions},
+		everywhere, keyValue(statestore.Stream, statestore.Open), statePermissions},
 }
+
+func everywhere(*spec.Pipeline) bool { return true }
 
 func hasModelBucket(p *spec.Pipeline) bool { return p.ModelsInServer() || p.LearnsFromEdges() }
 
@@ -166,10 +169,14 @@ func hubStreamStorage(p *spec.Pipeline) Storage {
 		}}
 }
 
-func stateStorage(*spec.Pipeline) Storage {
-	return Storage{Streams: []string{statestore.Stream},
-		Create: func(ctx context.Context, js jetstream.JetStream, replicas int) error {
-			_, err := statestore.Open(ctx, js, replicas)
-			return err
-		}}
+// keyValue is the storage of a bucket that open opens, and creates where it is missing.
+func keyValue[B any](stream string, open func(ctx context.Context, js jetstream.JetStream, replicas int) (B, error),
+) func(*spec.Pipeline) Storage {
+	return func(*spec.Pipeline) Storage {
+		return Storage{Streams: []string{stream},
+			Create: func(ctx context.Context, js jetstream.JetStream, replicas int) error {
+				_, err := open(ctx, js, replicas)
+				return err
+			}}
+	}
 }

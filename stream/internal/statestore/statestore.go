@@ -18,9 +18,6 @@ const (
 	Stream = "KV_" + Bucket
 )
 
-// Keys matches all keys of a pipeline.
-func Keys(pipeline string) string { return pipeline + ".>" }
-
 // ContractKey is the key of a pipeline's schema contract.
 func ContractKey(pipeline string) string { return pipeline + ".contract" }
 
