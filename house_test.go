@@ -155,7 +155,8 @@ var below = map[string][]string{
 	"cmd/embedd": {"cmd/embedd/cli", "cmd/embedd/client", "cmd/embedd/config", "cmd/embedd/connection",
 		"cmd/embedd/daemon", "cmd/embedd/dataset", "cmd/embedd/embedded", "cmd/embedd/engine", "cmd/embedd/files",
 		"cmd/embedd/memory", "cmd/embedd/picture", "cmd/embedd/report", "tools/bench", "tools/demo", "stream", "stream/admin",
-		"internal/natsx", "stream/registry", "arrowio", "arrowio/file", "arrowio/wire", "model", "model/fit", "model/eval"},
+		"internal/natsx", "stream/registry", "arrowio", "arrowio/file", "arrowio/wire", "plugin", "model", "model/fit",
+		"model/eval"},
 }
 
 // ofModel is what the fitted map stands on.

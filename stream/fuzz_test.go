@@ -35,8 +35,8 @@ func FuzzHeaders(f *testing.F) {
 			}
 			in := &input{Message: scope.Message{Header: header, Data: body, Subject: "in",
 				Origin: wire.Origin{Stream: "S", Created: time.Unix(1, 0), Seq: 7}}}
-			model := wire.Model{Version: "v", Method: "lda", Epoch: 1}
-			foreign(t, header, p.reduced(in, 0, body, model.Pairs()).msg.Header, append(model.Pairs(),
+			model := []wire.Pair{{Key: wire.HeaderModel, Value: "v"}, {Key: wire.HeaderEpoch, Value: "1"}}
+			foreign(t, header, p.reduced(in, 0, body, model).msg.Header, append(model,
 				wire.Pair{Key: wire.HeaderContentType, Value: wire.ContentType}))
 			a := &answer{in: in}
 			l := newLetter(in, wire.AnswerDead, wire.KindMessage, wire.Malformed, errors.New(text))

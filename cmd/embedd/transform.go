@@ -16,6 +16,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/files"
 	"github.com/embedd/embedd/cmd/embedd/report"
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/plugin"
 )
 
 func transformCommand(e *cli.Env) *cobra.Command {
@@ -91,8 +92,9 @@ func modelMeta(fitted *model.Model) []wire.Pair {
 	if version == "" {
 		version = fitted.Digest()[:16]
 	}
-	m := wire.Model{Version: version, Method: fitted.Method(), Epoch: fitted.Note().Epoch}
-	return append(m.Pairs(), wire.VersionPair())
+	live := plugin.Live{Model: fitted, Version: version, Epoch: int(fitted.Note().Epoch)}
+	pairs := live.Metadata()
+	return append(pairs[1:], pairs[0])
 }
 
 // transformer decodes, projects and encodes batches as the daemon does: the embedding of a file equals, bit by bit,

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/embedd/embedd/arrowio"
@@ -21,10 +22,15 @@ type Live struct {
 	State  []byte // the newest checkpoint that Config.Store or Config.Checkpoint received, for Config.Resume
 }
 
-// Metadata returns what every output says about its model, in the order in which it is written.
+// Metadata returns what every output says about its model, in headers and in the metadata of its schema, in the order
+// in which it is written.
 func (l *Live) Metadata() []wire.Pair {
-	m := wire.Model{Version: l.Version, Method: l.Model.Method(), Epoch: uint64(l.Epoch)}
-	return append([]wire.Pair{wire.VersionPair()}, m.Pairs()...)
+	return []wire.Pair{
+		wire.VersionPair(),
+		{Key: wire.HeaderModel, Value: l.Version},
+		{Key: wire.HeaderMethod, Value: l.Model.Method()},
+		{Key: wire.HeaderEpoch, Value: strconv.Itoa(l.Epoch)},
+	}
 }
 
 // Position is the position of a message in its stream. Created is the creation time of the stream: a stream that was
