@@ -19,7 +19,8 @@ func TestCheck(t *testing.T) {
 	defer func() { *update = false }()
 	Check(t, path, regexp.MustCompile(`a_\w+`), entries)
 	got, err := os.ReadFile(path)
-	want := "| name | |\n|---|---|\n| `a_one` | said by hand |\n| `a_two` | two |\n| `a_three` | three |\n\n| other |\n| `b` | |\n"
+	want := "| name | |\n|---|---|\n| `a_one` | said by hand |\n| `a_two` | two |\n| `a_three` | three |\n\n" +
+		"| other |\n| `b` | |\n"
 	if string(got) != want || err != nil {
 		t.Errorf("the page is %q, %v", got, err)
 	}

@@ -187,7 +187,8 @@ func TestSetupLimits(t *testing.T) {
 	one.Models = spec.Models{}
 	limits := Streams{MaxBytes: 5 << 20, MaxAge: 3e12, Duplicates: 6e10, Replicas: 1}
 	plans, err := limits.Setup(t.Context(), s.JS, []spec.Pipeline{one}, true)
-	if err != nil || len(plans) != 3+len(bucketsOf([]spec.Pipeline{one})) || !plans[3].Bucket || !plans[3].Exists || plans[3].Name != "EMBEDD_MODELS" {
+	buckets := bucketsOf([]spec.Pipeline{one})
+	if err != nil || len(plans) != 3+len(buckets) || !plans[3].Bucket || !plans[3].Exists || plans[3].Name != "EMBEDD_MODELS" {
 		t.Fatalf("%+v %v", plans, err)
 	}
 	have, err := s.JS.Stream(t.Context(), "IN")
@@ -198,7 +199,7 @@ func TestSetupLimits(t *testing.T) {
 	if c.MaxBytes != limits.MaxBytes || c.MaxAge != limits.MaxAge || c.Duplicates != limits.Duplicates || c.Replicas != 1 {
 		t.Errorf("%+v", c)
 	}
-	for _, bucket := range bucketsOf([]spec.Pipeline{one}) {
+	for _, bucket := range buckets {
 		for _, name := range bucket.Streams {
 			if _, err := s.JS.Stream(t.Context(), name); err != nil {
 				t.Errorf("%s: %v", bucket.Name, err)

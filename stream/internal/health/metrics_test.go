@@ -55,7 +55,7 @@ func TestMetricsPage(t *testing.T) {
 	for _, m := range metrics {
 		entries = append(entries, entry(m.name, m.help, m.labels))
 	}
-	described := regexp.MustCompile(`fqName: "(\w+)", help: (".*"), unit: .*constLabels: .*variableLabels: \{pipeline,?(.*)\}`)
+	described := regexp.MustCompile(`fqName: "(\w+)", help: (".*"), unit: .*variableLabels: \{pipeline,?(.*)\}`)
 	for _, m := range statusGaugeTable {
 		parts := described.FindStringSubmatch(m.desc.String())
 		help, err := strconv.Unquote(parts[2])
