@@ -188,7 +188,8 @@ func TestSetupLimits(t *testing.T) {
 	limits := Streams{MaxBytes: 5 << 20, MaxAge: 3e12, Duplicates: 6e10, Replicas: 1}
 	plans, err := limits.Setup(t.Context(), s.JS, []spec.Pipeline{one}, true)
 	buckets := bucketsOf([]spec.Pipeline{one})
-	if err != nil || len(plans) != 3+len(buckets) || !plans[3].Bucket || !plans[3].Exists || plans[3].Name != "EMBEDD_MODELS" {
+	if err != nil || len(plans) != 3+len(buckets) || !plans[3].Bucket || !plans[3].Exists ||
+		plans[3].Name != "EMBEDD_MODELS" {
 		t.Fatalf("%+v %v", plans, err)
 	}
 	have, err := s.JS.Stream(t.Context(), "IN")
