@@ -58,8 +58,8 @@ func TestMessageThatKillsLearning(t *testing.T) {
 		if !strings.Contains(d.log.String(), sentence) {
 			t.Errorf("the log does not tell:\n%s", d.log)
 		}
-		if v := d.metric(`embedd_set_aside_messages{pipeline="digits"}`); v != "1" {
-			t.Errorf("embedd_set_aside_messages is %s", v)
+		if v := d.metric(`embedd_quarantined_messages{pipeline="digits"}`); v != "1" {
+			t.Errorf("embedd_quarantined_messages is %s", v)
 		}
 		c.settled("FEATURES", "digits")
 		once(t, "FEATURES", 1, n, c.read("REDUCED"))

@@ -400,5 +400,5 @@ var connectedTo = regexp.MustCompile(`msg=(?:serving|"reconnected") server=(\S+)
 
 // holds tells whether a daemon learns a pipeline.
 func (d *daemon) holds(pipeline string) bool {
-	return d.metric(fmt.Sprintf(`embedd_role{pipeline=%q,role="learn"}`, pipeline)) == "1"
+	return d.metric(fmt.Sprintf(`embedd_role{pipeline=%q,role="train"}`, pipeline)) == "1"
 }

@@ -174,6 +174,6 @@ func TestEdgeCutOff(t *testing.T) {
 
 // promotedHere is how many models of pipeline p a daemon has promoted.
 func promotedHere(d *daemon) (n float64) {
-	_, _ = fmt.Sscan(d.metric(`embedd_outcomes_total{pipeline="p",result="promoted"}`), &n)
+	_, _ = fmt.Sscan(d.metric(`embedd_candidates_total{pipeline="p",result="promoted"}`), &n)
 	return n
 }

@@ -139,7 +139,7 @@ pipelines:
 					return false
 				}
 			}
-			return d.metric(`embedd_learn_backlog_rows{pipeline="p"}`) == "0"
+			return d.metric(`embedd_training_backlog_rows{pipeline="p"}`) == "0"
 		})
 		time.Sleep(5 * time.Second) // the last fit
 		store := must(registry.JetStream(t.Context(), js))(t)
@@ -181,7 +181,7 @@ pipelines:
 		if n := alone.metric(fmt.Sprintf(series, "learned")); n != fmt.Sprint(blocks) {
 			t.Errorf("of %s %s blocks are learned, of %d", domain, n, blocks)
 		}
-		if n := alone.metric(fmt.Sprintf(series, "refused")); n != "" && n != "0" {
+		if n := alone.metric(fmt.Sprintf(series, "rejected")); n != "" && n != "0" {
 			t.Errorf("of %s %s blocks are refused", domain, n)
 		}
 	}

@@ -119,7 +119,7 @@ func TestLateLabels(t *testing.T) {
 	rng.Shuffle(len(late), func(i, j int) { late[i], late[j] = late[j], late[i] })
 	c.sendLabels(early)
 	eventually(t, says("early labels wait"), func() bool {
-		return d.metric(`embedd_labels_waiting{pipeline="digits",what="labels"}`) == "12"
+		return d.metric(`embedd_labels_waiting{pipeline="digits",kind="labels"}`) == "12"
 	})
 	rows(0, 600)
 	eventually(t, func() string { return "rows wait for labels: " + d.labelled() }, func() bool {
@@ -185,7 +185,7 @@ func TestLateLabels(t *testing.T) {
 	eventually(t, func() string { return "all is joined again: " + d.labelled() }, func() bool {
 		return d.labels("joined") == joined+6 && d.labels("corrected")+d.labels("duplicate") == 14
 	})
-	if n := d.metric(`embedd_labels_waiting{pipeline="digits",what="rows"}`); n != "6" {
+	if n := d.metric(`embedd_labels_waiting{pipeline="digits",kind="rows"}`); n != "6" {
 		t.Errorf("%s rows wait after the restart, want the six that never got a label", n)
 	}
 	var report stream.Report
@@ -193,7 +193,7 @@ func TestLateLabels(t *testing.T) {
 		&report); err != nil {
 		t.Fatal(err)
 	}
-	if l := report.Labels; l == nil || int(l.Joined) != joined+6 || l.Rows != 6 || l.Skipped != 1 || l.Note != "" {
+	if l := report.Labels; l == nil || int(l.Joined) != joined+6 || l.RowsWaiting != 6 || l.Skipped != 1 || l.Note != "" {
 		t.Errorf("status says of the labels: %+v", l)
 	}
 	if n := c.count("DEAD"); n != 2 {
@@ -257,15 +257,15 @@ func TestLabelRestarts(t *testing.T) {
 			eventually(t, func() string {
 				return fmt.Sprintf("start %d: %d rows are in the window and %d wait; want %d and %d", start,
 					now.Stage.Rows,
-					now.Labels.Rows, labelled, min(20*sent, rows)-labelled)
+					now.Labels.RowsWaiting, labelled, min(20*sent, rows)-labelled)
 			}, func() bool {
 				if all := e.Status(); len(all) == 1 {
 					now = all[0]
 				}
-				return now.Stage.Rows == labelled && now.Labels.Rows == min(20*sent, rows)-labelled &&
+				return now.Stage.Rows == labelled && now.Labels.RowsWaiting == min(20*sent, rows)-labelled &&
 					now.Stage.Backlog == 0
 			})
-			t.Logf("start %d: %d rows in the window, %d wait; %+v", start, now.Stage.Rows, now.Labels.Rows,
+			t.Logf("start %d: %d rows in the window, %d wait; %+v", start, now.Stage.Rows, now.Labels.RowsWaiting,
 				now.Labels)
 		}
 		cancel()
@@ -323,7 +323,7 @@ func TestLabelRestartsDecideAlike(t *testing.T) {
 				return true
 			}
 			// A restart goes back to the oldest row that waits, so all rows without a label come again.
-			if st.Stage.Live == nil || st.Labels.Rows != never || st.Stage.Backlog > 0 || st.Stage.Fitting {
+			if st.Stage.Live == nil || st.Labels.RowsWaiting != never || st.Stage.Backlog > 0 || st.Stage.Fitting {
 				return false
 			}
 			before := out

@@ -140,6 +140,6 @@ func fits(d *daemon) int {
 // promotions is how many models a daemon has promoted.
 func promotions(d *daemon) int {
 	var v float64
-	_, _ = fmt.Sscan(d.metric(`embedd_outcomes_total{pipeline="digits",result="promoted"}`), &v)
+	_, _ = fmt.Sscan(d.metric(`embedd_candidates_total{pipeline="digits",result="promoted"}`), &v)
 	return int(v)
 }

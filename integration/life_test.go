@@ -66,7 +66,7 @@ func TestInputMadeAnew(t *testing.T) {
 	}
 	send(0, 500)
 	c.await("REDUCED", out)
-	if learned := e.window(500).Learning; learned != "" {
+	if learned := e.window(500).InputEvent; learned != "" {
 		t.Errorf("the status says %q before anything happened", learned)
 	}
 
@@ -75,8 +75,8 @@ func TestInputMadeAnew(t *testing.T) {
 	send(500, 900)
 	status := e.window(900)
 	t.Logf("learning was up to date %v after the stream was made anew", time.Since(begin).Round(time.Millisecond))
-	if !strings.Contains(status.Learning, "the input stream was recreated at") || !status.Ready {
-		t.Errorf("the status says %q, ready %t", status.Learning, status.Ready)
+	if !strings.Contains(status.InputEvent, "the input stream was recreated at") || !status.Ready {
+		t.Errorf("the status says %q, ready %t", status.InputEvent, status.Ready)
 	}
 	c.await("REDUCED", out)
 	e.stop()
@@ -187,8 +187,8 @@ func TestHangingServer(t *testing.T) {
 	status := e.window(900)
 	c.await("REDUCED", n)
 	once(t, "FEATURES", 1, n, c.read("REDUCED"))
-	if status.Learning != "" {
-		t.Errorf("the status says %q; a server that hangs is no change of the stream", status.Learning)
+	if status.InputEvent != "" {
+		t.Errorf("the status says %q; a server that hangs is no change of the stream", status.InputEvent)
 	}
 	e.stop()
 }
@@ -257,7 +257,7 @@ func TestRestartsDecideAlike(t *testing.T) {
 						return false // it is being opened
 					}
 					status := all[0].Stage // between two messages nothing waits either
-					return !status.Newest.Before(newest) && status.Backlog == 0 && !status.Fitting && !status.Filling
+					return !status.Newest.Before(newest) && status.Backlog == 0 && !status.Fitting && !status.Restoring
 				})
 			} else {
 				time.Sleep(time.Duration(random.IntN(25*(i+1))) * time.Millisecond)

@@ -33,7 +33,7 @@ type version struct {
 	Params                                                map[string]string
 }
 
-// versions are the lines of `model ls`, without the refused candidates.
+// versions are the lines of `model ls`, without the rejected candidates.
 func versions(t testing.TB, args ...string) (out []version) {
 	t.Helper()
 	text := succeed(t, append([]string{"model", "ls", "--format", "json"}, args...)...)
@@ -42,7 +42,7 @@ func versions(t testing.TB, args ...string) (out []version) {
 		if err := json.Unmarshal([]byte(line), &v); err != nil {
 			t.Fatalf("model ls says %q: %v", line, err)
 		}
-		if v.State != "refused" {
+		if v.State != "rejected" {
 			out = append(out, v)
 		}
 	}
@@ -337,7 +337,7 @@ func TestRefusedCandidates(t *testing.T) {
 		text := succeed(t, "model", "ls", "digits", "--format", "json", "--server", s.ClientURL())
 		for line := range strings.Lines(text) {
 			var v map[string]any
-			if err := json.Unmarshal([]byte(line), &v); err == nil && v["state"] == "refused" {
+			if err := json.Unmarshal([]byte(line), &v); err == nil && v["state"] == "rejected" {
 				refused = append(refused, v)
 			}
 		}

@@ -48,7 +48,7 @@ func TestStaleModel(t *testing.T) {
 	eventually(t, says("all is learned"), func() bool {
 		for _, how := range []string{"serve", "hold", "pass"} {
 			if d.value(`embedd_window_rows{class="all",pipeline="`+how+`"}`) < 1000 ||
-				d.value(`embedd_learn_backlog_rows{pipeline="`+how+`"}`) > 0 {
+				d.value(`embedd_training_backlog_rows{pipeline="`+how+`"}`) > 0 {
 				return false
 			}
 		}

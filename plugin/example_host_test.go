@@ -125,7 +125,7 @@ func ExampleStage_LearnLabels() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("rows that wait:", stage.LabelStatus().Rows)
+	fmt.Println("rows that wait:", stage.LabelStatus().RowsWaiting)
 	// Output:
 	// rows that wait: 3
 }

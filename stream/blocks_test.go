@@ -75,7 +75,7 @@ func (g *sharing) learned(blocks int) []string {
 	g.until("all blocks are learned", func() bool {
 		for _, r := range holders(g.replicas) {
 			s := r.Status()[0].Stage
-			if s.Seen == blocks*sharedBlock*sharedRows && s.Backlog == 0 && !s.Fitting {
+			if s.Received == blocks*sharedBlock*sharedRows && s.Backlog == 0 && !s.Fitting {
 				return true
 			}
 		}
@@ -146,8 +146,9 @@ func TestSharedStatistics(t *testing.T) {
 	}
 	alone := s.share(RoleAll)
 	want := alone.learned(sharedBlocks)
-	if len(want) < 2 || alone.counted("stored") < sharedBlocks || alone.counted("anew") > 0 {
-		t.Fatalf("alone: %d models, %g blocks summed up, %g anew", len(want), alone.counted("stored"), alone.counted("anew"))
+	if len(want) < 2 || alone.counted("stored") < sharedBlocks || alone.counted("recomputed") > 0 {
+		t.Fatalf("alone: %d models, %g blocks summed up, %g recomputed", len(want), alone.counted("stored"),
+			alone.counted("recomputed"))
 	}
 	p := alone.replicas[0].running[0]
 	settings := p.Running.Settings()
@@ -193,7 +194,7 @@ func TestSharedStatistics(t *testing.T) {
 	if got := many.learned(sharedBlocks); !slices.Equal(got, want) {
 		t.Errorf("together they came to %v, one alone to %v", got, want)
 	}
-	if n := many.counted("anew"); n != 4 {
+	if n := many.counted("recomputed"); n != 4 {
 		t.Errorf("%g summaries were made again, and four could not be used", n)
 	}
 	// Made once more it is the same, and nobody stores it.

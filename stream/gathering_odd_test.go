@@ -35,7 +35,7 @@ func (g *trainer) learned(f *spokes, domain string, blocks int) {
 		}
 		s := g.Status()[0].Stage
 		stands = fmt.Sprintf("%g summaries are learned, %g doubled, %g refused; %d rows were seen, %d wait", g.came(domain, "learned"),
-			g.came(domain, "doubled"), g.came(domain, "refused"), s.Seen, s.Backlog)
+			g.came(domain, "duplicate"), g.came(domain, "rejected"), s.Received, s.Backlog)
 		return g.came(domain, "learned") >= float64(blocks) && g.running[0].blocks.Waiting() != "" && s.Backlog == 0 && !s.Fitting
 	})
 	if n := g.came(domain, "learned"); n != float64(blocks) {
@@ -66,17 +66,17 @@ func TestOddNotices(t *testing.T) {
 	f.sums("berlin")
 	// The last notice is of another stream than that of the edge, which so sends all once more.
 	g.learned(f, "berlin", 6)
-	if refused, doubled := g.came("berlin", "refused"), g.came("berlin", "doubled"); refused != 4 || doubled != 2 {
+	if refused, doubled := g.came("berlin", "rejected"), g.came("berlin", "duplicate"); refused != 4 || doubled != 2 {
 		t.Errorf("%g notices are refused, of 4, and %g summaries came twice, of 2", refused, doubled)
 	}
 
 	if err := f.hub.js.DeleteStream(t.Context(), summaries.HubStream); err != nil {
 		t.Fatal(err)
 	}
-	f.hub.until("all comes again", func() bool { return g.came("berlin", "doubled") == 2+8 })
+	f.hub.until("all comes again", func() bool { return g.came("berlin", "duplicate") == 2+8 })
 	f.blocks("berlin", 8)
 	g.learned(f, "berlin", 8)
-	if n := g.Status()[0].Stage.Seen; n != 8*sharedBlock*sharedRows {
+	if n := g.Status()[0].Stage.Received; n != 8*sharedBlock*sharedRows {
 		t.Errorf("%d rows are learned, of %d", n, 8*sharedBlock*sharedRows)
 	}
 	f.hub.until("a model is live", func() bool { return g.live() != "" })
@@ -90,8 +90,8 @@ func TestOddNotices(t *testing.T) {
 	g = f.train("berlin")
 	g.learned(f, "berlin", 8)
 	f.hub.until("a model is live", func() bool { return g.live() != "" })
-	if s := g.Status()[0]; s.Stage.Seen != 8*sharedBlock*sharedRows || !strings.Contains(s.Store, "none is used twice") {
-		t.Errorf("a trainer that begins anew has learned %d rows, of %d, and says of its models %q", s.Stage.Seen,
+	if s := g.Status()[0]; s.Stage.Received != 8*sharedBlock*sharedRows || !strings.Contains(s.Store, "none is used twice") {
+		t.Errorf("a trainer that begins anew has learned %d rows, of %d, and says of its models %q", s.Stage.Received,
 			8*sharedBlock*sharedRows, s.Store)
 	}
 }

@@ -182,7 +182,7 @@ func (f *spokes) reached(g *trainer, blocks map[string]int) {
 			f.Fatal(err)
 		}
 		s := g.Status()[0].Stage
-		stands = fmt.Sprintf("the ledger says %+v, %d rows were seen, %d wait", ledger, s.Seen, s.Backlog)
+		stands = fmt.Sprintf("the ledger says %+v, %d rows were seen, %d wait", ledger, s.Received, s.Backlog)
 		for domain, n := range blocks {
 			if lives := ledger.Edges[domain]; len(lives) == 0 || lives[len(lives)-1].Last != uint64(n*sharedBlock) {
 				return false
@@ -251,7 +251,8 @@ func TestSummariesOfEdges(t *testing.T) {
 	f.hub.until("what was sent again is at the end", func() bool {
 		var n summaries.Notice
 		m, err := sent.GetLastMsgForSubject(t.Context(), subject)
-		return err == nil && json.Unmarshal(m.Data, &n) == nil && n.Last == 8*sharedBlock && first.came("berlin", "doubled") == 6
+		return err == nil && json.Unmarshal(m.Data, &n) == nil && n.Last == 8*sharedBlock &&
+			first.came("berlin", "duplicate") == 6
 	})
 	f.reached(first, map[string]int{"berlin": 8, "paris": 8})
 	first.end()
@@ -266,7 +267,8 @@ func TestSummariesOfEdges(t *testing.T) {
 		r.end()
 	}
 	second.end()
-	if n := first.came("berlin", "refused") + first.came("paris", "doubled") + second.came("berlin", "refused"); n != 0 {
+	if n := first.came("berlin", "rejected") + first.came("paris", "duplicate") +
+		second.came("berlin", "rejected"); n != 0 {
 		t.Errorf("%g summaries were refused, or are said to be doubled", n)
 	}
 
@@ -294,7 +296,7 @@ func TestSummariesOfEdges(t *testing.T) {
 	if got := slices.Concat(first.promoted(), second.promoted()); len(want) < 2 || !slices.Equal(got, want) {
 		t.Errorf("restarted, the trainer came to %v, one alone to %v", got, want)
 	}
-	if n := alone.Status()[0].Stage.Seen; n != 26*sharedBlock*sharedRows {
+	if n := alone.Status()[0].Stage.Received; n != 26*sharedBlock*sharedRows {
 		t.Errorf("%d rows are learned, of %d", n, 26*sharedBlock*sharedRows)
 	}
 }
@@ -364,10 +366,10 @@ func TestSetupOfEdges(t *testing.T) {
 	at.Stage.Training.Holdout = 0.3
 	other := f.summing("berlin", at)
 	f.hub.until("what has other settings is refused", func() bool {
-		return g.came("berlin", "refused") == 2 && g.running[0].blocks.Waiting() != ""
+		return g.came("berlin", "rejected") == 2 && g.running[0].blocks.Waiting() != ""
 	})
-	if s := g.Status()[0]; s.Stage.Seen != 0 || !strings.Contains(s.Learning, "its summaries have other settings") {
-		t.Errorf("refused, %d rows are learned, and the status says %q", s.Stage.Seen, s.Learning)
+	if s := g.Status()[0]; s.Stage.Received != 0 || !strings.Contains(s.InputEvent, "its summaries have other settings") {
+		t.Errorf("refused, %d rows are learned, and the status says %q", s.Stage.Received, s.InputEvent)
 	}
 	if n := dropped(t, g.metrics); n != 2*sharedBlock {
 		t.Errorf("%g messages are counted as not learned from, of %d", n, 2*sharedBlock)
@@ -376,7 +378,7 @@ func TestSetupOfEdges(t *testing.T) {
 	f.blocks("berlin", 6)
 	f.sums("berlin")
 	f.reached(g, map[string]int{"berlin": 6})
-	if n := g.Status()[0].Stage.Seen; n != 4*sharedBlock*sharedRows {
+	if n := g.Status()[0].Stage.Received; n != 4*sharedBlock*sharedRows {
 		t.Errorf("%d rows are learned, of %d", n, 4*sharedBlock*sharedRows)
 	}
 }
@@ -416,7 +418,7 @@ func TestEdgesComeAndGo(t *testing.T) {
 	f.blocks("berlin", 5)
 	f.sums("berlin")
 	f.reached(g, map[string]int{"berlin": 5})
-	if n := g.Status()[0].Stage.Seen; n != 11*sharedBlock*sharedRows || g.came("berlin", "learned") != 11 {
+	if n := g.Status()[0].Stage.Received; n != 11*sharedBlock*sharedRows || g.came("berlin", "learned") != 11 {
 		t.Errorf("%d rows of %g summaries are learned, of %d", n, g.came("berlin", "learned"), 11*sharedBlock*sharedRows)
 	}
 }

@@ -267,7 +267,7 @@ func (g *golden) blocks() {
 	}
 	natstest.Await(g, "the blocks are learned", func() bool {
 		s := r.pipeline().Stage
-		return s.Live != nil && s.Seen == 100 && s.Backlog == 0 && !s.Fitting
+		return s.Live != nil && s.Received == 100 && s.Backlog == 0 && !s.Fitting
 	})
 	natstest.Await(g, "the messages are answered", func() bool { return g.server.Count("OUT") == 10 })
 	g.request("live", "status", nil)
@@ -443,7 +443,7 @@ func (g *golden) edge() {
 	natstest.Await(g, "the leaf node answers", func() bool { return edge.server.Count("OUT") == 10 })
 	natstest.Await(g, "all is learned", func() bool {
 		s := trainer.pipeline().Stage
-		return s.Live != nil && s.Seen == 100 && s.Backlog == 0 && !s.Fitting
+		return s.Live != nil && s.Received == 100 && s.Backlog == 0 && !s.Fitting
 	})
 	hub.stop(trainer)
 	for _, name := range []string{"KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS"} {

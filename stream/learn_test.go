@@ -450,7 +450,7 @@ func TestRenumberedRestart(t *testing.T) {
 		t.Helper()
 		for end := time.Now().Add(ample); ; time.Sleep(20 * time.Millisecond) {
 			status := q.Running.Status()
-			if status.Rows == n && !status.Filling && status.Backlog == 0 {
+			if status.Rows == n && !status.Restoring && status.Backlog == 0 {
 				return
 			}
 			if time.Now().After(end) {

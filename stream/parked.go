@@ -215,7 +215,7 @@ func (c *confirmer) park(a *answer, why error) bool {
 
 func (p *relay) countParked() {
 	n, _ := p.parked.standing(time.Now())
-	p.Series.Set(health.Parked, float64(n))
+	p.Series.Set(health.Undeliverable, float64(n))
 }
 
 // readDeadLimit asks how long a dead letter may be now: where one was refused, that has changed since it was asked.

@@ -32,7 +32,7 @@ func TestEdgeGoesOnUnsent(t *testing.T) {
 	r := berlin.replica(sends("berlin"))
 	said := func() (text string) {
 		if all := r.Status(); len(all) > 0 {
-			text = all[0].Learning
+			text = all[0].InputEvent
 		}
 		return text
 	}
@@ -71,7 +71,7 @@ func TestEdgeTooSmall(t *testing.T) {
 	r := berlin.replica(p)
 	berlin.until("the status says that there is no room", func() bool {
 		all := r.Status()
-		return len(all) > 0 && strings.Contains(all[0].Learning, "set nats.edge_bytes to 1 MiB or more")
+		return len(all) > 0 && strings.Contains(all[0].InputEvent, "set nats.edge_bytes to 1 MiB or more")
 	})
 	if n := berlin.state(summaries.EdgeStream).LastSeq; n != before {
 		t.Errorf("the stream of what was sent has had %d messages", n-before)
@@ -134,7 +134,7 @@ func TestEdgeGoesOnUnnamed(t *testing.T) {
 	berlin.acknowledged("p@berlin")
 	berlin.until("the status says that the domain is not named", func() bool {
 		all := r.Status()
-		return len(all) > 0 && strings.Contains(all[0].Learning, `the JetStream domain of this server is "berlin"`)
+		return len(all) > 0 && strings.Contains(all[0].InputEvent, `the JetStream domain of this server is "berlin"`)
 	})
 }
 

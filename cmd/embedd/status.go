@@ -107,18 +107,19 @@ func learningText(l stream.Learning, late *stream.Labels, held *int, others stri
 			l.Evidence))
 	}
 	switch {
-	case l.Filling:
+	case l.Restoring:
 		parts = append(parts, "refilling the window")
 	case l.Backlog > 0:
 		parts = append(parts, fmt.Sprintf("%d rows wait", l.Backlog))
 	}
 	if late != nil {
-		parts = append(parts, fmt.Sprintf("%d rows wait for labels, %d labels wait for rows", late.Rows, late.Early))
+		parts = append(parts, fmt.Sprintf("%d rows wait for labels, %d labels wait for rows", late.RowsWaiting,
+			late.LabelsWaiting))
 		if late.Note != "" {
 			parts = append(parts, late.Note)
 		}
 	}
-	for _, text := range []string{l.LastFit, l.Input} {
+	for _, text := range []string{l.LastFit, l.InputEvent} {
 		if text != "" {
 			parts = append(parts, text)
 		}

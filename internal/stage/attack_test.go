@@ -39,9 +39,9 @@ func TestOneRowStopsNothing(t *testing.T) {
 				if failed > 0 || st.Accuracy < 0.99 {
 					t.Errorf("%d fits failed, accuracy %.3f: %+v", failed, st.Accuracy, st)
 				}
-				if want := fmt.Sprintf("of in.a: feature x[0] is %.4g, and nine in ten rows are within", far); st.Far != 10 ||
-					!strings.Contains(st.FarRow, want) || !strings.Contains(st.FarRow, "10 rows were set aside") {
-					t.Errorf("the status says %q of %d rows, not %q", st.FarRow, st.Far, want)
+				if want := fmt.Sprintf("of in.a: feature x[0] is %.4g, and nine in ten rows are within", far); st.Outliers != 10 ||
+					!strings.Contains(st.LastOutlier, want) || !strings.Contains(st.LastOutlier, "10 rows were set aside") {
+					t.Errorf("the status says %q of %d rows, not %q", st.LastOutlier, st.Outliers, want)
 				}
 			})
 		}
@@ -129,8 +129,8 @@ func TestQuota(t *testing.T) {
 			if bad < all/2 {
 				t.Errorf("the test shows nothing: %d of %d rows are bad", bad, all)
 			}
-		} else if st := s.Status(); bad > 80 || all < 280 || st.Capped == 0 {
-			t.Errorf("by %s: %d of %d rows are of who floods, %d were capped", by, bad, all, st.Capped)
+		} else if st := s.Status(); bad > 80 || all < 280 || st.OverQuota == 0 {
+			t.Errorf("by %s: %d of %d rows are of who floods, %d were capped", by, bad, all, st.OverQuota)
 		}
 	}
 }

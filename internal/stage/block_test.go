@@ -113,8 +113,8 @@ func TestLearnsFromSummaries(t *testing.T) {
 			if method != "pca" && st.Accuracy < 0.8 {
 				t.Errorf("accuracy %.3f, and by chance %.3f", st.Accuracy, st.Chance)
 			}
-			if st.Rows > 3000 || st.Rows < 2000 || st.Seen != len(rows) {
-				t.Errorf("%d rows in the window of 3000, %d seen of %d", st.Rows, st.Seen, len(rows))
+			if st.Rows > 3000 || st.Rows < 2000 || st.Received != len(rows) {
+				t.Errorf("%d rows in the window of 3000, %d seen of %d", st.Rows, st.Received, len(rows))
 			}
 			for _, stop := range []int{7, 21, 33} {
 				c := newRecordedStage(t, change)
@@ -161,7 +161,7 @@ func TestSummaryRefused(t *testing.T) {
 		}
 	}
 	waitIdle(t, s)
-	if st := s.Status(); st.Seen > 0 || st.Rows > 0 {
+	if st := s.Status(); st.Received > 0 || st.Rows > 0 {
 		t.Errorf("something was learned: %+v", st)
 	}
 	if _, err := s.LearnSummary(testBlock(0), featureNames(), text); err != nil {

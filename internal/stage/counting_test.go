@@ -116,8 +116,8 @@ func TestCountsContracts(t *testing.T) {
 	if a.Live == nil || b.Live == nil || a.Live.Model.Digest() != b.Live.Model.Digest() || a.Rows != b.Rows {
 		t.Errorf("counted: %+v\nknown: %+v", a, b)
 	}
-	if a.Unfit != 1 || len(a.Candidates) != 0 || b.Unfit != 0 {
-		t.Errorf("%d messages do not fit, and %d candidates are counted", a.Unfit, len(a.Candidates))
+	if a.Mismatched != 1 || len(a.Candidates) != 0 || b.Mismatched != 0 {
+		t.Errorf("%d messages do not fit, and %d candidates are counted", a.Mismatched, len(a.Candidates))
 	}
 }
 
@@ -152,8 +152,8 @@ func TestStoredContractWins(t *testing.T) {
 		waitIdle(t, s)
 	}
 	st := s.Status()
-	if tries != 2 || !s.Contract().Equal(theirs) || st.Unfit != 2 || st.Rows != 120 {
-		t.Errorf("after %d attempts to store: %v, %d do not fit, %d rows", tries, s.Contract(), st.Unfit, st.Rows)
+	if tries != 2 || !s.Contract().Equal(theirs) || st.Mismatched != 2 || st.Rows != 120 {
+		t.Errorf("after %d attempts to store: %v, %d do not fit, %d rows", tries, s.Contract(), st.Mismatched, st.Rows)
 	}
 	if err := s.FixContract(theirs); err != nil {
 		t.Error(err)
@@ -182,7 +182,7 @@ func TestFixContract(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitIdle(t, s)
-	if st := s.Status(); st.Rows != 60 || st.Unfit != 0 {
+	if st := s.Status(); st.Rows != 60 || st.Mismatched != 0 {
 		t.Errorf("%+v", st)
 	}
 	if err := s.Learn(before, spec.Position{Seq: 4}); !errors.Is(err, spec.ErrContract) {

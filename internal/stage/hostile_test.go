@@ -158,7 +158,7 @@ func TestHostile(t *testing.T) {
 				st := s[k].Status()
 				t.Logf("1 in %d of %d rows hostile, %d of them: %.1f%% right; %d rows of %d classes, %d sparse, %d far, %d "+
 					"alarms, epoch %d, of %d rows",
-					share, n, bad, 100*right[k], st.Rows, st.Classes, st.Sparse, st.Far, st.Alarms, st.Live.Epoch,
+					share, n, bad, 100*right[k], st.Rows, st.Classes, st.RareClassRows, st.Outliers, st.Alarms, st.Live.Epoch,
 					st.Live.Model.Rows())
 			}
 			if right[1] < right[0]-0.02 {

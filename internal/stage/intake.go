@@ -60,9 +60,9 @@ func (in *intake) hint(s spec.Status, label string) string {
 	case s.Rows > s.Needed && label != "" && s.Classes > s.Rows/2:
 		return fmt.Sprintf("%d labelled rows have %d labels: check that column %q holds classes, and not a different "+
 			"number for each row", s.Rows, s.Classes, label)
-	case s.Rows >= s.Needed && s.Rows-s.Sparse < s.Needed:
+	case s.Rows >= s.Needed && s.Rows-s.RareClassRows < s.Needed:
 		return fmt.Sprintf("%d of %d labelled rows have labels that came a few times, and wait until more of them "+
-			"come: send more rows of each class, or check that column %q holds classes", s.Sparse, s.Rows, label)
+			"come: send more rows of each class, or check that column %q holds classes", s.RareClassRows, s.Rows, label)
 	case s.Rows >= s.Needed && s.Note == "":
 		return fmt.Sprintf("classes are still appearing, %d so far: the first model waits for up to %d rows, since "+
 			"the number of outputs never changes after it", s.Classes, 4*s.Needed)

@@ -97,7 +97,7 @@ func (s *Stage) LabelStatus() spec.LabelStatus {
 	defer s.learner.mu.Unlock()
 	status := s.learner.late.status(s.config)
 	if c := s.learner.counting; c != nil {
-		status.Rows += c.rows // which the join gets once the contract is known
+		status.RowsWaiting += c.rows // which the join gets once the contract is known
 	}
 	return status
 }
@@ -225,8 +225,8 @@ func (t *lateLabels) status(c *spec.Config) spec.LabelStatus {
 	n := t.join.Counts()
 	s := spec.LabelStatus{Joined: n.Joined, Corrected: n.Corrected, Duplicate: n.Duplicate, Late: n.Late,
 		Expired: n.Expired, Repeated: n.Repeated, Skipped: t.skipped, Keyless: t.keyless, Bytes: t.join.Bytes()}
-	s.Rows, _ = t.join.Waiting()
-	s.Early, _ = t.join.Early()
+	s.RowsWaiting, _ = t.join.Waiting()
+	s.LabelsWaiting, _ = t.join.Early()
 	if s.Note = labelNote(&s, c.Spec.Key, *c.Labels, t.rows); s.Note == "" {
 		s.Note = t.kindChange
 	}
@@ -243,9 +243,9 @@ func labelNote(s *spec.LabelStatus, key string, limits spec.Labels, rows uint64)
 	case s.Repeated > 0 && 10*s.Repeated > rows:
 		return fmt.Sprintf("keys repeat: %d of %d rows have the key of an earlier row and replace it; send a "+
 			"different value in column %q for each row", s.Repeated, rows, key)
-	case met == 0 && s.Late+uint64(s.Early) > 0 && s.Expired+uint64(s.Rows) > 0 && s.Late+s.Expired > 0:
+	case met == 0 && s.Late+uint64(s.LabelsWaiting) > 0 && s.Expired+uint64(s.RowsWaiting) > 0 && s.Late+s.Expired > 0:
 		return fmt.Sprintf("%d labels came and none has the key of a row: rows and labels must have the same text in "+
-			"column %q", s.Late+uint64(s.Early), key)
+			"column %q", s.Late+uint64(s.LabelsWaiting), key)
 	case s.Late > met/10 || s.Expired > rows/10:
 		return fmt.Sprintf("%d labels found no row and %d rows got no label: they wait at most %v for each other "+
 			"within %d MiB, raise limits.label_wait or limits.labels, or send labels sooner",

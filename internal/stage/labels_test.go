@@ -112,7 +112,7 @@ func TestLearnLabels(t *testing.T) {
 	for i := 0; i < 200; i += 20 {
 		learnKeyed(t, s, uint64(1+i/20), rows[i:i+20], keys[i:i+20])
 	}
-	if st := s.LabelStatus(); st.Rows != 200 || st.Joined != 0 || st.Note != "" {
+	if st := s.LabelStatus(); st.RowsWaiting != 200 || st.Joined != 0 || st.Note != "" {
 		t.Errorf("before any label: %+v", st)
 	}
 	learnLabels(t, s, 1, 11, labelMessage(t, keys[:150], labels[:150]))
@@ -123,7 +123,7 @@ func TestLearnLabels(t *testing.T) {
 	learnLabels(t, s, 2, 12, labelMessage(t, append(keys[150:], "", "x"), append(labels[150:], "c0", "")))
 	waitIdle(t, s)
 	st := s.LabelStatus()
-	if st.Joined != 200 || st.Rows != 0 || st.Skipped != 2 || st.Bytes == 0 || st.Note != "" {
+	if st.Joined != 200 || st.RowsWaiting != 0 || st.Skipped != 2 || st.Bytes == 0 || st.Note != "" {
 		t.Errorf("after all labels: %+v", st)
 	}
 	if n := s.Status().Rows; n != 200 {
@@ -426,7 +426,7 @@ func TestLabelFlood(t *testing.T) {
 		}
 	}
 	st := s.LabelStatus()
-	if int(st.Expired)+st.Rows != 10_000 || int(st.Late)+st.Early != 10_000 || st.Late+st.Expired == 0 {
+	if int(st.Expired)+st.RowsWaiting != 10_000 || int(st.Late)+st.LabelsWaiting != 10_000 || st.Late+st.Expired == 0 {
 		t.Errorf("10,000 rows and as many labels: %+v", st)
 	}
 }

@@ -459,7 +459,7 @@ func (l *learner) currentStatus() spec.Status {
 	defer l.mu.Unlock()
 	s := l.status.Status
 	s.Live, s.Fitting, s.Backlog, s.Dropped = l.stage.Live(), l.busy, l.waiting, l.dropped
-	s.Unfit = l.unfit
+	s.Mismatched = l.unfit
 	counted := ""
 	if c := l.counting; c != nil && l.stage.Contract() == nil {
 		s.Candidates, s.OtherCandidates = c.candidates.status(), c.candidates.other
@@ -470,7 +470,7 @@ func (l *learner) currentStatus() spec.Status {
 		}
 		counted = c.candidates.hint()
 	}
-	s.Seen, s.Unlabelled, s.Faulty = l.intake.rows, l.intake.unlabelled, l.intake.faulty
+	s.Received, s.Unlabelled, s.Incomplete = l.intake.rows, l.intake.unlabelled, l.intake.faulty
 	if hint := l.intake.hint(s, l.config.Spec.Label); hint != "" && !l.status.LearnsNothing {
 		s.Hint = hint
 	}

@@ -400,7 +400,7 @@ func TestAdopt(t *testing.T) {
 func TestClassLimit(t *testing.T) {
 	s := newStage(t, func(c *spec.Config) { c.Classes, c.Contract = 3, testContract(t) })
 	learnRows(t, s, 1, clouds(rand.New(rand.NewPCG(23, 24)), 50, 5))
-	if st := s.Status(); st.Classes != 3 || st.Rows < 20 || st.Overfull < 15 {
+	if st := s.Status(); st.Classes != 3 || st.Rows < 20 || st.OverClassLimit < 15 {
 		t.Errorf("%d classes, %d rows in the window", st.Classes, st.Rows)
 	}
 }

@@ -338,7 +338,7 @@ func TestOutOfRange(t *testing.T) {
 					t.Fatal(err)
 				}
 				waitIdle(t, s)
-				faulty := s.Status().Faulty - before.Faulty
+				faulty := s.Status().Incomplete - before.Incomplete
 				if want := !c.learns && nulls != spec.NullsImpute; (faulty == 1) != want {
 					t.Errorf("%d rows are not learned from", faulty)
 				}

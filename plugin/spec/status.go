@@ -14,17 +14,17 @@ type Status struct {
 	Largest int   // rows of the largest class
 	Bytes   int64 // memory of the window
 	Needed  int   // labelled rows that make a first model due
-	// Seen counts the rows that arrived to be learned from, Unlabelled those without a label, Faulty those with a
-	// missing feature that are not learned from.
-	Seen, Unlabelled, Faulty int
-	Hint                     string // why there is no first model yet, or what limits learning, and the fix; or ""
-	Backlog                  int    // labelled rows in the queue
-	Dropped                  int    // labelled rows that were not learned because the queue was full
-	Overfull                 int    // labelled rows that were not learned because their class exceeds Config.Classes
-	Sparse                   int    // rows in the window of classes that have too few rows to enter a fit
-	Capped                   int    // rows that left the window because their source had its share; see Quota
-	Far                      int    // outlier rows, which enter no fit: a feature is too far from its usual range
-	FarRow                   string // a sentence about the newest outlier
+	// Received counts the rows that arrived for training, Unlabelled those of them without a label, Incomplete those
+	// that are not learned because a feature is missing.
+	Received, Unlabelled, Incomplete int
+	Hint                             string // why there is no first model yet, or what limits learning, and the fix; or ""
+	Backlog                          int    // labelled rows in the queue
+	Dropped                          int    // labelled rows that were not learned because the queue was full
+	OverClassLimit                   int    // labelled rows of classes beyond Config.Classes, which are not learned
+	RareClassRows                    int    // rows in the window of classes that have too few rows to enter a fit
+	OverQuota                        int    // rows that left the window because their source exceeded its Quota
+	Outliers                         int    // outlier rows, which enter no fit: a feature is too far from its usual range
+	LastOutlier                      string // a sentence about the newest outlier
 	// ReadFrom is the sequence number of the oldest message that a restart must read: the window, or a row that waits
 	// for its label, needs it.
 	ReadFrom uint64
@@ -35,10 +35,10 @@ type Status struct {
 	Candidates      []ContractCandidate
 	OtherCandidates int
 	Counted         int    // messages of all candidates
-	Unfit           int    // messages that arrived before the contract was known, do not fit it, and were not learned
+	Mismatched      int    // messages that arrived before the contract was known, do not fit it, and were not learned
 	Clock           string // a sentence if timestamps are ahead of this machine's clock, or went back
 	Fitting         bool   // the worker is busy
-	Filling         bool   // the window is being filled again after a restart
+	Restoring       bool   // the window is being read again after a restart
 	Pinned          bool   // the live model was pinned, and no fit replaces it
 
 	// Accuracy is the prequential accuracy of the live model: the share of the last 500 to 1,000 labelled rows whose
@@ -67,16 +67,16 @@ type ContractCandidate struct {
 
 // LabelStatus describes the join of rows with labels that arrive in separate messages.
 type LabelStatus struct {
-	Joined    uint64 // labels that found their row
-	Corrected uint64 // labels that changed the label of a row
-	Duplicate uint64 // labels that repeated what was known, or came after one of a later position
-	Late      uint64 // labels whose row had expired or never came
-	Expired   uint64 // rows whose label never came
-	Repeated  uint64 // rows that replaced an earlier row of the same key
-	Skipped   uint64 // labels without a key or a text
-	Keyless   uint64 // rows without a key
-	Rows      int    // rows that wait for a label
-	Early     int    // labels that wait for a row
-	Bytes     int64  // memory of rows and labels
-	Note      string // a sentence if labels and rows do not meet; else ""
+	Joined        uint64 // labels that found their row
+	Corrected     uint64 // labels that changed the label of a row
+	Duplicate     uint64 // labels that repeated what was known, or came after one of a later position
+	Late          uint64 // labels whose row had expired or never came
+	Expired       uint64 // rows whose label never came
+	Repeated      uint64 // rows that replaced an earlier row of the same key
+	Skipped       uint64 // labels without a key or a text
+	Keyless       uint64 // rows without a key
+	RowsWaiting   int    // rows that wait for a label
+	LabelsWaiting int    // labels that wait for a row
+	Bytes         int64  // memory of rows and labels
+	Note          string // a sentence if labels and rows do not meet; else ""
 }

@@ -1,9 +1,9 @@
 package registry
 
-// Listed is one line of what there is: a version, or a candidate that was refused, which has no name.
+// Listed is one line of what there is: a version, or a rejected candidate, which has no name.
 type Listed struct {
 	Pipeline string `json:"pipeline"`
-	State    string `json:"state"` // live, previous, kept, damaged or refused
+	State    string `json:"state"` // live, previous, kept, damaged or rejected
 	Pinned   bool   `json:"pinned"`
 	Version
 }
@@ -21,7 +21,7 @@ func (p *Pointer) Chosen(pipeline string) Chosen {
 	return Chosen{pipeline, p.Live, p.Previous, p.Pin != ""}
 }
 
-// List is what the pointer of a pipeline knows: the versions, oldest first, then the refused candidates, oldest first.
+// List is what the pointer of a pipeline knows: the versions, oldest first, then the rejected candidates, oldest first.
 func (p *Pointer) List(pipeline string) []Listed {
 	out := []Listed{}
 	for _, v := range p.Versions {
@@ -38,7 +38,7 @@ func (p *Pointer) List(pipeline string) []Listed {
 		out = append(out, Listed{pipeline, state, v.Name == p.Pin, v})
 	}
 	for _, r := range p.Refused {
-		out = append(out, Listed{pipeline, "refused", false, Version{Parent: r.Live, Rows: r.Rows, Score: r.Score,
+		out = append(out, Listed{pipeline, "rejected", false, Version{Parent: r.Live, Rows: r.Rows, Score: r.Score,
 			LiveScore: r.LiveScore, Why: r.Reason, Created: r.Time}})
 	}
 	return out

@@ -38,14 +38,14 @@ func (s State) Ready() bool {
 
 // Status is the status of one pipeline in this process.
 type Status struct {
-	Pipeline string
-	State    State
-	Ready    bool          // State.Ready
-	Reason   string        // the state in a sentence; "" where the word is enough
-	LagKnown bool          // Lag and Oldest are known: of the replicas of a pipeline, the trainer asks
-	Lag      uint64        // messages of the input that are not answered
-	Oldest   time.Duration // age of the oldest of them
-	Learning string        // the last event of the input stream that learning had to follow, with its time; or ""
+	Pipeline   string
+	State      State
+	Ready      bool          // State.Ready
+	Reason     string        // the state in a sentence; "" where the word is enough
+	LagKnown   bool          // Lag and Oldest are known: of the replicas of a pipeline, the trainer asks
+	Lag        uint64        // messages of the input that are not answered
+	Oldest     time.Duration // age of the oldest of them
+	InputEvent string        // the last event of the input stream that learning had to follow, with its time; or ""
 	// Store is what happened to the stored models before the start (damage, other features), and why the live one there
 	// cannot be used; or "".
 	Store      string
@@ -111,8 +111,8 @@ type Schema struct {
 	Features int          `json:"features,omitempty"` // elements of a row; absent while messages are counted
 	Columns  string       `json:"columns,omitempty"`  // with these elements: "x[64], z"; long lists are cut
 	Counting *SchemaCount `json:"counting,omitempty"` // absent once the schema is known
-	// Unfit counts messages that arrived before the schema was known, do not fit it, and were not learned.
-	Unfit int `json:"unfit,omitempty"`
+	// Mismatched counts messages that arrived before the schema was known, do not fit it, and were not learned.
+	Mismatched int `json:"mismatched,omitempty"`
 }
 
 // SchemaCount is the count of messages per schema, while the schema of the pipeline is not known.
@@ -133,7 +133,7 @@ type SchemaCandidate struct {
 
 // schema is the part of a report about the schema.
 func (s *Status) schema() Schema {
-	out := Schema{Features: s.Contract.Len(), Columns: s.Contract.Short(), Unfit: s.Stage.Unfit}
+	out := Schema{Features: s.Contract.Len(), Columns: s.Contract.Short(), Mismatched: s.Stage.Mismatched}
 	if s.Contract == nil {
 		out.Counting = &SchemaCount{Messages: s.Stage.Counted, Candidates: []SchemaCandidate{},
 			Other: s.Stage.OtherCandidates}
@@ -178,20 +178,20 @@ type Undeliverable struct {
 
 // Learning is the progress of learning.
 type Learning struct {
-	Rows     int   `json:"rows"` // labelled rows in the window
-	Classes  int   `json:"classes"`
-	Bytes    int64 `json:"bytes"`
-	Needed   int   `json:"needed"`   // labelled rows that make a first model due
-	Backlog  int   `json:"backlog"`  // labelled rows that wait to be learned
-	Dropped  int   `json:"dropped"`  // labelled rows that arrived too fast
-	Overfull int   `json:"overfull"` // labelled rows of a class that is full
-	Sparse   int   `json:"sparse"`   // rows in the window whose class has too few rows to enter a fit
-	Far      int   `json:"far"`      // rows with a feature too far from its median to enter a fit
-	// rows that left the window since their source had its share; see training.quota
-	Capped  int    `json:"capped"`
-	FarRow  string `json:"far_row,omitempty"` // the newest far row, a sentence
-	Fitting bool   `json:"fitting"`
-	Filling bool   `json:"filling"` // the window is being filled after a restart
+	Rows           int   `json:"rows"` // labelled rows in the window
+	Classes        int   `json:"classes"`
+	Bytes          int64 `json:"bytes"`
+	Needed         int   `json:"needed"`           // labelled rows that make a first model due
+	Backlog        int   `json:"backlog"`          // labelled rows that wait to be learned
+	Dropped        int   `json:"dropped"`          // labelled rows that arrived too fast
+	OverClassLimit int   `json:"over_class_limit"` // labelled rows of classes beyond limits.classes
+	RareClassRows  int   `json:"rare_class_rows"`  // rows in the window whose class has too few rows to enter a fit
+	Outliers       int   `json:"outliers"`         // rows with a feature too far from its median to enter a fit
+	// rows that left the window because their source had more than its share; see training.quota
+	OverQuota   int    `json:"over_quota"`
+	LastOutlier string `json:"last_outlier,omitempty"` // the newest outlier, a sentence
+	Fitting     bool   `json:"fitting"`
+	Restoring   bool   `json:"restoring"` // the window is being read again after a restart
 
 	Accuracy      *float64 `json:"accuracy"`  // of the live model on rows before they were learned; null: not known yet
 	Chance        *float64 `json:"chance"`    // what it would be if labels were random
@@ -203,24 +203,24 @@ type Learning struct {
 	Alarms         int     `json:"alarms"`          // concept drifts that cut the window
 	Fits           int     `json:"fits"`
 	LastFitSeconds float64 `json:"last_fit_seconds"`
-	LastFit        string  `json:"last_fit,omitempty"` // its result
-	Input          string  `json:"input,omitempty"`    // the last event of the input stream
+	LastFit        string  `json:"last_fit,omitempty"`    // its result
+	InputEvent     string  `json:"input_event,omitempty"` // the last event of the input stream
 }
 
 // Labels are the counts of late labels and the rows that they join; see [plugin.LabelStatus].
 type Labels struct {
-	Joined    uint64 `json:"joined"`
-	Corrected uint64 `json:"corrected"`
-	Duplicate uint64 `json:"duplicate"`
-	Late      uint64 `json:"late"`
-	Expired   uint64 `json:"expired"`  // rows
-	Repeated  uint64 `json:"repeated"` // rows that replaced one with their key
-	Skipped   uint64 `json:"skipped"`  // labels without key or text
-	Keyless   uint64 `json:"keyless"`  // rows without a key
-	Rows      int    `json:"rows_waiting"`
-	Early     int    `json:"labels_waiting"`
-	Bytes     int64  `json:"bytes"`
-	Note      string `json:"note,omitempty"` // why labels and rows do not join, and the fix
+	Joined        uint64 `json:"joined"`
+	Corrected     uint64 `json:"corrected"`
+	Duplicate     uint64 `json:"duplicate"`
+	Late          uint64 `json:"late"`
+	Expired       uint64 `json:"expired"`  // rows
+	Repeated      uint64 `json:"repeated"` // rows that replaced one with their key
+	Skipped       uint64 `json:"skipped"`  // labels without key or text
+	Keyless       uint64 `json:"keyless"`  // rows without a key
+	RowsWaiting   int    `json:"rows_waiting"`
+	LabelsWaiting int    `json:"labels_waiting"`
+	Bytes         int64  `json:"bytes"`
+	Note          string `json:"note,omitempty"` // why labels and rows do not join, and the fix
 }
 
 // Report returns the status in the form in which the service of the pipeline sends it.
@@ -230,11 +230,12 @@ func (s Status) Report() Report {
 		Store: s.Store, Schema: s.schema(), Role: s.Role, Partitions: s.Partitions, IsTrainer: s.IsTrainer,
 		Trainer: s.Trainer, Term: s.Term, Revision: s.Revision,
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
-			Dropped: g.Dropped, Overfull: g.Overfull, Sparse: g.Sparse, Far: g.Far, FarRow: g.FarRow,
-			Capped: g.Capped, Clock: g.Clock, Fitting: g.Fitting, Filling: g.Filling,
+			Dropped: g.Dropped, OverClassLimit: g.OverClassLimit, RareClassRows: g.RareClassRows,
+			Outliers: g.Outliers, LastOutlier: g.LastOutlier, OverQuota: g.OverQuota,
+			Clock: g.Clock, Fitting: g.Fitting, Restoring: g.Restoring,
 			Accuracy: known(g.Accuracy), Chance: known(g.Chance), Candidate: known(g.Candidate),
 			CandidateRows: g.CandidateRows, Evidence: g.Evidence, Alarms: g.Alarms, Fits: g.Fits,
-			LastFitSeconds: g.LastFit.Seconds(), LastFit: g.Note, Input: s.Learning}}
+			LastFitSeconds: g.LastFit.Seconds(), LastFit: g.Note, InputEvent: s.InputEvent}}
 	if s.Hub != "" {
 		r.Hub = &Hub{Domain: s.Hub}
 		if !s.LastHeard.IsZero() {
@@ -249,9 +250,8 @@ func (s Status) Report() Report {
 	}
 	if l := s.Labels; s.LateLabels {
 		r.Labels = &Labels{Joined: l.Joined, Corrected: l.Corrected, Duplicate: l.Duplicate, Late: l.Late,
-			Expired: l.Expired, Repeated: l.Repeated, Skipped: l.Skipped, Keyless: l.Keyless, Rows: l.Rows,
-			Early: l.Early,
-			Bytes: l.Bytes, Note: l.Note}
+			Expired: l.Expired, Repeated: l.Repeated, Skipped: l.Skipped, Keyless: l.Keyless,
+			RowsWaiting: l.RowsWaiting, LabelsWaiting: l.LabelsWaiting, Bytes: l.Bytes, Note: l.Note}
 	}
 	if l := g.Live; l != nil {
 		r.Model = &ReportModel{Version: l.Version, Method: l.Model.Method(), Dim: l.Model.Dim(), Epoch: l.Epoch,

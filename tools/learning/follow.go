@@ -143,8 +143,8 @@ func follow(ctx context.Context, s stream, rows int, seed uint64, c fit.Config) 
 		}
 	}
 	status := f.stage.Status()
-	if status.Dropped+status.Overfull > 0 {
-		return run{}, fmt.Errorf("%d rows were not learned", status.Dropped+status.Overfull)
+	if status.Dropped+status.OverClassLimit > 0 {
+		return run{}, fmt.Errorf("%d rows were not learned", status.Dropped+status.OverClassLimit)
 	}
 	f.run.Alarms = status.Alarms
 	err = f.check(ctx, f.run.Rows)

@@ -147,7 +147,7 @@ func (d *daemon) readiness() []readiness {
 			s.State, s.Ready, s.Reason = stream.StateBlocked, false, trouble
 		}
 		out = append(out, readiness{Pipeline: s.Pipeline, State: string(s.State), Ready: s.Ready, Reason: s.Reason,
-			Learning: s.Learning})
+			Learning: s.InputEvent})
 	}
 	return out
 }

@@ -323,13 +323,13 @@ type Status struct {
 func (t *Trainer) Status() Status {
 	s := Status{LearnsNothing: t.plan.learnsNothing()}
 	s.Needed, s.Hint, s.Alarms = t.schedule.FirstRows(), t.plan.limit, t.alarms
-	s.Overfull, s.Filling, s.Pinned = t.data.overfull, t.resume != nil, t.pinned
+	s.OverClassLimit, s.Restoring, s.Pinned = t.data.overfull, t.resume != nil, t.pinned
 	s.Accuracy, s.Candidate = math.NaN(), math.NaN()
 	if w := t.data.window; w != nil {
 		s.Rows, s.Classes, s.Bytes = w.Len(), w.Classes(), w.Bytes()
 		s.Largest, s.Trainable = w.Largest(), w.Trainable()
-		s.Capped = w.CappedRows()
-		s.Sparse, s.Far, s.FarRow = w.SparseRows(), w.Outliers().Rows+t.data.far, t.data.farRow()
+		s.OverQuota = w.CappedRows()
+		s.RareClassRows, s.Outliers, s.LastOutlier = w.SparseRows(), w.Outliers().Rows+t.data.far, t.data.farRow()
 		s.ReadFrom = t.data.readFrom().Seq
 	}
 	if t.newest != 0 {

@@ -95,7 +95,7 @@ func (h *hubLearner) skipDuplicate(ctx context.Context, one *summaries.Received)
 		return err
 	}
 	if one.Seq >= h.from {
-		h.Series.Add(health.EdgeSummaries, 1, one.Edge, edgeDoubled)
+		h.Series.Add(health.EdgeSummaries, 1, one.Edge, edgeDuplicate)
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (h *hubLearner) learn(ctx context.Context, one *summaries.Received, summary
 	case one.Seq < h.from:
 		return nil
 	case h.previous.HasArrived(one):
-		h.Series.Add(health.EdgeSummaries, 1, one.Edge, edgeDoubled)
+		h.Series.Add(health.EdgeSummaries, 1, one.Edge, edgeDuplicate)
 		return nil
 	}
 	unread, err := h.Running.LearnRemoteSummary(plugin.Position{Created: h.created, Seq: one.Seq, Time: one.Time}, summary)
@@ -179,7 +179,7 @@ var errOtherSettings = errors.New("its summaries have other settings; give hub a
 
 // reportRefused counts a summary that is not learned from, and reports why, once for each reason of an edge.
 func (h *hubLearner) reportRefused(one *summaries.Received, reason string) {
-	h.Series.Add(health.EdgeSummaries, 1, one.Edge, edgeRefused)
+	h.Series.Add(health.EdgeSummaries, 1, one.Edge, edgeRejected)
 	if h.refused[one.Edge] == reason {
 		return
 	}
@@ -235,7 +235,7 @@ func (h *hubLearner) saveLedger(ctx context.Context) error {
 
 // Results of a summary of an edge: labels of the metric.
 const (
-	edgeLearned = "learned"
-	edgeDoubled = "doubled"
-	edgeRefused = "refused"
+	edgeLearned   = "learned"
+	edgeDuplicate = "duplicate"
+	edgeRejected  = "rejected"
 )

@@ -139,7 +139,7 @@ func (r *reader) discardUnusable(ctx context.Context, cause error, isOwner bool)
 		return nil
 	}
 	r.unusable = 0
-	r.Series.Add(health.Summaries, 1, "anew")
+	r.Series.Add(health.Summaries, 1, "recomputed")
 	r.Log.Warn("the summary of a block of the input cannot be used; it is made again", "block", r.next, "cause", cause)
 	return r.collection.Delete(ctx, r.next)
 }

@@ -137,7 +137,7 @@ func (p *producer) make(ctx context.Context, n uint64, features []string, attemp
 	if err != nil {
 		return err
 	}
-	result := "again"
+	result := "duplicate"
 	if isFirst {
 		result = "stored"
 	}

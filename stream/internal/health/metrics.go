@@ -12,7 +12,7 @@ import (
 type Metric struct {
 	name, help string
 	kind       kind
-	labels     []string // beside the pipeline
+	labels     []string // in addition to the pipeline
 	buckets    []float64
 	of         feature
 	starts     [][]string // label values of the series that exist, at zero, from the start
@@ -55,11 +55,11 @@ var (
 		help:   "Rows by result: out, dead, skip, or pass while the model is stale.",
 		starts: each("out", "dead", "skip", "pass")})
 	Dropped = define(Metric{name: "embedd_dropped_messages_total", labels: []string{"path"},
-		help: "Messages dropped: on core NATS from a full queue (path answer); by the learning path where the input can " +
-			"be read only once, and messages that left the input stream before they were learned (path learn).",
+		help: "Messages dropped: on core NATS from a full queue (path answer); from the training queue where the input " +
+			"can be read only once, or deleted from the input stream before training read them (path learn).",
 		starts: each(PathAnswer, PathLearn)})
 	ReadMessages = define(Metric{name: "embedd_read_messages_total", labels: []string{"path"},
-		help:   "Messages read from the input stream, by the hot path or again by the learning path.",
+		help:   "Messages read from the input stream, to answer them (path answer) or for training (path learn).",
 		starts: each(PathAnswer, PathLearn)})
 	ReadBytes = define(Metric{name: "embedd_read_bytes_total", labels: []string{"path"},
 		help: "Bytes of the messages of embedd_read_messages_total.", starts: each(PathAnswer, PathLearn)})
@@ -69,37 +69,37 @@ var (
 		starts: each("recreated", "purged", "renumbered", "behind", "failed")})
 	DeadLetters = define(Metric{name: "embedd_dead_letters_total", labels: []string{"code"}, of: onDemand,
 		help: "Dead letters by error code, those of rows and of labels included."})
-	Parked = define(Metric{name: "embedd_parked_messages", kind: gauge, starts: single,
+	Undeliverable = define(Metric{name: "embedd_undeliverable_messages", kind: gauge, starts: single,
 		help: "Input messages that wait because their dead letters cannot be stored. They are redelivered."})
 	Halted = define(Metric{name: "embedd_halted", kind: gauge, starts: single,
 		help: "1 while the pipeline is halted because too many messages were bad."})
 	Model = define(Metric{name: "embedd_model_info", kind: gauge, of: onDemand,
 		labels: []string{"version", "method", "epoch"},
-		help:   "1 for the live model."})
+		help:   "Always 1; the labels describe the live model."})
 	ModelAge = define(Metric{name: "embedd_model_age_seconds", kind: gauge, of: onDemand,
 		help: "Time since the live model was last confirmed: fitted, or scored on a labelled row and kept."})
 	HubSilence = define(Metric{name: "embedd_hub_silence_seconds", kind: gauge, of: onDemand,
 		help: "On a leaf node whose models come from a hub: time since the hub last reported the live model."})
 	Pinned = define(Metric{name: "embedd_model_pinned", kind: gauge, starts: single,
 		help: "1 while the live model is pinned and nothing replaces it."})
-	Outcomes = define(Metric{name: "embedd_outcomes_total", labels: []string{"result"},
-		help:   "Candidates by outcome: promoted, refused (the live model was kept), failed (no fit).",
-		starts: each("promoted", "refused", "failed")})
+	Candidates = define(Metric{name: "embedd_candidates_total", labels: []string{"result"},
+		help:   "Candidates by result: promoted, rejected (the live model was kept), failed (no fit).",
+		starts: each("promoted", "rejected", "failed")})
 	Displacement = define(Metric{name: "embedd_swap_displacement", kind: gauge, of: onDemand,
 		help: "How far the last promotion moved the outputs after alignment, relative to their spread."})
 	FitSeconds = define(Metric{name: "embedd_fit_seconds", kind: histogram, starts: single,
 		buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
-		help:    "Time of a promotion: fits of the other candidates, alignment and the store included."})
+		help:    "Duration of a promotion, including the fits of the other candidates, alignment and storing."})
 	TransformSeconds = define(Metric{name: "embedd_transform_seconds", kind: histogram, starts: single,
 		buckets: prometheus.ExponentialBuckets(0.00001, 4, 10),
 		help:    "Time to decode, project and encode one message."})
 	Summaries = define(Metric{name: "embedd_summaries_total", labels: []string{"result"}, of: summaries,
-		help: "Summaries of blocks of the input that this process made: stored, or again (another replica had stored the " +
-			"same); anew: unusable ones that it had made again; sent: to the hub.",
-		starts: each("stored", "again", "anew", "sent")})
+		help: "Summaries of blocks of the input by result: stored, duplicate (another replica had stored the same), " +
+			"recomputed (the stored one was unusable), sent (to the hub).",
+		starts: each("stored", "duplicate", "recomputed", "sent")})
 	EdgeSummaries = define(Metric{name: "embedd_edge_summaries_total", labels: []string{"edge", "result"}, of: onDemand,
-		help: "At a hub: summaries received from an edge: learned, doubled (their messages had been learned before), or " +
-			"refused (damaged, or of other settings or features; the status says which)."})
+		help: "At a hub: summaries received from an edge: learned, duplicate (their messages had been learned before), " +
+			"or rejected (damaged, or of other settings or features; the status says which)."})
 	LabelMessages = define(Metric{name: "embedd_label_messages_total", labels: []string{"result"}, of: lateLabels,
 		help: "Messages of late labels by result: learned or dead.", starts: each("learned", "dead")})
 )
@@ -216,7 +216,7 @@ func (g *Registry) Series(pipeline string, hasLateLabels, hasSummaries bool) *Se
 
 func (s *Series) labels(values []string) []string { return append([]string{s.pipeline}, values...) }
 
-// Add adds n to a counter; values are those of its labels beside the pipeline.
+// Add adds n to a counter; values are those of its labels other than the pipeline.
 func (s *Series) Add(m *Metric, n float64, values ...string) {
 	s.registry.counters[m].WithLabelValues(s.labels(values)...).Add(n)
 }

@@ -42,7 +42,8 @@ type statusGauge struct {
 	of   func(spec.Status) []sample
 }
 
-// sample is one series of such a metric: the values of its labels beside the pipeline, and its value. NaN is left out.
+// sample is one series of such a metric: the values of its labels other than the pipeline, and its value. NaN is left
+// out.
 type sample struct {
 	labels []string
 	value  float64
@@ -91,16 +92,16 @@ var statusGaugeTable = []statusGauge{
 			}
 			return out
 		}},
-	{describe("embedd_role", "1 for the role of this process: learn (it is the trainer), standby (it can take over), "+
+	{describe("embedd_role", "1 for the role of this process: train (it is the trainer), standby (it can take over), "+
 		"transform (it never trains), 0 for the others.", "role"),
 		prometheus.GaugeValue, func(s spec.Status) (out []sample) {
 			is := "transform"
 			if s.IsTrainer {
-				is = "learn"
+				is = "train"
 			} else if s.Role != spec.RoleTransform && !s.FixedModel {
 				is = "standby"
 			}
-			for _, role := range []string{"learn", "standby", "transform"} {
+			for _, role := range []string{"train", "standby", "transform"} {
 				out = append(out, sample{[]string{role}, boolean(role == is)})
 			}
 			return out
@@ -141,30 +142,30 @@ var statusGaugeTable = []statusGauge{
 	{describe("embedd_drift_alarms_total", "Drift alarms, each of which cut the window."), prometheus.CounterValue,
 		ofStage(func(s plugin.Status) []sample { return one(float64(s.Alarms)) })},
 	{describe("embedd_window_rows",
-		"Labelled rows in the window: all, of the largest class, and of classes with too few rows to enter a fit.", "class"),
+		"Labelled rows in the window: all, of the largest class, and of rare classes, with too few rows for a fit.", "class"),
 		prometheus.GaugeValue, ofStage(func(s plugin.Status) []sample {
 			return []sample{{[]string{"all"}, float64(s.Rows)}, {[]string{"largest"}, float64(s.Largest)},
-				{[]string{"sparse"}, float64(s.Sparse)}}
+				{[]string{"rare"}, float64(s.RareClassRows)}}
 		})},
 	{describe("embedd_window_classes", "Classes with rows in the window."), prometheus.GaugeValue,
 		ofStage(func(s plugin.Status) []sample { return one(float64(s.Classes)) })},
 	{describe("embedd_window_bytes", "Memory of the window, bounded by training.window.bytes."),
 		prometheus.GaugeValue,
 		ofStage(func(s plugin.Status) []sample { return one(float64(s.Bytes)) })},
-	{describe("embedd_set_aside_messages",
-		"Input messages in quarantine: the process crashed each time it learned from them."),
+	{describe("embedd_quarantined_messages",
+		"Input messages excluded from training because the process crashed each time it learned from them."),
 		prometheus.GaugeValue, func(s spec.Status) []sample { return one(float64(s.Quarantined)) }},
-	{describe("embedd_learning_stopped",
-		"1 while learning is stopped because the process crashed during it again and again."),
+	{describe("embedd_training_stopped",
+		"1 while training is stopped because the process crashed in it repeatedly."),
 		prometheus.GaugeValue, func(s spec.Status) []sample { return one(boolean(s.TrainingStopped)) }},
-	{describe("embedd_learn_backlog_rows", "Labelled rows that wait to be learned."), prometheus.GaugeValue,
+	{describe("embedd_training_backlog_rows", "Labelled rows in the training queue."), prometheus.GaugeValue,
 		ofStage(func(s plugin.Status) []sample { return one(float64(s.Backlog)) })},
-	{describe("embedd_unlearned_rows_total",
-		"Labelled rows that were not learned, by reason: backlog (they arrived too fast), classes (limits.classes was "+
-			"reached), far (an outlier feature).", "reason"),
+	{describe("embedd_training_skipped_rows_total",
+		"Labelled rows that were not used for training, by reason: queue_full (they arrived too fast), class_limit "+
+			"(limits.classes was reached), outlier (a feature is too far from its usual range).", "reason"),
 		prometheus.CounterValue, ofStage(func(s plugin.Status) []sample {
-			return []sample{{[]string{"backlog"}, float64(s.Dropped)}, {[]string{"classes"}, float64(s.Overfull)},
-				{[]string{"far"}, float64(s.Far)}}
+			return []sample{{[]string{"queue_full"}, float64(s.Dropped)}, {[]string{"class_limit"}, float64(s.OverClassLimit)},
+				{[]string{"outlier"}, float64(s.Outliers)}}
 		})},
 	{describe("embedd_labels_total", "Late labels by result: joined, corrected (a learned row got another label), "+
 		"duplicate, late (their row was gone or never arrived), skip (without key or label); expired counts rows whose "+
@@ -173,9 +174,9 @@ var statusGaugeTable = []statusGauge{
 			{[]string{"duplicate"}, float64(l.Duplicate)}, {[]string{"late"}, float64(l.Late)},
 			{[]string{"expired"}, float64(l.Expired)}, {[]string{"skip"}, float64(l.Skipped)}}
 	})},
-	{describe("embedd_labels_waiting", "Rows that wait for a label, and labels that wait for a row.", "what"),
+	{describe("embedd_labels_waiting", "Rows that wait for a label, and labels that wait for a row.", "kind"),
 		prometheus.GaugeValue, ofLabels(func(l plugin.LabelStatus) []sample {
-			return []sample{{[]string{"rows"}, float64(l.Rows)}, {[]string{"labels"}, float64(l.Early)}}
+			return []sample{{[]string{"rows"}, float64(l.RowsWaiting)}, {[]string{"labels"}, float64(l.LabelsWaiting)}}
 		})},
 	{describe("embedd_labels_bytes", "Memory of the rows and labels that wait, and of what is kept to correct them."),
 		prometheus.GaugeValue, ofLabels(func(l plugin.LabelStatus) []sample { return one(float64(l.Bytes)) })},

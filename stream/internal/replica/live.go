@@ -132,13 +132,13 @@ func (r *Replica) ShowLive(l *plugin.Live) {
 	r.Series.Replace(health.Model, 1, l.Version, l.Model.Method(), strconv.Itoa(l.Epoch))
 }
 
-// refuseTimeout is how long learning waits for the store to record a refused candidate.
+// refuseTimeout is how long learning waits for the store to record a rejected candidate.
 const refuseTimeout = 5 * time.Second
 
-// Record records the outcome of a candidate: its metrics, the freshness of the live model, and in the store, for those
-// who list the models, that it was refused. Learning does not depend on the store.
+// Record records the outcome of a candidate: its metrics, the freshness of the live model, and in the store, for
+// `embedd model ls`, that it was rejected. Learning does not depend on the store.
 func (r *Replica) Record(o plugin.Outcome) {
-	result := "refused"
+	result := "rejected"
 	switch {
 	case o.Err != nil:
 		result = "failed"
@@ -149,14 +149,14 @@ func (r *Replica) Record(o plugin.Outcome) {
 		r.Series.Set(health.Displacement, o.Displacement)
 		r.Freshness.Confirm(r.Clock())
 	}
-	r.Series.Add(health.Outcomes, 1, result)
-	if r.Models == nil || result != "refused" {
+	r.Series.Add(health.Candidates, 1, result)
+	if r.Models == nil || result != "rejected" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), refuseTimeout)
 	defer cancel()
 	if err := r.Models.RecordRefusal(ctx, o); err != nil {
-		r.refusedLog.Warn(r.Log, "a refused candidate was not recorded in the model store", "reason", o.Reason, "error", err)
+		r.refusedLog.Warn(r.Log, "a rejected candidate was not recorded in the model store", "reason", o.Reason, "error", err)
 	}
 }
 

@@ -38,13 +38,13 @@ type crashGuard struct {
 type guardNote struct {
 	Created int64 `json:"stream_created,omitempty"` // of the input stream, in nanoseconds
 
-	Starts int      `json:"starts"`          // consecutive ones that did not reach the end
-	From   uint64   `json:"from,omitempty"`  // the block that began last
-	To     uint64   `json:"to,omitempty"`    //
-	Alone  uint64   `json:"alone,omitempty"` // the message that was learned alone last
-	Tries  int      `json:"tries,omitempty"` // how often
-	Aside  []uint64 `json:"aside,omitempty"` // quarantined messages, oldest first
-	Row    int      `json:"row,omitempty"`   // messages quarantined since learning last reached the end
+	Starts      int      `json:"starts"`          // consecutive ones that did not reach the end
+	From        uint64   `json:"from,omitempty"`  // the block that began last
+	To          uint64   `json:"to,omitempty"`    //
+	Alone       uint64   `json:"alone,omitempty"` // the message that was learned alone last
+	Tries       int      `json:"tries,omitempty"` // how often
+	Quarantined []uint64 `json:"aside,omitempty"` // quarantined messages, oldest first
+	InARow      int      `json:"row,omitempty"`   // messages quarantined since learning last reached the end
 }
 
 // noteTimeout is how long learning waits for the server to store a note.
@@ -80,8 +80,8 @@ func newCrashGuard(ctx context.Context, p *Path) *crashGuard {
 		p.Log.Debug("the start of learning is not noted, so a message that crashes the process is not found", "error", err)
 	}
 	c.danger = run{c.note.From, c.note.To}
-	c.quarantined.Store(int64(len(c.note.Aside)))
-	if c.note.Row >= maxRow || c.note.Starts > maxStarts {
+	c.quarantined.Store(int64(len(c.note.Quarantined)))
+	if c.note.InARow >= maxRow || c.note.Starts > maxStarts {
 		c.stop()
 	}
 	return c
@@ -94,7 +94,7 @@ func (c *crashGuard) stop() {
 		"and no single message is the reason (%d are quarantined). The live model continues to answer. "+
 		"Find out why it crashed, give it more memory or a smaller training.window, "+
 		"and restart the daemon; then learning begins again",
-		c.note.Starts-1, len(c.note.Aside)))
+		c.note.Starts-1, len(c.note.Quarantined)))
 }
 
 // write changes the note.
@@ -144,7 +144,7 @@ func (c *crashGuard) allows(ctx context.Context, seq uint64, created time.Time) 
 		return false
 	case !created.Equal(c.Created):
 		return true // of another stream, or under other numbers
-	case slices.Contains(c.note.Aside, seq):
+	case slices.Contains(c.note.Quarantined, seq):
 		c.reportQuarantined(seq)
 		return false
 	case c.note.Starts <= maxPlainStarts || c.isAtEnd || seq > c.goal:
@@ -180,14 +180,14 @@ func (c *crashGuard) tryAlone(ctx context.Context, seq uint64) bool {
 		return true
 	}
 	c.writeFirst(ctx, func(n *guardNote) {
-		n.Aside = append(n.Aside, seq)
-		n.Aside = n.Aside[max(0, len(n.Aside)-maxQuarantined):]
+		n.Quarantined = append(n.Quarantined, seq)
+		n.Quarantined = n.Quarantined[max(0, len(n.Quarantined)-maxQuarantined):]
 		n.From, n.To, n.Alone, n.Tries = 0, 0, 0, 0
-		n.Row++
+		n.InARow++
 	})
-	c.quarantined.Store(int64(len(c.note.Aside)))
+	c.quarantined.Store(int64(len(c.note.Quarantined)))
 	c.reportQuarantined(seq)
-	if c.note.Row >= maxRow {
+	if c.note.InARow >= maxRow {
 		c.stop()
 	}
 	return false
@@ -225,4 +225,4 @@ func (c *crashGuard) close(ctx context.Context) {
 	}
 }
 
-func (n *guardNote) reset() { *n = guardNote{Aside: n.Aside} }
+func (n *guardNote) reset() { *n = guardNote{Quarantined: n.Quarantined} }

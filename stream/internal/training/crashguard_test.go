@@ -85,7 +85,7 @@ func TestCrashesWhileLearning(t *testing.T) {
 				var status spec.Status
 				p.Report(&status)
 				if c.stops {
-					if !status.TrainingStopped || !strings.Contains(status.Learning, "restart the daemon") {
+					if !status.TrainingStopped || !strings.Contains(status.InputEvent, "restart the daemon") {
 						t.Errorf("the status says %+v", status)
 					}
 					// After an orderly stop it tries again.
@@ -95,12 +95,13 @@ func TestCrashesWhileLearning(t *testing.T) {
 					}
 					return
 				}
-				if !slices.Equal(care.note.Aside, c.aside) || len(learned) != n-len(c.aside) || status.Quarantined != len(c.aside) {
-					t.Errorf("%d are learned, set aside are %v, want %v", len(learned), care.note.Aside, c.aside)
+				if !slices.Equal(care.note.Quarantined, c.aside) || len(learned) != n-len(c.aside) ||
+					status.Quarantined != len(c.aside) {
+					t.Errorf("%d are learned, set aside are %v, want %v", len(learned), care.note.Quarantined, c.aside)
 				}
-				if len(c.aside) > 0 && !strings.Contains(status.Learning, fmt.Sprintf("in:%d is "+
+				if len(c.aside) > 0 && !strings.Contains(status.InputEvent, fmt.Sprintf("in:%d is "+
 					"quarantined", c.aside[len(c.aside)-1])) {
-					t.Errorf("the status says %q", status.Learning)
+					t.Errorf("the status says %q", status.InputEvent)
 				}
 				// A later start knows it, and is not careful.
 				if learned, care, _ := life(t, p, n, c.deadly); len(learned) != n-len(c.aside) || care.note.Starts > 1 {

@@ -40,7 +40,7 @@ func (p *Path) Event() string {
 
 // Report fills in what a status says of learning.
 func (p *Path) Report(s *spec.Status) {
-	s.LateLabels, s.Learning = p.HasLateLabels(), p.Event()
+	s.LateLabels, s.InputEvent = p.HasLateLabels(), p.Event()
 	if g := p.guard.Load(); g != nil {
 		s.Quarantined, s.TrainingStopped = int(g.quarantined.Load()), g.isStopped.Load()
 	}
@@ -60,7 +60,7 @@ func (p *Path) Learned() string {
 		text += "; last fit: " + s.Note
 	}
 	if s := p.Running.LabelStatus(); p.HasLateLabels() {
-		text += fmt.Sprintf("; %d rows wait for labels on %s", s.Rows, p.Labels)
+		text += fmt.Sprintf("; %d rows wait for labels on %s", s.RowsWaiting, p.Labels)
 		if s.Note != "" {
 			text += "; " + s.Note
 		}
