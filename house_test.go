@@ -118,13 +118,16 @@ var below = map[string][]string{
 	"stream/internal/blocks": {"internal/natsx", "internal/ratelog", "internal/stage", "plugin", "stream/internal/health",
 		"stream/internal/needs", "stream/internal/replica", "stream/internal/scope", "stream/internal/training",
 		"stream/summaries"},
-	"stream": {"internal/bytequeue", "internal/killpoint", "internal/natsx", "internal/ratelog", "internal/wildcard",
-		"stream/spec",
+	"stream/internal/relay": {"arrowio", "arrowio/wire", "internal/bytequeue", "internal/killpoint", "internal/natsx",
+		"internal/ratelog", "internal/stage", "plugin", "stream/internal/health", "stream/internal/needs",
+		"stream/internal/replica", "stream/internal/scope", "stream/internal/statestore", "stream/internal/training",
+		"stream/lease", "stream/spec"},
+	"stream": {"internal/natsx", "stream/spec",
 		"stream/internal/needs", "stream/internal/health", "stream/internal/statestore",
 		"stream/registry", "stream/lease",
 		"stream/summaries", "internal/stage", "plugin", "arrowio", "arrowio/wire", "model",
 		"stream/internal/scope", "stream/internal/replica", "stream/internal/observe",
-		"stream/internal/blocks", "stream/internal/training"},
+		"stream/internal/blocks", "stream/internal/training", "stream/internal/relay"},
 	"cmd/embedd/config": {"internal/spell", "internal/wildcard", "model", "model/fit"},
 	"tools/picture":     {},
 	"tools/soak":        {"internal/link", "arrowio/wire"},
@@ -327,31 +330,22 @@ func TestGuarantees(t *testing.T) {
 	}
 }
 
-// exceptions are the packages that exceed a limit of structure, each with its present number as the limit. A number may
-// only be lowered; an entry is deleted when its package needs none. New packages get none.
-var exceptions = map[string]limits{
-	"stream": {cycle: 28, methods: 67, files: 12, longLines: 85}, // the hot path and block summaries, which move out
-}
-
-// limits are the maxima of a package: the files in a reference cycle, the methods of a type, the files with methods of
-// one type, and the lines over maxColumns. Zero stands for the limit of all packages.
-type limits struct{ cycle, methods, files, longLines int }
-
-func limitsOf(pkg string) limits {
-	l := exceptions[pkg]
-	return limits{max(l.cycle, 8), max(l.methods, 40), max(l.files, 4), l.longLines}
-}
-
-const maxColumns = 120
+// The limits of structure: files in a reference cycle, methods of a type, files with methods of one type, and columns
+// of a line.
+const (
+	maxCycle       = 8
+	maxMethods     = 40
+	maxMethodFiles = 4
+	maxColumns     = 120
+)
 
 // TestFileCycles limits the reference cycles between the files of a package: files that refer to each other have to be
 // read together.
 func TestFileCycles(t *testing.T) {
 	for _, pkg := range checkedPackages(t) {
-		limit := limitsOf(pkg.name).cycle
 		for _, cycle := range cycles(pkg.references()) {
-			if len(cycle) > limit {
-				t.Errorf("%s: %d files refer to each other, the limit is %d: %s", pkg.name, len(cycle), limit,
+			if len(cycle) > maxCycle {
+				t.Errorf("%s: %d files refer to each other, the limit is %d: %s", pkg.name, len(cycle), maxCycle,
 					strings.Join(cycle, " "))
 			}
 		}
@@ -361,7 +355,6 @@ func TestFileCycles(t *testing.T) {
 // TestTypeSize limits the methods of a type and the number of files that contain them.
 func TestTypeSize(t *testing.T) {
 	for _, pkg := range checkedPackages(t) {
-		limit := limitsOf(pkg.name)
 		for _, name := range pkg.types.Scope().Names() {
 			declared, ok := pkg.types.Scope().Lookup(name).(*types.TypeName)
 			if !ok || declared.IsAlias() {
@@ -375,11 +368,11 @@ func TestTypeSize(t *testing.T) {
 			for m := range named.Methods() {
 				files[pkg.file(m.Pos())] = true
 			}
-			if n := named.NumMethods(); n > limit.methods {
-				t.Errorf("%s: type %s has %d methods, the limit is %d", pkg.name, name, n, limit.methods)
+			if n := named.NumMethods(); n > maxMethods {
+				t.Errorf("%s: type %s has %d methods, the limit is %d", pkg.name, name, n, maxMethods)
 			}
-			if len(files) > limit.files {
-				t.Errorf("%s: the methods of type %s are in %d files, the limit is %d", pkg.name, name, len(files), limit.files)
+			if len(files) > maxMethodFiles {
+				t.Errorf("%s: the methods of type %s are in %d files, the limit is %d", pkg.name, name, len(files), maxMethodFiles)
 			}
 		}
 	}
@@ -387,23 +380,14 @@ func TestTypeSize(t *testing.T) {
 
 // TestLineLength limits the length of lines, except in generated files. A tab counts as one column.
 func TestLineLength(t *testing.T) {
-	long := map[string][]string{}
 	for path, source := range goFiles(t) {
 		if generated(source) {
 			continue
 		}
-		pkg := filepath.ToSlash(filepath.Dir(path))
 		for i, line := range strings.Split(string(source), "\n") {
 			if n := utf8.RuneCountInString(line); n > maxColumns {
-				long[pkg] = append(long[pkg], fmt.Sprintf("%s:%d: the line has %d columns", path, i+1, n))
+				t.Errorf("%s:%d: the line has %d columns, the limit is %d", path, i+1, n, maxColumns)
 			}
-		}
-	}
-	for pkg, lines := range long {
-		if limit := limitsOf(pkg).longLines; len(lines) > limit {
-			slices.Sort(lines)
-			t.Errorf("%s: %d lines are over %d columns, the limit is %d:\n%s", pkg, len(lines), maxColumns, limit,
-				strings.Join(lines, "\n"))
 		}
 	}
 }

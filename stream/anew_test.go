@@ -30,9 +30,9 @@ func (s *site) identities() (all, distinct int) {
 	return all, len(ids)
 }
 
-// TestAcknowledgementsOfTheStreamBefore deletes the input stream and makes it anew, consumer and all, while answers wait
-// for room in the output, and has another process take the new messages and die. The acknowledgements of the old ones
-// name the numbers of the new ones: none of those may be lost by it.
+// TestAcknowledgementsOfTheStreamBefore deletes the input stream and makes it anew, consumer and all, while answers
+// wait for room in the output, and has another process take the new messages and die. The acknowledgements of the old
+// ones name the numbers of the new ones: none of those may be lost by it.
 func TestAcknowledgementsOfTheStreamBefore(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -135,9 +135,9 @@ func (s *site) shelf(settings string) *summaries.Collection {
 	return b.Collection("p", settings, in.CachedInfo().Created)
 }
 
-// TestSharedStatistics: four replicas that share the blocks of a stream come to the models that one comes to alone, though
-// some of the blocks were claimed by one that died, some had been stored before, and some of those were damaged or of
-// other settings, which are made again and counted.
+// TestSharedStatistics: four replicas that share the blocks of a stream come to the models that one comes to alone,
+// though some of the blocks were claimed by one that died, some had been stored before, and some of those were
+// damaged or of other settings, which are made again and counted.
 func TestSharedStatistics(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -249,8 +249,8 @@ func TestSummariesAreAwaited(t *testing.T) {
 	})
 }
 
-// TestDeadlyBlock: a block with which three replicas have ended ends no fourth. Nothing is learned from it, its messages
-// are counted, and learning goes on behind it.
+// TestDeadlyBlock: a block with which three replicas have ended ends no fourth. Nothing is learned from it, its
+// messages are counted, and learning goes on behind it.
 func TestDeadlyBlock(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -288,8 +288,8 @@ func TestDeadlyBlock(t *testing.T) {
 	}
 }
 
-// TestSharedTakeover: when who learns has ended, the standby goes on in its epoch, from the summaries that there are, and
-// what is new is summed up.
+// TestSharedTakeover: when who learns has ended, the standby goes on in its epoch, from the summaries that there are,
+// and what is new is summed up.
 func TestSharedTakeover(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -364,8 +364,8 @@ func dropped(t *testing.T, metrics ...*prometheus.Registry) (n float64) {
 	return n
 }
 
-// TestLateStream: where the first message of a stream has a high number, what never was there is neither removed block by
-// block nor counted.
+// TestLateStream: where the first message of a stream has a high number, what never was there is neither removed
+// block by block nor counted.
 func TestLateStream(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

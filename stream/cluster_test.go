@@ -94,8 +94,8 @@ func (c *cluster) dial(first int) jetstream.JetStream {
 	return js
 }
 
-// TestSetupInACluster: what is made has three replicas where there are three servers, by itself; what has one stands out,
-// with the cure, and the cure cures it. What setup did not make it does not raise.
+// TestSetupInACluster: what is made has three replicas where there are three servers, by itself; what has one stands
+// out, with the cure, and the cure cures it. What setup did not make it does not raise.
 func TestSetupInACluster(t *testing.T) {
 	c := newCluster(t)
 	js := c.dial(0)
@@ -120,7 +120,8 @@ func TestSetupInACluster(t *testing.T) {
 	if _, err := (admin.Streams{Replicas: 1}).Setup(ctx, js, []Pipeline{store}, true); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES", "KV_EMBEDD_STATE"} {
+	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES",
+		"KV_EMBEDD_STATE"} {
 		if n := replicas(name); n != 1 {
 			t.Errorf("stream %s has %d replicas, and one was asked for", name, n)
 		}
@@ -150,7 +151,8 @@ func TestSetupInACluster(t *testing.T) {
 	if _, err := (admin.Streams{Replicas: 3}).Setup(ctx, js, []Pipeline{store}, true); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES", "KV_EMBEDD_STATE"} {
+	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES",
+		"KV_EMBEDD_STATE"} {
 		if n := replicas(name); n != 3 {
 			t.Errorf("stream %s has %d replicas, and three were asked for", name, n)
 		}
@@ -158,7 +160,8 @@ func TestSetupInACluster(t *testing.T) {
 	if n := replicas("DEAD"); n != foreign.CachedInfo().Config.Replicas {
 		t.Errorf("a stream that setup did not make has %d replicas now", n)
 	}
-	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES", "KV_EMBEDD_STATE"} {
+	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES",
+		"KV_EMBEDD_STATE"} {
 		if err := js.DeleteStream(ctx, name); err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +169,8 @@ func TestSetupInACluster(t *testing.T) {
 	if _, err := admin.Setup(ctx, js, []Pipeline{store}, true); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES", "KV_EMBEDD_STATE"} {
+	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES",
+		"KV_EMBEDD_STATE"} {
 		if n := replicas(name); n != 3 {
 			t.Errorf("stream %s has %d replicas by itself", name, n)
 		}
@@ -207,8 +211,8 @@ func TestStartWaitsForALeader(t *testing.T) {
 	c.start(2)
 }
 
-// TestLeaderOfTheLeasesDies: three replicas on three servers; the server that leads the leases is stopped, and comes back,
-// again and again. One learns on each time, every input is answered once, and the pointers follow each other.
+// TestLeaderOfTheLeasesDies: three replicas on three servers; the server that leads the leases is stopped, and comes
+// back, again and again. One learns on each time, every input is answered once, and the pointers follow each other.
 func TestLeaderOfTheLeasesDies(t *testing.T) {
 	if !soak() {
 		t.Skip("elections take seconds each; EMBEDD_SOAK=1 runs it")
@@ -253,7 +257,8 @@ func TestLeaderOfTheLeasesDies(t *testing.T) {
 		c.start(leader)
 		s.until("the servers are one cluster again", func() bool {
 			info, err := leases.Info(t.Context())
-			return err == nil && len(info.Cluster.Replicas) == 2 && info.Cluster.Replicas[0].Current && info.Cluster.Replicas[1].Current
+			return err == nil && len(info.Cluster.Replicas) == 2 && info.Cluster.Replicas[0].Current &&
+				info.Cluster.Replicas[1].Current
 		})
 	}
 	s.once(s.sent)

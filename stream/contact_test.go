@@ -15,8 +15,8 @@ import (
 	"github.com/embedd/embedd/stream/internal/needs"
 )
 
-// TestSilentServer: a server that keeps its connection and says nothing is trouble, which readiness tells; where another is
-// known it is left for that.
+// TestSilentServer: a server that keeps its connection and says nothing is trouble, which readiness tells; where
+// another is known it is left for that.
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	for _, others := range []bool{false, true} {
@@ -28,7 +28,8 @@ func TestSilentServer(t *testing.T) {
 			urls += "," + s.url()
 		}
 		nc := connect(t, urls, nats.DontRandomize(), nats.IgnoreDiscoveredServers())
-		e, err := New(Options{Conn: nc, Pipelines: []Pipeline{answerer(t)}, Logger: slog.New(slog.NewTextHandler(log, nil)), Wait: ample})
+		e, err := New(Options{Conn: nc, Pipelines: []Pipeline{answerer(t)}, Logger: slog.New(slog.NewTextHandler(log, nil)),
+			Wait: ample})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -203,14 +203,14 @@ func TestParked(t *testing.T) {
 			}
 			s.send(20)
 			s.stored("out", "out.x", 20)
-			parked := func() any { n, _ := q.parked.standing(time.Now()); return n }
+			parked := func() any { return q.pipeline.status().Undeliverable }
 			least := c.n
 			if c.dead.NoAck { // for a second alone: a letter is looked for then, and found, and those behind it may be too
 				least = 1
 				s.until("it is told", func() bool { return log.with("dead letters are not taken") != nil })
 			} else {
 				s.eventually(parked, func() bool { return parked() == c.n })
-				if _, why := q.parked.standing(time.Now()); why == "" {
+				if why := q.pipeline.status().UndeliverableReason; why == "" {
 					t.Error("nobody says why")
 				} else {
 					t.Log(why)
@@ -237,7 +237,7 @@ func TestParked(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			times, read := len(log.with("an input is parked")), int(durable.CachedInfo().Delivered.Consumer)
+			times, read := len(log.with("an input is postponed")), int(durable.CachedInfo().Delivered.Consumer)
 			if times < least || read != c.n+20+times {
 				t.Errorf("%d of %d inputs were parked %d times, and %d read", c.n, c.n+20, times, read)
 			}

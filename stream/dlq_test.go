@@ -90,11 +90,13 @@ func TestDeadLettersAreRead(t *testing.T) {
 		}
 	}
 	for _, number := range []uint64{0, foreign.Sequence, 1000} {
-		if _, err := (admin.DeadLetters{Subject: "dead.x"}).Find(s.Context(), s.js, number); !errors.Is(err, admin.ErrNoDeadLetter) {
+		if _, err := (admin.DeadLetters{Subject: "dead.x"}).Find(s.Context(), s.js, number); !errors.Is(err,
+			admin.ErrNoDeadLetter) {
 			t.Errorf("letter %d: %v", number, err)
 		}
 	}
-	if err := (admin.DeadLetters{Subject: "dread.x"}).Read(s.Context(), s.js, nil); !errors.Is(err, jetstream.ErrStreamNotFound) {
+	if err := (admin.DeadLetters{Subject: "dread.x"}).Read(s.Context(), s.js, nil); !errors.Is(err,
+		jetstream.ErrStreamNotFound) {
 		t.Error(err)
 	}
 }
@@ -156,11 +158,13 @@ func TestReplay(t *testing.T) {
 		t.Errorf("%d letters after one was removed", len(all))
 	}
 	for _, to := range []string{"$JS.API.STREAM.DELETE.in", "in.*", "_INBOX.a", "in x"} {
-		if _, err := l.Replay(s.Context(), s.js, to); err == nil || !strings.Contains(err.Error(), "cannot be one of messages") {
+		if _, err := l.Replay(s.Context(), s.js, to); err == nil || !strings.Contains(err.Error(), "cannot be one of "+
+			"messages") {
 			t.Errorf("to %s: %v", to, err)
 		}
 	}
-	if _, err := l.Replay(s.Context(), s.js, "nobody.takes"); err == nil || !strings.Contains(err.Error(), "no stream takes") {
+	if _, err := l.Replay(s.Context(), s.js, "nobody.takes"); err == nil || !strings.Contains(err.Error(), "no stream "+
+		"takes") {
 		t.Error(err)
 	}
 }

@@ -117,10 +117,10 @@ type flip struct {
 	epoch   int
 }
 
-// TestDriftOfFour: four replicas of a stream whose concept changes again and again, beside one replica of another pipeline
-// on the same stream. Of the four never two fit at a time, and their fits take together what those of the one take; every
-// model that is promoted answers at every replica; a second after a change none of them answers with the model before, nor
-// in the epoch before.
+// TestDriftOfFour: four replicas of a stream whose concept changes again and again, beside one replica of another
+// pipeline on the same stream. Of the four never two fit at a time, and their fits take together what those of the
+// one take; every model that is promoted answers at every replica; a second after a change none of them answers with
+// the model before, nor in the epoch before.
 func TestDriftOfFour(t *testing.T) {
 	if !soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it, EMBEDD_SOAK=10m for so long")
@@ -215,13 +215,15 @@ func TestDriftOfFour(t *testing.T) {
 		fits += r.Status()[0].Stage.Fits
 	}
 	ratio := four.took.Seconds() / one.took.Seconds()
-	t.Logf("%d messages, %d changes of the model, epochs %d to %d; outputs of a model before after a change %d, a second after it %d; of an epoch before %d, a second after it %d",
+	t.Logf("%d messages, %d changes of the model, epochs %d to %d; outputs of a model before after a change %d, a "+
+		"second after it %d; of an epoch before %d, a second after it %d",
 		s.sent, len(flips), flips[0].epoch, flips[len(flips)-1].epoch, before, late, old, lateOld)
 	turns := 0
 	for _, l := range logs {
 		turns += len(l.with("this replica is the trainer now"))
 	}
-	t.Logf("four replicas: %d fits, %d at a time, %.2f s of processor time, %d turns to learn; one: %d fits, %.2f s; ratio %.3f",
+	t.Logf("four replicas: %d fits, %d at a time, %.2f s of processor time, %d turns to learn; one: %d fits, %.2f s; "+
+		"ratio %.3f",
 		four.all, four.most, four.took.Seconds(), turns, one.all, one.took.Seconds(), ratio)
 	if four.most > 1 {
 		t.Errorf("%d replicas fitted at a time", four.most)
@@ -242,7 +244,8 @@ func TestDriftOfFour(t *testing.T) {
 // behind counts outputs of pipeline p that came after what is live had changed, and were of what was live before.
 func (s *site) behind(flips []flip) (before, late, old, lateOld int) {
 	s.Helper()
-	c, err := s.js.OrderedConsumer(s.Context(), "out", jetstream.OrderedConsumerConfig{FilterSubjects: []string{"out.p"}, HeadersOnly: true})
+	c, err := s.js.OrderedConsumer(s.Context(), "out", jetstream.OrderedConsumerConfig{FilterSubjects: []string{"out.p"},
+		HeadersOnly: true})
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/url"
 	"strings"
 	"sync"
@@ -85,9 +84,9 @@ func edge() Pipeline {
 	return p
 }
 
-// TestEdge: a replica at a leaf node answers with the models of its hub, which learns from its rows. Cut off it answers on
-// and says since when; a replica that starts meanwhile answers too. What is live at the hub is taken once that is back,
-// long before the mirror goes on, and a version that is pinned at the edge is pinned at the hub.
+// TestEdge: a replica at a leaf node answers with the models of its hub, which learns from its rows. Cut off it
+// answers on and says since when; a replica that starts meanwhile answers too. What is live at the hub is taken once
+// that is back, long before the mirror goes on, and a version that is pinned at the edge is pinned at the hub.
 func TestEdge(t *testing.T) {
 	t.Parallel()
 	l := newLeafNode(t, nil)
@@ -152,8 +151,8 @@ func TestEdge(t *testing.T) {
 	l.once(500)
 }
 
-// TestAdoptAsksNobody: what a replica at an edge adopts it adopts at once, and cleans the mirror afterwards: the registry
-// holds its lock meanwhile.
+// TestAdoptAsksNobody: what a replica at an edge adopts it adopts at once, and cleans the mirror afterwards: the
+// registry holds its lock meanwhile.
 func TestAdoptAsksNobody(t *testing.T) {
 	t.Parallel()
 	l := newLeafNode(t, nil)
@@ -181,50 +180,8 @@ func TestAdoptAsksNobody(t *testing.T) {
 	l.until("the mirror is cleaned", func() bool { return asked() > 0 })
 }
 
-// TestHubsWord: a stream of the hub takes the outputs of a leaf node too, and says so. That is no word of the leaf node's
-// own stream.
-func TestHubsWord(t *testing.T) {
-	t.Parallel()
-	l := newLeafNode(t, nil)
-	u, err := newPublisher(l.js.Conn(), "hub")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer u.close()
-	word := func(domain string) (msg *nats.Msg) {
-		t.Helper()
-		l.until("a word of "+domain+" is the first", func() bool { // either may be
-			var err error
-			if msg, err = l.js.Conn().RequestWithContext(t.Context(), "out.x", nil); err != nil {
-				return false // the leaf node does not know yet that the hub listens
-			}
-			_, of, err := readWord(msg)
-			return err == nil && of == domain
-		})
-		msg.Subject = u.inbox + "1"
-		return msg
-	}
-	tail := newTail(l.js, slog.New(slog.DiscardHandler), ackPending)
-	if _, err := tail.add(t.Context(), "out.x"); err != nil {
-		t.Fatal(err)
-	}
-	o := &outgoing{sink: tail.of("out.x"), number: 1}
-	u.away[1] = o
-	own := word("edge")
-	if err := l.js.DeleteStream(t.Context(), "out"); err != nil {
-		t.Fatal(err)
-	}
-	hubs := word("hub")
-	if u.take(hubs); o.stored {
-		t.Errorf("the hub's word %s is taken for one of the leaf node", hubs.Data)
-	}
-	if u.take(own); !o.stored {
-		t.Errorf("the leaf node's word %s is not taken", own.Data)
-	}
-}
-
-// TestHubsRights: the hub too answers a leaf node's question for the rights of a user, with those of the way between them,
-// which allow nothing of JetStream.
+// TestHubsRights: the hub too answers a leaf node's question for the rights of a user, with those of the way between
+// them, which allow nothing of JetStream.
 func TestHubsRights(t *testing.T) {
 	t.Parallel()
 	l := newLeafNode(t, nil)
@@ -348,7 +305,8 @@ func TestEdgeSetup(t *testing.T) {
 		t.Errorf("with a store in its place a replica says: %v", err)
 	}
 	p.Role = RoleAll
-	if _, err := New(Options{Conn: l.js.Conn(), Pipelines: []Pipeline{p}}); err == nil || !strings.Contains(err.Error(), "give this replica role transform") {
+	if _, err := New(Options{Conn: l.js.Conn(), Pipelines: []Pipeline{p}}); err == nil || !strings.Contains(err.Error(),
+		"give this replica role transform") {
 		t.Errorf("a replica that would learn at an edge: %v", err)
 	}
 }
@@ -390,8 +348,9 @@ func (l *leafNode) another(hub *registry.Registry) {
 	})
 }
 
-// TestEdgeAcknowledgesItsOwn: a leaf node keeps the questions of JetStream to itself and lets acknowledgements pass, and
-// those name a stream and a consumer, and no domain. A pipeline of the same names behind the hub keeps what it holds.
+// TestEdgeAcknowledgesItsOwn: a leaf node keeps the questions of JetStream to itself and lets acknowledgements pass,
+// and those name a stream and a consumer, and no domain. A pipeline of the same names behind the hub keeps what it
+// holds.
 func TestEdgeAcknowledgesItsOwn(t *testing.T) {
 	t.Parallel()
 	l := newLeafNode(t, nil)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/embedd/embedd/stream/internal/blocks"
 	"github.com/embedd/embedd/stream/internal/observe"
+	"github.com/embedd/embedd/stream/internal/relay"
 	"github.com/embedd/embedd/stream/internal/replica"
 	"github.com/embedd/embedd/stream/internal/training"
 	"github.com/embedd/embedd/stream/summaries"
@@ -65,7 +65,7 @@ type Engine struct {
 	stores *replica.Stores
 	state  *natsx.Bucket // of the server; nil until a pipeline needs it
 
-	pressure pressure
+	activity relay.Activity
 
 	mu      sync.Mutex
 	running []*pipeline
@@ -74,6 +74,9 @@ type Engine struct {
 	conditions map[string]*health.Conditions // by pipeline
 	seen       *natsx.StreamCache
 }
+
+// drainTimeout is how long answers that are in progress may take after a stop.
+const drainTimeout = 15 * time.Second
 
 // New checks the options. It opens nothing.
 func New(o Options) (*Engine, error) {
@@ -102,7 +105,7 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
-	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainWait, serverTimeout: health.DefaultServerTimeout,
+	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainTimeout, serverTimeout: health.DefaultServerTimeout,
 		seen: natsx.NewStreamCache(), stores: replica.NewStores(o.Logger), conditions: conditions}, nil
 }
 
@@ -137,9 +140,6 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	open := make([]*pipeline, 0, len(e.options.Pipelines))
 	for _, c := range e.options.Pipelines {
 		p, err := e.openPatiently(ctx, js, access, c, begin)
-		if err == nil {
-			p.severed = severed
-		}
 		if err != nil && ctx.Err() != nil {
 			return nil // told to stop before anything had started: there is nothing to drain
 		}
@@ -205,7 +205,7 @@ func (e *Engine) serverMonitor(js jetstream.JetStream, access *natsx.PermissionM
 			m.Add(summaries.HubStream)
 			continue
 		}
-		for _, stream := range []string{p.Stream, p.tail.of(p.Output).stream(), p.tail.of(p.Dead).stream()} {
+		for _, stream := range append(p.relay.SinkStreams(), p.Stream) {
 			m.Add(stream)
 		}
 	}
@@ -261,12 +261,12 @@ func (e *Engine) pipelines() []*pipeline {
 func (e *Engine) serve(ctx context.Context, js jetstream.JetStream, access *natsx.PermissionMonitor,
 	severed context.Context, i int) error {
 	for p := e.pipelines()[i]; ; {
-		err := p.run(ctx)
+		err := p.run(ctx, severed)
 		if errors.Is(err, errReopen) {
 			p.close()
 			var next *pipeline
 			if next, err = e.openPatiently(ctx, js, access, e.options.Pipelines[i], time.Now()); err == nil {
-				p, next.severed = next, severed
+				p = next
 				e.mu.Lock()
 				e.running[i] = p
 				e.mu.Unlock()
@@ -364,45 +364,38 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 	s := &scope.Scope{Pipeline: c, Conn: e.options.Conn, JS: js, Permissions: access, Streams: e.seen,
 		Instance: nats.NewInbox(), Log: e.log.With("pipeline", c.Name), Conditions: e.conditions[c.Name],
 		PollInterval: time.Duration(len(e.options.Pipelines)) * calmFor}
-	p := &pipeline{relay: newRelay(s, &e.pressure, e.drain), reopening: make(chan struct{}, 1)}
+	p := &pipeline{Scope: s, relay: relay.New(s, &e.activity, e.drain), reopening: make(chan struct{}, 1)}
 	p.replica = replica.New(p.Scope, replica.Hooks{HasAnswered: p.hasAnswered, TurnChanged: func() { p.observer.Now() },
 		Reopen: p.reopen})
-	p.training = training.New(p.Scope, p.replica, training.Hooks{MayLearn: p.mayLearn, SendLabelLetter: p.sendLabelLetter,
-		IsHolding: func() bool { return p.gate.closed()&holding != 0 }})
+	p.training = training.New(p.Scope, p.replica, training.Hooks{MayLearn: p.relay.MayLearn,
+		SendLabelLetter: p.relay.SendLabelDeadLetter, IsHolding: p.relay.IsWaitingForModel})
 	p.blocks = blocks.New(p.Scope, p.replica, p.training)
 	if e.claimLife > 0 {
 		p.blocks.ClaimLife = e.claimLife
 	}
-	p.observer = observe.New(p.Scope, p.replica, func() []needs.Partition { return p.earlier }, func() {
-		if lose := p.whole.lose.Load(); lose != nil {
-			(*lose)() // the hot path binds the consumer again, and reports why when it cannot
-		}
-	})
-	p.inspectNow = p.observer.Now
-	p.busy.Store(time.Now().UnixNano())
+	p.observer = observe.New(p.Scope, p.replica, p.relay.EarlierPartitions, p.relay.Rebind)
+	p.relay.Attach(p.replica, p.training, p.observer.Now)
 	defer func() {
 		if err != nil {
 			p.replica.Close() // a lease that was taken would keep other replicas from training until it expires
 		}
 	}()
-	if err := p.locate(ctx); err != nil {
+	if err := p.findDomain(ctx); err != nil {
 		return nil, err
 	}
-	p.whole.durable = p.ConsumerName()
 	if c.Stream != "" {
 		if err := p.bind(ctx, e.openState); err != nil {
 			return nil, err
 		}
 	}
 	if c.Partitions > 0 {
-		if err := e.bindPartitions(ctx, p.relay); err != nil {
+		if err := p.relay.BindPartitions(ctx, e.stores.Leases); err != nil {
 			return nil, err
 		}
 	}
 	p.Series = e.metrics.Series(c.Name, c.Labels != "" && c.Stage.Fixed == nil, p.blocks.IsUsed())
-	p.letterLog = health.NewLetterLog(p.Log, p.Series)
 	config := &p.Stage
-	config.Logger, config.Clock, config.Busy = p.Log, e.options.Clock, e.pressure.busy
+	config.Logger, config.Clock, config.Busy = p.Log, e.options.Clock, e.activity.IsBusy
 	if config.Clock == nil {
 		config.Clock = time.Now
 	}
@@ -427,8 +420,6 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 			if err := p.training.BindLabels(ctx); err != nil {
 				return nil, err
 			}
-			p.labelLetters = newTail(p.JS, p.Log, p.AckPending)
-			p.labelLetters.window = p.tail.window
 		}
 	}
 	if err := p.replica.LoadSchema(ctx); err != nil {
@@ -454,9 +445,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 		return nil, err
 	}
 	p.Running = stage
-	p.gate = gate{stage: stage, skips: p.Stage.Until == plugin.UntilSkip, holds: p.WhenStale == StaleHold,
-		fresh: p.Freshness, refresh: p.replica.RefreshAge, halt: &p.halt, outdated: p.replica.Outdated,
-		progress: p.progress, log: p.Log}
+	p.relay.Open(p.progress)
 	if err := p.blocks.Open(ctx); err != nil {
 		stage.Close()
 		return nil, err
@@ -519,48 +508,7 @@ func (p *pipeline) bind(ctx context.Context, openState func(context.Context, *pi
 	if err := openState(ctx, p); err != nil {
 		return err
 	}
-	p.tail = newTail(p.JS, p.Log, p.AckPending)
-	p.tail.access, p.tail.conditions = p.Permissions, p.Conditions
-	if input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
-		if p.Role == RoleTrain {
-			return fmt.Errorf("role train: stream %s keeps a message for one reader, and that answers it; use role all, or "+
-				"give the stream limits retention",
-				p.Stream)
-		}
-		p.tail.most = math.MaxInt / 2 // no bound: see settings
-	}
-	if p.Partitions > 0 {
-		p.tail.most = math.MaxInt / 2 // one partition may be as far behind the others as it likes
-	}
-	for _, o := range []struct {
-		subject string
-		limit   *atomic.Int64
-	}{{p.Output, &p.limits.out}, {p.Dead, &p.limits.dead}} {
-		info, err := p.tail.add(ctx, o.subject)
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			return needs.Missing(needs.StreamName(o.subject), o.subject)
-		}
-		if err != nil {
-			return natsx.ExplainAPIError(err)
-		}
-		c := info.Config
-		o.limit.Store(int64(c.MaxMsgSize))
-		if c.Duplicates < 3*p.AckWait {
-			p.Log.Warn("the duplicate window of the output is short; redeliveries are looked up in its end instead",
-				"stream", c.Name, "window", c.Duplicates, "advised", 3*p.AckWait)
-		}
-	}
-	// Made now, so that what comes from now on is counted, and one that is another pipeline's is refused before
-	// anything begins.
-	for attempt := 0; ; attempt++ {
-		c, created, err := p.consumer(ctx, p.whole)
-		if err == nil {
-			return p.beginTrials(ctx, p.whole, created, c.CachedInfo())
-		}
-		if !errors.Is(err, jetstream.ErrConsumerExists) || !natsx.Backoff(ctx, attempt) {
-			return natsx.ExplainAPIError(err)
-		}
-	}
+	return p.relay.Bind(ctx)
 }
 
 // watchAge keeps the age of the live models current.
@@ -573,8 +521,7 @@ func (e *Engine) watchAge(ctx context.Context) {
 			p.replica.ReportHub()
 			age, _ := p.Freshness.Age()
 			p.Series.Set(health.ModelAge, age.Seconds())
-			p.spare.look(time.Now())
-			p.countParked() // those that another replica got are ours no more
+			p.relay.Update(time.Now())
 		}
 		select {
 		case <-tick.C:

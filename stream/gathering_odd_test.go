@@ -18,7 +18,8 @@ import (
 // notice publishes one at an edge that no replica there would.
 func (f *spokes) notice(domain string, n summaries.Notice, digest string, bytes int) {
 	f.Helper()
-	text := fmt.Sprintf(`{"created":%d,"first":%d,"last":%d,"settings":%q,"digest":%q,"bytes":%d}`, n.Created, n.First, n.Last,
+	text := fmt.Sprintf(`{"created":%d,"first":%d,"last":%d,"settings":%q,"digest":%q,"bytes":%d}`, n.Created, n.First,
+		n.Last,
 		n.Settings, digest, bytes)
 	if _, err := f.edges[domain].js.Publish(f.Context(), summaries.EdgeSubjects("p")[0], []byte(text)); err != nil {
 		f.Fatal(err)
@@ -34,18 +35,20 @@ func (g *trainer) learned(f *spokes, domain string, blocks int) {
 			return false
 		}
 		s := g.Status()[0].Stage
-		stands = fmt.Sprintf("%g summaries are learned, %g doubled, %g refused; %d rows were seen, %d wait", g.came(domain, "learned"),
+		stands = fmt.Sprintf("%g summaries are learned, %g doubled, %g refused; %d rows were seen, %d "+
+			"wait", g.came(domain, "learned"),
 			g.came(domain, "duplicate"), g.came(domain, "rejected"), s.Received, s.Backlog)
-		return g.came(domain, "learned") >= float64(blocks) && g.running[0].blocks.Waiting() != "" && s.Backlog == 0 && !s.Fitting
+		return g.came(domain, "learned") >= float64(blocks) && g.running[0].blocks.Waiting() != "" &&
+			s.Backlog == 0 && !s.Fitting
 	})
 	if n := g.came(domain, "learned"); n != float64(blocks) {
 		f.Errorf("of %d blocks of %s %g are learned", blocks, domain, n)
 	}
 }
 
-// TestOddNotices: a notice that is none, of nothing, of another stream or of messages that never were is refused, and what
-// the edge sends then is learned. A stream of the hub that is made anew brings all of it once more, and none of it is learned
-// a second time, but has it that has to fill its window anew. When models were lost the epochs go on.
+// TestOddNotices: a notice that is none, of nothing, of another stream or of messages that never were is refused, and
+// what the edge sends then is learned. A stream of the hub that is made anew brings all of it once more, and none of
+// it is learned a second time, but has it that has to fill its window anew. When models were lost the epochs go on.
 func TestOddNotices(t *testing.T) {
 	t.Parallel()
 	f := newSpokes(t, "berlin")
@@ -90,7 +93,8 @@ func TestOddNotices(t *testing.T) {
 	g = f.train("berlin")
 	g.learned(f, "berlin", 8)
 	f.hub.until("a model is live", func() bool { return g.live() != "" })
-	if s := g.Status()[0]; s.Stage.Received != 8*sharedBlock*sharedRows || !strings.Contains(s.Store, "none is used twice") {
+	if s := g.Status()[0]; s.Stage.Received != 8*sharedBlock*sharedRows || !strings.Contains(s.Store, "none is used "+
+		"twice") {
 		t.Errorf("a trainer that begins anew has learned %d rows, of %d, and says of its models %q", s.Stage.Received,
 			8*sharedBlock*sharedRows, s.Store)
 	}

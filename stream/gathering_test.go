@@ -52,7 +52,8 @@ func newSpokes(t *testing.T, domains ...string) *spokes {
 			return w.passes()
 		}
 		var err error
-		if w.Link, err = carried.New(fmt.Sprint("127.0.0.1:", port), up, func([]byte) error { return w.passes() }); err != nil {
+		if w.Link, err = carried.New(fmt.Sprint("127.0.0.1:", port), up,
+			func([]byte) error { return w.passes() }); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(w.Close)
@@ -76,7 +77,8 @@ func (w *way) passes() error {
 func (f *spokes) site(domain string, leaf server.LeafNodeOpts) *site {
 	f.Helper()
 	s := &site{T: f.T, options: server.Options{ServerName: domain, Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true,
-		JetStream: true, JetStreamDomain: domain, StoreDir: f.TempDir(), LeafNode: leaf, NoAuthUser: "test", Users: users(nil)}}
+		JetStream: true, JetStreamDomain: domain, StoreDir: f.TempDir(), LeafNode: leaf, NoAuthUser: "test",
+		Users: users(nil)}}
 	if domain == "hub" { // whose daemon has the least rights
 		p := blockPipeline()
 		p.Role, p.Edges = RoleTrain, []string{"berlin"}
@@ -222,9 +224,9 @@ func (f *spokes) blocks(domain string, blocks int) {
 	}
 }
 
-// TestSummariesOfEdges: the hub learns from what two edges sum up, each row once, though one edge sends much once more; and
-// the edges answer with what it learns. A trainer that is restarted, and a second one that begins anew, come to the same
-// models.
+// TestSummariesOfEdges: the hub learns from what two edges sum up, each row once, though one edge sends much once
+// more; and the edges answer with what it learns. A trainer that is restarted, and a second one that begins anew,
+// come to the same models.
 func TestSummariesOfEdges(t *testing.T) {
 	t.Parallel()
 	f := newSpokes(t, "berlin", "paris")
@@ -317,15 +319,16 @@ func (s *site) planned(p Pipeline, name string, apply bool) admin.Plan {
 	return admin.Plan{}
 }
 
-// TestSetupOfEdges: setup shows and makes what edges and hub need, and says what does not go together. What comes with other
-// settings is refused, counted and told of, and learning goes on with what comes as it should.
+// TestSetupOfEdges: setup shows and makes what edges and hub need, and says what does not go together. What comes
+// with other settings is refused, counted and told of, and learning goes on with what comes as it should.
 func TestSetupOfEdges(t *testing.T) {
 	t.Parallel()
 	f := newSpokes(t, "berlin")
 	berlin := f.edges["berlin"]
 	at := blockPipeline()
 	at.Role, at.Models.Hub, at.Edges = RoleTransform, "hub", []string{"rome"}
-	if text := berlin.planned(at, summaries.EdgeStream, true).Problem; !strings.Contains(text, `the JetStream domain of this server is "berlin"`) {
+	if text := berlin.planned(at, summaries.EdgeStream, true).Problem; !strings.Contains(text,
+		`the JetStream domain of this server is "berlin"`) {
 		t.Errorf("of a domain that is not named the plan says %q", text)
 	}
 	at.Edges = []string{"berlin"}
@@ -336,7 +339,8 @@ func TestSetupOfEdges(t *testing.T) {
 		t.Errorf("the plan of the edge is %+v", one)
 	}
 	berlin.until("the edge says that the hub does not know of it", func() bool { // once the way is there
-		return strings.Contains(berlin.planned(at, summaries.EdgeStream, false).Warning, "the hub (domain hub) does not take the summaries of berlin")
+		return strings.Contains(berlin.planned(at, summaries.EdgeStream, false).Warning, "the hub (domain hub) does not "+
+			"take the summaries of berlin")
 	})
 	hub := blockPipeline()
 	hub.Role, hub.Edges = RoleTrain, []string{"berlin"}
@@ -383,7 +387,8 @@ func TestSetupOfEdges(t *testing.T) {
 	}
 }
 
-// TestEdgesComeAndGo: an edge that was cut off sends what it summed up meanwhile, and one that has lost its disk begins anew.
+// TestEdgesComeAndGo: an edge that was cut off sends what it summed up meanwhile, and one that has lost its disk
+// begins anew.
 func TestEdgesComeAndGo(t *testing.T) {
 	if os.Getenv("EMBEDD_SOAK") == "" {
 		t.Skip("a server asks again for a source that was away after up to a minute; EMBEDD_SOAK=1 runs it")

@@ -37,7 +37,7 @@ func TestHalt(t *testing.T) {
 			time.Sleep(300 * time.Millisecond)
 			s.stored("dead", "dead.x", 3)
 			s.stored("out", "out.x", 10)
-			if !q.unhalt() || q.unhalt() {
+			if !q.relay.Resume() || q.relay.Resume() {
 				t.Error("it is not resumed once")
 			}
 			s.stored("dead", "dead.x", 5)

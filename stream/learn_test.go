@@ -204,8 +204,8 @@ func TestRenumbered(t *testing.T) {
 	}
 }
 
-// TestRenumberedUnseen: an older copy of the stream that has grown past what was read before learning looks again, while
-// learning only waited: no error and no message of the hot path tells of it.
+// TestRenumberedUnseen: an older copy of the stream that has grown past what was read before learning looks again,
+// while learning only waited: no error and no message of the hot path tells of it.
 func TestRenumberedUnseen(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -229,7 +229,8 @@ func TestRenumberedUnseen(t *testing.T) {
 	q.pipeline = s.open(e, js)
 	defer q.close()
 	q.training.OpenFeed()
-	q.training.Feed.Bind(q.Created, &jetstream.ConsumerInfo{Delivered: jetstream.SequenceInfo{Consumer: 100, Stream: 100}}) // another replica answers
+	// another replica answers
+	q.training.Feed.Bind(q.Created, &jetstream.ConsumerInfo{Delivered: jetstream.SequenceInfo{Consumer: 100, Stream: 100}})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -305,8 +306,8 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-// TestFilteredStream: numbers of other subjects are no gaps and no losses, nothing is read once more for them, and reading
-// ends where only such are left.
+// TestFilteredStream: numbers of other subjects are no gaps and no losses, nothing is read once more for them, and
+// reading ends where only such are left.
 func TestFilteredStream(t *testing.T) {
 	t.Parallel()
 	for name, calm := range map[string]time.Duration{"the hot path is waited for": ample, "learning looks for itself": 0} {
@@ -521,15 +522,18 @@ func TestReadOnce(t *testing.T) {
 	}
 }
 
-// TestLearningReachesTheEnd: learning reaches the end of a stream of which the last message is of another subject, also while nothing is
-// answered.
+// TestLearningReachesTheEnd: learning reaches the end of a stream of which the last message is of another subject,
+// also while nothing is answered.
 func TestLearningReachesTheEnd(t *testing.T) {
 	t.Parallel()
 	for _, until := range []plugin.Until{plugin.UntilHold, plugin.UntilSkip} {
 		s := newSite(t)
 		s.send(5)
 		s.store("in.y", numbered(1, 0))
-		s.pupil(func(c *Pipeline) { c.Stage.Until = until }, func(q *pupil, l *training.Message) { q.training.Learn(context.Background(), l) })
+		s.pupil(func(c *Pipeline) { c.Stage.Until = until }, func(q *pupil,
+			l *training.Message) {
+			q.training.Learn(context.Background(), l)
+		})
 		s.until("that is noted", func() bool {
 			kv, err := s.js.KeyValue(t.Context(), statestore.Bucket)
 			if err != nil {

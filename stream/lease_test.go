@@ -147,7 +147,8 @@ func TestRoles(t *testing.T) {
 	other.Stage.Fit.Method = "srda"
 	differs := s.replica(other)
 	s.until("the one that differs says so", func() bool {
-		return len(differs.Status()) == 1 && strings.Contains(differs.Status()[0].Trainer, "its configuration differs in model.method")
+		return len(differs.Status()) == 1 && strings.Contains(differs.Status()[0].Trainer, "its configuration differs in "+
+			"model.method")
 	})
 	s.send(300)
 	s.until("role transform answers", func() bool { return transform.live() != "" })
@@ -191,8 +192,9 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestOneStandbyReads: of the replicas that wait one reads to learn, the others rest; when the first ends the one that read
-// takes over and another reads. Cold, none reads, and who takes over reads what the window of the live model wants.
+// TestOneStandbyReads: of the replicas that wait one reads to learn, the others rest; when the first ends the one
+// that read takes over and another reads. Cold, none reads, and who takes over reads what the window of the live
+// model wants.
 func TestOneStandbyReads(t *testing.T) {
 	t.Parallel()
 	for _, kind := range Standbys {

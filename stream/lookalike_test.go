@@ -126,11 +126,13 @@ func TestLookalikeLabels(t *testing.T) {
 	s.put(&nats.Msg{Subject: "labels.x", Header: nats.Header{"Status": {"409"}, "Description": {"Consumer Deleted"}}})
 	s.put(&nats.Msg{Subject: "labels.x", Header: nats.Header{"Status": {"100"}}})
 	s.put(&nats.Msg{Subject: "labels.x", Data: []byte("no Arrow")})
-	s.engine(s.url(), Pipeline{Name: "p", Stream: "in", Subject: "in.x", Labels: "labels.x", Output: "out.x", Dead: "out.dead",
+	s.engine(s.url(), Pipeline{Name: "p", Stream: "in", Subject: "in.x", Labels: "labels.x", Output: "out.x",
+		Dead: "out.dead",
 		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label", Key: "key"},
 			Fit: fit.Config{Method: "lda"}}})
 	for i, l := range s.stored("out", "out.dead", 3) {
-		if l.Header.Get(wire.HeaderSource) != fmt.Sprintf("labels:%d", i+1) || l.Header.Get(wire.HeaderSubject) != "labels.x" {
+		if l.Header.Get(wire.HeaderSource) != fmt.Sprintf("labels:%d",
+			i+1) || l.Header.Get(wire.HeaderSubject) != "labels.x" {
 			t.Errorf("letter %d: %v", i, l.Header)
 		}
 	}
@@ -211,7 +213,8 @@ func TestPullThroughADomain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for js, begins := range map[jetstream.JetStream]string{s.js: "$JS.API.C", domain: "$JS.hub.API.C", prefix: "$JS.hub.API.C"} {
+	for js, begins := range map[jetstream.JetStream]string{s.js: "$JS.API.C", domain: "$JS.hub.API.C",
+		prefix: "$JS.hub.API.C"} {
 		c, err := js.CreateConsumer(s.Context(), "in", jetstream.ConsumerConfig{})
 		if err != nil {
 			t.Fatal(err)

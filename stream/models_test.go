@@ -212,7 +212,10 @@ func TestDamagedStore(t *testing.T) {
 		return sent >= 30 && len(p.Versions) > 1
 	})
 	s.answers(uint64(sent))
-	s.until("all is learned", func() bool { return q.Running.Status().Received == 100*sent && !q.Running.Status().Fitting })
+	s.until("all is learned", func() bool {
+		is := q.Running.Status()
+		return is.Received == 100*sent && !is.Fitting
+	})
 	q.end()
 	p, err := store.Pointer(t.Context())
 	if err != nil {

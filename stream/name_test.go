@@ -16,8 +16,8 @@ import (
 	"github.com/embedd/embedd/stream/registry"
 )
 
-// TestNameIsBoundToItsStream: a second pipeline of a name, over another stream, is refused with both streams named, also
-// where no model is there yet, and changes nothing for the first. What the refusal says cures it.
+// TestNameIsBoundToItsStream: a second pipeline of a name, over another stream, is refused with both streams named,
+// also where no model is there yet, and changes nothing for the first. What the refusal says cures it.
 func TestNameIsBoundToItsStream(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

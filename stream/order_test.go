@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -183,14 +184,15 @@ func TestMessageThatKillsInOrder(t *testing.T) {
 	}
 }
 
-// TestOrderWhereOutputsAreRefused: the stream of the outputs refuses some and takes later ones; those of a key still come
-// in order. Sent one after the other without a look at what became of the one before, they do not.
+// TestOrderWhereOutputsAreRefused: the stream of the outputs refuses some and takes later ones; those of a key still
+// come in order. Sent one after the other without a look at what became of the one before, they do not.
 func TestOrderWhereOutputsAreRefused(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2)
 	f.mixed = true
 	limit := func(n int64) {
-		if _, err := f.js.UpdateStream(t.Context(), jetstream.StreamConfig{Name: "out", Subjects: []string{"out.>"}, MaxMsgs: n,
+		if _, err := f.js.UpdateStream(t.Context(), jetstream.StreamConfig{Name: "out", Subjects: []string{"out.>"},
+			MaxMsgs: n,
 			Discard: jetstream.DiscardNew}); err != nil {
 			t.Fatal(err)
 		}
@@ -212,8 +214,8 @@ func TestOrderWhereOutputsAreRefused(t *testing.T) {
 	f.bodies()
 }
 
-// TestOrderHalted: a replica that is halted has nothing under way, so it ends at once, though it pulled inputs, and leaves
-// word that it did: it is not taken for one that died.
+// TestOrderHalted: a replica that is halted has nothing under way, so it ends at once, though it pulled inputs, and
+// leaves word that it did: it is not taken for one that died.
 func TestOrderHalted(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2)
@@ -254,4 +256,16 @@ func TestOrderHalted(t *testing.T) {
 			t.Error("an input is a dead letter for it")
 		}
 	})
+}
+
+// seats are the leases of a site.
+func (s *site) seats() *lease.Bucket {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), ample)
+	defer cancel()
+	b, err := lease.Open(ctx, s.js, 1, nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return b
 }

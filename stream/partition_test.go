@@ -4,14 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/plugin"
@@ -57,7 +54,10 @@ func TestPartitionsAreShared(t *testing.T) {
 	if o := f.order(); o.lost+o.twice+o.late+o.marked > 0 {
 		t.Errorf("%+v", o)
 	}
-	f.until("all is counted as answered", func() bool { s := second.Status()[0]; return s.LagKnown && s.Lag == 0 && s.Ready })
+	f.until("all is counted as answered", func() bool {
+		s := second.Status()[0]
+		return s.LagKnown && s.Lag == 0 && s.Ready
+	})
 }
 
 // TestPartitionsOfAnExistingStream: what was stored before a stream had partitions, or while it had another number of
@@ -151,8 +151,8 @@ func TestPartitionsLearn(t *testing.T) {
 	}
 }
 
-// TestPartitionsOfWhoMayNotAnswer: a replica that is halted gives its partitions to those that are not, and gets its share
-// again once it goes on.
+// TestPartitionsOfWhoMayNotAnswer: a replica that is halted gives its partitions to those that are not, and gets its
+// share again once it goes on.
 func TestPartitionsOfWhoMayNotAnswer(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2)
@@ -195,7 +195,8 @@ func TestPartitionsOfWhoHasNoModel(t *testing.T) {
 	stranger := f.replica(other)
 	f.until("it is open", func() bool { return len(stranger.Status()) == 1 })
 	f.until("who has other features says so", func() bool {
-		return strings.Contains(stranger.Status()[0].Store, "cannot go live, and none answers here: it has the features x[0]") &&
+		return strings.Contains(stranger.Status()[0].Store, "cannot go live, and none answers here: it has the features "+
+			"x[0]") &&
 			strings.HasSuffix(stranger.Status()[0].Store, "restore schema.features")
 	})
 	stored := f.atHome()
@@ -244,13 +245,14 @@ func TestPartitionsOfWhoHasNoModel(t *testing.T) {
 	}
 }
 
-// TestPartitionsWithinTheLimit: what the pulls of all partitions bring together stays within what may be held, whichever
-// partition is filled first, and all is answered in the end.
+// TestPartitionsWithinTheLimit: what the pulls of all partitions bring together stays within what may be held,
+// whichever partition is filled first, and all is answered in the end.
 func TestPartitionsWithinTheLimit(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 4)
 	limit := func(n int64) {
-		if _, err := f.js.UpdateStream(t.Context(), jetstream.StreamConfig{Name: "out", Subjects: []string{"out.>"}, MaxMsgs: n,
+		if _, err := f.js.UpdateStream(t.Context(), jetstream.StreamConfig{Name: "out", Subjects: []string{"out.>"},
+			MaxMsgs: n,
 			Discard: jetstream.DiscardNew}); err != nil {
 			t.Fatal(err)
 		}
@@ -296,40 +298,8 @@ func TestPartitionsWithinTheLimit(t *testing.T) {
 	}
 }
 
-// TestShares: every member has its share of the partitions, all come to the same, and who joins takes little but its own.
-func TestShares(t *testing.T) {
-	p := keyed()
-	random := rand.New(rand.NewPCG(1, 2))
-	var members []string
-	for n := range 12 {
-		parts, before := needs.Partitions(&p), shares(needs.Partitions(&p), members)
-		members = append(members, nats.NewInbox())
-		random.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
-		is := shares(parts, members)
-		random.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
-		if !maps.Equal(is, shares(needs.Partitions(&p), members)) {
-			t.Fatalf("%d members come to different shares", n+1)
-		}
-		has, moved := map[string]int{}, 0
-		for q, who := range is {
-			if q.Of > 0 {
-				has[who]++
-			}
-			if n > 0 && before[q] != who {
-				moved++
-			}
-		}
-		for _, m := range members {
-			if has[m] > (8+n)/(n+1) {
-				t.Errorf("of %d members one has %d partitions of 8", n+1, has[m])
-			}
-		}
-		t.Logf("member %d: %d of 9 change hands", n+1, moved)
-	}
-}
-
-// TestPartitionsThatCannotBe: what stands in the way is said before anything starts, by setup, by doctor and by a start, and
-// the cure works.
+// TestPartitionsThatCannotBe: what stands in the way is said before anything starts, by setup, by doctor and by a
+// start, and the cure works.
 func TestPartitionsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -342,7 +312,8 @@ func TestPartitionsThatCannotBe(t *testing.T) {
 		says   string
 		cure   *jetstream.SubjectTransformConfig
 	}{
-		"without a transform": {jetstream.StreamConfig{}, "does not map the keys of S1.* to 8 partitions", needs.PartitionTransform("S1.*", 8)},
+		"without a transform": {jetstream.StreamConfig{}, "does not map the keys of S1.* to 8 " +
+			"partitions", needs.PartitionTransform("S1.*", 8)},
 		"another number": {jetstream.StreamConfig{SubjectTransform: needs.PartitionTransform("S2.*", 4)},
 			"maps S2.* to 4 partitions, and pipeline p has 8; set input.partitions: 4", needs.PartitionTransform("S2.*", 8)},
 		"a transform of somebody": {jetstream.StreamConfig{SubjectTransform: &jetstream.SubjectTransformConfig{Source: "S3.a",
@@ -378,7 +349,8 @@ func TestPartitionsThatCannotBe(t *testing.T) {
 		s.until(name+": doctor says it", func() bool {
 			found, err := admin.Diagnose(ctx, admin.Options{Conn: s.js.Conn(), Pipelines: []Pipeline{q}})
 			return err == nil && slices.ContainsFunc(found, func(f admin.Finding) bool {
-				return f.Check == "partitions" && f.Level == admin.LevelFault && strings.Contains(f.Text+f.Fix, strings.Split(c.says, ";")[0])
+				return f.Check == "partitions" && f.Level == admin.LevelFault && strings.Contains(f.Text+f.Fix,
+					strings.Split(c.says, ";")[0])
 			})
 		})
 		if c.cure == nil {
@@ -395,15 +367,17 @@ func TestPartitionsThatCannotBe(t *testing.T) {
 			t.Errorf("%s: after its cure setup says %q", name, text)
 		}
 	}
-	for version, want := range map[string]string{"2.9.25": "NATS server 2.11 or later", "2.10.29": "NATS server 2.11 or later", "2.11.0": ""} {
-		if err := needs.PartitionServer(version); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+	for version, want := range map[string]string{"2.9.25": "NATS server 2.11 or later", "2.10.29": "NATS server 2.11 " +
+		"or later", "2.11.0": ""} {
+		err := needs.PartitionServer(version)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("of server %s: %v", version, err)
 		}
 	}
 }
 
-// TestSetupMakesPartitions: setup makes a stream with partitions, and gives them to one that it made before, which goes on
-// to take what it took for other pipelines.
+// TestSetupMakesPartitions: setup makes a stream with partitions, and gives them to one that it made before, which
+// goes on to take what it took for other pipelines.
 func TestSetupMakesPartitions(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

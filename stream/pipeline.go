@@ -3,11 +3,16 @@ package stream
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/embedd/embedd/stream/internal/blocks"
 	"github.com/embedd/embedd/stream/internal/observe"
+	"github.com/embedd/embedd/stream/internal/relay"
+	"github.com/embedd/embedd/stream/internal/replica"
+	"github.com/embedd/embedd/stream/internal/scope"
+	"github.com/embedd/embedd/stream/internal/training"
 
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/summaries"
@@ -15,9 +20,13 @@ import (
 
 // pipeline is a running pipeline: it composes the parts of its hot path, its learning path and their health.
 type pipeline struct {
-	*relay
+	*scope.Scope
+	relay     *relay.Relay
+	replica   *replica.Replica
+	training  *training.Path
 	observer  *observe.Observer
 	blocks    *blocks.Blocks
+	draining  atomic.Bool
 	reopening chan struct{} // signalled by reopen
 }
 
@@ -31,17 +40,23 @@ func (p *pipeline) hasAnswered(ctx context.Context) (bool, error) {
 		used, err := summaries.HasLedger(ctx, p.JS, p.Name)
 		return used, natsx.ExplainAPIError(err)
 	}
-	return p.relay.hasAnswered(ctx)
+	return p.relay.HasAnswered(ctx)
 }
 
 // errReopen is returned by run when what is stored has changed so that the pipeline must be opened again.
 var errReopen = errors.New("the pipeline has to be opened again")
 
 // reopen ends run with errReopen, after it has drained.
-func (p *pipeline) reopen() { wake(p.reopening) }
+func (p *pipeline) reopen() {
+	select {
+	case p.reopening <- struct{}{}:
+	default:
+	}
+}
 
-// run serves until ctx is done, then drains: what was pulled is answered and acknowledged.
-func (p *pipeline) run(ctx context.Context) (err error) {
+// run serves until ctx is done, and then drains: what was pulled is answered and acknowledged, unless severed is done
+// because the connection was closed.
+func (p *pipeline) run(ctx, severed context.Context) (err error) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -60,14 +75,18 @@ func (p *pipeline) run(ctx context.Context) (err error) {
 		}
 	}()
 	wg.Go(func() { p.replica.Run(ctx) })
-	wg.Go(func() { p.letterLog.Run(ctx, time.Minute) })
+	wg.Go(func() { p.relay.LogDeadLetters(ctx) })
 	if s, err := p.startService(ctx); err != nil {
 		p.Log.Warn("the pipeline answers no requests", "error", err)
 	} else {
 		defer s.stop()
 	}
 	if p.Input == nil {
-		return p.runCore(ctx, &wg)
+		if p.Running.Learns() {
+			p.training.OpenFeed()
+			wg.Go(func() { p.training.Run(ctx) })
+		}
+		return p.relay.ServeCore(ctx, severed)
 	}
 	if !p.LearnsFromEdges() {
 		wg.Go(func() { p.observer.Run(ctx) })
@@ -86,7 +105,7 @@ func (p *pipeline) run(ctx context.Context) (err error) {
 		<-ctx.Done()
 		return nil
 	}
-	return p.serve(ctx)
+	return p.relay.Serve(ctx, severed)
 }
 
 // close ends learning, and then releases the trainer's lease: nothing is written any more.
@@ -104,4 +123,22 @@ func (p *pipeline) progress() string {
 		}
 	}
 	return text
+}
+
+// findDomain sets the JetStream domain of a leaf node whose models come from a hub.
+func (p *pipeline) findDomain(ctx context.Context) error {
+	if !p.ModelsFromHub() {
+		return nil
+	}
+	isInfoRequest := func(one natsx.Permission) bool {
+		return p.Permissions.IsServerRequest(one) && strings.HasSuffix(one.Subject, ".API.INFO")
+	}
+	return p.Permissions.Guard(ctx, isInfoRequest, func(ctx context.Context) error {
+		account, err := p.JS.AccountInfo(ctx)
+		if err != nil {
+			return natsx.ExplainAPIError(err)
+		}
+		p.Domain = account.Domain
+		return nil
+	})
 }

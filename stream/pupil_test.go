@@ -72,12 +72,12 @@ func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *training.Messag
 	}
 	wg.Go(func() { q.training.Read(ctx, take) })
 	wg.Go(func() { q.observer.Run(ctx) })
-	wg.Go(func() { _ = q.serve(ctx) })
+	wg.Go(func() { _ = q.relay.Serve(ctx, context.Background()) })
 	wg.Go(func() { q.replica.Run(ctx) })
 	q.end = sync.OnceFunc(func() {
 		cancel()
 		wg.Wait()
-		if n := q.pressure.held.Load(); n != 0 {
+		if n := e.activity.Processing(); n != 0 {
 			s.Errorf("%d inputs wait for ever, as far as learning knows", n)
 		}
 		q.close()

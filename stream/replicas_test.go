@@ -117,8 +117,8 @@ func replicaRounds() int {
 	return 2
 }
 
-// TestOneCounts: of the replicas of a pipeline the one that learns asks how far behind it is, and the others have no such
-// figure, those of role transform included; when it has ended the next one asks.
+// TestOneCounts: of the replicas of a pipeline the one that learns asks how far behind it is, and the others have no
+// such figure, those of role transform included; when it has ended the next one asks.
 func TestOneCounts(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

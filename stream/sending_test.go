@@ -21,8 +21,8 @@ func sends(domain string) Pipeline {
 	return p
 }
 
-// TestEdgeGoesOnUnsent: an edge that cannot send takes its input all the same, and says why it sends nothing; it sends once
-// it can. Here another stream has the subjects, as a disk may have no room.
+// TestEdgeGoesOnUnsent: an edge that cannot send takes its input all the same, and says why it sends nothing; it
+// sends once it can. Here another stream has the subjects, as a disk may have no room.
 func TestEdgeGoesOnUnsent(t *testing.T) {
 	t.Parallel()
 	f := newSpokes(t, "berlin")
@@ -57,8 +57,8 @@ func TestEdgeGoesOnUnsent(t *testing.T) {
 	berlin.stored(summaries.EdgeStream, summaries.EdgeSubjects("p")[0], 2)
 }
 
-// TestEdgeTooSmall: a summary that cannot stand whole in what an edge keeps is not sent in parts that push one another out;
-// the status says so, and it is sent once there is room.
+// TestEdgeTooSmall: a summary that cannot stand whole in what an edge keeps is not sent in parts that push one
+// another out; the status says so, and it is sent once there is room.
 func TestEdgeTooSmall(t *testing.T) {
 	t.Parallel()
 	f := newSpokes(t, "berlin")
@@ -81,8 +81,8 @@ func TestEdgeTooSmall(t *testing.T) {
 	berlin.stored(summaries.EdgeStream, summaries.EdgeSubjects("p")[0], 2)
 }
 
-// TestEdgeSendsOnce: what was sent is not sent again where the stream has lost the notice of it, as where another pipeline's
-// push it out.
+// TestEdgeSendsOnce: what was sent is not sent again where the stream has lost the notice of it, as where another
+// pipeline's push it out.
 func TestEdgeSendsOnce(t *testing.T) {
 	t.Parallel()
 	f := newSpokes(t, "berlin")

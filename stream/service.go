@@ -15,6 +15,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/relay"
 	"github.com/embedd/embedd/stream/registry"
 )
 
@@ -157,7 +158,7 @@ func (s *service) handler(ctx context.Context, answer func(context.Context, *nat
 			s.refuse(r, err)
 			return
 		}
-		if most := s.pipeline.Conn.MaxPayload() - ownHeaders; int64(len(out.data)) > most {
+		if most := s.pipeline.Conn.MaxPayload() - needs.OwnHeaderBytes; int64(len(out.data)) > most {
 			s.refuse(r, coded(string(wire.TooLarge),
 				fmt.Errorf("the answer has %d bytes and the server takes %d; ask for less, or raise the server's max_payload",
 					len(out.data), most)))
@@ -171,7 +172,7 @@ func (s *service) handler(ctx context.Context, answer func(context.Context, *nat
 
 // refuse answers with an error: its code and its sentence, in the headers of NATS services and in ours.
 func (s *service) refuse(r micro.Request, err error) {
-	code, text := serviceCode(err), sentence(err)
+	code, text := serviceCode(err), relay.HeaderText(err)
 	err = r.Error(code, text, nil, micro.WithHeaders(micro.Headers{wire.HeaderCode: {code}, wire.HeaderError: {text}}))
 	if err != nil {
 		s.pipeline.Log.Debug("a request is left without its answer", "subject", r.Subject(), "error", err)
@@ -265,7 +266,7 @@ func (s *service) retrain(context.Context, *nats.Msg) (any, error) {
 }
 
 func (s *service) resume(context.Context, *nats.Msg) (any, error) {
-	s.pipeline.unhalt() // another process that runs it may be the one that halted
+	s.pipeline.relay.Resume() // another process that runs it may be the one that halted
 	return s.report(), nil
 }
 
@@ -276,16 +277,16 @@ func (s *service) transform(ctx context.Context, msg *nats.Msg) (any, error) {
 		return nil, err
 	}
 	age, stale := p.Freshness.Age()
-	marks := mark(age, stale)
+	marks := relay.StaleMark(age, stale)
 	if stale {
 		switch p.WhenStale {
 		case StaleHold:
-			return nil, coded(CodeStale, errors.New(p.staleReason(age)))
+			return nil, coded(CodeStale, errors.New(p.relay.StaleReason(age)))
 		case StalePass:
 			return reply{msg.Data, append(marks, wire.VersionPair())}, nil
 		}
 	}
-	m, r, err := p.project(ctx, msg.Data, m)
+	m, r, err := p.relay.Project(ctx, msg.Data, m)
 	if errors.Is(err, plugin.ErrNoModel) {
 		return nil, coded(CodeNoModel, fmt.Errorf("%w: %s", err, p.progress()))
 	}

@@ -56,7 +56,8 @@ func TestSlowLink(t *testing.T) {
 		}
 	}
 
-	slow, err := nats.Connect("nats://"+slowLink(t, s.Addr().String(), 40<<20), nats.MaxReconnects(-1), nats.Timeout(ample))
+	slow, err := nats.Connect("nats://"+slowLink(t, s.Addr().String(), 40<<20), nats.MaxReconnects(-1),
+		nats.Timeout(ample))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -143,8 +143,8 @@ func TestOutdated(t *testing.T) {
 	s.stands(e, StateReady, true)
 }
 
-// TestCannotLiveWithWhatIsLive: a replica without a model that cannot take the live one does what until_ready says, however
-// long: it knows what is live.
+// TestCannotLiveWithWhatIsLive: a replica without a model that cannot take the live one does what until_ready says,
+// however long: it knows what is live.
 func TestCannotLiveWithWhatIsLive(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

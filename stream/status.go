@@ -28,22 +28,16 @@ func (p *pipeline) status() Status {
 		FixedModel: p.Stage.Fixed != nil}
 	p.training.Report(&s)
 	p.replica.Report(&s)
-	if p.Partitions > 0 {
-		held := int(p.held.Load())
-		s.Partitions = &held
-	}
+	p.relay.Report(&s)
 	s.Age, s.Stale = p.Freshness.Age()
-	s.Busy = p.spare.busy()
-	s.Halted = p.haltReason()
-	s.Undeliverable, s.UndeliverableReason = p.parked.standing(time.Now())
 	s.Lag, s.Oldest, s.LagKnown = p.lag()
 	f := health.Facts{IsDraining: p.draining.Load(), Blocked: p.blocked(), Until: p.Stage.Until, WhenStale: p.WhenStale,
 		IsInspected: p.Input == nil || p.LearnsFromEdges() || p.observer.Snapshot() != nil,
-		Idle:        time.Since(time.Unix(0, p.busy.Load()))}
+		Idle:        p.relay.Idle()}
 	if s.Stage.Live == nil {
 		f.Progress = p.progress()
 	} else {
-		f.Learning, f.Stale = p.training.Learned(), p.staleReason(s.Age)
+		f.Learning, f.Stale = p.training.Learned(), p.relay.StaleReason(s.Age)
 	}
 	s.State, s.Reason = health.Derive(&s, f)
 	s.Ready = s.State.Ready()
@@ -57,11 +51,8 @@ func (p *pipeline) lag() (messages uint64, age time.Duration, known bool) {
 	known = true
 	if s := p.observer.Snapshot(); s != nil {
 		messages, oldest, known = s.Lag, s.Oldest, s.LagKnown
-	} else if q := p.waiting.Load(); q != nil {
-		first, n := q.Oldest()
-		if messages = uint64(n); n > 0 {
-			oldest = first.Time
-		}
+	} else {
+		messages, oldest = p.relay.CoreLag()
 	}
 	if !oldest.IsZero() {
 		age = max(0, time.Since(oldest))

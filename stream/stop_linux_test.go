@@ -27,7 +27,8 @@ func TestStopWhileTheStoreHangs(t *testing.T) {
 		s.until("the directory is removed", func() bool { return os.RemoveAll(dir) == nil })
 	})
 	p.Stage.Until, p.Models.Directory = plugin.UntilSkip, dir
-	e, err := New(Options{Conn: s.dial().Conn(), Pipelines: []Pipeline{p}, Logger: slog.New(slog.NewTextHandler(log, nil)), Wait: ample})
+	e, err := New(Options{Conn: s.dial().Conn(), Pipelines: []Pipeline{p}, Logger: slog.New(slog.NewTextHandler(log,
+		nil)), Wait: ample})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,128 @@
+package relay
+
+import (
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/scope"
+	"github.com/embedd/embedd/stream/internal/training"
+)
+
+// input is an input message from its receipt to its acknowledgement.
+type input struct {
+	scope.Message
+	msg        *natsx.Message // nil on core NATS
+	source     *source        // that delivered it; nil on core NATS
+	size       int64          // in memory, as it was received
+	receivedAt time.Time
+
+	mayBeAnswered bool   // an earlier attempt may have stored an answer
+	isRedelivered bool   // with partitions: it was delivered before
+	isSuspect     bool   // an earlier process had it and did not acknowledge it: it may have crashed the process
+	attempts      uint64 // known failed attempts
+
+	// Guarded by the mutex of type inFlight:
+	isProcessing bool
+	expanded     int64 // what decoding and answering it takes in addition to size
+
+	training training.Delivery
+
+	// isStale is set when the input stream was created again: an acknowledgement would name another message.
+	isStale atomic.Bool
+}
+
+func (in *input) bytes() int64 { return in.size }
+
+// answer is what an input becomes: messages to publish, and what to count once they are stored.
+type answer struct {
+	in          *input
+	parts       []*part
+	single      [1]*part      // storage of parts in the usual case, which saves an allocation
+	deadLetters []*deadLetter // that the parts carry; one without parts cannot be published in any form
+	result      string        // out, dead, skip or pass
+	seconds     float64       // that decoding, projecting and encoding took
+	rows        health.RowCounts
+
+	// With partitions, guarded by the mutex of the publisher:
+	next       *answer // of the same key: it is sent when this one is settled
+	isReleased bool    // next may be sent
+}
+
+// isStored reports whether every part is stored.
+func (a *answer) isStored() bool {
+	return a != nil && !slices.ContainsFunc(a.parts, func(o *part) bool { return !o.isStored })
+}
+
+// bytes is the size of the bodies.
+func (a *answer) bytes() (n int64) {
+	for _, o := range a.parts {
+		n += int64(len(o.msg.Data))
+	}
+	return n
+}
+
+// doubtful returns the parts that may be stored.
+func (a *answer) doubtful() (parts []*part) {
+	for _, o := range a.parts {
+		if o.isDoubtful && !o.isStored {
+			parts = append(parts, o)
+		}
+	}
+	return parts
+}
+
+// part is one message of an answer.
+type part struct {
+	msg        *nats.Msg
+	id         string      // Nats-Msg-Id; "" on core NATS
+	ids        [1]string   // id as the value of a header
+	sink       *sink       // the stream that stores it; nil on core NATS
+	isStored   bool        // by this or an earlier attempt
+	isDoubtful bool        // it was sent, and it is not known whether it was stored
+	deadLetter *deadLetter // of which it is a part; nil: it is an output
+	number     uint64      // of the attempt in progress; 0: there is none
+	sentAt     time.Time   // of that attempt
+	after      position    // end of the stream before the first attempt
+	err        error       // of the last attempt
+	answer     *answer     // set where the answers of a key are sent in order
+}
+
+// isSettled reports whether the result of the last attempt is known.
+func (o *part) isSettled() bool { return o.isStored || o.err != nil }
+
+// fail records that an attempt failed. If the stream refused the message, or there was no stream, it is known not to be
+// stored.
+func (o *part) fail(err error) {
+	o.number, o.err = 0, err
+	var refused *jetstream.APIError
+	o.isDoubtful = o.isDoubtful || !errors.As(err, &refused) && !errors.Is(err, nats.ErrNoResponders) &&
+		!errors.Is(err, jetstream.ErrNoStreamResponse)
+}
+
+// component is the part of the pipeline whose health depends on the confirmation. Dead letters that are not stored do
+// not block outputs.
+func (o *part) component() health.Component {
+	if o.deadLetter != nil {
+		return health.DeadLetter
+	}
+	return health.Publish
+}
+
+// deadLetter is a dead letter before it is split into messages.
+type deadLetter struct {
+	wire.Letter
+	in   *input
+	kind wire.Answer
+	body []byte
+
+	isPublishable bool  // it fits into messages that can be published
+	limit         int64 // bytes that each of them may take
+}

@@ -1,0 +1,135 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/scope"
+)
+
+// composer builds the messages of answers: their headers, identities and sizes. It publishes nothing.
+type composer struct {
+	*scope.Scope
+	dedup *dedup // nil on core NATS
+
+	// The streams' max_msg_size; 0: no limit.
+	outputLimit, deadLetterLimit atomic.Int64
+}
+
+// ownHeaders is how many bytes the headers of embedd may take in addition to those of the input.
+const ownHeaders = needs.OwnHeaderBytes
+
+// maxHeaderBytes is the largest size of headers that a server stores.
+const maxHeaderBytes = 64<<10 - 1
+
+// maxOutputBody is how many bytes the body of an output may take.
+func (c *composer) maxOutputBody(in *input) int64 {
+	return c.maxBytes(&c.outputLimit) - ownHeaders - headerBytes(in.Header)
+}
+
+// maxBytes is how many bytes a message may take: the lower of the server's max_payload and the stream's limit.
+func (c *composer) maxBytes(streamLimit *atomic.Int64) int64 {
+	limit := c.Conn.MaxPayload()
+	if own := streamLimit.Load(); own > 0 {
+		limit = min(limit, own)
+	}
+	return limit
+}
+
+// refreshDeadLetterLimit reads the limit of the dead-letter stream again: it has changed if a message was refused.
+func (c *composer) refreshDeadLetterLimit(ctx context.Context) {
+	name, err := c.JS.StreamNameBySubject(ctx, c.Dead)
+	if err != nil {
+		return
+	}
+	if s, err := c.JS.Stream(ctx, name); err == nil {
+		c.deadLetterLimit.Store(int64(s.CachedInfo().Config.MaxMsgSize))
+	}
+}
+
+// headerBytes is the size of the headers of an input that are copied to its answer.
+func headerBytes(h nats.Header) (n int64) {
+	for k, vs := range h {
+		if wire.Reserved(k) {
+			continue
+		}
+		for _, v := range vs {
+			n += int64(len(k) + len(v) + 4)
+		}
+	}
+	return n
+}
+
+// headerRoom is how many bytes of a message the headers of the input may take next to ours: at most half, so that the
+// headers of a body in many parts do not multiply its size.
+func headerRoom(message, ours int64) int64 { return min(maxHeaderBytes-ours, message/2) }
+
+// checkHeaders returns an error if an output has no room for the headers of its input.
+func (c *composer) checkHeaders(in *input) error {
+	if len(in.Header) == 0 {
+		return nil
+	}
+	size, room := headerBytes(in.Header), headerRoom(c.maxBytes(&c.outputLimit), ownHeaders)
+	if size <= room {
+		return nil
+	}
+	return &arrowio.Error{Code: wire.LargeHeaders, Row: -1,
+		Detail: fmt.Sprintf("the message's headers take %d bytes and an output has room for %d", size, room),
+		Hint:   "send fewer or shorter ones"}
+}
+
+// newPart returns a message with the headers of the input, those of embedd, and its identity.
+func (c *composer) newPart(in *input, kind wire.Answer, number int, subject string, body []byte, header nats.Header,
+	pairs ...[]wire.Pair) *part {
+	one := &struct { // one allocation in place of three
+		part
+		nats.Msg
+		values [10]string
+	}{Msg: nats.Msg{Subject: subject, Data: body, Header: make(nats.Header, len(header)+8)}}
+	o := &one.part
+	o.msg = &one.Msg
+	for k, v := range header {
+		// A dead letter that is replayed must not carry the error of its first attempt.
+		if !wire.Reserved(k) {
+			o.msg.Header[k] = v
+		}
+	}
+	values := one.values[:0]
+	for _, some := range pairs {
+		for _, pair := range some {
+			values = append(values, pair.Value)
+			o.msg.Header[pair.Key] = values[len(values)-1 : len(values) : len(values)]
+		}
+	}
+	if in.Origin.Stream != "" {
+		o.id, o.sink = in.Origin.ID(c.Name, kind, number), c.dedup.sink(subject)
+	}
+	return o
+}
+
+// newOutput returns a part of an output.
+func (c *composer) newOutput(in *input, number int, body []byte, pairs ...[]wire.Pair) *part {
+	o := c.newPart(in, wire.AnswerOut, number, c.Output, body, in.Header, pairs...)
+	setContentType(o.msg.Header, in.Header)
+	return o
+}
+
+// setContentType replaces the input's content type, in whatever case it is written, with that of Arrow.
+func setContentType(h, inputs nats.Header) {
+	for k := range inputs {
+		if strings.EqualFold(k, wire.HeaderContentType) {
+			delete(h, k)
+		}
+	}
+	h[wire.HeaderContentType] = arrowStream
+}
+
+// arrowStream is the value of that header. It must not be changed.
+var arrowStream = []string{wire.ContentType}

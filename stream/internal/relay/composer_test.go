@@ -1,0 +1,92 @@
+package relay
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/embedd/embedd/stream/internal/scope"
+	"github.com/embedd/embedd/stream/spec"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/bound"
+)
+
+// FuzzHeaders: whatever headers a message has, its output has no header of the server's or of embedd's that is not our
+// own, and its dead letter is whole, in messages that fit, or none is made.
+func FuzzHeaders(f *testing.F) {
+	f.Add([]byte("Trace: a\r\nTrace: b\r\ntraceparent: 00-1\r\n"), []byte("body"), "what was wrong", uint16(4096))
+	f.Add([]byte("nats-msg-id: 1\r\nEMBEDD-model: x\r\ncontent-type: text\r\nStatus: 409\r\n"), []byte{}, "line\r\nbreak",
+		uint16(2048))
+	f.Add([]byte("X: "+strings.Repeat("h", 3000)+"\r\n"), bytes.Repeat([]byte("b"), 5000), strings.Repeat("e", 2000),
+		uint16(6000))
+	f.Add([]byte(" 503\r\n: \r\nK:\r\n"), []byte{0}, "\x00\xff", uint16(500))
+	p := &composer{Scope: &scope.Scope{Pipeline: spec.Pipeline{Name: "p", Output: "out", Dead: "dead"}}}
+	f.Fuzz(func(t *testing.T, lines, body []byte, text string, most uint16) {
+		bound.Check(t, 64<<20+64*uint64(len(lines)+len(body)), func() {
+			header, err := nats.DecodeHeadersMsg(slices.Concat([]byte("NATS/1.0\r\n"), lines, []byte("\r\n")))
+			if err != nil {
+				return // the client would not have handed it out
+			}
+			in := &input{Message: scope.Message{Header: header, Data: body, Subject: "in",
+				Origin: wire.Origin{Stream: "S", Created: time.Unix(1, 0), Seq: 7}}}
+			model := []wire.Pair{{Key: wire.HeaderModel, Value: "v"}, {Key: wire.HeaderEpoch, Value: "1"}}
+			foreign(t, header, p.newOutput(in, 0, body, model).msg.Header, append(model,
+				wire.Pair{Key: wire.HeaderContentType, Value: wire.ContentType}))
+			a := &answer{in: in}
+			l := newDeadLetter(in, wire.AnswerDead, wire.KindMessage, wire.Malformed, errors.New(text))
+			l.body = body
+			p.addDeadLetter(a, l, int64(most))
+			if !l.isPublishable {
+				if len(a.parts) > 0 {
+					t.Errorf("%d parts of a letter that cannot leave", len(a.parts))
+				}
+				return
+			}
+			var whole []byte
+			for _, o := range a.parts {
+				if n := headerBytes(o.msg.Header) + int64(len(o.msg.Data)); n > int64(most) {
+					t.Errorf("a part of %d bytes where %d fit", n, most)
+				}
+				if s := o.msg.Header.Get(wire.HeaderError); strings.ContainsAny(s, "\r\n") {
+					t.Errorf("the sentence is %q", s)
+				}
+				foreign(t, header, o.msg.Header, l.Pairs())
+				whole = append(whole, o.msg.Data...)
+			}
+			if cut := a.parts[0].msg.Header.Get(wire.HeaderTruncated); cut != "" {
+				n, err := strconv.Atoi(cut)
+				if err != nil || n > len(whole) {
+					t.Fatalf("%q bytes of headers before a body of %d", cut, len(whole))
+				}
+				whole = whole[n:]
+			}
+			if !bytes.Equal(whole, body) {
+				t.Errorf("%d bytes of a body of %d", len(whole), len(body))
+			}
+		})
+	})
+}
+
+// foreign holds headers that leave to ours, each as it is, and to the user's that are not reserved.
+func foreign(t *testing.T, in, out nats.Header, ours []wire.Pair) {
+	t.Helper()
+	for _, pair := range ours {
+		if got := out[pair.Key]; len(got) != 1 || got[0] != pair.Value {
+			t.Errorf("%s is %q, want %q", pair.Key, got, pair.Value)
+		}
+	}
+	for k, v := range out {
+		mine := slices.ContainsFunc(ours, func(p wire.Pair) bool { return p.Key == k }) || k == wire.HeaderPart ||
+			k == wire.HeaderLetter || k == wire.HeaderTruncated
+		if !mine && (wire.Reserved(k) || !slices.Equal(v, in[k])) {
+			t.Errorf("header %q: %q leaves, and %q came", k, v, in[k])
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"reflect"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/scope"
+)
+
+// consumers creates and binds the durable consumers of a pipeline.
+type consumers struct {
+	*scope.Scope
+	dedup *dedup
+}
+
+// The keys of a consumer's metadata.
+const (
+	metadataPipeline = "embedd_pipeline"
+	metadataSubject  = "embedd_subject"
+)
+
+// bind binds the durable consumer of a source, or creates it. It also returns the creation time of the stream, since a
+// stream that was created again under the same name is another (Invariant 2). It updates only those settings of an
+// existing consumer that a pipeline relies on, and never what it reads.
+func (c *consumers) bind(ctx context.Context, s *source) (consumer jetstream.Consumer, created time.Time, err error) {
+	verbs := []string{".STREAM.INFO.", ".CONSUMER.INFO.", ".CONSUMER.CREATE."}
+	err = c.GuardInput(ctx, verbs, func(ctx context.Context) error {
+		consumer, created, err = c.bindOnce(ctx, s)
+		return err
+	})
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		err = c.InputGone()
+	}
+	return consumer, created, err
+}
+
+func (c *consumers) bindOnce(ctx context.Context, s *source) (jetstream.Consumer, time.Time, error) {
+	input, err := c.stream(ctx)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	created := input.CachedInfo().Created
+	config := jetstream.ConsumerConfig{
+		Durable:       s.durable,
+		DeliverPolicy: jetstream.DeliverAllPolicy,
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		FilterSubject: s.filter,
+	}
+	consumer, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
+		return input.Consumer(ctx, s.durable)
+	})
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerNotFound):
+		c.configure(&config)
+		if s.isOrdered() && s.previous.Created.Equal(created) && s.previous.Floor > 0 {
+			// The owner before this one crashed between deleting the consumer and creating it again.
+			config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, s.previous.Floor+1
+		}
+		consumer, err = input.CreateConsumer(ctx, config)
+	case err == nil:
+		existing := consumer.CachedInfo().Config
+		if err := needs.CheckConsumer(&c.Pipeline, existing, input.CachedInfo().Config.Subjects, s.filter); err != nil {
+			return nil, time.Time{}, err
+		}
+		if changed := existing; c.configure(&changed) {
+			consumer, err = input.UpdateConsumer(ctx, changed)
+		}
+	}
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	now, err := c.stream(ctx)
+	if err == nil && !now.CachedInfo().Created.Equal(created) {
+		err = errors.New("the stream was recreated while its consumer was bound")
+	}
+	return consumer, created, err
+}
+
+func (c *consumers) stream(ctx context.Context) (jetstream.Stream, error) {
+	return natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) { return c.JS.Stream(ctx, c.Stream) })
+}
+
+// configure sets what a pipeline relies on. It reports whether that changed the configuration.
+func (c *consumers) configure(config *jetstream.ConsumerConfig) bool {
+	before := *config
+	config.Description = needs.ConsumerDescription + c.Name
+	config.AckWait, config.MaxDeliver, config.MaxAckPending = c.AckWait, -1, c.AckPending
+	if c.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
+		config.MaxAckPending = -1 // messages that are nak'd while there is no model must not block those that make one
+	}
+	config.Metadata = map[string]string{}
+	maps.Copy(config.Metadata, before.Metadata)
+	config.Metadata[metadataPipeline], config.Metadata[metadataSubject] = c.Name, c.Subject
+	return !reflect.DeepEqual(before, *config)
+}
+
+// newestAnswered returns the highest sequence of an input whose answer is stored. Up to it the first delivery of a
+// message need not be the first attempt: the consumer may have been deleted and created again, or a server that
+// crashed has lost its newest state.
+func (c *consumers) newestAnswered(ctx context.Context, created time.Time) (newest uint64, err error) {
+	for _, s := range c.dedup.sinks {
+		from, _ := s.before(firstLookBack)
+		if _, err = s.read(ctx, from, func(stored storedAnswer) {
+			seq, isOurs := sourceSeq(stored.source, c.Stream)
+			o := wire.Origin{Stream: c.Stream, Created: created, Seq: seq}
+			if isOurs && seq > newest && (stored.id == o.ID(c.Name, wire.AnswerOut, 0) ||
+				stored.id == o.ID(c.Name, wire.AnswerDead, 0)) {
+				newest = seq
+			}
+		}); err != nil {
+			return 0, err
+		}
+	}
+	return newest, nil
+}
+
+// unacknowledged counts the messages that a consumer has not delivered or that are not acknowledged.
+func (c *consumers) unacknowledged(ctx context.Context, durable string) (uint64, error) {
+	consumer, err := c.JS.Consumer(ctx, c.Stream, durable)
+	if err != nil {
+		return 0, err
+	}
+	info := consumer.CachedInfo()
+	return info.NumPending + uint64(info.NumAckPending), nil
+}
+
+// hasAnswered reports whether a pipeline of this name has answered an input, also if its models were deleted since: its
+// consumer has acknowledged something, or there is an output on its subject.
+func (c *consumers) hasAnswered(ctx context.Context) (bool, error) {
+	consumer, err := c.Input.Consumer(ctx, c.ConsumerName())
+	if err == nil && consumer.CachedInfo().AckFloor.Stream > 0 {
+		return true, nil
+	}
+	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return false, natsx.ExplainAPIError(err)
+	}
+	stream, err := c.dedup.sink(c.Output).refresh(ctx)
+	if err != nil {
+		return false, natsx.ExplainAPIError(err)
+	}
+	outputs, err := stream.Info(ctx, jetstream.WithSubjectFilter(c.Output))
+	if err != nil {
+		return false, natsx.ExplainAPIError(err)
+	}
+	return outputs.State.Subjects[c.Output] > 0, nil
+}

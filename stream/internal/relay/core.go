@@ -1,0 +1,182 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/embedd/embedd/internal/bytequeue"
+	"github.com/embedd/embedd/internal/ratelog"
+	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/scope"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+// core answers the messages of a subject without a stream, at most once. Messages that wait for a first model are
+// queued in memory, up to limits.in_flight; beyond it the oldest are dropped, counted and logged.
+type core struct {
+	*hotPath
+	queue   atomic.Pointer[bytequeue.Queue[*input]] // nil until run
+	dropped dropCounter
+	lostLog ratelog.Limiter
+}
+
+// dropCounter counts dropped messages for the log. One goroutine uses it.
+type dropCounter struct {
+	messages int
+	loggedAt time.Time
+}
+
+// dropLogInterval is how often dropped messages are logged.
+const dropLogInterval = 10 * time.Second
+
+// flushTimeout bounds the wait for the server at the end.
+const flushTimeout = 5 * time.Second
+
+// run answers messages until ctx is done, and then those that were received before, as far as the gate is open and the
+// drain timeout and the connection allow.
+func (c *core) run(ctx, severed context.Context) error {
+	c.Log.Info("the input has no stream: messages are answered at most once", "subject", c.Subject)
+	queue := bytequeue.New(c.InFlight, (*input).bytes)
+	c.queue.Store(queue)
+	if c.training.HasLateLabels() {
+		labels, err := c.training.SubscribeLabels(ctx)
+		if err != nil {
+			return err
+		}
+		defer labels.Unsubscribe()
+	}
+	sub, err := c.Conn.Subscribe(c.Subject, c.receive)
+	if err != nil {
+		return err
+	}
+	defer sub.Unsubscribe()
+	// The queue is the limit: the client must not drop messages before it does.
+	if err := sub.SetPendingLimits(-1, int(c.InFlight)); err != nil {
+		return err
+	}
+	work, stop := context.WithCancel(context.Background()) // ends when the drain takes too long
+	defer stop()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(c.drainTimeout, stop) })()
+	defer context.AfterFunc(severed, stop)()
+	lost := 0
+	for c.gate.wait(ctx, anyReason) {
+		in, ok := queue.Pop(ctx)
+		if !ok {
+			break
+		}
+		if c.gate.check() != 0 {
+			queue.Unpop(in)
+		} else if !c.answerOne(work, in) {
+			lost++
+		}
+	}
+	if err := sub.Drain(); err == nil {
+		for sub.IsValid() && work.Err() == nil { // until the callback has run for what the client had received
+			time.Sleep(time.Millisecond)
+		}
+	}
+	why := c.gate.check()
+	for ; why == 0 && work.Err() == nil; why = c.gate.check() {
+		in, ok := queue.TryPop()
+		if !ok {
+			break
+		}
+		if !c.answerOne(work, in) {
+			lost++
+		}
+	}
+	return errors.Join(c.reportLost(lost+queue.Len(), why), c.Conn.FlushTimeout(flushTimeout))
+}
+
+// receive queues a message, and drops the oldest ones beyond the limit.
+func (c *core) receive(msg *nats.Msg) {
+	in := &input{Message: scope.ReceivedCore(msg)}
+	in.size = in.Size()
+	c.activity.received(0)
+	if c.training.Feed != nil && c.gate.isWaiting() {
+		c.training.Hand(&in.Message, &in.training)
+	}
+	dropped := c.queue.Load().Push(in)
+	if len(dropped) == 0 {
+		return
+	}
+	c.Series.Add(health.Dropped, float64(len(dropped)), health.PathAnswer)
+	for _, in := range dropped {
+		if c.training.Feed != nil && !in.training.IsHanded() {
+			c.Series.Add(health.Dropped, 1, health.PathLearn)
+		}
+	}
+	c.dropped.messages += len(dropped)
+	if time.Since(c.dropped.loggedAt) > dropLogInterval {
+		c.dropped.loggedAt = time.Now()
+		c.Log.Warn("messages are dropped, the oldest first: they arrive faster than they are answered, or no model is "+
+			"live yet",
+			"limits.in_flight", c.InFlight, "dropped", c.dropped.messages)
+	}
+}
+
+// reportLost counts and reports the inputs that a stop leaves without an answer, because no stream keeps them.
+func (c *core) reportLost(n int, why reasons) error {
+	if n == 0 {
+		return nil
+	}
+	c.Series.Add(health.Dropped, float64(n), health.PathAnswer)
+	reason := fmt.Sprintf("answering them takes longer than %v", c.drainTimeout)
+	if why != 0 {
+		reason = why.String()
+	}
+	c.Log.Warn("inputs are lost at the stop: no stream keeps them", "messages", n, "reason", reason)
+	return spec.Describe(fmt.Sprintf("%d inputs are lost at the stop, because no stream keeps them: %s", n, reason),
+		spec.ErrDrain)
+}
+
+// answerOne answers an input. It returns false when ctx is done first.
+func (c *core) answerOne(ctx context.Context, in *input) bool {
+	a := c.answer(ctx, in)
+	if a == nil {
+		return false
+	}
+	if c.publish(a) {
+		c.Series.Answered(a.result, a.rows, a.seconds)
+	}
+	return true
+}
+
+// publish publishes an answer. It reports whether all of it could be sent.
+func (c *core) publish(a *answer) bool {
+	for _, l := range a.deadLetters {
+		if !l.isPublishable {
+			c.Log.Error("a dead letter is lost: it does not fit into what the server takes", "subject", c.Dead)
+			c.Series.Add(health.Dropped, 1, health.PathAnswer)
+			return false
+		}
+	}
+	for _, o := range a.parts {
+		if err := c.Conn.PublishMsg(o.msg); err != nil {
+			c.lostLog.Warn(c.Log, "an answer is lost: there is no stream to keep the input", "subject", o.msg.Subject,
+				"error", err)
+			c.Series.Add(health.Dropped, 1, health.PathAnswer)
+			return false
+		}
+	}
+	c.logDeadLetters(a)
+	return true
+}
+
+// lag returns how many inputs are not answered, and when the oldest of them was received.
+func (c *core) lag() (messages uint64, oldest time.Time) {
+	queue := c.queue.Load()
+	if queue == nil {
+		return 0, oldest
+	}
+	first, n := queue.Oldest()
+	if n > 0 {
+		oldest = first.Time
+	}
+	return uint64(n), oldest
+}

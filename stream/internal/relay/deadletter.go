@@ -1,0 +1,181 @@
+package relay
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/health"
+)
+
+// maxListedRows bounds the rows in the header Embedd-Rows, maxErrorText the bytes of Embedd-Error.
+const (
+	maxListedRows = 100
+	maxErrorText  = 1000
+)
+
+// minPartBody is the smallest body with which a part of a dead letter is worth sending, and maxParts the largest number
+// of parts (Invariant 5).
+const (
+	minPartBody = 256
+	maxParts    = 4096
+)
+
+// deadMessage turns an answer into the dead letter of its whole input: the original bytes and the error.
+func (c *composer) deadMessage(a *answer, cause error) *answer {
+	l := newDeadLetter(a.in, wire.AnswerDead, wire.KindMessage, codeOf(cause), cause)
+	l.body = a.in.Data
+	a.parts, a.deadLetters = nil, nil
+	c.addDeadLetter(a, l, c.maxBytes(&c.deadLetterLimit))
+	a.result = "dead"
+	a.rows = health.RowCounts{}
+	return a
+}
+
+// addRejectedRows adds the dead letter of the rejected rows of a message to its answer.
+func (c *composer) addRejectedRows(a *answer, r *plugin.Result) error {
+	f := r.Faults[0]
+	code, cause := wire.NonFinite, fmt.Errorf(
+		"%d of %d rows have features that cannot be projected: row %d, feature %q is %s; mend them, or set schema.nulls "+
+			"to impute or skip",
+		r.RejectedRows(), r.Reduced.Message.Rows(), f.Row, f.Feature, f.What)
+	if f.Feature == "" {
+		code, cause = wire.TooWide, fmt.Errorf("row %d: %s", f.Row, f.What)
+	}
+	l := newDeadLetter(a.in, wire.AnswerRows, wire.KindRows, code, cause)
+	l.Rows = rejectedRows(r)
+	var err error
+	if l.body, err = c.Running.EncodeRejected(r, l.Pairs()...); err != nil {
+		return err
+	}
+	c.addDeadLetter(a, l, c.maxBytes(&c.deadLetterLimit))
+	return nil
+}
+
+// newDeadLetter returns a dead letter without its body. Attempts counts failures of processing: deliveries of a message
+// that waited or was postponed do not count.
+func newDeadLetter(in *input, kind wire.Answer, what wire.Kind, code wire.Code, cause error) *deadLetter {
+	return &deadLetter{in: in, kind: kind, Letter: wire.Letter{Error: HeaderText(cause), Code: code,
+		Attempts: max(in.attempts, 1), Origin: in.Origin, Subject: in.Subject, Kind: what}}
+}
+
+// rejectedRows lists the indices of rejected rows in the message, counted through all batches.
+func rejectedRows(r *plugin.Result) string {
+	var names []string
+	base := 0
+	for i, b := range r.Reduced.Message.Batches() {
+		for _, row := range r.Rejected[i] {
+			if len(names) == maxListedRows {
+				return strings.Join(names, ",") + ",..."
+			}
+			names = append(names, strconv.Itoa(base+row))
+		}
+		base += b.Rows()
+	}
+	return strings.Join(names, ",")
+}
+
+// addDeadLetter adds a dead letter to an answer, in messages of at most limit bytes: one, or as many parts as the body
+// needs. It adds no message if not even the headers fit.
+//
+// The headers of the input go into each part. Headers that are too large, and a status header that would make a client
+// take an empty message for one of the server, are written before the original bytes in the body.
+func (c *composer) addDeadLetter(a *answer, l *deadLetter, limit int64) {
+	a.deadLetters, l.limit = append(a.deadLetters, l), limit
+	pairs, header, body := l.Pairs(), l.in.Header, l.body
+	ours := int64(512) // for the headers that are added below, the identity, and line breaks
+	for _, pair := range pairs {
+		ours += int64(len(pair.Key) + len(pair.Value) + 4)
+	}
+	ours = (ours + 1023) &^ 1023 // a longer error text must not change how the body is split
+	if size := headerBytes(header); size > headerRoom(limit, ours) || len(body) == 0 && header.Get("Status") != "" {
+		block := headerBlock(header)
+		body = slices.Concat(block, body)
+		pairs = append(pairs, wire.Pair{Key: wire.HeaderTruncated, Value: strconv.Itoa(len(block))})
+		header = nil
+	}
+	room := limit - ours - headerBytes(header)
+	if room < max(minPartBody, int64(len(body)/maxParts+1)) {
+		return
+	}
+	l.isPublishable = true
+	parts := max(1, (len(body)+int(room)-1)/int(room))
+	kind := l.kind
+	if parts > 1 {
+		// The room is part of the identity, so that parts of two attempts under different limits never mix.
+		kind = wire.Answer(fmt.Sprintf("%s/%d", kind, room))
+		id := rand.Text()
+		if l.Origin.Stream != "" {
+			id = l.Origin.ID(c.Name, kind, 0)
+		}
+		pairs = append(pairs, wire.Pair{Key: wire.HeaderLetter, Value: id})
+	}
+	for i := range parts {
+		own := pairs
+		if parts > 1 {
+			own = append(slices.Clip(pairs), wire.Pair{Key: wire.HeaderPart, Value: wire.PartOf(i, parts)})
+		}
+		o := c.newPart(l.in, kind, i, c.Dead, body[i*int(room):min((i+1)*int(room), len(body))], header, own)
+		if l.Kind == wire.KindRows {
+			setContentType(o.msg.Header, header)
+		}
+		o.deadLetter = l
+		a.parts = append(a.parts, o)
+	}
+}
+
+// splitDeadLetter replaces the messages of a dead letter, of which one was refused for its size, with smaller ones.
+func (c *composer) splitDeadLetter(a *answer, refused *part) {
+	l := refused.deadLetter
+	a.parts = slices.DeleteFunc(a.parts, func(o *part) bool { return o.deadLetter == l })
+	a.deadLetters = slices.DeleteFunc(a.deadLetters, func(other *deadLetter) bool { return other == l })
+	l.isPublishable = false
+	limit := c.maxBytes(&c.deadLetterLimit)
+	if limit >= l.limit {
+		limit = l.limit / 2 // the limit that is known is not the one that it exceeds
+	}
+	c.addDeadLetter(a, l, limit)
+}
+
+// headerBlock encodes headers as NATS sends them, in the order of their names.
+func headerBlock(h nats.Header) []byte {
+	out := []byte("NATS/1.0\r\n")
+	for _, k := range slices.Sorted(maps.Keys(h)) {
+		for _, v := range h[k] {
+			out = fmt.Appendf(out, "%s: %s\r\n", k, v)
+		}
+	}
+	return append(out, "\r\n"...)
+}
+
+// codeOf returns the code of an error; an error without a code is internal.
+func codeOf(cause error) wire.Code {
+	var e *arrowio.Error
+	if errors.As(cause, &e) {
+		return e.Code
+	}
+	return wire.Internal
+}
+
+// HeaderText is the text of an error as the value of a header: one line of bounded length.
+func HeaderText(err error) string {
+	s := strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return ' '
+		}
+		return r
+	}, err.Error())
+	if len(s) > maxErrorText {
+		s = strings.ToValidUTF8(s[:maxErrorText], "") + "..."
+	}
+	return s
+}

@@ -1,0 +1,213 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/ratelog"
+	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+// dedup finds the answers that are stored already, so that none is stored twice. The server discards duplicates only
+// within the duplicate window of the stream. A message that may have been stored, because its confirmation was lost or
+// an earlier process may have answered the input, is looked up in the end of the output and dead-letter streams before
+// it is sent again.
+type dedup struct {
+	js         jetstream.JetStream
+	log        *slog.Logger
+	window     time.Duration // the shortest duplicate window of the streams
+	maxUnacked int           // inputs that can be without an acknowledgement at a time
+	sinks      map[string]*sink
+	known      map[*sink]*knownAnswers // used by one goroutine
+
+	permissions *natsx.PermissionMonitor // nil: not checked
+	conditions  *health.Conditions
+	logged      ratelog.Limiter
+}
+
+func newDedup(js jetstream.JetStream, log *slog.Logger, maxUnacked int) *dedup {
+	return &dedup{js: js, log: log, window: time.Hour, maxUnacked: maxUnacked, sinks: map[string]*sink{},
+		known: map[*sink]*knownAnswers{}, conditions: &health.Conditions{}}
+}
+
+// knownAnswers are the stored answers to the inputs from sequence from up to, and excluding, sequence to.
+type knownAnswers struct {
+	input    time.Time // creation of the input stream
+	from, to uint64
+	ids      map[string]uint64 // sequence of the input by identity of the answer
+	upTo     position          // in the sink
+	readAt   time.Time
+}
+
+// maxKnownAnswers bounds the memory of knownAnswers (Invariant 5).
+const maxKnownAnswers = spec.MaxAckPending
+
+// add adds an answer. If there are too many it drops the later half of the range.
+func (k *knownAnswers) add(id string, seq uint64) {
+	if seq < k.from || seq >= k.to {
+		return
+	}
+	k.ids[id] = seq
+	if len(k.ids) < maxKnownAnswers {
+		return
+	}
+	newest := k.from
+	for _, seq := range k.ids {
+		newest = max(newest, seq)
+	}
+	k.to = k.from + (newest-k.from)/2 + 1
+	for id, seq := range k.ids {
+		if seq >= k.to {
+			delete(k.ids, id)
+		}
+	}
+}
+
+// addSink finds the stream that stores the messages of a subject.
+func (d *dedup) addSink(ctx context.Context, subject string) (*jetstream.StreamInfo, error) {
+	s := &sink{js: d.js, subject: subject}
+	stream, err := s.refresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	info := stream.CachedInfo()
+	d.sinks[subject] = s
+	d.window = min(d.window, info.Config.Duplicates)
+	return info, nil
+}
+
+// sink returns the sink of a subject, nil on core NATS.
+func (d *dedup) sink(subject string) *sink {
+	if d == nil {
+		return nil
+	}
+	return d.sinks[subject]
+}
+
+// lookUp marks the parts that are stored. It reads each stream from where it ended before the part was first sent.
+func (d *dedup) lookUp(ctx context.Context, parts []*part) error {
+	byID := map[*sink]map[string]*part{}
+	from := map[*sink]position{}
+	for _, o := range parts {
+		if byID[o.sink] == nil {
+			byID[o.sink], from[o.sink] = map[string]*part{}, o.after
+		}
+		byID[o.sink][o.id] = o
+		if first := from[o.sink]; !o.after.created.Equal(first.created) {
+			from[o.sink] = position{} // of different streams: the present one is read from its start
+		} else if o.after.seq < first.seq {
+			from[o.sink] = o.after
+		}
+	}
+	for s, wanted := range byID {
+		reached, err := s.read(ctx, from[s], func(stored storedAnswer) {
+			if o := wanted[stored.id]; o != nil {
+				o.isStored = true
+			}
+		})
+		if err != nil {
+			return err
+		}
+		for _, o := range wanted {
+			o.after = reached
+		}
+	}
+	return nil
+}
+
+// markStored marks the parts of an answer that an earlier attempt of any process stored. mayBeAnswered is false if the
+// input was never delivered before: then nothing is read. It retries until ctx is done. One goroutine calls it.
+func (d *dedup) markStored(ctx context.Context, a *answer, mayBeAnswered bool) {
+	if d == nil || !mayBeAnswered {
+		return
+	}
+	found := 0
+	for _, o := range a.parts {
+		for attempt := 0; ; attempt++ {
+			err := d.permissions.Guard(ctx, d.permissions.IsServerRequest, func(ctx context.Context) error {
+				return d.readAnswers(ctx, o.sink, a.in)
+			})
+			if err == nil {
+				break
+			}
+			if ctx.Err() == nil {
+				d.conditions.SetError(health.Lookup, fmt.Errorf("what was answered before cannot be looked up: %w", err))
+				d.logged.Warn(d.log, "the end of the output cannot be read; trying again", "error", err)
+			}
+			if !natsx.Backoff(ctx, min(attempt, 5)) {
+				return
+			}
+		}
+		d.conditions.Clear(health.Lookup)
+		if _, isStored := d.known[o.sink].ids[o.id]; isStored {
+			o.isStored = true
+			found++
+		}
+	}
+	if found > 0 {
+		d.log.Debug("a redelivery was answered before", "source", a.in.Origin.Source(), "parts", found)
+	}
+}
+
+// firstLookBack is how many messages before the end of a stream are read first.
+const firstLookBack = 4096
+
+// maxClockSkew is the assumed difference between the clocks of two servers of a cluster.
+const maxClockSkew = time.Minute
+
+// readAnswers reads which answers to an input and later ones are stored, unless it is known. Newer answers are read
+// again when they are so old that the server may have forgotten them.
+//
+// How far back is enough? The answer to an input was stored after the input, and after its first delivery. At that
+// time at most maxUnacked inputs before it were unacknowledged. So behind the answer at most maxUnacked answers belong
+// to inputs before it, and as many to a stream of the same name that was there before.
+func (d *dedup) readAnswers(ctx context.Context, s *sink, in *input) error {
+	k, seq := d.known[s], in.Origin.Seq
+	if k != nil && k.input.Equal(in.Origin.Created) && k.from <= seq && seq < k.to &&
+		s.position().seq < k.upTo.seq+maxKnownAnswers {
+		if time.Since(k.readAt) < d.window/2 {
+			return nil
+		}
+		now := time.Now()
+		reached, err := s.read(ctx, k.upTo, func(stored storedAnswer) {
+			if seq, isOurs := sourceSeq(stored.source, in.Origin.Stream); isOurs {
+				k.add(stored.id, seq)
+			}
+		})
+		if err == nil {
+			k.upTo, k.readAt = reached, now
+		}
+		return err
+	}
+	for lookBack := uint64(firstLookBack); ; lookBack *= 4 {
+		now := time.Now()
+		from, isAll := s.before(lookBack)
+		k := &knownAnswers{input: in.Origin.Created, from: seq, to: math.MaxUint64, ids: map[string]uint64{}, readAt: now}
+		earlier, isOlder := map[uint64]bool{}, false
+		reached, err := s.read(ctx, from, func(stored storedAnswer) {
+			isOlder = isOlder || stored.at.Before(in.Time.Add(-maxClockSkew))
+			switch n, isOurs := sourceSeq(stored.source, in.Origin.Stream); {
+			case !isOurs:
+			case n < seq:
+				earlier[n] = true
+			default:
+				k.add(stored.id, n)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		if isOlder || len(earlier) > 2*d.maxUnacked || isAll || !reached.created.Equal(from.created) {
+			k.upTo = reached
+			d.known[s] = k
+			return nil
+		}
+	}
+}

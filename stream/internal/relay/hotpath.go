@@ -1,0 +1,67 @@
+package relay
+
+import (
+	"time"
+
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/health"
+)
+
+// hotPath has what the steps of a relay share.
+type hotPath struct {
+	*transformer
+	gate          gate
+	consumers     *consumers
+	activity      *Activity
+	utilization   utilization
+	deadLetterLog *health.LetterLog
+	drainTimeout  time.Duration // how long inputs may take to be answered after a stop
+	inspect       func()        // updates the lag and the other statistics of the streams now
+}
+
+// send publishes the parts of an answer without waiting for their confirmation. Parts that fail here are sent again by
+// confirmer.settle.
+func (p *hotPath) send(u *publisher, a *answer) {
+	for _, o := range a.parts {
+		if !o.isStored && !o.isDoubtful && (o.deadLetter == nil || !p.undeliverable.areRefused()) {
+			u.send(o)
+		}
+	}
+}
+
+// publish is send, in the order of the answers of a key if order is kept.
+func (p *hotPath) publish(u *publisher, a *answer) {
+	if !a.in.source.isOrdered() || u.enqueue(a) {
+		p.send(u, a)
+	}
+}
+
+// logDeadLetters counts and logs the dead letters of an answer that was stored.
+func (p *hotPath) logDeadLetters(a *answer) {
+	for _, l := range a.deadLetters {
+		p.deadLetterLog.Add(&l.Letter)
+	}
+}
+
+// countUndeliverable updates the metric of postponed inputs.
+func (p *hotPath) countUndeliverable() {
+	n, _ := p.undeliverable.status(time.Now())
+	p.Series.Set(health.Undeliverable, float64(n))
+}
+
+// explain adds what to do to the error of a publish.
+func (p *hotPath) explain(err error, subject string) error {
+	if one := (natsx.Permission{Action: natsx.Publish, Subject: subject}); p.Permissions.IsDenied(one) {
+		return one.DeniedError()
+	}
+	return natsx.ExplainPublishError(err, subject)
+}
+
+// received returns a pulled message as an input, nil if it has no metadata.
+func (p *hotPath) received(msg *natsx.Message, created time.Time) *input {
+	m, ok := p.Received(msg, created)
+	if !ok {
+		return nil
+	}
+	return &input{Message: m, msg: msg, size: m.Size(), receivedAt: time.Now()}
+}

@@ -1,0 +1,79 @@
+package relay
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/scope"
+)
+
+// consumerIdentity verifies that a durable consumer is still the one that delivered the messages in flight.
+//
+// An acknowledgement names the stream, the consumer and a sequence number. If the stream and the consumer were deleted
+// and created again, the same names and numbers mean other messages, so nothing is acknowledged before the consumer is
+// verified. The server ends an open pull when its consumer is deleted: while a pull is open the consumer is known to
+// exist. Otherwise the server is asked.
+type consumerIdentity struct {
+	mu         sync.Mutex
+	created    time.Time
+	pulls      int       // pulls that were started
+	isPulling  bool      // the newest of them is open
+	verified   int       // the newest pull that is known to be open at this consumer
+	reconnects uint64    // of the connection when it was verified
+	verifiedAt time.Time // when the server last confirmed the consumer
+}
+
+// verificationTTL is how long a verification holds while no pull is open. Nobody deletes and recreates a stream and its
+// consumer, publishes, and pulls within this time. Under load it saves a request for each acknowledgement.
+const verificationTTL = 2 * time.Millisecond
+
+// bind starts with a consumer.
+func (i *consumerIdentity) bind(c jetstream.Consumer) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.created = c.CachedInfo().Created
+}
+
+// beginPull and endPull surround a pull.
+func (i *consumerIdentity) beginPull() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.pulls++
+	i.isPulling = true
+}
+
+func (i *consumerIdentity) endPull() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.isPulling = false
+}
+
+// isVerified reports whether the consumer is known to be the same without asking the server.
+func (i *consumerIdentity) isVerified(nc *nats.Conn) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return (i.isPulling && i.verified == i.pulls || time.Since(i.verifiedAt) < verificationTTL) && nc.IsConnected() &&
+		nc.Stats().Reconnects == i.reconnects
+}
+
+// verify asks the server whether the consumer is the same.
+func (i *consumerIdentity) verify(ctx context.Context, s *scope.Scope, durable string) (bool, error) {
+	i.mu.Lock()
+	created, pulls, reconnects, now := i.created, i.pulls, s.Conn.Stats().Reconnects, time.Now()
+	i.mu.Unlock()
+	c, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
+		return s.JS.Consumer(ctx, s.Stream, durable)
+	})
+	if err != nil || !c.CachedInfo().Created.Equal(created) {
+		return false, err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.verified, i.reconnects, i.verifiedAt = pulls, reconnects, now
+	return true, nil
+}

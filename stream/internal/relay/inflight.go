@@ -1,0 +1,239 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+// maxPending is the largest number of messages that a process holds between delivery and acknowledgement.
+const maxPending = spec.MinAckPending
+
+// inFlight tracks messages from pull to acknowledgement and enforces the memory limit (Invariant 5): messages that are
+// being processed count with their expanded size, queued ones with their size as received. Safe for concurrent use.
+type inFlight struct {
+	mu         sync.Mutex
+	inputs     map[inputKey]*input
+	bytes      int64
+	queued     int64         // bytes of messages that are not being processed yet
+	processing int           // messages that are
+	maxInputs  func() int    // messages that may be held
+	freed      chan struct{} // signalled to pulls when bytes were freed
+	removed    chan struct{} // signalled to the transformer when a message was removed
+
+	activity *Activity
+}
+
+// inputKey identifies a message, also among streams of the same name that were created one after the other.
+type inputKey struct {
+	created int64
+	seq     uint64
+}
+
+func keyOf(in *input) inputKey { return inputKey{in.Origin.Created.UnixNano(), in.Origin.Seq} }
+
+func newInFlight(a *Activity, maxInputs func() int) *inFlight {
+	return &inFlight{inputs: map[inputKey]*input{}, maxInputs: maxInputs, freed: make(chan struct{}, 1),
+		removed: make(chan struct{}, 1), activity: a}
+}
+
+// bind marks the messages of a stream that was created at another time: they are answered, and not acknowledged.
+func (f *inFlight) bind(created time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, in := range f.inputs {
+		if !in.Origin.Created.Equal(created) {
+			in.isStale.Store(true)
+		}
+	}
+}
+
+// add adds a message. It returns false for a redelivery of a message in flight.
+func (f *inFlight) add(in *input) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := f.inputs[keyOf(in)]; ok {
+		return false
+	}
+	f.inputs[keyOf(in)] = in
+	if in.source.isOrdered() {
+		in.source.inFlight++
+	}
+	f.bytes += in.size
+	f.queued += in.size
+	return true
+}
+
+// notHanded returns the messages that the training path does not have, in stream order.
+func (f *inFlight) notHanded() []*input {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []*input
+	for _, in := range f.inputs {
+		if !in.training.IsHanded() {
+			out = append(out, in)
+		}
+	}
+	slices.SortFunc(out, func(a, b *input) int { return cmp.Compare(a.Origin.Seq, b.Origin.Seq) })
+	return out
+}
+
+func (f *inFlight) remove(in *input) {
+	f.mu.Lock()
+	if in.source.isOrdered() {
+		in.source.inFlight--
+		signal(in.source.removed)
+	}
+	delete(f.inputs, keyOf(in))
+	f.bytes -= in.size + in.expanded
+	if in.isProcessing {
+		f.processing--
+		f.activity.processing.Add(-1)
+	} else {
+		f.queued -= in.size
+	}
+	f.mu.Unlock()
+	signal(f.freed)
+	signal(f.removed)
+}
+
+// signal wakes the goroutine that waits on a channel of capacity one.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// process waits until there is room for the expanded message within limit, and counts it as processing. One message
+// always has room when no other is processed; with alone it waits for that. It returns false when ctx is done first.
+func (f *inFlight) process(ctx context.Context, in *input, expanded, limit int64, alone bool) bool {
+	for {
+		f.mu.Lock()
+		if f.processing == 0 || !alone && f.bytes+expanded <= limit {
+			in.isProcessing, in.expanded = true, expanded
+			f.bytes += expanded
+			f.queued -= in.size
+			f.processing++
+			f.mu.Unlock()
+			f.activity.processing.Add(1)
+			signal(f.freed)
+			return true
+		}
+		f.mu.Unlock()
+		if !f.awaitRemoval(ctx) {
+			return false
+		}
+	}
+}
+
+// grow counts the size of an answer if it is larger than was estimated before it was made.
+func (f *inFlight) grow(in *input, answer int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if more := answer - in.size - in.expanded; more > 0 {
+		in.expanded += more
+		f.bytes += more
+	}
+}
+
+// awaitIdle waits until no message is processed. It returns false when ctx is done first.
+func (f *inFlight) awaitIdle(ctx context.Context) bool {
+	for {
+		f.mu.Lock()
+		n := f.processing
+		f.mu.Unlock()
+		if n == 0 || !f.awaitRemoval(ctx) {
+			return n == 0
+		}
+	}
+}
+
+func (f *inFlight) awaitRemoval(ctx context.Context) bool {
+	select {
+	case <-f.removed:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// room returns how many more bytes and messages may be held.
+func (f *inFlight) room(limit int64) (bytes int64, messages int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return limit - f.bytes, f.maxInputs() - len(f.inputs)
+}
+
+// awaitRoom waits until a pull is worth it, and returns the room; 0 when ctx is done first. A pull is for at least half
+// of the messages that may be held, so that no pull is for a few. It waits while more than one pull's bytes are queued:
+// messages that are pulled long before they are processed only fill memory, and have left the processor's caches by
+// then.
+func (f *inFlight) awaitRoom(ctx context.Context, limit int64) (bytes int64, messages int) {
+	for {
+		f.mu.Lock()
+		queued := f.queued
+		f.mu.Unlock()
+		bytes, messages = f.room(limit)
+		if bytes > 0 && messages >= f.maxInputs()/2 && messages > 0 && queued <= natsx.MaxFetchBytes {
+			signal(f.freed) // other pulls wait for the same
+			return bytes, messages
+		}
+		select {
+		case <-f.freed:
+		case <-ctx.Done():
+			return 0, 0
+		}
+	}
+}
+
+// awaitNone waits until no message of a source is in flight. It returns false when ctx is done first.
+func (f *inFlight) awaitNone(ctx context.Context, s *source) bool {
+	for ctx.Err() == nil {
+		f.mu.Lock()
+		n := s.inFlight
+		f.mu.Unlock()
+		if n == 0 {
+			return true
+		}
+		select {
+		case <-s.removed:
+		case <-ctx.Done():
+		}
+	}
+	return false
+}
+
+// all returns the messages that an acknowledgement can name.
+func (f *inFlight) all() []*natsx.Message {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := make([]*natsx.Message, 0, len(f.inputs))
+	for _, in := range f.inputs {
+		if !in.isStale.Load() {
+			out = append(out, in.msg)
+		}
+	}
+	return out
+}
+
+// keepAlive tells the server, until ctx is done, that the messages are in progress.
+func (f *inFlight) keepAlive(ctx context.Context, ackWait time.Duration) {
+	tick := time.NewTicker(ackWait / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			for _, m := range f.all() {
+				_ = m.InProgress() // while the connection is down messages are redelivered, and deduplicated
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}

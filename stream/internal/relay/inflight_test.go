@@ -1,0 +1,42 @@
+package relay
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/stream/internal/scope"
+)
+
+// TestHeld: bytes and messages between pull and acknowledgement are bounded, and a redelivery of a held message is
+// known.
+func TestHeld(t *testing.T) {
+	var p Activity
+	h := newInFlight(&p, (&utilization{}).maxMessages)
+	if p.IsBusy() {
+		t.Error("nothing is held, and something waits")
+	}
+	a := &input{Message: scope.Message{Origin: wire.Origin{Seq: 1}}, size: 60}
+	if !h.add(a) || h.add(&input{Message: scope.Message{Origin: wire.Origin{Seq: 1}}, size: 60}) {
+		t.Fatal("a message is held once")
+	}
+	if free, _ := h.awaitRoom(context.Background(), 100); free != 40 {
+		t.Errorf("%d bytes free, want 40", free)
+	}
+	h.add(&input{Message: scope.Message{Origin: wire.Origin{Seq: 2}}, size: 60})
+	got := make(chan int64, 1)
+	go func() {
+		free, _ := h.awaitRoom(context.Background(), 100)
+		got <- free
+	}()
+	select {
+	case n := <-got:
+		t.Fatalf("%d bytes free in a full set", n)
+	case <-time.After(20 * time.Millisecond):
+	}
+	h.remove(a)
+	if n := <-got; n != 40 {
+		t.Errorf("%d bytes free after one left, want 40", n)
+	}
+}

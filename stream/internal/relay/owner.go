@@ -1,0 +1,267 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/embedd/embedd/internal/killpoint"
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/replica"
+	"github.com/embedd/embedd/stream/lease"
+)
+
+// owner owns this replica's share of the partitions and pulls their messages.
+type owner struct {
+	*partitions
+	work     context.Context // ends when what was pulled cannot be answered any more
+	inFlight *inFlight
+	out      chan<- *input
+}
+
+// gateInterval is how often an owner checks whether it may still answer.
+const gateInterval = 100 * time.Millisecond
+
+// run owns a share of the partitions until ctx is done. While it may not answer it owns none, and the other replicas
+// own more.
+func (o *owner) run(ctx context.Context) {
+	tick := time.NewTicker(gateInterval)
+	defer tick.Stop()
+	for o.gate.wait(ctx, anyReason) && ctx.Err() == nil {
+		whileIn(ctx, o.runShare, func(ctx context.Context) {
+			for o.gate.check() == 0 && ctx.Err() == nil {
+				select {
+				case <-tick.C:
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+}
+
+// whileIn runs a task in a goroutine until condition returns, and waits until the task has ended.
+func whileIn(ctx context.Context, task, condition func(context.Context)) {
+	taskContext, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { task(taskContext) })
+	condition(ctx)
+	cancel()
+	wg.Wait()
+}
+
+// runShare owns a share of the partitions until ctx is done, and releases each of them when what was pulled of it is
+// answered.
+func (o *owner) runShare(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wanted := map[needs.Partition]chan bool{}
+	for _, q := range slices.Concat(o.earlier, needs.Partitions(&o.Pipeline)) {
+		isWanted := make(chan bool, 1)
+		wanted[q] = isWanted
+		wg.Go(func() { o.ownWhileWanted(ctx, q, isWanted) })
+	}
+	claim := lease.NewClaim(o.memberName(), nil)
+	group := o.Name + ".member"
+	member := o.leases.Lease(lease.Options{Key: group + "." + claim.Holder, Claim: claim, TTL: o.Lease, Logger: o.Log})
+	wg.Go(func() {
+		if err := member.Acquire(ctx); err != nil && ctx.Err() == nil {
+			o.Log.Debug("the replica is not known to the others yet; trying again", "error", err)
+		}
+		member.Run(ctx, func(context.Context, uint64) {})
+		o.replica.Release(member)
+	})
+	o.leases.WatchMembers(ctx, group, o.replica.LeaseLife(), claim, func(members []string) {
+		for q, member := range assign(slices.Collect(maps.Keys(wanted)), members) {
+			select {
+			case <-wanted[q]: // an assignment that was not received yet
+			default:
+			}
+			wanted[q] <- member == claim.Holder
+		}
+	})
+}
+
+// ownWhileWanted owns a partition while it is assigned to this replica.
+func (o *owner) ownWhileWanted(ctx context.Context, q needs.Partition, wanted <-chan bool) {
+	for isWanted := false; ctx.Err() == nil; {
+		select {
+		case isWanted = <-wanted:
+		case <-ctx.Done():
+		}
+		if !isWanted {
+			continue
+		}
+		whileIn(ctx, func(ctx context.Context) { o.acquire(ctx, q) }, func(ctx context.Context) {
+			for isWanted && ctx.Err() == nil {
+				select {
+				case isWanted = <-wanted:
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+}
+
+// acquire acquires the lease of a partition when it is available, pulls its messages, and releases it at the end.
+func (o *owner) acquire(ctx context.Context, q needs.Partition) {
+	l := o.leases.Lease(lease.Options{Key: q.LeaseKey(o.Name), Claim: lease.NewClaim(o.memberName(), nil), TTL: o.Lease,
+		Logger: o.Log})
+	if err := l.Acquire(ctx); err != nil && ctx.Err() == nil {
+		o.Log.Debug("the lease of a partition cannot be asked for; trying again", "partition", q, "error", err)
+	}
+	l.Run(ctx, func(ctx context.Context, term uint64) {
+		// A lease that was renewed late is held again under the same term, without another call.
+		tick := time.NewTicker(o.replica.LeaseLife() / 20)
+		defer tick.Stop()
+		for now := l.Tenure(); term != 0 && (now.Term == term || now.Term == 0); now = l.Tenure() {
+			if now.Term == term {
+				o.own(ctx, q, l, now)
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	o.replica.Release(l)
+}
+
+// own pulls the messages of a partition until ctx is done or its lease ends, and waits until they are answered.
+func (o *owner) own(ctx context.Context, q needs.Partition, l *lease.Lease, tenure lease.Tenure) {
+	o.owned.Add(1)
+	defer o.owned.Add(-1)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	wg.Go(func() { // a lease that cannot be renewed ends without a notification
+		tick := time.NewTicker(o.replica.LeaseLife() / 20)
+		defer tick.Stop()
+		for l.Tenure() == tenure {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+		cancel()
+	})
+	o.Log.Debug("this replica holds a partition", "partition", q, "term", tenure.Term)
+	var end bookmark
+	isAnswered := true
+	for attempt := 0; ctx.Err() == nil; {
+		turn, stop := context.WithCancel(ctx)
+		s := &source{durable: q.ConsumerName(o.ConsumerName()), filter: q.Filter(o.Subject),
+			ownership: &ownership{lease: l, tenure: tenure, stop: stop, removed: make(chan struct{}, 1)}}
+		err := o.pull(turn, q, s)
+		stop()
+		if s.current.Holder != "" {
+			end = s.current
+		}
+		isAnswered = o.inFlight.awaitNone(o.work, s)
+		switch {
+		case ctx.Err() != nil:
+		case err == nil || errors.Is(err, natsx.ErrGap):
+			attempt = 0
+		default:
+			o.answered.Clear() // the stream may be another now
+			if attempt > 0 {
+				o.Conditions.SetError(health.Pull, fmt.Errorf("messages of partition %v of stream %s cannot be pulled: %w",
+					q, o.Stream, err))
+			}
+			o.Log.Debug("a partition is bound again", "partition", q, "error", err)
+			natsx.Backoff(ctx, attempt)
+			attempt++
+		}
+	}
+	if isAnswered && end.Holder != "" && l.Tenure() == tenure {
+		o.endCleanly(q, end)
+	}
+}
+
+// endCleanly stores that everything that was pulled of a partition is answered.
+func (o *owner) endCleanly(q needs.Partition, end bookmark) {
+	ctx, cancel := context.WithTimeout(context.Background(), replica.ReleaseTimeout)
+	defer cancel()
+	end.Holder = ""
+	if err := o.saveBookmark(ctx, q, end); err != nil {
+		o.Log.Debug("the next owner of the partition counts this one as crashed", "partition", q, "error", err)
+	}
+}
+
+// pull pulls the messages of a partition in order, until ctx is done or a message is missing.
+func (o *owner) pull(ctx context.Context, q needs.Partition, s *source) error {
+	if err := o.awaitTurn(ctx, q); err != nil {
+		return err
+	}
+	c, created, err := o.bindConsumer(ctx, q, s)
+	if err != nil {
+		return err
+	}
+	newest, err := o.consumers.newestAnswered(ctx, created)
+	if err != nil {
+		return err
+	}
+	o.inFlight.bind(created)
+	s.identity.bind(c)
+	delivery := c.CachedInfo().Delivered.Consumer
+	for ctx.Err() == nil {
+		if !o.gate.wait(ctx, anyReason) {
+			return nil
+		}
+		room, messages := o.inFlight.awaitRoom(ctx, o.maxInFlight())
+		if room == 0 {
+			return nil
+		}
+		bytes, _ := o.pullBytes()
+		hasGap := false
+		s.identity.beginPull()
+		_, err := natsx.Fetch(ctx, o.JS, c, max(min(messages, natsx.MaxFetchMessages)/o.Partitions, 1), bytes,
+			func(msg *natsx.Message) {
+				o.Series.Read(health.PathAnswer, len(msg.Data()))
+				in := o.received(msg, created)
+				if in == nil || !s.isActive() || hasGap {
+					return
+				}
+				if hasGap = in.ConsumerSeq != delivery+1; hasGap {
+					s.stop() // a message was lost or another process received it: it must be answered before this one
+					return
+				}
+				delivery = in.ConsumerSeq
+				o.take(in, s, newest)
+			})
+		s.identity.endPull()
+		switch {
+		case hasGap:
+			return natsx.ErrGap
+		case err != nil:
+			return err
+		}
+		o.Conditions.Clear(health.Pull)
+	}
+	return nil
+}
+
+// take passes a message of a partition on to the transformer. newest is the newest input that is answered.
+func (o *owner) take(in *input, s *source, newest uint64) {
+	o.activity.received(in.Pending)
+	killpoint.Here(killpoint.Pulled)
+	in.source = s
+	in.training.MarkHanded() // training has a consumer of its own
+	in.isRedelivered = in.Delivered > 1 || in.Origin.Seq <= s.current.UpTo
+	in.mayBeAnswered = in.isRedelivered || in.Origin.Seq <= newest
+	if in.Origin.Seq <= s.current.UpTo && s.current.Deaths >= 2 {
+		// Two owners ended at this floor: from here on each message is processed alone.
+		in.isSuspect, in.Delivered = true, max(in.Delivered, 2)
+	}
+	if o.inFlight.add(in) {
+		o.out <- in
+	}
+}

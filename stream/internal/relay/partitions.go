@@ -1,0 +1,205 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/ratelog"
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/replica"
+	"github.com/embedd/embedd/stream/lease"
+)
+
+// partitions keeps the order of each key. The key is what the wildcards of the pipeline's subject match. The input
+// stream's subject transform adds two tokens to the subject of each message that it stores: the number of partitions,
+// and the partition of the key. So messages that were stored with another number of partitions, or none, can be told
+// apart.
+//
+// The owner of a partition pulls its messages in stream order from the first unacknowledged one. A consumer redelivers
+// unacknowledged messages at any time, so it is created again to start there. Order does not depend on the lease: an
+// answer is sent only when the one before it of its key is stored, an owner starts where everything before is stored,
+// and an answer that is sent twice is stored once. So if two processes both believe that they own a partition, each
+// stores what the other would, in the same order.
+type partitions struct {
+	*hotPath
+	replica *replica.Replica
+	leases  *lease.Bucket
+	earlier []needs.Partition // of other numbers of partitions, that have consumers
+	owned   atomic.Int64      // partitions that this process owns
+
+	// Of the partitions of this process that wait for earlier messages one asks the server at a time: those of the present
+	// number take turns in the first channel, those of earlier numbers in the second.
+	turns    [2]chan struct{}
+	answered sync.Map // earlier partitions whose messages are all answered
+	waitLog  ratelog.Limiter
+}
+
+func newPartitions(p *hotPath) *partitions {
+	return &partitions{hotPath: p, turns: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}}
+}
+
+// bind opens the leases and finds the partitions of earlier numbers.
+func (p *partitions) bind(ctx context.Context, leases *lease.Bucket) error {
+	p.leases = leases
+	names := p.Input.ConsumerNames(ctx)
+	for name := range names.Name() {
+		if q, ok := needs.ParsePartition(p.ConsumerName(), name); ok && q.Of != p.Partitions {
+			p.earlier = append(p.earlier, q)
+		}
+	}
+	return names.Err()
+}
+
+// memberName is the name of this process among the replicas: a token of a key.
+func (p *partitions) memberName() string {
+	return p.Instance[strings.LastIndexByte(p.Instance, '.')+1:]
+}
+
+// pullBytes returns how many bytes a pull of one partition may fetch, and the pulls of all together: half of
+// limits.in_flight or the size of one pull without partitions, whichever is less, and at least one message each. It
+// does not depend on what other partitions do. Partitions of earlier numbers are pulled before the others, so they need
+// no share of their own.
+func (p *partitions) pullBytes() (each, all int64) {
+	n := int64(max(p.Partitions, len(p.earlier)))
+	each = max(min(natsx.MaxFetchBytes, p.InFlight/2)/n, p.Conn.MaxPayload()+natsx.MaxHeaderBytes)
+	return each, n * each
+}
+
+// maxInFlight is the limit of bytes in flight up to which messages are pulled and expanded: with partitions it leaves
+// room for the pulls of all of them.
+func (p *partitions) maxInFlight() int64 {
+	if p.Partitions == 0 {
+		return p.InFlight
+	}
+	_, all := p.pullBytes()
+	return max(p.InFlight-all, p.InFlight/2)
+}
+
+// turnWait is the first interval at which a partition asks whether earlier messages are answered.
+const turnWait = 250 * time.Millisecond
+
+// awaitTurn waits until the messages that were stored before the stream had this number of partitions are answered. Of
+// the partitions of this process one asks, for one consumer at a time, at growing intervals.
+func (p *partitions) awaitTurn(ctx context.Context, q needs.Partition) error {
+	if q.Of == 0 {
+		return nil
+	}
+	turn := p.turns[0]
+	if q.Of != p.Partitions { // those of the present number wait for it
+		turn = p.turns[1]
+	}
+	select {
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	before := []needs.Partition{{}}
+	if q.Of == p.Partitions {
+		before = append(before, p.earlier...)
+	}
+	for wait := turnWait; len(before) > 0; {
+		if _, ok := p.answered.Load(before[0]); ok {
+			before = before[1:]
+			continue
+		}
+		durable := before[0].ConsumerName(p.ConsumerName())
+		messages, err := p.consumers.unacknowledged(ctx, durable)
+		if err != nil {
+			return err
+		}
+		if messages == 0 {
+			p.answered.Store(before[0], nil)
+			continue
+		}
+		p.waitLog.Warn(p.Log, "the partitions wait until what the stream stored before it had them is answered",
+			"consumer", durable, "messages", messages)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		wait = min(2*wait, 8*turnWait)
+	}
+	return nil
+}
+
+func (p *partitions) loadBookmark(ctx context.Context, q needs.Partition) (b bookmark, err error) {
+	text, err := p.leases.Bookmark(ctx, q.BookmarkKey(p.Name))
+	if err != nil {
+		return b, err
+	}
+	_ = json.Unmarshal([]byte(text), &b) // without a valid one the partition starts from what the consumer knows
+	return b, nil
+}
+
+func (p *partitions) saveBookmark(ctx context.Context, q needs.Partition, b bookmark) error {
+	text, err := json.Marshal(b)
+	if err != nil {
+		return err
+	}
+	return p.leases.SetBookmark(ctx, q.BookmarkKey(p.Name), string(text))
+}
+
+var errStillShared = errors.New("replicas without partitions read it still")
+
+// bindConsumer binds the consumer of a partition. It creates the consumer again if messages are delivered and not
+// acknowledged, or may still be delivered to another process.
+func (p *partitions) bindConsumer(ctx context.Context, q needs.Partition, s *source) (c jetstream.Consumer,
+	created time.Time, err error) {
+	if s.previous, err = p.loadBookmark(ctx, q); err != nil {
+		return nil, created, err
+	}
+	if c, created, err = p.consumers.bind(ctx, s); err != nil {
+		return nil, created, err
+	}
+	info := c.CachedInfo()
+	now := bookmark{Created: created, Floor: info.AckFloor.Stream, UpTo: info.Delivered.Stream, Holder: p.memberName()}
+	isBehind := false
+	if s.previous.Created.Equal(created) {
+		// A process that starts creates a consumer that is missing, which may be while another creates it again.
+		isBehind = now.Floor < s.previous.Floor
+		now.Floor = max(now.Floor, s.previous.Floor)
+		now.UpTo = max(now.UpTo, s.previous.UpTo)
+		if s.previous.Floor == now.Floor {
+			now.Deaths = s.previous.Deaths
+		}
+		if s.previous.Holder != "" && s.previous.Holder != now.Holder {
+			now.Deaths++
+		}
+	}
+	if q.Of == 0 && info.NumWaiting > 0 {
+		return nil, created, errStillShared
+	}
+	s.current, s.first = now, now.Floor+1
+	if err := p.saveBookmark(ctx, q, now); err != nil {
+		return nil, created, err
+	}
+	if info.NumAckPending > 0 || info.NumWaiting > 0 || isBehind {
+		if c, err = p.recreateConsumer(ctx, s, info.Config, now.Floor+1); err != nil {
+			return nil, created, err
+		}
+	}
+	return c, created, p.attempts.load(ctx, s, created, c.CachedInfo())
+}
+
+// recreateConsumer creates a consumer again so that it starts at a message.
+func (p *partitions) recreateConsumer(ctx context.Context, s *source, config jetstream.ConsumerConfig,
+	first uint64) (jetstream.Consumer, error) {
+	if !s.isOwned() {
+		return nil, errNotOwned
+	}
+	if err := p.JS.DeleteConsumer(ctx, p.Stream, s.durable); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return nil, err
+	}
+	config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, first
+	return p.JS.CreateConsumer(ctx, p.Stream, config)
+}

@@ -1,0 +1,226 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/embedd/embedd/stream/internal/scope"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/natstest"
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/lease"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+// newServer starts a server with the streams of a pipeline.
+func newServer(t *testing.T) *natstest.Server {
+	t.Helper()
+	s := natstest.New(t)
+	s.Stream(jetstream.StreamConfig{Name: "in"})
+	s.Stream(jetstream.StreamConfig{Name: "out"})
+	return s
+}
+
+// TestInOrderAfterLapse: a lease that lapsed and is renewed under the same term does not bring back what was held
+// under it: an answer was refused meanwhile, and the one behind it of its key must not be stored before that comes
+// again.
+func TestInOrderAfterLapse(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	leases, err := lease.Open(t.Context(), s.JS, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := leases.Lease(lease.Options{Key: "q", Claim: lease.Claim{Holder: nats.NewInbox()}, TTL: time.Second})
+	try := func() { _ = l.Acquire(t.Context()) }
+	var is lease.Tenure
+	natstest.Await(t, "the lease is held", func() bool { try(); is = l.Tenure(); return is.Term != 0 })
+	ln := &source{ownership: &ownership{lease: l, tenure: is}}
+	// Without an end at the server: so it still is there when it is over by our clock, however slow this machine is.
+	kept, err := s.JS.Stream(t.Context(), lease.Stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim, err := kept.GetLastMsgForSubject(t.Context(), "$KV."+lease.BucketName+".q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.JS.Publish(t.Context(), claim.Subject, claim.Data); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Await(t, "the lease is over by our clock", func() bool { return l.Term() == 0 })
+	u, err := newPublisher(s.JS.Conn(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.close()
+	p := New(&scope.Scope{}, &Activity{}, 0)
+	u.release = func(a *answer) { p.send(u, a) }
+	answers := make([]*answer, 3)
+	for i := range answers {
+		o := &part{msg: nats.NewMsg("out.x"), id: nats.NewInbox(), sink: &sink{}}
+		answers[i] = &answer{in: &input{source: ln, Message: scope.Message{Subject: "in.k"}}, parts: []*part{o}}
+	}
+	p.publish(u, answers[0])
+	p.publish(u, answers[1])
+	natstest.Await(t, "the lease is held again", func() bool { try(); return l.Term() != 0 })
+	u.releaseNext(answers[0])
+	u.releaseNext(answers[1])
+	p.publish(u, answers[2])
+	for i, a := range answers {
+		if err := a.parts[0].err; !errors.Is(err, errNotOwned) {
+			t.Errorf("answer %d is sent: %v", i, err)
+		}
+	}
+	if ln.isActive() {
+		t.Error("what comes next is answered")
+	}
+}
+
+// TestInOrderPulls: each partition pulls its share at once, whatever the others do. What is pulled and what is
+// unpacked are within the limit together; where one message for each partition is more than half of that, half of it
+// is left.
+func TestInOrderPulls(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	const partitions, bulk = 8, 29 << 20
+	p := New(&scope.Scope{Pipeline: spec.Pipeline{Partitions: partitions, InFlight: 64 << 20}, Conn: s.JS.Conn()},
+		&Activity{}, 0).partitions
+	h := newInFlight(&Activity{}, func() int { return maxPending })
+	for range partitions {
+		if free, _ := h.awaitRoom(t.Context(), p.maxInFlight()); free <= 0 {
+			t.Fatal("a partition has no room for a pull")
+		}
+	}
+	n := uint64(0)
+	add := func(size int64) *input {
+		n++
+		in := &input{size: size, Message: scope.Message{Origin: wire.Origin{Seq: n}}}
+		h.add(in)
+		return in
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	worked := 0
+	for range 2 {
+		if in := add(1 << 20); h.process(over, in, bulk, p.maxInFlight(), false) {
+			worked++
+		}
+	}
+	each, _ := p.pullBytes()
+	for range partitions {
+		add(each)
+	}
+	if h.bytes > p.InFlight || worked != 1 {
+		t.Errorf("%d MiB are held of %d; %d of two messages are unpacked", h.bytes>>20, p.InFlight>>20, worked)
+	}
+	p.InFlight = 8 << 20
+	if _, all := p.pullBytes(); p.maxInFlight() != 4<<20 || all != partitions*(p.Conn.MaxPayload()+natsx.MaxHeaderBytes) {
+		t.Errorf("%d bytes are pulled and %d held", all, p.maxInFlight())
+	}
+}
+
+// TestAllHearOfRoom: all partitions that wait for room go on once there is some, of which one alone hears at first.
+func TestAllHearOfRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newInFlight(&Activity{}, func() int { return maxPending })
+		in := &input{size: 2}
+		h.add(in)
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() { h.awaitRoom(t.Context(), 2) })
+		}
+		synctest.Wait()
+		h.remove(in)
+		wg.Wait()
+	})
+}
+
+// TestInOrderAsksForOne: of the partitions that wait for what came before one asks, for the first consumer that has
+// something left, and not for all of an earlier number each time. What has nothing left is asked for once.
+func TestInOrderAsksForOne(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	ctx, cancel := context.WithTimeout(t.Context(), natstest.Timeout)
+	defer cancel()
+	s.Publish(nats.NewMsg("in.k"))
+	js, err := jetstream.New(s.Connect(), jetstream.WithDefaultTimeout(natstest.Timeout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := New(&scope.Scope{Pipeline: spec.Pipeline{Name: "p", Stream: "in", Subject: "in.*",
+		Partitions: spec.MaxPartitions},
+		JS: js, Log: slog.New(slog.DiscardHandler)}, &Activity{}, 0).partitions
+	p.earlier = []needs.Partition{{Number: 0, Of: 4}, {Number: 1, Of: 4}}
+	for _, q := range append(p.earlier, needs.Partition{}) {
+		if _, err := s.JS.CreateConsumer(ctx, "in", jetstream.ConsumerConfig{Durable: q.ConsumerName(needs.ConsumerName("p",
+			"")),
+			FilterSubject: q.Filter("in.*"), AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked, err := s.JS.Conn().SubscribeSync("$JS.API.CONSUMER.INFO.in.*")
+	if err == nil {
+		err = s.JS.Conn().Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, spec.MaxPartitions)
+	for i := range spec.MaxPartitions {
+		go func() { ended <- p.awaitTurn(ctx, needs.Partition{Number: i, Of: spec.MaxPartitions}) }()
+	}
+	for range 3 {
+		msg, err := asked.NextMsg(natstest.Timeout)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(msg.Subject, "."+needs.ConsumerName("p", "")) {
+			t.Errorf("%s is asked for while the first has something left", msg.Subject)
+		}
+	}
+	// Acknowledged without a question of the client's own for the consumer.
+	answered, err := s.JS.Conn().RequestWithContext(ctx, "$JS.API.CONSUMER.MSG.NEXT.in."+needs.ConsumerName("p", ""), nil)
+	if err == nil {
+		_, err = s.JS.Conn().RequestWithContext(ctx, answered.Reply, []byte("+ACK"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range spec.MaxPartitions {
+		if err := <-ended; err != nil {
+			t.Errorf("the wait ends with %v", err)
+		}
+	}
+	if err := s.JS.Conn().Flush(); err != nil {
+		t.Fatal(err)
+	}
+	questions := map[string]int{}
+	for more, _, _ := asked.Pending(); more > 0; more-- {
+		msg, err := asked.NextMsg(natstest.Timeout)
+		if err != nil {
+			t.Fatal(err)
+		}
+		questions[msg.Subject[strings.LastIndexByte(msg.Subject, '.')+1:]]++
+	}
+	// The first is asked for every two seconds at last; that each partition asks comes to as many as there are.
+	if n := questions[needs.ConsumerName("p", "")]; n == 0 || n >= spec.MaxPartitions/2 {
+		t.Errorf("%d questions more for the first", n)
+	}
+	for _, q := range p.earlier {
+		if n := questions[q.ConsumerName(needs.ConsumerName("p", ""))]; n != 1 {
+			t.Errorf("%d questions for %v", n, q)
+		}
+	}
+}

@@ -1,0 +1,213 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/killpoint"
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/ratelog"
+	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+// puller pulls the messages of a consumer that the replicas share.
+type puller struct {
+	*hotPath
+	source   *source
+	inFlight *inFlight
+	out      chan<- *input
+	bindLog  ratelog.Limiter
+
+	// Of the consumer that is bound; nil: none is.
+	consumer jetstream.Consumer
+	created  time.Time // of the stream
+	delivery uint64    // consumer sequence of the newest delivery
+	newest   uint64    // sequence of the newest input that was pulled or is answered
+	bound    context.Context
+	unbind   context.CancelFunc // ends bound when the consumer was seen to be gone
+}
+
+// run pulls messages until ctx is done. It retries after every failure, except when the consumer belongs to another
+// pipeline.
+func (p *puller) run(ctx context.Context) error {
+	p.unbind = func() {}
+	defer func() { p.unbind() }()
+	for attempt := 0; ctx.Err() == nil; {
+		if p.consumer == nil {
+			err := p.bind(ctx)
+			if errors.Is(err, spec.ErrConsumerTaken) {
+				return err
+			}
+			if err != nil {
+				if ctx.Err() != nil {
+					return nil
+				}
+				p.bindLog.Warn(p.Log, "the consumer cannot be made; trying again", "stream", p.Stream, "consumer",
+					p.source.durable, "error", err)
+				p.Conditions.SetError(health.Pull, fmt.Errorf("the consumer %s of stream %s cannot be made: %w",
+					p.source.durable, p.Stream, err))
+				if !natsx.Backoff(ctx, min(attempt, 5)) {
+					return nil
+				}
+				attempt++
+				continue
+			}
+		}
+		limit, ok := p.awaitTurn(ctx)
+		if !ok {
+			continue
+		}
+		isRecreated, err := p.pull(ctx, limit)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case isRecreated:
+			p.Log.Warn("the consumer was recreated; binding it again", "stream", p.Stream, "consumer", p.source.durable)
+			p.consumer = nil
+		case err == nil:
+			attempt = 0
+			p.Conditions.Clear(health.Pull)
+		case errors.Is(err, jetstream.ErrConsumerDeleted), errors.Is(err, jetstream.ErrConsumerNotFound),
+			errors.Is(err, nats.ErrNoResponders):
+			p.Log.Warn("the consumer is gone; making it again", "stream", p.Stream, "consumer", p.source.durable, "error",
+				err)
+			p.consumer = nil
+			fallthrough
+		default:
+			p.Log.Debug("pull ended", "error", err)
+			if attempt > 0 {
+				p.Conditions.SetError(health.Pull, fmt.Errorf("messages of stream %s cannot be pulled: %w", p.Stream,
+					p.explain(err, natsx.PullSubject(p.JS, p.Stream, p.ConsumerName()))))
+			}
+			if !natsx.Backoff(ctx, min(attempt, 5)) {
+				return nil
+			}
+			attempt++
+		}
+	}
+	return nil
+}
+
+// bind binds the consumer.
+func (p *puller) bind(ctx context.Context) error {
+	c, created, err := p.consumers.bind(ctx, p.source)
+	if err != nil {
+		return err
+	}
+	answered, err := p.consumers.newestAnswered(ctx, created)
+	if err != nil {
+		return err
+	}
+	if !created.Equal(p.created) {
+		p.newest = 0
+	}
+	p.consumer, p.created, p.newest = c, created, max(p.newest, answered)
+	p.Conditions.Clear(health.Pull)
+	p.unbind()
+	p.bound, p.unbind = context.WithCancel(ctx)
+	p.source.rebind.Store(&p.unbind)
+	p.inspect()
+	p.delivery = c.CachedInfo().Delivered.Consumer
+	p.inFlight.bind(created)
+	p.source.identity.bind(c)
+	if p.training.Feed != nil {
+		p.training.Feed.Bind(created, c.CachedInfo())
+	}
+	return nil
+}
+
+// pullLimit is how much a pull may fetch.
+type pullLimit struct {
+	bytes    int64
+	messages int
+}
+
+// awaitTurn waits until a pull makes sense. It returns false if the state must be checked again.
+//
+// A pipeline that waits for a model pulls nothing, so that no delivery is counted. If no other consumer can read the
+// input it must pull for training; then it holds what it pulled and keeps it in progress. The consumer exists
+// meanwhile: it shows what is not answered, and a stream with interest retention keeps the messages for it.
+func (p *puller) awaitTurn(ctx context.Context) (limit pullLimit, ok bool) {
+	readsOnce := p.training.ReadsOnce()
+	if !readsOnce && !p.gate.wait(p.bound, waitsForModel) {
+		p.consumer = nil
+		return limit, false
+	}
+	if !p.gate.wait(ctx, halted|outdated) {
+		return limit, false
+	}
+	isWaiting := readsOnce && p.gate.isWaiting()
+	if isWaiting {
+		// What was pulled just before waits for a model, which it may be needed to fit.
+		for _, in := range p.inFlight.notHanded() {
+			p.training.Hand(&in.Message, &in.training)
+		}
+	}
+	limit = pullLimit{natsx.MaxFetchBytes, natsx.MaxFetchMessages}
+	if !readsOnce || !p.gate.isWaiting() {
+		limit.bytes, limit.messages = p.inFlight.awaitRoom(ctx, p.InFlight)
+	}
+	return limit, limit.bytes != 0
+}
+
+// pull fetches messages once. isRecreated is true if deliveries are counted from one again: the consumer was created
+// again, and perhaps the stream.
+func (p *puller) pull(ctx context.Context, limit pullLimit) (isRecreated bool, err error) {
+	p.source.identity.beginPull()
+	defer p.source.identity.endPull()
+	_, err = natsx.Fetch(ctx, p.JS, p.consumer, min(limit.messages, natsx.MaxFetchMessages), limit.bytes,
+		func(msg *natsx.Message) {
+			p.Series.Read(health.PathAnswer, len(msg.Data()))
+			in := p.received(msg, p.created)
+			if in == nil {
+				return
+			}
+			if isRecreated = isRecreated || in.ConsumerSeq <= p.delivery; isRecreated {
+				_ = msg.Nak()
+				return
+			}
+			p.take(ctx, in)
+		})
+	return isRecreated, err
+}
+
+// take passes a message on to the transformer, and to training if that reads from this consumer.
+func (p *puller) take(ctx context.Context, in *input) {
+	in.source = p.source
+	p.activity.received(in.Pending)
+	killpoint.Here(killpoint.Pulled)
+	in.mayBeAnswered = in.Delivered > 1 || in.Origin.Seq <= p.newest
+	p.newest = max(p.newest, in.Origin.Seq)
+	in.isSuspect = p.source.attempts.isSuspect(&in.Message, p.delivery, p.AckWait)
+	p.delivery = in.ConsumerSeq
+	if p.training.Feed != nil {
+		p.training.Feed.Saw(&in.Message, &in.training)
+		if p.training.ReadsOnce() && in.training.IsHanded() {
+			in.isSuspect = false // this process has had it, and postponed it
+		}
+	}
+	isWaiting := p.training.ReadsOnce() && p.gate.isWaiting()
+	if isWaiting && p.training.Feed.WaitRoom(ctx) {
+		p.training.Hand(&in.Message, &in.training)
+	}
+	if bytes, messages := p.inFlight.room(p.InFlight); isWaiting && (bytes <= 0 || messages <= 0) {
+		p.postpone(in)
+	} else if p.inFlight.add(in) {
+		p.out <- in
+	}
+}
+
+// postpone naks, with a growing delay, a message that cannot be answered before there is a model, because the in-flight
+// limit is reached. Training has it, and the messages behind it may be needed for the model.
+func (p *puller) postpone(in *input) {
+	if err := in.msg.NakWithDelay(redeliveryDelay(int(min(in.Delivered, math.MaxInt32)) - 1)); err != nil {
+		p.Log.Debug("a postponed message is redelivered earlier", "source", in.Origin.Source(), "error", err)
+	}
+}

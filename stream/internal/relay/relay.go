@@ -1,0 +1,296 @@
+// Package relay is the hot path of a pipeline. It pulls messages, transforms them with the live model, publishes the
+// outputs and dead letters, waits until the server has confirmed them, and acknowledges the inputs.
+//
+// Each step has a type: a puller, or an owner of partitions, fills inFlight; a transformer makes the answers with a
+// composer; a publisher sends them; a confirmer waits for the confirmations and acknowledges. A gate decides whether
+// anything may be answered. On core NATS the type core does all of it.
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/killpoint"
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/replica"
+	"github.com/embedd/embedd/stream/internal/scope"
+	"github.com/embedd/embedd/stream/internal/training"
+	"github.com/embedd/embedd/stream/lease"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+// Relay is the hot path of one pipeline. Its methods are called in this order: Attach, Bind and BindPartitions if the
+// input has a stream, Open, and then Serve or ServeCore. The others are safe for concurrent use once Open has returned.
+type Relay struct {
+	*hotPath
+	partitions *partitions
+	core       *core
+	shared     *source // the consumer of the pipeline; with partitions, of the messages from before they were configured
+
+	labelDeadLetters *dedup // finds stored dead letters of label messages; nil on core NATS and without late labels
+}
+
+// New returns the relay of a pipeline. The fields of the scope may be set later, before the methods that need them.
+func New(s *scope.Scope, activity *Activity, drainTimeout time.Duration) *Relay {
+	c := &composer{Scope: s}
+	if s.Stream != "" {
+		c.dedup = newDedup(s.JS, s.Log, s.AckPending)
+	}
+	path := &hotPath{
+		transformer: &transformer{composer: c, attempts: attemptStore{s},
+			halt: health.Halt{Bad: s.Stop.Bad, Of: s.Stop.Of}},
+		consumers: &consumers{s, c.dedup},
+		activity:  activity, drainTimeout: drainTimeout, inspect: func() {}}
+	path.answeredAt.Store(time.Now().UnixNano())
+	return &Relay{hotPath: path, partitions: newPartitions(path), core: &core{hotPath: path},
+		shared: &source{filter: s.Subject}}
+}
+
+// Attach sets the parts of the pipeline that a relay works with. inspect updates the statistics of the streams now.
+func (r *Relay) Attach(p *replica.Replica, t *training.Path, inspect func()) {
+	r.partitions.replica, r.training, r.inspect = p, t, inspect
+}
+
+// Bind finds the streams of the outputs and dead letters, and creates the consumer of the input: messages count from
+// then on, and a consumer of another pipeline is refused before anything starts.
+func (r *Relay) Bind(ctx context.Context) error {
+	d := r.dedup
+	d.permissions, d.conditions = r.Permissions, r.Conditions
+	if r.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
+		if r.Role == spec.RoleTrain {
+			return fmt.Errorf("role train: stream %s keeps a message for one reader, and that answers it; use role all, or "+
+				"give the stream limits retention",
+				r.Stream)
+		}
+		d.maxUnacked = math.MaxInt / 2 // without a limit: see consumers.configure
+	}
+	if r.Partitions > 0 {
+		d.maxUnacked = math.MaxInt / 2 // one partition may be any number of messages behind the others
+	}
+	for _, out := range []struct {
+		subject string
+		limit   *atomic.Int64
+	}{{r.Output, &r.outputLimit}, {r.Dead, &r.deadLetterLimit}} {
+		info, err := d.addSink(ctx, out.subject)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return needs.Missing(needs.StreamName(out.subject), out.subject)
+		}
+		if err != nil {
+			return natsx.ExplainAPIError(err)
+		}
+		out.limit.Store(int64(info.Config.MaxMsgSize))
+		if info.Config.Duplicates < 3*r.AckWait {
+			r.Log.Warn("the duplicate window of the output is short; redeliveries are looked up in its end instead",
+				"stream", info.Config.Name, "window", info.Config.Duplicates, "advised", 3*r.AckWait)
+		}
+	}
+	if r.Labels != "" && r.Stage.Fixed == nil {
+		// Label messages are read in a goroutine of their own.
+		r.labelDeadLetters = newDedup(r.JS, r.Log, r.AckPending)
+		r.labelDeadLetters.window = d.window
+	}
+	r.shared.durable = r.ConsumerName()
+	for attempt := 0; ; attempt++ {
+		c, created, err := r.consumers.bind(ctx, r.shared)
+		if err == nil {
+			return r.attempts.load(ctx, r.shared, created, c.CachedInfo())
+		}
+		if !errors.Is(err, jetstream.ErrConsumerExists) || !natsx.Backoff(ctx, attempt) {
+			return natsx.ExplainAPIError(err)
+		}
+	}
+}
+
+// BindPartitions checks that the input stream has the pipeline's partitions.
+func (r *Relay) BindPartitions(ctx context.Context, leases func(context.Context, *scope.Scope) (*lease.Bucket,
+	error)) error {
+	if err := needs.PartitionServer(r.Conn.ConnectedServerVersion()); err != nil {
+		return err
+	}
+	if f := needs.PartitionFault(&r.Pipeline, &r.Input.CachedInfo().Config); f != nil {
+		return f
+	}
+	bucket, err := leases(ctx, r.Scope)
+	if errors.Is(err, lease.ErrOldServer) {
+		return fmt.Errorf("input.partitions: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	return r.partitions.bind(ctx, bucket)
+}
+
+// Open prepares the relay to serve with the running stage. progress describes how far the first model is.
+func (r *Relay) Open(progress func() string) {
+	r.deadLetterLog = health.NewLetterLog(r.Log, r.Series)
+	replica := r.partitions.replica
+	r.gate = gate{stage: r.Running, skipsUntilReady: r.Stage.Until == plugin.UntilSkip,
+		holdsWhenStale: r.WhenStale == spec.StaleHold, freshness: r.Freshness, refresh: replica.RefreshAge, halt: &r.halt,
+		outdated: replica.Outdated, progress: progress, log: r.Log}
+}
+
+// Serve answers the messages of the input stream in order until ctx is done, and then those that were pulled before, as
+// far as the drain timeout allows. severed is done when the connection was closed: then nothing can be answered.
+func (r *Relay) Serve(ctx, severed context.Context) error {
+	u, err := newPublisher(r.Conn, r.Models.Hub)
+	if err != nil {
+		return err
+	}
+	defer u.close()
+	u.release = func(a *answer) { r.send(u, a) }
+	held := newInFlight(r.activity, r.utilization.maxMessages)
+	pulled := make(chan *input, maxPending)
+	sent := make(chan *answer, maxPending)
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var isLate atomic.Bool
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(r.drainTimeout, func() { isLate.Store(true); stop() }) })()
+	defer context.AfterFunc(severed, stop)()
+
+	var wg sync.WaitGroup
+	wg.Go(func() { held.keepAlive(work, r.AckWait) })
+	wg.Go(func() {
+		defer close(sent)
+		for in := range r.utilization.receive(pulled) {
+			if a := r.process(ctx, work, held, in); a != nil {
+				r.publish(u, a)
+				killpoint.Here(killpoint.Published)
+				if len(a.deadLetters) > 0 {
+					killpoint.Here(killpoint.Dead)
+				}
+				sent <- a
+				if in.isSuspect {
+					held.awaitIdle(work)
+				}
+			}
+		}
+	})
+	wg.Go(func() {
+		defer stop()
+		c := newConfirmer(r.hotPath, u)
+		c.inFlight, c.sent = held, sent
+		c.run(work)
+	})
+	if r.Partitions > 0 {
+		(&owner{partitions: r.partitions, work: work, inFlight: held, out: pulled}).run(ctx)
+	} else {
+		err = (&puller{hotPath: r.hotPath, source: r.shared, inFlight: held, out: pulled}).run(ctx)
+	}
+	close(pulled)
+	wg.Wait()
+	r.activity.processing.Add(-int64(held.processing))
+	left := held.all()
+	for _, msg := range left { // what is not answered is redelivered at once
+		_ = msg.Nak()
+	}
+	if len(left) > 0 && isLate.Load() {
+		err = errors.Join(err, r.errDrain(len(left)))
+	}
+	return err
+}
+
+func (r *Relay) errDrain(inputs int) error {
+	why := ""
+	if reason := r.Conditions.Reason(health.Publish); reason != "" {
+		why = ": " + reason
+	}
+	return spec.Describe(fmt.Sprintf("told to stop, and %d inputs that were taken are not answered "+
+		"after %v%s; they stay in stream %s and are answered after the next start",
+		inputs, r.drainTimeout, why, r.Stream), spec.ErrDrain)
+}
+
+// process answers a pulled input. It returns nil if the input is not answered here: then it is redelivered.
+func (r *Relay) process(ctx, work context.Context, held *inFlight, in *input) *answer {
+	if !in.source.isActive() { // it is redelivered, here or to the new owner of the partition
+		held.remove(in)
+		return nil
+	}
+	if in.source.isOrdered() {
+		if r.gate.check() != 0 { // the partition is released, which must not wait for the input
+			in.source.abort()
+			held.remove(in)
+			return nil
+		}
+	} else if !r.gate.wait(ctx, anyReason&^outdated) {
+		return nil
+	} else if r.gate.closed()&outdated != 0 { // another replica answers it, or this one when it is up to date
+		if r.training.ReadsOnce() {
+			r.training.Hand(&in.Message, &in.training) // the redelivery is not used for training
+		}
+		_ = in.msg.NakWithDelay(time.Second) // without a delay the open pull would receive it
+		held.remove(in)
+		return nil
+	}
+	if work.Err() != nil {
+		return nil
+	}
+	expanded := int64(r.Running.Expanded(in.Data) - len(in.Data))
+	if !held.process(work, in, expanded, r.partitions.maxInFlight(), in.isSuspect) {
+		return nil
+	}
+	a := r.answerSuspect(work, in)
+	if a == nil {
+		return nil
+	}
+	held.grow(in, a.bytes())
+	r.utilization.processed(a.seconds)
+	return a
+}
+
+// ServeCore is Serve for an input without a stream.
+func (r *Relay) ServeCore(ctx, severed context.Context) error { return r.core.run(ctx, severed) }
+
+// LogDeadLetters logs a summary of the dead letters once a minute, until ctx is done.
+func (r *Relay) LogDeadLetters(ctx context.Context) { r.deadLetterLog.Run(ctx, time.Minute) }
+
+// SendLabelDeadLetter publishes the dead letter of a message of labels, and waits until it is stored.
+func (r *Relay) SendLabelDeadLetter(ctx context.Context, m *scope.Message, cause error) error {
+	a := r.deadMessage(&answer{in: &input{Message: *m}}, cause)
+	if r.labelDeadLetters == nil { // core NATS
+		r.core.publish(a)
+		return nil
+	}
+	// An earlier process may have sent it: labels are read again after a restart.
+	r.labelDeadLetters.markStored(ctx, a, true)
+	u, err := newPublisher(r.Conn, r.Models.Hub)
+	if err != nil {
+		return err
+	}
+	defer u.close()
+	a, err = newConfirmer(r.hotPath, u).deliver(ctx, a)
+	if err == nil {
+		r.logDeadLetters(a)
+	}
+	return err
+}
+
+// MayLearn reports whether a message of the input stream may be used for training: not if it crashed processes.
+func (r *Relay) MayLearn(ctx context.Context, seq uint64, created time.Time) bool {
+	if r.Partitions > 0 {
+		return true // another replica may answer it; package training quarantines messages that crash training
+	}
+	return r.attempts.mayLearn(ctx, r.shared, seq, created, &r.gate)
+}
+
+// Rebind makes the relay bind its consumer again, because it was seen to be gone.
+func (r *Relay) Rebind() {
+	if rebind := r.shared.rebind.Load(); rebind != nil {
+		(*rebind)()
+	}
+}
+
+// Update updates the metrics that depend on time. One goroutine calls it, about every second.
+func (r *Relay) Update(now time.Time) {
+	r.utilization.sample(now)
+	r.countUndeliverable() // inputs that were redelivered to another replica do not count any more
+}

@@ -1,0 +1,170 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/natsx"
+)
+
+// sink is the stream that stores the messages of a subject. Safe for concurrent use.
+type sink struct {
+	js      jetstream.JetStream
+	subject string
+
+	mu    sync.Mutex
+	name  string // of the stream
+	first uint64 // sequence of its first message when it was last read
+	end   position
+}
+
+// position is a position in a stream: messages that are stored later have higher sequences.
+type position struct {
+	created time.Time // of the stream
+	seq     uint64
+}
+
+// refresh reads the stream's state. If the stream was created again, its end is before the first message.
+func (s *sink) refresh(ctx context.Context) (jetstream.Stream, error) {
+	name := s.stream()
+	var stream jetstream.Stream
+	err := error(jetstream.ErrStreamNotFound)
+	if name != "" {
+		stream, err = s.js.Stream(ctx, name)
+	}
+	if errors.Is(err, jetstream.ErrStreamNotFound) { // not known yet, or another stream takes the subject now
+		if name, err = s.js.StreamNameBySubject(ctx, s.subject); err == nil {
+			stream, err = s.js.Stream(ctx, name)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	info := stream.CachedInfo()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.name == "":
+		s.end = position{info.Created, info.State.LastSeq}
+	case !s.end.created.Equal(info.Created):
+		s.end = position{created: info.Created}
+	}
+	s.name, s.first = name, max(info.State.FirstSeq, 1)
+	return stream, nil
+}
+
+// stream is the name of the stream when it was last read.
+func (s *sink) stream() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.name
+}
+
+// position is the end of the stream, as far as it is known.
+func (s *sink) position() position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.end
+}
+
+// before returns the position that many messages before the end. isAll is true if no message is before it.
+func (s *sink) before(messages uint64) (from position, isAll bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from = s.end
+	from.seq -= min(from.seq, messages)
+	return from, from.seq < s.first
+}
+
+// addStored records the sequence of a message that was stored.
+func (s *sink) addStored(seq uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end.seq = max(s.end.seq, seq)
+}
+
+// storedAnswer is what the headers of a stored answer say.
+type storedAnswer struct {
+	id, source string // Nats-Msg-Id and Embedd-Source
+	at         time.Time
+}
+
+// read passes the headers of the messages behind a position to take, and returns the position that it reached. It
+// reads all messages if the stream was created again.
+func (s *sink) read(ctx context.Context, from position, take func(storedAnswer)) (position, error) {
+	stream, err := natsx.Hedge(ctx, s.refresh)
+	if err != nil {
+		return from, fmt.Errorf("asking for the stream of %s: %w", s.subject, natsx.ExplainPublishError(err, s.subject))
+	}
+	info := stream.CachedInfo()
+	if !info.Created.Equal(from.created) {
+		from = position{created: info.Created}
+	}
+	end := position{info.Created, max(info.State.LastSeq, from.seq)}
+	if info.State.Msgs == 0 || end.seq == from.seq {
+		return end, nil
+	}
+	filter := s.subject
+	if info.Config.SubjectTransform != nil {
+		filter = "" // messages are stored under other subjects than they are published to
+	}
+	config := jetstream.ConsumerConfig{
+		// With a name, a repeated request creates the same consumer.
+		Name:          strings.TrimPrefix(nats.NewInbox(), nats.InboxPrefix),
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from.seq + 1, FilterSubject: filter,
+		AckPolicy: jetstream.AckNonePolicy, HeadersOnly: true, MemoryStorage: true, InactiveThreshold: time.Minute,
+	}
+	c, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
+		return stream.CreateConsumer(ctx, config)
+	})
+	if err != nil {
+		return from, fmt.Errorf("reading the end of stream %s: %w", info.Config.Name, err)
+	}
+	defer func() {
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		_ = stream.DeleteConsumer(clean, c.CachedInfo().Name) // its inactive threshold deletes it otherwise
+	}()
+	delivered := uint64(0)
+	for pending := c.CachedInfo().NumPending; pending > 0; {
+		hasGap := false
+		n, err := natsx.Pull(ctx, s.js, c, int(min(pending, natsx.MaxFetchMessages)), 0, func(msg *natsx.Message) {
+			meta, err := msg.Metadata()
+			if delivered++; err != nil || meta.Sequence.Consumer != delivered {
+				hasGap = true
+				return
+			}
+			take(storedAnswer{msg.Headers().Get(nats.MsgIdHdr), msg.Headers().Get(wire.HeaderSource), meta.Timestamp})
+		})
+		if err == nil && hasGap {
+			err = natsx.ErrGap
+		}
+		if err != nil {
+			return from, fmt.Errorf("reading the end of stream %s: %w", info.Config.Name, err)
+		}
+		if n == 0 {
+			break
+		}
+		pending -= min(pending, uint64(n))
+	}
+	return end, nil
+}
+
+// sourceSeq returns the sequence of the input that an Embedd-Source header names, if it is of this stream.
+func sourceSeq(header, stream string) (seq uint64, ok bool) {
+	name, number, ok := strings.Cut(header, ":")
+	if !ok || name != stream {
+		return 0, false
+	}
+	seq, err := strconv.ParseUint(number, 10, 64)
+	return seq, err == nil
+}

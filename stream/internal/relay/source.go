@@ -1,0 +1,55 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/embedd/embedd/stream/lease"
+)
+
+// source is a durable consumer of the input stream. A pipeline has one, which all of its replicas share. With
+// partitions it has one for each partition, which one replica owns at a time.
+type source struct {
+	durable    string
+	filter     string // the subjects that it delivers, as they are in the stream
+	identity   consumerIdentity
+	attempts   attempts
+	rebind     atomic.Pointer[context.CancelFunc] // ends the binding when the consumer was seen to be gone
+	*ownership                                    // nil: replicas share it, and keep no order between them
+}
+
+// ownership is the time in which this process owns a partition, from one binding of its consumer to the next.
+type ownership struct {
+	lease   *lease.Lease
+	tenure  lease.Tenure
+	aborted atomic.Bool        // an input was not answered, so the inputs behind it must not be answered either
+	stop    context.CancelFunc // ends the pull
+
+	previous bookmark // as the owner before this one left it
+	current  bookmark // of this process
+	first    uint64   // sequence of the first unacknowledged message, 0 once it was delivered
+
+	inFlight int           // messages between pull and acknowledgement; guarded by the mutex of type inFlight
+	removed  chan struct{} // signalled when one leaves
+}
+
+// isOrdered reports whether the messages are answered in stream order.
+func (s *source) isOrdered() bool { return s != nil && s.ownership != nil }
+
+// isOwned reports whether this process may answer the messages, by its own clock. A lease that lapsed is lost for good,
+// even if it was renewed later under the same term: an input that was refused meanwhile must be answered first.
+func (s *source) isOwned() bool { return !s.isOrdered() || s.lease.Tenure() == s.tenure }
+
+// isActive reports whether the next message may be answered.
+func (s *source) isActive() bool { return s.isOwned() && (!s.isOrdered() || !s.aborted.Load()) }
+
+// abort ends the ownership. Nothing more is answered until the consumer is bound again and has delivered all
+// unacknowledged messages again.
+func (o *ownership) abort() {
+	o.aborted.Store(true)
+	o.stop()
+}
+
+// errNotOwned is the error of an answer that is not sent, because another replica may own the partition of its input.
+var errNotOwned = errors.New("another replica may hold the partition now")

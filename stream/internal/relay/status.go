@@ -1,0 +1,49 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+// Report adds the state of the hot path to a status.
+func (r *Relay) Report(s *spec.Status) {
+	if r.Partitions > 0 {
+		owned := int(r.partitions.owned.Load())
+		s.Partitions = &owned
+	}
+	s.Busy = r.utilization.value()
+	s.Halted = r.HaltReason()
+	s.Undeliverable, s.UndeliverableReason = r.undeliverable.status(time.Now())
+}
+
+// IsWaitingForModel reports whether inputs wait for a model.
+func (r *Relay) IsWaitingForModel() bool { return r.gate.isWaiting() }
+
+// HasAnswered reports whether a pipeline of this name has answered an input, also if its models were deleted since.
+func (r *Relay) HasAnswered(ctx context.Context) (bool, error) { return r.consumers.hasAnswered(ctx) }
+
+// Idle is how long ago an input was last answered.
+func (r *Relay) Idle() time.Duration { return time.Since(time.Unix(0, r.answeredAt.Load())) }
+
+// CoreLag returns how many inputs of core NATS are not answered, and when the oldest of them was received.
+func (r *Relay) CoreLag() (messages uint64, oldest time.Time) { return r.core.lag() }
+
+// StaleReason explains why the live model, of this age, is stale and what follows from it.
+func (r *Relay) StaleReason(age time.Duration) string {
+	effect := map[spec.WhenStale]string{spec.StaleServe: "outputs are marked", spec.StaleHold: "nothing leaves",
+		spec.StalePass: "messages leave as they came"}[r.WhenStale]
+	return fmt.Sprintf("model %s was last found good %v ago, over training.max_age %v, and %s; %s",
+		r.Running.Live().Version, age.Round(time.Second), r.MaxAge, effect, r.training.Learned())
+}
+
+// EarlierPartitions are the partitions of earlier numbers of partitions that have consumers.
+func (r *Relay) EarlierPartitions() []needs.Partition { return r.partitions.earlier }
+
+// SinkStreams are the names of the streams of the outputs and of the dead letters.
+func (r *Relay) SinkStreams() []string {
+	return []string{r.dedup.sink(r.Output).stream(), r.dedup.sink(r.Dead).stream()}
+}

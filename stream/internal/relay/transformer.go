@@ -1,0 +1,251 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/training"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+// transformer makes the answers to inputs. One goroutine uses it.
+type transformer struct {
+	*composer
+	training      *training.Path
+	undeliverable undeliverable
+	attempts      attemptStore
+	halt          health.Halt
+	answeredAt    atomic.Int64 // when an input was last answered, in Unix nanoseconds
+	metadata      struct {     // headers of the model that transformed last
+		live  *plugin.Live
+		pairs []wire.Pair
+	}
+}
+
+// answer answers an input with the live model. It never fails: an input that cannot be transformed becomes a dead
+// letter. It returns nil when ctx is done first.
+func (t *transformer) answer(ctx context.Context, in *input) *answer {
+	begin := time.Now()
+	a := t.transform(ctx, in)
+	if a == nil {
+		return nil
+	}
+	a.seconds = time.Since(begin).Seconds()
+	t.answeredAt.Store(begin.UnixNano())
+	if in.Delivered > 1 && t.undeliverable.restore(a) {
+		if err := t.dedup.lookUp(ctx, a.doubtful()); err != nil {
+			t.Log.Debug("the end of the output cannot be read; trying again", "error", err)
+		}
+		return a
+	}
+	// A message that was held for the ack wait may have been delivered to, and answered by, another process.
+	t.dedup.markStored(ctx, a, in.mayBeAnswered || time.Since(in.receivedAt) > t.AckWait)
+	t.recordResult(a)
+	return a
+}
+
+// answerSuspect is answer for a message that may have crashed an earlier process: after too many attempts it becomes a
+// dead letter.
+func (t *transformer) answerSuspect(ctx context.Context, in *input) *answer {
+	t.countOwners(ctx, in)
+	if !in.isSuspect || in.Delivered < 3 || t.undeliverable.has(in) {
+		return t.answer(ctx, in)
+	}
+	if t.attempts.record(ctx, in) <= t.Attempts {
+		return t.answer(ctx, in)
+	}
+	in.attempts = t.Attempts
+	a := t.deadMessage(&answer{in: in}, &arrowio.Error{Code: wire.ProcessDied, Row: -1,
+		Detail: fmt.Sprintf("the process died %d times while it had this message, and nothing else when it died last",
+			in.attempts),
+		Hint: "see what is in it, and how much memory the process may have; replay it then"})
+	t.dedup.markStored(ctx, a, true)
+	return a
+}
+
+// countOwners counts the crashes of the owners of a partition for the first of its messages that is not answered:
+// suspects are processed alone, so it was the one in progress.
+func (t *transformer) countOwners(ctx context.Context, in *input) {
+	s := in.source
+	if !in.isSuspect || !s.isOrdered() || s.first == 0 {
+		return
+	}
+	for kind, subject := range map[wire.Answer]string{wire.AnswerOut: t.Output, wire.AnswerDead: t.Dead,
+		wire.AnswerRows: t.Dead} {
+		o := &part{id: in.Origin.ID(t.Name, kind, 0), sink: t.dedup.sink(subject)}
+		t.dedup.markStored(ctx, &answer{in: in, parts: []*part{o}}, true)
+		if o.isStored {
+			return
+		}
+	}
+	in.Delivered = max(in.Delivered, s.current.Deaths+1)
+	s.first = 0
+}
+
+func (t *transformer) transform(ctx context.Context, in *input) *answer {
+	a := &answer{in: in, result: "out"}
+	m, err := t.Running.Decode(in.Data)
+	t.training.HandDecoded(&in.Message, &in.training, m, err)
+	if err == nil {
+		err = t.checkHeaders(in)
+	}
+	if err != nil {
+		return t.deadMessage(a, err)
+	}
+	age, isStale := t.Freshness.Age()
+	marks := t.marks(in, age, isStale)
+	if isStale && t.WhenStale == spec.StalePass {
+		return t.pass(a, m, marks)
+	}
+	m, r, err := t.Project(ctx, in.Data, m)
+	switch {
+	case errors.Is(err, plugin.ErrNoModel):
+		a.result, a.rows.Skip = "skip", m.Rows()
+		return a
+	case err != nil && ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return t.deadMessage(a, err)
+	}
+	defer t.Running.Release(r)
+	bodies, pairs, err := t.encode(in, r, marks)
+	if err != nil {
+		return t.deadMessage(a, err)
+	}
+	if t.metadata.live != r.Live {
+		t.metadata.live, t.metadata.pairs = r.Live, r.Live.Metadata()
+	}
+	a.parts = a.single[:0]
+	for i, body := range bodies {
+		a.parts = append(a.parts, t.newOutput(in, i, body, t.metadata.pairs, pairs[i]))
+	}
+	a.rows.Skip = r.Skipped
+	a.rows.Dead = r.RejectedRows()
+	a.rows.Out = m.Rows() - a.rows.Skip - a.rows.Dead
+	if a.rows.Dead > 0 {
+		if err := t.addRejectedRows(a, r); err != nil {
+			return t.deadMessage(a, err)
+		}
+	}
+	return a
+}
+
+// Project transforms a message. A message that was decoded before the schema was fixed is decoded again.
+func (t *transformer) Project(ctx context.Context, data []byte, m *arrowio.Message) (*arrowio.Message, *plugin.Result,
+	error) {
+	r, err := t.Running.Transform(ctx, m)
+	if errors.Is(err, plugin.ErrContract) {
+		if m, err = t.Running.Decode(data); err != nil {
+			return nil, nil, err
+		}
+		r, err = t.Running.Transform(ctx, m)
+	}
+	return m, r, err
+}
+
+// pass answers a message with itself, because the live model is stale.
+func (t *transformer) pass(a *answer, m *arrowio.Message, marks []wire.Pair) *answer {
+	in := a.in
+	a.result, a.rows.Pass = "pass", m.Rows()
+	a.parts = []*part{t.newOutput(in, 0, in.Data,
+		slices.Concat([]wire.Pair{wire.VersionPair()}, in.Origin.Pairs(0, 1), marks))}
+	return a
+}
+
+// encode encodes the output in as many parts as the limits require, and returns the headers of each part in addition to
+// those of the model. A row that exceeds the limit alone is rejected.
+func (t *transformer) encode(in *input, r *plugin.Result, marks []wire.Pair) (bodies [][]byte, pairs [][]wire.Pair,
+	err error) {
+	limit := int(t.maxOutputBody(in))
+	for {
+		pairs = pairs[:0]
+		bodies, err = t.Running.Split(r, limit, func(part, parts int) []wire.Pair {
+			pairs = append(pairs, append(in.Origin.Pairs(part, parts), marks...))
+			return pairs[part]
+		})
+		var wide *arrowio.Error
+		if err == nil || !errors.As(err, &wide) || wide.Code != wire.TooWide || wide.Row < 0 {
+			return bodies, pairs, err
+		}
+		if r.RejectedRows()+len(wide.Also) >= maxListedRows {
+			return nil, nil, err
+		}
+		for _, w := range append([]*arrowio.Error{wide}, wide.Also...) {
+			r.Reject(w.Batch, w.Row, arrowio.Fault{Row: w.Row, Feature: w.Column, What: w.Detail + "; " + w.Hint})
+		}
+	}
+}
+
+// marks are the headers of an output in addition to its model and origin.
+func (t *transformer) marks(in *input, age time.Duration, isStale bool) []wire.Pair {
+	out := StaleMark(age, isStale)
+	if in.isRedelivered {
+		out = append(out, wire.Pair{Key: wire.HeaderRedelivered, Value: "1"})
+	}
+	return out
+}
+
+// StaleMark is the header of an output of a stale model; none of a fresh one.
+func StaleMark(age time.Duration, isStale bool) []wire.Pair {
+	if !isStale {
+		return nil
+	}
+	return []wire.Pair{{Key: wire.HeaderStale, Value: strconv.FormatInt(int64(age/time.Second), 10)}}
+}
+
+// recordResult halts the pipeline if this answer is one dead letter too many. A message is bad if none of its rows
+// could be answered.
+func (t *transformer) recordResult(a *answer) {
+	isBad := len(a.deadLetters) > 0 && a.rows.Out+a.rows.Pass+a.rows.Skip == 0
+	reason := ""
+	if isBad {
+		reason = a.deadLetters[0].Error
+	}
+	if t.halt.Record(isBad, reason) {
+		t.Series.Set(health.Halted, 1)
+		t.Log.Error("halted: too many messages are bad", "reason", t.HaltReason())
+	}
+}
+
+// HaltReason explains why the pipeline is halted, "" while it is not.
+func (t *transformer) HaltReason() string {
+	why := t.halt.Reason()
+	if why == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s; nothing is answered and nothing is lost until `embedd resume %s` or a restart; `embedd dlq "+
+		"ls %s` lists them",
+		why, t.Name, t.Name)
+}
+
+// Resume ends a halt. It reports whether the pipeline was halted.
+func (t *transformer) Resume() bool {
+	if !t.halt.Resume() {
+		return false
+	}
+	t.Series.Set(health.Halted, 0)
+	t.Log.Info("resumed")
+	return true
+}
+
+// release returns the memory of outputs that were published and confirmed to the stage.
+func (t *transformer) release(a *answer) {
+	if a.result != "out" {
+		return
+	}
+	for _, o := range a.parts {
+		if o.deadLetter == nil {
+			t.Running.Reuse(o.msg.Data)
+			o.msg.Data = nil
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package relay
+
+import (
+	"errors"
+	"sync"
+	"time"
+)
+
+// maxUndeliverable bounds the postponed inputs. The consumer's MaxAckPending leaves room for them in addition to the
+// inputs in flight. Beyond it an input waits, and the inputs behind it.
+const maxUndeliverable = 4 * maxPending
+
+// deadLetterWait is how long a dead letter may wait for its confirmation before its input is postponed. While dead
+// letters are refused inputs are postponed at once, except for one every probeInterval, which may take probeWait.
+const (
+	deadLetterWait = 3 * time.Second
+	probeInterval  = 2 * time.Second
+	probeWait      = 500 * time.Millisecond
+)
+
+// The delay of a redelivery doubles from minDelay to maxDelay.
+const (
+	minDelay = time.Second
+	maxDelay = time.Minute
+)
+
+// redeliveryDelay is the delay of a message that was postponed that many times.
+func redeliveryDelay(times int) time.Duration { return min(minDelay<<min(times, 10), maxDelay) }
+
+// undeliverable has the inputs that cannot be answered in any form now, because no stream stores their dead letters.
+// They are nak'd with a delay, so that they block no other input. Safe for concurrent use.
+type undeliverable struct {
+	mu        sync.Mutex
+	inputs    map[inputKey]*postponed
+	reason    string    // of the last
+	isRefused bool      // dead letters are not stored
+	probedAt  time.Time // when a dead letter was last tried
+}
+
+// postponed is one such input.
+type postponed struct {
+	times int
+	due   time.Time        // when it is delivered again
+	parts map[string]*part // of its answer by identity, that are or may be stored; without their messages
+}
+
+// errRefused is returned for a dead letter that is not tried, because the last ones were not stored.
+var errRefused = errors.New("dead letters are not stored now")
+
+// patience returns how long the next dead letter may take; 0: it must not be tried.
+func (u *undeliverable) patience(now time.Time) time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case !u.isRefused:
+		return deadLetterWait
+	case now.Sub(u.probedAt) < probeInterval:
+		return 0
+	}
+	u.probedAt = now
+	return probeWait
+}
+
+// setRefused records whether a dead letter was refused. It reports whether it is the first one after others that were
+// stored.
+func (u *undeliverable) setRefused(isRefused bool, now time.Time) (isFirst bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	isFirst = isRefused && !u.isRefused
+	u.isRefused, u.probedAt = isRefused, now
+	return isFirst
+}
+
+func (u *undeliverable) areRefused() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.isRefused
+}
+
+// add adds an input and returns the delay of its redelivery; 0: there are too many.
+func (u *undeliverable) add(a *answer, reason error, now time.Time) time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	one := u.inputs[keyOf(a.in)]
+	if one == nil {
+		if u.count(now) >= maxUndeliverable {
+			return 0
+		}
+		if u.inputs == nil {
+			u.inputs = map[inputKey]*postponed{}
+		}
+		one = &postponed{parts: map[string]*part{}}
+		u.inputs[keyOf(a.in)] = one
+	}
+	delay := redeliveryDelay(one.times)
+	one.times++
+	one.due = now.Add(delay)
+	for _, o := range a.parts {
+		if o.isStored || o.isDoubtful || o.number != 0 {
+			one.parts[o.id] = &part{isStored: o.isStored, isDoubtful: true, after: o.after}
+		}
+	}
+	if !errors.Is(reason, errRefused) || u.reason == "" {
+		u.reason = HeaderText(reason)
+	}
+	return delay
+}
+
+// restore marks the parts of an answer to a postponed input that are or may be stored. It returns false if the input
+// was not postponed.
+func (u *undeliverable) restore(a *answer) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	one := u.inputs[keyOf(a.in)]
+	if one == nil {
+		return false
+	}
+	for _, o := range a.parts {
+		if before := one.parts[o.id]; before != nil {
+			o.isStored, o.isDoubtful, o.after = before.isStored, before.isDoubtful, before.after
+		}
+	}
+	return true
+}
+
+// has reports whether an input was postponed.
+func (u *undeliverable) has(in *input) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.inputs[keyOf(in)] != nil
+}
+
+// remove removes an input that was answered.
+func (u *undeliverable) remove(in *input) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.inputs, keyOf(in))
+}
+
+// count returns how many inputs are postponed. An input that is long overdue was delivered to another replica, or its
+// stream is gone. The caller holds the lock.
+func (u *undeliverable) count(now time.Time) int {
+	for key, one := range u.inputs {
+		if now.Sub(one.due) > 2*maxDelay {
+			delete(u.inputs, key)
+		}
+	}
+	return len(u.inputs)
+}
+
+// status returns how many inputs are postponed, and why the last one is.
+func (u *undeliverable) status(now time.Time) (n int, reason string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if n = u.count(now); n > 0 {
+		reason = u.reason
+	}
+	return n, reason
+}
