@@ -164,3 +164,22 @@ func TestInitAndCheck(t *testing.T) {
 		t.Errorf("check after init --force: exit %d", code)
 	}
 }
+
+// TestCheckUnstoredSchema: check recommends to fix the schema where it is not stored, and there alone.
+func TestCheckUnstoredSchema(t *testing.T) {
+	const note = "each start counts messages to find the schema; fix it with a size for each feature"
+	for config, want := range map[string]bool{
+		"{schema: {features: [x]}, model: {store: none}}":                       true,
+		"{schema: {features: [x, {column: y, size: 1}]}, model: {store: none}}": true,
+		"{schema: {features: [{column: x, size: 8}]}, model: {store: none}}":    false,
+		"{schema: {features: [x]}, model: {store: ./models}}":                   false,
+		"{schema: {features: [x]}}":                                             false,
+		"{input: {stream: S}, schema: {features: [x]}}":                         false,
+	} {
+		path := writeFile(t, t.TempDir(), "embedd.yaml", "pipelines: {p: "+config+"}\n")
+		code, stdout, stderr := call(t.Context(), "check", "-c", path)
+		if code != 0 || strings.Contains(stdout+stderr, note) != want {
+			t.Errorf("%s: exit %d, the note should be there: %t: %s%s", config, code, want, stdout, stderr)
+		}
+	}
+}

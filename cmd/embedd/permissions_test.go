@@ -213,6 +213,9 @@ pipelines:
 					as("status", 0, "status")
 					as("status", 0, "status", "late")
 					as("doctor", 0, "doctor")
+					for _, pipeline := range []string{"a", "shared", "keyed", "core"} {
+						as("schema", 0, "schema", "show", pipeline)
+					}
 					for _, verb := range [][]string{{"ls"}, {"ls", "a"}, {"show", "a"}, {"pin", "a"}, {"unpin", "a"}} {
 						as("model", 0, append([]string{"model"}, verb...)...)
 					}
@@ -237,6 +240,15 @@ pipelines:
 				if begin == 1 {
 					as("dlq", 0, "dlq", "replay", "a")
 					as("dlq", 0, "dlq", "replay", "late")
+					// Running daemons follow a reset with the rights of run.
+					for _, pipeline := range []string{"a", "keyed"} {
+						as("schema", 0, "schema", "reset", pipeline, "--yes")
+						d.until("the daemon follows the reset of "+pipeline, func() bool {
+							_, body := d.get("/readyz")
+							return !strings.Contains(body, `{"pipeline":"`+pipeline+`","ready":true`)
+						})
+						as("schema", 0, "schema", "show", pipeline)
+					}
 				}
 				if code := d.stop(); code != 0 {
 					t.Errorf("the daemon ended with %d:\n%s", code, d.log)
