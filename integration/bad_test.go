@@ -267,9 +267,7 @@ wide:
 		`embedd_rows_total{pipeline="wide",result="dead"}`:       1,
 		`embedd_rows_total{pipeline="wide",result="out"}`:        2,
 	} {
-		if got := d.metric(line); got != fmt.Sprint(want) {
-			t.Errorf("%s is %q, want %d", line, got, want)
-		}
+		d.awaitMetric(line, fmt.Sprint(want))
 	}
 	d.stop()
 }
@@ -336,10 +334,7 @@ func TestNulls(t *testing.T) {
 			t.Errorf("%s: %d rows and %d dead letters, want %d and %d", nulls, len(r.id), letters, want[0], want[3])
 		}
 		for i, result := range []string{"out", "dead", "skip"} {
-			if got := d.metric(fmt.Sprintf(`embedd_rows_total{pipeline=%q,result=%q}`, nulls,
-				result)); got != fmt.Sprint(want[i]) {
-				t.Errorf("%s: embedd_rows_total of %s is %s, want %d", nulls, result, got, want[i])
-			}
+			d.awaitMetric(fmt.Sprintf(`embedd_rows_total{pipeline=%q,result=%q}`, nulls, result), fmt.Sprint(want[i]))
 		}
 		for _, y := range r.y {
 			if math.IsNaN(float64(y)) {

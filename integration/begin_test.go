@@ -137,9 +137,7 @@ func TestSkip(t *testing.T) {
 		`embedd_messages_total{pipeline="digits",result="skip"}`: "4",
 		`embedd_rows_total{pipeline="digits",result="skip"}`:     "200",
 	} {
-		if got := d.metric(line); got != want {
-			t.Errorf("%s is %q, want %s", line, got, want)
-		}
+		d.awaitMetric(line, want)
 	}
 	c.send("features.digits", g.message(t, 200, 350, true))
 	eventually(t, says("the first model"), func() bool { return promotions(d) >= 1 })

@@ -58,9 +58,7 @@ func TestMessageThatKillsLearning(t *testing.T) {
 		if !strings.Contains(d.log.String(), sentence) {
 			t.Errorf("the log does not tell:\n%s", d.log)
 		}
-		if v := d.metric(`embedd_quarantined_messages{pipeline="digits"}`); v != "1" {
-			t.Errorf("embedd_quarantined_messages is %s", v)
-		}
+		d.awaitMetric(`embedd_quarantined_messages{pipeline="digits"}`, "1")
 		c.settled("FEATURES", "digits")
 		once(t, "FEATURES", 1, n, c.read("REDUCED"))
 		d.stop()

@@ -55,6 +55,13 @@ func configFile(t testing.TB, url, pipelines string) string {
 	return path
 }
 
+// setAckWait adds nats.ack_wait to a configuration file.
+func setAckWait(t testing.TB, path, wait string) {
+	t.Helper()
+	text := string(must(os.ReadFile(path))(t))
+	write(t, path, "nats: {ack_wait: "+wait+", "+text[len("nats: {"):])
+}
+
 func indent(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ") + "\n"
 }
@@ -168,6 +175,16 @@ func (d *daemon) metric(line string) string {
 		}
 	}
 	return ""
+}
+
+// awaitMetric waits until a line of /metrics has a value: an answer can be read before it is counted.
+func (d *daemon) awaitMetric(line, want string) {
+	d.t.Helper()
+	got := ""
+	eventually(d.t, func() string { return line + " is " + want + ", not " + got }, func() bool {
+		got = d.metric(line)
+		return got == want
+	})
 }
 
 // run runs a verb to its end.

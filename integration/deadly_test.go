@@ -3,7 +3,6 @@ package integration
 import (
 	"bytes"
 	"errors"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,8 +50,7 @@ digits:
   output: {subject: reduced.digits, dead: dead.digits}
   model: {file: ` + packedModel(t, "lda", 3) + `}`
 	config := configFile(t, "nats://"+address, pipeline)
-	text := string(must(os.ReadFile(config))(t))
-	write(t, config, "nats: {ack_wait: 1s, "+text[len("nats: {"):])
+	setAckWait(t, config, "1s")
 	g := digits(t)
 	const n = 60
 	deadly := map[int]bool{21: true, 42: long()}

@@ -117,20 +117,17 @@ digits:
 	if text := succeed(t, "status", server); !strings.Contains(text, "halted") {
 		t.Errorf("status prints\n%s", text)
 	}
-	if d.metric(`embedd_halted{pipeline="digits"}`) != "1" {
-		t.Error("the metric does not say that it halts")
-	}
+	d.awaitMetric(`embedd_halted{pipeline="digits"}`, "1")
 	succeed(t, "resume", server, "digits")
 	c.settled("FEATURES", "digits")
 	if answer := c.last("REDUCED"); answer.header.Get(wire.HeaderSource) != "FEATURES:7" {
 		t.Errorf("after it was resumed the last answer is of %s", answer.header.Get(wire.HeaderSource))
 	}
-	if code, body := d.get("/readyz"); code != 200 {
-		t.Errorf("after it was resumed: %s", body)
-	}
-	if n := d.metric(`embedd_dead_letters_total{code="not_arrow",pipeline="digits"}`); n != "3" {
-		t.Errorf("the metric counts %s dead letters, want 3", n)
-	}
+	eventually(t, says("it is ready after it was resumed"), func() bool {
+		code, _ := d.get("/readyz")
+		return code == 200
+	})
+	d.awaitMetric(`embedd_dead_letters_total{code="not_arrow",pipeline="digits"}`, "3")
 	d.stop()
 	if !strings.Contains(d.log.String(), "level=WARN msg=\"dead letter") {
 		t.Errorf("the log does not say the first:\n%s", d.log)

@@ -178,9 +178,7 @@ pipelines:
 	}
 	for domain := range edges {
 		series := `embedd_edge_summaries_total{edge="` + domain + `",pipeline="p",result=%q}`
-		if n := alone.metric(fmt.Sprintf(series, "learned")); n != fmt.Sprint(blocks) {
-			t.Errorf("of %s %s blocks are learned, of %d", domain, n, blocks)
-		}
+		alone.awaitMetric(fmt.Sprintf(series, "learned"), fmt.Sprint(blocks))
 		if n := alone.metric(fmt.Sprintf(series, "rejected")); n != "" && n != "0" {
 			t.Errorf("of %s %s blocks are refused", domain, n)
 		}

@@ -207,8 +207,7 @@ digits:
   model: {file: ` + packedModel(t, "lda", 3) + `}`
 	config := func(user string) string {
 		path := configFile(t, "nats://"+user+":x@"+hostOf(t, s.url), pipeline)
-		text := string(must(os.ReadFile(path))(t))
-		write(t, path, "nats: {ack_wait: 1s, "+text[len("nats: {"):])
+		setAckWait(t, path, "1s")
 		return path
 	}
 	g := digits(t)

@@ -36,6 +36,7 @@ func TestKillPoints(t *testing.T) {
 				c := dial(t, s.ClientURL())
 				c.streams()
 				config := configFile(t, s.ClientURL(), learning)
+				setAckWait(t, config, "3s")
 				const n = 300
 				killed := exec.Command(path, "run", "-c", config)
 				killed.Dir = filepath.Dir(config)

@@ -123,9 +123,7 @@ digits:
 		`embedd_rows_total{pipeline="digits",result="dead"}`:    0,
 		`embedd_rows_total{pipeline="digits",result="skip"}`:    0,
 	} {
-		if got := d.metric(line); got != fmt.Sprint(want) {
-			t.Errorf("%s is %q, want %d", line, got, want)
-		}
+		d.awaitMetric(line, fmt.Sprint(want))
 	}
 	d.stop()
 }

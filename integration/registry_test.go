@@ -101,9 +101,7 @@ func TestChosenModel(t *testing.T) {
 	answers(first, epoch)
 	succeed(t, at("model", "pin", second)...)
 	answers(second, epoch+1)
-	if v := d.metric(`embedd_model_pinned{pipeline="digits"}`); v != "1" {
-		t.Errorf("embedd_model_pinned is %q, want 1", v)
-	}
+	d.awaitMetric(`embedd_model_pinned{pipeline="digits"}`, "1")
 	// A restart is pinned too: nothing that is learned goes live.
 	d.stop()
 	d = startDaemon(t, config)

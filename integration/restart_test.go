@@ -59,6 +59,7 @@ func TestKilledDaemon(t *testing.T) {
 	c := dial(t, s.ClientURL())
 	c.streams()
 	config := configFile(t, s.ClientURL(), learning)
+	setAckWait(t, config, "3s") // what the killed one had comes again after it
 	n := batches()
 	d := startDaemon(t, config)
 	_, done := feed(t, c, n)
@@ -180,10 +181,8 @@ func TestModelSurvives(t *testing.T) {
 			t.Errorf("%s is %q before the restart and %q after it", k, before.header.Get(k), after.header.Get(k))
 		}
 	}
-	if v := d.metric(fmt.Sprintf(`embedd_model_info{epoch=%q,method="lda",pipeline="digits",version=%q}`,
-		before.header.Get(wire.HeaderEpoch), before.header.Get(wire.HeaderModel))); v != "1" {
-		t.Errorf("embedd_model_info of %s is %q, want 1", before.header.Get(wire.HeaderModel), v)
-	}
+	d.awaitMetric(fmt.Sprintf(`embedd_model_info{epoch=%q,method="lda",pipeline="digits",version=%q}`,
+		before.header.Get(wire.HeaderEpoch), before.header.Get(wire.HeaderModel)), "1")
 	if n := promotions(d); n != 0 {
 		t.Errorf("%d promotions after the restart without a new labelled row, want none", n)
 	}

@@ -89,9 +89,7 @@ func TestStaleModel(t *testing.T) {
 	if v, _ := meta.GetValue(wire.HeaderStale); v != served.header.Get(wire.HeaderStale) {
 		t.Errorf("the schema is marked %q", v)
 	}
-	if v := d.metric(`embedd_rows_total{pipeline="pass",result="pass"}`); v != "5" {
-		t.Errorf("%s rows were passed, want 5", v)
-	}
+	d.awaitMetric(`embedd_rows_total{pipeline="pass",result="pass"}`, "5")
 
 	held := func() (out []stored) {
 		for _, m := range c.read("REDUCED") {

@@ -43,6 +43,7 @@ type replica struct {
 	Log     *logBuffer
 
 	t      testing.TB
+	opened chan struct{}
 	cancel context.CancelFunc
 	done   chan struct{}
 	err    error
@@ -52,14 +53,29 @@ type replica struct {
 // are open.
 func startReplica(t testing.TB, nc *nats.Conn, pipelines ...stream.Pipeline) *replica {
 	t.Helper()
-	r := &replica{Conn: nc, Metrics: prometheus.NewRegistry(), Log: &logBuffer{}, t: t, done: make(chan struct{})}
-	opened := make(chan struct{})
+	r := newReplica(t, nc, pipelines...)
+	r.Start()
+	return r
+}
+
+// newReplica makes a replica that does not run yet.
+func newReplica(t testing.TB, nc *nats.Conn, pipelines ...stream.Pipeline) *replica {
+	t.Helper()
+	r := &replica{Conn: nc, Metrics: prometheus.NewRegistry(), Log: &logBuffer{}, t: t, opened: make(chan struct{}),
+		done: make(chan struct{})}
 	var err error
 	r.Engine, err = stream.New(stream.Options{Conn: nc, Pipelines: pipelines, Registerer: r.Metrics,
-		Wait: natstest.Timeout, Logger: slog.New(slog.NewTextHandler(r.Log, nil)), Opened: func() { close(opened) }})
+		Wait: natstest.Timeout, Logger: slog.New(slog.NewTextHandler(r.Log, nil)), Opened: func() { close(r.opened) }})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r
+}
+
+// Start runs the engine, and returns when its pipelines are open.
+func (r *replica) Start() {
+	t := r.t
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
 	go func() {
@@ -75,11 +91,10 @@ func startReplica(t testing.TB, nc *nats.Conn, pipelines ...stream.Pipeline) *re
 		<-r.done
 	})
 	select {
-	case <-opened:
+	case <-r.opened:
 	case <-r.done:
 		t.Fatalf("the engine does not start: %v\n%s", r.err, r.Log)
 	}
-	return r
 }
 
 // Stop ends the engine in an orderly way and returns what Run returned.

@@ -78,29 +78,32 @@ func TestStopWithHeldInputs(t *testing.T) {
 	}
 }
 
-// TestStopBehindSlowModel: a stop waits 15 s for what core NATS has brought, and counts what is left.
+// TestStopBehindSlowModel: a stop waits no longer than draining may take for what core NATS has brought, and counts
+// what is left. To answer everything would take a minute.
 func TestStopBehindSlowModel(t *testing.T) {
 	t.Parallel()
 	s := natstest.New(t)
 	p := corePipeline()
 	p.Stage.Fixed = slowModel(t)
 	p.Stage.Spec.Label = ""
-	r := startReplica(t, s.Connect(), p)
+	r := newReplica(t, s.Connect(), p)
+	if d := stream.SetDrain(r.Engine, time.Second); d != 15*time.Second {
+		t.Errorf("a stop drains for %v unless it is told otherwise, want 15 s", d)
+	}
+	r.Start()
 	publishCore(t, s, r, 1000, arrowMessage(t, column{"x", drawRows(1, 2000, 4).x}))
 	natstest.Await(t, "the first is answered", func() bool { return r.counter("embedd_messages_total") > 0 })
 	begin := time.Now()
 	err := r.Stop()
-	took := time.Since(begin)
+	answered := r.counter("embedd_messages_total")
 	dropped := r.counter("embedd_dropped_messages_total", "path=answer")
-	t.Logf("stopped after %v with %v dropped: %v", took, dropped, err)
-	if took > 20*time.Second {
-		t.Errorf("the stop took %v", took)
+	t.Logf("stopped after %v with %v answered and %v dropped: %v", time.Since(begin), answered, dropped, err)
+	if !errors.Is(err, stream.ErrDrain) {
+		t.Errorf("Run returned: %v", err)
 	}
-	if dropped > 0 && !errors.Is(err, stream.ErrDrain) || dropped == 0 && err != nil {
-		t.Errorf("%v messages are counted as dropped, and Run returned: %v", dropped, err)
-	}
-	if dropped == 0 {
-		t.Error("the model is too fast for this test")
+	// An answer that is under way when the time is over may be counted as both.
+	if dropped < 500 || answered+dropped < 1000 {
+		t.Errorf("%v messages are answered and %v counted as dropped, of 1000", answered, dropped)
 	}
 }
 

@@ -43,7 +43,7 @@ func TestOneTable(t *testing.T) {
 	others := [][]string{{"--method", "pairacc", "--dim", "2", "--landmarks", "12"},
 		{"--method", "blend", "--set", "members=lda/standard/2,pca/none/2,dla/minmax/2/beta=0.3"}}
 	wants := make([]string, len(others))
-	for _, path := range paths {
+	for n, path := range paths {
 		args := append([]string{"fit", "--data", path, "--label", "label", "--method", "lda", "-o",
 			filepath.Join(t.TempDir(), "m")}, options(filepath.Base(path))...)
 		if digest == "" {
@@ -68,6 +68,9 @@ func TestOneTable(t *testing.T) {
 			t.Errorf("%s: another model than that of %s", path, paths[0])
 		}
 		for i, other := range others {
+			if n%4 != 0 { // the digest above tells whether a file has the same rows
+				break
+			}
 			out := filepath.Join(t.TempDir(), "m")
 			must(t, slices.Concat([]string{"fit", "--data", path, "--label", "label", "-o", out}, other,
 				options(filepath.Base(path)))...)
