@@ -13,9 +13,8 @@ import (
 	"github.com/embedd/embedd/model/internal/mapping"
 )
 
-// Model is a fitted projection from M features to Dim outputs. It is
-// immutable and safe for concurrent use. Slices and maps that its methods
-// return are copies.
+// Model is a fitted projection from M features to Dim outputs. It is immutable and safe for concurrent use. Slices and
+// maps that its methods return are copies.
 type Model struct {
 	method   string
 	params   map[string]string // as used: every parameter with its effective value

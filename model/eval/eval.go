@@ -46,8 +46,7 @@ type Config struct {
 	Progress func(method string, dim int, done float64)
 }
 
-// Result is the score of one method at one dimension. If Error is set, the method could not be fitted and has no
-// score.
+// Result is the score of one method at one dimension. If Error is set, the method could not be fitted and has no score.
 type Result struct {
 	Data         string
 	Method       string

@@ -33,9 +33,8 @@ func DegreeForm(ctx context.Context, x *mat.Dense, d []float64) (*mat.SymDense, 
 	}})
 }
 
-// LaplacianForm is X'LX, L = D - W, of symmetric weights, sparse or dense: half the sum of W_ij (x_i - x_j)(x_i -
-// x_j)' over all ordered pairs. It does not depend on the centre of the rows, but rows near the origin lose fewer
-// digits.
+// LaplacianForm is X'LX, L = D - W, of symmetric weights, sparse or dense: half the sum of W_ij (x_i - x_j)(x_i - x_j)'
+// over all ordered pairs. It does not depend on the centre of the rows, but rows near the origin lose fewer digits.
 func LaplacianForm(ctx context.Context, x *mat.Dense, w mat.Matrix) (*mat.SymDense, error) {
 	if s, ok := w.(*Matrix); ok {
 		return WeightForm(ctx, x, s.Laplacian())

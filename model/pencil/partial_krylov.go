@@ -127,8 +127,7 @@ func (k *krylov) run(d int) (*ritz, error) {
 		if !stop && have+b <= size {
 			continue
 		}
-		// Thick restart: some pairs beyond the wanted speed up the rest (Wu and
-		// Simon 2000, section 4).
+		// Thick restart: some pairs beyond the wanted speed up the rest (Wu and Simon 2000, section 4).
 		keep := min(have, want)
 		if !stop {
 			if larger := basisSize(want, b); larger > size {

@@ -14,9 +14,8 @@ import (
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
-// LocalScatters are S_b and S_w, with the scale of a row from as many neighbours
-// as the parameter says. X the rows of a class about their mean, U the upper half
-// of A and T = (diag(A 1) - 2U)X, its G_c is the symmetric part of X'T. So
+// LocalScatters are S_b and S_w, with the scale of a row from as many neighbours as the parameter says. X the rows of a
+// class about their mean, U the upper half of A and T = (diag(A 1) - 2U)X, its G_c is the symmetric part of X'T. So
 //
 //	S_w = sum_c X'T/n_c
 //	S_b = sum_c X'((1/n - 1/n_c)T + (1 - n_c/n)X) + n_c mu_c mu_c'

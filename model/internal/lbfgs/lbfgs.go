@@ -10,10 +10,9 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// Minimize minimises f, which fills g with the gradient at x, from x by L-BFGS with memory 10 and an Armijo line
-// search (Nocedal and Wright, Numerical Optimization, 2006, algorithms 7.4 and 3.1). It stops after the given
-// iterations, at a relative decrease below 1e-6, at |g|_inf below 1e-5, or if no step is downhill, and rechanges the
-// best point found.
+// Minimize minimises f, which fills g with the gradient at x, from x by L-BFGS with memory 10 and an Armijo line search
+// (Nocedal and Wright, Numerical Optimization, 2006, algorithms 7.4 and 3.1). It stops after the given iterations, at a
+// relative decrease below 1e-6, at |g|_inf below 1e-5, or if no step is downhill, and returns the best point found.
 func Minimize(ctx context.Context, x []float64, iterations int, s *model.Search,
 	f func(x, g []float64) (float64, error)) ([]float64, error) {
 	const memory, armijo, shrunk, flat = 10, 1e-4, 1e-6, 1e-5

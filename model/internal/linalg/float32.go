@@ -17,8 +17,7 @@ const Lane = 16
 func Pad(n int) int { return (n + Lane - 1) / Lane * Lane }
 
 // DistanceBound is a lower bound of squared distances by |q|^2 + |r|^2 - 2 q.r with the product in float32, for rows
-// that are centred at one point (a large mean would swamp the differences) and scaled to at most 1 (nothing
-// overflows).
+// that are centred at one point (a large mean would swamp the differences) and scaled to at most 1 (nothing overflows).
 type DistanceBound struct {
 	relative, absolute float64 // bounds of the error of a product
 }

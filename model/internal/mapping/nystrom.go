@@ -7,10 +7,9 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
-// Nystrom extends Laplacian eigenmaps: y_k(x) = sum_j p_j(x) y_k(j) / (1 - lambda_k), p the normalised row that x
-// would have in the weights (Bengio et al. 2004, Out-of-sample extensions, section 3). x is joined to its k nearest
-// rows and, because the weights are the union of both directions, to the rows that would have it among their own k
-// nearest.
+// Nystrom extends Laplacian eigenmaps: y_k(x) = sum_j p_j(x) y_k(j) / (1 - lambda_k), p the normalised row that x would
+// have in the weights (Bengio et al. 2004, Out-of-sample extensions, section 3). x is joined to its k nearest rows and,
+// because the weights are the union of both directions, to the rows that would have it among their own k nearest.
 type Nystrom struct {
 	Training
 	Lambda []float64 // d eigenvalues of L v = lambda D v

@@ -4,9 +4,8 @@ import (
 	"fmt"
 )
 
-// Tangent extends an embedding to first order at the nearest row j: y(x) = y_j + V_j' T_j' (x - x_j), where T_j (m x
-// q) is the tangent space of the patch of j and V_j (q x d) the gradients of the embedding in it. Their product is
-// stored.
+// Tangent extends an embedding to first order at the nearest row j: y(x) = y_j + V_j' T_j' (x - x_j), where T_j (m x q)
+// is the tangent space of the patch of j and V_j (q x d) the gradients of the embedding in it. Their product is stored.
 type Tangent struct {
 	Training
 	Patch []float64 // n: index of each row's patch

@@ -8,10 +8,9 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
-// Views is one linear map per class, for methods that solve each class against the rest (SLE one-versus-rest). A row
-// is mapped by the view in which its membership degree is largest (Gong, Tao, Yang and Fu, AAAI 2014, eq. 7): the
-// distance to the nearest window row of another class divided by the distance to the nearest one of the view's own
-// class.
+// Views is one linear map per class, for methods that solve each class against the rest (SLE one-versus-rest). A row is
+// mapped by the view in which its membership degree is largest (Gong, Tao, Yang and Fu, AAAI 2014, eq. 7): the distance
+// to the nearest window row of another class divided by the distance to the nearest one of the view's own class.
 type Views struct {
 	D          int
 	Components []float64 // C x m x d: the map of each class

@@ -16,17 +16,15 @@ import (
 	"github.com/embedd/embedd/model/score"
 )
 
-// dawge: rows of one class are drawn together along its boundary more than
-// across it. For each class c, a linear SVM between its rows and the K nearest
-// rows of others gives a normal v_c, and for rows i, j of the class
+// dawge: rows of one class are drawn together along its boundary more than across it. For each class c, a linear SVM
+// between its rows and the K nearest rows of others gives a normal v_c, and for rows i, j of the class
 //
 //	w_ij = |cos(v_c, x_j - x_i)|,  L = D - W,
 //
-// max (X X', X L X' + rho I), each class divided by its number of rows. The
-// paper has min X L X' with U'U = I (constraint=orthonormal, normalize=none); its
-// cosine changes its sign with the direction of the edge, which makes the sum of
-// w_ij |y_i - y_j|^2 is zero: hence the absolute value. Without a term between
-// classes the paper's minimum finds directions of low variance.
+// max (X X', X L X' + rho I), each class divided by its number of rows. The paper has min X L X' with U'U = I
+// (constraint=orthonormal, normalize=none); its cosine changes its sign with the direction of the edge, which makes the
+// sum of w_ij |y_i - y_j|^2 is zero: hence the absolute value. Without a term between classes the paper's minimum finds
+// directions of low variance.
 var dawge = frame.Method{
 	Name: "dawge", Title: "graph embedding with edges weighted by their angle to the class boundary",
 	Paper:      "DAWGE, angle-weighted graph embedding",

@@ -16,9 +16,8 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// isomap: classical scaling of the geodesics G of the graph of the k nearest
-// rows: the largest eigenpairs of B = -H G^2 H/2 (squares of entries), Y =
-// V Lambda^1/2. Tenenbaum, de Silva and Langford, Science 290, 2000. It holds the
+// isomap: classical scaling of the geodesics G of the graph of the k nearest rows: the largest eigenpairs of B = -H G^2
+// H/2 (squares of entries), Y = V Lambda^1/2. Tenenbaum, de Silva and Langford, Science 290, 2000. It holds the
 // geodesics in memory, 8 n^2 bytes.
 var isomap = frame.Method{
 	Name: "isomap", Title: "ISOMAP",
@@ -88,9 +87,8 @@ func fitIsomap(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	return &frame.Solution{Dim: t.D, Eigenvalues: part.Values, Informative: t.D, Mapping: e}, nil
 }
 
-// scaling is B = -H S H/2 of squared distances S, as an operator: it stores S, and
-// centres the vectors. Only its upper triangle counts, and the
-// squares of scalingRows rows on the diagonal.
+// scaling is B = -H S H/2 of squared distances S, as an operator: it stores S, and centres the vectors. Only its upper
+// triangle counts, and the squares of scalingRows rows on the diagonal.
 type scaling struct {
 	n       int
 	Squared []float64 // n x n

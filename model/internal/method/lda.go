@@ -12,10 +12,9 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// lda: max (S_b, S_w + rho I), S_w = (1/n) sum_c sum_{i in c} (x_i - mu_c)(x_i - mu_c)',
-// S_b = (1/n) sum_c n_c (mu_c - mu)(mu_c - mu)', columns orthonormal in the
-// denominator. ridge=0 is the literal form: (S_b, S_t) with a rank cut, columns
-// then rescaled to a'S_w a = 1. Fisher 1936; Rao 1948.
+// lda: max (S_b, S_w + rho I), S_w = (1/n) sum_c sum_{i in c} (x_i - mu_c)(x_i - mu_c)', S_b = (1/n) sum_c n_c (mu_c -
+// mu)(mu_c - mu)', columns orthonormal in the denominator. ridge=0 is the literal form: (S_b, S_t) with a rank cut,
+// columns then rescaled to a'S_w a = 1. Fisher 1936; Rao 1948.
 var lda = frame.Method{
 	Name: "lda", Title: "linear discriminant analysis",
 	Paper: "Fisher, The use of multiple measurements in taxonomic problems, Ann. Eugenics 7, 1936; Rao, J. R. " +

@@ -38,8 +38,7 @@ var (
 	}
 )
 
-// lppnews: max (X D X', X L X' + rho I), locality preserving projections on the
-// learned similarity W.
+// lppnews: max (X D X', X L X' + rho I), locality preserving projections on the learned similarity W.
 var lppnews = frame.Method{
 	Name: "lppnews", Title: "locality preserving projections on a learned similarity",
 	Paper: "LEnewS: Laplacian eigenmaps with a learned similarity, linear form (LPPnewS)",

@@ -14,9 +14,8 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// lle: the smallest eigenvectors of (I - W)'(I - W) after the constant, W the
-// weights, of sum 1, that best reconstruct each row from its k nearest;
-// Y'Y = n I. Roweis and Saul, Science 290, 2000.
+// lle: the smallest eigenvectors of (I - W)'(I - W) after the constant, W the weights, of sum 1, that best reconstruct
+// each row from its k nearest; Y'Y = n I. Roweis and Saul, Science 290, 2000.
 var lle = frame.Method{
 	Name: "lle", Title: "locally linear embedding",
 	Paper: "Roweis and Saul, Nonlinear dimensionality reduction by locally linear embedding, Science 2000",

@@ -11,12 +11,10 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// lltsa: max (X H X', X H B H X' + rho I), H the centring. B sums over patches of
-// k rows, including the row itself, what no affine map of the patch's tangent
-// coordinates explains: I - [1/sqrt(k), V][1/sqrt(k), V]', V the leading right
-// singular vectors of the centred patch, min(d, k-2, m-1, rank) of them. ridge=0
-// is the paper's form, min (X H B H X', X H X') with a rank cut. Zhang, Yang,
-// Zhao and Ge, Neurocomputing 70, 2007.
+// lltsa: max (X H X', X H B H X' + rho I), H the centring. B sums over patches of k rows, including the row itself,
+// what no affine map of the patch's tangent coordinates explains: I - [1/sqrt(k), V][1/sqrt(k), V]', V the leading
+// right singular vectors of the centred patch, min(d, k-2, m-1, rank) of them. ridge=0 is the paper's form, min (X H B
+// H X', X H X') with a rank cut. Zhang, Yang, Zhao and Ge, Neurocomputing 70, 2007.
 var lltsa = frame.Method{
 	Name: "lltsa", Title: "linear local tangent space alignment",
 	Paper: "Zhang, Yang, Zhao and Ge, Linear local tangent space alignment and application to face recognition, " +

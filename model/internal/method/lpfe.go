@@ -11,15 +11,13 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// lpfe: the d vector fields on the rows that are most nearly parallel, and for
-// each the linear function whose gradient follows it. W is the union graph of the
-// k nearest rows, T_i the tangent space of d dimensions of a row and its nearest.
-// The fields are the lowest eigenvectors of
+// lpfe: the d vector fields on the rows that are most nearly parallel, and for each the linear function whose gradient
+// follows it. W is the union graph of the k nearest rows, T_i the tangent space of d dimensions of a row and its
+// nearest. The fields are the lowest eigenvectors of
 //
 //	R(v) = sum_ij w_ij |T_i' T_j v_j - v_i|^2
 //
-// with |v_i| then set to 1, and f = X'a minimises sum_ij w_ij ((x_j - x_i)' T_i
-// v_i - f_j + f_i)^2:
+// with |v_i| then set to 1, and f = X'a minimises sum_ij w_ij ((x_j - x_i)' T_i v_i - f_j + f_i)^2:
 //
 //	a = (2 X L X' + rho I)^-1 X r,  r_a = sum_j w_aj (x_a - x_j)'(T_j v_j + T_a v_a)
 //

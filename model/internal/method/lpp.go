@@ -10,9 +10,8 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// lpp: max (X D X', X L X' + rho I), W the heat weights of the k nearest rows, D
-// its degrees, L = D - W. Rows are centred, or a constant output would be a
-// solution. ridge=0 is the paper's form, min (X L X', X D X') with a rank cut.
+// lpp: max (X D X', X L X' + rho I), W the heat weights of the k nearest rows, D its degrees, L = D - W. Rows are
+// centred, or a constant output would be a solution. ridge=0 is the paper's form, min (X L X', X D X') with a rank cut.
 // He and Niyogi, NIPS 2003, eq. 1.
 var lpp = frame.Method{
 	Name: "lpp", Title: "locality preserving projections",

@@ -10,13 +10,11 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// lsda: max (X (beta L_b + (1-beta) W_w) X', X D_w X' + rho I). One graph of k
-// nearest rows is split into its edges inside classes, W_w, and between them,
-// W_b. Every row is its own neighbour in W_w, so that no degree is 0. k=0 joins
+// lsda: max (X (beta L_b + (1-beta) W_w) X', X D_w X' + rho I). One graph of k nearest rows is split into its edges
+// inside classes, W_w, and between them, W_b. Every row is its own neighbour in W_w, so that no degree is 0. k=0 joins
 // all pairs. With many features, PCA comes first, as in the authors' programs: without it, the first directions of the
-// criterion are ones that hardly vary. ridge=0 is the literal form, with a rank cut. Cai, He, Zhou, Han
-// and Bao, IJCAI 2007; the authors' LSDA.m, whose numerator is this
-// one divided by 1-beta.
+// criterion are ones that hardly vary. ridge=0 is the literal form, with a rank cut. Cai, He, Zhou, Han and Bao, IJCAI
+// 2007; the authors' LSDA.m, whose numerator is this one divided by 1-beta.
 var lsda = frame.Method{
 	Name: "lsda", Title: "locality sensitive discriminant analysis",
 	Paper:      "Cai, He, Zhou, Han and Bao, Locality sensitive discriminant analysis, IJCAI 2007",

@@ -17,9 +17,8 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// lsdr: the directions W (orthonormal rows) whose outputs u = W x share most
-// squared-loss mutual information with the class, estimated by least squares
-// with b centres u_l = W x_l:
+// lsdr: the directions W (orthonormal rows) whose outputs u = W x share most squared-loss mutual information with the
+// class, estimated by least squares with b centres u_l = W x_l:
 //
 //	phi_l(u, y) = exp(-|u - u_l|^2 / 2 s^2) [y = y_l],
 //	H = (1/n^2) sum_ij phi(u_i, y_j) phi(u_i, y_j)',  h = (1/n) sum_i phi(u_i, y_i),
@@ -29,9 +28,8 @@ import (
 //
 //	dSMI = (alpha + beta)'dh - alpha'dH alpha/2 - beta'dH alpha.
 //
-// s and lambda come from cross-validation of J = alpha'H alpha/2 - h'alpha at the
-// directions of LDA; the ascent starts there, at those of PCA and at random ones
-// drawn from the seed. Suzuki and Sugiyama, Neural Computation 25, 2013.
+// s and lambda come from cross-validation of J = alpha'H alpha/2 - h'alpha at the directions of LDA; the ascent starts
+// there, at those of PCA and at random ones drawn from the seed. Suzuki and Sugiyama, Neural Computation 25, 2013.
 var lsdr = frame.Method{
 	Name: "lsdr", Title: "least-squares dimension reduction",
 	Paper: "Suzuki and Sugiyama, Sufficient dimension reduction via squared-loss mutual information estimation, " +
@@ -140,8 +138,7 @@ func NewInformation(x *mat.Dense, p *frame.Rows, centres int) *Information {
 	return q
 }
 
-// kernel is exp(-|u_i - u_l|^2 / 2 s^2) of rows and centres, n x b, with the
-// outputs of both.
+// kernel is exp(-|u_i - u_l|^2 / 2 s^2) of rows and centres, n x b, with the outputs of both.
 func (q *Information) kernel(x, a *mat.Dense) (k, u, z *mat.Dense) {
 	n, _ := x.Dims()
 	b, _ := q.Ref.Dims()
@@ -195,8 +192,7 @@ func (q *Information) solve(k *mat.Dense) (alpha, beta []float64, smi float64) {
 	return alpha, beta, smi
 }
 
-// forms are the blocks of H and h of class c over some rows, of which count are
-// of the class.
+// forms are the blocks of H and h of class c over some rows, of which count are of the class.
 func (q *Information) forms(k *mat.Dense, y []int, count float64, c int) (*mat.SymDense, *mat.VecDense) {
 	n, _ := k.Dims()
 	own := q.Own[c]

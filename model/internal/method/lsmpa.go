@@ -20,9 +20,8 @@ import (
 //	D_ij = l1 g_ij in one class, l2 / g_ij between classes
 //	S_ij = l3 / g_ij in one class, 0 between classes
 //
-// Rows of one class that are near on the manifold stay together, and near rows of
-// different classes are separated. Sub-manifold preserving analysis, linear
-// form.
+// Rows of one class that are near on the manifold stay together, and near rows of different classes are separated.
+// Sub-manifold preserving analysis, linear form.
 var lsmpa = frame.Method{
 	Name: "lsmpa", Title: "linear sub-manifold preserving analysis",
 	Paper:      "Sub-manifold preserving analysis (SMPA) and its metric framework of dissimilarity and similarity",

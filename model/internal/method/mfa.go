@@ -12,12 +12,10 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// mfa: max (X L^p X', X L X' + rho I). W joins each row with its k1 nearest of
-// its class. W^p joins rows of different classes at the margin between them:
-// each row with its k2 nearest (per-sample), the k2 shortest pairs of each class
-// (class-pairs, as in the paper), or the k2 shortest of all (global-pairs).
-// ridge=0 is the paper's form, min (X L X', X L^p X') with a rank cut. Yan, Xu,
-// Zhang, Zhang, Yang and Lin, IEEE TPAMI 29, 2007.
+// mfa: max (X L^p X', X L X' + rho I). W joins each row with its k1 nearest of its class. W^p joins rows of different
+// classes at the margin between them: each row with its k2 nearest (per-sample), the k2 shortest pairs of each class
+// (class-pairs, as in the paper), or the k2 shortest of all (global-pairs). ridge=0 is the paper's form, min (X L X', X
+// L^p X') with a rank cut. Yan, Xu, Zhang, Zhang, Yang and Lin, IEEE TPAMI 29, 2007.
 var mfa = frame.Method{
 	Name: "mfa", Title: "marginal Fisher analysis",
 	Paper: "Yan, Xu, Zhang, Zhang, Yang and Lin, Graph embedding and extensions: a general framework for " +

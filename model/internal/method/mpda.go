@@ -13,11 +13,9 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// mpda: max (blockdiag(S_b, 0), S + blockdiag(a_t I, a_v I)) over (t; v), the
-// projection t and a tangent vector v_p for each patch. S is the tangent form
-// of the within-class graph and f = X t, S_b the local between-class scatter of
-// lfda. The classes are partitioned into patches that are nearly linear. v is
-// free, so it is eliminated exactly:
+// mpda: max (blockdiag(S_b, 0), S + blockdiag(a_t I, a_v I)) over (t; v), the projection t and a tangent vector v_p for
+// each patch. S is the tangent form of the within-class graph and f = X t, S_b the local between-class scatter of lfda.
+// The classes are partitioned into patches that are nearly linear. v is free, so it is eliminated exactly:
 //
 //	S_b t = lambda (S0 + a_t I) t,  S0 = S1 - S2 (S3 + a_v I)^-1 S2'
 //
@@ -42,8 +40,7 @@ var mpda = frame.Method{
 	Nested: true,
 }
 
-// pmpda is mpda with a tangent space at every row: of the row and its nearest
-// rows of the class.
+// pmpda is mpda with a tangent space at every row: of the row and its nearest rows of the class.
 var pmpda = frame.Method{
 	Name: "pmpda", Title: "pointwise manifold discriminant analysis",
 	Paper:      mpda.Paper,
@@ -61,8 +58,7 @@ var pmpda = frame.Method{
 	Nested: true,
 }
 
-// maxPointwise is the number of rows that pmpda computes tangent spaces of: each adds its dimension to the order of
-// S3.
+// maxPointwise is the number of rows that pmpda computes tangent spaces of: each adds its dimension to the order of S3.
 const maxPointwise = 500
 
 func mpdaParams() []frame.Param {

@@ -10,10 +10,9 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// npe: max (X X', X (I-W)'(I-W) X' + rho I), rows centred. Each row of W reconstructs
-// its row from its k nearest, with weights of sum 1, with the regulariser reg
-// tr(G) on the local Gram matrix G. ridge=0 is the paper's form, the min of the
-// inverse ratio with a rank cut. He, Cai, Yan and Zhang, ICCV 2005.
+// npe: max (X X', X (I-W)'(I-W) X' + rho I), rows centred. Each row of W reconstructs its row from its k nearest, with
+// weights of sum 1, with the regulariser reg tr(G) on the local Gram matrix G. ridge=0 is the paper's form, the min of
+// the inverse ratio with a rank cut. He, Cai, Yan and Zhang, ICCV 2005.
 var npe = frame.Method{
 	Name: "npe", Title: "neighbourhood preserving embedding",
 	Paper: "He, Cai, Yan and Zhang, Neighborhood preserving embedding, ICCV 2005",

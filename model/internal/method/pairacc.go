@@ -14,17 +14,14 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// pairacc: of the space of LDA, the k < C-1 directions that separate pairs of classes
-// best. The whitened space T: all columns of
-// max (S_b + 1e-3 S_w, S_w + rho I). With class means m_i in its first
-// q = min(C-1, m) columns, t_ij = m_i - m_j and priors p_i, maximise over
-// O'O = I (q x k)
+// pairacc: of the space of LDA, the k < C-1 directions that separate pairs of classes best. The whitened space T: all
+// columns of max (S_b + 1e-3 S_w, S_w + rho I). With class means m_i in its first q = min(C-1, m) columns, t_ij = m_i -
+// m_j and priors p_i, maximise over O'O = I (q x k)
 //
 //	F(O) = sum_{i<j} p_i p_j erf(|O't_ij| / (2 sqrt 2)),
 //
-// the pairwise accuracy of Loog, Duin and Haeb-Umbach (IEEE TPAMI 23, 2001)
-// computed in the projected space. A = T[:, :q] O, padded with the next columns of
-// T if d > q. Moments suffice.
+// the pairwise accuracy of Loog, Duin and Haeb-Umbach (IEEE TPAMI 23, 2001) computed in the projected space. A = T[:,
+// :q] O, padded with the next columns of T if d > q. Moments suffice.
 var pairacc = frame.Method{
 	Name: "pairacc", Title: "pairwise accuracy directions",
 	Paper: "after Loog, Duin and Haeb-Umbach, Multiclass linear dimension reduction by weighted pairwise Fisher " +

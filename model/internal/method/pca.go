@@ -9,8 +9,7 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// pca: the leading eigenvectors of S_t = (1/n) sum (x - mu)(x - mu)', A'A = I.
-// Hotelling, J. Educ. Psychol. 24, 1933.
+// pca: the leading eigenvectors of S_t = (1/n) sum (x - mu)(x - mu)', A'A = I. Hotelling, J. Educ. Psychol. 24, 1933.
 var pca = frame.Method{
 	Name: "pca", Title: "principal component analysis",
 	Paper: "Hotelling, Analysis of a complex of statistical variables into principal components, J. Educ. Psychol. " +

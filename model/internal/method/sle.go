@@ -18,11 +18,9 @@ import (
 //
 //	X L X' = n M - K,  K = 2 sum_c m_c m_c' - m m',  M = X X', m_c = class sums, m = sum_c m_c
 //
-// and lambda = n - kappa for the eigenvalues kappa of (K, M). K has rank at most
-// C (1 for two centred groups, where the direction is Fisher's), so all other
-// directions share lambda = n: they are ordered by variance, the largest a'Ma/a'a
-// first. No ridge: the literal form with a rank cut, A'M A = I.
-// Gong, Tao, Yang and Fu, AAAI 2014.
+// and lambda = n - kappa for the eigenvalues kappa of (K, M). K has rank at most C (1 for two centred groups, where the
+// direction is Fisher's), so all other directions share lambda = n: they are ordered by variance, the largest a'Ma/a'a
+// first. No ridge: the literal form with a rank cut, A'M A = I. Gong, Tao, Yang and Fu, AAAI 2014.
 var sle = frame.Method{
 	Name: "sle", Title: "signed Laplacian embedding",
 	Paper:      "Gong, Tao, Yang and Fu, Signed Laplacian embedding for supervised dimension reduction, AAAI 2014",
@@ -88,8 +86,7 @@ func fitSLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 		j.SetSym(a, a, 1)
 	}
 	minus.ScaleSym(-1, j)
-	// kappa > 0 (lambda < n) comes first, kappa < 0 last; the second exists only
-	// where the rows are not centred.
+	// kappa > 0 (lambda < n) comes first, kappa < 0 last; the second exists only where the rows are not centred.
 	first, err := signed(ctx, sums, j, q, t.Stat.N)
 	if err != nil {
 		return nil, err
@@ -170,9 +167,8 @@ func signed(ctx context.Context, u *mat.Dense, j mat.Symmetric, q *pencil.Metric
 	return s, nil
 }
 
-// leastNorm returns the c columns a with a'Ma = 1, M-orthogonal to the given
-// ones, of least norm: the leading eigenvectors of P M P, P the projection
-// away from M times those, divided by the square root of their eigenvalue.
+// leastNorm returns the c columns a with a'Ma = 1, M-orthogonal to the given ones, of least norm: the leading
+// eigenvectors of P M P, P the projection away from M times those, divided by the square root of their eigenvalue.
 func leastNorm(ctx context.Context, m *mat.SymDense, first, last *mat.Dense, c int) (*mat.Dense, error) {
 	if c < 1 {
 		return nil, nil

@@ -20,11 +20,10 @@ import (
 //	P = D_p M_p + D_q M_q - alpha m_p m_p' - beta m_q m_q' + m_p m_q' + m_q m_p'
 //	D_p = alpha n_p + n_q,  D_q = beta n_q + n_p
 //
-// and per class the leading columns of max (M, P + rho I), M = M_p + M_q. The
-// Laplacian is not invariant under translation: a constant feature lets the two
-// groups be at c and -c, so origin=augment is the default. ridge=0 is the
-// literal form, min (P, M) with a rank cut. Rows are mapped by the view of
-// largest membership degree (eq. 7 of Gong, Tao, Yang and Fu, AAAI 2014).
+// and per class the leading columns of max (M, P + rho I), M = M_p + M_q. The Laplacian is not invariant under
+// translation: a constant feature lets the two groups be at c and -c, so origin=augment is the default. ridge=0 is the
+// literal form, min (P, M) with a rank cut. Rows are mapped by the view of largest membership degree (eq. 7 of Gong,
+// Tao, Yang and Fu, AAAI 2014).
 var sleOvR = frame.Method{
 	Name: "sle-ovr", Title: "signed Laplacian embedding, one against the rest",
 	Paper:      "Gong, Tao, Yang and Fu, Signed Laplacian embedding for supervised dimension reduction, AAAI 2014",

@@ -11,11 +11,10 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// srda: a_k = (S_t + rho I)^-1 (1/n) X y_k for C-1 responses y_k, the class
-// indicators made orthogonal to 1 and to each other (of unit variance here),
-// then A <- A R with R the eigenvectors of A'S_t A, descending, so that fewer
-// than C-1 columns do not depend on the order of the classes. It is a linear solve
-// instead of an eigenproblem. Cai, He and Han, IEEE TKDE 20, 2008.
+// srda: a_k = (S_t + rho I)^-1 (1/n) X y_k for C-1 responses y_k, the class indicators made orthogonal to 1 and to each
+// other (of unit variance here), then A <- A R with R the eigenvectors of A'S_t A, descending, so that fewer than C-1
+// columns do not depend on the order of the classes. It is a linear solve instead of an eigenproblem. Cai, He and Han,
+// IEEE TKDE 20, 2008.
 var srda = frame.Method{
 	Name: "srda", Title: "spectral regression discriminant analysis",
 	Paper:      "Cai, He and Han, SRDA: an efficient algorithm for large-scale discriminant analysis, IEEE TKDE 20, 2008",

@@ -17,20 +17,17 @@ import (
 	"github.com/embedd/embedd/model/score"
 )
 
-// tnca: neighbourhood components analysis with a heavy-tailed kernel, log loss
-// and an L2 term, for few dimensions and many classes. In a space U = X T, with
-// Y = U L, s_ij = |y_i - y_j|^2 and K_ij = (1 + s_ij/8)^-4, K_ii = 0, minimise
+// tnca: neighbourhood components analysis with a heavy-tailed kernel, log loss and an L2 term, for few dimensions and
+// many classes. In a space U = X T, with Y = U L, s_ij = |y_i - y_j|^2 and K_ij = (1 + s_ij/8)^-4, K_ii = 0, minimise
 //
 //	-(1/n) sum_i log(p_i + 1e-12) + (w/d) |L - L_1|_F^2,
 //	p_i = sum_{j of the class of i} K_ij / sum_j K_ij,
 //
-// over L (columns of T x d) by L-BFGS; i runs over all rows, j over reference
-// rows. Up to 7 dimensions T is the whitened space of pairacc, L starts at its
-// directions, L_1 = 0 and w = 0.03. From 8 on T is the space of MFA, divided by
-// the root of the mean within-class variance of its leading d columns, L starts
-// at L_1 = c [I; 0] with c the best of 2^-3, 2^-2.5, ..., 2^2, and w = 0.3/c^2.
-// A = T L, rotated to the principal axes of its outputs.
-// After Goldberger, Roweis, Hinton and Salakhutdinov, NIPS 17, 2004.
+// over L (columns of T x d) by L-BFGS; i runs over all rows, j over reference rows. Up to 7 dimensions T is the
+// whitened space of pairacc, L starts at its directions, L_1 = 0 and w = 0.03. From 8 on T is the space of MFA, divided
+// by the root of the mean within-class variance of its leading d columns, L starts at L_1 = c [I; 0] with c the best of
+// 2^-3, 2^-2.5, ..., 2^2, and w = 0.3/c^2. A = T L, rotated to the principal axes of its outputs. After Goldberger,
+// Roweis, Hinton and Salakhutdinov, NIPS 17, 2004.
 var tnca = frame.Method{
 	Name: "tnca", Title: "neighbourhood components with a heavy tail",
 	Paper:      "after Goldberger, Roweis, Hinton and Salakhutdinov, Neighbourhood components analysis, NIPS 17, 2004",
@@ -286,9 +283,8 @@ func (l *neighbourLoss) Value(ctx context.Context, at, g *mat.Dense) (float64, e
 	return loss, nil
 }
 
-// block is the sum of -log(p_i + 1e-12) over some rows. Where pull is not nil it
-// puts the gradient by y_i in anchor and adds that by the references to pull,
-// which is by column as z is.
+// block is the sum of -log(p_i + 1e-12) over some rows. Where pull is not nil it puts the gradient by y_i in anchor and
+// adds that by the references to pull, which is by column as z is.
 func (l *neighbourLoss) block(from, to int, y *mat.Dense, z []float64, anchor *mat.Dense, pull []float64) float64 {
 	k := len(l.Rows)
 	kernel, u := make([]float64, k), make([]float64, k)
@@ -319,8 +315,7 @@ func (l *neighbourLoss) block(from, to int, y *mat.Dense, z []float64, anchor *m
 		if pull == nil {
 			continue
 		}
-		// d(-log p)/ds = c K u/2 with c = ([same class] - p)/((p + 1e-12) sum K);
-		// ds/dy_i = 2 (y_i - y_j).
+		// d(-log p)/ds = c K u/2 with c = ([same class] - p)/((p + 1e-12) sum K); ds/dy_i = 2 (y_i - y_j).
 		c := 1 / ((p + 1e-12) * all)
 		weigh(kernel[:own[0]], u, -p*c)
 		weigh(kernel[own[0]:own[1]], u[own[0]:], (1-p)*c)
@@ -359,8 +354,7 @@ func weigh(kernel, u []float64, c float64) {
 	}
 }
 
-// leaveOneOut is the share of reference rows whose nearest other reference is of
-// their class.
+// leaveOneOut is the share of reference rows whose nearest other reference is of their class.
 func (l *neighbourLoss) leaveOneOut(ctx context.Context, at *mat.Dense) (float64, error) {
 	k := len(l.Rows)
 	_, d := at.Dims()

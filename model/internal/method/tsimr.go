@@ -15,14 +15,12 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// tsimr: min over f and v of the tangent form with f'f = 1 and f orthogonal to
-// the constant; W are heat weights of the k nearest rows, connected, and each row
-// has a tangent space of d dimensions, of it and its nearest rows. With v
-// eliminated f are the lowest eigenvectors of 2L - S2 S3^+ S2', n x n, sparse for
-// gamma = 0. A new row is mapped to first order: f_j + v_j' T_j' (x - x_j) at the
-// nearest row j, v = -S3^+ S2' f. After Sun 2013; the constraint is ours, the
-// form that of Zhou and Sun 2017. Heat weights may almost isolate a row, which then has
-// an eigenvector of its own: t=inf avoids that.
+// tsimr: min over f and v of the tangent form with f'f = 1 and f orthogonal to the constant; W are heat weights of the
+// k nearest rows, connected, and each row has a tangent space of d dimensions, of it and its nearest rows. With v
+// eliminated f are the lowest eigenvectors of 2L - S2 S3^+ S2', n x n, sparse for gamma = 0. A new row is mapped to
+// first order: f_j + v_j' T_j' (x - x_j) at the nearest row j, v = -S3^+ S2' f. After Sun 2013; the constraint is ours,
+// the form that of Zhou and Sun 2017. Heat weights may almost isolate a row, which then has an eigenvector of its own:
+// t=inf avoids that.
 var tsimr = frame.Method{
 	Name: "tsimr", Title: "tangent space intrinsic manifold regularisation",
 	Paper: "Sun, Tangent space intrinsic manifold regularization for data representation, IEEE ChinaSIP 2013",
@@ -48,9 +46,8 @@ var mpTSIMR = frame.Method{
 	Fit:     fitTSIMR(PatchTangents),
 }
 
-// ltsimr is tsimr with f = X a: max (X H X', S_eff + rho I), S_eff = 2 X L X' -
-// S2 S3^+ S2'. ridge=0 is the literal form, min (S_eff, X H X') with a rank cut.
-// The numerator is ours. A tangent space is at most a hyperplane: one of all
+// ltsimr is tsimr with f = X a: max (X H X', S_eff + rho I), S_eff = 2 X L X' - S2 S3^+ S2'. ridge=0 is the literal
+// form, min (S_eff, X H X') with a rank cut. The numerator is ours. A tangent space is at most a hyperplane: one of all
 // columns explains every linear f, and S_eff is zero.
 var ltsimr = frame.Method{
 	Name: "ltsimr", Title: "linear TSIMR",
@@ -119,8 +116,7 @@ func tangentRidge() frame.Param {
 type ManifoldTangents func(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *graph.Matrix,
 	*tangent.Spaces, error)
 
-// maxCoordinates is the largest order of S3 for which tangent vectors coupled by gamma are solved: 130 MB and 20
-// Gflop.
+// maxCoordinates is the largest order of S3 for which tangent vectors coupled by gamma are solved: 130 MB and 20 Gflop.
 const maxCoordinates = 4000
 
 // PointTangents have a tangent space at each row, of it and its nearest rows. If gamma couples them, S3 is dense, so
@@ -165,8 +161,7 @@ func PatchTangents(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *g
 	return t, w, tan, err
 }
 
-// tangents are the tangent spaces of dim dimensions of patches of rows; of is the
-// patch of each row.
+// tangents are the tangent spaces of dim dimensions of patches of rows; of is the patch of each row.
 func tangents(ctx context.Context, t *frame.Task, patches [][]int, of []int, dim int) (*tangent.Spaces, error) {
 	spaces, err := graph.Tangents(ctx, t.X, patches, graph.FixedDim(dim))
 	if err != nil {

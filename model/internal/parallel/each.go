@@ -17,9 +17,8 @@ func EachOn(ctx context.Context, workers, n int, f func(i int)) error {
 	}).Run(ctx, workers, n, 1)
 }
 
-// EachProgress is Each in goroutines other than the caller's, which calls progress after each call of f with the
-// number of completed ones. A panic of progress is handled like one of f. With a limit of one, the caller does
-// everything.
+// EachProgress is Each in goroutines other than the caller's, which calls progress after each call of f with the number
+// of completed ones. A panic of progress is handled like one of f. With a limit of one, the caller does everything.
 func EachProgress(ctx context.Context, n int, f func(i int), progress func(done int)) error {
 	if Workers(ctx) == 1 {
 		return EachOn(ctx, 1, n, func(i int) {

@@ -13,8 +13,7 @@ import (
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
-// Learning a similarity from rows, instead of using the weights of a
-// neighbourhood graph:
+// Learning a similarity from rows, instead of using the weights of a neighbourhood graph:
 //
 //	min J(W) = |X - X W|^2 + alpha |W - S|^2 + beta sum W   over W = W' >= 0, W_ii = 0
 //
@@ -308,8 +307,7 @@ func multiplySquare(ctx context.Context, dst, a, b *mat.Dense) error {
 	return nil
 }
 
-// Objective is J = tr G - 2 tr(G W) + tr(W G W) + alpha |W - S|^2 + beta sum W,
-// with W G = wp - wm.
+// Objective is J = tr G - 2 tr(G W) + tr(W G W) + alpha |W - S|^2 + beta sum W, with W G = wp - wm.
 func (r Rule) Objective(g, s, w, wp, wm *mat.Dense) float64 {
 	n, _ := g.Dims()
 	sum := 0.0

@@ -10,17 +10,14 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
-// Normal is the normal w of the linear support vector machine between the rows of
-// two groups,
+// Normal is the normal w of the linear support vector machine between the rows of two groups,
 //
 //	min (1/2)(|w|^2 + b^2) + c sum_i max(0, 1 - s_i (w.x_i + b))^2,
 //
-// s_i = +1 for rows of a, -1 for rows of b, by Newton's method (Keerthi and
-// DeCoste, JMLR 6, 2005, the modified finite Newton method; the bias is a
-// constant feature there too). The objective is quadratic between changes of the
-// set of rows inside the margin, so it ends at the optimum, in some tens of steps
-// at most. Coordinate descent needs many thousands of passes if classes overlap,
-// and its result depends on the order of the rows.
+// s_i = +1 for rows of a, -1 for rows of b, by Newton's method (Keerthi and DeCoste, JMLR 6, 2005, the modified finite
+// Newton method; the bias is a constant feature there too). The objective is quadratic between changes of the set of
+// rows inside the margin, so it ends at the optimum, in some tens of steps at most. Coordinate descent needs many
+// thousands of passes if classes overlap, and its result depends on the order of the rows.
 func Normal(ctx context.Context, a, b *mat.Dense, c float64) (w []float64, err error) {
 	const steps, halvings = 200, 60
 	na, m := a.Dims()

@@ -164,9 +164,8 @@ func nth(r, disp int, b0, b3, s1, s3 reg.Register) Mem {
 }
 
 // list is the loop over row-major rows. The remaining rows at the end are computed together with some rows before them
-// again, with the same result; if there are fewer than a tile, one by one. For row r, memory is prefetched from
-// ahead + r aheadRow bytes after the first, one cache line every aheadLine bytes, and aheadStep bytes later the next
-// time.
+// again, with the same result; if there are fewer than a tile, one by one. For row r, memory is prefetched from ahead +
+// r aheadRow bytes after the first, one cache line every aheadLine bytes, and aheadStep bytes later the next time.
 func list(s set, bits int, t tile) {
 	TEXT(fmt.Sprintf("list%sx%df%d", s.name(), t.outputs, bits), NOSPLIT,
 		fmt.Sprintf("func(dst *float32, x *%[1]s, w *float32, mean *%[1]s, offset *float32, "+
