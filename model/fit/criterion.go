@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/pencil"
 )
@@ -67,27 +68,16 @@ func (own *Criterion) method(c Config) (*frame.Method, error) {
 	return m, nil
 }
 
-func (own *Criterion) fitOrthonormal(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
-	_, d, err := own.Build(ctx, t.X, t.Rows.Y)
-	if err == nil {
-		err = frame.CheckSide(t, "denominator", d)
-	}
-	if err != nil {
-		return nil, err
-	}
-	s, err := pencil.Solve(ctx, d, pencil.Identity(t.M), pencil.Min, t.D)
-	if err != nil {
-		return nil, err
-	}
-	return t.Solved(s, s.Rank), nil
+func (own *Criterion) fitOrthonormal(ctx context.Context, t *frame.Task) *frame.Solution {
+	_, d := fail.Must2(own.Build(ctx, t.X, t.Rows.Y))
+	fail.Check(frame.CheckSide(t, "denominator", d))
+	s := fail.Must(pencil.Solve(ctx, d, pencil.Identity(t.M), pencil.Min, t.D))
+	return t.Solved(s, s.Rank)
 }
 
-func (own *Criterion) build(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {
-	if n, d, err = own.Build(ctx, t.X, t.Rows.Y); err != nil {
-		return nil, nil, err
-	}
-	if err := frame.CheckSide(t, "numerator", n); err != nil {
-		return nil, nil, err
-	}
-	return n, d, frame.CheckSide(t, "denominator", d)
+func (own *Criterion) build(ctx context.Context, t *frame.Task) (n, d *mat.SymDense) {
+	n, d = fail.Must2(own.Build(ctx, t.X, t.Rows.Y))
+	fail.Check(frame.CheckSide(t, "numerator", n))
+	fail.Check(frame.CheckSide(t, "denominator", d))
+	return n, d
 }

@@ -415,10 +415,7 @@ func TestLFDAOfManyClassesEqualsPairs(t *testing.T) {
 	if err := task.Load(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
-	n, d, err := frame.LocalScatters(t.Context(), task, "kNN")
-	if err != nil {
-		t.Fatal(err)
-	}
+	n, d := frame.LocalScatters(t.Context(), task, "kNN")
 	between, within := mat.NewSymDense(m, nil), mat.NewSymDense(m, nil)
 	for c := range classes {
 		x, mean := mat.NewDense(size, m, nil), mat.NewVecDense(m, nil)

@@ -602,10 +602,7 @@ func TestScalingIsTheMatrix(t *testing.T) {
 	want.Mul(squared, mat.DenseCopyOf(&want))
 	want.Mul(centre, mat.DenseCopyOf(&want))
 	want.Scale(-0.5, &want)
-	s, err := method.NewScaling(t.Context(), d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := method.NewScaling(t.Context(), d)
 	got, again := mat.NewDense(n, 9, nil), mat.NewDense(n, 1, nil)
 	s.Apply(t.Context(), got, x)
 	if !mat.EqualApprox(got, &want, 1e-10) {

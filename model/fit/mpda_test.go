@@ -25,10 +25,7 @@ func TestMPDAEqualsTheFullSystem(t *testing.T) {
 			m := fit(t, data, Config{Method: method, Dim: 5, Params: params})
 			// The task as the fit has it.
 			w, form, task := mpdaForm(t, data, method, params)
-			n, _, err := frame.LocalScatters(context.Background(), task, "k")
-			if err != nil {
-				t.Fatal(err)
-			}
+			n, _ := frame.LocalScatters(context.Background(), task, "k")
 			l, err := graph.LaplacianForm(t.Context(), task.X, w)
 			if err != nil {
 				t.Fatal(err)
@@ -106,9 +103,7 @@ func mpdaForm(t *testing.T, data *model.Data, name string, params map[string]str
 	if err := task.Load(ctx, rows); err != nil {
 		t.Fatal(err)
 	}
-	if err := frame.SettleRidge(ctx, task); err != nil {
-		t.Fatal(err)
-	}
+	frame.SettleRidge(ctx, task)
 	own, _, err := graph.NearestByClass(ctx, task.X, rows.Y, task.Int("k"), 0)
 	if err != nil {
 		t.Fatal(err)
@@ -119,19 +114,14 @@ func mpdaForm(t *testing.T, data *model.Data, name string, params map[string]str
 	}
 	patches, of := own.Patches(), tangent.EveryRow(data.N)
 	if name == "mpda" {
-		if _, patches, err = method.PartitionClasses(ctx, task); err != nil {
-			t.Fatal(err)
-		}
+		_, patches = method.PartitionClasses(ctx, task)
 		of = tangent.PatchOf(patches, data.N)
 	}
 	spaces, err := graph.Tangents(ctx, task.X, patches, graph.EnergyDim(0.95))
 	if err != nil {
 		t.Fatal(err)
 	}
-	form, err := tangent.New(ctx, task.X, w, &tangent.Spaces{Patch: of, Spaces: spaces}, task.Float("gamma"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	form := tangent.New(ctx, task.X, w, &tangent.Spaces{Patch: of, Spaces: spaces}, task.Float("gamma"))
 	return w, form, task
 }
 

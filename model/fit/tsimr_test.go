@@ -45,17 +45,9 @@ func TestPatchesOfOneRowArePoints(t *testing.T) {
 		var m [2]*graph.Matrix
 		for i, tan := range []*tangent.Spaces{{Patch: tangent.EveryRow(roll.N), Spaces: spaces},
 			{Patch: of, Spaces: back}} {
-			form, err := tangent.New(context.Background(), x, w, tan, gamma)
-			if err != nil {
-				t.Fatal(err)
-			}
-			parts, err := form.Factor(context.Background(), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if m[i], err = form.Eliminate(parts); err != nil {
-				t.Fatal(err)
-			}
+			form := tangent.New(context.Background(), x, w, tan, gamma)
+			parts := form.Factor(context.Background(), 0)
+			m[i] = form.Eliminate(parts)
 		}
 		for i := range roll.N {
 			for j := range roll.N {
@@ -112,18 +104,9 @@ func tangentFormOf(t *testing.T, data *model.Data, c Config, find method.Manifol
 	if err := task.Load(ctx, rows); err != nil {
 		t.Fatal(err)
 	}
-	_, w, tan, err := find(ctx, task, task.D)
-	if err != nil {
-		t.Fatal(err)
-	}
-	form, err := tangent.New(ctx, task.X, w, tan, task.Float("gamma"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	parts, err := form.Factor(ctx, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, w, tan := find(ctx, task, task.D)
+	form := tangent.New(ctx, task.X, w, tan, task.Float("gamma"))
+	parts := form.Factor(ctx, 0)
 	return task, form, parts
 }
 
@@ -138,10 +121,7 @@ func TestTSIMRMeetsItsProblem(t *testing.T) {
 			data := fixture.Dataset(t, "iris")
 			m := fit(t, data, c)
 			_, form, parts := tangentFormOf(t, data, c, find)
-			s, err := form.Eliminate(parts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := form.Eliminate(parts)
 			y := mat.DenseCopyOf(mat.NewDense(data.N, 3, m.Content().Map.(*mapping.Tangent).Embedding))
 			centre := func(y *mat.Dense) {
 				for j := range 3 {
@@ -189,10 +169,7 @@ func TestLTSIMRMeetsItsPencil(t *testing.T) {
 			data := fixture.Dataset(t, "wine")
 			m := fit(t, data, c)
 			task, f, parts := tangentFormOf(t, data, c, find)
-			s, err := f.Eliminate(parts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := f.Eliminate(parts)
 			d := ridged(linalg.Symmetric(quadratic(s, task.X)), m.Report().Ridge.Absolute)
 			a := matrixOf(m)
 			if e := notIdentity(form(d, a)); e > 1e-6 {

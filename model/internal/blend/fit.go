@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
@@ -60,18 +61,15 @@ func Of(params map[string]string) *frame.Method {
 	return &m
 }
 
-func fit(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
-	members, err := parse(t.Params["members"])
-	if err != nil {
-		return nil, err
-	}
+func fit(ctx context.Context, t *frame.Task) *frame.Solution {
+	members := fail.Must(parse(t.Params["members"]))
 	b := &fitter{t: t, rows: map[preprocess.Spec]*preprocess.Fitted{}}
 	var first error
 	for i, m := range members {
 		t.ReportProgress("blend", float64(i)/float64(len(members)))
 		err := b.add(ctx, m)
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			panic(fail.With(ctx.Err()))
 		}
 		if err != nil {
 			t.Report.Note(fmt.Sprintf("%s at scale %s is not in the blend: %v", m.Method, m.Scale, err))
@@ -79,25 +77,19 @@ func fit(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 		}
 	}
 	if b.width == 0 {
-		return nil, first
+		panic(fail.With(first))
 	}
 	b.weigh()
-	covariance, err := b.covariance(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s, err := principal(ctx, covariance, t.D)
-	if err != nil {
-		return nil, err
-	}
+	covariance := b.covariance(ctx)
+	s := principal(ctx, covariance, t.D)
 	_, d := s.Vectors.Dims()
 	if t.D > d {
-		return nil, &model.DimError{Asked: t.D, Max: d,
-			What: t.Explain("rank %d of the outputs of the blend's members", d)}
+		panic(fail.With(&model.DimError{Asked: t.D, Max: d,
+			What: t.Explain("rank %d of the outputs of the blend's members", d)}))
 	}
 	sol := t.Solved(s, t.D)
 	b.compose(sol, s.Vectors)
-	return sol, nil
+	return sol
 }
 
 // fitter fits one blend.
@@ -128,17 +120,13 @@ func (b *fitter) weigh() {
 }
 
 // add fits a member.
-func (b *fitter) add(ctx context.Context, one model.Member) error {
-	method, params, err := resolve(one)
-	if err != nil {
-		return err
-	}
+func (b *fitter) add(ctx context.Context, one model.Member) (err error) {
+	defer fail.Catch(&err)
+	method, params := fail.Must2(resolve(one))
 	spec := specOf(one)
 	s := b.rows[spec]
 	if s == nil {
-		if s, err = b.preprocess(ctx, spec); err != nil {
-			return err
-		}
+		s = b.preprocess(ctx, spec)
 		b.rows[spec] = s
 		if spec.Landmarks > 0 {
 			b.t.Report.Note(fmt.Sprintf("members with landmarks are fitted on their %d features", s.Rows.M))
@@ -148,17 +136,12 @@ func (b *fitter) add(ctx context.Context, one model.Member) error {
 	m.Method, m.Params, m.DefaultDim, m.Report = method, params, true, &model.Report{}
 	bound, _ := method.Bound(&m)
 	m.D = min(one.Dim, bound)
-	if err := frame.SettleRidge(ctx, &m); err != nil {
-		return err
-	}
-	sol, err := m.Solve(ctx)
-	if err != nil {
-		return err
-	}
+	frame.SettleRidge(ctx, &m)
+	sol := fail.Must(m.Solve(ctx))
 	w := m.Directions(sol)
 	variance := mat.Trace(linalg.Congruence(m.Stat.Total, m.Within(w)))
 	if !(variance > 0) {
-		return fmt.Errorf("its outputs do not vary")
+		panic(fail.With(fmt.Errorf("its outputs do not vary")))
 	}
 	w.Scale(1/math.Sqrt(variance), w)
 	b.parts = append(b.parts, part{method.Name, spec, w})
@@ -166,11 +149,11 @@ func (b *fitter) add(ctx context.Context, one model.Member) error {
 	return nil
 }
 
-func (b *fitter) preprocess(ctx context.Context, s preprocess.Spec) (*preprocess.Fitted, error) {
+func (b *fitter) preprocess(ctx context.Context, s preprocess.Spec) *preprocess.Fitted {
 	if b.t.Sums == nil {
-		return s.Fit(ctx, b.t.Rows, nil, b.t.Scaling, b.t.Seed)
+		return fail.Must(s.Fit(ctx, b.t.Rows, nil, b.t.Scaling, b.t.Seed))
 	}
-	return s.FitMoments(ctx, b.t)
+	return fail.Must(s.FitMoments(ctx, b.t))
 }
 
 // isNonlinear reports whether the blend is not one matrix.
@@ -191,16 +174,14 @@ func (b *fitter) directions() *mat.Dense {
 const maxBatch = 1024
 
 // covariance is that of the outputs of all parts.
-func (b *fitter) covariance(ctx context.Context) (*mat.SymDense, error) {
+func (b *fitter) covariance(ctx context.Context) *mat.SymDense {
 	if !b.isNonlinear() {
-		return linalg.Congruence(b.t.Stat.Total, b.directions()), nil
+		return linalg.Congruence(b.t.Stat.Total, b.directions())
 	}
 	n := b.t.Rows.N
 	products := mat.NewSymDense(b.width, nil)
 	for from := 0; from < n; from += maxBatch {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
+		fail.Check(ctx.Err())
 		to := min(from+maxBatch, n)
 		var all []*mat.Dense
 		for _, p := range b.parts {
@@ -217,7 +198,7 @@ func (b *fitter) covariance(ctx context.Context) (*mat.SymDense, error) {
 		y := sideBySide(all, b.width)
 		products.SymRankK(products, 1/float64(n), y.T())
 	}
-	return products, nil
+	return products
 }
 
 // compose puts the map into the solution. Its outputs are those of the parts times rotation: one matrix, or a sum with

@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/pencil"
@@ -36,7 +37,8 @@ type Member struct {
 
 // Outputs are the outputs of a blend of the members, d at most, as [Method] makes them of directions; nil if no
 // member's outputs vary.
-func Outputs(ctx context.Context, members []Member, d int) (*frame.OutputPair, error) {
+func Outputs(ctx context.Context, members []Member, d int) (_ *frame.OutputPair, err error) {
+	defer fail.Catch(&err)
 	var side, query []*mat.Dense
 	var votes []Vote
 	width := 0
@@ -76,10 +78,7 @@ func Outputs(ctx context.Context, members []Member, d int) (*frame.OutputPair, e
 	a, b := sideBySide(side, width), sideBySide(query, width)
 	var products mat.Dense
 	products.Mul(a.T(), a)
-	components, err := principal(ctx, linalg.Symmetric(&products), d)
-	if err != nil {
-		return nil, err
-	}
+	components := principal(ctx, linalg.Symmetric(&products), d)
 	var train, test mat.Dense
 	train.Mul(a, components.Vectors)
 	test.Mul(b, components.Vectors)
@@ -101,15 +100,13 @@ func sideBySide(all []*mat.Dense, width int) *mat.Dense {
 
 // principal are the d leading eigenvectors of a covariance, or as many as its rank: that of the correlations, or of the
 // covariance itself, which is lower where one column outweighs the others by more than float64 resolves.
-func principal(ctx context.Context, covariance *mat.SymDense, d int) (*pencil.Solution, error) {
-	rank, err := pencil.Rank(ctx, covariance)
-	if err != nil {
-		return nil, err
-	}
+func principal(ctx context.Context, covariance *mat.SymDense, d int) *pencil.Solution {
+	rank := fail.Must(pencil.Rank(ctx, covariance))
 	q := pencil.Identity(covariance.SymmetricDim())
 	s, err := pencil.Solve(ctx, covariance, q, pencil.Max, min(d, rank))
 	if fewer := (*pencil.RankError)(nil); errors.As(err, &fewer) && fewer.Max > 0 {
-		return pencil.Solve(ctx, covariance, q, pencil.Max, fewer.Max)
+		return fail.Must(pencil.Solve(ctx, covariance, q, pencil.Max, fewer.Max))
 	}
-	return s, err
+	fail.Check(err)
+	return s
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/blend"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/preprocess"
 )
@@ -68,46 +69,40 @@ func (s *selection) makeBlend(ctx context.Context) error {
 	}
 	e.params = blend.Params(e.members)
 	e.reset(true)
-	err := s.scoreBlend(ctx, e, members, s.v.rounds())
-	if err == nil && e.best().Scored == 0 {
-		return nil
-	}
-	if err == nil {
-		s.blend = e
-		err = s.contributions(ctx, members)
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err != nil { // the candidates are still there
+	if err := s.tryBlend(ctx, e, members); err != nil { // the candidates are still there
 		s.v.exclude(e, err)
 		s.blend = nil
+	}
+	return ctx.Err()
+}
+
+// tryBlend scores a blend of candidates, and makes it the blend if there are scored rows.
+func (s *selection) tryBlend(ctx context.Context, e *candidate, members []*candidate) (err error) {
+	defer fail.Catch(&err)
+	s.scoreBlend(ctx, e, members, s.v.rounds())
+	if e.best().Scored > 0 {
+		s.blend = e
+		s.contributions(ctx, members)
 	}
 	return nil
 }
 
 // scoreBlend scores a blend of candidates.
-func (s *selection) scoreBlend(ctx context.Context, e *candidate, members []*candidate, rounds int) error {
+func (s *selection) scoreBlend(ctx context.Context, e *candidate, members []*candidate, rounds int) {
 	for round := range rounds {
 		pick, fold := frame.Folds(s.v.rows, s.v.rows.N, folds, round)
 		for f := range folds {
 			train, test := frame.HeldOut(pick, fold, f)
-			y, err := blend.Outputs(ctx, outputs(members, folds*round+f), e.dims[len(e.dims)-1])
-			if err != nil {
-				return err
-			}
+			y := fail.Must(blend.Outputs(ctx, outputs(members, folds*round+f), e.dims[len(e.dims)-1]))
 			if y == nil {
 				continue // nothing varied there
 			}
 			for _, d := range e.dims {
 				e.score[d].Scored += len(test)
-				if err := s.v.count(ctx, e, y, d, train, test); err != nil {
-					return err
-				}
+				s.v.count(ctx, e, y, d, train, test)
 			}
 		}
 	}
-	return nil
 }
 
 // outputs are those of candidates in a fold.
@@ -128,29 +123,21 @@ func outputs(members []*candidate, fold int) []blend.Member {
 
 // contributions sets what each member adds: the correct rows of the blend in one round, less those of a blend of the
 // other members.
-func (s *selection) contributions(ctx context.Context, members []*candidate) error {
+func (s *selection) contributions(ctx context.Context, members []*candidate) {
 	d := s.dims[0]
 	if s.c.Dim <= 0 {
 		d = s.chosenBlendDim()
 	}
-	correct := func(members []*candidate) (int, error) {
+	correct := func(members []*candidate) int {
 		e := &candidate{method: &blend.Method, dims: []int{d}}
 		e.reset(false)
-		err := s.scoreBlend(ctx, e, members, 1)
-		return e.score[d].Correct, err
+		s.scoreBlend(ctx, e, members, 1)
+		return e.score[d].Correct
 	}
-	all, err := correct(members)
-	if err != nil {
-		return err
-	}
+	all := correct(members)
 	for i := range members {
-		others, err := correct(slices.Concat(members[:i], members[i+1:]))
-		if err != nil {
-			return err
-		}
-		s.blend.members[i].Adds = all - others
+		s.blend.members[i].Adds = all - correct(slices.Concat(members[:i], members[i+1:]))
 	}
-	return nil
 }
 
 // chosenBlendDim is the dimension of the blend. Its largest one is the default, because a blend holds the directions of

@@ -8,6 +8,7 @@ import (
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/blend"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/preprocess"
 	"github.com/embedd/embedd/model/score"
@@ -130,7 +131,8 @@ func (v *validator) prepare(ctx context.Context, e *candidate, p *frame.Rows, tr
 }
 
 // score fits a candidate on the training rows of a fold and counts its correct test rows.
-func (v *validator) score(ctx context.Context, e *candidate, s *preprocess.Fitted, fold int, train, test []int) error {
+func (v *validator) score(ctx context.Context, e *candidate, s *preprocess.Fitted, fold int, train, test []int) (err error) {
+	defer fail.Catch(&err)
 	nested, into := e.method.Nested, e.score
 	kept := map[int]*frame.OutputPair{}
 	if v.blends && e.isBlendable() {
@@ -144,41 +146,25 @@ func (v *validator) score(ctx context.Context, e *candidate, s *preprocess.Fitte
 			t.Method, t.Params, t.D, t.DefaultDim, t.Report = e.method, e.params, d, true, &model.Report{}
 			bound, _ := e.method.Bound(&t)
 			t.D = min(d, bound)
-			if err := frame.SettleRidge(ctx, &t); err != nil {
-				return err
-			}
-			sol, err := t.Solve(ctx)
-			if err != nil {
-				return err
-			}
+			frame.SettleRidge(ctx, &t)
+			sol := fail.Must(t.Solve(ctx))
 			if sol.Mapping != nil && !nested { // for example views, which classify by themselves
-				correct, err := t.Score(ctx, sol, s.Rows, train, test)
-				if err != nil {
-					return err
-				}
-				into[d].Correct += correct
+				into[d].Correct += fail.Must(t.Score(ctx, sol, s.Rows, train, test))
 				continue
 			}
-			if y, err = t.OutputPair(ctx, sol, s.Rows, train, test); err != nil {
-				return err
-			}
+			y = fail.Must(t.OutputPair(ctx, sol, s.Rows, train, test))
 			kept[d] = y
 		}
-		if err := v.count(ctx, e, y, d, train, test); err != nil {
-			return err
-		}
+		v.count(ctx, e, y, d, train, test)
 	}
 	return nil
 }
 
 // count counts the test rows that are correct in the d leading columns: those whose nearest training row has their
 // class and, for blends and what is compared with them, those that a linear classifier gets right.
-func (v *validator) count(ctx context.Context, e *candidate, y *frame.OutputPair, d int, train, test []int) error {
+func (v *validator) count(ctx context.Context, e *candidate, y *frame.OutputPair, d int, train, test []int) {
 	ref, query, dim := leadingColumns(y.Train, y.D, d), leadingColumns(y.Test, y.D, d), min(d, y.D)
-	nearest, err := score.Nearest(ctx, ref, len(train), query, len(test), dim)
-	if err != nil {
-		return err
-	}
+	nearest := fail.Must(score.Nearest(ctx, ref, len(train), query, len(test), dim))
 	correct := make([]int, v.rows.N)
 	for i, j := range nearest {
 		if v.rows.Y[train[j]] == v.rows.Y[test[i]] {
@@ -188,16 +174,13 @@ func (v *validator) count(ctx context.Context, e *candidate, y *frame.OutputPair
 	}
 	e.correct[d] = addCounts(e.correct[d], correct)
 	if !v.blends || e.method != &blend.Method && e.isBlendable() {
-		return nil
+		return
 	}
 	known := make([]int, len(train))
 	for i, at := range train {
 		known[i] = v.rows.Y[at]
 	}
-	class, err := score.Linear(ref, known, query, dim, len(v.rows.Classes))
-	if err != nil {
-		return err
-	}
+	class := fail.Must(score.Linear(ref, known, query, dim, len(v.rows.Classes)))
 	correct = make([]int, v.rows.N)
 	for i, c := range class {
 		if c == v.rows.Y[test[i]] {
@@ -205,7 +188,6 @@ func (v *validator) count(ctx context.Context, e *candidate, y *frame.OutputPair
 		}
 	}
 	e.linear[d] = addCounts(e.linear[d], correct)
-	return nil
 }
 
 // leadingColumns are the first d columns of rows of width numbers, or all of fewer.

@@ -14,15 +14,11 @@ const Flat = 1e-9
 // FlatError is the error of a denominator of tangent spaces that explain everything: near each row the rows have D
 // dimensions or fewer, and the criterion cannot tell outputs apart. Its bound is the largest dimension that leaves
 // something unexplained. build makes the denominator, and reports whether it is zero.
-func FlatError(t *Task, build func(*Task) (*mat.SymDense, bool, error)) error {
+func FlatError(t *Task, build func(*Task) (*mat.SymDense, bool)) error {
 	for q := t.D - 1; q > 0; q-- {
 		lower := *t
 		lower.D, lower.Report = q, &model.Report{}
-		_, explained, err := build(&lower)
-		if err != nil {
-			return err
-		}
-		if !explained {
+		if _, explained := build(&lower); !explained {
 			return &model.DimError{Asked: t.D, Max: q,
 				What: t.Explain("%d: tangent spaces of more dimensions explain all of the variance, because near each row "+
 					"the rows have no more", q)}

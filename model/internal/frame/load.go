@@ -1,7 +1,6 @@
 package frame
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -9,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/internal/tile"
@@ -21,67 +21,50 @@ const chunk = 8192
 
 // Load loads rows: it chooses the coordinates, computes the statistics, and keeps the rows in X if the method needs
 // them.
-func (t *Task) Load(ctx context.Context, p *Rows) error {
+func (t *Task) Load(ctx context.Context, p *Rows) (err error) {
+	defer fail.Catch(&err)
 	t.Rows = p
-	if err := t.loadStatistics(ctx, p); err != nil {
-		return err
-	}
+	t.loadStatistics(ctx, p)
 	if t.Method.Samples {
-		return t.sample(ctx, p)
+		t.sample(ctx, p)
 	}
 	return nil
 }
 
 // LoadSums loads moments of rows that were not kept.
-func (t *Task) LoadSums(ctx context.Context, s *moments.Set) error {
+func (t *Task) LoadSums(ctx context.Context, s *moments.Set) (err error) {
+	defer fail.Catch(&err)
 	t.Sums = s
-	sum, err := s.Summary(t.Method.Supervised)
-	if err := cmp.Or(err, ctx.Err()); err != nil {
-		return err
-	}
-	if err := cmp.Or(t.Summarise(ctx, sum, nil, sum.Weight), ctx.Err()); err != nil {
-		return err
-	}
-	t.Columns, err = pencil.Rank(ctx, t.Stat.Total)
-	return err
+	sum := fail.Must(s.Summary(t.Method.Supervised))
+	t.Summarise(ctx, sum, nil, sum.Weight)
+	t.Columns = fail.Must(pencil.Rank(ctx, t.Stat.Total))
+	return nil
 }
 
-func (t *Task) loadStatistics(ctx context.Context, p *Rows) error {
+func (t *Task) loadStatistics(ctx context.Context, p *Rows) {
 	// Without centring, the mean counts too, and it is not in the space that the centred rows span.
 	if p.N < p.M && t.Params["origin"] != "none" {
-		return t.loadWide(ctx, p)
+		t.loadWide(ctx, p)
+		return
 	}
-	sum, err := gather(ctx, p.X, p.M, p.Y, t.Method.SecondByClass)
-	if err != nil {
-		return err
-	}
-	if err := cmp.Or(t.Summarise(ctx, sum, p, float64(p.N)), ctx.Err()); err != nil {
-		return err
-	}
-	t.Columns, err = pencil.Rank(ctx, t.Stat.Total)
-	return err
+	t.Summarise(ctx, gather(ctx, p.X, p.M, p.Y, t.Method.SecondByClass), p, float64(p.N))
+	t.Columns = fail.Must(pencil.Rank(ctx, t.Stat.Total))
 }
 
-func gather(ctx context.Context, x []float64, m int, y []int, byClass bool) (*moments.Summary, error) {
+func gather(ctx context.Context, x []float64, m int, y []int, byClass bool) *moments.Summary {
 	n := len(x) / m
 	set := moments.New(m, byClass)
-	if err := set.SetShift(near(x, m)); err != nil {
-		return nil, err
-	}
+	fail.Check(set.SetShift(near(x, m)))
 	for from := 0; from < n; from += chunk {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
+		fail.Check(ctx.Err())
 		to := min(from+chunk, n)
 		var part []int
 		if y != nil {
 			part = y[from:to]
 		}
-		if err := set.Add(ctx, x[from*m:to*m], part, nil); err != nil {
-			return nil, err
-		}
+		fail.Check(set.Add(ctx, x[from*m:to*m], part, nil))
 	}
-	return set.Summary(y != nil)
+	return fail.Must(set.Summary(y != nil))
 }
 
 // near is the mean of some evenly spaced rows of m numbers: moments about it lose no digits.
@@ -98,12 +81,12 @@ func near(x []float64, m int) []float64 {
 
 // Summarise turns a summary of the unscaled features into scaled scatters, in the memory of the summary. p is nil if
 // there are no rows.
-func (t *Task) Summarise(ctx context.Context, s *moments.Summary, p *Rows, n float64) error {
+func (t *Task) Summarise(ctx context.Context, s *moments.Summary, p *Rows, n float64) {
 	m := len(s.Mean)
 	variance := make([]float64, m)
 	for j := range m {
 		if variance[j] = s.Total.At(j, j); !linalg.IsFinite(variance[j]) || !linalg.IsFinite(s.Mean[j]) {
-			return errTooLarge(j)
+			panic(fail.With(errTooLarge(j)))
 		}
 	}
 	scale, constant, low := t.Scales(s.Mean, variance, n, p)
@@ -135,12 +118,9 @@ func (t *Task) Summarise(ctx context.Context, s *moments.Summary, p *Rows, n flo
 				sc.Second = append(sc.Second, linalg.ScaleSym(s.Second[c], inverse))
 			}
 		}
-		if err := sc.withinFromTotal(ctx); err != nil {
-			return err
-		}
+		sc.withinFromTotal(ctx)
 	}
 	t.Stat, t.M = sc, m
-	return nil
 }
 
 // Scales is the divisor of each feature, and which features are constant: those whose variance is within the rounding
@@ -183,7 +163,7 @@ func ranges(p *Rows) (low, high []float64) {
 
 // loadWide loads fewer rows than features: it expresses the rows in an orthonormal basis of the space that they span,
 // so that no matrix is m x m.
-func (t *Task) loadWide(ctx context.Context, p *Rows) error {
+func (t *Task) loadWide(ctx context.Context, p *Rows) {
 	variance := make([]float64, p.M)
 	mean := make([]float64, p.M)
 	for i := range p.N {
@@ -198,7 +178,7 @@ func (t *Task) loadWide(ctx context.Context, p *Rows) error {
 	}
 	for j := range variance {
 		if !linalg.IsFinite(variance[j]) || !linalg.IsFinite(mean[j]) {
-			return errTooLarge(j)
+			panic(fail.With(errTooLarge(j)))
 		}
 	}
 	scale, constant, low := t.Scales(mean, variance, float64(p.N), p)
@@ -212,25 +192,18 @@ func (t *Task) loadWide(ctx context.Context, p *Rows) error {
 		}
 	}
 	basis := rowSpace(ctx, x, variance, scale, constant)
-	if err := ctx.Err(); err != nil {
-		return err
-	}
+	fail.Check(ctx.Err())
 	if basis == nil { // nothing varies; Run reports it
 		t.Stat = &Scatters{N: float64(p.N), Mean: mean, Scale: scale}
 		countClasses(t, p)
-		return nil
+		return
 	}
 	_, r := basis.Dims()
 	reduced := tile.Multiply(ctx, x, basis)
-	sum, err := gather(ctx, reduced.RawMatrix().Data, r, p.Y, t.Method.SecondByClass)
-	if err != nil {
-		return err
-	}
+	sum := gather(ctx, reduced.RawMatrix().Data, r, p.Y, t.Method.SecondByClass)
 	plain := *t
 	plain.Scaling = model.ScaleNone
-	if err := plain.Summarise(ctx, sum, nil, 0); err != nil {
-		return err
-	}
+	plain.Summarise(ctx, sum, nil, 0)
 	t.Stat, t.M, t.basis, t.Columns = plain.Stat, r, basis, r
 	t.Stat.Mean, t.Stat.Scale, t.Stat.low, t.Stat.constant = mean, scale, low, 0
 	for _, c := range constant {
@@ -238,7 +211,6 @@ func (t *Task) loadWide(ctx context.Context, p *Rows) error {
 			t.Stat.constant++
 		}
 	}
-	return nil
 }
 
 func countClasses(t *Task, p *Rows) {
@@ -285,40 +257,32 @@ func rowSpace(ctx context.Context, x *mat.Dense, variance, scale []float64, cons
 
 // sample sets X, the scaled and centred rows. They are always in a basis of full rank, so that no method sees a
 // direction without variance. The remaining directions keep their scale.
-func (t *Task) sample(ctx context.Context, p *Rows) error {
+func (t *Task) sample(ctx context.Context, p *Rows) {
 	if t.Columns == 0 {
-		return nil // nothing varies; Run reports it
+		return // nothing varies; Run reports it
 	}
 	x := mat.NewDense(p.N, p.M, nil)
 	const part = 64
-	if err := parallel.Each(ctx, (p.N+part-1)/part, func(k int) {
+	fail.Check(parallel.Each(ctx, (p.N+part-1)/part, func(k int) {
 		for i := k * part; i < min(p.N, (k+1)*part); i++ {
 			row, mean, scale := x.RawRowView(i), t.Stat.Mean, t.Stat.Scale
 			for j, v := range p.X[i*p.M : (i+1)*p.M] {
 				row[j] = (v - mean[j]) / scale[j]
 			}
 		}
-	}); err != nil {
-		return err
-	}
+	}))
 	if t.basis == nil && t.Columns < t.M {
-		if err := t.cutRank(ctx); err != nil {
-			return err
-		}
+		t.cutRank(ctx)
 	}
 	t.X = x
 	if t.basis != nil {
 		t.X = tile.Multiply(ctx, x, t.basis)
 	}
-	return nil
 }
 
 // cutRank expresses the statistics in an orthonormal basis of the range of the total scatter.
-func (t *Task) cutRank(ctx context.Context) error {
-	cut, err := pencil.Cut(t.Stat.Total)
-	if err != nil {
-		return err
-	}
+func (t *Task) cutRank(ctx context.Context) {
+	cut := fail.Must(pencil.Cut(t.Stat.Total))
 	r := cut.Rank()
 	unit := mat.NewDense(r, r, nil)
 	for i := range r {
@@ -329,7 +293,7 @@ func (t *Task) cutRank(ctx context.Context) error {
 	span.Mul(t.Stat.Total, cut.Unwhiten(unit))
 	basis := pencil.Orthonormal(ctx, &span, 0)
 	if basis == nil {
-		return fmt.Errorf("the total scatter of rank %d has no basis", r)
+		panic(fail.With(fmt.Errorf("the total scatter of rank %d has no basis", r)))
 	}
 	_, r = basis.Dims()
 	reduce := func(s *mat.SymDense) *mat.SymDense {
@@ -356,7 +320,6 @@ func (t *Task) cutRank(ctx context.Context) error {
 		s.Means = means
 	}
 	t.Stat, t.basis, t.M, t.Columns = &s, basis, r, r
-	return nil
 }
 
 // Capped is the task on at most limit of its rows, evenly spaced and stratified by class; the scaling stays that of

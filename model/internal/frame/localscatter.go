@@ -1,7 +1,6 @@
 package frame
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/internal/tile"
@@ -21,20 +21,15 @@ import (
 //	S_b = sum_c X'((1/n - 1/n_c)T + (1 - n_c/n)X) + n_c mu_c mu_c'
 //
 // are one product of all rows, or of some classes at a time.
-func LocalScatters(ctx context.Context, t *Task, parameter string) (n, d *mat.SymDense, err error) {
+func LocalScatters(ctx context.Context, t *Task, parameter string) (n, d *mat.SymDense) {
 	k := t.Int(parameter)
 	NoteFewRows(t, parameter, k, func(rows int) int { return rows - 1 })
 	t.ReportProgress("neighbours", 0)
-	own, _, err := graph.NearestByClass(ctx, t.X, t.Rows.Y, k, 0)
-	if err != nil {
-		return nil, nil, err
-	}
+	own, _ := fail.Must2(graph.NearestByClass(ctx, t.X, t.Rows.Y, k, 0))
 	sigma, both := own.LocalScale(t.Rows.Y), mat.NewDense(t.M, 2*t.M, nil)
 	for from := 0; from < len(t.Stat.Class); {
 		to := chunkEnd(t.Stat.Counts, from)
-		if err := addScatters(ctx, both, t, sigma, from, to); err != nil {
-			return nil, nil, err
-		}
+		addScatters(ctx, both, t, sigma, from, to)
 		from = to
 	}
 	side := func(from int) *mat.SymDense {
@@ -44,7 +39,7 @@ func LocalScatters(ctx context.Context, t *Task, parameter string) (n, d *mat.Sy
 	for i, size := range t.Stat.Counts {
 		n.SymRankOne(n, size, t.Stat.Means.RowView(i))
 	}
-	return n, d, nil
+	return n, d
 }
 
 // scatterRows is the number of rows that are centred and held at once: those of several classes, or of one larger
@@ -62,7 +57,7 @@ func chunkEnd(counts []float64, from int) int {
 
 // addScatters adds the share of the classes [from, to) to S_b and S_w, which are side by side in both, except for the
 // means; sigma is the scale of each row.
-func addScatters(ctx context.Context, both *mat.Dense, t *Task, sigma []float64, from, to int) error {
+func addScatters(ctx context.Context, both *mat.Dense, t *Task, sigma []float64, from, to int) {
 	byClass := t.Rows.ByClass()
 	var class []int // of each row, all rows of one class after the other
 	begin := make([]int, to-from)
@@ -71,8 +66,7 @@ func addScatters(ctx context.Context, both *mat.Dense, t *Task, sigma []float64,
 		class = append(class, slices.Repeat([]int{from + i}, len(byClass[t.Stat.Class[from+i]]))...)
 	}
 	x, pulled := make([]float64, len(class)*t.M), make([]float64, len(class)*t.M)
-	failed := make([]error, len(begin))
-	err := parallel.EachProgress(ctx, len(begin), func(i int) {
+	fail.Check(parallel.EachProgress(ctx, len(begin), func(i int) {
 		rows, first := byClass[t.Stat.Class[from+i]], begin[i]*t.M
 		own, scale := x[first:first+len(rows)*t.M], make([]float64, len(rows))
 		for p, r := range rows {
@@ -81,11 +75,8 @@ func addScatters(ctx context.Context, both *mat.Dense, t *Task, sigma []float64,
 				own[p*t.M+j] = v - t.Stat.Means.At(from+i, j)
 			}
 		}
-		failed[i] = addPull(ctx, pulled[first:first+len(own)], own, scale)
-	}, func(done int) { t.ReportProgress("affinities", float64(from+done)/float64(len(t.Stat.Class))) })
-	if err = cmp.Or(append(failed, err)...); err != nil {
-		return err
-	}
+		addPull(ctx, pulled[first:first+len(own)], own, scale)
+	}, func(done int) { t.ReportProgress("affinities", float64(from+done)/float64(len(t.Stat.Class))) }))
 	sides := &tile.Operand{K: len(class), M: 2 * t.M, Row: func(dst []float64, r int) {
 		size := t.Stat.Counts[class[r]]
 		between, share, row := 1/t.Stat.N-1/size, 1-size/t.Stat.N, x[r*t.M:]
@@ -93,8 +84,8 @@ func addScatters(ctx context.Context, both *mat.Dense, t *Task, sigma []float64,
 			dst[j], dst[t.M+j] = between*v+share*row[j], v/size
 		}
 	}}
-	return tile.Add(ctx, tile.Sum{C: both.RawMatrix().Data, Stride: 2 * t.M, Alpha: 1,
-		A: tile.Dense(x, len(class), t.M, t.M), B: sides})
+	fail.Check(tile.Add(ctx, tile.Sum{C: both.RawMatrix().Data, Stride: 2 * t.M, Alpha: 1,
+		A: tile.Dense(x, len(class), t.M, t.M), B: sides}))
 }
 
 // AffinityRows is the number of rows of A that are held at once.
@@ -102,7 +93,7 @@ const AffinityRows = 256
 
 // addPull adds T, see LocalScatters, to dst for the rows x of a class and their scales. A_ij is exp(-|x_i -
 // x_j|^2/(s_i s_j)); squared distances are computed from dot products.
-func addPull(ctx context.Context, dst, x, scale []float64) error {
+func addPull(ctx context.Context, dst, x, scale []float64) {
 	const together = 8 // values per call of tile.Exp
 	n := len(scale)
 	m := len(x) / n
@@ -114,18 +105,14 @@ func addPull(ctx context.Context, dst, x, scale []float64) error {
 	}
 	block := make([]float64, min(n, AffinityRows)*(n+together))
 	for from := 0; from < n; from += AffinityRows {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+		fail.Check(ctx.Err())
 		to := min(from+AffinityRows, n)
 		later, count := x[from*m:], n-from
 		stride := (count + together - 1) / together * together
 		a := block[:(to-from)*stride]
 		clear(a)
-		if err := tile.Add(ctx, tile.Sum{C: a, Stride: stride, Alpha: -2, A: tile.Columns(later, m, to-from, m),
-			B: tile.Columns(later, m, count, m)}); err != nil {
-			return err
-		}
+		fail.Check(tile.Add(ctx, tile.Sum{C: a, Stride: stride, Alpha: -2, A: tile.Columns(later, m, to-from, m),
+			B: tile.Columns(later, m, count, m)}))
 		for i := from; i < to; i++ {
 			row := a[(i-from)*stride:][:stride]
 			for k, product := range row[:count] {
@@ -150,10 +137,8 @@ func addPull(ctx context.Context, dst, x, scale []float64) error {
 			}
 			degree[i] += sum
 		}
-		if err := tile.Add(ctx, tile.Sum{C: dst[from*m:], Stride: m, Alpha: -2, A: tile.Columns(a, count, to-from, stride),
-			B: tile.Dense(later, count, m, m)}); err != nil {
-			return err
-		}
+		fail.Check(tile.Add(ctx, tile.Sum{C: dst[from*m:], Stride: m, Alpha: -2, A: tile.Columns(a, count, to-from, stride),
+			B: tile.Dense(later, count, m, m)}))
 	}
 	for i, v := range degree {
 		row := dst[i*m:][:m]
@@ -161,5 +146,4 @@ func addPull(ctx context.Context, dst, x, scale []float64) error {
 			row[j] += v * u
 		}
 	}
-	return nil
 }

@@ -23,8 +23,8 @@ type Method struct {
 	// error.
 	Dim   func(*Task) int
 	Bound func(*Task) (int, string)
-	Ridge *RidgeRule // nil: no ridge parameter
-	Fit   func(context.Context, *Task) (*Solution, error)
+	Ridge *RidgeRule                             // nil: no ridge parameter
+	Fit   func(context.Context, *Task) *Solution // it ends with an error by package fail
 	// Samples: the fit looks at the rows themselves, in Task.X.
 	Samples bool
 	// Memory is the most memory that the fit holds in addition to its rows, in bytes, as measured; nil: none that grows

@@ -8,26 +8,27 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/fail"
 )
 
 // Nearest lists the nearest rows of each row, as many as the parameter says.
-func Nearest(ctx context.Context, t *Task, parameter string) (*graph.Neighbors, error) {
+func Nearest(ctx context.Context, t *Task, parameter string) *graph.Neighbors {
 	k, others := t.Int(parameter), t.Rows.N-1
 	if k > others {
 		t.Report.Note(fmt.Sprintf("%s=%d was clamped to %d: there are no more rows", parameter, k, others))
 	}
 	t.ReportProgress("neighbours", 0)
-	return graph.Nearest(ctx, t.X, k)
+	return fail.Must(graph.Nearest(ctx, t.X, k))
 }
 
 // NearestByClass lists the nearest rows of the same class and of others, as many as the two parameters say or, in
 // small classes, as there are.
-func NearestByClass(ctx context.Context, t *Task, same, other string) (own, others *graph.Neighbors, err error) {
+func NearestByClass(ctx context.Context, t *Task, same, other string) (own, others *graph.Neighbors) {
 	k1, k2 := t.Int(same), t.Int(other)
 	NoteFewRows(t, same, k1, func(rows int) int { return rows - 1 })
 	NoteFewRows(t, other, k2, func(rows int) int { return t.Rows.N - rows })
 	t.ReportProgress("neighbours", 0)
-	return graph.NearestByClass(ctx, t.X, t.Rows.Y, k1, k2)
+	return fail.Must2(graph.NearestByClass(ctx, t.X, t.Rows.Y, k1, k2))
 }
 
 // NoteFewRows reports the classes whose rows find fewer than k others; of is how many the rows of a class of a given
@@ -48,12 +49,9 @@ func NoteFewRows(t *Task, parameter string, k int, of func(rows int) int) {
 
 // LaplacianForm is X L X' of the graph that the lists make.
 func LaplacianForm(ctx context.Context, t *Task, lists *graph.Neighbors, rule graph.Symmetry,
-	weight graph.Weight) (*mat.SymDense, error) {
-	w, err := lists.Weights(rule, weight)
-	if err != nil {
-		return nil, err
-	}
-	return graph.LaplacianForm(ctx, t.X, w)
+	weight graph.Weight) *mat.SymDense {
+	w := fail.Must(lists.Weights(rule, weight))
+	return fail.Must(graph.LaplacianForm(ctx, t.X, w))
 }
 
 // Moment is X X', the sum of x x' about the mean.
@@ -82,24 +80,14 @@ func HeatWidth(t *Task, lists *graph.Neighbors) float64 {
 
 // Geodesics are those of the graph of the k nearest rows, with the lengths of its edges, and k as clamped to the
 // number of rows. repair says what to do if the graph is not connected.
-func Geodesics(ctx context.Context, t *Task, repair graph.Repair) (g *mat.SymDense, lengths *graph.Matrix, k int,
-	err error) {
-	lists, err := Nearest(ctx, t, "k")
-	if err != nil {
-		return nil, nil, 0, err
-	}
+func Geodesics(ctx context.Context, t *Task, repair graph.Repair) (g *mat.SymDense, lengths *graph.Matrix, k int) {
+	lists := Nearest(ctx, t, "k")
 	first, _ := lists.Row(0)
-	lists, edges, err := lists.Connect(ctx, t.X, repair)
-	if err != nil {
-		return nil, nil, 0, err
-	}
+	lists, edges := fail.Must2(lists.Connect(ctx, t.X, repair))
 	NoteEdges(t, edges)
-	if lengths, err = lists.Weights(graph.Union, graph.Length); err != nil {
-		return nil, nil, 0, err
-	}
+	lengths = fail.Must(lists.Weights(graph.Union, graph.Length))
 	t.ReportProgress("geodesics", 0)
-	g, err = graph.Geodesics(ctx, lengths)
-	return g, lengths, len(first), err
+	return fail.Must(graph.Geodesics(ctx, lengths)), lengths, len(first)
 }
 
 // NoteEdges reports the edges that were added to connect a graph.
@@ -116,12 +104,9 @@ func NoteEdges(t *Task, edges []graph.Edge) {
 }
 
 // Connected is the weights of the lists, with edges added if the graph is not connected.
-func Connected(ctx context.Context, t *Task, lists *graph.Neighbors, weight graph.Weight) (*graph.Matrix, error) {
-	w, err := lists.Weights(graph.Union, weight)
-	if err != nil {
-		return nil, err
-	}
-	w, added, err := w.Connect(ctx, t.X, graph.Repair(t.Params["components"]), weight)
+func Connected(ctx context.Context, t *Task, lists *graph.Neighbors, weight graph.Weight) *graph.Matrix {
+	w := fail.Must(lists.Weights(graph.Union, weight))
+	w, added := fail.Must2(w.Connect(ctx, t.X, graph.Repair(t.Params["components"]), weight))
 	NoteEdges(t, added)
-	return w, err
+	return w
 }

@@ -7,15 +7,16 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
 // pad widens a solution to the requested outputs with the directions of most variance among those whose outputs are
 // uncorrelated with the criterion's: the leading v of max v'Tv, v'v = 1, W'Tv = 0, where T is the total scatter and W
 // the columns so far, each scaled to v'Tv = 1. The criterion's own columns do not change.
-func pad(t *Task, sol *Solution) error {
+func pad(t *Task, sol *Solution) {
 	if t.padTo <= sol.Dim || sol.Mapping != nil {
-		return nil
+		return
 	}
 	k := t.padTo - sol.Dim
 	w := mat.NewDense(t.M, sol.Dim, sol.Components)
@@ -26,7 +27,7 @@ func pad(t *Task, sol *Solution) error {
 	var q mat.Dense
 	qr.QTo(&q)
 	if t.M-sol.Dim < k {
-		return &model.DimError{Asked: t.padTo, Max: t.M, What: t.Explain(RankOfTotal, t.M)}
+		panic(fail.With(&model.DimError{Asked: t.padTo, Max: t.M, What: t.Explain(RankOfTotal, t.M)}))
 	}
 	free := q.Slice(0, t.M, sol.Dim, t.M) // an orthonormal basis of the rest
 	var half, inner mat.Dense
@@ -34,7 +35,7 @@ func pad(t *Task, sol *Solution) error {
 	inner.Mul(free.T(), &half)
 	var eig mat.EigenSym
 	if !eig.Factorize(linalg.Symmetric(&inner), true) {
-		return fmt.Errorf("padding to %d outputs: the eigenvectors of the total scatter did not converge", t.padTo)
+		panic(fail.With(fmt.Errorf("padding to %d outputs: the eigenvectors of the total scatter did not converge", t.padTo)))
 	}
 	var vectors mat.Dense
 	eig.VectorsTo(&vectors)
@@ -44,7 +45,7 @@ func pad(t *Task, sol *Solution) error {
 	for c := range k {
 		from := len(values) - 1 - c
 		if !(values[from] > 0) {
-			return &model.DimError{Asked: t.padTo, Max: sol.Dim + c, What: t.Explain(RankOfTotal, sol.Dim+c)}
+			panic(fail.With(&model.DimError{Asked: t.padTo, Max: sol.Dim + c, What: t.Explain(RankOfTotal, sol.Dim+c)}))
 		}
 		var v mat.VecDense
 		v.MulVec(free, vectors.ColView(from))
@@ -55,5 +56,4 @@ func pad(t *Task, sol *Solution) error {
 		sol.Dim, k))
 	sol.Components, sol.Dim = wide.RawMatrix().Data, t.padTo
 	sol.Eigenvalues = append(sol.Eigenvalues[:len(sol.Eigenvalues):len(sol.Eigenvalues)], make([]float64, k)...)
-	return nil
 }

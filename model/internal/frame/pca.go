@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/pencil"
 )
@@ -44,39 +45,30 @@ type reduction struct {
 
 // WithPCA fits in the principal components that have the share t.VarianceShare of the variance, and in no fewer than
 // there are outputs.
-func WithPCA(ctx context.Context, t *Task, fit func(context.Context, *Task) (*Solution, error)) (*Solution, error) {
+func WithPCA(ctx context.Context, t *Task, fit func(context.Context, *Task) *Solution) *Solution {
 	if t.VarianceShare >= 1 {
 		return fit(ctx, t)
 	}
 	f, ok := t.Cache.(*reduction)
 	made := !ok || f.share != t.VarianceShare || f.task.M < t.D
 	if made {
-		var err error
-		if f, err = newReduction(ctx, t); err != nil {
-			return nil, err
-		}
+		f = newReduction(ctx, t)
 		t.Cache = f
 	}
 	own := *f.task // other fits may use the same components concurrently
 	own.D, own.Ridge, own.Report = t.D, t.Ridge, t.Report
-	sol, err := fit(ctx, &own)
-	if err != nil {
-		return nil, err
-	}
+	sol := fit(ctx, &own)
 	if made { // otherwise other fits may be reading it
 		f.task.criterion = own.criterion
 	}
 	var components mat.Dense
 	components.Mul(f.basis, mat.NewDense(f.task.M, sol.Dim, sol.Components))
 	sol.Components = components.RawMatrix().Data
-	return sol, nil
+	return sol
 }
 
-func newReduction(ctx context.Context, t *Task) (*reduction, error) {
-	all, err := pencil.Solve(ctx, t.Stat.Total, pencil.Identity(t.M), pencil.Max, t.M)
-	if err != nil {
-		return nil, err
-	}
+func newReduction(ctx context.Context, t *Task) *reduction {
+	all := fail.Must(pencil.Solve(ctx, t.Stat.Total, pencil.Identity(t.M), pencil.Max, t.M))
 	k, sum, enough := 0, 0.0, t.VarianceShare*mat.Trace(t.Stat.Total)
 	for ; k < len(all.Values) && (k < t.D || sum < enough); k++ {
 		sum += all.Values[k]
@@ -89,5 +81,5 @@ func newReduction(ctx context.Context, t *Task) (*reduction, error) {
 	sub.X = new(mat.Dense)
 	sub.X.Mul(t.X, basis)
 	sub.Stat, sub.M, sub.Columns, sub.criterion, sub.Cache = &stat, k, k, nil, nil
-	return &reduction{t.VarianceShare, &sub, basis}, nil
+	return &reduction{t.VarianceShare, &sub, basis}
 }

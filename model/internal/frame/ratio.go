@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/pencil"
 )
@@ -27,41 +28,29 @@ func CheckSide(t *Task, name string, s *mat.SymDense) error {
 // SolveRatio solves max tr((A'DA)^-1 A'NA) for methods with a ridge: the leading pairs of (N, D + rho I), with columns
 // orthonormal in that denominator. With ridge 0 it solves the literal form of the paper by a rank cut alone: if that
 // is a minimum, the smallest pairs of (D, N) with columns orthonormal in N, else the largest of (N, D).
-func SolveRatio(ctx context.Context, t *Task, n, d *mat.SymDense, literal pencil.End) (*Solution, error) {
+func SolveRatio(ctx context.Context, t *Task, n, d *mat.SymDense, literal pencil.End) *Solution {
 	if t.Ridge == 0 {
 		numerator, denominator := n, d
 		if literal == pencil.Min {
 			numerator, denominator = d, n
 		}
-		q, err := pencil.Cut(denominator)
-		if err != nil {
-			return nil, err
-		}
-		s, err := pencil.Solve(ctx, numerator, q, literal, t.D)
-		if err != nil {
-			return nil, err
-		}
-		return t.Solved(s, s.Rank), nil
+		q := fail.Must(pencil.Cut(denominator))
+		s := fail.Must(pencil.Solve(ctx, numerator, q, literal, t.D))
+		return t.Solved(s, s.Rank)
 	}
-	q, err := Denominator(t, d)
-	if err != nil {
-		return nil, err
-	}
-	s, err := pencil.Solve(ctx, n, q, pencil.Max, t.D)
-	if err != nil {
-		return nil, err
-	}
-	return t.Solved(s, s.Rank), nil
+	q := Denominator(t, d)
+	s := fail.Must(pencil.Solve(ctx, n, q, pencil.Max, t.D))
+	return t.Solved(s, s.Rank)
 }
 
 // Denominator factors D + rho I of a ratio.
-func Denominator(t *Task, d *mat.SymDense) (*pencil.Metric, error) {
+func Denominator(t *Task, d *mat.SymDense) *pencil.Metric {
 	const rounding = 1e-12
 	zero := fmt.Errorf("the denominator of the criterion is zero (n=%g, m=%d): "+
 		"every edge joins equal rows or has weight 0; give more rows, more neighbours or wider weights",
 		t.Stat.N, len(t.Stat.Mean))
 	if !(mat.Trace(d) > 0) {
-		return nil, zero
+		panic(fail.With(zero))
 	}
 	rho := pencil.Rho(t.Ridge, d, t.Columns)
 	if t.Report.Ridge != nil {
@@ -69,22 +58,20 @@ func Denominator(t *Task, d *mat.SymDense) (*pencil.Metric, error) {
 	}
 	q, err := Factor(t, d, rho)
 	if err != nil && mat.Trace(d) <= rounding*t.Stat.N*mat.Trace(t.Stat.Total) {
-		return nil, zero
+		panic(fail.With(zero))
 	}
-	return q, err
+	fail.Check(err)
+	return q
 }
 
 // Maximize is the fit of a method that is a ratio. build makes its two sides, which must not depend on the dimension,
 // nor on the ridge if that is chosen by cross-validation: a task reuses them for all ridges. literal is the end of the
 // form without a ridge, see SolveRatio.
-func Maximize(build func(context.Context, *Task) (n, d *mat.SymDense, err error),
-	literal pencil.End) func(context.Context, *Task) (*Solution, error) {
-	return func(ctx context.Context, t *Task) (*Solution, error) {
+func Maximize(build func(context.Context, *Task) (n, d *mat.SymDense),
+	literal pencil.End) func(context.Context, *Task) *Solution {
+	return func(ctx context.Context, t *Task) *Solution {
 		if t.criterion == nil {
-			n, d, err := build(ctx, t)
-			if err != nil {
-				return nil, err
-			}
+			n, d := build(ctx, t)
 			t.criterion = &criterion{n, d}
 		}
 		return SolveRatio(ctx, t, t.criterion.n, t.criterion.d, literal)
@@ -92,16 +79,16 @@ func Maximize(build func(context.Context, *Task) (n, d *mat.SymDense, err error)
 }
 
 // RidgeMetric factors D + rho I with the ridge of the task.
-func RidgeMetric(t *Task, d *mat.SymDense) (*pencil.Metric, error) {
+func RidgeMetric(t *Task, d *mat.SymDense) *pencil.Metric {
 	if !(mat.Trace(d) > 0) {
-		return nil, fmt.Errorf("no class has two different rows (n=%g, %d classes): the within-class scatter is zero; "+
-			"give more rows per class", t.Stat.N, t.Stat.Classes())
+		panic(fail.With(fmt.Errorf("no class has two different rows (n=%g, %d classes): the within-class scatter is zero; "+
+			"give more rows per class", t.Stat.N, t.Stat.Classes())))
 	}
 	rho := pencil.Rho(t.Ridge, d, t.Columns)
 	if t.Report.Ridge != nil {
 		t.Report.Ridge.Absolute = rho
 	}
-	return Factor(t, d, rho)
+	return fail.Must(Factor(t, d, rho))
 }
 
 // Factor is pencil.Ridge with the fix in its error.

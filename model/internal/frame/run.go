@@ -1,7 +1,6 @@
 package frame
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,13 +10,15 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/mapping"
 	"github.com/embedd/embedd/model/internal/tile"
 	"github.com/embedd/embedd/model/pencil"
 )
 
 // Run chooses the dimension and the ridge, fits, and makes the model.
-func (t *Task) Run(ctx context.Context, features, classes []string) (*model.Model, error) {
+func (t *Task) Run(ctx context.Context, features, classes []string) (_ *model.Model, err error) {
+	defer fail.Catch(&err)
 	if t.Method.Supervised && t.Stat.Classes() < 2 {
 		return nil, fmt.Errorf("only one class in %g labelled rows; it needs at least 2", t.Stat.N)
 	}
@@ -41,33 +42,25 @@ func (t *Task) Run(ctx context.Context, features, classes []string) (*model.Mode
 		t.Report.Note(fmt.Sprintf("%d of %d classes have one row: only their mean is used", single,
 			t.Stat.Classes()))
 	}
-	if err := t.settleDim(); err != nil {
-		return nil, err
-	}
-	if err := SettleRidge(ctx, t); err != nil {
-		return nil, err
-	}
+	t.settleDim()
+	SettleRidge(ctx, t)
 	t.ReportProgress("fit", 0)
 	end := t.Report.Phase("fit")
-	sol, err := t.Solve(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sol := fail.Must(t.Solve(ctx))
 	end()
-	if err := cmp.Or(ctx.Err(), pad(t, sol)); err != nil {
-		return nil, err
-	}
+	fail.Check(ctx.Err())
+	pad(t, sol)
 	t.ReportProgress("fit", 1)
 	t.Report.Eigenvalues = sol.Eigenvalues
 	t.Report.Informative = sol.Informative
 	if t.Report.Choice != nil {
 		t.Report.Choice.Dim = sol.Dim
 	}
-	return t.model(ctx, sol, features, classes)
+	return t.model(ctx, sol, features, classes), nil
 }
 
 // model makes the model of a solution.
-func (t *Task) model(ctx context.Context, sol *Solution, features, classes []string) (*model.Model, error) {
+func (t *Task) model(ctx context.Context, sol *Solution, features, classes []string) *model.Model {
 	mp, wide := sol.Mapping, false
 	if mp == nil {
 		l := &mapping.Linear{D: sol.Dim, Components: t.unreduce(sol.Components, sol.Dim)}
@@ -76,8 +69,8 @@ func (t *Task) model(ctx context.Context, sol *Solution, features, classes []str
 		mp = l
 	}
 	if s := spread(ctx, t, sol); s > 0 && (s < minSpread || s > maxSpread) {
-		return nil, fmt.Errorf("the outputs vary by %.3g, which float32 cannot represent; scale the features, "+
-			"or multiply them by a constant", s)
+		panic(fail.With(fmt.Errorf("the outputs vary by %.3g, which float32 cannot represent; scale the features, "+
+			"or multiply them by a constant", s)))
 	}
 	if features == nil {
 		features = make([]string, len(t.Stat.Mean))
@@ -93,7 +86,7 @@ func (t *Task) model(ctx context.Context, sol *Solution, features, classes []str
 	if t.Method.Supervised {
 		c.Classes = slices.Clone(classes)
 	}
-	return model.New(c)
+	return fail.Must(model.New(c))
 }
 
 // Outputs are float32. These bounds leave some orders of magnitude for rows unlike those of the fit.
@@ -123,7 +116,7 @@ func spread(ctx context.Context, t *Task, sol *Solution) float64 {
 }
 
 // settleDim replaces dimension 0 by the method's default and checks the bound.
-func (t *Task) settleDim() error {
+func (t *Task) settleDim() {
 	bound, what := t.Method.Bound(t)
 	if t.D == 0 {
 		t.DefaultDim = true
@@ -134,20 +127,23 @@ func (t *Task) settleDim() error {
 		}
 	}
 	if t.D > bound && bound > 0 && t.narrow(bound) {
-		return nil
+		return
 	}
 	if t.D > bound {
-		return &model.DimError{Asked: t.D, Max: bound, What: t.Explain(what, bound)}
+		panic(fail.With(&model.DimError{Asked: t.D, Max: bound, What: t.Explain(what, bound)}))
 	}
-	return nil
+}
+
+// fit runs the method once.
+func (t *Task) fit(ctx context.Context) (_ *Solution, err error) {
+	defer fail.Catch(&err)
+	fail.Check(ctx.Err())
+	return t.Method.Fit(ctx, t), nil
 }
 
 // Solve runs the method. Some bounds show only here, for example that class means lie on a line.
 func (t *Task) Solve(ctx context.Context) (*Solution, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	sol, err := t.Method.Fit(ctx, t)
+	sol, err := t.fit(ctx)
 	var rank *pencil.RankError
 	var bound *model.DimError
 	switch {
@@ -166,7 +162,7 @@ func (t *Task) Solve(ctx context.Context) (*Solution, error) {
 		t.Report.Note(fmt.Sprintf("the default dim %d was clamped to %s", t.D, bound.What))
 		t.D = bound.Max
 	}
-	return t.Method.Fit(ctx, t)
+	return t.fit(ctx)
 }
 
 // maxCancellation is the cancellation up to which float32 products keep an output within about 1e-5 of its standard

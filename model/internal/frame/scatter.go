@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
@@ -41,16 +42,14 @@ func (s *Scatters) BetweenFactor() *mat.Dense {
 
 // withinFromTotal sets S_w = S_t - S_b. Diagonal entries within rounding error of zero become zero, so that a class of
 // equal rows has no variance.
-func (s *Scatters) withinFromTotal(ctx context.Context) error {
+func (s *Scatters) withinFromTotal(ctx context.Context) {
 	m := s.Total.SymmetricDim()
 	s.Within = mat.NewSymDense(m, nil)
 	s.Within.CopySym(s.Total)
 	g := mat.DenseCopyOf(s.BetweenFactor().T()).RawMatrix()
 	o := tile.Dense(g.Data, g.Rows, g.Cols, g.Stride)
-	if err := tile.Add(ctx, tile.Sum{C: s.Within.RawSymmetric().Data, Stride: m, Alpha: -1, A: o, B: o,
-		Upper: true}); err != nil {
-		return err
-	}
+	fail.Check(tile.Add(ctx, tile.Sum{C: s.Within.RawSymmetric().Data, Stride: m, Alpha: -1, A: o, B: o,
+		Upper: true}))
 	for j := range m {
 		if s.Within.At(j, j) <= 256*0x1p-52*s.Total.At(j, j) {
 			for i := range m {
@@ -58,7 +57,6 @@ func (s *Scatters) withinFromTotal(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
 }
 
 func WithinScatter(s *Scatters) *mat.SymDense { return s.Within }

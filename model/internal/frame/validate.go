@@ -1,12 +1,14 @@
 package frame
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/internal/tile"
 	"github.com/embedd/embedd/model/score"
@@ -19,29 +21,19 @@ type OutputPair struct {
 }
 
 // OutputPair is the outputs of a solution for training and test rows.
-func (t *Task) OutputPair(ctx context.Context, sol *Solution, p *Rows, train, test []int) (*OutputPair, error) {
+func (t *Task) OutputPair(ctx context.Context, sol *Solution, p *Rows, train, test []int) (_ *OutputPair, err error) {
+	defer fail.Catch(&err)
 	if sol.Mapping == nil {
-		out, err := t.embedded(ctx, []*Solution{sol}, p, train, test)
-		if err != nil {
-			return nil, err
-		}
-		return out[0], nil
+		return t.embedded(ctx, []*Solution{sol}, p, train, test)[0], nil
 	}
-	m, err := t.model(ctx, sol, nil, p.Classes)
-	if err != nil {
-		return nil, err
-	}
-	ref, err := score.Outputs(ctx, m, p.dataOf(train))
-	if err != nil {
-		return nil, err
-	}
-	query, err := score.Outputs(ctx, m, p.dataOf(test))
-	return &OutputPair{ref, query, sol.Dim}, err
+	m := t.model(ctx, sol, nil, p.Classes)
+	ref := fail.Must(score.Outputs(ctx, m, p.dataOf(train)))
+	return &OutputPair{ref, fail.Must(score.Outputs(ctx, m, p.dataOf(test))), sol.Dim}, nil
 }
 
 // validateRidges scores each ridge with each share of the variance by cross-validation, see Validate; the shrinkage is
 // estimated in each fold. It returns nil if no rows can be held out.
-func validateRidges(ctx context.Context, t *Task, shares, ridges []float64) ([]model.RidgeScore, error) {
+func validateRidges(ctx context.Context, t *Task, shares, ridges []float64) []model.RidgeScore {
 	var scores []model.RidgeScore
 	for _, share := range shares {
 		if len(shares) == 1 {
@@ -51,20 +43,20 @@ func validateRidges(ctx context.Context, t *Task, shares, ridges []float64) ([]m
 			scores = append(scores, model.RidgeScore{Ridge: r, OAS: r == OASRidge, Share: share})
 		}
 	}
-	tallies, err := t.Validate(ctx, "ridge", len(scores), len(ridges), func(ft *Task, i int) {
+	tallies := t.Validate(ctx, "ridge", len(scores), len(ridges), func(ft *Task, i int) {
 		ft.VarianceShare = shares[i/len(ridges)]
 		if ft.Ridge = scores[i].Ridge; scores[i].OAS {
 			_, shrunk := OAS(t.Method.Ridge.Scatter(ft.Stat), ft.Stat.N, ft.Columns)
 			ft.Ridge = max(shrunk, t.Method.Ridge.least(ft.D))
 		}
 	})
-	if tallies == nil || err != nil {
-		return nil, err
+	if tallies == nil {
+		return nil
 	}
 	for i, c := range tallies {
 		scores[i].Correct, scores[i].Scored = c.Correct, c.Scored
 	}
-	return scores, nil
+	return scores
 }
 
 // Tally is how many of the scored rows had a nearest neighbour of their own class.
@@ -73,22 +65,20 @@ type Tally struct{ Correct, Scored int }
 // Validate scores count settings of one parameter by 3-fold cross-validation at dimension D. Scaling and rank cut are
 // refitted in each fold, and set puts a setting into a fold's task. Settings come in runs: what a method keeps for all
 // settings of a run is made by the first of it. The result is nil if too few classes have enough rows.
-func (t *Task) Validate(ctx context.Context, name string, count, run int, set func(ft *Task, i int)) ([]Tally, error) {
+func (t *Task) Validate(ctx context.Context, name string, count, run int, set func(ft *Task, i int)) []Tally {
 	pick, deal := Folds(t.Rows, MaxValidated, 3, 0)
 	if deal == nil {
-		return nil, nil
+		return nil
 	}
 	if !t.Method.Samples {
 		run = 1 // it keeps nothing
 	}
 	folds := make([]*fold, 3)
-	if err := parallel.Each(ctx, len(folds), func(f int) {
+	fail.Check(parallel.Each(ctx, len(folds), func(f int) {
 		folds[f] = t.newFold(count)
 		folds[f].train, folds[f].test = HeldOut(pick, deal, f)
 		folds[f].load(ctx)
-	}); err != nil {
-		return nil, err
-	}
+	}))
 	// Folds and settings are scheduled together: three folds alone would leave one of two cores idle.
 	for _, first := range []bool{true, false} {
 		var todo []int
@@ -97,19 +87,15 @@ func (t *Task) Validate(ctx context.Context, name string, count, run int, set fu
 				todo = append(todo, i)
 			}
 		}
-		if err := parallel.Each(ctx, len(folds)*len(todo), func(k int) {
+		fail.Check(parallel.Each(ctx, len(folds)*len(todo), func(k int) {
 			i := todo[k%len(todo)]
 			folds[k/len(todo)].solve(ctx, i, i-i%run, run > 1, set)
-		}); err != nil {
-			return nil, err
-		}
+		}))
 	}
 	for _, f := range folds {
 		f.tasks = nil // what they keep is large
 	}
-	if err := parallel.Each(ctx, len(folds), func(f int) { folds[f].score(ctx) }); err != nil {
-		return nil, err
-	}
+	fail.Check(parallel.Each(ctx, len(folds), func(f int) { folds[f].score(ctx) }))
 	t.ReportProgress(name, 1)
 	var all []Tally
 	for i, f := range folds {
@@ -125,7 +111,7 @@ func (t *Task) Validate(ctx context.Context, name string, count, run int, set fu
 			all[i].Scored += f.scores[i].Scored
 		}
 	}
-	return all, nil
+	return all
 }
 
 // errFlatFold reports training rows of a fold that are all equal.
@@ -188,20 +174,13 @@ func (f *fold) solve(ctx context.Context, i, first int, more bool, set func(*Tas
 
 // score scores the settings that have a linear map.
 func (f *fold) score(ctx context.Context) {
-	if f.err != nil {
-		return
-	}
-	for _, err := range f.errs {
-		if err != nil {
-			f.err = err
-			return
-		}
-	}
-	f.err = f.task.scoreLinear(ctx, f.sols, f.scores, f.of.Rows, f.train, f.test)
+	defer fail.Catch(&f.err)
+	fail.Check(cmp.Or(append([]error{f.err}, f.errs...)...))
+	f.task.scoreLinear(ctx, f.sols, f.scores, f.of.Rows, f.train, f.test)
 }
 
 // scoreLinear scores those solutions that are linear maps (others are nil), reading the rows once for all.
-func (t *Task) scoreLinear(ctx context.Context, sols []*Solution, scores []Tally, p *Rows, train, test []int) error {
+func (t *Task) scoreLinear(ctx context.Context, sols []*Solution, scores []Tally, p *Rows, train, test []int) {
 	var linear []*Solution
 	var at []int
 	for i, sol := range sols {
@@ -209,69 +188,46 @@ func (t *Task) scoreLinear(ctx context.Context, sols []*Solution, scores []Tally
 			linear, at = append(linear, sol), append(at, i)
 		}
 	}
-	out, err := t.embedded(ctx, linear, p, train, test)
-	if err != nil {
-		return err
-	}
-	errs := make([]error, len(at))
-	if err := parallel.Each(ctx, len(at), func(k int) {
-		scores[at[k]].Correct, errs[k] = out[k].correct(ctx, p, train, test)
-	}); err != nil {
-		return err
-	}
-	return errors.Join(errs...)
+	out := t.embedded(ctx, linear, p, train, test)
+	fail.Check(parallel.Each(ctx, len(at), func(k int) {
+		scores[at[k]].Correct = out[k].correct(ctx, p, train, test)
+	}))
 }
 
 // Score counts the test rows whose nearest training row has their class.
-func (t *Task) Score(ctx context.Context, sol *Solution, p *Rows, train, test []int) (int, error) {
+func (t *Task) Score(ctx context.Context, sol *Solution, p *Rows, train, test []int) (_ int, err error) {
+	defer fail.Catch(&err)
 	if sol.Mapping != nil {
-		m, err := t.model(ctx, sol, nil, p.Classes)
-		if err != nil {
-			return 0, err
-		}
-		return score.Correct(ctx, m, p.dataOf(train), p.dataOf(test), 1)
+		return score.Correct(ctx, t.model(ctx, sol, nil, p.Classes), p.dataOf(train), p.dataOf(test), 1)
 	}
-	out, err := t.embedded(ctx, []*Solution{sol}, p, train, test)
-	if err != nil {
-		return 0, err
-	}
-	return out[0].correct(ctx, p, train, test)
+	return t.embedded(ctx, []*Solution{sol}, p, train, test)[0].correct(ctx, p, train, test), nil
 }
 
 // correct counts the test rows whose nearest training row has their class.
-func (o *OutputPair) correct(ctx context.Context, p *Rows, train, test []int) (int, error) {
-	nearest, err := score.Nearest(ctx, o.Train, len(train), o.Test, len(test), o.D)
-	if err != nil {
-		return 0, err
-	}
+func (o *OutputPair) correct(ctx context.Context, p *Rows, train, test []int) int {
+	nearest := fail.Must(score.Nearest(ctx, o.Train, len(train), o.Test, len(test), o.D))
 	correct := 0
 	for i, j := range nearest {
 		if p.Y[train[j]] == p.Y[test[i]] {
 			correct++
 		}
 	}
-	return correct, nil
+	return correct
 }
 
 // embedded is OutputPair for linear maps.
-func (t *Task) embedded(ctx context.Context, sols []*Solution, p *Rows, train, test []int) ([]*OutputPair, error) {
-	ref, err := t.embed(ctx, sols, p, train)
-	if err != nil {
-		return nil, err
-	}
-	query, err := t.embed(ctx, sols, p, test)
-	if err != nil {
-		return nil, err
-	}
+func (t *Task) embedded(ctx context.Context, sols []*Solution, p *Rows, train, test []int) []*OutputPair {
+	ref := t.embed(ctx, sols, p, train)
+	query := t.embed(ctx, sols, p, test)
 	out := make([]*OutputPair, len(sols))
 	for i, sol := range sols {
 		out[i] = &OutputPair{ref[i], query[i], sol.Dim}
 	}
-	return out, nil
+	return out
 }
 
 // embed is ((x - mean)/scale) A of some rows, for each A.
-func (t *Task) embed(ctx context.Context, sols []*Solution, p *Rows, rows []int) ([][]float64, error) {
+func (t *Task) embed(ctx context.Context, sols []*Solution, p *Rows, rows []int) [][]float64 {
 	wide := 0
 	for _, sol := range sols {
 		wide += sol.Dim
@@ -285,10 +241,8 @@ func (t *Task) embed(ctx context.Context, sols []*Solution, p *Rows, rows []int)
 	}
 	features := &tile.Operand{K: p.M, M: len(rows), About: t.Stat.Mean,
 		Column: func(i int) []float64 { return p.X[rows[i]*p.M:][:p.M] }}
-	if err := tile.Add(ctx, tile.Sum{C: y, Stride: wide, Alpha: 1, A: features,
-		B: tile.Dense(w, p.M, wide, wide)}); err != nil {
-		return nil, err
-	}
+	fail.Check(tile.Add(ctx, tile.Sum{C: y, Stride: wide, Alpha: 1, A: features,
+		B: tile.Dense(w, p.M, wide, wide)}))
 	out := make([][]float64, len(sols))
 	from = 0
 	for k, sol := range sols {
@@ -298,5 +252,5 @@ func (t *Task) embed(ctx context.Context, sols []*Solution, p *Rows, rows []int)
 		}
 		from += sol.Dim
 	}
-	return out, nil
+	return out
 }

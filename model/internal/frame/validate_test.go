@@ -2,7 +2,7 @@ package frame
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/pencil"
 )
 
@@ -34,9 +35,9 @@ func TestFoldsKeepWhatARunShares(t *testing.T) {
 	}
 	var built atomic.Int64
 	method := &Method{Name: "counted", Supervised: true, Map: "linear", Dim: TwoColumns, Bound: EveryColumn, Samples: true,
-		Fit: Maximize(func(_ context.Context, t *Task) (n, d *mat.SymDense, err error) {
+		Fit: Maximize(func(_ context.Context, t *Task) (n, d *mat.SymDense) {
 			built.Add(1)
-			return t.Stat.Total, t.Stat.Within, nil
+			return t.Stat.Total, t.Stat.Within
 		}, pencil.Max)}
 	ridges := []float64{1e-6, 0.1, 1, 10, 100, 1000}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
@@ -46,9 +47,9 @@ func TestFoldsKeepWhatARunShares(t *testing.T) {
 			runtime.GOMAXPROCS(cores)
 			task := loaded(t, d, method)
 			built.Store(0)
-			got, err := task.Validate(t.Context(), "ridge", len(ridges), run, func(ft *Task, i int) { ft.Ridge = ridges[i] })
-			if err != nil || len(got) != len(ridges) || got[0].Scored != n {
-				t.Fatalf("%v, %v", got, err)
+			got := task.Validate(t.Context(), "ridge", len(ridges), run, func(ft *Task, i int) { ft.Ridge = ridges[i] })
+			if len(got) != len(ridges) || got[0].Scored != n {
+				t.Fatalf("%v", got)
 			}
 			if want := int64(3 * len(ridges) / run); built.Load() != want {
 				t.Errorf("runs of %d on %d cores: the criterion was built %d times, want %d", run, cores, built.Load(), want)
@@ -78,7 +79,7 @@ func TestFoldsLetGoOfWhatIsNotShared(t *testing.T) {
 		var kept []weak.Pointer[[1 << 16]byte]
 		most := 0
 		method := &Method{Name: "keeping", Supervised: true, Map: "linear", Dim: TwoColumns, Bound: EveryColumn,
-			Samples: true, Fit: func(_ context.Context, t *Task) (*Solution, error) {
+			Samples: true, Fit: func(_ context.Context, t *Task) *Solution {
 				runtime.GC()
 				alive := 0
 				for _, p := range kept {
@@ -89,12 +90,10 @@ func TestFoldsLetGoOfWhatIsNotShared(t *testing.T) {
 				most = max(most, alive)
 				own := new([1 << 16]byte)
 				kept, t.Cache = append(kept, weak.Make(own)), own
-				return &Solution{Components: make([]float64, t.M*t.D), Dim: t.D}, nil
+				return &Solution{Components: make([]float64, t.M*t.D), Dim: t.D}
 			}}
 		task := loaded(t, d, method)
-		if _, err := task.Validate(t.Context(), "ridge", 8, run, func(*Task, int) {}); err != nil {
-			t.Fatal(err)
-		}
+		task.Validate(t.Context(), "ridge", 8, run, func(*Task, int) {})
 		shared := 0
 		if run > 1 {
 			shared = 3 * 8 / run // of each fold and run
@@ -116,22 +115,22 @@ func TestFoldThatFailsIsLeftOut(t *testing.T) {
 		}
 	}
 	method := &Method{Name: "failing", Supervised: true, Map: "linear", Dim: TwoColumns, Bound: EveryColumn, Samples: true,
-		Fit: func(_ context.Context, t *Task) (*Solution, error) {
+		Fit: func(_ context.Context, t *Task) *Solution {
 			if t.Ridge == 0 && t.Rows.Index[0] != 0 {
-				return nil, fmt.Errorf("no ridge")
+				panic(fail.With(errors.New("no ridge")))
 			}
-			return &Solution{Components: make([]float64, t.M*t.D), Dim: t.D}, nil
+			return &Solution{Components: make([]float64, t.M*t.D), Dim: t.D}
 		}}
 	for _, bad := range []int{0, 1} {
 		task := loaded(t, d, method)
-		got, err := task.Validate(t.Context(), "ridge", 2, 2, func(ft *Task, i int) {
+		got := task.Validate(t.Context(), "ridge", 2, 2, func(ft *Task, i int) {
 			if i != bad {
 				ft.Ridge = 1
 			}
 		})
 		want := "ridge: fold 1 of 3 cannot be fitted and was left out: no ridge" // it alone holds out the first row
-		if err != nil || len(got) != 2 || got[0].Scored != 20 || !slices.Contains(task.Report.Notes, want) {
-			t.Errorf("setting %d fails: %v, %v, %q", bad, got, err, task.Report.Notes)
+		if len(got) != 2 || got[0].Scored != 20 || !slices.Contains(task.Report.Notes, want) {
+			t.Errorf("setting %d fails: %v, %q", bad, got, task.Report.Notes)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/tile"
 	"github.com/embedd/embedd/model/pencil"
@@ -15,38 +16,28 @@ import (
 // Whitening is the whitening T of the within-class scatter, with at most count columns (0: all), and its eigenvalues.
 // The share of S_w in the numerator orders the columns past those of the class means.
 func Whitening(ctx context.Context, t *Task, count int) (*pencil.Solution, error) {
-	n, q, err := whiteningPencil(t)
-	if err != nil {
-		return nil, err
-	}
+	n, q := whiteningPencil(t)
 	return pencil.Solve(ctx, n, q, pencil.Max, count)
 }
 
-func whiteningPencil(t *Task) (n *mat.SymDense, q *pencil.Metric, err error) {
-	if q, err = RidgeMetric(t, t.Stat.Within); err != nil {
-		return nil, nil, err
-	}
+func whiteningPencil(t *Task) (n *mat.SymDense, q *pencil.Metric) {
+	q = RidgeMetric(t, t.Stat.Within)
 	n = mat.NewSymDense(t.M, nil)
 	n.ScaleSym(1e-3, t.Stat.Within)
 	n.SymRankK(n, 1, t.Stat.BetweenFactor())
-	return n, q, nil
+	return n, q
 }
 
 // FullWhitening is Whitening with all columns: the leading count are those of Whitening, the others any that complete
 // them. A search that does not depend on the axes accepts any of these.
-func FullWhitening(ctx context.Context, t *Task, count int) (*pencil.Solution, error) {
-	n, q, err := whiteningPencil(t)
-	if err != nil {
-		return nil, err
-	}
+func FullWhitening(ctx context.Context, t *Task, count int) *pencil.Solution {
+	n, q := whiteningPencil(t)
 	s, err := pencil.Solve(ctx, n, q, pencil.Max, count)
 	var rank *pencil.RankError
 	if errors.As(err, &rank) || err == nil && s.Rank < t.M {
-		return pencil.Solve(ctx, n, q, pencil.Max, 0) // the columns that there are
+		return fail.Must(pencil.Solve(ctx, n, q, pencil.Max, 0)) // the columns that there are
 	}
-	if err != nil {
-		return nil, err
-	}
+	fail.Check(err)
 	lead := tile.Times(ctx, t.Stat.Within, s.Vectors)
 	for i := range t.M {
 		floats.AddScaled(lead.RawRowView(i), q.Rho(), s.Vectors.RawRowView(i))
@@ -58,32 +49,26 @@ func FullWhitening(ctx context.Context, t *Task, count int) (*pencil.Solution, e
 	all := q.Unwhiten(&basis)
 	all.Slice(0, t.M, 0, count).(*mat.Dense).Copy(s.Vectors)
 	s.Vectors = all
-	return s, nil
+	return s
 }
 
 // Leading is the k leading eigenvectors, including those of zero eigenvalues.
-func Leading(ctx context.Context, s *mat.SymDense, k int) (*mat.Dense, error) {
+func Leading(ctx context.Context, s *mat.SymDense, k int) *mat.Dense {
 	n := s.SymmetricDim()
 	minus := mat.NewSymDense(n, nil)
 	minus.ScaleSym(-1, s)
-	sol, err := pencil.Solve(ctx, minus, pencil.Identity(n), pencil.Min, k)
-	if err != nil {
-		return nil, err
-	}
-	return sol.Vectors, nil
+	sol := fail.Must(pencil.Solve(ctx, minus, pencil.Identity(n), pencil.Min, k))
+	return sol.Vectors
 }
 
 // Principal rotates A to the principal axes of its outputs, most variance first. Distances stay the same.
-func Principal(ctx context.Context, t *Task, a *mat.Dense) (*mat.Dense, error) {
+func Principal(ctx context.Context, t *Task, a *mat.Dense) *mat.Dense {
 	var sa, v mat.Dense
 	sa.Mul(t.Stat.Total, a)
 	v.Mul(a.T(), &sa)
 	_, d := a.Dims()
-	r, err := Leading(ctx, linalg.Symmetric(&v), d)
-	if err != nil {
-		return nil, err
-	}
+	r := Leading(ctx, linalg.Symmetric(&v), d)
 	out := mat.NewDense(t.M, d, nil)
 	out.Mul(a, r)
-	return out, nil
+	return out
 }

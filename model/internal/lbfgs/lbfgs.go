@@ -8,20 +8,18 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/fail"
 )
 
 // Minimize minimises f, which fills g with the gradient at x, from x by L-BFGS with memory 10 and an Armijo line search
 // (Nocedal and Wright, Numerical Optimization, 2006, algorithms 7.4 and 3.1). It stops after the given iterations, at a
 // relative decrease below 1e-6, at |g|_inf below 1e-5, or if no step is downhill, and returns the best point found.
 func Minimize(ctx context.Context, x []float64, iterations int, s *model.Search,
-	f func(x, g []float64) (float64, error)) ([]float64, error) {
+	f func(x, g []float64) float64) []float64 {
 	const memory, armijo, shrunk, flat = 10, 1e-4, 1e-6, 1e-5
 	x = slices.Clone(x)
 	g := make([]float64, len(x))
-	value, err := f(x, g)
-	if err != nil {
-		return nil, err
-	}
+	value := f(x, g)
 	s.Start, s.End = value, value
 	var steps, changes [][]float64 // s and y of the last iterations
 	next, gNext := make([]float64, len(x)), make([]float64, len(x))
@@ -37,13 +35,9 @@ func Minimize(ctx context.Context, x []float64, iterations int, s *model.Search,
 		}
 		reached := math.Inf(1)
 		for try := 0; try < 20; try++ {
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
+			fail.Check(ctx.Err())
 			floats.AddScaledTo(next, x, step, direction)
-			if reached, err = f(next, gNext); err != nil {
-				return nil, err
-			}
+			reached = f(next, gNext)
 			if reached <= value+armijo*step*slope {
 				break
 			}
@@ -72,7 +66,7 @@ func Minimize(ctx context.Context, x []float64, iterations int, s *model.Search,
 		}
 	}
 	s.End, s.Gradient = value, floats.Norm(g, 2)
-	return x, nil
+	return x
 }
 
 // descentDirection is -H g, where H is the inverse Hessian estimated from the last steps.

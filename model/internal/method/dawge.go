@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/svm"
@@ -55,28 +56,21 @@ var dawge = frame.Method{
 
 func isOrthonormal(t *frame.Task) bool { return t.Params["constraint"] == "orthonormal" }
 
-var solveDAWGE = frame.Maximize(func(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {
-	d, err = angleForms(ctx, t)
-	return frame.Moment(t), d, err
+var solveDAWGE = frame.Maximize(func(ctx context.Context, t *frame.Task) (n, d *mat.SymDense) {
+	return frame.Moment(t), angleForms(ctx, t)
 }, pencil.Min)
 
-func fitDAWGE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+func fitDAWGE(ctx context.Context, t *frame.Task) *frame.Solution {
 	if !isOrthonormal(t) {
 		return solveDAWGE(ctx, t)
 	}
-	p, err := angleForms(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	s, err := pencil.Solve(ctx, p, pencil.Identity(t.M), pencil.Min, t.D)
-	if err != nil {
-		return nil, err
-	}
-	return t.Solved(s, s.Rank), nil
+	p := angleForms(ctx, t)
+	s := fail.Must(pencil.Solve(ctx, p, pencil.Identity(t.M), pencil.Min, t.D))
+	return t.Solved(s, s.Rank)
 }
 
 // angleForms is X L X' of all classes.
-func angleForms(ctx context.Context, t *frame.Task) (*mat.SymDense, error) {
+func angleForms(ctx context.Context, t *frame.Task) *mat.SymDense {
 	p := mat.NewSymDense(t.M, nil)
 	for i, c := range t.Stat.Class {
 		t.ReportProgress("boundaries", float64(i)/float64(len(t.Stat.Class)))
@@ -84,17 +78,9 @@ func angleForms(ctx context.Context, t *frame.Task) (*mat.SymDense, error) {
 		if rows, _ := own.Dims(); rows < 2 {
 			continue
 		}
-		v, err := normal(ctx, t, own, others)
-		if err != nil {
-			return nil, err
-		}
-		f, err := angleForm(ctx, t, own, v)
-		if err != nil {
-			return nil, err
-		}
-		p.AddSym(p, f)
+		p.AddSym(p, angleForm(ctx, t, own, normal(ctx, t, own, others)))
 	}
-	return p, nil
+	return p
 }
 
 // split is the rows of class c and those of the others.
@@ -112,37 +98,28 @@ func split(t *frame.Task, c int) (own, others *mat.Dense) {
 
 // normal is the unit normal of the boundary between a class and its k nearest other rows. If the SVM finds none, it is
 // the difference of their means; 0 if the two coincide up to rounding errors.
-func normal(ctx context.Context, t *frame.Task, own, others *mat.Dense) ([]float64, error) {
+func normal(ctx context.Context, t *frame.Task, own, others *mat.Dense) []float64 {
 	const rounding = 1e-12
-	near, err := nearestTo(ctx, own, others, t.Int("k"))
-	if err != nil {
-		return nil, err
-	}
-	v, err := svm.Normal(ctx, own, near, t.Float("c"))
-	if err != nil {
-		return nil, err
-	}
+	near := nearestTo(ctx, own, others, t.Int("k"))
+	v := fail.Must(svm.Normal(ctx, own, near, t.Float("c")))
 	size := max(mat.Max(own), -mat.Min(own))
 	norm := floats.Norm(v, 2)
 	if !(norm*size > rounding) || !linalg.IsFinite(norm) {
 		v = linalg.ColumnMeans(own)
 		floats.Sub(v, linalg.ColumnMeans(near))
 		if norm = floats.Norm(v, 2); !(norm > rounding*size) {
-			return make([]float64, len(v)), nil
+			return make([]float64, len(v))
 		}
 	}
 	floats.Scale(1/norm, v)
-	return v, nil
+	return v
 }
 
 // nearestTo is the k of the other rows that are nearest to any row of a class, in row order, ties to the earlier one.
-func nearestTo(ctx context.Context, own, others *mat.Dense, k int) (*mat.Dense, error) {
+func nearestTo(ctx context.Context, own, others *mat.Dense, k int) *mat.Dense {
 	n, m := own.Dims()
 	rows, _ := others.Dims()
-	at, err := score.Nearest(ctx, own.RawMatrix().Data, n, others.RawMatrix().Data, rows, m)
-	if err != nil {
-		return nil, err
-	}
+	at := fail.Must(score.Nearest(ctx, own.RawMatrix().Data, n, others.RawMatrix().Data, rows, m))
 	distance, order := make([]float64, rows), make([]int, rows)
 	for i, j := range at {
 		distance[i], order[i] = floats.Distance(others.RawRowView(i), own.RawRowView(j), 2), i
@@ -158,12 +135,12 @@ func nearestTo(ctx context.Context, own, others *mat.Dense, k int) (*mat.Dense, 
 	})
 	order = order[:min(k, rows)]
 	slices.Sort(order)
-	return linalg.Pick(others, order), nil
+	return linalg.Pick(others, order)
 }
 
 // angleForm is X L X' of one class and its normal; without a normal all edges have the same weight. The n_c^2 weights
 // are computed some rows at a time.
-func angleForm(ctx context.Context, t *frame.Task, x *mat.Dense, v []float64) (*mat.SymDense, error) {
+func angleForm(ctx context.Context, t *frame.Task, x *mat.Dense, v []float64) *mat.SymDense {
 	const rows = 256
 	n, m := x.Dims()
 	factor := 1.0
@@ -178,9 +155,7 @@ func angleForm(ctx context.Context, t *frame.Task, x *mat.Dense, v []float64) (*
 	}
 	lx := mat.NewDense(n, m, nil)
 	for from := 0; from < n; from += rows {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
+		fail.Check(ctx.Err())
 		to := min(from+rows, n)
 		w := mat.NewDense(to-from, n, nil)
 		part := lx.Slice(from, to, 0, m).(*mat.Dense)
@@ -211,8 +186,8 @@ func angleForm(ctx context.Context, t *frame.Task, x *mat.Dense, v []float64) (*
 	p.ScaleSym(factor, p)
 	for i := range m {
 		if !linalg.IsFinite(p.At(i, i)) {
-			return nil, fmt.Errorf("the graph of a class of %d rows exceeds float64; scale the features", n)
+			panic(fail.With(fmt.Errorf("the graph of a class of %d rows exceeds float64; scale the features", n)))
 		}
 	}
-	return p, nil
+	return p
 }

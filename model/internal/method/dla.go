@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/pencil"
 )
@@ -46,56 +47,38 @@ var dlaBetas = []string{"0.3", "0.5", "0.1", "1"}
 // patches are X L X' of both kinds of edges, within the class and to others; their weights do not change them.
 type patches struct{ own, foreign *mat.SymDense }
 
-func dlaPatches(ctx context.Context, t *frame.Task) (*patches, error) {
+func dlaPatches(ctx context.Context, t *frame.Task) *patches {
 	if p, ok := t.Cache.(*patches); ok {
-		return p, nil
+		return p
 	}
-	own, foreign, err := frame.NearestByClass(ctx, t, "k1", "k2")
-	if err != nil {
-		return nil, err
-	}
+	own, foreign := frame.NearestByClass(ctx, t, "k1", "k2")
 	weight := frame.Heat(t, own)
 	// Each patch adds its edges: two rows in each other's patches count twice.
 	p := &patches{}
-	if p.own, err = frame.LaplacianForm(ctx, t, own, graph.Sum, weight); err != nil {
-		return nil, err
-	}
-	if p.foreign, err = frame.LaplacianForm(ctx, t, foreign, graph.Sum, weight); err != nil {
-		return nil, err
-	}
+	p.own = frame.LaplacianForm(ctx, t, own, graph.Sum, weight)
+	p.foreign = frame.LaplacianForm(ctx, t, foreign, graph.Sum, weight)
 	t.Cache = p
-	return p, nil
+	return p
 }
 
-func fitDLA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
-	p, err := dlaPatches(ctx, t)
-	if err != nil {
-		return nil, err
-	}
+func fitDLA(ctx context.Context, t *frame.Task) *frame.Solution {
+	p := dlaPatches(ctx, t)
 	beta := t.Float("beta")
 	if t.Params["beta"] == "auto" {
-		if beta, err = chooseBeta(ctx, t); err != nil {
-			return nil, err
-		}
+		beta = chooseBeta(ctx, t)
 	}
 	l := mat.NewSymDense(t.M, nil)
 	l.ScaleSym(-beta, p.foreign)
 	l.AddSym(l, p.own)
-	s, err := pencil.Solve(ctx, l, pencil.Identity(t.M), pencil.Min, t.D)
-	if err != nil {
-		return nil, err
-	}
-	return t.Solved(s, s.Rank), nil
+	s := fail.Must(pencil.Solve(ctx, l, pencil.Identity(t.M), pencil.Min, t.D))
+	return t.Solved(s, s.Rank)
 }
 
 // chooseBeta is the beta with the most correct held-out rows; the first of the grid if none can be held out.
-func chooseBeta(ctx context.Context, t *frame.Task) (float64, error) {
+func chooseBeta(ctx context.Context, t *frame.Task) float64 {
 	defer t.Report.Phase("beta")()
-	tallies, err := t.Validate(ctx, "beta", len(dlaBetas), len(dlaBetas),
+	tallies := t.Validate(ctx, "beta", len(dlaBetas), len(dlaBetas),
 		func(ft *frame.Task, i int) { ft.Params["beta"] = dlaBetas[i] })
-	if err != nil {
-		return 0, err
-	}
 	best, note := 0, "without cross-validation: fewer than 2 classes have the 3 rows that it needs, or no fold can "+
 		"be fitted"
 	for i, c := range tallies {
@@ -112,5 +95,5 @@ func chooseBeta(ctx context.Context, t *frame.Task) (float64, error) {
 			strings.Join(all, ", "))
 	}
 	t.Report.Note(fmt.Sprintf("beta %s %s", dlaBetas[best], note))
-	return strconv.ParseFloat(dlaBetas[best], 64)
+	return fail.Must(strconv.ParseFloat(dlaBetas[best], 64))
 }

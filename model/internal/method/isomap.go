@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
@@ -40,28 +41,19 @@ var isomap = frame.Method{
 // maxGeodesics is the most rows whose n x n geodesics are held in memory: 3.2 GB.
 const maxGeodesics = 20000
 
-func fitIsomap(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+func fitIsomap(ctx context.Context, t *frame.Task) *frame.Solution {
 	if n := t.Rows.N; n > maxGeodesics {
-		return nil, fmt.Errorf("%d rows need %.0f GB for the geodesics between them; give at most %d", n,
-			8e-9*float64(n)*float64(n), maxGeodesics)
+		panic(fail.With(fmt.Errorf("%d rows need %.0f GB for the geodesics between them; give at most %d", n,
+			8e-9*float64(n)*float64(n), maxGeodesics)))
 	}
-	g, lengths, k, err := frame.Geodesics(ctx, t, graph.Repair(t.Params["components"]))
-	if err != nil {
-		return nil, err
-	}
-	b, err := NewScaling(ctx, g)
-	if err != nil {
-		return nil, err
-	}
+	g, lengths, k := frame.Geodesics(ctx, t, graph.Repair(t.Params["components"]))
+	b := NewScaling(ctx, g)
 	t.ReportProgress("eigenvectors", 0)
-	part, err := pencil.Partial(ctx, b, pencil.Max, t.D, linalg.Constant(t.Rows.N))
-	if err != nil {
-		return nil, err
-	}
+	part := fail.Must(pencil.Partial(ctx, b, pencil.Max, t.D, linalg.Constant(t.Rows.N)))
 	t.Found(part)
 	for c, l := range part.Values {
 		if !(l > float64(t.Rows.N)*0x1p-52*part.Largest) {
-			return nil, &pencil.RankError{Asked: t.D, Max: c}
+			panic(fail.With(&pencil.RankError{Asked: t.D, Max: c}))
 		}
 	}
 	if least := part.Least(); least < -1e-6*part.Largest {
@@ -84,7 +76,7 @@ func fitIsomap(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 			}
 		}
 	}
-	return &frame.Solution{Dim: t.D, Eigenvalues: part.Values, Informative: t.D, Mapping: e}, nil
+	return &frame.Solution{Dim: t.D, Eigenvalues: part.Values, Informative: t.D, Mapping: e}
 }
 
 // scaling is B = -H S H/2 of squared distances S, as an operator: it stores S, and centres the vectors. Only its upper
@@ -102,10 +94,10 @@ const (
 )
 
 // NewScaling squares the distances in place and takes ownership of them.
-func NewScaling(ctx context.Context, distances *mat.SymDense) (*scaling, error) {
+func NewScaling(ctx context.Context, distances *mat.SymDense) *scaling {
 	raw := distances.RawSymmetric()
 	s := &scaling{n: raw.N, Squared: raw.Data, mean: make([]float64, raw.N)}
-	err := parallel.Each(ctx, (s.n+scalingRows-1)/scalingRows, func(b int) {
+	fail.Check(parallel.Each(ctx, (s.n+scalingRows-1)/scalingRows, func(b int) {
 		to := min(s.n, (b+1)*scalingRows)
 		for i := b * scalingRows; i < to; i++ {
 			row := s.Squared[i*s.n : (i+1)*s.n]
@@ -116,21 +108,16 @@ func NewScaling(ctx context.Context, distances *mat.SymDense) (*scaling, error) 
 				s.Squared[j*s.n+i] = row[j]
 			}
 		}
-	})
-	if err != nil {
-		return nil, err
-	}
+	}))
 	x, y := make([]float64, s.n*tile.Thin), make([]float64, s.n*tile.Thin)
 	for i := range s.n {
 		x[i*tile.Thin] = 1 / float64(s.n)
 	}
-	if err := s.product(ctx, y, x); err != nil {
-		return nil, err
-	}
+	s.product(ctx, y, x)
 	for i := range s.mean {
 		s.mean[i] = y[i*tile.Thin]
 	}
-	return s, nil
+	return s
 }
 
 func (s *scaling) Order() int { return s.n }
@@ -149,9 +136,7 @@ func (s *scaling) Apply(ctx context.Context, dst, x *mat.Dense) {
 				in[i*tile.Thin+c-from] = v
 			}
 		}
-		if err := s.product(context.WithoutCancel(ctx), out, in); err != nil {
-			panic(err) // Apply cannot return an error; Partial recovers
-		}
+		s.product(context.WithoutCancel(ctx), out, in)
 		for c := from; c < to; c++ {
 			for i := range column {
 				column[i] = -out[i*tile.Thin+c-from] / 2
@@ -163,10 +148,10 @@ func (s *scaling) Apply(ctx context.Context, dst, x *mat.Dense) {
 }
 
 // product sets y to S x, for tile.Thin vectors side by side. Each number of S is read once for both of its entries.
-func (s *scaling) product(ctx context.Context, y, x []float64) error {
+func (s *scaling) product(ctx context.Context, y, x []float64) {
 	const thin = tile.Thin
 	parts := make([][]float64, scalingParts)
-	err := parallel.Each(ctx, len(parts), func(p int) {
+	fail.Check(parallel.Each(ctx, len(parts), func(p int) {
 		sum := make([]float64, len(y))
 		parts[p] = sum
 		for from := p * scalingRows; from < s.n; from += len(parts) * scalingRows {
@@ -179,17 +164,13 @@ func (s *scaling) product(ctx context.Context, y, x []float64) error {
 				tile.Across(sum[j*thin:], rows[j:], to-from, span, s.n, x[from*thin:])
 			}
 		}
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	clear(y)
 	for _, sum := range parts {
 		for i, v := range sum {
 			y[i] += v
 		}
 	}
-	return nil
 }
 
 func centreVector(v []float64) {

@@ -2,12 +2,14 @@ package method
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/mapping"
 	"github.com/embedd/embedd/model/pencil"
@@ -45,30 +47,24 @@ var ksmpa = frame.Method{
 // pivots of its factor and, without a ridge, of its largest eigenvalue.
 const kernelCut = 1e-10
 
-func fitKSMPA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+func fitKSMPA(ctx context.Context, t *frame.Task) *frame.Solution {
 	full := t
 	t = t.Capped(smpaRows)
 	s, ok := full.Cache.(*kernelSpace)
 	if !ok {
-		var err error
-		if s, err = newKernelSpace(ctx, t); err != nil {
-			return nil, err
-		}
+		s = newKernelSpace(ctx, t)
 		full.Cache = s
 	}
 	_, rank := s.back.Dims()
 	// The ridge is relative to all n columns, whatever the rank of the kernel.
 	inner := &frame.Task{Method: t.Method, Params: t.Params, D: t.D, Ridge: t.Ridge, M: rank, Columns: t.Rows.N,
 		Stat: t.Stat, Report: t.Report}
-	sol, err := frame.SolveRatio(ctx, inner, s.n, s.d, pencil.Max)
-	if err != nil {
-		return nil, err
-	}
+	sol := frame.SolveRatio(ctx, inner, s.n, s.d, pencil.Max)
 	var coefficients mat.Dense
 	coefficients.Mul(s.back, mat.NewDense(rank, sol.Dim, sol.Components))
 	pencil.FixSigns(&coefficients)
 	sol.Mapping = &mapping.KernelMap{D: sol.Dim, Rows: s.rows, Coefficients: coefficients.RawMatrix().Data, K: s.kernel}
-	return sol, nil
+	return sol
 }
 
 // kernelSpace is the part of a kernel fit that the ridge does not change.
@@ -79,40 +75,28 @@ type kernelSpace struct {
 	n, d   *mat.SymDense // the two sides, in the coordinates of F
 }
 
-func newKernelSpace(ctx context.Context, t *frame.Task) (*kernelSpace, error) {
-	dissimilar, similar, err := smpaWeights(ctx, t)
-	if err != nil {
-		return nil, err
-	}
+func newKernelSpace(ctx context.Context, t *frame.Task) *kernelSpace {
+	dissimilar, similar := smpaWeights(ctx, t)
 	t.ReportProgress("kernel", 0)
 	rows, m := t.Features(nil), len(t.Stat.Mean)
 	s := &kernelSpace{}
-	if s.kernel, err = mapping.NewKernel(ctx, t.Params["kernel"], rows, m, t.Origin()); err != nil {
-		return nil, err
-	}
-	gram, err := s.kernel.Gram(ctx, rows, m)
-	if err != nil {
-		return nil, err
-	}
+	s.kernel = fail.Must(mapping.NewKernel(ctx, t.Params["kernel"], rows, m, t.Origin()))
+	gram := fail.Must(s.kernel.Gram(ctx, rows, m))
 	factor, pivots, back := factorKernel(gram)
 	if factor == nil {
-		return nil, fmt.Errorf("the %s kernel of %d rows is zero", s.kernel.Name, t.Rows.N)
+		panic(fail.With(fmt.Errorf("the %s kernel of %d rows is zero", s.kernel.Name, t.Rows.N)))
 	}
 	if t.Ridge == 0 {
-		if factor, back, err = cutKernel(factor, back); err != nil {
-			return nil, fmt.Errorf("%s kernel of %d rows: %w", s.kernel.Name, t.Rows.N, err)
-		}
+		factor, back = cutKernel(factor, back)
 	}
 	s.back = back
 	for _, i := range pivots {
 		s.rows = append(s.rows, rows[i*m:(i+1)*m]...)
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
+	fail.Check(ctx.Err())
 	t.ReportProgress("kernel", 0.5)
-	s.n, s.d, err = graph.FromDS(ctx, factor, dissimilar, similar)
-	return s, err
+	s.n, s.d = fail.Must2(graph.FromDS(ctx, factor, dissimilar, similar))
+	return s
 }
 
 // factorKernel is F, n x r, with K = F F' up to kernelCut, by a pivoted Cholesky factor. The rows of the pivots, in
@@ -163,13 +147,13 @@ func factorKernel(k *mat.SymDense) (factor *mat.Dense, pivots []int, back *mat.D
 
 // cutKernel rotates a factor to the eigenvectors of its kernel and drops those below kernelCut of the largest: without
 // a ridge, rounding errors alone must not decide.
-func cutKernel(factor, back *mat.Dense) (f, b *mat.Dense, err error) {
+func cutKernel(factor, back *mat.Dense) (f, b *mat.Dense) {
 	_, r := factor.Dims()
 	var inner mat.SymDense
 	inner.SymOuterK(1, factor.T())
 	var e mat.EigenSym
 	if !e.Factorize(&inner, true) {
-		return nil, nil, fmt.Errorf("its eigenproblem does not converge")
+		panic(fail.With(errors.New("the eigenproblem of the kernel does not converge")))
 	}
 	values := e.Values(nil)
 	var vectors mat.Dense
@@ -179,5 +163,5 @@ func cutKernel(factor, back *mat.Dense) (f, b *mat.Dense, err error) {
 	f, b = &mat.Dense{}, &mat.Dense{}
 	f.Mul(factor, kept)
 	b.Mul(back, kept)
-	return f, b, nil
+	return f, b
 }

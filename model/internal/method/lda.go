@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/pencil"
@@ -31,35 +32,23 @@ var lda = frame.Method{
 	Auto:   &frame.Candidate{Rank: 3, Landmarks: true},
 }
 
-func fitLDA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+func fitLDA(ctx context.Context, t *frame.Task) *frame.Solution {
 	g := t.Stat.BetweenFactor()
 	if t.Ridge == 0 {
 		return fitLiteralLDA(ctx, t, g)
 	}
-	q, err := frame.RidgeMetric(t, t.Stat.Within)
-	if err != nil {
-		return nil, err
-	}
-	s, err := pencil.SolveLow(ctx, g, nil, q, t.D)
-	if err != nil {
-		return nil, err
-	}
-	return t.Solved(s, s.Rank), nil
+	q := frame.RidgeMetric(t, t.Stat.Within)
+	s := fail.Must(pencil.SolveLow(ctx, g, nil, q, t.D))
+	return t.Solved(s, s.Rank)
 }
 
 // collapsed is the share of within-class variance up to which a direction of unit total variance has nothing but
 // rounding errors.
 const collapsed = 1e-12
 
-func fitLiteralLDA(ctx context.Context, t *frame.Task, g *mat.Dense) (*frame.Solution, error) {
-	q, err := pencil.Cut(t.Stat.Total)
-	if err != nil {
-		return nil, err
-	}
-	s, err := pencil.SolveLow(ctx, g, nil, q, t.D)
-	if err != nil {
-		return nil, err
-	}
+func fitLiteralLDA(ctx context.Context, t *frame.Task, g *mat.Dense) *frame.Solution {
+	q := fail.Must(pencil.Cut(t.Stat.Total))
+	s := fail.Must(pencil.SolveLow(ctx, g, nil, q, t.D))
 	var sw mat.Dense
 	sw.Mul(t.Stat.Within, s.Vectors)
 	kept := 0
@@ -74,5 +63,5 @@ func fitLiteralLDA(ctx context.Context, t *frame.Task, g *mat.Dense) (*frame.Sol
 		t.Report.Note(fmt.Sprintf("%d of %d directions have no within-class variance and keep the scale of the total "+
 			"scatter; use a ridge above 0 to weight them", kept, t.D))
 	}
-	return t.Solved(s, s.Rank), nil
+	return t.Solved(s, s.Rank)
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
@@ -33,28 +34,16 @@ var le = frame.Method{
 	Nested: true,
 }
 
-func fitLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
-	lists, err := frame.Nearest(ctx, t, "k")
-	if err != nil {
-		return nil, err
-	}
+func fitLE(ctx context.Context, t *frame.Task) *frame.Solution {
+	lists := frame.Nearest(ctx, t, "k")
 	width := frame.HeatWidth(t, lists)
-	w, err := lists.Weights(graph.Union, graph.Heat(width))
-	if err != nil {
-		return nil, err
-	}
-	w, edges, err := w.Connect(ctx, t.X, graph.Repair(t.Params["components"]), graph.Heat(width))
-	if err != nil {
-		return nil, err
-	}
+	w := fail.Must(lists.Weights(graph.Union, graph.Heat(width)))
+	w, edges := fail.Must2(w.Connect(ctx, t.X, graph.Repair(t.Params["components"]), graph.Heat(width)))
 	frame.NoteEdges(t, edges)
-	y, lambda, err := frame.LaplacianEigenmap(ctx, t, w)
-	if err != nil {
-		return nil, err
-	}
+	y, lambda := frame.LaplacianEigenmap(ctx, t, w)
 	e := &mapping.Nystrom{Training: t.Training(nil, y, t.D), Lambda: lambda, Rate: min(1/width, math.MaxFloat64)}
 	e.Reach, e.K = reaches(&e.Training, lists)
-	return &frame.Solution{Dim: t.D, Eigenvalues: lambda, Informative: t.D, Mapping: e}, nil
+	return &frame.Solution{Dim: t.D, Eigenvalues: lambda, Informative: t.D, Mapping: e}
 }
 
 // reaches are the squared distances of the rows to the last of their lists, computed as the extension computes them,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
@@ -99,7 +100,7 @@ type learnedSimilarity struct {
 	rate   float64 // the heat similarity is exp(-rate d^2)
 }
 
-func learnSimilarity(ctx context.Context, t *frame.Task) (*learnedSimilarity, error) {
+func learnSimilarity(ctx context.Context, t *frame.Task) *learnedSimilarity {
 	name := "linear"
 	if k, ok := t.Params["kernel"]; ok {
 		name = k
@@ -108,41 +109,30 @@ func learnSimilarity(ctx context.Context, t *frame.Task) (*learnedSimilarity, er
 		t.Params["start"], t.Params["tol"], t.Params["rows"]}, " ")
 	if t.Memo != nil {
 		if l, ok := t.Memo.Learned[key].(*learnedSimilarity); ok {
-			return searched(t, l), nil
+			return searched(t, l)
 		}
 	}
 	rows, m := t.Features(nil), len(t.Stat.Mean)
-	kernel, err := mapping.NewKernel(ctx, name, rows, m, t.Origin())
-	if err != nil {
-		return nil, err
-	}
+	kernel := fail.Must(mapping.NewKernel(ctx, name, rows, m, t.Origin()))
 	if o := t.Origin(); name == "linear" && mat.Norm(mat.NewVecDense(m, o), 2) > 0 {
 		kernel.Origin = o // the paper's X is not centred
 	}
 	l := &learnedSimilarity{kernel: kernel}
-	squared, err := similarity.SquaredDistances(ctx, t.X)
-	if err != nil {
-		return nil, err
-	}
+	squared := similarity.SquaredDistances(ctx, t.X)
 	width := heatWidth(t, squared)
 	var s *mat.Dense
 	s, l.rate = similarity.Heat(squared, width)
-	gram, err := kernel.Gram(ctx, rows, m)
-	if err != nil {
-		return nil, err
-	}
+	gram := fail.Must(kernel.Gram(ctx, rows, m))
 	g := mat.DenseCopyOf(gram)
 	l.rule = balance(t, g)
-	if l.Learned, err = l.rule.Learn(ctx, g, s, func(done float64) { t.ReportProgress("similarity", done) }); err != nil {
-		return nil, err
-	}
+	l.Learned = l.rule.Learn(ctx, g, s, func(done float64) { t.ReportProgress("similarity", done) })
 	if t.Memo != nil {
 		if t.Memo.Learned == nil {
 			t.Memo.Learned = map[string]any{}
 		}
 		t.Memo.Learned[key] = l
 	}
-	return searched(t, l), nil
+	return searched(t, l)
 }
 
 // The paper's alpha = beta = 1 and sigma = 0.02 are for curves of two features in [0, 1]. The reconstruction error
@@ -205,55 +195,34 @@ func searched(t *frame.Task, l *learnedSimilarity) *learnedSimilarity {
 }
 
 // learnedGraph is W as a connected sparse graph: entries below 1e-6 of the largest are not edges.
-func learnedGraph(ctx context.Context, t *frame.Task, l *learnedSimilarity) (*graph.Matrix, error) {
+func learnedGraph(ctx context.Context, t *frame.Task, l *learnedSimilarity) *graph.Matrix {
 	largest := 0.0
 	n, _ := l.W.Dims()
 	for i := range n {
 		largest = max(largest, linalg.FloatMax(l.W.RawRowView(i)))
 	}
 	if !(largest > 0) {
-		return nil, fmt.Errorf("all similarities became 0; give a smaller beta, or scale the features")
+		panic(fail.With(fmt.Errorf("all similarities became 0; give a smaller beta, or scale the features")))
 	}
-	w, err := graph.FromDense(l.W, 1e-6*largest)
-	if err != nil {
-		return nil, err
-	}
-	w, edges, err := w.Connect(ctx, t.X, graph.Connect, func(i, j int, _ float64) float64 { return l.W.At(i, j) })
-	if err != nil {
-		return nil, err
-	}
+	w := fail.Must(graph.FromDense(l.W, 1e-6*largest))
+	w, edges := fail.Must2(w.Connect(ctx, t.X, graph.Connect, func(i, j int, _ float64) float64 { return l.W.At(i, j) }))
 	frame.NoteEdges(t, edges)
-	return w, nil
+	return w
 }
 
-func fitLEnewS(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+func fitLEnewS(ctx context.Context, t *frame.Task) *frame.Solution {
 	t = t.Capped(t.Int("rows"))
-	l, err := learnSimilarity(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	w, err := learnedGraph(ctx, t, l)
-	if err != nil {
-		return nil, err
-	}
-	y, lambda, err := frame.LaplacianEigenmap(ctx, t, w)
-	if err != nil {
-		return nil, err
-	}
+	l := learnSimilarity(ctx, t)
+	w := learnedGraph(ctx, t, l)
+	y, lambda := frame.LaplacianEigenmap(ctx, t, w)
 	e := &mapping.SimilarityMap{Training: t.Training(nil, y, t.D), Lambda: lambda, Alpha: l.rule.Alpha,
 		Beta: l.rule.Beta, Rate: l.rate, K: l.kernel}
-	return &frame.Solution{Dim: t.D, Eigenvalues: lambda, Informative: t.D, Mapping: e}, nil
+	return &frame.Solution{Dim: t.D, Eigenvalues: lambda, Informative: t.D, Mapping: e}
 }
 
-func lppnewsRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {
+func lppnewsRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense) {
 	t = t.Capped(t.Int("rows"))
-	l, err := learnSimilarity(ctx, t)
-	if err != nil {
-		return nil, nil, err
-	}
-	w, err := learnedGraph(ctx, t, l)
-	if err != nil {
-		return nil, nil, err
-	}
-	return graph.Embedding(ctx, t.X, w, graph.Degree)
+	l := learnSimilarity(ctx, t)
+	w := learnedGraph(ctx, t, l)
+	return fail.Must2(graph.Embedding(ctx, t.X, w, graph.Degree))
 }

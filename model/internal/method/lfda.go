@@ -42,15 +42,12 @@ var lfda = frame.Method{
 	Auto:    &frame.Candidate{Rank: 2},
 }
 
-var solveLFDA = frame.Maximize(func(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {
+var solveLFDA = frame.Maximize(func(ctx context.Context, t *frame.Task) (n, d *mat.SymDense) {
 	return frame.LocalScatters(ctx, t, "kNN")
 }, pencil.Max)
 
-func fitLFDA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
-	s, err := solveLFDA(ctx, t)
-	if err != nil {
-		return nil, err
-	}
+func fitLFDA(ctx context.Context, t *frame.Task) *frame.Solution {
+	s := solveLFDA(ctx, t)
 	a := mat.NewDense(t.M, s.Dim, s.Components)
 	switch t.Params["metric"] {
 	case "weighted":
@@ -60,7 +57,7 @@ func fitLFDA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	case "orthonormalized":
 		orthonormalize(a)
 	}
-	return s, nil
+	return s
 }
 
 // orthonormalize makes columns orthonormal, each by its part outside of those before it.

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
@@ -38,37 +39,22 @@ var lle = frame.Method{
 	Nested: true,
 }
 
-func fitLLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
-	lists, err := frame.Nearest(ctx, t, "k")
-	if err != nil {
-		return nil, err
-	}
+func fitLLE(ctx context.Context, t *frame.Task) *frame.Solution {
+	lists := frame.Nearest(ctx, t, "k")
 	index, _ := lists.Row(0)
-	lists, edges, err := lists.Connect(ctx, t.X, graph.Repair(t.Params["components"]))
-	if err != nil {
-		return nil, err
-	}
+	lists, edges := fail.Must2(lists.Connect(ctx, t.X, graph.Repair(t.Params["components"])))
 	frame.NoteEdges(t, edges)
 	t.ReportProgress("weights", 0)
 	reg := t.Float("reg")
-	w, err := graph.Barycentric(ctx, t.X, t.X, lists, reg)
-	if err != nil {
-		return nil, err
-	}
-	a, err := graph.Align(t.Rows.N, reconstructions(w))
-	if err != nil {
-		return nil, err
-	}
+	w := fail.Must(graph.Barycentric(ctx, t.X, t.X, lists, reg))
+	a := fail.Must(graph.Align(t.Rows.N, reconstructions(w)))
 	t.ReportProgress("eigenvectors", 0)
-	part, err := pencil.Partial(ctx, a, pencil.Min, t.D, linalg.Constant(t.Rows.N))
-	if err != nil {
-		return nil, err
-	}
+	part := fail.Must(pencil.Partial(ctx, a, pencil.Min, t.D, linalg.Constant(t.Rows.N)))
 	t.Found(part)
 	part.Vectors.Scale(math.Sqrt(float64(t.Rows.N)), part.Vectors)
 	e := &mapping.Barycentric{Training: t.Training(nil, part.Vectors.RawMatrix().Data, t.D), K: len(index),
 		Regular: reg}
-	return &frame.Solution{Dim: t.D, Eigenvalues: part.Values, Informative: t.D, Mapping: e}, nil
+	return &frame.Solution{Dim: t.D, Eigenvalues: part.Values, Informative: t.D, Mapping: e}
 }
 
 // reconstructions are the patches of the weights: |y_i - sum_j w_ij y_j|^2 as the form [1 -w'; -w ww'] of row i and

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/pencil"
 )
@@ -34,46 +35,32 @@ var lltsa = frame.Method{
 	Fit:     fitLLTSA,
 }
 
-func fitLLTSA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
-	build := func(t *frame.Task) (*mat.SymDense, bool, error) { return alignmentForm(ctx, t) }
-	d, explained, err := build(t)
-	if err != nil {
-		return nil, err
-	}
+func fitLLTSA(ctx context.Context, t *frame.Task) *frame.Solution {
+	build := func(t *frame.Task) (*mat.SymDense, bool) { return alignmentForm(ctx, t) }
+	d, explained := build(t)
 	if explained {
-		return nil, frame.FlatError(t, build)
+		panic(fail.With(frame.FlatError(t, build)))
 	}
 	return frame.SolveRatio(ctx, t, frame.Moment(t), d, pencil.Min)
 }
 
 // alignmentForm is X H B H X', and whether the tangent spaces explain all of it.
-func alignmentForm(ctx context.Context, t *frame.Task) (d *mat.SymDense, explained bool, err error) {
+func alignmentForm(ctx context.Context, t *frame.Task) (d *mat.SymDense, explained bool) {
 	k := patchSize(t)
 	t.ReportProgress("neighbours", 0)
-	lists, err := graph.Nearest(ctx, t.X, k-1)
-	if err != nil {
-		return nil, false, err
-	}
+	lists := fail.Must(graph.Nearest(ctx, t.X, k-1))
 	t.ReportProgress("tangents", 0)
 	most := max(0, min(t.D, k-2, t.M-1))
-	tangents, err := graph.TangentCoordinates(ctx, t.X, lists.Patches(), graph.FixedDim(most))
-	if err != nil {
-		return nil, false, err
-	}
-	b, err := graph.Align(t.Rows.N, func(yield func(graph.Patch) bool) {
+	tangents := fail.Must(graph.TangentCoordinates(ctx, t.X, lists.Patches(), graph.FixedDim(most)))
+	b := fail.Must(graph.Align(t.Rows.N, func(yield func(graph.Patch) bool) {
 		for _, tangent := range tangents {
 			if !yield(graph.Patch{Rows: tangent.Rows, L: graph.TangentPart(tangent)}) {
 				return
 			}
 		}
-	})
-	if err != nil {
-		return nil, false, err
-	}
-	if d, err = graph.WeightForm(ctx, t.X, b); err != nil {
-		return nil, false, err
-	}
-	return d, mat.Trace(d) < frame.Flat*t.Stat.N*mat.Trace(t.Stat.Total), nil
+	}))
+	d = fail.Must(graph.WeightForm(ctx, t.X, b))
+	return d, mat.Trace(d) < frame.Flat*t.Stat.N*mat.Trace(t.Stat.Total)
 }
 
 // alignmentMemory is the memory of patches of k rows, where each row is in k of them, and of their matrix.

@@ -6,6 +6,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/tangent"
 	"github.com/embedd/embedd/model/pencil"
@@ -52,47 +53,24 @@ func parallelMemory(e frame.Extent) int64 {
 	return e.Lists(k) + fields.Copies(0, 1000+(300+60*e.Dim)*k) + fields.Factor(e.Dim*k)
 }
 
-func fitLPFE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
-	lists, err := frame.Nearest(ctx, t, "k")
-	if err != nil {
-		return nil, err
-	}
-	w, err := frame.Connected(ctx, t, lists, graph.Binary)
-	if err != nil {
-		return nil, err
-	}
-	tan, err := tangents(ctx, t, lists.Patches(), tangent.EveryRow(t.Rows.N), t.D)
-	if err != nil {
-		return nil, err
-	}
+func fitLPFE(ctx context.Context, t *frame.Task) *frame.Solution {
+	lists := frame.Nearest(ctx, t, "k")
+	w := frame.Connected(ctx, t, lists, graph.Binary)
+	tan := tangents(ctx, t, lists.Patches(), tangent.EveryRow(t.Rows.N), t.D)
 	t.ReportProgress("fields", 0)
 	form := tangent.Empty(w, tan)
-	if err := form.AddConnection(ctx, tan, 1); err != nil {
-		return nil, err
-	}
-	m, err := form.Connection()
-	if err != nil {
-		return nil, err
-	}
-	fields, err := pencil.Partial(ctx, m, pencil.Min, t.D, nil)
-	if err != nil {
-		return nil, err
-	}
+	form.AddConnection(ctx, tan, 1)
+	m := form.Connection()
+	fields := fail.Must(pencil.Partial(ctx, m, pencil.Min, t.D, nil))
 	t.Found(fields)
 
-	d, err := graph.LaplacianForm(ctx, t.X, w)
-	if err != nil {
-		return nil, err
-	}
+	d := fail.Must(graph.LaplacianForm(ctx, t.X, w))
 	d.ScaleSym(2, d)
 	var q *pencil.Metric
 	if t.Ridge == 0 {
-		q, err = pencil.Cut(d)
+		q = fail.Must(pencil.Cut(d))
 	} else {
-		q, err = frame.Denominator(t, d)
-	}
-	if err != nil {
-		return nil, err
+		q = frame.Denominator(t, d)
 	}
 	r := mat.NewDense(t.Rows.N, t.D, nil)
 	for c := range t.D {
@@ -104,7 +82,7 @@ func fitLPFE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	if t.Params["metric"] == "orthonormalized" {
 		orthonormalize(a)
 	}
-	return &frame.Solution{Components: a.RawMatrix().Data, Dim: t.D, Eigenvalues: fields.Values, Informative: t.D}, nil
+	return &frame.Solution{Components: a.RawMatrix().Data, Dim: t.D, Eigenvalues: fields.Values, Informative: t.D}
 }
 
 // slopes is r of the field v with unit vectors.

@@ -6,6 +6,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/pencil"
 )
@@ -33,14 +34,8 @@ var lpp = frame.Method{
 	Nested:  true,
 }
 
-func lppRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {
-	lists, err := frame.Nearest(ctx, t, "k")
-	if err != nil {
-		return nil, nil, err
-	}
-	w, err := lists.Weights(graph.Union, frame.Heat(t, lists))
-	if err != nil {
-		return nil, nil, err
-	}
-	return graph.Embedding(ctx, t.X, w, graph.Degree)
+func lppRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense) {
+	lists := frame.Nearest(ctx, t, "k")
+	w := fail.Must(lists.Weights(graph.Union, frame.Heat(t, lists)))
+	return fail.Must2(graph.Embedding(ctx, t.X, w, graph.Degree))
 }

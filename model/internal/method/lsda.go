@@ -6,6 +6,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/pencil"
 )
@@ -40,64 +41,51 @@ var lsda = frame.Method{
 
 var solveLSDA = frame.Maximize(lsdaRatio, pencil.Max)
 
-func fitLSDA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+func fitLSDA(ctx context.Context, t *frame.Task) *frame.Solution {
 	return frame.WithPCA(ctx, t, solveLSDA)
 }
 
-func lsdaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {
-	between, within, degree, err := splitGraph(ctx, t)
-	if err != nil {
-		return nil, nil, err
-	}
+func lsdaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense) {
+	between, within, degree := splitGraph(ctx, t)
 	beta := t.Float("beta")
 	within.ScaleSym(1-beta, within)
 	between.ScaleSym(beta, between)
 	between.AddSym(between, within)
-	d, err = graph.DegreeForm(ctx, t.X, degree)
-	return between, d, err
+	d = fail.Must(graph.DegreeForm(ctx, t.X, degree))
+	return between, d
 }
 
 // splitGraph is X L_b X', X W_w X' and the degrees of W_w.
-func splitGraph(ctx context.Context, t *frame.Task) (between, within *mat.SymDense, degree []float64, err error) {
+func splitGraph(ctx context.Context, t *frame.Task) (between, within *mat.SymDense, degree []float64) {
 	y := t.Rows.Y
 	if t.Params["k"] == "0" {
 		return splitPairs(ctx, t)
 	}
-	lists, err := frame.Nearest(ctx, t, "k")
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if between, err = frame.LaplacianForm(ctx, t, lists, graph.Union, func(i, j int, _ float64) float64 {
+	lists := frame.Nearest(ctx, t, "k")
+	between = frame.LaplacianForm(ctx, t, lists, graph.Union, func(i, j int, _ float64) float64 {
 		if y[i] == y[j] {
 			return 0
 		}
 		return 1
-	}); err != nil {
-		return nil, nil, nil, err
-	}
-	w, err := lists.Weights(graph.Union, func(i, j int, _ float64) float64 {
+	})
+	w := fail.Must(lists.Weights(graph.Union, func(i, j int, _ float64) float64 {
 		if y[i] == y[j] {
 			return 1
 		}
 		return 0
-	})
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if within, err = graph.WeightForm(ctx, t.X, w); err != nil {
-		return nil, nil, nil, err
-	}
+	}))
+	within = fail.Must(graph.WeightForm(ctx, t.X, w))
 	within.AddSym(within, frame.Moment(t))
 	degree = w.Degrees()
 	for i := range degree {
 		degree[i]++
 	}
-	return between, within, degree, nil
+	return between, within, degree
 }
 
 // splitPairs is splitGraph for all pairs, where class sums s_c are enough: X W_w X' = sum_c s_c s_c' and, about the
 // mean, X W_b X' = -X W_w X'.
-func splitPairs(ctx context.Context, t *frame.Task) (between, within *mat.SymDense, degree []float64, err error) {
+func splitPairs(ctx context.Context, t *frame.Task) (between, within *mat.SymDense, degree []float64) {
 	within = mat.NewSymDense(t.M, nil)
 	size := make([]float64, len(t.Rows.Classes))
 	for i, c := range t.Stat.Class {
@@ -109,9 +97,7 @@ func splitPairs(ctx context.Context, t *frame.Task) (between, within *mat.SymDen
 	for i, c := range t.Rows.Y {
 		degree[i], others[i] = size[c], t.Stat.N-size[c]
 	}
-	if between, err = graph.DegreeForm(ctx, t.X, others); err != nil {
-		return nil, nil, nil, err
-	}
+	between = fail.Must(graph.DegreeForm(ctx, t.X, others))
 	between.AddSym(between, within)
-	return between, within, degree, nil
+	return between, within, degree
 }

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
@@ -50,46 +51,33 @@ var lsdr = frame.Method{
 	Fit:     fitLSDR,
 }
 
-func fitLSDR(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
-	starts, space, err := lsdrStarts(ctx, t)
-	if err != nil {
-		return nil, err
-	}
+func fitLSDR(ctx context.Context, t *frame.Task) *frame.Solution {
+	starts, space := lsdrStarts(ctx, t)
 	q := NewInformation(t.X, t.Rows, t.Int("centres"))
-	if err := q.settle(ctx, t, starts[0]); err != nil {
-		return nil, err
-	}
+	q.settle(ctx, t, starts[0])
 	found := make([]*mat.Dense, len(starts))
-	searches, errs := make([]model.Search, len(starts)), make([]error, len(starts))
-	err = parallel.EachProgress(ctx, len(starts), func(i int) {
+	searches := make([]model.Search, len(starts))
+	fail.Check(parallel.EachProgress(ctx, len(starts), func(i int) {
 		own := *q // each start has a separate last point
 		searches[i].Start = own.Value(starts[i])
 		ascent := stiefel.Ascent{Steps: 100, Relative: 1e-6, Value: own.Value, Gradient: own.Gradient}
-		found[i], errs[i] = ascent.From(ctx, starts[i], &searches[i])
-	}, func(done int) { t.ReportProgress("search", float64(done)/float64(len(starts))) })
-	if err != nil {
-		return nil, err
-	}
+		found[i] = ascent.From(ctx, starts[i], &searches[i])
+	}, func(done int) { t.ReportProgress("search", float64(done)/float64(len(starts))) }))
 	var best *mat.Dense
 	search := &model.Search{Start: searches[0].Start, End: math.Inf(-1)}
 	for i, s := range searches {
-		if errs[i] != nil {
-			return nil, errs[i]
-		}
 		search.Steps += s.Steps
 		if s.End > search.End {
 			best, search.End, search.Gradient = found[i], s.End, s.Gradient
 		}
 	}
 	t.Report.Search = search
-	if best, err = frame.Principal(ctx, t, best); err != nil {
-		return nil, err
-	}
+	best = frame.Principal(ctx, t, best)
 	sol := t.Solved(space, t.D)
 	sol.Components, sol.Dim, sol.Eigenvalues = best.RawMatrix().Data, t.D, nil
 	// Gap and residual are those of the space that LDA starts in.
 	t.Report.Gap, t.Report.Ties, t.Report.Residual = nil, nil, 0
-	return sol, nil
+	return sol
 }
 
 // Information is the estimate of squared-loss mutual information.
@@ -260,7 +248,7 @@ func (q *Information) Gradient(a *mat.Dense) *mat.Dense {
 }
 
 // settle chooses s and lambda at the outputs of a.
-func (q *Information) settle(ctx context.Context, t *frame.Task, a *mat.Dense) error {
+func (q *Information) settle(ctx context.Context, t *frame.Task, a *mat.Dense) {
 	defer t.Report.Phase("widths")()
 	var z mat.Dense
 	z.Mul(q.Ref, a)
@@ -275,7 +263,7 @@ func (q *Information) settle(ctx context.Context, t *frame.Task, a *mat.Dense) e
 	q.S, q.Lambda = widths[len(widths)/2], weights[len(weights)/2]
 	at, fold := frame.Folds(t.Rows, frame.MaxValidated, 3, 0)
 	if fold == nil || len(widths)*len(weights) == 1 {
-		return nil
+		return
 	}
 	best := math.Inf(1)
 	scores := make([]float64, len(widths)*len(weights))
@@ -284,9 +272,7 @@ func (q *Information) settle(ctx context.Context, t *frame.Task, a *mat.Dense) e
 		part := NewInformation(linalg.Pick(t.X, train), t.Rows.Subset(train), t.Int("centres"))
 		held, y := linalg.Pick(t.X, test), t.Rows.Subset(test).Y
 		for i, s := range widths {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
+			fail.Check(ctx.Err())
 			part.S = s
 			own, _, _ := part.kernel(part.x, a)
 			other, _, _ := part.kernel(held, a)
@@ -302,7 +288,6 @@ func (q *Information) settle(ctx context.Context, t *frame.Task, a *mat.Dense) e
 			best, q.S, q.Lambda = v, widths[k/len(weights)], weights[k%len(weights)]
 		}
 	}
-	return nil
 }
 
 // risk is J of alpha on rows that it has not seen.
@@ -343,16 +328,10 @@ func medianDistance(z *mat.Dense) float64 {
 }
 
 // lsdrStarts are orthonormal: the columns of LDA, those of PCA, random ones.
-func lsdrStarts(ctx context.Context, t *frame.Task) ([]*mat.Dense, *pencil.Solution, error) {
+func lsdrStarts(ctx context.Context, t *frame.Task) ([]*mat.Dense, *pencil.Solution) {
 	_, t.Ridge = frame.OAS(t.Stat.Within, t.Stat.N, t.Columns)
-	space, err := frame.Whitening(ctx, t, t.D)
-	if err != nil {
-		return nil, nil, err
-	}
-	principal, err := frame.Leading(ctx, t.Stat.Total, t.D)
-	if err != nil {
-		return nil, nil, err
-	}
+	space := fail.Must(frame.Whitening(ctx, t, t.D))
+	principal := frame.Leading(ctx, t.Stat.Total, t.D)
 	starts := []*mat.Dense{stiefel.Retract(space.Vectors), principal}
 	r := rand.New(rand.NewPCG(t.Seed, 0))
 	for len(starts) < t.Int("starts") {
@@ -364,5 +343,5 @@ func lsdrStarts(ctx context.Context, t *frame.Task) ([]*mat.Dense, *pencil.Solut
 		}
 		starts = append(starts, stiefel.Retract(a))
 	}
-	return starts[:t.Int("starts")], space, nil
+	return starts[:t.Int("starts")], space
 }

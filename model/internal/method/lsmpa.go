@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/pencil"
@@ -53,21 +54,15 @@ func smpaParams() []frame.Param {
 	}
 }
 
-func lsmpaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {
+func lsmpaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense) {
 	t = t.Capped(smpaRows)
-	dissimilar, similar, err := smpaWeights(ctx, t)
-	if err != nil {
-		return nil, nil, err
-	}
-	return graph.FromDS(ctx, t.X, dissimilar, similar)
+	dissimilar, similar := smpaWeights(ctx, t)
+	return fail.Must2(graph.FromDS(ctx, t.X, dissimilar, similar))
 }
 
 // smpaWeights are D and S, n x n.
-func smpaWeights(ctx context.Context, t *frame.Task) (dissimilar, similar *mat.SymDense, err error) {
-	g, err := nearness(ctx, t)
-	if err != nil {
-		return nil, nil, err
-	}
+func smpaWeights(ctx context.Context, t *frame.Task) (dissimilar, similar *mat.SymDense) {
+	g := nearness(ctx, t)
 	l1, l2, l3 := t.Float("l1"), t.Float("l2"), t.Float("l3")
 	n := g.SymmetricDim()
 	dissimilar, similar = mat.NewSymDense(n, nil), mat.NewSymDense(n, nil)
@@ -83,16 +78,13 @@ func smpaWeights(ctx context.Context, t *frame.Task) (dissimilar, similar *mat.S
 			similar.SetSym(i, j, l3/v)
 		}
 	}
-	return dissimilar, similar, nil
+	return dissimilar, similar
 }
 
 // nearness is the geodesics over the largest, so that they are in (0, 1] and a near pair is more similar than
 // dissimilar. Equal rows have distance 0, which would make their weights infinite: the minimum is 1e-3 of the median.
-func nearness(ctx context.Context, t *frame.Task) (*mat.SymDense, error) {
-	g, _, _, err := frame.Geodesics(ctx, t, graph.Connect)
-	if err != nil {
-		return nil, err
-	}
+func nearness(ctx context.Context, t *frame.Task) *mat.SymDense {
+	g, _, _ := frame.Geodesics(ctx, t, graph.Connect)
 	n := g.SymmetricDim()
 	positive := make([]float64, 0, n*(n-1)/2)
 	largest := 0.0
@@ -105,7 +97,7 @@ func nearness(ctx context.Context, t *frame.Task) (*mat.SymDense, error) {
 		}
 	}
 	if largest == 0 {
-		return nil, fmt.Errorf("all %d rows are equal: there are no geodesics", n)
+		panic(fail.With(fmt.Errorf("all %d rows are equal: there are no geodesics", n)))
 	}
 	slices.Sort(positive)
 	least := 1e-3 * linalg.Median(positive)
@@ -114,5 +106,5 @@ func nearness(ctx context.Context, t *frame.Task) (*mat.SymDense, error) {
 			g.SetSym(i, j, math.Max(g.At(i, j), least)/largest)
 		}
 	}
-	return g, nil
+	return g
 }

@@ -1,12 +1,12 @@
 package method
 
 import (
-	"cmp"
 	"context"
 
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/pencil"
@@ -43,11 +43,8 @@ var mfa = frame.Method{
 	Auto:    &frame.Candidate{Rank: 1, Landmarks: true},
 }
 
-func mfaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {
-	own, foreign, err := frame.NearestByClass(ctx, t, "k1", "k2")
-	if err != nil {
-		return nil, nil, err
-	}
+func mfaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense) {
+	own, foreign := frame.NearestByClass(ctx, t, "k1", "k2")
 	k2 := t.Int("k2")
 	switch t.Params["penalty"] {
 	case "class-pairs":
@@ -57,9 +54,8 @@ func mfaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error
 	}
 	// Concurrently: ordering the edges of a graph uses one core.
 	var forms [2]*mat.SymDense
-	var failed [2]error
-	err = parallel.Each(ctx, 2, func(i int) {
-		forms[i], failed[i] = frame.LaplacianForm(ctx, t, [2]*graph.Neighbors{foreign, own}[i], graph.Union, graph.Binary)
-	})
-	return forms[0], forms[1], cmp.Or(failed[0], failed[1], err)
+	fail.Check(parallel.Each(ctx, 2, func(i int) {
+		forms[i] = frame.LaplacianForm(ctx, t, [2]*graph.Neighbors{foreign, own}[i], graph.Union, graph.Binary)
+	}))
+	return forms[0], forms[1]
 }

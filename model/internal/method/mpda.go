@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/tangent"
 	"github.com/embedd/embedd/model/pencil"
@@ -82,50 +83,34 @@ const negligible = 1e-10
 
 // fitMPDA is the fit where choose gives the rows of the tangent form and their patches: nil for one around every row.
 // S_b is of all rows.
-func fitMPDA(choose func(context.Context, *frame.Task) (rows *frame.Task, patches [][]int, err error)) func(
-	context.Context, *frame.Task) (*frame.Solution, error) {
-	solve := frame.Maximize(func(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {
-		if n, _, err = frame.LocalScatters(ctx, t, "k"); err != nil {
-			return nil, nil, err
-		}
+func fitMPDA(choose func(context.Context, *frame.Task) (rows *frame.Task, patches [][]int)) func(
+	context.Context, *frame.Task) *frame.Solution {
+	solve := frame.Maximize(func(ctx context.Context, t *frame.Task) (n, d *mat.SymDense) {
+		n, _ = frame.LocalScatters(ctx, t, "k")
 		t.ReportProgress("patches", 0)
-		rows, patches, err := choose(ctx, t)
-		if err != nil {
-			return nil, nil, err
-		}
-		if d, err = mpdaDenominator(ctx, rows, patches); err != nil {
-			return nil, nil, err
-		}
+		rows, patches := choose(ctx, t)
+		d = mpdaDenominator(ctx, rows, patches)
 		if trace := mat.Trace(d); t.Params["alpha"] != "relative" && trace > 0 {
 			t.Ridge = t.Float("alpha") * float64(t.Columns) / trace
 			t.Report.Ridge.Relative = t.Ridge
 		}
-		return n, d, nil
+		return n, d
 	}, pencil.Max)
-	return func(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
-		s, err := solve(ctx, t)
-		if err != nil {
-			return nil, err
-		}
+	return func(ctx context.Context, t *frame.Task) *frame.Solution {
+		s := solve(ctx, t)
 		for j, l := range s.Eigenvalues {
 			if math.Abs(l) < negligible*math.Abs(s.Eigenvalues[0]) {
-				return nil, &pencil.RankError{Asked: t.D, Max: j}
+				panic(fail.With(&pencil.RankError{Asked: t.D, Max: j}))
 			}
 		}
-		return s, nil
+		return s
 	}
 }
 
 // mpdaDenominator is S0.
-func mpdaDenominator(ctx context.Context, t *frame.Task, patches [][]int) (*mat.SymDense, error) {
-	own, _, err := graph.NearestByClass(ctx, t.X, t.Rows.Y, t.Int("k"), 0)
-	if err != nil {
-		return nil, err
-	}
-	w, err := own.Weights(graph.Union, frame.Heat(t, own))
-	if err != nil {
-		return nil, err
-	}
+func mpdaDenominator(ctx context.Context, t *frame.Task, patches [][]int) *mat.SymDense {
+	own, _ := fail.Must2(graph.NearestByClass(ctx, t.X, t.Rows.Y, t.Int("k"), 0))
+	w := fail.Must(own.Weights(graph.Union, frame.Heat(t, own)))
 	tan := &tangent.Spaces{}
 	if patches == nil {
 		patches = own.Patches()
@@ -133,32 +118,23 @@ func mpdaDenominator(ctx context.Context, t *frame.Task, patches [][]int) (*mat.
 	} else {
 		tan.Patch = tangent.PatchOf(patches, t.Rows.N)
 	}
-	if tan.Spaces, err = graph.Tangents(ctx, t.X, patches, graph.EnergyDim(t.Float("energy"))); err != nil {
-		return nil, err
-	}
+	tan.Spaces = fail.Must(graph.Tangents(ctx, t.X, patches, graph.EnergyDim(t.Float("energy"))))
 	t.ReportProgress("tangent vectors", 0)
-	form, err := tangent.New(ctx, t.X, w, tan, t.Float("gamma"))
-	if err != nil {
-		return nil, err
-	}
+	form := tangent.New(ctx, t.X, w, tan, t.Float("gamma"))
 	ridge := t.Float("alpha")
 	if t.Params["alpha"] == "relative" {
 		ridge = t.Ridge * form.Trace() / float64(max(form.Dim(), 1))
 	}
-	parts, err := form.Factor(ctx, ridge)
-	if err != nil {
-		return nil, err
-	}
-	return form.EliminateLinear(ctx, t.X, parts)
+	return form.EliminateLinear(ctx, t.X, form.Factor(ctx, ridge))
 }
 
 // capPointwise selects at most maxPointwise rows.
-func capPointwise(_ context.Context, t *frame.Task) (*frame.Task, [][]int, error) {
-	return t.Capped(maxPointwise), nil, nil
+func capPointwise(_ context.Context, t *frame.Task) (*frame.Task, [][]int) {
+	return t.Capped(maxPointwise), nil
 }
 
 // PartitionClasses divides the rows of each class into patches.
-func PartitionClasses(ctx context.Context, t *frame.Task) (*frame.Task, [][]int, error) {
+func PartitionClasses(ctx context.Context, t *frame.Task) (*frame.Task, [][]int) {
 	k, size := t.Int("patch_k"), t.Int("patch_size")
 	frame.NoteFewRows(t, "patch_k", k, func(rows int) int {
 		if rows < size {
@@ -175,10 +151,7 @@ func PartitionClasses(ctx context.Context, t *frame.Task) (*frame.Task, [][]int,
 		for j, r := range rows {
 			x.SetRow(j, t.X.RawRowView(r))
 		}
-		parts, err := graph.Partition(ctx, x, k, size)
-		if err != nil {
-			return nil, nil, err
-		}
+		parts := fail.Must(graph.Partition(ctx, x, k, size))
 		for _, part := range parts {
 			for j, r := range part {
 				part[j] = rows[r]
@@ -187,5 +160,5 @@ func PartitionClasses(ctx context.Context, t *frame.Task) (*frame.Task, [][]int,
 		}
 	}
 	t.Report.Note(fmt.Sprintf("%d patches of %d rows", len(patches), t.Rows.N))
-	return t, patches, nil
+	return t, patches
 }

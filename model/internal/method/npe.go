@@ -6,6 +6,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/pencil"
 )
@@ -33,16 +34,10 @@ var npe = frame.Method{
 	Nested:  true,
 }
 
-func npeRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {
-	lists, err := frame.Nearest(ctx, t, "k")
-	if err != nil {
-		return nil, nil, err
-	}
+func npeRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense) {
+	lists := frame.Nearest(ctx, t, "k")
 	t.ReportProgress("weights", 0)
-	w, err := graph.Barycentric(ctx, t.X, t.X, lists, t.Float("reg"))
-	if err != nil {
-		return nil, nil, err
-	}
-	d, err = graph.ReconstructionForm(ctx, t.X, w)
-	return frame.Moment(t), d, err
+	w := fail.Must(graph.Barycentric(ctx, t.X, t.X, lists, t.Float("reg")))
+	d = fail.Must(graph.ReconstructionForm(ctx, t.X, w))
+	return frame.Moment(t), d
 }

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/stiefel"
@@ -37,7 +38,7 @@ var pairacc = frame.Method{
 	Auto: &frame.Candidate{Rank: 7, Landmarks: true, Tried: func(d, classes int, _ bool) bool { return d < classes-1 }},
 }
 
-func fitPairAcc(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+func fitPairAcc(ctx context.Context, t *frame.Task) *frame.Solution {
 	q := frame.ClassDirections(t)
 	k := min(t.D, q)
 	s, err := frame.Whitening(ctx, t, max(q, t.D))
@@ -47,14 +48,9 @@ func fitPairAcc(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 		q = rank.Max
 		s, err = frame.Whitening(ctx, t, q)
 	}
-	if err != nil {
-		return nil, err
-	}
+	fail.Check(err)
 	lead := s.Vectors.Slice(0, t.M, 0, q)
-	o, search, err := pairDirections(ctx, t, lead, k)
-	if err != nil {
-		return nil, err
-	}
+	o, search := pairDirections(ctx, t, lead, k)
 	t.Report.Search = search
 
 	a := mat.NewDense(t.M, t.D, nil)
@@ -66,30 +62,23 @@ func fitPairAcc(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	sol.Components, sol.Dim, sol.Eigenvalues = a.RawMatrix().Data, t.D, nil
 	// Gap and residual are those of the whitened space, not of the directions in it.
 	t.Report.Gap, t.Report.Ties, t.Report.Residual = nil, nil, 0
-	return sol, nil
+	return sol
 }
 
 // pairDirections is the O (q x k) that maximises F in the leading q columns of a whitened space.
-func pairDirections(ctx context.Context, t *frame.Task, lead mat.Matrix, k int) (*mat.Dense, *model.Search, error) {
+func pairDirections(ctx context.Context, t *frame.Task, lead mat.Matrix, k int) (*mat.Dense, *model.Search) {
 	p := &Pairs{Means: new(mat.Dense), Prior: make([]float64, t.Stat.Classes())}
 	p.Means.Mul(t.Stat.Means, lead)
 	for c, n := range t.Stat.Counts {
 		p.Prior[c] = n / t.Stat.N
 	}
-	o, err := p.start(ctx, k)
-	if err != nil {
-		return nil, nil, err
-	}
+	o := p.start(ctx, k)
 	search := &model.Search{Start: p.Accuracy(o)}
 	ascent := stiefel.Ascent{Steps: 60, Value: p.Accuracy, Gradient: p.Gradient}
-	if o, err = ascent.From(ctx, o, search); err != nil {
-		return nil, nil, err
-	}
-	if o, err = p.rotate(ctx, o); err != nil {
-		return nil, nil, err
-	}
+	o = ascent.From(ctx, o, search)
+	o = p.rotate(ctx, o)
 	search.End = p.Accuracy(o)
-	return o, search, nil
+	return o, search
 }
 
 // Pairs is the criterion: class means (C x q) in the whitened space, and priors.
@@ -137,7 +126,7 @@ func (p *Pairs) laplace(z *mat.Dense, w func(i, j int, distance float64) float64
 
 // start is the leading k eigenvectors of the closed form of Loog et al.: sum p_i p_j erf(D/(2 sqrt 2))/(2 D^2) t t', D
 // in the whole whitened space.
-func (p *Pairs) start(ctx context.Context, k int) (*mat.Dense, error) {
+func (p *Pairs) start(ctx context.Context, k int) *mat.Dense {
 	m := p.laplace(p.Means, func(i, j int, d float64) float64 {
 		w := p.Prior[i] * p.Prior[j]
 		if d < least {
@@ -171,7 +160,7 @@ func (p *Pairs) Gradient(o *mat.Dense) *mat.Dense {
 
 // rotate rotates O, which F does not determine, to the principal axes of the class means
 // in its span: the first column separates them most.
-func (p *Pairs) rotate(ctx context.Context, o *mat.Dense) (*mat.Dense, error) {
+func (p *Pairs) rotate(ctx context.Context, o *mat.Dense) *mat.Dense {
 	var z mat.Dense
 	z.Mul(p.Means, o)
 	_, k := z.Dims()
@@ -179,11 +168,8 @@ func (p *Pairs) rotate(ctx context.Context, o *mat.Dense) (*mat.Dense, error) {
 	for c, w := range p.Prior {
 		s.SymRankOne(s, w, z.RowView(c))
 	}
-	r, err := frame.Leading(ctx, s, k)
-	if err != nil {
-		return nil, err
-	}
+	r := frame.Leading(ctx, s, k)
 	var out mat.Dense
 	out.Mul(o, r)
-	return &out, nil
+	return &out
 }

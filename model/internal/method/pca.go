@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/pencil"
@@ -23,15 +24,12 @@ var pca = frame.Method{
 	Auto:   &frame.Candidate{Rank: 6},
 }
 
-func fitPCA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
-	s, err := pencil.Solve(ctx, t.Stat.Total, pencil.Identity(t.M), pencil.Max, t.D)
-	if err != nil {
-		return nil, err
-	}
+func fitPCA(ctx context.Context, t *frame.Task) *frame.Solution {
+	s := fail.Must(pencil.Solve(ctx, t.Stat.Total, pencil.Identity(t.M), pencil.Max, t.D))
 	if t.Params["whiten"] == "true" {
 		for j, l := range s.Values {
 			linalg.ScaleColumn(s.Vectors, j, 1/math.Sqrt(l))
 		}
 	}
-	return t.Solved(s, t.Columns), nil
+	return t.Solved(s, t.Columns)
 }

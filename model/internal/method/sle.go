@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/pencil"
@@ -71,12 +72,9 @@ func uncentred(t *frame.Task) (*mat.SymDense, *mat.Dense) {
 	return moment, sums
 }
 
-func fitSLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+func fitSLE(ctx context.Context, t *frame.Task) *frame.Solution {
 	moment, sums := uncentred(t)
-	q, err := pencil.Cut(moment)
-	if err != nil {
-		return nil, err
-	}
+	q := fail.Must(pencil.Cut(moment))
 	k := t.Stat.Classes()
 	j, minus := mat.NewSymDense(k, nil), mat.NewSymDense(k, nil)
 	for a := range k {
@@ -87,14 +85,8 @@ func fitSLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	}
 	minus.ScaleSym(-1, j)
 	// kappa > 0 (lambda < n) comes first, kappa < 0 last; the second exists only where the rows are not centred.
-	first, err := signed(ctx, sums, j, q, t.Stat.N)
-	if err != nil {
-		return nil, err
-	}
-	last, err := signed(ctx, sums, minus, q, t.Stat.N)
-	if err != nil {
-		return nil, err
-	}
+	first := signed(ctx, sums, j, q, t.Stat.N)
+	last := signed(ctx, sums, minus, q, t.Stat.N)
 	informative := len(first.Values)
 	columns := mat.NewDense(moment.SymmetricDim(), t.D, nil)
 	values := make([]float64, t.D)
@@ -116,11 +108,9 @@ func fitSLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 		rest, err := leastNorm(ctx, moment, first.Vectors, last.Vectors, min(tied, t.D-at))
 		var rank *pencil.RankError
 		if errors.As(err, &rank) {
-			return nil, &pencil.RankError{Asked: t.D, Max: at + rank.Max}
+			panic(fail.With(&pencil.RankError{Asked: t.D, Max: at + rank.Max}))
 		}
-		if err != nil {
-			return nil, err
-		}
+		fail.Check(err)
 		if rest != nil {
 			_, c := rest.Dims()
 			for i := range c {
@@ -136,35 +126,32 @@ func fitSLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 			t.D))
 	}
 	if at < t.D {
-		return nil, &pencil.RankError{Asked: t.D, Max: at}
+		panic(fail.With(&pencil.RankError{Asked: t.D, Max: at}))
 	}
 	sol.Values = values
 	sol.Vectors = mat.DenseCopyOf(columns.Slice(0, t.M, 0, t.D)) // a constant feature only shifts outputs
 	pencil.FixSigns(sol.Vectors)
-	return t.Solved(sol, informative), nil
+	return t.Solved(sol, informative)
 }
 
 // signed solves (U J U', M) for the eigenvalues above 1e-9 n; smaller ones are rounding errors of the tied ones.
-func signed(ctx context.Context, u *mat.Dense, j mat.Symmetric, q *pencil.Metric, n float64) (*pencil.Solution,
-	error) {
+func signed(ctx context.Context, u *mat.Dense, j mat.Symmetric, q *pencil.Metric, n float64) *pencil.Solution {
 	s, err := pencil.SolveLow(ctx, u, j, q, 0)
 	var none *pencil.RankError
 	if errors.As(err, &none) {
-		return &pencil.Solution{Gap: math.Inf(1)}, nil
+		return &pencil.Solution{Gap: math.Inf(1)}
 	}
-	if err != nil {
-		return nil, err
-	}
+	fail.Check(err)
 	k := 0
 	for k < len(s.Values) && s.Values[k] > 1e-9*n {
 		k++
 	}
 	s.Values = s.Values[:k]
 	if k == 0 {
-		return &pencil.Solution{Gap: math.Inf(1)}, nil
+		return &pencil.Solution{Gap: math.Inf(1)}
 	}
 	s.Vectors = mat.DenseCopyOf(s.Vectors.Slice(0, q.Columns(), 0, k))
-	return s, nil
+	return s
 }
 
 // leastNorm returns the c columns a with a'Ma = 1, M-orthogonal to the given ones, of least norm: the leading

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/mapping"
 	"github.com/embedd/embedd/model/internal/parallel"
@@ -46,15 +47,12 @@ var sleOvR = frame.Method{
 // MaxWindow is the number of embedded rows that the membership degree uses.
 const MaxWindow = 2000
 
-func fitSLEOvR(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+func fitSLEOvR(ctx context.Context, t *frame.Task) *frame.Solution {
 	moment, sums := uncentred(t)
 	size, _ := sums.Dims()
 	classes, features := len(t.Rows.Classes), len(t.Stat.Mean)
 	v := &mapping.Views{D: t.D, Components: make([]float64, classes*features*t.D), Offset: make([]float64, classes*t.D)}
-	solved, err := solveViews(ctx, t, moment, sums)
-	if err != nil {
-		return nil, err
-	}
+	solved := solveViews(ctx, t, moment, sums)
 	for c, s := range solved {
 		t.Report.Ridge.Absolute = max(t.Report.Ridge.Absolute, s.rho)
 		if !math.IsInf(s.Gap, 0) && (t.Report.Gap == nil || s.Gap < *t.Report.Gap) {
@@ -66,10 +64,8 @@ func fitSLEOvR(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 		copy(v.Components[at*features*t.D:], a)
 		copy(v.Offset[at*t.D:], offset)
 	}
-	if err := fillWindow(ctx, t, v); err != nil {
-		return nil, err
-	}
-	return &frame.Solution{Dim: t.D, Informative: t.D, Mapping: v}, nil
+	fillWindow(ctx, t, v)
+	return &frame.Solution{Dim: t.D, Informative: t.D, Mapping: v}
 }
 
 // viewSolution is the pencil of one class, and its absolute ridge.
@@ -80,21 +76,18 @@ type viewSolution struct {
 }
 
 // solveViews solves every class against the rest, on all cores.
-func solveViews(ctx context.Context, t *frame.Task, moment *mat.SymDense, sums *mat.Dense) ([]viewSolution, error) {
+func solveViews(ctx context.Context, t *frame.Task, moment *mat.SymDense, sums *mat.Dense) []viewSolution {
 	k := t.Stat.Classes()
 	solved := make([]viewSolution, k)
-	err := parallel.EachProgress(ctx, k, func(c int) {
+	fail.Check(parallel.EachProgress(ctx, k, func(c int) {
 		solved[c] = view(ctx, t, moment, uncentredClass(t, c, sums), sums, c)
-	}, func(done int) { t.ReportProgress("views", float64(done)/float64(k)) })
-	if err != nil {
-		return nil, err
-	}
+	}, func(done int) { t.ReportProgress("views", float64(done)/float64(k)) }))
 	for c, s := range solved {
 		if s.err != nil {
-			return nil, fmt.Errorf("class %q: %w", t.Rows.Classes[t.Stat.Class[c]], s.err)
+			panic(fail.With(fmt.Errorf("class %q: %w", t.Rows.Classes[t.Stat.Class[c]], s.err)))
 		}
 	}
-	return solved, nil
+	return solved
 }
 
 // uncentredClass is M_c about the origin of the task.
@@ -203,7 +196,7 @@ func unaugment(t *frame.Task, a *mat.Dense, augmented bool) (components, offset 
 
 // fillWindow stores the window: at most MaxWindow rows of the fit, stratified, as the model's own projection embeds
 // them.
-func fillWindow(ctx context.Context, t *frame.Task, v *mapping.Views) error {
+func fillWindow(ctx context.Context, t *frame.Task, v *mapping.Views) {
 	p := t.Rows
 	rows := p.Stratified(MaxWindow)
 	if len(rows) < p.N {
@@ -216,10 +209,6 @@ func fillWindow(ctx context.Context, t *frame.Task, v *mapping.Views) error {
 		label[i] = p.Y[r]
 	}
 	c := model.Content{Mean: t.Stat.Mean, Scale: t.Stat.Scale, Unit: t.Scaling == model.ScaleUnit, Map: v}
-	y, err := c.ViewOutputs(ctx, model.DenseRows(x, len(rows), p.M))
-	if err != nil {
-		return err
-	}
+	y := fail.Must(c.ViewOutputs(ctx, model.DenseRows(x, len(rows), p.M)))
 	v.SetWindow(y, label)
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/pencil"
@@ -27,16 +28,12 @@ var srda = frame.Method{
 	Fit:   fitSRDA,
 }
 
-func fitSRDA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+func fitSRDA(ctx context.Context, t *frame.Task) *frame.Solution {
 	var q *pencil.Metric
-	var err error
 	if t.Ridge == 0 {
-		q, err = pencil.Cut(t.Stat.Total)
+		q = fail.Must(pencil.Cut(t.Stat.Total))
 	} else {
-		q, err = frame.RidgeMetric(t, t.Stat.Total)
-	}
-	if err != nil {
-		return nil, err
+		q = frame.RidgeMetric(t, t.Stat.Total)
 	}
 	// (1/n) X y_k = G b_k: G = [sqrt(n_c/n) (mu_c - mu)], b_k a basis of the
 	// complement of (sqrt(n_c/n)), which is the constant response.
@@ -52,12 +49,9 @@ func fitSRDA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	var sa, inner mat.Dense
 	sa.Mul(t.Stat.Total, a)
 	inner.Mul(a.T(), &sa)
-	s, err := pencil.Solve(ctx, linalg.Symmetric(&inner), pencil.Identity(k-1), pencil.Max, 0)
-	if err != nil {
-		return nil, err
-	}
+	s := fail.Must(pencil.Solve(ctx, linalg.Symmetric(&inner), pencil.Identity(k-1), pencil.Max, 0))
 	if t.D > s.Rank {
-		return nil, &pencil.RankError{Asked: t.D, Max: s.Rank}
+		panic(fail.With(&pencil.RankError{Asked: t.D, Max: s.Rank}))
 	}
 	rotated := mat.NewDense(t.M, s.Rank, nil)
 	rotated.Mul(a, s.Vectors)
@@ -69,10 +63,7 @@ func fitSRDA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 			s.Ties = append(s.Ties, tie)
 		}
 		tied := rotated.Slice(0, t.M, tie[0], min(tie[1], s.Rank)).(*mat.Dense)
-		r, err := pencil.LeastNorm(mat.DenseCopyOf(tied))
-		if err != nil {
-			return nil, err
-		}
+		r := fail.Must(pencil.LeastNorm(mat.DenseCopyOf(tied)))
 		var settled mat.Dense
 		settled.Mul(tied, r)
 		tied.Copy(&settled)
@@ -86,5 +77,5 @@ func fitSRDA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	left.Add(&left, &sa)
 	left.Sub(&left, &rhs)
 	s.Residual = mat.Norm(&left, 2) / mat.Norm(&rhs, 2)
-	return t.Solved(s, s.Rank), nil
+	return t.Solved(s, s.Rank)
 }

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/lbfgs"
 	"github.com/embedd/embedd/model/internal/linalg"
@@ -61,74 +62,47 @@ func tncaFloor(d int) float64 {
 	return 0.1
 }
 
-func fitTNCA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+func fitTNCA(ctx context.Context, t *frame.Task) *frame.Solution {
 	iterations := t.Int("iters")
 	l := NewNeighbourLoss(t.Rows, t.Int("references"))
 	var space, start *mat.Dense
 	var s *pencil.Solution
-	var err error
 	if t.D < tied {
-		space, start, s, err = freeStart(ctx, t)
-		if err != nil {
-			return nil, err
-		}
-		if err = l.Place(ctx, t.X, space); err != nil {
-			return nil, err
-		}
+		space, start, s = freeStart(ctx, t)
+		l.Place(ctx, t.X, space)
 		l.Penalty = 0.03 / float64(t.D)
 	} else {
-		space, s, err = marginSpace(ctx, t)
-		if err != nil {
-			return nil, err
-		}
-		if err = l.Place(ctx, t.X, space); err != nil {
-			return nil, err
-		}
-		if start, err = l.tie(ctx, t.D); err != nil {
-			return nil, err
-		}
+		space, s = marginSpace(ctx, t)
+		l.Place(ctx, t.X, space)
+		start = l.tie(ctx, t.D)
 	}
 	r, _ := start.Dims()
 	search := &model.Search{}
-	startNN, err := l.leaveOneOut(ctx, start)
-	if err != nil {
-		return nil, err
-	}
-	best, err := lbfgs.Minimize(ctx, start.RawMatrix().Data, iterations, search, func(x, g []float64) (float64, error) {
+	startNN := l.leaveOneOut(ctx, start)
+	best := lbfgs.Minimize(ctx, start.RawMatrix().Data, iterations, search, func(x, g []float64) float64 {
 		t.ReportProgress("search", min(float64(search.Steps)/float64(iterations), 1))
 		return l.Value(ctx, mat.NewDense(r, t.D, x), mat.NewDense(r, t.D, g))
 	})
-	if err != nil {
-		return nil, err
-	}
 	if lost(mat.NewDense(r, t.D, best), start) {
 		best = slices.Clone(start.RawMatrix().Data)
 		g := mat.NewDense(r, t.D, nil)
-		if search.End, err = l.Value(ctx, start, g); err != nil {
-			return nil, err
-		}
+		search.End = l.Value(ctx, start, g)
 		search.Steps = 0
 		search.Gradient = mat.Norm(g, 2)
 		t.Report.Note("the search would give up outputs: no direction separates the classes there; the start is kept")
 	}
-	endNN, err := l.leaveOneOut(ctx, mat.NewDense(r, t.D, best))
-	if err != nil {
-		return nil, err
-	}
+	endNN := l.leaveOneOut(ctx, mat.NewDense(r, t.D, best))
 	search.StartAccuracy, search.EndAccuracy = &startNN, &endNN
 	t.Report.Search = search
 
 	a := mat.NewDense(t.M, t.D, nil)
 	a.Mul(space, mat.NewDense(r, t.D, best))
-	a, err = frame.Principal(ctx, t, a)
-	if err != nil {
-		return nil, err
-	}
+	a = frame.Principal(ctx, t, a)
 	sol := t.Solved(s, t.D)
 	sol.Components, sol.Dim, sol.Eigenvalues = a.RawMatrix().Data, t.D, nil
 	// Gap and residual are those of the space, not of the directions found in it.
 	t.Report.Gap, t.Report.Ties, t.Report.Residual = nil, nil, 0
-	return sol, nil
+	return sol
 }
 
 // lost reports that directions have a lower rank than those the search started at: the L2 term shrinks directions that
@@ -144,27 +118,22 @@ func lost(best, start *mat.Dense) bool {
 }
 
 // freeStart is the whitened space and the directions of pairacc in it, padded with the next columns.
-func freeStart(ctx context.Context, t *frame.Task) (space, start *mat.Dense, s *pencil.Solution, err error) {
+func freeStart(ctx context.Context, t *frame.Task) (space, start *mat.Dense, s *pencil.Solution) {
 	directions := frame.ClassDirections(t)
-	if s, err = frame.FullWhitening(ctx, t, min(max(directions, t.D), t.M)); err != nil {
-		return nil, nil, nil, err
-	}
+	s = frame.FullWhitening(ctx, t, min(max(directions, t.D), t.M))
 	_, r := s.Vectors.Dims()
 	if t.D > r {
-		return nil, nil, nil, &pencil.RankError{Asked: t.D, Max: r}
+		panic(fail.With(&pencil.RankError{Asked: t.D, Max: r}))
 	}
 	q := min(directions, r)
 	k := min(t.D, q)
-	o, _, err := pairDirections(ctx, t, s.Vectors.Slice(0, t.M, 0, q), k)
-	if err != nil {
-		return nil, nil, nil, err
-	}
+	o, _ := pairDirections(ctx, t, s.Vectors.Slice(0, t.M, 0, q), k)
 	start = mat.NewDense(r, t.D, nil)
 	start.Slice(0, q, 0, k).(*mat.Dense).Copy(o)
 	for j := k; j < t.D; j++ {
 		start.Set(q+j-k, j, 1)
 	}
-	return s.Vectors, start, s, nil
+	return s.Vectors, start, s
 }
 
 // neighbourLoss is the loss of tnca over rows in the space that is searched.
@@ -198,16 +167,16 @@ func NewNeighbourLoss(p *frame.Rows, references int) *neighbourLoss {
 }
 
 // Place takes the rows to the space.
-func (l *neighbourLoss) Place(ctx context.Context, x, space *mat.Dense) error {
+func (l *neighbourLoss) Place(ctx context.Context, x, space *mat.Dense) {
 	from, to := x.RawMatrix(), space.RawMatrix()
 	l.u = mat.NewDense(from.Rows, to.Cols, nil)
-	return tile.Add(ctx, tile.Sum{C: l.u.RawMatrix().Data, Stride: to.Cols, Alpha: 1,
-		A: tile.Columns(from.Data, from.Cols, from.Rows, from.Stride), B: tile.Dense(to.Data, from.Cols, to.Cols, to.Stride)})
+	fail.Check(tile.Add(ctx, tile.Sum{C: l.u.RawMatrix().Data, Stride: to.Cols, Alpha: 1,
+		A: tile.Columns(from.Data, from.Cols, from.Rows, from.Stride), B: tile.Dense(to.Data, from.Cols, to.Cols, to.Stride)}))
 }
 
 // tie finds the scale c at which the leading d columns have the least loss, ties
 // the search to them and returns them as its start.
-func (l *neighbourLoss) tie(ctx context.Context, d int) (*mat.Dense, error) {
+func (l *neighbourLoss) tie(ctx context.Context, d int) *mat.Dense {
 	_, r := l.u.Dims()
 	var best *mat.Dense
 	least, scale := math.Inf(1), 0.0
@@ -216,16 +185,13 @@ func (l *neighbourLoss) tie(ctx context.Context, d int) (*mat.Dense, error) {
 		for j := range d {
 			start.Set(j, j, math.Exp2(e))
 		}
-		v, err := l.Value(ctx, start, nil)
-		if err != nil {
-			return nil, err
-		}
+		v := l.Value(ctx, start, nil)
 		if v < least {
 			best, least, scale = start, v, math.Exp2(e)
 		}
 	}
 	l.To, l.Penalty = best, 0.3/(float64(d)*scale*scale)
-	return best, nil
+	return best
 }
 
 // anchorBlocks is the number of partial sums over the rows, whatever the number of threads, because the order of a sum
@@ -233,7 +199,7 @@ func (l *neighbourLoss) tie(ctx context.Context, d int) (*mat.Dense, error) {
 const anchorBlocks = 16
 
 // Value is the loss at L and, where g is not nil, its gradient there.
-func (l *neighbourLoss) Value(ctx context.Context, at, g *mat.Dense) (float64, error) {
+func (l *neighbourLoss) Value(ctx context.Context, at, g *mat.Dense) float64 {
 	n, _ := l.u.Dims()
 	k := len(l.Rows)
 	_, d := at.Dims()
@@ -247,15 +213,12 @@ func (l *neighbourLoss) Value(ctx context.Context, at, g *mat.Dense) (float64, e
 	anchor := mat.NewDense(n, d, nil)
 	losses := make([]float64, anchorBlocks)
 	pulls := make([][]float64, anchorBlocks)
-	err := parallel.Each(ctx, anchorBlocks, func(b int) {
+	fail.Check(parallel.Each(ctx, anchorBlocks, func(b int) {
 		if g != nil {
 			pulls[b] = make([]float64, k*d)
 		}
 		losses[b] = l.block(b*n/anchorBlocks, (b+1)*n/anchorBlocks, y, z, anchor, pulls[b])
-	})
-	if err != nil {
-		return 0, err
-	}
+	}))
 	loss := 0.0
 	for _, v := range losses {
 		loss += v / float64(n)
@@ -267,7 +230,7 @@ func (l *neighbourLoss) Value(ctx context.Context, at, g *mat.Dense) (float64, e
 	norm := mat.Norm(away, 2)
 	loss += l.Penalty * norm * norm
 	if g == nil {
-		return loss, nil
+		return loss
 	}
 	for _, p := range pulls {
 		for q, i := range l.Rows {
@@ -280,7 +243,7 @@ func (l *neighbourLoss) Value(ctx context.Context, at, g *mat.Dense) (float64, e
 	g.Scale(1/float64(n), tile.CrossProduct(l.u, anchor))
 	away.Scale(2*l.Penalty, away)
 	g.Add(g, away)
-	return loss, nil
+	return loss
 }
 
 // block is the sum of -log(p_i + 1e-12) over some rows. Where pull is not nil it puts the gradient by y_i in anchor and
@@ -355,14 +318,11 @@ func weigh(kernel, u []float64, c float64) {
 }
 
 // leaveOneOut is the share of reference rows whose nearest other reference is of their class.
-func (l *neighbourLoss) leaveOneOut(ctx context.Context, at *mat.Dense) (float64, error) {
+func (l *neighbourLoss) leaveOneOut(ctx context.Context, at *mat.Dense) float64 {
 	k := len(l.Rows)
 	_, d := at.Dims()
 	x := linalg.Pick(tile.Product(l.u, at), l.Rows).RawMatrix().Data
-	near, err := score.Neighbors(ctx, x, k, x, k, d, 2)
-	if err != nil {
-		return 0, err
-	}
+	near := fail.Must(score.Neighbors(ctx, x, k, x, k, d, 2))
 	width := len(near) / k
 	right := 0
 	for q := range k {
@@ -372,29 +332,20 @@ func (l *neighbourLoss) leaveOneOut(ctx context.Context, at *mat.Dense) (float64
 			right++
 		}
 	}
-	return float64(right) / float64(k), nil
+	return float64(right) / float64(k)
 }
 
 // marginSpace is every column of the pencil of MFA, (X L^p X', X L X' + rho I),
 // divided by the root of the mean within-class variance of its leading d.
-func marginSpace(ctx context.Context, t *frame.Task) (*mat.Dense, *pencil.Solution, error) {
+func marginSpace(ctx context.Context, t *frame.Task) (*mat.Dense, *pencil.Solution) {
 	margin := *t
 	margin.Method, margin.Report = &mfa, &model.Report{}
 	margin.Params = map[string]string{"k1": "5", "k2": "20", "penalty": "per-sample"}
-	n, d, err := mfaRatio(ctx, &margin)
-	if err != nil {
-		return nil, nil, err
-	}
-	q, err := frame.RidgeMetric(t, d)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := pencil.Solve(ctx, n, q, pencil.Max, 0)
-	if err != nil {
-		return nil, nil, err
-	}
+	n, d := mfaRatio(ctx, &margin)
+	q := frame.RidgeMetric(t, d)
+	s := fail.Must(pencil.Solve(ctx, n, q, pencil.Max, 0))
 	if s.Rank < t.D {
-		return nil, nil, &pencil.RankError{Asked: t.D, Max: s.Rank}
+		panic(fail.With(&pencil.RankError{Asked: t.D, Max: s.Rank}))
 	}
 	lead := s.Vectors.Slice(0, t.M, 0, t.D)
 	var sw mat.Dense
@@ -407,5 +358,5 @@ func marginSpace(ctx context.Context, t *frame.Task) (*mat.Dense, *pencil.Soluti
 	if variance > 0 {
 		space.Scale(1/math.Sqrt(variance), space)
 	}
-	return space, s, nil
+	return space, s
 }

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
@@ -113,60 +114,41 @@ func tangentRidge() frame.Param {
 
 // ManifoldTangents gives the symmetric weights of a manifold and its tangent
 // spaces of dim dimensions, and the rows that they are of where those are not all.
-type ManifoldTangents func(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *graph.Matrix,
-	*tangent.Spaces, error)
+type ManifoldTangents func(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *graph.Matrix, *tangent.Spaces)
 
 // maxCoordinates is the largest order of S3 for which tangent vectors coupled by gamma are solved: 130 MB and 20 Gflop.
 const maxCoordinates = 4000
 
 // PointTangents have a tangent space at each row, of it and its nearest rows. If gamma couples them, S3 is dense, so
 // their number is limited.
-func PointTangents(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *graph.Matrix, *tangent.Spaces, error) {
+func PointTangents(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *graph.Matrix, *tangent.Spaces) {
 	if t.Float("gamma") > 0 {
 		t = t.Capped(max(maxCoordinates/max(dim, 1), dim+1))
 	}
-	lists, err := frame.Nearest(ctx, t, "k")
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	w, err := frame.Connected(ctx, t, lists, frame.Heat(t, lists))
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	tan, err := tangents(ctx, t, lists.Patches(), tangent.EveryRow(t.Rows.N), dim)
-	return t, w, tan, err
+	lists := frame.Nearest(ctx, t, "k")
+	w := frame.Connected(ctx, t, lists, frame.Heat(t, lists))
+	tan := tangents(ctx, t, lists.Patches(), tangent.EveryRow(t.Rows.N), dim)
+	return t, w, tan
 }
 
 // PatchTangents have a tangent space for each patch of the rows.
-func PatchTangents(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *graph.Matrix, *tangent.Spaces, error) {
-	lists, err := frame.Nearest(ctx, t, "k")
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	w, err := frame.Connected(ctx, t, lists, frame.Heat(t, lists))
-	if err != nil {
-		return nil, nil, nil, err
-	}
+func PatchTangents(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *graph.Matrix, *tangent.Spaces) {
+	lists := frame.Nearest(ctx, t, "k")
+	w := frame.Connected(ctx, t, lists, frame.Heat(t, lists))
 	t.ReportProgress("patches", 0)
 	k, size := t.Int("patch_k"), min(t.Int("patch_size"), t.Rows.N)
 	if n := t.Rows.N; k > n-1 {
 		t.Report.Note(fmt.Sprintf("patch_k=%d was clamped to %d: there are no more rows", k, n-1))
 	}
-	patches, err := graph.Partition(ctx, t.X, k, size)
-	if err != nil {
-		return nil, nil, nil, err
-	}
+	patches := fail.Must(graph.Partition(ctx, t.X, k, size))
 	t.Report.Note(fmt.Sprintf("%d patches of %d rows", len(patches), t.Rows.N))
-	tan, err := tangents(ctx, t, patches, tangent.PatchOf(patches, t.Rows.N), dim)
-	return t, w, tan, err
+	tan := tangents(ctx, t, patches, tangent.PatchOf(patches, t.Rows.N), dim)
+	return t, w, tan
 }
 
 // tangents are the tangent spaces of dim dimensions of patches of rows; of is the patch of each row.
-func tangents(ctx context.Context, t *frame.Task, patches [][]int, of []int, dim int) (*tangent.Spaces, error) {
-	spaces, err := graph.Tangents(ctx, t.X, patches, graph.FixedDim(dim))
-	if err != nil {
-		return nil, err
-	}
+func tangents(ctx context.Context, t *frame.Task, patches [][]int, of []int, dim int) *tangent.Spaces {
+	spaces := fail.Must(graph.Tangents(ctx, t.X, patches, graph.FixedDim(dim)))
 	low := 0
 	for _, s := range spaces {
 		if s.Dim() < dim {
@@ -177,37 +159,22 @@ func tangents(ctx context.Context, t *frame.Task, patches [][]int, of []int, dim
 		t.Report.Note(fmt.Sprintf("%d of %d tangent spaces have fewer than %d dimensions: their rows span fewer", low,
 			len(spaces), dim))
 	}
-	return &tangent.Spaces{Patch: of, Spaces: spaces}, nil
+	return &tangent.Spaces{Patch: of, Spaces: spaces}
 }
 
-func fitTSIMR(find ManifoldTangents) func(context.Context, *frame.Task) (*frame.Solution, error) {
-	return func(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
-		rows, w, tan, err := find(ctx, t, t.D)
-		if err != nil {
-			return nil, err
-		}
-		form, err := tangent.New(ctx, rows.X, w, tan, t.Float("gamma"))
-		if err != nil {
-			return nil, err
-		}
+func fitTSIMR(find ManifoldTangents) func(context.Context, *frame.Task) *frame.Solution {
+	return func(ctx context.Context, t *frame.Task) *frame.Solution {
+		rows, w, tan := find(ctx, t, t.D)
+		form := tangent.New(ctx, rows.X, w, tan, t.Float("gamma"))
 		t.ReportProgress("tangent vectors", 0)
-		parts, err := form.Factor(ctx, 0)
-		if err != nil {
-			return nil, err
-		}
-		m, err := form.Eliminate(parts)
-		if err != nil {
-			return nil, err
-		}
+		parts := form.Factor(ctx, 0)
+		m := form.Eliminate(parts)
 		t.ReportProgress("eigenvectors", 0)
 		ones := mat.NewDense(rows.Rows.N, 1, nil)
 		for i := range rows.Rows.N {
 			ones.Set(i, 0, 1)
 		}
-		found, err := pencil.Partial(ctx, m, pencil.Min, t.D, ones)
-		if err != nil {
-			return nil, err
-		}
+		found := fail.Must(pencil.Partial(ctx, m, pencil.Min, t.D, ones))
 		t.Found(found)
 		settleConstant(found.Vectors)
 		e := &mapping.Tangent{Training: rows.Training(nil, found.Vectors.RawMatrix().Data, t.D), Count: len(tan.Spaces)}
@@ -221,7 +188,7 @@ func fitTSIMR(find ManifoldTangents) func(context.Context, *frame.Task) (*frame.
 			}
 			e.Slope = append(e.Slope, t.Expand(slope).RawMatrix().Data...)
 		}
-		return &frame.Solution{Dim: t.D, Eigenvalues: found.Values, Informative: t.D, Mapping: e}, nil
+		return &frame.Solution{Dim: t.D, Eigenvalues: found.Values, Informative: t.D, Mapping: e}
 	}
 }
 
@@ -239,39 +206,23 @@ func settleConstant(f *mat.Dense) {
 	}
 }
 
-func fitLTSIMR(find ManifoldTangents) func(context.Context, *frame.Task) (*frame.Solution, error) {
-	return func(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
-		build := func(t *frame.Task) (*mat.SymDense, bool, error) { return effectiveForm(ctx, t, find) }
-		d, explained, err := build(t)
-		if err != nil {
-			return nil, err
-		}
+func fitLTSIMR(find ManifoldTangents) func(context.Context, *frame.Task) *frame.Solution {
+	return func(ctx context.Context, t *frame.Task) *frame.Solution {
+		build := func(t *frame.Task) (*mat.SymDense, bool) { return effectiveForm(ctx, t, find) }
+		d, explained := build(t)
 		if explained {
-			return nil, frame.FlatError(t, build)
+			panic(fail.With(frame.FlatError(t, build)))
 		}
 		return frame.SolveRatio(ctx, t, frame.Moment(t), d, pencil.Min)
 	}
 }
 
 // effectiveForm is S_eff, and whether the tangent spaces explain all of it.
-func effectiveForm(ctx context.Context, t *frame.Task, find ManifoldTangents) (d *mat.SymDense, explained bool,
-	err error) {
-	rows, w, tan, err := find(ctx, t, min(t.D, t.M-1))
-	if err != nil {
-		return nil, false, err
-	}
-	form, err := tangent.New(ctx, rows.X, w, tan, t.Float("gamma"))
-	if err != nil {
-		return nil, false, err
-	}
+func effectiveForm(ctx context.Context, t *frame.Task, find ManifoldTangents) (d *mat.SymDense, explained bool) {
+	rows, w, tan := find(ctx, t, min(t.D, t.M-1))
+	form := tangent.New(ctx, rows.X, w, tan, t.Float("gamma"))
 	t.ReportProgress("tangent vectors", 0)
-	parts, err := form.Factor(ctx, 0)
-	if err != nil {
-		return nil, false, err
-	}
-	if d, err = form.EliminateLinear(ctx, rows.X, parts); err != nil {
-		return nil, false, err
-	}
+	d = form.EliminateLinear(ctx, rows.X, form.Factor(ctx, 0))
 	all := 0.0 // tr 2 X L X'
 	for i := range rows.Rows.N {
 		index, weight := w.Row(i)
@@ -279,5 +230,5 @@ func effectiveForm(ctx context.Context, t *frame.Task, find ManifoldTangents) (d
 			all += weight[e] * linalg.SquaredDistance(rows.X.RawRowView(i), rows.X.RawRowView(j))
 		}
 	}
-	return d, mat.Trace(d) < frame.Flat*all, nil
+	return d, mat.Trace(d) < frame.Flat*all
 }

@@ -3,6 +3,8 @@ package parallel
 import (
 	"fmt"
 	"runtime/debug"
+
+	"github.com/embedd/embedd/model/internal/fail"
 )
 
 // Panic is a recovered panic as an error. It implements model.Panic.
@@ -27,10 +29,13 @@ func Recover(err *error, name string) {
 	}
 }
 
-// caught turns a recovered value into a Panic. One that was panicked again keeps its stack.
-func caught(v any) *Panic {
-	if p, ok := v.(*Panic); ok {
-		return p
+// caught is the error of a recovered value: that of a failure, else a Panic. One that was panicked again keeps its stack.
+func caught(v any) error {
+	switch v := v.(type) {
+	case fail.Failure:
+		return v.Err
+	case *Panic:
+		return v
 	}
 	return &Panic{value: v, stack: debug.Stack()}
 }

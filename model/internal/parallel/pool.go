@@ -17,7 +17,7 @@ type Pool struct {
 	n, step int
 	next    atomic.Int64
 	wait    sync.WaitGroup
-	failed  atomic.Pointer[Panic] // the first
+	failed  atomic.Pointer[error] // the first
 }
 
 var started atomic.Int64
@@ -34,8 +34,8 @@ func NewPool(work func(*Pool)) *Pool {
 }
 
 // Run hands out [0, n) in ranges of step to at most workers goroutines, including the caller's, as ctx allows, and
-// waits for all. A panic, or the end of ctx, stops it early. The error is the first panic as a *Panic, else that of
-// ctx.
+// waits for all. A panic, or the end of ctx, stops it early. The error is that of the first panic, a *Panic or the
+// error of a failure, else that of ctx.
 func (p *Pool) Run(ctx context.Context, workers, n, step int) error {
 	p.ctx, p.n, p.step = ctx, n, step
 	p.next.Store(0)
@@ -54,8 +54,8 @@ func (p *Pool) Run(ctx context.Context, workers, n, step int) error {
 		p.wait.Wait()
 	}
 	p.ctx, p.budget = nil, nil
-	if p.failed.Load() != nil {
-		return p.failed.Swap(nil)
+	if err := p.failed.Swap(nil); err != nil {
+		return *err
 	}
 	return ctx.Err()
 }
@@ -82,6 +82,7 @@ func (p *Pool) guarded() {
 
 func (p *Pool) catch() {
 	if v := recover(); v != nil {
-		p.failed.CompareAndSwap(nil, caught(v))
+		err := caught(v)
+		p.failed.CompareAndSwap(nil, &err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
 )
@@ -89,23 +90,23 @@ func Heat(squared *mat.Dense, width float64) (s *mat.Dense, rate float64) {
 
 // SquaredDistances are those of the rows, n x n. Equal rows have exact zeros, because differences are used where
 // products cancel.
-func SquaredDistances(ctx context.Context, x *mat.Dense) (*mat.Dense, error) {
+func SquaredDistances(ctx context.Context, x *mat.Dense) *mat.Dense {
 	n, m := x.Dims()
 	out := mat.NewDense(n, n, nil)
 	flat := mat.DenseCopyOf(x).RawMatrix().Data
-	err := parallel.Each(ctx, n, func(i int) {
+	fail.Check(parallel.Each(ctx, n, func(i int) {
 		for j := range i {
 			d := linalg.SquaredDistance(flat[i*m:(i+1)*m], flat[j*m:(j+1)*m])
 			out.Set(i, j, d)
 			out.Set(j, i, d)
 		}
-	})
-	return out, err
+	}))
+	return out
 }
 
 // Learn finds the similarity. g and s are n x n and symmetric; s has a zero diagonal. say is called with the share
 // that is done.
-func (r Rule) Learn(ctx context.Context, g, s *mat.Dense, say func(float64)) (*Learned, error) {
+func (r Rule) Learn(ctx context.Context, g, s *mat.Dense, say func(float64)) *Learned {
 	n, _ := g.Dims()
 	scale := 0.0
 	signed := r.Signed
@@ -116,7 +117,7 @@ func (r Rule) Learn(ctx context.Context, g, s *mat.Dense, say func(float64)) (*L
 		}
 	}
 	if !linalg.IsFinite(scale) || scale > 1e150 {
-		return nil, errors.New("products of rows exceed float64; scale the features")
+		panic(fail.With(errors.New("products of rows exceed float64; scale the features")))
 	}
 	first := 1.0
 	if r.SumToOne {
@@ -154,16 +155,13 @@ func (r Rule) Learn(ctx context.Context, g, s *mat.Dense, say func(float64)) (*L
 	out := &Learned{W: w}
 	previous := math.Inf(1)
 	for step := 0; ; step++ {
-		err := byPlus.Of(ctx, wp, w)
+		byPlus.Of(ctx, wp, w)
 		switch {
-		case err != nil || !signed:
+		case !signed:
 		case thin != nil:
 			subtractThin(wm, wp, w, thin)
 		default:
-			err = byMinus.Of(ctx, wm, w)
-		}
-		if err != nil {
-			return nil, err
+			byMinus.Of(ctx, wm, w)
 		}
 		j := r.Objective(g, s, w, wp, wm)
 		if step == 0 {
@@ -172,13 +170,11 @@ func (r Rule) Learn(ctx context.Context, g, s *mat.Dense, say func(float64)) (*L
 		out.End, out.Steps = j, step
 		if step >= r.Steps || math.Abs(previous-j) <= r.Tolerance*math.Abs(j) {
 			out.Gradient = r.optimality(g, s, w, wp, wm)
-			return out, nil
+			return out
 		}
 		previous = j
 		say(float64(step) / float64(r.Steps))
-		if err := r.Step(ctx, plus, minus, s, w, wp, wm); err != nil {
-			return nil, err
-		}
+		r.Step(ctx, plus, minus, s, w, wp, wm)
 	}
 }
 
@@ -236,11 +232,12 @@ type IncrementalProduct struct {
 // CheapProduct is the order below which every product is in float64.
 const CheapProduct = 200
 
-func (p *IncrementalProduct) Of(ctx context.Context, dst, w *mat.Dense) error {
+func (p *IncrementalProduct) Of(ctx context.Context, dst, w *mat.Dense) {
 	const fresh = 16
 	n, _ := w.Dims()
 	if n < CheapProduct {
-		return multiplySquare(ctx, dst, w, p.G)
+		multiplySquare(ctx, dst, w, p.G)
+		return
 	}
 	if p.w == nil {
 		p.w, p.Out = mat.NewDense(n, n, nil), mat.NewDense(n, n, nil)
@@ -250,17 +247,15 @@ func (p *IncrementalProduct) Of(ctx context.Context, dst, w *mat.Dense) error {
 	}
 	p.steps++
 	if p.steps%fresh == 1 {
-		if err := multiplySquare(ctx, dst, w, p.G); err != nil {
-			return err
-		}
+		multiplySquare(ctx, dst, w, p.G)
 		p.w.Copy(w)
 		p.Out.Copy(dst)
-		return nil
+		return
 	}
 	dst.Sub(w, p.w)
 	scale := p.scale * p.round(p.change, dst)
 	const band = 32 // rows of G that stay in the cache
-	return parallel.Each(ctx, (n+band-1)/band, func(b int) {
+	fail.Check(parallel.Each(ctx, (n+band-1)/band, func(b int) {
 		for i := 0; i < n && ctx.Err() == nil; i++ {
 			change := p.change[i*p.stride : (i+1)*p.stride]
 			row, last := dst.RawRowView(i), p.Out.RawRowView(i)
@@ -269,7 +264,7 @@ func (p *IncrementalProduct) Of(ctx context.Context, dst, w *mat.Dense) error {
 				row[j] = max(0, last[j]+scale*float64(moved))
 			}
 		}
-	})
+	}))
 }
 
 // round sets dst to a over its largest magnitude, which it returns.
@@ -293,18 +288,15 @@ func (p *IncrementalProduct) round(dst []float32, a *mat.Dense) float64 {
 
 // multiplySquare is dst = a b of n x n matrices, b symmetric: it multiplies rows with rows, which is gonum's fastest
 // product. It works in bands of rows, so that a cancelled fit does not wait for all of it.
-func multiplySquare(ctx context.Context, dst, a, b *mat.Dense) error {
+func multiplySquare(ctx context.Context, dst, a, b *mat.Dense) {
 	const band = 256
 	n, _ := a.Dims()
 	for from := 0; from < n; from += band {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+		fail.Check(ctx.Err())
 		to := min(from+band, n)
 		rows, out := a.Slice(from, to, 0, n).(*mat.Dense), dst.Slice(from, to, 0, n).(*mat.Dense)
 		blas64.Gemm(transposes.NoTrans, transposes.Trans, 1, rows.RawMatrix(), b.RawMatrix(), 0, out.RawMatrix())
 	}
-	return nil
 }
 
 // Objective is J = tr G - 2 tr(G W) + tr(W G W) + alpha |W - S|^2 + beta sum W, with W G = wp - wm.
@@ -340,7 +332,7 @@ func (r Rule) without(g, s *mat.Dense) float64 {
 }
 
 // Step is one multiplicative update, in place; both triangles get the same numbers.
-func (r Rule) Step(ctx context.Context, plus, minus, s, w, wp, wm *mat.Dense) error {
+func (r Rule) Step(ctx context.Context, plus, minus, s, w, wp, wm *mat.Dense) {
 	n, _ := w.Dims()
 	err := parallel.Each(ctx, n, func(i int) {
 		for j := range i {
@@ -372,7 +364,7 @@ func (r Rule) Step(ctx context.Context, plus, minus, s, w, wp, wm *mat.Dense) er
 			w.Set(j, i, w.At(i, j))
 		}
 	}
-	return err
+	fail.Check(err)
 }
 
 func ratio(v, above, below float64) float64 {

@@ -6,6 +6,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
@@ -19,14 +20,12 @@ type Ascent struct {
 
 // From starts at o: the gradient is projected to the tangent space, the step doubled and then halved until Armijo's
 // rule holds, with QR retraction.
-func (c *Ascent) From(ctx context.Context, o *mat.Dense, s *model.Search) (*mat.Dense, error) {
+func (c *Ascent) From(ctx context.Context, o *mat.Dense, s *model.Search) *mat.Dense {
 	const armijo, flat, shortest = 1e-4, 1e-10, 1e-14
 	f, step := s.Start, 1.0
 	s.End = f
 	for ; s.Steps < c.Steps; s.Steps++ {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
+		fail.Check(ctx.Err())
 		g := c.Gradient(o)
 		var og mat.Dense
 		og.Mul(o.T(), g)
@@ -59,7 +58,7 @@ func (c *Ascent) From(ctx context.Context, o *mat.Dense, s *model.Search) (*mat.
 			break
 		}
 	}
-	return o, nil
+	return o
 }
 
 // Retract is the Q of a QR decomposition with positive diagonal of R.

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/fail"
 )
 
 // order is the number of tangent coordinates of a part.
@@ -36,24 +37,21 @@ func (f *Form) coupling(part *Part, g *mat.Dense) *mat.Dense {
 }
 
 // EliminateLinear is the form in t alone, with f = X t and v at its minimum: X'(S1 - S2 (S3 + a I)^-1 S2')X, m x m.
-func (f *Form) EliminateLinear(ctx context.Context, x *mat.Dense, parts []Part) (*mat.SymDense, error) {
-	s, err := graph.LaplacianForm(ctx, x, f.W)
-	if err != nil {
-		return nil, err
-	}
+func (f *Form) EliminateLinear(ctx context.Context, x *mat.Dense, parts []Part) *mat.SymDense {
+	s := fail.Must(graph.LaplacianForm(ctx, x, f.W))
 	s.ScaleSym(2, s)
 	for i := range parts {
 		if h := parts[i].Half(f.coupling(&parts[i], x)); h != nil {
 			s.SymRankK(s, -1, h.T())
 		}
 	}
-	return s, nil
+	return s
 }
 
 // Eliminate is the form in f alone, S1 - S2 S3^+ S2', n x n: sparse if S3 is block diagonal (gamma = 0).
-func (f *Form) Eliminate(parts []Part) (*graph.Matrix, error) {
+func (f *Form) Eliminate(parts []Part) *graph.Matrix {
 	n := f.W.Order()
-	return graph.Align(n, func(yield func(graph.Patch) bool) {
+	return fail.Must(graph.Align(n, func(yield func(graph.Patch) bool) {
 		laplacian := f.W.Laplacian()
 		for i := range n {
 			index, value := laplacian.Row(i)
@@ -73,7 +71,7 @@ func (f *Form) Eliminate(parts []Part) (*graph.Matrix, error) {
 				return
 			}
 		}
-	})
+	}))
 }
 
 // explained is what the tangent vectors of a part explain, -S2 S3^+ S2', over the rows of the part.

@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/pencil"
 )
 
@@ -48,7 +49,7 @@ func (p *Part) Solve(b *mat.Dense) *mat.Dense {
 }
 
 // Factor factors S3 + ridge I or, for ridge 0, the pseudo-inverse of S3, part by part.
-func (f *Form) Factor(ctx context.Context, ridge float64) ([]Part, error) {
+func (f *Form) Factor(ctx context.Context, ridge float64) []Part {
 	position := make([]int, len(f.S3))
 	linked := make([][]Link, len(f.S3))
 	for _, l := range f.Links {
@@ -56,9 +57,7 @@ func (f *Form) Factor(ctx context.Context, ridge float64) ([]Part, error) {
 	}
 	var parts []Part
 	for _, patches := range f.parts() {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
+		fail.Check(ctx.Err())
 		size := 0
 		for _, p := range patches {
 			position[p] = size
@@ -88,11 +87,11 @@ func (f *Form) Factor(ctx context.Context, ridge float64) ([]Part, error) {
 			part.Metric, part.Null, err = PseudoInverse(ctx, s)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("tangent vectors: %w", err)
+			panic(fail.With(fmt.Errorf("tangent vectors: %w", err)))
 		}
 		parts = append(parts, part)
 	}
-	return parts, nil
+	return parts
 }
 
 // tangentCut is the share of the largest eigenvalue of S3 up to which an eigenvalue counts as zero.

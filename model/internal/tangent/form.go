@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/fail"
 )
 
 // Form is the quadratic form that MPDA, TSIMR and related methods share, over
@@ -44,21 +45,20 @@ type Link struct {
 
 // New builds the form of symmetric weights w over the rows of x. It takes Stored(w) m_p m multiply-adds, and twice
 // that for gamma > 0.
-func New(ctx context.Context, x *mat.Dense, w *graph.Matrix, tan *Spaces, gamma float64) (*Form, error) {
+func New(ctx context.Context, x *mat.Dense, w *graph.Matrix, tan *Spaces, gamma float64) *Form {
 	f := Empty(w, tan)
 	members := make([][]int, len(tan.Spaces))
 	for j, p := range tan.Patch {
 		members[p] = append(members[p], j)
 	}
 	for p, space := range tan.Spaces {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
+		fail.Check(ctx.Err())
 		if space.Dim() > 0 {
 			f.addPatch(x, p, members[p], space.Basis)
 		}
 	}
-	return f, f.AddConnection(ctx, tan, gamma)
+	f.AddConnection(ctx, tan, gamma)
+	return f
 }
 
 // Empty is the form without its terms in v.
@@ -118,9 +118,9 @@ func (f *Form) addPatch(x *mat.Dense, p int, members []int, basis *mat.Dense) {
 }
 
 // AddConnection adds the term of gamma to S3, which penalises tangent vectors of neighbours that are not parallel.
-func (f *Form) AddConnection(ctx context.Context, tan *Spaces, gamma float64) error {
+func (f *Form) AddConnection(ctx context.Context, tan *Spaces, gamma float64) {
 	if gamma == 0 {
-		return nil
+		return
 	}
 	patches := len(tan.Spaces)
 	degree := make([]float64, patches)
@@ -144,9 +144,7 @@ func (f *Form) AddConnection(ctx context.Context, tan *Spaces, gamma float64) er
 		if k == 0 {
 			continue
 		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+		fail.Check(ctx.Err())
 		for c := range k {
 			f.S3[p].SetSym(c, c, f.S3[p].At(c, c)+gamma*degree[p])
 		}
@@ -165,7 +163,6 @@ func (f *Form) AddConnection(ctx context.Context, tan *Spaces, gamma float64) er
 			}
 		}
 	}
-	return nil
 }
 
 // Dim is the number of tangent coordinates, the sum of the m_p.
@@ -209,8 +206,8 @@ func (f *Form) parts() [][]int {
 }
 
 // Connection is S3 as one sparse matrix, over the coordinates of v.
-func (f *Form) Connection() (*graph.Matrix, error) {
-	return graph.Align(f.Dim(), func(yield func(graph.Patch) bool) {
+func (f *Form) Connection() *graph.Matrix {
+	return fail.Must(graph.Align(f.Dim(), func(yield func(graph.Patch) bool) {
 		for p, s := range f.S3 {
 			if s != nil && !yield(graph.Patch{Rows: f.coordinates(p), L: s}) {
 				return
@@ -228,7 +225,7 @@ func (f *Form) Connection() (*graph.Matrix, error) {
 				return
 			}
 		}
-	})
+	}))
 }
 
 // coordinates are those of patch p among those of v.
