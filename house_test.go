@@ -78,7 +78,7 @@ var below = map[string][]string{
 	"model/internal/fixture": {"model"},
 
 	"arrowio/wire":               {},
-	"arrowio/internal/flat":      {},
+	"arrowio/internal/flat":      {"arrowio/wire"},
 	"arrowio/internal/ipc":       {"arrowio/wire", "arrowio/internal/flat"},
 	"arrowio/internal/rewrite":   {"arrowio/wire", "arrowio/internal/flat", "arrowio/internal/ipc"},
 	"arrowio":                    {"arrowio/wire", "arrowio/internal/ipc", "arrowio/internal/rewrite"},

@@ -105,33 +105,23 @@ func (m *Message) Contract() *Contract {
 // wire.SchemaChanged. The result is a view on msg, which must not change while the result is in use.
 func (d *Decoder) Decode(msg []byte, c *Contract) (m *Message, err error) {
 	defer rescue(&err)
-	m, e := d.decode(msg, c)
-	if e != nil {
-		return nil, e
-	}
-	return m, nil
+	return d.decode(msg, c), nil
 }
 
-func (d *Decoder) decode(msg []byte, c *Contract) (*Message, *Error) {
+func (d *Decoder) decode(msg []byte, c *Contract) *Message {
 	if len(msg) > d.limits.Message {
-		return nil, wire.Errorf(wire.TooLarge, "the message has %d bytes, and the limit is %d", len(msg),
-			d.limits.Message).WithHint("send smaller batches or raise limits.message")
+		panic(wire.Errorf(wire.TooLarge, "the message has %d bytes, and the limit is %d", len(msg),
+			d.limits.Message).WithHint("send smaller batches or raise limits.message"))
 	}
-	f, rest, end, e := ipc.NextFrame(msg, true)
-	if e != nil {
-		return nil, e
-	}
+	f, rest, end := ipc.NextFrame(msg, true)
 	if end {
-		return nil, wire.Errorf(wire.NotArrow, "the stream ends before its schema").WithHint(ipc.StreamHint)
+		panic(wire.Errorf(wire.NotArrow, "the stream ends before its schema").WithHint(ipc.StreamHint))
 	}
 	if f.Kind != ipc.HeadSchema {
-		return nil, wire.Errorf(wire.Malformed, "the stream does not begin with a schema").WithHint(
-			"send a whole stream in each message, not one batch of a longer stream")
+		panic(wire.Errorf(wire.Malformed, "the stream does not begin with a schema").WithHint(
+			"send a whole stream in each message, not one batch of a longer stream"))
 	}
-	p, ids, e := d.planOf(f, c)
-	if e != nil {
-		return nil, e
-	}
+	p, ids := d.planOf(f, c)
 	m := &Message{plan: p, maxBody: d.limits.Body}
 	budget := d.limits.Body
 	byID := byNumber(ids)
@@ -141,35 +131,25 @@ func (d *Decoder) decode(msg []byte, c *Contract) (*Message, *Error) {
 	}
 	for {
 		marked := len(rest) > 0 // true if an end-of-stream mark may follow
-		if f, rest, end, e = ipc.NextFrame(rest, false); e != nil {
-			return nil, e
-		}
+		f, rest, end = ipc.NextFrame(rest, false)
 		if end && !marked && len(m.batches) == 0 {
-			return nil, wire.Errorf(wire.Truncated, "the stream stops before its first batch and without an end mark").WithHint(
-				"send the whole stream in one message")
+			panic(wire.Errorf(wire.Truncated, "the stream stops before its first batch and without an end mark").WithHint(
+				"send the whole stream in one message"))
 		}
 		if end {
 			m.size = d.limits.Body - budget
-			return m, nil
+			return m
 		}
 		switch f.Kind {
 		case ipc.HeadSchema:
-			return nil, wire.Errorf(wire.Malformed, "a second schema").WithHint("send one stream a message")
+			panic(wire.Errorf(wire.Malformed, "a second schema").WithHint("send one stream a message"))
 		case ipc.HeadDictionary:
-			e = d.dictionary(m, f, byID, have, &budget)
+			d.dictionary(m, f, byID, have, &budget)
 		case ipc.HeadRecord:
 			if len(m.batches) == 0 {
-				e = d.dictionaries(m, have)
+				d.dictionaries(m, have)
 			}
-			if e == nil {
-				e = d.batch(m, f, &budget)
-			}
-			if e != nil {
-				e.Batch = len(m.batches)
-			}
-		}
-		if e != nil {
-			return nil, e
+			d.batch(m, f, &budget)
 		}
 	}
 }
@@ -186,90 +166,70 @@ func byNumber(ids []int64) map[int64]int {
 }
 
 // dictionary reads a DictionaryBatch.
-func (d *Decoder) dictionary(m *Message, f ipc.Frame, byID map[int64]int, have []bool, budget *int) *Error {
-	id, err := f.Head.Integer(0, 8, 0, "a dictionary's number")
-	if err != nil {
-		return ipc.Broken(err)
-	}
-	delta, err := f.Head.Integer(2, 1, 0, "a dictionary's delta mark")
-	if err != nil {
-		return ipc.Broken(err)
-	}
+func (d *Decoder) dictionary(m *Message, f ipc.Frame, byID map[int64]int, have []bool, budget *int) {
+	id := f.Head.Integer(0, 8, 0, "a dictionary's number")
+	delta := f.Head.Integer(2, 1, 0, "a dictionary's delta mark")
 	k, known := byID[id]
 	const fix = "send each dictionary whole, once, before the first batch"
 	switch {
 	case delta != 0:
-		return wire.Errorf(wire.Dictionary, "dictionary %d is extended by a delta", id).WithHint(fix)
+		panic(wire.Errorf(wire.Dictionary, "dictionary %d is extended by a delta", id).WithHint(fix))
 	case !known:
-		return wire.Errorf(wire.Malformed, "dictionary %d is not in the schema", id).WithHint(ipc.StreamHint)
+		panic(ipc.Malformed("dictionary %d is not in the schema", id))
 	case len(m.batches) > 0:
-		return wire.Errorf(wire.Dictionary, "dictionary %d comes after a record batch", id).WithHint(fix)
+		panic(wire.Errorf(wire.Dictionary, "dictionary %d comes after a record batch", id).WithHint(fix))
 	case have[k]:
-		return wire.Errorf(wire.Dictionary, "dictionary %d comes twice", id).WithHint(fix)
+		panic(wire.Errorf(wire.Dictionary, "dictionary %d comes twice", id).WithHint(fix))
 	}
-	data, ok, err := f.Head.Table(1, "a dictionary's data")
-	if err != nil {
-		return ipc.Broken(err)
-	}
+	data, ok := f.Head.Table(1, "a dictionary's data")
 	if !ok {
-		return wire.Errorf(wire.Malformed, "dictionary %d has no data", id).WithHint(ipc.StreamHint)
+		panic(ipc.Malformed("dictionary %d has no data", id))
 	}
 	have[k] = true
-	var e *Error
-	m.dicts[k], e = ipc.ReadChunk(f, data, &m.plan.schema.Dicts[k], d.read, budget, &d.codecs)
-	return e
+	m.dicts[k] = ipc.ReadChunk(f, data, &m.plan.schema.Dicts[k], d.read, budget, &d.codecs)
 }
 
 // dictionaries checks all dictionaries once they are complete, because a dictionary may contain indices into another.
-func (d *Decoder) dictionaries(m *Message, have []bool) *Error {
+func (d *Decoder) dictionaries(m *Message, have []bool) {
 	for k, ok := range have {
 		if !ok {
-			return wire.Errorf(wire.Malformed, "a dictionary is missing").WithHint(
-				"send each dictionary before the first batch").In(m.plan.schema.Dicts[k].Fields[0].Name)
+			panic(wire.Errorf(wire.Malformed, "a dictionary is missing").WithHint(
+				"send each dictionary before the first batch").In(m.plan.schema.Dicts[k].Fields[0].Name))
 		}
 	}
 	for k := range m.dicts {
 		if e := m.dicts[k].Check(d.read, m.dicts); e != nil {
-			return ipc.EntryError(e)
+			panic(ipc.EntryError(e))
 		}
 	}
-	return d.checkTexts(m)
+	d.checkTexts(m)
 }
 
 // batch reads a RecordBatch.
-func (d *Decoder) batch(m *Message, f ipc.Frame, budget *int) *Error {
+func (d *Decoder) batch(m *Message, f ipc.Frame, budget *int) {
 	if len(m.batches) == d.limits.Batches {
-		return wire.Errorf(wire.TooManyRows, "more than %d record batches", d.limits.Batches).WithHint(
-			"send larger batches or more messages")
+		panic(wire.Errorf(wire.TooManyRows, "more than %d record batches", d.limits.Batches).WithHint(
+			"send larger batches or more messages"))
 	}
+	defer ipc.Annotate(func(e *Error) { e.Batch = len(m.batches) })
 	b := m.next()
 	b.data.Message = f.Message
-	var e *Error
-	if b.data.Extra, e = f.MetadataSize(d.read); e != nil {
-		return e
-	}
-	if b.data.Chunk, e = ipc.ReadChunk(f, f.Head, &m.plan.schema.Layout, d.read, budget, &d.codecs); e != nil {
-		return e
-	}
-	return d.add(m, b, budget)
+	b.data.Extra = f.MetadataSize(d.read)
+	b.data.Chunk = ipc.ReadChunk(f, f.Head, &m.plan.schema.Layout, d.read, budget, &d.codecs)
+	d.add(m, b, budget)
 }
 
 // add checks a batch, finds its features, and appends it to the message.
-func (d *Decoder) add(m *Message, b *Batch, budget *int) (e *Error) {
+func (d *Decoder) add(m *Message, b *Batch, budget *int) {
 	if m.rows += b.data.Rows; m.rows > d.limits.Rows {
-		return ipc.TooManyRows(int64(m.rows), d.limits.Rows)
+		panic(ipc.TooManyRows(int64(m.rows), d.limits.Rows))
 	}
 	if e := b.data.Check(d.read, m.dicts); e != nil {
-		return e
+		panic(e)
 	}
-	if e := d.checkNames(b); e != nil {
-		return e
-	}
-	if b.blocks, e = b.features(budget, d.limits); e != nil {
-		return e
-	}
+	d.checkNames(b)
+	b.blocks = b.features(budget, d.limits)
 	m.batches = append(m.batches, b)
-	return nil
 }
 
 // Expanded returns an upper bound of the memory that a message needs while it is decoded and answered, without

@@ -457,12 +457,12 @@ func renumber(msg []byte, s *ipc.Schema, by int64) {
 	}
 	rest := msg
 	for first := true; ; first = false {
-		f, tail, end, e := ipc.NextFrame(rest, first)
-		if e != nil || end {
+		f, tail, end := ipc.NextFrame(rest, first)
+		if end {
 			return
 		}
 		if f.Kind == ipc.HeadDictionary {
-			if p, err := f.Head.Slot(0, 8, ""); err == nil && p != 0 {
+			if p := f.Head.Slot(0, 8, ""); p != 0 {
 				le.PutUint64(f.Meta[p:], le.Uint64(f.Meta[p:])+uint64(by)*1000)
 			} // the number 0 is left out, here and in the schema, and stays
 		}

@@ -76,15 +76,8 @@ func NewEncoder(out Output) (*Encoder, error) {
 // dropped. The error is always an *Error.
 func (e *Encoder) Encode(r Reduced, meta []wire.Pair) (msg []byte, err error) {
 	defer rescue(&err)
-	d, whole, fail := e.prepare(r)
-	if fail != nil {
-		return nil, fail
-	}
-	msg, fail = d.Write(&e.buffers, &whole, meta, e.codec)
-	if fail != nil {
-		return nil, fail
-	}
-	return msg, nil
+	d, whole := e.prepare(r)
+	return d.Write(&e.buffers, &whole, meta, e.codec), nil
 }
 
 // Record is Encode for a message of one batch, and returns the output as a record that does not share memory with the
@@ -95,16 +88,9 @@ func (e *Encoder) Record(r Reduced, meta []wire.Pair) (rec arrow.Record, err err
 		return nil, wire.Errorf(wire.Internal, "a message of %d batches is not one record", n).WithHint(
 			"encode it, or give records one by one")
 	}
-	d, whole, fail := e.prepare(r)
-	if fail != nil {
-		return nil, fail
-	}
-	msg, fail := d.Write(&e.buffers, &whole, meta, nil)
-	if fail != nil {
-		return nil, fail
-	}
+	d, whole := e.prepare(r)
 	// Arrow's reader is safe here: the bytes were checked and written by this package.
-	reader, err := arrowipc.NewReader(bytes.NewReader(msg))
+	reader, err := arrowipc.NewReader(bytes.NewReader(d.Write(&e.buffers, &whole, meta, nil)))
 	if err != nil {
 		return nil, noRecord(err)
 	}
@@ -129,67 +115,49 @@ func (e *Encoder) Rejected(m *Message, rows [][]int, meta []wire.Pair) (msg []by
 	if len(rows) != len(m.batches) {
 		return nil, wire.Errorf(wire.Internal, "rows for %d batches, and the message has %d", len(rows), len(m.batches))
 	}
-	d, fail := e.form(m.plan, -1)
-	if fail != nil {
-		return nil, fail
-	}
+	d := e.form(m.plan, -1)
 	parts := make([]*rewrite.Part, len(m.batches))
 	for k, b := range m.batches {
-		if fail := ascending(rows[k], b.data.Rows); fail != nil {
-			return nil, fail
-		}
+		ascending(rows[k], b.data.Rows)
 		var sel []ipc.Span
 		for _, row := range rows[k] {
 			sel = ipc.JoinSpans(sel, row, row+1)
 		}
-		if parts[k], fail = d.Part(&b.data, sel, nil, 0); fail != nil {
-			return nil, fail
-		}
+		parts[k] = d.Part(&b.data, sel, nil, 0)
 	}
-	g, fail := d.Cut(parts, m.dicts)
-	if fail != nil {
-		return nil, fail
-	}
+	g := d.Cut(parts, m.dicts)
 	g.Finish()
-	if msg, fail = d.Write(&e.buffers, g, meta, e.codec); fail != nil {
-		return nil, fail
-	}
-	return msg, nil
+	return d.Write(&e.buffers, g, meta, e.codec), nil
 }
 
-func ascending(rows []int, n int) *Error {
+func ascending(rows []int, n int) {
 	last := -1
 	for _, r := range rows {
 		if r <= last || r >= n {
-			return wire.Errorf(wire.Internal, "row %d after row %d in a batch of %d", r, last, n).WithHint(
-				"list rows in ascending order, each once")
+			panic(wire.Errorf(wire.Internal, "row %d after row %d in a batch of %d", r, last, n).WithHint(
+				"list rows in ascending order, each once"))
 		}
 		last = r
 	}
-	return nil
 }
 
 // check returns an error if the outputs do not fit the message.
-func (r *Reduced) check() *Error {
+func (r *Reduced) check() {
 	m := r.Message
 	if r.Dim < 1 || r.Dim > maxFeatures || len(r.Y) != len(m.batches) || r.Drop != nil &&
 		len(r.Drop) != len(m.batches) {
-		return wire.Errorf(wire.Internal, "%d dimensions, %d results and %d lists of dropped rows for %d batches", r.Dim,
-			len(r.Y), len(r.Drop), len(m.batches))
+		panic(wire.Errorf(wire.Internal, "%d dimensions, %d results and %d lists of dropped rows for %d batches", r.Dim,
+			len(r.Y), len(r.Drop), len(m.batches)))
 	}
 	for k, b := range m.batches {
 		if len(r.Y[k]) != b.data.Rows*r.Dim {
-			return wire.Errorf(wire.Internal, "batch %d has %d rows and a result of %d numbers for %d dimensions", k,
-				b.data.Rows,
-				len(r.Y[k]), r.Dim)
+			panic(wire.Errorf(wire.Internal, "batch %d has %d rows and a result of %d numbers for %d dimensions", k,
+				b.data.Rows, len(r.Y[k]), r.Dim))
 		}
 		if r.Drop != nil {
-			if e := ascending(r.Drop[k], b.data.Rows); e != nil {
-				return e
-			}
+			ascending(r.Drop[k], b.data.Rows)
 		}
 	}
-	return nil
 }
 
 // drop returns the rows of batch k that are left out.
@@ -201,31 +169,24 @@ func (r *Reduced) drop(k int) []int {
 }
 
 // prepare returns the undivided output.
-func (e *Encoder) prepare(r Reduced) (*rewrite.Form, rewrite.Bundle, *Error) {
-	if fail := r.check(); fail != nil {
-		return nil, rewrite.Bundle{}, fail
-	}
-	d, fail := e.form(r.Message.plan, r.Dim)
-	if fail != nil {
-		return nil, rewrite.Bundle{}, fail
-	}
+func (e *Encoder) prepare(r Reduced) (*rewrite.Form, rewrite.Bundle) {
+	r.check()
+	d := e.form(r.Message.plan, r.Dim)
 	parts := make([]*rewrite.Part, len(r.Message.batches))
 	for k, b := range r.Message.batches {
-		if parts[k], fail = d.Part(&b.data, ipc.Without(0, b.data.Rows, r.drop(k)), r.Y[k], r.Dim); fail != nil {
-			return nil, rewrite.Bundle{}, fail
-		}
+		parts[k] = d.Part(&b.data, ipc.Without(0, b.data.Rows, r.drop(k)), r.Y[k], r.Dim)
 	}
-	return d, d.Whole(parts, r.Message.dicts), nil
+	return d, d.Whole(parts, r.Message.dicts)
 }
 
 // form returns the output form of a plan; with dim -1, of the plan's own schema.
-func (e *Encoder) form(p *plan, dim int) (*rewrite.Form, *Error) {
+func (e *Encoder) form(p *plan, dim int) *rewrite.Form {
 	key := formKey{p, dim}
 	e.mu.Lock()
 	f := e.forms[key]
 	e.mu.Unlock()
 	if f != nil {
-		return f, nil
+		return f
 	}
 	var fields []int
 	for _, i := range p.schema.Layout.Columns {
@@ -237,13 +198,10 @@ func (e *Encoder) form(p *plan, dim int) (*rewrite.Form, *Error) {
 	if e.out.Columns {
 		list = 0
 	}
-	f, fail := rewrite.NewForm(p.schema, fields, e.names(dim), list)
-	if fail != nil {
-		return nil, fail
-	}
+	f = rewrite.NewForm(p.schema, fields, e.names(dim), list)
 	size := p.schema.Size() + f.CacheSize()
 	if size > maxPlanBytes {
-		return f, nil
+		return f
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -252,7 +210,7 @@ func (e *Encoder) form(p *plan, dim int) (*rewrite.Form, *Error) {
 	}
 	e.forms[key] = f
 	e.cached += size
-	return f, nil
+	return f
 }
 
 // names returns the names of the output columns.
@@ -317,18 +275,8 @@ func fromRecord(rec arrow.Record) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	form, fail := e.form(m.plan, -1)
-	if fail != nil {
-		return nil, fail
-	}
-	all, fail := form.Part(&m.batches[0].data, []ipc.Span{{Lo: 0, Hi: m.rows}}, nil, 0)
-	if fail != nil {
-		return nil, fail
-	}
+	form := e.form(m.plan, -1)
+	all := form.Part(&m.batches[0].data, []ipc.Span{{Lo: 0, Hi: m.rows}}, nil, 0)
 	whole := form.Whole([]*rewrite.Part{all}, m.dicts)
-	msg, fail := form.Write(&e.buffers, &whole, nil, nil)
-	if fail != nil {
-		return nil, fail
-	}
-	return msg, nil
+	return form.Write(&e.buffers, &whole, nil, nil), nil
 }

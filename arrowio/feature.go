@@ -22,12 +22,10 @@ type Block struct {
 }
 
 // features returns the blocks. budget is reduced by the bytes of copies.
-func (b *Batch) features(budget *int, limits Limits) ([]Block, *Error) {
+func (b *Batch) features(budget *int, limits Limits) []Block {
 	p := b.message.plan
 	b.columns = p.columns
-	if e := b.sizes(); e != nil {
-		return nil, e
-	}
+	b.sizes()
 	blocks := b.block1[:0]
 	for k := 0; k < len(b.columns); k++ {
 		if n, block := b.run(k); n > 0 {
@@ -35,17 +33,13 @@ func (b *Batch) features(budget *int, limits Limits) ([]Block, *Error) {
 			k += n - 1
 			continue
 		}
-		block, e := b.block(&b.columns[k], budget, limits)
-		if e != nil {
-			return nil, e.In(b.data.Layout.Fields[b.columns[k].field].Name)
-		}
-		blocks = append(blocks, block)
+		blocks = append(blocks, b.block(&b.columns[k], budget, limits))
 	}
-	return blocks, nil
+	return blocks
 }
 
 // sizes determines the list lengths that only the data tell, and checks the others.
-func (b *Batch) sizes() *Error {
+func (b *Batch) sizes() {
 	p := b.message.plan
 	if slices.ContainsFunc(b.columns, func(c column) bool { return c.size < 0 }) {
 		b.columns = slices.Clone(b.columns) // the plan's columns are shared
@@ -54,29 +48,25 @@ func (b *Batch) sizes() *Error {
 	for k := range b.columns {
 		c := &b.columns[k]
 		if kind := b.data.Layout.Fields[c.field].Kind; kind == ipc.KindList || kind == ipc.KindListView {
-			size, e := b.listSize(c)
-			if e != nil {
-				return e.In(b.data.Layout.Fields[c.field].Name)
-			}
+			size := b.listSize(c)
 			if before := b.message.batches; c.size < 0 && len(before) > 0 {
 				c.size = before[len(before)-1].columns[k].size
 			}
 			switch {
 			case size < 0 || size == c.size:
 			case c.size >= 0:
-				return p.otherSize(b.data.Layout.Fields[c.field].Name, size, c.size)
+				panic(p.otherSize(b.data.Layout.Fields[c.field].Name, size, c.size))
 			case size == 0:
-				return wire.Errorf(wire.FeatureCount, "lists of no elements").WithHint(
-					"send 1 to %d", p.maxElements).In(b.data.Layout.Fields[c.field].Name)
+				panic(wire.Errorf(wire.FeatureCount, "lists of no elements").WithHint(
+					"send 1 to %d", p.maxElements).In(b.data.Layout.Fields[c.field].Name))
 			default:
 				c.size = size
 			}
 		}
 		if total += max(0, c.size); total > p.maxElements {
-			return p.tooMany().In(b.data.Layout.Fields[c.field].Name)
+			panic(p.tooMany().In(b.data.Layout.Fields[c.field].Name))
 		}
 	}
-	return nil
 }
 
 // otherSize returns the error for lists whose length differs from the contract, the Spec or an earlier batch.
@@ -90,7 +80,7 @@ func (p *plan) otherSize(name string, size, want int) *Error {
 }
 
 // listSize returns the common length of the non-null lists of a column, -1 if there are none.
-func (b *Batch) listSize(c *column) (int, *Error) {
+func (b *Batch) listSize(c *column) int {
 	f := &b.data.Layout.Fields[c.field]
 	valid, o, size := b.data.Valid(c.field), b.data.Buffer(c.field, 1), int64(-1)
 	for row := 0; row < b.data.Rows; row++ {
@@ -104,12 +94,12 @@ func (b *Batch) listSize(c *column) (int, *Error) {
 			n = ipc.Offset(o, f.Width, row+1) - ipc.Offset(o, f.Width, row)
 		}
 		if size >= 0 && n != size {
-			return 0, wire.Errorf(wire.FeatureCount, "a list of %d elements after lists of %d", n, size).WithHint(
-				"send lists of one length").At(row)
+			panic(wire.Errorf(wire.FeatureCount, "a list of %d elements after lists of %d", n, size).WithHint(
+				"send lists of one length").At(row).In(b.data.Layout.Fields[c.field].Name))
 		}
 		size = n
 	}
-	return int(size), nil
+	return int(size)
 }
 
 // run finds the columns from k on that are float columns without nulls at equal distances in the body, as writers
@@ -177,7 +167,7 @@ func (b *Batch) plain(k int) (at int, n ipc.Number, ok bool) {
 }
 
 // block returns the block of one column.
-func (b *Batch) block(c *column, budget *int, limits Limits) (Block, *Error) {
+func (b *Batch) block(c *column, budget *int, limits Limits) Block {
 	f := &b.data.Layout.Fields[c.value]
 	n := f.Number
 	values := b.data.Buffer(c.value, 1)
@@ -194,12 +184,12 @@ func (b *Batch) block(c *column, budget *int, limits Limits) (Block, *Error) {
 	switch {
 	case whole && n == ipc.Float32:
 		block.F32 = ipc.View[float32](values[4*from:], count)
-		return block, nil
+		return block
 	case whole && n == ipc.Float64:
 		block.F64 = ipc.View[float64](values[8*from:], count)
-		return block, nil
+		return block
 	case size > 0 && b.data.Rows > *budget/8/size:
-		return block, ipc.TooLarge(limits.Body)
+		panic(ipc.TooLarge(limits.Body).In(b.data.Layout.Fields[c.field].Name))
 	}
 	*budget -= 8 * count
 	if n == ipc.Float32 || n == ipc.Float16 {
@@ -209,10 +199,10 @@ func (b *Batch) block(c *column, budget *int, limits Limits) (Block, *Error) {
 	}
 	if whole {
 		block.fill(0, values, f, from, count)
-		return block, nil
+		return block
 	}
 	b.fillRows(&block, c, values)
-	return block, nil
+	return block
 }
 
 // fillRows copies a column that has nulls or is a list view.

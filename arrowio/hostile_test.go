@@ -32,10 +32,7 @@ func frames(t testing.TB, msg []byte) (list []ipc.Frame) {
 	t.Helper()
 	rest := msg
 	for {
-		f, tail, end, e := ipc.NextFrame(rest, len(list) == 0)
-		if e != nil {
-			t.Fatal(e)
-		}
+		f, tail, end := ipc.NextFrame(rest, len(list) == 0)
 		if end {
 			return list
 		}
@@ -46,8 +43,8 @@ func frames(t testing.TB, msg []byte) (list []ipc.Frame) {
 // slotAt is the position of a slot that must be there.
 func slotAt(t testing.TB, tab flat.Table, i int) []byte {
 	t.Helper()
-	p, err := tab.Slot(i, 4, "")
-	if err != nil || p == 0 {
+	p := tab.Slot(i, 4, "")
+	if p == 0 {
 		t.Fatalf("slot %d is absent", i)
 	}
 	return tab.Buf[p:]
@@ -56,8 +53,8 @@ func slotAt(t testing.TB, tab flat.Table, i int) []byte {
 // lengthAt is the length field of the vector in a slot.
 func lengthAt(t testing.TB, tab flat.Table, i int) []byte {
 	t.Helper()
-	v, err := tab.Vector(i, 1, "")
-	if err != nil || v.Pos == 0 {
+	v := tab.Vector(i, 1, "")
+	if v.Pos == 0 {
 		t.Fatalf("vector %d is absent", i)
 	}
 	return v.Buf[v.Pos-4:]
@@ -107,11 +104,7 @@ func nodes(v ...int) (list []rewrite.Node) {
 
 // withBatch appends a batch of the given nodes and buffers to a message that consists of a schema.
 func withBatch(schema []byte, r rewrite.Record) []byte {
-	msg, e := r.DataFrame(schema[:len(schema)-8], -1, nil, nil)
-	if e != nil {
-		panic(e)
-	}
-	return append(msg, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0)
+	return append(r.DataFrame(schema[:len(schema)-8], -1, nil, nil), 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0)
 }
 
 func nullColumn(rows int) []byte {
@@ -147,8 +140,8 @@ func crafts(t testing.TB) map[string]craft {
 	batch := func(msg []byte, change func(nodes, ranges, body []byte, f ipc.Frame)) []byte {
 		return edit(msg, func(f []ipc.Frame) {
 			last := f[len(f)-1]
-			nodes, _ := last.Head.Vector(1, 16, "")
-			ranges, _ := last.Head.Vector(2, 16, "")
+			nodes := last.Head.Vector(1, 16, "")
+			ranges := last.Head.Vector(2, 16, "")
 			change(nodes.Bytes(), ranges.Bytes(), last.Body, last)
 		})
 	}
@@ -159,9 +152,9 @@ func crafts(t testing.TB) map[string]craft {
 		"metadata length": {edit(fixtures(t)["everything"],
 			func(f []ipc.Frame) { le.PutUint32(lengthAt(t, f[0].Head, 2), math.MaxUint32) }), wire.Malformed},
 		"child is itself": {edit(plain, func(f []ipc.Frame) {
-			fields, _ := f[0].Head.Vector(1, 4, "")
-			x, _ := fields.Table(0, "")
-			kids, _ := x.Vector(5, 4, "")
+			fields := f[0].Head.Vector(1, 4, "")
+			x := fields.Table(0, "")
+			kids := x.Vector(5, 4, "")
 			le.PutUint32(kids.Bytes(), uint32(x.Pos-kids.Pos)) // wraps
 		}), wire.Malformed},
 		"body 1 TiB":      {edit(plain, func(f []ipc.Frame) { put(slotAt(t, f[1].Message, 3), 1<<40) }), wire.Truncated},
@@ -269,13 +262,9 @@ func crafts(t testing.TB) map[string]craft {
 
 func fieldType(t testing.TB, f ipc.Frame, i int) flat.Table {
 	t.Helper()
-	fields, _ := f.Head.Vector(1, 4, "")
-	field, err := fields.Table(i, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	typ, ok, err := field.Table(3, "")
-	if err != nil || !ok {
+	fields := f.Head.Vector(1, 4, "")
+	typ, ok := fields.Table(i, "").Table(3, "")
+	if !ok {
 		t.Fatal("no type")
 	}
 	return typ
@@ -296,7 +285,7 @@ func sharedBody(t testing.TB) []byte {
 	}
 	r.Buffers[0] = make([]byte, 1<<20)
 	return patched(t, withBatch(schema, r), func(f []ipc.Frame) {
-		v, _ := f[1].Head.Vector(2, 16, "")
+		v := f[1].Head.Vector(2, 16, "")
 		for i := range v.Len {
 			le.PutUint64(v.Bytes()[16*i:], 0)
 			le.PutUint64(v.Bytes()[16*i+8:], 1<<20)
@@ -369,10 +358,7 @@ func manyBatches(n int) []byte {
 	msg := shared(1, 1)
 	msg = msg[:len(msg)-8]
 	for range n {
-		var e *Error
-		if msg, e = (&rewrite.Record{Nodes: nodes(0, 0)}).DataFrame(msg, -1, nil, nil); e != nil {
-			panic(e)
-		}
+		msg = (&rewrite.Record{Nodes: nodes(0, 0)}).DataFrame(msg, -1, nil, nil)
 	}
 	return msg
 }

@@ -45,20 +45,19 @@ func (b *Batch) text(i, row int) (string, bool) {
 }
 
 // checkNames checks the texts of label and key, which become class names, map keys and lines of reports.
-func (d *Decoder) checkNames(b *Batch) *Error {
+func (d *Decoder) checkNames(b *Batch) {
 	for _, i := range [...]int{b.message.plan.label, b.message.plan.key} {
 		if i < 0 || b.data.Layout.Fields[i].Dict >= 0 {
 			continue
 		}
 		if e := b.data.CheckTexts(i, d.limits.LabelBytes); e != nil {
-			return e.In(b.data.Layout.Fields[i].Name)
+			panic(e.In(b.data.Layout.Fields[i].Name))
 		}
 	}
-	return nil
 }
 
 // checkTexts is checkNames for dictionaries.
-func (d *Decoder) checkTexts(m *Message) *Error {
+func (d *Decoder) checkTexts(m *Message) {
 	for _, i := range [...]int{m.plan.label, m.plan.key} {
 		if i < 0 {
 			continue
@@ -68,8 +67,7 @@ func (d *Decoder) checkTexts(m *Message) *Error {
 			continue
 		}
 		if e := m.dicts[f.Dict].CheckTexts(0, d.limits.LabelBytes); e != nil {
-			return ipc.EntryError(e).In(f.Name)
+			panic(ipc.EntryError(e).In(f.Name))
 		}
 	}
-	return nil
 }

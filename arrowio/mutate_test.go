@@ -92,13 +92,20 @@ func mutate(r *rand.Rand, seeds [][]byte) []byte {
 	return msg
 }
 
+// nextFrame is ipc.NextFrame with its error.
+func nextFrame(rest []byte, first bool) (f ipc.Frame, tail []byte, end bool, err error) {
+	defer rescue(&err)
+	f, tail, end = ipc.NextFrame(rest, first)
+	return f, tail, end, nil
+}
+
 // reframe drops, doubles or borrows frames.
 func reframe(r *rand.Rand, msg, other []byte) []byte {
 	cut := func(msg []byte) (list [][]byte) {
 		rest := msg
 		for first := true; len(rest) > 0; first = false {
-			_, tail, end, e := ipc.NextFrame(rest, first)
-			if e != nil || end {
+			_, tail, end, err := nextFrame(rest, first)
+			if err != nil || end {
 				return append(list, rest)
 			}
 			list, rest = append(list, rest[:len(rest)-len(tail)]), tail

@@ -55,40 +55,35 @@ type entry struct {
 }
 
 // planOf returns the plan of a schema frame, and the ids of the message's dictionaries in normalised order.
-func (d *Decoder) planOf(f ipc.Frame, c *Contract) (*plan, []int64, *Error) {
-	en, ids, e := d.entry(f)
-	if e != nil {
-		return nil, nil, e
-	}
+func (d *Decoder) planOf(f ipc.Frame, c *Contract) (*plan, []int64) {
+	en, ids := d.entry(f)
 	if p := en.plan.Load(); p != nil && p.contract == c {
-		return p, ids, nil
+		return p, ids
 	}
-	p, e := d.newPlan(en.schema, c)
-	if e != nil {
-		return nil, nil, e
-	}
+	p := d.newPlan(en.schema, c)
 	en.plan.Store(p)
-	return p, ids, nil
+	return p, ids
 }
 
 // newPlan selects the feature columns of a schema. A message that the Spec alone rejects has the same error with and
 // without a contract. A message that only the contract rejects is wire.SchemaChanged.
-func (d *Decoder) newPlan(s *ipc.Schema, c *Contract) (*plan, *Error) {
+func (d *Decoder) newPlan(s *ipc.Schema, c *Contract) *plan {
 	p := &plan{schema: s, spec: &d.spec, contract: c, maxElements: maxFeatures}
 	if c == nil {
 		p.maxElements = d.limits.Features
 	}
-	e := p.resolve()
-	if e == nil {
-		return p, nil
+	if c == nil {
+		p.resolve()
+		return p
 	}
-	if c == nil || !aboutFeatures(e) {
-		return nil, e
-	}
-	if _, e := d.newPlan(s, nil); e != nil {
-		return nil, e
-	}
-	return nil, changed(e)
+	defer ipc.Annotate(func(e *Error) {
+		if aboutFeatures(e) {
+			d.newPlan(s, nil)
+			changed(e)
+		}
+	})
+	p.resolve()
+	return p
 }
 
 // aboutFeatures reports whether an error concerns the feature columns.
@@ -103,22 +98,19 @@ func changed(e *Error) *Error {
 	return e.WithHint("send the features of the pipeline's schema, or change it: embedd schema reset, or schema.features")
 }
 
-func (d *Decoder) entry(f ipc.Frame) (*entry, []int64, *Error) {
+func (d *Decoder) entry(f ipc.Frame) (*entry, []int64) {
 	d.mu.RLock()
 	found := d.plans[len(f.Meta)]
 	d.mu.RUnlock()
 	for _, en := range found {
 		if ids, ok := en.schema.SameAs(f.Meta); ok {
-			return en, ids, nil
+			return en, ids
 		}
 	}
-	s, e := ipc.ParseSchema(f, d.read)
-	if e != nil {
-		return nil, nil, e
-	}
+	s := ipc.ParseSchema(f, d.read)
 	ids, ok := s.DictionaryIDs(f.Meta)
 	if !ok {
-		return nil, nil, wire.Errorf(wire.Internal, "dictionary numbers could not be read")
+		panic(wire.Errorf(wire.Internal, "dictionary numbers could not be read"))
 	}
 	en := &entry{schema: s}
 	if size := s.Size(); size <= maxPlanBytes {
@@ -131,22 +123,22 @@ func (d *Decoder) entry(f ipc.Frame) (*entry, []int64, *Error) {
 		d.plans[len(s.Bytes)] = append(slices.Clip(d.plans[len(s.Bytes)]), en)
 		d.cached, d.count = d.cached+size, d.count+1
 	}
-	return en, ids, nil
+	return en, ids
 }
 
 // find returns the top-level column of this name, -1 if there is none.
-func (p *plan) find(name string) (int, *Error) {
+func (p *plan) find(name string) int {
 	i, ok := p.index[name]
 	switch {
 	case !ok:
-		return -1, nil
+		return -1
 	case i < 0:
-		return -1, wire.Errorf(wire.Malformed, "two columns have this name").WithHint("rename one").In(name)
+		panic(wire.Errorf(wire.Malformed, "two columns have this name").WithHint("rename one").In(name))
 	}
-	return i, nil
+	return i
 }
 
-func (p *plan) resolve() *Error {
+func (p *plan) resolve() {
 	l := &p.schema.Layout
 	p.taken, p.index = make([]bool, len(l.Fields)), make(map[string]int, len(l.Columns))
 	for _, i := range l.Columns {
@@ -156,33 +148,29 @@ func (p *plan) resolve() *Error {
 		}
 		p.index[name] = i
 	}
-	var e *Error
-	if p.label, p.labels, e = p.named(p.spec.Label, wire.LabelType); e != nil {
-		return e
-	}
-	if p.key, p.keys, e = p.named(p.spec.Key, wire.KeyType); e != nil {
-		return e
-	}
+	p.label, p.labels = p.named(p.spec.Label, wire.LabelType)
+	p.key, p.keys = p.named(p.spec.Key, wire.KeyType)
 	if p.contract != nil {
-		return p.byContract()
+		p.byContract()
+		return
 	}
-	return p.bySpec()
+	p.bySpec()
 }
 
 // named finds the label or key column. A missing column, and one of type null, count as none.
-func (p *plan) named(name string, code wire.Code) (int, class, *Error) {
+func (p *plan) named(name string, code wire.Code) (int, class) {
 	if name == "" {
-		return -1, unknown, nil
+		return -1, unknown
 	}
-	i, e := p.find(name)
-	if e != nil || i < 0 {
-		return -1, unknown, e
+	i := p.find(name)
+	if i < 0 {
+		return -1, unknown
 	}
 	f := &p.schema.Layout.Fields[i]
 	c := unknown
 	switch f.Type {
 	case ipc.TypeNull:
-		return -1, unknown, nil
+		return -1, unknown
 	case ipc.TypeUtf8, ipc.TypeLargeUtf8, ipc.TypeUtf8View:
 		c = text
 	case ipc.TypeInt:
@@ -192,13 +180,13 @@ func (p *plan) named(name string, code wire.Code) (int, class, *Error) {
 	}
 	switch {
 	case c == unknown && code == wire.LabelType:
-		return -1, c, wire.Errorf(code, "a column of type %s cannot be a label", p.schema.Layout.Describe(i)).WithHint(
-			"use a string, dictionary, integer or boolean column").In(name)
+		panic(wire.Errorf(code, "a column of type %s cannot be a label", p.schema.Layout.Describe(i)).WithHint(
+			"use a string, dictionary, integer or boolean column").In(name))
 	case code == wire.KeyType && (c == unknown || c == booleans):
-		return -1, c, wire.Errorf(code, "a column of type %s cannot be a key", p.schema.Layout.Describe(i)).WithHint(
-			"use a string or integer column").In(name)
+		panic(wire.Errorf(code, "a column of type %s cannot be a key", p.schema.Layout.Describe(i)).WithHint(
+			"use a string or integer column").In(name))
 	}
-	return i, c, nil
+	return i, c
 }
 
 // numeric reports whether a column can be a feature, and returns the field with its numbers and the number of elements.
@@ -222,28 +210,27 @@ func (p *plan) numeric(i int) (value, size int, ok bool) {
 	return value, size, c.Number != ipc.NotNumber && c.Dict < 0 && f.Type != ipc.TypeMap
 }
 
-func (p *plan) add(i int) *Error {
+func (p *plan) add(i int) {
 	name := p.schema.Layout.Fields[i].Name
 	if len(name) > maxName {
-		return longName(name)
+		panic(longName(name))
 	}
 	value, size, ok := p.numeric(i)
 	if !ok {
-		return wire.Errorf(wire.NotNumeric,
+		panic(wire.Errorf(wire.NotNumeric,
 			"a column of type %s holds no numbers: floating point, integers, decimals or booleans",
 			p.schema.Layout.Describe(i)).
-			WithHint("cast it to float32, or choose the features by other names").In(name)
+			WithHint("cast it to float32, or choose the features by other names").In(name))
 	}
 	if size == 0 {
-		return wire.Errorf(wire.FeatureCount, "a list of no elements").WithHint("use 1 to %d features",
-			p.maxElements).In(name)
+		panic(wire.Errorf(wire.FeatureCount, "a list of no elements").WithHint("use 1 to %d features",
+			p.maxElements).In(name))
 	}
 	if p.elements += max(0, size); p.elements > p.maxElements {
-		return p.tooMany().In(name)
+		panic(p.tooMany().In(name))
 	}
 	p.taken[i] = true
 	p.columns = append(p.columns, column{field: i, value: value, size: size})
-	return nil
 }
 
 func (p *plan) tooMany() *Error {
@@ -252,54 +239,44 @@ func (p *plan) tooMany() *Error {
 }
 
 // bySpec selects the columns that the Spec names.
-func (p *plan) bySpec() *Error {
+func (p *plan) bySpec() {
 	for _, entry := range p.spec.Features {
-		i, e := p.find(entry)
-		if e != nil {
-			return e
-		}
+		i := p.find(entry)
 		size := p.spec.Sizes[entry]
 		if i >= 0 {
 			if !p.taken[i] {
-				if e := p.add(i); e != nil {
-					return e
-				}
+				p.add(i)
 			}
 			if size > 0 {
 				k := slices.IndexFunc(p.columns, func(c column) bool { return c.field == i })
-				if e := p.expect(&p.columns[k], listOf(size)); e != nil {
-					return e
-				}
+				p.expect(&p.columns[k], listOf(size))
 			}
 			continue
 		}
 		if !isGlob(entry) || size > 0 {
-			return p.missing(entry)
+			panic(p.missing(entry))
 		}
 		before := len(p.columns)
 		for _, i := range p.matching(entry) {
-			if e := p.add(i); e != nil {
-				return e
-			}
+			p.add(i)
 		}
 		if len(p.columns) == before {
-			return p.missing(entry)
+			panic(p.missing(entry))
 		}
 	}
-	return p.distinct()
+	p.distinct()
 }
 
 // distinct rejects a column of numbers x[0] next to a list x, because element names could not tell them apart.
-func (p *plan) distinct() *Error {
+func (p *plan) distinct() {
 	for _, c := range p.columns {
 		name := p.schema.Layout.Fields[c.field].Name
 		base, _, ok := elementOf(name)
 		if ok && c.value == c.field && p.isList(base) && p.taken[p.index[base]] {
-			return wire.Errorf(wire.Malformed, "it has the name of an element of the list %q", wire.Clip(base)).WithHint(
-				"rename one, or choose the features by other names").In(name)
+			panic(wire.Errorf(wire.Malformed, "it has the name of an element of the list %q", wire.Clip(base)).WithHint(
+				"rename one, or choose the features by other names").In(name))
 		}
 	}
-	return nil
 }
 
 // matching returns the columns that match a glob and are not taken by an earlier entry.
@@ -333,21 +310,16 @@ func (p *plan) missing(name string) *Error {
 
 // byContract finds the columns with the elements of the contract. The elements of a list x may also be columns of
 // numbers x[0], x[1] ...
-func (p *plan) byContract() *Error {
+func (p *plan) byContract() {
 	for _, want := range p.contract.columns {
 		if want.Size > 0 && !p.isList(want.Name) && p.isNumber(elementName(want.Name, 0)) {
 			for k := range want.Size {
-				if e := p.take(elementName(want.Name, k), 0); e != nil {
-					return e
-				}
+				p.take(elementName(want.Name, k), 0)
 			}
 			continue
 		}
-		if e := p.take(want.Name, want.Size); e != nil {
-			return e
-		}
+		p.take(want.Name, want.Size)
 	}
-	return nil
 }
 
 // isNumber reports whether a column holds one number a row.
@@ -371,39 +343,33 @@ func (p *plan) isList(name string) bool {
 }
 
 // take adds the column of this name. It must hold lists of size elements, or numbers if size is 0.
-func (p *plan) take(name string, size int) *Error {
-	i, e := p.find(name)
-	if e != nil {
-		return e
-	}
+func (p *plan) take(name string, size int) {
+	i := p.find(name)
 	if i < 0 {
-		return p.missing(name)
+		panic(p.missing(name))
 	}
-	if e := p.add(i); e != nil {
-		return e
-	}
-	return p.expect(&p.columns[len(p.columns)-1], size)
+	p.add(i)
+	p.expect(&p.columns[len(p.columns)-1], size)
 }
 
 // expect checks that a column holds lists of size elements, or numbers if size is 0. It sets the size of a column whose
 // schema does not tell it.
-func (p *plan) expect(c *column, size int) *Error {
+func (p *plan) expect(c *column, size int) {
 	name := p.schema.Layout.Fields[c.field].Name
 	switch list := c.value != c.field; {
 	case list && size == 0:
-		return wire.Errorf(wire.SchemaChanged, "it holds lists, and one number is expected").WithHint(
-			"send one number a row").In(name)
+		panic(wire.Errorf(wire.SchemaChanged, "it holds lists, and one number is expected").WithHint(
+			"send one number a row").In(name))
 	case !list && size > 0:
-		return wire.Errorf(wire.SchemaChanged, "it holds one number, and a list of %d is expected", size).WithHint(
-			"send a list of %d numbers a row", size).In(name)
+		panic(wire.Errorf(wire.SchemaChanged, "it holds one number, and a list of %d is expected", size).WithHint(
+			"send a list of %d numbers a row", size).In(name))
 	case list && c.size < 0:
 		c.size = size
 		p.elements += size
 	case list && c.size != size:
-		return wire.Errorf(wire.FeatureCount, "%d elements, and %d are expected", c.size, size).WithHint(
-			"send lists of %d elements", size).In(name)
+		panic(wire.Errorf(wire.FeatureCount, "%d elements, and %d are expected", c.size, size).WithHint(
+			"send lists of %d elements", size).In(name))
 	}
-	return nil
 }
 
 // A proposal caches the contract of a message's columns, because the next message usually has the same.

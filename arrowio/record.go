@@ -27,11 +27,7 @@ func (d *Decoder) FromRecord(rec arrow.Record, c *Contract) (m *Message, err err
 		}
 		d.recent.Store(s)
 	}
-	m, e := d.fromRecord(s.frame, rec, c)
-	if e != nil {
-		return nil, e
-	}
-	return m, nil
+	return d.fromRecord(s.frame, rec, c), nil
 }
 
 // schemaFrameOf encodes a schema with Arrow's own writer.
@@ -40,28 +36,18 @@ func schemaFrameOf(schema *arrow.Schema) (*recordSchema, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, _, _, e := ipc.NextFrame(msg, true)
-	if e != nil {
-		return nil, e
-	}
+	f, _, _ := ipc.NextFrame(msg, true)
 	return &recordSchema{schema, f}, nil
 }
 
-func (d *Decoder) fromRecord(f ipc.Frame, rec arrow.Record, c *Contract) (*Message, *Error) {
-	p, _, e := d.planOf(f, c)
-	if e != nil {
-		return nil, e
-	}
+func (d *Decoder) fromRecord(f ipc.Frame, rec arrow.Record, c *Contract) *Message {
+	p, _ := d.planOf(f, c)
 	m := &Message{plan: p, maxBody: d.limits.Body}
 	b := &Batch{message: m}
 	budget := d.limits.Body
-	if b.data.Chunk, m.dicts, e = ipc.ImportRecord(p.schema, rec, d.read, &budget); e != nil {
-		return nil, e
-	}
-	if e := d.dictionaries(m, nil); e != nil {
-		return nil, e
-	}
-	e = d.add(m, b, &budget)
+	b.data.Chunk, m.dicts = ipc.ImportRecord(p.schema, rec, d.read, &budget)
+	d.dictionaries(m, nil)
+	d.add(m, b, &budget)
 	m.size = d.limits.Body - budget
-	return m, e
+	return m
 }

@@ -260,10 +260,7 @@ func checkSplit(t *testing.T, name string, e *Encoder, r Reduced, in []byte, wit
 	if err != nil || len(whole) != 1 {
 		t.Fatalf("%d parts where one fits, error %v", len(whole), err)
 	}
-	form, undivided, fail := e.prepare(r)
-	if fail != nil {
-		t.Fatal(fail)
-	}
+	form, undivided := e.prepare(r)
 	parts, dicts := undivided.Parts, r.Message.dicts
 	size := func(p *rewrite.Part) int {
 		return form.Whole([]*rewrite.Part{p, p}, dicts).Size - form.Whole([]*rewrite.Part{p}, dicts).Size
@@ -276,10 +273,7 @@ func checkSplit(t *testing.T, name string, e *Encoder, r Reduced, in []byte, wit
 	row := 0 // bytes of the widest row
 	for _, p := range parts {
 		for i := range p.Batch.Rows {
-			one, fail := form.Part(p.Batch, []ipc.Span{{Lo: i, Hi: i + 1}}, make([]float32, p.Batch.Rows*r.Dim), r.Dim)
-			if fail != nil {
-				t.Fatal(fail)
-			}
+			one := form.Part(p.Batch, []ipc.Span{{Lo: i, Hi: i + 1}}, make([]float32, p.Batch.Rows*r.Dim), r.Dim)
 			row = max(row, size(one))
 		}
 	}

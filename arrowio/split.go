@@ -18,43 +18,30 @@ import (
 // output plus 64 KiB, the error is wire.TooLarge and nothing is written. The error is always an *Error.
 func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.Pair) (msgs [][]byte, err error) {
 	defer rescue(&err)
-	d, whole, fail := e.prepare(r)
-	if fail != nil {
-		return nil, fail
-	}
+	d, whole := e.prepare(r)
 	s := splitter{e: e, r: r, form: d, maxBytes: d.BodyLimit(limit)}
 	if whole.Size <= s.maxBytes {
-		msg, fail := s.write(&whole, limit, 0, 1, meta)
-		if fail != nil {
-			return nil, fail
-		}
-		return [][]byte{msg}, nil
+		return [][]byte{s.write(&whole, limit, 0, 1, meta)}, nil
 	}
 	s.maxTotal = max(2*(d.SchemaSize()+whole.Size)+maxRepeated, r.Message.maxBody)
-	if fail := s.split(whole.Parts); fail != nil {
-		return nil, fail
-	}
+	s.split(whole.Parts)
+	parts := make([][]byte, len(s.out))
 	for k, g := range s.out {
 		g.Finish()
-		msg, fail := s.write(g, limit, k, len(s.out), meta)
-		if fail != nil {
-			return nil, fail
-		}
-		msgs = append(msgs, msg)
+		parts[k] = s.write(g, limit, k, len(s.out), meta)
 		s.out[k] = nil
 	}
-	return msgs, nil
+	return parts, nil
 }
 
 // write encodes one of several parts.
-func (s *splitter) write(g *rewrite.Bundle, limit, part, parts int, meta func(part, parts int) []wire.Pair) ([]byte,
-	*Error) {
-	msg, fail := s.form.Write(&s.e.buffers, g, meta(part, parts), s.e.codec)
-	if fail == nil && len(msg) > limit {
-		fail = wire.Errorf(wire.TooLarge, "part %d of %d has %d bytes with its metadata, and the limit is %d", part+1, parts,
-			len(msg), limit).WithHint("raise the server's max_payload, or add less metadata")
+func (s *splitter) write(g *rewrite.Bundle, limit, part, parts int, meta func(part, parts int) []wire.Pair) []byte {
+	msg := s.form.Write(&s.e.buffers, g, meta(part, parts), s.e.codec)
+	if len(msg) > limit {
+		panic(wire.Errorf(wire.TooLarge, "part %d of %d has %d bytes with its metadata, and the limit is %d", part+1, parts,
+			len(msg), limit).WithHint("raise the server's max_payload, or add less metadata"))
 	}
-	return msg, fail
+	return msg
 }
 
 // maxRepeated is how many bytes the parts of an output may take on top of twice its length.
@@ -75,69 +62,55 @@ type splitter struct {
 const maxWide = 128
 
 // close adds a bundle to the parts.
-func (s *splitter) close(g *rewrite.Bundle) *Error {
+func (s *splitter) close(g *rewrite.Bundle) {
 	if len(s.wide) > 0 {
-		return nil // the split has failed; only too wide rows are still collected
+		return // the split has failed; only too wide rows are still collected
 	}
 	if s.total += s.form.SchemaSize() + g.Size; s.total > s.maxTotal {
-		return wire.Errorf(wire.TooLarge,
+		panic(wire.Errorf(wire.TooLarge,
 			"the first %d parts of the output take %d bytes, because each repeats schema and dictionaries; the limit is %d",
 			len(s.out)+1, s.total, s.maxTotal).
 			WithHint("send fewer rows a message, long texts as plain strings, or raise the server's max_payload or " +
-				"limits.expanded")
+				"limits.expanded"))
 	}
 	s.out = append(s.out, g)
-	return nil
 }
 
 // split combines batches while they fit into a part, and divides those that do not fit.
-func (s *splitter) split(whole []*rewrite.Part) *Error {
+func (s *splitter) split(whole []*rewrite.Part) {
 	var open *rewrite.Bundle
 	for k, p := range whole {
 		if p.Rows == 0 {
 			continue // other batches have rows, so an empty one is not needed
 		}
-		alone, fail := s.form.Cut([]*rewrite.Part{p}, s.r.Message.dicts)
-		if fail != nil {
-			return fail
-		}
+		alone := s.form.Cut([]*rewrite.Part{p}, s.r.Message.dicts)
 		if open != nil && alone.Size <= s.maxBytes {
-			grown, fail := s.form.Cut(append(slices.Clip(open.Parts), p), s.r.Message.dicts)
-			if fail != nil {
-				return fail
-			}
+			grown := s.form.Cut(append(slices.Clip(open.Parts), p), s.r.Message.dicts)
 			if grown.Size <= s.maxBytes {
 				open = grown
 				continue
 			}
 		}
 		if open != nil {
-			if fail := s.close(open); fail != nil {
-				return fail
-			}
+			s.close(open)
 			open = nil
 		}
 		if alone.Size <= s.maxBytes {
 			open = alone
 			continue
 		}
-		if fail := s.divide(k, alone, 0, p.Batch.Rows); fail != nil {
-			return fail
-		}
+		s.divide(k, alone, 0, p.Batch.Rows)
 	}
 	if open != nil {
-		if fail := s.close(open); fail != nil {
-			return fail
-		}
+		s.close(open)
 	}
 	if len(s.wide) > 0 {
-		return s.tooWide()
+		panic(s.tooWide())
 	}
 	if len(s.out) == 0 {
-		return wire.Errorf(wire.TooLarge, "the schema alone does not fit into a part").WithHint(
-			"raise the server's max_payload, or keep fewer columns")
+		panic(wire.Errorf(wire.TooLarge, "the schema alone does not fit into a part").WithHint(
+			"raise the server's max_payload, or keep fewer columns"))
 	}
-	return nil
 }
 
 func (s *splitter) tooWide() *Error {
@@ -147,10 +120,11 @@ func (s *splitter) tooWide() *Error {
 }
 
 // divide splits rows lo to hi-1 of batch k into equal pieces. g is the output of these rows.
-func (s *splitter) divide(k int, g *rewrite.Bundle, lo, hi int) *Error {
+func (s *splitter) divide(k int, g *rewrite.Bundle, lo, hi int) {
 	p := g.Parts[0]
 	if g.Size <= s.maxBytes {
-		return s.close(g)
+		s.close(g)
+		return
 	}
 	if p.Rows == 1 {
 		sel := ipc.Without(lo, hi, s.r.drop(k))
@@ -159,9 +133,9 @@ func (s *splitter) divide(k int, g *rewrite.Bundle, lo, hi int) *Error {
 			WithHint("raise the server's max_payload, or keep fewer columns").At(sel[0].Lo)
 		e.Batch = k
 		if s.wide = append(s.wide, e); len(s.wide) == maxWide {
-			return s.tooWide()
+			panic(s.tooWide())
 		}
-		return nil
+		return
 	}
 	pieces := 2
 	if s.maxBytes > 0 {
@@ -173,17 +147,8 @@ func (s *splitter) divide(k int, g *rewrite.Bundle, lo, hi int) *Error {
 		if len(sel) == 0 {
 			continue
 		}
-		piece, fail := s.form.Part(p.Batch, sel, s.r.Y[k], s.r.Dim)
-		if fail != nil {
-			return fail
-		}
-		g, fail := s.form.Cut([]*rewrite.Part{piece}, s.r.Message.dicts)
-		if fail != nil {
-			return fail
-		}
-		if fail := s.divide(k, g, from, to); fail != nil {
-			return fail
-		}
+		piece := s.form.Part(p.Batch, sel, s.r.Y[k], s.r.Dim)
+		g := s.form.Cut([]*rewrite.Part{piece}, s.r.Message.dicts)
+		s.divide(k, g, from, to)
 	}
-	return nil
 }

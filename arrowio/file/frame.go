@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/internal/flat"
 )
 
@@ -41,27 +42,34 @@ type frame struct {
 	kind   byte
 	header flat.Table // Schema, DictionaryBatch or RecordBatch
 	body   int64      // bytes
+	id     int64      // of a dictionary
+	delta  bool       // it extends a dictionary
+}
+
+// insteadOf, deferred, replaces the error that package flat stopped with.
+func insteadOf(err *error, other error) {
+	switch r := recover().(type) {
+	case nil:
+	case *arrowio.Error:
+		*err = other
+	default:
+		panic(r)
+	}
 }
 
 // parseMeta parses the metadata of a frame.
-func parseMeta(meta []byte) (frame, error) {
-	root, err := flat.Root(meta, "the message")
-	if err != nil {
+func parseMeta(meta []byte) (f frame, err error) {
+	defer insteadOf(&err, errFrame)
+	root := flat.Root(meta, "the message")
+	kind := root.Slot(1, 1, "the header's type")
+	header, ok := root.Table(2, "the header")
+	if kind == 0 || !ok {
 		return frame{}, errFrame
 	}
-	f := frame{meta: meta}
-	kind, err := root.Slot(1, 1, "the header's type")
-	if err != nil || kind == 0 {
-		return frame{}, errFrame
-	}
-	f.kind = meta[kind]
-	header, ok, err := root.Table(2, "the header")
-	if err != nil || !ok {
-		return frame{}, errFrame
-	}
-	f.header = header
-	if f.body, err = root.Integer(3, 8, 0, "the body's length"); err != nil {
-		return frame{}, errFrame
+	f = frame{meta: meta, kind: meta[kind], header: header, body: root.Integer(3, 8, 0, "the body's length")}
+	if f.kind == dictionary {
+		f.id = header.Integer(0, 8, 0, "a dictionary's number")
+		f.delta = header.Integer(2, 1, 0, "a dictionary's delta mark") != 0
 	}
 	if f.body < 0 || f.body > maxFrame {
 		return frame{}, fmt.Errorf("a frame declares that its body has %d bytes; the limit is %d: write smaller batches",
@@ -92,13 +100,6 @@ func cut(b []byte) (*frame, []byte, error) {
 	}
 	f.bytes = b[:end:end]
 	return &f, b[end:], nil
-}
-
-// dictionaryID returns the id of a dictionary frame, and whether it is a delta.
-func (f *frame) dictionaryID() (id int64, delta bool) {
-	id, _ = f.header.Integer(0, 8, 0, "a dictionary's number")
-	mark, _ := f.header.Integer(2, 1, 0, "a dictionary's delta mark")
-	return id, mark != 0
 }
 
 // frames reads the frames of a stream or a file and returns self-contained messages.
@@ -253,20 +254,15 @@ type block struct{ offset, meta, body int64 }
 // offsets in a flatbuffer are relative.
 //
 //	0 root offset   4 vtable   16 table: vtable, header, body's length (none), version and kind   28 .. footer
-func schemaOf(footer []byte) (*frame, error) {
+func schemaOf(footer []byte) (_ *frame, err error) {
+	defer insteadOf(&err, errFrame)
 	const tableAt, headerField, footerAt = 16, 20, 32
-	root, err := flat.Root(footer, "the footer")
-	if err != nil {
+	root := flat.Root(footer, "the footer")
+	schema, ok := root.Table(1, "the schema")
+	if !ok {
 		return nil, errFrame
 	}
-	schema, ok, err := root.Table(1, "the schema")
-	if err != nil || !ok {
-		return nil, errFrame
-	}
-	version, err := root.Integer(0, 2, 0, "the metadata version")
-	if err != nil {
-		return nil, errFrame
-	}
+	version := root.Integer(0, 2, 0, "the metadata version")
 	le := binary.LittleEndian
 	b := append([]byte(nil), continuation...)
 	b = le.AppendUint32(b, uint32(footerAt+(len(footer)+7)&^7))
@@ -305,15 +301,10 @@ func readFooter(file io.ReaderAt, size int64) (footer []byte, blocks []block, er
 	if _, err := file.ReadAt(footer, size-int64(footerTail)-n); err != nil {
 		return nil, nil, err
 	}
-	root, err := flat.Root(footer, "the footer")
-	if err != nil {
-		return nil, nil, bad
-	}
+	defer insteadOf(&err, bad)
+	root := flat.Root(footer, "the footer")
 	for _, slot := range []int{2, 3} { // dictionaries, record batches
-		v, err := root.Vector(slot, blockBytes, "the list of blocks")
-		if err != nil {
-			return nil, nil, bad
-		}
+		v := root.Vector(slot, blockBytes, "the list of blocks")
 		le := binary.LittleEndian
 		for i := range v.Len {
 			at := v.Bytes()[i*blockBytes:]
@@ -346,16 +337,15 @@ func (fs *frames) next() ([]byte, error) {
 		}
 		switch f.kind {
 		case dictionary:
-			id, delta := f.dictionaryID()
-			_, known := fs.dicts[id]
-			if delta {
+			_, known := fs.dicts[f.id]
+			if f.delta {
 				return nil, fmt.Errorf("%s: dictionary %d is extended by a delta, which is not supported: write it without "+
-					"deltas, for example from pyarrow.Table.unify_dictionaries", fs.name, id)
+					"deltas, for example from pyarrow.Table.unify_dictionaries", fs.name, f.id)
 			}
 			if !known {
-				fs.order = append(fs.order, id)
+				fs.order = append(fs.order, f.id)
 			}
-			fs.dicts[id] = f.bytes
+			fs.dicts[f.id] = f.bytes
 		case recordBatch:
 			fs.batches++
 			size := len(fs.head) + len(f.bytes) + len(endOfStream)
@@ -419,8 +409,7 @@ func (w *frameWriter) write(msg []byte) error {
 		}
 		at := block{w.offset + int64(buf.Len()), int64(len(f.bytes)) - f.body, f.body}
 		if f.kind == dictionary {
-			id, _ := f.dictionaryID()
-			last, known := w.dicts[id]
+			last, known := w.dicts[f.id]
 			if bytes.Equal(last, f.bytes) {
 				continue // every message has its dictionaries; a stream needs them once
 			}
@@ -428,7 +417,7 @@ func (w *frameWriter) write(msg []byte) error {
 				return fmt.Errorf("%s: a dictionary changes between batches, which an Arrow IPC file does not allow: write "+
 					".arrows or .parquet", w.name)
 			}
-			w.dicts[id] = bytes.Clone(f.bytes)
+			w.dicts[f.id] = bytes.Clone(f.bytes)
 			w.dictBlocks = append(w.dictBlocks, at)
 		} else {
 			w.rowBlocks = append(w.rowBlocks, at)
@@ -465,8 +454,7 @@ func (w *frameWriter) buildFooter() []byte {
 	dictAt := 36
 	rowAt := dictAt + 4 + blockBytes*len(w.dictBlocks) + 4
 	metaAt := rowAt + 4 + blockBytes*len(w.rowBlocks)
-	root, _ := flat.Root(w.headFrame.meta, "the message") // parseMeta has already read it
-	version, _ := root.Integer(0, 2, 0, "the metadata version")
+	version := flat.Root(w.headFrame.meta, "the message").Integer(0, 2, 0, "the metadata version")
 	le := binary.LittleEndian
 	b := le.AppendUint32(nil, tableAt)
 	for _, v := range []uint16{12, 20, 16, 4, 8, 12} { // sizes of vtable and table, then positions of the fields

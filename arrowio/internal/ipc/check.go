@@ -12,8 +12,7 @@ import (
 func (c *Chunk) Check(limits Limits, dicts []Chunk) *wire.Error {
 	for _, i := range c.Layout.Columns {
 		if n, _ := c.Node(i); n != c.Rows {
-			return wire.Errorf(wire.Malformed, "a column of %d rows in a batch of %d", n, c.Rows).WithHint(
-				StreamHint).In(c.Layout.Fields[i].Name)
+			return Malformed("a column of %d rows in a batch of %d", n, c.Rows).In(c.Layout.Fields[i].Name)
 		}
 		if e := c.column(i, limits, dicts); e != nil {
 			return e.In(c.Layout.Fields[i].Name)
@@ -23,7 +22,7 @@ func (c *Chunk) Check(limits Limits, dicts []Chunk) *wire.Error {
 }
 
 func short(what string, have, want int64) *wire.Error {
-	return wire.Errorf(wire.Malformed, "%s has %d bytes and its rows need %d", what, have, want).WithHint(StreamHint)
+	return Malformed("%s has %d bytes and its rows need %d", what, have, want)
 }
 
 // column checks field i and its descendants. Its parent has checked its length.
@@ -32,7 +31,7 @@ func (c *Chunk) column(i int, limits Limits, dicts []Chunk) *wire.Error {
 	b := c.nodes[16*i:]
 	rows, nulls := int64(le.Uint64(b)), int64(le.Uint64(b[8:]))
 	if rows < 0 || nulls < 0 || nulls > rows {
-		return wire.Errorf(wire.Malformed, "a column of %d rows with %d nulls", rows, nulls).WithHint(StreamHint)
+		return Malformed("a column of %d rows with %d nulls", rows, nulls)
 	}
 	if rows > int64(limits.Rows) && f.weightless(i) {
 		return TooManyRows(rows, limits.Rows)
@@ -102,7 +101,7 @@ func (c *Chunk) nested(i int, rows int64, limits Limits, dicts []Chunk) *wire.Er
 		}
 	case KindFixedList:
 		if need = rows * int64(f.Size); f.Size > 0 && need/int64(f.Size) != rows {
-			return wire.Errorf(wire.Malformed, "a list of %d rows of %d elements", rows, f.Size).WithHint(StreamHint)
+			return Malformed("a list of %d rows of %d elements", rows, f.Size)
 		}
 	case KindSparse, KindDense:
 		if e := c.union(i, rows); e != nil {
@@ -119,9 +118,8 @@ func (c *Chunk) nested(i int, rows int64, limits Limits, dicts []Chunk) *wire.Er
 	}
 	for j := i + 1; j < f.End; j = c.Layout.Fields[j].End {
 		if n, _ := c.Node(j); int64(n) < need {
-			return wire.Errorf(wire.Malformed, "child %q has %d rows and its parent needs %d",
-				wire.Clip(c.Layout.Fields[j].Name),
-				n, need).WithHint(StreamHint)
+			return Malformed("child %q has %d rows and its parent needs %d", wire.Clip(c.Layout.Fields[j].Name), n,
+				need)
 		}
 		if e := c.column(j, limits, dicts); e != nil {
 			return e
@@ -153,13 +151,13 @@ func (c *Chunk) offsets(i int, rows, size int64, what string) (int64, *wire.Erro
 	}
 	last := Offset(b, w, 0)
 	if last < 0 {
-		return 0, wire.Errorf(wire.Malformed, "an offset of %d", last).WithHint(StreamHint).At(0)
+		return 0, Malformed("an offset of %d", last).At(0)
 	}
 	if w == 4 {
 		for k := 1; k <= int(rows); k++ {
 			v := int64(int32(le.Uint32(b[4*k:])))
 			if v < last {
-				return 0, wire.Errorf(wire.Malformed, "offsets go back from %d to %d", last, v).WithHint(StreamHint).At(k - 1)
+				return 0, Malformed("offsets go back from %d to %d", last, v).At(k - 1)
 			}
 			last = v
 		}
@@ -167,13 +165,13 @@ func (c *Chunk) offsets(i int, rows, size int64, what string) (int64, *wire.Erro
 		for k := 1; k <= int(rows); k++ {
 			v := int64(le.Uint64(b[8*k:]))
 			if v < last {
-				return 0, wire.Errorf(wire.Malformed, "offsets go back from %d to %d", last, v).WithHint(StreamHint).At(k - 1)
+				return 0, Malformed("offsets go back from %d to %d", last, v).At(k - 1)
 			}
 			last = v
 		}
 	}
 	if last > size {
-		return 0, wire.Errorf(wire.Malformed, "offsets reach %d and %s ends at %d", last, what, size).WithHint(StreamHint)
+		return 0, Malformed("offsets reach %d and %s ends at %d", last, what, size)
 	}
 	return last, nil
 }
@@ -238,8 +236,8 @@ func (c *Chunk) views(i int, rows int64) *wire.Error {
 		which, from := int32(le.Uint32(v[8:])), int32(le.Uint32(v[12:]))
 		if size < 0 || which < 0 || int(which) >= n || from < 0 ||
 			int64(from)+int64(size) > int64(len(c.Buf(first+int(which)))) {
-			return wire.Errorf(wire.Malformed, "a view of %d bytes from %d of data buffer %d is outside its %d buffers", size,
-				from, which, n).WithHint(StreamHint).At(k)
+			return Malformed("a view of %d bytes from %d of data buffer %d is outside its %d buffers", size,
+				from, which, n).At(k)
 		}
 	}
 	return nil
@@ -256,8 +254,7 @@ func (c *Chunk) listViews(i int, rows int64) *wire.Error {
 	for k := 0; k < int(rows); k++ {
 		a, n := Offset(from, w, k), Offset(size, w, k)
 		if (a < 0 || n < 0 || a > int64(child) || n > int64(child)-a) && (valid == nil || valid[k>>3]>>(k&7)&1 == 1) {
-			return wire.Errorf(wire.Malformed, "a list of %d elements from %d, and the child has %d", n, a, child).WithHint(
-				StreamHint).At(k)
+			return Malformed("a list of %d elements from %d, and the child has %d", n, a, child).At(k)
 		}
 	}
 	return nil
@@ -287,11 +284,11 @@ func (c *Chunk) union(i int, rows int64) *wire.Error {
 	for k := 0; k < int(rows); k++ {
 		n := size[types[k]]
 		if n < 0 {
-			return wire.Errorf(wire.Malformed, "type id %d, which the union does not have", types[k]).WithHint(StreamHint).At(k)
+			return Malformed("type id %d, which the union does not have", types[k]).At(k)
 		}
 		if f.Kind == KindDense {
 			if at := int64(int32(le.Uint32(offsets[4*k:]))); at < 0 || at >= n {
-				return wire.Errorf(wire.Malformed, "offset %d into a child of %d rows", at, n).WithHint(StreamHint).At(k)
+				return Malformed("offset %d into a child of %d rows", at, n).At(k)
 			}
 		}
 	}
@@ -303,8 +300,7 @@ func (c *Chunk) runEnds(i int, rows int64) *wire.Error {
 	ends, nulls := c.Node(i + 1)
 	values, _ := c.Node(c.Layout.Fields[i+1].End)
 	if nulls != 0 || ends > values || ends == 0 && rows > 0 {
-		return wire.Errorf(wire.Malformed, "%d run ends with %d nulls for %d values and %d rows", ends, nulls, values,
-			rows).WithHint(StreamHint)
+		return Malformed("%d run ends with %d nulls for %d values and %d rows", ends, nulls, values, rows)
 	}
 	return nil
 }
@@ -317,12 +313,12 @@ func (c *Chunk) ascendingRuns(i int, rows int64) *wire.Error {
 	for k := 0; k < n; k++ {
 		v, _ := c.Index(i+1, k)
 		if int64(v) <= last {
-			return wire.Errorf(wire.Malformed, "run ends go from %d to %d", last, int64(v)).WithHint(StreamHint).At(k)
+			return Malformed("run ends go from %d to %d", last, int64(v)).At(k)
 		}
 		last = int64(v)
 	}
 	if last < rows {
-		return wire.Errorf(wire.Malformed, "the runs end at %d of %d rows", last, rows).WithHint(StreamHint)
+		return Malformed("the runs end at %d of %d rows", last, rows)
 	}
 	return nil
 }

@@ -80,91 +80,67 @@ func (c *Chunk) IsNull(i, row int) bool {
 
 // ReadChunk reads a RecordBatch table. budget is the rest of Limits.Body; each buffer counts, so that many small ranges
 // of the same bytes cannot expand to more.
-func ReadChunk(f Frame, head flat.Table, l *Layout, limits Limits, budget *int, codecs *Decompressor) (Chunk,
-	*wire.Error) {
+func ReadChunk(f Frame, head flat.Table, l *Layout, limits Limits, budget *int, codecs *Decompressor) Chunk {
 	c := Chunk{Layout: l, Body: f.Body}
-	rows, err := head.Integer(0, 8, 0, "a batch's length")
-	if err != nil {
-		return c, Broken(err)
-	}
+	rows := head.Integer(0, 8, 0, "a batch's length")
 	if rows < 0 {
-		return c, wire.Errorf(wire.Malformed, "a batch of %d rows", rows).WithHint(StreamHint)
+		panic(Malformed("a batch of %d rows", rows))
 	}
 	if f.Kind == HeadRecord && rows > int64(limits.Rows) {
-		return c, TooManyRows(rows, limits.Rows)
+		panic(TooManyRows(rows, limits.Rows))
 	}
 	c.Rows = int(rows)
-	nodes, err := head.Vector(1, 16, "the list of nodes")
-	if err != nil {
-		return c, Broken(err)
-	}
-	buffers, err := head.Vector(2, 16, "the list of buffers")
-	if err != nil {
-		return c, Broken(err)
-	}
+	nodes := head.Vector(1, 16, "the list of nodes")
+	buffers := head.Vector(2, 16, "the list of buffers")
 	if nodes.Len != len(l.Fields) {
-		return c, wire.Errorf(wire.Malformed, "a batch with %d nodes, and the schema has %d fields", nodes.Len,
-			len(l.Fields)).WithHint(StreamHint)
+		panic(Malformed("a batch with %d nodes, and the schema has %d fields", nodes.Len, len(l.Fields)))
 	}
 	want := l.Buffers
 	if l.Views > 0 {
-		var e *wire.Error
-		if want, e = c.readVariadic(head, want, buffers.Len); e != nil {
-			return c, e
-		}
+		want = c.readVariadic(head, want, buffers.Len)
 	}
 	if buffers.Len != want {
-		return c, wire.Errorf(wire.Malformed, "a batch with %d buffers, and the schema needs %d", buffers.Len,
-			want).WithHint(StreamHint)
+		panic(Malformed("a batch with %d buffers, and the schema needs %d", buffers.Len, want))
 	}
 	c.nodes, c.Ranges = nodes.Bytes(), buffers.Bytes()
 	total := 0
 	for i := 0; i < buffers.Len; i++ {
 		from, n := int64(le.Uint64(c.Ranges[16*i:])), int64(le.Uint64(c.Ranges[16*i+8:]))
 		if from < 0 || n < 0 || from > int64(len(c.Body)) || n > int64(len(c.Body))-from {
-			return c, wire.Errorf(wire.Malformed, "buffer %d is %d bytes from %d, and the body has %d", i, n, from,
-				len(c.Body)).WithHint(StreamHint)
+			panic(Malformed("buffer %d is %d bytes from %d, and the body has %d", i, n, from, len(c.Body)))
 		}
 		if total += int(n); total > *budget {
-			return c, TooLarge(limits.Body)
+			panic(TooLarge(limits.Body))
 		}
 	}
-	packed, ok, err := head.Table(3, "the compression")
-	if err != nil {
-		return c, Broken(err)
+	if packed, ok := head.Table(3, "the compression"); ok {
+		codecs.unpack(&c, packed, limits, budget)
+	} else {
+		*budget -= total
 	}
-	if ok {
-		return c, codecs.unpack(&c, packed, limits, budget)
-	}
-	*budget -= total
-	return c, nil
+	return c
 }
 
 // readVariadic reads the numbers of data buffers of the view columns and returns the total number of buffers.
-func (c *Chunk) readVariadic(head flat.Table, want, most int) (int, *wire.Error) {
-	v, err := head.Vector(4, 8, "the list of data buffer counts")
-	if err != nil {
-		return 0, Broken(err)
-	}
+func (c *Chunk) readVariadic(head flat.Table, want, most int) int {
+	v := head.Vector(4, 8, "the list of data buffer counts")
 	if v.Len != c.Layout.Views {
-		return 0, wire.Errorf(wire.Malformed, "a batch with %d data buffer counts, and the schema has %d view columns", v.Len,
-			c.Layout.Views).WithHint(StreamHint)
+		panic(Malformed("a batch with %d data buffer counts, and the schema has %d view columns", v.Len,
+			c.Layout.Views))
 	}
 	c.variadic = v.Bytes()
 	c.Shift = make([]int, v.Len+1)
 	for i := 0; i < v.Len; i++ {
 		n := int64(le.Uint64(c.variadic[8*i:]))
 		if n < 0 || n > int64(most) {
-			return 0, wire.Errorf(wire.Malformed, "a view column with %d data buffers, and the batch has %d", n,
-				most).WithHint(StreamHint)
+			panic(Malformed("a view column with %d data buffers, and the batch has %d", n, most))
 		}
 		c.Shift[i+1] = c.Shift[i] + int(n)
 		if c.Shift[i+1] > most {
-			return 0, wire.Errorf(wire.Malformed, "view columns with %d data buffers, and the batch has %d", c.Shift[i+1],
-				most).WithHint(StreamHint)
+			panic(Malformed("view columns with %d data buffers, and the batch has %d", c.Shift[i+1], most))
 		}
 	}
-	return want + c.Shift[v.Len], nil
+	return want + c.Shift[v.Len]
 }
 
 // TooManyRows returns the error for n rows.

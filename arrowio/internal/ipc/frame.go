@@ -49,90 +49,71 @@ func notArrow(msg []byte) *wire.Error {
 }
 
 // NextFrame returns the first frame of rest and what follows it. end is true at the end of the stream.
-func NextFrame(rest []byte, first bool) (f Frame, tail []byte, end bool, e *wire.Error) {
+func NextFrame(rest []byte, first bool) (f Frame, tail []byte, end bool) {
 	if len(rest) == 0 && !first {
-		return f, nil, true, nil // the end-of-stream mark is optional
+		return f, nil, true // the end-of-stream mark is optional
 	}
 	if len(rest) < 4 || le.Uint32(rest) != 0xFFFFFFFF {
 		if first {
-			return f, nil, false, notArrow(rest)
+			panic(notArrow(rest))
 		}
 		if len(rest) < 4 && bytes.HasPrefix([]byte{0xff, 0xff, 0xff, 0xff}, rest) {
-			return f, nil, false, truncated("a frame's length", 8, len(rest))
+			panic(truncated("a frame's length", 8, len(rest)))
 		}
-		return f, nil, false, wire.Errorf(wire.Malformed, "%d bytes follow that are not an Arrow frame", len(rest)).WithHint(
-			"send one stream a message and nothing after it")
+		panic(wire.Errorf(wire.Malformed, "%d bytes follow that are not an Arrow frame", len(rest)).WithHint(
+			"send one stream a message and nothing after it"))
 	}
 	if len(rest) < 8 {
-		return f, nil, false, truncated("a frame's length", 8, len(rest))
+		panic(truncated("a frame's length", 8, len(rest)))
 	}
 	n := int(int32(le.Uint32(rest[4:])))
 	rest = rest[8:]
 	if n == 0 {
 		if len(rest) != 0 {
-			return f, nil, false, wire.Errorf(wire.Malformed, "%d bytes follow the end of the stream", len(rest)).WithHint(
-				"send one stream a message and nothing after it")
+			panic(wire.Errorf(wire.Malformed, "%d bytes follow the end of the stream", len(rest)).WithHint(
+				"send one stream a message and nothing after it"))
 		}
-		return f, nil, true, nil
+		return f, nil, true
 	}
 	if n < 16 || n%8 != 0 {
-		return f, nil, false, wire.Errorf(wire.Malformed,
-			"a frame declares %d bytes of metadata, which is below 16 or not a multiple of 8", n).WithHint(StreamHint)
+		panic(Malformed("a frame declares %d bytes of metadata, which is below 16 or not a multiple of 8", n))
 	}
 	if n > len(rest) {
-		return f, nil, false, truncated("a frame's metadata", int64(n), len(rest))
+		panic(truncated("a frame's metadata", int64(n), len(rest)))
 	}
 	f.Meta, rest = rest[:n:n], rest[n:]
-	root, err := flat.Root(f.Meta, "the message table")
-	if err != nil {
-		return f, nil, false, Broken(err)
-	}
-	f.Message = root
-	body, e := f.open()
-	if e != nil {
-		return f, nil, false, e
-	}
+	f.Message = flat.Root(f.Meta, "the message table")
+	body := f.open()
 	if body < 0 {
-		return f, nil, false, wire.Errorf(wire.Malformed, "a frame declares a body of %d bytes", body).WithHint(StreamHint)
+		panic(Malformed("a frame declares a body of %d bytes", body))
 	}
 	if body > int64(len(rest)) {
-		return f, nil, false, truncated("a frame's body", body, len(rest))
+		panic(truncated("a frame's body", body, len(rest)))
 	}
 	f.Body = rest[:body:body]
-	return f, rest[body:], false, nil
+	return f, rest[body:], false
 }
 
 // open reads the message table and returns the declared length of the body.
-func (f *Frame) open() (body int64, e *wire.Error) {
-	version, err := f.Message.Integer(0, 2, 0, "the metadata version")
-	if err != nil {
-		return 0, Broken(err)
-	}
+func (f *Frame) open() (body int64) {
+	version := f.Message.Integer(0, 2, 0, "the metadata version")
 	if version != versionV4 && version != VersionV5 {
-		return 0, wire.Errorf(wire.Unsupported, "metadata version %d", version+1).WithHint(
-			"write with Arrow 0.8 or later (version 4 or 5)")
+		panic(wire.Errorf(wire.Unsupported, "metadata version %d", version+1).WithHint(
+			"write with Arrow 0.8 or later (version 4 or 5)"))
 	}
-	kind, err := f.Message.Integer(1, 1, 0, "the header's type")
-	if err != nil {
-		return 0, Broken(err)
-	}
+	kind := f.Message.Integer(1, 1, 0, "the header's type")
 	if kind < HeadSchema || kind > HeadRecord {
-		return 0, wire.Errorf(wire.Unsupported, "a frame with header type %d", kind).WithHint(
-			"send schema, dictionaries and record batches only; tensors are not read")
+		panic(wire.Errorf(wire.Unsupported, "a frame with header type %d", kind).WithHint(
+			"send schema, dictionaries and record batches only; tensors are not read"))
 	}
 	f.version, f.Kind = int(version), int(kind)
-	head, ok, err := f.Message.Table(2, "the header")
-	if err != nil {
-		return 0, Broken(err)
-	}
+	head, ok := f.Message.Table(2, "the header")
 	if !ok {
-		return 0, wire.Errorf(wire.Malformed, "a frame without header").WithHint(StreamHint)
+		panic(Malformed("a frame without header"))
 	}
 	f.Head = head
-	if body, err = f.Message.Integer(3, 8, 0, "the body's length"); err != nil {
-		return 0, Broken(err)
-	}
-	return body, nil
+	body = f.Message.Integer(3, 8, 0, "the body's length")
+	return body
 }
 
 func truncated(what string, want int64, have int) *wire.Error {
@@ -140,9 +121,19 @@ func truncated(what string, want int64, have int) *wire.Error {
 		"send the whole stream in one message")
 }
 
-// Broken returns the error for a flatbuffer that cannot be read.
-func Broken(err error) *wire.Error {
-	return wire.Errorf(wire.Malformed, "%v", err).WithHint("publish the bytes of an Arrow IPC stream writer unchanged")
+// Malformed returns the error for a message that breaks the format.
+func Malformed(format string, args ...any) *wire.Error {
+	return wire.Errorf(wire.Malformed, format, args...).WithHint(StreamHint)
+}
+
+// Annotate, deferred, calls f with the error that the function stopped with, which continues.
+func Annotate(f func(*wire.Error)) {
+	if r := recover(); r != nil {
+		if e, ok := r.(*wire.Error); ok {
+			f(e)
+		}
+		panic(r)
+	}
 }
 
 // EntryError rewrites an error about a row as one about an entry of a dictionary.

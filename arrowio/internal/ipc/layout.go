@@ -53,7 +53,7 @@ func (l *Layout) same(m *Layout) bool {
 }
 
 // childCount checks the number of children.
-func childCount(f *Field, n int) *wire.Error {
+func childCount(f *Field, n int) {
 	want := 0
 	switch f.Kind {
 	case KindList, KindListView, KindFixedList:
@@ -71,29 +71,27 @@ func childCount(f *Field, n int) *wire.Error {
 		want = len(f.IDs)
 	}
 	if n != want {
-		return wire.Errorf(wire.Malformed, "a %s field with %d children, not %d", typeName(f.Type), n, want).WithHint(
-			"write with an Arrow library")
+		panic(wire.Errorf(wire.Malformed, "a %s field with %d children, not %d", typeName(f.Type), n, want).WithHint(
+			"write with an Arrow library"))
 	}
-	return nil
 }
 
 // childTypes checks the types of the children.
-func (l *Layout) childTypes(at int) *wire.Error {
+func (l *Layout) childTypes(at int) {
 	f := &l.Fields[at]
 	switch {
 	case f.Type == TypeMap && f.Dict < 0:
 		entries := &l.Fields[at+1]
 		if entries.Kind != KindStruct || entries.End == at+2 || l.Fields[at+2].End == entries.End ||
 			l.Fields[l.Fields[at+2].End].End != entries.End {
-			return wire.Errorf(wire.Malformed, "a map whose entries are not a struct of key and value").WithHint(
-				"write with an Arrow library")
+			panic(wire.Errorf(wire.Malformed, "a map whose entries are not a struct of key and value").WithHint(
+				"write with an Arrow library"))
 		}
 	case f.Kind == KindRunEnd:
 		ends := &l.Fields[at+1]
 		if n := ends.Number; n != Int16 && n != Int32 && n != Int64 || ends.Dict >= 0 {
-			return wire.Errorf(wire.Malformed, "run ends that are not signed integers of 16, 32 or 64 bits").WithHint(
-				"write with an Arrow library")
+			panic(wire.Errorf(wire.Malformed, "run ends that are not signed integers of 16, 32 or 64 bits").WithHint(
+				"write with an Arrow library"))
 		}
 	}
-	return nil
 }

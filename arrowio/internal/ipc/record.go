@@ -19,13 +19,12 @@ func newArrays(l *Layout, rows int) Chunk {
 }
 
 // spend subtracts the buffers from the budget.
-func (c *Chunk) spend(budget *int, limits Limits) *wire.Error {
+func (c *Chunk) spend(budget *int, limits Limits) {
 	for _, b := range c.Arrays {
 		if *budget -= len(b); *budget < 0 {
-			return TooLarge(limits.Body)
+			panic(TooLarge(limits.Body))
 		}
 	}
-	return nil
 }
 
 // An importer converts the arrays of a record to chunks.
@@ -36,9 +35,9 @@ type importer struct {
 
 // ImportRecord returns the columns of a record and its dictionaries as chunks, which the caller checks as those of a
 // message.
-func ImportRecord(s *Schema, rec arrow.Record, limits Limits, budget *int) (Chunk, []Chunk, *wire.Error) {
+func ImportRecord(s *Schema, rec arrow.Record, limits Limits, budget *int) (Chunk, []Chunk) {
 	if rec.NumRows() > int64(limits.Rows) {
-		return Chunk{}, nil, TooManyRows(rec.NumRows(), limits.Rows)
+		panic(TooManyRows(rec.NumRows(), limits.Rows))
 	}
 	m := &importer{schema: s}
 	if n := len(s.Dicts); n > 0 {
@@ -47,15 +46,14 @@ func ImportRecord(s *Schema, rec arrow.Record, limits Limits, budget *int) (Chun
 	c := newArrays(&s.Layout, int(rec.NumRows()))
 	for k, i := range s.Layout.Columns {
 		if e := m.array(&c, i, rec.Column(k).Data(), 0, c.Rows); e != nil {
-			return c, nil, e.In(s.Layout.Fields[i].Name)
+			panic(e.In(s.Layout.Fields[i].Name))
 		}
 	}
 	for k := range m.dicts {
-		if e := m.dicts[k].spend(budget, limits); e != nil {
-			return c, nil, e
-		}
+		m.dicts[k].spend(budget, limits)
 	}
-	return c, m.dicts, c.spend(budget, limits)
+	c.spend(budget, limits)
+	return c, m.dicts
 }
 
 // array appends rows of an array, starting at row from, as field i of c with its descendants. It keeps buffers that are

@@ -38,211 +38,134 @@ type encoding struct {
 }
 
 // ParseSchema parses a schema frame.
-func ParseSchema(f Frame, l Limits) (*Schema, *wire.Error) {
+func ParseSchema(f Frame, l Limits) *Schema {
 	if len(f.Body) != 0 {
-		return nil, wire.Errorf(wire.Malformed, "the schema has a body of %d bytes", len(f.Body)).WithHint(StreamHint)
+		panic(Malformed("the schema has a body of %d bytes", len(f.Body)))
 	}
 	buf := slices.Clone(f.Meta)
 	f.Meta = buf
-	root, err := flat.Root(buf, "the message table")
-	if err != nil {
-		return nil, Broken(err)
-	}
-	f.Message = root
-	_, e := f.open()
-	if e != nil {
-		return nil, e
-	}
+	f.Message = flat.Root(buf, "the message table")
+	f.open()
 	w := schemaWalk{s: &Schema{Bytes: buf, version: f.version}, limits: l}
-	big, err := f.Head.Integer(0, 2, 0, "the byte order")
-	if err != nil {
-		return nil, Broken(err)
+	if f.Head.Integer(0, 2, 0, "the byte order") != 0 {
+		panic(wire.Errorf(wire.Unsupported, "the data is big-endian").WithHint("write little-endian Arrow"))
 	}
-	if big != 0 {
-		return nil, wire.Errorf(wire.Unsupported, "the data is big-endian").WithHint("write little-endian Arrow")
-	}
-	fields, err := f.Head.Vector(1, 4, "the list of fields")
-	if err != nil {
-		return nil, Broken(err)
-	}
-	if w.s.Pairs, e = w.metadata(f.Head, 2); e != nil {
-		return nil, e
-	}
-	if e := w.reserve(fields.Len); e != nil {
-		return nil, e
-	}
+	fields := f.Head.Vector(1, 4, "the list of fields")
+	w.s.Pairs = w.metadata(f.Head, 2)
+	w.reserve(fields.Len)
 	for i := 0; i < fields.Len; i++ {
-		t, err := fields.Table(i, "a field")
-		if err != nil {
-			return nil, Broken(err)
-		}
 		w.s.Layout.Columns = append(w.s.Layout.Columns, len(w.s.Layout.Fields))
-		if e := w.field(&w.s.Layout, t, 1, false); e != nil {
-			return nil, e
-		}
+		w.field(&w.s.Layout, fields.Table(i, "a field"), 1, false)
 	}
 	slices.SortStableFunc(w.ids, func(a, b encoding) int { return a.offset - b.offset })
 	for _, x := range w.ids {
 		w.s.IDAt, w.s.IDOf = append(w.s.IDAt, x.offset), append(w.s.IDOf, x.dict)
 	}
-	return w.s, nil
+	return w.s
 }
 
-func (w *schemaWalk) reserve(more int) *wire.Error {
+func (w *schemaWalk) reserve(more int) {
 	if more > w.limits.Fields-w.fields {
-		return wire.Errorf(wire.TooManyFields, "the schema has more than %d fields", w.limits.Fields).WithHint(
-			"send the features as one fixed-size list column, or leave columns out")
+		panic(wire.Errorf(wire.TooManyFields, "the schema has more than %d fields", w.limits.Fields).WithHint(
+			"send the features as one fixed-size list column, or leave columns out"))
 	}
-	return nil
 }
 
 // metadata checks and counts the key/value list of slot i.
-func (w *schemaWalk) metadata(t flat.Table, i int) (flat.Vector, *wire.Error) {
-	v, err := t.Vector(i, 4, "the metadata list")
-	if err != nil {
-		return v, Broken(err)
-	}
+func (w *schemaWalk) metadata(t flat.Table, i int) flat.Vector {
+	v := t.Vector(i, 4, "the metadata list")
 	if v.Len > w.limits.Metadata || w.pairs+v.Len > w.limits.Metadata+w.limits.Fields {
-		return v, wire.Errorf(wire.TooManyFields, "more than %d metadata entries on one schema or field, or %d in all",
-			w.limits.Metadata, w.limits.Metadata+w.limits.Fields).
-			WithHint("send less metadata")
+		panic(wire.Errorf(wire.TooManyFields, "more than %d metadata entries on one schema or field, or %d in all",
+			w.limits.Metadata, w.limits.Metadata+w.limits.Fields).WithHint("send less metadata"))
 	}
 	w.pairs += v.Len
 	for j := 0; j < v.Len; j++ {
-		kv, err := v.Table(j, "a metadata entry")
-		if err != nil {
-			return v, Broken(err)
-		}
+		kv := v.Table(j, "a metadata entry")
 		for slot := 0; slot < 2; slot++ {
-			b, _, err := kv.Text(slot, "a metadata text")
-			if err != nil {
-				return v, Broken(err)
-			}
-			if e := w.addText(len(b)); e != nil {
-				return v, e
-			}
+			b, _ := kv.Text(slot, "a metadata text")
+			w.addText(len(b))
 		}
 	}
-	return v, nil
+	return v
 }
 
 // MetadataSize checks the metadata of a frame and returns its maximum size in an output.
-func (f *Frame) MetadataSize(l Limits) (int, *wire.Error) {
+func (f *Frame) MetadataSize(l Limits) int {
 	w := schemaWalk{s: &Schema{Bytes: f.Meta}, limits: l}
-	pairs, e := w.metadata(f.Message, 4)
-	return w.text + 64*pairs.Len, e
+	pairs := w.metadata(f.Message, 4)
+	return w.text + 64*pairs.Len
 }
 
 // addText limits texts to the received size. More is possible only if many tables share one text, which would be
 // written many times.
-func (w *schemaWalk) addText(n int) *wire.Error {
+func (w *schemaWalk) addText(n int) {
 	w.text += n
 	if w.text > len(w.s.Bytes)+64<<10 {
-		return wire.Errorf(wire.TooManyFields, "the schema's names and metadata expand to more than %d bytes, its own size",
-			w.text-n).WithHint("do not share texts between fields")
+		panic(wire.Errorf(wire.TooManyFields, "the schema's names and metadata expand to more than %d bytes, its own size",
+			w.text-n).WithHint("do not share texts between fields"))
 	}
-	return nil
 }
 
 // field parses a Field table and its children into l. With values it reads the table as the value type of its
 // dictionary.
-func (w *schemaWalk) field(l *Layout, t flat.Table, depth int, values bool) *wire.Error {
+func (w *schemaWalk) field(l *Layout, t flat.Table, depth int, values bool) {
 	if w.fields++; w.fields > w.limits.Fields {
-		return w.reserve(0x7fffffff)
+		w.reserve(0x7fffffff)
 	}
 	if depth > w.limits.Depth {
-		return wire.Errorf(wire.TooManyFields, "a column is nested more than %d deep", w.limits.Depth).WithHint(
-			"flatten it or leave it out")
+		panic(wire.Errorf(wire.TooManyFields, "a column is nested more than %d deep", w.limits.Depth).WithHint(
+			"flatten it or leave it out"))
 	}
-	name, _, err := t.Text(0, "a field's name")
-	if err != nil {
-		return Broken(err)
-	}
-	if e := w.addText(len(name)); e != nil {
-		return e
-	}
+	name, _ := t.Text(0, "a field's name")
+	w.addText(len(name))
 	if !utf8.Valid(name) {
-		return wire.Errorf(wire.Malformed, "a field's name is not UTF-8").WithHint("name columns in UTF-8")
+		panic(wire.Errorf(wire.Malformed, "a field's name is not UTF-8").WithHint("name columns in UTF-8"))
 	}
+	defer Annotate(func(e *wire.Error) { e.In(string(name)) })
 	at := len(l.Fields)
 	l.Fields = append(l.Fields, Field{Name: string(name), Table: t.Pos, Dict: -1, Buffer: l.Buffers, Views: l.Views})
-	dictionary, encoded, err := t.Table(4, "a dictionary encoding")
-	if err != nil {
-		return Broken(err).In(string(name))
-	}
+	dictionary, encoded := t.Table(4, "a dictionary encoding")
 	if encoded && !values {
 		f := Field{Name: string(name), Table: t.Pos, Buffer: l.Buffers, Views: l.Views}
-		if e := w.dictionary(&f, t, dictionary, depth); e != nil {
-			return e.In(string(name))
-		}
+		w.dictionary(&f, t, dictionary, depth)
 		l.Buffers += ownBuffers[KindFixed]
 		f.End = at + 1
 		l.Fields[at] = f
-		_, e := w.metadata(t, 6)
-		return e.In(string(name))
+		w.metadata(t, 6)
+		return
 	}
 	if !values {
-		if _, e := w.metadata(t, 6); e != nil {
-			return e.In(string(name))
-		}
+		w.metadata(t, 6)
 	}
 	f := l.Fields[at]
-	if e := w.typed(&f, t); e != nil {
-		return e.In(string(name))
-	}
+	w.typed(&f, t)
 	l.Buffers += ownBuffers[f.Kind]
 	if f.Kind == KindView {
 		l.Views++
 	}
-	children, err := t.Vector(5, 4, "the list of children")
-	if err != nil {
-		return Broken(err).In(string(name))
-	}
-	if e := childCount(&f, children.Len); e != nil {
-		return e.In(string(name))
-	}
-	if e := w.reserve(children.Len); e != nil {
-		return e
-	}
+	children := t.Vector(5, 4, "the list of children")
+	childCount(&f, children.Len)
+	w.reserve(children.Len)
 	for i := 0; i < children.Len; i++ {
-		c, err := children.Table(i, "a child field")
-		if err != nil {
-			return Broken(err).In(string(name))
-		}
-		if e := w.field(l, c, depth+1, false); e != nil {
-			return e.In(string(name))
-		}
+		w.field(l, children.Table(i, "a child field"), depth+1, false)
 	}
 	f.End = len(l.Fields)
 	l.Fields[at] = f
-	return l.childTypes(at).In(f.Name)
+	l.childTypes(at)
 }
 
 // dictionary parses the dictionary encoding of a field and its value type. Fields with the same id share both.
-func (w *schemaWalk) dictionary(f *Field, t, d flat.Table, depth int) *wire.Error {
-	at, err := d.Slot(0, 8, "a dictionary's number")
-	if err != nil {
-		return Broken(err)
-	}
-	id, err := d.Integer(0, 8, 0, "a dictionary's number")
-	if err != nil {
-		return Broken(err)
-	}
-	index, ok, err := d.Table(1, "a dictionary's index type")
-	if err != nil {
-		return Broken(err)
-	}
+func (w *schemaWalk) dictionary(f *Field, t, d flat.Table, depth int) {
+	at := d.Slot(0, 8, "a dictionary's number")
+	id := d.Integer(0, 8, 0, "a dictionary's number")
+	index, ok := d.Table(1, "a dictionary's index type")
 	f.Kind, f.Number, f.Width = KindFixed, Int32, 4
 	if ok {
-		if e := integerType(f, index); e != nil {
-			return e
-		}
+		integerType(f, index)
 	}
 	var values Layout
 	values.Columns = []int{0}
-	if e := w.field(&values, t, depth+1, true); e != nil {
-		return e
-	}
+	w.field(&values, t, depth+1, true)
 	f.Type = values.Fields[0].Type
 	f.Dict = len(w.s.Dicts)
 	for _, x := range w.ids {
@@ -254,10 +177,9 @@ func (w *schemaWalk) dictionary(f *Field, t, d flat.Table, depth int) *wire.Erro
 	if f.Dict == len(w.s.Dicts) {
 		w.s.Dicts = append(w.s.Dicts, values)
 	} else if !w.s.Dicts[f.Dict].same(&values) {
-		return wire.Errorf(wire.Malformed, "dictionary %d is used with two value types", id).WithHint(
-			"give each dictionary its own number")
+		panic(wire.Errorf(wire.Malformed, "dictionary %d is used with two value types", id).WithHint(
+			"give each dictionary its own number"))
 	}
-	return nil
 }
 
 // SameAs reports whether meta is this schema apart from dictionary ids, and returns its ids in normalised order. Some

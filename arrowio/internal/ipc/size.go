@@ -1,9 +1,6 @@
 package ipc
 
-import (
-	"github.com/embedd/embedd/arrowio/internal/flat"
-	"github.com/embedd/embedd/arrowio/wire"
-)
+import "github.com/embedd/embedd/arrowio/internal/flat"
 
 // Expanded returns the number of rows of a message and the size of its buffers after decompression, where shared bytes
 // count once per buffer. It reads only frames and allocates nothing. ok is false if the message is rejected because of
@@ -16,10 +13,7 @@ func Expanded(msg []byte, limits Limits) (size, rows int, ok bool) {
 	}()
 	body, total := int64(0), int64(0)
 	for rest, first := msg, true; ; first = false {
-		f, tail, end, e := NextFrame(rest, first)
-		if e != nil {
-			return 0, 0, false
-		}
+		f, tail, end := NextFrame(rest, first)
 		if end {
 			return int(body), int(total), true
 		}
@@ -29,13 +23,12 @@ func Expanded(msg []byte, limits Limits) (size, rows int, ok bool) {
 		}
 		head, ok := f.Head, true
 		if f.Kind == HeadDictionary {
-			var err error
-			if head, ok, err = f.Head.Table(1, ""); err != nil || !ok {
+			if head, ok = f.Head.Table(1, ""); !ok {
 				return 0, 0, false
 			}
 		} else {
-			count, err := head.Integer(0, 8, 0, "")
-			if total += count; err != nil || count < 0 || count > int64(limits.Rows) || total > int64(limits.Rows) {
+			count := head.Integer(0, 8, 0, "")
+			if total += count; count < 0 || count > int64(limits.Rows) || total > int64(limits.Rows) {
 				return 0, 0, false
 			}
 		}
@@ -48,14 +41,8 @@ func Expanded(msg []byte, limits Limits) (size, rows int, ok bool) {
 
 // bodySize returns the size of a batch's buffers after decompression. ok is false if ReadChunk would reject them.
 func bodySize(f Frame, head flat.Table) (total int64, ok bool) {
-	buffers, err := head.Vector(2, 16, "")
-	if err != nil {
-		return 0, false
-	}
-	_, packed, err := head.Table(3, "")
-	if err != nil {
-		return 0, false
-	}
+	buffers := head.Vector(2, 16, "")
+	_, packed := head.Table(3, "")
 	ranges := buffers.Bytes()
 	for i := 0; i < buffers.Len; i++ {
 		from, n := int64(le.Uint64(ranges[16*i:])), int64(le.Uint64(ranges[16*i+8:]))
@@ -63,11 +50,7 @@ func bodySize(f Frame, head flat.Table) (total int64, ok bool) {
 			return 0, false
 		}
 		if packed {
-			var e *wire.Error
-			if n, e = unpackedSize(f.Body[from : from+n]); e != nil {
-				return 0, false
-			}
-			n = (n + 7) &^ 7
+			n = (unpackedSize(f.Body[from:from+n]) + 7) &^ 7
 		}
 		if total += n; total < 0 || n < 0 {
 			return 0, false

@@ -38,10 +38,9 @@ const (
 // typeName returns the name of a type in error messages.
 func typeName(typ int) string {
 	names := [...]string{"no type", "null", "integer", "floating point", "binary", "string", "boolean", "decimal",
-		"date", "time", "timestamp", "interval",
-		"list", "struct", "union", "fixed-size binary", "fixed-size list", "map", "duration", "large binary",
-		"large string", "large list",
-		"run-end encoded", "binary view", "string view", "list view", "large list view"}
+		"date", "time", "timestamp", "interval", "list", "struct", "union", "fixed-size binary", "fixed-size list",
+		"map", "duration", "large binary", "large string", "large list", "run-end encoded", "binary view",
+		"string view", "list view", "large list view"}
 	if typ < 0 || typ >= len(names) {
 		return "unknown type"
 	}
@@ -92,109 +91,79 @@ const (
 	Bool    // false is 0 and true is 1
 )
 
-func integerType(f *Field, t flat.Table) *wire.Error {
-	bits, err := t.Integer(0, 4, 0, "an integer's width")
-	if err != nil {
-		return Broken(err)
-	}
-	signed, err := t.Integer(1, 1, 0, "an integer's sign")
-	if err != nil {
-		return Broken(err)
-	}
+func integerType(f *Field, t flat.Table) {
+	bits := t.Integer(0, 4, 0, "an integer's width")
+	signed := t.Integer(1, 1, 0, "an integer's sign")
 	of := map[int64][2]Number{8: {Uint8, Int8}, 16: {Uint16, Int16}, 32: {Uint32, Int32}, 64: {Uint64, Int64}}
 	pair, ok := of[bits]
 	if !ok {
-		return wire.Errorf(wire.Malformed, "an integer of %d bits", bits).WithHint("use 8, 16, 32 or 64")
+		panic(wire.Errorf(wire.Malformed, "an integer of %d bits", bits).WithHint("use 8, 16, 32 or 64"))
 	}
 	f.Kind, f.Width, f.Number = KindFixed, int(bits/8), pair[0]
 	if signed != 0 {
 		f.Number = pair[1]
 	}
-	return nil
 }
 
 // unit reads the 16-bit enumeration in slot i and returns its width.
-func unit(t flat.Table, i int, missing int64, widths ...int) (int, *wire.Error) {
-	v, err := t.Integer(i, 2, missing, "a type's unit")
-	if err != nil {
-		return 0, Broken(err)
-	}
+func unit(t flat.Table, i int, missing int64, widths ...int) int {
+	v := t.Integer(i, 2, missing, "a type's unit")
 	if v < 0 || int(v) >= len(widths) {
-		return 0, wire.Errorf(wire.Malformed, "a type with unit or precision %d", v).WithHint(
-			"write with an Arrow library of this format version")
+		panic(wire.Errorf(wire.Malformed, "a type with unit or precision %d", v).WithHint(
+			"write with an Arrow library of this format version"))
 	}
-	return widths[v], nil
+	return widths[v]
 }
 
 // typed reads the type table of a field.
-func (w *schemaWalk) typed(f *Field, t flat.Table) *wire.Error {
-	typ, err := t.Integer(2, 1, 0, "a field's type")
-	if err != nil {
-		return Broken(err)
-	}
-	tt, ok, err := t.Table(3, "a field's type")
-	if err != nil {
-		return Broken(err)
-	}
+func (w *schemaWalk) typed(f *Field, t flat.Table) {
+	typ := t.Integer(2, 1, 0, "a field's type")
+	tt, ok := t.Table(3, "a field's type")
 	if !ok {
-		return wire.Errorf(wire.Malformed, "a field without type").WithHint("write with an Arrow library")
+		panic(wire.Errorf(wire.Malformed, "a field without type").WithHint("write with an Arrow library"))
 	}
 	f.Type = int(typ)
-	var e *wire.Error
 	switch f.Type {
 	case TypeNull:
 		f.Kind = KindNull
 	case TypeBool:
 		f.Kind, f.Number = KindBool, Bool
 	case TypeInt:
-		return integerType(f, tt)
+		integerType(f, tt)
 	case TypeFloat:
 		f.Kind = KindFixed
-		f.Width, e = unit(tt, 0, 0, 2, 4, 8)
+		f.Width = unit(tt, 0, 0, 2, 4, 8)
 		f.Number = map[int]Number{2: Float16, 4: Float32, 8: Float64}[f.Width]
 	case TypeDecimal:
 		f.Kind, f.Number = KindFixed, Decimal
-		f.Width, f.Scale, e = decimalWidth(tt)
+		f.Width, f.Scale = decimalWidth(tt)
 	case TypeDate:
 		f.Kind = KindFixed
-		f.Width, e = unit(tt, 0, 1, 4, 8)
+		f.Width = unit(tt, 0, 1, 4, 8)
 	case TypeTime:
 		f.Kind = KindFixed
-		if f.Width, e = unit(tt, 0, 1, 4, 4, 8, 8); e != nil {
-			break
-		}
-		v, err := tt.Integer(1, 4, 32, "a time's width")
-		if err != nil {
-			return Broken(err)
-		}
+		f.Width = unit(tt, 0, 1, 4, 4, 8, 8)
+		v := tt.Integer(1, 4, 32, "a time's width")
 		if int(v) != 8*f.Width {
-			return wire.Errorf(wire.Malformed, "a time of %d bits, and its unit has %d", v, 8*f.Width).WithHint(
-				"use 32 bits for seconds and milliseconds, 64 for finer")
+			panic(wire.Errorf(wire.Malformed, "a time of %d bits, and its unit has %d", v, 8*f.Width).WithHint(
+				"use 32 bits for seconds and milliseconds, 64 for finer"))
 		}
 	case TypeTimestamp:
 		f.Kind = KindFixed
-		if f.Width, e = unit(tt, 0, 0, 8, 8, 8, 8); e != nil {
-			break
-		}
-		zone, _, err := tt.Text(1, "a time zone")
-		if err != nil {
-			return Broken(err)
-		}
-		return w.addText(len(zone))
+		f.Width = unit(tt, 0, 0, 8, 8, 8, 8)
+		zone, _ := tt.Text(1, "a time zone")
+		w.addText(len(zone))
 	case TypeDuration:
 		f.Kind = KindFixed
-		f.Width, e = unit(tt, 0, 1, 8, 8, 8, 8)
+		f.Width = unit(tt, 0, 1, 8, 8, 8, 8)
 	case TypeInterval:
 		f.Kind = KindFixed
-		f.Width, e = unit(tt, 0, 0, 4, 8, 16)
+		f.Width = unit(tt, 0, 0, 4, 8, 16)
 	case TypeFixedBinary:
 		f.Kind = KindFixed
-		v, err := tt.Integer(0, 4, 0, "a width")
-		if err != nil {
-			return Broken(err)
-		}
+		v := tt.Integer(0, 4, 0, "a width")
 		if v < 0 {
-			return wire.Errorf(wire.Malformed, "fixed-size binary of %d bytes", v).WithHint("use a width of 0 or more")
+			panic(wire.Errorf(wire.Malformed, "fixed-size binary of %d bytes", v).WithHint("use a width of 0 or more"))
 		}
 		f.Width = int(v)
 	case TypeBinary, TypeUtf8:
@@ -213,80 +182,65 @@ func (w *schemaWalk) typed(f *Field, t flat.Table) *wire.Error {
 		f.Kind, f.Width = KindListView, 8
 	case TypeFixedList:
 		f.Kind = KindFixedList
-		v, err := tt.Integer(0, 4, 0, "a list's size")
-		if err != nil {
-			return Broken(err)
-		}
+		v := tt.Integer(0, 4, 0, "a list's size")
 		if v < 0 {
-			return wire.Errorf(wire.Malformed, "a fixed-size list of %d elements", v).WithHint("use a size of 0 or more")
+			panic(wire.Errorf(wire.Malformed, "a fixed-size list of %d elements", v).WithHint("use a size of 0 or more"))
 		}
 		f.Size = int(v)
 	case TypeStruct:
 		f.Kind = KindStruct
 	case TypeUnion:
-		return w.union(f, tt)
+		w.union(f, tt)
 	case TypeRunEnd:
 		f.Kind = KindRunEnd
 	default:
-		return wire.Errorf(wire.Unsupported, "Arrow type number %d", typ).WithHint(
-			"cast the column to a type of Arrow format 1.4")
+		panic(wire.Errorf(wire.Unsupported, "Arrow type number %d", typ).WithHint(
+			"cast the column to a type of Arrow format 1.4"))
 	}
-	return e
 }
 
 // decimalWidth checks the parameters of a decimal. Printing a value with a scale of 2^31 would exhaust the memory.
-func decimalWidth(t flat.Table) (width, scale int, e *wire.Error) {
+func decimalWidth(t flat.Table) (width, scale int) {
 	var v [3]int64
 	for i, missing := range [3]int64{0, 0, 128} {
-		n, err := t.Integer(i, 4, missing, "a decimal's parameter")
-		if err != nil {
-			return 0, 0, Broken(err)
-		}
+		n := t.Integer(i, 4, missing, "a decimal's parameter")
 		v[i] = n
 	}
 	digits := map[int64]int64{32: 9, 64: 18, 128: 38, 256: 76}[v[2]]
 	if v[0] < 1 || v[0] > digits || v[1] < -digits || v[1] > digits {
-		return 0, 0, wire.Errorf(wire.Malformed, "a decimal of %d bits with %d digits and scale %d", v[2], v[0],
-			v[1]).WithHint(
-			"use at most 38 digits in 128 bits, 76 in 256, and a scale in that range")
+		panic(wire.Errorf(wire.Malformed, "a decimal of %d bits with %d digits and scale %d", v[2], v[0], v[1]).
+			WithHint("use at most 38 digits in 128 bits, 76 in 256, and a scale in that range"))
 	}
-	return int(v[2] / 8), int(v[1]), nil
+	return int(v[2] / 8), int(v[1])
 }
 
-func (w *schemaWalk) union(f *Field, t flat.Table) *wire.Error {
+func (w *schemaWalk) union(f *Field, t flat.Table) {
 	if w.s.version == versionV4 {
-		return wire.Errorf(wire.Unsupported, "a union in metadata version 4, which lays it out in another way").WithHint(
-			"write metadata version 5")
+		panic(wire.Errorf(wire.Unsupported, "a union in metadata version 4, which lays it out in another way").WithHint(
+			"write metadata version 5"))
 	}
-	mode, err := t.Integer(0, 2, 0, "a union's mode")
-	if err != nil {
-		return Broken(err)
-	}
+	mode := t.Integer(0, 2, 0, "a union's mode")
 	if mode != 0 && mode != 1 {
-		return wire.Errorf(wire.Malformed, "a union of mode %d", mode).WithHint("use sparse or dense")
+		panic(wire.Errorf(wire.Malformed, "a union of mode %d", mode).WithHint("use sparse or dense"))
 	}
 	f.Kind = KindSparse
 	if mode == 1 {
 		f.Kind = KindDense
 	}
-	ids, err := t.Vector(1, 4, "a union's type ids")
-	if err != nil {
-		return Broken(err)
-	}
+	ids := t.Vector(1, 4, "a union's type ids")
 	if ids.Len > 128 {
-		return wire.Errorf(wire.Malformed, "a union with %d type ids", ids.Len).WithHint("use at most 128")
+		panic(wire.Errorf(wire.Malformed, "a union with %d type ids", ids.Len).WithHint("use at most 128"))
 	}
 	var seen [128]bool
 	for i := 0; i < ids.Len; i++ {
 		id := int32(le.Uint32(ids.Buf[ids.Pos+4*i:]))
 		if id < 0 || id > 127 || seen[id] {
-			return wire.Errorf(wire.Malformed, "a union with type id %d, negative, over 127 or twice", id).WithHint(
-				"use each of 0 to 127 at most once")
+			panic(wire.Errorf(wire.Malformed, "a union with type id %d, negative, over 127 or twice", id).WithHint(
+				"use each of 0 to 127 at most once"))
 		}
 		seen[id] = true
 		f.IDs = append(f.IDs, byte(id))
 	}
-	return nil
 }
 
 // Class returns the class of a number type: float, integer, decimal, boolean, or "".

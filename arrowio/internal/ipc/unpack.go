@@ -41,28 +41,19 @@ func (d *Decompressor) zstdDecoder() (*zstd.Decoder, error) {
 
 // unpack replaces body and ranges of c by the decompressed ones. It checks the sum of the declared sizes before it
 // allocates.
-func (d *Decompressor) unpack(c *Chunk, t flat.Table, limits Limits, budget *int) *wire.Error {
-	codec, err := t.Integer(0, 1, 0, "the compression codec")
-	if err != nil {
-		return Broken(err)
-	}
-	method, err := t.Integer(1, 1, 0, "the compression method")
-	if err != nil {
-		return Broken(err)
-	}
+func (d *Decompressor) unpack(c *Chunk, t flat.Table, limits Limits, budget *int) {
+	codec := t.Integer(0, 1, 0, "the compression codec")
+	method := t.Integer(1, 1, 0, "the compression method")
 	if codec != CodecLZ4 && codec != CodecZSTD || method != 0 {
-		return wire.Errorf(wire.Unsupported, "compression codec %d, method %d", codec, method).WithHint(
-			"use lz4 frames, zstd or no compression")
+		panic(wire.Errorf(wire.Unsupported, "compression codec %d, method %d", codec, method).WithHint(
+			"use lz4 frames, zstd or no compression"))
 	}
 	n := len(c.Ranges) / 16
 	total := 0
 	for i := 0; i < n; i++ {
-		size, e := unpackedSize(c.Buf(i))
-		if e != nil {
-			return e
-		}
+		size := unpackedSize(c.Buf(i))
 		if size > int64(*budget-total) {
-			return TooLarge(limits.Body)
+			panic(TooLarge(limits.Body))
 		}
 		total += (int(size) + 7) &^ 7
 	}
@@ -72,41 +63,37 @@ func (d *Decompressor) unpack(c *Chunk, t flat.Table, limits Limits, budget *int
 	at := 0
 	for i := 0; i < n; i++ {
 		src := c.Buf(i)
-		size, _ := unpackedSize(src)
+		size := unpackedSize(src)
 		if size > 0 {
-			if e := d.buffer(body[at:at+int(size):at+int(size)], src, codec); e != nil {
-				return e
-			}
+			d.buffer(body[at:at+int(size):at+int(size)], src, codec)
 		}
 		le.PutUint64(ranges[16*i:], uint64(at))
 		le.PutUint64(ranges[16*i+8:], uint64(size))
 		at += (int(size) + 7) &^ 7
 	}
 	c.Body, c.Ranges = body, ranges
-	return nil
 }
 
 // unpackedSize reads the size in front of a compressed buffer; -1 means that the rest is not compressed.
-func unpackedSize(src []byte) (int64, *wire.Error) {
+func unpackedSize(src []byte) int64 {
 	if len(src) == 0 {
-		return 0, nil
+		return 0
 	}
 	if len(src) < 8 {
-		return 0, wire.Errorf(wire.Malformed, "a compressed buffer of %d bytes is too short for its size",
-			len(src)).WithHint(StreamHint)
+		panic(Malformed("a compressed buffer of %d bytes is too short for its size", len(src)))
 	}
 	size := int64(le.Uint64(src))
 	if size == -1 {
-		return int64(len(src) - 8), nil
+		return int64(len(src) - 8)
 	}
 	if size < 0 {
-		return 0, wire.Errorf(wire.Malformed, "a compressed buffer declares %d bytes", size).WithHint(StreamHint)
+		panic(Malformed("a compressed buffer declares %d bytes", size))
 	}
-	return size, nil
+	return size
 }
 
 // buffer decompresses src into dst, which must become exactly full.
-func (d *Decompressor) buffer(dst, src []byte, codec int64) *wire.Error {
+func (d *Decompressor) buffer(dst, src []byte, codec int64) {
 	stored := int64(le.Uint64(src)) == -1
 	src = src[8:]
 	var err error
@@ -119,10 +106,8 @@ func (d *Decompressor) buffer(dst, src []byte, codec int64) *wire.Error {
 		err = d.unlz4(dst, src)
 	}
 	if err != nil {
-		return wire.Errorf(wire.Malformed, "a compressed buffer that should hold %d bytes: %v", len(dst),
-			err).WithHint(StreamHint)
+		panic(Malformed("a compressed buffer that should hold %d bytes: %v", len(dst), err))
 	}
-	return nil
 }
 
 var errSize = errors.New("it has another length")

@@ -2,7 +2,6 @@ package rewrite
 
 import (
 	"encoding/binary"
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -47,20 +46,11 @@ type plainFrame struct {
 
 // newPlainFrame returns the plainFrame of a frame without its body; nil if a number is left out because it is zero.
 func newPlainFrame(frame []byte, r *Record) *plainFrame {
-	meta := frame[framePrefix:]
-	message, err := flat.Root(meta, "")
-	if err != nil {
-		return nil
-	}
-	head, ok, err := message.Table(2, "")
-	if err != nil || !ok {
-		return nil
-	}
-	body, err := message.Slot(3, 8, "")
-	rows, fail := head.Slot(0, 8, "")
-	nodes, bad := head.Vector(1, 16, "")
-	buffers, worse := head.Vector(2, 16, "")
-	if errors.Join(err, fail, bad, worse) != nil || body == 0 || rows == 0 {
+	message := flat.Root(frame[framePrefix:], "")
+	head, ok := message.Table(2, "")
+	body, rows := message.Slot(3, 8, ""), head.Slot(0, 8, "")
+	nodes, buffers := head.Vector(1, 16, ""), head.Vector(2, 16, "")
+	if !ok || body == 0 || rows == 0 {
 		return nil
 	}
 	return &plainFrame{slices.Clone(frame), len(r.Nodes), len(r.Buffers), framePrefix + body, framePrefix + rows,
@@ -93,21 +83,21 @@ func (p *plainFrame) appendWith(dst []byte, r *Record) ([]byte, bool) {
 }
 
 // batchFrame appends a record batch frame with its body.
-func (k *block) batchFrame(dst []byte, p *Part, codec *Compressor) ([]byte, *wire.Error) {
+func (k *block) batchFrame(dst []byte, p *Part, codec *Compressor) []byte {
 	plain := codec == nil && p.Batch.Extra == 0
 	if plain {
 		var done bool
 		if dst, done = k.plain.Load().appendWith(dst, &p.Record); done {
-			return appendBody(dst, p.Buffers), nil
+			return appendBody(dst, p.Buffers)
 		}
 	}
 	begin := len(dst)
-	dst, e := p.DataFrame(dst, -1, &p.Batch.Message, codec)
-	if e == nil && plain && len(p.Variadic) == 0 && len(p.Nodes) <= maxPlainNodes {
+	dst = p.DataFrame(dst, -1, &p.Batch.Message, codec)
+	if plain && len(p.Variadic) == 0 && len(p.Nodes) <= maxPlainNodes {
 		size := framePrefix + int(le.Uint32(dst[begin+4:]))
 		k.plain.Store(newPlainFrame(dst[begin:begin+size], &p.Record))
 	}
-	return dst, e
+	return dst
 }
 
 // maxPlainNodes bounds the memory of a plainFrame.
@@ -152,56 +142,36 @@ type pairAt struct {
 }
 
 // newBlock copies top-level fields of s and appends those of extra.
-func newBlock(s *ipc.Schema, fields []int, extra func(*flatbuffers.Builder) []flatbuffers.UOffsetT) (*block,
-	*wire.Error) {
+func newBlock(s *ipc.Schema, fields []int, extra func(*flatbuffers.Builder) []flatbuffers.UOffsetT) *block {
 	b := flatbuffers.NewBuilder(1024)
 	k := &block{}
 	for i := 0; i < s.Pairs.Len; i++ {
-		kv, err := s.Pairs.Table(i, "a metadata entry")
-		if err != nil {
-			return k, ipc.Broken(err)
-		}
-		key, _, err := kv.Text(0, "a metadata text")
-		if err != nil {
-			return k, ipc.Broken(err)
-		}
-		at, e := copyPair(b, kv)
-		if e != nil {
-			return k, e
-		}
-		k.pairs = append(k.pairs, pairAt{string(key), at})
+		kv := s.Pairs.Table(i, "a metadata entry")
+		key, _ := kv.Text(0, "a metadata text")
+		k.pairs = append(k.pairs, pairAt{string(key), copyPair(b, kv)})
 	}
 	for _, i := range fields {
-		t, err := flat.Open(s.Bytes, s.Layout.Fields[i].Table, "a field")
-		if err != nil {
-			return k, ipc.Broken(err)
-		}
-		at, e := copyField(s, b, t)
-		if e != nil {
-			return k, e.In(s.Layout.Fields[i].Name)
-		}
-		k.fields = append(k.fields, at)
+		k.fields = append(k.fields, copyField(s, b, flat.Open(s.Bytes, s.Layout.Fields[i].Table, "a field")))
 	}
 	if extra != nil {
 		k.fields = append(k.fields, extra(b)...)
 	}
 	b.Prep(8, 0)
 	k.bytes = slices.Clone(b.Bytes[b.Head():])
-	return k, nil
+	return k
 }
 
-func copyPair(b *flatbuffers.Builder, kv flat.Table) (flatbuffers.UOffsetT, *wire.Error) {
-	var at [2]flatbuffers.UOffsetT
-	for slot := range at {
-		s, ok, err := kv.Text(slot, "a metadata text")
-		if err != nil {
-			return 0, ipc.Broken(err)
-		}
-		if ok {
-			at[slot] = b.CreateByteString(s)
-		}
+func copyPair(b *flatbuffers.Builder, kv flat.Table) flatbuffers.UOffsetT {
+	key := copyText(b, kv, 0)
+	return Pair(b, key, copyText(b, kv, 1))
+}
+
+// copyText copies the text of a slot.
+func copyText(b *flatbuffers.Builder, t flat.Table, slot int) flatbuffers.UOffsetT {
+	if text, ok := t.Text(slot, "a text"); ok {
+		return b.CreateByteString(text)
 	}
-	return Pair(b, at[0], at[1]), nil
+	return 0
 }
 
 // Pair writes a key/value pair.
@@ -212,27 +182,16 @@ func Pair(b *flatbuffers.Builder, key, value flatbuffers.UOffsetT) flatbuffers.U
 	return b.EndObject()
 }
 
-func copyPairs(b *flatbuffers.Builder, t flat.Table, slot int) (flatbuffers.UOffsetT, *wire.Error) {
-	v, err := t.Vector(slot, 4, "the metadata list")
-	if err != nil {
-		return 0, ipc.Broken(err)
-	}
+func copyPairs(b *flatbuffers.Builder, t flat.Table, slot int) flatbuffers.UOffsetT {
+	v := t.Vector(slot, 4, "the metadata list")
 	if v.Len == 0 {
-		return 0, nil
+		return 0
 	}
 	at := make([]flatbuffers.UOffsetT, v.Len)
 	for i := range at {
-		kv, err := v.Table(i, "a metadata entry")
-		if err != nil {
-			return 0, ipc.Broken(err)
-		}
-		pair, e := copyPair(b, kv)
-		if e != nil {
-			return 0, e
-		}
-		at[i] = pair
+		at[i] = copyPair(b, v.Table(i, "a metadata entry"))
 	}
-	return References(b, at), nil
+	return References(b, at)
 }
 
 // References writes a vector of offsets.
@@ -245,59 +204,25 @@ func References(b *flatbuffers.Builder, at []flatbuffers.UOffsetT) flatbuffers.U
 }
 
 // copyField copies a Field table with its children. Dictionary ids are replaced by normalised ones.
-func copyField(s *ipc.Schema, b *flatbuffers.Builder, t flat.Table) (at flatbuffers.UOffsetT, e *wire.Error) {
-	children, err := t.Vector(5, 4, "the list of children")
-	if err != nil {
-		return 0, ipc.Broken(err)
-	}
-	var kids, pairs, encoding, name flatbuffers.UOffsetT
+func copyField(s *ipc.Schema, b *flatbuffers.Builder, t flat.Table) (at flatbuffers.UOffsetT) {
+	children := t.Vector(5, 4, "the list of children")
+	var kids, encoding flatbuffers.UOffsetT
 	if children.Pos != 0 {
 		sub := make([]flatbuffers.UOffsetT, children.Len)
 		for i := range sub {
-			c, err := children.Table(i, "a child field")
-			if err != nil {
-				return 0, ipc.Broken(err)
-			}
-			if sub[i], e = copyField(s, b, c); e != nil {
-				return 0, e
-			}
+			sub[i] = copyField(s, b, children.Table(i, "a child field"))
 		}
 		kids = References(b, sub)
 	}
-	if pairs, e = copyPairs(b, t, 6); e != nil {
-		return 0, e
+	pairs := copyPairs(b, t, 6)
+	if d, ok := t.Table(4, "a dictionary encoding"); ok {
+		encoding = copyEncoding(s, b, d)
 	}
-	if d, ok, err := t.Table(4, "a dictionary encoding"); err != nil {
-		return 0, ipc.Broken(err)
-	} else if ok {
-		if encoding, e = copyEncoding(s, b, d); e != nil {
-			return 0, e
-		}
-	}
-	typ, err := t.Integer(2, 1, 0, "a field's type")
-	if err != nil {
-		return 0, ipc.Broken(err)
-	}
-	tt, _, err := t.Table(3, "a field's type")
-	if err != nil {
-		return 0, ipc.Broken(err)
-	}
-	typeAt, e := copyType(b, tt, typeSlots[int(typ)])
-	if e != nil {
-		return 0, e
-	}
-	n, ok, err := t.Text(0, "a field's name")
-	if err != nil {
-		return 0, ipc.Broken(err)
-	}
-	if ok {
-		name = b.CreateByteString(n)
-	}
-	nullable, err := t.Integer(1, 1, 0, "a field's nullability")
-	if err != nil {
-		return 0, ipc.Broken(err)
-	}
-	return FieldTable(b, name, nullable != 0, byte(typ), typeAt, encoding, kids, pairs), nil
+	typ := t.Integer(2, 1, 0, "a field's type")
+	tt, _ := t.Table(3, "a field's type")
+	typeAt := copyType(b, tt, typeSlots[int(typ)])
+	name, nullable := copyText(b, t, 0), t.Integer(1, 1, 0, "a field's nullability") != 0
+	return FieldTable(b, name, nullable, byte(typ), typeAt, encoding, kids, pairs)
 }
 
 // FieldTable writes a Field table.
@@ -314,57 +239,34 @@ func FieldTable(b *flatbuffers.Builder, name flatbuffers.UOffsetT, nullable bool
 	return b.EndObject()
 }
 
-func copyEncoding(s *ipc.Schema, b *flatbuffers.Builder, d flat.Table) (flatbuffers.UOffsetT, *wire.Error) {
-	idAt, err := d.Slot(0, 8, "a dictionary's number")
-	if err != nil {
-		return 0, ipc.Broken(err)
-	}
-	k, ok := slices.BinarySearch(s.IDAt, idAt)
+func copyEncoding(s *ipc.Schema, b *flatbuffers.Builder, d flat.Table) flatbuffers.UOffsetT {
+	k, ok := slices.BinarySearch(s.IDAt, d.Slot(0, 8, "a dictionary's number"))
 	if !ok {
-		return 0, wire.Errorf(wire.Internal, "a dictionary's number was not found again")
-	}
-	index, ok, err := d.Table(1, "a dictionary's index type")
-	if err != nil {
-		return 0, ipc.Broken(err)
+		panic(wire.Errorf(wire.Internal, "a dictionary's number was not found again"))
 	}
 	var indexAt flatbuffers.UOffsetT
-	if ok {
-		var e *wire.Error
-		if indexAt, e = copyType(b, index, typeSlots[ipc.TypeInt]); e != nil {
-			return 0, e
-		}
+	if index, ok := d.Table(1, "a dictionary's index type"); ok {
+		indexAt = copyType(b, index, typeSlots[ipc.TypeInt])
 	}
-	ordered, err := d.Integer(2, 1, 0, "a dictionary's order")
-	if err != nil {
-		return 0, ipc.Broken(err)
-	}
+	ordered := d.Integer(2, 1, 0, "a dictionary's order")
 	b.StartObject(4)
 	b.PrependInt64Slot(0, int64(s.IDOf[k]), -1) // written even if 0, because some readers need it
 	b.PrependUOffsetTSlot(1, indexAt, 0)
 	b.PrependBoolSlot(2, ordered != 0, false)
-	return b.EndObject(), nil
+	return b.EndObject()
 }
 
 // copyType copies a type's table slot by slot.
-func copyType(b *flatbuffers.Builder, t flat.Table, slots string) (flatbuffers.UOffsetT, *wire.Error) {
+func copyType(b *flatbuffers.Builder, t flat.Table, slots string) flatbuffers.UOffsetT {
 	var at [3]flatbuffers.UOffsetT
 	var value [3]int64
 	var have [3]bool
 	for i := range slots {
 		switch slots[i] {
 		case 's':
-			s, ok, err := t.Text(i, "a type's text")
-			if err != nil {
-				return 0, ipc.Broken(err)
-			}
-			if ok {
-				at[i] = b.CreateByteString(s)
-			}
+			at[i] = copyText(b, t, i)
 		case 'v':
-			v, err := t.Vector(i, 4, "a type's list")
-			if err != nil {
-				return 0, ipc.Broken(err)
-			}
+			v := t.Vector(i, 4, "a type's list")
 			if v.Pos == 0 {
 				continue
 			}
@@ -375,12 +277,7 @@ func copyType(b *flatbuffers.Builder, t flat.Table, slots string) (flatbuffers.U
 			at[i] = b.EndVector(v.Len)
 		default:
 			width := int(slots[i] - '0')
-			p, err := t.Slot(i, width, "a type's parameter")
-			if err != nil {
-				return 0, ipc.Broken(err)
-			}
-			have[i] = p != 0
-			value[i], _ = t.Integer(i, width, 0, "")
+			have[i], value[i] = t.Slot(i, width, "a type's parameter") != 0, t.Integer(i, width, 0, "")
 		}
 	}
 	b.StartObject(len(slots))
@@ -397,7 +294,7 @@ func copyType(b *flatbuffers.Builder, t flat.Table, slots string) (flatbuffers.U
 			b.PrependByteSlot(i, byte(value[i]), ^byte(value[i]))
 		}
 	}
-	return b.EndObject(), nil
+	return b.EndObject()
 }
 
 // FloatType writes the type table of float32.
@@ -499,22 +396,17 @@ func Pad(dst []byte, n int) []byte {
 }
 
 // DataFrame appends the frame of a record batch, or of dictionary dict if it is not negative, with its body.
-func (r *Record) DataFrame(dst []byte, dict int, frame *flat.Table, codec *Compressor) ([]byte, *wire.Error) {
+func (r *Record) DataFrame(dst []byte, dict int, frame *flat.Table, codec *Compressor) []byte {
 	buffers := r.Buffers
-	var e *wire.Error
 	if codec != nil {
-		if buffers, e = codec.pack(buffers); e != nil {
-			return dst, e
-		}
+		buffers = codec.pack(buffers)
 	}
 	b := builders.Get().(*flatbuffers.Builder)
 	defer builders.Put(b)
 	b.Reset()
 	var pairs flatbuffers.UOffsetT
 	if frame != nil {
-		if pairs, e = copyPairs(b, *frame, 4); e != nil {
-			return dst, e
-		}
+		pairs = copyPairs(b, *frame, 4)
 	}
 	head, body := r.Header(b, buffers, codec)
 	kind := byte(ipc.HeadRecord)
@@ -525,7 +417,7 @@ func (r *Record) DataFrame(dst []byte, dict int, frame *flat.Table, codec *Compr
 		head = b.EndObject()
 		kind = ipc.HeadDictionary
 	}
-	return appendBody(AppendFrame(dst, b, kind, head, body, pairs), buffers), nil
+	return appendBody(AppendFrame(dst, b, kind, head, body, pairs), buffers)
 }
 
 // Header writes the RecordBatch table and returns it with the length of the body.

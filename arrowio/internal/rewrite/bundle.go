@@ -1,9 +1,6 @@
 package rewrite
 
-import (
-	"github.com/embedd/embedd/arrowio/internal/ipc"
-	"github.com/embedd/embedd/arrowio/wire"
-)
+import "github.com/embedd/embedd/arrowio/internal/ipc"
 
 // indices describes a buffer of dictionary indices in a record.
 type indices struct {
@@ -49,9 +46,9 @@ type Bundle struct {
 
 // Cut returns the message of these parts with only the dictionary entries that they use. It does not change the parts
 // before Finish.
-func (f *Form) Cut(parts []*Part, dicts []ipc.Chunk) (*Bundle, *wire.Error) {
+func (f *Form) Cut(parts []*Part, dicts []ipc.Chunk) *Bundle {
 	if len(parts) == 0 {
-		return &Bundle{}, nil // dictionaries are only written before a batch
+		return &Bundle{} // dictionaries are only written before a batch
 	}
 	g := &Bundle{Parts: parts, dicts: make([]*Record, len(f.dicts)), used: make([]*subset, len(dicts))}
 	for _, p := range parts {
@@ -66,13 +63,11 @@ func (f *Form) Cut(parts []*Part, dicts []ipc.Chunk) (*Bundle, *wire.Error) {
 		g.eachIndex(at, func(r *Record, x indices) { x.mark(u, r.Buffers[x.buffer]) })
 		u.complete()
 		rec := &Record{Rows: u.total, noting: true}
-		if e := rec.take(c, 0, u.spans); e != nil {
-			return nil, e.In(c.Layout.Fields[0].Name)
-		}
+		rec.take(c, 0, u.spans)
 		g.used[at], g.dicts[k] = u, rec
 		g.Size += rec.size()
 	}
-	return g, nil
+	return g
 }
 
 // eachIndex calls f for all indices into one dictionary.

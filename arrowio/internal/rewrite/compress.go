@@ -37,7 +37,7 @@ func NewCompressor(name string) (*Compressor, *wire.Error) {
 
 // pack compresses buffers and puts the size in front of each; a buffer that would grow is stored uncompressed with size
 // -1. Empty buffers stay empty.
-func (c *Compressor) pack(buffers [][]byte) ([][]byte, *wire.Error) {
+func (c *Compressor) pack(buffers [][]byte) [][]byte {
 	out := make([][]byte, len(buffers))
 	for i, b := range buffers {
 		if len(b) == 0 {
@@ -49,7 +49,7 @@ func (c *Compressor) pack(buffers [][]byte) ([][]byte, *wire.Error) {
 		} else {
 			var err error
 			if dst, err = c.packLZ4(dst, b); err != nil {
-				return nil, wire.Errorf(wire.Internal, "lz4: %v", err)
+				panic(wire.Errorf(wire.Internal, "lz4: %v", err))
 			}
 		}
 		if len(dst) >= len(b)+8 {
@@ -57,7 +57,7 @@ func (c *Compressor) pack(buffers [][]byte) ([][]byte, *wire.Error) {
 		}
 		out[i] = dst
 	}
-	return out, nil
+	return out
 }
 
 func (c *Compressor) packLZ4(dst, src []byte) ([]byte, error) {

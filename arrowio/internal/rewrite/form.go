@@ -27,7 +27,7 @@ type Form struct {
 
 // NewForm returns the form of outputs with these top-level fields of a schema, followed by columns with these names: of
 // lists of list float32 each, or of float32 if list is 0.
-func NewForm(s *ipc.Schema, fields []int, names []string, list int) (*Form, *wire.Error) {
+func NewForm(s *ipc.Schema, fields []int, names []string, list int) *Form {
 	l := &s.Layout
 	f := &Form{fields: fields, columns: list == 0, nodes: len(names) + 1, buffers: 2*len(names) + 1}
 	for _, i := range fields {
@@ -37,19 +37,16 @@ func NewForm(s *ipc.Schema, fields []int, names []string, list int) (*Form, *wir
 		}
 		f.nodes, f.buffers = f.nodes+end-i, f.buffers+last-l.Fields[i].Buffer
 		if slices.Contains(names, l.Fields[i].Name) {
-			return nil, wire.Errorf(wire.NameTaken, "a kept column has the name of the output column").
+			panic(wire.Errorf(wire.NameTaken, "a kept column has the name of the output column").
 				WithHint("rename it, set another output.column, or do not keep it").In(
-				l.Fields[i].Name)
+				l.Fields[i].Name))
 		}
 	}
-	var e *wire.Error
-	if f.block, e = newBlock(s, fields, func(b *flatbuffers.Builder) []flatbuffers.UOffsetT {
+	f.block = newBlock(s, fields, func(b *flatbuffers.Builder) []flatbuffers.UOffsetT {
 		return embeddingFields(b, names, list)
-	}); e != nil {
-		return nil, e
-	}
+	})
 	f.dicts = s.Needed(fields)
-	return f, nil
+	return f
 }
 
 // SchemaSize returns the maximum size of the schema frame without additional metadata.
@@ -83,7 +80,7 @@ type Part struct {
 func (p *Part) size() int { return p.Record.size() + p.Batch.Extra }
 
 // Part selects rows of a batch, and the same rows of y, which has dim columns; with dim 0 there is no output column.
-func (f *Form) Part(b *ipc.Batch, rows []ipc.Span, y []float32, dim int) (*Part, *wire.Error) {
+func (f *Form) Part(b *ipc.Batch, rows []ipc.Span, y []float32, dim int) *Part {
 	p := &Part{Batch: b}
 	p.Rows, p.noting = ipc.CountRows(rows), len(f.dicts) > 0
 	p.Nodes, p.Buffers = p.few.nodes[:0], p.few.buffers[:0]
@@ -91,9 +88,7 @@ func (f *Form) Part(b *ipc.Batch, rows []ipc.Span, y []float32, dim int) (*Part,
 		p.Nodes, p.Buffers = make([]Node, 0, f.nodes), make([][]byte, 0, f.buffers)
 	}
 	for _, i := range f.fields {
-		if e := p.take(&b.Chunk, i, rows); e != nil {
-			return nil, e.In(b.Layout.Fields[i].Name)
-		}
+		p.take(&b.Chunk, i, rows)
 	}
 	switch {
 	case dim == 0:
@@ -107,7 +102,7 @@ func (f *Form) Part(b *ipc.Batch, rows []ipc.Span, y []float32, dim int) (*Part,
 		p.node(p.Rows*dim, 0)
 		p.buffer(nil, nil, takeFixed(ipc.AsBytes(y, 4), 4*dim, rows))
 	}
-	return p, nil
+	return p
 }
 
 func transpose(y []float32, dim int, sel []ipc.Span, n int) [][]float32 {
@@ -142,30 +137,25 @@ func (f *Form) Whole(parts []*Part, dicts []ipc.Chunk) Bundle {
 }
 
 // Write encodes a message, with meta added to the schema's metadata. The compressor may be nil.
-func (f *Form) Write(mem *Buffers, g *Bundle, meta []wire.Pair, codec *Compressor) ([]byte, *wire.Error) {
+func (f *Form) Write(mem *Buffers, g *Bundle, meta []wire.Pair, codec *Compressor) []byte {
 	n := f.SchemaSize() + g.Size + len(endOfStream)
 	for _, p := range meta {
 		n += 64 + len(p.Key) + len(p.Value)
 	}
 	dst := f.block.schemaFrame(mem.get(n), meta)
-	var e *wire.Error
 	for k, r := range g.dicts {
-		if dst, e = r.DataFrame(dst, f.dicts[k], nil, codec); e != nil {
-			return nil, e
-		}
+		dst = r.DataFrame(dst, f.dicts[k], nil, codec)
 	}
 	for _, p := range g.Parts {
-		if dst, e = f.block.batchFrame(dst, p, codec); e != nil {
-			return nil, e
-		}
+		dst = f.block.batchFrame(dst, p, codec)
 	}
 	dst = append(dst, endOfStream...)
 	if codec != nil && cap(dst)-len(dst) > len(dst)/8 { // the capacity was for uncompressed data
 		exact := append(mem.get(len(dst)), dst...)
 		mem.Put(dst)
-		return exact, nil
+		return exact
 	}
-	return dst, nil
+	return dst
 }
 
 // Buffers recycles the memory of messages. It is safe for concurrent use.

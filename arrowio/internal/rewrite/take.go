@@ -5,7 +5,6 @@ import (
 	"sort"
 
 	"github.com/embedd/embedd/arrowio/internal/ipc"
-	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // A Record is the nodes and buffers of a batch in an output, in the order of the format. Buffers are views on the input
@@ -65,24 +64,26 @@ func (r *Record) Whole(c *ipc.Chunk, i int) {
 }
 
 // take appends the selected rows of field i of c with its descendants.
-func (r *Record) take(c *ipc.Chunk, i int, sel []ipc.Span) *wire.Error {
+func (r *Record) take(c *ipc.Chunk, i int, sel []ipc.Span) {
 	rows, _ := c.Node(i)
 	if len(sel) == 1 && sel[0] == (ipc.Span{Lo: 0, Hi: rows}) || rows == 0 {
 		r.Whole(c, i)
-		return nil
+		return
 	}
 	f := &c.Layout.Fields[i]
 	n := ipc.CountRows(sel)
 	switch f.Kind {
 	case ipc.KindNull:
 		r.node(n, n)
-		return nil
+		return
 	case ipc.KindRunEnd:
 		r.node(n, 0)
-		return r.runs(c, i, sel)
+		r.runs(c, i, sel)
+		return
 	case ipc.KindSparse, ipc.KindDense:
 		r.node(n, 0)
-		return r.union(c, i, sel)
+		r.union(c, i, sel)
+		return
 	}
 	valid := ipc.TakeBits(c.Valid(i), sel, n)
 	nulls := 0
@@ -107,28 +108,24 @@ func (r *Record) take(c *ipc.Chunk, i int, sel []ipc.Span) *wire.Error {
 	case ipc.KindList:
 		offsets, child, _ := takeOffsets(c.Buffer(i, 1), f.Width, sel)
 		r.buffer(offsets)
-		return r.take(c, i+1, child)
+		r.take(c, i+1, child)
 	case ipc.KindListView:
-		return r.listViews(c, i, sel, n)
+		r.listViews(c, i, sel, n)
 	case ipc.KindFixedList:
 		child := make([]ipc.Span, 0, len(sel))
 		for _, s := range sel {
 			child = ipc.JoinSpans(child, s.Lo*f.Size, s.Hi*f.Size)
 		}
-		return r.take(c, i+1, child)
+		r.take(c, i+1, child)
 	case ipc.KindStruct:
-		return r.children(c, i, sel)
+		r.children(c, i, sel)
 	}
-	return nil
 }
 
-func (r *Record) children(c *ipc.Chunk, i int, sel []ipc.Span) *wire.Error {
+func (r *Record) children(c *ipc.Chunk, i int, sel []ipc.Span) {
 	for j := i + 1; j < c.Layout.Fields[i].End; j = c.Layout.Fields[j].End {
-		if e := r.take(c, j, sel); e != nil {
-			return e
-		}
+		r.take(c, j, sel)
 	}
-	return nil
 }
 
 // takeFixed returns selected values of width bytes; a single span is a view.
@@ -232,7 +229,7 @@ func longView(views, valid []byte, k int) (int, bool) {
 }
 
 // listViews appends rows of a list-view column, and the part of the child that they use, once where lists overlap.
-func (r *Record) listViews(c *ipc.Chunk, i int, sel []ipc.Span, n int) *wire.Error {
+func (r *Record) listViews(c *ipc.Chunk, i int, sel []ipc.Span, n int) {
 	w := c.Layout.Fields[i].Width
 	from, size, valid := c.Buffer(i, 1), c.Buffer(i, 2), c.Valid(i)
 	each := func(f func(at, size int64)) {
@@ -259,12 +256,12 @@ func (r *Record) listViews(c *ipc.Chunk, i int, sel []ipc.Span, n int) *wire.Err
 		offsets, sizes = ipc.AppendInteger(offsets, w, int64(to)), ipc.AppendInteger(sizes, w, m)
 	})
 	r.buffer(offsets, sizes)
-	return r.take(c, i+1, used.spans)
+	r.take(c, i+1, used.spans)
 }
 
 // runs appends the runs of a run-end encoded column that have selected rows, each once if its rows are consecutive in
 // the output.
-func (r *Record) runs(c *ipc.Chunk, i int, sel []ipc.Span) *wire.Error {
+func (r *Record) runs(c *ipc.Chunk, i int, sel []ipc.Span) {
 	ends := &c.Layout.Fields[i+1]
 	n, _ := c.Node(i + 1)
 	end := func(k int) int { v, _ := c.Index(i+1, k); return int(v) }
@@ -288,16 +285,17 @@ func (r *Record) runs(c *ipc.Chunk, i int, sel []ipc.Span) *wire.Error {
 	}
 	r.node(ipc.CountRows(child), 0)
 	r.buffer(nil, out)
-	return r.take(c, ends.End, child)
+	r.take(c, ends.End, child)
 }
 
 // union appends rows of a union, and for a dense union the rows of the children that they use.
-func (r *Record) union(c *ipc.Chunk, i int, sel []ipc.Span) *wire.Error {
+func (r *Record) union(c *ipc.Chunk, i int, sel []ipc.Span) {
 	f := &c.Layout.Fields[i]
 	types := c.Buffer(i, 0)
 	r.buffer(takeFixed(types, 1, sel))
 	if f.Kind == ipc.KindSparse {
-		return r.children(c, i, sel)
+		r.children(c, i, sel)
+		return
 	}
 	var childOf [256]int
 	for k, id := range f.IDs {
@@ -332,11 +330,8 @@ func (r *Record) union(c *ipc.Chunk, i int, sel []ipc.Span) *wire.Error {
 	}
 	r.buffer(offsets)
 	for j, k := i+1, 0; j < f.End; j, k = c.Layout.Fields[j].End, k+1 {
-		if e := r.take(c, j, used[k].spans); e != nil {
-			return e
-		}
+		r.take(c, j, used[k].spans)
 	}
-	return nil
 }
 
 // size returns the maximum size of a data frame without the batch's own metadata. It does not depend on compression, so
