@@ -20,7 +20,8 @@ type Table struct {
 var le = binary.LittleEndian
 
 func broken(format string, args ...any) *wire.Error {
-	return wire.Errorf(wire.Malformed, format, args...).WithHint("publish the bytes of an Arrow IPC stream writer unchanged")
+	return wire.Errorf(wire.Malformed, format, args...).WithHint(
+		"publish the bytes of an Arrow IPC stream writer unchanged")
 }
 
 func outside(what string) *wire.Error {

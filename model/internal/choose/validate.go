@@ -131,7 +131,8 @@ func (v *validator) prepare(ctx context.Context, e *candidate, p *frame.Rows, tr
 }
 
 // score fits a candidate on the training rows of a fold and counts its correct test rows.
-func (v *validator) score(ctx context.Context, e *candidate, s *preprocess.Fitted, fold int, train, test []int) (err error) {
+func (v *validator) score(ctx context.Context, e *candidate, s *preprocess.Fitted, fold int, train,
+	test []int) (err error) {
 	defer fail.Catch(&err)
 	nested, into := e.method.Nested, e.score
 	kept := map[int]*frame.OutputPair{}

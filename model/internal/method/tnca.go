@@ -171,7 +171,8 @@ func (l *neighbourLoss) Place(ctx context.Context, x, space *mat.Dense) {
 	from, to := x.RawMatrix(), space.RawMatrix()
 	l.u = mat.NewDense(from.Rows, to.Cols, nil)
 	fail.Check(tile.Add(ctx, tile.Sum{C: l.u.RawMatrix().Data, Stride: to.Cols, Alpha: 1,
-		A: tile.Columns(from.Data, from.Cols, from.Rows, from.Stride), B: tile.Dense(to.Data, from.Cols, to.Cols, to.Stride)}))
+		A: tile.Columns(from.Data, from.Cols, from.Rows, from.Stride),
+		B: tile.Dense(to.Data, from.Cols, to.Cols, to.Stride)}))
 }
 
 // tie finds the scale c at which the leading d columns have the least loss, ties

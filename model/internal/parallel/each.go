@@ -2,9 +2,9 @@ package parallel
 
 import "context"
 
-// Each calls f for every i below n, in order, on as many cores as ctx allows, and waits for all calls. A panic of f,
-// a failure of it (see package fail), or the end of ctx, stops it early and is the error: a *Panic, that of the failure,
-// or that of ctx.
+// Each calls f for every i below n, in order, on as many cores as ctx allows, and waits for all calls. A panic of f, a
+// failure (see package fail), or the end of ctx, stops it early and is the error: a *Panic, that of the failure, or
+// that of ctx.
 func Each(ctx context.Context, n int, f func(i int)) error {
 	return EachOn(ctx, Workers(ctx), n, f)
 }

@@ -29,7 +29,8 @@ func Recover(err *error, name string) {
 	}
 }
 
-// caught is the error of a recovered value: that of a failure, else a Panic. One that was panicked again keeps its stack.
+// caught is the error of a recovered value: that of a failure, else a Panic. A Panic that was panicked again keeps its
+// stack.
 func caught(v any) error {
 	switch v := v.(type) {
 	case fail.Failure:
