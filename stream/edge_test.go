@@ -167,6 +167,9 @@ func TestAdoptAsksNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := js.Conn().Flush(); err != nil { // requests of opening it are over, those too that were sent a second time
+		t.Fatal(err)
+	}
 	asked := l.asked("$JS.API.>")
 	err = p.replica.Adopt(&registry.Choice{Live: &plugin.Live{Model: m, Version: m.Digest()[:16], Epoch: 1}})
 	if n := asked(); n > 0 || err != nil {
