@@ -6,19 +6,24 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/blocks"
+	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/observe"
 	"github.com/embedd/embedd/stream/internal/relay"
 	"github.com/embedd/embedd/stream/internal/replica"
 	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/internal/training"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/summaries"
 )
 
-// pipeline is a running pipeline: it composes the parts of its hot path, its learning path and their health.
+// pipeline is a running pipeline. It composes the hot path, the training path and the election of the trainer.
 type pipeline struct {
 	*scope.Scope
 	relay     *relay.Relay
@@ -30,13 +35,101 @@ type pipeline struct {
 	reopening chan struct{} // signalled by reopen
 }
 
-// hasAnswered reports whether a pipeline of this name has answered an input, or its edges have, whatever became of its
-// models.
+// newPipeline composes a pipeline. It opens nothing.
+func newPipeline(s *scope.Scope, a *relay.Activity, drainTimeout time.Duration) *pipeline {
+	p := &pipeline{Scope: s, relay: relay.New(s, a, drainTimeout), reopening: make(chan struct{}, 1)}
+	p.replica = replica.New(s, replica.Hooks{HasAnswered: p.hasAnswered, TurnChanged: func() { p.observer.Now() },
+		Reopen: p.reopen})
+	p.training = training.New(s, p.replica, training.Hooks{MayLearn: p.relay.MayLearn,
+		SendLabelLetter: p.relay.SendLabelDeadLetter, IsHolding: p.relay.IsWaitingForModel})
+	p.blocks = blocks.New(s, p.replica, p.training)
+	p.observer = observe.New(s, p.replica, p.relay.EarlierPartitions, p.relay.Rebind)
+	p.relay.Attach(p.replica, p.training, p.observer.Now)
+	return p
+}
+
+// configureStage completes the configuration of the stage with what the pipeline gives it.
+func (p *pipeline) configureStage(ctx context.Context, isBusy func() bool) error {
+	if p.Clock == nil {
+		p.Clock = time.Now
+	}
+	config := &p.Stage
+	config.Logger, config.Clock, config.Busy = p.Log, p.Clock, isBusy
+	maxAge := p.MaxAge
+	if config.Fixed != nil {
+		maxAge = 0
+	}
+	p.Freshness = health.NewFreshness(maxAge, p.Clock)
+	observe := config.Observe
+	config.Observe = func(f plugin.Outcome) {
+		p.replica.Record(f)
+		if observe != nil {
+			observe(f)
+		}
+	}
+	if p.Labels == "" || config.Fixed != nil {
+		return nil
+	}
+	if config.Labels == nil {
+		config.Labels = &plugin.Labels{}
+	}
+	if p.Input == nil {
+		return nil
+	}
+	return p.training.BindLabels(ctx)
+}
+
+// loadStored loads the schema and the live model, and decides where training starts.
+func (p *pipeline) loadStored(ctx context.Context, stores *replica.Stores) (stored replica.Stored, err error) {
+	if err := p.replica.LoadSchema(ctx); err != nil {
+		return stored, err
+	}
+	if p.Stage.Fixed == nil && p.replica.StoresModels() {
+		if stored, err = p.replica.Open(ctx, stores); err != nil {
+			return stored, err
+		}
+	}
+	if err := p.replica.SettleSchema(ctx, stored.Live); err != nil {
+		return stored, err
+	}
+	switch after := p.replica.CountsAfter(); {
+	case stored.Live != nil && p.Input != nil:
+		p.training.Resume(stored.Live)
+	case after > 0:
+		p.training.ReadFrom = after + 1
+	}
+	return stored, nil
+}
+
+// bind finds the streams, and creates the consumer. It creates no stream, because streams have the users' data.
+func (p *pipeline) bind(ctx context.Context, openState func(context.Context, *pipeline) error) error {
+	if p.LearnsFromEdges() {
+		if err := p.blocks.BindHub(ctx); err != nil {
+			return err
+		}
+		return openState(ctx, p)
+	}
+	input, err := p.JS.Stream(ctx, p.Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return needs.Missing(p.Stream, p.Subject)
+	}
+	if err != nil {
+		return natsx.ExplainAPIError(err)
+	}
+	p.Input, p.Created = input, input.CachedInfo().Created
+	if err := openState(ctx, p); err != nil {
+		return err
+	}
+	return p.relay.Bind(ctx)
+}
+
+// hasAnswered reports whether a pipeline of this name, or one of its edges, has answered an input, also if its models
+// were deleted since.
 func (p *pipeline) hasAnswered(ctx context.Context) (bool, error) {
 	switch {
 	case p.Input == nil:
 		return false, nil
-	case p.LearnsFromEdges(): // the edges answer with what it learns
+	case p.LearnsFromEdges(): // the edges answer with its models
 		used, err := summaries.HasLedger(ctx, p.JS, p.Name)
 		return used, natsx.ExplainAPIError(err)
 	}
@@ -108,13 +201,13 @@ func (p *pipeline) run(ctx, severed context.Context) (err error) {
 	return p.relay.Serve(ctx, severed)
 }
 
-// close ends learning, and then releases the trainer's lease: nothing is written any more.
+// close ends training and then releases the trainer's lease, after which nothing is written.
 func (p *pipeline) close() {
 	p.Running.Close()
 	p.replica.Close()
 }
 
-// progress is the sentence that readiness shows while no model is live.
+// progress describes how far the first model is, for /readyz and the status.
 func (p *pipeline) progress() string {
 	text := p.training.Progress()
 	for _, more := range []string{p.blocks.Waiting(), p.replica.Event(), p.replica.TrainerText()} {

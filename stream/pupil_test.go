@@ -34,7 +34,8 @@ type pupil struct {
 func (s *site) open(e *Engine, js jetstream.JetStream) *pipeline {
 	s.Helper()
 	e.options.Wait = ample
-	p, err := e.openPatiently(s.Context(), js, natsx.MonitorPermissions(js.Conn()), e.options.Pipelines[0], time.Now())
+	run := &session{Engine: e, js: js, permissions: natsx.MonitorPermissions(js.Conn())}
+	p, err := run.open(s.Context(), e.options.Pipelines[0], time.Now())
 	if err != nil {
 		s.Fatal(err)
 	}

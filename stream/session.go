@@ -1,0 +1,209 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/stage"
+	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/scope"
+	"github.com/embedd/embedd/stream/internal/statestore"
+	"github.com/embedd/embedd/stream/summaries"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// session is one call of Engine.Run.
+type session struct {
+	*Engine
+	js          jetstream.JetStream
+	permissions *natsx.PermissionMonitor
+	severed     context.Context // ends when the host closes the connection
+}
+
+// openAll opens the pipelines. It returns none if ctx is done first: then nothing has started, and nothing drains.
+func (s *session) openAll(ctx context.Context) ([]*pipeline, error) {
+	began := time.Now()
+	open := make([]*pipeline, 0, len(s.options.Pipelines))
+	for _, c := range s.options.Pipelines {
+		p, err := s.open(ctx, c, began)
+		if err != nil && ctx.Err() != nil {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("pipeline %s: %w", c.Name, err)
+		}
+		open = append(open, p)
+		s.setRunning(open)
+	}
+	for _, p := range open {
+		if err := p.replica.BindName(ctx); err != nil {
+			return nil, fmt.Errorf("pipeline %s: %w", p.Name, err)
+		}
+	}
+	return open, nil
+}
+
+// open opens a pipeline. It tries again, as long as Options.Wait since began allows, after errors that may pass.
+func (s *session) open(ctx context.Context, c Pipeline, began time.Time) (p *pipeline, err error) {
+	for attempt := 0; ; attempt++ {
+		err = s.permissions.Guard(ctx, s.permissions.IsServerRequest, func(ctx context.Context) (err error) {
+			p, err = s.openOnce(ctx, c)
+			return err
+		})
+		if err == nil || !s.isTransient(err) || time.Since(began) > s.options.Wait || !natsx.Backoff(ctx, attempt) {
+			return p, err
+		}
+		s.log.Warn("a pipeline cannot be opened yet; trying again", "pipeline", c.Name, "error", err)
+	}
+}
+
+// isTransient reports whether an error is one of a server that is starting, or of a cluster that elects a leader.
+func (s *session) isTransient(err error) bool {
+	var api *jetstream.APIError
+	if errors.As(err, &api) {
+		return slices.Contains([]jetstream.ErrorCode{natsx.ErrCodeNoCluster, natsx.ErrCodeNoLeader,
+			natsx.ErrCodeNoServers}, api.ErrorCode)
+	}
+	if errors.Is(err, nats.ErrNoResponders) { // a server without JetStream has none either
+		has, _ := s.options.Conn.ConnectedServerJetStream()
+		return has
+	}
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) ||
+		errors.Is(err, jetstream.ErrNoStreamResponse)
+}
+
+// pollPerPipeline is how much each pipeline of a process adds to PollInterval: the number of requests a second does not
+// depend on the number of pipelines.
+const pollPerPipeline = 20 * time.Millisecond
+
+// openOnce binds the streams of a pipeline, loads what is stored, and starts its stage.
+func (s *session) openOnce(ctx context.Context, c Pipeline) (_ *pipeline, err error) {
+	p := newPipeline(&scope.Scope{Pipeline: c, Conn: s.options.Conn, JS: s.js, Permissions: s.permissions,
+		Streams: s.seen, Instance: nats.NewInbox(), Log: s.log.With("pipeline", c.Name),
+		Conditions: s.conditions[c.Name], Clock: s.options.Clock,
+		PollInterval: time.Duration(len(s.options.Pipelines)) * pollPerPipeline}, &s.activity, s.drain)
+	if s.claimLife > 0 {
+		p.blocks.ClaimLife = s.claimLife
+	}
+	defer func() {
+		if err != nil {
+			if p.Running != nil {
+				p.Running.Close()
+			}
+			p.replica.Close() // a lease that was acquired would keep other replicas from training until it expires
+		}
+	}()
+	if err := p.findDomain(ctx); err != nil {
+		return nil, err
+	}
+	if c.Stream != "" {
+		if err := p.bind(ctx, s.openState); err != nil {
+			return nil, err
+		}
+	}
+	if c.Partitions > 0 {
+		if err := p.relay.BindPartitions(ctx, s.stores.Leases); err != nil {
+			return nil, err
+		}
+	}
+	p.Series = s.metrics.Series(c.Name, c.Labels != "" && c.Stage.Fixed == nil, p.blocks.IsUsed())
+	if err := p.configureStage(ctx, s.activity.IsBusy); err != nil {
+		return nil, err
+	}
+	stored, err := p.loadStored(ctx, s.stores)
+	if err != nil {
+		return nil, err
+	}
+	if p.Running, err = stage.New(p.Stage); err != nil {
+		return nil, err
+	}
+	p.relay.Open(p.progress)
+	if err := p.blocks.Open(ctx); err != nil {
+		return nil, err
+	}
+	p.Series.Watch(p.status)
+	if err := p.replica.KeepPinned(); err != nil {
+		return nil, err
+	}
+	if p.training.HasLateLabels() && p.Input != nil {
+		if err := p.training.ResumeLabels(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if l := p.Running.Live(); l != nil {
+		p.replica.WentLive(l, stored.Confirmed)
+		p.Log.Info("a model is live", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
+			l.Epoch)
+	}
+	return p, nil
+}
+
+// openState opens the state bucket, which the pipelines of the engine share.
+func (s *session) openState(ctx context.Context, p *pipeline) (err error) {
+	if s.state == nil {
+		err = s.permissions.Guard(ctx, s.permissions.IsServerRequest, func(ctx context.Context) (err error) {
+			s.state, err = statestore.Open(ctx, s.js, p.Models.Replicas)
+			return err
+		})
+		if errors.Is(err, natsx.ErrPermissionDenied) {
+			return fmt.Errorf("%w; the user of `embedd setup --apply` creates the bucket %s if it is missing", err,
+				statestore.Bucket)
+		}
+	}
+	p.State = s.state
+	return err
+}
+
+// serve runs one pipeline until ctx is done, and opens it again when its stored schema was reset.
+func (s *session) serve(ctx context.Context, i int) error {
+	for p := s.pipelines()[i]; ; {
+		err := p.run(ctx, s.severed)
+		if errors.Is(err, errReopen) {
+			p.close()
+			var next *pipeline
+			if next, err = s.open(ctx, s.options.Pipelines[i], time.Now()); err == nil {
+				p = next
+				s.mu.Lock()
+				s.running[i] = p
+				s.mu.Unlock()
+				continue
+			}
+			if ctx.Err() != nil {
+				return nil
+			}
+		}
+		if err != nil {
+			err = fmt.Errorf("pipeline %s: %w", p.Name, err)
+		}
+		return err
+	}
+}
+
+// serverMonitor monitors the server for the pipelines that read a stream; nil if none does.
+func (s *session) serverMonitor(open []*pipeline) *health.ServerMonitor {
+	m := &health.ServerMonitor{Conn: s.options.Conn, JS: s.js, Log: s.log, Permissions: s.permissions,
+		Timeout: s.serverTimeout, Leave: s.options.Leave, Received: s.options.Received}
+	for _, p := range open {
+		if p.Input == nil {
+			continue
+		}
+		m.Subject = p.Output
+		m.Conditions = append(m.Conditions, p.Conditions)
+		if p.LearnsFromEdges() {
+			m.Add(summaries.HubStream)
+			continue
+		}
+		for _, stream := range append(p.relay.SinkStreams(), p.Stream) {
+			m.Add(stream)
+		}
+	}
+	if len(m.Streams) == 0 {
+		return nil
+	}
+	return m
+}
