@@ -13,7 +13,7 @@ import (
 	"github.com/embedd/embedd/model/moments"
 )
 
-// The wire form of a summary, which docs/summaries.md describes for other languages.
+// The wire form of a summary, which docs/summary-format.md describes for other languages.
 
 const (
 	summaryMagic   = "embedds\n"
