@@ -7,29 +7,28 @@ import (
 
 const preamble = `# Learning
 
-How a stage follows streams with concept drift: %s, compared with the first model kept unchanged (frozen) and
-an oracle. ` + "`go run ./tools/learning`" + ` writes this page in a few minutes;
-` + "`-streams rotation,means -seeds 1`" + ` runs a part and prints the tables, ` + "`-json`" + ` prints every
-figure.
+Measurements of training on streams with concept drift, for readers who want to know how fast and how safely %s follows
+it. It is compared with the first model kept unchanged (frozen) and with an oracle. ` + "`go run ./tools/learning`" + `
+writes this page in a few minutes; ` + "`-streams rotation,means -seeds 1`" + ` runs a part and prints the tables;
+` + "`-json`" + ` prints every figure.
 
 ## How it is measured
 
 %s rows of %d features and %d classes, in messages of %d, go through a stage of the public library (package plugin)
-with method %s and the defaults: each message is answered, then learned, and the run waits for the stage, so that it
+with method %s and the defaults. Each message is answered, then learned, and the next one waits for that, so that a run
 is a function of its seed.
-A class is normal; the means differ in %d directions, and %d directions of the noise are %g times as strong as the
-others, and carry no information. %d seeds; +- is the standard deviation over them.
+Each class has a normal distribution. The means differ in %d directions; %d other directions have %g times as much noise
+as the rest, and no information. There are %d seeds; +- is the standard deviation over them.
 
 Accuracy is that of the nearest neighbour in the outputs of the live model, in %%: %s fresh rows with their true
-classes are queries, %s others references, all of the concept of the *next* row and never in the stream. It
-is taken every %d rows, and every %d in the %s rows after an event, where a learner cannot know of the change yet.
+classes are queries, and %s others are references. They have the concept of the *next* row of the stream, and are never in
+the stream. It is measured every %d rows, and every %d in the %s rows after an event.
 Promotions, losses and stored coordinates are measured on %s and %s rows.
 
-The oracle refits on the best window: of the newest 250, 500, 1,000 ... rows, all rows, and the whole concept so far
-it uses the one with the best accuracy on fresh rows with their true classes, others than those of the measurement.
-It learns
-no shuffled label, and its outputs are as wide as its classes allow, where a stage keeps the width of its first
-model. No learner can know what it knows.
+The oracle refits on the best window: the newest 250, 500, 1,000 ... rows, all rows, or all rows of the current concept,
+whichever has the best accuracy on fresh rows with their true classes (not those of the measurement). It does not learn
+shuffled labels, and its outputs are as wide as its classes allow, while a stage keeps the width of its first model. No
+real learner has this information.
 
 `
 
@@ -77,11 +76,11 @@ func reachTable(all []*figures) string {
 	fmt.Fprintf(&b, `
 ## Accuracy
 
-First the mean of the %s rows after an event (of gradual drift: while it lasts), then that of as many rows from %s
-rows after the event on, %s where the features were rotated; over all events of a stream. Where nothing happens it is
-the rows after the first quarter, with poison those after it starts, and after its end.
-Below is how far it stays below the oracle, in points. The worst loss is the most by which learning was worse than
-keeping the model that was live at the event, at any later checkpoint.
+"At first" is the mean of the %s rows after an event (with gradual drift: while it lasts). "Later" is the mean of as many rows
+that begin %s rows after the event, or %s if the features were rotated. Both are means over all events of a stream. For a
+stationary stream they are rows after the first quarter; with poison, rows after it starts and after it ends.
+"Below" is the difference from the oracle, in points. The worst loss is the largest difference, at any later checkpoint,
+by which training was worse than keeping the model that was live at the event.
 
 | stream | at first: frozen | embedd | oracle | below | later: frozen | embedd | oracle | below | worst loss |
 |---|---|---|---|---|---|---|---|---|---|
@@ -102,13 +101,17 @@ func promotionTable(all []*figures) string {
 	fmt.Fprintf(&b, `
 ## Promotions and coordinates
 
-Alarms are the changes of the rows that the stage saw. Promotions: how often a model replaces another, in a run;
-after the first quarter; how many of all runs lost more than 1 and 2 points on the same fresh rows, and the most that
-one lost. Epochs, counted from 1, and the widths of the outputs.
-Stored: the most by which accuracy falls where the reference has the coordinates that the first model of the epoch
-gives it. Moved: how far one promotion moved a row, at most, once the window of %s rows was full; strayed: how far it
-was then from where the first model of the epoch had it;
-both in units of the distance from its nearest neighbour.
+The columns:
+
+- first model after: rows; alarms: drift alarms in a run;
+- promotions: how often a model replaces another in a run; late: after the first quarter;
+- lost > 1, > 2: how many promotions of all runs lost more than 1 and 2 points on the same fresh rows; worst: the most that
+  one lost, in points;
+- epochs, counted from 1, and widths of the outputs;
+- stored: the largest loss of accuracy if references keep the coordinates that the first model of the epoch gave them;
+- moved: the largest distance by which one promotion moved a row, once the window of %s rows was full; strayed: the distance
+  of that row from its coordinates under the first model of the epoch. Both are in units of the distance to its nearest
+  neighbour.
 
 | stream | first model after | alarms | promotions | late | lost > 1 | > 2 | worst | epochs | widths | stored | moved`+
 		` | strayed |

@@ -205,16 +205,19 @@ func processorTime(run func() error) (time.Duration, error) {
 
 // writeChoice writes the section.
 func writeChoice(out *bytes.Buffer, all []*chosen) {
-	fmt.Fprintf(out, `Accuracy in %% of the nearest neighbour with the method, the scale, the dimension and the ridge
-left to %s on the training rows of stratified splits into halves,
-seed 1, as %s has it. "Alone" is the best candidate in place of a blend, features of unit variance:
-`+"`--blend 1 --scale standard`"+`. "Nonlinear" is %s: normal scores and landmarks may take part. "Features" are of unit
-variance. "LDA" (with shrinkage), "NCA" (10 outputs) and "MLP" (the 10 last hidden units of a perceptron of 64 and
-10) are scikit-learn's, as they come, on as many splits of their own; "peer" is the best of scikit-learn's LDA (with
-shrinkage) and NCA, metric-learn's LFDA and LMNN, and UMAP with labels, each at its best dimension in hindsight,
-measured apart on other splits of the same
-kind: a difference below about one deviation divided by the root of the splits, on both sides, is noise. The last
-column is the processor time of a fit over that of the best candidate alone at all scales, `+"`--blend 1`"+`.
+	fmt.Fprintf(out, `Accuracy in %% of the nearest neighbour if the method, the scale, the dimension and the ridge are chosen by %s on the
+training rows of stratified splits into halves, seed 1, as with %s. The columns are
+
+- "features": the unprojected features, with unit variance;
+- "alone": the best candidate instead of a blend, on features of unit variance (`+"`--blend 1 --scale standard`"+`);
+- "nonlinear": with %s, which adds normal scores and landmarks;
+- "LDA" (with shrinkage), "NCA" (10 outputs) and "MLP" (the last 10 hidden units of a perceptron with 64 and 10): those of
+  scikit-learn with their defaults, on as many other splits;
+- "peer": the best of scikit-learn's LDA (with shrinkage) and NCA, metric-learn's LFDA and LMNN, and UMAP with labels, each
+  at its best dimension in hindsight, on other splits of the same kind;
+- "time": the processor time of a fit divided by that of the best candidate alone at all scales (`+"`--blend 1`"+`).
+
+A difference below about one standard deviation divided by the square root of the number of splits is noise.
 
 | data | splits | features | alone | +- | auto | +- | nonlinear | +- | LDA | NCA | MLP | peer | | auto less alone |`+
 		` time |
@@ -259,12 +262,12 @@ column is the processor time of a fit over that of the best candidate alone at a
 		mean[1], mean[2],
 		stat.Mean(learners[0], nil), stat.Mean(learners[1], nil), stat.Mean(learners[2], nil), stat.Mean(theirs, nil),
 		mean[1]-mean[0])
-	fmt.Fprintf(out, "\nGoals, over alone in the mean of the sets: auto 0.7, here %+.2f: %s; nonlinear 1.3, here "+
+	fmt.Fprintf(out, "\nGoals, as the mean difference from alone: auto 0.7, measured %+.2f: %s; nonlinear 1.3, measured "+
 		"%+.2f: %s.\n",
 		mean[1]-mean[0], reached(mean[1]-mean[0] >= 0.7), mean[2]-mean[0], reached(mean[2]-mean[0] >= 1.3))
 	fmt.Fprint(out, `
-The same outputs judged otherwise: five nearest neighbours; the nearest one with every class counting alike
-("balanced"); least squares on the classes, with a ridge of a thousandth ("linear").
+The same outputs with other scores: five nearest neighbours; the nearest one, as the mean over classes ("balanced"); and
+least squares on the classes, with a ridge of 0.001 ("linear").
 
 | data |`)
 	for _, way := range ways {

@@ -19,9 +19,9 @@ func fields(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, `lpfe in the protocol of the section above: error in %% of the nearest neighbour, the best
-dimension up to 100 in brackets, and at d = %d. One draw of 1000 training and 1000 test images, since
-a fit takes a minute or more. Its parameters are the defaults, without cross-validation.
+	fmt.Fprintf(out, `lpfe in the protocol of the section above: error in %% of the nearest neighbour at the best dimension up to 100, in
+brackets, and at d = %d. There is one draw of 1000 training and 1000 test images, since a fit takes a minute or more.
+Parameters are the defaults, without cross-validation.
 
 | method | even/odd | to raw | d = %d | paper | to raw | 0-4/5-9 | to raw | d = %d | paper | to raw |
 |---|---|---|---|---|---|---|---|---|---|---|
@@ -45,13 +45,15 @@ a fit takes a minute or more. Its parameters are the defaults, without cross-val
 		fmt.Fprintln(out)
 	}
 	fmt.Fprint(out, `
-What differs from the paper: it has fields, and what its linear form does with them is our reconstruction. As solved,
-each column has the length that its least squares give it: a field that no linear
-function follows, or that says what earlier ones said, weighs by chance, and the estimated ridge (0.024 of the mean
-eigenvalue here) leaves it long where little varies. The fields have length 1 and are
-orthogonal to each other, so the gradients of the functions are made so too, with a ridge of 1; and that has made up
-for it. The images are others than the paper's, as above, and the dimensions end
-at 100, where the paper's best is at 184: the ratio to the raw pixels is what compares.
+Differences from the paper:
+
+- The paper defines the fields; the linear form is our reconstruction. In the least-squares solution ("columns as
+  solved") the length of each column is arbitrary: a field that no linear function follows, or that repeats an earlier
+  one, gets a random weight. The estimated ridge (0.024 of the mean eigenvalue here) does not correct this in directions
+  of little variance. The fields have length 1 and are orthogonal to each other, so by default the gradients of the
+  functions are made orthonormal too, with a ridge of 1.
+- The images are not those of the paper, as above, and the dimensions end at 100, while the paper's best is at 184. So
+  compare the ratios to the raw pixels.
 `)
 	return nil
 }

@@ -47,10 +47,9 @@ func peak(f func() error) (uint64, error) {
 // memory compares the peaks of pmpda, lpfe and mpda.
 func memory(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	const rows, dim = 500, 10
-	fmt.Fprintf(out, `Fig. 2 of the supplement to the MPDA paper: the memory of pmpda and lpfe beside that of mpda, k =
-7. Here the peak of the Go heap during a fit of %d rows, drawn by class (pmpda looks at
-no more), at d = %d, in MB. Peaks are sampled, and the ratios move by a quarter
-from run to run.
+	fmt.Fprintf(out, `Fig. 2 of the supplement to the MPDA paper: the memory of pmpda and lpfe compared with that of mpda, k = 7. Here it is the
+peak of the Go heap during a fit of %d rows, stratified by class (pmpda uses no more), at d = %d, in MB. Peaks are sampled;
+the ratios differ by up to a quarter between runs.
 
 | data | mpda | pmpda | lpfe | pmpda to mpda | paper | lpfe to mpda | paper |
 |---|---|---|---|---|---|---|---|
@@ -79,8 +78,8 @@ from run to run.
 			used["pmpda"]/used["mpda"], used["lpfe"]/used["mpda"])
 	}
 	fmt.Fprint(out, `
-mpda needs least, as in the paper, by smaller ratios, and here lpfe needs more than pmpda. Matrices of pmpda and lpfe
-are held as sparse blocks; how many rows the paper took is not known to us.
+As in the paper, mpda needs least memory. The ratios are smaller, and here lpfe needs more than pmpda: our matrices of pmpda
+and lpfe are sparse. The number of rows in the paper is not known to us.
 `)
 	return nil
 }

@@ -84,10 +84,10 @@ func swissRoll(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	}
 	panels := []*plot.Plot{first}
 	fmt.Fprintf(out, `Fig. 1 of the supplement to the MPDA paper: %d rows of the Swiss roll; k = 10, heat weights whose
-t is the mean squared distance to the nearest row, gamma = 0 (linear forms: 1e9), k' = 31, M = 48.
-These are the defaults; the others have k = 10, and features are not scaled. R^2 is the share of the places on the
-sheet that the two outputs explain linearly. Seconds are of the fastest of
-%d fits on a machine with other work: the ratios count.
+t is the mean squared distance to the nearest row, gamma = 0 (linear forms: 1e9), k' = 31, M = 48. These are the
+defaults. The other methods have k = 10, and features are not scaled. R^2 is the share of the coordinates on the sheet
+that the two outputs explain linearly. Seconds are those of the fastest of %d fits on a machine with other load: compare
+the ratios.
 
 ![Swiss roll](results/roll.png)
 
@@ -132,10 +132,10 @@ sheet that the two outputs explain linearly. Seconds are of the fastest of
 | time of tsimr to that of mp-tsimr | about 3 | %.2f |
 | time of ltsimr to that of mp-ltsimr | - | %.2f |
 
-The two maps are the same picture. The gain in time is not where the paper has it: with gamma = 0 the tangent vectors
-of tsimr do not depend on each other and cost next to nothing
-to eliminate, while the partition takes geodesics between all rows. Where gamma couples them, in the linear forms,
-patches pay. The linear forms cannot unroll.
+tsimr and mp-tsimr give the same map. Unlike in the paper, the partition makes mp-tsimr slower: with gamma = 0 the tangent
+vectors of tsimr are independent of each other and cheap to eliminate, while the partition needs geodesics between all
+rows. In the linear forms, where gamma couples the tangent vectors, the partition saves time. The linear forms cannot
+unroll the sheet.
 `, tangents["mp-tsimr"], took["tsimr"]/took["mp-tsimr"], took["ltsimr"]/took["mp-ltsimr"])
 	return b.save("roll.png", 4, panels...)
 }
@@ -169,8 +169,8 @@ func halves(ctx context.Context, b *bench, out *bytes.Buffer) error {
 		}
 	}
 	fmt.Fprintf(out, `Fig. 1 of the SLE paper: %d rows of the Swiss roll in two classes, those with z < -5 and the rest,
-stay apart in two dimensions of sle. The paper has the picture alone. "One line" is the share of
-rows, in %%, that the best threshold on the first output puts on the right side.
+remain separated in two dimensions of sle. The paper has only the picture. "One line" is the share of rows, in %%, that
+the best threshold on the first output classifies correctly.
 
 ![two classes of the Swiss roll](results/halves.png)
 
@@ -195,8 +195,8 @@ rows, in %%, that the best threshold on the first output puts on the right side.
 		}
 		panels = append(panels, p)
 	}
-	fmt.Fprint(out, "\nThe direction of sle is that of a least-squares line between the classes, which need not be "+
-		"the one that separates them.\n")
+	fmt.Fprint(out, "\nThe direction of sle is that of least squares between the classes, which is not always the one "+
+		"that separates them best.\n")
 	return b.save("halves.png", 2, panels...)
 }
 

@@ -32,11 +32,10 @@ var uciSets = []uciSet{
 func uci(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	splits := min(10, b.repeats)
 	fmt.Fprintf(out, `The SLE paper's Fig. 2: accuracy over d with features scaled to [0, 1], %d stratified splits into
-halves (the paper has 10; its share is not known to us), nearest neighbour; sle-ovr,
-for more than two classes, classifies by its membership degree (eq. 7). The grids are the paper's, chosen on the
-training rows: `+"`embedd eval --scale minmax --tune`"+`. The 16 missing values
-of breastcancer_wbc are imputed by the mean. waveform is made by Breiman's generator. The paper shows curves; it has
-no table to put beside.
+halves (the paper has 10 splits; its share of training rows is not known to us), nearest neighbour. With more than two
+classes sle-ovr classifies by its membership degree (eq. 7). Parameters are chosen from the grids of the paper on the
+training rows: `+"`embedd eval --scale minmax --tune`"+`. The 16 missing values of breastcancer_wbc are imputed by the
+mean. waveform is made by Breiman's generator. The paper has curves and no table to compare with.
 
 ![accuracy over d](results/uci.png)
 
@@ -104,13 +103,12 @@ no table to put beside.
 	fmt.Fprintf(out, "- At d = 1 sle, or sle-ovr, is at least as accurate as all others on %d of %d sets.\n", first,
 		len(uciSets))
 	fmt.Fprint(out, `
-Where it does not hold, and why: with two classes the criterion of sle decides one direction, Fisher's. The columns
-after it are of no consequence to the criterion; here they are settled
-by variance and count alike in the distance, as A'XX'A = I asks, so that they are whitened principal components; mfa
-and dla, which decide more directions, pass them. In sle-ovr each
-view has two classes too: the directions after the first add noise to its membership degree. mfa has a ridge here
-that cross-validation chooses and lpp one that is estimated; the paper
-has PCA in front of each.
+Why the claim does not hold everywhere: with two classes the criterion of sle determines one direction, that of Fisher.
+It does not determine the other columns; here they are ordered by variance, and because of A'XX'A = I they are whitened
+principal components with the same weight in the distance. mfa and dla, whose criteria determine more directions, are
+better there. In sle-ovr each view has two classes, so the directions after the first add noise to its membership degree.
+Also, mfa has a ridge chosen by cross-validation here, and lpp an estimated one; the paper applies PCA before each
+method instead.
 `)
 	return b.save("uci.png", 2, panels...)
 }
