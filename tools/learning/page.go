@@ -21,7 +21,8 @@ Each class has a normal distribution. The means differ in %d directions; %d othe
 as the rest, and no information. There are %d seeds; +- is the standard deviation over them.
 
 Accuracy is that of the nearest neighbour in the outputs of the live model, in %%: %s fresh rows with their true
-classes are queries, and %s others are references. They have the concept of the *next* row of the stream, and are never in
+classes are queries, and %s others are references. They have the concept of the *next* row of the stream, and are
+never in
 the stream. It is measured every %d rows, and every %d in the %s rows after an event.
 Promotions, losses and stored coordinates are measured on %s and %s rows.
 
@@ -76,8 +77,10 @@ func reachTable(all []*figures) string {
 	fmt.Fprintf(&b, `
 ## Accuracy
 
-"At first" is the mean of the %s rows after an event (with gradual drift: while it lasts). "Later" is the mean of as many rows
-that begin %s rows after the event, or %s if the features were rotated. Both are means over all events of a stream. For a
+"At first" is the mean of the %s rows after an event (with gradual drift: while it lasts). "Later" is the mean of as
+many rows
+that begin %s rows after the event, or %s if the features were rotated. Both are means over all events of a stream.
+For a
 stationary stream they are rows after the first quarter; with poison, rows after it starts and after it ends.
 "Below" is the difference from the oracle, in points. The worst loss is the largest difference, at any later checkpoint,
 by which training was worse than keeping the model that was live at the event.
@@ -105,11 +108,13 @@ The columns:
 
 - first model after: rows; alarms: drift alarms in a run;
 - promotions: how often a model replaces another in a run; late: after the first quarter;
-- lost > 1, > 2: how many promotions of all runs lost more than 1 and 2 points on the same fresh rows; worst: the most that
+- lost > 1, > 2: how many promotions of all runs lost more than 1 and 2 points on the same fresh rows; worst: the
+  most that
   one lost, in points;
 - epochs, counted from 1, and widths of the outputs;
 - stored: the largest loss of accuracy if references keep the coordinates that the first model of the epoch gave them;
-- moved: the largest distance by which one promotion moved a row, once the window of %s rows was full; strayed: the distance
+- moved: the largest distance by which one promotion moved a row, once the window of %s rows was full; strayed: the
+  distance
   of that row from its coordinates under the first model of the epoch. Both are in units of the distance to its nearest
   neighbour.
 

@@ -67,15 +67,18 @@ func curve(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	near := func(alpha, sigma string) bool {
 		return alpha != "0" && alpha != "4" && sigma >= "0.01" && sigma <= "0.03"
 	}
-	fmt.Fprintf(out, `Fig. 2, 3 and 5 of the paper of lenews: points on a C and on an S are mapped to one dimension. The minimum swap distance
+	fmt.Fprintf(out, `Fig. 2, 3 and 5 of the paper of lenews: points on a C and on an S are mapped to one dimension. The
+minimum swap distance
 is the number of swaps of adjacent points that restore their true order, in the better direction. The paper reports 0
-for alpha in [1, 2] and sigma about 0.02. Here each curve has %d points, scaled to [0, 1], and beta is 1; the formulas of
+for alpha in [1, 2] and sigma about 0.02. Here each curve has %d points, scaled to [0, 1], and beta is 1; the
+formulas of
 the curves are ours.
 
 ![curves on a line](results/curve.png)
 
 The left panel has the points, coloured by their order. The others have the output of a method over that order: if it is
-monotonic, the order is kept. lenews and le have their defaults; the last panel is le with 20 neighbours and weights of 1.
+monotonic, the order is kept. lenews and le have their defaults; the last panel is le with 20 neighbours and weights
+of 1.
 
 lenews, in swaps:
 

@@ -19,7 +19,8 @@ func fields(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, `lpfe in the protocol of the section above: error in %% of the nearest neighbour at the best dimension up to 100, in
+	fmt.Fprintf(out, `lpfe in the protocol of the section above: error in %% of the nearest neighbour at the best
+dimension up to 100, in
 brackets, and at d = %d. There is one draw of 1000 training and 1000 test images, since a fit takes a minute or more.
 Parameters are the defaults, without cross-validation.
 

@@ -49,7 +49,8 @@ func outlier(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	const n = 800
 	fmt.Fprintf(out, `Fig. 6 of the paper of lenews: one outlier does not destroy its map of a manifold of %d rows in
 two dimensions. Here the manifolds are a helix around a torus and a sheet with two peaks, scaled to [0, 1], and le and
-lenews have their defaults. The outlier is at (6, 6, 6); all other rows are within 3 (helix) and 1 (sheet) of zero. R^2 is
+lenews have their defaults. The outlier is at (6, 6, 6); all other rows are within 3 (helix) and 1 (sheet) of zero.
+R^2 is
 the share of the first two coordinates that the outputs explain linearly, without the outlier.
 
 ![one outlier](results/outlier.png)
@@ -93,7 +94,8 @@ the share of the first two coordinates that the outputs explain linearly, withou
 		}
 	}
 	fmt.Fprint(out, `
-The claim holds: with the outlier, the map of lenews still shows the ring and the sheet. So does that of le here, because
+The claim holds: with the outlier, the map of lenews still shows the ring and the sheet. So does that of le here,
+because
 our graph connects an isolated row to the others by the shortest edge. Without the outlier le maps the peaks worse than
 with it: most of the map shows one row at the border, whose weights are small at the default width.
 `)

@@ -132,7 +132,8 @@ the ratios.
 | time of tsimr to that of mp-tsimr | about 3 | %.2f |
 | time of ltsimr to that of mp-ltsimr | - | %.2f |
 
-tsimr and mp-tsimr give the same map. Unlike in the paper, the partition makes mp-tsimr slower: with gamma = 0 the tangent
+tsimr and mp-tsimr give the same map. Unlike in the paper, the partition makes mp-tsimr slower: with gamma = 0 the
+tangent
 vectors of tsimr are independent of each other and cheap to eliminate, while the partition needs geodesics between all
 rows. In the linear forms, where gamma couples the tangent vectors, the partition saves time. The linear forms cannot
 unroll the sheet.
