@@ -137,7 +137,8 @@ func TestEdgeCutOff(t *testing.T) {
 	code, body := edge.get("/readyz")
 	t.Logf("cut off for %v: the hub says nothing since %.0f s, the model is %.0f s old, readyz %d %s\n%s",
 		time.Since(begin).Round(time.Second), silence, old, code, strings.TrimSpace(body), text)
-	if silence < 50 || old < 50 || code != 200 || live(edge) != before || !strings.Contains(text, "is unreachable since") {
+	if silence < 50 || old < 50 || code != 200 || live(edge) != before ||
+		!strings.Contains(text, "has been unreachable since") {
 		t.Errorf("cut off it says: hub silent for %.0f s, model of %.0f s, %d, live %s of %s:\n%s",
 			silence, old, code, live(edge),
 			before, text)

@@ -364,7 +364,7 @@ func TestLabelStream(t *testing.T) {
 	}
 	c.stream("LABELS", func(s *jetstream.StreamConfig) { s.Retention = jetstream.WorkQueuePolicy }, "labels.>")
 	_, stderr, code = run(t, "run", "-c", config)
-	if code != 1 || !strings.Contains(stderr, "it needs limits; send labels to a stream of their own") {
+	if code != 1 || !strings.Contains(stderr, "it needs limits retention; send labels to a separate stream") {
 		t.Errorf("with a work queue of labels: exit %d, %s", code, stderr)
 	}
 	remake := func() {

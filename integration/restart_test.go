@@ -141,7 +141,7 @@ func TestKilledServer(t *testing.T) {
 	d.stop()
 }
 
-var promoted = regexp.MustCompile(`msg="model goes live" .*version=(\S+) .*epoch=(\d+) rows=(\d+)`)
+var promoted = regexp.MustCompile(`msg="a model goes live" .*version=(\S+) .*epoch=(\d+) rows=(\d+)`)
 
 // TestModelSurvives holds a restart to go on with the model that was live, in its coordinates, and with the window
 // that it was fitted on.

@@ -39,11 +39,11 @@ func TestSilentServer(t *testing.T) {
 		s.acknowledged("p")
 		l.hush.Store(true)
 		if others {
-			s.until("the server is left", func() bool { return log.with("the server is left for another") != nil })
+			s.until("switching to another server", func() bool { return log.with("switching to another server") != nil })
 		} else {
 			s.stands(e, StateBlocked, false, "the server does not answer since", "partitioned from its cluster")
 			time.Sleep(2 * e.serverTimeout)
-			if n := nc.Stats().Reconnects; n > 0 || log.with("left for another") != nil {
+			if n := nc.Stats().Reconnects; n > 0 || log.with("switching to another server") != nil {
 				t.Errorf("the only server was left: %d reconnects", n)
 			}
 			l.hush.Store(false)

@@ -207,7 +207,7 @@ func TestParked(t *testing.T) {
 			least := c.n
 			if c.dead.NoAck { // for a second alone: a letter is looked for then, and found, and those behind it may be too
 				least = 1
-				s.until("it is told", func() bool { return log.with("dead letters are not taken") != nil })
+				s.until("it is told", func() bool { return log.with("dead letters cannot be stored") != nil })
 			} else {
 				s.eventually(parked, func() bool { return parked() == c.n })
 				if why := q.pipeline.status().UndeliverableReason; why == "" {

@@ -296,7 +296,7 @@ func TestEdgeSetup(t *testing.T) {
 	if _, err := l.js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: registry.Bucket}); err != nil {
 		t.Fatal(err)
 	}
-	const want = "the model store is no mirror of domain hub: stream KV_EMBEDD_MODELS exists and holds other models"
+	const want = "the model store is not a mirror of domain hub: stream KV_EMBEDD_MODELS exists and holds other models"
 	if one := plan(true); one.Exists || !strings.Contains(one.Problem, want) {
 		t.Errorf("with a store in its place the plan is %+v", one)
 	}

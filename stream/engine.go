@@ -234,7 +234,7 @@ func (e *Engine) close(timeout time.Duration) {
 	for _, p := range open {
 		p.Series.Unwatch()
 		if left[p.Name] {
-			p.Log.Warn("training does not end, because the model store has not confirmed a write; what was learned since the "+
+			p.Log.Warn("training has not ended, because a write to the model store has not completed; what was learned since the "+
 				"last stored version is learned again after the next start",
 				"waited", timeout.Round(time.Millisecond))
 		}
@@ -249,7 +249,7 @@ const flushTimeout = 2 * time.Second
 // deduplicated.
 func (e *Engine) flush() {
 	if err := e.options.Conn.FlushTimeout(flushTimeout); err != nil {
-		e.log.Debug("the last acknowledgements may be lost; the redeliveries will be absorbed", "error", err)
+		e.log.Debug("the last acknowledgements may be lost; redelivered messages will be recognised", "error", err)
 	}
 }
 

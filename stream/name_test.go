@@ -60,7 +60,7 @@ func TestNameIsBoundToItsStream(t *testing.T) {
 		}
 		return text
 	}
-	names := []string{"stream in,", "stream other", "a name of its own", "nats consumer rm in embedd_p"}
+	names := []string{"stream in,", "stream other", "another name", "nats consumer rm in embedd_p"}
 
 	end := s.engine(s.url(), over("p", "in"))
 	s.until("the name is bound", func() bool { return boundTo(s, "p") == "in" })

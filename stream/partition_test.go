@@ -195,8 +195,8 @@ func TestPartitionsOfWhoHasNoModel(t *testing.T) {
 	stranger := f.replica(other)
 	f.until("it is open", func() bool { return len(stranger.Status()) == 1 })
 	f.until("who has other features says so", func() bool {
-		return strings.Contains(stranger.Status()[0].Store, "cannot go live, and none answers here: it has the features "+
-			"x[0]") &&
+		return strings.Contains(stranger.Status()[0].Store, "cannot go live, and no model answers here: it has the "+
+			"features x[0]") &&
 			strings.HasSuffix(stranger.Status()[0].Store, "restore schema.features")
 	})
 	stored := f.atHome()

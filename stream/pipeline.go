@@ -170,7 +170,7 @@ func (p *pipeline) run(ctx, severed context.Context) (err error) {
 	wg.Go(func() { p.replica.Run(ctx) })
 	wg.Go(func() { p.relay.LogDeadLetters(ctx) })
 	if s, err := p.startService(ctx); err != nil {
-		p.Log.Warn("the pipeline answers no requests", "error", err)
+		p.Log.Warn("the service of the pipeline cannot start; requests are not answered", "error", err)
 	} else {
 		defer s.stop()
 	}

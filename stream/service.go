@@ -73,16 +73,17 @@ func (p *pipeline) startService(ctx context.Context) (*service, error) {
 		answer      func(context.Context, *nats.Msg) (any, error)
 		everyOne    bool // each process that runs the pipeline answers, not one of them
 	}{
-		{"status", "how the pipeline stands", s.status, true},
-		{"retrain", "make a fit due now", s.retrain, true},
-		{"resume", "go on after too many bad messages", s.resume, true},
-		{"transform", "an Arrow message in, the reduced one out", s.transform, false},
-		{"model ls", "the versions, and the candidates that were refused", s.list, false},
-		{"model show", `a model: {"version":"..."}, the live one without`, s.show, false},
-		{"model pin", `make a version the live one and keep it so: {"version":"..."}, the live one without`,
+		{"status", "status of the pipeline", s.status, true},
+		{"retrain", "fit a candidate now", s.retrain, true},
+		{"resume", "resume after too many bad messages", s.resume, true},
+		{"transform", "transform an Arrow message", s.transform, false},
+		{"model ls", "list the versions and the rejected candidates", s.list, false},
+		{"model show", `show a model: {"version":"..."}; default: the live version`, s.show, false},
+		{"model pin", `make a version live and keep it: {"version":"..."}; default: the live version`,
 			s.pin, false},
-		{"model unpin", "let learning go on", s.unpin, false},
-		{"model rollback", `go back: {"version":"..."}, the one before without`, s.rollback, false},
+		{"model unpin", "unpin the live version", s.unpin, false},
+		{"model rollback", `make an earlier version live: {"version":"..."}; default: the previous version`, s.rollback,
+			false},
 	} {
 		bytes := smallBytes
 		if e.name == "transform" {
@@ -133,7 +134,7 @@ type reply struct {
 func (s *service) handler(ctx context.Context, answer func(context.Context, *nats.Msg) (any, error)) micro.Handler {
 	return micro.HandlerFunc(func(r micro.Request) {
 		if !s.begin() {
-			s.refuse(r, coded(CodeStopping, errors.New("the engine is ending; ask again")))
+			s.refuse(r, coded(CodeStopping, errors.New("the engine is stopping; ask again")))
 			return
 		}
 		defer s.running.Done()
@@ -165,7 +166,7 @@ func (s *service) handler(ctx context.Context, answer func(context.Context, *nat
 			return
 		}
 		if err := r.Respond(out.data, micro.WithHeaders(headers)); err != nil {
-			s.pipeline.Log.Debug("a request is left without its answer", "subject", r.Subject(), "error", err)
+			s.pipeline.Log.Debug("a request cannot be answered", "subject", r.Subject(), "error", err)
 		}
 	})
 }
@@ -175,7 +176,7 @@ func (s *service) refuse(r micro.Request, err error) {
 	code, text := serviceCode(err), relay.HeaderText(err)
 	err = r.Error(code, text, nil, micro.WithHeaders(micro.Headers{wire.HeaderCode: {code}, wire.HeaderError: {text}}))
 	if err != nil {
-		s.pipeline.Log.Debug("a request is left without its answer", "subject", r.Subject(), "error", err)
+		s.pipeline.Log.Debug("a request cannot be answered", "subject", r.Subject(), "error", err)
 	}
 }
 
@@ -256,7 +257,7 @@ func (s *service) retrain(context.Context, *nats.Msg) (any, error) {
 	}
 	if p.replica.IsPinned() {
 		return nil, coded(CodePinned, fmt.Errorf(
-			"%s is pinned, and nothing that is learned goes live; `embedd model unpin %s` first",
+			"%s is pinned, so no candidate goes live; `embedd model unpin %s` first",
 			p.Running.Live().Version, p.Name))
 	}
 	if err := p.Running.Refit(); err != nil {
@@ -296,7 +297,7 @@ func (s *service) transform(ctx context.Context, msg *nats.Msg) (any, error) {
 	if r.RejectedRows() > 0 {
 		f := r.Faults[0]
 		return nil, coded(string(wire.NonFinite),
-			fmt.Errorf("%d of %d rows have features that cannot be projected: row %d, feature %q is %s; mend them, or set "+
+			fmt.Errorf("%d of %d rows have features that cannot be projected: row %d, feature %q is %s; fix them, or set "+
 				"schema.nulls to impute or skip",
 				r.RejectedRows(), m.Rows(), f.Row, f.Feature, f.What))
 	}

@@ -160,7 +160,7 @@ func TestCannotLiveWithWhatIsLive(t *testing.T) {
 	stranger := s.replica(p)
 	s.until("it says that none answers", func() bool {
 		all := stranger.Status()
-		return len(all) == 1 && strings.Contains(all[0].Store, "cannot go live, and none answers here")
+		return len(all) == 1 && strings.Contains(all[0].Store, "cannot go live, and no model answers here")
 	})
 	time.Sleep(2*p.ModelSyncTimeout - time.Since(begun))
 	s.send(50)

@@ -61,7 +61,7 @@ func TestStopWhileTheStoreHangs(t *testing.T) {
 	case <-time.After(ample):
 		t.Fatal("the stop waits for the store")
 	}
-	if log.with("the store of models has not taken what it was given") == nil {
+	if log.with("a write to the model store has not completed") == nil {
 		t.Error("nobody says that the stop did not wait for the store")
 	}
 	lock.Close()

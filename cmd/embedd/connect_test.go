@@ -226,7 +226,7 @@ func TestConnectionEndsForGood(t *testing.T) {
 	defer cancel()
 	code := dispatch(ctx, &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out}, []string{"run", "-c",
 		config})
-	if code != 1 || !strings.Contains(out.String(), "the connection ended for good") ||
+	if code != 1 || !strings.Contains(out.String(), "the connection is closed and cannot be restored") ||
 		!strings.Contains(out.String(), "Something new") {
 		t.Errorf("exit code %d:\n%s", code, &out)
 	}

@@ -29,7 +29,7 @@ func ExplainAPIError(err error) error {
 func ExplainPublishError(err error, subject string) error {
 	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) ||
 		errors.Is(err, jetstream.ErrStreamNotFound) {
-		return fmt.Errorf("no stream takes subject %s (%w); make it with 'embedd setup --apply'", subject, err)
+		return fmt.Errorf("no stream takes subject %s (%w); create it with 'embedd setup --apply'", subject, err)
 	}
 	return err
 }
@@ -41,7 +41,7 @@ func ExplainRequestError(err error, about string) error {
 		return err
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrNoResponders) {
-		return fmt.Errorf("the server does not answer %s: look whether it hangs, or its JetStream has no leader (%w)",
+		return fmt.Errorf("the server does not answer %s: check whether it hangs, or its JetStream has no leader (%w)",
 			about, err)
 	}
 	return fmt.Errorf("asking the server %s: %w", about, err)

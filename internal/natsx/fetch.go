@@ -34,7 +34,7 @@ const (
 
 // ErrGap reports that consumer sequences are not consecutive: a message was lost between server and client. Without
 // acknowledgements nothing redelivers it, so the reader has to start again behind the last message it has.
-var ErrGap = errors.New("a message was lost on its way")
+var ErrGap = errors.New("a message was lost in transit")
 
 // Fetch sends one pull request for at most maxMessages and about maxBytes, calls handle with each message in order, and
 // returns the number of messages.

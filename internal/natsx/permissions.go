@@ -44,8 +44,8 @@ func (e *deniedError) Error() string {
 	if e.permission.Action == Subscribe {
 		action = "subscribe to"
 	}
-	return fmt.Sprintf("the server does not let this user %s %q: grant it; "+
-		"`embedd setup --permissions` prints the permissions that are needed", action, e.permission.Subject)
+	return fmt.Sprintf("this user has no permission to %s %q: grant it; `embedd setup --permissions` prints the "+
+		"permissions that are needed", action, e.permission.Subject)
 }
 
 func (e *deniedError) Unwrap() error { return ErrPermissionDenied }

@@ -36,8 +36,8 @@ func (s *Stage) FixContract(c *arrowio.Contract) error {
 	}
 	if known := s.Contract(); !known.Equal(c) {
 		return &arrowio.Error{Code: wire.SchemaChanged, Row: -1,
-			Detail: fmt.Sprintf("the schema is fixed to %v, and was to be %v", known, c),
-			Hint:   "restart the process: the stored schema is another one now"}
+			Detail: fmt.Sprintf("the schema is %v, and the stored one is %v", known, c),
+			Hint:   "restart the process to use the stored schema"}
 	}
 	return nil
 }

@@ -183,7 +183,7 @@ func (l *learner) endCounting(ctx context.Context) {
 		}
 		if err != nil {
 			if ctx.Err() == nil {
-				l.config.Logger.Warn("the schema could not be stored; it is tried again", "error", err)
+				l.config.Logger.Warn("the schema could not be stored; trying again", "error", err)
 			}
 			l.mu.Lock()
 			l.counting.retryAt = l.config.Clock().Add(storeRetry)

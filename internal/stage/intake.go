@@ -61,11 +61,11 @@ func (in *intake) hint(s spec.Status, label string) string {
 		return fmt.Sprintf("%d labelled rows have %d labels: check that column %q holds classes, and not a different "+
 			"number for each row", s.Rows, s.Classes, label)
 	case s.Rows >= s.Needed && s.Rows-s.RareClassRows < s.Needed:
-		return fmt.Sprintf("%d of %d labelled rows have labels that came a few times, and wait until more of them "+
-			"come: send more rows of each class, or check that column %q holds classes", s.RareClassRows, s.Rows, label)
+		return fmt.Sprintf("%d of %d labelled rows have labels that occur only a few times, and are not fitted until "+
+			"more arrive: send more rows of each class, or check that column %q holds classes", s.RareClassRows, s.Rows, label)
 	case s.Rows >= s.Needed && s.Note == "":
-		return fmt.Sprintf("classes are still appearing, %d so far: the first model waits for up to %d rows, since "+
-			"the number of outputs never changes after it", s.Classes, 4*s.Needed)
+		return fmt.Sprintf("classes are still appearing (%d now): the first model waits for up to %d rows, since the "+
+			"number of outputs never changes after it", s.Classes, 4*s.Needed)
 	case in.faulty > in.rows/2:
 		return fmt.Sprintf("%d of %d rows have a missing or infinite feature, most often %s", in.faulty, in.rows,
 			in.worst())

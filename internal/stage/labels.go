@@ -244,10 +244,10 @@ func labelNote(s *spec.LabelStatus, key string, limits spec.Labels, rows uint64)
 		return fmt.Sprintf("keys repeat: %d of %d rows have the key of an earlier row and replace it; send a "+
 			"different value in column %q for each row", s.Repeated, rows, key)
 	case met == 0 && s.Late+uint64(s.LabelsWaiting) > 0 && s.Expired+uint64(s.RowsWaiting) > 0 && s.Late+s.Expired > 0:
-		return fmt.Sprintf("%d labels came and none has the key of a row: rows and labels must have the same text in "+
-			"column %q", s.Late+uint64(s.LabelsWaiting), key)
+		return fmt.Sprintf("%d labels arrived and none has the key of a row: rows and labels must have the same text "+
+			"in column %q", s.Late+uint64(s.LabelsWaiting), key)
 	case s.Late > met/10 || s.Expired > rows/10:
-		return fmt.Sprintf("%d labels found no row and %d rows got no label: they wait at most %v for each other "+
+		return fmt.Sprintf("%d labels found no row and %d rows have no label: they wait at most %v for each other "+
 			"within %d MiB, raise limits.label_wait or limits.labels, or send labels sooner",
 			s.Late, s.Expired, limits.Wait, limits.Bytes>>20)
 	}
@@ -265,7 +265,7 @@ func (t *lateLabels) warn(c *spec.Config) {
 	if s.Note == "" {
 		return
 	}
-	c.Logger.Warn("labels and rows do not all meet", "reason", s.Note, "joined", s.Joined, "corrected", s.Corrected,
+	c.Logger.Warn("some labels and rows cannot be joined", "reason", s.Note, "joined", s.Joined, "corrected", s.Corrected,
 		"duplicate", s.Duplicate, "late", s.Late, "expired", s.Expired, "repeated", s.Repeated, "skipped", s.Skipped)
 }
 

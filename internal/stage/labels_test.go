@@ -333,12 +333,12 @@ func TestLabelNotes(t *testing.T) {
 			learnKeyed(t, s, 1, rows, names("row", 100))
 			learnLabels(t, s, 1, 1, labelMessage(t, names("label", 50), same("c0", 50)))
 			s.LabelsReached(time.Unix(20, 0))
-		}, `50 labels came and none has the key of a row: rows and labels must have the same text in column "id"`},
+		}, `50 labels arrived and none has the key of a row: rows and labels must have the same text in column "id"`},
 		{"too late", func(s *Stage) {
 			learnKeyed(t, s, 1, rows, names("row", 100))
 			learnLabels(t, s, 1, 2, labelMessage(t, names("row", 5), same("c0", 5)))
 			learnLabels(t, s, 2, 20, labelMessage(t, names("row", 100)[5:], same("c0", 95)))
-		}, `95 labels found no row and 95 rows got no label: they wait at most 10s for each other within 1 MiB, ` +
+		}, `95 labels found no row and 95 rows have no label: they wait at most 10s for each other within 1 MiB, ` +
 			`raise limits.label_wait or limits.labels, or send labels sooner`},
 		{"another kind", func(s *Stage) {
 			learnKeyed(t, s, 1, rows, names("row", 100))

@@ -209,7 +209,7 @@ func TestLandmarksAreRefused(t *testing.T) {
 	s := newStage(t, func(c *spec.Config) { c.Fit.Landmarks, c.Training.Window.Bytes = 1000, 1<<20 })
 	learnRows(t, s, 1, rings(rand.New(rand.NewPCG(67, 68)), 300, 1))
 	if st := s.Status(); st.Live != nil ||
-		!strings.Contains(st.Hint, "1000 landmarks of 6 features take more than training.window.bytes") {
+		!strings.Contains(st.Hint, "1000 landmarks of 6 features need more than training.window.bytes") {
 		t.Errorf("with memory for no landmarks: %+v", st)
 	}
 }

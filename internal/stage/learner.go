@@ -321,7 +321,7 @@ func (l *learner) enqueue(e *trainer.Event) {
 // drop counts rows that the queue has no memory for. The caller holds the lock.
 func (l *learner) drop(rows int) {
 	if l.dropped == 0 {
-		l.config.Logger.Warn("rows are not learned: they come faster than they are learned from", "rows", rows,
+		l.config.Logger.Warn("rows are not learned because they arrive faster than they can be learned", "rows", rows,
 			"fix", "send fewer labelled rows, raise training.window.bytes, or wait while Status.Backlog is high")
 	}
 	l.dropped += rows

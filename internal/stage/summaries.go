@@ -20,7 +20,7 @@ import (
 
 // ErrSummary is the error for bytes that are no summary of the block: they are damaged, or of another stream, other
 // settings or other features. The summary must be made again.
-var ErrSummary = errors.New("this is no summary of the block")
+var ErrSummary = errors.New("this is not a summary of the block")
 
 // Block is a range of messages of a stream, both ends included. Created is the creation time of the stream.
 type Block struct {
@@ -94,7 +94,7 @@ func (s *Stage) SummaryBuilder(b Block, features []string) (*SummaryBuilder, err
 		return nil, spec.ErrFixed
 	}
 	if m, most := int64(len(features)), s.config.Training.Window.Bytes; summaryMatrices*8*m*m > most {
-		return nil, fmt.Errorf("sums of %d features take more than training.window.bytes, %d; raise it to %d MiB, or "+
+		return nil, fmt.Errorf("sums of %d features need more than training.window.bytes, %d; raise it to %d MiB, or "+
 			"remove training.block", m, most, summaryMatrices*8*m*m>>20+1)
 	}
 	return &SummaryBuilder{stage: s, block: b, features: features}, nil

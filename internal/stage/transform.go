@@ -195,7 +195,7 @@ func (s *transformer) project(ctx context.Context, live *spec.Live,
 			}
 			feature := furthestFeature(live.Model, x)
 			far = append(far, arrowio.Fault{Row: i, Feature: live.Model.Features()[feature],
-				What: fmt.Sprintf("%g, so far from the rows of the fit that the output exceeds float32", x[feature])})
+				What: fmt.Sprintf("%g, too far from the rows of the fit: the output exceeds float32", x[feature])})
 		}
 	}
 	return y, far, nil

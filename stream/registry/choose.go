@@ -22,7 +22,7 @@ func (r *Registry) Pin(ctx context.Context, version string) (*Pointer, error) {
 func (r *Registry) Unpin(ctx context.Context) (*Pointer, error) {
 	return r.pointers.update(ctx, func(p *Pointer) error {
 		if p.Pin == "" {
-			return fmt.Errorf("%w: pipeline %s learns", ErrNotPinned, r.pipeline)
+			return fmt.Errorf("%w: pipeline %s has none", ErrNotPinned, r.pipeline)
 		}
 		p.Pin = ""
 		return nil

@@ -31,7 +31,7 @@ func (s *pointerStore) rebuild(ctx context.Context, cause error) (*Pointer, erro
 	p, how := &Pointer{Format: Format, rebuilt: true}, ""
 	for _, value := range older {
 		if before, err := parse(value); err == nil && len(value) > 0 {
-			p, how = before, "the one before it serves instead"
+			p, how = before, "the one before it is used instead"
 			break
 		}
 	}
@@ -61,7 +61,7 @@ func (s *pointerStore) rebuild(ctx context.Context, cause error) (*Pointer, erro
 		for _, v := range p.Versions {
 			if !v.Damaged {
 				p.choose(v.Name, v.Created)
-				how = "the newest version that can be read serves"
+				how = "the newest version that can be read is used"
 			}
 		}
 	}
@@ -119,8 +119,8 @@ func (s *pointerStore) fallBack(ctx context.Context, p *Pointer, cause error) (*
 	if moved {
 		return p, "", err
 	}
-	how := fmt.Sprintf("%s serves instead; `embedd model ls %s` shows the versions, `embedd model rollback VERSION` "+
-		"chooses another",
+	how := fmt.Sprintf("%s is used instead; `embedd model ls %s` shows the versions, `embedd model rollback "+
+		"VERSION` chooses another",
 		found, s.pipeline)
 	if found == "" {
 		how = "no other version of its features and dimensions can be read, and a first model is fitted"

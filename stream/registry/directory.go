@@ -41,7 +41,7 @@ func Directory(path string) (Store, error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(full, 0o777); err != nil {
-		return nil, fmt.Errorf("the model store %s cannot be made: %w; set model.store to a directory that can be "+
+		return nil, fmt.Errorf("the model store %s cannot be created: %w; set model.store to a directory that can be "+
 			"written, or to none",
 			full, err)
 	}

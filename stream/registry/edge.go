@@ -55,8 +55,8 @@ func MissingMirrors(ctx context.Context, js jetstream.JetStream, domain string) 
 		}
 		m := s.CachedInfo().Config.Mirror
 		if m == nil || m.External == nil || m.External.APIPrefix != apiOf(domain) {
-			return nil, fmt.Errorf("%w %s: stream %s exists and holds other models; if those are not needed, 'nats stream "+
-				"rm %s', and it is made as a mirror",
+			return nil, fmt.Errorf("%w %s: stream %s exists and holds other models; if those are not needed, 'nats "+
+				"stream rm %s', and it is created as a mirror",
 				ErrNoMirror, domain, name, name)
 		}
 	}
@@ -108,7 +108,7 @@ func makeMirrors(ctx context.Context, js jetstream.JetStream, domain string, rep
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("making the mirror of the model store (stream %s of domain %s): %w", name, domain, err)
+			return fmt.Errorf("creating the mirror of the model store (stream %s of domain %s): %w", name, domain, err)
 		}
 	}
 	return nil

@@ -12,7 +12,7 @@ var (
 	// ErrDamaged reports a pointer or a model that cannot be read.
 	ErrDamaged = errors.New("the model store is damaged")
 	// ErrNewer reports a pointer in the format of a newer version of embedd.
-	ErrNewer = errors.New("the model store is of a newer embedd")
+	ErrNewer = errors.New("the model store was written by a newer embedd")
 	// ErrPinned is returned by [Registry.Save] while a version is pinned: nothing else goes live.
 	ErrPinned = errors.New("a version is pinned")
 	// ErrNotPinned is returned by [Registry.Unpin] where no version is pinned.
@@ -25,9 +25,9 @@ var (
 	// operator chose another meanwhile, or another process trains the same pipeline.
 	ErrOvertaken = errors.New("another model went live meanwhile")
 	// ErrNoMirror reports that a leaf node has its own model store in place of a mirror of its hub's.
-	ErrNoMirror = errors.New("the model store is no mirror of domain")
+	ErrNoMirror = errors.New("the model store is not a mirror of domain")
 	// ErrFenced reports that this replica does not hold the lease, or lost it since.
-	ErrFenced = errors.New("another replica learns the pipeline")
+	ErrFenced = errors.New("another replica trains the pipeline")
 )
 
 // Errors of a store, for the registry alone.

@@ -123,8 +123,8 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 	} else if r.stale.duration(revision) < r.settleTime() {
 		return 0, errStale
 	} else {
-		r.options.Logger.Error("the model store says on and on what it said before: its last changes are lost, and what "+
-			"it says is followed",
+		r.options.Logger.Error("the model store keeps returning an earlier pointer: later changes are lost, and the "+
+			"earlier pointer is followed",
 			"revision", revision, "seen", r.pointers.revision.Load(), "store", r.store.String())
 	}
 	if p.damage != "" && p.Find(r.known.live) != nil {
@@ -184,7 +184,7 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 		}
 		instead := "; the previous one stays in use"
 		if r.epoch == 0 {
-			instead = ", and none answers here"
+			instead = ", and no model answers here"
 		}
 		r.reject(chosen, fmt.Sprintf("the model that was chosen, %s, cannot go live%s: %v", p.Live, instead, err))
 	}
@@ -219,7 +219,7 @@ func (o *observation[T]) duration(what T) time.Duration {
 }
 
 // errStale reports that a server does not know yet what another one has answered.
-var errStale = errors.New("the model store says what it said before its last change")
+var errStale = errors.New("the model store returns the pointer from before its last change")
 
 // isStale reports whether a pointer is older than one that this process has seen: of a server that does not know the
 // new leader yet, or of a writer that slept. Revisions that began again are not stale.

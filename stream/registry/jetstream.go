@@ -63,7 +63,7 @@ func JetStream(ctx context.Context, js jetstream.JetStream) (Store, error) {
 		}
 	}
 	if natsx.IsNotFound(err) {
-		return nil, fmt.Errorf("the server keeps no models (bucket %s): %w", Bucket, ErrMissing)
+		return nil, fmt.Errorf("the server has no model store (bucket %s): %w", Bucket, ErrMissing)
 	}
 	return nil, fmt.Errorf("opening the model store (bucket %s): %w", Bucket, err)
 }

@@ -56,7 +56,7 @@ func (m *modelReader) cached(v Version) *model.Model {
 // fetch reads a model that is stored and not live yet, and caches it for its promotion. It retries until ctx is done.
 func (m *modelReader) fetch(ctx context.Context, version string) error {
 	if of, ok := PipelineOf(version); !ok || of != m.pipeline {
-		return fmt.Errorf("%q is no version of pipeline %s", version, m.pipeline)
+		return fmt.Errorf("%q is not a version of pipeline %s", version, m.pipeline)
 	}
 	wait := rand.N(fetchDelay)
 	for {

@@ -109,7 +109,7 @@ func (s *pointerStore) encode(p *Pointer) ([]byte, error) {
 		return nil, err
 	}
 	if len(value) > s.store.maxPointerBytes() && p.State != nil {
-		s.log.Warn("the learner's checkpoint does not fit beside the pointer; a restart will read more rows",
+		s.log.Warn("the trainer's checkpoint does not fit into the message of the pointer; a restart will read more rows",
 			"bytes", len(value), "limit", s.store.maxPointerBytes(), "cure", "raise the server's max_payload")
 		p.State, p.StateOf = nil, ""
 		if value, err = json.Marshal(p); err != nil {
@@ -117,8 +117,8 @@ func (s *pointerStore) encode(p *Pointer) ([]byte, error) {
 		}
 	}
 	if len(value) > s.store.maxPointerBytes() {
-		return nil, fmt.Errorf("what is known of %d versions of %s takes %d bytes, and the server takes %d a message: "+
-			"raise its max_payload, or lower model.keep.versions",
+		return nil, fmt.Errorf("the pointer with %d versions of %s has %d bytes, and the server accepts messages of "+
+			"up to %d: raise its max_payload, or lower model.keep.versions",
 			len(p.Versions), s.pipeline, len(value), s.store.maxPointerBytes())
 	}
 	return value, nil

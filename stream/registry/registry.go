@@ -171,7 +171,7 @@ func (r *Registry) Live(ctx context.Context) (*Choice, error) {
 		return nil, err
 	}
 	if r.made, err = r.store.created(ctx); err != nil {
-		return nil, fmt.Errorf("asking when the model store was made (%s): %w", r.store, err)
+		return nil, fmt.Errorf("reading when the model store was created (%s): %w", r.store, err)
 	}
 	r.setLive(selection{p.Live, p.Pin})
 	r.term = p.Term

@@ -547,7 +547,7 @@ func TestTwoWriters(t *testing.T) {
 					at = versions[i]
 				case errors.Is(errs[i], ErrOvertaken):
 					lost++
-				case strings.Contains(errs[i].Error(), "does not read back"): // cleared by who took its place
+				case strings.Contains(errs[i].Error(), "differs from what was written"): // cleared by who took its place
 					lost++
 				default:
 					t.Fatal(errs[i])

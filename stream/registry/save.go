@@ -46,7 +46,7 @@ func (r *Registry) Save(ctx context.Context, release *plugin.Release) (string, e
 			return err
 		}
 		if p.Candidate != name {
-			return fmt.Errorf("%w: another process learns pipeline %s and took the place of model %s; let one learn it",
+			return fmt.Errorf("%w: another process trains pipeline %s and replaced model %s; let only one train it",
 				ErrOvertaken, r.pipeline, name)
 		}
 		p.Versions = append(p.Versions, versionOf(name, release, now, size))
@@ -63,7 +63,7 @@ func (r *Registry) Save(ctx context.Context, release *plugin.Release) (string, e
 		r.discard(ctx, []string{name})
 	}
 	if err = unlessUnchanged(err); err != nil {
-		return "", fmt.Errorf("making model %s the live one: %w", name, err)
+		return "", fmt.Errorf("promoting model %s: %w", name, err)
 	}
 	killpoint.Here(killpoint.Pointed)
 	r.setLive(selection{live: name})
@@ -101,7 +101,7 @@ func (r *Registry) claim(ctx context.Context, release *plugin.Release) (name str
 func (r *Registry) mayReplace(p *Pointer, release *plugin.Release) error {
 	switch {
 	case p.Pin != "":
-		return fmt.Errorf("%w: %s; `embedd model unpin %s` lets learning go on", ErrPinned, p.Pin, r.pipeline)
+		return fmt.Errorf("%w: %s; `embedd model unpin %s` lets learning continue", ErrPinned, p.Pin, r.pipeline)
 	case p.Live != "" && p.Live != release.Parent:
 		return fmt.Errorf("%w: %s is live, and the model was to replace %s; it was chosen, or another process trains "+
 			"pipeline %s",
@@ -128,7 +128,7 @@ func (r *Registry) write(ctx context.Context, name string, m *model.Model) (size
 	}
 	size = int64(file.Len())
 	if size > r.options.Limit {
-		return 0, fmt.Errorf("%w: it takes %s and limits.model allows %s; raise limits.model, or learn a smaller one: a "+
+		return 0, fmt.Errorf("%w: it takes %s and limits.model allows %s; raise limits.model, or fit a smaller one: a "+
 			"linear method, or a smaller window.rows where the model holds rows",
 			ErrTooLarge, mebibytes(size), mebibytes(r.options.Limit))
 	}
@@ -136,7 +136,7 @@ func (r *Registry) write(ctx context.Context, name string, m *model.Model) (size
 		return 0, fmt.Errorf("writing model %s (%s): %w", name, r.store, err)
 	}
 	if _, err := r.models.get(ctx, Version{Name: name, Digest: m.Digest()}); err != nil {
-		return 0, fmt.Errorf("a model does not read back as it was written: %w", err)
+		return 0, fmt.Errorf("a model that was read back differs from what was written: %w", err)
 	}
 	return size, nil
 }

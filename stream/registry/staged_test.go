@@ -153,7 +153,7 @@ func TestReachedWithoutAModel(t *testing.T) {
 				if r.ConfirmedAt().Before(before) {
 					t.Errorf("%s: the store was read, and what is live counts as unknown for %v", name, time.Since(r.ConfirmedAt()))
 				}
-				if text := r.Problem(); !strings.Contains(text, live+", cannot go live, and none answers here") {
+				if text := r.Problem(); !strings.Contains(text, live+", cannot go live, and no model answers here") {
 					t.Errorf("%s: trouble %q", name, text)
 				}
 			}

@@ -80,7 +80,8 @@ func CreateHubStream(ctx context.Context, js jetstream.JetStream, edges []string
 	}
 	c.Sources = append(c.Sources, sources(lacks)...)
 	if _, err := js.UpdateStream(ctx, c); err != nil {
-		return fmt.Errorf("taking the summaries of %s (stream %s): %w", strings.Join(lacks, ", "), HubStream, err)
+		return fmt.Errorf("adding the summaries of %s to the sources of stream %s: %w", strings.Join(lacks, ", "),
+			HubStream, err)
 	}
 	return nil
 }
@@ -95,7 +96,8 @@ func Resize(ctx context.Context, js jetstream.JetStream, name string, bytes int6
 		_, err = js.UpdateStream(ctx, c)
 	}
 	if err != nil {
-		return fmt.Errorf("having the stream of summaries %s keep %d MiB (nats.edge_bytes): %w", name, bytes>>20, err)
+		return fmt.Errorf("changing the limit of the stream of summaries %s to %d MiB (nats.edge_bytes): %w",
+			name, bytes>>20, err)
 	}
 	return nil
 }
@@ -111,7 +113,7 @@ func createStream(ctx context.Context, js jetstream.JetStream, c jetstream.Strea
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("making the stream of summaries %s, which keeps up to %d MiB (nats.edge_bytes): %w", c.Name,
+		return fmt.Errorf("creating the stream of summaries %s, which keeps up to %d MiB (nats.edge_bytes): %w", c.Name,
 			c.MaxBytes>>20, err)
 	}
 	return nil
@@ -235,8 +237,8 @@ func (s *Sender) checkSize(ctx context.Context, size int64) error {
 		return err
 	}
 	if most = info.Config.MaxBytes; most > 0 && size > most/2 {
-		return fmt.Errorf("a summary has %d KiB, and stream %s keeps %d KiB, so that its parts would push one another "+
-			"out; set nats.edge_bytes to %d MiB or more, here and at the hub, and run 'embedd setup --apply' at both",
+		return fmt.Errorf("a summary has %d KiB, and stream %s keeps %d KiB, which is too little for its parts; set "+
+			"nats.edge_bytes to %d MiB or more, here and at the hub, and run 'embedd setup --apply' at both",
 			size>>10, EdgeStream, most>>10, 8*size>>20+1)
 	}
 	return nil

@@ -52,7 +52,7 @@ func partOf(text []byte, i int) []byte {
 // read joins the parts of a summary; get returns nil for a missing one.
 func (m *manifest) read(maxBytes int64, get func(i int) ([]byte, error)) ([]byte, error) {
 	if int64(m.Bytes) > maxBytes {
-		return nil, fmt.Errorf("%w: it says that it has %d bytes, of %d at most", ErrDamaged, m.Bytes, maxBytes)
+		return nil, fmt.Errorf("%w: its header gives %d bytes, and the limit is %d", ErrDamaged, m.Bytes, maxBytes)
 	}
 	var text []byte
 	for i := range m.parts() {
@@ -110,7 +110,7 @@ func (s *Collection) Get(ctx context.Context, n uint64, maxBytes int64) ([]byte,
 	}
 	var m manifest
 	if err := json.Unmarshal(entry.Data, &m); err != nil || !m.whole() {
-		return nil, fmt.Errorf("%w: its key holds no digest", ErrDamaged)
+		return nil, fmt.Errorf("%w: its key has no digest", ErrDamaged)
 	}
 	return m.read(maxBytes, func(i int) ([]byte, error) {
 		one, err := s.get(ctx, s.block(n)+"."+m.part(i))

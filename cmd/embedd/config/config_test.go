@@ -217,14 +217,14 @@ func TestProblems(t *testing.T) {
 			[]string{`3:28: pipelines.p.schema.features: "x[": not a valid glob: * ? and [a-z] are wildcards, ` +
 				`\[ is a literal bracket`}},
 		{"partitions without a key", pipeline(features, "input: {stream: S, partitions: 8}"), []string{
-			"4:36: pipelines.p.input.partitions: subject features.p has no key, which is what stands for a *: read " +
+			"4:36: pipelines.p.input.partitions: subject features.p has no key, which is the token at a *: read " +
 				"features.p.*, and publish each message with its key as the last token"}},
 		{"partitions of no stream", pipeline(features, "input: {subject: 'a.*', partitions: 8}"), []string{
 			"4:41: pipelines.p.input.partitions: partitions need a stream: set input.stream, or delete this line"}},
 		{"partitions of tokens without end", pipeline(features, "input: {stream: S, subject: 'a.*.>', partitions: 8}"),
 			[]string{
-				"4:54: pipelines.p.input.partitions: subject a.*.> ends with >, and the stream cannot tell a key there: write a " +
-					"* for each of its tokens"}},
+				"4:54: pipelines.p.input.partitions: subject a.*.> ends with >, and the stream cannot map a key there: " +
+					"write a * for each of its tokens"}},
 		{"no partition", pipeline(features, "input: {stream: S, subject: 'a.*', partitions: 0}"), []string{
 			`4:52: pipelines.p.input.partitions: "0": want a count from 2 to 256 (as 500, 100k, 2M) or none`}},
 		{"one partition", pipeline(features, "input: {stream: S, subject: 'a.*', partitions: 1}"), []string{

@@ -170,7 +170,7 @@ func (d *daemon) serve(ctx context.Context) error {
 }
 
 // errConnectionEnded ends the daemon, so that its supervisor restarts it with a new connection.
-var errConnectionEnded = errors.New("the connection ended for good")
+var errConnectionEnded = errors.New("the connection is closed and cannot be restored")
 
 func (d *daemon) close() {
 	if d.monitor != nil {

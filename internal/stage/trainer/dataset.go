@@ -43,8 +43,8 @@ func (d *dataset) sift() {
 	}
 	if n := d.window.Outliers().Rows; n > 0 && n >= d.reportedFar { // the first, and then one in ten times as many
 		d.reportedFar = 10 * n
-		d.log.Warn("outliers are not learned from", "rows", n, "newest", d.farRow(), "fix",
-			"find out who sends them; if the values are right, send their logarithm")
+		d.log.Warn("outliers are not learned", "rows", n, "newest", d.farRow(), "fix",
+			"find their publisher; if the values are right, send their logarithm")
 	}
 }
 
@@ -106,7 +106,8 @@ func (d *dataset) farRow() string {
 	if math.Abs(value) > window.Enormous {
 		why = fmt.Sprintf("sums of squares of numbers beyond %g exceed float64", window.Enormous)
 	}
-	return fmt.Sprintf("%d rows were set aside, the newest row %d of message %d%s: feature %s is %.4g, and %s", f.Rows,
+	return fmt.Sprintf("%d outliers were not learned, the newest row %d of message %d%s: feature %s is %.4g, and %s",
+		f.Rows,
 		f.Newest.Row, f.Newest.Seq, from, d.features()[f.Feature], value, why)
 }
 

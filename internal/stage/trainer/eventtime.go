@@ -109,8 +109,8 @@ func (s *EventTime) Note(what string) string {
 			"continues from the time before: correct the clock of the server, or of this machine",
 			what, t.From.Seq, time.Duration(t.Ahead).Round(time.Second))
 	case t.Stand != 0:
-		return fmt.Sprintf("%s from message %d on have timestamps before %s, the time of an earlier message; time "+
-			"stands still for learning until they have caught up: correct the clock of the server",
+		return fmt.Sprintf("%s from message %d on have timestamps before %s, the time of an earlier message; training "+
+			"uses that time until they have caught up: correct the clock of the server",
 			what, t.From.Seq, time.Unix(0, t.Stand).UTC().Format(time.RFC3339))
 	}
 	return ""

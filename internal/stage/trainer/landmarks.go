@@ -100,7 +100,7 @@ func (f *fitter) renewalReason(ctx context.Context, firstRows int) string {
 	}
 	rows, want := f.data.window.FirstModelRows(), f.plan.config.Fit.Landmarks
 	if f.landmarks.Len() < want && rows >= 4*want {
-		return fmt.Sprintf("%d rows, of %d asked for, were all that there were", f.landmarks.Len(), want)
+		return fmt.Sprintf("only %d rows exist, of %d requested", f.landmarks.Len(), want)
 	}
 	if !f.landmarks.Alarmed || rows < firstRows {
 		return ""

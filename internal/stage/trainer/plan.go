@@ -107,7 +107,7 @@ func (p *plan) limitOf(m int) (rows int, sentence string) {
 		return 0, ""
 	}
 	if p.hasLandmarks() {
-		return 0, fmt.Sprintf("nothing is learned: %d landmarks of %d features take more than training.window.bytes, "+
+		return 0, fmt.Sprintf("nothing is learned: %d landmarks of %d features need more than training.window.bytes, "+
 			"%d; raise it to %d MiB, or configure fewer landmarks", c, m, bytes, need>>20+1)
 	}
 	rows = min(int(bytes/(8*wideCopies*int64(m))), m-1)

@@ -183,7 +183,7 @@ func (t *Trainer) publish(ctx context.Context, m *model.Model, epoch int, s *win
 	live.Model = m.WithNote(note)
 	o.Live, o.Promoted = live, true
 	t.host.Promote(live)
-	t.log.Info("model goes live", "version", live.Version, "method", m.Method(), "dim", m.Dim(), "epoch", epoch,
+	t.log.Info("a model goes live", "version", live.Version, "method", m.Method(), "dim", m.Dim(), "epoch", epoch,
 		"rows", s.Rows, "reason", o.Reason)
 	return nil
 }

@@ -298,7 +298,7 @@ func (t *Trainer) cut(rows int) {
 	if t.probe != nil {
 		t.probe.cut(t.data.window.Len())
 	}
-	t.log.Info("the rows have changed; older ones are left out", "kept", t.data.window.Len())
+	t.log.Info("the distribution of the rows has changed; older rows are left out", "kept", t.data.window.Len())
 }
 
 // isProbing reports whether the method, or the one that auto chose, uses the window probe.

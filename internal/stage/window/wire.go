@@ -86,7 +86,7 @@ var errDamaged = errors.New("the summary is damaged")
 // ReadSummary reads the wire form. It allocates no more memory than the size of b justifies (Invariant 6).
 func ReadSummary(b []byte) (*Summary, error) {
 	if len(b) < len(summaryMagic)+8+sha256.Size || string(b[:len(summaryMagic)]) != summaryMagic {
-		return nil, fmt.Errorf("%w: it does not begin as one", errDamaged)
+		return nil, fmt.Errorf("%w: it does not begin with the magic bytes", errDamaged)
 	}
 	body := b[:len(b)-sha256.Size]
 	if sum := sha256.Sum256(body); !bytes.Equal(sum[:], b[len(body):]) {
@@ -147,7 +147,7 @@ func (h *head) readBody(b []byte) (*Summary, error) {
 		class := binary.LittleEndian.Uint32(b[20:])
 		if uint64(class) >= uint64(len(h.Labels)) || r.Seq < h.First || r.Seq > h.Last ||
 			i > 0 && r.Compare(s.Rows[i-1].Position) <= 0 {
-			return nil, fmt.Errorf("%w: row %d of it cannot be there", errDamaged, i)
+			return nil, fmt.Errorf("%w: row %d has an impossible position", errDamaged, i)
 		}
 		r.Label = h.Labels[class]
 		b = b[rowHead:]
@@ -170,7 +170,7 @@ func (h *head) readBody(b []byte) (*Summary, error) {
 	}
 	for _, class := range h.Classes {
 		if !carried[class] {
-			return nil, fmt.Errorf("%w: it carries no row of class %q, and sums some", errDamaged, class)
+			return nil, fmt.Errorf("%w: it has sums but no row of class %q", errDamaged, class)
 		}
 	}
 	if err := s.Moments.UnmarshalBinary(b); err != nil {
@@ -192,7 +192,7 @@ func (h *head) readBody(b []byte) (*Summary, error) {
 			rows = h.Summed[0]
 		}
 		if s.Moments.Count(slot) > float64(rows) {
-			return nil, fmt.Errorf("%w: its moments are of more rows than it says", errDamaged)
+			return nil, fmt.Errorf("%w: its moments are of more rows than its header gives", errDamaged)
 		}
 	}
 	return s, nil

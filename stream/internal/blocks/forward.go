@@ -137,7 +137,7 @@ func (f *forwarder) send(ctx context.Context) (sent bool, err error) {
 		return false, err
 	}
 	f.Series.Add(health.Summaries, 1, "sent")
-	f.Log.Debug("a summary is on its way to the hub", "first", b.First, "last", b.Last, "bytes", len(text))
+	f.Log.Debug("a summary was sent to the hub", "first", b.First, "last", b.Last, "bytes", len(text))
 	return true, f.collection.Delete(ctx, f.next)
 }
 

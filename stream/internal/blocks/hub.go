@@ -58,7 +58,7 @@ func (h *hubLearner) step(ctx context.Context) (progressed bool, err error) {
 	h.setWaiting("")
 	switch {
 	case one.Bad:
-		h.reportRefused(one, "what it sends is no notice of a summary; run one version of embedd at hub and edges")
+		h.reportRefused(one, "its message is not the notice of a summary; run the same version of embedd at hub and edges")
 		h.next = one.Seq + 1
 		return true, nil
 	case h.ledger.IsDuplicate(one):
@@ -122,8 +122,8 @@ func (h *hubLearner) learn(ctx context.Context, one *summaries.Received, summary
 	}
 	h.Series.Add(health.Dropped, float64(missing), health.PathLearn)
 	if isNewStream {
-		h.training.SetEvent(fmt.Sprintf("edge %s sends what it summed up of another stream than before, made at %s; both "+
-			"are learned from", one.Edge, health.Timestamp(time.Unix(0, one.Created))))
+		h.training.SetEvent(fmt.Sprintf("edge %s sends summaries of another stream than before, created at %s; both "+
+			"are learned", one.Edge, health.Timestamp(time.Unix(0, one.Created))))
 	}
 	switch {
 	case one.Seq < h.from:
@@ -202,8 +202,8 @@ func (h *hubLearner) follow(ctx context.Context) error {
 	}
 	if created := now.CachedInfo().Created; !created.Equal(h.created) {
 		h.Series.Add(health.ReaderRestarts, 1, string(training.Recreated))
-		h.training.SetEvent(fmt.Sprintf("the stream of the edges' summaries was recreated at %s; learning continues with "+
-			"what is new in it", health.Timestamp(created)))
+		h.training.SetEvent(fmt.Sprintf("the stream of the edges' summaries was recreated at %s; learning continues "+
+			"with its new messages", health.Timestamp(created)))
 		if h.ledger != nil {
 			h.previous.Merge(h.ledger)
 		}

@@ -95,7 +95,7 @@ func (l *learner) reportWaiting(complete blockRange) {
 			"is %d)", b.Last, l.Stage.Training.Block))
 		return
 	}
-	l.setWaiting(fmt.Sprintf("learning waits for the summary of messages %d to %d, which the replicas make", b.First,
+	l.setWaiting(fmt.Sprintf("learning waits for the summary of messages %d to %d, which the replicas compute", b.First,
 		b.Last))
 }
 
@@ -140,7 +140,7 @@ func (r *reader) discardUnusable(ctx context.Context, cause error, isOwner bool)
 	}
 	r.unusable = 0
 	r.Series.Add(health.Summaries, 1, "recomputed")
-	r.Log.Warn("the summary of a block of the input cannot be used; it is made again", "block", r.next, "cause", cause)
+	r.Log.Warn("the summary of a block of the input is unusable; it is computed again", "block", r.next, "cause", cause)
 	return r.collection.Delete(ctx, r.next)
 }
 

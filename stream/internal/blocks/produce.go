@@ -109,7 +109,7 @@ func (p *producer) make(ctx context.Context, n uint64, features []string, attemp
 		return err
 	}
 	if attempts > maxAttempts {
-		p.Log.Error("replicas ended while they summed up a block of the input; nothing is learned from it", "first", b.First,
+		p.Log.Error("replicas crashed while they summarised a block of the input; the block is not learned", "first", b.First,
 			"last", b.Last, "replicas", attempts-1)
 		sum.Omit(p.Stage.Training.Block)
 	} else if err := p.training.ReadBlock(ctx, b, func(in *scope.Message) bool {
@@ -142,7 +142,7 @@ func (p *producer) make(ctx context.Context, n uint64, features []string, attemp
 		result = "stored"
 	}
 	p.Series.Add(health.Summaries, 1, result)
-	p.Log.Debug("a block of the input is summed up", "first", b.First, "last", b.Last, "bytes", len(text), "stored",
+	p.Log.Debug("a block of the input was summarised", "first", b.First, "last", b.Last, "bytes", len(text), "stored",
 		isFirst)
 	return nil
 }

@@ -164,7 +164,7 @@ func share[C prometheus.Collector](r prometheus.Registerer, c C) (C, error) {
 	}
 	same, ok := existing.ExistingCollector.(C)
 	if !ok {
-		return c, fmt.Errorf("%w, by a collector of type %T; give embedd a registry of its own", err,
+		return c, fmt.Errorf("%w, by a collector of type %T; give embedd a separate registry", err,
 			existing.ExistingCollector)
 	}
 	return same, nil

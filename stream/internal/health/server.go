@@ -123,10 +123,10 @@ func (c *ServerMonitor) Run(ctx context.Context) {
 			hold = c.Timeout
 		}
 		left = time.Now()
-		c.Log.Warn("the server is left for another", "reason", c.reason)
+		c.Log.Warn("switching to another server", "reason", c.reason)
 		wg.Go(func() {
 			if err := c.Leave(); err != nil {
-				c.Log.Debug("the connection to the server could not be ended", "error", err)
+				c.Log.Debug("the connection to the server could not be closed", "error", err)
 			}
 		})
 	}
@@ -197,7 +197,7 @@ func (c *ServerMonitor) round(ctx context.Context) (apart *string, err error) {
 		// A stream that is electing its leader does not answer for seconds, on a server that works: each pipeline's observer
 		// reports that, and no connection is ended for it.
 		if err == nil && isPartitioned(s.CachedInfo().Cluster) {
-			text := fmt.Sprintf("the server that leads stream %s hears of no other replica: it is partitioned from its "+
+			text := fmt.Sprintf("the leader of stream %s has no contact with another replica: it is partitioned from its "+
 				"cluster, and stores nothing",
 				name)
 			return &text, nil

@@ -29,10 +29,10 @@ func CheckConsumer(p *spec.Pipeline, c jetstream.ConsumerConfig, streamSubjects 
 	}
 	switch {
 	case len(reads) != 1 || reads[0] != filter:
-		return spec.Describe(fmt.Sprintf("consumer %s of stream %s reads %q, and pipeline %s is to read %q: a pipeline's "+
-			"name "+
-			"is bound to its subject. Give the pipeline a name of its own; or, where no replica runs it, 'nats consumer rm "+
-			"%s %s', and it begins with the first message of its subject", c.Durable, p.Stream, reads, p.Name, filter,
+		return spec.Describe(fmt.Sprintf("consumer %s of stream %s reads %q, and pipeline %s is to read %q: a "+
+			"pipeline's name is bound to its subject; give the pipeline another name; or, if no replica runs it, delete "+
+			"the consumer ('nats consumer rm %s %s'), and it starts with the first message of its subject", c.Durable,
+			p.Stream, reads, p.Name, filter,
 			p.Stream, c.Durable), spec.ErrConsumerTaken)
 	case c.AckPolicy != jetstream.AckExplicitPolicy || c.DeliverSubject != "":
 		return spec.Describe(fmt.Sprintf("consumer %s of stream %s is not a pull consumer with explicit acknowledgement; "+
@@ -69,11 +69,10 @@ func CheckName(ctx context.Context, js jetstream.JetStream, m *natsx.PermissionM
 // NameTaken is the ErrConsumerTaken of a name that is bound to another stream.
 func NameTaken(p *spec.Pipeline, domain, bound, why string) error {
 	name := ConsumerName(p.Name, domain)
-	return spec.Describe(fmt.Sprintf("the name %s and its models belong to stream %s, %s, and the pipeline is to read "+
-		"stream "+
-		"%s. Give the pipeline a name of its own; or, where no replica runs it on %s any more, 'nats consumer rm %s %s', "+
-		"and "+
-		"it continues here with the models of its name", p.Name, bound, why, p.Stream, bound, bound, name),
+	return spec.Describe(fmt.Sprintf("the name %s and its models belong to stream %s, %s, and the pipeline is to "+
+		"read stream %s; give the pipeline another name; or, if no replica runs it on %s any more, delete the "+
+		"consumer ('nats consumer rm %s %s'), and it continues here with the models of its name", p.Name, bound, why,
+		p.Stream, bound, bound, name),
 		spec.ErrConsumerTaken)
 }
 

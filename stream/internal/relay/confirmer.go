@@ -110,7 +110,7 @@ func (c *confirmer) deliver(ctx context.Context, a *answer) (*answer, error) {
 		if finalError(err) == nil {
 			return a, err
 		}
-		c.Log.Warn("the server refuses an answer for good", "source", a.in.Origin.Source(), "subject", o.msg.Subject,
+		c.Log.Warn("the server permanently rejects an output", "source", a.in.Origin.Source(), "subject", o.msg.Subject,
 			"error", err)
 		c.refreshDeadLetterLimit(ctx)
 		if o.deadLetter == nil {
@@ -197,10 +197,10 @@ func (c *confirmer) confirmDeadLetter(ctx context.Context, o *part) error {
 		}
 		err = c.explain(err, c.Dead)
 		if c.undeliverable.setRefused(true, time.Now()) {
-			c.Log.Error("dead letters are not taken; their inputs are parked and come back, and good ones go on", "subject",
+			c.Log.Error("dead letters cannot be stored; their inputs are retried, and other inputs are answered", "subject",
 				c.Dead, "error", err)
 		}
-		return fmt.Errorf("dead letters on %s are not taken: %w", c.Dead, err)
+		return fmt.Errorf("dead letters on %s cannot be stored: %w", c.Dead, err)
 	}
 	return nil
 }
@@ -316,7 +316,7 @@ func (c *confirmer) acknowledge(ctx context.Context) {
 	}
 	for i, a := range c.confirmed {
 		if err := c.acknowledgeOne(ctx, a.in); err != nil {
-			c.Log.Debug("acknowledging failed; the redelivery will be absorbed", "source", a.in.Origin.Source(),
+			c.Log.Debug("an acknowledgement failed; the redelivered message will be recognised", "source", a.in.Origin.Source(),
 				"error", err)
 		}
 		killpoint.Here(killpoint.Acked)

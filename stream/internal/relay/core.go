@@ -130,8 +130,8 @@ func (c *core) reportLost(n int, why reasons) error {
 	if why != 0 {
 		reason = why.String()
 	}
-	c.Log.Warn("inputs are lost at the stop: no stream keeps them", "messages", n, "reason", reason)
-	return spec.Describe(fmt.Sprintf("%d inputs are lost at the stop, because no stream keeps them: %s", n, reason),
+	c.Log.Warn("inputs are lost at the stop because no stream stores them", "messages", n, "reason", reason)
+	return spec.Describe(fmt.Sprintf("%d inputs are lost at the stop because no stream stores them: %s", n, reason),
 		spec.ErrDrain)
 }
 
@@ -151,14 +151,15 @@ func (c *core) answerOne(ctx context.Context, in *input) bool {
 func (c *core) publish(a *answer) bool {
 	for _, l := range a.deadLetters {
 		if !l.isPublishable {
-			c.Log.Error("a dead letter is lost: it does not fit into what the server takes", "subject", c.Dead)
+			c.Log.Error("a dead letter is dropped: it exceeds the maximum payload of the server", "subject", c.Dead)
 			c.Series.Add(health.Dropped, 1, health.PathAnswer)
 			return false
 		}
 	}
 	for _, o := range a.parts {
 		if err := c.Conn.PublishMsg(o.msg); err != nil {
-			c.lostLog.Warn(c.Log, "an answer is lost: there is no stream to keep the input", "subject", o.msg.Subject,
+			c.lostLog.Warn(c.Log, "an input is dropped: its output cannot be published, and no stream stores it", "subject",
+				o.msg.Subject,
 				"error", err)
 			c.Series.Add(health.Dropped, 1, health.PathAnswer)
 			return false

@@ -45,8 +45,8 @@ func (c *composer) deadMessage(a *answer, cause error) *answer {
 func (c *composer) addRejectedRows(a *answer, r *plugin.Result) error {
 	f := r.Faults[0]
 	code, cause := wire.NonFinite, fmt.Errorf(
-		"%d of %d rows have features that cannot be projected: row %d, feature %q is %s; mend them, or set schema.nulls "+
-			"to impute or skip",
+		"%d of %d rows have features that cannot be projected: row %d, feature %q is %s; fix them, or set "+
+			"schema.nulls to impute or skip",
 		r.RejectedRows(), r.Reduced.Message.Rows(), f.Row, f.Feature, f.What)
 	if f.Feature == "" {
 		code, cause = wire.TooWide, fmt.Errorf("row %d: %s", f.Row, f.What)

@@ -138,8 +138,8 @@ func (d *dedup) markStored(ctx context.Context, a *answer, mayBeAnswered bool) {
 				break
 			}
 			if ctx.Err() == nil {
-				d.conditions.SetError(health.Lookup, fmt.Errorf("what was answered before cannot be looked up: %w", err))
-				d.logged.Warn(d.log, "the end of the output cannot be read; trying again", "error", err)
+				d.conditions.SetError(health.Lookup, fmt.Errorf("earlier outputs cannot be looked up: %w", err))
+				d.logged.Warn(d.log, "the end of the output stream cannot be read; trying again", "error", err)
 			}
 			if !natsx.Backoff(ctx, min(attempt, 5)) {
 				return
@@ -152,7 +152,7 @@ func (d *dedup) markStored(ctx context.Context, a *answer, mayBeAnswered bool) {
 		}
 	}
 	if found > 0 {
-		d.log.Debug("a redelivery was answered before", "source", a.in.Origin.Source(), "parts", found)
+		d.log.Debug("a redelivered message was answered before", "source", a.in.Origin.Source(), "parts", found)
 	}
 }
 

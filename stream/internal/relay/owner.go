@@ -71,7 +71,7 @@ func (o *owner) runShare(ctx context.Context) {
 	member := o.leases.Lease(lease.Options{Key: group + "." + claim.Holder, Claim: claim, TTL: o.Lease, Logger: o.Log})
 	wg.Go(func() {
 		if err := member.Acquire(ctx); err != nil && ctx.Err() == nil {
-			o.Log.Debug("the replica is not known to the others yet; trying again", "error", err)
+			o.Log.Debug("the replica cannot announce itself to the others; trying again", "error", err)
 		}
 		member.Run(ctx, func(context.Context, uint64) {})
 		o.replica.Release(member)
@@ -113,7 +113,7 @@ func (o *owner) acquire(ctx context.Context, q needs.Partition) {
 	l := o.leases.Lease(lease.Options{Key: q.LeaseKey(o.Name), Claim: lease.NewClaim(o.memberName(), nil), TTL: o.Lease,
 		Logger: o.Log})
 	if err := l.Acquire(ctx); err != nil && ctx.Err() == nil {
-		o.Log.Debug("the lease of a partition cannot be asked for; trying again", "partition", q, "error", err)
+		o.Log.Debug("the lease of a partition cannot be acquired; trying again", "partition", q, "error", err)
 	}
 	l.Run(ctx, func(ctx context.Context, term uint64) {
 		// A lease that was renewed late is held again under the same term, without another call.
@@ -153,7 +153,7 @@ func (o *owner) own(ctx context.Context, q needs.Partition, l *lease.Lease, tenu
 		}
 		cancel()
 	})
-	o.Log.Debug("this replica holds a partition", "partition", q, "term", tenure.Term)
+	o.Log.Debug("this replica owns a partition", "partition", q, "term", tenure.Term)
 	var end bookmark
 	isAnswered := true
 	for attempt := 0; ctx.Err() == nil; {

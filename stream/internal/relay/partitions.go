@@ -120,7 +120,8 @@ func (p *partitions) awaitTurn(ctx context.Context, q needs.Partition) error {
 			p.answered.Store(before[0], nil)
 			continue
 		}
-		p.waitLog.Warn(p.Log, "the partitions wait until what the stream stored before it had them is answered",
+		p.waitLog.Warn(p.Log, "the partitions wait until the messages that were stored before the stream had "+
+			"partitions are answered",
 			"consumer", durable, "messages", messages)
 		select {
 		case <-time.After(wait):
@@ -149,7 +150,7 @@ func (p *partitions) saveBookmark(ctx context.Context, q needs.Partition, b book
 	return p.leases.SetBookmark(ctx, q.BookmarkKey(p.Name), string(text))
 }
 
-var errStillShared = errors.New("replicas without partitions read it still")
+var errStillShared = errors.New("replicas without partitions still read it")
 
 // bindConsumer binds the consumer of a partition. It creates the consumer again if messages are delivered and not
 // acknowledged, or may still be delivered to another process.

@@ -49,9 +49,9 @@ func (p *puller) run(ctx context.Context) error {
 				if ctx.Err() != nil {
 					return nil
 				}
-				p.bindLog.Warn(p.Log, "the consumer cannot be made; trying again", "stream", p.Stream, "consumer",
+				p.bindLog.Warn(p.Log, "the consumer cannot be created; trying again", "stream", p.Stream, "consumer",
 					p.source.durable, "error", err)
-				p.Conditions.SetError(health.Pull, fmt.Errorf("the consumer %s of stream %s cannot be made: %w",
+				p.Conditions.SetError(health.Pull, fmt.Errorf("the consumer %s of stream %s cannot be created: %w",
 					p.source.durable, p.Stream, err))
 				if !natsx.Backoff(ctx, min(attempt, 5)) {
 					return nil
@@ -76,7 +76,7 @@ func (p *puller) run(ctx context.Context) error {
 			p.Conditions.Clear(health.Pull)
 		case errors.Is(err, jetstream.ErrConsumerDeleted), errors.Is(err, jetstream.ErrConsumerNotFound),
 			errors.Is(err, nats.ErrNoResponders):
-			p.Log.Warn("the consumer is gone; making it again", "stream", p.Stream, "consumer", p.source.durable, "error",
+			p.Log.Warn("the consumer was deleted; creating it again", "stream", p.Stream, "consumer", p.source.durable, "error",
 				err)
 			p.consumer = nil
 			fallthrough

@@ -68,8 +68,8 @@ func (r *Relay) Bind(ctx context.Context) error {
 	d.permissions, d.conditions = r.Permissions, r.Conditions
 	if r.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
 		if r.Role == spec.RoleTrain {
-			return fmt.Errorf("role train: stream %s keeps a message for one reader, and that answers it; use role all, or "+
-				"give the stream limits retention",
+			return fmt.Errorf("role train: stream %s delivers each message to one reader only, and that has to answer "+
+				"it; use role all, or give the stream limits retention",
 				r.Stream)
 		}
 		d.maxUnacked = math.MaxInt / 2 // without a limit: see consumers.configure
@@ -90,7 +90,8 @@ func (r *Relay) Bind(ctx context.Context) error {
 		}
 		out.limit.Store(int64(info.Config.MaxMsgSize))
 		if info.Config.Duplicates < 3*r.AckWait {
-			r.Log.Warn("the duplicate window of the output is short; redeliveries are looked up in its end instead",
+			r.Log.Warn("the duplicate window of the output stream is short; redelivered messages are looked up at its "+
+				"end instead",
 				"stream", info.Config.Name, "window", info.Config.Duplicates, "advised", 3*r.AckWait)
 		}
 	}
@@ -204,8 +205,8 @@ func (r *Relay) errDrain(inputs int) error {
 	if reason := r.Conditions.Reason(health.Publish); reason != "" {
 		why = ": " + reason
 	}
-	return spec.Describe(fmt.Sprintf("told to stop, and %d inputs that were taken are not answered "+
-		"after %v%s; they stay in stream %s and are answered after the next start",
+	return spec.Describe(fmt.Sprintf("stopping: %d inputs that were pulled are not answered after %v%s; they stay "+
+		"in stream %s and are answered after the next start",
 		inputs, r.drainTimeout, why, r.Stream), spec.ErrDrain)
 }
 

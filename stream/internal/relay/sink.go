@@ -103,7 +103,7 @@ type storedAnswer struct {
 func (s *sink) read(ctx context.Context, from position, take func(storedAnswer)) (position, error) {
 	stream, err := natsx.Hedge(ctx, s.refresh)
 	if err != nil {
-		return from, fmt.Errorf("asking for the stream of %s: %w", s.subject, natsx.ExplainPublishError(err, s.subject))
+		return from, fmt.Errorf("finding the stream of %s: %w", s.subject, natsx.ExplainPublishError(err, s.subject))
 	}
 	info := stream.CachedInfo()
 	if !info.Created.Equal(from.created) {

@@ -43,7 +43,7 @@ func (t *transformer) answer(ctx context.Context, in *input) *answer {
 	t.answeredAt.Store(begin.UnixNano())
 	if in.Delivered > 1 && t.undeliverable.restore(a) {
 		if err := t.dedup.lookUp(ctx, a.doubtful()); err != nil {
-			t.Log.Debug("the end of the output cannot be read; trying again", "error", err)
+			t.Log.Debug("the end of the output stream cannot be read; trying again", "error", err)
 		}
 		return a
 	}
@@ -65,9 +65,9 @@ func (t *transformer) answerSuspect(ctx context.Context, in *input) *answer {
 	}
 	in.attempts = t.Attempts
 	a := t.deadMessage(&answer{in: in}, &arrowio.Error{Code: wire.ProcessDied, Row: -1,
-		Detail: fmt.Sprintf("the process died %d times while it had this message, and nothing else when it died last",
+		Detail: fmt.Sprintf("the process crashed %d times while it had this message, the last time with no other message",
 			in.attempts),
-		Hint: "see what is in it, and how much memory the process may have; replay it then"})
+		Hint: "check the message and the memory limit of the process, then replay it"})
 	t.dedup.markStored(ctx, a, true)
 	return a
 }

@@ -44,7 +44,7 @@ func (a *announcer) prefetch(ctx context.Context) {
 	announcements := make(chan *nats.Msg, 4)
 	sub, err := a.Conn.ChanSubscribe(needs.StagedSubject(a.Name), announcements)
 	if err != nil {
-		a.Log.Debug("announcements cannot be subscribed to: versions are fetched when they are live", "error", err)
+		a.Log.Debug("announcements of models cannot be subscribed to; versions are fetched when they go live", "error", err)
 		return
 	}
 	defer func() { _ = sub.Unsubscribe() }()
@@ -67,7 +67,7 @@ func (a *announcer) prefetchOne(ctx context.Context, msg *nats.Msg) {
 	ctx, cancel := context.WithTimeout(ctx, prefetchTimeout)
 	defer cancel()
 	if err := a.prefetchVersion(ctx, note.Version); err != nil {
-		a.Log.Warn("an announced version cannot be fetched; it is tried again when it is live", "version", note.Version,
+		a.Log.Warn("an announced version cannot be fetched; trying again when it goes live", "version", note.Version,
 			"error", err)
 		return
 	}

@@ -29,8 +29,8 @@ func (m *mirror) text() string {
 	case at.IsZero():
 		return fmt.Sprintf("the hub (domain %s) is the trainer, and has not answered yet", m.edge.Domain())
 	case time.Since(at) > hubSilence:
-		return fmt.Sprintf("the hub (domain %s) is the trainer, and is unreachable since %s: its model of then stays "+
-			"live", m.edge.Domain(),
+		return fmt.Sprintf("the hub (domain %s) is the trainer, and has been unreachable since %s: its last model "+
+			"stays live", m.edge.Domain(),
 			at.UTC().Format(time.RFC3339))
 	}
 	return fmt.Sprintf("the hub (domain %s) is the trainer", m.edge.Domain())
@@ -69,7 +69,7 @@ func (m *mirror) ReportHub() {
 	m.Series.Set(health.HubSilence, silence.Seconds())
 	switch away := silence > hubSilence; {
 	case away && !m.isAway:
-		m.Log.Warn("the hub does not answer; the model that is here stays live", "domain", m.edge.Domain())
+		m.Log.Warn("the hub does not answer; its last model stays live", "domain", m.edge.Domain())
 		m.isAway = true
 	case !away && m.isAway:
 		m.Log.Info("the hub answers", "domain", m.edge.Domain())

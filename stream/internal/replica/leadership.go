@@ -87,7 +87,7 @@ func (e *Election) apply(ctx context.Context) error {
 			TTL: e.Lease, Logger: e.Log})
 	}
 	if err := e.trainer.Acquire(ctx); err != nil {
-		return fmt.Errorf("asking for the trainer's lease (bucket %s): %w", lease.BucketName, err)
+		return fmt.Errorf("acquiring the trainer's lease (bucket %s): %w", lease.BucketName, err)
 	}
 	return nil
 }

@@ -77,7 +77,8 @@ func newCrashGuard(ctx context.Context, p *Path) *crashGuard {
 		err = c.write(ctx, func(n *guardNote) { n.Starts++ })
 	}
 	if err != nil {
-		p.Log.Debug("the start of learning is not noted, so a message that crashes the process is not found", "error", err)
+		p.Log.Debug("the start of learning cannot be recorded; a message that crashes the process would not be identified",
+			"error", err)
 	}
 	c.danger = run{c.note.From, c.note.To}
 	c.quarantined.Store(int64(len(c.note.Quarantined)))
@@ -90,10 +91,9 @@ func newCrashGuard(ctx context.Context, p *Path) *crashGuard {
 // stop ends learning for this process. The next start after an orderly stop tries again.
 func (c *crashGuard) stop() {
 	c.isStopped.Store(true)
-	c.SetEvent(fmt.Sprintf("learning is stopped: the process crashed %d times in a row while it learned, "+
-		"and no single message is the reason (%d are quarantined). The live model continues to answer. "+
-		"Find out why it crashed, give it more memory or a smaller training.window, "+
-		"and restart the daemon; then learning begins again",
+	c.SetEvent(fmt.Sprintf("learning is stopped: the process crashed %d times in a row while it learned, and no "+
+		"single message is the reason (%d are quarantined); the live model continues to answer. Find out why it "+
+		"crashed, give it more memory or a smaller training.window, and restart the daemon",
 		c.note.Starts-1, len(c.note.Quarantined)))
 }
 
@@ -128,7 +128,8 @@ func (c *crashGuard) writeFirst(ctx context.Context, change func(*guardNote)) {
 			return
 		}
 		if attempt == maxQuietFailures-1 {
-			c.Log.Warn("what is learned next cannot be noted before it begins", "error", err)
+			c.Log.Warn("the next messages cannot be recorded before they are learned; one that crashes the process would "+
+				"not be identified", "error", err)
 		}
 		if !natsx.Backoff(ctx, attempt) {
 			return
@@ -195,9 +196,8 @@ func (c *crashGuard) tryAlone(ctx context.Context, seq uint64) bool {
 
 // reportQuarantined reports a message that is not learned.
 func (c *crashGuard) reportQuarantined(seq uint64) {
-	c.SetEvent(fmt.Sprintf("message %s:%d is quarantined: the process crashed each time it learned it, "+
-		"%d times with nothing else under way. "+
-		"It is answered and not learned; 'nats stream get %s %d' shows it",
+	c.SetEvent(fmt.Sprintf("message %s:%d is quarantined: the process crashed each time it learned it, %d times "+
+		"with no other message; it is answered and not learned; 'nats stream get %s %d' shows it",
 		c.Stream, seq, maxTries, c.Stream, seq))
 }
 
@@ -207,7 +207,7 @@ func (c *crashGuard) markCaughtUp(ctx context.Context, isAtEnd bool) {
 		return
 	}
 	if err := c.write(ctx, (*guardNote).reset); err != nil {
-		c.Log.Debug("that learning reached the end is not noted", "error", err)
+		c.Log.Debug("the end of the backlog cannot be recorded", "error", err)
 		return
 	}
 	c.isAtEnd = true
@@ -221,7 +221,7 @@ func (c *crashGuard) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if err := c.write(ctx, (*guardNote).reset); err != nil {
-		c.Log.Debug("that learning ends is not noted", "error", err)
+		c.Log.Debug("the orderly end of learning cannot be recorded", "error", err)
 	}
 }
 

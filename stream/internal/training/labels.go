@@ -45,8 +45,8 @@ func (p *Path) BindLabels(ctx context.Context) error {
 		return natsx.ExplainAPIError(err)
 	}
 	if r := s.CachedInfo().Config.Retention; r != jetstream.LimitsPolicy {
-		return fmt.Errorf("stream %s, which takes labels on %s, has retention %v: after a restart "+
-			"labels are read again, so it needs limits; send labels to a stream of their own",
+		return fmt.Errorf("stream %s, which takes labels on %s, has retention %v: after a restart labels are read "+
+			"again, so it needs limits retention; send labels to a separate stream",
 			name, p.Labels, r)
 	}
 	p.labels.stream = name
@@ -86,7 +86,7 @@ func (l *labelReader) run(ctx context.Context) {
 		}
 		l.Log.Debug("labels are read again", "stream", l.stream, "from", next, "error", err)
 		if attempt == maxLabelAttempts {
-			l.Log.Warn("labels cannot be read; trying again, and rows are read on meanwhile", "stream", l.stream,
+			l.Log.Warn("labels cannot be read; trying again, and rows are still read", "stream", l.stream,
 				"error", err)
 			l.sync.labelsAt(time.Time{}, true)
 		}
@@ -204,11 +204,11 @@ func (l *labelReader) sendLetter(ctx context.Context, m *scope.Message, cause er
 	switch {
 	case err == nil || ctx.Err() != nil:
 	case l.owed.add(owedLetter{m, cause}):
-		l.lettersLog.Warn(l.Log, "the server does not take a dead letter of labels; it is sent again", "source",
+		l.lettersLog.Warn(l.Log, "a dead letter of labels cannot be stored; it is sent again", "source",
 			m.Origin.Source(), "error", err)
 	default:
-		l.lettersLog.Warn(l.Log, "the server does not take a dead letter of labels, and too many wait; "+
-			"the message stays in its stream, and is read again after a restart",
+		l.lettersLog.Warn(l.Log, "a dead letter of labels cannot be stored, and too many wait; the message stays in "+
+			"its stream, and is read again after a restart",
 			"source", m.Origin.Source(), "error", err)
 	}
 }

@@ -97,7 +97,7 @@ func (r *reader) Run(ctx context.Context) {
 			r.SetEvent(fmt.Sprintf("learning cannot read the input stream, seen at %s, and tries again: %v",
 				health.Timestamp(time.Now()), err))
 		}
-		r.Log.Debug("learning reads again", "from", r.at.next, "error", err)
+		r.Log.Debug("the reader of the training path restarts", "from", r.at.next, "error", err)
 		if !natsx.Backoff(ctx, min(attempt, 5)) {
 			return
 		}
