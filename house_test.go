@@ -121,7 +121,7 @@ var below = map[string][]string{
 	"stream/internal/training": {"arrowio", "arrowio/wire", "internal/bytequeue", "internal/killpoint", "internal/natsx",
 		"internal/ratelog", "internal/stage", "plugin", "stream/internal/health", "stream/internal/needs",
 		"stream/internal/replica", "stream/internal/scope", "stream/internal/statestore", "stream/spec"},
-	"stream/internal/blocks": {"internal/natsx", "internal/ratelog", "internal/stage", "plugin", "stream/internal/health",
+	"stream/internal/blocks": {"arrowio", "stream/internal/schema", "stream/internal/statestore", "internal/natsx", "internal/ratelog", "internal/stage", "plugin", "stream/internal/health",
 		"stream/internal/needs", "stream/internal/replica", "stream/internal/scope", "stream/internal/training",
 		"stream/summaries"},
 	"stream/internal/relay": {"arrowio", "arrowio/wire", "internal/bytequeue", "internal/killpoint", "internal/natsx",

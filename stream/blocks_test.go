@@ -241,12 +241,54 @@ func TestSummariesAreAwaited(t *testing.T) {
 	for n := range sharedBlock + 3 {
 		s.store("in.x", numbered(n+1, 0)) // too few rows for a model
 	}
-	g := s.share(RoleAll)
+	p := blockPipeline()
+	p.Stage.Spec.Sizes = map[string]int{"x": 4}
+	r := s.replica(p)
 	s.until("it waits for the end of the second block", func() bool {
-		all := g.replicas[0].Status()
+		all := r.Status()
 		return len(all) == 1 && strings.Contains(all[0].Reason,
 			"learning waits until message 20 is stored, the last of the next block (training.block is 10)")
 	})
+}
+
+// TestBlocksHaveTheStoredSchema: no block is summed before the schema is stored, whatever the first message has. Then
+// all blocks are, from the first on, and what does not fit is left out.
+func TestBlocksHaveTheStoredSchema(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.store("in.x", arrowRows(1, 0, 2))
+	for n := 2; n <= 2*sharedBlock+3; n++ {
+		s.store("in.x", numbered(n, 0)) // too few rows for a model
+	}
+	g := s.share(RoleAll, RoleTransform)
+	s.until("the messages are counted", func() bool {
+		for _, r := range g.replicas {
+			all := r.Status()
+			if len(all) == 1 && len(all[0].Stage.Candidates) == 2 && all[0].Stage.Candidates[0].Messages == 2*sharedBlock+2 {
+				return true
+			}
+		}
+		return false
+	})
+	time.Sleep(time.Second) // replicas look for blocks three times a second
+	progress, err := s.shelf(g.replicas[0].running[0].Running.Settings()).Progress(t.Context())
+	if progress != nil || err != nil || g.counted("stored") != 0 {
+		t.Errorf("while messages are counted the progress is %+v, %v, and %g blocks are summed", progress, err,
+			g.counted("stored"))
+	}
+	for n := 2*sharedBlock + 4; n <= 6*sharedBlock; n++ {
+		s.store("in.x", numbered(n, sharedRows-1))
+	}
+	s.until("all blocks are learned", func() bool {
+		for _, r := range holders(g.replicas) {
+			live, seen := r.Status()[0].Stage.Live, r.Status()[0].Stage.Received
+			return live != nil && live.Model.M() == 4 && seen == 2*sharedBlock+2+(4*sharedBlock-3)*sharedRows
+		}
+		return false
+	})
+	if n := dropped(t, g.metrics...); n != 1 {
+		t.Errorf("%g messages are counted as not learned, of one", n)
+	}
 }
 
 // TestDeadlyBlock: a block with which three replicas have ended ends no fourth. Nothing is learned from it, its

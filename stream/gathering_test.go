@@ -387,6 +387,38 @@ func TestSetupOfEdges(t *testing.T) {
 	}
 }
 
+// TestEdgesAgreeOnTheSchema: the hub adds up what its edges counted, and the schema of most messages is that of all. An
+// edge whose own messages mostly have another one makes no summary before it knows.
+func TestEdgesAgreeOnTheSchema(t *testing.T) {
+	t.Parallel()
+	f := newSpokes(t, "berlin", "paris")
+	const odd = 25
+	for n := range odd {
+		f.edges["berlin"].store("in.x", arrowRows(n+1, 0, 2)) // too few rows for a model
+	}
+	f.blocks("berlin", 4) // 18 others
+	f.sums("berlin")
+	f.blocks("paris", 3)
+	f.sums("paris")
+	g := f.train("berlin", "paris")
+	f.reached(g, map[string]int{"berlin": 4, "paris": 3})
+	f.hub.until("a model is live", func() bool { return g.live() != "" })
+	if m := g.Status()[0].Stage.Live.Model; m.M() != 4 {
+		t.Errorf("the model has %d features", m.M())
+	}
+	if n := g.came("berlin", "rejected") + g.came("paris", "rejected"); n != 0 {
+		t.Errorf("%g summaries are refused", n)
+	}
+	if n := dropped(t, g.metrics); n != odd {
+		t.Errorf("%g messages are counted as not learned, of %d", n, odd)
+	}
+	p := blockPipeline()
+	p.Role, p.Edges = RoleTrain, []string{"berlin", "paris"}
+	if stored, err := admin.ReadSchema(t.Context(), f.hub.js, p); err != nil || !stored.Contract.Equal(g.Status()[0].Contract) {
+		t.Errorf("the stored schema is %v: %v", stored.Contract, err)
+	}
+}
+
 // TestEdgesComeAndGo: an edge that was cut off sends what it summed up meanwhile, and one that has lost its disk
 // begins anew.
 func TestEdgesComeAndGo(t *testing.T) {

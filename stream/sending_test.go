@@ -18,6 +18,7 @@ import (
 func sends(domain string) Pipeline {
 	p := blockPipeline()
 	p.Role, p.Models.Hub, p.Edges, p.Stage.Until = RoleTransform, "hub", []string{domain}, plugin.UntilSkip
+	p.Stage.Spec.Sizes = map[string]int{"x": 4} // there may be no hub that decides on the schema
 	return p
 }
 

@@ -188,10 +188,13 @@ func (s *site) store(subject string, body []byte) {
 }
 
 // numbered is a message of one labelled row whose first feature is a number. More rows make it larger.
-func numbered(n, more int) []byte {
+func numbered(n, more int) []byte { return arrowRows(n, more, 4) }
+
+// arrowRows is numbered with another number of features, of at most four.
+func arrowRows(n, more, features int) []byte {
 	schema := arrow.NewSchema([]arrow.Field{
 		{Name: "label", Type: arrow.BinaryTypes.String},
-		{Name: "x", Type: arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Float32)},
+		{Name: "x", Type: arrow.FixedSizeListOf(int32(features), arrow.PrimitiveTypes.Float32)},
 	}, nil)
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 	defer b.Release()
@@ -200,7 +203,7 @@ func numbered(n, more int) []byte {
 		b.Field(0).(*array.StringBuilder).Append([]string{"even", "odd"}[n%2])
 		x.Append(true)
 		x.ValueBuilder().(*array.Float32Builder).AppendValues(
-			[]float32{float32(n), float32(n % 2 * 100), float32(n * 31 % 17), float32(i * 7 % 5)}, nil)
+			[]float32{float32(n), float32(n % 2 * 100), float32(n * 31 % 17), float32(i * 7 % 5)}[:features], nil)
 	}
 	rec := b.NewRecord()
 	defer rec.Release()

@@ -2,6 +2,7 @@ package stage
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -16,6 +17,8 @@ const (
 	maxCandidates = 64
 	// maxReported is how many candidates a status lists.
 	maxReported = 8
+	// maxRemote bounds the contracts that are sent to another stage, in bytes, but for the leader's.
+	maxRemote = 256 << 10
 )
 
 // candidates counts, per contract that messages propose, the messages that can be learned from. The order of columns
@@ -47,33 +50,19 @@ type usableRows struct {
 
 // add counts a message.
 func (c *candidates) add(contract *arrowio.Contract, at window.Position, t time.Time, u usableRows, maxClasses int) {
+	c.merge(contractCandidate{contract: contract, first: at, messages: 1, rows: u.rows, unlabelled: u.unlabelled,
+		since: t, newest: t})
 	one := c.byID[contract.ID()]
-	switch {
-	case one == nil && len(c.byID) >= maxCandidates:
-		c.other++
+	if one == nil {
 		return
-	case one == nil:
-		one = &contractCandidate{contract: contract, first: at, classes: map[string]int{}, since: t, newest: t}
-		if c.byID == nil {
-			c.byID = map[string]*contractCandidate{}
-		}
-		c.byID[contract.ID()] = one
-	case at.Compare(one.first) < 0:
-		one.contract, one.first = contract, at
 	}
-	one.messages++
-	one.rows += u.rows
-	one.unlabelled += u.unlabelled
+	if one.classes == nil {
+		one.classes = map[string]int{}
+	}
 	for _, label := range u.labels {
 		if _, known := one.classes[label]; known || len(one.classes) < maxClasses {
 			one.classes[label]++
 		}
-	}
-	if t.Before(one.since) {
-		one.since = t
-	}
-	if t.After(one.newest) {
-		one.newest = t
 	}
 }
 
@@ -114,19 +103,97 @@ func (c *candidates) total() int {
 	return all
 }
 
-// status lists the leading candidates.
-func (c *candidates) status() []spec.ContractCandidate {
-	var all []*contractCandidate
+// leading returns the leading candidates, the leader first.
+func (c *candidates) leading() (all []*contractCandidate) {
 	for _, one := range c.byID {
 		all = append(all, one)
 	}
 	slices.SortFunc(all, compare)
-	var out []spec.ContractCandidate
-	for _, one := range all[:min(len(all), maxReported)] {
+	return all[:min(len(all), maxReported)]
+}
+
+// status lists the leading candidates.
+func (c *candidates) status() (out []spec.ContractCandidate) {
+	for _, one := range c.leading() {
 		out = append(out, spec.ContractCandidate{Contract: one.contract, Messages: one.messages,
 			Rows: one.rows + one.unlabelled, First: one.first.Seq})
 	}
 	return out
+}
+
+// remoteCandidate is a candidate as the stage of another stream counted it. The classes are not in it.
+type remoteCandidate struct {
+	Contract   json.RawMessage `json:"contract"`
+	First      window.Position `json:"first"`
+	Messages   int             `json:"messages"`
+	Rows       int             `json:"rows"`
+	Unlabelled int             `json:"unlabelled,omitempty"`
+	Since      time.Time       `json:"since"`
+	Newest     time.Time       `json:"newest"`
+}
+
+// marshal encodes the leading candidates, up to maxRemote bytes.
+func (c *candidates) marshal() ([]byte, error) {
+	var out []remoteCandidate
+	size := 0
+	for _, one := range c.leading() {
+		contract, err := json.Marshal(one.contract)
+		if err != nil {
+			return nil, err
+		}
+		if size += len(contract); size > maxRemote && len(out) > 0 {
+			break
+		}
+		out = append(out, remoteCandidate{contract, one.first, one.messages, one.rows, one.unlabelled, one.since, one.newest})
+	}
+	return json.Marshal(out)
+}
+
+// parseCandidates reads what marshal wrote. It leaves out contracts that a configuration does not accept.
+func parseCandidates(text []byte, s arrowio.Spec) (out []contractCandidate, err error) {
+	var all []remoteCandidate
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, err
+	}
+	for _, one := range all {
+		contract, err := arrowio.ParseContract(one.Contract)
+		if err != nil {
+			return nil, err
+		}
+		if contract.Label() != s.Label || contract.Key() != s.Key || !s.Accepts(contract.Elements()) {
+			continue
+		}
+		out = append(out, contractCandidate{contract: contract, first: one.First, messages: one.Messages, rows: one.Rows,
+			unlabelled: one.Unlabelled, since: one.Since, newest: one.Newest})
+	}
+	return out, nil
+}
+
+// merge adds the counts of a candidate.
+func (c *candidates) merge(other contractCandidate) {
+	one := c.byID[other.contract.ID()]
+	switch {
+	case one == nil && len(c.byID) >= maxCandidates:
+		c.other += other.messages
+		return
+	case one == nil:
+		if c.byID == nil {
+			c.byID = map[string]*contractCandidate{}
+		}
+		c.byID[other.contract.ID()] = &other
+		return
+	case other.first.Compare(one.first) < 0:
+		one.contract, one.first = other.contract, other.first
+	}
+	one.messages += other.messages
+	one.rows += other.rows
+	one.unlabelled += other.unlabelled
+	if other.since.Before(one.since) {
+		one.since = other.since
+	}
+	if other.newest.After(one.newest) {
+		one.newest = other.newest
+	}
 }
 
 // hasTwoClasses reports whether there are two classes of two rows.

@@ -3,6 +3,8 @@ package stage
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/embedd/embedd/arrowio"
@@ -15,6 +17,8 @@ import (
 // on when it became known.
 type counting struct {
 	candidates candidates
+	remote     map[string][]contractCandidate // what the stages of other streams counted, by stream
+	intake     intake                         // of messages that are read again, in blocks
 	kept       []keptMessage
 	rows       int       // of kept that can be learned from
 	due        bool      // the worker is to fix the contract
@@ -42,7 +46,11 @@ const storeRetry = time.Second
 func (l *learner) count(m *arrowio.Message, at spec.Position) {
 	c, known := l.counting, l.stage.Contract() != nil
 	u := l.usable(m)
-	l.intake.count(m, l.config, u.rows)
+	in := &l.intake
+	if l.config.Training.Block > 0 {
+		in = &c.intake
+	}
+	in.count(m, l.config, u.rows)
 	proposed := m.Contract()
 	if u.rows+u.unlabelled == 0 || proposed == nil {
 		return
@@ -56,6 +64,47 @@ func (l *learner) count(m *arrowio.Message, at spec.Position) {
 	if known || l.isContractDue(at.Time) {
 		l.wakeForContract()
 	}
+}
+
+// Counted describes the contracts that messages proposed, for CountRemote of another stage, and returns how many
+// messages there were. It returns nil if the contract is known or no message proposed one.
+func (s *Stage) Counted() (text []byte, messages int, err error) {
+	l := s.learner
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.counting == nil || l.counting.leader() == nil {
+		return nil, 0, nil
+	}
+	text, err = l.counting.candidates.marshal()
+	return text, l.counting.candidates.total(), err
+}
+
+// CountRemote adds what the stage of another stream counted. It replaces what was added for that stream before.
+func (s *Stage) CountRemote(stream string, counted []byte) error {
+	all, err := parseCandidates(counted, s.config.Spec)
+	if err != nil {
+		return fmt.Errorf("reading the schemas that %s counted: %w", stream, err)
+	}
+	l := s.learner
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.counting
+	if c == nil {
+		return nil
+	}
+	if c.remote == nil {
+		c.remote = map[string][]contractCandidate{}
+	}
+	c.remote[stream], c.candidates = all, candidates{}
+	for _, one := range slices.Sorted(maps.Keys(c.remote)) {
+		for _, candidate := range c.remote[one] {
+			c.candidates.merge(candidate)
+		}
+	}
+	if l.isContractDue(l.config.Clock()) {
+		l.wakeForContract()
+	}
+	return nil
 }
 
 // keep copies a message. The caller holds the lock.
@@ -134,7 +183,7 @@ func (l *learner) isTrainable(c *contractCandidate) bool {
 	switch {
 	case l.config.Spec.Label == "":
 		return c.rows >= 2
-	case l.late != nil: // labels may come
+	case l.late != nil || c.classes == nil: // labels may come, or are of other streams
 		return c.rows >= 4
 	}
 	return c.hasTwoClasses()

@@ -15,6 +15,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin/spec"
 )
 
@@ -348,5 +350,73 @@ func TestCountedReproducible(t *testing.T) {
 		if a, b := after.Status().Rows, whole.Status().Rows; a != b {
 			t.Errorf("stopped after %d: %d rows in the window, without %d", stop, a, b)
 		}
+	}
+}
+
+// TestCountRemote: a stage adds up what others counted, each once and as it was sent last. The schema of most messages
+// is used when it alone has the rows of a first model.
+func TestCountRemote(t *testing.T) {
+	t.Parallel()
+	config := func() *spec.Config {
+		return &spec.Config{Spec: arrowio.Spec{Features: []string{"*"}, Label: "label"}, Fit: fit.Config{Method: "lda"},
+			Training: spec.Training{Every: spec.Every{Rows: 40}, Block: 10}}
+	}
+	count := func(messages map[string]int) []byte {
+		t.Helper()
+		var c candidates
+		for column, n := range messages {
+			contract, err := arrowio.NewContract([]string{column}, "label", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k := range n {
+				c.add(contract, window.Position{Seq: uint64(k + 1)}, time.Unix(int64(k), 0), usableRows{rows: 1}, 10)
+			}
+		}
+		text, err := c.marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	s, err := New(*config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, one := range []struct {
+		edge     string
+		messages map[string]int
+	}{{"a", map[string]int{"odd": 30, "x": 5}}, {"a", map[string]int{"odd": 35, "x": 10}}, {"b", map[string]int{"x": 20}}} {
+		if err := s.CountRemote(one.edge, count(one.messages)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status := s.Status()
+	if s.Contract() != nil || status.Counted != 65 || status.Candidates[0].Messages != 35 || status.Candidates[1].Rows != 30 {
+		t.Errorf("before a model is due the schema is %v, and %d are counted, %+v", s.Contract(), status.Counted,
+			status.Candidates)
+	}
+	other, err := arrowio.NewContract([]string{"x"}, "another", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c candidates
+	c.add(other, window.Position{Seq: 1}, time.Unix(1, 0), usableRows{rows: 1000}, 10)
+	text, err := c.marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for edge, text := range map[string][]byte{"b": count(map[string]int{"x": 60}), "c": text} {
+		if err := s.CountRemote(edge, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-s.ContractFixed()
+	if got := s.Contract(); !got.Has([]string{"x"}) || got.Label() != "label" {
+		t.Errorf("the schema is %v", got)
+	}
+	if err := s.CountRemote("d", []byte("no JSON")); err == nil {
+		t.Error("counts that cannot be read are accepted")
 	}
 }

@@ -245,15 +245,16 @@ func (l *learner) learn(m *arrowio.Message, at spec.Position) error {
 		l.next++
 		at.Seq = l.next
 	}
-	at.Time = l.eventTime(&l.rowTime, at, "messages")
-	if m.Rows() == 0 {
-		return nil
+	if l.config.Training.Block == 0 { // else blocks are learned, and messages only counted
+		at.Time = l.eventTime(&l.rowTime, at, "messages")
 	}
-	if l.counting != nil {
+	switch {
+	case m.Rows() == 0:
+		return nil
+	case l.counting != nil:
 		l.count(m, at)
 		return nil
-	}
-	if l.config.Training.Block > 0 { // blocks are learned instead
+	case l.config.Training.Block > 0:
 		return nil
 	}
 	next := l.eventOf(m, at)
@@ -460,8 +461,11 @@ func (l *learner) currentStatus() spec.Status {
 	s := l.status.Status
 	s.Live, s.Fitting, s.Backlog, s.Dropped = l.stage.Live(), l.busy, l.waiting, l.dropped
 	s.Mismatched = l.unfit
-	counted := ""
+	counted, in := "", &l.intake
 	if c := l.counting; c != nil && l.stage.Contract() == nil {
+		if l.config.Training.Block > 0 {
+			in = &c.intake
+		}
 		s.Candidates, s.OtherCandidates = c.candidates.status(), c.candidates.other
 		s.Counted = c.candidates.total()
 		if leader := c.candidates.leader(); leader != nil {
@@ -470,8 +474,8 @@ func (l *learner) currentStatus() spec.Status {
 		}
 		counted = c.candidates.hint()
 	}
-	s.Received, s.Unlabelled, s.Incomplete = l.intake.rows, l.intake.unlabelled, l.intake.faulty
-	if hint := l.intake.hint(s, l.config.Spec.Label); hint != "" && !l.status.LearnsNothing {
+	s.Received, s.Unlabelled, s.Incomplete = in.rows, in.unlabelled, in.faulty
+	if hint := in.hint(s, l.config.Spec.Label); hint != "" && !l.status.LearnsNothing {
 		s.Hint = hint
 	}
 	if counted != "" {

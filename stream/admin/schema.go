@@ -87,6 +87,10 @@ func PlanSchemaReset(ctx context.Context, js jetstream.JetStream, p spec.Pipelin
 		return nil, fmt.Errorf("the schema of pipeline %s is that of its model file: change model.file (%w)", p.Name,
 			ErrSchemaElsewhere)
 	}
+	if p.LearnsFromEdges() {
+		return nil, fmt.Errorf("the edges count and read messages under the schema of the hub: set schema.features at the "+
+			"hub and at each of them, with sizes (%w)", ErrSchemaElsewhere)
+	}
 	r = &SchemaReset{Pipeline: p}
 	r.Contract, _ = p.Stage.Spec.Contract()
 	err = guard(ctx, js, func(ctx context.Context) error {
@@ -145,9 +149,6 @@ func schemaStore(ctx context.Context, js jetstream.JetStream, p *spec.Pipeline, 
 	case p.ModelsFromHub():
 		return nil, fmt.Errorf("the models come from the hub (JetStream domain %s), which decides their schema: use "+
 			"'embedd schema' there (%w)", p.Models.Hub, ErrSchemaElsewhere)
-	case p.LearnsFromEdges():
-		return nil, fmt.Errorf("the schema is that of the summaries of the edges: set schema.features at each of them (%w)",
-			ErrSchemaElsewhere)
 	case p.Stream == "" && p.Models.Directory == "":
 		return nil, fmt.Errorf("%w: each start counts messages again, since the pipeline has neither an input stream nor "+
 			"a directory of models; set model.store, or fix the schema in schema.features", ErrSchemaNotStored)

@@ -268,6 +268,15 @@ func (s *Sender) Send(ctx context.Context, pipeline string, n Notice, text []byt
 	return err == nil, err
 }
 
+// counted ends the subject on which an edge publishes what it counted of a pipeline.
+const counted = ".counted"
+
+// SendCounted stores which schemas the messages of a pipeline have, as this edge counted them.
+func (s *Sender) SendCounted(ctx context.Context, pipeline string, text []byte) error {
+	_, err := s.js.PublishMsg(ctx, &nats.Msg{Subject: s.prefix + edgeRoot + pipeline + counted, Data: text})
+	return err
+}
+
 // Receiver is the stream of the hub.
 type Receiver struct{ stream jetstream.Stream }
 
@@ -315,16 +324,26 @@ func (a *Receiver) Next(ctx context.Context, pipeline string, from uint64) (*Rec
 	return one, nil
 }
 
+// Counted returns what an edge sent last with SendCounted; nil if it has sent nothing.
+func (a *Receiver) Counted(ctx context.Context, pipeline, edge string) ([]byte, error) {
+	return a.last(ctx, edge, pipeline+counted)
+}
+
+// last returns the last message of an edge with the end of a subject; nil if there is none.
+func (a *Receiver) last(ctx context.Context, edge, subject string) ([]byte, error) {
+	m, err := a.stream.GetLastMsgForSubject(ctx, hubRoot+edge+"."+subject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m.Data, nil
+}
+
 // Read reads a received summary of at most maxBytes. The error is ErrDamaged, or one of the connection.
 func (a *Receiver) Read(ctx context.Context, pipeline string, one *Received, maxBytes int64) ([]byte, error) {
 	return one.read(maxBytes, func(i int) ([]byte, error) {
-		m, err := a.stream.GetLastMsgForSubject(ctx, hubRoot+one.Edge+"."+pipeline+"."+one.part(i))
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		return m.Data, nil
+		return a.last(ctx, one.Edge, pipeline+"."+one.part(i))
 	})
 }

@@ -97,17 +97,20 @@ func (b *Blocks) Run(ctx context.Context) {
 	defer wg.Wait()
 	switch p := (&producer{Blocks: b}); {
 	case b.SendsSummaries():
-		b.repeat(ctx, (&forwarder{reader: reader{Blocks: b}, producer: p}).step)
+		wg.Go(func() {
+			b.countMessages(ctx, func(ctx context.Context) { b.training.Read(ctx, b.training.Learn) })
+		})
+		b.repeat(ctx, (&forwarder{reader: reader{Blocks: b}, producer: p, counter: edgeCounter{Blocks: b}}).step)
 		return
 	case !b.LearnsFromEdges():
 		wg.Go(func() { b.repeat(ctx, p.step) })
 	}
-	if !b.training.Learns() {
-		return
-	}
-	if b.LearnsFromEdges() {
+	switch {
+	case !b.training.Learns():
+	case b.LearnsFromEdges():
 		b.training.RunInTurn(ctx, newHubLearner(b))
-	} else {
+	default:
+		b.countMessages(ctx, b.training.Run)
 		b.training.RunInTurn(ctx, newLearner(b))
 	}
 }

@@ -77,7 +77,7 @@ func TestWaiting(t *testing.T) {
 	}
 	store := func(n uint64) {
 		t.Helper()
-		sum, err := b.Running.SummaryBuilder(b.block(b.Created, n), l.features)
+		sum, err := b.Running.SummaryBuilder(b.block(b.Created, n), b.Running.Features())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestSentIsSwept(t *testing.T) {
 	t.Parallel()
 	server := natstest.New(t)
 	b := open(t, server, server.Stream(jetstream.StreamConfig{Name: "in"}))
-	r := &reader{Blocks: b, collection: b.collection(b.Created), features: []string{"x"}}
+	r := &reader{Blocks: b, collection: b.collection(b.Created)}
 	for r.next = maxAhead - 2; r.next <= maxAhead; r.next++ {
 		if err := r.storeSent(t.Context()); err != nil {
 			t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 type forwarder struct {
 	reader
 	producer *producer
+	counter  edgeCounter
 	sent     *summaries.Sender // nil: not opened yet
 	cause    string            // why nothing is sent, as it was reported; "": no reason
 }
@@ -27,6 +28,11 @@ type forwarder struct {
 // again.
 func (f *forwarder) step(ctx context.Context) (progressed bool, err error) {
 	if err := f.open(ctx); err != nil {
+		f.report(ctx, err)
+		return false, err
+	}
+	if f.Running.Contract() == nil {
+		err := f.counter.step(ctx, f.sent)
 		f.report(ctx, err)
 		return false, err
 	}
@@ -105,14 +111,10 @@ func (f *forwarder) send(ctx context.Context) (sent bool, err error) {
 		return false, err
 	}
 	if f.collection == nil || !complete.created.Equal(f.created) {
-		f.reader = reader{Blocks: f.Blocks, created: complete.created, collection: f.Blocks.collection(complete.created),
-			features: f.features}
+		f.reader = reader{Blocks: f.Blocks, created: complete.created, collection: f.Blocks.collection(complete.created)}
 	}
 	after, err := f.seek(ctx, complete)
 	if err != nil {
-		return false, err
-	}
-	if err := f.findFeatures(ctx, complete); err != nil || f.features == nil {
 		return false, err
 	}
 	if err := f.storeSent(ctx); err != nil {
@@ -124,7 +126,7 @@ func (f *forwarder) send(ctx context.Context) (sent bool, err error) {
 	}
 	b := f.block(f.created, f.next)
 	if err == nil {
-		err = f.Running.CheckSummary(b, f.features, text)
+		err = f.Running.CheckSummary(b, f.Running.Features(), text)
 	}
 	if err != nil {
 		return false, f.discardUnusable(ctx, err, true)
@@ -163,7 +165,7 @@ func (f *forwarder) seek(ctx context.Context, complete blockRange) (after uint64
 // storeSent stores which block is next, and from time to time deletes summaries of blocks that were sent: those from
 // before this process, and those that another replica stored late.
 func (r *reader) storeSent(ctx context.Context) error {
-	now := summaries.Progress{From: r.next, Next: r.next, Features: r.features}
+	now := summaries.Progress{From: r.next, Next: r.next, Features: r.Running.Features()}
 	if r.progress != nil && isSame(r.progress, &now) {
 		return nil
 	}

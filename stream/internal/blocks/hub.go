@@ -47,6 +47,11 @@ func (h *hubLearner) step(ctx context.Context) (progressed bool, err error) {
 	if err := h.follow(ctx); err != nil {
 		return false, err
 	}
+	if h.Running.Contract() == nil {
+		if counted, err := h.count(ctx); counted || err != nil {
+			return false, err
+		}
+	}
 	one, err := h.receiver.Next(ctx, h.Name, h.next)
 	if err != nil {
 		return false, err

@@ -11,7 +11,6 @@ import (
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
-	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/internal/training"
 	"github.com/embedd/embedd/stream/summaries"
 )
@@ -21,14 +20,12 @@ type reader struct {
 	*Blocks
 	created    time.Time // of the stream
 	collection *summaries.Collection
-	next       uint64 // block
-	features   []string
-	searched   uint64              // end of the blocks that have no message with the features
+	next       uint64              // block
 	progress   *summaries.Progress // as this replica stored it last; nil: it has not yet
 	unusable   int                 // times that the summary of next could not be used
 }
 
-// learner learns from the summaries of the input.
+// learner learns from the summaries of the input. The schema is known before it runs.
 type learner struct{ reader }
 
 func newLearner(b *Blocks) *learner {
@@ -54,12 +51,9 @@ func (l *learner) step(ctx context.Context) (learned bool, err error) {
 			l.Series.Add(health.ReaderRestarts, 1, string(training.Recreated))
 			l.training.SetEvent(fmt.Sprintf("the input stream was recreated at %s; learning continues from its first block",
 				health.Timestamp(complete.created)))
-			l.created, l.next, l.searched = complete.created, 0, 0
+			l.created, l.next = complete.created, 0
 		}
 		l.collection, l.progress = l.Blocks.collection(l.created), nil
-	}
-	if err := l.findFeatures(ctx, complete); err != nil || l.features == nil {
-		return false, err
 	}
 	if !l.replica.IsTrainer() {
 		l.progress = nil // the trainer stores it
@@ -76,7 +70,7 @@ func (l *learner) step(ctx context.Context) (learned bool, err error) {
 	}
 	unread := 0
 	if err == nil {
-		unread, err = l.Running.LearnSummary(l.block(l.created, l.next), l.features, text)
+		unread, err = l.Running.LearnSummary(l.block(l.created, l.next), l.Running.Features(), text)
 	}
 	if err != nil {
 		return false, l.discardUnusable(ctx, err, l.replica.IsTrainer())
@@ -144,42 +138,6 @@ func (r *reader) discardUnusable(ctx context.Context, cause error, isOwner bool)
 	return r.collection.Delete(ctx, r.next)
 }
 
-// findFeatures finds the features: those of the model, those that are stored, or those of the first message.
-func (r *reader) findFeatures(ctx context.Context, complete blockRange) error {
-	if live := r.Running.Live(); live != nil {
-		r.features = live.Model.Features()
-		return nil
-	}
-	progress, err := r.collection.Progress(ctx)
-	if err != nil {
-		return err
-	}
-	if progress != nil && len(progress.Features) > 0 {
-		r.features = progress.Features
-		return nil
-	}
-	if features := r.Running.Features(); features != nil {
-		r.features = features
-	}
-	first := max(r.next, r.searched, complete.first)
-	if r.features != nil || first >= complete.end {
-		return nil
-	}
-	all := r.block(r.created, first)
-	all.Last = r.block(r.created, complete.end-1).Last
-	err = r.training.ReadBlock(ctx, all, func(in *scope.Message) bool {
-		if message, err := r.Running.Decode(in.Data); err == nil {
-			r.features = message.Contract().Elements()
-		}
-		r.searched = r.blockOf(in.Origin.Seq) // after an error it continues there
-		return r.features == nil
-	})
-	if err == nil {
-		r.searched = complete.end
-	}
-	return err
-}
-
 // storeProgress stores which blocks are needed, and deletes those that are not any more: blocks before the window, and
 // collections of other settings and streams.
 func (l *learner) storeProgress(ctx context.Context, complete blockRange) error {
@@ -198,7 +156,7 @@ func (l *learner) storeProgress(ctx context.Context, complete blockRange) error 
 	if first := l.Running.Status().ReadFrom; first > 0 {
 		from = min(from, l.blockOf(first))
 	}
-	now := summaries.Progress{From: from, Next: l.next, Features: l.features}
+	now := summaries.Progress{From: from, Next: l.next, Features: l.Running.Features()}
 	if l.progress != nil && isSame(before, &now) {
 		return nil
 	}

@@ -50,7 +50,7 @@ func (p *producer) step(ctx context.Context) (made bool, err error) {
 		p.claims = p.collection.Claims(p.Instance, p.ClaimLife)
 	}
 	progress, err := p.collection.Progress(ctx)
-	if progress == nil || err != nil {
+	if err != nil || progress == nil || !p.Running.Contract().Has(progress.Features) { // of a schema before this one
 		return false, err
 	}
 	if progress.Next < p.next { // another replica became the trainer, and begins earlier

@@ -147,6 +147,9 @@ func summaryPermissions(a *api, p *spec.Pipeline) map[Verb][]string {
 func edgeStreamPermissions(a *api, p *spec.Pipeline) map[Verb][]string {
 	run := []string{a.request("STREAM", "INFO", summaries.EdgeStream),
 		a.request("STREAM", "MSG", "GET", summaries.EdgeStream)}
+	hub := &api{prefix: "$JS." + p.Models.Hub + ".API."} // which decides on the schema
+	run = append(run, hub.request("STREAM", "INFO", statestore.Stream), hub.request("STREAM", "MSG", "GET",
+		statestore.Stream))
 	for _, subject := range summaries.EdgeSubjects(p.Name) {
 		run = append(run, a.put(subject))
 	}

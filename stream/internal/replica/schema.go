@@ -29,10 +29,9 @@ type Schema struct {
 }
 
 // LoadSchema reads the stored schema. It is called before Open, which refuses a model of other features. A fixed
-// model has its own schema; on a leaf node it is that of the hub's model, and on a hub of edges that of their
-// summaries.
+// model has its own schema, and on a leaf node it is that of the hub.
 func (s *Schema) LoadSchema(ctx context.Context) (err error) {
-	if s.Stage.Fixed != nil || s.ModelsFromHub() || s.LearnsFromEdges() {
+	if s.Stage.Fixed != nil || s.ModelsFromHub() {
 		return nil
 	}
 	switch {
@@ -62,6 +61,9 @@ func (s *Schema) guard(ctx context.Context, do func(context.Context) error) erro
 // one, else that of the live model, as a pipeline of an older version has one. The trainer stores it. When none of them
 // exists, the stage counts messages and stores the winner with storeContract. It is called after Open.
 func (s *Schema) SettleSchema(ctx context.Context, live *plugin.Live) error {
+	if s.SendsSummaries() {
+		s.Stage.StoreContract = s.storeContract
+	}
 	if s.store == nil {
 		return nil
 	}
@@ -164,7 +166,7 @@ func (s *Schema) newestRecord() (schema.Record, error) {
 const contractPoll = 250 * time.Millisecond
 
 // storeContract stores the contract that this process counted, and returns the one that is stored. A replica that is
-// not the trainer waits for the trainer's.
+// not the trainer waits for the trainer's, and a replica at an edge for that of the hub.
 func (s *Schema) storeContract(ctx context.Context, counted *arrowio.Contract) (*arrowio.Contract, error) {
 	for !s.isTrainer() || s.isOther {
 		if fixed := s.Running.Contract(); fixed != nil {

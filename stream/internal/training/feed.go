@@ -141,6 +141,9 @@ type feedState struct {
 }
 
 func (f *Feed) state() feedState {
+	if f == nil {
+		return feedState{}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return feedState{f.binding, f.created, f.handed, f.gapAt, f.previous}

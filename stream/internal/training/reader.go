@@ -130,7 +130,8 @@ func (r *reader) step(ctx context.Context) error {
 	switch c := r.cursor; {
 	case c != nil && c.upTo != noEnd:
 		return r.read(ctx, c.upTo) // a read that has begun
-	case r.Role == spec.RoleTrain || r.Partitions > 0 || r.hooks.IsHolding() || time.Since(s.gapAt) < SharedFor:
+	case r.Feed == nil || r.Role == spec.RoleTrain || r.Partitions > 0 || r.hooks.IsHolding() ||
+		time.Since(s.gapAt) < SharedFor:
 		return r.read(ctx, noEnd)
 	}
 	if r.head == nil {
