@@ -183,6 +183,42 @@ func TestAdoptAsksNobody(t *testing.T) {
 	l.until("the mirror is cleaned", func() bool { return asked() > 0 })
 }
 
+// TestDoctorAtALeafNode: the schema is the hub's to decide, so doctor reports it there and not at the leaf node, whose
+// consumer has another name.
+func TestDoctorAtALeafNode(t *testing.T) {
+	t.Parallel()
+	l := newLeafNode(t, nil)
+	hub := apprentice()
+	hub.Role = RoleTrain
+	l.hub.replica(hub)
+	first := l.replica(edge())
+	l.send(300)
+	l.until("the edge answers", func() bool { return first.live() != "" })
+	l.acknowledged("p@edge")
+	findings := func(s *site, p Pipeline) (schemas []admin.Finding, faults []admin.Finding) {
+		found, err := admin.Diagnose(t.Context(), admin.Options{Conn: s.js.Conn(), Pipelines: []Pipeline{p}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range found {
+			if f.Check == "schema" {
+				schemas = append(schemas, f)
+			}
+			if f.Level == admin.LevelFault {
+				faults = append(faults, f)
+			}
+		}
+		return schemas, faults
+	}
+	if schemas, faults := findings(l.site, edge()); len(schemas)+len(faults) > 0 {
+		t.Errorf("at the leaf node doctor finds %+v and %+v", schemas, faults)
+	}
+	if schemas, _ := findings(l.hub, hub); len(schemas) != 1 || schemas[0].Level != admin.LevelOK ||
+		!strings.Contains(schemas[0].Text, "the schema is ") {
+		t.Errorf("at the hub doctor finds %+v", schemas)
+	}
+}
+
 // TestHubsRights: the hub too answers a leaf node's question for the rights of a user, with those of the way between
 // them, which allow nothing of JetStream.
 func TestHubsRights(t *testing.T) {

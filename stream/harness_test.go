@@ -61,12 +61,18 @@ func startReplica(t testing.TB, nc *nats.Conn, pipelines ...stream.Pipeline) *re
 // newReplica makes a replica that does not run yet.
 func newReplica(t testing.TB, nc *nats.Conn, pipelines ...stream.Pipeline) *replica {
 	t.Helper()
-	r := &replica{Conn: nc, Metrics: prometheus.NewRegistry(), Log: &logBuffer{}, t: t, opened: make(chan struct{}),
+	return newReplicaOf(t, stream.Options{Conn: nc, Pipelines: pipelines})
+}
+
+// newReplicaOf makes a replica with options; metrics, log and waiting are set.
+func newReplicaOf(t testing.TB, o stream.Options) *replica {
+	t.Helper()
+	r := &replica{Conn: o.Conn, Metrics: prometheus.NewRegistry(), Log: &logBuffer{}, t: t, opened: make(chan struct{}),
 		done: make(chan struct{})}
+	o.Registerer, o.Wait, o.Logger = r.Metrics, natstest.Timeout, slog.New(slog.NewTextHandler(r.Log, nil))
+	o.Opened = func() { close(r.opened) }
 	var err error
-	r.Engine, err = stream.New(stream.Options{Conn: nc, Pipelines: pipelines, Registerer: r.Metrics,
-		Wait: natstest.Timeout, Logger: slog.New(slog.NewTextHandler(r.Log, nil)), Opened: func() { close(r.opened) }})
-	if err != nil {
+	if r.Engine, err = stream.New(o); err != nil {
 		t.Fatal(err)
 	}
 	return r

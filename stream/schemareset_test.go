@@ -334,6 +334,20 @@ func TestModelBeforeSchema(t *testing.T) {
 	}
 }
 
+// schemaFinding is what doctor finds about the schema of a pipeline.
+func schemaFinding(s *natstest.Server, p stream.Pipeline) admin.Finding {
+	s.Helper()
+	found, err := admin.Diagnose(s.Context(), admin.Options{Conn: s.JS.Conn(), Pipelines: []stream.Pipeline{p}})
+	if err != nil {
+		s.Fatal(err)
+	}
+	i := slices.IndexFunc(found, func(f admin.Finding) bool { return f.Check == "schema" })
+	if i < 0 {
+		s.Fatalf("no finding about the schema: %+v", found)
+	}
+	return found[i]
+}
+
 // TestDoctorShowsSchemas: doctor counts the schemas of the messages that wait, and reports a majority that does not
 // fit.
 func TestDoctorShowsSchemas(t *testing.T) {
@@ -341,17 +355,7 @@ func TestDoctorShowsSchemas(t *testing.T) {
 	s := natstest.New(t)
 	p := contractPipeline("p")
 	makeStreams(s, p)
-	finding := func() admin.Finding {
-		found, err := admin.Diagnose(t.Context(), admin.Options{Conn: s.JS.Conn(), Pipelines: []stream.Pipeline{p}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		i := slices.IndexFunc(found, func(f admin.Finding) bool { return f.Check == "schema" })
-		if i < 0 {
-			t.Fatalf("no finding about the schema: %+v", found)
-		}
-		return found[i]
-	}
+	finding := func() admin.Finding { return schemaFinding(s, p) }
 	r := startReplica(t, s.Connect(), p)
 	publishShapes(s, p, good(30)...)
 	awaitOutcomes(s, p, 30)

@@ -4,6 +4,10 @@ package natstest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -44,6 +48,27 @@ func New(t testing.TB, changes ...func(*server.Options)) *Server {
 	}
 	s.JS = js
 	return s
+}
+
+// NewCluster starts three servers that form a cluster, and waits until one of them is its leader.
+func NewCluster(t testing.TB) []*Server {
+	t.Helper()
+	var routes []*url.URL
+	for range 3 {
+		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", link.FreePort(t))})
+	}
+	var all []*Server
+	for i, route := range routes {
+		port, _ := strconv.Atoi(route.Port())
+		all = append(all, New(t, func(o *server.Options) {
+			o.ServerName, o.Routes = fmt.Sprint("s", i), routes
+			o.Cluster = server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: port}
+		}))
+	}
+	Await(t, "the servers have found one another", func() bool {
+		return slices.ContainsFunc(all, func(s *Server) bool { return len(s.server.JetStreamClusterPeers()) == len(all) })
+	})
+	return all
 }
 
 // For is the server for a subtest, which fails where it is used there.

@@ -83,24 +83,27 @@ func (d *diagnosis) checkSchema(ctx context.Context, p *spec.Pipeline, s jetstre
 	}
 }
 
-// readHead passes the first messages that the pipeline's consumer has not acknowledged to handle. It reads them from
-// the stream, so that the consumer is not moved.
+// readHead passes the first messages that the pipeline's consumers have not acknowledged to handle, of each partition as
+// many. It reads them from the stream, so that no consumer is moved.
 func (d *diagnosis) readHead(ctx context.Context, p *spec.Pipeline, s jetstream.Stream, handle func([]byte)) error {
 	state := s.CachedInfo().State
-	next := max(state.FirstSeq, 1)
-	if c, err := s.Consumer(ctx, needs.ConsumerName(p.Name, "")); err == nil {
-		next = max(next, c.CachedInfo().AckFloor.Stream+1)
-	}
-	for n := 0; n < maxHead && next <= state.LastSeq; n++ {
-		msg, err := s.GetMsg(ctx, next, jetstream.WithGetMsgSubject(p.Subject))
-		if err != nil {
-			if n > 0 || errors.Is(err, jetstream.ErrMsgNotFound) {
-				return nil // no further message
-			}
-			return err
+	parts := needs.Partitions(p)
+	for _, q := range parts {
+		next := max(state.FirstSeq, 1)
+		if c, err := s.Consumer(ctx, q.ConsumerName(needs.ConsumerName(p.Name, ""))); err == nil {
+			next = max(next, c.CachedInfo().AckFloor.Stream+1)
 		}
-		handle(msg.Data)
-		next = msg.Sequence + 1
+		for n := 0; n < max(1, maxHead/len(parts)) && next <= state.LastSeq; n++ {
+			msg, err := s.GetMsg(ctx, next, jetstream.WithGetMsgSubject(q.Filter(p.Subject)))
+			if errors.Is(err, jetstream.ErrMsgNotFound) {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			handle(msg.Data)
+			next = msg.Sequence + 1
+		}
 	}
 	return nil
 }
