@@ -12,8 +12,8 @@ import (
 // errCut reports bytes that end too early.
 var errCut = errors.New("moments: the bytes of a set end too early")
 
-// AppendBinary appends the wire form of the set, which docs/summary-format.md describes for other languages: little-endian,
-// float64. Equal sets have equal bytes.
+// AppendBinary appends the wire form of the set, which docs/summary-format.md describes for other languages:
+// little-endian, float64. Equal sets have equal bytes.
 func (s *Set) AppendBinary(b []byte) ([]byte, error) {
 	b = binary.LittleEndian.AppendUint32(b, uint32(s.m))
 	b = append(b, flag(s.perClass), flag(s.shift != nil))

@@ -22,9 +22,8 @@ as the rest, and no information. There are %d seeds; +- is the standard deviatio
 
 Accuracy is that of the nearest neighbour in the outputs of the live model, in %%: %s fresh rows with their true
 classes are queries, and %s others are references. They have the concept of the *next* row of the stream, and are
-never in
-the stream. It is measured every %d rows, and every %d in the %s rows after an event.
-Promotions, losses and stored coordinates are measured on %s and %s rows.
+never in the stream. It is measured every %d rows, and every %d in the %s rows after an event. Promotions, losses and
+stored coordinates are measured on %s and %s rows.
 
 The oracle refits on the best window: the newest 250, 500, 1,000 ... rows, all rows, or all rows of the current concept,
 whichever has the best accuracy on fresh rows with their true classes (not those of the measurement). It does not learn
@@ -78,12 +77,10 @@ func reachTable(all []*figures) string {
 ## Accuracy
 
 "At first" is the mean of the %s rows after an event (with gradual drift: while it lasts). "Later" is the mean of as
-many rows
-that begin %s rows after the event, or %s if the features were rotated. Both are means over all events of a stream.
-For a
-stationary stream they are rows after the first quarter; with poison, rows after it starts and after it ends.
-"Below" is the difference from the oracle, in points. The worst loss is the largest difference, at any later checkpoint,
-by which training was worse than keeping the model that was live at the event.
+many rows that begin %s rows after the event, or %s if the features were rotated. Both are means over all events of a stream.
+For a stationary stream they are rows after the first quarter; with poison, rows after it starts and after it ends.
+"Below" is the difference from the oracle, in points. The worst loss is the largest difference, at any later
+checkpoint, by which training was worse than keeping the model that was live at the event.
 
 | stream | at first: frozen | embedd | oracle | below | later: frozen | embedd | oracle | below | worst loss |
 |---|---|---|---|---|---|---|---|---|---|
@@ -108,15 +105,13 @@ The columns:
 
 - first model after: rows; alarms: drift alarms in a run;
 - promotions: how often a model replaces another in a run; late: after the first quarter;
-- lost > 1, > 2: how many promotions of all runs lost more than 1 and 2 points on the same fresh rows; worst: the
-  most that
-  one lost, in points;
+- lost > 1, > 2: how many promotions of all runs lost more than 1 and 2 points on the same fresh rows; worst: the most
+  that one lost, in points;
 - epochs, counted from 1, and widths of the outputs;
 - stored: the largest loss of accuracy if references keep the coordinates that the first model of the epoch gave them;
 - moved: the largest distance by which one promotion moved a row, once the window of %s rows was full; strayed: the
-  distance
-  of that row from its coordinates under the first model of the epoch. Both are in units of the distance to its nearest
-  neighbour.
+  distance of that row from its coordinates under the first model of the epoch. Both are in units of the distance to
+  its nearest neighbour.
 
 | stream | first model after | alarms | promotions | late | lost > 1 | > 2 | worst | epochs | widths | stored | moved`+
 		` | strayed |

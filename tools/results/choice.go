@@ -206,18 +206,15 @@ func processorTime(run func() error) (time.Duration, error) {
 // writeChoice writes the section.
 func writeChoice(out *bytes.Buffer, all []*chosen) {
 	fmt.Fprintf(out, `Accuracy in %% of the nearest neighbour if the method, the scale, the dimension and the ridge are
-chosen by %s on the
-training rows of stratified splits into halves, seed 1, as with %s. The columns are
+chosen by %s on the training rows of stratified splits into halves, seed 1, as with %s. The columns are
 
 - "features": the unprojected features, with unit variance;
 - "alone": the best candidate instead of a blend, on features of unit variance (`+"`--blend 1 --scale standard`"+`);
 - "nonlinear": with %s, which adds normal scores and landmarks;
 - "LDA" (with shrinkage), "NCA" (10 outputs) and "MLP" (the last 10 hidden units of a perceptron with 64 and 10):
-  those of
-  scikit-learn with their defaults, on as many other splits;
-- "peer": the best of scikit-learn's LDA (with shrinkage) and NCA, metric-learn's LFDA and LMNN, and UMAP with
-  labels, each
-  at its best dimension in hindsight, on other splits of the same kind;
+  those of scikit-learn with their defaults, on as many other splits;
+- "peer": the best of scikit-learn's LDA (with shrinkage) and NCA, metric-learn's LFDA and LMNN, and UMAP with labels,
+  each at its best dimension in hindsight, on other splits of the same kind;
 - "time": the processor time of a fit divided by that of the best candidate alone at all scales (`+"`--blend 1`"+`).
 
 A difference below about one standard deviation divided by the square root of the number of splits is noise.

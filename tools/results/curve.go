@@ -68,17 +68,15 @@ func curve(ctx context.Context, b *bench, out *bytes.Buffer) error {
 		return alpha != "0" && alpha != "4" && sigma >= "0.01" && sigma <= "0.03"
 	}
 	fmt.Fprintf(out, `Fig. 2, 3 and 5 of the paper of lenews: points on a C and on an S are mapped to one dimension. The
-minimum swap distance
-is the number of swaps of adjacent points that restore their true order, in the better direction. The paper reports 0
-for alpha in [1, 2] and sigma about 0.02. Here each curve has %d points, scaled to [0, 1], and beta is 1; the
-formulas of
-the curves are ours.
+minimum swap distance is the number of swaps of adjacent points that restore their true order, in the better
+direction. The paper reports 0 for alpha in [1, 2] and sigma about 0.02. Here each curve has %d points, scaled to [0,
+1], and beta is 1; the formulas of the curves are ours.
 
 ![curves on a line](results/curve.png)
 
-The left panel has the points, coloured by their order. The others have the output of a method over that order: if it is
-monotonic, the order is kept. lenews and le have their defaults; the last panel is le with 20 neighbours and weights
-of 1.
+The left panel has the points, coloured by their order. The others have the output of a method over that order: if it
+is monotonic, the order is kept. lenews and le have their defaults; the last panel is le with 20 neighbours and
+weights of 1.
 
 lenews, in swaps:
 
@@ -108,8 +106,8 @@ lenews, in swaps:
 			fmt.Fprintln(out)
 		}
 	}
-	fmt.Fprintf(out, "\nFor alpha in [1, 2] and sigma in [0.01, 0.03], %d of %d are 0. For le, by number of neighbours k, with "+
-		"weights of 1 (inf) and with the default width (auto):\n\n| curve | t | k = 5 | 10 | 20 | 40 | 60 | 80 "+
+	fmt.Fprintf(out, "\nFor alpha in [1, 2] and sigma in [0.01, 0.03], %d of %d are 0. For le, by number of neighbours k, "+
+		"with weights of 1 (inf) and with the default width (auto):\n\n| curve | t | k = 5 | 10 | 20 | 40 | 60 | 80 "+
 		"|\n|---|---|---|---|---|---|---|---|\n", zero, all)
 	for _, shape := range shapes {
 		for _, t := range []string{"inf", "auto"} {

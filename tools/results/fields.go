@@ -20,9 +20,8 @@ func fields(ctx context.Context, b *bench, out *bytes.Buffer) error {
 		return err
 	}
 	fmt.Fprintf(out, `lpfe in the protocol of the section above: error in %% of the nearest neighbour at the best
-dimension up to 100, in
-brackets, and at d = %d. There is one draw of 1000 training and 1000 test images, since a fit takes a minute or more.
-Parameters are the defaults, without cross-validation.
+dimension up to 100, in brackets, and at d = %d. There is one draw of 1000 training and 1000 test images, since a fit
+takes a minute or more. Parameters are the defaults, without cross-validation.
 
 | method | even/odd | to raw | d = %d | paper | to raw | 0-4/5-9 | to raw | d = %d | paper | to raw |
 |---|---|---|---|---|---|---|---|---|---|---|

@@ -43,14 +43,12 @@ var sections = []section{
 
 const preamble = `# Results
 
-Measurements of accuracy, for readers who want to compare our methods with their papers: the experiments of the
-papers that
-can be run with available data, with the figures of the papers and ours. [docs/methods.md](../methods.md) names the
-papers. Small differences are noise, since data files and splits differ.
+Measurements of accuracy, for readers who want to compare our methods with their papers: the experiments of the papers
+that can be run with available data, with the figures of the papers and ours. [docs/methods.md](../methods.md) names
+the papers. Small differences are noise, since data files and splits differ.
 
-` + "`go run ./tools/results -data DIR`" + ` writes this page; each section has its command. DIR has files
-NAME.csv.gz with
-columns x0..xN and label.
+` + "`go run ./tools/results -data DIR`" + ` writes this page; each section has its command. DIR has files NAME.csv.gz
+with columns x0..xN and label.
 
 iris, wine, sonar, glass, zoo, vowel, digits, musk (version 1) and breastcancer_wbc (Breast Cancer Wisconsin,
 original) come from the UCI Machine Learning Repository, CC BY 4.0. usps is the

@@ -48,10 +48,8 @@ func peak(f func() error) (uint64, error) {
 func memory(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	const rows, dim = 500, 10
 	fmt.Fprintf(out, `Fig. 2 of the supplement to the MPDA paper: the memory of pmpda and lpfe compared with that of
-mpda, k = 7. Here it is the
-peak of the Go heap during a fit of %d rows, stratified by class (pmpda uses no more), at d = %d, in MB. Peaks are
-sampled;
-the ratios differ by up to a quarter between runs.
+mpda, k = 7. Here it is the peak of the Go heap during a fit of %d rows, stratified by class (pmpda uses no more), at
+d = %d, in MB. Peaks are sampled; the ratios differ by up to a quarter between runs.
 
 | data | mpda | pmpda | lpfe | pmpda to mpda | paper | lpfe to mpda | paper |
 |---|---|---|---|---|---|---|---|
@@ -80,9 +78,8 @@ the ratios differ by up to a quarter between runs.
 			used["pmpda"]/used["mpda"], used["lpfe"]/used["mpda"])
 	}
 	fmt.Fprint(out, `
-As in the paper, mpda needs least memory. The ratios are smaller, and here lpfe needs more than pmpda: our matrices
-of pmpda
-and lpfe are sparse. The number of rows in the paper is not known to us.
+As in the paper, mpda needs least memory. The ratios are smaller, and here lpfe needs more than pmpda: our matrices of
+pmpda and lpfe are sparse. The number of rows in the paper is not known to us.
 `)
 	return nil
 }

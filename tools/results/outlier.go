@@ -47,11 +47,10 @@ func placed(d *model.Data) []float64 {
 // outlier adds one row far outside to a manifold and looks at what that does to the map of the others.
 func outlier(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	const n = 800
-	fmt.Fprintf(out, `Fig. 6 of the paper of lenews: one outlier does not destroy its map of a manifold of %d rows in
-two dimensions. Here the manifolds are a helix around a torus and a sheet with two peaks, scaled to [0, 1], and le and
+	fmt.Fprintf(out, `Fig. 6 of the paper of lenews: one outlier does not destroy its map of a manifold of %d rows in two
+dimensions. Here the manifolds are a helix around a torus and a sheet with two peaks, scaled to [0, 1], and le and
 lenews have their defaults. The outlier is at (6, 6, 6); all other rows are within 3 (helix) and 1 (sheet) of zero.
-R^2 is
-the share of the first two coordinates that the outputs explain linearly, without the outlier.
+R^2 is the share of the first two coordinates that the outputs explain linearly, without the outlier.
 
 ![one outlier](results/outlier.png)
 
@@ -95,9 +94,8 @@ the share of the first two coordinates that the outputs explain linearly, withou
 	}
 	fmt.Fprint(out, `
 The claim holds: with the outlier, the map of lenews still shows the ring and the sheet. So does that of le here,
-because
-our graph connects an isolated row to the others by the shortest edge. Without the outlier le maps the peaks worse than
-with it: most of the map shows one row at the border, whose weights are small at the default width.
+because our graph connects an isolated row to the others by the shortest edge. Without the outlier le maps the peaks
+worse than with it: most of the map shows one row at the border, whose weights are small at the default width.
 `)
 	return b.save("outlier.png", 4, panels...)
 }

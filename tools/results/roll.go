@@ -133,10 +133,9 @@ the ratios.
 | time of ltsimr to that of mp-ltsimr | - | %.2f |
 
 tsimr and mp-tsimr give the same map. Unlike in the paper, the partition makes mp-tsimr slower: with gamma = 0 the
-tangent
-vectors of tsimr are independent of each other and cheap to eliminate, while the partition needs geodesics between all
-rows. In the linear forms, where gamma couples the tangent vectors, the partition saves time. The linear forms cannot
-unroll the sheet.
+tangent vectors of tsimr are independent of each other and cheap to eliminate, while the partition needs geodesics
+between all rows. In the linear forms, where gamma couples the tangent vectors, the partition saves time. The linear
+forms cannot unroll the sheet.
 `, tangents["mp-tsimr"], took["tsimr"]/took["mp-tsimr"], took["ltsimr"]/took["mp-ltsimr"])
 	return b.save("roll.png", 4, panels...)
 }

@@ -103,13 +103,12 @@ mean. waveform is made by Breiman's generator. The paper has curves and no table
 	fmt.Fprintf(out, "- At d = 1 sle, or sle-ovr, is at least as accurate as all others on %d of %d sets.\n", first,
 		len(uciSets))
 	fmt.Fprint(out, `
-Why the claim does not hold everywhere: with two classes the criterion of sle determines one direction, that of Fisher.
-It does not determine the other columns; here they are ordered by variance, and because of A'XX'A = I they are whitened
-principal components with the same weight in the distance. mfa and dla, whose criteria determine more directions, are
-better there. In sle-ovr each view has two classes, so the directions after the first add noise to its membership
-degree.
-Also, mfa has a ridge chosen by cross-validation here, and lpp an estimated one; the paper applies PCA before each
-method instead.
+Why the claim does not hold everywhere: with two classes the criterion of sle determines one direction, that of
+Fisher. It does not determine the other columns; here they are ordered by variance, and because of A'XX'A = I they are
+whitened principal components with the same weight in the distance. mfa and dla, whose criteria determine more
+directions, are better there. In sle-ovr each view has two classes, so the directions after the first add noise to its
+membership degree. Also, mfa has a ridge chosen by cross-validation here, and lpp an estimated one; the paper applies
+PCA before each method instead.
 `)
 	return b.save("uci.png", 2, panels...)
 }

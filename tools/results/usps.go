@@ -245,13 +245,10 @@ func bestError(t trial) float64 { return t.best }
 func writeUSPS(out *bytes.Buffer, trials [][2][]trial, repeats int) {
 	fmt.Fprintf(out, `Table 1 of the supplement to the MPDA paper: error in %% of the nearest neighbour among 100
 training images of each digit, on 100 test images of each digit, drawn from all 9298; %d repeats. In brackets is the
-mean
-over repeats of the dimension that is best on the test rows; fractions in the paper's column show that the paper
-chose it
-in the same way. The column d = %d has a fixed dimension. Pixels are in 0..1 and are not scaled (`+"`--scale
-none`"+`): the
-authors' code centres the rows, and the paper names no scaling. Parameters are chosen by 4-fold cross-validation on the
-training rows of each repeat from the grid in the table; all others are the defaults.
+mean over repeats of the dimension that is best on the test rows; fractions in the paper's column show that the paper
+chose it in the same way. The column d = %d has a fixed dimension. Pixels are in 0..1 and are not scaled
+(`+"`--scale none`"+`): the authors' code centres the rows, and the paper names no scaling. Parameters are chosen by
+4-fold cross-validation on the training rows of each repeat from the grid in the table; all others are the defaults.
 
 | method | grid | even/odd | d = %d | paper | 0-4/5-9 | d = %d | paper |
 |---|---|---|---|---|---|---|---|
@@ -277,16 +274,12 @@ training rows of each repeat from the grid in the table; all others are the defa
 Differences from the paper, and their reasons:
 
 - The paper used the set of 1100 images of each digit; the file here is the one of 7291 and 2007 images. The error of
-  the
-  raw pixels is over 1.5 times that of the paper, so compare the order and the ratios.
+  the raw pixels is over 1.5 times that of the paper, so compare the order and the ratios.
 - The paper lists LDA at 9 dimensions, but two classes have only one. Its errors are those of our LDA of the two
-  classes at
-  one dimension, not those of LDA of the ten digits at 9.
+  classes at one dimension, not those of LDA of the ten digits at 9.
 - Here mfa and lfda have a ridge chosen by cross-validation, and lltsa an estimated one. Relative to the raw pixels
-  they are
-  better than in the paper, and mfa is better than pca. The lead of mpda over pca is smaller; the grids of the paper
-  are not
-  known to us.
+  they are better than in the paper, and mfa is better than pca. The lead of mpda over pca is smaller; the grids of
+  the paper are not known to us.
 - pmpda uses tangent spaces at 500 of the 1000 training rows, its limit.
 - lpfe has a separate section, since a fit takes a minute or more.
 `)
