@@ -77,9 +77,9 @@ func reachTable(all []*figures) string {
 ## Accuracy
 
 "At first" is the mean of the %s rows after an event (with gradual drift: while it lasts). "Later" is the mean of as
-many rows that begin %s rows after the event, or %s if the features were rotated. Both are means over all events of a stream.
-For a stationary stream they are rows after the first quarter; with poison, rows after it starts and after it ends.
-"Below" is the difference from the oracle, in points. The worst loss is the largest difference, at any later
+many rows that begin %s rows after the event, or %s if the features were rotated. Both are means over all events of a
+stream. For a stationary stream they are rows after the first quarter; with poison, rows after it starts and after it
+ends. "Below" is the difference from the oracle, in points. The worst loss is the largest difference, at any later
 checkpoint, by which training was worse than keeping the model that was live at the event.
 
 | stream | at first: frozen | embedd | oracle | below | later: frozen | embedd | oracle | below | worst loss |
