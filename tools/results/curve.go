@@ -107,8 +107,8 @@ lenews, in swaps:
 		}
 	}
 	fmt.Fprintf(out, "\nFor alpha in [1, 2] and sigma in [0.01, 0.03], %d of %d are 0. For le, by number of "+
-		"neighbours k, with weights of 1 (inf) and with the default width (auto):\n\n| curve | t | k = 5 | 10 | 20 | 40 | 60 | 80 "+
-		"|\n|---|---|---|---|---|---|---|---|\n", zero, all)
+		"neighbours k, with weights of 1 (inf) and with the default width (auto):\n\n"+
+		"| curve | t | k = 5 | 10 | 20 | 40 | 60 | 80 |\n|---|---|---|---|---|---|---|---|\n", zero, all)
 	for _, shape := range shapes {
 		for _, t := range []string{"inf", "auto"} {
 			fmt.Fprintf(out, "| %s | %s |", shape.name, t)
