@@ -2,6 +2,7 @@ package stream
 
 import (
 	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/service"
 	"github.com/embedd/embedd/stream/spec"
 )
 
@@ -65,6 +66,22 @@ var (
 	ErrDenied        = spec.ErrDenied
 	ErrDrain         = spec.ErrDrain
 )
+
+// Codes of errors of a pipeline's service, in addition to those of messages in package wire.
+const (
+	CodeBadRequest = service.CodeBadRequest
+	CodeNoModel    = service.CodeNoModel
+	CodeStale      = service.CodeStale
+	CodePinned     = service.CodePinned
+	CodeNotPinned  = service.CodeNotPinned
+	CodeFewRows    = service.CodeFewRows
+	CodeFixed      = service.CodeFixed
+	CodeConflict   = service.CodeConflict
+	CodeStopping   = service.CodeStopping
+)
+
+// ServicePipeline is the key of a service's metadata whose value is the name of its pipeline.
+const ServicePipeline = service.MetadataPipeline
 
 // ServiceName is the name of the service of a pipeline.
 func ServiceName(pipeline string) string { return needs.ServiceName(pipeline) }

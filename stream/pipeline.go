@@ -16,6 +16,7 @@ import (
 	"github.com/embedd/embedd/stream/internal/relay"
 	"github.com/embedd/embedd/stream/internal/replica"
 	"github.com/embedd/embedd/stream/internal/scope"
+	"github.com/embedd/embedd/stream/internal/service"
 	"github.com/embedd/embedd/stream/internal/training"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -169,10 +170,11 @@ func (p *pipeline) run(ctx, severed context.Context) (err error) {
 	}()
 	wg.Go(func() { p.replica.Run(ctx) })
 	wg.Go(func() { p.relay.LogDeadLetters(ctx) })
-	if s, err := p.startService(ctx); err != nil {
+	if s, err := service.Start(ctx, service.Pipeline{Scope: p.Scope, Relay: p.relay, Replica: p.replica,
+		Status: p.status, Progress: p.progress}); err != nil {
 		p.Log.Warn("the service of the pipeline cannot start; requests are not answered", "error", err)
 	} else {
-		defer s.stop()
+		defer s.Stop()
 	}
 	if p.Input == nil {
 		if p.Running.Learns() {

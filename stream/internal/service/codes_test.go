@@ -1,4 +1,4 @@
-package stream
+package service
 
 import (
 	"go/ast"
@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// TestCodesAreDocumented holds docs/service.md to the codes of the service, and them to be none of a message's.
+// TestCodesAreDocumented compares the codes with docs/service.md, and checks that none is a code of package wire.
 func TestCodesAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../docs/service.md")
+	page, err := os.ReadFile("../../../docs/service.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func TestCodesAreDocumented(t *testing.T) {
 		string(page)[strings.Index(string(page), "| code |"):], -1) {
 		documented = append(documented, m[1])
 	}
-	ours, messages := constants(t, "service.go", "Code"), constants(t, "../arrowio/wire/code.go", "")
+	ours, messages := constants(t, "codes.go", "Code"), constants(t, "../../../arrowio/wire/code.go", "")
 	slices.Sort(documented)
 	slices.Sort(ours)
 	if len(ours) == 0 || !slices.Equal(ours, documented) {

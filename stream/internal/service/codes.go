@@ -1,0 +1,64 @@
+package service
+
+import (
+	"context"
+	"errors"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/registry"
+)
+
+// Codes of errors, in addition to those of messages in package wire.
+const (
+	CodeBadRequest = "bad_request" // the request is not the JSON of the endpoint, or requests what is not possible
+	CodeNoModel    = "no_model"    // no model is live yet, or the store has none of that version
+	CodeStale      = "stale"       // the live model is too old, and the pipeline holds its inputs
+	CodePinned     = "pinned"      // a version is pinned
+	CodeNotPinned  = "not_pinned"  // no version is pinned
+	CodeFewRows    = "few_rows"    // there are not enough rows to fit a model
+	CodeFixed      = "fixed"       // the pipeline has a fixed model
+	CodeConflict   = "conflict"    // another model went live in the meantime
+	CodeStopping   = "stopping"    // the engine is stopping
+)
+
+// codedError is an error with the code of its answer.
+type codedError struct {
+	code string
+	err  error
+}
+
+func coded(code string, err error) error { return &codedError{code, err} }
+
+func (e *codedError) Error() string { return e.err.Error() }
+func (e *codedError) Unwrap() error { return e.err }
+
+// codeOf is the code of an error.
+func codeOf(err error) string {
+	var own *codedError
+	var message *arrowio.Error
+	switch {
+	case errors.As(err, &own):
+		return own.code
+	case errors.As(err, &message):
+		return string(message.Code)
+	case errors.Is(err, registry.ErrMissing), errors.Is(err, plugin.ErrNoModel):
+		return CodeNoModel
+	case errors.Is(err, registry.ErrPinned):
+		return CodePinned
+	case errors.Is(err, registry.ErrNotPinned):
+		return CodeNotPinned
+	case errors.Is(err, registry.ErrDim):
+		return CodeBadRequest
+	case errors.Is(err, registry.ErrOvertaken):
+		return CodeConflict
+	case errors.Is(err, plugin.ErrFixed):
+		return CodeFixed
+	case errors.Is(err, plugin.ErrFewRows):
+		return CodeFewRows
+	case errors.Is(err, plugin.ErrClosed), errors.Is(err, context.Canceled):
+		return CodeStopping
+	}
+	return string(wire.Internal)
+}
