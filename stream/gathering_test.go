@@ -414,7 +414,8 @@ func TestEdgesAgreeOnTheSchema(t *testing.T) {
 	}
 	p := blockPipeline()
 	p.Role, p.Edges = RoleTrain, []string{"berlin", "paris"}
-	if stored, err := admin.ReadSchema(t.Context(), f.hub.js, p); err != nil || !stored.Contract.Equal(g.Status()[0].Contract) {
+	stored, err := admin.ReadSchema(t.Context(), f.hub.js, p)
+	if err != nil || !stored.Contract.Equal(g.Status()[0].Contract) {
 		t.Errorf("the stored schema is %v: %v", stored.Contract, err)
 	}
 }
