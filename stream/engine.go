@@ -234,8 +234,8 @@ func (e *Engine) close(timeout time.Duration) {
 	for _, p := range open {
 		p.Series.Unwatch()
 		if left[p.Name] {
-			p.Log.Warn("training has not ended, because a write to the model store has not completed; what was learned since the "+
-				"last stored version is learned again after the next start",
+			p.Log.Warn("training has not ended, because a write to the model store has not completed; what was learned since "+
+				"the last stored version is learned again after the next start",
 				"waited", timeout.Round(time.Millisecond))
 		}
 	}

@@ -2,6 +2,8 @@ package stage
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
@@ -62,6 +64,47 @@ func (s *Stage) setFeatures(features []string) error {
 		return &arrowio.Error{Code: wire.SchemaChanged, Row: -1,
 			Detail: fmt.Sprintf("the schema has %d features and the model has %d, or others", c.Len(), len(features)),
 			Hint:   "use a model of these features, or change the schema: embedd schema reset, or schema.features"}
+	}
+	return nil
+}
+
+// Counted describes the contracts that messages proposed, for CountRemote of another stage, and returns how many
+// messages there were. It returns nil if the contract is known or no message proposed one.
+func (s *Stage) Counted() (text []byte, messages int, err error) {
+	l := s.learner
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.counting == nil || l.counting.leader() == nil {
+		return nil, 0, nil
+	}
+	text, err = l.counting.candidates.marshal()
+	return text, l.counting.candidates.total(), err
+}
+
+// CountRemote adds what the stage of another stream counted. It replaces what was added for that stream before.
+func (s *Stage) CountRemote(stream string, counted []byte) error {
+	all, err := parseCandidates(counted, s.config.Spec)
+	if err != nil {
+		return fmt.Errorf("reading the schemas that %s counted: %w", stream, err)
+	}
+	l := s.learner
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.counting
+	if c == nil {
+		return nil
+	}
+	if c.remote == nil {
+		c.remote = map[string][]contractCandidate{}
+	}
+	c.remote[stream], c.candidates = all, candidates{}
+	for _, one := range slices.Sorted(maps.Keys(c.remote)) {
+		for _, candidate := range c.remote[one] {
+			c.candidates.merge(candidate)
+		}
+	}
+	if l.isContractDue(l.config.Clock()) {
+		l.wakeForContract()
 	}
 	return nil
 }

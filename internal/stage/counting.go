@@ -3,8 +3,6 @@ package stage
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/embedd/embedd/arrowio"
@@ -64,47 +62,6 @@ func (l *learner) count(m *arrowio.Message, at spec.Position) {
 	if known || l.isContractDue(at.Time) {
 		l.wakeForContract()
 	}
-}
-
-// Counted describes the contracts that messages proposed, for CountRemote of another stage, and returns how many
-// messages there were. It returns nil if the contract is known or no message proposed one.
-func (s *Stage) Counted() (text []byte, messages int, err error) {
-	l := s.learner
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.counting == nil || l.counting.leader() == nil {
-		return nil, 0, nil
-	}
-	text, err = l.counting.candidates.marshal()
-	return text, l.counting.candidates.total(), err
-}
-
-// CountRemote adds what the stage of another stream counted. It replaces what was added for that stream before.
-func (s *Stage) CountRemote(stream string, counted []byte) error {
-	all, err := parseCandidates(counted, s.config.Spec)
-	if err != nil {
-		return fmt.Errorf("reading the schemas that %s counted: %w", stream, err)
-	}
-	l := s.learner
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c := l.counting
-	if c == nil {
-		return nil
-	}
-	if c.remote == nil {
-		c.remote = map[string][]contractCandidate{}
-	}
-	c.remote[stream], c.candidates = all, candidates{}
-	for _, one := range slices.Sorted(maps.Keys(c.remote)) {
-		for _, candidate := range c.remote[one] {
-			c.candidates.merge(candidate)
-		}
-	}
-	if l.isContractDue(l.config.Clock()) {
-		l.wakeForContract()
-	}
-	return nil
 }
 
 // keep copies a message. The caller holds the lock.

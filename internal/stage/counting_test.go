@@ -387,13 +387,15 @@ func TestCountRemote(t *testing.T) {
 	for _, one := range []struct {
 		edge     string
 		messages map[string]int
-	}{{"a", map[string]int{"odd": 30, "x": 5}}, {"a", map[string]int{"odd": 35, "x": 10}}, {"b", map[string]int{"x": 20}}} {
+	}{{"a", map[string]int{"odd": 30, "x": 5}}, {"a", map[string]int{"odd": 35, "x": 10}},
+		{"b", map[string]int{"x": 20}}} {
 		if err := s.CountRemote(one.edge, count(one.messages)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	status := s.Status()
-	if s.Contract() != nil || status.Counted != 65 || status.Candidates[0].Messages != 35 || status.Candidates[1].Rows != 30 {
+	if s.Contract() != nil || status.Counted != 65 || status.Candidates[0].Messages != 35 ||
+		status.Candidates[1].Rows != 30 {
 		t.Errorf("before a model is due the schema is %v, and %d are counted, %+v", s.Contract(), status.Counted,
 			status.Candidates)
 	}

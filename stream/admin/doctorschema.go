@@ -83,8 +83,8 @@ func (d *diagnosis) checkSchema(ctx context.Context, p *spec.Pipeline, s jetstre
 	}
 }
 
-// readHead passes the first messages that the pipeline's consumers have not acknowledged to handle, of each partition as
-// many. It reads them from the stream, so that no consumer is moved.
+// readHead passes the first messages that the pipeline's consumers have not acknowledged to handle, of each partition
+// as many. It reads them from the stream, so that no consumer is moved.
 func (d *diagnosis) readHead(ctx context.Context, p *spec.Pipeline, s jetstream.Stream, handle func([]byte)) error {
 	state := s.CachedInfo().State
 	parts := needs.Partitions(p)

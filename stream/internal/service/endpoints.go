@@ -49,7 +49,8 @@ func (s *Service) retrain(context.Context, *nats.Msg) (any, error) {
 		if p.Replica.HasTrainer() {
 			return nil, errNotTrainer
 		}
-		return nil, coded(CodeConflict, errors.New("no replica holds the trainer's lease yet; send the request again in some seconds"))
+		return nil, coded(CodeConflict,
+			errors.New("no replica holds the trainer's lease yet; send the request again in some seconds"))
 	}
 	if p.Replica.IsPinned() {
 		return nil, coded(CodePinned, fmt.Errorf(
