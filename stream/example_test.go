@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
@@ -77,7 +78,7 @@ func Example() {
 		}
 		for answer.Next() {
 			header := msg.Headers()
-			fmt.Println(header.Get("Embedd-Source"), header.Get("Embedd-Method"), answer.Record().NumRows(), "rows")
+			fmt.Println(header.Get(wire.HeaderSource), header.Get(wire.HeaderMethod), answer.Record().NumRows(), "rows")
 		}
 		for _, field := range answer.Schema().Fields() {
 			fmt.Println(field.Name, field.Type)
