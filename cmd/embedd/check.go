@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,10 +74,7 @@ func checkCommand(e *cli.Env) *cobra.Command {
 		out.Printf("%s is valid. server: %s\n", *path, serverOf(c.NATS))
 		t := out.Table("PIPELINE", "READS", "STREAM", "WRITES", "MODEL")
 		for _, p := range c.Pipelines {
-			stream, what := p.Input.Stream, p.Model.Method
-			if stream == "" {
-				stream = "(core NATS)"
-			}
+			stream, what := cmp.Or(p.Input.Stream, "(core NATS)"), p.Model.Method
 			switch {
 			case p.Model.File != "":
 				what = p.Model.File

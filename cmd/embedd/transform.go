@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -88,10 +89,7 @@ func transformCommand(e *cli.Env) *cobra.Command {
 
 // modelMeta is the metadata of the output schema that names the model, as the daemon writes it.
 func modelMeta(fitted *model.Model) []wire.Pair {
-	version := fitted.Note().Version
-	if version == "" {
-		version = fitted.Digest()[:16]
-	}
+	version := cmp.Or(fitted.Note().Version, fitted.Digest()[:16])
 	live := plugin.Live{Model: fitted, Version: version, Epoch: int(fitted.Note().Epoch)}
 	pairs := live.Metadata()
 	return append(pairs[1:], pairs[0])

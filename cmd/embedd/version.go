@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -27,9 +28,7 @@ func buildInfo() build {
 	b := build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if ok {
-		if b.Version == "" {
-			b.Version = info.Main.Version
-		}
+		b.Version = cmp.Or(b.Version, info.Main.Version)
 		for _, s := range info.Settings {
 			switch s.Key {
 			case "vcs.revision":
@@ -39,9 +38,7 @@ func buildInfo() build {
 			}
 		}
 	}
-	if b.Version == "" {
-		b.Version = "(devel)"
-	}
+	b.Version = cmp.Or(b.Version, "(devel)")
 	return b
 }
 

@@ -5,6 +5,7 @@
 package stage
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -82,12 +83,8 @@ func New(config spec.Config) (*Stage, error) {
 func liveOf(m *model.Model) *spec.Live {
 	n := m.Note()
 	l := &spec.Live{Model: m, Version: n.Version, Epoch: int(n.Epoch)}
-	if l.Version == "" {
-		l.Version = m.Digest()[:16]
-	}
-	if l.Epoch == 0 {
-		l.Epoch = 1
-	}
+	l.Version = cmp.Or(l.Version, m.Digest()[:16])
+	l.Epoch = cmp.Or(l.Epoch, 1)
 	return l
 }
 

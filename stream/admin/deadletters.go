@@ -237,9 +237,7 @@ func (a *assembler) add(l *DeadLetter, part int) error {
 		a.letters[id] = parts
 		a.order = append(a.order, id)
 	}
-	if parts[part] == nil {
-		parts[part] = l
-	}
+	parts[part] = cmp.Or(parts[part], l)
 	if len(parts) == l.Of {
 		return a.complete(id)
 	}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,9 +74,7 @@ func Diagnose(ctx context.Context, o Options) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.APIPrefix == "" {
-		o.APIPrefix = strings.TrimSuffix(jetstream.DefaultAPIPrefix, ".")
-	}
+	o.APIPrefix = cmp.Or(o.APIPrefix, strings.TrimSuffix(jetstream.DefaultAPIPrefix, "."))
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
@@ -118,9 +117,7 @@ type diagnosis struct {
 }
 
 func (d *diagnosis) add(f Finding) {
-	if f.Level == "" {
-		f.Level = LevelFault
-	}
+	f.Level = cmp.Or(f.Level, LevelFault)
 	if !d.reported[f] {
 		d.findings, d.reported[f] = append(d.findings, f), true
 	}

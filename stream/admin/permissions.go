@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -30,10 +31,7 @@ type Account struct{ APIPrefix, InboxPrefix string }
 // schema, for pipelines whose streams are named in the plans of Setup. A daemon with those of run cannot create
 // streams and buckets.
 func PermissionsOf(pipelines []spec.Pipeline, plans []Plan, a Account) (out []Permissions) {
-	inbox := a.InboxPrefix
-	if inbox == "" {
-		inbox = strings.TrimSuffix(nats.InboxPrefix, ".")
-	}
+	inbox := cmp.Or(a.InboxPrefix, strings.TrimSuffix(nats.InboxPrefix, "."))
 	all := needs.For(needs.Config{Pipelines: pipelines, APIPrefix: a.APIPrefix, StreamOf: streamIn(plans)})
 	for _, verb := range needs.Verbs {
 		p := Permissions{Verb: string(verb)}

@@ -4,6 +4,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,9 +113,7 @@ func (s Streams) create(ctx context.Context, js jetstream.JetStream, plan *Plan)
 	c := jetstream.StreamConfig{Name: plan.Name, Subjects: plan.Subjects, Storage: jetstream.FileStorage,
 		SubjectTransform: plan.Transform, Duplicates: s.Duplicates, MaxAge: s.MaxAge, MaxBytes: s.MaxBytes,
 		Metadata: map[string]string{createdBySetup: "1"}}
-	if c.Duplicates == 0 {
-		c.Duplicates = DefaultDuplicates
-	}
+	c.Duplicates = cmp.Or(c.Duplicates, DefaultDuplicates)
 	if c.MaxAge > 0 {
 		c.Duplicates = min(c.Duplicates, c.MaxAge) // the server allows no longer one
 	}

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -55,12 +56,8 @@ type Status struct {
 
 // Lease returns one replica's part in a lease. It sends no request.
 func (b *Bucket) Lease(o Options) *Lease {
-	if o.TTL == 0 {
-		o.TTL = DefaultTTL
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.TTL = cmp.Or(o.TTL, DefaultTTL)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Lease{bucket: b, options: o}
 }
 

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 )
@@ -8,9 +9,7 @@ import (
 // Pin makes a version the live one and keeps it live; version "" pins the live one.
 func (r *Registry) Pin(ctx context.Context, version string) (*Pointer, error) {
 	return r.choose(ctx, func(p *Pointer) (string, error) {
-		if version == "" {
-			version = p.Live
-		}
+		version = cmp.Or(version, p.Live)
 		if version == "" {
 			return "", &missing{fmt.Sprintf("pipeline %s has no model yet (%s)", r.pipeline, r.store)}
 		}

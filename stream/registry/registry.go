@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,18 +96,10 @@ func (r *Registry) ConfirmedAt() time.Time { return time.Unix(0, r.confirmedAt.L
 
 // New is the registry of one pipeline in a store. It sends no request.
 func New(s Store, pipeline string, o Options) *Registry {
-	if o.Limit == 0 {
-		o.Limit = model.DefaultFileLimit
-	}
-	if o.Keep.Versions == 0 {
-		o.Keep.Versions = 20
-	}
-	if o.MaxStaleness == 0 {
-		o.MaxStaleness = DefaultMaxStaleness
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Limit = cmp.Or(o.Limit, model.DefaultFileLimit)
+	o.Keep.Versions = cmp.Or(o.Keep.Versions, 20)
+	o.MaxStaleness = cmp.Or(o.MaxStaleness, DefaultMaxStaleness)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
@@ -198,9 +191,7 @@ func (r *Registry) choiceOf(ctx context.Context, p *Pointer) (*Choice, error) {
 		return nil, fmt.Errorf("%w%s", err, cure)
 	}
 	l := &plugin.Live{Model: m, Version: v.Name, Epoch: v.Epoch, Epochs: p.Epochs, Bootstrap: v.Bootstrap}
-	if l.Epoch == 0 {
-		l.Epoch = max(int(m.Note().Epoch), 1)
-	}
+	l.Epoch = cmp.Or(l.Epoch, max(int(m.Note().Epoch), 1))
 	if origin := p.originOf(v); origin != nil {
 		// Without it the epoch is judged from this model on: that is no reason not to start.
 		if l.Origin, err = r.models.get(ctx, *origin); err == nil {

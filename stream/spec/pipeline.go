@@ -3,6 +3,7 @@
 package spec
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -128,30 +129,14 @@ var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 // WithDefaults returns p with its defaults filled in, and the first error that its values have.
 func (p Pipeline) WithDefaults() (Pipeline, error) {
-	if p.AckWait == 0 {
-		p.AckWait = 10 * time.Second
-	}
-	if p.InFlight == 0 {
-		p.InFlight = 256 << 20
-	}
-	if p.AckPending == 0 {
-		p.AckPending = DefaultAckPending
-	}
-	if p.Attempts == 0 {
-		p.Attempts = 5
-	}
-	if p.WhenStale == "" {
-		p.WhenStale = StaleServe
-	}
-	if p.Standby == "" {
-		p.Standby = StandbyWarm
-	}
-	if p.ModelSyncTimeout == 0 {
-		p.ModelSyncTimeout = registry.DefaultMaxStaleness
-	}
-	if p.Role == "" {
-		p.Role = RoleAll
-	}
+	p.AckWait = cmp.Or(p.AckWait, 10*time.Second)
+	p.InFlight = cmp.Or(p.InFlight, 256<<20)
+	p.AckPending = cmp.Or(p.AckPending, DefaultAckPending)
+	p.Attempts = cmp.Or(p.Attempts, 5)
+	p.WhenStale = cmp.Or(p.WhenStale, StaleServe)
+	p.Standby = cmp.Or(p.Standby, StandbyWarm)
+	p.ModelSyncTimeout = cmp.Or(p.ModelSyncTimeout, registry.DefaultMaxStaleness)
+	p.Role = cmp.Or(p.Role, RoleAll)
 	p.Stage.Name = p.Name
 	for _, check := range []func() error{p.checkRole, p.checkPartitions, p.checkValues} {
 		if err := check(); err != nil {

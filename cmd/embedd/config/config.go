@@ -4,6 +4,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"os"
@@ -195,10 +196,7 @@ func (n NATS) Embedded() bool { return n.URL == "" && n.Context == "" }
 
 // Fit is the configuration of a fit.
 func (m Model) Fit() fit.Config {
-	dim := m.Dim
-	if dim == 0 {
-		dim = fit.AutoDim
-	}
+	dim := cmp.Or(m.Dim, fit.AutoDim)
 	c := fit.Config{Method: m.Method, Dim: dim, Blend: m.Blend, Scale: model.Scale(m.Scale), Params: m.Params,
 		Seed: m.Seed}
 	if m.Features == "nystroem" {

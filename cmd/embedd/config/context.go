@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -132,12 +133,8 @@ func (f *contextFile) lookUp() error {
 	if err := json.Unmarshal(out, &profile); err != nil {
 		return errors.New("the profile that nsc printed cannot be parsed; set creds to the credentials file instead")
 	}
-	if f.Creds == "" {
-		f.Creds = profile.Creds
-	}
-	if f.URL == "" {
-		f.URL = strings.Join(profile.Operator.Service, ",")
-	}
+	f.Creds = cmp.Or(f.Creds, profile.Creds)
+	f.URL = cmp.Or(f.URL, strings.Join(profile.Operator.Service, ","))
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package connection
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -49,9 +50,7 @@ func Dial(ctx context.Context, n config.NATS, o Options) (*Conn, error) {
 		return nil, err
 	}
 	c := &Conn{target: t, log: o.Logger, closed: make(chan struct{}), told: map[string]time.Time{}}
-	if c.log == nil {
-		c.log = slog.New(slog.DiscardHandler)
-	}
+	c.log = cmp.Or(c.log, slog.New(slog.DiscardHandler))
 	options, err := c.options()
 	if err != nil {
 		return nil, err

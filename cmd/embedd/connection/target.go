@@ -1,6 +1,7 @@
 package connection
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -34,15 +35,9 @@ func targetOf(n config.NATS) (target, error) {
 			return t, err
 		}
 		urls, t.proxy, t.prefix = c.URL, c.Proxy, strings.TrimSuffix(c.APIPrefix, ".")
-		if urls == "" {
-			urls = nats.DefaultURL
-		}
-		if domain == "" {
-			domain = c.Domain
-		}
-		if t.inbox == "" {
-			t.inbox = c.InboxPrefix
-		}
+		urls = cmp.Or(urls, nats.DefaultURL)
+		domain = cmp.Or(domain, c.Domain)
+		t.inbox = cmp.Or(t.inbox, c.InboxPrefix)
 		if t.tls == (config.TLS{}) {
 			t.tls = c.TLS
 		}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"os"
 	"runtime"
 
@@ -18,9 +19,7 @@ func trainInBackground(pipelines []stream.Pipeline) {
 		}
 		training++
 		s.LowPriority = true
-		if s.Fit.Workers == 0 {
-			s.Fit.Workers = max(cores-1, 1)
-		}
+		s.Fit.Workers = cmp.Or(s.Fit.Workers, max(cores-1, 1))
 	}
 	if training > 0 && os.Getenv("GOMAXPROCS") == "" && runtime.GOOS == "linux" {
 		runtime.GOMAXPROCS(cores + min(training, cores))

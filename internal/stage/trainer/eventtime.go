@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -66,9 +67,7 @@ func (s *EventTime) At(p window.Position, stamp, now int64) (at int64, changed b
 		return s.Corrections[i-1].apply(stamp), false
 	}
 	s.Until = p
-	if s.Newest == 0 {
-		s.Newest = min(stamp, now)
-	}
+	s.Newest = cmp.Or(s.Newest, min(stamp, now))
 	low, high := s.Newest-int64(MaxClockSkew), max(s.Newest, now)+int64(MaxClockSkew)
 	t := s.last()
 	at = t.apply(stamp) // keep the correction if both readings are possible: it makes the shorter step

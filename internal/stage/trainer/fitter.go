@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -27,10 +28,7 @@ func (f *fitter) fit(ctx context.Context, size int, c fit.Config) (s *window.Suf
 			err = fmt.Errorf("fitting %s panicked: %v; please report it", f.plan.method.Name, p)
 		}
 	}()
-	n := size
-	if n == 0 {
-		n = f.data.window.Len()
-	}
+	n := cmp.Or(size, f.data.window.Len())
 	f.data.sift()
 	if err := f.draw(ctx); err != nil {
 		return nil, nil, err

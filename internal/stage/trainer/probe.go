@@ -81,10 +81,7 @@ func (p *windowProbe) fitDue(ctx context.Context, all bool) {
 // fit fits a discriminant on a suffix. The lead of its predecessors on that suffix stays.
 func (p *windowProbe) fit(ctx context.Context, size int) {
 	f := p.fitter
-	n := size
-	if n == 0 {
-		n = f.data.window.Len()
-	}
+	n := cmp.Or(size, f.data.window.Len())
 	f.data.sift()
 	if f.draw(ctx) != nil {
 		return

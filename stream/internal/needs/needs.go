@@ -1,6 +1,7 @@
 package needs
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -164,10 +165,7 @@ func setupPermissions(a *api, n *Need) []Permission {
 	}
 	switch n.Kind {
 	case Stream:
-		name := n.Name
-		if name == "" {
-			name = a.streamOf(n.Subject)
-		}
+		name := cmp.Or(n.Name, a.streamOf(n.Subject))
 		add(name)
 		subjects = append(subjects, a.request("CONSUMER", "LIST", name))
 	case Bucket:
