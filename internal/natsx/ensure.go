@@ -46,6 +46,43 @@ func Await[T any](ctx context.Context, open func(context.Context) (T, error)) (T
 	}
 }
 
+// AwaitStream is Await for a stream.
+func AwaitStream(ctx context.Context, js jetstream.JetStream, name string) (jetstream.Stream, error) {
+	return Await(ctx, func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, name) })
+}
+
+// CreateStream creates a stream with a number of replicas (see WithReplicas). One that exists is no error: another
+// replica was faster.
+func CreateStream(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig, replicas int) error {
+	err := WithReplicas(js, replicas, func(n int) error {
+		c.Replicas = n
+		_, err := js.CreateStream(ctx, c)
+		return err
+	})
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return nil
+	}
+	return err
+}
+
+// FindStream returns a stream, nil if it does not exist.
+func FindStream(ctx context.Context, js jetstream.JetStream, name string) (jetstream.Stream, error) {
+	s, err := js.Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, nil
+	}
+	return s, err
+}
+
+// LastMessage returns the last message of a subject, nil if there is none.
+func LastMessage(ctx context.Context, s jetstream.Stream, subject string) (*jetstream.RawStreamMsg, error) {
+	m, err := s.GetLastMsgForSubject(ctx, subject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, nil
+	}
+	return m, err
+}
+
 // IsNotFound reports whether the server says that a stream or bucket does not exist.
 func IsNotFound(err error) bool {
 	return errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, jetstream.ErrStreamNotFound)

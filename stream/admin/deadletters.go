@@ -124,16 +124,8 @@ var errDone = errors.New("done")
 
 // streams returns the streams with dead letters, by name.
 func (d DeadLetters) streams(ctx context.Context, js jetstream.JetStream) (out []jetstream.Stream, err error) {
-	names := js.StreamNames(ctx, jetstream.WithStreamListSubject(d.Subject))
-	for name := range names.Name() {
-		s, err := js.Stream(ctx, name)
-		if err != nil {
-			return nil, natsx.ExplainAPIError(err)
-		}
-		out = append(out, s)
-	}
-	if err := names.Err(); err != nil {
-		return nil, natsx.ExplainAPIError(err)
+	if out, err = streamsOf(ctx, js, d.Subject); err != nil {
+		return nil, err
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("no stream has dead letters on %s: name their subject, output.dead, by --subject (%w)",

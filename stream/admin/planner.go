@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -267,11 +266,8 @@ func (p *planner) stream(ctx context.Context, name string) (*jetstream.StreamCon
 	if p.js == nil {
 		return nil, nil
 	}
-	s, err := p.js.Stream(ctx, name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, nil
-	}
-	if err != nil {
+	s, err := natsx.FindStream(ctx, p.js, name)
+	if s == nil || err != nil {
 		return nil, natsx.ExplainAPIError(err)
 	}
 	return &s.CachedInfo().Config, nil
@@ -282,18 +278,24 @@ func (p *planner) streamsOf(ctx context.Context, subject string) (out []*jetstre
 	if p.js == nil {
 		return nil, nil
 	}
-	names := p.js.StreamNames(ctx, jetstream.WithStreamListSubject(subject))
+	streams, err := streamsOf(ctx, p.js, subject)
+	for _, s := range streams {
+		out = append(out, &s.CachedInfo().Config)
+	}
+	return out, err
+}
+
+// streamsOf lists the streams that take a subject or a part of it.
+func streamsOf(ctx context.Context, js jetstream.JetStream, subject string) (out []jetstream.Stream, err error) {
+	names := js.StreamNames(ctx, jetstream.WithStreamListSubject(subject))
 	for name := range names.Name() {
-		c, err := p.stream(ctx, name)
+		s, err := natsx.FindStream(ctx, js, name)
 		if err != nil {
-			return nil, err
+			return nil, natsx.ExplainAPIError(err)
 		}
-		if c != nil {
-			out = append(out, c)
+		if s != nil {
+			out = append(out, s)
 		}
 	}
-	if err := names.Err(); err != nil {
-		return nil, natsx.ExplainAPIError(err)
-	}
-	return out, nil
+	return out, natsx.ExplainAPIError(names.Err())
 }

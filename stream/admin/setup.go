@@ -6,7 +6,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -146,17 +145,14 @@ func addSubjects(ctx context.Context, js jetstream.JetStream, plan *Plan) error 
 
 func raiseReplicas(ctx context.Context, js jetstream.JetStream, plan *Plan, replicas int) error {
 	for _, name := range plan.streams() {
-		have, err := js.Stream(ctx, name)
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			continue
-		}
+		have, err := natsx.FindStream(ctx, js, name)
 		if err != nil {
 			return natsx.ExplainAPIError(err)
 		}
-		c := have.CachedInfo().Config
-		if c.Replicas >= replicas {
+		if have == nil || have.CachedInfo().Config.Replicas >= replicas {
 			continue
 		}
+		c := have.CachedInfo().Config
 		c.Replicas = replicas
 		if _, err := js.UpdateStream(ctx, c); err != nil {
 			return fmt.Errorf("raising stream %s to %s: %w; the cluster must have as many servers with JetStream", name,

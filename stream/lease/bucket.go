@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +10,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
@@ -40,34 +40,20 @@ const markerTTL = time.Minute
 
 // Bucket has the leases of all pipelines.
 type Bucket struct {
-	js     jetstream.JetStream
-	kv     jetstream.KeyValue
-	stream jetstream.Stream // behind it
-	watch  *natsx.BucketWatch
-	prefix string // before the subject of a key: the way into a domain
-	log    *slog.Logger
+	kv   jetstream.KeyValue
+	keys *natsx.Bucket // of kv
+	log  *slog.Logger
 }
 
 // Open opens the bucket, and creates it with a number of replicas (see [natsx.WithReplicas]) where it is missing.
 func Open(ctx context.Context, js jetstream.JetStream, replicas int, log *slog.Logger) (*Bucket, error) {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
 	kv, err := natsx.Ensure(ctx,
 		func(ctx context.Context) (jetstream.KeyValue, error) { return js.KeyValue(ctx, BucketName) },
 		func(ctx context.Context) error { return create(ctx, js, replicas) })
 	if err != nil {
 		return nil, fmt.Errorf("opening the leases (key-value bucket %s): %w", BucketName, err)
 	}
-	stream, err := natsx.Await(ctx, func(ctx context.Context) (jetstream.Stream, error) {
-		return js.Stream(ctx,
-			Stream)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("opening the leases (stream %s): %w", Stream, err)
-	}
-	return &Bucket{js: js, kv: kv, stream: stream, watch: natsx.NewBucketWatch(kv, log),
-		prefix: natsx.PublishPrefix(js), log: log}, nil
+	return &Bucket{kv: kv, keys: natsx.NewBucket(js, kv), log: cmp.Or(log, slog.New(slog.DiscardHandler))}, nil
 }
 
 // create creates the bucket as the client would, but without direct reads: other replicas of the stream may be behind
@@ -80,19 +66,11 @@ func create(ctx context.Context, js jetstream.JetStream, replicas int) error {
 	if account.API.Level < 1 {
 		return fmt.Errorf("%w; this one is %s", ErrOldServer, js.Conn().ConnectedServerVersion())
 	}
-	return natsx.WithReplicas(js, replicas, func(n int) error {
-		_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: Stream, Subjects: []string{subject(">")}, Replicas: n,
-			Description: "which replica of an embedd pipeline learns", Storage: jetstream.FileStorage,
-			MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true,
-			AllowMsgTTL: true, SubjectDeleteMarkerTTL: markerTTL})
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			return nil // another replica was first
-		}
-		return err
-	})
+	return natsx.CreateStream(ctx, js, jetstream.StreamConfig{Name: Stream, Subjects: []string{"$KV." + BucketName + ".>"},
+		Description: "which replica of an embedd pipeline learns", Storage: jetstream.FileStorage,
+		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true,
+		AllowMsgTTL: true, SubjectDeleteMarkerTTL: markerTTL}, replicas)
 }
-
-func subject(key string) string { return "$KV." + BucketName + "." + key }
 
 // Claim is the value of a lease: its holder.
 type Claim struct {
@@ -117,20 +95,15 @@ type entry struct {
 
 // read reads a lease at the leader of the bucket.
 func (b *Bucket) read(ctx context.Context, key string) (entry, error) {
-	m, err := b.stream.GetLastMsgForSubject(ctx, subject(key))
-	switch {
-	case errors.Is(err, jetstream.ErrMsgNotFound):
-		return entry{}, nil
-	case err != nil:
-		return entry{}, err
-	case natsx.IsDeleteMarker(m.Header):
-		return entry{revision: m.Sequence}, nil // released, or expired
+	value, revision, err := b.keys.Get(ctx, key)
+	if value == nil || err != nil {
+		return entry{revision: revision}, err // released, or expired
 	}
-	c, ok := parseClaim(m.Data)
+	c, ok := parseClaim(value)
 	if !ok {
 		c = Claim{Holder: "unknown writer"} // it expires like any other
 	}
-	return entry{&c, m.Sequence}, nil
+	return entry{&c, revision}, nil
 }
 
 func parseClaim(data []byte) (c Claim, ok bool) {
@@ -140,22 +113,13 @@ func parseClaim(data []byte) (c Claim, ok bool) {
 
 // SetBookmark stores a text for the next holder of a lease, under its own key, without a TTL.
 func (b *Bucket) SetBookmark(ctx context.Context, key, word string) error {
-	msg := nats.NewMsg(b.prefix + subject(key))
-	msg.Data = []byte(word)
-	_, err := b.js.PublishMsg(ctx, msg)
-	return err
+	return b.keys.Put(ctx, key, []byte(word))
 }
 
 // Bookmark reads what SetBookmark stored, "" if nothing.
 func (b *Bucket) Bookmark(ctx context.Context, key string) (string, error) {
-	m, err := b.stream.GetLastMsgForSubject(ctx, subject(key))
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	return string(m.Data), nil
+	text, _, err := b.keys.Get(ctx, key)
+	return string(text), err
 }
 
 // write stores a claim if the key is still at a revision, 0 for none.
@@ -165,15 +129,5 @@ func (b *Bucket) write(ctx context.Context, key string, c *Claim, revision uint6
 	if err != nil {
 		return 0, err
 	}
-	msg := nats.NewMsg(b.prefix + subject(key))
-	msg.Data = value
-	return natsx.PublishExpecting(ctx, b.js, msg, revision, jetstream.WithMsgTTL(life))
-}
-
-// remove deletes a lease that is still at a revision.
-func (b *Bucket) remove(ctx context.Context, key string, revision uint64) error {
-	msg := nats.NewMsg(b.prefix + subject(key))
-	msg.Header.Set("KV-Operation", "DEL")
-	_, err := natsx.PublishExpecting(ctx, b.js, msg, revision)
-	return err
+	return b.keys.Update(ctx, key, value, revision, jetstream.WithMsgTTL(life))
 }

@@ -185,7 +185,7 @@ func differentSettings(a, b map[string]string) (keys []string) {
 // the tenure changes. That includes the same term after a lapse: a process that was paused, or cut off from the
 // server, may renew in time for the server and too late by its own clock. The lease is renewed while changed runs.
 func (l *Lease) Run(ctx context.Context, changed func(ctx context.Context, term uint64)) {
-	key := l.bucket.watch.Watch(l.options.Key)
+	key := l.bucket.keys.Watch(l.options.Key, l.bucket.log)
 	defer key.Stop()
 	terms := make(chan uint64, 1)
 	told, over := context.WithCancel(context.WithoutCancel(ctx))
@@ -274,12 +274,12 @@ func (l *Lease) Release(ctx context.Context) {
 	if revision == 0 && !doubt {
 		return
 	}
-	err := l.bucket.remove(ctx, l.options.Key, revision)
+	err := l.bucket.keys.Delete(ctx, l.options.Key, revision)
 	if errors.Is(err, natsx.ErrConflict) {
 		var e entry
 		if e, err = l.bucket.read(ctx, l.options.Key); err == nil && e.claim != nil &&
 			e.claim.Holder == l.options.Claim.Holder {
-			err = l.bucket.remove(ctx, l.options.Key, e.revision)
+			err = l.bucket.keys.Delete(ctx, l.options.Key, e.revision)
 		}
 	}
 	if err != nil {

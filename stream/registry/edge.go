@@ -102,12 +102,7 @@ func makeMirrors(ctx context.Context, js jetstream.JetStream, domain string, rep
 		if name == pointerStream {
 			c.MaxMsgsPerSubject = maxHistory // without which a client takes it for no bucket
 		}
-		err := natsx.WithReplicas(js, replicas, func(n int) error {
-			c.Replicas = n
-			_, err := js.CreateStream(ctx, c)
-			return err
-		})
-		if err != nil {
+		if err := natsx.CreateStream(ctx, js, c, replicas); err != nil {
 			return fmt.Errorf("creating the mirror of the model store (stream %s of domain %s): %w", name, domain, err)
 		}
 	}

@@ -78,9 +78,7 @@ func openPointers(js jetstream.JetStream) func(context.Context) (jetstream.KeyVa
 
 func jetStreamOf(ctx context.Context, js jetstream.JetStream, objects jetstream.ObjectStore,
 	pointers jetstream.KeyValue, remake func(context.Context) error) (Store, error) {
-	bytes, err := natsx.Await(ctx, func(ctx context.Context) (jetstream.Stream, error) {
-		return js.Stream(ctx, "OBJ_"+Bucket)
-	})
+	bytes, err := natsx.AwaitStream(ctx, js, "OBJ_"+Bucket)
 	if err != nil {
 		return nil, fmt.Errorf("opening the model store (object store %s): %w", Bucket, err)
 	}

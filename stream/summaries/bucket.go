@@ -3,7 +3,6 @@ package summaries
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -30,15 +29,9 @@ type Bucket struct {
 
 // Create creates the bucket where it is missing, with a number of replicas (see [natsx.WithReplicas]).
 func Create(ctx context.Context, js jetstream.JetStream, replicas int) error {
-	err := natsx.WithReplicas(js, replicas, func(n int) error {
-		_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: Stream, Subjects: []string{subject(">")}, Replicas: n,
-			Description: "what embedd pipelines learn from, summed up", Storage: jetstream.FileStorage,
-			MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true, AllowDirect: true})
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			return nil // another replica was first
-		}
-		return err
-	})
+	err := natsx.CreateStream(ctx, js, jetstream.StreamConfig{Name: Stream, Subjects: []string{subject(">")},
+		Description: "what embedd pipelines learn from, summed up", Storage: jetstream.FileStorage,
+		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true, AllowDirect: true}, replicas)
 	if err != nil {
 		return fmt.Errorf("creating the summaries (key-value bucket %s): %w", BucketName, err)
 	}
@@ -70,11 +63,16 @@ func (b *Bucket) put(ctx context.Context, key string, value []byte, revision uin
 
 // get reads a key; nil if it does not exist.
 func (b *Bucket) get(ctx context.Context, key string) (*jetstream.RawStreamMsg, error) {
-	m, err := b.stream.GetLastMsgForSubject(ctx, subject(key))
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return nil, nil
+	return natsx.LastMessage(ctx, b.stream, subject(key))
+}
+
+// putJSON stores a value, whatever the key holds.
+func (b *Bucket) putJSON(ctx context.Context, key string, value any) error {
+	data, err := json.Marshal(value)
+	if err == nil {
+		_, err = b.js.PublishMsg(ctx, &nats.Msg{Subject: b.prefix + subject(key), Data: data})
 	}
-	return m, err
+	return err
 }
 
 // remove deletes keys without leaving delete markers.
@@ -149,9 +147,5 @@ func (s *Collection) Progress(ctx context.Context) (*Progress, error) {
 // SetProgress is for the trainer. If two replicas believe that they are, the later write counts; at worst unneeded
 // summaries are made.
 func (s *Collection) SetProgress(ctx context.Context, mark Progress) error {
-	value, err := json.Marshal(mark)
-	if err == nil {
-		_, err = s.js.PublishMsg(ctx, &nats.Msg{Subject: s.prefix + subject(s.key+".mark"), Data: value})
-	}
-	return err
+	return s.putJSON(ctx, s.key+".mark", mark)
 }

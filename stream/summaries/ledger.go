@@ -3,12 +3,11 @@ package summaries
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/nats-io/nats.go"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -164,11 +163,8 @@ func ledgerKey(pipeline string, created time.Time) string {
 
 // HasLedger reports whether a pipeline has ever used what edges sent.
 func HasLedger(ctx context.Context, js jetstream.JetStream, pipeline string) (bool, error) {
-	s, err := js.Stream(ctx, Stream)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return false, nil
-	}
-	if err != nil {
+	s, err := natsx.FindStream(ctx, js, Stream)
+	if s == nil || err != nil {
 		return false, err
 	}
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter(subject(ledgers(pipeline)+">")))
@@ -190,9 +186,5 @@ func (b *Bucket) LoadLedger(ctx context.Context, pipeline string, created time.T
 
 // SaveLedger stores the ledger.
 func (b *Bucket) SaveLedger(ctx context.Context, pipeline string, created time.Time, l *Ledger) error {
-	value, err := json.Marshal(l)
-	if err == nil {
-		_, err = b.js.PublishMsg(ctx, &nats.Msg{Subject: b.prefix + subject(ledgerKey(pipeline, created)), Data: value})
-	}
-	return err
+	return b.putJSON(ctx, ledgerKey(pipeline, created), l)
 }

@@ -65,13 +65,13 @@ func CreateEdgeStream(ctx context.Context, js jetstream.JetStream, bytes int64, 
 // CreateHubStream creates the stream of the hub with the streams of edges as its sources, or adds the missing sources
 // to the existing one. Other sources stay, since another pipeline may need them, and so does the size limit.
 func CreateHubStream(ctx context.Context, js jetstream.JetStream, edges []string, bytes int64, replicas int) error {
-	have, err := js.Stream(ctx, HubStream)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return createStream(ctx, js, jetstream.StreamConfig{Name: HubStream, MaxBytes: bytes, Sources: sources(edges),
-			Description: "summaries of embedd pipelines, from the edges"}, replicas)
-	}
+	have, err := natsx.FindStream(ctx, js, HubStream)
 	if err != nil {
 		return fmt.Errorf("opening the summaries of the edges (stream %s): %w", HubStream, err)
+	}
+	if have == nil {
+		return createStream(ctx, js, jetstream.StreamConfig{Name: HubStream, MaxBytes: bytes, Sources: sources(edges),
+			Description: "summaries of embedd pipelines, from the edges"}, replicas)
 	}
 	c := have.CachedInfo().Config
 	lacks := MissingSources(&c, edges)
@@ -104,15 +104,7 @@ func Resize(ctx context.Context, js jetstream.JetStream, name string, bytes int6
 
 func createStream(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig, replicas int) error {
 	c.Storage, c.Discard = jetstream.FileStorage, jetstream.DiscardOld
-	err := natsx.WithReplicas(js, replicas, func(n int) error {
-		c.Replicas = n
-		_, err := js.CreateStream(ctx, c)
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			return nil // another replica was first
-		}
-		return err
-	})
-	if err != nil {
+	if err := natsx.CreateStream(ctx, js, c, replicas); err != nil {
 		return fmt.Errorf("creating the stream of summaries %s, which keeps up to %d MiB (nats.edge_bytes): %w", c.Name,
 			c.MaxBytes>>20, err)
 	}
@@ -178,11 +170,8 @@ func (s *Sender) Config() jetstream.StreamConfig { return s.stream.CachedInfo().
 
 // LastNotice is the last notice of a pipeline and its sequence; nil and 0 if there is none.
 func (s *Sender) LastNotice(ctx context.Context, pipeline string) (*Notice, uint64, error) {
-	m, err := s.stream.GetLastMsgForSubject(ctx, edgeRoot+pipeline)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return nil, 0, nil
-	}
-	if err != nil {
+	m, err := natsx.LastMessage(ctx, s.stream, edgeRoot+pipeline)
+	if m == nil || err != nil {
 		return nil, 0, err
 	}
 	n := &Notice{}
@@ -202,11 +191,7 @@ func lastNoticeKey(pipeline string) string { return pipeline + ".sent" }
 
 // SaveLast stores in a bucket which notice of a pipeline was the last.
 func (s *Sender) SaveLast(ctx context.Context, b *Bucket, pipeline string, n Notice) error {
-	value, err := json.Marshal(savedNotice{s.stream.CachedInfo().Created.UnixNano(), n})
-	if err == nil {
-		_, err = b.js.PublishMsg(ctx, &nats.Msg{Subject: b.prefix + subject(lastNoticeKey(pipeline)), Data: value})
-	}
-	return err
+	return b.putJSON(ctx, lastNoticeKey(pipeline), savedNotice{s.stream.CachedInfo().Created.UnixNano(), n})
 }
 
 // LoadLast returns the notice that SaveLast stored for this stream; nil if there is none.
@@ -286,10 +271,7 @@ func OpenReceiver(ctx context.Context, js jetstream.JetStream, edges []string, b
 	if err := CreateHubStream(ctx, js, edges, bytes, replicas); err != nil {
 		return nil, nil, err
 	}
-	stream, err := natsx.Await(ctx, func(ctx context.Context) (jetstream.Stream, error) {
-		return js.Stream(ctx,
-			HubStream)
-	})
+	stream, err := natsx.AwaitStream(ctx, js, HubStream)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the summaries of the edges (stream %s): %w", HubStream, err)
 	}
@@ -331,11 +313,8 @@ func (a *Receiver) Counted(ctx context.Context, pipeline, edge string) ([]byte, 
 
 // last returns the last message of an edge with the end of a subject; nil if there is none.
 func (a *Receiver) last(ctx context.Context, edge, subject string) ([]byte, error) {
-	m, err := a.stream.GetLastMsgForSubject(ctx, hubRoot+edge+"."+subject)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return nil, nil
-	}
-	if err != nil {
+	m, err := natsx.LastMessage(ctx, a.stream, hubRoot+edge+"."+subject)
+	if m == nil || err != nil {
 		return nil, err
 	}
 	return m.Data, nil

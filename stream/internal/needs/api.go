@@ -2,11 +2,11 @@ package needs
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/statestore"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
@@ -184,11 +184,8 @@ func statePermissions(a *api, p *spec.Pipeline) map[Verb][]string {
 
 // stream returns a stream of the server, nil where it has none of that name.
 func stream(ctx context.Context, js jetstream.JetStream, name string) (*jetstream.StreamInfo, error) {
-	s, err := js.Stream(ctx, name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, nil
-	}
-	if err != nil {
+	s, err := natsx.FindStream(ctx, js, name)
+	if s == nil || err != nil {
 		return nil, err
 	}
 	return s.CachedInfo(), nil
