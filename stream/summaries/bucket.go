@@ -31,7 +31,8 @@ type Bucket struct {
 func Create(ctx context.Context, js jetstream.JetStream, replicas int) error {
 	err := natsx.CreateStream(ctx, js, jetstream.StreamConfig{Name: Stream, Subjects: []string{subject(">")},
 		Description: "what embedd pipelines learn from, summed up", Storage: jetstream.FileStorage,
-		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true, AllowDirect: true}, replicas)
+		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true, AllowDirect: true},
+		replicas)
 	if err != nil {
 		return fmt.Errorf("creating the summaries (key-value bucket %s): %w", BucketName, err)
 	}
