@@ -99,7 +99,7 @@ func (c *cluster) dial(first int) jetstream.JetStream {
 func TestSetupInACluster(t *testing.T) {
 	c := newCluster(t)
 	js := c.dial(0)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*ample)
 	defer cancel()
 	foreign, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "DEAD", Subjects: []string{"dead.>"}})
 	if err != nil {

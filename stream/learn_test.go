@@ -473,14 +473,14 @@ func TestRenumberedRestart(t *testing.T) {
 	s.stop()
 	s.options.StoreDir = backup
 	s.start()
-	s.send(3000) // more than were lost
-	rows(q, 4000)
+	s.send(800) // more than were lost
+	rows(q, 1800)
 	q.says("renumbered")
 	q.end()
-	// The stream holds the first 400 messages and the 3000 newest.
+	// The stream holds the first 400 messages and the 800 newest.
 	q = s.pupil(learning, teach)
 	s.send(100)
-	rows(q, 3500)
+	rows(q, 1300)
 }
 
 // TestReadOnce: where the hot path's messages are all that learning gets, those that are delivered again, to this

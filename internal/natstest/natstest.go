@@ -114,6 +114,15 @@ func (s *Server) Connect(options ...nats.Option) *nats.Conn {
 	return nc
 }
 
+// AwaitSubscriber waits until a client subscribes to a subject. What is published before on core NATS is lost.
+func (s *Server) AwaitSubscriber(subject string) {
+	s.Helper()
+	Await(s, "a client subscribes to "+subject, func() bool {
+		found, err := s.server.Subsz(&server.SubszOptions{Subscriptions: true, Test: subject})
+		return err == nil && found.Total > 0
+	})
+}
+
 // Stream makes a stream; without subjects it takes NAME.>.
 func (s *Server) Stream(c jetstream.StreamConfig) jetstream.Stream {
 	s.Helper()
