@@ -19,7 +19,7 @@ import (
 // maxFeatures is the most feature elements, m. A name is kept for each.
 const maxFeatures = 1 << 16
 
-// maxName is the most bytes of a feature column's name. Each element of a list repeats it.
+// maxName is the maximum number of bytes in a feature column's name. Each element of a list repeats it.
 const maxName = 1024
 
 // contractVersion is the version of a contract's JSON form.

@@ -38,7 +38,7 @@ func (b *Batch) features(budget *int, limits Limits) []Block {
 	return blocks
 }
 
-// sizes determines the list lengths that only the data tell, and checks the others.
+// sizes determines the list lengths that are not in the schema from the data, and checks the others.
 func (b *Batch) sizes() {
 	p := b.message.plan
 	if slices.ContainsFunc(b.columns, func(c column) bool { return c.size < 0 }) {

@@ -27,7 +27,7 @@ func (c class) String() string {
 type column struct {
 	field int // index in the layout
 	value int // index of the field with the numbers: the same, or the list's child
-	size  int // number of elements, -1 if only the data tell
+	size  int // number of elements, -1 if only the data determine it
 }
 
 // A plan is a schema with the columns that a Spec or a Contract selects in it.
@@ -352,8 +352,8 @@ func (p *plan) take(name string, size int) {
 	p.expect(&p.columns[len(p.columns)-1], size)
 }
 
-// expect checks that a column holds lists of size elements, or numbers if size is 0. It sets the size of a column whose
-// schema does not tell it.
+// expect checks that a column holds lists of size elements, or numbers if size is 0. It sets the size of a column
+// whose schema does not give it.
 func (p *plan) expect(c *column, size int) {
 	name := p.schema.Layout.Fields[c.field].Name
 	switch list := c.value != c.field; {

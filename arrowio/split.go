@@ -58,7 +58,7 @@ type splitter struct {
 	wide     []*Error // rows that exceed the limit alone
 }
 
-// maxWide is the most rows that an error names as too wide.
+// maxWide is the maximum number of rows that an error names as too wide.
 const maxWide = 128
 
 // close adds a bundle to the parts.

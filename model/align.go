@@ -28,8 +28,8 @@ type Alignment struct {
 	Residual float64 `json:"residual"`
 	// Correlation of each column of the aligned candidate with the live one; 0 if one of the two does not vary.
 	Correlation []float64 `json:"correlation"`
-	// Comparable: the models have the same dimension and every correlation is at least 0.9, so consumers need not
-	// distinguish their outputs.
+	// Comparable reports that the models have the same dimension and every correlation is at least 0.9: consumers need
+	// not distinguish their outputs.
 	Comparable bool `json:"comparable"`
 }
 

@@ -357,7 +357,7 @@ func (k *projection) span(s *scratch, j *job, from, to int) *RowError {
 			y = j.dst[from*k.dim:]
 		}
 		if k.exact || !k.multiply(s, y, j, from, n) {
-			if err := k.mend(s, y, j, from, n); err != nil {
+			if err := k.reproject(s, y, j, from, n); err != nil {
 				return err
 			}
 		}
@@ -432,9 +432,9 @@ func (k *projection) centre(s *scratch, j *job, from, n, stride int) []float32 {
 	return z
 }
 
-// mend projects those of n rows again whose outputs are not finite in float32, or all rows of a model that needs
-// float64.
-func (k *projection) mend(s *scratch, y []float32, j *job, from, n int) *RowError {
+// reproject projects in float64 those of n rows whose outputs are not finite in float32, or all rows of a model that
+// needs float64.
+func (k *projection) reproject(s *scratch, y []float32, j *job, from, n int) *RowError {
 	for r := range n {
 		row := y[r*k.width : (r+1)*k.width]
 		if !k.exact && allFinite(row) {

@@ -163,10 +163,11 @@ func open(file *os.File, path string, f formatName, how Options) (r *Reader, err
 	return r, r.start(how.Label)
 }
 
-// NewReader returns a reader of an Arrow IPC stream. Errors call it name. Close does not close in.
+// NewReader returns a reader of an Arrow IPC stream. name identifies it in errors. Close does not close in.
 func NewReader(in io.Reader, name string) (*Reader, error) { return Options{}.NewReader(in, name) }
 
-// NewReader returns a reader of an Arrow IPC stream with these options. Errors call it name. Close does not close in.
+// NewReader returns a reader of an Arrow IPC stream with these options. name identifies it in errors. Close does not
+// close in.
 func (how Options) NewReader(in io.Reader, name string) (*Reader, error) {
 	m, err := openArrowStream(in, name)
 	if err != nil {

@@ -444,8 +444,8 @@ func (w *frameWriter) close() error {
 	return err
 }
 
-// buildFooter lays the Footer table out by hand: offsets in a flatbuffer are relative, so the schema's own bytes can
-// stand in it as they came and no column type needs to be understood.
+// buildFooter writes the Footer table by hand: offsets in a flatbuffer are relative, so the bytes of the schema are
+// copied unchanged, and no column type needs to be understood.
 //
 //	 0 root offset   4 vtable   16 table: vtable, schema, dictionaries, batches, version
 //	36 dictionaries  .. batches  .. metadata of the schema frame

@@ -68,7 +68,7 @@ func (s schemaFlags) open(ctx context.Context, e *cli.Env, name string) (p strea
 	nc, err = client.Dial(ctx, e, client.WithDefaultURL(s.where.Over(c.NATS)))
 	if p.Stream == "" || err != nil {
 		if p.Stream == "" {
-			err = nil // the schema is a file, and a daemon is only asked for its count
+			err = nil // the schema is a file; a daemon is only needed for its count
 		}
 		return p, nc, nil, err
 	}
@@ -284,7 +284,7 @@ func resetText(plan *admin.SchemaReset) string {
 	return b.String()
 }
 
-// untilText says what becomes of inputs while there is no model.
+// untilText explains how inputs are handled while there is no model.
 func untilText(p *stream.Pipeline) string {
 	switch string(p.Stage.Until) {
 	case "skip":

@@ -12,8 +12,8 @@ import (
 // Hang is how long one input may take, on a machine that has much else to do.
 const Hang = time.Minute
 
-// Check calls f, which allocates at most so many bytes in all, freed ones counted, and ends. The whole process is
-// counted, so one f runs at a time.
+// Check fails if f allocates more than the given number of bytes, freed ones included, or does not end. It counts the
+// whole process, so one f runs at a time.
 func Check(t testing.TB, most uint64, f func()) {
 	t.Helper()
 	watch := time.AfterFunc(Hang, func() {

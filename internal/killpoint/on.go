@@ -30,14 +30,14 @@ func target() (Point, int64, uint64) {
 	return Point(name), n, message
 }
 
-// Here ends the process where the environment says so.
+// Here ends the process if the environment names this point.
 func Here(p Point) {
 	if p == where && times.Add(1) == which {
 		die()
 	}
 }
 
-// At ends the process where the environment says so, at a message each time that it comes there.
+// At ends the process if the environment names this point and message.
 func At(p Point, number uint64) {
 	if p == where && number == message {
 		die()

@@ -1,5 +1,4 @@
-// Package link carries connections to a server, for tests and the soak: who holds the link says what becomes of what
-// goes through it.
+// Package link is a TCP proxy to a server, for tests and the soak, that can delay, drop or end the traffic.
 package link
 
 import (
@@ -7,8 +6,8 @@ import (
 	"sync"
 )
 
-// Watch sees each piece before it is passed on. It may take its time; an error ends the connection, and the piece is
-// lost. It is called from one goroutine for each connection.
+// Watch is called with each piece before it is forwarded. It may block to delay the piece; an error closes the
+// connection and drops the piece. Each connection calls it from one goroutine.
 type Watch func(piece []byte) error
 
 // Link is an address of this machine from which connections are carried to a server.
@@ -22,7 +21,8 @@ type Link struct {
 	group  sync.WaitGroup
 }
 
-// New carries connections to an address. up sees what goes there, down what comes back; nil lets everything pass.
+// New forwards connections to an address. up is called for traffic to the address, down for traffic from it; nil
+// forwards everything.
 func New(to string, up, down Watch) (*Link, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// FreePort is a port of 127.0.0.1 that is the test's until it ends, whatever it stops and starts there. It is none of
-// those that systems give to connections and to who asks for any. The same port of UDP, which nobody uses, is held for
-// as long: so all who ask here, in other processes too, know that it is taken.
+// FreePort reserves a port of 127.0.0.1 for a test until it ends, while the test starts and stops servers on it. It is
+// outside the range of ephemeral ports. The reservation is the UDP port of the same number, which other calls of
+// FreePort find in use, in other processes too.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 100_000 {

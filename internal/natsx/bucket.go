@@ -152,7 +152,7 @@ func (b *Bucket) Update(ctx context.Context, key string, value []byte, revision 
 	return PublishExpecting(ctx, b.js, &nats.Msg{Subject: b.prefix + key, Data: value}, revision, options...)
 }
 
-// Delete ends a key that is still at a revision. Otherwise the error is ErrConflict.
+// Delete deletes a key that is still at a revision. Otherwise the error is ErrConflict.
 func (b *Bucket) Delete(ctx context.Context, key string, revision uint64) error {
 	marker := nats.NewMsg(b.prefix + key)
 	marker.Header.Set("KV-Operation", "DEL")

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// ensureWait is how long after a create the servers of a cluster may take to know what was created.
+	// ensureWait is how long the servers of a cluster may take to know what was created.
 	ensureWait = 30 * time.Second
 	// ensureDelay is the time between two requests for it.
 	ensureDelay = 250 * time.Millisecond
 )
 
-// Ensure opens a stream or bucket, and creates it where it is missing. In a cluster the server that answers the next
-// request may not know yet what another has just created, so open is then repeated while it reports that it is missing.
-// A create that another replica was faster with is no error.
+// Ensure opens a stream or bucket, and creates it where it is missing. In a cluster another server may answer the next
+// request and not know yet what was just created, so open is then repeated while it reports that it is missing. It is
+// not an error if another replica creates it first.
 func Ensure[T any](ctx context.Context, open func(context.Context) (T, error),
 	create func(context.Context) error) (T, error) {
 	opened, err := open(ctx)

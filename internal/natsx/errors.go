@@ -47,7 +47,7 @@ func ExplainRequestError(err error, about string) error {
 	return fmt.Errorf("asking the server %s: %w", about, err)
 }
 
-// The codes of a cluster whose JetStream has no leader, or that lacks servers; nats.go has no names for them.
+// Error codes of a cluster whose JetStream has no leader or too few servers; nats.go has no names for them.
 const (
 	ErrCodeNoCluster jetstream.ErrorCode = 10008
 	ErrCodeNoLeader  jetstream.ErrorCode = 10009

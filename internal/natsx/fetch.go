@@ -16,13 +16,13 @@ const (
 	// MaxHeaderBytes is how much larger than its payload a stored message may be: subject, reply and headers.
 	MaxHeaderBytes = 64 << 10
 
-	// MaxFetchMessages is the most messages of one pull request. It sizes the client's channels, so it is far below
-	// what a byte limit alone would allow.
+	// MaxFetchMessages is the maximum number of messages of one pull request. It sizes the client's channels, so it is
+	// far below what a byte limit alone would allow.
 	MaxFetchMessages = 1024
 
-	// MaxFetchBytes is the most bytes of one pull request, however much memory is free. A server sends as fast as its
-	// disk reads, and disconnects a client as a slow consumer when more than its max_pending (64 MiB by default) waits
-	// to be written. All readers of a pipeline share one connection.
+	// MaxFetchBytes is the maximum number of bytes of one pull request, however much memory is free. A server sends as
+	// fast as its disk reads, and disconnects a client as a slow consumer when more than its max_pending (64 MiB by
+	// default) waits to be written. All readers of a pipeline share one connection.
 	MaxFetchBytes = 8 << 20
 
 	// fetchWait is when a pull request expires. Messages that arrive before are handed on at once.

@@ -54,7 +54,7 @@ func (e *deniedError) Unwrap() error { return ErrPermissionDenied }
 const UserInfoSubject = "$SYS.REQ.USER.INFO"
 
 const (
-	// denialAge is how long a denial is assumed to hold: what is needed is tried again sooner.
+	// denialAge is how long a denial is assumed to hold. A needed permission is tried again sooner.
 	denialAge = time.Minute
 	// maxDenials bounds the denials that are remembered: reply subjects differ each time.
 	maxDenials = 256
@@ -74,7 +74,7 @@ type PermissionMonitor struct {
 	granted    userPermissions
 	known      bool   // granted is the server's answer
 	mayNotAsk  bool   // the user may not publish on UserInfoSubject, on this connection
-	reconnects uint64 // what is known is of the connection after this many
+	reconnects uint64 // number of reconnects at which this was read
 }
 
 // userPermissions are the lists of a user as the server reports them; nil lists allow everything and deny nothing.
@@ -181,7 +181,7 @@ func (h *errorHandler) handle(nc *nats.Conn, sub *nats.Subscription, err error) 
 
 var violation = regexp.MustCompile(`(?i)permissions violation for (publish|subscription) to "([^"]*)"`)
 
-// DeniedPermission is the permission that an error of the server says is missing.
+// DeniedPermission returns the permission that an error of the server reports as missing.
 func DeniedPermission(err error) (Permission, bool) {
 	match := violation.FindStringSubmatch(err.Error())
 	if match == nil {
@@ -193,8 +193,8 @@ func DeniedPermission(err error) (Permission, bool) {
 	return Permission{Subscribe, match[2]}, true
 }
 
-// observe notes a denial, and reports whether the host's handler should see the error: not that the user may not ask
-// for its permissions, and a repeated denial only once a minute.
+// observe records a denial, and reports whether the host's handler should see the error. It should not see that the
+// user may not read its own permissions, and a repeated denial only once a minute.
 func (m *PermissionMonitor) observe(err error) bool {
 	p, isDenial := DeniedPermission(err)
 	if !isDenial {
@@ -314,8 +314,8 @@ func (m *PermissionMonitor) MarkAllowed(p Permission) {
 	m.anyDenied.Store(len(m.denied) > 0)
 }
 
-// Refresh asks the server for the user's permissions. That it does not answer is no error: then denials are known once
-// they occur.
+// Refresh requests the user's permissions from the server. A missing answer is not an error: denials are then known
+// once they occur.
 func (m *PermissionMonitor) Refresh(ctx context.Context) {
 	m.mu.Lock()
 	if n := m.nc.Stats().Reconnects; n != m.reconnects {

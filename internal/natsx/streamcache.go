@@ -23,14 +23,14 @@ type streamRequest struct {
 	done     chan struct{}
 	stream   jetstream.Stream
 	err      error
-	canceled bool // by the context of the requester: the others request again
+	canceled bool // the requester's context ended; other callers request again
 }
 
 // NewStreamCache returns an empty cache.
 func NewStreamCache() *StreamCache { return &StreamCache{requests: map[string]*streamRequest{}} }
 
-// Stream returns a stream as it was at most a second ago, which request asks for where no other caller has. Callers
-// share the stream and must only read its cached info.
+// Stream returns a stream as it was at most a second ago, and calls request if no other caller has. Callers share the
+// stream and must only read its cached info.
 func (c *StreamCache) Stream(ctx context.Context, name string,
 	request func(context.Context) (jetstream.Stream, error)) (jetstream.Stream, error) {
 	for {

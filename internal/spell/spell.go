@@ -1,4 +1,4 @@
-// Package spell says how far two names are apart, for errors that name the one that was meant.
+// Package spell measures the distance between two names, for suggestions in errors.
 package spell
 
 // Distance counts the letters to insert, delete, change or swap with their neighbour (optimal string alignment), in

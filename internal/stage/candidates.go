@@ -81,7 +81,7 @@ func (c *candidates) leader() (best *contractCandidate) {
 	return best
 }
 
-// hint says that messages disagree, "" unless over a tenth of them are not of the leader.
+// hint warns that messages have different schemas, if over a tenth of them do not have the leading one; else "".
 func (c *candidates) hint() string {
 	all, most := c.total(), 0
 	for _, one := range c.byID {

@@ -51,7 +51,8 @@ func (s *Stage) LearnLabels(m *arrowio.Message, at spec.Position) error {
 	return s.learner.learnLabels(m, at)
 }
 
-// LabelsReached says that all labels up to a time were read, even if none came: rows that can get none any more expire.
+// LabelsReached records that all labels up to a time were read, even if there were none: rows that can no longer get a
+// label expire.
 func (s *Stage) LabelsReached(t time.Time) {
 	if !s.joinsLabels() {
 		return
@@ -233,7 +234,7 @@ func (t *lateLabels) status(c *spec.Config) spec.LabelStatus {
 	return s
 }
 
-// labelNote says why labels and rows do not meet, the likeliest cause first.
+// labelNote explains why labels and rows are not joined, the likeliest cause first.
 func labelNote(s *spec.LabelStatus, key string, limits spec.Labels, rows uint64) string {
 	met := s.Joined + s.Corrected + s.Duplicate
 	switch {
@@ -254,7 +255,7 @@ func labelNote(s *spec.LabelStatus, key string, limits spec.Labels, rows uint64)
 	return ""
 }
 
-// warn logs why labels and rows do not meet, at most once a minute.
+// warn logs why labels and rows are not joined, at most once a minute.
 func (t *lateLabels) warn(c *spec.Config) {
 	now := c.Clock()
 	if now.Sub(t.warned) < time.Minute {

@@ -50,8 +50,8 @@ func fitAuto(ctx context.Context, d *model.Data, c Config) (*model.Model, error)
 	return fitBest(ctx, d, c, r)
 }
 
-// fitBest fits the best choice that can be fitted on all rows: there a criterion may have fewer directions than in the
-// folds, or none.
+// fitBest fits the best choice that can be fitted on all rows: on all rows a criterion may have fewer directions than
+// in the folds, or none.
 func fitBest(ctx context.Context, d *model.Data, c Config, r *choose.Result) (*model.Model, error) {
 	note := r.Note
 	if r.Blend != nil {

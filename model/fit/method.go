@@ -9,11 +9,11 @@ import (
 	"github.com/embedd/embedd/model/internal/method"
 )
 
-// Auto is the method that stands for the best candidate by cross-validation.
+// Auto requests the method that is best by cross-validation.
 const Auto = choose.Name
 
-// AutoDim is the dimension that stands for the best one by cross-validation, of 2, 5, 10, 20 and C-1. Methods that do
-// not learn from labels take their default.
+// AutoDim requests the dimension that is best by cross-validation, of 2, 5, 10, 20 and C-1. Methods that do not learn
+// from labels take their default.
 const AutoDim = -1
 
 // Blend is the method of a model that blends several, as Auto makes it of its best candidates. Its parameter members
@@ -50,7 +50,8 @@ func describe(m *frame.Method) Method {
 	return d
 }
 
-// Methods returns every method, in the order of the table. Auto and Blend, which stand for others, are not among them.
+// Methods returns every method, in the order of the table. Auto and Blend, which resolve to others, are not among
+// them.
 func Methods() []Method {
 	out := make([]Method, len(method.Table))
 	for i, m := range method.Table {

@@ -19,7 +19,7 @@ const square = tile.Square
 const (
 	// cheapFactor is the work, in flops, below which a factor is made at the small end without trying products first.
 	cheapFactor = 4e9
-	// FactorBytes is the most memory that the factor of a sparse matrix may take.
+	// FactorBytes is the maximum memory of the factor of a sparse matrix.
 	FactorBytes = 1 << 30
 )
 

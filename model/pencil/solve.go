@@ -11,7 +11,7 @@ import (
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
-// Solution is the wanted end of a pencil (N, D).
+// Solution has the eigenpairs at the requested end of the spectrum of a pencil (N, D).
 type Solution struct {
 	Values  []float64  // the wanted eigenvalues, best first
 	Vectors *mat.Dense // m x d: column j belongs to Values[j], a'(D + rho I)a = 1

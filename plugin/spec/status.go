@@ -78,5 +78,5 @@ type LabelStatus struct {
 	RowsWaiting   int    // rows that wait for a label
 	LabelsWaiting int    // labels that wait for a row
 	Bytes         int64  // memory of rows and labels
-	Note          string // a sentence if labels and rows do not meet; else ""
+	Note          string // a sentence if labels and rows cannot be joined; else ""
 }

@@ -103,7 +103,7 @@ func (p *planner) consumerLimit(ctx context.Context, plan *Plan, owners map[stri
 		limit = own
 	}
 	if count+s.CachedInfo().State.Consumers <= limit {
-		return limit, 0, nil // all fit, whoever owns them
+		return limit, 0, nil // all fit, existing consumers or not
 	}
 	list := s.ListConsumers(ctx)
 	for c := range list.Info() {

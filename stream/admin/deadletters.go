@@ -298,9 +298,9 @@ type Replayed struct {
 	Duplicate bool   // it was replayed before: the stream has its identity, and took no second one
 }
 
-// Replay publishes the original message to its subject, or to the given one, under a new identity: with its first one
-// it would be a duplicate. The identity is a function of the dead letter, so within the stream's duplicate window it
-// is replayed once; Remove it afterwards.
+// Replay publishes the original message to its subject, or to the given one, under a new identity: with the original
+// one it would be a duplicate. The identity is a function of the dead letter, so within the stream's duplicate window
+// it is replayed once; Remove it afterwards.
 func (l *DeadLetter) Replay(ctx context.Context, js jetstream.JetStream, to string) (r Replayed, err error) {
 	if !l.IsComplete() {
 		return r, fmt.Errorf("%d of %d parts exist; the others were deleted", l.Parts, l.Of)
@@ -326,7 +326,7 @@ func (l *DeadLetter) Replay(ctx context.Context, js jetstream.JetStream, to stri
 	return Replayed{As: fmt.Sprintf("%s:%d", ack.Stream, ack.Sequence), Duplicate: ack.Duplicate}, nil
 }
 
-// checkReplaySubject refuses subjects that no input has: whoever may publish dead letters chose it.
+// checkReplaySubject rejects subjects that no input can have, because the publisher of a dead letter can name any.
 func checkReplaySubject(subject string) error {
 	switch {
 	case subject == "":

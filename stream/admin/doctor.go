@@ -267,7 +267,7 @@ func (d *diagnosis) checkPlans(ctx context.Context) {
 		return err
 	})
 	if err != nil {
-		return // what it asks was asked before, and reported
+		return // the same requests were sent before, and their errors reported
 	}
 	for _, p := range plans {
 		if p.Warning != "" {

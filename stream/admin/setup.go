@@ -23,7 +23,7 @@ type Plan struct {
 	Bucket   bool     // it belongs to embedd
 	Purpose  string   // what a bucket holds, as in "model store"
 	Subjects []string // that a stream takes, or would; of the stream of all edges' summaries, the edges that it lacks
-	Exists   bool     // it takes all that pipelines need of it
+	Exists   bool     // it has all subjects that the pipelines need
 	// Outdated: it exists, belongs to embedd or was created by Setup, and lacks some of Subjects or has another size
 	// limit.
 	Outdated bool

@@ -76,7 +76,7 @@ func (l *Lease) Status() Status {
 // held.
 type Tenure struct {
 	Term   uint64 // see Standing
-	Lapses uint64 // how often it was renewed after it had ended by our clock, which leaves the term as it was
+	Lapses uint64 // renewals after the lease had expired by the local clock; they keep the term
 }
 
 // Tenure returns the current tenure.

@@ -36,7 +36,7 @@ func (b *Bucket) WatchMembers(ctx context.Context, group string, ttl time.Durati
 			var entry jetstream.KeyValueEntry
 			select {
 			case entry, open = <-w.Updates():
-				if !open { // the watch has ended, and says nothing of who is there
+				if !open { // the watch has ended, so the members are not known
 					break
 				}
 				if whole = whole || entry == nil; entry != nil {
@@ -45,7 +45,7 @@ func (b *Bucket) WatchMembers(ctx context.Context, group string, ttl time.Durati
 			case <-tick.C:
 			case <-ctx.Done():
 			}
-			// A mark can be missing after the bucket's leader changed, and who died here is known sooner.
+			// A delete marker can be missing after the bucket's leader changed, and a crash on this machine is known sooner.
 			for name, m := range there {
 				if time.Since(m.seen) > ttl*3/2 || hasDied(&m.claim, &own) {
 					delete(there, name)

@@ -2,7 +2,7 @@
 
 package lease
 
-// processID and hasDied know no other processes on this platform: the lease of one that died expires.
+// On this platform processes are not observed: the lease of a crashed process expires.
 func processID() string { return "" }
 
 func hasDied(_, _ *Claim) bool { return false }

@@ -53,7 +53,7 @@ func (d *directory) put(_ context.Context, pipeline, version string, data []byte
 	return d.write(dir, data, func(temp string) error { return os.Rename(temp, filepath.Join(dir, version+modelEnd)) })
 }
 
-// write makes a file under a passing name, durable before finish gives it its own.
+// write writes a file under a temporary name. It is durable before finish renames it.
 func (d *directory) write(dir string, data []byte, finish func(temp string) error) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err

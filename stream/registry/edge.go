@@ -15,9 +15,9 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 )
 
-// Edge is the store of a leaf node, whose models are those of its hub, another JetStream domain. It asks the hub while
-// that answers, and else the mirrors of the hub's buckets: a mirror that lost its hub may take a minute to catch up
-// after it is back. Nothing is stored at an edge; a choice, such as a pin, is written at the hub.
+// Edge is the store of a leaf node, whose models are those of its hub, another JetStream domain. It reads from the
+// hub, and while the hub does not answer from the mirrors of the hub's buckets: after an outage a mirror may need a
+// minute to catch up. Nothing is stored at an edge; a choice, such as a pin, is written at the hub.
 type Edge struct {
 	domain     string
 	mirror     *jetStream          // the mirrors
@@ -26,7 +26,7 @@ type Edge struct {
 
 	mu         sync.Mutex
 	hub        *jetStream       // nil until it has answered once
-	lastAnswer map[string]entry // what the hub said last, by pipeline: a mirror may be behind that
+	lastAnswer map[string]entry // the hub's last answer, by pipeline: a mirror may be behind it
 }
 
 // entry is a pointer as it was read.
@@ -35,7 +35,7 @@ type entry struct {
 	revision uint64
 }
 
-// hubWait is how long the hub may take to answer. A leaf node that knows it is disconnected fails at once.
+// hubWait is how long the hub may take to answer. A leaf node that is disconnected fails at once.
 const hubWait = 2 * time.Second
 
 // apiOf is the API prefix of a JetStream domain.
@@ -100,7 +100,7 @@ func makeMirrors(ctx context.Context, js jetstream.JetStream, domain string, rep
 			Storage: jetstream.FileStorage, AllowRollup: true,
 			Mirror: &jetstream.StreamSource{Name: name, External: &jetstream.ExternalStream{APIPrefix: apiOf(domain)}}}
 		if name == pointerStream {
-			c.MaxMsgsPerSubject = maxHistory // without which a client takes it for no bucket
+			c.MaxMsgsPerSubject = maxHistory // without it a client does not recognise the stream as a bucket
 		}
 		if err := natsx.CreateStream(ctx, js, c, replicas); err != nil {
 			return fmt.Errorf("creating the mirror of the model store (stream %s of domain %s): %w", name, domain, err)
@@ -213,7 +213,7 @@ func (e *Edge) get(ctx context.Context, pipeline, version string) (io.ReadCloser
 
 func (e *Edge) getAtHub(ctx context.Context, pipeline, version string, near error) (r io.ReadCloser, err error) {
 	errHub := e.atHub(ctx, func(_ context.Context, hub *jetStream) (err error) {
-		r, err = hub.get(ctx, pipeline, version) // which takes longer than a question
+		r, err = hub.get(ctx, pipeline, version) // longer than an ordinary request
 		return err
 	})
 	if errHub != nil {
@@ -237,10 +237,11 @@ func (f *mirrorFirst) Read(p []byte) (int, error) {
 		if errHub != nil {
 			return n, err
 		}
-		if _, errHub := io.CopyN(io.Discard, hub, f.read+int64(n)); errHub != nil { // an end there is no end of the model
+		// An end of this copy is not the end of the model.
+		if _, errHub := io.CopyN(io.Discard, hub, f.read+int64(n)); errHub != nil {
 			return n, errors.Join(err, hub.Close())
 		}
-		_ = f.ReadCloser.Close() // it has said already what is wrong with it
+		_ = f.ReadCloser.Close() // its error is known already
 		f.ReadCloser, err = hub, nil
 	}
 	f.read += int64(n)
@@ -260,12 +261,12 @@ func (e *Edge) compareAndSet(ctx context.Context, pipeline string, value []byte,
 	return next, err
 }
 
-// What a client publishes to delete an object would come to the hub.
+// Deleting an object here would publish on subjects of the hub.
 func (e *Edge) remove(context.Context, string, string) error      { return nil }
 func (e *Edge) tidy(context.Context, string, time.Duration) error { return nil }
 
-// versions are those at the hub, none while it is unreachable: the mirror of the models may be ahead of that of the
-// pointers.
+// versions returns those at the hub, none while it is unreachable: the mirror of the models may be ahead of the mirror
+// of the pointers.
 func (e *Edge) versions(ctx context.Context, pipeline string) (there []stored, err error) {
 	err = e.atHub(ctx, func(ctx context.Context, hub *jetStream) (err error) {
 		there, err = hub.versions(ctx, pipeline)
@@ -277,8 +278,8 @@ func (e *Edge) versions(ctx context.Context, pipeline string) (there []stored, e
 	return there, nil
 }
 
-// Sweep takes out of the mirror what the hub has removed since, which a mirror keeps. Of a pipeline without a model
-// at the hub all stay.
+// Sweep deletes from the mirror the versions that the hub has deleted, which a mirror keeps. If the pipeline has no
+// model at the hub, it deletes nothing.
 func (e *Edge) Sweep(ctx context.Context, pipeline string) error {
 	mirrored, err := e.mirror.versions(ctx, pipeline)
 	if err != nil {

@@ -128,7 +128,7 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 			"revision", revision, "seen", r.pointers.revision.Load(), "store", r.store.String())
 	}
 	if p.damage != "" && p.Find(r.known.live) != nil {
-		// What this process lives with is known better than what a pointer before says.
+		// The live model of this process is more recent than an earlier pointer.
 		r.options.Logger.Error("the model store is damaged; the live model stays in use, and the pointer is written again",
 			"version", r.known.live, "error", p.damage)
 		_, err = r.pointers.update(ctx, func(p *Pointer) error {
@@ -218,7 +218,7 @@ func (o *observation[T]) duration(what T) time.Duration {
 	return time.Since(o.since)
 }
 
-// errStale reports that a server does not know yet what another one has answered.
+// errStale reports that a server has not yet replicated what another server has already returned.
 var errStale = errors.New("the model store returns the pointer from before its last change")
 
 // isStale reports whether a pointer is older than one that this process has seen: of a server that does not know the

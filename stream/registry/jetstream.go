@@ -117,7 +117,8 @@ func CreateReplicated(ctx context.Context, js jetstream.JetStream, replicas int)
 		return nil, fmt.Errorf("opening the model store (key-value bucket %s): %w", Bucket, err)
 	}
 	return jetStreamOf(ctx, js, objects, pointers, func(ctx context.Context) error {
-		_, err := CreateReplicated(ctx, js, replicas) // buckets are found by name, so the new ones do for who holds the old
+		// Buckets are found by name, so handles of the old ones use the new ones.
+		_, err := CreateReplicated(ctx, js, replicas)
 		return err
 	})
 }
@@ -182,7 +183,7 @@ func (s *jetStream) remove(ctx context.Context, _, version string) error {
 	if err != nil {
 		return err
 	}
-	// A deleted object leaves a mark, which a name that never comes back does not need.
+	// A deleted object leaves a tombstone, which a name that is never reused does not need.
 	return s.purge(ctx, metadataSubject(version))
 }
 
@@ -259,7 +260,7 @@ func (s *jetStream) load(ctx context.Context, pipeline string) ([]byte, uint64, 
 }
 
 // atLeader reads a pointer at the leader of its stream: a write that was not confirmed is looked for there. A pointer
-// that an operator deleted is none.
+// that an operator deleted counts as missing.
 func (s *jetStream) atLeader(ctx context.Context, pipeline string) ([]byte, uint64, error) {
 	value, revision, err := s.bucket.Get(ctx, pipeline)
 	if value == nil {

@@ -1,6 +1,6 @@
 package registry
 
-// Listed is one line of what there is: a version, or a rejected candidate, which has no name.
+// Listed is one entry of a list of models: a version, or a rejected candidate, which has no name.
 type Listed struct {
 	Pipeline string `json:"pipeline"`
 	State    string `json:"state"` // live, previous, kept, damaged or rejected
@@ -21,7 +21,8 @@ func (p *Pointer) Chosen(pipeline string) Chosen {
 	return Chosen{pipeline, p.Live, p.Previous, p.Pin != ""}
 }
 
-// List is what the pointer of a pipeline knows: the versions, oldest first, then the rejected candidates, oldest first.
+// List returns the models that the pointer of a pipeline lists: the versions, oldest first, then the rejected
+// candidates, oldest first.
 func (p *Pointer) List(pipeline string) []Listed {
 	out := []Listed{}
 	for _, v := range p.Versions {

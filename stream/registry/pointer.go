@@ -45,11 +45,11 @@ type Pointer struct {
 	StateOf string `json:"state_of,omitempty"` // the live model to which State belongs
 	State   []byte `json:"state,omitempty"`    // the learner's newest checkpoint
 
-	damage  string // why this is not what the store says; "" where it is
+	damage  string // why this differs from the stored pointer; "" if it does not
 	rebuilt bool   // no pointer could be read at all
 }
 
-// Damage says why this is not what the store has, and what is used instead; "" if the pointer could be read.
+// Damage explains why the stored pointer is not used and what is used instead; "" if the pointer could be read.
 func (p *Pointer) Damage() string { return p.damage }
 
 // Version describes one model.

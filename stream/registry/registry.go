@@ -25,7 +25,8 @@ type Options struct {
 	// Term is the term of the lease that this process holds, 0 if it holds none: then it stores nothing. nil: there are
 	// no leases, and every trainer stores.
 	Term func() uint64
-	// Stage is called with a version that is stored and about to go live, for replicas to have it by then; nil: not.
+	// BeforePromote, if not nil, is called with a stored version before it goes live, so that replicas can fetch it
+	// first.
 	BeforePromote func(ctx context.Context, version string)
 	// MaxStaleness is how long a follower may not know what is live; default 10 s. It polls four times as often.
 	MaxStaleness time.Duration
@@ -42,8 +43,8 @@ type Registry struct {
 	models   *modelReader
 	pointers *pointerStore
 
-	// saving is held while a model is written, and while the choice of another process is adopted: what this process
-	// makes live itself is not news to it.
+	// saving is locked while a model is written and while the choice of another process is adopted, so that this process
+	// does not adopt the model that it promotes itself.
 	saving      sync.Mutex
 	known       selection                 // the live model of this process; see setLive
 	now         atomic.Pointer[selection] // known, for callers that do not wait for saving
@@ -226,8 +227,8 @@ func (r *Registry) Prefetch(ctx context.Context, version string) error {
 	return r.models.fetch(ctx, version)
 }
 
-// Forget forgets the model that Live returned, which this process cannot use. Follow offers it again, and Trouble says
-// why it is not used.
+// Forget drops the model that Live returned, because this process cannot use it. Follow offers it again, and Problem
+// explains why it is not used.
 func (r *Registry) Forget() {
 	r.saving.Lock()
 	defer r.saving.Unlock()

@@ -97,7 +97,7 @@ func (r *Registry) claim(ctx context.Context, release *plugin.Release) (name str
 	return name, nil
 }
 
-// mayReplace is an error if a release may not replace the live model. A store that lost its models takes any.
+// mayReplace is an error if a release may not replace the live model. A store that lost its models accepts any.
 func (r *Registry) mayReplace(p *Pointer, release *plugin.Release) error {
 	switch {
 	case p.Pin != "":

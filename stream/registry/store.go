@@ -13,30 +13,31 @@ type Store interface {
 	put(ctx context.Context, pipeline, version string, data []byte) error
 	// get opens a model; the error is errAbsent if there is none.
 	get(ctx context.Context, pipeline, version string) (io.ReadCloser, error)
-	// remove ends a model; none of that name is no error.
+	// remove deletes a model. A missing model is not an error.
 	remove(ctx context.Context, pipeline, version string) error
-	// versions are the names of the models that lie there, whatever the pointer says.
+	// versions returns the stored models, whether the pointer names them or not.
 	versions(ctx context.Context, pipeline string) ([]stored, error)
 	// tidy removes unfinished writes of processes that crashed, if they have not changed for a time.
 	tidy(ctx context.Context, pipeline string, older time.Duration) error
 
-	// created is when revisions of pointers began to count; zero if they never begin again.
+	// created returns when the store began to count revisions of pointers; zero if the count never restarts.
 	created(ctx context.Context) (time.Time, error)
-	// load reads the pointer of a pipeline; revision 0 if there is none.
+	// load reads the pointer of a pipeline. Its revision is 0 if there is none.
 	load(ctx context.Context, pipeline string) (value []byte, revision uint64, err error)
-	// earlier are pointers that load read before, newest first: few, and perhaps none.
+	// history returns earlier values of a pointer, newest first: few, or none.
 	history(ctx context.Context, pipeline string) ([][]byte, error)
-	// swap writes the pointer if its revision is still the one given, else it is errMoved.
+	// compareAndSet writes the pointer if its revision is still the given one. Otherwise the error is errMoved.
 	compareAndSet(ctx context.Context, pipeline string, value []byte, revision uint64) (uint64, error)
-	// watch begins to look for changes of a pointer. wait returns when the revision may be another, or after a while
-	// without a change; leave ends it.
+	// watch starts to watch a pointer. wait returns when the revision may have changed, or after some time without a
+	// change; leave stops the watch.
 	watch(pipeline string) (wait func(ctx context.Context, revision uint64) error, leave func())
-	// last is a number that is another after each write of the pointer, and when it was asked for, a second ago at most.
+	// lastSequence returns a number that changes with each write of a pointer, and when it was read, at most a second
+	// ago.
 	lastSequence(ctx context.Context, pipeline string) (number uint64, at time.Time, err error)
-	// most is how many bytes a pointer may take.
+	// maxPointerBytes returns the maximum size of a pointer.
 	maxPointerBytes() int
 
-	// pipelines are the names of those that have a pointer, sorted.
+	// pipelines returns the sorted names of the pipelines that have a pointer.
 	pipelines(ctx context.Context) ([]string, error)
 	// String is the location of the store, for messages.
 	String() string

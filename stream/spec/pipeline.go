@@ -38,7 +38,8 @@ type Pipeline struct {
 	ModelSyncTimeout time.Duration
 
 	Models Models // where models are stored, and how many
-	// The live model is stale when it was last found good longer ago than MaxAge; 0: never. WhenStale says what follows.
+	// The live model is stale when it was last confirmed longer ago than MaxAge; 0: never. WhenStale is what happens
+	// then.
 	MaxAge    time.Duration
 	WhenStale WhenStale // default StaleServe
 
@@ -90,7 +91,7 @@ type Standby string
 
 // The kinds of standby.
 const (
-	StandbyWarm Standby = "warm" // one of the waiting replicas does, so its window is full when it takes over
+	StandbyWarm Standby = "warm" // one standby replica reads it, so its window is full when it takes over
 	StandbyCold Standby = "cold" // none does; a new trainer first reads the window of the live model again
 )
 
@@ -121,7 +122,7 @@ const (
 	DefaultAckPending = 16 * MinAckPending
 	// MaxAckPending is the largest AckPending: as many outputs can be looked up (Invariant 5).
 	MaxAckPending = 1 << 17
-	// MaxPartitions is the most partitions of an input: each is a consumer.
+	// MaxPartitions is the maximum number of partitions of an input: each is a consumer.
 	MaxPartitions = 256
 )
 

@@ -42,7 +42,7 @@ type Status struct {
 	State      State
 	Ready      bool          // State.Ready
 	Reason     string        // the state in a sentence; "" where the word is enough
-	LagKnown   bool          // Lag and Oldest are known: of the replicas of a pipeline, the trainer asks
+	LagKnown   bool          // Lag and Oldest are known: only the trainer reads them
 	Lag        uint64        // messages of the input that are not answered
 	Oldest     time.Duration // age of the oldest of them
 	InputEvent string        // the last event of the input stream that learning had to follow, with its time; or ""
@@ -83,7 +83,7 @@ type Report struct {
 	Ready         bool           `json:"ready"`
 	State         State          `json:"state"`
 	Reason        string         `json:"reason,omitempty"`        // the state in a sentence
-	Lag           *Lag           `json:"lag"`                     // null where another replica, the trainer, asks
+	Lag           *Lag           `json:"lag"`                     // null unless this replica is the trainer
 	Model         *ReportModel   `json:"model"`                   // null before the first
 	Halted        bool           `json:"halted,omitempty"`        // too many messages were bad; reason has the details
 	Undeliverable *Undeliverable `json:"undeliverable,omitempty"` // inputs that cannot be stored in any form now
@@ -145,7 +145,7 @@ func (s *Status) schema() Schema {
 	return out
 }
 
-// CountingText says how far the count of schemas is; s has candidates.
+// CountingText describes the progress of counting schemas; s has candidates.
 func CountingText(s *plugin.Status) string {
 	c := s.Candidates[0]
 	return fmt.Sprintf("counting schemas: %s leads with %d of %d messages (%d of %d labelled rows)",

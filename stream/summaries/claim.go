@@ -10,13 +10,14 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 )
 
-// Claims are the blocks that one replica summarizes. It rewrites each claim while it works. A claim that did not
-// change for a while, by the clock of the reader, is of a process that is gone, and another replica takes it.
+// Claims are the blocks that one replica summarizes. It rewrites each claim while it works. A claim that has not
+// changed for a while, by the reader's clock, belongs to a process that has ended, and another replica takes the
+// block.
 type Claims struct {
 	collection *Collection
 	owner      string
 	life       time.Duration
-	seen       map[uint64]observedClaim // claims of others
+	seen       map[uint64]observedClaim // claims of other replicas
 }
 
 // observedClaim is another replica's claim when it was first seen at a revision.

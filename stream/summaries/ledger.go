@@ -11,15 +11,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Ledger says for which messages of each edge summaries have arrived, so that none is used twice. Its content at a
-// position of the hub's stream follows from what is stored before that, so all readers agree.
+// Ledger records for which messages of each edge summaries have arrived, so that none is used twice. Its content at a
+// position of the hub's stream is determined by the messages before it, so all readers agree.
 type Ledger struct {
 	Next  uint64                      `json:"next"`  // all before it is entered
 	Edges map[string][]StreamProgress `json:"edges"` // as of that place
 }
 
-// StreamProgress is how far the summaries of one stream of an edge have come. Streams of the same name are told apart
-// by creation time, in no order: clocks are set, and two servers may share a name.
+// StreamProgress is the progress of the summaries of one stream of an edge. Streams of the same name are distinguished
+// by creation time, whose order means nothing: clocks are set, and two servers may share a name.
 type StreamProgress struct {
 	Created    int64   `json:"created"`
 	Last       uint64  `json:"last"`              // message of that stream
@@ -138,8 +138,7 @@ func (f *StreamProgress) addDuplicate(seq uint64) {
 	f.Duplicates, f.Open = append(f.Duplicates, Range{seq, seq}), true
 }
 
-// Merge adds the progress in another ledger, of another incarnation of the hub's stream, whose positions mean nothing
-// here.
+// Merge adds the progress in the ledger of an earlier stream of the hub, whose positions mean nothing in this one.
 func (l *Ledger) Merge(other *Ledger) {
 	for edge, all := range other.Edges {
 		for _, f := range all {

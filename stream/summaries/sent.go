@@ -111,7 +111,7 @@ func createStream(ctx context.Context, js jetstream.JetStream, c jetstream.Strea
 	return nil
 }
 
-// sources are the streams of edges as sources of the hub's stream.
+// sources returns the streams of edges as stream sources of the hub's stream.
 func sources(edges []string) (out []*jetstream.StreamSource) {
 	for _, edge := range edges {
 		out = append(out, &jetstream.StreamSource{Name: EdgeStream,
@@ -176,14 +176,14 @@ func (s *Sender) LastNotice(ctx context.Context, pipeline string) (*Notice, uint
 	}
 	n := &Notice{}
 	if err := json.Unmarshal(m.Data, n); err != nil {
-		return nil, m.Sequence, nil // the next is of whatever comes
+		return nil, m.Sequence, nil // the next one may start anywhere
 	}
 	return n, m.Sequence, nil
 }
 
 // savedNotice is the copy in the bucket of a pipeline's last notice, which others may push out of the stream.
 type savedNotice struct {
-	Stream int64  `json:"stream"` // when the stream was made that had it
+	Stream int64  `json:"stream"` // creation time of the stream that had it
 	Notice Notice `json:"notice"`
 }
 
@@ -204,7 +204,7 @@ func (s *Sender) LoadLast(ctx context.Context, b *Bucket, pipeline string) (*Not
 	if json.Unmarshal(m.Data, &k) != nil {
 		return nil, nil
 	}
-	info, err := s.stream.Info(ctx) // it may have been recreated: what it lacks is sent again
+	info, err := s.stream.Info(ctx) // the stream may have been recreated: what it lacks is sent again
 	if err != nil || info.Created.UnixNano() != k.Stream {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ var (
 	ErrDamaged = errors.New("the summary is damaged")
 )
 
-// maxPartBytes is the most bytes of one key.
+// maxPartBytes is the maximum number of bytes of one key.
 const maxPartBytes = 128 << 10
 
 // manifest is the value of a block's key.

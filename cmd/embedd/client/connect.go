@@ -16,7 +16,7 @@ import (
 // ConnectTimeout is how long a verb other than run waits for its connection.
 const ConnectTimeout = 5 * time.Second
 
-// Address is what the command line says about the server. It overrides the configuration.
+// Address is the server as the command line gives it. It overrides the configuration.
 type Address struct{ url, context, creds *string }
 
 // AddressFlags declares --server, --context and --creds; about is the description of --server.

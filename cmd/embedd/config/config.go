@@ -131,7 +131,7 @@ type Model struct {
 	Damaged string
 }
 
-// Keep limits the versions in the store, except the live, the previous and a pinned version.
+// Keep limits the versions in the store. The live, the previous and a pinned version always stay.
 type Keep struct {
 	Versions int
 	Age      time.Duration // 0: no limit

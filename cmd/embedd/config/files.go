@@ -16,9 +16,9 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// beside resolves a path relative to the configuration file. A path that exists only in the working directory resolves
-// there, as in older versions.
-func (d *document) beside(key, path string) string {
+// resolvePath resolves a path relative to the configuration file. A path that exists only in the working directory
+// resolves there, as in older versions.
+func (d *document) resolvePath(key, path string) string {
 	dir := filepath.Dir(d.file)
 	if filepath.IsAbs(path) || dir == "." {
 		return path

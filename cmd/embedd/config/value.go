@@ -52,7 +52,7 @@ func (d *document) value(f field, target any, path string, n *yaml.Node) {
 			return
 		}
 		if f.content != nil && s != "" && d.files {
-			s = d.beside(path, s)
+			s = d.resolvePath(path, s)
 			*target.(*string) = s
 			if err := f.content(s); err != nil {
 				d.problemAt(placeOf(n), path, "%v", err)
@@ -73,7 +73,7 @@ func (d *document) list(f field, path string, n *yaml.Node) (list []string, size
 		if _, ok := f.target(&Config{}, &Pipeline{}).(*Schema); ok && e.Kind == yaml.MappingNode {
 			name, size := d.sized(path, e)
 			switch _, twice := sizes[name]; {
-			case size == 0: // an error is told
+			case size == 0: // the error is reported
 			case twice:
 				d.problemAt(placeOf(e), path, "column %q is given twice; keep one", name)
 			default:

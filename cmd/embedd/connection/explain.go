@@ -35,14 +35,14 @@ func passes(err error) bool {
 		errors.As(err, &op) && (op.Op == "dial" || op.Op == "read" || op.Op == "write")
 }
 
-// isSilence is a port that says nothing, or not enough, before it closes.
+// isSilence reports whether a port sent nothing, or too little, before it closed.
 func isSilence(err error) bool {
 	var slow interface{ Timeout() bool } // net.Error, without its deprecated part
 	return errors.Is(err, nats.ErrTimeout) || !errors.Is(err, nats.ErrTLS) && errors.Is(err, io.EOF) ||
 		errors.As(err, &slow) && slow.Timeout()
 }
 
-// explain names cause and cure of an attempt that failed.
+// explain returns the cause of a failed attempt, and the fix.
 func (c *Conn) explain(err error) error {
 	var (
 		unknown x509.UnknownAuthorityError

@@ -91,8 +91,8 @@ func (j *Join[P]) prune(e *entry[P]) {
 	}
 }
 
-// maxOfKey bounds what is remembered of one key, so that a key that all rows share costs no more than another. Reaching
-// it takes as many rows more than Wait apart, or labels more than Wait ahead of the rows.
+// maxOfKey bounds the rows and labels that are kept for one key, so that a key that all rows share costs no more than
+// another. It takes that many rows more than Wait apart, or labels more than Wait ahead of the rows, to reach it.
 const maxOfKey = 64
 
 // tooMany returns the last element of a chain if it is longer than allowed.

@@ -106,7 +106,7 @@ type Join[P any] struct {
 type entry[P any] struct {
 	key    string
 	rows   *row[P]   // newest first; more than one if rows of a key are more than Wait apart
-	labels *label[P] // highest position first; more than one while rows may come that only an older one reaches
+	labels *label[P] // highest position first; more than one while a row may arrive that only an older one reaches
 }
 
 // row is a row that waits, was given or has expired.
@@ -304,7 +304,7 @@ func (j *Join[P]) applyLabel(r *row[P], l *label[P]) {
 	}
 }
 
-// Reached says that all labels up to a server time were read, even if none came.
+// Reached records that all labels up to a server time were read, even if there were none.
 func (j *Join[P]) Reached(t time.Time) {
 	if t.After(j.labelTime) {
 		j.labelTime = t

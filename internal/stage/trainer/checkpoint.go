@@ -86,14 +86,14 @@ func readCheckpoint(text []byte) (*checkpoint, error) {
 	return s, nil
 }
 
-// forgetModels keeps what a checkpoint says of rows; the models that it describes are not the live one and its
+// forgetModels keeps only the state of rows in a checkpoint, because the models in it are not the live one and its
 // candidates.
 func (s *checkpoint) forgetModels() {
 	s.Candidates, s.Probe, s.Live, s.Drift = nil, nil, policy.Agreement{}, evidence.DriftDetector{}
 	s.Policy.Fitted = nil
 }
 
-// ReadFrom returns the first message that must be learned again to have the window of a checkpoint back: the creation
+// ReadFrom returns the first message that must be learned again to restore the window of a checkpoint: the creation
 // time of its stream in nanoseconds, and its sequence number; 0 is the first message.
 func ReadFrom(text []byte) (created int64, seq uint64) {
 	s, err := readCheckpoint(text)

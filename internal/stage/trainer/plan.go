@@ -18,8 +18,8 @@ type plan struct {
 	method   fit.Method
 	settings fit.Config    // with the number of outputs, and the method that auto chose
 	choice   *model.Choice // of auto
-	// maxRows is the number of rows that fits may have if matrices of features x features exceed the memory bound;
-	// 0: no bound. limit is a sentence about it.
+	// maxRows is the maximum number of rows of a fit if matrices of features x features exceed the memory limit; 0: no
+	// limit. limit is a sentence about it.
 	maxRows int
 	limit   string
 }

@@ -9,7 +9,7 @@ import (
 // what is learned. Sift determines both from the rows that are there; a row that arrives in between is judged by the
 // last Sift.
 
-// exclusion says why a row enters no fit.
+// exclusion is the reason why a row enters no fit.
 type exclusion uint8
 
 const (

@@ -13,7 +13,7 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// Vote is what members share whose outputs are nearly the same: their method and the kind of their preprocessing.
+// Vote identifies members with nearly the same outputs: they share the method and the kind of preprocessing.
 type Vote struct{ Method, Kind string }
 
 // weights are the factors for outputs of variance 1 that give the members of each vote that variance together.

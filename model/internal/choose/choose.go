@@ -12,7 +12,7 @@ import (
 	"github.com/embedd/embedd/model/internal/preprocess"
 )
 
-// Name is the method that stands for the best candidate.
+// Name is the method name that requests the best candidate.
 const Name = "auto"
 
 // Method describes auto. It has no fit: the method it chooses is fitted instead. It is not supervised, because without

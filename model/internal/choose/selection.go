@@ -205,9 +205,9 @@ func (s *selection) candidateOf(score model.Score) *candidate {
 	return s.candidates[slices.IndexFunc(s.candidates, func(e *candidate) bool { return e.has(score) })]
 }
 
-// preferSmaller puts the best candidate's smallest dimension that its best one does not beat in front. Where methods
-// are compared that is done only if the best dimension is every column (docs/methods.md lists what else was tried).
-// The note says that another dimension has more correct rows.
+// preferSmaller moves to the front the smallest dimension of the best candidate that is not significantly worse than
+// its best one. Where methods are compared that is done only if the best dimension is every column (docs/methods.md
+// lists what else was tried). The note says that another dimension has more correct rows.
 func (s *selection) preferSmaller(ranked []model.Score) (note string) {
 	best := ranked[0]
 	if s.c.isAuto() && best.Dim < s.total.Columns {

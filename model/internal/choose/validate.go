@@ -14,8 +14,8 @@ import (
 	"github.com/embedd/embedd/model/score"
 )
 
-// MaxFewRows is the number of rows up to which choosing takes more time per row: it deals them to folds several times,
-// because the winner depends on the deal there, and tries slower candidates.
+// MaxFewRows is the number of rows up to which choosing takes more time per row: it repeats the cross-validation with
+// other folds, because the winner depends on the folds, and tries slower candidates.
 const MaxFewRows = 500
 
 // fewRowsRounds is how often up to MaxFewRows rows are dealt to folds.

@@ -12,8 +12,8 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// PCAParam is the share of the variance that principal components in front of a method keep. Methods have it whose
-// first directions would otherwise be ones that hardly vary.
+// PCAParam is the share of the variance that a PCA in front of a method keeps. It is a parameter of methods whose
+// first directions would otherwise have almost no variance.
 var PCAParam = FloatParam("pca", "auto", fmt.Sprintf(
 	"share of the variance that principal components in front keep: auto (of more than %d columns all or %g of it, "+
 		"by cross-validation; of fewer all), or a number in (0, 1]",

@@ -154,7 +154,7 @@ func FeatureName(names []string, j int) string {
 	return fmt.Sprintf("%d", j)
 }
 
-// dataOf is some of the rows as they were given.
+// dataOf returns some of the rows before preprocessing.
 func (p *Rows) dataOf(rows []int) *model.Data {
 	d := &model.Data{N: len(rows), M: p.M, Classes: p.Classes, X: make([]float64, 0, len(rows)*p.M)}
 	for _, r := range rows {

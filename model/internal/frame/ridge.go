@@ -10,7 +10,7 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// OASRidge stands for the shrinkage estimate in a grid.
+// OASRidge is the value in a grid that selects the shrinkage estimate.
 const OASRidge = -1
 
 // OAS is the oracle approximating shrinkage s of a covariance S of n rows, in the form of scikit-learn (the formula

@@ -149,8 +149,8 @@ func (p *geodesicExtension) Place(dst, z []float64, w *Workspace) error {
 	return nil
 }
 
-// paths are the lengths of the shortest paths to every row from one that is
-// joined to its nearest rows (Dijkstra with them all as sources), in w.row.
+// paths computes the lengths of the shortest paths from a new row to every row of the fit, in w.Row: Dijkstra's
+// algorithm starts from the nearest rows of the new one.
 func (p *geodesicExtension) paths(w *Workspace) {
 	q := pathQueue{w.Row, w.heap[:0], w.Place}
 	for i := range q.Length {

@@ -38,7 +38,7 @@ var isomap = frame.Method{
 	Nested:  true,
 }
 
-// maxGeodesics is the most rows whose n x n geodesics are held in memory: 3.2 GB.
+// maxGeodesics is the maximum number of rows whose n x n geodesics are held in memory: 3.2 GB.
 const maxGeodesics = 20000
 
 func fitIsomap(ctx context.Context, t *frame.Task) *frame.Solution {

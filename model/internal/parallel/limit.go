@@ -30,7 +30,7 @@ func Limit(ctx context.Context, workers int) context.Context {
 	return context.WithValue(ctx, budgetKey{}, b)
 }
 
-// Workers is the most goroutines that run concurrently under ctx: the number of cores, or the limit.
+// Workers is the maximum number of goroutines that run concurrently under ctx: the number of cores, or the limit.
 func Workers(ctx context.Context) int {
 	cores := runtime.GOMAXPROCS(0)
 	if b := budgetOf(ctx); b != nil {

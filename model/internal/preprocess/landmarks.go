@@ -67,7 +67,7 @@ type Landmarks struct {
 // left out as rounding error.
 const eigenvalueFloor = 1e-8
 
-// maxBandwidthRows is the most rows that the median distance is estimated from.
+// maxBandwidthRows is the maximum number of rows from which the median distance is estimated.
 const maxBandwidthRows = 1000
 
 // DrawLandmarks draws landmarks from the rows, stratified by class. Of fewer rows than landmarks it takes all.

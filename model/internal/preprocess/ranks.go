@@ -10,7 +10,7 @@ import (
 	"github.com/embedd/embedd/model/internal/mapping"
 )
 
-// maxKnots is the most knots that a feature has.
+// maxKnots is the maximum number of knots of a feature.
 const maxKnots = 256
 
 // normalScores fits the normal scores of rows of m features. A value's score is the quantile of the standard normal

@@ -104,9 +104,9 @@ func SquaredDistances(ctx context.Context, x *mat.Dense) *mat.Dense {
 	return out
 }
 
-// Learn finds the similarity. g and s are n x n and symmetric; s has a zero diagonal. say is called with the share
+// Learn finds the similarity. g and s are n x n and symmetric; s has a zero diagonal. report is called with the share
 // that is done.
-func (r Rule) Learn(ctx context.Context, g, s *mat.Dense, say func(float64)) *Learned {
+func (r Rule) Learn(ctx context.Context, g, s *mat.Dense, report func(float64)) *Learned {
 	n, _ := g.Dims()
 	scale := 0.0
 	signed := r.Signed
@@ -173,7 +173,7 @@ func (r Rule) Learn(ctx context.Context, g, s *mat.Dense, say func(float64)) *Le
 			return out
 		}
 		previous = j
-		say(float64(step) / float64(r.Steps))
+		report(float64(step) / float64(r.Steps))
 		r.Step(ctx, plus, minus, s, w, wp, wm)
 	}
 }

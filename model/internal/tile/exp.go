@@ -3,8 +3,8 @@ package tile
 import "math"
 
 // Exp computes the exponentials of numbers, a multiple of eight and none above 0, in place: within one or two ulp, and
-// 0 below e^-708. It is a polynomial with steps that every processor computes alike (except amd64 without FMA), so the
-// bits do not depend on the machine.
+// 0 below e^-708. It is a polynomial whose steps every processor computes with the same bits (except amd64 without
+// FMA), so the bits do not depend on the machine.
 func Exp(v []float64) { exponentials(v) }
 
 func expPortable(v []float64) {

@@ -115,11 +115,10 @@ func (b *Blocks) Run(ctx context.Context) {
 	}
 }
 
-// minPoll is the least time between two looks for a block, or for its summary.
+// minPoll is the minimum time between two polls for a block or its summary.
 const minPoll = 300 * time.Millisecond
 
-// repeat takes one step after another until ctx is done. It waits after a step that had nothing to do, and longer after
-// each that failed.
+// repeat runs steps until ctx is done. It waits after a step that had nothing to do, and longer after each failure.
 func (b *Blocks) repeat(ctx context.Context, step func(context.Context) (progressed bool, err error)) {
 	for failures := 0; ctx.Err() == nil; {
 		progressed, err := step(ctx)

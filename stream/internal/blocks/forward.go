@@ -14,14 +14,14 @@ import (
 	"github.com/embedd/embedd/stream/summaries"
 )
 
-// forwarder makes the summaries of an edge and sends them to the hub, in the order of the blocks and each once. Any
-// replica may: the stream of what was sent says which one is next, and accepts it only after the one before.
+// forwarder computes the summaries of an edge and sends them to the hub, in the order of the blocks, each once. Any
+// replica may do it: the stream of sent summaries defines the next one, and accepts it only after the previous one.
 type forwarder struct {
 	reader
 	producer *producer
 	counter  edgeCounter
 	sent     *summaries.Sender // nil: not opened yet
-	cause    string            // why nothing is sent, as it was reported; "": no reason
+	cause    string            // the reported reason why nothing is sent; "": none
 }
 
 // step sends the next summary, or makes one. Transforms never wait for it: what prevents it is reported and tried

@@ -24,7 +24,7 @@ type hubLearner struct {
 	next     uint64            // sequence number that is read next
 	from     uint64            // first sequence number to learn from
 	ledger   *summaries.Ledger // nil: not loaded yet
-	saved    uint64            // ledger.Next as it was stored last
+	saved    uint64            // ledger.Next when the ledger was last stored
 	previous summaries.Ledger  // of the streams before this one, whose rows are in the window
 	failures int               // times that the summary at next could not be read
 	refused  map[string]string // by edge, why its last summary was refused
@@ -225,8 +225,8 @@ func (h *hubLearner) follow(ctx context.Context) error {
 	return nil
 }
 
-// saveLedger stores the ledger before its new entries are learned, so that a restart does not enter again what the
-// model has learned. Only the trainer does.
+// saveLedger stores the ledger before its new entries are learned, so that a restart does not add entries that the
+// model has learned. Only the trainer calls it.
 func (h *hubLearner) saveLedger(ctx context.Context) error {
 	if !h.replica.IsTrainer() || h.ledger.Next == h.saved {
 		return nil

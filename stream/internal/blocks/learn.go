@@ -116,8 +116,8 @@ func (l *learner) skip(ctx context.Context, complete blockRange) (skipped bool, 
 	return true, nil
 }
 
-// maxReads is how often an unusable summary is read before it is replaced: the server that is asked may not have all of
-// it yet.
+// maxReads is how often an unusable summary is read before it is recomputed: the server that answers may not have all
+// of it yet.
 const maxReads = 3
 
 // discardUnusable deletes the summary of the next block when it cannot be used, so that it is made again. It returns

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// maxAhead is how many blocks from the one that is learned next are summed. It bounds what is stored.
+	// maxAhead is how many blocks ahead of the next one to learn are summarised. It bounds the stored summaries.
 	maxAhead = 64
 	// maxAttempts is how many replicas may crash while they sum a block before it is left out.
 	maxAttempts = 3

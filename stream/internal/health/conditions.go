@@ -5,7 +5,7 @@ import "sync/atomic"
 // Component is a part of a pipeline that can keep it from answering.
 type Component uint8
 
-// The components, in the order in which their reasons are reported: what explains the others comes first.
+// The components, in the order in which their reasons are reported: a component that explains others comes first.
 const (
 	Server     Component = iota // the server hangs, or is partitioned from its cluster
 	ModelStore                  // the store has not confirmed for too long which model is live

@@ -18,7 +18,7 @@ type Halt struct {
 	resumed chan struct{} // closed by Resume
 }
 
-// Record takes in the result of a message. It reports whether this one halted the pipeline.
+// Record counts the result of a message. It reports whether this message halted the pipeline.
 func (h *Halt) Record(isBad bool, reason string) bool {
 	if h.Bad == 0 {
 		return false

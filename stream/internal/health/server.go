@@ -16,8 +16,8 @@ import (
 	"github.com/embedd/embedd/stream/spec"
 )
 
-// DefaultServerTimeout is how long a server may answer nothing before the monitor leaves it for another one that is
-// known. After a little more than half of it the pipelines are blocked.
+// DefaultServerTimeout is how long a server may be silent before the monitor switches to another known server. After a
+// little more than half of it the pipelines are blocked.
 const DefaultServerTimeout = 8 * time.Second
 
 // leaderTimeout is how long the leader of a stream may not have heard of a replica of it, which it hears of each
@@ -28,7 +28,7 @@ const leaderTimeout = 4 * time.Second
 // that wait bring less.
 const minFlow = 4 << 10
 
-// maxStreams is how many streams are requested: what they show is the state of the server, the same for all.
+// maxStreams is the number of streams that are requested. A few are enough, since they show the state of the server.
 const maxStreams = 8
 
 // ServerMonitor watches whether the server works that the engine is connected to. A server that hangs, disappears
@@ -43,7 +43,7 @@ type ServerMonitor struct {
 	// that have arrived; default those of whole messages, as the client counts them.
 	Leave    func() error
 	Received func() uint64
-	// Subject is one that a stream of the pipelines takes, Streams are those that they use, and Conditions theirs.
+	// Subject belongs to a stream of the pipelines. Streams are the streams that they use, Conditions their conditions.
 	Subject    string
 	Streams    []string
 	Conditions []*Conditions
@@ -178,8 +178,8 @@ func (c *ServerMonitor) poll(ctx context.Context) {
 	}
 }
 
-// round requests something of the JetStream leader, and the streams of their leaders. An error says that the former
-// does not answer.
+// round sends a request to the JetStream leader and to the leaders of the streams. The error is that of the JetStream
+// leader.
 func (c *ServerMonitor) round(ctx context.Context) (apart *string, err error) {
 	question, cancel := context.WithTimeout(ctx, c.Timeout/2)
 	defer cancel()
@@ -206,7 +206,7 @@ func (c *ServerMonitor) round(ctx context.Context) (apart *string, err error) {
 	return nil, nil
 }
 
-// isAnswer reports whether an error is an answer of JetStream; that of a cluster without a leader is none.
+// isAnswer reports whether an error is an answer of JetStream. The error of a cluster without a leader does not count.
 func isAnswer(err error) bool {
 	var api *jetstream.APIError
 	if errors.As(err, &api) {

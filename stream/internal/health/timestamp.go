@@ -2,5 +2,5 @@ package health
 
 import "time"
 
-// Timestamp is a time as texts of the status have it.
+// Timestamp formats a time for the texts of the status.
 func Timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

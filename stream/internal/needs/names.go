@@ -116,12 +116,12 @@ func (q Partition) Filter(subject string) string {
 // LeaseKey is the key of the partition's lease.
 func (q Partition) LeaseKey(pipeline string) string { return pipeline + ".partition." + q.String() }
 
-// BookmarkKey is the key under which a replica that releases the partition leaves its position.
+// BookmarkKey is the key under which a replica that releases the partition stores its position.
 func (q Partition) BookmarkKey(pipeline string) string { return q.LeaseKey(pipeline) + ".at" }
 
 var partitionForm = regexp.MustCompile(`~(\d+)of(\d+)$`)
 
-// ParsePartition reads the name of a partition's consumer, where that of the pipeline is whole.
+// ParsePartition parses the name of a partition's consumer; whole is the name of the pipeline's consumer.
 func ParsePartition(whole, consumer string) (q Partition, ok bool) {
 	rest, ok := strings.CutPrefix(consumer, whole)
 	m := partitionForm.FindStringSubmatch(rest)

@@ -21,7 +21,7 @@ type Need struct {
 	Why      string // a sentence
 
 	Name       string  // of a bucket or consumer; of a stream, "" where any stream that takes Subject will do
-	Subject    string  // of a stream, the messages that it takes; of a consumer, those that it reads
+	Subject    string  // of a stream, the subject of its messages; of a consumer, that of the messages it reads
 	Partitions int     // of a stream, into which it maps the keys of Subject; 0: none
 	Stream     string  // of a consumer, the one that it reads; "" = the stream that takes Subject
 	Durable    bool    // of a consumer: it stays when its process ends
@@ -107,7 +107,7 @@ type Permission struct {
 type Config struct {
 	Pipelines []spec.Pipeline
 	APIPrefix string // of requests to JetStream; "" = $JS.API
-	// StreamOf returns the name of the stream that takes a subject; nil: [StreamName].
+	// StreamOf returns the name of the stream of a subject; nil: [StreamName].
 	StreamOf func(subject string) string
 }
 
@@ -198,8 +198,8 @@ func (n *Need) Compare(ctx context.Context, js jetstream.JetStream) (in Inspecti
 }
 
 // PermissionsOf lists the subjects that a verb must be allowed to publish to and to subscribe to, sorted; inbox is
-// among the latter. Doctor has the permissions of run and status too: it tries whether its own user could run the
-// pipelines, and asks those that run.
+// among the latter. Doctor has the permissions of run and status too: it checks whether its user could run the
+// pipelines, and requests the status of running ones.
 func PermissionsOf(all []Need, verb Verb, inbox string) (publish, subscribe []string) {
 	publish, subscribe = []string{}, []string{inbox}
 	for _, n := range all {

@@ -16,7 +16,7 @@ import (
 	"github.com/embedd/embedd/stream/summaries"
 )
 
-// bucket is a row of the table of buckets: of what belongs to embedd in a server.
+// bucket is a row of the table of buckets and streams that belong to embedd in a server.
 type bucket struct {
 	name        string
 	purpose     string // in the words of setup
@@ -27,8 +27,9 @@ type bucket struct {
 	permissions func(a *api, p *spec.Pipeline) map[Verb][]string
 }
 
-// buckets is the table of what belongs to embedd in a server. A new stored resource is one row here; keyValue and
-// keyPermissions are the last two fields of a bucket that run reads, writes and watches under the keys "PIPELINE.>".
+// buckets is the table of the buckets and streams that belong to embedd in a server. A new stored resource is one row
+// here; keyValue and keyPermissions are the last two fields of a bucket that run reads, writes and watches under the
+// keys "PIPELINE.>".
 var buckets = []bucket{
 	{registry.Bucket, "model store", "", "Keeps every model version and the pointer to the live one.",
 		hasModelBucket, modelStorage, modelPermissions},
@@ -124,7 +125,8 @@ func edgeStreamStorage(p *spec.Pipeline) Storage {
 // HubTimeout is how long a hub may take to answer a request about its streams.
 const HubTimeout = 5 * time.Second
 
-// hubLacksEdge returns that a hub does not take the summaries of a domain; "" where it does, or does not answer.
+// hubLacksEdge returns a sentence if the hub's stream does not have the summaries of a domain among its sources; "" if
+// it has, or the hub does not answer.
 func hubLacksEdge(ctx context.Context, js jetstream.JetStream, hub, domain string) string {
 	there, err := jetstream.NewWithDomain(js.Conn(), hub)
 	if err != nil {

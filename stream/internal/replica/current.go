@@ -10,9 +10,8 @@ import (
 // A replica that cannot reach the model store must not continue an epoch that is over. So one that has not been able to
 // confirm for ModelSyncTimeout which model is live pulls no more inputs and releases those that it has.
 
-// confirmInterval bounds how long the live model may go unconfirmed: the store is asked four times in it; 0: the
-// registry's default. A hub is asked as often as its silence is reported, however long a replica may continue without
-// it.
+// confirmInterval is the longest time between confirmations of the live model: the store is read four times in it. 0
+// is the registry's default. On a leaf node it is at most hubSilence.
 func (r *Replica) confirmInterval() time.Duration {
 	within := max(r.ModelSyncTimeout, 0)
 	if r.ModelsFromHub() {
@@ -39,5 +38,5 @@ func (r *Replica) Outdated() string {
 	return text
 }
 
-// hubSilence is how long a hub may be silent before it is reported as unreachable: it is asked four times in it.
+// hubSilence is how long a hub may be silent before it is reported as unreachable. Four requests are sent in it.
 const hubSilence = registry.DefaultMaxStaleness

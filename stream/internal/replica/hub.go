@@ -19,7 +19,7 @@ type mirror struct {
 	edge    *registry.Edge
 	opened  time.Time
 	adopted chan struct{} // signalled when another model was adopted
-	isAway  bool          // it was logged that the hub is; one goroutine uses it
+	isAway  bool          // whether the silence of the hub was logged; used by one goroutine
 }
 
 // text says that the hub is the trainer, and since when it is unreachable.

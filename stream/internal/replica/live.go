@@ -91,7 +91,7 @@ func abbreviate(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// KeepPinned tells a stage that has just been made that its model is pinned.
+// KeepPinned pins the model of a new stage.
 func (r *Replica) KeepPinned() error {
 	if !r.IsPinned() || r.Running.Live() == nil {
 		return nil

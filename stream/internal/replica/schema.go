@@ -93,7 +93,7 @@ func (s *Schema) SettleSchema(ctx context.Context, live *plugin.Live) error {
 	return nil
 }
 
-// replace stores another schema than the one that was loaded, nil: none yet. Only the trainer does.
+// replace stores a new schema; old is the one that was loaded, nil: none. Only the trainer calls it.
 func (s *Schema) replace(ctx context.Context, contract *arrowio.Contract, why string) error {
 	if !s.isTrainer() {
 		s.isOther = contract == nil
@@ -127,7 +127,7 @@ func (s *Schema) CountsAfter() uint64 {
 	return 0
 }
 
-// other says why a model cannot be used under the stored schema, "" when it can.
+// other explains why a model cannot be used under the stored schema, "" when it can.
 func (s *Schema) other(features []string) string {
 	if s.store == nil {
 		return ""

@@ -20,10 +20,10 @@ import (
 // recordVersion is the version of a record's JSON form.
 const recordVersion = 1
 
-// Record is the stored value: the contract, or where counting begins that will find one.
+// Record is the stored value: the contract, or the position from which messages are counted to find one.
 type Record struct {
-	// Generation counts the schemas of the pipeline, from 1. A process that sees another one than it has loaded opens the
-	// pipeline again.
+	// Generation counts the schemas of the pipeline, from 1. A process that sees another generation than it has loaded
+	// reopens the pipeline.
 	Generation uint64
 	// Messages up to After of the input stream that was created at Stream are not counted. 0: all are.
 	After    uint64

@@ -104,7 +104,7 @@ func (f *Feed) Bind(created time.Time, c *jetstream.ConsumerInfo) {
 	f.Wake()
 }
 
-// Saw records a delivery as it is pulled, and sets what the feed keeps of it.
+// Saw records a delivery when it is pulled, and sets what the feed keeps of it.
 func (f *Feed) Saw(m *scope.Message, d *Delivery) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

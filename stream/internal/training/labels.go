@@ -166,7 +166,7 @@ func (l *labelReader) read(ctx context.Context, next *uint64) (read int, err err
 			return read, err
 		}
 		if n == 0 {
-			// Whatever was stored before this pull began would have come.
+			// All labels that were stored before this pull began have arrived.
 			l.sync.labelsAt(rows, true)
 			l.Running.LabelsReached(rows)
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/embedd/embedd/stream/spec"
 )
 
-// LookAfter is how long nothing may come from the hot path before the stream is looked at. It bounds how late learning
-// follows a stream that was deleted and made again.
+// LookAfter is how long the hot path may deliver nothing before the stream is inspected. It bounds the delay after a
+// stream was deleted and recreated.
 const LookAfter = 3 * time.Second
 
 // SharedFor is how long the reader reads everything itself after another replica was seen to receive messages.
@@ -47,10 +47,10 @@ type reader struct {
 	at         position
 	binding    int       // of the hot path's consumer, when the stream was last looked at
 	isDoubtful bool      // the stream may have been recreated or restored
-	reconnects uint64    // of the connection, when the stream was last looked at
+	reconnects uint64    // of the connection, when the stream was last inspected
 	lookedAt   time.Time // when the state of the stream was last requested
-	isGone     bool      // the stream does not exist, and the status says so
-	isStuck    bool      // reads fail for a while, and the status says so
+	isGone     bool      // the stream does not exist, and the status reports it
+	isStuck    bool      // reads have failed for a while, and the status reports it
 	oddSince   time.Time // since when its state contradicts what was read; zero: it does not
 	head       *Message  // taken from the feed, not learned yet
 	cursor     *cursor
@@ -138,7 +138,7 @@ func (r *reader) step(ctx context.Context) error {
 		r.head, _ = r.Feed.TryPop()
 	}
 	switch l := r.head; {
-	case r.hasReconnected(ctx): // the message came after that, and may be of another stream
+	case r.hasReconnected(ctx): // the message arrived after that, and may be of another stream
 	case l == nil:
 		return r.await(ctx, s)
 	case l.binding > r.binding:

@@ -24,7 +24,7 @@ func (p *Path) addUnreadable(m *Message, err error) {
 	p.unreadable.Store(u)
 }
 
-// SetEvent logs what happened to the input. The status has it until the next one.
+// SetEvent logs what happened to the input, and shows it in the status until the next event.
 func (p *Path) SetEvent(text string) {
 	p.Log.Warn(text, "stream", p.Stream)
 	p.event.Store(&text)
