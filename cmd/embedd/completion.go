@@ -30,8 +30,7 @@ func completionCommand(e *cli.Env) *cobra.Command {
 		script, ok := scripts[args[0]]
 		if !ok {
 			near := cli.DidYouMean(args[0], shells)
-			return cli.Usagef("completion: no script for %q%s: want one of %s", args[0], near,
-				strings.Join(shells, ", "))
+			return cli.Usagef("completion: no script for %q%s: want one of %s", args[0], near, strings.Join(shells, ", "))
 		}
 		return script()
 	}

@@ -68,8 +68,7 @@ func (l *letterFlags) of(pipeline string, bodies bool) admin.DeadLetters {
 	default:
 		subject = "dead.>"
 	}
-	return admin.DeadLetters{Subject: subject, Codes: *l.codes, Since: l.since.Time, Until: l.until.Time,
-		Bodies: bodies}
+	return admin.DeadLetters{Subject: subject, Codes: *l.codes, Since: l.since.Time, Until: l.until.Time, Bodies: bodies}
 }
 
 // hasFilters reports whether the flags exclude dead letters.
@@ -133,10 +132,9 @@ type listedLetter struct {
 func listedOf(l *admin.DeadLetter) listedLetter {
 	attempts, _ := strconv.Atoi(l.Header.Get(wire.HeaderAttempts))
 	return listedLetter{Stream: l.Stream, Number: l.Number, Time: l.Time, Subject: l.Subject,
-		Code: l.Header.Get(wire.HeaderCode), Kind: l.Header.Get(wire.HeaderKind),
-		Source: l.Header.Get(wire.HeaderSource), Input: l.Header.Get(wire.HeaderSubject), Attempts: attempts,
-		Rows: l.Header.Get(wire.HeaderRows), Bytes: l.Bytes, Parts: l.Parts, Of: l.Of,
-		Error: l.Header.Get(wire.HeaderError)}
+		Code: l.Header.Get(wire.HeaderCode), Kind: l.Header.Get(wire.HeaderKind), Source: l.Header.Get(wire.HeaderSource),
+		Input: l.Header.Get(wire.HeaderSubject), Attempts: attempts, Rows: l.Header.Get(wire.HeaderRows), Bytes: l.Bytes,
+		Parts: l.Parts, Of: l.Of, Error: l.Header.Get(wire.HeaderError)}
 }
 
 func dlqLsCommand(e *cli.Env) *cobra.Command {
@@ -204,9 +202,8 @@ func dlqShowCommand(e *cli.Env) *cobra.Command {
 	}
 	f := cli.FlagsOf(cmd)
 	which := letterFlagsOf(f, false)
-	path := f.StringP("output", "o", "",
-		"write the original bytes to `FILE` (of kind rows, those rows as an Arrow message); - is standard output, without "+
-			"the report")
+	path := f.StringP("output", "o", "", "write the original bytes to `FILE` (of kind rows, those rows as an Arrow "+
+		"message); - is standard output, without the report")
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()

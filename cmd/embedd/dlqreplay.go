@@ -150,8 +150,7 @@ func (r *replay) one(ctx context.Context, l *admin.DeadLetter) error {
 		}
 	}
 	r.out.Printf("%s:%d  %s  %s, %d bytes to %s: %s\n", one.Stream, one.Number, one.Code, report.OrDash(one.Source),
-		one.Bytes,
-		one.To, what)
+		one.Bytes, one.To, what)
 	if failed != nil {
 		return fmt.Errorf("%w; --keep does not delete dead letters", failed)
 	}

@@ -227,8 +227,7 @@ func printChoice(out *report.Output, c *model.Choice) error {
 			dims = append(dims, s.Dim)
 		}
 		mark := ""
-		if s.Method == c.Method && s.Scale == c.Scale && s.Landmarks == c.Landmarks && s.Width == c.Width &&
-			s.Dim == c.Dim {
+		if s.Method == c.Method && s.Scale == c.Scale && s.Landmarks == c.Landmarks && s.Width == c.Width && s.Dim == c.Dim {
 			mark = " *"
 		}
 		if at := fmt.Sprint(name, s.Dim); cell[at] == "" { // the best parameters come first

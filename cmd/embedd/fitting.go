@@ -65,10 +65,8 @@ var scales = []string{string(model.ScaleAuto), string(model.ScaleStandard), stri
 
 // config returns the configuration of the fit. It checks what can be checked before the rows are read.
 func (o *fitFlags) config(label string) (fit.Config, error) {
-	c := fit.Config{Method: *o.method, Scale: model.Scale(*o.scale), Blend: *o.blend,
-		Nonlinear: *o.nonlinear, MaxDim: *o.maxDim,
-		Landmarks: *o.landmarks, Width: *o.width, Seed: *o.seed,
-		Params: map[string]string{}}
+	c := fit.Config{Method: *o.method, Scale: model.Scale(*o.scale), Blend: *o.blend, Nonlinear: *o.nonlinear,
+		MaxDim: *o.maxDim, Landmarks: *o.landmarks, Width: *o.width, Seed: *o.seed, Params: map[string]string{}}
 	if o.dim == fit.Auto {
 		c.Dim = fit.AutoDim
 	} else if o.dim != "" {

@@ -7,8 +7,7 @@ func helpCommand() *cobra.Command {
 		Use:   "help [VERB]",
 		Short: "print this text, or the flags of a verb",
 		Args:  cobra.ArbitraryArgs, // a verb may have two words
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion,
-			cobra.ShellCompDirective) {
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			about, err := find(cmd.Root(), args)
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveNoFileComp

@@ -28,9 +28,8 @@ func modelExportCommand(e *cli.Env) *cobra.Command {
 	}
 	f := cli.FlagsOf(cmd)
 	where := client.StoreFlags(f)
-	path := f.StringP("output", "o", "",
-		"`FILE` to write: .embedd (a model file), .json, .npz (NumPy) or .csv (a linear map: feature, mean, scale, "+
-			"components); without it JSON on standard output")
+	path := f.StringP("output", "o", "", "`FILE` to write: .embedd (a model file), .json, .npz (NumPy) or .csv (a "+
+		"linear map: feature, mean, scale, components); without it JSON on standard output")
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()

@@ -78,8 +78,7 @@ func printListed(out *report.Output, lines []registry.Listed) error {
 			created = l.Created.Format("2006-01-02T15:04:05Z07:00")
 		}
 		t.Row(report.OrDash(l.Name), state, count(l.Epoch), report.OrDash(l.Method), count(l.Dim), count(l.Rows), score,
-			created,
-			report.OrDash(l.Why))
+			created, report.OrDash(l.Why))
 	}
 	return t.Flush()
 }

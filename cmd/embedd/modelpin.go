@@ -15,8 +15,7 @@ import (
 )
 
 func modelPinCommand(e *cli.Env) *cobra.Command {
-	return changeCommand(e, "pin VERSION|PIPELINE",
-		"make a version live and keep it; for a pipeline, its live version",
+	return changeCommand(e, "pin VERSION|PIPELINE", "make a version live and keep it; for a pipeline, its live version",
 		func(ctx context.Context, r *registry.Registry, version string) (*registry.Pointer, error) {
 			return r.Pin(ctx, version)
 		})

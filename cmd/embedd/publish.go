@@ -142,9 +142,8 @@ func publishCommand(e *cli.Env) *cobra.Command {
 			report := map[string]any{"subject": *subject, "stream": p.stream, "messages": p.messages, "rows": p.rows,
 				"bytes": p.bytes, "seconds": seconds}
 			if late != nil {
-				report["labels"] = map[string]any{"subject": *labels, "stream": late.to.stream,
-					"messages": late.to.messages,
-					"rows":     late.to.rows}
+				report["labels"] = map[string]any{"subject": *labels, "stream": late.to.stream, "messages": late.to.messages,
+					"rows": late.to.rows}
 			}
 			if err := out.Object(report); err != nil {
 				return err
@@ -252,8 +251,7 @@ func newPublisher(ctx context.Context, nc *connection.Conn, subject string) (*pu
 func (p *publisher) send(ctx context.Context, body []byte, rows int) error {
 	if most := p.nc.MaxPayload(); int64(len(body)) > most {
 		return fmt.Errorf("a message of %d rows has %d bytes, more than the %d that the server accepts; use a smaller "+
-			"--batch", rows,
-			len(body), most)
+			"--batch", rows, len(body), most)
 	}
 	msg := nats.NewMsg(p.subject)
 	msg.Header.Set(wire.HeaderContentType, wire.ContentType)

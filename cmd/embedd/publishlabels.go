@@ -57,8 +57,7 @@ func (a *lateLabels) split(rec arrow.Record) (arrow.Record, error) {
 		columns = append(columns, key)
 	}
 	labels := array.NewRecord(arrow.NewSchema([]arrow.Field{{Name: a.key, Type: key.DataType(), Nullable: true},
-		labelField},
-		nil), []arrow.Array{key, label}, n)
+		labelField}, nil), []arrow.Array{key, label}, n)
 	defer labels.Release()
 	body, err := arrowio.FromRecords(labels.Schema(), labels)
 	if err != nil {

@@ -132,9 +132,8 @@ func planText(n config.NATS, p admin.Plan) string {
 		return fmt.Sprintf("%s %s does not have the size limit nats.edge_bytes: `embedd setup --apply` changes "+
 			"it", p.Purpose, p.Name)
 	case p.Bucket && p.Outdated:
-		return fmt.Sprintf("%s %s does not take the summaries of %s: `embedd setup --apply` and `embedd run` add "+
-			"them", p.Purpose,
-			p.Name, subjects)
+		return fmt.Sprintf("%s %s does not take the summaries of %s: `embedd setup --apply` and `embedd run` add them",
+			p.Purpose, p.Name, subjects)
 	case p.Bucket:
 		return fmt.Sprintf("%s %s is missing: `embedd setup --apply` and `embedd run` create it", p.Purpose, p.Name)
 	case p.Exists:
@@ -160,9 +159,8 @@ func planText(n config.NATS, p admin.Plan) string {
 	if t := p.Transform; t != nil {
 		limits += fmt.Sprintf(" --transform-source='%s' --transform-destination='%s'", t.Source, t.Destination)
 	}
-	return fmt.Sprintf("stream %s for %s is missing: nats stream add %s --subjects %q --storage file --dupe-window "+
-		"%s%s --defaults",
-		p.Name, subjects, p.Name, strings.Join(p.Subjects, ","), n.Streams.Duplicates, limits)
+	return fmt.Sprintf("stream %s for %s is missing: nats stream add %s --subjects %q --storage file --dupe-window %s%s "+
+		"--defaults", p.Name, subjects, p.Name, strings.Join(p.Subjects, ","), n.Streams.Duplicates, limits)
 }
 
 // showPermissions prints permissions for the streams of the server or, where none answers, for those that setup would

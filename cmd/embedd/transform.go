@@ -73,8 +73,7 @@ func transformCommand(e *cli.Env) *cobra.Command {
 		dataset.NoteFile(e, in)
 		t.columns.Note(e, in, m.Features())
 		if t.skipped > 0 {
-			fmt.Fprintf(e.Stderr, "embedd: note: %d of %d rows are left out, because a feature is missing\n",
-				t.skipped, t.rows)
+			fmt.Fprintf(e.Stderr, "embedd: note: %d of %d rows are left out, because a feature is missing\n", t.skipped, t.rows)
 		}
 		if t.imputed > 0 {
 			fmt.Fprintf(e.Stderr, "embedd: note: %d of %d rows have missing features: each became the model's mean\n",

@@ -92,8 +92,7 @@ func withDefaults(c spec.Config) (spec.Config, error) {
 			"named; name one, or set landmarks to 0")
 	}
 	if c.Fit.Landmarks > 0 && c.Fit.Method != fit.Auto && method.Map != "linear" {
-		return c, fmt.Errorf("method %s makes its own map, %s; landmarks are for linear methods", method.Name,
-			method.Map)
+		return c, fmt.Errorf("method %s makes its own map, %s; landmarks are for linear methods", method.Name, method.Map)
 	}
 	if err := c.Fit.Validate(); err != nil {
 		return c, err

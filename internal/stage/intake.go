@@ -49,8 +49,7 @@ func (in *intake) hint(s spec.Status, label string) string {
 	case in.rows == 0 || s.Live != nil && !s.Live.Bootstrap:
 		return ""
 	case label != "" && in.unlabelled > 0 && in.unlabelled+in.faulty == in.rows:
-		return fmt.Sprintf("none of %d rows has a label: check that column %q is filled, or use method pca",
-			in.rows, label)
+		return fmt.Sprintf("none of %d rows has a label: check that column %q is filled, or use method pca", in.rows, label)
 	case in.faulty == in.rows:
 		return fmt.Sprintf("all of %d rows have a missing or infinite feature, %s: correct it, remove it from "+
 			"schema.features, or set schema.nulls to impute", in.rows, in.worst())
@@ -67,8 +66,7 @@ func (in *intake) hint(s spec.Status, label string) string {
 		return fmt.Sprintf("classes are still appearing (%d now): the first model waits for up to %d rows, since the "+
 			"number of outputs never changes after it", s.Classes, 4*s.Needed)
 	case in.faulty > in.rows/2:
-		return fmt.Sprintf("%d of %d rows have a missing or infinite feature, most often %s", in.faulty, in.rows,
-			in.worst())
+		return fmt.Sprintf("%d of %d rows have a missing or infinite feature, most often %s", in.faulty, in.rows, in.worst())
 	}
 	return ""
 }

@@ -151,9 +151,8 @@ func (l *learner) handle(ctx context.Context, next *trainer.Event) {
 		if p := recover(); p != nil {
 			l.config.Logger.Error("learning from a message panicked; please report it", "panic", p,
 				"stack", string(debug.Stack()))
-			l.report(spec.Outcome{Live: l.stage.Live(), Candidate: math.NaN(), Previous: math.NaN(),
-				Rows: len(next.Rows), Reason: "learning from a message panicked",
-				Err: fmt.Errorf("learning from a message panicked: %v", p)})
+			l.report(spec.Outcome{Live: l.stage.Live(), Candidate: math.NaN(), Previous: math.NaN(), Rows: len(next.Rows),
+				Reason: "learning from a message panicked", Err: fmt.Errorf("learning from a message panicked: %v", p)})
 		}
 	}()
 	l.trainer.Learn(ctx, next)

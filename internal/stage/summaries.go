@@ -52,8 +52,7 @@ func (s *Stage) Settings() string {
 		Limits             arrowio.Limits
 		Window, SummaryFor int64
 	}{c.Source["stream"], c.Source["subject"], c.Training.Block, c.Spec.Features, c.Spec.Label, c.Nulls,
-		c.Training.Holdout, c.Training.Window.Balance, c.Classes, c.Spec.Limits, c.Training.Window.Bytes,
-		summaryVersion})
+		c.Training.Holdout, c.Training.Window.Balance, c.Classes, c.Spec.Limits, c.Training.Window.Bytes, summaryVersion})
 	if err != nil {
 		panic(fmt.Sprintf("marshalling the settings: %v", err)) // impossible for plain data
 	}

@@ -128,8 +128,7 @@ func (s *transformer) Record(r *spec.Result, more ...wire.Pair) (arrow.Record, e
 // Split is Encode with a size limit: it splits the rows over as many messages as are needed to keep each within limit
 // bytes. Where it splits depends on the input and the configuration alone (Invariant 2). pairs returns the further
 // metadata of a part.
-func (s *transformer) Split(r *spec.Result, limit int,
-	pairs func(part, parts int) []wire.Pair) ([][]byte, error) {
+func (s *transformer) Split(r *spec.Result, limit int, pairs func(part, parts int) []wire.Pair) ([][]byte, error) {
 	return s.encoder.Split(r.Reduced, limit, func(part, parts int) []wire.Pair {
 		return append(s.pairs(r.Live), pairs(part, parts)...)
 	})

@@ -34,13 +34,11 @@ func Keys(pattern string) (n int, err error) {
 	}
 	switch {
 	case tokens[len(tokens)-1] == ">":
-		return n, fmt.Errorf("subject %s ends with >, and the stream cannot map a key there: write a * for each of "+
-			"its tokens",
-			pattern)
+		return n, fmt.Errorf("subject %s ends with >, and the stream cannot map a key there: write a * for each of its "+
+			"tokens", pattern)
 	case n == 0:
-		return 0, fmt.Errorf("subject %s has no key, which is the token at a *: read %s.*, and publish each message "+
-			"with its key as the last token",
-			pattern, pattern)
+		return 0, fmt.Errorf("subject %s has no key, which is the token at a *: read %s.*, and publish each message with "+
+			"its key as the last token", pattern, pattern)
 	}
 	return n, nil
 }

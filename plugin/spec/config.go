@@ -148,9 +148,8 @@ type Config struct {
 	// Epochs is the highest epoch that the pipeline has ever had. The first model begins the next one.
 	Epochs int
 
-	// StoreContract, if set, saves the contract that was counted and returns the one that is stored: the same, or
-	// another if another process was first. If it fails, it is called again. The learning worker calls it, never under
-	// a lock.
+	// StoreContract, if set, saves the contract that was counted and returns the one that is stored: the same, or another
+	// if another process was first. If it fails, it is called again. The learning worker calls it, never under a lock.
 	StoreContract func(ctx context.Context, c *arrowio.Contract) (*arrowio.Contract, error)
 	// Store, if set, saves a model before it goes live and returns its version. If it fails, the model does not go
 	// live. The learning worker calls it, never under a lock.

@@ -62,9 +62,8 @@ func (p *planner) countConsumers(ctx context.Context) error {
 				effect = "some pipelines get none and answer nothing"
 			}
 			plan.addConsumerWarning(fmt.Sprintf("%s, and its limit is %d: %s; give them separate streams, or raise the limit "+
-				"where "+
-				"the stream is created (--max-consumers) or at the server (jetstream.limits.default_max_consumers)", text, limit,
-				effect))
+				"where the stream is created (--max-consumers) or at the server (jetstream.limits.default_max_consumers)", text,
+				limit, effect))
 		}
 		if plan.Replicas > 1 {
 			replicated += durable
@@ -144,8 +143,7 @@ func (p *planner) compareReplicas(ctx context.Context, requested int) error {
 			plan.RaisesReplicas = true
 		case plan.Bucket:
 			plan.Warning = fmt.Sprintf("bucket %s has %s and a stream of the pipelines has %d: the failure of one server can "+
-				"lose "+
-				"its contents while messages keep arriving; `embedd setup --apply --replicas %d` raises it", plan.Name,
+				"lose its contents while messages keep arriving; `embedd setup --apply --replicas %d` raises it", plan.Name,
 				replicasText(plan.Replicas), most, min(most|1, 5))
 		case requested > 0:
 			plan.Warning = fmt.Sprintf("stream %s has %s, %d are requested, and setup did not create it; raise it: nats stream "+

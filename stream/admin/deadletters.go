@@ -88,8 +88,7 @@ func (d DeadLetters) Find(ctx context.Context, js jetstream.JetStream, number ui
 	}
 	if len(streams) > 1 {
 		return nil, fmt.Errorf("the streams %s and %s have dead letters on %s, each with its own sequence numbers: name "+
-			"the subject of one",
-			streams[0].CachedInfo().Config.Name, streams[1].CachedInfo().Config.Name, d.Subject)
+			"the subject of one", streams[0].CachedInfo().Config.Name, streams[1].CachedInfo().Config.Name, d.Subject)
 	}
 	name := streams[0].CachedInfo().Config.Name
 	first := true
@@ -112,9 +111,8 @@ func (d DeadLetters) Find(ctx context.Context, js jetstream.JetStream, number ui
 		return nil, err
 	}
 	if found == nil {
-		return nil, fmt.Errorf("%w: stream %s has none on %s with sequence number %d; `embedd dlq ls` lists "+
-			"them", ErrNoDeadLetter, name,
-			d.Subject, number)
+		return nil, fmt.Errorf("%w: stream %s has none on %s with sequence number %d; `embedd dlq ls` lists them",
+			ErrNoDeadLetter, name, d.Subject, number)
 	}
 	return found, nil
 }

@@ -173,8 +173,7 @@ func (d *diagnosis) checkServer(ctx context.Context) {
 	}
 	if keeps != "" && nc.MaxPayload() < modelChunk+natsx.MaxHeaderBytes {
 		d.add(Finding{Check: "payload", Pipeline: keeps, Text: fmt.Sprintf("the server takes messages of up to %s, and "+
-			"models "+
-			"are stored in chunks of %s: none could be stored", payload, needs.ByteText(modelChunk)),
+			"models are stored in chunks of %s: none could be stored", payload, needs.ByteText(modelChunk)),
 			Fix: "set max_payload in the server to 1MB or more, or store models in a directory",
 			Key: "pipelines." + keeps + ".model.store", Value: "./embedd-models"})
 	}

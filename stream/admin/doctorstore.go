@@ -30,8 +30,7 @@ func (d *diagnosis) checkStore(ctx context.Context, p *spec.Pipeline) {
 	switch {
 	case errors.Is(err, registry.ErrDamaged), errors.Is(err, registry.ErrMissing):
 		d.add(Finding{Check: "store", Pipeline: p.Name, Text: err.Error(), Fix: "restore the store from a backup; " +
-			"otherwise " +
-			"the daemon continues with the newest version that can be read, or starts without a model"})
+			"otherwise the daemon continues with the newest version that can be read, or starts without a model"})
 	case err != nil:
 		d.add(Finding{Check: "store", Pipeline: p.Name, Text: err.Error(), Fix: "check whether the store answers"})
 	case d.checkName(ctx, p, live.Stream):
@@ -52,8 +51,7 @@ func (d *diagnosis) openStore(ctx context.Context, p *spec.Pipeline) (store regi
 		switch {
 		case err != nil:
 			d.add(Finding{Check: "store", Pipeline: p.Name, Text: fmt.Sprintf("models cannot be stored in %s: %v", dir, err),
-				Fix: "let the daemon's user write there, or name another directory",
-				Key: "pipelines." + p.Name + ".model.store"})
+				Fix: "let the daemon's user write there, or name another directory", Key: "pipelines." + p.Name + ".model.store"})
 			return nil
 		case !exists:
 			d.addOK("store", p.Name, "directory %s is created when the daemon starts", dir)

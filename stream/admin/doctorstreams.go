@@ -143,8 +143,7 @@ func (d *diagnosis) checkRetained(n *needs.Need, c *jetstream.StreamConfig) {
 	switch {
 	case len(c.Subjects) > 0 && c.Mirror == nil && len(c.Sources) == 0 && !wildcard.CoveredBy(n.Subject, c.Subjects):
 		add(fmt.Sprintf("takes %s and not %s: no input ever arrives", subjects, n.Subject),
-			"add the subject, or name another input.stream",
-			"--subjects="+strings.Join(c.Subjects, ",")+","+n.Subject)
+			"add the subject, or name another input.stream", "--subjects="+strings.Join(c.Subjects, ",")+","+n.Subject)
 	case c.MaxMsgsPerSubject > 0 && c.Discard == jetstream.DiscardOld:
 		add(fmt.Sprintf("keeps only the newest %d messages of a subject: inputs are gone before they are answered",
 			c.MaxMsgsPerSubject), "remove the limit", "--max-msgs-per-subject=-1")
@@ -174,9 +173,8 @@ func (d *diagnosis) checkConfirming(n *needs.Need, info *jetstream.StreamInfo) {
 	}
 	if c.Duplicates < n.Duplicates {
 		add(fmt.Sprintf("has a duplicate window of %v, and inputs are redelivered after %v (nats.ack_wait): more outputs "+
-			"have "+
-			"to be looked up", c.Duplicates, n.Duplicates/3), "make it three times as long at least",
-			"--dupe-window="+n.Duplicates.String())
+			"have to be looked up", c.Duplicates, n.Duplicates/3), "make it three times as long at least", "--dupe-window="+
+			n.Duplicates.String())
 	}
 	if c.Retention == jetstream.LimitsPolicy || info.State.Consumers > 0 {
 		return
@@ -249,6 +247,5 @@ func (d *diagnosis) checkClock(begin time.Time, info *jetstream.StreamInfo) {
 		relation = "behind"
 	}
 	d.add(Finding{Check: "clock", Text: fmt.Sprintf("the server's clock is %v %s this machine's: ages of models and "+
-		"rows are "+
-		"wrong by that", skew.Abs().Round(time.Second), relation), Fix: "set both clocks, as with chrony or ntpd"})
+		"rows are wrong by that", skew.Abs().Round(time.Second), relation), Fix: "set both clocks, as with chrony or ntpd"})
 }

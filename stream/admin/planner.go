@@ -84,8 +84,7 @@ func (p *planner) planPartitions(ctx context.Context, n *needs.Need) error {
 	want := needs.PartitionTransform(n.Subject, n.Partitions)
 	if plan.Transform != nil && *plan.Transform != *want {
 		plan.Problem = fmt.Sprintf("stream %s can map the keys of one subject to partitions, and pipelines need more than "+
-			"one, "+
-			"%s among them; give it a separate stream", n.Name, n.Pipeline)
+			"one, %s among them; give it a separate stream", n.Name, n.Pipeline)
 		return nil
 	}
 	have, err := p.stream(ctx, n.Name)
@@ -131,9 +130,8 @@ func (p *planner) planSubject(ctx context.Context, n *needs.Need) error {
 	}
 	if len(others) > 0 {
 		o := others[0]
-		p.addConflict(o.Name, n.Subject, fmt.Sprintf("stream %s takes a part of %s of pipeline %s (%s), so no other "+
-			"stream can "+
-			"take it; let it take all: nats stream edit %s --subjects %q", o.Name, n.Subject, n.Pipeline,
+		p.addConflict(o.Name, n.Subject, fmt.Sprintf("stream %s takes a part of %s of pipeline %s (%s), so no other stream "+
+			"can take it; let it take all: nats stream edit %s --subjects %q", o.Name, n.Subject, n.Pipeline,
 			strings.Join(o.Subjects, ", "), o.Name, strings.Join(with(o.Subjects, n.Subject), ",")))
 		return nil
 	}
@@ -153,8 +151,7 @@ func (p *planner) propose(n *needs.Need, name string, have *jetstream.StreamConf
 			if !o.Bucket && !o.conflict && wildcard.Overlap(s, n.Subject) &&
 				(o.Name != name || !wildcard.Covers(s, n.Subject) && !wildcard.Covers(n.Subject, s)) {
 				p.addConflict(name, n.Subject, fmt.Sprintf("subject %s of pipeline %s overlaps with %s, which stream %s takes, "+
-					"and "+
-					"no two streams take one subject; give them the same input.stream, or subjects that do not overlap", n.Subject,
+					"and no two streams take one subject; give them the same input.stream, or subjects that do not overlap", n.Subject,
 					n.Pipeline, s, o.Name))
 				return
 			}

@@ -72,8 +72,7 @@ func (l *Lease) Status() Status {
 	return s
 }
 
-// Tenure identifies an uninterrupted time of holding a lease: two equal ones are the same. Term is 0 if it is not
-// held.
+// Tenure identifies an uninterrupted time of holding a lease: two equal ones are the same. Term is 0 if it is not held.
 type Tenure struct {
 	Term   uint64 // see Standing
 	Lapses uint64 // renewals after the lease had expired by the local clock; they keep the term

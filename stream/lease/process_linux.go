@@ -38,8 +38,7 @@ func beganAt(pid int) string {
 	return fields[19]
 }
 
-// hasDied reports whether the holder of a claim is known to have died: it ran on this machine, and its process is
-// gone.
+// hasDied reports whether the holder of a claim is known to have died: it ran on this machine, and its process is gone.
 func hasDied(claim, mine *Claim) bool {
 	theirs, ours := strings.Fields(claim.Process), strings.Fields(mine.Process)
 	if len(theirs) != 4 || len(ours) != 4 || theirs[0] != ours[0] || theirs[1] != ours[1] {

@@ -34,13 +34,11 @@ func (r *Registry) Rollback(ctx context.Context, version string) (*Pointer, erro
 	return r.choose(ctx, func(p *Pointer) (string, error) {
 		switch {
 		case p.Pin != "":
-			return "", fmt.Errorf("%w: %s; `embedd model unpin %s` first, or pin another version", ErrPinned, p.Pin,
-				r.pipeline)
+			return "", fmt.Errorf("%w: %s; `embedd model unpin %s` first, or pin another version", ErrPinned, p.Pin, r.pipeline)
 		case version != "":
 			return version, nil
 		case p.Previous == "":
-			return "", &missing{fmt.Sprintf("no version of pipeline %s was live before %s", r.pipeline,
-				orNone(p.Live))}
+			return "", &missing{fmt.Sprintf("no version of pipeline %s was live before %s", r.pipeline, orNone(p.Live))}
 		}
 		return p.Previous, nil
 	}, false)
@@ -82,8 +80,7 @@ func (r *Registry) choose(ctx context.Context, which func(*Pointer) (string, err
 		}
 		if v.Epoch == 0 { // what an early embedd stored and did not list
 			*v = Version{Name: name, Digest: m.Digest(), Epoch: int(m.Note().Epoch), Method: m.Method(), Dim: m.Dim(),
-				Features: m.M(), Classes: len(m.Classes()), Params: m.Params(), Rows: m.Rows(), Created: v.Created,
-				Size: v.Size}
+				Features: m.M(), Classes: len(m.Classes()), Params: m.Params(), Rows: m.Rows(), Created: v.Created, Size: v.Size}
 		}
 		p.choose(name, good)
 		if pin {
@@ -113,8 +110,7 @@ func (r *Registry) Retire(ctx context.Context) error {
 	defer r.saving.Unlock()
 	_, err := r.pointers.update(ctx, func(p *Pointer) error {
 		if p.Pin != "" {
-			return fmt.Errorf("%w: %s; `embedd model unpin %s` lets another take its place", ErrPinned, p.Pin,
-				r.pipeline)
+			return fmt.Errorf("%w: %s; `embedd model unpin %s` lets another take its place", ErrPinned, p.Pin, r.pipeline)
 		}
 		if err := r.fence(p); err != nil {
 			return err

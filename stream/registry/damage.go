@@ -65,9 +65,8 @@ func (s *pointerStore) rebuild(ctx context.Context, cause error) (*Pointer, erro
 			}
 		}
 	}
-	p.damage = fmt.Sprintf("the pointer to the models of %s (%s) cannot be read: %v; %s; `embedd model ls %s` shows "+
-		"the versions, `embedd model rollback VERSION` chooses another",
-		s.pipeline, s.store, cause, how, s.pipeline)
+	p.damage = fmt.Sprintf("the pointer to the models of %s (%s) cannot be read: %v; %s; `embedd model ls %s` shows the "+
+		"versions, `embedd model rollback VERSION` chooses another", s.pipeline, s.store, cause, how, s.pipeline)
 	return p, nil
 }
 
@@ -119,9 +118,8 @@ func (s *pointerStore) fallBack(ctx context.Context, p *Pointer, cause error) (*
 	if moved {
 		return p, "", err
 	}
-	how := fmt.Sprintf("%s is used instead; `embedd model ls %s` shows the versions, `embedd model rollback "+
-		"VERSION` chooses another",
-		found, s.pipeline)
+	how := fmt.Sprintf("%s is used instead; `embedd model ls %s` shows the versions, `embedd model rollback VERSION` "+
+		"chooses another", found, s.pipeline)
 	if found == "" {
 		how = "no other version of its features and dimensions can be read, and a first model is fitted"
 	}

@@ -42,8 +42,7 @@ func Directory(path string) (Store, error) {
 	}
 	if err := os.MkdirAll(full, 0o777); err != nil {
 		return nil, fmt.Errorf("the model store %s cannot be created: %w; set model.store to a directory that can be "+
-			"written, or to none",
-			full, err)
+			"written, or to none", full, err)
 	}
 	return &directory{full}, nil
 }

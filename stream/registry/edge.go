@@ -55,9 +55,8 @@ func MissingMirrors(ctx context.Context, js jetstream.JetStream, domain string) 
 		}
 		m := s.CachedInfo().Config.Mirror
 		if m == nil || m.External == nil || m.External.APIPrefix != apiOf(domain) {
-			return nil, fmt.Errorf("%w %s: stream %s exists and holds other models; if those are not needed, 'nats "+
-				"stream rm %s', and it is created as a mirror",
-				ErrNoMirror, domain, name, name)
+			return nil, fmt.Errorf("%w %s: stream %s exists and holds other models; if those are not needed, 'nats stream rm "+
+				"%s', and it is created as a mirror", ErrNoMirror, domain, name, name)
 		}
 	}
 	return missing, nil

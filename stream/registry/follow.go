@@ -124,8 +124,7 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 		return 0, errStale
 	} else {
 		r.options.Logger.Error("the model store keeps returning an earlier pointer: later changes are lost, and the "+
-			"earlier pointer is followed",
-			"revision", revision, "seen", r.pointers.revision.Load(), "store", r.store.String())
+			"earlier pointer is followed", "revision", revision, "seen", r.pointers.revision.Load(), "store", r.store.String())
 	}
 	if p.damage != "" && p.Find(r.known.live) != nil {
 		// The live model of this process is more recent than an earlier pointer.
@@ -145,10 +144,8 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 	}
 	chosen := selection{p.Live, p.Pin}
 	if p.Live == "" && r.known.live != "" {
-		r.options.Logger.Error("the model store was emptied; the live model stays in use, and a restart begins "+
-			"without a model unless "+
-			"another is stored",
-			"version", r.known.live, "store", r.store.String())
+		r.options.Logger.Error("the model store was emptied; the live model stays in use, and a restart begins without a "+
+			"model unless another is stored", "version", r.known.live, "store", r.store.String())
 		r.setLive(selection{})
 	}
 	r.term = p.Term

@@ -83,9 +83,8 @@ func jetStreamOf(ctx context.Context, js jetstream.JetStream, objects jetstream.
 		return nil, fmt.Errorf("opening the model store (object store %s): %w", Bucket, err)
 	}
 	changes := natsx.NewBucketWatch(pointers, slog.New(slog.DiscardHandler))
-	return &jetStream{bucket: natsx.NewBucket(js, pointers), js: js, conn: js.Conn(), objects: objects,
-		pointers: pointers, changes: changes, bytes: bytes,
-		recreate: remake}, nil
+	return &jetStream{bucket: natsx.NewBucket(js, pointers), js: js, conn: js.Conn(), objects: objects, pointers: pointers,
+		changes: changes, bytes: bytes, recreate: remake}, nil
 }
 
 // CreateJetStream is MakeReplicated with one replica.
@@ -334,8 +333,7 @@ func (s *jetStream) lastSequence(ctx context.Context, _ string) (uint64, time.Ti
 
 func (s *jetStream) readLastSequence(ctx context.Context) (uint64, error) {
 	stream, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) {
-		return s.js.Stream(ctx,
-			pointerStream)
+		return s.js.Stream(ctx, pointerStream)
 	})
 	if natsx.IsNotFound(err) {
 		return 0, nil // load makes it again

@@ -34,8 +34,7 @@ func (s *pointerStore) read(ctx context.Context) (*Pointer, uint64, error) {
 	}
 	if err != nil && !errors.Is(err, ErrDamaged) {
 		return nil, revision, fmt.Errorf("the pointer to the models of %s (%s, revision %d): %w", s.pipeline, s.store,
-			revision,
-			err)
+			revision, err)
 	}
 	p, err = s.rebuild(ctx, err)
 	return p, revision, err

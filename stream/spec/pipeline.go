@@ -216,12 +216,10 @@ func (p Pipeline) checkRole() error {
 			p.Name)
 	case p.LearnsFromEdges() && p.Role != RoleTrain:
 		return fmt.Errorf("pipeline %s: the rows are at the edges (%s), and their summaries are learned from here; give "+
-			"this "+
-			"replica role train: 'embedd run --role train', or daemon.role", p.Name, strings.Join(p.Edges, ", "))
+			"this replica role train: 'embedd run --role train', or daemon.role", p.Name, strings.Join(p.Edges, ", "))
 	case p.Lease != 0 && p.Lease < lease.MinTTL:
 		return fmt.Errorf("pipeline %s: a lease of %v is too short; the server ends leases to the second: give it %v at "+
-			"least",
-			p.Name, p.Lease, lease.MinTTL)
+			"least", p.Name, p.Lease, lease.MinTTL)
 	}
 	return nil
 }

@@ -230,12 +230,11 @@ func (s Status) Report() Report {
 		Store: s.Store, Schema: s.schema(), Role: s.Role, Partitions: s.Partitions, IsTrainer: s.IsTrainer,
 		Trainer: s.Trainer, Term: s.Term, Revision: s.Revision,
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
-			Dropped: g.Dropped, OverClassLimit: g.OverClassLimit, RareClassRows: g.RareClassRows,
-			Outliers: g.Outliers, LastOutlier: g.LastOutlier, OverQuota: g.OverQuota,
-			Clock: g.Clock, Fitting: g.Fitting, Restoring: g.Restoring,
-			Accuracy: known(g.Accuracy), Chance: known(g.Chance), Candidate: known(g.Candidate),
-			CandidateRows: g.CandidateRows, Evidence: g.Evidence, Alarms: g.Alarms, Fits: g.Fits,
-			LastFitSeconds: g.LastFit.Seconds(), LastFit: g.Note, InputEvent: s.InputEvent}}
+			Dropped: g.Dropped, OverClassLimit: g.OverClassLimit, RareClassRows: g.RareClassRows, Outliers: g.Outliers,
+			LastOutlier: g.LastOutlier, OverQuota: g.OverQuota, Clock: g.Clock, Fitting: g.Fitting, Restoring: g.Restoring,
+			Accuracy: known(g.Accuracy), Chance: known(g.Chance), Candidate: known(g.Candidate), CandidateRows: g.CandidateRows,
+			Evidence: g.Evidence, Alarms: g.Alarms, Fits: g.Fits, LastFitSeconds: g.LastFit.Seconds(), LastFit: g.Note,
+			InputEvent: s.InputEvent}}
 	if s.Hub != "" {
 		r.Hub = &Hub{Domain: s.Hub}
 		if !s.LastHeard.IsZero() {

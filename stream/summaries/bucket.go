@@ -30,9 +30,8 @@ type Bucket struct {
 // Create creates the bucket where it is missing, with a number of replicas (see [natsx.WithReplicas]).
 func Create(ctx context.Context, js jetstream.JetStream, replicas int) error {
 	err := natsx.CreateStream(ctx, js, jetstream.StreamConfig{Name: Stream, Subjects: []string{subject(">")},
-		Description: "what embedd pipelines learn from, summed up", Storage: jetstream.FileStorage,
-		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true, AllowDirect: true},
-		replicas)
+		Description: "what embedd pipelines learn from, summed up", Storage: jetstream.FileStorage, MaxMsgsPerSubject: 1,
+		Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true, AllowDirect: true}, replicas)
 	if err != nil {
 		return fmt.Errorf("creating the summaries (key-value bucket %s): %w", BucketName, err)
 	}
@@ -43,11 +42,9 @@ func Create(ctx context.Context, js jetstream.JetStream, replicas int) error {
 func Open(ctx context.Context, js jetstream.JetStream, replicas int) (*Bucket, error) {
 	if most := js.Conn().MaxPayload(); most > 0 && most < 2*maxPartBytes {
 		return nil, fmt.Errorf("the server takes messages of %d bytes, and summaries need %d; raise its max_payload, or "+
-			"leave training.block out",
-			most, 2*maxPartBytes)
+			"leave training.block out", most, 2*maxPartBytes)
 	}
-	stream, err := natsx.Ensure(ctx,
-		func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, Stream) },
+	stream, err := natsx.Ensure(ctx, func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, Stream) },
 		func(ctx context.Context) error { return Create(ctx, js, replicas) })
 	if err != nil {
 		return nil, fmt.Errorf("opening the summaries (key-value bucket %s): %w", BucketName, err)

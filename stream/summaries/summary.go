@@ -98,8 +98,7 @@ func (s *Collection) Put(ctx context.Context, n uint64, text []byte) (first bool
 	return err == nil, err
 }
 
-// Get reads the summary of a block, of at most maxBytes. The error is ErrMissing, ErrDamaged, or one of the
-// connection.
+// Get reads the summary of a block, of at most maxBytes. The error is ErrMissing, ErrDamaged, or one of the connection.
 func (s *Collection) Get(ctx context.Context, n uint64, maxBytes int64) ([]byte, error) {
 	entry, err := s.get(ctx, s.block(n))
 	if err != nil {

@@ -64,8 +64,7 @@ func ReadContext(name string) (*Context, error) {
 	}
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("unknown context %q: %s does not exist; `nats context ls` lists the contexts", name,
-			path)
+		return nil, fmt.Errorf("unknown context %q: %s does not exist; `nats context ls` lists the contexts", name, path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("context %q: %w", name, err)
@@ -84,8 +83,7 @@ func ReadContext(name string) (*Context, error) {
 	for _, secret := range []string{f.Token, f.Password, f.Seed, f.Creds, f.NKey} {
 		if strings.HasPrefix(secret, "op://") {
 			return nil, fmt.Errorf("context %q: secrets of 1Password (op://) are not supported: put the secret or its file "+
-				"into the context",
-				name)
+				"into the context", name)
 		}
 	}
 	c := &Context{URL: f.URL, InboxPrefix: f.InboxPrefix, Domain: f.Domain, APIPrefix: f.APIPrefix, Proxy: f.Proxy,

@@ -210,8 +210,7 @@ func (d *document) lintMethod(p *Pipeline) {
 		d.problem(at+"model", "%v", err)
 	}
 	if method.Supervised && p.Schema.Label == "" {
-		d.problem(at+"schema.label", "method %s needs labels: set the label column, or use method pca",
-			method.Name)
+		d.problem(at+"schema.label", "method %s needs labels: set the label column, or use method pca", method.Name)
 	}
 }
 
@@ -365,16 +364,14 @@ func (d *document) lintLabels(p *Pipeline, all []Pipeline) {
 		d.problem(at+"input.labels", "set schema.label to the label column")
 	case wildcard.Overlap(p.Input.Subject, labels):
 		d.problem(at+"input.labels", "input.subject %s matches it too: labels would be read as rows; give them a subject "+
-			"outside of it",
-			p.Input.Subject)
+			"outside of it", p.Input.Subject)
 	}
 	for _, q := range all {
 		for _, s := range []struct{ key, subject string }{{"output.subject", q.Output.Subject},
 			{"output.dead", q.Output.Dead}} {
 			if matches(labels, s.subject) {
 				d.problem(at+"input.labels", "pipeline %s writes to %s (%s), which would be read as labels; give labels a "+
-					"separate subject",
-					q.Name, s.subject, s.key)
+					"separate subject", q.Name, s.subject, s.key)
 			}
 		}
 	}
@@ -400,12 +397,10 @@ func (d *document) lintPartitions(p *Pipeline, all []Pipeline) {
 		switch tokens := strings.Split(q.Input.Subject, "."); {
 		case q.Input.Partitions > 0:
 			d.problem(at, "pipeline %s has other partitions of stream %s, and a stream has partitions of one subject: use "+
-				"separate streams, or the same subject and number",
-				q.Name, p.Input.Stream)
+				"separate streams, or the same subject and number", q.Name, p.Input.Stream)
 		case tokens[len(tokens)-1] != ">" && wildcard.Overlap(q.Input.Subject, p.Input.Subject):
 			d.problem(at, "pipeline %s reads %s of the same stream, which is empty there because partitions make subjects "+
-				"longer: use the same subject and number of partitions, or separate streams",
-				q.Name, q.Input.Subject)
+				"longer: use the same subject and number of partitions, or separate streams", q.Name, q.Input.Subject)
 		}
 	}
 }
@@ -454,8 +449,7 @@ func loopText(start, last *Pipeline, via map[*Pipeline]*Pipeline) string {
 	for p := last; p != start; p = via[p] {
 		names = slices.Insert(names, 1, p.Name)
 	}
-	return fmt.Sprintf("the pipelines %s -> %s are a loop: change a subject", strings.Join(names, " -> "),
-		start.Name)
+	return fmt.Sprintf("the pipelines %s -> %s are a loop: change a subject", strings.Join(names, " -> "), start.Name)
 }
 
 // matches reports whether a subject matches a pattern with the wildcards * and >.

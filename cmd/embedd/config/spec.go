@@ -36,8 +36,7 @@ var sections = []section{
 		"./embedd-data."},
 	{"nats.tls", "PEM files, read again at each connect. Needed only for a private authority or for client certificates."},
 	{"nats.streams", "Limits of the streams that `embedd setup --apply` or the embedded server creates. Existing " +
-		"streams " +
-		"are not changed."},
+		"streams are not changed."},
 	{"http", "The listener of /metrics, /healthz and /readyz. Beyond loopback it needs TLS and a token."},
 	{"http.tls", "PEM files, read again when they change."},
 	{"limits", "Limits of the process."},
@@ -132,10 +131,9 @@ var spec = []field{
 	{path: "nats.max_ack_pending", to: func(c *Config, _ *Pipeline) any { return &c.NATS.MaxAckPending }, value: "16384",
 		low:  1024,
 		high: 131072,
-		doc: "Maximum number of delivered and unacknowledged messages of a pipeline (MaxAckPending), over all its " +
-			"daemons; " +
-			"those of a crashed daemon count until ack_wait is over. A daemon holds up to 1,024, and no more than it " +
-			"answers in two seconds; with more than 16 daemons set 1,024 for each."},
+		doc: "Maximum number of delivered and unacknowledged messages of a pipeline (MaxAckPending), over all its daemons; " +
+			"those of a crashed daemon count until ack_wait is over. A daemon holds up to 1,024, and no more than it answers " +
+			"in two seconds; with more than 16 daemons set 1,024 for each."},
 
 	{path: "nats.replicas", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Replicas }, value: "auto",
 		words: []string{"auto", "1", "3", "5"},
@@ -157,8 +155,7 @@ var spec = []field{
 	{path: "nats.streams.duplicates", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Streams.Duplicates },
 		value: "2m", low: second, high: day,
 		doc: "Duplicate window of the server: for outages up to this long it prevents an output from being stored twice. " +
-			"At " +
-			"least three times ack_wait."},
+			"At least three times ack_wait."},
 
 	{path: "http.listen", to: func(c *Config, _ *Pipeline) any { return &c.HTTP.Listen }, value: "127.0.0.1:8474",
 		check: checkListen,
@@ -188,17 +185,15 @@ var spec = []field{
 		doc: "Subject to read; the wildcards * and > are allowed."},
 	{path: each + "input.labels", to: func(_ *Config, p *Pipeline) any { return &p.Input.Labels }, check: checkPattern,
 		doc: "Subject of late labels, messages with the columns schema.key and schema.label; see late-labels.md. Its " +
-			"stream " +
-			"is found by the subject. Without it labels are in the messages of their rows."},
+			"stream is found by the subject. Without it labels are in the messages of their rows."},
 
 	{path: each + "input.partitions", to: func(_ *Config, p *Pipeline) any { return &p.Input.Partitions }, or: "none",
 		low:  2,
 		high: 256,
-		doc: "Number of partitions for ordered output: the stream maps each key, the token of input.subject at its *, " +
-			"to a " +
+		doc: "Number of partitions for ordered output: the stream maps each key, the token of input.subject at its *, to a " +
 			"partition, and the outputs of a key are published in the order of its inputs, whichever daemons answer; see " +
-			"replicas.md. `embedd setup --apply` configures the stream. Each partition is a consumer that one daemon " +
-			"at a time owns."},
+			"replicas.md. `embedd setup --apply` configures the stream. Each partition is a consumer that one daemon at a " +
+			"time owns."},
 
 	{path: each + "input.attempts", to: func(_ *Config, p *Pipeline) any { return &p.Input.Attempts }, value: "5", low: 3,
 		high: 1000,
@@ -215,8 +210,7 @@ var spec = []field{
 			"fixed-size list of floats is the fastest form."},
 	{path: each + "schema.label", to: func(_ *Config, p *Pipeline) any { return &p.Schema.Label }, value: "label",
 		start: "label",
-		doc: "Label column: string, dictionary, integer or boolean. A row without a label is transformed and not used " +
-			"for " +
+		doc: "Label column: string, dictionary, integer or boolean. A row without a label is transformed and not used for " +
 			"training. \"\" for none."},
 	{path: each + "schema.key", to: func(_ *Config, p *Pipeline) any { return &p.Schema.Key },
 		doc: "Key column that identifies a row: text or integers. With input.labels it joins labels with their rows."},

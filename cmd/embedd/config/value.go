@@ -30,8 +30,7 @@ func (d *document) value(f field, target any, path string, n *yaml.Node) {
 			d.places[join(path, key.Value)] = placeOf(value)
 			if s, ok := d.scalar(f, join(path, key.Value), value); ok {
 				if _, twice := (*t)[key.Value]; twice {
-					d.problemAt(placeOf(key), join(path, key.Value),
-						"set twice: under model and under model.params; keep one")
+					d.problemAt(placeOf(key), join(path, key.Value), "set twice: under model and under model.params; keep one")
 				}
 				(*t)[key.Value] = s
 			}
@@ -263,8 +262,7 @@ func (f field) form() string {
 	case *uint64:
 		return "a whole number from 0"
 	case *int:
-		return fmt.Sprintf("a count from %s to %s (as 500, 100k, 2M)%s", countText(f.low), countText(f.high),
-			alternative)
+		return fmt.Sprintf("a count from %s to %s (as 500, 100k, 2M)%s", countText(f.low), countText(f.high), alternative)
 	case *int64:
 		return fmt.Sprintf("a size from %s to %s (as 512KiB, 8MiB)%s", sizeText(f.low), sizeText(f.high), alternative)
 	case *float64:

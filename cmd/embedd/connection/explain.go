@@ -118,6 +118,5 @@ func (c *Conn) refusal() string {
 		return "the NATS server requires credentials, and none are set; set nats.creds, nats.user, nats.token_file, " +
 			"nats.nkey or nats.context, or --creds or --context"
 	}
-	return fmt.Sprintf("the NATS server refused the credentials: %s; check that they are for this server",
-		login.Name())
+	return fmt.Sprintf("the NATS server refused the credentials: %s; check that they are for this server", login.Name())
 }

@@ -51,10 +51,8 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	}
 	trainInBackground(pipelines)
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if d.monitor, err = startMonitor(c.HTTP, registry,
-		probes{d.readiness, d.trouble}); err != nil {
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if d.monitor, err = startMonitor(c.HTTP, registry, probes{d.readiness, d.trouble}); err != nil {
 		return err
 	}
 	if err := d.dial(ctx, c, pipelines); err != nil {
@@ -63,8 +61,7 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	engine, err := stream.New(stream.Options{Conn: d.conn.Conn, APIPrefix: d.conn.APIPrefix(), Pipelines: pipelines,
 		Logger: d.log, Registerer: registry, Wait: c.NATS.Wait, Leave: d.conn.Leave, Received: d.conn.Received,
 		Opened: func() {
-			d.log.Info("serving", "server", d.conn.Address(), "pipelines", len(pipelines), "http",
-				d.monitor.addr.String())
+			d.log.Info("serving", "server", d.conn.Address(), "pipelines", len(pipelines), "http", d.monitor.addr.String())
 		}})
 	if err != nil {
 		return cli.UsageError{Err: err}

@@ -40,8 +40,7 @@ func CSVFlags(f *cli.Flags, how *file.Options) {
 		}
 	}
 	f.Func("delimiter", "`CHARACTER` between the fields of CSV, or tab (default: a tab for .tsv, else what the header "+
-		"line uses: comma, semicolon, tab or |)",
-		character(&how.Delimiter, map[string]rune{"tab": '\t', `\t`: '\t'}))
+		"line uses: comma, semicolon, tab or |)", character(&how.Delimiter, map[string]rune{"tab": '\t', `\t`: '\t'}))
 	f.Func("decimal", "`CHARACTER` before the fraction of a CSV number (default a point)", character(&how.Decimal, nil))
 	f.CommasVar(&how.Missing, "missing", "`WORDS` that mean a missing value in any CSV column; in numeric columns NA, "+
 		"N/A, NaN, nan, null, NULL, None and an empty field always do")
@@ -420,8 +419,7 @@ func (r *Rows) note(e *cli.Env, in *file.Reader, s Spec, read int) {
 			r.imputed, r.N*r.M, r.affected)
 	}
 	if r.Skipped > 0 {
-		e.Notef("%d of %d rows are left out, because a feature is missing",
-			r.Skipped, read)
+		e.Notef("%d of %d rows are left out, because a feature is missing", r.Skipped, read)
 	}
 	if r.noLabel > 0 {
 		e.Notef("%d of %d rows have no %s", r.noLabel, read, s.Label)

@@ -54,8 +54,7 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 			Attempts:  uint64(p.Input.Attempts),
 			DoubleAck: p.Input.DoubleAck, Edges: c.NATS.Edges, EdgeBytes: c.NATS.EdgeBytes,
 			Models: stream.Models{Limit: p.Limits.Model, Replicas: Replicas(c.NATS), Hub: c.NATS.Hub,
-				Strict: p.Model.Damaged == "stop",
-				Keep:   registry.Keep{Versions: p.Model.Keep.Versions, Age: p.Model.Keep.Age}},
+				Strict: p.Model.Damaged == "stop", Keep: registry.Keep{Versions: p.Model.Keep.Versions, Age: p.Model.Keep.Age}},
 			MaxAge: p.Training.MaxAge, WhenStale: stream.WhenStale(p.Training.WhenStale),
 			Stage: plugin.Config{
 				Spec: arrowio.Spec{

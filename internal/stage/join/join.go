@@ -145,8 +145,7 @@ type label[P any] struct {
 
 // New returns an empty join.
 func New[P any](l Limits) *Join[P] {
-	return &Join[P]{limits: l, keys: map[string]*entry[P]{},
-		rowBytes:   block(reflect.TypeFor[row[P]]().Size()),
+	return &Join[P]{limits: l, keys: map[string]*entry[P]{}, rowBytes: block(reflect.TypeFor[row[P]]().Size()),
 		labelBytes: block(reflect.TypeFor[label[P]]().Size())}
 }
 

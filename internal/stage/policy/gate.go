@@ -72,6 +72,5 @@ func Passes(g spec.Gate, c *Comparison, agreement *Agreement) (pass bool, reason
 			"it is right about %.1f%% of the last rows, and chance is %.1f%%: the labels contradict every model",
 			100*agreement.Rate(), 100*agreement.Chance())
 	}
-	return true, fmt.Sprintf("evidence %.4g that it is %s, on %d rows that neither has seen", value, claim,
-		c.Test.Count)
+	return true, fmt.Sprintf("evidence %.4g that it is %s, on %d rows that neither has seen", value, claim, c.Test.Count)
 }

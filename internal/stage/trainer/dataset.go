@@ -107,8 +107,7 @@ func (d *dataset) farRow() string {
 		why = fmt.Sprintf("sums of squares of numbers beyond %g exceed float64", window.Enormous)
 	}
 	return fmt.Sprintf("%d outliers were not learned, the newest row %d of message %d%s: feature %s is %.4g, and %s",
-		f.Rows,
-		f.Newest.Row, f.Newest.Seq, from, d.features()[f.Feature], value, why)
+		f.Rows, f.Newest.Row, f.Newest.Seq, from, d.features()[f.Feature], value, why)
 }
 
 // refill adds the rows of an event that were learned before a restart to the window, and returns the rest. Their labels

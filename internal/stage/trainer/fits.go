@@ -56,8 +56,7 @@ func (t *Trainer) fitDue(ctx context.Context) {
 	if save { // a suffix costs less, and with all candidates fitted a restart can begin here
 		due = sizes
 		t.fitter.redraw()
-		t.candidates = slices.DeleteFunc(t.candidates,
-			func(c *candidate) bool { return !slices.Contains(sizes, c.size) })
+		t.candidates = slices.DeleteFunc(t.candidates, func(c *candidate) bool { return !slices.Contains(sizes, c.size) })
 	}
 	if len(due) == len(sizes) {
 		t.reportRejected()

@@ -35,8 +35,7 @@ func (t *Trainer) passes(c *candidate) (bool, string) {
 func (t *Trainer) reportRejected() {
 	var best *candidate
 	for _, c := range t.candidates {
-		if c.comparison.Test.Count > 0 &&
-			(best == nil || c.comparison.Test.Value() > best.comparison.Test.Value()) {
+		if c.comparison.Test.Count > 0 && (best == nil || c.comparison.Test.Value() > best.comparison.Test.Value()) {
 			best = c
 		}
 	}
@@ -167,9 +166,8 @@ func (t *Trainer) publish(ctx context.Context, m *model.Model, epoch int, s *win
 		live.Epochs = max(previous.Epochs, epoch)
 	}
 	if t.config.Store != nil {
-		r := &spec.Release{Model: m.WithNote(note), Epoch: epoch, Bootstrap: bootstrap, First: s.First.Seq,
-			Last: s.Last.Seq, Rows: s.Rows, Score: o.Candidate, LiveScore: o.Previous, Why: o.Reason, State: t.state(),
-			NewEpoch: t.origin == m}
+		r := &spec.Release{Model: m.WithNote(note), Epoch: epoch, Bootstrap: bootstrap, First: s.First.Seq, Last: s.Last.Seq,
+			Rows: s.Rows, Score: o.Candidate, LiveScore: o.Previous, Why: o.Reason, State: t.state(), NewEpoch: t.origin == m}
 		if previous != nil {
 			r.Parent = previous.Version
 		}

@@ -57,8 +57,7 @@ func (t *Trainer) state() []byte {
 		s.Live = t.live.Agreement
 	}
 	for _, c := range t.candidates {
-		s.Candidates = append(s.Candidates,
-			candidateState{c.size, c.comparison.Growing, c.comparison.Test, c.Agreement})
+		s.Candidates = append(s.Candidates, candidateState{c.size, c.comparison.Growing, c.comparison.Test, c.Agreement})
 	}
 	if t.isProbing() {
 		s.Probe = t.probe.state()

@@ -64,8 +64,7 @@ func (l *blockList) find(p Position) (at, i int, there bool) {
 		return 0, 0, false
 	}
 	if l.blocks[at].rows[0].Compare(p) > 0 {
-		at, there = slices.BinarySearchFunc(l.blocks, p,
-			func(b *block, p Position) int { return b.rows[0].Compare(p) })
+		at, there = slices.BinarySearchFunc(l.blocks, p, func(b *block, p Position) int { return b.rows[0].Compare(p) })
 		if there {
 			return at, 0, true
 		}

@@ -29,11 +29,10 @@ func CheckConsumer(p *spec.Pipeline, c jetstream.ConsumerConfig, streamSubjects 
 	}
 	switch {
 	case len(reads) != 1 || reads[0] != filter:
-		return spec.Describe(fmt.Sprintf("consumer %s of stream %s reads %q, and pipeline %s is to read %q: a "+
-			"pipeline's name is bound to its subject; give the pipeline another name; or, if no replica runs it, delete "+
-			"the consumer ('nats consumer rm %s %s'), and it starts with the first message of its subject", c.Durable,
-			p.Stream, reads, p.Name, filter,
-			p.Stream, c.Durable), spec.ErrConsumerTaken)
+		return spec.Describe(fmt.Sprintf("consumer %s of stream %s reads %q, and pipeline %s is to read %q: a pipeline's "+
+			"name is bound to its subject; give the pipeline another name; or, if no replica runs it, delete the consumer "+
+			"('nats consumer rm %s %s'), and it starts with the first message of its subject", c.Durable, p.Stream, reads,
+			p.Name, filter, p.Stream, c.Durable), spec.ErrConsumerTaken)
 	case c.AckPolicy != jetstream.AckExplicitPolicy || c.DeliverSubject != "":
 		return spec.Describe(fmt.Sprintf("consumer %s of stream %s is not a pull consumer with explicit acknowledgement; "+
 			"'nats consumer rm %s %s', and the pipeline creates its own", c.Durable, p.Stream, p.Stream, c.Durable),
@@ -69,11 +68,10 @@ func CheckName(ctx context.Context, js jetstream.JetStream, m *natsx.PermissionM
 // NameTaken is the ErrConsumerTaken of a name that is bound to another stream.
 func NameTaken(p *spec.Pipeline, domain, bound, why string) error {
 	name := ConsumerName(p.Name, domain)
-	return spec.Describe(fmt.Sprintf("the name %s and its models belong to stream %s, %s, and the pipeline is to "+
-		"read stream %s; give the pipeline another name; or, if no replica runs it on %s any more, delete the "+
-		"consumer ('nats consumer rm %s %s'), and it continues here with the models of its name", p.Name, bound, why,
-		p.Stream, bound, bound, name),
-		spec.ErrConsumerTaken)
+	return spec.Describe(fmt.Sprintf("the name %s and its models belong to stream %s, %s, and the pipeline is to read "+
+		"stream %s; give the pipeline another name; or, if no replica runs it on %s any more, delete the consumer ('nats "+
+		"consumer rm %s %s'), and it continues here with the models of its name", p.Name, bound, why, p.Stream, bound, bound,
+		name), spec.ErrConsumerTaken)
 }
 
 // WindowStart is the sequence number of the message with which the window of a model begins, in a stream that was

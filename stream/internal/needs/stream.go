@@ -112,8 +112,7 @@ func PartitionFault(p *spec.Pipeline, c *jetstream.StreamConfig) *Fault {
 			p.Subject, p.Partitions),
 			"set its transform; other readers of the stream then see two more tokens in its subjects", edit}
 	case have.Source == want.Source && strings.HasPrefix(have.Destination, p.Subject[:strings.IndexByte(p.Subject,
-		'*')]) &&
-		transformPartitions(have) > 0:
+		'*')]) && transformPartitions(have) > 0:
 		n := transformPartitions(have)
 		return &Fault{fmt.Sprintf("stream %s maps %s to %d partitions, and pipeline %s has %d", c.Name, p.Subject, n, p.Name,
 			p.Partitions),
