@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestBenchLine: figures and ratio are of one turn, that with the median ratio.
+// TestBenchLine: a line has the figures and the ratio of one turn, the one with the median ratio.
 func TestBenchLine(t *testing.T) {
 	took := [2][]float64{{1, 8, 3, 2, 5}, {2, 8, 9, 1, 6}}
 	r := compare("x", "us", "y", took, [2]float64{120, 120})
@@ -14,7 +14,7 @@ func TestBenchLine(t *testing.T) {
 	}
 }
 
-// TestBenchEnds: turns that take long are fewer than was asked for, and one at least.
+// TestBenchEnds: if turns take long, there are fewer than requested, and at least one.
 func TestBenchEnds(t *testing.T) {
 	b := run{Shape{}, 100, func(string, float64) {}}
 	slow := func() (float64, error) { time.Sleep(20 * time.Millisecond); return 1, nil }
@@ -24,7 +24,7 @@ func TestBenchEnds(t *testing.T) {
 	}
 }
 
-// TestBenchFitsAnyShape: every shape that may be measured has rows enough for its outputs.
+// TestBenchFitsAnyShape: every shape has enough rows for its outputs.
 func TestBenchFitsAnyShape(t *testing.T) {
 	for features := 2; features <= 4096; features++ {
 		s := Shape{Rows: 1, Features: features, Dim: min(features, 64)}
@@ -34,7 +34,7 @@ func TestBenchFitsAnyShape(t *testing.T) {
 	}
 }
 
-// TestTouchLines: a word of each cache line is read, of whatever number of words.
+// TestTouchLines: one word of each cache line is read, for any number of words.
 func TestTouchLines(t *testing.T) {
 	for n := range 200 {
 		words := make([]uint64, n)

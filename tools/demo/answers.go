@@ -20,7 +20,7 @@ import (
 type answers struct {
 	messages, rows int
 	dead           int
-	model          string // that made the outputs after the mark
+	model          string // models of the outputs after the mark
 	dim            int
 	y              map[int][]float32 // by row, after the mark
 }

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// bound is one thing that has to hold.
+// bound is a requirement on the figures of a run.
 type bound struct {
 	What   string `json:"what"`
 	Stream string `json:"stream"`
@@ -14,7 +14,7 @@ type bound struct {
 	Holds  bool   `json:"holds"`
 }
 
-// The bounds, in shares and not in points.
+// The bounds, as shares, not in points.
 const (
 	settledSlack   = 0.02
 	poisonLoss     = 0.03
@@ -24,8 +24,8 @@ const (
 	shareLostOne   = 0.02
 )
 
-// bounds are those that the streams of a run speak of. What lies within a mean is judged by the mean of the seeds, what
-// must never happen by the worst of them.
+// bounds returns the bounds of the streams of a run. A bound on a mean uses the mean of the seeds, others the worst
+// seed.
 func bounds(all []*figures) []bound {
 	var found []bound
 	judged, one, two := 0, 0, 0
@@ -80,7 +80,7 @@ func points(s spread) string {
 	return fmt.Sprintf("%.1f +- %.1f", 100*s.Mean, 100*s.Deviation)
 }
 
-// inPoints is a share in points.
+// inPoints formats a share in points.
 func inPoints(f figure) string {
 	if math.IsNaN(float64(f)) {
 		return "-"
@@ -88,7 +88,7 @@ func inPoints(f figure) string {
 	return fmt.Sprintf("%.1f", 100*f)
 }
 
-// most is the greatest of a spread times a unit.
+// most formats the maximum of a spread, times a unit.
 func most(s spread, unit figure) string {
 	if math.IsNaN(float64(s.Most)) {
 		return "-"

@@ -11,8 +11,8 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// The generated streams: so many features, of which the classes differ in a few directions, and as many directions
-// again of strong noise that tells nothing.
+// The generated streams: the number of features, the number of directions in which classes differ, and the number of
+// directions with strong noise and no information.
 const (
 	featureCount = 48
 	classCount   = 8
@@ -20,17 +20,18 @@ const (
 	separation   = 1.1 // standard deviation of a class mean in one signal direction; the noise there has 1
 	nuisanceDims = 8
 	nuisance     = 3.0 // standard deviation of the noise in a nuisance direction
-	stays        = 0.6 // of a class mean that moves: it becomes 0.6 times itself and 0.8 times another, as far apart
+	// of a class mean that moves: it becomes 0.6 times itself and 0.8 times another, with the same distance
+	stays = 0.6
 )
 
-// concept is one distribution of labelled rows: classes that are normal about means of their own with one covariance.
+// concept is a distribution of labelled rows: each class is normal about its own mean, with a common covariance.
 type concept struct {
 	shares []float64  // of the classes
 	means  *mat.Dense // classes x m
 	spread *mat.Dense // m x m: a row is its class's mean + spread z with z standard normal
 }
 
-// mapped is the concept seen through a change of the features, x -> t x.
+// mapped returns the concept after a change of the features, x -> t x.
 func (c *concept) mapped(t *mat.Dense) *concept {
 	means, spread := new(mat.Dense), new(mat.Dense)
 	means.Mul(c.means, t.T())
@@ -38,12 +39,12 @@ func (c *concept) mapped(t *mat.Dense) *concept {
 	return &concept{shares: c.shares, means: means, spread: spread}
 }
 
-// withShares is the concept with other shares of the classes.
+// withShares returns the concept with other shares of the classes.
 func (c *concept) withShares(shares []float64) *concept {
 	return &concept{shares: shares, means: c.means, spread: c.spread}
 }
 
-// draw is n rows with their true classes. Features are rounded to float32, as they go over the wire.
+// draw returns n rows with their true classes. Features are rounded to float32, as on the wire.
 func (c *concept) draw(r *rand.Rand, n int) *model.Data {
 	k, m := c.means.Dims()
 	d := &model.Data{N: n, M: m, Classes: classNames(k), Y: make([]int, n)}
@@ -79,7 +80,7 @@ func pick(r *rand.Rand, shares []float64) int {
 			return c
 		}
 	}
-	return slices.Index(shares, slices.Max(shares)) // rounding ate the last share
+	return slices.Index(shares, slices.Max(shares)) // rounding lost the last share
 }
 
 func classNames(n int) []string {
@@ -90,11 +91,11 @@ func classNames(n int) []string {
 	return names
 }
 
-// world is what one seed draws: the first concept, and all that can become of it.
+// world has what a seed draws: the first concept, and the concepts that can follow it.
 type world struct {
 	base    *concept
 	rotated *concept // the features turned by a random rotation
-	moved   *concept // the classes at other places
+	moved   *concept // the classes with other means
 	scaled  *concept // one feature times 1000
 	lacking *concept // without the last class
 	rare    *concept // the last class once in 200 rows of another

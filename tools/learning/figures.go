@@ -13,7 +13,7 @@ type spread struct {
 	Most      figure `json:"most"`
 }
 
-// over is the spread of the values that are there.
+// over returns the spread of the values that are not NaN.
 func over(values []figure) spread {
 	values = slices.DeleteFunc(slices.Clone(values), func(v figure) bool { return math.IsNaN(float64(v)) })
 	if len(values) == 0 {
@@ -31,10 +31,11 @@ func over(values []figure) spread {
 	return s
 }
 
-// span is some rows of a run.
+// span is a range of rows of a run.
 type span struct{ from, to int }
 
-// mean is that of a figure of the checkpoints over a span. A checkpoint speaks for the rows up to the next one.
+// mean returns the mean of a figure of the checkpoints over a span. The figure of a checkpoint counts for the rows up
+// to the next one.
 func (r run) mean(s span, of func(checkpoint) figure) figure {
 	sum, rows := 0.0, 0
 	for i, c := range r.Checkpoints {
@@ -59,8 +60,7 @@ func best(c checkpoint) figure   { return c.Oracle }
 func gap(c checkpoint) figure    { return c.Oracle - c.Live }
 func level(c checkpoint) figure  { return c.Narrow - c.Live }
 
-// spans are the rows after each change of a run: those that come first, and those where the learner is held to have
-// recovered.
+// spans returns the rows after each change of a run: the first ones, and those after the time allowed for recovery.
 func (s stream) spans(rows int) (early, settled []span) {
 	changes := s.changes()
 	for i, e := range changes {
@@ -77,7 +77,7 @@ func (s stream) spans(rows int) (early, settled []span) {
 	return early, settled
 }
 
-// reach is what the three models reach in some rows after the changes.
+// reach has the accuracies of the three models in the rows after changes.
 type reach struct {
 	Frozen spread `json:"frozen"`
 	Live   spread `json:"live"`
@@ -86,23 +86,24 @@ type reach struct {
 	Level  spread `json:"level"` // the same of an oracle with as many outputs as the stage
 }
 
-// figures are what the runs of one stream come to.
+// figures are the results of the runs of a stream.
 type figures struct {
 	Name    string `json:"name"`
 	Early   reach  `json:"early"`
 	Settled reach  `json:"settled"`
-	Loss    spread `json:"loss"` // the worst of each run against the model that was live at the last change
+	Loss    spread `json:"loss"` // the worst of each run, compared with the model that was live at the last change
 
 	Promotions     spread `json:"promotions"`
 	LatePromotions spread `json:"late_promotions"` // after the first quarter
 	LostOne        int    `json:"lost_one"`        // promotions that lost more than a point, of all runs
 	LostTwo        int    `json:"lost_two"`
-	Worst          figure `json:"worst"` // the most that a promotion lost
+	Worst          figure `json:"worst"` // the largest loss of a promotion
 	Judged         int    `json:"judged"`
 
-	Stored  spread `json:"stored"`  // the most that coordinates of the epoch's first model lost
-	Moved   spread `json:"moved"`   // the farthest that one promotion moved a probe once the window was full
-	Strayed spread `json:"strayed"` // the farthest that a probe was from where the epoch's first model had it, then
+	Stored spread `json:"stored"` // the largest loss with coordinates of the epoch's first model
+	Moved  spread `json:"moved"`  // the largest displacement of a probe by one promotion, once the window was full
+	// the largest distance of a probe from its coordinates under the epoch's first model, then
+	Strayed spread `json:"strayed"`
 	Epochs  spread `json:"epochs"`
 	Alarms  spread `json:"alarms"`
 	First   spread `json:"first"` // rows before the first model
@@ -115,7 +116,7 @@ type figures struct {
 // fullWindow is the rows of a window of the defaults.
 const fullWindow = 20_000
 
-// summarise draws the figures of the runs of a stream.
+// summarise computes the figures of the runs of a stream.
 func summarise(s stream, runs []run) *figures {
 	f := &figures{Name: s.name, Runs: runs, stream: s, Worst: none}
 	f.Early = f.reach(func(s stream, rows int) []span { early, _ := s.spans(rows); return early })
@@ -197,7 +198,7 @@ func (f *figures) reach(spans func(stream, int) []span) reach {
 	return reach{Frozen: each(frozen), Live: each(live), Oracle: each(best), Gap: each(gap), Level: each(level)}
 }
 
-// greatest is the greatest of the figures that are there.
+// greatest returns the largest of the figures that are not NaN.
 func greatest[T any](all []T, of func(T) figure) figure {
 	most := none
 	for _, one := range all {
@@ -206,7 +207,7 @@ func greatest[T any](all []T, of func(T) figure) figure {
 	return most
 }
 
-// larger is the larger of two figures, or the one that is there.
+// larger returns the larger of two figures; NaN does not count.
 func larger(a, b figure) figure {
 	if b > a || math.IsNaN(float64(a)) {
 		return b

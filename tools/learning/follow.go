@@ -21,18 +21,18 @@ import (
 )
 
 const (
-	everyRows = 500 // rows between two checkpoints; half of that in the rows after a change
+	everyRows = 500 // rows between two checkpoints; half of that after a change
 	freshRows = 1000
-	// A promotion, a loss and stored coordinates are judged to fractions of a point, on more rows.
+	// Promotions, losses and stored coordinates are measured to fractions of a point, with more rows.
 	manyRefs    = 4000
 	manyQueries = 8000
-	afterRows   = 5000 // the rows after an event that are looked at more closely
+	afterRows   = 5000 // the rows after an event with more frequent checkpoints
 )
 
 // figure is a number that may be missing: NaN, in JSON null.
 type figure float64
 
-// MarshalJSON writes what no JSON number can be as null.
+// MarshalJSON writes NaN and infinities as null.
 func (f figure) MarshalJSON() ([]byte, error) {
 	if math.IsNaN(float64(f)) || math.IsInf(float64(f), 0) {
 		return []byte("null"), nil
@@ -42,31 +42,31 @@ func (f figure) MarshalJSON() ([]byte, error) {
 
 var none = figure(math.NaN())
 
-// checkpoint is the accuracy on fresh rows of the concept of the row that comes next.
+// checkpoint has the accuracy on fresh rows of the concept of the next row.
 type checkpoint struct {
 	Row    int    `json:"row"`
 	Live   figure `json:"live"`
 	Frozen figure `json:"frozen"`
 	Oracle figure `json:"oracle"`
 	Narrow figure `json:"narrow"` // an oracle with as many outputs as the stage
-	// Loss is by how much the live model is worse than the one that was live at the last change, on many fresh rows.
+	// Loss is the difference between the model that was live at the last change and the live model, on many fresh rows.
 	Loss figure `json:"loss"`
 }
 
-// promotion is one model that went live in place of another, judged on many fresh rows of the concept so far.
+// promotion is a model that replaced another as the live one, scored on many fresh rows of the current concept.
 type promotion struct {
-	Row    int    `json:"row"` // rows learned by then
+	Row    int    `json:"row"` // rows learned before it
 	Epoch  int    `json:"epoch"`
 	Before figure `json:"before"`
 	After  figure `json:"after"`
-	// Stored is the accuracy with the coordinates as reference that the epoch's first model gives.
+	// Stored is the accuracy if references have the coordinates of the epoch's first model.
 	Stored  figure `json:"stored"`
 	Moved   figure `json:"moved"`   // displacement of a probe by this promotion
 	Strayed figure `json:"strayed"` // displacement of a probe from the epoch's first model
 	Why     string `json:"why"`
 }
 
-// run is what came of one stream with one seed.
+// run is the result of one stream with one seed.
 type run struct {
 	Seed        uint64       `json:"seed"`
 	Rows        int          `json:"rows"`
@@ -75,10 +75,10 @@ type run struct {
 	Promotions  []promotion  `json:"promotions"` // without the first model
 	Epochs      int          `json:"epochs"`
 	Widths      []int        `json:"widths"` // dimensions of the outputs, each new one
-	Alarms      int          `json:"alarms"` // changes of the rows that the stage saw
+	Alarms      int          `json:"alarms"` // drift alarms
 }
 
-// follower watches a stage learn.
+// follower observes a stage during training.
 type follower struct {
 	stream stream
 	source source
@@ -87,7 +87,7 @@ type follower struct {
 	clock  atomic.Int64
 	oracle oracle
 
-	released []*plugin.Release // since the last message, by Config.Store
+	released []*plugin.Release // since the last message, from Config.Store
 	failed   error
 	live     *model.Model
 	frozen   *model.Model
@@ -97,14 +97,14 @@ type follower struct {
 	lost     comparison // the last one
 }
 
-// comparison is by how much one model is worse than another at a row.
+// comparison is the difference between the errors of two models at a row.
 type comparison struct {
 	of, to *model.Model
 	at     int
 	share  figure
 }
 
-// follow runs one stream through a stage that fits as c says, with the defaults.
+// follow runs one stream through a stage with the configuration c.
 func follow(ctx context.Context, s stream, rows int, seed uint64, c fit.Config) (run, error) {
 	source, err := s.open(rows, seed)
 	if err != nil {
@@ -151,7 +151,7 @@ func follow(ctx context.Context, s stream, rows int, seed uint64, c fit.Config) 
 	return f.run, err
 }
 
-// step lets the next message be answered, and learned.
+// step has the next message answered, and then learned.
 func (f *follower) step(ctx context.Context, at int) error {
 	d := f.source.next()
 	if !f.stream.poisoned(float64(at) / float64(f.run.Rows)) {
@@ -174,7 +174,7 @@ func (f *follower) step(ctx context.Context, at int) error {
 			f.run.Widths = append(f.run.Widths, width)
 		}
 	}
-	// A thousand rows a second, by a clock of the stream's own.
+	// The stream has a thousand rows a second, by its own clock.
 	f.clock.Store(int64(time.Duration(at) * time.Millisecond))
 	now := time.Unix(0, f.clock.Load())
 	seq := uint64(at/batchRows + 1)
@@ -190,7 +190,7 @@ func (f *follower) step(ctx context.Context, at int) error {
 	return f.note(ctx, at)
 }
 
-// note judges what went live while the message at a row was learned.
+// note scores the models that went live while the message at a row was learned.
 func (f *follower) note(ctx context.Context, at int) error {
 	defer func() { f.released = f.released[:0] }()
 	if len(f.released) == 0 {
@@ -203,7 +203,7 @@ func (f *follower) note(ctx context.Context, at int) error {
 	for _, r := range f.released {
 		p := promotion{Row: at + batchRows, Epoch: r.Epoch, Before: none, Stored: none, Moved: none, Strayed: none,
 			Why: r.Why}
-		// The same rows at each promotion, but for what the concept makes of them.
+		// The same random rows at each promotion, under the current concept.
 		ref, query := f.source.fresh(rand.New(rand.NewPCG(f.run.Seed, 3)), at, manyRefs, manyQueries)
 		after, err := accuracy(ctx, r.Model, ref, query)
 		if err != nil {
@@ -252,12 +252,12 @@ func (f *follower) compare(ctx context.Context, from, to *model.Model,
 	return figure(b), figure(m), err
 }
 
-// isChange tells whether an event or poison starts at a row.
+// isChange reports whether an event or poison starts at a row.
 func (f *follower) isChange(at int) bool {
 	return slices.ContainsFunc(f.stream.changes(), func(e event) bool { return rowOf(e.start, f.run.Rows) == at })
 }
 
-// isCheckpoint tells whether the models are judged before a row is learned.
+// isCheckpoint reports whether the models are scored before a row is learned.
 func (f *follower) isCheckpoint(at int) bool {
 	close := slices.ContainsFunc(f.stream.changes(), func(e event) bool {
 		start := rowOf(e.start, f.run.Rows)
@@ -266,7 +266,7 @@ func (f *follower) isCheckpoint(at int) bool {
 	return at%everyRows == 0 || close
 }
 
-// check judges the models on rows of the concept that the next row is of.
+// check scores the models on rows of the concept of the next row.
 func (f *follower) check(ctx context.Context, at int) error {
 	if f.live == nil {
 		return nil
@@ -304,8 +304,8 @@ func (f *follower) check(ctx context.Context, at int) error {
 	return nil
 }
 
-// loss is by how much the live model is worse than the one at the last change. It is dear, and the same as long as
-// nothing changes.
+// loss returns the difference between the model that was live at the last change and the live model. It is expensive to
+// compute, and constant as long as both models are.
 func (f *follower) loss(ctx context.Context, at int) (figure, error) {
 	if f.atChange == f.live {
 		return 0, nil
@@ -323,7 +323,7 @@ func (f *follower) loss(ctx context.Context, at int) (figure, error) {
 	return f.lost.share, err
 }
 
-// conceptChunks is how many chunks the oracle has of the concept that the next row is of.
+// conceptChunks returns how many chunks of the oracle have the concept of the next row.
 func (f *follower) conceptChunks(at int) int {
 	since := 0
 	for _, e := range f.stream.events {
@@ -334,7 +334,7 @@ func (f *follower) conceptChunks(at int) int {
 	return (at - since) / batchRows
 }
 
-// record is the rows as a host holds them.
+// record returns the rows as an Arrow record.
 func record(d *model.Data) arrow.Record {
 	schema := arrow.NewSchema([]arrow.Field{
 		{Name: "x", Type: arrow.FixedSizeListOf(int32(d.M), arrow.PrimitiveTypes.Float32)},

@@ -26,7 +26,7 @@ func opened(t *testing.T, name string, seed uint64) source {
 	return src
 }
 
-// rowsOf is the first messages of a stream in one.
+// rowsOf returns the first messages of a stream as one.
 func rowsOf(src source, messages int) *model.Data {
 	all := &model.Data{}
 	for range messages {
@@ -84,7 +84,7 @@ func TestConcepts(t *testing.T) {
 	if w := newWorld(1); recurring[0].concept(w, 1) != w.rotated {
 		t.Error("the concept of the last checkpoint is not the last one")
 	}
-	for name, want := range map[string]string{ // which quarters have the concept of the first
+	for name, want := range map[string]string{ // which quarters have the first concept
 		"stationary": "1111", "rotation": "1100", "means": "1100", "scale": "1100", "appears": "1100",
 		"vanishes":  "1100",
 		"imbalance": "1100", "noise": "1100", "recurring": "1010", "poison6": "1111", "poison20": "1111",
@@ -99,7 +99,7 @@ func TestConcepts(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
-	// Half a right angle at half, and no further than a right angle.
+	// Half a right angle at half of the stream, and at most a right angle.
 	w := newWorld(1)
 	gradual, _ := chosen("gradual")
 	for place, angle := range map[float64]float64{0: 0, 0.25: 0, 0.5: math.Pi / 4, 0.75: math.Pi / 2, 1: math.Pi / 2} {
@@ -126,7 +126,7 @@ func TestOneFeatureIsScaled(t *testing.T) {
 	}
 }
 
-// Poison changes no feature and no share of a class, and most labels.
+// Poison changes neither features nor the shares of classes, only most labels.
 func TestShuffledLabels(t *testing.T) {
 	clean, poisoned := opened(t, "stationary", 1), opened(t, "poison6", 1)
 	shuffled := 0
@@ -138,7 +138,8 @@ func TestShuffledLabels(t *testing.T) {
 			}
 			continue
 		}
-		// The learner is shown what is right for a class mean: nearest mean tells right labels from shuffled ones.
+		// The labels of the stream are those that belong to the class means: the nearest mean distinguishes true labels from
+		// shuffled ones.
 		right := 0
 		means := newWorld(1).base.means
 		for i, y := range d.Y {
@@ -206,10 +207,10 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// A tenth of the labels name another class, and any other one.
+// A tenth of the labels name another class, with equal probability.
 func TestNoise(t *testing.T) {
 	src := opened(t, "noise", 1).(*generated)
-	wrong, named := 0, map[int]int{} // by how far the class named is from the true one
+	wrong, named := 0, map[int]int{} // the difference between the named and the true class
 	const messages = 80
 	for k := range messages {
 		src.random = rand.New(rand.NewPCG(7, uint64(k)))
@@ -250,7 +251,7 @@ func TestDigits(t *testing.T) {
 		}
 	}
 	image := make([]float64, side*side)
-	image[1] = 1 // top left, next to the corner: a quarter clockwise it is at the right, below the corner
+	image[1] = 1 // top left, next to the corner: after a clockwise quarter turn it is at the right, below the corner
 	once := quarter(image)
 	if once[1*side+side-1] != 1 {
 		t.Error("a quarter is not clockwise")
@@ -260,7 +261,7 @@ func TestDigits(t *testing.T) {
 	}
 }
 
-// identity is a model whose outputs are the features about a mean, but for their order and signs.
+// identity is a model whose outputs are the centred features, except for order and signs.
 func identity(t *testing.T, mean float64) *model.Model {
 	t.Helper()
 	d := &model.Data{X: []float64{mean - 2, 0, mean + 2, 0, mean, -1, mean, 1}, N: 4, M: 2}
@@ -271,7 +272,7 @@ func identity(t *testing.T, mean float64) *model.Model {
 	return m
 }
 
-// The scores on rows of which all is known.
+// Scores on rows with known results.
 func TestScores(t *testing.T) {
 	ref := &model.Data{X: []float64{0, 0, 10, 0, 20, 0}, Y: []int{0, 1, 2}, N: 3, M: 2, Classes: classNames(3)}
 	query := &model.Data{X: []float64{1, 0, 9, 1, 19, -1, 12, 0}, Y: []int{0, 1, 2, 2}, N: 4, M: 2,
@@ -283,8 +284,8 @@ func TestScores(t *testing.T) {
 	if got, err := storedAccuracy(t.Context(), here, here, ref, query); err != nil || got != 0.75 {
 		t.Errorf("stored by the same model: %g, %v", got, err)
 	}
-	// The other model has everything 10 to the left of here, in the coordinates of the first: 0, 1 and 2 are taken
-	// for what is left of them, and 12 too.
+	// In the coordinates of the first model the other one is 10 to the left: 0, 1 and 2 are classified as what is left of
+	// them, and so is 12.
 	if got, err := storedAccuracy(t.Context(), here, there, ref, query); err != nil || got != 0.25 {
 		t.Errorf("stored by a model from which it is shifted: %g, %v", got, err)
 	}
@@ -295,7 +296,7 @@ func TestScores(t *testing.T) {
 	}
 }
 
-// The oracle prefers the window that the fresh rows come from.
+// The oracle chooses the window with the distribution of the fresh rows.
 func TestOracle(t *testing.T) {
 	w := newWorld(1)
 	r := rand.New(rand.NewPCG(1, 1))
@@ -321,7 +322,7 @@ func TestOracle(t *testing.T) {
 func TestMeanOverRows(t *testing.T) {
 	r := run{Rows: 2000, Checkpoints: []checkpoint{{Row: 500, Live: 0.2}, {Row: 1000, Live: 0.4}, {Row: 1250, Live: 1},
 		{Row: 2000, Live: 5}}}
-	// 250 rows at 0.2, 250 at 0.4, 250 at 1; the last checkpoint speaks for no row.
+	// 250 rows at 0.2, 250 at 0.4, 250 at 1; the last checkpoint counts for no row.
 	if got := r.mean(span{750, 1500}, live); math.Abs(float64(got)-1.6/3) > 1e-12 {
 		t.Errorf("mean %g", got)
 	}
@@ -351,7 +352,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// Each bound fails where its figure is beyond it, and only then.
+// Each bound fails if and only if its figure is beyond it.
 func TestBounds(t *testing.T) {
 	promoted := func(lost ...figure) []promotion {
 		var all []promotion
@@ -404,7 +405,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// A run is a function of its seed, and goes through the library as a host does.
+// A run is a function of its seed. It uses the library as a host does.
 func TestFollow(t *testing.T) {
 	if testing.Short() {
 		t.Skip("two runs of 10,000 rows")

@@ -11,12 +11,11 @@ import (
 	"github.com/embedd/embedd/model/score"
 )
 
-// method is what the oracle fits, and the stage by its defaults too, from the same moments.
+// method is the method of the oracle, and of the stage by default.
 const method = "lda"
 
-// oracle refits on the best window, which depends on the true classes of future rows. Its
-// windows are the newest 250, 500, 1,000 ... rows, and the whole concept so far. Rows whose labels are shuffled it does
-// not learn.
+// oracle refits on the best window, which it chooses with the true classes of future rows. Its windows are the newest
+// 250, 500, 1,000 ... rows, and all rows of the current concept. It does not learn rows with shuffled labels.
 type oracle struct {
 	classes []string
 	chunks  []*moments.Set // of batchRows rows each, oldest first
@@ -32,8 +31,8 @@ func (o *oracle) add(ctx context.Context, d *model.Data) error {
 	return nil
 }
 
-// best is the model of dim outputs, 0: as many as its classes allow, whose window serves the query rows best. concept
-// is the chunks since the last change.
+// best returns the model of dim outputs (0: as many as its classes allow) whose window has the best accuracy on the
+// query rows. concept is the number of chunks since the last change.
 func (o *oracle) best(ctx context.Context, concept, dim int, ref, query *model.Data) (*model.Model, error) {
 	var best *model.Model
 	most := -1
@@ -63,14 +62,14 @@ func (o *oracle) best(ctx context.Context, concept, dim int, ref, query *model.D
 	return best, nil
 }
 
-// accuracy is the share of the queries whose nearest reference row, in the outputs of the model, has their class.
+// accuracy returns the share of queries whose nearest reference row, in the outputs of the model, has their class.
 func accuracy(ctx context.Context, m *model.Model, ref, query *model.Data) (float64, error) {
 	right, err := score.Correct(ctx, m, ref, query, 1)
 	return float64(right) / float64(query.N), err
 }
 
-// storedAccuracy is that of one model's outputs of the queries where the outputs of the reference rows were stored
-// when another model was live. Outputs of another width compare to nothing.
+// storedAccuracy returns the accuracy of one model's outputs of the queries if the outputs of the references were
+// stored under another model. It is NaN if the numbers of outputs differ.
 func storedAccuracy(ctx context.Context, then, now *model.Model, ref, query *model.Data) (float64, error) {
 	if then.Dim() != now.Dim() {
 		return 0, nil

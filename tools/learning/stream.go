@@ -29,8 +29,8 @@ type stream struct {
 	concept            func(w *world, place float64) *concept
 	poison             event   // labels are shuffled from start to end
 	noise              float64 // share of labels that name another class
-	slack              float64 // points that it may lie below the oracle in the 5,000 rows after an event
-	real               bool    // rows of usps in place of generated ones
+	slack              float64 // maximum difference from the oracle in the 5,000 rows after an event, in points
+	real               bool    // rows of usps instead of generated ones
 }
 
 const (
@@ -45,7 +45,7 @@ const (
 	later = 5000 // rotations
 )
 
-// after is the concept that is in force from half of the stream on.
+// after returns a function that switches from one concept to the other at half of the stream.
 func after(before, then func(*world) *concept) func(*world, float64) *concept {
 	return func(w *world, place float64) *concept {
 		if place < 0.5 {
@@ -104,7 +104,7 @@ var streams = []stream{
 		events: atHalf(later), slack: usualSlack, real: true},
 }
 
-// chosen are the streams of these names, all for none.
+// chosen returns the streams with these names, all if there are none.
 func chosen(names string) ([]stream, error) {
 	if names == "" {
 		return streams, nil
@@ -128,11 +128,11 @@ func streamNames() []string {
 	return names
 }
 
-// poisoned tells whether the labels at a place are shuffled.
+// poisoned reports whether the labels at a position are shuffled.
 func (s stream) poisoned(place float64) bool { return s.poison.start <= place && place < s.poison.end }
 
-// changes are the events, and the poison, which is one too. Where nothing happens it is a quarter of the stream: from
-// there on a learner has nothing to gain.
+// changes returns the events, poison included. For a stationary stream it is a quarter of the stream, after which a
+// learner has nothing to gain.
 func (s stream) changes() []event {
 	switch {
 	case s.poison.end > 0:
@@ -143,24 +143,24 @@ func (s stream) changes() []event {
 	return s.events
 }
 
-// rowOf is the row of a place in a stream of so many rows, at the border of a message.
+// rowOf returns the row at a share of a stream, rounded to the border of a message.
 func rowOf(place float64, rows int) int {
 	return int(math.Round(place*float64(rows)/batchRows)) * batchRows
 }
 
-// source gives out the rows of one stream.
+// source returns the rows of one stream.
 type source interface {
 	rows() int
-	// next is the next message, with the labels that the learner is shown.
+	// next returns the next message, with the labels that the learner gets.
 	next() *model.Data
-	// same tells whether one concept is in force at two rows.
+	// same reports whether two rows have the same concept.
 	same(a, b int) bool
-	// fresh is rows of the concept that is in force at a row of the stream, with true classes: some to refer to, some
-	// to ask about. None of them is ever in the stream.
+	// fresh returns rows of the concept at a row of the stream, with true classes: references and queries. They are never
+	// in the stream.
 	fresh(r *rand.Rand, at, refs, queries int) (ref, query *model.Data)
 }
 
-// open starts a stream of rows rows, or as many as there are.
+// open starts a stream with a maximum number of rows.
 func (s stream) open(rows int, seed uint64) (source, error) {
 	if s.real {
 		return openDigits(s, rows, seed)
@@ -173,7 +173,7 @@ type generated struct {
 	stream stream
 	world  *world
 	total  int
-	at     int // rows given out
+	at     int // rows returned so far
 	random *rand.Rand
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// The digits of USPS, 9298 images of 16 x 16 pixels in four shades, on one sheet: 100 in a line, one class after the
-// other. README.md says where they come from.
+// The USPS digits, 9298 images of 16 x 16 pixels in four shades, on one sheet: 100 in a line, class by class. README.md
+// has their source.
 //
 //go:embed usps.png
 var sheet []byte
@@ -22,13 +22,13 @@ var sheet []byte
 const (
 	side      = 16
 	sheetLine = 100
-	uspsRows  = 7000 // images of a stream; the others are the fresh rows
+	uspsRows  = 7000 // images of a stream; the others are fresh rows
 )
 
 // uspsCounts are the images of each digit.
 var uspsCounts = [10]int{1553, 1269, 929, 824, 852, 716, 834, 792, 708, 821}
 
-// images are all images, a row each, and their digits.
+// images returns all images, one in each row, and their digits.
 var images = sync.OnceValues(func() (*model.Data, error) {
 	picture, err := png.Decode(bytes.NewReader(sheet))
 	if err != nil {
@@ -54,11 +54,11 @@ var images = sync.OnceValues(func() (*model.Data, error) {
 	return d, nil
 })
 
-// digits is the stream of digits: each of its images goes by upright, and once more turned by a quarter.
+// digits is the stream of digits: each image upright, and then all of them again, rotated by 90 degrees.
 type digits struct {
 	all    *model.Data
-	stream []int // images in the order in which they go by
-	turned int   // the row from which on they are turned
+	stream []int // images in the order of the stream
+	turned int   // the first rotated row
 	kept   []int // images that are never in the stream
 	at     int
 }
@@ -90,7 +90,7 @@ func (d *digits) next() *model.Data {
 	return rows
 }
 
-// fresh is at most half of the kept images each: there are no more.
+// fresh returns at most half of the images outside the stream as references and half as queries.
 func (d *digits) fresh(r *rand.Rand, at, refs, queries int) (ref, query *model.Data) {
 	half := len(d.kept) / 2
 	order := make([]int, len(d.kept))
@@ -100,7 +100,7 @@ func (d *digits) fresh(r *rand.Rand, at, refs, queries int) (ref, query *model.D
 	return d.pick(order[:min(refs, half)], at >= d.turned), d.pick(order[half:half+min(queries, half)], at >= d.turned)
 }
 
-// pick copies images, turned by a quarter or not.
+// pick copies images, rotated or not.
 func (d *digits) pick(which []int, turned bool) *model.Data {
 	rows := &model.Data{N: len(which), M: d.all.M, Classes: d.all.Classes}
 	for _, i := range which {
@@ -114,7 +114,7 @@ func (d *digits) pick(which []int, turned bool) *model.Data {
 	return rows
 }
 
-// quarter turns an image clockwise.
+// quarter rotates an image clockwise by 90 degrees.
 func quarter(image []float64) []float64 {
 	turned := make([]float64, len(image))
 	for i, v := range image {

@@ -1,5 +1,4 @@
-// Package picture draws the pictures of the documents that are written by a tool: panels in a grid, as a PNG of few
-// colours.
+// Package picture draws the pictures of generated pages: panels in a grid, as a PNG of few colours.
 package picture
 
 import (
@@ -38,13 +37,13 @@ func Panel(title, x, y string) *plot.Plot {
 	return p
 }
 
-// colors stay apart for colour-blind eyes too.
+// colors are distinguishable with colour blindness too.
 var colors = []color.Color{
 	color.NRGBA{0xd5, 0x5e, 0x00, 0xff}, color.NRGBA{0x33, 0x33, 0x33, 0xff}, color.NRGBA{0x00, 0x72, 0xb2, 0xff},
 	color.NRGBA{0x00, 0x9e, 0x73, 0xff}, color.NRGBA{0xcc, 0x79, 0xa7, 0xff},
 }
 
-// AddLine adds a curve with its name in the legend, in the colour of a number below five; with dots each point shows.
+// AddLine adds a curve with its name in the legend, in one of five colours; with dots each point is marked.
 func AddLine(p *plot.Plot, name string, points plotter.XYs, which int, dots bool) error {
 	line, dot, err := plotter.NewLinePoints(points)
 	if err != nil {
@@ -62,7 +61,7 @@ func AddLine(p *plot.Plot, name string, points plotter.XYs, which int, dots bool
 	return nil
 }
 
-// Save draws the panels, so many in a row, into a file.
+// Save draws the panels, columns in each row of the grid, into a file.
 func Save(path string, columns int, panels ...*plot.Plot) error {
 	rows := (len(panels) + columns - 1) / columns
 	grid := make([][]*plot.Plot, rows)

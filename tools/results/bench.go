@@ -13,9 +13,9 @@ import (
 
 // bench is shared by the sections.
 type bench struct {
-	data    string // folder of the data
-	out     string // folder of the pictures
-	repeats int    // most repeats of a section
+	data    string // directory of the data
+	out     string // directory of the pictures
+	repeats int    // maximum number of repeats of a section
 }
 
 // say prints progress.

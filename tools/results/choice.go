@@ -23,8 +23,8 @@ import (
 var choiceSets = []string{"breastcancer_wbc", "digits", "glass", "iris", "musk", "sonar", "usps", "vowel",
 	"wdbc", "wine", "zoo"}
 
-// peers is the best of scikit-learn's LDA with shrinkage and NCA, metric-learn's LFDA and LMNN, and UMAP with labels,
-// each at its best dimension in hindsight, in %, on splits of their own.
+// peers has the best accuracy, in %, of scikit-learn's LDA with shrinkage and NCA, metric-learn's LFDA and LMNN, and
+// UMAP with labels, each at its best dimension in hindsight, on separate splits.
 var peers = map[string]struct {
 	name     string
 	accuracy float64
@@ -35,9 +35,9 @@ var peers = map[string]struct {
 	"zoo": {"NCA", 94.7},
 }
 
-// beside are LDA (with shrinkage), NCA and a perceptron of 64 and 10 hidden units, whose outputs are those of the 10,
-// of scikit-learn 1.9, features of unit variance, NCA of 10 outputs and 50 iterations too, by the nearest neighbour in
-// %, on as many splits of their own.
+// beside has the accuracy of the nearest neighbour, in %, in the outputs of scikit-learn 1.9 on as many separate
+// splits: LDA with shrinkage, NCA with 10 outputs and 50 iterations, and the 10 hidden units of a perceptron with 64
+// and 10. Features have unit variance.
 var beside = map[string][3]float64{
 	"breastcancer_wbc": {95.1, 95.3, 96.1},
 	"digits":           {96.7, 96.4, 96.7},
@@ -51,7 +51,7 @@ var beside = map[string][3]float64{
 	"zoo":              {94.7, 94.7, 95.5},
 }
 
-// ways are how auto is left to choose.
+// ways are the configurations of auto.
 var ways = []struct {
 	name string
 	c    fit.Config
@@ -61,10 +61,10 @@ var ways = []struct {
 	{"nonlinear", fit.Config{Nonlinear: true}},
 }
 
-// judges are what outputs are judged by, in %.
+// judges are the classifiers that score outputs, in %.
 var judges = []string{"1-NN", "5-NN", "balanced", "linear"}
 
-// splitsOf is how many splits are made of so many rows: fits of many take long, and their scores vary less.
+// splitsOf returns the number of splits for a number of rows: with many rows fits take long, and scores vary less.
 func splitsOf(rows, most int) int {
 	if rows > 3000 {
 		return max(1, most/2)
@@ -72,16 +72,16 @@ func splitsOf(rows, most int) int {
 	return most
 }
 
-// chosen is what auto reaches on a data set.
+// chosen is the result of auto on a data set.
 type chosen struct {
 	set    string
 	splits int
 	raw    float64              // of the features themselves
-	found  map[string][]float64 // by way and judge, one a split
-	slower float64              // the time of auto over that of its best candidate alone, at the same scales
+	found  map[string][]float64 // by way and judge, one value for each split
+	slower float64              // the time of auto divided by that of its best candidate alone, with the same scales
 }
 
-// choice scores auto, which sees only the training rows, and compares it with the best of other methods in hindsight.
+// choice scores auto, which gets only the training rows, and compares it with the best of other methods in hindsight.
 func choice(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	var all []*chosen
 	for _, name := range choiceSets {
@@ -99,7 +99,7 @@ func choice(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	return nil
 }
 
-// choose fits every way on the training rows of each split and judges the outputs of the others.
+// choose fits each way on the training rows of each split and scores the outputs of the others.
 func choose(ctx context.Context, b *bench, name string, d *model.Data, splits int) (*chosen, error) {
 	c := &chosen{set: name, splits: splits, found: map[string][]float64{}}
 	e := eval.Config{Methods: []string{eval.Raw}, Splits: splits, Seed: 1}
@@ -107,7 +107,7 @@ func choose(ctx context.Context, b *bench, name string, d *model.Data, splits in
 	if err != nil {
 		return nil, err
 	}
-	draw := rand.New(rand.NewPCG(1, 0)) // the splits of eval
+	draw := rand.New(rand.NewPCG(1, 0)) // the same splits as eval
 	for k := range splits {
 		in, held := score.Stratified(d.Y, 0.5, draw.Uint64())
 		train, test := d.Subset(in), d.Subset(held)
@@ -143,7 +143,7 @@ func choose(ctx context.Context, b *bench, name string, d *model.Data, splits in
 	return c, nil
 }
 
-// last is what every judge said of the last split.
+// last returns the newest score of each judge.
 func (c *chosen) last(way string) string {
 	var said []string
 	for _, judge := range judges {
@@ -153,7 +153,7 @@ func (c *chosen) last(way string) string {
 	return strings.Join(said, ", ")
 }
 
-// pairedWith is by how much a way is better than another one on the same splits, and the deviation of that mean.
+// pairedWith returns the mean difference between two ways on the same splits, and its standard error.
 func (c *chosen) pairedWith(other, way string) (more, deviation float64) {
 	difference := slices.Clone(c.found[way+"1-NN"])
 	floats.Sub(difference, c.found[other+"1-NN"])
@@ -161,7 +161,7 @@ func (c *chosen) pairedWith(other, way string) (more, deviation float64) {
 	return more, deviation / math.Sqrt(float64(len(difference)))
 }
 
-// split adds one.
+// split adds the scores of one split.
 func (c *chosen) split(ctx context.Context, train, test *model.Data) error {
 	for _, way := range ways {
 		how := way.c
@@ -189,7 +189,7 @@ func (c *chosen) split(ctx context.Context, train, test *model.Data) error {
 	return nil
 }
 
-// processorTime is what something takes on all cores together: other work on the machine does not count.
+// processorTime returns the processor time of run on all cores, which other load does not change.
 func processorTime(run func() error) (time.Duration, error) {
 	used := func() time.Duration {
 		var u syscall.Rusage
@@ -291,7 +291,7 @@ func reached(holds bool) string {
 	return "missed"
 }
 
-// judgement is the share of test rows that a classifier of outputs gets right.
+// judgement returns the share of test rows that a classifier of outputs classifies correctly.
 func judgement(ctx context.Context, judge string, ref []float64, train *model.Data, query []float64, test *model.Data,
 	dim int) (float64, error) {
 	switch judge {
@@ -330,7 +330,7 @@ func judgement(ctx context.Context, judge string, ref []float64, train *model.Da
 	return float64(right) / float64(test.N), err
 }
 
-// orDash is a figure, or a dash where there is none.
+// orDash formats a figure, or returns a dash if there is none.
 func orDash(known bool, v float64) string {
 	if !known {
 		return "-"
@@ -338,7 +338,7 @@ func orDash(known bool, v float64) string {
 	return fmt.Sprintf("%.1f", v)
 }
 
-// meanSD is the mean and the sample standard deviation.
+// meanSD returns the mean and the sample standard deviation.
 func meanSD(x []float64) (mean, deviation float64) {
 	return stat.MeanStdDev(x, nil)
 }

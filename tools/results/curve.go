@@ -16,7 +16,7 @@ import (
 // curveRows is the number of points on a curve.
 const curveRows = 100
 
-// cShape and sShape are points in the plane in their order along a curve.
+// cShape and sShape are points in the plane, in their order along a curve.
 func cShape() *model.Data {
 	return along(func(u float64) (x, y float64) {
 		a := math.Pi * (0.25 + 1.5*u)
@@ -40,8 +40,8 @@ func along(at func(u float64) (x, y float64)) *model.Data {
 	return d
 }
 
-// swaps is the number of swaps of neighbours that bring the rows into the order of their outputs: the pairs whose order
-// is wrong, in the better of the two directions of the axis.
+// swaps returns the number of swaps of adjacent rows that sort them by their outputs: the pairs in the wrong order, for
+// the better direction of the axis.
 func swaps(outputs []float64) int {
 	up, down := 0, 0
 	for i := range outputs {
@@ -51,7 +51,7 @@ func swaps(outputs []float64) int {
 				up++
 			case outputs[j] < outputs[i]:
 				down++
-			default: // rows in one place have lost their order
+			default: // rows with equal outputs have lost their order
 				up++
 				down++
 			}
@@ -60,7 +60,7 @@ func swaps(outputs []float64) int {
 	return min(up, down)
 }
 
-// curve measures how well the order along a curve survives in one dimension.
+// curve measures how well the order along a curve is preserved in one dimension.
 func curve(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	sigmas := []string{"0.005", "0.01", "0.015", "0.02", "0.025", "0.03", "0.05", "0.1", "0.2"}
 	alphas := []string{"0", "1", "1.25", "1.5", "1.75", "2", "4"}
@@ -130,7 +130,7 @@ var shapes = []struct {
 	rows func() *model.Data
 }{{"C", cShape}, {"S", sShape}}
 
-// onLine are the outputs of a method at d = 1.
+// onLine returns the outputs of a method at d = 1.
 func onLine(ctx context.Context, d *model.Data, method string, params map[string]string) ([]float64, error) {
 	m, err := fit.Fit(ctx, d, fit.Config{Method: method, Dim: 1, Scale: model.ScaleMinMax, Params: params})
 	if err != nil {
@@ -144,8 +144,8 @@ func lineSwaps(ctx context.Context, d *model.Data, method string, params map[str
 	return swaps(y), err
 }
 
-// drawCurves draws each curve, and beside it what methods put on the line over the true order. A point has the colour
-// of its place in that order.
+// drawCurves draws each curve, and next to it the outputs of methods over the true order. The colour of a point is its
+// position in that order.
 func drawCurves(ctx context.Context, b *bench) error {
 	order := make([]int, curveRows)
 	for i := range order {

@@ -13,15 +13,15 @@ import (
 	"github.com/embedd/embedd/model/score"
 )
 
-// heap is the memory of objects, in bytes, live or not yet collected.
+// heap returns the memory of objects, in bytes, live or not yet collected.
 func heap() uint64 {
 	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(s)
 	return s[0].Value.Uint64()
 }
 
-// peak is how far the heap grows while f runs, looked at every few microseconds with a collector that runs all the
-// time.
+// peak returns how far the heap grows during f. It is sampled every few microseconds, while the garbage collector runs
+// all the time.
 func peak(f func() error) (uint64, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(5))
 	runtime.GC()

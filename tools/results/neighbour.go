@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// wrongByDim counts, for every number d of leading columns, the queries whose nearest reference in those columns is of
-// another class; ties go to the earlier reference. A squared distance grows by one term from one d to the next, so all
-// counts together cost as much as the last. ref and query have width columns.
+// wrongByDim counts, for each number d of leading columns, the queries whose nearest reference in those columns has
+// another class; ties go to the earlier reference. A squared distance grows by one term from d to d + 1, so all counts
+// together cost as much as the last one. ref and query have width columns.
 func wrongByDim(ref []float64, refY []int, query []float64, queryY []int, width int) []int {
 	return countByDim(ref, refY, query, queryY, width, false)
 }
 
-// wrongLeftOut is wrongByDim of each row against all others.
+// wrongLeftOut returns wrongByDim of each row against all others.
 func wrongLeftOut(rows []float64, y []int, width int) []int {
 	return countByDim(rows, y, rows, y, width, true)
 }
@@ -54,7 +54,7 @@ func countByDim(ref []float64, refY []int, query []float64, queryY []int, width 
 	return total
 }
 
-// least is the first place of the smallest number: the lowest dimension of the fewest errors.
+// least returns the index of the first smallest number: the lowest dimension with the fewest errors.
 func least(counts []int) int {
 	return slices.Index(counts, slices.Min(counts))
 }

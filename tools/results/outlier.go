@@ -14,7 +14,7 @@ import (
 	"github.com/embedd/embedd/model/fit"
 )
 
-// helix is n rows on a helix wound around a torus, in their order.
+// helix returns n rows on a helix around a torus, in order.
 func helix(n int) *model.Data {
 	d := &model.Data{N: n, M: 3}
 	for i := range n {
@@ -24,7 +24,7 @@ func helix(n int) *model.Data {
 	return d
 }
 
-// peaks is n rows of a sheet with two peaks.
+// peaks returns n rows of a sheet with two peaks.
 func peaks(n int) *model.Data {
 	r := rand.New(rand.NewPCG(1, 0))
 	d := &model.Data{N: n, M: 3}
@@ -35,7 +35,7 @@ func peaks(n int) *model.Data {
 	return d
 }
 
-// placed are the places of n rows that the map should keep, n x 2: on the circle of the helix, or on the sheet.
+// placed returns the coordinates of n rows on the manifold, n x 2: on the circle of the helix, or on the sheet.
 func placed(d *model.Data) []float64 {
 	var place []float64
 	for i := range d.N {
@@ -44,7 +44,7 @@ func placed(d *model.Data) []float64 {
 	return place
 }
 
-// outlier adds one row far outside to a manifold and looks at what that does to the map of the others.
+// outlier adds one row far from a manifold and measures its effect on the map of the others.
 func outlier(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	const n = 800
 	fmt.Fprintf(out, `Fig. 6 of the paper of lenews: one outlier does not destroy its map of a manifold of %d rows in two

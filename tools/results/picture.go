@@ -9,7 +9,7 @@ import (
 	"github.com/embedd/embedd/tools/picture"
 )
 
-// dots draws the first two of width columns, a colour for each of count classes in their order.
+// dots draws the first two of width columns, with one of count colours for each class.
 func dots(title string, rows []float64, width int, class []int, count int) (*plot.Plot, error) {
 	p := picture.Panel(title, "", "")
 	p.HideAxes()

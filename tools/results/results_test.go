@@ -16,8 +16,8 @@ func TestSwaps(t *testing.T) {
 		{[]float64{4, 3, 2, 1}, 0}, // the axis has no direction
 		{[]float64{1, 3, 2, 4}, 1},
 		{[]float64{4, 2, 3, 1}, 1},
-		{[]float64{3, 4, 1, 2}, 2}, // 4 swaps one way, 2 the other
-		{[]float64{1, 1, 1}, 3},    // an order that is lost is no order
+		{[]float64{3, 4, 1, 2}, 2}, // 4 swaps in one direction, 2 in the other
+		{[]float64{1, 1, 1}, 3},    // equal outputs have no order
 	} {
 		if got := swaps(c.outputs); got != c.want {
 			t.Errorf("%v: %d swaps, want %d", c.outputs, got, c.want)
@@ -36,12 +36,12 @@ func TestSwaps(t *testing.T) {
 	}
 }
 
-// The counts of every dimension are those of looking at that dimension alone.
+// The counts of each dimension equal those computed for that dimension alone.
 func TestWrongByDim(t *testing.T) {
 	const n, width = 40, 6
 	x, y := make([]float64, n*width), make([]int, n)
 	for i := range x {
-		x[i] = math.Round(3 * math.Sin(float64(7*i+i*i))) // ties too
+		x[i] = math.Round(3 * math.Sin(float64(7*i+i*i))) // with ties
 	}
 	for i := range y {
 		y[i] = i * i % 3
@@ -120,7 +120,7 @@ func TestThreshold(t *testing.T) {
 	}
 }
 
-// The sheet explains itself, turned and stretched, and noise does not.
+// The sheet explains itself, also rotated and stretched, and noise does not.
 func TestExplained(t *testing.T) {
 	_, place := roll(200, 1)
 	turned := make([]float64, len(place))
@@ -136,7 +136,7 @@ func TestExplained(t *testing.T) {
 	}
 }
 
-// A section goes in its place, once, and leaves the others as they are.
+// A section is written at its position, once, and the others are unchanged.
 func TestAssemble(t *testing.T) {
 	page := assemble("", sections[1], "One. "+sections[1].command(5))
 	page = assemble(page, sections[0], "Zero, with a table:\n\n| a |\n|---|\n| 1 |\n\n"+sections[0].command(

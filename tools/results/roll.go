@@ -17,7 +17,7 @@ import (
 	"github.com/embedd/embedd/model/fit"
 )
 
-// roll is n rows of the Swiss roll, and their places on the sheet: along it, and across.
+// roll returns n rows of the Swiss roll, and their coordinates on the sheet: along it, and across.
 func roll(n int, seed uint64) (d *model.Data, place []float64) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	d = &model.Data{N: n, M: 3}
@@ -43,8 +43,8 @@ func bands(place []float64, width, count int) []int {
 	return class
 }
 
-// explained is R^2 of the best linear map from the outputs, n x d, to the places, n x 2: 1 where the map is the
-// sheet, up to scale, turn and shear.
+// explained returns R^2 of the best linear map from the outputs, n x d, to the coordinates, n x 2: 1 if the map is the
+// sheet, up to scale, rotation and shear.
 func explained(y []float64, d int, place []float64) (float64, error) {
 	n := len(place) / 2
 	x := mat.NewDense(n, d+1, nil)
@@ -140,7 +140,7 @@ forms cannot unroll the sheet.
 	return b.save("roll.png", 4, panels...)
 }
 
-// side is the view along the axis of the roll.
+// side returns the view along the axis of the roll.
 func side(d *model.Data) []float64 {
 	var v []float64
 	for i := range d.N {
@@ -200,7 +200,7 @@ the best threshold on the first output classifies correctly.
 	return b.save("halves.png", 2, panels...)
 }
 
-// threshold is the largest share of rows that a cut of the first column divides into the two classes.
+// threshold returns the largest share of rows that a threshold on the first column classifies correctly.
 func threshold(y []float64, d int, class []int) float64 {
 	order := make([]int, len(class))
 	zeros := 0
@@ -209,7 +209,7 @@ func threshold(y []float64, d int, class []int) float64 {
 		zeros += 1 - c
 	}
 	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(y[i*d], y[j*d]) })
-	// right counts class 0 below the cut and class 1 above it.
+	// right counts class 0 below the threshold and class 1 above it.
 	right := len(class) - zeros
 	best := max(right, len(class)-right)
 	for _, i := range order {

@@ -15,7 +15,7 @@ import (
 	"github.com/embedd/embedd/tools/picture"
 )
 
-// uciSet is a data set with the dimensions that its curves go through.
+// uciSet is a data set with the dimensions of its curves.
 type uciSet struct {
 	name string
 	dims []int
@@ -28,7 +28,7 @@ var uciSets = []uciSet{
 	{"wine", []int{1, 2, 3, 4, 5, 6, 8, 10, 13}},
 }
 
-// uci draws accuracy over d of sle and what it was compared with.
+// uci draws the accuracy of sle and of the methods of its paper over d.
 func uci(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	splits := min(10, b.repeats)
 	fmt.Fprintf(out, `The SLE paper's Fig. 2: accuracy over d with features scaled to [0, 1], %d stratified splits into
@@ -44,7 +44,7 @@ mean. waveform is made by Breiman's generator. The paper has curves and no table
 `, splits)
 	var panels []*plot.Plot
 	var claims []string
-	first := 0 // sets on which sle leads at d = 1
+	first := 0 // sets on which sle is the best at d = 1
 	for _, set := range uciSets {
 		d, err := readData(b.data, set.name)
 		if err != nil {
@@ -113,7 +113,7 @@ PCA before each method instead.
 	return b.save("uci.png", 2, panels...)
 }
 
-// claim compares the first of the methods with each other one, at every d that both have.
+// claim compares the first method with each other one, at every d that both have.
 func claim(curves map[string][]eval.Result, names []string) string {
 	text := ""
 	for _, other := range names[1:] {

@@ -18,9 +18,9 @@ import (
 // contender is a method of the table with the parameters that cross-validation chooses from.
 type contender struct {
 	name   string
-	method string // "": the pixels themselves
-	dim    int    // the largest
-	digits bool   // learns from the ten digits
+	method string // "": the raw pixels
+	dim    int    // the maximum
+	digits bool   // is fitted with the labels of the ten digits
 	grid   []map[string]string
 	paper  [2]string // error % (dimensions), even/odd and 0-4/5-9
 }
@@ -43,7 +43,7 @@ var contenders = []contender{
 		paper: [2]string{"1.67 (35.3)", "2.28 (30.2)"}},
 }
 
-// product is every combination of the values, each list being "name=value,value"; the first name varies slowest.
+// product returns every combination of the values of lists "name=value,value"; the first name varies slowest.
 func product(lists ...string) []map[string]string {
 	all := []map[string]string{{}}
 	for _, list := range lists {
@@ -61,7 +61,7 @@ func product(lists ...string) []map[string]string {
 	return all
 }
 
-// reading is one way to make two classes of ten digits.
+// reading is a way to make two classes of the ten digits.
 type reading struct {
 	name    string
 	classes []string
@@ -76,10 +76,10 @@ var readings = []reading{
 // fixedDim is the dimension of the second column, which is not chosen in hindsight.
 const fixedDim = 30
 
-// trial is one contender in one repeat and one reading.
+// trial is the result of one contender in one repeat and one reading.
 type trial struct {
 	best, fixed float64 // error %, at the best dimension and at fixedDim
-	dim         int     // the best
+	dim         int     // the best dimension
 	params      map[string]string
 }
 
@@ -115,8 +115,8 @@ func usps(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	if done == 0 {
 		return ctx.Err()
 	}
-	b.repeats = done        // as the command on the page has it
-	for i := range trials { // what an interrupt cut short
+	b.repeats = done        // the command on the page has the same seed
+	for i := range trials { // incomplete after an interrupt
 		for k := range trials[i] {
 			trials[i][k] = trials[i][k][:min(done, len(trials[i][k]))]
 		}
@@ -125,7 +125,7 @@ func usps(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	return nil
 }
 
-// drawImages takes count training rows and count others for the test of each class.
+// drawImages draws count training rows and count test rows of each class.
 func drawImages(d *model.Data, count int, seed uint64) (train, test *model.Data) {
 	in, rest := score.StratifiedPerClass(d.Y, count, seed)
 	others := subset(d, rest)
@@ -133,8 +133,8 @@ func drawImages(d *model.Data, count int, seed uint64) (train, test *model.Data)
 	return subset(d, in), subset(others, picked)
 }
 
-// try fits the contender for both readings and counts its errors in them. What learns from no labels, or from the
-// digits, is one fit for both.
+// try fits the contender for both readings and counts its errors. A method that uses no labels, or those of the digits,
+// is fitted once for both.
 func (c contender) try(ctx context.Context, train, test *model.Data) (got [2]trial, err error) {
 	ref, query, width := train.X, test.X, train.M
 	for k, r := range readings {
@@ -153,7 +153,7 @@ func (c contender) try(ctx context.Context, train, test *model.Data) (got [2]tri
 		}
 		wrong := wrongByDim(ref, of(train).Y, query, of(test).Y, width)
 		if c.method == "" {
-			wrong = slices.Repeat(wrong[width-1:], width) // all pixels or nothing
+			wrong = slices.Repeat(wrong[width-1:], width) // all pixels, or none
 		}
 		share := 100 / float64(test.N)
 		got[k].dim = least(wrong) + 1
@@ -166,7 +166,7 @@ func (c contender) try(ctx context.Context, train, test *model.Data) (got [2]tri
 	return got, nil
 }
 
-// byReading says whether the fit depends on the reading of the labels.
+// byReading reports whether the fit depends on the reading of the labels.
 func (c contender) byReading() bool {
 	m, err := fit.Lookup(c.method)
 	return err == nil && m.Supervised && !c.digits
@@ -186,8 +186,8 @@ func (c contender) outputs(ctx context.Context, train, test *model.Data, params 
 	return ref, query, m.Dim(), err
 }
 
-// tune chooses from the grid by 4-fold cross-validation on the training rows: the fewest errors at the best
-// dimension, ties to the first.
+// tune chooses from the grid by 4-fold cross-validation on the training rows: the fewest errors at the best dimension;
+// ties go to the first.
 func (c contender) tune(ctx context.Context, train *model.Data) (map[string]string, error) {
 	switch len(c.grid) {
 	case 0:
@@ -217,7 +217,7 @@ func (c contender) tune(ctx context.Context, train *model.Data) (map[string]stri
 	return best, nil
 }
 
-// fold holds out every folds-th row of each class, beginning with the row f.
+// fold holds out every folds-th row of each class, beginning with row f.
 func fold(y []int, folds, f int) (in, held []int) {
 	seen := map[int]int{}
 	for i, c := range y {
@@ -231,7 +231,7 @@ func fold(y []int, folds, f int) (in, held []int) {
 	return in, held
 }
 
-// mean is the mean of a figure over trials.
+// mean returns the mean of a figure over trials.
 func mean(trials []trial, figure func(trial) float64) float64 {
 	sum := 0.0
 	for _, t := range trials {
@@ -285,7 +285,7 @@ Differences from the paper, and their reasons:
 `)
 }
 
-// gridText is "k2 20, 100; ridge 0.1, 1".
+// gridText formats a grid: "k2 20, 100; ridge 0.1, 1".
 func (c contender) gridText() string {
 	if len(c.grid) == 0 {
 		return ""
@@ -303,11 +303,11 @@ func (c contender) gridText() string {
 	return strings.Join(parts, "; ")
 }
 
-// orders are the pairs of the table whose order the verdict compares with the paper's.
+// orders are the pairs of the table whose order the verdict compares with that of the paper.
 var orders = [][2]string{{"mpda", "pca"}, {"mpda", "pmpda"}, {"pca", "mfa"}, {"mfa", "lsda"}, {"pca", "lfda"},
 	{"pca", "lltsa"}, {"mfa", "lda, the two classes"}}
 
-// verdict says what mpda is against pca and the pixels, and which of the paper's order holds.
+// verdict describes mpda compared with pca and the pixels, and which orders of the paper hold.
 func verdict(trials [][2][]trial, k int) string {
 	of, paper := map[string][]trial{}, map[string]float64{}
 	for i, c := range contenders {
@@ -346,7 +346,7 @@ func verdict(trials [][2][]trial, k int) string {
 		cmp.Or(strings.Join(holds, ", "), "nothing"), cmp.Or(strings.Join(fails, ", "), "nothing"))
 }
 
-// leading is the number that a text begins with.
+// leading returns the number at the beginning of a text.
 func leading(text string) (v float64) {
 	fmt.Sscan(text, &v)
 	return v

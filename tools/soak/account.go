@@ -18,15 +18,15 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// account is what became of every input.
+// account is the result of every input.
 type account struct {
 	inputs, bad    int
 	outputs, dead  int
 	lost           []uint64 // inputs without an answer
-	twice          []uint64 // with more than one
-	wrong          []string // answered as they should not be
-	rows, gone     int      // rows of good inputs, and those of them that no output has
-	models, epochs int      // that outputs name
+	twice          []uint64 // inputs with more than one
+	wrong          []string // with the wrong kind of answer
+	rows, gone     int      // rows of good inputs, and those of them that are in no output
+	models, epochs int      // rows in outputs
 }
 
 // fate is what is known of one input.
@@ -36,7 +36,7 @@ type fate struct {
 	answers, dead int
 }
 
-// account reads the three streams from end to end.
+// account reads the three streams from beginning to end.
 func (w *world) account(ctx context.Context) (*account, error) {
 	a, all := &account{}, map[uint64]*fate{}
 	err := w.each(ctx, inputs, func(seq uint64, h nats.Header, body []byte) error {
@@ -111,7 +111,7 @@ func (w *world) account(ctx context.Context) (*account, error) {
 	return a, nil
 }
 
-// source is the input that an answer names.
+// source returns the input that an answer names.
 func source(h nats.Header, all map[uint64]*fate) *fate {
 	_, text, _ := strings.Cut(h.Get(wire.HeaderSource), ":")
 	seq, err := strconv.ParseUint(text, 10, 64)
@@ -158,7 +158,7 @@ func (w *world) each(ctx context.Context, name string, do func(uint64, nats.Head
 	}
 }
 
-// idsOf are the numbers of the rows of a message.
+// idsOf returns the ids of the rows of a message.
 func idsOf(body []byte) (ids []int64, err error) {
 	r, err := ipc.NewReader(bytes.NewReader(body))
 	if err != nil {
@@ -175,7 +175,7 @@ func idsOf(body []byte) (ids []int64, err error) {
 	return ids, r.Err()
 }
 
-// print says what came of the run, and whether all is well.
+// print writes the result of the run, and returns whether it is correct.
 func (a *account) print(out io.Writer) bool {
 	fmt.Fprintf(out, "inputs: %d, %d of them bad, %d rows\n", a.inputs, a.bad, a.rows)
 	fmt.Fprintf(out, "answers: %d outputs by %d models of %d epochs, %d dead letters\n", a.outputs, a.models, a.epochs,
@@ -189,7 +189,7 @@ func (a *account) print(out io.Writer) bool {
 	return len(a.lost)+len(a.twice)+len(a.wrong) == 0
 }
 
-// some are the first of many.
+// some returns the first of many.
 func some(all []uint64) string {
 	if len(all) == 0 {
 		return ""

@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// fault is something that goes wrong and ends.
+// fault is a fault that is injected for a time.
 type fault struct {
 	name string
 	do   func(ctx context.Context, w *world, r *rand.Rand) error
 }
 
 var faults = []fault{
-	{"kill", func(_ context.Context, w *world, _ *rand.Rand) error { // the daemon, in the middle of everything
+	{"kill", func(_ context.Context, w *world, _ *rand.Rand) error { // the daemon is killed
 		w.daemon.kill()
 		return w.daemon.start()
 	}},
-	{"stop", func(_ context.Context, w *world, _ *rand.Rand) error { // the daemon, in order
+	{"stop", func(_ context.Context, w *world, _ *rand.Rand) error { // the daemon is stopped
 		w.daemon.stop(40 * time.Second)
 		return w.daemon.start()
 	}},
@@ -41,26 +41,27 @@ var faults = []fault{
 		return nil
 	}},
 	{"hang", func(ctx context.Context, w *world, r *rand.Rand) error {
-		// The server answers nothing, for longer than the duplicate window.
+		// The server is suspended for longer than the duplicate window.
 		w.server.signal(syscall.SIGSTOP)
 		wait(ctx, w.longer(r))
 		w.server.signal(syscall.SIGCONT)
 		return nil
 	}},
 	{"part", func(ctx context.Context, w *world, r *rand.Rand) error {
-		// The network carries nothing, for longer than the duplicate window.
+		// The network is partitioned for longer than the duplicate window.
 		w.link.held.Store(true)
 		wait(ctx, w.longer(r))
 		w.link.held.Store(false)
 		return nil
 	}},
-	{"slow", func(ctx context.Context, w *world, r *rand.Rand) error { // a network that takes its time
+	{"slow", func(ctx context.Context, w *world, r *rand.Rand) error { // a slow network
 		w.link.delay.Store(int64(time.Duration(5+r.IntN(45)) * time.Millisecond))
 		wait(ctx, 5*time.Second)
 		w.link.delay.Store(0)
 		return nil
 	}},
-	{"freeze", func(ctx context.Context, w *world, r *rand.Rand) error { // the daemon sleeps longer than the ack wait
+	// the daemon is suspended for longer than the ack wait
+	{"freeze", func(ctx context.Context, w *world, r *rand.Rand) error {
 		w.daemon.signal(syscall.SIGSTOP)
 		wait(ctx, 11*time.Second+time.Duration(r.IntN(4000))*time.Millisecond)
 		w.daemon.signal(syscall.SIGCONT)
@@ -68,7 +69,7 @@ var faults = []fault{
 	}},
 }
 
-// longer is a time over the duplicate window where that is at most 20 s, else 20 s and more.
+// longer returns a time over the duplicate window if that is at most 20 s, else 20 s and more.
 func (w *world) longer(r *rand.Rand) time.Duration {
 	return min(w.window, 20*time.Second) + time.Second + time.Duration(r.IntN(5000))*time.Millisecond
 }
@@ -80,7 +81,7 @@ func names() (all []string) {
 	return all
 }
 
-// chosen are the faults of these names.
+// chosen returns the faults with these names.
 func chosen(text string) (some []fault, err error) {
 	if text == "" {
 		return faults, nil
@@ -98,7 +99,7 @@ func chosen(text string) (some []fault, err error) {
 	return some, nil
 }
 
-// trouble makes one fault after another until ctx ends, and says how many of each.
+// trouble injects one fault after another until ctx ends, and returns how many of each.
 func (w *world) trouble(ctx context.Context, some []fault, out io.Writer) string {
 	r := rand.New(rand.NewPCG(w.seed, 2))
 	count := map[string]int{}
@@ -134,7 +135,7 @@ func (w *world) trouble(ctx context.Context, some []fault, out io.Writer) string
 	return strings.Join(text, ", ")
 }
 
-// wait is a pause that ends with ctx.
+// wait pauses until ctx ends.
 func wait(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

@@ -7,12 +7,12 @@ import (
 	carrier "github.com/embedd/embedd/internal/link"
 )
 
-// link is what lies between the daemon and the server. It carries everything, or cuts all connections, or holds what
-// is sent: then neither side hears of the other, as across a network that has parted.
+// link is the network between the daemon and the server. It forwards everything, or cuts all connections, or holds all
+// data: then neither side receives anything from the other, as in a partitioned network.
 type link struct {
 	*carrier.Link
 	held  atomic.Bool
-	delay atomic.Int64 // nanoseconds that each piece takes
+	delay atomic.Int64 // delay of each piece, in nanoseconds
 }
 
 func newLink(to string) (l *link, err error) {

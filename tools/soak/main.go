@@ -58,7 +58,7 @@ func main() {
 	}
 }
 
-// errWrong says that something was lost, came twice or grew; what, is printed.
+// errWrong is returned if inputs were lost or duplicated, or a resource grew; the details are printed.
 var errWrong = errors.New("not all is well")
 
 func (o options) run(ctx context.Context, out io.Writer) (err error) {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// process is a program that can be stopped, killed and started again. What it says goes to one file.
+// process is a program that can be stopped, killed and started again. Its output goes to one file.
 type process struct {
 	path string
 	args []string
@@ -55,7 +55,7 @@ func (p *process) now() (*exec.Cmd, chan struct{}) {
 	return p.cmd, p.done
 }
 
-// stop asks the process to end, and makes it after a while.
+// stop asks the process to end, and kills it after a timeout.
 func (p *process) stop(most time.Duration) {
 	_, done := p.now()
 	if done == nil {
@@ -70,14 +70,14 @@ func (p *process) stop(most time.Duration) {
 	}
 }
 
-// kill ends it at once, as kill -9 does.
+// kill ends it with SIGKILL.
 func (p *process) kill() {
 	_, done := p.now()
 	p.signal(syscall.SIGKILL)
 	<-done
 }
 
-// ended tells whether it has ended by itself, and how.
+// ended reports whether it has ended by itself, and how.
 func (p *process) ended() (string, bool) {
 	cmd, done := p.now()
 	select {
@@ -88,7 +88,7 @@ func (p *process) ended() (string, bool) {
 	}
 }
 
-// usage is what the kernel says of it: resident memory now and at most, in MiB, and open files.
+// usage returns its current and maximum resident memory, in MiB, and its open files.
 func (p *process) usage() (resident, most float64, files int) {
 	cmd, _ := p.now()
 	dir := fmt.Sprintf("/proc/%d/", cmd.Process.Pid)

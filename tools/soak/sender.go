@@ -22,7 +22,7 @@ const (
 	steady   = 1000 // rows between two changes
 )
 
-// headerKind says what the account expects of a message: that it is answered, or that it is a dead letter.
+// headerKind has what the account expects for a message: an output or a dead letter.
 const (
 	headerKind = "Soak-Kind"
 	headerSent = "Soak-Sent"
@@ -30,8 +30,8 @@ const (
 	bad        = "bad"
 )
 
-// sender publishes rows of classes, each with a number of its own, and bad messages among them. The features change
-// places every so many rows, so that models have to follow.
+// sender publishes labelled rows, each with an id, and bad messages among them. It permutes the features every few
+// rows, so that models have to adapt.
 type sender struct {
 	options
 	js     jetstream.JetStream
@@ -93,7 +93,7 @@ func (s *sender) message() (*nats.Msg, error) {
 	return msg, nil
 }
 
-// spoil makes a message that no reader can take.
+// spoil makes a message invalid.
 func (s *sender) spoil(body []byte) []byte {
 	switch s.random.IntN(4) {
 	case 0:

@@ -12,17 +12,17 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// watch looks at the daemon now and then: memory, goroutines, files, the store, and how long answers take.
+// watch samples the daemon: memory, goroutines, files, the store, and the latency of answers.
 type watch struct {
 	world  *world
 	sender *sender
 	out    io.Writer
 	began  time.Time
-	at     uint64 // the last output that was looked at
+	at     uint64 // the last output that was read
 	looks  []look
 }
 
-// look is what was seen at one time.
+// look is one sample.
 type look struct {
 	after          time.Duration
 	sent, answered uint64
@@ -54,7 +54,7 @@ func (v *watch) run(ctx context.Context) {
 	}
 }
 
-// look takes one look and prints it. What cannot be seen, since something is down, is 0.
+// look takes a sample and prints it. Values that cannot be read because of a fault are 0.
 func (v *watch) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -76,7 +76,7 @@ func (v *watch) look(ctx context.Context) {
 	fmt.Fprintln(v.out, l)
 }
 
-// latency is how long the newest outputs took, from when their input was sent.
+// latency returns the time between input and output of the newest outputs.
 func (v *watch) latency(ctx context.Context, s jetstream.Stream, last uint64) (p50, p99 time.Duration) {
 	const most = 200
 	from := max(v.at+1, last-min(last, most)+1)
@@ -99,7 +99,7 @@ func (v *watch) latency(ctx context.Context, s jetstream.Stream, last uint64) (p
 	return took[len(took)/2], took[len(took)*99/100]
 }
 
-// metrics are the lines of /metrics.
+// metrics returns the lines of /metrics.
 func (v *watch) metrics(ctx context.Context) map[string]float64 {
 	out := map[string]float64{}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, v.world.http+"/metrics", nil)
@@ -129,7 +129,7 @@ func (l look) String() string {
 		l.p50.Round(100*time.Microsecond), l.p99.Round(time.Millisecond))
 }
 
-// table is the run in ten parts: the middle one of the looks of each.
+// table prints the run in ten parts: the median sample of each.
 func (v *watch) table() {
 	fmt.Fprint(v.out, "\nOver time, the middle of the looks of each tenth:\n\n| after | resident MiB | heap MiB | "+
 		"goroutines | files | store KiB | p50 ms | p99 ms |\n|---|---|---|---|---|---|---|---|\n")

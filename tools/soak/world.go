@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// world is a server, a link to it that can be cut, the daemon behind the link, and a connection of our own that no
-// fault touches but those of the server.
+// world has a server, a link to it that can be cut, the daemon behind the link, and a connection that only faults of
+// the server affect.
 type world struct {
 	options
 	server *process
@@ -74,7 +74,7 @@ func newWorld(ctx context.Context, o options) (*world, error) {
 	return w, nil
 }
 
-// configuration promotes models as often as it can, on a concept that turns all the time.
+// configuration promotes models as often as possible, on a concept that changes all the time.
 const configuration = `nats: {url: "nats://%s", wait: 1m}
 http: {listen: 127.0.0.1:%d}
 pipelines:
@@ -112,7 +112,7 @@ func (w *world) begin(ctx context.Context) error {
 	return w.daemon.start()
 }
 
-// end stops all.
+// end stops everything.
 func (w *world) end() {
 	w.daemon.stop(10 * time.Second)
 	w.link.close()
@@ -122,7 +122,7 @@ func (w *world) end() {
 	w.server.stop(10 * time.Second)
 }
 
-// settle waits until no input waits or is under way.
+// settle waits until no input is pending or in flight.
 func (w *world) settle(ctx context.Context, most time.Duration) error {
 	return again(ctx, most, func(ctx context.Context) error {
 		c, err := w.js.Consumer(ctx, inputs, durable)
@@ -136,7 +136,7 @@ func (w *world) settle(ctx context.Context, most time.Duration) error {
 	})
 }
 
-// again tries until it works.
+// again retries until it succeeds.
 func again(ctx context.Context, most time.Duration, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
