@@ -384,7 +384,6 @@ func (c *csvReader) close() error {
 
 // csvWriter writes records as text. A list column becomes a column per element: name_0, name_1 ...
 type csvWriter struct {
-	name   string
 	buffer *bufio.Writer
 	gz     *gzip.Writer
 	w      *csv.Writer
@@ -395,7 +394,7 @@ type csvWriter struct {
 }
 
 func newCSVWriter(out io.Writer, name string, gz bool) *csvWriter {
-	c := &csvWriter{name: name, buffer: bufio.NewWriterSize(out, 1<<16)}
+	c := &csvWriter{buffer: bufio.NewWriterSize(out, 1<<16)}
 	if gz {
 		c.gz = gzip.NewWriter(c.buffer)
 		c.w = csv.NewWriter(c.gz)
@@ -411,14 +410,10 @@ func newCSVWriter(out io.Writer, name string, gz bool) *csvWriter {
 func (c *csvWriter) write(msg []byte) error {
 	schema, recs, err := Records(msg)
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.name, err)
+		return err
 	}
-	for _, rec := range recs {
-		err := c.writeRecord(rec)
-		rec.Release()
-		if err != nil {
-			return err
-		}
+	if err := writeRecords(recs, c.writeRecord); err != nil {
+		return err
 	}
 	if c.schema == nil && len(recs) == 0 {
 		return c.header(schema, nil)
@@ -432,7 +427,7 @@ func (c *csvWriter) writeRecord(rec arrow.Record) error {
 			return err
 		}
 	} else if !rec.Schema().Equal(c.schema) {
-		return fmt.Errorf("%s: the schema changes between batches: one file holds one schema", c.name)
+		return errSchema
 	}
 	for row := range int(rec.NumRows()) {
 		c.row = c.row[:0]
@@ -444,9 +439,8 @@ func (c *csvWriter) writeRecord(rec arrow.Record) error {
 			}
 			elements, from, to := listRange(col, row)
 			if to-from != width && !col.IsNull(row) {
-				return fmt.Errorf("%s: row %d: list column %q has %d elements, the first row had %d: CSV needs one length; "+
-					"write .parquet or .arrow",
-					c.name, c.rows, rec.ColumnName(i), to-from, width)
+				return fmt.Errorf("row %d: list column %q has %d elements, the first row had %d: CSV needs one length; "+
+					"write .parquet or .arrow", c.rows, rec.ColumnName(i), to-from, width)
 			}
 			for k := range width {
 				if col.IsNull(row) {
@@ -457,7 +451,7 @@ func (c *csvWriter) writeRecord(rec arrow.Record) error {
 			}
 		}
 		if err := c.w.Write(c.row); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
+			return err
 		}
 		c.rows++
 	}
@@ -494,8 +488,8 @@ func (c *csvWriter) header(schema *arrow.Schema, first arrow.Record) error {
 	seen := map[string]bool{}
 	for _, n := range names {
 		if seen[n] {
-			return fmt.Errorf("%s: two columns would be named %q: give the output another name with --column, or keep "+
-				"fewer columns", c.name, n)
+			return fmt.Errorf("two columns would be named %q: give the output another name with --column, or keep fewer "+
+				"columns", n)
 		}
 		seen[n] = true
 	}
@@ -505,17 +499,14 @@ func (c *csvWriter) header(schema *arrow.Schema, first arrow.Record) error {
 func (c *csvWriter) close() error {
 	c.w.Flush()
 	if err := c.w.Error(); err != nil {
-		return fmt.Errorf("%s: %w", c.name, err)
+		return err
 	}
 	if c.gz != nil {
 		if err := c.gz.Close(); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
+			return err
 		}
 	}
-	if err := c.buffer.Flush(); err != nil {
-		return fmt.Errorf("%s: %w", c.name, err)
-	}
-	return nil
+	return c.buffer.Flush()
 }
 
 // listRange returns the range of elements of a row in a list column. In v15, FixedSizeList.ListValues ignores the

@@ -311,7 +311,24 @@ func (r *Reader) Close() error {
 	return r.records.close()
 }
 
-// sink writes the batches of one format.
+var (
+	errSchema  = errors.New("the schema changes between batches: one file holds one schema")
+	errNothing = errors.New("nothing was written, not even a schema")
+)
+
+// writeRecords writes records and releases them.
+func writeRecords(recs []arrow.Record, write func(arrow.Record) error) error {
+	for _, rec := range recs {
+		err := write(rec)
+		rec.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sink writes the batches of one format. Its errors do not name the file.
 type sink interface {
 	write(msg []byte) error
 	close() error // writes buffered rows and the end of the format; does not close the file
@@ -355,25 +372,25 @@ func Create(path string) (*Writer, error) {
 	case csvFormat, csvGzip:
 		w.sink = newCSVWriter(w.out, path, f == csvGzip)
 	case parquetFormat:
-		w.sink = &parquetWriter{out: w.out, name: path}
+		w.sink = &parquetWriter{out: w.out}
 	case arrowFile:
-		w.sink = &frameWriter{out: w.out, name: path, footer: true}
+		w.sink = &frameWriter{out: w.out, footer: true}
 	case arrowStream:
-		w.sink = &frameWriter{out: w.out, name: path}
+		w.sink = &frameWriter{out: w.out}
 	}
 	return w, nil
 }
 
 // NewWriter returns a writer of an Arrow IPC stream to out, with one Write per batch. Close does not close out.
 func NewWriter(out io.Writer, name string) *Writer {
-	return &Writer{name: name, sink: &frameWriter{out: out, name: name}, out: out}
+	return &Writer{name: name, sink: &frameWriter{out: out}, out: out}
 }
 
 // Write writes one batch. All batches have the schema of the first.
 func (w *Writer) Write(rec arrow.Record) error {
 	msg, err := arrowio.FromRecords(rec.Schema(), rec)
 	if err != nil {
-		return fmt.Errorf("%s: %w", w.name, err)
+		return w.named(err)
 	}
 	return w.WriteMessage(msg)
 }
@@ -382,7 +399,15 @@ func (w *Writer) Write(rec arrow.Record) error {
 // without batches only sets the schema. The writer does not keep msg.
 func (w *Writer) WriteMessage(msg []byte) (err error) {
 	defer recoverTo(w.name, &err)
-	return w.sink.write(msg)
+	return w.named(w.sink.write(msg))
+}
+
+// named puts the name of the file before an error.
+func (w *Writer) named(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", w.name, err)
 }
 
 // Close finishes the file and renames it to its path.
@@ -393,14 +418,14 @@ func (w *Writer) Close() (err error) {
 	defer w.Discard()
 	defer recoverTo(w.name, &err)
 	if err := w.sink.close(); err != nil {
-		return err
+		return w.named(err)
 	}
 	if w.file == nil {
 		return nil
 	}
 	temporary := w.file.Name()
 	if err := w.file.Close(); err != nil {
-		return fmt.Errorf("%s: %w", w.name, err)
+		return w.named(err)
 	}
 	if w.rename {
 		if err := os.Rename(temporary, w.name); err != nil {

@@ -374,7 +374,6 @@ func (fs *frames) close() error {
 // frameWriter combines the frames of messages into one stream, or into a file with a footer.
 type frameWriter struct {
 	out        io.Writer
-	name       string
 	footer     bool
 	head       []byte
 	headFrame  *frame
@@ -388,7 +387,7 @@ func (w *frameWriter) write(msg []byte) error {
 	var buf bytes.Buffer // one Write per batch
 	f, rest, err := cut(msg)
 	if err != nil || f == nil || f.kind != schemaKind {
-		return fmt.Errorf("%s: a message without a schema cannot be written", w.name)
+		return errors.New("a message without a schema cannot be written")
 	}
 	if w.head == nil {
 		f.bytes, f.meta = bytes.Clone(f.bytes), bytes.Clone(f.meta)
@@ -398,11 +397,11 @@ func (w *frameWriter) write(msg []byte) error {
 		}
 		buf.Write(w.head)
 	} else if !bytes.Equal(w.head, f.bytes) {
-		return fmt.Errorf("%s: the schema changes between batches: one file holds one schema", w.name)
+		return errSchema
 	}
 	for {
 		if f, rest, err = cut(rest); err != nil {
-			return fmt.Errorf("%s: %w", w.name, err)
+			return err
 		}
 		if f == nil {
 			break
@@ -414,8 +413,8 @@ func (w *frameWriter) write(msg []byte) error {
 				continue // every message has its dictionaries; a stream needs them once
 			}
 			if known && w.footer {
-				return fmt.Errorf("%s: a dictionary changes between batches, which an Arrow IPC file does not allow: write "+
-					".arrows or .parquet", w.name)
+				return errors.New("a dictionary changes between batches, which an Arrow IPC file does not allow: write " +
+					".arrows or .parquet")
 			}
 			w.dicts[f.id] = bytes.Clone(f.bytes)
 			w.dictBlocks = append(w.dictBlocks, at)
@@ -431,7 +430,7 @@ func (w *frameWriter) write(msg []byte) error {
 
 func (w *frameWriter) close() error {
 	if w.head == nil {
-		return fmt.Errorf("%s: nothing was written, not even a schema", w.name)
+		return errNothing
 	}
 	end := bytes.Clone(endOfStream)
 	if w.footer {

@@ -218,9 +218,7 @@ func parquetType(c *parquet.Column) (arrow.DataType, string) {
 			return intType(v.BitWidth, v.IsSigned), ""
 		case *format.DateType:
 			return arrow.FixedWidthTypes.Date32, ""
-		case *format.StringType, *format.EnumType, *format.JsonType:
-			return arrow.BinaryTypes.String, ""
-		case *format.NullType:
+		case *format.StringType, *format.EnumType, *format.JsonType, *format.NullType:
 			return arrow.BinaryTypes.String, ""
 		}
 	} else if conv := t.ConvertedType(); conv != nil {
@@ -228,25 +226,21 @@ func parquetType(c *parquet.Column) (arrow.DataType, string) {
 			return a, ""
 		}
 	}
-	switch t.Kind() {
-	case parquet.Boolean:
-		return arrow.FixedWidthTypes.Boolean, ""
-	case parquet.Int32:
-		return arrow.PrimitiveTypes.Int32, ""
-	case parquet.Int64:
-		return arrow.PrimitiveTypes.Int64, ""
-	case parquet.Int96:
-		return &arrow.TimestampType{Unit: arrow.Nanosecond}, ""
-	case parquet.Float:
-		return arrow.PrimitiveTypes.Float32, ""
-	case parquet.Double:
-		return arrow.PrimitiveTypes.Float64, ""
-	case parquet.ByteArray:
-		return arrow.BinaryTypes.Binary, ""
-	case parquet.FixedLenByteArray:
+	if t.Kind() == parquet.FixedLenByteArray {
 		return &arrow.FixedSizeBinaryType{ByteWidth: t.Length()}, ""
 	}
+	if plain, ok := plainTypes[t.Kind()]; ok {
+		return plain, ""
+	}
 	return nil, "its type " + t.String() + " is not known"
+}
+
+// plainTypes are the Arrow types of leaves without a logical type.
+var plainTypes = map[parquet.Kind]arrow.DataType{
+	parquet.Boolean: arrow.FixedWidthTypes.Boolean, parquet.Int32: arrow.PrimitiveTypes.Int32,
+	parquet.Int64: arrow.PrimitiveTypes.Int64, parquet.Int96: &arrow.TimestampType{Unit: arrow.Nanosecond},
+	parquet.Float: arrow.PrimitiveTypes.Float32, parquet.Double: arrow.PrimitiveTypes.Float64,
+	parquet.ByteArray: arrow.BinaryTypes.Binary,
 }
 
 // convertedType returns the type of a leaf in files from before 2019, which have no logical types.
@@ -269,14 +263,13 @@ func convertedType(c deprecated.ConvertedType) arrow.DataType {
 }
 
 func intType(bits int8, signed bool) arrow.DataType {
-	signedTypes := map[int8]arrow.DataType{8: arrow.PrimitiveTypes.Int8, 16: arrow.PrimitiveTypes.Int16,
-		32: arrow.PrimitiveTypes.Int32, 64: arrow.PrimitiveTypes.Int64}
-	unsignedTypes := map[int8]arrow.DataType{8: arrow.PrimitiveTypes.Uint8, 16: arrow.PrimitiveTypes.Uint16,
-		32: arrow.PrimitiveTypes.Uint32, 64: arrow.PrimitiveTypes.Uint64}
+	p := arrow.PrimitiveTypes
+	pair := map[int8][2]arrow.DataType{8: {p.Int8, p.Uint8}, 16: {p.Int16, p.Uint16}, 32: {p.Int32, p.Uint32},
+		64: {p.Int64, p.Uint64}}[bits]
 	if signed {
-		return signedTypes[bits]
+		return pair[0]
 	}
-	return unsignedTypes[bits]
+	return pair[1]
 }
 
 func decimalType(t parquet.Type, precision, scale int32) (arrow.DataType, string) {

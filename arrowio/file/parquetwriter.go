@@ -9,6 +9,8 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/decimal128"
+	"github.com/apache/arrow/go/v15/arrow/float16"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/snappy"
 )
@@ -22,7 +24,6 @@ const (
 // Arrow schema is in the file's metadata, where Arrow libraries find it, so that a fixed-size list is read as one.
 type parquetWriter struct {
 	out     io.Writer
-	name    string
 	schema  *arrow.Schema
 	w       *parquet.GenericWriter[any]
 	columns []parquetOut
@@ -32,48 +33,41 @@ type parquetWriter struct {
 // parquetOut writes an Arrow column as one leaf.
 type parquetOut struct {
 	node    parquet.Node
-	convert func(arr arrow.Array, row int) parquet.Value // definition level of a value that is not null
+	convert converter
 	list    bool
 }
 
 func (p *parquetWriter) write(msg []byte) error {
 	schema, recs, err := Records(msg)
 	if err != nil {
-		return fmt.Errorf("%s: %w", p.name, err)
+		return err
 	}
 	if p.schema == nil {
 		if err := p.start(schema, msg); err != nil {
 			return err
 		}
 	} else if !schema.Equal(p.schema) {
-		return fmt.Errorf("%s: the schema changes between batches: one file holds one schema", p.name)
+		return errSchema
 	}
-	for _, rec := range recs {
-		err := p.writeRecord(rec)
-		rec.Release()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return writeRecords(recs, p.writeRecord)
 }
 
 func (p *parquetWriter) start(schema *arrow.Schema, msg []byte) error {
 	head, _, err := cut(msg)
 	if err != nil {
-		return fmt.Errorf("%s: %w", p.name, err)
+		return err
 	}
 	group := orderedGroup{Group: parquet.Group{}}
 	for _, f := range schema.Fields() {
 		out, err := parquetColumnOf(f)
 		if err != nil {
-			return fmt.Errorf("%s: column %q of type %s cannot be written to Parquet: leave it out with --keep, or write "+
-				".arrow", p.name, f.Name, f.Type)
+			return fmt.Errorf("column %q of type %s cannot be written to Parquet: leave it out with --keep, or write .arrow",
+				f.Name, f.Type)
 		}
 		p.columns = append(p.columns, out)
 		if _, twice := group.Group[f.Name]; twice {
-			return fmt.Errorf("%s: two columns are named %q, which Parquet does not allow: give the output another name "+
-				"with --column, or keep fewer columns", p.name, f.Name)
+			return fmt.Errorf("two columns are named %q, which Parquet does not allow: give the output another name with "+
+				"--column, or keep fewer columns", f.Name)
 		}
 		group.Group[f.Name] = out.node
 		group.order = append(group.order, f.Name)
@@ -92,13 +86,13 @@ func (p *parquetWriter) writeRecord(rec arrow.Record) error {
 		to := min(from+8192, int(rec.NumRows()))
 		for i, w := range p.w.ColumnWriters() {
 			if _, err := w.WriteRowValues(p.columns[i].values(rec.Column(i), i, from, to)); err != nil {
-				return fmt.Errorf("%s: column %q: %w", p.name, rec.ColumnName(i), err)
+				return fmt.Errorf("column %q: %w", rec.ColumnName(i), err)
 			}
 		}
 		p.rows += to - from
 		if p.rows >= groupRows || p.rows*len(p.columns) >= groupValues {
 			if err := p.w.Flush(); err != nil {
-				return fmt.Errorf("%s: %w", p.name, err)
+				return err
 			}
 			p.rows = 0
 		}
@@ -108,12 +102,9 @@ func (p *parquetWriter) writeRecord(rec arrow.Record) error {
 
 func (p *parquetWriter) close() error {
 	if p.w == nil {
-		return fmt.Errorf("%s: nothing was written, not even a schema", p.name)
+		return errNothing
 	}
-	if err := p.w.Close(); err != nil {
-		return fmt.Errorf("%s: %w", p.name, err)
-	}
-	return nil
+	return p.w.Close()
 }
 
 // values returns the rows of a column with their levels. Columns and list elements are optional, so level 0 is a null,
@@ -167,145 +158,97 @@ func parquetColumnOf(f arrow.Field) (parquetOut, error) {
 	return parquetOut{node: node, convert: convert, list: list}, nil
 }
 
-// parquetLeaf returns the Parquet type of a flat Arrow type and the conversion of a value; nil if there is none.
-func parquetLeaf(t arrow.DataType) (parquet.Node, func(arrow.Array, int) parquet.Value) {
+// A valuer is an array of values of one Go type.
+type valuer[T any] interface{ Value(i int) T }
+
+// converter returns a value of an array as a Parquet value.
+type converter func(a arrow.Array, i int) parquet.Value
+
+func convert[A valuer[T], T any](value func(T) parquet.Value) converter {
+	return func(a arrow.Array, i int) parquet.Value { return value(any(a).(A).Value(i)) }
+}
+
+func toInt32[A valuer[T], T ~int8 | ~int16 | ~int32 | ~uint8 | ~uint16 | ~uint32]() converter {
+	return convert[A](func(v T) parquet.Value { return parquet.Int32Value(int32(v)) })
+}
+
+func toInt64[A valuer[T], T ~int64 | ~uint64]() converter {
+	return convert[A](func(v T) parquet.Value { return parquet.Int64Value(int64(v)) })
+}
+
+func toBytes[A valuer[T], T string | []byte]() converter {
+	return convert[A](func(v T) parquet.Value { return parquet.ByteArrayValue([]byte(v)) })
+}
+
+// parquetLeaves are the Parquet types of the flat Arrow types without parameters, with the conversion of a value.
+var parquetLeaves = map[arrow.Type]struct {
+	node    parquet.Node
+	convert converter
+}{
+	arrow.NULL:    {parquet.String(), func(arrow.Array, int) parquet.Value { return parquet.NullValue() }},
+	arrow.BOOL:    {parquet.Leaf(parquet.BooleanType), convert[*array.Boolean](parquet.BooleanValue)},
+	arrow.INT8:    {parquet.Int(8), toInt32[*array.Int8]()},
+	arrow.INT16:   {parquet.Int(16), toInt32[*array.Int16]()},
+	arrow.INT32:   {parquet.Int(32), toInt32[*array.Int32]()},
+	arrow.INT64:   {parquet.Int(64), toInt64[*array.Int64]()},
+	arrow.UINT8:   {parquet.Uint(8), toInt32[*array.Uint8]()},
+	arrow.UINT16:  {parquet.Uint(16), toInt32[*array.Uint16]()},
+	arrow.UINT32:  {parquet.Uint(32), toInt32[*array.Uint32]()},
+	arrow.UINT64:  {parquet.Uint(64), toInt64[*array.Uint64]()},
+	arrow.FLOAT32: {parquet.Leaf(parquet.FloatType), convert[*array.Float32](parquet.FloatValue)},
+	arrow.FLOAT64: {parquet.Leaf(parquet.DoubleType), convert[*array.Float64](parquet.DoubleValue)},
+	arrow.FLOAT16: {parquet.Leaf(parquet.FloatType),
+		convert[*array.Float16](func(v float16.Num) parquet.Value { return parquet.FloatValue(v.Float32()) })},
+	arrow.STRING:       {parquet.String(), toBytes[*array.String]()},
+	arrow.LARGE_STRING: {parquet.String(), toBytes[*array.LargeString]()},
+	arrow.STRING_VIEW:  {parquet.String(), toBytes[*array.StringView]()},
+	arrow.BINARY:       {parquet.Leaf(parquet.ByteArrayType), toBytes[*array.Binary]()},
+	arrow.LARGE_BINARY: {parquet.Leaf(parquet.ByteArrayType), toBytes[*array.LargeBinary]()},
+	arrow.BINARY_VIEW:  {parquet.Leaf(parquet.ByteArrayType), toBytes[*array.BinaryView]()},
+	arrow.DATE32:       {parquet.Date(), toInt32[*array.Date32]()},
+	arrow.DATE64: {parquet.Date(), convert[*array.Date64](func(v arrow.Date64) parquet.Value {
+		const dayMillis = 24 * 60 * 60 * 1000
+		return parquet.Int32Value(int32(int64(v) / dayMillis))
+	})},
+	arrow.DURATION: {parquet.Int(64), toInt64[*array.Duration]()},
+}
+
+// parquetLeaf returns the Parquet type of a flat Arrow type and the conversion of a value; nil if there is none. Parquet
+// has no seconds, so times in seconds are written as milliseconds.
+func parquetLeaf(t arrow.DataType) (parquet.Node, converter) {
 	switch t := t.(type) {
-	case *arrow.NullType:
-		return parquet.String(), func(arrow.Array, int) parquet.Value { return parquet.NullValue() }
-	case *arrow.BooleanType:
-		return parquet.Leaf(parquet.BooleanType),
-			func(a arrow.Array, i int) parquet.Value { return parquet.BooleanValue(a.(*array.Boolean).Value(i)) }
-	case *arrow.Int8Type:
-		return parquet.Int(8), func(a arrow.Array,
-			i int) parquet.Value {
-			return parquet.Int32Value(int32(a.(*array.Int8).Value(i)))
-		}
-	case *arrow.Int16Type:
-		return parquet.Int(16), func(a arrow.Array,
-			i int) parquet.Value {
-			return parquet.Int32Value(int32(a.(*array.Int16).Value(i)))
-		}
-	case *arrow.Int32Type:
-		return parquet.Int(32), func(a arrow.Array,
-			i int) parquet.Value {
-			return parquet.Int32Value(a.(*array.Int32).Value(i))
-		}
-	case *arrow.Int64Type:
-		return parquet.Int(64), func(a arrow.Array,
-			i int) parquet.Value {
-			return parquet.Int64Value(a.(*array.Int64).Value(i))
-		}
-	case *arrow.Uint8Type:
-		return parquet.Uint(8), func(a arrow.Array,
-			i int) parquet.Value {
-			return parquet.Int32Value(int32(a.(*array.Uint8).Value(i)))
-		}
-	case *arrow.Uint16Type:
-		return parquet.Uint(16), func(a arrow.Array,
-			i int) parquet.Value {
-			return parquet.Int32Value(int32(a.(*array.Uint16).Value(i)))
-		}
-	case *arrow.Uint32Type:
-		return parquet.Uint(32), func(a arrow.Array,
-			i int) parquet.Value {
-			return parquet.Int32Value(int32(a.(*array.Uint32).Value(i)))
-		}
-	case *arrow.Uint64Type:
-		return parquet.Uint(64), func(a arrow.Array,
-			i int) parquet.Value {
-			return parquet.Int64Value(int64(a.(*array.Uint64).Value(i)))
-		}
-	case *arrow.Float16Type:
-		return parquet.Leaf(parquet.FloatType), func(a arrow.Array, i int) parquet.Value {
-			return parquet.FloatValue(a.(*array.Float16).Value(i).Float32())
-		}
-	case *arrow.Float32Type:
-		return parquet.Leaf(parquet.FloatType),
-			func(a arrow.Array, i int) parquet.Value { return parquet.FloatValue(a.(*array.Float32).Value(i)) }
-	case *arrow.Float64Type:
-		return parquet.Leaf(parquet.DoubleType),
-			func(a arrow.Array, i int) parquet.Value { return parquet.DoubleValue(a.(*array.Float64).Value(i)) }
-	case *arrow.StringType:
-		return parquet.String(), func(a arrow.Array, i int) parquet.Value {
-			return parquet.ByteArrayValue([]byte(a.(*array.String).Value(i)))
-		}
-	case *arrow.LargeStringType:
-		return parquet.String(), func(a arrow.Array, i int) parquet.Value {
-			return parquet.ByteArrayValue([]byte(a.(*array.LargeString).Value(i)))
-		}
-	case *arrow.BinaryType:
-		return parquet.Leaf(parquet.ByteArrayType),
-			func(a arrow.Array, i int) parquet.Value { return parquet.ByteArrayValue(a.(*array.Binary).Value(i)) }
-	case *arrow.LargeBinaryType:
-		return parquet.Leaf(parquet.ByteArrayType), func(a arrow.Array, i int) parquet.Value {
-			return parquet.ByteArrayValue(a.(*array.LargeBinary).Value(i))
-		}
-	case *arrow.StringViewType:
-		return parquet.String(), func(a arrow.Array, i int) parquet.Value {
-			return parquet.ByteArrayValue([]byte(a.(*array.StringView).Value(i)))
-		}
-	case *arrow.BinaryViewType:
-		return parquet.Leaf(parquet.ByteArrayType), func(a arrow.Array, i int) parquet.Value {
-			return parquet.ByteArrayValue(a.(*array.BinaryView).Value(i))
-		}
 	case *arrow.FixedSizeBinaryType:
-		return parquet.Leaf(parquet.FixedLenByteArrayType(t.ByteWidth)), func(a arrow.Array, i int) parquet.Value {
-			return parquet.FixedLenByteArrayValue(a.(*array.FixedSizeBinary).Value(i))
-		}
+		return parquet.Leaf(parquet.FixedLenByteArrayType(t.ByteWidth)),
+			convert[*array.FixedSizeBinary](parquet.FixedLenByteArrayValue)
 	case *arrow.Decimal128Type:
 		return parquet.Decimal(int(t.Scale), int(t.Precision), parquet.FixedLenByteArrayType(16)),
-			func(a arrow.Array, i int) parquet.Value {
-				v := a.(*array.Decimal128).Value(i)
+			convert[*array.Decimal128](func(v decimal128.Num) parquet.Value {
 				b := binary.BigEndian.AppendUint64(nil, uint64(v.HighBits()))
 				return parquet.FixedLenByteArrayValue(binary.BigEndian.AppendUint64(b, v.LowBits()))
-			}
+			})
 	case *arrow.DictionaryType:
-		node, convert := parquetLeaf(t.ValueType)
+		node, value := parquetLeaf(t.ValueType)
 		if node == nil {
 			return nil, nil
 		}
 		return parquet.Encoded(node, &parquet.RLEDictionary), func(a arrow.Array, i int) parquet.Value {
 			d := a.(*array.Dictionary)
-			return convert(d.Dictionary(), d.GetValueIndex(i))
-		}
-	}
-	return parquetTimeLeaf(t)
-}
-
-// parquetTimeLeaf is parquetLeaf for dates and times. Parquet has no seconds, so they are written as milliseconds.
-func parquetTimeLeaf(t arrow.DataType) (parquet.Node, func(arrow.Array, int) parquet.Value) {
-	const dayMillis = 24 * 60 * 60 * 1000
-	switch t := t.(type) {
-	case *arrow.Date32Type:
-		return parquet.Date(), func(a arrow.Array,
-			i int) parquet.Value {
-			return parquet.Int32Value(int32(a.(*array.Date32).Value(i)))
-		}
-	case *arrow.Date64Type:
-		return parquet.Date(), func(a arrow.Array, i int) parquet.Value {
-			return parquet.Int32Value(int32(int64(a.(*array.Date64).Value(i)) / dayMillis))
+			return value(d.Dictionary(), d.GetValueIndex(i))
 		}
 	case *arrow.TimestampType:
 		unit, factor := parquetUnit(t.Unit)
-		return parquet.TimestampAdjusted(unit, t.TimeZone != ""), func(a arrow.Array, i int) parquet.Value {
-			return parquet.Int64Value(int64(a.(*array.Timestamp).Value(i)) * factor)
-		}
+		return parquet.TimestampAdjusted(unit, t.TimeZone != ""), convert[*array.Timestamp](
+			func(v arrow.Timestamp) parquet.Value { return parquet.Int64Value(int64(v) * factor) })
 	case *arrow.Time32Type:
 		_, factor := parquetUnit(t.Unit)
-		return parquet.TimeAdjusted(parquet.Millisecond, false), func(a arrow.Array, i int) parquet.Value {
-			return parquet.Int32Value(int32(a.(*array.Time32).Value(i)) * int32(factor))
-		}
+		return parquet.TimeAdjusted(parquet.Millisecond, false), convert[*array.Time32](
+			func(v arrow.Time32) parquet.Value { return parquet.Int32Value(int32(v) * int32(factor)) })
 	case *arrow.Time64Type:
 		unit, _ := parquetUnit(t.Unit)
-		return parquet.TimeAdjusted(unit, false), func(a arrow.Array, i int) parquet.Value {
-			return parquet.Int64Value(int64(a.(*array.Time64).Value(i)))
-		}
-	case *arrow.DurationType:
-		return parquet.Int(64), func(a arrow.Array, i int) parquet.Value {
-			return parquet.Int64Value(int64(a.(*array.Duration).Value(i)))
-		}
+		return parquet.TimeAdjusted(unit, false), toInt64[*array.Time64]()
 	}
-	return nil, nil
+	leaf := parquetLeaves[t.ID()]
+	return leaf.node, leaf.convert
 }
 
 func parquetUnit(u arrow.TimeUnit) (unit parquet.TimeUnit, factor int64) {
