@@ -26,20 +26,21 @@ const module = "github.com/embedd/embedd/"
 
 // below lists, for each package, the packages that it may import. ARCHITECTURE.md draws the same map.
 var below = map[string][]string{
-	"internal/spell":            {},
-	"internal/bound":            {},
-	"internal/link":             {},
-	"internal/natstest":         {"internal/link"},
-	"internal/transcript":       {},
-	"internal/doctable":         {},
-	"model/internal/fail":       {},
-	"model/internal/parallel":   {"model/internal/fail"},
-	"model/internal/linalg":     {},
-	"model/pencil":              {"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
-	"model/internal/tile":       {"model/internal/parallel"},
-	"model/moments":             {"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
-	"model/graph":               {"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
-	"model/internal/mapping":    {"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
+	"internal/spell":          {},
+	"internal/bound":          {},
+	"internal/link":           {},
+	"internal/natstest":       {"internal/link"},
+	"internal/transcript":     {},
+	"internal/doctable":       {},
+	"model/internal/fail":     {},
+	"model/internal/parallel": {"model/internal/fail"},
+	"model/internal/linalg":   {},
+	"model/pencil":            {"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
+	"model/internal/tile":     {"model/internal/parallel"},
+	"model/moments":           {"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
+	"model/graph":             {"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
+	"model/internal/mapping": {"model/internal/fail",
+		"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
 	"model/internal/product":    {"model/internal/linalg"},
 	"model":                     ofModel,
 	"model/score":               {"model", "model/graph"},
@@ -58,7 +59,8 @@ var below = map[string][]string{
 		"model/internal/lbfgs", "model/internal/stiefel", "model/internal/svm", "model/internal/similarity",
 		"model/internal/tangent",
 		"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
-	"model/internal/preprocess": {"model", "model/pencil", "model/internal/frame", "model/internal/mapping",
+	"model/internal/preprocess": {"model/internal/fail",
+		"model", "model/pencil", "model/internal/frame", "model/internal/mapping",
 		"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
 	"model/internal/blend": {"model/internal/fail",
 		"model", "model/pencil", "model/internal/preprocess", "model/internal/method",
@@ -70,7 +72,8 @@ var below = map[string][]string{
 		"model", "model/moments", "model/pencil", "model/internal/choose", "model/internal/blend",
 		"model/internal/preprocess", "model/internal/method", "model/internal/frame", "model/internal/mapping",
 		"model/internal/parallel"},
-	"model/eval": {"model", "model/score", "model/fit", "model/internal/frame", "model/internal/linalg",
+	"model/eval": {"model/internal/fail",
+		"model", "model/score", "model/fit", "model/internal/frame", "model/internal/linalg",
 		"model/internal/parallel"},
 
 	"model/modeltest": {"model", "model/fit"},
@@ -169,7 +172,8 @@ var below = map[string][]string{
 }
 
 // ofModel is what the fitted map stands on.
-var ofModel = []string{"model/internal/mapping", "model/internal/product", "model/internal/linalg",
+var ofModel = []string{"model/internal/fail",
+	"model/internal/mapping", "model/internal/product", "model/internal/linalg",
 	"model/internal/parallel"}
 
 // foreign lists the modules of others that a package may not reach, directly or not: what embedding it must not cost

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/mapping"
 	"github.com/embedd/embedd/model/internal/parallel"
 )
@@ -149,121 +150,91 @@ func ReadLimit(r io.Reader, limit int64) (_ *Model, err error) {
 			return nil, fmt.Errorf("model file: more than %d bytes; raise the limit if the model should be this large", limit)
 		}
 	}
-	m, err := parse(b)
-	if err != nil {
-		return nil, fmt.Errorf("model file: %w", err)
-	}
-	return m, nil
+	return parse(b), nil
 }
 
 var errTruncated = errors.New("truncated; copy or export it again")
 
-func parse(b []byte) (*Model, error) {
-	if len(b) < len(magic) || string(b[:len(magic)]) != magic {
-		return nil, errors.New("not a model file: it does not start with the magic bytes")
+func parse(b []byte) *Model {
+	if !bytes.HasPrefix(b, []byte(magic)) {
+		panic(fail.With(errors.New("not a model file: it does not start with the magic bytes")))
 	}
 	b = b[len(magic):]
 	if len(b) < 8 {
-		return nil, errTruncated
+		panic(fail.With(errTruncated))
 	}
 	if v := binary.LittleEndian.Uint64(b); v != fileVersion {
-		return nil, fmt.Errorf("version %d, this program reads version %d; use the release that wrote it", v,
-			fileVersion)
+		panic(fail.With(fmt.Errorf("version %d, this program reads version %d; use the release that wrote it", v,
+			fileVersion)))
 	}
-	content, sum, rest, err := cut(b[8:])
-	if err != nil {
-		return nil, err
-	}
+	content, sum, rest := cut(b[8:])
 	if digestOf(content) != sum {
-		return nil, errors.New("the content does not match its digest; the file is damaged")
+		panic(fail.With(errors.New("the content does not match its digest; the file is damaged")))
 	}
-	note, noteSum, rest, err := cut(rest)
-	if err != nil {
-		return nil, err
-	}
+	note, noteSum, rest := cut(rest)
 	if sha256.Sum256(note) != noteSum {
-		return nil, errors.New("the note does not match its checksum; the file is damaged")
+		panic(fail.With(errors.New("the note does not match its checksum; the file is damaged")))
 	}
 	if len(rest) > 0 {
-		return nil, fmt.Errorf("%d bytes follow the model", len(rest))
+		panic(fail.With(fmt.Errorf("%d bytes follow the model", len(rest))))
 	}
-	m, err := parseContent(content)
-	if err != nil {
-		return nil, err
-	}
+	m := parseContent(content)
 	if again, err := m.content(); err != nil || !bytes.Equal(again, content) {
-		return nil, errors.New("the header is not in its one canonical form")
+		panic(fail.With(errors.New("the header is not in its one canonical form")))
 	}
 	var remarks remarks
-	text, rest, err := cutJSON(note)
-	if err == nil && len(rest) > 0 {
-		err = errors.New("bytes follow the JSON")
+	text, rest := cutLength(note)
+	if len(rest) > 0 {
+		panic(fail.With(errors.New("note: bytes follow the JSON")))
 	}
-	if err == nil {
-		err = json.Unmarshal(text, &remarks)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("note: %w", err)
+	if err := json.Unmarshal(text, &remarks); err != nil {
+		panic(fail.With(fmt.Errorf("note: %w", err)))
 	}
 	m.report = remarks.Report
-	return m.WithNote(remarks.Note), nil
+	return m.WithNote(remarks.Note)
 }
 
 // cut takes a length, that many bytes, and their checksum from b.
-func cut(b []byte) (body []byte, sum [sha256.Size]byte, rest []byte, err error) {
-	if len(b) < 8+sha256.Size {
-		return nil, sum, nil, errTruncated
+func cut(b []byte) (body []byte, sum [sha256.Size]byte, rest []byte) {
+	body, rest = cutLength(b)
+	if len(rest) < len(sum) {
+		panic(fail.With(errTruncated))
 	}
-	n := binary.LittleEndian.Uint64(b)
-	b = b[8:]
-	if n > uint64(len(b)-sha256.Size) {
-		return nil, sum, nil, errTruncated
-	}
-	copy(sum[:], b[n:])
-	return b[:n], sum, b[n+sha256.Size:], nil
+	return body, [sha256.Size]byte(rest), rest[len(sum):]
 }
 
-// cutJSON takes the length and the JSON that start a section.
-func cutJSON(b []byte) (text, rest []byte, err error) {
+// cutLength takes a length and that many bytes from b.
+func cutLength(b []byte) (body, rest []byte) {
 	if len(b) < 8 {
-		return nil, nil, errTruncated
+		panic(fail.With(errTruncated))
 	}
 	n := binary.LittleEndian.Uint64(b)
 	b = b[8:]
 	if n > uint64(len(b)) {
-		return nil, nil, errTruncated
+		panic(fail.With(errTruncated))
 	}
-	return b[:n], b[n:], nil
+	return b[:n], b[n:]
 }
 
-func parseContent(content []byte) (*Model, error) {
-	text, data, err := cutJSON(content)
-	if err != nil {
-		return nil, err
-	}
+func parseContent(content []byte) *Model {
+	text, data := cutLength(content)
 	var h header
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&h); err != nil {
-		return nil, fmt.Errorf("header: %w", err)
+		panic(fail.With(fmt.Errorf("header: %w", err)))
 	}
-	arrays, err := parseArrays(h.Arrays, data)
-	if err != nil {
-		return nil, err
-	}
+	arrays := parseArrays(h.Arrays, data)
 	if len(arrays) < 3 || arrays[0].Name != "mean" || arrays[1].Name != "scale" || arrays[2].Name != "eigenvalues" {
-		return nil, errors.New("header: the arrays do not start with mean, scale and eigenvalues")
+		panic(fail.With(errors.New("header: the arrays do not start with mean, scale and eigenvalues")))
 	}
 	rebuild, ok := mapping.Kinds[h.Map]
 	if !ok {
-		return nil, fmt.Errorf("header: map %q is not known to this program; use a newer release", h.Map)
+		panic(fail.With(fmt.Errorf("header: map %q is not known to this program; use a newer release", h.Map)))
 	}
-	mp, err := rebuild(arrays[3:])
-	if err != nil {
-		return nil, err
-	}
+	mp := rebuild(arrays[3:])
 	if h.Dim != mp.Dim() {
-		return nil, fmt.Errorf("header: dim is %d, the arrays have %d", h.Dim, mp.Dim())
+		panic(fail.With(fmt.Errorf("header: dim is %d, the arrays have %d", h.Dim, mp.Dim())))
 	}
 	m := &Model{method: h.Method, params: h.Params, features: h.Features, classes: h.Classes, rows: h.Rows,
 		unit: h.Unit, wide: h.Wide,
@@ -274,20 +245,20 @@ func parseContent(content []byte) (*Model, error) {
 	if len(m.eigenvalues) == 0 {
 		m.eigenvalues = nil
 	}
-	return m.seal()
+	return fail.Must(m.seal())
 }
 
 // parseArrays cuts data into the arrays that the heads name. It allocates no more than the size of data.
-func parseArrays(heads []arrayHead, data []byte) ([]mapping.Array, error) {
+func parseArrays(heads []arrayHead, data []byte) []mapping.Array {
 	if len(data)%8 != 0 {
-		return nil, errTruncated
+		panic(fail.With(errTruncated))
 	}
 	arrays := make([]mapping.Array, len(heads))
 	for i, h := range heads {
 		count := 1
 		for _, n := range h.Shape {
 			if n < 0 || (n > 0 && count > len(data)/8/n) {
-				return nil, fmt.Errorf("array %q of shape %v is larger than the file", h.Name, h.Shape)
+				panic(fail.With(fmt.Errorf("array %q of shape %v is larger than the file", h.Name, h.Shape)))
 			}
 			count *= n
 		}
@@ -299,7 +270,7 @@ func parseArrays(heads []arrayHead, data []byte) ([]mapping.Array, error) {
 		arrays[i] = mapping.Array{Name: h.Name, Shape: h.Shape, Data: v}
 	}
 	if len(data) > 0 {
-		return nil, fmt.Errorf("%d bytes belong to no array", len(data))
+		panic(fail.With(fmt.Errorf("%d bytes belong to no array", len(data))))
 	}
-	return arrays, nil
+	return arrays
 }

@@ -233,10 +233,10 @@ func tryRead(t *testing.T, b []byte) bool {
 // parts are the header, the arrays and the note of a file, and assemble puts
 // such parts under good checksums.
 func parts(b []byte) (head, data, note []byte) {
-	content, _, rest, _ := cut(b[16:])
-	head, data, _ = cutJSON(content)
-	note, _, _, _ = cut(rest)
-	note, _, _ = cutJSON(note)
+	content, _, rest := cut(b[16:])
+	head, data = cutLength(content)
+	note, _, _ = cut(rest)
+	note, _ = cutLength(note)
 	return bytes.Clone(head), bytes.Clone(data), bytes.Clone(note)
 }
 

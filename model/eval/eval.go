@@ -12,6 +12,7 @@ import (
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
@@ -230,25 +231,19 @@ func (c Config) dims(method string, m int) []int {
 
 // score fits on the training part of a split and returns the share of test rows whose class is correct. progress is
 // called with the share that is done.
-func (c Config) score(ctx context.Context, d *model.Data, s *split, r *Result, progress func(float64)) (float64,
-	error) {
+func (c Config) score(ctx context.Context, d *model.Data, s *split, r *Result, progress func(float64)) (
+	share float64, err error) {
+	defer fail.Catch(&err)
 	train, test := d.Subset(s.train), d.Subset(s.test)
 	start := time.Now()
 	var correct int
 	if r.Method == Raw {
-		var err error
-		if correct, err = correctRaw(ctx, train, test, c.Scale, c.Neighbors); err != nil {
-			return 0, err
-		}
+		correct = correctRaw(ctx, train, test, c.Scale, c.Neighbors)
 		r.FitSeconds += time.Since(start).Seconds()
 		r.DimUsed, r.Rank = d.M, d.M
 	} else {
-		settled, err := c.settle(ctx, train, s, r.Method, progress)
-		if err != nil {
-			return 0, err
-		}
 		var m *model.Model
-		for _, params := range settled[r.Dim] {
+		for _, params := range c.settle(ctx, train, s, r.Method, progress)[r.Dim] {
 			start = time.Now()
 			if m, err = fitAtMost(ctx, train, fit.Config{Method: r.Method, Dim: r.Dim, Scale: c.Scale, Blend: c.Blend,
 				Nonlinear: c.Nonlinear && r.Method == fit.Auto, Landmarks: c.Landmarks, Width: c.Width, Params: params,
@@ -257,9 +252,7 @@ func (c Config) score(ctx context.Context, d *model.Data, s *split, r *Result, p
 				break
 			}
 		}
-		if err != nil {
-			return 0, err
-		}
+		fail.Check(err)
 		r.FitSeconds += time.Since(start).Seconds()
 		r.Params = m.Params()
 		if r.Report == nil {
@@ -275,9 +268,7 @@ func (c Config) score(ctx context.Context, d *model.Data, s *split, r *Result, p
 		if r.DimUsed == 0 || m.Dim() < r.DimUsed {
 			r.DimUsed, r.Rank = m.Dim(), m.InformativeRank()
 		}
-		if correct, err = score.Correct(ctx, m, train, test, c.Neighbors); err != nil {
-			return 0, err
-		}
+		correct = fail.Must(score.Correct(ctx, m, train, test, c.Neighbors))
 	}
 	return float64(correct) / float64(test.N), nil
 }
@@ -286,23 +277,20 @@ func (c Config) score(ctx context.Context, d *model.Data, s *split, r *Result, p
 // training rows, best first. One that can be fitted in every fold may fail on all rows; the next one replaces it then.
 // A split is tuned once for all dimensions.
 func (c Config) settle(ctx context.Context, train *model.Data, s *split, method string,
-	progress func(float64)) (fit.Tuning, error) {
+	progress func(float64)) fit.Tuning {
 	if !c.Tune {
 		given := fit.Tuning{}
 		for _, d := range c.Dims {
 			given[d] = []map[string]string{c.paramsOf(method)}
 		}
-		return given, nil
+		return given
 	}
 	if s.tuned[method] == nil {
-		tuned, err := fit.Tune(ctx, train, fit.Config{Method: method, Scale: c.Scale, Seed: c.Seed,
-			Params: c.paramsOf(method), Memory: c.Memory}, c.Dims, progress)
-		if err != nil {
-			return nil, err
-		}
+		tuned := fail.Must(fit.Tune(ctx, train, fit.Config{Method: method, Scale: c.Scale, Seed: c.Seed,
+			Params: c.paramsOf(method), Memory: c.Memory}, c.Dims, progress))
 		s.tuned[method] = tuned
 	}
-	return s.tuned[method], nil
+	return s.tuned[method]
 }
 
 // countTuned counts the combination of a split.
@@ -346,11 +334,8 @@ func fitAtMost(ctx context.Context, d *model.Data, c fit.Config) (*model.Model, 
 }
 
 // fitScale learns mean and scale as a fit does, and nothing else.
-func fitScale(ctx context.Context, d *model.Data, scaling model.Scale) (mean, scale []float64, err error) {
-	p, err := frame.Prepare(ctx, d, false, scaling == model.ScaleUnit, &model.Report{})
-	if err != nil {
-		return nil, nil, err
-	}
+func fitScale(ctx context.Context, d *model.Data, scaling model.Scale) (mean, scale []float64) {
+	p := fail.Must(frame.Prepare(ctx, d, false, scaling == model.ScaleUnit, &model.Report{}))
 	mean, variance := make([]float64, p.M), make([]float64, p.M)
 	for i, v := range p.X {
 		mean[i%p.M] += v / float64(p.N)
@@ -361,19 +346,16 @@ func fitScale(ctx context.Context, d *model.Data, scaling model.Scale) (mean, sc
 	scale, _, _ = (&frame.Task{Scaling: scaling}).Scales(mean, variance, float64(p.N), p)
 	for j, v := range scale {
 		if !linalg.IsFinite(v) {
-			return nil, nil, fmt.Errorf("feature %s is too large: its variance exceeds float64; divide it by a constant",
-				frame.FeatureName(d.Features, j))
+			panic(fail.With(fmt.Errorf("feature %s is too large: its variance exceeds float64; divide it by a constant",
+				frame.FeatureName(d.Features, j))))
 		}
 	}
-	return mean, scale, nil
+	return mean, scale
 }
 
 // correctRaw is the number of test rows whose class is that of the nearest training rows among the scaled features.
-func correctRaw(ctx context.Context, train, test *model.Data, scaling model.Scale, k int) (int, error) {
-	mean, scale, err := fitScale(ctx, train, scaling)
-	if err != nil {
-		return 0, err
-	}
+func correctRaw(ctx context.Context, train, test *model.Data, scaling model.Scale, k int) int {
+	mean, scale := fitScale(ctx, train, scaling)
 	scaled := func(d *model.Data) []float64 {
 		out, rows := make([]float64, len(d.X)), model.DenseRows(d.X, d.N, d.M)
 		for i := range d.N {
@@ -381,7 +363,7 @@ func correctRaw(ctx context.Context, train, test *model.Data, scaling model.Scal
 		}
 		return out
 	}
-	return score.CorrectNN(ctx, scaled(train), train.Y, scaled(test), test.Y, train.M, k)
+	return fail.Must(score.CorrectNN(ctx, scaled(train), train.Y, scaled(test), test.Y, train.M, k))
 }
 
 // meanSD is the mean and the sample standard deviation.

@@ -21,7 +21,7 @@ func fitAuto(ctx context.Context, d *model.Data, c Config) (*model.Model, error)
 	}
 	if choosing.Method != nil && !choosing.Method.Supervised {
 		c.Dim = 0
-		return fitMethod(ctx, d, c)
+		return fitPreprocessed(ctx, d, c)
 	}
 	if classes := presentClasses(d); c.Method == Auto && classes < 2 {
 		rule := "no row has a label"

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/mapping"
 	"github.com/embedd/embedd/model/internal/parallel"
@@ -35,46 +36,42 @@ func Fit(ctx context.Context, d *model.Data, c Config) (_ *model.Model, err erro
 }
 
 // fitPreprocessed fits with the preprocessing that the configuration names.
-func fitPreprocessed(ctx context.Context, d *model.Data, c Config) (*model.Model, error) {
+func fitPreprocessed(ctx context.Context, d *model.Data, c Config) (_ *model.Model, err error) {
+	defer fail.Catch(&err)
 	switch {
 	case c.Landmarks > 0:
-		return fitLandmarks(ctx, d, c)
+		return fitLandmarks(ctx, d, c), nil
 	case c.Scale == model.ScaleRank:
-		return fitRanked(ctx, d, c)
+		return fitRanked(ctx, d, c), nil
 	}
-	return fitMethod(ctx, d, c)
-}
-
-// fitMethod fits the configured method at the configured dimension.
-func fitMethod(ctx context.Context, d *model.Data, c Config) (*model.Model, error) {
-	method, params, err := c.resolve()
-	if err != nil {
-		return nil, err
-	}
-	return fitWith(ctx, method, params, d, c)
+	method, params := fail.Must2(c.resolve())
+	return fitWith(ctx, method, params, d, c), nil
 }
 
 func fitWith(ctx context.Context, method *frame.Method, params map[string]string, d *model.Data,
-	c Config) (*model.Model, error) {
+	c Config) *model.Model {
 	report := newReport(c, params)
 	end := report.Phase("prepare")
-	rows, err := frame.Prepare(ctx, d, method.Supervised, c.Scale == model.ScaleUnit, report)
-	if err != nil {
-		return nil, err
-	}
+	rows := fail.Must(frame.Prepare(ctx, d, method.Supervised, c.Scale == model.ScaleUnit, report))
 	end()
 	t := newTask(method, params, c, report)
 	t.ReportProgress("statistics", 0)
-	end = report.Phase("statistics")
-	if err := t.Load(ctx, rows); err != nil {
-		return nil, fmt.Errorf("%s: %w", method.Name, err)
+	return run(ctx, t, func() error { return t.Load(ctx, rows) }, d.Features, d.Classes)
+}
+
+// run loads a task and fits it. Its errors name the method.
+func run(ctx context.Context, t *frame.Task, load func() error, features, classes []string) *model.Model {
+	check := func(err error) {
+		if err != nil {
+			panic(fail.With(fmt.Errorf("%s: %w", t.Method.Name, err)))
+		}
 	}
+	end := t.Report.Phase("statistics")
+	check(load())
 	end()
-	m, err := t.Run(ctx, d.Features, d.Classes)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", method.Name, err)
-	}
-	return m, nil
+	m, err := t.Run(ctx, features, classes)
+	check(err)
+	return m
 }
 
 func newTask(m *frame.Method, params map[string]string, c Config, report *model.Report) *frame.Task {
@@ -98,37 +95,25 @@ func newReport(c Config, params map[string]string) *model.Report {
 }
 
 // prepare checks the rows of a fit with landmarks or normal scores.
-func prepare(ctx context.Context, d *model.Data, c Config, report *model.Report) (*frame.Rows, error) {
-	method, err := c.method()
-	if err != nil {
-		return nil, err
-	}
+func prepare(ctx context.Context, d *model.Data, c Config, report *model.Report) *frame.Rows {
+	method := fail.Must(c.method())
 	supervised := method.Supervised || c.withDefaults().Method == Auto && presentClasses(d) > 1
-	return frame.Prepare(ctx, d, supervised, c.Scale == model.ScaleUnit, report)
+	return fail.Must(frame.Prepare(ctx, d, supervised, c.Scale == model.ScaleUnit, report))
 }
 
 // fitRanked fits a linear method to normal scores.
-func fitRanked(ctx context.Context, d *model.Data, c Config) (*model.Model, error) {
+func fitRanked(ctx context.Context, d *model.Data, c Config) *model.Model {
 	report := &model.Report{}
-	p, err := prepare(ctx, d, c, report)
-	if err != nil {
-		return nil, err
-	}
+	p := prepare(ctx, d, c, report)
 	spec := preprocess.Spec{Scale: model.ScaleRank}
-	s, err := spec.Fit(ctx, p, nil, model.ScaleStandard, c.Seed)
-	if err != nil {
-		return nil, err
-	}
+	s := fail.Must(spec.Fit(ctx, p, nil, model.ScaleStandard, c.Seed))
 	inner := c.withoutPreprocessing()
 	inner.applied = &preprocess.Applied{Rows: p, Spec: spec, Inner: model.ScaleStandard}
-	m, err := Fit(ctx, s.Rows.Data, inner)
-	if err != nil {
-		return nil, err
-	}
+	m := fail.Must(Fit(ctx, s.Rows.Data, inner))
 	a := m.Components()
 	if a == nil {
-		return nil, fmt.Errorf("method %s is not linear; normal scores need a linear method, or give another scale",
-			m.Method())
+		panic(fail.With(fmt.Errorf("method %s is not linear; normal scores need a linear method, or give another scale",
+			m.Method())))
 	}
 	dim := m.Dim()
 	w := mat.NewDense(p.M, dim, a)
@@ -146,7 +131,7 @@ func fitRanked(ctx context.Context, d *model.Data, c Config) (*model.Model, erro
 	content.Params["scale"] = string(model.ScaleRank)
 	content.Report.Unlabelled, content.Report.Imputed = report.Unlabelled, report.Imputed
 	content.Report.Notes = append(report.Notes, content.Report.Notes...)
-	return model.New(content)
+	return fail.Must(model.New(content))
 }
 
 // featureNames are those of the data, or x0, x1, ...

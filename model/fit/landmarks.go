@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/internal/preprocess"
@@ -23,15 +24,9 @@ type Landmarks struct{ of *preprocess.Landmarks }
 func DrawLandmarks(ctx context.Context, d *model.Data, c Config) (_ *Landmarks, err error) {
 	defer parallel.Recover(&err, "landmarks")
 	ctx = parallel.Limit(ctx, c.Workers)
-	p, err := prepare(ctx, d, c, &model.Report{})
-	if err != nil {
-		return nil, err
-	}
-	l, err := preprocess.DrawLandmarks(ctx, p, c.kernels(), c.Seed)
-	if err != nil {
-		return nil, err
-	}
-	return &Landmarks{l}, nil
+	defer fail.Catch(&err)
+	return &Landmarks{fail.Must(preprocess.DrawLandmarks(ctx, prepare(ctx, d, c, &model.Report{}), c.kernels(),
+		c.Seed))}, nil
 }
 
 // LandmarksOf returns the landmarks of a model that was fitted with the landmarks, width and scale of c.
@@ -61,26 +56,20 @@ func (l *Landmarks) Map(ctx context.Context, dst []float64, rows [][]float64) er
 // Fit is [Fit] on the features that the landmarks make of the rows. It ignores Landmarks, Width and Scale of c.
 func (l *Landmarks) Fit(ctx context.Context, d *model.Data, c Config) (_ *model.Model, err error) {
 	defer parallel.Recover(&err, c.name())
+	defer fail.Catch(&err)
 	ctx = parallel.Limit(ctx, c.Workers)
 	report := &model.Report{}
-	p, err := prepare(ctx, d, c, report)
-	if err != nil {
-		return nil, err
-	}
-	return l.fit(ctx, p, d.Features, c, report)
+	return l.fit(ctx, prepare(ctx, d, c, report), d.Features, c, report), nil
 }
 
 func (l *Landmarks) fit(ctx context.Context, p *frame.Rows, features []string, c Config,
-	report *model.Report) (*model.Model, error) {
-	phi, err := l.of.Data(ctx, p)
-	if err != nil {
-		return nil, err
-	}
+	report *model.Report) *model.Model {
+	phi := fail.Must(l.of.Data(ctx, p))
 	m, err := Fit(ctx, phi, c.withoutPreprocessing())
 	if err != nil {
-		return nil, fmt.Errorf("on the features of %d landmarks: %w", l.Len(), err)
+		panic(fail.With(fmt.Errorf("on the features of %d landmarks: %w", l.Len(), err)))
 	}
-	return l.of.Compose(m, features, report)
+	return fail.Must(l.of.Compose(m, features, report))
 }
 
 // FitMoments is [FitMoments] of the moments of rows that Map has mapped.
@@ -94,16 +83,10 @@ func (l *Landmarks) FitMoments(ctx context.Context, s *moments.Set, features, cl
 }
 
 // fitLandmarks fits a linear method on the features of landmarks that are drawn from its rows.
-func fitLandmarks(ctx context.Context, d *model.Data, c Config) (*model.Model, error) {
+func fitLandmarks(ctx context.Context, d *model.Data, c Config) *model.Model {
 	report := &model.Report{}
-	p, err := prepare(ctx, d, c, report)
-	if err != nil {
-		return nil, err
-	}
-	drawn, err := preprocess.DrawLandmarks(ctx, p, c.kernels(), c.Seed)
-	if err != nil {
-		return nil, err
-	}
+	p := prepare(ctx, d, c, report)
+	drawn := fail.Must(preprocess.DrawLandmarks(ctx, p, c.kernels(), c.Seed))
 	spec := preprocess.Spec{Landmarks: c.Landmarks, Width: preprocess.Width(c.Width)}
 	c.applied = &preprocess.Applied{Rows: p, Spec: spec, Inner: c.Scale}
 	return (&Landmarks{drawn}).fit(ctx, p, d.Features, c, report)

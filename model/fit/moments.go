@@ -8,6 +8,7 @@ import (
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/blend"
 	"github.com/embedd/embedd/model/internal/choose"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/internal/preprocess"
@@ -21,6 +22,7 @@ import (
 // [Landmarks.FitMoments]. Blend learns from moments if all its members do, at those scales.
 func FitMoments(ctx context.Context, s *moments.Set, features, classes []string, c Config) (_ *model.Model, err error) {
 	defer parallel.Recover(&err, c.name())
+	defer fail.Catch(&err)
 	ctx = parallel.Limit(ctx, c.Workers)
 	c = c.withDefaults()
 	method, params, err := c.resolve()
@@ -55,19 +57,10 @@ func FitMoments(ctx context.Context, s *moments.Set, features, classes []string,
 	}
 	report := newReport(c, params)
 	t := newTask(method, params, c, report)
-	end := report.Phase("statistics")
 	if method.Supervised {
 		report.Unlabelled = int(math.Round(s.Count(-1)))
 	}
-	if err := t.LoadSums(ctx, s); err != nil {
-		return nil, fmt.Errorf("%s: %w", method.Name, err)
-	}
-	end()
-	m, err := t.Run(ctx, features, classes)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", method.Name, err)
-	}
-	return m, nil
+	return run(ctx, t, func() error { return t.LoadSums(ctx, s) }, features, classes), nil
 }
 
 // settleWithoutRows replaces what a configuration leaves open. If that is the dimension alone, it becomes the method's

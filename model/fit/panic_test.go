@@ -39,7 +39,7 @@ func TestPanicInAPoolIsAnErrorOfTheFit(t *testing.T) {
 		if name == "lsdr" {
 			params["s"], params["lambda"] = "1", "0.1" // not by cross-validation, which looks there too
 		}
-		_, err := fitWith(t.Context(), &method, params, d, Config{Method: name, Dim: 2})
+		err := failure(func() { fitWith(t.Context(), &method, params, d, Config{Method: name, Dim: 2}) })
 		fixture.Panicked(t, name, err, name+": panicked: ")
 	}
 }

@@ -38,17 +38,11 @@ func (e *Barycentric) Arrays() []Array {
 		Array{"regular", []int{1}, []float64{e.Regular}})
 }
 
-func rebuildBarycentric(arrays []Array) (Map, error) {
-	t, rest, err := rebuildTraining("barycentric", arrays, []string{"neighbors", "regular"}, []int{1, 1})
-	if err != nil {
-		return nil, err
-	}
-	k, err := count(rest[0])
-	if err != nil {
-		return nil, err
-	}
-	regular, err := number(rest[1])
-	return &Barycentric{t, k, regular}, err
+func rebuildBarycentric(arrays []Array) Map {
+	t, rest := rebuildTraining("barycentric", arrays, []string{"neighbors", "regular"}, []int{1, 1})
+	k := count(rest[0])
+	regular := number(rest[1])
+	return &Barycentric{t, k, regular}
 }
 
 func (e *Barycentric) Extension(m int) (Extension, error) {

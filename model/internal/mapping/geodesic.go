@@ -82,14 +82,11 @@ func (e *Geodesic) Arrays() []Array {
 		Array{"neighbors", []int{1}, []float64{float64(e.K)}})
 }
 
-func rebuildGeodesic(arrays []Array) (Map, error) {
-	t, rest, err := rebuildTraining("geodesic", arrays, []string{"lambda", "mean", "edge", "length", "neighbors"},
+func rebuildGeodesic(arrays []Array) Map {
+	t, rest := rebuildTraining("geodesic", arrays, []string{"lambda", "mean", "edge", "length", "neighbors"},
 		[]int{1, 1, 2, 1, 1})
-	if err != nil {
-		return nil, err
-	}
-	k, err := count(rest[4])
-	return &Geodesic{t, rest[0].Data, rest[1].Data, rest[2].Data, rest[3].Data, k}, err
+	k := count(rest[4])
+	return &Geodesic{t, rest[0].Data, rest[1].Data, rest[2].Data, rest[3].Data, k}
 }
 
 func (e *Geodesic) Extension(m int) (Extension, error) {

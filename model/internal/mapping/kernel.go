@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
 )
@@ -115,17 +116,17 @@ func (k Kernel) Arrays() []Array {
 	return a
 }
 
-func rebuildKernel(arrays []Array) (Kernel, error) {
+func rebuildKernel(arrays []Array) Kernel {
 	if len(arrays) < 1 || len(arrays) > 2 || len(arrays[0].Shape) != 1 ||
 		(len(arrays) == 2 && !named(arrays[1:], []string{"origin"}, []int{1})) {
-		return Kernel{}, fmt.Errorf("a kernel has an array of its name, one of %v, and perhaps the array origin (m)",
-			KernelNames)
+		panic(fail.With(fmt.Errorf("a kernel has an array of its name, one of %v, and perhaps the array origin (m)",
+			KernelNames)))
 	}
 	k := Kernel{Name: arrays[0].Name, Param: arrays[0].Data}
 	if len(arrays) == 2 {
 		k.Origin = arrays[1].Data
 	}
-	return k, nil
+	return k
 }
 
 // Gram is K_ij = k(x_i, x_j).

@@ -2,6 +2,8 @@ package mapping
 
 import (
 	"fmt"
+
+	"github.com/embedd/embedd/model/internal/fail"
 )
 
 // KernelMap is y(x) = offset + sum_i a_i k(x, x_i) over rows x_i of the fit, in scaled coordinates.
@@ -43,17 +45,16 @@ func (k *KernelMap) Arrays() []Array {
 	return append(a, k.K.Arrays()...)
 }
 
-func rebuildKernelMap(arrays []Array) (Map, error) {
+func rebuildKernelMap(arrays []Array) Map {
 	if !named(arrays, []string{"rows", "coefficients"}, []int{2, 2}) {
-		return nil, fmt.Errorf("a kernel map starts with the arrays rows (n x m) and coefficients (n x d)")
+		panic(fail.With(fmt.Errorf("a kernel map starts with the arrays rows (n x m) and coefficients (n x d)")))
 	}
 	m, rest := &KernelMap{D: arrays[1].Shape[1], Rows: arrays[0].Data, Coefficients: arrays[1].Data}, arrays[2:]
 	if named(rest, []string{"offset"}, []int{1}) {
 		m.Offset, rest = rest[0].Data, rest[1:]
 	}
-	var err error
-	m.K, err = rebuildKernel(rest)
-	return m, err
+	m.K = rebuildKernel(rest)
+	return m
 }
 
 func (k *KernelMap) Extension(m int) (Extension, error) { return k.many(m), nil }

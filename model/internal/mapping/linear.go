@@ -3,6 +3,7 @@ package mapping
 import (
 	"fmt"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
@@ -30,11 +31,11 @@ func (l *Linear) Arrays() []Array {
 	return []Array{{"components", []int{len(l.Components) / l.D, l.D}, l.Components}}
 }
 
-func rebuildLinear(arrays []Array) (Map, error) {
+func rebuildLinear(arrays []Array) Map {
 	if len(arrays) != 1 || arrays[0].Name != "components" || len(arrays[0].Shape) != 2 {
-		return nil, fmt.Errorf("a linear map has the array components (m x d) and no other")
+		panic(fail.With(fmt.Errorf("a linear map has the array components (m x d) and no other")))
 	}
-	return &Linear{arrays[0].Shape[1], arrays[0].Data}, nil
+	return &Linear{arrays[0].Shape[1], arrays[0].Data}
 }
 
 func (l *Linear) Weights() (int, []float64, []float64) {

@@ -4,24 +4,21 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
 // number is the only value of an array.
-func number(a Array) (float64, error) {
+func number(a Array) float64 {
 	if len(a.Data) != 1 {
-		return 0, fmt.Errorf("%d numbers in %s, 1 is needed", len(a.Data), a.Name)
+		panic(fail.With(fmt.Errorf("%d numbers in %s, 1 is needed", len(a.Data), a.Name)))
 	}
-	return a.Data[0], nil
+	return a.Data[0]
 }
 
 // count is the only value of an array, an integer from 0.
-func count(a Array) (int, error) {
-	v, err := number(a)
-	if err != nil {
-		return 0, err
-	}
-	return whole(a.Name, v, math.MaxInt32)
+func count(a Array) int {
+	return fail.Must(whole(a.Name, number(a), math.MaxInt32))
 }
 
 // whole is an integer in [0, limit).

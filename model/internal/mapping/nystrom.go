@@ -41,18 +41,12 @@ func (e *Nystrom) Arrays() []Array {
 		Array{"neighbors", []int{1}, []float64{float64(e.K)}}, Array{"rate", []int{1}, []float64{e.Rate}})
 }
 
-func rebuildNystrom(arrays []Array) (Map, error) {
-	t, rest, err := rebuildTraining("nystrom", arrays, []string{"lambda", "reach", "neighbors", "rate"},
+func rebuildNystrom(arrays []Array) Map {
+	t, rest := rebuildTraining("nystrom", arrays, []string{"lambda", "reach", "neighbors", "rate"},
 		[]int{1, 1, 1, 1})
-	if err != nil {
-		return nil, err
-	}
-	k, err := count(rest[2])
-	if err != nil {
-		return nil, err
-	}
-	rate, err := number(rest[3])
-	return &Nystrom{t, rest[0].Data, rest[1].Data, k, rate}, err
+	k := count(rest[2])
+	rate := number(rest[3])
+	return &Nystrom{t, rest[0].Data, rest[1].Data, k, rate}
 }
 
 func (e *Nystrom) Extension(m int) (Extension, error) {

@@ -52,21 +52,16 @@ func (e *SimilarityMap) Arrays() []Array {
 		Array{"beta", []int{1}, []float64{e.Beta}}, Array{"rate", []int{1}, []float64{e.Rate}}), e.K.Arrays()...)
 }
 
-func rebuildSimilarity(arrays []Array) (Map, error) {
+func rebuildSimilarity(arrays []Array) Map {
 	const own = 6 // before the kernel's
-	t, rest, err := rebuildTraining("similarity", arrays[:min(own, len(arrays))],
+	t, rest := rebuildTraining("similarity", arrays[:min(own, len(arrays))],
 		[]string{"lambda", "alpha", "beta", "rate"}, []int{1, 1, 1, 1})
-	if err != nil {
-		return nil, err
-	}
 	e := &SimilarityMap{Training: t, Lambda: rest[0].Data}
 	for i, v := range []*float64{&e.Alpha, &e.Beta, &e.Rate} {
-		if *v, err = number(rest[i+1]); err != nil {
-			return nil, err
-		}
+		*v = number(rest[i+1])
 	}
-	e.K, err = rebuildKernel(arrays[own:])
-	return e, err
+	e.K = rebuildKernel(arrays[own:])
+	return e
 }
 
 func (e *SimilarityMap) Extension(m int) (Extension, error) {

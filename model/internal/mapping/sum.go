@@ -2,6 +2,8 @@ package mapping
 
 import (
 	"fmt"
+
+	"github.com/embedd/embedd/model/internal/fail"
 )
 
 // Sum is y(z) = offset + z·A + r(z)·B + a kernel map of z, where r are normal scores: a blend of methods that are
@@ -59,9 +61,9 @@ func (s *Sum) Arrays() []Array {
 	return arrays
 }
 
-func rebuildSum(arrays []Array) (Map, error) {
+func rebuildSum(arrays []Array) Map {
 	if !named(arrays, []string{"offset"}, []int{1}) {
-		return nil, fmt.Errorf("a sum starts with the array offset (d)")
+		panic(fail.With(fmt.Errorf("a sum starts with the array offset (d)")))
 	}
 	s := &Sum{D: arrays[0].Shape[0], Offset: arrays[0].Data}
 	arrays = arrays[1:]
@@ -77,17 +79,13 @@ func rebuildSum(arrays []Array) (Map, error) {
 		if size == 3 && len(arrays) > 3 && arrays[3].Name == "origin" {
 			size = 4
 		}
-		k, err := rebuildKernelMap(arrays[:size])
-		if err != nil {
-			return nil, fmt.Errorf("a sum has the array offset (d), perhaps components (m x d), "+
-				"perhaps first, value, score and ranked (m x d), and perhaps a kernel map: %w", err)
-		}
+		k := rebuildKernelMap(arrays[:size])
 		if len(arrays) > size {
-			return nil, fmt.Errorf("a sum has one kernel map at most, and the array %s comes after it", arrays[size].Name)
+			panic(fail.With(fmt.Errorf("a sum has one kernel map at most, and the array %s comes after it", arrays[size].Name)))
 		}
 		s.Kernels = []*KernelMap{k.(*KernelMap)}
 	}
-	return s, nil
+	return s
 }
 
 func (s *Sum) Extension(m int) (Extension, error) {

@@ -6,7 +6,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/embedd/embedd/model/internal/fail"
 )
+
+// checkedSum rebuilds and checks a sum of two features.
+func checkedSum(arrays []Array) (s Map, err error) {
+	defer fail.Catch(&err)
+	s = rebuildSum(arrays)
+	return s, s.Check(2, 0)
+}
 
 // A sum comes back from its arrays, any part may be missing, and what does not fit is refused.
 func TestSumArrays(t *testing.T) {
@@ -32,10 +41,7 @@ func TestSumArrays(t *testing.T) {
 		{join([]Array{offset}, kernel), 1 + 100*math.Exp(-0.0625)},
 		{join([]Array{offset, linear}, ranks, kernel), 1.5 - 5 + 100*math.Exp(-0.0625)},
 	} {
-		s, err := rebuildSum(c.arrays)
-		if err == nil {
-			err = s.Check(2, 0)
-		}
+		s, err := checkedSum(c.arrays)
 		if err != nil {
 			t.Fatalf("%v: %v", c.arrays, err)
 		}
@@ -72,10 +78,7 @@ func TestSumArrays(t *testing.T) {
 		{knots([]float64{0, 2, 3}, []float64{0, 1, 5}, []float64{1, 0, 2}), "do not ascend"},
 		{knots([]float64{0, 2, 3}, nil, nil), "do not hold the knots"},
 	} {
-		s, err := rebuildSum(c.arrays)
-		if err == nil {
-			err = s.Check(2, 0)
-		}
+		_, err := checkedSum(c.arrays)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.arrays, err, c.want)
 		}

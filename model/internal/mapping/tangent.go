@@ -39,12 +39,9 @@ func (e *Tangent) Arrays() []Array {
 		Array{"slope", []int{e.Count, len(e.Slope) / e.Count / e.D, e.D}, e.Slope})
 }
 
-func rebuildTangent(arrays []Array) (Map, error) {
-	t, rest, err := rebuildTraining("tangent", arrays, []string{"patch", "slope"}, []int{1, 3})
-	if err != nil {
-		return nil, err
-	}
-	return &Tangent{t, rest[0].Data, rest[1].Data, rest[1].Shape[0]}, nil
+func rebuildTangent(arrays []Array) Map {
+	t, rest := rebuildTraining("tangent", arrays, []string{"patch", "slope"}, []int{1, 3})
+	return &Tangent{t, rest[0].Data, rest[1].Data, rest[1].Shape[0]}
 }
 
 func (e *Tangent) Extension(m int) (Extension, error) {

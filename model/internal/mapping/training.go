@@ -3,6 +3,8 @@ package mapping
 import (
 	"fmt"
 	"math"
+
+	"github.com/embedd/embedd/model/internal/fail"
 )
 
 // Training is the rows of a fit in scaled coordinates and their outputs, which every extension of an embedding starts
@@ -44,14 +46,14 @@ func (t *Training) with(rule ...Array) []Array {
 
 // rebuildTraining rebuilds the rows from the arrays of an extension, and checks that the arrays of the rule have these
 // names and numbers of axes.
-func rebuildTraining(kind string, arrays []Array, names []string, axes []int) (Training, []Array, error) {
+func rebuildTraining(kind string, arrays []Array, names []string, axes []int) (Training, []Array) {
 	names = append([]string{"rows", "embedding"}, names...)
 	axes = append([]int{2, 2}, axes...)
 	if len(arrays) != len(names) || !named(arrays, names, axes) {
-		return Training{}, nil, fmt.Errorf("a map of kind %s has the arrays %v, of %v axes, in this order", kind,
-			names, axes)
+		panic(fail.With(fmt.Errorf("a map of kind %s has the arrays %v, of %v axes, in this order", kind,
+			names, axes)))
 	}
-	return Training{arrays[1].Shape[1], arrays[0].Data, arrays[1].Data}, arrays[2:], nil
+	return Training{arrays[1].Shape[1], arrays[0].Data, arrays[1].Data}, arrays[2:]
 }
 
 // put writes the embedding of row i to dst.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
@@ -74,18 +75,18 @@ func (v *Views) Arrays() []Array {
 	}
 }
 
-func rebuildViews(arrays []Array) (Map, error) {
+func rebuildViews(arrays []Array) Map {
 	names, ranks := []string{"components", "offset", "window", "label"}, []int{3, 2, 3, 1}
 	ok := len(arrays) == len(names)
 	for i := 0; ok && i < len(names); i++ {
 		ok = arrays[i].Name == names[i] && len(arrays[i].Shape) == ranks[i]
 	}
 	if !ok {
-		return nil, errors.New("a map of views has the arrays components (C x m x d), offset (C x d), window (C x n x d) " +
-			"and label (n), in this order")
+		panic(fail.With(errors.New("a map of views has the arrays components (C x m x d), offset (C x d), window (C x n x d) " +
+			"and label (n), in this order")))
 	}
 	return &Views{D: arrays[0].Shape[2], Components: arrays[0].Data, Offset: arrays[1].Data,
-		Window: arrays[2].Data, Label: arrays[3].Data}, nil
+		Window: arrays[2].Data, Label: arrays[3].Data}
 }
 
 func (v *Views) Weights() (int, []float64, []float64) {

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
@@ -71,30 +72,27 @@ const eigenvalueFloor = 1e-8
 const maxBandwidthRows = 1000
 
 // DrawLandmarks draws landmarks from the rows, stratified by class. Of fewer rows than landmarks it takes all.
-func DrawLandmarks(ctx context.Context, p *frame.Rows, k Kernels, seed uint64) (*Landmarks, error) {
+func DrawLandmarks(ctx context.Context, p *frame.Rows, k Kernels, seed uint64) (_ *Landmarks, err error) {
+	defer fail.Catch(&err)
 	k = k.settled()
 	t := &frame.Task{Method: &frame.Method{Name: "landmarks"}, Scaling: k.Scale, Report: &model.Report{}}
-	if err := t.Load(ctx, p); err != nil {
-		return nil, err
-	}
+	fail.Check(t.Load(ctx, p))
 	if t.Columns == 0 {
 		return nil, fmt.Errorf("%w over %d rows", ErrConstant, p.N)
 	}
 	l := &Landmarks{mean: t.Stat.Mean, scale: t.Stat.Scale, unit: k.Scale == model.ScaleUnit, asked: k}
 	some := frame.Spaced(linalg.Range(p.N), min(p.N, maxBandwidthRows))
-	kernel, err := mapping.NewKernel(ctx, "gauss", t.Features(some), p.M, nil)
-	if err != nil {
-		return nil, err
-	}
-	kernel.Param[0] /= k.Width
-	l.kernel = kernel
+	l.kernel = fail.Must(mapping.NewKernel(ctx, "gauss", t.Features(some), p.M, nil))
+	l.kernel.Param[0] /= k.Width
 	l.rows = t.Features(draw(p, k.Count, seed))
-	return l, l.whiten(ctx)
+	l.whiten(ctx)
+	return l, nil
 }
 
 // LandmarksOf returns the landmarks of a model that was fitted with these kernels, or with fewer landmarks because
 // there were fewer rows.
-func LandmarksOf(ctx context.Context, m *model.Model, k Kernels) (*Landmarks, error) {
+func LandmarksOf(ctx context.Context, m *model.Model, k Kernels) (_ *Landmarks, err error) {
+	defer fail.Catch(&err)
 	k = k.settled()
 	content := m.Content()
 	km, ok := content.Map.(*mapping.KernelMap)
@@ -109,7 +107,8 @@ func LandmarksOf(ctx context.Context, m *model.Model, k Kernels) (*Landmarks, er
 	}
 	l := &Landmarks{mean: content.Mean, scale: content.Scale, unit: content.Unit, kernel: km.K, rows: km.Rows,
 		tables: km.Tables, asked: k}
-	return l, l.whiten(ctx)
+	l.whiten(ctx)
+	return l, nil
 }
 
 // Match reports whether LandmarksOf of the model with these kernels would return these landmarks.
@@ -132,11 +131,10 @@ func (l *Landmarks) Dim() int { _, r := l.back.Dims(); return r }
 // Map writes the features that the landmarks make of rows.
 func (l *Landmarks) Map(ctx context.Context, dst []float64, rows [][]float64) (err error) {
 	defer parallel.Recover(&err, "landmarks")
+	defer fail.Catch(&err)
 	for from := 0; from < len(rows); from += mapRows {
 		n := min(mapRows, len(rows)-from)
-		if err := l.mapBatch(ctx, dst[from*l.Dim():(from+n)*l.Dim()], rows[from:from+n]); err != nil {
-			return err
-		}
+		l.mapBatch(ctx, dst[from*l.Dim():(from+n)*l.Dim()], rows[from:from+n])
 	}
 	return nil
 }
@@ -148,20 +146,15 @@ const (
 	minExact = 1e6
 )
 
-func (l *Landmarks) mapBatch(ctx context.Context, phi []float64, rows [][]float64) error {
+func (l *Landmarks) mapBatch(ctx context.Context, phi []float64, rows [][]float64) {
 	n, m, count := len(rows), len(l.mean), l.Len()
 	z, k := make([]float64, n*m), make([]float64, (n*count+7)/8*8)
-	err := parallel.Each(ctx, n, func(i int) {
+	fail.Check(parallel.Each(ctx, n, func(i int) {
 		model.DenseRows(rows[i], 1, m).Scaled(z[i*m:(i+1)*m], 0, l.mean, l.scale, l.unit)
-	})
-	if err != nil {
-		return err
-	}
-	if err := tile.Add(ctx, tile.Sum{C: k, Stride: count, Alpha: 1, A: tile.Columns(z, m, n, m),
-		B: tile.Columns(l.rows, m, count, m)}); err != nil {
-		return err
-	}
-	err = parallel.Each(ctx, n, func(i int) {
+	}))
+	fail.Check(tile.Add(ctx, tile.Sum{C: k, Stride: count, Alpha: 1, A: tile.Columns(z, m, n, m),
+		B: tile.Columns(l.rows, m, count, m)}))
+	fail.Check(parallel.Each(ctx, n, func(i int) {
 		row := z[i*m : (i+1)*m]
 		size := linalg.Dot(row, row)
 		for j := range count {
@@ -172,24 +165,18 @@ func (l *Landmarks) mapBatch(ctx context.Context, phi []float64, rows [][]float6
 			}
 			*at = -max(d, 0) / l.kernel.Param[0]
 		}
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	tile.Exp(k)
 	clear(phi)
 	back := l.back.RawMatrix()
-	return tile.Add(ctx, tile.Sum{C: phi, Stride: back.Cols, Alpha: 1, A: tile.Columns(k, count, n, count),
-		B: tile.Dense(back.Data, count, back.Cols, back.Stride)})
+	fail.Check(tile.Add(ctx, tile.Sum{C: phi, Stride: back.Cols, Alpha: 1, A: tile.Columns(k, count, n, count),
+		B: tile.Dense(back.Data, count, back.Cols, back.Stride)}))
 }
 
 // whiten computes U V^(-1/2), which turns the kernel matrix of the landmarks into the identity.
-func (l *Landmarks) whiten(ctx context.Context) error {
+func (l *Landmarks) whiten(ctx context.Context) {
 	m := len(l.mean)
-	gram, err := l.kernel.Gram(ctx, l.rows, m)
-	if err != nil {
-		return err
-	}
+	gram := fail.Must(l.kernel.Gram(ctx, l.rows, m))
 	if l.tables == nil {
 		l.tables = mapping.NewGauss(l.rows, m, l.kernel.Param[0])
 	}
@@ -199,7 +186,7 @@ func (l *Landmarks) whiten(ctx context.Context) error {
 	}
 	var eig mat.EigenSym
 	if !eig.Factorize(gram, true) {
-		return fmt.Errorf("the kernel matrix of %d landmarks has no eigenvectors", gram.SymmetricDim())
+		panic(fail.With(fmt.Errorf("the kernel matrix of %d landmarks has no eigenvectors", gram.SymmetricDim())))
 	}
 	values := eig.Values(nil)
 	var u mat.Dense
@@ -212,7 +199,7 @@ func (l *Landmarks) whiten(ctx context.Context) error {
 			l.back.Set(i, c-first, l.back.At(i, c-first)/math.Sqrt(values[c]))
 		}
 	}
-	return nil
+	return
 }
 
 // Data are the rows as the landmarks map them.
