@@ -35,7 +35,7 @@ var below = map[string][]string{
 	"model/internal/fail":     {},
 	"model/internal/parallel": {"model/internal/fail"},
 	"model/internal/linalg":   {},
-	"model/pencil":            {"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
+	"model/pencil":            {"model/internal/fail", "model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
 	"model/internal/tile":     {"model/internal/parallel"},
 	"model/moments":           {"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
 	"model/graph":             {"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/fail"
 )
 
 // End is the wanted end of the spectrum: part of a method's definition.
@@ -70,15 +72,12 @@ func grade(s mat.Symmetric) []int {
 }
 
 // spectrum is eigen in descending order.
-func spectrum(s *mat.SymDense) ([]float64, *mat.Dense, error) {
+func spectrum(s *mat.SymDense) ([]float64, *mat.Dense) {
 	k := s.SymmetricDim()
 	if k == 0 {
-		return nil, new(mat.Dense), nil
+		return nil, new(mat.Dense)
 	}
-	up, v, err := eigen(s)
-	if err != nil {
-		return nil, nil, err
-	}
+	up, v := fail.Must2(eigen(s))
 	down := make([]float64, k)
 	w := mat.NewDense(k, k, nil)
 	for j := range k {
@@ -90,7 +89,7 @@ func spectrum(s *mat.SymDense) ([]float64, *mat.Dense, error) {
 			dst[j] = src[k-1-j]
 		}
 	}
-	return down, w, nil
+	return down, w
 }
 
 func reversed(values []float64, v *mat.Dense) ([]float64, *mat.Dense) {

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
@@ -52,11 +53,9 @@ func (p *Part) Least() float64 { return p.least }
 // of order 2500 at most, is not interrupted.
 func Partial(ctx context.Context, m Operator, end End, d int, known *mat.Dense) (_ *Part, err error) {
 	defer parallel.Recover(&err, "eigenvectors")
+	defer fail.Catch(&err)
 	n := m.Order()
-	null, err := knownRows(n, known)
-	if err != nil {
-		return nil, err
-	}
+	null := knownRows(n, known)
 	free := n
 	if null != nil {
 		free -= null.RawMatrix().Rows
@@ -65,9 +64,7 @@ func Partial(ctx context.Context, m Operator, end End, d int, known *mat.Dense) 
 		return nil, &RankError{Asked: d, Max: free}
 	}
 	p := &partial{ctx: ctx, m: m, n: n, end: end, d: d, free: free, null: null}
-	if err := p.checkKnown(); err != nil {
-		return nil, err
-	}
+	p.checkKnown()
 	ways := p.ways()
 	if n <= fullOrder {
 		ways = append(ways, way{"full", p.full})
@@ -94,7 +91,13 @@ type partial struct {
 // way is one algorithm for the wanted pairs.
 type way struct {
 	name string
-	run  func() (*Part, error)
+	run  func() *Part
+}
+
+// try runs the algorithm and returns the error that it fails with.
+func (w way) try() (_ *Part, err error) {
+	defer fail.Catch(&err)
+	return w.run(), nil
 }
 
 // ways are the algorithms other than a full decomposition, in the order of their cost.
@@ -103,7 +106,7 @@ func (p *partial) ways() []way {
 		return nil
 	}
 	direct := func(limit int) way {
-		return way{"products", func() (*Part, error) { return p.direct(limit) }}
+		return way{"products", func() *Part { return p.direct(limit) }}
 	}
 	limit := max(2*p.n, 600)
 	if p.brief {
@@ -115,7 +118,7 @@ func (p *partial) ways() []way {
 		return []way{alone}
 	}
 	env := newEnvelope(p.ctx, rows)
-	inverse := way{"inverse", func() (*Part, error) { return p.inverse(rows, env) }}
+	inverse := way{"inverse", func() *Part { return p.inverse(rows, env) }}
 	switch {
 	case env.flops() <= cheapFactor:
 		return []way{inverse, alone}
@@ -130,7 +133,7 @@ func (p *partial) ways() []way {
 // find tries the algorithms in turn.
 func (p *partial) find(ways []way) (*Part, error) {
 	for _, w := range ways {
-		part, err := w.run()
+		part, err := w.try()
 		if err == nil {
 			part.Notes, part.Products = p.notes, p.products
 			return part, nil
@@ -155,7 +158,7 @@ func (p *partial) find(ways []way) (*Part, error) {
 func blockSize(d int) int { return min(max(d+1, 4), 8) }
 
 // direct is Lanczos with m itself, with at most limit products.
-func (p *partial) direct(limit int) (*Part, error) {
+func (p *partial) direct(limit int) *Part {
 	sign := 1.0
 	if p.end == Min {
 		sign = -1
@@ -166,20 +169,15 @@ func (p *partial) direct(limit int) (*Part, error) {
 		p.apply(dst, x)
 		dst.Scale(sign, dst)
 	}
-	found, err := p.lanczos(k, p.d)
-	if err != nil {
-		return nil, err
-	}
+	found := p.lanczos(k, p.d)
 	p.largest = max(p.largest, found.largest)
 	values := make([]float64, len(found.values))
 	for i, v := range found.values {
 		values[i] = sign * v
 	}
-	part, err := p.judge(values, found.vectors)
-	if err == nil {
-		part.least = found.least
-	}
-	return part, err
+	part := p.judge(values, found.vectors)
+	part.least = found.least
+	return part
 }
 
 // plain is Lanczos for m.
@@ -191,23 +189,20 @@ func (p *partial) plain() *krylov {
 
 // lanczos runs k for d pairs, and again with a larger block if the first may have missed copies: a block of b finds at
 // most b of one eigenvalue.
-func (p *partial) lanczos(k *krylov, d int) (*ritz, error) {
+func (p *partial) lanczos(k *krylov, d int) *ritz {
 	for k.block = blockSize(d); ; k.block = d + 1 {
 		q := 0
 		if k.null != nil {
 			q, _ = k.null.Dims()
 		}
 		if p.n-q < krylovOrder(d, k.block) {
-			return nil, fmt.Errorf("%w: blocks of %d do not fit", errShort, k.block)
+			panic(fail.With(fmt.Errorf("%w: blocks of %d do not fit", errShort, k.block)))
 		}
-		found, err := k.run(d)
-		if err != nil {
-			return nil, err
-		}
+		found := k.run(d)
 		p.products += found.products
 		if !found.converged {
-			return nil, fmt.Errorf("%w after %d products, residual %.2g of the largest value", errShort, found.products,
-				found.worst/found.largest)
+			panic(fail.With(fmt.Errorf("%w after %d products, residual %.2g of the largest value", errShort, found.products,
+				found.worst/found.largest)))
 		}
 		longest, run := 1, 1
 		for i := 1; i < d; i++ {
@@ -219,7 +214,7 @@ func (p *partial) lanczos(k *krylov, d int) (*ritz, error) {
 			longest = max(longest, run)
 		}
 		if longest < k.block || k.block > d {
-			return found, nil
+			return found
 		}
 	}
 }
@@ -233,21 +228,17 @@ func (p *partial) apply(dst, x *mat.Dense) {
 }
 
 // measure sets largest from a short Lanczos run: both ends of the spectrum converge first.
-func (p *partial) measure() error {
+func (p *partial) measure() {
 	k := p.plain()
 	k.block, k.limit = 4, 40
-	found, err := k.run(1)
-	if err != nil {
-		return err
-	}
+	found := k.run(1)
 	p.products += found.products
 	p.largest = max(p.largest, found.largest)
-	return nil
 }
 
 // judge computes the residuals of the found pairs (rows, best first, the last one or more beyond the wanted) with
 // products of m, and accepts or refuses them.
-func (p *partial) judge(values []float64, rows *mat.Dense) (*Part, error) {
+func (p *partial) judge(values []float64, rows *mat.Dense) *Part {
 	part := p.part(values, mat.DenseCopyOf(rows.T()))
 	wanted := rowsView(rows, 0, p.d)
 	y := mat.NewDense(p.d, p.n, nil)
@@ -269,11 +260,11 @@ func (p *partial) judge(values []float64, rows *mat.Dense) (*Part, error) {
 			gap = p.largest // a single tie has nothing to be confused with
 		}
 		if !(r <= max(1e-3*gap, p.floor) && r <= 1e-8*p.largest) {
-			return nil, fmt.Errorf("%w: residual %.2g of eigenvalue %d (%.4g), gap %.2g, largest value %.4g", errShort,
-				r, i, values[i], gap, p.largest)
+			panic(fail.With(fmt.Errorf("%w: residual %.2g of eigenvalue %d (%.4g), gap %.2g, largest value %.4g", errShort,
+				r, i, values[i], gap, p.largest)))
 		}
 	}
-	return part, nil
+	return part
 }
 
 // part is the result for values, best first, with their vectors as columns.

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/lapack/lapack64"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
@@ -163,7 +164,7 @@ func (e *envelope) flops() (sum float64) {
 }
 
 // factor fills the envelope with the factor of M + shift I.
-func (e *envelope) factor(ctx context.Context, m Entries, shift float64) error {
+func (e *envelope) factor(ctx context.Context, m Entries, shift float64) {
 	tiles, count := len(e.columns), 0
 	for _, columns := range e.columns {
 		count += len(columns)
@@ -177,9 +178,7 @@ func (e *envelope) factor(ctx context.Context, m Entries, shift float64) error {
 	}
 	var own tile.PackedSquare // on the diagonal
 	for j := range tiles {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+		fail.Check(ctx.Err())
 		t := blas64.Symmetric{N: square, Stride: square, Data: triangles[j*square*square:][:square*square],
 			Uplo: blas.Lower}
 		own = tile.PackedSquare{}
@@ -196,7 +195,8 @@ func (e *envelope) factor(ctx context.Context, m Entries, shift float64) error {
 		}
 		var ok bool
 		if e.diagonal[j], ok = lapack64.Potrf(t); !ok || !finiteDiagonal(e.diagonal[j]) {
-			return fmt.Errorf("%w: order %d, shift %.4g, at row %d of the factor", ErrNotDefinite, e.n, shift, j*square)
+			panic(fail.With(fmt.Errorf("%w: order %d, shift %.4g, at row %d of the factor", ErrNotDefinite, e.n, shift,
+				j*square)))
 		}
 		for r := range square {
 			for c := range r + 1 {
@@ -210,7 +210,6 @@ func (e *envelope) factor(ctx context.Context, m Entries, shift float64) error {
 			s.Divide(&own, e.diagonal[j])
 		})
 	}
-	return nil
 }
 
 // fill copies row i of the blocks of M + shift I into the envelope, and the lower triangle of the one on the diagonal

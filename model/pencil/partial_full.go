@@ -4,16 +4,16 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/fail"
 )
 
 // fullOrder is the largest order that is decomposed in full if the partial algorithms fail: about a minute and 400 MB.
 const fullOrder = 2500
 
 // full decomposes all of m, with the known vectors moved past the other end.
-func (p *partial) full() (*Part, error) {
-	if err := p.ctx.Err(); err != nil {
-		return nil, err
-	}
+func (p *partial) full() *Part {
+	fail.Check(p.ctx.Err())
 	s := mat.NewSymDense(p.n, nil)
 	if rows, ok := p.m.(Entries); ok {
 		for i := range p.n {
@@ -50,10 +50,7 @@ func (p *partial) full() (*Part, error) {
 			s.SymRankOne(s, away, p.null.RowView(i))
 		}
 	}
-	values, vectors, err := spectrum(s)
-	if err != nil {
-		return nil, err
-	}
+	values, vectors := spectrum(s)
 	if p.end == Min {
 		values, vectors = reversed(values, vectors)
 	}
@@ -63,9 +60,9 @@ func (p *partial) full() (*Part, error) {
 	}
 	// Pairs that are closer than rounding errors cannot be separated better than this.
 	p.floor = float64(p.n) * eps * p.largest
-	part, err := p.judge(values, mat.DenseCopyOf(vectors.Slice(0, p.n, 0, p.free).T()))
-	if err == nil && p.end == Max {
+	part := p.judge(values, mat.DenseCopyOf(vectors.Slice(0, p.n, 0, p.free).T()))
+	if p.end == Max {
 		part.least = min(values[p.free-1], 0)
 	}
-	return part, err
+	return part
 }

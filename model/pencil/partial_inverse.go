@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/fail"
 )
 
 const (
@@ -23,37 +25,30 @@ func (p *partial) budget(rows Entries, env *envelope) int {
 // inverse is Lanczos with (M + shift I)^-1 (Ericsson and Ruhe 1980), whose largest values are well separated where the
 // smallest of M are tiny, followed by a Rayleigh-Ritz step with M itself, which makes the values as exact as products
 // of M.
-func (p *partial) inverse(rows Entries, env *envelope) (*Part, error) {
+func (p *partial) inverse(rows Entries, env *envelope) *Part {
 	if p.largest == 0 {
-		if err := p.measure(); err != nil {
-			return nil, err
-		}
+		p.measure()
 	}
 	norm := p.largest
 	if norm == 0 {
-		return nil, fmt.Errorf("%w: the matrix is zero", ErrNotDefinite)
+		panic(fail.With(fmt.Errorf("%w: the matrix is zero", ErrNotDefinite)))
 	}
 	shift := inverseShift * norm
-	if err := env.factor(p.ctx, rows, shift); err != nil {
-		return nil, err
-	}
+	env.factor(p.ctx, rows, shift)
 	solve := func(dst, x *mat.Dense) { env.solve(p.ctx, dst, x) }
-	found, err := p.stages(&krylov{ctx: p.ctx, n: p.n, apply: solve, null: p.null, limit: max(600, 40*(p.d+1)),
+	found := p.stages(&krylov{ctx: p.ctx, n: p.n, apply: solve, null: p.null, limit: max(600, 40*(p.d+1)),
 		// A backward error E of the factor turns v into mu (M + shift I)^-1 E v.
 		noise: func(mu, outside, largest float64) float64 {
 			return max(16*eps*norm*math.Abs(mu*outside), 4*eps*largest)
 		},
 		tied: func(a, b, _ float64) bool { return tie(1/a, 1/b, p.n, norm) },
 	})
-	if err != nil {
-		return nil, err
-	}
 	// One more step of inverse iteration removes rounding errors along large eigenvalues.
 	b, _ := found.vectors.Dims()
 	x := mat.NewDense(b, p.n, nil)
 	for i, mu := range found.values {
 		if !(mu > 0) {
-			return nil, fmt.Errorf("%w: an eigenvalue of the inverse is %g", ErrNotDefinite, mu)
+			panic(fail.With(fmt.Errorf("%w: an eigenvalue of the inverse is %g", ErrNotDefinite, mu)))
 		}
 		row, src := x.RawRowView(i), found.vectors.RawRowView(i)
 		for j := range row {
@@ -64,26 +59,18 @@ func (p *partial) inverse(rows Entries, env *envelope) (*Part, error) {
 	p.products += b
 	k := &krylov{ctx: p.ctx, n: p.n, null: p.null}
 	k.clean(x, nil)
-	if _, err := k.orthonormal(x, nil, 0, nil); err != nil {
-		return nil, err
-	}
-	values, vectors, err := p.rayleighRitz(x)
-	if err != nil {
-		return nil, err
-	}
+	k.orthonormal(x, nil, 0, nil)
+	values, vectors := p.rayleighRitz(x)
 	return p.judge(values, vectors)
 }
 
 // stages runs k for the wanted pairs. If the values are far apart, rounding errors of the size of the first hide the
 // last: those found first are then projected out, and the others searched for again.
-func (p *partial) stages(k *krylov) (*ritz, error) {
+func (p *partial) stages(k *krylov) *ritz {
 	const apart = 1e-3
 	out := &ritz{vectors: new(mat.Dense)}
 	for {
-		found, err := p.lanczos(k, p.d-len(out.values))
-		if err != nil {
-			return nil, err
-		}
+		found := p.lanczos(k, p.d-len(out.values))
 		take := 1
 		for take < len(found.values) && found.values[take] >= apart*found.values[0] {
 			take++
@@ -102,7 +89,7 @@ func (p *partial) stages(k *krylov) (*ritz, error) {
 			out.vectors = all
 		}
 		if last {
-			return out, nil
+			return out
 		}
 		k.null = out.vectors
 		if p.null != nil {
@@ -114,7 +101,7 @@ func (p *partial) stages(k *krylov) (*ritz, error) {
 
 // rayleighRitz is the best approximation of M in the span of the orthonormal rows of x: values, best first, and
 // vectors as rows.
-func (p *partial) rayleighRitz(x *mat.Dense) ([]float64, *mat.Dense, error) {
+func (p *partial) rayleighRitz(x *mat.Dense) ([]float64, *mat.Dense) {
 	b, _ := x.Dims()
 	y := mat.NewDense(b, p.n, nil)
 	p.apply(y, x)
@@ -125,14 +112,11 @@ func (p *partial) rayleighRitz(x *mat.Dense) ([]float64, *mat.Dense, error) {
 			small.SetSym(i, j, (h.At(i, j)+h.At(j, i))/2)
 		}
 	}
-	values, s, err := spectrum(small)
-	if err != nil {
-		return nil, nil, err
-	}
+	values, s := spectrum(small)
 	if p.end == Min {
 		values, s = reversed(values, s)
 	}
 	var vectors mat.Dense
 	vectors.Mul(s.T(), x)
-	return values, &vectors, nil
+	return values, &vectors
 }

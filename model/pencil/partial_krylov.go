@@ -9,6 +9,8 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/fail"
 )
 
 // krylov finds the largest eigenvalues of a symmetric operator by thick-restart block Lanczos (Wu and Simon 2000; Zhou
@@ -54,7 +56,7 @@ func krylovOrder(d, b int) int { return 2 * basisSize(d+1+tieReserve, b) }
 
 // run finds the d largest pairs and the first value after them. The space must have dimension krylovOrder or more. If
 // the limit is reached, converged is false and the pairs are the best so far.
-func (k *krylov) run(d int) (*ritz, error) {
+func (k *krylov) run(d int) *ritz {
 	b, want := k.block, d+1
 	size := basisSize(want, b)
 	rng := rand.New(rand.NewPCG(uint64(k.n), 0x9e3779b97f4a7c15)) // seeded by the order only
@@ -71,20 +73,16 @@ func (k *krylov) run(d int) (*ritz, error) {
 		}
 	}
 	k.clean(start, nil)
-	if _, err := k.orthonormal(start, nil, 0, rng); err != nil {
-		return nil, err
-	}
+	k.orthonormal(start, nil, 0, rng)
 	out := &ritz{}
 	have, checked := 0, 0
 	for {
-		if err := k.ctx.Err(); err != nil {
-			return nil, err
-		}
+		fail.Check(k.ctx.Err())
 		k.apply(w, rowsView(basis, have, have+b))
 		out.products += b
 		scale := maxAbs(w)
 		if math.IsNaN(scale) || math.IsInf(scale, 0) {
-			return nil, fmt.Errorf("a product with the operator of order %d is not finite", k.n)
+			panic(fail.With(fmt.Errorf("a product with the operator of order %d is not finite", k.n)))
 		}
 		c := k.against(w, rowsView(basis, 0, have+b))
 		for i := range have + b {
@@ -93,10 +91,7 @@ func (k *krylov) run(d int) (*ritz, error) {
 				t.Set(have+j, i, c.At(i, j))
 			}
 		}
-		rest, err := k.orthonormal(w, rowsView(basis, 0, have+b), 16*eps*max(out.largest, scale), rng)
-		if err != nil {
-			return nil, err
-		}
+		rest := k.orthonormal(w, rowsView(basis, 0, have+b), 16*eps*max(out.largest, scale), rng)
 		have += b
 		rowsView(basis, have, have+b).Copy(w)
 		if have+b <= size && have-checked < max(2*b, size/4) {
@@ -110,10 +105,7 @@ func (k *krylov) run(d int) (*ritz, error) {
 				small.SetSym(i, j, (t.At(i, j)+t.At(j, i))/2)
 			}
 		}
-		values, s, err := spectrum(small)
-		if err != nil {
-			return nil, err
-		}
+		values, s := spectrum(small)
 		out.largest = max(out.largest, math.Abs(values[0]), math.Abs(values[have-1]))
 		out.least = min(out.least, values[have-1])
 		if have > want {
@@ -140,7 +132,7 @@ func (k *krylov) run(d int) (*ritz, error) {
 		kept.Mul(s.Slice(0, have, 0, keep).T(), rowsView(basis, 0, have))
 		if stop {
 			out.values, out.vectors = values[:keep], kept
-			return out, nil
+			return out
 		}
 		rowsView(basis, 0, keep).Copy(kept)
 		rowsView(basis, keep, keep+b).Copy(w)
@@ -216,7 +208,7 @@ func project(ctx context.Context, w, v *mat.Dense) *mat.Dense {
 // coordinates (rows of w squared) of the old rows in the new ones. A row with norm tiny or less counts as zero and is
 // replaced by a random one with coordinates zero. It gives up if rng is nil, or if random rows come out as zero too,
 // which happens if earlier rows are not finite.
-func (k *krylov) orthonormal(w, v *mat.Dense, tiny float64, rng *rand.Rand) (*mat.Dense, error) {
+func (k *krylov) orthonormal(w, v *mat.Dense, tiny float64, rng *rand.Rand) *mat.Dense {
 	const replacements = 8
 	b, n := w.Dims()
 	c := mat.NewDense(b, b, nil)
@@ -225,9 +217,7 @@ func (k *krylov) orthonormal(w, v *mat.Dense, tiny float64, rng *rand.Rand) (*ma
 		x := blas64.Vector{N: n, Data: w.RawRowView(i), Inc: 1}
 		replaced, least := 0, tiny
 		for try := 0; ; try++ {
-			if err := k.ctx.Err(); err != nil {
-				return nil, err
-			}
+			fail.Check(k.ctx.Err())
 			before := blas64.Nrm2(x)
 			for range 2 {
 				for j := range i {
@@ -242,7 +232,7 @@ func (k *krylov) orthonormal(w, v *mat.Dense, tiny float64, rng *rand.Rand) (*ma
 			norm := blas64.Nrm2(x)
 			if !(norm > least) {
 				if replaced == replacements || rng == nil {
-					return nil, fmt.Errorf("%w: row %d of a block of order %d has norm %g", errShort, i, n, norm)
+					panic(fail.With(fmt.Errorf("%w: row %d of a block of order %d has norm %g", errShort, i, n, norm)))
 				}
 				// The space of the start is exhausted: continue with a new direction. Its length, about the square root
 				// of n, is unrelated to the scale of the operator.
@@ -266,7 +256,7 @@ func (k *krylov) orthonormal(w, v *mat.Dense, tiny float64, rng *rand.Rand) (*ma
 			break
 		}
 	}
-	return c, nil
+	return c
 }
 
 // clean is against without coordinates, for v that may be nil.

@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
@@ -32,6 +33,7 @@ type Solution struct {
 // not interrupted.
 func Solve(ctx context.Context, n mat.Symmetric, q *Metric, end End, d int) (_ *Solution, err error) {
 	defer parallel.Recover(&err, "eigenvectors")
+	defer fail.Catch(&err)
 	if n.SymmetricDim() != q.m {
 		return nil, fmt.Errorf("numerator of order %d, denominator of order %d", n.SymmetricDim(), q.m)
 	}
@@ -39,24 +41,21 @@ func Solve(ctx context.Context, n mat.Symmetric, q *Metric, end End, d int) (_ *
 		return nil, &RankError{Asked: d, Max: 0}
 	}
 	apply := func(a *mat.Dense) *mat.Dense { return times(ctx, n, a) }
-	return solveWhite(ctx, q.whitenSym(ctx, n), q, end, d, apply)
+	return solveWhite(ctx, q.whitenSym(ctx, n), q, end, d, apply), nil
 }
 
 // solveWhite is Solve of s = Z'NZ.
 func solveWhite(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
-	apply func(*mat.Dense) *mat.Dense) (*Solution, error) {
+	apply func(*mat.Dense) *mat.Dense) *Solution {
 	if exp := farScale(s); exp != 0 {
 		near := func(a *mat.Dense) *mat.Dense { return ldexp(apply(a), -exp) }
-		sol, err := solveWhite(ctx, symLdexp(s, -exp), q, end, d, near)
-		if err != nil {
-			return nil, err
-		}
+		sol := solveWhite(ctx, symLdexp(s, -exp), q, end, d, near)
 		for i, v := range sol.Values {
 			sol.Values[i] = math.Ldexp(v, exp)
 		}
-		return sol, nil
+		return sol
 	}
-	type way func(context.Context, *mat.SymDense, *Metric, End, int, func(*mat.Dense) *mat.Dense) (*Solution, error)
+	type way func(context.Context, *mat.SymDense, *Metric, End, int, func(*mat.Dense) *mat.Dense) *Solution
 	ways := []way{solveReduced}
 	if n := s.SymmetricDim(); n > reducedOrder {
 		ways = []way{solveFew, solveReduced}
@@ -64,20 +63,13 @@ func solveWhite(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
 		ways = []way{solveReduced, solveFew}
 	}
 	for _, solve := range ways {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if sol, err := solve(ctx, s, q, end, d, apply); sol != nil || err != nil {
-			return sol, err
+		fail.Check(ctx.Err())
+		if sol := solve(ctx, s, q, end, d, apply); sol != nil {
+			return sol
 		}
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	values, vectors, err := spectrum(s)
-	if err != nil {
-		return nil, err
-	}
+	fail.Check(ctx.Err())
+	values, vectors := spectrum(s)
 	return finish(q, values, vectors, end, d, apply)
 }
 
@@ -128,14 +120,14 @@ const (
 
 // solveFew is Solve by products with the matrix, or nil if few fails or if the rank cannot be found that way.
 func solveFew(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
-	apply func(*mat.Dense) *mat.Dense) (*Solution, error) {
+	apply func(*mat.Dense) *mat.Dense) *Solution {
 	part := few(ctx, s, end, d)
 	if part == nil {
-		return nil, nil
+		return nil
 	}
 	rank := partRank(ctx, s, end, part, d)
 	if rank < d {
-		return nil, nil
+		return nil
 	}
 	return complete(q, part.all, part.vectors, q.rank, rank, part.Largest, d, apply)
 }
@@ -143,30 +135,30 @@ func solveFew(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
 // solveReduced is Solve from the tridiagonal form, or nil if most vectors are wanted, or if they cannot be found that
 // way.
 func solveReduced(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
-	apply func(*mat.Dense) *mat.Dense) (*Solution, error) {
+	apply func(*mat.Dense) *mat.Dense) *Solution {
 	n := s.SymmetricDim()
 	if d < 1 || n < 64 || 4*d > n {
-		return nil, nil
+		return nil
 	}
 	r := reduce(ctx, s)
 	if r == nil {
-		return nil, nil
+		return nil
 	}
 	least, values := r.best(end, d+1)
 	largest, rank := r.size, n
 	if end == Min && math.Abs(least) < 1e-6*largest {
-		return nil, nil // inverse iteration works for the largest; other algorithms keep the digits of the small end
+		return nil // inverse iteration works for the largest; other algorithms keep the digits of the small end
 	}
 	if end == Max {
 		rank = r.spectrum.above(float64(q.m) * eps * largest)
 	}
 	if d > rank {
-		return nil, &RankError{Asked: d, Max: rank}
+		panic(fail.With(&RankError{Asked: d, Max: rank}))
 	}
 	count := d
 	for tie(values[count-1], values[count], n, largest) { // less than a quarter are wanted: there is a next one
 		if count++; 4*count > n {
-			return nil, nil
+			return nil
 		}
 		if count == len(values) {
 			_, values = r.best(end, 2*count)
@@ -178,7 +170,7 @@ func solveReduced(ctx context.Context, s *mat.SymDense, q *Metric, end End, d in
 	}
 	vectors := r.vectors(up)
 	if vectors == nil {
-		return nil, nil
+		return nil
 	}
 	if end == Max {
 		_, vectors = reversed(up, vectors)
@@ -212,6 +204,7 @@ func partRank(ctx context.Context, s *mat.SymDense, end End, part *Part, d int) 
 // for the identity): a thin decomposition of order c instead of one of order m.
 func SolveLow(ctx context.Context, g *mat.Dense, j mat.Symmetric, q *Metric, d int) (_ *Solution, err error) {
 	defer parallel.Recover(&err, "eigenvectors")
+	defer fail.Catch(&err)
 	m, c := g.Dims()
 	if m != q.m {
 		return nil, fmt.Errorf("factor with %d rows, denominator of order %d", m, q.m)
@@ -234,12 +227,10 @@ func SolveLow(ctx context.Context, g *mat.Dense, j mat.Symmetric, q *Metric, d i
 	h := q.whiten(ctx, g)
 	if c > q.rank { // with that many columns N is not smaller
 		ht := mat.DenseCopyOf(h.T())
-		return solveWhite(ctx, outer(ctx, ht, inner(ht)), q, Max, d, apply)
+		return solveWhite(ctx, outer(ctx, ht, inner(ht)), q, Max, d, apply), nil
 	}
 	var svd mat.SVD
-	if err := finite(h); err != nil {
-		return nil, err
-	}
+	fail.Check(finite(h))
 	if !svd.Factorize(h, mat.SVDThin) {
 		return nil, fmt.Errorf("singular value decomposition of %d x %d did not converge", q.rank, c)
 	}
@@ -257,19 +248,16 @@ func SolveLow(ctx context.Context, g *mat.Dense, j mat.Symmetric, q *Metric, d i
 			small.SetSym(a, b, s[a]*s[b]*(core.At(a, b)+core.At(b, a))/2)
 		}
 	}
-	values, w, err := spectrum(small)
-	if err != nil {
-		return nil, err
-	}
+	values, w := spectrum(small)
 	vectors := mat.NewDense(q.rank, k, nil)
 	vectors.Mul(&left, w)
-	return finish(q, values, vectors, Max, d, apply)
+	return finish(q, values, vectors, Max, d, apply), nil
 }
 
 // finish selects the end, makes ties unique, returns to the given coordinates, fixes signs and checks the equation.
 // values are descending.
 func finish(q *Metric, values []float64, vectors *mat.Dense, end End, d int,
-	apply func(*mat.Dense) *mat.Dense) (*Solution, error) {
+	apply func(*mat.Dense) *mat.Dense) *Solution {
 	k := len(values)
 	largest := 0.0
 	for _, v := range values {
@@ -288,7 +276,7 @@ func finish(q *Metric, values []float64, vectors *mat.Dense, end End, d int,
 		d = rank
 	}
 	if d < 1 || d > rank {
-		return nil, &RankError{Asked: d, Max: rank}
+		panic(fail.With(&RankError{Asked: d, Max: rank}))
 	}
 	return complete(q, values, vectors, k, rank, largest, d, apply)
 }
@@ -296,7 +284,7 @@ func finish(q *Metric, values []float64, vectors *mat.Dense, end End, d int,
 // complete is finish for the leading pairs of a problem of the given order, best first, including the whole ties of
 // the wanted ones.
 func complete(q *Metric, values []float64, vectors *mat.Dense, order, rank int, largest float64, d int,
-	apply func(*mat.Dense) *mat.Dense) (*Solution, error) {
+	apply func(*mat.Dense) *mat.Dense) *Solution {
 	k := len(values)
 	sol := &Solution{Rank: rank}
 	tied := func(i, j int) bool { return tie(values[i], values[j], order, largest) }
@@ -306,9 +294,7 @@ func complete(q *Metric, values []float64, vectors *mat.Dense, order, rank int, 
 			to++
 		}
 		if to-from > 1 {
-			if err := settle(q, vectors, from, to); err != nil {
-				return nil, err
-			}
+			settle(q, vectors, from, to)
 			sol.Ties = append(sol.Ties, [2]int{from, to})
 		}
 		from = to
@@ -317,31 +303,25 @@ func complete(q *Metric, values []float64, vectors *mat.Dense, order, rank int, 
 	sol.Values = append([]float64(nil), values[:d]...)
 	sol.Vectors = q.Unwhiten(vectors.Slice(0, q.rank, 0, d))
 	FixSigns(sol.Vectors)
-	if err := finite(sol.Vectors); err != nil {
-		return nil, err
-	}
+	fail.Check(finite(sol.Vectors))
 	sol.Residual = residual(q, sol, largest, apply)
-	return sol, nil
+	return sol
 }
 
 // settle makes the basis of a tied eigenspace unique: the columns of least norm come first, which are the directions
 // of most variance under the denominator (min a'a subject to a'Da = 1). Without a denominator every basis has the same
 // norms, and the solver's own, which is deterministic, is kept.
-func settle(q *Metric, v *mat.Dense, from, to int) error {
+func settle(q *Metric, v *mat.Dense, from, to int) {
 	if q.d == nil {
-		return nil
+		return
 	}
 	t := v.Slice(0, q.rank, from, to)
-	r, err := LeastNorm(q.Unwhiten(t))
-	if err != nil {
-		return err
-	}
+	r := fail.Must(LeastNorm(q.Unwhiten(t)))
 	var rotated mat.Dense
 	rotated.Mul(t, r)
 	for i := range q.rank {
 		copy(v.RawRowView(i)[from:to], rotated.RawRowView(i))
 	}
-	return nil
 }
 
 // LeastNorm is the rotation R of the columns of b that makes them orthogonal, those of least norm first: the tie-break

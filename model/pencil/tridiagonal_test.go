@@ -65,10 +65,7 @@ func TestReducedIsTheSpectrum(t *testing.T) {
 		if r == nil {
 			t.Fatal(name)
 		}
-		values, _, err := spectrum(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		values, _ := spectrum(s)
 		_, up := r.best(Min, n)
 		for i, v := range values {
 			if math.Abs(v-up[n-1-i]) > 1e-13*max(r.size, 1e-300)*n {
@@ -139,13 +136,10 @@ func TestSmallEndIsNotDecomposedInFull(t *testing.T) {
 			t.Fatalf("order %d: products do not find it", n)
 		}
 		apply := func(a *mat.Dense) *mat.Dense { return times(t.Context(), s, a) }
-		if sol, err := solveReduced(t.Context(), s, q, Min, d, apply); sol != nil || err != nil {
-			t.Fatalf("order %d: the reduction gives %v, error %v", n, sol, err)
+		if sol := solveReduced(t.Context(), s, q, Min, d, apply); sol != nil {
+			t.Fatalf("order %d: the reduction gives %v", n, sol)
 		}
-		got, err := solveWhite(t.Context(), s, q, Min, d, apply)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := solveWhite(t.Context(), s, q, Min, d, apply)
 		for i, v := range got.Values {
 			if v != part.all[i] {
 				t.Errorf("order %d: value %d is %g, by products %g", n, i, v, part.all[i])
