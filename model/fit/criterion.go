@@ -50,8 +50,6 @@ func (own *Criterion) method(c Config) (*frame.Method, error) {
 	}
 	m := &frame.Method{
 		Name: own.Name, Supervised: own.Supervised, Map: "linear", Streaming: "window",
-		Dim:     frame.TwoColumns,
-		Bound:   frame.EveryColumn,
 		Samples: true,
 	}
 	if own.Orthonormal {

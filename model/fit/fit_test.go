@@ -498,7 +498,7 @@ func TestFitMomentsGuards(t *testing.T) {
 
 func TestTableIsWellFormed(t *testing.T) {
 	for _, m := range method.Table {
-		if m.Title == "" || m.Paper == "" || m.Fit == nil || m.Bound == nil || m.Dim == nil ||
+		if m.Title == "" || m.Paper == "" || m.Fit == nil ||
 			!slices.Contains([]string{"linear", "kernel", "extension"}, m.Map) ||
 			!slices.Contains([]string{"moments", "window"}, m.Streaming) {
 			t.Errorf("%s: incomplete entry", m.Name)

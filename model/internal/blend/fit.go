@@ -47,7 +47,6 @@ var Method = frame.Method{
 			return err
 		}}},
 	Dim:    func(t *frame.Task) int { return min(max(MinDim, t.Stat.Classes()-1), t.Columns) },
-	Bound:  frame.EveryColumn,
 	Nested: true,
 	Fit:    fit,
 }
@@ -134,7 +133,7 @@ func (b *fitter) add(ctx context.Context, one model.Member) (err error) {
 	}
 	m := *s.Task
 	m.Method, m.Params, m.DefaultDim, m.Report = method, params, true, &model.Report{}
-	bound, _ := method.Bound(&m)
+	bound, _ := method.MaxDim(&m)
 	m.D = min(one.Dim, bound)
 	frame.SettleRidge(ctx, &m)
 	sol := fail.Must(m.Solve(ctx))

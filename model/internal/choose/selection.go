@@ -89,7 +89,7 @@ func (s *selection) newCandidate(m *frame.Method, spec preprocess.Spec, classes 
 	}
 	t := *s.total
 	t.Method = m
-	bound, _ := m.Bound(&t)
+	bound, _ := m.MaxDim(&t)
 	isAuto := s.c.isAuto()
 	for _, d := range s.dims {
 		switch {

@@ -145,7 +145,7 @@ func (v *validator) score(ctx context.Context, e *candidate, s *preprocess.Fitte
 		if y == nil || !nested {
 			t := *s.Task
 			t.Method, t.Params, t.D, t.DefaultDim, t.Report = e.method, e.params, d, true, &model.Report{}
-			bound, _ := e.method.Bound(&t)
+			bound, _ := e.method.MaxDim(&t)
 			t.D = min(d, bound)
 			frame.SettleRidge(ctx, &t)
 			sol := fail.Must(t.Solve(ctx))

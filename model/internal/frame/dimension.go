@@ -4,11 +4,21 @@ import (
 	"fmt"
 )
 
-// TwoColumns is the default dimension 2.
-func TwoColumns(*Task) int { return 2 }
+// defaultDim is the dimension of a task that gives none.
+func (m *Method) defaultDim(t *Task) int {
+	if m.Dim == nil {
+		return 2
+	}
+	return m.Dim(t)
+}
 
-// EveryColumn bounds the dimension by the rank of the total scatter.
-func EveryColumn(t *Task) (int, string) { return t.Columns, RankOfTotal }
+// MaxDim is the largest dimension that the rows allow, and a format that explains it.
+func (m *Method) MaxDim(t *Task) (int, string) {
+	if m.Bound == nil {
+		return t.Columns, RankOfTotal
+	}
+	return m.Bound(t)
+}
 
 // ClassDirections is min(C-1, m), the most directions that class means span.
 func ClassDirections(t *Task) int { return min(t.Stat.Classes()-1, t.Columns) }

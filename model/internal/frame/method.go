@@ -19,8 +19,8 @@ type Method struct {
 	Streaming  string // moments: fits from statistics alone; window: needs the rows
 	Params     []Param
 
-	// Dim is the default dimension. Bound is the largest one that the rows allow, and a format that explains it in an
-	// error.
+	// Dim is the default dimension; nil: 2. Bound is the largest one that the rows allow, and a format that explains it
+	// in an error; nil: the rank of the total scatter.
 	Dim   func(*Task) int
 	Bound func(*Task) (int, string)
 	Ridge *RidgeRule                             // nil: no ridge parameter

@@ -117,10 +117,10 @@ func spread(ctx context.Context, t *Task, sol *Solution) float64 {
 
 // settleDim replaces dimension 0 by the method's default and checks the bound.
 func (t *Task) settleDim() {
-	bound, what := t.Method.Bound(t)
+	bound, what := t.Method.MaxDim(t)
 	if t.D == 0 {
 		t.DefaultDim = true
-		t.D = t.Method.Dim(t)
+		t.D = t.Method.defaultDim(t)
 		if t.D > bound {
 			t.Report.Note(fmt.Sprintf("the default dim %d was clamped to %s", t.D, t.Explain(what, bound)))
 			t.D = bound

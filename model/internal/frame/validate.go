@@ -145,7 +145,7 @@ func (f *fold) load(ctx context.Context) {
 		f.err = errFlatFold
 		return
 	}
-	f.bound, _ = t.Method.Bound(f.task)
+	f.bound, _ = t.Method.MaxDim(f.task)
 }
 
 // solve fits setting i. If its run has more settings, it reuses what the fit of setting first keeps.

@@ -34,7 +34,7 @@ func TestFoldsKeepWhatARunShares(t *testing.T) {
 		}
 	}
 	var built atomic.Int64
-	method := &Method{Name: "counted", Supervised: true, Map: "linear", Dim: TwoColumns, Bound: EveryColumn, Samples: true,
+	method := &Method{Name: "counted", Supervised: true, Map: "linear", Samples: true,
 		Fit: Maximize(func(_ context.Context, t *Task) (n, d *mat.SymDense) {
 			built.Add(1)
 			return t.Stat.Total, t.Stat.Within
@@ -78,7 +78,7 @@ func TestFoldsLetGoOfWhatIsNotShared(t *testing.T) {
 	for _, run := range []int{1, 4} {
 		var kept []weak.Pointer[[1 << 16]byte]
 		most := 0
-		method := &Method{Name: "keeping", Supervised: true, Map: "linear", Dim: TwoColumns, Bound: EveryColumn,
+		method := &Method{Name: "keeping", Supervised: true, Map: "linear",
 			Samples: true, Fit: func(_ context.Context, t *Task) *Solution {
 				runtime.GC()
 				alive := 0
@@ -114,7 +114,7 @@ func TestFoldThatFailsIsLeftOut(t *testing.T) {
 			d.X = append(d.X, rng.NormFloat64())
 		}
 	}
-	method := &Method{Name: "failing", Supervised: true, Map: "linear", Dim: TwoColumns, Bound: EveryColumn, Samples: true,
+	method := &Method{Name: "failing", Supervised: true, Map: "linear", Samples: true,
 		Fit: func(_ context.Context, t *Task) *Solution {
 			if t.Ridge == 0 && t.Rows.Index[0] != 0 {
 				panic(fail.With(errors.New("no ridge")))

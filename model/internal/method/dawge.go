@@ -44,8 +44,6 @@ var dawge = frame.Method{
 		frame.RidgeParam("auto", "relative ridge of the graph: auto (cross-validation), oas, or a number; 0 is the form "+
 			"with a rank cut alone", true),
 	},
-	Dim:   frame.TwoColumns,
-	Bound: frame.EveryColumn,
 	Ridge: &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{1e-6, 1e-4, 0.01, 0.1, 1}, Without: 0.1,
 		Unused: isOrthonormal},
 	Memory:  func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) + e.Copies(0, 3000) },

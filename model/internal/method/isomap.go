@@ -29,7 +29,6 @@ var isomap = frame.Method{
 		frame.IntParam("k", "10", "nearest rows that each row is joined with", 1).WithGrid(frame.NeighbourCounts...),
 		frame.ComponentsParam,
 	},
-	Dim:     frame.TwoColumns,
 	Bound:   frame.RowsLessOne,
 	Samples: true,
 	Memory:  func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) + e.Copies(0, 1500) + frame.Pairs(e.Rows, 8) },

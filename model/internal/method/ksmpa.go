@@ -29,7 +29,6 @@ var ksmpa = frame.Method{
 			"(degree 2), cosine, or chi2 (for values >= 0: scale minmax)", mapping.KernelNames...),
 		frame.RidgeParam("auto", "relative ridge in the kernel's space: auto (cross-validation over 0.01, 0.1 and 1), or "+
 			"a number; 0 is the literal form, which rounding decides where the kernel has full rank", true)),
-	Dim: frame.TwoColumns,
 	Bound: func(t *frame.Task) (int, string) {
 		return min(t.Rows.N, smpaRows) - 1, "the %d directions of the rows that were looked at"
 	},

@@ -24,7 +24,6 @@ var le = frame.Method{
 			"(weight 1), or a number").WithGrid(frame.HeatWidths...),
 		frame.ComponentsParam,
 	},
-	Dim:     frame.TwoColumns,
 	Bound:   frame.RowsLessOne,
 	Samples: true,
 	Memory: func(e frame.Extent) int64 {

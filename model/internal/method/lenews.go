@@ -25,7 +25,7 @@ var (
 		Name: "lenews", Title: "Laplacian eigenmaps with a learned similarity",
 		Paper: "LEnewS: Laplacian eigenmaps with a learned similarity, algorithms 1 and 2",
 		Map:   "extension", Streaming: "window",
-		Params: similarityParams(), Dim: frame.TwoColumns, Bound: learnedBound, Samples: true, Memory: learnedMemory,
+		Params: similarityParams(), Bound: learnedBound, Samples: true, Memory: learnedMemory,
 		Fit: fitLEnewS,
 	}
 	lenewks = frame.Method{
@@ -35,7 +35,7 @@ var (
 		Params: append(similarityParams(),
 			frame.Choice("kernel", "gauss", "gauss (bandwidth: the median squared distance of two rows), linear, polynomial "+
 				"(degree 2), cosine, or chi2 (for values >= 0: scale minmax)", mapping.KernelNames...)),
-		Dim: frame.TwoColumns, Bound: learnedBound, Samples: true, Memory: learnedMemory, Fit: fitLEnewS,
+		Bound: learnedBound, Samples: true, Memory: learnedMemory, Fit: fitLEnewS,
 	}
 )
 
@@ -46,8 +46,6 @@ var lppnews = frame.Method{
 	Map:   "linear", Streaming: "window",
 	Params: append(similarityParams(),
 		frame.RidgeParam("oas", "relative ridge of the Laplacian form: oas, or a number; 0 is the literal form", true)),
-	Dim:     frame.TwoColumns,
-	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
 	Memory:  learnedMemory,

@@ -32,8 +32,6 @@ var lfda = frame.Method{
 		frame.RidgeParam("auto", "relative ridge of the local within-class scatter: auto (cross-validation), oas, or a "+
 			"number; 0 is the literal form", true),
 	},
-	Dim:     frame.TwoColumns,
-	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
 	Samples: true,
 	Memory:  func(e frame.Extent) int64 { return e.Affinities(e.Int("kNN", 0)) },

@@ -27,7 +27,6 @@ var lle = frame.Method{
 		frame.FloatParam("reg", "1e-3", "added to the diagonal of each local Gram matrix, times its trace", 1e-12, 1e3),
 		frame.ComponentsParam,
 	},
-	Dim:     frame.TwoColumns,
 	Bound:   frame.RowsLessOne,
 	Samples: true,
 	Memory: func(e frame.Extent) int64 {

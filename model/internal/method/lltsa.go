@@ -27,8 +27,6 @@ var lltsa = frame.Method{
 		frame.RidgeParam("oas", "relative ridge of X H B H X': oas (of the total scatter) or a number; 0 is the "+
 			"literal form", true),
 	},
-	Dim:     frame.TwoColumns,
-	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
 	Memory:  func(e frame.Extent) int64 { return alignmentMemory(e, e.Int("k", maxAutoPatch)) },

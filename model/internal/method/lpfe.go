@@ -36,8 +36,6 @@ var lpfe = frame.Method{
 		frame.Choice("metric", "orthonormalized", "columns made orthonormal, earlier ones first (orthonormalized), or as "+
 			"solved (plain)", "orthonormalized", "plain"),
 	},
-	Dim:     frame.TwoColumns,
-	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
 	Memory:  parallelMemory,

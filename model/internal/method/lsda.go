@@ -29,8 +29,6 @@ var lsda = frame.Method{
 			"number; 0 is the literal form", true),
 		frame.PCAParam,
 	},
-	Dim:     frame.TwoColumns,
-	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter, Grid: []float64{frame.OASRidge, 1e-6, 1e-4, 0.01, 0.1, 1}},
 	Samples: true,
 	Memory:  func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) },

@@ -44,8 +44,6 @@ var lsdr = frame.Method{
 		frame.FloatParam("lambda", "auto", "regularisation of alpha: auto (cross-validation over 0.001, 0.1 and 10), or "+
 			"a number", 1e-12, 1e12, "auto"),
 	},
-	Dim:     func(*frame.Task) int { return 2 },
-	Bound:   func(t *frame.Task) (int, string) { return t.Columns, frame.RankOfTotal },
 	Samples: true,
 	Memory:  func(e frame.Extent) int64 { return e.Copies(4, 6500) },
 	Fit:     fitLSDR,

@@ -29,8 +29,6 @@ var lsmpa = frame.Method{
 	Supervised: true, Map: "linear", Streaming: "window",
 	Params: append(smpaParams(), frame.RidgeParam("auto",
 		"relative ridge of the similarity form: auto (cross-validation), oas, or a number; 0 is the literal form", true)),
-	Dim:     frame.TwoColumns,
-	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
 	Samples: true,
 	Memory: func(e frame.Extent) int64 {

@@ -33,8 +33,6 @@ var mfa = frame.Method{
 		frame.RidgeParam("auto", "relative ridge of the within-class graph: auto (cross-validation), oas, or a number; 0 "+
 			"is the literal form", true),
 	},
-	Dim:     frame.TwoColumns,
-	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
 	Samples: true,
 	Memory:  func(e frame.Extent) int64 { return e.Lists((e.Int("k1", 0) + e.Int("k2", 0)) / 2) },

@@ -30,8 +30,6 @@ var mpda = frame.Method{
 		frame.IntParam("patch_k", "6", "nearest rows in the graph that a class is partitioned by", 1),
 		frame.IntParam("patch_size", "10", "a patch of at least this many rows is split", 4),
 	),
-	Dim:     frame.TwoColumns,
-	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter},
 	Samples: true,
 	Memory: func(e frame.Extent) int64 {
@@ -47,8 +45,6 @@ var pmpda = frame.Method{
 	Paper:      mpda.Paper,
 	Supervised: true, Map: "linear", Streaming: "window",
 	Params:  mpdaParams(),
-	Dim:     frame.TwoColumns,
-	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter},
 	Samples: true,
 	Memory: func(e frame.Extent) int64 {

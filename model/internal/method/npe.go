@@ -25,8 +25,6 @@ var npe = frame.Method{
 		frame.RidgeParam("oas", "relative ridge of X (I-W)'(I-W) X': oas (of the total scatter) or a number; 0 is the "+
 			"literal form", true),
 	},
-	Dim:     frame.TwoColumns,
-	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
 	Memory:  func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) },

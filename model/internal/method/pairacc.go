@@ -31,7 +31,6 @@ var pairacc = frame.Method{
 	Params: []frame.Param{frame.RidgeParam("oas",
 		"relative ridge of the within-class scatter: oas (auto is the same), or a number", true)},
 	Dim:   frame.ClassDirections,
-	Bound: func(t *frame.Task) (int, string) { return t.Columns, frame.RankOfTotal },
 	Ridge: &frame.RidgeRule{Scatter: frame.WithinScatter},
 	Fit:   fitPairAcc,
 	// for fewer dimensions than the classes span

@@ -17,8 +17,6 @@ var pca = frame.Method{
 		"24, 1933",
 	Map: "linear", Streaming: "moments",
 	Params: []frame.Param{frame.Choice("whiten", "false", "true: outputs have unit variance", "false", "true")},
-	Dim:    func(*frame.Task) int { return 2 },
-	Bound:  func(t *frame.Task) (int, string) { return t.Columns, frame.RankOfTotal },
 	Fit:    fitPCA,
 	Nested: true,
 	Auto:   &frame.Candidate{Rank: 6},

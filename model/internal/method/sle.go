@@ -33,8 +33,7 @@ var sle = frame.Method{
 		}
 		return frame.ClassDirections(t)
 	},
-	Bound: func(t *frame.Task) (int, string) { return t.Columns, frame.RankOfTotal },
-	Fit:   fitSLE,
+	Fit: fitSLE,
 }
 
 // uncentred gives M = X X' and the class sums m_c (columns) about the task's

@@ -36,8 +36,6 @@ var sleOvR = frame.Method{
 		frame.OriginParam("augment"),
 		frame.RidgeParam("1e-3", "relative ridge of P in each view, a number; 0 is the literal form", false),
 	},
-	Dim:           func(*frame.Task) int { return 2 },
-	Bound:         func(t *frame.Task) (int, string) { return t.Columns, frame.RankOfTotal },
 	Ridge:         &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Memory:        func(e frame.Extent) int64 { return e.Copies(4, 400) },
 	Fit:           fitSLEOvR,

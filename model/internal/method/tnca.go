@@ -40,8 +40,6 @@ var tnca = frame.Method{
 			"most rows that others are drawn to; of more, evenly spaced ones of each class", 2),
 		frame.IntParam("iters", "15", "most iterations of the search", 1),
 	},
-	Dim:     func(*frame.Task) int { return 2 },
-	Bound:   func(t *frame.Task) (int, string) { return t.Columns, frame.RankOfTotal },
 	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter, Floor: tncaFloor},
 	Memory:  func(e frame.Extent) int64 { return e.Copies(4, 700) },
 	Fit:     fitTNCA,
