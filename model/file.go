@@ -150,12 +150,17 @@ func ReadLimit(r io.Reader, limit int64) (_ *Model, err error) {
 			return nil, fmt.Errorf("model file: more than %d bytes; raise the limit if the model should be this large", limit)
 		}
 	}
-	return parse(b), nil
+	m, err := parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("model file: %w", err)
+	}
+	return m, nil
 }
 
 var errTruncated = errors.New("truncated; copy or export it again")
 
-func parse(b []byte) *Model {
+func parse(b []byte) (_ *Model, err error) {
+	defer fail.Catch(&err)
 	if !bytes.HasPrefix(b, []byte(magic)) {
 		panic(fail.With(errors.New("not a model file: it does not start with the magic bytes")))
 	}
@@ -191,7 +196,7 @@ func parse(b []byte) *Model {
 		panic(fail.With(fmt.Errorf("note: %w", err)))
 	}
 	m.report = remarks.Report
-	return m.WithNote(remarks.Note)
+	return m.WithNote(remarks.Note), nil
 }
 
 // cut takes a length, that many bytes, and their checksum from b.

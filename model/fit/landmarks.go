@@ -56,7 +56,6 @@ func (l *Landmarks) Map(ctx context.Context, dst []float64, rows [][]float64) er
 // Fit is [Fit] on the features that the landmarks make of the rows. It ignores Landmarks, Width and Scale of c.
 func (l *Landmarks) Fit(ctx context.Context, d *model.Data, c Config) (_ *model.Model, err error) {
 	defer parallel.Recover(&err, c.name())
-	defer fail.Catch(&err)
 	ctx = parallel.Limit(ctx, c.Workers)
 	report := &model.Report{}
 	return l.fit(ctx, prepare(ctx, d, c, report), d.Features, c, report), nil

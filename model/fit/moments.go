@@ -8,7 +8,6 @@ import (
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/blend"
 	"github.com/embedd/embedd/model/internal/choose"
-	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/internal/preprocess"
@@ -22,7 +21,6 @@ import (
 // [Landmarks.FitMoments]. Blend learns from moments if all its members do, at those scales.
 func FitMoments(ctx context.Context, s *moments.Set, features, classes []string, c Config) (_ *model.Model, err error) {
 	defer parallel.Recover(&err, c.name())
-	defer fail.Catch(&err)
 	ctx = parallel.Limit(ctx, c.Workers)
 	c = c.withDefaults()
 	method, params, err := c.resolve()

@@ -53,7 +53,6 @@ func (p *Part) Least() float64 { return p.least }
 // of order 2500 at most, is not interrupted.
 func Partial(ctx context.Context, m Operator, end End, d int, known *mat.Dense) (_ *Part, err error) {
 	defer parallel.Recover(&err, "eigenvectors")
-	defer fail.Catch(&err)
 	n := m.Order()
 	null := knownRows(n, known)
 	free := n

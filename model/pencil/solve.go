@@ -33,7 +33,6 @@ type Solution struct {
 // not interrupted.
 func Solve(ctx context.Context, n mat.Symmetric, q *Metric, end End, d int) (_ *Solution, err error) {
 	defer parallel.Recover(&err, "eigenvectors")
-	defer fail.Catch(&err)
 	if n.SymmetricDim() != q.m {
 		return nil, fmt.Errorf("numerator of order %d, denominator of order %d", n.SymmetricDim(), q.m)
 	}
@@ -204,7 +203,6 @@ func partRank(ctx context.Context, s *mat.SymDense, end End, part *Part, d int) 
 // for the identity): a thin decomposition of order c instead of one of order m.
 func SolveLow(ctx context.Context, g *mat.Dense, j mat.Symmetric, q *Metric, d int) (_ *Solution, err error) {
 	defer parallel.Recover(&err, "eigenvectors")
-	defer fail.Catch(&err)
 	m, c := g.Dims()
 	if m != q.m {
 		return nil, fmt.Errorf("factor with %d rows, denominator of order %d", m, q.m)

@@ -22,10 +22,13 @@ func (p *Panic) Value() any { return p.value }
 func (p *Panic) Stack() []byte { return p.stack }
 
 // Recover, deferred in an exported function, turns a panic into the error that the function returns, prefixed with
-// name.
+// name. The error of a failure has no prefix.
 func Recover(err *error, name string) {
 	if v := recover(); v != nil {
-		*err = fmt.Errorf("%s: %w", name, caught(v))
+		*err = caught(v)
+		if _, ok := (*err).(*Panic); ok {
+			*err = fmt.Errorf("%s: %w", name, *err)
+		}
 	}
 }
 

@@ -131,7 +131,6 @@ func (l *Landmarks) Dim() int { _, r := l.back.Dims(); return r }
 // Map writes the features that the landmarks make of rows.
 func (l *Landmarks) Map(ctx context.Context, dst []float64, rows [][]float64) (err error) {
 	defer parallel.Recover(&err, "landmarks")
-	defer fail.Catch(&err)
 	for from := 0; from < len(rows); from += mapRows {
 		n := min(mapRows, len(rows)-from)
 		l.mapBatch(ctx, dst[from*l.Dim():(from+n)*l.Dim()], rows[from:from+n])

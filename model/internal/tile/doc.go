@@ -19,6 +19,5 @@
 // with a sparse one.
 //
 // kernel_amd64.s and kernel_arm64.s are generated, in gen: go run . -out ../kernel_amd64.s -stubs ../kernel_amd64.go
-// -pkg tile, and go run ./neon -out ../kernel_arm64.s. For exp_amd64.s, gather_amd64.s, thin_amd64.s and
-// ranktwo_amd64.s see gen/exp, gen/gather, gen/thin and gen/ranktwo.
+// -pkg tile, and go run ./neon -out ../kernel_arm64.s.
 package tile

@@ -27,3 +27,55 @@ func updateAVX2(k int, a *float64, b *float64, c *float64, stride int, alpha flo
 //
 //go:noescape
 func compareAVX2(k int, a *float32, b *float32, c *float32, row *float32, column *float32, mask *byte)
+
+// alongAVX512 adds alpha a x to the 8 x 8 numbers of dst: a is 8 x k, its rows stride apart, x is k x 8.
+//
+//go:noescape
+func alongAVX512(k int, a *float64, stride int, x *float64, dst *float64, alpha float64)
+
+// alongAVX2 adds alpha a x to the 4 x 8 numbers of dst: a is 4 x k, its rows stride apart, x is k x 8.
+//
+//go:noescape
+func alongAVX2(k int, a *float64, stride int, x *float64, dst *float64, alpha float64)
+
+// acrossAVX512 adds a'x to the k x 8 numbers of dst: a is 8 x k, its rows stride apart, x is 8 x 8.
+//
+//go:noescape
+func acrossAVX512(k int, a *float64, stride int, x *float64, dst *float64)
+
+// acrossAVX2 adds a'x to the k x 8 numbers of dst: a is 4 x k, its rows stride apart, x is 4 x 8.
+//
+//go:noescape
+func acrossAVX2(k int, a *float64, stride int, x *float64, dst *float64)
+
+// rankTwoAVX512 is rankTwoPortable of n columns, a multiple of eight, the first eight the rows' own.
+//
+//go:noescape
+func rankTwoAVX512(n int, a *float64, stride int, v *float64, w *float64, x *float64, y *float64)
+
+// rankTwoAVX2 is rankTwoPortable of n columns, a multiple of eight, the first eight the rows' own.
+//
+//go:noescape
+func rankTwoAVX2(n int, a *float64, stride int, v *float64, w *float64, x *float64, y *float64)
+
+// expAVX512 takes the exponentials of n numbers, a multiple of eight, none above 0.
+//
+//go:noescape
+func expAVX512(v *float64, n int)
+
+// expAVX2 takes the exponentials of n numbers, a multiple of eight, none above 0.
+//
+//go:noescape
+func expAVX2(v *float64, n int)
+
+// gatherAVX512 sets n numbers of dst, a multiple of the vector's, to the sum over k of value[k] times the row
+// index[k] of x, whose rows are stride numbers apart.
+//
+//go:noescape
+func gatherAVX512(k int, index *int, value *float64, x *float64, stride int, dst *float64, n int)
+
+// gatherAVX2 sets n numbers of dst, a multiple of the vector's, to the sum over k of value[k] times the row
+// index[k] of x, whose rows are stride numbers apart.
+//
+//go:noescape
+func gatherAVX2(k int, index *int, value *float64, x *float64, stride int, dst *float64, n int)

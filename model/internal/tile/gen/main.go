@@ -1,7 +1,7 @@
-// Command gen writes kernel_amd64.s of package tile. It is a separate module, so that users of the library do not get
-// its dependency. In this directory:
+// Command gen writes the kernels of package tile for amd64. It is a separate module, so that users of the library do not
+// get its dependency. In this directory:
 //
-//	go run . -out ../kernel_amd64.s
+//	go run . -out ../kernel_amd64.s -stubs ../kernel_amd64.go -pkg tile
 //
 // Vector registers are named here, not allocated: avo assigns registers above 15 to instructions that cannot encode
 // them.
@@ -22,20 +22,48 @@ type shape struct {
 }
 
 var (
-	zmm = shape{rows: 8, vectors: 3, bytes: 64, register: func(i int) reg.VecPhysical {
-		return []reg.VecPhysical{reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9, reg.Z10,
-			reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z15, reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20, reg.Z21, reg.Z22,
-			reg.Z23, reg.Z24, reg.Z25, reg.Z26, reg.Z27, reg.Z28, reg.Z29, reg.Z30, reg.Z31}[i]
-	}}
-	ymm = shape{rows: 4, vectors: 3, bytes: 32, register: func(i int) reg.VecPhysical {
-		return []reg.VecPhysical{reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, reg.Y5, reg.Y6, reg.Y7, reg.Y8, reg.Y9, reg.Y10,
-			reg.Y11, reg.Y12, reg.Y13, reg.Y14, reg.Y15}[i]
-	}}
+	zmm = shape{rows: 8, vectors: 3, bytes: 64, register: z}
+	ymm = shape{rows: 4, vectors: 3, bytes: 32, register: y}
 )
+
+func vector(i int, s reg.Spec) reg.VecPhysical {
+	return reg.LookupPhysical(reg.KindVector, reg.Index(i), s).(reg.VecPhysical)
+}
+
+func z(i int) reg.VecPhysical { return vector(i, reg.S512) }
+func y(i int) reg.VecPhysical { return vector(i, reg.S256) }
+func x(i int) reg.VecPhysical { return vector(i, reg.S128) }
+
+// registers are the first n of a size.
+func registers(register func(int) reg.VecPhysical, n int) []reg.VecPhysical {
+	all := make([]reg.VecPhysical, n)
+	for i := range all {
+		all[i] = register(i)
+	}
+	return all
+}
+
+// zero clears a register of a number of bytes.
+func zero(bytes int, x reg.VecPhysical) {
+	if bytes == line {
+		VPXORQ(x, x, x)
+	} else {
+		VXORPS(x, x, x)
+	}
+}
+
+// argument loads a parameter that instructions read from memory.
+func argument(name string) Mem {
+	at, err := Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return at.Addr
+}
 
 const (
 	panel = 192 // bytes of one row of a packed panel
-	line  = 64  // of the cache
+	line  = 64  // bytes of a line of the cache, and of eight numbers: a row of the thin operands
 )
 
 func main() {
@@ -44,6 +72,10 @@ func main() {
 		update(s)
 		compare(s)
 	}
+	thin()
+	rankTwos()
+	exponentials()
+	gathers()
 	Generate()
 }
 
@@ -60,11 +92,7 @@ func (s shape) sum(size int, broadcast, load, fma func(...Op), ahead func()) []r
 	acc := make([]reg.VecPhysical, s.rows*s.vectors)
 	for i := range acc {
 		acc[i] = s.register(i)
-		if s.bytes == 64 {
-			VPXORQ(acc[i], acc[i], acc[i])
-		} else {
-			VXORPS(acc[i], acc[i], acc[i])
-		}
+		zero(s.bytes, acc[i])
 	}
 	k := Load(Param("k"), GP64())
 	a, b := Load(Param("a"), GP64()), Load(Param("b"), GP64())
@@ -105,8 +133,7 @@ func update(s shape) {
 	TEXT("update"+s.name(), NOSPLIT, "func(k int, a, b, c *float64, stride int, alpha float64, next *float64)")
 	Pragma("noescape")
 	Doc(fmt.Sprintf("update%s adds alpha a'b to the %d x %d numbers of c, whose rows are stride apart: "+
-		"a and b are panels.",
-		s.name(), s.rows, s.vectors*s.bytes/8),
+		"a and b are panels.", s.name(), s.rows, s.vectors*s.bytes/8),
 		"It has the cache fetch c, and k lines from next on.")
 	stride, row, next := Load(Param("stride"), GP64()), Load(Param("c"), GP64()), Load(Param("next"), GP64())
 	SHLQ(Imm(3), stride)
@@ -122,11 +149,7 @@ func update(s shape) {
 	})
 	c := Load(Param("c"), GP64())
 	alpha, old := s.register(len(acc)), s.register(len(acc)+1)
-	at, err := Param("alpha").Resolve()
-	if err != nil {
-		panic(err)
-	}
-	VBROADCASTSD(at.Addr, alpha)
+	VBROADCASTSD(argument("alpha"), alpha)
 	for r := range s.rows {
 		for v := range s.vectors {
 			m := Mem{Base: c, Disp: v * s.bytes}
@@ -144,8 +167,8 @@ func update(s shape) {
 func compare(s shape) {
 	TEXT("compare"+s.name(), NOSPLIT, "func(k int, a, b, c, row, column *float32, mask *byte)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("compare%s sets %d rows of c, %d numbers apart, to a'b, and bit j of mask i where", s.name(), s.rows,
-		panel/4),
+	Doc(fmt.Sprintf("compare%s sets %d rows of c, %d numbers apart, to a'b, and bit j of mask i where", s.name(),
+		s.rows, panel/4),
 		"c[i, j] >= min(row[i] + column[48+j], row[48+i] + column[j]). Masks are 8 bytes apart.")
 	acc := s.sum(4, VBROADCASTSS, VMOVUPS, VFMADD231PS, func() {})
 	c, row, column := Load(Param("c"), GP64()), Load(Param("row"), GP64()), Load(Param("column"), GP64())

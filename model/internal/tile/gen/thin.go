@@ -1,6 +1,3 @@
-// Command thin writes thin_amd64.s of package tile. In this directory:
-//
-//	go run . -out ../../thin_amd64.s -stubs ../../thin_amd64.go -pkg tile
 package main
 
 import (
@@ -11,19 +8,12 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// line is the bytes of eight numbers: a row of the thin operands.
-const line = 64
-
-func main() {
-	ConstraintExpr("amd64,!purego")
-	zmm := []reg.VecPhysical{reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9}
-	ymm := []reg.VecPhysical{reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, reg.Y5, reg.Y6, reg.Y7, reg.Y8, reg.Y9, reg.Y10,
-		reg.Y11}
-	along("AVX512", 8, 64, zmm)
-	along("AVX2", 4, 32, ymm)
-	across("AVX512", 8, 64, zmm)
-	across("AVX2", 4, 32, ymm)
-	Generate()
+// thin emits the products of a matrix with eight vectors.
+func thin() {
+	along("AVX512", 8, 64, registers(z, 10))
+	along("AVX2", 4, 32, registers(y, 12))
+	across("AVX512", 8, 64, registers(z, 10))
+	across("AVX2", 4, 32, registers(y, 12))
 }
 
 // entries are the memory operands of one column of rows of a, stride bytes apart.
@@ -56,21 +46,12 @@ func step(all []Mem) {
 	}
 }
 
-func zero(bytes int, x reg.VecPhysical) {
-	if bytes == line {
-		VPXORQ(x, x, x)
-	} else {
-		VXORPS(x, x, x)
-	}
-}
-
 // along emits dst += alpha a x: the rows of a go along those of x.
 func along(name string, rows, bytes int, register []reg.VecPhysical) {
 	TEXT("along"+name, NOSPLIT, "func(k int, a *float64, stride int, x, dst *float64, alpha float64)")
 	Pragma("noescape")
 	Doc(fmt.Sprintf("along%s adds alpha a x to the %d x 8 numbers of dst: a is %d x k, its rows stride apart, "+
-		"x is k x 8.", name,
-		rows, rows))
+		"x is k x 8.", name, rows, rows))
 	k, a, stride := Load(Param("k"), GP64()), Load(Param("a"), GP64()), Load(Param("stride"), GP64())
 	x, dst := Load(Param("x"), GP64()), Load(Param("dst"), GP64())
 	SHLQ(Imm(3), stride)
@@ -101,11 +82,7 @@ func along(name string, rows, bytes int, register []reg.VecPhysical) {
 	DECQ(k)
 	JMP(LabelRef("loop"))
 	Label("done")
-	at, err := Param("alpha").Resolve()
-	if err != nil {
-		panic(err)
-	}
-	VBROADCASTSD(at.Addr, free[0])
+	VBROADCASTSD(argument("alpha"), free[0])
 	for i, v := range acc {
 		m := Mem{Base: dst, Disp: i * bytes}
 		VMOVUPD(m, free[1])
@@ -121,8 +98,7 @@ func across(name string, rows, bytes int, register []reg.VecPhysical) {
 	TEXT("across"+name, NOSPLIT, "func(k int, a *float64, stride int, x, dst *float64)")
 	Pragma("noescape")
 	Doc(fmt.Sprintf("across%s adds a'x to the k x 8 numbers of dst: a is %d x k, its rows stride apart, x is %d x 8.",
-		name,
-		rows, rows))
+		name, rows, rows))
 	k, a, stride := Load(Param("k"), GP64()), Load(Param("a"), GP64()), Load(Param("stride"), GP64())
 	x, dst := Load(Param("x"), GP64()), Load(Param("dst"), GP64())
 	SHLQ(Imm(3), stride)

@@ -1,6 +1,3 @@
-// Command gather writes gather_amd64.s of package tile. In this directory:
-//
-//	go run . -out ../../gather_amd64.s -stubs ../../gather_amd64.go -pkg tile
 package main
 
 import (
@@ -12,11 +9,9 @@ import (
 // wide is how many vectors of the result are summed side by side: the latency of a multiply-add times two per cycle.
 const wide = 8
 
-func main() {
-	ConstraintExpr("amd64,!purego")
-	gather("AVX512", 64, []reg.VecPhysical{reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7}, reg.Z8)
-	gather("AVX2", 32, []reg.VecPhysical{reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, reg.Y5, reg.Y6, reg.Y7}, reg.Y8)
-	Generate()
+func gathers() {
+	gather("AVX512", 64, registers(z, wide), z(wide))
+	gather("AVX2", 32, registers(y, wide), y(wide))
 }
 
 func gather(name string, bytes int, acc []reg.VecPhysical, weight reg.VecPhysical) {
@@ -34,11 +29,7 @@ func gather(name string, bytes int, acc []reg.VecPhysical, weight reg.VecPhysica
 		CMPQ(left, Imm(uint64(columns)))
 		JL(LabelRef(next))
 		for _, a := range acc[:vectors] {
-			if bytes == 64 {
-				VPXORQ(a, a, a)
-			} else {
-				VXORPS(a, a, a)
-			}
+			zero(bytes, a)
 		}
 		p, row := GP64(), GP64()
 		XORQ(p, p)

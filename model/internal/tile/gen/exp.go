@@ -1,6 +1,3 @@
-// Command exp writes exp_amd64.s of package tile. In this directory:
-//
-//	go run . -out ../../exp_amd64.s -stubs ../../exp_amd64.go -pkg tile
 package main
 
 import (
@@ -25,8 +22,7 @@ const (
 	first // coefficient of the polynomial
 )
 
-func main() {
-	ConstraintExpr("amd64,!purego")
+func exponentials() {
 	table := GLOBL("exponents", RODATA|NOPTR)
 	for i, v := range constants {
 		for j := range 8 {
@@ -34,25 +30,25 @@ func main() {
 		}
 	}
 	at := func(i int) Mem { return table.Offset(64 * i) }
-	exp("AVX512", 64, reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, at, func(x, p reg.VecPhysical) {
+	exp("AVX512", 64, registers(z, 5), at, func(x, p reg.VecPhysical) {
 		VCMPPD(Imm(5), at(least), x, reg.K1) // not below
 		VMOVAPD_Z(p, reg.K1, p)
 	})
-	exp("AVX2", 32, reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, at, func(x, p reg.VecPhysical) {
+	exp("AVX2", 32, registers(y, 5), at, func(x, p reg.VecPhysical) {
 		VCMPPD(Imm(5), at(least), x, x)
 		VANDPD(x, p, p)
 	})
-	Generate()
 }
 
-func exp(name string, bytes int, x, t, n, r, p reg.VecPhysical, at func(int) Mem, clear func(x, p reg.VecPhysical)) {
+func exp(name string, bytes int, v []reg.VecPhysical, at func(int) Mem, clear func(x, p reg.VecPhysical)) {
+	x, t, n, r, p := v[0], v[1], v[2], v[3], v[4]
 	TEXT("exp"+name, NOSPLIT, "func(v *float64, n int)")
 	Pragma("noescape")
 	Doc("exp" + name + " takes the exponentials of n numbers, a multiple of eight, none above 0.")
-	v, left := Load(Param("v"), GP64()), Load(Param("n"), GP64())
+	from, left := Load(Param("v"), GP64()), Load(Param("n"), GP64())
 	loop := "loop"
 	Label(loop)
-	VMOVUPD(Mem{Base: v}, x)
+	VMOVUPD(Mem{Base: from}, x)
 	VMOVUPD(at(shift), t)
 	VFMADD231PD(at(log2e), x, t)
 	VSUBPD(at(shift), t, n)
@@ -66,8 +62,8 @@ func exp(name string, bytes int, x, t, n, r, p reg.VecPhysical, at func(int) Mem
 	VPSLLQ(Imm(52), t, t)
 	VPADDQ(t, p, p)
 	clear(x, p)
-	VMOVUPD(p, Mem{Base: v})
-	ADDQ(Imm(uint64(bytes)), v)
+	VMOVUPD(p, Mem{Base: from})
+	ADDQ(Imm(uint64(bytes)), from)
 	SUBQ(Imm(uint64(bytes/8)), left)
 	JNZ(LabelRef(loop))
 	VZEROUPPER()

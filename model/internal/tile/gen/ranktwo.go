@@ -1,6 +1,3 @@
-// Command ranktwo writes ranktwo_amd64.s of package tile. In the directory above:
-//
-//	go run ./ranktwo -out ../ranktwo_amd64.s -stubs ../ranktwo_amd64.go -pkg tile
 package main
 
 import (
@@ -19,20 +16,9 @@ type kernel struct {
 	register           []reg.VecPhysical
 }
 
-var (
-	zmm = []reg.VecPhysical{reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9, reg.Z10,
-		reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z15, reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20}
-	ymm = []reg.VecPhysical{reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, reg.Y5, reg.Y6, reg.Y7, reg.Y8, reg.Y9, reg.Y10,
-		reg.Y11, reg.Y12, reg.Y13, reg.Y14, reg.Y15}
-	xmm = []reg.VecPhysical{reg.X0, reg.X1, reg.X2, reg.X3, reg.X4, reg.X5, reg.X6, reg.X7, reg.X8, reg.X9, reg.X10,
-		reg.X11, reg.X12, reg.X13, reg.X14, reg.X15}
-)
-
-func main() {
-	ConstraintExpr("amd64,!purego")
-	rankTwo(kernel{"AVX512", 64, 1, 4, zmm})
-	rankTwo(kernel{"AVX2", 32, 2, 2, ymm})
-	Generate()
+func rankTwos() {
+	rankTwo(kernel{"AVX512", 64, 1, 4, registers(z, 21)})
+	rankTwo(kernel{"AVX2", 32, 2, 2, registers(y, 16)})
 }
 
 // rankTwo emits rankTwoPortable for eight rows; v, w, x and y start at the first of the rows, and so do the columns.
@@ -43,7 +29,7 @@ func rankTwo(k kernel) {
 		k.name))
 	n, a, stride := Load(Param("n"), GP64()), Load(Param("a"), GP64()), Load(Param("stride"), GP64())
 	v, w := Load(Param("v"), GP64()), Load(Param("w"), GP64())
-	x, y := Load(Param("x"), GP64()), Load(Param("y"), GP64())
+	xs, ys := Load(Param("x"), GP64()), Load(Param("y"), GP64())
 	SHLQ(Imm(3), stride)
 	SHLQ(Imm(3), n)
 	at := GP64()
@@ -59,9 +45,9 @@ func rankTwo(k kernel) {
 		for r := range k.rows {
 			VBROADCASTSD(Mem{Base: v, Disp: 8 * (first + r)}, of(r, 0))
 			VBROADCASTSD(Mem{Base: w, Disp: 8 * (first + r)}, of(r, 1))
-			VBROADCASTSD(Mem{Base: x, Disp: 8 * (first + r)}, of(r, 2))
+			VBROADCASTSD(Mem{Base: xs, Disp: 8 * (first + r)}, of(r, 2))
 			for p := range k.parts {
-				sum := ymm[r*own+3+p]
+				sum := y(r*own + 3 + p)
 				VXORPD(sum, sum, sum) // all of the register
 			}
 			if first == 0 && r == 0 {
@@ -77,9 +63,9 @@ func rankTwo(k kernel) {
 				disp := p * k.bytes
 				VMOVUPD(Mem{Base: v, Index: at, Scale: 1, Disp: disp}, vj)
 				VMOVUPD(Mem{Base: w, Index: at, Scale: 1, Disp: disp}, wj)
-				VMOVUPD(Mem{Base: x, Index: at, Scale: 1, Disp: disp}, xj)
+				VMOVUPD(Mem{Base: xs, Index: at, Scale: 1, Disp: disp}, xj)
 				if others {
-					VMOVUPD(Mem{Base: y, Index: at, Scale: 1, Disp: disp}, yj)
+					VMOVUPD(Mem{Base: ys, Index: at, Scale: 1, Disp: disp}, yj)
 				}
 				for r := range k.rows {
 					m := Mem{Base: row[r], Index: at, Scale: 1, Disp: disp}
@@ -93,7 +79,7 @@ func rankTwo(k kernel) {
 					}
 				}
 				if others {
-					VMOVUPD(yj, Mem{Base: y, Index: at, Scale: 1, Disp: disp})
+					VMOVUPD(yj, Mem{Base: ys, Index: at, Scale: 1, Disp: disp})
 				}
 			}
 			ADDQ(Imm(64), at)
@@ -111,18 +97,18 @@ func rankTwo(k kernel) {
 		for r := range k.rows {
 			low, half := r*own+3, 0 // a free register
 			if k.parts == 1 {
-				VEXTRACTF64X4(Imm(1), of(r, 3), ymm[half])
-				VADDPD(ymm[half], ymm[low], ymm[low])
+				VEXTRACTF64X4(Imm(1), of(r, 3), y(half))
+				VADDPD(y(half), y(low), y(low))
 			} else {
-				VADDPD(of(r, 4), ymm[low], ymm[low])
+				VADDPD(of(r, 4), y(low), y(low))
 			}
-			VEXTRACTF128(Imm(1), ymm[low], xmm[half])
-			VADDPD(xmm[half], xmm[low], xmm[low])
-			VPERMILPD(Imm(1), xmm[low], xmm[half])
-			VADDSD(xmm[half], xmm[low], xmm[low])
-			sum := Mem{Base: y, Disp: 8 * (first + r)}
-			VADDSD(sum, xmm[low], xmm[low])
-			VMOVSD(xmm[low], sum)
+			VEXTRACTF128(Imm(1), y(low), x(half))
+			VADDPD(x(half), x(low), x(low))
+			VPERMILPD(Imm(1), x(low), x(half))
+			VADDSD(x(half), x(low), x(low))
+			sum := Mem{Base: ys, Disp: 8 * (first + r)}
+			VADDSD(sum, x(low), x(low))
+			VMOVSD(x(low), sum)
 		}
 	}
 	VZEROUPPER()

@@ -1,0 +1,15 @@
+//go:build !amd64 || purego
+
+package tile
+
+func exponentials(v []float64) { expPortable(v) }
+
+func gather([]float64, []int, []float64, []float64, int) (done int) { return 0 }
+
+func rankTwo(n int, a []float64, stride int, v, w, x, y []float64) {
+	rankTwoPortable(n, a, stride, v, w, x, y)
+}
+
+func along([]float64, []float64, int, int, int, []float64, float64) (done int) { return 0 }
+
+func across([]float64, []float64, int, int, int, []float64) (done int) { return 0 }
