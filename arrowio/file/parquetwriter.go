@@ -213,8 +213,8 @@ var parquetLeaves = map[arrow.Type]struct {
 	arrow.DURATION: {parquet.Int(64), toInt64[*array.Duration]()},
 }
 
-// parquetLeaf returns the Parquet type of a flat Arrow type and the conversion of a value; nil if there is none. Parquet
-// has no seconds, so times in seconds are written as milliseconds.
+// parquetLeaf returns the Parquet type of a flat Arrow type and the conversion of a value; nil if there is none.
+// Parquet has no seconds, so times in seconds are written as milliseconds.
 func parquetLeaf(t arrow.DataType) (parquet.Node, converter) {
 	switch t := t.(type) {
 	case *arrow.FixedSizeBinaryType:

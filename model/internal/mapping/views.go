@@ -76,14 +76,9 @@ func (v *Views) Arrays() []Array {
 }
 
 func rebuildViews(arrays []Array) Map {
-	names, ranks := []string{"components", "offset", "window", "label"}, []int{3, 2, 3, 1}
-	ok := len(arrays) == len(names)
-	for i := 0; ok && i < len(names); i++ {
-		ok = arrays[i].Name == names[i] && len(arrays[i].Shape) == ranks[i]
-	}
-	if !ok {
-		panic(fail.With(errors.New("a map of views has the arrays components (C x m x d), offset (C x d), window (C x n x d) " +
-			"and label (n), in this order")))
+	if len(arrays) != 4 || !named(arrays, []string{"components", "offset", "window", "label"}, []int{3, 2, 3, 1}) {
+		panic(fail.With(errors.New("a map of views has the arrays components (C x m x d), offset (C x d), " +
+			"window (C x n x d) and label (n), in this order")))
 	}
 	return &Views{D: arrays[0].Shape[2], Components: arrays[0].Data, Offset: arrays[1].Data,
 		Window: arrays[2].Data, Label: arrays[3].Data}

@@ -1,5 +1,5 @@
-// Command gen writes the kernels of package tile for amd64. It is a separate module, so that users of the library do not
-// get its dependency. In this directory:
+// Command gen writes the kernels of package tile for amd64. It is a separate module, so that users of the library do
+// not get its dependency. In this directory:
 //
 //	go run . -out ../kernel_amd64.s -stubs ../kernel_amd64.go -pkg tile
 //
