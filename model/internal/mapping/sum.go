@@ -79,13 +79,22 @@ func rebuildSum(arrays []Array) Map {
 		if size == 3 && len(arrays) > 3 && arrays[3].Name == "origin" {
 			size = 4
 		}
-		k := rebuildKernelMap(arrays[:size])
+		k, err := kernelOfSum(arrays[:size])
+		if err != nil {
+			panic(fail.With(fmt.Errorf("a sum has the array offset (d), perhaps components (m x d), "+
+				"perhaps first, value, score and ranked (m x d), and perhaps a kernel map: %w", err)))
+		}
 		if len(arrays) > size {
 			panic(fail.With(fmt.Errorf("a sum has one kernel map at most, and the array %s comes after it", arrays[size].Name)))
 		}
 		s.Kernels = []*KernelMap{k.(*KernelMap)}
 	}
 	return s
+}
+
+func kernelOfSum(arrays []Array) (k Map, err error) {
+	defer fail.Catch(&err)
+	return rebuildKernelMap(arrays), nil
 }
 
 func (s *Sum) Extension(m int) (Extension, error) {
