@@ -206,9 +206,8 @@ func TestSharedStatistics(t *testing.T) {
 		}
 		sum, err := q.Running.SummaryBuilder(blockAt(q, n), q.Running.Features())
 		if err == nil {
-			err = q.training.ReadBlock(t.Context(), blockAt(q, n), func(in *scope.Message) bool {
+			err = q.training.ReadBlock(t.Context(), blockAt(q, n), func(in *scope.Message) {
 				sum.Add(plugin.Position{Created: q.Created, Seq: in.Origin.Seq, Time: in.Time}, in.Data)
-				return true
 			})
 		}
 		if err != nil {

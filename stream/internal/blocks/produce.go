@@ -112,9 +112,8 @@ func (p *producer) make(ctx context.Context, n uint64, features []string, attemp
 		p.Log.Error("replicas crashed while they summarised a block of the input; the block is not learned", "first", b.First,
 			"last", b.Last, "replicas", attempts-1)
 		sum.Omit(p.Stage.Training.Block)
-	} else if err := p.training.ReadBlock(ctx, b, func(in *scope.Message) bool {
+	} else if err := p.training.ReadBlock(ctx, b, func(in *scope.Message) {
 		sum.Add(plugin.Position{Created: b.Created, Seq: in.Origin.Seq, Time: in.Time}, in.Data)
-		return true
 	}); err != nil {
 		return err
 	}

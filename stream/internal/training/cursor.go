@@ -17,67 +17,87 @@ import (
 // requested waits behind it.
 const maxPull = 1 << 20
 
-// cursor is an ephemeral consumer of the input, for learning alone.
+// cursor is an ephemeral consumer for learning alone.
 type cursor struct {
 	jetstream.Consumer
+	stream    string
 	upTo      uint64 // sequence number at which the read ends, or noEnd
 	delivered uint64
 	pending   uint64 // messages that it has not delivered yet, as of the newest
 }
 
-// openCursor creates a consumer that begins at a sequence number or at a time.
+// openCursor creates a consumer of the input that begins at a sequence number or at a time.
 func (p *Path) openCursor(ctx context.Context, c jetstream.ConsumerConfig) (*cursor, error) {
-	c.Description = needs.ConsumerDescription + p.Name + ", learning"
-	c.AckPolicy = jetstream.AckNonePolicy
 	if c.FilterSubjects = needs.Filters(&p.Pipeline); len(c.FilterSubjects) == 1 {
 		c.FilterSubject, c.FilterSubjects = p.Subject, nil
 	}
-	c.MemoryStorage, c.InactiveThreshold = true, 5*time.Minute
-	created, err := p.JS.CreateConsumer(ctx, p.Stream, c)
+	return p.openCursorOf(ctx, p.Stream, "learning", c)
+}
+
+// openCursorOf creates a consumer of a stream. Nothing is acknowledged, so a message that is lost on the way shows as a
+// gap in the deliveries.
+func (p *Path) openCursorOf(ctx context.Context, stream, use string, c jetstream.ConsumerConfig) (*cursor, error) {
+	c.Description = needs.ConsumerDescription + p.Name + ", " + use
+	c.AckPolicy, c.MemoryStorage, c.InactiveThreshold = jetstream.AckNonePolicy, true, 5*time.Minute
+	created, err := p.JS.CreateConsumer(ctx, stream, c)
 	if err != nil {
 		return nil, err
 	}
-	return &cursor{Consumer: created, pending: created.CachedInfo().NumPending}, nil
+	return &cursor{Consumer: created, stream: stream, pending: created.CachedInfo().NumPending}, nil
 }
 
 // closeCursor deletes the consumer, also when ctx is done.
 func (p *Path) closeCursor(ctx context.Context, c *cursor) {
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	_ = p.JS.DeleteConsumer(clean, p.Stream, c.CachedInfo().Name) // it expires too
+	_ = p.JS.DeleteConsumer(clean, c.stream, c.CachedInfo().Name) // it expires too
 }
 
-// ReadBlock brings the messages of a block of the input to take, once and in order, until that wants no more.
-func (p *Path) ReadBlock(ctx context.Context, b stage.Block, take func(*scope.Message) (more bool)) error {
+// pull brings at most a number of messages of the input, which was created at a time, to take. It returns how many the
+// server sent, and natsx.ErrGap after a gap.
+func (p *Path) pull(ctx context.Context, c *cursor, limit int, created time.Time, take func(*scope.Message)) (
+	int, error) {
+	gap := false
+	n, err := natsx.Fetch(ctx, p.JS, c, limit, maxPull, func(msg *natsx.Message) {
+		p.Series.Read(health.PathLearn, len(msg.Data()))
+		m, ok := p.Received(msg, created)
+		if !ok || gap {
+			return
+		}
+		if c.delivered++; m.ConsumerSeq != c.delivered {
+			gap = true
+			return
+		}
+		c.pending = m.Pending
+		take(&m)
+	})
+	if err == nil && gap {
+		err = natsx.ErrGap
+	}
+	return n, err
+}
+
+// ReadBlock brings the messages of a block of the input to take, once and in order.
+func (p *Path) ReadBlock(ctx context.Context, b stage.Block, take func(*scope.Message)) error {
 	c, err := p.openCursor(ctx, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
 		OptStartSeq: b.First})
 	if err != nil {
 		return err
 	}
 	defer p.closeCursor(ctx, c)
-	next, gap, more := b.First, false, true
-	for next <= b.Last && c.pending > 0 && !gap && more {
-		n, err := natsx.Fetch(ctx, p.JS, c, int(min(natsx.MaxFetchMessages, c.pending, b.Last-next+1)), maxPull,
-			func(msg *natsx.Message) {
-				m, ok := p.Received(msg, b.Created)
-				if !ok || gap {
-					return
-				}
-				c.delivered++
-				gap = m.ConsumerSeq != c.delivered
-				c.pending, next = m.Pending, m.Origin.Seq+1
-				if !gap && more && next <= b.Last+1 {
-					p.Series.Read(health.PathLearn, len(msg.Data()))
-					more = take(&m)
+	for next := b.First; next <= b.Last && c.pending > 0; {
+		n, err := p.pull(ctx, c, int(min(natsx.MaxFetchMessages, c.pending, b.Last-next+1)), b.Created,
+			func(m *scope.Message) {
+				if next = m.Origin.Seq + 1; next <= b.Last+1 {
+					take(m)
 				}
 			})
 		if err != nil {
 			return err
 		}
-		gap = gap || n == 0 // what was pending is gone
-	}
-	if gap {
-		return natsx.ErrGap
+		if n == 0 {
+			return natsx.ErrGap // pending messages have left the stream
+		}
 	}
 	return nil
 }

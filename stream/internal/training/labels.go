@@ -24,7 +24,7 @@ type labelReader struct {
 	stream  string    // "" on core NATS
 	created time.Time // of the stream; used by the reader alone
 	from    time.Time // server time from which labels are read again after a restart; zero: from the first
-	owed    owedLetters
+	pending pendingLetters
 
 	sync synchronizer
 
@@ -54,14 +54,14 @@ func (p *Path) BindLabels(ctx context.Context) error {
 	return nil
 }
 
-// ResumeLabels finds from when labels are read again after a restart: as long before the first row that is read again
-// as a label may arrive before its row.
+// ResumeLabels finds the time from which labels are read again after a restart. It is before the first row that is read
+// again, by as much as a label may arrive before its row.
 func (p *Path) ResumeLabels(ctx context.Context) error {
 	if p.ReadFrom == 0 {
 		return nil
 	}
 	first, err := p.Input.GetMsg(ctx, p.ReadFrom)
-	at := p.Input.CachedInfo().State.FirstTime // the rows before it are gone
+	at := p.Input.CachedInfo().State.FirstTime // of the oldest row, if that one has left the stream
 	if err == nil {
 		at = first.Time
 	} else if !errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -75,7 +75,7 @@ func (p *Path) ResumeLabels(ctx context.Context) error {
 func (p *Path) RunLabels(ctx context.Context) { p.labels.run(ctx) }
 
 func (l *labelReader) run(ctx context.Context) {
-	var next uint64 // 0: from the beginning of what is needed
+	var next uint64 // 0: from the first label that is needed
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		read, err := l.read(ctx, &next)
 		if ctx.Err() != nil {
@@ -101,50 +101,21 @@ const maxLabelAttempts = 5
 
 // read reads until something fails; next is the sequence number to continue from.
 func (l *labelReader) read(ctx context.Context, next *uint64) (read int, err error) {
-	s, err := l.JS.Stream(ctx, l.stream)
+	c, err := l.open(ctx, next)
 	if err != nil {
 		return 0, err
 	}
-	info := s.CachedInfo()
-	if !l.created.Equal(info.Created) {
-		if !l.created.IsZero() {
-			l.Log.Warn("the stream of labels was recreated; it is read from its first message", "stream",
-				l.stream, "created", info.Created)
-			*next = 1
-		}
-		l.created = info.Created
-	}
-	config := jetstream.ConsumerConfig{
-		Description:   needs.ConsumerDescription + l.Name + ", labels",
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(*next, 1),
-		AckPolicy: jetstream.AckNonePolicy, FilterSubject: l.Labels, MemoryStorage: true,
-		InactiveThreshold: 5 * time.Minute,
-	}
-	if *next == 0 && !l.from.IsZero() {
-		config.DeliverPolicy, config.OptStartSeq, config.OptStartTime = jetstream.DeliverByStartTimePolicy, 0,
-			&l.from
-	}
-	c, err := s.CreateConsumer(ctx, config)
-	if err != nil {
-		return 0, err
-	}
-	defer func() {
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		defer cancel()
-		_ = s.DeleteConsumer(clean, c.CachedInfo().Name) // it expires too
-	}()
-	l.sync.labelsAt(time.Time{}, c.CachedInfo().NumPending == 0)
-	delivered, gap := uint64(0), false
-	for !gap {
-		l.sendOwed(ctx)
+	defer l.closeCursor(ctx, c)
+	l.sync.labelsAt(time.Time{}, c.pending == 0)
+	for gap := false; !gap; {
+		l.sendPending(ctx)
 		rows := l.sync.rowsTime()
 		n, err := natsx.Fetch(ctx, l.JS, c, natsx.MaxFetchMessages, natsx.MaxFetchBytes, func(msg *natsx.Message) {
 			meta, err := msg.Metadata()
 			if err != nil || gap {
 				return
 			}
-			// Nothing is acknowledged here, so a message that was lost on the way shows as a gap in the deliveries.
-			if delivered++; meta.Sequence.Consumer != delivered {
+			if c.delivered++; meta.Sequence.Consumer != c.delivered {
 				gap = true
 				return
 			}
@@ -174,6 +145,28 @@ func (l *labelReader) read(ctx context.Context, next *uint64) (read int, err err
 	return read, nil
 }
 
+// open creates the consumer of the labels. It moves next to the first message when the stream was recreated.
+func (l *labelReader) open(ctx context.Context, next *uint64) (*cursor, error) {
+	s, err := l.JS.Stream(ctx, l.stream)
+	if err != nil {
+		return nil, err
+	}
+	if created := s.CachedInfo().Created; !l.created.Equal(created) {
+		if !l.created.IsZero() {
+			l.Log.Warn("the stream of labels was recreated; it is read from its first message", "stream", l.stream,
+				"created", created)
+			*next = 1
+		}
+		l.created = created
+	}
+	config := jetstream.ConsumerConfig{FilterSubject: l.Labels, DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq: max(*next, 1)}
+	if *next == 0 && !l.from.IsZero() {
+		config.DeliverPolicy, config.OptStartSeq, config.OptStartTime = jetstream.DeliverByStartTimePolicy, 0, &l.from
+	}
+	return l.openCursorOf(ctx, l.stream, "labels", config)
+}
+
 // SubscribeLabels reads labels on core NATS: those that are published while there is no subscription are lost.
 func (p *Path) SubscribeLabels(ctx context.Context) (*nats.Subscription, error) {
 	return p.Conn.Subscribe(p.Labels, func(msg *nats.Msg) {
@@ -196,14 +189,14 @@ func (l *labelReader) learn(ctx context.Context, received *scope.Message) {
 	l.Series.Add(health.LabelMessages, 1, "learned")
 }
 
-// sendLetter sends the dead letter of a message of labels that cannot be read. Labels are read on when the server does
-// not take it, and it is sent again later.
+// sendLetter sends the dead letter of a message of labels that cannot be read. If the server does not store it, it is
+// sent again later, and reading continues.
 func (l *labelReader) sendLetter(ctx context.Context, m *scope.Message, cause error) {
 	l.Series.Add(health.LabelMessages, 1, "dead")
 	err := l.hooks.SendLabelLetter(ctx, m, cause)
 	switch {
 	case err == nil || ctx.Err() != nil:
-	case l.owed.add(owedLetter{m, cause}):
+	case l.pending.add(pendingLetter{m, cause}):
 		l.lettersLog.Warn(l.Log, "a dead letter of labels cannot be stored; it is sent again", "source",
 			m.Origin.Source(), "error", err)
 	default:
@@ -213,40 +206,40 @@ func (l *labelReader) sendLetter(ctx context.Context, m *scope.Message, cause er
 	}
 }
 
-// sendOwed sends the dead letters again that the server did not take, until it does not take one.
-func (l *labelReader) sendOwed(ctx context.Context) {
-	for len(l.owed) > 0 && ctx.Err() == nil {
-		if l.hooks.SendLabelLetter(ctx, l.owed[0].message, l.owed[0].cause) != nil {
+// sendPending sends the pending dead letters again, until the server does not store one.
+func (l *labelReader) sendPending(ctx context.Context) {
+	for len(l.pending) > 0 && ctx.Err() == nil {
+		if l.hooks.SendLabelLetter(ctx, l.pending[0].message, l.pending[0].cause) != nil {
 			return
 		}
-		l.owed = l.owed[1:]
+		l.pending = l.pending[1:]
 	}
 }
 
-// owedLetter is a message of labels whose dead letter the server has not taken.
-type owedLetter struct {
+// pendingLetter is a message of labels whose dead letter is not stored yet.
+type pendingLetter struct {
 	message *scope.Message
 	cause   error
 }
 
-// owedLetters are the dead letters to send again, oldest first.
-type owedLetters []owedLetter
+// pendingLetters are the dead letters to send again, oldest first.
+type pendingLetters []pendingLetter
 
-// maxOwed and maxOwedBytes bound the messages that are kept until their dead letters are taken (Invariant 5).
+// maxPending and maxPendingBytes bound the messages whose dead letters are pending (Invariant 5).
 const (
-	maxOwed      = 1024
-	maxOwedBytes = 8 << 20
+	maxPending      = 1024
+	maxPendingBytes = 8 << 20
 )
 
 // add keeps a message, and returns false when there are too many.
-func (o *owedLetters) add(letter owedLetter) bool {
+func (p *pendingLetters) add(letter pendingLetter) bool {
 	bytes := len(letter.message.Data)
-	for _, other := range *o {
+	for _, other := range *p {
 		bytes += len(other.message.Data)
 	}
-	if len(*o) == maxOwed || bytes > maxOwedBytes {
+	if len(*p) == maxPending || bytes > maxPendingBytes {
 		return false
 	}
-	*o = append(*o, letter)
+	*p = append(*p, letter)
 	return true
 }

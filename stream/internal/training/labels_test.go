@@ -8,19 +8,19 @@ import (
 
 // TestOwedLetters: what waits for its dead letter is bounded.
 func TestOwedLetters(t *testing.T) {
-	var o owedLetters
+	var p pendingLetters
 	large := &scope.Message{Data: make([]byte, 3<<20)}
 	for _, want := range []bool{true, true, false} {
-		if o.add(owedLetter{message: large}) != want {
+		if p.add(pendingLetter{message: large}) != want {
 			t.Error("bytes are not bounded")
 		}
 	}
-	for range maxOwed - 2 {
-		if !o.add(owedLetter{message: &scope.Message{}}) {
+	for range maxPending - 2 {
+		if !p.add(pendingLetter{message: &scope.Message{}}) {
 			t.Fatal("there is no room for small ones")
 		}
 	}
-	if o.add(owedLetter{message: &scope.Message{}}) {
+	if p.add(pendingLetter{message: &scope.Message{}}) {
 		t.Error("their number is not bounded")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/spec"
 )
 
@@ -24,7 +25,7 @@ const LookAfter = 3 * time.Second
 // SharedFor is how long the reader reads everything itself after another replica was seen to receive messages.
 const SharedFor = 5 * time.Second
 
-// maxQuietFailures is how many consecutive failures are not reported: those of some seconds.
+// maxQuietFailures is how many consecutive failures are not reported. They take some seconds.
 const maxQuietFailures = 6
 
 // SettleTime is how long the state of a stream must contradict what was read before it is believed. A newly elected
@@ -39,7 +40,8 @@ const noEnd = math.MaxUint64
 
 // reader brings every message of the input to take once, in stream order. It takes what the hot path has received from
 // the feed. What the hot path did not receive it reads itself, without acknowledging: the window after a start,
-// everything while inputs wait for a model, what fell out of the feed, and what other replicas received.
+// everything while inputs wait for a model, what was dropped from the feed, and what other replicas received. Without a
+// feed it reads everything.
 type reader struct {
 	*Path
 	take func(context.Context, *Message)
@@ -51,9 +53,10 @@ type reader struct {
 	lookedAt   time.Time // when the state of the stream was last requested
 	isGone     bool      // the stream does not exist, and the status reports it
 	isStuck    bool      // reads have failed for a while, and the status reports it
-	oddSince   time.Time // since when its state contradicts what was read; zero: it does not
 	head       *Message  // taken from the feed, not learned yet
 	cursor     *cursor
+	// contradictedSince is since when the stream's state contradicts what was read; zero: it does not.
+	contradictedSince time.Time
 
 	guard *crashGuard
 }
@@ -220,7 +223,7 @@ func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 			return err
 		}
 		r.cursor.upTo = upTo
-		// Requested after the consumer was created: if the stream was recreated meanwhile, this shows it.
+		// Requested after the consumer was created, so that it shows a stream that was recreated before.
 		last, err := r.look(ctx)
 		if err != nil || r.cursor == nil {
 			return err
@@ -241,12 +244,12 @@ func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 	c, limit := r.cursor, uint64(natsx.MaxFetchMessages/8)
 	if upTo != noEnd {
 		if limit = min(natsx.MaxFetchMessages, c.pending, upTo-r.at.next+1); limit == 0 {
-			r.at.skip(upTo + 1) // the rest is of other subjects, or gone
+			r.at.skip(upTo + 1) // the rest has other subjects, or has left the stream
 			r.close(ctx)
 			return nil
 		}
 	}
-	n, err := r.pull(ctx, c, int(limit))
+	n, err := r.pull(ctx, c, int(limit), r.at.stream, func(m *scope.Message) { r.pass(ctx, &Message{Message: *m}) })
 	if err != nil {
 		return err
 	}
@@ -257,32 +260,10 @@ func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 		return nil
 	}
 	if upTo != noEnd {
-		r.close(ctx) // its pending messages are gone
+		r.close(ctx) // its pending messages have left the stream
 	}
 	_, err = r.look(ctx)
 	return err
-}
-
-// pull reads at most a number of messages with one request.
-func (r *reader) pull(ctx context.Context, c *cursor, limit int) (int, error) {
-	gap := false
-	n, err := natsx.Fetch(ctx, r.JS, c, limit, maxPull, func(msg *natsx.Message) {
-		r.Series.Read(health.PathLearn, len(msg.Data()))
-		m, ok := r.Received(msg, r.at.stream)
-		if !ok || gap {
-			return
-		}
-		if c.delivered++; m.ConsumerSeq != c.delivered {
-			gap = true
-			return
-		}
-		c.pending = m.Pending
-		r.pass(ctx, &Message{Message: m})
-	})
-	if err == nil && gap {
-		err = natsx.ErrGap
-	}
-	return n, err
 }
 
 // look requests the state of the input stream, and moves to where learning continues. It returns the sequence number of
@@ -308,12 +289,12 @@ func (r *reader) look(ctx context.Context) (last uint64, err error) {
 		}
 	}
 	if r.at.same(s) || r.at.newer(s) {
-		r.oddSince = time.Time{}
+		r.contradictedSince = time.Time{}
 	} else {
-		if r.oddSince.IsZero() {
-			r.oddSince = time.Now()
+		if r.contradictedSince.IsZero() {
+			r.contradictedSince = time.Now()
 		}
-		if time.Since(r.oddSince) < SettleTime {
+		if time.Since(r.contradictedSince) < SettleTime {
 			return 0, errInconsistent
 		}
 		if s.resume, err = r.after(ctx, r.at.time); err != nil {
