@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -18,6 +19,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/client"
+	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/cmd/embedd/connection"
 	"github.com/embedd/embedd/cmd/embedd/dataset"
 	"github.com/embedd/embedd/cmd/embedd/files"
@@ -31,6 +33,8 @@ func publishCommand(e *cli.Env) *cobra.Command {
 	data := f.String("data", "", "`FILE` to send: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for an Arrow IPC stream")
 	label := f.String("label", "", "label `COLUMN`; it must be in the file")
 	subject := f.String("subject", "", "`SUBJECT` to publish to")
+	pipeline := f.String("pipeline", "", "publish to the input of this pipeline, a `NAME` in the file of -c (default "+
+		"embedd.yaml); it gives --subject, --label, --key and --labels unless they are set")
 	server := client.ServerFlags(f, "")
 	batch := f.Int("batch", 256, "maximum `ROWS` of a message")
 	rate := f.Float64("rate", 0, "`ROWS` a second; 0 is as fast as the server confirms")
@@ -45,9 +49,29 @@ func publishCommand(e *cli.Env) *cobra.Command {
 	var how file.Options
 	dataset.CSVFlags(f, &how)
 	out := report.Flag(f, e)
-	f.Require("data", "subject")
+	f.Require("data")
+	cmd.Use += " --subject SUBJECT|--pipeline NAME"
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
+		switch {
+		case *pipeline != "":
+			p, err := inputOf(server, *pipeline)
+			if err != nil {
+				return err
+			}
+			for to, from := range map[*string]string{subject: p.Input.Subject, label: p.Schema.Label, key: p.Schema.Key,
+				labels: p.Input.Labels} {
+				if *to == "" {
+					*to = from
+				}
+			}
+			if strings.ContainsAny(*subject, "*>") {
+				return cli.Usagef("publish: the input of pipeline %s has wildcards (%s): set --subject to one of its subjects",
+					*pipeline, *subject)
+			}
+		case *subject == "":
+			return cli.Usagef("publish: --subject or --pipeline is required: usage: %s", cmd.UseLine())
+		}
 		if *batch < 1 || *rate < 0 {
 			return cli.Usagef("publish: --batch %d and --rate %g: want a batch of at least 1 and a rate of at least 0",
 				*batch, *rate)
@@ -66,6 +90,9 @@ func publishCommand(e *cli.Env) *cobra.Command {
 			in, err := files.Open(e, *data, how)
 			if err != nil {
 				return nil, err
+			}
+			if *pipeline != "" && !cmd.Flags().Changed("label") && !in.Schema().HasField(*label) {
+				*label, *labels = "", "" // rows without labels
 			}
 			if err := (dataset.Spec{Path: *data, Label: *label}).Check(in.Schema()); err != nil {
 				in.Close()
@@ -162,6 +189,21 @@ func publishCommand(e *cli.Env) *cobra.Command {
 		return err
 	}
 	return cmd
+}
+
+// inputOf returns a pipeline of the configuration.
+func inputOf(server *client.Server, name string) (p config.Pipeline, err error) {
+	path, c, err := server.Config()
+	if err != nil {
+		return p, err
+	}
+	var names []string
+	for _, one := range c.Pipelines {
+		if names = append(names, one.Name); one.Name == name {
+			return one, nil
+		}
+	}
+	return p, unknownPipeline(path, name, names)
 }
 
 // eachBatch reads a file and passes messages of at most rows rows to send, without labels if late is set. It calls note

@@ -62,8 +62,7 @@ func (s schemaFlags) open(ctx context.Context, e *cli.Env, name string) (p strea
 		}
 	}
 	if !found {
-		return p, nil, nil, cli.Usagef("%s has no pipeline %q%s; it has %s", *s.path, name, cli.DidYouMean(name, names),
-			cli.Listed(names))
+		return p, nil, nil, unknownPipeline(*s.path, name, names)
 	}
 	nc, err = client.Dial(ctx, e, client.WithDefaultURL(s.where.Over(c.NATS)))
 	if p.Stream == "" || err != nil {
@@ -76,6 +75,10 @@ func (s schemaFlags) open(ctx context.Context, e *cli.Env, name string) (p strea
 		nc.Close()
 	}
 	return p, nc, js, err
+}
+
+func unknownPipeline(path, name string, names []string) error {
+	return cli.Usagef("%s has no pipeline %q%s; it has %s", path, name, cli.DidYouMean(name, names), cli.Listed(names))
 }
 
 // shownSchema is the output of `embedd schema show --format json`.

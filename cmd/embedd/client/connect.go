@@ -62,6 +62,15 @@ func ServerFlags(f *cli.Flags, of string) *Server {
 	}
 }
 
+// Config reads the file of -c, by default embedd.yaml, which the connection uses too.
+func (s *Server) Config() (path string, c *config.Config, err error) {
+	if *s.config == "" {
+		*s.config = "embedd.yaml"
+	}
+	c, err = LoadConfig(*s.config)
+	return *s.config, c, err
+}
+
 // Dial connects as the flags say.
 func (s *Server) Dial(ctx context.Context, e *cli.Env) (*connection.Conn, error) {
 	var n config.NATS

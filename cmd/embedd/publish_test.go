@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// TestPublishToPipeline: --pipeline takes subject, label, key and the subject of late labels from the configuration; a
+// flag that is set wins.
+func TestPublishToPipeline(t *testing.T) {
+	t.Parallel()
+	s := serveNATS(t, server.Options{})
+	dir := t.TempDir()
+	config := writeFile(t, dir, "embedd.yaml", fmt.Sprintf(`
+nats: {url: '%s'}
+pipelines:
+  plain: {input: {subject: features.plain}, schema: {features: [x, y]}, model: {store: none}}
+  late:
+    input: {subject: features.late, labels: labels.late}
+    schema: {features: [x, y], key: id}
+    model: {store: none}
+  keyed: {input: {stream: KEYED, subject: keyed.*, partitions: 2}, schema: {features: [x, y]}}
+`, s.ClientURL()))
+	labelled := writeFile(t, dir, "labelled.csv", labelledRows(4))
+	rows := writeFile(t, dir, "rows.csv", "x,y\n1,2\n3,4\n")
+	nc := sure(nats.Connect(s.ClientURL(), nats.Timeout(ample)))
+	t.Cleanup(nc.Close)
+	got := make(chan *nats.Msg, 10)
+	for _, subject := range []string{"features.*", "labels.*", "keyed.*"} {
+		sure(nc.ChanSubscribe(subject, got))
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	columns := func() string {
+		t.Helper()
+		var m *nats.Msg
+		select {
+		case m = <-got:
+		case <-time.After(ample):
+			t.Fatal("no message comes")
+		}
+		r := sure(ipc.NewReader(bytes.NewReader(m.Data)))
+		defer r.Release()
+		var names []string
+		for _, f := range r.Schema().Fields() {
+			names = append(names, f.Name)
+		}
+		return m.Subject + ": " + strings.Join(names, " ")
+	}
+	for _, c := range []struct {
+		flags []string
+		want  []string // subject and columns of each message
+	}{
+		{[]string{"--data", labelled, "--pipeline", "plain"}, []string{"features.plain: id x y label"}},
+		{[]string{"--data", labelled, "--pipeline", "plain", "--pack", "p"}, []string{"features.plain: p id label"}},
+		{[]string{"--data", rows, "--pipeline", "plain"}, []string{"features.plain: x y"}},
+		{[]string{"--data", labelled, "--pipeline", "late"}, []string{"features.late: id x y", "labels.late: id label"}},
+		{[]string{"--data", rows, "--pipeline", "late"}, []string{"features.late: x y"}},
+		{[]string{"--data", rows, "--pipeline", "keyed", "--subject", "keyed.a"}, []string{"keyed.a: x y"}},
+	} {
+		verb(t, 0, append([]string{"publish", "-c", config}, c.flags...)...)
+		for _, want := range c.want {
+			if got := columns(); got != want {
+				t.Errorf("%v publishes %q, want %q", c.flags, got, want)
+			}
+		}
+	}
+	if err := nc.Flush(); err != nil || len(got) > 0 {
+		t.Errorf("%d more messages: %v", len(got), err)
+	}
+	for says, flags := range map[string][]string{
+		"has wildcards (keyed.*): set --subject":          {"--pipeline", "keyed"},
+		`has no pipeline "plane" (did you mean "plain"?)`: {"--pipeline", "plane"},
+		"--subject or --pipeline is required":             {},
+		`column "kind"`:                                   {"--pipeline", "plain", "--label", "kind"},
+	} {
+		code, _, errs := call(t.Context(), append([]string{"publish", "-c", config, "--data", rows}, flags...)...)
+		if code == 0 || !strings.Contains(errs, says) {
+			t.Errorf("%v: exit %d, %s; want %s", flags, code, errs, says)
+		}
+	}
+}
