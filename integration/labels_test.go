@@ -119,7 +119,7 @@ func TestLateLabels(t *testing.T) {
 	rng.Shuffle(len(late), func(i, j int) { late[i], late[j] = late[j], late[i] })
 	c.sendLabels(early)
 	eventually(t, says("early labels wait"), func() bool {
-		return d.metric(`embedd_labels_waiting{pipeline="digits",kind="labels"}`) == "12"
+		return d.metric(`embedd_labels_waiting{kind="labels",pipeline="digits"}`) == "12"
 	})
 	rows(0, 600)
 	eventually(t, func() string { return "rows wait for labels: " + d.labelled() }, func() bool {
@@ -185,7 +185,7 @@ func TestLateLabels(t *testing.T) {
 	eventually(t, func() string { return "all is joined again: " + d.labelled() }, func() bool {
 		return d.labels("joined") == joined+6 && d.labels("corrected")+d.labels("duplicate") == 14
 	})
-	d.awaitMetric(`embedd_labels_waiting{pipeline="digits",kind="rows"}`, "6") // those that never got a label
+	d.awaitMetric(`embedd_labels_waiting{kind="rows",pipeline="digits"}`, "6") // those that never got a label
 	var report stream.Report
 	if err := json.Unmarshal([]byte(succeed(t, "status", "--server", s.ClientURL(), "--format", "json")),
 		&report); err != nil {
