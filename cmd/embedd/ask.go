@@ -28,3 +28,19 @@ func askCommand(e *cli.Env, endpoint, short string, say func(*report.Output, str
 	}
 	return cmd
 }
+
+func retrainCommand(e *cli.Env) *cobra.Command {
+	return askCommand(e, "retrain", "ask a running daemon to fit a candidate now; the gate decides about its "+
+		"promotion as usual",
+		func(out *report.Output, r stream.Report) {
+			out.Printf("%s fits a candidate from %d rows of %d classes; see `embedd status` for the result\n",
+				r.Pipeline, r.Learning.Rows, r.Learning.Classes)
+		})
+}
+
+func resumeCommand(e *cli.Env) *cobra.Command {
+	return askCommand(e, "resume", "resume a pipeline that limits.bad has halted", func(out *report.Output,
+		r stream.Report) {
+		out.Printf("%s resumes\n", r.Pipeline)
+	})
+}

@@ -1,6 +1,21 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/report"
+)
 
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
@@ -25,4 +40,109 @@ func helpCommand() *cobra.Command {
 			return about.Help()
 		},
 	}
+}
+
+func completionCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "completion SHELL",
+		Short: "print a completion script for bash, zsh or fish",
+		Example: "embedd completion bash > ~/.local/share/bash-completion/completions/embedd\n" +
+			"embedd completion zsh > \"${fpath[1]}/_embedd\"\n" +
+			"embedd completion fish > ~/.config/fish/completions/embedd.fish",
+		Args: cli.Arguments(1, 1),
+	}
+	scripts := map[string]func() error{
+		"bash": func() error { return cmd.Root().GenBashCompletionV2(e.Stdout, true) },
+		"zsh":  func() error { return cmd.Root().GenZshCompletion(e.Stdout) },
+		"fish": func() error { return cmd.Root().GenFishCompletion(e.Stdout, true) },
+	}
+	shells := slices.Sorted(maps.Keys(scripts))
+	cmd.ValidArgsFunction = cobra.FixedCompletions(shells, cobra.ShellCompDirectiveNoFileComp)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		script, ok := scripts[args[0]]
+		if !ok {
+			near := cli.DidYouMean(args[0], shells)
+			return cli.Usagef("completion: no script for %q%s: want one of %s", args[0], near, strings.Join(shells, ", "))
+		}
+		return script()
+	}
+	return cmd
+}
+
+func manCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "man DIR",
+		Short: "write the manual pages, one for each verb, into a directory",
+		Args:  cli.Arguments(1, 1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := os.MkdirAll(args[0], 0o777); err != nil {
+			return fmt.Errorf("man: %w", err)
+		}
+		header := &doc.GenManHeader{Section: "1", Source: "embedd " + buildInfo().Version}
+		if err := doc.GenManTree(cmd.Root(), header, args[0]); err != nil {
+			return fmt.Errorf("man: %w", err)
+		}
+		return nil
+	}
+	return cmd
+}
+
+// version is set by the linker (-ldflags "-X main.version=v1.2.3"); otherwise it is that of the build information.
+var version string
+
+// build is what `embedd version` prints.
+type build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Modified bool   `json:"modified,omitempty"` // built from a tree with uncommitted changes
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+func buildInfo() build {
+	b := build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if ok {
+		b.Version = cmp.Or(b.Version, info.Main.Version)
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				b.Revision = s.Value
+			case "vcs.modified":
+				b.Modified = s.Value == "true"
+			}
+		}
+	}
+	b.Version = cmp.Or(b.Version, "(devel)")
+	return b
+}
+
+// String is the text form.
+func (b build) String() string {
+	text := fmt.Sprintf("embedd %s\n", b.Version)
+	if b.Revision != "" {
+		modified := ""
+		if b.Modified {
+			modified = " (modified)"
+		}
+		text += fmt.Sprintf("revision %s%s\n", b.Revision, modified)
+	}
+	return text + fmt.Sprintf("%s %s\n", b.Go, b.Platform)
+}
+
+func versionCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{Use: "version", Short: "print the version of embedd"}
+	out := report.Flag(cli.FlagsOf(cmd), e)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		if out.JSON {
+			return out.Object(buildInfo())
+		}
+		_, err := fmt.Fprint(e.Stdout, buildInfo())
+		return err
+	}
+	return cmd
 }

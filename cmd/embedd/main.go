@@ -1,5 +1,5 @@
 // Command embedd learns a supervised projection from a stream of labelled Arrow record batches and applies it to the
-// stream. Each verb is a file in this directory: its function declares the flags and does the work. When its context is
+// stream. Each verb is a function that declares the flags and does the work. When its context is
 // cancelled a verb returns ctx.Err(), except run, which drains and returns nil.
 //
 // Exit codes: 0 done (for run: drained after a signal), 1 failed, 2 wrong usage or configuration, 3 a check did not

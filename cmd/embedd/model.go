@@ -1,9 +1,22 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/client"
+	"github.com/embedd/embedd/cmd/embedd/files"
+	"github.com/embedd/embedd/cmd/embedd/report"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/stream/registry"
 )
 
 func modelCommand(e *cli.Env) *cobra.Command {
@@ -17,4 +30,240 @@ func modelCommand(e *cli.Env) *cobra.Command {
 		return cli.Usagef("model: say what to do: usage: %s", cmd.UseLine())
 	}
 	return cmd
+}
+
+func modelLsCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "ls [PIPELINE]", Short: "list the versions in the model store and the rejected candidates",
+		Args: cli.Arguments(0, 1),
+	}
+	f := cli.FlagsOf(cmd)
+	where := client.StoreFlags(f)
+	out := report.Flag(f, e)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		ctx := cmd.Context()
+		store, done, err := where.Open(ctx, e)
+		if err != nil {
+			return err
+		}
+		defer done()
+		there, err := registry.Pipelines(ctx, store)
+		if err != nil {
+			return err
+		}
+		if len(names) == 0 {
+			names = there
+		} else if !slices.Contains(there, names[0]) {
+			return fmt.Errorf("%s has no pipeline %q%s: %w", store, names[0], cli.DidYouMean(names[0], there),
+				registry.ErrMissing)
+		}
+		var lines []registry.Listed
+		for _, name := range names {
+			p, err := registry.New(store, name, registry.Options{}).Pointer(ctx)
+			if err != nil {
+				return err
+			}
+			if p.Damage() != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), p.Damage())
+			}
+			lines = append(lines, p.List(name)...)
+		}
+		return printListed(out, lines)
+	}
+	return cmd
+}
+
+// printListed prints versions and rejected candidates, the newest last.
+func printListed(out *report.Output, lines []registry.Listed) error {
+	if out.JSON {
+		for _, l := range lines {
+			if err := out.Object(l); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	t := out.Table("VERSION", "STATE", "EPOCH", "METHOD", "DIM", "ROWS", "SCORE", "CREATED", "WHY")
+	for _, l := range lines {
+		state := l.State
+		if l.Pinned {
+			state += ", pinned"
+		}
+		score := "-"
+		if l.Score != nil {
+			score = fmt.Sprintf("%.4f", *l.Score)
+		}
+		created := "-"
+		if !l.Created.IsZero() {
+			created = l.Created.Format("2006-01-02T15:04:05Z07:00")
+		}
+		t.Row(report.OrDash(l.Name), state, count(l.Epoch), report.OrDash(l.Method), count(l.Dim), count(l.Rows), score,
+			created, report.OrDash(l.Why))
+	}
+	return t.Flush()
+}
+
+func modelShowCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "show NAME", Short: "show a model: a file, or a version or pipeline in the store",
+		Args: cli.Arguments(1, 1), ValidArgsFunction: cli.OfferFiles,
+	}
+	f := cli.FlagsOf(cmd)
+	where := client.StoreFlags(f)
+	out := report.Flag(f, e)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		ctx := cmd.Context()
+		m, err := findModel(ctx, e, names[0], where)
+		if err != nil {
+			return err
+		}
+		if out.JSON {
+			return out.Object(m)
+		}
+		return printModel(out, m)
+	}
+	return cmd
+}
+
+func printModel(out *report.Output, m *model.Model) error {
+	t := out.Table()
+	if v := m.Note().Version; v != "" {
+		t.Row("version", v)
+	}
+	t.Row("digest", m.Digest())
+	t.Row("method", m.Method()+settings(m.Params()))
+	t.Row("map", fmt.Sprintf("%s, %d features to %d", m.Map(), m.M(), m.Dim()))
+	t.Row("informative", fmt.Sprintf("%d of %d outputs", min(m.InformativeRank(), m.Dim()), m.Dim()))
+	if len(m.Eigenvalues()) > 0 {
+		t.Row("eigenvalues", numbers(m.Eigenvalues(), 8))
+	}
+	t.Row("rows", m.Rows())
+	if classes := m.Classes(); len(classes) > 0 {
+		t.Row("classes", fmt.Sprintf("%d: %s", len(classes), cli.Listed(classes)))
+	}
+	note := m.Note()
+	if !note.Created.IsZero() {
+		t.Row("created", note.Created.Format("2006-01-02T15:04:05Z07:00"))
+	}
+	if note.Epoch > 0 {
+		t.Row("epoch", note.Epoch)
+	}
+	for _, key := range slices.Sorted(maps.Keys(note.Source)) {
+		t.Row("source "+key, note.Source[key])
+	}
+	if m.Unit() {
+		t.Row("scale", "unit: each row is divided by its Euclidean norm")
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	components, d := m.Components(), m.Dim()
+	if components == nil {
+		return nil
+	}
+	const maxRows, maxColumns = 20, 5
+	out.Printf("\n")
+	header := []any{"FEATURE", "MEAN", "SCALE"}
+	for k := range min(d, maxColumns) {
+		header = append(header, fmt.Sprintf("EMBEDDING_%d", k))
+	}
+	t = out.Table(header...)
+	mean, scale := m.Mean(), m.Scale()
+	for j, name := range m.Features() {
+		if j == maxRows {
+			t.Row(fmt.Sprintf("... %d more", m.M()-maxRows))
+			break
+		}
+		row := []any{name, fmt.Sprintf("%.6g", mean[j]), fmt.Sprintf("%.6g", scale[j])}
+		for k := range min(d, maxColumns) {
+			row = append(row, fmt.Sprintf("% .6g", components[j*d+k]))
+		}
+		t.Row(row...)
+	}
+	return t.Flush()
+}
+
+func modelPinCommand(e *cli.Env) *cobra.Command {
+	return changeCommand(e, "pin VERSION|PIPELINE", "make a version live and keep it; for a pipeline, its live version",
+		func(ctx context.Context, r *registry.Registry, version string) (*registry.Pointer, error) {
+			return r.Pin(ctx, version)
+		})
+}
+
+func modelUnpinCommand(e *cli.Env) *cobra.Command {
+	return changeCommand(e, "unpin PIPELINE", "let training promote models again",
+		func(ctx context.Context, r *registry.Registry, _ string) (*registry.Pointer, error) {
+			return r.Unpin(ctx)
+		})
+}
+
+func modelRollbackCommand(e *cli.Env) *cobra.Command {
+	return changeCommand(e, "rollback PIPELINE|VERSION",
+		"make the previous or the named version live; training continues from it",
+		func(ctx context.Context, r *registry.Registry, version string) (*registry.Pointer, error) {
+			return r.Rollback(ctx, version)
+		})
+}
+
+// changeCommand is a verb that selects the live version. Running daemons follow within seconds.
+func changeCommand(e *cli.Env, use, short string,
+	change func(ctx context.Context, r *registry.Registry, version string) (*registry.Pointer, error)) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Args: cli.Arguments(1, 1)}
+	f := cli.FlagsOf(cmd)
+	where := client.StoreFlags(f)
+	out := report.Flag(f, e)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		ctx := cmd.Context()
+		store, done, err := where.Open(ctx, e)
+		if err != nil {
+			return err
+		}
+		defer done()
+		pipeline, version, err := nameIn(ctx, store, names[0])
+		if err != nil {
+			return err
+		}
+		p, err := change(ctx, registry.New(store, pipeline, registry.Options{}), version)
+		if err != nil {
+			return err
+		}
+		if out.JSON {
+			return out.Object(p.Chosen(pipeline))
+		}
+		pinned := ""
+		if p.Pin != "" {
+			pinned = ", pinned"
+		}
+		out.Printf("%s: %s is live%s; previously %s\n", pipeline, p.Live, pinned, report.OrDash(p.Previous))
+		return nil
+	}
+	return cmd
+}
+
+// nameIn resolves a name to a pipeline, and a version if it names one.
+func nameIn(ctx context.Context, s registry.Store, name string) (pipeline, version string, err error) {
+	there, err := registry.Pipelines(ctx, s)
+	if err != nil || slices.Contains(there, name) {
+		return name, "", err
+	}
+	if pipeline, ok := registry.PipelineOf(name); ok && slices.Contains(there, pipeline) {
+		return pipeline, name, nil
+	}
+	return "", "", fmt.Errorf("%s has neither a pipeline nor a version %q%s; it has the pipelines %s: %w", s, name,
+		cli.DidYouMean(name, there), strings.Join(there, ", "), registry.ErrMissing)
+}
+
+// findModel reads a model from a file or, if there is no file of that name, from the store: a version, or the live
+// model of a pipeline.
+func findModel(ctx context.Context, e *cli.Env, name string, where *client.Store) (*model.Model, error) {
+	m, err := files.ReadModel(name)
+	if !errors.Is(err, fs.ErrNotExist) || strings.ContainsAny(name, "/.") {
+		return m, err
+	}
+	store, done, err := where.Open(ctx, e)
+	if err != nil {
+		return nil, fmt.Errorf("there is no file %s, and the model store cannot be opened: %w", name, err)
+	}
+	defer done()
+	return registry.Read(ctx, store, name)
 }

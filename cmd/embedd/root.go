@@ -67,7 +67,7 @@ func newRoot(e *cli.Env) *cobra.Command {
 	root.SetErr(e.Stderr)
 	root.SetFlagErrorFunc(cli.ExplainFlagError)
 	root.SetUsageFunc(printUsage)
-	root.CompletionOptions.DisableDefaultCmd = true // completion.go replaces it
+	root.CompletionOptions.DisableDefaultCmd = true // completionCommand replaces it
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	everyCommand(root, finish)
 	return root

@@ -188,3 +188,80 @@ func readStatus(msg *nats.Msg) (ended bool, err error) {
 		return true, fmt.Errorf("the server rejected a pull request: %s %s", status, description)
 	}
 }
+
+// AckPrefix begins the subjects on which messages of streams are acknowledged; AckSubjects is all of them.
+const (
+	AckPrefix   = "$JS.ACK."
+	AckSubjects = AckPrefix + ">"
+)
+
+// Message is a message that a pull consumer delivered.
+type Message struct {
+	msg *nats.Msg
+	nc  *nats.Conn
+}
+
+func (m *Message) Subject() string                      { return m.msg.Subject }
+func (m *Message) Headers() nats.Header                 { return m.msg.Header }
+func (m *Message) Data() []byte                         { return m.msg.Data }
+func (m *Message) Metadata() (*nats.MsgMetadata, error) { return m.msg.Metadata() }
+
+func (m *Message) Ack() error { return m.nc.Publish(m.msg.Reply, []byte("+ACK")) }
+func (m *Message) Nak() error { return m.nc.Publish(m.msg.Reply, []byte("-NAK")) }
+func (m *Message) NakWithDelay(delay time.Duration) error {
+	return m.nc.Publish(m.msg.Reply, fmt.Appendf(nil, `-NAK {"delay": %d}`, delay.Nanoseconds()))
+}
+
+// DoubleAck acknowledges the message and waits until the server confirms the acknowledgement.
+func (m *Message) DoubleAck(ctx context.Context) error {
+	_, err := m.nc.RequestWithContext(ctx, m.msg.Reply, []byte("+ACK"))
+	return err
+}
+
+func (m *Message) InProgress() error { return m.nc.Publish(m.msg.Reply, []byte("+WPI")) }
+
+// maxFollowAttempts is how often in a row Follow may fail to read.
+const maxFollowAttempts = 6
+
+// Follow reads a subject of a stream: the stored messages, then new ones, in order and each once. It returns when
+// handle returns false, ctx is done, or the stream cannot be read in several attempts.
+func Follow(ctx context.Context, js jetstream.JetStream, subject string, handle func(*nats.Msg, time.Time) bool) error {
+	name, err := js.StreamNameBySubject(ctx, subject)
+	if err != nil {
+		return fmt.Errorf("no stream takes %s, so there is nothing stored to read: %w", subject, err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := false
+	for attempt, next := 0, uint64(1); !done && attempt < maxFollowAttempts; {
+		var c jetstream.Consumer
+		c, err = js.CreateConsumer(ctx, name, jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy,
+			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: next, FilterSubject: subject,
+			MemoryStorage: true, InactiveThreshold: 5 * time.Minute})
+		for sequence := uint64(0); err == nil && !done; {
+			gap := false
+			_, err = Fetch(ctx, js, c, MaxFetchMessages, MaxFetchBytes, func(m *Message) {
+				meta, err := m.Metadata()
+				if sequence++; done || gap || err != nil || meta.Sequence.Consumer != sequence {
+					gap = true // a message was lost, or the server recreated the consumer
+					return
+				}
+				attempt, next = 0, meta.Sequence.Stream+1
+				if done = !handle(m.msg, meta.Timestamp); done {
+					cancel()
+				}
+			})
+			if err == nil && gap {
+				err = ErrGap
+			}
+		}
+		if !done && !Backoff(ctx, attempt) {
+			return ctx.Err()
+		}
+		attempt++
+	}
+	if done {
+		return nil
+	}
+	return err
+}

@@ -1,7 +1,10 @@
 package stage
 
 import (
+	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/internal/stage/trainer"
@@ -97,4 +100,73 @@ func copyRow(dst []float64, blocks []arrowio.Block, i int) {
 		}
 		dst = dst[b.Cols:]
 	}
+}
+
+// intake counts the rows that arrived to be learned from, and why some were not.
+type intake struct {
+	rows       int
+	unlabelled int            // without a label, and without a fault
+	faulty     int            // with a missing feature, if such rows are not learned from
+	features   map[string]int // rows with a fault, by their first faulty feature
+}
+
+// maxNamed bounds the features whose faults are counted by name.
+const maxNamed = 64
+
+// count counts a message; learned is the number of its rows that are learned from.
+func (in *intake) count(m *arrowio.Message, c *spec.Config, learned int) {
+	faulty := in.faulty
+	for _, b := range m.Batches() {
+		in.rows += b.Rows()
+		if c.Nulls == spec.NullsImpute {
+			continue
+		}
+		for _, f := range b.Faults() {
+			in.faulty++
+			if in.features == nil {
+				in.features = map[string]int{}
+			}
+			if _, named := in.features[f.Feature]; named || len(in.features) < maxNamed {
+				in.features[f.Feature]++
+			}
+		}
+	}
+	if c.Spec.Label != "" && c.Labels == nil {
+		in.unlabelled += m.Rows() - (in.faulty - faulty) - learned
+	}
+}
+
+// hint says why there is no first model yet, if the reason is not that rows are few, and the fix.
+func (in *intake) hint(s spec.Status, label string) string {
+	switch {
+	case in.rows == 0 || s.Live != nil && !s.Live.Bootstrap:
+		return ""
+	case label != "" && in.unlabelled > 0 && in.unlabelled+in.faulty == in.rows:
+		return fmt.Sprintf("none of %d rows has a label: check that column %q is filled, or use method pca", in.rows, label)
+	case in.faulty == in.rows:
+		return fmt.Sprintf("all of %d rows have a missing or infinite feature, %s: correct it, remove it from "+
+			"schema.features, or set schema.nulls to impute", in.rows, in.worst())
+	case s.Rows > 0 && label != "" && s.Classes == 1:
+		return fmt.Sprintf("all %d labelled rows are of one class: send rows of another, or check that column %q "+
+			"holds classes", s.Rows, label)
+	case s.Rows > s.Needed && label != "" && s.Classes > s.Rows/2:
+		return fmt.Sprintf("%d labelled rows have %d labels: check that column %q holds classes, and not a different "+
+			"number for each row", s.Rows, s.Classes, label)
+	case s.Rows >= s.Needed && s.Rows-s.RareClassRows < s.Needed:
+		return fmt.Sprintf("%d of %d labelled rows have labels that occur only a few times, and are not fitted until "+
+			"more arrive: send more rows of each class, or check that column %q holds classes", s.RareClassRows, s.Rows, label)
+	case s.Rows >= s.Needed && s.Note == "":
+		return fmt.Sprintf("classes are still appearing (%d now): the first model waits for up to %d rows, since the "+
+			"number of outputs never changes after it", s.Classes, 4*s.Needed)
+	case in.faulty > in.rows/2:
+		return fmt.Sprintf("%d of %d rows have a missing or infinite feature, most often %s", in.faulty, in.rows, in.worst())
+	}
+	return ""
+}
+
+// worst names the feature that is missing most often, and in how many rows.
+func (in *intake) worst() string {
+	names := slices.Sorted(maps.Keys(in.features))
+	most := slices.MaxFunc(names, func(a, b string) int { return in.features[a] - in.features[b] })
+	return fmt.Sprintf("%q in %d", most, in.features[most])
 }

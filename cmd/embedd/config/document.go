@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/embedd/embedd/internal/spell"
 )
 
 // document is a file that is decoded into a Config.
@@ -311,4 +313,18 @@ func join(path, key string) string {
 // actual is the path in the file of a path in the spec.
 func actual(specPath, pipeline string) string {
 	return "pipelines." + pipeline + "." + strings.TrimPrefix(specPath, each)
+}
+
+// Nearest is the name that is most similar to the given one, "" if none is similar. It is for "did you mean".
+func Nearest(given string, names []string) string {
+	if len(given) > 64 { // longer than any name; the distance costs the product of the lengths
+		return ""
+	}
+	best, least := "", len(given)/2+1 // more than half of the letters changed: not similar
+	for _, name := range names {
+		if d := spell.Distance(given, name); d < least {
+			best, least = name, d
+		}
+	}
+	return best
 }

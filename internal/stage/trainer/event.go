@@ -1,6 +1,11 @@
 package trainer
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
 	"github.com/embedd/embedd/internal/stage/window"
 	"github.com/embedd/embedd/plugin/spec"
 )
@@ -45,3 +50,109 @@ type Host struct {
 
 // QueueBytes is the part of a window's memory for rows that wait to be learned.
 func QueueBytes(window int64) int64 { return window / 8 }
+
+// EventTime turns the server's timestamps of messages into the event time that learning uses. Servers' clocks jump,
+// mirrors keep the timestamps of their origin, and a restored stream keeps its own; one timestamp a year ahead would
+// empty a window bounded by age. So event time never goes back, and never passes the local clock. While timestamps are
+// ahead of the clock, event time continues from its last value at their pace; while they are behind event time, it
+// stands still.
+//
+// The corrections are part of a checkpoint, so that messages have the same event time after a restart.
+type EventTime struct {
+	Corrections []Correction    `json:"turns,omitempty"` // oldest first, at most maxCorrections
+	Until       window.Position `json:"until"`           // messages up to here have their event time
+	Newest      int64           `json:"newest"`          // the newest event time
+	ahead       bool            // the newest timestamp is ahead of the clock
+}
+
+// Correction says how timestamps are corrected from one message on.
+type Correction struct {
+	From  window.Position `json:"from"`
+	Ahead int64           `json:"ahead,omitempty"` // subtracted from timestamps
+	Stand int64           `json:"stand,omitempty"` // event time for all timestamps, if not 0
+}
+
+const (
+	// MaxClockSkew is the maximum difference between the clocks of a server and this machine that is not corrected.
+	MaxClockSkew = time.Minute
+	// maxCorrections bounds the size of a checkpoint.
+	maxCorrections = 64
+)
+
+func (s *EventTime) last() Correction {
+	if n := len(s.Corrections); n > 0 {
+		return s.Corrections[n-1]
+	}
+	return Correction{}
+}
+
+func (t Correction) apply(stamp int64) int64 {
+	if t.Stand != 0 {
+		return t.Stand
+	}
+	return stamp - t.Ahead
+}
+
+// At returns the event time of a message; now is the local time. changed reports that the correction changes with this
+// message.
+func (s *EventTime) At(p window.Position, stamp, now int64) (at int64, changed bool) {
+	if p.Compare(s.Until) <= 0 {
+		i, _ := slices.BinarySearchFunc(s.Corrections, p, func(t Correction, p window.Position) int {
+			if t.From.Compare(p) <= 0 {
+				return -1
+			}
+			return 1
+		})
+		if i == 0 {
+			return stamp, false
+		}
+		return s.Corrections[i-1].apply(stamp), false
+	}
+	s.Until = p
+	s.Newest = cmp.Or(s.Newest, min(stamp, now))
+	low, high := s.Newest-int64(MaxClockSkew), max(s.Newest, now)+int64(MaxClockSkew)
+	t := s.last()
+	at = t.apply(stamp) // keep the correction if both readings are possible: it makes the shorter step
+	s.ahead = stamp > now+int64(MaxClockSkew)
+	switch {
+	case t.Ahead != 0 && low <= at && at <= high:
+	case low <= stamp && stamp <= high:
+		t = Correction{}
+		at = stamp
+	case stamp < low:
+		t = Correction{Stand: s.Newest}
+		at = s.Newest
+	default:
+		t = Correction{Ahead: stamp - s.Newest}
+		at = s.Newest
+	}
+	if before := s.last(); t.Ahead != before.Ahead || (t.Stand != 0) != (before.Stand != 0) {
+		t.From, changed = p, true
+		if len(s.Corrections) == maxCorrections {
+			s.Corrections = slices.Delete(s.Corrections, 0, 1)
+		}
+		s.Corrections = append(s.Corrections, t)
+	}
+	s.Newest = max(s.Newest, at)
+	return at, changed
+}
+
+// Copy returns a copy for a checkpoint.
+func (s *EventTime) Copy() EventTime {
+	return EventTime{slices.Clone(s.Corrections), s.Until, s.Newest, s.ahead}
+}
+
+// Note says how timestamps are corrected now, "" if they are not. what names the messages.
+func (s *EventTime) Note(what string) string {
+	switch t := s.last(); {
+	case t.Ahead > 0 && s.ahead:
+		return fmt.Sprintf("%s from message %d on have timestamps %v ahead of this machine's clock; learning "+
+			"continues from the time before: correct the clock of the server, or of this machine",
+			what, t.From.Seq, time.Duration(t.Ahead).Round(time.Second))
+	case t.Stand != 0:
+		return fmt.Sprintf("%s from message %d on have timestamps before %s, the time of an earlier message; training "+
+			"uses that time until they have caught up: correct the clock of the server",
+			what, t.From.Seq, time.Unix(0, t.Stand).UTC().Format(time.RFC3339))
+	}
+	return ""
+}

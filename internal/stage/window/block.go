@@ -1,6 +1,22 @@
+// Package window holds the labelled rows that models are fitted on, bounded in rows, age and bytes.
+//
+// Which rows are in a [Window], in which order, in which block, and which of them are held out is a function of the
+// rows (their positions, times and labels) and of the configuration alone. It does not depend on the order in which
+// rows arrive, on when a process started, or on what was evicted. So a restart, or labels that arrive late, end in the
+// same window and, through its moments, in the same models.
+//
+// Each class keeps its newest rows up to a quota. Moments are kept per block, so a fit on a suffix of the window merges
+// blocks and sums only the blocks whose rows have changed.
+//
+// Outliers and rows of classes with few rows stay in the window and enter no fit; [Window.Sift] determines which, from
+// the rows alone. If there are too many labels, rare ones are replaced, and together they take at most a tenth of a
+// full window. Which label is replaced depends on the order in which rows arrived.
+//
+// A Window is not safe for concurrent use. It knows no message format.
 package window
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -130,4 +146,51 @@ func find(rows []*Row, p Position) (int, bool) {
 		return n, false // the usual case: the newest row
 	}
 	return slices.BinarySearchFunc(rows, p, func(r *Row, p Position) int { return r.Compare(p) })
+}
+
+// Position is the position of a row: the creation time of its stream in nanoseconds, the sequence number of its
+// message, and its index in the message. Rows of a stream that was created later come after.
+type Position struct {
+	Created int64  `json:"created"`
+	Seq     uint64 `json:"seq"`
+	Row     int    `json:"row"`
+}
+
+// Compare is -1, 0 or 1 if p is before, at or after q.
+func (p Position) Compare(q Position) int {
+	return cmp.Or(cmp.Compare(p.Created, q.Created), cmp.Compare(p.Seq, q.Seq), cmp.Compare(p.Row, q.Row))
+}
+
+// draw is a pseudorandom number of the position, uniform in [0, 2^64), independent for each purpose.
+func (p Position) draw(purpose uint64) uint64 {
+	h := mix(purpose ^ uint64(p.Created))
+	h = mix(h ^ p.Seq)
+	return mix(h ^ uint64(p.Row))
+}
+
+// mix is the finaliser of SplitMix64 (Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA
+// 2014).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// The purposes of draws.
+const (
+	drawHeld uint64 = iota + 1
+	drawBorder
+	drawReplace
+	drawStats
+	drawSample
+	drawThin
+)
+
+// share converts a probability to the bound below which a draw falls with that probability.
+func share(p float64) uint64 {
+	if p >= 1 {
+		return 1<<64 - 1
+	}
+	return uint64(p * (1 << 64))
 }
