@@ -141,12 +141,7 @@ func (p *pipeline) hasAnswered(ctx context.Context) (bool, error) {
 var errReopen = errors.New("the pipeline has to be opened again")
 
 // reopen ends run with errReopen, after it has drained.
-func (p *pipeline) reopen() {
-	select {
-	case p.reopening <- struct{}{}:
-	default:
-	}
-}
+func (p *pipeline) reopen() { scope.Signal(p.reopening) }
 
 // run serves until ctx is done, and then drains: what was pulled is answered and acknowledged, unless severed is done
 // because the connection was closed.

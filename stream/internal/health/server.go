@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,12 +58,7 @@ type ServerMonitor struct {
 
 // Add adds a stream to those that are requested.
 func (c *ServerMonitor) Add(stream string) {
-	for _, s := range c.Streams {
-		if s == stream {
-			return
-		}
-	}
-	if len(c.Streams) < maxStreams {
+	if len(c.Streams) < maxStreams && !slices.Contains(c.Streams, stream) {
 		c.Streams = append(c.Streams, stream)
 	}
 }
@@ -85,44 +81,22 @@ func (c *ServerMonitor) Run(ctx context.Context) {
 	wg.Go(func() { c.poll(ctx) })
 	tick := time.NewTicker(c.Timeout / 16)
 	defer tick.Stop()
-	hold, left := c.Timeout, time.Time{}
-	flowed, before := time.Time{}, c.Received()
+	received := traffic{bytes: c.Received()}
+	switches := backoff{min: c.Timeout}
 	for {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
-		if n := c.Received(); n-before >= minFlow {
-			flowed, before = time.Now(), n
-		} else {
-			before = n
-		}
+		received.observe(c.Received())
 		heard := time.Unix(0, c.answered.Load())
-		if flowed.After(heard) && !c.isRefused.Load() {
-			heard = flowed // over a slow link an answer waits behind messages, for longer than the timeout
+		if received.at.After(heard) && !c.isRefused.Load() {
+			heard = received.at // over a slow link an answer waits behind messages, for longer than the timeout
 		}
-		silence := time.Since(heard)
-		switch apart := c.partitioned.Load(); {
-		case apart != nil:
-			silence = c.Timeout
-			c.report(*apart)
-		case silence > c.Timeout*5/8:
-			c.report(fmt.Sprintf("the server does not answer since %s: it hangs, or is partitioned from its cluster",
-				Timestamp(heard)))
-		default:
-			c.clear()
-		}
-		if silence < c.Timeout || !c.hasOthers.Load() || time.Since(left) < hold {
+		if !c.isSilent(heard) || !c.hasOthers.Load() || !switches.allows(heard, c.partitioned.Load() != nil) {
 			continue
 		}
-		since := time.Since(left)
-		if heard.Before(left) || c.partitioned.Load() != nil && since < 2*hold {
-			hold = min(2*since, time.Minute) // no other server was better
-		} else {
-			hold = c.Timeout
-		}
-		left = time.Now()
 		c.Log.Warn("switching to another server", "reason", c.reason)
 		wg.Go(func() {
 			if err := c.Leave(); err != nil {
@@ -130,6 +104,57 @@ func (c *ServerMonitor) Run(ctx context.Context) {
 			}
 		})
 	}
+}
+
+// isSilent reports whether the server, which was last heard at a time, is to be left. It reports why nothing can be
+// answered, from a little more than half of the timeout on.
+func (c *ServerMonitor) isSilent(heard time.Time) bool {
+	silence := time.Since(heard)
+	switch reason := c.partitioned.Load(); {
+	case reason != nil:
+		c.report(*reason)
+		return true
+	case silence > c.Timeout*5/8:
+		c.report(fmt.Sprintf("the server does not answer since %s: it hangs, or is partitioned from its cluster",
+			Timestamp(heard)))
+	default:
+		c.clear()
+	}
+	return silence >= c.Timeout
+}
+
+// traffic is how many bytes have arrived, and when data last flowed.
+type traffic struct {
+	bytes uint64
+	at    time.Time
+}
+
+func (t *traffic) observe(bytes uint64) {
+	if bytes-t.bytes >= minFlow {
+		t.at = time.Now()
+	}
+	t.bytes = bytes
+}
+
+// backoff limits how often the server is left: less and less often while no other one is better.
+type backoff struct {
+	min, wait time.Duration
+	last      time.Time
+}
+
+// allows reports whether the server, which was last heard at a time, may be left now. The caller then leaves it.
+func (b *backoff) allows(heard time.Time, isPartitioned bool) bool {
+	since := time.Since(b.last)
+	if since < max(b.min, b.wait) {
+		return false
+	}
+	if heard.Before(b.last) || isPartitioned && since < 2*max(b.min, b.wait) {
+		b.wait = min(2*since, time.Minute) // the server after the last switch was no better
+	} else {
+		b.wait = b.min
+	}
+	b.last = time.Now()
+	return true
 }
 
 // report sets why nothing can be answered, for all pipelines of the engine.
@@ -159,13 +184,13 @@ func (c *ServerMonitor) poll(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		begin := time.Now()
-		apart, err := c.round(ctx)
-		var word *jetstream.APIError
-		c.isRefused.Store(errors.As(err, &word))
+		partitioned, err := c.request(ctx)
+		var refusal *jetstream.APIError
+		c.isRefused.Store(errors.As(err, &refusal))
 		if err == nil {
 			c.answered.Store(begin.UnixNano())
 			c.hasOthers.Store(len(c.Conn.Servers()) > 1)
-			c.partitioned.Store(apart)
+			c.partitioned.Store(partitioned)
 		} else {
 			c.partitioned.Store(nil)
 			c.Log.Debug("the server does not answer", "error", err)
@@ -178,19 +203,19 @@ func (c *ServerMonitor) poll(ctx context.Context) {
 	}
 }
 
-// round sends a request to the JetStream leader and to the leaders of the streams. The error is that of the JetStream
-// leader.
-func (c *ServerMonitor) round(ctx context.Context) (apart *string, err error) {
-	question, cancel := context.WithTimeout(ctx, c.Timeout/2)
+// request sends a request to the JetStream leader and to the leaders of the streams. It returns why one of these is
+// partitioned, nil if none is. The error is that of the JetStream leader.
+func (c *ServerMonitor) request(ctx context.Context) (partitioned *string, err error) {
+	within, cancel := context.WithTimeout(ctx, c.Timeout/2)
 	defer cancel()
-	if _, err := c.JS.StreamNameBySubject(question, c.Subject); !isAnswer(err) {
+	if _, err := c.JS.StreamNameBySubject(within, c.Subject); !isAnswer(err) {
 		return nil, err
 	}
 	for _, name := range c.Streams {
-		question, cancel := context.WithTimeout(ctx, c.Timeout/8)
+		within, cancel := context.WithTimeout(ctx, c.Timeout/8)
 		defer cancel()
 		var s jetstream.Stream
-		err := c.Permissions.Guard(question, c.Permissions.IsServerRequest, func(ctx context.Context) (err error) {
+		err := c.Permissions.Guard(within, c.Permissions.IsServerRequest, func(ctx context.Context) (err error) {
 			s, err = c.JS.Stream(ctx, name)
 			return err
 		})
@@ -220,11 +245,11 @@ func isPartitioned(c *jetstream.ClusterInfo) bool {
 	if c == nil || len(c.Replicas) == 0 {
 		return false
 	}
-	near := 1
+	current := 1 // the leader
 	for _, r := range c.Replicas {
 		if !r.Offline && r.Active <= leaderTimeout {
-			near++
+			current++
 		}
 	}
-	return 2*near <= len(c.Replicas)+1
+	return 2*current <= len(c.Replicas)+1
 }

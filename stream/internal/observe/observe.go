@@ -75,12 +75,7 @@ func New(s *scope.Scope, r *replica.Replica, former func() []needs.Partition, co
 func (w *Observer) Snapshot() *Snapshot { return w.snapshot.Load() }
 
 // Now has the streams inspected at once.
-func (w *Observer) Now() {
-	select {
-	case w.now <- struct{}{}:
-	default:
-	}
-}
+func (w *Observer) Now() { scope.Signal(w.now) }
 
 // Run inspects the streams until ctx is done.
 func (w *Observer) Run(ctx context.Context) {

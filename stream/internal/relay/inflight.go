@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/spec"
 )
 
@@ -87,7 +88,7 @@ func (f *inFlight) remove(in *input) {
 	f.mu.Lock()
 	if in.source.isOrdered() {
 		in.source.inFlight--
-		signal(in.source.removed)
+		scope.Signal(in.source.removed)
 	}
 	delete(f.inputs, keyOf(in))
 	f.bytes -= in.size + in.expanded
@@ -98,16 +99,8 @@ func (f *inFlight) remove(in *input) {
 		f.queued -= in.size
 	}
 	f.mu.Unlock()
-	signal(f.freed)
-	signal(f.removed)
-}
-
-// signal wakes the goroutine that waits on a channel of capacity one.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	scope.Signal(f.freed)
+	scope.Signal(f.removed)
 }
 
 // process waits until there is room for the expanded message within limit, and counts it as processing. One message
@@ -122,7 +115,7 @@ func (f *inFlight) process(ctx context.Context, in *input, expanded, limit int64
 			f.processing++
 			f.mu.Unlock()
 			f.activity.processing.Add(1)
-			signal(f.freed)
+			scope.Signal(f.freed)
 			return true
 		}
 		f.mu.Unlock()
@@ -181,7 +174,7 @@ func (f *inFlight) awaitRoom(ctx context.Context, limit int64) (bytes int64, mes
 		f.mu.Unlock()
 		bytes, messages = f.room(limit)
 		if bytes > 0 && messages >= f.maxInputs()/2 && messages > 0 && queued <= natsx.MaxFetchBytes {
-			signal(f.freed) // other pulls wait for the same
+			scope.Signal(f.freed) // other pulls wait for the same
 			return bytes, messages
 		}
 		select {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/registry"
 )
 
@@ -113,7 +114,7 @@ func (r *Replica) Adopt(c *registry.Choice) error {
 	r.Log.Info("a model was adopted", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
 		l.Epoch, "pinned", c.Pinned)
 	if r.mirror != nil {
-		signal(r.adopted)
+		scope.Signal(r.adopted)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/lease"
 )
 
@@ -57,9 +58,9 @@ func (e *Election) keepStandby(ctx context.Context) {
 			if err := s.lease.Acquire(waiting); err != nil && waiting.Err() == nil {
 				e.Log.Debug("the standby's lease cannot be requested; trying again", "error", err)
 			}
-			s.lease.Run(waiting, func(context.Context, uint64) { signal(s.changed) })
+			s.lease.Run(waiting, func(context.Context, uint64) { scope.Signal(s.changed) })
 			e.Release(s.lease)
-			signal(s.changed)
+			scope.Signal(s.changed)
 		}
 		stop()
 		select {
@@ -75,16 +76,8 @@ func (e *Election) changeTurn(isTrainer bool) {
 	if stop := s.stop.Load(); isTrainer && stop != nil {
 		(*stop)()
 	} else if !isTrainer {
-		signal(s.isWaiting)
+		scope.Signal(s.isWaiting)
 	}
-	signal(s.changed)
+	scope.Signal(s.changed)
 	e.changed()
-}
-
-// signal wakes a waiter. The channel holds one signal; a second changes nothing.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
