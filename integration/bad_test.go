@@ -19,7 +19,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// columns is a message of n rows made column by column: pixels (where m > 0), label and more.
+// columns builds a message of n rows column by column: pixels (if m > 0), label and more.
 func columnsOf(t testing.TB, n, m int, more ...column) []byte {
 	t.Helper()
 	if m > 0 {
@@ -57,7 +57,7 @@ func doubles(name string, values ...float64) column {
 	return column{name, b.NewArray()}
 }
 
-// pixelsWith is a message of n rows whose row at has one value replaced.
+// pixelsWith returns a message of n rows with one value of row at replaced.
 func pixelsWith(t testing.TB, n, at int, value float32) []byte {
 	g := digits(t)
 	changed := &table{n: n, m: g.m, x: slices.Clone(g.x[:n*g.m]), label: g.label[:n]}
@@ -65,7 +65,7 @@ func pixelsWith(t testing.TB, n, at int, value float32) []byte {
 	return changed.message(t, 0, n, true)
 }
 
-// growing is a message whose second batch adds to the dictionary of the first.
+// growing returns a message whose second batch extends the dictionary of the first.
 func growing(t testing.TB) []byte {
 	g := digits(t)
 	dictionary := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}
@@ -99,8 +99,8 @@ func growing(t testing.TB) []byte {
 	return out.Bytes()
 }
 
-// sharing is a compressed message of 55 KB whose rows all have one dictionary entry, of nearly a megabyte: in parts
-// that the server takes it would leave a hundred times.
+// sharing returns a compressed message of 55 KB whose rows all refer to one dictionary entry of nearly a megabyte:
+// split for the server, it would be published a hundred times.
 func sharing(t testing.TB) []byte {
 	g := digits(t)
 	words := texts("word", strings.Repeat("w", 1_038_000))
@@ -130,8 +130,8 @@ func sharing(t testing.TB) []byte {
 	return out.Bytes()
 }
 
-// TestBadInput holds every bad message to become a dead letter that names what was wrong, and the messages around it
-// to be answered.
+// TestBadInput checks that every bad message becomes a dead letter that names the cause, and that the messages around
+// it are answered.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	g := digits(t)
@@ -141,8 +141,8 @@ func TestBadInput(t *testing.T) {
 		name  string
 		body  []byte
 		code  wire.Code
-		words []string // of the sentence
-		rows  string   // the rejected rows where the others are answered; "" where the whole message is dead
+		words []string // part of the error
+		rows  string   // the rejected rows if the others are answered; "" if the whole message is dead
 	}{
 		{"not Arrow", []byte("this is not an Arrow message, it is a sentence"), wire.NotArrow, []string{"Arrow"}, ""},
 		{"nothing", nil, wire.NotArrow, []string{"empty"}, ""},
@@ -240,7 +240,7 @@ wide:
 	}
 	once(t, "FEATURES", 1, sent, answered)
 
-	// One row is too wide for the server; its neighbours leave.
+	// One row is too wide for the server; the other rows are published.
 	seq := c.send("features.wide", columnsOf(t, 3, 64, texts("label", "1", "2", "3"),
 		texts("text", "short", huge, "short")))
 	c.settled("FEATURES", "wide")
@@ -272,7 +272,7 @@ wide:
 	d.stop()
 }
 
-// checkLetter holds a dead letter to the form of the wire.
+// checkLetter checks a dead letter against the wire format.
 func checkLetter(t *testing.T, name string, letter stored, code wire.Code, words []string, rows string) {
 	t.Helper()
 	h := letter.header
@@ -297,7 +297,7 @@ func checkLetter(t *testing.T, name string, letter stored, code wire.Code, words
 	}
 }
 
-// TestNulls holds a row with a missing feature to go where schema.nulls says.
+// TestNulls checks that a row with a missing feature is handled as schema.nulls says.
 func TestNulls(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -345,8 +345,8 @@ func TestNulls(t *testing.T) {
 	d.stop()
 }
 
-// TestOversized holds one stored message that is larger than what the server takes now to stop nothing: it was stored
-// under a larger limit, and a pull whose byte bound is below one message ends in silence.
+// TestOversized: a stored message that is larger than the server now accepts blocks nothing. It was stored under a
+// higher limit, and a pull with a byte limit below one message ends silently.
 func TestOversized(t *testing.T) {
 	for _, limit := range []string{"8MiB", "32MiB"} {
 		t.Run("limits.message "+limit, func(t *testing.T) {
@@ -389,7 +389,7 @@ digits:
 				}
 				out = append(out, c.read("DEAD")...)
 			} else {
-				// It is read, one of its two rows fits, and the other is the dead letter.
+				// It is read, one of its two rows fits, and the other becomes the dead letter.
 				checkLetter(t, "9 MiB", dead[0], wire.TooWide, nil, "1")
 			}
 			once(t, "FEATURES", 1, 21, out)
@@ -398,8 +398,8 @@ digits:
 	}
 }
 
-// TestSplit holds an output over the limit of its stream to leave in parts: all rows in order, each part within the
-// limit, and the same parts from another pipeline that does the same.
+// TestSplit checks that an output over the limit of its stream is published in parts: all rows in order, each part
+// within the limit, and the same parts from another pipeline with the same configuration.
 func TestSplit(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -471,8 +471,8 @@ two:
 	d.stop()
 }
 
-// TestAttempts holds a dead letter to count how often its input itself failed: what was delivered before and given back
-// untried says nothing of it.
+// TestAttempts checks that a dead letter counts how often processing its input failed: earlier deliveries that were
+// returned unprocessed do not count.
 func TestAttempts(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())

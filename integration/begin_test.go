@@ -12,7 +12,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// readyz is what /readyz says.
+// readyz is the reply of /readyz.
 type readyz struct {
 	Ready     bool
 	Pipelines []struct {
@@ -42,8 +42,8 @@ digits:
   training: {window: {rows: 3000}, every: {rows: 300, period: none}, until_ready: ` + policy + `}`
 }
 
-// TestHold: before the first model nothing leaves, nothing is lost, no delivery is counted against a message, and
-// /readyz says how far it is.
+// TestHold: before the first model no message is answered or lost, no delivery is counted as an attempt, and /readyz
+// reports the progress.
 func TestHold(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -119,7 +119,7 @@ func TestPCA(t *testing.T) {
 	d.stop()
 }
 
-// TestSkip: before the first model messages are let go without output, and counted.
+// TestSkip: before the first model messages are acknowledged without output, and counted.
 func TestSkip(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -149,7 +149,7 @@ func TestSkip(t *testing.T) {
 	d.stop()
 }
 
-// TestWorkQueue: a stream that keeps messages until they are acknowledged has one reader, which feeds both paths.
+// TestWorkQueue: a stream with work-queue retention has one reader, for both paths.
 func TestWorkQueue(t *testing.T) {
 	for _, retention := range []jetstream.RetentionPolicy{jetstream.WorkQueuePolicy, jetstream.InterestPolicy} {
 		t.Run(retention.String(), func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestWorkQueue(t *testing.T) {
 	}
 }
 
-// TestWorkQueueHold: with one reader for both paths, holding must still read what it learns from.
+// TestWorkQueueHold: with one reader for both paths, messages that wait must still be learned.
 func TestWorkQueueHold(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())

@@ -27,14 +27,14 @@ import (
 	"github.com/embedd/embedd/stream"
 )
 
-// How to run these benchmarks and how to read them stands in docs/evidence/performance.md. Each compares ours with a
-// scale (a bare relay, a copy of the message) in the same run, turn by turn, because a ratio survives a busy machine
-// and an absolute figure does not.
+// docs/evidence/performance.md explains how to run and read these benchmarks. Each compares ours with a baseline (a
+// relay, a copy of the message) in the same run, turn by turn, because other load changes ratios less than absolute
+// figures.
 
 // shape is a message of n rows x m float32 features, projected to d.
 type shape struct {
 	n, m, d int
-	columns bool // m columns in place of one fixed-size list
+	columns bool // m columns instead of one fixed-size list
 }
 
 var shapes = []shape{{n: 16, m: 256, d: 8}, {n: 1024, m: 64, d: 8}, {n: 64, m: 1024, d: 8}, {n: 256, m: 784, d: 8},
@@ -50,8 +50,8 @@ func (s shape) String() string {
 
 func (s shape) spec() arrowio.Spec { return arrowio.Spec{Features: []string{"x*"}, Label: "label"} }
 
-// messages are so many different messages: features around the centre of one of ten classes, the class as label, and
-// a number a row that passes through.
+// messages returns count different messages: features around the centre of one of ten classes, the class as label, and
+// an id in each row that is passed on.
 func (s shape) messages(b *testing.B, count int) [][]byte {
 	b.Helper()
 	fields := []arrow.Field{{Name: "id", Type: arrow.PrimitiveTypes.Int32},
@@ -96,7 +96,7 @@ func (s shape) messages(b *testing.B, count int) [][]byte {
 	return out
 }
 
-// model is a fixed model for the messages: what it was fitted on changes nothing in what it costs.
+// model returns a fixed model for the messages. Its cost does not depend on the rows that it is fitted on.
 func (s shape) model(b *testing.B, msg []byte) *model.Model {
 	b.Helper()
 	decoder := must(arrowio.NewDecoder(s.spec()))(b)
@@ -115,28 +115,28 @@ func (s shape) stage(b *testing.B, msg []byte) *plugin.Stage {
 	return must(plugin.New(plugin.Config{Spec: s.spec(), Fixed: s.model(b, msg)}))(b)
 }
 
-// The size of one turn on JetStream. It is so large that what the heap grows at its beginning, which the system takes
-// time for, is little of it.
+// The size of one turn on JetStream. It is so large that the growth of the heap at its beginning, for which the system
+// needs time, is a small part of it.
 const (
-	turnBytes    = 480 << 20 // of messages, or
-	turnMessages = 24576     // so many
-	pending      = 1024      // messages between delivery and acknowledgement, and
-	pullBytes    = 8 << 20   // bytes of one pull: both as the pipeline has them
+	turnBytes    = 480 << 20 // of messages, or at most
+	turnMessages = 24576     // messages
+	pending      = 1024      // messages in flight
+	pullBytes    = 8 << 20   // bytes of one pull, as in the pipeline
 )
 
 // course is a filled input stream and the empty output streams.
 type course struct {
 	b        *testing.B
-	nc       *nats.Conn // of those who are measured
+	nc       *nats.Conn // of the contestants
 	js       jetstream.JetStream
-	observer jetstream.JetStream // never of those who are measured
+	observer jetstream.JetStream // never of the contestants
 	last     uint64              // sequence number of the last input
-	bytes    float64             // of one input
+	bytes    float64             // bytes of one input
 	turns    int
 	metrics  prometheus.Registerer // of the next pipeline; nil: none
 }
 
-// newCourse fills the input with the messages, one after the other, up to the size of a turn.
+// newCourse fills the input with the messages, in rotation, up to the size of a turn.
 func newCourse(b *testing.B, url string, msgs [][]byte, storage jetstream.StorageType) *course {
 	b.Helper()
 	connect := func() *nats.Conn {
@@ -165,20 +165,20 @@ func newCourse(b *testing.B, url string, msgs [][]byte, storage jetstream.Storag
 	return c
 }
 
-// turn is what one turn took for a message: time on the clock, and time of this process on the processors.
+// turn has the times of one turn for a message: wall-clock time, and processor time of this process.
 type turn struct{ seconds, cpu float64 }
 
-// run lets a contestant answer the whole input through a durable consumer of a given name and times it, from an
-// eighth of the input, where all stages are at work, to the last acknowledgement as the server sees it.
+// run lets a contestant answer the whole input through a durable consumer and times it, from an eighth of the input,
+// when all goroutines are busy, to the last acknowledgement at the server.
 func (c *course) run(contestant func(ctx context.Context, durable string) error) turn {
 	c.b.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	c.turns++
-	name := "bench_" + strconv.Itoa(c.turns) // another name is another identity: nothing is absorbed as a duplicate
+	name := "bench_" + strconv.Itoa(c.turns) // a new name changes the message ids: no output is a duplicate
 	durable := "embedd_" + name
 	input := must(c.observer.Stream(ctx, "features"))(c.b)
-	runtime.GC() // so that none pays for the garbage of the one before
+	runtime.GC() // so that no turn collects the garbage of the one before
 	ended := make(chan error, 1)
 	running, stop := context.WithCancel(ctx)
 	defer stop()
@@ -238,7 +238,7 @@ func processorSeconds(b *testing.B) float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
-// pipeline is ours: the engine with one pipeline and a fixed model.
+// pipeline is the engine with one pipeline and a fixed model.
 func (c *course) pipeline(stage plugin.Config) func(context.Context, string) error {
 	return func(ctx context.Context, name string) error {
 		e, err := stream.New(stream.Options{Conn: c.nc, Registerer: c.metrics,
@@ -251,7 +251,7 @@ func (c *course) pipeline(stage plugin.Config) func(context.Context, string) err
 	}
 }
 
-// relay has the same duties but none of our work.
+// relay publishes, confirms and acknowledges without processing messages.
 func (c *course) relay(body []byte) func(context.Context, string) error {
 	return func(ctx context.Context, name string) error {
 		consumer, err := c.js.CreateConsumer(ctx, "features",
@@ -264,8 +264,8 @@ func (c *course) relay(body []byte) func(context.Context, string) error {
 	}
 }
 
-// relay pulls within the same bounds as a pipeline, publishes a body under an identity, sees it confirmed, and
-// acknowledges.
+// relay pulls with the same limits as a pipeline, publishes a constant body with a message id, waits for the
+// confirmation, and acknowledges.
 func relay(ctx context.Context, js jetstream.JetStream, consumer jetstream.Consumer, subject string,
 	body []byte) error {
 	type sent struct {
@@ -309,10 +309,10 @@ func relay(ctx context.Context, js jetstream.JetStream, consumer jetstream.Consu
 	return failed
 }
 
-// BenchmarkPipeline runs the pipeline with a fixed model beside a bare relay of as many bytes, through a server of its
-// own process, in turns. One iteration is one turn of each. Reported are medians over the iterations: throughput of the
-// pipeline over that of the relay (pipeline/relay), processor time of this process for a message of the pipeline over
-// that of the relay (cpu-pipeline/relay), and what each did in a second.
+// BenchmarkPipeline compares the pipeline with a fixed model with a relay of as many bytes, through a server in a
+// separate process, in turns. One iteration is one turn of each. It reports medians over the iterations: throughput of
+// the pipeline divided by that of the relay (pipeline/relay), processor time of this process for a message divided by
+// that of the relay (cpu-pipeline/relay), and messages a second of both.
 func BenchmarkPipeline(b *testing.B) {
 	for _, s := range shapes {
 		b.Run(s.String(), func(b *testing.B) {
@@ -322,12 +322,12 @@ func BenchmarkPipeline(b *testing.B) {
 			contestants := []func(context.Context, string) error{c.pipeline(plugin.Config{Spec: s.spec(), Fixed: fixed}),
 				c.relay(s.answer(b, msgs[0]))}
 			for _, contestant := range contestants {
-				c.run(contestant) // caches fill, the heap grows
+				c.run(contestant) // fills caches and grows the heap
 			}
 			var turns [2][]turn
 			for i := 0; b.Loop(); i++ {
 				for k := range contestants {
-					k = (k + i) % len(contestants) // so that none always comes after the other
+					k = (k + i) % len(contestants) // so that each is first in every other turn
 					turns[k] = append(turns[k], c.run(contestants[k]))
 				}
 			}
@@ -357,7 +357,7 @@ func (c *course) report(s shape, turns [2][]turn) {
 	b.ReportMetric(median(cpu), "cpu-pipeline/relay")
 	b.ReportMetric(median(rate[0]), "pipeline-msg/s")
 	b.ReportMetric(median(rate[1]), "relay-msg/s")
-	b.ReportMetric(0, "ns/op") // of a turn of each: says nothing
+	b.ReportMetric(0, "ns/op") // one turn of each is not enough for a verdict
 	least := 0.9
 	if s.n*s.m < 1<<14 { // a message that takes a few microseconds
 		least = 0.8
@@ -366,7 +366,7 @@ func (c *course) report(s shape, turns [2][]turn) {
 	b.Logf("messages a second, pipeline / relay %s", verdict(median(speed), least, false))
 }
 
-// verdict tells a ratio, its goal, and whether it holds.
+// verdict formats a ratio, its goal, and whether it holds.
 func verdict(ratio, goal float64, most bool) string {
 	what, holds := "at least", ratio >= goal
 	if most {
@@ -381,8 +381,8 @@ func median(v []float64) float64 {
 }
 
 // BenchmarkStage measures one step on one message, in turns with a copy of that message: ns/op and allocations are of
-// the step, x-memcpy is its time over that of the copy. All is the three steps one after the other. A time is the one
-// that a tenth of the iterations stay below: what the step takes where nothing else runs.
+// the step, x-memcpy is its time divided by that of the copy. "all" is the three steps one after the other. Times are
+// 10th percentiles.
 func BenchmarkStage(b *testing.B) {
 	for _, s := range shapes {
 		b.Run(s.String(), func(b *testing.B) {
@@ -402,7 +402,7 @@ func (s shape) step(b *testing.B, step string, stage *plugin.Stage, msgs [][]byt
 	encode := func(i int) { must(stage.Encode(results[i]))(b) }
 	before, do := func(int) {}, decode
 	switch step {
-	case "transform": // anew for each: a message looks for faults once
+	case "transform": // a new one for each call: a message checks for faults only once
 		before, do = decode, transform
 	case "encode":
 		before, do = func(i int) { decode(i); transform(i) }, encode
@@ -436,7 +436,7 @@ func (s shape) step(b *testing.B, step string, stage *plugin.Stage, msgs [][]byt
 
 func undisturbed(v []float64) float64 { return slices.Sorted(slices.Values(v))[len(v)/10] }
 
-// allocated is what one call of do allocates.
+// allocated returns what one call of do allocates.
 func allocated(before, do func(int), n int) (bytes, count float64) {
 	var from, to runtime.MemStats
 	for i := range n {
@@ -454,9 +454,9 @@ func allocated(before, do func(int), n int) (bytes, count float64) {
 		float64(to.Mallocs-from.Mallocs) / float64(rounds*n)
 }
 
-// BenchmarkLearn measures what learning costs with LDA, a method of moments, on a full window of 20,000 rows: one
-// iteration is 5,000 rows, scored, learned, and all fits that they make due. Reported are medians of processor time, of
-// all cores together, and what of it Learn itself takes, which only copies.
+// BenchmarkLearn measures the cost of training with LDA, a method that is fitted from moments, on a full window of
+// 20,000 rows: one iteration is 5,000 rows, scored, learned, and all fits that they trigger. It reports medians of the
+// processor time of all cores, and the part of it in Learn, which only copies.
 func BenchmarkLearn(b *testing.B) {
 	const each = 5000
 	for _, s := range shapes {
@@ -508,8 +508,7 @@ func BenchmarkLearn(b *testing.B) {
 }
 
 // BenchmarkTransformWhileLearning measures one message at a time, decoded, projected and encoded every 2 ms, in turns
-// without learning and while the same stage learns as fast as it can, so that it fits all the time: the ratios of the
-// medians and of what 99 of 100 stay below.
+// without training and while the same stage fits all the time: the ratios of the medians and of p99.
 func BenchmarkTransformWhileLearning(b *testing.B) {
 	for _, s := range shapes[:2] {
 		b.Run(s.String(), func(b *testing.B) {

@@ -19,12 +19,12 @@ import (
 	"github.com/embedd/embedd/plugin"
 )
 
-// How much learning costs those who wait for answers: a pipeline that learns beside one with a fixed model, in turns,
-// as the daemon runs them.
+// These benchmarks measure the effect of training on answers: a pipeline that trains compared with one with a fixed
+// model, in turns, as the daemon runs them.
 
 var besideShapes = []shape{{n: 16, m: 256, d: 8}, {n: 256, m: 256, d: 8}}
 
-// beside are the stages: with a fixed model, and learning.
+// beside has the stages: with a fixed model, and with training.
 func (s shape) beside(b *testing.B, msg []byte) [2]plugin.Config {
 	cores := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(cores + 1)
@@ -35,7 +35,8 @@ func (s shape) beside(b *testing.B, msg []byte) [2]plugin.Config {
 		Fit: fit.Config{Method: "lda", Dim: s.d, Workers: max(cores-1, 1)}, LowPriority: true}}
 }
 
-// BenchmarkDrainWhileLearning: how fast a backlog is answered with learning on, over how fast with a fixed model.
+// BenchmarkDrainWhileLearning: the rate at which a backlog is answered with training, divided by that with a fixed
+// model.
 func BenchmarkDrainWhileLearning(b *testing.B) {
 	for _, s := range besideShapes {
 		b.Run(s.String(), func(b *testing.B) {
@@ -58,26 +59,25 @@ func BenchmarkDrainWhileLearning(b *testing.B) {
 	}
 }
 
-// BenchmarkAnswerWhileLearning: how long an answer takes, from its publisher to who reads it, at a third of the drain
-// rate of streams on file. Here the streams are in memory: the answers of some turns meet the server's writing of its
-// files, and whose turns those are is chance. One iteration is a turn of each, a second one with the fixed model
-// among them, which shows what the figures are worth.
+// BenchmarkAnswerWhileLearning: the time from publishing an input to receiving its output, at a third of the drain rate
+// of streams with file storage. Here the streams are in memory: with files, some turns coincide with a flush of the
+// server. One iteration is a turn of each, and a second turn with the fixed model, which shows the noise.
 func BenchmarkAnswerWhileLearning(b *testing.B) {
 	for _, s := range besideShapes {
 		b.Run(s.String(), func(b *testing.B) {
 			msgs := s.messages(b, 16)
 			stages := s.beside(b, msgs[0])
-			b.Setenv("GOGC", "100") // of the server: what its streams hold in memory must not grow fivefold before it collects
+			b.Setenv("GOGC", "100") // of the server: with streams in memory the heap must not grow fivefold before a collection
 			url := startServerProcess(b, "max_payload: 8MB").url
 			c := newCourse(b, url, msgs, jetstream.FileStorage)
 			c.run(c.pipeline(stages[0]))
 			rate := 1 / c.run(c.pipeline(stages[0])).seconds / 3
 			c = newCourse(b, url, msgs[:1], jetstream.MemoryStorage)
 			contestants := []plugin.Config{stages[0], stages[1], stages[0]}
-			took := make([][][]float64, len(contestants)) // of each, of each turn
+			took := make([][][]float64, len(contestants)) // seconds for each answer, by turn
 			var fits []float64
-			var stopping [3]float64          // how long it took until all goroutines had stopped, in all
-			c.answers(stages[0], msgs, rate) // the server has done then with what it was given before
+			var stopping [3]float64          // total time until all goroutines had stopped
+			c.answers(stages[0], msgs, rate) // the server has then finished earlier work
 			for turn := 0; b.Loop(); turn++ {
 				for i := range contestants {
 					k := (i + turn) % len(contestants)
@@ -120,8 +120,8 @@ func BenchmarkAnswerWhileLearning(b *testing.B) {
 	}
 }
 
-// stops is how long it took in all, in seconds, until all goroutines of this process had stopped for the collector. It
-// waits for each thread that runs one, also where that waits for a core.
+// stops returns the total time, in seconds, until all goroutines of this process had stopped for a garbage collection.
+// It includes the wait for a thread that waits for a core.
 func stops() (seconds float64) {
 	all := []metrics.Sample{{Name: "/sched/pauses/stopping/gc:seconds"}}
 	metrics.Read(all)
@@ -134,14 +134,14 @@ func stops() (seconds float64) {
 	return seconds
 }
 
-// below is what a share of the figures is not above.
+// below returns a percentile of the figures.
 func below(v []float64, share float64) float64 {
 	slices.Sort(v)
 	return v[int(share*float64(len(v)-1))]
 }
 
-// answers publishes at a rate and returns how long the answers took, some thousands, and how many fits there were in a
-// second. Those to the first messages, while a model comes to be, do not count.
+// answers publishes at a rate and returns the latencies of some thousand answers, and the number of fits in a second.
+// Answers before the first model do not count.
 func (c *course) answers(stage plugin.Config, msgs [][]byte, rate float64) (took []float64, fits float64) {
 	const lead, most = 2 * time.Second, 10 * time.Second
 	const enough = 3000
@@ -162,7 +162,7 @@ func (c *course) answers(stage plugin.Config, msgs [][]byte, rate float64) (took
 	registry := prometheus.NewRegistry()
 	c.metrics = registry
 	defer func() { c.metrics = nil }()
-	runtime.GC() // so that none pays for the garbage of the one before
+	runtime.GC() // so that no turn collects the garbage of the one before
 	ctx, stop := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.pipeline(stage)(ctx, "beside_"+strconv.Itoa(c.turns)) }()
@@ -210,7 +210,7 @@ func (c *course) answers(stage plugin.Config, msgs [][]byte, rate float64) (took
 	return took, fits
 }
 
-// fitted is how many models were fitted.
+// fitted returns how many models were fitted.
 func fitted(b *testing.B, registry *prometheus.Registry) (fits float64) {
 	for _, family := range must(registry.Gather())(b) {
 		if family.GetName() == "embedd_fits_total" {

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// TestMessageThatKillsLearning has a message, answered and acknowledged, of which the daemon dies whenever it learns
-// from it, and starts the daemon again each time: after a few crashes it is quarantined, all others are learned, and
-// the daemon lives.
+// TestMessageThatKillsLearning: a message that was answered and acknowledged crashes the daemon whenever training
+// learns it. The daemon is started again each time: after a few crashes the message is quarantined, all others are
+// learned, and the daemon stays up.
 func TestMessageThatKillsLearning(t *testing.T) {
 	t.Parallel()
 	path := must(killable())(t)
@@ -26,7 +26,7 @@ func TestMessageThatKillsLearning(t *testing.T) {
 	for i := range n {
 		c.send("features.digits", g.message(t, i*10, i*10+10, true))
 	}
-	first := startDaemon(t, config) // it does not die of it
+	first := startDaemon(t, config) // it does not crash the daemon
 	c.await("REDUCED", n)
 	c.settled("FEATURES", "digits")
 	eventually(t, says("all rows are learned"), func() bool { return first.learned() == "600" })
@@ -70,7 +70,7 @@ func TestMessageThatKillsLearning(t *testing.T) {
 	}
 }
 
-// learnsAll waits until all rows but those of one message are learned; false where the daemon dies first.
+// learnsAll waits until all rows except those of one message are learned; false if the daemon crashes first.
 func learnsAll(d *daemon, end time.Time) bool {
 	for time.Now().Before(end) {
 		select {
@@ -88,7 +88,7 @@ func learnsAll(d *daemon, end time.Time) bool {
 	return false
 }
 
-// learned is how many rows are in the window; "" where the daemon does not say.
+// learned returns how many rows are in the window; "" if the daemon does not respond.
 func (d *daemon) learned() string {
 	answer, err := http.Get(d.http + "/metrics")
 	if err != nil {

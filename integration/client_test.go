@@ -14,8 +14,8 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// TestPublishAndTail runs the three verbs of the README against each other, as three processes, with the embedded
-// server's own streams made by setup.
+// TestPublishAndTail runs the three verbs of the README together, as three processes, with streams that setup creates
+// in the embedded server.
 func TestPublishAndTail(t *testing.T) {
 	s := startServer(t, nil)
 	config := configFile(t, s.ClientURL(), learning)
@@ -75,7 +75,7 @@ func TestPublishAndTail(t *testing.T) {
 		}
 	}
 
-	// A tail without end ends by its signal, with that signal's code.
+	// A tail without a limit ends by its signal, with the exit code of that signal.
 	endless := exec.Command(must(embedd())(t), "tail", "--subject", "reduced.>", "--server", s.ClientURL())
 	if err := endless.Start(); err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func TestPublishAndTail(t *testing.T) {
 		t.Errorf("tail ended by SIGINT has code %d, want 130", code)
 	}
 
-	// What the contract names is there.
+	// The headers of the wire format exist.
 	for _, name := range []string{"embedd_messages_total", "embedd_rows_total", "embedd_model_info",
 		"embedd_fit_seconds_count", "embedd_transform_seconds_count"} {
 		if _, body := d.get("/metrics"); !strings.Contains(body, name+"{pipeline=\"digits\"") &&
@@ -103,8 +103,8 @@ func TestPublishAndTail(t *testing.T) {
 	d.stop()
 }
 
-// TestEmbeddedServer: with no server configured the daemon embeds one, makes its streams, and its clients find it at
-// the usual address.
+// TestEmbeddedServer: without a configured server the daemon embeds one, creates its streams, and clients find it at
+// the default address.
 func TestEmbeddedServer(t *testing.T) {
 	path := t.TempDir() + "/embedd.yaml"
 	write(t, path, "http: {listen: 127.0.0.1:0}\npipelines:\n"+indent(learning))
@@ -131,7 +131,7 @@ func TestEmbeddedServer(t *testing.T) {
 	d = startDaemon(t, path)
 	c = dial(t, url)
 	once(t, "FEATURES", 1, n, c.read("REDUCED"))
-	// It serves before its pipeline has read the live model back from the store.
+	// It serves before its pipeline has read the live model from the store.
 	eventually(t, says("ready after a restart"), func() bool {
 		code, _ := d.get("/readyz")
 		return code == 200

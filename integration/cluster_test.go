@@ -23,10 +23,10 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// soak tells whether what takes minutes is asked for.
+// soak reports whether tests that take minutes are requested.
 func soak() bool { return os.Getenv("EMBEDD_SOAK") != "" }
 
-// member is a server of a cluster: a process in a network namespace of its own, with one link to clients and one to the
+// member is a server of a cluster: a process in a separate network namespace, with one link to clients and one to the
 // other servers.
 type member struct {
 	*cluster
@@ -40,7 +40,7 @@ type member struct {
 // cluster is three servers.
 type cluster struct {
 	t       testing.TB
-	name    string // begins the names of namespaces and links
+	name    string // prefix of the names of namespaces and links
 	members []*member
 }
 
@@ -52,7 +52,7 @@ func ip(args ...string) error {
 	return nil
 }
 
-// newCluster starts the servers. Where this machine gives no namespaces the test is skipped.
+// newCluster starts the servers. The test is skipped if the machine does not allow network namespaces.
 func newCluster(t testing.TB) *cluster {
 	t.Helper()
 	c := &cluster{t: t, name: fmt.Sprintf("e%d", os.Getpid()%10000)}
@@ -129,7 +129,7 @@ func (m *member) end(s syscall.Signal) {
 	}
 }
 
-// cut takes a link off, without a word to who is at its ends; mend puts it back.
+// cut disables a link silently; mend enables it again.
 func (m *member) cut(kind string) {
 	m.t.Helper()
 	if err := ip("link", "set", m.link(kind), "nomaster"); err != nil {
@@ -152,13 +152,13 @@ func (c *cluster) urls() string {
 	return strings.Join(all, ",")
 }
 
-// dial is a connection of the test's own, which leaves a server that says nothing.
+// dial returns a connection for the test, which leaves a server that does not respond.
 func (c *cluster) dial() *client {
 	c.t.Helper()
 	return dial(c.t, c.urls(), nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2))
 }
 
-// whole waits until all servers are one cluster and all streams have their replicas.
+// whole waits until all servers are in one cluster and all streams have their replicas.
 func (c *cluster) whole(js jetstream.JetStream, streams ...string) {
 	c.t.Helper()
 	eventually(c.t, says("the cluster is whole"), func() bool {
@@ -179,7 +179,7 @@ func (c *cluster) whole(js jetstream.JetStream, streams ...string) {
 	})
 }
 
-// leader is the member that leads a stream.
+// leader returns the member that leads a stream.
 func (c *cluster) leader(js jetstream.JetStream, stream string) *member {
 	c.t.Helper()
 	var m *member
@@ -200,13 +200,13 @@ func (c *cluster) leader(js jetstream.JetStream, stream string) *member {
 	return m
 }
 
-// look is a replica's readiness as it was seen.
+// look is one observation of a replica's readiness.
 type look struct {
 	at    time.Time
 	ready bool
 }
 
-// witness asks a daemon whether it is ready, again and again.
+// witness polls whether a daemon is ready.
 func witness(t testing.TB, d *daemon) (seen func() []look) {
 	var mu sync.Mutex
 	var looks []look
@@ -235,8 +235,8 @@ func witness(t testing.TB, d *daemon) (seen func() []look) {
 	}
 }
 
-// stands tells for how long this machine stood still between two times, as a virtual one does: what a test measured
-// then says nothing of what it tests.
+// stands returns how long this machine stood still between two times, as a virtual machine may: measurements of such a
+// time are not valid.
 func stands(t testing.TB) func(from, to time.Time) time.Duration {
 	type gap struct {
 		at   time.Time
@@ -271,7 +271,7 @@ func stands(t testing.TB) func(from, to time.Time) time.Duration {
 	}
 }
 
-// after is how long after a time a replica was first seen to be ready, or not; 0: it was not.
+// after returns how long after a time a replica was first seen to be ready, or not ready; 0: it was not.
 func after(looks []look, from time.Time, ready bool) time.Duration {
 	for _, l := range looks {
 		if l.at.After(from) && l.ready == ready {
@@ -281,8 +281,8 @@ func after(looks []look, from time.Time, ready bool) time.Duration {
 	return 0
 }
 
-// load sends messages of eight digits, each once, until it is told to stop. So many senders send one each so often, to
-// a subject that sender and number of the message tell.
+// load sends messages of eight digits, each once, until it is stopped. Each sender sends at a fixed interval, to a
+// subject that is a function of the sender and the number of the message.
 type load struct {
 	sent atomic.Int64
 	stop func() int // returns how many were stored
@@ -321,8 +321,8 @@ func (l *load) send(ctx context.Context, from *client, k, of int, every time.Dur
 			if errors.Is(err, nats.ErrConnectionClosed) {
 				return
 			}
-			// The sender is not what is tested: it leaves who does not take a message, as one that is parted, which
-			// says for ever that it is storing it.
+			// The sender is not under test: it leaves a server that does not store its message, such as one that is partitioned,
+			// which would report indefinitely that it is storing it.
 			_ = from.nc.ForceReconnect()
 			time.Sleep(200 * time.Millisecond)
 		}
@@ -331,7 +331,7 @@ func (l *load) send(ctx context.Context, from *client, k, of int, every time.Dur
 	}
 }
 
-// answers are what a stream of outputs says.
+// answers are the outputs of a stream.
 type answers struct {
 	bySource map[string]int
 	times    []time.Time
@@ -339,7 +339,7 @@ type answers struct {
 	sources  []string
 	subjects []string
 	numbers  []uint64
-	again    []bool // delivered before
+	again    []bool // was delivered before
 }
 
 func (c *client) answers(stream string) *answers {
@@ -378,7 +378,7 @@ func (a *answers) silence(from, to time.Time) (most time.Duration) {
 	return max(most, to.Sub(last))
 }
 
-// at is which of the daemons is connected to a server; -1: none.
+// at returns the index of a daemon that is connected to a server; -1: none.
 func (c *cluster) at(daemons []*daemon, m *member) int {
 	c.t.Helper()
 	for i, d := range daemons {
@@ -395,10 +395,10 @@ func (c *cluster) at(daemons []*daemon, m *member) int {
 	return -1
 }
 
-// connectedTo is where the log says which server the connection leads to.
+// connectedTo returns the server of the connection, by the log.
 var connectedTo = regexp.MustCompile(`msg=(?:serving|"reconnected") server=(\S+)`)
 
-// holds tells whether a daemon learns a pipeline.
+// holds reports whether a daemon is the trainer of a pipeline.
 func (d *daemon) holds(pipeline string) bool {
 	return d.metric(fmt.Sprintf(`embedd_role{pipeline=%q,role="train"}`, pipeline)) == "1"
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// TestCore: a subject without a stream is served too, at most once: held in memory until there is a model, answered
-// in order, without a source.
+// TestCore: a subject without a stream is served at most once: messages wait in memory until there is a model, and are
+// answered in order, without a source.
 func TestCore(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -65,7 +65,7 @@ core:
 	d.stop()
 }
 
-// heard tells whether somebody subscribes to a subject: a request to it fails at once where there is no subscriber.
+// heard reports whether a subject has a subscriber: without one a request fails at once.
 func (c *client) heard(subject string) bool {
 	_, err := c.nc.Request(subject, nil, 100*time.Millisecond)
 	return err != nats.ErrNoResponders

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// buffer collects what a process says while it says it.
+// buffer collects the output of a running process.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -44,7 +44,7 @@ type daemon struct {
 	dir  string
 }
 
-// configFile writes a configuration whose server and listener are the tests' own.
+// configFile writes a configuration with the server and the listener of the test.
 func configFile(t testing.TB, url, pipelines string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "embedd.yaml")
@@ -94,13 +94,13 @@ func (d *daemon) awaitServing() {
 	})
 }
 
-// launch starts `embedd run` and does not wait.
+// launch starts `embedd run` without waiting.
 func launch(t testing.TB, config string) *daemon {
 	t.Helper()
 	return launchBinary(t, must(embedd())(t), config)
 }
 
-// launchBinary starts `run` of an embedd program and does not wait.
+// launchBinary starts `run` of an embedd program without waiting.
 func launchBinary(t testing.TB, binary, config string) *daemon {
 	t.Helper()
 	d := &daemon{t: t, log: &buffer{}, done: make(chan struct{}), dir: filepath.Dir(config)}
@@ -123,7 +123,7 @@ func launchBinary(t testing.TB, binary, config string) *daemon {
 	return d
 }
 
-// stop asks the daemon to drain and holds it to end with 0.
+// stop asks the daemon to drain and checks that it exits with 0.
 func (d *daemon) stop() {
 	d.t.Helper()
 	d.end(syscall.SIGTERM)
@@ -132,13 +132,13 @@ func (d *daemon) stop() {
 	}
 }
 
-// end ends the daemon by a signal, whatever it says.
+// end ends the daemon by a signal, with any exit code.
 func (d *daemon) end(signal syscall.Signal) {
 	_ = d.cmd.Process.Signal(signal)
 	select {
 	case <-d.done:
 	case <-time.After(ample):
-		_ = d.cmd.Process.Signal(syscall.SIGQUIT) // it says where it stands
+		_ = d.cmd.Process.Signal(syscall.SIGQUIT) // the log has its address
 		select {
 		case <-d.done:
 		case <-time.After(10 * time.Second):
@@ -148,13 +148,13 @@ func (d *daemon) end(signal syscall.Signal) {
 	}
 }
 
-// kill ends the daemon at once, as kill -9 does.
+// kill ends the daemon with SIGKILL.
 func (d *daemon) kill() {
 	_ = d.cmd.Process.Kill()
 	<-d.done
 }
 
-// get asks the daemon's listener.
+// get sends a request to the daemon's listener.
 func (d *daemon) get(path string) (code int, body string) {
 	d.t.Helper()
 	answer, err := http.Get(d.http + path)
@@ -165,7 +165,7 @@ func (d *daemon) get(path string) (code int, body string) {
 	return answer.StatusCode, string(must(io.ReadAll(answer.Body))(d.t))
 }
 
-// metric is the value of one line of /metrics, with its labels as they stand there; "" where there is no such line.
+// metric returns the value of a line of /metrics, which is named with its labels; "" if there is none.
 func (d *daemon) metric(line string) string {
 	d.t.Helper()
 	_, body := d.get("/metrics")
@@ -177,7 +177,7 @@ func (d *daemon) metric(line string) string {
 	return ""
 }
 
-// awaitMetric waits until a line of /metrics has a value: an answer can be read before it is counted.
+// awaitMetric waits until a line of /metrics has a value: an answer can be received before it is counted.
 func (d *daemon) awaitMetric(line, want string) {
 	d.t.Helper()
 	got := ""

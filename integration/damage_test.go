@@ -11,8 +11,8 @@ import (
 )
 
 // TestDamagedModels: a daemon whose pointer is damaged and whose live model has lost its bytes starts, answers with the
-// version before, and says so in the log, in the status and in `model ls`; `model rollback` is refused for the damaged
-// one, and a deleted store costs no epoch its number.
+// previous version, and reports that in the log, the status and `model ls`. `model rollback` to the damaged version is
+// refused, and after the store was deleted no epoch is used twice.
 func TestDamagedModels(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -33,7 +33,7 @@ func TestDamagedModels(t *testing.T) {
 	store := registry.New(must(registry.JetStream(t.Context(), c.js))(t), "digits", registry.Options{})
 	var p *registry.Pointer
 	eventually(t, says("a second version is live"), func() bool {
-		send() // the fewer fits there were meanwhile, the more rows it takes
+		send() // the fewer fits there were, the more rows it needs
 		p = must(store.Pointer(t.Context()))(t)
 		return p.Previous != ""
 	})
@@ -89,7 +89,7 @@ func TestDamagedModels(t *testing.T) {
 	d.stop()
 }
 
-// TestDamagedDirectory: the same of models in a directory, without a server that keeps them.
+// TestDamagedDirectory: the same with models in a directory.
 func TestDamagedDirectory(t *testing.T) {
 	dir := t.TempDir()
 	store := registry.New(must(registry.Directory(dir))(t), "digits", registry.Options{})

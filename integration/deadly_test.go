@@ -13,7 +13,7 @@ import (
 	"github.com/embedd/embedd/internal/link"
 )
 
-// guillotine carries connections to a server and calls kill before it passes on what holds all of the words.
+// guillotine forwards connections to a server and calls kill before it forwards data that contains all of the words.
 func guillotine(t *testing.T, to string, kill func(), words ...string) string {
 	t.Helper()
 	l := must(link.New(to, func(piece []byte) error {
@@ -29,8 +29,9 @@ func guillotine(t *testing.T, to string, kill func(), words ...string) string {
 	return l.Address()
 }
 
-// TestMessageThatKills has a message of which the daemon dies whenever it answers it (in the long form two), and starts
-// it again each time: after a few deaths it is a dead letter, everything else is answered once, and the daemon lives.
+// TestMessageThatKills: a message (in the long form two) crashes the daemon whenever it answers it, and the daemon is
+// started again each time: after a few crashes the message is a dead letter, everything else is answered once, and the
+// daemon stays up.
 func TestMessageThatKills(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())

@@ -23,7 +23,7 @@ type table struct {
 	label []string
 }
 
-// digitsFile is the data that ships with the program.
+// digitsFile is the data that the program includes.
 func digitsFile(t testing.TB) string {
 	t.Helper()
 	return must(filepath.Abs("../cmd/embedd/data/digits.csv.gz"))(t)
@@ -62,7 +62,7 @@ func digits(t testing.TB) *table {
 	return must(readDigits())(t)
 }
 
-// message is rows from to to of the table as one wire message: id, label (null where it is not wanted), pixels.
+// message returns rows from to to of the table as one message: id, label (null if not wanted), pixels.
 func (d *table) message(t testing.TB, from, to int, labelled bool) []byte {
 	t.Helper()
 	schema := arrow.NewSchema([]arrow.Field{
@@ -89,7 +89,7 @@ func (d *table) message(t testing.TB, from, to int, labelled bool) []byte {
 	return encode(t, rec)
 }
 
-// encode writes records of one schema as one message, with Arrow's own writer.
+// encode writes records of one schema as one message, with Arrow's writer.
 func encode(t testing.TB, recs ...arrow.Record) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -105,7 +105,7 @@ func encode(t testing.TB, recs ...arrow.Record) []byte {
 	return out.Bytes()
 }
 
-// decode reads a message with Arrow's own reader.
+// decode reads a message with Arrow's reader.
 func decode(t testing.TB, data []byte) (*arrow.Schema, []arrow.Record) {
 	t.Helper()
 	r, err := ipc.NewReader(bytes.NewReader(data))
@@ -124,11 +124,11 @@ func decode(t testing.TB, data []byte) (*arrow.Schema, []arrow.Record) {
 	return r.Schema(), out
 }
 
-// reduced is what the outputs say: rows in their order.
+// reduced has the rows of outputs in their order.
 type reduced struct {
 	d     int
 	id    []int32
-	label []string // "" where it is null
+	label []string // "" if null
 	y     []float32
 }
 
@@ -163,7 +163,7 @@ func (r *reduced) add(t testing.TB, data []byte) {
 	}
 }
 
-// nearest is the share of rows whose nearest other row has their class, by Euclidean distance on the embedding.
+// nearest returns the share of rows whose nearest other row has their class, by Euclidean distance of the embeddings.
 func (r *reduced) nearest(label []string) float64 {
 	n, right := len(label), 0
 	for i := range n {

@@ -15,7 +15,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// listed are the lines that embedd dlq ls --format json prints.
+// listed is a line of embedd dlq ls --format json.
 func listed(t testing.TB, args ...string) (out []map[string]any) {
 	t.Helper()
 	text := succeed(t, append([]string{"dlq", "ls", "--format", "json"}, args...)...)
@@ -29,8 +29,8 @@ func listed(t testing.TB, args ...string) (out []map[string]any) {
 	return out
 }
 
-// TestDeadLetterQueue: what is dead is listed, shown, saved as it came and replayed once; and too many halt a pipeline
-// until it is told to go on.
+// TestDeadLetterQueue: dead letters are listed, shown, saved unchanged and replayed once; and too many bad messages
+// halt a pipeline until it is resumed.
 func TestDeadLetterQueue(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -81,7 +81,7 @@ digits:
 		}
 	}
 
-	// The cause is cured, and what was rejected goes in again, once.
+	// The cause is fixed, and the rejected messages are replayed, once.
 	d.stop()
 	d = startDaemon(t, configFile(t, s.ClientURL(), fmt.Sprintf(pipeline, "impute")))
 	if text := succeed(t, "dlq", "replay", server, "--dry-run"); !strings.Contains(text, "2 dead letters would be") {
@@ -104,7 +104,7 @@ digits:
 		t.Errorf("left: %v", all)
 	}
 
-	// Too many are bad.
+	// Too many messages are bad.
 	for range 3 {
 		c.send("features.digits", bad)
 	}

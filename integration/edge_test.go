@@ -18,7 +18,7 @@ import (
 	"github.com/embedd/embedd/internal/link"
 )
 
-// at is a daemon's configuration at a server, with further keys of its nats section.
+// at returns a daemon's configuration for a server, with more keys of the nats section.
 func at(t testing.TB, url, keys, role string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "embedd.yaml")
@@ -34,9 +34,9 @@ p:
 	return path
 }
 
-// TestEdgeCutOff: a leaf node that is cut from its hub for a minute, under load. No output is missing or there twice,
-// none is waited for, the age of the model is shown, and what the hub chose meanwhile is live within 5 s of its
-// return. stream.TestEdge is the short form.
+// TestEdgeCutOff: a leaf node is cut off from its hub for a minute, under load. No output is missing, duplicated or
+// delayed, the age of the model is reported, and the model chosen at the hub in the meantime is live within 5 s after
+// the link is restored. stream.TestEdge is the short form.
 func TestEdgeCutOff(t *testing.T) {
 	if !soak() {
 		t.Skip("it cuts a leaf node off for a minute; EMBEDD_SOAK=1 runs it")
@@ -95,7 +95,7 @@ func TestEdgeCutOff(t *testing.T) {
 		}
 		return version
 	}
-	// versions are those of the hub that answer with as many dimensions, oldest first.
+	// versions returns the models of the hub with as many dimensions, oldest first.
 	versions := func() (out []string) {
 		for _, line := range strings.Split(strings.TrimSpace(succeed(t, "model", "ls", "p", "--server", hub.ClientURL(),
 			"--format", "json")), "\n") {
@@ -173,7 +173,7 @@ func TestEdgeCutOff(t *testing.T) {
 		func() bool { return h.count("FEATURES") == n })
 }
 
-// promotedHere is how many models of pipeline p a daemon has promoted.
+// promotedHere returns how many models of pipeline p a daemon has promoted.
 func promotedHere(d *daemon) (n float64) {
 	_, _ = fmt.Sscan(d.metric(`embedd_candidates_total{pipeline="p",result="promoted"}`), &n)
 	return n

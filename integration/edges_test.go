@@ -20,9 +20,9 @@ import (
 	"github.com/embedd/embedd/stream/summaries"
 )
 
-// TestEdgesKilled: two edges sum up what their hub learns from, two replicas each. Meanwhile replicas of the edges
-// and the trainer are killed (-9), and each edge is cut off for a while. Each block is learned once, the way to the
-// hub carries a small part of the rows' bytes, and a trainer that begins anew comes to the same models.
+// TestEdgesKilled: two edges with two replicas each summarise what their hub learns. Meanwhile replicas of the edges
+// and the trainer are killed (-9), and each edge is cut off for a while. Each block is learned once, the link to the
+// hub carries a small part of the rows' bytes, and a trainer that starts afterwards learns the same models.
 func TestEdgesKilled(t *testing.T) {
 	if !soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it")
@@ -122,7 +122,7 @@ pipelines:
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	// learned waits until the trainer has learned all blocks, and returns the digests of what was promoted.
+	// learned waits until the trainer has learned all blocks, and returns the digests of the promoted models.
 	learned := func(d *daemon) (digests []string) {
 		t.Helper()
 		in := must(js.Stream(t.Context(), summaries.HubStream))(t)

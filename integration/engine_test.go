@@ -21,7 +21,7 @@ import (
 	"github.com/embedd/embedd/stream"
 )
 
-// engine is an engine in this process, as a host would run it.
+// engine is an engine in this process, as in a host.
 type engine struct {
 	t testing.TB
 	*stream.Engine
@@ -41,7 +41,7 @@ func startEngine(t testing.TB, c *client, pipelines ...stream.Pipeline) *engine 
 	return e
 }
 
-// stop ends the engine and holds it to have drained.
+// stop stops the engine and checks that it has drained.
 func (e *engine) stop() {
 	e.t.Helper()
 	e.cancel()
@@ -55,7 +55,7 @@ func (e *engine) stop() {
 	}
 }
 
-// counted is a counter by pipeline and result.
+// counted returns a counter by pipeline and result.
 func (e *engine) counted(name string) map[string]float64 {
 	e.t.Helper()
 	out := map[string]float64{}
@@ -87,15 +87,15 @@ func digitsPipeline(name, method string) stream.Pipeline {
 }
 
 // TestTwoEngines runs two engines with two pipelines each in this process, on one input: each answers everything,
-// counts its own, and leaves no goroutine behind on a connection that stays the caller's.
-func TestTwoEngines(t *testing.T) { // not beside others: it looks for goroutines that are left
+// counts its own messages, and leaves no goroutine behind on the caller's connection.
+func TestTwoEngines(t *testing.T) { // not parallel: it checks for leaked goroutines
 	s := startServerProcess(t, "")
 	c := dial(t, s.url)
 	c.streams()
 	hosts := []*client{dial(t, s.url), dial(t, s.url)}
 	g := digits(t)
 	for _, host := range hosts {
-		host.count("FEATURES") // the first request of a connection starts what serves all of them
+		host.count("FEATURES") // the first request of a connection starts the goroutines that serve all requests
 	}
 	before := goleak.IgnoreCurrent()
 	engines := []*engine{
@@ -137,13 +137,13 @@ func TestTwoEngines(t *testing.T) { // not beside others: it looks for goroutine
 				n, names)
 		}
 	}
-	// The object store of nats.go makes a publisher for each model that it writes, whose watcher can stay behind when
-	// it is scheduled too late to see the end. What an engine itself would leave shows beside it.
+	// The object store of nats.go creates a publisher for each model that it writes. Its watcher can stay behind if it is
+	// scheduled too late. Goroutines of an engine are checked separately.
 	theirs := goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect")
 	if err := goleak.Find(before, theirs); err != nil {
 		t.Errorf("after both engines have ended: %v", err)
 	}
-	// The connections still serve their owner.
+	// The connections still work for their owner.
 	for i, host := range hosts {
 		if err := host.nc.FlushTimeout(ample); err != nil {
 			t.Errorf("the connection of engine %d: %v", i, err)
@@ -151,8 +151,7 @@ func TestTwoEngines(t *testing.T) { // not beside others: it looks for goroutine
 	}
 }
 
-// TestPipelineOfFile runs an engine with a fixed model in this process and compares its bytes with the stage's own,
-// without NATS between.
+// TestPipelineOfFile runs an engine with a fixed model and compares its bytes with those of the stage without NATS.
 func TestPipelineOfFile(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -183,11 +182,11 @@ func TestPipelineOfFile(t *testing.T) {
 	}
 }
 
-// forgetful is a stream that absorbs a second copy only within a second.
+// forgetful is a stream with a duplicate window of one second.
 func forgetful(o *jetstream.StreamConfig) { o.Duplicates = time.Second }
 
-// TestLostAcknowledgements takes every acknowledgement away, so that each input is delivered again and again, long
-// after the output stream has forgotten what it stored: there is still one output.
+// TestLostAcknowledgements drops every acknowledgement, so that each input is redelivered repeatedly, long after the
+// duplicate window of the output: there is still one output.
 func TestLostAcknowledgements(t *testing.T) {
 	t.Parallel()
 	s := startServerProcess(t, `

@@ -9,9 +9,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestFailures breaks each thing once that three replicas on three servers stand on, under load. No input is lost or
-// answered twice, no silence is longer than 12 s, and who is connected to a server that does not work is not ready
-// within 10 s and works through another within 15 s.
+// TestFailures injects one fault after another into three servers with three replicas, under load. No input is lost or
+// answered twice, no gap in the outputs is longer than 12 s, and a replica that is connected to a faulty server is not
+// ready within 10 s and works through another server within 15 s.
 func TestFailures(t *testing.T) {
 	if !soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it, as root: each server has a network of its own")
@@ -56,7 +56,7 @@ p:
 		most     time.Duration
 	}
 	var spans []span
-	// during breaks something for so long, and waits until all is well.
+	// during injects a fault for a time, and waits until everything has recovered.
 	during := func(name string, d, most time.Duration, fail, mend func()) (begin time.Time) {
 		t.Helper()
 		begin = time.Now()
@@ -68,7 +68,7 @@ p:
 		spans = append(spans, span{name, begin, time.Now(), most})
 		return begin
 	}
-	// leaves holds the replica that was connected to a broken server to have left it.
+	// leaves checks that the replica that was connected to a faulty server has left it.
 	leaves := func(name string, n int, begin time.Time) {
 		t.Helper()
 		not := after(looks[n](), begin, false)
@@ -84,7 +84,8 @@ p:
 		}
 	}
 	const silence = 12 * time.Second
-	for round, stream := range []string{"", "FEATURES", "KV_EMBEDD_MODELS"} { // by chance, and one that leads for certain
+	// a random one, and one that is certainly a leader
+	for round, stream := range []string{"", "FEATURES", "KV_EMBEDD_MODELS"} {
 		m := c.members[round]
 		if stream != "" {
 			m = c.leader(test.js, stream)
@@ -117,7 +118,7 @@ p:
 	}
 	during("rolling restart", 0, time.Second, func() {
 		for _, m := range c.members {
-			m.end(syscall.SIGUSR2) // lame duck: it hands over what it leads, and its clients
+			m.end(syscall.SIGUSR2) // lame duck mode: it transfers its leaderships and its clients
 			m.start()
 			c.whole(test.js, streams...)
 		}
@@ -151,7 +152,7 @@ p:
 		t.Logf("%-70s no output for %.1f s, no input for %.1f s", s.name, most.Seconds(), none.Seconds())
 		if d := stood(s.from, s.to); d > 0 {
 			t.Logf("%s: the machine stood still for %.1f s meanwhile", s.name, d.Seconds())
-		} else if most > s.most && most > none+2*time.Second { // while the input's stream elects a leader nothing comes
+		} else if most > s.most && most > none+2*time.Second { // while the input's stream elects a leader, nothing arrives
 			t.Errorf("%s: no output for %v", s.name, most)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// TestFileEqualsDaemon holds `fit` and `transform` of a file to give the bits that the daemon publishes for the same
-// rows and model, however the rows are batched and typed on the way.
+// TestFileEqualsDaemon checks that `fit` and `transform` of a file give the bits that the daemon publishes for the same
+// rows and model, whatever the batches and types of the messages.
 func TestFileEqualsDaemon(t *testing.T) {
 	for _, method := range []string{"lda", "pca", "pairacc"} {
 		t.Run(method, func(t *testing.T) {
@@ -45,8 +45,8 @@ doubles:
 				code, _ := d.get("/readyz")
 				return code == 200
 			})
-			// Once as the file is typed (integers), by the program's own client, and once as float64 columns of our
-			// own making in uneven batches; another pipeline, since the kind of the features is fixed for one.
+			// Once with the types of the file (integers), by the program's own client, and once as float64 columns in uneven
+			// batches; in another pipeline.
 			succeed(t, "publish", "--server", s.ClientURL(), "--data", digitsFile(t), "--label", "label", "--subject",
 				"features.digits", "--batch", "100")
 			published := c.count("FEATURES")
@@ -94,7 +94,7 @@ doubles:
 	}
 }
 
-// columns is rows from to to as one message of m float64 columns and a label.
+// columns returns rows from to to as one message of m float64 columns and a label.
 func (d *table) columns(t testing.TB, from, to int) []byte {
 	t.Helper()
 	var fields []arrow.Field
@@ -114,13 +114,13 @@ func (d *table) columns(t testing.TB, from, to int) []byte {
 	return encode(t, array.NewRecord(arrow.NewSchema(fields, nil), arrays, int64(to-from)))
 }
 
-// TestFileEqualsPacked holds the bits to be the same where the client packs the file's numbers into one list of
-// float32, the form that is recommended: a row's output depends on its values and the model alone, and every value of
-// the digits is exact in float32.
+// TestFileEqualsPacked checks that the bits are the same if the client packs the numbers of the file into one list of
+// float32, the recommended form: an output depends only on the values of the row and the model, and every value of the
+// digits is exact in float32.
 func TestFileEqualsPacked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.embedd")
-	// The model as one is told to make it for that form: a file of packed rows has the features pixels[0] ..., so the
-	// model is fitted on one.
+	// The model in the documented way for that form: a file of packed rows has the features pixels[0] ..., so the model is
+	// fitted on one.
 	g := digits(t)
 	packed := filepath.Join(t.TempDir(), "digits.arrows")
 	if err := os.WriteFile(packed, g.message(t, 0, g.n, true), 0o600); err != nil {
@@ -150,7 +150,7 @@ func TestFileEqualsPacked(t *testing.T) {
 	}
 }
 
-// doubles is the whole table as one message with the pixels as a list of float64.
+// doubles returns the whole table as one message with the pixels as a list of float64.
 func (d *table) doubles(t testing.TB) []byte {
 	t.Helper()
 	schema := arrow.NewSchema([]arrow.Field{

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// binaries is where the programs under test are built, once for all tests.
+// binaries is the directory in which the programs under test are built, once for all tests.
 var binaries string
 
 // raceFlags build the programs as the tests are built.
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		binaries = dir
-		// What the tests say must not depend on the shell they run in.
+		// Output must not depend on the environment of the shell.
 		os.Unsetenv("NATS_URL")
 		return m.Run()
 	}())
@@ -54,7 +54,7 @@ func build(name, pkg string, flags []string) (string, error) {
 	return path, nil
 }
 
-// must is for calls that only fail when the machine does: must(call(...))(t).
+// must is for calls that fail only if the machine does: must(call(...))(t).
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -65,10 +65,10 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-// ample is how long a test waits for what has to come: only one that fails takes so long, however busy the machine is.
+// ample is a timeout for events that must happen: only a failing test waits that long, however busy the machine is.
 const ample = 3 * time.Minute
 
-// eventually waits until a condition holds. what says what was waited for, with how far it came.
+// eventually waits until a condition holds. what describes it, with its progress.
 func eventually(t testing.TB, what func() string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(ample); ; time.Sleep(50 * time.Millisecond) {
@@ -83,14 +83,14 @@ func eventually(t testing.TB, what func() string, holds func() bool) {
 
 func says(s string) func() string { return func() string { return s } }
 
-// within is a context that ends with the test, or after so long.
+// within returns a context that ends with the test, or after a timeout.
 func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// long tells whether the long forms of the tests are asked for.
+// long reports whether the long forms of the tests are requested.
 func long() bool {
 	yes, _ := strconv.ParseBool(os.Getenv("EMBEDD_LONG"))
 	return yes

@@ -20,18 +20,18 @@ import (
 	"github.com/embedd/embedd/stream/summaries"
 )
 
-// keyed is a pipeline with partitions that learns from summaries: three replicas on three servers, under load.
+// keyed is a pipeline with partitions that is trained on summaries: three replicas on three servers, under load.
 type keyed struct {
 	*cluster
 	test     *client
 	replicas []*daemon
-	streams  []string // that it stands on
+	streams  []string // the streams that it uses
 	load     *load
 }
 
 const (
 	keyedBlock = 32
-	keyedKeys  = 50 // of each of four senders
+	keyedKeys  = 50 // messages of each of four senders
 )
 
 func newKeyed(t *testing.T) *keyed {
@@ -80,26 +80,25 @@ p:
 	return startDaemon(k.t, path)
 }
 
-// well waits until all is well again after a failure, and a little more.
+// well waits until everything has recovered from a fault.
 func (k *keyed) well() {
 	k.t.Helper()
 	k.whole(k.test.js, k.streams...)
 	time.Sleep(3 * time.Second)
 }
 
-// answered waits until all that was sent is answered, and holds the answers: each input has one, and those of a key
-// come in the order of their inputs but for what is marked as delivered again. It returns how many of those came
-// late.
+// answered waits until all messages are answered, and checks the answers: each input has one, and those of a key are in
+// the order of their inputs, except those marked as redelivered. It returns how many of these were late.
 func (k *keyed) answered(sent int) (marked int) {
 	t, test := k.t, k.test
 	t.Helper()
-	for n := 0; n < sent; { // however long it takes, while it goes on
+	for n := 0; n < sent; { // no timeout while there is progress
 		before := n
 		eventually(t, func() string { return fmt.Sprintf("more than %d of %d inputs are answered", before, sent) },
 			func() bool { n = test.count("REDUCED"); return n > before })
 	}
 	in, out := test.answers("FEATURES"), test.answers("REDUCED")
-	key := map[string]string{} // of an input, by what an output calls it
+	key := map[string]string{} // answers to an input, by its source
 	for i, subject := range in.subjects {
 		key[fmt.Sprint("FEATURES:", in.numbers[i])] = subject
 	}
@@ -129,8 +128,8 @@ func (k *keyed) answered(sent int) (marked int) {
 	return marked
 }
 
-// learned holds what the replicas learned together, from summaries of which none is lost or made twice, to be what one
-// replica alone learns from the same stream, byte for byte.
+// learned checks that what the replicas learned together, from summaries of which none is lost or duplicated, equals
+// what one replica learns from the same stream, byte for byte.
 func (k *keyed) learned(sent int) {
 	t, test := k.t, k.test
 	t.Helper()
@@ -148,7 +147,7 @@ func (k *keyed) learned(sent int) {
 	}
 	ours := append(registry.Streams(), lease.Stream)
 	forget(ours...)
-	one := k.start(k.urls(), "train") // learns from what there is
+	one := k.start(k.urls(), "train") // learns the existing messages
 	fromTheirs := test.promoted(blocks)
 	if n := one.metric(`embedd_summaries_total{pipeline="p",result="stored"}`); n != "0" {
 		t.Errorf("%s summaries were made once more", n)
@@ -167,11 +166,11 @@ func (k *keyed) learned(sent int) {
 	t.Logf("%d blocks, models %v", blocks, own)
 }
 
-// summed waits until so many blocks of the pipeline are learned, and returns the digests of their summaries.
+// summed waits until a number of blocks of the pipeline are learned, and returns the digests of their summaries.
 func (c *client) summed(blocks int) map[string]string {
 	c.t.Helper()
 	var s jetstream.Stream
-	for n := uint64(0); n < uint64(blocks); { // however long it takes, while it goes on
+	for n := uint64(0); n < uint64(blocks); { // no timeout while there is progress
 		before := n
 		eventually(c.t, says(fmt.Sprintf("more than %d of %d blocks are learned", n, blocks)), func() bool {
 			var err error
@@ -192,7 +191,7 @@ func (c *client) summed(blocks int) map[string]string {
 	for subject := range info.State.Subjects {
 		token := strings.Split(subject, ".")
 		if _, err := strconv.Atoi(token[len(token)-1]); err != nil || len(token) != 6 {
-			continue // a part of one, a claim, the mark
+			continue // part of a summary, a claim, or the progress
 		}
 		out[token[5]] = string(must(s.GetLastMsgForSubject(ctx, subject))(c.t).Data)
 	}
@@ -202,7 +201,7 @@ func (c *client) summed(blocks int) map[string]string {
 	return out
 }
 
-// promoted waits until so many blocks are learned, and returns the digests of the models that went live.
+// promoted waits until a number of blocks are learned, and returns the digests of the promoted models.
 func (c *client) promoted(blocks int) (digests []string) {
 	c.t.Helper()
 	c.summed(blocks)

@@ -28,17 +28,17 @@ digits:
   model: {method: lda, dim: 5}
   training: {window: {rows: 3000}, every: {rows: 600, period: none}}`
 
-// labelOf is one label on its way: of which row, and what it says; "" is null.
+// labelOf is a label to be published: the number of its row and its text; "" is null.
 type labelOf struct {
 	id   int
 	text string
 }
 
-// labelMessage is labels as one wire message.
+// labelMessage returns labels as one message.
 func labelMessage(t testing.TB, labels []labelOf) []byte {
 	t.Helper()
 	schema := arrow.NewSchema([]arrow.Field{
-		{Name: "id", Type: arrow.PrimitiveTypes.Int64}, // rows have int32: the identity of a key is its text
+		{Name: "id", Type: arrow.PrimitiveTypes.Int64}, // rows have int32: keys are compared as text
 		{Name: "label", Type: arrow.BinaryTypes.String, Nullable: true},
 	}, nil)
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
@@ -56,7 +56,7 @@ func labelMessage(t testing.TB, labels []labelOf) []byte {
 	return encode(t, rec)
 }
 
-// sendLabels sends labels of the digits, some a message.
+// sendLabels publishes labels of the digits, size in each message.
 func (c *client) sendLabels(labels []labelOf) (messages int) {
 	c.t.Helper()
 	for from := 0; from < len(labels); from += 20 {
@@ -66,7 +66,7 @@ func (c *client) sendLabels(labels []labelOf) (messages int) {
 	return messages
 }
 
-// labels is what became of the labels of a daemon so far.
+// labels returns the counts of labels by result.
 func (d *daemon) labels(result string) int {
 	d.t.Helper()
 	n, _ := strconv.Atoi(d.metric(fmt.Sprintf(`embedd_labels_total{pipeline="digits",result=%q}`, result)))
@@ -81,8 +81,8 @@ func (d *daemon) labelled() string {
 	return strings.Join(out, ", ")
 }
 
-// TestLateLabels learns from rows without labels and labels that come before them, after them, out of order, twice,
-// corrected, never, and for rows that there are not; with the daemon killed in the middle.
+// TestLateLabels learns rows without labels, and labels that arrive before their rows, after them, out of order, twice,
+// corrected, never, and for rows that do not exist; the daemon is killed in the middle.
 func TestLateLabels(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -132,11 +132,11 @@ func TestLateLabels(t *testing.T) {
 	c.sendLabels(late[:300])
 	eventually(t, says("half is joined"), func() bool { return d.labels("joined") == 312 })
 
-	// What is neither a row's label nor Arrow.
+	// Messages that are not Arrow, or not labels.
 	strange := c.send("labels.digits", []byte("no Arrow"))
-	c.send("labels.digits", g.message(t, 0, 2, true)) // a batch with features is as good
+	c.send("labels.digits", g.message(t, 0, 2, true)) // a batch with features is valid too
 	column := c.send("labels.digits", lineMessage(t, "key", "label"))
-	c.sendLabels([]labelOf{{5, ""}}) // null says nothing
+	c.sendLabels([]labelOf{{5, ""}}) // a null label has no effect
 	c.sendLabels([]labelOf{{1_000_000, "1"}})
 	c.await("DEAD", 2)
 	letters := c.read("DEAD")
@@ -154,15 +154,15 @@ func TestLateLabels(t *testing.T) {
 	}
 	d.kill()
 
-	// The rest comes while nobody listens, and after.
+	// The others arrive while the daemon is down, and after that.
 	c.sendLabels(late[300:450])
 	d = startDaemon(t, config)
 	c.sendLabels(late[450:])
 	c.sendLabels(again)
 	joined := len(early) + len(late)
 	eventually(t, func() string { return "all is joined: " + d.labelled() }, func() bool {
-		// Six are corrected, six come twice, and two were in a message with features too. What was corrected before its
-		// row was read counts as a duplicate.
+		// Six are corrected, six are sent twice, and two were also in a message with features. A label that was corrected
+		// before its row was read counts as a duplicate.
 		return d.labels("joined") == joined && d.labels("corrected")+d.labels("duplicate") == 14
 	})
 	if d.labels("late") != 0 || d.labels("expired") != 0 || d.labels("skip") != 1 {
@@ -172,7 +172,7 @@ func TestLateLabels(t *testing.T) {
 	if n := c.count("DEAD"); n != 2 {
 		t.Errorf("%d dead letters after the restart, want the two of before", n)
 	}
-	// Six rows more, and a restart with a live model: it goes back to the oldest row that waits.
+	// Six more rows, and a restart with a live model: it reads again from the oldest row that waits.
 	rows(600, 606)
 	c.sendLabels([]labelOf{{600, g.label[600]}, {601, g.label[601]}, {602, g.label[602]}, {603, g.label[603]},
 		{604, g.label[604]}, {605, g.label[605]}})
@@ -185,7 +185,7 @@ func TestLateLabels(t *testing.T) {
 	eventually(t, func() string { return "all is joined again: " + d.labelled() }, func() bool {
 		return d.labels("joined") == joined+6 && d.labels("corrected")+d.labels("duplicate") == 14
 	})
-	d.awaitMetric(`embedd_labels_waiting{kind="rows",pipeline="digits"}`, "6") // those that never got a label
+	d.awaitMetric(`embedd_labels_waiting{kind="rows",pipeline="digits"}`, "6") // rows that never got a label
 	var report stream.Report
 	if err := json.Unmarshal([]byte(succeed(t, "status", "--server", s.ClientURL(), "--format", "json")),
 		&report); err != nil {
@@ -200,7 +200,7 @@ func TestLateLabels(t *testing.T) {
 	d.stop()
 }
 
-// lineMessage is one row of a text and another.
+// lineMessage returns one row with a text and a number.
 func lineMessage(t testing.TB, key, label string) []byte {
 	t.Helper()
 	schema := arrow.NewSchema([]arrow.Field{{Name: key, Type: arrow.BinaryTypes.String},
@@ -214,8 +214,8 @@ func lineMessage(t testing.TB, key, label string) []byte {
 	return encode(t, rec)
 }
 
-// TestLabelRestarts ends an engine at random points of a stream whose labels are late, and starts another. After each
-// start, and at the end, the window has the rows that have a label by then, and the rest waits.
+// TestLabelRestarts stops an engine at random points of a stream with late labels, and starts another. After each
+// start, and at the end, the window has the rows that have a label by then, and the others wait.
 func TestLabelRestarts(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -250,7 +250,7 @@ func TestLabelRestarts(t *testing.T) {
 				labelled += len(due[sent])
 			}
 		}
-		if rng.IntN(2) == 0 || sent == len(due) { // otherwise it ends in the middle
+		if rng.IntN(2) == 0 || sent == len(due) { // else it ends in the middle
 			var now stream.Status
 			eventually(t, func() string {
 				return fmt.Sprintf("start %d: %d rows are in the window and %d wait; want %d and %d", start,
@@ -273,8 +273,8 @@ func TestLabelRestarts(t *testing.T) {
 	}
 }
 
-// TestLabelRestartsDecideAlike stops engines at random points of a history of rows and late labels that is stored, and
-// starts others: they end with the model, and with what is known of it, of an engine that read all of it at once.
+// TestLabelRestartsDecideAlike stops engines at random points of a stored history of rows and late labels, and starts
+// others: they end with the model, and the evidence, of an engine that read all of it at once.
 func TestLabelRestartsDecideAlike(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, nil)
@@ -302,7 +302,7 @@ func TestLabelRestartsDecideAlike(t *testing.T) {
 			c.send("labels.digits", labelMessage(t, due[sent]))
 		}
 	}
-	// run reads for a while, or to the end where stop is 0 rows.
+	// run reads for a while, or to the end if stop is 0 rows.
 	run := func(name string, stop int) (out string) {
 		p := digitsPipeline(name, "lda")
 		p.Labels, p.Stage.Spec.Key, p.Stage.Labels = "labels.digits", "id", &plugin.Labels{}
@@ -320,7 +320,7 @@ func TestLabelRestartsDecideAlike(t *testing.T) {
 			if stop > 0 && int(st.Labels.Joined) >= stop {
 				return true
 			}
-			// A restart goes back to the oldest row that waits, so all rows without a label come again.
+			// A restart reads again from the oldest row that waits, so all rows without a label are read again.
 			if st.Stage.Live == nil || st.Labels.RowsWaiting != never || st.Stage.Backlog > 0 || st.Stage.Fitting {
 				return false
 			}
@@ -328,7 +328,7 @@ func TestLabelRestartsDecideAlike(t *testing.T) {
 			out = fmt.Sprintf("%.12s of epoch %d; window %d, accuracy %v, %d alarms, evidence %v",
 				st.Stage.Live.Model.Digest(),
 				st.Stage.Live.Epoch, st.Stage.Rows, st.Stage.Accuracy, st.Stage.Alarms, st.Stage.Evidence)
-			return out == before // it was the end, and no chance
+			return out == before // it was the end, not a random point
 		})
 		cancel()
 		if err := <-ended; err != nil {
@@ -349,13 +349,13 @@ func TestLabelRestartsDecideAlike(t *testing.T) {
 	t.Log(want)
 }
 
-// TestLabelStream: a missing stream of labels is said with its cure, one that hands each message out once is refused,
-// and one that is deleted and made again while the daemon runs is read from its first message.
+// TestLabelStream: a missing stream of labels is an error with its fix, a work queue is refused, and a stream that is
+// deleted and recreated while the daemon runs is read from its first message.
 func TestLabelStream(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()
-	// With a schema that is fixed rows are joined at once; else they wait until the messages of a schema are counted.
+	// With a fixed schema rows are joined at once; else they wait until schemas are counted.
 	config := configFile(t, s.ClientURL(), strings.Replace(lateLabels, "[pixels]", "[{column: pixels, size: 64}]", 1))
 	_, stderr, code := run(t, "run", "-c", config)
 	if code != 1 || !strings.Contains(stderr,
@@ -390,7 +390,7 @@ func TestLabelStream(t *testing.T) {
 	d.stop()
 }
 
-// TestLateLabelsCore: without streams labels are joined as they come.
+// TestLateLabelsCore: without streams labels are joined as they arrive.
 func TestLateLabelsCore(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -435,8 +435,8 @@ func TestLateLabelsCore(t *testing.T) {
 	d.stop()
 }
 
-// TestLabelsFromThePast starts a daemon behind a long history and with a buffer for a small part of it: neither reader
-// runs ahead of the other by more than that, so every label finds its row.
+// TestLabelsFromThePast starts a daemon on a long history, with a buffer for a small part of it: neither reader is
+// ahead of the other by more than that, so every label finds its row.
 func TestLabelsFromThePast(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -465,8 +465,8 @@ func TestLabelsFromThePast(t *testing.T) {
 	d.stop()
 }
 
-// TestPublishLabels is the way that the documentation shows: setup makes the stream of the labels, publish sends them
-// apart from their rows.
+// TestPublishLabels follows the documentation: setup creates the stream of the labels, and publish sends them
+// separately from their rows.
 func TestPublishLabels(t *testing.T) {
 	s := startServer(t, nil)
 	config := configFile(t, s.ClientURL(), lateLabels)

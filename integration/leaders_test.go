@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestLeadersDie kills (-9) the leader of each stream that partitions and summaries stand on, under load, on three
-// servers with three replicas: within a key nothing comes out of order, is lost or comes twice; the summaries are
-// byte for byte those that one replica alone makes, and so are the models that are learned from them.
+// TestLeadersDie kills (-9) the leader of each stream that partitions and summaries use, under load, on three servers
+// with three replicas. Within a key nothing is out of order, lost or duplicated; the summaries, and the models that are
+// learned from them, have the bytes of a single replica.
 func TestLeadersDie(t *testing.T) {
 	if !soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it, as root: each server has a network of its own")

@@ -10,8 +10,8 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// TestDigits is the whole way: labelled digits in through JetStream, a projection learned from them, reduced digits
-// out.
+// TestDigits is the whole path: labelled digits are published to JetStream, a projection is learned from them, and
+// reduced digits are published.
 func TestDigits(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -32,7 +32,7 @@ digits:
 		sent++
 	}
 	c.await("REDUCED", sent)
-	// The second pass has no labels: one model answers for all of it.
+	// The second pass has no labels: one model answers all of it.
 	eventually(t, says("all rows are learned"), func() bool {
 		return d.metric(`embedd_window_rows{class="all",pipeline="digits"}`) == fmt.Sprint(g.n)
 	})
@@ -128,14 +128,14 @@ digits:
 	d.stop()
 }
 
-// fits is how many fits of the only pipeline have ended.
+// fits returns how many fits of the only pipeline have ended.
 func fits(d *daemon) int {
 	var v float64
 	_, _ = fmt.Sscan(d.metric(`embedd_fits_total{pipeline="digits"}`), &v)
 	return int(v)
 }
 
-// promotions is how many models a daemon has promoted.
+// promotions returns how many models a daemon has promoted.
 func promotions(d *daemon) int {
 	var v float64
 	_, _ = fmt.Sscan(d.metric(`embedd_candidates_total{pipeline="digits",result="promoted"}`), &v)

@@ -17,7 +17,7 @@ import (
 	"github.com/embedd/embedd/stream/registry"
 )
 
-// value is a metric of the daemon as a number.
+// value returns a metric of the daemon as a number.
 func (d *daemon) value(line string) float64 {
 	d.t.Helper()
 	var v float64
@@ -25,7 +25,7 @@ func (d *daemon) value(line string) float64 {
 	return v
 }
 
-// window waits until the window of the only pipeline has so many rows, and returns its status.
+// window waits until the window of the only pipeline has a number of rows, and returns its status.
 func (e *engine) window(rows int) (s stream.Status) {
 	e.t.Helper()
 	eventually(e.t, func() string { return fmt.Sprintf("%d rows are in the window: %+v", rows, s) },
@@ -38,9 +38,8 @@ func (e *engine) window(rows int) (s stream.Status) {
 	return s
 }
 
-// TestInputMadeAnew deletes the input stream and makes it again, while the engine runs and while it does not: every
-// message of any of the streams has its one output, learning goes on with the new one, and the status says what
-// happened.
+// TestInputMadeAnew deletes and recreates the input stream, while the engine runs and while it does not: every message
+// of each of the streams has one output, training continues with the new one, and the status reports the change.
 func TestInputMadeAnew(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -61,7 +60,7 @@ func TestInputMadeAnew(t *testing.T) {
 		if err := c.js.DeleteStream(within(t, ample), "FEATURES"); err != nil {
 			t.Fatal(err)
 		}
-		// In memory: a server was seen to take up the files of a stream that it had just deleted in a new one.
+		// In memory: a server was observed to use the files of a stream that it had just deleted for a new one.
 		c.stream("FEATURES", func(o *jetstream.StreamConfig) { o.Storage = jetstream.MemoryStorage }, "features.>")
 	}
 	send(0, 500)
@@ -84,7 +83,7 @@ func TestInputMadeAnew(t *testing.T) {
 	again()
 	send(900, 950)
 	e = startEngine(t, dial(t, s.ClientURL()), p)
-	e.window(50) // the window begins with the first message of the stream that is there
+	e.window(50) // the window begins with the first message of the current stream
 	send(950, 1000)
 	e.window(100)
 	c.await("REDUCED", out)
@@ -114,7 +113,7 @@ func TestInputMadeAnew(t *testing.T) {
 	}
 }
 
-// TestOneReader measures what learning costs the server: where the hot path is in step, a message is read once.
+// TestOneReader measures the traffic of training: if the hot path keeps up, a message is read once.
 func TestOneReader(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, nil)
@@ -136,10 +135,10 @@ func TestOneReader(t *testing.T) {
 	}
 	send(0, 800)
 	eventually(t, says("the first fit"), func() bool { return fits(d) >= 1 })
-	time.Sleep(6 * time.Second) // the learning side's own pull, of the time before the model, has ended
+	time.Sleep(6 * time.Second) // the training reader from the time before the model has ended
 	sentBefore := must(s.Varz(nil))(t).OutBytes
 	all, answer, learn := 0, read("answer"), read("learn")
-	var again []float64 // of each stretch, the share that was read once more
+	var again []float64 // of each phase, the share that was read a second time
 	for from := 800; from < 16_000; from += 800 {
 		before := read("learn")
 		bytes := send(from, from+800)
@@ -149,7 +148,7 @@ func TestOneReader(t *testing.T) {
 	t.Logf("of %d bytes of input, %.0f were read to be answered and %.0f to be learned: %.2f times in all; the server "+
 		"sent %d bytes",
 		all, answer, learn, (answer+learn)/float64(all), must(s.Varz(nil))(t).OutBytes-sentBefore)
-	// Where the hot path has no processor for three seconds learning reads for itself meanwhile.
+	// If the hot path gets no processor for three seconds, training reads separately.
 	if slices.Sort(again); answer != float64(all) || again[len(again)/2] > 0.05 {
 		t.Errorf("%.0f bytes were read to be answered, want %d, and once more %.2f of a stretch in the median, want none",
 			answer, all,
@@ -158,7 +157,7 @@ func TestOneReader(t *testing.T) {
 	d.stop()
 }
 
-// TestHangingServer stops the server's process in its tracks for a while: everything goes on where it was.
+// TestHangingServer suspends the server's process for a while: everything continues.
 func TestHangingServer(t *testing.T) {
 	t.Parallel()
 	s := startServerProcess(t, "")
@@ -193,8 +192,8 @@ func TestHangingServer(t *testing.T) {
 	e.stop()
 }
 
-// TestHangLongerThanTheWindow stops the server's process again and again for longer than the output remembers what it
-// stored, and longer than an answer is waited for, under load and with daemons that die: nothing is lost or repeated.
+// TestHangLongerThanTheWindow suspends the server repeatedly for longer than the duplicate window of the output and the
+// timeout of a confirmation, under load and with daemons that crash: nothing is lost or duplicated.
 func TestHangLongerThanTheWindow(t *testing.T) {
 	if yes, _ := strconv.ParseBool(os.Getenv("EMBEDD_SOAK")); !yes {
 		t.Skip("takes two minutes; EMBEDD_SOAK=1 runs it, and stream.TestOutageLongerThanTheWindow is its short form")
@@ -226,9 +225,8 @@ func TestHangLongerThanTheWindow(t *testing.T) {
 	d.stop()
 }
 
-// TestRestartsDecideAlike runs two pipelines over one stream that changes in the middle, and ends one of them again
-// and again at random points: both release the same models, digest for digest. With EMBEDD_LONG=1
-// behind landmarks too.
+// TestRestartsDecideAlike runs two pipelines on one stream with drift in the middle, and restarts one of them
+// repeatedly at random points: both promote the same models, digest for digest. With EMBEDD_LONG=1 also with landmarks.
 func TestRestartsDecideAlike(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, nil)
@@ -256,7 +254,7 @@ func TestRestartsDecideAlike(t *testing.T) {
 					if len(all) == 0 {
 						return false // it is being opened
 					}
-					status := all[0].Stage // between two messages nothing waits either
+					status := all[0].Stage // between two messages lag can be 0 too
 					return !status.Newest.Before(newest) && status.Backlog == 0 && !status.Fitting && !status.Restoring
 				})
 			} else {
@@ -287,7 +285,7 @@ func TestRestartsDecideAlike(t *testing.T) {
 	}
 }
 
-// reversed is the table with its features in the opposite order.
+// reversed returns the table with its features in the opposite order.
 func (d *table) reversed() *table {
 	r := *d
 	r.x = slices.Clone(d.x)

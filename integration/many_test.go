@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestThousandPipelines: a thousand pipelines in one daemon, on one server as it is without settings. Where one
-// stream has not consumers enough for them `check` says so; over four streams all answer, and while nothing comes the
-// daemon takes less than a fifth of a core.
+// TestThousandPipelines: a thousand pipelines in one daemon, on one server with default settings. If one stream does
+// not allow enough consumers, `check` reports it; over four streams all pipelines answer, and without input the daemon
+// uses less than a fifth of a core.
 func TestThousandPipelines(t *testing.T) {
 	if !soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it")
@@ -28,7 +28,7 @@ func TestThousandPipelines(t *testing.T) {
 	}
 }
 
-// TestPipelinesGrow tells what 1, 10 and 100 pipelines in one daemon take while nothing comes.
+// TestPipelinesGrow measures the cost of 1, 10 and 100 pipelines in one daemon without input.
 func TestPipelinesGrow(t *testing.T) {
 	if !soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it")
@@ -38,7 +38,7 @@ func TestPipelinesGrow(t *testing.T) {
 	}
 }
 
-// manyPipelines is a configuration of pipelines that learn, so many of each of some streams.
+// manyPipelines returns a configuration with pipelines that train, a number for each of some streams.
 func manyPipelines(t *testing.T, url string, streams, each int) string {
 	var text strings.Builder
 	for i := range streams * each {
@@ -55,8 +55,8 @@ p%d:
 	return configFile(t, url, text.String())
 }
 
-// idlePipelines has pipelines answer and learn 400 rows each, logs what the daemon takes when that is so long ago, and
-// returns what it takes of a core then.
+// idlePipelines has pipelines answer and learn 400 rows each, then waits, logs the costs of the daemon, and returns its
+// share of a core without input.
 func idlePipelines(t *testing.T, streams, each int, settled time.Duration) float64 {
 	s := startServerProcess(t, "")
 	c := dial(t, s.url)
@@ -102,14 +102,14 @@ func idlePipelines(t *testing.T, streams, each int, settled time.Duration) float
 	return share
 }
 
-// residentMiB is the memory of a process.
+// residentMiB returns the resident memory of a process.
 func residentMiB(t testing.TB, pid int) int {
 	t.Helper()
 	statm := strings.Fields(string(must(os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid)))(t)))
 	return must(strconv.Atoi(statm[1]))(t) * os.Getpagesize() >> 20
 }
 
-// processorTime is what a process has taken so far.
+// processorTime returns the processor time of a process.
 func processorTime(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	stat := string(must(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)))(t))

@@ -20,7 +20,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// resident is the most memory that a process had, 0 where the system does not tell.
+// resident returns the peak resident memory of a process, 0 if the system does not report it.
 func resident(pid int) int {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	m := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
@@ -45,8 +45,8 @@ func manyFeatures(t testing.TB, n, m int) []byte {
 	return columnsOf(t, n, 0, column{"pixels", b.NewArray()}, texts("label", labels...))
 }
 
-// TestSmallMessagesLargeInMemory: messages of some kilobytes that would come to gigabytes, as parts of an output or as
-// matrices of a fit, are refused or handled in little memory, by a daemon that answers what comes behind them.
+// TestSmallMessagesLargeInMemory: messages of some kilobytes that would expand to gigabytes, as parts of an output or
+// as matrices of a fit, are rejected or handled in little memory, by a daemon that answers the messages behind them.
 func TestSmallMessagesLargeInMemory(t *testing.T) {
 	g := digits(t)
 	s := startServer(t, nil)
@@ -88,7 +88,7 @@ wide:
 	for _, msg := range c.read("REDUCED") {
 		out[msg.subject]++
 	}
-	// They have more features than limits.features allows, whatever came first.
+	// They have more features than limits.features allows, in any order.
 	if !strings.Contains(d.log.String(), "limits.features") {
 		t.Error("the log does not name limits.features")
 	}
@@ -108,7 +108,8 @@ wide:
 	d.stop()
 }
 
-// bomb is n labelled rows of m features and a column that zstd makes nothing of: it comes to so many bytes a row.
+// bomb returns n labelled rows of m features, and a column that zstd compresses to almost nothing, with a number of
+// bytes in each row.
 func bomb(t testing.TB, n, m, size int) []byte {
 	t.Helper()
 	x := array.NewFixedSizeListBuilder(memory.DefaultAllocator, int32(m), arrow.PrimitiveTypes.Float32)
@@ -136,9 +137,9 @@ func bomb(t testing.TB, n, m, size int) []byte {
 	return out.Bytes()
 }
 
-// TestMemoryFormula: under everything hostile at once (outputs that are not taken, little that comes to much, rows that
-// are wide, far or shared, learning at its limits) a daemon stays within what docs/guarantees.md says for its
-// configuration. With EMBEDD_SOAK=1 there is ten times as much of everything, for some minutes.
+// TestMemoryFormula: under all hostile inputs at once (outputs that are refused, small messages that expand, wide rows,
+// outliers, shared buffers, training at its limits) the memory of a daemon stays within the formula of
+// docs/guarantees.md. With EMBEDD_SOAK=1 there is ten times as much of each, for some minutes.
 func TestMemoryFormula(t *testing.T) {
 	times := 1
 	if soak, _ := strconv.ParseBool(os.Getenv("EMBEDD_SOAK")); soak {
@@ -175,7 +176,7 @@ held:
 		c.send("features.held", body)
 		sent++
 	}
-	for range 50 * times { // more than the window takes
+	for range 50 * times { // more than fits into the window
 		send(rows)
 	}
 	for range 8 * times {

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// TestPartedInOrder cuts servers off that partitions and summaries stand on, under load: from the other servers, from
-// the other servers and all clients, and stopped. The replica on the lost side holds no partition any more, the
-// others answer its keys, and when it works through another server it gets its share. Within a key nothing comes out
-// of order but what is marked as delivered again, nothing is lost or comes twice, and what is learned from summaries
-// is what one replica learns.
+// TestPartedInOrder partitions servers that partitions and summaries use, under load: from the other servers, from the
+// other servers and all clients, and suspended. The replica on the minority side loses its partitions, the others
+// answer their keys, and it gets its share when it has reconnected through another server. Within a key nothing is out
+// of order except outputs marked as redelivered, nothing is lost or duplicated, and what is learned from summaries
+// equals what one replica learns.
 func TestPartedInOrder(t *testing.T) {
 	if !soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it, as root: each server has a network of its own")
@@ -19,7 +19,7 @@ func TestPartedInOrder(t *testing.T) {
 	k := newKeyed(t)
 	stood := stands(t)
 	held := func(d *daemon) int { return int(d.value(`embedd_partitions_held{pipeline="p"}`)) }
-	// shared tells whether each of some replicas has its share of the eight partitions, and they have all and the rest.
+	// shared reports whether each of some replicas has its share of the eight partitions, and together they have all.
 	shared := func(of ...*daemon) bool {
 		sum := 0
 		for _, d := range of {
@@ -38,7 +38,7 @@ func TestPartedInOrder(t *testing.T) {
 	var spans []span
 	for _, c := range []struct {
 		how        string
-		of         string // the leader of what
+		of         string // the leader of which stream
 		fail, mend func(*member)
 	}{
 		{"parted from the others", k.streams[0], func(m *member) { m.cut("k") }, func(m *member) { m.mend("k") }},

@@ -20,8 +20,7 @@ digits:
   output: {subject: reduced.digits, dead: dead.digits}
   model: {method: lda, dim: 3}`
 
-// refused starts `embedd run` and holds it to end by itself with a code and an error that names what is wrong and
-// what to do.
+// refused starts `embedd run` and checks that it exits with a code and an error that names the cause and the fix.
 func refused(t *testing.T, config string, code int, words ...string) string {
 	t.Helper()
 	began := time.Now()
@@ -44,7 +43,7 @@ func refused(t *testing.T, config string, code int, words ...string) string {
 	return d.log.String()
 }
 
-// TestMissingStream: exit 1 with the line that makes it, and `setup --apply` makes it.
+// TestMissingStream: exit code 1 with the command that creates it, and `setup --apply` creates it.
 func TestMissingStream(t *testing.T) {
 	s := startServer(t, nil)
 	config := configFile(t, s.ClientURL(), fixed)
@@ -64,7 +63,7 @@ func TestMissingStream(t *testing.T) {
 	d.stop()
 }
 
-// TestUnreachable: a server that is not there is an error in the time of nats.wait.
+// TestUnreachable: an unreachable server is an error after nats.wait.
 func TestUnreachable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "embedd.yaml")
 	url := fmt.Sprintf("nats://127.0.0.1:%d", carrier.FreePort(t))
@@ -79,7 +78,7 @@ func write(t testing.TB, path, text string) {
 	}
 }
 
-// TestOccupiedPorts: the error names both cures.
+// TestOccupiedPorts: the error names both fixes.
 func TestOccupiedPorts(t *testing.T) {
 	t.Run("http.listen", func(t *testing.T) {
 		l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -92,7 +91,7 @@ func TestOccupiedPorts(t *testing.T) {
 		}
 	})
 	t.Run("embedded server", func(t *testing.T) {
-		l, err := net.Listen("tcp", "127.0.0.1:4222") // where it fails, the port is taken already
+		l, err := net.Listen("tcp", "127.0.0.1:4222") // if it fails, the port is in use already
 		if err == nil {
 			defer l.Close()
 		}
@@ -102,7 +101,7 @@ func TestOccupiedPorts(t *testing.T) {
 	})
 }
 
-// TestWrongConfiguration: exit 2 with file, line and column before anything starts.
+// TestWrongConfiguration: exit code 2 with file, line and column before anything starts.
 func TestWrongConfiguration(t *testing.T) {
 	for _, one := range []struct {
 		name, text string

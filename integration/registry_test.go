@@ -33,7 +33,7 @@ type version struct {
 	Params                                                map[string]string
 }
 
-// versions are the lines of `model ls`, without the rejected candidates.
+// versions returns the lines of `model ls`, without the rejected candidates.
 func versions(t testing.TB, args ...string) (out []version) {
 	t.Helper()
 	text := succeed(t, append([]string{"model", "ls", "--format", "json"}, args...)...)
@@ -49,8 +49,8 @@ func versions(t testing.TB, args ...string) (out []version) {
 	return out
 }
 
-// TestChosenModel: what `model pin`, `unpin` and `rollback` choose reaches a running daemon, which says so, and
-// a model that another process stores reaches it too.
+// TestChosenModel: what `model pin`, `unpin` and `rollback` choose reaches a running daemon, which reports it, and so
+// does a model that another process stores.
 func TestChosenModel(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -102,7 +102,7 @@ func TestChosenModel(t *testing.T) {
 	succeed(t, at("model", "pin", second)...)
 	answers(second, epoch+1)
 	d.awaitMetric(`embedd_model_pinned{pipeline="digits"}`, "1")
-	// A restart is pinned too: nothing that is learned goes live.
+	// The version is still pinned after a restart: training does not promote.
 	d.stop()
 	d = startDaemon(t, config)
 	for from := 0; from < 1500; from += 50 {
@@ -137,7 +137,7 @@ func TestChosenModel(t *testing.T) {
 	d.stop()
 }
 
-// TestCoreSurvives: on core NATS the model is in a directory, and a restart answers with it, in its epoch, at once.
+// TestCoreSurvives: on core NATS the model is in a directory, and a restart answers with it at once, in its epoch.
 func TestCoreSurvives(t *testing.T) {
 	s := startServer(t, func(o *server.Options) { o.JetStream = false })
 	c := dial(t, s.ClientURL())
@@ -210,8 +210,8 @@ core:
 	d.stop()
 }
 
-// TestServerDiesWhileSaving kills the server again and again while models are saved. The pointer always names a model
-// that a start reads, and saving goes on by itself.
+// TestServerDiesWhileSaving kills the server repeatedly while models are saved. The pointer always names a model that a
+// start can read, and saving continues without intervention.
 func TestServerDiesWhileSaving(t *testing.T) {
 	t.Parallel()
 	s := startServerProcess(t, "")
@@ -248,7 +248,7 @@ func TestServerDiesWhileSaving(t *testing.T) {
 	if long() {
 		kills = 20
 	}
-	for kill := 0; kill < kills || failed.Load() == 0; kill++ { // until one hits what it wants
+	for kill := 0; kill < kills || failed.Load() == 0; kill++ { // until one kill hits the right moment
 		before := saved.Load()
 		eventually(t, says("saving goes on"), func() bool { return saved.Load() >= before+3 })
 		s.restart(syscall.SIGKILL, 0)
@@ -275,8 +275,8 @@ func TestServerDiesWhileSaving(t *testing.T) {
 	t.Logf("%d models were saved, %d savings were cut", saved.Load(), failed.Load())
 }
 
-// TestModelTooLarge: a model over the limit does not go live and the pipeline says what to do; a start with the limit
-// raised goes on, and one with the limit lowered again still reads what is live.
+// TestModelTooLarge: a model over the limit does not go live, and the pipeline reports the fix; a start with a higher
+// limit continues, and one with the lower limit still reads the live model.
 func TestModelTooLarge(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -319,7 +319,7 @@ digits:
 	d.stop()
 }
 
-// TestRefusedCandidates: a candidate that did not go live leaves its score and the reason in the store.
+// TestRefusedCandidates: the score of a rejected candidate and the reason are in the store.
 func TestRefusedCandidates(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())

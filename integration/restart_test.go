@@ -21,7 +21,7 @@ digits:
   model: {method: lda, dim: 5}
   training: {window: {rows: 3000}, every: {rows: 1000, period: none}}`
 
-// feed publishes n small labelled batches, as fast as the server confirms them, beside the test.
+// feed publishes n small labelled batches in the background, as fast as the server confirms them.
 func feed(t testing.TB, c *client, n int) (sent *atomic.Int64, done chan struct{}) {
 	g := digits(t)
 	const rows = 3
@@ -59,7 +59,7 @@ func TestKilledDaemon(t *testing.T) {
 	c := dial(t, s.ClientURL())
 	c.streams()
 	config := configFile(t, s.ClientURL(), learning)
-	setAckWait(t, config, "3s") // what the killed one had comes again after it
+	setAckWait(t, config, "3s") // messages that it held are redelivered after it
 	n := batches()
 	d := startDaemon(t, config)
 	_, done := feed(t, c, n)
@@ -83,8 +83,8 @@ func TestKilledDaemon(t *testing.T) {
 	d.stop()
 }
 
-// TestDrainedDaemon stops the daemon with SIGTERM in the middle: it ends with 0, what it pulled is answered and
-// acknowledged, and its successor goes on where it ended.
+// TestDrainedDaemon stops the daemon with SIGTERM in the middle: it exits with 0, what it pulled is answered and
+// acknowledged, and the next one continues from there.
 func TestDrainedDaemon(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -115,8 +115,8 @@ func TestDrainedDaemon(t *testing.T) {
 	d.stop()
 }
 
-// TestKilledServer restarts the server in the middle, once in order and once by kill -9, with its store on disk.
-// Nothing is lost and nothing stands there twice.
+// TestKilledServer restarts the server in the middle, once normally and once with kill -9, with its store on disk.
+// Nothing is lost or duplicated.
 func TestKilledServer(t *testing.T) {
 	t.Parallel()
 	s := startServerProcess(t, "")
@@ -143,8 +143,8 @@ func TestKilledServer(t *testing.T) {
 
 var promoted = regexp.MustCompile(`msg="a model goes live" .*version=(\S+) .*epoch=(\d+) rows=(\d+)`)
 
-// TestModelSurvives holds a restart to go on with the model that was live, in its coordinates, and with the window
-// that it was fitted on.
+// TestModelSurvives checks that a restart continues with the live model, in its coordinates, and with the window that
+// it was fitted on.
 func TestModelSurvives(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())

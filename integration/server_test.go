@@ -23,8 +23,8 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// startServer starts a real server in this process, with JetStream and file storage, on a free port. change, where it
-// is not nil, changes its options.
+// startServer starts a real server in this process, with JetStream and file storage, on a free port. change, if not
+// nil, changes its options.
 func startServer(t testing.TB, change func(*server.Options)) *server.Server {
 	t.Helper()
 	o := &server.Options{ServerName: "test", Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
@@ -46,7 +46,7 @@ func stopServer(s *server.Server) {
 	s.WaitForShutdown()
 }
 
-// serverProcess is a server of its own process, which can be killed and comes back on the same port with the same
+// serverProcess is a server in a separate process, which can be killed and restarts on the same port with the same
 // store.
 type serverProcess struct {
 	t    testing.TB
@@ -56,7 +56,7 @@ type serverProcess struct {
 	cmd  *exec.Cmd
 }
 
-// startServerProcess starts the nats-server program. settings are further lines of its configuration.
+// startServerProcess starts the nats-server program. settings are additional lines of its configuration.
 func startServerProcess(t testing.TB, settings string) *serverProcess {
 	t.Helper()
 	path := must(natsServer())(t)
@@ -119,7 +119,7 @@ func (s *serverProcess) restart(signal syscall.Signal, pause time.Duration) {
 	s.start()
 }
 
-// client is a connection for the test's own side.
+// client returns a connection for the test.
 type client struct {
 	t  testing.TB
 	nc *nats.Conn
@@ -139,7 +139,7 @@ func dial(t testing.TB, url string, options ...nats.Option) *client {
 	return &client{t: t, nc: nc, js: must(jetstream.New(nc, jetstream.WithDefaultTimeout(time.Minute)))(t)}
 }
 
-// stream makes a stream of file storage for subjects. change, where it is not nil, changes its configuration.
+// stream creates a stream with file storage for subjects. change, if not nil, changes its configuration.
 func (c *client) stream(name string, change func(*jetstream.StreamConfig), subjects ...string) jetstream.Stream {
 	c.t.Helper()
 	config := jetstream.StreamConfig{Name: name, Subjects: subjects, Storage: jetstream.FileStorage,
@@ -150,7 +150,7 @@ func (c *client) stream(name string, change func(*jetstream.StreamConfig), subje
 	return must(c.js.CreateStream(within(c.t, ample), config))(c.t)
 }
 
-// streams makes the three that the tests' pipelines use.
+// streams creates the three streams of the tests' pipelines.
 func (c *client) streams() {
 	c.t.Helper()
 	c.stream("FEATURES", nil, "features.>")
@@ -158,7 +158,7 @@ func (c *client) streams() {
 	c.stream("DEAD", nil, "dead.>")
 }
 
-// count is how many messages a stream holds; -1 while the server does not answer.
+// count returns how many messages a stream has; -1 while the server does not respond.
 func (c *client) count(stream string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -169,7 +169,7 @@ func (c *client) count(stream string) int {
 	return int(s.CachedInfo().State.Msgs)
 }
 
-// await waits until a stream holds so many messages.
+// await waits until a stream has a number of messages.
 func (c *client) await(stream string, n int) {
 	c.t.Helper()
 	eventually(c.t, func() string {
@@ -197,7 +197,7 @@ func (c *client) settled(stream, pipeline string) {
 			if info.NumPending > 0 || info.NumAckPending > 0 {
 				return false
 			}
-			// A message that is stored is not counted as pending at once, so the last one is looked up.
+			// A stored message may not be counted as pending yet, so the last one is looked up.
 			s, err := c.js.Stream(ctx, stream)
 			if err != nil {
 				return false
@@ -215,7 +215,7 @@ type stored struct {
 	seq     uint64
 }
 
-// letters puts the parts of dead letters together.
+// letters joins the parts of dead letters.
 func letters(t testing.TB, msgs []stored) (out []stored) {
 	t.Helper()
 	at := map[string]int{}
@@ -239,7 +239,7 @@ func letters(t testing.TB, msgs []stored) (out []stored) {
 	return out
 }
 
-// read reads all that a stream holds now, in order.
+// read returns all messages of a stream, in order.
 func (c *client) read(stream string) []stored {
 	c.t.Helper()
 	ctx := within(c.t, ample)
@@ -261,8 +261,8 @@ func (c *client) read(stream string) []stored {
 	return out
 }
 
-// send stores a message and sees it confirmed. It goes on trying while the server is away, under one identity, so
-// that the input holds it once.
+// send stores a message and waits for the confirmation. It retries while the server is away, with the same message id,
+// so that the input has it once.
 func (c *client) send(subject string, data []byte, headers ...string) uint64 {
 	c.t.Helper()
 	msg := nats.NewMsg(subject)
@@ -285,8 +285,8 @@ func (c *client) send(subject string, data []byte, headers ...string) uint64 {
 	return 0
 }
 
-// once holds every source of an input stream to have exactly one answer: sources first to last, each once. An answer
-// in parts counts as one where its parts are complete.
+// once checks that every source of an input stream has exactly one answer, from first to last. An answer in parts
+// counts as one if its parts are complete.
 func once(t testing.TB, stream string, first, last int, answers []stored) {
 	t.Helper()
 	parts := map[string]map[string]int{}
@@ -336,7 +336,7 @@ func hostOf(t testing.TB, server string) string {
 	return must(url.Parse(server))(t).Host
 }
 
-// tailOf is the last lines of a log.
+// tailOf returns the last lines of a log.
 func tailOf(log string, lines int) string {
 	all := strings.Split(strings.TrimSpace(log), "\n")
 	if len(all) > lines {

@@ -15,13 +15,13 @@ import (
 	"github.com/embedd/embedd/stream"
 )
 
-// ask requests an endpoint of a pipeline.
+// ask sends a request to an endpoint of a pipeline.
 func (c *client) ask(pipeline, endpoint string, data []byte) *nats.Msg {
 	c.t.Helper()
 	return must(c.nc.Request(stream.ServiceSubject(pipeline, endpoint), data, ample))(c.t)
 }
 
-// wantCode holds an answer to be an error of a code, in the headers of NATS services and in ours.
+// wantCode checks that a reply is an error with a code, in the headers of NATS services and in ours.
 func wantCode(t testing.TB, msg *nats.Msg, code, says string) {
 	t.Helper()
 	h := msg.Header
@@ -31,8 +31,8 @@ func wantCode(t testing.TB, msg *nats.Msg, code, says string) {
 	}
 }
 
-// TestService: a running pipeline answers by the conventions of NATS services, and transforms a message for who asks,
-// to the bits of the stream.
+// TestService: a running pipeline follows the conventions of NATS services, and transforms a requested message to the
+// same bits as the stream.
 func TestService(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -75,7 +75,7 @@ func TestService(t *testing.T) {
 		t.Errorf("the service says %s: %v", msg.Data, err)
 	}
 
-	// What is asked for is what the stream gets.
+	// A request is transformed as an input of the stream is.
 	body := g.message(t, 40, 60, false)
 	c.send("features.digits", body)
 	c.await("REDUCED", 21)
@@ -96,7 +96,7 @@ func TestService(t *testing.T) {
 	wantCode(t, c.ask("digits", "model pin", []byte(`{"version":"digits-9-00000000"}`)), "no_model", "it has digits-1-")
 	wantCode(t, c.ask("digits", "model unpin", nil), "not_pinned", "")
 
-	// Many at a time.
+	// Many concurrent requests.
 	var wg sync.WaitGroup
 	for i := range 20 {
 		wg.Go(func() {

@@ -17,9 +17,9 @@ import (
 	"github.com/embedd/embedd/stream/summaries"
 )
 
-// TestSharedKilled: one replica learns, three sum up, and of these one is killed (-9) twice a second and another
-// started, while rows come. The models are those of one replica alone on the same stream, for each method that learns
-// from moments.
+// TestSharedKilled: one replica trains, three summarise, and one of these is killed (-9) twice a second and replaced,
+// while rows arrive. The models are those of a single replica on the same stream, for each method that is fitted from
+// moments.
 func TestSharedKilled(t *testing.T) {
 	if !soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it")
@@ -53,7 +53,7 @@ pipelines:
 		return launch(t, path)
 	}
 	js := must(jetstream.New(c.nc))(t)
-	// learned waits until so many blocks are learned, and returns the digests of what was promoted.
+	// learned waits until a number of blocks are learned, and returns the digests of the promoted models.
 	learned := func(blocks int) (digests []string) {
 		t.Helper()
 		eventually(t, says(fmt.Sprintf("%d blocks are learned", blocks)), func() bool {

@@ -10,8 +10,8 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// TestStaleModel: once labels end the model grows too old. Readiness and metrics say so, and what is configured happens
-// to the messages; a model that is found good again ends it.
+// TestStaleModel: when labels end, the model becomes stale. Readiness and metrics report it, messages are handled as
+// configured, and confirming the model ends it.
 func TestStaleModel(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, nil)
@@ -44,7 +44,7 @@ func TestStaleModel(t *testing.T) {
 	}
 	d.stop()
 	d = start("8s")
-	// Until all is learned another model may go live, and that one is fresh.
+	// Until all is learned another model may go live, which is fresh.
 	eventually(t, says("all is learned"), func() bool {
 		for _, how := range []string{"serve", "hold", "pass"} {
 			if d.value(`embedd_window_rows{class="all",pipeline="`+how+`"}`) < 1000 ||
@@ -100,7 +100,7 @@ func TestStaleModel(t *testing.T) {
 		return out
 	}
 	eventually(t, says("the pipeline that holds goes on"), func() bool {
-		learn() // a slow machine may not answer all that waits while the model is fresh
+		learn() // a slow machine may not answer all pending messages while the model is fresh
 		for end := time.Now().Add(5 * time.Second); time.Now().Before(end) && len(held()) < 41; {
 			time.Sleep(50 * time.Millisecond)
 		}

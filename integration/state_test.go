@@ -8,8 +8,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// TestStates: what an operator is told, through the daemon itself: it is blocked by a right that is missing while no
-// input comes, then it holds for a model, and what waits is counted all the time.
+// TestStates: what the daemon reports to an operator: it is blocked by a missing permission while no input arrives,
+// then it waits for a model, and lag is counted all the time.
 func TestStates(t *testing.T) {
 	users := func(denied ...string) []*server.User {
 		return []*server.User{{Username: "all"}, {Username: "embedd", Password: "secret",

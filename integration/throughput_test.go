@@ -17,7 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// answering is the configuration of a replica that answers with a model from a file.
+// answering returns the configuration of a replica that answers with a model from a file.
 func answering(t testing.TB, url, name, stream, subject, model string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "embedd.yaml")
@@ -32,9 +32,9 @@ func answering(t testing.TB, url, name, stream, subject, model string) string {
 	return path
 }
 
-// TestThroughputOfReplicas holds two and four replicas, as they start, to the processor time that one takes for a
-// message of a stream that is filled. What as many relays take that do nothing with a message is told beside it, and
-// what all of them take at a rate that one answers too.
+// TestThroughputOfReplicas compares the processor time of two and four replicas for a message of a filled stream with
+// that of one replica. It also reports the time of as many relays, which do not process messages, and the time of all
+// of them at a rate that one replica can answer.
 func TestThroughputOfReplicas(t *testing.T) {
 	if !soak() {
 		t.Skip("it wants a machine that does nothing else; EMBEDD_SOAK=1 runs it")
@@ -44,7 +44,7 @@ func TestThroughputOfReplicas(t *testing.T) {
 	}
 }
 
-// dearer is how much more of two or four than of one a message may take of processor time.
+// dearer is the maximum of the processor time for a message of two or four replicas, relative to one.
 const dearer = 1.1
 
 func throughput(t *testing.T, rows, messages, rate int) {
@@ -61,7 +61,7 @@ func throughput(t *testing.T, rows, messages, rate int) {
 	t.Run("paced", func(t *testing.T) { w.at(t).paced(rate) })
 }
 
-// works is where contestants answer the same messages.
+// works is the environment in which contestants answer the same messages.
 type works struct {
 	*client
 	server *serverProcess
@@ -75,7 +75,7 @@ func (w works) at(t *testing.T) *works {
 	return &w
 }
 
-// begin starts so many of a contestant at a consumer that is paused, and waits until all of them wait for messages.
+// begin starts a number of contestants on a paused consumer, and waits until all of them wait for messages.
 func (w *works) begin(of contestant, subject string, n, round int) *crew {
 	t := w.t
 	name := fmt.Sprintf("%s-%s-%d-%d", of, subject, n, round)
@@ -98,7 +98,7 @@ func (w *works) begin(of contestant, subject string, n, round int) *crew {
 	return c
 }
 
-// filled has the contestants answer what is stored, one, two and four of each.
+// filled measures one, two and four contestants on stored messages.
 func (w *works) filled(messages int) {
 	t := w.t
 	for n := range messages {
@@ -136,7 +136,7 @@ func (w *works) filled(messages int) {
 	}
 }
 
-// paced sends messages at a rate that one replica answers too, to one and to four.
+// paced sends messages to one and to four contestants, at a rate that one can answer.
 func (w *works) paced(rate int) {
 	for _, of := range contestants {
 		for _, n := range []int{1, 4} {
@@ -147,7 +147,7 @@ func (w *works) paced(rate int) {
 	}
 }
 
-// contestant is what answers.
+// contestant is a kind of process that answers messages.
 type contestant string
 
 const (
@@ -157,7 +157,7 @@ const (
 
 var contestants = []contestant{relays, replicas}
 
-// crew are processes that share a consumer.
+// crew is a number of processes that share a consumer.
 type crew struct {
 	*works
 	subject  string
@@ -175,13 +175,13 @@ func (w *crew) spent() (t taken) {
 	return taken{t.replicas, float64(processorTime(w.t, w.server.cmd.Process.Pid).Microseconds())}
 }
 
-// answered is how many messages are acknowledged.
+// answered returns how many messages are acknowledged.
 func (w *crew) answered() int {
 	info := must(w.consumer.Info(within(w.t, ample)))(w.t)
 	return int(info.Delivered.Consumer) - info.NumAckPending
 }
 
-// over ends the crew and tells what it took since it had answered so many.
+// over stops the crew and returns its costs since it had answered a number of messages.
 func (w *crew) over(was taken, from int) taken {
 	is, n := w.spent(), float64(w.answered()-from)
 	for _, pid := range w.pids {
@@ -190,8 +190,8 @@ func (w *crew) over(was taken, from int) taken {
 	return taken{(is.replicas - was.replicas) / n, (is.server - was.server) / n}
 }
 
-// drain lets the crew answer all that is stored. What counts is the second half: until then heaps grow, of four
-// replicas four.
+// drain lets the crew answer all stored messages. Only the second half counts: before it, the heaps of all processes
+// grow.
 func (w *crew) drain(messages int) taken {
 	t := w.t
 	must(w.js.ResumeConsumer(within(t, ample), "FEATURES", w.consumer.CachedInfo().Name))(t)
@@ -201,7 +201,7 @@ func (w *crew) drain(messages int) taken {
 	return w.over(was, from)
 }
 
-// keepUp sends messages at a rate, of which the crew answers each as it comes.
+// keepUp sends messages at a rate, each of which the crew answers as it arrives.
 func (w *crew) keepUp(rate int) taken {
 	t := w.t
 	must(w.js.ResumeConsumer(within(t, ample), "FEATURES", w.consumer.CachedInfo().Name))(t)
@@ -224,7 +224,7 @@ func (w *crew) keepUp(rate int) taken {
 	return w.over(was, from)
 }
 
-// launchRelay starts a relay in a process of its own.
+// launchRelay starts a relay in a separate process.
 func launchRelay(t testing.TB, url, name string, bytes int) int {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestRelay$")
@@ -239,7 +239,7 @@ func launchRelay(t testing.TB, url, name string, bytes int) int {
 	return cmd.Process.Pid
 }
 
-// TestRelay is that process.
+// TestRelay is that process; it is not a test.
 func TestRelay(t *testing.T) {
 	var url, name string
 	var bytes int
@@ -253,8 +253,7 @@ func TestRelay(t *testing.T) {
 	}
 }
 
-// TestIdleReplicas tells what a replica costs the server that has nothing to answer: the more replicas, the more that
-// is.
+// TestIdleReplicas measures the cost of idle replicas for the server.
 func TestIdleReplicas(t *testing.T) {
 	if !soak() {
 		t.Skip("it wants a machine that does nothing else; EMBEDD_SOAK=1 runs it")
