@@ -14,7 +14,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// slicesOf is a record and slices of it that begin on and off a byte of their bitmaps.
+// slicesOf returns a record and slices of it that begin on and off a byte of their bitmaps.
 func slicesOf(rec arrow.Record) []arrow.Record {
 	out := []arrow.Record{rec}
 	n := rec.NumRows()
@@ -26,7 +26,7 @@ func slicesOf(rec arrow.Record) []arrow.Record {
 	return out
 }
 
-// same compares what two messages say: features bit for bit, faults, labels and keys.
+// same compares the content of two messages: features bit for bit, faults, labels and keys.
 func same(t *testing.T, got, want *Message) {
 	t.Helper()
 	if got.Rows() != want.Rows() || len(got.Batches()) != len(want.Batches()) {
@@ -62,7 +62,7 @@ func bitsOfRow(b *Batch, i int) string {
 	return fmt.Sprint(bits)
 }
 
-// TestRecordsAreAsTheirWireForm: every form of features, labels and keys, sliced or not, means what its stream means.
+// TestRecordsAreAsTheirWireForm: every form of features, labels and keys, sliced or not, is read as from its stream.
 func TestRecordsAreAsTheirWireForm(t *testing.T) {
 	const rows = 19
 	column := func(typ arrow.DataType, value func(i int) string) arrow.Array {
@@ -146,7 +146,7 @@ func TestRecordsAreAsTheirWireForm(t *testing.T) {
 	}
 }
 
-// TestRecordColumnsPassThrough: columns of every type leave as they came, of slices too.
+// TestRecordColumnsPassThrough: columns of every type are unchanged in outputs, also from slices.
 func TestRecordColumnsPassThrough(t *testing.T) {
 	for name, in := range fixtures(t) {
 		_, recs := records(t, in)
@@ -183,7 +183,7 @@ func TestRecordColumnsPassThrough(t *testing.T) {
 	}
 }
 
-// TestRecordsAreViews: float features are the record's own memory, also of a slice.
+// TestRecordsAreViews: float features are views on the record's memory, also of a slice.
 func TestRecordsAreViews(t *testing.T) {
 	values := from(t, f32, `[1,2,3,4,5,6]`)
 	list := array.NewFixedSizeListData(array.NewData(arrow.FixedSizeListOf(2, f32), 3, []*memory.Buffer{nil},
@@ -202,8 +202,8 @@ func TestRecordsAreViews(t *testing.T) {
 	}
 }
 
-// TestRecordsAreRefused: the contract of the schema and the limits hold for records, and an array that contradicts
-// itself is an error.
+// TestRecordsAreRefused: the contract of the schema and the limits apply to records, and an inconsistent array is an
+// error.
 func TestRecordsAreRefused(t *testing.T) {
 	record := func(rows int, columns ...arrow.Array) arrow.Record {
 		var fields []arrow.Field

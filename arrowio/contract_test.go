@@ -13,7 +13,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// contractOf is the contract that a message proposes.
+// contractOf returns the contract that a message proposes.
 func contractOf(t testing.TB, d *Decoder, msg []byte) *Contract {
 	t.Helper()
 	c := decode(t, d, msg).Contract()
@@ -23,8 +23,8 @@ func contractOf(t testing.TB, d *Decoder, msg []byte) *Contract {
 	return c
 }
 
-// What a message becomes under a contract: other columns, number classes and the types of label and key do not matter,
-// other features are schema_changed, and what the Spec alone refuses has the same code as without a contract.
+// The result of decoding under a contract: other columns, number types and the types of label and key do not matter,
+// other features are schema_changed, and what the Spec alone rejects has the same code as without a contract.
 func TestContract(t *testing.T) {
 	list := message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2],[3,4]]`), "l", from(t, str, `["a","b"]`),
 		"k", from(t, i32, `[1,2]`))
@@ -96,7 +96,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// Columns that a glob matches and the contract does not have are kept as any other.
+// Columns that a glob matches and that are not in the contract are kept like any other.
 func TestColumnsBeyondTheContract(t *testing.T) {
 	d := newDecoder(t, Spec{Features: []string{"f*"}})
 	c := contractOf(t, d, message(t, "f0", from(t, f32, `[1]`)))
@@ -135,7 +135,7 @@ func TestContractOfAModel(t *testing.T) {
 			t.Error(got)
 		}
 	}
-	// A fixed model is what the configuration asks for, so its errors are the configuration's.
+	// A fixed model replaces the configuration of features, so its errors are those of the configuration.
 	for _, x := range []struct {
 		names []string
 		code  wire.Code
@@ -156,7 +156,7 @@ func TestContractOfAModel(t *testing.T) {
 	}
 }
 
-// The same rows under one contract, whatever messages came before and in whatever form they are.
+// Messages in all forms have the same rows under one contract, whatever messages came before.
 func TestContractIgnoresOrder(t *testing.T) {
 	dict := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Uint8, ValueType: str}
 	a := func(typ arrow.DataType) arrow.Array { return from(t, typ, `[1,0]`) }
@@ -339,7 +339,7 @@ func TestSpecContract(t *testing.T) {
 	}
 }
 
-// A column of numbers with the name of a list's element is refused: a model could not tell the two apart.
+// A column of numbers with the name of a list's element is rejected: a model could not distinguish the two.
 func TestFeaturesOfOneName(t *testing.T) {
 	_, err := newDecoder(t, Spec{Features: []string{"*"}}).Decode(message(t, "x[0]", from(t, f32, `[1]`), "x",
 		from(t, arrow.ListOf(f32), `[[1,2]]`)), nil)
@@ -351,7 +351,7 @@ func TestFeaturesOfOneName(t *testing.T) {
 	}
 }
 
-// Messages that do not say how long their lists are propose nothing.
+// Messages without information about the length of their lists propose no contract.
 func TestNoContract(t *testing.T) {
 	for _, msg := range [][]byte{
 		message(t, "x", from(t, arrow.ListOf(f32), `[null,null]`)),

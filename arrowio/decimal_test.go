@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A decimal is the number that its text is read as, at every width and scale.
+// A decimal becomes the number that its text is parsed as, at every width and scale.
 func TestDecimalIsItsText(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {

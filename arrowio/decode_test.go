@@ -36,7 +36,7 @@ func message(t testing.TB, columns ...any) []byte {
 	return msg
 }
 
-// from makes an array out of its JSON form.
+// from creates an array from its JSON form.
 func from(t testing.TB, typ arrow.DataType, json string) arrow.Array {
 	t.Helper()
 	a, _, err := array.FromJSON(memory.DefaultAllocator, typ, strings.NewReader(json))
@@ -65,7 +65,7 @@ func decode(t testing.TB, d *Decoder, msg []byte) *Message {
 	return m
 }
 
-// matrix reads the features as rows of text, which tells NaN from NaN and shows kinds.
+// matrix returns the features as rows of text, which distinguishes NaNs and shows types.
 func matrix(b *Batch) (rows []string) {
 	for i := range b.Rows() {
 		var s []string
@@ -150,7 +150,7 @@ func TestFeaturesOfEveryForm(t *testing.T) {
 	}
 }
 
-// Lists of a list view stand in any order, and may share elements.
+// Lists of a list view may be in any order, and may share elements.
 func TestListViewsOfAnyOrder(t *testing.T) {
 	values := from(t, f64, `[0.5,1.5,2.5,3.5]`)
 	buffers := []*memory.Buffer{nil, memory.NewBufferBytes([]byte{2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0}),
@@ -163,7 +163,7 @@ func TestListViewsOfAnyOrder(t *testing.T) {
 	}
 }
 
-// What the first batch of a message says of the length of its lists holds for those after it.
+// The length of the lists in the first batch of a message applies to those after it.
 func TestListsInBatches(t *testing.T) {
 	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.ListOf(f64), Nullable: true}}, nil)
 	batch := func(json string) arrow.Record {
@@ -190,7 +190,7 @@ func TestListsInBatches(t *testing.T) {
 	}
 }
 
-// Float features are the message's own bytes: what changes there changes in the block.
+// Float features are views on the message's bytes: a change there changes the block.
 func TestFeaturesAreViews(t *testing.T) {
 	for _, list := range []bool{true, false} {
 		msg := sample(t, 16, 24, list, true)
@@ -230,7 +230,8 @@ func TestFaultsNameTheFirstBadElement(t *testing.T) {
 	}
 }
 
-// Who knows which rows may have faults gets the same ones for a look at these rows, and has looked for everyone.
+// With the rows that may have faults given, the same faults are found in them, and the result is cached for all
+// callers.
 func TestFaultsIn(t *testing.T) {
 	d := newDecoder(t, Spec{Features: []string{"a", "b", "c", "v", "w"}, Label: "label"})
 	want := decode(t, d, fixtures(t)["mixed"]).Batches()[0].Faults()
@@ -252,7 +253,7 @@ func TestFaultsIn(t *testing.T) {
 	}
 }
 
-// Each err value is found wherever it stands, for both widths and both layouts.
+// Each bad value is found at any position, for both widths and both layouts.
 func TestFaultsFindEveryPlace(t *testing.T) {
 	for _, err := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1 << 128, -1e160, math.MaxFloat64} {
 		for n := 1; n < 40; n++ {
@@ -284,7 +285,7 @@ func TestFaultsFindEveryPlace(t *testing.T) {
 	}
 }
 
-// A label's identity is its text, whatever type holds it.
+// A label is its text, for any type.
 func TestLabelsAreText(t *testing.T) {
 	dict := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Uint8, ValueType: str}
 	numbers := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int64, ValueType: i32}
@@ -424,7 +425,7 @@ func TestEntriesConcatenateInOrder(t *testing.T) {
 	}
 }
 
-// Dictionaries that are numbered afresh in every message are one cached schema.
+// Dictionaries that are numbered differently in every message are one cached schema.
 func TestDictionaryNumbersAreNormalised(t *testing.T) {
 	msg := fixtures(t)["everything"]
 	d := newDecoder(t, Spec{Features: []string{"x"}, Label: "label"})
@@ -464,13 +465,13 @@ func renumber(msg []byte, s *ipc.Schema, by int64) {
 		if f.Kind == ipc.HeadDictionary {
 			if p := f.Head.Slot(0, 8, ""); p != 0 {
 				le.PutUint64(f.Meta[p:], le.Uint64(f.Meta[p:])+uint64(by)*1000)
-			} // the number 0 is left out, here and in the schema, and stays
+			} // the number 0 is omitted in the schema and here, and is not changed
 		}
 		rest = tail
 	}
 }
 
-// The cache is bounded in schemas and in bytes, and works past its bound.
+// The cache is limited in schemas and in bytes, and decoding works beyond its limit.
 func TestPlanCacheIsBounded(t *testing.T) {
 	d := newDecoder(t, Spec{Features: []string{"x"}})
 	e := newEncoder(t, Output{})
@@ -515,7 +516,7 @@ func TestMessagesWithoutRows(t *testing.T) {
 	}
 }
 
-// Many goroutines may decode and encode at once, with a contract and without.
+// Many goroutines may decode and encode concurrently, with a contract and without.
 func TestConcurrentUse(t *testing.T) {
 	d := newDecoder(t, Spec{Features: []string{"x*"}, Label: "label"})
 	e := newEncoder(t, Output{Compression: "zstd"})
@@ -543,7 +544,7 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-// Every prefix of a message is refused, but for those that end between two batches: the end mark is optional.
+// Every prefix of a message is rejected, except those that end between two batches: the end marker is optional.
 func TestTruncation(t *testing.T) {
 	for name, msg := range fixtures(t) {
 		if len(msg) > 6000 {
@@ -579,7 +580,7 @@ func TestSpecIsChecked(t *testing.T) {
 	}
 }
 
-// Neither decoding nor encoding owns a goroutine, compressed or not: there is nothing to close.
+// Neither decoding nor encoding starts a goroutine, compressed or not: there is nothing to close.
 func TestNoGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for _, name := range []string{"fsl", "fsl_lz4", "fsl_zstd"} {

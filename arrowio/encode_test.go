@@ -94,7 +94,7 @@ func TestOutputColumns(t *testing.T) {
 	}
 }
 
-// A dead letter of rows has the schema of the message, its features and its metadata, and those rows.
+// A dead letter of rows has the schema of the message, its features and its metadata, and only those rows.
 func TestRejected(t *testing.T) {
 	for name, msg := range fixtures(t) {
 		d := newDecoder(t, Spec{})
@@ -223,7 +223,7 @@ func TestEncodeRefusesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// Metadata that a writer put on a batch stays on it.
+// Metadata of a batch is preserved.
 func TestBatchMetadata(t *testing.T) {
 	msg := message(t, "x", from(t, f32, `[1]`), "k", from(t, i32, `[1]`))
 	fs := frames(t, msg)
@@ -253,7 +253,7 @@ func TestBatchMetadata(t *testing.T) {
 	}
 }
 
-// The Go builder shares vtables between tables of different sizes: a dictionary encoding and a metadata pair have
+// The Go builder shares vtables between tables of different kinds: here a dictionary encoding and a metadata pair have
 // equal ones.
 func TestSharedVtables(t *testing.T) {
 	dict := from(t, &arrow.DictionaryType{IndexType: i32, ValueType: str}, `["a","b"]`)
@@ -265,7 +265,7 @@ func TestSharedVtables(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := newEncoder(t, Output{})
-	for range 3 { // the output's own tables must be read too
+	for range 3 { // the output's tables must be readable too
 		m := decode(t, newDecoder(t, Spec{Label: "d"}), msg)
 		if l, _ := m.Batches()[0].Label(1); l != "b" {
 			t.Errorf("label %q", l)
@@ -276,7 +276,7 @@ func TestSharedVtables(t *testing.T) {
 	}
 }
 
-// Only the dictionaries that kept columns need leave.
+// Only the dictionaries of kept columns are in the output.
 func TestDictionariesOfDroppedColumnsStay(t *testing.T) {
 	dict := func(json string) arrow.Array {
 		return from(t, &arrow.DictionaryType{IndexType: i32, ValueType: str}, json)
@@ -293,7 +293,7 @@ func TestDictionariesOfDroppedColumnsStay(t *testing.T) {
 	records(t, out)
 }
 
-// Runs lose rows as other columns do: those of one run that are left stay one run.
+// Run-end encoded columns lose rows as other columns do: the remaining rows of one run remain one run.
 func TestRunsLoseRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(29, 30))
 	for range 50 {
@@ -337,8 +337,8 @@ func TestRunsLoseRows(t *testing.T) {
 	}
 }
 
-// TestFramesAgain: an encoder that has written outputs of a schema before writes the bytes that a new one does,
-// whatever rows and metadata were then and are now, from several goroutines at once.
+// TestFramesAgain: an encoder that has written outputs of a schema before writes the same bytes as a new one, whatever
+// rows and metadata came before, from several goroutines concurrently.
 func TestFramesAgain(t *testing.T) {
 	user := arrow.NewMetadata([]string{"owner", "source"}, []string{"somebody", "theirs"})
 	x := arrow.Field{Name: "x", Type: arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Float32)}
@@ -398,7 +398,7 @@ func TestFramesAgain(t *testing.T) {
 	wg.Wait()
 }
 
-// Who counts what messages take counts their length: one that is compressed has no room left of what it was before.
+// The length of outputs is used to count memory: a compressed one has no unused capacity of its uncompressed form.
 func TestCompressedTakesItsLength(t *testing.T) {
 	m := decode(t, newDecoder(t, Spec{Features: []string{"x*"}}), sample(t, 2000, 3, false, false))
 	r := numbered(m, 8)
@@ -407,7 +407,7 @@ func TestCompressedTakesItsLength(t *testing.T) {
 	}
 	for _, c := range []string{"none", "lz4", "zstd"} {
 		e := newEncoder(t, Output{Compression: c})
-		for range 3 { // memory that was given back among them
+		for range 3 { // including reused memory
 			msg, err := e.Encode(r, nil)
 			if err != nil {
 				t.Fatal(err)

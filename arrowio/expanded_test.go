@@ -4,7 +4,8 @@ import (
 	"testing"
 )
 
-// What a message comes to is known before it is unpacked: never less than decoding it finds, whoever wrote it.
+// The decoded size of a message is known before it is decompressed: it is never less than what decoding allocates, for
+// any writer.
 func TestExpandedIsKnownBefore(t *testing.T) {
 	const dim = 3
 	d := newDecoder(t, Spec{})

@@ -21,13 +21,13 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// A craft is a message that a writer would not write, and the code it must be refused with.
+// A craft is a message that no writer would write, and the code with which it must be rejected.
 type craft struct {
 	msg  []byte
 	code wire.Code
 }
 
-// frames cuts a well-formed message; the parts are views on it.
+// frames splits a well-formed message; the parts are views on it.
 func frames(t testing.TB, msg []byte) (list []ipc.Frame) {
 	t.Helper()
 	rest := msg
@@ -40,7 +40,7 @@ func frames(t testing.TB, msg []byte) (list []ipc.Frame) {
 	}
 }
 
-// slotAt is the position of a slot that must be there.
+// slotAt returns the position of a slot that must exist.
 func slotAt(t testing.TB, tab flat.Table, i int) []byte {
 	t.Helper()
 	p := tab.Slot(i, 4, "")
@@ -50,7 +50,7 @@ func slotAt(t testing.TB, tab flat.Table, i int) []byte {
 	return tab.Buf[p:]
 }
 
-// lengthAt is the length field of the vector in a slot.
+// lengthAt returns the length field of the vector in a slot.
 func lengthAt(t testing.TB, tab flat.Table, i int) []byte {
 	t.Helper()
 	v := tab.Vector(i, 1, "")
@@ -67,7 +67,7 @@ func patched(t testing.TB, msg []byte, change func(f []ipc.Frame)) []byte {
 	return msg
 }
 
-// schemaOf writes a message of a schema and nothing else. fields writes the field tables.
+// schemaOf writes a message with only a schema. fields writes the field tables.
 func schemaOf(fields func(b *flatbuffers.Builder) []flatbuffers.UOffsetT) []byte {
 	b := flatbuffers.NewBuilder(1024)
 	at := rewrite.References(b, fields(b))
@@ -82,7 +82,7 @@ func emptyType(b *flatbuffers.Builder) flatbuffers.UOffsetT {
 	return b.EndObject()
 }
 
-// shared is n references to one field, levels deep.
+// shared returns n references to one field, nested levels deep.
 func shared(n, levels int) []byte {
 	return schemaOf(func(b *flatbuffers.Builder) []flatbuffers.UOffsetT {
 		leaf := rewrite.FieldTable(b, b.CreateString("a"), true, ipc.TypeNull, emptyType(b), 0, 0, 0)
@@ -102,7 +102,7 @@ func nodes(v ...int) (list []rewrite.Node) {
 	return list
 }
 
-// withBatch appends a batch of the given nodes and buffers to a message that consists of a schema.
+// withBatch appends a batch of the given nodes and buffers to a message with only a schema.
 func withBatch(schema []byte, r rewrite.Record) []byte {
 	return append(r.DataFrame(schema[:len(schema)-8], -1, nil, nil), 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0)
 }
@@ -111,7 +111,7 @@ func nullColumn(rows int) []byte {
 	return withBatch(shared(1, 1), rewrite.Record{Rows: rows, Nodes: nodes(rows, rows)})
 }
 
-// compressedWith replaces the body of a message's one compressed buffer of values.
+// compressedWith replaces the body of a message's only compressed buffer of values.
 func compressedWith(t testing.TB, codec int8, size uint64, body []byte) []byte {
 	t.Helper()
 	schema := frames(t, message(t, "x", from(t, f32, `[1]`)))[0]
@@ -155,7 +155,7 @@ func crafts(t testing.TB) map[string]craft {
 			fields := f[0].Head.Vector(1, 4, "")
 			x := fields.Table(0, "")
 			kids := x.Vector(5, 4, "")
-			le.PutUint32(kids.Bytes(), uint32(x.Pos-kids.Pos)) // wraps
+			le.PutUint32(kids.Bytes(), uint32(x.Pos-kids.Pos)) // overflows
 		}), wire.Malformed},
 		"body 1 TiB":      {edit(plain, func(f []ipc.Frame) { put(slotAt(t, f[1].Message, 3), 1<<40) }), wire.Truncated},
 		"body 2 GiB":      {edit(plain, func(f []ipc.Frame) { put(slotAt(t, f[1].Message, 3), 1<<31) }), wire.Truncated},
@@ -270,7 +270,7 @@ func fieldType(t testing.TB, f ipc.Frame, i int) flat.Table {
 	return typ
 }
 
-// sharedBody is 3000 columns that all point at one megabyte.
+// sharedBody has 3000 columns that all point at one megabyte.
 func sharedBody(t testing.TB) []byte {
 	schema := schemaOf(func(b *flatbuffers.Builder) (at []flatbuffers.UOffsetT) {
 		for range 3000 {
@@ -363,7 +363,7 @@ func manyBatches(n int) []byte {
 	return msg
 }
 
-// viewCrafts are views and list-views that point outside, and unions that choose what there is not.
+// viewCrafts are views and list views that point outside the buffers, and unions with types that do not exist.
 func viewCrafts(t testing.TB) map[string][]byte {
 	msg := fixtures(t)["everything"]
 	d := newDecoder(t, Spec{})
@@ -395,7 +395,7 @@ func viewCrafts(t testing.TB) map[string][]byte {
 	return c
 }
 
-// Nothing crafted is accepted, and none costs more than its own size and a little (Invariant 6).
+// No crafted message is accepted, and none allocates more than a little over its size (Invariant 6).
 func TestCraftedMessages(t *testing.T) {
 	for name, c := range crafts(t) {
 		t.Run(name, func(t *testing.T) {
@@ -420,7 +420,7 @@ func TestCraftedMessages(t *testing.T) {
 	}
 }
 
-// Every length in the metadata, set to values that matter, is refused or harmless.
+// With every length in the metadata set to critical values, a message is rejected or harmless.
 func TestEveryMetadataWord(t *testing.T) {
 	step := 4
 	if raceEnabled {
@@ -445,8 +445,8 @@ func TestEveryMetadataWord(t *testing.T) {
 	}
 }
 
-// touch decodes a message that may be anything, and uses all of it. It returns what is neither a good end nor a clean
-// refusal.
+// touch decodes an arbitrary message and uses all of it. It returns an error unless the message is valid or rejected
+// with a code.
 func touch(d *Decoder, e *Encoder, msg []byte, c *Contract) error {
 	m, err := d.Decode(msg, c)
 	if err != nil {
@@ -514,7 +514,7 @@ func touch(d *Decoder, e *Encoder, msg []byte, c *Contract) error {
 	return nil
 }
 
-// again checks that an output can be decoded: what leaves is as sound as what is asked of what comes.
+// again checks that an output can be decoded: outputs pass the checks of inputs.
 func again(out []byte, err error) error {
 	if err != nil {
 		return clean(err)
@@ -529,7 +529,7 @@ func again(out []byte, err error) error {
 	return nil
 }
 
-// clean passes a refusal, and nothing else.
+// clean accepts only a rejection.
 func clean(err error) error {
 	if e, ok := err.(*Error); !ok || e.Code == wire.Internal {
 		return fmt.Errorf("no clean refusal: %w", err)
@@ -537,7 +537,7 @@ func clean(err error) error {
 	return nil
 }
 
-// TestLongNames: the name of a feature column stands before each of its elements, so a long one is not taken.
+// TestLongNames: the name of a feature column is repeated for each of its elements, so a long one is rejected.
 func TestLongNames(t *testing.T) {
 	name := "x" + string(make([]byte, 1<<20))
 	msg := sample(t, 2, 2000, true, false)

@@ -23,9 +23,9 @@ import (
 	"github.com/embedd/embedd/internal/bound"
 )
 
-// The mutation driver changes good messages at random and uses what is still accepted. It runs in a child process
-// under an address-space limit of 2 GiB, so that an allocation from a declared size is a death that the parent
-// counts, and it is deterministic: mutation k is the same in every run.
+// The mutation driver changes valid messages at random and uses those that are still accepted. It runs in a child
+// process with an address-space limit of 2 GiB, so that an allocation of a declared size crashes it, which the parent
+// counts. It is deterministic: mutation k is the same in every run.
 //
 //	go test ./arrowio -run TestMutations -v -args -mutations 300000
 var (
@@ -33,9 +33,9 @@ var (
 	firstSeed = flag.Uint64("first", 0, "number of the first mutation")
 )
 
-const childEnv = "ARROWIO_MUTATE" // file for the number of the mutation at work; set in the child
+const childEnv = "ARROWIO_MUTATE" // file for the number of the current mutation; set in the child
 
-// seeds are the good messages that mutation starts from.
+// seeds are the valid messages that mutations start from.
 func seeds(t testing.TB) (list [][]byte) {
 	files := fixtures(t)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -62,7 +62,7 @@ func mutate(r *rand.Rand, seeds [][]byte) []byte {
 		}
 		at := r.IntN(len(msg))
 		if n := int(le.Uint32(msg[4:])); r.IntN(3) > 0 && n > 0 && n < len(msg) {
-			at = r.IntN(n) // the schema and what follows it shortly
+			at = r.IntN(n) // the schema and the bytes after it
 			if r.IntN(2) == 0 {
 				at = min(len(msg)-1, n+r.IntN(600))
 			}
@@ -99,7 +99,7 @@ func nextFrame(rest []byte, first bool) (f ipc.Frame, tail []byte, end bool, err
 	return f, tail, end, nil
 }
 
-// reframe drops, doubles or borrows frames.
+// reframe drops, duplicates or inserts frames.
 func reframe(r *rand.Rand, msg, other []byte) []byte {
 	cut := func(msg []byte) (list [][]byte) {
 		rest := msg
@@ -217,8 +217,8 @@ func mutateChild(t *testing.T, file string) {
 	fmt.Printf("%d mutations, %d accepted, refused %v, slowest %v\n", *mutations, accepted, refused, worst)
 }
 
-// FuzzDecode searches by coverage, beside the changes of the mutation driver. Its seeds are the good messages and the
-// crafted ones.
+// FuzzDecode searches by coverage, in addition to the mutation driver. Its seeds are the valid messages and the crafted
+// ones.
 func FuzzDecode(f *testing.F) {
 	for _, s := range seeds(f) {
 		f.Add(s, uint64(0))
@@ -261,8 +261,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// agree fails where a message that is accepted is not the same rows under the contract that it proposes, or where that
-// contract is not what its JSON form says.
+// agree fails if an accepted message has other rows under the contract that it proposes, or if that contract differs
+// from its JSON form.
 func agree(t *testing.T, d *Decoder, msg []byte) {
 	m, err := d.Decode(msg, nil)
 	if err != nil || m.Contract() == nil || m.Contract().Len() > 4096 || m.Rows()*m.Contract().Len() > 1<<14 {

@@ -61,7 +61,7 @@ func newEncoder(t testing.TB, o Output) *Encoder {
 	return e
 }
 
-// numbered is a result that tells its rows apart: row r of the message is (10r, 10r+1, ...).
+// numbered returns a result that identifies rows: row r of the message is (10r, 10r+1, ...).
 func numbered(m *Message, dim int) Reduced {
 	r := Reduced{Message: m, Dim: dim}
 	row := 0
@@ -78,7 +78,7 @@ func numbered(m *Message, dim int) Reduced {
 	return r
 }
 
-// records reads a stream with Arrow's own reader.
+// records reads a stream with Arrow's reader.
 func records(t testing.TB, msg []byte) (*arrow.Schema, []arrow.Record) {
 	t.Helper()
 	r, err := arrowipc.NewReader(bytes.NewReader(msg))
@@ -111,7 +111,7 @@ func rowsOf(recs []arrow.Record) (rows []rowOf) {
 	return rows
 }
 
-// sameRows checks that outputs hold the kept columns of the input for the rows that their embedding names, and
+// sameRows checks that outputs have the kept columns of the input for the rows that their embedding identifies, and
 // returns these rows.
 func sameRows(t *testing.T, in []byte, out []byte, without string) (seen []int) {
 	t.Helper()
@@ -190,7 +190,8 @@ func keepFile(t *testing.T, name string, k int, out []byte) {
 	}
 }
 
-// Every kept column of every type leaves as it came: whole, with rows dropped, and split; plain and compressed.
+// Every kept column of every type is unchanged in the output: whole, with rows dropped, and split; plain and
+// compressed.
 func TestKeptColumnsPassThrough(t *testing.T) {
 	meta := []wire.Pair{{Key: wire.HeaderWire, Value: wire.Version}, {Key: wire.HeaderMethod, Value: "lda"}}
 	for name, in := range fixtures(t) {

@@ -20,7 +20,7 @@ import (
 
 type flatType func(*flatbuffers.Builder) flatbuffers.UOffsetT
 
-// columnOf is a message of one batch of one column.
+// columnOf returns a message with one batch of one column.
 func columnOf(typ byte, typeTable flatType, children []flatType, r rewrite.Record) []byte {
 	return withBatch(schemaOf(func(b *flatbuffers.Builder) []flatbuffers.UOffsetT {
 		var kids []flatbuffers.UOffsetT
@@ -52,7 +52,7 @@ func denseUnion(b *flatbuffers.Builder) flatbuffers.UOffsetT {
 	return b.EndObject()
 }
 
-// repeated is n copies of 32-bit integers.
+// repeated returns n copies of a 32-bit integer.
 func repeated(n int, v ...int) (b []byte) {
 	for range n {
 		for _, x := range v {
@@ -62,7 +62,7 @@ func repeated(n int, v ...int) (b []byte) {
 	return b
 }
 
-// packed is a message as Arrow's own writer compresses it.
+// packed returns a message as Arrow's writer compresses it.
 func packed(t testing.TB, name string, a arrow.Array) []byte {
 	t.Helper()
 	schema := arrow.NewSchema([]arrow.Field{{Name: name, Type: a.DataType(), Nullable: true}}, nil)
@@ -77,7 +77,7 @@ func packed(t testing.TB, name string, a arrow.Array) []byte {
 	return out.Bytes()
 }
 
-// entries is a dictionary column: row i has entry index(i).
+// entries returns a dictionary column: row i has entry index(i).
 func entries(n int, index func(int) int, values arrow.Array) arrow.Array {
 	b := array.NewInt32Builder(memory.DefaultAllocator)
 	defer b.Release()
@@ -97,9 +97,9 @@ func texts(n, size int) arrow.Array {
 	return b.NewArray()
 }
 
-// sharing are messages whose many rows all refer to one megabyte.
+// sharing are messages with many rows that all refer to one megabyte.
 func sharing(t testing.TB) map[string][]byte {
-	const rows, size = 8000, 1_042_000 // a part of a mebibyte has room for it and a few rows
+	const rows, size = 8000, 1_042_000 // a part of one mebibyte has room for it and a few rows
 	shared := bytes.Repeat([]byte("embedd!!"), size/8)
 	c := map[string][]byte{
 		"dictionary": packed(t, "c", entries(rows, func(int) int { return 0 }, texts(1, size))),
@@ -127,8 +127,7 @@ func sharing(t testing.TB) map[string][]byte {
 	return c
 }
 
-// What many rows share is not written out for each of many parts without end: such a message is refused, in memory that
-// is a small multiple of what it comes to.
+// If many parts would repeat what rows share, the message is rejected, within memory of a small multiple of its size.
 func TestWhatRowsShareIsNotMultiplied(t *testing.T) {
 	for name, msg := range sharing(t) {
 		t.Run(name, func(t *testing.T) {
@@ -155,8 +154,8 @@ func TestWhatRowsShareIsNotMultiplied(t *testing.T) {
 	}
 }
 
-// A dictionary of most of a part that all rows use stands in every part, as long as all parts are no more than a
-// message may come to.
+// A dictionary that all rows use, with most of the size of a part, is repeated in every part, if all parts together are
+// not larger than a message may expand to.
 func TestSharedWithinTheLimit(t *testing.T) {
 	const rows, limit = 400, 1 << 20
 	msg := message(t, "d", entries(rows, func(i int) int { return i * 7 % 20 }, texts(20, 40_000)), "s", texts(rows,
@@ -192,8 +191,7 @@ func TestSharedWithinTheLimit(t *testing.T) {
 	}
 }
 
-// Where rows refer to different entries, each part has those of its own rows, and all parts are little more than the
-// whole.
+// If rows refer to different entries, each part has those of its rows, and all parts are little larger than the whole.
 func TestPartsHaveTheirOwnEntries(t *testing.T) {
 	const rows, limit = 2000, 256 << 10
 	values := texts(300, 12_000)

@@ -48,7 +48,7 @@ func Example() {
 			return
 		}
 	}
-	// A host in a hurry goes on; this one waits for the fit that 300 rows made due.
+	// A host need not wait; this one waits for the fit that 300 rows trigger.
 	if err := stage.Wait(context.Background()); err != nil {
 		fmt.Println(err)
 		return
@@ -80,7 +80,7 @@ func Example() {
 	// model: lda epoch 1
 }
 
-// A host that knows better than the policy when to fit, here after its one batch of history.
+// A host may request a fit itself, here after its single batch of history.
 func ExampleStage_Refit() {
 	stage, err := plugin.New(plugin.Config{
 		Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
@@ -125,7 +125,7 @@ func ExampleStage_Refit() {
 	// fits: 1
 }
 
-// A host that holds records needs no wire form.
+// A host with records does not have to encode them as messages.
 func ExampleStage_FromRecord() {
 	stage, err := plugin.New(plugin.Config{
 		Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
@@ -175,8 +175,8 @@ func ExampleStage_FromRecord() {
 	// embedding fixed_size_list<item: float32>[2] 90
 }
 
-// A method of one's own: here linear discriminants where each class counts the same, however many rows it has. The
-// stage learns, judges, aligns and serves it as one of the table.
+// A custom method: here linear discriminants with the same weight for each class, however many rows it has. The stage
+// fits, scores, aligns and serves it like one of the table.
 func ExampleConfig_own() {
 	balanced := fit.Criterion{Name: "balanced", Supervised: true, Build: balancedScatters}
 	stage, err := plugin.New(plugin.Config{

@@ -20,7 +20,7 @@ func csvFile(t *testing.T, name, content string) string {
 	return path
 }
 
-// The type of a column is that of all its values, wherever the odd one stands.
+// The type of a column is that of all its values, wherever the exception is.
 func TestCSVTypes(t *testing.T) {
 	for _, c := range []struct {
 		name, values, kind, first string
@@ -75,7 +75,7 @@ func TestCSVTypes(t *testing.T) {
 	}
 }
 
-// A type found in the first batch holds in the last: one odd value after 20,000 rows changes the whole column.
+// A single value after 20,000 rows changes the type of the whole column.
 func TestCSVTypeOfWholeColumn(t *testing.T) {
 	r := opened(t, csvFile(t, "x.csv", "x\n"+strings.Repeat("1\n", 20000)+"a\n"))
 	if got := r.Schema().Field(0).Type.Name(); got != "utf8" {
@@ -91,7 +91,7 @@ func TestCSVTypeOfWholeColumn(t *testing.T) {
 	}
 }
 
-// An error names file, line and cure.
+// An error has file, line and fix.
 func TestCSVErrors(t *testing.T) {
 	for _, c := range []struct{ content, want string }{
 		{"a,b\n1,2\n3\n", "line 3 has another number of fields than the 2"},
@@ -125,7 +125,7 @@ func TestCSVHeader(t *testing.T) {
 	}
 }
 
-// Lists of several lengths do not fit into columns.
+// Lists of different lengths do not fit into columns.
 func TestCSVLists(t *testing.T) {
 	rec := sample(4)
 	defer rec.Release()
@@ -140,7 +140,7 @@ func TestCSVLists(t *testing.T) {
 	}
 }
 
-// Dialects of the same table. What the header line does not tell, an option does.
+// Dialects of the same table. An option sets what the header line does not show.
 func TestCSVDialects(t *testing.T) {
 	want := [][]string{{"0.5", "1", "k, 1"}, {"-2.25", array.NullValueStr, "k; 2"}}
 	for _, c := range []struct {
@@ -187,7 +187,7 @@ func TestCSVDialects(t *testing.T) {
 	}
 }
 
-// A text column gives up a word only where it is named.
+// In a text column a word means a missing value only if an option names it.
 func TestCSVMissingText(t *testing.T) {
 	path := csvFile(t, "x.csv", "x,y\nNone,1\na,2\n,3\n")
 	for _, c := range []struct {

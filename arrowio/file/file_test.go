@@ -19,7 +19,7 @@ import (
 	"github.com/embedd/embedd/arrowio"
 )
 
-// sample has n rows of every type that all formats can hold, with nulls.
+// sample returns n rows of every type that all formats support, with nulls.
 func sample(n int) arrow.Record {
 	schema := arrow.NewSchema([]arrow.Field{
 		{Name: "f64", Type: arrow.PrimitiveTypes.Float64, Nullable: true},
@@ -68,7 +68,7 @@ func sample(n int) arrow.Record {
 	return b.NewRecord()
 }
 
-// write puts the record into a file in batches of the given rows.
+// write writes the record to a file in batches of a number of rows.
 func write(t *testing.T, path string, rec arrow.Record, rows int64) {
 	t.Helper()
 	w, err := Create(path)
@@ -147,7 +147,7 @@ func equalRows(t *testing.T, got, want [][]string) {
 	}
 }
 
-// What is written is read: values and order in every format, and the schema too in those that keep one.
+// What is written is read again: values and order in every format, and the schema in formats that store it.
 func TestRoundTrip(t *testing.T) {
 	rec := sample(1000)
 	defer rec.Release()
@@ -245,7 +245,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// A stage of a pipe writes a batch before it reads the next.
+// In a pipe a batch is written before the next is read.
 func TestStreamIsFlushedBatchByBatch(t *testing.T) {
 	rec := sample(10)
 	defer rec.Release()
@@ -285,7 +285,7 @@ type countingWriter struct{ writes int }
 
 func (c *countingWriter) Write(b []byte) (int, error) { c.writes++; return len(b), nil }
 
-// Streams one after the other, as `cat` makes them, are read as one when they have one schema.
+// Concatenated streams, as `cat` makes them, are read as one if they have the same schema.
 func TestConcatenatedStreams(t *testing.T) {
 	rec := sample(10)
 	defer rec.Release()
@@ -314,7 +314,7 @@ func TestConcatenatedStreams(t *testing.T) {
 	}
 }
 
-// A dictionary that changes between batches can be held by a stream, not by a file.
+// A stream can have a dictionary that changes between batches, a file cannot.
 func TestChangingDictionary(t *testing.T) {
 	message := func(values ...string) []byte {
 		kind := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}
@@ -400,7 +400,7 @@ func TestNoRows(t *testing.T) {
 	}
 }
 
-// A file appears when it is whole, and what was there stays when it is not.
+// A file appears when it is complete; otherwise an existing file is unchanged.
 func TestCreateIsAtomic(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "rows.parquet")
@@ -429,7 +429,7 @@ func TestCreateIsAtomic(t *testing.T) {
 	}
 }
 
-// Content that is not of the format that the name says gets an error that names the right one.
+// If the content does not have the format of the name, the error names the right one.
 func TestWrongSuffix(t *testing.T) {
 	dir := t.TempDir()
 	rec := sample(3)
@@ -510,9 +510,9 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// testdata/polars.arrow is written by Polars (testdata/write.py), which leaves the prefix of the schema's frame out,
-// and writes texts and bytes as views and categories as a dictionary of views. Sliced, copied and written as Parquet it
-// has the same values.
+// testdata/polars.arrow is written by Polars (testdata/write.py). It omits the prefix of the schema's frame, and has
+// texts and bytes as views and categories as a dictionary of views. Sliced, copied and written as Parquet it has the
+// same values.
 func TestPolarsFile(t *testing.T) {
 	r := opened(t, filepath.Join("testdata", "polars.arrow"))
 	want := []string{"float64", "string_view", "dictionary", "binary_view", "fixed_size_list", "large_list"}

@@ -11,7 +11,7 @@ import (
 	"github.com/embedd/embedd/internal/bound"
 )
 
-// FuzzStream: whatever the bytes, a stream is read to an end or to an error, within memory that they can justify.
+// FuzzStream: for any bytes, a stream is read to its end or to an error, within memory in proportion to the bytes.
 func FuzzStream(f *testing.F) {
 	rec := sample(5)
 	defer rec.Release()
@@ -32,7 +32,7 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// FuzzArrowFile, FuzzCSV and FuzzParquet are the same for files of these formats.
+// FuzzArrowFile, FuzzCSV and FuzzParquet do the same for files of these formats.
 func FuzzArrowFile(f *testing.F) {
 	written(f, ".arrow")
 	fuzzFile(f, arrowFile, ".arrow", 0)
@@ -55,10 +55,10 @@ func FuzzParquet(f *testing.F) {
 		}
 		f.Add(b)
 	}
-	fuzzFile(f, parquetFormat, ".parquet", 512<<20) // its reader takes some megabytes a column
+	fuzzFile(f, parquetFormat, ".parquet", 512<<20) // its reader needs some megabytes for each column
 }
 
-// written adds files as they are written here.
+// written writes the seeds as files.
 func written(f *testing.F, suffix string) {
 	for _, rows := range []int{0, 7} {
 		path := filepath.Join(f.TempDir(), "seed"+suffix)
@@ -83,7 +83,7 @@ func written(f *testing.F, suffix string) {
 	}
 }
 
-// fuzzFile reads files of a format, whose own reader may take more.
+// fuzzFile reads files of a format, whose reader may need more memory.
 func fuzzFile(f *testing.F, format formatName, suffix string, more uint64) {
 	path := filepath.Join(f.TempDir(), "fuzz"+suffix)
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -106,7 +106,8 @@ func fuzzFile(f *testing.F, format formatName, suffix string, more uint64) {
 	})
 }
 
-// costOf is what reading so many bytes may allocate in all: a file's buffers, its batches, and the same written again.
+// costOf returns what reading a number of bytes may allocate in total: a file's buffers, its batches, and the same
+// written again.
 func costOf(b []byte) uint64 { return 64<<20 + 256*uint64(len(b)) }
 
 // readAll reads to the end or to an error, and writes what it reads.

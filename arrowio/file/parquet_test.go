@@ -16,7 +16,7 @@ import (
 )
 
 // testdata/types.parquet is written by pyarrow (testdata/write.py): every type that is read, nulls, dictionaries,
-// several row groups, Zstandard. The columns of nested types are left out and named.
+// several row groups, Zstandard. Columns of nested types are skipped and named.
 func TestPyarrowFile(t *testing.T) {
 	r := opened(t, filepath.Join("testdata", "types.parquet"))
 	want := map[string]string{
@@ -53,7 +53,7 @@ func TestPyarrowFile(t *testing.T) {
 	}
 }
 
-// Pages of LZ4_RAW, of both versions, hold what others do. The library alone gives zeros for the first file.
+// Pages of LZ4_RAW, of both versions, are read correctly. The library alone returns zeros for the first file.
 func TestParquetLZ4(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	rows, _ := read(t, opened(t, filepath.Join("testdata", "lz4.parquet")))

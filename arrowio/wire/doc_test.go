@@ -59,7 +59,7 @@ func headerEntries(t *testing.T) (entries []doctable.Entry) {
 	return entries
 }
 
-// constants are the values of the constants of a file whose names have a prefix.
+// constants returns the values of the constants of a file whose names have a prefix.
 func constants(t *testing.T, file, prefix string) (values []string) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 	if err != nil {
@@ -80,7 +80,7 @@ func constants(t *testing.T, file, prefix string) (values []string) {
 	return values
 }
 
-// firstCells are the words in backquotes in the first cells of the table of a section.
+// firstCells returns the words in backquotes in the first cells of the table of a section.
 func firstCells(t *testing.T, doc, section string) (words []string) {
 	_, rest, found := strings.Cut(doc, section+"\n")
 	if !found {
@@ -95,7 +95,7 @@ func firstCells(t *testing.T, doc, section string) (words []string) {
 	return words
 }
 
-// row is the line of the table that describes a header.
+// row returns the line of the table that describes a header.
 func row(t *testing.T, doc, header string) string {
 	for line := range strings.Lines(doc) {
 		if strings.HasPrefix(line, "| `"+header+"`") {
@@ -106,7 +106,7 @@ func row(t *testing.T, doc, header string) string {
 	return ""
 }
 
-// same compares two sets; the document's words may stand in backquotes.
+// same compares two sets; the document's words may be in backquotes.
 func same(t *testing.T, what string, ours, documented []string) {
 	t.Helper()
 	in := func(words []string) []string {

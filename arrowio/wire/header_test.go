@@ -2,7 +2,7 @@ package wire
 
 import "testing"
 
-// TestReserved: names are the server's or embedd's in any case of letters, and others are not.
+// TestReserved: names of the server and of embedd are reserved in any case of letters, and others are not.
 func TestReserved(t *testing.T) {
 	for name, want := range map[string]bool{"Nats-Msg-Id": true, "nats-msg-id": true, "NATS-": true, "embedd-model": true,
 		"EMBEDD-X": true, "Nats": false, "Natsy": false, "X-Nats-A": false, "Embedded": false, "Content-Type": false,
@@ -13,7 +13,7 @@ func TestReserved(t *testing.T) {
 	}
 }
 
-// TestParsePart: what PartOf writes is read, and nothing else.
+// TestParsePart: what PartOf writes is parsed, and nothing else.
 func TestParsePart(t *testing.T) {
 	for value, want := range map[string][2]int{"": {0, 1}, PartOf(0, 2): {0, 2}, PartOf(4, 5): {4, 5}} {
 		if part, parts, ok := ParsePart(value); !ok || part != want[0] || parts != want[1] {

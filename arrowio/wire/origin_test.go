@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestIdentity: an answer is named by its input and its kind and part, and by nothing else (Invariant 2).
+// TestIdentity: the id of an answer depends only on its input, its kind and its part (Invariant 2).
 func TestIdentity(t *testing.T) {
 	o := Origin{Stream: "FEATURES", Created: time.Unix(1, 2), Seq: 7}
 	seen := map[string]string{}

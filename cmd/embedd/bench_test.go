@@ -9,7 +9,7 @@ import (
 	"github.com/embedd/embedd/tools/bench"
 )
 
-// TestBench: each section has its lines, with what they were measured beside, and a goal where one is stated.
+// TestBench: each section has its lines, with a baseline, and a goal if there is one.
 func TestBench(t *testing.T) {
 	code, stdout, stderr := call(t.Context(), "bench", "--rows", "1024", "--features", "16", "--dim", "2",
 		"--repeats", "1",
@@ -35,7 +35,7 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// TestBenchBadInput is a sentence and code 2.
+// TestBenchBadInput: bad input is an error with exit code 2.
 func TestBenchBadInput(t *testing.T) {
 	for line, want := range map[string]string{
 		"--rows 0":                     "--rows 0: want 1 to",

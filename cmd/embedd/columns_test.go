@@ -23,7 +23,7 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// kinds is a table of columns that are features and columns that are none.
+// kinds is a table with columns that are features and columns that are not.
 func kinds() arrow.Record {
 	truth, text := arrow.FixedWidthTypes.Boolean, arrow.BinaryTypes.String
 	schema := arrow.NewSchema([]arrow.Field{
@@ -50,7 +50,7 @@ func kinds() arrow.Record {
 	return b.NewRecord()
 }
 
-// fileOf writes a record to a file of its own.
+// fileOf writes a record to a file.
 func fileOf(t *testing.T, name string, rec arrow.Record) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -68,8 +68,8 @@ func fileOf(t *testing.T, name string, rec arrow.Record) string {
 	return path
 }
 
-// Every verb names the columns that it takes and those that it does not, in the same words for every format, and one
-// without a value fails no fit.
+// Every verb names the columns that are features and those that are not, in the same words for every format; a column
+// without a value does not fail a fit.
 func TestColumnsAreNamed(t *testing.T) {
 	rec := kinds()
 	defer rec.Release()
@@ -126,7 +126,7 @@ func TestColumnsAreNamed(t *testing.T) {
 	}
 }
 
-// What -o - names is standard output, and the report leaves beside it.
+// -o - is standard output, and the report goes to standard error.
 func TestOutputToStandardOutput(t *testing.T) {
 	t.Chdir(t.TempDir())
 	data, err := file.Open(filepath.Join(testdataOf(t), "iris.csv.gz"))
@@ -181,8 +181,8 @@ func testdataOf(t *testing.T) string {
 	return filepath.Join(filepath.Dir(here), "testdata")
 }
 
-// A file with the same columns in another order is transformed to the same bits, and 1.0 of one file is the class that
-// 1 is in another.
+// A file with the same columns in another order is transformed to the same bits, and 1.0 in one file is the class 1 in
+// another.
 func TestAnotherFile(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, row func(i int) string) string {
@@ -239,7 +239,7 @@ func TestAnotherFile(t *testing.T) {
 	}
 }
 
-// A word for what is missing stays a class among words, and that is said; --missing takes it away.
+// A word for a missing value remains a class in a column of words, with a note; --missing removes it.
 func TestMissingLabel(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rows.csv")
 	text := "x,y,label\n"
@@ -261,8 +261,8 @@ func TestMissingLabel(t *testing.T) {
 	}
 }
 
-// What publish says of the columns is what a pipeline whose features are * makes of them: one without a value is a
-// feature there.
+// The note of publish describes how a pipeline with features * reads the columns: a column without values is a feature
+// there.
 func TestPublishNamesColumns(t *testing.T) {
 	rec := kinds()
 	defer rec.Release()

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The scripts are read by the shells that are there.
+// The installed shells read the scripts.
 func TestCompletionScripts(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		code, script, stderr := call(t.Context(), "completion", shell)
@@ -27,12 +27,12 @@ func TestCompletionScripts(t *testing.T) {
 	}
 }
 
-// What the scripts ask for when TAB is pressed.
+// The request that the scripts send when TAB is pressed.
 func TestCompletions(t *testing.T) {
 	for _, c := range []struct {
 		line string // its last word is being typed; - is an empty one
 		want []string
-		file bool // the shell goes on with names of files
+		file bool // the shell completes names of files
 	}{
 		{"pub", []string{"publish"}, false},
 		{"model -", []string{"ls", "show", "diff", "pin", "unpin", "rollback", "export"}, false},

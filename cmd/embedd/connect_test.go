@@ -21,7 +21,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/cli"
 )
 
-// said collects what a verb says while it says it.
+// said collects the output of a running verb.
 type said struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -106,7 +106,7 @@ func (d *runningDaemon) get(path string) (code int, body string) {
 	return answer.StatusCode, string(b)
 }
 
-// ample is how long a test waits for what has to come: only one that fails takes so long, however busy the machine is.
+// ample is a timeout for events that must happen: only a failing test waits that long, however busy the machine is.
 const ample = 3 * time.Minute
 
 // serveNATS starts a real server until the test ends.
@@ -129,7 +129,7 @@ func withUser(s *server.Server, user string) string {
 	return strings.Replace(s.ClientURL(), "nats://", "nats://"+user+"@", 1)
 }
 
-// writeFile writes a file of a test's own directory and returns its path.
+// writeFile writes a file in the test's directory and returns its path.
 func writeFile(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -142,7 +142,8 @@ func writeFile(t *testing.T, dir, name, text string) string {
 // corePipeline needs no stream.
 const corePipeline = "http: {listen: 127.0.0.1:0}\npipelines:\n  p: {schema: {features: x}, model: {store: none}}\n"
 
-// A password that is wrong for a while ends no reconnecting, however often it was refused; and the probes tell.
+// A password that is wrong for a while does not stop reconnecting, however often it was refused; and the probes report
+// it.
 func TestPasswordIsRotated(t *testing.T) {
 	options := server.Options{Username: "u", Password: "old"}
 	s := serveNATS(t, options)
@@ -179,7 +180,7 @@ func TestPasswordIsRotated(t *testing.T) {
 	}
 }
 
-// refusals is how many clients the server closed for what they said of themselves.
+// refusals returns how many clients the server disconnected because of their login.
 func refusals(s *server.Server) (n int) {
 	z, err := s.Connz(&server.ConnzOptions{State: server.ConnClosed})
 	if err != nil {
@@ -193,7 +194,7 @@ func refusals(s *server.Server) (n int) {
 	return n
 }
 
-// TestConnectionEndsForGood: what the client takes for the end of a connection ends the daemon in the open.
+// TestConnectionEndsForGood: if the client closes the connection for good, the daemon exits with an error.
 func TestConnectionEndsForGood(t *testing.T) {
 	t.Parallel()
 	l := sure(net.Listen("tcp", "127.0.0.1:0"))
@@ -202,7 +203,7 @@ func TestConnectionEndsForGood(t *testing.T) {
 		l.Close()
 		<-done
 	}()
-	go func() { // as much of a server as ends a connection in a way that the client knows no cure for
+	go func() { // the part of a server's protocol that ends a connection with an error that the client does not retry
 		defer close(done)
 		conn, err := l.Accept()
 		if err != nil {
@@ -232,7 +233,7 @@ func TestConnectionEndsForGood(t *testing.T) {
 	}
 }
 
-// TestMissingRight: the daemon that may not ask for its stream says which right it lacks, and a verb does.
+// TestMissingRight: a daemon that may not read its stream names the missing permission, and so does a verb.
 func TestMissingRight(t *testing.T) {
 	t.Parallel()
 	s := serveNATS(t, server.Options{JetStream: true, StoreDir: t.TempDir(), Users: []*server.User{{Username: "u",
@@ -242,7 +243,7 @@ func TestMissingRight(t *testing.T) {
 		"pipelines:\n  p: {input: {stream: FEATURES}, schema: {features: x}}\n")
 	for _, verb := range []string{"run", "setup"} {
 		t.Run(verb, func(t *testing.T) {
-			t.Parallel() // each waits for an answer that does not come
+			t.Parallel() // each waits for a reply that does not come
 			var out said
 			code := dispatch(t.Context(), &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out},
 				[]string{verb, "-c", config})

@@ -11,7 +11,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/cli"
 )
 
-// TestDeadLettersPage: the commands that docs/dead-letters.md shows are commands.
+// TestDeadLettersPage: the commands in docs/dead-letters.md exist.
 func TestDeadLettersPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/dead-letters.md")
 	if err != nil {
@@ -40,7 +40,7 @@ func TestDeadLettersPage(t *testing.T) {
 	}
 }
 
-// TestMoment: a time, or how long ago it was.
+// TestMoment: a time, or an age.
 func TestMoment(t *testing.T) {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	var m moment
@@ -56,7 +56,7 @@ func TestMoment(t *testing.T) {
 	}
 }
 
-// TestChosen: numbers are letters, another word is a pipeline.
+// TestChosen: a number is a letter, another word is a pipeline.
 func TestChosen(t *testing.T) {
 	for args, want := range map[string]string{"": "", "digits": "digits", "p-1": "p-1", "17": ""} {
 		pipeline, numbers, err := chosen(strings.Fields(args))

@@ -21,7 +21,7 @@ import (
 	"github.com/embedd/embedd/stream/admin"
 )
 
-// ward is a patient: a configuration, and a server with the streams that it needs.
+// ward is a configuration, and a server with the streams that it needs.
 type ward struct {
 	*testing.T
 	options server.Options
@@ -54,7 +54,7 @@ pipelines:
 	return w
 }
 
-// streams makes those that the configuration needs. They are in memory, and gone with the server.
+// streams creates the streams that the configuration needs, in memory.
 func (w *ward) streams() {
 	w.Helper()
 	for _, name := range []string{"FEATURES", "REDUCED", "DEAD"} {
@@ -113,7 +113,7 @@ func deny(subjects ...string) *server.Permissions {
 	return &server.Permissions{Publish: &server.SubjectPermission{Deny: subjects}}
 }
 
-// stream makes a stream, or makes it anew as it is to be.
+// stream creates or recreates a stream.
 func (w *ward) stream(c jetstream.StreamConfig) {
 	w.Helper()
 	if c.Subjects == nil {
@@ -148,7 +148,7 @@ func (w *ward) change(from, to string) {
 	w.config = strings.Replace(w.config, from, to, 1)
 }
 
-// examine runs doctor, holds it to its exit code, and returns the faults.
+// examine runs doctor, checks its exit code, and returns the faults.
 func (w *ward) examine() (faults []admin.Finding, text string) {
 	w.Helper()
 	if err := os.WriteFile(w.path(), []byte(w.config), 0o600); err != nil {
@@ -187,7 +187,7 @@ func (w *ward) examine() (faults []admin.Finding, text string) {
 	return faults, report
 }
 
-// nats does what the command line of NATS would do with a cure.
+// nats does what the nats CLI would do with the command of a fix.
 func (w *ward) nats(words []string) {
 	w.Helper()
 	if words[0] == "consumer" && words[1] == "rm" {
@@ -240,7 +240,7 @@ func (w *ward) nats(words []string) {
 	}
 }
 
-// follow does what a finding says, where it is a command or a key with its value, and tells whether it was.
+// follow applies the fix of a finding, if it is a command or a key with its value, and reports whether it was.
 func (w *ward) follow(f admin.Finding) bool {
 	w.Helper()
 	words := strings.Fields(f.Command)
@@ -266,9 +266,8 @@ func (w *ward) follow(f admin.Finding) bool {
 	return true
 }
 
-// TestDoctor plants faults, each in a configuration and a server that have no other. Doctor finds it, and after its
-// cure it is gone. Where the cure is a command or a key the test follows it to the letter; where it is a deed, cure
-// does it.
+// TestDoctor plants faults, each in a configuration and a server without others. Doctor finds it, and after its fix it
+// is gone. If the fix is a command or a key, the test applies it literally; else cure does it.
 func TestDoctor(t *testing.T) {
 	full := func(name string) func(*ward) {
 		return func(w *ward) {
@@ -282,7 +281,7 @@ func TestDoctor(t *testing.T) {
 		name  string
 		plant func(*ward)
 		check string // where it is found
-		words string // in what is said
+		words string // part of its text
 		cure  func(*ward)
 	}{
 		{"a key that does not exist", func(w *ward) { w.change("ack_wait", "akc_wait") }, "configuration", "ack_wait",
@@ -468,7 +467,7 @@ no_auth_user: test`
 	}
 }
 
-// TestDoctorUsage: a file that is not there is an error of usage, not a fault of what was examined.
+// TestDoctorUsage: a missing file is a usage error, not a fault.
 func TestDoctorUsage(t *testing.T) {
 	code, _, errs := call(context.Background(), "doctor", "-c", filepath.Join(t.TempDir(), "gone.yaml"))
 	if code != 2 || !strings.Contains(errs, "no configuration") {

@@ -43,7 +43,7 @@ func must(t *testing.T, args ...string) (stdout, stderr string) {
 	return stdout, stderr
 }
 
-// fitted is a model file.
+// fitted returns a model file.
 func fitted(t *testing.T, data, method string, more ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), method+".embedd")
@@ -76,7 +76,7 @@ func embedding(t *testing.T, path string) (values []float32) {
 	}
 }
 
-// The acceptance figure of LDA on wine, and the form of an evaluation.
+// The accuracy of LDA on wine, and the format of an evaluation.
 func TestEvalWine(t *testing.T) {
 	stdout, _ := must(t, "eval", "--data", wine, "--label", "label", "--methods", "lda,pca", "--dims", "2,5",
 		"--format", "json")
@@ -94,7 +94,7 @@ func TestEvalWine(t *testing.T) {
 			Seconds  float64           `json:"fit_seconds"`
 			Rank     int               `json:"informative_rank"`
 			Params   map[string]string `json:"params"`
-			Report   *model.Report     `json:"report"` // beside the contract's
+			Report   *model.Report     `json:"report"` // in addition to those of the contract
 			Error    *string           `json:"error"`
 		}
 		d := json.NewDecoder(strings.NewReader(line))
@@ -119,7 +119,7 @@ func TestEvalWine(t *testing.T) {
 	}
 }
 
-// --tune names the combinations that won, and leaves what --set gives alone.
+// --tune names the combinations that won, and does not change what --set fixes.
 func TestEvalTune(t *testing.T) {
 	args := []string{"eval", "--data", iris, "--label", "label", "--methods", "dla,lda", "--splits", "2", "--tune",
 		"--set", "dla.beta=0.1"}
@@ -160,7 +160,7 @@ func TestEvalTable(t *testing.T) {
 	}
 }
 
-// The same rows, configuration and seed give the same model: Invariant 7. Another order of the columns is another
+// The same rows, configuration and seed give the same model (Invariant 7). Another order of the columns is another
 // model.
 func TestFit(t *testing.T) {
 	digest := func(path string) string {
@@ -197,8 +197,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// What fit says of a search and of ties, and no residual where the outputs are not
-// those of the eigenproblem that was solved.
+// fit reports a search and ties, and no residual if the outputs are not those of the eigenproblem that was solved.
 func TestFitShowsSearchAndTies(t *testing.T) {
 	shown := func(args ...string) string {
 		stdout, _ := must(t, append([]string{"fit", "-o", filepath.Join(t.TempDir(), "m")}, args...)...)
@@ -265,8 +264,8 @@ func TestFitMissingValues(t *testing.T) {
 	}
 }
 
-// Every format of the output holds the same bits, and they are those of decode, project and encode on the same rows in
-// other batches, which is what the daemon does.
+// Every output format has the same bits, and they are those of decode, project and encode on the same rows in other
+// batches, as in the daemon.
 func TestTransformBits(t *testing.T) {
 	path := fitted(t, wine, "lda")
 	dir := t.TempDir()
@@ -305,7 +304,7 @@ func TestTransformBits(t *testing.T) {
 	equalBits(t, "messages of 7 rows", inMessages(t, path, wine, 7), want)
 }
 
-// inMessages projects a file's rows in messages of so many rows.
+// inMessages projects a file's rows in messages of a number of rows.
 func inMessages(t *testing.T, modelPath, data string, rows int64) (y []float32) {
 	t.Helper()
 	m, err := files.ReadModel(modelPath)
@@ -384,7 +383,7 @@ func readCSV(t *testing.T, path string) [][]string {
 	return rows
 }
 
-// As a stage of a pipe: batch in, batch out, before the next is read.
+// In a pipe a batch is written before the next is read.
 func TestTransformPipe(t *testing.T) {
 	path := fitted(t, iris, "lda")
 	r, err := file.Open(iris)
@@ -420,7 +419,7 @@ func TestTransformPipe(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		got, err := out.Next() // the answer comes while the input is still open
+		got, err := out.Next() // the output arrives while the input is still open
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -612,7 +611,7 @@ func TestPlot(t *testing.T) {
 	}
 }
 
-// What is wrong is said in words that name the cure; a wrong command line is exit 2.
+// Errors have the fix; a wrong command line has exit code 2.
 func TestFileVerbErrors(t *testing.T) {
 	dir := t.TempDir()
 	m := fitted(t, wine, "lda")

@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// TestFitTakesTooMuch: what would take more memory than there is says so, in fit and in eval, before it begins.
+// TestFitTakesTooMuch: fit and eval report before they begin that they would need more memory than there is.
 func TestFitTakesTooMuch(t *testing.T) {
 	limit := debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetMemoryLimit(limit) })
-	debug.SetMemoryLimit(1 << 20) // less than the process holds: nothing is free, whatever was collected
+	debug.SetMemoryLimit(1 << 20) // less than the process uses, so that nothing is free
 	out := filepath.Join(t.TempDir(), "m.embedd")
 	code, _, stderr := call(t.Context(), "fit", "--data", iris, "--label", "label", "--method", "isomap", "-o", out)
 	if _, err := os.Stat(out); code == 0 || err == nil || !strings.Contains(stderr,

@@ -18,7 +18,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/cli"
 )
 
-// call runs a command line and returns its exit code and what it wrote.
+// call runs a command line and returns its exit code and its output.
 func call(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	e := &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}
@@ -67,7 +67,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// Every command explains itself in one line, and its usage line and its flags are what help prints.
+// Every command has a description of one line, and help prints its usage line and its flags.
 func TestVerbs(t *testing.T) {
 	everyCommand(newRoot(&cli.Env{}), func(cmd *cobra.Command) {
 		path := strings.Fields(cmd.CommandPath())[1:]
@@ -133,7 +133,7 @@ func TestInitAndCheck(t *testing.T) {
 	if code != 0 || !strings.Contains(stdout, "reduced.digits") || stderr != "" {
 		t.Errorf("check: exit %d, %q, %q", code, stdout, stderr)
 	}
-	// The user's file is his.
+	// The user's file is not overwritten.
 	if err := os.WriteFile(path, []byte("pipelines: {p: {schema: {features: x}, modle: {}}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestInitAndCheck(t *testing.T) {
 	}
 }
 
-// TestCheckUnstoredSchema: check recommends to fix the schema where it is not stored, and there alone.
+// TestCheckUnstoredSchema: check recommends to fix the schema only if it is not stored.
 func TestCheckUnstoredSchema(t *testing.T) {
 	const note = "each start counts messages to find the schema; fix it with a size for each feature"
 	for config, want := range map[string]bool{

@@ -8,7 +8,7 @@ import (
 )
 
 func TestMan(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "man1") // not there yet
+	dir := filepath.Join(t.TempDir(), "man1") // does not exist yet
 	if code, stdout, stderr := call(t.Context(), "man", dir); code != 0 || stdout+stderr != "" {
 		t.Fatalf("exit %d, %s%s", code, stdout, stderr)
 	}

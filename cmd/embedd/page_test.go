@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/command-line.md")
 
-// TestPage holds docs/command-line.md to the commands as they are declared.
+// TestPage compares docs/command-line.md with the declarations of the commands.
 func TestPage(t *testing.T) {
 	const path = "../../docs/command-line.md"
 	page := commandLine(newRoot(&cli.Env{}))
@@ -33,7 +33,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// commandLine is the page: a section a command, in the order of the help text.
+// commandLine returns the page: a section for each command, in the order of the help text.
 func commandLine(root *cobra.Command) []byte {
 	var page bytes.Buffer
 	fmt.Fprint(&page, "# The command line\n\n"+

@@ -21,7 +21,7 @@ import (
 	"github.com/embedd/embedd/stream/admin"
 )
 
-// denials collects what a server denied.
+// denials collects the permission errors of a server.
 type denials struct{ said }
 
 func (d *denials) Errorf(format string, v ...any) {
@@ -35,15 +35,15 @@ func (*denials) Fatalf(string, ...any)  {}
 func (*denials) Debugf(string, ...any)  {}
 func (*denials) Tracef(string, ...any)  {}
 
-// guarded is a server on which each verb has its own user, with the rights that setup prints.
+// guarded is a server on which each verb has a separate user, with the permissions that setup prints.
 type guarded struct {
 	url    string
-	who    map[string][]string // flags that make a verb its user; "" is one who may everything
+	who    map[string][]string // flags with the login of a verb; "" is a user with all permissions
 	admin  *nats.Conn
 	denied *denials
 }
 
-// serveGuarded starts a server from options; the denials of every client are collected.
+// serveGuarded starts a server with options; the denials of all clients are collected.
 func serveGuarded(t *testing.T, o *server.Options, port int, g *guarded, admin ...nats.Option) *guarded {
 	t.Helper()
 	o.Host, o.Port, o.NoSigs, o.NoLog, o.JetStream, o.StoreDir = "127.0.0.1", port, true, true, true, t.TempDir()
@@ -65,7 +65,7 @@ func serveGuarded(t *testing.T, o *server.Options, port int, g *guarded, admin .
 	return g
 }
 
-// byConfiguration is a server whose users are what setup prints for its configuration.
+// byConfiguration returns a server with the users that setup prints for its configuration.
 func byConfiguration(t *testing.T, config string, port int) *guarded {
 	g := &guarded{url: fmt.Sprintf("nats://127.0.0.1:%d", port), who: map[string][]string{}}
 	printed := verb(t, 0, "setup", "--permissions", "-c", config)
@@ -83,13 +83,13 @@ func byConfiguration(t *testing.T, config string, port int) *guarded {
 	return serveGuarded(t, o, port, g, nats.UserInfo("admin", "admin"))
 }
 
-// byJWT is a server whose users have the same as claims.
+// byJWT returns a server with the same users as JWTs.
 func byJWT(t *testing.T, config string, port int) *guarded {
 	g := &guarded{url: fmt.Sprintf("nats://127.0.0.1:%d", port), who: map[string][]string{}}
 	dir := t.TempDir()
 	operator, account := sure(nkeys.CreateOperator()), sure(nkeys.CreateAccount())
 	o := trustOf(t, operator, account)
-	o.JetStreamDomain, o.MaxControlLine = "hub", 64<<10 // the rights of the pipelines make a JWT of more than 4 KB
+	o.JetStreamDomain, o.MaxControlLine = "hub", 64<<10 // the permissions of the pipelines make a JWT of more than 4 KB
 	creds := func(name string, change func(*jwt.UserClaims)) string {
 		seed, public := newUser()
 		claims := jwt.NewUserClaims(public)
@@ -117,7 +117,7 @@ func byJWT(t *testing.T, config string, port int) *guarded {
 	return serveGuarded(t, &o, port, g, nats.UserCredentials(admin))
 }
 
-// verb runs a verb and holds it to its exit code.
+// verb runs a verb and checks its exit code.
 func verb(t *testing.T, want int, args ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -130,7 +130,7 @@ func verb(t *testing.T, want int, args ...string) string {
 	return out.String()
 }
 
-// TestLeastRights runs everything with the rights that setup prints and nothing else: the server denies nothing.
+// TestLeastRights runs everything with the permissions that setup prints and nothing else: the server denies nothing.
 func TestLeastRights(t *testing.T) {
 	for name, c := range map[string]struct {
 		start  func(*testing.T, string, int) *guarded
@@ -183,7 +183,7 @@ pipelines:
 				"--labels", "late.labels", "--batch", "100")
 
 			js := sure(jetstream.New(g.admin, jetstream.WithDefaultTimeout(ample)))
-			// One message was delivered before and not acknowledged: the answer to it is looked for.
+			// One message was delivered before and not acknowledged: its answer is looked up.
 			held := sure(js.CreateConsumer(t.Context(), "FEATURES", jetstream.ConsumerConfig{Durable: "embedd_a",
 				Description: "embedd pipeline a", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Second, MaxDeliver: -1,
 				MaxAckPending: 1024, FilterSubject: "features.a"}))
@@ -194,9 +194,9 @@ pipelines:
 					t.Fatal(err)
 				}
 			}
-			time.Sleep(2 * time.Second) // half the duplicate window, after which the server alone does not tell
+			time.Sleep(2 * time.Second) // half the duplicate window, after which the server alone does not detect duplicates
 
-			for begin := range 2 { // the second takes its models from the store
+			for begin := range 2 { // the second daemon reads its models from the store
 				d := startRun(t, config, g.who["run"]...)
 				d.until("the pipelines are ready", func() bool {
 					_, body := d.get("/readyz")
@@ -240,7 +240,7 @@ pipelines:
 				if begin == 1 {
 					as("dlq", 0, "dlq", "replay", "a")
 					as("dlq", 0, "dlq", "replay", "late")
-					// Running daemons follow a reset with the rights of run.
+					// Running daemons follow a reset with the permissions of run.
 					for _, pipeline := range []string{"a", "keyed"} {
 						as("schema", 0, "schema", "reset", pipeline, "--yes")
 						d.until("the daemon follows the reset of "+pipeline, func() bool {
@@ -261,7 +261,7 @@ pipelines:
 				t.Errorf("the server denied:\n%s", text)
 			}
 
-			// And nothing else: a right beyond them is named.
+			// No other permission is granted: a request beyond them is named.
 			var out bytes.Buffer
 			dispatch(t.Context(), &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out}, append([]string{"publish",
 				"--data", data, "--label", "label", "--subject", "elsewhere", "-c", config}, g.who["publish"]...))
@@ -281,7 +281,7 @@ func storedIn(t *testing.T, js jetstream.JetStream, name string) int {
 	return int(s.CachedInfo().State.Msgs)
 }
 
-// labelledRows is a file of two classes that are far apart.
+// labelledRows returns a file with two classes that are far apart.
 func labelledRows(n int) string {
 	var b strings.Builder
 	b.WriteString("id,x,y,label\n")

@@ -15,7 +15,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/cli"
 )
 
-// terminal is a terminal at which somebody has typed an answer.
+// terminal returns a terminal at which an answer was typed.
 func terminal(t *testing.T, typed string) *os.File {
 	t.Helper()
 	keyboard := sure(os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0))
@@ -59,7 +59,7 @@ pipelines:
 `, s.ClientURL(), filepath.Join(dir, "models")))}
 }
 
-// schema runs `embedd schema` and holds it to its exit code.
+// schema runs `embedd schema` and checks its exit code.
 func (s schemaSite) schema(want int, args ...string) (stdout, stderr string) {
 	s.Helper()
 	code, stdout, stderr := call(s.Context(), append([]string{"schema", "-c", s.config}, args...)...)
@@ -69,7 +69,7 @@ func (s schemaSite) schema(want int, args ...string) (stdout, stderr string) {
 	return stdout, stderr
 }
 
-// stored is what `embedd schema show --format json` says.
+// stored is the output of `embedd schema show --format json`.
 func (s schemaSite) stored(pipeline string) (shown shownSchema) {
 	s.Helper()
 	stdout, _ := s.schema(0, "show", pipeline, "--format", "json")
@@ -79,7 +79,7 @@ func (s schemaSite) stored(pipeline string) (shown shownSchema) {
 	return shown
 }
 
-// publish sends labelled rows to a subject, 20 a message.
+// publish sends labelled rows to a subject, 20 in each message.
 func (s schemaSite) publish(subject string, rows int) {
 	s.Helper()
 	data := writeFile(s.T, s.dir, "rows.csv", labelledRows(rows))
@@ -96,8 +96,8 @@ func (s schemaSite) contains(what, text string, parts ...string) {
 	}
 }
 
-// TestSchemaVerbs shows the schema of a pipeline before, during and after the count, and resets it as an operator does:
-// refused without a terminal, asked at one, and followed by the daemon.
+// TestSchemaVerbs shows the schema of a pipeline before, during and after counting, and resets it as an operator does:
+// refused without a terminal, confirmed at one, and followed by the daemon.
 func TestSchemaVerbs(t *testing.T) {
 	t.Parallel()
 	s := newSchemaSite(t)
@@ -164,7 +164,7 @@ func TestSchemaVerbs(t *testing.T) {
 	s.contains("reset of an unknown pipeline", text, `has no pipeline "b"`, "a, directory")
 }
 
-// TestSchemaVerbsOnCoreNATS: with a model directory the schema is a file, which a daemon reads when it starts; without
+// TestSchemaVerbsOnCoreNATS: with a model directory the schema is a file, which a daemon reads at its start; without
 // one nothing is stored.
 func TestSchemaVerbsOnCoreNATS(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/cli"
 )
 
-// sure is for calls that only fail when the machine does.
+// sure is for calls that fail only if the machine does.
 func sure[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -28,13 +28,13 @@ func sure[T any](v T, err error) T {
 	return v
 }
 
-// newUser is a user's seed and public key.
+// newUser returns a user's seed and public key.
 func newUser() (seed, public string) {
 	key := sure(nkeys.CreateUser())
 	return string(sure(key.Seed())), sure(key.PublicKey())
 }
 
-// trustOf is a server's options that trust an operator and know its account.
+// trustOf returns the options of a server that trusts an operator and has its account.
 func trustOf(t *testing.T, operator, account nkeys.KeyPair) server.Options {
 	t.Helper()
 	trusted := sure(jwt.DecodeOperatorClaims(sure(jwt.NewOperatorClaims(sure(operator.PublicKey())).Encode(operator))))
@@ -52,7 +52,7 @@ func trustOf(t *testing.T, operator, account nkeys.KeyPair) server.Options {
 		SystemAccount: system}
 }
 
-// TestMain is embedd itself where a test starts it as a process.
+// TestMain is embedd itself if a test starts it as a process.
 func TestMain(m *testing.M) {
 	if os.Getenv(asItself) != "" {
 		main()
@@ -62,8 +62,8 @@ func TestMain(m *testing.M) {
 
 const asItself = "EMBEDD_TEST_IS_EMBEDD"
 
-// crashDump is what a daemon leaves behind that is ended as systemd ends one whose watchdog barks: the stacks of all
-// goroutines, those of the runtime included.
+// crashDump returns the output of a daemon that is ended as by the watchdog of systemd: the stacks of all goroutines,
+// also those of the runtime.
 func crashDump(t *testing.T, config string) string {
 	t.Helper()
 	said := &said{}
@@ -97,9 +97,8 @@ func crashDump(t *testing.T, config string) string {
 	return dump
 }
 
-// TestSecretsStaySecret plants a secret in every field that may hold one, and searches all that comes out: of every
-// verb that connects, where it is let in and where it is refused, of the daemon, its log at debug and its listener, and
-// of its crash dump.
+// TestSecretsStaySecret plants a secret in every field that may have one, and searches all output: of every verb that
+// connects, with accepted and refused logins, of the daemon, its debug log and its listener, and of its crash dump.
 func TestSecretsStaySecret(t *testing.T) {
 	dir := t.TempDir()
 	const secret = "hunter2hunter2"
@@ -121,7 +120,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	with := func(keys string) func(string) string {
 		return func(address string) string { return "url: 'nats://" + address + "', " + keys }
 	}
-	// Ways that differ in code only up to the connection ask no running daemon: that takes half a second each.
+	// Paths that differ only before the connection do not query a running daemon, which takes half a second each.
 	asked, dumped := []string{"token in the address"}, []string{"token in the address", "password file",
 		"creds in context"}
 	for name, c := range map[string]struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/files"
 )
 
-// options are what the files of testdata/tables need that do not tell it themselves.
+// options are the flags that files of testdata/tables need.
 func options(file string) []string {
 	switch file {
 	case "pandas_decimal_comma.csv":
@@ -27,8 +27,8 @@ func options(file string) []string {
 	return nil
 }
 
-// testdata/tables holds one table as pandas, pyarrow, polars and duckdb write it: dialects of CSV, types, codecs,
-// pages, encodings and views. It is the same numbers, features, classes and model in each file, down to the digest.
+// testdata/tables has one table as written by pandas, pyarrow, polars and duckdb: dialects of CSV, types, codecs,
+// pages, encodings and views. Every file has the same numbers, features, classes and model, with one digest.
 func TestOneTable(t *testing.T) {
 	paths, err := filepath.Glob("testdata/tables/*")
 	if err != nil {
@@ -97,7 +97,7 @@ func TestOneTable(t *testing.T) {
 		if want == nil {
 			want = got
 		}
-		for i := range want { // of float32 and integers other sums are made than of float64
+		for i := range want { // sums of float32 and of integers differ from those of float64
 			if math.Abs(float64(got[i]-want[i])) > 1e-5 {
 				t.Fatalf("%s: value %d is %g, want %g", path, i, got[i], want[i])
 			}
@@ -105,7 +105,7 @@ func TestOneTable(t *testing.T) {
 	}
 }
 
-// theFormula compares a file's rows with what testdata/tables/write.py computes.
+// theFormula compares a file's rows with those that testdata/tables/write.py computes.
 func theFormula(t *testing.T, path string) {
 	t.Helper()
 	e := &cli.Env{Stdin: strings.NewReader(""), Stdout: os.Stderr, Stderr: new(strings.Builder)}

@@ -31,7 +31,7 @@ func environment(pairs ...string) func(string) (string, bool) {
 	}
 }
 
-// The form that the project's documents show.
+// The form that the documentation shows.
 const full = `nats:     {url: nats://127.0.0.1:4222, tls: {first: true}, wait: 1m}
 http:     {listen: 127.0.0.1:8474}
 pipelines:
@@ -91,7 +91,7 @@ func TestBad(t *testing.T) {
 	}
 }
 
-// A file that says only what must be said has every default of the table.
+// A file with only the required keys has every default of the table.
 func TestDefaults(t *testing.T) {
 	c, err := Parse("embedd.yaml", []byte("pipelines: {p-1: {schema: {features: 'x*'}}}\n"), none)
 	if err != nil {
@@ -121,7 +121,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// Every default of the table must be a value that the file could hold.
+// Every default of the table must be a valid value.
 func TestDefaultsAreAllowed(t *testing.T) {
 	for _, f := range spec {
 		if f.to == nil || f.value == "" {
@@ -381,7 +381,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// What a method says of itself is the model's to word.
+// What a method reports of itself is worded in model.
 func lookupError(method string) string {
 	_, err := fit.Lookup(method)
 	return err.Error()
@@ -418,7 +418,7 @@ pipelines:
 	}
 }
 
-// What the environment holds, and what a URL holds, never stands in a message.
+// Values of the environment and of URLs never appear in an error.
 func TestSecretsStaySecret(t *testing.T) {
 	env := environment("SECRET", "hunter2")
 	for _, file := range []string{
@@ -538,7 +538,7 @@ func TestStarterIsRight(t *testing.T) {
 	if len(c.Notes) != 0 {
 		t.Errorf("notes: %v", c.Notes)
 	}
-	// A reader who takes the comment signs away gets the same configuration.
+	// Without its comment signs the file is the same configuration.
 	var lines []string
 	for line := range strings.Lines(string(Starter())) {
 		if rest, ok := strings.CutPrefix(line, "#"); ok && !strings.HasPrefix(rest, " ") ||
@@ -583,7 +583,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// Whatever the bytes, Parse returns a configuration or problems with a place; it does not panic.
+// For any bytes, Parse returns a configuration, or problems with a line and column; it does not panic.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(full))
 	f.Add(Starter())
@@ -595,7 +595,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// parsed holds what comes of bytes to a configuration or to problems with a place.
+// parsed checks that bytes result in a configuration, or in problems with a line and column.
 func parsed(t *testing.T, data []byte) {
 	c, err := Parse("f", data, environment("X", "1"))
 	if err == nil {

@@ -22,7 +22,7 @@ func write(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// TestJunkInFiles: a file that is there and is not what it should be does not pass, and what it holds is not printed.
+// TestJunkInFiles: a file with invalid content is an error that does not print the content.
 func TestJunkInFiles(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_CONFIG_HOME", dir)
@@ -69,7 +69,7 @@ func TestJunkInFiles(t *testing.T) {
 	}
 }
 
-// TestOneLogin: a connection is somebody, once.
+// TestOneLogin: a connection has one login.
 func TestOneLogin(t *testing.T) {
 	for nats, want := range map[string]string{
 		"{url: h, user: u, password: p, token: t}": "nats.token: user and token exclude each other",
@@ -94,7 +94,7 @@ func TestOneLogin(t *testing.T) {
 	}
 }
 
-// TestListen: beyond loopback only with TLS and a token, or in so many words.
+// TestListen: beyond loopback only with TLS and a token, or if explicitly allowed.
 func TestListen(t *testing.T) {
 	for http, right := range map[string]bool{
 		"{}": true, "{listen: 127.0.0.1:1}": true, "{listen: 'localhost:1'}": true, "{listen: '[::1]:1'}": true,
@@ -115,7 +115,7 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// TestNothingIsNegative: no duration, size or count of the table goes below its least, which is never below zero.
+// TestNothingIsNegative: no duration, size or count of the table goes below its minimum, which is never negative.
 func TestNothingIsNegative(t *testing.T) {
 	for _, f := range spec {
 		if f.to == nil {
@@ -138,7 +138,7 @@ func TestNothingIsNegative(t *testing.T) {
 	}
 }
 
-// TestPathsAreBesideTheFile: a path is that of a file beside the configuration, wherever the process runs.
+// TestPathsAreBesideTheFile: paths are relative to the configuration file, whatever the working directory is.
 func TestPathsAreBesideTheFile(t *testing.T) {
 	dir, work := t.TempDir(), t.TempDir()
 	t.Chdir(work)

@@ -14,11 +14,11 @@ import (
 	"testing"
 )
 
-// dotted is a word such as limits.rows: a section of the configuration and what it would hold.
+// dotted matches a word such as limits.rows: a section of the configuration and a key.
 var dotted = regexp.MustCompile(`(?:^|[^\w./*-])((?:pipelines\.\S+?\.)?(?:` + strings.Join(sectionNames(), "|") +
 	`)\.[a-z_]+(?:\.[a-z_]+)*)(\(?)`)
 
-// sectionNames are the sections of the table without what they stand in, as messages name them: limits, window.
+// sectionNames are the sections of the table without their parents, as messages name them: limits, window.
 func sectionNames() []string {
 	var names []string
 	for _, s := range sections {
@@ -27,13 +27,13 @@ func sectionNames() []string {
 	return names
 }
 
-// fileName is a word that looks like a key and names a file or a package.
+// fileName matches a word that looks like a key and names a file or a package.
 var fileName = regexp.MustCompile(`\.(go|md|yaml|embedd|json|parquet|csv|png)$`)
 
-// endpoint is a word that looks like a key and names a question to a pipeline's service (docs/service.md).
+// endpoint matches a word that looks like a key and names an endpoint of a pipeline's service (docs/service.md).
 var endpoint = regexp.MustCompile(`^model\.(ls|show|pin|unpin|rollback)$`)
 
-// unknownKeys lists the keys that a text names and that a user cannot set.
+// unknownKeys lists the keys in a text that do not exist.
 func unknownKeys(text string) []string {
 	var unknown []string
 	for _, match := range dotted.FindAllStringSubmatch(text, -1) {
@@ -45,7 +45,7 @@ func unknownKeys(text string) []string {
 	return unknown
 }
 
-// settable tells whether the table has a key or a section of this name, in full or without the sections around it.
+// settable reports whether the table has a key or a section with this name, in full or without its parents.
 func settable(key string) bool {
 	if rest, ok := strings.CutPrefix(key, "pipelines."); ok {
 		_, rest, _ = strings.Cut(rest, ".") // the pipeline's name
@@ -56,8 +56,8 @@ func settable(key string) bool {
 		slices.ContainsFunc(sections, func(s section) bool { return named(s.path) })
 }
 
-// TestKeysThatAreNamed reads every string of the sources and every document: a cure that names a key of the
-// configuration names one that exists.
+// TestKeysThatAreNamed reads every string of the sources and every document: each key of the configuration that they
+// name exists.
 func TestKeysThatAreNamed(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
 	read := 0

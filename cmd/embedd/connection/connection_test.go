@@ -51,7 +51,7 @@ func serve(t *testing.T, o server.Options) *server.Server {
 	return s
 }
 
-// address is where a server listens, with a user before it.
+// address returns the address of a server, with a user.
 func address(s *server.Server, user string) string {
 	if user != "" {
 		user += "@"
@@ -68,7 +68,7 @@ func file(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// must is for calls that only fail when the machine does.
+// must is for calls that fail only if the machine does.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -83,7 +83,7 @@ func user(t *testing.T) (key nkeys.KeyPair, seed, public string) {
 	return key, string(must(key.Seed())), must(key.PublicKey())
 }
 
-// operator is a chain of trust, and a server's options that trust it.
+// operator is a chain of trust, and the options of a server that trusts it.
 type operator struct {
 	account nkeys.KeyPair
 	options server.Options
@@ -104,7 +104,7 @@ func newOperator(t *testing.T) *operator {
 	return o
 }
 
-// sign makes a user's JWT.
+// sign returns a user's JWT.
 func (o *operator) sign(public string, change func(*jwt.UserClaims)) string {
 	claims := jwt.NewUserClaims(public)
 	if change != nil {
@@ -201,7 +201,7 @@ func TestLogins(t *testing.T) {
 	}
 }
 
-// TestRefused: one clear error at once, which names the login and holds no secret.
+// TestRefused: one clear error at once, which names the login and contains no secret.
 func TestRefused(t *testing.T) {
 	dir := t.TempDir()
 	o := newOperator(t)
@@ -247,7 +247,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestRotated: a login that is refused for a while, and is another afterwards, brings the connection back.
+// TestRotated: a login that is refused for a while, and then changed, restores the connection.
 func TestRotated(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_CONFIG_HOME", dir)
@@ -295,7 +295,7 @@ func TestRotated(t *testing.T) {
 				old, fresh = strings.Replace(old, "{", url, 1), strings.Replace(fresh, "{", url, 1)
 			}
 			var nc *Conn
-			if c.path == expiring { // its time begins now, and is over where the machine stands still
+			if c.path == expiring { // its validity begins now, and ends if the machine stands still
 				until(t, func() bool {
 					o.creds(t, dir, "expiring.creds", func(c *jwt.UserClaims) { c.Expires = time.Now().Add(6 * time.Second).Unix() })
 					var err error
@@ -311,7 +311,7 @@ func TestRotated(t *testing.T) {
 			s.Shutdown()
 			s.WaitForShutdown()
 			s = serve(t, after)
-			// Three refusals are one more than the client forgives by itself.
+			// Three refusals are one more than the client tolerates by itself.
 			until(t, func() bool { return refusals(s) >= 3 })
 			// A server may close the connection before the client has read why.
 			until(t, func() bool { return strings.Contains(nc.Trouble(), "refused the credentials") })
@@ -339,7 +339,7 @@ func until(t *testing.T, holds func() bool) {
 	}
 }
 
-// refusals is how many clients a server closed for what they said of themselves.
+// refusals returns how many clients a server disconnected because of their login.
 func refusals(s *server.Server) (n int) {
 	z, err := s.Connz(&server.ConnzOptions{State: server.ConnClosed})
 	if err != nil {
@@ -404,7 +404,7 @@ func (a *authority) options(cert, key string, clients, first bool) server.Option
 	return o
 }
 
-// TestTLS: each way to speak TLS works, and each mistake is named with its cure.
+// TestTLS: each way to use TLS works, and the error of each mistake has its fix.
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	ours, other := newAuthority(), newAuthority()
@@ -465,8 +465,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// A server that starts later is waited for, one that does not is an error that says what to do, and a signal ends the
-// wait.
+// embedd waits for a server that starts later; a server that does not start is an error with the fix; and a signal ends
+// the wait.
 func TestDialWaits(t *testing.T) {
 	port := link.FreePort(t)
 	n := config.NATS{URL: fmt.Sprint("nats://u:hunter2@127.0.0.1:", port)}
@@ -496,7 +496,7 @@ func TestDialWaits(t *testing.T) {
 	}
 }
 
-// TestTLSRotated: files of certificates are read again too, and what is wrong meanwhile is told.
+// TestTLSRotated: certificate files are read again, and problems with them are reported.
 func TestTLSRotated(t *testing.T) {
 	dir := t.TempDir()
 	ours, other := newAuthority(), newAuthority()
@@ -520,7 +520,7 @@ func TestTLSRotated(t *testing.T) {
 	until(t, func() bool { return nc.Trouble() == "" })
 }
 
-// TestNoStorm: a login that is refused is tried less and less often.
+// TestNoStorm: a refused login is retried less and less often.
 func TestNoStorm(t *testing.T) {
 	c := &Conn{log: slog.New(slog.DiscardHandler), target: target{login: func() (config.Login, error) {
 		return config.Login{}, nil
@@ -539,7 +539,7 @@ func TestNoStorm(t *testing.T) {
 	}
 }
 
-// TestDomain: requests of JetStream go to the domain.
+// TestDomain: JetStream requests go to the domain.
 func TestDomain(t *testing.T) {
 	s := serve(t, server.Options{JetStream: true, JetStreamDomain: "hub", StoreDir: t.TempDir()})
 	for domain, works := range map[string]bool{"": true, "hub": true, "moon": false} {
@@ -557,7 +557,7 @@ func TestDomain(t *testing.T) {
 	}
 }
 
-// A right that is missing is named in the error of what then goes without an answer.
+// A missing permission is named in the error of the request that gets no reply.
 func TestDenied(t *testing.T) {
 	s := serve(t, server.Options{JetStream: true, StoreDir: t.TempDir(), Users: []*server.User{{Username: "u",
 		Password: "p", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{"a"}}}}}})
@@ -575,7 +575,7 @@ func TestDenied(t *testing.T) {
 	if err == nil {
 		t.Fatal("it is not denied")
 	}
-	until(t, func() bool { // however late the server says so
+	until(t, func() bool { // however late the server reports it
 		return strings.Contains(nc.Explain(err).Error(), "the server denied: publish to $JS.API.STREAM.INFO.S")
 	})
 	if !errors.Is(nc.Explain(err), err) {
@@ -583,7 +583,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// TestEnded: what no attempt can mend is known.
+// TestEnded: errors that no retry can fix are recognised.
 func TestEnded(t *testing.T) {
 	nc, err := dial(t, config.NATS{URL: address(serve(t, server.Options{MaxPayload: 1000}), "")})
 	if err != nil {
@@ -605,7 +605,7 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// TestReceived: what has come of a message counts before the message is whole.
+// TestReceived: the bytes of an incomplete message count as received.
 func TestReceived(t *testing.T) {
 	s := serve(t, server.Options{MaxPayload: 8 << 20})
 	release := make(chan struct{})

@@ -76,7 +76,7 @@ func TestMonitor(t *testing.T) {
 		t.Errorf("/nothing: %d", code)
 	}
 
-	// The port is taken now.
+	// The port is in use now.
 	if _, err := startMonitor(config.HTTP{Listen: address}, registry, probes{}); err == nil ||
 		!strings.Contains(err.Error(), "set http.listen to another port") {
 		t.Errorf("a second monitor on %s: %v", address, err)
@@ -92,8 +92,8 @@ func TestMonitor(t *testing.T) {
 	}
 }
 
-// TestMonitorBeyondLoopback: with TLS and a token, the probes give yes or no to every client and the rest to clients
-// with the token.
+// TestMonitorBeyondLoopback: with TLS and a token, the probes return only the status to every client, and the rest to
+// clients with the token.
 func TestMonitorBeyondLoopback(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := selfSigned(t, dir)
@@ -167,7 +167,7 @@ func selfSigned(t *testing.T, dir string) (cert, key string) {
 		write("k.pem", "PRIVATE KEY", sure(x509.MarshalPKCS8PrivateKey(k)))
 }
 
-// writeFile writes a file of a test's own directory and returns its path.
+// writeFile writes a file in the test's directory and returns its path.
 func writeFile(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -177,7 +177,7 @@ func writeFile(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// sure is for calls that only fail when the machine does.
+// sure is for calls that fail only if the machine does.
 func sure[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

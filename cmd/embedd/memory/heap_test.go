@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestHeap: the heap is collected at no less than 64 MiB, however little was in use when it was collected before, and
-// as it was once that ends.
+// TestHeap: the heap is not collected below 64 MiB, however small it was at the last collection, and is collected as
+// before when that ends.
 func TestHeap(t *testing.T) {
 	before := debug.SetGCPercent(gcPercent)
 	t.Cleanup(func() { debug.SetGCPercent(before) })
@@ -29,7 +29,7 @@ func TestHeap(t *testing.T) {
 		}
 	}
 	h.End()
-	runtime.GC() // whoever looks after it changes nothing
+	runtime.GC() // a second call changes nothing
 	if got := debug.SetGCPercent(gcPercent); got != gcPercent {
 		t.Errorf("%d percent after the end, want %d", got, gcPercent)
 	}
@@ -41,7 +41,7 @@ func TestHeap(t *testing.T) {
 	}
 }
 
-// TestPercentOf: what may be allocated makes up for what little is in use.
+// TestPercentOf: a small live heap gets a larger percentage.
 func TestPercentOf(t *testing.T) {
 	const mib = 1 << 20
 	for _, c := range []struct {

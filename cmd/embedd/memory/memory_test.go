@@ -11,8 +11,8 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/config"
 )
 
-// TestMemory: the process may take what its pipelines' limits come to, what limits.memory says before that, and never
-// all that its container allows.
+// TestMemory: the memory limit is the sum of the pipelines' limits, limits.memory takes precedence, and it is never all
+// that the container allows.
 func TestMemory(t *testing.T) {
 	const mib = 1 << 20
 	fixed := config.Pipeline{Limits: config.Limits{InFlight: 256 * mib, Labels: 64 * mib}}
@@ -48,7 +48,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestGarbagePace: the environment goes before.
+// TestGarbagePace: the environment variables take precedence.
 func TestGarbagePace(t *testing.T) {
 	limit, percent := debug.SetMemoryLimit(-1), debug.SetGCPercent(77)
 	t.Cleanup(func() {
@@ -72,7 +72,7 @@ func TestGarbagePace(t *testing.T) {
 	}
 }
 
-// TestFreeMemory: what the process, or its container, holds already is not free.
+// TestFreeMemory: memory that the process, or its container, already uses is not free.
 func TestFreeMemory(t *testing.T) {
 	const mib = 1 << 20
 	limit := debug.SetMemoryLimit(-1)

@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// An axis has a few round ticks that its labels tell apart, whatever its values are.
+// An axis has a few round ticks with distinct labels, for any values.
 func TestAxis(t *testing.T) {
 	for _, c := range []struct {
 		values []float64
@@ -67,7 +67,7 @@ func TestAxis(t *testing.T) {
 	}
 }
 
-// Labels do not touch, however many digits tell them apart.
+// Labels do not overlap, however many digits they need.
 func TestAxisLabelsAreApart(t *testing.T) {
 	style := words(10, draw.XCenter, draw.YTop)
 	const room = 7 * vg.Inch

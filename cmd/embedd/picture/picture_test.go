@@ -14,7 +14,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// clusters are n points a class around places on a circle.
+// clusters returns n points of each class, around positions on a circle.
 func clusters(classes []string, n int) *Scatter {
 	p := &Scatter{Title: "clusters", Subtitle: "on a circle", XLabel: "embedding_0", YLabel: "embedding_1",
 		Classes: classes}
@@ -43,7 +43,7 @@ func save(p *Scatter, path string) error {
 	return os.WriteFile(path, b.Bytes(), 0o600)
 }
 
-// Each class shows in its own colour, in the points and in the legend.
+// Each class has its colour, in the points and in the legend.
 func TestPictureColours(t *testing.T) {
 	digits := []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}
 	words := []string{"setosa", "versicolor", "virginica"}
@@ -109,7 +109,7 @@ func TestPictureFormats(t *testing.T) {
 	}
 }
 
-// Three hundred classes: the legend names the ten largest, in the order of classes, and counts the others.
+// With three hundred classes the legend names the ten largest, in the order of classes, and counts the others.
 func TestPictureOfManyClasses(t *testing.T) {
 	var classes []string
 	for c := range 300 {
@@ -142,7 +142,7 @@ func TestPictureOfManyClasses(t *testing.T) {
 	}
 }
 
-// A name in the legend is as long as there is room for.
+// A name in the legend is truncated to the available width.
 func TestLegendNamesFit(t *testing.T) {
 	style := words(12, draw.XLeft, draw.YCenter)
 	const room = 79

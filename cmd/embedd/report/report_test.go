@@ -30,7 +30,7 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// Where stderr is no terminal, progress writes whole lines, and rarely.
+// If stderr is not a terminal, progress is written in whole lines, and rarely.
 func TestProgressPlain(t *testing.T) {
 	var b bytes.Buffer
 	p := NewProgress(&cli.Env{Stderr: &b})
@@ -52,7 +52,7 @@ func TestProgressPlain(t *testing.T) {
 	}
 }
 
-// A step that says nothing is shown again, until it ends.
+// A step without progress is shown again, until it ends.
 func TestProgressOfALongStep(t *testing.T) {
 	var b bytes.Buffer
 	p := NewProgress(&cli.Env{Stderr: &b})
