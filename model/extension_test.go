@@ -210,7 +210,7 @@ func TestRulesEqualTheirFormulas(t *testing.T) {
 		w := p.Workspace()
 		for range 20 {
 			z, got, want := normals(r, m), make([]float64, d), make([]float64, d)
-			if err := p.Place(got, z, w); err != nil {
+			if err := p.Project(got, z, w); err != nil {
 				t.Fatal(err)
 			}
 			plainPlace(t, want, z, mp, m, w)
@@ -240,7 +240,7 @@ func TestSimilaritiesOfARowAreFoundOrRefused(t *testing.T) {
 		for i := range 20 {
 			z := slices.Clone(far.Rows[i*m : (i+1)*m])
 			z[0] += 0.1
-			if err := p.Place(y, z, w); err != nil {
+			if err := p.Project(y, z, w); err != nil {
 				t.Fatalf("alpha %g: %v", alpha, err)
 			}
 			var q mapping.SimilarityProblem
@@ -558,7 +558,7 @@ func BenchmarkPlace(b *testing.B) {
 		b.Run(fmt.Sprintf("%s/n=%d/m=%d", name, n, m), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := p.Place(y, z, w); err != nil {
+				if err := p.Project(y, z, w); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -455,7 +455,7 @@ func (k *projection) place(s *scratch, dst []float32, rows Rows, from, to int) *
 	}
 	for i := from; i < to; i++ {
 		rows.Scaled(s.x64, i, k.mean, k.scale, k.unit)
-		if err := k.extension.Place(s.y64, s.x64, s.own); err != nil {
+		if err := k.extension.Project(s.y64, s.x64, s.own); err != nil {
 			return &RowError{i, err.Error()}
 		}
 		if err := k.put(dst, s.y64, i); err != nil {
@@ -472,7 +472,7 @@ func (k *projection) placeMany(s *scratch, dst []float32, rows Rows, from, to in
 		for i := range n {
 			rows.Scaled(s.wide[i*k.m:(i+1)*k.m], from+i, k.mean, k.scale, k.unit)
 		}
-		k.many.PlaceMany(s.y64, s.wide, n, s.own)
+		k.many.ProjectMany(s.y64, s.wide, n, s.own)
 		for i := range n {
 			if err := k.put(dst, s.y64[i*k.dim:(i+1)*k.dim], from+i); err != nil {
 				return err

@@ -39,7 +39,7 @@ func checkCommand(e *cli.Env) *cobra.Command {
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := client.LoadConfig(*path)
-		if err == nil && where.Given() {
+		if err == nil && where.IsSet() {
 			err = compareWithServer(cmd.Context(), e, where, *path, c)
 		}
 		var problems config.Problems
@@ -94,7 +94,7 @@ func compareWithServer(ctx context.Context, e *cli.Env, where *client.Address, p
 	if err != nil {
 		return cli.UsageError{Err: err}
 	}
-	nc, err := client.Dial(ctx, e, client.WithDefaultURL(where.Over(c.NATS)))
+	nc, err := client.Dial(ctx, e, client.WithDefaultURL(where.Apply(c.NATS)))
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ type doctor struct {
 	err    error // of the output
 }
 
-func (d *doctor) say(f admin.Finding) {
+func (d *doctor) printFinding(f admin.Finding) {
 	if f.Level == admin.LevelFault {
 		d.faults++
 	}
@@ -100,11 +100,11 @@ func (d *doctor) say(f admin.Finding) {
 }
 
 func (d *doctor) fault(check, text, fix string) {
-	d.say(admin.Finding{Check: check, Level: admin.LevelFault, Text: text, Fix: fix})
+	d.printFinding(admin.Finding{Check: check, Level: admin.LevelFault, Text: text, Fix: fix})
 }
 
 func (d *doctor) ok(check, format string, args ...any) {
-	d.say(admin.Finding{Check: check, Level: admin.LevelOK, Text: fmt.Sprintf(format, args...)})
+	d.printFinding(admin.Finding{Check: check, Level: admin.LevelOK, Text: fmt.Sprintf(format, args...)})
 }
 
 // look checks this machine first, then the server; it ends at a fault that hides what follows.
@@ -122,7 +122,7 @@ func (d *doctor) look(ctx context.Context, e *cli.Env, where *client.Address) er
 		return d.err
 	}
 	for _, n := range c.Notes {
-		d.say(admin.Finding{Check: "configuration", Level: admin.LevelNote, Text: n.String()})
+		d.printFinding(admin.Finding{Check: "configuration", Level: admin.LevelNote, Text: n.String()})
 	}
 	d.ok("configuration", "%s, pipelines: %d", d.path, len(c.Pipelines))
 	d.port(c.HTTP)
@@ -132,7 +132,7 @@ func (d *doctor) look(ctx context.Context, e *cli.Env, where *client.Address) er
 		d.fault("model", err.Error(), "name a model file that `embedd model show` can read")
 		return d.err
 	}
-	n := where.Over(c.NATS)
+	n := where.Apply(c.NATS)
 	if n.Embedded() && os.Getenv("NATS_URL") == "" {
 		d.embedded()
 		return d.err
@@ -157,7 +157,7 @@ func (d *doctor) look(ctx context.Context, e *cli.Env, where *client.Address) er
 		d.fault("configuration", err.Error(), "")
 	}
 	for _, f := range found {
-		d.say(f)
+		d.printFinding(f)
 	}
 	return errors.Join(d.daemons(ctx, nc.Conn, pipelines), d.err)
 }
@@ -185,11 +185,11 @@ func (d *doctor) port(h config.HTTP) {
 	case errors.Is(err, syscall.EADDRINUSE) && isEmbedd(h):
 		d.ok("port", "http.listen %s: a daemon is running there", listen)
 	case errors.Is(err, syscall.EADDRINUSE):
-		d.say(admin.Finding{Check: "port", Level: admin.LevelFault, Text: "http.listen " + listen +
+		d.printFinding(admin.Finding{Check: "port", Level: admin.LevelFault, Text: "http.listen " + listen +
 			" is in use by another program", Fix: "stop it, or choose another port (port 0 is any free one)",
 			Key: "http.listen", Value: "127.0.0.1:0"})
 	default:
-		d.say(admin.Finding{Check: "port", Level: admin.LevelFault, Text: "http.listen " + err.Error(),
+		d.printFinding(admin.Finding{Check: "port", Level: admin.LevelFault, Text: "http.listen " + err.Error(),
 			Fix: "choose an address of this machine", Key: "http.listen", Value: "127.0.0.1:8474"})
 	}
 }
@@ -264,7 +264,7 @@ func (d *doctor) daemons(ctx context.Context, nc *nats.Conn, pipelines []stream.
 	}
 	for _, p := range pipelines {
 		if found[p.Name] == 0 {
-			d.say(admin.Finding{Check: "daemon", Pipeline: p.Name, Level: admin.LevelNote, Text: "none is running",
+			d.printFinding(admin.Finding{Check: "daemon", Pipeline: p.Name, Level: admin.LevelNote, Text: "none is running",
 				Command: "embedd run"})
 			continue
 		}
@@ -285,7 +285,7 @@ func (d *doctor) daemons(ctx context.Context, nc *nats.Conn, pipelines []stream.
 			default:
 				f.Text = fmt.Sprintf("%s, %d messages are not answered", r.State, r.Lag.Messages)
 			}
-			d.say(f)
+			d.printFinding(f)
 			return n < found[p.Name]
 		})
 		if err != nil {

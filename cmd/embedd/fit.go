@@ -173,8 +173,8 @@ func searched(s *model.Search) string {
 	return text
 }
 
-// behind describes the landmarks of a method.
-func behind(landmarks int, width float64) string {
+// landmarksText describes the landmarks of a method.
+func landmarksText(landmarks int, width float64) string {
 	if landmarks == 0 {
 		return ""
 	}
@@ -192,7 +192,7 @@ func printChoice(out *report.Output, c *model.Choice) error {
 		out.Printf(" of")
 		for i, m := range c.Members {
 			out.Printf("%s %s at %d on scale %s%s%s: %+d", strings.Repeat(",", min(i, 1)), m.Method, m.Dim, m.Scale,
-				behind(m.Landmarks, m.Width), settings(m.Params), m.Adds)
+				landmarksText(m.Landmarks, m.Width), settings(m.Params), m.Adds)
 		}
 		out.Printf("\n(after each: how many more held-out rows of a round are classified correctly with it than without " +
 			"it)\n")
@@ -218,7 +218,7 @@ func printChoice(out *report.Output, c *model.Choice) error {
 	for _, s := range c.Scores {
 		name := s.Method
 		if s.Scale != "" {
-			name += " " + string(s.Scale) + behind(s.Landmarks, s.Width)
+			name += " " + string(s.Scale) + landmarksText(s.Landmarks, s.Width)
 		}
 		if !slices.Contains(methods, name) {
 			methods = append(methods, name)

@@ -32,7 +32,7 @@ func runCommand(e *cli.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if c.NATS = where.Over(c.NATS); c.NATS.Embedded() {
+		if c.NATS = where.Apply(c.NATS); c.NATS.Embedded() {
 			c.NATS.URL = os.Getenv("NATS_URL")
 		}
 		if *role != "configured" {

@@ -64,7 +64,7 @@ func (s schemaFlags) open(ctx context.Context, e *cli.Env, name string) (p strea
 	if !found {
 		return p, nil, nil, unknownPipeline(*s.path, name, names)
 	}
-	nc, err = client.Dial(ctx, e, client.WithDefaultURL(s.where.Over(c.NATS)))
+	nc, err = client.Dial(ctx, e, client.WithDefaultURL(s.where.Apply(c.NATS)))
 	if p.Stream == "" || err != nil {
 		if p.Stream == "" {
 			err = nil // the schema is a file; a daemon is only needed for its count

@@ -44,7 +44,7 @@ func setupCommand(e *cli.Env) *cobra.Command {
 		if *count != "configured" {
 			c.NATS.Replicas = *count
 		}
-		n := client.WithDefaultURL(where.Over(c.NATS))
+		n := client.WithDefaultURL(where.Apply(c.NATS))
 		if *permissions {
 			return showPermissions(ctx, e, out, n, pipelines)
 		}

@@ -40,7 +40,7 @@ func TestOneRowStopsNothing(t *testing.T) {
 					t.Errorf("%d fits failed, accuracy %.3f: %+v", failed, st.Accuracy, st)
 				}
 				if want := fmt.Sprintf("of in.a: feature x[0] is %.4g, and nine in ten rows are within", far); st.Outliers != 10 ||
-					!strings.Contains(st.LastOutlier, want) || !strings.Contains(st.LastOutlier, "10 rows were set aside") {
+					!strings.Contains(st.LastOutlier, want) || !strings.Contains(st.LastOutlier, "10 outliers were not learned") {
 					t.Errorf("the status says %q of %d rows, not %q", st.LastOutlier, st.Outliers, want)
 				}
 			})

@@ -130,7 +130,7 @@ func newLateLabels(l *spec.Labels) *lateLabels {
 // collect adds the outcomes of the join to an event.
 func collect(e *trainer.Event, out []join.Out[waitingRow]) {
 	for _, o := range out {
-		at := window.Position(o.Place)
+		at := window.Position(o.Position)
 		if o.Kind == join.Give {
 			e.Rows = append(e.Rows, window.Row{Position: at, Time: o.Time.UnixNano(), Label: o.Text,
 				Source: o.Payload.source, X: o.Payload.x})
@@ -156,7 +156,7 @@ func (t *lateLabels) addRows(c *spec.Config, msg *arrowio.Message, at spec.Posit
 			if faulty {
 				faults = faults[1:]
 			}
-			r := join.Row[waitingRow]{Place: join.Place(rowPosition(at, i)), Time: at.Time}
+			r := join.Row[waitingRow]{Position: join.Position(rowPosition(at, i)), Time: at.Time}
 			i++
 			if faulty && c.Nulls != spec.NullsImpute {
 				continue
@@ -196,9 +196,9 @@ func (t *lateLabels) addLabels(m *arrowio.Message, at spec.Position) *trainer.Ev
 	e, i := &trainer.Event{}, 0
 	for _, b := range m.Batches() {
 		for k := range b.Rows() {
-			one := join.Label{Place: join.Place(rowPosition(at, i)), Time: at.Time}
+			one := join.Label{Position: join.Position(rowPosition(at, i)), Time: at.Time}
 			i++
-			if at := window.Position(one.Place); at.Compare(t.newest) > 0 {
+			if at := window.Position(one.Position); at.Compare(t.newest) > 0 {
 				t.newest = at
 			}
 			var labelled bool

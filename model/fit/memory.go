@@ -62,8 +62,8 @@ func (c Config) checkMemory(d *model.Data) error {
 		return nil
 	}
 	fix, most := "use another method", d.N
-	if m, err := c.method(); err == nil && m.Most > 0 {
-		most = min(most, m.Most)
+	if m, err := c.method(); err == nil && m.MaxRows > 0 {
+		most = min(most, m.MaxRows)
 	}
 	if n := sort.Search(most, func(n int) bool { return held(n+1) > c.Memory }); n >= 2 {
 		fix = fmt.Sprintf("give at most %d rows, or use another method", n)

@@ -57,7 +57,7 @@ func TestPanicInAPoolIsAnErrorOfItsFunction(t *testing.T) {
 	for i := range m {
 		unit.Set(i, i, 1)
 	}
-	l.Place(t.Context(), mat.NewDense(n, m, rows), unit)
+	l.Project(t.Context(), mat.NewDense(n, m, rows), unit)
 	l.Slot = l.Slot[:n/2]
 	err := failure(func() { l.Value(t.Context(), unit, nil) })
 	fixture.Panicked(t, "tnca", err, "index out of range")

@@ -51,7 +51,7 @@ func TestTNCAGradient(t *testing.T) {
 		for _, d := range []int{1, 2, 5} {
 			l := method.NewNeighbourLoss(&frame.Rows{N: data.N, M: data.M, Y: data.Y, Classes: data.Classes},
 				references)
-			l.Place(t.Context(), p.x, random(5, 5))
+			l.Project(t.Context(), p.x, random(5, 5))
 			l.Penalty, l.To = 0.1, random(5, d)
 			at, g := random(5, d), mat.NewDense(5, d, nil)
 			value := l.Value(t.Context(), at, g)
@@ -87,7 +87,7 @@ func TestTNCALossIsItsFormula(t *testing.T) {
 	for i := range 5 {
 		unit.Set(i, i, 1)
 	}
-	l.Place(t.Context(), p.x, unit)
+	l.Project(t.Context(), p.x, unit)
 	at := mat.NewDense(5, 2, []float64{1, 0, 0, 1, .5, .5, -1, 1, 0, .2})
 	var y mat.Dense
 	y.Mul(p.x, at)

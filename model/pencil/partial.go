@@ -33,14 +33,14 @@ type Part struct {
 	Products int
 	Notes    []string
 
-	all     []float64  // the values found, including those beyond the wanted
-	vectors *mat.Dense // their vectors as columns
-	least   float64    // at the Max end: the least value found, or 0
+	all      []float64  // the values found, including those beyond the wanted
+	vectors  *mat.Dense // their vectors as columns
+	smallest float64    // at the Max end: the least value found, or 0
 }
 
-// Least is an upper bound of the smallest eigenvalue, and close to it, if that is negative, at the Max end; 0 if no
-// negative one was found.
-func (p *Part) Least() float64 { return p.least }
+// SmallestBound is an upper bound of the smallest eigenvalue and close to it, if that is negative and the pairs are of
+// the Max end; 0 if no negative one was found.
+func (p *Part) SmallestBound() float64 { return p.smallest }
 
 // Partial returns the d eigenpairs of m at one end, and no others, by thick-restart block Lanczos: on m itself or, at
 // the Min end of Entries, on the inverse of m plus a tiny shift by a Cholesky factor. known has eigenvectors as
@@ -175,7 +175,7 @@ func (p *partial) direct(limit int) *Part {
 		values[i] = sign * v
 	}
 	part := p.judge(values, found.vectors)
-	part.least = found.least
+	part.smallest = found.least
 	return part
 }
 

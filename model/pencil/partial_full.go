@@ -62,7 +62,7 @@ func (p *partial) full() *Part {
 	p.floor = float64(p.n) * eps * p.largest
 	part := p.judge(values, mat.DenseCopyOf(vectors.Slice(0, p.n, 0, p.free).T()))
 	if p.end == Max {
-		part.least = min(values[p.free-1], 0)
+		part.smallest = min(values[p.free-1], 0)
 	}
 	return part
 }

@@ -184,7 +184,7 @@ func partRank(ctx context.Context, s *mat.SymDense, end End, part *Part, d int) 
 		return m
 	}
 	tol := float64(m) * eps * part.Largest
-	if part.all[d-1] <= tol || part.least < -tol {
+	if part.all[d-1] <= tol || part.smallest < -tol {
 		return 0
 	}
 	c := mat.NewSymDense(m, nil)

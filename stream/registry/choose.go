@@ -72,7 +72,7 @@ func (r *Registry) choose(ctx context.Context, which func(*Pointer) (string, err
 	return r.pointers.update(ctx, func(p *Pointer) error {
 		good := m.Note().Created
 		if name == p.Live {
-			good = p.Good
+			good = p.ConfirmedAt
 		}
 		v := p.Find(name)
 		if v == nil {

@@ -135,17 +135,17 @@ func (e *Edge) atHub(ctx context.Context, do func(context.Context, *jetStream) e
 	if hub == nil {
 		s, err := JetStream(ctx, e.js)
 		if err != nil {
-			return e.away(err)
+			return e.explain(err)
 		}
 		hub = s.(*jetStream)
 		e.mu.Lock()
 		e.hub = hub
 		e.mu.Unlock()
 	}
-	return e.away(do(ctx, hub))
+	return e.explain(do(ctx, hub))
 }
 
-func (e *Edge) away(err error) error {
+func (e *Edge) explain(err error) error {
 	if err == nil || errors.Is(err, errMoved) || errors.Is(err, errAbsent) {
 		return err
 	}

@@ -132,7 +132,7 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 			"version", r.known.live, "error", p.damage)
 		_, err = r.pointers.update(ctx, func(p *Pointer) error {
 			if p.damage != "" && p.Find(r.known.live) != nil {
-				p.choose(r.known.live, p.Good)
+				p.choose(r.known.live, p.ConfirmedAt)
 				p.Pin = r.known.pin
 			}
 			return nil
@@ -150,7 +150,7 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 	}
 	r.term = p.Term
 	r.pointers.revision.Store(revision)
-	r.confirmed.Store(&confirmation{p.Live, p.Good})
+	r.confirmed.Store(&confirmation{p.Live, p.ConfirmedAt})
 	if p.Live == "" || chosen == r.known {
 		r.problem.Store(nil)
 		r.offered = selection{}
@@ -225,9 +225,9 @@ func (r *Registry) isStale(ctx context.Context, p *Pointer, revision uint64) (bo
 		return r.known.live != "" && p.Live != "" && p.Term < r.term, nil
 	}
 	made, err := r.store.created(ctx)
-	if err != nil || made.Equal(r.made) && revision != 0 {
+	if err != nil || made.Equal(r.createdAt) && revision != 0 {
 		return err == nil, err
 	}
-	r.made, r.term = made, 0
+	r.createdAt, r.term = made, 0
 	return false, nil
 }

@@ -39,8 +39,8 @@ type Pointer struct {
 	Versions []Version `json:"versions"`          // oldest first
 	Refused  []Refusal `json:"refused,omitempty"` // the newest, oldest first
 
-	// Good is when the live model was last found good: fitted, or evaluated on labelled rows and kept.
-	Good time.Time `json:"good,omitzero"`
+	// ConfirmedAt is when the live model was last confirmed: fitted, or evaluated on labelled rows and kept.
+	ConfirmedAt time.Time `json:"good,omitzero"`
 
 	StateOf string `json:"state_of,omitempty"` // the live model to which State belongs
 	State   []byte `json:"state,omitempty"`    // the learner's newest checkpoint
@@ -161,7 +161,7 @@ func (p *Pointer) choose(name string, good time.Time) {
 		p.Live = name
 		p.State, p.StateOf = nil, ""
 	}
-	p.Good = good
+	p.ConfirmedAt = good
 }
 
 // originOf returns the first version of another version's epoch; nil if that is the first, or the first is not listed.

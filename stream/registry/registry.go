@@ -62,7 +62,7 @@ type Registry struct {
 	missed      observation[selection]    // a choice that could not be read
 	stale       observation[uint64]       // a revision that is older than one seen before
 	term        uint64                    // of the newest pointer that was followed, or written here
-	made        time.Time                 // when revisions began to count
+	createdAt   time.Time                 // when revisions began to count
 	epoch       int                       // of this process's model; 0: it has none
 	confirmedAt atomic.Int64              // see Reached, in nanoseconds
 	problem     atomic.Pointer[string]
@@ -72,16 +72,16 @@ type Registry struct {
 // Revision is the revision of the newest pointer that this process follows.
 func (r *Registry) Revision() uint64 { return r.pointers.revision.Load() }
 
-// confirmation is when a live model was last found good, as the pointer says.
+// confirmation is when the live model of the pointer was last confirmed.
 type confirmation struct {
 	live string
-	good time.Time
+	at   time.Time
 }
 
 // GoodAsOf is when the trainer last found a version good; zero if that is not known.
 func (r *Registry) GoodAsOf(version string) time.Time {
 	if f := r.confirmed.Load(); f != nil && f.live == version {
-		return f.good
+		return f.at
 	}
 	return time.Time{}
 }
@@ -136,13 +136,13 @@ func (r *Registry) Pointer(ctx context.Context) (*Pointer, error) {
 
 // Choice is a live model and how it came to be live.
 type Choice struct {
-	Live   *plugin.Live // State is the learner's newest checkpoint; nil where no model is live
-	Pinned bool         // nothing may replace it
-	Good   time.Time    // when it was last found good: made, or judged on labelled rows and kept
-	Epochs int          // the highest epoch that is known
-	New    bool         // there is no pointer that would know of epochs before
-	Stream string       // that the pipeline's name is bound to; "": to none yet
-	Damage string       // what of the store could not be read, and what is used instead; a sentence
+	Live        *plugin.Live // State is the learner's newest checkpoint; nil where no model is live
+	Pinned      bool         // nothing may replace it
+	ConfirmedAt time.Time    // when it was last confirmed: fitted, or evaluated on labelled rows and kept
+	Epochs      int          // the highest epoch that is known
+	New         bool         // there is no pointer that would know of epochs before
+	Stream      string       // that the pipeline's name is bound to; "": to none yet
+	Damage      string       // what of the store could not be read, and what is used instead; a sentence
 }
 
 // Live reads and checks the live model; there is none before the first. If the pointer or the live model is damaged it
@@ -174,7 +174,7 @@ func (r *Registry) Live(ctx context.Context) (*Choice, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.made, err = r.store.created(ctx); err != nil {
+	if r.createdAt, err = r.store.created(ctx); err != nil {
 		return nil, fmt.Errorf("reading when the model store was created (%s): %w", r.store, err)
 	}
 	r.setLive(selection{p.Live, p.Pin})
@@ -215,7 +215,7 @@ func (r *Registry) choiceOf(ctx context.Context, p *Pointer) (*Choice, error) {
 	if p.StateOf == p.Live {
 		l.State = p.State
 	}
-	return &Choice{Live: l, Pinned: p.Pin != "", Good: p.Good, Epochs: max(p.Epochs, l.Epoch)}, nil
+	return &Choice{Live: l, Pinned: p.Pin != "", ConfirmedAt: p.ConfirmedAt, Epochs: max(p.Epochs, l.Epoch)}, nil
 }
 
 // Model reads a version of the pipeline; ErrMissing if the pointer does not list it.

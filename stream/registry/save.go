@@ -192,7 +192,7 @@ func (r *Registry) Checkpoint(ctx context.Context, state []byte) error {
 		if err := r.fence(p); err != nil {
 			return err
 		}
-		p.State, p.StateOf, p.Good = state, p.Live, r.options.Clock()
+		p.State, p.StateOf, p.ConfirmedAt = state, p.Live, r.options.Clock()
 		return nil
 	})
 	return unlessUnchanged(err)
@@ -212,7 +212,7 @@ func (r *Registry) RecordRefusal(ctx context.Context, f plugin.Outcome) error {
 		p.Refused = append(p.Refused, one)
 		p.Refused = p.Refused[max(len(p.Refused)-maxRefused, 0):]
 		if one.Live == p.Live {
-			p.Good = one.Time
+			p.ConfirmedAt = one.Time
 		}
 		return nil
 	})

@@ -232,7 +232,7 @@ func TestStoreThatForgot(t *testing.T) {
 			t.Fatal(err)
 		}
 		var err error
-		if r.made, err = s.created(t.Context()); err != nil {
+		if r.createdAt, err = s.created(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		r.pointers.revision.Add(3) // they were written and seen, and are gone

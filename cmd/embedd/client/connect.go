@@ -35,11 +35,11 @@ func AddressFlags(f *cli.Flags, about string) *Address {
 	return a
 }
 
-// Given reports whether the command line names a server.
-func (a *Address) Given() bool { return *a.url != "" || *a.context != "" }
+// IsSet reports whether the command line names a server.
+func (a *Address) IsSet() bool { return *a.url != "" || *a.context != "" }
 
-// Over returns the configuration with what the command line overrides.
-func (a *Address) Over(n config.NATS) config.NATS {
+// Apply returns the configuration with the overrides of the command line.
+func (a *Address) Apply(n config.NATS) config.NATS {
 	if *a.url != "" {
 		n.URL, n.Context = *a.url, ""
 	}
@@ -85,7 +85,7 @@ func (s *Server) Dial(ctx context.Context, e *cli.Env) (*connection.Conn, error)
 		}
 		n = c.NATS
 	}
-	return Dial(ctx, e, WithDefaultURL(s.Over(n)))
+	return Dial(ctx, e, WithDefaultURL(s.Apply(n)))
 }
 
 // WithDefaultURL fills in NATS_URL or the default URL if the configuration names no server.

@@ -41,15 +41,15 @@ func (d *document) problem(path, format string, args ...any) {
 	if slices.ContainsFunc(d.problems, func(p Problem) bool { return p.Key == path }) {
 		return
 	}
-	d.problemAt(d.near(path), path, format, args...)
+	d.problemAt(d.nearestPlace(path), path, format, args...)
 }
 
 func (d *document) note(path, format string, args ...any) {
-	at := d.near(path)
+	at := d.nearestPlace(path)
 	d.notes = append(d.notes, Problem{d.file, at.line, at.column, path, fmt.Sprintf(format, args...)})
 }
 
-func (d *document) near(path string) place {
+func (d *document) nearestPlace(path string) place {
 	for {
 		if at, ok := d.places[path]; ok {
 			return at
@@ -62,8 +62,8 @@ func (d *document) near(path string) place {
 	}
 }
 
-// given reports whether the file has the key or section.
-func (d *document) given(path string) bool {
+// has reports whether the file has the key or section.
+func (d *document) has(path string) bool {
 	_, ok := d.places[path]
 	return ok
 }
@@ -202,7 +202,7 @@ func (d *document) pipelines(c *Config, n *yaml.Node) {
 		d.defaults(each, c, &p)
 		d.mapping(value, path, func(key, value *yaml.Node) { d.member(c, &p, each, path, key, value) })
 		for _, f := range spec {
-			if f.required && strings.HasPrefix(f.path, each) && !d.given(actual(f.path, name)) {
+			if f.required && strings.HasPrefix(f.path, each) && !d.has(actual(f.path, name)) {
 				d.problem(actual(f.path, name), "required: %s", f.doc)
 			}
 		}

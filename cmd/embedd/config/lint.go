@@ -175,7 +175,7 @@ func (d *document) lintModel(p *Pipeline) {
 	for _, f := range spec {
 		path := actual(f.path, p.Name)
 		inModel := strings.HasPrefix(f.path, each+"model.") && f.path != each+"model.file"
-		if (inModel || strings.HasPrefix(f.path, each+"training.")) && d.given(path) {
+		if (inModel || strings.HasPrefix(f.path, each+"training.")) && d.has(path) {
 			d.problem(path, "has no effect with a fixed model: delete it, or delete model.file")
 		}
 	}
@@ -195,7 +195,7 @@ func (d *document) lintMethod(p *Pipeline) {
 	fit, right := p.Model.Fit(), true
 	for _, name := range slices.Sorted(maps.Keys(p.Model.Params)) {
 		path := at + "model.params." + name
-		if name == "ridge" && d.given(at+"model.ridge") {
+		if name == "ridge" && d.has(at+"model.ridge") {
 			path = at + "model.ridge"
 		}
 		fit.Params = map[string]string{name: p.Model.Params[name]}

@@ -34,11 +34,11 @@ type Conn struct {
 
 	received atomic.Uint64 // bytes, also those of an incomplete message
 
-	mu     sync.Mutex
-	raw    net.Conn // the current network connection
-	down   outage
-	denied []string             // permissions that the server denied, the newest last
-	told   map[string]time.Time // when an error was last logged
+	mu       sync.Mutex
+	raw      net.Conn // the current network connection
+	down     outage
+	denied   []string             // permissions that the server denied, the newest last
+	loggedAt map[string]time.Time // when an error was last logged
 }
 
 const retryPause = 250 * time.Millisecond
@@ -49,7 +49,7 @@ func Dial(ctx context.Context, n config.NATS, o Options) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{target: t, log: o.Logger, closed: make(chan struct{}), told: map[string]time.Time{}}
+	c := &Conn{target: t, log: o.Logger, closed: make(chan struct{}), loggedAt: map[string]time.Time{}}
 	c.log = cmp.Or(c.log, slog.New(slog.DiscardHandler))
 	options, err := c.options()
 	if err != nil {

@@ -127,11 +127,11 @@ func (c *Conn) reported(_ *nats.Conn, sub *nats.Subscription, err error) {
 		text += sub.Subject
 	}
 	c.mu.Lock()
-	maps.DeleteFunc(c.told, func(_ string, at time.Time) bool { return time.Since(at) >= every })
-	_, quiet := c.told[text]
-	quiet = quiet || len(c.told) == maxReports
+	maps.DeleteFunc(c.loggedAt, func(_ string, at time.Time) bool { return time.Since(at) >= every })
+	_, quiet := c.loggedAt[text]
+	quiet = quiet || len(c.loggedAt) == maxReports
 	if !quiet {
-		c.told[text] = time.Now()
+		c.loggedAt[text] = time.Now()
 	}
 	c.mu.Unlock()
 	if !quiet {

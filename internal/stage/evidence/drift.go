@@ -10,10 +10,10 @@ import "math"
 // the oldest bucket until the parts agree; this one cuts at once where they differ most, so that it keeps what came
 // after the change.
 type DriftDetector struct {
-	Delta  float64    `json:"delta"`  // probability of a false alarm per check; 0: 0.0005
-	Rows   [][]Bucket `json:"rows"`   // Rows[i] holds buckets of 2^i values, newest last
-	Waits  int        `json:"waits"`  // values since the last check
-	Alarms int        `json:"alarms"` // changes found so far
+	Delta      float64    `json:"delta"`  // probability of a false alarm per check; 0: 0.0005
+	Rows       [][]Bucket `json:"rows"`   // Rows[i] holds buckets of 2^i values, newest last
+	SinceCheck int        `json:"waits"`  // values since the last check
+	Alarms     int        `json:"alarms"` // changes found so far
 }
 
 // Bucket is the sum of consecutive values, and of their squares.
@@ -43,10 +43,10 @@ func (a *DriftDetector) Add(v float64) bool {
 		a.Rows[i] = append(a.Rows[i][:0], a.Rows[i][2:]...)
 		a.Rows[i+1] = append(a.Rows[i+1], Bucket{p.Sum + q.Sum, p.Square + q.Square})
 	}
-	if a.Waits++; a.Waits < checkEvery {
+	if a.SinceCheck++; a.SinceCheck < checkEvery {
 		return false
 	}
-	a.Waits = 0
+	a.SinceCheck = 0
 	if !a.cut() {
 		return false
 	}

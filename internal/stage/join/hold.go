@@ -32,20 +32,20 @@ func (j *Join[P]) evict() {
 
 func (j *Join[P]) expire(r *row[P]) {
 	j.counts.Expired++
-	j.release(r, gone)
+	j.release(r, rowExpired)
 }
 
 // dropRow removes a row before its time.
 func (j *Join[P]) dropRow(r *row[P]) {
-	if r.state == waits {
+	if r.state == rowWaiting {
 		j.expire(r)
 	}
 	j.forgetRow(r)
 }
 
 func (j *Join[P]) forgetRow(r *row[P]) {
-	if r.state == waits {
-		j.release(r, gone)
+	if r.state == rowWaiting {
+		j.release(r, rowExpired)
 	}
 	at := &r.entry.rows
 	for *at != r {

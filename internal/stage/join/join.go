@@ -21,22 +21,22 @@ import (
 	"time"
 )
 
-// Place is the position of a row or label: the creation time of its stream in nanoseconds, its message and its index in
-// the message.
-type Place struct {
+// Position is the position of a row or label: the creation time of its stream in nanoseconds, its message and its
+// index in the message.
+type Position struct {
 	Created int64
 	Seq     uint64
 	Row     int
 }
 
 // Compare orders positions in one kind of stream. A stream that was created later comes after.
-func (p Place) Compare(q Place) int {
+func (p Position) Compare(q Position) int {
 	return cmp.Or(cmp.Compare(p.Created, q.Created), cmp.Compare(p.Seq, q.Seq), cmp.Compare(p.Row, q.Row))
 }
 
 // Row is a row of the input. The join returns Payload with it; Size is its memory.
 type Row[P any] struct {
-	Place    Place
+	Position Position
 	Time     time.Time // of its message, by the server
 	Key      string    // "" if it has none: then only its own label counts
 	Label    string    // the label that the row carries
@@ -47,10 +47,10 @@ type Row[P any] struct {
 
 // Label is a row of a message of labels.
 type Label struct {
-	Place Place
-	Time  time.Time
-	Key   string
-	Text  string
+	Position Position
+	Time     time.Time
+	Key      string
+	Text     string
 }
 
 // Kind is the kind of an outcome.
@@ -67,12 +67,12 @@ func (k Kind) String() string { return [...]string{"give", "correct", "withdraw"
 
 // Out is an outcome.
 type Out[P any] struct {
-	Kind    Kind
-	Place   Place
-	Time    time.Time
-	Text    string
-	By      Place // of the label; zero if the row carries it
-	Payload P     // of Give
+	Kind     Kind
+	Position Position
+	Time     time.Time
+	Text     string
+	By       Position // of the label; zero if the row carries it
+	Payload  P        // of Give
 }
 
 // Limits bound the join.
@@ -127,35 +127,35 @@ type entry[P any] struct {
 // row is a row that waits, was given or has expired.
 type row[P any] struct {
 	links[row[P]]
-	entry   *entry[P]
-	older   *row[P]
-	place   Place
-	time    time.Time
-	state   state
-	payload P // while it waits
-	size    int64
-	text    string // label that it was given with
-	by      Place  // position of that label; zero if the row carried it
+	entry    *entry[P]
+	older    *row[P]
+	position Position
+	time     time.Time
+	state    state
+	payload  P // while it waits
+	size     int64
+	text     string   // label that it was given with
+	by       Position // position of that label; zero if the row carried it
 }
 
 type state int
 
 const (
-	waits state = iota
-	given
-	gone // expired
+	rowWaiting state = iota
+	rowGiven
+	rowExpired // expired
 )
 
 // label is a label that waits for a row, or the newest of a key.
 type label[P any] struct {
 	links[label[P]]
-	entry   *entry[P]
-	older   *label[P]
-	place   Place
-	time    time.Time
-	text    string
-	size    int64
-	counted bool // it is in Counts
+	entry    *entry[P]
+	older    *label[P]
+	position Position
+	time     time.Time
+	text     string
+	size     int64
+	counted  bool // it is in Counts
 }
 
 // New returns an empty join.
@@ -177,11 +177,11 @@ func (j *Join[P]) Waiting() (rows int, bytes int64) { return j.rowsWaiting, j.pe
 func (j *Join[P]) Early() (labels int, bytes int64) { return j.labelsWaiting, j.early }
 
 // Oldest returns the oldest row that waits, false if none does. After a restart, rows are read from there on.
-func (j *Join[P]) Oldest() (Place, bool) {
+func (j *Join[P]) Oldest() (Position, bool) {
 	if j.waiting == nil {
-		return Place{}, false
+		return Position{}, false
 	}
-	return j.waiting.place, true
+	return j.waiting.position, true
 }
 
 // Row adds a row. Rows must arrive in the order of their positions; a repeated one is ignored. The result is valid
@@ -193,7 +193,7 @@ func (j *Join[P]) Row(r Row[P]) []Out[P] {
 	}
 	if r.Key == "" {
 		if r.HasLabel {
-			j.out = append(j.out, Out[P]{Kind: Give, Place: r.Place, Time: r.Time, Text: r.Label, Payload: r.Payload})
+			j.out = append(j.out, Out[P]{Kind: Give, Position: r.Position, Time: r.Time, Text: r.Label, Payload: r.Payload})
 		}
 	} else {
 		j.row(r)
@@ -206,16 +206,16 @@ func (j *Join[P]) row(r Row[P]) {
 	e := j.open(r.Key)
 	var newer *row[P]
 	older := e.rows
-	for older != nil && older.place.Compare(r.Place) > 0 {
+	for older != nil && older.position.Compare(r.Position) > 0 {
 		newer, older = older, older.older
 	}
-	if older != nil && older.place == r.Place {
+	if older != nil && older.position == r.Position {
 		return
 	}
 	if older != nil && r.Time.Sub(older.time) <= j.limits.Wait {
 		j.counts.Repeated++
-		if older.state == given {
-			j.out = append(j.out, Out[P]{Kind: Withdraw, Place: older.place, Time: older.time})
+		if older.state == rowGiven {
+			j.out = append(j.out, Out[P]{Kind: Withdraw, Position: older.position, Time: older.time})
 		}
 		j.forgetRow(older)
 	}
@@ -224,7 +224,7 @@ func (j *Join[P]) row(r Row[P]) {
 		return
 	}
 	e = j.open(r.Key) // the replaced row may have been all that the entry held
-	n := &row[P]{entry: e, place: r.Place, time: r.Time, payload: r.Payload}
+	n := &row[P]{entry: e, position: r.Position, time: r.Time, payload: r.Payload}
 	n.size = j.rowBytes + int64(r.Size)
 	j.bytes += n.size
 	j.pending += n.size
@@ -245,10 +245,10 @@ func (j *Join[P]) row(r Row[P]) {
 	}
 	switch {
 	case l != nil:
-		j.give(n, l.text, l.place)
+		j.give(n, l.text, l.position)
 		j.count(l, &j.counts.Joined)
 	case r.HasLabel:
-		j.give(n, r.Label, Place{})
+		j.give(n, r.Label, Position{})
 	}
 	if last, many := tooMany(e.rows, func(r *row[P]) *row[P] { return r.older }); many {
 		j.dropRow(last)
@@ -272,13 +272,13 @@ func (j *Join[P]) label(l Label) {
 	e := j.open(l.Key)
 	var newer *label[P]
 	older := e.labels
-	for older != nil && older.place.Compare(l.Place) > 0 {
+	for older != nil && older.position.Compare(l.Position) > 0 {
 		newer, older = older, older.older
 	}
-	if older != nil && older.place == l.Place {
+	if older != nil && older.position == l.Position {
 		return
 	}
-	n := &label[P]{entry: e, place: l.Place, time: l.Time, text: l.Text}
+	n := &label[P]{entry: e, position: l.Position, time: l.Time, text: l.Text}
 	n.size = j.labelBytes + textBytes(l.Text)
 	j.bytes += n.size
 	j.early += n.size
@@ -301,19 +301,19 @@ func (j *Join[P]) label(l Label) {
 // applyLabel applies a new label to a row of its key.
 func (j *Join[P]) applyLabel(r *row[P], l *label[P]) {
 	switch {
-	case r.state == gone || !j.reaches(l.time, r):
-	case r.state == waits:
-		j.give(r, l.text, l.place)
+	case r.state == rowExpired || !j.reaches(l.time, r):
+	case r.state == rowWaiting:
+		j.give(r, l.text, l.position)
 		j.count(l, &j.counts.Joined)
-	case l.place.Compare(r.by) < 0 || l.text == r.text:
-		if l.place.Compare(r.by) > 0 {
-			r.by = l.place
+	case l.position.Compare(r.by) < 0 || l.text == r.text:
+		if l.position.Compare(r.by) > 0 {
+			r.by = l.position
 		}
 		j.count(l, &j.counts.Duplicate)
 	default:
 		j.size(r, textBytes(l.text)-textBytes(r.text))
-		r.text, r.by = l.text, l.place
-		j.out = append(j.out, Out[P]{Kind: Correct, Place: r.place, Time: r.time, Text: r.text, By: r.by})
+		r.text, r.by = l.text, l.position
+		j.out = append(j.out, Out[P]{Kind: Correct, Position: r.position, Time: r.time, Text: r.text, By: r.by})
 		j.count(l, &j.counts.Corrected)
 	}
 }
@@ -331,9 +331,9 @@ func (j *Join[P]) reaches(t time.Time, r *row[P]) bool {
 }
 
 // give returns a waiting row to the caller, and remembers its position.
-func (j *Join[P]) give(r *row[P], text string, by Place) {
-	j.out = append(j.out, Out[P]{Kind: Give, Place: r.place, Time: r.time, Text: text, By: by, Payload: r.payload})
-	j.release(r, given)
+func (j *Join[P]) give(r *row[P], text string, by Position) {
+	j.out = append(j.out, Out[P]{Kind: Give, Position: r.position, Time: r.time, Text: text, By: by, Payload: r.payload})
+	j.release(r, rowGiven)
 	r.text, r.by = text, by
 	j.size(r, textBytes(text))
 }
@@ -345,7 +345,7 @@ func (j *Join[P]) release(r *row[P], s state) {
 	j.rowsWaiting--
 	j.size(r, j.rowBytes-r.size)
 	r.payload, r.state = none, s
-	for j.waiting != nil && j.waiting.state != waits {
+	for j.waiting != nil && j.waiting.state != rowWaiting {
 		j.waiting = j.waiting.next
 	}
 }

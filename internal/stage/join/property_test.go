@@ -10,21 +10,21 @@ import (
 )
 
 // window is what a host ends with: each row that it was given and not told to take out, with its last label.
-type window map[Place]string
+type window map[Position]string
 
 func (w window) take(t *testing.T, out []Out[int]) {
 	for _, o := range out {
-		_, has := w[o.Place]
+		_, has := w[o.Position]
 		switch {
 		case has != (o.Kind != Give):
-			t.Fatalf("row %v: %v, and whether the host has it: %v", o.Place, o.Kind, has)
+			t.Fatalf("row %v: %v, and whether the host has it: %v", o.Position, o.Kind, has)
 		case o.Kind == Withdraw:
-			delete(w, o.Place)
+			delete(w, o.Position)
 		default:
-			w[o.Place] = o.Text
+			w[o.Position] = o.Text
 		}
-		if o.Kind == Give && o.Payload != int(o.Place.Seq)*1000+o.Place.Row {
-			t.Fatalf("row %v comes with the payload of %d", o.Place, o.Payload)
+		if o.Kind == Give && o.Payload != int(o.Position.Seq)*1000+o.Position.Row {
+			t.Fatalf("row %v comes with the payload of %d", o.Position, o.Payload)
 		}
 	}
 }
@@ -79,10 +79,10 @@ func TestDelayed(t *testing.T) {
 			var events []event
 			want := window{}
 			for i := range rows {
-				r := Row[int]{Place: Place{1, uint64(1 + i/perMessage), i % perMessage}, Key: fmt.Sprint("k", i),
+				r := Row[int]{Position: Position{1, uint64(1 + i/perMessage), i % perMessage}, Key: fmt.Sprint("k", i),
 					Size: 400,
 					Time: time.Unix(int64(i/perMessage), 0)}
-				r.Payload = int(r.Place.Seq)*1000 + r.Place.Row
+				r.Payload = int(r.Position.Seq)*1000 + r.Position.Row
 				events = append(events, event{row: &r, due: float64(i)})
 				p := rng.Float64()
 				if p < 0.01 {
@@ -101,7 +101,7 @@ func TestDelayed(t *testing.T) {
 					text = fmt.Sprint("c", rng.IntN(8))
 					labels = append(labels, sent{at + 5000*rng.Float64(), i, 1, text})
 				}
-				want[r.Place] = text
+				want[r.Position] = text
 			}
 			undelayed := slices.Clone(labels)
 			slices.SortStableFunc(undelayed, func(a, b sent) int { return (a.row-b.row)*2 + a.rank - b.rank })
@@ -114,7 +114,7 @@ func TestDelayed(t *testing.T) {
 			stream := func(labels []sent, due func(sent) float64) (out []event) {
 				out = slices.Clone(events)
 				for i, s := range labels {
-					l := Label{Place: Place{2, uint64(1 + i/10), i % 10}, Key: fmt.Sprint("k", s.row), Text: s.text,
+					l := Label{Position: Position{2, uint64(1 + i/10), i % 10}, Key: fmt.Sprint("k", s.row), Text: s.text,
 						Time: time.Unix(int64(max(0, due(s))/perMessage), 0)}
 					out = append(out, event{label: &l, due: due(s)})
 				}
@@ -197,7 +197,7 @@ func TestFunctionOfStreams(t *testing.T) {
 		now := 0
 		for i := range 60 {
 			now += rng.IntN(5)
-			r := Row[int]{Place: Place{0, uint64(i + 1), 0}, Time: time.Unix(int64(now), 0), Payload: 1000 * (i + 1),
+			r := Row[int]{Position: Position{0, uint64(i + 1), 0}, Time: time.Unix(int64(now), 0), Payload: 1000 * (i + 1),
 				Size: 50}
 			if rng.IntN(20) > 0 {
 				r.Key = fmt.Sprint(rng.IntN(keys))
@@ -211,7 +211,7 @@ func TestFunctionOfStreams(t *testing.T) {
 		now = 0
 		for i := 0; now < last; i++ {
 			now += rng.IntN(4)
-			labels = append(labels, Label{Place: Place{0, uint64(i + 1), 0}, Time: time.Unix(int64(now), 0),
+			labels = append(labels, Label{Position: Position{0, uint64(i + 1), 0}, Time: time.Unix(int64(now), 0),
 				Key: fmt.Sprint(rng.IntN(keys)), Text: fmt.Sprint("c", rng.IntN(3))})
 		}
 		want := defined(rows, labels, limits.Wait)
@@ -251,7 +251,7 @@ func defined(rows []Row[int], labels []Label, wait time.Duration) window {
 			}
 		}
 		if has {
-			w[r.Place] = text
+			w[r.Position] = text
 		}
 	}
 	return w

@@ -25,10 +25,10 @@ func step(j **Join[string], e *transcript.Event) string {
 		*j = New[string](Limits{Wait: e.Duration("wait"), Bytes: int64(e.Int("bytes"))})
 	case "row":
 		label := e.Text("label")
-		out = (*j).Row(Row[string]{Place: placeOf(e), Time: e.Time("at"), Key: e.Text("key"), Label: label,
+		out = (*j).Row(Row[string]{Position: placeOf(e), Time: e.Time("at"), Key: e.Text("key"), Label: label,
 			HasLabel: label != "", Payload: "row " + e.Text("seq"), Size: e.Int("size")})
 	case "label":
-		out = (*j).Label(Label{Place: placeOf(e), Time: e.Time("at"), Key: e.Text("key"), Text: e.Text("text")})
+		out = (*j).Label(Label{Position: placeOf(e), Time: e.Time("at"), Key: e.Text("key"), Text: e.Text("text")})
 	case "reached":
 		(*j).Reached(e.Time("at"))
 	case "counts":
@@ -46,12 +46,12 @@ func step(j **Join[string], e *transcript.Event) string {
 	}
 	var said []string
 	for _, o := range out {
-		text := o.Kind.String() + " " + place(o.Place)
+		text := o.Kind.String() + " " + place(o.Position)
 		if o.Kind != Withdraw {
 			text += " " + o.Text
 		}
-		if o.Kind == Give && o.Payload != "row "+place(o.Place) {
-			e.Fatalf("row %s comes with the payload of %q", place(o.Place), o.Payload)
+		if o.Kind == Give && o.Payload != "row "+place(o.Position) {
+			e.Fatalf("row %s comes with the payload of %q", place(o.Position), o.Payload)
 		}
 		said = append(said, text)
 	}
@@ -59,12 +59,12 @@ func step(j **Join[string], e *transcript.Event) string {
 }
 
 // placeOf reads "3", or "2/3" where the stream was made again.
-func placeOf(e *transcript.Event) Place {
+func placeOf(e *transcript.Event) Position {
 	stream, seq, made := strings.Cut(e.Text("seq"), "/")
 	if !made {
 		stream, seq = "0", stream
 	}
-	var p Place
+	var p Position
 	var err, err2 error
 	p.Created, err = strconv.ParseInt(stream, 10, 64)
 	p.Seq, err2 = strconv.ParseUint(seq, 10, 64)
@@ -74,7 +74,7 @@ func placeOf(e *transcript.Event) Place {
 	return p
 }
 
-func place(p Place) string {
+func place(p Position) string {
 	if p.Created != 0 {
 		return fmt.Sprintf("%d/%d", p.Created, p.Seq)
 	}

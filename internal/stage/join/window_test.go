@@ -69,10 +69,10 @@ func TestSameModels(t *testing.T) {
 				for _, o := range out {
 					switch o.Kind {
 					case join.Give:
-						w.Add(window.Row{Position: window.Position(o.Place), Time: o.Time.UnixNano(), Label: o.Text,
+						w.Add(window.Row{Position: window.Position(o.Position), Time: o.Time.UnixNano(), Label: o.Text,
 							X: o.Payload})
 					case join.Correct:
-						w.Relabel(window.Position(o.Place), o.Text)
+						w.Relabel(window.Position(o.Position), o.Text)
 					case join.Withdraw:
 						t.Fatal("no key repeats here")
 					}
@@ -82,14 +82,14 @@ func TestSameModels(t *testing.T) {
 			label := func(until float64) {
 				for ; next < len(order) && at(order[next]) <= until; next++ {
 					s := order[next]
-					take(j.Label(join.Label{Place: join.Place{Created: 2, Seq: uint64(next + 1)},
+					take(j.Label(join.Label{Position: join.Position{Created: 2, Seq: uint64(next + 1)},
 						Key:  fmt.Sprint(s.row),
 						Time: time.Unix(int64(max(0, at(s))/perMessage), 0), Text: s.text}))
 				}
 			}
 			for i := range x {
 				label(float64(i) - 0.5)
-				take(j.Row(join.Row[[]float64]{Place: join.Place{Created: 1, Seq: uint64(1 + i/perMessage),
+				take(j.Row(join.Row[[]float64]{Position: join.Position{Created: 1, Seq: uint64(1 + i/perMessage),
 					Row: i % perMessage},
 					Time: time.Unix(int64(i/perMessage), 0), Key: fmt.Sprint(i), Payload: x[i], Size: 9 * m}))
 			}

@@ -18,9 +18,9 @@ type dataset struct {
 	log        *slog.Logger
 	features   func() []string
 
-	overfull    int // rows that were left out because their class exceeds the maximum
-	far         int // outliers that summaries left out
-	reportedFar int // from this number of outliers on they are logged again
+	overClassLimit   int // rows that were left out because their class exceeds the maximum
+	outliers         int // outliers that summaries left out
+	reportedOutliers int // from this number of outliers on they are logged again
 
 	// For labels that arrive in separate messages:
 	waiting     window.Position // the oldest row that waits for one; zero: none
@@ -41,9 +41,9 @@ func (d *dataset) sift() {
 	if more {
 		d.referAll()
 	}
-	if n := d.window.Outliers().Rows; n > 0 && n >= d.reportedFar { // the first, and then one in ten times as many
-		d.reportedFar = 10 * n
-		d.log.Warn("outliers are not learned", "rows", n, "newest", d.farRow(), "fix",
+	if n := d.window.Outliers().Rows; n > 0 && n >= d.reportedOutliers { // the first, and then one in ten times as many
+		d.reportedOutliers = 10 * n
+		d.log.Warn("outliers are not learned", "rows", n, "newest", d.describeOutlier(), "fix",
 			"find their publisher; if the values are right, send their logarithm")
 	}
 }
@@ -65,8 +65,8 @@ func (d *dataset) referAll() {
 	})
 }
 
-// known returns the rows whose labels enter fits: models are not scored on others.
-func (d *dataset) known(rows []window.Row) []window.Row {
+// withKnownLabels returns the rows whose labels enter fits: models are not scored on others.
+func (d *dataset) withKnownLabels(rows []window.Row) []window.Row {
 	if !d.labelled {
 		return rows
 	}
@@ -91,8 +91,8 @@ func (d *dataset) cut(at window.Position) {
 	d.references.Cut(at)
 }
 
-// farRow is a sentence about the newest outlier, "" if there is none.
-func (d *dataset) farRow() string {
+// describeOutlier returns a sentence about the newest outlier, "" if there is none.
+func (d *dataset) describeOutlier() string {
 	f := d.window.Outliers()
 	if f.Rows == 0 {
 		return ""
@@ -122,7 +122,7 @@ func (d *dataset) refill(e *Event, resuming bool) []window.Row {
 			rest = append(rest, r)
 			continue
 		}
-		if d.window.Add(r) == window.Taken && !resuming {
+		if d.window.Add(r) == window.Added && !resuming {
 			d.refer(r.Position)
 		}
 	}

@@ -148,15 +148,15 @@ func (t *Trainer) learnRows(ctx context.Context, rows []window.Row) {
 	for _, r := range rows {
 		t.newest = max(t.newest, r.Time)
 	}
-	changed := t.score(ctx, t.data.known(rows))
+	changed := t.score(ctx, t.data.withKnownLabels(rows))
 	t.addRows(rows)
 	t.learned(ctx, changed)
 }
 
 // learnSummary does the same for the summary of a block, whose rows are a sample.
 func (t *Trainer) learnSummary(ctx context.Context, s *window.Summary) {
-	t.data.far += s.Read.Far
-	t.data.overfull += s.Read.Overfull
+	t.data.outliers += s.Read.Outliers
+	t.data.overClassLimit += s.Read.OverClassLimit
 	if len(s.Rows) == 0 {
 		return
 	}
@@ -170,7 +170,7 @@ func (t *Trainer) learnSummary(ctx context.Context, s *window.Summary) {
 	}
 	t.newest = max(t.newest, last.Time)
 	changed := false
-	for rows := t.data.known(s.Rows); len(rows) > 0 && ctx.Err() == nil; {
+	for rows := t.data.withKnownLabels(s.Rows); len(rows) > 0 && ctx.Err() == nil; {
 		part := rows[:min(chunkRows, len(rows))]
 		rows = rows[len(part):]
 		changed = t.score(ctx, part) || changed
@@ -239,19 +239,19 @@ func (t *Trainer) addRows(rows []window.Row) {
 	taken, over, classes := 0, 0, t.data.window.EstablishedClasses()
 	for i := range rows {
 		switch t.data.window.Add(rows[i]) {
-		case window.Taken:
+		case window.Added:
 			taken++
 			t.data.refer(rows[i].Position)
-		case window.Overfull:
+		case window.OverClassLimit:
 			over++
 		}
 	}
 	t.data.added()
-	if over > 0 && t.data.overfull == 0 {
+	if over > 0 && t.data.overClassLimit == 0 {
 		t.log.Warn("rows of new classes are not learned", "rows", over, "limit", t.config.Classes,
 			"fix", "raise limits.classes, or check that the label column holds classes")
 	}
-	t.data.overfull += over
+	t.data.overClassLimit += over
 	t.count(taken, classes, rows[len(rows)-1].Time)
 }
 
@@ -263,7 +263,7 @@ func (t *Trainer) addSummary(s *window.Summary) {
 		rows[i] = s.Rows[i].Position
 	}
 	taken := s.Len()
-	if t.data.window.AddSummary(s) != window.Taken {
+	if t.data.window.AddSummary(s) != window.Added {
 		return
 	}
 	for _, p := range rows {
@@ -323,13 +323,14 @@ type Status struct {
 func (t *Trainer) Status() Status {
 	s := Status{LearnsNothing: t.plan.learnsNothing()}
 	s.Needed, s.Hint, s.Alarms = t.schedule.FirstRows(), t.plan.limit, t.alarms
-	s.OverClassLimit, s.Restoring, s.Pinned = t.data.overfull, t.resume != nil, t.pinned
+	s.OverClassLimit, s.Restoring, s.Pinned = t.data.overClassLimit, t.resume != nil, t.pinned
 	s.Accuracy, s.Candidate = math.NaN(), math.NaN()
 	if w := t.data.window; w != nil {
 		s.Rows, s.Classes, s.Bytes = w.Len(), w.Classes(), w.Bytes()
 		s.Largest, s.Trainable = w.Largest(), w.Trainable()
 		s.OverQuota = w.CappedRows()
-		s.RareClassRows, s.Outliers, s.LastOutlier = w.SparseRows(), w.Outliers().Rows+t.data.far, t.data.farRow()
+		s.RareClassRows, s.Outliers, s.LastOutlier = w.SparseRows(), w.Outliers().Rows+t.data.outliers,
+			t.data.describeOutlier()
 		s.ReadFrom = t.data.readFrom().Seq
 	}
 	if t.newest != 0 {

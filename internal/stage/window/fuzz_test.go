@@ -60,7 +60,7 @@ func FuzzReadSummary(f *testing.F) {
 			c := summed
 			c.Features, c.Labelled, c.Rows = len(s.Features), s.Labelled, math.MaxInt
 			w := New(c)
-			if w.AddSummary(s) == Taken && w.Len() < 1 {
+			if w.AddSummary(s) == Added && w.Len() < 1 {
 				t.Errorf("the window has %d rows", w.Len())
 			}
 			_, _ = w.Newest(t.Context(), w.Len())

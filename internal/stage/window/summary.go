@@ -50,12 +50,12 @@ func (s *Summary) MoveTo(at Position, nanos int64, holdout float64) {
 
 // ReadCounts counts the rows that a summary was made from.
 type ReadCounts struct {
-	Rows       int `json:"rows"`
-	Unlabelled int `json:"unlabelled,omitempty"`
-	Faulty     int `json:"faulty,omitempty"` // with a missing feature
-	Far        int `json:"far,omitempty"`    // outliers
-	Overfull   int `json:"overfull,omitempty"`
-	Unread     int `json:"unread,omitempty"` // messages that could not be decoded, or for which there was no memory
+	Rows           int `json:"rows"`
+	Unlabelled     int `json:"unlabelled,omitempty"`
+	Faulty         int `json:"faulty,omitempty"` // with a missing feature
+	Outliers       int `json:"far,omitempty"`    // outliers
+	OverClassLimit int `json:"overfull,omitempty"`
+	Unread         int `json:"unread,omitempty"` // messages that could not be decoded, or for which there was no memory
 }
 
 // Len is the number of rows that are learned, including held-out ones.
@@ -170,7 +170,7 @@ func (d *summarizer) sampleRows(ctx context.Context, rows iter.Seq[*Row]) error 
 	n := -1
 	for r := range rows {
 		if n++; d.isOutlier(n) {
-			d.summary.Read.Far++
+			d.summary.Read.Outliers++
 			continue
 		}
 		t := d.tally[r.Label]
@@ -215,7 +215,7 @@ func (d *summarizer) limitClasses() {
 	kept := d.order
 	if most := d.config.Classes; most > 0 && len(kept) > most {
 		for _, label := range kept[most:] {
-			d.summary.Read.Overfull += d.tally[label].rows
+			d.summary.Read.OverClassLimit += d.tally[label].rows
 		}
 		kept = kept[:most]
 	}

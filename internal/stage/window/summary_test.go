@@ -95,7 +95,7 @@ func together(t *testing.T, c Config, stored [][]byte) *Window {
 		if err != nil {
 			t.Fatalf("block %d: %v", i, err)
 		}
-		if got := w.AddSummary(s); got != Taken {
+		if got := w.AddSummary(s); got != Added {
 			t.Fatalf("block %d: outcome %d", i, got)
 		}
 	}
@@ -315,8 +315,8 @@ func TestFarInSummary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (good + 99) / 100; s.Read.Far != want || s.Read.Rows != good {
-		t.Errorf("%d rows of %d are far, want %d", s.Read.Far, s.Read.Rows, want)
+	if want := (good + 99) / 100; s.Read.Outliers != want || s.Read.Rows != good {
+		t.Errorf("%d rows of %d are far, want %d", s.Read.Outliers, s.Read.Rows, want)
 	}
 	for i := range s.Rows {
 		if s.Rows[i].X[2] > 1e20 {
@@ -567,8 +567,8 @@ func TestEnormous(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if s.Read.Far != enormous {
-			t.Errorf("%s: %d rows are far, %d are", name, s.Read.Far, enormous)
+		if s.Read.Outliers != enormous {
+			t.Errorf("%s: %d rows are far, %d are", name, s.Read.Outliers, enormous)
 		}
 		byRows := summed
 		byRows.Summaries = false

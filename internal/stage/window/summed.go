@@ -50,7 +50,7 @@ func (w *Window) AddSummary(s *Summary) Outcome {
 		b.sums.newest = max(b.sums.newest, r.Time)
 	}
 	if len(b.rows) == 0 {
-		return Overfull
+		return OverClassLimit
 	}
 	to := make([]int, len(s.Classes))
 	for i, label := range s.Classes {
@@ -67,7 +67,7 @@ func (w *Window) AddSummary(s *Summary) Outcome {
 	for len(w.blocks) > 1 && w.isFull() {
 		w.dropFirst()
 	}
-	return Taken
+	return Added
 }
 
 // addSummed counts rows of a class that are only in sums.

@@ -50,10 +50,10 @@ func New(c Config) *Window {
 type Outcome int
 
 const (
-	Taken     Outcome = iota // it is in the window
-	Old                      // it is before the start, too old, or past the quota of its class
-	Duplicate                // there is a row at its position
-	Overfull                 // its class would exceed the maximum number of classes, or its source's share of them
+	Added          Outcome = iota // it was added to the window
+	Old                           // it is before the start, too old, or past the quota of its class
+	Duplicate                     // there is a row at its position
+	OverClassLimit                // its class exceeds the maximum number of classes, or its source's share of them
 )
 
 // Add adds a row. The window owns its features from now on.
@@ -66,7 +66,7 @@ func (w *Window) Add(r Row) Outcome {
 	}
 	if _, known := w.classes.index[r.Label]; !known && w.config.Share > 0 && w.config.Classes > 0 &&
 		w.classes.classesOf(w.source.intern(r.Source)) >= shareOf(w.config.Share, w.config.Classes) {
-		return Overfull
+		return OverClassLimit
 	}
 	c, ok := w.classes.number(r.Label, w.config.Classes)
 	if !ok {
@@ -74,7 +74,7 @@ func (w *Window) Add(r Row) Outcome {
 		// surplus of labels would replace each other all the time.
 		forgotten, _ := w.classes.leastRecent()
 		if forgotten < 0 || r.draw(drawReplace) >= replaceShare {
-			return Overfull
+			return OverClassLimit
 		}
 		for len(w.classes.rows[forgotten]) > 0 {
 			w.remove(w.classes.rows[forgotten][0])
@@ -97,7 +97,7 @@ func (w *Window) Add(r Row) Outcome {
 	if at, i, there := w.find(r.Position); !there || w.blocks[at].rows[i] != row {
 		return Old
 	}
-	return Taken
+	return Added
 }
 
 // Relabel changes the label of the row at a position. It reports whether the row is in the window and the label is new.
@@ -110,7 +110,7 @@ func (w *Window) Relabel(p Position, label string) bool {
 	w.remove(r)
 	moved := *r
 	moved.Label = label
-	return w.Add(moved) == Taken
+	return w.Add(moved) == Added
 }
 
 // Remove removes the row at a position. It reports whether the row was in the window.

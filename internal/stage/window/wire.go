@@ -118,8 +118,8 @@ const maxRows = 1 << 32
 
 // isValid reports whether all counts are within bounds.
 func (r *ReadCounts) isValid() bool {
-	return min(r.Rows, r.Unlabelled, r.Faulty, r.Far, r.Overfull, r.Unread) >= 0 &&
-		int64(max(r.Rows, r.Unlabelled, r.Faulty, r.Far, r.Overfull, r.Unread)) <= maxRows
+	return min(r.Rows, r.Unlabelled, r.Faulty, r.Outliers, r.OverClassLimit, r.Unread) >= 0 &&
+		int64(max(r.Rows, r.Unlabelled, r.Faulty, r.Outliers, r.OverClassLimit, r.Unread)) <= maxRows
 }
 
 // readBody reads what follows the header.

@@ -27,11 +27,11 @@ type Method struct {
 	Fit   func(context.Context, *Task) *Solution // it ends with an error by package fail
 	// Samples: the fit looks at the rows themselves, in Task.X.
 	Samples bool
-	// Memory is the most memory that the fit holds in addition to its rows, in bytes, as measured; nil: none that grows
-	// with the rows.
+	// Memory is the measured maximum of the memory of a fit in bytes, in addition to its rows; nil: it does not grow with
+	// the rows.
 	Memory func(Extent) int64
-	// Most is the largest number of rows that it can be fitted on; 0: any.
-	Most int
+	// MaxRows is the largest number of rows that it can be fitted on; 0: any.
+	MaxRows int
 	// SecondByClass: the fit reads second moments of every class.
 	SecondByClass bool
 	// Nested: the first columns at a dimension are the solution for fewer, so that one fit scores all dimensions.

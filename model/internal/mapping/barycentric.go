@@ -61,7 +61,7 @@ func (p *barycentricExtension) Workspace() *Workspace {
 	return w
 }
 
-func (p *barycentricExtension) Place(dst, z []float64, w *Workspace) error {
+func (p *barycentricExtension) Project(dst, z []float64, w *Workspace) error {
 	zero, err := p.Nearest(z, w)
 	if err != nil {
 		return err

@@ -88,14 +88,14 @@ func (e *gaussExtension) Workspace() *Workspace {
 	return &Workspace{many: make([]float64, e.g.m*tile.Together+e.g.room()+e.weights.Rows()*tile.Together)}
 }
 
-// Place is PlaceMany of one row.
-func (e *gaussExtension) Place(dst, z []float64, w *Workspace) error {
-	e.PlaceMany(dst, z, 1, w)
+// Project is ProjectMany of one row.
+func (e *gaussExtension) Project(dst, z []float64, w *Workspace) error {
+	e.ProjectMany(dst, z, 1, w)
 	return nil
 }
 
-// PlaceMany writes the outputs of n rows, tile.Together at most, side by side.
-func (e *gaussExtension) PlaceMany(dst, z []float64, n int, w *Workspace) {
+// ProjectMany writes the outputs of n rows, tile.Together at most, side by side.
+func (e *gaussExtension) ProjectMany(dst, z []float64, n int, w *Workspace) {
 	across := w.many[:e.g.m*tile.Together]
 	values := w.many[len(across):][:e.g.room()]
 	out := w.many[len(across)+len(values):]

@@ -119,11 +119,11 @@ type geodesicExtension struct {
 
 func (p *geodesicExtension) Workspace() *Workspace {
 	w := p.index.Workspace()
-	w.Row, w.heap, w.Place = make([]float64, p.Len()), make([]int, 0, p.Len()), make([]int, p.Len())
+	w.Row, w.heap, w.HeapIndex = make([]float64, p.Len()), make([]int, 0, p.Len()), make([]int, p.Len())
 	return w
 }
 
-func (p *geodesicExtension) Place(dst, z []float64, w *Workspace) error {
+func (p *geodesicExtension) Project(dst, z []float64, w *Workspace) error {
 	zero, err := p.Nearest(z, w)
 	if err != nil {
 		return err
@@ -149,9 +149,9 @@ func (p *geodesicExtension) Place(dst, z []float64, w *Workspace) error {
 // paths computes the lengths of the shortest paths from a new row to every row of the fit, in w.Row: Dijkstra's
 // algorithm starts from the nearest rows of the new one.
 func (p *geodesicExtension) paths(w *Workspace) {
-	q := pathQueue{w.Row, w.heap[:0], w.Place}
+	q := pathQueue{w.Row, w.heap[:0], w.HeapIndex}
 	for i := range q.Length {
-		q.Length[i], q.Place[i] = math.Inf(1), -1
+		q.Length[i], q.HeapIndex[i] = math.Inf(1), -1
 	}
 	for c, i := range w.Nearest {
 		q.shorten(i, math.Sqrt(w.dist[c]))
@@ -166,9 +166,9 @@ func (p *geodesicExtension) paths(w *Workspace) {
 
 // pathQueue is a heap of rows by the length of the path to them.
 type pathQueue struct {
-	Length []float64
-	heap   []int
-	Place  []int // of each row in heap; -1: not in it
+	Length    []float64
+	heap      []int
+	HeapIndex []int // of each row in heap; -1: not in it
 }
 
 // shorten takes row i in, or up, if this path is shorter.
@@ -177,7 +177,7 @@ func (q *pathQueue) shorten(i int, length float64) {
 		return
 	}
 	q.Length[i] = length
-	p := q.Place[i]
+	p := q.HeapIndex[i]
 	if p < 0 {
 		p = len(q.heap)
 		q.heap = append(q.heap, i)
@@ -188,15 +188,15 @@ func (q *pathQueue) shorten(i int, length float64) {
 			break
 		}
 		q.heap[p] = q.heap[up]
-		q.Place[q.heap[p]] = p
+		q.HeapIndex[q.heap[p]] = p
 		p = up
 	}
-	q.heap[p], q.Place[i] = i, p
+	q.heap[p], q.HeapIndex[i] = i, p
 }
 
 func (q *pathQueue) pop() int {
 	top, last := q.heap[0], q.heap[len(q.heap)-1]
-	q.Place[top] = -1
+	q.HeapIndex[top] = -1
 	q.heap = q.heap[:len(q.heap)-1]
 	if len(q.heap) == 0 {
 		return top
@@ -214,9 +214,9 @@ func (q *pathQueue) pop() int {
 			break
 		}
 		q.heap[p] = q.heap[down]
-		q.Place[q.heap[p]] = p
+		q.HeapIndex[q.heap[p]] = p
 		p = down
 	}
-	q.heap[p], q.Place[last] = last, p
+	q.heap[p], q.HeapIndex[last] = last, p
 	return top
 }

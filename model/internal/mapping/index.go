@@ -7,25 +7,25 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
-// errFar reports a row whose distances overflow float64.
-var errFar = errors.New("its distance to every row of the fit exceeds float64; " +
+// errTooFar reports a row whose distances overflow float64.
+var errTooFar = errors.New("its distance to every row of the fit exceeds float64; " +
 	"look for a feature far outside the range of the fit")
 
-// Workspace is the memory in which one row is placed. Each map allocates the parts that it uses.
+// Workspace is the memory for the projection of one row. Each map allocates the parts that it uses.
 type Workspace struct {
-	Row     []float64    // scratch of a map
-	many    []float64    // scratch for several rows
-	part    []float64    // outputs of one of several maps
-	parts   []*Workspace // of the several maps
-	query   []float32    // the row in the form of the filter of index
-	norm    float64      // of query; negative: the filter cannot be used for the row
-	Nearest []int        // the nearest rows, nearest first
-	dist    []float64    // their squared distances
-	near    []int        // rows whose neighbour the row would be
-	near2   []float64    // their squared distances
-	Gram    []float64
-	heap    []int
-	Place   []int // of each row in heap
+	Row       []float64    // scratch of a map
+	many      []float64    // scratch for several rows
+	part      []float64    // outputs of one of several maps
+	parts     []*Workspace // of the several maps
+	query     []float32    // the row in the form of the filter of index
+	norm      float64      // of query; negative: the filter cannot be used for the row
+	Nearest   []int        // the nearest rows, nearest first
+	dist      []float64    // their squared distances
+	near      []int        // rows whose neighbour the row would be
+	near2     []float64    // their squared distances
+	Gram      []float64
+	heap      []int
+	HeapIndex []int // of each row in heap
 }
 
 // index finds the nearest rows of training. The result is that of comparing float64 sums of squared differences one by
@@ -115,7 +115,7 @@ func (x *index) Nearest(z []float64, w *Workspace) (zero bool, err error) {
 		}
 	}
 	if found < x.K {
-		return false, errFar
+		return false, errTooFar
 	}
 	return w.dist[0] == 0, nil
 }

@@ -76,14 +76,14 @@ func (p *kernelExtension) Cost() int { return len(p.Rows) / p.m }
 
 func (p *kernelExtension) Workspace() *Workspace { return &Workspace{Row: make([]float64, p.m)} }
 
-// Place is PlaceMany of one row.
-func (p *kernelExtension) Place(dst, z []float64, w *Workspace) error {
-	p.PlaceMany(dst, z, 1, w)
+// Project is ProjectMany of one row.
+func (p *kernelExtension) Project(dst, z []float64, w *Workspace) error {
+	p.ProjectMany(dst, z, 1, w)
 	return nil
 }
 
-// PlaceMany writes the outputs of n rows, one after the other.
-func (p *kernelExtension) PlaceMany(dst, z []float64, n int, w *Workspace) {
+// ProjectMany writes the outputs of n rows, one after the other.
+func (p *kernelExtension) ProjectMany(dst, z []float64, n int, w *Workspace) {
 	for r := range n {
 		p.place(dst[r*p.D:(r+1)*p.D], z[r*p.m:(r+1)*p.m], w)
 	}

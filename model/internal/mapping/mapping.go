@@ -65,25 +65,25 @@ type ProductMap interface {
 // RowMap is a map that needs the scaled row itself: for distances from rows of the fit, or for kernels.
 type RowMap interface {
 	Map
-	Extension(m int) (Extension, error) // the map with the tables that it needs to place rows
+	Extension(m int) (Extension, error) // the map with the tables that it needs to project rows
 }
 
-// Extension places rows. It is immutable; what changes from row to row is in a workspace.
+// Extension projects rows. It is immutable; what changes from row to row is in a workspace.
 type Extension interface {
 	Cost() int // of a row, in comparisons with a row of the fit
 	Workspace() *Workspace
-	// Place writes the outputs of the scaled row z to dst. They do not depend on the previous contents of the workspace.
-	Place(dst, z []float64, w *Workspace) error
+	// Project writes the outputs of the scaled row z to dst. They do not depend on the previous contents of the workspace.
+	Project(dst, z []float64, w *Workspace) error
 }
 
-// ManyExtension is an extension that places up to Together rows at once. Rows and outputs are row-major. The outputs
+// ManyExtension is an extension that projects up to Together rows at once. Rows and outputs are row-major. The outputs
 // of a row do not depend on the other rows.
 type ManyExtension interface {
 	Extension
-	PlaceMany(dst, z []float64, n int, w *Workspace)
+	ProjectMany(dst, z []float64, n int, w *Workspace)
 }
 
-// Together is how many rows a ManyExtension places at once.
+// Together is the maximum number of rows that a ManyExtension projects at once.
 const Together = tile.Together
 
 // Array is a named float64 array, row-major.

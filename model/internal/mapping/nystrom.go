@@ -64,7 +64,7 @@ func (p *nystromExtension) Workspace() *Workspace {
 	return w
 }
 
-func (p *nystromExtension) Place(dst, z []float64, w *Workspace) error {
+func (p *nystromExtension) Project(dst, z []float64, w *Workspace) error {
 	zero, err := p.Nearest(z, w)
 	if err != nil {
 		return err

@@ -110,7 +110,7 @@ func (p *SimilarityExtension) Workspace() *Workspace {
 	return w
 }
 
-func (p *SimilarityExtension) Place(dst, z []float64, w *Workspace) error {
+func (p *SimilarityExtension) Project(dst, z []float64, w *Workspace) error {
 	zero, err := p.Nearest(z, w)
 	if err != nil {
 		return err

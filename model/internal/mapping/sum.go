@@ -131,14 +131,14 @@ func (e *sumExtension) Workspace() *Workspace {
 	return w
 }
 
-// Place is PlaceMany of one row.
-func (e *sumExtension) Place(dst, z []float64, w *Workspace) error {
-	e.PlaceMany(dst, z, 1, w)
+// Project is ProjectMany of one row.
+func (e *sumExtension) Project(dst, z []float64, w *Workspace) error {
+	e.ProjectMany(dst, z, 1, w)
 	return nil
 }
 
-// PlaceMany writes the outputs of n rows, Together at most, side by side.
-func (e *sumExtension) PlaceMany(dst, z []float64, n int, w *Workspace) {
+// ProjectMany writes the outputs of n rows, Together at most, side by side.
+func (e *sumExtension) ProjectMany(dst, z []float64, n int, w *Workspace) {
 	for r := range n {
 		row, y := z[r*e.m:(r+1)*e.m], dst[r*e.D:(r+1)*e.D]
 		copy(y, e.Offset)
@@ -151,7 +151,7 @@ func (e *sumExtension) PlaceMany(dst, z []float64, n int, w *Workspace) {
 		}
 	}
 	for i, k := range e.kernels {
-		k.PlaceMany(w.part, z, n, w.parts[i])
+		k.ProjectMany(w.part, z, n, w.parts[i])
 		for c, v := range w.part[:n*e.D] {
 			dst[c] += v
 		}

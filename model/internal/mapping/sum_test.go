@@ -53,7 +53,7 @@ func TestSumArrays(t *testing.T) {
 			t.Fatal(err)
 		}
 		y := make([]float64, 1)
-		if err := e.Place(y, z, e.Workspace()); err != nil || math.Abs(y[0]-c.want) > 1e-12 {
+		if err := e.Project(y, z, e.Workspace()); err != nil || math.Abs(y[0]-c.want) > 1e-12 {
 			t.Errorf("%v is %g, %v, want %g", c.arrays, y[0], err, c.want)
 		}
 	}
@@ -139,7 +139,7 @@ func TestSumOfManyRows(t *testing.T) {
 				t.Fatal(err)
 			}
 			part := make([]float64, d)
-			if err := one.Place(part, row, one.Workspace()); err != nil {
+			if err := one.Project(part, row, one.Workspace()); err != nil {
 				t.Fatal(err)
 			}
 			for c, v := range part {
@@ -148,7 +148,7 @@ func TestSumOfManyRows(t *testing.T) {
 		}
 		for _, count := range []int{Together, Together - 1, 7, 1} {
 			got := make([]float64, count*d)
-			e.(ManyExtension).PlaceMany(got, z, count, e.Workspace())
+			e.(ManyExtension).ProjectMany(got, z, count, e.Workspace())
 			if !slices.Equal(got, want[:count*d]) {
 				t.Errorf("kernel %s: %d rows placed together are not what each is by itself", name, count)
 			}

@@ -53,7 +53,7 @@ type tangentExtension struct {
 	*index
 }
 
-func (p *tangentExtension) Place(dst, z []float64, w *Workspace) error {
+func (p *tangentExtension) Project(dst, z []float64, w *Workspace) error {
 	zero, err := p.Nearest(z, w)
 	if err != nil {
 		return err

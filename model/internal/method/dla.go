@@ -42,8 +42,9 @@ var dla = frame.Method{
 // dlaBetas are the values that cross-validation chooses beta from; of equals the first.
 var dlaBetas = []string{"0.3", "0.5", "0.1", "1"}
 
-// patches are X L X' of both kinds of edges, within the class and to others; their weights do not change them.
-type patches struct{ own, foreign *mat.SymDense }
+// patches are X L X' of both kinds of edges, within the class and between classes, which do not depend on their
+// weights.
+type patches struct{ within, between *mat.SymDense }
 
 func dlaPatches(ctx context.Context, t *frame.Task) *patches {
 	if p, ok := t.Cache.(*patches); ok {
@@ -53,8 +54,8 @@ func dlaPatches(ctx context.Context, t *frame.Task) *patches {
 	weight := frame.Heat(t, own)
 	// Each patch adds its edges: two rows in each other's patches count twice.
 	p := &patches{}
-	p.own = frame.LaplacianForm(ctx, t, own, graph.Sum, weight)
-	p.foreign = frame.LaplacianForm(ctx, t, foreign, graph.Sum, weight)
+	p.within = frame.LaplacianForm(ctx, t, own, graph.Sum, weight)
+	p.between = frame.LaplacianForm(ctx, t, foreign, graph.Sum, weight)
 	t.Cache = p
 	return p
 }
@@ -66,8 +67,8 @@ func fitDLA(ctx context.Context, t *frame.Task) *frame.Solution {
 		beta = chooseBeta(ctx, t)
 	}
 	l := mat.NewSymDense(t.M, nil)
-	l.ScaleSym(-beta, p.foreign)
-	l.AddSym(l, p.own)
+	l.ScaleSym(-beta, p.between)
+	l.AddSym(l, p.within)
 	s := fail.Must(pencil.Solve(ctx, l, pencil.Identity(t.M), pencil.Min, t.D))
 	return t.Solved(s, s.Rank)
 }

@@ -32,7 +32,7 @@ var isomap = frame.Method{
 	Bound:   frame.RowsLessOne,
 	Samples: true,
 	Memory:  func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) + e.Copies(0, 1500) + frame.Pairs(e.Rows, 8) },
-	Most:    maxGeodesics,
+	MaxRows: maxGeodesics,
 	Fit:     fitIsomap,
 	Nested:  true,
 }
@@ -55,7 +55,7 @@ func fitIsomap(ctx context.Context, t *frame.Task) *frame.Solution {
 			panic(fail.With(&pencil.RankError{Asked: t.D, Max: c}))
 		}
 	}
-	if least := part.Least(); least < -1e-6*part.Largest {
+	if least := part.SmallestBound(); least < -1e-6*part.Largest {
 		t.Report.Note(fmt.Sprintf("the geodesics are not Euclidean: an eigenvalue is %.3g of the largest, or less; "+
 			"negative ones are left out", least/part.Largest))
 	}

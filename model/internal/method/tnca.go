@@ -67,11 +67,11 @@ func fitTNCA(ctx context.Context, t *frame.Task) *frame.Solution {
 	var s *pencil.Solution
 	if t.D < tied {
 		space, start, s = freeStart(ctx, t)
-		l.Place(ctx, t.X, space)
+		l.Project(ctx, t.X, space)
 		l.Penalty = 0.03 / float64(t.D)
 	} else {
 		space, s = marginSpace(ctx, t)
-		l.Place(ctx, t.X, space)
+		l.Project(ctx, t.X, space)
 		start = l.tie(ctx, t.D)
 	}
 	r, _ := start.Dims()
@@ -164,8 +164,8 @@ func NewNeighbourLoss(p *frame.Rows, references int) *neighbourLoss {
 	return l
 }
 
-// Place takes the rows to the space.
-func (l *neighbourLoss) Place(ctx context.Context, x, space *mat.Dense) {
+// Project computes the coordinates of the rows in the space.
+func (l *neighbourLoss) Project(ctx context.Context, x, space *mat.Dense) {
 	from, to := x.RawMatrix(), space.RawMatrix()
 	l.u = mat.NewDense(from.Rows, to.Cols, nil)
 	fail.Check(tile.Add(ctx, tile.Sum{C: l.u.RawMatrix().Data, Stride: to.Cols, Alpha: 1,

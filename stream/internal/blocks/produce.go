@@ -77,7 +77,7 @@ func (p *producer) step(ctx context.Context) (made bool, err error) {
 		if claim == nil {
 			continue
 		}
-		err = p.make(ctx, n, progress.Features, claim.Attempts)
+		err = p.compute(ctx, n, progress.Features, claim.Attempts)
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), replica.ReleaseTimeout)
 		err = errors.Join(err, claim.Release(clean))
 		cancel()
@@ -101,8 +101,8 @@ func (p *producer) replicatedEnd(end uint64) uint64 {
 	return min(p.replicated, end)
 }
 
-// make sums a block and stores the summary.
-func (p *producer) make(ctx context.Context, n uint64, features []string, attempts int) error {
+// compute summarises a block and stores the summary.
+func (p *producer) compute(ctx context.Context, n uint64, features []string, attempts int) error {
 	b := p.block(p.created, n)
 	sum, err := p.Running.SummaryBuilder(b, features)
 	if err != nil {

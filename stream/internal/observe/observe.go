@@ -132,7 +132,7 @@ func (w *Observer) inspect(ctx context.Context) *Snapshot {
 		}
 	}
 	for _, subject := range []string{w.Output, w.Dead} {
-		if err := w.taken(ctx, subject); err != nil {
+		if err := w.checkPublish(ctx, subject); err != nil {
 			note(err.Error())
 		}
 	}
@@ -189,7 +189,7 @@ func (w *Observer) lag(ctx context.Context, s *Snapshot) error {
 	s.Lag = info.NumPending + uint64(info.NumAckPending)
 	s.Oldest = w.after(ctx, input, info.AckFloor.Stream, w.Subject, s.Lag)
 	for _, q := range slices.Concat(w.former(), needs.Partitions(&w.Pipeline)[1:]) {
-		n, from, err := w.behind(ctx, q)
+		n, from, err := w.countUnanswered(ctx, q)
 		if err != nil {
 			return natsx.ExplainRequestError(err, "about partition "+q.String()+" of stream "+w.Stream)
 		}
@@ -204,8 +204,9 @@ func (w *Observer) lag(ctx context.Context, s *Snapshot) error {
 	return nil
 }
 
-// behind counts the messages of a partition that are not answered, and returns up to where all are.
-func (w *Observer) behind(ctx context.Context, q needs.Partition) (n, floor uint64, err error) {
+// countUnanswered counts the messages of a partition that are not answered. floor is the sequence number up to which
+// all are.
+func (w *Observer) countUnanswered(ctx context.Context, q needs.Partition) (n, floor uint64, err error) {
 	var c jetstream.Consumer
 	err = w.GuardInput(ctx, []string{".CONSUMER.INFO."}, func(ctx context.Context) (err error) {
 		c, err = w.JS.Consumer(ctx, w.Stream, q.ConsumerName(w.ConsumerName()))
@@ -274,8 +275,8 @@ func (w *Observer) after(ctx context.Context, input jetstream.Stream, floor uint
 	return one.at
 }
 
-// taken returns why the server would not store a message on a subject, nil when it would.
-func (w *Observer) taken(ctx context.Context, subject string) error {
+// checkPublish returns why the server would not store a message on a subject, nil when it would.
+func (w *Observer) checkPublish(ctx context.Context, subject string) error {
 	if one := (natsx.Permission{Action: natsx.Publish, Subject: subject}); w.Permissions.IsDenied(one) {
 		return one.DeniedError()
 	}

@@ -45,7 +45,7 @@ func (r *Replica) accept(ctx context.Context, c *registry.Choice) (confirmed tim
 	switch {
 	case difference == "":
 		r.setPinned(c.Pinned)
-		return c.Good, nil
+		return c.ConfirmedAt, nil
 	case c.Pinned:
 		return time.Time{}, fmt.Errorf("model %s is pinned and %s: restore schema.features, or 'embedd model unpin %s' "+
 			"and start again, so that a model of the new features is fitted",
@@ -110,7 +110,7 @@ func (r *Replica) Adopt(c *registry.Choice) error {
 		return err
 	}
 	r.setPinned(c.Pinned)
-	r.WentLive(l, c.Good)
+	r.WentLive(l, c.ConfirmedAt)
 	r.Log.Info("a model was adopted", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
 		l.Epoch, "pinned", c.Pinned)
 	if r.mirror != nil {
