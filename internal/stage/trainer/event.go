@@ -67,9 +67,9 @@ type EventTime struct {
 
 // Correction says how timestamps are corrected from one message on.
 type Correction struct {
-	From  window.Position `json:"from"`
-	Ahead int64           `json:"ahead,omitempty"` // subtracted from timestamps
-	Stand int64           `json:"stand,omitempty"` // event time for all timestamps, if not 0
+	From     window.Position `json:"from"`
+	Ahead    int64           `json:"ahead,omitempty"` // subtracted from timestamps
+	Constant int64           `json:"stand,omitempty"` // event time for all timestamps, if not 0
 }
 
 const (
@@ -87,8 +87,8 @@ func (s *EventTime) last() Correction {
 }
 
 func (t Correction) apply(stamp int64) int64 {
-	if t.Stand != 0 {
-		return t.Stand
+	if t.Constant != 0 {
+		return t.Constant
 	}
 	return stamp - t.Ahead
 }
@@ -120,13 +120,13 @@ func (s *EventTime) At(p window.Position, stamp, now int64) (at int64, changed b
 		t = Correction{}
 		at = stamp
 	case stamp < low:
-		t = Correction{Stand: s.Newest}
+		t = Correction{Constant: s.Newest}
 		at = s.Newest
 	default:
 		t = Correction{Ahead: stamp - s.Newest}
 		at = s.Newest
 	}
-	if before := s.last(); t.Ahead != before.Ahead || (t.Stand != 0) != (before.Stand != 0) {
+	if before := s.last(); t.Ahead != before.Ahead || (t.Constant != 0) != (before.Constant != 0) {
 		t.From, changed = p, true
 		if len(s.Corrections) == maxCorrections {
 			s.Corrections = slices.Delete(s.Corrections, 0, 1)
@@ -149,10 +149,10 @@ func (s *EventTime) Note(what string) string {
 		return fmt.Sprintf("%s from message %d on have timestamps %v ahead of this machine's clock; learning "+
 			"continues from the time before: correct the clock of the server, or of this machine",
 			what, t.From.Seq, time.Duration(t.Ahead).Round(time.Second))
-	case t.Stand != 0:
+	case t.Constant != 0:
 		return fmt.Sprintf("%s from message %d on have timestamps before %s, the time of an earlier message; training "+
 			"uses that time until they have caught up: correct the clock of the server",
-			what, t.From.Seq, time.Unix(0, t.Stand).UTC().Format(time.RFC3339))
+			what, t.From.Seq, time.Unix(0, t.Constant).UTC().Format(time.RFC3339))
 	}
 	return ""
 }
