@@ -185,7 +185,7 @@ func (c *csvReader) findDelimiter() error {
 	if err != nil {
 		return err
 	}
-	head, _ := in.Peek(1 << 16) // reading reports what is wrong
+	head, _ := in.Peek(1 << 16) // the read reports what is wrong
 	line, _, _ := strings.Cut(string(head), "\n")
 	line = strings.TrimRight(line, "\r")
 	if c.how.Delimiter == 0 {

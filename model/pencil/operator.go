@@ -11,9 +11,9 @@ import (
 // Operator is a symmetric matrix M of order n that is known by its products.
 type Operator interface {
 	Order() int
-	// Apply sets dst = M x, both n x b for any b >= 1. It must keep neither and give the same bits for the same x. It is
-	// not called concurrently. ctx only limits the goroutines: the caller checks it between products. Partial turns a
-	// panic into an error.
+	// Apply sets dst = M x, both n x b for any b >= 1. It must not retain them, and must give the same bits for the same
+	// x. It is not called concurrently. ctx only limits the goroutines: the caller checks it between products. Partial
+	// turns a panic into an error.
 	Apply(ctx context.Context, dst, x *mat.Dense)
 }
 

@@ -26,7 +26,7 @@ const (
 // ErrOldServer is returned by [Open] for a server that does not support a TTL for each key.
 var ErrOldServer = errors.New("leases need a TTL for each key, which NATS servers support from 2.11 on")
 
-// MinServerVersion is the oldest server version that does.
+// MinServerVersion is the oldest server version with a TTL for each key.
 var MinServerVersion = [3]int{2, 11, 0}
 
 // Create creates the bucket where it is missing.

@@ -121,8 +121,7 @@ func (l *Lease) readAndAcquire(ctx context.Context) error {
 	}
 	switch mine := l.options.Claim; {
 	case e.claim != nil && e.claim.Holder == mine.Holder:
-		// An unconfirmed write of this replica. It is at most as old as the last answer of the server, and is renewed
-		// before it counts.
+		// This is an unconfirmed write of this replica. The lease counts as held only after a confirmed renewal.
 	case e.claim != nil && !hasDied(e.claim, &mine):
 		l.setLost(*e.claim)
 		return nil

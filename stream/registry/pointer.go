@@ -108,7 +108,7 @@ type first struct {
 	Number    int    `json:"number"`
 }
 
-// parse decodes a pointer. No bytes are the pointer of a pipeline without a model.
+// parse decodes a pointer. Empty data is the pointer of a pipeline without a model.
 func parse(value []byte) (*Pointer, error) {
 	p := &Pointer{Format: Format}
 	if len(value) == 0 {

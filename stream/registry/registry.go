@@ -141,7 +141,7 @@ type Choice struct {
 	ConfirmedAt time.Time    // when it was last confirmed: fitted, or evaluated on labelled rows and kept
 	Epochs      int          // the highest epoch that is known
 	New         bool         // there is no pointer that would know of epochs before
-	Stream      string       // that the pipeline's name is bound to; "": to none yet
+	Stream      string       // input stream to which the pipeline's name is bound; "": none yet
 	Damage      string       // what of the store could not be read, and what is used instead; a sentence
 }
 

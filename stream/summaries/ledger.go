@@ -26,7 +26,7 @@ type StreamProgress struct {
 	Skipped    uint64  `json:"passed,omitempty"`  // messages behind it whose summaries were refused
 	Seq        uint64  `json:"seq"`               // place of the newest that was entered
 	Duplicates []Range `json:"doubled,omitempty"` // where stands what had arrived before, in order
-	Open       bool    `json:"open,omitempty"`    // nothing new came since the last of these
+	Open       bool    `json:"open,omitempty"`    // nothing new has arrived since the last of these
 }
 
 // Range is a range of positions in the hub's stream, both included.

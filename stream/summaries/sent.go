@@ -22,7 +22,8 @@ const (
 	EdgeStream = "EMBEDD_EDGE"
 	HubStream  = "EMBEDD_EDGES"
 
-	// Subjects of a key-value bucket, since leaf nodes do not forward those: otherwise another edge would store them too.
+	// These are subjects of a key-value bucket because leaf nodes do not forward those. Otherwise other edges would store
+	// the messages too.
 	edgeRoot = "$KV.EMBEDD_EDGE."
 	hubRoot  = "$KV.EMBEDD_EDGES."
 )

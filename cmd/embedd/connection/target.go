@@ -70,7 +70,7 @@ func targetOf(n config.NATS) (target, error) {
 	return t, nil
 }
 
-// identity reads the current login.
+// identity returns the current login.
 func (t target) identity() (config.Identity, config.Login, error) {
 	l, err := t.login()
 	if err != nil {

@@ -112,7 +112,7 @@ func (s *EventTime) At(p window.Position, stamp, now int64) (at int64, changed b
 	s.Newest = cmp.Or(s.Newest, min(stamp, now))
 	low, high := s.Newest-int64(MaxClockSkew), max(s.Newest, now)+int64(MaxClockSkew)
 	t := s.last()
-	at = t.apply(stamp) // keep the correction if both readings are possible: it makes the shorter step
+	at = t.apply(stamp) // if both explanations are possible, keep the correction: its step is shorter
 	s.ahead = stamp > now+int64(MaxClockSkew)
 	switch {
 	case t.Ahead != 0 && low <= at && at <= high:

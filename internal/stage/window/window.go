@@ -224,8 +224,9 @@ func (w *Window) NewestRows(n int) *Suffix {
 	return s
 }
 
-// Newest returns the suffix of about n rows, including held-out ones, as moments: from n rows back, or from the start
-// of the block there if n is more than two blocks. It costs what changed since the last call, and O(m^2) per block.
+// Newest returns the moments of the newest n rows, including held-out ones. If n is more than two blocks, the suffix
+// starts where a block starts, so it has about n rows. The cost is that of the rows that changed since the last call,
+// and O(m^2) per block.
 func (w *Window) Newest(ctx context.Context, n int) (*Suffix, error) {
 	s, at, i, to := w.suffix(n, true)
 	if s.Rows == 0 {

@@ -39,9 +39,9 @@ func (s *selection) bestBlendable(limit int) []*candidate {
 	return out[:min(limit, len(out))]
 }
 
-// minLoss is by how many standard errors of the difference, on the same rows, a candidate has to be worse than the best
-// one to be left out of a blend. Around forty candidates are compared with the best: by chance alone one of that many
-// equals is two standard errors behind, and hardly ever one three.
+// minLoss is the number of standard errors (of the difference on the same rows) by which a candidate must be worse
+// than the best one to be left out of a blend. About forty candidates are compared with the best: by chance, one of
+// forty equal ones is two standard errors behind, and hardly ever is one three behind.
 const minLoss = 3
 
 // makeBlend scores a blend of the best candidates, those that are not significantly worse than the best of all. More

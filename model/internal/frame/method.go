@@ -94,7 +94,7 @@ func sortedKeys(m map[string]string) []string {
 	return keys
 }
 
-// MemoryBytes is the most memory that a fit of the method holds in addition to its rows.
+// MemoryBytes is the maximum memory that a fit of the method needs in addition to its rows.
 func (m *Method) MemoryBytes(e Extent) int64 {
 	if m.Memory == nil {
 		return 0

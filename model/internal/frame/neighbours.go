@@ -31,8 +31,8 @@ func NearestByClass(ctx context.Context, t *Task, same, other string) (own, othe
 	return fail.Must2(graph.NearestByClass(ctx, t.X, t.Rows.Y, k1, k2))
 }
 
-// NoteFewRows reports the classes whose rows find fewer than k others; of is how many the rows of a class of a given
-// size find.
+// NoteFewRows notes the classes whose rows have fewer than k neighbours; of returns the number of neighbours in a
+// class of a given size.
 func NoteFewRows(t *Task, parameter string, k int, of func(rows int) int) {
 	short, least := 0, k
 	for _, n := range t.Stat.Counts {

@@ -21,7 +21,7 @@ type Task struct {
 	Params     map[string]string
 	D          int  // outputs; set before the method runs
 	DefaultDim bool // D is the method's default
-	Pad        bool // outputs that the criterion does not decide are directions of most variance
+	Pad        bool // outputs that the criterion leaves undetermined are the directions of largest variance
 	padTo      int  // outputs, if the criterion decides fewer
 	Seed       uint64
 	Scaling    model.Scale

@@ -288,8 +288,8 @@ func (p *SimilarityExtension) conjugate(q *SimilarityProblem) bool {
 			q.search[i] = v + norm/before*q.search[i]
 		}
 	}
-	// Weights that would pass 0 stop there, if that is better than the start. Otherwise all move until the first one
-	// reaches 0, which always is better.
+	// Weights that would become negative are set to 0, if that is better than the start. Otherwise all weights move until
+	// the first one reaches 0, which is always better.
 	before := p.value(q, q.Weight, q.Product)
 	part := 1.0
 	for i, v := range q.step {

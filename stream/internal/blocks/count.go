@@ -56,7 +56,7 @@ func (c *edgeCounter) step(ctx context.Context, sent *summaries.Sender) error {
 	return err
 }
 
-// send sends what was counted if it has changed: every second at first, then less and less often.
+// send sends the counts if they have changed: every second at first, then at growing intervals.
 func (c *edgeCounter) send(ctx context.Context, sent *summaries.Sender) error {
 	if time.Since(c.sentAt) < max(time.Second, c.sentAt.Sub(c.begun)/16) {
 		return nil

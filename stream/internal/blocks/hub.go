@@ -178,7 +178,7 @@ func (h *hubLearner) read(ctx context.Context, one *summaries.Received) (s *stag
 	return s, err, nil
 }
 
-// errOtherSettings is why a summary of an edge with another configuration is refused.
+// errOtherSettings rejects a summary of an edge that has another configuration.
 var errOtherSettings = errors.New("its summaries have other settings; give hub and edge the same input.stream, " +
 	"input.subject, schema, limits, training.block, training.holdout, and training.window.balance and bytes")
 

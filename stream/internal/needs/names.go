@@ -82,7 +82,7 @@ const RequestTimeout = 30 * time.Second
 // OwnHeaderBytes is how many bytes embedd's headers of an output may take, in addition to those of its input.
 const OwnHeaderBytes = 4 << 10
 
-// Partition is one of Of partitions; of none: the messages that are stored without a partition.
+// Partition is partition Number of Of. The zero value has the messages that are stored without a partition.
 type Partition struct{ Number, Of int }
 
 // Partitions are the partitions that p configures, after the zero one.

@@ -36,7 +36,7 @@ type Need struct {
 
 // Storage is how a bucket is stored, and how it is compared with the server and created.
 type Storage struct {
-	Streams []string // behind it
+	Streams []string // the names of its streams
 	// Inspect compares it with the server; nil: it exists when its streams do.
 	Inspect func(ctx context.Context, js jetstream.JetStream) (Inspection, error)
 	// Create creates it, or changes an outdated one. replicas 0: three in a cluster that has as many servers, else one.

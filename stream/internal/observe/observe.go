@@ -147,7 +147,7 @@ func (w *Observer) inspect(ctx context.Context) *Snapshot {
 	return s
 }
 
-// observesLag reports whether this replica observes the lag: of those of a pipeline the trainer does.
+// observesLag reports whether this replica observes the lag, as only the trainer of a pipeline does.
 func (w *Observer) observesLag(ctx context.Context) bool {
 	if observes, isKnown := w.replica.ObservesLag(); isKnown {
 		return observes

@@ -29,7 +29,7 @@ func (p *hotPath) send(u *publisher, a *answer) {
 	}
 }
 
-// publish is send, in the order of the answers of a key if order is kept.
+// publish calls send, for each key in the order of its inputs if order is kept.
 func (p *hotPath) publish(u *publisher, a *answer) {
 	if !a.in.source.isOrdered() || u.enqueue(a) {
 		p.send(u, a)

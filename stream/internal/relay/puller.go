@@ -31,7 +31,7 @@ type puller struct {
 	delivery uint64    // consumer sequence of the newest delivery
 	newest   uint64    // sequence of the newest input that was pulled or is answered
 	bound    context.Context
-	unbind   context.CancelFunc // ends bound when the consumer was seen to be gone
+	unbind   context.CancelFunc // cancels bound when the consumer was deleted
 }
 
 // run pulls messages until ctx is done. It retries after every failure, except when the consumer belongs to another

@@ -15,7 +15,7 @@ type source struct {
 	filter     string // the subjects that it delivers, as they are in the stream
 	identity   consumerIdentity
 	attempts   attempts
-	rebind     atomic.Pointer[context.CancelFunc] // ends the binding when the consumer was seen to be gone
+	rebind     atomic.Pointer[context.CancelFunc] // cancels the binding when the consumer was deleted
 	*ownership                                    // nil: replicas share it, and keep no order between them
 }
 

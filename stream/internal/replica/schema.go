@@ -162,7 +162,7 @@ func (s *Schema) newestRecord() (schema.Record, error) {
 	return record, nil
 }
 
-// contractPoll is how often a replica that is not the trainer looks whether the schema is fixed.
+// contractPoll is how often a replica that is not the trainer checks whether the schema is fixed.
 const contractPoll = 250 * time.Millisecond
 
 // storeContract stores the contract that this process counted, and returns the one that is stored. A replica that is
