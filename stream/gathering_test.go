@@ -79,14 +79,16 @@ func (f *spokes) site(domain string, leaf server.LeafNodeOpts) *site {
 	s := &site{T: f.T, options: server.Options{ServerName: domain, Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true,
 		JetStream: true, JetStreamDomain: domain, StoreDir: f.TempDir(), LeafNode: leaf, NoAuthUser: "test",
 		Users: users(nil)}}
-	if domain == "hub" { // whose daemon has the least rights
-		p := blockPipeline()
-		p.Role, p.Edges = RoleTrain, []string{"berlin"}
-		least := admin.PermissionsOf([]Pipeline{p}, nil, admin.Account{})[0]
-		s.options.Users = users(&server.Permissions{Publish: &server.SubjectPermission{Allow: least.Publish},
-			Subscribe: &server.SubjectPermission{Allow: least.Subscribe},
-			Response:  &server.ResponsePermission{MaxMsgs: least.Replies, Expires: least.ReplyWait}})
+	p := blockPipeline()
+	p.Role, p.Edges = RoleTrain, []string{"berlin"}
+	if domain != "hub" {
+		p = edgePipeline(domain)
 	}
+	least := admin.PermissionsOf([]Pipeline{p}, []admin.Plan{{Name: "in", Subjects: []string{"in.>"}},
+		{Name: "out", Subjects: []string{"out.>"}}}, admin.Account{})[0]
+	s.options.Users = users(&server.Permissions{Publish: &server.SubjectPermission{Allow: least.Publish},
+		Subscribe: &server.SubjectPermission{Allow: least.Subscribe},
+		Response:  &server.ResponsePermission{MaxMsgs: least.Replies, Expires: least.ReplyWait}})
 	s.begin()
 	return s
 }
@@ -147,18 +149,32 @@ func (f *spokes) trainAs(login nats.Option, domains ...string) *trainer {
 	return g
 }
 
-// sums starts a replica at an edge.
+// sums starts a replica at an edge with the least rights, after setup has made what it needs.
 func (f *spokes) sums(domain string) *runner {
 	f.Helper()
+	p, s := edgePipeline(domain), f.edges[domain]
+	if _, err := admin.Setup(f.Context(), s.js, []Pipeline{p}, true); err != nil {
+		f.Fatal(err)
+	}
+	return f.opened(domain, s.replicaAt("nats://embedd:secret@"+strings.TrimPrefix(s.url(), "nats://"), p))
+}
+
+// edgePipeline is a pipeline of an edge whose hub learns from its summaries.
+func edgePipeline(domain string) Pipeline {
 	p := blockPipeline()
 	p.Role, p.Models.Hub, p.Edges = RoleTransform, "hub", []string{domain}
-	return f.summing(domain, p)
+	return p
 }
 
 // summing starts a replica at an edge, and waits until it has made what it sends to.
 func (f *spokes) summing(domain string, p Pipeline) *runner {
 	f.Helper()
-	r := f.edges[domain].replica(p)
+	return f.opened(domain, f.edges[domain].replica(p))
+}
+
+// opened waits until a replica of an edge is open.
+func (f *spokes) opened(domain string, r *runner) *runner {
+	f.Helper()
 	f.edges[domain].until("the replica of "+domain+" is open", func() bool {
 		_, err := f.edges[domain].js.Stream(f.Context(), summaries.EdgeStream)
 		return err == nil && len(r.Status()) > 0
