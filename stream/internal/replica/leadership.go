@@ -78,8 +78,11 @@ func (e *Election) ObservesLag() (observes, isKnown bool) {
 	return s.Term != 0 || s.Holder.Holder == "", true
 }
 
-// apply asks for the trainer's lease.
+// apply asks for the trainer's lease, if this replica may train.
 func (e *Election) apply(ctx context.Context) error {
+	if e.Leases == nil || e.Role == spec.RoleTransform {
+		return nil
+	}
 	e.trainer.Lease = e.Leases.Lease(lease.Options{Key: e.Name, Claim: lease.NewClaim(e.Instance, e.sharedSettings()),
 		TTL: e.Lease, ShouldYield: e.hasStandbyAhead, Logger: e.Log})
 	if e.Standby == spec.StandbyWarm {

@@ -68,24 +68,13 @@ func (r *Replica) Open(ctx context.Context, stores *Stores) (Stored, error) {
 	if err != nil {
 		return Stored{}, err
 	}
-	o := registry.Options{Limit: r.Pipeline.Models.Limit, Keep: r.Pipeline.Models.Keep, Strict: r.Pipeline.Models.Strict,
-		Logger: r.Log, Clock: r.Clock, MaxStaleness: r.confirmInterval()}
 	if r.Leases, err = stores.trainerLeases(ctx, r.Scope); err != nil {
 		return Stored{}, err
-	}
-	if r.Leases != nil {
-		o.BeforePromote = (&announcer{r.Scope, nil}).announce
-	}
-	switch {
-	case r.Role == spec.RoleTransform:
-		o.Term = func() uint64 { return 0 }
-	case r.Leases != nil:
-		o.Term = r.trainer.term
 	}
 	if edge, ok := store.(*registry.Edge); ok {
 		r.mirror = &mirror{Scope: r.Scope, edge: edge, opened: time.Now(), adopted: make(chan struct{}, 1)}
 	}
-	r.Models = registry.New(store, r.Name, o)
+	r.Models = registry.New(store, r.Name, r.storeOptions())
 	choice, err := r.Models.Live(ctx)
 	if err != nil {
 		return Stored{}, err
@@ -94,10 +83,8 @@ func (r *Replica) Open(ctx context.Context, stores *Stores) (Stored, error) {
 	if err := needs.CheckName(ctx, r.JS, r.Permissions, &r.Pipeline, r.Domain, r.boundTo); err != nil {
 		return Stored{}, err
 	}
-	if r.Leases != nil && r.Role != spec.RoleTransform {
-		if err := r.apply(ctx); err != nil {
-			return Stored{}, err
-		}
+	if err := r.apply(ctx); err != nil {
+		return Stored{}, err
 	}
 	if r.trainer.Lease != nil && r.trainer.Term() != 0 {
 		// What a former trainer stores until then is followed as any other model.
@@ -122,6 +109,20 @@ func (r *Replica) Open(ctx context.Context, stores *Stores) (Stored, error) {
 			"subject": r.Subject}
 	}
 	return Stored{Live: choice.Live, Confirmed: confirmed}, nil
+}
+
+// storeOptions are the options of the model store. Only the trainer may write the pointer, and it announces a version
+// to the other replicas first.
+func (r *Replica) storeOptions() registry.Options {
+	o := registry.Options{Limit: r.Pipeline.Models.Limit, Keep: r.Pipeline.Models.Keep, Strict: r.Pipeline.Models.Strict,
+		Logger: r.Log, Clock: r.Clock, MaxStaleness: r.confirmInterval()}
+	if r.Leases != nil {
+		o.BeforePromote, o.Term = (&announcer{r.Scope, nil}).announce, r.trainer.term
+	}
+	if r.Role == spec.RoleTransform {
+		o.Term = func() uint64 { return 0 }
+	}
+	return o
 }
 
 // Run follows the model store, renews the leases and prefetches announced versions until ctx is done.
