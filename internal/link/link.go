@@ -68,7 +68,7 @@ func (l *Link) add(both ...net.Conn) bool {
 	return !l.closed
 }
 
-// carry brings pieces one way until either end is gone.
+// carry forwards pieces in one direction until either end is closed.
 func (l *Link) carry(to, from net.Conn, watch Watch) {
 	defer l.drop(to, from)
 	piece := make([]byte, 64<<10)

@@ -64,8 +64,8 @@ func (p *partial) inverse(rows Entries, env *envelope) *Part {
 	return p.judge(values, vectors)
 }
 
-// stages runs k for the wanted pairs. If the values are far apart, rounding errors of the size of the first hide the
-// last: those found first are then projected out, and the others searched for again.
+// stages runs k for the wanted pairs. If the values are far apart, rounding errors relative to the first value hide
+// the last ones: the pairs found first are then projected out, and k runs again for the others.
 func (p *partial) stages(k *krylov) *ritz {
 	const apart = 1e-3
 	out := &ritz{vectors: new(mat.Dense)}

@@ -207,7 +207,7 @@ type observation[T comparable] struct {
 	since time.Time
 }
 
-// duration is how long the same was observed, now included.
+// duration returns for how long the same value has been observed, including now.
 func (o *observation[T]) duration(what T) time.Duration {
 	if o.since.IsZero() || o.what != what {
 		*o = observation[T]{what, time.Now()}

@@ -62,7 +62,7 @@ type Status struct {
 	// Contract is the schema of the messages; nil while messages are counted to find it, see plugin.Status.Candidates.
 	Contract *arrowio.Contract
 	Busy     float64            // share of the last seconds in which there were inputs to answer
-	Age      time.Duration      // since the live model was last found good: fitted, or kept after scoring a labelled row
+	Age      time.Duration      // since the live model was last confirmed: fitted, or kept after scoring a labelled row
 	Stale    bool               // Age is over MaxAge
 	Labels   plugin.LabelStatus // zero without late labels
 

@@ -32,7 +32,7 @@ const (
 type Bucket struct {
 	js     jetstream.JetStream
 	stream jetstream.Stream
-	prefix string // before the subject of a key: the way into a domain
+	prefix string // prefix of the subject of a key, for another domain
 }
 
 // Create creates the bucket where it is missing, with a number of replicas (see [natsx.WithReplicas]).

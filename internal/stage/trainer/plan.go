@@ -161,7 +161,8 @@ func (p *plan) probes(features int) bool {
 		(p.choosesMethod() || !p.byMoments())
 }
 
-// FirstRows is the number of labelled rows of so many features that a first model needs, for a valid configuration.
+// FirstRows is the number of labelled rows that a first model needs with the given number of features. The
+// configuration must be valid.
 func FirstRows(c *spec.Config, features int) int {
 	p := newPlan(c)
 	p.setLimit(features)

@@ -400,7 +400,7 @@ func (w *Window) remove(r *Row) {
 	w.blockList.remove(r)
 }
 
-// sourceName lets consecutive rows of one source share its text.
+// sourceName returns the name of a row's source. Consecutive rows of one source share the string.
 type sourceName struct{ newest string }
 
 // intern returns the shared text of a source. A long one is shortened to its beginning and a hash, so that it takes no

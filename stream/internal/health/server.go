@@ -25,8 +25,8 @@ const DefaultServerTimeout = 8 * time.Second
 // second. A leader that has lost most of them stores nothing.
 const leaderTimeout = 4 * time.Second
 
-// minFlow is how many bytes arrive in a sixteenth of the timeout over a link on which data flows: 8 KB a second. Pulls
-// that wait bring less.
+// minFlow is the number of bytes in a sixteenth of the timeout from which data counts as flowing: 8 KB a second.
+// Waiting pulls receive less.
 const minFlow = 4 << 10
 
 // maxStreams is the number of streams that are requested. A few are enough, since they show the state of the server.

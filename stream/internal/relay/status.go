@@ -36,7 +36,7 @@ func (r *Relay) CoreLag() (messages uint64, oldest time.Time) { return r.core.la
 func (r *Relay) StaleReason(age time.Duration) string {
 	effect := map[spec.WhenStale]string{spec.StaleServe: "outputs are marked", spec.StaleHold: "nothing leaves",
 		spec.StalePass: "messages are published unchanged"}[r.WhenStale]
-	return fmt.Sprintf("model %s was last found good %v ago, over training.max_age %v, and %s; %s",
+	return fmt.Sprintf("model %s was last confirmed %v ago, over training.max_age %v, and %s; %s",
 		r.Running.Live().Version, age.Round(time.Second), r.MaxAge, effect, r.training.Learned())
 }
 
