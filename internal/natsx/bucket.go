@@ -223,7 +223,7 @@ func (b *Bucket) Modify(ctx context.Context, key string, change func(old []byte)
 		if attempt == maxConflicts {
 			return nil, fmt.Errorf("changing key %s of bucket %s: %w", key, b.Name(), err)
 		}
-		if attempt > 2 && !sleep(ctx, jitter(10*time.Millisecond)) {
+		if attempt > 2 && !Sleep(ctx, jitter(10*time.Millisecond)) {
 			return nil, ctx.Err()
 		}
 	}

@@ -35,12 +35,7 @@ func Ensure[T any](ctx context.Context, open func(context.Context) (T, error),
 func Await[T any](ctx context.Context, open func(context.Context) (T, error)) (T, error) {
 	for end := time.Now().Add(ensureWait); ; {
 		opened, err := open(ctx)
-		if !IsNotFound(err) || time.Now().After(end) {
-			return opened, err
-		}
-		select {
-		case <-time.After(ensureDelay):
-		case <-ctx.Done():
+		if !IsNotFound(err) || time.Now().After(end) || !Sleep(ctx, ensureDelay) {
 			return opened, err
 		}
 	}

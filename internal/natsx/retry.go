@@ -45,9 +45,13 @@ func Hedge[T any](ctx context.Context, request func(context.Context) (T, error))
 
 // Backoff waits before the next attempt, 50 ms after the first and up to 5 s, and returns false if ctx ends first.
 func Backoff(ctx context.Context, attempt int) bool {
-	wait := min(50*time.Millisecond<<min(attempt, 8), 5*time.Second)
+	return Sleep(ctx, min(50*time.Millisecond<<min(attempt, 8), 5*time.Second))
+}
+
+// Sleep waits, and returns false if ctx ends first.
+func Sleep(ctx context.Context, d time.Duration) bool {
 	select {
-	case <-time.After(wait):
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

@@ -33,6 +33,13 @@ func NewStreamCache() *StreamCache { return &StreamCache{requests: map[string]*s
 // stream and must only read its cached info.
 func (c *StreamCache) Stream(ctx context.Context, name string,
 	request func(context.Context) (jetstream.Stream, error)) (jetstream.Stream, error) {
+	stream, _, err := c.StreamAt(ctx, name, request)
+	return stream, err
+}
+
+// StreamAt is Stream with the time at which it was requested.
+func (c *StreamCache) StreamAt(ctx context.Context, name string,
+	request func(context.Context) (jetstream.Stream, error)) (jetstream.Stream, time.Time, error) {
 	for {
 		c.mu.Lock()
 		r := c.requests[name]
@@ -45,16 +52,16 @@ func (c *StreamCache) Stream(ctx context.Context, name string,
 			r.canceled = r.err != nil && ctx.Err() != nil
 			c.mu.Unlock()
 			close(r.done)
-			return r.stream, r.err
+			return r.stream, r.begin, r.err
 		}
 		c.mu.Unlock()
 		select {
 		case <-r.done:
 			if !r.canceled {
-				return r.stream, r.err
+				return r.stream, r.begin, r.err
 			}
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, time.Time{}, ctx.Err()
 		}
 	}
 }

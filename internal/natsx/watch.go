@@ -123,7 +123,7 @@ func signal(c chan struct{}) {
 func (b *BucketWatch) run(ctx context.Context, done chan struct{}) {
 	defer close(done)
 	for wait := watchDelay; ctx.Err() == nil; {
-		if !sleep(ctx, wait) {
+		if !Sleep(ctx, wait) {
 			return
 		}
 		if err := b.watch(ctx); err != nil && ctx.Err() == nil {
@@ -137,15 +137,6 @@ func (b *BucketWatch) run(ctx context.Context, done chan struct{}) {
 			continue
 		}
 		wait = watchDelay
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

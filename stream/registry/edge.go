@@ -68,25 +68,17 @@ func CreateEdge(ctx context.Context, js jetstream.JetStream, domain string, repl
 	if err := makeMirrors(ctx, js, domain, replicas); err != nil {
 		return nil, err
 	}
-	objects, err := natsx.Await(ctx, openObjects(js))
-	if err != nil {
-		return nil, fmt.Errorf("opening the mirror of the model store (object store %s): %w", Bucket, err)
-	}
-	pointers, err := natsx.Await(ctx, openPointers(js))
-	if err != nil {
-		return nil, fmt.Errorf("opening the mirror of the model store (key-value bucket %s): %w", Bucket, err)
-	}
-	near, err := jetStreamOf(ctx, js, objects, pointers, func(ctx context.Context) error {
-		return makeMirrors(ctx, js, domain, replicas)
+	mirror, err := natsx.Await(ctx, func(ctx context.Context) (*jetStream, error) {
+		return openJetStream(ctx, js, func(ctx context.Context) error { return makeMirrors(ctx, js, domain, replicas) })
 	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("opening the mirror of the model store (bucket %s): %w", Bucket, err)
 	}
 	hub, err := jetstream.NewWithAPIPrefix(js.Conn(), apiOf(domain))
 	if err != nil {
 		return nil, err
 	}
-	return &Edge{domain: domain, mirror: near.(*jetStream), js: hub, lastAnswer: map[string]entry{}}, nil
+	return &Edge{domain: domain, mirror: mirror, js: hub, lastAnswer: map[string]entry{}}, nil
 }
 
 func makeMirrors(ctx context.Context, js jetstream.JetStream, domain string, replicas int) error {

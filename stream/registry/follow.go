@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // Follow calls adopt whenever another process makes another version the live one, or pins or unpins it, until ctx is
@@ -32,10 +34,7 @@ func (r *Registry) Follow(ctx context.Context, adopt func(*Choice) error) {
 		}
 		// Whoever failed together does not try again together.
 		pause := min(50*time.Millisecond<<min(attempt+1, 8), r.options.MaxStaleness/4)
-		select {
-		case <-time.After(pause/2 + rand.N(pause)):
-		case <-ctx.Done():
-		}
+		natsx.Sleep(ctx, pause/2+rand.N(pause))
 	}
 }
 

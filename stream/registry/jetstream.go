@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -43,51 +42,42 @@ type jetStream struct {
 	conn     *nats.Conn
 	objects  jetstream.ObjectStore
 	pointers jetstream.KeyValue
-	bucket   *natsx.Bucket      // of the pointers
-	changes  *natsx.BucketWatch // of the pointers
-	bytes    jetstream.Stream   // of the object store
+	bucket   *natsx.Bucket    // of the pointers
+	bytes    jetstream.Stream // of the object store
+	streams  *natsx.StreamCache
 	// recreate creates deleted buckets again; nil if the caller may not.
 	recreate func(ctx context.Context) error
-
-	mu     sync.Mutex
-	newest *sequenceRequest // the newest
 }
 
 // JetStream is the store of a server, whose buckets exist; otherwise the error is ErrMissing.
 func JetStream(ctx context.Context, js jetstream.JetStream) (Store, error) {
-	objects, err := js.ObjectStore(ctx, Bucket)
-	if err == nil {
-		var pointers jetstream.KeyValue
-		if pointers, err = js.KeyValue(ctx, Bucket); err == nil {
-			return jetStreamOf(ctx, js, objects, pointers, nil)
-		}
-	}
+	s, err := openJetStream(ctx, js, nil)
 	if natsx.IsNotFound(err) {
 		return nil, fmt.Errorf("the server has no model store (bucket %s): %w", Bucket, ErrMissing)
 	}
-	return nil, fmt.Errorf("opening the model store (bucket %s): %w", Bucket, err)
-}
-
-func openObjects(js jetstream.JetStream) func(context.Context) (jetstream.ObjectStore, error) {
-	return func(ctx context.Context) (jetstream.ObjectStore, error) { return js.ObjectStore(ctx, Bucket) }
-}
-
-func openPointers(js jetstream.JetStream) func(context.Context) (jetstream.KeyValue, error) {
-	return func(ctx context.Context) (jetstream.KeyValue, error) { return js.KeyValue(ctx, Bucket) }
-}
-
-func jetStreamOf(ctx context.Context, js jetstream.JetStream, objects jetstream.ObjectStore,
-	pointers jetstream.KeyValue, remake func(context.Context) error) (Store, error) {
-	bytes, err := natsx.AwaitStream(ctx, js, "OBJ_"+Bucket)
 	if err != nil {
-		return nil, fmt.Errorf("opening the model store (object store %s): %w", Bucket, err)
+		return nil, fmt.Errorf("opening the model store (bucket %s): %w", Bucket, err)
 	}
-	changes := natsx.NewBucketWatch(pointers, slog.New(slog.DiscardHandler))
-	return &jetStream{bucket: natsx.NewBucket(js, pointers), js: js, conn: js.Conn(), objects: objects, pointers: pointers,
-		changes: changes, bytes: bytes, recreate: remake}, nil
+	return s, nil
 }
 
-// CreateJetStream is MakeReplicated with one replica.
+func openJetStream(ctx context.Context, js jetstream.JetStream, recreate func(context.Context) error) (s *jetStream,
+	err error) {
+	s = &jetStream{js: js, conn: js.Conn(), streams: natsx.NewStreamCache(), recreate: recreate}
+	if s.objects, err = js.ObjectStore(ctx, Bucket); err != nil {
+		return nil, err
+	}
+	if s.pointers, err = js.KeyValue(ctx, Bucket); err != nil {
+		return nil, err
+	}
+	if s.bytes, err = js.Stream(ctx, "OBJ_"+Bucket); err != nil {
+		return nil, err
+	}
+	s.bucket = natsx.NewBucket(js, s.pointers)
+	return s, nil
+}
+
+// CreateJetStream is CreateReplicated with one replica.
 func CreateJetStream(ctx context.Context, js jetstream.JetStream) (Store, error) {
 	return CreateReplicated(ctx, js, 1)
 }
@@ -95,17 +85,20 @@ func CreateJetStream(ctx context.Context, js jetstream.JetStream) (Store, error)
 // CreateReplicated is the store of a server. It creates missing buckets with a number of replicas (see
 // natsx.WithReplicas).
 func CreateReplicated(ctx context.Context, js jetstream.JetStream, replicas int) (Store, error) {
-	objects, err := natsx.Ensure(ctx, openObjects(js), func(ctx context.Context) error {
-		return natsx.WithReplicas(js, replicas, func(n int) error {
+	s, err := natsx.Ensure(ctx, func(ctx context.Context) (*jetStream, error) {
+		return openJetStream(ctx, js, func(ctx context.Context) error {
+			_, err := CreateReplicated(ctx, js, replicas) // requests name buckets, so an open store uses the new ones
+			return err
+		})
+	}, func(ctx context.Context) error {
+		err := natsx.WithReplicas(js, replicas, func(n int) error {
 			_, err := js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: Bucket, Replicas: n,
 				Description: "embedd models", Storage: jetstream.FileStorage})
 			return err
 		})
-	})
-	if err != nil {
-		return nil, fmt.Errorf("opening the model store (object store %s): %w", Bucket, err)
-	}
-	pointers, err := natsx.Ensure(ctx, openPointers(js), func(ctx context.Context) error {
+		if err != nil && !natsx.IsAlreadyInUse(err) {
+			return err
+		}
 		return natsx.WithReplicas(js, replicas, func(n int) error {
 			_, err := js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: Bucket, Replicas: n,
 				Description: "live embedd models", Storage: jetstream.FileStorage, History: maxHistory})
@@ -113,13 +106,9 @@ func CreateReplicated(ctx context.Context, js jetstream.JetStream, replicas int)
 		})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("opening the model store (key-value bucket %s): %w", Bucket, err)
+		return nil, fmt.Errorf("opening the model store (bucket %s): %w", Bucket, err)
 	}
-	return jetStreamOf(ctx, js, objects, pointers, func(ctx context.Context) error {
-		// Buckets are found by name, so handles of the old ones use the new ones.
-		_, err := CreateReplicated(ctx, js, replicas)
-		return err
-	})
+	return s, nil
 }
 
 func (s *jetStream) put(ctx context.Context, _, version string, data []byte) error {
@@ -296,52 +285,24 @@ func (s *jetStream) compareAndSet(ctx context.Context, pipeline string, value []
 }
 
 func (s *jetStream) watch(pipeline string) (func(context.Context, uint64) error, func()) {
-	key := s.changes.Watch(pipeline)
+	key := s.bucket.Watch(pipeline, slog.New(slog.DiscardHandler))
 	return func(ctx context.Context, revision uint64) error {
 		key.Wait(ctx, revision)
 		return nil
 	}, key.Stop
 }
 
-// sequenceRequest is how far the stream of pointers is, asked once for all pipelines of a process.
-type sequenceRequest struct {
-	begin time.Time
-	done  chan struct{}
-	last  uint64
-	err   error
-}
-
 func (s *jetStream) lastSequence(ctx context.Context, _ string) (uint64, time.Time, error) {
-	s.mu.Lock()
-	q := s.newest
-	if mine := q == nil || time.Since(q.begin) > time.Second; mine {
-		q = &sequenceRequest{begin: time.Now(), done: make(chan struct{})}
-		s.newest = q
-		s.mu.Unlock()
-		q.last, q.err = s.readLastSequence(ctx)
-		close(q.done)
-		return q.last, q.begin, q.err
-	}
-	s.mu.Unlock()
-	select {
-	case <-q.done:
-		return q.last, q.begin, q.err
-	case <-ctx.Done():
-		return 0, time.Time{}, ctx.Err()
-	}
-}
-
-func (s *jetStream) readLastSequence(ctx context.Context) (uint64, error) {
-	stream, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) {
-		return s.js.Stream(ctx, pointerStream)
+	stream, at, err := s.streams.StreamAt(ctx, pointerStream, func(ctx context.Context) (jetstream.Stream, error) {
+		return natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) { return s.js.Stream(ctx, pointerStream) })
 	})
 	if natsx.IsNotFound(err) {
-		return 0, nil // load makes it again
+		return 0, at, nil // load makes it again
 	}
 	if err != nil {
-		return 0, err
+		return 0, at, err
 	}
-	return stream.CachedInfo().State.LastSeq, nil
+	return stream.CachedInfo().State.LastSeq, at, nil
 }
 
 func (s *jetStream) created(ctx context.Context) (time.Time, error) {

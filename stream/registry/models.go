@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/model"
 )
 
@@ -60,9 +61,7 @@ func (m *modelReader) fetch(ctx context.Context, version string) error {
 	}
 	wait := rand.N(fetchDelay)
 	for {
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if !natsx.Sleep(ctx, wait) {
 			return ctx.Err()
 		}
 		got, err := readModel(ctx, m.store, m.pipeline, version, m.limit)

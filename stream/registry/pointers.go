@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // pointerStore reads and writes the pointer of one pipeline.
@@ -80,9 +82,7 @@ const maxReadBacks = 4
 func (s *pointerStore) swap(ctx context.Context, value []byte, revision uint64) (uint64, error) {
 	next, err := s.store.compareAndSet(ctx, s.pipeline, value, revision)
 	for attempt := 0; err != nil && !errors.Is(err, errMoved) && attempt < maxReadBacks; attempt++ {
-		select {
-		case <-time.After(20 * time.Millisecond << attempt):
-		case <-ctx.Done():
+		if !natsx.Sleep(ctx, 20*time.Millisecond<<attempt) {
 			return 0, err
 		}
 		there, at, errRead := s.store.load(ctx, s.pipeline)
