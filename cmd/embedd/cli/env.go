@@ -4,12 +4,17 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/embedd/embedd/cmd/embedd/config"
@@ -93,4 +98,207 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// Flags declares the flags of one command: those of pflag, and the kinds that verbs share.
+type Flags struct {
+	*pflag.FlagSet
+	command *cobra.Command
+}
+
+// FlagsOf returns the flags of a command. Help lists them in the order of their declaration.
+func FlagsOf(cmd *cobra.Command) *Flags {
+	f := &Flags{cmd.Flags(), cmd}
+	f.SortFlags = false
+	return f
+}
+
+// Require marks flags as required and adds them to the usage line.
+func (f *Flags) Require(names ...string) {
+	for _, name := range names {
+		d := f.Lookup(name)
+		value, _ := pflag.UnquoteUsage(d)
+		f.command.Use += " " + dashed(shortest(d)) + " " + value
+		f.SetAnnotation(name, cobra.BashCompOneRequiredFlag, []string{"true"})
+	}
+}
+
+// CheckRequired returns a usage error if a required flag is missing.
+func CheckRequired(cmd *cobra.Command, _ []string) (err error) {
+	cmd.Flags().VisitAll(func(d *pflag.Flag) {
+		if _, required := d.Annotations[cobra.BashCompOneRequiredFlag]; required && !d.Changed && err == nil {
+			err = Usagef("%s%s is required: usage: %s", ErrorPrefix(cmd), dashed(shortest(d)), cmd.UseLine())
+		}
+	})
+	return err
+}
+
+// Arguments accepts between low and high arguments; high < 0 is no limit.
+func Arguments(low, high int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case high >= 0 && len(args) > high:
+			return Usagef("%sargument %q is not expected: usage: %s", ErrorPrefix(cmd), args[high], cmd.UseLine())
+		case len(args) < low:
+			return Usagef("%san argument is missing: usage: %s", ErrorPrefix(cmd), cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// Commas declares a flag that takes values separated by commas and may be repeated.
+func (f *Flags) Commas(name, usage string) *[]string {
+	var values []string
+	f.CommasVar(&values, name, usage)
+	return &values
+}
+
+// CommasVar is Commas with the variable that receives the values.
+func (f *Flags) CommasVar(values *[]string, name, usage string) {
+	f.Func(name, usage, func(s string) error {
+		for part := range strings.SplitSeq(s, ",") {
+			if part = strings.TrimSpace(part); part == "" {
+				return errors.New("an element of the list is empty")
+			}
+			*values = append(*values, part)
+		}
+		return nil
+	})
+}
+
+// Settings declares a KEY=VALUE flag that may be repeated.
+func (f *Flags) Settings(name, usage string) map[string]string {
+	values := map[string]string{}
+	f.Func(name, usage, func(s string) error {
+		key, value, ok := strings.Cut(s, "=")
+		if !ok || key == "" {
+			return errors.New("want KEY=VALUE")
+		}
+		if _, twice := values[key]; twice {
+			return fmt.Errorf("%s is set twice", key)
+		}
+		values[key] = value
+		return nil
+	})
+	return values
+}
+
+// Choice declares a flag that takes one of the words; the first is the default.
+func (f *Flags) Choice(name, usage string, words ...string) *string {
+	value := words[0]
+	f.Func(name, fmt.Sprintf("%s: %s (default %s)", usage, strings.Join(words, ", "), words[0]), func(s string) error {
+		if !slices.Contains(words, s) {
+			return fmt.Errorf("want one of %s", strings.Join(words, ", "))
+		}
+		value = s
+		return nil
+	})
+	f.Offer(name, words...)
+	return &value
+}
+
+// Exclusive refuses a command line that has more than one of the flags.
+func (f *Flags) Exclusive(names ...string) { f.command.MarkFlagsMutuallyExclusive(names...) }
+
+// Offer registers the words with which the shell completes a flag.
+func (f *Flags) Offer(name string, words ...string) {
+	f.command.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// ExplainFlagError turns an error of pflag into a usage error with a suggestion.
+func ExplainFlagError(cmd *cobra.Command, err error) error {
+	var (
+		unknown *pflag.NotExistError
+		missing *pflag.ValueRequiredError
+		invalid *pflag.InvalidValueError
+	)
+	text := err.Error()
+	switch {
+	case errors.As(err, &unknown):
+		name := unknown.GetSpecifiedName()
+		if letters := unknown.GetSpecifiedShortnames(); letters != "" {
+			name, _, _ = strings.Cut(letters, "=") // a long name after one dash, which pflag reads as letters
+		}
+		var names []string
+		cmd.Flags().VisitAll(func(d *pflag.Flag) { names = append(names, d.Name) })
+		text = "unknown flag " + dashed(name) + DidYouMean(name, names)
+	case errors.As(err, &missing):
+		text = "flag needs an argument: -" + shortest(missing.GetFlag())
+	case errors.As(err, &invalid):
+		d, form := invalid.GetFlag(), "invalid value %q for flag -%s: %v"
+		if d.Value.Type() == "bool" {
+			form = "invalid boolean value %q for -%s: %v"
+		}
+		text = fmt.Sprintf(form, invalid.GetValue(), shortest(d), cause(invalid))
+	}
+	return Usagef("%s%s: `%s` lists the flags", ErrorPrefix(cmd), text, HelpCommand(cmd))
+}
+
+// cause is the reason that a value is invalid, without the names of Go's functions.
+func cause(err *pflag.InvalidValueError) error {
+	switch {
+	case errors.Is(err, strconv.ErrSyntax):
+		return errors.New("parse error")
+	case errors.Is(err, strconv.ErrRange):
+		return errors.New("value out of range")
+	}
+	return err.Unwrap()
+}
+
+// NormalizeFlags writes -data as --data and --o as -o, which older versions accepted.
+func NormalizeFlags(known *pflag.FlagSet, args []string) []string {
+	out := append([]string{}, args...) // never nil: cobra would read os.Args
+	for i := 0; i < len(args) && args[i] != "--"; i++ {
+		text, ok := strings.CutPrefix(args[i], "-")
+		if !ok {
+			continue
+		}
+		text = strings.TrimPrefix(text, "-")
+		name, _, assigned := strings.Cut(text, "=")
+		d := known.Lookup(name)
+		if len(name) == 1 {
+			d = known.ShorthandLookup(name)
+		}
+		if d == nil {
+			continue
+		}
+		out[i] = dashed(name) + text[len(name):]
+		if d.NoOptDefVal == "" && !assigned {
+			i++ // skip its value, which may begin with a dash
+		}
+	}
+	return out
+}
+
+// shortest is the name of a flag in messages.
+func shortest(d *pflag.Flag) string {
+	if d.Shorthand != "" {
+		return d.Shorthand
+	}
+	return d.Name
+}
+
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// HelpCommand is the command line that prints the help of cmd.
+func HelpCommand(cmd *cobra.Command) string {
+	return strings.Replace(cmd.CommandPath(), "embedd", "embedd help", 1)
+}
+
+// ErrorPrefix names the command at the start of an error, such as "model show: ". It is empty for embedd itself.
+func ErrorPrefix(cmd *cobra.Command) string {
+	if !cmd.HasParent() {
+		return ""
+	}
+	return strings.TrimPrefix(cmd.CommandPath(), "embedd ") + ": "
+}
+
+// OfferFiles completes an argument or a flag with file names.
+func OfferFiles(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveDefault
 }

@@ -1,9 +1,16 @@
 package config
 
 import (
+	"cmp"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -151,4 +158,156 @@ func withScheme(address string) string {
 		return "nats://" + address
 	}
 	return address
+}
+
+// Context is a context of the nats CLI.
+type Context struct {
+	URL         string
+	Login       Login
+	TLS         TLS
+	InboxPrefix string
+	Domain      string // of JetStream
+	APIPrefix   string // of JetStream
+	Proxy       string // URL of a SOCKS proxy
+}
+
+// contextFile is the file format of the nats CLI.
+type contextFile struct {
+	URL         string `json:"url"`
+	Proxy       string `json:"socks_proxy"`
+	Token       string `json:"token"`
+	User        string `json:"user"`
+	Password    string `json:"password"`
+	Creds       string `json:"creds"`
+	NKey        string `json:"nkey"`
+	JWT         string `json:"user_jwt"`
+	Seed        string `json:"user_seed"`
+	Cert        string `json:"cert"`
+	Key         string `json:"key"`
+	CA          string `json:"ca"`
+	First       bool   `json:"tls_first"`
+	NSC         string `json:"nsc"`
+	Domain      string `json:"jetstream_domain"`
+	APIPrefix   string `json:"jetstream_api_prefix"`
+	InboxPrefix string `json:"inbox_prefix"`
+	WindowsCert string `json:"windows_cert_store"`
+}
+
+// ReadContext reads a context by its name or by the absolute path of its file. The error contains no secret.
+func ReadContext(name string) (*Context, error) {
+	path := name
+	if !filepath.IsAbs(name) {
+		dir := os.Getenv("XDG_CONFIG_HOME")
+		if dir == "" {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return nil, fmt.Errorf("finding the contexts of the nats CLI: %w; set XDG_CONFIG_HOME, or give the absolute "+
+					"path of the context file", err)
+			}
+			dir = filepath.Join(home, ".config")
+		}
+		path = filepath.Join(dir, "nats", "context", name+".json")
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("unknown context %q: %s does not exist; `nats context ls` lists the contexts", name, path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("context %q: %w", name, err)
+	}
+	var f contextFile
+	if err := json.Unmarshal(data, &f); err != nil {
+		return nil, fmt.Errorf("context %q: %s is not a context of the nats CLI: want a JSON object", name, path)
+	}
+	if err := f.lookUp(); err != nil {
+		return nil, fmt.Errorf("context %q: %w", name, err)
+	}
+	if f.WindowsCert != "" {
+		return nil, fmt.Errorf("context %q: certificates of the Windows store are not supported: set cert and key to files",
+			name)
+	}
+	for _, secret := range []string{f.Token, f.Password, f.Seed, f.Creds, f.NKey} {
+		if strings.HasPrefix(secret, "op://") {
+			return nil, fmt.Errorf("context %q: secrets of 1Password (op://) are not supported: put the secret or its file "+
+				"into the context", name)
+		}
+	}
+	c := &Context{URL: f.URL, InboxPrefix: f.InboxPrefix, Domain: f.Domain, APIPrefix: f.APIPrefix, Proxy: f.Proxy,
+		TLS: TLS{CA: expandHome(f.CA), Cert: expandHome(f.Cert), Key: expandHome(f.Key), First: f.First}}
+	// A connection has one login; the order is that of the nats CLI.
+	switch {
+	case f.User != "":
+		c.Login.User, c.Login.Password = f.User, f.Password
+	case f.Creds != "":
+		c.Login.Creds = expandHome(os.ExpandEnv(f.Creds))
+	case f.JWT != "":
+		c.Login.jwt, c.Login.seed, c.Login.NKey = f.JWT, f.Seed, expandHome(f.NKey)
+	case f.NKey != "":
+		c.Login.NKey = expandHome(f.NKey)
+	case f.Token != "":
+		c.Login.Token = f.Token
+	default:
+		if c.Login, err = LoginOf(f.URL); err != nil {
+			return nil, fmt.Errorf("context %q: %w", name, err)
+		}
+	}
+	return c, nil
+}
+
+// lookUp asks nsc for the fields that the context leaves to nsc.
+func (f *contextFile) lookUp() error {
+	if f.NSC == "" {
+		return nil
+	}
+	if !strings.HasPrefix(f.NSC, "nsc://") { // it becomes an argument
+		return errors.New("want nsc as nsc://OPERATOR/ACCOUNT/USER")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "nsc", "generate", "profile", f.NSC).Output()
+	if err != nil {
+		return fmt.Errorf("running nsc generate profile: %w; set creds to the credentials file instead", err)
+	}
+	var profile struct {
+		Creds    string `json:"user_creds"`
+		Operator struct {
+			Service []string `json:"service"`
+		} `json:"operator"`
+	}
+	if err := json.Unmarshal(out, &profile); err != nil {
+		return errors.New("the profile that nsc printed cannot be parsed; set creds to the credentials file instead")
+	}
+	f.Creds = cmp.Or(f.Creds, profile.Creds)
+	f.URL = cmp.Or(f.URL, strings.Join(profile.Operator.Service, ","))
+	return nil
+}
+
+// check checks the URL and the files of a context.
+func (c *Context) check() error {
+	if err := CheckURL(c.URL); err != nil && c.URL != "" {
+		return fmt.Errorf("the context's url: %w", err)
+	}
+	if _, err := c.Login.Read(); err != nil {
+		return fmt.Errorf("the context: %w", err)
+	}
+	if c.TLS.CA != "" {
+		if err := holdsCertificates(c.TLS.CA); err != nil {
+			return fmt.Errorf("the context's ca: %w", err)
+		}
+	}
+	if c.TLS.Cert != "" || c.TLS.Key != "" {
+		if err := holdsPair(c.TLS.Cert, c.TLS.Key); err != nil {
+			return fmt.Errorf("the context's cert and key: %w", err)
+		}
+	}
+	return nil
+}
+
+func expandHome(path string) string {
+	rest, ok := strings.CutPrefix(path, "~")
+	home, err := os.UserHomeDir()
+	if !ok || err != nil {
+		return path
+	}
+	return filepath.Join(home, rest)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -110,4 +111,114 @@ func WithReplicas(js jetstream.JetStream, replicas int, create func(replicas int
 		return create(1)
 	}
 	return err
+}
+
+// streamCacheAge is how long an answer is shared.
+const streamCacheAge = time.Second
+
+// StreamCache shares stream info requests among the pipelines of an engine: a thousand of them write to a few streams.
+type StreamCache struct {
+	mu       sync.Mutex
+	requests map[string]*streamRequest
+}
+
+// streamRequest is a request for a stream; its result is there when done is closed.
+type streamRequest struct {
+	begin    time.Time
+	done     chan struct{}
+	stream   jetstream.Stream
+	err      error
+	canceled bool // the requester's context ended; other callers request again
+}
+
+// NewStreamCache returns an empty cache.
+func NewStreamCache() *StreamCache { return &StreamCache{requests: map[string]*streamRequest{}} }
+
+// Stream returns a stream as it was at most a second ago, and calls request if no other caller has. Callers share the
+// stream and must only read its cached info.
+func (c *StreamCache) Stream(ctx context.Context, name string,
+	request func(context.Context) (jetstream.Stream, error)) (jetstream.Stream, error) {
+	stream, _, err := c.StreamAt(ctx, name, request)
+	return stream, err
+}
+
+// StreamAt is Stream with the time at which it was requested.
+func (c *StreamCache) StreamAt(ctx context.Context, name string,
+	request func(context.Context) (jetstream.Stream, error)) (jetstream.Stream, time.Time, error) {
+	for {
+		c.mu.Lock()
+		r := c.requests[name]
+		if r == nil || r.canceled || time.Since(r.begin) > streamCacheAge {
+			r = &streamRequest{begin: time.Now(), done: make(chan struct{})}
+			c.requests[name] = r
+			c.mu.Unlock()
+			r.stream, r.err = request(ctx)
+			c.mu.Lock()
+			r.canceled = r.err != nil && ctx.Err() != nil
+			c.mu.Unlock()
+			close(r.done)
+			return r.stream, r.begin, r.err
+		}
+		c.mu.Unlock()
+		select {
+		case <-r.done:
+			if !r.canceled {
+				return r.stream, r.begin, r.err
+			}
+		case <-ctx.Done():
+			return nil, time.Time{}, ctx.Err()
+		}
+	}
+}
+
+const (
+	hedgeWait  = 5 * time.Second
+	hedgeDelay = time.Second
+	maxHedges  = int(hedgeWait / hedgeDelay)
+)
+
+// Hedge sends a request, and again each second while it is unanswered, for five seconds. It returns the first answer.
+//
+// A request to a stream that is electing its leader is lost without an error, as is one in flight when the connection
+// breaks. The request must have the same effect when it is processed twice.
+func Hedge[T any](ctx context.Context, request func(context.Context) (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	answers := make(chan answer, maxHedges)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithTimeout(ctx, hedgeWait)
+	defer cancel()
+	tick := time.NewTicker(hedgeDelay)
+	defer tick.Stop()
+	for sent := 0; ; sent++ {
+		if sent < maxHedges {
+			wg.Go(func() {
+				v, err := request(ctx)
+				answers <- answer{v, err}
+			})
+		}
+		select {
+		case a := <-answers:
+			return a.value, a.err
+		case <-tick.C:
+		}
+	}
+}
+
+// Backoff waits before the next attempt, 50 ms after the first and up to 5 s, and returns false if ctx ends first.
+func Backoff(ctx context.Context, attempt int) bool {
+	return Sleep(ctx, min(50*time.Millisecond<<min(attempt, 8), 5*time.Second))
+}
+
+// Sleep waits, and returns false if ctx ends first.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
