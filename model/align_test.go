@@ -59,7 +59,7 @@ func off(a, b *Model) float64 {
 	return worst
 }
 
-// Columns that were flipped and moved come back to their places, exactly, with their eigenvalues.
+// Columns that were flipped and permuted are restored exactly, with their eigenvalues.
 func TestAlignSign(t *testing.T) {
 	m, anchors := live(t)
 	p := mat.NewDense(4, 4, []float64{0, 0, 0, -1, 0, 1, 0, 0, -1, 0, 0, 0, 0, 0, 1, 0})
@@ -85,8 +85,8 @@ func TestAlignSign(t *testing.T) {
 	}
 }
 
-// A turn inside an eigenspace is undone by block and not by sign; what block
-// does to the columns of other eigenvalues is a flip.
+// A rotation inside an eigenspace is undone by block and not by sign; to columns of other eigenvalues block applies
+// flips.
 func TestAlignBlock(t *testing.T) {
 	m, anchors := live(t)
 	r := linalg.Identity(4)
@@ -109,7 +109,7 @@ func TestAlignBlock(t *testing.T) {
 	}
 }
 
-// Rigid undoes any turn of all columns, and keeps distances.
+// Rigid undoes any rotation of all columns, and keeps distances.
 func TestAlignRigid(t *testing.T) {
 	m, anchors := live(t)
 	c := turnedBy(t, m, rotation(7, 4), m.Eigenvalues())
@@ -133,7 +133,7 @@ func TestAlignRigid(t *testing.T) {
 	}
 }
 
-// Rigid shifts as well: rows whose features have moved keep the place that the live model gave them on average.
+// Rigid shifts as well: rows whose features have moved keep the mean position that the live model gave them.
 func TestAlignRigidShifts(t *testing.T) {
 	m, anchors := live(t)
 	moved := m.Content()

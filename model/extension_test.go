@@ -24,7 +24,7 @@ func randomTraining(r *rand.Rand, n, m, d int) mapping.Training {
 	return mapping.Training{D: d, Rows: normals(r, n*m), Embedding: normals(r, n*d)}
 }
 
-// ring joins n rows to the next one, with some more edges.
+// ring joins n rows in a ring, with some more edges.
 func ring(r *rand.Rand, n int) (edge, length []float64) {
 	for i := range n {
 		edge, length = append(edge, float64(i), float64((i+1)%n)), append(length, 1+r.Float64())
@@ -35,7 +35,7 @@ func ring(r *rand.Rand, n int) (edge, length []float64) {
 	return edge, length
 }
 
-// rowMappings is one mapping of every kind that sees rows, over n rows of m.
+// rowMappings has one mapping of every kind that stores rows, with n rows of m.
 func rowMappings(n, m int) map[string]mapping.Map {
 	const d = 2
 	r := rand.New(rand.NewPCG(uint64(n), uint64(m)))
@@ -100,8 +100,8 @@ func withMapping(t testing.TB, m int, mp mapping.Map) *Model {
 	return seal(t, mo)
 }
 
-// A row's bits depend on the row and the model alone; rows of the fit come back
-// where they are; nothing is allocated.
+// A row's bits depend only on the row and the model; rows of the fit are mapped to their embedding; nothing is
+// allocated.
 func TestPlaceRowAlone(t *testing.T) {
 	for _, shape := range [][2]int{{30, 3}, {80, 29}} {
 		n, m := shape[0], shape[1]
@@ -160,8 +160,7 @@ func trainingOf(mp mapping.Map) *mapping.Training {
 	return nil
 }
 
-// The nearest rows are those of comparing all, with ties and duplicates, and
-// with rows far from all others.
+// The nearest rows are those of comparing all, with ties and duplicates, and with rows far from all others.
 func TestIndexEqualsEveryPair(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for trial := range 60 {
@@ -201,7 +200,7 @@ func TestIndexEqualsEveryPair(t *testing.T) {
 	}
 }
 
-// Each rule against its formula, written plainly.
+// Each rule compared with a plain form of its formula.
 func TestRulesEqualTheirFormulas(t *testing.T) {
 	const n, m, d = 60, 14, 2
 	r := rand.New(rand.NewPCG(4, 4))
@@ -223,8 +222,7 @@ func TestRulesEqualTheirFormulas(t *testing.T) {
 	}
 }
 
-// A row's similarities are at their minimum where alpha gives no curvature of its
-// own, and where they cannot be found that is an error and no place.
+// A row's similarities are at their minimum if alpha adds no curvature, and it is an error if they cannot be found.
 func TestSimilaritiesOfARowAreFoundOrRefused(t *testing.T) {
 	const n, m, d = 50, 6, 2
 	r := rand.New(rand.NewPCG(6, 4))
@@ -352,8 +350,7 @@ func plainPlace(t *testing.T, dst, z []float64, mp mapping.Map, m int, w *mappin
 			}
 		}
 	case *mapping.SimilarityMap:
-		// The weights that the workspace holds meet the conditions of the minimum:
-		// gradient 0 where positive, not negative where 0.
+		// The weights in the workspace meet the conditions of the minimum: gradient 0 where positive, not negative where 0.
 		n := e.Len()
 		g := must(e.K.Gram(t.Context(), e.Rows, m))
 		ready := e.K.Ready(e.Rows, m)
@@ -424,8 +421,8 @@ func TestKernelWidths(t *testing.T) {
 	}
 }
 
-// A row too far for float64 is an error that names it; where weights vanish a row
-// is put where its nearest one is.
+// A row too far away for float64 is an error that names it; if weights vanish a row gets the embedding of its nearest
+// one.
 func TestPlaceFarRows(t *testing.T) {
 	const n, m = 30, 14
 	for name, mp := range rowMappings(n, m) {
@@ -459,7 +456,7 @@ func TestPlaceFarRows(t *testing.T) {
 	}
 }
 
-// A file of another's making: every array that does not fit is refused.
+// A file written by another program: every array that does not fit is rejected.
 func TestExtensionRefuses(t *testing.T) {
 	const n, m = 6, 4
 	change := func(kind string, f func(mp mapping.Map)) error {

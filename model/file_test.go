@@ -81,7 +81,7 @@ func TestFileRoundTrip(t *testing.T) {
 	}
 }
 
-// The digest is that of the content: every part of it counts, the note and the report do not.
+// The digest is that of the content: it changes with every part of it, and not with the note and the report.
 func TestDigest(t *testing.T) {
 	m := fileModels(t)[0]
 	if m.WithNote(Note{Version: "other"}).Digest() != m.Digest() {
@@ -173,8 +173,7 @@ func craft(t *testing.T, head string, numbers int) []byte {
 	return wrap(content, note)
 }
 
-// A file with good checksums and a lying header is an error, and no
-// allocation follows its sizes.
+// A file with valid checksums and a wrong header is an error, and nothing is allocated by its sizes.
 func TestFileLies(t *testing.T) {
 	head := func(dim, rows, mean, components string) string {
 		return `{"method":"x","map":"linear","dim":` + dim +
@@ -208,8 +207,7 @@ func TestFileLies(t *testing.T) {
 	}
 }
 
-// tryRead reads a file that may hold anything: an error, or a model that
-// projects and writes itself back.
+// tryRead reads an arbitrary file: an error, or a model that projects and can be written again.
 func tryRead(t *testing.T, b []byte) bool {
 	t.Helper()
 	m, err := ReadLimit(bytes.NewReader(b), 1<<20)
@@ -245,8 +243,7 @@ func assemble(head, data, note []byte) []byte {
 	return wrap(append(content, data...), append(binary.LittleEndian.AppendUint64(nil, uint64(len(note))), note...))
 }
 
-// Header, numbers and note changed at random under good checksums: many are
-// models still, none is a panic.
+// Header, numbers and note are changed at random under valid checksums: many are still models, none panics.
 func TestFileMutants(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	letters := []byte("0123456789-,[]{}\":.e ")
@@ -282,8 +279,8 @@ func TestFileMutants(t *testing.T) {
 	}
 }
 
-// Any bytes give an error or a model that projects and writes itself back.
-// Beside whole files it tries headers, arrays and notes under good checksums.
+// Any bytes give an error or a model that projects and can be written again. In addition to whole files it tries
+// headers, arrays and notes under valid checksums.
 func FuzzRead(f *testing.F) {
 	for _, m := range fileModels(f) {
 		b := fileOf(f, m)
@@ -295,7 +292,7 @@ func FuzzRead(f *testing.F) {
 		if len(b) == 0 {
 			b = assemble(head, data, note)
 		}
-		// It is read twice, projected with and written; what projects holds tables beside the numbers of the file.
+		// It is read twice, projected and written; a model that projects has tables in addition to the numbers of the file.
 		bound.Check(t, 64<<20+64*uint64(len(b)), func() { tryRead(t, b) })
 	})
 }

@@ -13,7 +13,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// panicked fails where err is not that of a panic, or does not say why.
+// panicked fails unless err is that of a panic and has its cause.
 func panicked(t *testing.T, what string, err error, why string) {
 	t.Helper()
 	var p Panic

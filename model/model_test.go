@@ -11,7 +11,7 @@ import (
 	"github.com/embedd/embedd/model/internal/mapping"
 )
 
-// What the accessors return is the caller's: writing to it changes no model.
+// The results of accessors are copies: writing to them changes no model.
 func TestModelImmutable(t *testing.T) {
 	m := fileModels(t)[0]
 	want := fileOf(t, m)
@@ -57,7 +57,7 @@ func TestModelConcurrent(t *testing.T) {
 	wait.Wait()
 }
 
-// A model that could not answer is not made: the error says what is wrong.
+// An invalid model is an error with its cause.
 func TestSealRefuses(t *testing.T) {
 	for want, change := range map[string]func(m *Model){
 		"no method":           func(m *Model) { m.method = "" },
@@ -105,8 +105,7 @@ func TestSealRefuses(t *testing.T) {
 	}
 }
 
-// The norm of a row does not leave float64 where the squares would, and leaves
-// out what is missing.
+// The norm of a row stays in float64 where the squares would not, and ignores missing values.
 func TestRowNorm(t *testing.T) {
 	for _, c := range []struct {
 		x    []float64

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestPanicOfAProjectionIsAnErrorOfTheCall: rows whose memory is shorter than they
-// say, past the check. The next call of the same model is as good as any.
+// TestPanicOfAProjectionIsAnErrorOfTheCall: rows whose memory is shorter than declared pass the check. The next call of
+// the same model succeeds.
 func TestPanicOfAProjectionIsAnErrorOfTheCall(t *testing.T) {
 	mo := randomLinear(t, 64, 8, 1, 1)
 	const n = 8192

@@ -104,8 +104,8 @@ func sameBits(a, b []float32) bool {
 	return len(a) == len(b)
 }
 
-// A row's bits depend on the row and the model alone: not on the size of the
-// batch, the row's place in it, its address, or the layout of its features.
+// A row's bits depend only on the row and the model: not on the size of the batch, the row's index in it, its address,
+// or the layout of its features.
 func TestProjectRowAlone(t *testing.T) {
 	for _, c := range []struct{ m, d, n int }{{784, 2, 8192}, {784, 9, 600}, {13, 3, 600}, {1, 1, 40}, {64, 10, 600},
 		{33, 5, 100}} {
@@ -198,7 +198,7 @@ func relative(y []float32, want []float64) float64 {
 	return math.Sqrt(diff / size)
 }
 
-// Centring comes before float32, so a large mean costs nothing.
+// Rows are centred before float32, so a large mean costs no precision.
 func TestProjectLargeMean(t *testing.T) {
 	for _, ratio := range []float64{0, 1, 1e2, 1e4, -1e6} {
 		mo := randomLinear(t, 784, 4, ratio, 1)
@@ -214,7 +214,7 @@ func TestProjectLargeMean(t *testing.T) {
 	}
 }
 
-// Nor does a mean so large that the float32 numbers around it are further apart than the rows are.
+// Nor does a mean so large that adjacent float32 numbers at it are farther apart than the rows.
 func TestProjectFarMean(t *testing.T) {
 	for _, ratio := range []float64{1e5, 1e8, 1e10, -1e12} {
 		mo := randomLinear(t, 100, 4, ratio, 1)
@@ -274,8 +274,8 @@ func TestProjectMissing(t *testing.T) {
 	}
 }
 
-// Who looks for values that are not finite, or beyond float32, finds them all among the suspects, and of a linear model
-// suspects no other row, however the rows lie.
+// Suspects include all rows with values that are not finite or beyond float32, and for a linear model no other row, in
+// any layout.
 func TestProjectSuspects(t *testing.T) {
 	const n, m = 700, 30
 	linear, unit := randomLinear(t, m, 3, 5, 2), randomLinear(t, m, 3, 5, 2)
@@ -338,8 +338,8 @@ func TestProjectSuspects(t *testing.T) {
 	}
 }
 
-// TestInstructionSets runs itself with fewer instructions than the machine has. The digest of a model that is made
-// from projected rows is that of all; outputs are, where the processor fuses products and sums.
+// TestInstructionSets runs itself with fewer instructions than the processor has. The digest of a model that is made
+// from projected rows is the same with all of them; so are outputs, if the processor fuses products and sums.
 func TestInstructionSets(t *testing.T) {
 	const n, m = 300, 20
 	live, candidate := randomLinear(t, m, 3, 5, 2), randomLinear(t, m, 3, 5.5, 2)
@@ -446,8 +446,7 @@ func TestProjectRefuses(t *testing.T) {
 	}
 }
 
-// BenchmarkLandmarks is a row behind landmarks beside one of a linear map, in turns, on one core: how many times as
-// long it takes.
+// BenchmarkLandmarks compares a row with landmarks with a row of a linear map, in turns, on one core.
 func BenchmarkLandmarks(b *testing.B) {
 	for _, c := range []struct{ n, m, d, landmarks int }{{256, 64, 10, 300}, {256, 64, 2, 300}, {256, 16, 2, 300},
 		{256, 784, 10, 300}} {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestModelsLeaveNothing: a stage that makes a model in each second, and projects with each, leaves no scratch memory
-// of each behind for the collector to find at its second coming.
+// TestModelsLeaveNothing: a stage that makes a model every second, and projects with each, leaves no scratch memory of
+// old models for the garbage collector.
 func TestModelsLeaveNothing(t *testing.T) {
 	rows, columns := make([]float32, 64*40), Rows{N: 64}
 	for i := range rows {
@@ -22,7 +22,7 @@ func TestModelsLeaveNothing(t *testing.T) {
 		runtime.ReadMemStats(&s)
 		return s.HeapAlloc
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it comes when the test says so
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // collections only happen when the test calls them
 	before := heap()
 	dst := make([]float32, 64*32)
 	const models = 100

@@ -7,7 +7,7 @@ import (
 	"github.com/embedd/embedd/model/internal/mapping"
 )
 
-// membership is eq. 7 as the paper has it, on the stored window.
+// membership is eq. 7 of the paper, computed on the stored window.
 func membership(v *mapping.Views, c int, y []float32) float64 {
 	n := len(v.Label)
 	other, own := math.Inf(1), math.Inf(1)

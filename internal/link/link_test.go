@@ -10,8 +10,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestLink carries both ways, lets a watch end a connection before the piece has passed, cuts, and leaves nothing
-// behind.
+// TestLink forwards in both directions, lets a watch close a connection before the data is forwarded, cuts, and leaves
+// nothing behind.
 func TestLink(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	server, err := net.Listen("tcp", "127.0.0.1:0")

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestFreePort: nobody is given a port that somebody has, in this process and in another; a test that is over has none.
+// TestFreePort: a port is given to one test at a time, in this process and in others; the ports of a finished test are
+// free.
 func TestFreePort(t *testing.T) {
 	const many = 300
 	if os.Getenv("EMBEDD_FREE_PORTS") != "" {

@@ -128,8 +128,8 @@ func TestWatch(t *testing.T) {
 	all.Stop()
 }
 
-// TestEnsure: what the servers do not know yet after a create is asked for again, and one that cannot be created is an
-// error.
+// TestEnsure: what the servers do not find yet after a create is requested again, and a bucket that cannot be created
+// is an error.
 func TestEnsure(t *testing.T) {
 	t.Parallel()
 	opens := 0

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// testTimeout is how long a test waits for what has to happen, also on a busy machine.
+// testTimeout is a timeout for events that must happen, also on a busy machine.
 const testTimeout = 30 * time.Second
 
 // startServer runs a server with JetStream until the test ends.

@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestDeniedOnce: the host hears of a repeated denial once, and never of the denied request for permissions.
+// TestDeniedOnce: the host receives a repeated denial once, and never that of the request for permissions.
 func TestDeniedOnce(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, server.Options{Users: []*server.User{{Username: "embedd", Password: "secret",
@@ -55,8 +55,8 @@ func TestDeniedOnce(t *testing.T) {
 	}
 }
 
-// TestHandlersDoNotPileUp: however many monitors a connection had, one after another and two at a time, its handler is
-// that of the host again, and an error passes through one handler of ours.
+// TestHandlersDoNotPileUp: after any number of monitors, in sequence and two concurrently, the connection has the
+// host's handler again, and an error passes through one handler of ours.
 func TestHandlersDoNotPileUp(t *testing.T) {
 	t.Parallel()
 	nc := connect(t, startServer(t, server.Options{}))

@@ -12,8 +12,8 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// TestOneRowStopsNothing: a class of one outlier among good rows does not stop later fits, and the status describes the
-// row.
+// TestOneRowStopsNothing: a class with one outlier among good rows does not stop later fits, and the status describes
+// the row.
 func TestOneRowStopsNothing(t *testing.T) {
 	for _, far := range []float32{1e4, 1e6, 1e9, 1e19, 3e38} {
 		for _, class := range []string{"once", "c0"} {
@@ -48,7 +48,7 @@ func TestOneRowStopsNothing(t *testing.T) {
 	}
 }
 
-// TestJunkLabels: labels that mean nothing, of one to three rows each, before and among the classes, keep no class out.
+// TestJunkLabels: random labels of one to three rows each, before and among the classes, exclude no class.
 func TestJunkLabels(t *testing.T) {
 	for _, each := range []int{1, 2, 3} {
 		for _, labels := range []int{1000, 10000} {
@@ -89,8 +89,8 @@ func TestJunkLabels(t *testing.T) {
 	}
 }
 
-// TestQuota: one subject, or one key, that sends most rows of a class with wrong features gets no more than its share
-// of the class, and the model still classifies well.
+// TestQuota: one subject, or one key, that sends most rows of a class with wrong features has no more than its share of
+// the class, and the model still classifies well.
 func TestQuota(t *testing.T) {
 	for _, by := range []spec.QuotaBy{spec.QuotaNone, spec.QuotaSubject, spec.QuotaKey} {
 		s := newStage(t, func(c *spec.Config) {
@@ -135,13 +135,13 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestStamps: a message stamped a year ahead, one or many, and a clock that is set back end neither fits by time nor
-// empty a window by age, and count as the same after a restart.
+// TestStamps: timestamps a year ahead, of one or many messages, and a clock that is set back neither trigger fits by
+// time nor empty a window by age, and have the same effect after a restart.
 func TestStamps(t *testing.T) {
 	year := 365 * 24 * time.Hour
 	for _, c := range []struct {
 		name  string
-		stamp func(i int) time.Duration // what the clock of the server is off at message i of 200
+		stamp func(i int) time.Duration // the offset of the server's clock at message i of 200
 	}{
 		{"one message", func(i int) time.Duration { return []time.Duration{0, year}[b2i(i == 60)] }},
 		{"the first message", func(i int) time.Duration { return []time.Duration{0, year}[b2i(i == 0)] }},
@@ -173,7 +173,7 @@ func TestStamps(t *testing.T) {
 						t.Fatal(err)
 					}
 					waitIdle(t, s)
-					// The window has the rows of an hour, where time stood still for some of it more or fewer.
+					// The window has the rows of an hour; if time stopped for some of it, more or fewer.
 					slack := []int{100, 450}[b2i(c.name == "set back for a while")]
 					if n := s.Status().Rows; i > 65 && (n < 1200-slack || n > 1200+slack) {
 						t.Fatalf("after message %d the window has %d rows", i, n)
@@ -191,7 +191,7 @@ func TestStamps(t *testing.T) {
 			b := newRecordedStage(t, config)
 			run(b.Stage, 0, 150)
 			b.Close()
-			now = now.Add(2 * year) // when it starts again the stamps are no longer ahead of the clock
+			now = now.Add(2 * year) // after the restart the timestamps are no longer ahead of the clock
 			first, state := uint64(0), b.live.State
 			if _, first = ReadFrom(state); first == 0 {
 				t.Fatal("no checkpoint")

@@ -14,7 +14,7 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// TestBadRows: rows that no model can be learned from are reported with cause and fix, whether a model is live or not,
+// TestBadRows: rows from which no model can be fitted are reported with cause and fix, with and without a live model,
 // and the live model stays accurate.
 func TestBadRows(t *testing.T) {
 	for _, c := range []struct {
@@ -102,7 +102,7 @@ func TestBadRows(t *testing.T) {
 }
 
 // TestFarRows: rows of float64 whose projections exceed float32, and whose squares exceed float64, are among the
-// references and the scored rows; they do not count, and learning continues from the others.
+// references and the scored rows; they do not count, and training continues with the others.
 func TestFarRows(t *testing.T) {
 	for _, method := range []string{"lda", "pca"} {
 		s := newStage(t, func(c *spec.Config) {

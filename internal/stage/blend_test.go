@@ -18,8 +18,8 @@ func withBlend(c *spec.Config) {
 		Params: map[string]string{"members": "lda/standard/2/ridge=oas,pca/none/3,pca/standard/3,pairacc/standard/2"}}
 }
 
-// TestBlend: a blend whose members learn from moments is refitted from moments, one epoch long, and the gate lets it
-// pass or not as one model.
+// TestBlend: a blend whose members are fitted from moments is refitted from moments, stays in one epoch, and passes the
+// gate as one model.
 func TestBlend(t *testing.T) {
 	w := newRecordedStage(t, func(c *spec.Config) {
 		withBlend(c)
@@ -52,7 +52,7 @@ func TestBlend(t *testing.T) {
 	t.Logf("%d fits, right about %.3f:\n%s", st.Fits, st.Accuracy, strings.Join(w.decisions, "\n"))
 }
 
-// TestBlendIsOfItsRows: the model of a stage is that which the rows of its window give.
+// TestBlendIsOfItsRows: the model of a stage is the blend fitted to the rows of its window.
 func TestBlendIsOfItsRows(t *testing.T) {
 	rows := clouds(rand.New(rand.NewPCG(83, 84)), 400, 3)
 	s := newStage(t, func(c *spec.Config) {
@@ -95,8 +95,8 @@ func project(t *testing.T, m *model.Model, d *model.Data) []float64 {
 	return out
 }
 
-// TestBlendReproducible: the same digests and decisions of a blend after a restart at any place, where the rows change
-// in the middle too.
+// TestBlendReproducible: a blend has the same digests and decisions after a restart at any point, also with drift in
+// the middle.
 func TestBlendReproducible(t *testing.T) {
 	stops := []int{600, 1020, 1980, 2060, 3000}
 	t.Run("features", func(t *testing.T) { compareRestarts(t, driftingRows(4000), stops, withBlend) })
@@ -111,8 +111,8 @@ func TestBlendReproducible(t *testing.T) {
 	})
 }
 
-// TestBlendOfWindow: a blend of which a member needs the rows is fitted from them, and one of what is no method is
-// refused.
+// TestBlendOfWindow: a blend with a member that needs the rows is fitted from them, and one with an unknown method is
+// rejected.
 func TestBlendOfWindow(t *testing.T) {
 	of := func(members string) func(c *spec.Config) {
 		return func(c *spec.Config) { withBlend(c); c.Fit.Params = map[string]string{"members": members} }
@@ -140,7 +140,7 @@ func TestBlendOfWindow(t *testing.T) {
 	}
 }
 
-// TestAutoBlends: where a stage is asked for it, auto makes one model of the best and fits other rows in the same way.
+// TestAutoBlends: if configured, auto combines the best candidates into one model and fits other rows in the same way.
 func TestAutoBlends(t *testing.T) {
 	change := func(c *spec.Config) { withBlend(c); c.Fit = fit.Config{Method: fit.Auto, Blend: 2, Dim: 2} }
 	if os.Getenv("EMBEDD_SOAK") != "" {

@@ -72,7 +72,7 @@ func withBlocks(method string) func(c *spec.Config) {
 	}
 }
 
-// driftingRows are rows of overlapping classes that trade places in the middle.
+// driftingRows returns rows of overlapping classes that swap positions in the middle.
 func driftingRows(n int) []row {
 	rows := clouds(rand.New(rand.NewPCG(11, 12)), n, 3)
 	for i := range rows {
@@ -87,8 +87,8 @@ func driftingRows(n int) []row {
 	return rows
 }
 
-// TestLearnsFromSummaries: a stage that has summaries in the place of rows comes to a model that is as good, follows a
-// change, and decides the same whoever made them, and after a restart at any block.
+// TestLearnsFromSummaries: with summaries instead of rows a stage learns an equally good model, follows drift, and
+// decides the same for any replicas that made them, and after a restart at any block.
 func TestLearnsFromSummaries(t *testing.T) {
 	rows := driftingRows(8000)
 	methods := []string{"lda", "lfda"}
@@ -134,7 +134,7 @@ func TestLearnsFromSummaries(t *testing.T) {
 	}
 }
 
-// TestSummaryRefused: what is not the summary of the block is refused, and nothing is learned from it.
+// TestSummaryRefused: a summary of something else than the block is rejected, and nothing of it is learned.
 func TestSummaryRefused(t *testing.T) {
 	rows := driftingRows(400)
 	s := newStage(t, withBlocks("lda"))
@@ -169,8 +169,8 @@ func TestSummaryRefused(t *testing.T) {
 	}
 }
 
-// TestSummaryOfBadMessages: what cannot be read, has no label or misses a feature is left out and counted; a block of
-// nothing else is a summary too.
+// TestSummaryOfBadMessages: messages that cannot be read, and rows without a label or with missing features, are left
+// out and counted; a block of only these is a summary too.
 func TestSummaryOfBadMessages(t *testing.T) {
 	s := newStage(t, withBlocks("lda"))
 	sum, err := s.SummaryBuilder(testBlock(0), featureNames())
@@ -192,7 +192,7 @@ func TestSummaryOfBadMessages(t *testing.T) {
 	}
 }
 
-// TestBlockRefused: what needs every row where it is learned does not go with summaries.
+// TestBlockRefused: settings that need every row at the trainer are rejected with summaries.
 func TestBlockRefused(t *testing.T) {
 	for what, change := range map[string]func(c *spec.Config){
 		"quota":     func(c *spec.Config) { c.Training.Quota.By = spec.QuotaSubject },
@@ -211,8 +211,8 @@ func TestBlockRefused(t *testing.T) {
 	}
 }
 
-// TestSettingsStay: what was summed up before an upgrade is still of the same settings after it. Where this fails all
-// that is stored will be removed by who upgrades: docs/summaries.md says what that costs.
+// TestSettingsStay: summaries from before an upgrade still have the same settings. If this fails, an upgrade deletes
+// all stored summaries: docs/summaries.md describes the cost.
 func TestSettingsStay(t *testing.T) {
 	s := newStage(t, func(c *spec.Config) {
 		c.Source = map[string]string{"stream": "FEATURES", "subject": "features.digits"}

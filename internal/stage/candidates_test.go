@@ -11,8 +11,8 @@ import (
 	"github.com/embedd/embedd/internal/stage/window"
 )
 
-// TestCandidates: the contract with the most messages leads, of equal ones the one that came first in the stream,
-// whatever order messages are counted in.
+// TestCandidates: the contract with the most messages leads, of equal ones the one that came first in the stream, in
+// whatever order messages are counted.
 func TestCandidates(t *testing.T) {
 	contract := func(names ...string) *arrowio.Contract {
 		c, err := arrowio.NewContract(names, "label", "")
@@ -74,7 +74,7 @@ func TestManyCandidates(t *testing.T) {
 	}
 }
 
-// TestCandidateClasses: a flood of labels takes bounded memory, and two classes of two rows are found.
+// TestCandidateClasses: a flood of labels needs bounded memory, and two classes of two rows are found.
 func TestCandidateClasses(t *testing.T) {
 	count := candidates{}
 	c := testContract(t)

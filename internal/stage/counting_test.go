@@ -123,7 +123,7 @@ func TestCountsContracts(t *testing.T) {
 	}
 }
 
-// TestStoredContractWins: if another process was first, its contract holds and the kept messages that fit it are
+// TestStoredContractWins: if another process was first, its contract applies and the kept messages that fit it are
 // learned.
 func TestStoredContractWins(t *testing.T) {
 	theirs, err := arrowio.NewContract([]string{"b", "a"}, "label", "")
@@ -199,8 +199,8 @@ func TestFixContract(t *testing.T) {
 	}
 }
 
-// TestCountingEnds: a contract is fixed after the period, by a request to fit, by its memory, and by rows without
-// labels if those make a model; a flood of messages from which nothing can be learned decides nothing.
+// TestCountingEnds: a contract is fixed after the period, by a request to fit, by the memory limit, and by unlabelled
+// rows if those make a model; a flood of messages without usable rows decides nothing.
 func TestCountingEnds(t *testing.T) {
 	rows := clouds(rand.New(rand.NewPCG(39, 40)), 40, 2)
 	blank := slices.Clone(rows)
@@ -292,8 +292,8 @@ func TestCountingOrder(t *testing.T) {
 	}
 }
 
-// TestCountedReproducible: a stage that counts its contract decides as one that restarts, at any point, with the
-// contract that was stored: what is learned does not depend on when the contract became known.
+// TestCountedReproducible: a stage that counts decides as one that restarts, at any point, with the stored contract:
+// what is learned does not depend on when the contract became known.
 func TestCountedReproducible(t *testing.T) {
 	rows := driftingRows(1200)
 	var msgs [][]byte

@@ -20,7 +20,7 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// dice draws from bytes, zeros where they end.
+// dice draws numbers from bytes, zeros after their end.
 type dice []byte
 
 func (d *dice) roll() byte {
@@ -32,7 +32,7 @@ func (d *dice) roll() byte {
 	return b
 }
 
-// far are numbers that have broken something once.
+// far are numbers that caused faults before.
 var far = []float64{0, 1, -1, math.NaN(), math.Inf(1), math.Inf(-1), 1e30, -3e38, math.MaxFloat32, 1e39, 1e160,
 	-math.MaxFloat64, math.SmallestNonzeroFloat64, 1e-40}
 
@@ -87,7 +87,7 @@ func failOnPanic(t testing.TB) func(spec.Outcome) {
 	}
 }
 
-// checkRefused fails a test unless an error is the refusal of a message.
+// checkRefused fails a test unless an error is the rejection of a message.
 func checkRefused(t testing.TB, err error) {
 	var e *arrowio.Error
 	if !errors.As(err, &e) || e.Code == wire.Internal {
@@ -95,8 +95,8 @@ func checkRefused(t testing.TB, err error) {
 	}
 }
 
-// FuzzStage takes a message through all that a stage does with it: decode, transform, encode, split, the rejected rows,
-// and learning between messages that are as they should be. The message is the bytes, or is made from dice.
+// FuzzStage runs a message through a stage: decode, transform, encode, split, the rejected rows, and learning between
+// valid messages. The message is the bytes, or is generated from them.
 func FuzzStage(f *testing.F) {
 	good := encodeRows(f, clouds(rand.New(rand.NewPCG(81, 82)), 60, 3))
 	f.Add(good, []byte{}, uint16(0))
@@ -182,7 +182,7 @@ func checkTransform(t testing.TB, s *Stage, msg []byte, limit int) {
 	}
 }
 
-// checkLearned checks the learning path: whatever the message, learning continues after it.
+// checkLearned checks the learning path: training continues after any message.
 func checkLearned(t testing.TB, msg, good []byte, nulls spec.Nulls, how uint16) {
 	s, err := New(spec.Config{
 		Spec:  arrowio.Spec{Features: []string{"x"}, Label: "label", Limits: fuzzLimits},
@@ -212,8 +212,8 @@ func checkLearned(t testing.TB, msg, good []byte, nulls spec.Nulls, how uint16) 
 	}
 }
 
-// FuzzLabels joins rows and labels that come apart in an order, at times and with keys that bytes decide, and takes
-// bytes for a message of labels.
+// FuzzLabels joins rows and labels that arrive separately, in an order, at times and with keys from the bytes, and
+// learns the bytes as a message of labels.
 func FuzzLabels(f *testing.F) {
 	f.Add(labelMessage(f, []string{"k1", "k2", ""}, []string{"a", "", "b"}), []byte{})
 	f.Add([]byte{}, []byte{0, 1, 20, 0, 1, 2, 3, 1, 5, 2, 1, 9, 3, 200, 1, 1, 1, 0, 4})

@@ -21,8 +21,8 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// world makes rows of 8 classes in 32 features: the means differ in 10 directions, and 6 directions of the noise are
-// three times as strong and tell nothing, so that a model that does not know the noise is worse.
+// world generates rows of 8 classes in 32 features: the means differ in 10 directions, and 6 directions have three
+// times as much noise and no information, so that a model that ignores the noise is worse.
 type world struct {
 	*rand.Rand
 	means [8][32]float64
@@ -64,7 +64,7 @@ type row64 struct {
 	class string
 }
 
-// hostile spoils a row in one of the ways that a publisher has; n counts them.
+// hostile changes a row in one of the ways that are open to a publisher; n counts them.
 func (w *world) hostile(r row64, n int) row64 {
 	switch n % 12 {
 	case 0, 1, 2: // one feature far away, by any magnitude
@@ -87,7 +87,7 @@ func (w *world) hostile(r row64, n int) row64 {
 		for j := range r.x {
 			r.x[j] = math.SmallestNonzeroFloat64 * float64(1+j%2)
 		}
-	case 10: // rows that are all alike
+	case 10: // rows that are all equal
 		for j := range r.x {
 			r.x[j] = 42
 		}
@@ -112,8 +112,8 @@ func record64(rows []row64) arrow.Record {
 	return b.NewRecord()
 }
 
-// TestHostile: with one row in a hundred hostile in many ways, the accuracy of the live model at the end is within two
-// points of a run without those rows. With EMBEDD_SOAK=1 it is 300,000 rows and more methods, some minutes.
+// TestHostile: with one hostile row in a hundred, of many kinds, the accuracy of the live model at the end is within
+// two points of a run without those rows. With EMBEDD_SOAK=1 it is 300,000 rows and more methods, some minutes.
 func TestHostile(t *testing.T) {
 	n, methods := 6000, []string{"lda"}
 	if long, _ := strconv.ParseBool(os.Getenv("EMBEDD_SOAK")); long {
@@ -168,7 +168,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// accuracyOf is how often the nearest of 2,000 fresh rows in the outputs of a model has the class of another 2,000.
+// accuracyOf returns the 1-NN accuracy of 2,000 fresh rows in the outputs of a model, with 2,000 others as references.
 func accuracyOf(t *testing.T, m *model.Model, w *world) float64 {
 	t.Helper()
 	w.Rand = rand.New(rand.NewPCG(77, 77)) // the same means

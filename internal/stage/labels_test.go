@@ -19,7 +19,7 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// keyedMessage is a message of rows with a key each; a key "" is null. With withhold it has no labels.
+// keyedMessage returns a message of rows with keys; a key "" is null. With withhold it has no labels.
 func keyedMessage(t testing.TB, rows []row, keys []string, withhold bool) []byte {
 	t.Helper()
 	schema := arrow.NewSchema([]arrow.Field{
@@ -101,7 +101,7 @@ func learnLabels(t testing.TB, s *Stage, seq uint64, at int, msg []byte) {
 	}
 }
 
-// TestLearnLabels learns a model from rows without labels and labels that come later.
+// TestLearnLabels learns a model from rows without labels and labels that arrive later.
 func TestLearnLabels(t *testing.T) {
 	s := newJoiningStage(t, spec.Labels{})
 	rows := clouds(rand.New(rand.NewPCG(1, 1)), 200, 3)
@@ -131,8 +131,8 @@ func TestLearnLabels(t *testing.T) {
 	}
 }
 
-// TestSameWindow: a stage whose labels are late, out of order, twice, early, corrected and for rows of a key that is
-// sent again ends with the window of one whose rows carry their labels, row for row and digest for digest.
+// TestSameWindow: a stage whose labels are late, out of order, duplicated, early, corrected and for rows of a key that
+// is sent again has the same window as one whose rows have their labels, row for row and digest for digest.
 func TestSameWindow(t *testing.T) {
 	const n = 3000
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -227,8 +227,8 @@ func TestSameWindow(t *testing.T) {
 	t.Logf("%d rows in the window; %+v", len(a), c)
 }
 
-// TestLateReproducible: with labels that are late too, same decisions, also after a restart at any point that reads
-// rows and labels again in the order of their times; and no model is judged by a row that it has learned.
+// TestLateReproducible: with late labels too, decisions are the same, also after a restart at any point that reads rows
+// and labels again in the order of their times; and no model is scored on a row that it has learned.
 func TestLateReproducible(t *testing.T) {
 	const n = 4000
 	rng := rand.New(rand.NewPCG(11, 12))
@@ -262,7 +262,7 @@ func TestLateReproducible(t *testing.T) {
 		c.Training.Window = spec.Window{Rows: 600}
 		c.Training.Every.Rows = 500
 	}
-	// feed sends rows from message first on, and labels from as long before as they may wait, up to a moment.
+	// feed sends rows from message first on, and labels from as long before as they may wait, up to a time.
 	feed := func(w *recordedStage, first uint64, until int) {
 		for i := max(0, int(first)-1-200); i < until; i++ {
 			at := spec.Position{Seq: uint64(1 + i), Time: time.Unix(int64(1+i), 0)}
@@ -308,7 +308,7 @@ func TestLateReproducible(t *testing.T) {
 	}
 }
 
-// TestLabelNotes holds the sentences for labels and rows that do not meet: each names the cause and what to do.
+// TestLabelNotes: the notes about labels and rows that do not match have the cause and the fix.
 func TestLabelNotes(t *testing.T) {
 	rows := clouds(rand.New(rand.NewPCG(1, 1)), 100, 3)
 	names := func(prefix string, n int) (out []string) {
@@ -363,7 +363,8 @@ func TestLabelNotes(t *testing.T) {
 	}
 }
 
-// TestBadLabels: what is no message of labels is refused with a code and a cure, and what a stage cannot do is said.
+// TestBadLabels: an invalid message of labels is rejected with a code and a fix, and a stage without late labels
+// reports it.
 func TestBadLabels(t *testing.T) {
 	s := newJoiningStage(t, spec.Labels{})
 	other := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{
@@ -409,7 +410,7 @@ func TestBadLabels(t *testing.T) {
 	}
 }
 
-// TestLabelFlood holds a stage to its memory while keys never match.
+// TestLabelFlood checks the memory limit of a stage with keys that never match.
 func TestLabelFlood(t *testing.T) {
 	s := newJoiningStage(t, spec.Labels{Bytes: 1 << 20})
 	rows := clouds(rand.New(rand.NewPCG(1, 1)), 100, 3)

@@ -18,7 +18,7 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// rings makes rows of three classes, one ring about the other: no straight line parts them.
+// rings generates rows of three classes, one ring around the other: no straight line separates them.
 func rings(r *rand.Rand, n int, size float64) []row {
 	rows := make([]row, n)
 	for i := range rows {
@@ -33,8 +33,8 @@ func rings(r *rand.Rand, n int, size float64) []row {
 	return rows
 }
 
-// TestLandmarks refits 30 times and more behind landmarks that stay: all models have the same, it is one epoch once the
-// window is full, and a refit has no more rows to map when many have gone by than when it was just full.
+// TestLandmarks refits more than 30 times with constant landmarks: all models have the same, there is one epoch once
+// the window is full, and a refit maps no more rows after many rows than when the window was just full.
 func TestLandmarks(t *testing.T) {
 	straight := newStage(t, nil)
 	r := rand.New(rand.NewPCG(61, 62))
@@ -133,7 +133,7 @@ func TestLandmarksReproducible(t *testing.T) {
 	}
 }
 
-// Rows that landmarks cannot be drawn from, or few of them, are said, and good rows after them are learned from.
+// Rows from which no landmarks, or few, can be drawn are reported, and good rows after them are learned.
 func TestLandmarksOfBadRows(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(i int, x *row)
@@ -214,7 +214,7 @@ func TestLandmarksAreRefused(t *testing.T) {
 	}
 }
 
-// A replica on standby takes the landmarks of the models that another stored, and fits behind them when its turn comes.
+// A standby replica uses the landmarks of the models that the trainer stored, and fits with them when it takes over.
 func TestLandmarksOfAnother(t *testing.T) {
 	change := func(c *spec.Config) { c.Fit.Landmarks, c.Training.Every.Rows = 40, 1000 }
 	a := newRecordedStage(t, change)
@@ -251,7 +251,7 @@ func TestLandmarksOfAnother(t *testing.T) {
 	if !slices.Equal(phi(mine), phi(his)) {
 		t.Error("the landmarks are others")
 	}
-	// One that is linear, or of other landmarks, is followed by candidates behind new ones.
+	// After a live model that is linear, or has other landmarks, candidates have new ones.
 	c := newStage(t, func(c *spec.Config) { change(c); c.Fit.Landmarks = 30; c.Resume = a.live })
 	learnRows(t, c, 1, rows)
 	if st := c.Status(); st.Fits == 0 || inspect(c).Landmarks.Len() != 30 ||
@@ -260,8 +260,8 @@ func TestLandmarksOfAnother(t *testing.T) {
 	}
 }
 
-// A replica that adopts one model of an epoch after the other keeps what it made of their landmarks, and the sums
-// behind them; of a model behind others it does not.
+// A replica that adopts models of one epoch keeps the values and sums of their landmarks; for a model with other
+// landmarks it does not.
 func TestLandmarksOfAnEpochAreKept(t *testing.T) {
 	change := func(c *spec.Config) { c.Fit.Landmarks, c.Training.Every.Rows = 40, 1000 }
 	rows := rings(rand.New(rand.NewPCG(71, 72)), 3000, 1)

@@ -21,8 +21,8 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// TestWorseModelStays breaks the labels for as many rows as three windows hold: candidates from then on are worse and
-// must not go live (Invariant 8), though every figure that the stage can measure says that the live model is as bad.
+// TestWorseModelStays shuffles the labels for three windows of rows: later candidates are worse and must not go live
+// (Invariant 8), although by every measure of the stage the live model is as bad.
 func TestWorseModelStays(t *testing.T) {
 	var promoted []spec.Outcome
 	s := newStage(t, func(c *spec.Config) {
@@ -51,8 +51,8 @@ func TestWorseModelStays(t *testing.T) {
 	}
 }
 
-// TestChange turns the features: the window is cut, and a model of the new world goes live soon, in a new epoch, for
-// methods that learn from moments, for those that need the rows, and for auto.
+// TestChange rotates the features: the window is cut, and a model of the new concept goes live soon, in a new epoch,
+// for methods that are fitted from moments, for those that need the rows, and for auto.
 func TestChange(t *testing.T) {
 	for _, method := range []string{"lda", "lfda", fit.Auto} {
 		t.Run(method, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestWidth: classes that go and come change outputs in value, never in number.
+// TestWidth: classes that appear and vanish change the values of outputs, not their number.
 func TestWidth(t *testing.T) {
 	s := newStage(t, func(c *spec.Config) { c.Fit.Dim = 0; c.Training.Window.Rows = 300 })
 	r := rand.New(rand.NewPCG(7, 10))
@@ -90,7 +90,7 @@ func TestWidth(t *testing.T) {
 	for i, classes := range []int{2, 6, 3} {
 		rows := clouds(r, 900, classes)
 		for k := range rows {
-			rows[k].x[k%3] *= float32(i + 2) // another world each time
+			rows[k].x[k%3] *= float32(i + 2) // another concept each time
 		}
 		learnRows(t, s, uint64(1000*(i+1)), rows)
 		if err := s.Refit(); err != nil {
@@ -108,7 +108,7 @@ func TestWidth(t *testing.T) {
 	}
 }
 
-// TestCoordinatesStay refits on more of the same data: within an epoch the outputs stay where they were.
+// TestCoordinatesStay refits on more rows of the same concept: within an epoch the outputs do not move.
 func TestCoordinatesStay(t *testing.T) {
 	s := newStage(t, nil)
 	r := rand.New(rand.NewPCG(9, 10))
@@ -141,7 +141,7 @@ func TestCoordinatesStay(t *testing.T) {
 	}
 }
 
-// recordedStage is a stage whose releases and checkpoints are kept as by a store.
+// recordedStage is a stage whose releases and checkpoints are recorded.
 type recordedStage struct {
 	*Stage
 	live      *spec.Live
@@ -178,11 +178,11 @@ func newRecordedStage(t *testing.T, change func(*spec.Config)) *recordedStage {
 
 var restarts = flag.Int("restarts", 8, "restarts at random points of TestReproducible")
 
-// TestReproducible: same rows, order, configuration and seed, same digests and decisions; also after a restart at any
-// point that reads the window again (Invariant 7).
+// TestReproducible: same rows, order, configuration and seed give the same digests and decisions; also after a restart
+// at any point that reads the window again (Invariant 7).
 func TestReproducible(t *testing.T) {
 	rows := clouds(rand.New(rand.NewPCG(11, 12)), 4000, 3)
-	for i := range rows { // overlapping classes, whose place changes in the middle
+	for i := range rows { // overlapping classes that move in the middle
 		for j := range rows[i].x {
 			rows[i].x[j] /= 2
 		}
@@ -194,7 +194,7 @@ func TestReproducible(t *testing.T) {
 	for _, balance := range []spec.Balance{spec.BalanceNone, spec.BalanceClass} {
 		for _, method := range []string{"lda", "pca", "sle", "lfda", "lfda, no alarms", fit.Auto} {
 			if testing.Short() && (balance == spec.BalanceNone || method != "lda" && method != "lfda, no alarms") {
-				continue // their way is that of the others
+				continue // they follow the path of the others
 			}
 			if method == fit.Auto && balance == spec.BalanceNone && *restarts <= 8 {
 				continue // its fits take ten times as long as those of the others
@@ -205,8 +205,8 @@ func TestReproducible(t *testing.T) {
 			})
 		}
 	}
-	// A twentieth of the rows far away, of labels of one to three rows, or of rows that are all alike: they push one
-	// another out of the window, and it is the same after a restart.
+	// A twentieth of the rows are outliers, have labels of one to three rows, or are equal: they evict each other from the
+	// window, and it is the same after a restart.
 	hostile := slices.Clone(rows)
 	for i := range hostile {
 		if i%60 < 3 {
@@ -297,7 +297,7 @@ func TestUnsupervisedWithoutLabels(t *testing.T) {
 	}
 }
 
-// What auto found at the first fit stays: the dimension always, the method while no other is better by more than the
+// The choice of auto at the first fit stays: the dimension always, the method unless another is better by more than the
 // noise.
 func TestAutoStays(t *testing.T) {
 	s := newStage(t, func(c *spec.Config) { c.Fit = fit.Config{Method: fit.Auto, Dim: fit.AutoDim} })
@@ -308,7 +308,7 @@ func TestAutoStays(t *testing.T) {
 		t.Fatalf("live is %+v: %s", first, s.Status().Note)
 	}
 	for i := range 3 {
-		rows := clouds(r, 600, 6) // more classes, and another place each time
+		rows := clouds(r, 600, 6) // more classes, with other means each time
 		for k := range rows {
 			rows[k].x[(k+i)%6] += 9
 		}
@@ -347,7 +347,7 @@ func TestPeriod(t *testing.T) {
 	if err := s.Learn(decode(t, s, rows), spec.Position{Seq: 1, Time: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	// 4 + 4 rows and then silence: the period still brings a model.
+	// 4 + 4 rows and then none: after the period there is still a model.
 	select {
 	case <-s.Ready():
 	case <-time.After(3 * time.Minute):
@@ -355,8 +355,8 @@ func TestPeriod(t *testing.T) {
 	}
 }
 
-// TestAdopt: a pinned model stays whatever the evidence against it, one of other features or outputs is refused, and
-// learning continues from an adopted one.
+// TestAdopt: a pinned model stays whatever the evidence, a model with other features or outputs is rejected, and
+// training continues from an adopted one.
 func TestAdopt(t *testing.T) {
 	s := newStage(t, nil)
 	r := rand.New(rand.NewPCG(21, 23))
@@ -450,7 +450,7 @@ func TestRefit(t *testing.T) {
 	}
 }
 
-// TestRefitWhileFitting: what is asked for during a fit follows it, once.
+// TestRefitWhileFitting: a request during a fit is served after it, once.
 func TestRefitWhileFitting(t *testing.T) {
 	began, release := make(chan struct{}, 3), make(chan struct{})
 	s := newStage(t, func(c *spec.Config) {
@@ -540,7 +540,7 @@ func TestPanicEndsTheFitAlone(t *testing.T) {
 	}
 }
 
-// TestLearnersLeaveACore to the answers, where there are two, and take what the configuration says.
+// TestLearnersLeaveACore: training leaves a core to the answers, if there are two, and follows the configuration.
 func TestLearnersLeaveACore(t *testing.T) {
 	before := runtime.GOMAXPROCS(0)
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })

@@ -25,8 +25,8 @@ var (
 	soakMarks    = flag.Int("soak.landmarks", 0, "landmarks of TestMemory")
 )
 
-// TestMemory sends rows of which one in 200 is of a rare class, under a bound that the window reaches: the heap stays
-// within it and a constant of some matrices of m x m, and Learn copies and returns.
+// TestMemory sends rows of which one in 200 has a rare class, with a limit that the window reaches: the heap stays
+// within the limit and a constant number of matrices of m x m, and Learn copies and returns.
 func TestMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the race detector has other bounds")

@@ -16,7 +16,7 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// spread is a criterion as a host writes one: the scatter of all rows against that within classes.
+// spread is a criterion as a host defines one: the scatter of all rows against that within classes.
 func spread(_ context.Context, x *mat.Dense, y []int) (total, within *mat.SymDense, err error) {
 	_, m := x.Dims()
 	total, within = mat.NewSymDense(m, nil), mat.NewSymDense(m, nil)
@@ -37,8 +37,8 @@ func spread(_ context.Context, x *mat.Dense, y []int) (total, within *mat.SymDen
 	return total, within, nil
 }
 
-// TestOwnIsAsAnyMethod: two stages with one criterion learn the same models, gate and align them; what is stored is
-// read back with the same digest and answers with the same bits.
+// TestOwnIsAsAnyMethod: two stages with one criterion learn the same models, gate and align them; a stored model has
+// the same digest and outputs when it is read.
 func TestOwnIsAsAnyMethod(t *testing.T) {
 	var stored bytes.Buffer
 	var fits []spec.Outcome

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestPace: while answers wait, learning rests for nine times as long as it worked, and not at all where none waits;
-// the end of the stage ends a rest.
+// TestPace: while answers wait, training pauses for nine times as long as it worked, and otherwise not at all; the end
+// of the stage ends a pause.
 func TestPace(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	asked, until := 0, 0
@@ -53,7 +53,7 @@ func TestPace(t *testing.T) {
 	asked = 0
 	p.busy = func() bool {
 		if asked++; asked == 2 {
-			stop() // in the middle of a rest
+			stop() // in the middle of a pause
 		}
 		return true
 	}
@@ -67,7 +67,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestPacedStage: a stage that rests learns the same models, and does not rest before the first.
+// TestPacedStage: a stage that pauses learns the same models, and does not pause before the first.
 func TestPacedStage(t *testing.T) {
 	rows := clouds(rand.New(rand.NewPCG(43, 44)), 1000, 3)
 	var digests [2]string
@@ -88,8 +88,8 @@ func TestPacedStage(t *testing.T) {
 	}
 }
 
-// TestEndedInTheMiddle: whenever the stage ends, what it stored is what one stored that went on: no checkpoint lacks a
-// candidate that was not fitted any more.
+// TestEndedInTheMiddle: whenever the stage ends, its stored state is that of a stage that continued: no checkpoint
+// lacks a candidate that was due.
 func TestEndedInTheMiddle(t *testing.T) {
 	rows := clouds(rand.New(rand.NewPCG(45, 46)), 2000, 3)
 	run := func(endAt int64) (states []string, looks int64) {

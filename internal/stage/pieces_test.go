@@ -19,9 +19,9 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// BenchmarkPieces: how long learning works between two looks at its context, where it rests while answers wait, in
-// processor time of the process. For every pair of places that some piece of over a millisecond lies between it tells
-// how many there were, and how long.
+// BenchmarkPieces measures how long training works between two checks of its context, at which it pauses while answers
+// wait, in processor time of the process. For every pair of places in the code with a piece of more than a millisecond
+// between them it reports how many there were, and how long.
 //
 //	go test ./internal/stage -run '^$' -bench Pieces -benchtime 1x -cpu 1
 func BenchmarkPieces(b *testing.B) {
@@ -40,7 +40,7 @@ func BenchmarkPieces(b *testing.B) {
 	}
 }
 
-// pieces measures from one question whether answers wait to the next.
+// pieces measures the time between two calls of Busy.
 type pieces struct {
 	b     *testing.B
 	last  time.Duration
@@ -49,7 +49,7 @@ type pieces struct {
 	all   int
 }
 
-// busy is asked at every look.
+// busy is called at every check.
 func (p *pieces) busy() bool {
 	now := processor(p.b)
 	pc := make([]uintptr, 12)
@@ -72,7 +72,7 @@ func processor(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// place is the innermost functions of a stack, without what only passes a context on.
+// place returns the innermost functions of a stack, without those that only pass a context on.
 func place(pc []uintptr) string {
 	frames := runtime.CallersFrames(pc)
 	var names []string

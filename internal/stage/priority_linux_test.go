@@ -15,8 +15,8 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// TestRunAtLowPriority: what is called runs on a thread of low priority that is gone afterwards, and never on the main
-// thread, which Go can't end.
+// TestRunAtLowPriority: the function runs on a thread of low priority that exits afterwards, and never on the main
+// thread, which Go cannot exit.
 func TestRunAtLowPriority(t *testing.T) {
 	main := 0
 	for range 2_000 {
@@ -29,7 +29,7 @@ func TestRunAtLowPriority(t *testing.T) {
 			if syscall.Gettid() == syscall.Getpid() {
 				t.Error("on the main thread")
 			}
-			// The kernel's call answers with 20 less the niceness.
+			// The system call returns 20 minus the niceness.
 			if p, err := syscall.Getpriority(syscall.PRIO_PROCESS, syscall.Gettid()); err != nil || p != 20-niceness {
 				t.Errorf("priority %d, %v", p, err)
 			}
@@ -42,7 +42,7 @@ func TestRunAtLowPriority(t *testing.T) {
 	awaitThreads(t, 0)
 }
 
-// TestLowPriority: one thread gives way, where that is asked for and once there is a model, and is gone with the stage.
+// TestLowPriority: one thread has low priority, if configured and once there is a model, and exits with the stage.
 func TestLowPriority(t *testing.T) {
 	m, err := fit.Fit(t.Context(), &model.Data{X: []float64{1, 2, 4}, N: 3, M: 1, Features: []string{"x"}},
 		fit.Config{Method: "pca", Dim: 1})

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestScouts turns the features while no alarm may cut the window, which holds rows of before for long: a method that
-// needs the rows is fitted from those since the change all the same, because discriminants of moments are right more
-// often there. Where nothing changes no suffix leads.
+// TestScouts rotates the features while no alarm may cut the window, which has earlier rows for long: a method that
+// needs the rows is still fitted from those after the change, because discriminants of moments are more accurate there.
+// Without a change no suffix leads.
 func TestScouts(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 21))
 	w := newRecordedStage(t, func(c *spec.Config) {

@@ -247,7 +247,7 @@ func TestOutOfRange(t *testing.T) {
 	rows := clouds(rand.New(rand.NewPCG(3, 4)), 200, 3)
 	for i := range rows {
 		for j := range rows[i].x {
-			rows[i].x[j] /= 1000 // a unit of the outputs is little of a feature
+			rows[i].x[j] /= 1000 // a unit of the outputs is a small part of a feature
 		}
 	}
 	for _, c := range []struct {
@@ -470,7 +470,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestResumeWithOtherFeatures: the codes of arrowio come through the stage's own words.
+// TestResumeWithOtherFeatures: the error codes of arrowio are preserved in errors of the stage.
 func TestResumeWithOtherFeatures(t *testing.T) {
 	s := newStage(t, nil)
 	learnRows(t, s, 1, clouds(rand.New(rand.NewPCG(29, 30)), 120, 3))
@@ -485,7 +485,7 @@ func TestResumeWithOtherFeatures(t *testing.T) {
 	}
 }
 
-// TestRecords: a record learns and transforms as its wire form does, bit for bit, and every reference is given back.
+// TestRecords: a record learns and transforms as its encoded form does, bit for bit, and every reference is released.
 func TestRecords(t *testing.T) {
 	mem := memory.NewCheckedAllocator(memory.DefaultAllocator)
 	defer mem.AssertSize(t, 0)
@@ -554,7 +554,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestTransformStops: a message of many batches is given up between two of them.
+// TestTransformStops: a message with many batches can be cancelled between two of them.
 func TestTransformStops(t *testing.T) {
 	s := newStage(t, nil)
 	rows := clouds(rand.New(rand.NewPCG(41, 42)), 120, 3)

@@ -20,9 +20,9 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// TestManyFeatures: rows of so many features that one matrix of features x features would be many times the window's
-// memory are learned from in that memory, or not at all, and the status says which. Four such rows are 480 KB; the
-// matrices of their fit would be 7.2 GB each.
+// TestManyFeatures: if one matrix of features x features would be many times the window's memory, rows are learned
+// within that memory, or not at all, and the status says which. Four such rows are 480 KB; the matrices of their fit
+// would be 7.2 GB each.
 func TestManyFeatures(t *testing.T) {
 	for _, c := range []struct {
 		method string
@@ -85,7 +85,7 @@ func TestManyFeatures(t *testing.T) {
 			if (s.Live() != nil) != c.live {
 				t.Errorf("live %v", s.Live())
 			}
-			// What the process has from the system is a bound on what it had at one time.
+			// The memory of the process is an upper bound of what it had at one time.
 			if grown := int64(after.HeapSys) - int64(before.HeapSys); grown > 4*c.bytes+64<<20 {
 				t.Errorf("the heap grew by %d MiB, and the window has %d", grown>>20, c.bytes>>20)
 			}
@@ -110,7 +110,7 @@ func wideRecord(r *rand.Rand, n, m int) arrow.Record {
 	return b.NewRecord()
 }
 
-// TestFeatureLimit: what would fix more features than the limit fixes nothing.
+// TestFeatureLimit: a message with more features than the limit fixes no schema.
 func TestFeatureLimit(t *testing.T) {
 	s, err := New(spec.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label",
 		Limits: arrowio.Limits{Features: 100}}, Fit: fit.Config{Method: "lda"}})
@@ -128,8 +128,8 @@ func TestFeatureLimit(t *testing.T) {
 	}
 }
 
-// TestRowsOfAFit: what a fit holds besides its rows takes no more memory than the window, so the window has fewer rows
-// than configured, and the log says how many. Methods that learn from moments have all of them.
+// TestRowsOfAFit: a fit needs no more memory in addition to its rows than the window, so the window has fewer rows than
+// configured, and the log has their number. Methods that are fitted from moments have all of them.
 func TestRowsOfAFit(t *testing.T) {
 	for _, c := range []struct {
 		method      string

@@ -7,8 +7,7 @@ import (
 	"github.com/embedd/embedd/model/internal/fixture"
 )
 
-// Accuracies over 10 stratified halves, standard scale, against figures that
-// independent prototypes of the same formulas gave.
+// Accuracies over 10 stratified halves, standard scale, compared with independent prototypes of the same formulas.
 func TestAccuracyOnRealData(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fits 100 models")
@@ -43,8 +42,7 @@ func TestAccuracyOnRealData(t *testing.T) {
 	}
 }
 
-// On real data the views classify, alone, about as well as neighbours do in
-// the features.
+// On real data the views alone classify about as well as neighbours in the features.
 func TestViewsWine(t *testing.T) {
 	r := evaluate(t, fixture.Dataset(t, "wine"), Config{Methods: []string{"sle-ovr", Raw}, Splits: 5})
 	t.Logf("sle-ovr %.3f, raw %.3f", r[0].AccuracyMean, r[1].AccuracyMean)

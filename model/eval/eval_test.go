@@ -50,8 +50,7 @@ func TestEvaluateWine(t *testing.T) {
 	}
 }
 
-// Nothing of the test rows reaches the fit: wild values in one of them change
-// no other row's class.
+// The fit uses nothing of the test rows: extreme values in one of them change no other row's class.
 func TestEvaluateTrainingPartOnly(t *testing.T) {
 	d := *fixture.Dataset(t, "wine")
 	c := Config{Methods: []string{Raw, "lda"}, Splits: 1, Seed: 3}
@@ -74,8 +73,7 @@ func TestEvaluateTrainingPartOnly(t *testing.T) {
 	}
 }
 
-// Missing values do not stop an evaluation; a method that cannot fit does not
-// stop the others.
+// Missing values do not stop an evaluation; a method that cannot be fitted does not stop the others.
 func TestEvaluateMissingAndFailing(t *testing.T) {
 	d := *fixture.Dataset(t, "wine")
 	d.X = slices.Clone(d.X)
@@ -149,7 +147,7 @@ func TestEvaluateRefuses(t *testing.T) {
 	}
 }
 
-// The form has every name of the contract; what is not known is null.
+// The JSON form has every documented name; unknown values are null.
 func TestEvalResultJSON(t *testing.T) {
 	b, _ := json.Marshal(Result{Data: "wine.csv.gz", Method: "lda", Dim: 2, DimUsed: 2, Splits: 10, AccuracyMean: 0.981,
 		AccuracySD: 0.012,
@@ -174,7 +172,7 @@ func TestEvalResultJSON(t *testing.T) {
 	}
 }
 
-// An evaluation of rows with little or nothing to tell apart ends, with results or with the reason.
+// An evaluation of rows with little or no difference ends, with results or with the reason.
 func TestEvaluateDegenerateRows(t *testing.T) {
 	for name, d := range fixture.Degenerate() {
 		c := Config{Methods: []string{"mfa", "lfda", "le", "lpp"}, Dims: []int{1}, Splits: 2, Tune: true}

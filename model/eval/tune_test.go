@@ -15,8 +15,8 @@ import (
 	"github.com/embedd/embedd/model/internal/fixture"
 )
 
-// spiral is n rows on a band rolled up in the plane, in classes by their place
-// along it. Its turns are near each other: a graph of many neighbours joins them.
+// spiral returns n rows on a band rolled up in the plane, in classes by their position along it. Its turns are close to
+// each other: a graph with many neighbours joins them.
 func spiral(n, classes int) *model.Data {
 	d := &model.Data{N: n, M: 2}
 	for c := range classes {
@@ -31,8 +31,8 @@ func spiral(n, classes int) *model.Data {
 	return d
 }
 
-// A graph of few neighbours unrolls the spiral; the default and more do not.
-// Tuning finds that out, and what is given stays.
+// A graph with few neighbours unrolls the spiral; the default and more do not. Tuning finds that out, and fixed
+// parameters stay.
 func TestTuneFindsNeighbours(t *testing.T) {
 	d := spiral(240, 8)
 	c := Config{Methods: []string{"isomap"}, Dims: []int{1}, Scale: model.ScaleNone, Splits: 3, Seed: 1}
@@ -55,8 +55,8 @@ func TestTuneFindsNeighbours(t *testing.T) {
 	}
 }
 
-// Nothing of the test rows reaches the choice: with other values and labels there
-// it is the same, and the score is another.
+// The choice uses nothing of the test rows: with other values and labels there it is the same, and the score is
+// another.
 func TestTuneTrainingPartOnly(t *testing.T) {
 	d := *fixture.Dataset(t, "wine")
 	c := Config{Methods: []string{"lpp", "dla"}, Dims: []int{1, 3}, Scale: model.ScaleMinMax, Splits: 1, Seed: 3,
@@ -98,7 +98,7 @@ func TestTuneTrainingPartOnly(t *testing.T) {
 	}
 }
 
-// Among equals the defaults win: classes that no method can miss.
+// Ties go to the defaults: here classes that every method separates.
 func TestTuneTies(t *testing.T) {
 	d := &model.Data{N: 80, M: 3, Classes: []string{"a", "b"}}
 	for i := range d.N {
@@ -136,8 +136,8 @@ func TestTuneLeavesFailuresOut(t *testing.T) {
 	}
 }
 
-// TestTuneTakesTheNext: the best combination of le on this split fits in every
-// fold, and its weights vanish on all of the training rows.
+// TestTuneTakesTheNext: the best combination of le on this split can be fitted in every fold, but its weights vanish on
+// all of the training rows.
 func TestTuneTakesTheNext(t *testing.T) {
 	c := Config{Methods: []string{"le"}, Scale: model.ScaleMinMax, Splits: 1, Seed: 1, Tune: true}
 	err := Evaluate(t.Context(), fixture.Dataset(t, "wine"), c, func(r Result) error {

@@ -19,14 +19,13 @@ import (
 	"github.com/embedd/embedd/model/score"
 )
 
-// rounds is how often auto deals up to 500 rows to folds.
+// rounds is how often auto divides up to 500 rows into folds.
 const rounds = 4
 
 // byScore orders scores as auto does: by correct rows, then by more dimensions.
 func byScore(x, y model.Score) int { return cmp.Or(y.Correct-x.Correct, y.Dim-x.Dim) }
 
-// The table of auto is the accuracy that anyone gets who fits and scores each
-// candidate on the folds by himself.
+// The table of auto has the accuracies of fitting and scoring each candidate on the folds.
 func TestAutoScoresAreCrossValidation(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
 	choice := fit(t, data, Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Dim: AutoDim}).Report().Choice
@@ -64,7 +63,7 @@ func TestAutoScoresAreCrossValidation(t *testing.T) {
 	}
 }
 
-// Behind landmarks and of normal scores too, which know nothing of the rows that are held out.
+// With landmarks and normal scores too, which do not depend on held-out rows.
 func TestAutoScoresBehindAMapAreCrossValidation(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
 	p, err := frame.Prepare(t.Context(), data, true, false, &model.Report{})
@@ -158,7 +157,7 @@ func TestAutoTakesTheBestAndSaysSo(t *testing.T) {
 	}
 }
 
-// A dimension that is left to the rows is the least that they do not tell apart from the best one.
+// An open dimension is the smallest that the rows do not distinguish from the best one.
 func TestAutoDimIsModest(t *testing.T) {
 	data := synthetic(71, 120, 12, 3)
 	for method, want := range map[string]int{"mfa": 2, "dla": 5} {
@@ -170,8 +169,8 @@ func TestAutoDimIsModest(t *testing.T) {
 	}
 }
 
-// The table begins with what was taken: where another dimension is, because every column would be, and where the best
-// cannot be fitted on all rows, which the note tells.
+// The table begins with the choice, also if the dimension differs because every column would be used, or because the
+// best one cannot be fitted on all rows, which the note says.
 func TestAutoTableBeginsWithTheTaken(t *testing.T) {
 	lowered := 0
 	for seed := range uint64(8) {
@@ -324,8 +323,7 @@ func TestAutoWithoutWhatItNeeds(t *testing.T) {
 	}
 }
 
-// Classes of equal rows have no spread: what needs one is left out and named, and
-// the others decide.
+// Classes of equal rows have no spread: methods that need one are left out and named, and the others decide.
 func TestAutoLeavesOutWhatCannotBeFitted(t *testing.T) {
 	data := synthetic(65, 36, 4, 3)
 	for i := 3; i < data.N; i++ {

@@ -7,7 +7,7 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// What auto gets of rows that are few, wide, or hardly a class: the auction goes on with what can be fitted.
+// auto on rows that are few, wide, or nearly without classes: it chooses among the candidates that can be fitted.
 func TestAutoOfBadRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
 	wide := &model.Data{N: 60, M: 2000, Classes: []string{"a", "b", "c"}}
@@ -39,7 +39,7 @@ func TestAutoOfBadRows(t *testing.T) {
 	for name, d := range map[string]*model.Data{"wide": wide, "lonely": lonely, "flat": flat, "equal": equal} {
 		for _, nonlinear := range []bool{false, true} {
 			if name == "wide" && !nonlinear {
-				continue // what is nonlinear tries all that is not, too
+				continue // a nonlinear candidate also tries all linear ones
 			}
 			m := fit(t, d, Config{Dim: AutoDim, Nonlinear: nonlinear, Seed: 1})
 			if err := m.Project(make([]float32, d.N*m.Dim()), model.DenseRows(d.X, d.N, d.M)); err != nil {

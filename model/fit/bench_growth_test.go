@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// growth is fits along one axis, everything else fixed: n rows of m features in so many classes to d outputs.
+// growth is a series of fits along one axis, with everything else fixed: n rows of m features in a number of classes to
+// d outputs.
 type growth struct {
 	methods string
 	axis    string
@@ -21,14 +22,14 @@ type growth struct {
 	classes int
 	d       int
 	values  []int
-	// power is what the cost may grow with along the axis, over the whole of it: more is a cliff.
+	// power is the maximum exponent of the growth along the axis: more is a cliff.
 	power float64
 }
 
-// BenchmarkGrowth is what fits take as the rows, the features, the outputs or the classes grow: a line each, with the
-// time, the power of the growth since the line before, and the memory that the process takes beyond that of the rows,
-// in units of these (Linux). It ends in the power over the whole axis, the goal, whether that holds, and the
-// power of the steepest step, where a cliff shows.
+// BenchmarkGrowth measures fits as the rows, the features, the outputs or the classes grow: a line each, with the time,
+// the exponent of the growth since the line before, and the memory of the process in addition to the rows, in units of
+// these (Linux). The last line has the exponent over the whole axis, the goal, whether it holds, and the exponent of
+// the steepest step.
 func BenchmarkGrowth(b *testing.B) {
 	for _, g := range []growth{
 		{"pca lda srda sle pairacc", "rows", 0, 256, 10, 9, []int{5000, 10000, 20000, 40000, 80000}, 1.1},
@@ -102,8 +103,7 @@ func power(took, before time.Duration, x, was int) float64 {
 	return math.Log(float64(took)/float64(before)) / math.Log(float64(x)/float64(was))
 }
 
-// peak is how many bytes the process takes at most while work runs, beyond those that it took before: 0 where it does
-// not say.
+// peak returns the maximum memory of the process while work runs, in addition to that before: 0 if unknown.
 func peak(b *testing.B, work func()) int {
 	debug.FreeOSMemory()
 	if os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) != nil {
@@ -115,7 +115,7 @@ func peak(b *testing.B, work func()) int {
 	return max(status(b, "VmHWM")-before, 0)
 }
 
-// status is a size that Linux tells of this process.
+// status reads a size of this process from Linux.
 func status(b *testing.B, name string) int {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -24,7 +24,7 @@ var (
 	processor = flag.Bool("processor", false, "measure the time of all cores together, not the clock: on a busy machine")
 )
 
-// product is a program that prints the least time, in ms, of five products (m x n)(n x m).
+// product is a program that prints the shortest time, in ms, of five products (m x n)(n x m).
 const product = `
 import sys, time, numpy as np
 n, m, clock = int(sys.argv[1]), int(sys.argv[2]), time.process_time if sys.argv[3] == "true" else time.perf_counter
@@ -37,8 +37,8 @@ def took():
 print(min(took() for _ in range(5)))
 `
 
-// BenchmarkUnits is fits from rows in units of one product (m x n)(n x m) in float64, that of numpy where it is given,
-// in turns: the least of both, the goal, and whether it holds.
+// BenchmarkUnits measures fits from rows in units of one product (m x n)(n x m) in float64, by numpy if it is given, in
+// turns: the minimum of both, the goal, and whether it holds.
 func BenchmarkUnits(b *testing.B) {
 	for _, w := range []struct {
 		method, ridge string
@@ -85,7 +85,8 @@ func BenchmarkUnits(b *testing.B) {
 	}
 }
 
-// BenchmarkRefit is a refit after 1,000 new rows over the fit from all rows, in turns: the least of both, and the goal.
+// BenchmarkRefit measures a refit after 1,000 new rows divided by the fit from all rows, in turns: the minimum of both,
+// and the goal.
 func BenchmarkRefit(b *testing.B) {
 	for _, method := range []string{"pca", "lda", "srda", "sle", "pairacc"} {
 		for _, shape := range [][2]int{{10000, 784}, {5000, 256}} {
@@ -117,7 +118,7 @@ func BenchmarkRefit(b *testing.B) {
 	}
 }
 
-// BenchmarkManyClasses is lda with its ridge by cross-validation, at 1,000 classes over at 100.
+// BenchmarkManyClasses measures lda with its ridge by cross-validation, at 1,000 classes divided by 100 classes.
 func BenchmarkManyClasses(b *testing.B) {
 	few, many := synthetic(1, 10000, 256, 100), synthetic(1, 10000, 256, 1000)
 	fitted := func(d *model.Data) func() error {
@@ -149,7 +150,7 @@ func least(b *testing.B, work func() error) time.Duration {
 	return min(timed(b, work), timed(b, work))
 }
 
-// timed is the time of work, on the clock or of all cores.
+// timed returns the time of work, by the clock or of all cores.
 func timed(b *testing.B, work func() error) time.Duration {
 	begin, before := time.Now(), spent(b)
 	if err := work(); err != nil {
@@ -161,7 +162,7 @@ func timed(b *testing.B, work func() error) time.Duration {
 	return time.Since(begin)
 }
 
-// unitOf is the time of a product of the shape of the rows.
+// unitOf returns the time of a product of the shape of the rows.
 func unitOf(b *testing.B, d *model.Data) time.Duration {
 	if *numpy == "" {
 		return least(b, func() error { return multiplied(b, d) })

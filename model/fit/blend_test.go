@@ -18,8 +18,8 @@ import (
 	"github.com/embedd/embedd/model/score"
 )
 
-// The outputs of a blend are the principal components of its members' outputs, each member by itself divided by the
-// root of its total variance, and by that of how many members are of its method.
+// The outputs of a blend are the principal components of its members' outputs, each member divided by the root of its
+// total variance, and by the root of the number of members of its method.
 func TestBlendIsPrincipalComponentsOfItsMembers(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
 	of := []model.Member{{Method: "mfa", Scale: model.ScaleMinMax, Dim: 4, Params: map[string]string{"ridge": "0.1"}},
@@ -74,7 +74,7 @@ func centredOutputs(t *testing.T, m *model.Model, data *model.Data) *mat.Dense {
 	return out
 }
 
-// What auto blended fits other rows in the same way, and the same rows to the same model.
+// The blend of auto fits other rows in the same way, and the same rows to the same model.
 func TestAutoBlends(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
 	m := fit(t, data, Config{Dim: AutoDim})
@@ -82,7 +82,7 @@ func TestAutoBlends(t *testing.T) {
 	if m.Method() != Blend || choice.Method != Blend || len(choice.Members) < 2 || choice.Dim != m.Dim() {
 		t.Fatalf("%s at %d of %+v", m.Method(), m.Dim(), choice.Members)
 	}
-	if m.Map() != "linear" { // one matrix, whatever its members: an answer costs what any linear model's does
+	if m.Map() != "linear" { // one matrix, whatever its members: a projection costs as much as that of any linear model
 		t.Errorf("a blend of linear members is %s", m.Map())
 	}
 	seen := map[string]bool{}
@@ -122,8 +122,8 @@ func every(n, step int) (out []int) {
 	return out
 }
 
-// The scores of a blend are those that anyone gets who fits it on the folds, and its members are those that the best
-// one is not three standard errors ahead of, on the same rows.
+// The scores of a blend are those of fits on the folds, and its members are those that the best one does not beat by
+// three standard errors, on the same rows.
 func TestBlendScoresAreCrossValidation(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
 	m := fit(t, data, Config{Dim: AutoDim})
@@ -132,7 +132,7 @@ func TestBlendScoresAreCrossValidation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// How often each row is right of what stands alone.
+	// How often each row is correct for each candidate alone.
 	rightOf := func(s model.Score) []int {
 		right := make([]int, data.N)
 		for f := range 3 * rounds {
@@ -193,8 +193,8 @@ func TestBlendScoresAreCrossValidation(t *testing.T) {
 	}
 }
 
-// A kernel is in no blend of lines, so it stands against it where rows are few and classes two: around each other, so
-// that neighbours tell them apart at once and no line does.
+// A kernel is no member of a blend, so it competes with it if rows are few and there are two classes: here around each
+// other, which neighbours separate and no line does.
 func TestKernelBeatsTheBlend(t *testing.T) {
 	data := rings(120)
 	var inner []int // two of the three
@@ -218,7 +218,7 @@ func TestKernelBeatsTheBlend(t *testing.T) {
 	}
 }
 
-// Where every column would be kept, the blend takes the least dimension that loses less than half a standard error.
+// If every column would be kept, the blend has the smallest dimension that loses less than half a standard error.
 func TestBlendReduces(t *testing.T) {
 	data := synthetic(70, 90, 6, 3)
 	m := fit(t, data, Config{Dim: AutoDim})
@@ -242,7 +242,7 @@ func TestBlendReduces(t *testing.T) {
 	}
 }
 
-// A member that these rows do not allow is left out and named; the others blend.
+// A member that these rows do not allow is left out and named; the others are blended.
 func TestBlendWithoutAMember(t *testing.T) {
 	data := fixture.Degenerate()["single rows"]
 	m := fit(t, data, Config{Method: Blend, Dim: 1,
@@ -283,8 +283,8 @@ func TestBadBlends(t *testing.T) {
 	}
 }
 
-// isPrincipalComponentsOf holds the outputs of a model to be the d principal components of what its members put out
-// side by side, but for signs.
+// isPrincipalComponentsOf checks that the outputs of a model are the d principal components of the outputs of its
+// members, except for signs.
 func isPrincipalComponentsOf(t *testing.T, m *model.Model, data *model.Data, side *mat.Dense, d int) {
 	t.Helper()
 	var svd mat.SVD
@@ -305,7 +305,7 @@ func isPrincipalComponentsOf(t *testing.T, m *model.Model, data *model.Data, sid
 	}
 }
 
-// A blend whose members learn from moments does so too: it is the model that the same rows give.
+// A blend whose members are fitted from moments is too: it is the model of the same rows.
 func TestBlendOfMoments(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
 	sums := moments.New(data.M, false)
@@ -358,8 +358,8 @@ func TestBlendOfMoments(t *testing.T) {
 	}
 }
 
-// Features in units far apart leave fewer directions than the correlations of outputs show. auto takes those, and a
-// blend that cannot be made costs the blend alone.
+// Features in very different units leave fewer directions than the correlations of outputs show. auto uses those, and
+// if a blend cannot be computed the best candidate is used.
 func TestBlendOfUnitsFarApart(t *testing.T) {
 	data := scaledFeature(fixture.Dataset(t, "wine"), 0, 1e9)
 	m := fit(t, data, Config{Dim: AutoDim, Scale: model.ScaleNone})
@@ -392,8 +392,8 @@ func scaledFeature(d *model.Data, feature int, by float64) *model.Data {
 	return &out
 }
 
-// A blend that has fewer outputs than dimensions were compared has those. Where so many were asked for it gives way,
-// and the report says why.
+// A blend with fewer outputs than the compared dimensions has those. If so many were requested, the best candidate is
+// used, and the report says why.
 func TestBlendOfFewerOutputsThanChosen(t *testing.T) {
 	data := synthetic(2, 90, 25, 3)
 	chosen := func(dim int) *model.Model {
@@ -426,7 +426,7 @@ func TestBlendOfFewerOutputsThanChosen(t *testing.T) {
 	}
 }
 
-// A row has one set of kernels, so members stand behind as many landmarks of one width.
+// A row has one set of kernels, so members have the same number of landmarks and width.
 func TestBlendRefusesTwoKindsOfLandmarks(t *testing.T) {
 	for members, ok := range map[string]bool{
 		"lda/standard/2/landmarks=40,mfa/standard/2/landmarks=40/width=1,pca/none/2": true,

@@ -11,7 +11,7 @@ import (
 	"github.com/embedd/embedd/model/modeltest"
 )
 
-// cheap are parameters with which a dear method is quick on small rows.
+// cheap are parameters with which an expensive method is fast on small rows.
 var cheap = map[string]map[string]string{
 	"lsdr":    {"starts": "1"},
 	"lenews":  {"rows": "60", "iters": "30"},
@@ -30,7 +30,7 @@ func TestMethodsConform(t *testing.T) {
 	t.Run(fit.Auto, func(t *testing.T) { modeltest.Run(t, fit.Config{Method: fit.Auto}) })
 }
 
-// What a linear method has to hold it holds behind landmarks too.
+// A linear method passes with landmarks too.
 func TestLinearMethodsConformBehindLandmarks(t *testing.T) {
 	for _, m := range fit.Methods() {
 		if m.Map == "linear" {

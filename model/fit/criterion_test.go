@@ -15,7 +15,7 @@ import (
 	"github.com/embedd/embedd/model/internal/fixture"
 )
 
-// TestCriterionIsTheMethod: built from the parts that package graph has, a method of the table is found again.
+// TestCriterionIsTheMethod: a criterion from the parts of package graph gives the model of the method in the table.
 func TestCriterionIsTheMethod(t *testing.T) {
 	ctx := context.Background()
 	d := fixture.Dataset(t, "wine")

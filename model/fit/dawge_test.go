@@ -14,8 +14,7 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// At the optimum of the machine the gradient of its objective vanishes:
-// (w, b) = 2 c sum_i max(0, 1 - s_i f(x_i)) s_i (x_i, 1).
+// At the optimum the gradient of the SVM's objective is zero: (w, b) = 2 c sum_i max(0, 1 - s_i f(x_i)) s_i (x_i, 1).
 func TestSVMIsOptimal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 1))
 	for _, apart := range []float64{0, 1, 6} { // overlapping to separable
@@ -39,7 +38,7 @@ func TestSVMIsOptimal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// b is its own best: solved here by bisection on its gradient.
+			// the optimal b, solved here by bisection on its gradient
 			rest := func(bias float64) ([]float64, float64) {
 				g, gb := make([]float64, 4), -bias
 				floats.AddScaled(g, -1, w)
@@ -176,7 +175,7 @@ func TestDAWGEMeetsItsPencil(t *testing.T) {
 	}
 }
 
-// Rows that coincide across classes leave no boundary: the fit is defined all the same.
+// Rows that coincide across classes have no boundary: the fit is still defined.
 func TestDAWGEWithoutABoundary(t *testing.T) {
 	data := synthetic(41, 40, 3, 2)
 	for i := range data.N {

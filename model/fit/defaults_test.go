@@ -16,8 +16,7 @@ import (
 	"github.com/embedd/embedd/model/score"
 )
 
-// beta of dla is that of the most held-out rows right, of equals the first of 0.3, 0.5, 0.1 and 1, as anyone finds it
-// who fits and scores each.
+// beta of dla is the one of 0.3, 0.5, 0.1 and 1 with the most correct held-out rows, ties to the first.
 func TestDLAChoosesItsBeta(t *testing.T) {
 	chosen := map[string]bool{}
 	for name, data := range map[string]*model.Data{"iris": fixture.Dataset(t, "iris"),
@@ -64,8 +63,8 @@ func TestDLAChoosesItsBeta(t *testing.T) {
 	}
 }
 
-// lsda behind components that have a share of the variance is lsda of the outputs of pca, no fewer of them than there
-// are outputs.
+// lsda on components with a share of the variance is lsda of the outputs of pca, with at least as many of them as
+// outputs.
 func TestLSDABehindComponents(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
 	total := 0.0
@@ -97,7 +96,7 @@ func TestLSDABehindComponents(t *testing.T) {
 	}
 }
 
-// Of more than 100 columns held-out rows decide whether components stand in front, together with the ridge.
+// With more than 100 columns held-out rows decide whether components are used, together with the ridge.
 func TestLSDAChoosesComponents(t *testing.T) {
 	wide, narrow := synthetic(50, 330, 110, 3), synthetic(50, 330, 100, 3)
 	if r := fit(t, narrow, Config{Method: "lsda"}).Report().Ridge; r.Share != 0 || len(r.Scores) != 6 {
@@ -126,7 +125,7 @@ func TestLSDAChoosesComponents(t *testing.T) {
 	}
 }
 
-// The defaults of a learned similarity are shares of what the rows have, so that their unit does not matter.
+// The defaults of a learned similarity are relative to the rows, so they do not depend on the unit.
 func TestLearnedSimilarityFollowsTheUnit(t *testing.T) {
 	data := synthetic(51, 60, 5, 3)
 	for _, method := range []string{"lenews", "lenewks", "lppnews"} {

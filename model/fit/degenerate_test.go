@@ -49,7 +49,7 @@ func TestDegenerateRowsWithEveryRidge(t *testing.T) {
 	}
 }
 
-// TestAutoTakesPCAWhereClassesAreSingleRows: labels tell nothing there.
+// TestAutoTakesPCAWhereClassesAreSingleRows: such labels have no information.
 func TestAutoTakesPCAWhereClassesAreSingleRows(t *testing.T) {
 	m := fit(t, fixture.Degenerate()["single rows"], Config{Method: Auto, Dim: AutoDim})
 	if choice := m.Report().Choice; m.Method() != "pca" ||
@@ -58,8 +58,7 @@ func TestAutoTakesPCAWhereClassesAreSingleRows(t *testing.T) {
 	}
 }
 
-// TestRareFeaturesHaveARidge: folds in which nothing varies are left out, with a
-// note, and the fit goes on.
+// TestRareFeaturesHaveARidge: folds in which nothing varies are left out, with a note, and the fit continues.
 func TestRareFeaturesHaveARidge(t *testing.T) {
 	m := fit(t, fixture.Degenerate()["rare features"], Config{Method: "srda"})
 	if notes := strings.Join(m.Report().Notes, "; "); !strings.Contains(notes,

@@ -18,8 +18,7 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
-// The two sides of each criterion are summed here pair by pair, from n x n
-// matrices, as the papers write them.
+// The tests sum both sides of each criterion pair by pair, from n x n matrices, as in the papers.
 
 func (p *plain) dist2(i, j int) float64 {
 	sum := 0.0
@@ -30,7 +29,7 @@ func (p *plain) dist2(i, j int) float64 {
 	return sum
 }
 
-// nearest are the k nearest of the rows that are allowed, ties to the lower one.
+// nearest returns the k nearest of the allowed rows, ties to the lower index.
 func (p *plain) nearest(i, k int, allowed func(j int) bool) []int {
 	var all []int
 	for j := range p.n {
@@ -221,7 +220,7 @@ func (p *plain) npe(t *testing.T, k int) (n, d *mat.SymDense) {
 	return n, d
 }
 
-// lltsa takes the residual of each centred patch after its leading tangents.
+// lltsa uses the residual of each centred patch after its leading tangents.
 func (p *plain) lltsa(t *testing.T, k, tangents int) (n, d *mat.SymDense) {
 	d = mat.NewSymDense(p.m, nil)
 	for i := range p.n {
@@ -253,8 +252,8 @@ func (p *plain) lltsa(t *testing.T, k, tangents int) (n, d *mat.SymDense) {
 	return n, d
 }
 
-// Each method meets the pencil of its paper, in its max form with a ridge and in
-// its literal form without, and no random columns do better.
+// Each method solves the pencil of its paper, in its max form with a ridge and in its literal form without, and no
+// random columns are better.
 func TestGraphRatiosMeetTheirPencils(t *testing.T) {
 	rng := rand.New(rand.NewPCG(41, 1))
 	data := synthetic(40, 75, 6, 4)
@@ -383,8 +382,7 @@ func TestLFDAMetrics(t *testing.T) {
 	}
 }
 
-// The affinities of a class are held by blocks; more rows than one block give
-// the sum over all pairs.
+// The affinities of a class are computed in blocks; with more rows than one block the result is the sum over all pairs.
 func TestLFDAOfManyRowsEqualsPairs(t *testing.T) {
 	data := synthetic(44, 2*frame.AffinityRows+40, 3, 2)
 	data.X = append(data.X, data.X[:30]...) // ten rows twice
@@ -399,7 +397,7 @@ func TestLFDAOfManyRowsEqualsPairs(t *testing.T) {
 	}
 }
 
-// Of more rows than are held at a time, the scatters are the sums over the pairs of each class.
+// With more rows than fit in a block, the scatters are the sums over the pairs of each class.
 func TestLFDAOfManyClassesEqualsPairs(t *testing.T) {
 	const classes, size, m, k = 171, 100, 2, 7
 	data := synthetic(46, classes*size, m, classes)
@@ -420,7 +418,7 @@ func TestLFDAOfManyClassesEqualsPairs(t *testing.T) {
 	for c := range classes {
 		x, mean := mat.NewDense(size, m, nil), mat.NewVecDense(m, nil)
 		for i := range size {
-			x.SetRow(i, task.X.RawRowView(i*classes+c)) // classes take turns
+			x.SetRow(i, task.X.RawRowView(i*classes+c)) // classes alternate
 			mean.AddScaledVec(mean, 1./size, x.RowView(i))
 		}
 		dist2 := func(i, j int) float64 {
@@ -536,8 +534,8 @@ func TestGraphMethodsRefuseWithFigures(t *testing.T) {
 	}
 }
 
-// Tangent spaces of as many dimensions as there are columns would explain all, in
-// every method that looks at them; outputs are bounded by the columns alone.
+// Tangent spaces with as many dimensions as columns would explain everything, in every method that uses them; the
+// number of outputs is limited only by the columns.
 func TestTangentMethodsReachEveryDimension(t *testing.T) {
 	data := fixture.Dataset(t, "iris")
 	for _, method := range []string{"lltsa", "ltsimr", "mp-ltsimr", "lpfe"} {

@@ -110,9 +110,8 @@ func ExampleLookup() {
 	// unknown method "sla"; the nearest is sle
 }
 
-// A method of one's own from patches: each row with its nearest row of the class
-// and its nearest of the others, drawn to the one and away from the other, while
-// the variance is held.
+// A custom method from patches: each row with its nearest row of the class and its nearest of the others, moved towards
+// the first and away from the second, for constant variance.
 func ExampleCriterion() {
 	own := fit.Criterion{Name: "mine", Supervised: true,
 		Build: func(ctx context.Context, x *mat.Dense, y []int) (n, d *mat.SymDense, err error) {

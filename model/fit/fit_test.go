@@ -32,7 +32,7 @@ func fit(t testing.TB, d *model.Data, c Config) *model.Model {
 
 var synthetic = fixture.Synthetic
 
-// fixed is a parameter set without choices made on rows.
+// fixed has parameters without choices made on rows.
 func fixed(method *frame.Method) map[string]string {
 	if method.Ridge != nil {
 		return map[string]string{"ridge": "0.1"}
@@ -43,9 +43,8 @@ func fixed(method *frame.Method) map[string]string {
 	return quick(method)
 }
 
-// quick is a parameter set that spares what a test does not ask for: lsdr starts
-// once, at LDA, and not at random directions of the coordinates too; a similarity
-// is learned from few rows in few steps; ksmpa does not choose its ridge.
+// quick has parameters that make fits fast: lsdr starts only from LDA, a similarity is learned from few rows in few
+// steps, and ksmpa does not choose its ridge.
 func quick(method *frame.Method) map[string]string {
 	switch method.Name {
 	case "lsdr":
@@ -61,7 +60,7 @@ func quick(method *frame.Method) map[string]string {
 // matrixOf is the map as a matrix, m x d.
 func matrixOf(m *model.Model) *mat.Dense { return mat.NewDense(m.M(), m.Dim(), m.Components()) }
 
-// apart is the largest difference of two maps relative to the largest entry.
+// apart returns the largest difference of two maps relative to the largest entry.
 func apart(a, b *mat.Dense) float64 {
 	var d mat.Dense
 	d.Sub(a, b)
@@ -100,7 +99,7 @@ func sine(t testing.TB, a, b *mat.Dense) float64 {
 	return mat.Norm(&rest, 2)
 }
 
-// linearMethods are those whose map is one matrix.
+// linearMethods are the methods whose map is one matrix.
 func linearMethods() []*frame.Method {
 	var out []*frame.Method
 	for _, m := range method.Table {
@@ -148,7 +147,7 @@ func TestStatisticsFitEqualsRowsFit(t *testing.T) {
 	}
 	for _, data := range []*model.Data{fixture.Dataset(t, "wine"), fixture.Dataset(t, "vowel"), synthetic(2, 15, 40, 3),
 		units} {
-		// In two batches, merged, with other rows come and gone.
+		// In two batches, merged, with other rows added and removed.
 		a, b := moments.New(data.M, false), moments.New(data.M, false)
 		half := data.N / 2
 		gone := make([]float64, 20*data.M)
@@ -223,7 +222,7 @@ func TestRowOrderDoesNotMatter(t *testing.T) {
 	}
 }
 
-// Translation of all rows changes the mean alone; a rotation turns A.
+// Moving all rows changes only the mean; a rotation rotates A.
 func TestTranslationAndRotation(t *testing.T) {
 	data := synthetic(5, 120, 5, 4)
 	moved, turned := *data, *data
@@ -314,7 +313,7 @@ func TestUnlabelledRowsAndEmptyClassesAreLeftOut(t *testing.T) {
 	}
 }
 
-// Constant features, equal features and equal rows are data like any other.
+// Constant features, equal features and equal rows are valid data.
 func TestDegenerateRowsHaveDefinedResults(t *testing.T) {
 	base := synthetic(8, 40, 3, 3)
 	odd := &model.Data{N: base.N, M: 6, Y: base.Y, Classes: base.Classes}
@@ -571,8 +570,8 @@ func TestCancelInTheMiddleEndsTheFit(t *testing.T) {
 	}
 }
 
-// Directions that no criterion decides still do not depend on the solver: rows in
-// another order, or statistics alone, give the same columns.
+// Directions that no criterion determines do not depend on the solver either: rows in another order, or statistics
+// alone, give the same columns.
 func TestTiedDirectionsAreReproducible(t *testing.T) {
 	data := fixture.Dataset(t, "wdbc")
 	mixed := &model.Data{M: data.M, Classes: data.Classes}
@@ -605,8 +604,8 @@ func TestTiedDirectionsAreReproducible(t *testing.T) {
 	}
 }
 
-// Outputs in the units of features that float32 cannot hold are an error of the
-// fit, with the figure: rows would all come out as zero, or not at all.
+// Outputs in the units of features that float32 cannot represent are an error of the fit, with the figure: all rows
+// would become zero, or overflow.
 func TestOutputsFitFloat32(t *testing.T) {
 	data := synthetic(3, 60, 4, 3)
 	for _, unit := range []float64{1e-150, 1e-45, 1e45, 1e150} {

@@ -15,9 +15,9 @@ import (
 
 var writeGolden = flag.Bool("write-golden", false, "write testdata/digests.txt from the fits of this tree")
 
-// TestGoldenDigests holds the digest of every method, at its defaults and 2 dimensions, on three sets of real data.
-// A change that is meant to leave fits alone leaves this file alone. The digests are of amd64: other processors
-// round otherwise.
+// TestGoldenDigests has the digest of every method, at its defaults and 2 dimensions, on three sets of real data. A
+// change that should not affect fits must not change this file. The digests are of amd64: other processors round
+// differently.
 func TestGoldenDigests(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the digests are of amd64")

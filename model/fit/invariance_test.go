@@ -15,13 +15,11 @@ import (
 	"github.com/embedd/embedd/model/internal/method"
 )
 
-// shaped is a method without one matrix for a map, with parameters, and what its
-// outputs depend on under scale none.
+// shaped is a method whose map is not one matrix, with parameters, and with what its outputs depend on at scale none.
 type shaped struct {
 	method string
 	params string // name=value name=value
-	// order: they change with the order of the rows; origin: where all rows move by
-	// the same. None does where all rows turn.
+	// order: the order of the rows; origin: moving all rows. No output depends on a rotation of all rows.
 	order, origin bool
 }
 
@@ -35,8 +33,8 @@ var shapedMethods = []shaped{
 	{method: "ksmpa", params: "kernel=cosine"},
 	{method: "tsimr"}, // distances and tangents
 	{method: "tsimr", params: "gamma=10"},
-	// A partition does by the algorithm of its authors: a split grows two patches in
-	// turn, from the earlier one of the two rows farthest apart.
+	// A partition depends on the order by the algorithm of its authors: a split grows two patches alternately, beginning
+	// with the earlier of the two rows that are farthest apart.
 	{method: "mp-tsimr", params: "patch_size=16", order: true},
 	{method: "mp-tsimr", params: "patch_size=16 gamma=10", order: true},
 	{method: "lenews", origin: true}, // products of rows about their own zero, as its paper has it
@@ -76,8 +74,7 @@ func TestEveryMapIsTestedForInvariance(t *testing.T) {
 	}
 }
 
-// outputsAt are the outputs of rows, in every view where there is one a class:
-// signs are fixed in each.
+// outputsAt returns the outputs of rows, in every view if there is one for each class: signs are fixed in each.
 func outputsAt(t *testing.T, m *model.Model, x *mat.Dense) *mat.Dense {
 	t.Helper()
 	n, features := x.Dims()
@@ -108,9 +105,8 @@ func scaled(t *testing.T, m *model.Model, x *mat.Dense) *mat.Dense {
 	return z
 }
 
-// The map does not depend on the order of the rows, and follows rows that move or
-// turn as a whole: at the rows of the fit and at others. Where it depends on the
-// order or the origin by its definition, it does.
+// The map does not depend on the order of the rows, and follows rows that move or rotate together, at the rows of the
+// fit and at others; except if its definition depends on the order or the origin.
 func TestMapsFollowTheirRows(t *testing.T) {
 	const n, m = 60, 4
 	data := synthetic(12, n, m, 3)
@@ -165,8 +161,8 @@ func TestMapsFollowTheirRows(t *testing.T) {
 	}
 }
 
-// Rows of the fit come back where the fit put them: to the last bit by the rule of
-// distance zero and in the window of the views, by its formula from a kernel.
+// Rows of the fit are mapped to their outputs in the fit: to the last bit by the rule of distance zero and in the
+// window of the views, by its formula with a kernel.
 func TestRowsOfTheFitComeBack(t *testing.T) {
 	for name, data := range map[string]*model.Data{"tall": synthetic(13, 60, 4, 3), "wide": synthetic(14, 30, 50, 3)} {
 		x := mat.NewDense(data.N, data.M, data.X)

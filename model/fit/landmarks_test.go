@@ -20,8 +20,8 @@ import (
 	"github.com/embedd/embedd/model/score"
 )
 
-// The model of a linear method behind landmarks puts out what the method's model puts out of the landmarks' features,
-// but for a constant: so what tests hold the methods to, formulas computed another way too, holds behind landmarks.
+// The model of a linear method with landmarks has the outputs of the method's model on the features of the landmarks,
+// except for a constant. So tests of the methods apply to landmarks too.
 func TestLandmarkModel(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
 	for _, of := range append(linearMethods(), &choose.Method) {
@@ -41,7 +41,7 @@ func TestLandmarkModel(t *testing.T) {
 			t.Fatal(err)
 		}
 		alone := Config{Method: method, Dim: 2, Scale: model.ScaleNone, Seed: 3}
-		if method == Auto { // which has landmarks of its own in each fold
+		if method == Auto { // which has separate landmarks in each fold
 			alone = alone.WithChoice(m.Report().Choice)
 		}
 		behind := fit(t, phi, alone)
@@ -59,7 +59,7 @@ func TestLandmarkModel(t *testing.T) {
 	}
 }
 
-// Behind landmarks a method knows no more of the order of the rows and of the names of the classes than without them.
+// With landmarks a method depends no more on the order of the rows and the names of the classes than without.
 func TestLandmarksFollowTheirRows(t *testing.T) {
 	data := synthetic(3, 90, 6, 4)
 	for i := range 3 { // equal rows, too
@@ -84,8 +84,8 @@ func TestLandmarksFollowTheirRows(t *testing.T) {
 	}
 }
 
-// Landmarks that a model keeps make the same features again, to the bit, and what is fitted behind them from moments of
-// mapped rows is what is fitted from the rows.
+// The landmarks that a model stores give the same features, to the bit, and a fit from moments of mapped rows is the
+// fit from the rows.
 func TestLandmarksAreKept(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
 	first := data.Subset(every(data.N, 2))
@@ -177,7 +177,7 @@ func TestLandmarksAreKept(t *testing.T) {
 	}
 }
 
-// Two rings, one in the other: no straight line parts them, and lda behind landmarks does.
+// Two rings, one inside the other: no straight line separates them, and lda with landmarks does.
 func TestLandmarksPartRings(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	d := &model.Data{N: 400, M: 2, Classes: []string{"in", "out"}}

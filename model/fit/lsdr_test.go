@@ -43,7 +43,7 @@ func TestLSDRGradient(t *testing.T) {
 	}
 }
 
-// The information as its formula has it: the whole H, from all pairs of rows.
+// The information by its formula: the whole H, from all pairs of rows.
 func TestLSDRInformationIsItsFormula(t *testing.T) {
 	q, p, data := information5(t)
 	b, _ := q.Ref.Dims()
@@ -104,8 +104,7 @@ func TestLSDRClimbs(t *testing.T) {
 	}
 }
 
-// The one direction that carries the class is found, where LDA sees nothing: the
-// classes have one mean.
+// The one direction that has the class is found, where LDA finds nothing: the classes have the same mean.
 func TestLSDRFindsWhatMeansDoNotShow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(16, 1))
 	data := &model.Data{N: 300, M: 5, Classes: []string{"inside", "outside"}}

@@ -36,7 +36,7 @@ func rolledPlane(seed uint64, n int) *model.Data {
 
 var manifoldMethods = []string{"le", "lle", "isomap"}
 
-// embeddingOf is where the fit put its rows, n x d in float64.
+// embeddingOf returns the embedding of the rows of the fit, n x d in float64.
 func embeddingOf(m *model.Model) *mat.Dense {
 	e := trainingOf(m.Content().Map)
 	return mat.NewDense(e.Len(), e.D, e.Embedding)
@@ -148,7 +148,7 @@ func TestLEMeetsItsPencil(t *testing.T) {
 				t.Errorf("%s: eigenvalue %d is %g, want %g", name, c, l, want)
 			}
 		}
-		// The rule gives back the rows of the fit from their own weights.
+		// The out-of-sample extension returns the rows of the fit from their own weights.
 		for i := range n {
 			for c, l := range m.Eigenvalues() {
 				got := mat.Dot(w.RowView(i), y.ColView(c)) / d.AtVec(i) / (1 - l)
@@ -350,8 +350,7 @@ func TestIsomapMeetsItsProblem(t *testing.T) {
 	}
 }
 
-// The first coordinate of a rolled plane is the place along the roll, arc length
-// about half the square of the angle.
+// The first coordinate of a rolled plane is the arc length along the roll, about half the square of the angle.
 func TestIsomapUnrolls(t *testing.T) {
 	data := rolledPlane(10, 600)
 	m := fit(t, data, Config{Method: "isomap", Scale: model.ScaleNone, Params: map[string]string{"k": "5"}})
@@ -379,8 +378,7 @@ func apartEmbedded(a, b *mat.Dense) float64 {
 	return apart(a, c)
 }
 
-// The embedding does not depend on the order of the rows, on where their origin
-// is, on how their space is turned, and not on the number of cores.
+// The embedding does not depend on the order of the rows, their origin, a rotation, or the number of cores.
 func TestManifoldInvariances(t *testing.T) {
 	data := rolledPlane(4, 200)
 	r := rand.New(rand.NewPCG(8, 8))
@@ -418,9 +416,8 @@ func TestManifoldInvariances(t *testing.T) {
 	}
 }
 
-// Rows of the fit come back where they are, to the last bit of float32, and rows
-// near them come near: within a quarter of the spread for le, whose rule counts
-// the row itself, much nearer for the others.
+// Rows of the fit are mapped to their embedding, to the last bit of float32, and rows near them nearby: within a
+// quarter of the spread for le, whose rule counts the row itself, much closer for the others.
 func TestManifoldOutOfSample(t *testing.T) {
 	for _, method := range manifoldMethods {
 		for name, data := range map[string]*model.Data{"roll": rolledPlane(5, 300), "wine": fixture.Dataset(t, "wine"),
@@ -451,8 +448,8 @@ func TestManifoldOutOfSample(t *testing.T) {
 	}
 }
 
-// Missing values are at the mean, in the fit as in the projection, so such a row
-// comes back too.
+// Missing values are replaced by the mean, in the fit as in the projection, so such a row is mapped to its embedding
+// too.
 func TestManifoldMissing(t *testing.T) {
 	data := rolledPlane(6, 60)
 	data.X[10], data.X[100] = math.NaN(), math.NaN()
@@ -467,8 +464,7 @@ func TestManifoldMissing(t *testing.T) {
 	}
 }
 
-// Groups far apart are connected, and the report says how; or they are an error
-// that names their sizes.
+// Distant groups are connected, and the report says how; or they are an error that names their sizes.
 func TestManifoldDisconnected(t *testing.T) {
 	data := synthetic(7, 60, 4, 1)
 	for i := range data.N {
@@ -496,7 +492,7 @@ func TestManifoldDisconnected(t *testing.T) {
 	}
 }
 
-// Duplicates are rows like any other; the first of them answers for all.
+// Duplicates are valid rows; the embedding is that of the first.
 func TestManifoldDuplicates(t *testing.T) {
 	data := rolledPlane(8, 80)
 	data.X = append(data.X, data.X[:3*40]...)
@@ -562,9 +558,8 @@ func TestManifoldFewRows(t *testing.T) {
 	}
 }
 
-// TestIsomapBesideAnOutlier: a row a million times farther off than the others are
-// from each other leaves their coordinates near rounding; they are found as well
-// as float64 can.
+// TestIsomapBesideAnOutlier: a row a million times farther away than the distances of the others leaves their
+// coordinates near rounding; they are as accurate as float64 allows.
 func TestIsomapBesideAnOutlier(t *testing.T) {
 	for seed := range uint64(30) {
 		d := synthetic(seed, 40, 5, 2)

@@ -17,9 +17,9 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// TestMemoryEstimate: what a fit says that it holds beside its rows is what it holds at most, and of some rows no more
-// than three times as much; it is looked at every so often. Factors of two features fill in little, those of ten of
-// which half are noise nearly all; buffers of products take some MB, however few the rows.
+// TestMemoryEstimate: a fit needs at most the memory that it estimates in addition to its rows, and for some rows at
+// least a third of it. Memory is sampled. Factors of two features have little fill-in, those of ten features, half of
+// them noise, are nearly full; buffers of products need some MB for any number of rows.
 func TestMemoryEstimate(t *testing.T) {
 	if os.Getenv("EMBEDD_SOAK") == "" {
 		t.Skip("EMBEDD_SOAK=1 measures the memory of fits")
@@ -52,7 +52,7 @@ func TestMemoryEstimate(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(configs)) {
 		c := configs[name]
 		c.Dim = 2
-		apart := math.Inf(1) // how many times too much is said, where that is least
+		apart := math.Inf(1) // factor of overestimation, if that is smallest
 		for _, size := range []struct{ n, m int }{{1500, 48}, {1500, 6}, {4000, 10}, {5000, 2}} {
 			n, m := size.n, size.m
 			held := c.MemoryEstimate(n, n, m)
@@ -81,7 +81,7 @@ func TestMemoryEstimate(t *testing.T) {
 	}
 }
 
-// TestMemoryOfAFit: a fit that would hold more than it may begins nothing, and so many rows as it says then can be
+// TestMemoryOfAFit: a fit that would exceed its memory does not begin, and the number of rows in its error can be
 // fitted.
 func TestMemoryOfAFit(t *testing.T) {
 	all := synthetic(93, 600, 4, 3)
@@ -92,7 +92,7 @@ func TestMemoryOfAFit(t *testing.T) {
 		"auto":     {Memory: 5e6, Dim: 2},
 		"mfa":      {Method: "mfa", Landmarks: 50, Memory: 1e6},
 		"lppnews":  {Method: "lppnews", Memory: 1e6},
-		"lda":      {Method: "lda", Memory: 1}, // what it holds does not grow with the rows
+		"lda":      {Method: "lda", Memory: 1}, // its memory does not grow with the rows
 		"a little": {Method: "isomap", Memory: 1000},
 	} {
 		_, err := Fit(t.Context(), all, c)
@@ -136,7 +136,7 @@ func (m Method) has(param string) bool {
 	return false
 }
 
-// mostHeld is the most memory that a fit is seen to have, above what there was before it.
+// mostHeld returns the peak memory of a fit, above that before it.
 func mostHeld(t *testing.T, d *model.Data, c Config) (int64, error) {
 	objects := func() int64 {
 		s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
@@ -163,8 +163,8 @@ func mostHeld(t *testing.T, d *model.Data, c Config) (int64, error) {
 	return <-seen, err
 }
 
-// TestMemoryEstimateIsNotFarMore: what is said of rows of few features, of which a factor fills in little, and of auto
-// is no more than so many times what TestMemoryEstimate's way of measuring found of them, in MB.
+// TestMemoryEstimateIsNotFarMore: the estimate for rows of few features, for which a factor has little fill-in, and for
+// auto is at most a fixed multiple of what TestMemoryEstimate measured, in MB.
 func TestMemoryEstimateIsNotFarMore(t *testing.T) {
 	for _, c := range []struct {
 		config   Config

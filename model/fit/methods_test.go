@@ -17,7 +17,7 @@ import (
 	"github.com/embedd/embedd/model/internal/stiefel"
 )
 
-// plain is standardised data and its scatters, summed row by row.
+// plain has standardised data and its scatters, summed row by row.
 type plain struct {
 	x             *mat.Dense // n x m
 	within, total *mat.SymDense
@@ -190,7 +190,7 @@ func TestLDAMeetsItsPencil(t *testing.T) {
 		if e := equation(p.between, p.total, matrixOf(literal), literal.Eigenvalues()); e > 1e-9 {
 			t.Errorf("%s: residual %g at ridge 0", name, e)
 		}
-		// A vanishing ridge gives the same directions.
+		// A ridge near zero gives the same directions.
 		near := fit(t, data, Config{Method: "lda", Params: map[string]string{"ridge": "1e-10"}})
 		if e := sine(t, matrixOf(literal), matrixOf(near)); e > 1e-6 {
 			t.Errorf("%s: ridge 0 and ridge 1e-10 are %g apart", name, e)
@@ -331,7 +331,7 @@ func TestSLEEqualsTheGraphForm(t *testing.T) {
 					t.Errorf("C=%d: eigenvalue %d is %g", classes, j, l)
 				}
 			}
-			// Past the informative columns norms rise: most variance first.
+			// After the informative columns norms increase: most variance first.
 			for j := classes; j < d; j++ {
 				if a := matrixOf(m); mat.Norm(a.ColView(j), 2) < mat.Norm(a.ColView(j-1), 2)*(1-1e-9) {
 					t.Errorf("C=%d: column %d is shorter than column %d", classes, j, j-1)
@@ -513,7 +513,7 @@ func TestPairAccClimbs(t *testing.T) {
 	}
 }
 
-// At d = C-1 the span is LDA's white space; past it, padding keeps what is there.
+// At d = C-1 the span is LDA's space; beyond it, padding keeps the existing columns.
 func TestPairAccAtAndBeyondLDA(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
 	at := fit(t, data, Config{Method: "pairacc", Dim: 2})

@@ -23,7 +23,7 @@ func TestMPDAEqualsTheFullSystem(t *testing.T) {
 		for _, params := range []map[string]string{{}, {"ridge": "1", "gamma": "0.3"}, {"alpha": "1e-5"},
 			{"alpha": "100", "t": "auto"}} {
 			m := fit(t, data, Config{Method: method, Dim: 5, Params: params})
-			// The task as the fit has it.
+			// The task as in the fit.
 			w, form, task := mpdaForm(t, data, method, params)
 			n, _ := frame.LocalScatters(context.Background(), task, "k")
 			l, err := graph.LaplacianForm(t.Context(), task.X, w)
@@ -86,7 +86,7 @@ func TestMPDAEqualsTheFullSystem(t *testing.T) {
 	}
 }
 
-// mpdaForm rebuilds what a fit of mpda or pmpda solves with.
+// mpdaForm computes the form that a fit of mpda or pmpda solves.
 func mpdaForm(t *testing.T, data *model.Data, name string, params map[string]string) (*graph.Matrix, *tangent.Form,
 	*frame.Task) {
 	t.Helper()

@@ -12,8 +12,8 @@ import (
 	"github.com/embedd/embedd/model/moments"
 )
 
-// TestPad: outputs beyond the criterion's are uncorrelated with its own and with each other over the rows, of variance
-// one, and leave the criterion's as they are; from rows and from moments alike.
+// TestPad: padded outputs are uncorrelated with those of the criterion and with each other over the rows, have variance
+// one, and do not change those of the criterion; from rows and from moments.
 func TestPad(t *testing.T) {
 	d := synthetic(3, 400, 12, 4)
 	s := moments.New(12, false)

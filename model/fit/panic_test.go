@@ -21,8 +21,8 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// TestPanicInAPoolIsAnErrorOfTheFit: each method's pool meets a task whose tables
-// are damaged where that pool alone looks. Nothing here recovers but the pool.
+// TestPanicInAPoolIsAnErrorOfTheFit: each method's pool gets a task whose tables are damaged where only that pool reads
+// them. Nothing but the pool recovers here.
 func TestPanicInAPoolIsAnErrorOfTheFit(t *testing.T) {
 	d := synthetic(3, 120, 6, 3)
 	for name, damage := range map[string]func(t *frame.Task){
@@ -44,8 +44,7 @@ func TestPanicInAPoolIsAnErrorOfTheFit(t *testing.T) {
 	}
 }
 
-// TestPanicInAPoolIsAnErrorOfItsFunction is the same for the pools whose tables
-// nothing but the pool itself could damage in a fit.
+// TestPanicInAPoolIsAnErrorOfItsFunction is the same for pools whose tables only the pool could damage in a fit.
 func TestPanicInAPoolIsAnErrorOfItsFunction(t *testing.T) {
 	const n, m = 300, 4
 	r := rand.New(rand.NewPCG(8, 1))
@@ -136,7 +135,7 @@ func TestPanicOfACallersFunction(t *testing.T) {
 		fixture.Panicked(t, name, err, c.own.Name+": panicked: my "+name)
 	}
 	for _, method := range []string{"lda", "lsdr", "sle-ovr", "tnca", Auto} {
-		// In the fit itself, and before: in the middle of what a pool does beside it.
+		// In the fit itself, and before it: in the middle of a pool's concurrent work.
 		for _, phase := range []string{"statistics", "search", "views", "auto"} {
 			reached := false
 			_, err := Fit(ctx, d, Config{Method: method, Dim: 2, Progress: func(p string, _ float64) {

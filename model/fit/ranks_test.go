@@ -17,7 +17,7 @@ import (
 	"github.com/embedd/embedd/model/score"
 )
 
-// normalScores are those of the rows themselves: the quantile of the share of rows below, half of those that are equal.
+// normalScores computes the scores of the rows: the quantile of the share of rows below, equal rows counting half.
 func normalScores(d *model.Data) *model.Data {
 	out := *d
 	out.X = make([]float64, len(d.X))
@@ -38,7 +38,8 @@ func normalScores(d *model.Data) *model.Data {
 	return &out
 }
 
-// A method at scale rank puts out what it puts out of the normal scores of the rows; read from its file it is the same.
+// A method at scale rank has the outputs that it has on the normal scores of the rows, also after its model was written
+// and read.
 func TestRankScale(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
 	for _, method := range []string{"lda", "mfa", "pca", "tnca", Auto} {
@@ -48,7 +49,7 @@ func TestRankScale(t *testing.T) {
 			t.Errorf("%s: map %s, parameters %v", method, m.Map(), m.Params())
 		}
 		c.Scale = model.ScaleNone
-		if method == Auto { // which has normal scores of its own in each fold
+		if method == Auto { // which has separate normal scores in each fold
 			c = c.WithChoice(m.Report().Choice)
 		}
 		want, err := score.Outputs(t.Context(), fit(t, normalScores(data), c), normalScores(data))
@@ -79,8 +80,8 @@ func TestRankScale(t *testing.T) {
 	}
 }
 
-// New values lie between those of the fit, and beyond them all are as the outermost one; a missing one is the mean, a
-// feature that does not vary carries nothing.
+// New values are interpolated, and constant beyond the ends; a missing value is the mean, and a constant feature has no
+// effect.
 func TestRanksOfNewRows(t *testing.T) {
 	data := &model.Data{N: 8, M: 2, Classes: []string{"a", "b"}, X: []float64{0, 7, 1, 7, 2, 7, 3, 7, 10, 7, 11, 7, 12,
 		7, 13, 7},
@@ -104,8 +105,7 @@ func TestRanksOfNewRows(t *testing.T) {
 	}
 }
 
-// A blend of members that see the rows in several ways is the principal components of what they put out each by itself,
-// and one model.
+// A blend of members with several scales is the principal components of the outputs of each member, in one model.
 func TestNonlinearBlend(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
 	of := []model.Member{{Method: "mfa", Scale: model.ScaleRank, Dim: 4, Params: map[string]string{"ridge": "0.1"}},
@@ -142,7 +142,7 @@ func TestNonlinearBlend(t *testing.T) {
 	}
 }
 
-// rings are rows of three classes around each other, that no line tells apart.
+// rings returns rows of three classes around each other, which no line separates.
 func rings(n int) *model.Data {
 	r := rand.New(rand.NewPCG(5, 6))
 	d := &model.Data{N: n, M: 3, Classes: []string{"a", "b", "c"}}
@@ -154,7 +154,7 @@ func rings(n int) *model.Data {
 	return d
 }
 
-// Where no line tells classes apart, auto draws curved ones if it may, and says so.
+// If no line separates classes, auto uses curved boundaries if allowed, and reports it.
 func TestNonlinearAuto(t *testing.T) {
 	data := rings(90)
 	c := Config{Dim: 2, Nonlinear: true, Seed: 1}
@@ -214,7 +214,7 @@ func TestNonlinearAuto(t *testing.T) {
 	}
 }
 
-// Where no feature varies in the rows of one fold there are no landmarks of them, and candidates without decide.
+// If no feature varies in the rows of one fold, it has no landmarks, and the candidates without landmarks decide.
 func TestNonlinearAutoWithoutLandmarks(t *testing.T) {
 	d := synthetic(65, 36, 4, 3)
 	for i := 1; i < d.N; i++ {
@@ -230,8 +230,8 @@ func TestNonlinearAutoWithoutLandmarks(t *testing.T) {
 	}
 }
 
-// Rows without a label are among those that a method without labels sees the normal scores of, and left out and counted
-// by others.
+// Unlabelled rows count in the normal scores of a method that uses no labels; other methods leave them out and count
+// them.
 func TestRanksOfUnlabelledRows(t *testing.T) {
 	d := synthetic(66, 40, 4, 2)
 	for i := range 20 {

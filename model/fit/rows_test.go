@@ -54,7 +54,7 @@ func fileOf(t testing.TB, m *model.Model) []byte {
 	return b.Bytes()
 }
 
-// trainingOf is the rows of the fit that a map keeps, nil for a map that keeps none.
+// trainingOf returns the rows of the fit that a map stores, nil if it stores none.
 func trainingOf(m model.Mapping) *mapping.Training {
 	switch e := m.(type) {
 	case *mapping.Nystrom:
@@ -71,7 +71,7 @@ func trainingOf(m model.Mapping) *mapping.Training {
 	return nil
 }
 
-// worstColumn is the largest error of a column relative to the column's standard deviation.
+// worstColumn returns the largest error of a column relative to the column's standard deviation.
 func worstColumn(y []float32, want []float64, d int) float64 {
 	worst := 0.0
 	for c := range d {

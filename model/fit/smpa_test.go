@@ -18,8 +18,8 @@ import (
 	"github.com/embedd/embedd/model/score"
 )
 
-// TestLinearKernelIsLSMPA: with the linear kernel and no ridge the kernel form
-// spans what the linear one spans, among the outputs of the rows.
+// TestLinearKernelIsLSMPA: with the linear kernel and no ridge the outputs of the kernel form span the same space as
+// those of the linear form.
 func TestLinearKernelIsLSMPA(t *testing.T) {
 	for _, name := range []string{"iris", "wine"} {
 		d := fixture.Dataset(t, name)
@@ -48,8 +48,8 @@ func TestLinearKernelIsLSMPA(t *testing.T) {
 	}
 }
 
-// smpa are the Laplacians of D and S by every pair: geodesics of the union graph
-// of k neighbours by Floyd and Warshall, over the largest.
+// smpa computes the Laplacians of D and S from every pair: geodesics of the union graph of k neighbours by Floyd and
+// Warshall, divided by the largest.
 func (p *plain) smpa(k int, l1, l2, l3 float64) (dissimilar, similar *mat.Dense) {
 	near := p.graphOf(k, func(int) func(int) bool { return anyRow })
 	g := mat.NewDense(p.n, p.n, nil)
@@ -91,8 +91,8 @@ func (p *plain) smpa(k int, l1, l2, l3 float64) (dissimilar, similar *mat.Dense)
 		laplacian(func(g float64) float64 { return l3 / g }, func(float64) float64 { return 0 })
 }
 
-// TestSMPAMeetsItsPencil: both forms solve the pencil of their formulas, and no
-// random columns do better. The kernel form does so on the factor of its kernel.
+// TestSMPAMeetsItsPencil: both forms solve the pencil of their formulas, and no random columns are better. The kernel
+// form does so on the factor of its kernel.
 func TestSMPAMeetsItsPencil(t *testing.T) {
 	rng := rand.New(rand.NewPCG(43, 1))
 	data := synthetic(43, 80, 6, 4)
@@ -242,9 +242,8 @@ func TestSimilarityAlgorithms(t *testing.T) {
 	}
 }
 
-// TestSimilarityFallsWithSlowProducts: J falls at every step, past a product in
-// float64 too, where there are so many rows that products are carried along; and
-// the J that is reported is that of W.
+// TestSimilarityFallsWithSlowProducts: J falls at every step, also after a product in float64, with so many rows that
+// products are updated incrementally; and the reported J is that of W.
 func TestSimilarityFallsWithSlowProducts(t *testing.T) {
 	const n, steps = similarity.CheapProduct + 1, 18
 	data := synthetic(46, n, 4, 4)
@@ -373,8 +372,8 @@ func testLPPnewS(t *testing.T, rule similarity.Rule, g, s *mat.Dense, data *mode
 	}
 }
 
-// TestSlowProduct: products that are carried along in float32 stay at those in
-// float64, for weights that move by up to 3 percent a step.
+// TestSlowProduct: incremental products in float32 agree with those in float64, for weights that change by up to 3
+// percent in each step.
 func TestSlowProduct(t *testing.T) {
 	const n, slowError = similarity.CheapProduct + 13, 3e-8
 	rng := rand.New(rand.NewPCG(45, 1))

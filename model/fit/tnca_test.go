@@ -75,7 +75,7 @@ func TestTNCAGradient(t *testing.T) {
 	}
 }
 
-// The loss as its formula has it, pair by pair.
+// The loss by its formula, pair by pair.
 func TestTNCALossIsItsFormula(t *testing.T) {
 	data := uneven()
 	p := plainly(data)
@@ -113,8 +113,7 @@ func TestTNCALossIsItsFormula(t *testing.T) {
 	}
 }
 
-// The search ends no worse than it started: at the directions of pairacc, or
-// from 8 dimensions on at those of MFA.
+// The search ends no worse than it started: from the directions of pairacc, or from 8 dimensions on from those of MFA.
 func TestTNCADescends(t *testing.T) {
 	for _, name := range []string{"wine", "vowel"} {
 		for _, d := range []int{1, 2, 5, 8, 10} {
@@ -129,8 +128,8 @@ func TestTNCADescends(t *testing.T) {
 	}
 }
 
-// Where classes are mixed along every direction the L2 term would shrink the
-// outputs to one point: the start is kept, and said to be.
+// If classes are mixed along every direction the L2 term would shrink the outputs to one point: the start is kept, with
+// a note.
 func TestTNCAKeepsItsOutputs(t *testing.T) {
 	data := &model.Data{N: 40, M: 3, Classes: []string{"a", "b"}}
 	for i := range data.N {
@@ -146,7 +145,7 @@ func TestTNCAKeepsItsOutputs(t *testing.T) {
 	}
 }
 
-// A search that ends by itself ends where the gradient vanishes.
+// A search that converges ends where the gradient is zero.
 func TestTNCAReachesAStationaryPoint(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
 	m := fit(t, data, Config{Method: "tnca", Params: map[string]string{"iters": "1000"}})

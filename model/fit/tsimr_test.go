@@ -21,7 +21,7 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// Where each patch is a row, mp-tsimr is tsimr: one tangent each, the same.
+// If each patch is one row, mp-tsimr equals tsimr.
 func TestPatchesOfOneRowArePoints(t *testing.T) {
 	roll, _ := swissRoll(120, 2)
 	x := mat.NewDense(roll.N, 3, roll.X)
@@ -59,7 +59,7 @@ func TestPatchesOfOneRowArePoints(t *testing.T) {
 	}
 }
 
-// A rolled strip comes out flat, and a new point of it lands where it belongs.
+// A rolled strip becomes flat, and a new point of it is mapped to its position.
 func TestTSIMRUnrollsTheSwissRoll(t *testing.T) {
 	for _, c := range []struct {
 		method string
@@ -110,8 +110,8 @@ func tangentFormOf(t *testing.T, data *model.Data, c Config, find method.Manifol
 	return task, form, parts
 }
 
-// The embedding is the lowest eigenvectors of the eliminated form after the
-// constant: no other orthonormal columns have a lower trace.
+// The embedding is the lowest eigenvectors of the reduced form after the constant: no other orthonormal columns have a
+// lower trace.
 func TestTSIMRMeetsItsProblem(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for name, find := range map[string]method.ManifoldTangents{"tsimr": method.PointTangents,

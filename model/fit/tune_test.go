@@ -9,8 +9,7 @@ import (
 	"github.com/embedd/embedd/model/internal/method"
 )
 
-// Every grid has the default, only values that the parameter takes, and is small
-// enough to be tried.
+// Every grid has the default and only values that the parameter accepts, and is small enough.
 func TestGrids(t *testing.T) {
 	for _, m := range method.Table {
 		for _, p := range m.Params {
@@ -41,7 +40,7 @@ func TestGrids(t *testing.T) {
 	}
 }
 
-// TestTuneWithinMemory: what would hold more than it may is not tried, and where nothing is left the error says so.
+// TestTuneWithinMemory: combinations that would exceed the memory are not tried, and if none is left the error says so.
 func TestTuneWithinMemory(t *testing.T) {
 	train := synthetic(94, 120, 4, 3)
 	fitted := false

@@ -14,9 +14,8 @@ import (
 	"github.com/embedd/embedd/model/moments"
 )
 
-// TestOneWorker: with one worker a fit starts no goroutine beside its own, whatever the method, and its model is that
-// of all cores. (Goroutines of gonum are not seen here.) The rows are so many that what is not worth a goroutine
-// for few is for them.
+// TestOneWorker: with one worker a fit starts no other goroutine, for any method, and its model is that of all cores.
+// (Goroutines of gonum are not detected.) There are so many rows that work is divided which is not for few rows.
 func TestOneWorker(t *testing.T) {
 	before := runtime.GOMAXPROCS(4)
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
@@ -45,7 +44,7 @@ func TestOneWorker(t *testing.T) {
 			return graph.Embedding(ctx, x, w, graph.Degree)
 		}}
 	configs = append(configs, Config{Criterion: own, Dim: 2}, Config{Method: "lda", Dim: AutoDim})
-	wide := 0 // fits that take more than one goroutine where they may
+	wide := 0 // fits that use more than one goroutine if they may
 	for _, c := range configs {
 		fit := func(workers int) (digest string, started int64) {
 			c.Workers = workers
@@ -73,7 +72,7 @@ func TestOneWorker(t *testing.T) {
 	}
 }
 
-// TestOneWorkerOfMoments is TestOneWorker of fits from statistics, whose sums are under a limit of the context.
+// TestOneWorkerOfMoments is TestOneWorker for fits from statistics, whose sums use the limit of the context.
 func TestOneWorkerOfMoments(t *testing.T) {
 	before := runtime.GOMAXPROCS(4)
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })

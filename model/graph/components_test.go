@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// clusters are c groups of size rows each, far apart.
+// clusters returns c groups of size rows each, far apart.
 func clusters(r *rand.Rand, c, size, m int) *mat.Dense {
 	x := normals(r, c*size, m)
 	for i := range c * size {
@@ -19,7 +19,7 @@ func clusters(r *rand.Rand, c, size, m int) *mat.Dense {
 	return x
 }
 
-// kruskal is the minimum spanning tree over components by looking at all pairs.
+// kruskal computes the minimum spanning tree over components from all pairs.
 func kruskal(x *mat.Dense, component []int) []Edge {
 	var all []Edge
 	for i := range component {
@@ -125,8 +125,8 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// A row whose weights are rounding errors is a component of its own, and so is
-// each of a graph without weights; connecting repairs both for good.
+// A row whose weights are rounding errors is a component, and so is each row of a graph without weights; connecting
+// fixes both.
 func TestWeakRowsAreConnected(t *testing.T) {
 	x := normals(rand.New(rand.NewPCG(7, 5)), 12, 2)
 	w := mat.NewDense(12, 12, nil)

@@ -176,8 +176,7 @@ func ExampleGeodesics() {
 	// Output: 3.142 3.142
 }
 
-// A method of one's own: part matrices of local tangent spaces, aligned, for
-// its nonlinear and its linear form.
+// A custom method: part matrices of local tangent spaces, aligned, for its nonlinear and its linear form.
 func ExampleAlign() {
 	x := arc(60)
 	nb := must(graph.Nearest(ctx, x, 6))

@@ -12,7 +12,7 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
-// What is summed on several cores has the same bits on one.
+// Sums on several cores have the same bits as on one.
 func TestSumsDoNotDependOnCores(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	x := normals(rand.New(rand.NewPCG(17, 5)), 900, 140)
@@ -52,8 +52,8 @@ func TestSumsDoNotDependOnCores(t *testing.T) {
 	}
 }
 
-// BenchmarkForms are the parts of a linear fit after the search, each also as a
-// ratio to a product of n x m by m x m in the same run.
+// BenchmarkForms measures the parts of a linear fit after the search, each also as a ratio to a product of n x m by m x
+// m in the same run.
 func BenchmarkForms(b *testing.B) {
 	const n, m, k = 5000, 256, 10
 	x := normals(rand.New(rand.NewPCG(18, 5)), n, m)

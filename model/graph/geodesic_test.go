@@ -11,21 +11,19 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// swissRoll is n rows in three dimensions; angle and height are its two
-// parameters.
+// swissRoll returns n rows in three dimensions, with their two parameters, angle and height.
 func swissRoll(r *rand.Rand, n int) (x, parameters *mat.Dense) {
 	x, parameters = mat.NewDense(n, 3, nil), mat.NewDense(n, 2, nil)
 	for i := range n {
 		t, h := 1.5*math.Pi*(1+2*r.Float64()), 21*r.Float64()
 		x.SetRow(i, []float64{t * math.Cos(t), h, t * math.Sin(t)})
-		// Along the roll, not the angle: the length of the spiral.
+		// The length of the spiral along the roll, not the angle.
 		parameters.SetRow(i, []float64{(t*math.Sqrt(1+t*t) + math.Asinh(t)) / 2, h})
 	}
 	return x, parameters
 }
 
-// Dijkstra gives what Floyd and Warshall give, with zero lengths and ties, and
-// from single sources the same.
+// Dijkstra returns the distances of Floyd and Warshall, with zero lengths and ties, and from single sources too.
 func TestGeodesicsEqualAllPairs(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 5))
 	for trial := range 10 {
@@ -71,7 +69,7 @@ func TestGeodesicsEqualAllPairs(t *testing.T) {
 	}
 }
 
-// Lengths of all sizes, zero and denormal ones among them, settle at what no edge makes shorter.
+// With lengths of all sizes, also zero and denormal, no edge makes a distance shorter.
 func TestGeodesicsSettle(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 6))
 	const n = 300
@@ -143,8 +141,7 @@ func TestGeodesicsRefuse(t *testing.T) {
 	}
 }
 
-// Geodesics follow the roll: they agree with distances on the unrolled sheet,
-// which Euclidean ones do not.
+// Geodesics follow the roll: unlike Euclidean distances, they agree with distances on the unrolled sheet.
 func TestGeodesicsUnrollTheSwissRoll(t *testing.T) {
 	x, sheet := swissRoll(rand.New(rand.NewPCG(10, 5)), 800)
 	nb := mustNearest(t, x, 10)

@@ -29,7 +29,7 @@ func mustWeights(t testing.TB, nb *Neighbors, rule Symmetry, w Weight) *Matrix {
 	return a
 }
 
-// The three rules are what their dense definitions say.
+// The three rules agree with their dense definitions.
 func TestSymmetryRules(t *testing.T) {
 	n := 40
 	x := normals(rand.New(rand.NewPCG(1, 3)), n, 2)
@@ -75,12 +75,11 @@ func TestWeightLimits(t *testing.T) {
 	}
 }
 
-// Products and forms are those of the dense matrices; the form of the Laplacian
-// is half the weighted sum of squared differences over ordered pairs, and the
-// patches of a weight matrix sum to it.
+// Products and forms equal those of the dense matrices; the form of the Laplacian is half the weighted sum of squared
+// differences over ordered pairs, and the patches of a weight matrix sum to it.
 func TestFormsEqualDense(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 3))
-	for _, n := range []int{30, 3000} { // below and above what runs on one core
+	for _, n := range []int{30, 3000} { // below and above the size for one core
 		m := 5
 		x := normals(r, n, m)
 		nb := mustNearest(t, x, 6)

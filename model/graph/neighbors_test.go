@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// The kept pairs are the shortest of all pairs between classes, over all and
-// for each class, with tied distances.
+// The kept pairs are the shortest of all pairs between classes, in total and for each class, with tied distances.
 func TestShortestPairsEqualAllPairs(t *testing.T) {
 	r := rand.New(rand.NewPCG(19, 5))
 	for trial := range 20 {

@@ -11,8 +11,8 @@ import (
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
-// TestPanicInAPoolIsAnError of the call: a caller's function, lists of rows that
-// are not there, and tables that are damaged where the pool alone looks.
+// TestPanicInAPoolIsAnError: of a caller's function, of indices that do not exist, and of tables that are damaged where
+// only the pool reads them.
 func TestPanicInAPoolIsAnError(t *testing.T) {
 	ctx := context.Background()
 	const n, m = 600, 8
@@ -60,7 +60,7 @@ func TestPanicInAPoolIsAnError(t *testing.T) {
 	}
 }
 
-// TestApplyPanicsWhereItIsCalled: an operator has no error.
+// TestApplyPanicsWhereItIsCalled: an operator has no error result.
 func TestApplyPanicsWhereItIsCalled(t *testing.T) {
 	x := normals(rand.New(rand.NewPCG(4, 9)), 50, 3)
 	w := mustWeights(t, mustNearest(t, x, 5), Union, Binary)

@@ -75,12 +75,12 @@ func TestPartitionCovers(t *testing.T) {
 			continue
 		}
 		n, _ := c.x.Dims()
-		// The level with a ratio closest to 1 need not be the last one.
+		// The level with a ratio closest to 1 is not always the last one.
 		checkPartition(t, name, patches, n, n+1)
 	}
 }
 
-// The least k is the one that trying k, k+2, ... finds.
+// The smallest k is the one that trying k, k+2, ... finds.
 func TestConnectedTriesInSteps(t *testing.T) {
 	x := clusters(rand.New(rand.NewPCG(16, 5)), 2, 15, 2)
 	got, err := connected(ctx, x, 3)

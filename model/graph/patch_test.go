@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// each part matrix, summed over its patches, is the matrix that the literature
-// writes for the whole; the linear sum is its form; and it is additive.
+// The sum of each part matrix over its patches is the matrix of the literature; the linear sum is its form; and it is
+// additive.
 func TestPatchesSumToTheMethods(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 5))
 	n, m := 40, 6
@@ -127,7 +127,7 @@ func TestPatchesSumToTheMethods(t *testing.T) {
 	}
 }
 
-// A row may be twice in a patch, and bad patches are errors.
+// A row may occur twice in a patch, and bad patches are errors.
 func TestPatchRows(t *testing.T) {
 	l := mat.NewSymDense(2, []float64{1, 2, 2, 5})
 	x := mat.NewDense(3, 1, []float64{1, 3, 7})

@@ -30,7 +30,7 @@ func normals(r *rand.Rand, n, m int) *mat.Dense {
 	return x
 }
 
-// everyPair is what the search promises: all distances, sorted, ties by index.
+// everyPair returns what the search promises: all distances, sorted, ties by index.
 func everyPair(x *mat.Dense, i, k int, take func(j int) bool) (index []int, dist2 []float64) {
 	n, _ := x.Dims()
 	d := make([]float64, n)
@@ -56,9 +56,8 @@ func everyPair(x *mat.Dense, i, k int, take func(j int) bool) (index []int, dist
 	return index, dist2
 }
 
-// The fast search gives what comparing every pair gives, over all rows and by
-// class: with near ties, exact ties, duplicates, means that dwarf the
-// differences, and classes of one row.
+// The fast search returns what comparing every pair returns, over all rows and by class: with near ties, exact ties,
+// duplicates, means that are large compared with the differences, and classes of one row.
 func TestNearestEqualsEveryPair(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, m := range []int{1, 3, 12, 40} {
@@ -109,8 +108,7 @@ func TestNearestEqualsEveryPair(t *testing.T) {
 	}
 }
 
-// The answer is the same on one core and on all, and tiles of every number of
-// blocks cover all pairs.
+// The result is the same on one core and on all, and tiles of every number of blocks cover all pairs.
 func TestNearestDoesNotDependOnCores(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
 	for _, n := range []int{256, 257, 700, 1000, 1100} {
@@ -174,7 +172,7 @@ func TestNearestOfFewRows(t *testing.T) {
 	}
 }
 
-// The bounds hold, and are tight enough to spare nearly all distances: of a row's candidates few more are left than
+// The bounds are correct, and tight enough to avoid nearly all distances: of a row's candidates few more remain than
 // are nearest.
 func TestBoundsHold(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
@@ -208,7 +206,7 @@ func TestBoundsHold(t *testing.T) {
 	}
 }
 
-// TestBoundIsNotMinusZero: what is compared by its bits is never negative, also where float32 rounds it to zero.
+// TestBoundIsNotMinusZero: a number that is compared by its bits is never negative, also if float32 rounds it to zero.
 func TestBoundIsNotMinusZero(t *testing.T) {
 	for _, sum := range []float64{-1, -1e-30, -1e-60, math.Copysign(0, -1), 0} {
 		_, high := interval(sum-1e-70, 1e-70)
@@ -218,7 +216,7 @@ func TestBoundIsNotMinusZero(t *testing.T) {
 	}
 }
 
-// TestAtMostLeavesK of numbers that are drawn, equal, zero, or far apart.
+// TestAtMostLeavesK tests numbers that are random, equal, zero, or far apart.
 func TestAtMostLeavesK(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 3))
 	for name, draw := range map[string]func() float64{
@@ -238,7 +236,7 @@ func TestAtMostLeavesK(t *testing.T) {
 			slices.Sort(sorted)
 			k := 1 + rng.IntN(len(list))
 			if got := atMost(list, k); got != sorted[k-1] {
-				// Where it counts k, others of the list lie above: it is the same limit.
+				// If it counts k, the others are above: it is the same limit.
 				below := 0
 				for _, x := range sorted {
 					if x <= got {
@@ -279,7 +277,7 @@ func TestWithoutProducts(t *testing.T) {
 	}
 }
 
-// A width is never 0, and rows in a class of their own do not spoil it.
+// A width is never 0, and a row that is alone in its class does not change it.
 func TestWidths(t *testing.T) {
 	x := mat.NewDense(5, 1, []float64{0, 1, 3, 6, 10})
 	nb, err := Nearest(ctx, x, 2)
@@ -309,8 +307,8 @@ func TestWidths(t *testing.T) {
 	}
 }
 
-// BenchmarkNearest states the ratio to a product of the same shape in the same
-// run: n x m times m x n by gonum in float64, of which a tenth is measured.
+// BenchmarkNearest reports the ratio to a product of the same shape in the same run: n x m times m x n by gonum in
+// float64, of which a tenth is measured.
 func BenchmarkNearest(b *testing.B) {
 	for _, c := range []struct{ n, m, k int }{{5000, 3, 10}, {5000, 256, 10}, {10000, 256, 10}} {
 		x := normals(rand.New(rand.NewPCG(3, 4)), c.n, c.m)
@@ -330,8 +328,8 @@ func BenchmarkNearest(b *testing.B) {
 	}
 }
 
-// TestDiagonals: every pair of blocks comes once, and what follows one another along a diagonal begins and ends in
-// blocks of its own, so that workers do not wait.
+// TestDiagonals: every pair of blocks occurs once, and consecutive pairs along a diagonal share no block, so that
+// workers do not wait.
 func TestDiagonals(t *testing.T) {
 	for count := 1; count < 40; count++ {
 		seen, meets := map[[2]int]bool{}, 0

@@ -10,12 +10,11 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// The weights of a row sum to 1 and are the minimum of the regularised error:
-// no competitor of sum 1 is better.
+// The weights of a row sum to 1 and minimise the regularised error: no other weights of sum 1 are better.
 func TestBarycentricIsOptimal(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 5))
 	x := normals(r, 60, 4)
-	copy(x.RawRowView(1), x.RawRowView(0)) // duplicates are legal
+	copy(x.RawRowView(1), x.RawRowView(0)) // duplicates are allowed
 	nb := mustNearest(t, x, 7)
 	const reg = 1e-3
 	w, err := Barycentric(ctx, x, x, nb, reg)
@@ -60,8 +59,8 @@ func TestBarycentricIsOptimal(t *testing.T) {
 	}
 }
 
-// Rows among equal neighbours have even weights; a new row that lies among its
-// references is rebuilt; what cannot be solved is an error with its cure.
+// Rows among equal neighbours have equal weights; a new row between its references is reconstructed; what cannot be
+// solved is an error with its fix.
 func TestBarycentricEdges(t *testing.T) {
 	same := mat.NewDense(4, 2, nil)
 	w, err := Barycentric(ctx, same, same, mustNearest(t, same, 3), 1e-3)
@@ -92,8 +91,8 @@ func TestBarycentricEdges(t *testing.T) {
 	}
 }
 
-// A tangent space is the thin singular value decomposition of the centred
-// patch, through either Gram matrix, and stops at the numeric rank.
+// A tangent space is the thin singular value decomposition of the centred patch, from either Gram matrix, and stops at
+// the numeric rank.
 func TestTangentsAreTheDecomposition(t *testing.T) {
 	r := rand.New(rand.NewPCG(12, 5))
 	for _, c := range []struct{ k, m, rank int }{{8, 20, 7}, {30, 5, 5}, {12, 30, 3}, {40, 6, 2}, {2, 9, 1}} {

@@ -13,7 +13,7 @@ import (
 	"github.com/embedd/embedd/model/modeltest"
 )
 
-// faulty are criteria that break one promise each, and the subtest that finds it.
+// faulty are criteria that break one promise each, and the subtest that detects it.
 var faulty = map[string]struct {
 	own   fit.Criterion
 	found string
@@ -36,7 +36,7 @@ var faulty = map[string]struct {
 	}), found: "wide"},
 }
 
-// another is scatter with a fault, which is told how often it was called.
+// another is scatter with a fault, which receives the number of its calls.
 func another(fault func(n *mat.SymDense, call int) error) fit.Criterion {
 	calls := 0
 	return fit.Criterion{Name: "faulty",
@@ -49,7 +49,7 @@ func another(fault func(n *mat.SymDense, call int) error) fit.Criterion {
 		}}
 }
 
-// TestRunFindsFaults runs the suite in a process of its own, which has to fail where the fault is.
+// TestRunFindsFaults runs the suite in a separate process, which has to fail in that subtest.
 func TestRunFindsFaults(t *testing.T) {
 	if name := os.Getenv("MODELTEST_FAULT"); name != "" {
 		own := faulty[name].own

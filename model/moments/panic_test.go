@@ -10,8 +10,7 @@ import (
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
-// TestPanicOfAProductIsAnError of Add: the sums of a set are smaller than its rows,
-// which only the products see.
+// TestPanicOfAProductIsAnError: in Add, the sums of a set are smaller than its rows, which only the products notice.
 func TestPanicOfAProductIsAnError(t *testing.T) {
 	const n, m = 300, 200
 	x, y, _ := rows(rand.New(rand.NewPCG(5, 9)), n, m, 3, 0)

@@ -10,7 +10,7 @@ import (
 	"github.com/embedd/embedd/model/moments"
 )
 
-// TestWire: a set comes back from its bytes as it was, goes on as it would have, and bytes that are no set end nothing.
+// TestWire: a set equals the one read from its bytes, also after further rows, and invalid bytes are an error.
 func TestWire(t *testing.T) {
 	for _, perClass := range []bool{false, true} {
 		r := rand.New(rand.NewPCG(1, 2))
@@ -65,7 +65,7 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// TestWireOverflow: the size of a matrix is told from the bytes that are there, also where an int has 32 bits.
+// TestWireOverflow: the size of a matrix is checked against the received bytes, also if an int has 32 bits.
 func TestWireOverflow(t *testing.T) {
 	const m = 1 << 15 // 4 m (m + 1) is 4 m more than 2^32
 	b := binary.LittleEndian.AppendUint32(nil, m)

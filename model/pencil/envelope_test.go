@@ -62,7 +62,8 @@ func failure(f func()) (err error) {
 	return nil
 }
 
-// TestFactorTakesWhatIsSaid: a factor is refused by what bytes says, so that is what it allocates, and little more.
+// TestFactorTakesWhatIsSaid: a factor is rejected by its estimated bytes, so that is what it allocates, and little
+// more.
 func TestFactorTakesWhatIsSaid(t *testing.T) {
 	m := ring(5000, true)
 	env := newEnvelope(t.Context(), m)
@@ -98,7 +99,7 @@ func TestEnvelopeOfClusters(t *testing.T) {
 	}
 }
 
-// What a few rows join stands behind all else: beside others of their squares they would fill what is between.
+// Rows that few rows join are ordered last: in between they would cause fill-in.
 func TestEnvelopeHasABorder(t *testing.T) {
 	const count, size = 6, 1500
 	m, rng := clusters(count, size), rand.New(rand.NewPCG(6, 25))

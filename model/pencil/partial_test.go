@@ -61,7 +61,7 @@ func TestPartialAgreesWithFull(t *testing.T) {
 	}
 }
 
-// The wanted eigenvalues are 1e-10 of the largest here, where products alone stall.
+// The wanted eigenvalues are 1e-10 of the largest here, at which iterations of products stall.
 func TestPartialSmallEndOfSwissRoll(t *testing.T) {
 	const n = 600
 	x, near := roll(n, 10)
@@ -87,7 +87,7 @@ func TestPartialSmallEndOfSwissRoll(t *testing.T) {
 				t.Errorf("d=%d: value %d is %g, not %g", d, j, v, up[j+1])
 			}
 		}
-		// What rounding of the size of the largest value leaves of the first vector.
+		// The error of the first vector is the rounding error of the largest value.
 		bound := 100 * eps * largest / (up[1] - up[0])
 		if angle := sine(mat.DenseCopyOf(vectors.Slice(0, n, 1, d+1)), p.Vectors); angle > bound {
 			t.Errorf("d=%d: sine %g, more than %g", d, angle, bound)
@@ -101,7 +101,7 @@ func TestPartialSmallEndOfSwissRoll(t *testing.T) {
 			t.Errorf("d=%d: the constant vector is in the result: %g", d, a)
 		}
 	}
-	// Without rows the operator has products only: those fail and the note says so.
+	// Without rows the operator has only products: those fail and the note says so.
 	p, err := Partial(context.Background(), products{m}, Min, 2, ones(n))
 	if err != nil {
 		t.Fatal(err)
@@ -180,8 +180,8 @@ func TestPartialGraphsWithKnownSpectra(t *testing.T) {
 	check("two paths, known", p, err, func(int) float64 { return half2(1) })
 }
 
-// Eigenvalues that are 0 but for rounding have no distance to each other,
-// whichever way finds them; those apart have theirs.
+// Eigenvalues that are 0 except for rounding have no distance to each other, whichever way finds them; distinct ones
+// have.
 func TestPartialGapOfATieIsZero(t *testing.T) {
 	for _, n := range []int{12, 300} { // in full; by an inverse
 		paths := newSparse(n)
@@ -196,7 +196,7 @@ func TestPartialGapOfATieIsZero(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Of d = 3 too: the cut is beside the tie, its columns are not.
+			// With d = 3 too: the cut is next to the tie, not inside it.
 			if len(p.Ties) != 1 || p.Ties[0][0] != 0 || p.Gap != 0 {
 				t.Errorf("order %d, %d of three zeros: values %v, ties %v, gap %g, want 0", n, d, p.Values,
 					p.Ties, p.Gap)
@@ -214,7 +214,7 @@ func TestPartialGapOfATieIsZero(t *testing.T) {
 	}
 }
 
-// An eigenvalue of more copies than a block has vectors is found whole.
+// An eigenvalue with more copies than a block has vectors is found completely.
 func TestPartialManyCopies(t *testing.T) {
 	const n, d = 400, 30
 	values := spectrumOf(n, func(i int) float64 {
@@ -372,8 +372,7 @@ func TestPartialSmall(t *testing.T) {
 	}
 }
 
-// Solve takes the partial way for large m and small d; its answer is that of
-// the full decomposition.
+// Solve uses the partial way for large m and small d; its result is that of the full decomposition.
 func TestSolveOfLargePencilsAgreesWithFull(t *testing.T) {
 	const m = 300
 	rng := rand.New(rand.NewPCG(8, 8))
@@ -428,16 +427,16 @@ func TestSolveOfLargePencilsAgreesWithFull(t *testing.T) {
 	}
 }
 
-// TestScaleIsNoMatter: eigenvalues are a power of two times as large where the matrix is, vectors the same, as far as
-// numbers reach; nothing waits for rounding that does not come. The last of the matrices have a space that a start
-// exhausts, where the way by products needs new directions.
+// TestScaleIsNoMatter: if the matrix is scaled by a power of two, so are the eigenvalues, and the vectors are the same,
+// within the range of float64; no iteration waits for rounding that does not occur. The last matrices have a space that
+// a start exhausts, in which products need new directions.
 func TestScaleIsNoMatter(t *testing.T) {
 	const n, d = 200, 5
 	values := make([]float64, n)
 	for i := range 140 {
 		values[i] = 1 + float64(i)/140
 	}
-	// At the small end values are all zero behind the rank, and any basis is as good as another.
+	// At the small end all values are zero beyond the rank, and any basis is equally good.
 	lowRank := withSpectrum(values, 3)
 	full := withSpectrum(spectrumOf(n, func(i int) float64 { return 1 + float64(i) }), 3)
 	for _, c := range []struct {

@@ -36,8 +36,8 @@ func withValues(rng *rand.Rand, values []float64) *mat.SymDense {
 	return out
 }
 
-// TestReducedIsTheSpectrum: some vectors by inverse iteration are those of the decomposition in full, where values are
-// apart, near each other, equal, and where the matrix falls apart.
+// TestReducedIsTheSpectrum: some vectors by inverse iteration equal those of the full decomposition, if values are
+// distant, close, equal, and if the matrix is decomposable.
 func TestReducedIsTheSpectrum(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 7))
 	const n = 90
@@ -105,7 +105,7 @@ func b2i(b bool) int {
 	return 0
 }
 
-// TestNoReductionThatIsNotFinite: of what is not finite, or overflows on the way, there is none.
+// TestNoReductionThatIsNotFinite: a matrix that is not finite, or overflows during the reduction, has none.
 func TestNoReductionThatIsNotFinite(t *testing.T) {
 	const n = 90
 	for name, entry := range map[string]float64{"large": 1e308, "infinite": math.Inf(-1), "no number": math.NaN()} {
@@ -121,8 +121,8 @@ func TestNoReductionThatIsNotFinite(t *testing.T) {
 	}
 }
 
-// TestSmallEndIsNotDecomposedInFull: where a reduction would lose its digits, products find it, also at orders at which
-// the reduction comes first.
+// TestSmallEndIsNotDecomposedInFull: if a reduction would lose digits, iterations of products find the values, also at
+// orders at which the reduction is tried first.
 func TestSmallEndIsNotDecomposedInFull(t *testing.T) {
 	const d = 5
 	for _, n := range []int{160, 352} {
@@ -151,8 +151,8 @@ func TestSmallEndIsNotDecomposedInFull(t *testing.T) {
 	}
 }
 
-// TestBisectionFindsAllValues: those of the whole spectrum by QR, also where it is a constant times as large or small,
-// where values are equal and where the matrix falls apart; and it counts them.
+// TestBisectionFindsAllValues: those of the whole spectrum by QR, also scaled by a large or small constant, with equal
+// values and decomposable matrices; and it counts them.
 func TestBisectionFindsAllValues(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 7))
 	for _, n := range []int{1, 2, 3, 65, 130} {
@@ -205,7 +205,7 @@ func TestBisectionFindsAllValues(t *testing.T) {
 	}
 }
 
-// BenchmarkTop is the leading vectors of a full matrix, by all ways.
+// BenchmarkTop compares all ways to compute the leading vectors of a full matrix.
 func BenchmarkTop(b *testing.B) {
 	rng := rand.New(rand.NewPCG(2, 7))
 	for _, n := range []int{128, 256, 512, 784, 1024} {
@@ -235,7 +235,8 @@ func BenchmarkTop(b *testing.B) {
 	}
 }
 
-// BenchmarkSmallEnd is ten vectors of the least values, where these are small beside the largest and where not.
+// BenchmarkSmallEnd computes ten vectors of the smallest values, both if these are small compared with the largest and
+// if not.
 func BenchmarkSmallEnd(b *testing.B) {
 	rng := rand.New(rand.NewPCG(2, 8))
 	for _, n := range []int{320, 512, 640} {

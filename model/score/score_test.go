@@ -10,7 +10,7 @@ import (
 	"github.com/embedd/embedd/model/internal/fixture"
 )
 
-// everyPair is what Neighbors promises: all distances, sorted, ties by index.
+// everyPair returns what Neighbors promises: all distances, sorted, ties by index.
 func everyPair(ref []float64, refN int, query []float64, queryN, dim, k int) []int {
 	var out []int
 	for q := range queryN {
@@ -37,8 +37,8 @@ func everyPair(ref []float64, refN int, query []float64, queryN, dim, k int) []i
 	return out
 }
 
-// The fast search gives what comparing every pair gives: with near ties, exact
-// ties, duplicates, and means that dwarf the differences.
+// The fast search returns what comparing every pair returns: with near ties, exact ties, duplicates, and means that are
+// large compared with the differences.
 func TestNeighborsEqualEveryPair(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, dim := range []int{1, 2, 11, 12, 40, 100} {

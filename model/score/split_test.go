@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// A split takes every labelled row once, its share of each class, and is a
-// function of labels and seed.
+// A split has every labelled row once, the same share of each class, and is a function of labels and seed.
 func TestStratified(t *testing.T) {
 	y := make([]int, 0, 200)
 	for c, n := range []int{59, 71, 48, 1, 2, 3} { // classes of one to three rows too

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// until is after how many outcomes the evidence reaches 1000: the candidate is right where the live model is wrong
-// with probability up, the reverse with down; most where it does not.
+// until returns after how many outcomes the evidence reaches 1000. With probability up only the candidate is correct,
+// with probability down only the live model. It returns most if it does not reach 1000.
 func until(seed uint64, margin, up, down float64, most int) int {
 	r := rand.New(rand.NewPCG(seed, 1))
 	t := SequentialTest{Margin: margin}
@@ -28,8 +28,8 @@ func until(seed uint64, margin, up, down float64, most int) int {
 	return most
 }
 
-// TestEvidence: what is better passes soon, what is equal or worse hardly ever, and a past in which it was worse does
-// not hide that it is better now.
+// TestEvidence: a better candidate passes soon, an equal or worse one hardly ever, and a time in which it was worse
+// does not hide that it is better now.
 func TestEvidence(t *testing.T) {
 	for _, c := range []struct {
 		name             string
@@ -68,7 +68,7 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// TestDriftDetector: a change is found soon after it, where it was, and a mean that stays gives no alarm.
+// TestDriftDetector: a change is found soon, at its position, and a constant mean gives no alarm.
 func TestDriftDetector(t *testing.T) {
 	for _, c := range []struct {
 		before, after float64

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// heap is what is live.
+// heap returns the size of live objects.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -16,8 +16,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestMemoryBound floods a join with keys that never match: the heap stays within the limit, the books agree with it,
-// and everything that left is counted.
+// TestMemoryBound sends keys that never match: the heap stays within the limit and agrees with the accounting, and all
+// evictions are counted.
 func TestMemoryBound(t *testing.T) {
 	at := func(i int) time.Time { return time.Unix(int64(i/1000), 0) }
 	for _, c := range []struct {
@@ -80,7 +80,7 @@ func TestMemoryBound(t *testing.T) {
 	}
 }
 
-// TestOneKey: a key that everything has costs no more than another.
+// TestOneKey: a key shared by all rows costs no more than another.
 func TestOneKey(t *testing.T) {
 	j := New[int](Limits{Wait: time.Minute, Bytes: 64 << 20})
 	begin := time.Now()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// window is what a host ends with: each row that it was given and not told to take out, with its last label.
+// window is the result of a host: each row that it was given and not told to remove, with its last label.
 type window map[Position]string
 
 func (w window) take(t *testing.T, out []Out[int]) {
@@ -62,9 +62,9 @@ func run(t *testing.T, l Limits, events []event) (window, *Join[int]) {
 	return w, j
 }
 
-// TestDelayed holds delayed labels to the windows of the run without delay: delays of 0 to 10,000 rows, so labels out
-// of the order of their rows, 1 % never, 1 % twice, 2 % before their row, 2 % corrected later, and each of the two
-// streams stalled at times.
+// TestDelayed compares the windows with delayed labels with those without delay: delays of 0 to 10,000 rows, so labels
+// are out of order, 1 % missing, 1 % duplicated, 2 % early, 2 % corrected later, and each of the two streams stalls at
+// times.
 func TestDelayed(t *testing.T) {
 	const rows, perMessage = 40000, 16
 	for seed := range uint64(3) {
@@ -185,8 +185,8 @@ func differ(got, want window) string {
 	return fmt.Sprintf("%d of %d rows differ, as %s", n, len(want), example)
 }
 
-// TestFunctionOfStreams compares with the definition, for streams in which keys repeat, labels are too late or too
-// early, and rows carry labels: whatever the interleaving, the windows are those that the definition says.
+// TestFunctionOfStreams compares with the definition, for streams with repeated keys, labels that are too late or too
+// early, and rows with labels: for any interleaving, the windows are those of the definition.
 func TestFunctionOfStreams(t *testing.T) {
 	limits := Limits{Wait: 20 * time.Second, Bytes: 1 << 20}
 	for seed := range uint64(3000) {
@@ -235,12 +235,12 @@ func TestFunctionOfStreams(t *testing.T) {
 	}
 }
 
-// defined is the definition in the words of the package comment, in quadratic time.
+// defined is the definition of the package comment, in quadratic time.
 func defined(rows []Row[int], labels []Label, wait time.Duration) window {
 	w := window{}
 	for i, r := range rows {
 		text, has := r.Label, r.HasLabel
-		for _, l := range labels { // in the order of their places: the last wins
+		for _, l := range labels { // in the order of their positions: the last wins
 			if r.Key != "" && l.Key == r.Key && l.Time.Sub(r.Time).Abs() <= wait {
 				text, has = l.Text, true
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/embedd/embedd/internal/transcript"
 )
 
-// TestTranscripts replays events; what follows "->" is what the join must say.
+// TestTranscripts replays events; the text after "->" is the expected result of the join.
 func TestTranscripts(t *testing.T) {
 	transcript.Replay(t, "testdata/*.txt", func() func(*transcript.Event) string {
 		j := New[string](Limits{Wait: time.Hour, Bytes: 1 << 20})
@@ -58,7 +58,7 @@ func step(j **Join[string], e *transcript.Event) string {
 	return strings.Join(said, ", ")
 }
 
-// placeOf reads "3", or "2/3" where the stream was made again.
+// placeOf parses "3", or "2/3" if the stream was recreated.
 func placeOf(e *transcript.Event) Position {
 	stream, seq, made := strings.Cut(e.Text("seq"), "/")
 	if !made {

@@ -13,9 +13,9 @@ import (
 	"github.com/embedd/embedd/model/fit"
 )
 
-// TestSameModels holds a window that late labels fill to the window of the run without delay, and the model that is
-// fitted from it to the same digest: with delays of 0 to 10,000 rows, 1 % of the labels missing, 1 % twice, 2 % early
-// and 2 % corrected.
+// TestSameModels compares the window with late labels with that without delay, and the digest of the model that is
+// fitted from it: with delays of 0 to 10,000 rows, 1 % of the labels missing, 1 % duplicated, 2 % early and 2 %
+// corrected.
 func TestSameModels(t *testing.T) {
 	const rows, m, perMessage = 30000, 12, 16
 	features := make([]string, m)
@@ -53,7 +53,7 @@ func TestSameModels(t *testing.T) {
 			}
 			labels = append(labels, sent{at, i, 0, text})
 		}
-		// learned feeds rows and labels in the order of their times, and says what became of them.
+		// learned feeds rows and labels in the order of their times, and returns the result.
 		learned := func(at func(sent) float64, bytes int64) (*window.Window, *join.Join[[]float64]) {
 			order := slices.Clone(labels)
 			slices.SortStableFunc(order, func(a, b sent) int {
@@ -116,7 +116,7 @@ func TestSameModels(t *testing.T) {
 		if a != b {
 			t.Errorf("seed %d: the model of the delayed run has digest %.16s, of the undelayed %.16s", seed, b, a)
 		}
-		// A buffer that is too small shows: this test can fail.
+		// A buffer that is too small makes a difference: this test can fail.
 		small, j := learned(func(s sent) float64 { return s.at }, 1<<20)
 		if c := digest(small); c == a || j.Counts().Expired == 0 {
 			t.Errorf("seed %d: with 1 MiB digest %.16s and %d rows expired; want another digest", seed, c,

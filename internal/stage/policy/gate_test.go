@@ -2,8 +2,8 @@ package policy
 
 import "testing"
 
-// TestHasNewClass: a class counts as new to the live model when it has half of a fair share of about as many rows as
-// the live model has, so that labels which occur now and then make no candidate easier to promote.
+// TestHasNewClass: a class is new to the live model if it has half of a fair share of about as many rows as the live
+// model has, so that rare labels do not make promotion easier.
 func TestHasNewClass(t *testing.T) {
 	known := []string{"c0", "c1", "c2"}
 	for _, c := range []struct {

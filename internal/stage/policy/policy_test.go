@@ -8,12 +8,12 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// TestDecisions replays transcripts; what follows "->" is what the policy or the gate must say.
+// TestDecisions replays transcripts; the text after "->" is the expected result of the policy or the gate.
 func TestDecisions(t *testing.T) {
 	transcript.Replay(t, "testdata/decisions/*.txt", func() func(*transcript.Event) string { return new(decisions).event })
 }
 
-// decisions is what the events of a file act on.
+// decisions is the state that the events of a file change.
 type decisions struct {
 	policy Schedule
 	rows   int // in the window
@@ -53,7 +53,7 @@ func (s *decisions) event(e *transcript.Event) string {
 	case "trial":
 		s.trial = Compare(s.gate, e.Text("rows") == "twice")
 		s.agree = Agreement{}
-	case "rows": // so many rows that candidate and live model are right about: both, one of the two, none
+	case "rows": // number of rows on which candidate and live model are correct: both, one of the two, none
 		kinds := []string{"both", "candidate", "live", "none"}
 		total, done := 0, map[string]int{}
 		for _, kind := range kinds {
@@ -78,7 +78,7 @@ func (s *decisions) event(e *transcript.Event) string {
 	return ""
 }
 
-// scored takes one row of one of two classes.
+// scored adds one row of one of two classes.
 func (s *decisions) scored(kind string, i int) {
 	label, other := "a", "b"
 	if i%2 == 0 {
@@ -100,7 +100,7 @@ func (s *decisions) scored(kind string, i int) {
 	}
 }
 
-// decide says what the policy fits now, and takes it as done.
+// decide returns what the policy fits now, and records it as done.
 func (s *decisions) decide() string {
 	if !s.live {
 		if !s.policy.FirstDue(s.rows) {

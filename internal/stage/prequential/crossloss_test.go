@@ -18,8 +18,8 @@ func (l *countingContext) Err() error {
 	return l.Context.Err()
 }
 
-// The nearest of the other rows are those that comparing every pair finds, with rows that are the same among them; and
-// learning can rest on the way.
+// The nearest of the other rows are those of comparing every pair, with equal rows among them; and training can pause
+// meanwhile.
 func TestNearestOthers(t *testing.T) {
 	const n, d = 500, 3
 	r := rand.New(rand.NewPCG(81, 82))

@@ -23,7 +23,7 @@ func newTrainer(features []string, c *spec.Config) (t *Trainer, live func() *spe
 }
 
 // TestLandmarksAreCut: when older rows are removed, landmarks that are not those of the live model are drawn again from
-// the rows that stay.
+// the remaining rows.
 func TestLandmarksAreCut(t *testing.T) {
 	c := &spec.Config{Spec: arrowio.Spec{Label: "label"}, Fit: fit.Config{Method: "lda", Dim: 2, Landmarks: 20},
 		Training: spec.Training{Every: spec.Every{Rows: 100}, Window: spec.Window{Rows: 1000, Bytes: 1 << 30,

@@ -9,8 +9,8 @@ import (
 	"github.com/embedd/embedd/internal/bound"
 )
 
-// FuzzReadSummary: whatever is stored as a summary, signed or not, is refused or is one: it comes back as it was, and a
-// window takes it and counts its rows.
+// FuzzReadSummary: any bytes, with a valid digest or not, are rejected or are a summary: writing it gives the same
+// bytes, and a window accepts it and counts its rows.
 func FuzzReadSummary(f *testing.F) {
 	for _, labelled := range []bool{true, false} {
 		c := summed

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestQuota: one source has at most its share of a class, and of the labels that the window has room for, whatever it
-// sends; in any order of arrival, and after a restart, the window is the same.
+// TestQuota: one source has at most its share of a class, and of the labels of the window, whatever it sends; the
+// window is the same in any order of arrival, and after a restart.
 func TestQuota(t *testing.T) {
 	rows := stream(31, 12000, 3, 0.5, 0.3, 0.2)
 	r := rand.New(rand.NewPCG(4, 4))

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestSift: which rows enter fits is a function of the rows, not of when it was looked; far rows and those of labels
-// that came a few times are in the window, and in no sum of moments.
+// TestSift: which rows enter fits is a function of the rows, not of the time of the check; outliers and rows of labels
+// that occurred a few times are in the window, and in no sum of moments.
 func TestSift(t *testing.T) {
 	rows := stream(21, 6000, 3, 0.6, 0.3, 0.1)
 	var want []Row
@@ -62,8 +62,8 @@ func TestSift(t *testing.T) {
 	}
 }
 
-// TestHeavyTails: features of few values, of many orders of magnitude, or that are nearly always the same set few rows
-// aside, or none.
+// TestHeavyTails: of features with few values, of many orders of magnitude, or that are nearly always the same, few
+// rows or none are excluded.
 func TestHeavyTails(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 3))
 	for _, c := range []struct {
@@ -95,7 +95,7 @@ func TestHeavyTails(t *testing.T) {
 	}
 }
 
-// Between some features, and some rows, of a look at all of them who learns may rest.
+// Training can pause between some features, and some rows, of a check.
 func TestSiftRests(t *testing.T) {
 	const m, n = 64, 4 * pauseRatios
 	rests := 0

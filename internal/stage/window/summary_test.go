@@ -24,8 +24,8 @@ import (
 var summed = Config{Features: 6, Rows: 1 << 20, Classes: 20, Holdout: 0.2, Balance: true, Labelled: true, Moments: true,
 	Summaries: true}
 
-// messages is a stream of rows in blocks of so many messages: classes of unequal share, a rare one, and labels that
-// mean nothing now and then.
+// messages returns a stream of rows in blocks of size messages: classes of unequal share, a rare one, and sometimes
+// random labels.
 func messages(seed uint64, blocks, each int) (all [][]Row) {
 	r := rand.New(rand.NewPCG(seed, 9))
 	for b := range blocks {
@@ -67,7 +67,7 @@ func yield(rows []Row) iter.Seq[*Row] {
 	}
 }
 
-// bytesOf is what a hand stores.
+// bytesOf returns the bytes that a worker stores.
 func bytesOf(t *testing.T, ctx context.Context, c Config, rows []Row) []byte {
 	t.Helper()
 	s, err := Summarize(ctx, c, yield(rows))
@@ -124,8 +124,8 @@ func digests(t *testing.T, w *Window) (out []string) {
 	return out
 }
 
-// TestManyHands: summaries that many hands make, of blocks in any order, some of them twice, some begun by one that
-// dies and made by another, are the bytes that one hand makes, and end in the same models.
+// TestManyHands: summaries by many workers, in any order, some computed twice, some begun by a worker that crashes and
+// computed by another, have the bytes of one worker, and give the same models.
 func TestManyHands(t *testing.T) {
 	times := 10
 	if os.Getenv("EMBEDD_SOAK") != "" {
@@ -154,7 +154,7 @@ func TestManyHands(t *testing.T) {
 				switch {
 				case r.IntN(10) == 0:
 					dead++
-					todo = append(todo, i) // nobody has stored it: another takes it
+					todo = append(todo, i) // not stored: another worker computes it
 					continue
 				case stored[i] == nil && r.IntN(10) == 0:
 					twice++
@@ -178,7 +178,7 @@ func TestManyHands(t *testing.T) {
 	}
 }
 
-// TestSummaryEverywhere: the bytes are those of every kind of processor.
+// TestSummaryEverywhere: the bytes are the same on every kind of processor.
 func TestSummaryEverywhere(t *testing.T) {
 	all := sha256.New()
 	stored := [][]byte{}
@@ -203,8 +203,8 @@ func TestSummaryEverywhere(t *testing.T) {
 	}
 }
 
-// TestSumOfParts: what a summary carries and what it sums are each row once, held-out ones left out, whatever the
-// class; of a class that has many rows there are as many as balance says.
+// TestSumOfParts: each row is either carried or summed, held-out rows are not summed, for any class; of a class with
+// many rows there are as many as balance allows.
 func TestSumOfParts(t *testing.T) {
 	for _, balance := range []bool{false, true} {
 		c := summed
@@ -261,7 +261,7 @@ func TestSumOfParts(t *testing.T) {
 	}
 }
 
-// TestUnlabelledSummary: without labels all rows are of one kind, and a PCA of sums is that of the rows.
+// TestUnlabelledSummary: without labels all rows are one class, and a PCA of sums is that of the rows.
 func TestUnlabelledSummary(t *testing.T) {
 	c := summed
 	c.Labelled, c.Holdout = false, 0.01
@@ -303,7 +303,7 @@ func TestUnlabelledSummary(t *testing.T) {
 	}
 }
 
-// TestFarInSummary: a row that would decide alone enters nothing.
+// TestFarInSummary: an outlier that would dominate is excluded.
 func TestFarInSummary(t *testing.T) {
 	rows := messages(4, 1, 100)[0]
 	good := len(rows)
@@ -325,7 +325,7 @@ func TestFarInSummary(t *testing.T) {
 	}
 }
 
-// TestSummaryBytes: what was changed on the way is told, each byte of it, and no bytes end the process.
+// TestSummaryBytes: a change of any byte is detected, and no bytes panic.
 func TestSummaryBytes(t *testing.T) {
 	b := bytesOf(t, t.Context(), summed, messages(5, 1, 30)[0])
 	if _, err := ReadSummary(b); err != nil {
@@ -340,7 +340,7 @@ func TestSummaryBytes(t *testing.T) {
 		if _, err := ReadSummary(b[:i]); err == nil {
 			t.Fatalf("cut after %d bytes, and nobody says so", i)
 		}
-		if i+sha256.Size < len(b) { // and signed again
+		if i+sha256.Size < len(b) { // also with a new digest
 			sum := sha256.Sum256(bad[:len(b)-sha256.Size])
 			if s, err := ReadSummary(append(bad[:len(b)-sha256.Size], sum[:]...)); err == nil {
 				w := New(summed)
@@ -351,13 +351,13 @@ func TestSummaryBytes(t *testing.T) {
 	}
 }
 
-// signed is a summary with another end and a digest that matches.
+// signed returns a summary with another end and a valid digest.
 func signed(b []byte) []byte {
 	sum := sha256.Sum256(b)
 	return append(slices.Clone(b), sum[:]...)
 }
 
-// TestSummaryNumbers: what says of itself what cannot be is told, though its digest matches.
+// TestSummaryNumbers: impossible values are detected even with a valid digest.
 func TestSummaryNumbers(t *testing.T) {
 	for _, labelled := range []bool{true, false} {
 		c := summed
@@ -442,7 +442,7 @@ func TestSummaryNumbers(t *testing.T) {
 	}
 }
 
-// TestSummaryIsSmall: of 64 messages of 256 rows of 256 features who learns reads a twentieth of the bytes at most.
+// TestSummaryIsSmall: for 64 messages of 256 rows of 256 features the trainer reads at most a twentieth of the bytes.
 func TestSummaryIsSmall(t *testing.T) {
 	c := summed
 	c.Features = 256
@@ -462,8 +462,8 @@ func TestSummaryIsSmall(t *testing.T) {
 	}
 }
 
-// TestSummedWindow: blocks leave from the oldest on, by rows and by age, and what is left is what a window has that
-// never had them; a cut leaves whole blocks.
+// TestSummedWindow: the oldest blocks are evicted, by rows and by age, and the result is a window that never had them;
+// a cut evicts whole blocks.
 func TestSummedWindow(t *testing.T) {
 	rows := messages(6, 10, 20)
 	var stored [][]byte
@@ -503,8 +503,8 @@ func TestSummedWindow(t *testing.T) {
 	}
 }
 
-// BenchmarkSummary tells what a row costs: whoever sums it up, and who learns from the summary of a block of 64
-// messages of 256 rows, in the place of summing it.
+// BenchmarkSummary measures the cost of a row: for the worker that summarises it, and for the trainer that learns the
+// summary of a block of 64 messages of 256 rows, compared with summing the rows.
 func BenchmarkSummary(b *testing.B) {
 	for _, m := range []int{64, 256} {
 		c := summed
@@ -551,8 +551,8 @@ func BenchmarkSummary(b *testing.B) {
 	}
 }
 
-// TestEnormous: a feature so far from zero that sums of its squares leave float64 is in no sum, though nothing is usual
-// of it: one such row would make a block of a stream that can never be learned.
+// TestEnormous: a feature so far from zero that its squares overflow float64 is in no sum, even if all rows are like
+// that: one such row would make a block that can never be learned.
 func TestEnormous(t *testing.T) {
 	for name, every := range map[string]int{"one row": 1 << 20, "one in ten": 10, "one in two": 2} {
 		rows := messages(7, 1, 60)[0]

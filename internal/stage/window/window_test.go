@@ -11,7 +11,7 @@ import (
 	"github.com/embedd/embedd/model/moments"
 )
 
-// stream is n rows of m features in messages of up to 9 rows, of classes that are as frequent as they say.
+// stream returns n rows of m features in messages of up to 9 rows, with the given frequencies of classes.
 func stream(seed uint64, n, m int, share ...float64) []Row {
 	r := rand.New(rand.NewPCG(seed, 1))
 	var rows []Row
@@ -41,7 +41,8 @@ func fill(c Config, rows []Row) *Window {
 	return w
 }
 
-// look is all that can be seen of a window: rows, hold-out, blocks and the bits of the moments of several suffixes.
+// look returns all observable state of a window: rows, hold-out, blocks and the bits of the moments of several
+// suffixes.
 func look(t *testing.T, w *Window) string {
 	t.Helper()
 	text := ""
@@ -71,7 +72,7 @@ func look(t *testing.T, w *Window) string {
 
 var config = Config{Features: 3, Rows: 6000, Classes: 10, Holdout: 0.2, Balance: true, Labelled: true, Moments: true}
 
-// TestOrderOfArrival: the window is a function of the rows, not of the order in which they come, nor of how often.
+// TestOrderOfArrival: the window is a function of the rows, not of their order of arrival or repetitions.
 func TestOrderOfArrival(t *testing.T) {
 	for _, c := range []Config{config, {Features: 3, Rows: 6000, Classes: 10, Holdout: 0.2, Labelled: true,
 		Moments: true}} {
@@ -91,7 +92,7 @@ func TestOrderOfArrival(t *testing.T) {
 					w.Add(late[r.IntN(i+1)])
 				}
 				if i == 5000 {
-					look(t, w) // sums on the way change nothing
+					look(t, w) // computing sums in between changes nothing
 				}
 			}
 			if look(t, w) != want {
@@ -101,7 +102,7 @@ func TestOrderOfArrival(t *testing.T) {
 	}
 }
 
-// TestRestart: a window that is filled again from the oldest row that it had, with the level that it had, is the same.
+// TestRestart: a window that is filled again from its oldest row, with its quotas, is the same.
 func TestRestart(t *testing.T) {
 	rows := stream(3, 15000, 3, 0.6, 0.3, 0.095, 0.005)
 	c := config
@@ -116,7 +117,7 @@ func TestRestart(t *testing.T) {
 				again.Add(r)
 			}
 		}
-		// Of the oldest row's message the rows before it have left the window; only the quota keeps them out again.
+		// Rows of the oldest row's message before it have left the window; only the quota excludes them again.
 		if look(t, before) != look(t, again) {
 			t.Errorf("after %d rows: another window", at)
 		}
@@ -130,7 +131,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestRelabel: a label that changes ends in the window of the rows with the last labels.
+// TestRelabel: after changes of labels the window is that of the rows with the last labels.
 func TestRelabel(t *testing.T) {
 	rows := stream(4, 4000, 3, 0.5, 0.3, 0.2)
 	w := fill(config, rows)
@@ -151,8 +152,8 @@ func TestRelabel(t *testing.T) {
 	}
 }
 
-// TestBounds: rows, classes, bytes and age hold, whatever the classes; what leaves are the oldest of their class; a
-// rare class keeps none of the others' dead rows.
+// TestBounds: the limits on rows, classes, bytes and age hold, for any classes; the oldest of a class are evicted; a
+// rare class keeps no memory of evicted rows of others.
 func TestBounds(t *testing.T) {
 	rows := stream(6, 60000, 3, 0.995, 0.005)
 	c := config
@@ -192,7 +193,7 @@ func TestBounds(t *testing.T) {
 	})
 	c.Age, c.Classes = 0, 3
 	w = New(c)
-	for i := range 100000 { // labels that are seen once make way for one another
+	for i := range 100000 { // labels that occur once replace each other
 		w.Add(Row{Position: Position{Seq: uint64(i)}, Label: fmt.Sprint(i), X: []float64{1, 2, 3}})
 	}
 	for i := range 200 { // and for classes, which do not
@@ -206,7 +207,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestJunk: labels that are seen once, more than the window has rows, leave the classes most of it.
+// TestJunk: with more labels that occur once than the window has rows, the classes keep most of the window.
 func TestJunk(t *testing.T) {
 	c := config
 	c.Rows, c.Classes = 1000, 1000
@@ -222,7 +223,7 @@ func TestJunk(t *testing.T) {
 	}
 }
 
-// TestCut: rows before are gone and stay out, and quotas begin anew.
+// TestCut: earlier rows are removed and stay out, and quotas start again.
 func TestCut(t *testing.T) {
 	rows := stream(8, 9000, 3, 0.7, 0.3)
 	w := fill(config, rows)

@@ -14,8 +14,8 @@ import (
 	"github.com/embedd/embedd/model/internal/preprocess"
 )
 
-// Of one method the best dimension has to win by half a standard error of the difference on the same rows over each
-// that is less; of the candidates of auto the one with the most rows right stands, unless it is every column.
+// For one method the best dimension has to win by half a standard error of the difference on the same rows over each
+// smaller one; of the candidates of auto the one with the most correct rows wins, unless it has every column.
 func TestSettledDimension(t *testing.T) {
 	const n = 100
 	type at struct{ dim, from, to int } // rows that are right, in two rounds of two
@@ -68,7 +68,7 @@ func TestSettledDimension(t *testing.T) {
 	}
 }
 
-// What a fold shows of rows in a view is made of the rows that cross-validation looks at, however many more there are.
+// The score of a view in a fold uses only the rows of the cross-validation, however many more there are.
 func TestAutoLooksAtSomeRows(t *testing.T) {
 	data := fixture.Synthetic(91, 1600, 4, 3)
 	for _, c := range []Config{{Scale: model.ScaleStandard, Nonlinear: true, Dim: 2},
@@ -103,8 +103,8 @@ func TestAutoLooksAtSomeRows(t *testing.T) {
 	}
 }
 
-// Of a blend's dimensions the largest stands where none is better, by half a standard error on the same rows; where
-// that is every column, the least that is not worse. A linear classifier counts as much as neighbours.
+// Of a blend's dimensions the largest is chosen unless another is better by half a standard error on the same rows; if
+// it is every column, the smallest that is not worse. A linear classifier counts as much as neighbours.
 func TestDimensionOfABlend(t *testing.T) {
 	const n = 40
 	rows := func(right int) []int {
@@ -140,7 +140,7 @@ func TestDimensionOfABlend(t *testing.T) {
 	}
 }
 
-// A blend that cannot be computed costs the blend alone.
+// If a blend cannot be computed, the best candidate is used.
 func TestBlendOfHugeOutputs(t *testing.T) {
 	huge := &frame.OutputPair{Train: []float64{1e200, -1e200, 1e200}, Test: []float64{1}, D: 1}
 	p, err := frame.Prepare(t.Context(), fixture.Dataset(t, "iris"), true, false, &model.Report{})
@@ -160,7 +160,7 @@ func TestBlendOfHugeOutputs(t *testing.T) {
 	}
 }
 
-// Each choice has the table of all scores, its own in front.
+// Each choice has the table of all scores, beginning with its own.
 func TestTableStartsWithTheChoice(t *testing.T) {
 	p, err := frame.Prepare(t.Context(), fixture.Dataset(t, "iris"), true, false, &model.Report{})
 	if err != nil {

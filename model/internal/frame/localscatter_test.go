@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestClassesAreHeldByBoundedNumbersOfRows, each once and in order; a class that is larger is alone.
+// TestClassesAreHeldByBoundedNumbersOfRows: each class once and in order; a larger class is alone.
 func TestClassesAreHeldByBoundedNumbersOfRows(t *testing.T) {
 	const all = scatterRows
 	counts := []float64{3, all - 3, 1, all + 5, 7, 8, all / 2, all / 2}

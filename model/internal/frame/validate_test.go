@@ -17,8 +17,8 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// TestFoldsKeepWhatARunShares: in each fold the first setting of a run makes what all of it share, whatever the number
-// of cores, which changes no tally either.
+// TestFoldsKeepWhatARunShares: in each fold the first setting of a run computes what all settings share, for any number
+// of cores, which does not change the results either.
 func TestFoldsKeepWhatARunShares(t *testing.T) {
 	const n, m = 90, 6
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -64,7 +64,7 @@ func TestFoldsKeepWhatARunShares(t *testing.T) {
 	}
 }
 
-// TestFoldsLetGoOfWhatIsNotShared: what a setting keeps for itself is gone by the time of the next ones.
+// TestFoldsLetGoOfWhatIsNotShared: memory of a single setting is released before the next ones.
 func TestFoldsLetGoOfWhatIsNotShared(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	d := &model.Data{N: 30, M: 3, Classes: []string{"a", "b"}}
@@ -104,7 +104,7 @@ func TestFoldsLetGoOfWhatIsNotShared(t *testing.T) {
 	}
 }
 
-// TestFoldThatFailsIsLeftOut, with its cause, wherever in a run it fails.
+// TestFoldThatFailsIsLeftOut, with its cause, at any setting of a run.
 func TestFoldThatFailsIsLeftOut(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 2))
 	d := &model.Data{N: 30, M: 3, Classes: []string{"a", "b"}}

@@ -9,7 +9,7 @@ import (
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
-// Kernels are those of the distances themselves, for rows that are near, the same, or as far as numbers go.
+// Kernels are those of the exact distances, for rows that are close, equal, or as far apart as float64 allows.
 func TestGauss(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, m := range []int{1, 7, 24, 64, 300} {

@@ -17,7 +17,7 @@ func checkedSum(arrays []Array) (s Map, err error) {
 	return s, s.Check(2, 0)
 }
 
-// A sum comes back from its arrays, any part may be missing, and what does not fit is refused.
+// A sum can be read from its arrays, any part may be missing, and inconsistent arrays are rejected.
 func TestSumArrays(t *testing.T) {
 	offset := Array{"offset", []int{1}, []float64{1}}
 	linear := Array{"components", []int{2, 1}, []float64{2, 3}}
@@ -85,8 +85,8 @@ func TestSumArrays(t *testing.T) {
 	}
 }
 
-// Rows of a sum that are placed together are placed as each by itself, whatever its parts: the row by row form that was
-// there before is written out here.
+// Rows of a sum that are mapped together get the outputs of mapping each alone, for any parts: the test has the plain
+// loop.
 func TestSumOfManyRows(t *testing.T) {
 	const m, d, n = 5, 3, 40
 	r := rand.New(rand.NewPCG(5, 6))

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestLimit: runs inside one another share the goroutines of their limit, and give them back.
+// TestLimit: nested runs share the goroutines of their limit, and release them.
 func TestLimit(t *testing.T) {
 	cores(t, 8)
 	for _, limit := range []int{1, 2, 3} {
@@ -37,7 +37,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestLimitInALimit: the inner one holds, and takes from the outer one.
+// TestLimitInALimit: the inner one applies, and uses goroutines of the outer one.
 func TestLimitInALimit(t *testing.T) {
 	cores(t, 8)
 	outer := Limit(t.Context(), 3)
@@ -59,7 +59,7 @@ func TestLimitInALimit(t *testing.T) {
 	}
 }
 
-// TestTellingUnderALimitOfOne is done by the caller alone.
+// TestTellingUnderALimitOfOne: with a limit of one the caller does everything.
 func TestTellingUnderALimitOfOne(t *testing.T) {
 	before := Started()
 	var told []int

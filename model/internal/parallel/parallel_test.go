@@ -45,8 +45,8 @@ func TestOneWorkerGoesInOrder(t *testing.T) {
 	}
 }
 
-// TestPanicIsAnError of whoever waits, from the caller's goroutine and from
-// another; what is handed out before it ends, what is not stays undone.
+// TestPanicIsAnError of the caller, from the caller's goroutine and from another; work that has begun ends, the rest is
+// not done.
 func TestPanicIsAnError(t *testing.T) {
 	for _, workers := range []int{1, 2, 7} {
 		cores(t, workers)
@@ -87,7 +87,7 @@ func TestEndOfContextStops(t *testing.T) {
 	}
 }
 
-// TestToldByTheCaller: told runs where the caller does, counts up, and may panic.
+// TestToldByTheCaller: the callback runs on the caller's goroutine, counts up, and may panic.
 func TestToldByTheCaller(t *testing.T) {
 	cores(t, 3)
 	var counts []int // no lock: the race detector would see another goroutine
@@ -117,7 +117,7 @@ func TestToldByTheCaller(t *testing.T) {
 	}
 }
 
-// TestPoolRunsAgain after a panic, and allocates nothing.
+// TestPoolRunsAgain: after a panic it runs, and allocates nothing.
 func TestPoolRunsAgain(t *testing.T) {
 	cores(t, 3)
 	var sum atomic.Int64

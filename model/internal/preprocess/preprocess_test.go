@@ -14,7 +14,7 @@ import (
 	"github.com/embedd/embedd/model/internal/frame"
 )
 
-// Products of the features that landmarks make are the kernel, exactly where every row is one.
+// Products of the features of landmarks are the kernel, exactly if every row is a landmark.
 func TestLandmarksSpanTheKernel(t *testing.T) {
 	var third []int
 	for i := 0; i < 150; i += 3 {
@@ -50,7 +50,7 @@ func TestLandmarksSpanTheKernel(t *testing.T) {
 	}
 }
 
-// Of rows that are equal a second one is no landmark while there are others, and the seed draws.
+// Of equal rows only one is a landmark while there are others, and the seed selects them.
 func TestLandmarksAreDrawn(t *testing.T) {
 	d := fixture.Synthetic(5, 60, 3, 2)
 	for i := 20; i < d.N; i++ {
@@ -78,7 +78,7 @@ func TestLandmarksAreDrawn(t *testing.T) {
 	}
 }
 
-// There are never more landmarks than asked for, however many classes there are and whatever their sizes.
+// There are never more landmarks than requested, for any number and sizes of classes.
 func TestLandmarksOfManyClasses(t *testing.T) {
 	d := fixture.Synthetic(5, 60, 3, 2)
 	d.Classes = nil
@@ -146,8 +146,8 @@ func rankScores(x []float64) []float64 {
 	return out
 }
 
-// Knots are spaced by rows: where most rows have few values and few rows have many, each row has nearly the score that
-// it has among all, those beside a value that a third of the rows have too.
+// Knots are spaced by rows: if most rows have few values and few rows have many, each row has nearly its score among
+// all rows, also next to a value that a third of the rows have.
 func TestKnotsAreOfRows(t *testing.T) {
 	const n = 3000
 	x := make([]float64, n)

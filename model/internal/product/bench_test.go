@@ -13,15 +13,14 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
-// ringSize is how many numbers the rows of a benchmark are taken from, in turn: more than caches hold.
+// ringSize is the number of values from which a benchmark takes its rows in rotation: more than fit into the caches.
 const ringSize = 128 << 20
 
 // ring is memory that all benchmarks read.
 var ring []float32
 
-// BenchmarkMemory projects batches of 1,024 rows that come from memory, on one thread, in turns with reading the same
-// memory and doing nothing else. The times are those that one in twenty iterations stays below.
-// docs/evidence/performance.md says how to read it.
+// BenchmarkMemory projects batches of 1,024 rows from memory, on one thread, in turns with only reading the same
+// memory. Times are 5th percentiles. docs/evidence/performance.md explains it.
 func BenchmarkMemory(b *testing.B) {
 	const n = 1024
 	if ring == nil {
@@ -133,8 +132,8 @@ func verdict(b *testing.B, name string, got float64, unit string, goal float64) 
 	b.Logf("%s: %.3g %s, goal %g: %s", name, got, unit, goal, word)
 }
 
-// numpyRates are the GF/s of numpy for the same, from memory and in a cache, and the GB/s at which its dot product
-// reads memory, where EMBEDD_PYTHON names a Python with it.
+// numpyRates returns the GF/s of numpy for the same, from memory and in a cache, and the GB/s at which its dot product
+// reads memory, if EMBEDD_PYTHON names a Python with numpy.
 func numpyRates(n, m, d int) (rates [3]float64, err error) {
 	python := os.Getenv("EMBEDD_PYTHON")
 	if python == "" {

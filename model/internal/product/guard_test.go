@@ -10,7 +10,7 @@ import (
 	"unsafe"
 )
 
-// fenced is memory of one page between two that must not be touched.
+// fenced is one page of memory between two pages that fault on access.
 type fenced struct{ page []byte }
 
 func newFenced(t *testing.T) *fenced {
@@ -41,7 +41,7 @@ func place[T float32 | float64](f *fenced, x []T, end bool) []T {
 	return out
 }
 
-// No loop reads or writes a byte beside the rows and the outputs.
+// No loop reads or writes a byte outside the rows and the outputs.
 func TestStaysInside(t *testing.T) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	r := rand.New(rand.NewPCG(1, 1))

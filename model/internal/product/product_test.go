@@ -19,7 +19,7 @@ type problem struct {
 	x               []float32 // rows x features
 }
 
-// number is one of those that floating point has a way of its own with, or a plain one.
+// number returns a special floating-point value, or an ordinary one.
 func number(r *rand.Rand, strange float64) float32 {
 	if r.Float64() >= strange {
 		return float32(r.NormFloat64())
@@ -127,8 +127,8 @@ func (p *problem) project(s set, l layout, from, to int) (y []float32, finite bo
 	return y, w.List32(y, x[from*stride:], n, stride)
 }
 
-// check holds every set, and some layouts and batches, of a problem to the exact sums, to each other and to what is
-// finite. It returns how many rows it has looked at.
+// check compares every instruction set, and some layouts and batches, of a problem with the exact sums, with each other
+// and with what must be finite. It returns the number of rows.
 func (p *problem) check(r *rand.Rand) (rows int, err error) {
 	exact, size := p.exact()
 	var fused []float32
@@ -170,9 +170,9 @@ func (p *problem) check(r *rand.Rand) (rows int, err error) {
 	return rows, nil
 }
 
-// bound is how far an output may be from the exact sum of the same weights, means and offset, relative to the sum of
-// the sizes of what is added. Each term passes the rounding of the difference, of the product, of the additions in its
-// lane, of three of lanes and of that of the offset, 2^-24 each (Higham 2002, eq. 3.5).
+// bound is the maximum error of an output relative to the exact sum of the same weights, means and offset, in units of
+// the sum of absolute values. Each term is rounded in the difference, the product, the additions in its lane, three
+// additions of lanes and that of the offset, 2^-24 each (Higham 2002, eq. 3.5).
 func bound(features int) float64 {
 	return float64((features+lanes-1)/lanes+6) * 0x1.01p-24
 }
@@ -194,7 +194,7 @@ func (p *problem) exact() (y, size []float64) {
 	return y, size
 }
 
-// sameBits is equality of bits, but that one NaN is as good as another.
+// sameBits compares bits; all NaNs are equal.
 func sameBits(a, b []float32) bool {
 	for i := range a {
 		if math.Float32bits(a[i]) != math.Float32bits(b[i]) && (a[i] == a[i] || b[i] == b[i]) {
@@ -204,8 +204,8 @@ func sameBits(a, b []float32) bool {
 	return len(a) == len(b)
 }
 
-// Every loop against the exact sum, against each other, and over batches, layouts and places. EMBEDD_SOAK=1 looks at
-// 10^8 rows.
+// Every loop is compared with the exact sum, with the others, and over batches, layouts and positions. EMBEDD_SOAK=1
+// tests 10^8 rows.
 func TestLoops(t *testing.T) {
 	for _, s := range sets() {
 		t.Log(s.name)
@@ -227,7 +227,8 @@ func TestLoops(t *testing.T) {
 	t.Logf("%d rows of %d problems", rows, seed)
 }
 
-// TestFusedBits: every set with fused operations gives the same bits, on other processors too: here is their sum.
+// TestFusedBits: every instruction set with fused operations gives the same bits, on other processors too: this is
+// their sum.
 func TestFusedBits(t *testing.T) {
 	const want = 0x8f06e2bd1092ced1
 	for _, s := range sets() {

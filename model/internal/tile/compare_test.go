@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestCompare: products to the bound of their order of summation, and masks that say of each whether it reaches.
+// TestCompare: products within the error bound of their order of summation, and a mask of those that reach their limit.
 func TestCompare(t *testing.T) {
 	inf := float32(math.Inf(1))
 	for _, l := range levels() {

@@ -35,7 +35,7 @@ func TestExp(t *testing.T) {
 	Exp(nil)
 }
 
-// Tables multiply as plain loops do, whatever stands beside a vector.
+// Products with tables equal those of plain loops, for any layout of the vector.
 func TestTable(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	defer func(l int) { level = l }(level)

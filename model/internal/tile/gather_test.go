@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestGather: every kernel has the bits of fused multiply-adds in order, whatever the columns, and touches nothing
-// else.
+// TestGather: every kernel has the bits of fused multiply-adds in order, for any columns, and writes nowhere else.
 func TestGather(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	for _, l := range levels() {
@@ -39,7 +38,7 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// TestGatherOutside: a row that is not there is a panic, not a read.
+// TestGatherOutside: the index of a missing row is a panic, not a read.
 func TestGatherOutside(t *testing.T) {
 	x := make([]float64, 3*10)
 	for _, i := range []int{-1, 3} {

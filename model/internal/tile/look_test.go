@@ -9,7 +9,7 @@ import (
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
-// looks counts how often somebody looks at a context, which has ended already.
+// looks counts how often a context, which has ended already, is checked.
 type looks struct {
 	context.Context
 	count atomic.Int64
@@ -20,8 +20,8 @@ func (l *looks) Err() error {
 	return context.Canceled
 }
 
-// TestAddLooks: a product looks at its context between pieces of a few million multiply-adds, so that who
-// learns can rest there, and goes to its end all the same.
+// TestAddLooks: a product checks its context between pieces of a few million multiply-adds, so that training can pause
+// there, and still completes.
 func TestAddLooks(t *testing.T) {
 	const n = 384
 	x := make([]float64, n*n)

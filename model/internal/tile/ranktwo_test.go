@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRankTwo: every kernel has the bits of the portable one, which is the formula, and touches nothing before.
+// TestRankTwo: every kernel has the bits of the portable one, which is the formula, and writes nothing outside.
 func TestRankTwo(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 2))
 	for _, n := range []int{8, 16, 24, 88} {

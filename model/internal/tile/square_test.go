@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 )
 
-// TestLyingSquares: a product has the bits of the sum in order, on each kernel that the machine has, and a quotient the
-// same bits on all.
+// TestLyingSquares: a product has the bits of the sum in order, on each kernel of the machine, and a quotient the same
+// bits on all.
 func TestLyingSquares(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 9))
 	draw := func() *PackedSquare {

@@ -40,8 +40,8 @@ func draw(rng *rand.Rand, n int) []float64 {
 	return x
 }
 
-// TestAddIsTheProduct in all shapes around the borders of blocks and panels, to the bound of its order of summation,
-// and touches nothing else.
+// TestAddIsTheProduct in all shapes around the borders of blocks and panels, within the error bound of its order of
+// summation, without writing elsewhere.
 func TestAddIsTheProduct(t *testing.T) {
 	for _, l := range levels() {
 		force(t, l)
@@ -114,8 +114,8 @@ func TestAddIsTheProduct(t *testing.T) {
 	}
 }
 
-// TestBitsDependOnNothingElse: not on the kernel, the cores, the columns beside, how much is packed at a time, or
-// whether the diagonal's other side is made.
+// TestBitsDependOnNothingElse: not on the kernel, the cores, neighbouring columns, how much is packed at a time, or
+// whether the other half is written.
 func TestBitsDependOnNothingElse(t *testing.T) {
 	const k, m = 2*Depth + 37, 61
 	x := draw(rand.New(rand.NewPCG(3, 4)), k*m)
@@ -156,7 +156,7 @@ func TestBitsDependOnNothingElse(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotFinite stays in its row and column.
+// TestWhatIsNotFinite affects only its row and column.
 func TestWhatIsNotFinite(t *testing.T) {
 	const k, m = 5, 30
 	for _, l := range levels() {
@@ -219,7 +219,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestPanicIsAnError wherever it is met, and nobody waits for what it leaves undone.
+// TestPanicIsAnError in any goroutine, and nothing waits for the work that it leaves undone.
 func TestPanicIsAnError(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
 	const k, m = 9 * Depth, 200
@@ -238,7 +238,7 @@ func TestPanicIsAnError(t *testing.T) {
 	}
 }
 
-// TestResultThatIsTooShort is an error before anything is written: the kernels see no bounds.
+// TestResultThatIsTooShort is an error before anything is written, since the kernels check no bounds.
 func TestResultThatIsTooShort(t *testing.T) {
 	const k, m, n = 3, 192, 96 // whole panels: nothing goes by way of the edge
 	rng := rand.New(rand.NewPCG(8, 5))
@@ -261,7 +261,7 @@ func TestResultThatIsTooShort(t *testing.T) {
 	}
 }
 
-// TestTallProductsPackLittle: what is packed at a time does not grow with the rows of the result, nor its columns.
+// TestTallProductsPackLittle: the packed memory grows neither with the rows of the result nor with its columns.
 func TestTallProductsPackLittle(t *testing.T) {
 	const n, m, d = 80_000, 784, 16
 	tall, thin := Columns(nil, m, n, m), Dense(nil, m, d, d)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestThin: every kernel has the bits of fused multiply-adds in order, and touches nothing else.
+// TestThin: every kernel has the bits of fused multiply-adds in order, and writes nowhere else.
 func TestThin(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 14))
 	for _, l := range levels() {
