@@ -299,6 +299,7 @@ func checkLetter(t *testing.T, name string, letter stored, code wire.Code, words
 
 // TestNulls checks that a row with a missing feature is handled as schema.nulls says.
 func TestNulls(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()
@@ -401,6 +402,7 @@ digits:
 // TestSplit checks that an output over the limit of its stream is published in parts: all rows in order, each part
 // within the limit, and the same parts from another pipeline with the same configuration.
 func TestSplit(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	const limit = 24 << 10

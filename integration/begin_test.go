@@ -45,6 +45,7 @@ digits:
 // TestHold: before the first model no message is answered or lost, no delivery is counted as an attempt, and /readyz
 // reports the progress.
 func TestHold(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()
@@ -86,6 +87,7 @@ func TestHold(t *testing.T) {
 // TestPCA: a PCA of the first rows, labelled or not, serves until the first model exists, and the first model begins
 // a new epoch.
 func TestPCA(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()
@@ -121,6 +123,7 @@ func TestPCA(t *testing.T) {
 
 // TestSkip: before the first model messages are acknowledged without output, and counted.
 func TestSkip(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()
@@ -185,6 +188,7 @@ func TestWorkQueue(t *testing.T) {
 
 // TestWorkQueueHold: with one reader for both paths, messages that wait must still be learned.
 func TestWorkQueueHold(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.stream("FEATURES", func(o *jetstream.StreamConfig) { o.Retention = jetstream.WorkQueuePolicy }, "features.>")

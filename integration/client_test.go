@@ -17,6 +17,7 @@ import (
 // TestPublishAndTail runs the three verbs of the README together, as three processes, with streams that setup creates
 // in the embedded server.
 func TestPublishAndTail(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	config := configFile(t, s.ClientURL(), learning)
 	succeed(t, "setup", "--apply", "-c", config)

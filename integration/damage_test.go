@@ -14,6 +14,7 @@ import (
 // previous version, and reports that in the log, the status and `model ls`. `model rollback` to the damaged version is
 // refused, and after the store was deleted no epoch is used twice.
 func TestDamagedModels(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()

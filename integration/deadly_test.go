@@ -33,6 +33,7 @@ func guillotine(t *testing.T, to string, kill func(), words ...string) string {
 // started again each time: after a few crashes the message is a dead letter, everything else is answered once, and the
 // daemon stays up.
 func TestMessageThatKills(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()

@@ -32,6 +32,7 @@ func listed(t testing.TB, args ...string) (out []map[string]any) {
 // TestDeadLetterQueue: dead letters are listed, shown, saved unchanged and replayed once; and too many bad messages
 // halt a pipeline until it is resumed.
 func TestDeadLetterQueue(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()

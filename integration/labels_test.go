@@ -84,6 +84,7 @@ func (d *daemon) labelled() string {
 // TestLateLabels learns rows without labels, and labels that arrive before their rows, after them, out of order, twice,
 // corrected, never, and for rows that do not exist; the daemon is killed in the middle.
 func TestLateLabels(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()
@@ -217,6 +218,7 @@ func lineMessage(t testing.TB, key, label string) []byte {
 // TestLabelRestarts stops an engine at random points of a stream with late labels, and starts another. After each
 // start, and at the end, the window has the rows that have a label by then, and the others wait.
 func TestLabelRestarts(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()
@@ -352,6 +354,7 @@ func TestLabelRestartsDecideAlike(t *testing.T) {
 // TestLabelStream: a missing stream of labels is an error with its fix, a work queue is refused, and a stream that is
 // deleted and recreated while the daemon runs is read from its first message.
 func TestLabelStream(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()
@@ -438,6 +441,7 @@ func TestLateLabelsCore(t *testing.T) {
 // TestLabelsFromThePast starts a daemon on a long history, with a buffer for a small part of it: neither reader is
 // ahead of the other by more than that, so every label finds its row.
 func TestLabelsFromThePast(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()
@@ -468,6 +472,7 @@ func TestLabelsFromThePast(t *testing.T) {
 // TestPublishLabels follows the documentation: setup creates the stream of the labels, and publish sends them
 // separately from their rows.
 func TestPublishLabels(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	config := configFile(t, s.ClientURL(), lateLabels)
 	succeed(t, "setup", "--apply", "-c", config)

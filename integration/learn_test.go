@@ -13,6 +13,7 @@ import (
 // TestDigits is the whole path: labelled digits are published to JetStream, a projection is learned from them, and
 // reduced digits are published.
 func TestDigits(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()

@@ -41,6 +41,7 @@ func (e *engine) window(rows int) (s stream.Status) {
 // TestInputMadeAnew deletes and recreates the input stream, while the engine runs and while it does not: every message
 // of each of the streams has one output, training continues with the new one, and the status reports the change.
 func TestInputMadeAnew(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()

@@ -52,6 +52,7 @@ func versions(t testing.TB, args ...string) (out []version) {
 // TestChosenModel: what `model pin`, `unpin` and `rollback` choose reaches a running daemon, which reports it, and so
 // does a model that another process stores.
 func TestChosenModel(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()
@@ -139,6 +140,7 @@ func TestChosenModel(t *testing.T) {
 
 // TestCoreSurvives: on core NATS the model is in a directory, and a restart answers with it at once, in its epoch.
 func TestCoreSurvives(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, func(o *server.Options) { o.JetStream = false })
 	c := dial(t, s.ClientURL())
 	out := must(c.nc.SubscribeSync("reduced.core"))(t)
@@ -278,6 +280,7 @@ func TestServerDiesWhileSaving(t *testing.T) {
 // TestModelTooLarge: a model over the limit does not go live, and the pipeline reports the fix; a start with a higher
 // limit continues, and one with the lower limit still reads the live model.
 func TestModelTooLarge(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()
@@ -321,6 +324,7 @@ digits:
 
 // TestRefusedCandidates: the score of a rejected candidate and the reason are in the store.
 func TestRefusedCandidates(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()

@@ -86,6 +86,7 @@ func TestKilledDaemon(t *testing.T) {
 // TestDrainedDaemon stops the daemon with SIGTERM in the middle: it exits with 0, what it pulled is answered and
 // acknowledged, and the next one continues from there.
 func TestDrainedDaemon(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()
@@ -146,6 +147,7 @@ var promoted = regexp.MustCompile(`msg="a model goes live" .*version=(\S+) .*epo
 // TestModelSurvives checks that a restart continues with the live model, in its coordinates, and with the window that
 // it was fitted on.
 func TestModelSurvives(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()

@@ -34,6 +34,7 @@ func wantCode(t testing.TB, msg *nats.Msg, code, says string) {
 // TestService: a running pipeline follows the conventions of NATS services, and transforms a requested message to the
 // same bits as the stream.
 func TestService(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()

@@ -11,6 +11,7 @@ import (
 // TestStates: what the daemon reports to an operator: it is blocked by a missing permission while no input arrives,
 // then it waits for a model, and lag is counted all the time.
 func TestStates(t *testing.T) {
+	t.Parallel()
 	users := func(denied ...string) []*server.User {
 		return []*server.User{{Username: "all"}, {Username: "embedd", Password: "secret",
 			Permissions: &server.Permissions{Publish: &server.SubjectPermission{Deny: denied}}}}
