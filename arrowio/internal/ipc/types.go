@@ -105,97 +105,79 @@ func integerType(f *Field, t flat.Table) {
 	}
 }
 
-// unit reads the 16-bit enumeration in slot i and returns its width.
-func unit(t flat.Table, i int, missing int64, widths ...int) int {
-	v := t.Integer(i, 2, missing, "a type's unit")
-	if v < 0 || int(v) >= len(widths) {
-		panic(wire.Errorf(wire.Malformed, "a type with unit or precision %d", v).WithHint(
-			"write with an Arrow library of this format version"))
-	}
-	return widths[v]
+// layouts are the kind and width of the types that have no parameters.
+var layouts = map[int]struct {
+	kind  Kind
+	width int
+}{
+	TypeNull: {KindNull, 0}, TypeBool: {KindBool, 0}, TypeStruct: {KindStruct, 0}, TypeRunEnd: {KindRunEnd, 0},
+	TypeBinary: {KindBinary, 4}, TypeUtf8: {KindBinary, 4}, TypeLargeBinary: {KindBinary, 8},
+	TypeLargeUtf8: {KindBinary, 8}, TypeBinaryView: {KindView, 16}, TypeUtf8View: {KindView, 16},
+	TypeList: {KindList, 4}, TypeMap: {KindList, 4}, TypeLargeList: {KindList, 8}, TypeListView: {KindListView, 4},
+	TypeLargeListView: {KindListView, 8},
+}
+
+// units are the widths of the types with a unit or precision, by its number, and the number that means if it is absent.
+var units = map[int]struct {
+	missing int64
+	widths  []int
+}{
+	TypeFloat: {0, []int{2, 4, 8}}, TypeDate: {1, []int{4, 8}}, TypeTime: {1, []int{4, 4, 8, 8}},
+	TypeTimestamp: {0, []int{8, 8, 8, 8}}, TypeDuration: {1, []int{8, 8, 8, 8}}, TypeInterval: {0, []int{4, 8, 16}},
 }
 
 // typed reads the type table of a field.
 func (w *schemaWalk) typed(f *Field, t flat.Table) {
-	typ := t.Integer(2, 1, 0, "a field's type")
+	f.Type = int(t.Integer(2, 1, 0, "a field's type"))
 	tt, ok := t.Table(3, "a field's type")
 	if !ok {
 		panic(wire.Errorf(wire.Malformed, "a field without type").WithHint("write with an Arrow library"))
 	}
-	f.Type = int(typ)
+	if l, ok := layouts[f.Type]; ok {
+		f.Kind, f.Width = l.kind, l.width
+	} else if u, ok := units[f.Type]; ok {
+		v := tt.Integer(0, 2, u.missing, "a type's unit")
+		if v < 0 || int(v) >= len(u.widths) {
+			panic(wire.Errorf(wire.Malformed, "a type with unit or precision %d", v).WithHint(
+				"write with an Arrow library of this format version"))
+		}
+		f.Kind, f.Width = KindFixed, u.widths[v]
+	}
 	switch f.Type {
-	case TypeNull:
-		f.Kind = KindNull
 	case TypeBool:
-		f.Kind, f.Number = KindBool, Bool
+		f.Number = Bool
 	case TypeInt:
 		integerType(f, tt)
 	case TypeFloat:
-		f.Kind = KindFixed
-		f.Width = unit(tt, 0, 0, 2, 4, 8)
 		f.Number = map[int]Number{2: Float16, 4: Float32, 8: Float64}[f.Width]
 	case TypeDecimal:
 		f.Kind, f.Number = KindFixed, Decimal
 		f.Width, f.Scale = decimalWidth(tt)
-	case TypeDate:
-		f.Kind = KindFixed
-		f.Width = unit(tt, 0, 1, 4, 8)
 	case TypeTime:
-		f.Kind = KindFixed
-		f.Width = unit(tt, 0, 1, 4, 4, 8, 8)
-		v := tt.Integer(1, 4, 32, "a time's width")
-		if int(v) != 8*f.Width {
+		if v := tt.Integer(1, 4, 32, "a time's width"); int(v) != 8*f.Width {
 			panic(wire.Errorf(wire.Malformed, "a time of %d bits, and its unit has %d", v, 8*f.Width).WithHint(
 				"use 32 bits for seconds and milliseconds, 64 for finer"))
 		}
 	case TypeTimestamp:
-		f.Kind = KindFixed
-		f.Width = unit(tt, 0, 0, 8, 8, 8, 8)
 		zone, _ := tt.Text(1, "a time zone")
 		w.addText(len(zone))
-	case TypeDuration:
-		f.Kind = KindFixed
-		f.Width = unit(tt, 0, 1, 8, 8, 8, 8)
-	case TypeInterval:
-		f.Kind = KindFixed
-		f.Width = unit(tt, 0, 0, 4, 8, 16)
 	case TypeFixedBinary:
 		f.Kind = KindFixed
-		v := tt.Integer(0, 4, 0, "a width")
-		if v < 0 {
-			panic(wire.Errorf(wire.Malformed, "fixed-size binary of %d bytes", v).WithHint("use a width of 0 or more"))
+		if f.Width = int(tt.Integer(0, 4, 0, "a width")); f.Width < 0 {
+			panic(wire.Errorf(wire.Malformed, "fixed-size binary of %d bytes", f.Width).WithHint("use a width of 0 or more"))
 		}
-		f.Width = int(v)
-	case TypeBinary, TypeUtf8:
-		f.Kind, f.Width = KindBinary, 4
-	case TypeLargeBinary, TypeLargeUtf8:
-		f.Kind, f.Width = KindBinary, 8
-	case TypeBinaryView, TypeUtf8View:
-		f.Kind, f.Width = KindView, 16
-	case TypeList, TypeMap:
-		f.Kind, f.Width = KindList, 4
-	case TypeLargeList:
-		f.Kind, f.Width = KindList, 8
-	case TypeListView:
-		f.Kind, f.Width = KindListView, 4
-	case TypeLargeListView:
-		f.Kind, f.Width = KindListView, 8
 	case TypeFixedList:
 		f.Kind = KindFixedList
-		v := tt.Integer(0, 4, 0, "a list's size")
-		if v < 0 {
-			panic(wire.Errorf(wire.Malformed, "a fixed-size list of %d elements", v).WithHint("use a size of 0 or more"))
+		if f.Size = int(tt.Integer(0, 4, 0, "a list's size")); f.Size < 0 {
+			panic(wire.Errorf(wire.Malformed, "a fixed-size list of %d elements", f.Size).WithHint("use a size of 0 or more"))
 		}
-		f.Size = int(v)
-	case TypeStruct:
-		f.Kind = KindStruct
 	case TypeUnion:
 		w.union(f, tt)
-	case TypeRunEnd:
-		f.Kind = KindRunEnd
 	default:
-		panic(wire.Errorf(wire.Unsupported, "Arrow type number %d", typ).WithHint(
-			"cast the column to a type of Arrow format 1.4"))
+		if _, plain := layouts[f.Type]; !plain && units[f.Type].widths == nil {
+			panic(wire.Errorf(wire.Unsupported, "Arrow type number %d", f.Type).WithHint(
+				"cast the column to a type of Arrow format 1.4"))
+		}
 	}
 }
 
