@@ -23,8 +23,7 @@ type Block struct {
 
 // features returns the blocks. budget is reduced by the bytes of copies.
 func (b *Batch) features(budget *int, limits Limits) []Block {
-	p := b.message.plan
-	b.columns = p.columns
+	b.columns = b.message.plan.columns
 	b.sizes()
 	blocks := b.block1[:0]
 	for k := 0; k < len(b.columns); k++ {

@@ -96,8 +96,7 @@ func newReport(c Config, params map[string]string) *model.Report {
 
 // prepare checks the rows of a fit with landmarks or normal scores.
 func prepare(ctx context.Context, d *model.Data, c Config, report *model.Report) *frame.Rows {
-	method := fail.Must(c.method())
-	supervised := method.Supervised || c.withDefaults().Method == Auto && presentClasses(d) > 1
+	supervised := fail.Must(c.method()).Supervised || c.withDefaults().Method == Auto && presentClasses(d) > 1
 	return fail.Must(frame.Prepare(ctx, d, supervised, c.Scale == model.ScaleUnit, report))
 }
 

@@ -63,8 +63,7 @@ func (l *Landmarks) Fit(ctx context.Context, d *model.Data, c Config) (_ *model.
 
 func (l *Landmarks) fit(ctx context.Context, p *frame.Rows, features []string, c Config,
 	report *model.Report) *model.Model {
-	phi := fail.Must(l.of.Data(ctx, p))
-	m, err := Fit(ctx, phi, c.withoutPreprocessing())
+	m, err := Fit(ctx, fail.Must(l.of.Data(ctx, p)), c.withoutPreprocessing())
 	if err != nil {
 		panic(fail.With(fmt.Errorf("on the features of %d landmarks: %w", l.Len(), err)))
 	}

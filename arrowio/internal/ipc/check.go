@@ -190,8 +190,7 @@ func (c *Chunk) indices(i, rows int, size int64) *wire.Error {
 
 // Index reads a dictionary index; ok is false if it is negative.
 func (c *Chunk) Index(i, row int) (v uint64, ok bool) {
-	f := &c.Layout.Fields[i]
-	return ReadInteger(c.Buffer(i, 1), f.Number, row)
+	return ReadInteger(c.Buffer(i, 1), c.Layout.Fields[i].Number, row)
 }
 
 // ReadInteger reads value row of a buffer of integers. For a negative value it returns the two's complement and ok

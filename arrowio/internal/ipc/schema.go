@@ -92,8 +92,7 @@ func (w *schemaWalk) metadata(t flat.Table, i int) flat.Vector {
 // MetadataSize checks the metadata of a frame and returns its maximum size in an output.
 func (f *Frame) MetadataSize(l Limits) int {
 	w := schemaWalk{s: &Schema{Bytes: f.Meta}, limits: l}
-	pairs := w.metadata(f.Message, 4)
-	return w.text + 64*pairs.Len
+	return w.text + 64*w.metadata(f.Message, 4).Len
 }
 
 // addText limits texts to the received size. More is possible only if many tables share one text, which would be

@@ -185,8 +185,7 @@ func (w *schemaWalk) typed(f *Field, t flat.Table) {
 func decimalWidth(t flat.Table) (width, scale int) {
 	var v [3]int64
 	for i, missing := range [3]int64{0, 0, 128} {
-		n := t.Integer(i, 4, missing, "a decimal's parameter")
-		v[i] = n
+		v[i] = t.Integer(i, 4, missing, "a decimal's parameter")
 	}
 	digits := map[int64]int64{32: 9, 64: 18, 128: 38, 256: 76}[v[2]]
 	if v[0] < 1 || v[0] > digits || v[1] < -digits || v[1] > digits {

@@ -79,8 +79,7 @@ func fit(ctx context.Context, t *frame.Task) *frame.Solution {
 		panic(fail.With(first))
 	}
 	b.weigh()
-	covariance := b.covariance(ctx)
-	s := principal(ctx, covariance, t.D)
+	s := principal(ctx, b.covariance(ctx), t.D)
 	_, d := s.Vectors.Dims()
 	if t.D > d {
 		panic(fail.With(&model.DimError{Asked: t.D, Max: d,

@@ -38,8 +38,7 @@ func SolveRatio(ctx context.Context, t *Task, n, d *mat.SymDense, literal pencil
 		s := fail.Must(pencil.Solve(ctx, numerator, q, literal, t.D))
 		return t.Solved(s, s.Rank)
 	}
-	q := Denominator(t, d)
-	s := fail.Must(pencil.Solve(ctx, n, q, pencil.Max, t.D))
+	s := fail.Must(pencil.Solve(ctx, n, Denominator(t, d), pencil.Max, t.D))
 	return t.Solved(s, s.Rank)
 }
 

@@ -57,8 +57,7 @@ func Leading(ctx context.Context, s *mat.SymDense, k int) *mat.Dense {
 	n := s.SymmetricDim()
 	minus := mat.NewSymDense(n, nil)
 	minus.ScaleSym(-1, s)
-	sol := fail.Must(pencil.Solve(ctx, minus, pencil.Identity(n), pencil.Min, k))
-	return sol.Vectors
+	return fail.Must(pencil.Solve(ctx, minus, pencil.Identity(n), pencil.Min, k)).Vectors
 }
 
 // Principal rotates A to the principal axes of its outputs, most variance first. Distances stay the same.

@@ -41,8 +41,7 @@ func (e *Barycentric) Arrays() []Array {
 func rebuildBarycentric(arrays []Array) Map {
 	t, rest := rebuildTraining("barycentric", arrays, []string{"neighbors", "regular"}, []int{1, 1})
 	k := count(rest[0])
-	regular := number(rest[1])
-	return &Barycentric{t, k, regular}
+	return &Barycentric{t, k, number(rest[1])}
 }
 
 func (e *Barycentric) Extension(m int) (Extension, error) {

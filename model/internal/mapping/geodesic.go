@@ -85,8 +85,7 @@ func (e *Geodesic) Arrays() []Array {
 func rebuildGeodesic(arrays []Array) Map {
 	t, rest := rebuildTraining("geodesic", arrays, []string{"lambda", "mean", "edge", "length", "neighbors"},
 		[]int{1, 1, 2, 1, 1})
-	k := count(rest[4])
-	return &Geodesic{t, rest[0].Data, rest[1].Data, rest[2].Data, rest[3].Data, k}
+	return &Geodesic{t, rest[0].Data, rest[1].Data, rest[2].Data, rest[3].Data, count(rest[4])}
 }
 
 func (e *Geodesic) Extension(m int) (Extension, error) {

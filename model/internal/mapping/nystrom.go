@@ -45,8 +45,7 @@ func rebuildNystrom(arrays []Array) Map {
 	t, rest := rebuildTraining("nystrom", arrays, []string{"lambda", "reach", "neighbors", "rate"},
 		[]int{1, 1, 1, 1})
 	k := count(rest[2])
-	rate := number(rest[3])
-	return &Nystrom{t, rest[0].Data, rest[1].Data, k, rate}
+	return &Nystrom{t, rest[0].Data, rest[1].Data, k, number(rest[3])}
 }
 
 func (e *Nystrom) Extension(m int) (Extension, error) {

@@ -62,8 +62,7 @@ func fitDAWGE(ctx context.Context, t *frame.Task) *frame.Solution {
 	if !isOrthonormal(t) {
 		return solveDAWGE(ctx, t)
 	}
-	p := angleForms(ctx, t)
-	s := fail.Must(pencil.Solve(ctx, p, pencil.Identity(t.M), pencil.Min, t.D))
+	s := fail.Must(pencil.Solve(ctx, angleForms(ctx, t), pencil.Identity(t.M), pencil.Min, t.D))
 	return t.Solved(s, s.Rank)
 }
 

@@ -80,8 +80,7 @@ func newKernelSpace(ctx context.Context, t *frame.Task) *kernelSpace {
 	rows, m := t.Features(nil), len(t.Stat.Mean)
 	s := &kernelSpace{}
 	s.kernel = fail.Must(mapping.NewKernel(ctx, t.Params["kernel"], rows, m, t.Origin()))
-	gram := fail.Must(s.kernel.Gram(ctx, rows, m))
-	factor, pivots, back := factorKernel(gram)
+	factor, pivots, back := factorKernel(fail.Must(s.kernel.Gram(ctx, rows, m)))
 	if factor == nil {
 		panic(fail.With(fmt.Errorf("the %s kernel of %d rows is zero", s.kernel.Name, t.Rows.N)))
 	}

@@ -37,8 +37,7 @@ func fitLDA(ctx context.Context, t *frame.Task) *frame.Solution {
 	if t.Ridge == 0 {
 		return fitLiteralLDA(ctx, t, g)
 	}
-	q := frame.RidgeMetric(t, t.Stat.Within)
-	s := fail.Must(pencil.SolveLow(ctx, g, nil, q, t.D))
+	s := fail.Must(pencil.SolveLow(ctx, g, nil, frame.RidgeMetric(t, t.Stat.Within), t.D))
 	return t.Solved(s, s.Rank)
 }
 
@@ -47,8 +46,7 @@ func fitLDA(ctx context.Context, t *frame.Task) *frame.Solution {
 const collapsed = 1e-12
 
 func fitLiteralLDA(ctx context.Context, t *frame.Task, g *mat.Dense) *frame.Solution {
-	q := fail.Must(pencil.Cut(t.Stat.Total))
-	s := fail.Must(pencil.SolveLow(ctx, g, nil, q, t.D))
+	s := fail.Must(pencil.SolveLow(ctx, g, nil, fail.Must(pencil.Cut(t.Stat.Total)), t.D))
 	var sw mat.Dense
 	sw.Mul(t.Stat.Within, s.Vectors)
 	kept := 0

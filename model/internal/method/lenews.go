@@ -120,8 +120,7 @@ func learnSimilarity(ctx context.Context, t *frame.Task) *learnedSimilarity {
 	width := heatWidth(t, squared)
 	var s *mat.Dense
 	s, l.rate = similarity.Heat(squared, width)
-	gram := fail.Must(kernel.Gram(ctx, rows, m))
-	g := mat.DenseCopyOf(gram)
+	g := mat.DenseCopyOf(fail.Must(kernel.Gram(ctx, rows, m)))
 	l.rule = balance(t, g)
 	l.Learned = l.rule.Learn(ctx, g, s, func(done float64) { t.ReportProgress("similarity", done) })
 	if t.Memo != nil {
@@ -211,8 +210,7 @@ func learnedGraph(ctx context.Context, t *frame.Task, l *learnedSimilarity) *gra
 func fitLEnewS(ctx context.Context, t *frame.Task) *frame.Solution {
 	t = t.Capped(t.Int("rows"))
 	l := learnSimilarity(ctx, t)
-	w := learnedGraph(ctx, t, l)
-	y, lambda := frame.LaplacianEigenmap(ctx, t, w)
+	y, lambda := frame.LaplacianEigenmap(ctx, t, learnedGraph(ctx, t, l))
 	e := &mapping.SimilarityMap{Training: t.Training(nil, y, t.D), Lambda: lambda, Alpha: l.rule.Alpha,
 		Beta: l.rule.Beta, Rate: l.rate, K: l.kernel}
 	return &frame.Solution{Dim: t.D, Eigenvalues: lambda, Informative: t.D, Mapping: e}
@@ -221,6 +219,5 @@ func fitLEnewS(ctx context.Context, t *frame.Task) *frame.Solution {
 func lppnewsRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense) {
 	t = t.Capped(t.Int("rows"))
 	l := learnSimilarity(ctx, t)
-	w := learnedGraph(ctx, t, l)
-	return fail.Must2(graph.Embedding(ctx, t.X, w, graph.Degree))
+	return fail.Must2(graph.Embedding(ctx, t.X, learnedGraph(ctx, t, l), graph.Degree))
 }

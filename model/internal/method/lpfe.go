@@ -58,8 +58,7 @@ func fitLPFE(ctx context.Context, t *frame.Task) *frame.Solution {
 	t.ReportProgress("fields", 0)
 	form := tangent.Empty(w, tan)
 	form.AddConnection(ctx, tan, 1)
-	m := form.Connection()
-	fields := fail.Must(pencil.Partial(ctx, m, pencil.Min, t.D, nil))
+	fields := fail.Must(pencil.Partial(ctx, form.Connection(), pencil.Min, t.D, nil))
 	t.Found(fields)
 
 	d := fail.Must(graph.LaplacianForm(ctx, t.X, w))

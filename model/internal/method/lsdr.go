@@ -329,8 +329,7 @@ func medianDistance(z *mat.Dense) float64 {
 func lsdrStarts(ctx context.Context, t *frame.Task) ([]*mat.Dense, *pencil.Solution) {
 	_, t.Ridge = frame.OAS(t.Stat.Within, t.Stat.N, t.Columns)
 	space := fail.Must(frame.Whitening(ctx, t, t.D))
-	principal := frame.Leading(ctx, t.Stat.Total, t.D)
-	starts := []*mat.Dense{stiefel.Retract(space.Vectors), principal}
+	starts := []*mat.Dense{stiefel.Retract(space.Vectors), frame.Leading(ctx, t.Stat.Total, t.D)}
 	r := rand.New(rand.NewPCG(t.Seed, 0))
 	for len(starts) < t.Int("starts") {
 		a := mat.NewDense(t.M, t.D, nil)

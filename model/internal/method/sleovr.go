@@ -207,6 +207,5 @@ func fillWindow(ctx context.Context, t *frame.Task, v *mapping.Views) {
 		label[i] = p.Y[r]
 	}
 	c := model.Content{Mean: t.Stat.Mean, Scale: t.Stat.Scale, Unit: t.Scaling == model.ScaleUnit, Map: v}
-	y := fail.Must(c.ViewOutputs(ctx, model.DenseRows(x, len(rows), p.M)))
-	v.SetWindow(y, label)
+	v.SetWindow(fail.Must(c.ViewOutputs(ctx, model.DenseRows(x, len(rows), p.M))), label)
 }

@@ -341,8 +341,7 @@ func marginSpace(ctx context.Context, t *frame.Task) (*mat.Dense, *pencil.Soluti
 	margin.Method, margin.Report = &mfa, &model.Report{}
 	margin.Params = map[string]string{"k1": "5", "k2": "20", "penalty": "per-sample"}
 	n, d := mfaRatio(ctx, &margin)
-	q := frame.RidgeMetric(t, d)
-	s := fail.Must(pencil.Solve(ctx, n, q, pencil.Max, 0))
+	s := fail.Must(pencil.Solve(ctx, n, frame.RidgeMetric(t, d), pencil.Max, 0))
 	if s.Rank < t.D {
 		panic(fail.With(&pencil.RankError{Asked: t.D, Max: s.Rank}))
 	}

@@ -121,8 +121,7 @@ func PointTangents(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *g
 	}
 	lists := frame.Nearest(ctx, t, "k")
 	w := frame.Connected(ctx, t, lists, frame.Heat(t, lists))
-	tan := tangents(ctx, t, lists.Patches(), tangent.EveryRow(t.Rows.N), dim)
-	return t, w, tan
+	return t, w, tangents(ctx, t, lists.Patches(), tangent.EveryRow(t.Rows.N), dim)
 }
 
 // PatchTangents have a tangent space for each patch of the rows.
@@ -136,8 +135,7 @@ func PatchTangents(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *g
 	}
 	patches := fail.Must(graph.Partition(ctx, t.X, k, size))
 	t.Report.Note(fmt.Sprintf("%d patches of %d rows", len(patches), t.Rows.N))
-	tan := tangents(ctx, t, patches, tangent.PatchOf(patches, t.Rows.N), dim)
-	return t, w, tan
+	return t, w, tangents(ctx, t, patches, tangent.PatchOf(patches, t.Rows.N), dim)
 }
 
 // tangents are the tangent spaces of dim dimensions of patches of rows; of is the patch of each row.
