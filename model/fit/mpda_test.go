@@ -11,6 +11,7 @@ import (
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/graph"
 	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/method"
 	"github.com/embedd/embedd/model/internal/tangent"
 	"github.com/embedd/embedd/model/pencil"
@@ -112,7 +113,7 @@ func mpdaForm(t *testing.T, data *model.Data, name string, params map[string]str
 	if err != nil {
 		t.Fatal(err)
 	}
-	patches, of := own.Patches(), tangent.EveryRow(data.N)
+	patches, of := own.Patches(), linalg.Range(data.N)
 	if name == "mpda" {
 		_, patches = method.PartitionClasses(ctx, task)
 		of = tangent.PatchOf(patches, data.N)

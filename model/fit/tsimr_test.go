@@ -38,12 +38,12 @@ func TestPatchesOfOneRowArePoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The same tangents, numbered backwards.
-	back, of := slices.Clone(spaces), tangent.EveryRow(roll.N)
+	back, of := slices.Clone(spaces), linalg.Range(roll.N)
 	slices.Reverse(back)
 	slices.Reverse(of)
 	for _, gamma := range []float64{0, 1} {
 		var m [2]*graph.Matrix
-		for i, tan := range []*tangent.Spaces{{Patch: tangent.EveryRow(roll.N), Spaces: spaces},
+		for i, tan := range []*tangent.Spaces{{Patch: linalg.Range(roll.N), Spaces: spaces},
 			{Patch: of, Spaces: back}} {
 			form := tangent.New(context.Background(), x, w, tan, gamma)
 			parts := form.Factor(context.Background(), 0)

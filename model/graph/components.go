@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/linalg"
 )
 
 // Repair says what to do with a graph of several components: geodesics between them are infinite, and each adds an
@@ -90,10 +92,7 @@ func (nb *Neighbors) Components() []int {
 
 // label numbers the sets that the joins make, in the order of first members.
 func label(n int, joins func(join func(i, j int))) []int {
-	parent := make([]int, n)
-	for i := range parent {
-		parent[i] = i
-	}
+	parent := linalg.Range(n)
 	find := func(i int) int {
 		for parent[i] != i {
 			parent[i] = parent[parent[i]]

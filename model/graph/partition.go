@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/linalg"
 )
 
 // Partition divides the rows of a manifold, usually one class, into patches that are nearly linear, by hierarchical
@@ -19,10 +21,7 @@ import (
 func Partition(ctx context.Context, x *mat.Dense, k, limit int) ([][]int, error) {
 	n, _ := x.Dims()
 	limit = max(limit, 4)
-	all := make([]int, n)
-	for i := range all {
-		all[i] = i
-	}
+	all := linalg.Range(n)
 	if n < limit {
 		if _, _, _, err := rowsOf(x); err != nil {
 			return nil, err

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/fail"
+	"github.com/embedd/embedd/model/internal/linalg"
 )
 
 // End is the wanted end of the spectrum: part of a method's definition.
@@ -63,10 +64,7 @@ func eigen(s mat.Symmetric) ([]float64, *mat.Dense, error) {
 // grade is the order of the rows in which the diagonal ascends. The reduction to tridiagonal form starts at the last
 // column, so the small end of a graded matrix (features with very different units) keeps its digits.
 func grade(s mat.Symmetric) []int {
-	order := make([]int, s.SymmetricDim())
-	for i := range order {
-		order[i] = i
-	}
+	order := linalg.Range(s.SymmetricDim())
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.At(a, a), s.At(b, b)) })
 	return order
 }

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/lapack/lapack64"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
@@ -44,9 +45,8 @@ func Orthonormal(ctx context.Context, b *mat.Dense, cut float64) *mat.Dense {
 func reflected(b *mat.Dense, least float64) *mat.Dense {
 	m, r := b.Dims()
 	size := make([]float64, m)
-	order := make([]int, m)
+	order := linalg.Range(m)
 	for i := range m {
-		order[i] = i
 		for _, v := range b.RawRowView(i) {
 			size[i] = max(size[i], math.Abs(v))
 		}

@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/fail"
+	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
@@ -83,10 +84,7 @@ func bordered(m Entries, order []int, count int) []int {
 			back[i] = max(back[i], i-place[c])
 		}
 	}
-	far := make([]int, n)
-	for i := range far {
-		far[i] = i
-	}
+	far := linalg.Range(n)
 	slices.SortStableFunc(far, func(a, b int) int { return back[b] - back[a] })
 	border := make([]bool, n)
 	for _, i := range far[:min(count, n)] {

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/fail"
+	"github.com/embedd/embedd/model/internal/linalg"
 )
 
 const (
@@ -106,13 +107,7 @@ func (p *partial) rayleighRitz(x *mat.Dense) ([]float64, *mat.Dense) {
 	y := mat.NewDense(b, p.n, nil)
 	p.apply(y, x)
 	h := project(p.ctx, mat.DenseCopyOf(y), x)
-	small := mat.NewSymDense(b, nil)
-	for i := range b {
-		for j := i; j < b; j++ {
-			small.SetSym(i, j, (h.At(i, j)+h.At(j, i))/2)
-		}
-	}
-	values, s := spectrum(small)
+	values, s := spectrum(linalg.Symmetric(h))
 	if p.end == Min {
 		values, s = reversed(values, s)
 	}

@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/fail"
+	"github.com/embedd/embedd/model/internal/linalg"
 )
 
 // krylov finds the largest eigenvalues of a symmetric operator by thick-restart block Lanczos (Wu and Simon 2000; Zhou
@@ -99,13 +100,7 @@ func (k *krylov) run(d int) *ritz {
 		}
 		checked = have
 
-		small := mat.NewSymDense(have, nil)
-		for i := range have {
-			for j := i; j < have; j++ {
-				small.SetSym(i, j, (t.At(i, j)+t.At(j, i))/2)
-			}
-		}
-		values, s := spectrum(small)
+		values, s := spectrum(linalg.Symmetric(t.Slice(0, have, 0, have).(*mat.Dense)))
 		out.largest = max(out.largest, math.Abs(values[0]), math.Abs(values[have-1]))
 		out.least = min(out.least, values[have-1])
 		if have > want {

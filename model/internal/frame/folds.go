@@ -1,8 +1,13 @@
 package frame
 
 import (
+	"cmp"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
+
+	"github.com/embedd/embedd/model/internal/linalg"
 )
 
 // MaxValidated is the number of rows that cross-validation uses; more cost time and change nothing.
@@ -14,18 +19,8 @@ const MaxValidated = 1500
 // fold is nil if fewer than 2 classes can be scored.
 func Folds(p *Rows, limit, count, round int) (pick, fold []int) {
 	byClass := p.ByClass()
-	order := make([]int, 0, len(byClass))
-	for c := range byClass {
-		order = append(order, c)
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		switch {
-		case p.Classes[a] < p.Classes[b]:
-			return -1
-		case p.Classes[a] > p.Classes[b]:
-			return 1
-		}
-		return a - b
+	order := slices.SortedFunc(maps.Keys(byClass), func(a, b int) int {
+		return cmp.Or(strings.Compare(p.Classes[a], p.Classes[b]), a-b)
 	})
 	scored, earlier := 0, 0
 	share := Shares(p.N, limit)
@@ -98,10 +93,7 @@ func Shares(n, limit int) func(size int) int {
 
 // sortByRow puts pick in row order, so that of equally near neighbours the earlier row wins.
 func sortByRow(pick, fold []int) {
-	at := make([]int, len(pick))
-	for i := range at {
-		at[i] = i
-	}
+	at := linalg.Range(len(pick))
 	slices.SortFunc(at, func(a, b int) int { return pick[a] - pick[b] })
 	p, f := slices.Clone(pick), slices.Clone(fold)
 	for i, k := range at {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -151,8 +152,7 @@ func (t *Task) Scales(mean, variance []float64, n float64, p *Rows) (scale []flo
 }
 
 func ranges(p *Rows) (low, high []float64) {
-	low = append([]float64(nil), p.X[:p.M]...)
-	high = append([]float64(nil), p.X[:p.M]...)
+	low, high = slices.Clone(p.X[:p.M]), slices.Clone(p.X[:p.M])
 	for i := range p.N {
 		for j, v := range p.X[i*p.M : (i+1)*p.M] {
 			low[j], high[j] = min(low[j], v), max(high[j], v)
@@ -284,13 +284,9 @@ func (t *Task) sample(ctx context.Context, p *Rows) {
 func (t *Task) cutRank(ctx context.Context) {
 	cut := fail.Must(pencil.Cut(t.Stat.Total))
 	r := cut.Rank()
-	unit := mat.NewDense(r, r, nil)
-	for i := range r {
-		unit.Set(i, i, 1)
-	}
 	// S_t Z spans the range of S_t, and the equilibration of the cut has made Z well conditioned.
 	var span mat.Dense
-	span.Mul(t.Stat.Total, cut.Unwhiten(unit))
+	span.Mul(t.Stat.Total, cut.Unwhiten(linalg.Identity(r)))
 	basis := pencil.Orthonormal(ctx, &span, 0)
 	if basis == nil {
 		panic(fail.With(fmt.Errorf("the total scatter of rank %d has no basis", r)))
@@ -303,13 +299,7 @@ func (t *Task) cutRank(ctx context.Context) {
 		var half, full mat.Dense
 		half.Mul(basis.T(), s)
 		full.Mul(&half, basis)
-		out := mat.NewSymDense(r, nil)
-		for i := range r {
-			for j := i; j < r; j++ {
-				out.SetSym(i, j, (full.At(i, j)+full.At(j, i))/2)
-			}
-		}
-		return out
+		return linalg.Symmetric(&full)
 	}
 	s := *t.Stat
 	s.Total, s.Within = reduce(s.Total), reduce(s.Within)
@@ -328,23 +318,15 @@ func (t *Task) Capped(limit int) *Task {
 	if t.Rows.N <= limit {
 		return t
 	}
-	pick := make([]int, t.Rows.N)
-	for i := range pick {
-		pick[i] = i
-	}
+	pick := Spaced(linalg.Range(t.Rows.N), limit)
 	if t.Rows.Y != nil {
 		pick = t.Rows.Stratified(limit)
-	} else {
-		pick = Spaced(pick, limit)
 	}
 	t.Report.Note(fmt.Sprintf("%d of %d rows were used, evenly spaced: the cost grows too fast with the rows",
 		len(pick), t.Rows.N))
 	c := *t
 	c.Rows = t.Rows.Subset(pick)
-	c.X = mat.NewDense(len(pick), t.M, nil)
-	for i, r := range pick {
-		c.X.SetRow(i, t.X.RawRowView(r))
-	}
+	c.X = linalg.Pick(t.X, pick)
 	return &c
 }
 

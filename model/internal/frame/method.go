@@ -3,6 +3,7 @@ package frame
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -64,7 +65,7 @@ func (m *Method) Resolve(given map[string]string) (map[string]string, error) {
 	for _, p := range m.Params {
 		out[p.Name] = p.Default
 	}
-	for _, name := range sortedKeys(given) {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
 		i := slices.IndexFunc(m.Params, func(p Param) bool { return p.Name == name })
 		if i < 0 {
 			if len(m.Params) == 0 {
@@ -83,15 +84,6 @@ func (m *Method) Resolve(given map[string]string) (map[string]string, error) {
 		out[name] = given[name]
 	}
 	return out, nil
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // MemoryBytes is the maximum memory that a fit of the method needs in addition to its rows.

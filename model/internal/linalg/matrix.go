@@ -157,15 +157,8 @@ func ScaleSym(s *mat.SymDense, f []float64) *mat.SymDense {
 
 // Congruence is A'SA.
 func Congruence(s mat.Symmetric, a *mat.Dense) *mat.SymDense {
-	_, d := a.Dims()
 	var half, full mat.Dense
 	half.Mul(s, a)
 	full.Mul(a.T(), &half)
-	out := mat.NewSymDense(d, nil)
-	for i := range d {
-		for j := i; j < d; j++ {
-			out.SetSym(i, j, (full.At(i, j)+full.At(j, i))/2)
-		}
-	}
-	return out
+	return Symmetric(&full)
 }

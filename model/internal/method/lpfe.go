@@ -8,6 +8,7 @@ import (
 	"github.com/embedd/embedd/model/graph"
 	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/tangent"
 	"github.com/embedd/embedd/model/pencil"
 )
@@ -54,7 +55,7 @@ func parallelMemory(e frame.Extent) int64 {
 func fitLPFE(ctx context.Context, t *frame.Task) *frame.Solution {
 	lists := frame.Nearest(ctx, t, "k")
 	w := frame.Connected(ctx, t, lists, graph.Binary)
-	tan := tangents(ctx, t, lists.Patches(), tangent.EveryRow(t.Rows.N), t.D)
+	tan := tangents(ctx, t, lists.Patches(), linalg.Range(t.Rows.N), t.D)
 	t.ReportProgress("fields", 0)
 	form := tangent.Empty(w, tan)
 	form.AddConnection(ctx, tan, 1)

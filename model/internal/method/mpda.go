@@ -10,6 +10,7 @@ import (
 	"github.com/embedd/embedd/model/graph"
 	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/tangent"
 	"github.com/embedd/embedd/model/pencil"
 )
@@ -110,7 +111,7 @@ func mpdaDenominator(ctx context.Context, t *frame.Task, patches [][]int) *mat.S
 	tan := &tangent.Spaces{}
 	if patches == nil {
 		patches = own.Patches()
-		tan.Patch = tangent.EveryRow(t.Rows.N)
+		tan.Patch = linalg.Range(t.Rows.N)
 	} else {
 		tan.Patch = tangent.PatchOf(patches, t.Rows.N)
 	}
@@ -143,12 +144,7 @@ func PartitionClasses(ctx context.Context, t *frame.Task) (*frame.Task, [][]int)
 	for i, c := range t.Stat.Class {
 		t.ReportProgress("patches", float64(i)/float64(t.Stat.Classes()))
 		rows := byClass[c]
-		x := mat.NewDense(len(rows), t.M, nil)
-		for j, r := range rows {
-			x.SetRow(j, t.X.RawRowView(r))
-		}
-		parts := fail.Must(graph.Partition(ctx, x, k, size))
-		for _, part := range parts {
+		for _, part := range fail.Must(graph.Partition(ctx, linalg.Pick(t.X, rows), k, size)) {
 			for j, r := range part {
 				part[j] = rows[r]
 			}

@@ -121,7 +121,7 @@ func PointTangents(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *g
 	}
 	lists := frame.Nearest(ctx, t, "k")
 	w := frame.Connected(ctx, t, lists, frame.Heat(t, lists))
-	return t, w, tangents(ctx, t, lists.Patches(), tangent.EveryRow(t.Rows.N), dim)
+	return t, w, tangents(ctx, t, lists.Patches(), linalg.Range(t.Rows.N), dim)
 }
 
 // PatchTangents have a tangent space for each patch of the rows.
@@ -162,11 +162,7 @@ func fitTSIMR(find ManifoldTangents) func(context.Context, *frame.Task) *frame.S
 		parts := form.Factor(ctx, 0)
 		m := form.Eliminate(parts)
 		t.ReportProgress("eigenvectors", 0)
-		ones := mat.NewDense(rows.Rows.N, 1, nil)
-		for i := range rows.Rows.N {
-			ones.Set(i, 0, 1)
-		}
-		found := fail.Must(pencil.Partial(ctx, m, pencil.Min, t.D, ones))
+		found := fail.Must(pencil.Partial(ctx, m, pencil.Min, t.D, linalg.Constant(rows.Rows.N)))
 		t.Found(found)
 		settleConstant(found.Vectors)
 		e := &mapping.Tangent{Training: rows.Training(nil, found.Vectors.RawMatrix().Data, t.D), Count: len(tan.Spaces)}

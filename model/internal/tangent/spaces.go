@@ -10,15 +10,6 @@ type Spaces struct {
 	Spaces []*graph.Tangent // T_p of each patch, m x m_p with orthonormal columns; m_p may be 0
 }
 
-// EveryRow is the patch of each of n rows if every row has a separate one.
-func EveryRow(n int) []int {
-	of := make([]int, n)
-	for i := range of {
-		of[i] = i
-	}
-	return of
-}
-
 // PatchOf is the patch of each of n rows.
 func PatchOf(patches [][]int, n int) []int {
 	of := make([]int, n)
