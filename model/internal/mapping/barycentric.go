@@ -61,13 +61,8 @@ func (p *barycentricExtension) Workspace() *Workspace {
 }
 
 func (p *barycentricExtension) Project(dst, z []float64, w *Workspace) error {
-	zero, err := p.Nearest(z, w)
-	if err != nil {
+	if done, err := p.known(dst, z, w); done {
 		return err
-	}
-	if zero {
-		p.put(dst, w.Nearest[0])
-		return nil
 	}
 	k := p.index.K
 	weight, diff := w.Row[:k], w.Row[k:]

@@ -123,13 +123,8 @@ func (p *geodesicExtension) Workspace() *Workspace {
 }
 
 func (p *geodesicExtension) Project(dst, z []float64, w *Workspace) error {
-	zero, err := p.Nearest(z, w)
-	if err != nil {
+	if done, err := p.known(dst, z, w); done {
 		return err
-	}
-	if zero {
-		p.put(dst, w.Nearest[0])
-		return nil
 	}
 	p.paths(w)
 	clear(dst)

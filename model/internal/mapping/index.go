@@ -120,6 +120,16 @@ func (x *index) Nearest(z []float64, w *Workspace) (zero bool, err error) {
 	return w.dist[0] == 0, nil
 }
 
+// known finds the K nearest rows of z. If the first of them equals z, it writes the outputs of that one to dst. done:
+// the row is placed, or there is an error.
+func (x *index) known(dst, z []float64, w *Workspace) (done bool, err error) {
+	zero, err := x.Nearest(z, w)
+	if zero {
+		x.Training.put(dst, w.Nearest[0])
+	}
+	return zero || err != nil, err
+}
+
 // Ready prepares the filter for z.
 func (x *index) Ready(z []float64, w *Workspace) {
 	if x.filter == nil {

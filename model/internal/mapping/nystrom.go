@@ -64,13 +64,8 @@ func (p *nystromExtension) Workspace() *Workspace {
 }
 
 func (p *nystromExtension) Project(dst, z []float64, w *Workspace) error {
-	zero, err := p.Nearest(z, w)
-	if err != nil {
+	if done, err := p.known(dst, z, w); done {
 		return err
-	}
-	if zero {
-		p.put(dst, w.Nearest[0])
-		return nil
 	}
 	// A tie goes to the existing neighbour, so reach is exclusive.
 	w.near, w.near2 = w.near[:0], w.near2[:0]

@@ -111,13 +111,8 @@ func (p *SimilarityExtension) Workspace() *Workspace {
 }
 
 func (p *SimilarityExtension) Project(dst, z []float64, w *Workspace) error {
-	zero, err := p.Nearest(z, w)
-	if err != nil {
+	if done, err := p.known(dst, z, w); done {
 		return err
-	}
-	if zero {
-		p.put(dst, w.Nearest[0])
-		return nil
 	}
 	n := p.Len()
 	x, q := w.Row[:p.m], SimilarityProblem{}
