@@ -61,14 +61,17 @@ func NewContract(elements []string, label, key string) (*Contract, error) {
 	return newContract(columns, label, key)
 }
 
+// contractForm is the JSON form of a contract.
+type contractForm struct {
+	Version  int              `json:"version"`
+	Features []ContractColumn `json:"features"`
+	Label    string           `json:"label,omitempty"`
+	Key      string           `json:"key,omitempty"`
+}
+
 // ParseContract reads the JSON form of a contract.
 func ParseContract(text []byte) (*Contract, error) {
-	var c struct {
-		Version  int              `json:"version"`
-		Features []ContractColumn `json:"features"`
-		Label    string           `json:"label"`
-		Key      string           `json:"key"`
-	}
+	var c contractForm
 	const restore = "restore it, or reset it with embedd schema reset"
 	if err := json.Unmarshal(text, &struct {
 		Version *int `json:"version"`
@@ -250,12 +253,7 @@ func (c *Contract) digest() string {
 
 // MarshalJSON returns the JSON form that [ParseContract] reads.
 func (c *Contract) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Version  int              `json:"version"`
-		Features []ContractColumn `json:"features"`
-		Label    string           `json:"label,omitempty"`
-		Key      string           `json:"key,omitempty"`
-	}{contractVersion, c.columns, c.label, c.key})
+	return json.Marshal(contractForm{contractVersion, c.columns, c.label, c.key})
 }
 
 // String returns a one-line description.
@@ -263,35 +261,19 @@ func (c *Contract) String() string {
 	if c == nil {
 		return "no features"
 	}
-	const most = 8
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d features: ", c.size)
-	for i, x := range c.columns {
-		if i == most {
-			fmt.Fprintf(&b, " and %d more columns", len(c.columns)-most)
-			break
-		}
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(wire.Clip(x.Name))
-		if x.Size > 0 {
-			fmt.Fprintf(&b, "[%d]", x.Size)
-		}
-		if x.Number != "" {
-			b.WriteString(" " + x.Number)
-		}
-	}
+	text := fmt.Sprintf("%d features: %s", c.size, c.list(true))
 	for _, x := range [...][2]string{{"label", c.label}, {"key", c.key}} {
 		if x[1] != "" {
-			fmt.Fprintf(&b, "; %s %s", x[0], wire.Clip(x[1]))
+			text += "; " + x[0] + " " + wire.Clip(x[1])
 		}
 	}
-	return b.String()
+	return text
 }
 
 // Short lists the feature columns as "x[64], z". A long list is cut.
-func (c *Contract) Short() string {
+func (c *Contract) Short() string { return c.list(false) }
+
+func (c *Contract) list(classes bool) string {
 	const most = 8
 	columns := c.Columns()
 	names := make([]string, 0, most)
@@ -299,6 +281,9 @@ func (c *Contract) Short() string {
 		name := wire.Clip(x.Name)
 		if x.Size > 0 {
 			name = elementName(name, x.Size)
+		}
+		if classes && x.Number != "" {
+			name += " " + x.Number
 		}
 		names = append(names, name)
 	}

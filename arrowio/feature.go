@@ -264,27 +264,19 @@ func (b *Block) fill(from int, values []byte, f *ipc.Field, at, count int) {
 		copy(b.F32[from:from+count], ipc.View[float32](values[4*at:], count))
 	case ipc.Float64:
 		copy(b.F64[from:from+count], ipc.View[float64](values[8*at:], count))
-	case ipc.Int8:
-		widen(b.F64[from:], ipc.View[int8](values[at:], count))
-	case ipc.Int16:
-		widen(b.F64[from:], ipc.View[int16](values[2*at:], count))
-	case ipc.Int32:
-		widen(b.F64[from:], ipc.View[int32](values[4*at:], count))
-	case ipc.Int64:
-		widen(b.F64[from:], ipc.View[int64](values[8*at:], count))
-	case ipc.Uint8:
-		widen(b.F64[from:], ipc.View[uint8](values[at:], count))
-	case ipc.Uint16:
-		widen(b.F64[from:], ipc.View[uint16](values[2*at:], count))
-	case ipc.Uint32:
-		widen(b.F64[from:], ipc.View[uint32](values[4*at:], count))
-	case ipc.Uint64:
-		widen(b.F64[from:], ipc.View[uint64](values[8*at:], count))
+	default:
+		widenings[f.Number](b.F64[from:], values[f.Width*at:], count)
 	}
 }
 
-func widen[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](dst []float64, src []T) {
-	for i, v := range src {
+// widenings convert count integers to float64, by their type.
+var widenings = [...]func(dst []float64, values []byte, count int){
+	ipc.Int8: widen[int8], ipc.Int16: widen[int16], ipc.Int32: widen[int32], ipc.Int64: widen[int64],
+	ipc.Uint8: widen[uint8], ipc.Uint16: widen[uint16], ipc.Uint32: widen[uint32], ipc.Uint64: widen[uint64],
+}
+
+func widen[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](dst []float64, values []byte, count int) {
+	for i, v := range ipc.View[T](values, count) {
 		dst[i] = float64(v)
 	}
 }

@@ -323,23 +323,18 @@ func (p *plan) byContract() {
 }
 
 // isNumber reports whether a column holds one number a row.
-func (p *plan) isNumber(name string) bool {
-	i, ok := p.index[name]
-	if !ok || i < 0 {
-		return false
-	}
-	value, _, ok := p.numeric(i)
-	return ok && value == i
-}
+func (p *plan) isNumber(name string) bool { return p.holdsNumbers(name, false) }
 
 // isList reports whether a column holds lists of numbers.
-func (p *plan) isList(name string) bool {
+func (p *plan) isList(name string) bool { return p.holdsNumbers(name, true) }
+
+func (p *plan) holdsNumbers(name string, list bool) bool {
 	i, ok := p.index[name]
 	if !ok || i < 0 {
 		return false
 	}
 	value, _, ok := p.numeric(i)
-	return ok && value != i
+	return ok && list == (value != i)
 }
 
 // take adds the column of this name. It must hold lists of size elements, or numbers if size is 0.
