@@ -162,7 +162,7 @@ func TestRowsOfAFit(t *testing.T) {
 			if rows < c.least || rows > c.most {
 				t.Errorf("the window holds %d rows, not %d to %d", rows, c.least, c.most)
 			}
-			if told := strings.Contains(log.String(), fmt.Sprintf("rows=%d asked=2000", rows)); told != (rows < 2000) {
+			if told := strings.Contains(log.String(), fmt.Sprintf("rows=%d requested=2000", rows)); told != (rows < 2000) {
 				t.Errorf("%d rows, and the log says %q", rows, log.String())
 			}
 		})

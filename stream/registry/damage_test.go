@@ -141,7 +141,7 @@ func TestDamagedPointer(t *testing.T) {
 			}
 			fresh := New(s, "digits", Options{})
 			l, err := fresh.Live(t.Context())
-			if err != nil || l.Live == nil || l.Live.Version != b || !strings.Contains(l.Damage, "the one before") {
+			if err != nil || l.Live == nil || l.Live.Version != b || !strings.Contains(l.Damage, "the previous pointer") {
 				t.Fatalf("live is %+v, %v", l, err)
 			}
 			if err := fresh.Sweep(t.Context()); err != nil || !slices.Equal(there(t, s), []string{a, b}) {

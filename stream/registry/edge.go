@@ -141,7 +141,7 @@ func (e *Edge) explain(err error) error {
 	if err == nil || errors.Is(err, errMoved) || errors.Is(err, errAbsent) {
 		return err
 	}
-	return fmt.Errorf("asking the hub (domain %s): %w", e.domain, err)
+	return fmt.Errorf("requesting from the hub (domain %s): %w", e.domain, err)
 }
 
 func (e *Edge) load(ctx context.Context, pipeline string) (value []byte, revision uint64, err error) {

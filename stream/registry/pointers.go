@@ -28,7 +28,7 @@ type pointerStore struct {
 func (s *pointerStore) read(ctx context.Context) (*Pointer, uint64, error) {
 	value, revision, err := s.store.load(ctx, s.pipeline)
 	if err != nil {
-		return nil, 0, fmt.Errorf("asking for the live model of %s (%s): %w", s.pipeline, s.store, err)
+		return nil, 0, fmt.Errorf("reading the pointer to the models of %s (%s): %w", s.pipeline, s.store, err)
 	}
 	p, err := parse(value)
 	if err == nil && len(value) > 0 {
@@ -169,12 +169,12 @@ func (s *pointerStore) rebuild(ctx context.Context, cause error) (*Pointer, erro
 	}
 	older, err := s.store.history(ctx, s.pipeline)
 	if err != nil {
-		return nil, fmt.Errorf("asking for the pointers of %s before (%s): %w", s.pipeline, s.store, err)
+		return nil, fmt.Errorf("reading earlier pointers to the models of %s (%s): %w", s.pipeline, s.store, err)
 	}
 	p, how := &Pointer{Format: Format, rebuilt: true}, ""
 	for _, value := range older {
 		if before, err := parse(value); err == nil && len(value) > 0 {
-			p, how = before, "the one before it is used instead"
+			p, how = before, "the previous pointer is used instead"
 			break
 		}
 	}

@@ -208,7 +208,8 @@ func (r *Registry) choiceOf(ctx context.Context, p *Pointer) (*Choice, error) {
 		if l.Origin, err = r.models.get(ctx, *origin); err == nil {
 			r.models.origin.Store(&fetchedModel{origin.Name, l.Origin})
 		} else {
-			r.options.Logger.Warn("the first model of the epoch cannot be read; the epoch is judged from the live one on",
+			r.options.Logger.Warn("the first model of the epoch cannot be read; new models are compared with the live "+
+				"one instead",
 				"error", err)
 		}
 	}

@@ -104,8 +104,8 @@ func (r *Registry) mayReplace(p *Pointer, release *plugin.Release) error {
 	case p.Pin != "":
 		return fmt.Errorf("%w: %s; `embedd model unpin %s` lets learning continue", ErrPinned, p.Pin, r.pipeline)
 	case p.Live != "" && p.Live != release.Parent:
-		return fmt.Errorf("%w: %s is live, and the model was to replace %s; it was chosen, or another process trains "+
-			"pipeline %s", ErrOvertaken, p.Live, orNone(release.Parent), r.pipeline)
+		return fmt.Errorf("%w: %s is live, and the new model replaces %s; an operator chose another one, or another "+
+			"process trains pipeline %s", ErrOvertaken, p.Live, orNone(release.Parent), r.pipeline)
 	}
 	return nil
 }
@@ -147,7 +147,8 @@ func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<2
 func (r *Registry) discard(ctx context.Context, names []string) {
 	for _, name := range names {
 		if err := r.store.remove(ctx, r.pipeline, name); err != nil {
-			r.options.Logger.Debug("a model that is not needed stays until the next start", "version", name, "error", err)
+			r.options.Logger.Debug("a model that is not needed cannot be deleted; it stays until the next start", "version",
+				name, "error", err)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (f *fitter) draw(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("drawing landmarks from %d rows: %w", s.Rows, err)
 	}
-	f.log.Info("landmarks were drawn", "landmarks", l.Len(), "rank", l.Dim(), "asked", f.plan.config.Fit.Landmarks,
+	f.log.Info("landmarks were drawn", "landmarks", l.Len(), "rank", l.Dim(), "requested", f.plan.config.Fit.Landmarks,
 		"rows", s.Rows)
 	f.landmarks.Landmarks = l
 	f.mapRows()

@@ -75,7 +75,7 @@ func (t *Trainer) open(features int) {
 	t.fitter.mapRows()
 	if most := c.MaxRows(); most < asked {
 		t.log.Warn("the window holds fewer rows than configured, to stay within its memory", "rows", most,
-			"asked", asked, "window.bytes", t.config.Training.Window.Bytes, "features", features)
+			"requested", asked, "window.bytes", t.config.Training.Window.Bytes, "features", features)
 	}
 	t.schedule.Features, t.schedule.MaxRows = features, t.data.window.MaxRows()
 	if t.resume != nil {
