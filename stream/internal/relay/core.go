@@ -99,7 +99,7 @@ func (c *core) receive(msg *nats.Msg) {
 	in.size = in.Size()
 	c.activity.received(0)
 	if c.training.Feed != nil && c.gate.isWaiting() {
-		c.training.Hand(&in.Message, &in.training)
+		c.training.Offer(&in.Message, &in.training)
 	}
 	dropped := c.queue.Load().Push(in)
 	if len(dropped) == 0 {
@@ -107,7 +107,7 @@ func (c *core) receive(msg *nats.Msg) {
 	}
 	c.Series.Add(health.Dropped, float64(len(dropped)), health.PathAnswer)
 	for _, in := range dropped {
-		if c.training.Feed != nil && !in.training.IsHanded() {
+		if c.training.Feed != nil && !in.training.IsOffered() {
 			c.Series.Add(health.Dropped, 1, health.PathLearn)
 		}
 	}

@@ -70,13 +70,13 @@ func (f *inFlight) add(in *input) bool {
 	return true
 }
 
-// notHanded returns the messages that the training path does not have, in stream order.
-func (f *inFlight) notHanded() []*input {
+// notOffered returns the messages that the training path does not have, in stream order.
+func (f *inFlight) notOffered() []*input {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var out []*input
 	for _, in := range f.inputs {
-		if !in.training.IsHanded() {
+		if !in.training.IsOffered() {
 			out = append(out, in)
 		}
 	}

@@ -146,8 +146,8 @@ func (p *puller) awaitTurn(ctx context.Context) (limit pullLimit, ok bool) {
 	isWaiting := readsOnce && p.gate.isWaiting()
 	if isWaiting {
 		// What was pulled just before waits for a model, which it may be needed to fit.
-		for _, in := range p.inFlight.notHanded() {
-			p.training.Hand(&in.Message, &in.training)
+		for _, in := range p.inFlight.notOffered() {
+			p.training.Offer(&in.Message, &in.training)
 		}
 	}
 	limit = pullLimit{natsx.MaxFetchBytes, natsx.MaxFetchMessages}
@@ -188,14 +188,14 @@ func (p *puller) take(ctx context.Context, in *input) {
 	in.isSuspect = p.source.attempts.isSuspect(&in.Message, p.delivery, p.AckWait)
 	p.delivery = in.ConsumerSeq
 	if p.training.Feed != nil {
-		p.training.Feed.Saw(&in.Message, &in.training)
-		if p.training.ReadsOnce() && in.training.IsHanded() {
+		p.training.Feed.RecordDelivery(&in.Message, &in.training)
+		if p.training.ReadsOnce() && in.training.IsOffered() {
 			in.isSuspect = false // this process has had it, and postponed it
 		}
 	}
 	isWaiting := p.training.ReadsOnce() && p.gate.isWaiting()
 	if isWaiting && p.training.Feed.WaitRoom(ctx) {
-		p.training.Hand(&in.Message, &in.training)
+		p.training.Offer(&in.Message, &in.training)
 	}
 	if bytes, messages := p.inFlight.room(p.InFlight); isWaiting && (bytes <= 0 || messages <= 0) {
 		p.postpone(in)

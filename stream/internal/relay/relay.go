@@ -226,7 +226,7 @@ func (r *Relay) process(ctx, work context.Context, held *inFlight, in *input) *a
 		return nil
 	} else if r.gate.closed()&outdated != 0 { // another replica answers it, or this one when it is up to date
 		if r.training.ReadsOnce() {
-			r.training.Hand(&in.Message, &in.training) // the redelivery is not used for training
+			r.training.Offer(&in.Message, &in.training) // the redelivery is not used for training
 		}
 		_ = in.msg.NakWithDelay(time.Second) // without a delay the open pull would receive it
 		held.remove(in)

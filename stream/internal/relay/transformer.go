@@ -94,7 +94,7 @@ func (t *transformer) countOwners(ctx context.Context, in *input) {
 func (t *transformer) transform(ctx context.Context, in *input) *answer {
 	a := &answer{in: in, result: "out"}
 	m, err := t.Running.Decode(in.Data)
-	t.training.HandDecoded(&in.Message, &in.training, m, err)
+	t.training.OfferDecoded(&in.Message, &in.training, m, err)
 	if err == nil {
 		err = t.checkHeaders(in)
 	}

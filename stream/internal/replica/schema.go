@@ -93,7 +93,8 @@ func (s *Schema) SettleSchema(ctx context.Context, live *plugin.Live) error {
 	return nil
 }
 
-// replace stores a new schema; old is the one that was loaded, nil: none. Only the trainer calls it.
+// replace stores another schema than the one that was loaded; nil: messages are counted to find it. Only the trainer
+// stores it.
 func (s *Schema) replace(ctx context.Context, contract *arrowio.Contract, why string) error {
 	if !s.isTrainer() {
 		s.isOther = contract == nil

@@ -14,12 +14,12 @@ import (
 	"github.com/embedd/embedd/stream/internal/scope"
 )
 
-// Message is a message to learn. One that the hot path has decoded has no data when there is nothing in it to learn.
+// Message is a message to learn. It has no data if the hot path has decoded it and nothing in it can be learned.
 type Message struct {
 	scope.Message
 
 	after uint64 // the input has no message between this sequence number and the message's own
-	// binding counts how often the hot path had bound its consumer: what it received under one binding is of one stream.
+	// binding is the number of times that the hot path had bound its consumer. One binding reads one stream.
 	binding int
 
 	isDecoded bool // by the hot path, with this result
@@ -28,7 +28,7 @@ type Message struct {
 	size      int64
 }
 
-// messageSize is what a Message takes in memory in addition to what was received.
+// messageSize is the memory of a Message in addition to that of the received message.
 const messageSize = 256
 
 // Decode returns the decoded message, nil without an error when there is nothing in it to learn.
@@ -41,22 +41,22 @@ func (m *Message) Decode(s *stage.Stage) (*arrowio.Message, error) {
 
 func (m *Message) bytes() int64 { return m.size }
 
-// Delivery is what the feed keeps of one delivery to the hot path.
+// Delivery is the state of the feed for one delivery to the hot path.
 type Delivery struct {
-	after    uint64
-	binding  int
-	isHanded atomic.Bool // the learning path has the message, or gets it in another way
+	after     uint64
+	binding   int
+	isOffered atomic.Bool // the learning path has the message, or reads it from the stream
 }
 
-// IsHanded reports whether the learning path has the message, or gets it in another way.
-func (d *Delivery) IsHanded() bool { return d.isHanded.Load() }
+// IsOffered reports whether the learning path has the message, or reads it from the stream.
+func (d *Delivery) IsOffered() bool { return d.isOffered.Load() }
 
-// MarkHanded keeps the message from being handed on: learning reads it for itself.
-func (d *Delivery) MarkHanded() { d.isHanded.Store(true) }
+// MarkOffered keeps the message out of the feed: the learning path reads it from the stream.
+func (d *Delivery) MarkOffered() { d.isOffered.Store(true) }
 
-// Feed has what the hot path received, in the order of its deliveries, so that one read and one decoding serve both
-// paths. It is bounded in bytes. What falls out, and what another replica of the same consumer received, is a gap
-// between a message and the one before it.
+// Feed has the messages that the hot path received, in the order of their deliveries, so that a message is read and
+// decoded once for both paths. It is bounded in bytes. A message that was dropped, or that another replica received,
+// leaves a gap between its neighbours.
 type Feed struct {
 	*bytequeue.Queue[*Message]
 	isOnly bool // the input can be read only once: nothing fills gaps, and redeliveries count too
@@ -65,15 +65,15 @@ type Feed struct {
 	binding   int
 	created   time.Time // of the stream
 	delivered uint64    // the consumer's sequence number of the newest delivery
-	pulled    uint64    // stream sequence number of the newest first delivery
-	isWhole   bool      // all deliveries since then came to this process
+	pulled    uint64    // stream sequence number of the newest message that was not a redelivery
+	isWhole   bool      // this process received all deliveries since then
 	gapAt     time.Time // when another process was last seen to receive messages
-	handed    uint64    // stream sequence number up to which what was pulled has been handed on
-	seen      sequences // if isOnly: what was handed on or is on its way
-	previous  streamEnd // of the stream of that name before
+	offered   uint64    // stream sequence number up to which pulled messages have been offered
+	seen      sequences // if isOnly: messages that were offered or will be
+	previous  streamEnd // end of the previous stream of that name
 }
 
-// streamEnd is how far a stream was read.
+// streamEnd is the last message that was pulled of a stream.
 type streamEnd struct {
 	created time.Time
 	pulled  uint64
@@ -99,17 +99,17 @@ func (f *Feed) Bind(created time.Time, c *jetstream.ConsumerInfo) {
 	}
 	f.binding++
 	f.created = created
-	f.delivered, f.pulled, f.handed = c.Delivered.Consumer, c.Delivered.Stream, c.Delivered.Stream
+	f.delivered, f.pulled, f.offered = c.Delivered.Consumer, c.Delivered.Stream, c.Delivered.Stream
 	f.isWhole = true
 	f.Wake()
 }
 
-// Saw records a delivery when it is pulled, and sets what the feed keeps of it.
-func (f *Feed) Saw(m *scope.Message, d *Delivery) {
+// RecordDelivery records a delivery when it is pulled, and sets what the feed keeps of it.
+func (f *Feed) RecordDelivery(m *scope.Message, d *Delivery) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if m.ConsumerSeq != f.delivered+1 {
-		f.isWhole, f.gapAt = false, time.Now() // another process received what is between, or it was lost
+		f.isWhole, f.gapAt = false, time.Now() // another process received the messages between, or they were lost
 	}
 	f.delivered = max(f.delivered, m.ConsumerSeq)
 	d.binding = f.binding
@@ -122,20 +122,20 @@ func (f *Feed) Saw(m *scope.Message, d *Delivery) {
 		f.pulled, f.isWhole = m.Origin.Seq, true
 	}
 	if f.isOnly {
-		d.isHanded.Store(!f.seen.add(d.after+1, m.Origin.Seq))
+		d.isOffered.Store(!f.seen.add(d.after+1, m.Origin.Seq))
 	} else {
-		d.isHanded.Store(!isFirst)
+		d.isOffered.Store(!isFirst)
 	}
 }
 
 // WaitRoom waits until the feed is less than half full. It returns false when ctx is done first.
 func (f *Feed) WaitRoom(ctx context.Context) bool { return f.WaitBelow(ctx, f.Limit()/2) }
 
-// feedState is how far the hot path is.
+// feedState is the progress of the hot path.
 type feedState struct {
 	binding  int
 	created  time.Time
-	handed   uint64 // all up to here was handed on, or the hot path will not bring it
+	offered  uint64 // messages up to here were offered, or the hot path will not offer them
 	gapAt    time.Time
 	previous streamEnd
 }
@@ -146,7 +146,7 @@ func (f *Feed) state() feedState {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return feedState{f.binding, f.created, f.handed, f.gapAt, f.previous}
+	return feedState{f.binding, f.created, f.offered, f.gapAt, f.previous}
 }
 
 // push adds a message and returns those that were dropped for it.
@@ -155,7 +155,7 @@ func (f *Feed) push(m *Message) (dropped []*Message) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if m.binding == f.binding {
-		f.handed = max(f.handed, m.Origin.Seq)
+		f.offered = max(f.offered, m.Origin.Seq)
 	}
 	return dropped
 }

@@ -62,9 +62,9 @@ func TestFeedSeesGaps(t *testing.T) {
 		for i, d := range c.deliveries {
 			in, delivery := scope.Message{Origin: wire.Origin{Seq: d.seq}, ConsumerSeq: d.number, Delivered: d.times},
 				new(Delivery)
-			f.Saw(&in, delivery)
-			if delivery.IsHanded() != c.taught[i] || !c.taught[i] && delivery.after != c.after[i] {
-				t.Errorf("%s: delivery %+v is taught: %t and comes after %d, want %t and %d", name, d, delivery.IsHanded(),
+			f.RecordDelivery(&in, delivery)
+			if delivery.IsOffered() != c.taught[i] || !c.taught[i] && delivery.after != c.after[i] {
+				t.Errorf("%s: delivery %+v is taught: %t and comes after %d, want %t and %d", name, d, delivery.IsOffered(),
 					delivery.after, c.taught[i], c.after[i])
 			}
 		}

@@ -23,15 +23,15 @@ import (
 	"github.com/embedd/embedd/stream/spec"
 )
 
-// maxBacklog is how many rows may wait to be learned when they are of more than one message.
+// maxBacklog is the maximum number of rows that wait to be learned, unless one message has more.
 const maxBacklog = 256
 
 // Path is the learning path of one pipeline.
 type Path struct {
 	*scope.Scope
-	// Feed has what the hot path receives; nil when nothing is learned from it. OpenFeed sets it.
+	// Feed has the messages that the hot path receives; nil when none of them is learned. OpenFeed sets it.
 	Feed *Feed
-	// ReadFrom is the sequence number of the first message to learn: with it the window of the live model begins; 0: the
+	// ReadFrom is the sequence number of the first message to learn, at which the window of the live model begins; 0: the
 	// first of the stream.
 	ReadFrom uint64
 
@@ -45,12 +45,12 @@ type Path struct {
 	hooks      Hooks
 }
 
-// Hooks are what the learning path calls of the parts of the pipeline above it.
+// Hooks are functions of the hot path that the learning path calls.
 type Hooks struct {
 	// IsHolding reports whether inputs wait for a model: then the hot path receives nothing.
 	IsHolding func() bool
-	// MayLearn reports whether a message may be learned: not when it crashes a process that transforms it. It waits,
-	// for a while, until that is known.
+	// MayLearn reports whether a message may be learned: not if it crashes a process that transforms it. It waits for a
+	// limited time until that is known.
 	MayLearn func(ctx context.Context, seq uint64, streamCreated time.Time) bool
 	// SendLabelLetter sends the dead letter of a message of labels.
 	SendLabelLetter func(ctx context.Context, m *scope.Message, cause error) error
@@ -63,13 +63,13 @@ func New(s *scope.Scope, r *replica.Replica, hooks Hooks) *Path {
 	return p
 }
 
-// Learns reports whether this process learns: to fit models, or to be ready for it.
+// Learns reports whether this process learns: as the trainer, or to become it.
 func (p *Path) Learns() bool { return p.Role != spec.RoleTransform && p.Running.Learns() }
 
 // HasLateLabels reports whether labels are learned that arrive separately from their rows.
 func (p *Path) HasLateLabels() bool { return p.Labels != "" && p.Learns() }
 
-// ReadsOnce reports whether only the hot path can read the input, and learning has nothing but what it receives.
+// ReadsOnce reports whether only the hot path can read the input, so that learning depends on the feed.
 func (p *Path) ReadsOnce() bool { return p.Feed != nil && p.Feed.isOnly }
 
 // OpenFeed creates the feed. It is called before the hot path runs.
@@ -82,9 +82,9 @@ func (p *Path) OpenFeed() {
 	}
 }
 
-// Resume finds where to read after a restart: where the window of the newest checkpoint begins, or that of the live
-// model. It changes what the stage is to resume from. Sequence numbers of another stream under the same name, or of an
-// older copy of it that was restored, mean other messages: then it is the first message.
+// Resume sets where to read after a restart: where the window of the newest checkpoint or of the live model begins. It
+// changes what the stage resumes from. In another stream of the same name, or in an older copy that was restored, the
+// sequence numbers mean other messages: then reading begins with the first.
 func (p *Path) Resume(live *plugin.Live) {
 	isSame := live.Model.Note().Source["created"] == p.Stage.Source["created"]
 	if isSame && sourceNumber(live, "last") > p.Input.CachedInfo().State.LastSeq {
@@ -101,7 +101,7 @@ func (p *Path) Resume(live *plugin.Live) {
 	}
 }
 
-// Reader reads what is learned: messages, or summaries of them.
+// Reader reads messages or summaries, and has them learned.
 type Reader interface {
 	Run(ctx context.Context)  // until ctx is done; it can run again
 	SkipTo(live *plugin.Live) // to where the window of a model begins
@@ -146,8 +146,8 @@ func (p *Path) runTurn(ctx context.Context, r Reader, every <-chan time.Time) {
 	<-ended
 }
 
-// sourceNumber is a sequence number in the note of a model: of the first or the last message that its fit used; 0 when
-// the note has none.
+// sourceNumber is a sequence number in the note of a model: of the first or the last message of its fit. It is 0 if the
+// note has none.
 func sourceNumber(live *plugin.Live, key string) uint64 {
 	n, _ := strconv.ParseUint(live.Model.Note().Source[key], 10, 64)
 	return n
@@ -159,7 +159,7 @@ func (p *Path) Run(ctx context.Context) {
 		p.readFeed(ctx, p.Learn)
 		return
 	}
-	// A message of which learning began when the turn ended is learned: the position is after it already.
+	// A message whose learning has begun is learned even if the turn ends: the position is past it.
 	p.RunInTurn(ctx, newReader(p, func(_ context.Context, m *Message) { p.Learn(ctx, m) }))
 }
 
@@ -233,15 +233,15 @@ func (p *Path) awaitBacklog(ctx context.Context, rows int) bool {
 	return true
 }
 
-// Hand gives the learning path a message that the hot path received and has not decoded. Only the first call for a
-// delivery counts. It never waits.
-func (p *Path) Hand(received *scope.Message, d *Delivery) {
-	p.hand(received, d, &Message{Message: scope.Message{Data: received.Data}})
+// Offer adds a message to the feed that the hot path received and has not decoded. Only the first call for a delivery
+// counts. It never waits.
+func (p *Path) Offer(received *scope.Message, d *Delivery) {
+	p.offer(received, d, &Message{Message: scope.Message{Data: received.Data}})
 }
 
-// HandDecoded is Hand for a message that the hot path has decoded, or could not decode.
-func (p *Path) HandDecoded(received *scope.Message, d *Delivery, decoded *arrowio.Message, err error) {
-	if p.Feed == nil || p.isIdle.Load() || d.IsHanded() {
+// OfferDecoded is Offer for a message that the hot path has decoded or failed to decode.
+func (p *Path) OfferDecoded(received *scope.Message, d *Delivery, decoded *arrowio.Message, err error) {
+	if p.Feed == nil || p.isIdle.Load() || d.IsOffered() {
 		return
 	}
 	m := &Message{isDecoded: true, decoded: decoded, err: err}
@@ -251,11 +251,11 @@ func (p *Path) HandDecoded(received *scope.Message, d *Delivery, decoded *arrowi
 	if m.decoded != nil {
 		m.Data = received.Data
 	}
-	p.hand(received, d, m)
+	p.offer(received, d, m)
 }
 
-func (p *Path) hand(received *scope.Message, d *Delivery, m *Message) {
-	if !d.isHanded.CompareAndSwap(false, true) {
+func (p *Path) offer(received *scope.Message, d *Delivery, m *Message) {
+	if !d.isOffered.CompareAndSwap(false, true) {
 		return
 	}
 	m.Origin, m.Subject, m.Time = received.Origin, received.Subject, received.Time
@@ -272,7 +272,7 @@ func (p *Path) hand(received *scope.Message, d *Delivery, m *Message) {
 	}
 }
 
-// canLearn reports whether a message has anything to learn. Once a model is live, rows without a label are only
+// canLearn reports whether anything in a message can be learned. Once a model is live, rows without a label are only
 // transformed, unless their labels can arrive separately.
 func (p *Path) canLearn(m *arrowio.Message) bool {
 	if p.Stage.Spec.Label == "" || p.Running.Live() == nil || p.HasLateLabels() {

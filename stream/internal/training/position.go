@@ -7,7 +7,7 @@ import (
 	"github.com/embedd/embedd/stream/internal/health"
 )
 
-// Cause is why learning began to read again: a label of the metric of reader restarts.
+// Cause is why the reader restarted: a label of the metric of reader restarts.
 type Cause string
 
 const (
@@ -15,22 +15,22 @@ const (
 	purged     Cause = "purged"     // messages left the input stream before they were learned
 	renumbered Cause = "renumbered" // an older copy was restored: sequence numbers mean other messages
 	behind     Cause = "behind"     // messages are missing in the feed, and are read from the stream
-	failed     Cause = "failed"     // a request failed, or the consumer is gone
+	failed     Cause = "failed"     // a request failed, or the consumer was deleted
 )
 
 // position is how far learning has read the input stream. It is a state machine without I/O.
 type position struct {
 	stream  time.Time // creation time of the stream
-	created time.Time // of its numbering: the same, unless it was renumbered
-	next    uint64    // sequence number; all before it was learned, or is gone
+	created time.Time // creation time of its numbering: the same, unless it was renumbered
+	next    uint64    // sequence number to read next
 	last    uint64    // of the newest message that was learned; 0: none under this numbering
 	time    time.Time // of that message
 	end     uint64    // the highest known sequence number of the stream
-	skipped hole      // sequence numbers without a message since the last look
+	skipped gap       // sequence numbers without a message since the stream was last inspected
 }
 
-// hole is a range of sequence numbers of which n had no message: of other subjects, or gone before they were learned.
-type hole struct{ first, last, n uint64 }
+// gap is a range of sequence numbers. n of them had no message to learn: it has another subject, or left the stream.
+type gap struct{ first, last, n uint64 }
 
 // learned moves past a message.
 func (a *position) learned(seq uint64, at time.Time) {
@@ -69,8 +69,8 @@ func (a *position) same(s streamState) bool {
 // newer reports whether it is another stream that was created later: none of its messages was learned.
 func (a *position) newer(s streamState) bool { return s.created.After(a.stream) }
 
-// follow moves to where learning continues. It returns why that is elsewhere, at most how many messages were lost, and
-// a sentence; "" when nothing changed.
+// follow moves to where learning continues. If that is not the next message, it returns the cause, an upper bound of
+// the messages that were lost, and a sentence; else "".
 func (a *position) follow(s streamState) (c Cause, lost uint64, text string) {
 	begun := a.last > 0
 	switch {
@@ -91,7 +91,7 @@ func (a *position) follow(s streamState) (c Cause, lost uint64, text string) {
 			health.Timestamp(s.now), s.last, was, a.next)
 	}
 	h := a.skipped
-	a.skipped, a.end = hole{}, max(a.end, s.last)
+	a.skipped, a.end = gap{}, max(a.end, s.last)
 	if h.n > 0 && s.first > h.first {
 		lost = min(h.n, s.first-h.first)
 	}
@@ -100,7 +100,7 @@ func (a *position) follow(s streamState) (c Cause, lost uint64, text string) {
 		a.next = s.first
 	}
 	if lost == 0 || !begun {
-		return "", 0, "" // messages that were gone before the first read are not lost
+		return "", 0, "" // messages that left the stream before the first read are not lost
 	}
 	return purged, lost, fmt.Sprintf("at %s up to %d messages were gone from the input stream "+
 		"(purged, or over its limits) before they were learned; learning continues from message %d",

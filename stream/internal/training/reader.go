@@ -178,8 +178,8 @@ func (r *reader) hasReconnected(ctx context.Context) bool {
 
 // await waits for the hot path, and reads what that will not bring.
 func (r *reader) await(ctx context.Context, s feedState) error {
-	if s.created.Equal(r.at.stream) && s.handed >= r.at.next && s.binding == r.binding {
-		return r.read(ctx, s.handed)
+	if s.created.Equal(r.at.stream) && s.offered >= r.at.next && s.binding == r.binding {
+		return r.read(ctx, s.offered)
 	}
 	if r.Feed.Wait(ctx, max(LookAfter, r.PollInterval)) || ctx.Err() != nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 )
 
 // unreadable counts the messages that could not be decoded for learning, with the last error. Until a first model is
-// live they have no dead letter that says so.
+// live they have no dead letters.
 type unreadable struct {
 	messages int
 	last     error

@@ -9,9 +9,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// synchronizer keeps the reader of rows and the reader of labels in step, in the order of the server's timestamps, as
-// rows and labels were learned when they arrived. So a restart learns what was learned before, and neither reader is
-// further ahead of the other than the buffer holds. A reader at the end of its stream does not hold up the other.
+// synchronizer keeps the reader of rows and the reader of labels in the order of the server's timestamps. So a restart
+// learns rows and labels in the order in which they arrived, and neither reader is further ahead of the other than the
+// buffer holds. A reader at the end of its stream does not delay the other.
 type synchronizer struct {
 	mu      sync.Mutex
 	rows    progress
@@ -21,7 +21,7 @@ type synchronizer struct {
 	asked   time.Time // when the server last had no newer row
 }
 
-// progress is how far one of the two readers is.
+// progress is the progress of one of the two readers.
 type progress struct {
 	reached time.Time     // timestamp of the newest message; later ones are not older
 	moved   time.Time     // when that was, by the local clock
@@ -45,7 +45,7 @@ func (s *progress) moveTo(t time.Time) {
 	}
 }
 
-// labelsAt records how far labels are read, and whether that is the end of their stream.
+// labelsAt records up to which time labels are read, and whether that is the end of their stream.
 func (p *synchronizer) labelsAt(t time.Time, atEnd bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
