@@ -189,7 +189,7 @@ func TestOddMessageAfterRestart(t *testing.T) {
 				if err := r.Stop(); err != nil {
 					t.Fatal(err)
 				}
-				publishShapes(s, p, append([]string{odd}, good(400)...)...)
+				publishShapes(s, p, append([]string{odd}, good(100)...)...)
 				for range replicas {
 					startReplica(t, s.Connect(), p)
 				}
@@ -197,13 +197,13 @@ func TestOddMessageAfterRestart(t *testing.T) {
 				if !slices.Contains(answered, odd) {
 					want[31] = string(wire.SchemaChanged)
 				}
-				for seq := range 430 {
+				for seq := range 130 {
 					if seq+1 != 31 {
 						want[seq+1] = "out"
 					}
 				}
-				want[431] = "out"
-				wantOutcomes(t, awaitOutcomes(s, p, 431), want)
+				want[131] = "out"
+				wantOutcomes(t, awaitOutcomes(s, p, 131), want)
 			})
 		}
 	}
