@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -83,17 +84,9 @@ func (d *doctor) printFinding(f admin.Finding) {
 		about += " (" + f.Pipeline + ")"
 	}
 	text := f.Text
-	var fixes []string
-	if f.Fix != "" {
-		fixes = append(fixes, f.Fix)
-	}
-	if f.Command != "" {
-		fixes = append(fixes, f.Command)
-	}
-	if f.Key != "" {
-		fixes = append(fixes, strings.TrimSpace(f.Key+": "+f.Value))
-	}
-	if fixes != nil {
+	setting := strings.TrimSpace(strings.TrimPrefix(f.Key+": "+f.Value, ": "))
+	fixes := slices.DeleteFunc([]string{f.Fix, f.Command, setting}, func(s string) bool { return s == "" })
+	if len(fixes) > 0 {
 		text += ". Fix: " + strings.Join(fixes, ": ")
 	}
 	d.out.Printf("%-5s  %s: %s\n", f.Level, about, strings.ReplaceAll(text, "\n", " "))

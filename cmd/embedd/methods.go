@@ -31,12 +31,7 @@ func methodsCommand(e *cli.Env) *cobra.Command {
 			}
 		}
 		if out.JSON {
-			for _, m := range methods {
-				if err := out.Object(m); err != nil {
-					return err
-				}
-			}
-			return nil
+			return report.Objects(out, methods)
 		}
 		t := out.Table("METHOD", "LABELS", "MAP", "STREAMING", "TITLE", "PAPER")
 		for _, m := range methods {

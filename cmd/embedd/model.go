@@ -76,12 +76,7 @@ func modelLsCommand(e *cli.Env) *cobra.Command {
 // printListed prints versions and rejected candidates, the newest last.
 func printListed(out *report.Output, lines []registry.Listed) error {
 	if out.JSON {
-		for _, l := range lines {
-			if err := out.Object(l); err != nil {
-				return err
-			}
-		}
-		return nil
+		return report.Objects(out, lines)
 	}
 	t := out.Table("VERSION", "STATE", "EPOCH", "METHOD", "DIM", "ROWS", "SCORE", "CREATED", "WHY")
 	for _, l := range lines {

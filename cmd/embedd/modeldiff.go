@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -77,26 +78,21 @@ func compareModels(a, b *model.Model) modelDifference {
 	}
 	add("digest", a.Digest(), b.Digest())
 	add("method", a.Method(), b.Method())
-	pa, pb := a.Params(), b.Params()
-	names := maps.Clone(pa)
-	maps.Copy(names, pb)
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		add("parameter "+name, pa[name], pb[name])
+	addAll := func(what string, x, y map[string]string) {
+		names := map[string]string{}
+		maps.Copy(names, x)
+		maps.Copy(names, y)
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			add(what+" "+name, x[name], y[name])
+		}
 	}
+	addAll("parameter", a.Params(), b.Params())
 	add("map", a.Map(), b.Map())
 	add("dim", a.Dim(), b.Dim())
 	add("informative", a.InformativeRank(), b.InformativeRank())
 	add("rows", a.Rows(), b.Rows())
 	add("epoch", a.Note().Epoch, b.Note().Epoch)
-	sa, sb := a.Note().Source, b.Note().Source
-	names = maps.Clone(sa)
-	if names == nil {
-		names = map[string]string{}
-	}
-	maps.Copy(names, sb)
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		add("source "+name, sa[name], sb[name])
-	}
+	addAll("source", a.Note().Source, b.Note().Source)
 	add("features", only(a.Features(), b.Features()), only(b.Features(), a.Features()))
 	add("classes", only(a.Classes(), b.Classes()), only(b.Classes(), a.Classes()))
 	d.compareWeights(a, b)
@@ -151,13 +147,7 @@ func (d *modelDifference) compareWeights(a, b *model.Model) {
 		}
 	}
 	slices.SortStableFunc(d.Features, func(a, b featureChange) int {
-		switch {
-		case a.Change > b.Change:
-			return -1
-		case a.Change < b.Change:
-			return 1
-		}
-		return strings.Compare(a.Feature, b.Feature)
+		return cmp.Or(cmp.Compare(b.Change, a.Change), strings.Compare(a.Feature, b.Feature))
 	})
 	d.Features = d.Features[:min(len(d.Features), maxFeatureChanges)]
 }

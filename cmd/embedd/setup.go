@@ -198,12 +198,7 @@ func existingPlans(ctx context.Context, n config.NATS, pipelines []stream.Pipeli
 // printPermissions prints the least permissions of each verb, as a server's configuration and for nsc.
 func printPermissions(out *report.Output, all []admin.Permissions) error {
 	if out.JSON {
-		for _, r := range all {
-			if err := out.Object(r); err != nil {
-				return err
-			}
-		}
-		return nil
+		return report.Objects(out, all)
 	}
 	out.Printf("# The configuration of a server. Its environment has the passwords.\nauthorization {\n  users = [\n")
 	for _, r := range all {

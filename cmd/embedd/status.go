@@ -60,12 +60,7 @@ func statusCommand(e *cli.Env) *cobra.Command {
 
 func printReports(out *report.Output, reports []stream.Report) error {
 	if out.JSON {
-		for _, r := range reports {
-			if err := out.Object(r); err != nil {
-				return err
-			}
-		}
-		return nil
+		return report.Objects(out, reports)
 	}
 	t := out.Table("PIPELINE", "STATE", "LAG", "MODEL", "EPOCH", "AGE", "WINDOW", "LEARNING")
 	for _, r := range reports {

@@ -1,8 +1,10 @@
 package stage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -32,7 +34,7 @@ func withDefaults(c spec.Config) (spec.Config, error) {
 	if c.Training.Every == (spec.Every{}) {
 		c.Training.Every = spec.Every{Rows: 5000, Period: 10 * time.Minute}
 	}
-	c.Logger = discardLogger(c.Logger)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}

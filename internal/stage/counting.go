@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -106,11 +107,8 @@ func (c *candidates) total() int {
 }
 
 // leading returns the leading candidates, the leader first.
-func (c *candidates) leading() (all []*contractCandidate) {
-	for _, one := range c.byID {
-		all = append(all, one)
-	}
-	slices.SortFunc(all, compare)
+func (c *candidates) leading() []*contractCandidate {
+	all := slices.SortedFunc(maps.Values(c.byID), compare)
 	return all[:min(len(all), maxReported)]
 }
 

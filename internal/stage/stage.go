@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -200,10 +199,3 @@ func (s *Stage) Status() spec.Status {
 // ReadFrom returns the first message that a restart must learn again to have the window of a checkpoint back: the
 // creation time of its stream in nanoseconds, and its sequence number; 0 is the first message.
 func ReadFrom(checkpoint []byte) (created int64, seq uint64) { return trainer.ReadFrom(checkpoint) }
-
-func discardLogger(l *slog.Logger) *slog.Logger {
-	if l == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return l
-}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -196,11 +197,9 @@ func (d *diagnosis) checkSchema(ctx context.Context, p *spec.Pipeline, s jetstre
 		d.addOK("schema", p.Name, "%s; no message waits for an answer", known)
 		return
 	}
-	names := make([]string, 0, len(head))
-	for name := range head {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(head[b], head[a]), cmp.Compare(a, b)) })
+	names := slices.SortedFunc(maps.Keys(head), func(a, b string) int {
+		return cmp.Or(cmp.Compare(head[b], head[a]), cmp.Compare(a, b))
+	})
 	var counts []string
 	for _, name := range names[:min(len(names), 4)] {
 		counts = append(counts, fmt.Sprintf("%d with %s", head[name], name))

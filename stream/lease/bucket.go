@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -176,11 +177,7 @@ func (b *Bucket) WatchMembers(ctx context.Context, group string, ttl time.Durati
 					delete(there, name)
 				}
 			}
-			var now []string
-			for name := range there {
-				now = append(now, name)
-			}
-			if slices.Sort(now); whole && !slices.Equal(now, last) {
+			if now := slices.Sorted(maps.Keys(there)); whole && !slices.Equal(now, last) {
 				last = now
 				changed(slices.Clone(now))
 			}

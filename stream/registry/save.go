@@ -105,17 +105,9 @@ func (r *Registry) mayReplace(p *Pointer, release *plugin.Release) error {
 		return fmt.Errorf("%w: %s; `embedd model unpin %s` lets learning continue", ErrPinned, p.Pin, r.pipeline)
 	case p.Live != "" && p.Live != release.Parent:
 		return fmt.Errorf("%w: %s is live, and the new model replaces %s; an operator chose another one, or another "+
-			"process trains pipeline %s", ErrOvertaken, p.Live, orNone(release.Parent), r.pipeline)
+			"process trains pipeline %s", ErrOvertaken, p.Live, cmp.Or(release.Parent, "no model"), r.pipeline)
 	}
 	return nil
-}
-
-// orNone is a version, or words for none.
-func orNone(version string) string {
-	if version == "" {
-		return "no model"
-	}
-	return version
 }
 
 // write stores a model under a claimed name and reads it back.
@@ -309,7 +301,8 @@ func (r *Registry) Rollback(ctx context.Context, version string) (*Pointer, erro
 		case version != "":
 			return version, nil
 		case p.Previous == "":
-			return "", &missing{fmt.Sprintf("no version of pipeline %s was live before %s", r.pipeline, orNone(p.Live))}
+			return "", &missing{fmt.Sprintf("no version of pipeline %s was live before %s", r.pipeline,
+				cmp.Or(p.Live, "no model"))}
 		}
 		return p.Previous, nil
 	}, false)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -78,11 +79,7 @@ func Running(ctx context.Context, nc *connection.Conn, names []string) ([]string
 	if err != nil {
 		return nil, nil, err
 	}
-	var all []string
-	for name := range found {
-		all = append(all, name)
-	}
-	slices.Sort(all)
+	all := slices.Sorted(maps.Keys(found))
 	for _, name := range names {
 		if found[name] == 0 {
 			there := "no daemon answers there"

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -192,7 +193,7 @@ func (f field) set(target any, text string) error {
 		return t(text)
 	}
 	if text == "" && f.or != "" {
-		clearTarget(target)
+		reflect.ValueOf(target).Elem().SetZero()
 		return nil
 	}
 	var (
@@ -231,17 +232,6 @@ func (f field) set(target any, text string) error {
 		return fmt.Errorf("want %s", f.form())
 	}
 	return nil
-}
-
-func clearTarget(target any) {
-	switch t := target.(type) {
-	case *int:
-		*t = 0
-	case *int64:
-		*t = 0
-	case *time.Duration:
-		*t = 0
-	}
 }
 
 // form describes the allowed values.

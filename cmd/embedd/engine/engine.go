@@ -2,9 +2,9 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/cmd/embedd/config"
@@ -28,14 +28,6 @@ func Replicas(n config.NATS) int {
 	return count
 }
 
-// orNever converts a duration: never is 0 in the configuration and negative in the engine.
-func orNever(d time.Duration) time.Duration {
-	if d == 0 {
-		return -1
-	}
-	return d
-}
-
 // DefaultStore is the directory of the models of pipelines on core NATS, inside the store of the embedded server.
 const DefaultStore = embedded.Store + "/models"
 
@@ -45,7 +37,7 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 	for _, p := range c.Pipelines {
 		one := stream.Pipeline{
 			Name: p.Name, Role: stream.Role(c.Role), Standby: stream.Standby(c.Standby),
-			Lease: c.NATS.Lease, ModelSyncTimeout: orNever(c.NATS.ModelSyncTimeout), Stream: p.Input.Stream,
+			Lease: c.NATS.Lease, ModelSyncTimeout: cmp.Or(c.NATS.ModelSyncTimeout, -1), Stream: p.Input.Stream,
 			Subject: p.Input.Subject, Labels: p.Input.Labels,
 			Partitions: p.Input.Partitions,
 			Output:     p.Output.Subject, Dead: p.Output.Dead,

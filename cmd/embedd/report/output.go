@@ -4,6 +4,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -55,6 +56,16 @@ func (o *Output) Object(v any) error {
 	return err
 }
 
+// Objects writes each of a list as one line of JSON.
+func Objects[T any](o *Output, list []T) error {
+	for _, v := range list {
+		if err := o.Object(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Printf writes text. With --format json it writes nothing.
 func (o *Output) Printf(format string, args ...any) {
 	if !o.JSON {
@@ -90,12 +101,7 @@ func (t *Table) Row(cells ...any) {
 func (t *Table) Flush() error { return t.w.Flush() }
 
 // OrDash is s, or "-" if it is empty.
-func OrDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
+func OrDash(s string) string { return cmp.Or(s, "-") }
 
 // Shorten cuts a text after limit bytes.
 func Shorten(s string, limit int) string {

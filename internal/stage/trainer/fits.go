@@ -268,12 +268,7 @@ func (t *Trainer) fitBootstrap(ctx context.Context, rows [][]float64) {
 }
 
 func isFinite(x []float64) bool {
-	for _, v := range x {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(x, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 }
 
 // reportedEvery is the number of rows between two reports of failed fits.

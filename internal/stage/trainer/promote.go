@@ -3,6 +3,7 @@ package trainer
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"time"
@@ -148,9 +149,7 @@ func (t *Trainer) align(ctx context.Context, m *model.Model, live *spec.Live,
 func (t *Trainer) publish(ctx context.Context, m *model.Model, epoch int, s *window.Suffix, o *spec.Outcome,
 	bootstrap bool) error {
 	note := model.Note{Created: t.config.Clock(), Epoch: uint64(epoch), Source: map[string]string{}}
-	for k, v := range t.config.Source {
-		note.Source[k] = v
-	}
+	maps.Copy(note.Source, t.config.Source)
 	if at := s.Last.Created; at != 0 && note.Source["created"] != "" { // it may have been created again
 		note.Source["created"] = time.Unix(0, at).UTC().Format(time.RFC3339Nano)
 	}
