@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -48,6 +49,36 @@ func TestHalt(t *testing.T) {
 			s.settled()
 		})
 	}
+}
+
+// TestConsumerGoneWhileHalted: a halted pipeline creates its consumer again, so that a stream with interest retention
+// keeps the messages for it.
+func TestConsumerGoneWhileHalted(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.again(jetstream.StreamConfig{Retention: jetstream.InterestPolicy})
+	s.make(jetstream.StreamConfig{Name: "dead"})
+	p := answerer(t)
+	p.Dead, p.Stop = "dead.x", Stop{Bad: 3, Of: 10}
+	e := s.replica(p)
+	s.until("the consumer exists, so that the stream keeps messages", func() bool { return len(e.Status()) > 0 })
+	for range 10 {
+		s.put(&nats.Msg{Subject: "in.x", Data: []byte("bad")})
+	}
+	s.until("the pipeline is halted", func() bool { return e.Status()[0].Halted != "" })
+	durable := needs.ConsumerName("p", "")
+	s.send(1) // it ends the open pull, which would be notified of the deletion
+	s.until("no pull is open", func() bool {
+		c, err := s.js.Consumer(t.Context(), "in", durable)
+		return err == nil && c.CachedInfo().NumWaiting == 0
+	})
+	if err := s.js.DeleteConsumer(t.Context(), "in", durable); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the consumer is there again", func() bool {
+		_, err := s.js.Consumer(t.Context(), "in", durable)
+		return err == nil
+	})
 }
 
 // lines is a log that can be read while it is written.

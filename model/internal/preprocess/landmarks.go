@@ -198,7 +198,6 @@ func (l *Landmarks) whiten(ctx context.Context) {
 			l.back.Set(i, c-first, l.back.At(i, c-first)/math.Sqrt(values[c]))
 		}
 	}
-	return
 }
 
 // Data are the rows as the landmarks map them.

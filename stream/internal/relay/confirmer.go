@@ -363,6 +363,9 @@ func (c *confirmer) verify(ctx context.Context, s *source) bool {
 		if isSame {
 			return true
 		}
+		if err == nil {
+			s.requestRebind() // it was created again
+		}
 		if err == nil || errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
 			var stream jetstream.Stream
 			stream, err = c.JS.Stream(ctx, c.Stream)

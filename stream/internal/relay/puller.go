@@ -27,11 +27,11 @@ type puller struct {
 
 	// Of the consumer that is bound; nil: none is.
 	consumer jetstream.Consumer
-	created  time.Time // of the stream
-	delivery uint64    // consumer sequence of the newest delivery
-	newest   uint64    // sequence of the newest input that was pulled or is answered
-	bound    context.Context
-	unbind   context.CancelFunc // cancels bound when the consumer was deleted
+	created  time.Time       // of the stream
+	delivery uint64          // consumer sequence of the newest delivery
+	newest   uint64          // sequence of the newest input that was pulled or is answered
+	bound    context.Context // ends when the consumer has to be bound again
+	unbind   context.CancelFunc
 }
 
 // run pulls messages until ctx is done. It retries after every failure, except when the consumer belongs to another
@@ -60,7 +60,7 @@ func (p *puller) run(ctx context.Context) error {
 				continue
 			}
 		}
-		limit, ok := p.awaitTurn(ctx)
+		limit, ok := p.awaitTurn()
 		if !ok {
 			continue
 		}
@@ -111,8 +111,9 @@ func (p *puller) bind(ctx context.Context) error {
 	p.consumer, p.created, p.newest = c, created, max(p.newest, answered)
 	p.Conditions.Clear(health.Pull)
 	p.unbind()
-	p.bound, p.unbind = context.WithCancel(ctx)
-	p.source.rebind.Store(&p.unbind)
+	bound, unbind := context.WithCancel(ctx)
+	p.bound, p.unbind = bound, unbind
+	p.source.unbind.Store(&unbind)
 	p.inspect()
 	p.delivery = c.CachedInfo().Delivered.Consumer
 	p.inFlight.bind(created)
@@ -134,13 +135,11 @@ type pullLimit struct {
 // A pipeline that waits for a model pulls nothing, so that no delivery is counted. If no other consumer can read the
 // input it must pull for training; then it holds what it pulled and keeps it in progress. The consumer exists
 // meanwhile: it shows what is not answered, and a stream with interest retention keeps the messages for it.
-func (p *puller) awaitTurn(ctx context.Context) (limit pullLimit, ok bool) {
+func (p *puller) awaitTurn() (limit pullLimit, ok bool) {
 	readsOnce := p.training.ReadsOnce()
-	if !readsOnce && !p.gate.wait(p.bound, waitsForModel) {
+	if !readsOnce && !p.gate.wait(p.bound, waitsForModel) || !p.gate.wait(p.bound, halted|outdated) ||
+		p.bound.Err() != nil {
 		p.consumer = nil
-		return limit, false
-	}
-	if !p.gate.wait(ctx, halted|outdated) {
 		return limit, false
 	}
 	isWaiting := readsOnce && p.gate.isWaiting()
@@ -152,7 +151,7 @@ func (p *puller) awaitTurn(ctx context.Context) (limit pullLimit, ok bool) {
 	}
 	limit = pullLimit{natsx.MaxFetchBytes, natsx.MaxFetchMessages}
 	if !readsOnce || !p.gate.isWaiting() {
-		limit.bytes, limit.messages = p.inFlight.awaitRoom(ctx, p.InFlight)
+		limit.bytes, limit.messages = p.inFlight.awaitRoom(p.bound, p.InFlight)
 	}
 	return limit, limit.bytes != 0
 }

@@ -154,6 +154,8 @@ func (r *Relay) Serve(ctx, severed context.Context) error {
 	sent := make(chan *answer, maxPending)
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	ctx, endPull := context.WithCancel(ctx)
+	defer endPull()
 	var isLate atomic.Bool
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(r.drainTimeout, func() { isLate.Store(true); stop() }) })()
 	defer context.AfterFunc(severed, stop)()
@@ -187,6 +189,7 @@ func (r *Relay) Serve(ctx, severed context.Context) error {
 	} else {
 		err = (&puller{hotPath: r.hotPath, source: r.shared, inFlight: held, out: pulled}).run(ctx)
 	}
+	endPull() // after an error of the pull, inputs must not wait for a model any longer
 	close(pulled)
 	wg.Wait()
 	r.activity.processing.Add(-int64(held.processing))
@@ -284,11 +287,7 @@ func (r *Relay) MayLearn(ctx context.Context, seq uint64, created time.Time) boo
 }
 
 // Rebind makes the relay bind its consumer again, because it was seen to be gone.
-func (r *Relay) Rebind() {
-	if rebind := r.shared.rebind.Load(); rebind != nil {
-		(*rebind)()
-	}
-}
+func (r *Relay) Rebind() { r.shared.requestRebind() }
 
 // Update updates the metrics that depend on time. One goroutine calls it, about every second.
 func (r *Relay) Update(now time.Time) {

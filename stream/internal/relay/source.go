@@ -15,7 +15,7 @@ type source struct {
 	filter     string // the subjects that it delivers, as they are in the stream
 	identity   consumerIdentity
 	attempts   attempts
-	rebind     atomic.Pointer[context.CancelFunc] // cancels the binding when the consumer was deleted
+	unbind     atomic.Pointer[context.CancelFunc] // see requestRebind; nil before the first binding
 	*ownership                                    // nil: replicas share it, and keep no order between them
 }
 
@@ -32,6 +32,13 @@ type ownership struct {
 
 	inFlight int           // messages between pull and acknowledgement; guarded by the mutex of type inFlight
 	removed  chan struct{} // signalled when one leaves
+}
+
+// requestRebind makes the puller bind the consumer again, because it was deleted or created again.
+func (s *source) requestRebind() {
+	if unbind := s.unbind.Load(); unbind != nil {
+		(*unbind)()
+	}
 }
 
 // isOrdered reports whether the messages are answered in stream order.
