@@ -187,8 +187,9 @@ func meanShift(y1, y0 *mat.Dense) []float64 {
 	return shift
 }
 
-// shifted is the model with shift added to its first outputs: to the offset of kernels or, for a linear map, by the
-// change of least norm of its scaled mean, mean - scale * A (A'A)^-1 shift, with the outputs past shift unchanged.
+// shifted returns the model with shift added to its first len(shift) outputs; the others do not change. A kernel map
+// gets another offset. A linear map gets another scaled mean, by the change of least norm:
+// mean - scale * A (A'A)^-1 shift.
 func (m *Model) shifted(shift []float64) (*Model, error) {
 	if k, ok := m.mapping.(*mapping.KernelMap); ok {
 		c, t := *m, *k

@@ -306,7 +306,7 @@ func (c *csvReader) why() map[string]textColumn {
 	return w
 }
 
-// fix returns how to read a text that is among numbers.
+// fix returns the advice for a text in a column of numbers: the flag that reads it, or to leave the field empty.
 func (c *csvReader) fix(text string) string {
 	if c.commaNumber(text) {
 		return "--decimal , reads it as a number"

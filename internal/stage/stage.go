@@ -106,7 +106,7 @@ func (s *Stage) Adopt(l *spec.Live, pinned bool) error {
 // Ready is closed when a first model is live.
 func (s *Stage) Ready() <-chan struct{} { return s.ready }
 
-// Learns reports whether the stage learns. It does not with a fixed model.
+// Learns is false for a stage with a fixed model.
 func (s *Stage) Learns() bool { return s.learner != nil }
 
 // Decode reads a message. The result is a view on msg, which must not change while the result is in use. The error is

@@ -357,7 +357,7 @@ func diagonals(count int) [][2]int {
 // comparison is the scratch of one worker.
 type comparison struct {
 	tile.Products
-	rows, columns tile.Bounds // of pairs that belong to either list
+	rows, columns tile.Bounds // distances up to which a pair enters the neighbours of its row, or of its column
 }
 
 // block compares the points [q0, q1) with [r0, r1): for both if the search is within one set of rows, else for the

@@ -117,7 +117,7 @@ func (a *Matrix) Laplacian() *Matrix {
 	return out
 }
 
-// transposed is the transpose as a new matrix.
+// transposed returns the transpose; a does not change.
 func (a *Matrix) transposed() *Matrix {
 	out := &Matrix{rows: a.cols, cols: a.rows, start: make([]int, a.cols+1), index: make([]int, len(a.index)),
 		value: make([]float64, len(a.index))}

@@ -32,7 +32,7 @@ type daemon struct {
 	engine  atomic.Pointer[stream.Engine] // nil until it exists: probes may come earlier
 	monitor *monitor
 	conn    *connection.Conn
-	dialled atomic.Pointer[connection.Conn] // conn, for probes
+	dialled atomic.Pointer[connection.Conn] // conn, as the goroutines of probes read it
 	cleanup []func()
 }
 

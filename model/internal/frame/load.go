@@ -68,7 +68,7 @@ func gather(ctx context.Context, x []float64, m int, y []int, byClass bool) *mom
 	return fail.Must(set.Summary(y != nil))
 }
 
-// near is the mean of some evenly spaced rows of m numbers: moments about it lose no digits.
+// near is the mean of a sample of evenly spaced rows of m numbers. Moments about it avoid cancellation.
 func near(x []float64, m int) []float64 {
 	n := len(x) / m
 	mean, some := make([]float64, m), min(n, 1024)

@@ -175,7 +175,7 @@ func (b *Blocks) block(created time.Time, n uint64) stage.Block {
 	return stage.Block{Created: created, First: n*b.blockSize() + 1, Last: (n + 1) * b.blockSize()}
 }
 
-// blockOf is the block of a message.
+// blockOf returns the number of the block that contains a sequence; sequence 0 counts as 1.
 func (b *Blocks) blockOf(seq uint64) uint64 { return (max(seq, 1) - 1) / b.blockSize() }
 
 // collection has the summaries of a stream with a creation time, made with the settings of this process.

@@ -15,8 +15,8 @@ import (
 )
 
 // confirmer waits until the server has confirmed answers, in the order in which they were sent, and then acknowledges
-// their inputs. When one fails, which happens to all that are pending when a connection is lost, it checks the ones
-// behind it too, so that they are looked up and sent again together.
+// their inputs. When a connection is lost, all answers that are pending fail: when one fails, resend takes the ones
+// behind it out of sent too, so that they are looked up and sent again together.
 type confirmer struct {
 	*hotPath
 	publisher *publisher

@@ -34,7 +34,7 @@ type dropCounter struct {
 // dropLogInterval is how often dropped messages are logged.
 const dropLogInterval = 10 * time.Second
 
-// flushTimeout bounds the wait for the server at the end.
+// flushTimeout bounds the last flush of the connection, when the relay stops.
 const flushTimeout = 5 * time.Second
 
 // run answers messages until ctx is done, and then those that were received before, as far as the gate is open and the

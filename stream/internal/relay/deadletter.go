@@ -111,7 +111,7 @@ func (c *composer) addDeadLetter(a *answer, l *deadLetter, limit int64) {
 	parts := max(1, (len(body)+int(room)-1)/int(room))
 	kind := l.kind
 	if parts > 1 {
-		// The room is part of the identity, so that parts of two attempts under different limits never mix.
+		// The bytes of a part are in its identity, so that parts of attempts under different limits never mix.
 		kind = wire.Answer(fmt.Sprintf("%s/%d", kind, room))
 		id := rand.Text()
 		if l.Origin.Stream != "" {

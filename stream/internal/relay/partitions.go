@@ -32,7 +32,7 @@ type partitions struct {
 	*hotPath
 	replica *replica.Replica
 	leases  *lease.Bucket
-	earlier []needs.Partition // of other numbers of partitions, that have consumers
+	earlier []needs.Partition // of earlier partition counts, whose consumers still exist
 	owned   atomic.Int64      // partitions that this process owns
 
 	// Of the partitions of this process that wait for earlier messages one asks the server at a time: those of the present

@@ -25,7 +25,7 @@ type publisher struct {
 	newest   uint64
 	pending  map[uint64]*part   // sent and not acknowledged, by number
 	newestOf map[string]*answer // with partitions: the newest answer of each key that is not settled
-	release  func(*answer)      // sends an answer when the one before it of its key is stored
+	release  func(*answer)      // sends an answer that waited until the previous one of its key was stored
 }
 
 // ackTimeout is how long the server may take to acknowledge a message before it is looked up and sent again. A stream

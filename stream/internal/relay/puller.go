@@ -29,7 +29,7 @@ type puller struct {
 	consumer jetstream.Consumer
 	created  time.Time       // of the stream
 	delivery uint64          // consumer sequence of the newest delivery
-	newest   uint64          // sequence of the newest input that was pulled or is answered
+	newest   uint64          // sequence up to which an input may be answered: it was pulled before, or has an output
 	bound    context.Context // ends when the consumer has to be bound again
 	unbind   context.CancelFunc
 }

@@ -213,7 +213,8 @@ func (r *Relay) errDrain(inputs int) error {
 		inputs, r.drainTimeout, why, r.Stream), spec.ErrDrain)
 }
 
-// process answers a pulled input. It returns nil if the input is not answered here: then it is redelivered.
+// process answers a pulled input. It returns nil if the input is not answered here. Then it was removed from held, or
+// stays there until Serve naks what is left; either way it is redelivered.
 func (r *Relay) process(ctx, work context.Context, held *inFlight, in *input) *answer {
 	if !in.source.isActive() { // it is redelivered, here or to the new owner of the partition
 		held.remove(in)
@@ -225,7 +226,7 @@ func (r *Relay) process(ctx, work context.Context, held *inFlight, in *input) *a
 			held.remove(in)
 			return nil
 		}
-	} else if !r.gate.wait(ctx, anyReason&^outdated) {
+	} else if !r.gate.wait(ctx, anyReason&^outdated) { // other replicas wait for the same, except while this is outdated
 		return nil
 	} else if r.gate.closed()&outdated != 0 { // another replica answers it, or this one when it is up to date
 		if r.training.ReadsOnce() {

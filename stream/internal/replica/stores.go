@@ -16,7 +16,7 @@ type Stores struct {
 	log    *slog.Logger
 	byHub  map[string]registry.Store
 	bucket *lease.Bucket
-	opened bool // bucket is known; nil: the server is too old for leases
+	opened bool // bucket was looked up; it stays nil if the server is too old for leases
 }
 
 // NewStores returns stores of which none is open yet.

@@ -42,7 +42,7 @@ type guardNote struct {
 	From        uint64   `json:"from,omitempty"`  // the block that began last
 	To          uint64   `json:"to,omitempty"`    //
 	Alone       uint64   `json:"alone,omitempty"` // the message that was learned alone last
-	Tries       int      `json:"tries,omitempty"` // how often
+	Tries       int      `json:"tries,omitempty"` // how often that message was
 	Quarantined []uint64 `json:"aside,omitempty"` // quarantined messages, oldest first
 	InARow      int      `json:"row,omitempty"`   // messages quarantined since learning last reached the end
 }

@@ -39,7 +39,7 @@ type Path struct {
 	labels     *labelReader
 	isIdle     atomic.Bool // another replica's turn: this process reads nothing
 	unreadable atomic.Pointer[unreadable]
-	event      atomic.Pointer[string] // what last happened to the input
+	event      atomic.Pointer[string] // last event of the input stream, such as a deletion, for the status
 	guard      atomic.Pointer[crashGuard]
 	unlearned  ratelog.Limiter
 	hooks      Hooks

@@ -96,7 +96,7 @@ func (l *labelReader) awaitLabels(ctx context.Context, row *Message) {
 	}
 }
 
-// rowLearned records that the message of a row was learned.
+// rowLearned moves the position of the rows to a message that was learned.
 func (l *labelReader) rowLearned(row *Message) {
 	g := &l.sync
 	g.mu.Lock()
