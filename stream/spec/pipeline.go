@@ -166,6 +166,9 @@ func CheckAll(pipelines []Pipeline) ([]Pipeline, error) {
 	return out, nil
 }
 
+// isReserved reports whether pipelines answer requests on a subject.
+func isReserved(subject string) bool { return strings.HasPrefix(subject, "embedd.") }
+
 func (p Pipeline) checkValues() error {
 	switch {
 	case !slices.Contains(Standbys, p.Standby):
@@ -175,6 +178,9 @@ func (p Pipeline) checkValues() error {
 	case p.Subject == "" || p.Output == "" || p.Dead == "":
 		return fmt.Errorf("pipeline %s: input %q, output %q and dead letter subject %q must all be named", p.Name,
 			p.Subject, p.Output, p.Dead)
+	case slices.ContainsFunc([]string{p.Subject, p.Labels, p.Output, p.Dead}, isReserved):
+		return fmt.Errorf("pipeline %s: input %q, labels %q, output %q and dead letter subject %q: none may begin with "+
+			"embedd., where pipelines answer requests", p.Name, p.Subject, p.Labels, p.Output, p.Dead)
 	case !slices.Contains([]WhenStale{StaleServe, StaleHold, StalePass}, p.WhenStale):
 		return fmt.Errorf("pipeline %s: when stale %q is not one of serve, hold and pass", p.Name, p.WhenStale)
 	case p.AckPending < MinAckPending || p.AckPending > MaxAckPending:

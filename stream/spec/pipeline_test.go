@@ -16,6 +16,10 @@ func TestBoundsAreChecked(t *testing.T) {
 		change func(*Pipeline)
 		want   string
 	}{
+		"reserved input":         {func(p *Pipeline) { p.Subject = "embedd.x" }, "begin with embedd."},
+		"reserved labels":        {func(p *Pipeline) { p.Labels = "embedd.x" }, "begin with embedd."},
+		"reserved output":        {func(p *Pipeline) { p.Output = "embedd.p.status" }, "begin with embedd."},
+		"reserved dead letters":  {func(p *Pipeline) { p.Dead = "embedd.x" }, "begin with embedd."},
 		"negative ack wait":      {func(p *Pipeline) { p.AckWait = -time.Second }, "shorter than"},
 		"ack wait of 2 ns":       {func(p *Pipeline) { p.AckWait = 2 }, "shorter than"},
 		"negative in flight":     {func(p *Pipeline) { p.InFlight = -1 }, "can be negative"},

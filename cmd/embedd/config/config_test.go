@@ -306,6 +306,9 @@ func TestProblems(t *testing.T) {
 			"x}, output: {subject: t}}\n", []string{
 			"3:48: pipelines.b.output.subject: pipeline a writes to t too: their coordinates differ, so give each a " +
 				"separate subject"}},
+		{"reserved output", pipeline(features, "output: {subject: embedd.p.status}"), []string{
+			"4:23: pipelines.p.output.subject: embedd.p.status: pipelines answer requests on subjects that begin with " +
+				"embedd.; choose another"}},
 		{"dead is out", pipeline(features, "output: {dead: reduced.p}"), []string{
 			"4:20: pipelines.p.output.dead: the same subject as output.subject: readers could not distinguish outputs and " +
 				"dead letters"}},

@@ -26,6 +26,7 @@ func (d *document) lint(c *Config) {
 		d.lintModel(p)
 		d.lintLimits(p)
 		d.lintSchema(p)
+		d.lintReserved(p)
 		d.lintOutput(p, c.Pipelines[:i])
 		d.lintLabels(p, c.Pipelines)
 		d.lintPartitions(p, c.Pipelines)
@@ -325,6 +326,17 @@ func (d *document) lintSchema(p *Pipeline) {
 	}
 	if s.Label != "" && s.Label == s.Key {
 		d.problem(at+"key", "column %q is the label too: a key identifies a row, a label its class", s.Key)
+	}
+}
+
+// lintReserved refuses the subjects on which pipelines answer requests.
+func (d *document) lintReserved(p *Pipeline) {
+	for _, s := range []struct{ key, subject string }{{"input.subject", p.Input.Subject}, {"input.labels", p.Input.Labels},
+		{"output.subject", p.Output.Subject}, {"output.dead", p.Output.Dead}} {
+		if strings.HasPrefix(s.subject, "embedd.") {
+			d.problem("pipelines."+p.Name+"."+s.key, "%s: pipelines answer requests on subjects that begin with embedd.; "+
+				"choose another", s.subject)
+		}
 	}
 }
 
