@@ -134,3 +134,42 @@ digits:
 		t.Errorf("the log does not say the first:\n%s", d.log)
 	}
 }
+
+// TestControlCharacters: what a publisher writes into headers and dead letters cannot control the terminal of an
+// operator who lists, shows or replays them.
+func TestControlCharacters(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	const attack = "\x1b]0;owned\x07\x1b[2J\u009b31m"
+	d := startDaemon(t, configFile(t, s.ClientURL(), `
+digits:
+  input: {stream: FEATURES, subject: features.>}
+  schema: {features: [pixels], label: label}
+  output: {subject: reduced.digits, dead: dead.digits}
+  model: {file: `+packedModel(t, "lda", 3)+`}`))
+	must(c.js.PublishMsg(within(t, ample), &nats.Msg{Subject: "features.\x1b[2Jdigits", Data: []byte(attack),
+		Header: nats.Header{"Trace": {attack}}}))(t)
+	c.settled("FEATURES", "digits")
+	letter := must(must(c.js.Stream(within(t, ample), "DEAD"))(t).GetMsg(within(t, ample), 1))(t)
+	forged := nats.Header{}
+	for k, v := range letter.Header {
+		forged[k] = v
+	}
+	forged.Del(nats.MsgIdHdr)
+	for _, k := range []string{wire.HeaderError, wire.HeaderCode, wire.HeaderSubject} {
+		forged.Set(k, attack)
+	}
+	must(c.js.PublishMsg(within(t, ample), &nats.Msg{Subject: "dead.digits", Data: []byte(attack), Header: forged}))(t)
+	server := "--server=" + s.ClientURL()
+	for _, args := range [][]string{{"dlq", "ls", server}, {"dlq", "show", server, "1"}, {"dlq", "show", server, "2"},
+		{"dlq", "replay", server, "--dry-run"}, {"dlq", "replay", server}, {"model", "show", server, attack},
+		{"dlq", "ls", server, attack}} {
+		stdout, stderr, _ := run(t, args...)
+		if text := stdout + stderr; strings.ContainsAny(text, "\x1b\x07\u009b") {
+			t.Errorf("%q prints %q", args, text)
+		}
+	}
+	d.stop()
+}

@@ -45,9 +45,9 @@ func dispatch(ctx context.Context, e *cli.Env, args []string) int {
 	case code > 128:
 		fmt.Fprintf(e.Stderr, "embedd: %v\n", context.Cause(ctx))
 	case errors.As(err, &problems):
-		fmt.Fprintln(e.Stderr, problems) // FILE:LINE:COLUMN first, as editors expect
+		fmt.Fprintln(e.Stderr, cli.Printable(problems.Error())) // FILE:LINE:COLUMN first, as editors expect
 	case err != nil:
-		fmt.Fprintf(e.Stderr, "embedd: %v\n", err)
+		fmt.Fprintf(e.Stderr, "embedd: %s\n", cli.Printable(err.Error()))
 	}
 	return code
 }

@@ -64,7 +64,7 @@ func modelLsCommand(e *cli.Env) *cobra.Command {
 				return err
 			}
 			if p.Damage() != "" {
-				fmt.Fprintln(cmd.ErrOrStderr(), p.Damage())
+				fmt.Fprintln(cmd.ErrOrStderr(), cli.Printable(p.Damage()))
 			}
 			lines = append(lines, p.List(name)...)
 		}

@@ -240,7 +240,7 @@ func schemaResetCommand(e *cli.Env) *cobra.Command {
 			out.Printf("%s: the stored schema is the one that schema.features fixes: nothing to do\n", p.Name)
 			return nil
 		}
-		fmt.Fprint(e.Stderr, resetText(plan))
+		fmt.Fprint(e.Stderr, cli.Printable(resetText(plan)))
 		if !*yes {
 			fmt.Fprint(e.Stderr, "Reset the schema? [y/N] ")
 			answer, _ := bufio.NewReader(e.Stdin).ReadString('\n')

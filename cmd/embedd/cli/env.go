@@ -43,7 +43,7 @@ func (e *Env) Explain(err error) error {
 
 // Notef prints a note on stderr.
 func (e *Env) Notef(format string, args ...any) {
-	fmt.Fprintf(e.Stderr, "embedd: note: "+format+"\n", args...)
+	io.WriteString(e.Stderr, Printable(fmt.Sprintf("embedd: note: "+format+"\n", args...)))
 }
 
 // IsTerminal reports whether a standard stream is a terminal.

@@ -66,10 +66,10 @@ func Objects[T any](o *Output, list []T) error {
 	return nil
 }
 
-// Printf writes text. With --format json it writes nothing.
+// Printf writes printable text. With --format json it writes nothing.
 func (o *Output) Printf(format string, args ...any) {
 	if !o.JSON {
-		fmt.Fprintf(o.w, format, args...)
+		io.WriteString(o.w, cli.Printable(fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -88,11 +88,14 @@ type Table struct{ w *tabwriter.Writer }
 // NewTable returns a table without a header.
 func NewTable(w io.Writer) *Table { return &Table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)} }
 
-// Row adds a row. A cell is one line: line breaks become spaces.
+// lineBreaks replaces what would end a cell.
+var lineBreaks = strings.NewReplacer("\n", " ", "\t", " ")
+
+// Row adds a row of printable text. A cell is one line: line breaks and tabs become spaces.
 func (t *Table) Row(cells ...any) {
 	text := make([]string, len(cells))
 	for i, c := range cells {
-		text[i] = strings.ReplaceAll(fmt.Sprint(c), "\n", " ")
+		text[i] = cli.Printable(lineBreaks.Replace(fmt.Sprint(c)))
 	}
 	fmt.Fprintln(t.w, strings.Join(text, "\t"))
 }
@@ -181,6 +184,7 @@ func (p *Progress) print(phase string) {
 	if now.Before(p.next) {
 		return
 	}
+	phase = cli.Printable(phase)
 	if p.terminal {
 		fmt.Fprintf(p.w, "\r\x1b[K%s", phase)
 		p.next, p.shown = now.Add(terminalPace), true

@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Printable replaces what a terminal would interpret, control characters and marks of text direction, and invalid UTF-8
+// by Go escapes such as \x1b. Line breaks and tabs stay. Texts of publishers reach the terminal only through it.
+func Printable(s string) string {
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, isInterpreted) {
+		return s
+	}
+	var b strings.Builder
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)):
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case isInterpreted(r):
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func isInterpreted(r rune) bool {
+	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
+}
