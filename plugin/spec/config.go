@@ -59,9 +59,8 @@ type Quota struct {
 // QuotaBy says what identifies a source.
 type QuotaBy string
 
-// The kinds of source.
 const (
-	QuotaNone    QuotaBy = ""
+	QuotaNone    QuotaBy = ""        // no bound
 	QuotaSubject QuotaBy = "subject" // Position.Source
 	QuotaKey     QuotaBy = "key"     // the key of a row
 )

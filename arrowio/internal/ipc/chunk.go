@@ -51,7 +51,7 @@ func (c *Chunk) Buf(at int) []byte {
 	return c.Body[from : from+n : from+n]
 }
 
-// Data returns the data buffers of view column i.
+// Data returns the index of the first data buffer of field i, a view column, and the number of its data buffers.
 func (c *Chunk) Data(i int) (first, n int) {
 	f := &c.Layout.Fields[i]
 	return f.Buffer + 2 + c.Shift[f.Views], c.Shift[f.Views+1] - c.Shift[f.Views]

@@ -6,7 +6,7 @@ import (
 	"github.com/embedd/embedd/model/moments"
 )
 
-// With Config.Summaries rows arrive and leave in blocks, of which most rows are only in sums.
+// With Config.Summaries rows arrive and leave in blocks. Most rows of a block are not stored: only their sums are.
 
 // blockSums are the rows of a block that are not stored.
 type blockSums struct {

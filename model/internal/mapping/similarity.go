@@ -93,7 +93,7 @@ type SimilarityExtension struct {
 	*index
 	Ready    *readyKernel
 	linear   bool
-	factor   []float64 // the rows, or G itself
+	factor   []float64 // if linear the rows X, since G = X X'; otherwise the kernel matrix G
 	diagonal []float64 // of G
 }
 

@@ -44,7 +44,8 @@ type Rule struct {
 	SumToOne bool
 }
 
-// Width is that of the heat similarity in the LEnewS paper, 2r = sigma min_i max_j d_ij^2. squared is n x n.
+// Width returns the width 2r = sigma min_i max_j d_ij^2 of the heat similarity exp(-d^2/2r) of the LEnewS paper.
+// squared has the d_ij^2, n x n.
 func Width(squared *mat.Dense, sigma float64) float64 {
 	n, _ := squared.Dims()
 	least := math.Inf(1)
