@@ -309,8 +309,6 @@ func TestLabelRestartsDecideAlike(t *testing.T) {
 		p := digitsPipeline(name, "lda")
 		p.Labels, p.Stage.Spec.Key, p.Stage.Labels = "labels.digits", "id", &plugin.Labels{}
 		p.Stage.Training.Window.Rows, p.Stage.Training.Every.Rows = 1000, 700
-		// Until a counted schema is known rows are kept and labels are not: their order then depends on when it became known.
-		p.Stage.Spec.Sizes = map[string]int{"pixels": 64}
 		e := must(stream.New(stream.Options{Conn: c.nc, Pipelines: []stream.Pipeline{p}}))(t)
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)

@@ -215,7 +215,9 @@ type counting struct {
 	remote     map[string][]contractCandidate // what the stages of other streams counted, by stream
 	intake     intake                         // of messages that are read again, in blocks
 	kept       []keptMessage
+	keeps      bool      // a message of rows was kept: what follows it is kept too, so that the order stays
 	rows       int       // of kept that can be learned from
+	labels     int       // rows of kept messages of labels
 	due        bool      // the worker is to fix the contract
 	retryAt    time.Time // after the contract could not be stored
 }
@@ -228,10 +230,13 @@ func (c *counting) leader() *contractCandidate {
 	return c.candidates.leader()
 }
 
+// keptMessage is a message of rows or, if labels join them later, of labels, or a time that the labels have reached.
 type keptMessage struct {
-	at   spec.Position
-	data []byte
-	rows int // that can be learned from
+	at      spec.Position
+	data    []byte
+	rows    int       // that can be learned from; of a message of labels, all
+	labels  bool      // it is a message of labels
+	reached time.Time // see Stage.LabelsReached; then there are no data
 }
 
 // storeRetry is the time between two attempts to store a contract.
@@ -268,22 +273,65 @@ func (l *learner) keep(m *arrowio.Message, at spec.Position, rows int) {
 		l.drop(rows)
 		return
 	}
-	all := make([][]int, len(m.Batches()))
-	for k, b := range m.Batches() {
-		for i := range b.Rows() {
-			all[k] = append(all[k], i)
-		}
-	}
-	data, err := l.copies.Rejected(m, all, nil) // which writes rows with the schema that they came with
+	data, err := copyOf(l.copies, m)
 	if err != nil {
 		l.config.Logger.Warn("a message could not be kept until the schema is known; it is not learned", "seq", at.Seq,
 			"error", err)
 		l.dropped += rows
 		return
 	}
-	c.kept = append(c.kept, keptMessage{at, data, rows})
+	c.kept, c.keeps = append(c.kept, keptMessage{at: at, data: data, rows: rows}), true
 	c.rows += rows
 	l.bytes += int64(len(data))
+}
+
+// keepLabels keeps a message of labels behind the rows that are kept: which row gets its label first must not depend on
+// when the schema became known. It returns false if no rows are kept, or the memory for kept messages is used up. The
+// caller holds the lock.
+func (l *learner) keepLabels(m *arrowio.Message, at spec.Position) bool {
+	c := l.counting
+	if c == nil || !c.keeps || l.bytes > trainer.QueueBytes(l.config.Training.Window.Bytes) {
+		return false
+	}
+	data, err := copyOf(l.copies, m)
+	if err != nil {
+		return false
+	}
+	c.kept = append(c.kept, keptMessage{at: at, data: data, rows: m.Rows(), labels: true})
+	c.labels += m.Rows()
+	l.bytes += int64(len(data))
+	if l.stage.Contract() != nil {
+		l.wakeForContract()
+	}
+	return true
+}
+
+// keepReached keeps a time that the labels have reached, like keepLabels.
+func (l *learner) keepReached(t time.Time) bool {
+	c := l.counting
+	if c == nil || !c.keeps {
+		return false
+	}
+	if n := len(c.kept); n > 0 && !c.kept[n-1].reached.IsZero() {
+		c.kept[n-1].reached = t
+	} else {
+		c.kept = append(c.kept, keptMessage{reached: t})
+	}
+	if l.stage.Contract() != nil {
+		l.wakeForContract()
+	}
+	return true
+}
+
+// copyOf returns a copy of a message in wire form, with the schema that it came with.
+func copyOf(copies *arrowio.Encoder, m *arrowio.Message) ([]byte, error) {
+	all := make([][]int, len(m.Batches()))
+	for k, b := range m.Batches() {
+		for i := range b.Rows() {
+			all[k] = append(all[k], i)
+		}
+	}
+	return copies.Rejected(m, all, nil)
 }
 
 // usable counts the rows of a message that can be learned from.
@@ -403,7 +451,7 @@ func (l *learner) endCounting(ctx context.Context) {
 		if !more {
 			return
 		}
-		if e != nil {
+		if e != nil && len(e.Rows)+len(e.Unlabelled)+len(e.Fixes) > 0 {
 			l.handle(ctx, e)
 			l.publishStatus()
 		}
@@ -423,15 +471,25 @@ func (l *learner) takeKept() (e *trainer.Event, more bool) {
 	next := c.kept[0]
 	c.kept[0] = keptMessage{}
 	c.kept = c.kept[1:]
-	c.rows -= next.rows
 	l.bytes -= int64(len(next.data))
+	switch {
+	case !next.reached.IsZero():
+		l.late.reached(next.reached, l.config)
+		return nil, true
+	case next.labels:
+		c.labels -= next.rows
+		m, err := l.stage.DecodeLabels(next.data)
+		if err != nil {
+			l.config.Logger.Warn("a kept message of labels could not be read", "seq", next.at.Seq, "error", err)
+			return nil, true
+		}
+		return l.labelEvent(m, next.at), true
+	}
+	c.rows -= next.rows
 	m, err := l.stage.Decode(next.data)
 	if err != nil {
 		l.unfit++
 		return nil, true
 	}
-	if e = l.eventOf(m, next.at); len(e.Rows)+len(e.Unlabelled)+len(e.Fixes) == 0 {
-		return nil, true
-	}
-	return e, true
+	return l.eventOf(m, next.at), true
 }

@@ -63,8 +63,9 @@ func (s *Stage) LabelsReached(t time.Time) {
 	if t.After(newest) && t.After(s.config.Clock().Add(trainer.MaxClockSkew)) {
 		t = newest // event time is never ahead of the clock
 	}
-	s.learner.late.join.Reached(t)
-	s.learner.late.warn(s.config)
+	if !s.learner.keepReached(t) {
+		s.learner.late.reached(t, s.config)
+	}
 }
 
 // LabelsAhead reports which of the two streams, rows or labels, is so far ahead that it takes half of the join's memory
@@ -99,6 +100,7 @@ func (s *Stage) LabelStatus() spec.LabelStatus {
 	status := s.learner.late.status(s.config)
 	if c := s.learner.counting; c != nil {
 		status.RowsWaiting += c.rows // which the join gets once the contract is known
+		status.LabelsWaiting += c.labels
 	}
 	return status
 }
@@ -281,8 +283,21 @@ func (l *learner) learnLabels(m *arrowio.Message, at spec.Position) error {
 		at.Seq = l.late.next
 	}
 	at.Time = l.eventTime(&l.labelTime, at, "labels")
+	if !l.keepLabels(m, at) {
+		l.enqueue(l.labelEvent(m, at))
+	}
+	return nil
+}
+
+// labelEvent joins a message of labels. The caller holds the lock.
+func (l *learner) labelEvent(m *arrowio.Message, at spec.Position) *trainer.Event {
 	next := l.late.addLabels(m, at)
 	l.late.warn(l.config)
-	l.enqueue(next)
-	return nil
+	return next
+}
+
+// reached is Stage.LabelsReached for the join.
+func (l *lateLabels) reached(t time.Time, c *spec.Config) {
+	l.join.Reached(t)
+	l.warn(c)
 }
