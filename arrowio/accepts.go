@@ -1,14 +1,40 @@
 package arrowio
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // Accepts reports whether a model with these feature elements fits the Spec, as far as this can be decided without a
 // message: every element belongs to a column that an entry names, in the order of the entries, every plain name is
 // present, and columns with a size have it. A glob may match more columns than the model has.
-func (s Spec) Accepts(elements []string) bool {
+func (s Spec) Accepts(elements []string) bool { return s.mismatch(elements, true) == "" }
+
+// ContractOf returns the contract under which the messages of this Spec are read for a fixed model with these feature
+// elements:
+//   - that of the elements, if Features is empty or names them, in any order;
+//   - that of Features, if it is one column of lists whose size is the number of elements. Elements of a list have no
+//     names, so they are those of the model in its order.
+//
+// Otherwise the error says what differs.
+func (s Spec) ContractOf(elements []string) (*Contract, error) {
+	if len(s.Features) == 1 && len(elements) > 1 && s.Sizes[s.Features[0]] == len(elements) {
+		return s.contract()
+	}
+	if len(s.Features) > 0 {
+		if what := s.mismatch(elements, false); what != "" {
+			return nil, errors.New(what)
+		}
+	}
+	return NewContract(elements, s.Label, s.Key)
+}
+
+// mismatch says in which way the feature elements of a model are not those of Features, "" if they are.
+func (s Spec) mismatch(elements []string, isOrdered bool) string {
 	at, named := 0, map[string]int{}
 	for _, element := range elements {
 		column, _, list := strings.Cut(element, "[")
@@ -22,15 +48,22 @@ func (s Spec) Accepts(elements []string) bool {
 		next := slices.IndexFunc(s.Features[at:], func(entry string) bool {
 			return s.matches(entry, element) || s.matches(entry, column)
 		})
-		if next < 0 || column == s.Label || column == s.Key {
-			return false
+		switch {
+		case column == s.Label || column == s.Key:
+			return fmt.Sprintf("its feature %q is the label or the key", wire.Clip(column))
+		case next < 0:
+			return fmt.Sprintf("its feature %q is in no entry", wire.Clip(element))
+		case isOrdered:
+			at += next
 		}
-		at += next
 	}
 	for _, entry := range s.Features {
-		if size := s.Sizes[entry]; size > 0 && named[entry] != size || !isGlob(entry) && named[entry] == 0 {
-			return false
+		switch size := s.Sizes[entry]; {
+		case !isGlob(entry) && named[entry] == 0:
+			return fmt.Sprintf("%q is not a feature of it", wire.Clip(entry))
+		case size > 0 && named[entry] != size:
+			return fmt.Sprintf("%q has size %d, and the model has %d elements of it", wire.Clip(entry), size, named[entry])
 		}
 	}
-	return true
+	return ""
 }

@@ -27,3 +27,30 @@ func TestAccepts(t *testing.T) {
 		}
 	}
 }
+
+func TestContractOf(t *testing.T) {
+	for _, c := range []struct {
+		features []string
+		sizes    map[string]int
+		model    []string
+		want     string // "" for an error
+	}{
+		{nil, nil, []string{"a", "b"}, "a, b"},
+		{[]string{"b", "a"}, nil, []string{"a", "b"}, "a, b"},
+		{[]string{"*"}, nil, []string{"a", "b"}, "a, b"},
+		{[]string{"x"}, nil, []string{"x[0]", "x[1]"}, "x[2]"},
+		{[]string{"v"}, map[string]int{"v": 2}, []string{"a", "b"}, "v[2]"},
+		{[]string{"v"}, map[string]int{"v": 2}, []string{"x[0]", "x[1]"}, "v[2]"},
+		{[]string{"v"}, map[string]int{"v": 1}, []string{"a"}, ""},
+		{[]string{"v"}, map[string]int{"v": 3}, []string{"a", "b"}, ""},
+		{[]string{"v", "a"}, map[string]int{"v": 1, "a": 1}, []string{"a", "b"}, ""},
+		{[]string{"v"}, nil, []string{"a", "b"}, ""},
+		{[]string{"a", "b", "c"}, nil, []string{"a", "b"}, ""},
+		{[]string{"*"}, nil, []string{"a", "label"}, ""},
+	} {
+		got, err := Spec{Features: c.features, Sizes: c.sizes, Label: "label"}.ContractOf(c.model)
+		if (err == nil) != (c.want != "") || err == nil && got.Short() != c.want {
+			t.Errorf("%v %v of a model of %v: %v, %v; want %q", c.features, c.sizes, c.model, got, err, c.want)
+		}
+	}
+}

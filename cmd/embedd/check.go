@@ -39,8 +39,8 @@ func checkCommand(e *cli.Env) *cobra.Command {
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := client.LoadConfig(*path)
-		if err == nil && where.IsSet() {
-			err = compareWithServer(cmd.Context(), e, where, *path, c)
+		if err == nil {
+			err = compare(cmd.Context(), e, where, *path, c)
 		}
 		var problems config.Problems
 		switch {
@@ -88,11 +88,15 @@ func checkCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// compareWithServer adds notes about streams of the server that do not match the configuration.
-func compareWithServer(ctx context.Context, e *cli.Env, where *client.Address, path string, c *config.Config) error {
+// compare compares the configuration with the model files that it names and, if the command line names a server, with
+// its streams: it adds a note for each that does not match.
+func compare(ctx context.Context, e *cli.Env, where *client.Address, path string, c *config.Config) error {
 	pipelines, err := engine.Pipelines(c)
 	if err != nil {
 		return cli.UsageError{Err: err}
+	}
+	if !where.IsSet() {
+		return nil
 	}
 	nc, err := client.Dial(ctx, e, client.WithDefaultURL(where.Apply(c.NATS)))
 	if err != nil {

@@ -680,7 +680,7 @@ func TestListFeatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rec.Release()
-	packed, err := dataset.Pack(rec, "pixels", "label", "")
+	packed, err := dataset.Pack(rec, "pixels", "label", "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/client"
-	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/cmd/embedd/connection"
 	"github.com/embedd/embedd/cmd/embedd/dataset"
 	"github.com/embedd/embedd/cmd/embedd/files"
@@ -55,12 +54,14 @@ func publishCommand(e *cli.Env) *cobra.Command {
 	cmd.Use += " --subject SUBJECT|--pipeline NAME"
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
+		var input *pipelineInput // nil without --pipeline
 		switch {
 		case *pipeline != "":
 			p, err := inputOf(server, *pipeline)
 			if err != nil {
 				return err
 			}
+			input = p
 			for to, from := range map[*string]string{subject: p.Input.Subject, label: p.Schema.Label, key: p.Schema.Key,
 				labels: p.Input.Labels} {
 				if *to == "" {
@@ -129,22 +130,23 @@ func publishCommand(e *cli.Env) *cobra.Command {
 		note := func(rec arrow.Record) {
 			dataset.Columns{Name: filepath.Base(*data), Label: *label, Key: *key}.NoteRecord(e, in, rec)
 		}
-		for {
-			err = eachBatch(in, *label, *key, *pack, *batch, late, note, func(body []byte, rows int) error {
-				if err := p.send(ctx, body, rows); err != nil {
+		send := input.checkFirst(*pack, func(body []byte, rows int) error {
+			if err := p.send(ctx, body, rows); err != nil {
+				return err
+			}
+			if late != nil {
+				if err := late.send(ctx, false); err != nil {
 					return err
 				}
-				if late != nil {
-					if err := late.send(ctx, false); err != nil {
-						return err
-					}
-				}
-				show.Show(fmt.Sprintf("%d messages, %d rows", p.messages, p.rows), -1)
-				if *rate == 0 {
-					return nil
-				}
-				return cli.Sleep(ctx, time.Until(begin.Add(time.Duration(float64(p.rows) / *rate * float64(time.Second)))))
-			})
+			}
+			show.Show(fmt.Sprintf("%d messages, %d rows", p.messages, p.rows), -1)
+			if *rate == 0 {
+				return nil
+			}
+			return cli.Sleep(ctx, time.Until(begin.Add(time.Duration(float64(p.rows) / *rate * float64(time.Second)))))
+		})
+		for {
+			err = eachBatch(in, packing{*pack, *label, *key, input.packed(*pack)}, *batch, late, note, send)
 			if err != nil || !*loop {
 				break
 			}
@@ -193,24 +195,15 @@ func publishCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// inputOf returns a pipeline of the configuration.
-func inputOf(server *client.Server, name string) (p config.Pipeline, err error) {
-	path, c, err := server.Config()
-	if err != nil {
-		return p, err
-	}
-	var names []string
-	for _, one := range c.Pipelines {
-		if names = append(names, one.Name); one.Name == name {
-			return one, nil
-		}
-	}
-	return p, unknownPipeline(path, name, names)
+// packing says which columns become one list; columns nil: all of numbers but label and key. Without a list none do.
+type packing struct {
+	list, label, key string
+	columns          []string
 }
 
 // eachBatch reads a file and passes messages of at most rows rows to send, without labels if late is set. It calls note
 // with the first batch, unless note is nil.
-func eachBatch(in *file.Reader, label, key, pack string, rows int, late *lateLabels, note func(arrow.Record),
+func eachBatch(in *file.Reader, pack packing, rows int, late *lateLabels, note func(arrow.Record),
 	send func(body []byte, rows int) error) error {
 	for {
 		rec, err := in.Next()
@@ -224,8 +217,8 @@ func eachBatch(in *file.Reader, label, key, pack string, rows int, late *lateLab
 			note(rec)
 			note = nil
 		}
-		if pack != "" {
-			packed, err := dataset.Pack(rec, pack, label, key)
+		if pack.list != "" {
+			packed, err := dataset.Pack(rec, pack.list, pack.label, pack.key, pack.columns)
 			rec.Release()
 			if err != nil {
 				return err

@@ -22,6 +22,7 @@ func TestPublishToPipeline(t *testing.T) {
 nats: {url: '%s'}
 pipelines:
   plain: {input: {subject: features.plain}, schema: {features: [x, y]}, model: {store: none}}
+  packed: {input: {subject: features.packed}, schema: {features: [p]}, model: {store: none}}
   late:
     input: {subject: features.late, labels: labels.late}
     schema: {features: [x, y], key: id}
@@ -60,7 +61,7 @@ pipelines:
 		want  []string // subject and columns of each message
 	}{
 		{[]string{"--data", labelled, "--pipeline", "plain"}, []string{"features.plain: id x y label"}},
-		{[]string{"--data", labelled, "--pipeline", "plain", "--pack", "p"}, []string{"features.plain: p id label"}},
+		{[]string{"--data", labelled, "--pipeline", "packed", "--pack", "p"}, []string{"features.packed: p id label"}},
 		{[]string{"--data", rows, "--pipeline", "plain"}, []string{"features.plain: x y"}},
 		{[]string{"--data", labelled, "--pipeline", "late"}, []string{"features.late: id x y", "labels.late: id label"}},
 		{[]string{"--data", rows, "--pipeline", "late"}, []string{"features.late: x y"}},
@@ -81,6 +82,7 @@ pipelines:
 		`has no pipeline "plane" (did you mean "plain"?)`: {"--pipeline", "plane"},
 		"--subject or --pipeline is required":             {},
 		`column "kind"`:                                   {"--pipeline", "plain", "--label", "kind"},
+		"would answer with dead letters (missing_column)": {"--pipeline", "plain", "--pack", "p"},
 	} {
 		code, _, errs := call(t.Context(), append([]string{"publish", "-c", config, "--data", rows}, flags...)...)
 		if code == 0 || !strings.Contains(errs, says) {

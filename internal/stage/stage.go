@@ -41,8 +41,8 @@ func New(config spec.Config) (*Stage, error) {
 		contract, _ = c.Spec.Contract()
 	}
 	if c.Fixed != nil {
-		if contract, err = arrowio.NewContract(c.Fixed.Features(), c.Spec.Label, c.Spec.Key); err != nil {
-			return nil, err
+		if contract, err = c.Spec.ContractOf(c.Fixed.Features()); err != nil {
+			return nil, fmt.Errorf("the fixed model and the features of messages differ: %w", err)
 		}
 		c.Spec = c.Spec.Fixed(contract)
 	}

@@ -139,7 +139,9 @@ type Config struct {
 	// and label.
 	Labels *Labels
 
-	Fixed *model.Model // a model that is served as it is; the stage does not learn
+	// Fixed is a model that is served as it is; the stage does not learn. Its features must be those of Spec, see
+	// [arrowio.Spec.ContractOf].
+	Fixed *model.Model
 	// Resume is the model that was live before a restart. Rows that it has seen fill the window and are not scored.
 	Resume *Live
 	// Standby says that another process fits models for this stream. This stage learns rows, but fits nothing.

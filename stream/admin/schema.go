@@ -43,7 +43,7 @@ var (
 // ReadSchema reads the stored schema of a pipeline. It changes nothing. js may be nil for a pipeline on core NATS.
 func ReadSchema(ctx context.Context, js jetstream.JetStream, p spec.Pipeline) (s Schema, err error) {
 	if m := p.Stage.Fixed; m != nil {
-		contract, err := arrowio.NewContract(m.Features(), p.Stage.Spec.Label, p.Stage.Spec.Key)
+		contract, err := p.Stage.Spec.ContractOf(m.Features())
 		return schemaOf(p.Name, schema.Record{Contract: contract}), err
 	}
 	err = guard(ctx, js, func(ctx context.Context) error {

@@ -24,6 +24,9 @@ type Config struct {
 	Memory    int64      // bytes; 0: derived from the limits of the pipelines
 	Pipelines []Pipeline // in the order of the file; at least one
 	Notes     []Problem  // worth knowing, no errors
+
+	file   string
+	places places
 }
 
 // NATS is the connection to the server. Without URL and Context the daemon embeds a server.
@@ -255,6 +258,13 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// Problem describes a problem of a key that was found after the file was read, such as model.dim of a pipeline.
+func (c *Config) Problem(pipeline, key, format string, args ...any) Problem {
+	path := actual(key, pipeline)
+	at := c.places.nearest(path)
+	return Problem{c.file, at.line, at.column, path, fmt.Sprintf(format, args...)}
+}
+
 // maxFile is the maximum size of a configuration.
 const maxFile = 1 << 20
 
@@ -277,7 +287,7 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 }
 
 func parse(name string, data []byte, env func(string) (string, bool), files bool) (*Config, error) {
-	d := &document{file: name, env: env, files: files, places: map[string]place{}}
+	d := &document{file: name, env: env, files: files, places: places{}}
 	c := d.decode(data)
 	d.lint(c) // also after problems: all are reported together
 	sortByPlace(d.problems)
@@ -285,6 +295,6 @@ func parse(name string, data []byte, env func(string) (string, bool), files bool
 	if len(d.problems) > 0 {
 		return nil, Problems(d.problems)
 	}
-	c.Notes = d.notes
+	c.Notes, c.file, c.places = d.notes, d.file, d.places
 	return c, nil
 }

@@ -555,6 +555,7 @@ func TestStarterIsRight(t *testing.T) {
 		t.Fatal(err)
 	}
 	all.Pipelines[0].Model.Params = nil // given and empty
+	all.places, c.places = nil, nil
 	if got, want := fmt.Sprintf("%+v", all), fmt.Sprintf("%+v", c); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

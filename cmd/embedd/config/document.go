@@ -24,10 +24,13 @@ type document struct {
 	files    bool // read the files that it names
 	problems []Problem
 	notes    []Problem
-	places   map[string]place // positions of the keys, sections and pipelines in the file, by path
+	places   places
 }
 
 type place struct{ line, column int }
+
+// places are the positions of the keys, sections and pipelines in the file, by path.
+type places map[string]place
 
 func placeOf(n *yaml.Node) place { return place{max(n.Line, 1), max(n.Column, 1)} }
 
@@ -41,17 +44,18 @@ func (d *document) problem(path, format string, args ...any) {
 	if slices.ContainsFunc(d.problems, func(p Problem) bool { return p.Key == path }) {
 		return
 	}
-	d.problemAt(d.nearestPlace(path), path, format, args...)
+	d.problemAt(d.places.nearest(path), path, format, args...)
 }
 
 func (d *document) note(path, format string, args ...any) {
-	at := d.nearestPlace(path)
+	at := d.places.nearest(path)
 	d.notes = append(d.notes, Problem{d.file, at.line, at.column, path, fmt.Sprintf(format, args...)})
 }
 
-func (d *document) nearestPlace(path string) place {
+// nearest is the position of a key or, if the file does not have it, of the nearest section around it.
+func (p places) nearest(path string) place {
 	for {
-		if at, ok := d.places[path]; ok {
+		if at, ok := p[path]; ok {
 			return at
 		}
 		i := strings.LastIndexByte(path, '.')

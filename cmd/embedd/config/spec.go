@@ -238,7 +238,8 @@ var spec = []field{
 		doc: "Compression of the Arrow buffers of outputs. Not every client reads compressed buffers."},
 
 	{path: each + "model.file", to: func(_ *Config, p *Pipeline) any { return &p.Model.File }, content: readable,
-		doc: "A fixed model file to serve. It excludes the other keys of model and training."},
+		doc: "A fixed model file to serve. It excludes the other keys of model and training. Its features must be those of " +
+			"schema.features; see schema.md."},
 	{path: each + "model.method", to: func(_ *Config, p *Pipeline) any { return &p.Model.Method }, value: "auto",
 		start: "auto",
 		doc: "Method, as `embedd methods` lists them. auto chooses one by cross-validation, again after four times the " +

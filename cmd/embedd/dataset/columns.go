@@ -101,9 +101,9 @@ func (c Columns) NoteRecord(e *cli.Env, in *file.Reader, rec arrow.Record) {
 	}
 }
 
-// Pack replaces the numeric columns except label and key by one fixed-size list of float32, in schema order. Nulls
-// become null elements. List columns are unchanged.
-func Pack(rec arrow.Record, name, label, key string) (arrow.Record, error) {
+// Pack replaces numeric columns by one fixed-size list of float32: the given ones in their order, or all except label
+// and key in schema order. Nulls become null elements. List columns are unchanged.
+func Pack(rec arrow.Record, name, label, key string, columns []string) (arrow.Record, error) {
 	all, err := messageOf(rec, nil)
 	if err != nil {
 		return nil, err
@@ -112,14 +112,25 @@ func Pack(rec arrow.Record, name, label, key string) (arrow.Record, error) {
 	var kept, packed []arrow.Array
 	var names []string
 	for i, f := range rec.Schema().Fields() {
-		if all.Fields()[i].Holds != "number" || f.Name == label || f.Name == key {
+		if all.Fields()[i].Holds != "number" || f.Name == label || f.Name == key ||
+			columns != nil && !slices.Contains(columns, f.Name) {
 			fields, kept = append(fields, f), append(kept, rec.Column(i))
 			continue
 		}
-		names, packed = append(names, f.Name), append(packed, rec.Column(i))
+		names = append(names, f.Name)
 	}
 	if len(names) == 0 {
 		return nil, fmt.Errorf("there is no numeric column to pack into %q", name)
+	}
+	if columns != nil {
+		names = columns
+	}
+	for _, column := range names {
+		at := rec.Schema().FieldIndices(column)
+		if len(at) == 0 {
+			return nil, fmt.Errorf("there is no column %q to pack into %q", column, name)
+		}
+		packed = append(packed, rec.Column(at[0]))
 	}
 	m, err := messageOf(rec, names)
 	if err != nil {

@@ -3,7 +3,6 @@ package engine
 
 import (
 	"cmp"
-	"fmt"
 	"strconv"
 
 	"github.com/embedd/embedd/arrowio"
@@ -31,9 +30,11 @@ func Replicas(n config.NATS) int {
 // DefaultStore is the directory of the models of pipelines on core NATS, inside the store of the embedded server.
 const DefaultStore = embedded.Store + "/models"
 
-// Pipelines converts the pipelines of a configuration. It reads their model files.
+// Pipelines converts the pipelines of a configuration. It reads their model files, and compares them with schema. The
+// error is config.Problems.
 func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 	var out []stream.Pipeline
+	var problems config.Problems
 	for _, p := range c.Pipelines {
 		one := stream.Pipeline{
 			Name: p.Name, Role: stream.Role(c.Role), Standby: stream.Standby(c.Standby),
@@ -87,11 +88,19 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 		if p.Model.File != "" {
 			m, err := files.ReadModel(p.Model.File)
 			if err != nil {
-				return nil, fmt.Errorf("pipelines.%s.model.file: %w", p.Name, err)
+				problems = append(problems, c.Problem(p.Name, "model.file", "%v", err))
+				continue
+			}
+			if _, err := one.Stage.Spec.ContractOf(m.Features()); err != nil {
+				problems = append(problems, c.Problem(p.Name, "schema.features", "%s", otherFeatures(&p, m.Features(), err)))
+				continue
 			}
 			one.Stage.Fixed = m
 		}
 		out = append(out, one)
+	}
+	if len(problems) > 0 {
+		return nil, problems
 	}
 	return out, nil
 }
