@@ -113,7 +113,7 @@ var below = map[string][]string{
 	"stream/admin": {"arrowio", "stream/internal/schema", "stream/internal/statestore", "internal/natsx",
 		"internal/wildcard", "stream/spec", "stream/internal/needs", "stream/registry",
 		"stream/summaries", "plugin", "arrowio/wire"},
-	"stream/internal/health": {"arrowio/wire", "internal/natsx", "plugin", "stream/spec"},
+	"stream/internal/health": {"arrowio/wire", "internal/natsx", "internal/stage/policy", "plugin", "stream/spec"},
 	"stream/internal/observe": {"internal/natsx", "internal/wildcard", "stream/internal/health", "stream/internal/needs",
 		"stream/internal/replica", "stream/internal/scope", "stream/spec"},
 	"stream/internal/scope": {"arrowio/wire", "internal/natsx", "internal/stage", "stream/internal/health",
@@ -167,7 +167,8 @@ var below = map[string][]string{
 		"arrowio/wire", "model", "model/fit", "model/score"},
 	"cmd/embedd": {"cmd/embedd/cli", "cmd/embedd/client", "cmd/embedd/config", "cmd/embedd/connection",
 		"cmd/embedd/daemon", "cmd/embedd/dataset", "cmd/embedd/embedded", "cmd/embedd/engine", "cmd/embedd/files",
-		"cmd/embedd/memory", "cmd/embedd/picture", "cmd/embedd/report", "tools/bench", "tools/demo", "stream", "stream/admin",
+		"cmd/embedd/memory", "cmd/embedd/picture", "cmd/embedd/report", "internal/stage/policy", "tools/bench",
+		"tools/demo", "stream", "stream/admin",
 		"internal/natsx", "stream/registry", "arrowio", "arrowio/file", "arrowio/wire", "plugin", "model", "model/fit",
 		"model/eval"},
 }

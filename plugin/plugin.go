@@ -6,8 +6,8 @@
 //   - [Stage.Transform] is the hot path: it projects the rows of a message with the live model. It takes no lock.
 //   - [Stage.Learn] is the learning path: it copies the labelled rows of a message and returns. A worker scores the
 //     live model and the candidates on each row before learning it, fits candidates on the newest rows of a bounded
-//     window, and makes a candidate live when there is enough evidence that it is better, aligned to the live model's
-//     outputs.
+//     window, and makes a candidate live when there is enough evidence that it is better or, from far more rows, no
+//     worse ([Gate]), aligned to the live model's outputs.
 //
 // A message comes from its wire form ([Stage.Decode]) or from an Arrow record ([Stage.FromRecord]), and a result is
 // written in either form ([Stage.Encode], [Stage.Record]). Labels may arrive in separate messages ([Config.Labels],

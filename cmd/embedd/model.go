@@ -15,6 +15,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/client"
 	"github.com/embedd/embedd/cmd/embedd/files"
 	"github.com/embedd/embedd/cmd/embedd/report"
+	"github.com/embedd/embedd/internal/stage/policy"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/stream/registry"
 )
@@ -35,7 +36,8 @@ func modelCommand(e *cli.Env) *cobra.Command {
 func modelLsCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ls [PIPELINE]", Short: "list the versions in the model store and the rejected candidates",
-		Args: cli.Arguments(0, 1),
+		Long: "List the versions in the model store and the rejected candidates. DOOR says how a version went live:\n\n" +
+			doorsText(), Args: cli.Arguments(0, 1),
 	}
 	f := cli.FlagsOf(cmd)
 	where := client.StoreFlags(f)
@@ -73,12 +75,24 @@ func modelLsCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
+// doorsText lists the doors by which versions go live.
+func doorsText() string {
+	var b strings.Builder
+	t := report.NewTable(&b)
+	for _, name := range policy.TrainedDoors() {
+		d := policy.DoorNamed(name)
+		t.Row("    "+d.Name, d.Key, strings.ReplaceAll(d.Models, "`", ""))
+	}
+	t.Flush()
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
 // printListed prints versions and rejected candidates, the newest last.
 func printListed(out *report.Output, lines []registry.Listed) error {
 	if out.JSON {
 		return report.Objects(out, lines)
 	}
-	t := out.Table("VERSION", "STATE", "EPOCH", "METHOD", "DIM", "ROWS", "SCORE", "CREATED", "WHY")
+	t := out.Table("VERSION", "STATE", "EPOCH", "METHOD", "DIM", "ROWS", "SCORE", "CREATED", "DOOR", "WHY")
 	for _, l := range lines {
 		state := l.State
 		if l.Pinned {
@@ -93,7 +107,7 @@ func printListed(out *report.Output, lines []registry.Listed) error {
 			created = l.Created.Format("2006-01-02T15:04:05Z07:00")
 		}
 		t.Row(report.OrDash(l.Name), state, count(l.Epoch), report.OrDash(l.Method), count(l.Dim), count(l.Rows), score,
-			created, report.OrDash(l.Why))
+			created, report.OrDash(l.Door), report.OrDash(l.Why))
 	}
 	return t.Flush()
 }

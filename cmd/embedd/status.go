@@ -98,8 +98,12 @@ func learningText(l stream.Learning, late *stream.Labels, held *int, others stri
 		parts = append(parts, fmt.Sprintf("accuracy %.3f", *l.Accuracy))
 	}
 	if l.Candidate != nil {
-		parts = append(parts, fmt.Sprintf("a candidate %.3f on %d rows, evidence %.3g", *l.Candidate, l.CandidateRows,
-			l.Evidence))
+		required := "closed"
+		if l.EvidenceRequired != nil {
+			required = fmt.Sprintf("%.4g", *l.EvidenceRequired)
+		}
+		parts = append(parts, fmt.Sprintf("a candidate %.3f on %d rows, evidence %.3g of %s at door %s", *l.Candidate,
+			l.CandidateRows, l.Evidence, required, l.Door))
 	}
 	switch {
 	case l.Restoring:

@@ -64,6 +64,35 @@ func Check(t *testing.T, path string, name *regexp.Regexp, entries []Entry) {
 	}
 }
 
+// CheckTable fails unless a page has a table that is exactly this one, from its header row on. With -update it replaces
+// the table below the same header.
+func CheckTable(t *testing.T, path string, table []string) {
+	t.Helper()
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(page), "\n")
+	begin := slices.Index(lines, table[0])
+	if begin < 0 {
+		t.Fatalf("%s: no table begins with %s", path, table[0])
+	}
+	end := begin
+	for end < len(lines) && strings.HasPrefix(lines[end], "|") {
+		end++
+	}
+	switch {
+	case slices.Equal(lines[begin:end], table):
+	case !*update:
+		t.Errorf("%s: the table in line %d differs; 'go test -run %s -update' corrects it", path, begin+1, t.Name())
+	default:
+		lines = slices.Replace(lines, begin, end, table...)
+		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // first returns the first cell of a row of a table if it is one word in backquotes, else "".
 func first(line string) string {
 	rest, isRow := strings.CutPrefix(line, "| `")

@@ -477,8 +477,11 @@ func (l *learner) currentStatus() spec.Status {
 	if hint := in.hint(s, l.config.Spec.Label); hint != "" && !l.status.LearnsNothing {
 		s.Hint = hint
 	}
-	if counted != "" {
+	switch {
+	case counted != "":
 		s.Hint = counted
+	case l.config.Training.Gate.NeverFirst && (s.Live == nil || s.Live.Bootstrap):
+		s.Hint = "no first model goes live: training.gate.first is never; choose a stored version with `embedd model pin`"
 	}
 	if s.Clock = l.rowTime.Note("messages"); s.Clock == "" {
 		s.Clock = l.labelTime.Note("labels")

@@ -83,13 +83,16 @@ type Every struct {
 	Period time.Duration
 }
 
-// Gate says how much evidence a candidate needs before it goes live.
+// Gate says how much evidence a candidate needs before it goes live: e-values of sequential tests against the live
+// model on rows that neither has seen. A threshold of +Inf is never reached.
 type Gate struct {
-	// Evidence is the e-value that a candidate must reach in a sequential test against the live model. Default 1000:
-	// a candidate that is no better passes about once in as many tries. A candidate from far more rows, or with an
-	// additional class, must only be shown to be no worse, and needs the square root of Evidence.
+	// Evidence is required that a candidate is better. Default 1000: one that is not passes about once in as many tries.
 	Evidence float64
 	Margin   float64 // by how much a candidate's accuracy must exceed the live model's, in [0, 1); default 0
+	// MoreRows is required that a candidate from far more rows than the live model is no worse, NewClass that one with an
+	// additional class is. Default: the square root of Evidence. With +Inf such a candidate has to be better as any.
+	MoreRows, NewClass float64
+	NeverFirst         bool // no first model goes live: only one that Adopt brings does
 }
 
 // Training says when and from what a model is fitted, and when it goes live.

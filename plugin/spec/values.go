@@ -100,7 +100,8 @@ type Outcome struct {
 	Rows         int     // that it was fitted on
 	Duration     time.Duration
 	Reason       string
-	Err          error // why there is no candidate
+	Door         string // by which it was promoted; docs/models.md lists the doors
+	Err          error  // why there is no candidate
 }
 
 // Release is a model that is about to go live; [Config.Store] saves it.
@@ -114,6 +115,7 @@ type Release struct {
 	Score       float64
 	LiveScore   float64 // of the model that it replaces on the same rows; NaN if there were none, as Score is
 	Why         string  // one sentence
+	Door        string  // by which it goes live: bootstrap, first, better, more_rows or new_class; see docs/models.md
 	NewEpoch    bool    // it is the first of its epoch: keep it as long as models of the epoch, for Live.Origin
 	State       []byte  // the learner's checkpoint for this model; opaque, small, needed by a restart
 }
@@ -179,6 +181,10 @@ type Status struct {
 	Candidate     float64
 	CandidateRows int
 	Evidence      float64
+	// Door is the door at which that candidate is tested, EvidenceRequired the evidence at which it opens; +Inf if it is
+	// closed. docs/models.md lists the doors.
+	Door             string
+	EvidenceRequired float64
 
 	Alarms  int           // drift alarms that cut the window
 	Fits    int           // models that were fitted, candidates included

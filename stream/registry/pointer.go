@@ -72,6 +72,7 @@ type Version struct {
 	Score     *float64          `json:"score,omitempty"`
 	LiveScore *float64          `json:"live_score,omitempty"` // of the version that it replaced
 	Why       string            `json:"why,omitempty"`
+	Door      string            `json:"door,omitempty"` // by which it went live; "" for one of an early embedd
 	Created   time.Time         `json:"created,omitzero"`
 	Size      int64             `json:"size,omitempty"`    // bytes
 	Damaged   bool              `json:"damaged,omitempty"` // it could not be read
@@ -215,7 +216,7 @@ func versionOf(name string, r *plugin.Release, created time.Time, size int64) Ve
 		Name: name, Digest: m.Digest(), Parent: r.Parent, Epoch: r.Epoch, NewEpoch: r.NewEpoch, Bootstrap: r.Bootstrap,
 		Method: m.Method(), Dim: m.Dim(), Features: m.M(), Classes: len(m.Classes()), Params: m.Params(),
 		First: r.First, Last: r.Last, Rows: r.Rows, Score: figure(r.Score), LiveScore: figure(r.LiveScore),
-		Why: short(r.Why), Created: created, Size: size,
+		Why: short(r.Why), Door: r.Door, Created: created, Size: size,
 	}
 }
 

@@ -202,6 +202,9 @@ type Learning struct {
 	Candidate     *float64 `json:"candidate"` // accuracy of the candidate with the most evidence
 	CandidateRows int      `json:"candidate_rows"`
 	Evidence      float64  `json:"evidence"` // for that candidate
+	// Door is the door at which that candidate is tested, EvidenceRequired the evidence at which it opens; null: closed.
+	Door             string   `json:"door,omitempty"`
+	EvidenceRequired *float64 `json:"evidence_required,omitempty"`
 
 	Clock          string  `json:"clock,omitempty"` // set where messages have timestamps ahead of this machine's clock
 	Alarms         int     `json:"alarms"`          // concept drifts that cut the window
@@ -237,7 +240,8 @@ func (s Status) Report() Report {
 			Dropped: g.Dropped, OverClassLimit: g.OverClassLimit, RareClassRows: g.RareClassRows, Outliers: g.Outliers,
 			LastOutlier: g.LastOutlier, OverQuota: g.OverQuota, Clock: g.Clock, Fitting: g.Fitting, Restoring: g.Restoring,
 			Accuracy: known(g.Accuracy), Chance: known(g.Chance), Candidate: known(g.Candidate), CandidateRows: g.CandidateRows,
-			Evidence: g.Evidence, Alarms: g.Alarms, Fits: g.Fits, LastFitSeconds: g.LastFit.Seconds(), LastFit: g.Note,
+			Evidence: g.Evidence, Door: g.Door, EvidenceRequired: known(g.EvidenceRequired),
+			Alarms: g.Alarms, Fits: g.Fits, LastFitSeconds: g.LastFit.Seconds(), LastFit: g.Note,
 			InputEvent: s.InputEvent}}
 	if s.Hub != "" {
 		r.Hub = &Hub{Domain: s.Hub}

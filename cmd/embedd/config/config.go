@@ -175,8 +175,12 @@ type Every struct {
 	Drift  string        // true or false: whether drift cuts the window
 }
 
-// Gate is the evidence that a candidate needs.
-type Gate struct{ Evidence, Margin float64 }
+// Gate is the evidence that a candidate needs; +Inf is never.
+type Gate struct {
+	First              string // always or never
+	Evidence, Margin   float64
+	MoreRows, NewClass float64 // 0: the square root of Evidence
+}
 
 // Limits are the limits of a pipeline. Sizes are in bytes.
 type Limits struct {

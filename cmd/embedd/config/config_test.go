@@ -62,7 +62,7 @@ func TestFull(t *testing.T) {
 			Store: "auto", Keep: Keep{20, 90 * 24 * time.Hour}, Damaged: "previous"},
 		Training: Training{Window{20000, 1 << 30, 24 * time.Hour, "class"}, Quota{"none", 0.5}, Every{5000,
 			10 * time.Minute, "true"}, 0.2,
-			Gate{1000, 0}, "rigid", "hold", 0, "serve", 0},
+			Gate{First: "always", Evidence: 1000}, "rigid", "hold", 0, "serve", 0},
 		Limits: Limits{8 << 20, 64 << 20, 100_000, 10_000, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour, 0, 0},
 	}
 	if got, want := fmt.Sprintf("%+v", p), fmt.Sprintf("%+v", want); got != want {
@@ -107,7 +107,7 @@ func TestDefaults(t *testing.T) {
 			Store: "auto",
 			Keep:  Keep{20, 90 * 24 * time.Hour}, Damaged: "previous"},
 		Training: Training{Window{20000, 1 << 30, 0, "class"}, Quota{"none", 0.5}, Every{5000, 10 * time.Minute, "true"}, 0.2,
-			Gate{1000, 0}, "rigid", "hold", 0, "serve", 0},
+			Gate{First: "always", Evidence: 1000}, "rigid", "hold", 0, "serve", 0},
 		Limits: Limits{8 << 20, 64 << 20, 100_000, 10_000, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour, 0, 0},
 	})
 	if got != want {

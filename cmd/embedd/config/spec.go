@@ -13,7 +13,7 @@ type field struct {
 	to       func(c *Config, p *Pipeline) any // nil for a key that is not available yet
 	later    string                           // what to do instead of such a key; only its words are accepted
 	value    string                           // default as in a file; NAME is the name of the pipeline
-	words    []string                         // allowed values
+	words    []string                         // allowed values; never of a number is +Inf
 	or       string                           // a word for "not set", such as auto
 	check    func(string) error               // validates a string
 	low      float64                          // range of numbers, bytes, and seconds of durations
@@ -50,9 +50,12 @@ var sections = []section{
 	{each + "training.window", "The labelled rows that are kept."},
 	{each + "training.quota", "The share of the window that a single source may have."},
 	{each + "training.every", "When to refit: after a number of new labelled rows or a time, whichever is first."},
-	{each + "training.gate", "The gate that a candidate must pass to go live."},
+	{each + "training.gate", "How much evidence the doors require by which models go live; models.md lists all doors."},
 	{each + "limits", "Limits of messages and of the pipeline."},
 }
+
+// never is the value of a key of the gate that closes its door.
+var never = []string{"never"}
 
 const (
 	second = 1
@@ -339,13 +342,26 @@ var spec = []field{
 		doc: "Train on summaries of this many messages of input.stream each, which all daemons of the pipeline compute, " +
 			"instead of rows; see summaries.md. A block should have some rows for each entry of a matrix of features x " +
 			"features, such as 64 messages of 256 rows for 256 features. none: the trainer reads every row."},
+	{path: each + "training.gate.first", to: func(_ *Config, p *Pipeline) any { return &p.Training.Gate.First },
+		value: "always", words: []string{"always", "never"},
+		doc: "Whether a first model goes live by itself. never: only a stored version that an operator chooses does."},
 	{path: each + "training.gate.evidence", to: func(_ *Config, p *Pipeline) any { return &p.Training.Gate.Evidence },
-		value: "1000", low: 2, high: 1e12,
-		doc: "Odds in favour of a candidate that are required before it goes live, accumulated row by row on rows that " +
-			"neither it nor the live model has seen."},
+		value: "1000", low: 2, high: 1e12, words: never,
+		doc: "Odds required that a candidate is better than the live model, accumulated row by row on rows that neither " +
+			"has seen. Candidates from more rows, or with a new class, have the next two keys."},
+	{path: each + "training.gate.more_rows", to: func(_ *Config, p *Pipeline) any { return &p.Training.Gate.MoreRows },
+		or: "auto", low: 2, high: 1e12, words: never,
+		doc: "Odds required that a candidate is not worse by a percentage point, if it has twice the rows of the live " +
+			"model, or four times from 1,000 on. auto is the square root of gate.evidence, 31.6 by default; never: it has to " +
+			"be better as any other."},
+	{path: each + "training.gate.new_class", to: func(_ *Config, p *Pipeline) any { return &p.Training.Gate.NewClass },
+		or: "auto", low: 2, high: 1e12, words: never,
+		doc: "Odds required that a candidate is not worse by a percentage point, if it has a class that the live model " +
+			"does not know. auto and never are as for gate.more_rows."},
 	{path: each + "training.gate.margin", to: func(_ *Config, p *Pipeline) any { return &p.Training.Gate.Margin },
 		value: "0", low: 0, high: 0.99,
-		doc: "Minimum difference between the 1-NN accuracy of a candidate and that of the live model."},
+		doc: "Difference in 1-NN accuracy that is added to what a candidate is required to have at each door: half a " +
+			"percentage point better, or a percentage point worse."},
 	{path: each + "training.align", to: func(_ *Config, p *Pipeline) any { return &p.Training.Align }, value: "rigid",
 		words: []string{"none", "sign", "block", "rigid"},
 		doc: "How a new model is aligned to the live one. sign flips and orders columns, block also rotates columns of " +

@@ -220,6 +220,10 @@ func (f field) set(target any, text string) error {
 		*t, err = parseSize(text)
 		number = float64(*t)
 	case *float64:
+		if slices.Contains(f.words, text) { // never
+			*t = math.Inf(1)
+			return nil
+		}
 		*t, err = strconv.ParseFloat(text, 64)
 		number = *t
 	case *time.Duration:
@@ -256,7 +260,10 @@ func (f field) form() string {
 	case *int64:
 		return fmt.Sprintf("a size from %s to %s (as 512KiB, 8MiB)%s", sizeText(f.low), sizeText(f.high), alternative)
 	case *float64:
-		return fmt.Sprintf("a number from %g to %g", f.low, f.high)
+		if len(f.words) > 0 {
+			return fmt.Sprintf("a number from %g to %g%s or %s", f.low, f.high, alternative, f.words[0])
+		}
+		return fmt.Sprintf("a number from %g to %g%s", f.low, f.high, alternative)
 	case *time.Duration:
 		return fmt.Sprintf("a duration from %s to %s (as 30s, 10m, 24h, 7d)%s", durationText(f.low),
 			durationText(f.high), alternative)

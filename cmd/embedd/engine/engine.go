@@ -67,7 +67,7 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 					IgnoreDrift: p.Training.Every.Drift == "false",
 					Holdout:     p.Training.Holdout,
 					Block:       p.Training.Block,
-					Gate:        plugin.Gate{Evidence: p.Training.Gate.Evidence, Margin: p.Training.Gate.Margin},
+					Gate:        gateOf(p.Training.Gate),
 					Align:       plugin.Align(p.Training.Align),
 				},
 				Until:   plugin.Until(p.Training.UntilReady),
@@ -103,6 +103,11 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 		return nil, problems
 	}
 	return out, nil
+}
+
+func gateOf(g config.Gate) plugin.Gate {
+	return plugin.Gate{Evidence: g.Evidence, Margin: g.Margin, MoreRows: g.MoreRows, NewClass: g.NewClass,
+		NeverFirst: g.First == "never"}
 }
 
 func quotaOf(q config.Quota) plugin.Quota {

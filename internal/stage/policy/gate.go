@@ -43,26 +43,34 @@ func HasNewClass(rows int, classes []string, counts []int, liveRows int, liveCla
 
 // Comparison is the test of a candidate against the live model on rows that neither has seen.
 type Comparison struct {
-	Test    evidence.SequentialTest
-	Growing bool // the candidate has far more rows than the live model, or an additional class
+	Test evidence.SequentialTest
+	Door string // whose hypothesis is tested
 }
 
-// Compare begins a comparison.
-func Compare(g spec.Gate, growing bool) Comparison {
-	margin := g.Margin + minGain
-	if growing {
-		margin = g.Margin - maxLoss
-	}
-	return Comparison{evidence.SequentialTest{Margin: margin}, growing}
+// Compare begins a comparison at a door.
+func Compare(g spec.Gate, door string) Comparison {
+	return Comparison{evidence.SequentialTest{Margin: DoorNamed(door).margin(g.Margin)}, door}
 }
+
+// IsOpen reports whether the candidate can go live at all with the present gate.
+func (c *Comparison) IsOpen(g spec.Gate) bool { return !math.IsInf(c.Required(g), 1) }
+
+// Required is the evidence at which the candidate goes live; +Inf if the door is closed.
+func (c *Comparison) Required(g spec.Gate) float64 { return DoorNamed(c.Door).threshold(g) }
+
+// NeedNotBeBetter reports whether the candidate must only be shown to be no worse.
+func (c *Comparison) NeedNotBeBetter() bool { return c.Door != DoorBetter }
 
 // Passes decides whether a candidate goes live: its evidence suffices, and its agreement with the labels is above
 // chance. agreement is the candidate's, nil without labels. The reason is a sentence.
 func Passes(g spec.Gate, c *Comparison, agreement *Agreement) (pass bool, reason string) {
-	value := c.Test.Value()
-	claim, need := "better", g.Evidence
-	if c.Growing {
-		claim, need = "not worse, from more rows or classes", math.Sqrt(g.Evidence)
+	value, need, claim := c.Test.Value(), c.Required(g), "better"
+	if c.NeedNotBeBetter() {
+		claim = "not worse, from more rows or classes"
+	}
+	if !c.IsOpen(g) {
+		return false, fmt.Sprintf("evidence %.3g that it is %s, on %d rows, and the door is closed: %s is never", value,
+			claim, c.Test.Count, DoorNamed(c.Door).Key)
 	}
 	if value < need {
 		return false, fmt.Sprintf("evidence %.3g of %.4g that it is %s, on %d rows", value, need, claim, c.Test.Count)

@@ -49,9 +49,10 @@ func (s *decisions) event(e *transcript.Event) string {
 		p.Suffix = e.Int("suffix")
 		return s.decide()
 	case "gate":
-		s.gate = spec.Gate{Evidence: e.Float("evidence"), Margin: e.Float("margin")}
+		s.gate = spec.Gate{Evidence: e.Float("evidence"), Margin: e.Float("margin"),
+			MoreRows: e.Float("more_rows"), NewClass: e.Float("new_class")}
 	case "trial":
-		s.trial = Compare(s.gate, e.Text("rows") == "twice")
+		s.trial = Compare(s.gate, DoorOf(s.gate, e.Text("rows") == "twice", e.Text("class") == "new"))
 		s.agree = Agreement{}
 	case "rows": // number of rows on which candidate and live model are correct: both, one of the two, none
 		kinds := []string{"both", "candidate", "live", "none"}

@@ -42,9 +42,36 @@ type checkpoint struct {
 // candidateState is the comparison of one candidate.
 type candidateState struct {
 	Size    int                     `json:"size"`
-	Growing bool                    `json:"growing"`
+	Growing bool                    `json:"growing"`        // it need only be no worse
+	Door    string                  `json:"door,omitempty"` // if it is not the one that Growing implies
 	Test    evidence.SequentialTest `json:"test"`
 	Agree   policy.Agreement        `json:"agree"`
+}
+
+// stateOf returns the state of a candidate.
+func stateOf(c *candidate) candidateState {
+	s := candidateState{Size: c.size, Growing: c.comparison.NeedNotBeBetter(), Test: c.comparison.Test, Agree: c.Agreement}
+	if c.comparison.Door == policy.DoorNewClass {
+		s.Door = c.comparison.Door
+	}
+	return s
+}
+
+// restore continues a comparison, unless the gate was configured differently since: then its evidence is about another
+// hypothesis, and the comparison starts over.
+func (s *candidateState) restore(c *policy.Comparison, g spec.Gate) {
+	door := policy.DoorBetter
+	switch {
+	case s.Door == policy.DoorNewClass:
+		door = s.Door
+	case s.Growing:
+		door = policy.DoorMoreRows
+	}
+	was := policy.Compare(g, door)
+	if was.NeedNotBeBetter() && !was.IsOpen(g) || was.Test.Margin != s.Test.Margin {
+		return
+	}
+	*c = policy.Comparison{Test: s.Test, Door: door}
 }
 
 // probeState is the state of the window probe.
@@ -184,7 +211,7 @@ func (t *Trainer) state() []byte {
 		s.Live = t.live.Agreement
 	}
 	for _, c := range t.candidates {
-		s.Candidates = append(s.Candidates, candidateState{c.size, c.comparison.Growing, c.comparison.Test, c.Agreement})
+		s.Candidates = append(s.Candidates, stateOf(c))
 	}
 	if t.isProbing() {
 		s.Probe = t.probe.state()
@@ -221,7 +248,8 @@ func (t *Trainer) restore(ctx context.Context) {
 	for _, c := range s.Candidates {
 		t.fitCandidate(ctx, c.Size)
 		if back := t.candidateOf(c.Size); back != nil {
-			back.comparison.Growing, back.comparison.Test, back.Agreement = c.Growing, c.Test, c.Agree
+			back.Agreement = c.Agree
+			c.restore(&back.comparison, t.config.Training.Gate)
 		}
 	}
 	t.schedule.Fitted = fitted

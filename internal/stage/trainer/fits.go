@@ -31,7 +31,7 @@ func (t *Trainer) fitDue(ctx context.Context) {
 	if w == nil || t.pinned || t.standby || t.plan.learnsNothing() || !w.Trainable() {
 		return
 	}
-	if t.live == nil && t.schedule.FirstDue(w.FirstModelRows()) {
+	if t.live == nil && !t.config.Training.Gate.NeverFirst && t.schedule.FirstDue(w.FirstModelRows()) {
 		t.fitFirst(ctx)
 	}
 	if t.live == nil {
@@ -114,7 +114,9 @@ func (t *Trainer) fitFirst(ctx context.Context) {
 	if err == nil {
 		t.settle(m, m.Report().Choice)
 		t.schedule.Choose(t.data.window.Len())
-		err = t.promote(ctx, m, s, nil, fmt.Sprintf("the first model, of %d rows", s.Rows), begin)
+		o := spec.Outcome{Candidate: math.NaN(), Previous: math.NaN(), Door: policy.DoorFirst,
+			Reason: fmt.Sprintf("the first model, of %d rows", s.Rows)}
+		err = t.promote(ctx, m, s, nil, o, begin)
 	}
 	t.reportFailure(ctx, err, t.data.window.Len())
 }
@@ -180,17 +182,17 @@ func (t *Trainer) fitCandidate(ctx context.Context, size int) {
 		t.candidates = slices.DeleteFunc(t.candidates, func(c *candidate) bool { return c.size > 0 && c.size != size })
 	}
 	gate, c := t.config.Training.Gate, t.candidateOf(size)
-	growing := policy.Grown(s.Rows, t.live.Rows()) ||
-		policy.HasNewClass(s.Rows, s.Classes, s.Counts, t.live.Rows(), t.live.Classes())
+	door := policy.DoorOf(gate, policy.Grown(s.Rows, t.live.Rows()),
+		policy.HasNewClass(s.Rows, s.Classes, s.Counts, t.live.Rows(), t.live.Classes()))
 	next := prequential.New(m)
 	if c == nil {
-		c = &candidate{size: size, comparison: policy.Compare(gate, growing)}
+		c = &candidate{size: size, comparison: policy.Compare(gate, door)}
 		t.candidates = append(t.candidates, c)
 		slices.SortFunc(t.candidates, func(a, b *candidate) int { return compareSizes(b.size, a.size) })
 	} else {
 		next.Agreement = c.Agreement
-		if growing && !c.comparison.Growing {
-			c.comparison = policy.Compare(gate, true)
+		if door != policy.DoorBetter && c.comparison.Door == policy.DoorBetter {
+			c.comparison = policy.Compare(gate, door)
 		}
 	}
 	c.Model = next
@@ -256,7 +258,7 @@ func (t *Trainer) fitBootstrap(ctx context.Context, rows [][]float64) {
 		t.reportFailure(ctx, fmt.Errorf("fitting the bootstrap model: %w", err), n)
 		return
 	}
-	o := spec.Outcome{Candidate: math.NaN(), Previous: math.NaN(), Rows: n,
+	o := spec.Outcome{Candidate: math.NaN(), Previous: math.NaN(), Rows: n, Door: policy.DoorBootstrap,
 		Reason: fmt.Sprintf("a PCA of the first %d rows serves until a first model exists", n)}
 	t.origin = p
 	if err := t.publish(ctx, p, t.config.Epochs+1, &window.Suffix{Rows: n}, &o, true); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"strconv"
 	"time"
 
@@ -66,9 +65,11 @@ func (t *Trainer) promoteBest(ctx context.Context) {
 	}
 	s := &window.Suffix{First: best.first, Last: best.last, Rows: best.rows}
 	begin := t.config.Clock()
-	if err := t.promote(ctx, best.Model.Model, s, best, why, begin); err != nil {
+	o := spec.Outcome{Candidate: best.Agreement.Rate(), Previous: t.live.Agreement.Rate(), Reason: why,
+		Door: best.comparison.Door}
+	if err := t.promote(ctx, best.Model.Model, s, best, o, begin); err != nil {
 		// A model that was not stored has to pass the gate again.
-		best.comparison = policy.Compare(t.config.Training.Gate, best.comparison.Growing)
+		best.comparison = policy.Compare(t.config.Training.Gate, best.comparison.Door)
 		t.reportFailure(ctx, err, best.rows)
 	}
 }
@@ -76,12 +77,9 @@ func (t *Trainer) promoteBest(ctx context.Context) {
 // promote aligns a model to the live one, stores it and makes it live, in this order: every model that is live is in
 // the store. Candidates start over, since their evidence was relative to the previous live model. If the model cannot
 // be stored, the trainer is as before.
-func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix, c *candidate, why string,
+func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix, c *candidate, o spec.Outcome,
 	begin time.Time) error {
-	o := spec.Outcome{Candidate: math.NaN(), Previous: math.NaN(), Rows: s.Rows, Reason: why}
-	if c != nil {
-		o.Candidate, o.Previous = c.Agreement.Rate(), t.live.Agreement.Rate()
-	}
+	o.Rows = s.Rows
 	live := t.host.Live()
 	epoch, origin := t.config.Epochs+1, m
 	if live != nil {
@@ -166,7 +164,8 @@ func (t *Trainer) publish(ctx context.Context, m *model.Model, epoch int, s *win
 	}
 	if t.config.Store != nil {
 		r := &spec.Release{Model: m.WithNote(note), Epoch: epoch, Bootstrap: bootstrap, First: s.First.Seq, Last: s.Last.Seq,
-			Rows: s.Rows, Score: o.Candidate, LiveScore: o.Previous, Why: o.Reason, State: t.state(), NewEpoch: t.origin == m}
+			Rows: s.Rows, Score: o.Candidate, LiveScore: o.Previous, Why: o.Reason, Door: o.Door,
+			State: t.state(), NewEpoch: t.origin == m}
 		if previous != nil {
 			r.Parent = previous.Version
 		}
@@ -181,6 +180,6 @@ func (t *Trainer) publish(ctx context.Context, m *model.Model, epoch int, s *win
 	o.Live, o.Promoted = live, true
 	t.host.Promote(live)
 	t.log.Info("a model goes live", "version", live.Version, "method", m.Method(), "dim", m.Dim(), "epoch", epoch,
-		"rows", s.Rows, "reason", o.Reason)
+		"rows", s.Rows, "door", o.Door, "reason", o.Reason)
 	return nil
 }

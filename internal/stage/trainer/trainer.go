@@ -342,6 +342,7 @@ func (t *Trainer) Status() Status {
 	for _, c := range t.candidates {
 		if v := c.comparison.Test.Value(); v >= s.Evidence {
 			s.Evidence, s.Candidate, s.CandidateRows = v, c.Agreement.Rate(), c.rows
+			s.Door, s.EvidenceRequired = c.comparison.Door, c.comparison.Required(t.config.Training.Gate)
 		}
 	}
 	return s

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/embedd/embedd/internal/stage/policy"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -85,6 +86,9 @@ var (
 	Candidates = define(Metric{name: "embedd_candidates_total", labels: []string{"result"},
 		help:   "Candidates by result: promoted, rejected (the live model was kept), failed (no fit).",
 		starts: each("promoted", "rejected", "failed")})
+	Promotions = define(Metric{name: "embedd_promotions_total", labels: []string{"door"},
+		help:   "Models that training made live by the door that they passed; models.md lists the doors.",
+		starts: each(policy.TrainedDoors()...)})
 	Displacement = define(Metric{name: "embedd_swap_displacement", kind: gauge, of: onDemand,
 		help: "How far the last promotion moved the outputs after alignment, relative to their spread."})
 	FitSeconds = define(Metric{name: "embedd_fit_seconds", kind: histogram, starts: single,

@@ -137,8 +137,11 @@ var statusGaugeTable = []statusGauge{
 			return []sample{{[]string{"live"}, s.Accuracy}, {[]string{"candidate"}, s.Candidate},
 				{[]string{"chance"}, s.Chance}}
 		})},
-	{describe("embedd_evidence", "Evidence for the best candidate; it is promoted at training.gate.evidence."),
+	{describe("embedd_evidence", "Evidence for the best candidate; it is promoted at embedd_evidence_required."),
 		prometheus.GaugeValue, ofStage(func(s plugin.Status) []sample { return one(s.Evidence) })},
+	{describe("embedd_evidence_required", "Evidence at which the door of the best candidate opens; +Inf: it is closed. "+
+		"0: there is no candidate."),
+		prometheus.GaugeValue, ofStage(func(s plugin.Status) []sample { return one(s.EvidenceRequired) })},
 	{describe("embedd_drift_alarms_total", "Drift alarms, each of which cut the window."), prometheus.CounterValue,
 		ofStage(func(s plugin.Status) []sample { return one(float64(s.Alarms)) })},
 	{describe("embedd_window_rows",

@@ -146,6 +146,7 @@ func (r *Replica) Record(o plugin.Outcome) {
 	case o.Promoted:
 		result = "promoted"
 		r.ShowLive(o.Live)
+		r.Series.Add(health.Promotions, 1, o.Door)
 		r.Series.Observe(health.FitSeconds, o.Duration.Seconds())
 		r.Series.Set(health.Displacement, o.Displacement)
 		r.Freshness.Confirm(r.Clock())
