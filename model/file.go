@@ -199,7 +199,7 @@ func parse(b []byte) (_ *Model, err error) {
 	return m.WithNote(remarks.Note), nil
 }
 
-// cut takes a length, that many bytes, and their checksum from b.
+// cut takes a length n, n bytes and their checksum from b.
 func cut(b []byte) (body []byte, sum [sha256.Size]byte, rest []byte) {
 	body, rest = cutLength(b)
 	if len(rest) < len(sum) {
@@ -208,7 +208,7 @@ func cut(b []byte) (body []byte, sum [sha256.Size]byte, rest []byte) {
 	return body, [sha256.Size]byte(rest), rest[len(sum):]
 }
 
-// cutLength takes a length and that many bytes from b.
+// cutLength takes a length n and n bytes from b.
 func cutLength(b []byte) (body, rest []byte) {
 	if len(b) < 8 {
 		panic(fail.With(errTruncated))

@@ -7,7 +7,7 @@ import (
 	"github.com/embedd/embedd/stream/internal/health"
 )
 
-// Status tells how the pipelines stand; empty before Run has opened them.
+// Status returns the state of the pipelines; empty before Run has opened them.
 func (e *Engine) Status() []Status {
 	e.mu.Lock()
 	isOpen := e.isOpen

@@ -408,7 +408,7 @@ func (p *parquetReader) next() (arrow.Record, error) {
 	}
 }
 
-// append appends the next value of the column. Repetition level 0 begins a row; the definition level tells at which
+// append appends the next value of the column. Repetition level 0 begins a row; the definition level says at which
 // depth something is null.
 func (c *parquetColumn) append(v parquet.Value) {
 	if c.list == nil {

@@ -1,4 +1,4 @@
-"""Starts what the tests talk to: the nats-server program and the daemon, as processes of their own."""
+"""Starts the nats-server program and the daemon as separate processes for the tests."""
 import asyncio
 import contextlib
 import os
@@ -25,7 +25,7 @@ def build(directory, name, package):
 
 
 class Server:
-    """A nats-server process on a free port, with a store of its own."""
+    """A nats-server process on a free port, with its own store."""
 
     def __init__(self, program, directory, settings=""):
         with socket.socket() as s:

@@ -116,7 +116,7 @@ def test_pods():
 
 
 def test_budgets():
-    """Every Deployment has a budget that selects its pods, and nobody else's."""
+    """Every Deployment has a budget that selects its pods and no others."""
     budgets = {b["metadata"]["name"]: b["spec"]["selector"]["matchLabels"] for b in of("PodDisruptionBudget")}
     labels = {d["metadata"]["name"]: d["spec"]["template"]["metadata"]["labels"] for d in of("Deployment")}
     assert budgets == labels

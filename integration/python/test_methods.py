@@ -1,4 +1,4 @@
-"""The methods of a neighbourhood graph beside scikit-learn, and beside their closed forms in numpy where it has none."""
+"""Compares the methods of a neighbourhood graph with scikit-learn, or with closed forms in numpy if it has none."""
 import csv
 import gzip
 import json
@@ -118,7 +118,7 @@ def test_isomap(run, rows):
     y, _ = embed(run, path, "isomap", dim, "k=10")
     reference = Isomap(n_neighbors=10, n_components=dim, eigen_solver="dense", path_method="D").fit_transform(x)
     assert sine(y, reference) < BOUND
-    # Column by column and in scale too, up to the sign: classical scaling has a scale of its own.
+    # Column by column and in scale too, up to the sign: classical scaling determines the scale.
     assert np.abs(np.abs(y) - np.abs(reference)).max() < BOUND * np.abs(reference).max()
 
 
@@ -170,7 +170,7 @@ def agree(z, y, model, a):
 
 @pytest.mark.parametrize("name", ["wine", "iris"])
 def test_srda_spans_lda(run, tmp_path, name):
-    """With the same rho I beside S_t and beside S_w, regression on the classes and the eigenproblem have one span."""
+    """With the same rho I added to S_t and to S_w, regression on the classes and the eigenproblem have one span."""
     x, labels = real(name)
     path, models = tmp_path / "rows.csv", []
     write(path, x, labels)

@@ -1,4 +1,4 @@
-"""The mathematics beside scikit-learn and closed forms, and the model file as its documentation reads it."""
+"""Compares fitted models with scikit-learn and closed forms, and reads the model file as documented."""
 import json
 import re
 

@@ -1,4 +1,4 @@
-// Package bound holds the handling of bytes from strangers to a bound in memory and time, for fuzz targets.
+// Package bound checks in fuzz targets that handling untrusted bytes stays within a bound of memory and time.
 package bound
 
 import (

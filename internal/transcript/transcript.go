@@ -20,7 +20,7 @@ type Event struct {
 	at   string
 }
 
-// Text is an argument as it stands, "" where it is not given.
+// Text returns an argument unchanged, or "" if it is not given.
 func (e *Event) Text(key string) string { return e.args[key] }
 
 // Int is an argument that is a whole number, 0 where it is not given.

@@ -17,7 +17,7 @@ type Config struct {
 	Criterion *Criterion // a method of the caller; Method is empty then
 	Dim       int        // outputs of a row, d; 0: the method's default; AutoDim: by cross-validation
 	// Landmarks is the number of rows, drawn from Seed, whose kernels replace the features (Nyström features), so that
-	// a linear method makes a nonlinear map. 0: none. Projecting a row costs about that many dot products of rows.
+	// a linear method makes a nonlinear map. 0: none. Projecting a row costs about one dot product per landmark.
 	Landmarks int
 	Width     float64 // of the kernels exp(-Width |a-b|^2 / median), usually between 0.25 and 4; 0: 1
 	MaxDim    int     // the largest dimension that AutoDim chooses; 0: no bound

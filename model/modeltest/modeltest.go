@@ -102,11 +102,11 @@ func (s suite) progress(t *testing.T, d *model.Data) {
 			t.Errorf("progress %q is %g; it must be in [0, 1], and have a name", phase, done)
 		}
 	}
-	if quiet, told := s.fit(t, d, s.c), s.fit(t, d, c); quiet.Digest() != told.Digest() {
-		t.Errorf("digest %.16s, with progress %.16s", quiet.Digest(), told.Digest())
+	if quiet, loud := s.fit(t, d, s.c), s.fit(t, d, c); quiet.Digest() != loud.Digest() {
+		t.Errorf("digest %.16s, with progress %.16s", quiet.Digest(), loud.Digest())
 	}
 	if calls == 0 {
-		t.Error("no progress was told")
+		t.Error("no progress was reported")
 	}
 }
 

@@ -29,7 +29,7 @@ type Schema struct {
 	After uint64 `json:"after,omitempty"`
 }
 
-// The errors of ReadSchema and PlanSchemaReset that a caller may want to tell apart.
+// The errors of ReadSchema and PlanSchemaReset that a caller may want to distinguish.
 var (
 	// ErrSchemaElsewhere is returned for a pipeline whose schema is not its own to change: that of a hub, of edges, or of
 	// a model file.

@@ -70,7 +70,7 @@ func Setup(ctx context.Context, js jetstream.JetStream, pipelines []spec.Pipelin
 
 // Setup lists the streams and buckets that the pipelines need and, with apply, creates those that are missing: each
 // stream with the subjects of the pipelines and no others. It never changes a stream that it did not create. While a
-// plan has a problem it creates nothing. A nil js stands for a server without streams.
+// plan has a problem it creates nothing. A nil js means a server without JetStream.
 func (s Streams) Setup(ctx context.Context, js jetstream.JetStream, pipelines []spec.Pipeline, apply bool) ([]Plan,
 	error) {
 	p := &planner{js: js, needs: needs.For(needs.Config{Pipelines: pipelines})}

@@ -191,7 +191,7 @@ func (l *Lease) Run(ctx context.Context, changed func(ctx context.Context, term 
 	key := l.bucket.keys.Watch(l.options.Key, l.bucket.log)
 	defer key.Stop()
 	terms := make(chan uint64, 1)
-	told, over := context.WithCancel(context.WithoutCancel(ctx))
+	renewal, over := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer over()
 		changed(ctx, <-terms)
@@ -215,7 +215,7 @@ func (l *Lease) Run(ctx context.Context, changed func(ctx context.Context, term 
 				continue // a renewal
 			}
 		case <-ctx.Done():
-			l.renew(told, tick.C)
+			l.renew(renewal, tick.C)
 			return
 		}
 		if err := l.Acquire(ctx); err != nil && ctx.Err() == nil {

@@ -207,14 +207,14 @@ func (s *jetStream) tidy(ctx context.Context, _ string, older time.Duration) err
 	if err != nil {
 		return err
 	}
-	var told []string
+	var live []string
 	all, err := s.objects.List(ctx, jetstream.ListObjectsShowDeleted())
 	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
 		return err
 	}
 	for _, o := range all {
 		if !o.Deleted {
-			told = append(told, chunkPrefix+o.NUID)
+			live = append(live, chunkPrefix+o.NUID)
 		} else if _, ours := PipelineOf(o.Name); ours && time.Since(o.ModTime) > older {
 			if err := s.purge(ctx, metadataSubject(o.Name)); err != nil {
 				return err
@@ -222,7 +222,7 @@ func (s *jetStream) tidy(ctx context.Context, _ string, older time.Duration) err
 		}
 	}
 	for subject := range info.State.Subjects {
-		if slices.Contains(told, subject) {
+		if slices.Contains(live, subject) {
 			continue
 		}
 		last, err := s.bytes.GetLastMsgForSubject(ctx, subject)

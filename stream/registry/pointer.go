@@ -96,7 +96,7 @@ const (
 
 // Keep says which versions are kept next to the live, the previous and the pinned one. Zero fields mean the defaults.
 type Keep struct {
-	Versions int           // at most so many, those three included; default 20, at most 200
+	Versions int           // maximum number, those three included; default 20, at most 200
 	Age      time.Duration // none older; 0: no bound
 }
 

@@ -109,7 +109,7 @@ func (s *pointerStore) encode(p *Pointer) ([]byte, error) {
 	}
 	if len(value) > s.store.maxPointerBytes() && p.State != nil {
 		s.log.Warn("the trainer's checkpoint does not fit into the message of the pointer; a restart will read more rows",
-			"bytes", len(value), "limit", s.store.maxPointerBytes(), "cure", "raise the server's max_payload")
+			"bytes", len(value), "limit", s.store.maxPointerBytes(), "fix", "raise the server's max_payload")
 		p.State, p.StateOf = nil, ""
 		if value, err = json.Marshal(p); err != nil {
 			return nil, err

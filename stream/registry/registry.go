@@ -195,11 +195,11 @@ func (r *Registry) choiceOf(ctx context.Context, p *Pointer) (*Choice, error) {
 	v := p.Find(p.Live)
 	m, err := r.models.get(ctx, *v)
 	if err != nil {
-		cure := "; no other version is known"
+		remedy := "; no other version is known"
 		if p.Previous != "" {
-			cure = fmt.Sprintf("; `embedd model rollback %s` goes back to %s", r.pipeline, p.Previous)
+			remedy = fmt.Sprintf("; `embedd model rollback %s` goes back to %s", r.pipeline, p.Previous)
 		}
-		return nil, fmt.Errorf("%w%s", err, cure)
+		return nil, fmt.Errorf("%w%s", err, remedy)
 	}
 	l := &plugin.Live{Model: m, Version: v.Name, Epoch: v.Epoch, Epochs: p.Epochs, Bootstrap: v.Bootstrap}
 	l.Epoch = cmp.Or(l.Epoch, max(int(m.Note().Epoch), 1))

@@ -164,7 +164,7 @@ func (r *Registry) Sweep(ctx context.Context) error {
 	return r.store.tidy(ctx, r.pipeline, maxWriteIdle)
 }
 
-// maxWriteIdle is how long an unfinished write may stand still before it is removed.
+// maxWriteIdle is how long an unfinished write may make no progress before it is removed.
 const maxWriteIdle = time.Hour
 
 // maxState is the size limit of a checkpoint.

@@ -65,7 +65,7 @@ type Models struct {
 	None      bool  // store none
 	Limit     int64 // most bytes of a model; default model.DefaultFileLimit
 	Replicas  int   // of the buckets when they are created; 0: see registry.Replicated
-	// Hub is the JetStream domain that has the models of a leaf node with a domain of its own, where they are mirrored.
+	// Hub is the JetStream domain that has the models of a leaf node that has a separate domain, where they are mirrored.
 	// Such a replica has RoleTransform, and keeps serving while the hub is unreachable.
 	Hub  string
 	Keep registry.Keep

@@ -25,7 +25,7 @@ type StreamProgress struct {
 	Last       uint64  `json:"last"`              // message of that stream
 	Skipped    uint64  `json:"passed,omitempty"`  // messages behind it whose summaries were refused
 	Seq        uint64  `json:"seq"`               // place of the newest that was entered
-	Duplicates []Range `json:"doubled,omitempty"` // where stands what had arrived before, in order
+	Duplicates []Range `json:"doubled,omitempty"` // positions of what had arrived before, in order
 	Open       bool    `json:"open,omitempty"`    // nothing new has arrived since the last of these
 }
 

@@ -283,9 +283,9 @@ func OpenReceiver(ctx context.Context, js jetstream.JetStream, edges []string, b
 type Received struct {
 	Notice
 	Edge string
-	Seq  uint64    // its place in the hub's stream
+	Seq  uint64    // its sequence in the hub's stream
 	Time time.Time // when the hub stored it
-	Bad  bool      // what stands there is no notice
+	Bad  bool      // the message is not a notice
 }
 
 // maxBlockMessages bounds a block.

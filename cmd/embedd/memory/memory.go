@@ -35,7 +35,7 @@ func Limit(c *config.Config) int64 {
 	return debug.SetMemoryLimit(-1)
 }
 
-// demandOf is the memory limit that follows from a configuration, in a container with a limit of its own.
+// demandOf is the memory limit that follows from a configuration, in a container with a memory limit.
 func demandOf(c *config.Config, container int64) int64 {
 	if c.Memory > 0 {
 		return c.Memory

@@ -158,11 +158,11 @@ func (c *chart) frame(area draw.Canvas) {
 	area.Max.Y -= title.Height(c.title) + 8
 
 	name := words(12, draw.XCenter, draw.YBottom)
-	below, beside := words(10, draw.XCenter, draw.YTop), words(10, draw.XRight, draw.YCenter)
+	below, right := words(10, draw.XCenter, draw.YTop), words(10, draw.XRight, draw.YCenter)
 	across := area.Min
 	if ticks := c.y.ticks(); len(ticks) > 0 {
 		for _, tick := range ticks {
-			across.X = max(across.X, area.Min.X+beside.Width(c.y.label(tick)))
+			across.X = max(across.X, area.Min.X+right.Width(c.y.label(tick)))
 		}
 		across.X += name.Height(c.y.name) + tickLength + 6
 	}
@@ -187,7 +187,7 @@ func (c *chart) frame(area draw.Canvas) {
 		y := c.canvas.Y(c.y.place(tick))
 		area.StrokeLine2(grid, across.X, y, area.Max.X, y)
 		area.StrokeLine2(ink, across.X-tickLength, y, across.X, y)
-		fillLevel(area, beside, vg.Point{X: across.X - tickLength - 2, Y: y}, c.y.label(tick))
+		fillLevel(area, right, vg.Point{X: across.X - tickLength - 2, Y: y}, c.y.label(tick))
 	}
 	area.StrokeLine2(ink, across.X, c.canvas.Min.Y, across.X, c.canvas.Max.Y)
 	name.Rotation, name.YAlign = math.Pi/2, draw.YTop

@@ -203,7 +203,7 @@ func cutTo(line string, style draw.TextStyle, room vg.Length) string {
 	return string(letters[:most]) + "…"
 }
 
-// style is the colour and shape of a class, in a plot with that many points.
+// style is the colour and shape of a class, in a plot of the given number of points.
 func (p *Scatter) style(class, points int) draw.GlyphStyle {
 	radius := vg.Length(3.4)
 	if points > 5000 {

@@ -55,7 +55,7 @@ func QueueBytes(window int64) int64 { return window / 8 }
 // mirrors keep the timestamps of their origin, and a restored stream keeps its own; one timestamp a year ahead would
 // empty a window bounded by age. So event time never goes back, and never passes the local clock. While timestamps are
 // ahead of the clock, event time continues from its last value at their pace; while they are behind event time, it
-// stands still.
+// does not advance.
 //
 // The corrections are part of a checkpoint, so that messages have the same event time after a restart.
 type EventTime struct {

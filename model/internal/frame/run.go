@@ -96,7 +96,7 @@ const (
 )
 
 // spread is the largest standard deviation of an output of a linear map, or the largest value of an embedding; 0 for
-// other maps, whose outputs have a scale of their own.
+// other maps, whose outputs are scaled differently.
 func spread(ctx context.Context, t *Task, sol *Solution) float64 {
 	largest := 0.0
 	if sol.Mapping != nil {

@@ -149,7 +149,7 @@ func (t *Task) Directions(sol *Solution) *mat.Dense {
 	return w
 }
 
-// Within is the inverse of Directions: it drops the part of the columns that lies where no row varies.
+// Within is the inverse of Directions: it drops the part of the columns in directions in which no row varies.
 func (t *Task) Within(w *mat.Dense) *mat.Dense {
 	w = mat.DenseCopyOf(w)
 	eachScale(t, w, func(v, scale float64) float64 { return v * scale })

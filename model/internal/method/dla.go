@@ -50,12 +50,12 @@ func dlaPatches(ctx context.Context, t *frame.Task) *patches {
 	if p, ok := t.Cache.(*patches); ok {
 		return p
 	}
-	own, foreign := frame.NearestByClass(ctx, t, "k1", "k2")
+	own, other := frame.NearestByClass(ctx, t, "k1", "k2")
 	weight := frame.Heat(t, own)
 	// Each patch adds its edges: two rows in each other's patches count twice.
 	p := &patches{}
 	p.within = frame.LaplacianForm(ctx, t, own, graph.Sum, weight)
-	p.between = frame.LaplacianForm(ctx, t, foreign, graph.Sum, weight)
+	p.between = frame.LaplacianForm(ctx, t, other, graph.Sum, weight)
 	t.Cache = p
 	return p
 }

@@ -42,18 +42,18 @@ var mfa = frame.Method{
 }
 
 func mfaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense) {
-	own, foreign := frame.NearestByClass(ctx, t, "k1", "k2")
+	own, other := frame.NearestByClass(ctx, t, "k1", "k2")
 	k2 := t.Int("k2")
 	switch t.Params["penalty"] {
 	case "class-pairs":
-		foreign = foreign.ShortestPairs(k2, t.Rows.Y)
+		other = other.ShortestPairs(k2, t.Rows.Y)
 	case "global-pairs":
-		foreign = foreign.ShortestPairs(k2, nil)
+		other = other.ShortestPairs(k2, nil)
 	}
 	// Concurrently: ordering the edges of a graph uses one core.
 	var forms [2]*mat.SymDense
 	fail.Check(parallel.Each(ctx, 2, func(i int) {
-		forms[i] = frame.LaplacianForm(ctx, t, [2]*graph.Neighbors{foreign, own}[i], graph.Union, graph.Binary)
+		forms[i] = frame.LaplacianForm(ctx, t, [2]*graph.Neighbors{other, own}[i], graph.Union, graph.Binary)
 	}))
 	return forms[0], forms[1]
 }

@@ -23,7 +23,7 @@ type Spec struct {
 	Width     float64 // width of the landmarks' kernels
 }
 
-// Width is the kernel width that a configured one stands for: 0 is the default, 1.
+// Width is the kernel width of a configured value: 0 means the default, 1.
 func Width(configured float64) float64 {
 	if configured == 0 {
 		return 1

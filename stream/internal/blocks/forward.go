@@ -101,7 +101,7 @@ func (f *forwarder) report(ctx context.Context, err error) {
 		return
 	}
 	f.training.SetEvent(fmt.Sprintf("no summary of the input is sent to the hub, seen at %s, and that is tried again; "+
-		"answers go on: %s", now, cause))
+		"answers continue: %s", now, cause))
 }
 
 // send sends the summary that is next, if it is stored.

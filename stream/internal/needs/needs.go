@@ -264,7 +264,7 @@ func (a *api) put(key string) string {
 }
 
 // read is what an ordered consumer of one subject needs. Its name is random, so it may delete any consumer of the
-// stream: a permission cannot tell them apart.
+// stream: a permission cannot distinguish them.
 func (a *api) read(stream, subject string) []string {
 	return []string{a.request("STREAM", "INFO", stream), a.request("CONSUMER", "CREATE", stream, "*", subject),
 		a.request("CONSUMER", "MSG", "NEXT", stream, "*"), a.request("CONSUMER", "DELETE", stream, "*")}
@@ -346,7 +346,7 @@ func leasePermissions(a *api, p *spec.Pipeline) map[Verb][]string {
 	return map[Verb][]string{Run: run}
 }
 
-// summaryPermissions include the removal of old summaries of all pipelines: a permission cannot tell them apart.
+// summaryPermissions include the removal of old summaries of all pipelines: a permission cannot distinguish them.
 func summaryPermissions(a *api, p *spec.Pipeline) map[Verb][]string {
 	keys := "$KV." + summaries.BucketName + "." + p.Name + ".>"
 	return map[Verb][]string{Run: {a.put(keys), a.request("STREAM", "INFO", summaries.Stream),

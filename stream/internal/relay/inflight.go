@@ -215,7 +215,7 @@ func (f *inFlight) all() []*natsx.Message {
 	return out
 }
 
-// keepAlive tells the server, until ctx is done, that the messages are in progress.
+// keepAlive reports the messages to the server as in progress until ctx is done.
 func (f *inFlight) keepAlive(ctx context.Context, ackWait time.Duration) {
 	tick := time.NewTicker(ackWait / 3)
 	defer tick.Stop()

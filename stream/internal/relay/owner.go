@@ -254,7 +254,7 @@ func (o *owner) take(in *input, s *source, newest uint64) {
 	o.activity.received(in.Pending)
 	killpoint.Here(killpoint.Pulled)
 	in.source = s
-	in.training.MarkOffered() // training has a consumer of its own
+	in.training.MarkOffered() // training has a separate consumer
 	in.isRedelivered = in.Delivered > 1 || in.Origin.Seq <= s.current.UpTo
 	in.mayBeAnswered = in.isRedelivered || in.Origin.Seq <= newest
 	if in.Origin.Seq <= s.current.UpTo && s.current.Deaths >= 2 {

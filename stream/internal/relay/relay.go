@@ -96,7 +96,7 @@ func (r *Relay) Bind(ctx context.Context) error {
 		}
 	}
 	if r.Labels != "" && r.Stage.Fixed == nil {
-		// Label messages are read in a goroutine of their own.
+		// Label messages are read in a separate goroutine.
 		r.labelDeadLetters = newDedup(r.JS, r.Log, r.AckPending)
 		r.labelDeadLetters.window = d.window
 	}

@@ -76,7 +76,8 @@ func (s *sink) position() position {
 	return s.end
 }
 
-// before returns the position that many messages before the end. isAll is true if no message is before it.
+// before returns the position from which the stream has the given number of messages up to its end. isAll is true if
+// that includes every message of the stream.
 func (s *sink) before(messages uint64) (from position, isAll bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

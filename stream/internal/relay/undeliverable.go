@@ -24,7 +24,7 @@ const (
 	maxDelay = time.Minute
 )
 
-// redeliveryDelay is the delay of a message that was postponed that many times.
+// redeliveryDelay is the delay of a message that was postponed the given number of times.
 func redeliveryDelay(times int) time.Duration { return min(minDelay<<min(times, 10), maxDelay) }
 
 // undeliverable has the inputs that cannot be answered in any form now, because no stream stores their dead letters.

@@ -109,7 +109,7 @@ func (e *Election) sharedSettings() map[string]string {
 }
 
 // takeTurn is called when the trainer's lease was taken or lost. A new trainer first seals the pointer, then continues
-// from the model in the store, never from one of its own.
+// from the model in the store, never from one that it trained itself.
 func (e *Election) takeTurn(ctx context.Context, term uint64) {
 	e.changeTurn(term != 0)
 	if term == 0 {

@@ -169,7 +169,7 @@ func (s fileStore) Write(ctx context.Context, r Record, revision uint64) error {
 	return os.Rename(file.Name(), s.path)
 }
 
-// fileRevision stands for the content of a file, which has no revision: equal content is the same revision.
+// fileRevision derives a revision from the content of a file: equal content has the same revision.
 func fileRevision(text []byte) uint64 {
 	h := fnv.New64a()
 	h.Write(text)

@@ -1,5 +1,5 @@
 // Package scope has what the parts of one running pipeline share: its configuration, the connection, and where they
-// report to. Each part embeds a Scope and has its own state beside it.
+// report to. Each part embeds a Scope and adds its own state.
 package scope
 
 import (
