@@ -173,14 +173,14 @@ var below = map[string][]string{
 		"model/eval"},
 }
 
-// ofModel is what the fitted map stands on.
+// ofModel lists the packages below a fitted map.
 var ofModel = []string{"model/internal/fail",
 	"model/internal/mapping", "model/internal/product", "model/internal/linalg",
 	"model/internal/parallel"}
 
-// foreign lists the modules of others that a package may not reach, directly or not: what embedding it must not cost
-// a host.
-var foreign = map[string][]string{
+// forbiddenModules lists the external modules that a package may not import, directly or indirectly, so that a host
+// that embeds the package does not get them.
+var forbiddenModules = map[string][]string{
 	"model": {"github.com/", "go.yaml.in/", "google.golang.org/", "golang.org/x/net",
 		"gonum.org/v1/gonum/optimize"},
 	"model/eval":   {"github.com/", "go.yaml.in/", "google.golang.org/", "golang.org/x/net"},
@@ -228,7 +228,7 @@ func TestWireNames(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		// A header is named by a literal of its own; this one is written in two, since this file is read too.
+		// A header is named by a whole literal; this one is split, since this file is read too.
 		for _, quote := range []string{`"`, "`"} {
 			if bytes.Contains(source, []byte(quote+"Embedd"+"-")) {
 				t.Errorf("%s spells a header of the wire; take its name from arrowio/wire", path)
@@ -243,7 +243,7 @@ func TestWireNames(t *testing.T) {
 
 // TestEmbeddingIsLight reads off what a package brings along.
 func TestEmbeddingIsLight(t *testing.T) {
-	for pkg, refused := range foreign {
+	for pkg, refused := range forbiddenModules {
 		for _, dep := range goList(t, "-deps", "./"+pkg) {
 			if strings.HasPrefix(dep, module) {
 				continue
@@ -310,7 +310,7 @@ func goList(t *testing.T, args ...string) []string {
 	return strings.Split(strings.TrimSpace(string(out)), "\n")
 }
 
-// TestGuarantees: every test that docs/guarantees.md names stands somewhere.
+// TestGuarantees: every test that docs/guarantees.md names exists.
 func TestGuarantees(t *testing.T) {
 	page, err := os.ReadFile("docs/guarantees.md")
 	if err != nil {

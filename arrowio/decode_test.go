@@ -199,7 +199,7 @@ func TestFeaturesAreViews(t *testing.T) {
 			moved := append(make([]byte, offset, offset+len(msg)), msg...)[offset:]
 			b := decode(t, newDecoder(t, Spec{Features: []string{"x*"}}), moved).Batches()[0]
 			if n := len(b.Features()); n != 1 {
-				t.Errorf("%d blocks where the columns stand in line", n)
+				t.Errorf("%d blocks where the columns are contiguous", n)
 			}
 			want := b.Features()[0].At(3, 5)
 			at := -1

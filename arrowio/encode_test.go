@@ -340,7 +340,7 @@ func TestRunsLoseRows(t *testing.T) {
 // TestFramesAgain: an encoder that has written outputs of a schema before writes the same bytes as a new one, whatever
 // rows and metadata came before, from several goroutines concurrently.
 func TestFramesAgain(t *testing.T) {
-	user := arrow.NewMetadata([]string{"owner", "source"}, []string{"somebody", "theirs"})
+	user := arrow.NewMetadata([]string{"owner", "source"}, []string{"user", "theirs"})
 	x := arrow.Field{Name: "x", Type: arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Float32)}
 	name := arrow.Field{Name: "name", Type: arrow.BinaryTypes.String, Nullable: true}
 	schema := arrow.NewSchema([]arrow.Field{{Name: "id", Type: arrow.PrimitiveTypes.Int32}, name, x}, &user)

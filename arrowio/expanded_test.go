@@ -13,7 +13,7 @@ func TestExpandedIsKnownBefore(t *testing.T) {
 		m := decode(t, d, msg)
 		want := len(msg) + m.Bytes() + 4*dim*m.Rows()
 		if got := d.Expanded(msg, dim); got != want {
-			t.Errorf("%s: %d bytes are told before and %d found", name, got, want)
+			t.Errorf("%s: %d bytes are predicted and %d found", name, got, want)
 		}
 	}
 	for name, c := range crafts(t) {

@@ -493,9 +493,9 @@ func touch(d *Decoder, e *Encoder, msg []byte, c *Contract) error {
 			return err
 		}
 	}
-	told := d.Expanded(msg, 2)
-	if told < len(msg)+4*2*m.Rows() {
-		return fmt.Errorf("a message of %d bytes and %d rows is told to come to %d", len(msg), m.Rows(), told)
+	predicted := d.Expanded(msg, 2)
+	if predicted < len(msg)+4*2*m.Rows() {
+		return fmt.Errorf("a message of %d bytes and %d rows is predicted to expand to %d", len(msg), m.Rows(), predicted)
 	}
 	parts, err := e.Split(r, max(256, len(msg)/2),
 		func(k, n int) []wire.Pair { return []wire.Pair{{Key: wire.HeaderPart, Value: fmt.Sprint(k, n)}} })
@@ -504,8 +504,8 @@ func touch(d *Decoder, e *Encoder, msg []byte, c *Contract) error {
 	}
 	total := 0
 	for _, p := range parts {
-		if total += len(p); total > max(2*told+8*len(msg)+maxRepeated, d.limits.Body) {
-			return fmt.Errorf("%d parts of %d bytes, and it was told that the message comes to %d", len(parts), total, told)
+		if total += len(p); total > max(2*predicted+8*len(msg)+maxRepeated, d.limits.Body) {
+			return fmt.Errorf("%d parts of %d bytes, and %d bytes are predicted", len(parts), total, predicted)
 		}
 		if err := again(p, nil); err != nil {
 			return err

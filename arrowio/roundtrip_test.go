@@ -319,7 +319,7 @@ func wantCode(t *testing.T, err error, code wire.Code, words ...string) {
 		t.Errorf("%s (%v), want %s", e.Code, e, code)
 	}
 	if e.Hint == "" {
-		t.Errorf("%v: no cure is named", e)
+		t.Errorf("%v: no fix is named", e)
 	}
 	for _, w := range words {
 		if !strings.Contains(e.Error(), w) {

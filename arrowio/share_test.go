@@ -133,22 +133,22 @@ func TestWhatRowsShareIsNotMultiplied(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const most = 16 << 20
 			d := newDecoder(t, Spec{Limits: Limits{Body: most}})
-			comesTo := uint64(d.Expanded(msg, 2))
+			expanded := uint64(d.Expanded(msg, 2))
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			m := decode(t, d, msg)
 			parts, err := newEncoder(t, Output{}).Split(numbered(m, 2), 1<<20, func(int, int) []wire.Pair { return nil })
 			runtime.ReadMemStats(&after)
-			t.Logf("%d bytes come to %d; %d parts, %d bytes allocated, error %v", len(msg), comesTo, len(parts),
+			t.Logf("%d bytes expand to %d; %d parts, %d bytes allocated, error %v", len(msg), expanded, len(parts),
 				after.TotalAlloc-before.TotalAlloc, err)
 			if err != nil {
 				wantCode(t, err, wire.TooLarge, "max_payload")
 			}
-			if total := len(slices.Concat(parts...)); total > max(2*int(comesTo)+maxRepeated, most) {
+			if total := len(slices.Concat(parts...)); total > max(2*int(expanded)+maxRepeated, most) {
 				t.Errorf("%d bytes in %d parts", total, len(parts))
 			}
-			if spent := after.TotalAlloc - before.TotalAlloc; spent > 12*comesTo {
-				t.Errorf("%d bytes allocated for a message that comes to %d", spent, comesTo)
+			if spent := after.TotalAlloc - before.TotalAlloc; spent > 12*expanded {
+				t.Errorf("%d bytes allocated for a message that expands to %d", spent, expanded)
 			}
 		})
 	}

@@ -258,7 +258,7 @@ wide:
 		}
 	}
 	if !slices.Equal(r.label, []string{"1", "3"}) {
-		t.Errorf("beside the row that is too wide rows %q left, want 1 and 3", r.label)
+		t.Errorf("next to the row that is too wide rows %q left, want 1 and 3", r.label)
 	}
 	for line, want := range map[string]int{
 		`embedd_messages_total{pipeline="digits",result="dead"}`: len(cases) - partly,

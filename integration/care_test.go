@@ -58,7 +58,7 @@ func TestMessageThatKillsLearning(t *testing.T) {
 			t.Errorf("the status says %s", text)
 		}
 		if !strings.Contains(d.log.String(), sentence) {
-			t.Errorf("the log does not tell:\n%s", d.log)
+			t.Errorf("the log does not report it:\n%s", d.log)
 		}
 		d.awaitMetric(`embedd_quarantined_messages{pipeline="digits"}`, "1")
 		c.settled("FEATURES", "digits")

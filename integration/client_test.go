@@ -33,7 +33,7 @@ func TestPublishAndTail(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, says("tail listens"), func() bool {
-		z, err := s.Subsz(&server.SubszOptions{Subscriptions: true, Test: "reduced.nobody"})
+		z, err := s.Subsz(&server.SubszOptions{Subscriptions: true, Test: "reduced.unused"})
 		return err == nil && len(z.Subs) > 0
 	})
 
@@ -82,7 +82,7 @@ func TestPublishAndTail(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, says("tail listens"), func() bool {
-		z, err := s.Subsz(&server.SubszOptions{Subscriptions: true, Test: "reduced.nobody"})
+		z, err := s.Subsz(&server.SubszOptions{Subscriptions: true, Test: "reduced.unused"})
 		return err == nil && len(z.Subs) > 0
 	})
 	_ = endless.Process.Signal(syscall.SIGINT)

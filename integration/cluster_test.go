@@ -66,7 +66,7 @@ func newCluster(t testing.TB) *cluster {
 		{"addr", "add", net + ".254/24", "dev", clients}, {"link", "add", routes, "type", "bridge"},
 		{"link", "set", routes, "up"}} {
 		if err := ip(args...); err != nil {
-			t.Skipf("this machine gives no network of its own: %v", err)
+			t.Skipf("this machine gives no network namespace: %v", err)
 		}
 	}
 	path := must(natsServer())(t)
@@ -97,7 +97,7 @@ func newCluster(t testing.TB) *cluster {
 		}
 		for _, s := range steps {
 			if err := ip(s...); err != nil {
-				t.Skipf("this machine gives no network of its own: %v", err)
+				t.Skipf("this machine gives no network namespace: %v", err)
 			}
 		}
 		t.Cleanup(func() { m.end(syscall.SIGKILL) })
@@ -235,9 +235,9 @@ func witness(t testing.TB, d *daemon) (seen func() []look) {
 	}
 }
 
-// stands returns how long this machine stood still between two times, as a virtual machine may: measurements of such a
+// pauses returns how long this machine paused between two times, as a virtual machine may: measurements of such a
 // time are not valid.
-func stands(t testing.TB) func(from, to time.Time) time.Duration {
+func pauses(t testing.TB) func(from, to time.Time) time.Duration {
 	type gap struct {
 		at   time.Time
 		long time.Duration

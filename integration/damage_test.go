@@ -85,7 +85,7 @@ func TestDamagedModels(t *testing.T) {
 	eventually(t, says("a first model again"), func() bool { return promotions(d) > 0 })
 	m := promoted.FindStringSubmatch(d.log.String())
 	if len(m) == 0 || len(m[2]) < 10 {
-		t.Errorf("after the store was deleted it goes on with %v", m)
+		t.Errorf("after the store was deleted it continues with %v", m)
 	}
 	d.stop()
 }

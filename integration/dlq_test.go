@@ -74,7 +74,7 @@ digits:
 		!strings.Contains(text, "Arrow IPC stream marker") {
 		t.Errorf("dlq show saves %q and prints\n%s", saved, text)
 	}
-	for _, args := range [][]string{{"show", "99"}, {"replay", "99"}, {"show", "x"}, {"ls", "--subject", "nobody.>"}} {
+	for _, args := range [][]string{{"show", "99"}, {"replay", "99"}, {"show", "x"}, {"ls", "--subject", "unused.>"}} {
 		if _, stderr, code := run(t, append([]string{"dlq", server}, args...)...); code == 0 ||
 			!strings.Contains(stderr, "dlq ls") &&
 				!strings.Contains(stderr, "--subject") {

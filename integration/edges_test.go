@@ -127,13 +127,13 @@ pipelines:
 		t.Helper()
 		in := must(js.Stream(t.Context(), summaries.HubStream))(t)
 		bucket := must(summaries.Open(t.Context(), js, 1))(t)
-		stands := ""
-		eventually(t, func() string { return "all blocks are learned; " + stands }, func() bool {
+		progress := ""
+		eventually(t, func() string { return "all blocks are learned; " + progress }, func() bool {
 			ledger, err := bucket.LoadLedger(t.Context(), "p", in.CachedInfo().Created)
 			if err != nil {
 				return false
 			}
-			stands = fmt.Sprintf("%+v", ledger)
+			progress = fmt.Sprintf("%+v", ledger)
 			for domain := range edges {
 				if all := ledger.Edges[domain]; len(all) != 1 || all[0].Last != block*blocks {
 					return false

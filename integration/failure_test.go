@@ -14,7 +14,7 @@ import (
 // ready within 10 s and works through another server within 15 s.
 func TestFailures(t *testing.T) {
 	if !soak() {
-		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it, as root: each server has a network of its own")
+		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it, as root: each server has a separate network")
 	}
 	c := newCluster(t)
 	test := c.dial()
@@ -38,7 +38,7 @@ p:
   training: {until_ready: pca, every: {rows: 600, period: none}}`))
 		replicas, looks = append(replicas, d), append(looks, witness(t, d))
 	}
-	stood := stands(t)
+	paused := pauses(t)
 	streams := []string{"FEATURES", "REDUCED", "DEAD", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES"}
 	c.whole(test.js, streams...)
 	l := c.load(4, 15*time.Millisecond, func(int, int) string { return "features.p" })
@@ -75,8 +75,8 @@ p:
 		again := after(looks[n](), begin.Add(not), true)
 		t.Logf("%s, replica %d at %s: not ready after %.1f s, ready through another after %.1f s", name, n,
 			begin.UTC().Format("15:04:05"), not.Seconds(), (not + again).Seconds())
-		if d := stood(begin, begin.Add(not+again)); d > 0 {
-			t.Logf("%s: the machine stood still for %.1f s meanwhile", name, d.Seconds())
+		if d := paused(begin, begin.Add(not+again)); d > 0 {
+			t.Logf("%s: the machine paused for %.1f s meanwhile", name, d.Seconds())
 			return
 		}
 		if not == 0 || not > 10*time.Second || again == 0 || not+again > 15*time.Second {
@@ -90,7 +90,7 @@ p:
 		if stream != "" {
 			m = c.leader(test.js, stream)
 		}
-		name := fmt.Sprintf("server %d parted from the others, leader of %q", m.n, stream)
+		name := fmt.Sprintf("server %d partitioned from the others, leader of %q", m.n, stream)
 		n := c.at(replicas, m)
 		begin := during(name, 20*time.Second, silence, func() { m.cut("k") }, func() { m.mend("k") })
 		if n >= 0 {
@@ -150,8 +150,8 @@ p:
 	for _, s := range spans {
 		most, none := a.silence(s.from, s.to), in.silence(s.from, s.to)
 		t.Logf("%-70s no output for %.1f s, no input for %.1f s", s.name, most.Seconds(), none.Seconds())
-		if d := stood(s.from, s.to); d > 0 {
-			t.Logf("%s: the machine stood still for %.1f s meanwhile", s.name, d.Seconds())
+		if d := paused(s.from, s.to); d > 0 {
+			t.Logf("%s: the machine paused for %.1f s meanwhile", s.name, d.Seconds())
 		} else if most > s.most && most > none+2*time.Second { // while the input's stream elects a leader, nothing arrives
 			t.Errorf("%s: no output for %v", s.name, most)
 		}

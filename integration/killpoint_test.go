@@ -64,7 +64,7 @@ func TestKillPoints(t *testing.T) {
 				select {
 				case <-done:
 				case <-time.After(ample):
-					t.Fatalf("the daemon does not come to %s %d times", point, times)
+					t.Fatalf("the daemon does not reach %s %d times", point, times)
 				}
 				d := startDaemon(t, config)
 				c.await("REDUCED", n-1)

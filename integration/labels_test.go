@@ -134,7 +134,7 @@ func TestLateLabels(t *testing.T) {
 	eventually(t, says("half is joined"), func() bool { return d.labels("joined") == 312 })
 
 	// Messages that are not Arrow, or not labels.
-	strange := c.send("labels.digits", []byte("no Arrow"))
+	notArrow := c.send("labels.digits", []byte("no Arrow"))
 	c.send("labels.digits", g.message(t, 0, 2, true)) // a batch with features is valid too
 	column := c.send("labels.digits", lineMessage(t, "key", "label"))
 	c.sendLabels([]labelOf{{5, ""}}) // a null label has no effect
@@ -144,7 +144,7 @@ func TestLateLabels(t *testing.T) {
 	for i, want := range []struct {
 		seq  uint64
 		code wire.Code
-	}{{strange, wire.NotArrow}, {column, wire.MissingColumn}} {
+	}{{notArrow, wire.NotArrow}, {column, wire.MissingColumn}} {
 		h := letters[i].header
 		if h.Get(wire.HeaderSource) != fmt.Sprintf("LABELS:%d", want.seq) ||
 			h.Get(wire.HeaderCode) != string(want.code) ||
@@ -193,7 +193,7 @@ func TestLateLabels(t *testing.T) {
 		t.Fatal(err)
 	}
 	if l := report.Labels; l == nil || int(l.Joined) != joined+6 || l.RowsWaiting != 6 || l.Skipped != 1 || l.Note != "" {
-		t.Errorf("status says of the labels: %+v", l)
+		t.Errorf("status of the labels: %+v", l)
 	}
 	if n := c.count("DEAD"); n != 2 {
 		t.Errorf("%d dead letters after the second restart, want the two of before", n)

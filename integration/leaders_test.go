@@ -11,7 +11,7 @@ import (
 // learned from them, have the bytes of a single replica.
 func TestLeadersDie(t *testing.T) {
 	if !soak() {
-		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it, as root: each server has a network of its own")
+		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it, as root: each server has a separate network")
 	}
 	k := newKeyed(t)
 	for _, stream := range k.streams[:4] {

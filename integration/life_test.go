@@ -38,9 +38,9 @@ func (e *engine) window(rows int) (s stream.Status) {
 	return s
 }
 
-// TestInputMadeAnew deletes and recreates the input stream, while the engine runs and while it does not: every message
+// TestInputRecreated deletes and recreates the input stream, while the engine runs and while it does not: every message
 // of each of the streams has one output, training continues with the new one, and the status reports the change.
-func TestInputMadeAnew(t *testing.T) {
+func TestInputRecreated(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -74,7 +74,7 @@ func TestInputMadeAnew(t *testing.T) {
 	begin := time.Now()
 	send(500, 900)
 	status := e.window(900)
-	t.Logf("learning was up to date %v after the stream was made anew", time.Since(begin).Round(time.Millisecond))
+	t.Logf("learning was up to date %v after the stream was recreated", time.Since(begin).Round(time.Millisecond))
 	if !strings.Contains(status.InputEvent, "the input stream was recreated at") || !status.Ready {
 		t.Errorf("the status says %q, ready %t", status.InputEvent, status.Ready)
 	}
@@ -101,7 +101,7 @@ func TestInputMadeAnew(t *testing.T) {
 		ids[a.header.Get("Nats-Msg-Id")] = true
 	}
 	if len(answers) != out || len(ids) != out {
-		t.Errorf("%d answers with %d identities stand there, want %d", len(answers), len(ids), out)
+		t.Errorf("%d answers with %d identities are stored, want %d", len(answers), len(ids), out)
 	}
 	var rows reduced
 	for _, a := range answers {

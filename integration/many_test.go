@@ -21,7 +21,7 @@ func TestThousandPipelines(t *testing.T) {
 	dial(t, s.url).stream("IN0", nil, "in0.>")
 	out := succeed(t, "check", "-c", one, "--server", s.url)
 	if !strings.Contains(out, "need 3000 consumers of stream IN0") {
-		t.Errorf("check says of a thousand pipelines on one stream:\n%s", tailOf(out, 5))
+		t.Errorf("check of a thousand pipelines on one stream:\n%s", tailOf(out, 5))
 	}
 	if used := idlePipelines(t, 4, 250, time.Minute); used > 0.2 {
 		t.Errorf("the idle daemon takes %.2f cores", used)
@@ -67,7 +67,7 @@ func idlePipelines(t *testing.T, streams, each int, settled time.Duration) float
 	}
 	path := manyPipelines(t, s.url, streams, each)
 	if out := succeed(t, "check", "-c", path, "--server", s.url); strings.Contains(out, "consumers") {
-		t.Errorf("check says of %d pipelines on %d streams:\n%s", streams*each, streams, tailOf(out, 5))
+		t.Errorf("check of %d pipelines on %d streams:\n%s", streams*each, streams, tailOf(out, 5))
 	}
 	begin := time.Now()
 	d := launch(t, path)

@@ -186,7 +186,7 @@ held:
 	}
 	at := func(what string) int {
 		most := resident(d.cmd.Process.Pid)
-		t.Logf("%6.1f s, %s: %d MiB at most; the formula comes to %d, and twice that with what is not collected yet",
+		t.Logf("%6.1f s, %s: %d MiB at most; the formula gives %d, and twice that with what is not collected yet",
 			time.Since(begun).Seconds(), what, most/mib, sum/mib)
 		return most
 	}

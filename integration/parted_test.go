@@ -14,10 +14,10 @@ import (
 // equals what one replica learns.
 func TestPartedInOrder(t *testing.T) {
 	if !soak() {
-		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it, as root: each server has a network of its own")
+		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it, as root: each server has a separate network")
 	}
 	k := newKeyed(t)
-	stood := stands(t)
+	paused := pauses(t)
 	held := func(d *daemon) int { return int(d.value(`embedd_partitions_held{pipeline="p"}`)) }
 	// shared reports whether each of some replicas has its share of the eight partitions, and together they have all.
 	shared := func(of ...*daemon) bool {
@@ -41,9 +41,9 @@ func TestPartedInOrder(t *testing.T) {
 		of         string // the leader of which stream
 		fail, mend func(*member)
 	}{
-		{"parted from the others", k.streams[0], func(m *member) { m.cut("k") }, func(m *member) { m.mend("k") }},
-		{"parted from the others", "FEATURES", func(m *member) { m.cut("k") }, func(m *member) { m.mend("k") }},
-		{"parted from the others", k.streams[2], func(m *member) { m.cut("k") }, func(m *member) { m.mend("k") }},
+		{"partitioned from the others", k.streams[0], func(m *member) { m.cut("k") }, func(m *member) { m.mend("k") }},
+		{"partitioned from the others", "FEATURES", func(m *member) { m.cut("k") }, func(m *member) { m.mend("k") }},
+		{"partitioned from the others", k.streams[2], func(m *member) { m.cut("k") }, func(m *member) { m.mend("k") }},
 		{"gone without a word", "REDUCED", func(m *member) { m.cut("k"); m.cut("c") },
 			func(m *member) { m.mend("k"); m.mend("c") }},
 		{"stopped and continued", "FEATURES", func(m *member) { _ = m.cmd.Process.Signal(syscall.SIGSTOP) },
@@ -56,12 +56,12 @@ func TestPartedInOrder(t *testing.T) {
 		begin := time.Now()
 		c.fail(m)
 		if n >= 0 {
-			parted, others := k.replicas[n], []*daemon{k.replicas[(n+1)%3], k.replicas[(n+2)%3]}
+			cutOff, others := k.replicas[n], []*daemon{k.replicas[(n+1)%3], k.replicas[(n+2)%3]}
 			eventually(t, says("the others have its partitions, or it works through another server"), func() bool {
 				return shared(others...) || k.at(k.replicas, m) != n && shared(k.replicas...)
 			})
 			t.Logf("%s: after %.1f s replica %d holds %d partitions, the others %d and %d", name, time.Since(begin).Seconds(), n,
-				held(parted), held(others[0]), held(others[1]))
+				held(cutOff), held(others[0]), held(others[1]))
 		}
 		time.Sleep(time.Until(begin.Add(20 * time.Second)))
 		c.mend(m)
@@ -73,8 +73,8 @@ func TestPartedInOrder(t *testing.T) {
 	k.answered(sent)
 	in, out := k.test.answers("FEATURES"), k.test.answers("REDUCED")
 	for _, s := range spans {
-		t.Logf("%s: no output for %.1f s, no input for %.1f s; this machine stood still for %.1f s", s.name,
-			out.silence(s.from, s.to).Seconds(), in.silence(s.from, s.to).Seconds(), stood(s.from, s.to).Seconds())
+		t.Logf("%s: no output for %.1f s, no input for %.1f s; this machine paused for %.1f s", s.name,
+			out.silence(s.from, s.to).Seconds(), in.silence(s.from, s.to).Seconds(), paused(s.from, s.to).Seconds())
 	}
 	k.learned(sent)
 }

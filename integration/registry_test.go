@@ -129,7 +129,7 @@ func TestChosenModel(t *testing.T) {
 		t.Errorf("model diff says %s: %v", text, err)
 	}
 	for _, bad := range [][]string{{"ls", "digit"}, {"pin", "digits-99-00000000"},
-		{"rollback", "nobody"}, {"unpin", "digits"}} {
+		{"rollback", "unknown"}, {"unpin", "digits"}} {
 		_, stderr, code := run(t, at(append([]string{"model"}, bad...)...)...)
 		if code != 1 || !strings.Contains(stderr, "digits") {
 			t.Errorf("model %v: code %d, %s", bad, code, stderr)
@@ -252,7 +252,7 @@ func TestServerDiesWhileSaving(t *testing.T) {
 	}
 	for kill := 0; kill < kills || failed.Load() == 0; kill++ { // until one kill hits the right moment
 		before := saved.Load()
-		eventually(t, says("saving goes on"), func() bool { return saved.Load() >= before+3 })
+		eventually(t, says("saving continues"), func() bool { return saved.Load() >= before+3 })
 		s.restart(syscall.SIGKILL, 0)
 		var chosen *registry.Choice
 		eventually(t, says("the store is asked"), func() bool {

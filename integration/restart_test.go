@@ -102,7 +102,7 @@ func TestDrainedDaemon(t *testing.T) {
 		out := c.count("REDUCED")
 		acknowledged := int(info.Delivered.Stream) - info.NumAckPending
 		if acknowledged != out {
-			t.Errorf("stop %d: %d outputs stand there and %d inputs are acknowledged: not drained", stop, out,
+			t.Errorf("stop %d: %d outputs are stored and %d inputs are acknowledged: not drained", stop, out,
 				acknowledged)
 		}
 		t.Logf("stop %d: %d outputs, %d inputs acknowledged, %d delivered and not acknowledged", stop, out,

@@ -325,7 +325,7 @@ func once(t testing.TB, stream string, first, last int, answers []stored) {
 		}
 	}
 	if missing+twice+incomplete+len(parts) > 0 {
-		t.Errorf("of inputs %d to %d: %d have no answer, %d answers stand there twice, %d are incomplete, %d answers are "+
+		t.Errorf("of inputs %d to %d: %d have no answer, %d answers are stored twice, %d are incomplete, %d answers are "+
 			"to something else; as %s",
 			first, last, missing, twice, incomplete, len(parts), example)
 	}

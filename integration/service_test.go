@@ -168,7 +168,7 @@ func TestService(t *testing.T) {
 	d.stop()
 	_, stderr, code := run(t, "status", "--server", s.ClientURL())
 	if code != 1 || !strings.Contains(stderr, "no daemon answers") {
-		t.Errorf("status of nobody: code %d, %s", code, stderr)
+		t.Errorf("status of an unknown pipeline: code %d, %s", code, stderr)
 	}
 }
 

@@ -99,7 +99,7 @@ func TestStaleModel(t *testing.T) {
 		}
 		return out
 	}
-	eventually(t, says("the pipeline that holds goes on"), func() bool {
+	eventually(t, says("the pipeline that holds continues"), func() bool {
 		learn() // a slow machine may not answer all pending messages while the model is fresh
 		for end := time.Now().Add(5 * time.Second); time.Now().Before(end) && len(held()) < 41; {
 			time.Sleep(50 * time.Millisecond)

@@ -29,7 +29,7 @@ func TestStates(t *testing.T) {
 	}
 	url := strings.Replace(s.ClientURL(), "nats://", "nats://embedd:secret@", 1)
 	d := startDaemon(t, configFile(t, url, learning))
-	stands := func(state string, words ...string) {
+	awaitState := func(state string, words ...string) {
 		t.Helper()
 		body := ""
 		eventually(t, func() string { return "/readyz says " + state + ": " + body }, func() bool {
@@ -50,12 +50,12 @@ func TestStates(t *testing.T) {
 			t.Errorf("status says\n%s", text)
 		}
 	}
-	stands("blocked", `publish on \"reduced.digits\"`, "of 250 labelled rows")
+	awaitState("blocked", `publish on \"reduced.digits\"`, "of 250 labelled rows")
 	options.Port, options.Users = s.Addr().(*net.TCPAddr).Port, users()
 	if err := s.ReloadOptions(&options); err != nil {
 		t.Fatal(err)
 	}
-	stands("waiting_for_model", "0 of 250 labelled rows")
+	awaitState("waiting_for_model", "0 of 250 labelled rows")
 	if n := strings.Count(d.log.String(), "reduced.digits"); n > 3 {
 		t.Errorf("the log names what is denied %d times:\n%s", n, d.log.String())
 	}

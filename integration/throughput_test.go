@@ -44,8 +44,8 @@ func TestThroughputOfReplicas(t *testing.T) {
 	}
 }
 
-// dearer is the maximum of the processor time for a message of two or four replicas, relative to one.
-const dearer = 1.1
+// maxGrowth is the maximum of the processor time for a message of two or four replicas, relative to one.
+const maxGrowth = 1.1
 
 func throughput(t *testing.T, rows, messages, rate int) {
 	s := startServerProcess(t, "")
@@ -129,8 +129,8 @@ func (w *works) filled(messages int) {
 			growth := least[of][n].replicas / least[of][1].replicas
 			t.Logf("%d %s: %.1f us of processor time a message, %.2f of what one takes, and %.1f us of the server", n,
 				of, least[of][n].replicas, growth, least[of][n].server)
-			if of == replicas && growth > dearer {
-				t.Errorf("%d replicas take %.2f of what one takes for a message, goal at most %g", n, growth, dearer)
+			if of == replicas && growth > maxGrowth {
+				t.Errorf("%d replicas take %.2f of what one takes for a message, goal at most %g", n, growth, maxGrowth)
 			}
 		}
 	}

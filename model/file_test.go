@@ -159,7 +159,7 @@ func wrap(content, note []byte) []byte {
 	return b
 }
 
-// craft is a file with a header and numbers of its own and good checksums.
+// craft is a file with a header and given numbers and valid checksums.
 func craft(t *testing.T, head string, numbers int) []byte {
 	t.Helper()
 	content, err := section(json.RawMessage(head), 0)
@@ -298,7 +298,7 @@ func FuzzRead(f *testing.F) {
 }
 
 // The form of `model show` has the names that scripts read, and the map that
-// they stand for: y = ((x - mean) / scale) · components.
+// they represent: y = ((x - mean) / scale) · components.
 func TestMarshalJSON(t *testing.T) {
 	m := randomLinear(t, 4, 2, 3, 2)
 	b, err := json.Marshal(m)

@@ -34,7 +34,7 @@ func TestModelImmutable(t *testing.T) {
 		t.Error("an accessor is wrong")
 	}
 	if v := fileModels(t)[1]; v.Components() != nil || v.Map() != "views" {
-		t.Error("views have components of their own only")
+		t.Error("views have only separate components")
 	}
 }
 

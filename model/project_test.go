@@ -138,7 +138,7 @@ func TestProjectRowAlone(t *testing.T) {
 		if !sameBits(project(t, mo, strided), whole) {
 			t.Fatalf("m %d: column-major differs from row-major", c.m)
 		}
-		cut := c.m / 3 // three blocks beside each other, the last with the rows far apart
+		cut := c.m / 3 // three adjacent blocks, the last with the rows far apart
 		three := Rows{c.n, []Block{{F32: x, Cols: cut, RowStride: c.m, ColStride: 1},
 			{F32: x[cut:], Cols: 1, RowStride: c.m, ColStride: 1},
 			{F32: x[cut+1:], Cols: c.m - cut - 1, RowStride: c.m, ColStride: 1}}}

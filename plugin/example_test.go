@@ -243,7 +243,7 @@ func threeClouds(source *rand.Rand, n int) ([]byte, error) {
 	return arrowio.FromRecords(rec.Schema(), rec)
 }
 
-// cloudRecord is n rows a class: 20 features, of which three tell the classes apart.
+// cloudRecord is n rows a class: 20 features, of which three separate the classes.
 func cloudRecord(source *rand.Rand, n int) arrow.Record {
 	schema := arrow.NewSchema([]arrow.Field{
 		{Name: "x", Type: arrow.FixedSizeListOf(20, arrow.PrimitiveTypes.Float32)},

@@ -30,7 +30,7 @@ func (s *site) identities() (all, distinct int) {
 	return all, len(ids)
 }
 
-// TestAcknowledgementsOfTheStreamBefore deletes the input stream and makes it anew, consumer and all, while answers
+// TestAcknowledgementsOfTheStreamBefore deletes the input stream and recreates it, consumer and all, while answers
 // wait for room in the output, and has another process take the new messages and die. The acknowledgements of the old
 // ones name the numbers of the new ones: none of those may be lost by it.
 func TestAcknowledgementsOfTheStreamBefore(t *testing.T) {
@@ -71,6 +71,6 @@ func TestAcknowledgementsOfTheStreamBefore(t *testing.T) {
 	s.until("all inputs of both streams are answered", func() bool { return s.state("out").Msgs >= 460 })
 	s.acknowledged("p")
 	if all, distinct := s.identities(); all != 460 || distinct != 460 {
-		t.Errorf("%d answers with %d identities stand there, want 460", all, distinct)
+		t.Errorf("%d answers with %d identities are stored, want 460", all, distinct)
 	}
 }

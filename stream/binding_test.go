@@ -38,7 +38,7 @@ func TestNameIsBoundToItsSubject(t *testing.T) {
 	s.acknowledged("p")
 	s.once(20)
 
-	// A consumer of another kind is refused too, and what the refusal says cures it.
+	// A consumer of another kind is refused too, and the fix that it names works.
 	p.Name = "q"
 	in, err := s.js.Stream(t.Context(), "in")
 	if err == nil {

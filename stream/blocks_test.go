@@ -43,7 +43,7 @@ func (s *site) share(roles ...Role) *sharing {
 	g := &sharing{site: s}
 	for _, role := range roles {
 		p := apprentice()
-		p.Role, p.Lease = role, 10*time.Minute // nobody takes over where the machine stands still
+		p.Role, p.Lease = role, 10*time.Minute // no replica takes over where the machine pauses
 		p.Stage.Training.Block, p.Stage.Training.Window.Rows = sharedBlock, 1500
 		p.Stage.Observe = func(o plugin.Outcome) {
 			if o.Promoted {
@@ -111,7 +111,7 @@ func (g *sharing) end() {
 	}
 }
 
-// forget removes all that is ours, so that the next replicas begin anew on the same stream.
+// forget removes all that is ours, so that the next replicas start again on the same stream.
 func (s *site) forget() {
 	s.Helper()
 	for _, name := range append(registry.Streams(), lease.Stream, summaries.Stream) {
@@ -291,7 +291,7 @@ func TestBlocksHaveTheStoredSchema(t *testing.T) {
 }
 
 // TestDeadlyBlock: a block with which three replicas have ended ends no fourth. Nothing is learned from it, its
-// messages are counted, and learning goes on behind it.
+// messages are counted, and learning continues behind it.
 func TestDeadlyBlock(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -329,7 +329,7 @@ func TestDeadlyBlock(t *testing.T) {
 	}
 }
 
-// TestSharedTakeover: when who learns has ended, the standby goes on in its epoch, from the summaries that there are,
+// TestSharedTakeover: when who learns has ended, the standby continues in its epoch, from the summaries that there are,
 // and what is new is summed up.
 func TestSharedTakeover(t *testing.T) {
 	t.Parallel()
@@ -350,7 +350,7 @@ func TestSharedTakeover(t *testing.T) {
 	}
 	g.learned(24)
 	if live := g.replicas[0].Status()[0].Stage.Live; live.Epoch != epoch {
-		t.Errorf("after a takeover the epoch is %d, before it was %d: it begins anew", live.Epoch, epoch)
+		t.Errorf("after a takeover the epoch is %d, before it was %d: it starts again", live.Epoch, epoch)
 	}
 	shelf := s.shelf(g.replicas[0].running[0].Running.Settings())
 	s.until("old summaries are gone, and newer ones are there", func() bool {

@@ -95,7 +95,7 @@ func (c *cluster) dial(first int) jetstream.JetStream {
 }
 
 // TestSetupInACluster: what is made has three replicas where there are three servers, by itself; what has one stands
-// out, with the cure, and the cure cures it. What setup did not make it does not raise.
+// out, with a fix, and the fix works. What setup did not make it does not raise.
 func TestSetupInACluster(t *testing.T) {
 	c := newCluster(t)
 	js := c.dial(0)

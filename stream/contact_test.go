@@ -73,7 +73,7 @@ func (f *flow) came(at time.Time) {
 	f.until = at
 }
 
-// during tells whether data has flowed for so long, up to now.
+// during reports whether data has flowed for so long, up to now.
 func (f *flow) during(d time.Duration) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

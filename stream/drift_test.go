@@ -132,7 +132,7 @@ func TestDriftOfFour(t *testing.T) {
 	s := newSite(t)
 	pipeline := func(name string, f *fitting) Pipeline {
 		p := apprentice()
-		p.Name, p.Output, p.Dead, p.Lease = name, "out."+name, "out.dead", time.Minute // nobody dies here
+		p.Name, p.Output, p.Dead, p.Lease = name, "out."+name, "out.dead", time.Minute // no replica dies here
 		p.Stage.Fit = fit.Config{Criterion: f.criterion(), Dim: 2}
 		p.Stage.Training.Every.Rows = 400
 		return p

@@ -86,7 +86,7 @@ func edge() Pipeline {
 
 // TestEdge: a replica at a leaf node answers with the models of its hub, which learns from its rows. Cut off it
 // answers on and says since when; a replica that starts meanwhile answers too. What is live at the hub is taken once
-// that is back, long before the mirror goes on, and a version that is pinned at the edge is pinned at the hub.
+// that is back, long before the mirror continues, and a version that is pinned at the edge is pinned at the hub.
 func TestEdge(t *testing.T) {
 	t.Parallel()
 	l := newLeafNode(t, nil)

@@ -132,7 +132,7 @@ func (f *fleet) kill() {
 	f.running = slices.Delete(f.running, i, i+1)
 }
 
-// stop stops a replica for so long; it goes on as if nothing had been.
+// stop stops a replica for so long; it continues as if nothing had been.
 func (f *fleet) stop(d time.Duration) {
 	f.Helper()
 	one := f.running[f.random.IntN(len(f.running))]

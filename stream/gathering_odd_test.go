@@ -47,8 +47,8 @@ func (g *trainer) learned(f *spokes, domain string, blocks int) {
 }
 
 // TestOddNotices: a notice that is none, of nothing, of another stream or of messages that never were is refused, and
-// what the edge sends then is learned. A stream of the hub that is made anew brings all of it once more, and none of
-// it is learned a second time, but has it that has to fill its window anew. When models were lost the epochs go on.
+// what the edge sends then is learned. A stream of the hub that is recreated brings all of it once more, and none of
+// it is learned a second time, but has it that has to fill its window anew. When models were lost the epochs continue.
 func TestOddNotices(t *testing.T) {
 	t.Parallel()
 	f := newSpokes(t, "berlin")
@@ -95,7 +95,7 @@ func TestOddNotices(t *testing.T) {
 	f.hub.until("a model is live", func() bool { return g.live() != "" })
 	if s := g.Status()[0]; s.Stage.Received != 8*sharedBlock*sharedRows || !strings.Contains(s.Store, "none is used "+
 		"twice") {
-		t.Errorf("a trainer that begins anew has learned %d rows, of %d, and says of its models %q", s.Stage.Received,
+		t.Errorf("a trainer that starts again has learned %d rows, of %d, and says of its models %q", s.Stage.Received,
 			8*sharedBlock*sharedRows, s.Store)
 	}
 }

@@ -100,7 +100,7 @@ func (f *spokes) rejoin(domain string) { f.ways[domain].cut.Store(false) }
 // blockPipeline is a pipeline that is learned from summaries.
 func blockPipeline() Pipeline {
 	p := apprentice()
-	p.Lease = 10 * time.Minute // nobody takes over where the machine stands still
+	p.Lease = 10 * time.Minute // no replica takes over where the machine pauses
 	p.Stage.Training.Block, p.Stage.Training.Window.Rows = sharedBlock, 1500
 	return p
 }
@@ -241,7 +241,7 @@ func (f *spokes) blocks(domain string, blocks int) {
 }
 
 // TestSummariesOfEdges: the hub learns from what two edges sum up, each row once, though one edge sends much once
-// more; and the edges answer with what it learns. A trainer that is restarted, and a second one that begins anew,
+// more; and the edges answer with what it learns. A trainer that is restarted, and a second one that starts again,
 // come to the same models.
 func TestSummariesOfEdges(t *testing.T) {
 	t.Parallel()
@@ -336,7 +336,7 @@ func (s *site) planned(p Pipeline, name string, apply bool) admin.Plan {
 }
 
 // TestSetupOfEdges: setup shows and makes what edges and hub need, and says what does not go together. What comes
-// with other settings is refused, counted and told of, and learning goes on with what comes as it should.
+// with other settings is refused, counted and told of, and learning continues with what comes as it should.
 func TestSetupOfEdges(t *testing.T) {
 	t.Parallel()
 	f := newSpokes(t, "berlin")
@@ -437,7 +437,7 @@ func TestEdgesAgreeOnTheSchema(t *testing.T) {
 }
 
 // TestEdgesComeAndGo: an edge that was cut off sends what it summed up meanwhile, and one that has lost its disk
-// begins anew.
+// starts again.
 func TestEdgesComeAndGo(t *testing.T) {
 	if os.Getenv("EMBEDD_SOAK") == "" {
 		t.Skip("a server asks again for a source that was away after up to a minute; EMBEDD_SOAK=1 runs it")

@@ -41,7 +41,7 @@ const goldenFile = "testdata/golden.txt"
 
 // TestGolden holds everything that is stored or sent to testdata/golden.txt: subjects, headers, bytes of outputs,
 // streams, buckets, consumers, keys, forms of values, services, metrics and permissions. Where a change is meant,
-// -write-golden writes the file anew, and CHANGELOG.md lists the difference.
+// -write-golden rewrites the file, and CHANGELOG.md lists the difference.
 func TestGolden(t *testing.T) {
 	variants := map[string]func(*golden){
 		"learning":   (*golden).learning,
@@ -121,7 +121,7 @@ func goldenPipeline() stream.Pipeline {
 	return p
 }
 
-// learns tells whether the variant learns its model: which rows are held out of a fit is drawn from the creation time
+// learns reports whether the variant learns its model: which rows are held out of a fit is drawn from the creation time
 // of the stream, so that the numbers differ from run to run.
 func (g *golden) learns() bool {
 	return !slices.Contains([]string{"fixed", "partitions", "core"}, g.variant)
@@ -477,7 +477,7 @@ func (g *golden) publish(subject string, header nats.Header, body []byte) {
 	g.server.Publish(&nats.Msg{Subject: subject, Header: header, Data: body})
 }
 
-// acknowledged tells whether all consumers of a stream have acknowledged up to a message.
+// acknowledged reports whether all consumers of a stream have acknowledged up to a message.
 func (g *golden) acknowledged(name string, seq uint64) bool {
 	g.Helper()
 	s, err := g.server.JS.Stream(g.Context(), name)

@@ -14,7 +14,7 @@ import (
 )
 
 // TestHalt: too many bad messages halt a pipeline. Nothing more is answered or acknowledged, readiness says why, and it
-// goes on from there when it is told.
+// continues from there when it is told.
 func TestHalt(t *testing.T) {
 	t.Parallel()
 	for _, retention := range []jetstream.RetentionPolicy{jetstream.LimitsPolicy, jetstream.WorkQueuePolicy} {

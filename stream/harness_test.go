@@ -179,7 +179,7 @@ func (b *logBuffer) String() string {
 	return b.text.String()
 }
 
-// has tells whether one line of the log has all the words.
+// has reports whether one line of the log has all the words.
 func (b *logBuffer) has(words ...string) bool {
 	for line := range strings.Lines(b.String()) {
 		all := true

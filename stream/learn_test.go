@@ -63,21 +63,21 @@ func TestHandover(t *testing.T) {
 	}
 }
 
-// TestStreamMadeAnew: learning goes on within 10 s from the first message of a stream that was deleted and made again,
-// whatever its numbers, and the status says so.
-func TestStreamMadeAnew(t *testing.T) {
+// TestStreamRecreated: training continues within 10 s at the first message of a stream that was deleted and recreated,
+// whatever its sequence numbers, and the status reports it.
+func TestStreamRecreated(t *testing.T) {
 	for name, again := range map[string]struct {
 		config jetstream.StreamConfig
 		n      int
 		hold   bool
 	}{
-		"fewer messages":  {jetstream.StreamConfig{}, 5, false},
-		"as many":         {jetstream.StreamConfig{}, 50, false},
-		"more messages":   {jetstream.StreamConfig{}, 300, false},
-		"numbers go on":   {jetstream.StreamConfig{FirstSeq: 51}, 20, false},
-		"numbers jump":    {jetstream.StreamConfig{FirstSeq: 100_000}, 20, false},
-		"while it holds":  {jetstream.StreamConfig{}, 30, true},
-		"jumps and holds": {jetstream.StreamConfig{FirstSeq: 1000}, 30, true},
+		"fewer messages":   {jetstream.StreamConfig{}, 5, false},
+		"as many":          {jetstream.StreamConfig{}, 50, false},
+		"more messages":    {jetstream.StreamConfig{}, 300, false},
+		"numbers continue": {jetstream.StreamConfig{FirstSeq: 51}, 20, false},
+		"numbers jump":     {jetstream.StreamConfig{FirstSeq: 100_000}, 20, false},
+		"while it holds":   {jetstream.StreamConfig{}, 30, true},
+		"jumps and holds":  {jetstream.StreamConfig{FirstSeq: 1000}, 30, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -93,7 +93,7 @@ func TestStreamMadeAnew(t *testing.T) {
 			begin := time.Now()
 			s.send(again.n)
 			q.await(50 + again.n)
-			t.Logf("learning went on within %v", time.Since(begin).Round(time.Millisecond))
+			t.Logf("learning continued within %v", time.Since(begin).Round(time.Millisecond))
 			q.exactly(to(50 + again.n))
 			q.says("the input stream was recreated at")
 			if n := q.metric("embedd_reader_restarts_total", "recreated"); n != 1 {
@@ -103,8 +103,8 @@ func TestStreamMadeAnew(t *testing.T) {
 	}
 }
 
-// TestStreamMadeAnewBusy deletes and makes the stream again again and again, at once, under load.
-func TestStreamMadeAnewBusy(t *testing.T) {
+// TestStreamRecreatedBusy repeatedly deletes and recreates the stream under load.
+func TestStreamRecreatedBusy(t *testing.T) {
 	s := newSite(t)
 	s.again(jetstream.StreamConfig{})
 	q := s.pupil(nil, nil)
@@ -120,7 +120,7 @@ func TestStreamMadeAnewBusy(t *testing.T) {
 	q.exactly(append(want, between(s.sent-9, s.sent)...))
 }
 
-// TestPurged: what is purged before it was learned is counted and said, and learning goes on with what is left.
+// TestPurged: what is purged before it was learned is counted and said, and learning continues with what is left.
 func TestPurged(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -388,9 +388,9 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// TestStreamMadeAnewBehind makes the stream anew while learning is behind, with a gap of numbers that the new stream
+// TestStreamRecreatedBehind recreates the stream while training is behind, with a gap of numbers that the new stream
 // has messages for: none of them is taken for one of the old stream.
-func TestStreamMadeAnewBehind(t *testing.T) {
+func TestStreamRecreatedBehind(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	// The hot path is done while learning stands at the 100th message, so what it handed over has a gap, and learning

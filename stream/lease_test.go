@@ -84,7 +84,7 @@ func (h *history) violations() (out []string) {
 	return out
 }
 
-// TestOneLearns: of replicas one fits, all answer with its models; when it ends, another goes on from its model.
+// TestOneLearns: of replicas one fits, all answer with its models; when it ends, another continues from its model.
 func TestOneLearns(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -117,7 +117,7 @@ func TestOneLearns(t *testing.T) {
 				t.Errorf("a replica without the lease has fitted %d models", g.Stage.Fits)
 			}
 			if epoch > 0 && g.Stage.Live.Epoch != epoch {
-				t.Errorf("after a takeover the epoch is %d, before it was %d: it begins anew", g.Stage.Live.Epoch, epoch)
+				t.Errorf("after a takeover the epoch is %d, before it was %d: it starts again", g.Stage.Live.Epoch, epoch)
 			}
 			epoch = g.Stage.Live.Epoch
 		}

@@ -85,7 +85,7 @@ func (s *site) settled() {
 }
 
 // TestLookalike: an empty message whose header Status holds what a server says in messages of its own is a message
-// like any other. It becomes a dead letter, and both paths go on behind it.
+// like any other. It becomes a dead letter, and both paths continue behind it.
 func TestLookalike(t *testing.T) {
 	t.Parallel()
 	for _, retention := range []jetstream.RetentionPolicy{jetstream.LimitsPolicy, jetstream.WorkQueuePolicy} {

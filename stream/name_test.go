@@ -17,7 +17,7 @@ import (
 )
 
 // TestNameIsBoundToItsStream: a second pipeline of a name, over another stream, is refused with both streams named,
-// also where no model is there yet, and changes nothing for the first. What the refusal says cures it.
+// also where no model is there yet, and changes nothing for the first. The fix that the error names works.
 func TestNameIsBoundToItsStream(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -74,7 +74,7 @@ func TestNameIsBoundToItsStream(t *testing.T) {
 	end()
 	refused(names...)
 
-	// A stream of the same name that was made anew is the same, and so is a store of before names were bound.
+	// A stream of the same name that was recreated is the same, and so is a store of before names were bound.
 	s.again(jetstream.StreamConfig{})
 	end = s.engine(s.url(), over("p", "in"))
 	s.send(10)
@@ -123,7 +123,7 @@ func TestNameOfAStreamThatMustNotBeAskedFor(t *testing.T) {
 	}
 }
 
-// answersOf tells whether the consumer of a stream has acknowledged something.
+// answersOf reports whether the consumer of a stream has acknowledged something.
 func answersOf(s *site, stream string) bool {
 	c, err := s.js.Consumer(s.Context(), stream, needs.ConsumerName("p", ""))
 	return err == nil && c.CachedInfo().AckFloor.Stream > 0

@@ -211,7 +211,7 @@ func (s *site) once(n int) {
 		}
 	}
 	if lost+twice > 0 || len(have) != n {
-		s.Errorf("of %d inputs %d have no answer and %d answers stand there once more than they should; %d sources", n,
+		s.Errorf("of %d inputs %d have no answer and %d answers are stored once more than they should; %d sources", n,
 			lost, twice, len(have))
 	}
 }

@@ -152,7 +152,7 @@ func TestPartitionsLearn(t *testing.T) {
 }
 
 // TestPartitionsOfWhoMayNotAnswer: a replica that is halted gives its partitions to those that are not, and gets its
-// share again once it goes on.
+// share again once it continues.
 func TestPartitionsOfWhoMayNotAnswer(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2)
@@ -299,7 +299,7 @@ func TestPartitionsWithinTheLimit(t *testing.T) {
 }
 
 // TestPartitionsThatCannotBe: what stands in the way is said before anything starts, by setup, by doctor and by a
-// start, and the cure works.
+// start, and the fix works.
 func TestPartitionsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -377,7 +377,7 @@ func TestPartitionsThatCannotBe(t *testing.T) {
 }
 
 // TestSetupMakesPartitions: setup makes a stream with partitions, and gives them to one that it made before, which
-// goes on to take what it took for other pipelines.
+// continues to take what it took for other pipelines.
 func TestSetupMakesPartitions(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -79,7 +79,7 @@ func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *training.Messag
 		cancel()
 		wg.Wait()
 		if n := e.activity.Processing(); n != 0 {
-			s.Errorf("%d inputs wait for ever, as far as learning knows", n)
+			s.Errorf("%d inputs wait indefinitely, as far as learning knows", n)
 		}
 		q.close()
 		js.Conn().Close()

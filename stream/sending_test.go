@@ -51,7 +51,7 @@ func TestEdgeGoesOnUnsent(t *testing.T) {
 	if err := berlin.js.DeleteStream(t.Context(), summaries.EdgeStream); err != nil {
 		t.Fatal(err)
 	}
-	berlin.until("the stream of what is sent is made anew", func() bool {
+	berlin.until("the stream of what is sent is recreated", func() bool {
 		_, err := berlin.js.Stream(t.Context(), summaries.EdgeStream)
 		return err == nil
 	})

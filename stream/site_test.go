@@ -132,7 +132,7 @@ func (s *site) make(c jetstream.StreamConfig) {
 	}
 }
 
-// again deletes the input and makes it anew, in memory: a server was seen to take up the files of a stream that it had
+// again deletes the input and recreates it, in memory: a server was seen to take up the files of a stream that it had
 // just deleted in a new one of that name.
 func (s *site) again(c jetstream.StreamConfig) {
 	s.Helper()
@@ -171,7 +171,7 @@ func (s *site) message(n int) []byte {
 	return numbered(n, n*n*37%131)
 }
 
-// store goes on trying while the server is away, under one identity, so that the stream holds the message once.
+// store continues trying while the server is away, under one identity, so that the stream holds the message once.
 func (s *site) store(subject string, body []byte) {
 	s.Helper()
 	id := nats.NewInbox()

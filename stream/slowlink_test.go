@@ -21,7 +21,7 @@ func TestSlowLink(t *testing.T) {
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
 		StoreDir:      t.TempDir(),
 		MaxPending:    24 << 20, // three pulls: both readers of the pipeline, and space for one
-		WriteDeadline: ample})   // it would cut the connection off too where the machine stands still
+		WriteDeadline: ample})   // it would cut the connection off too where the machine pauses
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -109,7 +109,7 @@ func TestStaged(t *testing.T) {
 }
 
 // TestOutdated: a replica that does not know what is live answers no more, says so, gives back what it has taken, and
-// goes on once it knows.
+// continues once it knows.
 func TestOutdated(t *testing.T) {
 	t.Parallel()
 	s := &site{T: t, options: server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,

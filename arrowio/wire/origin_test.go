@@ -17,7 +17,7 @@ func TestIdentity(t *testing.T) {
 		"another pipeline":     o.ID("digits2", AnswerOut, 0),
 		"another message":      Origin{o.Stream, o.Created, 8}.ID("digits", AnswerOut, 0),
 		"another stream":       Origin{"FEATURES2", o.Created, 7}.ID("digits", AnswerOut, 0),
-		"the stream made anew": Origin{o.Stream, time.Unix(9, 2), 7}.ID("digits", AnswerOut, 0),
+		"the recreated stream": Origin{o.Stream, time.Unix(9, 2), 7}.ID("digits", AnswerOut, 0),
 	} {
 		if other, twice := seen[id]; twice {
 			t.Errorf("%s and %s have one identity", name, other)

@@ -159,7 +159,7 @@ func TestPasswordIsRotated(t *testing.T) {
 	reload("new")
 	d.until("it is refused three times", func() bool { return s.NumClients() == 0 && refusals(s) >= 3 })
 	const says = "the NATS server refused the credentials"
-	d.until("/readyz tells", func() bool {
+	d.until("/readyz reports it", func() bool {
 		code, body := d.get("/readyz")
 		return code == 503 && strings.Contains(body, says)
 	})
@@ -173,7 +173,7 @@ func TestPasswordIsRotated(t *testing.T) {
 	})
 	if log := d.log.String(); !strings.Contains(log, says) || strings.Count(log, says) > 3 || !strings.Contains(log,
 		"reconnected") {
-		t.Errorf("the log should tell, and not at each attempt:\n%s", log)
+		t.Errorf("the log should report it, and not at each attempt:\n%s", log)
 	}
 	if code, body := d.get("/healthz"); code != 200 || body != `{"status":"ok"}`+"\n" {
 		t.Errorf("/healthz afterwards: %d %s", code, body)

@@ -174,7 +174,7 @@ func (w *ward) examine() (faults []admin.Finding, text string) {
 		}
 		if f.Text == "" || f.Level == admin.LevelFault && f.Fix+f.Command == "" && !strings.Contains(f.Text, ";") &&
 			f.Check != "configuration" {
-			w.Errorf("no cause, or no cure: %s", line)
+			w.Errorf("no cause, or no fix: %s", line)
 		}
 	}
 	want := 0
@@ -197,7 +197,7 @@ func (w *ward) nats(words []string) {
 		return
 	}
 	if words[0] != "stream" || words[1] != "edit" {
-		w.Fatalf("the test does not know the cure nats %v", words)
+		w.Fatalf("the test does not know the fix nats %v", words)
 	}
 	s, err := w.js.Stream(w.Context(), words[2])
 	if err != nil {
@@ -267,7 +267,7 @@ func (w *ward) follow(f admin.Finding) bool {
 }
 
 // TestDoctor plants faults, each in a configuration and a server without others. Doctor finds it, and after its fix it
-// is gone. If the fix is a command or a key, the test applies it literally; else cure does it.
+// is gone. If the fix is a command or a key, the test applies it literally; else repair does it.
 func TestDoctor(t *testing.T) {
 	full := func(name string) func(*ward) {
 		return func(w *ward) {
@@ -278,11 +278,11 @@ func TestDoctor(t *testing.T) {
 	}
 	missing := func(name string) func(*ward) { return func(w *ward) { w.remove(name) } }
 	for _, c := range []struct {
-		name  string
-		plant func(*ward)
-		check string // where it is found
-		words string // part of its text
-		cure  func(*ward)
+		name   string
+		plant  func(*ward)
+		check  string // where it is found
+		words  string // part of its text
+		repair func(*ward)
 	}{
 		{"a key that does not exist", func(w *ward) { w.change("ack_wait", "akc_wait") }, "configuration", "ack_wait",
 			func(w *ward) { w.change("akc_wait", "ack_wait") }},
@@ -389,7 +389,7 @@ no_auth_user: test`
 		{"an output for small messages", func(w *ward) {
 			w.stream(jetstream.StreamConfig{Name: "REDUCED", MaxMsgSize: 2000})
 		}, "output", "up to 2000 bytes", nil},
-		{"an output that nobody listens to", func(w *ward) {
+		{"an output without a subscriber", func(w *ward) {
 			w.stream(jetstream.StreamConfig{Name: "REDUCED", Retention: jetstream.InterestPolicy})
 		}, "output", "and it has none", func(w *ward) {
 			if _, err := w.js.CreateConsumer(w.Context(), "REDUCED", jetstream.ConsumerConfig{Durable: "reader"}); err != nil {
@@ -451,16 +451,16 @@ no_auth_user: test`
 				t.Fatalf("no fault of %s says %q, or there are others:\n%s", c.check, c.words, report)
 			}
 			if w.follow(*found) {
-				if c.cure != nil {
-					t.Errorf("the cure was to be no command: %v", *found)
+				if c.repair != nil {
+					t.Errorf("the fix should not be a command: %v", *found)
 				}
-			} else if c.cure == nil {
-				t.Fatalf("the cure is neither a command nor a key: %v", *found)
+			} else if c.repair == nil {
+				t.Fatalf("the fix is neither a command nor a key: %v", *found)
 			} else {
-				c.cure(w)
+				c.repair(w)
 			}
 			if faults, report := w.examine(); len(faults) > 0 {
-				t.Errorf("after the cure %q %q %s=%s there is still a fault:\n%s", found.Fix, found.Command, found.Key,
+				t.Errorf("after the fix %q %q %s=%s there is still a fault:\n%s", found.Fix, found.Command, found.Key,
 					found.Value, report)
 			}
 		})

@@ -38,7 +38,7 @@ func commandLine(root *cobra.Command) []byte {
 	var page bytes.Buffer
 	fmt.Fprint(&page, "# The command line\n\n"+
 		"Written from the declarations of the flags by `go test ./cmd/embedd -run TestPage -update`.\n\n"+
-		"Flags stand before or after arguments, and what follows `--` is an argument. `-` is standard input or output. "+
+		"Flags may come before or after arguments, and what follows `--` is an argument. `-` is standard input or output. "+
 		"Reports go to\n"+
 		"stdout, progress and logs to stderr. `embedd completion SHELL` prints completions for bash, zsh or fish;\n"+
 		"`embedd man DIR` writes manual pages.\n")

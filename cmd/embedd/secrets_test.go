@@ -216,7 +216,7 @@ func TestSecretsStaySecret(t *testing.T) {
 			if slices.Contains(asked, name) {
 				right.Shutdown()
 				right.WaitForShutdown()
-				d.until("it tells that disconnected from the server", func() bool {
+				d.until("it reports that it is disconnected from the server", func() bool {
 					return strings.Contains(d.log.String(), "disconnected from the server")
 				})
 				_, body := d.get("/healthz")

@@ -68,7 +68,7 @@ func TestOneTable(t *testing.T) {
 			t.Errorf("%s: another model than that of %s", path, paths[0])
 		}
 		for i, other := range others {
-			if n%4 != 0 { // the digest above tells whether a file has the same rows
+			if n%4 != 0 { // the digest above reports whether a file has the same rows
 				break
 			}
 			out := filepath.Join(t.TempDir(), "m")

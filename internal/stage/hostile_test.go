@@ -77,9 +77,9 @@ func (w *world) hostile(r row64, n int) row64 {
 	case 4: // past what can be squared
 		r.x[w.IntN(32)] = 1e37
 		r.x[w.IntN(32)] = -1e37
-	case 5: // a label of its own, far away
+	case 5: // a separate label, far away
 		r.x[3], r.class = 1e9, fmt.Sprint("once", n)
-	case 6: // a label of its own
+	case 6: // a separate label
 		r.class = fmt.Sprint("junk", n)
 	case 7, 8: // labels of two or three rows
 		r.class = fmt.Sprint("few", n/30)

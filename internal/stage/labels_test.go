@@ -376,7 +376,7 @@ func TestBadLabels(t *testing.T) {
 		name string
 		msg  []byte
 		code wire.Code
-		cure string
+		fix  string
 	}{
 		{"not arrow", []byte("x"), wire.NotArrow, "publish one Arrow IPC stream a message"},
 		{"no key", encodeRows(t, clouds(rand.New(rand.NewPCG(1, 1)), 2, 2)), wire.MissingColumn, "schema.key"},
@@ -384,8 +384,8 @@ func TestBadLabels(t *testing.T) {
 	} {
 		_, err := s.DecodeLabels(c.msg)
 		var e *arrowio.Error
-		if !errors.As(err, &e) || e.Code != c.code || !strings.Contains(err.Error(), c.cure) {
-			t.Errorf("%s: %v, want code %s and %q", c.name, err, c.code, c.cure)
+		if !errors.As(err, &e) || e.Code != c.code || !strings.Contains(err.Error(), c.fix) {
+			t.Errorf("%s: %v, want code %s and %q", c.name, err, c.code, c.fix)
 		}
 	}
 	m, err := s.DecodeLabels(labelMessage(t, []string{"a"}, []string{"c0"}))

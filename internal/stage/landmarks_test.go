@@ -314,7 +314,7 @@ func TestLandmarksOfAnEpochAreKept(t *testing.T) {
 	}
 	before := adopt(first)
 	if same := adopt(again(first, of(first))); same != before {
-		t.Error("the landmarks of the next model of the epoch were made anew")
+		t.Error("the landmarks of the next model of the epoch were drawn again")
 	}
 	c := newStage(t, change)
 	learnRows(t, c, 1, rows[900:2000])

@@ -325,7 +325,7 @@ func TestAutoStays(t *testing.T) {
 		t.Errorf("dim %d became %d", first.Model.Dim(), last.Model.Dim())
 	}
 	if last.Model.Method() != first.Model.Method() {
-		t.Errorf("%s became %s on rows that both tell apart", first.Model.Method(), last.Model.Method())
+		t.Errorf("%s became %s on rows that both separate", first.Model.Method(), last.Model.Method())
 	}
 }
 
@@ -535,7 +535,7 @@ func TestPanicEndsTheFitAlone(t *testing.T) {
 		learnRows(t, s, 20, rows)
 		failed := slices.ContainsFunc(fits[2:], func(o spec.Outcome) bool { return o.Err != nil })
 		if failed || s.Status().Fits == before {
-			t.Errorf("%s: fits go on failing: %+v", method, fits[2:])
+			t.Errorf("%s: fits keep failing: %+v", method, fits[2:])
 		}
 	}
 }

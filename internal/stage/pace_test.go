@@ -120,7 +120,7 @@ func TestEndedInTheMiddle(t *testing.T) {
 	for at := int64(1); at < looks; at += max(looks/40, 1) {
 		states, _ := run(at)
 		if len(states) > len(whole) || !slices.Equal(states, whole[:len(states)]) {
-			t.Fatalf("ended at look %d of %d it stored %d states, and the last is not that of one that went on",
+			t.Fatalf("ended at look %d of %d it stored %d states, and the last is not that of one that continued",
 				at, looks, len(states))
 		}
 	}

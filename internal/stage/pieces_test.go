@@ -34,7 +34,7 @@ func BenchmarkPieces(b *testing.B) {
 					rows = 9_000
 				}
 				p.learn(method, rows, 256)
-				p.tell()
+				p.report()
 			}
 		})
 	}
@@ -121,8 +121,8 @@ func (p *pieces) learn(method string, n, m int) {
 	p.b.Logf("model %s, %d looks", s.Live().Version, p.all)
 }
 
-// tell logs the pairs of places, in one piece: a benchmark shows ten lines at most.
-func (p *pieces) tell() {
+// report logs the pairs of places, in one piece: a benchmark shows ten lines at most.
+func (p *pieces) report() {
 	at := slices.SortedFunc(maps.Keys(p.long), func(x, y string) int {
 		return -cmp.Compare(len(p.long[x]), len(p.long[y]))
 	})

@@ -38,7 +38,7 @@ func TestRunAtLowPriority(t *testing.T) {
 			break
 		}
 	}
-	t.Logf("%d goroutines beside these were on the main thread", main)
+	t.Logf("%d other goroutines were on the main thread", main)
 	awaitThreads(t, 0)
 }
 
@@ -74,7 +74,7 @@ func TestLowPriority(t *testing.T) {
 	}
 }
 
-// awaitThreads waits until there are that many threads of low priority.
+// awaitThreads waits until the process has the given number of threads of low priority.
 func awaitThreads(t *testing.T, want int) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); lowPriorityThreads(t) != want; time.Sleep(time.Millisecond) {

@@ -371,7 +371,7 @@ func TestFixed(t *testing.T) {
 	msg := encodeRows(t, rows)
 	want := len(msg) + y.Reduced.Message.Bytes() + 4*len(y.Reduced.Y[0])
 	if got := fixed.Expanded(msg); got != want {
-		t.Errorf("the message comes to %d bytes, and %d were told before", want, got)
+		t.Errorf("the message has %d bytes, and %d were predicted", want, got)
 	}
 }
 

@@ -85,7 +85,7 @@ func TestManyFeatures(t *testing.T) {
 			if (s.Live() != nil) != c.live {
 				t.Errorf("live %v", s.Live())
 			}
-			// The memory of the process is an upper bound of what it had at one time.
+			// The memory of the process is an upper bound of what it had concurrently.
 			if grown := int64(after.HeapSys) - int64(before.HeapSys); grown > 4*c.bytes+64<<20 {
 				t.Errorf("the heap grew by %d MiB, and the window has %d", grown>>20, c.bytes>>20)
 			}
@@ -145,7 +145,7 @@ func TestRowsOfAFit(t *testing.T) {
 		{"le", 1 << 20, 150, 512},         // a graph, and its factor
 		{"lle", 1 << 20, 80, 512},         // a patch for each row
 		{"lpp", 1 << 20, 300, 900},        // a graph
-		{"pmpda", 1 << 20, 20, 100},       // all tangent vectors of one row beside those of another
+		{"pmpda", 1 << 20, 20, 100},       // all tangent vectors of two rows
 		{fit.Auto, 1 << 20, 100, 170},     // what lsmpa holds, which it tries
 		{"lda", 1 << 20, 2000, 2000},
 	} {
@@ -162,15 +162,15 @@ func TestRowsOfAFit(t *testing.T) {
 			if rows < c.least || rows > c.most {
 				t.Errorf("the window holds %d rows, not %d to %d", rows, c.least, c.most)
 			}
-			if told := strings.Contains(log.String(), fmt.Sprintf("rows=%d requested=2000", rows)); told != (rows < 2000) {
+			if logged := strings.Contains(log.String(), fmt.Sprintf("rows=%d requested=2000", rows)); logged != (rows < 2000) {
 				t.Errorf("%d rows, and the log says %q", rows, log.String())
 			}
 		})
 	}
-	// 3.2 GB of geodesics beside a window of 1 GiB, before they were counted.
+	// 3.2 GB of geodesics in addition to a window of 1 GiB, before they were counted.
 	s := newStage(t, func(c *spec.Config) { c.Fit.Method, c.Training.Window = "isomap", spec.Window{Rows: 20_000} })
 	if n := inspect(s).WindowRows(20_000, 256); 8*n*n > 1<<30 || n < 10_000 {
-		t.Errorf("%d rows beside the default of window.bytes", n)
+		t.Errorf("%d rows with the default of window.bytes", n)
 	}
 	for _, c := range []struct {
 		method      string

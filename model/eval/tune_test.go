@@ -167,7 +167,7 @@ func TestTuneStops(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if last < 0.3 || last > 0.32 {
-		t.Errorf("it went on to %g", last)
+		t.Errorf("it continued to %g", last)
 	}
 	if err := (Config{Methods: []string{"lpp"}, Dims: []int{fit.AutoDim}, Tune: true}).Validate(); err == nil {
 		t.Error("tuning and AutoDim: no error")

@@ -125,7 +125,7 @@ func TestAutoTakesTheBestAndSaysSo(t *testing.T) {
 			before := choice.Scores[i]
 			if s.Correct > before.Correct || s.Correct == before.Correct &&
 				(s.Dim > before.Dim || s.Dim == before.Dim && order(s) < order(before)) {
-				t.Errorf("%s: %+v stands after %+v", name, s, before)
+				t.Errorf("%s: %+v follows %+v", name, s, before)
 			}
 		}
 		if first := choice.Scores[0]; first.Method != choice.Method || first.Dim != choice.Dim {

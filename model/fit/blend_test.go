@@ -214,7 +214,7 @@ func TestKernelBeatsTheBlend(t *testing.T) {
 		t.Errorf("a blend of 3 is asked for, and this is %s", m.Method())
 	}
 	if m := fit(t, fixture.Dataset(t, "wine"), Config{Dim: AutoDim}); m.Method() != Blend {
-		t.Errorf("lines tell wines apart, and this is %s", m.Method())
+		t.Errorf("lines separate the wines, and this is %s", m.Method())
 	}
 }
 
@@ -392,7 +392,7 @@ func scaledFeature(d *model.Data, feature int, by float64) *model.Data {
 	return &out
 }
 
-// A blend with fewer outputs than the compared dimensions has those. If so many were requested, the best candidate is
+// A blend with fewer outputs than the compared dimensions has those. If more were requested, the best candidate is
 // used, and the report says why.
 func TestBlendOfFewerOutputsThanChosen(t *testing.T) {
 	data := synthetic(2, 90, 25, 3)

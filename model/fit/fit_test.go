@@ -284,7 +284,7 @@ func TestMissingValuesAreImputedAndCounted(t *testing.T) {
 func TestUnlabelledRowsAndEmptyClassesAreLeftOut(t *testing.T) {
 	data := synthetic(7, 60, 4, 3)
 	more := *data
-	more.Classes = []string{"nobody", "c0", "c1", "c2"}
+	more.Classes = []string{"empty", "c0", "c1", "c2"}
 	more.Y = slices.Clone(data.Y)
 	for i := range more.Y {
 		more.Y[i]++
@@ -619,7 +619,7 @@ func TestOutputsFitFloat32(t *testing.T) {
 			}
 			fit(t, &far, Config{Method: method})
 		}
-		for _, method := range []string{"lda", "mfa", "le", "ksmpa"} { // these have a scale of their own
+		for _, method := range []string{"lda", "mfa", "le", "ksmpa"} { // these determine the scale of their outputs
 			fit(t, &far, Config{Method: method, Scale: model.ScaleNone})
 		}
 	}

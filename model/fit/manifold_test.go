@@ -43,7 +43,7 @@ func embeddingOf(m *model.Model) *mat.Dense {
 }
 
 // denseWeights are the union of heat weights by looking at all pairs; t = 0
-// stands for the mean squared distance to the nearest row.
+// is the mean squared distance to the nearest row.
 func denseWeights(x []float64, n, m, k int, t float64) *mat.Dense {
 	d2 := mat.NewDense(n, n, nil)
 	for i := range n {

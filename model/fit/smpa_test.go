@@ -242,7 +242,7 @@ func TestSimilarityAlgorithms(t *testing.T) {
 	}
 }
 
-// TestSimilarityFallsWithSlowProducts: J falls at every step, also after a product in float64, with so many rows that
+// TestSimilarityFallsWithSlowProducts: J falls at every step, also after a product in float64, with enough rows that
 // products are updated incrementally; and the reported J is that of W.
 func TestSimilarityFallsWithSlowProducts(t *testing.T) {
 	const n, steps = similarity.CheapProduct + 1, 18

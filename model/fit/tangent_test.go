@@ -100,7 +100,7 @@ func manifoldOf(t *testing.T, n, m, patches int) (*mat.Dense, *graph.Matrix, *ta
 	return x, w, tan
 }
 
-// whole is the form as one matrix over (f; v): what its parts stand for.
+// whole is the form as one matrix over (f; v): which its parts represent.
 func whole(f *tangent.Form) *mat.SymDense {
 	n := f.W.Order()
 	s := mat.NewSymDense(n+f.Dim(), nil)

@@ -15,7 +15,7 @@ import (
 )
 
 // TestOneWorker: with one worker a fit starts no other goroutine, for any method, and its model is that of all cores.
-// (Goroutines of gonum are not detected.) There are so many rows that work is divided which is not for few rows.
+// (Goroutines of gonum are not detected.) There are enough rows for all work to be divided.
 func TestOneWorker(t *testing.T) {
 	before := runtime.GOMAXPROCS(4)
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
@@ -68,7 +68,7 @@ func TestOneWorker(t *testing.T) {
 		}
 	}
 	if wide < len(configs)*2/3 {
-		t.Errorf("%d of %d fits start a goroutine on four cores: the rows are too few to tell", wide, len(configs))
+		t.Errorf("%d of %d fits start a goroutine on four cores: too few rows for this test", wide, len(configs))
 	}
 }
 

@@ -52,7 +52,7 @@ func TestWire(t *testing.T) {
 		one, _ := s.AppendBinary(nil)
 		other, _ := back.AppendBinary(nil)
 		if !bytes.Equal(one, other) {
-			t.Error("a set that came back from its bytes goes on another way")
+			t.Error("a decoded set continues differently")
 		}
 		for i := range b {
 			if err := moments.New(5, perClass).UnmarshalBinary(b[:i]); err == nil {

@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// BenchmarkPartial has the full decomposition of the same matrix beside it.
+// BenchmarkPartial also runs the full decomposition of the same matrix.
 func BenchmarkPartial(b *testing.B) {
 	for _, n := range []int{256, 784, 1500} {
 		for _, name := range []string{"decaying", "even"} {

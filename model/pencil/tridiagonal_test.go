@@ -116,7 +116,7 @@ func TestNoReductionThatIsNotFinite(t *testing.T) {
 			}
 		}
 		if r := reduce(t.Context(), s); r != nil {
-			t.Errorf("%s: diagonal %g ..., beside it %g ...", name, r.diag[:3], r.next[:3])
+			t.Errorf("%s: diagonal %g ..., subdiagonal %g ...", name, r.diag[:3], r.next[:3])
 		}
 	}
 }

@@ -230,7 +230,7 @@ func (w *writers) takeover(do func(*exec.Cmd)) time.Duration {
 	do(holder)
 	for end := begin.Add(2 * time.Minute); w.seen() == before; time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			w.Fatal("nobody takes over")
+			w.Fatal("no replica takes over")
 		}
 	}
 	return time.Since(begin)
@@ -272,7 +272,7 @@ func (w *writers) signal(one *exec.Cmd, s syscall.Signal) {
 	}
 }
 
-// stop stops the holder for so long, after which it goes on as if nothing had been.
+// stop stops the holder for so long, after which it continues as if nothing had been.
 func (w *writers) stop(d time.Duration) {
 	w.takeover(func(one *exec.Cmd) {
 		w.signal(one, syscall.SIGSTOP)

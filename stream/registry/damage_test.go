@@ -60,7 +60,7 @@ func ruin(t *testing.T, s Store, value string) {
 	}
 }
 
-// TestDamagedModel: a start goes on with the version before that can be read, a second one too, and without a model
+// TestDamagedModel: a start continues with the version before that can be read, a second one too, and without a model
 // where none can; the pointer says it from then on, and learning is stored again.
 func TestDamagedModel(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
@@ -121,7 +121,7 @@ func TestDamagedModel(t *testing.T) {
 	})
 }
 
-// TestDamagedPointer: a start goes on with the pointer before, and where there is none with what the models say of
+// TestDamagedPointer: a start continues with the pointer before, and where there is none with what the models say of
 // themselves. No model is swept.
 func TestDamagedPointer(t *testing.T) {
 	for _, value := range []string{"{", `{"format":2,"live":"digits-9-00000000"}`, "\x00\x01"} {

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// learn saves one model after another for ever.
+// learn saves one model after another indefinitely.
 func learn(where string) error {
 	ctx := context.Background()
 	s, err := openChild(ctx, where)
@@ -83,7 +83,7 @@ func openChild(ctx context.Context, where string) (Store, error) {
 }
 
 // TestKilled kills a process that saves models 50 times, wherever it is. After each the pointer names a model that a
-// start reads, all versions that it lists are whole, and the next process goes on from there.
+// start reads, all versions that it lists are whole, and the next process continues from there.
 func TestKilled(t *testing.T) {
 	places := map[string]func(t *testing.T) string{
 		"jetstream": func(t *testing.T) string { return js(t, nil).Conn().ConnectedUrl() },

@@ -228,7 +228,7 @@ func (c *cut) compareAndSet(ctx context.Context, pipeline string, value []byte, 
 }
 
 // TestCutAtEachStep ends a save at each of its calls on the store, before the call and after it. A start finds the
-// model from before or the new one, whole; the next save goes on; nothing stays that nobody needs.
+// model from before or the new one, whole; the next save continues; nothing stays that nobody needs.
 func TestCutAtEachStep(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		first := New(s, "digits", Options{Keep: Keep{Versions: 3}})
@@ -480,7 +480,7 @@ func TestEpochs(t *testing.T) {
 	})
 }
 
-// TestPin: a pinned version stays, whatever is learned; unpinned, learning goes on from it.
+// TestPin: a pinned version stays, whatever is learned; unpinned, learning continues from it.
 func TestPin(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		r := New(s, "digits", Options{})

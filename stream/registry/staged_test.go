@@ -219,7 +219,7 @@ func TestCannotFollow(t *testing.T) {
 }
 
 // TestStoreThatForgot: what a store says that is older than what was seen is left until it stays so: then the store has
-// lost its last changes, and who follows does not stand still for ever.
+// lost its last changes, and who follows does not stand still indefinitely.
 func TestStoreThatForgot(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		r, other := New(s, "digits", Options{MaxStaleness: 20 * time.Millisecond}), New(s, "digits", Options{})

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestLedger: of what three edges send each message is entered once, though they send much again, lose blocks, begin
-// anew by a clock that goes forth or back, and go on with a stream of before; and who goes on from a ledger that was
-// kept, from any place before or behind it, comes to the same.
+// TestLedger: each message of three edges is entered once, although the edges send many messages twice, lose blocks,
+// recreate their streams with clocks that jump, and return to an earlier stream. A reader that resumes from a stored
+// ledger, at any position before or after it, gets the same ledger.
 func TestLedger(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
@@ -100,7 +100,7 @@ func TestLedgerCounts(t *testing.T) {
 	}
 }
 
-// TestLedgerBounds: a ledger stays small however often an edge sends again and begins anew, and says of nothing that
+// TestLedgerBounds: a ledger stays small however often an edge sends again and starts again, and says of nothing that
 // it came twice that it is new.
 func TestLedgerBounds(t *testing.T) {
 	t.Parallel()
@@ -122,7 +122,7 @@ func TestLedgerBounds(t *testing.T) {
 	}
 	for created := range int64(5 * maxStreams) {
 		l.Add(arrive(created, 5*maxDuplicates))
-		l.Add(arrive(0, 5*maxDuplicates+uint64(created))) // this one goes on
+		l.Add(arrive(0, 5*maxDuplicates+uint64(created))) // this one continues
 	}
 	if n, f := len(l.Edges["a"]), l.progress(again[0]); n != maxStreams || f == nil || len(f.Duplicates) > maxDuplicates {
 		t.Errorf("%d streams of an edge are known, of the first: %+v", n, f)

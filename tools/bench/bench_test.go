@@ -10,7 +10,7 @@ func TestBenchLine(t *testing.T) {
 	took := [2][]float64{{1, 8, 3, 2, 5}, {2, 8, 9, 1, 6}}
 	r := compare("x", "us", "y", took, [2]float64{120, 120})
 	if r.Ours != 24 || r.Scale != 20 || r.Ratio != 1.2 || r.Repeats != 5 {
-		t.Errorf("%+v, want 24 beside 20, the fifth of 5 turns", r)
+		t.Errorf("%+v, want 24 against 20, the fifth of 5 turns", r)
 	}
 }
 

@@ -66,7 +66,7 @@ func (o options) run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	if o.rows < 10_000 || o.rows%10_000 != 0 || o.seeds < 1 {
-		return errors.New("give a multiple of 10,000 rows, so that changes stand between messages, and a seed at least")
+		return errors.New("give a multiple of 10,000 rows, so that changes fall between messages, and a seed at least")
 	}
 	begun := time.Now()
 	all, err := o.follow(ctx, some)

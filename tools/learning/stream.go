@@ -13,7 +13,7 @@ import (
 const (
 	usualRows  = 40_000
 	usualSeeds = 3
-	batchRows  = 250 // rows of a message; events and checkpoints stand at the borders of messages
+	batchRows  = 250 // rows of a message; events and checkpoints are at the borders of messages
 )
 
 // event is a change of the concept, by its places in the stream, from 0 to 1. A change at once ends where it starts.

@@ -35,10 +35,10 @@ var peers = map[string]struct {
 	"zoo": {"NCA", 94.7},
 }
 
-// beside has the accuracy of the nearest neighbour, in %, in the outputs of scikit-learn 1.9 on as many separate
+// reference has the accuracy of the nearest neighbour, in %, in the outputs of scikit-learn 1.9 on as many separate
 // splits: LDA with shrinkage, NCA with 10 outputs and 50 iterations, and the 10 hidden units of a perceptron with 64
 // and 10. Features have unit variance.
-var beside = map[string][3]float64{
+var reference = map[string][3]float64{
 	"breastcancer_wbc": {95.1, 95.3, 96.1},
 	"digits":           {96.7, 96.4, 96.7},
 	"glass":            {65.0, 67.9, 66.7},
@@ -244,7 +244,7 @@ A difference below about one standard deviation divided by the square root of th
 		}
 		before, _ := meanSD(c.found["alone1-NN"])
 		after, _ := meanSD(c.found["auto1-NN"])
-		measured, known := beside[c.set]
+		measured, known := reference[c.set]
 		for i, v := range measured {
 			fmt.Fprintf(out, " %s |", orDash(known, v))
 			if known {

@@ -252,7 +252,7 @@ func TestProblems(t *testing.T) {
 		{"landmarks without labels", pipeline("schema: {features: [x], label: ''}",
 			"model: {method: pca, features: nystroem}"), []string{
 			`4:36: pipelines.p.model.features: nystroem needs labels: name the label column in schema.label, or use linear`}},
-		{"landmarks of a map of its own", pipeline(features, "model: {method: isomap, features: nystroem}"), []string{
+		{"landmarks of another map", pipeline(features, "model: {method: isomap, features: nystroem}"), []string{
 			`4:39: pipelines.p.model.features: the map of isomap is extension already: nystroem is for linear methods, ` +
 				`such as lda, pairacc or tnca`}},
 		{"another word of features", pipeline(features, "model: {features: rbf}"), []string{

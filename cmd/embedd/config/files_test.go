@@ -143,7 +143,7 @@ func TestPathsAreBesideTheFile(t *testing.T) {
 	dir, work := t.TempDir(), t.TempDir()
 	t.Chdir(work)
 	path := write(t, dir, "embedd.yaml", pipeline(features, "model: {file: m.embedd}"))
-	beside := write(t, dir, "m.embedd", "")
+	sibling := write(t, dir, "m.embedd", "")
 	load := func() (string, string) {
 		t.Helper()
 		c, err := Load(path)
@@ -152,19 +152,19 @@ func TestPathsAreBesideTheFile(t *testing.T) {
 		}
 		return c.Pipelines[0].Model.File, fmt.Sprint(c.Notes)
 	}
-	if got, notes := load(); got != beside || strings.Contains(notes, "working directory") {
-		t.Errorf("beside the file: %s, %s", got, notes)
+	if got, notes := load(); got != sibling || strings.Contains(notes, "working directory") {
+		t.Errorf("next to the file: %s, %s", got, notes)
 	}
 	write(t, work, "m.embedd", "")
-	if got, notes := load(); got != beside || !strings.Contains(notes, "the working directory has one too") {
+	if got, notes := load(); got != sibling || !strings.Contains(notes, "the working directory has one too") {
 		t.Errorf("both: %s, %s", got, notes)
 	}
-	os.Remove(beside)
+	os.Remove(sibling)
 	if got, notes := load(); got != "m.embedd" || !strings.Contains(notes, "read in the working directory") {
 		t.Errorf("only in the working directory, as it once was: %s, %s", got, notes)
 	}
 	os.Remove("m.embedd")
-	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), "open "+beside) {
+	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), "open "+sibling) {
 		t.Errorf("nowhere: %v", err)
 	}
 }

@@ -210,7 +210,7 @@ func TestRefused(t *testing.T) {
 	withUser := serve(t, server.Options{Username: "u", Password: "right"})
 	at := time.Now().Add(-time.Hour)
 	expired := o.creds(t, dir, "expired.creds", func(c *jwt.UserClaims) { c.Expires = at.Unix() })
-	foreign := newOperator(t).creds(t, dir, "foreign.creds", nil)
+	otherOperator := newOperator(t).creds(t, dir, "otherOperator.creds", nil)
 	for _, c := range []struct {
 		name   string
 		server *server.Server
@@ -221,7 +221,7 @@ func TestRefused(t *testing.T) {
 		{"wrong token", withUser, config.Login{Token: "hunter2"}, "the token; check that"},
 		{"missing", withUser, config.Login{}, "requires credentials, and none are set; set nats.creds"},
 		{"expired", withJWT, config.Login{Creds: expired}, expired + " expired at " + at.UTC().Format(time.RFC3339)},
-		{"of another operator", withJWT, config.Login{Creds: foreign}, foreign + "; check that"},
+		{"of another operator", withJWT, config.Login{Creds: otherOperator}, otherOperator + "; check that"},
 		{"not there", withJWT, config.Login{Creds: filepath.Join(dir, "none")}, "no such file"},
 		{"no key", withUser, config.Login{NKey: file(t, dir, "seed", seed)}, "does not support NKeys"},
 	} {
@@ -295,7 +295,7 @@ func TestRotated(t *testing.T) {
 				old, fresh = strings.Replace(old, "{", url, 1), strings.Replace(fresh, "{", url, 1)
 			}
 			var nc *Conn
-			if c.path == expiring { // its validity begins now, and ends if the machine stands still
+			if c.path == expiring { // its validity begins now, and ends if the machine pauses
 				until(t, func() bool {
 					o.creds(t, dir, "expiring.creds", func(c *jwt.UserClaims) { c.Expires = time.Now().Add(6 * time.Second).Unix() })
 					var err error
@@ -414,7 +414,7 @@ func TestTLS(t *testing.T) {
 	named, namedKey := ours.issue(t, dir, "named", soon, "nats.example.org")
 	old, oldKey := ours.issue(t, dir, "old", time.Now().Add(-time.Hour))
 	mine, myKey := ours.issue(t, dir, "mine", soon)
-	strange, strangeKey := other.issue(t, dir, "strange", soon)
+	unknown, unknownKey := other.issue(t, dir, "unknown", soon)
 
 	plain := serve(t, server.Options{})
 	secure := serve(t, ours.options(cert, key, false, false))
@@ -440,7 +440,7 @@ func TestTLS(t *testing.T) {
 		{"no client certificate", mutual, config.TLS{CA: ca}, "set nats.tls.cert and nats.tls.key"},
 		{"no client certificate, first", mutualFirst, config.TLS{CA: ca, First: true},
 			"set nats.tls.cert and nats.tls.key"},
-		{"a stranger's certificate", mutual, config.TLS{CA: ca, Cert: strange, Key: strangeKey},
+		{"a certificate of another authority", mutual, config.TLS{CA: ca, Cert: unknown, Key: unknownKey},
 			"must be signed by an authority that the server trusts"},
 		{"TLS first on a port without", secure, config.TLS{CA: ca, First: true}, "delete nats.tls.first"},
 		{"a port that begins with TLS", first, config.TLS{CA: ca}, "set nats.tls.first to true"},

@@ -19,10 +19,10 @@ func TestTrainInBackground(t *testing.T) {
 		t.Errorf("a fixed model: low priority %t, %d threads of %d", fixed[0].Stage.LowPriority, runtime.GOMAXPROCS(0),
 			before)
 	}
-	told := make([]stream.Pipeline, 1)
-	told[0].Role = stream.RoleTransform
-	if trainInBackground(told); told[0].Stage.LowPriority || runtime.GOMAXPROCS(0) != before {
-		t.Errorf("models from another trainer: low priority %t, %d threads of %d", told[0].Stage.LowPriority,
+	pipelines := make([]stream.Pipeline, 1)
+	pipelines[0].Role = stream.RoleTransform
+	if trainInBackground(pipelines); pipelines[0].Stage.LowPriority || runtime.GOMAXPROCS(0) != before {
+		t.Errorf("models from another trainer: low priority %t, %d threads of %d", pipelines[0].Stage.LowPriority,
 			runtime.GOMAXPROCS(0), before)
 	}
 	two := make([]stream.Pipeline, 2)

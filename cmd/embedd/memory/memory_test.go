@@ -44,7 +44,7 @@ func TestMemory(t *testing.T) {
 	}
 	many := &config.Config{Pipelines: []config.Pipeline{huge, huge, huge, huge, huge, huge}}
 	if got := demandOf(many, math.MaxInt64); got < math.MaxInt64/8 {
-		t.Errorf("limits beyond all memory come to %d", got)
+		t.Errorf("limits beyond all memory give %d", got)
 	}
 }
 

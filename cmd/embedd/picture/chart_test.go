@@ -61,7 +61,7 @@ func TestAxis(t *testing.T) {
 		}
 		for _, v := range values {
 			if at := a.place(v); at < 0 || at > 1 {
-				t.Errorf("%v lies at %g of the axis of %v", v, at, values)
+				t.Errorf("%v is at %g of the axis of %v", v, at, values)
 			}
 		}
 	}

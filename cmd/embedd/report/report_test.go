@@ -61,9 +61,9 @@ func TestProgressOfALongStep(t *testing.T) {
 	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(time.Millisecond) {
 		p.mu.Lock()
 		p.next = time.Time{}
-		told := strings.Contains(b.String(), "neighbours   0 %, 0 s in this step\n")
+		shown := strings.Contains(b.String(), "neighbours   0 %, 0 s in this step\n")
 		p.mu.Unlock()
-		if told {
+		if shown {
 			break
 		}
 	}

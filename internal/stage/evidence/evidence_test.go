@@ -34,7 +34,7 @@ func TestEvidence(t *testing.T) {
 	for _, c := range []struct {
 		name             string
 		margin, up, down float64
-		rows, passes     int // of 200 runs of so many rows, at least (passes > 0) or at most (< 0) so many pass
+		rows, passes     int // of 200 runs of the rows, the minimum (passes > 0) or maximum (< 0) that pass
 	}{
 		{"20 points better", 0.005, 0.3, 0.1, 300, 180},
 		{"5 points better", 0.005, 0.1, 0.05, 2000, 185},

@@ -494,8 +494,8 @@ func (j *Join[P]) prune(e *entry[P]) {
 }
 
 // maxOfKey bounds the rows and labels that are kept for one key, so that a key that all rows share costs no more than
-// any other. Reaching it takes 64 rows of one key, each more than Wait after the one before, or 64 labels that arrive more
-// than Wait before their rows.
+// any other. Reaching it takes 64 rows of one key, each more than Wait after the one before, or 64 labels that arrive
+// more than Wait before their rows.
 const maxOfKey = 64
 
 // tooMany returns the last element of a chain if it is longer than allowed.

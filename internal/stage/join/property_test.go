@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// window is the result of a host: each row that it was given and not told to remove, with its last label.
+// window is the result of a host: each row that it received and that was not removed, with its last label.
 type window map[Position]string
 
 func (w window) take(t *testing.T, out []Out[int]) {

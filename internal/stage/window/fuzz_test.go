@@ -52,10 +52,10 @@ func FuzzReadSummary(f *testing.F) {
 			}
 			other, err := ReadSummary(again)
 			if err != nil {
-				t.Fatalf("written anew it is refused: %v", err)
+				t.Fatalf("written again it is refused: %v", err)
 			}
 			if last, err := other.Bytes(); err != nil || !bytes.Equal(last, again) {
-				t.Errorf("read and written anew it has other bytes: %v", err)
+				t.Errorf("read and written again, it has other bytes: %v", err)
 			}
 			c := summed
 			c.Features, c.Labelled, c.Rows = len(s.Features), s.Labelled, math.MaxInt

@@ -12,7 +12,7 @@ import (
 func TestQuota(t *testing.T) {
 	rows := stream(31, 12000, 3, 0.5, 0.3, 0.2)
 	r := rand.New(rand.NewPCG(4, 4))
-	for i := range rows { // one sends nine in ten rows of a class, and junk of its own
+	for i := range rows { // one sends nine in ten rows of a class, and its own random features
 		rows[i].Source = fmt.Sprint("quiet", r.IntN(3))
 		if rows[i].Label == "class 0" && r.IntN(10) > 0 {
 			rows[i].Source = "loud"
@@ -78,6 +78,6 @@ func TestQuota(t *testing.T) {
 			X: []float64{1, 2, 3}})
 	}
 	if n := of(w); w.Classes() != 10 || n["class 4"]["quiet"] < 100 {
-		t.Errorf("beside the labels of a loud one there are %v", n)
+		t.Errorf("next to the labels of a loud subject there are %v", n)
 	}
 }

@@ -174,7 +174,7 @@ func TestManyHands(t *testing.T) {
 	}
 	t.Logf("%d summaries made, %d died, %d done twice", made, dead, twice)
 	if dead == 0 || twice == 0 {
-		t.Error("nobody died, or nothing was done twice")
+		t.Error("no process died, or nothing was done twice")
 	}
 }
 
@@ -335,10 +335,10 @@ func TestSummaryBytes(t *testing.T) {
 		bad := slices.Clone(b)
 		bad[i] ^= 0x10
 		if _, err := ReadSummary(bad); err == nil {
-			t.Fatalf("byte %d changed, and nobody says so", i)
+			t.Fatalf("byte %d changed without an error", i)
 		}
 		if _, err := ReadSummary(b[:i]); err == nil {
-			t.Fatalf("cut after %d bytes, and nobody says so", i)
+			t.Fatalf("cut after %d bytes without an error", i)
 		}
 		if i+sha256.Size < len(b) { // also with a new digest
 			sum := sha256.Sum256(bad[:len(b)-sha256.Size])

@@ -61,8 +61,8 @@ func TestSettledDimension(t *testing.T) {
 		if ranked[0].Dim != c.want {
 			t.Errorf("%s: %d of %+v, want %d", c.what, ranked[0].Dim, best, c.want)
 		}
-		told := fmt.Sprintf("mfa at %d has more rows right", best.Dim)
-		if strings.Contains(note, told) != (best.Correct > ranked[0].Correct) {
+		reason := fmt.Sprintf("mfa at %d has more rows right", best.Dim)
+		if strings.Contains(note, reason) != (best.Correct > ranked[0].Correct) {
 			t.Errorf("%s: %q of %+v before %+v", c.what, note, ranked[0], best)
 		}
 	}
@@ -98,7 +98,7 @@ func TestAutoLooksAtSomeRows(t *testing.T) {
 			t.Errorf("%d rows of %d are looked at, %d scored, not %d", a.v.rows.N, p.N, scored, len(pick))
 		}
 		if a.v.applied != nil && a.v.applied.Rows.N != len(pick) {
-			t.Errorf("%d rows go through what stands before the fit", a.v.applied.Rows.N)
+			t.Errorf("%d rows go through the steps before the fit", a.v.applied.Rows.N)
 		}
 	}
 }

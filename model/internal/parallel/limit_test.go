@@ -62,11 +62,11 @@ func TestLimitInALimit(t *testing.T) {
 // TestTellingUnderALimitOfOne: with a limit of one the caller does everything.
 func TestTellingUnderALimitOfOne(t *testing.T) {
 	before := Started()
-	var told []int
+	var reported []int
 	ctx := Limit(t.Context(), 1)
-	err := EachProgress(ctx, 4, func(int) {}, func(done int) { told = append(told, done) })
-	if err != nil || !slices.Equal(told, []int{1, 2, 3, 4}) || Started() != before {
-		t.Errorf("%v, %v, %d goroutines", told, err, Started()-before)
+	err := EachProgress(ctx, 4, func(int) {}, func(done int) { reported = append(reported, done) })
+	if err != nil || !slices.Equal(reported, []int{1, 2, 3, 4}) || Started() != before {
+		t.Errorf("%v, %v, %d goroutines", reported, err, Started()-before)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	if err := EachProgress(ctx, 4, func(int) {}, func(int) { stop() }); err != context.Canceled {

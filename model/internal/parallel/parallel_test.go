@@ -95,7 +95,7 @@ func TestToldByTheCaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Equal(counts, []int{1, 2, 3, 4, 5}) {
-		t.Errorf("told %v", counts)
+		t.Errorf("reported %v", counts)
 	}
 	var p *Panic
 	var running atomic.Int32
@@ -103,8 +103,8 @@ func TestToldByTheCaller(t *testing.T) {
 		running.Add(1)
 		defer running.Add(-1)
 		time.Sleep(10 * time.Microsecond)
-	}, func(done int) { panic(fmt.Sprint("told ", done)) })
-	if !errors.As(err, &p) || p.value != "told 1" || running.Load() != 0 {
+	}, func(done int) { panic(fmt.Sprint("reported ", done)) })
+	if !errors.As(err, &p) || p.value != "reported 1" || running.Load() != 0 {
 		t.Errorf("%v, %d still run", err, running.Load())
 	}
 	if err = EachProgress(t.Context(), 5, func(i int) { panic(i) }, func(int) {}); !errors.As(err, &p) {
@@ -156,7 +156,7 @@ func TestRecoverNamesTheFunction(t *testing.T) {
 	if err := broken("why"); err == nil || err.Error() != "lda: panicked: why; please report it" {
 		t.Errorf("%v", err)
 	}
-	// A panic that goes on keeps its first stack.
+	// A panic that continues keeps its first stack.
 	first := &Panic{value: 1, stack: []byte("there")}
 	var p *Panic
 	if err := broken(first); !errors.As(err, &p) || p != first {

@@ -168,7 +168,7 @@ func TestKnotsAreOfRows(t *testing.T) {
 	quantile := func(score float64) float64 { return (1 + math.Erf(score/math.Sqrt2)) / 2 }
 	for i, v := range x {
 		if ranks.To(y, []float64{v}); math.Abs(quantile(y[0])-quantile(want[i])) > 0.01 {
-			t.Fatalf("row %d stands at %g of the rows, by its score at %g", i, quantile(want[i]), quantile(y[0]))
+			t.Fatalf("row %d is at %g of the rows, by its score at %g", i, quantile(want[i]), quantile(y[0]))
 		}
 	}
 }

@@ -20,8 +20,8 @@ type problem struct {
 }
 
 // number returns a special floating-point value, or an ordinary one.
-func number(r *rand.Rand, strange float64) float32 {
-	if r.Float64() >= strange {
+func number(r *rand.Rand, special float64) float32 {
+	if r.Float64() >= special {
 		return float32(r.NormFloat64())
 	}
 	switch r.IntN(10) {
@@ -59,12 +59,12 @@ func newProblem(r *rand.Rand) *problem {
 		p.outputs = 1 + r.IntN(70) // more tiles than share columns
 		p.features = 1 + r.IntN(12)
 	}
-	strange := []float64{0, 0, 0.001, 0.01, 0.3}[r.IntN(5)]
+	special := []float64{0, 0, 0.001, 0.01, 0.3}[r.IntN(5)]
 	far := []float64{0, 1, 1e3, 1e7}[r.IntN(4)]
 	p.w, p.mean, p.offset = make([]float32, p.features*p.outputs), make([]float32, p.features), make([]float32, p.outputs)
 	p.x = make([]float32, p.rows*p.features)
 	for i := range p.w {
-		if p.w[i] = number(r, min(strange, 0.01)); p.w[i]-p.w[i] != 0 {
+		if p.w[i] = number(r, min(special, 0.01)); p.w[i]-p.w[i] != 0 {
 			p.w[i] = 0
 		}
 	}
@@ -75,7 +75,7 @@ func newProblem(r *rand.Rand) *problem {
 		p.offset[c] = float32(r.NormFloat64())
 	}
 	for i := range p.x {
-		p.x[i] = number(r, strange)
+		p.x[i] = number(r, special)
 		if r.IntN(8) > 0 {
 			p.x[i] += p.mean[i%p.features]
 		}
@@ -248,7 +248,7 @@ func TestFusedBits(t *testing.T) {
 			}
 		}
 		if got := h.Sum64(); got != want {
-			t.Errorf("%s: the bits of all outputs come to %x, not to %x", s.name, got, uint64(want))
+			t.Errorf("%s: the bits of all outputs are %x, not %x", s.name, got, uint64(want))
 		}
 	}
 }

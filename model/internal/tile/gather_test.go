@@ -17,13 +17,13 @@ func TestGather(t *testing.T) {
 			for p := range index {
 				index[p] = rng.IntN(rows)
 			}
-			x[(rows-1)*stride+n] = math.NaN() // beside the columns that count
+			x[(rows-1)*stride+n] = math.NaN() // outside the columns that count
 			all := draw(rng, n+2)
 			before, after := all[0], all[n+1]
 			dst := all[1 : n+1]
 			Gather(dst, index, value, x, stride)
 			if all[0] != before || all[n+1] != after {
-				t.Fatalf("level %d, %d columns: a number beside the result was changed", l, n)
+				t.Fatalf("level %d, %d columns: a number outside the result was changed", l, n)
 			}
 			for c, got := range dst {
 				want := 0.0

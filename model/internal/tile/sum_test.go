@@ -177,7 +177,7 @@ func TestWhatIsNotFinite(t *testing.T) {
 	}
 }
 
-// BenchmarkGram is X'X beside gonum's product, in turns.
+// BenchmarkGram compares X'X with gonum's product, in turns.
 func BenchmarkGram(b *testing.B) {
 	for _, shape := range [][2]int{{5000, 256}, {10000, 784}} {
 		n, m := shape[0], shape[1]

@@ -84,7 +84,7 @@ func (b *Blocks) Open(ctx context.Context) (err error) {
 // checkRetention returns an error if blocks cannot be read in addition to the hot path.
 func (b *Blocks) checkRetention() error {
 	if b.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
-		return fmt.Errorf("training.block: stream %s keeps a message for one consumer, and blocks are read by another; leave "+
+		return fmt.Errorf("training.block: stream %s keeps a message for one consumer, and blocks need another; leave "+
 			"it out, or give the stream limits retention",
 			b.Stream)
 	}

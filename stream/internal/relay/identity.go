@@ -28,7 +28,7 @@ type consumerIdentity struct {
 	verifiedAt time.Time // when the server last confirmed the consumer
 }
 
-// verificationTTL is how long a verification holds while no pull is open. No operator deletes and recreates a stream and its
+// verificationTTL is how long a verification holds while no pull is open. A user does not recreate a stream and its
 // consumer, publishes, and pulls within this time. Under load it saves a request for each acknowledgement.
 const verificationTTL = 2 * time.Millisecond
 

@@ -131,7 +131,7 @@ func TestInOrderPulls(t *testing.T) {
 	}
 }
 
-// TestAllHearOfRoom: all partitions that wait for room go on once there is some, of which one alone hears at first.
+// TestAllHearOfRoom: all partitions that wait for room continue once there is some, of which one alone hears at first.
 func TestAllHearOfRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newInFlight(&Activity{}, func() int { return maxPending })

@@ -53,7 +53,7 @@ func TestFollow(t *testing.T) {
 		cause, lost, text := p.follow(c.to)
 		if cause != c.cause || lost != c.lost || p.next != c.next || !p.created.Equal(c.created) ||
 			!p.stream.Equal(c.to.created) || !strings.Contains(text, c.says) || (text == "") != (cause == "") {
-			t.Errorf("%s: cause %q, %d lost, goes on with %d as of %d: %q", name, cause, lost, p.next,
+			t.Errorf("%s: cause %q, %d lost, continues with %d as of %d: %q", name, cause, lost, p.next,
 				p.created.Unix(), text)
 		}
 		if again, _, _ := p.follow(streamState{c.to.created, at(99), c.to.first, max(c.to.last, p.next-1), time.Time{},
