@@ -22,6 +22,7 @@ type session struct {
 	*Engine
 	js          jetstream.JetStream
 	permissions *natsx.PermissionMonitor
+	pulls       *natsx.PullLimit
 	severed     context.Context // ends when the host closes the connection
 }
 
@@ -84,7 +85,7 @@ const pollPerPipeline = 20 * time.Millisecond
 // openOnce binds the streams of a pipeline, loads what is stored, and starts its stage.
 func (s *session) openOnce(ctx context.Context, c Pipeline) (_ *pipeline, err error) {
 	p := newPipeline(&scope.Scope{Pipeline: c, Conn: s.options.Conn, JS: s.js, Permissions: s.permissions,
-		Streams: s.seen, Instance: nats.NewInbox(), Log: s.log.With("pipeline", c.Name),
+		Streams: s.seen, Pulls: s.pulls, Instance: nats.NewInbox(), Log: s.log.With("pipeline", c.Name),
 		Conditions: s.conditions[c.Name], Clock: s.options.Clock,
 		PollInterval: time.Duration(len(s.options.Pipelines)) * pollPerPipeline}, &s.activity, s.drain)
 	if s.claimLife > 0 {

@@ -45,13 +45,7 @@ var ErrGap = errors.New("a message was lost in transit")
 // message is requested without a byte limit.
 func Fetch(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, maxMessages int, maxBytes int64,
 	handle func(*Message)) (int, error) {
-	limit := max(min(maxBytes, MaxFetchBytes), js.Conn().MaxPayload()+MaxHeaderBytes)
-	begin := time.Now()
-	n, err := Pull(ctx, js, c, maxMessages, int(limit), handle)
-	if n > 0 || err != nil || time.Since(begin) > fetchWait/2 {
-		return n, err
-	}
-	return Pull(ctx, js, c, 1, 0, handle)
+	return (*PullLimit)(nil).Fetch(ctx, js, c, maxMessages, maxBytes, handle)
 }
 
 // pullRequest is the JetStream API's request for messages of a consumer.
@@ -116,7 +110,7 @@ func Pull(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, max
 		heartbeat.Reset(fetchWait * 2 / 5)
 		if strings.HasPrefix(msg.Reply, AckPrefix) {
 			n++
-			handle(&Message{msg, nc})
+			handle(&Message{msg: msg, nc: nc})
 			continue
 		}
 		if ended, err = readStatus(msg); ended {
@@ -146,7 +140,7 @@ func releaseAll(sub *nats.Subscription, arrived <-chan *nats.Msg, nc *nats.Conn,
 
 func release(msg *nats.Msg, nc *nats.Conn, c jetstream.Consumer) {
 	if strings.HasPrefix(msg.Reply, AckPrefix) && c.CachedInfo().Config.AckPolicy != jetstream.AckNonePolicy {
-		_ = (&Message{msg, nc}).Nak() // if it is lost, the message is redelivered after the ack wait
+		_ = (&Message{msg: msg, nc: nc}).Nak() // if it is lost, the message is redelivered after the ack wait
 	}
 }
 
@@ -197,14 +191,22 @@ const (
 
 // Message is a message that a pull consumer delivered.
 type Message struct {
-	msg *nats.Msg
-	nc  *nats.Conn
+	msg  *nats.Msg
+	nc   *nats.Conn
+	meta *nats.MsgMetadata // of a message that no consumer delivered; nil: it is in the reply subject
 }
 
-func (m *Message) Subject() string                      { return m.msg.Subject }
-func (m *Message) Headers() nats.Header                 { return m.msg.Header }
-func (m *Message) Data() []byte                         { return m.msg.Data }
-func (m *Message) Metadata() (*nats.MsgMetadata, error) { return m.msg.Metadata() }
+func (m *Message) Subject() string      { return m.msg.Subject }
+func (m *Message) Headers() nats.Header { return m.msg.Header }
+func (m *Message) Data() []byte         { return m.msg.Data }
+
+// Metadata is the position of the message in its stream and its consumer.
+func (m *Message) Metadata() (*nats.MsgMetadata, error) {
+	if m.meta != nil {
+		return m.meta, nil
+	}
+	return m.msg.Metadata()
+}
 
 func (m *Message) Ack() error { return m.nc.Publish(m.msg.Reply, []byte("+ACK")) }
 func (m *Message) Nak() error { return m.nc.Publish(m.msg.Reply, []byte("-NAK")) }
@@ -235,7 +237,7 @@ func Follow(ctx context.Context, js jetstream.JetStream, subject string, handle 
 	done := false
 	for attempt, next := 0, uint64(1); !done && attempt < maxFollowAttempts; {
 		var c jetstream.Consumer
-		c, err = js.CreateConsumer(ctx, name, jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy,
+		c, err = CreateConsumer(ctx, js, name, jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy,
 			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: next, FilterSubject: subject,
 			MemoryStorage: true, InactiveThreshold: 5 * time.Minute})
 		for sequence := uint64(0); err == nil && !done; {

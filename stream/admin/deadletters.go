@@ -141,7 +141,7 @@ func (d DeadLetters) read(ctx context.Context, js jetstream.JetStream, s jetstre
 	stream := s.CachedInfo()
 	c.Description, c.FilterSubject, c.HeadersOnly = "embedd dlq", d.Subject, !d.Bodies
 	c.AckPolicy, c.MemoryStorage, c.InactiveThreshold = jetstream.AckNonePolicy, true, 10*time.Minute
-	consumer, err := s.CreateConsumer(ctx, c)
+	consumer, err := natsx.CreateConsumer(ctx, js, s.CachedInfo().Config.Name, c)
 	if err != nil {
 		return fmt.Errorf("reading stream %s: %w", stream.Config.Name, err)
 	}

@@ -114,8 +114,8 @@ type Stop struct{ Bad, Of int }
 const (
 	// MinAckWait is the shortest AckWait; messages in progress are kept alive three times in it.
 	MinAckWait = 10 * time.Millisecond
-	// MinAckPending is the smallest AckPending: the messages that one process may hold between delivery and
-	// acknowledgement.
+	// MinAckPending is the smallest AckPending that does not slow down a process: the messages that it may hold between
+	// delivery and acknowledgement.
 	MinAckPending = 1024
 	// DefaultAckPending is the AckPending of a pipeline that sets none. It is larger than one process's share so that a
 	// replacement can pull immediately while a crashed process's messages wait out their AckWait.
@@ -183,9 +183,9 @@ func (p Pipeline) checkValues() error {
 			"embedd., where pipelines answer requests", p.Name, p.Subject, p.Labels, p.Output, p.Dead)
 	case !slices.Contains([]WhenStale{StaleServe, StaleHold, StalePass}, p.WhenStale):
 		return fmt.Errorf("pipeline %s: when stale %q is not one of serve, hold and pass", p.Name, p.WhenStale)
-	case p.AckPending < MinAckPending || p.AckPending > MaxAckPending:
-		return fmt.Errorf("pipeline %s: at most %d messages without an acknowledgement: want %d, the limit of one process, "+
-			"to %d, the outputs that can be looked up", p.Name, p.AckPending, MinAckPending, MaxAckPending)
+	case p.AckPending < 1 || p.AckPending > MaxAckPending:
+		return fmt.Errorf("pipeline %s: at most %d messages without an acknowledgement: want 1 to %d, the outputs that can "+
+			"be looked up", p.Name, p.AckPending, MaxAckPending)
 	case p.Attempts < 3:
 		return fmt.Errorf("pipeline %s: %d attempts are too few: a message is known to crash processes from the third on",
 			p.Name, p.Attempts)

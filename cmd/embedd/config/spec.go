@@ -132,7 +132,7 @@ var spec = []field{
 		doc: "Time after which the server redelivers a message that is not acknowledged (AckWait). Messages in progress " +
 			"are extended."},
 	{path: "nats.max_ack_pending", to: func(c *Config, _ *Pipeline) any { return &c.NATS.MaxAckPending }, value: "16384",
-		low:  1024,
+		low:  1,
 		high: 131072,
 		doc: "Maximum number of delivered and unacknowledged messages of a pipeline (MaxAckPending), over all its daemons; " +
 			"those of a crashed daemon count until ack_wait is over. A daemon holds up to 1,024, and no more than it answers " +

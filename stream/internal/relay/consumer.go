@@ -5,6 +5,9 @@ import (
 	"errors"
 	"maps"
 	"reflect"
+	"regexp"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -18,7 +21,8 @@ import (
 // consumers creates and binds the durable consumers of a pipeline.
 type consumers struct {
 	*scope.Scope
-	dedup *dedup
+	dedup     *dedup
+	isReduced atomic.Bool // MaxAckPending is below the configured one, which was logged
 }
 
 // The keys of a consumer's metadata.
@@ -59,20 +63,26 @@ func (c *consumers) bindOnce(ctx context.Context, s *source) (jetstream.Consumer
 	})
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
-		c.configure(&config)
 		if s.isOrdered() && s.previous.Created.Equal(created) && s.previous.Floor > 0 {
 			// The owner before this one crashed between deleting the consumer and creating it again.
 			config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, s.previous.Floor+1
 		}
-		consumer, err = input.CreateConsumer(ctx, config)
+		consumer, err = c.withAckPending(&config, input, func(config jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+			return input.CreateConsumer(ctx, config)
+		})
 	case err == nil:
 		existing := consumer.CachedInfo().Config
 		if err := needs.CheckConsumer(&c.Pipeline, existing, input.CachedInfo().Config.Subjects, s.filter); err != nil {
 			return nil, time.Time{}, err
 		}
-		if changed := existing; c.configure(&changed) {
-			consumer, err = input.UpdateConsumer(ctx, changed)
-		}
+		changed := existing
+		current := consumer
+		consumer, err = c.withAckPending(&changed, input, func(next jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+			if reflect.DeepEqual(existing, next) {
+				return current, nil
+			}
+			return input.UpdateConsumer(ctx, next)
+		})
 	}
 	if err != nil {
 		return nil, time.Time{}, err
@@ -88,8 +98,35 @@ func (c *consumers) stream(ctx context.Context) (jetstream.Stream, error) {
 	return natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) { return c.JS.Stream(ctx, c.Stream) })
 }
 
-// configure sets what a pipeline relies on. It reports whether that changed the configuration.
-func (c *consumers) configure(config *jetstream.ConsumerConfig) bool {
+// ackPendingLimit matches the error of a server that allows less than the consumer's MaxAckPending: no request returns
+// the limit of a server.
+var ackPendingLimit = regexp.MustCompile(`limit of (\d+)`)
+
+// withAckPending configures a consumer, and passes it to apply with the MaxAckPending that the stream, the account and
+// the server allow.
+func (c *consumers) withAckPending(config *jetstream.ConsumerConfig, input jetstream.Stream,
+	apply func(jetstream.ConsumerConfig) (jetstream.Consumer, error)) (jetstream.Consumer, error) {
+	c.configure(config)
+	wanted := config.MaxAckPending
+	if limit := input.CachedInfo().Config.ConsumerLimits.MaxAckPending; limit > 0 {
+		config.MaxAckPending = min(wanted, limit)
+	}
+	consumer, err := apply(*config)
+	if natsx.HasErrorCode(err, natsx.ErrCodeMaxAckPending) {
+		if m := ackPendingLimit.FindStringSubmatch(err.Error()); m != nil {
+			config.MaxAckPending, _ = strconv.Atoi(m[1])
+			consumer, err = apply(*config)
+		}
+	}
+	if err == nil && config.MaxAckPending < wanted && !c.isReduced.Swap(true) {
+		c.Log.Warn("the server allows fewer messages without an acknowledgement than nats.max_ack_pending; the pipeline "+
+			"runs with as many", "stream", c.Stream, "limit", config.MaxAckPending, "nats.max_ack_pending", wanted)
+	}
+	return consumer, err
+}
+
+// configure sets what a pipeline relies on.
+func (c *consumers) configure(config *jetstream.ConsumerConfig) {
 	before := *config
 	config.Description = needs.ConsumerDescription + c.Name
 	config.AckWait, config.MaxDeliver, config.MaxAckPending = c.AckWait, -1, c.AckPending
@@ -99,7 +136,6 @@ func (c *consumers) configure(config *jetstream.ConsumerConfig) bool {
 	config.Metadata = map[string]string{}
 	maps.Copy(config.Metadata, before.Metadata)
 	config.Metadata[metadataPipeline], config.Metadata[metadataSubject] = c.Name, c.Subject
-	return !reflect.DeepEqual(before, *config)
 }
 
 // newestAnswered returns the highest sequence of an input whose answer is stored. Up to it the first delivery of a

@@ -223,7 +223,7 @@ func (o *owner) pull(ctx context.Context, q needs.Partition, s *source) error {
 		bytes, _ := o.pullBytes()
 		hasGap := false
 		s.identity.beginPull()
-		_, err := natsx.Fetch(ctx, o.JS, c, max(min(messages, natsx.MaxFetchMessages)/o.Partitions, 1), bytes,
+		_, err := o.Pulls.Fetch(ctx, o.JS, c, max(min(messages, natsx.MaxFetchMessages)/o.Partitions, 1), bytes,
 			func(msg *natsx.Message) {
 				o.Series.Read(health.PathAnswer, len(msg.Data()))
 				in := o.received(msg, created)

@@ -161,7 +161,7 @@ func (p *puller) awaitTurn() (limit pullLimit, ok bool) {
 func (p *puller) pull(ctx context.Context, limit pullLimit) (isRecreated bool, err error) {
 	p.source.identity.beginPull()
 	defer p.source.identity.endPull()
-	_, err = natsx.Fetch(ctx, p.JS, p.consumer, min(limit.messages, natsx.MaxFetchMessages), limit.bytes,
+	_, err = p.Pulls.Fetch(ctx, p.JS, p.consumer, min(limit.messages, natsx.MaxFetchMessages), limit.bytes,
 		func(msg *natsx.Message) {
 			p.Series.Read(health.PathAnswer, len(msg.Data()))
 			in := p.received(msg, p.created)

@@ -49,7 +49,7 @@ func New(s *scope.Scope, activity *Activity, drainTimeout time.Duration) *Relay 
 	path := &hotPath{
 		transformer: &transformer{composer: c, attempts: attemptStore{s},
 			halt: health.Halt{Bad: s.Stop.Bad, Of: s.Stop.Of}},
-		consumers: &consumers{s, c.dedup},
+		consumers: &consumers{Scope: s, dedup: c.dedup},
 		activity:  activity, drainTimeout: drainTimeout, inspect: func() {}}
 	path.answeredAt.Store(time.Now().UnixNano())
 	return &Relay{hotPath: path, partitions: newPartitions(path), core: &core{hotPath: path},

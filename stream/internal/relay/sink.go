@@ -125,7 +125,7 @@ func (s *sink) read(ctx context.Context, from position, take func(storedAnswer))
 		AckPolicy: jetstream.AckNonePolicy, HeadersOnly: true, MemoryStorage: true, InactiveThreshold: time.Minute,
 	}
 	c, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
-		return stream.CreateConsumer(ctx, config)
+		return natsx.CreateConsumer(ctx, s.js, info.Config.Name, config)
 	})
 	if err != nil {
 		return from, fmt.Errorf("reading the end of stream %s: %w", info.Config.Name, err)

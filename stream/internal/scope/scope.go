@@ -29,6 +29,7 @@ type Scope struct {
 	JS          jetstream.JetStream
 	Permissions *natsx.PermissionMonitor
 	Streams     *natsx.StreamCache // shared by all pipelines of the engine
+	Pulls       *natsx.PullLimit   // of the connection
 	Domain      string             // of JetStream, on a leaf node whose models come from a hub; else ""
 	Instance    string             // of this process; no other has it
 	// Input is the input stream as it was when the pipeline was opened, Created its creation time. It is nil on core NATS;

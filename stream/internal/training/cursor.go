@@ -17,10 +17,9 @@ import (
 // requested waits behind it.
 const maxPull = 1 << 20
 
-// cursor is an ephemeral consumer for learning alone.
+// cursor reads a stream for learning alone.
 type cursor struct {
-	jetstream.Consumer
-	stream    string
+	*natsx.Reader
 	upTo      uint64 // sequence number at which the read ends, or noEnd
 	delivered uint64
 	pending   uint64 // messages that it has not delivered yet, as of the newest
@@ -39,18 +38,15 @@ func (p *Path) openCursor(ctx context.Context, c jetstream.ConsumerConfig) (*cur
 func (p *Path) openCursorOf(ctx context.Context, stream, use string, c jetstream.ConsumerConfig) (*cursor, error) {
 	c.Description = needs.ConsumerDescription + p.Name + ", " + use
 	c.AckPolicy, c.MemoryStorage, c.InactiveThreshold = jetstream.AckNonePolicy, true, 5*time.Minute
-	created, err := p.JS.CreateConsumer(ctx, stream, c)
+	r, err := natsx.OpenReader(ctx, p.JS, stream, c)
 	if err != nil {
 		return nil, err
 	}
-	return &cursor{Consumer: created, stream: stream, pending: created.CachedInfo().NumPending}, nil
-}
-
-// closeCursor deletes the consumer, also when ctx is done.
-func (p *Path) closeCursor(ctx context.Context, c *cursor) {
-	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
-	_ = p.JS.DeleteConsumer(clean, c.stream, c.CachedInfo().Name) // it expires too
+	if !r.HasConsumer() && !p.withoutConsumer.Swap(true) {
+		p.Log.Warn("the stream allows no further consumer; its messages are requested one by one for learning, which is "+
+			"slower", "stream", stream)
+	}
+	return &cursor{Reader: r, pending: r.Pending()}, nil
 }
 
 // pull brings at most a number of messages of the input, which was created at a time, to take. It returns how many the
@@ -58,7 +54,7 @@ func (p *Path) closeCursor(ctx context.Context, c *cursor) {
 func (p *Path) pull(ctx context.Context, c *cursor, limit int, created time.Time, take func(*scope.Message)) (
 	int, error) {
 	gap := false
-	n, err := natsx.Fetch(ctx, p.JS, c, limit, maxPull, func(msg *natsx.Message) {
+	n, err := c.Fetch(ctx, p.Pulls, limit, maxPull, func(msg *natsx.Message) {
 		p.Series.Read(health.PathLearn, len(msg.Data()))
 		m, ok := p.Received(msg, created)
 		if !ok || gap {
@@ -84,7 +80,7 @@ func (p *Path) ReadBlock(ctx context.Context, b stage.Block, take func(*scope.Me
 	if err != nil {
 		return err
 	}
-	defer p.closeCursor(ctx, c)
+	defer c.Close(ctx)
 	for next := b.First; next <= b.Last && c.pending > 0; {
 		n, err := p.pull(ctx, c, int(min(natsx.MaxFetchMessages, c.pending, b.Last-next+1)), b.Created,
 			func(m *scope.Message) {

@@ -105,12 +105,12 @@ func (l *labelReader) read(ctx context.Context, next *uint64) (read int, err err
 	if err != nil {
 		return 0, err
 	}
-	defer l.closeCursor(ctx, c)
+	defer c.Close(ctx)
 	l.sync.labelsAt(time.Time{}, c.pending == 0)
 	for gap := false; !gap; {
 		l.sendPending(ctx)
 		rows := l.sync.rowsTime()
-		n, err := natsx.Fetch(ctx, l.JS, c, natsx.MaxFetchMessages, natsx.MaxFetchBytes, func(msg *natsx.Message) {
+		n, err := c.Fetch(ctx, l.Pulls, natsx.MaxFetchMessages, natsx.MaxFetchBytes, func(msg *natsx.Message) {
 			meta, err := msg.Metadata()
 			if err != nil || gap {
 				return

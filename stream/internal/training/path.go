@@ -43,6 +43,8 @@ type Path struct {
 	guard      atomic.Pointer[crashGuard]
 	unlearned  ratelog.Limiter
 	hooks      Hooks
+
+	withoutConsumer atomic.Bool // a stream allows no consumer for learning, which was logged
 }
 
 // Hooks are functions of the hot path that the learning path calls.

@@ -210,7 +210,7 @@ func (r *reader) close(ctx context.Context) {
 	if r.cursor == nil {
 		return
 	}
-	r.closeCursor(ctx, r.cursor)
+	r.cursor.Close(ctx)
 	r.cursor = nil
 }
 
@@ -327,8 +327,8 @@ func (r *reader) after(ctx context.Context, t time.Time) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer r.closeCursor(ctx, c)
-	return c.CachedInfo().Delivered.Stream + 1, nil
+	defer c.Close(ctx)
+	return c.Start(), nil
 }
 
 // SkipTo moves to where the window of a model begins: no model needs what is before it.
