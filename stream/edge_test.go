@@ -261,7 +261,7 @@ func TestEdgeRights(t *testing.T) {
 	var rights admin.Permissions
 	for _, r := range admin.PermissionsOf([]Pipeline{edge()}, []admin.Plan{{Name: "in", Subjects: []string{"in.>"}},
 		{Name: "out", Subjects: []string{"out.>"}}}, admin.Account{}) {
-		if r.Verb == "run" {
+		if r.Role == "daemon" {
 			rights = r
 		}
 	}
@@ -276,6 +276,7 @@ func TestEdgeRights(t *testing.T) {
 	l.hub.replica(p)
 	var refused atomic.Pointer[error]
 	nc := connect(t, l.server.ClientURL(), nats.UserInfo("embedd", "secret"),
+		nats.CustomInboxPrefix(admin.InboxPrefix("", "daemon")),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused.Store(&err) }))
 	e, err := New(Options{Conn: nc, Pipelines: []Pipeline{edge()}, Wait: ample})
 	if err != nil {

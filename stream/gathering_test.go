@@ -136,6 +136,7 @@ func (f *spokes) trainAs(login nats.Option, domains ...string) *trainer {
 		f.Fatal(err)
 	}
 	nc, err := nats.Connect(f.hub.server.ClientURL(), login, nats.MaxReconnects(-1),
+		nats.CustomInboxPrefix(admin.InboxPrefix("", "daemon")),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { f.Errorf("the hub says: %v", err) }))
 	if err != nil {
 		f.Fatal(err)

@@ -459,16 +459,16 @@ func (g *golden) setup(p stream.Pipeline) {
 		g.note("plan", "%s bucket=%t subjects=%v", one.Name, one.Bucket, one.Subjects)
 	}
 	for _, r := range admin.PermissionsOf([]stream.Pipeline{p}, plans, admin.Account{}) {
-		if r.Verb != "run" && g.variant != "learning" {
+		if r.Role != "daemon" && g.variant != "learning" {
 			continue
 		}
 		for _, s := range r.Publish {
-			g.note("permission", "%s publish %s", r.Verb, s)
+			g.note("permission", "%s publish %s", r.Role, s)
 		}
 		for _, s := range r.Subscribe {
-			g.note("permission", "%s subscribe %s", r.Verb, s)
+			g.note("permission", "%s subscribe %s", r.Role, s)
 		}
-		g.note("permission", "%s answers %d within %v", r.Verb, r.Replies, r.ReplyWait)
+		g.note("permission", "%s answers %d within %v", r.Role, r.Replies, r.ReplyWait)
 	}
 }
 

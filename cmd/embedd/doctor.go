@@ -134,7 +134,7 @@ func (d *doctor) look(ctx context.Context, e *cli.Env, where *client.Address) er
 	if err := client.CheckAddress(n); err != nil {
 		return err
 	}
-	nc, err := connection.Dial(ctx, n, connection.Options{Wait: client.ConnectTimeout})
+	nc, err := connection.Dial(ctx, n, connection.Options{Wait: client.ConnectTimeout, Inbox: client.Inbox(e.Verb)})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -35,10 +35,10 @@ func (*denials) Fatalf(string, ...any)  {}
 func (*denials) Debugf(string, ...any)  {}
 func (*denials) Tracef(string, ...any)  {}
 
-// guarded is a server on which each verb has a separate user, with the permissions that setup prints.
+// guarded is a server on which each role has a user, with the permissions that setup prints.
 type guarded struct {
 	url    string
-	who    map[string][]string // flags with the login of a verb; "" is a user with all permissions
+	who    map[string][]string // flags with the login of a role; "" is a user with all permissions
 	admin  *nats.Conn
 	denied *denials
 }
@@ -65,12 +65,12 @@ func serveGuarded(t *testing.T, o *server.Options, port int, g *guarded, admin .
 	return g
 }
 
-// byConfiguration returns a server with the users that setup prints for its configuration.
+// byConfiguration returns a server with a user for each role, as setup prints them.
 func byConfiguration(t *testing.T, config string, port int) *guarded {
 	g := &guarded{url: fmt.Sprintf("nats://127.0.0.1:%d", port), who: map[string][]string{}}
 	printed := verb(t, 0, "setup", "--permissions", "-c", config)
 	snippet := printed[:strings.Index(printed, "# The same as users")]
-	for _, v := range []string{"run", "publish", "tail", "setup", "status", "dlq", "model", "doctor", "schema"} {
+	for _, v := range []string{"daemon", "producer", "reader", "operator", "viewer", "setup"} {
 		t.Setenv("EMBEDD_"+strings.ToUpper(v)+"_PASSWORD", v+"pw")
 		g.who[v] = []string{"--server", fmt.Sprintf("nats://embedd_%s:%spw@127.0.0.1:%d", v, v, port)}
 	}
@@ -101,16 +101,12 @@ func byJWT(t *testing.T, config string, port int) *guarded {
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatalf("%v in %s", err, line)
 		}
-		path := creds(r.Verb, func(c *jwt.UserClaims) {
-			c.Pub.Allow, c.Sub.Allow = r.Publish, r.Subscribe
-			if len(r.Publish) == 0 {
-				c.Pub.Deny = []string{">"}
-			}
-			if r.Replies > 0 {
-				c.Resp = &jwt.ResponsePermission{MaxMsgs: r.Replies, Expires: time.Minute}
+		path := creds(string(r.Role), func(c *jwt.UserClaims) {
+			if err := json.Unmarshal(sure(json.Marshal(r.Claims)), &c.Permissions); err != nil {
+				t.Fatal(err)
 			}
 		})
-		g.who[r.Verb] = []string{"--server", g.url, "--creds", path}
+		g.who[string(r.Role)] = []string{"--server", g.url, "--creds", path}
 	}
 	admin := creds("admin", func(*jwt.UserClaims) {})
 	g.who[""] = []string{"--server", g.url, "--creds", admin}
@@ -176,10 +172,10 @@ pipelines:
 			as("setup", 3, "setup", "-c", config)
 			as("setup", 0, "setup", "--apply", "-c", config)
 			data := writeFile(t, dir, "rows.csv", labelledRows(600))
-			as("publish", 0, "publish", "--data", data, "--label", "label", "--subject", "features.a", "--batch", "100")
-			as("publish", 0, "publish", "--data", data, "--label", "label", "--subject", "features.shared", "--batch", "100")
-			as("publish", 0, "publish", "--data", data, "--label", "label", "--subject", "keyed.k1", "--batch", "100")
-			as("publish", 0, "publish", "--data", data, "--label", "label", "--key", "id", "--subject", "late.rows",
+			as("producer", 0, "publish", "--data", data, "--label", "label", "--subject", "features.a", "--batch", "100")
+			as("producer", 0, "publish", "--data", data, "--label", "label", "--subject", "features.shared", "--batch", "100")
+			as("producer", 0, "publish", "--data", data, "--label", "label", "--subject", "keyed.k1", "--batch", "100")
+			as("producer", 0, "publish", "--data", data, "--label", "label", "--key", "id", "--subject", "late.rows",
 				"--labels", "late.labels", "--batch", "100")
 
 			js := sure(jetstream.New(g.admin, jetstream.WithDefaultTimeout(ample)))
@@ -197,7 +193,7 @@ pipelines:
 			time.Sleep(2 * time.Second) // half the duplicate window, after which the server alone does not detect duplicates
 
 			for begin := range 2 { // the second daemon reads its models from the store
-				d := startRun(t, config, g.who["run"]...)
+				d := startRun(t, config, g.who["daemon"]...)
 				d.until("the pipelines are ready", func() bool {
 					_, body := d.get("/readyz")
 					return strings.Contains(body, `{"pipeline":"a","ready":true`) &&
@@ -209,24 +205,29 @@ pipelines:
 					return storedIn(t, js, "REDUCED") == 24 && storedIn(t, js, "DEAD") == 2
 				})
 				if begin == 0 {
-					as("", 0, "retrain", "a")
-					as("status", 0, "status")
-					as("status", 0, "status", "late")
-					as("doctor", 0, "doctor")
+					as("operator", 0, "retrain", "a")
+					as("operator", 0, "resume", "a")
+					for _, role := range []string{"viewer", "operator", "daemon"} {
+						as(role, 0, "status")
+						as(role, 0, "status", "late")
+						as(role, 0, "doctor")
+					}
 					for _, pipeline := range []string{"a", "shared", "keyed", "core"} {
-						as("schema", 0, "schema", "show", pipeline)
+						as("viewer", 0, "schema", "show", pipeline)
 					}
-					for _, verb := range [][]string{{"ls"}, {"ls", "a"}, {"show", "a"}, {"pin", "a"}, {"unpin", "a"}} {
-						as("model", 0, append([]string{"model"}, verb...)...)
+					for _, verb := range [][]string{{"ls"}, {"ls", "a"}, {"show", "a"}, {"diff", "a", "a"},
+						{"export", "a", "-o", filepath.Join(dir, "model.json")}} {
+						as("viewer", 0, append([]string{"model"}, verb...)...)
 					}
-					as("dlq", 0, "dlq", "ls", "--subject", "dead.late")
+					for _, verb := range []string{"ls", "show", "pin", "unpin"} {
+						as("operator", 0, "model", verb, "a")
+					}
+					as("viewer", 0, "dlq", "ls", "--subject", "dead.late")
 					var letter listedLetter
-					if err := json.Unmarshal([]byte(as("dlq", 0, "dlq", "ls", "a", "--format", "json")), &letter); err != nil {
+					if err := json.Unmarshal([]byte(as("viewer", 0, "dlq", "ls", "a", "--format", "json")), &letter); err != nil {
 						t.Fatal(err)
 					}
-					as("dlq", 0, "dlq", "show", "--subject", "dead.a", fmt.Sprint(letter.Number))
-					as("", 0, "model", "pin", "a")
-					as("", 0, "model", "unpin", "a")
+					as("viewer", 0, "dlq", "show", "--subject", "dead.a", fmt.Sprint(letter.Number))
 					for _, subject := range []string{"embedd.a.model.ls", "embedd.a.model.show", "embedd.a.model.pin",
 						"embedd.a.model.unpin", "$SRV.INFO.embedd_a", "$SRV.STATS"} {
 						if m, err := g.admin.Request(subject, nil, ample); err != nil ||
@@ -234,20 +235,19 @@ pipelines:
 							t.Errorf("%s: %v %v", subject, err, m)
 						}
 					}
-					as("tail", 0, "tail", "--subject", "reduced.a", "--all", "--limit", "1")
-					as("tail", 0, "tail", "--subject", "dead.a", "--all", "--limit", "1")
+					as("reader", 0, "tail", "--subject", "reduced.a", "--all", "--limit", "1")
 				}
 				if begin == 1 {
-					as("dlq", 0, "dlq", "replay", "a")
-					as("dlq", 0, "dlq", "replay", "late")
+					as("operator", 0, "dlq", "replay", "a")
+					as("operator", 0, "dlq", "replay", "late")
 					// Running daemons follow a reset with the permissions of run.
 					for _, pipeline := range []string{"a", "keyed"} {
-						as("schema", 0, "schema", "reset", pipeline, "--yes")
+						as("operator", 0, "schema", "reset", pipeline, "--yes")
 						d.until("the daemon follows the reset of "+pipeline, func() bool {
 							_, body := d.get("/readyz")
 							return !strings.Contains(body, `{"pipeline":"`+pipeline+`","ready":true`)
 						})
-						as("schema", 0, "schema", "show", pipeline)
+						as("operator", 0, "schema", "show", pipeline)
 					}
 				}
 				if code := d.stop(); code != 0 {
@@ -264,7 +264,7 @@ pipelines:
 			// No other permission is granted: a request beyond them is named.
 			var out bytes.Buffer
 			dispatch(t.Context(), &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out}, append([]string{"publish",
-				"--data", data, "--label", "label", "--subject", "elsewhere", "-c", config}, g.who["publish"]...))
+				"--data", data, "--label", "label", "--subject", "elsewhere", "-c", config}, g.who["producer"]...))
 			if !strings.Contains(out.String(), "the server denied: publish to elsewhere") {
 				t.Errorf("publishing elsewhere: %s", out.String())
 			}

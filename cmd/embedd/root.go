@@ -20,7 +20,10 @@ func newRoot(e *cli.Env) *cobra.Command {
 		Short: "train a low-dimensional projection on a stream of labelled rows and apply it to the stream",
 		Long: "embedd trains a low-dimensional projection on a stream of labelled rows and applies it to the stream.\n\n" +
 			"exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 a check did not hold, 128+n ended by signal n",
-		PersistentPreRunE: cli.CheckRequired,
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
+			_, e.Verb, _ = strings.Cut(cmd.CommandPath(), " ")
+			return cli.CheckRequired(cmd, args)
+		},
 		SilenceErrors:     true, // dispatch prints them
 		SilenceUsage:      true,
 		DisableAutoGenTag: true,

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -10,16 +9,15 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/client"
 	"github.com/embedd/embedd/cmd/embedd/config"
-	"github.com/embedd/embedd/cmd/embedd/connection"
 	"github.com/embedd/embedd/cmd/embedd/engine"
 	"github.com/embedd/embedd/cmd/embedd/report"
-	"github.com/embedd/embedd/stream"
 	"github.com/embedd/embedd/stream/admin"
 )
 
 // setupCommand shows the streams that a configuration needs, and creates the missing ones with --apply.
 func setupCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "setup", Short: "show the streams that a configuration needs, or create them"}
+	cmd := &cobra.Command{Use: "setup [--permissions [ROLE]]", Args: cli.Arguments(0, 1),
+		Short: "show the streams that a configuration needs, or create them"}
 	f := cli.FlagsOf(cmd)
 	path := f.StringP("config", "c", "embedd.yaml", "configuration `FILE`")
 	where := client.AddressFlags(f, "NATS `URL`; over NATS_URL and the file's nats.url")
@@ -27,12 +25,15 @@ func setupCommand(e *cli.Env) *cobra.Command {
 		"changed")
 	count := f.Choice("replicas", "`NUMBER` of replicas of what is created; with --apply also of what setup created "+
 		"before with fewer; configured is nats.replicas", "configured", "auto", "1", "3", "5")
-	permissions := f.Bool("permissions", false, "print the least permissions of each verb that connects, and do "+
-		"nothing else")
+	permissions := f.Bool("permissions", false, "print the least permissions of each role or, with an argument, of "+
+		"one ROLE or of that of a verb, and do nothing else")
 	out := report.Flag(f, e)
 	cmd.MarkFlagsMutuallyExclusive("apply", "permissions")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = func(cmd *cobra.Command, roles []string) error {
 		ctx := cmd.Context()
+		if len(roles) > 0 && !*permissions {
+			return cli.Usagef("setup: the argument %q needs --permissions: usage: %s", roles[0], cmd.UseLine())
+		}
 		c, err := client.LoadConfig(*path)
 		if err != nil {
 			return err
@@ -46,7 +47,7 @@ func setupCommand(e *cli.Env) *cobra.Command {
 		}
 		n := client.WithDefaultURL(where.Apply(c.NATS))
 		if *permissions {
-			return showPermissions(ctx, e, out, n, pipelines)
+			return showPermissions(ctx, e, out, n, pipelines, roles)
 		}
 		nc, err := client.Dial(ctx, e, n)
 		if err != nil {
@@ -161,86 +162,4 @@ func planText(n config.NATS, p admin.Plan) string {
 	}
 	return fmt.Sprintf("stream %s for %s is missing: nats stream add %s --subjects %q --storage file --dupe-window %s%s "+
 		"--defaults", p.Name, subjects, p.Name, strings.Join(p.Subjects, ","), n.Streams.Duplicates, limits)
-}
-
-// showPermissions prints permissions for the streams of the server or, where none answers, for those that setup would
-// create.
-func showPermissions(ctx context.Context, e *cli.Env, out *report.Output, n config.NATS,
-	pipelines []stream.Pipeline) error {
-	plans, err := existingPlans(ctx, n, pipelines)
-	if err != nil {
-		fmt.Fprintf(e.Stderr, "embedd: streams have the names that setup would give them, since no server answers: %v\n", err)
-		if plans, err = admin.Setup(ctx, nil, pipelines, false); err != nil {
-			return err
-		}
-	}
-	api, inbox, err := connection.Prefixes(n)
-	if err != nil {
-		return err
-	}
-	return printPermissions(out, admin.PermissionsOf(pipelines, plans, admin.Account{APIPrefix: api, InboxPrefix: inbox}))
-}
-
-func existingPlans(ctx context.Context, n config.NATS, pipelines []stream.Pipeline) ([]admin.Plan, error) {
-	nc, err := connection.Dial(ctx, n, connection.Options{})
-	if err != nil {
-		return nil, err
-	}
-	defer nc.Close()
-	js, err := nc.JetStream()
-	if err != nil {
-		return nil, err
-	}
-	plans, err := admin.Setup(ctx, js, pipelines, false)
-	return plans, nc.Explain(err)
-}
-
-// printPermissions prints the least permissions of each verb, as a server's configuration and for nsc.
-func printPermissions(out *report.Output, all []admin.Permissions) error {
-	if out.JSON {
-		return report.Objects(out, all)
-	}
-	out.Printf("# The configuration of a server. Its environment has the passwords.\nauthorization {\n  users = [\n")
-	for _, r := range all {
-		out.Printf("    # embedd %s\n    {\n      user: %q\n      password: $EMBEDD_%s_PASSWORD\n      permissions: {\n",
-			r.Verb, userOf(r), strings.ToUpper(r.Verb))
-		out.Printf("        publish: {%s}\n        subscribe: {%s}\n", allowed(r.Publish), allowed(r.Subscribe))
-		if r.Replies > 0 {
-			out.Printf("        allow_responses: {max: %d, expires: %q}\n", r.Replies, r.ReplyWait)
-		}
-		out.Printf("      }\n    }\n")
-	}
-	out.Printf("  ]\n}\n\n# The same as users of an account with JWTs. A JWT over 4 KB needs a larger max_control_line " +
-		"in the server,\n" +
-		"# or these permissions in a scoped signing key (nsc edit signing-key takes the same flags).\n")
-	for _, r := range all {
-		out.Printf("nsc add user --name %s%s%s", userOf(r), flagged("--allow-pub", r.Publish),
-			flagged("--allow-sub", r.Subscribe))
-		if r.Replies > 0 {
-			out.Printf(" \\\n  --allow-pub-response=%d --response-ttl %s", r.Replies, r.ReplyWait)
-		}
-		out.Printf("\n")
-	}
-	return nil
-}
-
-func userOf(r admin.Permissions) string { return "embedd_" + r.Verb }
-
-func allowed(subjects []string) string {
-	if len(subjects) == 0 {
-		return `deny: ">"`
-	}
-	var b strings.Builder
-	b.WriteString("allow: [\n")
-	for _, s := range subjects {
-		fmt.Fprintf(&b, "          %q\n", s)
-	}
-	return b.String() + "        ]"
-}
-
-func flagged(flag string, subjects []string) string {
-	if len(subjects) == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" \\\n  %s '%s'", flag, strings.Join(subjects, ","))
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ type Bucket struct {
 	kv     jetstream.KeyValue
 	prefix string                      // of the subjects of keys, with the route into the JetStream domain
 	create func(context.Context) error // if it was deleted; nil: not
+	direct bool                        // Get reads by subject, at any replica
 
 	mu    sync.Mutex
 	watch *BucketWatch
@@ -39,6 +41,16 @@ func OpenBucket(ctx context.Context, js jetstream.JetStream, name string) (*Buck
 		return nil, err
 	}
 	return NewBucket(js, kv), nil
+}
+
+// OpenBucketByKey opens a bucket that exists, whose Get needs permission for the key that it reads and not for the
+// whole bucket. It reads at any replica, which may not have the last write yet.
+func OpenBucketByKey(ctx context.Context, js jetstream.JetStream, name string) (*Bucket, error) {
+	b, err := OpenBucket(ctx, js, name)
+	if err == nil {
+		b.direct = true
+	}
+	return b, err
 }
 
 // NewBucket is a bucket that was opened before.
@@ -95,6 +107,12 @@ func (b *Bucket) Get(ctx context.Context, key string) (value []byte, revision ui
 }
 
 func (b *Bucket) get(ctx context.Context, key string) (value []byte, revision uint64, err error) {
+	if b.direct {
+		value, revision, err = b.getDirect(ctx, key)
+		if !errors.Is(err, nats.ErrNoResponders) { // the bucket does not allow it
+			return value, revision, err
+		}
+	}
 	request, err := json.Marshal(map[string]string{"last_by_subj": "$KV." + b.Name() + "." + key})
 	if err != nil {
 		return nil, 0, err
@@ -127,6 +145,29 @@ func (b *Bucket) get(ctx context.Context, key string) (value []byte, revision ui
 		return nil, stored.Sequence, nil
 	}
 	return append([]byte{}, stored.Data...), stored.Sequence, nil
+}
+
+// getDirect reads a key with a request whose subject has the key.
+func (b *Bucket) getDirect(ctx context.Context, key string) (value []byte, revision uint64, err error) {
+	subject := "$KV." + b.Name() + "." + key
+	msg, err := Hedge(ctx, func(ctx context.Context) (*nats.Msg, error) {
+		return b.js.Conn().RequestWithContext(ctx, APIPrefix(b.js)+"DIRECT.GET.KV_"+b.Name()+"."+subject, nil)
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	switch status := msg.Header.Get("Status"); {
+	case status == "404":
+		return nil, 0, nil
+	case status != "":
+		return nil, 0, fmt.Errorf("reading key %s of bucket %s: %s %s", key, b.Name(), status,
+			msg.Header.Get("Description"))
+	}
+	revision, err = strconv.ParseUint(msg.Header.Get(jetstream.SequenceHeader), 10, 64)
+	if err != nil || IsDeleteMarker(msg.Header) {
+		return nil, revision, err
+	}
+	return append([]byte{}, msg.Data...), revision, nil
 }
 
 // IsDeleteMarker reports whether a message of a bucket's stream marks the end of its key: it was deleted, or its TTL

@@ -237,9 +237,12 @@ func Follow(ctx context.Context, js jetstream.JetStream, subject string, handle 
 	done := false
 	for attempt, next := 0, uint64(1); !done && attempt < maxFollowAttempts; {
 		var c jetstream.Consumer
-		c, err = CreateConsumer(ctx, js, name, jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy,
-			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: next, FilterSubject: subject,
-			MemoryStorage: true, InactiveThreshold: 5 * time.Minute})
+		c, err = CreateNamedReader(ctx, js, name, jetstream.ConsumerConfig{
+			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: next, FilterSubject: subject})
+		if errors.Is(err, ErrReadersBusy) {
+			return err
+		}
+		created := c
 		for sequence := uint64(0); err == nil && !done; {
 			gap := false
 			_, err = Fetch(ctx, js, c, MaxFetchMessages, MaxFetchBytes, func(m *Message) {
@@ -256,6 +259,9 @@ func Follow(ctx context.Context, js jetstream.JetStream, subject string, handle 
 			if err == nil && gap {
 				err = ErrGap
 			}
+		}
+		if created != nil {
+			DeleteNamedReader(ctx, js, created)
 		}
 		if !done && !Backoff(ctx, attempt) {
 			return ctx.Err()

@@ -278,7 +278,7 @@ func generalSubject(subject string) string {
 	if tokens[0] == "MSG" {
 		name = 3
 	}
-	if found && strings.HasPrefix(subject, "$JS.") && name < len(tokens) && !strings.HasPrefix(tokens[name], "embedd_") {
+	if found && strings.HasPrefix(subject, "$JS.") && name < len(tokens) && !strings.HasPrefix(tokens[name], "embedd") {
 		tokens[name] = "*"
 		return strings.TrimSuffix(subject, request) + strings.Join(tokens, ".")
 	}

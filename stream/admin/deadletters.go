@@ -140,16 +140,11 @@ func (d DeadLetters) read(ctx context.Context, js jetstream.JetStream, s jetstre
 	handle func(*DeadLetter, int) error) error {
 	stream := s.CachedInfo()
 	c.Description, c.FilterSubject, c.HeadersOnly = "embedd dlq", d.Subject, !d.Bodies
-	c.AckPolicy, c.MemoryStorage, c.InactiveThreshold = jetstream.AckNonePolicy, true, 10*time.Minute
-	consumer, err := natsx.CreateConsumer(ctx, js, s.CachedInfo().Config.Name, c)
+	consumer, err := natsx.CreateNamedReader(ctx, js, stream.Config.Name, c)
 	if err != nil {
 		return fmt.Errorf("reading stream %s: %w", stream.Config.Name, err)
 	}
-	defer func() { // the server deletes it later too
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		defer cancel()
-		_ = s.DeleteConsumer(clean, consumer.CachedInfo().Name)
-	}()
+	defer natsx.DeleteNamedReader(ctx, js, consumer)
 	most := uint64(natsx.MaxFetchMessages)
 	if d.Bodies {
 		most /= 16 // handle may be slow; the consumer must not expire meanwhile

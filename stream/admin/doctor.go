@@ -212,52 +212,6 @@ func (d *diagnosis) checkDisk(info *jetstream.AccountInfo) {
 		info.Consumers)
 }
 
-// checkPermissions compares the user's permissions with those that a daemon needs.
-func (d *diagnosis) checkPermissions(p *spec.Pipeline) {
-	if !d.permissions.IsKnown() {
-		d.add(Finding{Check: "permissions", Level: LevelNote,
-			Text: "the user may not ask for its permissions: one that is missing shows when it is needed",
-			Fix:  "allow it to publish on " + natsx.UserInfoSubject})
-		return
-	}
-	inbox := strings.TrimSuffix(d.permissions.InboxPrefix(), ".")
-	need := PermissionsOf([]spec.Pipeline{*p}, d.plans, Account{APIPrefix: d.APIPrefix, InboxPrefix: inbox})[0]
-	var missing, useful []string
-	for _, subject := range need.Publish {
-		switch {
-		case !d.permissions.IsDenied(natsx.Permission{Action: natsx.Publish, Subject: subject}):
-		case strings.HasPrefix(subject, natsx.AckPrefix) && d.permissions.MayReply():
-		case strings.Contains(subject, ".GET."): // one of two ways to read a single message
-			useful = append(useful, fmt.Sprintf("publish on %q", subject))
-		default:
-			missing = append(missing, fmt.Sprintf("publish on %q", subject))
-		}
-	}
-	for _, subject := range need.Subscribe {
-		switch {
-		case !d.permissions.IsDenied(natsx.Permission{Action: natsx.Subscribe, Subject: subject}):
-		case strings.HasPrefix(subject, inbox), subject == p.Subject, subject == p.Labels:
-			missing = append(missing, fmt.Sprintf("subscribe to %q", subject))
-		default: // requests about the pipeline
-			useful = append(useful, fmt.Sprintf("subscribe to %q", subject))
-		}
-	}
-	for _, list := range []struct {
-		level    Level
-		effect   string
-		subjects []string
-	}{{LevelFault, "", missing}, {LevelNote, ", which the pipeline can do without", useful}} {
-		if len(list.subjects) > 0 {
-			d.add(Finding{Check: "permissions", Pipeline: p.Name, Level: list.level, Text: "the user may not " +
-				strings.Join(list.subjects, ", ") + list.effect,
-				Fix: "grant it; the permissions that are needed are printed by", Command: permissionsCommand})
-		}
-	}
-	if len(missing) == 0 {
-		d.addOK("permissions", p.Name, "the user may do what the pipeline needs")
-	}
-}
-
 // checkPlans reports the warnings of Setup.
 func (d *diagnosis) checkPlans(ctx context.Context) {
 	var plans []Plan

@@ -23,7 +23,7 @@ func Example() {
 		}
 	}
 	for _, p := range admin.PermissionsOf(pipelines, plans, admin.Account{}) {
-		if p.Verb == "publish" {
+		if p.Role == "producer" {
 			fmt.Println(p.Publish, p.Subscribe)
 		}
 	}
@@ -31,5 +31,5 @@ func Example() {
 	// FEATURES [features.digits]
 	// REDUCED [reduced.digits]
 	// DEAD [dead.digits]
-	// [$JS.API.STREAM.NAMES features.digits] [_INBOX.>]
+	// [$JS.API.STREAM.NAMES embedd.digits.transform features.digits] [_INBOX.producer.>]
 }

@@ -154,11 +154,11 @@ func schemaStore(ctx context.Context, js jetstream.JetStream, p *spec.Pipeline, 
 			"a directory of models; set model.store, or fix the schema in schema.features", ErrSchemaNotStored)
 	case p.Stream == "":
 		return schema.Directory(p.Models.Directory, p.Name), nil
-	case create:
-		bucket, err := statestore.Open(ctx, js, p.Models.Replicas)
-		return schema.In(bucket, p.Name), err
 	}
-	bucket, err := natsx.OpenBucket(ctx, js, statestore.Bucket)
+	bucket, err := natsx.OpenBucketByKey(ctx, js, statestore.Bucket)
+	if create && errors.Is(err, jetstream.ErrBucketNotFound) {
+		bucket, err = statestore.Open(ctx, js, p.Models.Replicas)
+	}
 	if err != nil {
 		return nil, err
 	}

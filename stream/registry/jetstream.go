@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,9 @@ func Streams() []string { return []string{"OBJ_" + Bucket, "KV_" + Bucket} }
 
 // pointerStream is the stream behind the bucket of pointers.
 const pointerStream = "KV_" + Bucket
+
+// pointerSubjects begins the subjects of the pointers.
+const pointerSubjects = "$KV." + Bucket + "."
 
 // maxHistory is how many pointers of a pipeline the server keeps, for diagnosis and recovery.
 const maxHistory = 8
@@ -318,13 +322,27 @@ func (s *jetStream) created(ctx context.Context) (time.Time, error) {
 // maxPointerBytes leaves room for headers.
 func (s *jetStream) maxPointerBytes() int { return int(s.conn.MaxPayload()) - 1<<10 }
 
-func (s *jetStream) pipelines(ctx context.Context) ([]string, error) {
-	keys, err := s.pointers.Keys(ctx)
-	if errors.Is(err, jetstream.ErrNoKeysFound) {
-		return nil, nil
+// pipelines lists the keys of the pointers without a consumer, which would need permissions on consumers of others.
+func (s *jetStream) pipelines(ctx context.Context) (names []string, err error) {
+	stream, err := s.js.Stream(ctx, pointerStream)
+	if err != nil {
+		return nil, err
 	}
-	slices.Sort(keys)
-	return keys, err
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(pointerSubjects+">"))
+	if err != nil {
+		return nil, err
+	}
+	for _, subject := range slices.Sorted(maps.Keys(info.State.Subjects)) {
+		name := strings.TrimPrefix(subject, pointerSubjects)
+		value, _, err := s.bucket.Get(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if value != nil {
+			names = append(names, name)
+		}
+	}
+	return names, nil
 }
 
 func (s *jetStream) String() string {

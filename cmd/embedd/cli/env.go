@@ -25,6 +25,7 @@ type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Clock          func() time.Time // nil: the system's clock
+	Verb           string           // that runs, as in "model pin"; set before it runs
 
 	explain []func(error) error
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/cmd/embedd/connection"
+	"github.com/embedd/embedd/stream/admin"
 	"github.com/embedd/embedd/stream/registry"
 )
 
@@ -98,12 +99,15 @@ func WithDefaultURL(n config.NATS) config.NATS {
 	return n
 }
 
+// Inbox is what follows the prefix of reply subjects in those of a verb: its role.
+func Inbox(verb string) string { return string(admin.RoleOf(verb)) }
+
 // Dial connects a verb other than run. The connection explains the verb's error.
 func Dial(ctx context.Context, e *cli.Env, n config.NATS) (*connection.Conn, error) {
 	if err := CheckAddress(n); err != nil {
 		return nil, err
 	}
-	nc, err := connection.Dial(ctx, n, connection.Options{Wait: ConnectTimeout})
+	nc, err := connection.Dial(ctx, n, connection.Options{Wait: ConnectTimeout, Inbox: Inbox(e.Verb)})
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 type Options struct {
 	Wait   time.Duration // for the first connection
 	Logger *slog.Logger  // default: no logs
+	Inbox  string        // of the role that connects: tokens behind the prefix of reply subjects; "" = none
 	// Server is a server in this process, to connect to without a socket.
 	Server nats.InProcessConnProvider
 }
@@ -50,6 +51,9 @@ func Dial(ctx context.Context, n config.NATS, o Options) (*Conn, error) {
 		return nil, err
 	}
 	c := &Conn{target: t, log: o.Logger, closed: make(chan struct{}), loggedAt: map[string]time.Time{}}
+	if o.Inbox != "" {
+		c.target.inbox = cmp.Or(t.inbox, strings.TrimSuffix(nats.InboxPrefix, ".")) + "." + o.Inbox
+	}
 	c.log = cmp.Or(c.log, slog.New(slog.DiscardHandler))
 	options, err := c.options()
 	if err != nil {

@@ -75,7 +75,7 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 
 // dial connects to the configured server, or starts an embedded one and creates its streams.
 func (d *daemon) dial(ctx context.Context, c *config.Config, pipelines []stream.Pipeline) error {
-	o := connection.Options{Wait: c.NATS.Wait, Logger: d.log}
+	o := connection.Options{Wait: c.NATS.Wait, Logger: d.log, Inbox: client.Inbox("run")}
 	if !c.NATS.Embedded() {
 		if err := client.CheckAddress(c.NATS); err != nil {
 			return err

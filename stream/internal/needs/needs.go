@@ -3,7 +3,6 @@ package needs
 import (
 	"cmp"
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -82,28 +81,9 @@ const (
 	ByRun        Creator = "run"          // each daemon as it starts
 )
 
-// Verb is a verb of the command line that has a server user with permissions of its own.
-type Verb string
-
-// The verbs, in the order in which their permissions are printed.
-const (
-	Run     Verb = "run"
-	Publish Verb = "publish"
-	Tail    Verb = "tail"
-	Setup   Verb = "setup"
-	Status  Verb = "status"
-	Letters Verb = "dlq"
-	Models  Verb = "model"
-	Doctor  Verb = "doctor"
-	Schema  Verb = "schema"
-)
-
-// Verbs are all verbs with permissions.
-var Verbs = []Verb{Run, Publish, Tail, Setup, Status, Letters, Models, Doctor, Schema}
-
-// Permission is what a verb has to be allowed: to publish to subjects, or to subscribe to them.
+// Permission is what a role has to be allowed: to publish to subjects, or to subscribe to them.
 type Permission struct {
-	Verb      Verb
+	Role      Role
 	Subscribe bool
 	Subjects  []string
 }
@@ -145,8 +125,8 @@ func For(c Config) (all []Need) {
 			}
 			n := Need{Kind: Bucket, Purpose: row.purpose, Pipeline: p.Name, Why: row.why, Name: row.name,
 				Creator: BySetupOrRun, Check: row.check, Storage: row.storage(p)}
-			for verb, subjects := range row.permissions(a, p) {
-				n.Permissions = append(n.Permissions, Permission{Verb: verb, Subjects: subjects})
+			for role, subjects := range row.permissions(a, p) {
+				n.Permissions = append(n.Permissions, Permission{Role: role, Subjects: subjects})
 			}
 			all = append(all, n)
 		}
@@ -161,18 +141,19 @@ func For(c Config) (all []Need) {
 	return all
 }
 
-// setupPermissions lets setup look at a need and create it.
+// setupPermissions let roles look at a need, and setup create it.
 func setupPermissions(a *api, n *Need) []Permission {
-	var subjects []string
+	inspect := []string{a.request("STREAM", "NAMES"), a.request("INFO")}
+	var create []string
 	add := func(stream string) {
-		subjects = append(subjects, a.request("STREAM", "INFO", stream), a.request("STREAM", "CREATE", stream),
-			a.request("STREAM", "UPDATE", stream))
+		inspect = append(inspect, a.request("STREAM", "INFO", stream))
+		create = append(create, a.request("STREAM", "CREATE", stream), a.request("STREAM", "UPDATE", stream))
 	}
 	switch n.Kind {
 	case Stream:
 		name := cmp.Or(n.Name, a.streamOf(n.Subject))
 		add(name)
-		subjects = append(subjects, a.request("CONSUMER", "LIST", name))
+		inspect = append(inspect, a.request("CONSUMER", "LIST", name))
 	case Bucket:
 		for _, name := range n.Streams {
 			add(name)
@@ -180,7 +161,7 @@ func setupPermissions(a *api, n *Need) []Permission {
 	default:
 		return nil
 	}
-	return []Permission{{Verb: Setup, Subjects: append(subjects, a.request("STREAM", "NAMES"), a.request("INFO"))}}
+	return []Permission{{Role: RoleSetup, Subjects: create}, {Role: inspection, Subjects: inspect}}
 }
 
 // Compare compares a bucket with the server. Without js nothing exists.
@@ -200,27 +181,6 @@ func (n *Need) Compare(ctx context.Context, js jetstream.JetStream) (in Inspecti
 	}
 	in.Exists = true
 	return in, nil
-}
-
-// PermissionsOf lists the subjects that a verb must be allowed to publish to and to subscribe to, sorted; inbox is
-// among the latter. Doctor has the permissions of run and status too: it checks whether its user could run the
-// pipelines, and requests the status of running ones.
-func PermissionsOf(all []Need, verb Verb, inbox string) (publish, subscribe []string) {
-	publish, subscribe = []string{}, []string{inbox}
-	for _, n := range all {
-		for _, p := range n.Permissions {
-			switch {
-			case p.Verb != verb && (verb != Doctor || p.Verb != Run && p.Verb != Status):
-			case p.Subscribe:
-				subscribe = append(subscribe, p.Subjects...)
-			default:
-				publish = append(publish, p.Subjects...)
-			}
-		}
-	}
-	slices.Sort(publish)
-	slices.Sort(subscribe)
-	return slices.Compact(publish), slices.Compact(subscribe)
 }
 
 // api names what requests to JetStream are published to.
@@ -263,11 +223,22 @@ func (a *api) put(key string) string {
 	return key
 }
 
-// read is what an ordered consumer of one subject needs. Its name is random, so it may delete any consumer of the
-// stream: a permission cannot distinguish them.
+// read is what an ephemeral consumer of the daemon needs on one subject. Its name is random, so the daemon may delete
+// any consumer of the stream: a permission cannot distinguish them. Other roles read with readAs.
 func (a *api) read(stream, subject string) []string {
 	return []string{a.request("STREAM", "INFO", stream), a.request("CONSUMER", "CREATE", stream, "*", subject),
 		a.request("CONSUMER", "MSG", "NEXT", stream, "*"), a.request("CONSUMER", "DELETE", stream, "*")}
+}
+
+// readAs is what a reader of one subject needs that is not the daemon: a consumer with one of the names of
+// [natsx.ReaderNames], and this subject. A wildcard would include the durable consumers of the stream.
+func (a *api) readAs(stream, subject string) []string {
+	subjects := []string{a.request("STREAM", "INFO", stream)}
+	for _, name := range natsx.ReaderNames {
+		subjects = append(subjects, a.request("CONSUMER", "CREATE", stream, name, subject),
+			a.request("CONSUMER", "MSG", "NEXT", stream, name), a.request("CONSUMER", "DELETE", stream, name))
+	}
+	return subjects
 }
 
 // watch is what a watch on the keys of a bucket needs; "" = all of them, which are not in the subject of its request.
@@ -308,10 +279,9 @@ func (a *api) followModels(pipeline string) []string {
 		a.request("DIRECT", "GET", objects, ">"))
 }
 
-func modelPermissions(a *api, p *spec.Pipeline) map[Verb][]string {
-	list := append(a.watch(pointers, "$KV."+registry.Bucket+".>"), a.request("STREAM", "INFO", objects),
-		a.request("DIRECT", "GET", objects), a.request("DIRECT", "GET", objects, ">"), a.put(pointerKey(p.Name)),
-		a.request("STREAM", "MSG", "GET", pointers))
+func modelPermissions(a *api, p *spec.Pipeline) map[Role][]string {
+	look := []string{a.request("STREAM", "MSG", "GET", pointers), a.request("DIRECT", "GET", objects),
+		a.request("DIRECT", "GET", objects, ">")}
 	run := append(a.followModels(p.Name), a.request("STREAM", "PURGE", objects))
 	if p.ModelsFromHub() {
 		hub := &api{prefix: "$JS." + p.Models.Hub + ".API."}
@@ -324,12 +294,10 @@ func modelPermissions(a *api, p *spec.Pipeline) map[Verb][]string {
 	if a.watchAllModels {
 		run = append(run, a.request("CONSUMER", "CREATE", pointers, "*"))
 	}
-	pin := []string{a.request("STREAM", "INFO", pointers), a.request("STREAM", "INFO", objects),
-		a.request("STREAM", "MSG", "GET", pointers)}
-	return map[Verb][]string{Run: run, Models: list, Schema: pin}
+	return map[Role][]string{RoleDaemon: run, inspection: look, RoleOperator: {a.put(pointerKey(p.Name))}}
 }
 
-func leasePermissions(a *api, p *spec.Pipeline) map[Verb][]string {
+func leasePermissions(a *api, p *spec.Pipeline) map[Role][]string {
 	run := append(a.watch(lease.Stream, ""), a.request("STREAM", "MSG", "GET", lease.Stream))
 	key := func(name string) string {
 		return "$KV." + lease.BucketName + "." + name
@@ -343,17 +311,17 @@ func leasePermissions(a *api, p *spec.Pipeline) map[Verb][]string {
 			run = append(run, a.put(key(p.Name+name)), a.request("CONSUMER", "CREATE", lease.Stream, "*", key(p.Name+name)))
 		}
 	}
-	return map[Verb][]string{Run: run}
+	return map[Role][]string{RoleDaemon: run}
 }
 
 // summaryPermissions include the removal of old summaries of all pipelines: a permission cannot distinguish them.
-func summaryPermissions(a *api, p *spec.Pipeline) map[Verb][]string {
+func summaryPermissions(a *api, p *spec.Pipeline) map[Role][]string {
 	keys := "$KV." + summaries.BucketName + "." + p.Name + ".>"
-	return map[Verb][]string{Run: {a.put(keys), a.request("STREAM", "INFO", summaries.Stream),
+	return map[Role][]string{RoleDaemon: {a.put(keys), a.request("STREAM", "INFO", summaries.Stream),
 		a.request("STREAM", "PURGE", summaries.Stream), a.request("DIRECT", "GET", summaries.Stream, keys)}}
 }
 
-func edgeStreamPermissions(a *api, p *spec.Pipeline) map[Verb][]string {
+func edgeStreamPermissions(a *api, p *spec.Pipeline) map[Role][]string {
 	run := []string{a.request("STREAM", "INFO", summaries.EdgeStream),
 		a.request("STREAM", "MSG", "GET", summaries.EdgeStream)}
 	hub := &api{prefix: "$JS." + p.Models.Hub + ".API."} // which decides on the schema
@@ -362,32 +330,33 @@ func edgeStreamPermissions(a *api, p *spec.Pipeline) map[Verb][]string {
 	for _, subject := range summaries.EdgeSubjects(p.Name) {
 		run = append(run, a.put(subject))
 	}
-	return map[Verb][]string{Run: run}
+	return map[Role][]string{RoleDaemon: run}
 }
 
-func hubStreamPermissions(a *api, _ *spec.Pipeline) map[Verb][]string {
-	return map[Verb][]string{Run: {a.request("STREAM", "NAMES"), a.request("STREAM", "INFO", summaries.HubStream),
+func hubStreamPermissions(a *api, _ *spec.Pipeline) map[Role][]string {
+	return map[Role][]string{RoleDaemon: {a.request("STREAM", "NAMES"), a.request("STREAM", "INFO", summaries.HubStream),
 		a.request("STREAM", "MSG", "GET", summaries.HubStream)}}
 }
 
 // keyPermissions let run read, write and watch the keys of its pipeline in a bucket.
-func keyPermissions(bucket string) func(a *api, p *spec.Pipeline) map[Verb][]string {
-	return func(a *api, p *spec.Pipeline) map[Verb][]string {
+func keyPermissions(bucket string) func(a *api, p *spec.Pipeline) map[Role][]string {
+	return func(a *api, p *spec.Pipeline) map[Role][]string {
 		keys, stream := "$KV."+bucket+"."+p.Name+".>", "KV_"+bucket
 		run := append(a.watch(stream, keys), a.put(keys), a.request("STREAM", "MSG", "GET", stream))
 		if a.watchAllKeys {
 			run = append(run, a.request("CONSUMER", "CREATE", stream, "*"))
 		}
-		return map[Verb][]string{Run: run}
+		return map[Role][]string{RoleDaemon: run}
 	}
 }
 
-// statePermissions also let the verb schema replace the contract.
-func statePermissions(a *api, p *spec.Pipeline) map[Verb][]string {
+// statePermissions also let roles read the contract, by its subject alone: the identity key is in the same stream, so
+// no other role may create consumers on it or read it by sequence number.
+func statePermissions(a *api, p *spec.Pipeline) map[Role][]string {
 	permissions := keyPermissions(statestore.Bucket)(a, p)
-	permissions[Schema] = []string{a.request("STREAM", "INFO", statestore.Stream),
-		a.request("STREAM", "MSG", "GET", statestore.Stream),
-		a.put("$KV." + statestore.Bucket + "." + statestore.ContractKey(p.Name)), a.request("STREAM", "INFO", p.Stream)}
+	contract := "$KV." + statestore.Bucket + "." + statestore.ContractKey(p.Name)
+	permissions[inspection] = []string{a.request("DIRECT", "GET", statestore.Stream, contract)}
+	permissions[RoleOperator] = []string{a.put(contract)}
 	return permissions
 }
 

@@ -62,7 +62,9 @@ func TestBucketsOf(t *testing.T) {
 func TestNeedsAreComplete(t *testing.T) {
 	for name, p := range variants {
 		for _, n := range For(Config{Pipelines: []spec.Pipeline{p}}) {
-			mayRun := slices.ContainsFunc(n.Permissions, func(p Permission) bool { return p.Verb == Run && len(p.Subjects) > 0 })
+			mayRun := slices.ContainsFunc(n.Permissions, func(p Permission) bool {
+				return (p.Role == RoleDaemon || p.Role == inspection) && len(p.Subjects) > 0
+			})
 			switch {
 			case n.Purpose == "" || n.Pipeline != "p" || !strings.HasSuffix(n.Why, "."):
 				t.Errorf("%s: incomplete: %+v", name, n)
@@ -102,7 +104,7 @@ func neededBy(b bucket) string {
 // maps it.
 func TestPermissionsOfDomain(t *testing.T) {
 	all := For(Config{Pipelines: []spec.Pipeline{variants["plain"]}, APIPrefix: "$JS.hub.API"})
-	publish, subscribe := PermissionsOf(all, Run, "_INBOX.>")
+	publish, subscribe := PermissionsOf(all, Roles[0], "_INBOX")
 	for _, want := range []string{"$JS.hub.API.STREAM.INFO.in", "$JS.API.STREAM.INFO.in",
 		"$JS.hub.API.$KV.EMBEDD_STATE.p.>", "$KV.EMBEDD_STATE.p.>", "out.p", "dead.p", "$JS.ACK.in.embedd_p.>"} {
 		if !slices.Contains(publish, want) {

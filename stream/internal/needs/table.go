@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +26,7 @@ type bucket struct {
 	why         string
 	isNeeded    func(p *spec.Pipeline) bool // of a pipeline with an input stream
 	storage     func(p *spec.Pipeline) Storage
-	permissions func(a *api, p *spec.Pipeline) map[Verb][]string
+	permissions func(a *api, p *spec.Pipeline) map[Role][]string
 }
 
 // buckets is the table of the buckets and streams that belong to embedd in a server. A new stored resource is one row
@@ -186,34 +187,27 @@ func keyValue[B any](stream string, open func(ctx context.Context, js jetstream.
 
 // service is the micro service of a pipeline, and what its clients do: the verbs that publish, read and ask.
 func service(a *api, p *spec.Pipeline) Need {
-	subjects := []string{p.Subject, p.Output, p.Dead}
 	inputs := []string{p.Subject}
 	if p.Labels != "" {
-		subjects, inputs = append(subjects, p.Labels), append(inputs, p.Labels)
+		inputs = append(inputs, p.Labels)
 	}
 	name := "$SRV.*." + ServiceName(p.Name)
 	n := Need{Kind: Subject, Purpose: "service", Pipeline: p.Name, Name: ServiceName(p.Name),
 		Why: "Answers requests about the pipeline.",
-		Permissions: []Permission{
-			{Run, true, []string{ServiceSubject(p.Name, ">"), "$SRV.*", name, name + ".*"}},
-			{Run, false, []string{natsx.UserInfoSubject}},
-			{Status, false, []string{"$SRV.PING", ServiceSubject(p.Name, "status")}},
-			{Schema, false, []string{"$SRV.PING", ServiceSubject(p.Name, "status")}},
-			{Doctor, false, []string{a.request("INFO")}},
-			{Publish, false, append(inputs, a.request("STREAM", "NAMES"))},
-			{Tail, true, subjects},
-		}}
+		Permissions: append(endpointPermissions(p.Name),
+			Permission{RoleDaemon, true, []string{ServiceSubject(p.Name, ">"), "$SRV.*", name, name + ".*"}},
+			Permission{inspection, false, []string{natsx.UserInfoSubject, a.request("INFO")}},
+			Permission{RoleProducer, false, append(slices.Clone(inputs), a.request("STREAM", "NAMES"))},
+			Permission{RoleReader, true, []string{p.Output}},
+		)}
 	if p.Stream == "" {
 		return n
 	}
 	dead := a.streamOf(p.Dead)
-	tail := []string{a.request("STREAM", "NAMES")}
-	for _, subject := range subjects {
-		tail = append(tail, a.read(a.streamOf(subject), subject)...)
-	}
-	letters := append(a.read(dead, p.Dead), a.request("STREAM", "NAMES"), a.request("STREAM", "MSG", "DELETE", dead))
-	n.Permissions = append(n.Permissions, Permission{Tail, false, tail}, Permission{Letters, false, append(letters,
-		inputs...)})
+	n.Permissions = append(n.Permissions,
+		Permission{RoleReader, false, append(a.readAs(a.streamOf(p.Output), p.Output), a.request("STREAM", "NAMES"))},
+		Permission{RoleViewer, false, a.readAs(dead, p.Dead)},
+		Permission{RoleOperator, false, append(inputs, a.request("STREAM", "MSG", "DELETE", dead))})
 	return n
 }
 
@@ -225,17 +219,17 @@ func coreSubjects(p *spec.Pipeline) Need {
 	}
 	return Need{Kind: Subject, Purpose: "subjects", Pipeline: p.Name, Subject: p.Subject,
 		Why:         "Carry inputs, outputs and dead letters, at most once.",
-		Permissions: []Permission{{Run, true, inputs}, {Run, false, []string{p.Output, p.Dead}}}}
+		Permissions: []Permission{{RoleDaemon, true, inputs}, {RoleDaemon, false, []string{p.Output, p.Dead}}}}
 }
 
 // streams are the streams of a pipeline's subjects: that of the input has the configured name, the others are found by
 // their subjects.
 func streams(a *api, p *spec.Pipeline) []Need {
-	run := func(subjects ...string) []Permission { return []Permission{{Verb: Run, Subjects: subjects}} }
+	run := func(subjects ...string) []Permission { return []Permission{{Role: RoleDaemon, Subjects: subjects}} }
+	oldest := []string{a.request("STREAM", "MSG", "GET", p.Stream), a.request("DIRECT", "GET", p.Stream)}
 	all := []Need{{Kind: Stream, Purpose: "input", Pipeline: p.Name, Name: p.Stream, Subject: p.Subject,
 		Partitions: p.Partitions, Creator: BySetup, Why: "Keeps inputs until they are answered.",
-		Permissions: run(a.request("STREAM", "NAMES"), a.request("STREAM", "INFO", p.Stream), // how old the oldest input is:
-			a.request("STREAM", "MSG", "GET", p.Stream), a.request("DIRECT", "GET", p.Stream))}}
+		Permissions: []Permission{{inspection, false, oldest}}}}
 	if p.Labels != "" {
 		all = append(all, Need{Kind: Stream, Purpose: "labels", Pipeline: p.Name, Subject: p.Labels, Creator: BySetup,
 			Why: "Keeps labels that are published apart from their rows."})
@@ -255,7 +249,7 @@ func streams(a *api, p *spec.Pipeline) []Need {
 func consumers(a *api, p *spec.Pipeline) (all []Need) {
 	add := func(n Need, subjects ...string) {
 		n.Kind, n.Pipeline, n.Creator = Consumer, p.Name, ByRun
-		n.Permissions = []Permission{{Verb: Run, Subjects: subjects}}
+		n.Permissions = append(n.Permissions, Permission{Role: RoleDaemon, Subjects: subjects})
 		all = append(all, n)
 	}
 	for _, q := range Partitions(p) {
@@ -265,7 +259,7 @@ func consumers(a *api, p *spec.Pipeline) (all []Need) {
 			allowed = "*" // the domain is in the name, and only the server knows it
 		}
 		subjects := []string{a.request("CONSUMER", "CREATE", p.Stream, allowed, q.Filter(p.Subject)),
-			a.request("CONSUMER", "INFO", p.Stream, allowed), a.request("CONSUMER", "MSG", "NEXT", p.Stream, allowed),
+			a.request("CONSUMER", "MSG", "NEXT", p.Stream, allowed),
 			"$JS.ACK." + p.Stream + "." + allowed + ".>"}
 		if p.Partitions > 0 { // a partition's consumer is recreated where its last holder left it
 			subjects = append(subjects, a.request("CONSUMER", "DELETE", p.Stream, allowed),
@@ -275,7 +269,8 @@ func consumers(a *api, p *spec.Pipeline) (all []Need) {
 			subjects = append(subjects, a.request("INFO"))
 		}
 		add(Need{Purpose: "inputs", Name: name, Stream: p.Stream, Subject: q.Filter(p.Subject), Durable: true,
-			Why: "Pulls inputs and acknowledges them."}, subjects...)
+			Why: "Pulls inputs and acknowledges them.", Permissions: []Permission{{inspection, false,
+				[]string{a.request("CONSUMER", "INFO", p.Stream, allowed)}}}}, subjects...)
 	}
 	if p.Stage.Fixed != nil {
 		return all

@@ -1,0 +1,48 @@
+package natsx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ReaderNames are the names of the consumers of readers that are not the daemon. They are few and fixed so that a
+// permission can name each: one with a wildcard would include the durable consumers of the stream, and their messages.
+// No pipeline's consumer has such a name.
+var ReaderNames = []string{"embedd-reader-1", "embedd-reader-2", "embedd-reader-3", "embedd-reader-4"}
+
+// readerThreshold is when the server deletes the consumer of a reader that has ended without deleting it.
+const readerThreshold = 2 * time.Minute
+
+// ErrReadersBusy reports that as many readers as there are names read a stream.
+var ErrReadersBusy = errors.New("all consumers for readers are in use")
+
+// CreateNamedReader creates an ephemeral consumer without acknowledgement, with a name of ReaderNames that no other
+// reader of the stream has.
+func CreateNamedReader(ctx context.Context, js jetstream.JetStream, stream string, c jetstream.ConsumerConfig) (
+	jetstream.Consumer, error) {
+	c.AckPolicy, c.MemoryStorage, c.InactiveThreshold = jetstream.AckNonePolicy, true, readerThreshold
+	// The server returns an existing consumer of the same configuration, which is another reader's.
+	c.Metadata = map[string]string{"embedd_reader": nats.NewInbox()}
+	for _, i := range rand.Perm(len(ReaderNames)) {
+		c.Name = ReaderNames[i]
+		consumer, err := CreateConsumer(ctx, js, stream, c)
+		if !errors.Is(err, jetstream.ErrConsumerExists) {
+			return consumer, err
+		}
+	}
+	return nil, fmt.Errorf("stream %s already has %d readers: wait until one of them ends; one that was killed counts "+
+		"for %v (%w)", stream, len(ReaderNames), readerThreshold, ErrReadersBusy)
+}
+
+// DeleteNamedReader deletes the consumer of a reader, also when ctx is done.
+func DeleteNamedReader(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWait)
+	defer cancel()
+	_ = js.DeleteConsumer(ctx, c.CachedInfo().Stream, c.CachedInfo().Name)
+}
