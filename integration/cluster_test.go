@@ -321,8 +321,8 @@ func (l *load) send(ctx context.Context, from *client, k, of int, every time.Dur
 			if errors.Is(err, nats.ErrConnectionClosed) {
 				return
 			}
-			// The sender is not under test: it leaves a server that does not store its message, such as one that is partitioned,
-			// which would report indefinitely that it is storing it.
+			// The sender is not under test: it leaves a server that does not store its message, such as one that is
+			// partitioned, which would report indefinitely that it is storing it.
 			_ = from.nc.ForceReconnect()
 			time.Sleep(200 * time.Millisecond)
 		}

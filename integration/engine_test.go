@@ -137,8 +137,8 @@ func TestTwoEngines(t *testing.T) { // not parallel: it checks for leaked gorout
 				n, names)
 		}
 	}
-	// The object store of nats.go creates a publisher for each model that it writes. Its watcher can stay behind if it is
-	// scheduled too late. Goroutines of an engine are checked separately.
+	// The object store of nats.go creates a publisher for each model that it writes. Its watcher can stay behind if it
+	// is scheduled too late. Goroutines of an engine are checked separately.
 	theirs := goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect")
 	if err := goleak.Find(before, theirs); err != nil {
 		t.Errorf("after both engines have ended: %v", err)

@@ -45,8 +45,8 @@ doubles:
 				code, _ := d.get("/readyz")
 				return code == 200
 			})
-			// Once with the types of the file (integers), by the program's own client, and once as float64 columns in uneven
-			// batches; in another pipeline.
+			// Once with the types of the file (integers), by the program's own client, and once as float64 columns in
+			// uneven batches; in another pipeline.
 			succeed(t, "publish", "--server", s.ClientURL(), "--data", digitsFile(t), "--label", "label", "--subject",
 				"features.digits", "--batch", "100")
 			published := c.count("FEATURES")
@@ -119,8 +119,8 @@ func (d *table) columns(t testing.TB, from, to int) []byte {
 // digits is exact in float32.
 func TestFileEqualsPacked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.embedd")
-	// The model in the documented way for that form: a file of packed rows has the features pixels[0] ..., so the model is
-	// fitted on one.
+	// The model in the documented way for that form: a file of packed rows has the features pixels[0] ..., so the model
+	// is fitted on one.
 	g := digits(t)
 	packed := filepath.Join(t.TempDir(), "digits.arrows")
 	if err := os.WriteFile(packed, g.message(t, 0, g.n, true), 0o600); err != nil {

@@ -162,8 +162,8 @@ func TestLateLabels(t *testing.T) {
 	c.sendLabels(again)
 	joined := len(early) + len(late)
 	eventually(t, func() string { return "all is joined: " + d.labelled() }, func() bool {
-		// Six are corrected, six are sent twice, and two were also in a message with features. A label that was corrected
-		// before its row was read counts as a duplicate.
+		// Six are corrected, six are sent twice, and two were also in a message with features. A label that was
+		// corrected before its row was read counts as a duplicate.
 		return d.labels("joined") == joined && d.labels("corrected")+d.labels("duplicate") == 14
 	})
 	if d.labels("late") != 0 || d.labels("expired") != 0 || d.labels("skip") != 1 {

@@ -18,8 +18,8 @@ func TestHangup(t *testing.T) {
 		t.Errorf("without streams it ended with %d and says\n%s", d.cmd.ProcessState.ExitCode(), log)
 	}
 	succeed(t, "setup", "--apply", "-c", config)
-	// The parent of these tests may have made this process ignore the signal, as nohup does, and the daemon would inherit
-	// that: a signal with a handler here is not ignored there.
+	// The parent of these tests may have made this process ignore the signal, as nohup does, and the daemon would
+	// inherit that: a signal with a handler here is not ignored there.
 	taken := make(chan os.Signal, 1)
 	signal.Notify(taken, syscall.SIGHUP)
 	defer signal.Stop(taken)

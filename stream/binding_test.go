@@ -11,8 +11,8 @@ import (
 	"github.com/embedd/embedd/stream/internal/needs"
 )
 
-// TestNameIsBoundToItsSubject: a second daemon with the name of a pipeline and another subject is refused, with both
-// subjects named, and takes nothing from the first.
+// TestNameIsBoundToItsSubject: a second daemon with the name of a pipeline and another subject is refused with an error
+// that names both subjects, and takes no messages from the first.
 func TestNameIsBoundToItsSubject(t *testing.T) {
 	s := newSite(t)
 	p := answerer(t)
@@ -59,9 +59,9 @@ func TestNameIsBoundToItsSubject(t *testing.T) {
 	s.until("the other subject is answered", func() bool { return s.state("out").Msgs == 21 })
 }
 
-// TestConsumerRemoved takes the durable consumer away, while the pipeline runs and while it does not. The server then
-// delivers everything from the first message on, as if for the first time; what was answered is not answered again,
-// long after the output has forgotten it.
+// TestConsumerRemoved deletes the durable consumer, while the pipeline runs and while it does not. The server then
+// delivers all messages again as if for the first time; answered messages are not answered again, long after the
+// duplicate window of the output.
 func TestConsumerRemoved(t *testing.T) {
 	s := newSite(t)
 	const window = 200 * time.Millisecond

@@ -42,7 +42,7 @@ func (s *site) share(roles ...Role) *sharing {
 	s.Helper()
 	g := &sharing{site: s}
 	for _, role := range roles {
-		p := apprentice()
+		p := holdingPipeline()
 		p.Role, p.Lease = role, 10*time.Minute // no replica takes over where the machine pauses
 		p.Stage.Training.Block, p.Stage.Training.Window.Rows = sharedBlock, 1500
 		p.Stage.Observe = func(o plugin.Outcome) {
@@ -69,7 +69,7 @@ func blockAt(p *pipeline, n uint64) stage.Block {
 	return stage.Block{Created: p.Created, First: n*sharedBlock + 1, Last: (n + 1) * sharedBlock}
 }
 
-// learned waits until who learns has had so many blocks, and returns what was promoted until then.
+// learned waits until the trainer has processed the given number of blocks, and returns what was promoted until then.
 func (g *sharing) learned(blocks int) []string {
 	g.Helper()
 	g.until("all blocks are learned", func() bool {
@@ -86,7 +86,7 @@ func (g *sharing) learned(blocks int) []string {
 	return slices.Clone(g.digests)
 }
 
-// counted is how many summaries came to something, of all replicas.
+// counted is the number of summaries of all replicas with the given result.
 func (g *sharing) counted(result string) (n float64) {
 	g.Helper()
 	for _, m := range g.metrics {
@@ -111,7 +111,7 @@ func (g *sharing) end() {
 	}
 }
 
-// forget removes all that is ours, so that the next replicas start again on the same stream.
+// forget removes all streams and buckets of embedd, so that the next replicas start again on the same stream.
 func (s *site) forget() {
 	s.Helper()
 	for _, name := range append(registry.Streams(), lease.Stream, summaries.Stream) {
@@ -121,7 +121,7 @@ func (s *site) forget() {
 	}
 }
 
-// shelf is where the summaries of the sharing's pipeline are, with its settings.
+// shelf is the collection that has the summaries of the pipeline, with its settings.
 func (s *site) shelf(settings string) *summaries.Collection {
 	s.Helper()
 	b, err := summaries.Open(s.Context(), s.js, 1)
@@ -135,9 +135,9 @@ func (s *site) shelf(settings string) *summaries.Collection {
 	return b.Collection("p", settings, in.CachedInfo().Created)
 }
 
-// TestSharedStatistics: four replicas that share the blocks of a stream come to the models that one comes to alone,
-// though some of the blocks were claimed by one that died, some had been stored before, and some of those were
-// damaged or of other settings, which are made again and counted.
+// TestSharedStatistics: four replicas that share the blocks of a stream train the same models as one replica alone,
+// although some of the blocks were claimed by a replica that was killed, some had been stored before, and some of those
+// were damaged or had other settings, which are made again and counted.
 func TestSharedStatistics(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -167,7 +167,7 @@ func TestSharedStatistics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign, err := of.Bytes(t.Context())
+	otherSettings, err := of.Bytes(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestSharedStatistics(t *testing.T) {
 	s.forget()
 
 	shelf := s.shelf(settings)
-	for _, n := range []uint64{2, 11, 19} { // as a process leaves them that is killed
+	for _, n := range []uint64{2, 11, 19} { // as a killed process leaves them
 		dies, die := context.WithCancel(t.Context())
 		if claim, err := shelf.Claims("dead", time.Hour).TryClaim(dies, n); err != nil || claim == nil {
 			t.Fatal(claim, err)
@@ -185,19 +185,19 @@ func TestSharedStatistics(t *testing.T) {
 	}
 	damaged := slices.Clone(text)
 	damaged[len(damaged)/2]++
-	for n, text := range map[uint64][]byte{4: []byte("no summary"), 7: foreign, 20: damaged, 21: text} {
+	for n, text := range map[uint64][]byte{4: []byte("no summary"), 7: otherSettings, 20: damaged, 21: text} {
 		if first, err := shelf.Put(t.Context(), n, text); err != nil || !first {
 			t.Fatal(first, err)
 		}
 	}
 	many := s.share(RoleAll, RoleTransform, RoleTransform, RoleTrain)
 	if got := many.learned(sharedBlocks); !slices.Equal(got, want) {
-		t.Errorf("together they came to %v, one alone to %v", got, want)
+		t.Errorf("together they promoted %v, one alone %v", got, want)
 	}
 	if n := many.counted("recomputed"); n != 4 {
 		t.Errorf("%g summaries were made again, and four could not be used", n)
 	}
-	// Made once more it is the same, and nobody stores it.
+	// A summary that is made again is identical and is not stored again.
 	q := many.replicas[1].running[0]
 	for _, n := range []uint64{20, 25} {
 		stored, err := shelf.Get(t.Context(), n, 1<<30)
@@ -233,8 +233,8 @@ func TestSharedStatistics(t *testing.T) {
 	s.once(sharedBlocks*sharedBlock + 3)
 }
 
-// TestSummariesAreAwaited: before a first model the status says what learning waits for.
-func TestSummariesAreAwaited(t *testing.T) {
+// TestAwaitedSummaries: before a first model the status reports what training waits for.
+func TestAwaitedSummaries(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	for n := range sharedBlock + 3 {
@@ -250,8 +250,8 @@ func TestSummariesAreAwaited(t *testing.T) {
 	})
 }
 
-// TestBlocksHaveTheStoredSchema: no block is summed before the schema is stored, whatever the first message has. Then
-// all blocks are, from the first on, and what does not fit is left out.
+// TestBlocksHaveTheStoredSchema: no block is summarised before the schema is stored, whatever the first message has.
+// Then all blocks are summarised from the first on, without the messages that do not fit.
 func TestBlocksHaveTheStoredSchema(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -290,8 +290,8 @@ func TestBlocksHaveTheStoredSchema(t *testing.T) {
 	}
 }
 
-// TestDeadlyBlock: a block with which three replicas have ended ends no fourth. Nothing is learned from it, its
-// messages are counted, and learning continues behind it.
+// TestDeadlyBlock: after three replicas have crashed on a block, it crashes no fourth. Nothing is learned from it, its
+// messages are counted, and training continues behind it.
 func TestDeadlyBlock(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -329,8 +329,8 @@ func TestDeadlyBlock(t *testing.T) {
 	}
 }
 
-// TestSharedTakeover: when who learns has ended, the standby continues in its epoch, from the summaries that there are,
-// and what is new is summed up.
+// TestSharedTakeover: when the trainer has ended, the standby continues in its epoch, from the existing summaries, and
+// new blocks are summarised.
 func TestSharedTakeover(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -350,7 +350,7 @@ func TestSharedTakeover(t *testing.T) {
 	}
 	g.learned(24)
 	if live := g.replicas[0].Status()[0].Stage.Live; live.Epoch != epoch {
-		t.Errorf("after a takeover the epoch is %d, before it was %d: it starts again", live.Epoch, epoch)
+		t.Errorf("after a takeover the epoch is %d, before it was %d: it started again", live.Epoch, epoch)
 	}
 	shelf := s.shelf(g.replicas[0].running[0].Running.Settings())
 	s.until("old summaries are gone, and newer ones are there", func() bool {
@@ -362,7 +362,7 @@ func TestSharedTakeover(t *testing.T) {
 	s.once(24 * sharedBlock)
 }
 
-// asked listens for requests, and tells how many there were so far.
+// asked subscribes to a subject and returns a function that counts the requests.
 func (s *site) asked(subject string) func() int {
 	s.Helper()
 	nc := s.dial().Conn()
@@ -405,8 +405,8 @@ func dropped(t *testing.T, metrics ...*prometheus.Registry) (n float64) {
 	return n
 }
 
-// TestLateStream: where the first message of a stream has a high number, what never was there is neither removed
-// block by block nor counted.
+// TestLateStream: if the first message of a stream has a high sequence number, the numbers before it are neither
+// removed block by block nor counted.
 func TestLateStream(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

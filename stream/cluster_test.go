@@ -27,7 +27,7 @@ type cluster struct {
 	servers []*server.Server
 }
 
-// newCluster starts the servers and waits until one of them leads and knows the others: only the leader says so.
+// newCluster starts the servers and waits until one of them leads and knows the others, which only the leader reports.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{T: t}
@@ -73,7 +73,7 @@ func (c *cluster) stop(i int) {
 	c.servers[i].WaitForShutdown()
 }
 
-// urls are the addresses of the servers, that of one of them first.
+// urls are the addresses of the servers, the given one first.
 func (c *cluster) urls(first int) string {
 	var out []string
 	for i := range c.servers {
@@ -94,14 +94,14 @@ func (c *cluster) dial(first int) jetstream.JetStream {
 	return js
 }
 
-// TestSetupInACluster: what is made has three replicas where there are three servers, by itself; what has one stands
-// out, with a fix, and the fix works. What setup did not make it does not raise.
+// TestSetupInACluster: resources are created with three replicas on three servers; one with a single replica is
+// reported with a fix, and the fix works. Resources that setup did not create are left unchanged.
 func TestSetupInACluster(t *testing.T) {
 	c := newCluster(t)
 	js := c.dial(0)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*ample)
 	defer cancel()
-	foreign, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "DEAD", Subjects: []string{"dead.>"}})
+	created, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "DEAD", Subjects: []string{"dead.>"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestSetupInACluster(t *testing.T) {
 			t.Errorf("asked for three: %+v", p)
 		}
 	}
-	// The streams alone, as somebody does who does not know of the store.
+	// Only the streams, as a user does who does not know the store.
 	if _, err := (admin.Streams{Replicas: 3}).Setup(ctx, js, []Pipeline{one}, true); err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestSetupInACluster(t *testing.T) {
 			t.Errorf("stream %s has %d replicas, and three were asked for", name, n)
 		}
 	}
-	if n := replicas("DEAD"); n != foreign.CachedInfo().Config.Replicas {
+	if n := replicas("DEAD"); n != created.CachedInfo().Config.Replicas {
 		t.Errorf("a stream that setup did not make has %d replicas now", n)
 	}
 	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES",
@@ -191,10 +191,10 @@ func TestStartWaitsForALeader(t *testing.T) {
 	}
 	c.stop(1)
 	c.stop(2)
-	for _, patient := range []bool{false, true} {
+	for _, slowJetStream := range []bool{false, true} {
 		o := Options{Conn: c.dial(0).Conn(), Pipelines: []Pipeline{p}}
 		ctx, cancel := context.WithCancel(t.Context())
-		if patient {
+		if slowJetStream {
 			o.Wait = 2 * time.Minute
 			time.AfterFunc(7*time.Second, func() { c.start(1) })
 		}
@@ -203,16 +203,17 @@ func TestStartWaitsForALeader(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := e.Run(ctx); (err == nil) != patient {
-			t.Errorf("patient %v: %v", patient, err)
+		if err := e.Run(ctx); (err == nil) != slowJetStream {
+			t.Errorf("slowJetStream %v: %v", slowJetStream, err)
 		}
 		cancel()
 	}
 	c.start(2)
 }
 
-// TestLeaderOfTheLeasesDies: three replicas on three servers; the server that leads the leases is stopped, and comes
-// back, again and again. One learns on each time, every input is answered once, and the pointers follow each other.
+// TestLeaderOfTheLeasesDies: three replicas on three servers; the server that leads the bucket of leases is stopped and
+// restarted repeatedly. One replica continues to train each time, every input is answered once, and each pointer
+// follows the one before.
 func TestLeaderOfTheLeasesDies(t *testing.T) {
 	if !soak() {
 		t.Skip("elections take seconds each; EMBEDD_SOAK=1 runs it")
@@ -224,7 +225,7 @@ func TestLeaderOfTheLeasesDies(t *testing.T) {
 	}
 	var replicas []*runner
 	for i := range 3 {
-		p := apprentice()
+		p := holdingPipeline()
 		p.Lease = lease.MinTTL
 		replicas = append(replicas, s.replicaAt(c.urls(i), p))
 	}
@@ -243,7 +244,7 @@ func TestLeaderOfTheLeasesDies(t *testing.T) {
 		})
 		begin := time.Now()
 		c.stop(leader)
-		s.until("nobody learns, or somebody again", func() bool {
+		s.until("no replica trains, or another one does", func() bool {
 			info, err := leases.Info(t.Context())
 			return err == nil && info.Cluster.Leader != "" && info.Cluster.Leader != c.options[leader].ServerName && one()
 		})
@@ -252,7 +253,7 @@ func TestLeaderOfTheLeasesDies(t *testing.T) {
 		s.acknowledged("p")
 		t.Logf("one learns again after %v", took.Round(time.Millisecond))
 		if took > 40*time.Second {
-			t.Errorf("nobody learned for %v", took)
+			t.Errorf("no replica trained for %v", took)
 		}
 		c.start(leader)
 		s.until("the servers are one cluster again", func() bool {

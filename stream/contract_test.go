@@ -303,5 +303,5 @@ func TestRequestFixesNoSchema(t *testing.T) {
 	wantOutcomes(t, awaitOutcomes(s, p, 60), want)
 }
 
-// long reports whether the long forms of the tests are asked for.
+// long reports whether the long forms of the tests are enabled.
 func long() bool { return os.Getenv("EMBEDD_LONG") != "" || os.Getenv("EMBEDD_SOAK") != "" }

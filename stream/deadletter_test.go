@@ -19,8 +19,8 @@ import (
 	"github.com/embedd/embedd/stream/internal/needs"
 )
 
-// serving runs the pipeline with a model of its own, so that good messages are reduced from the first on.
-func (s *site) serving(change func(*Pipeline)) *pupil {
+// serving runs the pipeline with a fixed model, so that good messages are answered from the first on.
+func (s *site) serving(change func(*Pipeline)) *testPipeline {
 	s.Helper()
 	rows := &model.Data{N: 40, M: 4, Classes: []string{"even", "odd"}, Features: []string{"x[0]", "x[1]", "x[2]", "x[3]"}}
 	for i := range 40 {
@@ -31,7 +31,7 @@ func (s *site) serving(change func(*Pipeline)) *pupil {
 	if err != nil {
 		s.Fatal(err)
 	}
-	return s.pupil(func(c *Pipeline) {
+	return s.runPipeline(func(c *Pipeline) {
 		c.Dead, c.Stage.Fixed = "dead.x", fixed
 		if change != nil {
 			change(c)
@@ -39,7 +39,7 @@ func (s *site) serving(change func(*Pipeline)) *pupil {
 	}, nil)
 }
 
-// whole puts the parts of a dead letter together.
+// whole joins the parts of a dead letter.
 func whole(t *testing.T, parts []*jetstream.RawStreamMsg) (body []byte) {
 	t.Helper()
 	for i, part := range parts {
@@ -54,7 +54,7 @@ func whole(t *testing.T, parts []*jetstream.RawStreamMsg) (body []byte) {
 	return body
 }
 
-// TestLargeHeaders: headers that leave no room become a dead letter that has all of them, and what comes behind is
+// TestLargeHeaders: headers that leave no room become a dead letter that has all of them, and later messages are
 // answered.
 func TestLargeHeaders(t *testing.T) {
 	t.Parallel()
@@ -122,7 +122,8 @@ func TestHeadersOfOutputs(t *testing.T) {
 	}
 }
 
-// TestDeadLettersAreWhole: whatever the size of a bad message and the limit of the dead letters, its bytes are there.
+// TestDeadLettersAreWhole: a dead letter has all bytes of its message, whatever the size of the message and the limit
+// of dead letters.
 func TestDeadLettersAreWhole(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]int32{"the server's limit": -1, "16 KiB": 16 << 10, "2 KiB": 2 << 10} {
@@ -174,8 +175,8 @@ func TestDeadLettersAreWhole(t *testing.T) {
 	}
 }
 
-// TestParked: inputs whose dead letters are not taken come back and leave once they are, and those behind them do not
-// wait: not for a stream that is full, and not for one that takes no letter however it is cut.
+// TestParked: inputs whose dead letters are refused are redelivered, and acknowledged once the letters are stored.
+// Later inputs do not wait for them: neither if the stream is full, nor if it refuses a letter of any size.
 func TestParked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -207,11 +208,11 @@ func TestParked(t *testing.T) {
 			least := c.n
 			if c.dead.NoAck { // for a second alone: a letter is looked for then, and found, and those behind it may be too
 				least = 1
-				s.until("it is told", func() bool { return log.with("dead letters cannot be stored") != nil })
+				s.until("it is logged", func() bool { return log.with("dead letters cannot be stored") != nil })
 			} else {
 				s.eventually(parked, func() bool { return parked() == c.n })
 				if why := q.pipeline.status().UndeliverableReason; why == "" {
-					t.Error("nobody says why")
+					t.Error("the reason is not reported")
 				} else {
 					t.Log(why)
 				}

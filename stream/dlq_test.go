@@ -27,8 +27,8 @@ func (s *site) letters(d admin.DeadLetters) (out []*admin.DeadLetter) {
 	return out
 }
 
-// TestDeadLettersAreRead: letters are found by code and time, whole and with the headers and bytes that came, also
-// those in parts; what else is in their stream is passed over.
+// TestDeadLettersAreRead: dead letters are found by code and time, complete and with their original headers and bytes,
+// including those in parts; other messages of their stream are ignored.
 func TestDeadLettersAreRead(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -39,7 +39,7 @@ func TestDeadLettersAreRead(t *testing.T) {
 	larger := nats.Header{"Large": {strings.Repeat("h", 64_000)}}
 	begin := time.Now()
 	s.put(&nats.Msg{Subject: "in.x", Data: []byte("bad")})
-	foreign, err := s.js.Publish(s.Context(), "dead.x", []byte("no dead letter"))
+	noLetter, err := s.js.Publish(s.Context(), "dead.x", []byte("no dead letter"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestDeadLettersAreRead(t *testing.T) {
 			t.Errorf("%s: %d letters, want %d", name, n, c.n)
 		}
 	}
-	for _, number := range []uint64{0, foreign.Sequence, 1000} {
+	for _, number := range []uint64{0, noLetter.Sequence, 1000} {
 		if _, err := (admin.DeadLetters{Subject: "dead.x"}).Find(s.Context(), s.js, number); !errors.Is(err,
 			admin.ErrNoDeadLetter) {
 			t.Errorf("letter %d: %v", number, err)
@@ -101,7 +101,7 @@ func TestDeadLettersAreRead(t *testing.T) {
 	}
 }
 
-// TestDeadLetterWithoutAPart: what is left of a letter is shown as that, and is not replayed.
+// TestDeadLetterWithoutAPart: the remaining parts of a letter are shown as incomplete, and are not replayed.
 func TestDeadLetterWithoutAPart(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -113,7 +113,7 @@ func TestDeadLetterWithoutAPart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// On a loaded machine a server was seen to fail at it (stream store EOF): what it has just stored it cannot read yet.
+	// On a loaded machine the server may fail here (stream store EOF): it cannot read yet what it has just stored.
 	s.until("a part is deleted", func() bool { return dead.DeleteMsg(s.Context(), 2) == nil })
 	all := s.letters(admin.DeadLetters{Bodies: true})
 	if len(all) != 1 || all[0].IsComplete() || all[0].Parts != all[0].Of-1 {
@@ -124,7 +124,7 @@ func TestDeadLetterWithoutAPart(t *testing.T) {
 	}
 }
 
-// TestReplay: a letter is published on its subject as it came, once, and is gone where it is removed.
+// TestReplay: a letter is published once on its subject, unchanged, and is gone if it is removed.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -163,7 +163,7 @@ func TestReplay(t *testing.T) {
 			t.Errorf("to %s: %v", to, err)
 		}
 	}
-	if _, err := l.Replay(s.Context(), s.js, "nobody.takes"); err == nil || !strings.Contains(err.Error(), "no stream "+
+	if _, err := l.Replay(s.Context(), s.js, "missing.x"); err == nil || !strings.Contains(err.Error(), "no stream "+
 		"takes") {
 		t.Error(err)
 	}

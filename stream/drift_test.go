@@ -27,14 +27,14 @@ import (
 	"github.com/embedd/embedd/stream/registry"
 )
 
-// fitting counts what replicas do in fits: how many at a time, how many at all, and their processor time.
+// fitting counts the fits of replicas: the concurrent ones, all, and their processor time.
 type fitting struct {
 	mu             sync.Mutex
 	now, most, all int
 	took           time.Duration
 }
 
-// criterion is discriminant analysis, written out, so that each of its fits can be seen.
+// criterion is discriminant analysis as a custom criterion, so that each of its fits can be observed.
 func (f *fitting) criterion() *fit.Criterion {
 	return &fit.Criterion{Name: "seen", Supervised: true, Build: func(_ context.Context, x *mat.Dense, y []int) (
 		between, total *mat.SymDense, err error) {
@@ -81,7 +81,7 @@ func threadTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// drifting is a message of rows whose classes differ in two features, which are others in each concept.
+// drifting is a message of rows whose classes differ in two features, which are different ones in each concept.
 func drifting(r *rand.Rand, concept int) []byte {
 	const rows, features = 8, 32
 	schema := arrow.NewSchema([]arrow.Field{{Name: "label", Type: arrow.BinaryTypes.String},
@@ -117,10 +117,10 @@ type flip struct {
 	epoch   int
 }
 
-// TestDriftOfFour: four replicas of a stream whose concept changes again and again, beside one replica of another
-// pipeline on the same stream. Of the four never two fit at a time, and their fits take together what those of the
-// one take; every model that is promoted answers at every replica; a second after a change none of them answers with
-// the model before, nor in the epoch before.
+// TestDriftOfFour: four replicas read a stream whose concept changes repeatedly, and one replica of another pipeline
+// reads the same stream. Two of the four never fit concurrently, and their fits take together what those of the single
+// one take; every promoted model answers at every replica; a second after a change none of them answers with the model
+// or the epoch before.
 func TestDriftOfFour(t *testing.T) {
 	if !soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it, EMBEDD_SOAK=10m for so long")
@@ -131,7 +131,7 @@ func TestDriftOfFour(t *testing.T) {
 	}
 	s := newSite(t)
 	pipeline := func(name string, f *fitting) Pipeline {
-		p := apprentice()
+		p := holdingPipeline()
 		p.Name, p.Output, p.Dead, p.Lease = name, "out."+name, "out.dead", time.Minute // no replica dies here
 		p.Stage.Fit = fit.Config{Criterion: f.criterion(), Dim: 2}
 		p.Stage.Training.Every.Rows = 400
@@ -241,7 +241,7 @@ func TestDriftOfFour(t *testing.T) {
 	}
 }
 
-// behind counts outputs of pipeline p that came after what is live had changed, and were of what was live before.
+// behind counts outputs of pipeline p that are of the model before, although the live model had changed.
 func (s *site) behind(flips []flip) (before, late, old, lateOld int) {
 	s.Helper()
 	c, err := s.js.OrderedConsumer(s.Context(), "out", jetstream.OrderedConsumerConfig{FilterSubjects: []string{"out.p"},

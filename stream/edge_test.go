@@ -24,7 +24,7 @@ import (
 	"github.com/embedd/embedd/stream/registry"
 )
 
-// leafNode is a site whose server is a leaf node of a hub, each in a JetStream domain of its own, and the way between
+// leafNode is a site whose server is a leaf node of a hub, each in a separate JetStream domain, and the link between
 // them.
 type leafNode struct {
 	*site
@@ -33,7 +33,7 @@ type leafNode struct {
 	cut atomic.Bool
 }
 
-// newLeafNode gives the daemon's user these rights at the leaf node; nil: all.
+// newLeafNode starts a hub and a leaf node where the daemon's user has the granted permissions; nil: all.
 func newLeafNode(t *testing.T, granted *server.Permissions) *leafNode {
 	t.Helper()
 	port := carried.FreePort(t)
@@ -79,18 +79,19 @@ func (l *leafNode) join() { l.cut.Store(false) }
 
 // edge is a pipeline whose models come from the hub, and may be stale.
 func edge() Pipeline {
-	p := apprentice()
+	p := holdingPipeline()
 	p.Role, p.Models.Hub = RoleTransform, "hub"
 	return p
 }
 
-// TestEdge: a replica at a leaf node answers with the models of its hub, which learns from its rows. Cut off it
-// answers on and says since when; a replica that starts meanwhile answers too. What is live at the hub is taken once
-// that is back, long before the mirror continues, and a version that is pinned at the edge is pinned at the hub.
+// TestEdge: a replica at a leaf node answers with the models of its hub, which learns from its rows. When it is cut
+// off, it continues to answer and reports since when. A replica that starts meanwhile answers too. When the hub is
+// back, its live model is adopted at once, long before the mirror resumes, and a version that is pinned at the edge is
+// pinned at the hub.
 func TestEdge(t *testing.T) {
 	t.Parallel()
 	l := newLeafNode(t, nil)
-	p := apprentice()
+	p := holdingPipeline()
 	p.Role = RoleTrain
 	trainer := l.hub.replica(p)
 	first := l.replica(edge())
@@ -99,7 +100,7 @@ func TestEdge(t *testing.T) {
 	l.acknowledged("p@edge")
 	l.once(300)
 	if text := first.Status()[0].Trainer; text != "the hub (domain hub) is the trainer" {
-		t.Errorf("the edge says of who learns: %q", text)
+		t.Errorf("the edge reports of the trainer: %q", text)
 	}
 	mirrored := func() bool { // all that the edge needs to start without its hub
 		store, err := registry.JetStream(t.Context(), l.js)
@@ -151,9 +152,9 @@ func TestEdge(t *testing.T) {
 	l.once(500)
 }
 
-// TestAdoptAsksNobody: what a replica at an edge adopts it adopts at once, and cleans the mirror afterwards: the
+// TestAdoptWithoutRequest: a replica at an edge adopts a model without a request, and cleans the mirror afterwards: the
 // registry holds its lock meanwhile.
-func TestAdoptAsksNobody(t *testing.T) {
+func TestAdoptWithoutRequest(t *testing.T) {
 	t.Parallel()
 	l := newLeafNode(t, nil)
 	js := l.dial()
@@ -188,7 +189,7 @@ func TestAdoptAsksNobody(t *testing.T) {
 func TestDoctorAtALeafNode(t *testing.T) {
 	t.Parallel()
 	l := newLeafNode(t, nil)
-	hub := apprentice()
+	hub := holdingPipeline()
 	hub.Role = RoleTrain
 	l.hub.replica(hub)
 	first := l.replica(edge())
@@ -219,9 +220,9 @@ func TestDoctorAtALeafNode(t *testing.T) {
 	}
 }
 
-// TestHubsRights: the hub too answers a leaf node's question for the rights of a user, with those of the way between
-// them, which allow nothing of JetStream.
-func TestHubsRights(t *testing.T) {
+// TestHubPermissions: the hub too answers a leaf node's request for the permissions of a user, with those of the leaf
+// node connection, which include nothing of JetStream.
+func TestHubPermissions(t *testing.T) {
 	t.Parallel()
 	l := newLeafNode(t, nil)
 	a := natsx.MonitorPermissions(l.js.Conn())
@@ -255,8 +256,8 @@ func TestHubsRights(t *testing.T) {
 	}
 }
 
-// TestEdgeRights: the least rights that setup prints for a replica at an edge are enough for it.
-func TestEdgeRights(t *testing.T) {
+// TestEdgePermissions: the permissions that setup prints for a replica at an edge are enough for it.
+func TestEdgePermissions(t *testing.T) {
 	t.Parallel()
 	var rights admin.Permissions
 	for _, r := range admin.PermissionsOf([]Pipeline{edge()}, []admin.Plan{{Name: "in", Subjects: []string{"in.>"}},
@@ -271,7 +272,7 @@ func TestEdgeRights(t *testing.T) {
 	if _, err := admin.Setup(t.Context(), l.js, []Pipeline{edge()}, true); err != nil {
 		t.Fatal(err)
 	}
-	p := apprentice()
+	p := holdingPipeline()
 	p.Role = RoleTrain
 	l.hub.replica(p)
 	var refused atomic.Pointer[error]
@@ -299,8 +300,8 @@ func TestEdgeRights(t *testing.T) {
 	}
 }
 
-// TestEdgeSetup: setup shows and makes the mirror, a model store in its place is told of, and so is a stream of the hub
-// that takes what the edge sends.
+// TestEdgeSetup: setup shows and creates the mirror, and reports a model store in its place or a stream of the hub that
+// has the subjects of the edge.
 func TestEdgeSetup(t *testing.T) {
 	t.Parallel()
 	l := newLeafNode(t, nil)
@@ -364,14 +365,14 @@ func (s *site) atHome() *registry.Registry {
 	return registry.New(store, "p", registry.Options{})
 }
 
-// models is what the replica knows of its models.
+// models is the replica's registry.
 func (r *runner) models() *registry.Registry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.running[0].replica.Models
 }
 
-// another stores one more version at the hub, of the same epoch.
+// another stores one more version of the same epoch at the hub.
 func (l *leafNode) another(hub *registry.Registry) {
 	l.Helper()
 	l.until("another version is stored at the hub", func() bool {
@@ -388,13 +389,13 @@ func (l *leafNode) another(hub *registry.Registry) {
 	})
 }
 
-// TestEdgeAcknowledgesItsOwn: a leaf node keeps the questions of JetStream to itself and lets acknowledgements pass,
-// and those name a stream and a consumer, and no domain. A pipeline of the same names behind the hub keeps what it
-// holds.
+// TestEdgeAcknowledgesItsOwn: a leaf node keeps JetStream API requests within its domain and forwards acknowledgements,
+// which name a stream and a consumer but no domain. A pipeline of the same names behind the hub does not lose its
+// pending messages.
 func TestEdgeAcknowledgesItsOwn(t *testing.T) {
 	t.Parallel()
 	l := newLeafNode(t, nil)
-	p := apprentice()
+	p := holdingPipeline()
 	p.Role = RoleTrain
 	trainer := l.hub.replica(p)
 	e := l.replica(edge())
@@ -409,14 +410,14 @@ func TestEdgeAcknowledgesItsOwn(t *testing.T) {
 	if err := l.hub.js.DeleteConsumer(ctx, "in", needs.ConsumerName("p", "")); err != nil {
 		t.Fatal(err)
 	}
-	beside, err := l.hub.js.CreateConsumer(ctx, "in", jetstream.ConsumerConfig{Durable: needs.ConsumerName("p", ""),
+	hubConsumer, err := l.hub.js.CreateConsumer(ctx, "in", jetstream.ConsumerConfig{Durable: needs.ConsumerName("p", ""),
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	held := 0
 	l.until("all is at the hub, and held there", func() bool {
-		batch, err := beside.Fetch(200-held, jetstream.FetchMaxWait(time.Second))
+		batch, err := hubConsumer.Fetch(200-held, jetstream.FetchMaxWait(time.Second))
 		if err == nil {
 			for range batch.Messages() {
 				held++
@@ -426,7 +427,7 @@ func TestEdgeAcknowledgesItsOwn(t *testing.T) {
 	})
 	l.replica(edge())
 	l.acknowledged("p@edge")
-	info, err := beside.Info(ctx)
+	info, err := hubConsumer.Info(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/embedd/embedd/stream"
 )
 
-// ample is how long a test waits for what has to come: only one that fails takes so long, however busy the machine is.
+// ample is the timeout of tests for an event that has to happen, generous for a loaded machine.
 const ample = 3 * time.Minute
 
 // connect starts a server and connects to it.
@@ -45,7 +45,7 @@ func pipelineOf(name string) stream.Pipeline {
 		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Until: plugin.UntilSkip}}
 }
 
-// TestErrorsOfRun: a host tells what keeps an engine from starting without reading sentences.
+// TestErrorsOfRun: a host can distinguish with errors.Is what prevents the start of an engine.
 func TestErrorsOfRun(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), ample)
 	defer stop()

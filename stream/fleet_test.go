@@ -78,7 +78,7 @@ func keyed() Pipeline {
 		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}}}
 }
 
-// fleet are replicas, processes of their own, of a pipeline with keys.
+// fleet has replicas of a pipeline with keys, each a separate process.
 type fleet struct {
 	*site
 	partitions int
@@ -121,7 +121,7 @@ func (f *fleet) join() {
 	f.running = append(f.running, cmd)
 }
 
-// kill ends a replica without a word.
+// kill ends a replica with SIGKILL.
 func (f *fleet) kill() {
 	f.Helper()
 	i := f.random.IntN(len(f.running))
@@ -132,7 +132,7 @@ func (f *fleet) kill() {
 	f.running = slices.Delete(f.running, i, i+1)
 }
 
-// stop stops a replica for so long; it continues as if nothing had been.
+// stop stops a replica with SIGSTOP for the given time; then it continues.
 func (f *fleet) stop(d time.Duration) {
 	f.Helper()
 	one := f.running[f.random.IntN(len(f.running))]
@@ -142,7 +142,7 @@ func (f *fleet) stop(d time.Duration) {
 	time.AfterFunc(d, func() { _ = one.Process.Signal(syscall.SIGCONT) })
 }
 
-// publish stores so many messages of so many keys.
+// publish stores n messages of the given number of keys.
 func (f *fleet) publish(n, keys int) {
 	f.Helper()
 	for range n {

@@ -121,8 +121,8 @@ func goldenPipeline() stream.Pipeline {
 	return p
 }
 
-// learns reports whether the variant learns its model: which rows are held out of a fit is drawn from the creation time
-// of the stream, so that the numbers differ from run to run.
+// learns reports whether the variant trains its model: the rows that a fit holds out depend on the creation time of the
+// stream, so the numbers differ from run to run.
 func (g *golden) learns() bool {
 	return !slices.Contains([]string{"fixed", "partitions", "core"}, g.variant)
 }

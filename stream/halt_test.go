@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestHalt: too many bad messages halt a pipeline. Nothing more is answered or acknowledged, readiness says why, and it
-// continues from there when it is told.
+// TestHalt: too many bad messages halt a pipeline. No more messages are answered or acknowledged, readiness gives the
+// reason, and a request makes it continue.
 func TestHalt(t *testing.T) {
 	t.Parallel()
 	for _, retention := range []jetstream.RetentionPolicy{jetstream.LimitsPolicy, jetstream.WorkQueuePolicy} {
@@ -104,9 +104,9 @@ func (l *lines) with(words string) (out []string) {
 	return out
 }
 
-// TestDeathsAreTold: the first dead letter of each code is a warning with its sentence, the others a number, and the
-// metric counts them all.
-func TestDeathsAreTold(t *testing.T) {
+// TestDeadLettersAreLogged: the first dead letter of each code is a warning with its text, the others are a number, and
+// the metric counts all of them.
+func TestDeadLettersAreLogged(t *testing.T) {
 	s := newSite(t)
 	s.make(jetstream.StreamConfig{Name: "dead"})
 	var log lines

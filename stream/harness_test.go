@@ -35,7 +35,7 @@ func basicPipeline() stream.Pipeline {
 			Fit: fit.Config{Method: "lda"}, Training: plugin.Training{Every: plugin.Every{Rows: 100}}}}
 }
 
-// replica is an engine that runs on a connection of its own.
+// replica is an engine that runs on a separate connection.
 type replica struct {
 	*stream.Engine
 	Conn    *nats.Conn
@@ -110,7 +110,7 @@ func (r *replica) Stop() error {
 	return r.err
 }
 
-// Kill ends the engine as a crash does, as far as the server can tell: its connection goes first.
+// Kill ends the engine like a crash, as seen by the server: its connection is closed first.
 func (r *replica) Kill() {
 	r.Conn.Close()
 	r.cancel()

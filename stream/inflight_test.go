@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// bulky is a message of one row that comes to so many bytes once it is unpacked, and to a few as it travels.
+// bulky is a small message of one row that needs the given number of bytes after decompression.
 func bulky(n int) []byte {
 	schema := arrow.NewSchema([]arrow.Field{
 		{Name: "x", Type: arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Float32)},
@@ -35,8 +35,8 @@ func bulky(n int) []byte {
 	return out.Bytes()
 }
 
-// TestInFlightIsCountedUnpacked: messages of a kilobyte that come to most of a megabyte wait for a full output. What is
-// held is bounded by what they come to.
+// TestInFlightIsCountedUnpacked: messages of a kilobyte that need most of a megabyte decoded wait for a full output.
+// The in-flight limit applies to the decoded size.
 func TestInFlightIsCountedUnpacked(t *testing.T) {
 	s := newSite(t)
 	out := jetstream.StreamConfig{Name: "out", Subjects: []string{"out.>"}, MaxMsgs: 1,
@@ -46,7 +46,7 @@ func TestInFlightIsCountedUnpacked(t *testing.T) {
 	}
 	const n, unpacked, most = 120, 900 << 10, 8 << 20
 	body := bulky(unpacked)
-	t.Logf("%d bytes come to %d", len(body), unpacked)
+	t.Logf("%d bytes decode to %d", len(body), unpacked)
 	for range n {
 		s.store("in.x", body)
 	}
@@ -64,7 +64,7 @@ func TestInFlightIsCountedUnpacked(t *testing.T) {
 	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		highest = max(highest, heap()-before)
 	}
-	t.Logf("while the output is full %d MiB are held, of %d that all come to", highest>>20, n*unpacked>>20)
+	t.Logf("while the output is full %d MiB are held, of %d for all", highest>>20, n*unpacked>>20)
 	if highest > 4*most {
 		t.Errorf("%d MiB are held with an in-flight limit of %d", highest>>20, most>>20)
 	}

@@ -21,12 +21,12 @@ import (
 	"github.com/embedd/embedd/stream/internal/training"
 )
 
-// TestOneReadFeedsBoth: where the durable consumer is in step, the learning side reads nothing for itself.
+// TestOneReadFeedsBoth: while the durable consumer is in step, training reads no message itself.
 func TestOneReadFeedsBoth(t *testing.T) {
 	s := newSite(t)
 	s.calm = ample // learning does not lose patience where the hot path has no processor
 	s.send(500)
-	q := s.pupil(nil, nil)
+	q := s.runPipeline(nil, nil)
 	q.await(500)
 	s.send(500)
 	q.await(1000)
@@ -38,12 +38,12 @@ func TestOneReadFeedsBoth(t *testing.T) {
 	}
 }
 
-// TestHandover: while the hot path holds the learning side reads; when a model is live the hot path's messages serve
+// TestHandover: while the hot path holds messages, training reads; when a model is live, the hot path's messages serve
 // both, and none is learned twice or left out.
 func TestHandover(t *testing.T) {
 	s := newSite(t)
 	s.send(300)
-	q := s.pupil(func(c *Pipeline) { c.Stage.Until = plugin.UntilHold }, func(q *pupil, l *training.Message) {
+	q := s.runPipeline(func(c *Pipeline) { c.Stage.Until = plugin.UntilHold }, func(q *testPipeline, l *training.Message) {
 		q.training.Learn(t.Context(), l)
 	})
 	done := make(chan struct{})
@@ -82,7 +82,7 @@ func TestStreamRecreated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t)
-			q := s.pupil(func(c *Pipeline) {
+			q := s.runPipeline(func(c *Pipeline) {
 				if again.hold {
 					c.Stage.Until = plugin.UntilHold
 				}
@@ -107,7 +107,7 @@ func TestStreamRecreated(t *testing.T) {
 func TestStreamRecreatedBusy(t *testing.T) {
 	s := newSite(t)
 	s.again(jetstream.StreamConfig{})
-	q := s.pupil(nil, nil)
+	q := s.runPipeline(nil, nil)
 	var want []int
 	for range 5 {
 		s.send(100)
@@ -120,7 +120,8 @@ func TestStreamRecreatedBusy(t *testing.T) {
 	q.exactly(append(want, between(s.sent-9, s.sent)...))
 }
 
-// TestPurged: what is purged before it was learned is counted and said, and learning continues with what is left.
+// TestPurged: messages that are purged before they were learned are counted and reported, and training continues with
+// the others.
 func TestPurged(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -128,7 +129,7 @@ func TestPurged(t *testing.T) {
 	s.send(n)
 	reached, purged := make(chan struct{}), make(chan struct{})
 	// The hot path holds, so the reader is on its own; its first pull brings more than is learned then.
-	q := s.pupil(func(c *Pipeline) { c.Stage.Until = plugin.UntilHold }, func(q *pupil, l *training.Message) {
+	q := s.runPipeline(func(c *Pipeline) { c.Stage.Until = plugin.UntilHold }, func(q *testPipeline, l *training.Message) {
 		if l.Origin.Seq == 100 {
 			close(reached)
 			<-purged
@@ -158,11 +159,11 @@ func TestPurged(t *testing.T) {
 	}
 }
 
-// TestPurgedLearned: a purge of what was learned already is no event.
+// TestPurgedLearned: a purge of messages that were learned already is not reported.
 func TestPurgedLearned(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	q := s.pupil(nil, nil)
+	q := s.runPipeline(nil, nil)
 	s.send(50)
 	q.await(50)
 	s.purge(0)
@@ -175,14 +176,14 @@ func TestPurgedLearned(t *testing.T) {
 	}
 }
 
-// TestRenumbered puts an old copy of the server's store back: the stream has the same name and was made at the same
-// time, and the numbers that were read are given out again for other messages.
+// TestRenumbered restores an old copy of the server's store: the stream has the same name and creation time, and
+// sequence numbers that were read are assigned again to other messages.
 func TestRenumbered(t *testing.T) {
 	for name, more := range map[string]int{"seen by its end": 20, "grown past what was read": 90} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t)
-			q := s.pupil(nil, nil)
+			q := s.runPipeline(nil, nil)
 			s.send(50)
 			q.await(50)
 			s.stop()
@@ -204,8 +205,8 @@ func TestRenumbered(t *testing.T) {
 	}
 }
 
-// TestRenumberedUnseen: an older copy of the stream that has grown past what was read before learning looks again,
-// while learning only waited: no error and no message of the hot path tells of it.
+// TestRenumberedUnseen: an older copy of the stream that has grown past the last message read before training looks
+// again, while training only waited: no error and no message of the hot path reports it.
 func TestRenumberedUnseen(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -218,7 +219,7 @@ func TestRenumberedUnseen(t *testing.T) {
 	s.start()
 	s.send(50)
 	js := s.dial()
-	q := &pupil{t: t, registry: prometheus.NewRegistry()}
+	q := &testPipeline{t: t, registry: prometheus.NewRegistry()}
 	e, err := New(Options{Conn: js.Conn(), Registerer: q.registry, Pipelines: []Pipeline{{Name: "p", Stream: "in",
 		Subject: "in.x", Output: "out.x", Dead: "out.dead", Models: Models{None: true},
 		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Until: plugin.UntilSkip,
@@ -253,18 +254,19 @@ func TestRenumberedUnseen(t *testing.T) {
 	q.says("renumbered")
 }
 
-// TestReplicas: two replicas share a durable consumer, so each hot path sees a part; each learning side sees all.
+// TestReplicas: two replicas share a durable consumer, so each hot path gets a part; each training side gets all
+// messages.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.send(200)
-	a := s.pupil(nil, nil)
-	b := s.pupil(nil, nil)
+	a := s.runPipeline(nil, nil)
+	b := s.runPipeline(nil, nil)
 	s.until("both answer", func() bool {
 		s.send(100)
 		return a.metric("embedd_read_messages_total", "answer") > 0 && b.metric("embedd_read_messages_total", "answer") > 0
 	})
-	for _, q := range []*pupil{a, b} {
+	for _, q := range []*testPipeline{a, b} {
 		q.await(s.sent)
 		q.exactly(to(s.sent))
 	}
@@ -279,12 +281,12 @@ func TestReplicas(t *testing.T) {
 	b.exactly(to(s.sent))
 }
 
-// TestOverflow: what falls out of the feed is read from the stream.
+// TestOverflow: messages that the feed drops are read from the stream.
 func TestOverflow(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	answered, begun := make(chan struct{}), false
-	q := s.pupil(func(c *Pipeline) { c.InFlight = 64 << 10 }, func(*pupil, *training.Message) {
+	q := s.runPipeline(func(c *Pipeline) { c.InFlight = 64 << 10 }, func(*testPipeline, *training.Message) {
 		if !begun {
 			<-answered
 		}
@@ -306,8 +308,8 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-// TestFilteredStream: numbers of other subjects are no gaps and no losses, nothing is read once more for them, and
-// reading ends where only such are left.
+// TestFilteredStream: sequence numbers of other subjects are neither gaps nor losses, nothing is read again because of
+// them, and reading ends if only such messages are left.
 func TestFilteredStream(t *testing.T) {
 	t.Parallel()
 	for name, calm := range map[string]time.Duration{"the hot path is waited for": ample, "learning looks for itself": 0} {
@@ -323,7 +325,7 @@ func TestFilteredStream(t *testing.T) {
 				}
 			}
 			mixed(100)
-			q := s.pupil(nil, nil)
+			q := s.runPipeline(nil, nil)
 			q.await(100)
 			mixed(50)
 			if calm == 0 {
@@ -346,11 +348,11 @@ func TestFilteredStream(t *testing.T) {
 	}
 }
 
-// TestServerRestarts restarts the server in the middle.
+// TestServerRestarts restarts the server while training runs.
 func TestServerRestarts(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	q := s.pupil(nil, nil)
+	q := s.runPipeline(nil, nil)
 	for range 3 {
 		s.send(200)
 		s.stop()
@@ -364,8 +366,8 @@ func TestServerRestarts(t *testing.T) {
 	}
 }
 
-// TestRestarts ends the pipeline at random points. Each time its successor gets every message from the one on where
-// the window begins, in order.
+// TestRestarts ends the pipeline at random points. Each time its successor gets every message from the start of the
+// window on, in order.
 func TestRestarts(t *testing.T) {
 	s := newSite(t)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -375,7 +377,7 @@ func TestRestarts(t *testing.T) {
 	}
 	for i := range times {
 		s.first = uint64(random.IntN(s.sent + 1))
-		q := s.pupil(func(c *Pipeline) { c.AckWait = time.Second }, nil)
+		q := s.runPipeline(func(c *Pipeline) { c.AckWait = time.Second }, nil)
 		s.send(50 + random.IntN(100))
 		if i%3 > 0 { // or it ends with messages under way
 			q.await(s.sent)
@@ -388,20 +390,20 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// TestStreamRecreatedBehind recreates the stream while training is behind, with a gap of numbers that the new stream
-// has messages for: none of them is taken for one of the old stream.
+// TestStreamRecreatedBehind recreates the stream while training is behind, with a gap of sequence numbers for which the
+// new stream has messages: none of them is taken for a message of the old stream.
 func TestStreamRecreatedBehind(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	// The hot path is done while learning stands at the 100th message, so what it handed over has a gap, and learning
+	// The hot path is done while training is at the 100th message, so what it handed over has a gap, and learning
 	// looks at the stream; with the 400th there is more to come when the stream ends.
-	answered, anew, lessons := make(chan struct{}), make(chan struct{}), 0
-	q := s.pupil(func(c *Pipeline) { c.InFlight = 64 << 10 }, func(*pupil, *training.Message) {
+	answered, recreated, lessons := make(chan struct{}), make(chan struct{}), 0
+	q := s.runPipeline(func(c *Pipeline) { c.InFlight = 64 << 10 }, func(*testPipeline, *training.Message) {
 		switch lessons++; lessons {
 		case 100:
 			<-answered
 		case 400:
-			<-anew
+			<-recreated
 		}
 	})
 	s.send(1000)
@@ -410,7 +412,7 @@ func TestStreamRecreatedBehind(t *testing.T) {
 	q.await(400)
 	s.again(jetstream.StreamConfig{})
 	s.send(1500)
-	close(anew)
+	close(recreated)
 	q.await(2500)
 	got := q.got()
 	if !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {
@@ -419,7 +421,7 @@ func TestStreamRecreatedBehind(t *testing.T) {
 	of, _ := slices.BinarySearch(got, 1001)
 	t.Logf("%d of 1000 messages of the old stream were learned", of)
 	lost := 1000 - of
-	// Those that nobody had looked at when the stream was deleted cannot be counted.
+	// Messages that were not read before the stream was deleted cannot be counted.
 	n := q.metric("embedd_dropped_messages_total", "learn")
 	if n < 1 || n > float64(lost) {
 		t.Errorf("%v messages are counted as lost, and %d are", n, lost)
@@ -435,7 +437,7 @@ func TestStreamRecreatedBehind(t *testing.T) {
 	}
 }
 
-// TestRenumberedRestart: after an older copy of the stream was put back, and after a restart, the rows of the new
+// TestRenumberedRestart: after an older copy of the stream was restored, and after a restart, the messages with the new
 // numbers are learned.
 func TestRenumberedRestart(t *testing.T) {
 	t.Parallel()
@@ -446,8 +448,8 @@ func TestRenumberedRestart(t *testing.T) {
 		c.Stage.Training.Window.Balance = plugin.BalanceNone
 		c.Stage.Training.IgnoreDrift = true // a feature is the message's number, and the old rows come once more
 	}
-	teach := func(q *pupil, l *training.Message) { q.training.Learn(t.Context(), l) }
-	rows := func(q *pupil, n int) {
+	teach := func(q *testPipeline, l *training.Message) { q.training.Learn(t.Context(), l) }
+	rows := func(q *testPipeline, n int) {
 		t.Helper()
 		for end := time.Now().Add(ample); ; time.Sleep(20 * time.Millisecond) {
 			status := q.Running.Status()
@@ -459,7 +461,7 @@ func TestRenumberedRestart(t *testing.T) {
 			}
 		}
 	}
-	q := s.pupil(learning, teach)
+	q := s.runPipeline(learning, teach)
 	s.send(400)
 	rows(q, 400)
 	s.stop()
@@ -478,13 +480,13 @@ func TestRenumberedRestart(t *testing.T) {
 	q.says("renumbered")
 	q.end()
 	// The stream holds the first 400 messages and the 800 newest.
-	q = s.pupil(learning, teach)
+	q = s.runPipeline(learning, teach)
 	s.send(100)
 	rows(q, 1300)
 }
 
-// TestReadOnce: where the hot path's messages are all that learning gets, those that are delivered again, to this
-// process or to its successor, are learned once by each, and all are learned.
+// TestReadOnce: if training gets only the hot path's messages, redelivered ones, to this process or its successor, are
+// learned once by each, and none is missed.
 func TestReadOnce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -492,7 +494,7 @@ func TestReadOnce(t *testing.T) {
 	all := map[int]bool{}
 	random := rand.New(rand.NewPCG(5, 6))
 	for i := range 6 {
-		q := s.pupil(func(c *Pipeline) {
+		q := s.runPipeline(func(c *Pipeline) {
 			c.AckWait = time.Second
 			if i%2 == 0 {
 				c.Stage.Until = plugin.UntilHold // everything that is pulled waits, and is left to the successor
@@ -522,15 +524,15 @@ func TestReadOnce(t *testing.T) {
 	}
 }
 
-// TestLearningReachesTheEnd: learning reaches the end of a stream of which the last message is of another subject,
-// also while nothing is answered.
+// TestLearningReachesTheEnd: training reaches the end of a stream whose last message has another subject, also while
+// nothing is answered.
 func TestLearningReachesTheEnd(t *testing.T) {
 	t.Parallel()
 	for _, until := range []plugin.Until{plugin.UntilHold, plugin.UntilSkip} {
 		s := newSite(t)
 		s.send(5)
 		s.store("in.y", numbered(1, 0))
-		s.pupil(func(c *Pipeline) { c.Stage.Until = until }, func(q *pupil,
+		s.runPipeline(func(c *Pipeline) { c.Stage.Until = until }, func(q *testPipeline,
 			l *training.Message) {
 			q.training.Learn(context.Background(), l)
 		})

@@ -16,7 +16,7 @@ import (
 	"github.com/embedd/embedd/stream/registry"
 )
 
-// holders are the replicas that learn.
+// holders are the replicas that train.
 func holders(replicas []*runner) (out []*runner) {
 	for _, r := range replicas {
 		for _, s := range r.Status() {
@@ -68,7 +68,7 @@ func (s *site) history() *history {
 	return h
 }
 
-// violations are pointers of an older term after a newer one, and those that replace another than the one before.
+// violations are pointers of an older term after a newer one, and those that do not replace the pointer before.
 func (h *history) violations() (out []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -84,13 +84,13 @@ func (h *history) violations() (out []string) {
 	return out
 }
 
-// TestOneLearns: of replicas one fits, all answer with its models; when it ends, another continues from its model.
+// TestOneLearns: one of the replicas fits, all answer with its models; when it ends, another continues from its model.
 func TestOneLearns(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	var replicas []*runner
 	for range 3 {
-		p := apprentice()
+		p := holdingPipeline()
 		p.Lease = 10 * time.Second // a machine that stands still for two must not look like a holder that is gone
 		replicas = append(replicas, s.replica(p))
 	}
@@ -117,7 +117,7 @@ func TestOneLearns(t *testing.T) {
 				t.Errorf("a replica without the lease has fitted %d models", g.Stage.Fits)
 			}
 			if epoch > 0 && g.Stage.Live.Epoch != epoch {
-				t.Errorf("after a takeover the epoch is %d, before it was %d: it starts again", g.Stage.Live.Epoch, epoch)
+				t.Errorf("after a takeover the epoch is %d, before it was %d: it started again", g.Stage.Live.Epoch, epoch)
 			}
 			epoch = g.Stage.Live.Epoch
 		}
@@ -131,13 +131,13 @@ func TestOneLearns(t *testing.T) {
 	s.once(s.sent)
 }
 
-// TestRoles: who has role transform answers and reads nothing twice; who has role train learns and answers nothing; one
-// that differs says in what; a work queue has nothing for a reader beside.
+// TestRoles: a replica of role transform answers and does not read for training; one of role train trains and does not
+// answer; a replica with other settings reports the difference; a work queue allows no second consumer for training.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	of := func(role Role) Pipeline {
-		p := apprentice()
+		p := holdingPipeline()
 		p.Role, p.Lease = role, lease.MinTTL
 		return p
 	}
@@ -161,7 +161,7 @@ func TestRoles(t *testing.T) {
 	if a.Revision == 0 || b.Term == 0 || a.Term != 0 {
 		t.Errorf("role transform: revision %d, term %d; role train: term %d", a.Revision, a.Term, b.Term)
 	}
-	// The model does not need who made it.
+	// The model works without its trainer.
 	train.end()
 	s.send(50)
 	s.acknowledged("p")
@@ -184,7 +184,7 @@ func TestRoles(t *testing.T) {
 		func(p *Pipeline) { p.Role, p.Stream = RoleTrain, "" },
 		func(p *Pipeline) { p.Lease = time.Second },
 	} {
-		p := apprentice()
+		p := holdingPipeline()
 		bad(&p)
 		if _, err := New(Options{Conn: s.js.Conn(), Pipelines: []Pipeline{p}}); err == nil {
 			t.Errorf("%+v is taken", p)
@@ -192,21 +192,21 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestOneStandbyReads: of the replicas that wait one reads to learn, the others rest; when the first ends the one
-// that read takes over and another reads. Cold, none reads, and who takes over reads what the window of the live
-// model wants.
+// TestOneStandbyReads: of the standbys one reads for training and the others do not; when the trainer ends, that
+// standby takes over and another reads. With cold standbys none reads, and the one that takes over reads the window of
+// the live model.
 func TestOneStandbyReads(t *testing.T) {
 	t.Parallel()
 	for _, kind := range Standbys {
 		s := newSite(t)
 		var replicas []*runner
 		for i := range 4 {
-			p := apprentice()
+			p := holdingPipeline()
 			p.Lease, p.Standby = lease.MinTTL, kind
 			replicas = append(replicas, s.replica(p))
 			s.until("it is open", func() bool { return len(replicas[i].Status()) > 0 })
 		}
-		// reading are the replicas that have learned rows, beside the one that learns.
+		// reading are the replicas that have learned rows, other than the trainer.
 		reading := func() (out []*runner) {
 			for _, r := range replicas {
 				if g := r.Status()[0]; !g.IsTrainer && g.Stage.Rows > 0 {

@@ -42,12 +42,12 @@ func twoColumns(from, rows int) []byte {
 	return out.Bytes()
 }
 
-// learner is a pipeline that holds until it has learned a model of some features, and keeps it in JetStream.
-func (s *site) learner(features ...string) *pupil {
+// learner is a pipeline that holds messages until it has trained a model of some features, and stores it in JetStream.
+func (s *site) learner(features ...string) *testPipeline {
 	s.Helper()
-	return s.pupil(func(c *Pipeline) {
+	return s.runPipeline(func(c *Pipeline) {
 		c.Stage.Spec.Features, c.Stage.Until = features, plugin.UntilHold
-	}, func(q *pupil, l *training.Message) { q.training.Learn(context.Background(), l) })
+	}, func(q *testPipeline, l *training.Message) { q.training.Learn(context.Background(), l) })
 }
 
 // answers waits for outputs, and returns the last of them.
@@ -76,8 +76,8 @@ func (s *site) epoch(least uint64) (n int) {
 	return n
 }
 
-// TestLostStoreEpochs: after the store was deleted no epoch is used a second time, whether outputs are still there or
-// not; a new pipeline begins with the first.
+// TestLostStoreEpochs: after the store was deleted no epoch is used a second time, whether outputs are still stored or
+// not; a new pipeline starts with the first epoch.
 func TestLostStoreEpochs(t *testing.T) {
 	t.Parallel()
 	for _, outputs := range []bool{true, false} {
@@ -112,7 +112,7 @@ func TestLostStoreEpochs(t *testing.T) {
 	}
 }
 
-func (q *pupil) awaitAcks(n uint64) {
+func (q *testPipeline) awaitAcks(n uint64) {
 	q.t.Helper()
 	for end := time.Now().Add(ample); ; time.Sleep(20 * time.Millisecond) {
 		c, err := q.Input.Consumer(q.t.Context(), needs.ConsumerName(q.Name, ""))
@@ -136,8 +136,9 @@ func (s *site) purgeOut() {
 	}
 }
 
-// TestOtherFeatures: schema.features that changed in the configuration make a first model of the new features, in a new
-// epoch, and say so; put back, the old model can be chosen again. A pinned model ends the start, with the cure.
+// TestOtherFeatures: a change of schema.features in the configuration makes a first model of the new features, in a new
+// epoch, and is reported; when the change is undone, the old model can be chosen again. A pinned model ends the start
+// with an error that names the fix.
 func TestOtherFeatures(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -195,7 +196,7 @@ func mustStore(t *testing.T, s *site) registry.Store {
 }
 
 // TestDamagedStore: a pipeline whose live model lost its bytes, and whose pointer is damaged, starts with the version
-// before, answers, and says so; told to stop it ends.
+// before, answers, and reports it; it can be stopped.
 func TestDamagedStore(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -16,8 +16,9 @@ import (
 	"github.com/embedd/embedd/stream/registry"
 )
 
-// TestNameIsBoundToItsStream: a second pipeline of a name, over another stream, is refused with both streams named,
-// also where no model is there yet, and changes nothing for the first. The fix that the error names works.
+// TestNameIsBoundToItsStream: a second pipeline of a name, over another stream, is refused with an error that names
+// both streams, also before any model exists, and the first pipeline is not affected. The fix that the error names
+// works.
 func TestNameIsBoundToItsStream(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -74,7 +75,7 @@ func TestNameIsBoundToItsStream(t *testing.T) {
 	end()
 	refused(names...)
 
-	// A stream of the same name that was recreated is the same, and so is a store of before names were bound.
+	// A stream of the same name that was recreated is the same, and so is a store that has no bound names yet.
 	s.again(jetstream.StreamConfig{})
 	end = s.engine(s.url(), over("p", "in"))
 	s.send(10)
@@ -85,7 +86,7 @@ func TestNameIsBoundToItsStream(t *testing.T) {
 	s.until("the name is bound again", func() bool { return boundTo(s, "p") == "in" })
 	end()
 
-	// The cure: the pipeline moves with its models.
+	// The fix: the pipeline moves with its models.
 	in, err := s.js.Stream(t.Context(), "in")
 	if err == nil {
 		err = in.DeleteConsumer(t.Context(), needs.ConsumerName("p", ""))
@@ -104,8 +105,9 @@ func TestNameIsBoundToItsStream(t *testing.T) {
 	}
 }
 
-// TestNameOfAStreamThatMustNotBeAskedFor: a user with the rights of its own stream alone is told of the other.
-func TestNameOfAStreamThatMustNotBeAskedFor(t *testing.T) {
+// TestNameOfDeniedStream: a user without permission to read the other stream gets the same error, with
+// the permission that is missing.
+func TestNameOfDeniedStream(t *testing.T) {
 	t.Parallel()
 	s := guarded(t)
 	s.make(jetstream.StreamConfig{Name: "other"})

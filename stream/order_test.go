@@ -19,7 +19,7 @@ import (
 	"github.com/embedd/embedd/stream/lease"
 )
 
-// order is what the outputs say of it.
+// order is what the outputs show about their order.
 type order struct {
 	lost, twice int
 	late        int // outputs after a later one of their key, that are not marked
@@ -101,14 +101,14 @@ func TestOrderByKey(t *testing.T) {
 	}
 }
 
-// TestOrderByKeyControl: without partitions outputs come out of order, so the test can tell.
+// TestOrderByKeyControl: without partitions outputs come out of order, so the test can detect it.
 func TestOrderByKeyControl(t *testing.T) {
 	if !soak() {
 		t.Skip("a control of TestOrderByKey that depends on chance; EMBEDD_SOAK=1 runs it")
 	}
 	t.Parallel()
 	if o := newFleet(t, 0).ordeal(4, 3, 200, 1500); o.late == 0 {
-		t.Error("without partitions nothing came out of order: the test cannot tell")
+		t.Error("without partitions nothing came out of order: the test proves nothing")
 	}
 }
 

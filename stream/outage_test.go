@@ -22,7 +22,7 @@ import (
 	"github.com/embedd/embedd/stream/internal/needs"
 )
 
-// link carries connections to the site's server. It can hold back what the server says, and cut them all.
+// link carries connections to the site's server. It can delay the server's data and cut all connections.
 type link struct {
 	*carrier.Link
 	hush atomic.Bool
@@ -80,7 +80,7 @@ func answerer(t *testing.T) Pipeline {
 		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Fixed: fixed(t)}}
 }
 
-// engine runs pipelines on a connection of their own, until the end of the test or of the returned function.
+// engine runs pipelines on a separate connection until the end of the test or of the returned function.
 func (s *site) engine(url string, pipelines ...Pipeline) (end func()) {
 	s.Helper()
 	nc := connect(s.T, url)
@@ -105,7 +105,7 @@ func (s *site) engine(url string, pipelines ...Pipeline) (end func()) {
 
 func (s *site) url() string { return fmt.Sprintf("nats://127.0.0.1:%d", s.options.Port) }
 
-// state is how a stream stands.
+// state is the state of a stream.
 func (s *site) state(name string) jetstream.StreamState {
 	s.Helper()
 	var info *jetstream.StreamInfo
@@ -119,7 +119,7 @@ func (s *site) state(name string) jetstream.StreamState {
 	return info.State
 }
 
-// ample is how long a test waits for what has to come: only one that fails takes so long, however busy the machine is.
+// ample is the timeout of tests for an event that has to happen, generous for a loaded machine.
 const ample = 3 * time.Minute
 
 // until waits for a condition.
@@ -150,8 +150,8 @@ func (s *site) sources() map[string]int {
 	return out
 }
 
-// bodies holds each answer of the fixed model to what a stage of its own makes of the same input, by the numbers of the
-// messages: memory that was given back too early is another's.
+// bodies compares each answer of the fixed model with that of a separate stage for the same input, by message number:
+// it differs if memory was reused too early.
 func (s *site) bodies() {
 	s.Helper()
 	stage, err := stage.New(answerer(s.T).Stage)
@@ -184,7 +184,7 @@ func (s *site) bodies() {
 	}
 }
 
-// content is what the rows of a message hold; "" where it cannot be read.
+// content is the content of the rows of a message; "" if it cannot be read.
 func content(body []byte) string {
 	reader, err := ipc.NewReader(bytes.NewReader(body))
 	if err != nil {
@@ -197,7 +197,7 @@ func content(body []byte) string {
 	return fmt.Sprint(reader.Record().Columns())
 }
 
-// once holds each of so many inputs to have one answer.
+// once checks that each of n inputs has one answer.
 func (s *site) once(n int) {
 	s.Helper()
 	lost, twice := 0, 0
@@ -216,7 +216,7 @@ func (s *site) once(n int) {
 	}
 }
 
-// window is the site with an output that absorbs a second copy only for so long.
+// window is the site with an output that has the given duplicate window.
 func (s *site) window(d time.Duration) {
 	s.Helper()
 	_, err := s.js.UpdateStream(s.Context(), jetstream.StreamConfig{Name: "out", Subjects: []string{"out.>"},
@@ -226,8 +226,8 @@ func (s *site) window(d time.Duration) {
 	}
 }
 
-// TestOutageLongerThanTheWindow takes the server's confirmations away while answers are on their way, for longer than
-// it remembers what it stored: what it stored is not sent again, and what it did not is.
+// TestOutageLongerThanTheWindow suppresses the server's confirmations while answers are being published, for longer
+// than the duplicate window: stored answers are not sent again, the others are.
 func TestOutageLongerThanTheWindow(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -257,8 +257,8 @@ func TestOutageLongerThanTheWindow(t *testing.T) {
 	s.bodies()
 }
 
-// TestRetriesGoTogether takes the output away before answers are made: once it is back all of them are sent again
-// together, not one after the other with a pause before each.
+// TestRetriesGoTogether removes the output before answers are made: once it is back, all of them are sent again
+// together, not one after the other with a delay before each.
 func TestRetriesGoTogether(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -296,8 +296,8 @@ func TestRetriesGoTogether(t *testing.T) {
 	s.bodies()
 }
 
-// TestDoubleAck takes an acknowledgement away with its connection: where they are to be confirmed it is sent again at
-// once, and the input is not delivered a second time.
+// TestDoubleAck loses an acknowledgement with its connection: if acknowledgements are confirmed, it is sent again at
+// once, and the input is not redelivered.
 func TestDoubleAck(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -18,7 +18,8 @@ import (
 	"github.com/embedd/embedd/stream/registry"
 )
 
-// TestPartitionsAreShared: who joins gets its share, who leaves gives it back; nothing is delivered twice for it.
+// TestPartitionsAreShared: a replica that joins gets its share of the partitions, one that leaves releases its own, and
+// no message is delivered twice because of it.
 func TestPartitionsAreShared(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 8)
@@ -75,7 +76,7 @@ func TestPartitionsOfAnExistingStream(t *testing.T) {
 	before := run(0)
 	f.answered()
 	before.end()
-	f.publish(100, 10) // nobody answers those
+	f.publish(100, 10) // no replica answers those
 	f.transform(needs.PartitionTransform("in.*", 8))
 	f.publish(100, 10)
 	eight := run(8)
@@ -91,9 +92,9 @@ func TestPartitionsOfAnExistingStream(t *testing.T) {
 	}
 }
 
-// TestPartitionsBeginAfterTheBookmark: what a stream had before its partitions is not read from the first message again
-// where somebody made the consumer of it anew.
-func TestPartitionsBeginAfterTheBookmark(t *testing.T) {
+// TestPartitionsAfterConsumerRecreated: if a user recreates the consumer of a stream that got partitions later, the
+// messages from before are not read again from the first on.
+func TestPartitionsAfterConsumerRecreated(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 0)
 	f.publish(10, 2)
@@ -131,11 +132,11 @@ func TestPartitionsBeginAfterTheBookmark(t *testing.T) {
 	}
 }
 
-// TestPartitionsLearn: learning reads all partitions, and its models answer.
+// TestPartitionsLearn: training reads all partitions, and its models answer.
 func TestPartitionsLearn(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 8)
-	p := apprentice()
+	p := holdingPipeline()
 	p.Subject, p.Partitions, p.Lease = "in.*", 8, lease.MinTTL
 	first, second := f.replica(p), f.replica(p)
 	f.publish(300, 20)
@@ -151,9 +152,9 @@ func TestPartitionsLearn(t *testing.T) {
 	}
 }
 
-// TestPartitionsOfWhoMayNotAnswer: a replica that is halted gives its partitions to those that are not, and gets its
-// share again once it continues.
-func TestPartitionsOfWhoMayNotAnswer(t *testing.T) {
+// TestPartitionsOfHaltedReplica: a halted replica releases its partitions to the others, and gets its share again
+// after it continues.
+func TestPartitionsOfHaltedReplica(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2)
 	p := keyed()
@@ -180,24 +181,24 @@ func TestPartitionsOfWhoMayNotAnswer(t *testing.T) {
 	f.until("they share", func() bool { return holds(first, 1, 2) && holds(second, 1, 2) })
 }
 
-// TestPartitionsOfWhoHasNoModel: a replica that finds no model it could answer with (the store was emptied, or what is
-// there is of other features) has no partitions: those that have one answer all. With a model it gets its share.
-func TestPartitionsOfWhoHasNoModel(t *testing.T) {
+// TestPartitionsWithoutModel: a replica without a model that it can use (the store was emptied, or the live model
+// has other features) has no partitions: the replicas with a model answer all. Once it has a model it gets its share.
+func TestPartitionsWithoutModel(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2)
-	p := apprentice()
+	p := holdingPipeline()
 	p.Subject, p.Partitions, p.Lease = "in.*", 2, lease.MinTTL
 	first := f.replica(p)
 	f.publish(300, 20)
 	f.answered()
 	other := p
 	other.Role, other.Stage.Spec.Features = RoleTransform, []string{"y"}
-	stranger := f.replica(other)
-	f.until("it is open", func() bool { return len(stranger.Status()) == 1 })
+	otherFeatures := f.replica(other)
+	f.until("it is open", func() bool { return len(otherFeatures.Status()) == 1 })
 	f.until("who has other features says so", func() bool {
-		return strings.Contains(stranger.Status()[0].Store, "cannot go live, and no model answers here: it has the "+
+		return strings.Contains(otherFeatures.Status()[0].Store, "cannot go live, and no model answers here: it has the "+
 			"features x[0]") &&
-			strings.HasSuffix(stranger.Status()[0].Store, "restore schema.features")
+			strings.HasSuffix(otherFeatures.Status()[0].Store, "restore schema.features")
 	})
 	stored := f.atHome()
 	has, err := stored.Pin(t.Context(), "") // no other goes live
@@ -223,7 +224,7 @@ func TestPartitionsOfWhoHasNoModel(t *testing.T) {
 	f.until("it is open", func() bool { return len(second.Status()) == 1 })
 	f.publish(100, 20)
 	f.answered()
-	for _, r := range []*runner{second, stranger} {
+	for _, r := range []*runner{second, otherFeatures} {
 		if s := r.Status()[0]; r.live() != "" || s.Ready || *s.Partitions > 0 {
 			t.Errorf("without a model, %q, a replica is ready: %t, and holds %d", r.live(), s.Ready, *s.Partitions)
 		}
@@ -240,13 +241,13 @@ func TestPartitionsOfWhoHasNoModel(t *testing.T) {
 	if o := f.order(); o.lost+o.twice+o.late+o.marked > 0 {
 		t.Errorf("%+v", o)
 	}
-	if stranger.live() != "" {
-		t.Errorf("a replica of other features answers with %s", stranger.live())
+	if otherFeatures.live() != "" {
+		t.Errorf("a replica of other features answers with %s", otherFeatures.live())
 	}
 }
 
-// TestPartitionsWithinTheLimit: what the pulls of all partitions bring together stays within what may be held,
-// whichever partition is filled first, and all is answered in the end.
+// TestPartitionsWithinTheLimit: the pulls of all partitions together stay within the in-flight limit, whichever
+// partition is filled first, and every message is answered.
 func TestPartitionsWithinTheLimit(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 4)
@@ -298,9 +299,9 @@ func TestPartitionsWithinTheLimit(t *testing.T) {
 	}
 }
 
-// TestPartitionsThatCannotBe: what stands in the way is said before anything starts, by setup, by doctor and by a
-// start, and the fix works.
-func TestPartitionsThatCannotBe(t *testing.T) {
+// TestImpossiblePartitions: setup, doctor and a start report what prevents partitions before anything runs, and the
+// fix works.
+func TestImpossiblePartitions(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	ctx, cancel := context.WithTimeout(t.Context(), ample) // else the client gives each request five seconds
@@ -310,17 +311,17 @@ func TestPartitionsThatCannotBe(t *testing.T) {
 	for name, c := range map[string]struct {
 		stream jetstream.StreamConfig
 		says   string
-		cure   *jetstream.SubjectTransformConfig
+		fix    *jetstream.SubjectTransformConfig
 	}{
 		"without a transform": {jetstream.StreamConfig{}, "does not map the keys of S1.* to 8 " +
 			"partitions", needs.PartitionTransform("S1.*", 8)},
 		"another number": {jetstream.StreamConfig{SubjectTransform: needs.PartitionTransform("S2.*", 4)},
 			"maps S2.* to 4 partitions, and pipeline p has 8; set input.partitions: 4", needs.PartitionTransform("S2.*", 8)},
-		"a transform of somebody": {jetstream.StreamConfig{SubjectTransform: &jetstream.SubjectTransformConfig{Source: "S3.a",
+		"another transform": {jetstream.StreamConfig{SubjectTransform: &jetstream.SubjectTransformConfig{Source: "S3.a",
 			Destination: "S3.b"}}, "give the pipeline a separate stream", nil},
 		"a work queue": {jetstream.StreamConfig{Retention: jetstream.WorkQueuePolicy}, "limits retention", nil},
 	} {
-		at := map[string]string{"without a transform": "S1", "another number": "S2", "a transform of somebody": "S3",
+		at := map[string]string{"without a transform": "S1", "another number": "S2", "another transform": "S3",
 			"a work queue": "S4"}[name]
 		c.stream.Name = at
 		s.make(c.stream)
@@ -353,18 +354,18 @@ func TestPartitionsThatCannotBe(t *testing.T) {
 					strings.Split(c.says, ";")[0])
 			})
 		})
-		if c.cure == nil {
+		if c.fix == nil {
 			continue
 		}
-		if !strings.Contains(problem(), "--transform-destination='"+c.cure.Destination+"'") {
+		if !strings.Contains(problem(), "--transform-destination='"+c.fix.Destination+"'") {
 			t.Errorf("%s: setup does not say how: %s", name, problem())
 		}
-		c.stream.Subjects, c.stream.SubjectTransform = []string{at + ".>"}, c.cure
+		c.stream.Subjects, c.stream.SubjectTransform = []string{at + ".>"}, c.fix
 		if _, err := s.js.UpdateStream(ctx, c.stream); err != nil {
 			t.Fatal(err)
 		}
 		if text := problem(); text != "" {
-			t.Errorf("%s: after its cure setup says %q", name, text)
+			t.Errorf("%s: after its fix setup reports %q", name, text)
 		}
 	}
 	for version, want := range map[string]string{"2.9.25": "NATS server 2.11 or later", "2.10.29": "NATS server 2.11 " +
@@ -376,8 +377,8 @@ func TestPartitionsThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestSetupMakesPartitions: setup makes a stream with partitions, and gives them to one that it made before, which
-// continues to take what it took for other pipelines.
+// TestSetupMakesPartitions: setup creates a stream with partitions, and adds them to one that it created before, which
+// continues to store what it stored for other pipelines.
 func TestSetupMakesPartitions(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -387,9 +388,9 @@ func TestSetupMakesPartitions(t *testing.T) {
 	plain.Dead = "out.dead"
 	other := plain
 	other.Name, other.Subject, other.Output = "b", "others.*", "out.b"
-	parted := plain
-	parted.Partitions = 8
-	for _, all := range [][]Pipeline{{plain, other}, {parted}, {parted}} {
+	partitioned := plain
+	partitioned.Partitions = 8
+	for _, all := range [][]Pipeline{{plain, other}, {partitioned}, {partitioned}} {
 		plans, err := admin.Setup(ctx, s.js, all, false)
 		if err == nil && plans[0].Outdated && fmt.Sprint(plans[0].Subjects) != "[keys.* others.*]" {
 			t.Errorf("setup is to let the stream take %v", plans[0].Subjects)
@@ -413,7 +414,7 @@ func TestSetupMakesPartitions(t *testing.T) {
 		t.Errorf("the stream takes %v", have)
 	}
 	n := 0
-	for _, need := range needs.For(needs.Config{Pipelines: []Pipeline{parted}}) {
+	for _, need := range needs.For(needs.Config{Pipelines: []Pipeline{partitioned}}) {
 		if need.Kind == needs.Consumer {
 			n++
 		}

@@ -20,8 +20,8 @@ import (
 	"github.com/embedd/embedd/plugin"
 )
 
-// guarded is a site whose daemon has a user of its own, with rights that a test takes away and gives back. The test
-// itself may do everything.
+// guarded is a site whose daemon has a separate user, with permissions that a test revokes and grants. The test's own
+// user may do everything.
 func guarded(t *testing.T) *site {
 	t.Helper()
 	s := &site{T: t, options: server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
@@ -37,7 +37,7 @@ func users(daemon *server.Permissions) []*server.User {
 	return []*server.User{{Username: "test"}, {Username: "embedd", Password: "secret", Permissions: daemon}}
 }
 
-// denied are the rights of a user who may do all but publish on some subjects.
+// denied are the permissions of a user who may do everything except publish on the given subjects.
 func denied(subjects ...string) *server.Permissions {
 	return &server.Permissions{Publish: &server.SubjectPermission{Deny: subjects}}
 }
@@ -52,8 +52,8 @@ func (s *site) grant(p *server.Permissions) {
 	}
 }
 
-// guest runs a pipeline as the daemon's user until the test ends, and returns what tells how it stands.
-func (s *site) guest(change func(*Pipeline)) (*Engine, *prometheus.Registry) {
+// runGuarded runs a pipeline as the daemon's user until the test ends, and returns a function that reads its status.
+func (s *site) runGuarded(change func(*Pipeline)) (*Engine, *prometheus.Registry) {
 	s.Helper()
 	e, r, run := s.invite(change)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -137,14 +137,14 @@ func gauge(t *testing.T, r *prometheus.Registry, name string, labels ...string) 
 	return 0
 }
 
-// TestReady: a pipeline is ready when an input would be answered now, also while none comes; and where it is not, it
-// says by what it is blocked.
+// TestReady: a pipeline is ready if an input would be answered now, also while none arrives; if it is not ready, it
+// reports what blocks it.
 func TestReady(t *testing.T) {
 	t.Run("rights", func(t *testing.T) {
 		t.Parallel()
 		s := guarded(t)
 		s.grant(denied("out.x"))
-		e, r := s.guest(nil)
+		e, r := s.runGuarded(nil)
 		s.stands(e, StateBlocked, false, `publish on "out.x"`, "grant")
 		if v := gauge(t, r, "embedd_state", "state=blocked"); v != 1 {
 			t.Errorf("embedd_state of blocked is %v", v)
@@ -158,7 +158,7 @@ func TestReady(t *testing.T) {
 		t.Parallel()
 		s := guarded(t)
 		s.grant(denied("out.x", "$SYS.>"))
-		e, _ := s.guest(func(p *Pipeline) { p.Stage.Until = plugin.UntilPCA })
+		e, _ := s.runGuarded(func(p *Pipeline) { p.Stage.Until = plugin.UntilPCA })
 		for range 20 {
 			s.send(1)
 		}
@@ -175,7 +175,7 @@ func TestReady(t *testing.T) {
 		s := guarded(t)
 		s.grant(&server.Permissions{Publish: &server.SubjectPermission{Allow: []string{"out.x", "dead.x", "$JS.API.>",
 			"$JS.ACK.in.embedd_p.>", natsx.UserInfoSubject}}})
-		e, _ := s.guest(nil)
+		e, _ := s.runGuarded(nil)
 		s.send(1)
 		s.stands(e, StateLearning, true)
 		s.grant(denied("$JS.ACK.in.>"))
@@ -205,7 +205,7 @@ func TestReady(t *testing.T) {
 			}
 		}
 		full("out")
-		e, _ := s.guest(nil)
+		e, _ := s.runGuarded(nil)
 		s.stands(e, StateBlocked, false, "stream out", "out.x", "full", "1 messages", "nats stream edit out --max-msgs=2")
 		purge("out")
 		s.stands(e, StateLearning, true)
@@ -217,7 +217,7 @@ func TestReady(t *testing.T) {
 	t.Run("connection", func(t *testing.T) {
 		t.Parallel()
 		s := guarded(t)
-		e, _ := s.guest(nil)
+		e, _ := s.runGuarded(nil)
 		s.stands(e, StateLearning, true)
 		s.stop()
 		s.stands(e, StateBlocked, false, "not connected")
@@ -227,7 +227,7 @@ func TestReady(t *testing.T) {
 	t.Run("streams", func(t *testing.T) {
 		t.Parallel()
 		s := guarded(t)
-		e, _ := s.guest(nil)
+		e, _ := s.runGuarded(nil)
 		s.stands(e, StateLearning, true)
 		if err := s.js.DeleteStream(t.Context(), "out"); err != nil {
 			t.Fatal(err)
@@ -244,7 +244,7 @@ func TestReady(t *testing.T) {
 	})
 }
 
-// TestLag: what is not answered counts, while the pipeline holds and before its consumer exists too.
+// TestLag: unanswered messages are counted, also while the pipeline holds them and before its consumer exists.
 func TestLag(t *testing.T) {
 	lags := func(t *testing.T, s *site, e *Engine, r *prometheus.Registry, messages float64, state State,
 		words ...string) {
@@ -266,9 +266,9 @@ func TestLag(t *testing.T) {
 		s := guarded(t)
 		s.store("in.other", []byte("of another subject"))
 		s.send(7)
-		e, r := s.guest(hold)
+		e, r := s.runGuarded(hold)
 		lags(t, s, e, r, 7, StateWaitingForModel, "7 of 250 labelled rows")
-		// The consumer is there although nothing is pulled, and comes back where somebody deletes it: on an interest
+		// The consumer exists although nothing is pulled, and is recreated if a user deletes it: on an interest
 		// stream nothing would be kept for it.
 		if err := s.js.DeleteConsumer(t.Context(), "in", "embedd_p"); err != nil {
 			t.Fatal(err)
@@ -289,7 +289,7 @@ func TestLag(t *testing.T) {
 		s := guarded(t)
 		s.store("in.other", []byte("of another subject"))
 		s.send(5)
-		e, r := s.guest(hold)
+		e, r := s.runGuarded(hold)
 		lags(t, s, e, r, 5, StateWaitingForModel)
 		s.grant(denied("$JS.API.CONSUMER.CREATE.in.embedd_p.>"))
 		if err := s.js.DeleteConsumer(t.Context(), "in", "embedd_p"); err != nil {
@@ -301,14 +301,14 @@ func TestLag(t *testing.T) {
 	})
 }
 
-// TestRightsAtStart: a right that is missing at the start is named, at once.
-func TestRightsAtStart(t *testing.T) {
+// TestPermissionsAtStart: a permission that is missing at the start is named at once.
+func TestPermissionsAtStart(t *testing.T) {
 	s := guarded(t)
 	for _, subject := range []string{"$JS.API.STREAM.INFO.in", "$JS.API.CONSUMER.CREATE.in.embedd_p.in.x"} {
 		s.grant(denied(subject))
 		_, _, run := s.invite(nil)
 		begin := time.Now()
-		err := run(t.Context()) // it tries for so long again where it is not told at once
+		err := run(t.Context()) // it retries as long again if it is not notified at once
 		if !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), fmt.Sprintf("publish on %q", subject)) ||
 			strings.Contains(err.Error(), "deadline") {
 			t.Errorf("without the right to publish on %s: %v", subject, err)
@@ -319,7 +319,7 @@ func TestRightsAtStart(t *testing.T) {
 	}
 }
 
-// TestNotDrained: an end that left inputs unanswered is not one that drained them.
+// TestNotDrained: a stop that left inputs unanswered is not reported as drained.
 func TestNotDrained(t *testing.T) {
 	t.Parallel()
 	s := guarded(t)
@@ -343,7 +343,7 @@ func TestNotDrained(t *testing.T) {
 	}
 }
 
-// TestOpened: it is called when the streams have been looked at, and not where one is missing.
+// TestOpened: it is called when the streams have been checked, and not if one is missing.
 func TestOpened(t *testing.T) {
 	t.Parallel()
 	s := guarded(t)

@@ -14,15 +14,15 @@ import (
 	"github.com/embedd/embedd/stream/lease"
 )
 
-// runner is an engine of one pipeline, on a connection of its own, beside others of the same pipeline.
+// runner is an engine of one pipeline on a separate connection, one of several replicas.
 type runner struct {
 	*Engine
 	kill context.CancelFunc // ends it as an orderly stop does
 	end  func()
 }
 
-// apprentice is a pipeline that holds until somebody has learned a model of the numbered messages.
-func apprentice() Pipeline {
+// holdingPipeline is a pipeline that holds messages until some replica has trained a model of the numbered messages.
+func holdingPipeline() Pipeline {
 	return Pipeline{Name: "p", Stream: "in", Subject: "in.x", Output: "out.x", Dead: "out.dead",
 		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
 			Fit: fit.Config{Method: "lda"}, Training: plugin.Training{Every: plugin.Every{Rows: 100}}}}
@@ -71,7 +71,7 @@ func (r *runner) live() string {
 	return ""
 }
 
-// TestReplicasBeginTogether: replicas that start at once on an empty stream all answer, with one model, a moment after
+// TestReplicasBeginTogether: replicas that start concurrently on an empty stream all answer, with one model, as soon as
 // the first of them has one.
 func TestReplicasBeginTogether(t *testing.T) {
 	t.Parallel()
@@ -80,7 +80,7 @@ func TestReplicasBeginTogether(t *testing.T) {
 		replicas := make([]*runner, 2+round%3)
 		var wg sync.WaitGroup
 		for i := range replicas {
-			wg.Go(func() { replicas[i] = s.replica(apprentice()) })
+			wg.Go(func() { replicas[i] = s.replica(holdingPipeline()) })
 		}
 		wg.Wait()
 		s.send(250)
@@ -109,7 +109,7 @@ func TestReplicasBeginTogether(t *testing.T) {
 	}
 }
 
-// replicaRounds is how often what depends on chance is tried.
+// replicaRounds is the number of rounds of tests that depend on chance.
 func replicaRounds() int {
 	if soak() {
 		return 20
@@ -117,13 +117,13 @@ func replicaRounds() int {
 	return 2
 }
 
-// TestOneCounts: of the replicas of a pipeline the one that learns asks how far behind it is, and the others have no
-// such figure, those of role transform included; when it has ended the next one asks.
-func TestOneCounts(t *testing.T) {
+// TestTrainerCountsLag: of the replicas of a pipeline only the trainer asks how far behind it is. The others, those of
+// role transform included, have no such figure. When the trainer has ended, the next one asks.
+func TestTrainerCountsLag(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	of := func(role Role) Pipeline {
-		p := apprentice()
+		p := holdingPipeline()
 		p.Role, p.Lease = role, lease.MinTTL
 		return p
 	}

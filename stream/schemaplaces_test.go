@@ -180,7 +180,7 @@ func TestClockSetBack(t *testing.T) {
 		t.Helper()
 		offset.Store(int64(hours * time.Hour))
 		if m := r.pipeline().Report().Model; m == nil || m.AgeSeconds < 0 {
-			t.Errorf("with the clock at %d hours the report says of the model: %+v", hours, m)
+			t.Errorf("with the clock at %d hours the report has the model: %+v", hours, m)
 		}
 		publishShapes(s, p, append(longer(3), append(good(30), "integer labels")...)...)
 		for seq := n + 1; seq <= n+3; seq++ {

@@ -22,11 +22,11 @@ func sends(domain string) Pipeline {
 	return p
 }
 
-// TestEdgeGoesOnUnsent: an edge that cannot send takes its input all the same, and says why it sends nothing; it
-// sends once it can. Here another stream has the subjects, as a disk may have no room.
-func TestEdgeGoesOnUnsent(t *testing.T) {
+// TestEdgeCannotSend: an edge that cannot send answers its input nevertheless, reports why it does not send, and
+// sends once it can. Here another stream has the subjects; a full disk has the same effect.
+func TestEdgeCannotSend(t *testing.T) {
 	t.Parallel()
-	f := newSpokes(t, "berlin")
+	f := newHubAndEdges(t, "berlin")
 	berlin := f.edges["berlin"]
 	berlin.make(jetstream.StreamConfig{Name: "other", Subjects: []string{"$KV.EMBEDD_EDGE.>"}})
 	f.blocks("berlin", 2)
@@ -58,11 +58,11 @@ func TestEdgeGoesOnUnsent(t *testing.T) {
 	berlin.stored(summaries.EdgeStream, summaries.EdgeSubjects("p")[0], 2)
 }
 
-// TestEdgeTooSmall: a summary that cannot stand whole in what an edge keeps is not sent in parts that push one
-// another out; the status says so, and it is sent once there is room.
+// TestEdgeTooSmall: a summary that is larger than the edge's stream is not sent in parts that would remove each other;
+// the status reports it, and it is sent once there is room.
 func TestEdgeTooSmall(t *testing.T) {
 	t.Parallel()
-	f := newSpokes(t, "berlin")
+	f := newHubAndEdges(t, "berlin")
 	berlin := f.edges["berlin"]
 	f.blocks("berlin", 2)
 	p := sends("berlin")
@@ -86,7 +86,7 @@ func TestEdgeTooSmall(t *testing.T) {
 // pipeline's push it out.
 func TestEdgeSendsOnce(t *testing.T) {
 	t.Parallel()
-	f := newSpokes(t, "berlin")
+	f := newHubAndEdges(t, "berlin")
 	berlin := f.edges["berlin"]
 	notices := summaries.EdgeSubjects("p")[0]
 	f.blocks("berlin", 2)
@@ -128,7 +128,7 @@ func TestEdgeSendsOnce(t *testing.T) {
 // TestEdgeGoesOnUnnamed: so it is where its domain is not among those that the hub takes.
 func TestEdgeGoesOnUnnamed(t *testing.T) {
 	t.Parallel()
-	f := newSpokes(t, "berlin")
+	f := newHubAndEdges(t, "berlin")
 	berlin := f.edges["berlin"]
 	f.blocks("berlin", 1)
 	r := berlin.replica(sends("rome"))
@@ -155,10 +155,10 @@ func (s *site) examined(p Pipeline) (faults, all string) {
 	return faults, all
 }
 
-// TestCheckOfEdges: check tells at an edge that its domain is not named, and at the hub which edge it does not take.
+// TestCheckOfEdges: check reports at an edge that its domain is not named, and at the hub which edge it does not read.
 func TestCheckOfEdges(t *testing.T) {
 	t.Parallel()
-	f := newSpokes(t, "berlin")
+	f := newHubAndEdges(t, "berlin")
 	berlin := f.edges["berlin"]
 	hub := blockPipeline()
 	hub.Role, hub.Edges = RoleTrain, []string{"berlin"}
@@ -187,7 +187,7 @@ func TestCheckOfEdges(t *testing.T) {
 // TestBytesOfEdges: setup changes how many bytes of summaries are kept, and a daemon does not.
 func TestBytesOfEdges(t *testing.T) {
 	t.Parallel()
-	f := newSpokes(t, "berlin")
+	f := newHubAndEdges(t, "berlin")
 	hub := blockPipeline()
 	hub.Role, hub.Edges = RoleTrain, []string{"berlin"}
 	for name, one := range map[string]struct {

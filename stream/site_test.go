@@ -27,10 +27,10 @@ type site struct {
 	options server.Options
 	server  *server.Server
 	js      jetstream.JetStream
-	log     *slog.Logger  // of the next pupil; nil: no logs
+	log     *slog.Logger  // of the next pipeline; nil: no logs
 	sent    int           // messages of input so far; each has its number in it
-	first   uint64        // where the window of the next pupil's model begins
-	calm    time.Duration // how long learning of the next pupil waits for the hot path; 0: as long as in an engine
+	first   uint64        // where the window of the next pipeline's model begins
+	calm    time.Duration // how long training of the next pipeline waits for the hot path; 0: as long as in an engine
 	mixed   bool          // messages of input have from one to some hundred rows, else one
 }
 
@@ -42,8 +42,8 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// newBareSite is a site without streams. Do not delete the last stream of another one instead: the server then removes
-// the directory of all streams at some later moment, under the feet of the next one that is made.
+// newBareSite is a site without streams. Do not delete the last stream of another site instead: the server removes the
+// directory of all streams some time later, and with it a stream that was created meanwhile.
 func newBareSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{T: t, options: server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
@@ -57,7 +57,7 @@ func (s *site) begin() {
 	s.Helper()
 	s.start()
 	s.Cleanup(s.stop)
-	s.js = patient(s.T, s.dial().Conn())
+	s.js = slowJetStream(s.T, s.dial().Conn())
 }
 
 func (s *site) start() {
@@ -92,7 +92,7 @@ func (s *site) dial() jetstream.JetStream {
 	return js
 }
 
-// connect connects, however late the server says who it is: the client gives that two seconds.
+// connect connects with a long timeout: by default the client waits two seconds for the server's INFO.
 func connect(t *testing.T, urls string, options ...nats.Option) *nats.Conn {
 	t.Helper()
 	options = append([]nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond)}, options...)
@@ -107,9 +107,9 @@ func connect(t *testing.T, urls string, options ...nats.Option) *nats.Conn {
 	}
 }
 
-// patient asks for the test itself, whose server is there, and waits for what is asked however late it comes: the
-// client gives it five seconds. What is under test has the client's own patience.
-func patient(t *testing.T, nc *nats.Conn) jetstream.JetStream {
+// slowJetStream is a JetStream context with a long timeout for the requests of the test itself: by default the client
+// waits five seconds. The code under test has the default.
+func slowJetStream(t *testing.T, nc *nats.Conn) jetstream.JetStream {
 	t.Helper()
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(ample))
 	if err != nil {
@@ -132,8 +132,8 @@ func (s *site) make(c jetstream.StreamConfig) {
 	}
 }
 
-// again deletes the input and recreates it, in memory: a server was seen to take up the files of a stream that it had
-// just deleted in a new one of that name.
+// again deletes the input and recreates it in memory: a server may load the files of a file stream that it has just
+// deleted into a new stream of the same name.
 func (s *site) again(c jetstream.StreamConfig) {
 	s.Helper()
 	if err := s.js.DeleteStream(s.Context(), "in"); err != nil {
@@ -154,7 +154,7 @@ func (s *site) purge(upTo uint64) {
 	}
 }
 
-// send stores so many messages, each with the next number in it.
+// send stores n messages, each with the next number in it.
 func (s *site) send(n int) {
 	s.Helper()
 	for range n {
@@ -171,7 +171,8 @@ func (s *site) message(n int) []byte {
 	return numbered(n, n*n*37%131)
 }
 
-// store continues trying while the server is away, under one identity, so that the stream holds the message once.
+// store publishes a message until it is stored, also while the server restarts, with one message id, so that the stream
+// has it once.
 func (s *site) store(subject string, body []byte) {
 	s.Helper()
 	id := nats.NewInbox()
@@ -190,7 +191,7 @@ func (s *site) store(subject string, body []byte) {
 // numbered is a message of one labelled row whose first feature is a number. More rows make it larger.
 func numbered(n, more int) []byte { return arrowRows(n, more, 4) }
 
-// arrowRows is numbered with another number of features, of at most four.
+// arrowRows is numbered with another number of features, at most four.
 func arrowRows(n, more, features int) []byte {
 	schema := arrow.NewSchema([]arrow.Field{
 		{Name: "label", Type: arrow.BinaryTypes.String},
@@ -214,7 +215,7 @@ func arrowRows(n, more, features int) []byte {
 	return out.Bytes()
 }
 
-// each reads a stream from end to end.
+// each reads a stream from its first to its last message.
 func (s *site) each(name string, take func(jetstream.Msg)) {
 	s.Helper()
 	n := s.state(name).Msgs

@@ -15,8 +15,8 @@ import (
 	"github.com/embedd/embedd/stream"
 )
 
-// TestSlowLink holds that a backlog gets through a slow link: a server cuts a connection off when more than its
-// max_pending waits to be written, and then the same pull would be cut off again and again.
+// TestSlowLink checks that a backlog passes a slow link: a server closes a connection if more than its max_pending is
+// buffered, and the same pull would then be cut off repeatedly.
 func TestSlowLink(t *testing.T) {
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
 		StoreDir:      t.TempDir(),
@@ -48,7 +48,7 @@ func TestSlowLink(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// What cannot be decoded leaves as a dead letter, at no cost of its own.
+	// A message that cannot be decoded becomes a dead letter at no extra cost.
 	const messages = 80
 	for range messages {
 		if _, err := js.Publish(ctx, "in.x", make([]byte, 900<<10)); err != nil {
@@ -88,7 +88,7 @@ func TestSlowLink(t *testing.T) {
 	}
 }
 
-// slowLink is the address of a link to a server that carries so many bytes a second from it.
+// slowLink is the address of a link to a server that carries the given number of bytes a second from it.
 func slowLink(t *testing.T, to string, rate int) string {
 	t.Helper()
 	l, err := carrier.New(to, nil, func(piece []byte) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/embedd/embedd/stream/registry"
 )
 
-// epochs are those that the outputs name, in the order in which the outputs are stored, from the n-th on.
+// epochs are the epochs of the outputs in stored order, from the n-th output on.
 func (s *site) epochs(n int) (out []string) {
 	s.Helper()
 	for _, msg := range s.stored("out", "out.x", -1)[n:] {
@@ -26,8 +26,8 @@ func (s *site) epochs(n int) (out []string) {
 	return out
 }
 
-// TestStaged: four replicas; a version that goes live is fetched by the others before the pointer moves, and once they
-// have followed a change of the epoch no output is of the one before.
+// TestStaged: four replicas; a version is fetched by the others before the pointer moves to it, and once they have
+// followed a change of the epoch, no output has the epoch before.
 func TestStaged(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -35,7 +35,7 @@ func TestStaged(t *testing.T) {
 	s.log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	var replicas []*runner
 	for i := range 4 {
-		p := apprentice()
+		p := holdingPipeline()
 		p.Lease = lease.MinTTL
 		if i == 3 {
 			p.Role = RoleTransform
@@ -108,8 +108,8 @@ func TestStaged(t *testing.T) {
 	s.once(s.sent)
 }
 
-// TestOutdated: a replica that does not know what is live answers no more, says so, gives back what it has taken, and
-// continues once it knows.
+// TestOutdated: a replica that does not know which model is live stops answering, reports it, releases its messages,
+// and continues once it knows.
 func TestOutdated(t *testing.T) {
 	t.Parallel()
 	s := &site{T: t, options: server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
@@ -118,7 +118,7 @@ func TestOutdated(t *testing.T) {
 	for _, name := range []string{"in", "out"} {
 		s.make(jetstream.StreamConfig{Name: name})
 	}
-	p := apprentice()
+	p := holdingPipeline()
 	p.Role, p.Lease, p.ModelSyncTimeout = RoleAll, lease.MinTTL, 2*time.Second
 	nc := connect(t, s.server.ClientURL(), nats.UserInfo("embedd", "secret"))
 	e, err := New(Options{Conn: nc, Pipelines: []Pipeline{p}, Wait: ample})
@@ -143,12 +143,12 @@ func TestOutdated(t *testing.T) {
 	s.stands(e, StateReady, true)
 }
 
-// TestCannotLiveWithWhatIsLive: a replica without a model that cannot take the live one does what until_ready says,
-// however long: it knows what is live.
-func TestCannotLiveWithWhatIsLive(t *testing.T) {
+// TestIncompatibleLiveModel: a replica without a model that cannot use the live one does what until_ready specifies,
+// indefinitely: it knows which model is live.
+func TestIncompatibleLiveModel(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	p := apprentice()
+	p := holdingPipeline()
 	one := s.replica(p)
 	s.send(300)
 	s.until("a model is live", func() bool { return one.live() != "" })
@@ -157,13 +157,13 @@ func TestCannotLiveWithWhatIsLive(t *testing.T) {
 	p.Role, p.Stage.Spec.Features, p.Stage.Until = RoleTransform, []string{"y"}, plugin.UntilSkip
 	p.ModelSyncTimeout = time.Second
 	begun := time.Now()
-	stranger := s.replica(p)
-	s.until("it says that none answers", func() bool {
-		all := stranger.Status()
+	otherFeatures := s.replica(p)
+	s.until("it reports that no model answers", func() bool {
+		all := otherFeatures.Status()
 		return len(all) == 1 && strings.Contains(all[0].Store, "cannot go live, and no model answers here")
 	})
 	time.Sleep(2*p.ModelSyncTimeout - time.Since(begun))
 	s.send(50)
 	s.acknowledged("p")
-	s.until("it is not blocked", func() bool { return stranger.Status()[0].State != StateBlocked })
+	s.until("it is not blocked", func() bool { return otherFeatures.Status()[0].State != StateBlocked })
 }

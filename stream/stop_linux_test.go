@@ -12,13 +12,13 @@ import (
 	"github.com/embedd/embedd/plugin"
 )
 
-// TestStopWhileTheStoreHangs: where the store of models does not come back, a stop waits for it no longer than draining
-// may take, and says so.
+// TestStopWhileTheStoreHangs: if the store of models does not respond, a stop waits for it no longer than the drain
+// timeout, and reports it.
 func TestStopWhileTheStoreHangs(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	log := &lines{}
-	p := apprentice()
+	p := holdingPipeline()
 	dir, err := os.MkdirTemp("", "embedd-hangs-")
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestStopWhileTheStoreHangs(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()
 	<-open
-	// Another process that holds the lock of the pointer, and stands still.
+	// Another process that holds the lock of the pointer and is stopped.
 	path := filepath.Join(p.Models.Directory, "p", "lock")
 	lock, err := os.Create(path)
 	if err == nil {
@@ -62,7 +62,7 @@ func TestStopWhileTheStoreHangs(t *testing.T) {
 		t.Fatal("the stop waits for the store")
 	}
 	if log.with("a write to the model store has not completed") == nil {
-		t.Error("nobody says that the stop did not wait for the store")
+		t.Error("it is not reported that the stop did not wait for the store")
 	}
 	lock.Close()
 	s.until("learning ends once the store lets it go", func() bool { return opened(t, path) == 0 })

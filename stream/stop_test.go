@@ -72,8 +72,8 @@ func TestStopWithHeldInputs(t *testing.T) {
 	}
 }
 
-// TestStopBehindSlowModel: a stop waits no longer than draining may take for what core NATS has brought, and counts
-// what is left. To answer everything would take a minute.
+// TestStopBehindSlowModel: a stop waits no longer than the drain timeout for the messages of core NATS, and counts the
+// rest. Answering all of them would take a minute.
 func TestStopBehindSlowModel(t *testing.T) {
 	t.Parallel()
 	s := natstest.New(t)
@@ -82,7 +82,7 @@ func TestStopBehindSlowModel(t *testing.T) {
 	p.Stage.Spec.Label = ""
 	r := newReplica(t, s.Connect(), p)
 	if d := stream.SetDrain(r.Engine, time.Second); d != 15*time.Second {
-		t.Errorf("a stop drains for %v unless it is told otherwise, want 15 s", d)
+		t.Errorf("a stop drains for %v by default, want 15 s", d)
 	}
 	r.Start()
 	publishCore(t, s, 1000, arrowMessage(t, column{"x", drawRows(1, 2000, 4).x}))
@@ -100,7 +100,7 @@ func TestStopBehindSlowModel(t *testing.T) {
 	}
 }
 
-// slowModel looks at two thousand rows for each that it projects.
+// slowModel compares each row that it projects with two thousand rows.
 func slowModel(t testing.TB) *model.Model {
 	t.Helper()
 	m, err := fit.Fit(t.Context(), dataOf(drawRows(1, 2000, 4)), fit.Config{Method: "le"})

@@ -37,8 +37,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// write takes the lease, again and again, and writes pointers as fast as it can while it believes that it holds it. It
-// believes what it heard last, whatever its clock says: so does a process that was stopped just after it had asked.
+// write acquires the lease repeatedly, and writes pointers as fast as it can while it believes that it holds it. It
+// trusts the last response, whatever its clock says, like a process that was stopped just after its request.
 func write(url string, fenced bool) error {
 	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.Timeout(ample))
 	if err != nil {
@@ -88,7 +88,7 @@ func write(url string, fenced bool) error {
 	}
 }
 
-// unfenced writes a pointer as one would who trusts the lease: by compare-and-set, on whatever is there.
+// unfenced writes a pointer by compare-and-set on whatever is stored, like a process that relies on the lease alone.
 func unfenced(ctx context.Context, pointers jetstream.KeyValue, term uint64) error {
 	p := registry.Pointer{Format: registry.Format}
 	entry, err := pointers.Get(ctx, "p")
@@ -125,10 +125,10 @@ type writers struct {
 	lost     int // pointers that replace another than the one before
 }
 
-// ample is how long a test waits for what has to come: only one that fails takes so long, however busy the machine is.
+// ample is the timeout of tests for an event that has to happen, generous for a loaded machine.
 const ample = 3 * time.Minute
 
-// serve starts a server and says where it is.
+// serve starts a server and returns its address.
 func serve(t *testing.T) string {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
@@ -256,7 +256,7 @@ func (w *writers) holder() *exec.Cmd {
 			}
 		}
 	}
-	w.Fatal("nobody writes")
+	w.Fatal("no process writes")
 	return nil
 }
 
@@ -272,7 +272,7 @@ func (w *writers) signal(one *exec.Cmd, s syscall.Signal) {
 	}
 }
 
-// stop stops the holder for so long, after which it continues as if nothing had been.
+// stop stops the holder with SIGSTOP for the given time; then it continues.
 func (w *writers) stop(d time.Duration) {
 	w.takeover(func(one *exec.Cmd) {
 		w.signal(one, syscall.SIGSTOP)
@@ -289,8 +289,8 @@ func times(few, often int) int {
 	return few
 }
 
-// TestFence: whatever becomes of who holds the lease, no pointer of an older term follows one of a newer, and each
-// replaces the one before. The control shows that the test can fail.
+// TestFence: whatever happens to the holder of the lease, no pointer of an older term follows one of a newer term, and
+// each replaces the one before. The control shows that the test can fail.
 func TestFence(t *testing.T) {
 	t.Parallel()
 	w := newWriters(t, "fenced")
@@ -316,7 +316,7 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// TestFenceControl: who trusts the lease alone writes after it was taken from him.
+// TestFenceControl: a process that relies on the lease alone writes after it lost the lease.
 func TestFenceControl(t *testing.T) {
 	if os.Getenv("EMBEDD_SOAK") == "" {
 		t.Skip("a control of TestFence that depends on chance; EMBEDD_SOAK=1 runs it")
@@ -330,6 +330,6 @@ func TestFenceControl(t *testing.T) {
 	defer w.mu.Unlock()
 	t.Logf("%d pointers of %d terms: %d of an older term", w.pointers, len(w.terms), w.old)
 	if w.old == 0 {
-		t.Error("without the fence nothing old came through: the test cannot tell")
+		t.Error("without the fence no old pointer was stored: the test proves nothing")
 	}
 }

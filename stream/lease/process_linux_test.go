@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// TestDead: who runs is not dead, who has ended is, whether or not his number is another's by now; of other machines,
-// and of what is no process, nothing is known.
+// TestDead: a running process is not dead and an ended one is, whether or not its number was reused; of other machines,
+// and of numbers without a process, nothing is known.
 func TestDead(t *testing.T) {
 	mine := NewClaim("me", nil)
 	if mine.Process == "" {
-		t.Skip("this system does not tell")
+		t.Skip("this system does not report it")
 	}
 	cmd := exec.Command("sleep", "60")
 	if err := cmd.Start(); err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestReleasedInTheMiddle: a replica that ends while it asks for the lease, or renews it, leaves none behind for which
-// the next would have to wait, whether the server had taken its word by then or not.
-func TestReleasedInTheMiddle(t *testing.T) {
+// TestReleasedDuringRequest: a replica that ends while it acquires or renews the lease leaves none behind for which the
+// next would have to wait, whether or not the server had applied the request by then.
+func TestReleasedDuringRequest(t *testing.T) {
 	nc, err := nats.Connect(serve(t), nats.Timeout(ample))
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestReleasedInTheMiddle(t *testing.T) {
 	}
 }
 
-// leaseOf is a lease on a server of its own.
+// leaseOf is a lease on a separate server.
 func leaseOf(t *testing.T) *Lease {
 	t.Helper()
 	nc, err := nats.Connect(serve(t), nats.Timeout(ample))
@@ -74,15 +74,15 @@ func leaseOf(t *testing.T) *Lease {
 	return bucket.Lease(Options{Key: "q", Claim: Claim{Holder: nats.NewInbox()}, TTL: MinTTL})
 }
 
-// TestRenewedLate: a lease that is renewed after it has ended by our clock, and before the server ended it, is told of
-// again: who looked in between saw that it is not held, and stopped.
+// TestRenewedLate: a lease that is renewed after it has expired by our clock, and before the server expired it, is
+// reported again: a caller that looked in between saw that it was not held, and stopped.
 func TestRenewedLate(t *testing.T) {
 	l := leaseOf(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	told, ended := make(chan uint64, 1000), make(chan struct{})
+	terms, ended := make(chan uint64, 1000), make(chan struct{})
 	go func() {
 		defer close(ended)
-		l.Run(ctx, func(_ context.Context, term uint64) { told <- term })
+		l.Run(ctx, func(_ context.Context, term uint64) { terms <- term })
 	}()
 	defer func() {
 		cancel()
@@ -92,12 +92,12 @@ func TestRenewedLate(t *testing.T) {
 		t.Helper()
 		for late := time.After(3 * time.Minute); ; {
 			select {
-			case term := <-told:
+			case term := <-terms:
 				if term != 0 {
 					return
 				}
 			case <-late:
-				t.Fatal("nobody hears that the lease is held")
+				t.Fatal("it is not reported that the lease is held")
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func TestRenewedLate(t *testing.T) {
 	held()
 }
 
-// TestRenewedWhileItEnds: who is told to end and has something to bring to its end keeps the lease until then.
+// TestRenewedWhileItEnds: a holder that is asked to end while it finishes its work keeps the lease until then.
 func TestRenewedWhileItEnds(t *testing.T) {
 	t.Parallel()
 	l := leaseOf(t)

@@ -60,8 +60,8 @@ func ruin(t *testing.T, s Store, value string) {
 	}
 }
 
-// TestDamagedModel: a start continues with the version before that can be read, a second one too, and without a model
-// where none can; the pointer says it from then on, and learning is stored again.
+// TestDamagedModel: a start continues with the newest earlier version that can be read, and without a model if there is
+// none; the pointer records it from then on, and the next model is stored again.
 func TestDamagedModel(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		r := New(s, "digits", Options{})
@@ -73,7 +73,7 @@ func TestDamagedModel(t *testing.T) {
 		damage(t, s, d)
 		if _, err := New(s, "digits", Options{Strict: true}).Live(t.Context()); !errors.Is(err, ErrDamaged) &&
 			!errors.Is(err, ErrMissing) {
-			t.Fatalf("told to be strict: %v", err)
+			t.Fatalf("with Strict: %v", err)
 		}
 		begin := func() (*Registry, *Choice) {
 			t.Helper()
@@ -121,8 +121,8 @@ func TestDamagedModel(t *testing.T) {
 	})
 }
 
-// TestDamagedPointer: a start continues with the pointer before, and where there is none with what the models say of
-// themselves. No model is swept.
+// TestDamagedPointer: a start continues with the pointer before, or without one with what the models' notes contain. No
+// model is removed.
 func TestDamagedPointer(t *testing.T) {
 	for _, value := range []string{"{", `{"format":2,"live":"digits-9-00000000"}`, "\x00\x01"} {
 		eachStore(t, func(t *testing.T, s Store) {
@@ -134,7 +134,7 @@ func TestDamagedPointer(t *testing.T) {
 			}
 			ruin(t, s, value)
 			if _, err := New(s, "digits", Options{Strict: true}).Live(t.Context()); !errors.Is(err, ErrDamaged) {
-				t.Errorf("told to be strict: %v", err)
+				t.Errorf("with Strict: %v", err)
 			}
 			if p, err := New(s, "digits", Options{}).Pointer(t.Context()); err != nil || p.Damage() == "" || p.Live != b {
 				t.Fatalf("who looks has %+v, %v", p, err)
@@ -192,7 +192,7 @@ func glob(t *testing.T, pattern string) []string {
 	return paths
 }
 
-// TestDamagedWhileRunning: who runs the pipeline writes the pointer anew, with the model that it lives with.
+// TestDamagedWhileRunning: the process that runs the pipeline rewrites the pointer with its live model.
 func TestDamagedWhileRunning(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		r := New(s, "digits", Options{})
@@ -210,7 +210,8 @@ func TestDamagedWhileRunning(t *testing.T) {
 	})
 }
 
-// TestRetire: a pipeline without a live model stores its next one all the same, and what was live is the previous one.
+// TestRetire: a pipeline without a live model stores its next one nevertheless, and the model that was live is the
+// previous one.
 func TestRetire(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		r := New(s, "digits", Options{})

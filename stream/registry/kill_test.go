@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// learn saves one model after another indefinitely.
+// learn saves one model after another until it is killed.
 func learn(where string) error {
 	ctx := context.Background()
 	s, err := openChild(ctx, where)
@@ -82,8 +82,8 @@ func openChild(ctx context.Context, where string) (Store, error) {
 	return CreateJetStream(ctx, js)
 }
 
-// TestKilled kills a process that saves models 50 times, wherever it is. After each the pointer names a model that a
-// start reads, all versions that it lists are whole, and the next process continues from there.
+// TestKilled kills a process that saves models 50 times, at a random moment. After each kill the pointer names a model
+// that a start can read, all versions that it lists are complete, and the next process continues from there.
 func TestKilled(t *testing.T) {
 	places := map[string]func(t *testing.T) string{
 		"jetstream": func(t *testing.T) string { return js(t, nil).Conn().ConnectedUrl() },
@@ -169,7 +169,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// writings are the models of which a store holds bytes, or a mark that one was there.
+// writings are the models of which a store has bytes or a tombstone.
 func writings(t *testing.T, s Store) int {
 	t.Helper()
 	switch s := s.(type) {

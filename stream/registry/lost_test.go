@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestLostStore: somebody deletes the store of a running daemon. It says so once, and the next model is stored all the
-// same; a verb that only looks makes no store.
+// TestLostStore: a user deletes the store of a running daemon. It is reported once, and the next model is stored
+// nevertheless; a verb that only reads creates no store.
 func TestLostStore(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		var says bytes.Buffer

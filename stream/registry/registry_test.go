@@ -23,10 +23,10 @@ import (
 	"github.com/embedd/embedd/plugin"
 )
 
-// ample is how long a test waits for what has to come: only one that fails takes so long, however busy the machine is.
+// ample is the timeout of tests for an event that has to happen, generous for a loaded machine.
 const ample = 3 * time.Minute
 
-// js is a connection to a server of this test's own.
+// js is a connection to a separate server.
 func js(t *testing.T, change func(*server.Options)) jetstream.JetStream {
 	t.Helper()
 	o := &server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()}
@@ -72,7 +72,7 @@ func eachStore(t *testing.T, test func(t *testing.T, s Store)) {
 	})
 }
 
-// fitted is a model of its own for each seed.
+// fitted is a different model for each seed.
 func fitted(t testing.TB, seed uint64, features int) *model.Model {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -107,7 +107,7 @@ func save(t testing.TB, r *Registry, seed uint64, parent string) string {
 	return v
 }
 
-// live is what a start would take.
+// live is the model that a start would use.
 func live(t testing.TB, s Store) (*plugin.Live, *Pointer) {
 	t.Helper()
 	r := New(s, "digits", Options{})
@@ -122,7 +122,7 @@ func live(t testing.TB, s Store) (*plugin.Live, *Pointer) {
 	return c.Live, p
 }
 
-// there are the names of the models that lie in a store.
+// there are the names of the models in a store.
 func there(t testing.TB, s Store) (names []string) {
 	t.Helper()
 	all, err := s.versions(context.Background(), "digits")
@@ -136,7 +136,7 @@ func there(t testing.TB, s Store) (names []string) {
 	return names
 }
 
-// TestSave: what was saved is what a start finds, with all that is known of it.
+// TestSave: a start finds what was saved, with all its fields.
 func TestSave(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		r := New(s, "digits", Options{})
@@ -178,7 +178,7 @@ func TestSave(t *testing.T) {
 	})
 }
 
-// cut is a store that ends at one of its calls: before it was done, or after it and without telling.
+// cut is a store that fails at one of its calls: before it was done, or after it without reporting success.
 type cut struct {
 	Store
 	mu    sync.Mutex
@@ -227,8 +227,8 @@ func (c *cut) compareAndSet(ctx context.Context, pipeline string, value []byte, 
 	return next, err
 }
 
-// TestCutAtEachStep ends a save at each of its calls on the store, before the call and after it. A start finds the
-// model from before or the new one, whole; the next save continues; nothing stays that nobody needs.
+// TestCutAtEachStep interrupts a save at each of its calls on the store, before the call and after it. A start finds
+// the model from before or the new one, complete; the next save continues; no unused files are left.
 func TestCutAtEachStep(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		first := New(s, "digits", Options{Keep: Keep{Versions: 3}})
@@ -279,7 +279,7 @@ func TestCutAtEachStep(t *testing.T) {
 	})
 }
 
-// TestDamaged: a live model that was damaged in the store is an error that names the way back, and the way back works.
+// TestDamaged: a live model that was damaged in the store is an error that names the fix, and the fix works.
 func TestDamaged(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		r := New(s, "digits", Options{})
@@ -305,8 +305,8 @@ func TestDamaged(t *testing.T) {
 	})
 }
 
-// TestTooLarge: a model that a start could not read is not written, and says what to do; one that was stored under a
-// larger limit is still read.
+// TestTooLarge: a model that a start could not read is not written, with an error that names the fix; one that was
+// stored under a larger limit is still read.
 func TestTooLarge(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		r := New(s, "digits", Options{})
@@ -327,8 +327,8 @@ func TestTooLarge(t *testing.T) {
 	})
 }
 
-// TestFormats: the pointer of an early embedd is read, and leaves with its models listed; one of a later embedd is
-// refused and stays as it is.
+// TestFormats: the pointer of an early embedd is read, and rewritten with its models listed; one of a later embedd is
+// refused and left unchanged.
 func TestFormats(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		r := New(s, "digits", Options{})
@@ -388,7 +388,7 @@ func TestFormats(t *testing.T) {
 	})
 }
 
-// TestPrune: versions leave by count and by age, but never the live, the previous and the pinned one.
+// TestPrune: versions are removed by count and by age, but never the live, the previous and the pinned one.
 func TestPrune(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -430,8 +430,8 @@ func TestPrune(t *testing.T) {
 	})
 }
 
-// TestEpochs: the first model of an epoch comes back with every model of it, and is kept as long as one of them is. An
-// epoch that was once begun is not begun again.
+// TestEpochs: the first model of an epoch is returned with every model of it, and is kept as long as one of them is.
+// The number of an epoch is never used twice.
 func TestEpochs(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		r := New(s, "digits", Options{Keep: Keep{Versions: 3}})
@@ -480,7 +480,7 @@ func TestEpochs(t *testing.T) {
 	})
 }
 
-// TestPin: a pinned version stays, whatever is learned; unpinned, learning continues from it.
+// TestPin: a pinned version stays live, whatever is trained; after it is unpinned, training continues from it.
 func TestPin(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		r := New(s, "digits", Options{})
@@ -523,8 +523,8 @@ func TestPin(t *testing.T) {
 	})
 }
 
-// TestTwoWriters: two processes that learn one pipeline and find the same model at the same time. One of them wins each
-// round, and its model is whole.
+// TestTwoWriters: two processes train one pipeline and find the same model concurrently. One of them wins each round,
+// and its model is complete.
 func TestTwoWriters(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		rs := []*Registry{New(s, "digits", Options{Keep: Keep{Versions: 3}}),
@@ -572,7 +572,7 @@ func TestTwoWriters(t *testing.T) {
 	})
 }
 
-// TestSwap: many that change one pointer at a time lose no change.
+// TestSwap: concurrent changes of one pointer are not lost.
 func TestSwap(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		const writers, each = 6, 20
@@ -600,7 +600,7 @@ func TestSwap(t *testing.T) {
 	})
 }
 
-// TestFollow: who follows hears of what others chose, once, and not of what it saved.
+// TestFollow: a follower is notified once of what others chose, and not of what it saved itself.
 func TestFollow(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		r, other := New(s, "digits", Options{}), New(s, "digits", Options{})
@@ -651,7 +651,7 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// TestSmallMessages: a server that takes short messages keeps models too.
+// TestSmallMessages: a server with a small max_payload can store models too.
 func TestSmallMessages(t *testing.T) {
 	s, err := CreateJetStream(t.Context(), js(t, func(o *server.Options) { o.MaxPayload = 16 << 10 }))
 	if err != nil {

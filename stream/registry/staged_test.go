@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestFetch: who fetched a version before it is live needs no more of the store than the pointer.
+// TestFetch: a process that fetched a version before it is live needs only the pointer from the store.
 func TestFetch(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		follower := New(s, "digits", Options{})
@@ -48,7 +48,7 @@ func TestFetch(t *testing.T) {
 	})
 }
 
-// TestReached: who follows knows at every moment that what it lives with is live, or since when it does not.
+// TestReached: a follower knows at every moment that its model is live, or since when it is not.
 func TestReached(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, s Store) {
@@ -118,8 +118,8 @@ func TestReached(t *testing.T) {
 	})
 }
 
-// TestReachedWithoutAModel: who has no model, and cannot take the one that is live, answers with none of an epoch
-// that is over. It says so, and knows all the same what is live.
+// TestReachedWithoutAModel: a follower without a model that cannot read the live one answers with no model of an
+// earlier epoch. It reports this, and still knows which model is live.
 func TestReachedWithoutAModel(t *testing.T) {
 	t.Parallel()
 	refuse := func(*Choice) error { return ErrDim }
@@ -161,8 +161,8 @@ func TestReachedWithoutAModel(t *testing.T) {
 	})
 }
 
-// TestCannotFollow: a pointer of a newer form, a digest that is not the model's and a model that is missing leave the
-// live model where it is; the reason is logged once and shown.
+// TestCannotFollow: if a pointer has a newer format, a digest does not match, or a model is missing, the live model
+// stays; the reason is logged once and shown.
 func TestCannotFollow(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		for name, c := range map[string]struct {
@@ -218,9 +218,9 @@ func TestCannotFollow(t *testing.T) {
 	})
 }
 
-// TestStoreThatForgot: what a store says that is older than what was seen is left until it stays so: then the store has
-// lost its last changes, and who follows does not stand still indefinitely.
-func TestStoreThatForgot(t *testing.T) {
+// TestStoreRolledBack: a state of the store that is older than one seen before is ignored until it persists: then the
+// store has lost its last changes, and the follower continues from it.
+func TestStoreRolledBack(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		r, other := New(s, "digits", Options{MaxStaleness: 20 * time.Millisecond}), New(s, "digits", Options{})
 		save(t, other, 1, "")
@@ -250,8 +250,8 @@ func TestStoreThatForgot(t *testing.T) {
 	})
 }
 
-// TestPinHolds: while one learns and stores as fast as it can, another pins a version, and it stays live until it is
-// unpinned; a hundred times.
+// TestPinHolds: while one process trains and stores as fast as it can, another pins a version, and it stays live until
+// it is unpinned; a hundred times.
 func TestPinHolds(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, s Store) {
@@ -303,7 +303,7 @@ func TestPinHolds(t *testing.T) {
 	})
 }
 
-// TestFollowerKnowsGood: who follows hears that the live model was found good again, which is no other choice.
+// TestFollowerKnowsGood: a follower is notified that the live model was confirmed, which is not a new choice.
 func TestFollowerKnowsGood(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

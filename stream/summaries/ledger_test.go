@@ -56,11 +56,11 @@ func TestLedger(t *testing.T) {
 			}
 			from := r.IntN(len(came))
 			for from > 0 && came[from].Seq >= l.Next {
-				from-- // nobody begins behind what was entered
+				from-- // no reader resumes after what was entered
 			}
 			for i := from; i < len(came); i++ {
 				if fresh := !l.IsDuplicate(came[i]); fresh != want[i] {
-					t.Fatalf("seed %d: from place %d on, what stands at %d is new: %t, and was: %t; %+v", seed, came[from].Seq,
+					t.Fatalf("seed %d: from place %d on, the message at %d is new: %t, and was: %t; %+v", seed, came[from].Seq,
 						came[i].Seq, fresh, want[i], l)
 				}
 				l.Add(came[i])
@@ -100,8 +100,8 @@ func TestLedgerCounts(t *testing.T) {
 	}
 }
 
-// TestLedgerBounds: a ledger stays small however often an edge sends again and starts again, and says of nothing that
-// it came twice that it is new.
+// TestLedgerBounds: a ledger stays small however often an edge restarts and sends its messages again, and never reports
+// a message as new that had arrived before.
 func TestLedgerBounds(t *testing.T) {
 	t.Parallel()
 	l, seq := &Ledger{}, uint64(0)
@@ -117,7 +117,7 @@ func TestLedgerBounds(t *testing.T) {
 	}
 	for _, one := range again {
 		if !l.IsDuplicate(one) {
-			t.Fatalf("what stands at %d of %d had come before, and is said to be new", one.Seq, seq)
+			t.Fatalf("message %d of %d had arrived before, and is reported as new", one.Seq, seq)
 		}
 	}
 	for created := range int64(5 * maxStreams) {

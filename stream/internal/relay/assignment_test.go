@@ -23,7 +23,7 @@ func TestAssign(t *testing.T) {
 		is := assign(parts, members)
 		random.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
 		if !maps.Equal(is, assign(needs.Partitions(&p), members)) {
-			t.Fatalf("%d members come to different shares", n+1)
+			t.Fatalf("%d members compute different shares", n+1)
 		}
 		has, moved := map[string]int{}, 0
 		for q, who := range is {

@@ -37,7 +37,7 @@ func FuzzHeaders(f *testing.F) {
 			in := &input{Message: scope.Message{Header: header, Data: body, Subject: "in",
 				Origin: wire.Origin{Stream: "S", Created: time.Unix(1, 0), Seq: 7}}}
 			model := []wire.Pair{{Key: wire.HeaderModel, Value: "v"}, {Key: wire.HeaderEpoch, Value: "1"}}
-			foreign(t, header, p.newOutput(in, 0, body, model).msg.Header, append(model,
+			checkCopied(t, header, p.newOutput(in, 0, body, model).msg.Header, append(model,
 				wire.Pair{Key: wire.HeaderContentType, Value: wire.ContentType}))
 			a := &answer{in: in}
 			l := newDeadLetter(in, wire.AnswerDead, wire.KindMessage, wire.Malformed, errors.New(text))
@@ -57,7 +57,7 @@ func FuzzHeaders(f *testing.F) {
 				if s := o.msg.Header.Get(wire.HeaderError); strings.ContainsAny(s, "\r\n") {
 					t.Errorf("the sentence is %q", s)
 				}
-				foreign(t, header, o.msg.Header, l.Pairs())
+				checkCopied(t, header, o.msg.Header, l.Pairs())
 				whole = append(whole, o.msg.Data...)
 			}
 			if cut := a.parts[0].msg.Header.Get(wire.HeaderTruncated); cut != "" {
@@ -74,8 +74,8 @@ func FuzzHeaders(f *testing.F) {
 	})
 }
 
-// foreign holds headers that leave to ours, each as it is, and to the user's that are not reserved.
-func foreign(t *testing.T, in, out nats.Header, ours []wire.Pair) {
+// checkCopied checks that the headers of an answer are ours, unchanged, and the user's that are not reserved.
+func checkCopied(t *testing.T, in, out nats.Header, ours []wire.Pair) {
 	t.Helper()
 	for _, pair := range ours {
 		if got := out[pair.Key]; len(got) != 1 || got[0] != pair.Value {

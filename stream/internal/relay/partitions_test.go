@@ -131,8 +131,9 @@ func TestInOrderPulls(t *testing.T) {
 	}
 }
 
-// TestAllHearOfRoom: all partitions that wait for room continue once there is some, of which one alone hears at first.
-func TestAllHearOfRoom(t *testing.T) {
+// TestAllPartitionsNotified: all partitions that wait for room continue once there is some, although only one of them
+// is notified first.
+func TestAllPartitionsNotified(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newInFlight(&Activity{}, func() int { return maxPending })
 		in := &input{size: 2}

@@ -34,8 +34,8 @@ func TestSequences(t *testing.T) {
 	}
 }
 
-// TestFeedSeesGaps: what lies between two deliveries of ours is known to be nothing only where the consumer's numbers
-// say that nobody else got anything.
+// TestFeedSeesGaps: the messages between two deliveries to this process are known to be none only if the consumer's
+// delivery numbers show that no other process got any.
 func TestFeedSeesGaps(t *testing.T) {
 	type pulled struct{ number, seq, times uint64 }
 	for name, c := range map[string]struct {
@@ -46,7 +46,7 @@ func TestFeedSeesGaps(t *testing.T) {
 	}{
 		"in step": {false, []pulled{{6, 11, 1}, {7, 12, 1}, {8, 15, 1}}, []uint64{10, 11, 12},
 			[]bool{false, false, false}},
-		"another's": {false, []pulled{{6, 11, 1}, {8, 15, 1}, {9, 16, 1}}, []uint64{10, 14, 15},
+		"other process": {false, []pulled{{6, 11, 1}, {8, 15, 1}, {9, 16, 1}}, []uint64{10, 14, 15},
 			[]bool{false, false, false}},
 		"redelivered": {false, []pulled{{6, 9, 2}, {7, 11, 1}, {8, 11, 2}, {9, 13, 1}}, []uint64{0, 10, 0, 11},
 			[]bool{true, false, true, false}},

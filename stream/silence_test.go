@@ -15,8 +15,8 @@ import (
 	"github.com/embedd/embedd/stream/internal/needs"
 )
 
-// TestSilentServer: a server that keeps its connection and says nothing is trouble, which readiness tells; where
-// another is known it is left for that.
+// TestSilentServer: a server that keeps its connection open and sends nothing makes the pipeline unready; if another
+// server is known, the client connects to that one.
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	for _, others := range []bool{false, true} {
@@ -55,13 +55,13 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
-// flow is when data went over a link: that of the newest piece, and when the pieces began that came without a gap.
+// flow is when data passed a link: the newest piece, and when the current sequence without a gap began.
 type flow struct {
 	mu           sync.Mutex
 	since, until time.Time
 }
 
-// flowGap is a pause after which data does not flow: a machine that stands still makes some.
+// flowGap is a pause after which data does not flow: a busy machine causes some.
 const flowGap = 200 * time.Millisecond
 
 func (f *flow) came(at time.Time) {
@@ -73,7 +73,7 @@ func (f *flow) came(at time.Time) {
 	f.until = at
 }
 
-// during reports whether data has flowed for so long, up to now.
+// during reports whether data has flowed for the given time, up to now.
 func (f *flow) during(d time.Duration) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,8 +81,8 @@ func (f *flow) during(d time.Duration) bool {
 	return now.Sub(f.until) < flowGap && now.Sub(f.since) >= d
 }
 
-// TestSlowLinkIsNotSilent: over a slow link an answer waits behind messages that come, for longer than a server may be
-// silent; while they come it is not left, whether the host counts bytes or the client counts messages.
+// TestSlowLinkIsNotSilent: over a slow link an answer waits behind other messages for longer than a server may be
+// silent; while those arrive the connection is kept, whether the host counts bytes or the client counts messages.
 func TestSlowLinkIsNotSilent(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]int{"bytes": 900 << 10, "messages": 40 << 10} {

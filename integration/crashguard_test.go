@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// TestMessageThatKillsLearning: a message that was answered and acknowledged crashes the daemon whenever training
+// TestMessageThatCrashesTraining: a message that was answered and acknowledged crashes the daemon whenever training
 // learns it. The daemon is started again each time: after a few crashes the message is quarantined, all others are
 // learned, and the daemon stays up.
-func TestMessageThatKillsLearning(t *testing.T) {
+func TestMessageThatCrashesTraining(t *testing.T) {
 	t.Parallel()
 	path := must(killable())(t)
 	s := startServer(t, nil)

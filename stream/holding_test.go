@@ -12,9 +12,9 @@ import (
 	"github.com/embedd/embedd/stream/internal/needs"
 )
 
-// TestWorkQueueHoldsMoreThanItHolds: an input that only one consumer can read holds until a first model, and the rows
-// that this takes are in more messages than may be in flight. Learning gets them all the same, and each is answered.
-func TestWorkQueueHoldsMoreThanItHolds(t *testing.T) {
+// TestWorkQueueHoldsBeyondInFlight: with an input that only one consumer can read, a pipeline holds messages until a
+// first model, which needs more messages than may be in flight. Training gets them nevertheless, and each is answered.
+func TestWorkQueueHoldsBeyondInFlight(t *testing.T) {
 	s := newSite(t)
 	s.again(jetstream.StreamConfig{Retention: jetstream.WorkQueuePolicy})
 	const n = 400
@@ -28,8 +28,9 @@ func TestWorkQueueHoldsMoreThanItHolds(t *testing.T) {
 	s.once(n)
 }
 
-// TestStopGivesBack: what a pipeline was sent when it is told to stop is there at once for the one after it.
-func TestStopGivesBack(t *testing.T) {
+// TestStopReleases: messages that were delivered to a pipeline when it is stopped are available at once to the next
+// process.
+func TestStopReleases(t *testing.T) {
 	s := newSite(t)
 	s.again(jetstream.StreamConfig{Retention: jetstream.WorkQueuePolicy})
 	p := answerer(t)

@@ -24,8 +24,8 @@ import (
 
 var besideShapes = []shape{{n: 16, m: 256, d: 8}, {n: 256, m: 256, d: 8}}
 
-// beside has the stages: with a fixed model, and with training.
-func (s shape) beside(b *testing.B, msg []byte) [2]plugin.Config {
+// stages has the two stages: with a fixed model, and with training.
+func (s shape) stages(b *testing.B, msg []byte) [2]plugin.Config {
 	cores := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(cores + 1)
 	b.Cleanup(func() { runtime.GOMAXPROCS(cores) })
@@ -41,7 +41,7 @@ func BenchmarkDrainWhileLearning(b *testing.B) {
 	for _, s := range besideShapes {
 		b.Run(s.String(), func(b *testing.B) {
 			msgs := s.messages(b, 16)
-			stages := s.beside(b, msgs[0])
+			stages := s.stages(b, msgs[0])
 			c := newCourse(b, startServerProcess(b, "max_payload: 8MB").url, msgs, jetstream.FileStorage)
 			c.run(c.pipeline(stages[0]))
 			var ratio, rate, cpu []float64
@@ -66,7 +66,7 @@ func BenchmarkAnswerWhileLearning(b *testing.B) {
 	for _, s := range besideShapes {
 		b.Run(s.String(), func(b *testing.B) {
 			msgs := s.messages(b, 16)
-			stages := s.beside(b, msgs[0])
+			stages := s.stages(b, msgs[0])
 			b.Setenv("GOGC", "100") // of the server: with streams in memory the heap must not grow fivefold before a collection
 			url := startServerProcess(b, "max_payload: 8MB").url
 			c := newCourse(b, url, msgs, jetstream.FileStorage)

@@ -24,26 +24,26 @@ import (
 	"github.com/embedd/embedd/stream/summaries"
 )
 
-// spokes is a hub and edges of it, with the way of each.
-type spokes struct {
+// hubAndEdges is a hub and its edges, with the link of each.
+type hubAndEdges struct {
 	*testing.T
 	hub   *site
 	edges map[string]*site
 	ways  map[string]*way
 }
 
-// way is that of an edge to its hub.
+// way is the link of an edge to its hub.
 type way struct {
 	*carried.Link
 	cut   atomic.Bool
 	bytes atomic.Int64 // to the hub
 }
 
-// newSpokes starts a hub and edges with these domains.
-func newSpokes(t *testing.T, domains ...string) *spokes {
+// newHubAndEdges starts a hub and edges with these domains.
+func newHubAndEdges(t *testing.T, domains ...string) *hubAndEdges {
 	t.Helper()
 	port := carried.FreePort(t)
-	f := &spokes{T: t, edges: map[string]*site{}, ways: map[string]*way{}}
+	f := &hubAndEdges{T: t, edges: map[string]*site{}, ways: map[string]*way{}}
 	f.hub = f.site("hub", server.LeafNodeOpts{Host: "127.0.0.1", Port: port, NoAdvertise: true})
 	for _, domain := range domains {
 		w := &way{}
@@ -74,7 +74,7 @@ func (w *way) passes() error {
 	return nil
 }
 
-func (f *spokes) site(domain string, leaf server.LeafNodeOpts) *site {
+func (f *hubAndEdges) site(domain string, leaf server.LeafNodeOpts) *site {
 	f.Helper()
 	s := &site{T: f.T, options: server.Options{ServerName: domain, Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true,
 		JetStream: true, JetStreamDomain: domain, StoreDir: f.TempDir(), LeafNode: leaf, NoAuthUser: "test",
@@ -94,18 +94,18 @@ func (f *spokes) site(domain string, leaf server.LeafNodeOpts) *site {
 }
 
 // part cuts an edge off, rejoin brings it back.
-func (f *spokes) part(domain string)   { f.ways[domain].cut.Store(true); f.ways[domain].Cut() }
-func (f *spokes) rejoin(domain string) { f.ways[domain].cut.Store(false) }
+func (f *hubAndEdges) part(domain string)   { f.ways[domain].cut.Store(true); f.ways[domain].Cut() }
+func (f *hubAndEdges) rejoin(domain string) { f.ways[domain].cut.Store(false) }
 
 // blockPipeline is a pipeline that is learned from summaries.
 func blockPipeline() Pipeline {
-	p := apprentice()
+	p := holdingPipeline()
 	p.Lease = 10 * time.Minute // no replica takes over where the machine pauses
 	p.Stage.Training.Block, p.Stage.Training.Window.Rows = sharedBlock, 1500
 	return p
 }
 
-// trainer is one at the hub, and what it promoted.
+// trainer is a trainer at the hub, and what it promoted.
 type trainer struct {
 	*runner
 	metrics *prometheus.Registry
@@ -114,13 +114,13 @@ type trainer struct {
 	digests []string
 }
 
-// train starts one with the least rights, after setup has made what it needs.
-func (f *spokes) train(domains ...string) *trainer {
+// train starts a trainer with the minimum of permissions, after setup has created what it needs.
+func (f *hubAndEdges) train(domains ...string) *trainer {
 	f.Helper()
 	return f.trainAs(nats.UserInfo("embedd", "secret"), domains...)
 }
 
-func (f *spokes) trainAs(login nats.Option, domains ...string) *trainer {
+func (f *hubAndEdges) trainAs(login nats.Option, domains ...string) *trainer {
 	f.Helper()
 	g := &trainer{metrics: prometheus.NewRegistry()}
 	p := blockPipeline()
@@ -151,7 +151,7 @@ func (f *spokes) trainAs(login nats.Option, domains ...string) *trainer {
 }
 
 // sums starts a replica at an edge with the least rights, after setup has made what it needs.
-func (f *spokes) sums(domain string) *runner {
+func (f *hubAndEdges) sums(domain string) *runner {
 	f.Helper()
 	p, s := edgePipeline(domain), f.edges[domain]
 	if _, err := admin.Setup(f.Context(), s.js, []Pipeline{p}, true); err != nil {
@@ -167,14 +167,14 @@ func edgePipeline(domain string) Pipeline {
 	return p
 }
 
-// summing starts a replica at an edge, and waits until it has made what it sends to.
-func (f *spokes) summing(domain string, p Pipeline) *runner {
+// summing starts a replica at an edge, and waits until it has created the stream to which it sends.
+func (f *hubAndEdges) summing(domain string, p Pipeline) *runner {
 	f.Helper()
 	return f.opened(domain, f.edges[domain].replica(p))
 }
 
 // opened waits until a replica of an edge is open.
-func (f *spokes) opened(domain string, r *runner) *runner {
+func (f *hubAndEdges) opened(domain string, r *runner) *runner {
 	f.Helper()
 	f.edges[domain].until("the replica of "+domain+" is open", func() bool {
 		_, err := f.edges[domain].js.Stream(f.Context(), summaries.EdgeStream)
@@ -183,15 +183,15 @@ func (f *spokes) opened(domain string, r *runner) *runner {
 	return r
 }
 
-// reached waits until the trainer has learned all that the edges have summed up: so many blocks of each.
-func (f *spokes) reached(g *trainer, blocks map[string]int) {
+// reached waits until the trainer has learned the given number of blocks of each edge.
+func (f *hubAndEdges) reached(g *trainer, blocks map[string]int) {
 	f.Helper()
-	stands := ""
+	progress := ""
 	stored, err := summaries.Open(f.Context(), f.hub.js, 1)
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.hub.eventually(func() any { return fmt.Sprintf("all of %v is learned; %s", blocks, stands) }, func() bool {
+	f.hub.eventually(func() any { return fmt.Sprintf("all of %v is learned; %s", blocks, progress) }, func() bool {
 		if len(g.Status()) == 0 {
 			return false
 		}
@@ -201,7 +201,7 @@ func (f *spokes) reached(g *trainer, blocks map[string]int) {
 			f.Fatal(err)
 		}
 		s := g.Status()[0].Stage
-		stands = fmt.Sprintf("the ledger says %+v, %d rows were seen, %d wait", ledger, s.Received, s.Backlog)
+		progress = fmt.Sprintf("the ledger says %+v, %d rows were seen, %d wait", ledger, s.Received, s.Backlog)
 		for domain, n := range blocks {
 			if lives := ledger.Edges[domain]; len(lives) == 0 || lives[len(lives)-1].Last != uint64(n*sharedBlock) {
 				return false
@@ -219,7 +219,7 @@ func (g *trainer) promoted() []string {
 	return slices.Clone(g.digests)
 }
 
-// came is how many summaries of an edge came to something.
+// came is the number of summaries of an edge with the given result.
 func (g *trainer) came(edge, result string) (n float64) {
 	families, _ := g.metrics.Gather()
 	for _, family := range families {
@@ -233,20 +233,20 @@ func (g *trainer) came(edge, result string) (n float64) {
 	return n
 }
 
-// blocks stores messages until an edge has so many blocks, and a few more.
-func (f *spokes) blocks(domain string, blocks int) {
+// blocks stores messages until an edge has the given number of blocks, and a few messages more.
+func (f *hubAndEdges) blocks(domain string, blocks int) {
 	f.Helper()
 	for s := f.edges[domain]; s.state("in").LastSeq < uint64(blocks*sharedBlock+3); {
 		s.store("in.x", numbered(int(s.state("in").LastSeq)+1, sharedRows-1))
 	}
 }
 
-// TestSummariesOfEdges: the hub learns from what two edges sum up, each row once, though one edge sends much once
-// more; and the edges answer with what it learns. A trainer that is restarted, and a second one that starts again,
-// come to the same models.
+// TestSummariesOfEdges: the hub learns from the summaries of two edges, each row once, although one edge sends many of
+// them twice. The edges answer with its models. A trainer that is restarted, and a second one that starts again, train
+// the same models.
 func TestSummariesOfEdges(t *testing.T) {
 	t.Parallel()
-	f := newSpokes(t, "berlin", "paris")
+	f := newHubAndEdges(t, "berlin", "paris")
 	berlin := f.edges["berlin"]
 	for domain := range f.edges {
 		f.blocks(domain, 8)
@@ -313,14 +313,14 @@ func TestSummariesOfEdges(t *testing.T) {
 	}
 	want := alone.promoted()
 	if got := slices.Concat(first.promoted(), second.promoted()); len(want) < 2 || !slices.Equal(got, want) {
-		t.Errorf("restarted, the trainer came to %v, one alone to %v", got, want)
+		t.Errorf("restarted, the trainer promoted %v, one alone %v", got, want)
 	}
 	if n := alone.Status()[0].Stage.Received; n != 26*sharedBlock*sharedRows {
 		t.Errorf("%d rows are learned, of %d", n, 26*sharedBlock*sharedRows)
 	}
 }
 
-// planned is what setup says of one of ours at a site.
+// planned is what setup reports of one of our streams at a site.
 func (s *site) planned(p Pipeline, name string, apply bool) admin.Plan {
 	s.Helper()
 	plans, err := admin.Setup(s.Context(), s.js, []Pipeline{p}, apply)
@@ -336,11 +336,11 @@ func (s *site) planned(p Pipeline, name string, apply bool) admin.Plan {
 	return admin.Plan{}
 }
 
-// TestSetupOfEdges: setup shows and makes what edges and hub need, and says what does not go together. What comes
-// with other settings is refused, counted and told of, and learning continues with what comes as it should.
+// TestSetupOfEdges: setup shows and creates what edges and hub need, and reports settings that do not match. Summaries
+// with other settings are refused, counted and reported, and training continues with those that match.
 func TestSetupOfEdges(t *testing.T) {
 	t.Parallel()
-	f := newSpokes(t, "berlin")
+	f := newHubAndEdges(t, "berlin")
 	berlin := f.edges["berlin"]
 	at := blockPipeline()
 	at.Role, at.Models.Hub, at.Edges = RoleTransform, "hub", []string{"rome"}
@@ -355,7 +355,7 @@ func TestSetupOfEdges(t *testing.T) {
 	if one := berlin.planned(at, summaries.EdgeStream, true); !one.Exists {
 		t.Errorf("the plan of the edge is %+v", one)
 	}
-	berlin.until("the edge says that the hub does not know of it", func() bool { // once the way is there
+	berlin.until("the edge reports that the hub does not know it", func() bool { // once the way is there
 		return strings.Contains(berlin.planned(at, summaries.EdgeStream, false).Warning, "the hub (domain hub) does not "+
 			"take the summaries of berlin")
 	})
@@ -374,7 +374,7 @@ func TestSetupOfEdges(t *testing.T) {
 	if one := f.hub.planned(hub, summaries.HubStream, true); !one.Exists {
 		t.Errorf("with one edge more the plan of the hub is %+v", one)
 	}
-	f.hub.until("the edge that is not there is told of", func() bool {
+	f.hub.until("the missing edge is reported", func() bool {
 		return strings.Contains(f.hub.planned(hub, summaries.HubStream, false).Warning, "no message from edge moon")
 	})
 	hub.Role = RoleAll
@@ -404,11 +404,11 @@ func TestSetupOfEdges(t *testing.T) {
 	}
 }
 
-// TestEdgesAgreeOnTheSchema: the hub adds up what its edges counted, and the schema of most messages is that of all. An
-// edge whose own messages mostly have another one makes no summary before it knows.
+// TestEdgesAgreeOnTheSchema: the hub adds up what its edges counted, and the schema of most messages becomes that of
+// all. An edge whose own messages mostly have another schema makes no summary before it knows the result.
 func TestEdgesAgreeOnTheSchema(t *testing.T) {
 	t.Parallel()
-	f := newSpokes(t, "berlin", "paris")
+	f := newHubAndEdges(t, "berlin", "paris")
 	const odd = 25
 	for n := range odd {
 		f.edges["berlin"].store("in.x", arrowRows(n+1, 0, 2)) // too few rows for a model
@@ -437,14 +437,14 @@ func TestEdgesAgreeOnTheSchema(t *testing.T) {
 	}
 }
 
-// TestEdgesComeAndGo: an edge that was cut off sends what it summed up meanwhile, and one that has lost its disk
-// starts again.
+// TestEdgesComeAndGo: an edge that was cut off sends the summaries that it made meanwhile, and one that has lost its
+// disk starts again.
 func TestEdgesComeAndGo(t *testing.T) {
 	if os.Getenv("EMBEDD_SOAK") == "" {
 		t.Skip("a server asks again for a source that was away after up to a minute; EMBEDD_SOAK=1 runs it")
 	}
 	t.Parallel()
-	f := newSpokes(t, "berlin")
+	f := newHubAndEdges(t, "berlin")
 	berlin := f.edges["berlin"]
 	f.blocks("berlin", 4)
 	edge := f.sums("berlin")

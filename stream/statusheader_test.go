@@ -21,7 +21,7 @@ import (
 	"github.com/embedd/embedd/stream/internal/needs"
 )
 
-// put stores a message as it is.
+// put stores a message unchanged.
 func (s *site) put(msg *nats.Msg) {
 	s.Helper()
 	if _, err := s.js.PublishMsg(s.Context(), msg); err != nil {
@@ -39,7 +39,7 @@ func (s *site) eventually(what func() any, holds func() bool) {
 	}
 }
 
-// stored waits until a subject has so many messages, where n is not negative, and returns what the stream holds of it.
+// stored waits until a subject has n messages, if n is not negative, and returns the stream's messages of it.
 func (s *site) stored(stream, subject string, n int) (out []*jetstream.RawStreamMsg) {
 	s.Helper()
 	st, err := s.js.Stream(s.Context(), stream)
@@ -84,16 +84,16 @@ func (s *site) settled() {
 	})
 }
 
-// TestLookalike: an empty message whose header Status holds what a server says in messages of its own is a message
-// like any other. It becomes a dead letter, and both paths continue behind it.
-func TestLookalike(t *testing.T) {
+// TestStatusHeader: an empty message with a Status header like that of the server's own messages is handled like any
+// other. It becomes a dead letter, and both paths continue after it.
+func TestStatusHeader(t *testing.T) {
 	t.Parallel()
 	for _, retention := range []jetstream.RetentionPolicy{jetstream.LimitsPolicy, jetstream.WorkQueuePolicy} {
 		t.Run(retention.String(), func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t)
 			s.again(jetstream.StreamConfig{Retention: retention})
-			q := s.pupil(nil, nil)
+			q := s.runPipeline(nil, nil)
 			s.send(3)
 			statuses := []string{"409", "404", "503", "100", "408", "400", "423", "x"}
 			for _, status := range statuses {
@@ -118,8 +118,8 @@ func TestLookalike(t *testing.T) {
 	}
 }
 
-// TestLookalikeLabels: such a message among the labels does not end the reading of them.
-func TestLookalikeLabels(t *testing.T) {
+// TestStatusHeaderInLabels: such a message among the labels does not end their reading.
+func TestStatusHeaderInLabels(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.make(jetstream.StreamConfig{Name: "labels"})
@@ -138,8 +138,8 @@ func TestLookalikeLabels(t *testing.T) {
 	}
 }
 
-// TestLookalikeCore: nor does it on core NATS, where letters are whole too.
-func TestLookalikeCore(t *testing.T) {
+// TestStatusHeaderInCore: nor does it on core NATS, where dead letters are complete too.
+func TestStatusHeaderInCore(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	nc := s.dial().Conn()
@@ -202,7 +202,7 @@ func TestPullThroughADomain(t *testing.T) {
 	s.stop()
 	s.options.JetStreamDomain = "hub"
 	s.start()
-	s.js = patient(t, s.dial().Conn())
+	s.js = slowJetStream(t, s.dial().Conn())
 	s.send(3)
 	nc := s.js.Conn()
 	domain, err := jetstream.NewWithDomain(nc, "hub")
@@ -247,7 +247,7 @@ func TestFollowASubject(t *testing.T) {
 	if err != nil || !slices.Equal(got, []string{"1", "", "3", "4"}) {
 		t.Errorf("%q: %v", got, err)
 	}
-	if err := natsx.Follow(s.Context(), s.js, "nobody.x", nil); err == nil || !strings.Contains(err.Error(),
+	if err := natsx.Follow(s.Context(), s.js, "missing.x", nil); err == nil || !strings.Contains(err.Error(),
 		"no stream takes") {
 		t.Error(err)
 	}

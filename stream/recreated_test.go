@@ -30,9 +30,9 @@ func (s *site) identities() (all, distinct int) {
 	return all, len(ids)
 }
 
-// TestAcknowledgementsOfTheStreamBefore deletes the input stream and recreates it, consumer and all, while answers
-// wait for room in the output, and has another process take the new messages and die. The acknowledgements of the old
-// ones name the numbers of the new ones: none of those may be lost by it.
+// TestAcknowledgementsOfTheStreamBefore deletes and recreates the input stream with its consumer while answers wait for
+// room in the output. Another process takes the new messages and is killed. The acknowledgements of the old messages
+// name sequence numbers of the new ones: no new message may be lost by them.
 func TestAcknowledgementsOfTheStreamBefore(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -43,7 +43,7 @@ func TestAcknowledgementsOfTheStreamBefore(t *testing.T) {
 	}
 	p := answerer(t)
 	p.AckWait = 3 * time.Second
-	p.InFlight = 190 * (int64(len(numbered(1, 0))) + 1024) // as many as are held: then nothing more is pulled
+	p.InFlight = 190 * (int64(len(numbered(1, 0))) + 1024) // the size of 190 messages: then nothing more is pulled
 	l := s.link()
 	s.engine(l.url(), p)
 	l.hush.Store(true) // all come at once, before it is known how fast this machine is

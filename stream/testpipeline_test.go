@@ -18,8 +18,8 @@ import (
 	"github.com/embedd/embedd/stream/internal/training"
 )
 
-// pupil is a pipeline that runs, and what its learning side got.
-type pupil struct {
+// testPipeline is a running pipeline, and the messages that its training received.
+type testPipeline struct {
 	*pipeline
 	t        *testing.T
 	registry *prometheus.Registry
@@ -30,7 +30,7 @@ type pupil struct {
 	at      []plugin.Position
 }
 
-// open opens the one pipeline of an engine as Run does, and runs nothing of it.
+// open opens the one pipeline of an engine as Run does, and runs no part of it.
 func (s *site) open(e *Engine, js jetstream.JetStream) *pipeline {
 	s.Helper()
 	e.options.Wait = ample
@@ -42,9 +42,9 @@ func (s *site) open(e *Engine, js jetstream.JetStream) *pipeline {
 	return p
 }
 
-// pupil runs a pipeline over the site's input as the engine does. teach, where it is not nil, is called for each
-// lesson after it was noted.
-func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *training.Message)) *pupil {
+// runPipeline runs a pipeline over the input of the site as the engine does. teach, unless it is nil, is called for
+// each lesson after it was noted.
+func (s *site) runPipeline(change func(*Pipeline), teach func(*testPipeline, *training.Message)) *testPipeline {
 	s.Helper()
 	c := Pipeline{Name: "p", Stream: "in", Subject: "in.x", Output: "out.x", Dead: "out.dead",
 		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Until: plugin.UntilSkip,
@@ -53,7 +53,7 @@ func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *training.Messag
 		change(&c)
 	}
 	js := s.dial()
-	q := &pupil{t: s.T, registry: prometheus.NewRegistry()}
+	q := &testPipeline{t: s.T, registry: prometheus.NewRegistry()}
 	e, err := New(Options{Conn: js.Conn(), Pipelines: []Pipeline{c}, Registerer: q.registry,
 		Logger: s.log})
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *training.Messag
 		cancel()
 		wg.Wait()
 		if n := e.activity.Processing(); n != 0 {
-			s.Errorf("%d inputs wait indefinitely, as far as learning knows", n)
+			s.Errorf("%d inputs wait indefinitely, as far as training knows", n)
 		}
 		q.close()
 		js.Conn().Close()
@@ -88,7 +88,7 @@ func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *training.Messag
 	return q
 }
 
-func (q *pupil) note(l *training.Message) {
+func (q *testPipeline) note(l *training.Message) {
 	m, err := l.Decode(q.Running)
 	number := -1
 	if err == nil && m != nil {
@@ -101,14 +101,14 @@ func (q *pupil) note(l *training.Message) {
 	q.at = append(q.at, plugin.Position{Created: l.Origin.Created, Seq: l.Origin.Seq, Time: l.Time})
 }
 
-func (q *pupil) got() []int {
+func (q *testPipeline) got() []int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return slices.Clone(q.numbers)
 }
 
 // await waits until the learning side got a message.
-func (q *pupil) await(number int) {
+func (q *testPipeline) await(number int) {
 	q.t.Helper()
 	begin := time.Now()
 	for {
@@ -124,12 +124,12 @@ func (q *pupil) await(number int) {
 	}
 }
 
-func (q *pupil) status() string {
+func (q *testPipeline) status() string {
 	return q.training.Event()
 }
 
-// exactly holds the learning side to have got these messages in this order, and positions that ascend.
-func (q *pupil) exactly(want []int) {
+// exactly checks that training received these messages in this order, with ascending positions.
+func (q *testPipeline) exactly(want []int) {
 	q.t.Helper()
 	got := q.got()
 	if !slices.Equal(got, want) {
@@ -166,7 +166,7 @@ func (q *pupil) exactly(want []int) {
 }
 
 // metric is the value of a counter of the pipeline by its other label.
-func (q *pupil) metric(name, label string) float64 {
+func (q *testPipeline) metric(name, label string) float64 {
 	q.t.Helper()
 	families, err := q.registry.Gather()
 	if err != nil {
@@ -185,7 +185,7 @@ func (q *pupil) metric(name, label string) float64 {
 	return 0
 }
 
-func (q *pupil) says(words string) {
+func (q *testPipeline) says(words string) {
 	q.t.Helper()
 	if s := q.status(); !strings.Contains(s, words) {
 		q.t.Errorf("the status says %q, want %q in it", s, words)

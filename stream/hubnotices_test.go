@@ -15,8 +15,8 @@ import (
 	"github.com/embedd/embedd/stream/summaries"
 )
 
-// notice publishes one at an edge that no replica there would.
-func (f *spokes) notice(domain string, n summaries.Notice, digest string, bytes int) {
+// notice publishes a notice at an edge that no replica there would publish.
+func (f *hubAndEdges) notice(domain string, n summaries.Notice, digest string, bytes int) {
 	f.Helper()
 	text := fmt.Sprintf(`{"created":%d,"first":%d,"last":%d,"settings":%q,"digest":%q,"bytes":%d}`, n.Created, n.First,
 		n.Last,
@@ -26,16 +26,16 @@ func (f *spokes) notice(domain string, n summaries.Notice, digest string, bytes 
 	}
 }
 
-// learned waits until so many summaries of an edge are learned, and all their rows, and nothing more is there.
-func (g *trainer) learned(f *spokes, domain string, blocks int) {
+// learned waits until the given number of summaries of an edge is learned, with all their rows, and none is pending.
+func (g *trainer) learned(f *hubAndEdges, domain string, blocks int) {
 	f.Helper()
-	stands := ""
-	f.hub.eventually(func() any { return fmt.Sprintf("%d blocks are learned; %s", blocks, stands) }, func() bool {
+	progress := ""
+	f.hub.eventually(func() any { return fmt.Sprintf("%d blocks are learned; %s", blocks, progress) }, func() bool {
 		if len(g.Status()) == 0 {
 			return false
 		}
 		s := g.Status()[0].Stage
-		stands = fmt.Sprintf("%g summaries are learned, %g doubled, %g refused; %d rows were seen, %d "+
+		progress = fmt.Sprintf("%g summaries are learned, %g doubled, %g refused; %d rows were seen, %d "+
 			"wait", g.came(domain, "learned"),
 			g.came(domain, "duplicate"), g.came(domain, "rejected"), s.Received, s.Backlog)
 		return g.came(domain, "learned") >= float64(blocks) && g.running[0].blocks.Waiting() != "" &&
@@ -46,15 +46,16 @@ func (g *trainer) learned(f *spokes, domain string, blocks int) {
 	}
 }
 
-// TestOddNotices: a notice that is none, of nothing, of another stream or of messages that never were is refused, and
-// what the edge sends then is learned. A stream of the hub that is recreated brings all of it once more, and none of
-// it is learned a second time, but has it that has to fill its window anew. When models were lost the epochs continue.
-func TestOddNotices(t *testing.T) {
+// TestInvalidNotices: a notice that is invalid, empty, of another stream, or of messages that never existed is refused,
+// and what the edge sends afterwards is learned. If the stream of the hub is recreated, it has all summaries once more:
+// none is counted as learned twice, and a trainer that fills its window again reads them. If models were lost, the
+// epochs continue.
+func TestInvalidNotices(t *testing.T) {
 	t.Parallel()
-	f := newSpokes(t, "berlin")
+	f := newHubAndEdges(t, "berlin")
 	f.blocks("berlin", 2)
 	edge := f.sums("berlin")
-	g := f.trainAs(nats.UserInfo("test", ""), "berlin") // which may make the stream of the hub anew
+	g := f.trainAs(nats.UserInfo("test", ""), "berlin") // which may recreate the stream of the hub
 	g.learned(f, "berlin", 2)
 
 	edge.end() // it would send between these
@@ -95,7 +96,7 @@ func TestOddNotices(t *testing.T) {
 	f.hub.until("a model is live", func() bool { return g.live() != "" })
 	if s := g.Status()[0]; s.Stage.Received != 8*sharedBlock*sharedRows || !strings.Contains(s.Store, "none is used "+
 		"twice") {
-		t.Errorf("a trainer that starts again has learned %d rows, of %d, and says of its models %q", s.Stage.Received,
+		t.Errorf("a trainer that starts again has learned %d rows, of %d, and reports of its models %q", s.Stage.Received,
 			8*sharedBlock*sharedRows, s.Store)
 	}
 }

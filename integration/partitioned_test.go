@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// TestPartedInOrder partitions servers that partitions and summaries use, under load: from the other servers, from the
-// other servers and all clients, and suspended. The replica on the minority side loses its partitions, the others
+// TestPartitionedInOrder partitions servers that partitions and summaries use, under load: from the other servers, from
+// the other servers and all clients, and suspended. The replica on the minority side loses its partitions, the others
 // answer their keys, and it gets its share when it has reconnected through another server. Within a key nothing is out
 // of order except outputs marked as redelivered, nothing is lost or duplicated, and what is learned from summaries
 // equals what one replica learns.
-func TestPartedInOrder(t *testing.T) {
+func TestPartitionedInOrder(t *testing.T) {
 	if !soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it, as root: each server has a separate network")
 	}
