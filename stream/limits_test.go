@@ -1,6 +1,8 @@
 package stream_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natstest"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream"
+	"github.com/embedd/embedd/stream/admin"
+	"github.com/embedd/embedd/stream/internal/needs"
 )
 
 // TestRunsWithLess: a pipeline answers and learns within limits of the stream and the server that are below what it
@@ -63,5 +69,93 @@ func TestRunsWithLess(t *testing.T) {
 				t.Errorf("the log does not say once that %s:\n%s", c.log, r.Log)
 			}
 		})
+	}
+}
+
+// account gives all clients an account with limits of JetStream.
+func account(t *testing.T, limits string) func(*server.Options) {
+	file := filepath.Join(t.TempDir(), "server.conf")
+	if err := os.WriteFile(file, []byte("no_auth_user: a\naccounts: {A: {jetstream: {"+limits+"}, users: [{user: a, "+
+		"password: a}]}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config, err := server.ProcessConfigFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(o *server.Options) {
+		o.Accounts, o.Users, o.NoAuthUser = config.Accounts, config.Users, config.NoAuthUser
+	}
+}
+
+// TestLimitsInOneSentence: a limit with which no pipeline can run is reported in the same words by setup, doctor and
+// run.
+func TestLimitsInOneSentence(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		server func(*server.Options)
+		want   string
+	}{
+		"subscriptions": {server: func(o *server.Options) { o.MaxSubs = 12 }, want: "max_subscriptions"},
+		"streams":       {server: account(t, "max_streams: 3"), want: "raise max_streams of the account to 6 at least"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := natstest.New(t, c.server)
+			p := contractPipeline("p")
+			makeStreams(s, p)
+			plans, err := admin.Setup(t.Context(), s.JS, []stream.Pipeline{p}, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := ""
+			for _, plan := range plans {
+				if plan.Problem != "" {
+					said += plan.Problem
+				}
+			}
+			if !strings.Contains(said, c.want) {
+				t.Fatalf("setup says %q, want %q", said, c.want)
+			}
+			findings, err := admin.Diagnose(t.Context(), admin.Options{Conn: s.Connect(), Pipelines: []stream.Pipeline{p}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(findings, func(f admin.Finding) bool {
+				return f.Level == admin.LevelFault && f.Text == said
+			}) {
+				t.Errorf("doctor does not say %q: %v", said, findings)
+			}
+			engine, err := stream.New(stream.Options{Conn: s.Connect(), Pipelines: []stream.Pipeline{p}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := engine.Run(t.Context()); err == nil || err.Error() != said {
+				t.Errorf("run says %v, want %s", err, said)
+			}
+		})
+	}
+}
+
+// TestSubscriptionsAreCounted: a process has no more subscriptions than are asked for.
+func TestSubscriptionsAreCounted(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	p, q := contractPipeline("p"), contractPipeline("q")
+	q.Labels, q.Stage.Labels = "inq.labels", &plugin.Labels{}
+	makeStreams(s, p)
+	makeStreams(s, q)
+	nc := s.Connect()
+	startReplica(t, nc, p, q)
+	most := 0
+	for i := range 60 {
+		s.Publish(&nats.Msg{Subject: p.Subject, Data: shapeOf(t, "good").write(t, drawRows(uint64(i), 5, 4))})
+		most = max(most, nc.NumSubscriptions())
+	}
+	awaitOutcomes(s, p, 60)
+	most = max(most, nc.NumSubscriptions())
+	all := needs.Subscriptions(needs.For(needs.Config{Pipelines: []stream.Pipeline{p, q}}))
+	if most > all || most < all-12 {
+		t.Errorf("%d subscriptions, and %d are asked for", most, all)
 	}
 }

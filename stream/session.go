@@ -10,6 +10,7 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/internal/statestore"
 	"github.com/embedd/embedd/stream/summaries"
@@ -29,6 +30,9 @@ type session struct {
 // openAll opens the pipelines. It returns none if ctx is done first: then nothing has started, and nothing drains.
 func (s *session) openAll(ctx context.Context) ([]*pipeline, error) {
 	began := time.Now()
+	if err := s.checkLimits(ctx); err != nil {
+		return nil, err
+	}
 	open := make([]*pipeline, 0, len(s.options.Pipelines))
 	for _, c := range s.options.Pipelines {
 		p, err := s.open(ctx, c, began)
@@ -47,6 +51,29 @@ func (s *session) openAll(ctx context.Context) ([]*pipeline, error) {
 		}
 	}
 	return open, nil
+}
+
+// checkLimits returns an error with the fix where the server or the account allows less than the pipelines need. What
+// the user may not ask, and what the server does not answer, is not known yet.
+func (s *session) checkLimits(ctx context.Context) error {
+	all := needs.For(needs.Config{Pipelines: s.options.Pipelines, APIPrefix: s.options.APIPrefix})
+	if short, err := needs.SubscriptionShortage(ctx, s.options.Conn, all); err == nil && short != "" {
+		return errors.New(short)
+	}
+	s.permissions.Refresh(ctx)
+	info := natsx.Permission{Action: natsx.Publish, Subject: natsx.APIPrefix(s.js) + "INFO"}
+	if !s.permissions.IsKnown() || s.permissions.IsDenied(info) {
+		return nil
+	}
+	account, err := s.js.AccountInfo(ctx)
+	if err != nil || account.Limits.MaxStreams <= 0 {
+		return nil
+	}
+	missing, err := needs.MissingStreams(ctx, s.js, all)
+	if short := needs.StreamShortage(account, missing); err == nil && short != "" {
+		return errors.New(short)
+	}
+	return nil
 }
 
 // open opens a pipeline. It tries again, as long as Options.Wait since began allows, after errors that may pass.

@@ -81,6 +81,9 @@ func printPlans(out *report.Output, n config.NATS, plans []admin.Plan) error {
 			if p.Bucket {
 				line = map[string]any{"bucket": p.Name, "exists": p.Exists}
 			}
+			if p.Limit {
+				line = map[string]any{}
+			}
 			if p.Problem != "" {
 				line["problem"] = p.Problem
 			}
@@ -102,7 +105,7 @@ func printPlans(out *report.Output, n config.NATS, plans []admin.Plan) error {
 	}
 	switch {
 	case wrong > 0:
-		return cli.Checkf("streams in conflict: %d; nothing was created", wrong)
+		return cli.Checkf("problems: %d; nothing was created", wrong)
 	case missing > 0:
 		return cli.Checkf("streams missing: %d; `embedd setup --apply` creates them", missing)
 	}

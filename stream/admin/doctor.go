@@ -109,6 +109,7 @@ type diagnosis struct {
 	needs        []needs.Need
 	hasJetStream bool
 	domain       string   // of the account
+	maxConsumers int      // of a stream, by the account; 0: any number
 	plans        []Plan   // of the streams that were found
 	full         []string // streams without room for a consumer, which is reported
 	clockChecked bool
@@ -194,7 +195,7 @@ func (d *diagnosis) checkServer(ctx context.Context) {
 		d.addError("jetstream", "", natsx.ExplainRequestError(err, "about JetStream"))
 		return
 	default:
-		d.domain = info.Domain
+		d.domain, d.maxConsumers = info.Domain, max(info.Limits.MaxConsumers, 0)
 		d.checkDisk(info)
 	}
 	d.hasJetStream = true
@@ -223,6 +224,9 @@ func (d *diagnosis) checkPlans(ctx context.Context) {
 		return // the same requests were sent before, and their errors reported
 	}
 	for _, p := range plans {
+		if p.Limit {
+			d.add(Finding{Check: "limits", Text: p.Problem})
+		}
 		if p.Warning != "" {
 			d.add(Finding{Check: "replicas", Level: LevelNote, Text: p.Warning})
 		}

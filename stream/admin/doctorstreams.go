@@ -202,12 +202,13 @@ func (d *diagnosis) checkConsumer(ctx context.Context, p *spec.Pipeline, s jetst
 	})
 	info := s.CachedInfo()
 	limit := info.Config.MaxConsumers
+	if d.maxConsumers > 0 && (limit <= 0 || d.maxConsumers < limit) {
+		limit = d.maxConsumers
+	}
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound) && limit > 0 && info.State.Consumers >= limit:
 		d.full = append(d.full, p.Stream)
-		d.add(Finding{Check: "consumer", Pipeline: p.Name, Text: fmt.Sprintf(
-			"stream %s allows %d consumers and has them: the pipeline gets none", p.Stream, limit),
-			Fix: "delete an unused one ('nats consumer ls " + p.Stream + "'); the limit of a stream cannot be changed"})
+		d.addFault("consumer", p.Name, needs.ConsumerFault(p.Stream, limit))
 		return
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
 		d.addOK("consumer", p.Name, "%s is created when the daemon starts", name)

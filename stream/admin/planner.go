@@ -365,6 +365,30 @@ func (p *planner) countConsumers(ctx context.Context) error {
 	return nil
 }
 
+// checkLimits adds a plan with a problem for each limit of the account and the server that is too low.
+func (p *planner) checkLimits(ctx context.Context) error {
+	if p.js == nil {
+		return nil
+	}
+	missing := 0
+	for i := range p.plans {
+		if plan := &p.plans[i]; !plan.Exists && !plan.Outdated && !plan.conflict {
+			missing += len(plan.streams())
+		}
+	}
+	short := ""
+	if account, err := p.js.AccountInfo(ctx); err == nil {
+		short = needs.StreamShortage(account, missing)
+	}
+	subscriptions, err := needs.SubscriptionShortage(ctx, p.js.Conn(), p.needs)
+	for _, text := range []string{short, subscriptions} {
+		if text != "" {
+			p.plans = append(p.plans, Plan{Name: "limit", Limit: true, conflict: true, Problem: text})
+		}
+	}
+	return err
+}
+
 func (p *Plan) addConsumerWarning(text string) {
 	p.ConsumerWarning = strings.TrimPrefix(p.ConsumerWarning+"; "+text, "; ")
 }

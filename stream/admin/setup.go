@@ -27,6 +27,7 @@ type Plan struct {
 	// Outdated: it exists, belongs to embedd or was created by Setup, and lacks some of Subjects or has another size
 	// limit.
 	Outdated bool
+	Limit    bool   // it is no stream, but a limit of the account or the server: Problem is why that is too low
 	Problem  string // why it can neither be used nor created, with the fix; or ""
 	Replicas int    // of what exists; of the buckets of the model store the fewest
 	// RaisesReplicas: it exists, Setup may change it, and it has fewer replicas than requested.
@@ -77,6 +78,7 @@ func (s Streams) Setup(ctx context.Context, js jetstream.JetStream, pipelines []
 		p.planBuckets,
 		func(ctx context.Context) error { return p.compareReplicas(ctx, s.Replicas) },
 		p.countConsumers,
+		p.checkLimits,
 	} {
 		if err := step(ctx); err != nil {
 			return p.plans, err

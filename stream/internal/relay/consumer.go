@@ -84,6 +84,9 @@ func (c *consumers) bindOnce(ctx context.Context, s *source) (jetstream.Consumer
 			return input.UpdateConsumer(ctx, next)
 		})
 	}
+	if natsx.HasErrorCode(err, natsx.ErrCodeMaxConsumers) {
+		return nil, time.Time{}, needs.ConsumerFault(c.Stream, input.CachedInfo().State.Consumers)
+	}
 	if err != nil {
 		return nil, time.Time{}, err
 	}
