@@ -32,15 +32,19 @@ const (
 	Enormous = 1e140
 	// maxOutliers is the maximum share of outliers; if more rows are that far, the ratio is raised.
 	maxOutliers = 0.25
+	// sparseFeature limits how much smaller the reach of a feature may be than its larger values, and than the usual
+	// reach of the features. Of a pixel that is nearly always 0, nine in ten values tell nothing about its range.
+	sparseFeature = 10
 	// sampledForStats is the approximate number of rows that the statistics are computed from.
 	sampledForStats = 256
 )
 
 // robustStats are robust statistics of the features.
 type robustStats struct {
-	median       []float64
-	inverseReach []float64 // 1 / the distance from the median within which nine in ten rows are; 0: unknown
-	maxRatio     float64   // a row further than this many times that distance is an outlier
+	median []float64
+	// 1 / the distance from the median within which nine in ten rows are, see sparseFeature; 0: unknown
+	inverseReach []float64
+	maxRatio     float64 // a row further than this many times that distance is an outlier
 }
 
 // ratio is the largest distance of a row's features from their medians, relative to their reach, and the feature.
@@ -73,6 +77,7 @@ const (
 func robustStatsOf(rows [][]float64, c Config) *robustStats {
 	m := c.Features
 	u := &robustStats{median: make([]float64, m), inverseReach: make([]float64, m), maxRatio: defaultMaxRatio}
+	reaches, tops := make([]float64, m), make([]float64, m)
 	v := make([]float64, 0, len(rows))
 	for j := range m {
 		if j%pauseFeatures == 0 {
@@ -85,6 +90,7 @@ func robustStatsOf(rows [][]float64, c Config) *robustStats {
 			}
 		}
 		if len(v) < 4 {
+			tops[j] = math.NaN()
 			continue
 		}
 		slices.Sort(v)
@@ -93,17 +99,38 @@ func robustStatsOf(rows [][]float64, c Config) *robustStats {
 			v[i] = math.Abs(f - u.median[j])
 		}
 		slices.Sort(v)
-		reach := v[(len(v)-1)*9/10]
-		if reach == 0 { // a nearly constant feature: take the reach of the other values
+		reaches[j], tops[j] = v[(len(v)-1)*9/10], v[len(v)-3]
+		if reaches[j] == 0 && m == 1 { // nearly constant: take the reach of the other values
 			if i, _ := slices.BinarySearch(v, math.SmallestNonzeroFloat64); len(v)-i >= 4 {
-				reach = v[(i+len(v)-1)/2]
+				reaches[j] = v[(i+len(v)-1)/2]
 			}
+		}
+	}
+	usual := upperQuartile(reaches)
+	for j, reach := range reaches {
+		switch {
+		case math.IsNaN(tops[j]): // too few values
+			continue
+		case reach == 0:
+			reach = usual / sparseFeature
+		default:
+			reach = max(reach, min(tops[j], usual)/sparseFeature)
 		}
 		if reach > 0 {
 			u.inverseReach[j] = 1 / max(reach, 1e-300)
 		}
 	}
 	return u
+}
+
+// upperQuartile is the upper quartile of the positive values; 0 if there are none.
+func upperQuartile(v []float64) float64 {
+	v = slices.DeleteFunc(slices.Clone(v), func(f float64) bool { return f <= 0 })
+	if len(v) == 0 {
+		return 0
+	}
+	slices.Sort(v)
+	return v[(len(v)-1)*3/4]
 }
 
 // limitOutliers raises maxRatio until at most maxOutliers of the rows that are not enormous are outliers.

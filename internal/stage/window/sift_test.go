@@ -112,3 +112,38 @@ func TestSiftRests(t *testing.T) {
 		t.Errorf("%d rests, want %d", rests, want)
 	}
 }
+
+// TestSparseFeatures: features that are nearly always 0, such as the pixels at the border of an image, set no row
+// aside for a usual value; a value far beyond all features is an outlier in each of them.
+func TestSparseFeatures(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 5))
+	const n, m = 3000, 40
+	x := make([]float64, n*m)
+	for i := range n {
+		for j := range m {
+			switch kind := j % 4; {
+			case kind == 0:
+				x[i*m+j] = r.Float64()
+			case kind == 1 && r.IntN(300) == 0, kind == 2 && r.IntN(30) == 0: // rarely a usual value, else 0
+				x[i*m+j] = 0.5 + r.Float64()
+			case kind == 3 && r.IntN(30) == 0:
+				x[i*m+j] = 0.5 + r.Float64()
+			case kind == 3 && r.IntN(5) == 0: // often a tiny one
+				x[i*m+j] = 0.002 * r.Float64()
+			}
+		}
+	}
+	for i, far := range FindOutliers(x, m) {
+		if far {
+			t.Fatalf("row %d is an outlier: %v", i, x[i*m:(i+1)*m])
+		}
+	}
+	for j := range 4 {
+		x[(700+j)*m+j] = 1e3
+	}
+	for i, far := range FindOutliers(x, m) {
+		if want := 700 <= i && i < 704; far != want {
+			t.Errorf("row %d: an outlier is %t, want %t", i, far, want)
+		}
+	}
+}
