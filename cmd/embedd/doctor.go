@@ -27,6 +27,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/embedded"
 	"github.com/embedd/embedd/cmd/embedd/engine"
 	"github.com/embedd/embedd/cmd/embedd/report"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream"
 	"github.com/embedd/embedd/stream/admin"
 )
@@ -47,7 +48,7 @@ func doctorCommand(e *cli.Env) *cobra.Command {
 		if _, err := os.Stat(*path); errors.Is(err, fs.ErrNotExist) {
 			return cli.Usagef("no configuration %s: write one with `embedd init`, or name one with -c", *path)
 		}
-		d := &doctor{out: out, path: *path, clock: e.Clock}
+		d := &doctor{out: out, path: *path, clock: e.Clock, port: embedded.Port}
 		if err := d.look(cmd.Context(), e, where); err != nil {
 			return err
 		}
@@ -64,6 +65,7 @@ type doctor struct {
 	out    *report.Output
 	path   string
 	clock  func() time.Time // nil: time.Now
+	port   int              // of an embedded server
 	faults int
 	err    error // of the output
 }
@@ -118,7 +120,7 @@ func (d *doctor) look(ctx context.Context, e *cli.Env, where *client.Address) er
 		d.printFinding(admin.Finding{Check: "configuration", Level: admin.LevelNote, Text: n.String()})
 	}
 	d.ok("configuration", "%s, pipelines: %d", d.path, len(c.Pipelines))
-	d.port(c.HTTP)
+	d.listener(c.HTTP)
 	d.disks(c)
 	pipelines, err := engine.Pipelines(c)
 	if err != nil {
@@ -126,9 +128,12 @@ func (d *doctor) look(ctx context.Context, e *cli.Env, where *client.Address) er
 		return d.err
 	}
 	n := where.Apply(c.NATS)
-	if n.Embedded() && os.Getenv("NATS_URL") == "" {
-		d.embedded()
-		return d.err
+	isEmbedded := n.Embedded() && os.Getenv("NATS_URL") == ""
+	if isEmbedded {
+		if d.isFree() {
+			return d.err
+		}
+		n.URL = fmt.Sprintf("nats://127.0.0.1:%d", d.port) // perhaps that of a running daemon
 	}
 	n = client.WithDefaultURL(n)
 	if err := client.CheckAddress(n); err != nil {
@@ -138,12 +143,25 @@ func (d *doctor) look(ctx context.Context, e *cli.Env, where *client.Address) er
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if isEmbedded && (err != nil || nc.ConnectedServerName() != embedded.Name) {
+		d.portInUse(err == nil)
+		if err == nil {
+			nc.Close()
+		}
+		return d.err
+	}
 	if err != nil {
 		d.fault("connection", err.Error(), "")
 		return d.err
 	}
 	defer nc.Close()
+	if isEmbedded {
+		d.ok("server", "a running daemon embeds it, on port %d", d.port)
+	}
 	d.ok("connection", "%s", nc.Address())
+	if err := d.daemons(ctx, nc.Conn, pipelines, isEmbedd(c.HTTP)); err != nil {
+		return err
+	}
 	found, err := admin.Diagnose(ctx, admin.Options{Conn: nc.Conn, APIPrefix: nc.APIPrefix(), Pipelines: pipelines,
 		Clock: d.clock})
 	if err != nil {
@@ -152,23 +170,36 @@ func (d *doctor) look(ctx context.Context, e *cli.Env, where *client.Address) er
 	for _, f := range found {
 		d.printFinding(f)
 	}
-	return errors.Join(d.daemons(ctx, nc.Conn, pipelines), d.err)
+	return d.err
 }
 
-// embedded checks that run can start its embedded server.
-func (d *doctor) embedded() {
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", embedded.Port))
+// isFree reports whether run can start its embedded server on its port.
+func (d *doctor) isFree() bool {
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", d.port))
 	if err != nil {
-		d.fault("server", fmt.Sprintf("run embeds a server, and its port %d is in use: %v", embedded.Port, err),
-			"stop its listener, or use that server: set nats.url")
-		return
+		return false
 	}
 	l.Close()
-	d.ok("server", "run embeds one on port %d, which is free", embedded.Port)
+	d.ok("server", "run embeds one on port %d, which is free", d.port)
+	return true
 }
 
-// port tries the listener of the probes. It may be in use by a running daemon.
-func (d *doctor) port(h config.HTTP) {
+// portInUse reports that the port of the embedded server is in use, by a NATS server or another program.
+func (d *doctor) portInUse(byServer bool) {
+	what, fix := "program", "stop that program, or name a NATS server in nats.url"
+	if byServer {
+		what, fix = "NATS server", "use that server"
+	}
+	f := admin.Finding{Check: "server", Level: admin.LevelFault, Fix: fix,
+		Text: fmt.Sprintf("run embeds a server, and another %s uses its port %d", what, d.port)}
+	if byServer {
+		f.Key, f.Value = "nats.url", fmt.Sprintf("nats://127.0.0.1:%d", d.port)
+	}
+	d.printFinding(f)
+}
+
+// listener tries the address of the probes. It may be in use by a running daemon.
+func (d *doctor) listener(h config.HTTP) {
 	listen := h.Listen
 	l, err := net.Listen("tcp", listen)
 	switch {
@@ -249,41 +280,93 @@ func freeBytes(dir string) (free uint64, ok bool) {
 	return 0, false
 }
 
-// daemons asks running daemons for the status of their pipelines.
-func (d *doctor) daemons(ctx context.Context, nc *nats.Conn, pipelines []stream.Pipeline) error {
-	found, err := client.Discover(ctx, nc)
-	if err != nil {
-		return err
+// statusWait is how long daemons have to answer where they cannot be counted.
+const statusWait = time.Second
+
+// daemons asks running daemons for the status of their pipelines. answersHTTP: one answers on http.listen.
+func (d *doctor) daemons(ctx context.Context, nc *nats.Conn, pipelines []stream.Pipeline, answersHTTP bool) error {
+	permissions := natsx.MonitorPermissions(nc)
+	defer permissions.Stop()
+	permissions.Refresh(ctx)
+	isDenied := func(subject string) bool {
+		return permissions.IsDenied(natsx.Permission{Action: natsx.Publish, Subject: subject})
+	}
+	var found map[string]int
+	mayCount := !isDenied(pingSubject)
+	if mayCount {
+		var err error
+		if found, err = client.Discover(ctx, nc); err != nil {
+			return err
+		}
 	}
 	for _, p := range pipelines {
-		if found[p.Name] == 0 {
-			d.printFinding(admin.Finding{Check: "daemon", Pipeline: p.Name, Level: admin.LevelNote, Text: "none is running",
-				Command: "embedd run"})
-			continue
-		}
-		n := 0
-		err := client.Gather(ctx, nc, stream.ServiceSubject(p.Name, "status"), client.Timeout, func(msg *nats.Msg) bool {
-			n++
-			f := admin.Finding{Check: "daemon", Pipeline: p.Name, Level: admin.LevelOK}
-			r, err := client.ReadReport(msg)
-			switch {
-			case err != nil:
-				f.Level, f.Text = admin.LevelFault, err.Error()
-			case r.State == stream.StateBlocked:
-				f.Level, f.Text = admin.LevelFault, "blocked: "+r.Reason
-			case !r.Ready:
-				f.Level, f.Text = admin.LevelNote, fmt.Sprintf("%s: %s", r.State, r.Reason)
-			case r.Lag == nil:
-				f.Text = fmt.Sprintf("%s, another replica is the trainer", r.State)
-			default:
-				f.Text = fmt.Sprintf("%s, %d messages are not answered", r.State, r.Lag.Messages)
-			}
-			d.printFinding(f)
-			return n < found[p.Name]
-		})
-		if err != nil {
+		if err := d.daemon(ctx, nc, p.Name, found[p.Name], mayCount, isDenied, answersHTTP); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// pingSubject is where all services answer.
+const pingSubject = "$SRV.PING"
+
+// daemon asks the daemons of one pipeline, of which running are known.
+func (d *doctor) daemon(ctx context.Context, nc *nats.Conn, name string, running int, mayCount bool,
+	isDenied func(string) bool, answersHTTP bool) error {
+	subject, n, wait := stream.ServiceSubject(name, "status"), 0, client.Timeout
+	if isDenied(subject) {
+		f := admin.Finding{Check: "daemon", Pipeline: name, Level: admin.LevelNote, Text: fmt.Sprintf("this user may not "+
+			"ask whether one is running (publish on %q)", subject), Fix: "run doctor with the user of the role viewer"}
+		if answersHTTP {
+			f.Text = fmt.Sprintf("one answers on http.listen, and this user may not ask for its status (publish on %q)",
+				subject)
+		}
+		d.printFinding(f)
+		return nil
+	}
+	if !mayCount {
+		wait = statusWait
+	}
+	if running > 0 || !mayCount {
+		err := client.Gather(ctx, nc, subject, wait, func(msg *nats.Msg) bool {
+			n++
+			d.printFinding(reportFinding(name, msg))
+			return !mayCount || n < running
+		})
+		if err != nil || n > 0 {
+			return err
+		}
+	}
+	switch {
+	case running > 0:
+		d.fault("daemon", fmt.Sprintf("pipeline %s runs, and does not answer within %v", name, wait),
+			"look at its log, and restart it if it hangs")
+	case answersHTTP:
+		d.printFinding(admin.Finding{Check: "daemon", Pipeline: name, Level: admin.LevelNote, Text: "one answers on " +
+			"http.listen, and does not run this pipeline on this server: it may have another configuration, or be starting",
+			Fix: "compare its configuration and its server with these"})
+	default:
+		d.printFinding(admin.Finding{Check: "daemon", Pipeline: name, Level: admin.LevelNote, Text: "none is running",
+			Command: "embedd run"})
+	}
+	return nil
+}
+
+// reportFinding is what the status of a running pipeline says.
+func reportFinding(pipeline string, msg *nats.Msg) admin.Finding {
+	f := admin.Finding{Check: "daemon", Pipeline: pipeline, Level: admin.LevelOK}
+	r, err := client.ReadReport(msg)
+	switch {
+	case err != nil:
+		f.Level, f.Text = admin.LevelFault, err.Error()
+	case r.State == stream.StateBlocked:
+		f.Level, f.Text = admin.LevelFault, "blocked: "+r.Reason
+	case !r.Ready:
+		f.Level, f.Text = admin.LevelNote, fmt.Sprintf("%s: %s", r.State, r.Reason)
+	case r.Lag == nil:
+		f.Text = fmt.Sprintf("%s, another replica is the trainer", r.State)
+	default:
+		f.Text = fmt.Sprintf("%s, %d messages are not answered", r.State, r.Lag.Messages)
+	}
+	return f
 }

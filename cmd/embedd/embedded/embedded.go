@@ -17,10 +17,11 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/connection"
 )
 
-// Port and Store are the port and the directory of the server that `embedd run` embeds.
+// Port, Store and Name are the port, the directory and the name of the server that `embedd run` embeds.
 const (
 	Port  = 4222
 	Store = "embedd-data"
+	Name  = "embedd" // of the server
 )
 
 // Start starts a NATS server with JetStream and file storage on loopback. Port -1 takes a free port. The caller shuts
@@ -43,7 +44,7 @@ func Start(store string, port int) (*server.Server, error) {
 		l.Close()
 	}
 	s, err := server.NewServer(&server.Options{
-		ServerName: "embedd", Host: "127.0.0.1", Port: port, NoSigs: true, NoLog: true,
+		ServerName: Name, Host: "127.0.0.1", Port: port, NoSigs: true, NoLog: true,
 		JetStream: true, StoreDir: dir,
 		MaxPayload: 8 << 20, // the largest for which the server logs no warning
 	})

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/spf13/cobra"
+
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/client"
+	"github.com/embedd/embedd/cmd/embedd/embedded"
+	"github.com/embedd/embedd/cmd/embedd/report"
+	carrier "github.com/embedd/embedd/internal/link"
+)
+
+// TestDoctorOfTheEmbeddedServer: the server that a running daemon embeds is no fault, and it is examined; that of
+// another program is one.
+func TestDoctorOfTheEmbeddedServer(t *testing.T) {
+	dir, port := t.TempDir(), carrier.FreePort(t)
+	listen := fmt.Sprint("127.0.0.1:", carrier.FreePort(t))
+	config := writeFile(t, dir, "embedd.yaml", "http: {listen: \""+listen+`"}
+pipelines:
+  digits:
+    input: {stream: FEATURES, subject: features.digits}
+    schema: {features: [pixels], label: label}
+    output: {subject: reduced.digits}
+    model: {method: lda, store: auto}
+`)
+	examine := func() (faults int, text string) {
+		var out bytes.Buffer
+		e := &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Verb: "doctor"}
+		f := cli.FlagsOf(&cobra.Command{})
+		d := &doctor{out: report.Flag(f, e), path: config, port: port}
+		if err := d.look(t.Context(), e, client.AddressFlags(f, "")); err != nil {
+			t.Fatal(err)
+		}
+		return d.faults, out.String()
+	}
+	l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if faults, text := examine(); faults != 1 || !strings.Contains(text, "another program uses its port") {
+		t.Errorf("%d faults with another program on the port:\n%s", faults, text)
+	}
+	l.Close()
+	other, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go other.Start()
+	other.ReadyForConnections(ample)
+	if faults, text := examine(); faults != 1 || !strings.Contains(text, "use that server: nats.url: nats://127.0.0.1:") {
+		t.Errorf("%d faults with another server on the port:\n%s", faults, text)
+	}
+	embedded.Stop(other)
+
+	s, err := embedded.Start(dir+"/data", port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { embedded.Stop(s) })
+	url := s.ClientURL()
+	if code, _, errs := call(t.Context(), "setup", "--apply", "-c", config, "--server", url); code != 0 {
+		t.Fatal(errs)
+	}
+	startRun(t, config, "--server", url)
+	faults, text := examine()
+	if faults > 0 || !strings.Contains(text, "a running daemon embeds it") || !strings.Contains(text, "daemon (digits)") {
+		t.Errorf("%d faults of the embedded server of a running daemon:\n%s", faults, text)
+	}
+}
+
+// TestDoctorWithoutPermission: a user that may not ask for running daemons is not told that none runs.
+func TestDoctorWithoutPermission(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	listen := fmt.Sprint("127.0.0.1:", carrier.FreePort(t))
+	w.change("127.0.0.1:0", `"`+listen+`"`)
+	w.examine()
+	startRun(t, w.path())
+	w.grant(deny("$SRV.PING", "embedd.digits.status"))
+	faults, text := w.examine()
+	if len(faults) != 1 || faults[0].Check != "permissions" || strings.Contains(text, "none is running") ||
+		!strings.Contains(text, "one answers on http.listen, and this user may not ask") {
+		t.Errorf("%v\n%s", faults, text)
+	}
+	w.grant(deny("$SRV.PING"))
+	if _, text := w.examine(); strings.Contains(text, "none is running") || !strings.Contains(text, `"check":"daemon"`) {
+		t.Errorf("with the permission to ask for the status:\n%s", text)
+	}
+}
