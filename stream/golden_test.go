@@ -3,6 +3,7 @@ package stream_test
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/arrowio"
@@ -571,14 +573,36 @@ func (g *golden) identity(subject string, header nats.Header) string {
 	}
 	for _, pipeline := range []string{"p", "fixed-1"} {
 		for _, kind := range []string{"out", "dead", "dead-rows"} {
-			sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%s\x00%s\x00%s\x00%d", name,
-				s.CachedInfo().Created.UnixNano(), seq, pipeline, kind, part))
-			if hex.EncodeToString(sum[:16]) == header.Get("Nats-Msg-Id") {
+			mac := hmac.New(sha256.New, g.identityKey(pipeline))
+			fmt.Fprintf(mac, "%s\x00%d\x00%s\x00%s\x00%s\x00%d", name, s.CachedInfo().Created.UnixNano(), seq, pipeline,
+				kind, part)
+			if hex.EncodeToString(mac.Sum(nil)[:16]) == header.Get("Nats-Msg-Id") {
 				return fmt.Sprintf("<identity of %s %s %s %s %d>", name, seq, pipeline, kind, part)
 			}
 		}
 	}
 	return "<unknown identity of " + subject + ">"
+}
+
+// identityKey reads the key of a pipeline's identities.
+func (g *golden) identityKey(pipeline string) []byte {
+	g.Helper()
+	state, err := g.server.JS.KeyValue(g.Context(), "EMBEDD_STATE")
+	if err != nil {
+		g.Fatal(err)
+	}
+	entry, err := state.Get(g.Context(), pipeline+".identity")
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil
+	}
+	var note struct{ Key []byte }
+	if err == nil {
+		err = json.Unmarshal(entry.Value(), &note)
+	}
+	if err != nil || len(note.Key) != 32 {
+		g.Fatalf("the key %q of the identities of %s: %v", note.Key, pipeline, err)
+	}
+	return note.Key
 }
 
 // request notes the form of an answer of the service.

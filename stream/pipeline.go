@@ -180,6 +180,7 @@ func (p *pipeline) run(ctx, severed context.Context) (err error) {
 	}
 	if !p.LearnsFromEdges() {
 		wg.Go(func() { p.observer.Run(ctx) })
+		wg.Go(func() { p.relay.FollowIdentityKey(ctx) })
 	}
 	if p.training.HasLateLabels() {
 		wg.Go(func() { p.training.RunLabels(ctx) })

@@ -174,7 +174,7 @@ func TestReady(t *testing.T) {
 		t.Parallel()
 		s := guarded(t)
 		s.grant(&server.Permissions{Publish: &server.SubjectPermission{Allow: []string{"out.x", "dead.x", "$JS.API.>",
-			"$JS.ACK.in.embedd_p.>", natsx.UserInfoSubject}}})
+			"$KV.EMBEDD_STATE.p.identity", "$JS.ACK.in.embedd_p.>", natsx.UserInfoSubject}}})
 		e, _ := s.runGuarded(nil)
 		s.send(1)
 		s.stands(e, StateLearning, true)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/spec"
 )
@@ -17,7 +18,7 @@ func (s *site) abandon(n int) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	batch, err := c.Fetch(n, jetstream.FetchMaxWait(ample))
+	batch, err := c.Fetch(n, jetstream.FetchMaxWait(natsx.PullExpiry))
 	if err != nil {
 		s.Fatal(err)
 	}

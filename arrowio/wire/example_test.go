@@ -32,12 +32,14 @@ func ExampleErrorf() {
 	// true
 }
 
-// The message id of an output depends on its input alone, so a repeated output is a duplicate for the server.
-func ExampleOrigin_ID() {
+// The message id of an output depends on its input and the pipeline's key, so a repeated output is a duplicate for the
+// server.
+func ExampleKey_ID() {
+	key := wire.NewKey([]byte("32 random bytes of the pipeline"))
 	in := wire.Origin{Stream: "FEATURES", Created: time.Unix(0, 0), Seq: 42}
 	again := wire.Origin{Stream: "FEATURES", Created: time.Unix(0, 0), Seq: 42}
-	fmt.Println(in.ID("digits", wire.AnswerOut, 0) == again.ID("digits", wire.AnswerOut, 0))
-	fmt.Println(in.ID("digits", wire.AnswerOut, 0) == in.ID("digits", wire.AnswerOut, 1))
+	fmt.Println(key.ID(in, "digits", wire.AnswerOut, 0) == key.ID(again, "digits", wire.AnswerOut, 0))
+	fmt.Println(key.ID(in, "digits", wire.AnswerOut, 0) == key.ID(in, "digits", wire.AnswerOut, 1))
 	// Output:
 	// true
 	// false

@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"strconv"
 	"time"
 )
@@ -40,16 +38,3 @@ const (
 	AnswerDead Answer = "dead"      // the message itself, as a dead letter
 	AnswerRows Answer = "dead-rows" // some of its rows, as a dead letter
 )
-
-// ID returns the Nats-Msg-Id of one part of a result. It depends on the input and the configuration, never on the
-// model, so that a redelivery after a change of models is deduplicated (Invariant 2).
-func (o Origin) ID(pipeline string, a Answer, part int) string {
-	text := append(make([]byte, 0, 256), o.Stream...) // the same as fmt.Sprintf("%s\x00%d\x00%d\x00%s\x00%s\x00%d", ...)
-	text = strconv.AppendInt(append(text, 0), o.Created.UnixNano(), 10)
-	text = strconv.AppendUint(append(text, 0), o.Seq, 10)
-	text = append(append(text, 0), pipeline...)
-	text = append(append(text, 0), a...)
-	text = strconv.AppendInt(append(text, 0), int64(part), 10)
-	sum := sha256.Sum256(text)
-	return string(hex.AppendEncode(make([]byte, 0, 32), sum[:16]))
-}

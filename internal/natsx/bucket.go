@@ -113,38 +113,72 @@ func (b *Bucket) get(ctx context.Context, key string) (value []byte, revision ui
 			return value, revision, err
 		}
 	}
-	request, err := json.Marshal(map[string]string{"last_by_subj": "$KV." + b.Name() + "." + key})
+	stored, err := storedMessage(ctx, b.js, "KV_"+b.Name(), messageRequest{LastBySubject: "$KV." + b.Name() + "." + key})
+	switch {
+	case err != nil:
+		return nil, 0, fmt.Errorf("reading key %s of bucket %s: %w", key, b.Name(), err)
+	case stored == nil:
+		return nil, 0, nil
+	case IsDeleteMarker(stored.Header):
+		return nil, stored.Sequence, nil
+	}
+	return append([]byte{}, stored.Data...), stored.Sequence, nil
+}
+
+// messageRequest is the JetStream API's request for one message of a stream.
+type messageRequest struct {
+	Sequence      uint64 `json:"seq,omitempty"`
+	LastBySubject string `json:"last_by_subj,omitempty"`
+}
+
+// StoredMessage reads the message of a stream with a sequence, nil if there is none. Unlike jetstream.Stream.GetMsg it
+// reads at the leader, never at a replica that may not have the message yet.
+func StoredMessage(ctx context.Context, js jetstream.JetStream, stream string, seq uint64) (*jetstream.RawStreamMsg,
+	error) {
+	if seq == 0 {
+		return nil, nil
+	}
+	return storedMessage(ctx, js, stream, messageRequest{Sequence: seq})
+}
+
+func storedMessage(ctx context.Context, js jetstream.JetStream, stream string, r messageRequest) (
+	*jetstream.RawStreamMsg, error) {
+	request, err := json.Marshal(r)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	msg, err := Hedge(ctx, func(ctx context.Context) (*nats.Msg, error) {
-		return b.js.Conn().RequestWithContext(ctx, APIPrefix(b.js)+"STREAM.MSG.GET.KV_"+b.Name(), request)
+		return js.Conn().RequestWithContext(ctx, APIPrefix(js)+"STREAM.MSG.GET."+stream, request)
 	})
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	var answer struct {
 		Error   *jetstream.APIError `json:"error"`
 		Message struct {
-			Sequence uint64 `json:"seq"`
-			Header   []byte `json:"hdrs"`
-			Data     []byte `json:"data"`
+			Subject  string    `json:"subject"`
+			Sequence uint64    `json:"seq"`
+			Header   []byte    `json:"hdrs"`
+			Data     []byte    `json:"data"`
+			Time     time.Time `json:"time"`
 		} `json:"message"`
 	}
 	if err := json.Unmarshal(msg.Data, &answer); err != nil {
-		return nil, 0, fmt.Errorf("reading the server's answer for key %s of bucket %s: %w", key, b.Name(), err)
+		return nil, err
 	}
 	switch e := answer.Error; {
 	case e != nil && e.ErrorCode == jetstream.JSErrCodeMessageNotFound:
-		return nil, 0, nil
+		return nil, nil
 	case e != nil:
-		return nil, 0, e
+		return nil, e
 	}
-	stored := answer.Message
-	if header, err := nats.DecodeHeadersMsg(stored.Header); err == nil && IsDeleteMarker(header) {
-		return nil, stored.Sequence, nil
+	m := answer.Message
+	header, err := nats.DecodeHeadersMsg(m.Header)
+	if err != nil {
+		header = nil // of a publisher that the server did not check
 	}
-	return append([]byte{}, stored.Data...), stored.Sequence, nil
+	return &jetstream.RawStreamMsg{Subject: m.Subject, Sequence: m.Sequence, Header: header, Data: m.Data, Time: m.Time},
+		nil
 }
 
 // getDirect reads a key with a request whose subject has the key.

@@ -25,7 +25,10 @@ const (
 	// default) waits to be written. All readers of a pipeline share one connection.
 	MaxFetchBytes = 8 << 20
 
-	// fetchWait is when a pull request expires. Messages that arrive before are handed on at once.
+	// PullExpiry is when a pull request expires. Messages that arrive before are handed on at once.
+	PullExpiry = 4 * time.Second
+
+	// fetchWait bounds the time without a sign of life of the server.
 	fetchWait = 5 * time.Second
 
 	// releaseWait is how long the server may take to confirm the end of a pull request.
@@ -64,7 +67,7 @@ type pullRequest struct {
 // server sets.
 func Pull(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, maxMessages, maxBytes int,
 	handle func(*Message)) (n int, err error) {
-	request, err := json.Marshal(pullRequest{Batch: maxMessages, MaxBytes: maxBytes, Expires: fetchWait * 9 / 10,
+	request, err := json.Marshal(pullRequest{Batch: maxMessages, MaxBytes: maxBytes, Expires: PullExpiry,
 		Heartbeat: fetchWait / 5})
 	if err != nil {
 		return 0, err

@@ -311,7 +311,7 @@ func (l *DeadLetter) Replay(ctx context.Context, js jetstream.JetStream, to stri
 		}
 		return r, js.Conn().FlushWithContext(ctx)
 	}
-	id := wire.Origin{Stream: l.Stream, Created: l.created, Seq: l.Number}.ID("", "replay", 0)
+	id := wire.NewKey(nil).ID(wire.Origin{Stream: l.Stream, Created: l.created, Seq: l.Number}, "", "replay", 0)
 	ack, err := js.PublishMsg(ctx, msg, jetstream.WithMsgID(id))
 	if err != nil {
 		return r, natsx.ExplainPublishError(err, msg.Subject)

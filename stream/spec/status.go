@@ -75,6 +75,8 @@ type Status struct {
 	TrainingStopped     bool   // learning has stopped, since the process crashed in it repeatedly; Learning has the reason
 	Undeliverable       int    // inputs that cannot be stored in any form now
 	UndeliverableReason string // why the last of them cannot
+	// Claimed counts the answers that were sent under a second identity, because another message had theirs.
+	Claimed uint64
 
 	FixedModel bool // the model is a file: nothing is learned
 	LateLabels bool // labels have a separate subject
@@ -91,6 +93,7 @@ type Report struct {
 	Model         *ReportModel   `json:"model"`                   // null before the first
 	Halted        bool           `json:"halted,omitempty"`        // too many messages were bad; reason has the details
 	Undeliverable *Undeliverable `json:"undeliverable,omitempty"` // inputs that cannot be stored in any form now
+	Claimed       uint64         `json:"claimed,omitempty"`       // answers whose identity another message had
 	Role          Role           `json:"role"`
 	Partitions    *int           `json:"partitions,omitempty"` // that this process holds; absent without partitions
 	IsTrainer     bool           `json:"is_trainer"`           // this process is the trainer
@@ -234,8 +237,9 @@ type Labels struct {
 func (s Status) Report() Report {
 	g := s.Stage
 	r := Report{Pipeline: s.Pipeline, State: s.State, Ready: s.Ready, Reason: s.Reason, Halted: s.Halted != "",
-		Store: s.Store, Schema: s.schema(), Role: s.Role, Partitions: s.Partitions, IsTrainer: s.IsTrainer,
-		Trainer: s.Trainer, Term: s.Term, Revision: s.Revision,
+		Store: s.Store, Schema: s.schema(), Role: s.Role, Claimed: s.Claimed, Partitions: s.Partitions,
+		IsTrainer: s.IsTrainer,
+		Trainer:   s.Trainer, Term: s.Term, Revision: s.Revision,
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
 			Dropped: g.Dropped, OverClassLimit: g.OverClassLimit, RareClassRows: g.RareClassRows, Outliers: g.Outliers,
 			LastOutlier: g.LastOutlier, OverQuota: g.OverQuota, Clock: g.Clock, Fitting: g.Fitting, Restoring: g.Restoring,

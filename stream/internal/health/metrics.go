@@ -72,6 +72,8 @@ var (
 		help: "Dead letters by error code, those of rows and of labels included."})
 	Undeliverable = define(Metric{name: "embedd_undeliverable_messages", kind: gauge, starts: single,
 		help: "Input messages that wait because their dead letters cannot be stored. They are redelivered."})
+	Claimed = define(Metric{name: "embedd_claimed_identities_total", starts: single,
+		help: "Outputs and dead letters that were sent under a second identity, because another message had theirs."})
 	Halted = define(Metric{name: "embedd_halted", kind: gauge, starts: single,
 		help: "1 while the pipeline is halted because too many messages were bad."})
 	Model = define(Metric{name: "embedd_model_info", kind: gauge, of: onDemand,

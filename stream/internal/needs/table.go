@@ -240,6 +240,7 @@ func streams(a *api, p *spec.Pipeline) []Need {
 	} {
 		all = append(all, Need{Kind: Stream, Purpose: o.purpose, Pipeline: p.Name, Subject: o.subject, Creator: BySetup,
 			Why: o.why, Duplicates: 3 * p.AckWait, Permissions: run(append(a.read(a.streamOf(o.subject), o.subject),
+				a.request("STREAM", "MSG", "GET", a.streamOf(o.subject)), // whose message a duplicate is
 				o.subject)...)})
 	}
 	return all

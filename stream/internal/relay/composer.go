@@ -17,7 +17,8 @@ import (
 // composer builds the messages of answers: their headers, identities and sizes. It publishes nothing.
 type composer struct {
 	*scope.Scope
-	dedup *dedup // nil on core NATS
+	dedup      *dedup // nil on core NATS
+	identities *identities
 
 	// The streams' max_msg_size; 0: no limit.
 	outputLimit, deadLetterLimit atomic.Int64
@@ -108,8 +109,9 @@ func (c *composer) newPart(in *input, kind wire.Answer, number int, subject stri
 			o.msg.Header[pair.Key] = values[len(values)-1 : len(values) : len(values)]
 		}
 	}
+	o.in, o.kind, o.index = in, kind, number
 	if in.Origin.Stream != "" {
-		o.id, o.sink = in.Origin.ID(c.Name, kind, number), c.dedup.sink(subject)
+		o.id, o.sink = c.identities.of(in.Origin, kind, number), c.dedup.sink(subject)
 	}
 	return o
 }

@@ -27,7 +27,8 @@ func FuzzHeaders(f *testing.F) {
 	f.Add([]byte("X: "+strings.Repeat("h", 3000)+"\r\n"), bytes.Repeat([]byte("b"), 5000), strings.Repeat("e", 2000),
 		uint16(6000))
 	f.Add([]byte(" 503\r\n: \r\nK:\r\n"), []byte{0}, "\x00\xff", uint16(500))
-	p := &composer{Scope: &scope.Scope{Pipeline: spec.Pipeline{Name: "p", Output: "out", Dead: "dead"}}}
+	p := &composer{Scope: &scope.Scope{Pipeline: spec.Pipeline{Name: "p", Output: "out", Dead: "dead"}},
+		identities: newIdentities()}
 	f.Fuzz(func(t *testing.T, lines, body []byte, text string, most uint16) {
 		bound.Check(t, 64<<20+64*uint64(len(lines)+len(body)), func() {
 			header, err := nats.DecodeHeadersMsg(slices.Concat([]byte("NATS/1.0\r\n"), lines, []byte("\r\n")))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/health"
 )
 
 // confirmer waits until the server has confirmed answers, in the order in which they were sent, and then acknowledges
@@ -147,6 +148,11 @@ func (c *confirmer) confirm(ctx context.Context, o *part) error {
 		if err == nil {
 			err = c.await(ctx, o)
 		}
+		if errors.Is(err, errDuplicate) {
+			if err = c.resolveDuplicate(ctx, o); err == nil {
+				continue
+			}
+		}
 		if err == nil {
 			break
 		}
@@ -168,10 +174,44 @@ func (c *confirmer) confirm(ctx context.Context, o *part) error {
 		if !natsx.Backoff(ctx, min(attempt, 5)) || !c.awaitConnection(ctx) {
 			return err
 		}
-		o.err = nil
+		if !errors.Is(o.err, errDuplicate) {
+			o.err = nil
+		}
 	}
 	c.Conditions.Clear(o.component())
 	c.Permissions.MarkAllowed(natsx.Permission{Action: natsx.Publish, Subject: o.msg.Subject})
+	return nil
+}
+
+// errClaimed is the error of a part both of whose identities other messages have: it waits until the stream's duplicate
+// window is over.
+var errClaimed = errors.New("other messages of the stream have both identities of an answer: a client has the key of " +
+	"the pipeline's identities")
+
+// resolveDuplicate finds out whether the message that has the identity of a part, as the server says, is the part.
+// Otherwise it sends the part again under its second identity.
+func (c *confirmer) resolveDuplicate(ctx context.Context, o *part) error {
+	isStored, err := o.sink.has(ctx, o.claimant, o)
+	switch {
+	case errors.Is(err, errNotStored):
+		o.err = nil // sent again, after it was looked up
+		return err
+	case err != nil:
+		return err
+	case isStored:
+		o.isStored, o.err = true, nil
+		return nil
+	}
+	c.claimed.Add(1)
+	c.Series.Add(health.Claimed, 1)
+	c.claimLog.Warn(c.Log, "another message has the identity of an answer; the answer is sent under its second identity",
+		"source", o.in.Origin.Source(), "subject", o.msg.Subject, "stream", o.sink.stream(), "sequence", o.claimant)
+	o.err = nil
+	if o.isSecond {
+		return errClaimed
+	}
+	o.isSecond, o.isDoubtful, o.id = true, false, c.identities.second(o)
+	c.publisher.send(o)
 	return nil
 }
 
@@ -263,7 +303,7 @@ func (c *confirmer) resend(ctx context.Context, o *part) error {
 	failed, doubtful := []*part{o}, []*part(nil)
 	for _, a := range c.ahead {
 		for _, o := range a.parts {
-			if o.err != nil && finalError(o.err) == nil {
+			if o.err != nil && finalError(o.err) == nil && !errors.Is(o.err, errDuplicate) {
 				failed = append(failed, o)
 			}
 		}

@@ -21,8 +21,9 @@ import (
 // consumers creates and binds the durable consumers of a pipeline.
 type consumers struct {
 	*scope.Scope
-	dedup     *dedup
-	isReduced atomic.Bool // MaxAckPending is below the configured one, which was logged
+	dedup      *dedup
+	identities *identities
+	isReduced  atomic.Bool // MaxAckPending is below the configured one, which was logged
 }
 
 // The keys of a consumer's metadata.
@@ -101,6 +102,23 @@ func (c *consumers) stream(ctx context.Context) (jetstream.Stream, error) {
 	return natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) { return c.JS.Stream(ctx, c.Stream) })
 }
 
+// maxPullExpiry is the longest expiry of a pull request that the consumers allow. Earlier versions, whose answers have
+// other identities, ask for more: the server refuses them, so that they do not answer what this version has answered.
+const maxPullExpiry = natsx.PullExpiry + 250*time.Millisecond
+
+// awaitOlderVersions waits until no pull request of an earlier version is open at a consumer. They cannot be repeated
+// once the consumer has maxPullExpiry, so that takes seconds, if there are any.
+func (c *consumers) awaitOlderVersions(ctx context.Context, s *source) {
+	const longest = 2 * natsx.PullExpiry
+	for begin := time.Now(); time.Since(begin) < longest; {
+		consumer, err := c.JS.Consumer(ctx, c.Stream, s.durable)
+		if errors.Is(err, jetstream.ErrConsumerNotFound) || err == nil && consumer.CachedInfo().NumWaiting == 0 ||
+			!natsx.Sleep(ctx, 100*time.Millisecond) {
+			return
+		}
+	}
+}
+
 // ackPendingLimit matches the error of a server that allows less than the consumer's MaxAckPending: no request returns
 // the limit of a server.
 var ackPendingLimit = regexp.MustCompile(`limit of (\d+)`)
@@ -133,6 +151,7 @@ func (c *consumers) configure(config *jetstream.ConsumerConfig) {
 	before := *config
 	config.Description = needs.ConsumerDescription + c.Name
 	config.AckWait, config.MaxDeliver, config.MaxAckPending = c.AckWait, -1, c.AckPending
+	config.MaxRequestExpires = maxPullExpiry
 	if c.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
 		config.MaxAckPending = -1 // messages that are nak'd while there is no model must not block those that make one
 	}
@@ -145,13 +164,13 @@ func (c *consumers) configure(config *jetstream.ConsumerConfig) {
 // message need not be the first attempt: the consumer may have been deleted and created again, or a server that
 // crashed has lost its newest state.
 func (c *consumers) newestAnswered(ctx context.Context, created time.Time) (newest uint64, err error) {
+	key := c.identities.current.Load()
 	for _, s := range c.dedup.sinks {
 		from, _ := s.before(firstLookBack)
 		if _, err = s.read(ctx, from, func(stored storedAnswer) {
-			seq, isOurs := sourceSeq(stored.source, c.Stream)
-			o := wire.Origin{Stream: c.Stream, Created: created, Seq: seq}
-			if isOurs && seq > newest && (stored.id == o.ID(c.Name, wire.AnswerOut, 0) ||
-				stored.id == o.ID(c.Name, wire.AnswerDead, 0)) {
+			o := wire.Origin{Stream: c.Stream, Created: created}
+			names, seq := key.namesOf(stored, o)
+			if o.Seq = seq; len(names) > 0 && seq > newest && (key.isBefore(o) || c.identities.areOurs(o, stored.id)) {
 				newest = seq
 			}
 		}); err != nil {

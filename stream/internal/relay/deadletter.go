@@ -115,7 +115,7 @@ func (c *composer) addDeadLetter(a *answer, l *deadLetter, limit int64) {
 		kind = wire.Answer(fmt.Sprintf("%s/%d", kind, room))
 		id := rand.Text()
 		if l.Origin.Stream != "" {
-			id = l.Origin.ID(c.Name, kind, 0)
+			id = c.identities.of(l.Origin, kind, 0)
 		}
 		pairs = append(pairs, wire.Pair{Key: wire.HeaderLetter, Value: id})
 	}

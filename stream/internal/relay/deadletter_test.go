@@ -29,7 +29,7 @@ func FuzzEnclose(f *testing.F) {
 		}
 		for _, stream := range []string{"in", ""} {
 			p := &composer{Scope: &scope.Scope{Pipeline: spec.Pipeline{Name: "p", Dead: "dead"}}, dedup: newDedup(nil, nil,
-				spec.DefaultAckPending)}
+				spec.DefaultAckPending, nil), identities: newIdentities()}
 			in := &input{Message: scope.Message{Subject: "in.x", Header: header, Data: body,
 				Origin: wire.Origin{Stream: stream, Created: time.Unix(1, 2), Seq: 7}}}
 			l := newDeadLetter(in, wire.AnswerDead, wire.KindMessage, wire.NotArrow, wire.NotArrow)

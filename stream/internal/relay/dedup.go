@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/ratelog"
 	"github.com/embedd/embedd/stream/internal/health"
@@ -24,6 +26,7 @@ type dedup struct {
 	log        *slog.Logger
 	window     time.Duration // the shortest duplicate window of the streams
 	maxUnacked int           // inputs that can be without an acknowledgement at a time
+	identities *identities
 	sinks      map[string]*sink
 	known      map[*sink]*knownAnswers // used by one goroutine
 
@@ -32,16 +35,17 @@ type dedup struct {
 	logged      ratelog.Limiter
 }
 
-func newDedup(js jetstream.JetStream, log *slog.Logger, maxUnacked int) *dedup {
-	return &dedup{js: js, log: log, window: time.Hour, maxUnacked: maxUnacked, sinks: map[string]*sink{},
+func newDedup(js jetstream.JetStream, log *slog.Logger, maxUnacked int, i *identities) *dedup {
+	return &dedup{js: js, log: log, window: time.Hour, maxUnacked: maxUnacked, identities: i, sinks: map[string]*sink{},
 		known: map[*sink]*knownAnswers{}, conditions: &health.Conditions{}}
 }
 
 // knownAnswers are the stored answers to the inputs from sequence from up to, and excluding, sequence to.
 type knownAnswers struct {
 	input    time.Time // creation of the input stream
+	key      *identityKey
 	from, to uint64
-	ids      map[string]uint64 // sequence of the input by identity of the answer
+	ids      map[string]uint64 // sequence of the input by name of the answer, see namesOf
 	upTo     position          // in the sink
 	readAt   time.Time
 }
@@ -108,7 +112,7 @@ func (d *dedup) lookUp(ctx context.Context, parts []*part) error {
 	}
 	for s, wanted := range byID {
 		reached, err := s.read(ctx, from[s], func(stored storedAnswer) {
-			if o := wanted[stored.id]; o != nil {
+			if o := wanted[stored.id]; o != nil && stored.source == o.in.Origin.Source() {
 				o.isStored = true
 			}
 		})
@@ -131,8 +135,9 @@ func (d *dedup) markStored(ctx context.Context, a *answer, mayBeAnswered bool) {
 	found := 0
 	for _, o := range a.parts {
 		for attempt := 0; ; attempt++ {
-			err := d.permissions.Guard(ctx, d.permissions.IsServerRequest, func(ctx context.Context) error {
-				return d.readAnswers(ctx, o.sink, a.in)
+			err := d.permissions.Guard(ctx, d.permissions.IsServerRequest, func(ctx context.Context) (err error) {
+				o.isStored, err = d.isStored(ctx, o)
+				return err
 			})
 			if err == nil {
 				break
@@ -146,14 +151,44 @@ func (d *dedup) markStored(ctx context.Context, a *answer, mayBeAnswered bool) {
 			}
 		}
 		d.conditions.Clear(health.Lookup)
-		if _, isStored := d.known[o.sink].ids[o.id]; isStored {
-			o.isStored = true
+		if o.isStored {
 			found++
 		}
 	}
 	if found > 0 {
 		d.log.Debug("a redelivered message was answered before", "source", a.in.Origin.Source(), "parts", found)
 	}
+}
+
+// isStored reports whether a part is stored. For an input that is older than the key any answer to all of it counts, an
+// output or a dead letter: a restart may decide otherwise than an earlier version.
+func (d *dedup) isStored(ctx context.Context, o *part) (bool, error) {
+	key := d.identities.current.Load()
+	if err := d.readAnswers(ctx, o.sink, o.in, key); err != nil {
+		return false, err
+	}
+	has := func(s *sink, name string) bool {
+		seq, isKnown := d.known[s].ids[name]
+		return isKnown && seq == o.in.Origin.Seq
+	}
+	if !key.isBefore(o.in.Origin) {
+		return has(o.sink, o.id) || has(o.sink, d.identities.second(o)), nil
+	}
+	if has(o.sink, earlierName(o.in.Origin.Seq, o.kind, o.index)) {
+		return true, nil
+	}
+	for _, s := range d.sinks {
+		if s == o.sink || strings.HasPrefix(string(o.kind), string(wire.AnswerRows)) {
+			continue
+		}
+		if err := d.readAnswers(ctx, s, o.in, key); err != nil {
+			return false, err
+		}
+		if has(s, earlierName(o.in.Origin.Seq, "", 0)) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // firstLookBack is how many messages before the end of a stream are read first.
@@ -168,17 +203,18 @@ const maxClockSkew = time.Minute
 // How far back is enough? The answer to an input was stored after the input, and after its first delivery. At that
 // time at most maxUnacked inputs before it were unacknowledged. So behind the answer at most maxUnacked answers belong
 // to inputs before it, and as many to a stream of the same name that was there before.
-func (d *dedup) readAnswers(ctx context.Context, s *sink, in *input) error {
+func (d *dedup) readAnswers(ctx context.Context, s *sink, in *input, key *identityKey) error {
 	k, seq := d.known[s], in.Origin.Seq
-	if k != nil && k.input.Equal(in.Origin.Created) && k.from <= seq && seq < k.to &&
+	if k != nil && k.key == key && k.input.Equal(in.Origin.Created) && k.from <= seq && seq < k.to &&
 		s.position().seq < k.upTo.seq+maxKnownAnswers {
 		if time.Since(k.readAt) < d.window/2 {
 			return nil
 		}
 		now := time.Now()
 		reached, err := s.read(ctx, k.upTo, func(stored storedAnswer) {
-			if seq, isOurs := sourceSeq(stored.source, in.Origin.Stream); isOurs {
-				k.add(stored.id, seq)
+			names, seq := key.namesOf(stored, in.Origin)
+			for _, name := range names {
+				k.add(name, seq)
 			}
 		})
 		if err == nil {
@@ -189,16 +225,18 @@ func (d *dedup) readAnswers(ctx context.Context, s *sink, in *input) error {
 	for lookBack := uint64(firstLookBack); ; lookBack *= 4 {
 		now := time.Now()
 		from, isAll := s.before(lookBack)
-		k := &knownAnswers{input: in.Origin.Created, from: seq, to: math.MaxUint64, ids: map[string]uint64{}, readAt: now}
+		k := &knownAnswers{input: in.Origin.Created, key: key, from: seq, to: math.MaxUint64, ids: map[string]uint64{},
+			readAt: now}
 		earlier, isOlder := map[uint64]bool{}, false
 		reached, err := s.read(ctx, from, func(stored storedAnswer) {
 			isOlder = isOlder || stored.at.Before(in.Time.Add(-maxClockSkew))
-			switch n, isOurs := sourceSeq(stored.source, in.Origin.Stream); {
-			case !isOurs:
-			case n < seq:
-				earlier[n] = true
-			default:
-				k.add(stored.id, n)
+			names, n := key.namesOf(stored, in.Origin)
+			for _, name := range names {
+				if n < seq {
+					earlier[n] = true
+				} else {
+					k.add(name, n)
+				}
 			}
 		})
 		if err != nil {

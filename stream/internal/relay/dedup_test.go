@@ -13,15 +13,24 @@ import (
 	"github.com/embedd/embedd/stream/spec"
 )
 
+// newIdentities returns identities under a fixed key.
+func newIdentities() *identities {
+	i := &identities{Scope: &scope.Scope{Pipeline: spec.Pipeline{Name: "p"}}}
+	i.use(identityNote{Secret: make([]byte, secretBytes)})
+	return i
+}
+
 // TestAnswerFarBack finds the answer to an input however many answers to inputs after it were stored since.
 func TestAnswerFarBack(t *testing.T) {
 	s := newServer(t)
 	now := time.Now()
+	identities := newIdentities()
 	to := func(seq uint64) *part {
 		o := wire.Origin{Stream: "in", Created: now, Seq: seq}
 		msg := nats.NewMsg("out.x")
 		msg.Header.Set(wire.HeaderSource, o.Source())
-		return &part{msg: msg, id: o.ID("p", wire.AnswerOut, 0)}
+		in := &input{Message: scope.Message{Origin: o, Time: now}}
+		return &part{msg: msg, in: in, kind: wire.AnswerOut, id: identities.of(o, wire.AnswerOut, 0)}
 	}
 	store := func(first, last uint64) {
 		for seq := first; seq <= last; seq++ {
@@ -36,7 +45,7 @@ func TestAnswerFarBack(t *testing.T) {
 		<-s.JS.PublishAsyncComplete()
 	}
 	store(3, 20_000)
-	dedup := newDedup(s.JS, slog.New(slog.DiscardHandler), spec.DefaultAckPending)
+	dedup := newDedup(s.JS, slog.New(slog.DiscardHandler), spec.DefaultAckPending, identities)
 	if _, err := dedup.addSink(t.Context(), "out.x"); err != nil {
 		t.Fatal(err)
 	}
@@ -46,8 +55,7 @@ func TestAnswerFarBack(t *testing.T) {
 	}{{19_000, true}, {20_001, false}, {3, true}, {2, false}, {4, true}} {
 		o := to(c.seq)
 		o.sink = dedup.sinks["out.x"]
-		in := &input{Message: scope.Message{Origin: wire.Origin{Stream: "in", Created: now, Seq: c.seq}, Time: now}}
-		dedup.markStored(t.Context(), &answer{in: in, parts: []*part{o}}, true)
+		dedup.markStored(t.Context(), &answer{in: o.in, parts: []*part{o}}, true)
 		if o.isStored != c.stored {
 			t.Errorf("the answer to %d: stored is %t, want %t", c.seq, o.isStored, c.stored)
 		}

@@ -1,9 +1,11 @@
 package relay
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/ratelog"
 	"github.com/embedd/embedd/stream/internal/health"
 )
 
@@ -17,6 +19,8 @@ type hotPath struct {
 	deadLetterLog *health.LetterLog
 	drainTimeout  time.Duration // how long inputs may take to be answered after a stop
 	inspect       func()        // updates the lag and the other statistics of the streams now
+	claimed       atomic.Uint64 // answers that were sent under their second identity
+	claimLog      ratelog.Limiter
 }
 
 // send publishes the parts of an answer without waiting for their confirmation. Parts that fail here are sent again by

@@ -10,14 +10,17 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// parsePubAck returns the sequence under which a stream stored a message, or why it did not, and the stream's JetStream
-// domain if it has one.
-func parsePubAck(msg *nats.Msg) (seq uint64, domain string, err error) {
+// errDuplicate is the error of a part that was not stored, because the stream has a message with its identity.
+var errDuplicate = errors.New("the stream has a message with this identity")
+
+// parsePubAck returns where a stream stored a message, or has another one with its identity, or why it did not store
+// it. The stream's JetStream domain is set if it has one.
+func parsePubAck(msg *nats.Msg) (jetstream.PubAck, error) {
 	if len(msg.Data) == 0 && msg.Header.Get("Status") == "503" {
-		return 0, "", jetstream.ErrNoStreamResponse
+		return jetstream.PubAck{}, jetstream.ErrNoStreamResponse
 	}
 	if seq, ok := parsePlainPubAck(msg.Data); ok {
-		return seq, "", nil
+		return jetstream.PubAck{Sequence: seq}, nil
 	}
 	var ack struct {
 		Error *jetstream.APIError `json:"error"`
@@ -25,13 +28,13 @@ func parsePubAck(msg *nats.Msg) (seq uint64, domain string, err error) {
 	}
 	switch err := json.Unmarshal(msg.Data, &ack); {
 	case err != nil:
-		return 0, "", fmt.Errorf("%w: %w", jetstream.ErrInvalidJSAck, err)
+		return ack.PubAck, fmt.Errorf("%w: %w", jetstream.ErrInvalidJSAck, err)
 	case ack.Error != nil:
-		return 0, ack.Domain, ack.Error
+		return ack.PubAck, ack.Error
 	case ack.Stream == "":
-		return 0, "", jetstream.ErrInvalidJSAck
+		return ack.PubAck, jetstream.ErrInvalidJSAck
 	}
-	return ack.Sequence, ack.Domain, nil
+	return ack.PubAck, nil
 }
 
 // parsePlainPubAck parses the usual form, {"stream":"NAME", "seq":1}, without a JSON decoder. It returns false for any

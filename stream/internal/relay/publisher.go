@@ -105,8 +105,8 @@ func (p *publisher) receive(ack *nats.Msg) {
 
 // record stores the result of an attempt, and returns the answer of the part if answers are sent in order.
 func (p *publisher) record(number uint64, ack *nats.Msg) *answer {
-	seq, domain, err := parsePubAck(ack)
-	if domain != "" && domain == p.hub {
+	stored, err := parsePubAck(ack)
+	if stored.Domain != "" && stored.Domain == p.hub {
 		return nil
 	}
 	p.mu.Lock()
@@ -120,8 +120,13 @@ func (p *publisher) record(number uint64, ack *nats.Msg) *answer {
 		o.fail(err)
 		return nil
 	}
+	if stored.Duplicate { // the confirmer looks whose message that is
+		o.claimant = stored.Sequence
+		o.fail(errDuplicate)
+		return nil
+	}
 	o.number, o.isStored = 0, true
-	o.sink.addStored(seq)
+	o.sink.addStored(stored.Sequence)
 	return o.answer
 }
 

@@ -40,13 +40,13 @@ func TestPubAckOfTheHub(t *testing.T) {
 			if msg, err = edge.JS.Conn().RequestWithContext(t.Context(), "out.x", nil); err != nil {
 				return false // the leaf node does not know yet that the hub listens
 			}
-			_, from, err := parsePubAck(msg)
-			return err == nil && from == domain
+			stored, err := parsePubAck(msg)
+			return err == nil && stored.Domain == domain
 		})
 		msg.Subject = p.inbox + "1"
 		return msg
 	}
-	d := newDedup(edge.JS, nil, maxPending)
+	d := newDedup(edge.JS, nil, maxPending, nil)
 	if _, err := d.addSink(t.Context(), "out.x"); err != nil {
 		t.Fatal(err)
 	}

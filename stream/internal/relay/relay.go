@@ -42,14 +42,14 @@ type Relay struct {
 
 // New returns the relay of a pipeline. The fields of the scope may be set later, before the methods that need them.
 func New(s *scope.Scope, activity *Activity, drainTimeout time.Duration) *Relay {
-	c := &composer{Scope: s}
+	c := &composer{Scope: s, identities: &identities{Scope: s, poll: defaultIdentityPoll}}
 	if s.Stream != "" {
-		c.dedup = newDedup(s.JS, s.Log, s.AckPending)
+		c.dedup = newDedup(s.JS, s.Log, s.AckPending, c.identities)
 	}
 	path := &hotPath{
 		transformer: &transformer{composer: c, attempts: attemptStore{s},
 			halt: health.Halt{Bad: s.Stop.Bad, Of: s.Stop.Of}},
-		consumers: &consumers{Scope: s, dedup: c.dedup},
+		consumers: &consumers{Scope: s, dedup: c.dedup, identities: c.identities},
 		activity:  activity, drainTimeout: drainTimeout, inspect: func() {}}
 	path.answeredAt.Store(time.Now().UnixNano())
 	return &Relay{hotPath: path, partitions: newPartitions(path), core: &core{hotPath: path},
@@ -97,13 +97,17 @@ func (r *Relay) Bind(ctx context.Context) error {
 	}
 	if r.Labels != "" && r.Stage.Fixed == nil {
 		// Label messages are read in a separate goroutine.
-		r.labelDeadLetters = newDedup(r.JS, r.Log, r.AckPending)
+		r.labelDeadLetters = newDedup(r.JS, r.Log, r.AckPending, r.identities)
 		r.labelDeadLetters.window = d.window
 	}
 	r.shared.durable = r.ConsumerName()
 	for attempt := 0; ; attempt++ {
 		c, created, err := r.consumers.bind(ctx, r.shared)
 		if err == nil {
+			err = r.identities.load(ctx, func(ctx context.Context) { r.consumers.awaitOlderVersions(ctx, r.shared) })
+			if err != nil {
+				return err
+			}
 			return r.attempts.load(ctx, r.shared, created, c.CachedInfo())
 		}
 		if !errors.Is(err, jetstream.ErrConsumerExists) || !natsx.Backoff(ctx, attempt) {
@@ -254,6 +258,9 @@ func (r *Relay) process(ctx, work context.Context, held *inFlight, in *input) *a
 
 // ServeCore is Serve for an input without a stream.
 func (r *Relay) ServeCore(ctx, severed context.Context) error { return r.core.run(ctx, severed) }
+
+// FollowIdentityKey keeps the key of the answers' identities stored, until ctx is done.
+func (r *Relay) FollowIdentityKey(ctx context.Context) { r.identities.follow(ctx) }
 
 // LogDeadLetters logs a summary of the dead letters once a minute, until ctx is done.
 func (r *Relay) LogDeadLetters(ctx context.Context) { r.deadLetterLog.Run(ctx, time.Minute) }

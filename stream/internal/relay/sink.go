@@ -95,8 +95,40 @@ func (s *sink) addStored(seq uint64) {
 
 // storedAnswer is what the headers of a stored answer say.
 type storedAnswer struct {
-	id, source string // Nats-Msg-Id and Embedd-Source
-	at         time.Time
+	id, source, part string // Nats-Msg-Id, Embedd-Source and Embedd-Part
+	kind             wire.Kind
+	at               time.Time
+}
+
+func answerOf(h nats.Header, at time.Time) storedAnswer {
+	return storedAnswer{id: h.Get(nats.MsgIdHdr), source: h.Get(wire.HeaderSource), part: h.Get(wire.HeaderPart),
+		kind: wire.Kind(h.Get(wire.HeaderKind)), at: at}
+}
+
+// errNotStored is the error of a lookup of a message that its stream does not have yet.
+var errNotStored = errors.New("the server names a duplicate that the stream does not have yet")
+
+// has reports whether the message with a sequence is a part: its subject, identity and source are. A message that is
+// gone counts, since an answer that its stream has deleted must not be stored again.
+func (s *sink) has(ctx context.Context, seq uint64, o *part) (bool, error) {
+	stream, err := natsx.Hedge(ctx, s.refresh)
+	if err != nil {
+		return false, fmt.Errorf("finding the stream of %s: %w", s.subject, natsx.ExplainPublishError(err, s.subject))
+	}
+	info := stream.CachedInfo()
+	msg, err := natsx.StoredMessage(ctx, s.js, info.Config.Name, seq)
+	if err != nil {
+		return false, fmt.Errorf("reading message %d of stream %s: %w", seq, info.Config.Name, err)
+	}
+	if msg == nil {
+		if seq == 0 || seq > info.State.LastSeq {
+			return false, errNotStored
+		}
+		return true, nil
+	}
+	stored := answerOf(msg.Header, msg.Time)
+	return stored.id == o.id && stored.source == o.in.Origin.Source() &&
+		(msg.Subject == o.msg.Subject || info.Config.SubjectTransform != nil), nil
 }
 
 // read passes the headers of the messages behind a position to take, and returns the position that it reached. It
@@ -144,7 +176,7 @@ func (s *sink) read(ctx context.Context, from position, take func(storedAnswer))
 				hasGap = true
 				return
 			}
-			take(storedAnswer{msg.Headers().Get(nats.MsgIdHdr), msg.Headers().Get(wire.HeaderSource), meta.Timestamp})
+			take(answerOf(msg.Headers(), meta.Timestamp))
 		})
 		if err == nil && hasGap {
 			err = natsx.ErrGap

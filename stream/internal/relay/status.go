@@ -17,6 +17,7 @@ func (r *Relay) Report(s *spec.Status) {
 	}
 	s.Busy = r.utilization.value()
 	s.Halted = r.HaltReason()
+	s.Claimed = r.claimed.Load()
 	s.Undeliverable, s.UndeliverableReason = r.undeliverable.status(time.Now())
 }
 

@@ -81,7 +81,7 @@ func (t *transformer) countOwners(ctx context.Context, in *input) {
 	}
 	for kind, subject := range map[wire.Answer]string{wire.AnswerOut: t.Output, wire.AnswerDead: t.Dead,
 		wire.AnswerRows: t.Dead} {
-		o := &part{id: in.Origin.ID(t.Name, kind, 0), sink: t.dedup.sink(subject)}
+		o := &part{in: in, kind: kind, id: t.identities.of(in.Origin, kind, 0), sink: t.dedup.sink(subject)}
 		t.dedup.markStored(ctx, &answer{in: in, parts: []*part{o}}, true)
 		if o.isStored {
 			return

@@ -1,0 +1,243 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/ratelog"
+	"github.com/embedd/embedd/stream/internal/scope"
+	"github.com/embedd/embedd/stream/internal/statestore"
+)
+
+// identities makes the identities of a pipeline's answers with the key of the pipeline, which is in the state bucket.
+// Safe for concurrent use once load has returned.
+type identities struct {
+	*scope.Scope
+	current atomic.Pointer[identityKey]
+	poll    time.Duration
+	logged  ratelog.Limiter
+}
+
+// identityKey is a key as it is in use.
+type identityKey struct {
+	*wire.Key
+	note identityNote
+}
+
+// identityNote is the stored value of a key.
+type identityNote struct {
+	Secret  []byte                `json:"key"`
+	Streams map[string]streamMark `json:"streams"` // those with inputs and labels, when the key was made
+}
+
+// streamMark is the end of a stream.
+type streamMark struct {
+	Created int64  `json:"created"` // of the stream, in nanoseconds
+	UpTo    uint64 `json:"up_to"`
+}
+
+// secretBytes is the size of a secret.
+const secretBytes = 32
+
+// defaultIdentityPoll is the longest time between two checks that the stored key is there: a watch does not see the end
+// of its bucket at once.
+const defaultIdentityPoll = 15 * time.Second
+
+// parseNote reads a stored value. It returns false if there is none, or it is no key.
+func parseNote(value []byte) (n identityNote, ok bool) {
+	err := json.Unmarshal(value, &n)
+	return n, err == nil && len(n.Secret) == secretBytes
+}
+
+func (i *identities) use(n identityNote) { i.current.Store(&identityKey{wire.NewKey(n.Secret), n}) }
+
+// load reads the stored key, or makes one: await is called before, and waits until no replica of an older version
+// receives inputs any more.
+func (i *identities) load(ctx context.Context, await func(context.Context)) error {
+	name := statestore.IdentityKey(i.Name)
+	value, _, err := i.State.Get(ctx, name)
+	if err != nil {
+		return fmt.Errorf("reading the key of the identities: %w", err)
+	}
+	note, isStored := parseNote(value)
+	for !isStored {
+		if len(value) > 0 {
+			i.Log.Warn("the stored key of the identities is damaged and is replaced", "bucket", statestore.Bucket, "key", name)
+		}
+		await(ctx)
+		made := identityNote{Secret: make([]byte, secretBytes)}
+		_, _ = rand.Read(made.Secret) // it never fails
+		if made.Streams, err = i.marks(ctx); err != nil {
+			return err
+		}
+		text, err := json.Marshal(made)
+		if err != nil {
+			return err
+		}
+		value, err = i.State.Modify(ctx, name, func(old []byte) ([]byte, error) {
+			if _, isStored := parseNote(old); isStored {
+				return old, nil // another replica was faster
+			}
+			return text, nil
+		})
+		if err != nil {
+			return fmt.Errorf("storing the key of the identities: %w", err)
+		}
+		note, isStored = parseNote(value)
+	}
+	i.use(note)
+	return nil
+}
+
+// marks returns the ends of the streams with inputs and labels.
+func (i *identities) marks(ctx context.Context) (map[string]streamMark, error) {
+	marks := map[string]streamMark{}
+	names := []string{i.Stream}
+	if i.Labels != "" {
+		labels, err := i.JS.StreamNameBySubject(ctx, i.Labels)
+		if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return nil, natsx.ExplainAPIError(err)
+		}
+		names = append(names, labels)
+	}
+	for _, name := range names {
+		if name == "" || marks[name] != (streamMark{}) {
+			continue
+		}
+		s, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) { return i.JS.Stream(ctx, name) })
+		if err != nil {
+			return nil, natsx.ExplainAPIError(err)
+		}
+		info := s.CachedInfo()
+		marks[name] = streamMark{info.Created.UnixNano(), info.State.LastSeq}
+	}
+	return marks, nil
+}
+
+// follow keeps the key stored, and follows a change of it, until ctx is done.
+func (i *identities) follow(ctx context.Context) {
+	watch := i.State.Watch(statestore.IdentityKey(i.Name), i.Log)
+	defer watch.Stop()
+	for attempt := 0; ctx.Err() == nil; {
+		revision, err := i.refresh(ctx)
+		switch {
+		case errors.Is(err, natsx.ErrConflict): // another replica was faster
+		case err != nil:
+			i.logged.Warn(i.Log, "the stored key of the identities cannot be read or kept; trying again", "error", err)
+		default:
+			attempt = 0
+			wait, cancel := context.WithTimeout(ctx, i.poll)
+			watch.Wait(wait, revision)
+			cancel()
+			continue
+		}
+		natsx.Backoff(ctx, min(attempt, 5))
+		attempt++
+	}
+}
+
+// refresh compares the stored key with the one in use. It stores that again if there is none, and takes another one. It
+// returns the revision of what is stored.
+func (i *identities) refresh(ctx context.Context) (uint64, error) {
+	name, used := statestore.IdentityKey(i.Name), i.current.Load().note
+	value, revision, err := i.State.Get(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	note, isStored := parseNote(value)
+	switch {
+	case !isStored:
+		note = used
+		i.Log.Warn("the key of the identities was deleted or is damaged; it is stored again", "bucket", statestore.Bucket,
+			"key", name)
+	case !bytes.Equal(note.Secret, used.Secret):
+		// Inputs up to now may have an answer under the key before.
+		if note.Streams, err = i.marks(ctx); err != nil {
+			return 0, err
+		}
+		i.use(note)
+		i.Log.Warn("the stored key of the identities is another one, and is used from now on", "bucket", statestore.Bucket,
+			"key", name)
+	default:
+		i.use(note) // another replica may have moved the marks
+		return revision, nil
+	}
+	text, err := json.Marshal(note)
+	if err != nil {
+		return 0, err
+	}
+	return i.State.Update(ctx, name, text, revision)
+}
+
+// of returns the identity of a part of an answer.
+func (i *identities) of(o wire.Origin, kind wire.Answer, number int) string {
+	return i.current.Load().ID(o, i.Name, kind, number)
+}
+
+// second returns the identity of a part whose first one another message has.
+func (i *identities) second(o *part) string {
+	return i.current.Load().SecondID(o.in.Origin, i.Name, o.kind, o.index)
+}
+
+// areOurs reports whether an identity is that of an output or a dead letter of a whole input.
+func (i *identities) areOurs(o wire.Origin, id string) bool {
+	key := i.current.Load()
+	for _, kind := range []wire.Answer{wire.AnswerOut, wire.AnswerDead} {
+		if id == key.ID(o, i.Name, kind, 0) || id == key.SecondID(o, i.Name, kind, 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// isBefore reports whether an input is older than the key, so that it may have an answer under any identity.
+func (k *identityKey) isBefore(o wire.Origin) bool {
+	mark, ok := k.note.Streams[o.Stream]
+	return ok && mark.Created == o.Created.UnixNano() && o.Seq <= mark.UpTo
+}
+
+// namesOf are the names of a stored message, as the lookup of answers has them, and the sequence of its input. o is the
+// origin of inputs; its sequence is ignored. A message counts as the answer to an input before the key by its headers
+// alone, if it was stored after the stream of inputs was created: a stream that was created again reuses sequences.
+func (k *identityKey) namesOf(s storedAnswer, o wire.Origin) (names []string, seq uint64) {
+	var isOurs bool
+	if o.Seq, isOurs = sourceSeq(s.source, o.Stream); !isOurs {
+		return nil, 0
+	}
+	if !k.isBefore(o) {
+		return []string{s.id}, o.Seq
+	}
+	if s.at.Before(o.Created) {
+		return nil, 0
+	}
+	kind := wire.AnswerOut
+	switch s.kind {
+	case wire.KindMessage:
+		kind = wire.AnswerDead
+	case wire.KindRows:
+		kind = wire.AnswerRows
+	}
+	number, _, _ := wire.ParsePart(s.part)
+	names = []string{earlierName(o.Seq, kind, number)}
+	if kind != wire.AnswerRows {
+		names = append(names, earlierName(o.Seq, "", 0))
+	}
+	return names, o.Seq
+}
+
+// earlierName is the name of an answer to an input before the key; without a kind, of any answer to the whole input.
+func earlierName(seq uint64, kind wire.Answer, number int) string {
+	base, _, _ := strings.Cut(string(kind), "/") // without the size of parts
+	return fmt.Sprintf("%d %s %d", seq, base, number)
+}
