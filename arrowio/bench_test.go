@@ -3,6 +3,7 @@ package arrowio
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -142,6 +143,41 @@ func BenchmarkDecodeEncode(b *testing.B) {
 				if _, err := e.Encode(r, nil); err != nil {
 					b.Fatal(err)
 				}
+			}
+		})
+	}
+}
+
+// BenchmarkKeptText decodes and encodes rows with 8 KB of text, whose bytes are checked and copied.
+func BenchmarkKeptText(b *testing.B) {
+	const rows, m = 64, 64
+	for name, piece := range map[string]string{"ascii": "plain text, ", "latin": "naïve façade, ", "cjk": "日本語の文章"} {
+		b.Run(name, func(b *testing.B) {
+			kept := array.NewStringBuilder(memory.DefaultAllocator)
+			defer kept.Release()
+			for range rows {
+				kept.Append(strings.Repeat(piece, 8192/len(piece)))
+			}
+			x := array.NewFixedSizeListBuilder(memory.DefaultAllocator, m, arrow.PrimitiveTypes.Float32)
+			defer x.Release()
+			for i := range rows * m {
+				if i%m == 0 {
+					x.Append(true)
+				}
+				x.ValueBuilder().(*array.Float32Builder).Append(float32(i))
+			}
+			msg := message(b, "x", x.NewArray(), "text", kept.NewArray())
+			d := newDecoder(b, Spec{Features: []string{"x"}})
+			r := numbered(decode(b, d, msg), 2)
+			e := newEncoder(b, Output{})
+			b.SetBytes(int64(len(msg)))
+			for b.Loop() {
+				r.Message = decode(b, d, msg)
+				out, err := e.Encode(r, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				e.Reuse(out)
 			}
 		})
 	}

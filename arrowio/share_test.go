@@ -104,7 +104,7 @@ func sharing(t testing.TB) map[string][]byte {
 	c := map[string][]byte{
 		"dictionary": packed(t, "c", entries(rows, func(int) int { return 0 }, texts(1, size))),
 		"views": columnOf(ipc.TypeUtf8View, emptyType, nil, rewrite.Record{Rows: rows, Nodes: nodes(rows, 0),
-			Buffers: [][]byte{nil, repeated(rows, size, 0, 0, 0), shared}, Variadic: []int{1}}),
+			Buffers: [][]byte{nil, repeated(rows, size, int(le.Uint32(shared)), 0, 0), shared}, Variadic: []int{1}}),
 		"list views": columnOf(ipc.TypeListView, emptyType, []flatType{integerField(8)}, rewrite.Record{Rows: rows,
 			Nodes:   nodes(rows, 0, size, 0),
 			Buffers: [][]byte{nil, repeated(rows, 0), repeated(rows, size), nil, shared}}),

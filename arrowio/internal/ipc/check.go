@@ -1,14 +1,17 @@
 package ipc
 
 import (
+	"fmt"
 	"math/bits"
+	"sort"
 
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// Check checks that every column of the chunk may be read: lengths agree, bitmaps and buffers are long enough, offsets
-// ascend and end inside their data, indices are inside their dictionary. It does not look at values. dicts are the
-// dictionaries by normalised id.
+// Check checks that every column of the chunk is valid, as pyarrow's validate(full=True) does: lengths and null counts
+// agree, bitmaps and buffers are long enough, offsets ascend and end inside their data, indices are inside their
+// dictionary, and values are in the range of their type. Afterwards the columns may be read, and readers accept what is
+// written of them. dicts are the dictionaries by normalised id.
 func (c *Chunk) Check(limits Limits, dicts []Chunk) *wire.Error {
 	for _, i := range c.Layout.Columns {
 		if n, _ := c.Node(i); n != c.Rows {
@@ -36,10 +39,8 @@ func (c *Chunk) column(i int, limits Limits, dicts []Chunk) *wire.Error {
 	if rows > int64(limits.Rows) && f.weightless(i) {
 		return TooManyRows(rows, limits.Rows)
 	}
-	if f.Kind != KindNull && f.Kind != KindRunEnd && f.Kind != KindSparse && f.Kind != KindDense {
-		if bitmap := int64(len(c.Buffer(i, 0))); (nulls > 0 || bitmap > 0) && bitmap < rows/8+min(1, rows%8) {
-			return short("the validity bitmap", bitmap, rows/8+min(1, rows%8))
-		}
+	if e := c.nullCount(i, rows, nulls); e != nil {
+		return e
 	}
 	switch f.Kind {
 	case KindNull:
@@ -56,14 +57,40 @@ func (c *Chunk) column(i int, limits Limits, dicts []Chunk) *wire.Error {
 		if f.Dict >= 0 {
 			return c.indices(i, int(rows), int64(dicts[f.Dict].Rows))
 		}
-		return nil
+		return c.ranges(i, int(rows))
 	case KindBinary:
-		_, e := c.offsets(i, rows, int64(len(c.Buffer(i, 2))), "the data")
-		return e
+		if _, e := c.offsets(i, rows, int64(len(c.Buffer(i, 2))), "the data"); e != nil || f.Type != TypeUtf8 &&
+			f.Type != TypeLargeUtf8 {
+			return e
+		}
+		return c.texts(i, int(rows))
 	case KindView:
 		return c.views(i, rows)
 	}
 	return c.nested(i, rows, limits, dicts)
+}
+
+// nullCount checks the validity bitmap of field i. Kinds without a bitmap have no nulls, or nothing else.
+func (c *Chunk) nullCount(i int, rows, nulls int64) *wire.Error {
+	have := int64(0)
+	switch c.Layout.Fields[i].Kind {
+	case KindNull:
+		have = rows
+	case KindRunEnd, KindSparse, KindDense:
+	default:
+		bitmap := c.Buffer(i, 0)
+		if n, need := int64(len(bitmap)), rows/8+min(1, rows%8); (nulls > 0 || n > 0) && n < need {
+			return short("the validity bitmap", n, need)
+		}
+		if nulls == 0 {
+			return nil // readers ignore the bitmap
+		}
+		have = int64(CountNulls(bitmap, int(rows)))
+	}
+	if nulls != have {
+		return Malformed("a null count of %d, and %d values are null", nulls, have)
+	}
+	return nil
 }
 
 // weightless reports whether no buffer limits the length of the field, neither its own nor a child's. A loop over 2^62
@@ -122,11 +149,46 @@ func (c *Chunk) nested(i int, rows int64, limits Limits, dicts []Chunk) *wire.Er
 				need)
 		}
 		if e := c.column(j, limits, dicts); e != nil {
-			return e
+			return c.childError(e, i, j)
 		}
 	}
-	if f.Kind == KindRunEnd {
+	switch {
+	case f.Kind == KindRunEnd:
 		return c.ascendingRuns(i, rows)
+	case f.Type == TypeMap:
+		return c.mapKeys(i)
+	}
+	return nil
+}
+
+// childError rewrites an error about a row of child j as one about the row of field i that has it, if that is known.
+func (c *Chunk) childError(e *wire.Error, i, j int) *wire.Error {
+	if e.Row < 0 {
+		return e
+	}
+	f, at := &c.Layout.Fields[i], e.Row
+	switch f.Kind {
+	case KindStruct, KindSparse:
+	case KindFixedList:
+		e.Row = at / f.Size
+	case KindList:
+		rows, _ := c.Node(i)
+		e.Row = sort.Search(rows, func(k int) bool { return Offset(c.Buffer(i, 1), f.Width, k+1) > int64(at) })
+		if rows == e.Row {
+			e.Row = -1
+		}
+	default:
+		e.Row = -1
+	}
+	e.Detail = fmt.Sprintf("value %d of child %q: %s", at, wire.Clip(c.Layout.Fields[j].Name), e.Detail)
+	return e
+}
+
+// mapKeys checks that neither the entries of a map nor their keys are null. Some readers end the process otherwise.
+func (c *Chunk) mapKeys(i int) *wire.Error {
+	_, entries := c.Node(i + 1)
+	if _, keys := c.Node(i + 2); entries > 0 || keys > 0 {
+		return Malformed("a map with %d null entries and %d null keys", entries, keys)
 	}
 	return nil
 }
@@ -217,31 +279,6 @@ func ReadInteger(b []byte, n Number, row int) (v uint64, ok bool) {
 	return v, int64(v) >= 0
 }
 
-// views checks the 16-byte views of field i: a length, then up to 12 bytes of data, or a prefix, the number of a data
-// buffer and an offset in it.
-func (c *Chunk) views(i int, rows int64) *wire.Error {
-	b := c.Buffer(i, 1)
-	if int64(len(b)/16) < rows {
-		return short("the list of views", int64(len(b)), rows*16)
-	}
-	first, n := c.Data(i)
-	valid := c.Valid(i)
-	for k := 0; k < int(rows); k++ {
-		v := b[16*k : 16*k+16]
-		size := int32(le.Uint32(v))
-		if size >= 0 && size <= 12 || valid != nil && valid[k>>3]>>(k&7)&1 == 0 {
-			continue
-		}
-		which, from := int32(le.Uint32(v[8:])), int32(le.Uint32(v[12:]))
-		if size < 0 || which < 0 || int(which) >= n || from < 0 ||
-			int64(from)+int64(size) > int64(len(c.Buf(first+int(which)))) {
-			return Malformed("a view of %d bytes from %d of data buffer %d is outside its %d buffers", size,
-				from, which, n).At(k)
-		}
-	}
-	return nil
-}
-
 func (c *Chunk) listViews(i int, rows int64) *wire.Error {
 	w := c.Layout.Fields[i].Width
 	from, size := c.Buffer(i, 1), c.Buffer(i, 2)
@@ -249,10 +286,9 @@ func (c *Chunk) listViews(i int, rows int64) *wire.Error {
 		return short("the list of offsets or sizes", int64(min(len(from), len(size))), rows*int64(w))
 	}
 	child, _ := c.Node(i + 1)
-	valid := c.Valid(i)
 	for k := 0; k < int(rows); k++ {
 		a, n := Offset(from, w, k), Offset(size, w, k)
-		if (a < 0 || n < 0 || a > int64(child) || n > int64(child)-a) && (valid == nil || valid[k>>3]>>(k&7)&1 == 1) {
+		if a < 0 || n < 0 || a > int64(child) || n > int64(child)-a { // the ranges of nulls too
 			return Malformed("a list of %d elements from %d, and the child has %d", n, a, child).At(k)
 		}
 	}
@@ -275,6 +311,7 @@ func (c *Chunk) union(i int, rows int64) *wire.Error {
 		size[f.IDs[k]] = int64(n)
 	}
 	var offsets []byte
+	var last [256]int64 // the newest offset into the child with this id
 	if f.Kind == KindDense {
 		if offsets = c.Buffer(i, 1); int64(len(offsets)/4) < rows {
 			return short("the list of offsets", int64(len(offsets)), 4*rows)
@@ -288,6 +325,10 @@ func (c *Chunk) union(i int, rows int64) *wire.Error {
 		if f.Kind == KindDense {
 			if at := int64(int32(le.Uint32(offsets[4*k:]))); at < 0 || at >= n {
 				return Malformed("offset %d into a child of %d rows", at, n).At(k)
+			} else if at < last[types[k]] {
+				return Malformed("offset %d into a child, after offset %d", at, last[types[k]]).At(k)
+			} else {
+				last[types[k]] = at
 			}
 		}
 	}

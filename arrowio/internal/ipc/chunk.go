@@ -1,6 +1,8 @@
 package ipc
 
 import (
+	"strconv"
+
 	"github.com/embedd/embedd/arrowio/internal/flat"
 	"github.com/embedd/embedd/arrowio/wire"
 )
@@ -76,6 +78,39 @@ func (c *Chunk) IsNull(i, row int) bool {
 	}
 	v := c.Valid(i)
 	return v != nil && v[row>>3]>>(row&7)&1 == 0
+}
+
+// Text returns a value of a text, integer or boolean field as text.
+func (c *Chunk) Text(i, row int) string {
+	f := &c.Layout.Fields[i]
+	switch {
+	case f.Kind == KindBool:
+		return strconv.FormatBool(c.Buffer(i, 1)[row>>3]>>(row&7)&1 == 1)
+	case f.Number == Uint64:
+		v, _ := c.Index(i, row)
+		return strconv.FormatUint(v, 10)
+	case f.Number != NotNumber:
+		v, _ := c.Index(i, row)
+		return strconv.FormatInt(int64(v), 10)
+	}
+	return string(c.binary(i, row))
+}
+
+// binary returns the bytes of a valid value of a binary or view field.
+func (c *Chunk) binary(i, row int) []byte {
+	f := &c.Layout.Fields[i]
+	if f.Kind == KindBinary {
+		o := c.Buffer(i, 1)
+		return c.Buffer(i, 2)[Offset(o, f.Width, row):Offset(o, f.Width, row+1)]
+	}
+	v := c.Buffer(i, 1)[16*row : 16*row+16]
+	n := int(le.Uint32(v))
+	if n <= 12 {
+		return v[4 : 4+n]
+	}
+	first, _ := c.Data(i)
+	from := int(le.Uint32(v[12:]))
+	return c.Buf(first + int(le.Uint32(v[8:])))[from : from+n]
 }
 
 // ReadChunk reads a RecordBatch table. budget is the rest of Limits.Body; each buffer counts, so that many small ranges

@@ -13,6 +13,8 @@ type Field struct {
 	Type   int // type number of the format; of the values if dictionary-encoded
 	Kind   Kind
 	Number Number // of the indices if dictionary-encoded
+	Digits uint8  // of a decimal: its precision
+	Unit   uint8  // of a date or time: its number in the format
 	Width  int    // bytes of a value or of an offset
 	Scale  int    // of a decimal
 	Size   int    // elements of a fixed-size list
@@ -48,7 +50,8 @@ func (l *Layout) Describe(i int) string {
 func (l *Layout) same(m *Layout) bool {
 	return slices.EqualFunc(l.Fields, m.Fields, func(a, b Field) bool {
 		return a.Type == b.Type && a.Kind == b.Kind && a.Number == b.Number && a.Width == b.Width && a.Scale == b.Scale &&
-			a.Size == b.Size && a.Dict == b.Dict && a.End == b.End && slices.Equal(a.IDs, b.IDs)
+			a.Digits == b.Digits && a.Unit == b.Unit && a.Size == b.Size &&
+			a.Dict == b.Dict && a.End == b.End && slices.Equal(a.IDs, b.IDs)
 	})
 }
 

@@ -82,7 +82,11 @@ func (w *schemaWalk) metadata(t flat.Table, i int) flat.Vector {
 	for j := 0; j < v.Len; j++ {
 		kv := v.Table(j, "a metadata entry")
 		for slot := 0; slot < 2; slot++ {
-			b, _ := kv.Text(slot, "a metadata text")
+			b, ok := kv.Text(slot, "a metadata text")
+			if !ok {
+				panic(wire.Errorf(wire.Malformed, "a metadata entry without key or value").WithHint(
+					"give each entry both, empty if need be"))
+			}
 			w.addText(len(b))
 		}
 	}
@@ -151,6 +155,9 @@ func (w *schemaWalk) field(l *Layout, t flat.Table, depth int, values bool) {
 	f.End = len(l.Fields)
 	l.Fields[at] = f
 	l.childTypes(at)
+	if f.Type == TypeMap && children.Table(0, "a map's entries").Integer(1, 1, 0, "a field's nullability") != 0 {
+		panic(wire.Errorf(wire.Malformed, "a map whose entries may be null").WithHint("write with an Arrow library"))
+	}
 }
 
 // dictionary parses the dictionary encoding of a field and its value type. Fields with the same id share both.

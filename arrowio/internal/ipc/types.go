@@ -141,7 +141,7 @@ func (w *schemaWalk) typed(f *Field, t flat.Table) {
 			panic(wire.Errorf(wire.Malformed, "a type with unit or precision %d", v).WithHint(
 				"write with an Arrow library of this format version"))
 		}
-		f.Kind, f.Width = KindFixed, u.widths[v]
+		f.Kind, f.Width, f.Unit = KindFixed, u.widths[v], uint8(v)
 	}
 	switch f.Type {
 	case TypeBool:
@@ -152,7 +152,7 @@ func (w *schemaWalk) typed(f *Field, t flat.Table) {
 		f.Number = map[int]Number{2: Float16, 4: Float32, 8: Float64}[f.Width]
 	case TypeDecimal:
 		f.Kind, f.Number = KindFixed, Decimal
-		f.Width, f.Scale = decimalWidth(tt)
+		f.Width, f.Digits, f.Scale = decimalWidth(tt)
 	case TypeTime:
 		if v := tt.Integer(1, 4, 32, "a time's width"); int(v) != 8*f.Width {
 			panic(wire.Errorf(wire.Malformed, "a time of %d bits, and its unit has %d", v, 8*f.Width).WithHint(
@@ -182,7 +182,7 @@ func (w *schemaWalk) typed(f *Field, t flat.Table) {
 }
 
 // decimalWidth checks the parameters of a decimal. Printing a value with a scale of 2^31 would exhaust the memory.
-func decimalWidth(t flat.Table) (width, scale int) {
+func decimalWidth(t flat.Table) (width int, precision uint8, scale int) {
 	var v [3]int64
 	for i, missing := range [3]int64{0, 0, 128} {
 		v[i] = t.Integer(i, 4, missing, "a decimal's parameter")
@@ -192,7 +192,7 @@ func decimalWidth(t flat.Table) (width, scale int) {
 		panic(wire.Errorf(wire.Malformed, "a decimal of %d bits with %d digits and scale %d", v[2], v[0], v[1]).
 			WithHint("use at most 38 digits in 128 bits, 76 in 256, and a scale in that range"))
 	}
-	return int(v[2] / 8), int(v[1])
+	return int(v[2] / 8), uint8(v[0]), int(v[1])
 }
 
 func (w *schemaWalk) union(f *Field, t flat.Table) {
