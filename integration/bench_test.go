@@ -134,6 +134,7 @@ type course struct {
 	bytes    float64             // bytes of one input
 	turns    int
 	metrics  prometheus.Registerer // of the next pipeline; nil: none
+	age      float64               // of the newest row learned, in seconds, when the last inputs of a turn were sent
 }
 
 // newCourse fills the input with the messages, in rotation, up to the size of a turn.

@@ -22,7 +22,7 @@ import (
 // These benchmarks measure the effect of training on answers: a pipeline that trains compared with one with a fixed
 // model, in turns, as the daemon runs them.
 
-var besideShapes = []shape{{n: 16, m: 256, d: 8}, {n: 256, m: 256, d: 8}}
+var overheadShapes = []shape{{n: 16, m: 256, d: 8}, {n: 256, m: 256, d: 8}}
 
 // stages has the two stages: with a fixed model, and with training.
 func (s shape) stages(b *testing.B, msg []byte) [2]plugin.Config {
@@ -38,7 +38,7 @@ func (s shape) stages(b *testing.B, msg []byte) [2]plugin.Config {
 // BenchmarkDrainWhileLearning: the rate at which a backlog is answered with training, divided by that with a fixed
 // model.
 func BenchmarkDrainWhileLearning(b *testing.B) {
-	for _, s := range besideShapes {
+	for _, s := range overheadShapes {
 		b.Run(s.String(), func(b *testing.B) {
 			msgs := s.messages(b, 16)
 			stages := s.stages(b, msgs[0])
@@ -63,7 +63,7 @@ func BenchmarkDrainWhileLearning(b *testing.B) {
 // of streams with file storage. Here the streams are in memory: with files, some turns coincide with a flush of the
 // server. One iteration is a turn of each, and a second turn with the fixed model, which shows the noise.
 func BenchmarkAnswerWhileLearning(b *testing.B) {
-	for _, s := range besideShapes {
+	for _, s := range overheadShapes {
 		b.Run(s.String(), func(b *testing.B) {
 			msgs := s.messages(b, 16)
 			stages := s.stages(b, msgs[0])
@@ -118,6 +118,47 @@ func BenchmarkAnswerWhileLearning(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkLearnAtARate: inputs that arrive evenly spaced, at a rate far below what a drain reaches. How old is the
+// newest row that was learned at the end, and what does training cost the answers?
+func BenchmarkLearnAtARate(b *testing.B) {
+	for _, rate := range []float64{100, 300, 1000} {
+		b.Run(strconv.Itoa(int(rate)), func(b *testing.B) {
+			s := overheadShapes[0]
+			msgs := s.messages(b, 16)
+			stages := s.stages(b, msgs[0])
+			b.Setenv("GOGC", "100")
+			c := newCourse(b, startServerProcess(b, "max_payload: 8MB").url, msgs[:1], jetstream.MemoryStorage)
+			var took [2][]float64
+			var ages []float64
+			for b.Loop() {
+				for k := range took {
+					c.age = 0
+					answers, _ := c.answers(stages[k], msgs, rate)
+					took[k] = append(took[k], answers...)
+					if k == 1 {
+						ages = append(ages, c.age)
+					}
+				}
+			}
+			b.ReportMetric(slices.Max(ages), "newest-row-age-s")
+			b.ReportMetric(below(took[0], 0.5)*1e3, "fixed-p50-ms")
+			b.ReportMetric(below(took[1], 0.5)/below(took[0], 0.5), "x-p50")
+			b.ReportMetric(below(took[1], 0.99)/below(took[0], 0.99), "x-p99")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// newestRowAge returns the age of the newest row that was learned, in seconds; 0 without training.
+func newestRowAge(b *testing.B, registry *prometheus.Registry) float64 {
+	for _, family := range must(registry.Gather())(b) {
+		if family.GetName() == "embedd_training_newest_row_timestamp_seconds" {
+			return float64(time.Now().UnixNano())/1e9 - family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	return 0
 }
 
 // stops returns the total time, in seconds, until all goroutines of this process had stopped for a garbage collection.
@@ -191,7 +232,7 @@ func (c *course) answers(stage plugin.Config, msgs [][]byte, rate float64) (took
 		case <-time.After(200 * time.Microsecond):
 		}
 	}
-	fits = fitted(c.b, registry) / time.Since(begin).Seconds()
+	fits, c.age = fitted(c.b, registry)/time.Since(begin).Seconds(), newestRowAge(b, registry)
 	for end := time.After(20 * time.Second); len(sent) > 0; {
 		select {
 		case m := <-arrived:

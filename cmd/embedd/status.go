@@ -109,7 +109,11 @@ func learningText(l stream.Learning, late *stream.Labels, held *int, others stri
 	case l.Restoring:
 		parts = append(parts, "refilling the window")
 	case l.Backlog > 0:
-		parts = append(parts, fmt.Sprintf("%d rows wait", l.Backlog))
+		text := fmt.Sprintf("%d rows wait", l.Backlog)
+		if l.Newest != nil {
+			text += fmt.Sprintf(", training is %v behind", time.Since(*l.Newest).Round(time.Second))
+		}
+		parts = append(parts, text)
 	}
 	if late != nil {
 		parts = append(parts, fmt.Sprintf("%d rows wait for labels, %d labels wait for rows", late.RowsWaiting,

@@ -159,7 +159,7 @@ type Status struct {
 	// ReadFrom is the sequence number of the oldest message that a restart must read: the window, or a row that waits
 	// for its label, needs it.
 	ReadFrom uint64
-	Newest   time.Time // of the newest labelled row that the live model was scored on; zero: none since the start
+	Newest   time.Time // of the newest labelled row that was learned; zero: none since the start
 	// Candidates are the leading candidates for the contract while it is not known, the leader first, at most eight.
 	// OtherCandidates counts the messages of candidates beyond the first 64. Rows, Classes and Needed are then those of
 	// the leader.

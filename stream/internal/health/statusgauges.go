@@ -163,6 +163,14 @@ var statusGaugeTable = []statusGauge{
 		prometheus.GaugeValue, func(s spec.Status) []sample { return one(boolean(s.TrainingStopped)) }},
 	{describe("embedd_training_backlog_rows", "Labelled rows in the training queue."), prometheus.GaugeValue,
 		ofStage(func(s plugin.Status) []sample { return one(float64(s.Backlog)) })},
+	{describe("embedd_training_newest_row_timestamp_seconds", "Time of the newest labelled row that was learned. Where "+
+		"labelled rows arrive, time() minus this is how far training is behind."), prometheus.GaugeValue,
+		ofStage(func(s plugin.Status) []sample {
+			if s.Newest.IsZero() {
+				return nil
+			}
+			return one(float64(s.Newest.UnixNano()) / 1e9)
+		})},
 	{describe("embedd_training_skipped_rows_total",
 		"Labelled rows that were not used for training, by reason: queue_full (they arrived too fast), class_limit "+
 			"(limits.classes was reached), outlier (a feature is too far from its usual range).", "reason"),

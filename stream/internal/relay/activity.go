@@ -3,11 +3,14 @@ package relay
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/embedd/embedd/internal/cores"
 )
 
-// Activity reports whether the hot paths of an engine have messages to process. Training, of any pipeline of the
-// engine, yields while they do. Safe for concurrent use.
+// Activity reports whether the hot paths of an engine have messages to process and need the processor for that.
+// Training, of any pipeline of the engine, yields while they do. Safe for concurrent use.
 type Activity struct {
+	cores      cores.Meter
 	processing atomic.Int64 // inputs that are being transformed or published
 	until      atomic.Int64 // more inputs are expected until then, in Unix nanoseconds
 }
@@ -17,6 +20,8 @@ const (
 	arrivalGap = 5 * time.Millisecond
 	// backlogGap replaces arrivalGap while the stream has messages that are not delivered yet.
 	backlogGap = time.Second
+	// spareCores is how many idle cores let training and the hot paths run at the same time.
+	spareCores = 0.25
 )
 
 // received records an input. pending is the number of messages that the consumer has not delivered yet.
@@ -28,9 +33,11 @@ func (a *Activity) received(pending uint64) {
 	a.until.Store(time.Now().Add(gap).UnixNano())
 }
 
-// IsBusy reports whether inputs are being processed or are expected now.
+// IsBusy reports whether inputs are being processed or are expected now, and no core is idle on which training would
+// not delay them.
 func (a *Activity) IsBusy() bool {
-	return a.processing.Load() > 0 || time.Now().UnixNano() < a.until.Load()
+	active := a.processing.Load() > 0 || time.Now().UnixNano() < a.until.Load()
+	return active && a.cores.Idle() < spareCores
 }
 
 // Processing is the number of inputs that are being processed. An input that waits for a model does not count.

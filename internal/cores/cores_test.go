@@ -1,0 +1,61 @@
+package cores
+
+import (
+	"runtime"
+	"testing"
+	"time"
+)
+
+func TestIdle(t *testing.T) {
+	start := sample{at: time.Unix(100, 0), machine: time.Hour, process: time.Minute}
+	after := func(elapsed, machine, process time.Duration) sample {
+		return sample{start.at.Add(elapsed), start.machine + machine, start.process + process}
+	}
+	for _, c := range []struct {
+		name     string
+		from, to sample
+		limit    int
+		want     float64
+	}{
+		{"no first sample", sample{}, start, 2, 0},
+		{"all idle", start, after(time.Second, 2*time.Second, 0), 2, 2},
+		{"other processes use a core", start, after(time.Second, time.Second, 0), 2, 1},
+		{"this process uses its quota of a large machine", start, after(time.Second, 60*time.Second, 2*time.Second), 2, 0},
+		{"half a core of the quota is left", start, after(2*time.Second, 100*time.Second, 3*time.Second), 2, 0.5},
+		{"accounting that goes back", start, after(time.Second, -time.Second, 0), 2, 0},
+		{"a clock that goes back", start, after(-time.Second, time.Second, 0), 2, 0},
+	} {
+		if got := idle(c.from, c.to, c.limit); got != c.want {
+			t.Errorf("%s: %v idle cores, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestBusyProcess: a process that uses all its cores has none idle.
+func TestBusyProcess(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("idle cores are measured on Linux alone")
+	}
+	stop := make(chan struct{})
+	defer close(stop)
+	for range 2 * runtime.GOMAXPROCS(0) {
+		go func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		}()
+	}
+	var m Meter
+	m.Idle()
+	first := m.last.at
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(interval) {
+		if got := m.Idle(); m.last.at.After(first) && m.last.process > 0 && got < 0.25 {
+			return
+		}
+	}
+	t.Errorf("%v cores are idle although goroutines of this process use all", m.Idle())
+}
