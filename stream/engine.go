@@ -34,6 +34,9 @@ type Options struct {
 	Clock      func() time.Time // default time.Now
 	// Wait is how long Run tries to open the pipelines while the server does not answer or has no leader yet; 0: once.
 	Wait time.Duration
+	// Reload, if not nil, reads the host's configuration again for Engine.Reload, which replaces the running one. Then
+	// requests to the endpoint reload of each pipeline call it too.
+	Reload func(ctx context.Context) (*Reload, error)
 	// Opened, if not nil, is called when Run has opened all pipelines, before it takes the first input.
 	Opened func()
 	// Leave closes the connection to a server that has stopped answering, so that the client connects to another one.
@@ -60,6 +63,8 @@ type Engine struct {
 	mu      sync.Mutex
 	running []*pipeline
 	isOpen  bool // all of them are
+
+	configuration configuration
 
 	conditions map[string]*health.Conditions // by pipeline
 	seen       *natsx.StreamCache
@@ -96,7 +101,8 @@ func New(o Options) (*Engine, error) {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
 	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainTimeout, serverTimeout: health.DefaultServerTimeout,
-		seen: natsx.NewStreamCache(), stores: replica.NewStores(o.Logger), conditions: conditions}, nil
+		configuration: configuration{pipelines: slices.Clone(o.Pipelines), generation: 1},
+		seen:          natsx.NewStreamCache(), stores: replica.NewStores(o.Logger), conditions: conditions}, nil
 }
 
 // Run opens all pipelines and serves until ctx is done; then it drains and returns nil. It returns ErrDrain if inputs
@@ -153,6 +159,9 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 		})
 	}
 	wg.Go(func() { e.updateMetrics(ctx) })
+	if e.options.Reload != nil {
+		wg.Go(func() { e.answerReloads(ctx) })
+	}
 	if server != nil {
 		wg.Go(func() { server.Run(ctx) })
 	}

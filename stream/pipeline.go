@@ -27,13 +27,15 @@ import (
 // pipeline is a running pipeline. It composes the hot path, the training path and the election of the trainer.
 type pipeline struct {
 	*scope.Scope
-	relay     *relay.Relay
-	replica   *replica.Replica
-	training  *training.Path
-	observer  *observe.Observer
-	blocks    *blocks.Blocks
-	draining  atomic.Bool
-	reopening chan struct{} // signalled by reopen
+	relay    *relay.Relay
+	replica  *replica.Replica
+	training *training.Path
+	observer *observe.Observer
+	blocks   *blocks.Blocks
+	draining atomic.Bool
+	// configuration is that of the engine.
+	configuration *configuration
+	reopening     chan struct{} // signalled by reopen
 }
 
 // newPipeline composes a pipeline. It opens nothing.
@@ -159,7 +161,14 @@ func (p *pipeline) run(ctx, severed context.Context) (err error) {
 		}
 	})
 	defer func() {
-		if err == nil && errors.Is(context.Cause(ctx), errReopen) {
+		if !errors.Is(context.Cause(ctx), errReopen) {
+			return
+		}
+		if errors.Is(err, ErrDrain) && p.Input != nil { // what is not answered is redelivered
+			p.Log.Warn("the pipeline is opened again before it has drained", "cause", err)
+			err = nil
+		}
+		if err == nil {
 			err = errReopen
 		}
 	}()

@@ -29,13 +29,13 @@ type session struct {
 
 // openAll opens the pipelines. It returns none if ctx is done first: then nothing has started, and nothing drains.
 func (s *session) openAll(ctx context.Context) ([]*pipeline, error) {
-	began := time.Now()
+	until := time.Now().Add(s.options.Wait)
 	if err := s.checkLimits(ctx); err != nil {
 		return nil, err
 	}
 	open := make([]*pipeline, 0, len(s.options.Pipelines))
 	for _, c := range s.options.Pipelines {
-		p, err := s.open(ctx, c, began)
+		p, err := s.open(ctx, c, until)
 		if err != nil && ctx.Err() != nil {
 			return nil, nil
 		}
@@ -76,14 +76,14 @@ func (s *session) checkLimits(ctx context.Context) error {
 	return nil
 }
 
-// open opens a pipeline. It tries again, as long as Options.Wait since began allows, after errors that may pass.
-func (s *session) open(ctx context.Context, c Pipeline, began time.Time) (p *pipeline, err error) {
+// open opens a pipeline. After errors that may pass it tries again until a time, or indefinitely if that is zero.
+func (s *session) open(ctx context.Context, c Pipeline, until time.Time) (p *pipeline, err error) {
 	for attempt := 0; ; attempt++ {
 		err = s.permissions.Guard(ctx, s.permissions.IsServerRequest, func(ctx context.Context) (err error) {
 			p, err = s.openOnce(ctx, c)
 			return err
 		})
-		if err == nil || !s.isTransient(err) || time.Since(began) > s.options.Wait || !natsx.Backoff(ctx, attempt) {
+		if err == nil || !s.isTransient(err) || !until.IsZero() && time.Now().After(until) || !natsx.Backoff(ctx, attempt) {
 			return p, err
 		}
 		s.log.Warn("a pipeline cannot be opened yet; trying again", "pipeline", c.Name, "error", err)
@@ -115,6 +115,7 @@ func (s *session) openOnce(ctx context.Context, c Pipeline) (_ *pipeline, err er
 		Streams: s.seen, Pulls: s.pulls, Instance: nats.NewInbox(), Log: s.log.With("pipeline", c.Name),
 		Conditions: s.conditions[c.Name], Clock: s.options.Clock,
 		PollInterval: time.Duration(len(s.options.Pipelines)) * pollPerPipeline}, &s.activity, s.drain)
+	p.configuration = &s.configuration
 	if s.claimLife > 0 {
 		p.blocks.ClaimLife = s.claimLife
 	}
@@ -187,18 +188,16 @@ func (s *session) openState(ctx context.Context, p *pipeline) (err error) {
 	return err
 }
 
-// serve runs one pipeline until ctx is done, and opens it again when its stored schema was reset.
+// serve runs one pipeline until ctx is done, and opens it again when its stored schema was reset, or its configuration
+// changes.
 func (s *session) serve(ctx context.Context, i int) error {
 	for p := s.pipelines()[i]; ; {
 		err := p.run(ctx, s.severed)
 		if errors.Is(err, errReopen) {
 			p.close()
 			var next *pipeline
-			if next, err = s.open(ctx, s.options.Pipelines[i], time.Now()); err == nil {
+			if next, err = s.reopen(ctx, i); err == nil {
 				p = next
-				s.mu.Lock()
-				s.running[i] = p
-				s.mu.Unlock()
 				continue
 			}
 			if ctx.Err() != nil {

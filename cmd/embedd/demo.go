@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -28,9 +29,9 @@ func demoCommand(e *cli.Env) *cobra.Command {
 		}
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 		defer cancel()
-		level := "error"
+		level := slog.LevelError
 		if *verbose {
-			level = "info"
+			level = slog.LevelInfo
 		}
 		show := report.NewProgress(e)
 		defer show.End()

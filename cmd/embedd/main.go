@@ -25,7 +25,10 @@ func main() {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+	switch {
+	case len(os.Args) > 1 && os.Args[1] == "run": // from the start on, so that none ends the daemon
+		e.Hangups = hangups()
+	case !signal.Ignored(syscall.SIGHUP): // as under nohup
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	go func() {
@@ -34,6 +37,21 @@ func main() {
 		cancel(signalError{s})
 	}()
 	os.Exit(dispatch(ctx, e, os.Args[1:]))
+}
+
+// hangups returns a channel that has an element when SIGHUP was received since the last one was read.
+func hangups() <-chan struct{} {
+	received, out := make(chan os.Signal, 1), make(chan struct{}, 1)
+	signal.Notify(received, syscall.SIGHUP)
+	go func() {
+		for range received {
+			select {
+			case out <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	return out
 }
 
 // dispatch runs the verb that args name, prints its error and returns the exit code.

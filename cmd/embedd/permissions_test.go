@@ -207,6 +207,7 @@ pipelines:
 				if begin == 0 {
 					as("operator", 0, "retrain", "a")
 					as("operator", 0, "resume", "a")
+					as("operator", 0, "reload", "a")
 					for _, role := range []string{"viewer", "operator", "daemon"} {
 						as(role, 0, "status")
 						as(role, 0, "status", "late")

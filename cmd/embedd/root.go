@@ -43,6 +43,7 @@ func newRoot(e *cli.Env) *cobra.Command {
 		runCommand(e),
 		statusCommand(e),
 		retrainCommand(e),
+		reloadCommand(e),
 		resumeCommand(e),
 		publishCommand(e),
 		tailCommand(e),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/client"
+	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/cmd/embedd/daemon"
 	"github.com/embedd/embedd/cmd/embedd/memory"
 )
@@ -22,38 +23,57 @@ func runCommand(e *cli.Env) *cobra.Command {
 	role := f.Choice("role", "`ROLE` of this daemon; configured is daemon.role of the file",
 		"configured", "all", "transform", "train")
 	logFormat := f.Choice("log-format", "`FORMAT` of the log on stderr", "text", "json")
-	logLevel := f.Choice("log-level", "minimum `LEVEL` to log", "info", "debug", "warn", "error")
+	logLevel := f.Choice("log-level", "minimum `LEVEL` to log; configured is daemon.log_level of the file",
+		"configured", "debug", "info", "warn", "error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
 		if _, err := os.Stat(*path); errors.Is(err, fs.ErrNotExist) {
 			return cli.Usagef("there is no configuration %s: write one with `embedd init`, or name one with -c", *path)
 		}
-		c, err := client.LoadConfig(*path)
+		load := func() (*config.Config, error) {
+			c, err := client.LoadConfig(*path)
+			if err != nil {
+				return nil, err
+			}
+			if c.NATS = where.Apply(c.NATS); c.NATS.Embedded() {
+				c.NATS.URL = os.Getenv("NATS_URL")
+			}
+			if *role != "configured" {
+				c.Role = *role
+			}
+			if *logLevel != "configured" {
+				c.LogLevel = *logLevel
+			}
+			return c, nil
+		}
+		c, err := load()
 		if err != nil {
 			return err
 		}
-		if c.NATS = where.Apply(c.NATS); c.NATS.Embedded() {
-			c.NATS.URL = os.Getenv("NATS_URL")
+		var level slog.LevelVar
+		var heap *memory.Heap
+		log := newLogger(e, *logFormat, &level)
+		apply := func(c *config.Config) {
+			_ = level.UnmarshalText([]byte(c.LogLevel)) // the file is checked
+			if heap != nil {
+				heap.End()
+			}
+			limit := memory.Limit(c)
+			log.Debug("memory limit of the process", "limits.memory", limit)
+			heap = memory.KeepHeap(limit)
 		}
-		if *role != "configured" {
-			c.Role = *role
-		}
-		log := newLogger(e, *logFormat, *logLevel)
+		apply(c)
+		defer func() { heap.End() }()
 		for _, n := range c.Notes {
 			log.Info("configuration: "+n.Message, "key", n.Key)
 		}
-		limit := memory.Limit(c)
-		log.Debug("memory limit of the process", "limits.memory", limit)
-		defer memory.KeepHeap(limit).End()
-		return daemon.Run(ctx, c, log)
+		return daemon.Run(ctx, daemon.Options{Config: c, Log: log, Load: load, Apply: apply, Hangups: e.Hangups})
 	}
 	return cmd
 }
 
-func newLogger(e *cli.Env, format, level string) *slog.Logger {
-	var l slog.Level
-	_ = l.UnmarshalText([]byte(level)) // Choice has validated it
-	o := &slog.HandlerOptions{Level: l}
+func newLogger(e *cli.Env, format string, level slog.Leveler) *slog.Logger {
+	o := &slog.HandlerOptions{Level: level}
 	if format == "json" {
 		return slog.New(slog.NewJSONHandler(e.Stderr, o))
 	}

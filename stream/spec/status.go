@@ -50,6 +50,10 @@ type Status struct {
 	Lag        uint64        // messages of the input that are not answered
 	Oldest     time.Duration // age of the oldest of them
 	InputEvent string        // the last event of the input stream that learning had to follow, with its time; or ""
+	// Generation counts the configurations that the engine has run with, from 1. ReloadError is why the last reload
+	// failed, so that the one before runs; or "".
+	Generation  int
+	ReloadError string
 	// Store is what happened to the stored models before the start (damage, other features), and why the live one there
 	// cannot be used; or "".
 	Store      string
@@ -85,7 +89,9 @@ type Status struct {
 // Report is a status in the form in which the service of a pipeline sends it.
 type Report struct {
 	Pipeline      string         `json:"pipeline"`
-	Instance      string         `json:"instance,omitempty"` // of the service, where several replicas run the pipeline
+	Instance      string         `json:"instance,omitempty"`     // of the service, where several replicas run the pipeline
+	Generation    int            `json:"generation"`             // of the configuration: 1 at the start of the process
+	ReloadError   string         `json:"reload_error,omitempty"` // why the last reload of the configuration failed
 	Ready         bool           `json:"ready"`
 	State         State          `json:"state"`
 	Reason        string         `json:"reason,omitempty"`        // the state in a sentence
@@ -239,9 +245,9 @@ type Labels struct {
 func (s Status) Report() Report {
 	g := s.Stage
 	r := Report{Pipeline: s.Pipeline, State: s.State, Ready: s.Ready, Reason: s.Reason, Halted: s.Halted != "",
-		Store: s.Store, Schema: s.schema(), Role: s.Role, Claimed: s.Claimed, Partitions: s.Partitions,
-		IsTrainer: s.IsTrainer,
-		Trainer:   s.Trainer, Term: s.Term, Revision: s.Revision,
+		Store: s.Store, Schema: s.schema(), Generation: s.Generation, ReloadError: s.ReloadError,
+		Role: s.Role, Claimed: s.Claimed, Partitions: s.Partitions, IsTrainer: s.IsTrainer,
+		Trainer: s.Trainer, Term: s.Term, Revision: s.Revision,
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
 			Dropped: g.Dropped, OverClassLimit: g.OverClassLimit, RareClassRows: g.RareClassRows, Outliers: g.Outliers,
 			LastOutlier: g.LastOutlier, OverQuota: g.OverQuota, Clock: g.Clock, Fitting: g.Fitting, Restoring: g.Restoring,

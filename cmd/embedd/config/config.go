@@ -19,6 +19,7 @@ import (
 type Config struct {
 	Role      string // all, transform or train
 	Standby   string // warm or cold
+	LogLevel  string // debug, info, warn or error
 	NATS      NATS
 	HTTP      HTTP
 	Memory    int64      // bytes; 0: derived from the limits of the pipelines
@@ -195,8 +196,11 @@ type Limits struct {
 
 	LabelWait time.Duration // maximum time between a row and its label
 
-	Bad, BadOf int // halt after Bad bad messages among the newest BadOf; 0: never
+	Bad BadLimit
 }
+
+// BadLimit halts a pipeline after Count bad messages among the newest Of; 0: never.
+type BadLimit struct{ Count, Of int }
 
 // Embedded reports that no server is configured.
 func (n NATS) Embedded() bool { return n.URL == "" && n.Context == "" }

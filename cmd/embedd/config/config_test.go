@@ -63,7 +63,7 @@ func TestFull(t *testing.T) {
 		Training: Training{Window{20000, 1 << 30, 24 * time.Hour, "class"}, Quota{"none", 0.5}, Every{5000,
 			10 * time.Minute, "true"}, 0.2,
 			Gate{First: "always", Evidence: 1000}, "rigid", "hold", 0, "serve", 0},
-		Limits: Limits{8 << 20, 64 << 20, 100_000, 10_000, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour, 0, 0},
+		Limits: Limits{8 << 20, 64 << 20, 100_000, 10_000, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour, BadLimit{}},
 	}
 	if got, want := fmt.Sprintf("%+v", p), fmt.Sprintf("%+v", want); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -85,7 +85,7 @@ func TestBad(t *testing.T) {
 			}
 		case err != nil:
 			t.Errorf("%s: %v", value, err)
-		case c.Pipelines[0].Limits.Bad != want[0] || c.Pipelines[0].Limits.BadOf != want[1]:
+		case c.Pipelines[0].Limits.Bad != BadLimit{want[0], want[1]}:
 			t.Errorf("%s: %+v", value, c.Pipelines[0].Limits)
 		}
 	}
@@ -108,7 +108,7 @@ func TestDefaults(t *testing.T) {
 			Keep:  Keep{20, 90 * 24 * time.Hour}, Damaged: "previous"},
 		Training: Training{Window{20000, 1 << 30, 0, "class"}, Quota{"none", 0.5}, Every{5000, 10 * time.Minute, "true"}, 0.2,
 			Gate{First: "always", Evidence: 1000}, "rigid", "hold", 0, "serve", 0},
-		Limits: Limits{8 << 20, 64 << 20, 100_000, 10_000, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour, 0, 0},
+		Limits: Limits{8 << 20, 64 << 20, 100_000, 10_000, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour, BadLimit{}},
 	})
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

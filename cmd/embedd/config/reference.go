@@ -97,6 +97,8 @@ writes a starter file and ` + "`embedd check`" + ` checks a file. Flags override
 - The path of a file that is read is relative to the configuration file. If it exists only relative to the working
   directory, it is read there, with a note (as in older versions). Directories that are written, such as
   ` + "`model.store`" + `, are relative to the working directory.
+- SIGHUP and ` + "`embedd reload`" + ` make a daemon read its file again
+  ([operations](operations.md#reload)). Keys with "yes" under Reload then change without a restart.
 - ` + "`NAME`" + ` below is the name of the pipeline.
 
 `)
@@ -110,7 +112,7 @@ writes a starter file and ` + "`embedd check`" + ` checks a file. Flags override
 				continue
 			}
 			if rows == 0 {
-				b.WriteString("| Key | Value | Default | |\n|---|---|---|---|\n")
+				b.WriteString("| Key | Value | Default | Reload | |\n|---|---|---|---|---|\n")
 			}
 			rows++
 			form, value := f.form(), ""
@@ -124,7 +126,11 @@ writes a starter file and ` + "`embedd check`" + ` checks a file. Flags override
 			default:
 				value = "not set"
 			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", rest, form, value, f.doc)
+			reload := ""
+			if f.reload {
+				reload = "yes"
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", rest, form, value, reload, f.doc)
 		}
 		if rows > 0 {
 			b.WriteByte('\n')

@@ -21,6 +21,7 @@ type field struct {
 	required bool
 	content  func(path string) error // the value is the path of a file; validates its content
 	secret   bool                    // never print the value
+	reload   bool                    // a running daemon applies a change; else it needs a restart
 	start    string                  // value in the starter file; empty: the default in a comment
 	doc      string                  // ends with a full stop
 }
@@ -77,6 +78,10 @@ var spec = []field{
 		words: []string{"warm", "cold"},
 		doc: "Whether a standby trainer reads the stream so that its window is full when it becomes the trainer (warm), " +
 			"or reads the window only then (cold)."},
+	{path: "daemon.log_level", to: func(c *Config, _ *Pipeline) any { return &c.LogLevel }, value: "info",
+		words:  []string{"debug", "info", "warn", "error"},
+		reload: true,
+		doc:    "Minimum level of the messages that are logged. `run --log-level` overrides it."},
 	{path: "nats.url", to: func(c *Config, _ *Pipeline) any { return &c.NATS.URL }, check: CheckURL, secret: true,
 		doc: "Server URL, or several separated by commas. nats://, tls://, ws:// or wss://."},
 	{path: "nats.context", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Context }, check: checkContext,
@@ -175,7 +180,8 @@ var spec = []field{
 		doc: "Key of that certificate."},
 
 	{path: "limits.memory", to: func(c *Config, _ *Pipeline) any { return &c.Memory }, or: "auto", low: 64 * mib,
-		high: 1024 * 1024 * gib,
+		high:   1024 * 1024 * gib,
+		reload: true,
 		doc: "Memory limit of the process (GOMEMLIMIT): garbage collection is more frequent near it. auto is the sum of " +
 			"the pipelines' limits, or nine tenths of the container's limit if that is less. The environment variables " +
 			"GOMEMLIMIT and GOGC override it."},
@@ -299,42 +305,53 @@ var spec = []field{
 
 	{path: each + "training.window.rows", to: func(_ *Config, p *Pipeline) any { return &p.Training.Window.Rows },
 		value: "20000", low: 4, high: 1e8, start: "20000",
+		reload: true,
 		doc: "Maximum number of labelled rows. Models are fitted from the newest of them, as many as give the best " +
 			"accuracy."},
 	{path: each + "training.window.bytes", to: func(_ *Config, p *Pipeline) any { return &p.Training.Window.Bytes },
 		value: "1GiB", low: mib, high: 1024 * gib,
+		reload: true,
 		doc: "Maximum memory of the window: rows, statistics, copies for fits, and rows in the queue. If it binds, fewer " +
 			"than window.rows are kept. A fit needs up to as much again: a fit whose matrices of features x features would " +
 			"need more runs on fewer rows than features, and a window whose method needs more for graphs, matrices and " +
 			"copies has fewer rows; the log has the number."},
 	{path: each + "training.window.age", to: func(_ *Config, p *Pipeline) any { return &p.Training.Window.Age },
 		or: "none", low: second, high: 10 * year,
-		doc: "Maximum age of a row, by the server time of its message."},
+		reload: true,
+		doc:    "Maximum age of a row, by the server time of its message."},
 	{path: each + "training.window.balance", to: func(_ *Config, p *Pipeline) any { return &p.Training.Window.Balance },
 		value: "class", words: []string{"class", "none"},
+		reload: true,
 		doc: "What is evicted from a full window. class: the oldest rows of each class above its share, so that rare " +
 			"classes stay; none: the oldest row."},
 	{path: each + "training.quota.by", to: func(_ *Config, p *Pipeline) any { return &p.Training.Quota.By },
 		value: "none", words: []string{"none", "subject", "key"},
+		reload: true,
 		doc: "What counts as a source of rows, to limit the influence of a single source: a subject of input.subject, or a " +
 			"value of the column schema.key."},
 	{path: each + "training.quota.share", to: func(_ *Config, p *Pipeline) any { return &p.Training.Quota.Share },
 		value: "0.5", low: 0.01, high: 1,
+		reload: true,
 		doc: "With training.quota.by: maximum share of a class's rows in the window, and of limits.classes, from one " +
 			"source. Beyond it the source's oldest rows are evicted and its further labels ignored."},
 	{path: each + "training.every.rows", to: func(_ *Config, p *Pipeline) any { return &p.Training.Every.Rows },
 		value: "5000", low: 2, high: 1e8, start: "1000",
+		reload: true,
 		doc: "Refit all candidates after at least this many new labelled rows. The first model is fitted after 250 rows or " +
 			"five for each feature, or after this many if that is fewer."},
 	{path: each + "training.every.period", to: func(_ *Config, p *Pipeline) any { return &p.Training.Every.Period },
 		value: "10m", or: "none", low: second, high: year,
-		doc: "Refit after this time if rows arrived, and fit a first model if there are at least two classes of two rows."},
+		reload: true,
+		doc: "Refit after this time if rows arrived, and fit a first model if there are at least two classes of two " +
+			"rows."},
 	{path: each + "training.every.drift", to: func(_ *Config, p *Pipeline) any { return &p.Training.Every.Drift },
 		value: "true", words: []string{"true", "false"},
+		reload: true,
 		doc: "Whether detected drift cuts the window, so that candidates are fitted from the rows after it. It promotes " +
 			"nothing."},
 	{path: each + "training.holdout", to: func(_ *Config, p *Pipeline) any { return &p.Training.Holdout }, value: "0.2",
 		low: 0.01, high: 0.5,
+		reload: true,
 		doc: "Share of labelled rows that no fit sees. Models are scored by how well the newest held-out rows classify new " +
 			"rows."},
 	{path: each + "training.block", to: func(_ *Config, p *Pipeline) any { return &p.Training.Block }, or: "none",
@@ -344,77 +361,97 @@ var spec = []field{
 			"features, such as 64 messages of 256 rows for 256 features. none: the trainer reads every row."},
 	{path: each + "training.gate.first", to: func(_ *Config, p *Pipeline) any { return &p.Training.Gate.First },
 		value: "always", words: []string{"always", "never"},
-		doc: "Whether a first model goes live by itself. never: only a stored version that an operator chooses does."},
+		reload: true,
+		doc:    "Whether a first model goes live by itself. never: only a stored version that an operator chooses does."},
 	{path: each + "training.gate.evidence", to: func(_ *Config, p *Pipeline) any { return &p.Training.Gate.Evidence },
 		value: "1000", low: 2, high: 1e12, words: never,
+		reload: true,
 		doc: "Odds required that a candidate is better than the live model, accumulated row by row on rows that neither " +
 			"has seen. Candidates from more rows, or with a new class, have the next two keys."},
 	{path: each + "training.gate.more_rows", to: func(_ *Config, p *Pipeline) any { return &p.Training.Gate.MoreRows },
 		or: "auto", low: 2, high: 1e12, words: never,
+		reload: true,
 		doc: "Odds required that a candidate is not worse by a percentage point, if it has twice the rows of the live " +
 			"model, or four times from 1,000 on. auto is the square root of gate.evidence, 31.6 by default; never: it has to " +
 			"be better as any other."},
 	{path: each + "training.gate.new_class", to: func(_ *Config, p *Pipeline) any { return &p.Training.Gate.NewClass },
 		or: "auto", low: 2, high: 1e12, words: never,
+		reload: true,
 		doc: "Odds required that a candidate is not worse by a percentage point, if it has a class that the live model " +
 			"does not know. auto and never are as for gate.more_rows."},
 	{path: each + "training.gate.margin", to: func(_ *Config, p *Pipeline) any { return &p.Training.Gate.Margin },
 		value: "0", low: 0, high: 0.99,
+		reload: true,
 		doc: "Difference in 1-NN accuracy that is added to what a candidate is required to have at each door: half a " +
 			"percentage point better, or a percentage point worse."},
 	{path: each + "training.align", to: func(_ *Config, p *Pipeline) any { return &p.Training.Align }, value: "rigid",
-		words: []string{"none", "sign", "block", "rigid"},
+		words:  []string{"none", "sign", "block", "rigid"},
+		reload: true,
 		doc: "How a new model is aligned to the live one. sign flips and orders columns, block also rotates columns of " +
 			"tied eigenvalues, rigid rotates and shifts all columns (orthogonal Procrustes)."},
 	{path: each + "training.until_ready", to: func(_ *Config, p *Pipeline) any { return &p.Training.UntilReady },
 		value: "hold", words: []string{"hold", "pca", "skip"},
+		reload: true,
 		doc: "What happens before the first model. hold: messages wait, none is lost; pca: a PCA of the first rows serves, " +
 			"as many as a first model needs, labelled or not; skip: messages are acknowledged without output and counted."},
 	{path: each + "training.max_age", to: func(_ *Config, p *Pipeline) any { return &p.Training.MaxAge },
 		or: "none", low: second, high: year,
+		reload: true,
 		doc: "Maximum age of a fresh model: the time since it was fitted, or since the newest labelled row that confirmed " +
 			"it. Beyond it /readyz is 503."},
 	{path: each + "training.when_stale", to: func(_ *Config, p *Pipeline) any { return &p.Training.WhenStale },
 		value: "serve", words: []string{"serve", "hold", "pass"},
+		reload: true,
 		doc: "What happens beyond max_age. serve: outputs continue, with a header that has the age; hold: messages wait, " +
 			"none is lost; pass: messages are published unchanged, without an embedding, with the header."},
 
 	{path: each + "limits.message", to: func(_ *Config, p *Pipeline) any { return &p.Limits.Message }, value: "8MiB",
 		low: kib, high: 64 * mib,
-		doc: "Largest message that is decoded. A larger one is a dead letter."},
+		reload: true,
+		doc:    "Largest message that is decoded. A larger one is a dead letter."},
 	{path: each + "limits.expanded", to: func(_ *Config, p *Pipeline) any { return &p.Limits.Expanded }, value: "64MiB",
 		low: 64 * kib, high: 2 * gib,
+		reload: true,
 		doc: "Maximum bytes of the decompressed buffers of a message, including dictionaries and copies of integer " +
 			"features. The size is computed from the frames before anything is decompressed; a larger message is a dead " +
 			"letter."},
 	{path: each + "limits.features", to: func(_ *Config, p *Pipeline) any { return &p.Limits.Features }, value: "10k",
 		low: 1, high: 65536,
+		reload: true,
 		doc: "Maximum number of features. A message that would fix more is a dead letter. Training on m features may need " +
 			"some matrices of m x m; if these exceed training.window.bytes, models are fitted from fewer rows, and the " +
 			"status says so."},
 	{path: each + "limits.rows", to: func(_ *Config, p *Pipeline) any { return &p.Limits.Rows }, value: "100k", low: 1,
-		high: 1e8,
-		doc:  "Maximum number of rows of a message."},
+		high:   1e8,
+		reload: true,
+		doc:    "Maximum number of rows of a message."},
 	{path: each + "limits.in_flight", to: func(_ *Config, p *Pipeline) any { return &p.Limits.InFlight },
 		value: "256MiB", low: kib, high: 1024 * gib,
-		doc: "Maximum bytes of messages in flight: encoded size for queued messages, decoded size for messages in progress."},
-	{path: each + "limits.bad", to: badOf, or: "none",
+		reload: true,
+		doc: "Maximum bytes of messages in flight: encoded size for queued messages, decoded size for messages in " +
+			"progress."},
+	{path: each + "limits.bad", to: func(_ *Config, p *Pipeline) any { return &p.Limits.Bad }, or: "none",
+		reload: true,
 		doc: "Halt if this many of the newest messages were bad, such as 50 of 100: nothing is answered until `embedd " +
 			"resume` or a restart, and /readyz is 503. A message is bad if none of its rows can be answered."},
 	{path: each + "limits.classes", to: func(_ *Config, p *Pipeline) any { return &p.Limits.Classes }, value: "1000",
 		low: 2, high: 1e6,
-		doc: "Maximum number of classes. Rows of further classes are transformed and not used for training."},
+		reload: true,
+		doc:    "Maximum number of classes. Rows of further classes are transformed and not used for training."},
 	{path: each + "limits.model", to: func(_ *Config, p *Pipeline) any { return &p.Limits.Model }, value: "256MiB",
 		low: 64 * kib, high: 16 * gib,
-		doc: "Largest model that is stored and read. A larger one does not go live, and the log says so."},
+		reload: true,
+		doc:    "Largest model that is stored and read. A larger one does not go live, and the log says so."},
 	{path: each + "limits.labels", to: func(_ *Config, p *Pipeline) any { return &p.Limits.Labels }, value: "256MiB",
 		low: 64 * kib, high: 1024 * gib,
+		reload: true,
 		doc: "Maximum bytes of rows and labels that wait for each other, and of what is kept to correct them. The oldest " +
 			"are evicted first. Needs input.labels."},
 	{path: each + "limits.label_wait", to: func(_ *Config, p *Pipeline) any { return &p.Limits.LabelWait },
 		value: "24h",
 		low:   second, high: year,
-		doc: "Maximum time between a row and its label, by the server times of their messages. Needs input.labels."},
+		reload: true,
+		doc:    "Maximum time between a row and its label, by the server times of their messages. Needs input.labels."},
 }
 
 // renamedKeys maps keys of earlier versions to the keys that replaced them. An old key is an error that names the new
@@ -445,22 +482,20 @@ func ridgeOf(_ *Config, p *Pipeline) any {
 // maxBad is the maximum number of messages over which bad messages are counted.
 const maxBad = 1_000_000
 
-// badOf reads "50 of 100".
-func badOf(_ *Config, p *Pipeline) any {
-	return func(value string) error {
-		p.Limits.Bad, p.Limits.BadOf = 0, 0
-		if value == "" {
-			return nil
-		}
-		bad, of, _ := strings.Cut(value, " of ")
-		n, err := parseCount(strings.TrimSpace(bad))
-		m, errOf := parseCount(strings.TrimSpace(of))
-		if err != nil || errOf != nil || n < 1 || n > m || m > maxBad {
-			return errors.New("want two counts from 1 to 1M, the first not above the second, such as 50 of 100, or none")
-		}
-		p.Limits.Bad, p.Limits.BadOf = int(n), int(m)
+// set reads "50 of 100".
+func (b *BadLimit) set(text string) error {
+	*b = BadLimit{}
+	if text == "" {
 		return nil
 	}
+	bad, of, _ := strings.Cut(text, " of ")
+	n, err := parseCount(strings.TrimSpace(bad))
+	m, errOf := parseCount(strings.TrimSpace(of))
+	if err != nil || errOf != nil || n < 1 || n > m || m > maxBad {
+		return errors.New("want two counts from 1 to 1M, the first not above the second, such as 50 of 100, or none")
+	}
+	*b = BadLimit{int(n), int(m)}
+	return nil
 }
 
 func isSection(path string) bool {

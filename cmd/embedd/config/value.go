@@ -189,6 +189,8 @@ func (f field) set(target any, text string) error {
 	case *[]string: // a default
 		*t = []string{text}
 		return nil
+	case *BadLimit:
+		return t.set(text)
 	case func(string) error:
 		return t(text)
 	}

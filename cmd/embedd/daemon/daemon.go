@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,8 +27,21 @@ import (
 	"github.com/embedd/embedd/stream"
 )
 
+// Options are what Run serves.
+type Options struct {
+	Config *config.Config
+	Log    *slog.Logger
+	// Load reads and checks the configuration again, and Apply puts into effect what the process has of it, beyond its
+	// pipelines. It is called after Hangups, and after a request of `embedd reload`.
+	Load    func() (*config.Config, error)
+	Apply   func(*config.Config)
+	Hangups <-chan struct{}
+}
+
 // daemon is what Run holds open.
 type daemon struct {
+	options Options
+	reloads *reloader
 	log     *slog.Logger
 	engine  atomic.Pointer[stream.Engine] // nil until it exists: probes may come earlier
 	monitor *monitor
@@ -37,10 +51,10 @@ type daemon struct {
 }
 
 // Run opens what the configuration asks for and serves until ctx is cancelled, then drains.
-func Run(ctx context.Context, c *config.Config, log *slog.Logger) error {
-	d := &daemon{log: log}
+func Run(ctx context.Context, o Options) error {
+	d := &daemon{options: o, log: o.Log}
 	defer d.close()
-	if err := d.open(ctx, c); err != nil {
+	if err := d.open(ctx, o.Config); err != nil {
 		return err
 	}
 	return d.serve(ctx)
@@ -52,7 +66,11 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return cli.UsageError{Err: err}
 	}
+	cores := runtime.GOMAXPROCS(0)
 	trainInBackground(pipelines)
+	d.reloads = &reloader{Options: d.options, running: c, pipelines: pipelines, cores: cores}
+	opened := make(chan struct{})
+	d.reloads.opened = opened
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if d.monitor, err = startMonitor(c.HTTP, registry, probes{d.readiness, d.trouble}); err != nil {
@@ -63,7 +81,9 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	}
 	engine, err := stream.New(stream.Options{Conn: d.conn.Conn, APIPrefix: d.conn.APIPrefix(), Pipelines: pipelines,
 		Logger: d.log, Registerer: registry, Wait: c.NATS.Wait, Leave: d.conn.Leave, Received: d.conn.Received,
+		Reload: d.reloads.reload,
 		Opened: func() {
+			close(opened)
 			d.log.Info("serving", "server", d.conn.Address(), "pipelines", len(pipelines), "http", d.monitor.addr.String())
 		}})
 	if err != nil {
@@ -154,7 +174,12 @@ func (d *daemon) readiness() []readiness {
 
 // serve runs the engine until ctx is cancelled or the connection ends for good.
 func (d *daemon) serve(ctx context.Context) error {
+	hangups, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { d.reloads.follow(hangups, d.engine.Load()) })
 	err := d.engine.Load().Run(ctx)
+	stop()
+	wg.Wait()
 	switch {
 	case errors.Is(err, nats.ErrConnectionClosed):
 		<-d.conn.Ended() // then it is known why
@@ -188,7 +213,15 @@ func (d *daemon) close() {
 // trainInBackground makes pipelines train on threads of low priority, on all cores but one. Such a thread may wait long
 // for a core while it occupies one of the GOMAXPROCS slots of Go's scheduler, so there is one more slot for each.
 func trainInBackground(pipelines []stream.Pipeline) {
-	cores, training := runtime.GOMAXPROCS(0), 0
+	cores := runtime.GOMAXPROCS(0)
+	training := yieldCores(pipelines, cores)
+	if training > 0 && os.Getenv("GOMAXPROCS") == "" && runtime.GOOS == "linux" {
+		runtime.GOMAXPROCS(cores + min(training, cores))
+	}
+}
+
+// yieldCores configures pipelines that train to leave the cores to the hot path, and returns how many train.
+func yieldCores(pipelines []stream.Pipeline, cores int) (training int) {
 	for i := range pipelines {
 		s := &pipelines[i].Stage
 		if s.Fixed != nil || pipelines[i].Role == stream.RoleTransform && s.Training.Block == 0 {
@@ -198,7 +231,5 @@ func trainInBackground(pipelines []stream.Pipeline) {
 		s.LowPriority = true
 		s.Fit.Workers = cmp.Or(s.Fit.Workers, max(cores-1, 1))
 	}
-	if training > 0 && os.Getenv("GOMAXPROCS") == "" && runtime.GOOS == "linux" {
-		runtime.GOMAXPROCS(cores + min(training, cores))
-	}
+	return training
 }

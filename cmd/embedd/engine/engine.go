@@ -42,7 +42,7 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 			Subject: p.Input.Subject, Labels: p.Input.Labels,
 			Partitions: p.Input.Partitions,
 			Output:     p.Output.Subject, Dead: p.Output.Dead,
-			Stop:    stream.Stop{Bad: p.Limits.Bad, Of: p.Limits.BadOf},
+			Stop:    stream.Stop{Bad: p.Limits.Bad.Count, Of: p.Limits.Bad.Of},
 			AckWait: c.NATS.AckWait, AckPending: c.NATS.MaxAckPending, InFlight: p.Limits.InFlight,
 			Attempts:  uint64(p.Input.Attempts),
 			DoubleAck: p.Input.DoubleAck, Edges: c.NATS.Edges, EdgeBytes: c.NATS.EdgeBytes,

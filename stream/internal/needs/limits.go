@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// serviceSubscriptions are those of the service of a pipeline: its endpoints, and three verbs under three names.
-	serviceSubscriptions = 20
+	// serviceSubscriptions are those of the service of a pipeline: its endpoints, reload, and three verbs under three
+	// names.
+	serviceSubscriptions = 21
 	// connectionSubscriptions are those of a connection: replies, confirmations, and lookups of outputs.
 	connectionSubscriptions = 4
 )

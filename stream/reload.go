@@ -1,0 +1,266 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/service"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+// Reload is a configuration that is about to replace the running one. Options.Reload returns it.
+type Reload struct {
+	// Pipelines are those that change, by their names: each drains and is opened again with its new configuration. Their
+	// streams and subjects are those that they have. A pipeline on core NATS loses what arrives meanwhile.
+	Pipelines []Pipeline
+	Applied   []string // keys that change, for the answer
+	Restart   []string // keys that differ and need a restart, for the answer
+	Commit    func()   // if not nil: called when all pipelines run with the new configuration
+	Abandon   func()   // if not nil: called when one of them cannot, and all run with the old one
+}
+
+// Reloaded is the answer to a request to reload the configuration.
+type Reloaded struct {
+	Pipeline   string   `json:"pipeline"`
+	Host       string   `json:"host"`              // of the process
+	Generation int      `json:"generation"`        // of the configuration that runs then
+	Applied    []string `json:"applied,omitempty"` // keys that changed
+	Restart    []string `json:"restart,omitempty"` // keys that differ and need a restart
+}
+
+// configuration is what the pipelines of an engine run with, and what is about to replace it.
+type configuration struct {
+	one sync.Mutex // reloads one after another
+
+	mu         sync.Mutex
+	pipelines  []Pipeline       // as they run
+	next       map[int]Pipeline // by index, until the pipeline is opened again
+	opened     chan replaced
+	generation int    // of configurations, from 1
+	failure    string // why the last reload failed, "" if it did not
+}
+
+// replaced says how opening a pipeline with a new configuration ended: if err is not nil it runs with the old one.
+type replaced struct {
+	index int
+	err   error
+}
+
+// of returns the configuration that a pipeline runs with, and the next one if there is one.
+func (c *configuration) of(i int) (now Pipeline, next *Pipeline) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p, is := c.next[i]; is {
+		next = &p
+	}
+	return c.pipelines[i], next
+}
+
+// begin sets the next configurations.
+func (c *configuration) begin(next map[int]Pipeline) <-chan replaced {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next, c.opened = maps.Clone(next), make(chan replaced, len(next))
+	return c.opened
+}
+
+// settle ends the replacement for one pipeline.
+func (c *configuration) settle(i int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		c.pipelines[i] = c.next[i]
+	}
+	delete(c.next, i)
+	c.opened <- replaced{i, err}
+}
+
+// state returns the generation of the configuration, and why the last reload failed.
+func (c *configuration) state() (generation int, failure string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.generation, c.failure
+}
+
+// errNoReload is returned where the host has no configuration that could be read again.
+var errNoReload = errors.New("this host does not reload its configuration; restart it")
+
+// Reload reads the configuration again with Options.Reload and replaces the running one: pipelines that change drain,
+// and are opened again. Nothing is lost, as at a restart. If one cannot be opened, all run with the old configuration
+// again, and the error says why. Run must have opened the pipelines. ctx must end with that of Run, and not before:
+// Reload returns when the pipelines run again.
+func (e *Engine) Reload(ctx context.Context) (Reloaded, error) {
+	c := &e.configuration
+	c.one.Lock()
+	defer c.one.Unlock()
+	r, err := e.reload(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch c.failure = ""; {
+	case err != nil:
+		c.failure = err.Error()
+		e.log.Error("the configuration was not reloaded; the old one stays", "generation", c.generation, "error", err)
+	case len(r.Applied) > 0:
+		c.generation++
+		e.log.Info("the configuration was reloaded", "generation", c.generation, "keys", r.Applied)
+	default:
+		e.log.Info("the configuration was read again; no key changed that can change while running", "generation",
+			c.generation)
+	}
+	out := Reloaded{Generation: c.generation}
+	if err == nil {
+		out.Applied, out.Restart = r.Applied, r.Restart
+	}
+	if len(out.Restart) > 0 {
+		e.log.Warn("changed keys need a restart", "keys", out.Restart)
+	}
+	return out, err
+}
+
+// reload replaces the configuration of the pipelines that change.
+func (e *Engine) reload(ctx context.Context) (*Reload, error) {
+	if e.options.Reload == nil {
+		return nil, errNoReload
+	}
+	if e.Status() == nil {
+		return nil, errors.New("the pipelines are being opened")
+	}
+	r, err := e.options.Reload(ctx)
+	if err != nil {
+		return nil, err
+	}
+	after := r.Commit
+	if err = e.replaceAll(ctx, r.Pipelines); err != nil {
+		after = r.Abandon
+	}
+	if after != nil {
+		after()
+	}
+	return r, err
+}
+
+// replaceAll opens all of these pipelines again with other configurations, or none.
+func (e *Engine) replaceAll(ctx context.Context, pipelines []Pipeline) error {
+	changed, err := spec.CheckAll(pipelines)
+	if err != nil {
+		return err
+	}
+	before, next := map[int]Pipeline{}, map[int]Pipeline{}
+	for _, p := range changed {
+		i := slices.IndexFunc(e.options.Pipelines, func(o Pipeline) bool { return o.Name == p.Name })
+		if i < 0 {
+			return fmt.Errorf("no pipeline %s runs; restart to add it", p.Name)
+		}
+		before[i], _ = e.configuration.of(i)
+		next[i] = p
+	}
+	failed, err := e.replace(ctx, next)
+	if err != nil && ctx.Err() == nil {
+		maps.DeleteFunc(before, func(i int, _ Pipeline) bool { return failed[i] != nil }) // they run with it already
+		_, _ = e.replace(ctx, before)                                                     // with which they have run
+	}
+	return err
+}
+
+// replace opens pipelines again with other configurations, and returns the errors of those that run with the old one.
+func (e *Engine) replace(ctx context.Context, next map[int]Pipeline) (failed map[int]error, err error) {
+	done := e.configuration.begin(next)
+	e.mu.Lock()
+	for i := range next {
+		e.running[i].reopen()
+	}
+	e.mu.Unlock()
+	failed = map[int]error{}
+	for range next {
+		select {
+		case o := <-done:
+			if o.err != nil {
+				failed[o.index] = o.err
+				err = errors.Join(err, fmt.Errorf("pipeline %s: %w", next[o.index].Name, o.err))
+			}
+		case <-ctx.Done():
+			return failed, fmt.Errorf("the engine ends: %w", context.Cause(ctx))
+		}
+	}
+	return failed, err
+}
+
+// reopen opens a pipeline again, with the next configuration if there is one, and with the old one if that fails. Then
+// it tries until ctx is done, since the pipeline has run with it.
+func (s *session) reopen(ctx context.Context, i int) (p *pipeline, err error) {
+	now, next := s.configuration.of(i)
+	var failed error
+	if next != nil {
+		if p, err = s.open(ctx, *next, time.Now().Add(s.options.Wait)); err != nil {
+			failed = err
+		}
+	}
+	if p == nil {
+		if p, err = s.open(ctx, now, time.Time{}); err != nil {
+			return nil, err
+		}
+	}
+	s.mu.Lock()
+	s.running[i] = p
+	s.mu.Unlock()
+	if next != nil {
+		s.configuration.settle(i, failed)
+	} else if _, next = s.configuration.of(i); next != nil { // a reload began meanwhile
+		p.reopen()
+	}
+	return p, nil
+}
+
+// answerReloads answers requests to reload the configuration, at one subject for each pipeline, until ctx is done. The
+// subscriptions are not those of the pipelines' services, which end while a pipeline is opened again.
+func (e *Engine) answerReloads(ctx context.Context) {
+	requests := make(chan *nats.Msg, 16)
+	for _, p := range e.options.Pipelines {
+		sub, err := e.options.Conn.ChanSubscribe(needs.ServiceSubject(p.Name, "reload"), requests)
+		if err != nil {
+			e.log.Warn("requests to reload the configuration are not answered", "pipeline", p.Name, "error", err)
+			continue
+		}
+		defer sub.Unsubscribe()
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case msg := <-requests:
+			r, err := e.Reload(ctx)
+			r.Host, _ = os.Hostname()
+			r.Pipeline = pipelineOf(msg.Subject, e.options.Pipelines)
+			answer := nats.NewMsg(msg.Reply)
+			if err != nil {
+				answer.Header.Set(micro.ErrorHeader, err.Error())
+				answer.Header.Set(micro.ErrorCodeHeader, service.CodeBadRequest)
+			}
+			answer.Data, _ = json.Marshal(r) // plain data
+			if err := e.options.Conn.PublishMsg(answer); err != nil {
+				e.log.Debug("the answer to a request to reload is lost", "error", err)
+			}
+		}
+	}
+}
+
+// pipelineOf is the pipeline whose subject of reloads was asked.
+func pipelineOf(subject string, pipelines []Pipeline) string {
+	for _, p := range pipelines {
+		if subject == needs.ServiceSubject(p.Name, "reload") {
+			return p.Name
+		}
+	}
+	return ""
+}
