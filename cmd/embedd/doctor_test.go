@@ -187,11 +187,31 @@ func (w *ward) examine() (faults []admin.Finding, text string) {
 	return faults, report
 }
 
+// findings runs doctor and returns all that it finds.
+func (w *ward) findings() (all []admin.Finding) {
+	w.Helper()
+	_, report := w.examine()
+	for line := range strings.Lines(report) {
+		var f admin.Finding
+		if err := json.Unmarshal([]byte(line), &f); err != nil {
+			w.Fatalf("%q: %v", line, err)
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
 // nats does what the nats CLI would do with the command of a fix.
 func (w *ward) nats(words []string) {
 	w.Helper()
 	if words[0] == "consumer" && words[1] == "rm" {
 		if err := w.js.DeleteConsumer(w.Context(), words[2], words[3]); err != nil {
+			w.Fatal(err)
+		}
+		return
+	}
+	if words[0] == "consumer" && words[1] == "resume" {
+		if _, err := w.js.ResumeConsumer(w.Context(), words[2], words[3]); err != nil {
 			w.Fatal(err)
 		}
 		return
@@ -226,6 +246,10 @@ func (w *ward) nats(words []string) {
 			c.MaxMsgsPerSubject = number
 		case "--max-age":
 			c.MaxAge, err = period, periodErr
+		case "--limit-consumer-max-pending":
+			c.ConsumerLimits.MaxAckPending = int(number)
+		case "--limit-consumer-inactive":
+			c.ConsumerLimits.InactiveThreshold, err = period, periodErr
 		case "--dupe-window":
 			c.Duplicates, err = period, periodErr
 		default:

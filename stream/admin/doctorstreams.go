@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,7 +29,7 @@ func (d *diagnosis) checkStreams(ctx context.Context, p *spec.Pipeline) {
 			if s := d.checkStream(ctx, n); s != nil && n.Name != "" {
 				d.checkConsumer(ctx, p, s)
 				if n.Purpose == "input" {
-					d.checkSchema(ctx, p, s)
+					(&traffic{diagnosis: d, pipeline: p, input: s}).check(ctx)
 				}
 			}
 		}
@@ -96,6 +97,10 @@ func (d *diagnosis) checkStream(ctx context.Context, n *needs.Need) jetstream.St
 	known := len(d.findings)
 	if n.Name != "" {
 		d.checkRetained(n, &info.Config)
+		d.checkConsumerLimits(n, &info.Config)
+	}
+	if f := needs.StreamFull(info, n.Subject); f != nil {
+		d.addFault(n.Purpose, n.Pipeline, f)
 	}
 	if n.Duplicates > 0 {
 		d.checkConfirming(n, info)
@@ -135,8 +140,9 @@ func (d *diagnosis) addMissing(ctx context.Context, n *needs.Need) {
 
 // checkRetained checks that a stream takes the inputs, and keeps them until they are answered.
 func (d *diagnosis) checkRetained(n *needs.Need, c *jetstream.StreamConfig) {
+	level := LevelFault
 	add := func(text, fix, flags string) {
-		d.add(Finding{Check: n.Purpose, Pipeline: n.Pipeline, Text: "stream " + c.Name + " " + text, Fix: fix,
+		d.add(Finding{Check: n.Purpose, Pipeline: n.Pipeline, Level: level, Text: "stream " + c.Name + " " + text, Fix: fix,
 			Command: fmt.Sprintf("nats stream edit %s %s --force", c.Name, flags)})
 	}
 	subjects := strings.Join(c.Subjects, ", ")
@@ -147,9 +153,46 @@ func (d *diagnosis) checkRetained(n *needs.Need, c *jetstream.StreamConfig) {
 	case c.MaxMsgsPerSubject > 0 && c.Discard == jetstream.DiscardOld:
 		add(fmt.Sprintf("keeps only the newest %d messages of a subject: inputs are gone before they are answered",
 			c.MaxMsgsPerSubject), "remove the limit", "--max-msgs-per-subject=-1")
-	case c.MaxAge > 0 && c.MaxAge < time.Minute:
+	case c.MaxMsgs > 0 && c.MaxMsgs < minRetained && c.Discard == jetstream.DiscardOld:
+		add(fmt.Sprintf("keeps only the newest %d messages: inputs are gone before they are answered", c.MaxMsgs),
+			"raise or remove the limit", "--max-msgs=-1")
+	case c.MaxBytes > 0 && c.MaxBytes < minRetainedBytes && c.Discard == jetstream.DiscardOld:
+		add(fmt.Sprintf("keeps only the newest %s of messages: inputs are gone before they are answered",
+			needs.ByteText(c.MaxBytes)), "raise or remove the limit", "--max-bytes=-1")
+	case c.MaxAge > 0 && c.MaxAge < minRetention:
 		add(fmt.Sprintf("keeps messages for %v: inputs are gone before they are answered when the daemon is down for longer",
 			c.MaxAge), "keep them longer", "--max-age=24h")
+	case c.MaxMsgSize > 0 && c.MaxMsgSize < minMessage:
+		add(fmt.Sprintf("takes messages of up to %d bytes: an Arrow message does not fit, and is refused", c.MaxMsgSize),
+			"raise or remove its limit", "--max-msg-size=-1")
+	case c.NoAck:
+		level = LevelNote
+		add("confirms nothing: no publisher knows whether its message is stored", "make it confirm", "--ack")
+	}
+}
+
+// What a stream must keep so that inputs and outputs are read before they are gone, and the bytes of an Arrow message.
+const (
+	minRetention     = 15 * time.Minute
+	minRetained      = 1000
+	minRetainedBytes = 1 << 20
+	minMessage       = 1 << 10
+)
+
+// checkConsumerLimits notes limits of the consumers of a stream with which the pipeline runs, but slower.
+func (d *diagnosis) checkConsumerLimits(n *needs.Need, c *jetstream.StreamConfig) {
+	add := func(text, fix, flag string) {
+		d.add(Finding{Check: "consumer", Pipeline: n.Pipeline, Level: LevelNote, Text: "stream " + c.Name + " " + text,
+			Fix: fix, Command: fmt.Sprintf("nats stream edit %s %s --force", c.Name, flag)})
+	}
+	if limit := c.ConsumerLimits.MaxAckPending; limit > 0 && limit < spec.MinAckPending {
+		add(fmt.Sprintf("allows %d messages without an acknowledgement, and a daemon holds up to %d: it is slower", limit,
+			spec.MinAckPending), "raise the limit", "--limit-consumer-max-pending="+strconv.Itoa(spec.DefaultAckPending))
+	}
+	if limit := c.ConsumerLimits.InactiveThreshold; limit > 0 && limit < minRetention {
+		add(fmt.Sprintf("deletes a consumer that nothing pulls from for %v: a daemon that starts later reads the stream "+
+			"from its first message, and looks up which inputs have answers", limit), "raise the limit",
+			"--limit-consumer-inactive=24h")
 	}
 }
 
@@ -161,8 +204,17 @@ func (d *diagnosis) checkConfirming(n *needs.Need, info *jetstream.StreamInfo) {
 		d.add(Finding{Check: n.Purpose, Pipeline: n.Pipeline, Text: text + what, Fix: fix,
 			Command: fmt.Sprintf("nats stream edit %s %s --force", c.Name, flag)})
 	}
-	if f := needs.StreamFull(info, n.Subject); f != nil {
-		d.addFault(n.Purpose, n.Pipeline, f)
+	if c.MaxMsgsPerSubject > 0 && c.MaxMsgsPerSubject < minRetained && c.Discard == jetstream.DiscardOld {
+		add(fmt.Sprintf("keeps only the newest %d messages of a subject: the others are gone before they are read",
+			c.MaxMsgsPerSubject), "remove the limit", "--max-msgs-per-subject=-1")
+	}
+	if c.MaxMsgs > 0 && c.MaxMsgs < minRetained && c.Discard == jetstream.DiscardOld {
+		add(fmt.Sprintf("keeps only the newest %d messages: the others are gone before they are read", c.MaxMsgs),
+			"raise or remove the limit", "--max-msgs=-1")
+	}
+	if c.MaxAge > 0 && c.MaxAge < time.Minute {
+		add(fmt.Sprintf("keeps messages for %v: they are gone before they are read", c.MaxAge), "keep them longer",
+			"--max-age=24h")
 	}
 	if c.NoAck {
 		add("confirms nothing, and an input is acknowledged only when its output is confirmed", "make it confirm", "--ack")
@@ -220,6 +272,12 @@ func (d *diagnosis) checkConsumer(ctx context.Context, p *spec.Pipeline, s jetst
 	if err := needs.CheckConsumer(p, c.CachedInfo().Config, info.Config.Subjects, p.Subject); err != nil {
 		d.add(Finding{Check: "consumer", Pipeline: p.Name, Text: err.Error(),
 			Command: fmt.Sprintf("nats consumer rm %s %s --force", p.Stream, name)})
+		return
+	}
+	if c.CachedInfo().Paused {
+		d.add(Finding{Check: "consumer", Pipeline: p.Name, Text: fmt.Sprintf("consumer %s of stream %s is paused: nothing "+
+			"is answered", name, p.Stream), Fix: "resume it",
+			Command: fmt.Sprintf("nats consumer resume %s %s --force", p.Stream, name)})
 		return
 	}
 	unanswered := c.CachedInfo().NumPending + uint64(c.CachedInfo().NumAckPending)

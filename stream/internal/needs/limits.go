@@ -45,7 +45,7 @@ func SubscriptionShortage(ctx context.Context, nc *nats.Conn, all []Need) (strin
 	if err != nil || limit >= need {
 		return "", err
 	}
-	return fmt.Sprintf("the server or the account allows a connection %d subscriptions, and the pipelines need %d: raise "+
+	return fmt.Sprintf("the server or the account allows a connection %d subscriptions, and the pipelines need %d; raise "+
 		"max_subscriptions (in a JWT: subs) to %d at least, or run the pipelines in several daemons", limit, need, need), nil
 }
 
@@ -56,7 +56,7 @@ func StreamShortage(account *jetstream.AccountInfo, missing int) string {
 		return ""
 	}
 	return fmt.Sprintf("the account may have %d streams and has %d, and the pipelines need %d more (each bucket is one, "+
-		"that of models two): raise max_streams of the account to %d at least, or store models in a directory "+
+		"that of models two); raise max_streams of the account to %d at least, or store models in a directory "+
 		"(model.store)", limit, have, missing, have+missing)
 }
 

@@ -1,0 +1,413 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+const (
+	// maxHead is how many of the messages that are not answered yet are examined.
+	maxHead = 64
+	// maxNewest is how many of the newest messages are examined where none waits for an answer.
+	maxNewest = 16
+	// minSample is how many messages must be examined before what they lack is a fault.
+	minSample = 10
+	// minUnlabelled is how many inputs there must be before their late labels are missed.
+	minUnlabelled = 100
+	// deadWindow is the time before the newest answer of which the share of dead letters is taken, maxDeadShare and
+	// minDead the share and the number from which it is a fault.
+	deadWindow   = 10 * time.Minute
+	maxDeadShare = 0.9
+	minDead      = 10
+	// trendWait is the time between two looks at messages that are not answered.
+	trendWait = time.Second
+)
+
+// traffic examines the messages of a pipeline's input, and what became of those that were answered.
+type traffic struct {
+	*diagnosis
+	pipeline *spec.Pipeline
+	input    jetstream.Stream
+
+	decoder  *arrowio.Decoder
+	contract *arrowio.Contract // stored, or that of a model file; nil: not known yet
+
+	// Of the messages that were examined:
+	sample     string // which they are: "next", "newest"
+	messages   int
+	rows       int
+	columns    map[string]int // messages by their columns
+	misfits    int            // that do not fit the contract
+	unlabelled int            // without a label
+	unreadable int
+	unread     error  // why the first of these cannot be read
+	example    []byte // and that message
+}
+
+func (t *traffic) check(ctx context.Context) {
+	p := t.pipeline
+	if !p.ModelsFromHub() {
+		stored, err := ReadSchema(ctx, t.js, *p)
+		if err != nil {
+			t.addError("schema", p.Name, err)
+			return
+		}
+		t.contract = stored.Contract
+	}
+	var err error
+	if t.decoder, err = arrowio.NewDecoder(p.Stage.Spec); err != nil {
+		return // an error of the configuration
+	}
+	t.columns = map[string]int{}
+	if err := t.ask(ctx, t.read); err != nil {
+		return // the checks of the stream and of permissions report it
+	}
+	known := len(t.findings)
+	t.checkReadable()
+	t.checkSchema()
+	t.checkLabels(ctx)
+	t.checkWindow()
+	if len(t.findings) == known || !slices.ContainsFunc(t.findings[known:], isFault) {
+		t.checkDeadShare(ctx)
+	}
+	t.checkTrend(ctx)
+}
+
+func isFault(f Finding) bool { return f.Level == LevelFault }
+
+// read examines the messages that are not answered or, where there are none, the newest ones.
+func (t *traffic) read(ctx context.Context) error {
+	t.sample = "next"
+	if err := t.readHead(ctx); err != nil || t.messages > 0 {
+		return err
+	}
+	t.sample = "newest"
+	state := t.input.CachedInfo().State
+	next := max(state.FirstSeq, 1)
+	if state.LastSeq > maxNewest {
+		next = max(next, state.LastSeq-maxNewest+1)
+	}
+	for _, filter := range needs.Filters(t.pipeline) {
+		if _, err := t.readFrom(ctx, next, maxNewest, filter); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readHead examines the first messages that the pipeline's consumers have not acknowledged, of each partition as many.
+// It reads them from the stream, so that no consumer is moved.
+func (t *traffic) readHead(ctx context.Context) error {
+	parts := needs.Partitions(t.pipeline)
+	for _, q := range parts {
+		next := max(t.input.CachedInfo().State.FirstSeq, 1)
+		if c, err := t.input.Consumer(ctx, q.ConsumerName(needs.ConsumerName(t.pipeline.Name, ""))); err == nil {
+			next = max(next, c.CachedInfo().AckFloor.Stream+1)
+		}
+		if _, err := t.readFrom(ctx, next, max(1, maxHead/len(parts)), q.Filter(t.pipeline.Subject)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readFrom examines up to limit messages of a subject from a sequence number on.
+func (t *traffic) readFrom(ctx context.Context, next uint64, limit int, filter string) (n int, err error) {
+	for ; n < limit && next <= t.input.CachedInfo().State.LastSeq; n++ {
+		msg, err := t.input.GetMsg(ctx, next, jetstream.WithGetMsgSubject(filter))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			break
+		}
+		if err != nil {
+			return n, err
+		}
+		t.examine(msg.Data)
+		next = msg.Sequence + 1
+	}
+	return n, nil
+}
+
+func (t *traffic) examine(data []byte) {
+	t.messages++
+	contract := t.contract
+	if t.pipeline.Stage.Fixed == nil {
+		contract = nil // by itself, to count what differs
+	}
+	m, err := t.decoder.Decode(data, contract)
+	if err != nil {
+		t.unreadable++
+		if t.unread == nil {
+			t.unread, t.example = err, data
+		}
+		return
+	}
+	if c := m.Contract(); c != nil {
+		t.columns[c.Short()]++
+		if t.contract != nil && contract == nil {
+			if _, err := t.decoder.Decode(data, t.contract); err != nil {
+				t.misfits++
+			}
+		}
+	}
+	isLabelled := false
+	for _, b := range m.Batches() {
+		t.rows += b.Rows()
+		for row := range b.Rows() {
+			if _, ok := b.Label(row); ok {
+				isLabelled = true
+				break
+			}
+		}
+	}
+	if !isLabelled {
+		t.unlabelled++
+	}
+}
+
+// checkReadable reports messages that become dead letters because they cannot be read.
+func (t *traffic) checkReadable() {
+	if t.unreadable == 0 {
+		return
+	}
+	p := t.pipeline
+	f := Finding{Check: "input", Pipeline: p.Name, Text: fmt.Sprintf("%d of the %s %d messages of %s cannot be read and "+
+		"become dead letters: %v", t.unreadable, t.sample, t.messages, p.Subject, t.unread),
+		Fix: "send Arrow messages with the configured columns, or configure those that are sent"}
+	if columns := t.sentColumns(); columns != nil && p.Stage.Fixed == nil {
+		f.Fix, f.Key = "read the columns that are sent", "pipelines."+p.Name+".schema.features"
+		f.Value = "[" + strings.Join(columns, ", ") + "]"
+	}
+	if 2*t.unreadable <= t.messages {
+		f.Level = LevelNote
+	}
+	t.add(f)
+}
+
+// sentColumns are the columns of numbers of the first message that cannot be read; nil where it has none.
+func (t *traffic) sentColumns() (columns []string) {
+	d, err := arrowio.NewDecoder(arrowio.Spec{})
+	if err != nil {
+		return nil
+	}
+	m, err := d.Decode(t.example, nil)
+	if err != nil {
+		return nil
+	}
+	c := t.pipeline.Stage.Spec
+	for _, f := range m.Fields() {
+		if f.Name != c.Label && f.Name != c.Key && (f.Holds == "number" || f.Holds == "list of numbers") {
+			columns = append(columns, f.Name)
+		}
+	}
+	return columns
+}
+
+// checkSchema compares the columns of the messages with the stored schema and with each other.
+func (t *traffic) checkSchema() {
+	p := t.pipeline
+	if p.Stage.Fixed != nil || p.ModelsFromHub() {
+		return
+	}
+	known := "the schema is not known yet"
+	if t.contract != nil {
+		known = "the schema is " + t.contract.Short()
+	}
+	all := t.messages - t.unreadable
+	if all == 0 || len(t.columns) == 0 || t.sample != "next" {
+		t.addOK("schema", p.Name, "%s; no message waits for an answer", known)
+		return
+	}
+	names := slices.SortedFunc(maps.Keys(t.columns), func(a, b string) int {
+		return cmp.Or(cmp.Compare(t.columns[b], t.columns[a]), cmp.Compare(a, b))
+	})
+	var counts []string
+	for _, name := range names[:min(len(names), 4)] {
+		counts = append(counts, fmt.Sprintf("%d with %s", t.columns[name], name))
+	}
+	text := fmt.Sprintf("%s; of the next %d messages %s", known, all, strings.Join(counts, "; "))
+	switch {
+	case t.contract != nil && 2*t.misfits > all:
+		t.add(Finding{Check: "schema", Pipeline: p.Name, Text: fmt.Sprintf("%s: %d do not fit and become dead letters",
+			text, t.misfits),
+			Fix:     "send the features of the schema, or change it: set schema.features with sizes, or count again",
+			Command: "embedd schema reset " + p.Name})
+	case t.misfits > 0 || t.contract == nil && len(names) > 1:
+		t.add(Finding{Check: "schema", Pipeline: p.Name, Level: LevelNote, Text: text,
+			Fix: "send the same features from each publisher"})
+	default:
+		t.addOK("schema", p.Name, "%s", text)
+	}
+}
+
+// checkLabels reports rows without labels: nothing is learned from them.
+func (t *traffic) checkLabels(ctx context.Context) {
+	p, label := t.pipeline, t.pipeline.Stage.Spec.Label
+	readable := t.messages - t.unreadable
+	switch {
+	case p.Stage.Fixed != nil || p.Role == spec.RoleTransform:
+	case p.Labels != "":
+		t.checkLateLabels(ctx)
+	case label != "" && readable >= minSample && t.unlabelled == readable:
+		t.add(Finding{Check: "labels", Pipeline: p.Name, Text: fmt.Sprintf("none of the %s %d messages has a label in "+
+			"column %q: nothing is learned", t.sample, readable, label),
+			Fix: "send labels, or name the column that has them in schema.label", Key: "pipelines." + p.Name + ".schema.label"})
+	}
+}
+
+// checkLateLabels reports that inputs arrive and labels do not.
+func (t *traffic) checkLateLabels(ctx context.Context) {
+	p := t.pipeline
+	inputs, err := t.count(ctx, t.input, p.Subject)
+	if err != nil || inputs < minUnlabelled {
+		return
+	}
+	name, err := t.js.StreamNameBySubject(ctx, p.Labels)
+	if err != nil {
+		return // reported by the check of the stream
+	}
+	s, err := t.js.Stream(ctx, name)
+	if err != nil {
+		return
+	}
+	if labels, err := t.count(ctx, s, p.Labels); err == nil && labels == 0 {
+		t.add(Finding{Check: "labels", Pipeline: p.Name, Text: fmt.Sprintf("stream %s has no message of labels on %s, and "+
+			"the input has %d messages: nothing is learned", name, p.Labels, inputs),
+			Fix: "publish labels with the keys of the rows: 'embedd publish --labels'"})
+	}
+}
+
+// count counts the messages of a subject in a stream.
+func (t *traffic) count(ctx context.Context, s jetstream.Stream, subject string) (n uint64, err error) {
+	err = t.ask(ctx, func(ctx context.Context) error {
+		info, err := s.Info(ctx, jetstream.WithSubjectFilter(subject))
+		if err != nil {
+			return err
+		}
+		for _, of := range info.State.Subjects {
+			n += of
+		}
+		return nil
+	})
+	return n, err
+}
+
+// checkWindow notes that the stream keeps fewer rows than the window has: a restart continues with fewer.
+func (t *traffic) checkWindow() {
+	p, info := t.pipeline, t.input.CachedInfo()
+	c, readable := info.Config, t.messages-t.unreadable
+	window := p.Stage.Training.Window.Rows
+	isTrimmed := info.State.FirstSeq > 1 && (c.MaxAge > 0 || c.MaxMsgs > 0 || c.MaxBytes > 0)
+	if p.Stage.Fixed != nil || readable == 0 || window <= 0 || !isTrimmed || c.Retention != jetstream.LimitsPolicy {
+		return
+	}
+	if rows := info.State.Msgs * uint64(t.rows) / uint64(readable); rows < uint64(window)/2 {
+		t.add(Finding{Check: "input", Pipeline: p.Name, Level: LevelNote, Text: fmt.Sprintf("stream %s keeps about %d rows, "+
+			"and the window has up to %d: after a restart the window is smaller, and the next models differ", c.Name, rows,
+			window),
+			Fix: "keep messages longer, or set a smaller window", Key: "training.window.rows"})
+	}
+}
+
+// checkDeadShare reports that nearly all answers are dead letters.
+func (t *traffic) checkDeadShare(ctx context.Context) {
+	p := t.pipeline
+	var newest time.Time
+	var last *jetstream.RawStreamMsg // dead letter
+	streams := map[string]string{}
+	for _, subject := range []string{p.Output, p.Dead} {
+		name, err := t.js.StreamNameBySubject(ctx, subject)
+		if err != nil {
+			return
+		}
+		s, err := t.js.Stream(ctx, name)
+		if err != nil {
+			return
+		}
+		streams[subject] = name
+		msg, err := natsx.LastMessage(ctx, s, subject)
+		if err != nil {
+			return // the user may not read it
+		}
+		if msg != nil && msg.Time.After(newest) {
+			newest = msg.Time
+		}
+		if subject == p.Dead {
+			last = msg
+		}
+	}
+	if last == nil {
+		return
+	}
+	since := newest.Add(-deadWindow)
+	counts := map[string]uint64{}
+	for subject, name := range streams {
+		err := t.ask(ctx, func(ctx context.Context) error {
+			r, err := natsx.OpenReader(ctx, t.js, name, jetstream.ConsumerConfig{FilterSubject: subject, HeadersOnly: true,
+				AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, InactiveThreshold: time.Minute,
+				DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &since})
+			if err != nil {
+				return err
+			}
+			counts[subject] = r.Pending()
+			r.Close(ctx)
+			return nil
+		})
+		if err != nil {
+			return
+		}
+	}
+	dead, all := counts[p.Dead], counts[p.Dead]+counts[p.Output]
+	if dead < minDead || float64(dead) <= maxDeadShare*float64(all) {
+		return
+	}
+	t.add(Finding{Check: "dead letters", Pipeline: p.Name, Text: fmt.Sprintf("%d of the %d answers of the %v before the "+
+		"newest are dead letters, the last because: %s", dead, all, deadWindow, firstLine(last.Header.Get(wire.HeaderError))),
+		Fix: "read them, correct the cause, and replay them", Command: "embedd dlq ls " + p.Name})
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+// checkTrend looks twice at messages that are not answered while a daemon pulls them.
+func (t *traffic) checkTrend(ctx context.Context) {
+	p := t.pipeline
+	name := needs.ConsumerName(p.Name, "")
+	type state struct{ unanswered, acknowledged uint64 }
+	look := func() (s state, isPulled bool, err error) {
+		c, err := t.input.Consumer(ctx, name)
+		if err != nil {
+			return s, false, err
+		}
+		info := c.CachedInfo()
+		return state{info.NumPending + uint64(info.NumAckPending), info.AckFloor.Consumer},
+			info.NumAckPending > 0 || info.NumWaiting > 0, nil
+	}
+	before, isPulled, err := look()
+	if err != nil || before.unanswered < maxHead || !isPulled || !natsx.Sleep(ctx, trendWait) {
+		return
+	}
+	after, _, err := look()
+	if err != nil || after.unanswered <= before.unanswered {
+		return
+	}
+	t.add(Finding{Check: "consumer", Pipeline: p.Name, Level: LevelNote, Text: fmt.Sprintf("%d messages are not "+
+		"answered, %d more than %v ago: they arrive faster than they are answered", after.unanswered,
+		after.unanswered-before.unanswered, trendWait),
+		Fix: "run another daemon with this configuration, if embedd_busy_ratio is near 1"})
+}
