@@ -122,6 +122,7 @@ type Progress struct {
 	w        io.Writer
 	terminal bool
 	next     time.Time // the earliest time of the next line
+	printed  string    // the last plain line
 	shown    bool      // the last line of the terminal is a progress line
 	silence  time.Duration
 	phase    string // the last report, and its time
@@ -191,10 +192,11 @@ func (p *Progress) print(phase string) {
 		return
 	}
 	fmt.Fprintln(p.w, phase)
-	p.next = now.Add(plainPace)
+	p.printed, p.next = phase, now.Add(plainPace)
 }
 
-// End removes the line. The Progress may be used again.
+// End removes the line of a terminal. Elsewhere, if lines were printed, it prints the last report, such as the full
+// count, unless that is the last line. The Progress may be used again.
 func (p *Progress) End() {
 	p.mu.Lock()
 	quit, ended := p.quit, p.ended
@@ -210,4 +212,8 @@ func (p *Progress) End() {
 		fmt.Fprint(p.w, "\r\x1b[K")
 		p.shown = false
 	}
+	if last := cli.Printable(p.phase); p.printed != "" && p.printed != last {
+		fmt.Fprintln(p.w, last)
+	}
+	p.printed = ""
 }

@@ -50,6 +50,15 @@ func TestProgressPlain(t *testing.T) {
 	if got := b.String(); got != "fitting  50 %\n" {
 		t.Errorf("wrote %q", got)
 	}
+	b.Reset()
+	p.next = time.Time{}
+	p.Show("72 of 101 rows", -1)
+	p.Show("101 of 101 rows", -1)
+	p.End()
+	p.End()
+	if got := b.String(); got != "72 of 101 rows\n101 of 101 rows\n" {
+		t.Errorf("wrote %q, which does not end with the last report", got)
+	}
 }
 
 // A step without progress is shown again, until it ends.
