@@ -2,6 +2,7 @@ package arrowio
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"path"
 	"slices"
@@ -55,9 +56,7 @@ type formKey struct {
 
 // NewEncoder returns an encoder with this configuration.
 func NewEncoder(out Output) (*Encoder, error) {
-	if out.Column == "" {
-		out.Column = "embedding"
-	}
+	out.Column = cmp.Or(out.Column, "embedding")
 	for _, k := range out.Keep {
 		if _, err := path.Match(k, ""); err != nil || k == "" {
 			return nil, wire.Errorf(wire.Internal, "kept columns %q: not a name or glob", k).WithHint(

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -265,9 +266,7 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 		Eigenvalues: orEmpty(m.eigenvalues), Rank: m.rank, Params: m.params, Rows: m.rows,
 		Epoch: m.note.Epoch, Source: m.note.Source, Report: m.report,
 	}
-	if form.Version == "" {
-		form.Version = m.Digest()[:16]
-	}
+	form.Version = cmp.Or(form.Version, m.Digest()[:16])
 	if form.Params == nil {
 		form.Params = map[string]string{}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,9 +65,7 @@ func publishCommand(e *cli.Env) *cobra.Command {
 			input = p
 			for to, from := range map[*string]string{subject: p.Input.Subject, label: p.Schema.Label, key: p.Schema.Key,
 				labels: p.Input.Labels} {
-				if *to == "" {
-					*to = from
-				}
+				*to = cmp.Or(*to, from)
 			}
 			if strings.ContainsAny(*subject, "*>") {
 				return cli.Usagef("publish: the input of pipeline %s has wildcards (%s): set --subject to one of its subjects",

@@ -1,6 +1,7 @@
 package natsx
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,8 +22,8 @@ const (
 
 // HasErrorCode reports whether an error is one of the JetStream API with a code.
 func HasErrorCode(err error, code jetstream.ErrorCode) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) && api.ErrorCode == code
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && api.ErrorCode == code
 }
 
 // CreateConsumer creates a consumer, with a shorter InactiveThreshold where the stream limits it.
@@ -171,10 +172,7 @@ func (r *Reader) lookAhead(ctx context.Context) error {
 
 // get returns the first message of a subject from a sequence number on, nil if there is none.
 func (r *Reader) get(ctx context.Context, seq uint64, subject string) (*jetstream.RawStreamMsg, error) {
-	if subject == "" {
-		subject = ">"
-	}
-	raw, err := r.source.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(subject))
+	raw, err := r.source.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(cmp.Or(subject, ">")))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, nil
 	}

@@ -105,8 +105,7 @@ func WithReplicas(js jetstream.JetStream, replicas int, create func(replicas int
 		return create(1)
 	}
 	err := create(3)
-	var api *jetstream.APIError
-	if errors.As(err, &api) && slices.Contains([]jetstream.ErrorCode{errCodeNoPeers, errCodeInsufficientServers,
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok && slices.Contains([]jetstream.ErrorCode{errCodeNoPeers, errCodeInsufficientServers,
 		errCodeNoCluster}, api.ErrorCode) {
 		return create(1)
 	}

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -108,15 +109,7 @@ func (c Config) withDefaults() Config {
 	if len(c.Dims) == 0 {
 		c.Dims = []int{2}
 	}
-	if c.Splits == 0 {
-		c.Splits = 10
-	}
-	if c.TrainFraction == 0 {
-		c.TrainFraction = 0.5
-	}
-	if c.Neighbors == 0 {
-		c.Neighbors = 1
-	}
+	c.Splits, c.TrainFraction, c.Neighbors = cmp.Or(c.Splits, 10), cmp.Or(c.TrainFraction, 0.5), cmp.Or(c.Neighbors, 1)
 	return c
 }
 

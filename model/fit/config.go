@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -75,9 +76,7 @@ func (c Config) withDefaults() Config {
 	if c.Criterion == nil && c.Method == "" {
 		c.Method = Auto
 	}
-	if c.Scale == "" {
-		c.Scale = model.ScaleAuto
-	}
+	c.Scale = cmp.Or(c.Scale, model.ScaleAuto)
 	if c.Scale == model.ScaleAuto && c.Method != Auto {
 		c.Scale = model.ScaleStandard
 	}

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -243,10 +244,7 @@ func (a *Matrix) Connect(ctx context.Context, x *mat.Dense, repair Repair, weigh
 			positive = append(positive, v)
 		}
 	}
-	floor := max(1e-3*median(positive), 10*weakDegree*median(a.Degrees()))
-	if floor == 0 {
-		floor = 1 // there is no positive weight
-	}
+	floor := cmp.Or(max(1e-3*median(positive), 10*weakDegree*median(a.Degrees())), 1) // 1: there is no positive weight
 	added := make([]entry, len(edges))
 	for k, e := range edges {
 		v := floor

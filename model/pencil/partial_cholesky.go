@@ -1,6 +1,7 @@
 package pencil
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -359,10 +360,7 @@ func cuthillMcKee(m Entries) []int {
 	}
 	order := make([]int, 0, n)
 	if float64(sum) > float64(n)*float64(n)/4 { // no order helps for such a matrix
-		for i := range n {
-			order = append(order, i)
-		}
-		return order
+		return linalg.Range(n)
 	}
 	mark := make([]int, n) // the last pass that visited the node
 	pass := 0
@@ -389,10 +387,7 @@ func cuthillMcKee(m Entries) []int {
 				}
 				if sorted {
 					slices.SortFunc(out[start:], func(a, b int) int {
-						if degree[a] != degree[b] {
-							return degree[a] - degree[b]
-						}
-						return a - b
+						return cmp.Or(degree[a]-degree[b], a-b)
 					})
 				}
 			}

@@ -1,6 +1,7 @@
 package pencil
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -270,10 +271,7 @@ func finish(q *Metric, values []float64, vectors *mat.Dense, end End, d int,
 	} else {
 		values, vectors = reversed(values, vectors)
 	}
-	if d == 0 {
-		d = rank
-	}
-	if d < 1 || d > rank {
+	if d = cmp.Or(d, rank); d < 1 || d > rank {
 		panic(fail.With(&RankError{Asked: d, Max: rank}))
 	}
 	return complete(q, values, vectors, k, rank, largest, d, apply)

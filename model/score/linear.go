@@ -1,6 +1,7 @@
 package score
 
 import (
+	"cmp"
 	"fmt"
 
 	"gonum.org/v1/gonum/floats"
@@ -23,11 +24,8 @@ func Linear(ref []float64, refY []int, query []float64, dim, classes int) ([]int
 		for i := range n {
 			x.Set(i, c, x.At(i, c)-mean)
 		}
-		size := mat.Norm(x.ColView(c), 2)
-		if size == 0 {
-			size = 1 // a column that does not vary has no weight
-		}
-		for i := range n { // columns with very different units would make the products singular
+		size := cmp.Or(mat.Norm(x.ColView(c), 2), 1) // a column that does not vary has no weight
+		for i := range n {                           // columns with very different units would make the products singular
 			x.Set(i, c, x.At(i, c)/size)
 		}
 		for i := range queries {

@@ -2,6 +2,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,9 +70,7 @@ func ServerFlags(f *cli.Flags, of string) *Server {
 
 // Config reads the file of -c, by default embedd.yaml, which the connection uses too.
 func (s *Server) Config() (path string, c *config.Config, err error) {
-	if *s.config == "" {
-		*s.config = "embedd.yaml"
-	}
+	*s.config = cmp.Or(*s.config, "embedd.yaml")
 	c, err = LoadConfig(*s.config)
 	return *s.config, c, err
 }
@@ -92,9 +91,7 @@ func (s *Server) Dial(ctx context.Context, e *cli.Env) (*connection.Conn, error)
 // WithDefaultURL fills in NATS_URL or the default URL if the configuration names no server.
 func WithDefaultURL(n config.NATS) config.NATS {
 	if n.Embedded() {
-		if n.URL = os.Getenv("NATS_URL"); n.URL == "" {
-			n.URL = nats.DefaultURL
-		}
+		n.URL = cmp.Or(os.Getenv("NATS_URL"), nats.DefaultURL)
 	}
 	return n
 }

@@ -564,7 +564,7 @@ func TestStarterIsRight(t *testing.T) {
 func TestReferenceIsFresh(t *testing.T) {
 	path := filepath.Join("..", "..", "..", "docs", "configuration.md")
 	if *update {
-		if err := os.WriteFile(path, Reference(), 0o644); err != nil {
+		if err := os.WriteFile(path, reference(), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -572,7 +572,7 @@ func TestReferenceIsFresh(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(got, Reference()) {
+	if !bytes.Equal(got, reference()) {
 		t.Error("docs/configuration.md is stale: go test ./cmd/embedd/config -update")
 	}
 }

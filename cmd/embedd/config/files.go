@@ -40,8 +40,7 @@ func (d *document) resolvePath(key, path string) string {
 // cause is the error without the path of the file: the position in the configuration identifies it, and the path may be
 // a secret that was put there by mistake.
 func cause(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("the file cannot be read: %w", path.Err)
 	}
 	return err

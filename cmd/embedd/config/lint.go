@@ -381,7 +381,7 @@ func (d *document) lintLabels(p *Pipeline, all []Pipeline) {
 	for _, q := range all {
 		for _, s := range []struct{ key, subject string }{{"output.subject", q.Output.Subject},
 			{"output.dead", q.Output.Dead}} {
-			if matches(labels, s.subject) {
+			if wildcard.Covers(labels, s.subject) {
 				d.problem(at+"input.labels", "pipeline %s writes to %s (%s), which would be read as labels; give labels a "+
 					"separate subject", q.Name, s.subject, s.key)
 			}
@@ -420,7 +420,7 @@ func (d *document) lintPartitions(p *Pipeline, all []Pipeline) {
 // lintLoops refuses loops from the output of a pipeline back to its input.
 func (d *document) lintLoops(ps []Pipeline) {
 	feeds := func(p, q *Pipeline) bool {
-		return matches(q.Input.Subject, p.Output.Subject) || matches(q.Input.Subject, p.Output.Dead)
+		return wildcard.Covers(q.Input.Subject, p.Output.Subject) || wildcard.Covers(q.Input.Subject, p.Output.Dead)
 	}
 	reported := map[*Pipeline]bool{} // one problem a loop
 	for i := range ps {
@@ -451,7 +451,7 @@ func (d *document) lintLoops(ps []Pipeline) {
 func loopText(start, last *Pipeline, via map[*Pipeline]*Pipeline) string {
 	if last == start {
 		subject := start.Output.Subject
-		if !matches(start.Input.Subject, subject) {
+		if !wildcard.Covers(start.Input.Subject, subject) {
 			subject = start.Output.Dead
 		}
 		return fmt.Sprintf("%s matches input.subject %s: a loop; choose a subject outside of it",
@@ -462,20 +462,6 @@ func loopText(start, last *Pipeline, via map[*Pipeline]*Pipeline) string {
 		names = slices.Insert(names, 1, p.Name)
 	}
 	return fmt.Sprintf("the pipelines %s -> %s are a loop: change a subject", strings.Join(names, " -> "), start.Name)
-}
-
-// matches reports whether a subject matches a pattern with the wildcards * and >.
-func matches(pattern, subject string) bool {
-	p, s := strings.Split(pattern, "."), strings.Split(subject, ".")
-	for i, token := range p {
-		if token == ">" {
-			return len(s) > i
-		}
-		if i >= len(s) || (token != "*" && token != s[i]) {
-			return false
-		}
-	}
-	return len(p) == len(s)
 }
 
 // checkPattern checks a subject to subscribe to.

@@ -202,8 +202,8 @@ func (s Spec) Check(schema *arrow.Schema) error {
 
 // ExplainBatch adds to an error of arrowio which batch of the file was refused, and why.
 func ExplainBatch(err error, in *file.Reader, path string, read int) error {
-	var refused *arrowio.Error
-	if errors.As(err, &refused) && refused.Code == wire.NotNumeric {
+	refused, ok := errors.AsType[*arrowio.Error](err)
+	if ok && refused.Code == wire.NotNumeric {
 		if why, _ := in.NotNumeric(refused.Column); why != "" {
 			return fmt.Errorf("%s: column %q is text where the model needs numbers: %s", path, refused.Column, why)
 		}

@@ -1,6 +1,9 @@
 package evidence
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // DriftDetector is ADWIN: it keeps the longest run of newest values in [0, 1] whose mean did not change. It forgets the
 // older part as soon as two parts differ by more than chance allows.
@@ -88,10 +91,7 @@ func (a *DriftDetector) total() (n, sum, square float64) {
 // cut drops what is before the point at which the parts differ most, if they differ by more than chance allows.
 func (a *DriftDetector) cut() bool {
 	n, sum, square := a.total()
-	delta := a.Delta
-	if delta == 0 {
-		delta = 0.0005
-	}
+	delta := cmp.Or(a.Delta, 0.0005)
 	variance := max(square/n-sum/n*sum/n, 0)
 	logs := math.Log(2 * math.Log(max(n, 3)) / delta)
 	n0, s0, most := 0.0, 0.0, 1.0

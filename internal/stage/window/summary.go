@@ -2,6 +2,7 @@ package window
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -11,6 +12,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/embedd/embedd/model/moments"
 )
@@ -152,13 +154,7 @@ func (d *summarizer) computeStats(ctx context.Context, rows iter.Seq[*Row]) erro
 }
 
 func compareDraws(a, b drawnRow) int {
-	switch {
-	case a.draw < b.draw:
-		return -1
-	case a.draw > b.draw:
-		return 1
-	}
-	return a.n - b.n
+	return cmp.Or(cmp.Compare(a.draw, b.draw), a.n-b.n)
 }
 
 func (d *summarizer) isOutlier(n int) bool { return d.stats.isOutlier(d.ratios[n]) }
@@ -209,13 +205,7 @@ func (d *summarizer) sampleRows(ctx context.Context, rows iter.Seq[*Row]) error 
 // limitClasses keeps the most frequent classes, and reduces the sample to its size.
 func (d *summarizer) limitClasses() {
 	slices.SortFunc(d.order, func(a, b string) int {
-		if n := d.tally[b].rows - d.tally[a].rows; n != 0 {
-			return n
-		}
-		if a < b {
-			return -1
-		}
-		return 1
+		return cmp.Or(d.tally[b].rows-d.tally[a].rows, strings.Compare(a, b))
 	})
 	kept := d.order
 	if most := d.config.Classes; most > 0 && len(kept) > most {

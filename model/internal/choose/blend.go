@@ -1,6 +1,7 @@
 package choose
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -47,11 +48,8 @@ const minLoss = 3
 // makeBlend scores a blend of the best candidates, those that are not significantly worse than the best of all. More
 // members do not make the model more expensive, and each averages out some of the chance in the others.
 func (s *selection) makeBlend(ctx context.Context) error {
-	limit, n := s.c.Blend, s.v.rows.N
-	if limit == 0 {
-		limit = len(s.candidates)
-	}
-	members := s.bestBlendable(limit)
+	n := s.v.rows.N
+	members := s.bestBlendable(cmp.Or(s.c.Blend, len(s.candidates)))
 	if s.c.Blend == 0 && len(members) > 0 {
 		top := members[0].correctRows(members[0].best().Dim, n)
 		members = slices.DeleteFunc(members, func(e *candidate) bool {

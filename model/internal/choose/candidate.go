@@ -1,6 +1,7 @@
 package choose
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -95,10 +96,7 @@ func (e *candidate) scores() (all []model.Score) {
 
 // compareScores orders by correct rows, then by more dimensions.
 func compareScores(x, y model.Score) int {
-	if x.Correct != y.Correct {
-		return y.Correct - x.Correct
-	}
-	return y.Dim - x.Dim
+	return cmp.Or(y.Correct-x.Correct, y.Dim-x.Dim)
 }
 
 func (e *candidate) best() model.Score { return e.scores()[0] }

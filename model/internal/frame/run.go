@@ -1,6 +1,7 @@
 package frame
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -213,9 +214,6 @@ func (t *Task) narrow(bound int) bool {
 	if !t.Pad || t.Method.Map != "linear" || t.D > t.Columns {
 		return false
 	}
-	if t.padTo == 0 {
-		t.padTo = t.D
-	}
-	t.D = bound
+	t.padTo, t.D = cmp.Or(t.padTo, t.D), bound
 	return true
 }

@@ -33,8 +33,7 @@ func whiteningPencil(t *Task) (n *mat.SymDense, q *pencil.Metric) {
 func FullWhitening(ctx context.Context, t *Task, count int) *pencil.Solution {
 	n, q := whiteningPencil(t)
 	s, err := pencil.Solve(ctx, n, q, pencil.Max, count)
-	var rank *pencil.RankError
-	if errors.As(err, &rank) || err == nil && s.Rank < t.M {
+	if _, ok := errors.AsType[*pencil.RankError](err); ok || err == nil && s.Rank < t.M {
 		return fail.Must(pencil.Solve(ctx, n, q, pencil.Max, 0)) // the columns that there are
 	}
 	fail.Check(err)

@@ -41,8 +41,7 @@ func fitPairAcc(ctx context.Context, t *frame.Task) *frame.Solution {
 	q := frame.ClassDirections(t)
 	k := min(t.D, q)
 	s, err := frame.Whitening(ctx, t, max(q, t.D))
-	var rank *pencil.RankError
-	if errors.As(err, &rank) && rank.Max >= t.D {
+	if rank, ok := errors.AsType[*pencil.RankError](err); ok && rank.Max >= t.D {
 		// The class means span fewer dimensions than C-1, and all of these fit.
 		q = rank.Max
 		s, err = frame.Whitening(ctx, t, q)

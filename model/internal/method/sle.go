@@ -105,8 +105,7 @@ func fitSLE(ctx context.Context, t *frame.Task) *frame.Solution {
 	if at < t.D {
 		tied := q.Rank() - informative - len(last.Values)
 		rest, err := leastNorm(ctx, moment, first.Vectors, last.Vectors, min(tied, t.D-at))
-		var rank *pencil.RankError
-		if errors.As(err, &rank) {
+		if rank, ok := errors.AsType[*pencil.RankError](err); ok {
 			panic(fail.With(&pencil.RankError{Asked: t.D, Max: at + rank.Max}))
 		}
 		fail.Check(err)
@@ -136,8 +135,7 @@ func fitSLE(ctx context.Context, t *frame.Task) *frame.Solution {
 // signed solves (U J U', M) for the eigenvalues above 1e-9 n; smaller ones are rounding errors of the tied ones.
 func signed(ctx context.Context, u *mat.Dense, j mat.Symmetric, q *pencil.Metric, n float64) *pencil.Solution {
 	s, err := pencil.SolveLow(ctx, u, j, q, 0)
-	var none *pencil.RankError
-	if errors.As(err, &none) {
+	if _, ok := errors.AsType[*pencil.RankError](err); ok {
 		return &pencil.Solution{Gap: math.Inf(1)}
 	}
 	fail.Check(err)

@@ -1,7 +1,6 @@
 package health
 
 import (
-	"context"
 	"fmt"
 	"sync"
 )
@@ -14,8 +13,7 @@ type Halt struct {
 	mu      sync.Mutex
 	newest  []bool // ring: which of the newest messages were bad
 	at, bad int
-	reason  string        // why the pipeline is halted; "" while it is not
-	resumed chan struct{} // closed by Resume
+	reason  string // why the pipeline is halted; "" while it is not
 }
 
 // Record counts the result of a message. It reports whether this message halted the pipeline.
@@ -41,7 +39,6 @@ func (h *Halt) Record(isBad bool, reason string) bool {
 		return false
 	}
 	h.reason = fmt.Sprintf("%d of the newest %d messages were bad, the last: %s", h.bad, len(h.newest), reason)
-	h.resumed = make(chan struct{})
 	return true
 }
 
@@ -52,7 +49,6 @@ func (h *Halt) Resume() bool {
 	if h.reason == "" {
 		return false
 	}
-	close(h.resumed)
 	h.reason, h.newest, h.at, h.bad = "", nil, 0, 0
 	return true
 }
@@ -62,20 +58,4 @@ func (h *Halt) Reason() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.reason
-}
-
-// Wait blocks while the pipeline is halted. It returns false when ctx is done first.
-func (h *Halt) Wait(ctx context.Context) bool {
-	h.mu.Lock()
-	resumed, halted := h.resumed, h.reason != ""
-	h.mu.Unlock()
-	if !halted {
-		return true
-	}
-	select {
-	case <-resumed:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
