@@ -98,15 +98,11 @@ func compare(ctx context.Context, e *cli.Env, where *client.Address, path string
 	if !where.IsSet() {
 		return nil
 	}
-	nc, err := client.Dial(ctx, e, client.WithDefaultURL(where.Apply(c.NATS)))
+	js, done, err := client.JetStream(client.Dial(ctx, e, client.WithDefaultURL(where.Apply(c.NATS))))
 	if err != nil {
 		return err
 	}
-	defer nc.Close()
-	js, err := nc.JetStream()
-	if err != nil {
-		return err
-	}
+	defer done()
 	plans, err := engine.Streams(c.NATS).Setup(ctx, js, pipelines, false)
 	for _, p := range plans {
 		for _, text := range []string{p.Problem, warningOf(c.NATS, p)} {

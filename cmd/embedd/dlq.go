@@ -24,15 +24,8 @@ import (
 )
 
 func dlqCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "dlq ls|show|replay",
-		Short: "list, show and replay dead letters: inputs that could not be answered",
-	}
-	cmd.AddCommand(dlqLsCommand(e), dlqShowCommand(e), dlqReplayCommand(e))
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return cli.Usagef("dlq: name a verb: usage: %s", cmd.UseLine())
-	}
-	return cmd
+	return cli.Group("dlq ls|show|replay", "list, show and replay dead letters: inputs that could not be answered",
+		dlqLsCommand(e), dlqShowCommand(e), dlqReplayCommand(e))
 }
 
 // letterFlags select dead letters.
@@ -40,7 +33,7 @@ type letterFlags struct {
 	server       *client.Server
 	subject      *string
 	codes        *[]string
-	since, until moment
+	since, until time.Time
 }
 
 // letterFlagsOf declares the flags of a verb that reads dead letters; with many, those that filter them too.
@@ -53,8 +46,14 @@ func letterFlagsOf(f *cli.Flags, many bool) *letterFlags {
 	}
 	if many {
 		l.codes = f.Commas("code", "only dead letters with these `CODES`, as not_arrow,non_finite")
-		f.Var(&l.since, "since", "only dead letters since a `TIME`: RFC 3339, or a duration ago, as 1h30m")
-		f.Var(&l.until, "until", "only dead letters until a `TIME`")
+		f.Func("since", "only dead letters since a `TIME`: RFC 3339, or a duration ago, as 1h30m", func(s string) (err error) {
+			l.since, err = parseTime(s)
+			return err
+		})
+		f.Func("until", "only dead letters until a `TIME`", func(s string) (err error) {
+			l.until, err = parseTime(s)
+			return err
+		})
 	}
 	return l
 }
@@ -69,7 +68,7 @@ func (l *letterFlags) of(pipeline string, bodies bool) admin.DeadLetters {
 	default:
 		subject = "dead.>"
 	}
-	return admin.DeadLetters{Subject: subject, Codes: *l.codes, Since: l.since.Time, Until: l.until.Time, Bodies: bodies}
+	return admin.DeadLetters{Subject: subject, Codes: *l.codes, Since: l.since, Until: l.until, Bodies: bodies}
 }
 
 // hasFilters reports whether the flags exclude dead letters.
@@ -77,39 +76,16 @@ func (l *letterFlags) hasFilters() bool {
 	return len(*l.codes) > 0 || !l.since.IsZero() || !l.until.IsZero()
 }
 
-func (l *letterFlags) open(ctx context.Context, e *cli.Env) (jetstream.JetStream, func(), error) {
-	nc, err := l.server.Dial(ctx, e)
-	if err != nil {
-		return nil, nil, err
-	}
-	js, err := nc.JetStream()
-	if err != nil {
-		nc.Close()
-		return nil, nil, err
-	}
-	return js, nc.Close, nil
-}
-
-// moment is a flag that takes a time, or a duration before now.
-type moment struct{ time.Time }
-
-func (m *moment) Set(s string) (err error) {
+// parseTime parses a time, or a duration before now.
+func parseTime(s string) (time.Time, error) {
 	if ago, err := time.ParseDuration(s); err == nil {
-		m.Time = time.Now().Add(-ago)
-		return nil
+		return time.Now().Add(-ago), nil
 	}
-	if m.Time, err = time.Parse(time.RFC3339, s); err != nil {
-		return fmt.Errorf("want a time as 2026-01-02T15:04:05Z, or a duration as 1h30m")
+	at, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return at, fmt.Errorf("want a time as 2026-01-02T15:04:05Z, or a duration as 1h30m")
 	}
-	return nil
-}
-
-func (m *moment) Type() string { return "time" }
-func (m *moment) String() string {
-	if m.IsZero() {
-		return ""
-	}
-	return m.Format(time.RFC3339)
+	return at, nil
 }
 
 // listedLetter is one line of `embedd dlq ls --format json`.
@@ -148,7 +124,7 @@ func dlqLsCommand(e *cli.Env) *cobra.Command {
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
-		js, done, err := which.open(ctx, e)
+		js, done, err := client.JetStream(which.server.Dial(ctx, e))
 		if err != nil {
 			return err
 		}
@@ -212,7 +188,7 @@ func dlqShowCommand(e *cli.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		js, done, err := which.open(ctx, e)
+		js, done, err := client.JetStream(which.server.Dial(ctx, e))
 		if err != nil {
 			return err
 		}
@@ -229,9 +205,7 @@ func dlqShowCommand(e *cli.Env) *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("dead letter %d: %w", number, err)
 		}
-		switch *path {
-		case "":
-		default:
+		if *path != "" {
 			err := files.Write(e, *path, func(file io.Writer) error {
 				_, err := file.Write(body)
 				return err
@@ -327,7 +301,7 @@ func dlqReplayCommand(e *cli.Env) *cobra.Command {
 		if len(numbers) > 0 && which.hasFilters() {
 			return cli.Usagef("dlq replay: numbers select the dead letters; omit --code, --since and --until")
 		}
-		js, done, err := which.open(ctx, e)
+		js, done, err := client.JetStream(which.server.Dial(ctx, e))
 		if err != nil {
 			return err
 		}

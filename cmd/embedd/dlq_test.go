@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/pflag"
 
 	"github.com/embedd/embedd/cmd/embedd/cli"
 )
@@ -40,23 +39,20 @@ func TestDeadLettersPage(t *testing.T) {
 	}
 }
 
-// TestMoment: a time, or an age.
-func TestMoment(t *testing.T) {
-	f := pflag.NewFlagSet("", pflag.ContinueOnError)
-	var m moment
-	f.Var(&m, "since", "")
+// TestParseTime: --since and --until take a time, or a duration before now.
+func TestParseTime(t *testing.T) {
 	for value, want := range map[string]time.Time{"2026-01-02T15:04:05Z": time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC),
 		"1h": time.Now().Add(-time.Hour)} {
-		if err := f.Parse([]string{"--since", value}); err != nil || m.Sub(want).Abs() > time.Minute {
-			t.Errorf("%s is %v: %v", value, m.Time, err)
+		if at, err := parseTime(value); err != nil || at.Sub(want).Abs() > time.Minute {
+			t.Errorf("%s is %v: %v", value, at, err)
 		}
 	}
-	if err := f.Parse([]string{"--since", "yesterday"}); err == nil {
+	if _, err := parseTime("yesterday"); err == nil {
 		t.Error("yesterday is a time")
 	}
 }
 
-// TestChosen: a number is a letter, another word is a pipeline.
+// TestChosen: a number selects a dead letter, another word a pipeline.
 func TestChosen(t *testing.T) {
 	for args, want := range map[string]string{"": "", "digits": "digits", "p-1": "p-1", "17": ""} {
 		pipeline, numbers, err := chosen(strings.Fields(args))

@@ -20,15 +20,8 @@ import (
 )
 
 func schemaCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "schema show|reset",
-		Short: "show and reset the stored schema of a pipeline",
-	}
-	cmd.AddCommand(schemaShowCommand(e), schemaResetCommand(e))
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return cli.Usagef("schema: name a verb: usage: %s", cmd.UseLine())
-	}
-	return cmd
+	return cli.Group("schema show|reset", "show and reset the stored schema of a pipeline", schemaShowCommand(e),
+		schemaResetCommand(e))
 }
 
 // schemaFlags name a pipeline of a configuration and the server.

@@ -49,15 +49,11 @@ func setupCommand(e *cli.Env) *cobra.Command {
 		if *permissions {
 			return showPermissions(ctx, e, out, n, pipelines, roles)
 		}
-		nc, err := client.Dial(ctx, e, n)
+		js, done, err := client.JetStream(client.Dial(ctx, e, n))
 		if err != nil {
 			return err
 		}
-		defer nc.Close()
-		js, err := nc.JetStream()
-		if err != nil {
-			return err
-		}
+		defer done()
 		plans, err := engine.Streams(c.NATS).Setup(ctx, js, pipelines, *apply)
 		if err != nil {
 			return err

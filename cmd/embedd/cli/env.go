@@ -135,6 +135,15 @@ func CheckRequired(cmd *cobra.Command, _ []string) (err error) {
 	return err
 }
 
+// Group returns a command that does nothing itself and has verbs.
+func Group(use, short string, verbs ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, _ []string) error {
+		return Usagef("%sname a verb: usage: %s", ErrorPrefix(cmd), cmd.UseLine())
+	}}
+	cmd.AddCommand(verbs...)
+	return cmd
+}
+
 // Arguments accepts between low and high arguments; high < 0 is no limit.
 func Arguments(low, high int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/config"
@@ -112,6 +113,19 @@ func Dial(ctx context.Context, e *cli.Env, n config.NATS) (*connection.Conn, err
 	return nc, nil
 }
 
+// JetStream takes the results of Dial, and returns the connection's JetStream context and the function that closes it.
+func JetStream(nc *connection.Conn, err error) (jetstream.JetStream, func(), error) {
+	if err != nil {
+		return nil, nil, err
+	}
+	js, err := nc.JetStream()
+	if err != nil {
+		nc.Close()
+		return nil, nil, err
+	}
+	return js, nc.Close, nil
+}
+
 // CheckAddress returns a usage error if the URL, which may come from the command line or the environment, is invalid.
 func CheckAddress(n config.NATS) error {
 	if n.Context != "" {
@@ -158,18 +172,14 @@ func (s *Store) Open(ctx context.Context, e *cli.Env) (store registry.Store, don
 		store, err = registry.Directory(*s.directory)
 		return store, func() {}, err
 	}
-	nc, err := s.server.Dial(ctx, e)
+	js, done, err := JetStream(s.server.Dial(ctx, e))
 	if err != nil {
 		return nil, nil, err
 	}
-	js, err := nc.JetStream()
-	if err == nil {
-		store, err = registry.JetStream(ctx, js)
-	}
-	if err != nil {
-		nc.Close()
+	if store, err = registry.JetStream(ctx, js); err != nil {
+		done()
 		return nil, nil, fmt.Errorf("%w; a pipeline without input.stream keeps its models in a directory: name it with "+
 			"--store", err)
 	}
-	return store, nc.Close, nil
+	return store, done, nil
 }
