@@ -46,7 +46,7 @@ type frame struct {
 	delta  bool       // it extends a dictionary
 }
 
-// insteadOf, deferred, replaces the error that package flat stopped with.
+// insteadOf is deferred: it replaces the error with which package flat stopped.
 func insteadOf(err *error, other error) {
 	switch r := recover().(type) {
 	case nil:

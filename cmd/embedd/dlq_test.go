@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/embedd/embedd/cmd/embedd/cli"
 )
 

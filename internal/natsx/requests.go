@@ -42,7 +42,7 @@ func Await[T any](ctx context.Context, open func(context.Context) (T, error)) (T
 	}
 }
 
-// AwaitStream is Await for a stream.
+// AwaitStream is Await for the request of a stream by name.
 func AwaitStream(ctx context.Context, js jetstream.JetStream, name string) (jetstream.Stream, error) {
 	return Await(ctx, func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, name) })
 }

@@ -87,8 +87,8 @@ func driftingRows(n int) []row {
 	return rows
 }
 
-// TestLearnsFromSummaries: with summaries instead of rows a stage learns an equally good model, follows drift, and
-// decides the same for any replicas that made them, and after a restart at any block.
+// TestLearnsFromSummaries: a stage that learns from summaries instead of rows fits an equally good model and follows
+// drift. Its decisions do not depend on which replicas made the summaries, nor on a restart at any block.
 func TestLearnsFromSummaries(t *testing.T) {
 	rows := driftingRows(8000)
 	methods := []string{"lda", "lfda"}

@@ -48,7 +48,7 @@ func symDense(s mat.Symmetric) *mat.SymDense {
 	return dense
 }
 
-// alone is the context of functions without one: one core.
+// alone is the context of work whose caller has none: it runs on one core.
 var alone = parallel.Limit(context.Background(), 1)
 
 // outer is X'Y if that is symmetric.

@@ -213,7 +213,7 @@ func (d *directory) compareAndSet(_ context.Context, pipeline string, value []by
 	return next, nil
 }
 
-// lock keeps others from the pointer of a pipeline. The system lets go of it when a process ends.
+// lock locks the pointer of a pipeline against other processes. The operating system releases it when the process ends.
 func (d *directory) lock(pipeline string) (unlock func(), err error) {
 	dir := filepath.Join(d.path, pipeline)
 	if err := os.MkdirAll(dir, 0o777); err != nil {

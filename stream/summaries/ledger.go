@@ -53,7 +53,7 @@ func (l *Ledger) progress(one *Received) *StreamProgress {
 	return nil
 }
 
-// IsNewStream reports whether a summary is of another stream than all earlier ones of its edge.
+// IsNewStream reports whether a summary comes from a stream of its edge from which no earlier one came.
 func (l *Ledger) IsNewStream(one *Received) bool {
 	return len(l.Edges[one.Edge]) > 0 && l.progress(one) == nil
 }
@@ -152,8 +152,8 @@ func (l *Ledger) Merge(other *Ledger) {
 	}
 }
 
-// ledgers begins the keys of a pipeline's ledgers, one for each incarnation of the hub's stream. They do not depend on
-// settings.
+// ledgers is the prefix of the keys of a pipeline's ledgers, one for each incarnation of the hub's stream. They do not
+// depend on settings.
 func ledgers(pipeline string) string { return pipeline + ".edges." }
 
 func ledgerKey(pipeline string, created time.Time) string {

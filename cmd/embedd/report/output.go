@@ -88,7 +88,7 @@ type Table struct{ w *tabwriter.Writer }
 // NewTable returns a table without a header.
 func NewTable(w io.Writer) *Table { return &Table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)} }
 
-// lineBreaks replaces what would end a cell.
+// lineBreaks replaces the characters that would end a cell.
 var lineBreaks = strings.NewReplacer("\n", " ", "\t", " ")
 
 // Row adds a row of printable text. A cell is one line: line breaks and tabs become spaces.

@@ -17,8 +17,8 @@ const (
 	maxLoss = 0.01
 )
 
-// Grown reports whether a candidate has so many more rows than the live model that it need only be no worse: twice as
-// many, and four times as many from 1,000 rows on, where more rows gain less and every change moves the outputs.
+// Grown reports whether a candidate has enough more rows than the live model to go live if it is merely no worse: twice
+// the rows, or four times from 1,000 rows on, where more rows gain less and every change moves the outputs.
 func Grown(rows, live int) bool {
 	if live < 1000 {
 		return live > 0 && rows >= 2*live
@@ -136,7 +136,7 @@ type Confusion struct {
 	Predicted map[string]float64 `json:"taken,omitempty"` // rows by predicted class
 }
 
-// Add counts a row; right in [0, 1] is the share of it that the model is right about.
+// Add counts a row; right is 1 if its label was predicted, 0 if not, and a fraction if several classes tie.
 func (a *Agreement) Add(right float64, label, class string) {
 	if a.Last.Rows >= recentRows {
 		a.Before, a.Last = a.Last, Confusion{}

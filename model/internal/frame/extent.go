@@ -25,7 +25,7 @@ func (e Extent) Int(name string, or int) int {
 	return n
 }
 
-// Copies is the memory of count copies of the rows, and each bytes more per row.
+// Copies is the memory of count copies of the rows, plus each bytes per row.
 func (e Extent) Copies(count, each int) int64 {
 	return int64(e.Rows) * (8*int64(count)*int64(e.Features) + int64(each))
 }

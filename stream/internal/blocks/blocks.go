@@ -154,7 +154,7 @@ type blockRange struct {
 	first, end uint64
 }
 
-// complete requests which blocks are complete.
+// complete asks the server which blocks are complete.
 func (b *Blocks) complete(ctx context.Context) (blockRange, error) {
 	input, err := b.Streams.Stream(ctx, b.Stream, func(ctx context.Context) (jetstream.Stream, error) {
 		return b.JS.Stream(ctx, b.Stream)

@@ -163,7 +163,7 @@ func update(s shape) {
 	RET()
 }
 
-// compare emits products of float32, and which of them reach a bound.
+// compare emits code that multiplies in float32 and marks the products that reach a bound.
 func compare(s shape) {
 	TEXT("compare"+s.name(), NOSPLIT, "func(k int, a, b, c, row, column *float32, mask *byte)")
 	Pragma("noescape")
