@@ -46,14 +46,14 @@ func letterFlagsOf(f *cli.Flags, many bool) *letterFlags {
 	}
 	if many {
 		l.codes = f.Commas("code", "only dead letters with these `CODES`, as not_arrow,non_finite")
-		f.Func("since", "only dead letters since a `TIME`: RFC 3339, or a duration ago, as 1h30m", func(s string) (err error) {
-			l.since, err = parseTime(s)
-			return err
-		})
-		f.Func("until", "only dead letters until a `TIME`", func(s string) (err error) {
-			l.until, err = parseTime(s)
-			return err
-		})
+		timeVar := func(at *time.Time, name, usage string) {
+			f.Func(name, usage, func(s string) (err error) {
+				*at, err = parseTime(s)
+				return err
+			})
+		}
+		timeVar(&l.since, "since", "only dead letters since a `TIME`: RFC 3339, or a duration ago, as 1h30m")
+		timeVar(&l.until, "until", "only dead letters until a `TIME`")
 	}
 	return l
 }

@@ -105,8 +105,9 @@ func WithReplicas(js jetstream.JetStream, replicas int, create func(replicas int
 		return create(1)
 	}
 	err := create(3)
-	if api, ok := errors.AsType[*jetstream.APIError](err); ok && slices.Contains([]jetstream.ErrorCode{errCodeNoPeers, errCodeInsufficientServers,
-		errCodeNoCluster}, api.ErrorCode) {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	if ok && slices.Contains([]jetstream.ErrorCode{errCodeNoPeers, errCodeInsufficientServers, errCodeNoCluster},
+		api.ErrorCode) {
 		return create(1)
 	}
 	return err

@@ -136,7 +136,8 @@ type Confusion struct {
 	Predicted map[string]float64 `json:"taken,omitempty"` // rows by predicted class
 }
 
-// Add counts a row; right is 1 if its label was predicted, 0 if not, and a fraction if several classes tie.
+// Add counts a row; right is 1 if its label was predicted and 0 if not or, without labels, the share of its variance
+// that the outputs keep.
 func (a *Agreement) Add(right float64, label, class string) {
 	if a.Last.Rows >= recentRows {
 		a.Before, a.Last = a.Last, Confusion{}
