@@ -39,7 +39,7 @@ type fate struct {
 // account reads the three streams from beginning to end.
 func (w *world) account(ctx context.Context) (*account, error) {
 	a, all := &account{}, map[uint64]*fate{}
-	err := w.each(ctx, inputs, func(seq uint64, h nats.Header, body []byte) error {
+	err := w.each(ctx, inputs, input, func(seq uint64, h nats.Header, body []byte) error {
 		f := &fate{bad: h.Get(headerKind) == bad}
 		a.inputs++
 		if f.bad {
@@ -58,7 +58,7 @@ func (w *world) account(ctx context.Context) (*account, error) {
 		return nil, err
 	}
 	models, epochs := map[string]bool{}, map[string]bool{}
-	err = w.each(ctx, outputs, func(seq uint64, h nats.Header, body []byte) error {
+	err = w.each(ctx, outputs, output, func(seq uint64, h nats.Header, body []byte) error {
 		a.outputs++
 		f := source(h, all)
 		if f == nil {
@@ -79,7 +79,7 @@ func (w *world) account(ctx context.Context) (*account, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = w.each(ctx, letters, func(seq uint64, h nats.Header, _ []byte) error {
+	err = w.each(ctx, letters, letter, func(seq uint64, h nats.Header, _ []byte) error {
 		a.dead++
 		f := source(h, all)
 		switch {
@@ -121,8 +121,8 @@ func source(h nats.Header, all map[uint64]*fate) *fate {
 	return all[seq]
 }
 
-// each reads a stream from its first message to its last.
-func (w *world) each(ctx context.Context, name string, do func(uint64, nats.Header, []byte) error) error {
+// each reads the messages of a stream with a subject, from the first to the last.
+func (w *world) each(ctx context.Context, name, subject string, do func(uint64, nats.Header, []byte) error) error {
 	s, err := w.js.Stream(ctx, name)
 	if err != nil {
 		return err
@@ -149,7 +149,9 @@ func (w *world) each(ctx context.Context, name string, do func(uint64, nats.Head
 		if err != nil {
 			return err
 		}
-		if err := do(meta.Sequence.Stream, msg.Headers(), msg.Data()); err != nil {
+		if msg.Subject() != subject {
+			// a message of an attack
+		} else if err := do(meta.Sequence.Stream, msg.Headers(), msg.Data()); err != nil {
 			return fmt.Errorf("%s, message %d: %w", name, meta.Sequence.Stream, err)
 		}
 		if meta.Sequence.Stream >= last {

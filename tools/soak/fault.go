@@ -13,55 +13,59 @@ import (
 
 // fault is a fault that is injected for a time.
 type fault struct {
-	name string
-	do   func(ctx context.Context, w *world, r *rand.Rand) error
+	name  string
+	do    func(ctx context.Context, w *world, r *rand.Rand) error
+	alert string // what the daemon's log has to say afterwards; "": nothing
 }
 
-var faults = []fault{
-	{"kill", func(_ context.Context, w *world, _ *rand.Rand) error { // the daemon is killed
+var faults = slices.Concat(failures, attacks)
+
+// failures are faults of processes, machines and networks.
+var failures = []fault{
+	{name: "kill", do: func(_ context.Context, w *world, _ *rand.Rand) error { // the daemon is killed
 		w.daemon.kill()
 		return w.daemon.start()
 	}},
-	{"stop", func(_ context.Context, w *world, _ *rand.Rand) error { // the daemon is stopped
+	{name: "stop", do: func(_ context.Context, w *world, _ *rand.Rand) error { // the daemon is stopped
 		w.daemon.stop(40 * time.Second)
 		return w.daemon.start()
 	}},
-	{"server", func(ctx context.Context, w *world, r *rand.Rand) error { // a restart of the server
+	{name: "server", do: func(ctx context.Context, w *world, r *rand.Rand) error { // a restart of the server
 		w.server.stop(10 * time.Second)
 		wait(ctx, time.Duration(r.IntN(2000))*time.Millisecond)
 		return w.server.start()
 	}},
-	{"crash", func(ctx context.Context, w *world, r *rand.Rand) error { // kill -9 of the server
+	{name: "crash", do: func(ctx context.Context, w *world, r *rand.Rand) error { // kill -9 of the server
 		w.server.kill()
 		wait(ctx, time.Duration(r.IntN(2000))*time.Millisecond)
 		return w.server.start()
 	}},
-	{"cut", func(_ context.Context, w *world, _ *rand.Rand) error { // every connection of the daemon
+	{name: "cut", do: func(_ context.Context, w *world, _ *rand.Rand) error { // every connection of the daemon
 		w.link.Cut()
 		return nil
 	}},
-	{"hang", func(ctx context.Context, w *world, r *rand.Rand) error {
+	{name: "hang", do: func(ctx context.Context, w *world, r *rand.Rand) error {
 		// The server is suspended for longer than the duplicate window.
 		w.server.signal(syscall.SIGSTOP)
 		wait(ctx, w.longer(r))
 		w.server.signal(syscall.SIGCONT)
 		return nil
 	}},
-	{"part", func(ctx context.Context, w *world, r *rand.Rand) error {
+	{name: "part", do: func(ctx context.Context, w *world, r *rand.Rand) error {
 		// The network is partitioned for longer than the duplicate window.
 		w.link.held.Store(true)
 		wait(ctx, w.longer(r))
 		w.link.held.Store(false)
 		return nil
 	}},
-	{"slow", func(ctx context.Context, w *world, r *rand.Rand) error { // a slow network
+	{name: "slow", do: func(ctx context.Context, w *world, r *rand.Rand) error { // a slow network
 		w.link.delay.Store(int64(time.Duration(5+r.IntN(45)) * time.Millisecond))
 		wait(ctx, 5*time.Second)
 		w.link.delay.Store(0)
 		return nil
 	}},
 	// the daemon is suspended for longer than the ack wait
-	{"freeze", func(ctx context.Context, w *world, r *rand.Rand) error {
+	{name: "freeze", do: func(ctx context.Context, w *world, r *rand.Rand) error {
 		w.daemon.signal(syscall.SIGSTOP)
 		wait(ctx, 11*time.Second+time.Duration(r.IntN(4000))*time.Millisecond)
 		w.daemon.signal(syscall.SIGCONT)
@@ -100,7 +104,7 @@ func chosen(text string) (some []fault, err error) {
 }
 
 // trouble injects one fault after another until ctx ends, and returns how many of each.
-func (w *world) trouble(ctx context.Context, some []fault, out io.Writer) string {
+func (w *world) trouble(ctx context.Context, some []fault, out io.Writer) map[string]int {
 	r := rand.New(rand.NewPCG(w.seed, 2))
 	count := map[string]int{}
 	for ctx.Err() == nil {
@@ -127,6 +131,11 @@ func (w *world) trouble(ctx context.Context, some []fault, out io.Writer) string
 	}
 	w.server.signal(syscall.SIGCONT)
 	w.daemon.signal(syscall.SIGCONT)
+	return count
+}
+
+// describe lists how many faults of each kind were injected.
+func describe(count map[string]int) string {
 	var text []string
 	for name, n := range count {
 		text = append(text, fmt.Sprintf("%d %s", n, name))

@@ -58,7 +58,7 @@ func main() {
 	}
 }
 
-// errWrong is returned if inputs were lost or duplicated, or a resource grew; the details are printed.
+// errWrong is returned if inputs were lost or duplicated, or an attack was not reported; the details are printed.
 var errWrong = errors.New("not all is well")
 
 func (o options) run(ctx context.Context, out io.Writer) (err error) {
@@ -122,8 +122,13 @@ func (o options) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	watch.table()
-	fmt.Fprintf(out, "\nfaults: %s\n", happened)
-	if !a.print(out) {
+	fmt.Fprintf(out, "\nfaults: %s\n", describe(happened))
+	silent, err := w.unreported(happened)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "attacks that the log does not report: %d %v\n", len(silent), silent)
+	if !a.print(out) || len(silent) > 0 {
 		return errWrong
 	}
 	return nil

@@ -33,6 +33,8 @@ const (
 	outputs, output = "SOAK_OUT", "soak.out"
 	letters, letter = "SOAK_DEAD", "soak.dead"
 	durable         = "embedd_soak"
+	pipeline        = "soak"
+	other           = "soak.other" // a further subject of the stream of outputs
 )
 
 func build(ctx context.Context, path, pkg string) error {
@@ -99,8 +101,8 @@ func (w *world) begin(ctx context.Context) error {
 	if w.js, err = jetstream.New(w.nc); err != nil {
 		return err
 	}
-	for name, subject := range map[string]string{inputs: input, outputs: output, letters: letter} {
-		c := jetstream.StreamConfig{Name: name, Subjects: []string{subject}, Duplicates: w.window}
+	for name, subjects := range map[string][]string{inputs: {input}, outputs: {output, other}, letters: {letter}} {
+		c := jetstream.StreamConfig{Name: name, Subjects: subjects, Duplicates: w.window}
 		err := again(ctx, time.Minute, func(ctx context.Context) error {
 			_, err := w.js.CreateOrUpdateStream(ctx, c)
 			return err

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio/wire"
+)
+
+// attacks are faults caused by clients that may do more than they should. The daemon has to report each.
+var attacks = []fault{
+	{name: "claim", do: claim, alert: "another message has the identity of an answer"},
+	{name: "steal", do: steal, alert: "deliveries"},
+	{name: "forge", do: forge, alert: "key of the identities"},
+}
+
+// claim publishes messages with the identities of the next answers on another subject of the output's stream, as a
+// client could that has the key of the identities.
+func claim(ctx context.Context, w *world, r *rand.Rand) error {
+	entry, err := w.entry(ctx)
+	if err != nil {
+		return err
+	}
+	var stored struct {
+		Secret []byte `json:"key"`
+	}
+	if err := json.Unmarshal(entry.Value(), &stored); err != nil {
+		return err
+	}
+	s, err := w.js.Stream(ctx, inputs)
+	if err != nil {
+		return err
+	}
+	info, key := s.CachedInfo(), wire.NewKey(stored.Secret)
+	for n := range uint64(20 + r.IntN(100)) {
+		o := wire.Origin{Stream: inputs, Created: info.Created, Seq: info.State.LastSeq + 10 + n}
+		msg := nats.NewMsg(other)
+		msg.Header.Set(nats.MsgIdHdr, key.ID(o, pipeline, wire.AnswerOut, 0))
+		if _, err := w.js.PublishMsg(ctx, msg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// steal receives messages of the daemon's consumer and does not acknowledge them.
+func steal(ctx context.Context, w *world, r *rand.Rand) error {
+	c, err := w.js.Consumer(ctx, inputs, durable)
+	if err != nil {
+		return err
+	}
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end) && ctx.Err() == nil; {
+		if _, err := c.Fetch(1+r.IntN(20), jetstream.FetchMaxWait(200*time.Millisecond)); err != nil {
+			return err
+		}
+		wait(ctx, 200*time.Millisecond)
+	}
+	return nil
+}
+
+// forge deletes the key of the identities, or overwrites it.
+func forge(ctx context.Context, w *world, r *rand.Rand) error {
+	state, err := w.js.KeyValue(ctx, "EMBEDD_STATE")
+	if err != nil {
+		return err
+	}
+	switch name := pipeline + ".identity"; r.IntN(3) {
+	case 0:
+		return state.Delete(ctx, name)
+	case 1:
+		_, err = state.PutString(ctx, name, "x")
+	case 2:
+		var entry jetstream.KeyValueEntry
+		if entry, err = w.entry(ctx); err != nil {
+			return err
+		}
+		var stored map[string]json.RawMessage
+		if err = json.Unmarshal(entry.Value(), &stored); err != nil {
+			return err
+		}
+		secret := make([]byte, 32)
+		for i := range secret {
+			secret[i] = byte(r.Uint32())
+		}
+		if stored["key"], err = json.Marshal(secret); err != nil {
+			return err
+		}
+		var text []byte
+		if text, err = json.Marshal(stored); err == nil {
+			_, err = state.Put(ctx, name, text)
+		}
+	}
+	return err
+}
+
+// entry reads the key of the identities.
+func (w *world) entry(ctx context.Context) (jetstream.KeyValueEntry, error) {
+	state, err := w.js.KeyValue(ctx, "EMBEDD_STATE")
+	if err != nil {
+		return nil, err
+	}
+	return state.Get(ctx, pipeline+".identity")
+}
+
+// unreported returns the attacks of which the daemon's log says nothing.
+func (w *world) unreported(count map[string]int) (names []string, err error) {
+	log, err := os.ReadFile(w.daemon.log)
+	if err != nil {
+		return nil, fmt.Errorf("reading the daemon's log: %w", err)
+	}
+	for _, f := range attacks {
+		if count[f.name] > 0 && !strings.Contains(string(log), f.alert) {
+			names = append(names, f.name)
+		}
+	}
+	return names, nil
+}
