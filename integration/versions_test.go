@@ -294,8 +294,8 @@ func upgradeAndBack(t *testing.T, old string) {
 				p.Epochs, was.Number, was.Epochs)
 		}
 		contract := storedContract(c, "digits")
-		if want := i > 0; (contract != "") != want {
-			t.Errorf("after run %d the stored contract is %q", i, contract)
+		if i > 0 && contract == "" {
+			t.Errorf("after run %d no contract is stored", i)
 		}
 		t.Logf("run %d: live %s, epoch %d, %d versions, contract %s", i, p.Live, p.Epochs, p.Number, contract)
 		d.stop()

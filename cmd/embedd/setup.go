@@ -115,10 +115,12 @@ func warningOf(n config.NATS, p admin.Plan) string {
 		text = fmt.Sprintf("%s has %d of the %d requested replicas; `embedd setup --apply --replicas %d` raises it",
 			p.Name, p.Replicas, engine.Replicas(n), engine.Replicas(n))
 	}
-	if text != "" && p.ConsumerWarning != "" {
-		text += "; "
+	for _, more := range []string{p.ConsumerWarning, p.SubjectWarning} {
+		if more != "" {
+			text = strings.TrimPrefix(text+"; "+more, "; ")
+		}
 	}
-	return text + p.ConsumerWarning
+	return text
 }
 
 func planText(n config.NATS, p admin.Plan) string {

@@ -230,6 +230,9 @@ func (d *diagnosis) checkPlans(ctx context.Context) {
 		if p.Warning != "" {
 			d.add(Finding{Check: "replicas", Level: LevelNote, Text: p.Warning})
 		}
+		if p.SubjectWarning != "" {
+			d.add(Finding{Check: "subjects", Level: LevelNote, Text: p.SubjectWarning})
+		}
 		if p.ConsumerWarning != "" && !slices.Contains(d.full, p.Name) {
 			f := Finding{Check: "consumer", Level: LevelNote, Text: p.ConsumerWarning}
 			if p.NoConsumers {

@@ -34,6 +34,7 @@ type Plan struct {
 	RaisesReplicas  bool
 	Warning         string // what will not work as expected, with the fix; or ""
 	ConsumerWarning string // why it cannot have as many consumers as the pipelines need, with the fix; or ""
+	SubjectWarning  string // that it stores answers and what others publish, with the fix; or ""
 	NoConsumers     bool   // some pipelines would get no consumer and answer nothing
 
 	bySetup  bool       // its metadata says that Setup created it
@@ -77,6 +78,7 @@ func (s Streams) Setup(ctx context.Context, js jetstream.JetStream, pipelines []
 		func(ctx context.Context) error { p.compareWithHub(ctx, pipelines); return nil },
 		p.planBuckets,
 		func(ctx context.Context) error { return p.compareReplicas(ctx, s.Replicas) },
+		p.compareSubjects,
 		p.countConsumers,
 		p.checkLimits,
 	} {

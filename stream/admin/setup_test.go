@@ -233,3 +233,37 @@ func TestSetupOfSummaries(t *testing.T) {
 		}
 	}
 }
+
+// TestOtherSubjects: a stream that stores answers and what others publish is reported, by setup, check and doctor.
+func TestOtherSubjects(t *testing.T) {
+	t.Parallel()
+	p := piped("digits", "IN", "features.digits", "reduced.digits")
+	for _, c := range []struct {
+		subjects []string
+		want     string // part of the warning; "": none
+	}{
+		{[]string{"reduced.digits", "dead.digits"}, ""},
+		{[]string{"reduced.>"}, ""},
+		{[]string{"features.>"}, ""},
+		{[]string{"reduced.>", "orders.>"}, "stores reduced.digits and also orders.>"},
+		{[]string{"features.*", "reduced.*", "dead.*"}, "stores reduced.digits, dead.digits and also features.digits"},
+	} {
+		s := natstest.New(t)
+		name := "OUT"
+		if strings.HasPrefix(c.subjects[0], "features.") {
+			name = "IN"
+		}
+		s.Stream(jetstream.StreamConfig{Name: name, Subjects: c.subjects})
+		plans, err := Setup(t.Context(), s.JS, []spec.Pipeline{p}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, plan := range plans {
+			got += plan.SubjectWarning
+		}
+		if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%v: %q, want %q", c.subjects, got, c.want)
+		}
+	}
+}
