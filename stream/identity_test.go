@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -208,6 +209,17 @@ func TestDeletedIdentityKey(t *testing.T) {
 		t.Error("another key is stored")
 	}
 	natstest.Await(t, "the log says so", func() bool { return r.Log.has("level=WARN", "it is stored again") })
+
+	stored := len(r.Log.String())
+	if err := s.JS.DeleteKeyValue(t.Context(), "EMBEDD_STATE"); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Await(t, "the key is stored in a new bucket", func() bool {
+		return strings.Contains(r.Log.String()[stored:], "it is stored again")
+	})
+	if identityKey(s).ID(o, "p", wire.AnswerOut, 0) != before {
+		t.Error("another key is stored in the new bucket")
+	}
 
 	other, err := json.Marshal(map[string]any{"key": make([]byte, 32)})
 	if err != nil {

@@ -71,6 +71,9 @@ func printReports(out *report.Output, reports []stream.Report) error {
 		if r.Lag != nil && r.Lag.Messages > 0 {
 			lag = fmt.Sprintf("%d, oldest %v", r.Lag.Messages, time.Duration(r.Lag.Seconds)*time.Second)
 		}
+		if r.Claimed > 0 {
+			state += fmt.Sprintf("; %d answers have their second identity, because other messages had the first", r.Claimed)
+		}
 		if r.Undeliverable != nil && r.State != stream.StateDegraded {
 			state += fmt.Sprintf("; %d inputs are undeliverable: %s", r.Undeliverable.Messages, r.Undeliverable.Reason)
 		}

@@ -292,7 +292,7 @@ type Replayed struct {
 }
 
 // Replay publishes the original message to its subject, or to the given one, under a new identity: with the original
-// one it would be a duplicate. The identity is a function of the dead letter, so within the stream's duplicate window
+// one it would be a duplicate. The identity is a function of the dead letter and its own one, so within the stream's duplicate window
 // it is replayed once; Remove it afterwards.
 func (l *DeadLetter) Replay(ctx context.Context, js jetstream.JetStream, to string) (r Replayed, err error) {
 	if !l.IsComplete() {
@@ -311,7 +311,8 @@ func (l *DeadLetter) Replay(ctx context.Context, js jetstream.JetStream, to stri
 		}
 		return r, js.Conn().FlushWithContext(ctx)
 	}
-	id := wire.NewKey(nil).ID(wire.Origin{Stream: l.Stream, Created: l.created, Seq: l.Number}, "", "replay", 0)
+	secret := wire.NewKey([]byte(l.Header.Get(nats.MsgIdHdr))) // to clients that may not read dead letters
+	id := secret.ID(wire.Origin{Stream: l.Stream, Created: l.created, Seq: l.Number}, "", "replay", 0)
 	ack, err := js.PublishMsg(ctx, msg, jetstream.WithMsgID(id))
 	if err != nil {
 		return r, natsx.ExplainPublishError(err, msg.Subject)

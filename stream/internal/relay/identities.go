@@ -25,7 +25,6 @@ import (
 type identities struct {
 	*scope.Scope
 	current atomic.Pointer[identityKey]
-	poll    time.Duration
 	logged  ratelog.Limiter
 }
 
@@ -50,9 +49,9 @@ type streamMark struct {
 // secretBytes is the size of a secret.
 const secretBytes = 32
 
-// defaultIdentityPoll is the longest time between two checks that the stored key is there: a watch does not see the end
-// of its bucket at once.
-const defaultIdentityPoll = 15 * time.Second
+// minIdentityPoll is the least time between two checks that the stored key is there: a watch does not see the end of its
+// bucket at once.
+const minIdentityPoll = 2 * time.Second
 
 // parseNote reads a stored value. It returns false if there is none, or it is no key.
 func parseNote(value []byte) (n identityNote, ok bool) {
@@ -137,7 +136,7 @@ func (i *identities) follow(ctx context.Context) {
 			i.logged.Warn(i.Log, "the stored key of the identities cannot be read or kept; trying again", "error", err)
 		default:
 			attempt = 0
-			wait, cancel := context.WithTimeout(ctx, i.poll)
+			wait, cancel := context.WithTimeout(ctx, max(minIdentityPoll, 5*i.PollInterval))
 			watch.Wait(wait, revision)
 			cancel()
 			continue

@@ -42,7 +42,7 @@ type Relay struct {
 
 // New returns the relay of a pipeline. The fields of the scope may be set later, before the methods that need them.
 func New(s *scope.Scope, activity *Activity, drainTimeout time.Duration) *Relay {
-	c := &composer{Scope: s, identities: &identities{Scope: s, poll: defaultIdentityPoll}}
+	c := &composer{Scope: s, identities: &identities{Scope: s}}
 	if s.Stream != "" {
 		c.dedup = newDedup(s.JS, s.Log, s.AckPending, c.identities)
 	}
