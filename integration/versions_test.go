@@ -245,8 +245,8 @@ func checkLogs(t testing.TB, version string, logs []*buffer) {
 	}
 }
 
-// upgradeAndBack runs the old version and this one, one at a time: it continues with the model, the window and the epoch
-// of the one before. Then the old version runs again, and the server refuses its pull requests.
+// upgradeAndBack runs the old version and this one, one at a time: it continues with the model, the window and the
+// epoch of the one before. Then the old version runs again, and the server refuses its pull requests.
 func upgradeAndBack(t *testing.T, old string) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())

@@ -292,8 +292,8 @@ type Replayed struct {
 }
 
 // Replay publishes the original message to its subject, or to the given one, under a new identity: with the original
-// one it would be a duplicate. The identity is a function of the dead letter and its own one, so within the stream's duplicate window
-// it is replayed once; Remove it afterwards.
+// one it would be a duplicate. The identity is a function of the dead letter and its identity, so within the stream's
+// duplicate window it is replayed once; Remove it afterwards.
 func (l *DeadLetter) Replay(ctx context.Context, js jetstream.JetStream, to string) (r Replayed, err error) {
 	if !l.IsComplete() {
 		return r, fmt.Errorf("%d of %d parts exist; the others were deleted", l.Parts, l.Of)

@@ -49,8 +49,8 @@ type streamMark struct {
 // secretBytes is the size of a secret.
 const secretBytes = 32
 
-// minIdentityPoll is the least time between two checks that the stored key is there: a watch does not see the end of its
-// bucket at once.
+// minIdentityPoll is the least time between two checks that the stored key is there: a watch does not see the end of
+// its bucket at once.
 const minIdentityPoll = 2 * time.Second
 
 // parseNote reads a stored value. It returns false if there is none, or it is no key.
