@@ -6,6 +6,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/embedd/embedd/arrowio/internal/text"
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
@@ -115,12 +116,12 @@ func (c *Chunk) texts(i, rows int) *wire.Error {
 	w := c.Layout.Fields[i].Width
 	o := c.Buffer(i, 1)
 	data := c.Buffer(i, 2)[:Offset(o, w, rows)]
-	if utf8.Valid(data[Offset(o, w, 0):]) && textsBeginRunes(o, w, rows, data) {
+	if all, ascii := text.Scan(data[Offset(o, w, 0):]); ascii || all && textsBeginRunes(o, w, rows, data) {
 		return nil
 	}
 	valid := c.Valid(i)
 	for k := range rows {
-		if (valid == nil || valid[k>>3]>>(k&7)&1 == 1) && !utf8.Valid(data[Offset(o, w, k):Offset(o, w, k+1)]) {
+		if (valid == nil || valid[k>>3]>>(k&7)&1 == 1) && !text.Valid(data[Offset(o, w, k):Offset(o, w, k+1)]) {
 			return notUTF8(k)
 		}
 	}
@@ -193,7 +194,7 @@ func (c *Chunk) views(i int, rows int64) *wire.Error {
 					return Malformed("a view of %d bytes with others than zeros behind them", size).At(k)
 				}
 			}
-			if isText && !utf8.Valid(v[4:4+size]) {
+			if isText && !text.Valid(v[4:4+size]) {
 				return notUTF8(k)
 			}
 			continue
@@ -221,14 +222,14 @@ func (c *Chunk) longTexts(i, rows, long int) *wire.Error {
 	first, buffers := c.Data(i)
 	all := true
 	for k := range buffers {
-		all = all && utf8.Valid(c.Buf(first+k))
+		all = all && text.Valid(c.Buf(first+k))
 	}
 	valid := c.Valid(i)
 	views := c.Buffer(i, 1)
-	type text struct{ buffer, from, to, row int }
-	var list []text
+	type view struct{ buffer, from, to, row int }
+	var list []view
 	if !all {
-		list = make([]text, 0, long)
+		list = make([]view, 0, long)
 	}
 	for k := range rows {
 		v := views[16*k : 16*k+16]
@@ -236,7 +237,7 @@ func (c *Chunk) longTexts(i, rows, long int) *wire.Error {
 		if size <= inView || valid != nil && valid[k>>3]>>(k&7)&1 == 0 {
 			continue
 		}
-		t := text{int(le.Uint32(v[8:])), int(le.Uint32(v[12:])), 0, k}
+		t := view{int(le.Uint32(v[8:])), int(le.Uint32(v[12:])), 0, k}
 		t.to = t.from + size
 		if !all {
 			list = append(list, t)
@@ -244,7 +245,7 @@ func (c *Chunk) longTexts(i, rows, long int) *wire.Error {
 			return notUTF8(k)
 		}
 	}
-	slices.SortFunc(list, func(a, b text) int {
+	slices.SortFunc(list, func(a, b view) int {
 		if a.buffer != b.buffer {
 			return a.buffer - b.buffer
 		}
@@ -259,7 +260,7 @@ func (c *Chunk) longTexts(i, rows, long int) *wire.Error {
 		if t.from < done && !utf8.RuneStart(data[t.from]) || t.to < done && !utf8.RuneStart(data[t.to]) {
 			return notUTF8(t.row)
 		}
-		if t.to > done && !utf8.Valid(data[max(t.from, done):t.to]) {
+		if t.to > done && !text.Valid(data[max(t.from, done):t.to]) {
 			return notUTF8(t.row)
 		}
 		done = max(done, t.to)
