@@ -26,6 +26,8 @@ type (
 	SchemaCount     = spec.SchemaCount
 	SchemaCandidate = spec.SchemaCandidate
 	Undeliverable   = spec.Undeliverable
+	Condition       = spec.Condition
+	Blocks          = spec.Blocks
 )
 
 // The roles, the kinds of standby, and what follows when the live model is stale.
@@ -48,10 +50,18 @@ const (
 	StateBlocked         = spec.StateBlocked
 	StateWaitingForModel = spec.StateWaitingForModel
 	StateStale           = spec.StateStale
+	StateParked          = spec.StateParked
 	StateDegraded        = spec.StateDegraded
 	StateLearning        = spec.StateLearning
 	StateIdle            = spec.StateIdle
 	StateReady           = spec.StateReady
+)
+
+// The kinds of answers that conditions block.
+const (
+	BlocksAnswers     = spec.BlocksAnswers
+	BlocksDeadLetters = spec.BlocksDeadLetters
+	BlocksNothing     = spec.BlocksNothing
 )
 
 // All values of the enumerations, and the errors that a host reacts to.

@@ -150,7 +150,13 @@ func TestReady(t *testing.T) {
 			t.Errorf("embedd_state of blocked is %v", v)
 		}
 		s.grant(denied("dead.x"))
-		s.stands(e, StateBlocked, false, `publish on "dead.x"`)
+		last := s.stands(e, StateParked, true, `publish on "dead.x"`)
+		if len(last.Conditions) != 1 || last.Conditions[0].Blocks != BlocksDeadLetters {
+			t.Errorf("conditions: %v", last.Conditions)
+		}
+		if v := gauge(t, r, "embedd_condition", "condition=dead_letter_stream", "blocks=dead_letters"); v != 1 {
+			t.Errorf("embedd_condition is %v", v)
+		}
 		s.grant(nil)
 		s.stands(e, StateLearning, true)
 	})
@@ -210,7 +216,7 @@ func TestReady(t *testing.T) {
 		purge("out")
 		s.stands(e, StateLearning, true)
 		full("dead")
-		s.stands(e, StateBlocked, false, "stream dead", "dead.x", "full")
+		s.stands(e, StateParked, true, "stream dead", "dead.x", "full")
 		purge("dead")
 		s.stands(e, StateLearning, true)
 	})

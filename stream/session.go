@@ -116,6 +116,7 @@ func (s *session) openOnce(ctx context.Context, c Pipeline) (_ *pipeline, err er
 		Conditions: s.conditions[c.Name], Clock: s.options.Clock,
 		PollInterval: time.Duration(len(s.options.Pipelines)) * pollPerPipeline}, &s.activity, s.drain)
 	p.configuration = &s.configuration
+	p.DeadShare = health.NewDeadShare(c.Name, p.Conditions, p.Log)
 	if s.claimLife > 0 {
 		p.blocks.ClaimLife = s.claimLife
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/spec"
 )
 
 // Status returns the state of the pipelines; empty before Run has opened them.
@@ -32,7 +33,11 @@ func (p *pipeline) status() Status {
 	p.relay.Report(&s)
 	s.Age, s.Stale = p.Freshness.Age()
 	s.Lag, s.Oldest, s.LagKnown = p.lag()
-	f := health.Facts{IsDraining: p.draining.Load(), Blocked: p.blocked(), Until: p.Stage.Until, WhenStale: p.WhenStale,
+	p.updateConditions()
+	s.Conditions = p.Conditions.All()
+	f := health.Facts{IsDraining: p.draining.Load(), Until: p.Stage.Until, WhenStale: p.WhenStale,
+		Blocked: p.Conditions.First(spec.BlocksAnswers), Parked: p.Conditions.First(spec.BlocksDeadLetters),
+		Notice:      p.Conditions.First(spec.BlocksNothing),
 		IsInspected: p.Input == nil || p.LearnsFromEdges() || p.observer.Snapshot() != nil,
 		Idle:        p.relay.Idle()}
 	if s.Stage.Live == nil {
@@ -61,8 +66,8 @@ func (p *pipeline) lag() (messages uint64, age time.Duration, known bool) {
 	return messages, age, known
 }
 
-// blocked is why an input would not be answered now, "" when it would.
-func (p *pipeline) blocked() string {
+// updateConditions sets the conditions that are read from the connection and the replica.
+func (p *pipeline) updateConditions() {
 	p.Conditions.SetText(health.ModelStore, p.replica.Outdated())
 	offline := ""
 	if !p.Conn.IsConnected() {
@@ -70,13 +75,13 @@ func (p *pipeline) blocked() string {
 	}
 	p.Conditions.SetText(health.Connection, offline)
 	if p.Input == nil {
-		denied := ""
-		for _, subject := range []string{p.Output, p.Dead} {
-			if one := (natsx.Permission{Action: natsx.Publish, Subject: subject}); denied == "" && p.Permissions.IsDenied(one) {
-				denied = one.DeniedError().Error()
+		for component, subject := range map[health.Component]string{health.Permission: p.Output,
+			health.DeadLetter: p.Dead} {
+			var denied error
+			if one := (natsx.Permission{Action: natsx.Publish, Subject: subject}); p.Permissions.IsDenied(one) {
+				denied = one.DeniedError()
 			}
+			p.Conditions.SetError(component, denied)
 		}
-		p.Conditions.SetText(health.Permission, denied)
 	}
-	return p.Conditions.First()
 }

@@ -74,7 +74,7 @@ func printReports(out *report.Output, reports []stream.Report) error {
 		if r.Claimed > 0 {
 			state += fmt.Sprintf("; %d answers have their second identity, because other messages had the first", r.Claimed)
 		}
-		if r.Undeliverable != nil && r.State != stream.StateDegraded {
+		if r.Undeliverable != nil && r.State != stream.StateParked {
 			state += fmt.Sprintf("; %d inputs are undeliverable: %s", r.Undeliverable.Messages, r.Undeliverable.Reason)
 		}
 		if m := r.Model; m != nil {

@@ -25,7 +25,8 @@ const (
 	StateBlocked         State = "blocked"           // something outside keeps it from answering; the reason names it
 	StateWaitingForModel State = "waiting_for_model" // nothing leaves until a model exists, or a fresh one
 	StateStale           State = "stale"             // the live model is too old; inputs are answered, and marked
-	StateDegraded        State = "degraded"          // inputs are answered, except some that cannot be stored now
+	StateParked          State = "parked"            // dead letters are not stored; all other inputs are answered
+	StateDegraded        State = "degraded"          // inputs are answered, and something needs attention
 	StateLearning        State = "learning"          // no model is trained yet; inputs are answered as until_ready says
 	StateIdle            State = "idle"              // no input arrives
 	StateReady           State = "ready"             // inputs are answered
@@ -33,11 +34,11 @@ const (
 
 // States are all states.
 var States = []State{StateStarting, StateStopping, StateHalted, StateBlocked, StateWaitingForModel, StateStale,
-	StateDegraded, StateLearning, StateIdle, StateReady}
+	StateParked, StateDegraded, StateLearning, StateIdle, StateReady}
 
 // Ready reports whether an input would be answered now, as the configuration says.
 func (s State) Ready() bool {
-	return slices.Contains([]State{StateDegraded, StateLearning, StateIdle, StateReady}, s)
+	return slices.Contains([]State{StateParked, StateDegraded, StateLearning, StateIdle, StateReady}, s)
 }
 
 // Status is the status of one pipeline in this process.
@@ -82,6 +83,8 @@ type Status struct {
 	// Claimed counts the answers that were sent under a second identity, because another message had theirs.
 	Claimed uint64
 
+	Conditions []Condition // what blocks answers, or needs attention
+
 	FixedModel bool // the model is a file: nothing is learned
 	LateLabels bool // labels have a separate subject
 }
@@ -100,6 +103,7 @@ type Report struct {
 	Halted        bool           `json:"halted,omitempty"`        // too many messages were bad; reason has the details
 	Undeliverable *Undeliverable `json:"undeliverable,omitempty"` // inputs that cannot be stored in any form now
 	Claimed       uint64         `json:"claimed,omitempty"`       // answers whose identity another message had
+	Conditions    []Condition    `json:"conditions,omitempty"`    // what blocks answers, or needs attention
 	Role          Role           `json:"role"`
 	Partitions    *int           `json:"partitions,omitempty"` // that this process holds; absent without partitions
 	IsTrainer     bool           `json:"is_trainer"`           // this process is the trainer
@@ -248,6 +252,7 @@ func (s Status) Report() Report {
 		Store: s.Store, Schema: s.schema(), Generation: s.Generation, ReloadError: s.ReloadError,
 		Role: s.Role, Claimed: s.Claimed, Partitions: s.Partitions, IsTrainer: s.IsTrainer,
 		Trainer: s.Trainer, Term: s.Term, Revision: s.Revision,
+		Conditions: s.Conditions,
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
 			Dropped: g.Dropped, OverClassLimit: g.OverClassLimit, RareClassRows: g.RareClassRows, Outliers: g.Outliers,
 			LastOutlier: g.LastOutlier, OverQuota: g.OverQuota, Clock: g.Clock, Fitting: g.Fitting, Restoring: g.Restoring,

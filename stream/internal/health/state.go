@@ -12,7 +12,9 @@ import (
 type Facts struct {
 	IsDraining  bool
 	IsInspected bool           // its streams have been inspected, or it has none
-	Blocked     string         // first reason of the conditions
+	Blocked     string         // first reason of the conditions that block all answers
+	Parked      string         // first reason of those that block dead letters
+	Notice      string         // first reason of those that block nothing
 	Until       plugin.Until   // what happens before a first model exists
 	WhenStale   spec.WhenStale // what happens while the live model is stale
 	Progress    string         // towards the first model, a sentence
@@ -46,9 +48,15 @@ func Derive(s *spec.Status, f Facts) (spec.State, string) {
 	case s.Stale:
 		return spec.StateStale, f.Stale
 	case s.Undeliverable > 0:
-		return spec.StateDegraded, fmt.Sprintf("%d inputs wait because their dead letters cannot be stored, and are "+
+		return spec.StateParked, fmt.Sprintf("%d inputs wait because their dead letters cannot be stored, and are "+
 			"redelivered; the last: %s",
 			s.Undeliverable, s.UndeliverableReason)
+	case f.Parked != "":
+		return spec.StateParked, "dead letters cannot be stored, other inputs are answered: " + f.Parked
+	case f.Notice != "" && live == nil:
+		return spec.StateDegraded, f.Notice + "; inputs are skipped until a first model exists; " + f.Progress
+	case f.Notice != "":
+		return spec.StateDegraded, f.Notice
 	case live == nil:
 		return spec.StateLearning, "inputs are skipped until a first model exists; " + f.Progress
 	case live.Bootstrap:

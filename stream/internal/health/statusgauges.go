@@ -2,6 +2,7 @@ package health
 
 import (
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -89,6 +90,15 @@ var statusGaugeTable = []statusGauge{
 		func(s spec.Status) (out []sample) {
 			for _, state := range spec.States {
 				out = append(out, sample{[]string{string(state)}, boolean(s.State == state)})
+			}
+			return out
+		}},
+	{describe("embedd_condition", "1 while a condition holds that blocks answers or needs attention, 0 for the others.",
+		"condition", "blocks"), prometheus.GaugeValue,
+		func(s spec.Status) (out []sample) {
+			for _, one := range componentTable {
+				holds := slices.ContainsFunc(s.Conditions, func(c spec.Condition) bool { return c.Name == one.name })
+				out = append(out, sample{[]string{one.name, string(one.blocks)}, boolean(holds)})
 			}
 			return out
 		}},

@@ -31,10 +31,11 @@ const (
 
 // Snapshot is the last observed state of a pipeline's input.
 type Snapshot struct {
-	LagKnown bool      // of the replicas of a pipeline one observes the lag
-	Lag      uint64    // messages of the input that are not answered
-	Oldest   time.Time // when the oldest of them was stored, by our clock; zero: none, or not known
-	Blocker  string    // why an input would not be answered, "" when it would
+	LagKnown    bool      // of the replicas of a pipeline one observes the lag
+	Lag         uint64    // messages of the input that are not answered
+	Oldest      time.Time // when the oldest of them was stored, by our clock; zero: none, or not known
+	Blocker     string    // why an input would not be answered, "" when it would
+	DeadLetters string    // why a dead letter would not be stored, "" when it would
 }
 
 // Observer inspects the streams of a pipeline.
@@ -87,7 +88,10 @@ func (w *Observer) Run(ctx context.Context) {
 				w.snapshot.Store(s)
 				w.Conditions.SetText(health.Streams, s.Blocker)
 				w.report(s.Blocker)
-				if !s.LagKnown && s.Blocker == "" {
+				if w.Conditions.SetText(health.DeadLetterStream, s.DeadLetters) {
+					w.reportDeadLetters(s.DeadLetters)
+				}
+				if !s.LagKnown && s.Blocker == "" && s.DeadLetters == "" {
 					skip = othersFactor // the hot path reports what it runs into itself
 				}
 			}
@@ -113,6 +117,15 @@ func (w *Observer) report(blocker string) {
 	w.reported = blocker
 }
 
+// reportDeadLetters logs why dead letters are not stored, or that they are stored again.
+func (w *Observer) reportDeadLetters(reason string) {
+	if reason == "" {
+		w.Log.Info("dead letters can be stored again")
+		return
+	}
+	w.Log.Warn("dead letters cannot be stored; other inputs are answered", "reason", reason)
+}
+
 func (w *Observer) inspect(ctx context.Context) *Snapshot {
 	ctx, cancel := context.WithTimeout(ctx, inspectWithin)
 	defer cancel()
@@ -131,10 +144,11 @@ func (w *Observer) inspect(ctx context.Context) *Snapshot {
 			note(err.Error())
 		}
 	}
-	for _, subject := range []string{w.Output, w.Dead} {
-		if err := w.checkPublish(ctx, subject); err != nil {
-			note(err.Error())
-		}
+	if err := w.checkPublish(ctx, w.Output); err != nil {
+		note(err.Error())
+	}
+	if err := w.checkPublish(ctx, w.Dead); err != nil {
+		s.DeadLetters = err.Error()
 	}
 	one := natsx.Permission{Action: natsx.Publish, Subject: natsx.PullSubject(w.JS, w.Stream, w.ConsumerName())}
 	if w.Permissions.IsDenied(one) {
@@ -201,7 +215,19 @@ func (w *Observer) lag(ctx context.Context, s *Snapshot) error {
 	if f := needs.PartitionFault(&w.Pipeline, &input.CachedInfo().Config); f != nil {
 		return f
 	}
-	return nil
+	return w.exhausted(info)
+}
+
+// exhausted returns an error if the inputs whose dead letters are refused have used up the messages that the consumer
+// delivers without acknowledgement: then the server delivers no other input.
+func (w *Observer) exhausted(c *jetstream.ConsumerInfo) error {
+	limit, refused := c.Config.MaxAckPending, w.Conditions.Reason(health.DeadLetter)
+	if limit <= 0 || c.NumAckPending < limit || c.NumRedelivered < limit/2 || refused == "" {
+		return nil
+	}
+	return fmt.Errorf("%d inputs wait for their dead letters to be stored, as many as nats.max_ack_pending lets be "+
+		"without an answer, so no other input is delivered: %s; or raise nats.max_ack_pending, up to %d",
+		c.NumAckPending, refused, spec.MaxAckPending)
 }
 
 // countUnanswered counts the messages of a partition that are not answered. floor is the sequence number up to which

@@ -89,6 +89,9 @@ func (c *confirmer) settle(ctx context.Context, a *answer) {
 		a, err = c.deliver(ctx, a)
 	}
 	killpoint.Here(killpoint.Confirmed)
+	if a.in.Delivered <= 1 || !c.undeliverable.has(a.in) { // else it was counted when it was postponed
+		c.recordShare(a)
+	}
 	if c.confirmed = append(c.confirmed, a); len(c.confirmed) >= maxPending/4 {
 		c.acknowledge(ctx)
 	}
@@ -249,6 +252,9 @@ func (c *confirmer) confirmDeadLetter(ctx context.Context, o *part) error {
 func (c *confirmer) postpone(a *answer, reason error) bool {
 	in := a.in
 	c.publisher.receiveAll()
+	if !c.undeliverable.has(in) {
+		c.recordShare(a)
+	}
 	delay := c.undeliverable.add(a, reason, time.Now())
 	if delay == 0 {
 		return false

@@ -141,6 +141,7 @@ func (c *core) answerOne(ctx context.Context, in *input) bool {
 	if a == nil {
 		return false
 	}
+	c.recordShare(a)
 	if c.publish(a) {
 		c.Series.Answered(a.result, a.rows, a.seconds)
 	}

@@ -301,4 +301,7 @@ func (r *Relay) Rebind() { r.shared.requestRebind() }
 func (r *Relay) Update(now time.Time) {
 	r.utilization.sample(now)
 	r.countUndeliverable() // inputs that were redelivered to another replica do not count any more
+	if r.undeliverable.forget(now) {
+		r.Conditions.Clear(health.DeadLetter)
+	}
 }

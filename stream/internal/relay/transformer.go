@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -173,7 +174,10 @@ func (t *transformer) encode(in *input, r *plugin.Result, marks []wire.Pair) (bo
 			return pairs[part]
 		})
 		var wide *arrowio.Error
-		if err == nil || !errors.As(err, &wide) || wide.Code != wire.TooWide || wide.Row < 0 {
+		if errors.As(err, &wide) {
+			t.nameLimit(wide)
+		}
+		if err == nil || wide == nil || wide.Code != wire.TooWide || wide.Row < 0 {
 			return bodies, pairs, err
 		}
 		if r.RejectedRows()+len(wide.Also) >= maxListedRows {
@@ -182,6 +186,18 @@ func (t *transformer) encode(in *input, r *plugin.Result, marks []wire.Pair) (bo
 		for _, w := range append([]*arrowio.Error{wide}, wide.Also...) {
 			r.Reject(w.Batch, w.Row, arrowio.Fault{Row: w.Row, Feature: w.Column, What: w.Detail + "; " + w.Hint})
 		}
+	}
+}
+
+// nameLimit replaces the server's limit in the hint of an error with that of the output's stream, if that is lower.
+func (t *transformer) nameLimit(e *arrowio.Error) {
+	limit := t.outputLimit.Load()
+	if limit <= 0 || limit >= t.Conn.MaxPayload() {
+		return
+	}
+	for _, wide := range append([]*arrowio.Error{e}, e.Also...) {
+		wide.Hint = strings.ReplaceAll(wide.Hint, "the server's max_payload",
+			fmt.Sprintf("max_msg_size of the stream of %s, which is %d bytes", t.Output, limit))
 	}
 }
 
@@ -202,10 +218,23 @@ func StaleMark(age time.Duration, isStale bool) []wire.Pair {
 	return []wire.Pair{{Key: wire.HeaderStale, Value: strconv.FormatInt(int64(age/time.Second), 10)}}
 }
 
-// recordResult halts the pipeline if this answer is one dead letter too many. A message is bad if none of its rows
-// could be answered.
+// isBad reports whether no row of the message could be answered.
+func (a *answer) isBad() bool {
+	return len(a.deadLetters) > 0 && a.rows.Out+a.rows.Pass+a.rows.Skip == 0
+}
+
+// recordShare counts an answer among the newest ones: also one whose output the server refused for good.
+func (t *transformer) recordShare(a *answer) {
+	if !a.isBad() {
+		t.DeadShare.Record("", "")
+		return
+	}
+	t.DeadShare.Record(a.deadLetters[0].Code, a.deadLetters[0].Error)
+}
+
+// recordResult halts the pipeline if this answer is one dead letter too many.
 func (t *transformer) recordResult(a *answer) {
-	isBad := len(a.deadLetters) > 0 && a.rows.Out+a.rows.Pass+a.rows.Skip == 0
+	isBad := a.isBad()
 	reason := ""
 	if isBad {
 		reason = a.deadLetters[0].Error

@@ -4,11 +4,14 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/embedd/embedd/stream/spec"
 )
 
-// maxUndeliverable bounds the postponed inputs. The consumer's MaxAckPending leaves room for them in addition to the
-// inputs in flight. Beyond it an input waits, and the inputs behind it.
-const maxUndeliverable = 4 * maxPending
+// maxUndeliverable bounds the memory of the postponed inputs of a process (Invariant 5). Beyond it an input waits, and
+// the inputs behind it. The consumer's MaxAckPending, which counts those of all processes, is never larger, but work
+// queues have none.
+const maxUndeliverable = spec.MaxAckPending
 
 // deadLetterWait is how long a dead letter may wait for its confirmation before its input is postponed. While dead
 // letters are refused inputs are postponed at once, except for one every probeInterval, which may take probeWait.
@@ -32,6 +35,7 @@ func redeliveryDelay(times int) time.Duration { return min(minDelay<<min(times, 
 type undeliverable struct {
 	mu        sync.Mutex
 	inputs    map[inputKey]*postponed
+	prunedAt  time.Time
 	reason    string    // of the last
 	isRefused bool      // dead letters are not stored
 	probedAt  time.Time // when a dead letter was last tried
@@ -71,6 +75,17 @@ func (u *undeliverable) setRefused(isRefused bool, now time.Time) (isFirst bool)
 	return isFirst
 }
 
+// forget forgets that dead letters were refused, if no input waits for it any more. It reports whether it did.
+func (u *undeliverable) forget(now time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.isRefused || len(u.inputs) > 0 || now.Sub(u.probedAt) < 2*maxDelay {
+		return false
+	}
+	u.isRefused = false
+	return true
+}
+
 func (u *undeliverable) areRefused() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -83,13 +98,13 @@ func (u *undeliverable) add(a *answer, reason error, now time.Time) time.Duratio
 	defer u.mu.Unlock()
 	one := u.inputs[keyOf(a.in)]
 	if one == nil {
-		if u.count(now) >= maxUndeliverable {
+		if u.prune(now); len(u.inputs) >= maxUndeliverable {
 			return 0
 		}
 		if u.inputs == nil {
 			u.inputs = map[inputKey]*postponed{}
 		}
-		one = &postponed{parts: map[string]*part{}}
+		one = &postponed{}
 		u.inputs[keyOf(a.in)] = one
 	}
 	delay := redeliveryDelay(one.times)
@@ -97,6 +112,9 @@ func (u *undeliverable) add(a *answer, reason error, now time.Time) time.Duratio
 	one.due = now.Add(delay)
 	for _, o := range a.parts {
 		if o.isStored || o.isDoubtful || o.number != 0 {
+			if one.parts == nil {
+				one.parts = map[string]*part{}
+			}
 			one.parts[o.id] = &part{isStored: o.isStored, isDoubtful: true, after: o.after}
 		}
 	}
@@ -137,22 +155,26 @@ func (u *undeliverable) remove(in *input) {
 	delete(u.inputs, keyOf(in))
 }
 
-// count returns how many inputs are postponed. An input that is long overdue was delivered to another replica, or its
+// prune removes the inputs that are long overdue, about once a second: they were delivered to another replica, or their
 // stream is gone. The caller holds the lock.
-func (u *undeliverable) count(now time.Time) int {
+func (u *undeliverable) prune(now time.Time) {
+	if now.Sub(u.prunedAt) < time.Second {
+		return
+	}
+	u.prunedAt = now
 	for key, one := range u.inputs {
 		if now.Sub(one.due) > 2*maxDelay {
 			delete(u.inputs, key)
 		}
 	}
-	return len(u.inputs)
 }
 
 // status returns how many inputs are postponed, and why the last one is.
 func (u *undeliverable) status(now time.Time) (n int, reason string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if n = u.count(now); n > 0 {
+	u.prune(now)
+	if n = len(u.inputs); n > 0 {
 		reason = u.reason
 	}
 	return n, reason

@@ -47,6 +47,7 @@ type Scope struct {
 
 	Series     *health.Series
 	Conditions *health.Conditions
+	DeadShare  *health.DeadShare
 	Freshness  *health.Freshness
 }
 

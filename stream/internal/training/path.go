@@ -199,6 +199,9 @@ func (p *Path) Learn(ctx context.Context, received *Message) {
 		defer p.labels.rowLearned(received)
 	}
 	m, err := received.Decode(p.Running)
+	if p.Running.Live() == nil && p.Stage.Until != plugin.UntilSkip { // else the hot path counts them
+		p.DeadShare.Record(codeOf(err))
+	}
 	if err != nil {
 		p.addUnreadable(received, err)
 		return

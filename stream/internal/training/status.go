@@ -1,8 +1,11 @@
 package training
 
 import (
+	"errors"
 	"fmt"
 
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/stream/spec"
 )
 
@@ -22,6 +25,18 @@ func (p *Path) addUnreadable(m *Message, err error) {
 		p.Log.Warn("a message cannot be read, so nothing is learned from it", "source", m.Origin.Source(), "error", err)
 	}
 	p.unreadable.Store(u)
+}
+
+// codeOf returns the code and the text of an error of decoding; "" for none.
+func codeOf(err error) (code wire.Code, text string) {
+	if err == nil {
+		return "", ""
+	}
+	var e *arrowio.Error
+	if errors.As(err, &e) {
+		return e.Code, err.Error()
+	}
+	return wire.Internal, err.Error()
 }
 
 // SetEvent logs what happened to the input, and shows it in the status until the next event.

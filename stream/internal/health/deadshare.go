@@ -1,0 +1,79 @@
+package health
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/embedd/embedd/arrowio/wire"
+)
+
+// The condition DeadLetterShare holds when more than nine tenths of the newest messages, at least minShared, were dead
+// letters. It is cleared at eight tenths, so that one message more or less does not log it again.
+const (
+	shareOf   = 100
+	minShared = 10
+)
+
+// DeadShare counts the dead letters among the newest messages, and sets the condition of that name. It does not change
+// readiness: a publisher can cause it. A nil one counts nothing. Safe for concurrent use.
+type DeadShare struct {
+	pipeline   string
+	conditions *Conditions
+	log        *slog.Logger
+
+	mu     sync.Mutex
+	newest []wire.Code // ring: codes of the newest messages, "" for those that are not dead letters
+	at     int
+	dead   int
+}
+
+// NewDeadShare returns a share of no messages yet.
+func NewDeadShare(pipeline string, c *Conditions, log *slog.Logger) *DeadShare {
+	return &DeadShare{pipeline: pipeline, conditions: c, log: log}
+}
+
+// Record counts a message: the code of its dead letter with the error, or "" if it is none.
+func (d *DeadShare) Record(code wire.Code, text string) {
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.newest) < shareOf {
+		d.newest = append(d.newest, "")
+		d.at = len(d.newest) - 1
+	}
+	if d.newest[d.at] != "" {
+		d.dead--
+	}
+	d.newest[d.at] = code
+	d.at = (d.at + 1) % shareOf
+	if code != "" {
+		d.dead++
+	}
+	switch n := len(d.newest); {
+	case code != "" && n >= minShared && 10*d.dead > 9*n:
+		reason := fmt.Sprintf("%d of the last %d messages are dead letters, most of them %s; the last: %s; `embedd dlq ls "+
+			"%s` lists them", d.dead, n, d.mostly(), text, d.pipeline)
+		if d.conditions.Set(DeadLetterShare, reason) {
+			d.log.Warn("nearly all messages are dead letters", "reason", reason)
+		}
+	case 10*d.dead <= 8*n && d.conditions.Clear(DeadLetterShare):
+		d.log.Info("most messages are answered again")
+	}
+}
+
+// mostly is the most frequent code of the newest messages. The caller holds the lock.
+func (d *DeadShare) mostly() (most wire.Code) {
+	counts := map[wire.Code]int{}
+	for _, code := range d.newest {
+		if code == "" {
+			continue
+		}
+		if counts[code]++; counts[code] > counts[most] {
+			most = code
+		}
+	}
+	return most
+}
