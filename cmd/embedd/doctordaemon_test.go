@@ -94,3 +94,26 @@ func TestDoctorWithoutPermission(t *testing.T) {
 		t.Errorf("with the permission to ask for the status:\n%s", text)
 	}
 }
+
+// TestSetupSaysWhatItDid: what setup has created is not said to exist before.
+func TestSetupSaysWhatItDid(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	w.remove("DEAD")
+	w.examine() // writes the configuration
+	for _, c := range []struct {
+		want    []string
+		against string
+	}{{[]string{"stream FEATURES for features.digits exists\n", "stream DEAD for dead.digits created\n",
+		"store of state EMBEDD_STATE created\n"}, ""}, {[]string{"stream DEAD for dead.digits exists\n"}, "created"}} {
+		code, text, errs := call(t.Context(), "setup", "--apply", "-c", w.path())
+		if code != 0 || c.against != "" && strings.Contains(text, c.against) {
+			t.Errorf("setup ends with %d: %s%s", code, text, errs)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("setup does not say %q:\n%s", want, text)
+			}
+		}
+	}
+}

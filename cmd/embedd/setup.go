@@ -83,6 +83,9 @@ func printPlans(out *report.Output, n config.NATS, plans []admin.Plan) error {
 			if p.Problem != "" {
 				line["problem"] = p.Problem
 			}
+			if p.Created || p.Changed {
+				line["created"], line["changed"] = p.Created, p.Changed
+			}
 			if p.Replicas > 0 {
 				line["replicas"] = p.Replicas
 			}
@@ -124,12 +127,18 @@ func warningOf(n config.NATS, p admin.Plan) string {
 }
 
 func planText(n config.NATS, p admin.Plan) string {
-	subjects := strings.Join(p.Subjects, ", ")
+	subjects, exists := strings.Join(p.Subjects, ", "), "exists"
+	switch {
+	case p.Created:
+		exists = "created"
+	case p.Changed:
+		exists = "changed"
+	}
 	switch {
 	case p.Problem != "":
 		return p.Problem
 	case p.Bucket && p.Exists:
-		return fmt.Sprintf("%s %s exists", p.Purpose, p.Name)
+		return fmt.Sprintf("%s %s %s", p.Purpose, p.Name, exists)
 	case p.Bucket && p.Outdated && subjects == "":
 		return fmt.Sprintf("%s %s does not have the size limit nats.edge_bytes: `embedd setup --apply` changes "+
 			"it", p.Purpose, p.Name)
@@ -139,7 +148,7 @@ func planText(n config.NATS, p admin.Plan) string {
 	case p.Bucket:
 		return fmt.Sprintf("%s %s is missing: `embedd setup --apply` and `embedd run` create it", p.Purpose, p.Name)
 	case p.Exists:
-		return fmt.Sprintf("stream %s for %s exists", p.Name, subjects)
+		return fmt.Sprintf("stream %s for %s %s", p.Name, subjects, exists)
 	case p.Outdated && p.Transform != nil:
 		return fmt.Sprintf("stream %s does not map keys to partitions yet: nats stream edit %s --subjects %q "+
 			"--transform-source='%s' --transform-destination='%s'",

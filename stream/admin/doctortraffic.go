@@ -271,38 +271,46 @@ func (t *traffic) checkLabels(ctx context.Context) {
 // checkLateLabels reports that inputs arrive and labels do not.
 func (t *traffic) checkLateLabels(ctx context.Context) {
 	p := t.pipeline
-	inputs, err := t.count(ctx, t.input, p.Subject)
-	if err != nil || inputs < minUnlabelled {
-		return
-	}
-	name, err := t.js.StreamNameBySubject(ctx, p.Labels)
-	if err != nil {
-		return // reported by the check of the stream
-	}
-	s, err := t.js.Stream(ctx, name)
-	if err != nil {
-		return
-	}
-	if labels, err := t.count(ctx, s, p.Labels); err == nil && labels == 0 {
+	var inputs, labels uint64
+	name := ""
+	err := t.ask(ctx, func(ctx context.Context) (err error) {
+		if inputs, err = countMessages(ctx, t.input, p.Subject); err != nil {
+			return err
+		}
+		var s jetstream.Stream
+		if s, err = t.streamOf(ctx, p.Labels); err != nil {
+			return err // reported by the check of the stream
+		}
+		name = s.CachedInfo().Config.Name
+		labels, err = countMessages(ctx, s, p.Labels)
+		return err
+	})
+	if err == nil && labels == 0 && inputs >= minUnlabelled {
 		t.add(Finding{Check: "labels", Pipeline: p.Name, Text: fmt.Sprintf("stream %s has no message of labels on %s, and "+
 			"the input has %d messages: nothing is learned", name, p.Labels, inputs),
 			Fix: "publish labels with the keys of the rows: 'embedd publish --labels'"})
 	}
 }
 
-// count counts the messages of a subject in a stream.
-func (t *traffic) count(ctx context.Context, s jetstream.Stream, subject string) (n uint64, err error) {
-	err = t.ask(ctx, func(ctx context.Context) error {
-		info, err := s.Info(ctx, jetstream.WithSubjectFilter(subject))
-		if err != nil {
-			return err
-		}
-		for _, of := range info.State.Subjects {
-			n += of
-		}
-		return nil
-	})
-	return n, err
+// streamOf is the stream that takes a subject.
+func (t *traffic) streamOf(ctx context.Context, subject string) (jetstream.Stream, error) {
+	name, err := t.js.StreamNameBySubject(ctx, subject)
+	if err != nil {
+		return nil, err
+	}
+	return t.js.Stream(ctx, name)
+}
+
+// countMessages counts the messages of a subject in a stream.
+func countMessages(ctx context.Context, s jetstream.Stream, subject string) (n uint64, err error) {
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter(subject))
+	if err != nil {
+		return 0, err
+	}
+	for _, of := range info.State.Subjects {
+		n += of
+	}
+	return n, nil
 }
 
 // checkWindow notes that the stream keeps fewer rows than the window has: a restart continues with fewer.
@@ -322,61 +330,73 @@ func (t *traffic) checkWindow() {
 	}
 }
 
-// checkDeadShare reports that nearly all answers are dead letters.
+// checkDeadShare reports that nearly all answers are dead letters. A user that may not read answers does not see it.
 func (t *traffic) checkDeadShare(ctx context.Context) {
 	p := t.pipeline
+	var dead, all uint64
+	reason := ""
+	err := t.ask(ctx, func(ctx context.Context) (err error) {
+		dead, all, reason, err = t.countAnswers(ctx)
+		return err
+	})
+	if err != nil || dead < minDead || float64(dead) <= maxDeadShare*float64(all) {
+		return
+	}
+	t.add(Finding{Check: "dead letters", Pipeline: p.Name, Text: fmt.Sprintf("%d of the %d answers of the %v before the "+
+		"newest are dead letters, the last because: %s", dead, all, deadWindow, reason),
+		Fix: "read them, correct the cause, and replay them", Command: "embedd dlq ls " + p.Name})
+}
+
+// countAnswers counts the dead letters and all answers of deadWindow before the newest, and returns why the last dead
+// letter is one.
+func (t *traffic) countAnswers(ctx context.Context) (dead, all uint64, reason string, err error) {
+	p := t.pipeline
 	var newest time.Time
-	var last *jetstream.RawStreamMsg // dead letter
-	streams := map[string]string{}
-	for _, subject := range []string{p.Output, p.Dead} {
-		name, err := t.js.StreamNameBySubject(ctx, subject)
-		if err != nil {
-			return
+	streams := map[string]jetstream.Stream{}
+	for _, subject := range []string{p.Dead, p.Output} {
+		s, err := t.streamOf(ctx, subject)
+		if err != nil || !t.mayRead(s.CachedInfo().Config.Name, subject) {
+			return 0, 0, "", err
 		}
-		s, err := t.js.Stream(ctx, name)
-		if err != nil {
-			return
-		}
-		streams[subject] = name
 		msg, err := natsx.LastMessage(ctx, s, subject)
-		if err != nil {
-			return // the user may not read it
+		if err != nil || msg == nil && subject == p.Dead {
+			return 0, 0, "", err
 		}
 		if msg != nil && msg.Time.After(newest) {
 			newest = msg.Time
 		}
 		if subject == p.Dead {
-			last = msg
+			reason = firstLine(msg.Header.Get(wire.HeaderError))
 		}
-	}
-	if last == nil {
-		return
+		streams[subject] = s
 	}
 	since := newest.Add(-deadWindow)
-	counts := map[string]uint64{}
-	for subject, name := range streams {
-		err := t.ask(ctx, func(ctx context.Context) error {
-			r, err := natsx.OpenReader(ctx, t.js, name, jetstream.ConsumerConfig{FilterSubject: subject, HeadersOnly: true,
-				AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, InactiveThreshold: time.Minute,
-				DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &since})
-			if err != nil {
-				return err
-			}
-			counts[subject] = r.Pending()
-			r.Close(ctx)
-			return nil
-		})
+	for subject, s := range streams {
+		r, err := natsx.OpenReader(ctx, t.js, s.CachedInfo().Config.Name, jetstream.ConsumerConfig{
+			FilterSubject: subject, AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, HeadersOnly: true,
+			InactiveThreshold: time.Minute, DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &since})
 		if err != nil {
-			return
+			return 0, 0, "", err
 		}
+		all += r.Pending()
+		if subject == p.Dead {
+			dead = r.Pending()
+		}
+		r.Close(ctx)
 	}
-	dead, all := counts[p.Dead], counts[p.Dead]+counts[p.Output]
-	if dead < minDead || float64(dead) <= maxDeadShare*float64(all) {
-		return
+	return dead, all, reason, nil
+}
+
+// mayRead reports whether the user may read a subject of a stream: the last message, and through a consumer.
+func (t *traffic) mayRead(stream, subject string) bool {
+	if !t.permissions.IsKnown() {
+		return false
 	}
-	t.add(Finding{Check: "dead letters", Pipeline: p.Name, Text: fmt.Sprintf("%d of the %d answers of the %v before the "+
-		"newest are dead letters, the last because: %s", dead, all, deadWindow, firstLine(last.Header.Get(wire.HeaderError))),
-		Fix: "read them, correct the cause, and replay them", Command: "embedd dlq ls " + p.Name})
+	prefix := natsx.APIPrefix(t.js)
+	return !slices.ContainsFunc([]string{"STREAM.MSG.GET." + stream, "CONSUMER.CREATE." + stream + ".*." + subject,
+		"CONSUMER.DELETE." + stream + ".*"}, func(request string) bool {
+		return t.permissions.IsDenied(natsx.Permission{Action: natsx.Publish, Subject: prefix + request})
+	})
 }
 
 func firstLine(text string) string {
@@ -388,26 +408,29 @@ func firstLine(text string) string {
 func (t *traffic) checkTrend(ctx context.Context) {
 	p := t.pipeline
 	name := needs.ConsumerName(p.Name, "")
-	type state struct{ unanswered, acknowledged uint64 }
-	look := func() (s state, isPulled bool, err error) {
-		c, err := t.input.Consumer(ctx, name)
-		if err != nil {
-			return s, false, err
-		}
-		info := c.CachedInfo()
-		return state{info.NumPending + uint64(info.NumAckPending), info.AckFloor.Consumer},
-			info.NumAckPending > 0 || info.NumWaiting > 0, nil
+	look := func() (unanswered uint64, isPulled bool, err error) {
+		err = t.ask(ctx, func(ctx context.Context) error {
+			c, err := t.input.Consumer(ctx, name)
+			if err != nil {
+				return err
+			}
+			info := c.CachedInfo()
+			unanswered = info.NumPending + uint64(info.NumAckPending)
+			isPulled = info.NumAckPending > 0 || info.NumWaiting > 0
+			return nil
+		})
+		return unanswered, isPulled, err
 	}
 	before, isPulled, err := look()
-	if err != nil || before.unanswered < maxHead || !isPulled || !natsx.Sleep(ctx, trendWait) {
+	if err != nil || before < maxHead || !isPulled || !natsx.Sleep(ctx, trendWait) {
 		return
 	}
 	after, _, err := look()
-	if err != nil || after.unanswered <= before.unanswered {
+	if err != nil || after <= before {
 		return
 	}
 	t.add(Finding{Check: "consumer", Pipeline: p.Name, Level: LevelNote, Text: fmt.Sprintf("%d messages are not "+
-		"answered, %d more than %v ago: they arrive faster than they are answered", after.unanswered,
-		after.unanswered-before.unanswered, trendWait),
+		"answered, %d more than %v ago: they arrive faster than they are answered", after, after-before,
+		trendWait),
 		Fix: "run another daemon with this configuration, if embedd_busy_ratio is near 1"})
 }

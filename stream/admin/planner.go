@@ -50,7 +50,7 @@ func (p *planner) planNamed(ctx context.Context, n *needs.Need) error {
 		return err
 	}
 	if have != nil && (have.Mirror != nil || len(have.Sources) > 0 || wildcard.CoveredBy(n.Subject, have.Subjects)) {
-		p.addExisting(have.Name, n.Subject)
+		p.addExisting(n, have.Name)
 		return nil
 	}
 	others, err := p.streamsOf(ctx, n.Subject)
@@ -124,7 +124,7 @@ func (p *planner) planSubject(ctx context.Context, n *needs.Need) error {
 	}
 	for _, o := range others {
 		if wildcard.CoveredBy(n.Subject, o.Subjects) {
-			p.addExisting(o.Name, n.Subject)
+			p.addExisting(n, o.Name)
 			return nil
 		}
 	}
@@ -137,11 +137,28 @@ func (p *planner) planSubject(ctx context.Context, n *needs.Need) error {
 	}
 	name := needs.StreamName(n.Subject)
 	have, err := p.stream(ctx, name)
+	if err == nil && p.hasOtherPurpose(n, name, have) {
+		name += roleSuffixes[n.Purpose]
+		have, err = p.stream(ctx, name)
+	}
 	if err != nil {
 		return err
 	}
 	p.propose(n, name, have)
 	return nil
+}
+
+// roleSuffixes end the names of streams whose subjects begin with the same token as those of another purpose.
+var roleSuffixes = map[string]string{"labels": "_LABELS", "output": "_OUTPUT", "dead letters": "_DEAD"}
+
+// hasOtherPurpose reports whether a stream with a name that setup would choose serves another purpose than a need, by
+// the plans or by the metadata of have, the stream of that name or nil. Inputs, labels, outputs and dead letters have
+// separate streams: in one, a limit would delete the messages of one for those of another.
+func (p *planner) hasOtherPurpose(n *needs.Need, name string, have *jetstream.StreamConfig) bool {
+	if plan := p.find(name); plan != nil {
+		return plan.purpose != n.Purpose
+	}
+	return have != nil && have.Metadata[streamPurpose] != "" && have.Metadata[streamPurpose] != n.Purpose
 }
 
 // propose adds the subject of n to those that a stream would take; have is the stream of that name, or nil.
@@ -159,7 +176,7 @@ func (p *planner) propose(n *needs.Need, name string, have *jetstream.StreamConf
 	}
 	plan := p.find(name)
 	if plan == nil {
-		p.plans = append(p.plans, Plan{Name: name})
+		p.plans = append(p.plans, Plan{Name: name, purpose: n.Purpose})
 		plan = &p.plans[len(p.plans)-1]
 	}
 	if have != nil {
@@ -187,10 +204,10 @@ func with(subjects []string, subject string) []string {
 	return append(out, subject)
 }
 
-func (p *planner) addExisting(name, subject string) {
-	plan := p.find(name)
+func (p *planner) addExisting(n *needs.Need, name string) {
+	plan, subject := p.find(name), n.Subject
 	if plan == nil {
-		p.plans = append(p.plans, Plan{Name: name, Exists: true})
+		p.plans = append(p.plans, Plan{Name: name, Exists: true, purpose: n.Purpose})
 		plan = &p.plans[len(p.plans)-1]
 	}
 	plan.Subjects = with(plan.Subjects, subject)

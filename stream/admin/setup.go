@@ -37,6 +37,10 @@ type Plan struct {
 	SubjectWarning  string // that it stores answers and what others publish, with the fix; or ""
 	NoConsumers     bool   // some pipelines would get no consumer and answer nothing
 
+	// Created: Setup has created it now. Changed: it has changed what exists.
+	Created, Changed bool
+
+	purpose  string     // of the first need that it serves
 	bySetup  bool       // its metadata says that Setup created it
 	conflict bool       // the problem is that another stream takes the subject
 	need     needs.Need // of a bucket
@@ -62,14 +66,18 @@ type Streams struct {
 // createdBySetup is the key of a stream's metadata that marks streams to which Setup may add subjects.
 const createdBySetup = "embedd_setup"
 
+// streamPurpose is the key of the metadata with what a stream of Setup is for: input, labels, output, dead letters.
+const streamPurpose = "embedd_purpose"
+
 // Setup is Streams.Setup with the default limits.
 func Setup(ctx context.Context, js jetstream.JetStream, pipelines []spec.Pipeline, apply bool) ([]Plan, error) {
 	return Streams{}.Setup(ctx, js, pipelines, apply)
 }
 
 // Setup lists the streams and buckets that the pipelines need and, with apply, creates those that are missing: each
-// stream with the subjects of the pipelines and no others. It never changes a stream that it did not create. While a
-// plan has a problem it creates nothing. A nil js means a server without JetStream.
+// stream with the subjects of the pipelines and no others. New streams for inputs, labels, outputs and dead letters are
+// separate. It never changes a stream that it did not create. While a plan has a problem it creates nothing. A nil js
+// means a server without JetStream.
 func (s Streams) Setup(ctx context.Context, js jetstream.JetStream, pipelines []spec.Pipeline, apply bool) ([]Plan,
 	error) {
 	p := &planner{js: js, needs: needs.For(needs.Config{Pipelines: pipelines})}
@@ -95,12 +103,14 @@ func (s Streams) Setup(ctx context.Context, js jetstream.JetStream, pipelines []
 			if err := s.create(ctx, js, plan); err != nil {
 				return p.plans, err
 			}
+			plan.Created, plan.Changed = !plan.Outdated, plan.Outdated
 			plan.Exists, plan.Outdated = true, false
 		}
 		if plan.RaisesReplicas {
 			if err := raiseReplicas(ctx, js, plan, s.Replicas); err != nil {
 				return p.plans, err
 			}
+			plan.Changed = true
 		}
 	}
 	return p.plans, nil
@@ -115,7 +125,7 @@ func (s Streams) create(ctx context.Context, js jetstream.JetStream, plan *Plan)
 	}
 	c := jetstream.StreamConfig{Name: plan.Name, Subjects: plan.Subjects, Storage: jetstream.FileStorage,
 		SubjectTransform: plan.Transform, Duplicates: s.Duplicates, MaxAge: s.MaxAge, MaxBytes: s.MaxBytes,
-		Metadata: map[string]string{createdBySetup: "1"}}
+		Metadata: map[string]string{createdBySetup: "1", streamPurpose: plan.purpose}}
 	c.Duplicates = cmp.Or(c.Duplicates, DefaultDuplicates)
 	if c.MaxAge > 0 {
 		c.Duplicates = min(c.Duplicates, c.MaxAge) // the server allows no longer one

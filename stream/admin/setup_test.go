@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natstest"
+	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/spec"
 	"github.com/embedd/embedd/stream/summaries"
@@ -46,6 +47,13 @@ func said(plans []Plan) (out []string) {
 	return out
 }
 
+// allOf is a pipeline whose subjects begin with the same token.
+func allOf(name string) spec.Pipeline {
+	p := piped(name, "TX", "tx."+name+".in", "tx."+name+".out")
+	p.Labels, p.Dead, p.Stage.Labels = "tx."+name+".labels", "tx."+name+".dead", &plugin.Labels{}
+	return p
+}
+
 // TestSetup: streams take the subjects of the pipelines and nothing else, what is there is looked at, and overlaps are
 // found before anything is made.
 func TestSetup(t *testing.T) {
@@ -57,8 +65,19 @@ func TestSetup(t *testing.T) {
 		made      []string // what streams take afterwards; nil: nothing was made
 	}{
 		{"exactly the subjects", nil, []spec.Pipeline{piped("digits", "PROD", "prod.ml.features.digits", "prod.ml.reduced")},
-			[]string{"PROD [prod.ml.features.digits prod.ml.reduced] missing", "DEAD [dead.digits] missing"},
-			[]string{"DEAD [dead.digits]", "PROD [prod.ml.features.digits prod.ml.reduced]"}},
+			[]string{"PROD [prod.ml.features.digits] missing", "PROD_OUTPUT [prod.ml.reduced] missing",
+				"DEAD [dead.digits] missing"},
+			[]string{"DEAD [dead.digits]", "PROD [prod.ml.features.digits]", "PROD_OUTPUT [prod.ml.reduced]"}},
+		{"one stream for each purpose", nil, []spec.Pipeline{allOf("a"), allOf("b")},
+			[]string{"TX [tx.a.in tx.b.in] missing", "TX_LABELS [tx.a.labels tx.b.labels] missing",
+				"TX_OUTPUT [tx.a.out tx.b.out] missing", "TX_DEAD [tx.a.dead tx.b.dead] missing"},
+			[]string{"TX [tx.a.in tx.b.in]", "TX_DEAD [tx.a.dead tx.b.dead]", "TX_LABELS [tx.a.labels tx.b.labels]",
+				"TX_OUTPUT [tx.a.out tx.b.out]"}},
+		{"an input that setup made before", []jetstream.StreamConfig{{Name: "TX", Subjects: []string{"tx.in"},
+			Metadata: map[string]string{createdBySetup: "1", streamPurpose: "input"}}},
+			[]spec.Pipeline{piped("a", "IN", "in.a", "tx.out")},
+			[]string{"IN [in.a] missing", "TX_OUTPUT [tx.out] missing", "DEAD [dead.a] missing"},
+			[]string{"DEAD [dead.a]", "IN [in.a]", "TX [tx.in]", "TX_OUTPUT [tx.out]"}},
 		{"one stream for two pipelines", nil, []spec.Pipeline{piped("a", "IN", "in.>", "out.a"), piped("b", "IN", "in.b",
 			"out.b")},
 			[]string{"IN [in.>] missing", "OUT [out.a out.b] missing", "DEAD [dead.a dead.b] missing"},

@@ -41,7 +41,7 @@ func SubscriptionShortage(ctx context.Context, nc *nats.Conn, all []Need) (strin
 	need, present := Subscriptions(all), nc.NumSubscriptions()
 	more, err := natsx.CountSubscriptions(ctx, nc, need)
 	limit := present + more
-	need += max(present-1, 0) // one, for replies, is among those of the pipelines
+	need += max(present-connectionSubscriptions, 0) // those of the host
 	if err != nil || limit >= need {
 		return "", err
 	}
