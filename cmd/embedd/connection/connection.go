@@ -33,7 +33,8 @@ type Conn struct {
 	log    *slog.Logger
 	closed chan struct{}
 
-	received atomic.Uint64 // bytes, also those of an incomplete message
+	received atomic.Uint64                                // bytes, also those of an incomplete message
+	relogin  atomic.Pointer[func() (config.Login, error)] // instead of that of target, if not nil
 
 	mu       sync.Mutex
 	raw      net.Conn // the current network connection

@@ -2,6 +2,7 @@ package connection
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -80,6 +81,54 @@ func (t target) identity() (config.Identity, config.Login, error) {
 	return id, l, err
 }
 
+// identity returns the current login.
+func (c *Conn) identity() (config.Identity, config.Login, error) {
+	t := c.target
+	if login := c.relogin.Load(); login != nil {
+		t.login = *login
+	}
+	return t.identity()
+}
+
+// kind is how a login is presented to the server; the client cannot change it.
+func kind(id config.Identity, l config.Login) string {
+	switch {
+	case l == (config.Login{}):
+		return "none"
+	case id.JWT == "" && id.Seed != "":
+		return "an NKey"
+	}
+	return "a user, a token or a JWT"
+}
+
+// PrepareLogin connects once with the login of n. What it returns makes the connection use that login from now on, and
+// connect again with it.
+func (c *Conn) PrepareLogin(ctx context.Context, n config.NATS) (use func(), err error) {
+	t, err := targetOf(n)
+	if err != nil {
+		return nil, err
+	}
+	next, login, err := t.identity()
+	if err != nil {
+		return nil, err
+	}
+	now, old, err := c.identity()
+	if before, after := kind(now, old), kind(next, login); err == nil && before != after {
+		return nil, fmt.Errorf("the login was %s and is %s now: restart embedd", before, after)
+	}
+	trial, err := Dial(ctx, n, Options{})
+	if err != nil {
+		return nil, fmt.Errorf("connecting with the new login: %w", err)
+	}
+	trial.Close()
+	return func() {
+		c.relogin.Store(&t.login)
+		if err := c.Leave(); err != nil {
+			c.log.Debug("the connection cannot be closed; the next one uses the new login", "error", err)
+		}
+	}, nil
+}
+
 // dialer connects, through a SOCKS proxy if there is one. It keeps the connection for Leave and counts the bytes
 // received.
 type dialer struct {
@@ -154,7 +203,7 @@ func (c *Conn) options() ([]nats.Option, error) {
 	if t.tls.First {
 		options = append(options, nats.TLSHandshakeFirst())
 	}
-	id, login, err := t.identity()
+	id, login, err := c.identity()
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +222,7 @@ func (c *Conn) login() []nats.Option {
 	var err error
 	return []nats.Option{
 		nats.UserInfoHandler(func() (string, string) {
-			if id, _, err = c.target.identity(); err == nil && id.JWT == "" && id.Seed != "" {
+			if id, _, err = c.identity(); err == nil && id.JWT == "" && id.Seed != "" {
 				err = errors.New("the login was a user, a token or a JWT and is an NKey now: restart embedd")
 			}
 			return id.User, id.Password
@@ -189,7 +238,7 @@ func (c *Conn) login() []nats.Option {
 func (c *Conn) key(id config.Identity) []nats.Option {
 	public, err := id.Public()
 	read := func() {
-		if id, _, err = c.target.identity(); err == nil {
+		if id, _, err = c.identity(); err == nil {
 			public, err = id.Public()
 		}
 	}

@@ -73,9 +73,13 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	d.reloads.opened = opened
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if d.monitor, err = startMonitor(c.HTTP, registry, probes{d.readiness, d.trouble}); err != nil {
+	listen := func(h config.HTTP) (*monitor, error) {
+		return startMonitor(h, registry, probes{d.readiness, d.trouble})
+	}
+	if d.monitor, err = listen(c.HTTP); err != nil {
 		return err
 	}
+	d.reloads.http = &httpReloader{listen: listen, monitor: &d.monitor, log: d.log}
 	if err := d.dial(ctx, c, pipelines); err != nil {
 		return err
 	}
@@ -89,6 +93,7 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return cli.UsageError{Err: err}
 	}
+	d.reloads.conn = d.conn
 	d.engine.Store(engine)
 	return nil
 }
@@ -197,9 +202,12 @@ func (d *daemon) serve(ctx context.Context) error {
 // errConnectionEnded ends the daemon, so that its supervisor restarts it with a new connection.
 var errConnectionEnded = errors.New("the connection is closed and cannot be restored")
 
+// closeTimeout is how long open requests to the listener may take when it closes.
+const closeTimeout = 2 * time.Second
+
 func (d *daemon) close() {
 	if d.monitor != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		if err := d.monitor.close(ctx); err != nil {
 			d.log.Warn("closing the listener", "error", err)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -36,6 +37,7 @@ type monitor struct {
 	server *http.Server
 	addr   net.Addr // the actual address, also if http.listen has port 0
 	failed chan error
+	config *atomic.Pointer[config.HTTP]
 }
 
 // probes are called for each request, concurrently.
@@ -54,13 +56,14 @@ func startMonitor(h config.HTTP, metrics prometheus.Gatherer, p probes) (*monito
 	if err != nil {
 		return nil, fmt.Errorf("http.listen: %w: set it to an address of this machine, such as 127.0.0.1:8474", err)
 	}
-	if h.Cert != "" {
-		l = tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
-			GetCertificate: (&certificate{cert: h.Cert, key: h.Key}).get})
-	}
+	current := &atomic.Pointer[config.HTTP]{}
+	current.Store(&h)
+	l = &listener{l, current, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+		GetCertificate: (&certificate{config: current}).get}}
 	m := &monitor{
+		config: current,
 		server: &http.Server{
-			Handler:           monitorHandler(metrics, p, bearer(h.TokenFile)),
+			Handler:           monitorHandler(metrics, p, bearer(func() string { return current.Load().TokenFile })),
 			ReadHeaderTimeout: 5 * time.Second,
 			ReadTimeout:       10 * time.Second,
 			WriteTimeout:      30 * time.Second,
@@ -72,6 +75,21 @@ func startMonitor(h config.HTTP, metrics prometheus.Gatherer, p probes) (*monito
 	}
 	go func() { m.failed <- m.server.Serve(l) }()
 	return m, nil
+}
+
+// listener accepts connections with TLS if a certificate is configured then.
+type listener struct {
+	net.Listener
+	config *atomic.Pointer[config.HTTP]
+	tls    *tls.Config
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil && l.config.Load().Cert != "" {
+		c = tls.Server(c, l.tls)
+	}
+	return c, err
 }
 
 // close waits for open requests and stops.
@@ -134,11 +152,12 @@ func reply(w http.ResponseWriter, code int, v any) {
 
 // bearer returns a check of a request's bearer token against a file, which is read for each request so that it can be
 // rotated. Without a file every request passes.
-func bearer(path string) func(*http.Request) bool {
-	if path == "" {
-		return func(*http.Request) bool { return true }
-	}
+func bearer(file func() string) func(*http.Request) bool {
 	return func(r *http.Request) bool {
+		path := file()
+		if path == "" {
+			return true
+		}
 		given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		if !ok {
 			return false
@@ -155,9 +174,10 @@ func bearer(path string) func(*http.Request) bool {
 
 // certificate is the key pair of two files. It is read again when a file changes.
 type certificate struct {
-	cert, key string
+	config *atomic.Pointer[config.HTTP]
 
 	mu     sync.Mutex
+	paths  [2]string
 	read   [2]time.Time // modification times of the files
 	loaded *tls.Certificate
 }
@@ -166,21 +186,23 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var at [2]time.Time
-	for i, path := range []string{c.cert, c.key} {
+	h := c.config.Load()
+	paths := [2]string{h.Cert, h.Key}
+	for i, path := range paths {
 		if info, err := os.Stat(path); err == nil {
 			at[i] = info.ModTime()
 		}
 	}
-	if c.loaded != nil && at == c.read {
+	if c.loaded != nil && paths == c.paths && at == c.read {
 		return c.loaded, nil
 	}
-	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+	pair, err := tls.LoadX509KeyPair(h.Cert, h.Key)
 	if err != nil {
 		if c.loaded != nil {
 			return c.loaded, nil // the files may be half written
 		}
 		return nil, err
 	}
-	c.loaded, c.read = &pair, at
+	c.loaded, c.paths, c.read = &pair, paths, at
 	return c.loaded, nil
 }

@@ -2,9 +2,11 @@ package daemon
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 
 	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/cmd/embedd/connection"
 	"github.com/embedd/embedd/cmd/embedd/engine"
 	"github.com/embedd/embedd/stream"
 )
@@ -15,6 +17,8 @@ type reloader struct {
 	running   *config.Config    // what is in effect
 	pipelines []stream.Pipeline // as they were opened first
 	cores     int
+	http      *httpReloader
+	conn      *connection.Conn
 	opened    <-chan struct{} // closed when the pipelines are open
 }
 
@@ -36,7 +40,7 @@ func (r *reloader) follow(ctx context.Context, e *stream.Engine) {
 }
 
 // reload reads the configuration again. The engine calls it, one reload after another.
-func (r *reloader) reload(context.Context) (*stream.Reload, error) {
+func (r *reloader) reload(ctx context.Context) (*stream.Reload, error) {
 	next, err := r.Load()
 	if err != nil {
 		return nil, err
@@ -47,8 +51,20 @@ func (r *reloader) reload(context.Context) (*stream.Reload, error) {
 		return nil, err
 	}
 	yieldCores(pipelines, r.cores)
-	out := &stream.Reload{Commit: func() {
+	relogin := func() {}
+	if r.running.NATS.Login != applied.NATS.Login {
+		if relogin, err = r.conn.PrepareLogin(ctx, applied.NATS); err != nil {
+			return nil, err
+		}
+	}
+	commit, abandon, err := r.http.prepare(r.running.HTTP, applied.HTTP)
+	if err != nil {
+		return nil, err
+	}
+	out := &stream.Reload{Abandon: abandon, Commit: func() {
 		r.running = applied
+		commit()
+		relogin()
 		r.Apply(applied)
 	}}
 	for i, p := range pipelines {
@@ -65,4 +81,38 @@ func (r *reloader) reload(context.Context) (*stream.Reload, error) {
 		}
 	}
 	return out, nil
+}
+
+// httpReloader changes the listener of probes and metrics.
+type httpReloader struct {
+	listen  func(config.HTTP) (*monitor, error)
+	monitor **monitor
+	log     *slog.Logger
+}
+
+// prepare opens the listener of the next configuration if its address differs. Of the two functions that it returns one
+// is called.
+func (h *httpReloader) prepare(now, next config.HTTP) (commit, abandon func(), err error) {
+	current := *h.monitor
+	if now.Listen == next.Listen {
+		return func() { current.config.Store(&next) }, func() {}, nil
+	}
+	opened, err := h.listen(next)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func() {
+		*h.monitor = opened
+		h.log.Info("http listens on another address", "http", opened.addr.String())
+		h.end(current)
+	}, func() { h.end(opened) }, nil
+}
+
+// end closes a listener, after its requests.
+func (h *httpReloader) end(m *monitor) {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	if err := m.close(ctx); err != nil {
+		h.log.Warn("closing the listener", "error", err)
+	}
 }
