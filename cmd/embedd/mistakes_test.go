@@ -83,7 +83,7 @@ func TestPlantedMistakes(t *testing.T) {
 			w.restart(func(o *server.Options) { o.MaxSubs = 12 })
 			w.streams()
 		}, "raise max_subscriptions", func(w *ward) {
-			w.restart(func(o *server.Options) { o.MaxSubs = 31 })
+			w.restart(func(o *server.Options) { o.MaxSubs = 64 })
 			w.streams()
 		}},
 		{"features that are misspelt", func(w *ward) { w.send(16) },
