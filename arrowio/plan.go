@@ -267,7 +267,7 @@ func (p *plan) bySpec() {
 	p.distinct()
 }
 
-// distinct rejects a column of numbers x[0] next to a list x, because element names could not tell them apart.
+// distinct rejects a column of numbers x[0] next to a list x, because their element names would be equal.
 func (p *plan) distinct() {
 	for _, c := range p.columns {
 		name := p.schema.Layout.Fields[c.field].Name

@@ -555,7 +555,7 @@ func (g *golden) body(what string, body []byte, reduced bool) {
 	g.note(what, "body %d bytes %s", len(body), hex.EncodeToString(sum[:8]))
 }
 
-// identity says of which answer, kind and part an identity is, by the formula of docs/wire.md.
+// identity names the answer, kind and part of an identity, by the formula of docs/wire.md.
 func (g *golden) identity(subject string, header nats.Header) string {
 	g.Helper()
 	name, seq, _ := strings.Cut(header.Get(wire.HeaderSource), ":")

@@ -91,7 +91,7 @@ func TestOneLearns(t *testing.T) {
 	var replicas []*runner
 	for range 3 {
 		p := holdingPipeline()
-		p.Lease = 10 * time.Second // a machine that stands still for two must not look like a holder that is gone
+		p.Lease = 10 * time.Second // a pause of the machine of two must not look like a crashed holder
 		replicas = append(replicas, s.replica(p))
 	}
 	s.until("all are open", func() bool {

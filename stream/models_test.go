@@ -251,7 +251,7 @@ func TestDamagedStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := e.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "embedd model rollback") {
-		t.Errorf("told to stop: %v", err)
+		t.Errorf("after a stop: %v", err)
 	}
 	q = s.learner("a", "b")
 	if l := q.Running.Live(); l == nil || l.Version != p.Previous {

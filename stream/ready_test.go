@@ -85,8 +85,8 @@ func (s *site) invite(change func(*Pipeline)) (*Engine, *prometheus.Registry, fu
 	return e, r, e.Run
 }
 
-// stands waits until the pipeline is in a state whose sentence has all the words.
-func (s *site) stands(e *Engine, state State, ready bool, words ...string) Status {
+// awaitState waits until the pipeline has a state and its reason contains all the words.
+func (s *site) awaitState(e *Engine, state State, ready bool, words ...string) Status {
 	s.Helper()
 	var last Status
 	for end := time.Now().Add(ample); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
@@ -145,12 +145,12 @@ func TestReady(t *testing.T) {
 		s := guarded(t)
 		s.grant(denied("out.x"))
 		e, r := s.runGuarded(nil)
-		s.stands(e, StateBlocked, false, `publish on "out.x"`, "grant")
+		s.awaitState(e, StateBlocked, false, `publish on "out.x"`, "grant")
 		if v := gauge(t, r, "embedd_state", "state=blocked"); v != 1 {
 			t.Errorf("embedd_state of blocked is %v", v)
 		}
 		s.grant(denied("dead.x"))
-		last := s.stands(e, StateParked, true, `publish on "dead.x"`)
+		last := s.awaitState(e, StateParked, true, `publish on "dead.x"`)
 		if len(last.Conditions) != 1 || last.Conditions[0].Blocks != BlocksDeadLetters {
 			t.Errorf("conditions: %v", last.Conditions)
 		}
@@ -158,7 +158,7 @@ func TestReady(t *testing.T) {
 			t.Errorf("embedd_condition is %v", v)
 		}
 		s.grant(nil)
-		s.stands(e, StateLearning, true)
+		s.awaitState(e, StateLearning, true)
 	})
 	t.Run("rights that cannot be asked for", func(t *testing.T) {
 		t.Parallel()
@@ -168,7 +168,7 @@ func TestReady(t *testing.T) {
 		for range 20 {
 			s.send(1)
 		}
-		s.stands(e, StateBlocked, false, `publish on "out.x"`)
+		s.awaitState(e, StateBlocked, false, `publish on "out.x"`)
 		s.grant(denied("$SYS.>"))
 		for end := time.Now().Add(ample); e.Status()[0].State == StateBlocked; time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(end) {
@@ -183,10 +183,10 @@ func TestReady(t *testing.T) {
 			"$KV.EMBEDD_STATE.p.identity", "$JS.ACK.in.embedd_p.>", natsx.UserInfoSubject}}})
 		e, _ := s.runGuarded(nil)
 		s.send(1)
-		s.stands(e, StateLearning, true)
+		s.awaitState(e, StateLearning, true)
 		s.grant(denied("$JS.ACK.in.>"))
 		s.send(1)
-		s.stands(e, StateBlocked, false, `publish on "$JS.ACK.`)
+		s.awaitState(e, StateBlocked, false, `publish on "$JS.ACK.`)
 	})
 	t.Run("full", func(t *testing.T) {
 		t.Parallel()
@@ -212,41 +212,41 @@ func TestReady(t *testing.T) {
 		}
 		full("out")
 		e, _ := s.runGuarded(nil)
-		s.stands(e, StateBlocked, false, "stream out", "out.x", "full", "1 messages", "nats stream edit out --max-msgs=2")
+		s.awaitState(e, StateBlocked, false, "stream out", "out.x", "full", "1 messages", "nats stream edit out --max-msgs=2")
 		purge("out")
-		s.stands(e, StateLearning, true)
+		s.awaitState(e, StateLearning, true)
 		full("dead")
-		s.stands(e, StateParked, true, "stream dead", "dead.x", "full")
+		s.awaitState(e, StateParked, true, "stream dead", "dead.x", "full")
 		purge("dead")
-		s.stands(e, StateLearning, true)
+		s.awaitState(e, StateLearning, true)
 	})
 	t.Run("connection", func(t *testing.T) {
 		t.Parallel()
 		s := guarded(t)
 		e, _ := s.runGuarded(nil)
-		s.stands(e, StateLearning, true)
+		s.awaitState(e, StateLearning, true)
 		s.stop()
-		s.stands(e, StateBlocked, false, "not connected")
+		s.awaitState(e, StateBlocked, false, "not connected")
 		s.start()
-		s.stands(e, StateLearning, true)
+		s.awaitState(e, StateLearning, true)
 	})
 	t.Run("streams", func(t *testing.T) {
 		t.Parallel()
 		s := guarded(t)
 		e, _ := s.runGuarded(nil)
-		s.stands(e, StateLearning, true)
+		s.awaitState(e, StateLearning, true)
 		if err := s.js.DeleteStream(t.Context(), "out"); err != nil {
 			t.Fatal(err)
 		}
-		s.stands(e, StateBlocked, false, "no stream takes", "out.x", "embedd setup --apply")
+		s.awaitState(e, StateBlocked, false, "no stream takes", "out.x", "embedd setup --apply")
 		s.make(jetstream.StreamConfig{Name: "out"})
-		s.stands(e, StateLearning, true)
+		s.awaitState(e, StateLearning, true)
 		if err := s.js.DeleteStream(t.Context(), "in"); err != nil {
 			t.Fatal(err)
 		}
-		s.stands(e, StateBlocked, false, "input stream in", "gone")
+		s.awaitState(e, StateBlocked, false, "input stream in", "gone")
 		s.make(jetstream.StreamConfig{Name: "in", Storage: jetstream.MemoryStorage})
-		s.stands(e, StateLearning, true)
+		s.awaitState(e, StateLearning, true)
 	})
 }
 
@@ -255,7 +255,7 @@ func TestLag(t *testing.T) {
 	lags := func(t *testing.T, s *site, e *Engine, r *prometheus.Registry, messages float64, state State,
 		words ...string) {
 		t.Helper()
-		s.stands(e, state, false, words...)
+		s.awaitState(e, state, false, words...)
 		for end := time.Now().Add(ample); ; time.Sleep(20 * time.Millisecond) {
 			n, age := gauge(t, r, "embedd_lag_messages"), gauge(t, r, "embedd_lag_seconds")
 			if n == messages && age > 0.5 && age < 60 {
@@ -340,7 +340,7 @@ func TestNotDrained(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx) }()
-	s.stands(e, StateBlocked, false, "publishing on out.x fails", "maximum messages exceeded")
+	s.awaitState(e, StateBlocked, false, "publishing on out.x fails", "maximum messages exceeded")
 	cancel()
 	err := <-ended
 	if !errors.Is(err, ErrDrain) || !strings.Contains(err.Error(), "20 inputs") ||

@@ -41,7 +41,7 @@ func TestSilentServer(t *testing.T) {
 		if others {
 			s.until("switching to another server", func() bool { return log.with("switching to another server") != nil })
 		} else {
-			s.stands(e, StateBlocked, false, "the server does not answer since", "partitioned from its cluster")
+			s.awaitState(e, StateBlocked, false, "the server does not answer since", "partitioned from its cluster")
 			time.Sleep(2 * e.serverTimeout)
 			if n := nc.Stats().Reconnects; n > 0 || log.with("switching to another server") != nil {
 				t.Errorf("the only server was left: %d reconnects", n)
@@ -50,7 +50,7 @@ func TestSilentServer(t *testing.T) {
 		}
 		s.send(20)
 		s.acknowledged("p")
-		s.stands(e, StateReady, true)
+		s.awaitState(e, StateReady, true)
 		s.once(40)
 	}
 }

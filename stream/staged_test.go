@@ -131,7 +131,7 @@ func TestOutdated(t *testing.T) {
 	s.acknowledged("p")
 	s.once(300)
 	s.grant(denied("$JS.API.STREAM.INFO.KV_EMBEDD_MODELS", "$JS.API.STREAM.MSG.GET.KV_EMBEDD_MODELS"))
-	s.stands(e, StateBlocked, false, "the model store has not confirmed since", "nats.model_sync_timeout is 2s")
+	s.awaitState(e, StateBlocked, false, "the model store has not confirmed since", "nats.model_sync_timeout is 2s")
 	s.send(50)
 	time.Sleep(time.Second)
 	if n := len(s.sources()); n > 300 {
@@ -140,7 +140,7 @@ func TestOutdated(t *testing.T) {
 	s.grant(nil)
 	s.acknowledged("p")
 	s.once(350)
-	s.stands(e, StateReady, true)
+	s.awaitState(e, StateReady, true)
 }
 
 // TestIncompatibleLiveModel: a replica without a model that cannot use the live one does what until_ready specifies,

@@ -62,7 +62,7 @@ func benchCommand(e *cli.Env) *cobra.Command {
 
 func printRatios(out *report.Output, s bench.Shape, lines []bench.Ratio) error {
 	out.Printf("%d rows x %d features (%s, %s) to %d dimensions\n", s.Rows, s.Features, s.Type, s.Layout, s.Dim)
-	t := out.Table("WHAT", "OURS", "BESIDE", "", "UNIT", "RATIO", "TURNS", "GOAL", "")
+	t := out.Table("WHAT", "OURS", "REFERENCE", "", "UNIT", "RATIO", "TURNS", "GOAL", "")
 	for _, r := range lines {
 		goal, verdict := "-", ""
 		if r.Goal != nil {
@@ -74,7 +74,7 @@ func printRatios(out *report.Output, s bench.Shape, lines []bench.Ratio) error {
 				verdict = "met"
 			}
 		}
-		t.Row(r.What, figure(r.Ours), r.Beside, figure(r.Scale), r.Unit, fmt.Sprintf("%.3f", r.Ratio),
+		t.Row(r.What, figure(r.Ours), r.Reference, figure(r.Scale), r.Unit, fmt.Sprintf("%.3f", r.Ratio),
 			strconv.Itoa(r.Repeats), goal, verdict)
 	}
 	return t.Flush()

@@ -75,7 +75,7 @@ pipelines:
 	}
 }
 
-// TestDoctorWithoutPermission: a user that may not ask for running daemons is not told that none runs.
+// TestDoctorWithoutPermission: a user that may not ask for running daemons does not get the answer that none runs.
 func TestDoctorWithoutPermission(t *testing.T) {
 	t.Parallel()
 	w := newWard(t)

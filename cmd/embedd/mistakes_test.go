@@ -110,7 +110,7 @@ func TestPlantedMistakes(t *testing.T) {
 			w.change("[pixels], label: label", "[x, y], label: lable")
 			w.send(16)
 		}, `a label in column "lable"`, func(w *ward) { w.change("lable", "label") }},
-		{"labels that nobody sends", func(w *ward) {
+		{"labels without a sender", func(w *ward) {
 			w.change("subject: features.digits}", "subject: features.digits, labels: labels.digits}")
 			w.change("[pixels], label: label", "[x, y], key: id")
 			w.stream(jetstream.StreamConfig{Name: "LABELS"})

@@ -87,7 +87,7 @@ func OpenReader(ctx context.Context, js jetstream.JetStream, stream string, c je
 // HasConsumer reports whether it reads with a consumer.
 func (r *Reader) HasConsumer() bool { return r.consumer != nil }
 
-// Pending is how many messages there are to read as it begins; without a consumer at most so many, and 0 if none.
+// Pending is the number of messages to read at the start; without a consumer, an upper bound.
 func (r *Reader) Pending() uint64 {
 	if r.consumer != nil {
 		return r.consumer.CachedInfo().NumPending

@@ -87,7 +87,7 @@ type rawMessage struct {
 const summaryMatrices = 3
 
 // SummaryBuilder begins the summary of a block. The error is ErrFixed, or says that the window's memory does not
-// suffice for so many features.
+// suffice for that number of features.
 func (s *Stage) SummaryBuilder(b Block, features []string) (*SummaryBuilder, error) {
 	if s.learner == nil {
 		return nil, spec.ErrFixed

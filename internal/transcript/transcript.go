@@ -55,7 +55,7 @@ func (e *Event) Fatalf(format string, args ...any) {
 	e.t.Fatalf(e.at+": "+format, args...)
 }
 
-// Replay runs each file that matches pattern as a test of its own. begin makes what the events act on, and returns what
+// Replay runs each file that matches pattern as a separate test. begin makes what the events act on, and returns what
 // takes one event and says what came of it.
 func Replay(t *testing.T, pattern string, begin func() func(*Event) string) {
 	files, err := filepath.Glob(pattern)

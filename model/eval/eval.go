@@ -306,7 +306,7 @@ const evalRows = "500"
 func (c Config) paramsOf(name string) map[string]string {
 	given := c.Params[name]
 	m, err := fit.Lookup(name)
-	if _, told := given["rows"]; told || err != nil ||
+	if _, known := given["rows"]; known || err != nil ||
 		!slices.ContainsFunc(m.Params, func(p fit.Param) bool { return p.Name == "rows" }) {
 		return given
 	}

@@ -28,7 +28,7 @@ func fitShape(method string) (n, m int, dims []int) {
 	return 5000, 256, []int{2, 9, 16}
 }
 
-// BenchmarkFit is every fit from rows, with the default ridge, and beside it a
+// BenchmarkFit is every fit from rows, with the default ridge, and for comparison a
 // dgemm of the same shape, X'X, to read the figures against.
 func BenchmarkFit(b *testing.B) {
 	shapes := map[[2]int]*model.Data{}

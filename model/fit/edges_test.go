@@ -43,7 +43,7 @@ func (p *plain) nearest(i, k int, allowed func(j int) bool) []int {
 
 func (p *plain) own(i int) func(int) bool { return func(j int) bool { return p.y[j] == p.y[i] } }
 
-func (p *plain) foreign(i int) func(int) bool { return func(j int) bool { return p.y[j] != p.y[i] } }
+func (p *plain) otherClass(i int) func(int) bool { return func(j int) bool { return p.y[j] != p.y[i] } }
 
 func anyRow(int) bool { return true }
 
@@ -111,7 +111,7 @@ func (p *plain) mfa(penalty string, k1, k2 int) (n, d *mat.SymDense) {
 	w := mat.NewDense(p.n, p.n, nil)
 	switch penalty {
 	case "per-sample":
-		w = p.graphOf(k2, p.foreign)
+		w = p.graphOf(k2, p.otherClass)
 	case "class-pairs":
 		for c := range p.classes {
 			p.shortest(w, k2, c)
@@ -341,7 +341,7 @@ func TestDLASumsItsPatches(t *testing.T) {
 			for _, j := range p.nearest(i, c.k1, p.own(i)) {
 				add(i, j, 1)
 			}
-			for _, j := range p.nearest(i, c.k2, p.foreign(i)) {
+			for _, j := range p.nearest(i, c.k2, p.otherClass(i)) {
 				add(i, j, -c.beta)
 			}
 		}

@@ -41,7 +41,7 @@ var shapedMethods = []shaped{
 	{method: "lenewks"},
 	{method: "lenewks", params: "kernel=linear", origin: true}, // lenews
 	{method: "lenewks", params: "kernel=polynomial"},
-	// The constant feature is beside rows about their mean.
+	// The constant feature is added to rows about their mean.
 	{method: "sle-ovr"},
 	{method: "sle-ovr", params: "origin=mean"},
 	{method: "sle-ovr", params: "origin=none", origin: true}, // the literal form

@@ -52,12 +52,12 @@ func ExampleNearest() {
 
 func ExampleNeighbors_ShortestPairs() {
 	x, y := mat.NewDense(4, 1, []float64{0, 1, 3, 7}), []int{0, 0, 1, 1}
-	_, foreign, err := graph.NearestByClass(ctx, x, y, 0, 2)
+	_, others, err := graph.NearestByClass(ctx, x, y, 0, 2)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	margin := foreign.ShortestPairs(2, nil) // the two shortest pairs between classes
+	margin := others.ShortestPairs(2, nil) // the two shortest pairs between classes
 	for i := range margin.Len() {
 		index, dist2 := margin.Row(i)
 		fmt.Println(i, index, dist2)
@@ -71,13 +71,13 @@ func ExampleNeighbors_ShortestPairs() {
 
 func ExampleNearestByClass() {
 	x, y := mat.NewDense(4, 1, []float64{0, 1, 3, 7}), []int{0, 0, 1, 1}
-	own, foreign, err := graph.NearestByClass(ctx, x, y, 1, 2)
+	own, others, err := graph.NearestByClass(ctx, x, y, 1, 2)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	same, _ := own.Row(1)
-	other, _ := foreign.Row(1)
+	other, _ := others.Row(1)
 	fmt.Println(same, other)
 	// Output: [0] [2 3]
 }

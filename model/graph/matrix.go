@@ -144,7 +144,7 @@ type entry struct {
 	v    float64
 }
 
-// assemble sums entries into a symmetric matrix of order n: each stands for (i, j) and (j, i). Terms of one entry are
+// assemble sums entries into a symmetric matrix of order n: each is both (i, j) and (j, i). Terms of one entry are
 // summed in the given order.
 func assemble(n int, entries []entry) *Matrix {
 	a := &Matrix{rows: n, cols: n, start: make([]int, n+1)}

@@ -18,7 +18,7 @@ func TestShortestPairsEqualAllPairs(t *testing.T) {
 				x.SetRow(i, []float64{float64(r.IntN(4)), float64(r.IntN(4))})
 			}
 		}
-		_, foreign, err := NearestByClass(ctx, x, y, 0, k)
+		_, others, err := NearestByClass(ctx, x, y, 0, k)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,10 +59,10 @@ func TestShortestPairsEqualAllPairs(t *testing.T) {
 			return all
 		}
 		want := shortest(func(i, j int) bool { return i < j })
-		if got := pairs(foreign.ShortestPairs(k, nil), func(int) bool { return true }, true); !slices.Equal(got, want) {
+		if got := pairs(others.ShortestPairs(k, nil), func(int) bool { return true }, true); !slices.Equal(got, want) {
 			t.Fatalf("trial %d: %v, want %v", trial, got, want)
 		}
-		byClass := foreign.ShortestPairs(k, y)
+		byClass := others.ShortestPairs(k, y)
 		for c := range 3 {
 			want := shortest(func(i, _ int) bool { return y[i] == c })
 			if got := pairs(byClass, func(i int) bool { return y[i] == c }, false); !slices.Equal(got, want) {

@@ -224,7 +224,7 @@ func SolveLow(ctx context.Context, g *mat.Dense, j mat.Symmetric, q *Metric, d i
 		return &out
 	}
 	h := q.whiten(ctx, g)
-	if c > q.rank { // with that many columns N is not smaller
+	if c > q.rank { // with more columns than the rank N is not smaller
 		ht := mat.DenseCopyOf(h.T())
 		return solveWhite(ctx, outer(ctx, ht, inner(ht)), q, Max, d, apply), nil
 	}

@@ -134,7 +134,7 @@ func (r *Registry) Pointer(ctx context.Context) (*Pointer, error) {
 	return p, err
 }
 
-// Choice is a live model and how it came to be live.
+// Choice is a live model and why it is live.
 type Choice struct {
 	Live        *plugin.Live // State is the learner's newest checkpoint; nil where no model is live
 	Pinned      bool         // nothing may replace it

@@ -69,16 +69,16 @@ func (s Shape) Check(repeats int) error {
 // Ratio is one line of the report: our figure compared with a baseline.
 type Ratio struct {
 	Shape
-	What    string   `json:"what"`
-	Unit    string   `json:"unit"`
-	Ours    float64  `json:"ours"`
-	Beside  string   `json:"beside"`
-	Scale   float64  `json:"scale"`
-	Ratio   float64  `json:"ratio"` // median over the turns
-	Goal    *float64 `json:"goal,omitempty"`
-	AtMost  bool     `json:"at_most,omitempty"` // the goal is an upper bound
-	Met     *bool    `json:"met,omitempty"`
-	Repeats int      `json:"repeats"`
+	What      string   `json:"what"`
+	Unit      string   `json:"unit"`
+	Ours      float64  `json:"ours"`
+	Reference string   `json:"reference"`
+	Scale     float64  `json:"scale"`
+	Ratio     float64  `json:"ratio"` // median over the turns
+	Goal      *float64 `json:"goal,omitempty"`
+	AtMost    bool     `json:"at_most,omitempty"` // the goal is an upper bound
+	Met       *bool    `json:"met,omitempty"`
+	Repeats   int      `json:"repeats"`
 }
 
 // aim sets the goal and whether it is met.
@@ -162,7 +162,7 @@ func (b run) turns(ctx context.Context, phase string, wait time.Duration,
 
 // compare makes a line of the times of two contestants: amount divided by time. It reports the turn with the median
 // ratio, so that the ratio belongs to the figures.
-func compare(what, unit, beside string, took [2][]float64, amount [2]float64) Ratio {
+func compare(what, unit, reference string, took [2][]float64, amount [2]float64) Ratio {
 	turns := make([]Ratio, len(took[0]))
 	for i := range turns {
 		r := &turns[i]
@@ -171,7 +171,7 @@ func compare(what, unit, beside string, took [2][]float64, amount [2]float64) Ra
 	}
 	slices.SortFunc(turns, func(x, y Ratio) int { return cmp.Compare(x.Ratio, y.Ratio) })
 	r := turns[(len(turns)-1)/2]
-	r.What, r.Unit, r.Beside, r.Repeats = what, unit, beside, len(turns)
+	r.What, r.Unit, r.Reference, r.Repeats = what, unit, reference, len(turns)
 	return r
 }
 

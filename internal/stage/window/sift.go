@@ -33,7 +33,7 @@ const (
 	// maxOutliers is the maximum share of outliers; if more rows are that far, the ratio is raised.
 	maxOutliers = 0.25
 	// sparseFeature limits how much smaller the reach of a feature may be than its larger values, and than the usual
-	// reach of the features. Of a pixel that is nearly always 0, nine in ten values tell nothing about its range.
+	// reach of the features. Of a pixel that is nearly always 0, nine in ten values do not show its range.
 	sparseFeature = 10
 	// sampledForStats is the approximate number of rows that the statistics are computed from.
 	sampledForStats = 256

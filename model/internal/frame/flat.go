@@ -12,7 +12,7 @@ import (
 const Flat = 1e-9
 
 // FlatError is the error of a denominator of tangent spaces that explain everything: near each row the rows have D
-// dimensions or fewer, and the criterion cannot tell outputs apart. Its bound is the largest dimension that leaves
+// dimensions or fewer, and the criterion cannot distinguish outputs. Its bound is the largest dimension that leaves
 // something unexplained. build makes the denominator, and reports whether it is zero.
 func FlatError(t *Task, build func(*Task) (*mat.SymDense, bool)) error {
 	for q := t.D - 1; q > 0; q-- {

@@ -20,7 +20,7 @@ import (
 // k nearest rows, connected, and each row has a tangent space of d dimensions, of it and its nearest rows. With v
 // eliminated f are the lowest eigenvectors of 2L - S2 S3^+ S2', n x n, sparse for gamma = 0. A new row is mapped to
 // first order: f_j + v_j' T_j' (x - x_j) at the nearest row j, v = -S3^+ S2' f. After Sun 2013; the constraint is ours,
-// the form that of Zhou and Sun 2017. Heat weights may almost isolate a row, which then has an eigenvector of its own:
+// the form that of Zhou and Sun 2017. Heat weights may almost isolate a row, which then has a separate eigenvector:
 // t=inf avoids that.
 var tsimr = frame.Method{
 	Name: "tsimr", Title: "tangent space intrinsic manifold regularisation",

@@ -42,7 +42,7 @@ func normalScores(x []float64, m int) *mapping.Ranks {
 }
 
 // knots chooses some of the distinct values of a feature, given the share of rows at each. Scores between two knots are
-// interpolated linearly, so knots are spaced by rows and not by values: less than one row in a hundred lies between two
+// interpolated linearly, so knots are spaced by rows and not by values: less than one row in a hundred is between two
 // knots that have values between them. A value that many rows share becomes a knot, and so do its neighbours.
 func knots(share []float64) []int {
 	if len(share) <= maxKnots {

@@ -20,8 +20,8 @@ import (
 
 // partitions keeps the order of each key. The key is what the wildcards of the pipeline's subject match. The input
 // stream's subject transform adds two tokens to the subject of each message that it stores: the number of partitions,
-// and the partition of the key. So messages that were stored with another number of partitions, or none, can be told
-// apart.
+// and the partition of the key. So messages that were stored with another number of partitions, or none, can be
+// distinguished.
 //
 // The owner of a partition pulls its messages in stream order from the first unacknowledged one. A consumer redelivers
 // unacknowledged messages at any time, so it is created again to start there. Order does not depend on the lease: an
@@ -66,7 +66,7 @@ func (p *partitions) memberName() string {
 // pullBytes returns how many bytes a pull of one partition may fetch, and the pulls of all together: half of
 // limits.in_flight or the size of one pull without partitions, whichever is less, and at least one message each. It
 // does not depend on what other partitions do. Partitions of earlier numbers are pulled before the others, so they need
-// no share of their own.
+// no separate share.
 func (p *partitions) pullBytes() (each, all int64) {
 	n := int64(max(p.Partitions, len(p.earlier)))
 	each = max(min(natsx.MaxFetchBytes, p.InFlight/2)/n, p.Conn.MaxPayload()+natsx.MaxHeaderBytes)

@@ -215,7 +215,7 @@ func TestInOrderAsksForOne(t *testing.T) {
 		}
 		questions[msg.Subject[strings.LastIndexByte(msg.Subject, '.')+1:]]++
 	}
-	// The first is asked for every two seconds at last; that each partition asks comes to as many as there are.
+	// In the end the first is requested every two seconds; if each partition requested it, there would be one a partition.
 	if n := questions[needs.ConsumerName("p", "")]; n == 0 || n >= spec.MaxPartitions/2 {
 		t.Errorf("%d questions more for the first", n)
 	}

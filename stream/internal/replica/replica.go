@@ -1,4 +1,4 @@
-// Package replica makes a process one of the replicas of a pipeline: which of them is the trainer, which one stands by,
+// Package replica makes a process one of the replicas of a pipeline: which of them is the trainer, which one is the standby,
 // which model is live, and how a new one reaches all of them. It is built on the leases (package lease) and the model
 // store (package registry).
 package replica
@@ -147,7 +147,7 @@ func (r *Replica) Run(ctx context.Context) {
 	}
 }
 
-// Report fills in what a status says of the replica and its model store.
+// Report fills in the part of a status about the replica and its model store.
 func (r *Replica) Report(s *spec.Status) {
 	if event := r.event.Load(); event != nil {
 		s.Store = *event

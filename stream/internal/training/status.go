@@ -53,7 +53,7 @@ func (p *Path) Event() string {
 	return ""
 }
 
-// Report fills in what a status says of learning.
+// Report fills in the part of a status about training.
 func (p *Path) Report(s *spec.Status) {
 	s.LateLabels, s.InputEvent = p.HasLateLabels(), p.Event()
 	if g := p.guard.Load(); g != nil {
