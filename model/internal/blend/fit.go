@@ -27,8 +27,8 @@ const MinDim = 20
 
 // Method fits its members, divides the outputs of each by the square root of their total variance, so that no member
 // outweighs the others by its units, and takes the principal components of all outputs side by side. Squared distances
-// of outputs are then the mean of the members' squared distances, as far as the dimensions can represent them. Where all
-// members are linear in the features, the model is one matrix and projects like any linear model.
+// of outputs are then the mean of the members' squared distances, as far as the dimensions can represent them. Where
+// all members are linear in the features, the model is one matrix and projects like any linear model.
 //
 // A method that is a member at three scales contributes nearly the same outputs three times. So each pair of method and
 // kind of preprocessing has one vote, which its scales share. Otherwise the blend would lean towards methods whose

@@ -1,6 +1,6 @@
-// Package replica makes a process one of the replicas of a pipeline: which of them is the trainer, which one is the standby,
-// which model is live, and how a new one reaches all of them. It is built on the leases (package lease) and the model
-// store (package registry).
+// Package replica makes a process one of the replicas of a pipeline: which of them is the trainer, which one is the
+// standby, which model is live, and how a new one reaches all of them. It is built on the leases (package lease) and
+// the model store (package registry).
 package replica
 
 import (
