@@ -41,7 +41,7 @@ func doctorCommand(e *cli.Env) *cobra.Command {
 			"line is ok, a note, or a fault with its fix. The exit code is 3 if there is a fault."}
 	f := cli.FlagsOf(cmd)
 	path := f.StringP("config", "c", "embedd.yaml", "configuration `FILE`")
-	where := client.AddressFlags(f, "NATS `URL`; over NATS_URL and the file's nats.url")
+	where := client.AddressFlags(f, "NATS `URL`, instead of NATS_URL and nats.url of the file")
 	out := report.Flag(f, e)
 	f.BoolVar(&out.JSON, "json", false, "short for --format json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

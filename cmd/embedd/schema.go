@@ -32,7 +32,7 @@ type schemaFlags struct {
 
 func schemaFlagsOf(f *cli.Flags) schemaFlags {
 	return schemaFlags{f.StringP("config", "c", "embedd.yaml", "configuration `FILE`"),
-		client.AddressFlags(f, "NATS `URL`; over NATS_URL and the file's nats.url")}
+		client.AddressFlags(f, "NATS `URL`, instead of NATS_URL and nats.url of the file")}
 }
 
 // open returns the pipeline with a name and a connection to the server; js is nil for a pipeline on core NATS.

@@ -20,7 +20,7 @@ func setupCommand(e *cli.Env) *cobra.Command {
 		Short: "show the streams that a configuration needs, or create them"}
 	f := cli.FlagsOf(cmd)
 	path := f.StringP("config", "c", "embedd.yaml", "configuration `FILE`")
-	where := client.AddressFlags(f, "NATS `URL`; over NATS_URL and the file's nats.url")
+	where := client.AddressFlags(f, "NATS `URL`, instead of NATS_URL and nats.url of the file")
 	apply := f.Bool("apply", false, "create missing streams and buckets; a stream that setup did not create is never "+
 		"changed")
 	count := f.Choice("replicas", "`NUMBER` of replicas of what is created; with --apply also of what setup created "+

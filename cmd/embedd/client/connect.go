@@ -65,7 +65,7 @@ type Server struct {
 func ServerFlags(f *cli.Flags, of string) *Server {
 	return &Server{
 		AddressFlags(f, "NATS `URL`"+of+" (default that of -c, else NATS_URL, else nats://127.0.0.1:4222)"),
-		f.StringP("config", "c", "", "configuration `FILE` whose nats section says how to connect and who"),
+		f.StringP("config", "c", "", "configuration `FILE` whose nats section has the server and the login"),
 	}
 }
 
@@ -159,7 +159,7 @@ type Store struct {
 func StoreFlags(f *cli.Flags) *Store {
 	return &Store{
 		ServerFlags(f, " of the model store"),
-		f.String("store", "", "`DIRECTORY` of the model store, where model.store names one"),
+		f.String("store", "", "`DIRECTORY` of the model store, if model.store is one"),
 	}
 }
 
