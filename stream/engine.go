@@ -55,6 +55,7 @@ type Engine struct {
 	drain         time.Duration // drainTimeout
 	serverTimeout time.Duration // how long the server may answer nothing
 	claimLife     time.Duration // see blocks.Blocks; 0: its default
+	watchInterval time.Duration // see deliveries.Watch; 0: its default
 
 	stores   *replica.Stores
 	state    *natsx.Bucket // nil until a pipeline needs it

@@ -7,3 +7,6 @@ func SetDrain(e *Engine, d time.Duration) (before time.Duration) {
 	before, e.drain = e.drain, d
 	return before
 }
+
+// SetWatchInterval sets the time between two comparisons of the deliveries.
+func SetWatchInterval(e *Engine, d time.Duration) { e.watchInterval = d }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/blocks"
+	"github.com/embedd/embedd/stream/internal/deliveries"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/observe"
@@ -32,6 +33,7 @@ type pipeline struct {
 	training *training.Path
 	observer *observe.Observer
 	blocks   *blocks.Blocks
+	watch    *deliveries.Watch
 	draining atomic.Bool
 	// configuration is that of the engine.
 	configuration *configuration
@@ -46,6 +48,7 @@ func newPipeline(s *scope.Scope, a *relay.Activity, drainTimeout time.Duration) 
 	p.training = training.New(s, p.replica, training.Hooks{MayLearn: p.relay.MayLearn,
 		SendLabelLetter: p.relay.SendLabelDeadLetter, IsHolding: p.relay.IsWaitingForModel})
 	p.blocks = blocks.New(s, p.replica, p.training)
+	p.watch = deliveries.New(s)
 	p.observer = observe.New(s, p.replica, p.relay.EarlierPartitions, p.relay.Rebind)
 	p.relay.Attach(p.replica, p.training, p.observer.Now)
 	return p
@@ -200,6 +203,9 @@ func (p *pipeline) run(ctx, severed context.Context) (err error) {
 	case p.training.Learns():
 		p.training.OpenFeed()
 		wg.Go(func() { p.training.Run(ctx) })
+	}
+	if watch := p.watch.Start(); watch != nil {
+		wg.Go(func() { watch(ctx) })
 	}
 	if p.Role == RoleTrain {
 		<-ctx.Done()

@@ -84,6 +84,7 @@ type Status struct {
 	Claimed uint64
 
 	Conditions []Condition // what blocks answers, or needs attention
+	Deliveries *Deliveries // nil where replicas share no consumer
 
 	FixedModel bool // the model is a file: nothing is learned
 	LateLabels bool // labels have a separate subject
@@ -114,7 +115,8 @@ type Report struct {
 	Hub           *Hub           `json:"hub,omitempty"`        // absent where the models do not come from a hub
 	Schema        Schema         `json:"schema"`
 	Learning      Learning       `json:"learning"`
-	Labels        *Labels        `json:"labels,omitempty"` // absent without late labels
+	Labels        *Labels        `json:"labels,omitempty"`     // absent without late labels
+	Deliveries    *Deliveries    `json:"deliveries,omitempty"` // absent where replicas share no consumer
 }
 
 // Hub is the domain whose models a leaf node mirrors.
@@ -252,7 +254,7 @@ func (s Status) Report() Report {
 		Store: s.Store, Schema: s.schema(), Generation: s.Generation, ReloadError: s.ReloadError,
 		Role: s.Role, Claimed: s.Claimed, Partitions: s.Partitions, IsTrainer: s.IsTrainer,
 		Trainer: s.Trainer, Term: s.Term, Revision: s.Revision,
-		Conditions: s.Conditions,
+		Conditions: s.Conditions, Deliveries: s.Deliveries,
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
 			Dropped: g.Dropped, OverClassLimit: g.OverClassLimit, RareClassRows: g.RareClassRows, Outliers: g.Outliers,
 			LastOutlier: g.LastOutlier, OverQuota: g.OverQuota, Clock: g.Clock, Fitting: g.Fitting, Restoring: g.Restoring,

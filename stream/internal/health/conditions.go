@@ -24,6 +24,7 @@ const (
 	DeadLetterShare                   // nearly all of the newest messages became dead letters
 	NoLabels                          // none of the newest rows has a label
 	LeaseKey                          // the trainer's lease is held by a client that does not renew it
+	StolenDeliveries                  // a client that is no replica pulls from the consumer
 	components
 )
 
@@ -45,6 +46,7 @@ var componentTable = [components]struct {
 	DeadLetterShare:  {"dead_share", spec.BlocksNothing},
 	NoLabels:         {"no_labels", spec.BlocksNothing},
 	LeaseKey:         {"lease_key", spec.BlocksNothing},
+	StolenDeliveries: {"stolen_deliveries", spec.BlocksNothing},
 }
 
 // Conditions are the reasons why a pipeline cannot answer, or needs attention, one for each component. A component sets

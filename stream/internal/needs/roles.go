@@ -104,6 +104,9 @@ var EndpointRoles = map[string]Role{
 	"model rollback": RoleOperator,
 }
 
+// EndpointStarted is not one of the service: a replica announces on its subject that it starts.
+const EndpointStarted = "started"
+
 // endpointPermissions let each role request its endpoints, and find out which daemons run.
 func endpointPermissions(pipeline string) []Permission {
 	all := []Permission{{inspection, false, []string{"$SRV.PING"}}}

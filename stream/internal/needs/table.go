@@ -195,6 +195,7 @@ func service(a *api, p *spec.Pipeline) Need {
 	n := Need{Kind: Subject, Purpose: "service", Pipeline: p.Name, Name: ServiceName(p.Name),
 		Why: "Answers requests about the pipeline.",
 		Permissions: append(endpointPermissions(p.Name),
+			Permission{RoleDaemon, false, []string{ServiceSubject(p.Name, EndpointStarted)}},
 			Permission{RoleDaemon, true, []string{ServiceSubject(p.Name, ">"), "$SRV.*", name, name + ".*"}},
 			Permission{inspection, false, []string{natsx.UserInfoSubject, a.request("INFO")}},
 			Permission{RoleProducer, false, append(slices.Clone(inputs), a.request("STREAM", "NAMES"))},

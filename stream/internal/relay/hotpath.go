@@ -6,6 +6,7 @@ import (
 
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/ratelog"
+	"github.com/embedd/embedd/stream/internal/deliveries"
 	"github.com/embedd/embedd/stream/internal/health"
 )
 
@@ -21,6 +22,7 @@ type hotPath struct {
 	inspect       func()        // updates the lag and the other statistics of the streams now
 	claimed       atomic.Uint64 // answers that were sent under their second identity
 	claimLog      ratelog.Limiter
+	deliveries    deliveries.Counter
 }
 
 // send publishes the parts of an answer without waiting for their confirmation. Parts that fail here are sent again by

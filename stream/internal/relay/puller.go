@@ -161,19 +161,23 @@ func (p *puller) awaitTurn() (limit pullLimit, ok bool) {
 func (p *puller) pull(ctx context.Context, limit pullLimit) (isRecreated bool, err error) {
 	p.source.identity.beginPull()
 	defer p.source.identity.endPull()
+	p.deliveries.Begin()
 	_, err = p.Pulls.Fetch(ctx, p.JS, p.consumer, min(limit.messages, natsx.MaxFetchMessages), limit.bytes,
 		func(msg *natsx.Message) {
 			p.Series.Read(health.PathAnswer, len(msg.Data()))
 			in := p.received(msg, p.created)
 			if in == nil {
+				p.deliveries.Add(0)
 				return
 			}
+			p.deliveries.Add(in.ConsumerSeq)
 			if isRecreated = isRecreated || in.ConsumerSeq <= p.delivery; isRecreated {
 				_ = msg.Nak()
 				return
 			}
 			p.take(ctx, in)
 		})
+	p.deliveries.End(err)
 	return isRecreated, err
 }
 

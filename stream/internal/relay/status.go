@@ -15,6 +15,9 @@ func (r *Relay) Report(s *spec.Status) {
 		owned := int(r.partitions.owned.Load())
 		s.Partitions = &owned
 	}
+	if r.Input != nil && r.Partitions == 0 && !r.LearnsFromEdges() {
+		s.Deliveries = r.deliveries.Report(r.Conn.Stats().Reconnects, r.Conn.ConnectedServerName())
+	}
 	s.Busy = r.utilization.value()
 	s.Halted = r.HaltReason()
 	s.Claimed = r.claimed.Load()

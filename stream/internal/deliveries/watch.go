@@ -1,0 +1,191 @@
+package deliveries
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/scope"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+const (
+	// defaultInterval is the time between two samples. It is longer than a pull request stays open, so that what a
+	// replica requested before it ended is delivered before the next sample.
+	defaultInterval = 10 * time.Second
+	// replyWait is how long replicas have to answer. One that answers later makes the sample incomplete.
+	replyWait = 2 * time.Second
+	// quietSamples is after how many verdicts without a further stolen delivery the condition is cleared.
+	quietSamples = 6
+)
+
+// Watch compares deliveries with what the replicas report, and sets the condition StolenDeliveries.
+type Watch struct {
+	*scope.Scope
+	Interval time.Duration // between two samples; 0: the default
+
+	mu          sync.Mutex
+	tick        uint64
+	replies     map[string]*spec.Deliveries // to the request of the tick
+	isDisturbed bool                        // a replica has started, or answers too late
+}
+
+// New returns the watch of a pipeline.
+func New(s *scope.Scope) *Watch { return &Watch{Scope: s} }
+
+// isPossible reports whether deliveries of this pipeline can be compared: replicas share one consumer, and the user may
+// ask them.
+func (w *Watch) isPossible() bool {
+	if w.Input == nil || w.Partitions > 0 || w.LearnsFromEdges() || w.Role == spec.RoleTrain {
+		return false
+	}
+	for _, endpoint := range []string{"status", needs.EndpointStarted} {
+		subject := needs.ServiceSubject(w.Name, endpoint)
+		if w.Permissions.IsDenied(natsx.Permission{Action: natsx.Publish, Subject: subject}) {
+			return false
+		}
+	}
+	return true
+}
+
+// Start subscribes to what replicas report, and announces this one to the others, which must know of it before it
+// pulls: they could take its messages for stolen ones if it ended soon. It returns nil where nothing can be compared.
+func (w *Watch) Start() (run func(context.Context)) {
+	if !w.isPossible() {
+		return nil
+	}
+	started := needs.ServiceSubject(w.Name, needs.EndpointStarted)
+	inbox := w.Conn.NewInbox()
+	replies, err := w.Conn.Subscribe(inbox+".*", w.take)
+	if err != nil {
+		return nil
+	}
+	starts, err := w.Conn.Subscribe(started, func(*nats.Msg) { w.disturb() })
+	if err == nil {
+		err = w.Conn.Publish(started, nil)
+	}
+	return func(ctx context.Context) {
+		defer func() {
+			_ = replies.Unsubscribe()
+			if starts != nil {
+				_ = starts.Unsubscribe()
+			}
+		}()
+		if err == nil {
+			w.run(ctx, inbox)
+		}
+	}
+}
+
+func (w *Watch) disturb() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.isDisturbed = true
+}
+
+// take receives the status of a replica.
+func (w *Watch) take(msg *nats.Msg) {
+	var r spec.Report
+	tick, err := strconv.ParseUint(msg.Subject[strings.LastIndexByte(msg.Subject, '.')+1:], 10, 64)
+	if err != nil || json.Unmarshal(msg.Data, &r) != nil || r.Instance == "" {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if tick != w.tick || w.replies == nil {
+		w.isDisturbed = true
+		return
+	}
+	w.replies[r.Instance] = r.Deliveries
+}
+
+func (w *Watch) run(ctx context.Context, inbox string) {
+	interval := w.Interval
+	if interval == 0 {
+		interval = defaultInterval + 5*w.PollInterval
+	}
+	var j judge
+	var stolen, quiet uint64
+	for natsx.Sleep(ctx, interval) {
+		s, isDisturbed := w.sample(ctx, inbox, min(replyWait, interval/2))
+		n, known := j.next(s, isDisturbed)
+		switch {
+		case !known && j.base == nil:
+			stolen = 0 // counted from another base
+		case known && n > stolen:
+			stolen, quiet = n, 0
+			w.report(n)
+		case known:
+			if quiet++; quiet == quietSamples && w.Conditions.Clear(health.StolenDeliveries) {
+				w.Log.Info("no further delivery of the consumer was stolen", "consumer", w.ConsumerName())
+			}
+		}
+	}
+	w.Conditions.Clear(health.StolenDeliveries)
+}
+
+// report sets the condition.
+func (w *Watch) report(n uint64) {
+	text := fmt.Sprintf("%d deliveries of consumer %s of stream %s reached no replica: another client pulls from it, and "+
+		"inputs are answered late or, if it acknowledges them, not at all; find the users with permission to publish on %q",
+		n, w.ConsumerName(), w.Stream, natsx.PullSubject(w.JS, w.Stream, w.ConsumerName()))
+	if w.Conditions.Set(health.StolenDeliveries, text) {
+		w.Log.Warn("deliveries of the consumer reach no replica: another client pulls from it", "stream", w.Stream,
+			"consumer", w.ConsumerName(), "deliveries", n, "permission",
+			natsx.PullSubject(w.JS, w.Stream, w.ConsumerName()))
+	}
+}
+
+// leader is the name of the server that delivers; "" if that is not known.
+func (w *Watch) leader(info *jetstream.ConsumerInfo) string {
+	if info.Cluster != nil {
+		return info.Cluster.Leader
+	}
+	// The server is not clustered. A request without a domain is answered by the connected one if it has JetStream.
+	has, _ := w.Conn.ConnectedServerJetStream()
+	if !has || natsx.APIPrefix(w.JS) != jetstream.DefaultAPIPrefix {
+		return ""
+	}
+	return w.Conn.ConnectedServerName()
+}
+
+// sample asks all replicas, and then the server.
+func (w *Watch) sample(ctx context.Context, inbox string, wait time.Duration) (s *sample, isDisturbed bool) {
+	w.mu.Lock()
+	w.tick++
+	w.replies = map[string]*spec.Deliveries{}
+	reply := inbox + "." + strconv.FormatUint(w.tick, 10)
+	w.mu.Unlock()
+	err := w.Conn.PublishRequest(needs.ServiceSubject(w.Name, "status"), reply, nil)
+	if err == nil && !natsx.Sleep(ctx, wait) {
+		err = ctx.Err()
+	}
+	w.mu.Lock()
+	s = &sample{replicas: w.replies}
+	w.replies = nil
+	w.mu.Unlock()
+	ask, cancel := context.WithTimeout(ctx, replyWait)
+	defer cancel()
+	if err == nil {
+		consumer, failed := w.JS.Consumer(ask, w.Stream, w.ConsumerName())
+		if err = failed; err == nil {
+			info := consumer.CachedInfo()
+			s.delivered, s.created = info.Delivered.Consumer, info.Created
+			s.leader = w.leader(info)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	isDisturbed, w.isDisturbed = w.isDisturbed || err != nil, false
+	return s, isDisturbed
+}
