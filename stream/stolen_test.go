@@ -22,7 +22,7 @@ func TestStolenDeliveries(t *testing.T) {
 	s.Stream(jetstream.StreamConfig{Name: "in", Subjects: []string{"in.>"}})
 	s.Stream(jetstream.StreamConfig{Name: "out", Subjects: []string{"out.>", "dead.>"}})
 	p := basicPipeline()
-	p.Stage.Fixed = fixedModel(t)
+	p.Stage.Fixed, p.AckWait = fixedModel(t), time.Second
 	start := func() *replica {
 		r := newReplica(t, s.Connect(nats.ReconnectWait(time.Millisecond)), p)
 		stream.SetWatchInterval(r.Engine, 50*time.Millisecond)
@@ -60,7 +60,8 @@ func TestStolenDeliveries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	thief, err := durable.Consume(func(msg jetstream.Msg) { _ = msg.Ack() }, jetstream.PullMaxMessages(100))
+	thief, err := durable.Consume(func(msg jetstream.Msg) { _ = msg.Ack() }, jetstream.PullMaxMessages(100),
+		jetstream.PullExpiry(2*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ var published = []attempt{
 	{"$JS.API.STREAM.MSG.DELETE.KV_EMBEDD_STATE", ""},
 	{"$JS.API.STREAM.MSG.DELETE.DEAD", "operator"},
 	{"$JS.API.STREAM.MSG.GET.FEATURES", "daemon viewer operator setup"},
-	{"$JS.API.STREAM.MSG.GET.REDUCED", ""},
+	{"$JS.API.STREAM.MSG.GET.REDUCED", "daemon"},
 	{"$JS.API.STREAM.SNAPSHOT.FEATURES", ""},
 	{"$JS.API.STREAM.RESTORE.FEATURES", ""},
 	// The identity key, and the rest of the state.

@@ -82,7 +82,7 @@ func (c *edgeCounter) useSchema(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		bucket, err := natsx.OpenBucket(ctx, js, statestore.Bucket)
+		bucket, err := natsx.OpenBucketByKey(ctx, js, statestore.Bucket)
 		if err != nil {
 			return fmt.Errorf("opening the schemas of the hub (bucket %s of JetStream domain %s): %w", statestore.Bucket,
 				c.Models.Hub, natsx.ExplainAPIError(err))

@@ -23,7 +23,7 @@ const (
 	// defaultInterval is the time between two samples. It is longer than a pull request stays open, so that what a
 	// replica requested before it ended is delivered before the next sample.
 	defaultInterval = 10 * time.Second
-	// replyWait is how long replicas have to answer. One that answers later makes the sample incomplete.
+	// replyWait is how long replicas have to answer. One that answers later disturbs the next sample.
 	replyWait = 2 * time.Second
 	// quietSamples is after how many verdicts without a further stolen delivery the condition is cleared.
 	quietSamples = 6
@@ -36,7 +36,7 @@ type Watch struct {
 
 	mu          sync.Mutex
 	tick        uint64
-	replies     map[string]*spec.Deliveries // to the request of the tick
+	replies     map[string]*spec.Deliveries // to the request of the tick; nil: no longer taken
 	isDisturbed bool                        // a replica has started, or answers too late
 }
 
@@ -117,7 +117,7 @@ func (w *Watch) run(ctx context.Context, inbox string) {
 	var j judge
 	var stolen, quiet uint64
 	for natsx.Sleep(ctx, interval) {
-		s, isDisturbed := w.sample(ctx, inbox, min(replyWait, interval/2))
+		s, isDisturbed := w.sample(ctx, inbox, min(replyWait, 10*interval), j.last)
 		n, known := j.next(s, isDisturbed)
 		switch {
 		case !known && j.base == nil:
@@ -146,6 +146,21 @@ func (w *Watch) report(n uint64) {
 	}
 }
 
+// hasReplies reports whether all replicas of a sample have answered.
+func (w *Watch) hasReplies(last *sample) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if last == nil {
+		return false
+	}
+	for name := range last.replicas {
+		if _, ok := w.replies[name]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
 // leader is the name of the server that delivers; "" if that is not known.
 func (w *Watch) leader(info *jetstream.ConsumerInfo) string {
 	if info.Cluster != nil {
@@ -159,16 +174,20 @@ func (w *Watch) leader(info *jetstream.ConsumerInfo) string {
 	return w.Conn.ConnectedServerName()
 }
 
-// sample asks all replicas, and then the server.
-func (w *Watch) sample(ctx context.Context, inbox string, wait time.Duration) (s *sample, isDisturbed bool) {
+// sample asks all replicas, and then the server. It waits for replies until all replicas of the last sample have
+// answered; without one, as long as they may take.
+func (w *Watch) sample(ctx context.Context, inbox string, wait time.Duration, last *sample) (s *sample,
+	isDisturbed bool) {
 	w.mu.Lock()
 	w.tick++
 	w.replies = map[string]*spec.Deliveries{}
 	reply := inbox + "." + strconv.FormatUint(w.tick, 10)
 	w.mu.Unlock()
 	err := w.Conn.PublishRequest(needs.ServiceSubject(w.Name, "status"), reply, nil)
-	if err == nil && !natsx.Sleep(ctx, wait) {
-		err = ctx.Err()
+	for end := time.Now().Add(wait); err == nil && time.Now().Before(end) && !w.hasReplies(last); {
+		if !natsx.Sleep(ctx, wait/100) {
+			err = ctx.Err()
+		}
 	}
 	w.mu.Lock()
 	s = &sample{replicas: w.replies}

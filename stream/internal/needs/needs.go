@@ -325,8 +325,8 @@ func edgeStreamPermissions(a *api, p *spec.Pipeline) map[Role][]string {
 	run := []string{a.request("STREAM", "INFO", summaries.EdgeStream),
 		a.request("STREAM", "MSG", "GET", summaries.EdgeStream)}
 	hub := &api{prefix: "$JS." + p.Models.Hub + ".API."} // which decides on the schema
-	run = append(run, hub.request("STREAM", "INFO", statestore.Stream), hub.request("STREAM", "MSG", "GET",
-		statestore.Stream))
+	run = append(run, hub.request("STREAM", "INFO", statestore.Stream), hub.request("DIRECT", "GET", statestore.Stream,
+		"$KV."+statestore.Bucket+"."+statestore.ContractKey(p.Name)))
 	for _, subject := range summaries.EdgeSubjects(p.Name) {
 		run = append(run, a.put(subject))
 	}
