@@ -12,8 +12,11 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/spf13/cobra"
 
+	"github.com/embedd/embedd/cmd/embedd/cli"
 	carrier "github.com/embedd/embedd/internal/link"
+	"github.com/embedd/embedd/stream/admin"
 )
 
 // attempt is what only some roles may do.
@@ -255,4 +258,14 @@ func TestReaderReadsItsSubject(t *testing.T) {
 			t.Fatalf("the server checks reply subjects now: say so in SECURITY.md: %v", err)
 		}
 	}
+}
+
+// TestVerbsHaveRoles: each verb that connects to a server has a role.
+func TestVerbsHaveRoles(t *testing.T) {
+	everyCommand(newRoot(&cli.Env{}), func(cmd *cobra.Command) {
+		_, name, _ := strings.Cut(cmd.CommandPath(), " ")
+		if cmd.Flags().Lookup("creds") != nil && admin.RoleOf(name) == "" {
+			t.Errorf("embedd %s has no role", name)
+		}
+	})
 }
