@@ -1,5 +1,5 @@
-// Package deliveries finds out whether a client that is no replica takes messages from a pipeline's durable consumer: it
-// compares what the server has delivered with what all replicas report that they have received.
+// Package deliveries finds out whether a client that is no replica takes messages from a pipeline's durable consumer:
+// it compares what the server has delivered with what all replicas report that they have received.
 package deliveries
 
 import (
