@@ -330,7 +330,9 @@ func (d *doctor) daemon(ctx context.Context, nc *nats.Conn, name string, running
 	if running > 0 || !mayCount {
 		err := client.Gather(ctx, nc, subject, wait, func(msg *nats.Msg) bool {
 			n++
-			d.printFinding(reportFinding(name, msg))
+			for _, f := range reportFindings(name, msg) {
+				d.printFinding(f)
+			}
 			return !mayCount || n < running
 		})
 		if err != nil || n > 0 {
@@ -352,14 +354,14 @@ func (d *doctor) daemon(ctx context.Context, nc *nats.Conn, name string, running
 	return nil
 }
 
-// reportFinding is what the status of a running pipeline says.
-func reportFinding(pipeline string, msg *nats.Msg) admin.Finding {
+// reportFindings are what the status of a running pipeline says: its state, and each condition as a fault.
+func reportFindings(pipeline string, msg *nats.Msg) []admin.Finding {
 	f := admin.Finding{Check: "daemon", Pipeline: pipeline, Level: admin.LevelOK}
 	r, err := client.ReadReport(msg)
 	switch {
 	case err != nil:
 		f.Level, f.Text = admin.LevelFault, err.Error()
-	case r.State == stream.StateBlocked:
+	case r.State == stream.StateBlocked && len(r.Conditions) == 0:
 		f.Level, f.Text = admin.LevelFault, "blocked: "+r.Reason
 	case !r.Ready:
 		f.Level, f.Text = admin.LevelNote, fmt.Sprintf("%s: %s", r.State, r.Reason)
@@ -368,5 +370,11 @@ func reportFinding(pipeline string, msg *nats.Msg) admin.Finding {
 	default:
 		f.Text = fmt.Sprintf("%s, %d messages are not answered", r.State, r.Lag.Messages)
 	}
-	return f
+	all := []admin.Finding{f}
+	for _, c := range r.Conditions {
+		all = append(all, admin.Finding{Check: "daemon", Pipeline: pipeline, Level: admin.LevelFault,
+			Text: fmt.Sprintf("condition %s (blocks %s): %s", c.Name, c.Blocks, c.Reason),
+			Fix:  "see the conditions in docs/operations.md"})
+	}
+	return all
 }

@@ -117,3 +117,21 @@ func TestSetupSaysWhatItDid(t *testing.T) {
 		}
 	}
 }
+
+// TestDoctorReportsConditions: what needs attention in a running daemon is a fault, also while it is ready.
+func TestDoctorReportsConditions(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	w.change("model: {method: lda, store: auto}", "model: {method: lda, store: auto}\n    training: {until_ready: skip}")
+	w.examine() // writes the configuration
+	d := startRun(t, w.path())
+	w.send(16)
+	d.until("nearly all of the messages are dead letters", func() bool {
+		_, body := d.get("/readyz")
+		return storedIn(t, w.js, "DEAD") >= 16 && strings.Contains(body, "degraded")
+	})
+	faults, text := w.examine()
+	if !strings.Contains(text, `"check":"daemon","pipeline":"digits","level":"fault","text":"condition dead_share`) {
+		t.Errorf("%v\n%s", faults, text)
+	}
+}
