@@ -17,7 +17,6 @@ const (
 	errCodeInactiveThreshold jetstream.ErrorCode = 10153
 	ErrCodeMaxAckPending     jetstream.ErrorCode = 10121
 	ErrCodeMaxConsumers      jetstream.ErrorCode = 10026
-	ErrCodeMaxStreams        jetstream.ErrorCode = 10027
 )
 
 // HasErrorCode reports whether an error is one of the JetStream API with a code.

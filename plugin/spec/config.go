@@ -118,7 +118,6 @@ type Labels struct {
 
 // Config configures a stage. Zero fields mean the defaults.
 type Config struct {
-	Name string       // names the stage in logs
 	Spec arrowio.Spec // which columns of a message are read
 	// Contract is the schema of the messages. If it is nil, it is that of Spec if Spec fixes one, or that of the model
 	// in Fixed or Resume. Otherwise messages are counted until the contract that most of them propose has the rows that

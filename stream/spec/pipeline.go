@@ -138,7 +138,6 @@ func (p Pipeline) WithDefaults() (Pipeline, error) {
 	p.Standby = cmp.Or(p.Standby, StandbyWarm)
 	p.ModelSyncTimeout = cmp.Or(p.ModelSyncTimeout, registry.DefaultMaxStaleness)
 	p.Role = cmp.Or(p.Role, RoleAll)
-	p.Stage.Name = p.Name
 	for _, check := range []func() error{p.checkRole, p.checkPartitions, p.checkValues} {
 		if err := check(); err != nil {
 			return p, err

@@ -65,15 +65,6 @@ func (a *DriftDetector) Len() (n int) {
 	return n
 }
 
-// Mean is the mean of the window.
-func (a *DriftDetector) Mean() float64 {
-	n, sum, _ := a.total()
-	if n == 0 {
-		return 0
-	}
-	return sum / n
-}
-
 // Reset empties the window.
 func (a *DriftDetector) Reset() { *a = DriftDetector{Delta: a.Delta, Alarms: a.Alarms} }
 

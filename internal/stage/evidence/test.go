@@ -44,6 +44,3 @@ func (t *SequentialTest) Value() float64 {
 	}
 	return sum / float64(len(bets))
 }
-
-// Reset starts over with another margin.
-func (t *SequentialTest) Reset(margin float64) { *t = SequentialTest{Margin: margin} }

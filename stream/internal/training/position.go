@@ -29,8 +29,8 @@ type position struct {
 	skipped gap       // sequence numbers without a message since the stream was last inspected
 }
 
-// gap is a range of sequence numbers. n of them had no message to learn: it has another subject, or left the stream.
-type gap struct{ first, last, n uint64 }
+// gap counts sequence numbers from first on that had no message to learn: it has another subject, or left the stream.
+type gap struct{ first, n uint64 }
 
 // learned moves past a message.
 func (a *position) learned(seq uint64, at time.Time) {
@@ -47,7 +47,6 @@ func (a *position) skip(to uint64) {
 	if h.n == 0 {
 		h.first = a.next
 	}
-	h.last = to - 1
 	h.n += to - a.next
 	a.next = to
 }
