@@ -137,6 +137,34 @@ func TestLimitsInOneSentence(t *testing.T) {
 	}
 }
 
+// TestNoConsumerInOneSentence: so is a stream without room for the durable consumer.
+func TestNoConsumerInOneSentence(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	p := contractPipeline("p")
+	s.Stream(jetstream.StreamConfig{Name: "outp"})
+	in := s.Stream(jetstream.StreamConfig{Name: "inp", MaxConsumers: 1})
+	if _, err := in.CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "other"}); err != nil {
+		t.Fatal(err)
+	}
+	want := needs.ConsumerFault("inp", 1)
+	plans, err := admin.Setup(t.Context(), s.JS, []stream.Pipeline{p}, false)
+	if err != nil || plans[0].ConsumerWarning != want.Error() {
+		t.Errorf("setup says %v %+v, want %v", err, plans[0], want)
+	}
+	findings, err := admin.Diagnose(t.Context(), admin.Options{Conn: s.Connect(), Pipelines: []stream.Pipeline{p}})
+	if err != nil || !slices.ContainsFunc(findings, func(f admin.Finding) bool { return f.Text == want.Text }) {
+		t.Errorf("doctor does not say %q: %v %v", want.Text, findings, err)
+	}
+	engine, err := stream.New(stream.Options{Conn: s.Connect(), Pipelines: []stream.Pipeline{p}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want.Error()) {
+		t.Errorf("run says %v, want %v", err, want)
+	}
+}
+
 // TestSubscriptionsAreCounted: a process has no more subscriptions than are asked for.
 func TestSubscriptionsAreCounted(t *testing.T) {
 	t.Parallel()

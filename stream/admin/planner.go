@@ -356,12 +356,16 @@ func (p *planner) countConsumers(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if limit > 0 && count+others > limit {
+		switch {
+		case limit > 0 && others >= limit && plan.Exists:
+			plan.NoConsumers = true
+			plan.addConsumerWarning(needs.ConsumerFault(plan.Name, limit).Error())
+		case limit > 0 && count+others > limit:
 			text := fmt.Sprintf("the pipelines need %d consumers of stream %s", count, plan.Name)
 			if others > 0 {
 				text += fmt.Sprintf(" in addition to %d of others", others)
 			}
-			effect := "what they learn can have gaps"
+			effect := "for learning, messages are requested one by one, which is slower"
 			if plan.NoConsumers = durable+others > limit; plan.NoConsumers {
 				effect = "some pipelines get none and answer nothing"
 			}
