@@ -110,9 +110,7 @@ func (c *composer) newPart(in *input, kind wire.Answer, number int, subject stri
 		}
 	}
 	o.in, o.kind, o.index = in, kind, number
-	if in.Origin.Stream != "" {
-		o.id, o.sink = c.identities.of(in.Origin, kind, number), c.dedup.sink(subject)
-	}
+	o.id, o.sink = c.identities.of(in.Origin, kind, number), c.dedup.sink(subject)
 	return o
 }
 

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -113,10 +114,7 @@ func (c *composer) addDeadLetter(a *answer, l *deadLetter, limit int64) {
 	if parts > 1 {
 		// The bytes of a part are in its identity, so that parts of attempts under different limits never mix.
 		kind = wire.Answer(fmt.Sprintf("%s/%d", kind, room))
-		id := rand.Text()
-		if l.Origin.Stream != "" {
-			id = c.identities.of(l.Origin, kind, 0)
-		}
+		id := cmp.Or(c.identities.of(l.Origin, kind, 0), rand.Text())
 		pairs = append(pairs, wire.Pair{Key: wire.HeaderLetter, Value: id})
 	}
 	for i := range parts {

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
@@ -60,4 +61,56 @@ func TestAnswerFarBack(t *testing.T) {
 			t.Errorf("the answer to %d: stored is %t, want %t", c.seq, o.isStored, c.stored)
 		}
 	}
+}
+
+// TestWhoseDuplicate: the message that the server names as a duplicate is the answer only if its subject, identity and
+// source are, or if it was deleted.
+func TestWhoseDuplicate(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	now := time.Now()
+	o := &part{msg: nats.NewMsg("out.x"), id: "id",
+		in: &input{Message: scope.Message{Origin: wire.Origin{Stream: "in", Created: now, Seq: 7}}}}
+	store := func(subject, id, source string) uint64 {
+		t.Helper()
+		msg := nats.NewMsg(subject)
+		msg.Header = nats.Header{wire.HeaderSource: {source}, "X": {id}}
+		ack, err := s.JS.PublishMsg(t.Context(), msg, jetstream.WithMsgID(id))
+		if err != nil || ack.Duplicate {
+			t.Fatal(ack, err)
+		}
+		return ack.Sequence
+	}
+	d := newDedup(s.JS, slog.New(slog.DiscardHandler), 1, nil)
+	if _, err := d.addSink(t.Context(), "out.x"); err != nil {
+		t.Fatal(err)
+	}
+	ours, stream := store("out.x", "id", "in:7"), d.sink("out.x").stream()
+	out, err := s.JS.Stream(t.Context(), stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	purge := func() {
+		t.Helper()
+		if err := out.Purge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(what string, seq uint64, want bool, wantErr error) {
+		t.Helper()
+		got, err := d.sink("out.x").has(t.Context(), seq, o)
+		if got != want || !errors.Is(err, wantErr) {
+			t.Errorf("%s: %t, %v; want %t, %v", what, got, err, want, wantErr)
+		}
+	}
+	check("the answer", ours, true, nil)
+	check("a message that does not exist yet", ours+1, false, errNotStored)
+	check("no sequence", 0, false, errNotStored)
+	purge()
+	check("a deleted message", ours, true, nil)
+	check("another source", store("out.x", "other source", "in:8"), false, nil)
+	o.id = "another subject"
+	check("another subject", store("out.y", o.id, "in:7"), false, nil)
+	o.id = "another stream"
+	check("another identity", store("out.x", "z", "in:7"), false, nil)
 }

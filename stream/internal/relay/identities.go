@@ -161,8 +161,10 @@ func (i *identities) refresh(ctx context.Context) (uint64, error) {
 		i.Log.Warn("the key of the identities was deleted or is damaged; it is stored again", "bucket", statestore.Bucket,
 			"key", name)
 	case !bytes.Equal(note.Secret, used.Secret):
-		// Inputs up to now may have an answer under the key before.
+		// Inputs that were answered before the change may have an answer under the key before.
+		i.use(note)
 		if note.Streams, err = i.marks(ctx); err != nil {
+			i.use(used)
 			return 0, err
 		}
 		i.use(note)
@@ -179,9 +181,14 @@ func (i *identities) refresh(ctx context.Context) (uint64, error) {
 	return i.State.Update(ctx, name, text, revision)
 }
 
-// of returns the identity of a part of an answer.
+// of returns the identity of a part of an answer. It is "" on core NATS and at a hub that learns from its edges, which
+// have no key.
 func (i *identities) of(o wire.Origin, kind wire.Answer, number int) string {
-	return i.current.Load().ID(o, i.Name, kind, number)
+	key := i.current.Load()
+	if o.Stream == "" || key == nil {
+		return ""
+	}
+	return key.ID(o, i.Name, kind, number)
 }
 
 // second returns the identity of a part whose first one another message has.
