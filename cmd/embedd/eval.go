@@ -193,8 +193,7 @@ func evaluate(ctx context.Context, e *cli.Env, out *report.Output, r *dataset.Ro
 		return fmt.Errorf("%s: no method could be evaluated; see the table", r.Name)
 	}
 	if large > 0 {
-		fmt.Fprintf(e.Stderr, "embedd: note: %d of %d left out for memory, %d MB free\n",
-			large, asked, c.Memory/1_000_000)
+		e.Notef("%d of %d left out for memory, %d MB free", large, asked, c.Memory/1_000_000)
 	}
 	return nil
 }

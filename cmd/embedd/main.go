@@ -9,7 +9,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -61,11 +60,11 @@ func dispatch(ctx context.Context, e *cli.Env, args []string) int {
 	code := exitCode(ctx, err)
 	switch problems := (config.Problems)(nil); {
 	case code > 128:
-		fmt.Fprintf(e.Stderr, "embedd: %v\n", context.Cause(ctx))
+		e.Infof("%v", context.Cause(ctx))
 	case errors.As(err, &problems):
-		fmt.Fprintln(e.Stderr, cli.Printable(problems.Error())) // FILE:LINE:COLUMN first, as editors expect
+		e.Print(problems.Error() + "\n") // FILE:LINE:COLUMN first, as editors expect
 	case err != nil:
-		fmt.Fprintf(e.Stderr, "embedd: %s\n", cli.Printable(err.Error()))
+		e.Infof("%v", err)
 	}
 	return code
 }

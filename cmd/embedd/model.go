@@ -59,7 +59,7 @@ func modelLsCommand(e *cli.Env) *cobra.Command {
 				return err
 			}
 			if p.Damage() != "" {
-				fmt.Fprintln(cmd.ErrOrStderr(), cli.Printable(p.Damage()))
+				e.Print(p.Damage() + "\n")
 			}
 			lines = append(lines, p.List(name)...)
 		}

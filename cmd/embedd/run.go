@@ -75,7 +75,7 @@ func runCommand(e *cli.Env) *cobra.Command {
 func newLogger(e *cli.Env, format string, level slog.Leveler) *slog.Logger {
 	o := &slog.HandlerOptions{Level: level}
 	if format == "json" {
-		return slog.New(slog.NewJSONHandler(e.Stderr, o))
+		return slog.New(slog.NewJSONHandler(cli.PrintableJSON{Writer: e.Stderr}, o))
 	}
-	return slog.New(slog.NewTextHandler(e.Stderr, o))
+	return slog.New(slog.NewTextHandler(e.Stderr, o)) // it quotes and escapes what is not printable
 }

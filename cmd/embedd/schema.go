@@ -233,9 +233,9 @@ func schemaResetCommand(e *cli.Env) *cobra.Command {
 			out.Printf("%s: the stored schema is the one that schema.features fixes: nothing to do\n", p.Name)
 			return nil
 		}
-		fmt.Fprint(e.Stderr, cli.Printable(resetText(plan)))
+		e.Print(resetText(plan))
 		if !*yes {
-			fmt.Fprint(e.Stderr, "Reset the schema? [y/N] ")
+			e.Print("Reset the schema? [y/N] ")
 			answer, _ := bufio.NewReader(e.Stdin).ReadString('\n')
 			if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
 				return cli.Checkf("schema reset: nothing was changed")

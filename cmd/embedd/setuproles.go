@@ -21,7 +21,7 @@ func showPermissions(ctx context.Context, e *cli.Env, out *report.Output, n conf
 	names []string) error {
 	plans, err := existingPlans(ctx, e, n, pipelines)
 	if err != nil {
-		fmt.Fprintf(e.Stderr, "embedd: streams have the names that setup would give them, since no server answers: %v\n", err)
+		e.Infof("streams have the names that setup would give them, since no server answers: %v", err)
 		if plans, err = admin.Setup(ctx, nil, pipelines, false); err != nil {
 			return err
 		}

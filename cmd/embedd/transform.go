@@ -73,14 +73,13 @@ func transformCommand(e *cli.Env) *cobra.Command {
 		dataset.NoteFile(e, in)
 		t.columns.Note(e, in, m.Features())
 		if t.skipped > 0 {
-			fmt.Fprintf(e.Stderr, "embedd: note: %d of %d rows are left out, because a feature is missing\n", t.skipped, t.rows)
+			e.Notef("%d of %d rows are left out, because a feature is missing", t.skipped, t.rows)
 		}
 		if t.imputed > 0 {
-			fmt.Fprintf(e.Stderr, "embedd: note: %d of %d rows have missing features: each became the model's mean\n",
-				t.imputed, t.rows)
+			e.Notef("%d of %d rows have missing features: each became the model's mean", t.imputed, t.rows)
 		}
-		fmt.Fprintf(e.Stderr, "embedd: %d rows, %d features to %d by %s %s, to %s\n", t.rows-t.skipped, m.M(), m.Dim(),
-			m.Method(), m.Digest()[:16], *path)
+		e.Infof("%d rows, %d features to %d by %s %s, to %s", t.rows-t.skipped, m.M(), m.Dim(), m.Method(),
+			m.Digest()[:16], *path)
 		return nil
 	}
 	return cmd

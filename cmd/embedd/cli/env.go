@@ -43,10 +43,16 @@ func (e *Env) Explain(err error) error {
 	return err
 }
 
-// Notef prints a note on stderr.
-func (e *Env) Notef(format string, args ...any) {
-	io.WriteString(e.Stderr, Printable(fmt.Sprintf("embedd: note: "+format+"\n", args...)))
+// Print prints a text on stderr.
+func (e *Env) Print(text string) { io.WriteString(e.Stderr, Printable(text)) }
+
+// Infof prints a line on stderr.
+func (e *Env) Infof(format string, args ...any) {
+	e.Print(fmt.Sprintf("embedd: "+format+"\n", args...))
 }
+
+// Notef prints a note on stderr.
+func (e *Env) Notef(format string, args ...any) { e.Infof("note: "+format, args...) }
 
 // IsTerminal reports whether a standard stream is a terminal.
 func IsTerminal(file any) bool {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"unicode"
@@ -30,4 +31,27 @@ func Printable(s string) string {
 
 func isInterpreted(r rune) bool {
 	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
+}
+
+// PrintableJSON writes JSON with the same characters as JSON escapes, which decode to them.
+type PrintableJSON struct{ io.Writer }
+
+// Write writes whole characters.
+func (w PrintableJSON) Write(p []byte) (int, error) {
+	text := string(p)
+	if utf8.ValidString(text) && !strings.ContainsFunc(text, isInterpreted) {
+		return w.Writer.Write(p)
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if isInterpreted(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	if _, err := io.WriteString(w.Writer, b.String()); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }

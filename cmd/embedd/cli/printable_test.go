@@ -1,6 +1,11 @@
 package cli
 
-import "testing"
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+)
 
 // TestPrintable: no text of a publisher controls the terminal, and any other stays as it is.
 func TestPrintable(t *testing.T) {
@@ -16,5 +21,25 @@ func TestPrintable(t *testing.T) {
 		if got := Printable(s); got != want {
 			t.Errorf("%q is printed as %q, want %q", s, got, want)
 		}
+	}
+}
+
+// TestPrintableJSON: JSON has no character that a terminal interprets, and decodes to the same value.
+func TestPrintableJSON(t *testing.T) {
+	const text = "\x1b[2J\x7f \u009b31m \u202egnp.exe\n ä"
+	line, err := json.Marshal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if n, err := (PrintableJSON{&out}).Write(append(line, '\n')); err != nil || n != len(line)+1 {
+		t.Fatal(n, err)
+	}
+	var got string
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got != text {
+		t.Errorf("%q decodes to %q: %v", out.String(), got, err)
+	}
+	if strings.ContainsFunc(out.String(), isInterpreted) {
+		t.Errorf("%q", out.String())
 	}
 }

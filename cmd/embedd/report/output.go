@@ -52,7 +52,7 @@ func (o *Output) Object(v any) error {
 	if err := enc.Encode(v); err != nil {
 		return fmt.Errorf("writing JSON: %w", err)
 	}
-	_, err := o.w.Write(line.Bytes())
+	_, err := cli.PrintableJSON{Writer: o.w}.Write(line.Bytes())
 	return err
 }
 
