@@ -158,6 +158,8 @@ func TestBadInput(t *testing.T) {
 		{"name taken", columnsOf(t, 2, 64, texts("label", "1", "2"), doubles("embedding", 1, 2)), wire.NameTaken,
 			[]string{"embedding"}, ""},
 		{"a dictionary that grows", growing(t), wire.Dictionary, []string{"dictionar"}, ""},
+		{"a kept text that is not UTF-8", columnsOf(t, 2, 64, texts("label", "1", "2"), texts("note", "a", "\xff")),
+			wire.Malformed, []string{`column "note", row 1`, "UTF-8"}, ""},
 		{"over limits.message", columnsOf(t, 1, 64, texts("label", "1"), texts("text", strings.Repeat("x", 900<<10))),
 			wire.TooLarge, []string{"message"}, ""},
 		{"NaN", pixelsWith(t, 5, 3, float32(math.NaN())), wire.NonFinite, []string{"pixels[7]", "NaN", "1 of 5"}, "3"},

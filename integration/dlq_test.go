@@ -165,11 +165,17 @@ digits:
 	server := "--server=" + s.ClientURL()
 	for _, args := range [][]string{{"dlq", "ls", server}, {"dlq", "show", server, "1"}, {"dlq", "show", server, "2"},
 		{"dlq", "replay", server, "--dry-run"}, {"dlq", "replay", server}, {"model", "show", server, attack},
-		{"dlq", "ls", server, attack}} {
+		{"dlq", "ls", server, attack}, {"dlq", "ls", server, "--format=json"}, {"status", server}, {"model", "ls", server},
+		{"tail", server, "--subject=dead.>", "--all", "--limit=2"},
+		{"tail", server, "--subject=dead.>", "--all", "--limit=2", "--format=json"},
+		{"doctor", server}} {
 		stdout, stderr, _ := run(t, args...)
 		if text := stdout + stderr; strings.ContainsAny(text, "\x1b\x07\u009b") {
 			t.Errorf("%q prints %q", args, text)
 		}
 	}
 	d.stop()
+	if text := d.log.String(); strings.ContainsAny(text, "\x1b\x07\u009b") {
+		t.Errorf("the log has %q", text)
+	}
 }

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// writers are the functions that may use the standard streams themselves, by file, with what keeps control characters of
-// strangers out of the text. All else prints through cli.Env and report.Output.
+// writers are the functions that may use the standard streams themselves, by file, with what keeps control characters
+// out of the text. All else prints through cli.Env and report.Output.
 var writers = map[string]string{
 	"cli/env.go Print":              "Printable",
 	"report/output.go Flag":         "Output prints through Printable, and objects through PrintableJSON",
