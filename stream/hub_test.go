@@ -157,7 +157,8 @@ func (f *hubAndEdges) sums(domain string) *runner {
 	if _, err := admin.Setup(f.Context(), s.js, []Pipeline{p}, true); err != nil {
 		f.Fatal(err)
 	}
-	return f.opened(domain, s.replicaAt("nats://embedd:secret@"+strings.TrimPrefix(s.url(), "nats://"), p))
+	return f.opened(domain, s.replicaAt("nats://embedd:secret@"+strings.TrimPrefix(s.url(), "nats://"), p,
+		nats.CustomInboxPrefix(admin.InboxPrefix("", "daemon"))))
 }
 
 // edgePipeline is a pipeline of an edge whose hub learns from its summaries.

@@ -34,9 +34,9 @@ func (s *site) replica(p Pipeline) *runner {
 	return s.replicaAt(s.url(), p)
 }
 
-func (s *site) replicaAt(urls string, p Pipeline) *runner {
+func (s *site) replicaAt(urls string, p Pipeline, options ...nats.Option) *runner {
 	s.Helper()
-	nc := connect(s.T, urls, nats.DontRandomize())
+	nc := connect(s.T, urls, append(options, nats.DontRandomize())...)
 	e, err := New(Options{Conn: nc, Pipelines: []Pipeline{p}, Logger: s.log, Wait: ample})
 	if err != nil {
 		s.Fatal(err)
