@@ -83,8 +83,7 @@ var below = map[string][]string{
 
 	"arrowio/wire":               {},
 	"arrowio/internal/flat":      {"arrowio/wire"},
-	"arrowio/internal/text":      {},
-	"arrowio/internal/ipc":       {"arrowio/wire", "arrowio/internal/flat", "arrowio/internal/text"},
+	"arrowio/internal/ipc":       {"arrowio/wire", "arrowio/internal/flat"},
 	"arrowio/internal/rewrite":   {"arrowio/wire", "arrowio/internal/flat", "arrowio/internal/ipc"},
 	"arrowio":                    {"arrowio/wire", "arrowio/internal/ipc", "arrowio/internal/rewrite"},
 	"arrowio/file":               {"arrowio", "arrowio/internal/flat"},

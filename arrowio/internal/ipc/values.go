@@ -6,7 +6,8 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/embedd/embedd/arrowio/internal/text"
+	avx "github.com/segmentio/asm/utf8"
+
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
@@ -116,12 +117,12 @@ func (c *Chunk) texts(i, rows int) *wire.Error {
 	w := c.Layout.Fields[i].Width
 	o := c.Buffer(i, 1)
 	data := c.Buffer(i, 2)[:Offset(o, w, rows)]
-	if all, ascii := text.Scan(data[Offset(o, w, 0):]); ascii || all && textsBeginRunes(o, w, rows, data) {
+	if all := avx.Validate(data[Offset(o, w, 0):]); all.IsASCII() || all.IsUTF8() && textsBeginRunes(o, w, rows, data) {
 		return nil
 	}
 	valid := c.Valid(i)
 	for k := range rows {
-		if (valid == nil || valid[k>>3]>>(k&7)&1 == 1) && !text.Valid(data[Offset(o, w, k):Offset(o, w, k+1)]) {
+		if (valid == nil || valid[k>>3]>>(k&7)&1 == 1) && !avx.Valid(data[Offset(o, w, k):Offset(o, w, k+1)]) {
 			return notUTF8(k)
 		}
 	}
@@ -194,7 +195,7 @@ func (c *Chunk) views(i int, rows int64) *wire.Error {
 					return Malformed("a view of %d bytes with others than zeros behind them", size).At(k)
 				}
 			}
-			if isText && !text.Valid(v[4:4+size]) {
+			if isText && !avx.Valid(v[4:4+size]) {
 				return notUTF8(k)
 			}
 			continue
@@ -222,7 +223,7 @@ func (c *Chunk) longTexts(i, rows, long int) *wire.Error {
 	first, buffers := c.Data(i)
 	all := true
 	for k := range buffers {
-		all = all && text.Valid(c.Buf(first+k))
+		all = all && avx.Valid(c.Buf(first+k))
 	}
 	valid := c.Valid(i)
 	views := c.Buffer(i, 1)
@@ -260,7 +261,7 @@ func (c *Chunk) longTexts(i, rows, long int) *wire.Error {
 		if t.from < done && !utf8.RuneStart(data[t.from]) || t.to < done && !utf8.RuneStart(data[t.to]) {
 			return notUTF8(t.row)
 		}
-		if t.to > done && !text.Valid(data[max(t.from, done):t.to]) {
+		if t.to > done && !avx.Valid(data[max(t.from, done):t.to]) {
 			return notUTF8(t.row)
 		}
 		done = max(done, t.to)

@@ -1,4 +1,4 @@
-package text
+package ipc
 
 import (
 	"math/rand/v2"
@@ -6,20 +6,23 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	avx "github.com/segmentio/asm/utf8"
 )
 
-func check(t *testing.T, b []byte) {
+func checkUTF8(t *testing.T, b []byte) {
 	t.Helper()
 	wantASCII := !slices.ContainsFunc(b, func(x byte) bool { return x >= utf8.RuneSelf })
-	valid, ascii := Scan(slices.Clip(b))
+	found := avx.Validate(slices.Clip(b))
+	valid, ascii := found.IsUTF8(), found.IsASCII()
 	if valid != utf8.Valid(b) || valid && ascii != wantASCII {
 		t.Fatalf("%q: valid %v, ASCII %v, want %v, %v", b, valid, ascii, utf8.Valid(b), wantASCII)
 	}
 }
 
-// TestScan compares Scan with unicode/utf8: pairs, triples and quadruples of bytes at the boundary of two blocks, and
-// random texts with errors.
-func TestScan(t *testing.T) {
+// TestUTF8 compares the library that checks UTF-8 with unicode/utf8: pairs, triples and quadruples of bytes at the
+// boundary of two blocks, and random texts with errors.
+func TestUTF8(t *testing.T) {
 	around := []byte(strings.Repeat("é日a𝄞", 30))[:96]
 	plain := []byte(strings.Repeat("x", 96))
 	for _, base := range [][]byte{around, plain} {
@@ -28,16 +31,16 @@ func TestScan(t *testing.T) {
 				msg := slices.Clone(base)
 				at := 30 + (a+b)%4
 				copy(msg[at:], []byte{byte(a), byte(b)})
-				check(t, msg)
-				check(t, msg[:at+2])
+				checkUTF8(t, msg)
+				checkUTF8(t, msg[:at+2])
 				for _, c := range []byte{0, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xff} {
 					copy(msg[at:], []byte{byte(a), byte(b), c, 'x'})
-					check(t, msg)
+					checkUTF8(t, msg)
 					if a >= 0xe0 {
 						for _, d := range []byte{0x7f, 0x80, 0xbf, 0xc0} {
 							copy(msg[at:], []byte{byte(a), byte(b), c, d, 'y'})
-							check(t, msg)
-							check(t, msg[:at+4])
+							checkUTF8(t, msg)
+							checkUTF8(t, msg[:at+4])
 						}
 					}
 				}
@@ -50,22 +53,22 @@ func TestScan(t *testing.T) {
 		for range r.IntN(80) {
 			msg = utf8.AppendRune(msg, rune(r.IntN(1<<(7+r.IntN(15)))))
 		}
-		check(t, msg)
+		checkUTF8(t, msg)
 		if len(msg) > 0 {
 			msg[r.IntN(len(msg))] ^= 1 << r.IntN(8)
-			check(t, msg)
-			check(t, msg[r.IntN(len(msg)):])
+			checkUTF8(t, msg)
+			checkUTF8(t, msg[r.IntN(len(msg)):])
 		}
 	}
 }
 
-func BenchmarkScan(b *testing.B) {
+func BenchmarkUTF8(b *testing.B) {
 	for name, piece := range map[string]string{"ascii": "plain text, ", "latin": "naïve façade, ", "cjk": "日本語の文章"} {
 		b.Run(name, func(b *testing.B) {
 			text := []byte(strings.Repeat(piece, 8192/len(piece)))
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
-				if valid, _ := Scan(text); !valid {
+				if !avx.Valid(text) {
 					b.Fatal("not valid")
 				}
 			}
