@@ -28,6 +28,9 @@ type (
 	Undeliverable   = spec.Undeliverable
 	Condition       = spec.Condition
 	Blocks          = spec.Blocks
+	Setting         = spec.Setting
+	Change          = spec.Change
+	Effect          = spec.Effect
 )
 
 // The roles, the kinds of standby, and what follows when the live model is stale.
@@ -62,6 +65,15 @@ const (
 	BlocksAnswers     = spec.BlocksAnswers
 	BlocksDeadLetters = spec.BlocksDeadLetters
 	BlocksNothing     = spec.BlocksNothing
+)
+
+// What becomes of a changed key of the configuration.
+const (
+	EffectApplied     = spec.EffectApplied
+	EffectModelReset  = spec.EffectModelReset
+	EffectSchemaReset = spec.EffectSchemaReset
+	EffectIgnored     = spec.EffectIgnored
+	EffectTrainer     = spec.EffectTrainer
 )
 
 // All values of the enumerations, and the errors that a host reacts to.

@@ -165,6 +165,7 @@ func (s *session) openOnce(ctx context.Context, c Pipeline) (_ *pipeline, err er
 			return nil, err
 		}
 	}
+	p.replica.ApplyConfiguration(ctx)
 	if l := p.Running.Live(); l != nil {
 		p.replica.WentLive(l, stored.Confirmed)
 		p.Log.Info("a model is live", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"strings"
 	"time"
 
 	"github.com/embedd/embedd/internal/natsx"
@@ -46,6 +47,9 @@ func (p *pipeline) status() Status {
 		f.Learning, f.Stale = p.training.Learned(), p.relay.StaleReason(s.Age)
 	}
 	s.State, s.Reason = health.Derive(&s, f)
+	if open := spec.OpenText(s.Changes, p.Name); open != "" {
+		s.Reason = strings.TrimPrefix(s.Reason+"; "+open, "; ")
+	}
 	s.Ready = s.State.Ready()
 	return s
 }

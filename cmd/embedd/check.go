@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/cmd/embedd/engine"
 	"github.com/embedd/embedd/cmd/embedd/report"
+	"github.com/embedd/embedd/stream/admin"
 )
 
 // finding is one line of `embedd check --format json`.
@@ -89,7 +91,7 @@ func checkCommand(e *cli.Env) *cobra.Command {
 }
 
 // compare compares the configuration with the model files that it names and, if the command line names a server, with
-// its streams: it adds a note for each that does not match.
+// its streams and with the configuration that the pipelines last had: it adds a note for each that does not match.
 func compare(ctx context.Context, e *cli.Env, where *client.Address, path string, c *config.Config) error {
 	pipelines, err := engine.Pipelines(c)
 	if err != nil {
@@ -103,6 +105,16 @@ func compare(ctx context.Context, e *cli.Env, where *client.Address, path string
 		return err
 	}
 	defer done()
+	for _, p := range pipelines {
+		changes, err := admin.CompareConfiguration(ctx, js, p)
+		if err != nil {
+			return err
+		}
+		for _, change := range changes {
+			c.Notes = append(c.Notes, c.Problem(p.Name, change.Key, "%s", strings.TrimPrefix(change.NextText(p.Name),
+				change.Key+" ")))
+		}
+	}
 	plans, err := engine.Streams(c.NATS).Setup(ctx, js, pipelines, false)
 	for _, p := range plans {
 		for _, text := range []string{p.Problem, warningOf(c.NATS, p)} {

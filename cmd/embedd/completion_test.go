@@ -35,8 +35,8 @@ func TestCompletions(t *testing.T) {
 		file bool // the shell completes names of files
 	}{
 		{"pub", []string{"publish"}, false},
-		{"model -", []string{"ls", "show", "diff", "pin", "unpin", "rollback", "export"}, false},
-		{"help model -", []string{"ls", "show", "diff", "pin", "unpin", "rollback", "export"}, false},
+		{"model -", []string{"ls", "show", "diff", "pin", "unpin", "rollback", "reset", "export"}, false},
+		{"help model -", []string{"ls", "show", "diff", "pin", "unpin", "rollback", "reset", "export"}, false},
 		{"completion -", []string{"bash", "fish", "zsh"}, false},
 		{"fit --method ltsi", []string{"ltsimr"}, false},
 		{"methods pair", []string{"pairacc"}, false},

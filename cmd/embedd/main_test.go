@@ -49,7 +49,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"--verison"}, 2, "", `embedd: unknown flag --verison (did you mean "version"?): ` +
 			"`embedd help` lists the flags"},
 		{[]string{"model"}, 2, "", "embedd: model: name a verb: usage: embedd model " +
-			"ls|show|diff|pin|unpin|rollback|export NAME"},
+			"ls|show|diff|pin|unpin|rollback|reset|export NAME"},
 		{[]string{"model", "shwo", "--server", "x"}, 2, "",
 			`embedd: model: unknown word "shwo" (did you mean "show"?)`},
 		{[]string{"model", "show", "--format", "json"}, 2, "",

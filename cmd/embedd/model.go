@@ -21,9 +21,10 @@ import (
 )
 
 func modelCommand(e *cli.Env) *cobra.Command {
-	return cli.Group("model ls|show|diff|pin|unpin|rollback|export NAME",
-		"list, show, compare, pin, roll back and export models", modelLsCommand(e), modelShowCommand(e),
-		modelDiffCommand(e), modelPinCommand(e), modelUnpinCommand(e), modelRollbackCommand(e), modelExportCommand(e))
+	return cli.Group("model ls|show|diff|pin|unpin|rollback|reset|export NAME",
+		"list, show, compare, pin, roll back, reset and export models", modelLsCommand(e), modelShowCommand(e),
+		modelDiffCommand(e), modelPinCommand(e), modelUnpinCommand(e), modelRollbackCommand(e), modelResetCommand(e),
+		modelExportCommand(e))
 }
 
 func modelLsCommand(e *cli.Env) *cobra.Command {
@@ -90,6 +91,9 @@ func printListed(out *report.Output, lines []registry.Listed) error {
 		state := l.State
 		if l.Pinned {
 			state += ", pinned"
+		}
+		if l.WasReset {
+			state += ", reset"
 		}
 		score := "-"
 		if l.Score != nil {

@@ -241,6 +241,7 @@ pipelines:
 				if begin == 1 {
 					as("operator", 0, "dlq", "replay", "a")
 					as("operator", 0, "dlq", "replay", "late")
+					as("operator", 0, "model", "reset", "a", "--yes")
 					// Running daemons follow a reset with the permissions of run.
 					for _, pipeline := range []string{"a", "keyed"} {
 						as("operator", 0, "schema", "reset", pipeline, "--yes")

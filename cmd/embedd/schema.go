@@ -212,8 +212,8 @@ func schemaResetCommand(e *cli.Env) *cobra.Command {
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
-		if !*yes && !cli.IsTerminal(e.Stdin) {
-			return cli.Usagef("schema reset: the standard input is not a terminal, so there is no one to confirm: add --yes")
+		if err := checkConfirmable(e, *yes, "schema reset"); err != nil {
+			return err
 		}
 		p, nc, js, err := flags.open(ctx, e, names[0])
 		if err != nil {
@@ -234,12 +234,8 @@ func schemaResetCommand(e *cli.Env) *cobra.Command {
 			return nil
 		}
 		e.Print(resetText(plan))
-		if !*yes {
-			e.Print("Reset the schema? [y/N] ")
-			answer, _ := bufio.NewReader(e.Stdin).ReadString('\n')
-			if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
-				return cli.Checkf("schema reset: nothing was changed")
-			}
+		if err := confirm(e, *yes, "schema reset", "Reset the schema?"); err != nil {
+			return err
 		}
 		after, err := plan.Apply(ctx, js)
 		if err != nil {
@@ -252,6 +248,27 @@ func schemaResetCommand(e *cli.Env) *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// checkConfirmable returns an error if no one can be asked.
+func checkConfirmable(e *cli.Env, yes bool, verb string) error {
+	if yes || cli.IsTerminal(e.Stdin) {
+		return nil
+	}
+	return cli.Usagef("%s: the standard input is not a terminal, so there is no one to confirm: add --yes", verb)
+}
+
+// confirm asks a question, unless yes is set, and returns an error unless the answer is yes.
+func confirm(e *cli.Env, yes bool, verb, question string) error {
+	if yes {
+		return nil
+	}
+	e.Print(question + " [y/N] ")
+	answer, _ := bufio.NewReader(e.Stdin).ReadString('\n')
+	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
+		return cli.Checkf("%s: nothing was changed", verb)
+	}
+	return nil
 }
 
 // resetText says what a reset will do.

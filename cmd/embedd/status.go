@@ -82,6 +82,9 @@ func printReports(out *report.Output, reports []stream.Report) error {
 			if m.Pinned {
 				version += ", pinned"
 			}
+			if m.WasReset {
+				version += ", reset"
+			}
 			age = (time.Duration(m.AgeSeconds) * time.Second).String()
 			if m.Stale {
 				age += ", stale"

@@ -97,10 +97,10 @@ func (l *learner) shouldPause() bool {
 	return l.hasModel()
 }
 
-// hasModel reports whether a model other than the bootstrap model is live.
+// hasModel reports whether a model is live that the next one has to follow.
 func (l *learner) hasModel() bool {
 	live := l.stage.Live()
-	return live != nil && !live.Bootstrap
+	return live != nil && !live.IsProvisional()
 }
 
 func (l *learner) close() {
@@ -404,7 +404,7 @@ func (l *learner) setStandby(on bool) {
 
 // adopt queues a model from outside.
 func (l *learner) adopt(m *spec.Live, pinned bool) error {
-	if live := l.stage.Live(); l.hasModel() && live.Model.Dim() != m.Model.Dim() {
+	if live := l.stage.Live(); l.hasModel() && live.Epoch == m.Epoch && live.Model.Dim() != m.Model.Dim() {
 		return fmt.Errorf("model %s has %d dimensions, and readers of the output rely on %d; choose another version",
 			m.Version, m.Model.Dim(), live.Model.Dim())
 	}

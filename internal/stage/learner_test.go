@@ -383,7 +383,7 @@ func TestAdopt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Adopt(&spec.Live{Model: m, Version: "v"}, true); err == nil {
+		if err := s.Adopt(&spec.Live{Model: m, Version: "v", Epoch: good.Epoch}, true); err == nil {
 			t.Errorf("%+v was adopted", x)
 		}
 	}
@@ -404,6 +404,59 @@ func TestAdopt(t *testing.T) {
 	s.Close()
 	if err := s.Adopt(good, false); !errors.Is(err, spec.ErrClosed) {
 		t.Errorf("after Close: %v", err)
+	}
+}
+
+// TestReset: a live model that was reset answers until a first model replaces it, with the configured number of outputs
+// and in a new epoch: at once where the window is full, else when it is full again after a restart.
+func TestReset(t *testing.T) {
+	rows := clouds(rand.New(rand.NewPCG(31, 32)), 400, 3)
+	var saved []*spec.Release
+	store := func(_ context.Context, r *spec.Release) (string, error) {
+		saved = append(saved, r)
+		return fmt.Sprintf("v%d", len(saved)), nil
+	}
+	at := func(dim int, resume *spec.Live) *Stage {
+		return newStage(t, func(c *spec.Config) { c.Fit.Dim, c.Resume, c.Store = dim, resume, store })
+	}
+	a := at(2, nil)
+	learnRows(t, a, 1, rows[:200])
+	live := *a.Live()
+	live.State = saved[len(saved)-1].State
+
+	b := at(1, &live)
+	learnRows(t, b, 1, rows)
+	if l := b.Live(); l.Model.Dim() != 2 || l.Epoch != live.Epoch {
+		t.Fatalf("with another configured dimension live is %+v with %d outputs", l, l.Model.Dim())
+	}
+	reset := *b.Live()
+	reset.WasReset = true
+	if err := b.Adopt(&reset, false); err != nil {
+		t.Fatal(err)
+	}
+	waitIdle(t, b)
+	if l := b.Live(); l.Model.Dim() != 1 || l.Epoch != live.Epoch+1 || l.WasReset {
+		t.Errorf("after the reset live is %+v with %d outputs", l, l.Model.Dim())
+	}
+	if r := saved[len(saved)-1]; !r.AfterReset || !r.NewEpoch || r.Parent != reset.Version || r.Door != "first" {
+		t.Errorf("it was stored as %+v", r)
+	}
+
+	live.WasReset = true
+	c := at(1, &live)
+	if l := c.Live(); l.Version != live.Version {
+		t.Errorf("after a restart live is %+v", l)
+	}
+	learnRows(t, c, 1, rows[:20*int(live.Seen)])
+	if l := c.Live(); l.Version != live.Version {
+		t.Errorf("while the window is read again live is %+v", l)
+	}
+	learnRows(t, c, live.Seen+1, rows[20*int(live.Seen):][:20])
+	if l := c.Live(); l.Model.Dim() != 1 || l.Epoch != live.Epoch+1 {
+		t.Errorf("after the window was read again live is %+v with %d outputs", l, l.Model.Dim())
+	}
+	if err := c.Adopt(&spec.Live{Model: live.Model, Version: "back", Epoch: live.Epoch}, false); err != nil {
+		t.Errorf("a model of another epoch and dimension: %v", err)
 	}
 }
 

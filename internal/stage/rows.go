@@ -139,7 +139,7 @@ func (in *intake) count(m *arrowio.Message, c *spec.Config, learned int) {
 // hint says why there is no first model yet, if the reason is not that rows are few, and the fix.
 func (in *intake) hint(s spec.Status, label string) string {
 	switch {
-	case in.rows == 0 || s.Live != nil && !s.Live.Bootstrap:
+	case in.rows == 0 || s.Live != nil && !s.Live.IsProvisional():
 		return ""
 	case label != "" && in.unlabelled > 0 && in.unlabelled+in.faulty == in.rows:
 		return fmt.Sprintf("none of %d rows has a label: check that column %q is filled, or use method pca", in.rows, label)

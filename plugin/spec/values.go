@@ -18,6 +18,9 @@ type Live struct {
 	Epochs    int    // the highest epoch so far, if an earlier model was chosen again; 0: Epoch
 	Seen      uint64 // sequence number of the last message that its fit saw; 0 if nothing was fitted
 	Bootstrap bool   // it is the PCA that serves until a first model exists; any model replaces it
+	// WasReset: it serves until the first model of the next epoch, which is fitted as the configuration says and needs no
+	// evidence. It may have another number of outputs than configured.
+	WasReset bool
 	// Origin is the first model of the epoch. The next models are compared with it; nil: Model itself.
 	Origin *model.Model
 	State  []byte // the newest checkpoint that Config.Store or Config.Checkpoint received, for Config.Resume
@@ -104,12 +107,16 @@ type Outcome struct {
 	Err          error  // why there is no candidate
 }
 
+// IsProvisional reports whether the first model that is fitted replaces it.
+func (l *Live) IsProvisional() bool { return l.Bootstrap || l.WasReset }
+
 // Release is a model that is about to go live; [Config.Store] saves it.
 type Release struct {
 	Model       *model.Model // its note repeats what is below, except for the accuracies
 	Epoch       int
 	Bootstrap   bool
 	Parent      string // version of the model that it replaces, "" for the first
+	AfterReset  bool   // that model was reset
 	First, Last uint64 // sequence numbers of the oldest and the newest message that it was fitted on
 	Rows        int    // it was fitted on
 	Score       float64

@@ -95,6 +95,7 @@ func Diagnose(ctx context.Context, o Options) ([]Finding, error) {
 		}
 		d.checkPermissions(p)
 		d.checkStore(ctx, p)
+		d.checkConfiguration(ctx, p)
 	}
 	if d.hasJetStream {
 		d.checkPlans(ctx)

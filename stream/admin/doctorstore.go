@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/registry"
@@ -144,5 +145,38 @@ func checkWritable(dir string) (exists bool, err error) {
 			return false, err
 		}
 		return exists, errors.Join(file.Close(), os.Remove(file.Name()))
+	}
+}
+
+// checkConfiguration notes the keys of the configuration that are not in effect.
+func (d *diagnosis) checkConfiguration(ctx context.Context, p *spec.Pipeline) {
+	if len(p.Settings) == 0 || p.Stream != "" && !d.hasJetStream {
+		return
+	}
+	var changes []spec.Change
+	err := d.ask(ctx, func(ctx context.Context) (err error) {
+		changes, _, err = compareConfiguration(ctx, d.js, p)
+		return err
+	})
+	if err != nil {
+		if errors.Is(err, natsx.ErrPermissionDenied) {
+			d.addError("configuration", p.Name, err)
+		}
+		return // checkStore and the check of the schema report the others
+	}
+	for _, c := range changes {
+		f := Finding{Check: "configuration", Pipeline: p.Name, Level: LevelNote, Text: c.NextText(p.Name),
+			Fix: "restore the former value, or reset"}
+		switch c.Effect {
+		case spec.EffectModelReset:
+			f.Command = "embedd model reset " + p.Name
+		case spec.EffectSchemaReset:
+			f.Command = "embedd schema reset " + p.Name
+		case spec.EffectApplied:
+			f.Fix = "restart the daemons with this file"
+		default:
+			f.Fix = "delete the key"
+		}
+		d.add(f)
 	}
 }

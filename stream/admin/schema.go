@@ -165,27 +165,37 @@ func schemaStore(ctx context.Context, js jetstream.JetStream, p *spec.Pipeline, 
 	return schema.In(bucket, p.Name), nil
 }
 
-// checkUnpinned refuses a pipeline whose live model is pinned: the daemon would not open it with another schema.
-func checkUnpinned(ctx context.Context, js jetstream.JetStream, p *spec.Pipeline) (err error) {
+// modelsOf returns the models of a pipeline; nil where none are stored, or no store exists yet.
+func modelsOf(ctx context.Context, js jetstream.JetStream, p *spec.Pipeline) (*registry.Registry, error) {
 	var store registry.Store
+	var err error
 	switch dir := p.Models.Directory; {
-	case p.Models.None || p.ModelsFromHub() || p.Stream == "" && dir == "":
-		return nil
+	case p.Models.None || p.Stage.Fixed != nil || p.ModelsFromHub() || p.Stream == "" && dir == "":
+		return nil, nil
 	case dir != "":
 		if _, err := os.Stat(filepath.Join(dir, p.Name)); errors.Is(err, os.ErrNotExist) {
-			return nil
+			return nil, nil
 		}
 		store, err = registry.Directory(dir)
 	default:
 		store, err = registry.JetStream(ctx, js)
 	}
 	if errors.Is(err, registry.ErrMissing) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
+		return nil, err
+	}
+	return registry.New(store, p.Name, registry.Options{}), nil
+}
+
+// checkUnpinned refuses a pipeline whose live model is pinned: the daemon would not open it with another schema.
+func checkUnpinned(ctx context.Context, js jetstream.JetStream, p *spec.Pipeline) error {
+	models, err := modelsOf(ctx, js, p)
+	if models == nil || err != nil {
 		return err
 	}
-	pointer, err := registry.New(store, p.Name, registry.Options{}).Pointer(ctx)
+	pointer, err := models.Pointer(ctx)
 	if err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func (r *Registry) poll(ctx context.Context, adopt func(*Choice) error) (uint64,
 	if err != nil {
 		return 0, err
 	}
-	if now := r.now.Load(); now == nil || *now != (selection{p.Live, p.Pin}) {
+	if now := r.now.Load(); now == nil || *now != p.selection() {
 		return 0, errSaving
 	}
 	r.confirm(begin)
@@ -141,7 +141,7 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 		}
 		return revision, err
 	}
-	chosen := selection{p.Live, p.Pin}
+	chosen := p.selection()
 	if p.Live == "" && r.known.live != "" {
 		r.options.Logger.Error("the model store was emptied; the live model stays in use, and a restart begins without a "+
 			"model unless another is stored", "version", r.known.live, "store", r.store.String())

@@ -61,6 +61,7 @@ type Version struct {
 	// the first of its epoch, against which the next ones are judged
 	NewEpoch  bool              `json:"new_epoch,omitempty"`
 	Bootstrap bool              `json:"bootstrap,omitempty"` // the PCA that serves until a first model exists
+	WasReset  bool              `json:"reset,omitempty"`     // the live one, until the first model of the next epoch
 	Method    string            `json:"method,omitempty"`
 	Dim       int               `json:"dim,omitempty"`
 	Features  int               `json:"features,omitempty"`
@@ -153,8 +154,18 @@ func (p *Pointer) Find(name string) *Version {
 	return nil
 }
 
-// choose makes a version the live one, confirmed as good at a time. The live version becomes the previous one.
+// selection is what a process follows.
+func (p *Pointer) selection() selection {
+	v := p.Find(p.Live)
+	return selection{p.Live, p.Pin, v != nil && v.WasReset}
+}
+
+// choose makes a version the live one, confirmed as good at a time. The live version becomes the previous one. It ends
+// a reset.
 func (p *Pointer) choose(name string, good time.Time) {
+	if v := p.Find(p.Live); v != nil {
+		v.WasReset = false
+	}
 	if p.Live != name {
 		if p.Live != "" {
 			p.Previous = p.Live

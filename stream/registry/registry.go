@@ -92,8 +92,11 @@ func (r *Registry) setLive(with selection) {
 	r.now.Store(&with)
 }
 
-// selection is what a process follows: the live version, and the pinned one.
-type selection struct{ live, pin string }
+// selection is what a process follows: the live version, the pinned one, and whether the live one was reset.
+type selection struct {
+	live, pin string
+	wasReset  bool
+}
 
 // confirm notes that this process followed what was live at a time.
 func (r *Registry) confirm(at time.Time) {
@@ -177,7 +180,7 @@ func (r *Registry) Live(ctx context.Context) (*Choice, error) {
 	if r.createdAt, err = r.store.created(ctx); err != nil {
 		return nil, fmt.Errorf("reading when the model store was created (%s): %w", r.store, err)
 	}
-	r.setLive(selection{p.Live, p.Pin})
+	r.setLive(p.selection())
 	r.term = p.Term
 	r.pointers.revision.Store(max(revision, r.pointers.revision.Load()))
 	r.confirm(begin)
@@ -201,7 +204,8 @@ func (r *Registry) choiceOf(ctx context.Context, p *Pointer) (*Choice, error) {
 		}
 		return nil, fmt.Errorf("%w%s", err, remedy)
 	}
-	l := &plugin.Live{Model: m, Version: v.Name, Epoch: v.Epoch, Epochs: p.Epochs, Bootstrap: v.Bootstrap}
+	l := &plugin.Live{Model: m, Version: v.Name, Epoch: v.Epoch, Epochs: p.Epochs, Bootstrap: v.Bootstrap,
+		WasReset: v.WasReset}
 	l.Epoch = cmp.Or(l.Epoch, max(int(m.Note().Epoch), 1))
 	if origin := p.originOf(v); origin != nil {
 		// Without it the epoch is judged from this model on: that is no reason not to start.

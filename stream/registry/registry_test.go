@@ -523,6 +523,70 @@ func TestPin(t *testing.T) {
 	})
 }
 
+// TestReset: a reset keeps the live model and every version, is followed, is replaced only by a model that was fitted
+// for it, and ends when a version is chosen.
+func TestReset(t *testing.T) {
+	eachStore(t, func(t *testing.T, s Store) {
+		r, other := New(s, "digits", Options{}), New(s, "digits", Options{})
+		if p, err := r.Reset(t.Context()); err != nil || p.Live != "" {
+			t.Fatalf("a reset without a model: %+v, %v", p, err)
+		}
+		a := save(t, r, 1, "")
+		if _, err := other.Live(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var followed []bool
+		follow := func() {
+			t.Helper()
+			if _, err := other.CatchUp(t.Context(), func(c *Choice) error {
+				followed = append(followed, c.Live.WasReset)
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := r.Reset(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		follow()
+		if l, p := live(t, s); l.Version != a || !l.WasReset || len(p.Versions) != 1 {
+			t.Errorf("after a reset live is %+v of %s", l, p.names())
+		}
+		if _, err := r.Save(t.Context(), release(t, 2, a)); !errors.Is(err, ErrOvertaken) {
+			t.Errorf("a candidate from before the reset: %v", err)
+		}
+		if _, err := r.Rollback(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		follow()
+		if !slices.Equal(followed, []bool{true, false}) {
+			t.Errorf("another process followed %v", followed)
+		}
+		late := release(t, 3, a)
+		late.AfterReset = true
+		if _, err := r.Save(t.Context(), late); !errors.Is(err, ErrOvertaken) {
+			t.Errorf("a first model after the reset was cancelled: %v", err)
+		}
+		if _, err := r.Reset(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		late.Epoch, late.NewEpoch = 2, true
+		b, err := r.Save(t.Context(), late)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l, p := live(t, s); l.Version != b || l.WasReset || p.Find(a).WasReset || p.Previous != a {
+			t.Errorf("after the first model live is %+v; previous %s", l, p.Previous)
+		}
+		if _, err := r.Pin(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Reset(t.Context()); !errors.Is(err, ErrPinned) {
+			t.Errorf("a reset while a version is pinned: %v", err)
+		}
+	})
+}
+
 // TestTwoWriters: two processes train one pipeline and find the same model concurrently. One of them wins each round,
 // and its model is complete.
 func TestTwoWriters(t *testing.T) {

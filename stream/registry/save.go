@@ -106,6 +106,8 @@ func (r *Registry) mayReplace(p *Pointer, release *plugin.Release) error {
 	case p.Live != "" && p.Live != release.Parent:
 		return fmt.Errorf("%w: %s is live, and the new model replaces %s; an operator chose another one, or another "+
 			"process trains pipeline %s", ErrOvertaken, p.Live, cmp.Or(release.Parent, "no model"), r.pipeline)
+	case p.Live != "" && p.selection().wasReset != release.AfterReset:
+		return fmt.Errorf("%w: the reset of %s began or ended while the new model was fitted", ErrOvertaken, p.Live)
 	}
 	return nil
 }
@@ -329,9 +331,10 @@ func (r *Registry) choose(ctx context.Context, which func(*Pointer) (string, err
 	if err != nil {
 		return nil, err
 	}
-	if live := p.Find(p.Live); live != nil && !live.Bootstrap && live.Dim != 0 && live.Dim != m.Dim() {
-		return nil, fmt.Errorf("%w: model %s has %d, and readers of the output rely on the %d of %s; choose another version",
-			ErrDim, name, m.Dim(), live.Dim, live.Name)
+	if live := p.Find(p.Live); live != nil && !live.Bootstrap && !live.WasReset && live.Dim != 0 && live.Dim != m.Dim() {
+		return nil, fmt.Errorf("%w: model %s has %d, and readers of the output rely on the %d of %s; choose another "+
+			"version, or reset the live one first: `embedd model reset %s`", ErrDim, name, m.Dim(), live.Dim, live.Name,
+			r.pipeline)
 	}
 	return r.pointers.update(ctx, func(p *Pointer) error {
 		good := m.Note().Created
@@ -349,6 +352,21 @@ func (r *Registry) choose(ctx context.Context, which func(*Pointer) (string, err
 		p.choose(name, good)
 		if pin {
 			p.Pin = name
+		}
+		return nil
+	})
+}
+
+// Reset has the next first model of the pipeline replace the live one and begin a new epoch, without evidence and with
+// the number of outputs that is configured then. The live model stays until it exists; choosing a version ends the
+// reset. Without a live model it changes nothing.
+func (r *Registry) Reset(ctx context.Context) (*Pointer, error) {
+	return r.pointers.update(ctx, func(p *Pointer) error {
+		if p.Pin != "" {
+			return fmt.Errorf("%w: %s; `embedd model unpin %s` first", ErrPinned, p.Pin, r.pipeline)
+		}
+		if v := p.Find(p.Live); v != nil {
+			v.WasReset = true
 		}
 		return nil
 	})

@@ -51,6 +51,9 @@ type Pipeline struct {
 	Attempts   uint64 // deliveries after which a message that crashed each process is a dead letter; default 5, at least 3
 	InFlight   int64  // bytes between pull and acknowledgement; default 256 MiB
 
+	// Settings are the keys of the configuration file with their values, to report what a changed key becomes; none:
+	// changes are not reported.
+	Settings []Setting
 	// Edges are the JetStream domains of the leaf nodes whose replicas make the block summaries that the hub learns from,
 	// where Stage.Training.Block is not 0. The hub lists all of them; an edge, which has Models.Hub, at least itself.
 	Edges     []string

@@ -86,6 +86,10 @@ type Status struct {
 	Conditions []Condition // what blocks answers, or needs attention
 	Deliveries *Deliveries // nil where replicas share no consumer
 
+	// Changes are the keys of the configuration that have changed: those that are not in effect, and those that this
+	// process applied.
+	Changes []Change
+
 	FixedModel bool // the model is a file: nothing is learned
 	LateLabels bool // labels have a separate subject
 }
@@ -112,6 +116,7 @@ type Report struct {
 	Term          uint64         `json:"term,omitempty"`       // of this process's lease
 	Revision      uint64         `json:"revision,omitempty"`   // of the newest pointer of the model store that it knows
 	Store         string         `json:"store,omitempty"`      // what happened to the stored models before the start
+	Changes       []Change       `json:"changes,omitempty"`    // keys of the configuration that have changed
 	Hub           *Hub           `json:"hub,omitempty"`        // absent where the models do not come from a hub
 	Schema        Schema         `json:"schema"`
 	Learning      Learning       `json:"learning"`
@@ -183,7 +188,8 @@ type ReportModel struct {
 	Method     string  `json:"method"`
 	Dim        int     `json:"dim"`
 	Epoch      int     `json:"epoch"`
-	Bootstrap  bool    `json:"bootstrap"` // the PCA that serves until a first model exists
+	Bootstrap  bool    `json:"bootstrap"`       // the PCA that serves until a first model exists
+	WasReset   bool    `json:"reset,omitempty"` // it answers until the first model of the next epoch exists
 	Pinned     bool    `json:"pinned"`
 	AgeSeconds float64 `json:"age_seconds"`
 	Stale      bool    `json:"stale"`
@@ -251,7 +257,7 @@ type Labels struct {
 func (s Status) Report() Report {
 	g := s.Stage
 	r := Report{Pipeline: s.Pipeline, State: s.State, Ready: s.Ready, Reason: s.Reason, Halted: s.Halted != "",
-		Store: s.Store, Schema: s.schema(), Generation: s.Generation, ReloadError: s.ReloadError,
+		Store: s.Store, Changes: s.Changes, Schema: s.schema(), Generation: s.Generation, ReloadError: s.ReloadError,
 		Role: s.Role, Claimed: s.Claimed, Partitions: s.Partitions, IsTrainer: s.IsTrainer,
 		Trainer: s.Trainer, Term: s.Term, Revision: s.Revision,
 		Conditions: s.Conditions, Deliveries: s.Deliveries,
@@ -284,7 +290,7 @@ func (s Status) Report() Report {
 	}
 	if l := g.Live; l != nil {
 		r.Model = &ReportModel{Version: l.Version, Method: l.Model.Method(), Dim: l.Model.Dim(), Epoch: l.Epoch,
-			Bootstrap: l.Bootstrap, Pinned: g.Pinned, AgeSeconds: s.Age.Seconds(), Stale: s.Stale}
+			Bootstrap: l.Bootstrap, WasReset: l.WasReset, Pinned: g.Pinned, AgeSeconds: s.Age.Seconds(), Stale: s.Stale}
 	}
 	return r
 }

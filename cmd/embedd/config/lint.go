@@ -175,8 +175,7 @@ func (d *document) lintModel(p *Pipeline) {
 	}
 	for _, f := range spec {
 		path := actual(f.path, p.Name)
-		inModel := strings.HasPrefix(f.path, each+"model.") && f.path != each+"model.file"
-		if (inModel || strings.HasPrefix(f.path, each+"training.")) && d.has(path) {
+		if isLearning(f) && d.has(path) {
 			d.problem(path, "has no effect with a fixed model: delete it, or delete model.file")
 		}
 	}

@@ -58,7 +58,7 @@ writes a starter file and ` + "`embedd check`" + ` checks a file. Flags override
 			if f.reload {
 				reload = "yes"
 			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", rest, form, value, reload, f.doc)
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", rest, form, value, reload, f.doc+f.resetText())
 		}
 		if rows > 0 {
 			b.WriteByte('\n')
@@ -68,4 +68,15 @@ writes a starter file and ` + "`embedd check`" + ` checks a file. Flags override
 	b.Write(Starter())
 	b.WriteString("```\n")
 	return []byte(b.String())
+}
+
+// resetText says which reset a changed value needs.
+func (f field) resetText() string {
+	switch f.reset {
+	case resetsModel:
+		return " A changed value needs `embedd model reset`."
+	case resetsSchema:
+		return " A changed value that the stored schema fits needs `embedd schema reset` to select other columns."
+	}
+	return ""
 }

@@ -22,6 +22,7 @@ type field struct {
 	content  func(path string) error // the value is the path of a file; validates its content
 	secret   bool                    // never print the value
 	reload   bool                    // a running daemon applies a change; else it needs a restart
+	reset    string                  // the reset that a changed value of a running pipeline needs: model, schema or none
 	start    string                  // value in the starter file; empty: the default in a comment
 	doc      string                  // ends with a full stop
 }
@@ -30,6 +31,12 @@ type field struct {
 type section struct{ path, doc string }
 
 const each = "pipelines.*."
+
+// The resets that a changed value needs.
+const (
+	resetsModel  = "model"
+	resetsSchema = "schema"
+)
 
 var sections = []section{
 	{"daemon", "The work of this process."},
@@ -227,6 +234,7 @@ var spec = []field{
 			"which is detected and not answered again; with it throughput falls, most for small messages."},
 
 	{path: each + "schema.features", to: func(_ *Config, p *Pipeline) any { return &p.Schema }, required: true,
+		reset: resetsSchema,
 		check: checkGlob, start: "[pixels]",
 		doc: "Feature columns: names, globs, or {column: NAME, size: N} to fix the number of elements; see wire.md. One " +
 			"fixed-size list of floats is the fastest form."},
@@ -269,13 +277,16 @@ var spec = []field{
 			"pca. blend combines the methods of params: {members: ...} into one model; it is fitted from moments if all of " +
 			"them are."},
 	{path: each + "model.blend", to: func(_ *Config, p *Pipeline) any { return &p.Model.Blend }, value: "1", low: 1,
-		high: 40,
+		reset: resetsModel,
+		high:  40,
 		doc: "With method auto: combine this many of the best candidates into one model. 1 is the best candidate alone, " +
 			"which is the cheapest to refit."},
 	{path: each + "model.dim", to: func(_ *Config, p *Pipeline) any { return &p.Model.Dim }, or: "auto", low: 1,
-		high: 4096, start: "8",
+		reset: resetsModel,
+		high:  4096, start: "8",
 		doc: "Dimensions of the output. auto chooses at the first fit, by cross-validation on the labelled rows; for " +
-			"methods that are fitted from moments it is the method's default. The number stays that of the first model."},
+			"methods that are fitted from moments it is the method's default. The number stays that of the first model " +
+			"until `embedd model reset`; see models.md."},
 	{path: each + "model.scale", to: func(_ *Config, p *Pipeline) any { return &p.Model.Scale }, value: "standard",
 		words: []string{"standard", "minmax", "unit", "none"},
 		doc: "Scaling of the features. standard: zero mean and unit variance; minmax: to [0, 1]; unit: each row to unit " +

@@ -82,6 +82,10 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 		case p.Input.Stream == "":
 			one.Models.Directory = DefaultStore
 		}
+		for _, v := range p.Values() {
+			one.Settings = append(one.Settings, stream.Setting{Key: v.Key, Value: v.Text, Effect: effects[v.Reset],
+				IsLearning: v.IsLearning})
+		}
 		if p.Input.Labels != "" {
 			one.Stage.Labels = &plugin.Labels{Wait: p.Limits.LabelWait, Bytes: p.Limits.Labels}
 		}
@@ -109,6 +113,10 @@ func gateOf(g config.Gate) plugin.Gate {
 	return plugin.Gate{Evidence: g.Evidence, Margin: g.Margin, MoreRows: g.MoreRows, NewClass: g.NewClass,
 		NeverFirst: g.First == "never"}
 }
+
+// effects are the effects of changed values, by the resets that they need.
+var effects = map[string]stream.Effect{"": stream.EffectApplied, "model": stream.EffectModelReset,
+	"schema": stream.EffectSchemaReset}
 
 func quotaOf(q config.Quota) plugin.Quota {
 	if q.By == "none" {

@@ -172,7 +172,7 @@ func (t *Trainer) resumeFrom(r *spec.Live) {
 			t.resume, t.data.resumedRow, t.data.resumedTo = s, s.Last, s.Labels
 		}
 	}
-	if r.Bootstrap {
+	if r.IsProvisional() {
 		return
 	}
 	t.setLive(r)
@@ -234,6 +234,10 @@ func (t *Trainer) restore(ctx context.Context) {
 	t.schedule = s.Policy
 	t.schedule.Config = configured
 	t.drift, t.alarms = s.Drift, s.Alarms
+	if live := t.host.Live(); live != nil && live.WasReset {
+		startOver(ctx, t)
+		return
+	}
 	if t.live != nil {
 		t.live.Agreement = s.Live
 	}
@@ -278,7 +282,11 @@ func (t *Trainer) setStandby(ctx context.Context, on bool) {
 func (t *Trainer) adopt(ctx context.Context, l *spec.Live, pinned bool) {
 	t.pinned = pinned
 	t.host.Promote(l)
-	if l.Bootstrap {
+	switch {
+	case l.WasReset && t.resume == nil:
+		startOver(ctx, t)
+		return
+	case l.IsProvisional(): // after a reset, restore starts over
 		t.live, t.candidates = nil, nil
 		return
 	}
@@ -292,6 +300,24 @@ func (t *Trainer) adopt(ctx context.Context, l *spec.Live, pinned bool) {
 		t.resume.forgetModels()
 	}
 	t.log.Info("a chosen model goes live", "version", l.Version, "pinned", pinned)
+}
+
+// startOver has the next fit be a first one, as the configuration says, from the rows of the window.
+func startOver(ctx context.Context, t *Trainer) {
+	t.live, t.candidates, t.newest = nil, nil, 0
+	t.fitter.landmarks = landmarks{}
+	*t.plan = *newPlan(t.config)
+	t.schedule.Nested = t.plan.byMoments()
+	t.drift.Reset()
+	if w := t.data.window; w != nil {
+		t.plan.setLimit(w.Features())
+		t.schedule.Nested = t.plan.byMoments()
+		t.schedule.Cut(w.Len())
+		if t.probe != nil {
+			t.probe.cut(w.Len())
+		}
+		t.fitDue(ctx)
+	}
 }
 
 // syncWindow brings the window of a stage on standby to the state of the process that stored a model, and returns the

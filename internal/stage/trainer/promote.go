@@ -114,7 +114,7 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 func (t *Trainer) align(ctx context.Context, m *model.Model, live *spec.Live,
 	o *spec.Outcome) (*model.Model, int, *model.Model, error) {
 	next := max(live.Epoch, live.Epochs) + 1
-	if live.Bootstrap {
+	if live.IsProvisional() {
 		return m, next, m, nil
 	}
 	x, labels := t.data.newest(epochRows)
@@ -167,7 +167,7 @@ func (t *Trainer) publish(ctx context.Context, m *model.Model, epoch int, s *win
 			Rows: s.Rows, Score: o.Candidate, LiveScore: o.Previous, Why: o.Reason, Door: o.Door,
 			State: t.state(), NewEpoch: t.origin == m}
 		if previous != nil {
-			r.Parent = previous.Version
+			r.Parent, r.AfterReset = previous.Version, previous.WasReset
 		}
 		version, err := t.config.Store(ctx, r)
 		if err != nil {

@@ -59,6 +59,9 @@ func Derive(s *spec.Status, f Facts) (spec.State, string) {
 		return spec.StateDegraded, f.Notice
 	case live == nil:
 		return spec.StateLearning, "inputs are skipped until a first model exists; " + f.Progress
+	case live.WasReset:
+		return spec.StateLearning, "model " + live.Version + ", which was reset, answers until the first model of the next " +
+			"epoch exists; " + f.Learning
 	case live.Bootstrap:
 		return spec.StateLearning, "a PCA answers until a first model exists; " + f.Learning
 	case s.Lag == 0 && f.Idle > idleAfter:

@@ -350,12 +350,14 @@ func keyPermissions(bucket string) func(a *api, p *spec.Pipeline) map[Role][]str
 	}
 }
 
-// statePermissions also let roles read the contract, by its subject alone: the identity key is in the same stream, so
-// no other role may create consumers on it or read it by sequence number.
+// statePermissions also let roles read contract and configuration, by their subjects alone: the identity key is in the
+// same stream, so no other role may create consumers on it or read it by sequence number.
 func statePermissions(a *api, p *spec.Pipeline) map[Role][]string {
 	permissions := keyPermissions(statestore.Bucket)(a, p)
 	contract := "$KV." + statestore.Bucket + "." + statestore.ContractKey(p.Name)
-	permissions[inspection] = []string{a.request("DIRECT", "GET", statestore.Stream, contract)}
+	configured := "$KV." + statestore.Bucket + "." + statestore.ConfiguredKey(p.Name)
+	permissions[inspection] = []string{a.request("DIRECT", "GET", statestore.Stream, contract),
+		a.request("DIRECT", "GET", statestore.Stream, configured)}
 	permissions[RoleOperator] = []string{a.put(contract)}
 	return permissions
 }

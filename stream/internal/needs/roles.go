@@ -38,7 +38,7 @@ var Roles = []RoleInfo{
 	{RoleProducer, []string{"publish"}, []string{"publish"}, nil, false},
 	{RoleReader, []string{"tail"}, []string{"tail"}, nil, false},
 	{RoleOperator, []string{"retrain", "reload", "resume", "dlq replay", "model pin", "model unpin", "model rollback",
-		"schema reset"}, []string{"dlq", "model", "schema"}, []Role{RoleViewer, inspection}, false},
+		"model reset", "schema reset"}, []string{"dlq", "model", "schema"}, []Role{RoleViewer, inspection}, false},
 	{RoleViewer, []string{"status", "doctor", "check", "dlq ls", "dlq show", "model ls", "model show", "model diff",
 		"model export", "schema show"}, []string{"status", "doctor"}, []Role{inspection}, false},
 	{RoleSetup, []string{"setup"}, []string{"setup"}, []Role{inspection}, false},

@@ -43,8 +43,9 @@ var buckets = []bucket{
 		(*spec.Pipeline).SendsSummaries, edgeStreamStorage, edgeStreamPermissions},
 	{summaries.HubStream, "stream of summaries", "edges", "Collects the summaries of all edges, in one order.",
 		(*spec.Pipeline).LearnsFromEdges, hubStreamStorage, hubStreamPermissions},
-	{statestore.Bucket, "store of state", "state", "Keeps the schema of a pipeline and notes about single messages.",
-		everywhere, keyValue(statestore.Stream, statestore.Open), statePermissions},
+	{statestore.Bucket, "store of state", "state",
+		"Keeps schema and configuration of a pipeline, and notes about messages.", everywhere,
+		keyValue(statestore.Stream, statestore.Open), statePermissions},
 }
 
 func everywhere(*spec.Pipeline) bool { return true }

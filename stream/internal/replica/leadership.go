@@ -37,6 +37,7 @@ type Election struct {
 	trainer  leadership
 	standby  *standby
 	takeOver func(ctx context.Context, term uint64) error // seals the pointer and continues from the stored model
+	tookOver func()                                       // called after that
 	changed  func()                                       // called when this process becomes the trainer or stops being it
 	log      ratelog.Limiter
 }
@@ -120,6 +121,7 @@ func (e *Election) takeTurn(ctx context.Context, term uint64) {
 		err := e.takeOver(ctx, term)
 		if err == nil {
 			e.Running.Standby(false)
+			e.tookOver()
 			return
 		}
 		if errors.Is(err, registry.ErrFenced) || ctx.Err() != nil {

@@ -111,10 +111,17 @@ func (r *Replica) Adopt(c *registry.Choice) error {
 	}
 	r.setPinned(c.Pinned)
 	r.WentLive(l, c.ConfirmedAt)
-	r.Log.Info("a model was adopted", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
+	event := "a model was adopted"
+	if l.WasReset {
+		event = "the live model was reset: it answers until the first model of the next epoch exists"
+	}
+	r.Log.Info(event, "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
 		l.Epoch, "pinned", c.Pinned)
 	if r.mirror != nil {
 		scope.Signal(r.adopted)
+	}
+	if l.WasReset {
+		r.configuration.apply()
 	}
 	return nil
 }

@@ -28,6 +28,8 @@ type Replica struct {
 	*Schema
 	*mirror // nil: the models do not come from a hub
 
+	configuration *configuration
+
 	boundTo string // stream that the model store binds the pipeline's name to; "" none
 
 	isPinned atomic.Bool
@@ -52,6 +54,8 @@ func New(s *scope.Scope, hooks Hooks) *Replica {
 	r := &Replica{Scope: s, hooks: hooks}
 	r.Election = &Election{Scope: s, standby: newStandby(), takeOver: r.takeOver, changed: hooks.TurnChanged}
 	r.Schema = &Schema{Scope: s, isTrainer: r.IsTrainer, addEvent: r.addEvent, reopen: hooks.Reopen}
+	r.configuration = newConfiguration(s, r.IsTrainer)
+	r.tookOver = r.configuration.apply
 	return r
 }
 
@@ -111,6 +115,12 @@ func (r *Replica) Open(ctx context.Context, stores *Stores) (Stored, error) {
 	return Stored{Live: choice.Live, Confirmed: confirmed}, nil
 }
 
+// ApplyConfiguration reports which keys of the configuration have changed since the pipeline last ran. It is called
+// when the stage is open.
+func (r *Replica) ApplyConfiguration(ctx context.Context) {
+	r.configuration.open(ctx, r.StoresModels())
+}
+
 // storeOptions are the options of the model store. Only the trainer may write the pointer, and it announces a version
 // to the other replicas first.
 func (r *Replica) storeOptions() registry.Options {
@@ -139,6 +149,7 @@ func (r *Replica) Run(ctx context.Context) {
 		wg.Go(func() { r.mirror.sweep(ctx) })
 	}
 	wg.Go(func() { r.Schema.follow(ctx) })
+	wg.Go(func() { r.configuration.follow(ctx) })
 	if r.trainer.Lease != nil {
 		wg.Go(func() { r.trainer.Run(ctx, r.takeTurn) })
 		if r.standby.lease != nil && !r.allRead() {
@@ -153,6 +164,7 @@ func (r *Replica) Report(s *spec.Status) {
 		s.Store = *event
 	}
 	s.Role, s.IsTrainer, s.Trainer, s.Term = r.Role, r.Running.Learns() && r.IsTrainer(), r.TrainerText(), r.trainer.term()
+	s.Changes = r.configuration.changes()
 	if r.mirror != nil {
 		s.Hub, s.LastHeard = r.edge.Domain(), r.edge.HubAnsweredAt()
 	}

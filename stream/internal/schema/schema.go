@@ -6,9 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -94,86 +91,35 @@ type Store interface {
 
 // In returns the store of a pipeline in the state bucket.
 func In(bucket *natsx.Bucket, pipeline string) Store {
-	return bucketStore{bucket, statestore.ContractKey(pipeline)}
+	return store{statestore.Key(bucket, statestore.ContractKey(pipeline))}
 }
 
-type bucketStore struct {
-	bucket *natsx.Bucket
-	key    string
+// Directory returns the store of a pipeline in a directory of models, for core NATS.
+func Directory(path, pipeline string) Store {
+	return store{statestore.File(filepath.Join(path, pipeline, "schema.json"))}
 }
 
-func (s bucketStore) Read(ctx context.Context) (r Record, revision uint64, err error) {
-	text, revision, err := s.bucket.Get(ctx, s.key)
-	if err != nil || text == nil { // the revision is then that of a delete marker, or 0
+type store struct{ entry statestore.Entry }
+
+func (s store) Read(ctx context.Context) (r Record, revision uint64, err error) {
+	text, revision, err := s.entry.Read(ctx)
+	if err != nil || text == nil {
 		return Record{Generation: 1}, revision, err
 	}
 	r, err = parse(text)
 	return r, revision, err
 }
 
-func (s bucketStore) Write(ctx context.Context, r Record, revision uint64) error {
+func (s store) Write(ctx context.Context, r Record, revision uint64) error {
 	text, err := r.marshal()
 	if err != nil {
 		return err
 	}
-	_, err = s.bucket.Update(ctx, s.key, text, revision)
-	if errors.Is(err, natsx.ErrConflict) {
+	err = s.entry.Write(ctx, text, revision)
+	if errors.Is(err, statestore.ErrConflict) {
 		return ErrConflict
 	}
 	return err
-}
-
-// Directory returns the store of a pipeline in a directory of models, for core NATS. Its replicas are processes of one
-// machine, and only the last write of two that happen at once stays.
-func Directory(path, pipeline string) Store {
-	return fileStore{filepath.Join(path, pipeline, "schema.json")}
-}
-
-type fileStore struct{ path string }
-
-func (s fileStore) Read(context.Context) (r Record, revision uint64, err error) {
-	text, err := os.ReadFile(s.path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) || text == nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-		return Record{Generation: 1}, 0, err
-	}
-	r, err = parse(text)
-	return r, fileRevision(text), err
-}
-
-func (s fileStore) Write(ctx context.Context, r Record, revision uint64) error {
-	if _, at, err := s.Read(ctx); err == nil && at != revision {
-		return ErrConflict
-	}
-	text, err := r.marshal()
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(s.path), 0o777); err != nil {
-		return err
-	}
-	file, err := os.CreateTemp(filepath.Dir(s.path), ".schema-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(file.Name())
-	_, err = file.Write(text)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), s.path)
-}
-
-// fileRevision derives a revision from the content of a file: equal content has the same revision.
-func fileRevision(text []byte) uint64 {
-	h := fnv.New64a()
-	h.Write(text)
-	return max(h.Sum64(), 1)
 }
 
 // Fix stores the contract that was counted, unless one of the same generation is stored: the first write wins. It

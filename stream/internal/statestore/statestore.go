@@ -1,7 +1,7 @@
 // Package statestore has the key-value bucket of what replicas of a pipeline must agree on and a restart must find
-// again, but models and leases: the schema contract, the key of the answers' identities, and notes about messages that
-// crash a process. Each value has its own key, which is written by compare-and-set, so writers do not lose each other's
-// changes.
+// again, but models and leases: the schema contract, the configuration in effect, the key of the answers' identities,
+// and notes about messages that crash a process. Each value has its own key, which is written by compare-and-set, so
+// writers do not lose each other's changes.
 package statestore
 
 import (
@@ -25,6 +25,9 @@ func ContractKey(pipeline string) string { return pipeline + ".contract" }
 // IdentityKey is the key of the secret that makes the identities of a pipeline's answers. Only replicas of the pipeline
 // may read it.
 func IdentityKey(pipeline string) string { return pipeline + ".identity" }
+
+// ConfiguredKey is the key of the configuration with which a pipeline works.
+func ConfiguredKey(pipeline string) string { return pipeline + ".configured" }
 
 // AttemptsKey is the key of the messages that the hot path is about to try again after crashes, of the partition with a
 // name, or of a pipeline without partitions.

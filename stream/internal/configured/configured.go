@@ -1,0 +1,115 @@
+// Package configured stores the configuration with which a pipeline works, so that a start can report what a changed
+// key becomes.
+package configured
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/stream/internal/statestore"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+// recordVersion is the version of a record's JSON form.
+const recordVersion = 1
+
+// Record has the values that are in effect, by key.
+type Record struct {
+	Version int               `json:"version"`
+	Values  map[string]string `json:"values"`
+}
+
+// Read returns the stored record and its revision; an empty record where there is none, or one that cannot be read.
+func Read(ctx context.Context, entry statestore.Entry) (r Record, revision uint64, err error) {
+	text, revision, err := entry.Read(ctx)
+	if err != nil || text == nil {
+		return r, revision, err
+	}
+	if json.Unmarshal(text, &r) != nil || r.Version != recordVersion {
+		return Record{}, revision, nil // it is replaced: nothing but reports depend on it
+	}
+	return r, revision, nil
+}
+
+// Actual is what a pipeline works with, besides the record.
+type Actual struct {
+	// Dim is the number of outputs of the live model; 0 if there is none, or the next first model replaces it.
+	Dim int
+	// Contract is the stored schema; nil while there is none.
+	Contract  *arrowio.Contract
+	IsTrainer bool
+}
+
+// Compare returns the keys whose configured values are not those of the record, with their effects, in the order of
+// Settings.
+func Compare(p *spec.Pipeline, r Record, a Actual) (changes []spec.Change) {
+	for _, s := range p.Settings {
+		was, isKnown := r.Values[s.Key]
+		if _, err := strconv.Atoi(s.Value); s.Key == spec.KeyDim && err == nil && a.Dim > 0 {
+			was, isKnown = strconv.Itoa(a.Dim), true
+		}
+		if isKnown && was != s.Value {
+			changes = append(changes, spec.Change{Key: s.Key, Was: was, Now: s.Value, Effect: effect(p, s, a)})
+		}
+	}
+	return changes
+}
+
+func effect(p *spec.Pipeline, s spec.Setting, a Actual) spec.Effect {
+	switch {
+	case p.Stage.Fixed != nil && s.IsLearning:
+		return spec.EffectIgnored
+	case s.Effect == spec.EffectModelReset && a.Dim > 0:
+		return spec.EffectModelReset
+	case s.Effect == spec.EffectSchemaReset && p.Stage.Fixed == nil && isKept(p, a.Contract):
+		return spec.EffectSchemaReset
+	case s.IsLearning && !a.IsTrainer:
+		return spec.EffectTrainer
+	}
+	return spec.EffectApplied
+}
+
+// isKept reports whether the stored schema stays although schema.features may select other columns.
+func isKept(p *spec.Pipeline, stored *arrowio.Contract) bool {
+	return stored != nil && p.Stage.Spec.Accepts(stored.Elements()) && strings.ContainsAny(
+		strings.Join(p.Stage.Spec.Features, ""), "*?[")
+}
+
+// Apply stores the configured values, except those that are not in effect, and returns all changes.
+func Apply(ctx context.Context, entry statestore.Entry, p *spec.Pipeline, a Actual) (Record, []spec.Change, error) {
+	for {
+		r, revision, err := Read(ctx, entry)
+		if err != nil {
+			return r, nil, fmt.Errorf("reading the configuration that is in effect: %w", err)
+		}
+		changes := Compare(p, r, a)
+		next := Record{recordVersion, make(map[string]string, len(p.Settings))}
+		for _, s := range p.Settings {
+			next.Values[s.Key] = s.Value
+		}
+		for _, c := range changes {
+			if c.IsOpen() {
+				next.Values[c.Key] = c.Was
+			}
+		}
+		if maps.Equal(next.Values, r.Values) {
+			return r, changes, nil
+		}
+		text, err := json.Marshal(next)
+		if err == nil {
+			err = entry.Write(ctx, text, revision)
+		}
+		if err == nil {
+			return next, changes, nil
+		}
+		if !errors.Is(err, statestore.ErrConflict) {
+			return r, changes, fmt.Errorf("storing the configuration that is in effect: %w", err)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package replica
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/configured"
+	"github.com/embedd/embedd/stream/internal/scope"
+	"github.com/embedd/embedd/stream/internal/statestore"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+// configuration compares the configuration of this process with the one in effect. The trainer stores that: when it is
+// opened, when it becomes the trainer, and after a reset. The other replicas read it.
+type configuration struct {
+	*scope.Scope
+	isTrainer func() bool
+	entry     statestore.Entry // nil: it is not stored
+	record    atomic.Pointer[configured.Record]
+	applied   atomic.Pointer[[]spec.Change] // by this process
+	due       chan struct{}                 // the trainer has to store it
+}
+
+func newConfiguration(s *scope.Scope, isTrainer func() bool) *configuration {
+	return &configuration{Scope: s, isTrainer: isTrainer, due: make(chan struct{}, 1)}
+}
+
+// open finds where the configuration in effect is stored, and compares it. isStored: the models of the pipeline are.
+func (c *configuration) open(ctx context.Context, isStored bool) {
+	switch {
+	case len(c.Settings) == 0:
+		return
+	case c.ModelsFromHub(): // the hub stores it; the live model shows its number of outputs
+		c.applied.Store(&[]spec.Change{})
+		c.record.Store(&configured.Record{})
+		return
+	case c.State != nil:
+		c.entry = statestore.Key(c.State, statestore.ConfiguredKey(c.Name))
+	case isStored && c.Stage.Fixed == nil:
+		c.entry = statestore.File(filepath.Join(c.Pipeline.Models.Directory, c.Name, "configured.json"))
+	default:
+		return
+	}
+	c.settle(ctx)
+}
+
+// actual is what the pipeline works with, besides the record.
+func (c *configuration) actual() configured.Actual {
+	a := configured.Actual{IsTrainer: c.isTrainer(), Contract: c.Running.Contract()}
+	if l := c.Running.Live(); l != nil && !l.IsProvisional() {
+		a.Dim = l.Model.Dim()
+	}
+	return a
+}
+
+// settleTimeout is how long a start waits for the record. Nothing but reports depends on it.
+const settleTimeout = 5 * time.Second
+
+// settle reads the record, and the trainer stores what it applies. It logs each change once.
+func (c *configuration) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	var record configured.Record
+	var changes []spec.Change
+	err := c.Permissions.Guard(ctx, c.Permissions.IsServerRequest, func(ctx context.Context) (err error) {
+		if c.isTrainer() {
+			record, changes, err = configured.Apply(ctx, c.entry, &c.Pipeline, c.actual())
+			return err
+		}
+		record, _, err = configured.Read(ctx, c.entry)
+		changes = configured.Compare(&c.Pipeline, record, c.actual())
+		return err
+	})
+	if err != nil {
+		c.Log.Warn("the configuration cannot be compared with the one that is in effect", "error", err)
+		return
+	}
+	before := c.changes()
+	var applied []spec.Change
+	if old := c.applied.Load(); old != nil {
+		applied = slices.Clone(*old)
+	}
+	for _, change := range changes {
+		if !change.IsOpen() && !slices.Contains(applied, change) {
+			applied = append(applied, change)
+		}
+	}
+	c.applied.Store(&applied)
+	c.record.Store(&record)
+	for _, change := range changes {
+		switch attrs := []any{"key", change.Key, "was", change.Was, "now", change.Now, "effect", change.Effect}; {
+		case slices.Contains(before, change):
+		case change.IsOpen():
+			c.Log.Warn("a changed key of the configuration is not in effect: "+change.Text(c.Name), attrs...)
+		default:
+			c.Log.Info("a changed key of the configuration is applied", attrs...)
+		}
+	}
+}
+
+// changes are the keys that are not in effect now, and those that this process applied.
+func (c *configuration) changes() (all []spec.Change) {
+	record := c.record.Load()
+	if record == nil {
+		return nil
+	}
+	for _, change := range configured.Compare(&c.Pipeline, *record, c.actual()) {
+		if change.IsOpen() {
+			all = append(all, change)
+		}
+	}
+	return append(all, *c.applied.Load()...)
+}
+
+// apply has the trainer store the configuration again: what it works with has changed.
+func (c *configuration) apply() { scope.Signal(c.due) }
+
+// follow reads the record when the trainer has stored it, and stores it when apply was called, until ctx is done.
+func (c *configuration) follow(ctx context.Context) {
+	if c.entry == nil {
+		return
+	}
+	changed := make(chan struct{}, 1)
+	if c.State != nil && c.Stage.Fixed == nil {
+		watch := c.State.Watch(statestore.ConfiguredKey(c.Name), c.Log)
+		defer watch.Stop()
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		wg.Go(func() { c.awaitChanges(ctx, watch, changed) })
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.due:
+			c.settle(ctx)
+		case <-changed:
+			if record, _, err := configured.Read(ctx, c.entry); err == nil {
+				c.record.Store(&record)
+			}
+		}
+	}
+}
+
+// awaitChanges signals each change of the record.
+func (c *configuration) awaitChanges(ctx context.Context, watch *natsx.KeyWatch, changed chan struct{}) {
+	for attempt := 0; ctx.Err() == nil; {
+		_, revision, err := configured.Read(ctx, c.entry)
+		if err != nil {
+			natsx.Backoff(ctx, attempt)
+			attempt++
+			continue
+		}
+		attempt = 0
+		scope.Signal(changed)
+		watch.Wait(ctx, revision)
+	}
+}

@@ -1,0 +1,85 @@
+package statestore
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/embedd/embedd/internal/natsx"
+)
+
+// ErrConflict reports that an entry was written by another process since it was read.
+var ErrConflict = errors.New("the entry was changed by another process")
+
+// Entry is one value: a key of the bucket, or a file on core NATS.
+type Entry interface {
+	// Read returns the value and its revision; nil where there is none.
+	Read(ctx context.Context) (value []byte, revision uint64, err error)
+	// Write replaces the value with a revision. It fails with ErrConflict when that is not the newest.
+	Write(ctx context.Context, value []byte, revision uint64) error
+}
+
+// Key returns the entry of a key of the bucket.
+func Key(bucket *natsx.Bucket, key string) Entry { return keyEntry{bucket, key} }
+
+type keyEntry struct {
+	bucket *natsx.Bucket
+	key    string
+}
+
+func (e keyEntry) Read(ctx context.Context) ([]byte, uint64, error) {
+	return e.bucket.Get(ctx, e.key) // without a value the revision is that of a delete marker, or 0
+}
+
+func (e keyEntry) Write(ctx context.Context, value []byte, revision uint64) error {
+	_, err := e.bucket.Update(ctx, e.key, value, revision)
+	if errors.Is(err, natsx.ErrConflict) {
+		return ErrConflict
+	}
+	return err
+}
+
+// File returns the entry of a file, for core NATS. The replicas are processes of one machine, and of two writes that
+// happen at once only the last one stays.
+func File(path string) Entry { return fileEntry(path) }
+
+type fileEntry string
+
+func (e fileEntry) Read(context.Context) ([]byte, uint64, error) {
+	value, err := os.ReadFile(string(e))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	h := fnv.New64a() // equal content is the same revision
+	h.Write(value)
+	return value, max(h.Sum64(), 1), nil
+}
+
+func (e fileEntry) Write(ctx context.Context, value []byte, revision uint64) error {
+	if _, at, err := e.Read(ctx); err == nil && at != revision {
+		return ErrConflict
+	}
+	dir := filepath.Dir(string(e))
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(dir, ".state-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	_, err = file.Write(value)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), string(e))
+}
