@@ -58,7 +58,7 @@ func startMonitor(h config.HTTP, metrics prometheus.Gatherer, p probes) (*monito
 	}
 	current := &atomic.Pointer[config.HTTP]{}
 	current.Store(&h)
-	l = &listener{l, current, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+	l = &listener{Listener: l, config: current, tls: &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 		GetCertificate: (&certificate{config: current}).get}}
 	m := &monitor{
 		config: current,
@@ -66,7 +66,7 @@ func startMonitor(h config.HTTP, metrics prometheus.Gatherer, p probes) (*monito
 			Handler:           monitorHandler(metrics, p, bearer(func() string { return current.Load().TokenFile })),
 			ReadHeaderTimeout: 5 * time.Second,
 			ReadTimeout:       10 * time.Second,
-			WriteTimeout:      30 * time.Second,
+			WriteTimeout:      10 * time.Second,
 			IdleTimeout:       time.Minute,
 			MaxHeaderBytes:    16 << 10,
 		},
@@ -77,19 +77,24 @@ func startMonitor(h config.HTTP, metrics prometheus.Gatherer, p probes) (*monito
 	return m, nil
 }
 
-// listener accepts connections with TLS if a certificate is configured then.
+// listener accepts a limited number of connections, with TLS if a certificate is configured then.
 type listener struct {
 	net.Listener
+	limit  connLimit
 	config *atomic.Pointer[config.HTTP]
 	tls    *tls.Config
 }
 
 func (l *listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
-	if err == nil && l.config.Load().Cert != "" {
+	if err != nil {
+		return nil, err
+	}
+	c = l.limit.add(c)
+	if l.config.Load().Cert != "" {
 		c = tls.Server(c, l.tls)
 	}
-	return c, err
+	return c, nil
 }
 
 // close waits for open requests and stops.
