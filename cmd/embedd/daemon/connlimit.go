@@ -10,7 +10,7 @@ import (
 const maxConnections = 32
 
 // connLimit bounds the open connections (Invariant 5). It refuses no new one, so that probes are answered while a client
-// holds as many as it can: it closes the oldest connection of the address that has most. Safe for concurrent use.
+// holds as many as it can: it closes the oldest one of the address that has most. Safe for concurrent use.
 type connLimit struct {
 	mu   sync.Mutex
 	open []*limitedConn // oldest first

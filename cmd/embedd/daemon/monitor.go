@@ -58,8 +58,8 @@ func startMonitor(h config.HTTP, metrics prometheus.Gatherer, p probes) (*monito
 	}
 	current := &atomic.Pointer[config.HTTP]{}
 	current.Store(&h)
-	l = &listener{Listener: l, config: current, tls: &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
-		GetCertificate: (&certificate{config: current}).get}}
+	l = &listener{Listener: l, config: current, tls: &tls.Config{MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"http/1.1"}, GetCertificate: (&certificate{config: current}).get}}
 	m := &monitor{
 		config: current,
 		server: &http.Server{
