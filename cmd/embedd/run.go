@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -53,7 +54,9 @@ func runCommand(e *cli.Env) *cobra.Command {
 		var level slog.LevelVar
 		var heap *memory.Heap
 		log := newLogger(e, *logFormat, &level)
+		var current atomic.Pointer[config.Config]
 		apply := func(c *config.Config) {
+			current.Store(c)
 			_ = level.UnmarshalText([]byte(c.LogLevel)) // the file is checked
 			if heap != nil {
 				heap.End()
@@ -67,7 +70,8 @@ func runCommand(e *cli.Env) *cobra.Command {
 		for _, n := range c.Notes {
 			log.Info("configuration: "+n.Message, "key", n.Key)
 		}
-		return daemon.Run(ctx, daemon.Options{Config: c, Log: log, Load: load, Apply: apply, Hangups: e.Hangups})
+		return daemon.Run(ctx, daemon.Options{Config: c, Log: log, Load: load, Apply: apply, Hangups: e.Hangups,
+			Held: func(bytes int64) { memory.Follow(current.Load(), bytes) }})
 	}
 	return cmd
 }

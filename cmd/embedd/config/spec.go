@@ -202,9 +202,9 @@ var spec = []field{
 	{path: "limits.memory", to: func(c *Config, _ *Pipeline) any { return &c.Memory }, or: "auto", low: 64 * mib,
 		high:   1024 * 1024 * gib,
 		reload: true,
-		doc: "Memory limit of the process (GOMEMLIMIT): garbage collection is more frequent near it. auto is the sum of " +
-			"the pipelines' limits, or nine tenths of the container's limit if that is less. The environment variables " +
-			"GOMEMLIMIT and GOGC override it."},
+		doc: "Memory limit of the process (GOMEMLIMIT): garbage collection is more frequent near it. auto follows what " +
+			"the windows hold, up to the sum of the pipelines' limits, or nine tenths of the container's limit if that is " +
+			"less. The environment variables GOMEMLIMIT and GOGC override it."},
 
 	{path: each + "input.stream", to: func(_ *Config, p *Pipeline) any { return &p.Input.Stream }, check: checkStream,
 		start: "FEATURES",

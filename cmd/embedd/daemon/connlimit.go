@@ -9,8 +9,8 @@ import (
 // Prometheus servers use a handful; each may take half a megabyte while its client does not read.
 const maxConnections = 32
 
-// connLimit bounds the open connections (Invariant 5). It refuses no new one, so that probes are answered while a client
-// holds as many as it can: it closes the oldest one of the address that has most. Safe for concurrent use.
+// connLimit bounds the open connections (Invariant 5). It refuses no new one, so that probes are answered while another
+// client holds as many as it can: it closes the oldest one of the address that has most. Safe for concurrent use.
 type connLimit struct {
 	mu   sync.Mutex
 	open []*limitedConn // oldest first

@@ -36,6 +36,8 @@ type Options struct {
 	Load    func() (*config.Config, error)
 	Apply   func(*config.Config)
 	Hangups <-chan struct{}
+	// Held is called about every second with the bytes that windows and late labels hold.
+	Held func(int64)
 }
 
 // daemon is what Run holds open.
@@ -177,11 +179,32 @@ func (d *daemon) readiness() []readiness {
 	return out
 }
 
+// reportHeld reports what windows and late labels hold, until ctx is done.
+func (d *daemon) reportHeld(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		held := int64(0)
+		for _, s := range d.engine.Load().Status() {
+			held += s.Stage.Bytes + s.Labels.Bytes
+		}
+		d.options.Held(held)
+	}
+}
+
 // serve runs the engine until ctx is cancelled or the connection ends for good.
 func (d *daemon) serve(ctx context.Context) error {
 	hangups, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { d.reloads.follow(hangups, d.engine.Load()) })
+	watched, end := context.WithCancel(ctx)
+	defer end()
+	go d.reportHeld(watched)
 	err := d.engine.Load().Run(ctx)
 	stop()
 	wg.Wait()

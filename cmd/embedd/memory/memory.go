@@ -23,31 +23,65 @@ const gcPercent = 400
 // baseMemory is what the process needs in addition to the limits of its pipelines.
 const baseMemory = 128 << 20
 
-// Limit sets the GC percent and the memory limit of the process unless GOGC and GOMEMLIMIT do. It returns the memory
-// limit.
+// Limit sets the GC percent and the memory limit of the process unless GOGC and GOMEMLIMIT do: the limit of a process
+// whose pipelines hold nothing, until Follow. It returns the memory limit.
 func Limit(c *config.Config) int64 {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(demandOf(c, containerMemory()))
+		debug.SetMemoryLimit(demandOf(c, 0, containerMemory()))
 	}
 	return debug.SetMemoryLimit(-1)
 }
 
-// demandOf is the memory limit that follows from a configuration, in a container with a memory limit.
-func demandOf(c *config.Config, container int64) int64 {
+// step is the unit of the memory limit: it is constant while what the pipelines hold changes by less.
+const step = 16 << 20
+
+// Follow sets the memory limit for pipelines whose windows and late labels hold a number of bytes now, unless it is
+// configured or GOMEMLIMIT sets it. If more is live than that explains, such as the matrices of a fit, the limit leaves
+// a quarter of that for garbage, so that the collector does not run all the time. It returns the memory limit.
+func Follow(c *config.Config, held int64) int64 {
+	now := debug.SetMemoryLimit(-1)
+	if os.Getenv("GOMEMLIMIT") != "" || c.Memory > 0 {
+		return now
+	}
+	container := containerMemory()
+	want := demandOf(c, held, container)
+	if live := liveHeap() / 4 * 5; live > want {
+		want = min((live+step-1)/step*step, demandOf(c, math.MaxInt64, container))
+	}
+	if want > now || want <= now-2*step {
+		debug.SetMemoryLimit(want)
+		return want
+	}
+	return now
+}
+
+// liveHeap is what the last collection found in use.
+func liveHeap() int64 {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	return int64(live[0].Value.Uint64())
+}
+
+// demandOf is the memory limit that follows from a configuration and from what windows and late labels hold, as far as
+// they may, in a container with a memory limit.
+func demandOf(c *config.Config, held, container int64) int64 {
 	if c.Memory > 0 {
 		return c.Memory
+	}
+	if held < math.MaxInt64-step {
+		held = (held + step/2) / step * step
 	}
 	sum := int64(baseMemory)
 	for _, p := range c.Pipelines {
 		each := p.Limits.InFlight
 		if p.Model.File == "" {
-			each += 2 * p.Training.Window.Bytes // a fit needs as much as the window
+			each += 2 * min(held, p.Training.Window.Bytes) // a fit needs as much as the window
 		}
 		if p.Input.Labels != "" {
-			each += p.Limits.Labels
+			each += min(held, p.Limits.Labels)
 		}
 		// A quarter more for garbage between two collections.
 		sum = min(sum, math.MaxInt64/4) + min(each, math.MaxInt64/8)/4*5
@@ -162,9 +196,7 @@ func (h *Heap) adjust() {
 	if h.percent == 0 {
 		return
 	}
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(live)
-	if percent := percentOf(live[0].Value.Uint64(), h.min); percent != h.percent {
+	if percent := percentOf(uint64(liveHeap()), h.min); percent != h.percent {
 		h.percent = percent
 		debug.SetGCPercent(percent)
 	}

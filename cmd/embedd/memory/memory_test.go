@@ -38,12 +38,19 @@ func TestMemory(t *testing.T) {
 		{"a small container", 0, []config.Pipeline{learns}, 1000 * mib, 900 * mib},
 		{"asked", 300 * mib, []config.Pipeline{learns}, 200 * mib, 300 * mib},
 	} {
-		if got := demandOf(&config.Config{Memory: c.asked, Pipelines: c.pipelines}, c.container); got != c.want {
+		if got := demandOf(&config.Config{Memory: c.asked, Pipelines: c.pipelines}, math.MaxInt64,
+			c.container); got != c.want {
 			t.Errorf("%s: %d MiB, want %d", c.what, got/mib, c.want/mib)
 		}
 	}
+	for held, want := range map[int64]int64{0: 128 + 320, mib: 128 + 320,
+		9 * mib: 128 + 320 + 40, 100 * mib: 128 + 320 + 240} {
+		if got := demandOf(&config.Config{Pipelines: []config.Pipeline{learns}}, held, math.MaxInt64); got != want*mib {
+			t.Errorf("a window of %d bytes: %d MiB, want %d", held, got/mib, want)
+		}
+	}
 	many := &config.Config{Pipelines: []config.Pipeline{huge, huge, huge, huge, huge, huge}}
-	if got := demandOf(many, math.MaxInt64); got < math.MaxInt64/8 {
+	if got := demandOf(many, math.MaxInt64, math.MaxInt64); got < math.MaxInt64/8 {
 		t.Errorf("limits beyond all memory give %d", got)
 	}
 }
