@@ -15,11 +15,15 @@ const (
 	minFetchBytes = 64 << 10
 	// pullLimitAge is how long the connection has to last before a reduced pull is doubled.
 	pullLimitAge = time.Hour
+	// breakWindow is the time within which a second break has the same reason. A server that is restarted, or a network
+	// that fails, breaks a connection once.
+	breakWindow = time.Minute
 )
 
 // PullLimit is the maximum number of bytes of one pull of a connection. A server disconnects a client for which more
-// than its max_pending wait to be written, and no client can ask for that limit. So a pull during which the connection
-// broke is halved, until the server keeps the connection. Safe for concurrent use; a nil one does not change.
+// than its max_pending wait to be written, and no client can ask for that limit. So a pull is halved when the
+// connection broke during pulls twice within breakWindow, until the server keeps the connection. Safe for concurrent
+// use; a nil one does not change.
 type PullLimit struct {
 	nc  *nats.Conn
 	log *slog.Logger
@@ -27,9 +31,9 @@ type PullLimit struct {
 	mu         sync.Mutex
 	bytes      int64
 	reconnects uint64    // of the connection, when it was last seen to work
-	brokeAt    time.Time // when it was last reduced or doubled
-	broken     string    // server of a pull that saw the connection break; "" = none since it worked
-	suspected  bool      // that happened, and another server took over
+	isBroken   bool      // a pull saw the connection break while the server was sending, and it is not restored yet
+	brokeAt    time.Time // when that last happened
+	changedAt  time.Time // when bytes was reduced or doubled
 	isLogged   bool
 }
 
@@ -45,8 +49,8 @@ func (p *PullLimit) Bytes() int64 {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.bytes < MaxFetchBytes && time.Since(p.brokeAt) > pullLimitAge {
-		p.bytes, p.brokeAt = min(2*p.bytes, MaxFetchBytes), time.Now()
+	if p.bytes < MaxFetchBytes && time.Since(p.changedAt) > pullLimitAge {
+		p.bytes, p.changedAt = min(2*p.bytes, MaxFetchBytes), time.Now()
 	}
 	return p.bytes
 }
@@ -59,46 +63,39 @@ func (p *PullLimit) Fetch(ctx context.Context, js jetstream.JetStream, c jetstre
 	if now := p.Bytes(); now < MaxFetchBytes {
 		limit = min(limit, now)
 	}
-	server, received, begin := nc.ConnectedServerId(), nc.Stats().InBytes, time.Now()
+	received, begin := nc.Stats().InBytes, time.Now()
 	n, err := Pull(ctx, js, c, maxMessages, int(limit), handle)
-	p.observe(server, int64(nc.Stats().InBytes-received), limit, n)
+	p.observe(nc.Stats().InBytes > received, limit)
 	if n > 0 || err != nil || time.Since(begin) > fetchWait/2 {
 		return n, err
 	}
 	return Pull(ctx, js, c, 1, 0, handle)
 }
 
-// observe halves the limit if the connection to a server broke while it was sending. The same server took it back:
-// it had not stopped. Where another one did, the first may have stopped, and only the second time in a row counts.
-func (p *PullLimit) observe(server string, received, limit int64, messages int) {
+// observe halves the limit if the connection broke again while the server was sending.
+func (p *PullLimit) observe(hasReceived bool, limit int64) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	reconnects, now := p.nc.Stats().Reconnects, p.nc.ConnectedServerId()
-	broke := reconnects != p.reconnects || now == ""
-	if broke && p.broken == "" && received > 0 {
-		p.broken = server
+	reconnects, isConnected := p.nc.Stats().Reconnects, p.nc.IsConnected()
+	if hasReceived && (reconnects != p.reconnects || !isConnected) {
+		p.isBroken = true
 	}
-	if !broke && messages > 0 {
-		p.suspected = false
-	}
-	if now == "" || p.broken == "" { // not connected again yet; or it worked, or was idle when it broke
-		p.reconnects = reconnects
+	p.reconnects = reconnects
+	if !p.isBroken || !isConnected {
 		return
 	}
-	isSame := p.broken == now
-	p.reconnects, p.broken = reconnects, ""
-	if !isSame && !p.suspected {
-		p.suspected = true
+	isAgain := time.Since(p.brokeAt) < breakWindow
+	p.isBroken, p.brokeAt = false, time.Now()
+	if !isAgain {
 		return
 	}
-	p.suspected, p.brokeAt = false, time.Now()
-	p.bytes = max(min(p.bytes, limit)/2, minFetchBytes)
+	p.bytes, p.changedAt = max(min(p.bytes, limit)/2, minFetchBytes), time.Now()
 	if !p.isLogged {
 		p.isLogged = true
-		p.log.Warn("the connection broke while the server was sending; less is pulled at a time, since the server's "+
+		p.log.Warn("the connection broke again while the server was sending; less is pulled at a time, since the server's "+
 			"max_pending may be below a pull: raise it", "bytes", p.bytes)
 	}
 }
