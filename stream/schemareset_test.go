@@ -216,6 +216,7 @@ func TestResetRefused(t *testing.T) {
 	}
 	file, hub, edges := p, p, p
 	file.Stage.Fixed = fixedModel(t)
+	file.Stage.Spec.Features = file.Stage.Fixed.Features() // those of the configuration must be the model's
 	hub.Models.Hub = "hub"
 	edges.Edges, edges.Stage.Training.Block = []string{"berlin"}, 100
 	core := p

@@ -24,7 +24,7 @@ func TestBoundsAreChecked(t *testing.T) {
 		"ack wait of 2 ns":       {func(p *Pipeline) { p.AckWait = 2 }, "shorter than"},
 		"negative in flight":     {func(p *Pipeline) { p.InFlight = -1 }, "can be negative"},
 		"negative max age":       {func(p *Pipeline) { p.MaxAge = -1 }, "can be negative"},
-		"few without an ack":     {func(p *Pipeline) { p.AckPending = 1 }, "limit of one process"},
+		"negative ack pending":   {func(p *Pipeline) { p.AckPending = -1 }, "want 1 to"},
 		"transform without hub":  {func(p *Pipeline) { p.Models.Hub = "hub" }, "role transform"},
 		"partitions on core":     {func(p *Pipeline) { p.Stream, p.Partitions = "", 2 }, "partitions need a stream"},
 		"partitions without key": {func(p *Pipeline) { p.Partitions = 2 }, "in.a has no key"},
