@@ -60,11 +60,15 @@ func TestHangup(t *testing.T) {
 			return strings.Contains(d.log.String()[from:], step.log)
 		})
 		d.awaitMetric(`embedd_config_generation{pipeline="digits"}`, step.generation)
-		d.awaitMetric(`embedd_config_reload_failed{pipeline="digits"}`, step.failed)
+		d.awaitMetric(`embedd_condition{blocks="nothing",condition="reload",pipeline="digits"}`, step.failed)
 	}
 	said := succeed(t, "reload", "--server", s.ClientURL())
 	if !strings.Contains(said, "generation 4, nothing changed; these need a restart: nats.ack_wait") {
 		t.Errorf("embedd reload says %s", said)
+	}
+	write(t, config, strings.Replace(was, "evidence: 5000", "evidence: high", 1))
+	if _, said, code := run(t, "reload", "--server", s.ClientURL()); code != 1 || !strings.Contains(said, "embedd.yaml:") {
+		t.Errorf("embedd reload of a wrong file ends with %d and says %s", code, said)
 	}
 	for i := range 20 {
 		if i == 10 {

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/micro"
 
+	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/service"
 	"github.com/embedd/embedd/stream/spec"
@@ -37,6 +37,7 @@ type Reloaded struct {
 	Generation int      `json:"generation"`        // of the configuration that runs then
 	Applied    []string `json:"applied,omitempty"` // keys that changed
 	Restart    []string `json:"restart,omitempty"` // keys that differ and need a restart
+	Error      string   `json:"error,omitempty"`   // why the configuration is the one before
 }
 
 // configuration is what the pipelines of an engine run with, and what is about to replace it.
@@ -47,8 +48,7 @@ type configuration struct {
 	pipelines  []Pipeline       // as they run
 	next       map[int]Pipeline // by index, until the pipeline is opened again
 	opened     chan replaced
-	generation int    // of configurations, from 1
-	failure    string // why the last reload failed, "" if it did not
+	generation int // of configurations, from 1
 }
 
 // replaced says how opening a pipeline with a new configuration ended: if err is not nil it runs with the old one.
@@ -86,11 +86,11 @@ func (c *configuration) settle(i int, err error) {
 	c.opened <- replaced{i, err}
 }
 
-// state returns the generation of the configuration, and why the last reload failed.
-func (c *configuration) state() (generation int, failure string) {
+// current returns the generation of the configuration.
+func (c *configuration) current() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.generation, c.failure
+	return c.generation
 }
 
 // errNoReload is returned where the host has no configuration that could be read again.
@@ -105,27 +105,29 @@ func (e *Engine) Reload(ctx context.Context) (Reloaded, error) {
 	c.one.Lock()
 	defer c.one.Unlock()
 	r, err := e.reload(ctx)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch c.failure = ""; {
-	case err != nil:
-		c.failure = err.Error()
-		e.log.Error("the configuration was not reloaded; the old one stays", "generation", c.generation, "error", err)
-	case len(r.Applied) > 0:
-		c.generation++
-		e.log.Info("the configuration was reloaded", "generation", c.generation, "keys", r.Applied)
-	default:
-		e.log.Info("the configuration was read again; no key changed that can change while running", "generation",
-			c.generation)
+	for _, conditions := range e.conditions {
+		conditions.SetError(health.Reload, err)
 	}
-	out := Reloaded{Generation: c.generation}
-	if err == nil {
-		out.Applied, out.Restart = r.Applied, r.Restart
+	if err != nil {
+		e.log.Error("the configuration was not reloaded; the old one stays", "generation", c.current(), "error", err)
+		return Reloaded{Generation: c.current()}, err
+	}
+	if len(r.Applied) > 0 {
+		c.mu.Lock()
+		c.generation++
+		c.mu.Unlock()
+	}
+	out := Reloaded{Generation: c.current(), Applied: r.Applied, Restart: r.Restart}
+	if len(r.Applied) > 0 {
+		e.log.Info("the configuration was reloaded", "generation", out.Generation, "keys", r.Applied)
+	} else {
+		e.log.Info("the configuration was read again; no key changed that can change while running", "generation",
+			out.Generation)
 	}
 	if len(out.Restart) > 0 {
 		e.log.Warn("changed keys need a restart", "keys", out.Restart)
 	}
-	return out, err
+	return out, nil
 }
 
 // reload replaces the configuration of the pipelines that change.
@@ -244,8 +246,7 @@ func (e *Engine) answerReloads(ctx context.Context) {
 			r.Pipeline = pipelineOf(msg.Subject, e.options.Pipelines)
 			answer := nats.NewMsg(msg.Reply)
 			if err != nil {
-				answer.Header.Set(micro.ErrorHeader, err.Error())
-				answer.Header.Set(micro.ErrorCodeHeader, service.CodeBadRequest)
+				answer.Header, r.Error = service.ErrorHeaders(service.CodeBadRequest, err), err.Error()
 			}
 			answer.Data, _ = json.Marshal(r) // plain data
 			if err := e.options.Conn.PublishMsg(answer); err != nil {

@@ -41,6 +41,16 @@ func withGate(g plugin.Gate, pipelines ...stream.Pipeline) *stream.Reload {
 	return r
 }
 
+// reloadCondition is why the last reload failed, as the status has it; "" if it did not.
+func reloadCondition(s stream.Status) string {
+	for _, c := range s.Conditions {
+		if c.Name == "reload" {
+			return c.Reason
+		}
+	}
+	return ""
+}
+
 // TestReloads: while inputs arrive, a configuration is reloaded twenty times and another replica is killed. Every input
 // is answered once, with a model of one epoch, and the last configuration is in force.
 func TestReloads(t *testing.T) {
@@ -86,9 +96,8 @@ func TestReloads(t *testing.T) {
 	}
 	wantOutcomes(t, awaitOutcomes(s, p, n), want)
 	natstest.Await(t, "the model is live again", func() bool { return r.live() != "" })
-	if st := r.pipeline(); st.Generation != 21 || st.ReloadError != "" || st.Stage.Live.Epoch != epoch {
-		t.Errorf("after %d inputs generation %d, error %q, epoch %d after %d", n, st.Generation, st.ReloadError,
-			st.Stage.Live.Epoch, epoch)
+	if st := r.pipeline(); st.Generation != 21 || st.Stage.Live.Epoch != epoch {
+		t.Errorf("after %d inputs generation %d, epoch %d after %d", n, st.Generation, st.Stage.Live.Epoch, epoch)
 	}
 	if got := r.counter("embedd_config_generation"); got != 21 {
 		t.Errorf("the metric of the generation is %g", got)
@@ -119,12 +128,13 @@ func TestReloadFails(t *testing.T) {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
 		for _, st := range r.Status() {
-			if st.Generation != 1 || !strings.Contains(st.ReloadError, c.want) {
-				t.Errorf("%s has generation %d, error %q", st.Pipeline, st.Generation, st.ReloadError)
+			if st.Generation != 1 || !strings.Contains(reloadCondition(st), c.want) {
+				t.Errorf("%s has generation %d, conditions %v", st.Pipeline, st.Generation, st.Conditions)
 			}
 		}
 	}
-	if got := r.counter("embedd_config_reload_failed", "pipeline=p"); got != 1 || abandoned != 1 || committed != 0 {
+	got := r.counter("embedd_condition", "pipeline=p", "condition=reload")
+	if got != 1 || abandoned != 1 || committed != 0 {
 		t.Errorf("the metric is %g, abandoned %d, committed %d", got, abandoned, committed)
 	}
 
@@ -132,9 +142,9 @@ func TestReloadFails(t *testing.T) {
 	startReplica(t, s.Connect(), p)
 	next.Store(withGate(plugin.Gate{Evidence: 50}, p, q))
 	msg, err := s.Connect().Request(stream.ServiceSubject("p", "reload"), nil, natstest.Timeout)
-	var got stream.Reloaded
-	if err != nil || json.Unmarshal(msg.Data, &got) != nil || got.Pipeline != "p" || got.Generation != 2 {
-		t.Errorf("the service answers %+v, %v", got, err)
+	var answer stream.Reloaded
+	if err != nil || json.Unmarshal(msg.Data, &answer) != nil || answer.Pipeline != "p" || answer.Generation != 2 {
+		t.Errorf("the service answers %+v, %v", answer, err)
 	}
 	publishShapes(s, p, good(30)...)
 	publishShapes(s, q, good(30)...)
@@ -144,8 +154,8 @@ func TestReloadFails(t *testing.T) {
 		}
 	}
 	for _, st := range r.Status() {
-		if st.Generation != 2 || st.ReloadError != "" {
-			t.Errorf("%s has generation %d, error %q", st.Pipeline, st.Generation, st.ReloadError)
+		if st.Generation != 2 || reloadCondition(st) != "" {
+			t.Errorf("%s has generation %d, conditions %v", st.Pipeline, st.Generation, st.Conditions)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func (p *pipeline) status() Status {
 	s := Status{Pipeline: p.Name, Stage: p.Running.Status(), Contract: p.Running.Contract(),
 		Labels:     p.Running.LabelStatus(),
 		FixedModel: p.Stage.Fixed != nil}
-	s.Generation, s.ReloadError = p.configuration.state()
+	s.Generation = p.configuration.current()
 	p.training.Report(&s)
 	p.replica.Report(&s)
 	p.relay.Report(&s)

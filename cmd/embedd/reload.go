@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/micro"
 	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/cmd/embedd/cli"
@@ -70,8 +69,8 @@ func readReloaded(msg *nats.Msg) (r stream.Reloaded, err error) {
 	if err := json.Unmarshal(msg.Data, &r); err != nil {
 		return r, fmt.Errorf("the answer cannot be read, perhaps from another version of embedd: %w", err)
 	}
-	if text := msg.Header.Get(micro.ErrorHeader); text != "" {
-		return r, errors.New(text)
+	if r.Error != "" {
+		return r, errors.New(r.Error)
 	}
 	return r, nil
 }

@@ -51,10 +51,7 @@ type Status struct {
 	Lag        uint64        // messages of the input that are not answered
 	Oldest     time.Duration // age of the oldest of them
 	InputEvent string        // the last event of the input stream that learning had to follow, with its time; or ""
-	// Generation counts the configurations that the engine has run with, from 1. ReloadError is why the last reload
-	// failed, so that the one before runs; or "".
-	Generation  int
-	ReloadError string
+	Generation int           // of the configuration: 1 at the start of the engine, one more after each reload
 	// Store is what happened to the stored models before the start (damage, other features), and why the live one there
 	// cannot be used; or "".
 	Store      string
@@ -97,9 +94,8 @@ type Status struct {
 // Report is a status in the form in which the service of a pipeline sends it.
 type Report struct {
 	Pipeline      string         `json:"pipeline"`
-	Instance      string         `json:"instance,omitempty"`     // of the service, where several replicas run the pipeline
-	Generation    int            `json:"generation"`             // of the configuration: 1 at the start of the process
-	ReloadError   string         `json:"reload_error,omitempty"` // why the last reload of the configuration failed
+	Instance      string         `json:"instance,omitempty"` // of the service, where several replicas run the pipeline
+	Generation    int            `json:"generation"`         // of the configuration: 1 at the start of the process
 	Ready         bool           `json:"ready"`
 	State         State          `json:"state"`
 	Reason        string         `json:"reason,omitempty"`        // the state in a sentence
@@ -257,7 +253,7 @@ type Labels struct {
 func (s Status) Report() Report {
 	g := s.Stage
 	r := Report{Pipeline: s.Pipeline, State: s.State, Ready: s.Ready, Reason: s.Reason, Halted: s.Halted != "",
-		Store: s.Store, Changes: s.Changes, Schema: s.schema(), Generation: s.Generation, ReloadError: s.ReloadError,
+		Store: s.Store, Changes: s.Changes, Schema: s.schema(), Generation: s.Generation,
 		Role: s.Role, Claimed: s.Claimed, Partitions: s.Partitions, IsTrainer: s.IsTrainer,
 		Trainer: s.Trainer, Term: s.Term, Revision: s.Revision,
 		Conditions: s.Conditions, Deliveries: s.Deliveries,

@@ -30,6 +30,13 @@ var failures = []fault{
 		w.daemon.stop(40 * time.Second)
 		return w.daemon.start()
 	}},
+	{name: "reload", do: func(_ context.Context, w *world, r *rand.Rand) error { // of the daemon's configuration
+		if err := w.configure(1000 + r.IntN(2000)); err != nil {
+			return err
+		}
+		w.daemon.signal(syscall.SIGHUP)
+		return nil
+	}},
 	{name: "server", do: func(ctx context.Context, w *world, r *rand.Rand) error { // a restart of the server
 		w.server.stop(10 * time.Second)
 		wait(ctx, time.Duration(r.IntN(2000))*time.Millisecond)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -23,6 +24,7 @@ type world struct {
 	link   *link
 	url    string // of the server itself
 	http   string // of the daemon
+	config string // file of the daemon
 	nc     *nats.Conn
 	js     jetstream.JetStream
 }
@@ -66,26 +68,31 @@ func newWorld(ctx context.Context, o options) (*world, error) {
 		return nil, err
 	}
 	w.http = fmt.Sprintf("http://127.0.0.1:%d", port)
-	config := filepath.Join(o.dir, "embedd.yaml")
-	text = fmt.Sprintf(configuration, w.link.Address(), port)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+	w.config = filepath.Join(o.dir, "embedd.yaml")
+	if err := w.configure(2000); err != nil {
 		return nil, err
 	}
-	w.daemon = &process{path: filepath.Join(o.dir, "embedd"), args: []string{"run", "-c", config},
+	w.daemon = &process{path: filepath.Join(o.dir, "embedd"), args: []string{"run", "-c", w.config},
 		log: filepath.Join(o.dir, "embedd.log")}
 	return w, nil
 }
 
+// configure writes the daemon's configuration, with a window of a number of rows.
+func (w *world) configure(rows int) error {
+	text := fmt.Sprintf(configuration, w.link.Address(), strings.TrimPrefix(w.http, "http://"), rows)
+	return os.WriteFile(w.config, []byte(text), 0o600)
+}
+
 // configuration promotes models as often as possible, on a concept that changes all the time.
 const configuration = `nats: {url: "nats://%s", wait: 1m}
-http: {listen: 127.0.0.1:%d}
+http: {listen: "%s"}
 pipelines:
   soak:
     input: {stream: SOAK_IN, subject: soak.in}
     schema: {features: [x], label: label, key: id}
     output: {subject: soak.out, dead: soak.dead}
     model: {method: lda, dim: 3}
-    training: {window: {rows: 2000}, every: {rows: 250}, gate: {evidence: 2}}
+    training: {window: {rows: %d}, every: {rows: 250}, gate: {evidence: 2}}
 `
 
 // begin starts all, with the streams.

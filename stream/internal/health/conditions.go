@@ -25,6 +25,7 @@ const (
 	NoLabels                          // none of the newest rows has a label
 	LeaseKey                          // the trainer's lease is held by a client that does not renew it
 	StolenDeliveries                  // a client that is no replica pulls from the consumer
+	Reload                            // the last reload of the configuration failed: the one before is in force
 	components
 )
 
@@ -47,6 +48,7 @@ var componentTable = [components]struct {
 	NoLabels:         {"no_labels", spec.BlocksNothing},
 	LeaseKey:         {"lease_key", spec.BlocksNothing},
 	StolenDeliveries: {"stolen_deliveries", spec.BlocksNothing},
+	Reload:           {"reload", spec.BlocksNothing},
 }
 
 // Conditions are the reasons why a pipeline cannot answer, or needs attention, one for each component. A component sets

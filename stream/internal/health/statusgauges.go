@@ -141,13 +141,6 @@ var statusGaugeTable = []statusGauge{
 	{describe("embedd_config_generation", "Configurations that the process has run with: 1 at its start, one more after "+
 		"each reload that changed something."), prometheus.GaugeValue,
 		func(s spec.Status) []sample { return one(float64(s.Generation)) }},
-	{describe("embedd_config_reload_failed", "1 while the last reload of the configuration failed: the one before runs."),
-		prometheus.GaugeValue, func(s spec.Status) []sample {
-			if s.ReloadError != "" {
-				return one(1)
-			}
-			return one(0)
-		}},
 	{describe("embedd_fits_total", "Models that were fitted, candidates included."), prometheus.CounterValue,
 		ofStage(func(s plugin.Status) []sample { return one(float64(s.Fits)) })},
 	{describe("embedd_prequential_accuracy",

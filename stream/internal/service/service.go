@@ -165,11 +165,18 @@ func (s *Service) handler(ctx context.Context, answer func(context.Context, *nat
 	})
 }
 
+// ErrorHeaders are the headers of an answer that is an error.
+func ErrorHeaders(code string, err error) nats.Header {
+	text := relay.HeaderText(err)
+	return nats.Header{micro.ErrorCodeHeader: {code}, micro.ErrorHeader: {text}, wire.HeaderCode: {code},
+		wire.HeaderError: {text}}
+}
+
 // refuse answers with an error: its code and its text, in the headers of NATS services and of embedd.
 func (s *Service) refuse(r micro.Request, err error) {
-	code, text := codeOf(err), relay.HeaderText(err)
-	err = r.Error(code, text, nil, micro.WithHeaders(micro.Headers{wire.HeaderCode: {code}, wire.HeaderError: {text}}))
-	if err != nil {
+	headers := ErrorHeaders(codeOf(err), err)
+	code, text := headers.Get(wire.HeaderCode), headers.Get(wire.HeaderError)
+	if err = r.Error(code, text, nil, micro.WithHeaders(micro.Headers(headers))); err != nil {
 		s.pipeline.Log.Debug("a request cannot be answered", "subject", r.Subject(), "error", err)
 	}
 }
