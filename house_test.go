@@ -317,35 +317,126 @@ func goList(t *testing.T, args ...string) []string {
 	return strings.Split(strings.TrimSpace(string(out)), "\n")
 }
 
-// TestGuarantees: every test that docs/guarantees.md names exists.
+// testName is a test that a page names.
+var testName = regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Za-z0-9]+)`")
+
+// TestGuarantees checks that every test that docs/guarantees.md, SECURITY.md and ARCHITECTURE.md name exists, and that
+// promises name one: the rows of tables with a column of tests, and the paragraphs of SECURITY.md under
+// "How it is protected".
 func TestGuarantees(t *testing.T) {
-	page, err := os.ReadFile("docs/guarantees.md")
+	declared := map[string]bool{}
+	declaration := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
+	eachGoFile(t, func(path, text string) {
+		if strings.HasSuffix(path, "_test.go") {
+			for _, name := range declaration.FindAllStringSubmatch(text, -1) {
+				declared[name[1]] = true
+			}
+		}
+	})
+	for page, least := range map[string]int{"docs/guarantees.md": 30, "SECURITY.md": 20, "ARCHITECTURE.md": 1} {
+		text := readPage(t, page)
+		named := testName.FindAllStringSubmatch(text, -1)
+		if len(named) < least {
+			t.Errorf("%s names %d tests", page, len(named))
+		}
+		for _, name := range named {
+			if !declared[name[1]] {
+				t.Errorf("%s names %s, which does not exist", page, name[1])
+			}
+		}
+		for _, promise := range promises(text) {
+			if !testName.MatchString(promise) && !strings.Contains(promise, "`go test ") {
+				t.Errorf("%s: no test is named in: %s", page, promise)
+			}
+		}
+	}
+}
+
+// promises returns the rows of the tables of a page whose last column is named test, and the items of the list under
+// "How it is protected".
+func promises(page string) (list []string) {
+	isTable, isList := false, false
+	for line := range strings.Lines(page) {
+		switch {
+		case strings.HasPrefix(line, "## "):
+			isList = line == "## How it is protected\n"
+		case !strings.HasPrefix(line, "|"):
+			isTable = false
+		case strings.HasSuffix(line, "| test |\n"):
+			isTable = true
+		case isTable && !strings.HasPrefix(line, "|---"):
+			list = append(list, line)
+		}
+		switch {
+		case isList && strings.HasPrefix(line, "- "):
+			list = append(list, line)
+		case isList && strings.HasPrefix(line, "  "):
+			list[len(list)-1] += line
+		}
+	}
+	return list
+}
+
+// TestInvariants checks that ARCHITECTURE.md lists the invariants 1 to 14, and that code and a test quote each of them
+// by its number.
+func TestInvariants(t *testing.T) {
+	const count = 14
+	_, listed, _ := strings.Cut(readPage(t, "ARCHITECTURE.md"), "\n## Invariants\n")
+	listed, _, _ = strings.Cut(listed, "\n## ")
+	numbers := regexp.MustCompile(`(?m)^ ?(\d+)\. `).FindAllStringSubmatch(listed, -1)
+	for k, n := range numbers {
+		if n[1] != strconv.Itoa(k+1) {
+			t.Errorf("invariant %s is number %d of the list", n[1], k+1)
+		}
+	}
+	if len(numbers) != count {
+		t.Errorf("ARCHITECTURE.md lists %d invariants, want %d", len(numbers), count)
+	}
+	quote := regexp.MustCompile(`[Ii]nvariants? (\d+)(?: and (\d+))?`)
+	inCode, inTests := map[string]bool{}, map[string]bool{}
+	eachGoFile(t, func(path, text string) {
+		quoted := inCode
+		if strings.HasSuffix(path, "_test.go") {
+			quoted = inTests
+		}
+		for _, q := range quote.FindAllStringSubmatch(text, -1) {
+			for _, n := range q[1:] {
+				if k, _ := strconv.Atoi(n); n != "" && (k < 1 || k > count) {
+					t.Errorf("%s quotes invariant %s, which does not exist", path, n)
+				}
+				quoted[n] = true
+			}
+		}
+	})
+	for k := 1; k <= count; k++ {
+		if n := strconv.Itoa(k); !inCode[n] || !inTests[n] {
+			t.Errorf("invariant %d: quoted in code: %v, in a test: %v", k, inCode[n], inTests[n])
+		}
+	}
+}
+
+func readPage(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Za-z]+)`").FindAllStringSubmatch(string(page), -1)
-	if len(named) < 30 {
-		t.Fatalf("the page names %d tests", len(named))
-	}
-	there := map[string]bool{}
-	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
-	err = filepath.WalkDir(".", func(path string, _ os.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
+	return string(text)
+}
+
+// eachGoFile calls f with each Go file of the repository.
+func eachGoFile(t *testing.T, f func(path, text string)) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		for _, name := range declared.FindAllStringSubmatch(string(text), -1) {
-			there[name[1]] = true
-		}
+		f(path, string(text))
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	for _, name := range named {
-		if !there[name[1]] {
-			t.Errorf("docs/guarantees.md names %s, which is not there", name[1])
-		}
 	}
 }
 

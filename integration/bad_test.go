@@ -131,7 +131,7 @@ func sharing(t testing.TB) []byte {
 }
 
 // TestBadInput checks that every bad message becomes a dead letter that names the cause, and that the messages around
-// it are answered.
+// it are answered (Invariants 10 and 11).
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	g := digits(t)

@@ -121,7 +121,8 @@ func TestPCA(t *testing.T) {
 	d.stop()
 }
 
-// TestSkip: before the first model messages are acknowledged without output, and counted.
+// TestSkip: before the first model messages are acknowledged without output, and counted
+// (Invariant 10).
 func TestSkip(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, nil)

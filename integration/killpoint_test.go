@@ -19,7 +19,7 @@ var killable = sync.OnceValues(func() (string, error) {
 })
 
 // TestKillPoints ends the daemon at every named place, at the first message or model and at a later message, and starts
-// it again: every input has exactly one answer, and every model that the store names can be read.
+// it again: every input has exactly one answer (Invariant 1), and every model that the store names can be read.
 func TestKillPoints(t *testing.T) {
 	t.Parallel()
 	path := must(killable())(t)

@@ -139,7 +139,7 @@ func bomb(t testing.TB, n, m, size int) []byte {
 
 // TestMemoryFormula: under all hostile inputs at once (outputs that are refused, small messages that expand, wide rows,
 // outliers, shared buffers, training at its limits) the memory of a daemon stays within the formula of
-// docs/guarantees.md. With EMBEDD_SOAK=1 there is ten times as much of each, for some minutes.
+// docs/guarantees.md (Invariant 5). With EMBEDD_SOAK=1 there is ten times as much of each, for some minutes.
 func TestMemoryFormula(t *testing.T) {
 	times := 1
 	if soak, _ := strconv.ParseBool(os.Getenv("EMBEDD_SOAK")); soak {

@@ -138,7 +138,7 @@ func gauge(t *testing.T, r *prometheus.Registry, name string, labels ...string) 
 }
 
 // TestReady: a pipeline is ready if an input would be answered now, also while none arrives; if it is not ready, it
-// reports what blocks it.
+// reports what blocks it (Invariant 14).
 func TestReady(t *testing.T) {
 	t.Run("rights", func(t *testing.T) {
 		t.Parallel()

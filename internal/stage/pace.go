@@ -7,7 +7,8 @@ import (
 )
 
 // pace is the context of the learning worker. Everything that learns checks its context between two steps of work;
-// while transforms are waiting, that check sleeps. Decisions depend on the rows alone, so not on how long it sleeps.
+// while transforms are waiting, that check sleeps (Invariant 12). Decisions depend on the rows alone, not on how long
+// it sleeps.
 type pace struct {
 	context.Context
 	busy func() bool // transforms are waiting

@@ -12,7 +12,7 @@ import (
 )
 
 // TestPace: while answers wait, training pauses for nine times as long as it worked, and otherwise not at all; the end
-// of the stage ends a pause.
+// of the stage ends a pause (Invariant 12).
 func TestPace(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	asked, until := 0, 0

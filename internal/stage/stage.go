@@ -87,7 +87,8 @@ func liveOf(m *model.Model) *spec.Live {
 	return l
 }
 
-// promote makes a model live. Transforms that have begun end with the model that they began with (Invariant 4).
+// promote makes a model live. Transforms that have begun end with the model that they began with
+// (Invariants 3 and 4).
 func (s *Stage) promote(l *spec.Live) {
 	s.live.Store(l)
 	s.once.Do(func() { close(s.ready) })

@@ -72,6 +72,15 @@ func TestMonitor(t *testing.T) {
 	if code, _ := get("/readyz"); code != 200 {
 		t.Errorf("/readyz when all pipelines are ready: %d", code)
 	}
+	for _, path := range []string{"/metrics", "/healthz", "/readyz"} {
+		r, err := http.Post("http://"+address+path, "text/plain", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Body.Close(); r.StatusCode != http.StatusMethodNotAllowed {
+			t.Errorf("POST %s: %d", path, r.StatusCode)
+		}
+	}
 	if code, _ := get("/nothing"); code != 404 {
 		t.Errorf("/nothing: %d", code)
 	}

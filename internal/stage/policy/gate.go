@@ -41,7 +41,7 @@ func HasNewClass(rows int, classes []string, counts []int, liveRows int, liveCla
 	return false
 }
 
-// Comparison is the test of a candidate against the live model on rows that neither has seen.
+// Comparison is the test of a candidate against the live model on rows that neither has seen (Invariant 8).
 type Comparison struct {
 	Test evidence.SequentialTest
 	Door string // whose hypothesis is tested

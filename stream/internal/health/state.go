@@ -8,7 +8,7 @@ import (
 	"github.com/embedd/embedd/stream/spec"
 )
 
-// Facts are what the state of a pipeline is derived from, in addition to its Status.
+// Facts are what the state of a pipeline is derived from, in addition to its Status (Invariant 14).
 type Facts struct {
 	IsDraining  bool
 	IsInspected bool           // its streams have been inspected, or it has none

@@ -47,7 +47,7 @@ type answer struct {
 	parts       []*part
 	single      [1]*part      // storage of parts in the usual case, which saves an allocation
 	deadLetters []*deadLetter // that the parts carry; one without parts cannot be published in any form
-	result      string        // out, dead, skip or pass
+	result      string        // out, dead, skip or pass: one of them is counted (Invariant 10)
 	seconds     float64       // that decoding, projecting and encoding took
 	rows        health.RowCounts
 

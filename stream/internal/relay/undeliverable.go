@@ -31,7 +31,8 @@ const (
 func redeliveryDelay(times int) time.Duration { return min(minDelay<<min(times, 10), maxDelay) }
 
 // undeliverable has the inputs that cannot be answered in any form now, because no stream stores their dead letters.
-// They are nak'd with a delay, so that they block no other input. Safe for concurrent use.
+// They are nak'd with a delay, so that they block no other input (Invariant 11). Safe for concurrent
+// use.
 type undeliverable struct {
 	mu        sync.Mutex
 	inputs    map[inputKey]*postponed

@@ -1,4 +1,5 @@
-// Package schema stores the schema contract of a pipeline, so that every process reads messages in the same way.
+// Package schema stores the schema contract of a pipeline, so that every process reads messages in the same way
+// (Invariant 13).
 package schema
 
 import (

@@ -1,0 +1,40 @@
+package embedd_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestDeployment: the systemd unit and the image run embedd without privileges, and the image has no other program.
+func TestDeployment(t *testing.T) {
+	if unit := readPage(t, "deploy/embedd.service"); !strings.Contains(unit, "\nDynamicUser=yes\n") {
+		t.Error("deploy/embedd.service does not run as a dynamic user")
+	}
+	_, image, _ := strings.Cut(readPage(t, "deploy/Dockerfile"), "\nFROM scratch\n")
+	if !strings.Contains(image, "\nUSER 65532:65532\n") {
+		t.Error("deploy/Dockerfile does not set an unprivileged user")
+	}
+	for line := range strings.Lines(image) {
+		isProgram := strings.HasPrefix(line, "COPY ") && strings.Contains(line, "bin/") &&
+			!strings.Contains(line, "/out/embedd ")
+		if isProgram || strings.HasPrefix(line, "RUN ") {
+			t.Errorf("the image gets another program: %s", line)
+		}
+	}
+}
+
+// TestStartsNoPrograms: the binary starts no program but nsc, for a context of the nats CLI.
+func TestStartsNoPrograms(t *testing.T) {
+	eachGoFile(t, func(path, text string) {
+		if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "tools/soak/") ||
+			path == "cmd/embedd/config/login.go" && strings.Count(text, "exec.Command") == 1 &&
+				strings.Contains(text, `exec.CommandContext(ctx, "nsc", "generate", "profile", `) {
+			return
+		}
+		for _, call := range []string{"exec.Command", "os.StartProcess", "syscall.Exec", "syscall.ForkExec", "plugin.Open"} {
+			if strings.Contains(text, call+"(") || strings.Contains(text, call+"Context(") {
+				t.Errorf("%s calls %s", path, call)
+			}
+		}
+	})
+}
