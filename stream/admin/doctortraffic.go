@@ -191,7 +191,7 @@ func (t *traffic) checkReadable() {
 		f.Fix, f.Key = "read the columns that are sent", "pipelines."+p.Name+".schema.features"
 		f.Value = "[" + strings.Join(columns, ", ") + "]"
 	}
-	if 2*t.unreadable <= t.messages {
+	if t.messages < minSample || 2*t.unreadable <= t.messages {
 		f.Level = LevelNote
 	}
 	t.add(f)
