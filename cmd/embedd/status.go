@@ -116,8 +116,8 @@ func learningText(l stream.Learning, late *stream.Labels, held *int, others stri
 		parts = append(parts, "refilling the window")
 	case l.Backlog > 0:
 		text := fmt.Sprintf("%d rows wait", l.Backlog)
-		if l.Newest != nil {
-			text += fmt.Sprintf(", training is %v behind", time.Since(*l.Newest).Round(time.Second))
+		if l.BehindSeconds != nil {
+			text += fmt.Sprintf(", training is %.0f s behind", *l.BehindSeconds)
 		}
 		parts = append(parts, text)
 	}

@@ -204,12 +204,12 @@ type Learning struct {
 	Bytes   int64 `json:"bytes"`
 	Needed  int   `json:"needed"`  // labelled rows that make a first model due
 	Backlog int   `json:"backlog"` // labelled rows that wait to be learned
-	// Newest is the time of the newest labelled row that was learned; null: none since the start
-	Newest         *time.Time `json:"newest"`
-	Dropped        int        `json:"dropped"`          // labelled rows that arrived too fast
-	OverClassLimit int        `json:"over_class_limit"` // labelled rows of classes beyond limits.classes
-	RareClassRows  int        `json:"rare_class_rows"`  // rows in the window whose class has too few rows to enter a fit
-	Outliers       int        `json:"outliers"`         // rows with a feature too far from its median to enter a fit
+	// BehindSeconds is the age of the newest labelled row that was learned; null: none since the start
+	BehindSeconds  *float64 `json:"behind_seconds"`
+	Dropped        int      `json:"dropped"`          // labelled rows that arrived too fast
+	OverClassLimit int      `json:"over_class_limit"` // labelled rows of classes beyond limits.classes
+	RareClassRows  int      `json:"rare_class_rows"`  // rows in the window whose class has too few rows to enter a fit
+	Outliers       int      `json:"outliers"`         // rows with a feature too far from its median to enter a fit
 	// rows that left the window because their source had more than its share; see training.quota
 	OverQuota   int    `json:"over_quota"`
 	LastOutlier string `json:"last_outlier,omitempty"` // the newest outlier, a sentence
@@ -265,7 +265,8 @@ func (s Status) Report() Report {
 			Alarms: g.Alarms, Fits: g.Fits, LastFitSeconds: g.LastFit.Seconds(), LastFit: g.Note,
 			InputEvent: s.InputEvent}}
 	if !g.Newest.IsZero() {
-		r.Learning.Newest = &g.Newest
+		behind := time.Since(g.Newest).Seconds()
+		r.Learning.BehindSeconds = &behind
 	}
 	if s.Hub != "" {
 		r.Hub = &Hub{Domain: s.Hub}
