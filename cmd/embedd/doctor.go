@@ -363,6 +363,12 @@ func reportFindings(pipeline string, msg *nats.Msg) []admin.Finding {
 		f.Level, f.Text = admin.LevelFault, err.Error()
 	case r.State == stream.StateBlocked && len(r.Conditions) == 0:
 		f.Level, f.Text = admin.LevelFault, "blocked: "+r.Reason
+	case len(r.Conditions) > 0:
+		var reasons []string
+		for _, c := range r.Conditions {
+			reasons = append(reasons, c.Name+": "+c.Reason)
+		}
+		f.Level, f.Text = admin.LevelFault, strings.Join(reasons, "; ")
 	case !r.Ready:
 		f.Level, f.Text = admin.LevelNote, fmt.Sprintf("%s: %s", r.State, r.Reason)
 	case r.Lag == nil:

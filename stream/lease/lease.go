@@ -45,6 +45,8 @@ type Lease struct {
 	revision    uint64    // of this replica's claim; 0: none
 	expires     time.Time // by this clock; the server may have expired the claim after that
 	lapses      uint64    // renewals that were confirmed after that
+	claimed     uint64    // revision of the claim of another holder; 0: none
+	claimedAt   time.Time // when this replica first read that
 	unconfirmed bool      // a write that expected that revision was not confirmed: it may be stored
 	expected    uint64
 }
@@ -124,6 +126,7 @@ func (l *Lease) readAndAcquire(ctx context.Context) error {
 		// This is an unconfirmed write of this replica. The lease counts as held only after a confirmed renewal.
 	case e.claim != nil && !hasDied(e.claim, &mine):
 		l.setLost(*e.claim)
+		l.setClaimed(e.revision)
 		return nil
 	default:
 		l.setLost(Claim{})
@@ -171,6 +174,24 @@ func (l *Lease) setLost(to Claim) {
 	if to.Holder != "" {
 		l.status.DifferentSettings = differentSettings(to.Settings, l.options.Claim.Settings)
 	}
+}
+
+// setClaimed notes at which revision another holder has the lease.
+func (l *Lease) setClaimed(revision uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.claimed != revision {
+		l.claimed, l.claimedAt = revision, time.Now()
+	}
+}
+
+// Unrenewed returns since when the holder has not renewed the lease, if it should have expired since: its key has no
+// TTL, which only a client that is no replica writes. ok is false if the holder is alive, or there is none.
+func (l *Lease) Unrenewed() (since time.Time, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.claimedAt, l.status.Term == 0 && l.status.Holder.Holder != "" && l.claimed != 0 &&
+		time.Since(l.claimedAt) > 3*l.options.TTL
 }
 
 // differentSettings are the keys with different values in two sets of settings.

@@ -24,6 +24,7 @@ type Message struct {
 
 	isDecoded bool // by the hot path, with this result
 	decoded   *arrowio.Message
+	rows      int // of it, also if there is nothing in it to learn
 	err       error
 	size      int64
 }

@@ -183,6 +183,9 @@ func (l *labelReader) learn(ctx context.Context, received *scope.Message) {
 		return
 	}
 	at := plugin.Position{Created: received.Origin.Created, Seq: received.Origin.Seq, Time: received.Time}
+	if hasLabel(m) {
+		l.labelled.end(l.Path)
+	}
 	if err := l.Running.LearnLabels(m, at); err != nil {
 		l.unlearned.Warn(l.Log, "labels could not be learned", "source", received.Origin.Source(), "error", err)
 	}

@@ -39,6 +39,7 @@ type Path struct {
 	labels     *labelReader
 	isIdle     atomic.Bool // another replica's turn: this process reads nothing
 	unreadable atomic.Pointer[unreadable]
+	labelled   labelGap
 	event      atomic.Pointer[string] // last event of the input stream, such as a deletion, for the status
 	guard      atomic.Pointer[crashGuard]
 	unlearned  ratelog.Limiter
@@ -199,6 +200,9 @@ func (p *Path) Learn(ctx context.Context, received *Message) {
 		defer p.labels.rowLearned(received)
 	}
 	m, err := received.Decode(p.Running)
+	if err == nil {
+		p.labelled.addRows(p, received, m)
+	}
 	if p.Running.Live() == nil && p.Stage.Until != plugin.UntilSkip { // else the hot path counts them
 		p.DeadShare.Record(codeOf(err))
 	}
@@ -250,6 +254,9 @@ func (p *Path) OfferDecoded(received *scope.Message, d *Delivery, decoded *arrow
 		return
 	}
 	m := &Message{isDecoded: true, decoded: decoded, err: err}
+	if decoded != nil {
+		m.rows = decoded.Rows()
+	}
 	if decoded != nil && !p.canLearn(decoded) {
 		m.decoded = nil
 	}
@@ -283,12 +290,5 @@ func (p *Path) canLearn(m *arrowio.Message) bool {
 	if p.Stage.Spec.Label == "" || p.Running.Live() == nil || p.HasLateLabels() {
 		return true
 	}
-	for _, b := range m.Batches() {
-		for i := range b.Rows() {
-			if _, ok := b.Label(i); ok {
-				return true
-			}
-		}
-	}
-	return false
+	return hasLabel(m)
 }

@@ -1,0 +1,48 @@
+package stream
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/lease"
+)
+
+// TestNotices: what blocks no answer is a condition, and the pipeline stays ready: a lease that an unknown client wrote
+// without a TTL, and a thousand rows without a label.
+func TestNotices(t *testing.T) {
+	t.Parallel()
+	s := guarded(t)
+	if err := lease.Create(t.Context(), s.js, 1); err != nil {
+		t.Fatal(err)
+	}
+	kv, err := s.js.KeyValue(t.Context(), lease.BucketName)
+	if err == nil {
+		_, err = kv.Put(t.Context(), "p", []byte("junk"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, _ := s.runGuarded(func(p *Pipeline) {
+		p.Lease, p.Models.None, p.Stage.Until = 2*time.Second, false, plugin.UntilSkip
+		p.Stage.Spec.Label = "missing"
+	})
+	for range 11 {
+		s.store("in.x", numbered(1, 99))
+	}
+	find := func(name string) (reason string) {
+		for _, st := range e.Status() {
+			for _, c := range st.Conditions {
+				if c.Name == name && c.Blocks == BlocksNothing && st.Ready && st.State == StateDegraded {
+					reason = c.Reason
+				}
+			}
+		}
+		return reason
+	}
+	s.eventually(func() any { return e.Status() }, func() bool {
+		return strings.Contains(find("no_labels"), `column "missing"`) &&
+			strings.Contains(find("lease_key"), "nats kv del EMBEDD_LEASES p --force")
+	})
+}
