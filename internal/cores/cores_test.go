@@ -2,6 +2,7 @@ package cores
 
 import (
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -36,16 +37,11 @@ func TestBusyProcess(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("idle cores are measured on Linux alone")
 	}
-	stop := make(chan struct{})
-	defer close(stop)
+	var stop atomic.Bool
+	defer stop.Store(true)
 	for range 2 * runtime.GOMAXPROCS(0) {
 		go func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+			for !stop.Load() {
 			}
 		}()
 	}
