@@ -18,7 +18,7 @@ import (
 // attacks are faults caused by clients that may do more than they should. The daemon has to report each.
 var attacks = []fault{
 	{name: "claim", do: claim, alert: "another message has the identity of an answer"},
-	{name: "steal", do: steal, alert: "deliveries"},
+	{name: "steal", do: steal, alert: "deliveries of the consumer reach no replica"},
 	{name: "forge", do: forge, alert: "key of the identities"},
 }
 
