@@ -19,8 +19,8 @@ func benchCommand(e *cli.Env) *cobra.Command {
 		Long: "Measure one shape of message on this machine, as ratios: the pipeline compared with a relay that " +
 			"publishes as\n" +
 			"many bytes without processing, the projection compared with reading the rows from memory, fits compared with a\n" +
-			"matrix product X'X by gonum. The server, file storage and all contestants are in this process and take turns.\n" +
-			"A line reports the turn with the median ratio, which other load on the machine changes less than absolute figures."}
+			"matrix product X'X by gonum. The server, its storage and all that is measured run in this process, in turns.\n" +
+			"A line reports the turn with the median ratio: other load changes ratios less than absolute figures."}
 	f := cli.FlagsOf(cmd)
 	s := bench.Shape{}
 	f.IntVar(&s.Rows, "rows", 1024, "`NUMBER` of rows in a message")

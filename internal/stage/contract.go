@@ -18,7 +18,7 @@ func (s *Stage) Features() []string { return s.contract.Load().Elements() }
 // ContractFixed is closed when the contract is known.
 func (s *Stage) ContractFixed() <-chan struct{} { return s.fixed }
 
-// setContract makes a contract that of the stage, and reports whether none was known before.
+// setContract sets the stage's contract if it has none, and reports whether it did.
 func (s *Stage) setContract(c *arrowio.Contract) bool {
 	if !s.contract.CompareAndSwap(nil, c) {
 		return false
@@ -27,8 +27,8 @@ func (s *Stage) setContract(c *arrowio.Contract) bool {
 	return true
 }
 
-// FixContract makes a contract that of the stage, which was stored by another process or is configured. Messages that
-// were kept while candidates were counted are learned if they fit it. It is an error if the stage has another contract.
+// FixContract sets the stage's contract to one that another process stored, or that is configured. Messages that were
+// kept while candidates were counted are learned if they match it. It is an error if the stage has another contract.
 func (s *Stage) FixContract(c *arrowio.Contract) error {
 	if s.setContract(c) {
 		if s.learner != nil {

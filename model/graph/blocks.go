@@ -58,9 +58,9 @@ func newBlocks(ctx context.Context, s *search) (*blocks, error) {
 	}
 	scale, dim := math.Ldexp(1, -exp), float64(s.dim)
 	b := &blocks{s: s, unit: scale * scale}
-	// The error of a dot product of n terms rounded to float32 is at most (n + 2) u |q||r| to first order (Higham 2002,
-	// eq. 3.5), u = 2^-24, plus the smallest float32 for each term that underflows. 2^-20: the bounds are compared in
-	// float32. 2^-50: the distance itself is a sum.
+	// With u = 2^-24, a dot product of n terms in float32 is off by at most (n + 2) u |q||r| to first order (Higham
+	// 2002, eq. 3.5), plus the smallest float32 for each term that underflows; dim + 16 leaves room. 2^-20 is added
+	// since the bounds are compared in float32, and 2^-50 for each term since the distance in float64 is rounded too.
 	b.relative = (dim+16)*0x1p-24 + 0x1p-20 + dim*0x1p-50
 	b.absolute = 2 * (dim + 16) * 0x1p-126
 	b.side = min(max(blockBytes/(4*s.dim*tile.PointPanel), 1), 8) * tile.PointPanel

@@ -117,7 +117,7 @@ type Tangent struct {
 	Coordinates *mat.Dense // k x Dim, orthonormal columns that sum to 0
 }
 
-// Dim is the dimension of the tangent space.
+// Dim is the number of columns of Basis; 0 if all rows are equal.
 func (t *Tangent) Dim() int { return len(t.Singular) }
 
 // Dimension chooses how many of the variances, descending and positive, span the tangent space.

@@ -257,7 +257,7 @@ func (s *Set) accumulate(ctx context.Context, x table, y []int, w []float64, sig
 	s.shift = shift
 	s.grow(slots)
 	sums.keep(s)
-	// Rows of one second-moment slot, in row order, so that one product is enough for them.
+	// Group the rows by second-moment slot, in row order: then one matrix product for each slot is enough.
 	count := make([]int, slots)
 	for i := range n {
 		count[s.secondSlot(slotOf(i))]++
@@ -290,7 +290,7 @@ func (s *Set) accumulate(ctx context.Context, x table, y []int, w []float64, sig
 	return nil
 }
 
-// workersFor is how many goroutines work on n rows of m numbers, each of which is read once.
+// workersFor is how many goroutines make one pass over x: one for less than 2^17 numbers, else the workers of ctx.
 func workersFor(ctx context.Context, x *table) int {
 	if x.n*x.m < 1<<17 {
 		return 1

@@ -90,7 +90,7 @@ func (s *sturm) values(places []int) []float64 {
 func (s *sturm) bisect(place [together]int) [together]float64 {
 	var low, high, middle [together]float64
 	for i := range place {
-		low[i], high[i] = -4, 4 // larger than the sum of a row
+		low[i], high[i] = -4, 4 // a row's entries add up to 3 at most, so all eigenvalues are inside (Gershgorin)
 	}
 	for {
 		var open [together]bool

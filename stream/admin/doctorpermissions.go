@@ -18,7 +18,8 @@ func (d *diagnosis) checkPermissions(p *spec.Pipeline) {
 			Fix:  "allow it to publish on " + natsx.UserInfoSubject})
 		return
 	}
-	// This connection may have the prefix of a viewer, and a daemon's has another.
+	// Roles have different prefixes of reply subjects. If this connection has that of a viewer, the part before the
+	// role is what the daemon's prefix begins with.
 	own := strings.TrimSuffix(d.permissions.InboxPrefix(), ".")
 	common, isViewers := strings.CutSuffix(own, "."+string(needs.RoleViewer))
 	account := Account{APIPrefix: d.APIPrefix, InboxPrefix: common}

@@ -22,9 +22,9 @@ type Ledger struct {
 // by creation time, whose order means nothing: clocks are set, and two servers may share a name.
 type StreamProgress struct {
 	Created    int64   `json:"created"`
-	Last       uint64  `json:"last"`              // message of that stream
-	Skipped    uint64  `json:"passed,omitempty"`  // messages behind it whose summaries were refused
-	Seq        uint64  `json:"seq"`               // place of the newest that was entered
+	Last       uint64  `json:"last"`              // sequence of the edge's stream up to which summaries were entered
+	Skipped    uint64  `json:"passed,omitempty"`  // messages after Last whose summaries were refused
+	Seq        uint64  `json:"seq"`               // sequence, in the hub's stream, of the newest summary entered
 	Duplicates []Range `json:"doubled,omitempty"` // positions of what had arrived before, in order
 	Open       bool    `json:"open,omitempty"`    // nothing new has arrived since the last of these
 }

@@ -48,7 +48,9 @@ func notArrow(msg []byte) *wire.Error {
 	return e.WithHint(StreamHint)
 }
 
-// NextFrame returns the first frame of rest and what follows it. end is true at the end of the stream.
+// NextFrame returns the first frame of rest and what follows it. end is true at the end of the stream. first says that
+// rest is the beginning of a message: what is no Arrow stream then gets an error that says so. It panics with a
+// *wire.Error.
 func NextFrame(rest []byte, first bool) (f Frame, tail []byte, end bool) {
 	if len(rest) == 0 && !first {
 		return f, nil, true // the end-of-stream mark is optional

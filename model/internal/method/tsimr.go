@@ -45,9 +45,10 @@ var mpTSIMR = frame.Method{
 	Fit:     fitTSIMR(PatchTangents),
 }
 
-// ltsimr is tsimr with f = X a: max (X H X', S_eff + rho I), S_eff = 2 X L X' - S2 S3^+ S2'. ridge=0 is the literal
-// form, min (S_eff, X H X') with a rank cut. The numerator is ours. A tangent space is at most a hyperplane: one of all
-// columns explains every linear f, and S_eff is zero.
+// ltsimr is tsimr restricted to f = X a, with the symbols of docs/methods.md. It solves max (X H X', S_eff + rho I),
+// where S_eff = 2 X L X' - S2 S3^+ S2' is what the tangent spaces do not explain. ridge=0 is the form of the paper,
+// min (S_eff, X H X') with a rank cut; the maximum is ours. A tangent space has at most m - 1 dimensions: one of m
+// would explain every linear f, so S_eff would be 0.
 var ltsimr = frame.Method{
 	Name: "ltsimr", Title: "linear TSIMR",
 	Paper: tsimr.Paper,

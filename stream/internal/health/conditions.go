@@ -95,8 +95,8 @@ func (c *Conditions) Reason(component Component) string {
 	return ""
 }
 
-// First returns the first reason of those that block this kind of answer, in the order of the components; "" when there
-// is none.
+// First returns the reason of the first component, in the order of the table, that has one and blocks this kind of
+// answer; "" if there is none.
 func (c *Conditions) First(blocks spec.Blocks) string {
 	for component, one := range componentTable {
 		if reason := c.Reason(Component(component)); reason != "" && one.blocks == blocks {

@@ -25,7 +25,7 @@ type dedup struct {
 	js         jetstream.JetStream
 	log        *slog.Logger
 	window     time.Duration // the shortest duplicate window of the streams
-	maxUnacked int           // inputs that can be without an acknowledgement at a time
+	maxUnacked int           // MaxAckPending of the consumer: bounds how far back an answer is looked up
 	identities *identities
 	sinks      map[string]*sink
 	known      map[*sink]*knownAnswers // used by one goroutine

@@ -23,8 +23,9 @@ import (
 // and the partition of the key. So messages that were stored with another number of partitions, or none, can be
 // distinguished.
 //
-// The owner of a partition pulls its messages in stream order from the first unacknowledged one. A consumer redelivers
-// unacknowledged messages at any time, so it is created again to start there. Order does not depend on the lease: an
+// The owner of a partition pulls its messages in stream order from the first unacknowledged one. A consumer may
+// redeliver an unacknowledged message at any time, behind later ones of its key: a new owner therefore creates the
+// consumer again, to begin at that message. Order does not depend on the lease: an
 // answer is sent only when the one before it of its key is stored, an owner starts where everything before is stored,
 // and an answer that is sent twice is stored once. So if two processes both believe that they own a partition, each
 // stores what the other would, in the same order.

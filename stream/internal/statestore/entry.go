@@ -14,7 +14,7 @@ import (
 // ErrConflict reports that an entry was written by another process since it was read.
 var ErrConflict = errors.New("the entry was changed by another process")
 
-// Entry is one value: a key of the bucket, or a file on core NATS.
+// Entry is one stored value: a key of the bucket or, without JetStream, a file in the model directory.
 type Entry interface {
 	// Read returns the value and its revision; nil where there is none.
 	Read(ctx context.Context) (value []byte, revision uint64, err error)
