@@ -208,7 +208,9 @@ func TestInOrderAsksForOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	questions := map[string]int{}
-	for more, _, _ := asked.Pending(); more > 0; more-- {
+	last := p.earlier[1].ConsumerName(needs.ConsumerName("p", ""))
+	// The server may answer the last question before it passes a copy of it on.
+	for more := 1; more > 0 || questions[last] == 0; more, _, _ = asked.Pending() {
 		msg, err := asked.NextMsg(natstest.Timeout)
 		if err != nil {
 			t.Fatal(err)
