@@ -60,7 +60,7 @@ func view(size int, text string, where ...int) []byte {
 	return append(v, make([]byte, 16-len(v))...)
 }
 
-// validityCases are columns of three values: those that are valid, and those of which the value at row is not.
+// validityCases lists columns of three values. A case with a row has an invalid value there; the others are valid.
 func validityCases() map[string]validityCase {
 	const day = 86_400_000
 	const tail = "a text that has é and continues with \xff" // its data buffer is not UTF-8 as a whole

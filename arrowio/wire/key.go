@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Key makes the identities (Nats-Msg-Id) of a pipeline's answers. Without its secret no client can publish a message
-// that a stream takes for an answer that is not stored yet. Safe for concurrent use.
+// Key computes the Nats-Msg-Id of a pipeline's answers. A client without the secret cannot predict the id of an answer,
+// so it cannot make a stream discard the answer as a duplicate. Safe for concurrent use.
 type Key struct {
 	mu   sync.Mutex
 	mac  hash.Hash

@@ -187,7 +187,7 @@ func (w *ward) examine() (faults []admin.Finding, text string) {
 	return faults, report
 }
 
-// findings runs doctor and returns all that it finds.
+// findings runs doctor and returns its findings.
 func (w *ward) findings() (all []admin.Finding) {
 	w.Helper()
 	_, report := w.examine()

@@ -17,8 +17,8 @@ import (
 	carrier "github.com/embedd/embedd/internal/link"
 )
 
-// TestDoctorOfTheEmbeddedServer: the server that a running daemon embeds is no fault, and it is examined; that of
-// another program is one.
+// TestDoctorOfTheEmbeddedServer: doctor examines the server that a running daemon embeds, and reports no fault.
+// A server of another program on that port is a fault.
 func TestDoctorOfTheEmbeddedServer(t *testing.T) {
 	dir, port := t.TempDir(), carrier.FreePort(t)
 	listen := fmt.Sprint("127.0.0.1:", carrier.FreePort(t))

@@ -28,8 +28,8 @@ const (
 	minSample = 10
 	// minUnlabelled is how many inputs there must be before their late labels are missed.
 	minUnlabelled = 100
-	// deadWindow is the time before the newest answer of which the share of dead letters is taken, maxDeadShare and
-	// minDead the share and the number from which it is a fault.
+	// It is a fault if more than maxDeadShare of the answers within deadWindow before the newest one, and at least
+	// minDead, are dead letters.
 	deadWindow   = 10 * time.Minute
 	maxDeadShare = 0.9
 	minDead      = 10

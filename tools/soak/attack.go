@@ -110,7 +110,7 @@ func (w *world) entry(ctx context.Context) (jetstream.KeyValueEntry, error) {
 	return state.Get(ctx, pipeline+".identity")
 }
 
-// unreported returns the attacks of which the daemon's log says nothing.
+// unreported returns the attacks that the daemon's log does not report.
 func (w *world) unreported(count map[string]int) (names []string, err error) {
 	log, err := os.ReadFile(w.daemon.log)
 	if err != nil {

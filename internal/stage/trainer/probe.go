@@ -103,8 +103,8 @@ func (p *windowProbe) fit(ctx context.Context, size int) {
 	slices.SortStableFunc(p.members, func(a, b *probeModel) int { return compareSizes(b.size, a.size) })
 }
 
-// restore continues with the schedule and the leads of a checkpoint. It fits the discriminants again, of which the
-// checkpoint has only the sizes.
+// restore takes the schedule and the leads from a checkpoint. It refits the discriminants, since the checkpoint stores
+// only their sizes.
 func (p *windowProbe) restore(ctx context.Context, s *probeState) {
 	if s == nil {
 		return

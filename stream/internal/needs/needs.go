@@ -81,7 +81,7 @@ const (
 	ByRun        Creator = "run"          // each daemon as it starts
 )
 
-// Permission is what a role has to be allowed: to publish to subjects, or to subscribe to them.
+// Permission is a NATS permission that a role needs: to publish to some subjects, or to subscribe to them.
 type Permission struct {
 	Role      Role
 	Subscribe bool
