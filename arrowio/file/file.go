@@ -19,6 +19,7 @@ package file
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -232,6 +233,27 @@ func (r *Reader) Schema() *arrow.Schema { return r.schema }
 
 // Notes returns a sentence for each part of the file that is not read and why, such as Parquet columns of nested types.
 func (r *Reader) Notes() []string { return r.notes }
+
+// Indexes returns the columns that pandas stored as the index of its rows, by the metadata of a Parquet or Arrow file.
+func (r *Reader) Indexes() (columns []string) {
+	meta := r.schema.Metadata()
+	at := meta.FindKey("pandas")
+	if at < 0 {
+		return nil
+	}
+	var pandas struct {
+		Columns []any `json:"index_columns"` // a name, or an object for an index that is no column
+	}
+	if json.Unmarshal([]byte(meta.Values()[at]), &pandas) != nil {
+		return nil // it is a note for readers, not part of the format
+	}
+	for _, c := range pandas.Columns {
+		if name, ok := c.(string); ok {
+			columns = append(columns, name)
+		}
+	}
+	return columns
+}
 
 // NotNumeric returns why a column of a CSV file is text: its first value that is not a number, with its line. Doubtful
 // means that the column was perhaps meant as numbers: it has some, or no values at all. Why is "" for other columns and

@@ -98,7 +98,11 @@ func openParquet(file *os.File, path string) (_ *parquetReader, err error) {
 	if len(fields) == 0 {
 		return nil, fmt.Errorf("%s has no column that can be read: flat columns and lists of numbers or text can", path)
 	}
-	p.arrow = arrow.NewSchema(fields, nil)
+	var notes arrow.Metadata
+	if text, found := f.Lookup("pandas"); found {
+		notes = arrow.NewMetadata([]string{"pandas"}, []string{text})
+	}
+	p.arrow = arrow.NewSchema(fields, &notes)
 	p.values = array.NewRecordBuilder(memory.DefaultAllocator, p.arrow)
 	p.columns = make([]*parquetColumn, total)
 	for i, leaf := range leaves {

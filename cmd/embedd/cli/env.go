@@ -141,6 +141,43 @@ func CheckRequired(cmd *cobra.Command, _ []string) (err error) {
 	return err
 }
 
+// CheckOutput returns a usage error if the file of --output is one that the command reads: a flag with a FILE, an
+// argument, or standard input, also through a link.
+func CheckOutput(e *Env, cmd *cobra.Command, args []string) (err error) {
+	output := cmd.Flags().Lookup("output")
+	if output == nil {
+		return nil
+	}
+	out, statErr := os.Stat(output.Value.String())
+	if statErr != nil || !out.Mode().IsRegular() {
+		return nil // it does not exist, or nothing can be lost
+	}
+	refuse := func(in os.FileInfo, name string) {
+		if os.SameFile(in, out) {
+			err = Usagef("%s-o %s would overwrite the file that %s names: name another file", ErrorPrefix(cmd),
+				output.Value, name)
+		}
+	}
+	cmd.Flags().VisitAll(func(d *pflag.Flag) {
+		if value, _ := pflag.UnquoteUsage(d); value == "FILE" && d != output {
+			if in, statErr := os.Stat(d.Value.String()); statErr == nil {
+				refuse(in, dashed(d.Name))
+			}
+		}
+	})
+	for _, arg := range args {
+		if in, statErr := os.Stat(arg); statErr == nil {
+			refuse(in, fmt.Sprintf("the argument %q", arg))
+		}
+	}
+	if file, ok := e.Stdin.(*os.File); ok {
+		if in, statErr := file.Stat(); statErr == nil {
+			refuse(in, "standard input")
+		}
+	}
+	return err
+}
+
 // Group returns a command that does nothing itself and has verbs.
 func Group(use, short string, verbs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, _ []string) error {

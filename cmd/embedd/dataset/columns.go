@@ -22,7 +22,8 @@ type Columns struct {
 	Other      string // why a numeric column is not a feature
 
 	fields []arrowio.Field
-	empty  map[string]bool // features without a number in any row, which a fit drops
+	empty  map[string]bool   // features without a number in any row, which a fit drops
+	index  map[string]string // columns that number the rows, and why: a fit drops them too
 }
 
 // See records the columns of a message.
@@ -41,7 +42,7 @@ func (c *Columns) Note(e *cli.Env, in *file.Reader, features []string) {
 	e.Notef("%s: %d features: %s%s", c.Name, len(features), cli.Listed(features), c.named())
 	var none []string
 	for _, f := range c.fields {
-		if f.Name == c.Label || f.Name == c.Key || f.Feature && !c.empty[f.Name] {
+		if f.Name == c.Label || f.Name == c.Key || f.Feature && !c.empty[f.Name] && c.index[f.Name] == "" {
 			continue
 		}
 		none = append(none, fmt.Sprintf("%q (%s)", f.Name, c.why(f, in)))
@@ -67,6 +68,8 @@ func (c *Columns) why(f arrowio.Field, in *file.Reader) string {
 	switch {
 	case f.Empty || c.empty[f.Name]:
 		return "no value in any row"
+	case c.index[f.Name] != "":
+		return c.index[f.Name]
 	case strings.Contains(f.Holds, "number"):
 		return c.Other
 	}
@@ -89,6 +92,10 @@ func (c Columns) NoteRecord(e *cli.Env, in *file.Reader, rec arrow.Record) {
 			}
 			c.Note(e, in, m.Contract().Elements())
 			for _, f := range m.Fields() {
+				if f.Feature && slices.Contains(in.Indexes(), f.Name) {
+					e.Notef("%s: %q is the index that pandas stored: a pipeline with features * learns from it; list the "+
+						"columns to learn from in schema.features", c.Name, f.Name)
+				}
 				if f.Feature && f.Empty && rec.NumRows() > 0 {
 					e.Notef("%s: %q has no value in the first %d rows: a pipeline with this feature rejects them unless "+
 						"schema.nulls allows them", c.Name, f.Name, rec.NumRows())

@@ -114,7 +114,8 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (*Rows, error) {
 		return nil, cli.UsageError{Err: err}
 	}
 	r := &Rows{Name: filepath.Base(s.Path)}
-	r.columns = Columns{Name: r.Name, Label: s.Label, Key: s.Key, Other: "numbers that --features does not select"}
+	r.columns = Columns{Name: r.Name, Label: s.Label, Key: s.Key, Other: "numbers that --features does not select",
+		empty: map[string]bool{}, index: map[string]string{}}
 	if s.Pinned != nil {
 		r.columns.Other = "numbers that are not in the model"
 	}
@@ -150,6 +151,9 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (*Rows, error) {
 	r.M = len(r.Features)
 	if s.Pinned == nil {
 		r.dropEmpty()
+	}
+	if s.Pinned == nil && len(s.Features) == 0 {
+		r.dropIndexes(e, in)
 	}
 	if err := r.applyNulls(s); err != nil {
 		return nil, err
@@ -272,16 +276,22 @@ func (r *Rows) dropEmpty() {
 	for _, f := range r.columns.fields {
 		single[f.Name] = f.Feature && f.Holds == "number"
 	}
-	r.columns.empty = map[string]bool{}
 	if r.N == 0 || len(r.faults) < r.N {
 		return // some row is complete
 	}
+	r.keep(func(j int) bool {
+		r.columns.empty[r.Features[j]] = single[r.Features[j]] && r.isEmpty(j)
+		return !r.columns.empty[r.Features[j]]
+	})
+}
+
+// keep removes all columns but those that keep selects.
+func (r *Rows) keep(keep func(j int) bool) {
 	var kept []int
+	var names []string
 	for j, name := range r.Features {
-		if single[name] && r.isEmpty(j) {
-			r.columns.empty[name] = true
-		} else {
-			kept = append(kept, j)
+		if keep(j) {
+			kept, names = append(kept, j), append(names, name)
 		}
 	}
 	if len(kept) == r.M {
@@ -292,10 +302,6 @@ func (r *Rows) dropEmpty() {
 		for _, j := range kept {
 			x = append(x, r.X[i*r.M+j])
 		}
-	}
-	var names []string
-	for _, j := range kept {
-		names = append(names, r.Features[j])
 	}
 	r.X, r.Features, r.M = x, names, len(kept)
 }
