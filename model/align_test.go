@@ -68,14 +68,14 @@ func TestAlignSign(t *testing.T) {
 	if off(got, m) != 0 || !slices.Equal(got.Eigenvalues(), []float64{3, 2, 2.5, 1}) {
 		t.Errorf("off by %g, eigenvalues %v", off(got, m), got.Eigenvalues())
 	}
-	if !a.Comparable || a.Residual > 1e-6 || len(a.Correlation) != 4 || slices.Min(a.Correlation) < 1-1e-9 {
+	if !a.Comparable || !(a.Residual <= 1e-6) || len(a.Correlation) != 4 || !(slices.Min(a.Correlation) >= 1-1e-9) {
 		t.Errorf("alignment %+v", a)
 	}
 	if got.Digest() == c.Digest() || c.Components()[0] != turnedBy(t, m, p, nil).Components()[0] {
 		t.Error("the candidate changed, or the aligned model has its digest")
 	}
 	_, before := align(t, c, m, anchors, AlignNone)
-	if before.Comparable || before.Residual < 0.5 {
+	if before.Comparable || !(before.Residual >= 0.5) {
 		t.Errorf("without alignment: %+v", before)
 	}
 	c.rank = 2 // columns may not leave the informative part
@@ -94,11 +94,11 @@ func TestAlignBlock(t *testing.T) {
 	r.Set(0, 0, -1)
 	c := turnedBy(t, m, r, m.Eigenvalues())
 	got, a := align(t, c, m, anchors, AlignBlock)
-	if off(got, m) > 1e-6 || !a.Comparable || a.Residual > 1e-6 {
+	if !(off(got, m) <= 1e-6) || !a.Comparable || !(a.Residual <= 1e-6) {
 		t.Errorf("off by %g, %+v", off(got, m), a)
 	}
 	_, sign := align(t, c, m, anchors, AlignSign)
-	if sign.Residual < 0.01 {
+	if !(sign.Residual >= 0.01) {
 		t.Errorf("sign undoes a rotation: %+v", sign)
 	}
 	mixed := turnedBy(t, m, rotation(6, 4), []float64{4, 3, 2, 1}) // no ties: block is sign
@@ -114,7 +114,7 @@ func TestAlignRigid(t *testing.T) {
 	m, anchors := live(t)
 	c := turnedBy(t, m, rotation(7, 4), m.Eigenvalues())
 	got, a := align(t, c, m, anchors, AlignRigid)
-	if off(got, m) > 1e-6 || !a.Comparable || got.Eigenvalues() != nil {
+	if !(off(got, m) <= 1e-6) || !a.Comparable || got.Eigenvalues() != nil {
 		t.Errorf("off by %g, %+v", off(got, m), a)
 	}
 	other := turnedBy(t, randomLinear(t, 10, 4, 5, 1), linalg.Identity(4), nil)
@@ -128,7 +128,7 @@ func TestAlignRigid(t *testing.T) {
 		x.d.Mul(y, y.T()) // A A' decides all distances
 	}
 	d1.Sub(&d1, &d0)
-	if mat.Norm(&d1, 2) > 1e-12*mat.Norm(&d0, 2) {
+	if !(mat.Norm(&d1, 2) <= 1e-12*mat.Norm(&d0, 2)) {
 		t.Error("distances changed")
 	}
 }
@@ -146,10 +146,10 @@ func TestAlignRigidShifts(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, a := align(t, c, m, anchors, AlignRigid)
-	if off(got, m) > 1e-6 || a.Residual > 1e-6 || !a.Comparable {
+	if !(off(got, m) <= 1e-6) || !(a.Residual <= 1e-6) || !a.Comparable {
 		t.Errorf("components off by %g, %+v", off(got, m), a)
 	}
-	if _, a := align(t, c, m, anchors, AlignBlock); a.Residual < 0.1 {
+	if _, a := align(t, c, m, anchors, AlignBlock); !(a.Residual >= 0.1) {
 		t.Errorf("block moves the mean: residual %g", a.Residual)
 	}
 }
@@ -171,16 +171,16 @@ func TestAlignKernels(t *testing.T) {
 	if turned, err = turned.shifted([]float64{1, 2, 3, 4}); err != nil {
 		t.Fatal(err)
 	}
-	if _, a := align(t, turned, m, anchors, AlignNone); a.Comparable || a.Residual < 1 {
+	if _, a := align(t, turned, m, anchors, AlignNone); a.Comparable || !(a.Residual >= 1) {
 		t.Errorf("the test shows nothing: %+v", a)
 	}
 	got, a := align(t, turned, m, anchors, AlignRigid)
-	if !a.Comparable || a.Residual > 1e-6 || got.Digest() == turned.Digest() {
+	if !a.Comparable || !(a.Residual <= 1e-6) || got.Digest() == turned.Digest() {
 		t.Errorf("turned and shifted: %+v", a)
 	}
 	want := m.mapping.(*mapping.KernelMap).Coefficients
 	for i, v := range got.mapping.(*mapping.KernelMap).Coefficients {
-		if math.Abs(v-want[i]) > 1e-6 {
+		if !(math.Abs(v-want[i]) <= 1e-6) {
 			t.Fatalf("coefficient %d is %g, was %g", i, v, want[i])
 		}
 	}
@@ -207,7 +207,7 @@ func TestAlignEdges(t *testing.T) {
 	small := *c
 	small.mapping, small.eigenvalues, small.rank = &mapping.Linear{D: 3, Components: three}, nil, 3
 	got, a := align(t, seal(t, &small), m, anchors, AlignSign)
-	if a.Comparable || len(a.Correlation) != 3 || slices.Min(a.Correlation) < 1-1e-9 ||
+	if a.Comparable || len(a.Correlation) != 3 || !(slices.Min(a.Correlation) >= 1-1e-9) ||
 		got.Components()[0] != m.Components()[0] {
 		t.Errorf("3 columns against 4: %+v", a)
 	}
@@ -283,7 +283,7 @@ func TestAssign(t *testing.T) {
 		got := assign(cost)
 		sorted := slices.Clone(got)
 		slices.Sort(sorted)
-		if !slices.Equal(sorted, linalg.Range(n)) || math.Abs(total(got)-best) > 1e-12 {
+		if !slices.Equal(sorted, linalg.Range(n)) || !(math.Abs(total(got)-best) <= 1e-12) {
 			t.Fatalf("assignment %v costs %g, the best %g", got, total(got), best)
 		}
 	}

@@ -127,7 +127,7 @@ func TestPlaceRowAlone(t *testing.T) {
 			}
 			y := make([]float32, 16)
 			rows := rowMajor(x32, 8, m)
-			if allocs := testing.AllocsPerRun(20, func() { _ = mo.Project(y, rows) }); allocs >= 1 && !raceEnabled {
+			if allocs := testing.AllocsPerRun(20, func() { _ = mo.Project(y, rows) }); !(allocs < 1) && !raceEnabled {
 				t.Errorf("%s: %g allocations a call", name, allocs)
 			}
 			tr := trainingOf(mp)
@@ -214,7 +214,7 @@ func TestRulesEqualTheirFormulas(t *testing.T) {
 			}
 			plainPlace(t, want, z, mp, m, w)
 			for c := range d {
-				if math.Abs(got[c]-want[c]) > 1e-6*(math.Abs(want[c])+1e-3) {
+				if !(math.Abs(got[c]-want[c]) <= 1e-6*(math.Abs(want[c])+1e-3)) {
 					t.Errorf("%s: output %d is %.12g, want %.12g", name, c, got[c], want[c])
 				}
 			}
@@ -243,7 +243,7 @@ func TestSimilaritiesOfARowAreFoundOrRefused(t *testing.T) {
 			}
 			var q mapping.SimilarityProblem
 			q.Over(w.Row[m:], n, n)
-			if off := p.Slope(&q); off > 1e-6 {
+			if off := p.Slope(&q); !(off <= 1e-6) {
 				t.Errorf("alpha %g: slope %g", alpha, off)
 			}
 			q.Weight[i] += 0.1
@@ -362,7 +362,7 @@ func plainPlace(t *testing.T, dst, z []float64, mp mapping.Map, m int, w *mappin
 			for j, v := range weight {
 				slope += g.At(i, j) * v
 			}
-			if slope < -1e-6 || (weight[i] > 0 && slope > 1e-6) {
+			if !(slope >= -1e-6) || (!(weight[i] <= 0) && !(slope <= 1e-6)) {
 				t.Errorf("weight %d is %g at a slope of %g", i, weight[i], slope)
 			}
 		}
@@ -409,7 +409,7 @@ func TestKernelWidths(t *testing.T) {
 		t.Errorf("gauss %v, %v; want 12.5", k.Param, err)
 	}
 	k, err = mapping.NewKernel(t.Context(), "chi2", rows, 1, []float64{0})
-	if want := (1 + 3 + 7 + 4./4 + 36./8 + 16./10) / 6; err != nil || math.Abs(k.Param[0]-want) > 1e-12 {
+	if want := (1 + 3 + 7 + 4./4 + 36./8 + 16./10) / 6; err != nil || !(math.Abs(k.Param[0]-want) <= 1e-12) {
 		t.Errorf("chi2 %v, %v; want %g", k.Param, err, want)
 	}
 	if _, err = mapping.NewKernel(t.Context(), "chi2", rows, 1, []float64{-1}); err == nil ||

@@ -332,7 +332,7 @@ func TestMarshalJSON(t *testing.T) {
 		for j := range 4 {
 			want += (x64[j] - form.Mean[j]) / form.Scale[j] * form.Components[j][c]
 		}
-		if math.Abs(want-float64(y[c])) > 1e-6 {
+		if !(math.Abs(want-float64(y[c])) <= 1e-6) {
 			t.Errorf("output %d is %g, the form gives %g", c, y[c], want)
 		}
 	}

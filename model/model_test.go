@@ -114,7 +114,7 @@ func TestRowNorm(t *testing.T) {
 		{[]float64{3, 4}, 5}, {[]float64{3e200, 4e200}, 5e200}, {[]float64{3e-200, 4e-200}, 5e-200},
 		{[]float64{0, 0}, 1}, {[]float64{math.NaN(), 3, math.Inf(1), 4}, 5}, {nil, 1},
 	} {
-		if got := linalg.RowNorm(c.x); math.Abs(got-c.want) > 1e-15*c.want {
+		if got := linalg.RowNorm(c.x); !(math.Abs(got-c.want) <= 1e-15*c.want) {
 			t.Errorf("norm of %v is %g", c.x, got)
 		}
 	}
@@ -128,7 +128,7 @@ func TestScaledTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for j, want := range []float64{1, 0, -2} {
-		if math.Abs(z[j]-want) > 1e-14 {
+		if !(math.Abs(z[j]-want) <= 1e-14) {
 			t.Errorf("feature %d is %g, want %g", j, z[j], want)
 		}
 	}

@@ -205,10 +205,10 @@ func TestProjectLargeMean(t *testing.T) {
 		x, x64 := rowsOf(mo, 64)
 		want := exact(mo, x64)
 		y, y64 := project(t, mo, rowMajor(x, 64, 784)), project(t, mo, DenseRows(x64, 64, 784))
-		if e := relative(y, want); e > 5e-7 {
+		if e := relative(y, want); !(e <= 5e-7) {
 			t.Errorf("mean/sd %g: float32 rows are off by %.2g", ratio, e)
 		}
-		if e := relative(y64, want); e > 5e-7 {
+		if e := relative(y64, want); !(e <= 5e-7) {
 			t.Errorf("mean/sd %g: float64 rows are off by %.2g", ratio, e)
 		}
 	}
@@ -223,7 +223,7 @@ func TestProjectFarMean(t *testing.T) {
 		for i := range x {
 			x[i] = mo.mean[i%100] + mo.scale[i%100]*r.NormFloat64()
 		}
-		if e := relative(project(t, mo, DenseRows(x, 50, 100)), exact(mo, x)); e > 5e-7 {
+		if e := relative(project(t, mo, DenseRows(x, 50, 100)), exact(mo, x)); !(e <= 5e-7) {
 			t.Errorf("mean/sd %g: off by %.2g", ratio, e)
 		}
 	}
@@ -237,7 +237,7 @@ func TestProjectExtremeScales(t *testing.T) {
 		for i := range x64 {
 			x64[i] = mo.mean[i%20] + mo.scale[i%20]*math.Sin(float64(i))
 		}
-		if e := relative(project(t, mo, DenseRows(x64, 9, 20)), exact(mo, x64)); e > 5e-7 {
+		if e := relative(project(t, mo, DenseRows(x64, 9, 20)), exact(mo, x64)); !(e <= 5e-7) {
 			t.Errorf("scale %g: off by %.2g", scale, e)
 		}
 	}
@@ -257,7 +257,7 @@ func TestProjectMissing(t *testing.T) {
 		if !sameBits(y[2*4:3*4], y64[2*4:3*4]) {
 			t.Error("float32 and float64 differ on a row with missing values")
 		}
-		if e := relative(y, exact(mo, x64)); e > 5e-7 {
+		if e := relative(y, exact(mo, x64)); !(e <= 5e-7) {
 			t.Errorf("unit %v: off by %.2g", unit, e)
 		}
 		if !unit { // the mean itself gives the same row
@@ -266,7 +266,7 @@ func TestProjectMissing(t *testing.T) {
 			}
 			want := project(t, mo, DenseRows(x64, 5, 30))
 			for c := range 4 {
-				if d := math.Abs(float64(y[8+c] - want[8+c])); d > 1e-5 {
+				if d := math.Abs(float64(y[8+c] - want[8+c])); !(d <= 1e-5) {
 					t.Errorf("output %d is %g off the one at the mean", c, d)
 				}
 			}
@@ -395,7 +395,7 @@ func TestProjectOverflow(t *testing.T) {
 	y := project(t, mo2, rowMajor(x32, 1, 64))
 	x64 := make([]float64, 64)
 	x64[3] = math.MaxFloat32
-	if e := relative(y, exact(mo2, x64)); e > 5e-7 {
+	if e := relative(y, exact(mo2, x64)); !(e <= 5e-7) {
 		t.Errorf("off by %.2g", e)
 	}
 }
@@ -416,7 +416,7 @@ func TestProjectAllocates(t *testing.T) {
 					t.Fatal(err)
 				}
 			})
-			if allocs >= 1 {
+			if !(allocs < 1) {
 				t.Errorf("%d rows, %s: %.1f allocations a call", n, name, allocs)
 			}
 		}

@@ -60,7 +60,7 @@ func TestViewsWinner(t *testing.T) {
 				best, want, out = c, theta, yc
 			}
 		}
-		if off := relative(out, float64s(y[i*d:(i+1)*d])); class[i] != best || off > 1e-6 {
+		if off := relative(out, float64s(y[i*d:(i+1)*d])); class[i] != best || !(off <= 1e-6) {
 			t.Fatalf("row %d goes to class %d, want %d of degree %g", i, class[i], best, want)
 		}
 		if alone := project(t, mo, rowMajor(x[i*m:(i+1)*m], 1, m)); !sameBits(alone, y[i*d:(i+1)*d]) {

@@ -17,7 +17,7 @@ func TestAutoInAnEvaluation(t *testing.T) {
 			for _, n := range r.Chosen {
 				sum += n
 			}
-			if sum != 3 || r.Error != "" || r.AccuracyMean < 0.9 {
+			if sum != 3 || r.Error != "" || !(r.AccuracyMean >= 0.9) {
 				t.Errorf("%+v", r)
 			}
 			text, err := json.Marshal(r)

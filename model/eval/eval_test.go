@@ -33,10 +33,10 @@ func TestEvaluateWine(t *testing.T) {
 	raw, lda, lda5 := got[0], got[1], got[2]
 	t.Logf("raw %.3f, lda %.3f +- %.3f, pca %.3f", raw.AccuracyMean, lda.AccuracyMean, lda.AccuracySD,
 		got[3].AccuracyMean)
-	if raw.Method != Raw || raw.DimUsed != 13 || raw.AccuracyMean < 0.9 || raw.AccuracyMean > 0.98 {
+	if raw.Method != Raw || raw.DimUsed != 13 || !(raw.AccuracyMean >= 0.9) || !(raw.AccuracyMean <= 0.98) {
 		t.Errorf("raw: %+v", raw)
 	}
-	if lda.AccuracyMean < 0.96 || lda.AccuracySD <= 0 || lda.AccuracySD > 0.05 || lda.FitSeconds <= 0 ||
+	if !(lda.AccuracyMean >= 0.96) || !(lda.AccuracySD > 0) || !(lda.AccuracySD <= 0.05) || !(lda.FitSeconds > 0) ||
 		lda.DimUsed != 2 {
 		t.Errorf("lda: %+v", lda)
 	}
@@ -67,7 +67,7 @@ func TestEvaluateTrainingPartOnly(t *testing.T) {
 	}
 	one := 1/float64(len(splits[0].test)) + 1e-12
 	for i, r := range evaluate(t, &d, c) {
-		if math.Abs(r.AccuracyMean-before[i].AccuracyMean) > one {
+		if !(math.Abs(r.AccuracyMean-before[i].AccuracyMean) <= one) {
 			t.Errorf("%s: %g became %g", r.Method, before[i].AccuracyMean, r.AccuracyMean)
 		}
 	}
@@ -81,7 +81,7 @@ func TestEvaluateMissingAndFailing(t *testing.T) {
 		d.X[i] = math.NaN()
 	}
 	for _, r := range evaluate(t, &d, Config{Methods: []string{Raw, "lda", "pca"}, Splits: 2}) {
-		if r.Error != "" || r.AccuracyMean < 0.7 {
+		if r.Error != "" || !(r.AccuracyMean >= 0.7) {
 			t.Errorf("%s with missing values: %+v", r.Method, r)
 		}
 	}
@@ -112,13 +112,13 @@ func TestEvaluateStops(t *testing.T) {
 	}
 	var last float64
 	c := Config{Methods: []string{"pca"}, Progress: func(_ string, _ int, done float64) {
-		if done < last || done > 1 {
+		if !(done >= last) || !(done <= 1) {
 			t.Errorf("progress went from %g to %g", last, done)
 		}
 		last = done
 	}}
 	evaluate(t, d, c)
-	if last < 0.8 {
+	if !(last >= 0.8) {
 		t.Errorf("the last progress is %g", last)
 	}
 }

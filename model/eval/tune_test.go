@@ -40,8 +40,8 @@ func TestTuneFindsNeighbours(t *testing.T) {
 	c.Tune = true
 	tuned := evaluate(t, d, c)[0]
 	t.Logf("default %.3f, tuned %.3f by %v", plain.AccuracyMean, tuned.AccuracyMean, tuned.Tuned)
-	if plain.AccuracyMean > 0.8 || tuned.AccuracyMean < 0.9 || !maps.Equal(tuned.Tuned, map[string]int{"k=5": 3}) ||
-		tuned.Params["k"] != "5" {
+	if !(plain.AccuracyMean <= 0.8) || !(tuned.AccuracyMean >= 0.9) ||
+		!maps.Equal(tuned.Tuned, map[string]int{"k=5": 3}) || tuned.Params["k"] != "5" {
 		t.Errorf("default: %+v\ntuned: %+v", plain, tuned)
 	}
 	if again := evaluate(t, d, c)[0]; again.AccuracyMean != tuned.AccuracyMean ||
@@ -141,7 +141,7 @@ func TestTuneLeavesFailuresOut(t *testing.T) {
 func TestTuneTakesTheNext(t *testing.T) {
 	c := Config{Methods: []string{"le"}, Scale: model.ScaleMinMax, Splits: 1, Seed: 1, Tune: true}
 	err := Evaluate(t.Context(), fixture.Dataset(t, "wine"), c, func(r Result) error {
-		if r.Error != "" || r.AccuracyMean < 0.9 || len(r.Tuned) != 1 {
+		if r.Error != "" || !(r.AccuracyMean >= 0.9) || len(r.Tuned) != 1 {
 			t.Errorf("%s: accuracy %g, tuned %v", r.Error, r.AccuracyMean, r.Tuned)
 		}
 		return nil
@@ -155,7 +155,7 @@ func TestTuneStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	last := 0.0
 	c := Config{Methods: []string{"lpp"}, Tune: true, Splits: 2, Progress: func(_ string, _ int, done float64) {
-		if done < last || done > 1 {
+		if !(done >= last) || !(done <= 1) {
 			t.Errorf("progress went from %g to %g", last, done)
 		}
 		if last = done; done > 0.3 {
@@ -166,7 +166,7 @@ func TestTuneStops(t *testing.T) {
 		context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if last < 0.3 || last > 0.32 {
+	if !(last >= 0.3) || !(last <= 0.32) {
 		t.Errorf("it continued to %g", last)
 	}
 	if err := (Config{Methods: []string{"lpp"}, Dims: []int{fit.AutoDim}, Tune: true}).Validate(); err == nil {

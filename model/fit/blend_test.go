@@ -166,7 +166,8 @@ func TestBlendScoresAreCrossValidation(t *testing.T) {
 			if top == nil {
 				top = right
 			}
-			if behind, deviation := paired(top, right); math.Abs(behind-3*deviation) > 1 && member(s) == (behind > 3*deviation) {
+			if behind, deviation := paired(top, right); !(math.Abs(behind-3*deviation) <= 1) &&
+				member(s) == (behind > 3*deviation) {
 				t.Errorf("%+v is %g +- %g rows behind the best; a member: %v", s, behind, deviation, member(s))
 			}
 		}
@@ -187,7 +188,7 @@ func TestBlendScoresAreCrossValidation(t *testing.T) {
 			}
 			correct += right
 		}
-		if s.Scored != rounds*data.N || math.Abs(float64(s.Correct-correct)) > 1 { // rows may be as near as another
+		if s.Scored != rounds*data.N || !(math.Abs(float64(s.Correct-correct)) <= 1) { // rows may be as near as another
 			t.Errorf("blend at %d: %d of %d right, by hand %d of %d", s.Dim, s.Correct, s.Scored, correct, rounds*data.N)
 		}
 	}
@@ -236,7 +237,7 @@ func TestBlendReduces(t *testing.T) {
 		{[]int{1, 1, 1, 0}, []int{0, 1, 1, 1}, 0, math.Sqrt2},
 		{[]int{4, 0}, []int{0, 0}, 4, math.Sqrt(8)},
 	} {
-		if more, deviation := paired(c.x, c.y); more != c.more || math.Abs(deviation-c.deviation) > 1e-12 {
+		if more, deviation := paired(c.x, c.y); more != c.more || !(math.Abs(deviation-c.deviation) <= 1e-12) {
 			t.Errorf("%v is %g +- %g more than %v, want %g +- %g", c.x, more, deviation, c.y, c.more, c.deviation)
 		}
 	}
@@ -298,7 +299,7 @@ func isPrincipalComponentsOf(t *testing.T, m *model.Model, data *model.Data, sid
 		s := svd.Values(nil)[c]
 		sign := math.Copysign(1, mat.Dot(u.ColView(c), y.ColView(c)))
 		for i := range data.N {
-			if want := sign * s * u.At(i, c); math.Abs(y.At(i, c)-want) > 1e-4*s {
+			if want := sign * s * u.At(i, c); !(math.Abs(y.At(i, c)-want) <= 1e-4*s) {
 				t.Fatalf("row %d, output %d is %g, by hand %g", i, c, y.At(i, c), want)
 			}
 		}
@@ -331,7 +332,7 @@ func TestBlendOfMoments(t *testing.T) {
 			t.Errorf("%s: %v", c.members, err)
 			continue
 		}
-		if e := apart(matrixOf(want), matrixOf(got)); e > 1e-9 || got.Method() != Blend || got.Rows() != want.Rows() ||
+		if e := apart(matrixOf(want), matrixOf(got)); !(e <= 1e-9) || got.Method() != Blend || got.Rows() != want.Rows() ||
 			got.Params()["members"] != c.members {
 			t.Errorf("%s: %s of %d rows, %v, %.2g apart from that of rows", c.members, got.Method(), got.Rows(), got.Params(), e)
 		}

@@ -89,7 +89,7 @@ func TestLSDABehindComponents(t *testing.T) {
 			behind := fit(t, rows, Config{Method: "lsda", Dim: d, Scale: model.ScaleNone, Params: map[string]string{
 				"ridge": ridge, "pca": "1"}})
 			// The outputs of pca are float32.
-			if e := apartEmbedded(centredOutputs(t, behind, rows), centredOutputs(t, front, data)); e > 1e-4 {
+			if e := apartEmbedded(centredOutputs(t, behind, rows), centredOutputs(t, front, data)); !(e <= 1e-4) {
 				t.Errorf("share %g, ridge %s: outputs are %.2g apart from those of %d components", share, ridge, e, k)
 			}
 		}
@@ -115,7 +115,7 @@ func TestLSDAChoosesComponents(t *testing.T) {
 	}
 	given := fit(t, wide, Config{Method: "lsda", Params: map[string]string{"pca": fmt.Sprint(r.Share),
 		"ridge": fmt.Sprint(r.Relative)}})
-	if e := apart(matrixOf(m), matrixOf(given)); e > 1e-9 {
+	if e := apart(matrixOf(m), matrixOf(given)); !(e <= 1e-9) {
 		t.Errorf("the map differs by %.2g from that of what was chosen", e)
 	}
 	for _, share := range []string{"0", "1.1", "NaN", "most"} {

@@ -298,16 +298,16 @@ func TestGraphRatiosMeetTheirPencils(t *testing.T) {
 			case c.minimum:
 				numerator, denominator, sign = d, n, -1
 			}
-			if e := notIdentity(form(denominator, matrixOf(m))); e > 1e-9 {
+			if e := notIdentity(form(denominator, matrixOf(m))); !(e <= 1e-9) {
 				t.Errorf("%s: A'DA differs from I by %g", name, e)
 			}
-			if e := equation(numerator, denominator, matrixOf(m), m.Eigenvalues()); e > 1e-8 {
+			if e := equation(numerator, denominator, matrixOf(m), m.Eigenvalues()); !(e <= 1e-8) {
 				t.Errorf("%s: residual %g", name, e)
 			}
 			var signed mat.Dense
 			signed.Scale(sign, numerator)
 			got := mat.Trace(form(&signed, matrixOf(m)))
-			if other := better(rng, &signed, denominator, dim); other > got+1e-9*math.Abs(got) {
+			if other := better(rng, &signed, denominator, dim); !(other <= got+1e-9*math.Abs(got)) {
 				t.Errorf("%s: random trace %g, the method's %g", name, other, got)
 			}
 		}
@@ -347,15 +347,15 @@ func TestDLASumsItsPatches(t *testing.T) {
 		}
 		pen := p.pairSum(w)
 		m := fit(t, data, Config{Method: "dla", Dim: 2, Params: c.params})
-		if e := notIdentity(form(identity, matrixOf(m))); e > 1e-12 {
+		if e := notIdentity(form(identity, matrixOf(m))); !(e <= 1e-12) {
 			t.Errorf("%v: A'A differs from I by %g", c.params, e)
 		}
-		if e := equation(pen, identity, matrixOf(m), m.Eigenvalues()); e > 1e-9 {
+		if e := equation(pen, identity, matrixOf(m), m.Eigenvalues()); !(e <= 1e-9) {
 			t.Errorf("%v: residual %g", c.params, e)
 		}
 		var minus mat.Dense
 		minus.Scale(-1, pen)
-		if other, got := better(rng, &minus, identity, 2), mat.Trace(form(&minus, matrixOf(m))); other > got {
+		if other, got := better(rng, &minus, identity, 2), mat.Trace(form(&minus, matrixOf(m))); !(other <= got) {
 			t.Errorf("%v: random trace %g, dla %g", c.params, other, got)
 		}
 	}
@@ -370,14 +370,14 @@ func TestLFDAMetrics(t *testing.T) {
 	for j, l := range plain.Eigenvalues() {
 		var d mat.VecDense
 		d.AddScaledVec(matrixOf(weighted).ColView(j), -math.Sqrt(l), matrixOf(plain).ColView(j))
-		if mat.Norm(&d, 2) > 1e-12 {
+		if !(mat.Norm(&d, 2) <= 1e-12) {
 			t.Errorf("column %d is not the plain one times %g", j, math.Sqrt(l))
 		}
 	}
-	if e := notIdentity(form(ridged(mat.NewSymDense(data.M, nil), 1), matrixOf(orthonormal))); e > 1e-12 {
+	if e := notIdentity(form(ridged(mat.NewSymDense(data.M, nil), 1), matrixOf(orthonormal))); !(e <= 1e-12) {
 		t.Errorf("orthonormalized: A'A differs from I by %g", e)
 	}
-	if e := sine(t, matrixOf(plain), matrixOf(orthonormal)); e > 1e-9 {
+	if e := sine(t, matrixOf(plain), matrixOf(orthonormal)); !(e <= 1e-9) {
 		t.Errorf("orthonormalized: another space, %g apart", e)
 	}
 }
@@ -392,7 +392,7 @@ func TestLFDAOfManyRowsEqualsPairs(t *testing.T) {
 	n, d := p.lfda(7)
 	m := fit(t, data, Config{Method: "lfda", Params: map[string]string{"ridge": "0.1"}})
 	d = ridged(d, 0.1*mat.Trace(d)/3)
-	if e := equation(n, d, matrixOf(m), m.Eigenvalues()); e > 1e-9 {
+	if e := equation(n, d, matrixOf(m), m.Eigenvalues()); !(e <= 1e-9) {
 		t.Errorf("residual %g", e)
 	}
 }

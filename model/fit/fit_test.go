@@ -130,7 +130,7 @@ func TestEveryScaleOnRealData(t *testing.T) {
 			for _, scale := range []model.Scale{model.ScaleStandard, model.ScaleMinMax, model.ScaleUnit,
 				model.ScaleNone} {
 				m := fit(t, fixture.Dataset(t, name), Config{Method: method.Name, Scale: scale, Params: quick(method)})
-				if r := m.Report(); r.Residual > 1e-8 || r.Rank != m.M() || len(r.Phases) == 0 {
+				if r := m.Report(); !(r.Residual <= 1e-8) || r.Rank != m.M() || len(r.Phases) == 0 {
 					t.Errorf("%s %s %s: residual %.2g, rank %d of %d, phases %v", name, method.Name, scale, r.Residual,
 						r.Rank, m.M(), r.Phases)
 				}
@@ -182,7 +182,7 @@ func TestStatisticsFitEqualsRowsFit(t *testing.T) {
 						t.Errorf("%s: %v", method.Name, err)
 						continue
 					}
-					if e := apart(matrixOf(want), matrixOf(got)); e > 1e-9 {
+					if e := apart(matrixOf(want), matrixOf(got)); !(e <= 1e-9) {
 						t.Errorf("%s n=%d m=%d %s ridge %s: maps differ by %.2g", method.Name, data.N, data.M, scale,
 							ridge, e)
 					}
@@ -215,7 +215,7 @@ func TestRowOrderDoesNotMatter(t *testing.T) {
 			case "pairacc":
 				bound = 1e-6 // an optimum by its values alone is known to half of their digits
 			}
-			if e := apart(matrixOf(fit(t, data, c)), matrixOf(fit(t, mixed, c))); e > bound {
+			if e := apart(matrixOf(fit(t, data, c)), matrixOf(fit(t, mixed, c))); !(e <= bound) {
 				t.Errorf("%s: maps of permuted rows differ by %.2g", method.Name, e)
 			}
 		}
@@ -246,7 +246,7 @@ func TestTranslationAndRotation(t *testing.T) {
 		c := Config{Method: method.Name, Params: fixed(method), Dim: 2, Scale: model.ScaleNone}
 		a := matrixOf(fit(t, data, c))
 		// lppnews learns from products of rows about their own zero, as its paper does.
-		if e := apart(a, matrixOf(fit(t, &moved, c))); e > 1e-7 && method.Name != "lppnews" {
+		if e := apart(a, matrixOf(fit(t, &moved, c))); !(e <= 1e-7) && method.Name != "lppnews" {
 			t.Errorf("%s: translation changes the map by %.2g", method.Name, e)
 		}
 		var want mat.Dense
@@ -256,7 +256,7 @@ func TestTranslationAndRotation(t *testing.T) {
 		if method.Name == "pairacc" {
 			bound = 1e-6 // an optimum by its values alone is known to half of their digits
 		}
-		if e := apart(&want, matrixOf(fit(t, &turned, c))); e > bound {
+		if e := apart(&want, matrixOf(fit(t, &turned, c))); !(e <= bound) {
 			t.Errorf("%s: rotated rows do not give the rotated map: %.2g", method.Name, e)
 		}
 	}
@@ -276,7 +276,7 @@ func TestMissingValuesAreImputedAndCounted(t *testing.T) {
 	if m.Report().Imputed != 1 {
 		t.Errorf("%d imputed, want 1", m.Report().Imputed)
 	}
-	if e := apart(matrixOf(fit(t, &filled, Config{Method: "lda"})), matrixOf(m)); e > 1e-12 {
+	if e := apart(matrixOf(fit(t, &filled, Config{Method: "lda"})), matrixOf(m)); !(e <= 1e-12) {
 		t.Errorf("map differs from that of the filled rows by %.2g", e)
 	}
 }
@@ -297,7 +297,7 @@ func TestUnlabelledRowsAndEmptyClassesAreLeftOut(t *testing.T) {
 			continue
 		}
 		a, b := fit(t, data, Config{Method: method.Name}), fit(t, &more, Config{Method: method.Name})
-		if e := apart(matrixOf(a), matrixOf(b)); e > 1e-12 {
+		if e := apart(matrixOf(a), matrixOf(b)); !(e <= 1e-12) {
 			t.Errorf("%s: maps differ by %.2g", method.Name, e)
 		}
 		if b.Report().Unlabelled != 1 || b.Rows() != 60 || len(b.Classes()) != 4 {
@@ -452,7 +452,7 @@ func TestCancelEndsTheFit(t *testing.T) {
 func TestProgressIsReported(t *testing.T) {
 	seen := map[string]bool{}
 	fit(t, fixture.Dataset(t, "iris"), Config{Method: "lda", Progress: func(phase string, done float64) {
-		if done < 0 || done > 1 {
+		if !(done >= 0) || !(done <= 1) {
 			t.Errorf("%s at %g", phase, done)
 		}
 		seen[phase] = true
@@ -589,14 +589,14 @@ func TestTiedDirectionsAreReproducible(t *testing.T) {
 	}
 	c := Config{Method: "sle", Dim: 8}
 	want := fit(t, data, c)
-	if e := apart(matrixOf(want), matrixOf(fit(t, mixed, c))); e > 1e-8 {
+	if e := apart(matrixOf(want), matrixOf(fit(t, mixed, c))); !(e <= 1e-8) {
 		t.Errorf("permuted rows: %.2g apart", e)
 	}
 	got, err := FitMoments(context.Background(), s, data.Features, data.Classes, c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e := apart(matrixOf(want), matrixOf(got)); e > 1e-9 {
+	if e := apart(matrixOf(want), matrixOf(got)); !(e <= 1e-9) {
 		t.Errorf("statistics: %.2g apart", e)
 	}
 	if r := want.Report(); r.Informative != 1 || len(r.Ties) != 1 || len(r.Notes) != 1 {

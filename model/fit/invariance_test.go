@@ -152,7 +152,7 @@ func TestMapsFollowTheirRows(t *testing.T) {
 				if !change.depends && !(e < 1e-6) {
 					t.Errorf("%s: outputs of rows %s are %.2g apart", s, change.name, e)
 				}
-				if change.depends && e < 1e-3 {
+				if change.depends && !(e >= 1e-3) {
 					t.Errorf("%s: outputs of rows %s are only %.2g apart: it does not depend on that", s,
 						change.name, e)
 				}
@@ -185,7 +185,7 @@ func TestRowsOfTheFitComeBack(t *testing.T) {
 					want := kernelOutputs(scaled(t, m, x), e, s.params)
 					size := mat.Max(absolute(want))
 					for i, v := range got {
-						if math.Abs(float64(v)-want.At(i/e.D, i%e.D)) > 1e-6*size {
+						if !(math.Abs(float64(v)-want.At(i/e.D, i%e.D)) <= 1e-6*size) {
 							t.Fatalf("%s, %s, %s: row %d comes back at %g, not %g", name, s, scale, i/e.D, v,
 								want.At(i/e.D, i%e.D))
 						}

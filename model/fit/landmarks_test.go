@@ -46,7 +46,7 @@ func TestLandmarkModel(t *testing.T) {
 		}
 		behind := fit(t, phi, alone)
 		got, want := centredOutputs(t, m, data), centredOutputs(t, behind, phi)
-		if e := apartEmbedded(want, got); e > 1e-4 {
+		if e := apartEmbedded(want, got); !(e <= 1e-4) {
 			t.Errorf("%s: outputs and those of the landmarks' features are %.2g apart", method, e)
 		}
 		if again := fit(t, data, c); again.Digest() != m.Digest() {
@@ -77,7 +77,7 @@ func TestLandmarksFollowTheirRows(t *testing.T) {
 		want := centredOutputs(t, fit(t, data, c), data)
 		for name, other := range map[string]*model.Data{"in another order": mixed, "of classes with other names": &renamed} {
 			// Outputs are float32, and ltsimr's gamma of 1e9 takes as many digits from the rest of it.
-			if e := apart(want, centredOutputs(t, fit(t, other, c), data)); e > 1e-5 {
+			if e := apart(want, centredOutputs(t, fit(t, other, c), data)); !(e <= 1e-5) {
 				t.Errorf("%s: outputs of rows %s are %.2g apart", method.Name, name, e)
 			}
 		}

@@ -35,7 +35,7 @@ func TestLSDRGradient(t *testing.T) {
 				up.Set(i, j, a.At(i, j)+h)
 				down.Set(i, j, a.At(i, j)-h)
 				want := (q.Value(up) - q.Value(down)) / (2 * h)
-				if math.Abs(g.At(i, j)-want) > 1e-8 {
+				if !(math.Abs(g.At(i, j)-want) <= 1e-8) {
 					t.Errorf("d=%d: dSMI/dA[%d,%d] is %g, by differences %g", d, i, j, g.At(i, j), want)
 				}
 			}
@@ -81,7 +81,7 @@ func TestLSDRInformationIsItsFormula(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := mat.Dot(&alpha, linear) - mat.Inner(&alpha, h, &alpha)/2 - 0.5
-	if got := q.Value(a); math.Abs(got-want) > 1e-10 {
+	if got := q.Value(a); !(math.Abs(got-want) <= 1e-10) {
 		t.Errorf("information %v, want %v", got, want)
 	}
 }
@@ -94,10 +94,10 @@ func TestLSDRClimbs(t *testing.T) {
 			m := fit(t, fixture.Dataset(t, name), Config{Method: "lsdr", Dim: d, Seed: 1})
 			s := m.Report().Search
 			t.Logf("%s d=%d: %.4f to %.4f in %d steps, gradient %.2g", name, d, s.Start, s.End, s.Steps, s.Gradient)
-			if s.End < s.Start {
+			if !(s.End >= s.Start) {
 				t.Errorf("%s d=%d: information %g to %g", name, d, s.Start, s.End)
 			}
-			if e := notIdentity(form(ridged(mat.NewSymDense(m.M(), nil), 1), matrixOf(m))); e > 1e-9 {
+			if e := notIdentity(form(ridged(mat.NewSymDense(m.M(), nil), 1), matrixOf(m))); !(e <= 1e-9) {
 				t.Errorf("%s d=%d: A'A differs from I by %g", name, d, e)
 			}
 		}
@@ -119,7 +119,7 @@ func TestLSDRFindsWhatMeansDoNotShow(t *testing.T) {
 		data.Y = append(data.Y, i%2)
 	}
 	a := matrixOf(fit(t, data, Config{Method: "lsdr", Dim: 1, Seed: 1}))
-	if share := math.Abs(a.At(2, 0)) / mat.Norm(a, 2); share < 0.98 {
+	if share := math.Abs(a.At(2, 0)) / mat.Norm(a, 2); !(share >= 0.98) {
 		t.Errorf("the direction %v holds %.3f of what matters", mat.Formatted(a.T()), share)
 	}
 }

@@ -132,19 +132,19 @@ func TestLEMeetsItsPencil(t *testing.T) {
 			}
 		}
 		y := embeddingOf(m)
-		if e := notIdentity(form(degree, y)); e > 1e-9 {
+		if e := notIdentity(form(degree, y)); !(e <= 1e-9) {
 			t.Errorf("%s: v'Dv differs from I by %g", name, e)
 		}
 		var constant mat.Dense
 		constant.Mul(d.T(), y)
-		if e := mat.Norm(&constant, 2); e > 1e-9 {
+		if e := mat.Norm(&constant, 2); !(e <= 1e-9) {
 			t.Errorf("%s: the constant has a part of %g", name, e)
 		}
-		if e := equation(lap, degree, y, m.Eigenvalues()); e > 1e-7 {
+		if e := equation(lap, degree, y, m.Eigenvalues()); !(e <= 1e-7) {
 			t.Errorf("%s: residual %g", name, e)
 		}
 		for c, l := range m.Eigenvalues() {
-			if want := lowest(t, normal)[c+1]; math.Abs(l-want) > 1e-9 {
+			if want := lowest(t, normal)[c+1]; !(math.Abs(l-want) <= 1e-9) {
 				t.Errorf("%s: eigenvalue %d is %g, want %g", name, c, l, want)
 			}
 		}
@@ -152,12 +152,12 @@ func TestLEMeetsItsPencil(t *testing.T) {
 		for i := range n {
 			for c, l := range m.Eigenvalues() {
 				got := mat.Dot(w.RowView(i), y.ColView(c)) / d.AtVec(i) / (1 - l)
-				if math.Abs(got-y.At(i, c)) > 1e-9 {
+				if !(math.Abs(got-y.At(i, c)) <= 1e-9) {
 					t.Fatalf("%s: row %d goes to %g, not %g", name, i, got, y.At(i, c))
 				}
 			}
 		}
-		if other := worse(rand.New(rand.NewPCG(1, 1)), normal, root, 3); other < sumOf(m.Eigenvalues()) {
+		if other := worse(rand.New(rand.NewPCG(1, 1)), normal, root, 3); !(other >= sumOf(m.Eigenvalues())) {
 			t.Errorf("%s: a random embedding has %g, le %g", name, other, sumOf(m.Eigenvalues()))
 		}
 	}
@@ -208,7 +208,7 @@ func TestLLEMeetsItsProblem(t *testing.T) {
 		a.SymOuterK(1, residual.T())
 		y := embeddingOf(m)
 		y.Scale(1/math.Sqrt(float64(n)), y)
-		if e := notIdentity(form(ridged(mat.NewSymDense(n, nil), 1), y)); e > 1e-9 {
+		if e := notIdentity(form(ridged(mat.NewSymDense(n, nil), 1), y)); !(e <= 1e-9) {
 			t.Errorf("%s: Y'Y/n differs from I by %g", name, e)
 		}
 		ones := mat.NewVecDense(n, nil)
@@ -217,23 +217,23 @@ func TestLLEMeetsItsProblem(t *testing.T) {
 		}
 		var constant, ay mat.Dense
 		constant.Mul(ones.T(), y)
-		if e := mat.Norm(&constant, 2); e > 1e-8 {
+		if e := mat.Norm(&constant, 2); !(e <= 1e-8) {
 			t.Errorf("%s: the constant has a part of %g", name, e)
 		}
 		values := lowest(t, a)
 		ay.Mul(a, y)
 		for c, l := range m.Eigenvalues() {
-			if math.Abs(l-values[c+1]) > 1e-9*values[n-1] {
+			if !(math.Abs(l-values[c+1]) <= 1e-9*values[n-1]) {
 				t.Errorf("%s: eigenvalue %d is %g, want %g", name, c, l, values[c+1])
 			}
 			var r mat.VecDense
 			r.AddScaledVec(ay.ColView(c), -l, y.ColView(c))
-			if e := mat.Norm(&r, 2); e > 1e-3*(values[c+2]-values[c+1]) {
+			if e := mat.Norm(&r, 2); !(e <= 1e-3*(values[c+2]-values[c+1])) {
 				t.Errorf("%s: residual %g of column %d, the next eigenvalue is %g away", name, e, c,
 					values[c+2]-values[c+1])
 			}
 		}
-		if other := worse(rand.New(rand.NewPCG(2, 1)), a, ones, d); other < sumOf(m.Eigenvalues()) {
+		if other := worse(rand.New(rand.NewPCG(2, 1)), a, ones, d); !(other >= sumOf(m.Eigenvalues())) {
 			t.Errorf("%s: a random embedding has %g, lle %g", name, other, sumOf(m.Eigenvalues()))
 		}
 	}
@@ -253,10 +253,10 @@ func TestIsomapOfAllNeighboursIsPCA(t *testing.T) {
 		sign := math.Copysign(1, mat.Dot(a, b))
 		var diff mat.VecDense
 		diff.AddScaledVec(a, -sign, b)
-		if e := mat.Norm(&diff, 2) / mat.Norm(b, 2); e > 1e-8 {
+		if e := mat.Norm(&diff, 2) / mat.Norm(b, 2); !(e <= 1e-8) {
 			t.Errorf("column %d is %g off the scores", c, e)
 		}
-		if l := m.Eigenvalues()[c]; math.Abs(l/60/p.Eigenvalues()[c]-1) > 1e-9 {
+		if l := m.Eigenvalues()[c]; !(math.Abs(l/60/p.Eigenvalues()[c]-1) <= 1e-9) {
 			t.Errorf("eigenvalue %d is %g, n times %g", c, l, p.Eigenvalues()[c])
 		}
 	}
@@ -272,7 +272,7 @@ func TestIsomapOfAllNeighboursIsPCA(t *testing.T) {
 	for i, v := range got {
 		c := i % 4
 		sign := math.Copysign(1, y.At(0, c)*scores.At(0, c))
-		if math.Abs(float64(v)*sign-want[i]) > 0.2*(1+math.Abs(want[i])) {
+		if !(math.Abs(float64(v)*sign-want[i]) <= 0.2*(1+math.Abs(want[i]))) {
 			t.Errorf("new row %d, output %d is %g, the score is %g", i/4, c, v, want[i])
 		}
 	}
@@ -311,11 +311,11 @@ func TestIsomapMeetsItsProblem(t *testing.T) {
 	yy := form(ridged(mat.NewSymDense(n, nil), 1), y)
 	values := lowest(t, b)
 	for c, l := range m.Eigenvalues() {
-		if math.Abs(l-values[n-1-c]) > 1e-9*values[n-1] || math.Abs(yy.At(c, c)-l) > 1e-9*l {
+		if !(math.Abs(l-values[n-1-c]) <= 1e-9*values[n-1]) || !(math.Abs(yy.At(c, c)-l) <= 1e-9*l) {
 			t.Errorf("eigenvalue %d is %g and y'y %g, want %g", c, l, yy.At(c, c), values[n-1-c])
 		}
 	}
-	if e := equation(b, ridged(mat.NewSymDense(n, nil), 1), y, m.Eigenvalues()); e > 1e-9 {
+	if e := equation(b, ridged(mat.NewSymDense(n, nil), 1), y, m.Eigenvalues()); !(e <= 1e-9) {
 		t.Errorf("residual %g", e)
 	}
 	ones := mat.NewVecDense(n, nil)
@@ -324,11 +324,11 @@ func TestIsomapMeetsItsProblem(t *testing.T) {
 	}
 	negative := mat.NewSymDense(n, nil)
 	negative.ScaleSym(-1, b)
-	if other := -worse(rand.New(rand.NewPCG(3, 1)), negative, ones, 3); other > sumOf(m.Eigenvalues()) {
+	if other := -worse(rand.New(rand.NewPCG(3, 1)), negative, ones, 3); !(other <= sumOf(m.Eigenvalues())) {
 		t.Errorf("a random embedding has %g, isomap %g", other, sumOf(m.Eigenvalues()))
 	}
 	// The roll is curved: some eigenvalues are negative, and the report says so.
-	if notes := strings.Join(m.Report().Notes, "\n"); values[0] > -1e-6*values[n-1] ||
+	if notes := strings.Join(m.Report().Notes, "\n"); !(values[0] <= -1e-6*values[n-1]) ||
 		!strings.Contains(notes, "not Euclidean") {
 		t.Errorf("least eigenvalue %g, notes %q", values[0], notes)
 	}
@@ -343,7 +343,7 @@ func TestIsomapMeetsItsProblem(t *testing.T) {
 			t.Fatal(err)
 		}
 		for c, v := range out {
-			if math.Abs(v-y.At(i, c)) > 1e-8 {
+			if !(math.Abs(v-y.At(i, c)) <= 1e-8) {
 				t.Fatalf("row %d goes to %g, not %g", i, v, y.At(i, c))
 			}
 		}
@@ -359,7 +359,7 @@ func TestIsomapUnrolls(t *testing.T) {
 		angle := math.Hypot(data.X[3*i], data.X[3*i+2])
 		along.Set(i, 0, angle*angle/2)
 	}
-	if c := math.Abs(stat.Correlation(mat.Col(nil, 0, embeddingOf(m)), along.RawMatrix().Data, nil)); c < 0.99 {
+	if c := math.Abs(stat.Correlation(mat.Col(nil, 0, embeddingOf(m)), along.RawMatrix().Data, nil)); !(c >= 0.99) {
 		t.Errorf("correlation %.3f with the place along the roll", c)
 	}
 }
@@ -394,7 +394,7 @@ func TestManifoldInvariances(t *testing.T) {
 			mixed.X = append(mixed.X, data.X[3*from:3*from+3]...)
 			shuffled.SetRow(to, want.RawRowView(from))
 		}
-		if e := apartEmbedded(shuffled, embeddingOf(fit(t, mixed, c))); e > 1e-6 {
+		if e := apartEmbedded(shuffled, embeddingOf(fit(t, mixed, c))); !(e <= 1e-6) {
 			t.Errorf("%s: rows in another order are %.2g apart", method, e)
 		}
 		turned.Mul(mat.NewDense(data.N, 3, data.X), q)
@@ -402,7 +402,7 @@ func TestManifoldInvariances(t *testing.T) {
 			turned.Set(i, 0, turned.At(i, 0)+100)
 		}
 		if e := apartEmbedded(want, embeddingOf(fit(t, &model.Data{X: turned.RawMatrix().Data, N: data.N, M: 3},
-			c))); e > 1e-6 {
+			c))); !(e <= 1e-6) {
 			t.Errorf("%s: turned and moved rows are %.2g apart", method, e)
 		}
 		cores := runtime.GOMAXPROCS(1)
@@ -441,7 +441,7 @@ func TestManifoldOutOfSample(t *testing.T) {
 			}
 			t.Logf("%s, %s: rows nearby are off by %.2g of the spread", method, name, math.Sqrt(off)/spread)
 			if bound := map[string]float64{"le": 0.25, "lle": 0.01,
-				"isomap": 1e-5}[method]; math.Sqrt(off) > bound*spread {
+				"isomap": 1e-5}[method]; !(math.Sqrt(off) <= bound*spread) {
 				t.Errorf("%s, %s: rows nearby are off by %.2g of the spread", method, name, math.Sqrt(off)/spread)
 			}
 		}

@@ -70,12 +70,12 @@ func TestMemoryEstimate(t *testing.T) {
 			most, err := mostHeld(t, d, c)
 			t.Logf("%s, %d x %d: %.1f MB of %.1f, %.0f and %.0f bytes a row; %v", name, n, m, float64(most)/1e6,
 				float64(held)/1e6, float64(most)/float64(n), float64(held)/float64(n), err)
-			if float64(most) > 1.2*float64(held)+8<<20 {
+			if !(float64(most) <= 1.2*float64(held)+8<<20) {
 				t.Errorf("%s of %d rows of %d held %.1f MB, and says %.1f", name, n, m, float64(most)/1e6, float64(held)/1e6)
 			}
 			apart = min(apart, (float64(held)-8<<20)/float64(most))
 		}
-		if apart > 3 && !math.IsInf(apart, 0) {
+		if !(apart <= 3) && !math.IsInf(apart, 0) {
 			t.Errorf("%s says at least %.1f times what it held", name, apart)
 		}
 	}
@@ -184,7 +184,8 @@ func TestMemoryEstimateIsNotFarMore(t *testing.T) {
 		{Config{Method: Blend, Params: map[string]string{"members": "pca/none/2,pca/minmax/2,lfda/standard/2"}}, 12_000,
 			256, 238.8, 1.5},
 	} {
-		if mb := float64(c.config.MemoryEstimate(c.n, c.n, c.m)) / 1e6; mb > c.times*c.measured || mb < c.measured/1.2 {
+		if mb := float64(c.config.MemoryEstimate(c.n, c.n, c.m)) / 1e6; !(mb <= c.times*c.measured) ||
+			!(mb >= c.measured/1.2) {
 			t.Errorf("%s of %d rows of %d says %.1f MB, and held %.1f", c.config.name(), c.n, c.m, mb, c.measured)
 		}
 	}

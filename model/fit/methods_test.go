@@ -144,18 +144,18 @@ func TestPCAIsTheLeadingSpaceOfTheTotalScatter(t *testing.T) {
 	p := plainly(data)
 	m := fit(t, data, Config{Method: "pca", Dim: 4})
 	a := matrixOf(m)
-	if e := notIdentity(form(ridged(mat.NewSymDense(p.m, nil), 1), a)); e > 1e-12 {
+	if e := notIdentity(form(ridged(mat.NewSymDense(p.m, nil), 1), a)); !(e <= 1e-12) {
 		t.Errorf("A'A differs from I by %g", e)
 	}
-	if e := equation(p.total, ridged(mat.NewSymDense(p.m, nil), 1), a, m.Eigenvalues()); e > 1e-10 {
+	if e := equation(p.total, ridged(mat.NewSymDense(p.m, nil), 1), a, m.Eigenvalues()); !(e <= 1e-10) {
 		t.Errorf("residual %g", e)
 	}
 	trace := mat.Trace(form(p.total, a))
-	if other := better(rand.New(rand.NewPCG(1, 1)), p.total, ridged(mat.NewSymDense(p.m, nil), 1), 4); other > trace {
+	if other := better(rand.New(rand.NewPCG(1, 1)), p.total, ridged(mat.NewSymDense(p.m, nil), 1), 4); !(other <= trace) {
 		t.Errorf("a random basis holds %g of the variance, pca %g", other, trace)
 	}
 	white := fit(t, data, Config{Method: "pca", Dim: 4, Params: map[string]string{"whiten": "true"}})
-	if e := notIdentity(form(p.total, matrixOf(white))); e > 1e-10 {
+	if e := notIdentity(form(p.total, matrixOf(white))); !(e <= 1e-10) {
 		t.Errorf("whitened outputs have covariance %g away from I", e)
 	}
 }
@@ -169,30 +169,30 @@ func TestLDAMeetsItsPencil(t *testing.T) {
 			m := fit(t, data, Config{Method: "lda", Params: map[string]string{"ridge": r}})
 			rho := m.Report().Ridge.Relative * mat.Trace(p.within) / float64(p.m)
 			d := ridged(p.within, rho)
-			if e := notIdentity(form(d, matrixOf(m))); e > 1e-9 {
+			if e := notIdentity(form(d, matrixOf(m))); !(e <= 1e-9) {
 				t.Errorf("%s ridge %s: A'(S_w + rho I)A differs from I by %g", name, r, e)
 			}
-			if e := equation(p.between, d, matrixOf(m), m.Eigenvalues()); e > 1e-9 {
+			if e := equation(p.between, d, matrixOf(m), m.Eigenvalues()); !(e <= 1e-9) {
 				t.Errorf("%s ridge %s: residual %g", name, r, e)
 			}
 			trace := mat.Trace(form(p.between, matrixOf(m)))
-			if other := better(rng, p.between, d, m.Dim()); other > trace*(1+1e-9) {
+			if other := better(rng, p.between, d, m.Dim()); !(other <= trace*(1+1e-9)) {
 				t.Errorf("%s ridge %s: random trace %g, lda %g", name, r, other, trace)
 			}
 		}
 		literal := fit(t, data, Config{Method: "lda", Params: map[string]string{"ridge": "0"}})
 		within := form(p.within, matrixOf(literal))
 		for j := range literal.Dim() {
-			if math.Abs(within.At(j, j)-1) > 1e-9 {
+			if !(math.Abs(within.At(j, j)-1) <= 1e-9) {
 				t.Errorf("%s: a'S_w a = %g at ridge 0", name, within.At(j, j))
 			}
 		}
-		if e := equation(p.between, p.total, matrixOf(literal), literal.Eigenvalues()); e > 1e-9 {
+		if e := equation(p.between, p.total, matrixOf(literal), literal.Eigenvalues()); !(e <= 1e-9) {
 			t.Errorf("%s: residual %g at ridge 0", name, e)
 		}
 		// A ridge near zero gives the same directions.
 		near := fit(t, data, Config{Method: "lda", Params: map[string]string{"ridge": "1e-10"}})
-		if e := sine(t, matrixOf(literal), matrixOf(near)); e > 1e-6 {
+		if e := sine(t, matrixOf(literal), matrixOf(near)); !(e <= 1e-6) {
 			t.Errorf("%s: ridge 0 and ridge 1e-10 are %g apart", name, e)
 		}
 	}
@@ -206,7 +206,7 @@ func TestLiteralLDAReportsCollapsedDirections(t *testing.T) {
 		t.Fatalf("notes %q", n)
 	}
 	p := plainly(data)
-	if e := notIdentity(form(p.total, matrixOf(m))); e > 1e-8 {
+	if e := notIdentity(form(p.total, matrixOf(m))); !(e <= 1e-8) {
 		t.Errorf("collapsed directions have total variance %g away from 1", e)
 	}
 }
@@ -234,26 +234,26 @@ func TestSRDASolvesTheNormalEquations(t *testing.T) {
 		if err := want.Solve(ridged(p.total, rho), &rhs); err != nil {
 			t.Fatal(err)
 		}
-		if e := sine(t, matrixOf(m), &want); e > 1e-9 {
+		if e := sine(t, matrixOf(m), &want); !(e <= 1e-9) {
 			t.Errorf("%s: %g away from the closed form", name, e)
 		}
 		// Columns are uncorrelated with falling variance, so d < C-1 is the leading part.
 		v := form(p.total, matrixOf(m))
 		for i := range m.Dim() {
 			for j := range m.Dim() {
-				if i != j && math.Abs(v.At(i, j)) > 1e-10 {
+				if i != j && !(math.Abs(v.At(i, j)) <= 1e-10) {
 					t.Errorf("%s: columns %d and %d have covariance %g", name, i, j, v.At(i, j))
 				}
 			}
-			if i > 0 && v.At(i, i) > v.At(i-1, i-1) {
+			if i > 0 && !(v.At(i, i) <= v.At(i-1, i-1)) {
 				t.Errorf("%s: variances rise at column %d", name, i)
 			}
-			if math.Abs(v.At(i, i)-m.Eigenvalues()[i]) > 1e-10 {
+			if !(math.Abs(v.At(i, i)-m.Eigenvalues()[i]) <= 1e-10) {
 				t.Errorf("%s: eigenvalue %g, variance %g", name, m.Eigenvalues()[i], v.At(i, i))
 			}
 		}
 		less := fit(t, data, Config{Method: "srda", Dim: 1, Params: map[string]string{"ridge": "0.2"}})
-		if e := sine(t, matrixOf(less), mat.DenseCopyOf(matrixOf(m).Slice(0, p.m, 0, 1))); e > 1e-9 {
+		if e := sine(t, matrixOf(less), mat.DenseCopyOf(matrixOf(m).Slice(0, p.m, 0, 1))); !(e <= 1e-9) {
 			t.Errorf("%s: one column is not the first of all", name)
 		}
 	}
@@ -264,7 +264,7 @@ func TestTwoClassSLEIsFishersDirection(t *testing.T) {
 		data := fixture.Dataset(t, "wdbc")
 		a := fit(t, data, Config{Method: "sle", Scale: scale})
 		b := fit(t, data, Config{Method: "lda", Scale: scale, Params: map[string]string{"ridge": "0"}})
-		if e := sine(t, matrixOf(a), matrixOf(b)); e > 1e-6 {
+		if e := sine(t, matrixOf(a), matrixOf(b)); !(e <= 1e-6) {
 			t.Errorf("scale %s: %g away from LDA", scale, e)
 		}
 		if a.InformativeRank() != 1 {
@@ -317,23 +317,23 @@ func TestSLEEqualsTheGraphForm(t *testing.T) {
 		})
 		for d := 1; d <= 6; d++ {
 			m := fit(t, data, Config{Method: "sle", Dim: d})
-			if e := notIdentity(form(moment, matrixOf(m))); e > 1e-8 {
+			if e := notIdentity(form(moment, matrixOf(m))); !(e <= 1e-8) {
 				t.Errorf("C=%d d=%d: A'MA differs from I by %g", classes, d, e)
 			}
-			if e := equation(pen, moment, matrixOf(m), m.Eigenvalues()); e > 1e-8 {
+			if e := equation(pen, moment, matrixOf(m), m.Eigenvalues()); !(e <= 1e-8) {
 				t.Errorf("C=%d d=%d: |P a - lambda M a| is %g", classes, d, e)
 			}
 			if want := classes - 1; m.InformativeRank() != want {
 				t.Errorf("C=%d: informative rank %d, want %d", classes, m.InformativeRank(), want)
 			}
 			for j, l := range m.Eigenvalues() {
-				if n := float64(p.n); j >= classes-1 && math.Abs(l-n) > 1e-9*n || j < classes-1 && l > n*(1-1e-9) {
+				if n := float64(p.n); j >= classes-1 && !(math.Abs(l-n) <= 1e-9*n) || j < classes-1 && !(l <= n*(1-1e-9)) {
 					t.Errorf("C=%d: eigenvalue %d is %g", classes, j, l)
 				}
 			}
 			// After the informative columns norms increase: most variance first.
 			for j := classes; j < d; j++ {
-				if a := matrixOf(m); mat.Norm(a.ColView(j), 2) < mat.Norm(a.ColView(j-1), 2)*(1-1e-9) {
+				if a := matrixOf(m); !(mat.Norm(a.ColView(j), 2) >= mat.Norm(a.ColView(j-1), 2)*(1-1e-9)) {
 					t.Errorf("C=%d: column %d is shorter than column %d", classes, j, j-1)
 				}
 			}
@@ -355,7 +355,7 @@ func TestSLEBeatsRandomColumns(t *testing.T) {
 	var minus mat.Dense
 	minus.Scale(-1, pen)
 	if other, got := -better(rand.New(rand.NewPCG(4, 4)), &minus, moment, 2),
-		mat.Trace(form(pen, matrixOf(m))); other < got*(1-1e-9) {
+		mat.Trace(form(pen, matrixOf(m))); !(other >= got*(1-1e-9)) {
 		t.Errorf("random trace %g, sle %g", other, got)
 	}
 }
@@ -367,11 +367,11 @@ func TestSLEOriginsGiveFiniteOrderedSpectra(t *testing.T) {
 			m := fit(t, data, Config{Method: "sle", Dim: 4, Scale: scale, Params: map[string]string{"origin": origin}})
 			v := m.Eigenvalues()
 			for j := 1; j < len(v); j++ {
-				if v[j] < v[j-1]-1e-9*math.Abs(v[j]) {
+				if !(v[j] >= v[j-1]-1e-9*math.Abs(v[j])) {
 					t.Errorf("%s %s: eigenvalues %v do not rise", origin, scale, v)
 				}
 			}
-			if m.Report().Residual > 1e-8 {
+			if !(m.Report().Residual <= 1e-8) {
 				t.Errorf("%s %s: residual %g", origin, scale, m.Report().Residual)
 			}
 		}
@@ -400,7 +400,15 @@ func TestSLEOvREqualsTheGraphForm(t *testing.T) {
 						np++
 					}
 				}
-				alpha, beta := method.Weights(kind, np, float64(p.n)-np)
+				alpha, beta := 1.0, 1.0
+				switch kind {
+				case "group":
+					alpha, beta = 1/np, 1/(float64(p.n)-np)
+				case "target":
+					alpha, beta = 1/np, 1/np
+				case "positive":
+					alpha = 1 / np
+				}
 				pen, moment := graphForm(p, "augment", func(i, j int) float64 {
 					switch a, b := p.y[i] == c, p.y[j] == c; {
 					case a && b:
@@ -416,21 +424,21 @@ func TestSLEOvREqualsTheGraphForm(t *testing.T) {
 				}
 				a.SetRow(p.m, v.Offset[c*2:c*2+2])
 				if ridge == "0" {
-					if e := notIdentity(form(moment, a)); e > 1e-8 {
+					if e := notIdentity(form(moment, a)); !(e <= 1e-8) {
 						t.Errorf("%s class %d: A'MA differs from I by %g", kind, c, e)
 					}
 					lambda := form(pen, a)
-					if e := equation(pen, moment, a, []float64{lambda.At(0, 0), lambda.At(1, 1)}); e > 1e-7 {
+					if e := equation(pen, moment, a, []float64{lambda.At(0, 0), lambda.At(1, 1)}); !(e <= 1e-7) {
 						t.Errorf("%s class %d: residual %g at ridge 0", kind, c, e)
 					}
 					continue
 				}
 				d := ridged(linalg.Symmetric(pen), 1e-3*mat.Trace(pen)/float64(p.m+1))
-				if e := notIdentity(form(d, a)); e > 1e-8 {
+				if e := notIdentity(form(d, a)); !(e <= 1e-8) {
 					t.Errorf("%s class %d: A'(P + rho I)A differs from I by %g", kind, c, e)
 				}
 				lambda := form(moment, a)
-				if e := equation(moment, d, a, []float64{lambda.At(0, 0), lambda.At(1, 1)}); e > 1e-8 {
+				if e := equation(moment, d, a, []float64{lambda.At(0, 0), lambda.At(1, 1)}); !(e <= 1e-8) {
 					t.Errorf("%s class %d: residual %g", kind, c, e)
 				}
 			}
@@ -491,12 +499,12 @@ func TestPairAccGradient(t *testing.T) {
 			up.Set(i, j, o.At(i, j)+h)
 			down.Set(i, j, o.At(i, j)-h)
 			want := (p.Accuracy(up) - p.Accuracy(down)) / (2 * h)
-			if math.Abs(g.At(i, j)-want) > 1e-8 {
+			if !(math.Abs(g.At(i, j)-want) <= 1e-8) {
 				t.Errorf("dF/dO[%d,%d] is %g, by differences %g", i, j, g.At(i, j), want)
 			}
 		}
 	}
-	if e := notIdentity(form(ridged(mat.NewSymDense(5, nil), 1), o)); e > 1e-12 {
+	if e := notIdentity(form(ridged(mat.NewSymDense(5, nil), 1), o)); !(e <= 1e-12) {
 		t.Errorf("a retracted frame is %g away from orthonormal", e)
 	}
 }
@@ -506,7 +514,7 @@ func TestPairAccClimbs(t *testing.T) {
 		for _, d := range []int{1, 2} {
 			m := fit(t, fixture.Dataset(t, name), Config{Method: "pairacc", Dim: d})
 			s := m.Report().Search
-			if s.End < s.Start-1e-12 || s.Gradient > 1e-4 {
+			if !(s.End >= s.Start-1e-12) || !(s.Gradient <= 1e-4) {
 				t.Errorf("%s d=%d: criterion %g to %g, gradient %g", name, d, s.Start, s.End, s.Gradient)
 			}
 		}
@@ -519,12 +527,12 @@ func TestPairAccAtAndBeyondLDA(t *testing.T) {
 	at := fit(t, data, Config{Method: "pairacc", Dim: 2})
 	past := fit(t, data, Config{Method: "pairacc", Dim: 5})
 	first := mat.DenseCopyOf(matrixOf(past).Slice(0, data.M, 0, 2))
-	if e := apart(matrixOf(at), first); e > 1e-9 {
+	if e := apart(matrixOf(at), first); !(e <= 1e-9) {
 		t.Errorf("padding changes the leading columns by %g", e)
 	}
 	p := plainly(data)
 	d := ridged(p.within, past.Report().Ridge.Absolute)
-	if e := notIdentity(form(d, matrixOf(past))); e > 1e-9 {
+	if e := notIdentity(form(d, matrixOf(past))); !(e <= 1e-9) {
 		t.Errorf("A'(S_w + rho I)A differs from I by %g", e)
 	}
 	if past.InformativeRank() != 2 {
@@ -551,10 +559,10 @@ func TestPairAccCoincidentMeans(t *testing.T) {
 // formula would give another figure.
 func TestOASIsScikitLearns(t *testing.T) {
 	p := plainly(fixture.Dataset(t, "iris"))
-	if s, r := frame.OAS(p.total, 150, 4); math.Abs(s-0.03126) > 5e-5 || math.Abs(r-s/(1-s)) > 1e-15 {
+	if s, r := frame.OAS(p.total, 150, 4); !(math.Abs(s-0.03126) <= 5e-5) || !(math.Abs(r-s/(1-s)) <= 1e-15) {
 		t.Errorf("total: s = %.5f, r = %.5f", s, r)
 	}
-	if s, _ := frame.OAS(p.within, 150, 4); math.Abs(s-0.03233) > 5e-5 {
+	if s, _ := frame.OAS(p.within, 150, 4); !(math.Abs(s-0.03233) <= 5e-5) {
 		t.Errorf("within: s = %.5f", s)
 	}
 	one := mat.NewSymDense(1, []float64{2})
@@ -605,7 +613,7 @@ func TestRidgeAutoTakesTheBestScore(t *testing.T) {
 			for _, s := range r.Scores {
 				if s.Ridge == r.Relative {
 					for _, o := range r.Scores {
-						if o.Correct > s.Correct || o.Correct == s.Correct && o.Ridge > s.Ridge {
+						if o.Correct > s.Correct || o.Correct == s.Correct && !(o.Ridge <= s.Ridge) {
 							t.Errorf("%s %s: %g chosen, %g is better", name, method, s.Ridge, o.Ridge)
 						}
 					}

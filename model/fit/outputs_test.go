@@ -43,7 +43,7 @@ func TestAlignWine(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%+v", al)
-	if !al.Comparable || al.Residual > 0.4 {
+	if !al.Comparable || !(al.Residual <= 0.4) {
 		t.Errorf("%+v", al)
 	}
 }
@@ -111,7 +111,7 @@ func TestProjectRealData(t *testing.T) {
 		e64 := worstColumn(project(t, m, model.DenseRows(d.X, d.N, d.M)), want, m.Dim())
 		e32 := worstColumn(project(t, m, rowMajor(x32, d.N, d.M)), exact(m, wide), m.Dim())
 		t.Logf("%v: %.1e from float64, %.1e from float32; in float64 %v", c, e64, e32, m.Content().Float64)
-		if e64 > 1e-5 || e32 > 1e-5 {
+		if !(e64 <= 1e-5) || !(e32 <= 1e-5) {
 			t.Errorf("%v: off by %.1e and %.1e of a standard deviation", c, e64, e32)
 		}
 	}
@@ -131,7 +131,7 @@ func TestProjectCollinear(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e := worstColumn(project(t, m, model.DenseRows(d.X, c.n, c.m)), exact(m, d.X), m.Dim()); e > 1e-5 ||
+		if e := worstColumn(project(t, m, model.DenseRows(d.X, c.n, c.m)), exact(m, d.X), m.Dim()); !(e <= 1e-5) ||
 			(c.n > c.m && !m.Content().Float64) {
 			t.Errorf("%d x %d: off by %.1e of a standard deviation, float64 %v", c.n, c.m, e, m.Content().Float64)
 		}
@@ -155,11 +155,11 @@ func TestCancellation(t *testing.T) {
 		}
 	}
 	if x, y := frame.Cancellation(t.Context(), a, full, nil), frame.Cancellation(t.Context(), a, s,
-		basis); math.Abs(x-y) > 1e-9*x || x < 1 {
+		basis); !(math.Abs(x-y) <= 1e-9*x) || !(x >= 1) {
 		t.Errorf("%g and %g", x, y)
 	}
 	if x := frame.Cancellation(t.Context(), mat.NewDense(2, 1, []float64{1, -1}),
-		mat.NewSymDense(2, []float64{1, 1 - 5e-9, 1 - 5e-9, 1}), nil); math.Abs(x-1e4*math.Sqrt2) > 1 {
+		mat.NewSymDense(2, []float64{1, 1 - 5e-9, 1 - 5e-9, 1}), nil); !(math.Abs(x-1e4*math.Sqrt2) <= 1) {
 		t.Errorf("the difference of two features that correlate to 5e-9: %g", x)
 	}
 }

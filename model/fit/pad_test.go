@@ -54,14 +54,14 @@ func TestPad(t *testing.T) {
 				if a == b {
 					want = 1
 				}
-				if math.Abs(cov.At(a, b)-want) > 1e-4*math.Sqrt(cov.At(b, b)) {
+				if !(math.Abs(cov.At(a, b)-want) <= 1e-4*math.Sqrt(cov.At(b, b))) {
 					t.Errorf("%s: outputs %d and %d have covariance %g, want %g", name, a, b, cov.At(a, b), want)
 				}
 			}
 		}
 		for j := range d.M {
 			for k := range 3 {
-				if a, b := m.Components()[j*7+k], lda.Components()[j*3+k]; math.Abs(a-b) > 1e-9 {
+				if a, b := m.Components()[j*7+k], lda.Components()[j*3+k]; !(math.Abs(a-b) <= 1e-9) {
 					t.Fatalf("%s: feature %d of output %d is %g, and %g without padding", name, j, k, a, b)
 				}
 			}

@@ -61,7 +61,7 @@ func TestRankScale(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range want {
-			if math.Abs(got[i]-want[i]) > 1e-4 {
+			if !(math.Abs(got[i]-want[i]) <= 1e-4) {
 				t.Fatalf("%s: output %d is %g, of the scores themselves %g", method, i, got[i], want[i])
 			}
 		}
@@ -94,13 +94,13 @@ func TestRanksOfNewRows(t *testing.T) {
 		}
 		return float64(y[0])
 	}
-	if between := at(6.5); math.Abs(between-(at(3)+at(10))/2) > 1e-6 {
+	if between := at(6.5); !(math.Abs(between-(at(3)+at(10))/2) <= 1e-6) {
 		t.Errorf("half way between two rows is %g, of %g and %g", between, at(3), at(10))
 	}
 	if at(-1e9) != at(0) || at(1e9) != at(13) {
 		t.Errorf("beyond the rows %g and %g, at their ends %g and %g", at(-1e9), at(1e9), at(0), at(13))
 	}
-	if mean := at(math.NaN()); math.Abs(mean-at(6.5)) > 1e-6 {
+	if mean := at(math.NaN()); !(math.Abs(mean-at(6.5)) <= 1e-6) {
 		t.Errorf("a missing value is %g, the mean %g", mean, at(6.5))
 	}
 }

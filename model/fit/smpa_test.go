@@ -41,7 +41,7 @@ func TestLinearKernelIsLSMPA(t *testing.T) {
 		a := outputs("lsmpa", map[string]string{"ridge": "0"})
 		b := outputs("ksmpa", map[string]string{"ridge": "0", "kernel": "linear"})
 		for j := range 3 {
-			if c := correlation(a.ColView(j), b.ColView(j)); math.Abs(c) < 1-1e-9 {
+			if c := correlation(a.ColView(j), b.ColView(j)); !(math.Abs(c) >= 1-1e-9) {
 				t.Errorf("%s: output %d of lsmpa and of linear ksmpa correlate by %.12f", name, j, c)
 			}
 		}
@@ -103,13 +103,13 @@ func TestSMPAMeetsItsPencil(t *testing.T) {
 		if r := m.Report().Ridge.Relative; r > 0 {
 			d = ridged(d, r*mat.Trace(d)/float64(columns))
 		}
-		if e := notIdentity(form(d, a)); e > 1e-9 {
+		if e := notIdentity(form(d, a)); !(e <= 1e-9) {
 			t.Errorf("%s: A'DA differs from I by %g", name, e)
 		}
-		if e := equation(n, d, a, m.Eigenvalues()); e > 1e-8 {
+		if e := equation(n, d, a, m.Eigenvalues()); !(e <= 1e-8) {
 			t.Errorf("%s: residual %g", name, e)
 		}
-		if got, other := mat.Trace(form(n, a)), better(rng, n, d, dim); other > got+1e-9*math.Abs(got) {
+		if got, other := mat.Trace(form(n, a)), better(rng, n, d, dim); !(other <= got+1e-9*math.Abs(got)) {
 			t.Errorf("%s: random trace %g, the method's %g", name, other, got)
 		}
 	}
@@ -212,14 +212,14 @@ func TestSimilarityAlgorithms(t *testing.T) {
 	one, two := learn(true, 5000), learn(false, 5000)
 	sum := similarity.Rule{Alpha: 1, Beta: 1, Steps: 5000, Tolerance: 1e-12, Signed: true,
 		SumToOne: true}.Learn(context.Background(), g, s, func(float64) {})
-	if math.Abs(sum.End-one.End) > 1e-5*one.End {
+	if !(math.Abs(sum.End-one.End) <= 1e-5*one.End) {
 		t.Errorf("objective %g from rows that sum to 1, %g from weights of 1", sum.End, one.End)
 	}
-	if diff := math.Abs(one.End-two.End) / two.End; diff > 1e-5 {
+	if diff := math.Abs(one.End-two.End) / two.End; !(diff <= 1e-5) {
 		t.Errorf("objectives %g and %g differ by %g", one.End, two.End, diff)
 	}
 	for _, r := range []*similarity.Learned{one, two} {
-		if r.Gradient > 1e-5 {
+		if !(r.Gradient <= 1e-5) {
 			t.Errorf("optimality condition is off by %g", r.Gradient)
 		}
 		for i := range n {
@@ -234,7 +234,7 @@ func TestSimilarityAlgorithms(t *testing.T) {
 		last := math.Inf(1)
 		for steps := range 30 {
 			j := learn(signed, steps).End
-			if j > last*(1+1e-12) {
+			if !(j <= last*(1+1e-12)) {
 				t.Errorf("signed %t: J rose from %g to %g at step %d", signed, last, j, steps)
 			}
 			last = j
@@ -262,11 +262,11 @@ func TestSimilarityFallsWithSlowProducts(t *testing.T) {
 			var product mat.Dense
 			product.Mul(learned.W, &g)
 			j := rule.Objective(&g, s, learned.W, &product, nil)
-			if learned.Steps != k || math.Abs(j-learned.End) > 1e-6*j {
+			if learned.Steps != k || !(math.Abs(j-learned.End) <= 1e-6*j) {
 				t.Errorf("signed %t: after %d steps J is %g, reported as %g after %d", signed, k, j, learned.End,
 					learned.Steps)
 			}
-			if j > last*(1+1e-9) {
+			if !(j <= last*(1+1e-9)) {
 				t.Errorf("signed %t: J rose from %g to %g at step %d", signed, last, j, k)
 			}
 			last = j
@@ -294,10 +294,10 @@ func TestSimilarityBeatsRandomOnes(t *testing.T) {
 		return a*a + rule.Alpha*b*b + rule.Beta*mat.Sum(w)
 	}
 	best := objective(learned.W)
-	if none := objective(mat.NewDense(p.n, p.n, nil)); math.Abs(none-learned.Zero) > 1e-9*none {
+	if none := objective(mat.NewDense(p.n, p.n, nil)); !(math.Abs(none-learned.Zero) <= 1e-9*none) {
 		t.Errorf("J of no similarity is %g by its formula, %g as reported", none, learned.Zero)
 	}
-	if math.Abs(best-learned.End) > 1e-9*best {
+	if !(math.Abs(best-learned.End) <= 1e-9*best) {
 		t.Errorf("J is %g by its formula, %g as reported", best, learned.End)
 	}
 	for k := range 200 {
@@ -312,7 +312,7 @@ func TestSimilarityBeatsRandomOnes(t *testing.T) {
 				w.Set(j, i, max(v, 0))
 			}
 		}
-		if j := objective(w); j < best*(1-1e-6) {
+		if j := objective(w); !(j >= best*(1-1e-6)) {
 			t.Errorf("a random similarity has J = %g, the learned one %g", j, best)
 		}
 	}
@@ -361,13 +361,13 @@ func testLPPnewS(t *testing.T, rule similarity.Rule, g, s *mat.Dense, data *mode
 	n, d := linalg.Symmetric(form(degrees, p.x)), linalg.Symmetric(form(laplacian, p.x))
 	d = ridged(d, 0.2*mat.Trace(d)/float64(p.m))
 	a := matrixOf(m)
-	if e := notIdentity(form(d, a)); e > 1e-6 {
+	if e := notIdentity(form(d, a)); !(e <= 1e-6) {
 		t.Errorf("A'DA differs from I by %g", e)
 	}
-	if e := equation(n, d, a, m.Eigenvalues()); e > 1e-6 {
+	if e := equation(n, d, a, m.Eigenvalues()); !(e <= 1e-6) {
 		t.Errorf("residual %g", e)
 	}
-	if got, other := mat.Trace(form(n, a)), better(rng, n, d, 3); other > got*(1+1e-9) {
+	if got, other := mat.Trace(form(n, a)), better(rng, n, d, 3); !(other <= got*(1+1e-9)) {
 		t.Errorf("random trace %g, the method's %g", other, got)
 	}
 }

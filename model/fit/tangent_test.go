@@ -168,7 +168,7 @@ func TestTangentFormEqualsItsDoubleSum(t *testing.T) {
 						}
 					}
 				}
-				if got := mat.Inner(fv, s, fv); math.Abs(got-want) > 1e-9*want {
+				if got := mat.Inner(fv, s, fv); !(math.Abs(got-want) <= 1e-9*want) {
 					t.Errorf("%d patches, gamma %g: form %.12g, double sum %.12g", patches, gamma, got, want)
 				}
 			}
@@ -202,7 +202,7 @@ func TestTangentEliminationIsTheMinimum(t *testing.T) {
 					}
 				}
 				at := mat.Inner(z, s, z)
-				if math.Abs(at-mf.At(c, c)) > 1e-6*mf.At(c, c) {
+				if !(math.Abs(at-mf.At(c, c)) <= 1e-6*mf.At(c, c)) {
 					t.Errorf("%d patches, gamma %g: %.9g eliminated, %.9g at the vectors", patches, gamma,
 						mf.At(c, c), at)
 				}
@@ -212,7 +212,7 @@ func TestTangentEliminationIsTheMinimum(t *testing.T) {
 					for i := 16; i < z.Len(); i++ {
 						other.SetVec(i, z.AtVec(i)+1e-3*rng.NormFloat64())
 					}
-					if got := mat.Inner(other, s, other); got < at*(1-1e-9) {
+					if got := mat.Inner(other, s, other); !(got >= at*(1-1e-9)) {
 						t.Errorf("%d patches, gamma %g: other vectors reach %.9g, below %.9g", patches, gamma, got, at)
 					}
 				}
@@ -221,7 +221,7 @@ func TestTangentEliminationIsTheMinimum(t *testing.T) {
 			want := quadratic(m, x)
 			for i := range 4 {
 				for j := range 4 {
-					if e := math.Abs(linear.At(i, j) - want.At(i, j)); e > 1e-6*mat.Trace(linear) {
+					if e := math.Abs(linear.At(i, j) - want.At(i, j)); !(e <= 1e-6*mat.Trace(linear)) {
 						t.Errorf("linear form (%d, %d) is %g away from X'MX", i, j, e)
 					}
 				}
@@ -247,11 +247,11 @@ func TestLPFEMakesGradientsOrthonormal(t *testing.T) {
 		"metric": "plain"}}))
 	var inner mat.Dense
 	inner.Mul(unit.T(), unit)
-	if e := notIdentity(&inner); e > 1e-9 {
+	if e := notIdentity(&inner); !(e <= 1e-9) {
 		t.Errorf("A'A differs from I by %.2g", e)
 	}
 	for d := 1; d <= 3; d++ {
-		if s := sine(t, unit.Slice(0, data.M, 0, d).(*mat.Dense), plain.Slice(0, data.M, 0, d).(*mat.Dense)); s > 1e-9 {
+		if s := sine(t, unit.Slice(0, data.M, 0, d).(*mat.Dense), plain.Slice(0, data.M, 0, d).(*mat.Dense)); !(s <= 1e-9) {
 			t.Errorf("the first %d columns span another space, sine %.2g", d, s)
 		}
 	}
@@ -305,7 +305,7 @@ func TestLPFESolvesItsNormalEquations(t *testing.T) {
 	l.ScaleSym(2, l)
 	left := ridged(l, m.Report().Ridge.Absolute)
 	for c := range 2 {
-		if e := math.Abs(m.Eigenvalues()[c] - fields.Values[c]); e > 1e-9 {
+		if e := math.Abs(m.Eigenvalues()[c] - fields.Values[c]); !(e <= 1e-9) {
 			t.Errorf("field %d: eigenvalue %g away", c, e)
 		}
 		u := mat.NewDense(p.n, p.m, nil)
@@ -331,7 +331,7 @@ func TestLPFESolvesItsNormalEquations(t *testing.T) {
 			gradient.ScaleVec(-1, gradient)
 		}
 		got.SubVec(&got, gradient)
-		if e := mat.Norm(&got, 2) / mat.Norm(gradient, 2); e > 1e-7 {
+		if e := mat.Norm(&got, 2) / mat.Norm(gradient, 2); !(e <= 1e-7) {
 			t.Errorf("field %d: normal equations are off by %.2g", c, e)
 		}
 	}
@@ -381,14 +381,14 @@ func TestPseudoInverseOfALargeBlock(t *testing.T) {
 		got := part.Solve(linalg.Identity(n))
 		var diff mat.Dense
 		diff.Sub(got, &want)
-		if e := mat.Norm(&diff, 2) / mat.Norm(&want, 2); e > 1e-7 {
+		if e := mat.Norm(&diff, 2) / mat.Norm(&want, 2); !(e <= 1e-7) {
 			t.Errorf("%d zero eigenvalues: off by %g", zeros, e)
 		}
 		half := part.Half(linalg.Identity(n))
 		var square mat.Dense
 		square.Mul(half.T(), half)
 		diff.Sub(&square, &want)
-		if e := mat.Norm(&diff, 2) / mat.Norm(&want, 2); e > 1e-7 {
+		if e := mat.Norm(&diff, 2) / mat.Norm(&want, 2); !(e <= 1e-7) {
 			t.Errorf("%d zero eigenvalues: square of the half off by %g", zeros, e)
 		}
 	}

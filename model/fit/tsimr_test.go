@@ -51,7 +51,7 @@ func TestPatchesOfOneRowArePoints(t *testing.T) {
 		}
 		for i := range roll.N {
 			for j := range roll.N {
-				if e := math.Abs(m[0].At(i, j) - m[1].At(i, j)); e > 1e-9 {
+				if e := math.Abs(m[0].At(i, j) - m[1].At(i, j)); !(e <= 1e-9) {
 					t.Fatalf("gamma %g: entry (%d, %d) differs by %g", gamma, i, j, e)
 				}
 			}
@@ -81,7 +81,7 @@ func TestTSIMRUnrollsTheSwissRoll(t *testing.T) {
 		inside := recovered(t, part(flat, 0, c.n), part(y, 0, c.n))
 		outside := recovered(t, part(flat, c.n, all.N), part(y, c.n, all.N))
 		t.Logf("%s n=%d: R^2 %.4f, of new rows %.4f; %v", c.method, c.n, inside, outside, m.Report().Notes)
-		if inside < c.least || outside < c.least-0.02 {
+		if !(inside >= c.least) || !(outside >= c.least-0.02) {
 			t.Errorf("%s n=%d: R^2 %.4f, of new rows %.4f; want %.2f", c.method, c.n, inside, outside, c.least)
 		}
 	}
@@ -134,14 +134,14 @@ func TestTSIMRMeetsItsProblem(t *testing.T) {
 			centre(y)
 			var yy mat.Dense
 			yy.Mul(y.T(), y)
-			if e := notIdentity(&yy); e > 1e-9 {
+			if e := notIdentity(&yy); !(e <= 1e-9) {
 				t.Errorf("%s gamma %s: Y'Y differs from I by %g", name, gamma, e)
 			}
 			trace, sum := mat.Trace(quadratic(s, y)), 0.0
 			for _, l := range m.Eigenvalues() {
 				sum += l
 			}
-			if math.Abs(trace-sum) > 1e-8*trace {
+			if !(math.Abs(trace-sum) <= 1e-8*trace) {
 				t.Errorf("%s gamma %s: trace %g, eigenvalues sum to %g", name, gamma, trace, sum)
 			}
 			for range 100 {
@@ -152,7 +152,7 @@ func TestTSIMRMeetsItsProblem(t *testing.T) {
 					}
 				}
 				centre(other)
-				if got := mat.Trace(quadratic(s, pencil.Orthonormal(t.Context(), other, 0))); got < trace*(1-1e-9) {
+				if got := mat.Trace(quadratic(s, pencil.Orthonormal(t.Context(), other, 0))); !(got >= trace*(1-1e-9)) {
 					t.Errorf("%s gamma %s: other columns have trace %g, below %g", name, gamma, got, trace)
 				}
 			}
@@ -172,14 +172,14 @@ func TestLTSIMRMeetsItsPencil(t *testing.T) {
 			s := f.Eliminate(parts)
 			d := ridged(linalg.Symmetric(quadratic(s, task.X)), m.Report().Ridge.Absolute)
 			a := matrixOf(m)
-			if e := notIdentity(form(d, a)); e > 1e-6 {
+			if e := notIdentity(form(d, a)); !(e <= 1e-6) {
 				t.Errorf("%s gamma %s: A'(S_eff + rho I)A differs from I by %g", name, gamma, e)
 			}
-			if e := equation(frame.Moment(task), d, a, m.Eigenvalues()); e > 1e-6 {
+			if e := equation(frame.Moment(task), d, a, m.Eigenvalues()); !(e <= 1e-6) {
 				t.Errorf("%s gamma %s: residual %g", name, gamma, e)
 			}
 			trace := mat.Trace(form(frame.Moment(task), a))
-			if other := better(rng, frame.Moment(task), d, 2); other > trace*(1+1e-6) {
+			if other := better(rng, frame.Moment(task), d, 2); !(other <= trace*(1+1e-6)) {
 				t.Errorf("%s gamma %s: a random map has trace %g, above %g", name, gamma, other, trace)
 			}
 		}

@@ -160,7 +160,7 @@ func TestGeodesicsUnrollTheSwissRoll(t *testing.T) {
 			}
 		}
 	}
-	if off/pairs > 0.06 || euclid/pairs < 0.4 {
+	if !(off/pairs <= 0.06) || !(euclid/pairs >= 0.4) {
 		t.Errorf("geodesics are off by %g of the distance on the sheet, Euclidean ones by %g", off/pairs, euclid/pairs)
 	}
 }

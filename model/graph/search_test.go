@@ -195,7 +195,7 @@ func TestBoundsHold(t *testing.T) {
 				left++
 				d := b.unit * squared(query[q*dim:(q+1)*dim], ref[int(c.at)*dim:][:dim])
 				norms := b.query.norm[q] + b.ref.norm[c.at]
-				if !(float64(c.low) <= d && d <= float64(c.high)) || float64(c.high-c.low) > 1e-4*norms {
+				if !(float64(c.low) <= d && d <= float64(c.high)) || !(float64(c.high-c.low) <= 1e-4*norms) {
 					t.Fatalf("dim %d: distance %g is bounded by %g and %g", dim, d, c.low, c.high)
 				}
 			}

@@ -70,14 +70,14 @@ func TestOrthonormalByProducts(t *testing.T) {
 		for i := range rank {
 			inner.Set(i, i, inner.At(i, i)-1)
 		}
-		if e := mat.Max(&inner) - mat.Min(&inner); e > 1e-12 {
+		if e := mat.Max(&inner) - mat.Min(&inner); !(e <= 1e-12) {
 			t.Errorf("%s: off orthonormal by %g", name, e)
 		}
 		along.Mul(q.T(), &b)
 		rest.Mul(q, &along)
 		rest.Sub(&b, &rest)
 		for j := range r {
-			if e := mat.Norm(rest.ColView(j), 2); e > 3*cut*largest {
+			if e := mat.Norm(rest.ColView(j), 2); !(e <= 3*cut*largest) {
 				t.Errorf("%s: column %d is off the span by %g", name, j, e/largest)
 			}
 		}

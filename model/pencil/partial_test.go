@@ -44,16 +44,16 @@ func TestPartialAgreesWithFull(t *testing.T) {
 					want.SetCol(j, mat.Col(nil, at(j), vectors))
 				}
 				gap = math.Abs(up[at(d-1)] - up[at(d)])
-				if worst > 1e-13*float64(n)*p.Largest {
+				if !(worst <= 1e-13*float64(n)*p.Largest) {
 					t.Errorf("%s end %d d %d: values differ by %g", c.name, end, d, worst)
 				}
-				if angle := sine(want, p.Vectors); angle > 1e-10+1e-14*float64(n)*p.Largest/gap {
+				if angle := sine(want, p.Vectors); !(angle <= 1e-10+1e-14*float64(n)*p.Largest/gap) {
 					t.Errorf("%s end %d d %d: sine %g, gap %g", c.name, end, d, angle, gap)
 				}
-				if p.Residual > 1e-9*p.Largest {
+				if !(p.Residual <= 1e-9*p.Largest) {
 					t.Errorf("%s end %d d %d: residual %g of %g", c.name, end, d, p.Residual, p.Largest)
 				}
-				if e := offIdentity(quadratic(identity(n), p.Vectors)); e > 1e-12 {
+				if e := offIdentity(quadratic(identity(n), p.Vectors)); !(e <= 1e-12) {
 					t.Errorf("%s end %d d %d: vectors off orthonormal by %g", c.name, end, d, e)
 				}
 			}
@@ -71,7 +71,7 @@ func TestPartialSmallEndOfSwissRoll(t *testing.T) {
 		t.Fatal(err)
 	}
 	largest := up[n-1]
-	if up[1]/largest > 1e-9 {
+	if !(up[1]/largest <= 1e-9) {
 		t.Fatalf("the smallest wanted value is %g of the largest: the data do not test the small end", up[1]/largest)
 	}
 	for _, d := range []int{2, 10} {
@@ -83,21 +83,21 @@ func TestPartialSmallEndOfSwissRoll(t *testing.T) {
 			t.Errorf("d=%d: not by the first way: %v", d, p.Notes)
 		}
 		for j, v := range p.Values {
-			if math.Abs(v-up[j+1]) > 1e-14*largest {
+			if !(math.Abs(v-up[j+1]) <= 1e-14*largest) {
 				t.Errorf("d=%d: value %d is %g, not %g", d, j, v, up[j+1])
 			}
 		}
 		// The error of the first vector is the rounding error of the largest value.
 		bound := 100 * eps * largest / (up[1] - up[0])
-		if angle := sine(mat.DenseCopyOf(vectors.Slice(0, n, 1, d+1)), p.Vectors); angle > bound {
+		if angle := sine(mat.DenseCopyOf(vectors.Slice(0, n, 1, d+1)), p.Vectors); !(angle <= bound) {
 			t.Errorf("d=%d: sine %g, more than %g", d, angle, bound)
 		}
-		if p.Residual > 1e-14*largest {
+		if !(p.Residual <= 1e-14*largest) {
 			t.Errorf("d=%d: residual %g of %g", d, p.Residual, largest)
 		}
 		var along mat.Dense
 		along.Mul(ones(n).T(), p.Vectors)
-		if a := mat.Norm(&along, 2); a > 1e-10 {
+		if a := mat.Norm(&along, 2); !(a <= 1e-10) {
 			t.Errorf("d=%d: the constant vector is in the result: %g", d, a)
 		}
 	}
@@ -109,7 +109,7 @@ func TestPartialSmallEndOfSwissRoll(t *testing.T) {
 	if len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "products: not converged") {
 		t.Errorf("notes %q do not say that products failed", p.Notes)
 	}
-	if math.Abs(p.Values[0]-up[1]) > 1e-13*largest {
+	if !(math.Abs(p.Values[0]-up[1]) <= 1e-13*largest) {
 		t.Errorf("in full: %g, not %g", p.Values[0], up[1])
 	}
 }
@@ -122,7 +122,7 @@ func TestPartialGraphsWithKnownSpectra(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		for j, v := range p.Values {
-			if math.Abs(v-value(j)) > 1e-14*4*10 {
+			if !(math.Abs(v-value(j)) <= 1e-14*4*10) {
 				t.Errorf("%s: value %d is %.15g, not %.15g", name, j, v, value(j))
 			}
 		}
@@ -142,7 +142,7 @@ func TestPartialGraphsWithKnownSpectra(t *testing.T) {
 			}
 			worst = max(worst, math.Abs(p.Vectors.At(i, j)-sign*want))
 		}
-		if worst > 1e-8 {
+		if !(worst <= 1e-8) {
 			t.Errorf("path: vector %d is %g off a cosine", j, worst)
 		}
 	}
@@ -153,12 +153,12 @@ func TestPartialGraphsWithKnownSpectra(t *testing.T) {
 	if fmt.Sprint(p.Ties) != "[[0 2] [2 4]]" {
 		t.Errorf("ring, 4: ties %v", p.Ties)
 	}
-	if p.Next < 2*p.Values[3]*0.99 {
+	if !(p.Next >= 2*p.Values[3]*0.99) {
 		t.Errorf("ring, 4: next %g after %g", p.Next, p.Values[3])
 	}
 	p, err = Partial(context.Background(), ring(n, true), Min, 3, ones(n))
 	check("ring, 3", p, err, pairs)
-	if fmt.Sprint(p.Ties) != "[[0 2] [2 4]]" || p.Gap > 1e-8 {
+	if fmt.Sprint(p.Ties) != "[[0 2] [2 4]]" || !(p.Gap <= 1e-8) {
 		t.Errorf("ring, 3: the cut inside a pair is not reported: ties %v, gap %g", p.Ties, p.Gap)
 	}
 	// Two components: the second null vector is found where it is not given, and
@@ -208,7 +208,7 @@ func TestPartialGapOfATieIsZero(t *testing.T) {
 			t.Fatal(err)
 		}
 		a, b := math.Sin(math.Pi/float64(2*n)), math.Sin(math.Pi/float64(n))
-		if want := 1 - a*a/(b*b); math.Abs(p.Gap-want) > 1e-6 {
+		if want := 1 - a*a/(b*b); !(math.Abs(p.Gap-want) <= 1e-6) {
 			t.Errorf("order %d: gap %g of a path, want %g", n, p.Gap, want)
 		}
 	}
@@ -229,7 +229,7 @@ func TestPartialManyCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	for j, v := range p.Values {
-		if math.Abs(v-values[j]) > 1e-13 {
+		if !(math.Abs(v-values[j]) <= 1e-13) {
 			t.Errorf("value %d is %g, not %g", j, v, values[j])
 		}
 	}
@@ -243,7 +243,7 @@ func TestPartialManyCopies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(p.Ties) != 1 || p.Ties[0][1] <= 3 || math.Abs(p.Values[2]-v) > 1e-14 {
+		if len(p.Ties) != 1 || p.Ties[0][1] <= 3 || !(math.Abs(p.Values[2]-v) <= 1e-14) {
 			t.Errorf("all values %g: values %v, ties %v", v, p.Values, p.Ties)
 		}
 	}
@@ -356,7 +356,7 @@ func TestPartialSmall(t *testing.T) {
 	}
 	for j, v := range p.Values {
 		s := math.Sin(float64(j+1) * math.Pi / (2 * n))
-		if math.Abs(v-4*s*s) > 1e-14*n {
+		if !(math.Abs(v-4*s*s) <= 1e-14*n) {
 			t.Errorf("value %d is %g, not %g", j, v, 4*s*s)
 		}
 	}
@@ -367,7 +367,7 @@ func TestPartialSmall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := math.Sin(math.Pi / (2 * n)); math.Abs(p.Values[n-2]-4*s*s) > 1e-14*n {
+	if s := math.Sin(math.Pi / (2 * n)); !(math.Abs(p.Values[n-2]-4*s*s) <= 1e-14*n) {
 		t.Errorf("last value %g: the known vector is in the result", p.Values[n-2])
 	}
 }
@@ -414,10 +414,10 @@ func TestSolveOfLargePencilsAgreesWithFull(t *testing.T) {
 			if got.Rank != want.Rank {
 				t.Errorf("%s, d=%d: rank %d, not %d", c.name, d, got.Rank, want.Rank)
 			}
-			if math.Abs(got.Gap-want.Gap) > 1e-6*want.Gap {
+			if !(math.Abs(got.Gap-want.Gap) <= 1e-6*want.Gap) {
 				t.Errorf("%s, d=%d: gap %g, not %g", c.name, d, got.Gap, want.Gap)
 			}
-			if got.Residual > 1e-10 {
+			if !(got.Residual <= 1e-10) {
 				t.Errorf("%s, d=%d: residual %g", c.name, d, got.Residual)
 			}
 			if !mat.EqualApprox(got.Vectors, want.Vectors, 1e-9*mat.Norm(want.Vectors, 2)) {
@@ -459,11 +459,11 @@ func TestScaleIsNoMatter(t *testing.T) {
 			}
 			for i, v := range got.Values {
 				e := math.Ldexp(v, -exp) - want.Values[i]
-				if rounding := math.Ldexp(n, -1074-exp); math.Abs(e) > 1e-10*float64(n)+rounding {
+				if rounding := math.Ldexp(n, -1074-exp); !(math.Abs(e) <= 1e-10*float64(n)+rounding) {
 					t.Errorf("%s at 2^%d: value %d is off by %g", c.name, exp, i, e)
 				}
 			}
-			if off := sine(got.Vectors, want.Vectors); c.same && exp > -1000 && off > 1e-6 {
+			if off := sine(got.Vectors, want.Vectors); c.same && exp > -1000 && !(off <= 1e-6) {
 				t.Errorf("%s at 2^%d: the vectors are off by %g", c.name, exp, off)
 			}
 		}
@@ -480,7 +480,7 @@ func TestScaleIsNoMatter(t *testing.T) {
 		if ctx.Err() != nil {
 			t.Fatalf("scale %g: no end in sight", scale)
 		}
-		if err == nil && math.Abs(p.Values[0]/scale-3) > 1e-2 || err != nil && scale >= 1e-300 && scale <= 1e20 {
+		if err == nil && !(math.Abs(p.Values[0]/scale-3) <= 1e-2) || err != nil && !(scale < 1e-300) && !(scale > 1e20) {
 			t.Errorf("scale %g: %v, error %v", scale, p, err)
 		}
 	}

@@ -87,10 +87,10 @@ func TestSolveMeetsEquationConstraintAndCompetitors(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		if s.Residual > 1e-10 {
+		if !(s.Residual <= 1e-10) {
 			t.Errorf("%s: residual %g", c.name, s.Residual)
 		}
-		if e := offIdentity(quadratic(c.den, s.Vectors)); e > 1e-9 {
+		if e := offIdentity(quadratic(c.den, s.Vectors)); !(e <= 1e-9) {
 			t.Errorf("%s: A'DA differs from I by %g", c.name, e)
 		}
 		best := mat.Trace(quadratic(n, s.Vectors))
@@ -107,7 +107,7 @@ func TestSolveMeetsEquationConstraintAndCompetitors(t *testing.T) {
 			qr.QTo(&o)
 			a := c.q.Unwhiten(o.Slice(0, c.q.Rank(), 0, d))
 			got := mat.Trace(quadratic(n, a))
-			if c.end == Max && got > best+1e-9*math.Abs(best) || c.end == Min && got < best-1e-9*math.Abs(best)-1e-12 {
+			if c.end == Max && !(got <= best+1e-9*math.Abs(best)) || c.end == Min && !(got >= best-1e-9*math.Abs(best)-1e-12) {
 				t.Errorf("%s: a random feasible A has trace %g, the solution %g", c.name, got, best)
 			}
 		}
@@ -161,14 +161,14 @@ func TestSolveLowEqualsSolve(t *testing.T) {
 			t.Fatalf("rank %d, want %d", got.Rank, want.Rank)
 		}
 		for k := range want.Values {
-			if math.Abs(got.Values[k]-want.Values[k]) > 1e-10*want.Values[0] {
+			if !(math.Abs(got.Values[k]-want.Values[k]) <= 1e-10*want.Values[0]) {
 				t.Errorf("eigenvalue %d is %g, want %g", k, got.Values[k], want.Values[k])
 			}
 		}
 		if !mat.EqualApprox(got.Vectors, want.Vectors, 1e-8) {
 			t.Errorf("columns differ")
 		}
-		if got.Residual > 1e-10 {
+		if !(got.Residual <= 1e-10) {
 			t.Errorf("residual %g", got.Residual)
 		}
 	}
@@ -202,7 +202,7 @@ func TestCutCountsDirectionsByTheirOwnScale(t *testing.T) {
 	for i := range 10 {
 		v.Set(i, i, 1)
 	}
-	if e := offIdentity(quadratic(s, q.Unwhiten(v))); e > 1e-8 {
+	if e := offIdentity(quadratic(s, q.Unwhiten(v))); !(e <= 1e-8) {
 		t.Errorf("Z'DZ differs from I by %g", e)
 	}
 }
@@ -267,7 +267,7 @@ func TestTiesAreSettledByNorm(t *testing.T) {
 	}
 	norm := func(a *mat.Dense, j int) float64 { return mat.Norm(a.ColView(j), 2) }
 	for j := 2; j < 4; j++ {
-		if norm(s.Vectors, j) < norm(s.Vectors, j-1) {
+		if !(norm(s.Vectors, j) >= norm(s.Vectors, j-1)) {
 			t.Errorf("column %d has a smaller norm than column %d", j, j-1)
 		}
 	}
@@ -285,7 +285,7 @@ func TestTiesAreSettledByNorm(t *testing.T) {
 	if !mat.EqualApprox(s.Vectors, again.Vectors, 1e-8) {
 		t.Errorf("a tie depends on rounding:\n%v\n%v", mat.Formatted(s.Vectors), mat.Formatted(again.Vectors))
 	}
-	if s.Gap > 1e-6 {
+	if !(s.Gap <= 1e-6) {
 		t.Errorf("gap %g with a tie in the wanted columns", s.Gap)
 	}
 }
@@ -307,7 +307,7 @@ func TestLinearSolve(t *testing.T) {
 	if !mat.EqualApprox(&back, b, 1e-10) {
 		t.Errorf("(D + rho I) Solve(B) is not B")
 	}
-	if r := Rho(0.5, d, 4); math.Abs(r-0.5*mat.Trace(d)/4) > 1e-15 {
+	if r := Rho(0.5, d, 4); !(math.Abs(r-0.5*mat.Trace(d)/4) <= 1e-15) {
 		t.Errorf("rho %g", r)
 	}
 }

@@ -68,7 +68,7 @@ func TestReducedIsTheSpectrum(t *testing.T) {
 		values, _ := spectrum(s)
 		_, up := r.best(Min, n)
 		for i, v := range values {
-			if math.Abs(v-up[n-1-i]) > 1e-13*max(r.size, 1e-300)*n {
+			if !(math.Abs(v-up[n-1-i]) <= 1e-13*max(r.size, 1e-300)*n) {
 				t.Errorf("%s: value %d is %g, in full %g", name, i, up[n-1-i], v)
 			}
 		}
@@ -84,12 +84,12 @@ func TestReducedIsTheSpectrum(t *testing.T) {
 			sv.Mul(s, v)
 			for j := range 20 {
 				for i := range n {
-					if e := sv.At(i, j) - up[first+j]*v.At(i, j); math.Abs(e) > 1e-12*max(r.size, 1) {
+					if e := sv.At(i, j) - up[first+j]*v.At(i, j); !(math.Abs(e) <= 1e-12*max(r.size, 1)) {
 						t.Fatalf("%s: vector %d is off by %g", name, first+j, e)
 					}
 				}
 				for k := range j + 1 {
-					if e := mat.Dot(v.ColView(j), v.ColView(k)); math.Abs(e-float64(b2i(j == k))) > 1e-12 {
+					if e := mat.Dot(v.ColView(j), v.ColView(k)); !(math.Abs(e-float64(b2i(j == k))) <= 1e-12) {
 						t.Fatalf("%s: vectors %d and %d have product %g", name, first+j, first+k, e)
 					}
 				}
@@ -144,7 +144,7 @@ func TestSmallEndIsNotDecomposedInFull(t *testing.T) {
 			if v != part.all[i] {
 				t.Errorf("order %d: value %d is %g, by products %g", n, i, v, part.all[i])
 			}
-			if math.Abs(v-values[i]) > 1e-6*values[i] {
+			if !(math.Abs(v-values[i]) <= 1e-6*values[i]) {
 				t.Errorf("order %d: value %d is %g, not %g", n, i, v, values[i])
 			}
 		}
@@ -188,11 +188,11 @@ func TestBisectionFindsAllValues(t *testing.T) {
 				s, size := newSturm(times(diag), times(next)), max(math.Abs(want[0]), math.Abs(want[n-1]))
 				got := s.values(places)
 				for i, v := range got {
-					if math.Abs(v-want[i]) > 4*float64(n)*eps*size || i > 0 && v < got[i-1] {
+					if !(math.Abs(v-want[i]) <= 4*float64(n)*eps*size) || i > 0 && !(v >= got[i-1]) {
 						t.Errorf("%s of order %d times %g: value %d is %g, by QR %g", name, n, scale, i, v, want[i])
 					}
 				}
-				if low, high := s.above(-3*size), s.above(3*size); size > 0 && low != n || high != 0 {
+				if low, high := s.above(-3*size), s.above(3*size); !(size <= 0) && low != n || high != 0 {
 					t.Errorf("%s of order %d: %d values are above the least, %d above the largest", name, n, low, high)
 				}
 				if i := n / 2; i > 0 && got[i]-got[i-1] > 1e-6*size {

@@ -53,7 +53,7 @@ func TestSumArrays(t *testing.T) {
 			t.Fatal(err)
 		}
 		y := make([]float64, 1)
-		if err := e.Project(y, z, e.Workspace()); err != nil || math.Abs(y[0]-c.want) > 1e-12 {
+		if err := e.Project(y, z, e.Workspace()); err != nil || !(math.Abs(y[0]-c.want) <= 1e-12) {
 			t.Errorf("%v is %g, %v, want %g", c.arrays, y[0], err, c.want)
 		}
 	}

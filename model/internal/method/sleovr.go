@@ -119,7 +119,7 @@ func view(ctx context.Context, t *frame.Task, moment, mp *mat.SymDense, sums *ma
 	size, k := sums.Dims()
 	np := t.Stat.Counts[c]
 	nq := t.Stat.N - np
-	alpha, beta := Weights(t.Params["weights"], np, nq)
+	alpha, beta := weights(t.Params["weights"], np, nq)
 	dp, dq := alpha*np+nq, beta*nq+np
 
 	p, q := mat.NewVecDense(size, nil), mat.NewVecDense(size, nil)
@@ -158,7 +158,8 @@ func view(ctx context.Context, t *frame.Task, moment, mp *mat.SymDense, sums *ma
 	return viewSolution{s, rho, err}
 }
 
-func Weights(kind string, np, nq float64) (alpha, beta float64) {
+// weights are those inside a class of np rows, and inside the rest of nq rows.
+func weights(kind string, np, nq float64) (alpha, beta float64) {
 	switch kind {
 	case "group":
 		return 1 / np, 1 / nq

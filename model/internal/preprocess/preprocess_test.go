@@ -43,7 +43,7 @@ func TestLandmarksSpanTheKernel(t *testing.T) {
 				v := (data.X[i*data.M+k] - data.X[j*data.M+k]) / s.scale[k]
 				d += v * v
 			}
-			if want := math.Exp(-d / s.kernel.Param[0]); math.Abs(gram.At(i, j)-want) > 1e-6 {
+			if want := math.Exp(-d / s.kernel.Param[0]); !(math.Abs(gram.At(i, j)-want) <= 1e-6) {
 				t.Fatalf("rows %d and %d: product %g, kernel %g", i, j, gram.At(i, j), want)
 			}
 		}
@@ -122,7 +122,7 @@ func TestFewKnots(t *testing.T) {
 		t.Errorf("%d knots", n)
 	}
 	for _, v := range []float64{-2, -0.5, 0, 1, 2} {
-		if ranks.To(y, []float64{v}); math.Abs(y[0]-v) > 0.15 {
+		if ranks.To(y, []float64{v}); !(math.Abs(y[0]-v) <= 0.15) {
 			t.Errorf("the normal score of the normal %g is %g", v, y[0])
 		}
 	}
@@ -167,7 +167,7 @@ func TestKnotsAreOfRows(t *testing.T) {
 	}
 	quantile := func(score float64) float64 { return (1 + math.Erf(score/math.Sqrt2)) / 2 }
 	for i, v := range x {
-		if ranks.To(y, []float64{v}); math.Abs(quantile(y[0])-quantile(want[i])) > 0.01 {
+		if ranks.To(y, []float64{v}); !(math.Abs(quantile(y[0])-quantile(want[i])) <= 0.01) {
 			t.Fatalf("row %d is at %g of the rows, by its score at %g", i, quantile(want[i]), quantile(y[0]))
 		}
 	}

@@ -53,7 +53,7 @@ func TestCompare(t *testing.T) {
 								size += math.Abs(float64(v) * float64(x[r][k]))
 							}
 							got := out.Dot[i*PointPanel+j]
-							if math.Abs(float64(got)-want) > float64(dim+1)*0x1p-24*size {
+							if !(math.Abs(float64(got)-want) <= float64(dim+1)*0x1p-24*size) {
 								t.Fatalf("level %d, %d points of %d: product (%d, %d) is %g, not %g", l, n, dim, q, r, got, want)
 							}
 							bq, br := &bounds[q/PointPanel], &bounds[p]

@@ -18,7 +18,7 @@ func TestExp(t *testing.T) {
 	want := slices.Clone(x)
 	expPortable(want)
 	for i, v := range x {
-		if exact := math.Exp(v); math.Abs(want[i]-exact) > 5e-16*exact && v >= -708 || v < -708 && want[i] != 0 {
+		if exact := math.Exp(v); !(math.Abs(want[i]-exact) <= 5e-16*exact) && !(v < -708) || !(v >= -708) && want[i] != 0 {
 			t.Fatalf("e^%g is %g, want %g", v, want[i], exact)
 		}
 	}
@@ -61,7 +61,7 @@ func TestTable(t *testing.T) {
 						for l := range k {
 							sum = math.FMA(data[i*k+l], x[l*Together+j], sum)
 						}
-						if got := dst[i*Together+j]; math.Abs(got-sum) > 1e-12 || got != sum && !emulated {
+						if got := dst[i*Together+j]; !(math.Abs(got-sum) <= 1e-12) || got != sum && !emulated {
 							t.Fatalf("kernel %d, %d x %d: product %d, %d is %g, want %g", level, n, k, i, j, got, sum)
 						}
 					}

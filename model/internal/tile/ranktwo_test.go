@@ -39,11 +39,11 @@ func TestRankTwo(t *testing.T) {
 					for j := from; j < n; j++ {
 						sum += (a[i*n+j] - v[i]*w[j] - w[i]*v[j]) * x[j]
 					}
-					if math.Abs(sum-y[i]) > 1e-12 {
+					if !(math.Abs(sum-y[i]) <= 1e-12) {
 						t.Errorf("level %d, order %d from %d: product %d is %g, want %g", l, n, from, i, y[i], sum)
 					}
 					for j := i; j < n; j++ {
-						if e := a[i*n+j] - v[i]*w[j] - w[i]*v[j]; math.Abs(b[i*n+j]-e) > 1e-14 {
+						if e := a[i*n+j] - v[i]*w[j] - w[i]*v[j]; !(math.Abs(b[i*n+j]-e) <= 1e-14) {
 							t.Errorf("level %d, order %d from %d: (%d, %d) is %g, want %g", l, n, from, i, j, b[i*n+j], e)
 						}
 					}

@@ -65,7 +65,7 @@ func TestLyingSquares(t *testing.T) {
 				for k := range j + 1 {
 					sum += x[x.At(i, k)] * l[l.At(j, k)]
 				}
-				if math.Abs(sum-c[c.At(i, j)]) > 1e-12 {
+				if !(math.Abs(sum-c[c.At(i, j)]) <= 1e-12) {
 					t.Fatalf("(%d, %d): %g back, want %g", i, j, sum, c[c.At(i, j)])
 				}
 			}

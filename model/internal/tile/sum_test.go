@@ -94,7 +94,7 @@ func TestAddIsTheProduct(t *testing.T) {
 						}
 					}
 					want, got := was[i*stride+j]+alpha*sum, c[i*stride+j]
-					if math.Abs(got-want) > float64(k+2)*0x1p-52*(size+math.Abs(want)) {
+					if !(math.Abs(got-want) <= float64(k+2)*0x1p-52*(size+math.Abs(want))) {
 						t.Fatalf("level %d, %d x %d of %d rows, upper %v: (%d, %d) is %g, not %g", l, m, n, k, upper, i, j, got, want)
 					}
 				}
