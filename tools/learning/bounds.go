@@ -41,14 +41,14 @@ func bounds(all []*figures) []bound {
 			found = append(found, bound{what, f.Name, fmt.Sprintf("%g points", f.stream.slack),
 				points(f.Early.Gap), f.Early.Gap.Mean <= figure(f.stream.slack/100)})
 			found = append(found, bound{fmt.Sprintf("below the oracle from %d rows after it",
-				f.stream.events[0].settle),
+				f.stream.settle),
 				f.Name, "2 points", points(f.Settled.Gap), f.Settled.Gap.Mean <= settledSlack})
 			if f.Settled.Level != f.Settled.Gap {
 				found = append(found, bound{"the same, the oracle with as many outputs as the stage", f.Name, "2 points",
 					points(f.Settled.Level), f.Settled.Level.Mean <= settledSlack})
 			}
 		}
-		if f.stream.poison.end > 0 {
+		if f.stream.Poison.End > 0 {
 			found = append(found, bound{"the worst that poison costs", f.Name, "3 points", most(f.Loss, 100),
 				f.Loss.Most <= poisonLoss})
 		}

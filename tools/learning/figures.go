@@ -66,11 +66,11 @@ func (s stream) spans(rows int) (early, settled []span) {
 	for i, e := range changes {
 		limit := rows
 		if i+1 < len(changes) {
-			limit = rowOf(changes[i+1].start, rows)
+			limit = rowOf(changes[i+1].Start, rows)
 		}
-		start, end := rowOf(e.start, rows), rowOf(e.end, rows)
+		start, end := rowOf(e.Start, rows), rowOf(e.End, rows)
 		early = append(early, span{start, min(max(end, start+afterRows), limit)})
-		if from := end + e.settle; from < limit {
+		if from := end + s.settle; from < limit {
 			settled = append(settled, span{from, min(from+afterRows, limit)})
 		}
 	}
@@ -118,7 +118,7 @@ const fullWindow = 20_000
 
 // summarise computes the figures of the runs of a stream.
 func summarise(s stream, runs []run) *figures {
-	f := &figures{Name: s.name, Runs: runs, stream: s, Worst: none}
+	f := &figures{Name: s.Name, Runs: runs, stream: s, Worst: none}
 	f.Early = f.reach(func(s stream, rows int) []span { early, _ := s.spans(rows); return early })
 	f.Settled = f.reach(func(s stream, rows int) []span { _, settled := s.spans(rows); return settled })
 	each := func(of func(run) figure) spread {

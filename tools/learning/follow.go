@@ -2,22 +2,16 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sync/atomic"
-	"time"
 
-	"github.com/apache/arrow/go/v15/arrow"
-	"github.com/apache/arrow/go/v15/arrow/array"
-	"github.com/apache/arrow/go/v15/arrow/memory"
-
-	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
-	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/tools/learning/streams"
+	"github.com/embedd/embedd/tools/learning/trial"
 )
 
 const (
@@ -29,16 +23,8 @@ const (
 	afterRows   = 5000 // the rows after an event with more frequent checkpoints
 )
 
-// figure is a number that may be missing: NaN, in JSON null.
-type figure float64
-
-// MarshalJSON writes NaN and infinities as null.
-func (f figure) MarshalJSON() ([]byte, error) {
-	if math.IsNaN(float64(f)) || math.IsInf(float64(f), 0) {
-		return []byte("null"), nil
-	}
-	return json.Marshal(float64(f))
-}
+// figure is a number that may be missing.
+type figure = trial.Figure
 
 var none = figure(math.NaN())
 
@@ -81,14 +67,11 @@ type run struct {
 // follower observes a stage during training.
 type follower struct {
 	stream stream
-	source source
+	source streams.Source
 	run    run
-	stage  *plugin.Stage
-	clock  atomic.Int64
+	player *trial.Player
 	oracle oracle
 
-	released []*plugin.Release // since the last message, from Config.Store
-	failed   error
 	live     *model.Model
 	frozen   *model.Model
 	atChange *model.Model // live at the last change
@@ -106,29 +89,15 @@ type comparison struct {
 
 // follow runs one stream through a stage with the configuration c.
 func follow(ctx context.Context, s stream, rows int, seed uint64, c fit.Config) (run, error) {
-	source, err := s.open(rows, seed)
+	source, err := s.Open(rows, seed)
 	if err != nil {
 		return run{}, err
 	}
-	f := &follower{stream: s, source: source, run: run{Seed: seed, Rows: source.rows()}}
-	f.stage, err = plugin.New(plugin.Config{
-		Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
-		Fit:  c,
-		Store: func(_ context.Context, r *plugin.Release) (string, error) {
-			f.released = append(f.released, r)
-			return r.Model.Digest()[:16], nil
-		},
-		Observe: func(o plugin.Outcome) {
-			if o.Err != nil {
-				f.failed = o.Err
-			}
-		},
-		Clock: func() time.Time { return time.Unix(0, f.clock.Load()) },
-	})
-	if err != nil {
+	f := &follower{stream: s, source: source, run: run{Seed: seed, Rows: source.Rows()}}
+	if f.player, err = trial.NewPlayer(s.Stream, c, nil); err != nil {
 		return run{}, err
 	}
-	defer f.stage.Close()
+	defer f.player.Close()
 	for at := 0; at < f.run.Rows; at += batchRows {
 		if f.isChange(at) {
 			f.atChange = f.live
@@ -142,70 +111,47 @@ func follow(ctx context.Context, s stream, rows int, seed uint64, c fit.Config) 
 			return run{}, fmt.Errorf("row %d: %w", at, err)
 		}
 	}
-	status := f.stage.Status()
+	status := f.player.Stage.Status()
 	if status.Dropped+status.OverClassLimit > 0 {
 		return run{}, fmt.Errorf("%d rows were not learned", status.Dropped+status.OverClassLimit)
 	}
-	f.run.Alarms = status.Alarms
+	f.run.Alarms, f.run.Widths = status.Alarms, f.player.Widths
 	err = f.check(ctx, f.run.Rows)
 	return f.run, err
 }
 
 // step has the next message answered, and then learned.
 func (f *follower) step(ctx context.Context, at int) error {
-	d := f.source.next()
-	if !f.stream.poisoned(float64(at) / float64(f.run.Rows)) {
+	d := f.source.Next()
+	if !f.stream.IsPoisoned(float64(at) / float64(f.run.Rows)) {
 		if err := f.oracle.add(ctx, d); err != nil {
 			return err
 		}
 	}
-	rec := record(d)
-	defer rec.Release()
-	msg, err := f.stage.FromRecord(rec)
-	if err != nil {
+	if err := f.player.Play(ctx, d); err != nil {
 		return err
 	}
-	if f.live != nil {
-		answer, err := f.stage.Transform(ctx, msg)
-		if err != nil {
-			return err
-		}
-		if width := answer.Reduced.Dim; !slices.Contains(f.run.Widths, width) {
-			f.run.Widths = append(f.run.Widths, width)
-		}
-	}
-	// The stream has a thousand rows a second, by its own clock.
-	f.clock.Store(int64(time.Duration(at) * time.Millisecond))
-	now := time.Unix(0, f.clock.Load())
-	seq := uint64(at/batchRows + 1)
-	if err := f.stage.Learn(msg, plugin.Position{Created: time.Unix(0, 0), Seq: seq, Time: now}); err != nil {
+	if err := errors.Join(f.player.Failed...); err != nil {
 		return err
-	}
-	if err := f.stage.Wait(ctx); err != nil {
-		return err
-	}
-	if f.failed != nil {
-		return f.failed
 	}
 	return f.note(ctx, at)
 }
 
 // note scores the models that went live while the message at a row was learned.
 func (f *follower) note(ctx context.Context, at int) error {
-	defer func() { f.released = f.released[:0] }()
-	if len(f.released) == 0 {
+	if len(f.player.Released) == 0 {
 		return nil
 	}
-	last := f.released[len(f.released)-1].Model
-	if live := f.stage.Live(); live == nil || live.Model.Digest() != last.Digest() {
+	last := f.player.Released[len(f.player.Released)-1].Model
+	if live := f.player.Stage.Live(); live == nil || live.Model.Digest() != last.Digest() {
 		return fmt.Errorf("the model that was stored last is not the live one")
 	}
-	for _, r := range f.released {
+	for _, r := range f.player.Released {
 		p := promotion{Row: at + batchRows, Epoch: r.Epoch, Before: none, Stored: none, Moved: none, Strayed: none,
 			Why: r.Why}
 		// The same random rows at each promotion, under the current concept.
-		ref, query := f.source.fresh(rand.New(rand.NewPCG(f.run.Seed, 3)), at, manyRefs, manyQueries)
-		after, err := accuracy(ctx, r.Model, ref, query)
+		ref, query := f.source.Fresh(rand.New(rand.NewPCG(f.run.Seed, 3)), at, manyRefs, manyQueries)
+		after, err := trial.Accuracy(ctx, r.Model, ref, query)
 		if err != nil {
 			return err
 		}
@@ -244,7 +190,7 @@ func (f *follower) sinceFounder(ctx context.Context, m *model.Model,
 
 func (f *follower) compare(ctx context.Context, from, to *model.Model,
 	ref, query *model.Data) (before, moved figure, err error) {
-	b, err := accuracy(ctx, from, ref, query)
+	b, err := trial.Accuracy(ctx, from, ref, query)
 	if err != nil {
 		return none, none, err
 	}
@@ -254,13 +200,13 @@ func (f *follower) compare(ctx context.Context, from, to *model.Model,
 
 // isChange reports whether an event or poison starts at a row.
 func (f *follower) isChange(at int) bool {
-	return slices.ContainsFunc(f.stream.changes(), func(e event) bool { return rowOf(e.start, f.run.Rows) == at })
+	return slices.ContainsFunc(f.stream.changes(), func(e streams.Event) bool { return rowOf(e.Start, f.run.Rows) == at })
 }
 
 // isCheckpoint reports whether the models are scored before a row is learned.
 func (f *follower) isCheckpoint(at int) bool {
-	close := slices.ContainsFunc(f.stream.changes(), func(e event) bool {
-		start := rowOf(e.start, f.run.Rows)
+	close := slices.ContainsFunc(f.stream.changes(), func(e streams.Event) bool {
+		start := rowOf(e.Start, f.run.Rows)
 		return start <= at && at < start+afterRows
 	})
 	return at%everyRows == 0 || close
@@ -272,8 +218,8 @@ func (f *follower) check(ctx context.Context, at int) error {
 		return nil
 	}
 	r := rand.New(rand.NewPCG(f.run.Seed, uint64(4+at)))
-	ref, query := f.source.fresh(r, at, freshRows, freshRows)
-	chooseRef, choose := f.source.fresh(r, at, freshRows, freshRows)
+	ref, query := f.source.Fresh(r, at, freshRows, freshRows)
+	chooseRef, choose := f.source.Fresh(r, at, freshRows, freshRows)
 	best, err := f.oracle.best(ctx, f.conceptChunks(at), 0, chooseRef, choose)
 	if err != nil {
 		return err
@@ -289,7 +235,7 @@ func (f *follower) check(ctx context.Context, at int) error {
 		to *figure
 		of *model.Model
 	}{{&p.Live, f.live}, {&p.Frozen, f.frozen}, {&p.Oracle, best}, {&p.Narrow, narrow}} {
-		a, err := accuracy(ctx, c.of, ref, query)
+		a, err := trial.Accuracy(ctx, c.of, ref, query)
 		if err != nil {
 			return err
 		}
@@ -310,15 +256,15 @@ func (f *follower) loss(ctx context.Context, at int) (figure, error) {
 	if f.atChange == f.live {
 		return 0, nil
 	}
-	if f.lost.of == f.live && f.lost.to == f.atChange && f.source.same(f.lost.at, at) {
+	if f.lost.of == f.live && f.lost.to == f.atChange && f.source.IsSame(f.lost.at, at) {
 		return f.lost.share, nil
 	}
-	ref, query := f.source.fresh(rand.New(rand.NewPCG(f.run.Seed, 3)), at, manyRefs, manyQueries)
-	then, err := accuracy(ctx, f.atChange, ref, query)
+	ref, query := f.source.Fresh(rand.New(rand.NewPCG(f.run.Seed, 3)), at, manyRefs, manyQueries)
+	then, err := trial.Accuracy(ctx, f.atChange, ref, query)
 	if err != nil {
 		return none, err
 	}
-	now, err := accuracy(ctx, f.live, ref, query)
+	now, err := trial.Accuracy(ctx, f.live, ref, query)
 	f.lost = comparison{of: f.live, to: f.atChange, at: at, share: figure(then - now)}
 	return f.lost.share, err
 }
@@ -326,30 +272,10 @@ func (f *follower) loss(ctx context.Context, at int) (figure, error) {
 // conceptChunks returns how many chunks of the oracle have the concept of the next row.
 func (f *follower) conceptChunks(at int) int {
 	since := 0
-	for _, e := range f.stream.events {
-		if start := rowOf(e.start, f.run.Rows); start <= at {
+	for _, e := range f.stream.Events {
+		if start := rowOf(e.Start, f.run.Rows); start <= at {
 			since = start
 		}
 	}
 	return (at - since) / batchRows
-}
-
-// record returns the rows as an Arrow record.
-func record(d *model.Data) arrow.Record {
-	schema := arrow.NewSchema([]arrow.Field{
-		{Name: "x", Type: arrow.FixedSizeListOf(int32(d.M), arrow.PrimitiveTypes.Float32)},
-		{Name: "label", Type: arrow.BinaryTypes.String},
-	}, nil)
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
-	defer b.Release()
-	list, label := b.Field(0).(*array.FixedSizeListBuilder), b.Field(1).(*array.StringBuilder)
-	values := list.ValueBuilder().(*array.Float32Builder)
-	for i, y := range d.Y {
-		list.Append(true)
-		for _, v := range d.X[i*d.M : (i+1)*d.M] {
-			values.Append(float32(v))
-		}
-		label.Append(d.Classes[y])
-	}
-	return b.NewRecord()
 }

@@ -1,12 +1,13 @@
-// Command learning trains stages with default settings on streams with concept drift, and writes
-// docs/evidence/learning.md, with a picture in docs/evidence/learning:
+// Command learning trains stages with default settings on streams with concept drift and on streams of dependent rows,
+// and writes docs/evidence/learning.md, with a picture in docs/evidence/learning:
 //
-//	go run ./tools/learning [-streams rotation,means] [-seeds 3] [-first 1] [-rows 40000] [-o DIR] [-json] [-quiet]
+//	go run ./tools/learning [-streams rotation,runs300] [-seeds 3] [-first 1] [-rows 0] [-o DIR] [-json] [-trace]
 //
 // A partial run without -o prints the tables and writes no page.
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,9 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/tools/learning/streams"
+	"github.com/embedd/embedd/tools/learning/trial"
 )
 
 // options are the flags.
@@ -34,6 +38,10 @@ type options struct {
 	out     string
 	json    bool
 	quiet   bool
+	trace   bool
+	classes int
+	every   int
+	nulls   string
 }
 
 func main() {
@@ -41,13 +49,19 @@ func main() {
 	flag.StringVar(&o.streams, "streams", "", "`names` of streams, with commas between them (default all)")
 	flag.IntVar(&o.seeds, "seeds", usualSeeds, "`number` of seeds")
 	flag.Uint64Var(&o.first, "first", 1, "the first `seed`; the others follow it")
-	flag.IntVar(&o.rows, "rows", usualRows, "`rows` of a generated stream, a multiple of 10,000")
+	flag.IntVar(&o.rows, "rows", 0, "`rows` of a stream; those of the abrupt streams are a multiple of 10,000 (default "+
+		"those of the stream)")
 	flag.StringVar(&o.method, "method", method, "`method` of the stage; the oracle keeps to "+method)
 	flag.IntVar(&o.dim, "dim", 0, "`outputs` of the stage (default those of the method)")
 	flag.StringVar(&o.out, "o", "", "`folder` of the page (default docs/evidence for a run of everything, none for a "+
 		"part)")
 	flag.BoolVar(&o.json, "json", false, "print all figures as JSON")
 	flag.BoolVar(&o.quiet, "quiet", false, "do not say how far it is")
+	flag.BoolVar(&o.trace, "trace", false, "print each checkpoint and promotion of the dependent streams")
+	flag.IntVar(&o.classes, "classes", 0, "`classes` of the dependent streams of normal classes (default those of the "+
+		"stream)")
+	flag.IntVar(&o.every, "every", 500, "`rows` between two checkpoints of a dependent stream")
+	flag.StringVar(&o.nulls, "nulls", "", "`policy` for missing features: reject, impute or skip")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -61,11 +75,11 @@ func main() {
 func (o options) fit() fit.Config { return fit.Config{Method: o.method, Dim: o.dim} }
 
 func (o options) run(ctx context.Context, stdout io.Writer) error {
-	some, err := chosen(o.streams)
+	some, dependent, err := chosen(o.streams)
 	if err != nil {
 		return err
 	}
-	if o.rows < 10_000 || o.rows%10_000 != 0 || o.seeds < 1 {
+	if o.rows%10_000 != 0 && len(some) > 0 || o.seeds < 1 {
 		return errors.New("give a multiple of 10,000 rows, so that changes fall between messages, and a seed at least")
 	}
 	begun := time.Now()
@@ -73,53 +87,89 @@ func (o options) run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	o.say("%d runs in %s", len(some)*o.seeds, time.Since(begun).Round(time.Second))
-	usual := o.streams == "" && o.seeds == usualSeeds && o.first == 1 && o.rows == usualRows && o.method == method &&
-		o.dim == 0 && !o.json
+	trials, err := o.try(ctx, dependent)
+	if err != nil {
+		return err
+	}
+	o.say("%d runs in %s", (len(some)+len(dependent))*o.seeds, time.Since(begun).Round(time.Second))
+	usual := o.streams == "" && o.seeds == usualSeeds && o.first == 1 && o.rows == 0 && o.method == method &&
+		o.dim == 0 && o.classes == 0 && o.nulls == "" && !o.json
 	if o.out == "" && usual {
 		o.out = "docs/evidence"
 	}
 	if o.out != "" {
-		if err := writePage(o.out, o, all); err != nil {
+		if err := writePage(o.out, o, all, trials); err != nil {
 			return err
 		}
 	}
 	if o.json {
 		e := json.NewEncoder(stdout)
 		e.SetIndent("", " ")
-		return e.Encode(map[string]any{"streams": all, "bounds": bounds(all)})
+		return e.Encode(map[string]any{"streams": all, "bounds": bounds(all), "trials": trials})
 	}
-	_, err = io.WriteString(stdout, tables(all))
+	if o.trace {
+		if _, err := io.WriteString(stdout, traces(trials)); err != nil {
+			return err
+		}
+	}
+	_, err = io.WriteString(stdout, tables(all, trials))
 	return err
 }
 
 // follow runs all streams with all seeds, as many at once as there are cores.
 func (o options) follow(ctx context.Context, some []stream) ([]*figures, error) {
+	runs, err := each(ctx, o, some, func(ctx context.Context, s stream, seed uint64) (run, error) {
+		r, err := follow(ctx, s, cmp.Or(o.rows, usualRows), seed, o.fit())
+		o.say("%s, seed %d: %d promotions", s.Name, r.Seed, len(r.Promotions))
+		return r, err
+	})
+	var all []*figures
+	for i, r := range runs {
+		all = append(all, summarise(some[i], r))
+	}
+	return all, err
+}
+
+// try runs all dependent streams with all seeds.
+func (o options) try(ctx context.Context, some []streams.Stream) ([][]*trial.Result, error) {
+	return each(ctx, o, some, func(ctx context.Context, s streams.Stream, seed uint64) (*trial.Result, error) {
+		if o.classes > 0 && s.Shape.Separation > 0 {
+			s.Shape.Classes = o.classes
+		}
+		r, err := trial.Run(ctx, trial.Config{Stream: s, Seed: seed, Rows: o.rows, Every: o.every, Fit: o.fit(),
+			Configure: func(c *plugin.Config) {
+				if o.nulls != "" {
+					c.Nulls = plugin.Nulls(o.nulls)
+				}
+			}})
+		if err == nil {
+			o.say("%s, seed %d: %d promotions, %d alarms", s.Name, r.Seed, len(r.Promotions), r.Status.Alarms)
+		}
+		return r, err
+	})
+}
+
+// each does a run of all streams with all seeds, as many at once as there are cores.
+func each[S, R any](ctx context.Context, o options, some []S,
+	do func(ctx context.Context, s S, seed uint64) (R, error)) ([][]R, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	runs := make([][]run, len(some))
-	for i := range runs {
-		runs[i] = make([]run, o.seeds)
-	}
+	runs := make([][]R, len(some))
 	free := make(chan struct{}, runtime.GOMAXPROCS(0))
 	var group sync.WaitGroup
 	for i, s := range some {
-		for seed := range o.seeds {
+		runs[i] = make([]R, o.seeds)
+		for k := range o.seeds {
 			free <- struct{}{}
 			group.Go(func() {
 				defer func() { <-free }()
 				if ctx.Err() != nil {
 					return
 				}
-				begun := time.Now()
-				r, err := follow(ctx, s, o.rows, o.first+uint64(seed), o.fit())
-				if err != nil {
-					cancel(fmt.Errorf("%s, seed %d: %w", s.name, o.first+uint64(seed), err))
-					return
+				var err error
+				if runs[i][k], err = do(ctx, s, o.first+uint64(k)); err != nil {
+					cancel(fmt.Errorf("stream %d, seed %d: %w", i+1, o.first+uint64(k), err))
 				}
-				o.say("%s, seed %d: %d promotions, %s", s.name, r.Seed, len(r.Promotions),
-					time.Since(begun).Round(time.Second))
-				runs[i][seed] = r
 			})
 		}
 	}
@@ -127,11 +177,7 @@ func (o options) follow(ctx context.Context, some []stream) ([]*figures, error) 
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	var all []*figures
-	for i, s := range some {
-		all = append(all, summarise(s, runs[i]))
-	}
-	return all, nil
+	return runs, nil
 }
 
 // say prints progress.
@@ -142,12 +188,12 @@ func (o options) say(format string, args ...any) {
 }
 
 // writePage writes the page and its picture into a folder.
-func writePage(folder string, o options, all []*figures) error {
+func writePage(folder string, o options, all []*figures, trials [][]*trial.Result) error {
 	if err := os.MkdirAll(filepath.Join(folder, "learning"), 0o777); err != nil {
 		return err
 	}
 	if err := draw(filepath.Join(folder, "learning", "streams.png"), all); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(folder, "learning.md"), []byte(page(o, all)), 0o666)
+	return os.WriteFile(filepath.Join(folder, "learning.md"), []byte(page(o, all, trials)), 0o666)
 }

@@ -62,12 +62,6 @@ func (o *oracle) best(ctx context.Context, concept, dim int, ref, query *model.D
 	return best, nil
 }
 
-// accuracy returns the share of queries whose nearest reference row, in the outputs of the model, has their class.
-func accuracy(ctx context.Context, m *model.Model, ref, query *model.Data) (float64, error) {
-	right, err := score.Correct(ctx, m, ref, query, 1)
-	return float64(right) / float64(query.N), err
-}
-
 // storedAccuracy returns the accuracy of one model's outputs of the queries if the outputs of the references were
 // stored under another model. It is NaN if the numbers of outputs differ.
 func storedAccuracy(ctx context.Context, then, now *model.Model, ref, query *model.Data) (float64, error) {

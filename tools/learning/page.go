@@ -3,6 +3,9 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"github.com/embedd/embedd/tools/learning/streams"
+	"github.com/embedd/embedd/tools/learning/trial"
 )
 
 const preamble = `# Learning
@@ -33,23 +36,32 @@ real learner has this information.
 `
 
 // page is docs/evidence/learning.md.
-func page(o options, all []*figures) string {
+func page(o options, all []*figures, trials [][]*trial.Result) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, preamble, "`embedd`", thousands(o.rows), featureCount, classCount, batchRows, method, signalDims,
-		nuisanceDims, nuisance, o.seeds, thousands(freshRows), thousands(freshRows), everyRows, batchRows,
-		thousands(afterRows), thousands(manyQueries), thousands(manyRefs))
+	fmt.Fprintf(&b, preamble, "`embedd`", thousands(usualRows), streams.Usual.Features, streams.Usual.Classes, batchRows,
+		method, streams.SignalDims, streams.NuisanceDims, streams.Nuisance, o.seeds, thousands(freshRows),
+		thousands(freshRows), everyRows, batchRows, thousands(afterRows), thousands(manyQueries), thousands(manyRefs))
 	b.WriteString("The streams:\n\n| stream | what happens |\n|---|---|\n")
 	for _, f := range all {
-		fmt.Fprintf(&b, "| %s | %s: %s |\n", f.Name, f.stream.title, f.stream.about)
+		fmt.Fprintf(&b, "| %s | %s: %s |\n", f.Name, f.stream.Title, f.stream.About)
 	}
 	b.WriteString("\n![accuracy over the stream](learning/streams.png)\n\nAccuracy in % over thousands of rows, the " +
 		"mean of the seeds.\n\n")
-	b.WriteString(tables(all))
+	b.WriteString(tables(all, trials))
 	return b.String()
 }
 
 // tables are all the figures.
-func tables(all []*figures) string { return boundTable(all) + reachTable(all) + promotionTable(all) }
+func tables(all []*figures, trials [][]*trial.Result) string {
+	text := ""
+	if len(all) > 0 {
+		text = boundTable(all) + reachTable(all) + promotionTable(all)
+	}
+	if len(trials) > 0 {
+		text += trialTable(trials)
+	}
+	return text
+}
 
 func boundTable(all []*figures) string {
 	var lines strings.Builder

@@ -13,7 +13,7 @@ import (
 func draw(path string, all []*figures) error {
 	var panels []*plot.Plot
 	for _, f := range all {
-		p := picture.Panel(f.stream.title, "thousands of rows", "accuracy %")
+		p := picture.Panel(f.stream.Title, "thousands of rows", "accuracy %")
 		for _, line := range []struct {
 			name  string
 			of    func(checkpoint) figure

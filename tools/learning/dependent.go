@@ -1,0 +1,181 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/embedd/embedd/tools/learning/trial"
+)
+
+// settledRow is the row from which on streams that drift steadily are measured.
+const settledRow = 3000
+
+// course are the figures of one run on a dependent stream.
+type course struct {
+	live, all spread                    // over the checkpoints once every class was in the stream
+	newest    [len(trial.Newest)]spread // over the same
+	below     figure                    // the most that the stage was below the fit on all rows
+	end       trial.Checkpoint          // the last checkpoint
+	worst     figure                    // the most that a promotion lost
+	doors     map[string]int            // promotions by door
+	reported  figure                    // mean of |reported - live|
+}
+
+// measured reports whether a checkpoint counts.
+func measured(c trial.Checkpoint, rows int) bool {
+	return c.HasAll && !math.IsNaN(float64(c.Live)) && (c.Row >= settledRow || rows <= 2*settledRow)
+}
+
+// courseOf computes the figures of a run.
+func courseOf(r *trial.Result) course {
+	c := course{below: none, worst: none, doors: map[string]int{}, end: r.Checkpoints[len(r.Checkpoints)-1]}
+	var live, all, reported []figure
+	var newest [len(trial.Newest)][]figure
+	for _, p := range r.Checkpoints {
+		if !measured(p, r.Rows) {
+			continue
+		}
+		live, all = append(live, p.Live), append(all, p.All)
+		reported = append(reported, figure(math.Abs(float64(p.Reported-p.Live))))
+		for i, a := range p.Newest {
+			newest[i] = append(newest[i], a)
+		}
+		c.below = larger(c.below, p.All-p.Live)
+	}
+	c.live, c.all, c.reported = over(live), over(all), over(reported).Mean
+	for i, values := range newest {
+		c.newest[i] = over(values)
+	}
+	for i, p := range r.Promotions {
+		if i > 0 {
+			c.worst = larger(c.worst, p.Before-p.After)
+		}
+		c.doors[p.Door]++
+	}
+	return c
+}
+
+const trialPreamble = `
+## Dependent streams
+
+Streams whose rows depend on each other, whose labels are rare, late or wrong, or whose concept never stops changing.
+Accuracy is measured as above. The alternatives are lda, fitted again at each measurement on all labelled rows so far,
+and on the newest 500, 1,000, 2,000 and 4,000. The columns:
+
+- end, worst: accuracy at the end of the stream, the mean and the worst of the seeds; all: that of a fit on all rows;
+- mean: over the measurements from row 3,000 on at which every class had been in the stream; all: that of a fit on all
+  rows; newest: the best of the four windows, and its rows;
+- below: the most that the stage was below the fit on all rows at such a measurement, in points;
+- said: mean difference between the accuracy that the stage reports and the measured one, in points;
+- alarms, promotions by door, lost: the most that a promotion lost, in points; epochs;
+- width: numbers of outputs; window: rows and classes at the end; aside: outliers at the end, in % of the window.
+
+Figures are means over the seeds, except for the worst of all seeds in "below" and "lost".
+
+| stream | rows | end | worst | all | mean | all | newest | below | said | alarms | promotions | lost | epochs |` +
+	` width | window | aside |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+`
+
+// trialTable has a line for each dependent stream.
+func trialTable(trials [][]*trial.Result) string {
+	var b strings.Builder
+	b.WriteString(trialPreamble)
+	for _, results := range trials {
+		var courses []course
+		for _, r := range results {
+			courses = append(courses, courseOf(r))
+		}
+		mean := func(of func(course) figure) spread {
+			var values []figure
+			for _, c := range courses {
+				values = append(values, of(c))
+			}
+			return over(values)
+		}
+		end := mean(func(c course) figure { return c.end.Live })
+		fmt.Fprintf(&b, "| %s | %s | %.1f | %.1f | %.1f | %.1f | %.1f | %s | %s | %.1f | %.1f | %s | %s | %.1f | %s |"+
+			" %.0f, %.1f | %.2g |\n", results[0].Stream, thousands(results[0].Rows), 100*end.Mean, 100*end.Least,
+			100*mean(func(c course) figure { return c.end.All }).Mean,
+			100*mean(func(c course) figure { return c.live.Mean }).Mean,
+			100*mean(func(c course) figure { return c.all.Mean }).Mean, bestWindow(mean),
+			inPoints(mean(func(c course) figure { return c.below }).Most),
+			100*mean(func(c course) figure { return c.reported }).Mean,
+			mean(func(c course) figure { return figure(c.end.Alarms) }).Mean, doorCounts(courses),
+			inPoints(mean(func(c course) figure { return c.worst }).Most),
+			mean(func(c course) figure { return figure(c.end.Epoch) }).Mean, widths(results),
+			mean(func(c course) figure { return figure(c.end.Window) }).Mean,
+			mean(func(c course) figure { return figure(c.end.Classes) }).Mean,
+			100*mean(func(c course) figure { return figure(c.end.SetAside) / figure(max(1, c.end.Window)) }).Mean)
+	}
+	return b.String()
+}
+
+// bestWindow is the window of newest rows with the best mean, in hindsight.
+func bestWindow(mean func(func(course) figure) spread) string {
+	best, rows := none, 0
+	for i, n := range trial.Newest {
+		if a := mean(func(c course) figure { return c.newest[i].Mean }).Mean; larger(best, a) == a {
+			best, rows = a, n
+		}
+	}
+	return fmt.Sprintf("%.1f (%s)", 100*best, thousands(rows))
+}
+
+// doorCounts are the promotions of all runs by door.
+func doorCounts(courses []course) string {
+	counts, names := map[string]int{}, []string(nil)
+	for _, c := range courses {
+		for door, n := range c.doors {
+			if counts[door] += n; !slices.Contains(names, door) {
+				names = append(names, door)
+			}
+		}
+	}
+	slices.Sort(names)
+	for i, door := range names {
+		names[i] = fmt.Sprintf("%.3g %s", float64(counts[door])/float64(len(courses)), door)
+	}
+	return strings.Join(names, ", ")
+}
+
+// widths are the numbers of outputs of all runs.
+func widths(results []*trial.Result) string {
+	var all []int
+	for _, r := range results {
+		for _, w := range r.Widths {
+			if !slices.Contains(all, w) {
+				all = append(all, w)
+			}
+		}
+	}
+	slices.Sort(all)
+	return strings.Trim(fmt.Sprint(all), "[]")
+}
+
+// traces are all checkpoints and promotions.
+func traces(trials [][]*trial.Result) string {
+	var b strings.Builder
+	for _, results := range trials {
+		for _, r := range results {
+			fmt.Fprintf(&b, "%s, seed %d\n", r.Stream, r.Seed)
+			next := 0
+			for _, c := range r.Checkpoints {
+				for ; next < len(r.Promotions) && r.Promotions[next].Row <= c.Row; next++ {
+					p := r.Promotions[next]
+					fmt.Fprintf(&b, "  %6d promoted by %s from %d rows, epoch %d: %s -> %s; %s\n", p.Row, p.Door, p.Rows,
+						p.Epoch, inPoints(p.Before), inPoints(p.After), p.Why)
+				}
+				fmt.Fprintf(&b, "  %6d live %s all %s newest", c.Row, inPoints(c.Live), inPoints(c.All))
+				for _, a := range c.Newest {
+					fmt.Fprintf(&b, " %s", inPoints(a))
+				}
+				fmt.Fprintf(&b, "; says %s chance %s; %d alarms, epoch %d, width %d, window %d rows %d classes, %d aside; %s\n",
+					inPoints(c.Reported), inPoints(c.Chance), c.Alarms, c.Epoch, c.Width, c.Window, c.Classes, c.SetAside, c.Note)
+			}
+		}
+	}
+	return b.String()
+}
