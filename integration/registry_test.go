@@ -74,8 +74,16 @@ func TestChosenModel(t *testing.T) {
 
 	// Another process trains the pipeline too.
 	other := must(model.Read(bytes.NewReader(must(os.ReadFile(packedModel(t, "pairacc", 5)))(t))))(t)
+	x := make([]float64, 0, 100*64)
+	for _, v := range g.x[:100*64] {
+		x = append(x, float64(v))
+	}
+	was := must(models.Model(t.Context(), first))(t)
+	c0 := must(model.FitConversion(t.Context(), was, other, model.DenseRows(x, 100, 64)))(t)
+	c0.FromEpoch = uint64(epoch)
+	other = other.WithNote(model.Note{Epoch: uint64(epoch + 1), Conversion: c0})
 	second := must(models.Save(t.Context(),
-		&plugin.Release{Model: other, Epoch: epoch + 1, Parent: first, Why: "by hand"}))(t)
+		&plugin.Release{Model: other, Epoch: epoch + 1, NewEpoch: true, Parent: first, Why: "by hand"}))(t)
 	answers := func(model string, epoch int) {
 		t.Helper()
 		last := ""
@@ -90,6 +98,31 @@ func TestChosenModel(t *testing.T) {
 			})
 	}
 	answers(second, epoch+1)
+	// The header names the version that has the map from the epoch before.
+	if h := c.last("REDUCED").header; h.Get(wire.HeaderConversion) != second {
+		t.Errorf("%s has the map, not %s", h.Get(wire.HeaderConversion), second)
+	}
+	var converted struct {
+		Version   string
+		Epoch     int
+		FromEpoch int `json:"from_epoch"`
+		Matrix    [][]float64
+		Shift     []float64
+		Residual  *float64
+	}
+	for _, body := range []string{"", `{"version":"` + second + `"}`} {
+		got := c.ask("digits", "model conversion", []byte(body)).Data
+		if err := json.Unmarshal(got, &converted); err != nil || converted.Version != second ||
+			converted.Epoch != epoch+1 || converted.FromEpoch != epoch || len(converted.Matrix) != 5 ||
+			converted.Matrix[4][4] != c0.Matrix[4][4] || len(converted.Shift) != 5 || converted.Residual == nil {
+			t.Errorf("the map is %s: %v", got, err)
+		}
+	}
+	wantCode(t, c.ask("digits", "model conversion", []byte(`{"version":"`+first+`"}`)), "no_conversion",
+		"request the outputs again")
+	if text := succeed(t, at("model", "show", second)...); !strings.Contains(text, "5 x 5, residual") {
+		t.Errorf("model show:\n%s", text)
+	}
 
 	list := versions(t, at()...)
 	if n := len(list); n < 2 || list[n-1].Version != second || list[n-1].State != "live" || list[n-1].Parent != first ||

@@ -195,6 +195,11 @@ func parse(b []byte) (_ *Model, err error) {
 	if err := json.Unmarshal(text, &remarks); err != nil {
 		panic(fail.With(fmt.Errorf("note: %w", err)))
 	}
+	if c := remarks.Note.Conversion; c != nil {
+		if err := c.check(m.Dim()); err != nil {
+			panic(fail.With(fmt.Errorf("note: %w", err)))
+		}
+	}
 	m.report = remarks.Report
 	return m.WithNote(remarks.Note), nil
 }

@@ -46,6 +46,8 @@ type Note struct {
 	Version string            `json:"version,omitempty"` // name in a model store
 	Epoch   uint64            `json:"epoch,omitempty"`   // outputs are comparable within one epoch
 	Source  map[string]string `json:"source,omitempty"`  // free form: stream, first, last, file, ...
+	// Conversion leads to the outputs of this model from those of the epoch before, if the model begins an epoch.
+	Conversion *Conversion `json:"conversion,omitempty"`
 }
 
 // Mapping turns a scaled row into outputs. Package fit makes mappings of a fixed set of kinds; [New] accepts no others.
@@ -260,11 +262,12 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 		Source      map[string]string `json:"source"`
 		Created     *time.Time        `json:"created"`
 		Report      Report            `json:"report"`
+		Conversion  *Conversion       `json:"conversion,omitempty"`
 	}{
 		Version: m.note.Version, Digest: m.Digest(), Method: m.method, Map: m.Map(), Dim: m.Dim(),
 		Features: m.features, Classes: orEmpty(m.classes), Unit: m.unit, Wide: m.wide, Mean: m.mean, Scale: m.scale,
 		Eigenvalues: orEmpty(m.eigenvalues), Rank: m.rank, Params: m.params, Rows: m.rows,
-		Epoch: m.note.Epoch, Source: m.note.Source, Report: m.report,
+		Epoch: m.note.Epoch, Source: m.note.Source, Report: m.report, Conversion: m.note.Conversion,
 	}
 	form.Version = cmp.Or(form.Version, m.Digest()[:16])
 	if form.Params == nil {

@@ -91,15 +91,16 @@ var (
 
 // Codes of errors of a pipeline's service, in addition to those of messages in package wire.
 const (
-	CodeBadRequest = service.CodeBadRequest
-	CodeNoModel    = service.CodeNoModel
-	CodeStale      = service.CodeStale
-	CodePinned     = service.CodePinned
-	CodeNotPinned  = service.CodeNotPinned
-	CodeFewRows    = service.CodeFewRows
-	CodeFixed      = service.CodeFixed
-	CodeConflict   = service.CodeConflict
-	CodeStopping   = service.CodeStopping
+	CodeBadRequest   = service.CodeBadRequest
+	CodeNoModel      = service.CodeNoModel
+	CodeNoConversion = service.CodeNoConversion
+	CodeStale        = service.CodeStale
+	CodePinned       = service.CodePinned
+	CodeNotPinned    = service.CodeNotPinned
+	CodeFewRows      = service.CodeFewRows
+	CodeFixed        = service.CodeFixed
+	CodeConflict     = service.CodeConflict
+	CodeStopping     = service.CodeStopping
 )
 
 // ServicePipeline is the key of a service's metadata whose value is the name of its pipeline.

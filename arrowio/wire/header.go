@@ -11,9 +11,12 @@ const (
 	HeaderModel  = "Embedd-Model"
 	HeaderMethod = "Embedd-Method"
 	HeaderEpoch  = "Embedd-Epoch"
-	HeaderSource = "Embedd-Source"
-	HeaderPart   = "Embedd-Part"
-	HeaderStale  = "Embedd-Stale"
+	// on output: absent in the first epoch; the version whose `embedd model show` has the map from the outputs of the
+	// epoch before, see docs/models.md
+	HeaderConversion = "Embedd-Conversion"
+	HeaderSource     = "Embedd-Source"
+	HeaderPart       = "Embedd-Part"
+	HeaderStale      = "Embedd-Stale"
 
 	HeaderRedelivered = "Embedd-Redelivered"
 

@@ -154,6 +154,10 @@ func printModel(out *report.Output, m *model.Model) error {
 	if note.Epoch > 0 {
 		t.Row("epoch", note.Epoch)
 	}
+	if c := note.Conversion; c != nil {
+		t.Row("conversion", fmt.Sprintf("from the outputs of epoch %d: y Matrix + Shift, %d x %d, residual %.3g; "+
+			"--format json has it", c.FromEpoch, len(c.Matrix), len(c.Shift), c.Residual))
+	}
 	for _, key := range slices.Sorted(maps.Keys(note.Source)) {
 		t.Row("source "+key, note.Source[key])
 	}

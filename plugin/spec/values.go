@@ -29,12 +29,25 @@ type Live struct {
 // Metadata returns what every output says about its model, in headers and in the metadata of its schema, in the order
 // in which it is written.
 func (l *Live) Metadata() []wire.Pair {
-	return []wire.Pair{
+	pairs := []wire.Pair{
 		wire.VersionPair(),
 		{Key: wire.HeaderModel, Value: l.Version},
 		{Key: wire.HeaderMethod, Value: l.Model.Method()},
 		{Key: wire.HeaderEpoch, Value: strconv.Itoa(l.Epoch)},
 	}
+	if note := l.First().Note(); note.Conversion != nil && int(note.Epoch) == l.Epoch {
+		pairs = append(pairs, wire.Pair{Key: wire.HeaderConversion, Value: note.Version})
+	}
+	return pairs
+}
+
+// First is the first model of the epoch, as far as it is known. If the epoch follows another, its note has the
+// conversion from the outputs of that one.
+func (l *Live) First() *model.Model {
+	if l.Origin != nil {
+		return l.Origin
+	}
+	return l.Model
 }
 
 // Position is the position of a message in its stream. Created is the creation time of the stream: a stream that was

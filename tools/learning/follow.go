@@ -49,7 +49,9 @@ type promotion struct {
 	Stored  figure `json:"stored"`
 	Moved   figure `json:"moved"`   // displacement of a probe by this promotion
 	Strayed figure `json:"strayed"` // displacement of a probe from the epoch's first model
-	Why     string `json:"why"`
+	// Broken is what references in the coordinates of the previous epoch's first model would lose, if it begins an epoch.
+	Broken figure `json:"broken"`
+	Why    string `json:"why"`
 }
 
 // run is the result of one stream with one seed.
@@ -148,7 +150,7 @@ func (f *follower) note(ctx context.Context, at int) error {
 	}
 	for _, r := range f.player.Released {
 		p := promotion{Row: at + batchRows, Epoch: r.Epoch, Before: none, Stored: none, Moved: none, Strayed: none,
-			Why: r.Why}
+			Broken: none, Why: r.Why}
 		// The same random rows at each promotion, under the current concept.
 		ref, query := f.source.Fresh(rand.New(rand.NewPCG(f.run.Seed, 3)), at, manyRefs, manyQueries)
 		after, err := trial.Accuracy(ctx, r.Model, ref, query)
@@ -162,6 +164,13 @@ func (f *follower) note(ctx context.Context, at int) error {
 			}
 		}
 		if f.epoch != r.Epoch {
+			if f.founder != nil && f.founder.Dim() == r.Model.Dim() {
+				kept, err := storedAccuracy(ctx, f.founder, r.Model, ref, query)
+				if err != nil {
+					return err
+				}
+				p.Broken = p.After - figure(kept)
+			}
 			f.epoch, f.founder = r.Epoch, r.Model
 			f.run.Epochs++
 		} else if p.Stored, p.Strayed, err = f.sinceFounder(ctx, r.Model, ref, query); err != nil {

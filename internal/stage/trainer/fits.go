@@ -261,7 +261,8 @@ func (t *Trainer) fitBootstrap(ctx context.Context, rows [][]float64) {
 	o := spec.Outcome{Candidate: math.NaN(), Previous: math.NaN(), Rows: n, Door: policy.DoorBootstrap,
 		Reason: fmt.Sprintf("a PCA of the first %d rows serves until a first model exists", n)}
 	t.origin = p
-	if err := t.publish(ctx, p, t.config.Epochs+1, &window.Suffix{Rows: n}, &o, true); err != nil {
+	if err := t.publish(ctx, &placement{model: p, epoch: t.config.Epochs + 1, origin: p}, &window.Suffix{Rows: n}, &o,
+		true); err != nil {
 		t.reportFailure(ctx, err, n)
 		return
 	}

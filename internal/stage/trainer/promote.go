@@ -81,15 +81,15 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 	begin time.Time) error {
 	o.Rows = s.Rows
 	live := t.host.Live()
-	epoch, origin := t.config.Epochs+1, m
+	a := &placement{model: m, epoch: t.config.Epochs + 1, origin: m}
 	if live != nil {
 		var err error
-		if m, epoch, origin, err = t.align(ctx, m, live, &o); err != nil {
+		if a, err = t.align(ctx, m, live, &o); err != nil {
 			return fmt.Errorf("aligning to model %s: %w", live.Version, err)
 		}
 	}
 	before, marks := *t, t.fitter.landmarks
-	t.live, t.origin, t.candidates, t.fitter.landmarks.New = prequential.New(m), origin, nil, false
+	t.live, t.origin, t.candidates, t.fitter.landmarks.New = prequential.New(a.model), a.origin, nil, false
 	t.drift.Reset()
 	t.schedule.Save()
 	t.fitOthers(ctx, c)
@@ -98,7 +98,7 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 	}
 	err := ctx.Err() // fits are missing then, which a restart would not repeat
 	if err == nil {
-		err = t.publish(ctx, m, epoch, s, &o, false)
+		err = t.publish(ctx, a, s, &o, false)
 	}
 	if err != nil {
 		*t, t.fitter.landmarks = before, marks
@@ -109,44 +109,58 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 	return nil
 }
 
-// align brings a model into the coordinates of the live one, and returns the epoch of its outputs and the first model
-// of that epoch.
-func (t *Trainer) align(ctx context.Context, m *model.Model, live *spec.Live,
-	o *spec.Outcome) (*model.Model, int, *model.Model, error) {
+// placement is a model in the coordinates of an epoch.
+type placement struct {
+	model      *model.Model
+	epoch      int
+	origin     *model.Model      // the first model of the epoch
+	conversion *model.Conversion // from the outputs of the epoch before, if the model begins one; nil: none
+}
+
+// align brings a model into the coordinates of the live one, and decides to which epoch it belongs.
+func (t *Trainer) align(ctx context.Context, m *model.Model, live *spec.Live, o *spec.Outcome) (*placement, error) {
 	next := max(live.Epoch, live.Epochs) + 1
 	if live.IsProvisional() {
-		return m, next, m, nil
+		return &placement{model: m, epoch: next, origin: m}, nil
 	}
 	x, labels := t.data.newest(epochRows)
 	anchors := model.DenseRows(x, len(labels), m.M())
 	aligned, a, err := model.Align(ctx, m, live.Model, anchors, string(t.config.Training.Align))
 	if err != nil {
-		return nil, 0, nil, err
+		return nil, err
 	}
 	o.Displacement = a.Residual
 	loss, spread, comparable := 0.0, 0.0, a.Comparable
 	if t.plan.labelled() {
 		if loss, spread, err = prequential.CrossLoss(ctx, t.origin, aligned, x, labels); err != nil {
-			return nil, 0, nil, err
+			return nil, err
 		}
 		comparable = loss+1.5*spread <= maxCrossLoss
 	}
+	if comparable && !t.fitter.landmarks.New {
+		o.Reason += fmt.Sprintf("; coordinates of the epoch's first model lose %.1f points", 100*loss)
+		return &placement{model: aligned, epoch: live.Epoch, origin: t.origin}, nil
+	}
 	if t.fitter.landmarks.New {
 		o.Reason += "; a new epoch: it is fitted on new landmarks"
-		return aligned, next, aligned, nil
+	} else {
+		o.Reason += fmt.Sprintf("; a new epoch: coordinates of the old one's first model lose %.1f points", 100*loss)
 	}
-	if comparable {
-		o.Reason += fmt.Sprintf("; coordinates of the epoch's first model lose %.1f points", 100*loss)
-		return aligned, live.Epoch, t.origin, nil
+	c, err := model.FitConversion(ctx, t.origin, aligned, anchors)
+	if err != nil {
+		return nil, err
 	}
-	o.Reason += fmt.Sprintf("; a new epoch: coordinates of the old one's first model lose %.1f points", 100*loss)
-	return aligned, next, aligned, nil
+	if c != nil {
+		c.FromEpoch = uint64(live.Epoch)
+	}
+	return &placement{aligned, next, aligned, c}, nil
 }
 
 // publish stores a model and makes it live.
-func (t *Trainer) publish(ctx context.Context, m *model.Model, epoch int, s *window.Suffix, o *spec.Outcome,
-	bootstrap bool) error {
-	note := model.Note{Created: t.config.Clock(), Epoch: uint64(epoch), Source: map[string]string{}}
+func (t *Trainer) publish(ctx context.Context, a *placement, s *window.Suffix, o *spec.Outcome, bootstrap bool) error {
+	m, epoch := a.model, a.epoch
+	note := model.Note{Created: t.config.Clock(), Epoch: uint64(epoch), Source: map[string]string{},
+		Conversion: a.conversion}
 	maps.Copy(note.Source, t.config.Source)
 	if at := s.Last.Created; at != 0 && note.Source["created"] != "" { // it may have been created again
 		note.Source["created"] = time.Unix(0, at).UTC().Format(time.RFC3339Nano)
@@ -177,6 +191,9 @@ func (t *Trainer) publish(ctx context.Context, m *model.Model, epoch int, s *win
 	}
 	note.Version = live.Version
 	live.Model = m.WithNote(note)
+	if t.origin == m {
+		t.origin, live.Origin = live.Model, live.Model
+	}
 	o.Live, o.Promoted = live, true
 	t.host.Promote(live)
 	t.log.Info("a model goes live", "version", live.Version, "method", m.Method(), "dim", m.Dim(), "epoch", epoch,

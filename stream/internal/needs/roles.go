@@ -92,16 +92,17 @@ func PermissionsOf(all []Need, r RoleInfo, inbox string) (publish, subscribe []s
 
 // EndpointRoles has the role that may request each endpoint of a pipeline's service.
 var EndpointRoles = map[string]Role{
-	"status":         inspection,
-	"transform":      RoleProducer,
-	"retrain":        RoleOperator,
-	"reload":         RoleOperator,
-	"resume":         RoleOperator,
-	"model ls":       RoleViewer,
-	"model show":     RoleViewer,
-	"model pin":      RoleOperator,
-	"model unpin":    RoleOperator,
-	"model rollback": RoleOperator,
+	"status":           inspection,
+	"transform":        RoleProducer,
+	"retrain":          RoleOperator,
+	"reload":           RoleOperator,
+	"resume":           RoleOperator,
+	"model ls":         RoleViewer,
+	"model show":       RoleViewer,
+	"model conversion": RoleReader,
+	"model pin":        RoleOperator,
+	"model unpin":      RoleOperator,
+	"model rollback":   RoleOperator,
 }
 
 // EndpointStarted is not one of the service: a replica announces on its subject that it starts.

@@ -14,13 +14,15 @@ import (
 const (
 	CodeBadRequest = "bad_request" // the request is not the JSON of the endpoint, or requests what is not possible
 	CodeNoModel    = "no_model"    // no model is live yet, or the store has none of that version
-	CodeStale      = "stale"       // the live model is too old, and the pipeline holds its inputs
-	CodePinned     = "pinned"      // a version is pinned
-	CodeNotPinned  = "not_pinned"  // no version is pinned
-	CodeFewRows    = "few_rows"    // there are not enough rows to fit a model
-	CodeFixed      = "fixed"       // the pipeline has a fixed model
-	CodeConflict   = "conflict"    // another model went live in the meantime
-	CodeStopping   = "stopping"    // the engine is stopping
+	// CodeNoConversion: no map leads to the epoch from the one before
+	CodeNoConversion = "no_conversion"
+	CodeStale        = "stale"      // the live model is too old, and the pipeline holds its inputs
+	CodePinned       = "pinned"     // a version is pinned
+	CodeNotPinned    = "not_pinned" // no version is pinned
+	CodeFewRows      = "few_rows"   // there are not enough rows to fit a model
+	CodeFixed        = "fixed"      // the pipeline has a fixed model
+	CodeConflict     = "conflict"   // another model went live in the meantime
+	CodeStopping     = "stopping"   // the engine is stopping
 )
 
 // codedError is an error with the code of its answer.
@@ -45,6 +47,8 @@ func codeOf(err error) string {
 		return string(message.Code)
 	case errors.Is(err, registry.ErrMissing), errors.Is(err, plugin.ErrNoModel):
 		return CodeNoModel
+	case errors.Is(err, registry.ErrNoConversion):
+		return CodeNoConversion
 	case errors.Is(err, registry.ErrPinned):
 		return CodePinned
 	case errors.Is(err, registry.ErrNotPinned):

@@ -147,6 +147,27 @@ func (s *Service) show(ctx context.Context, msg *nats.Msg) (any, error) {
 	return r.Model(ctx, version)
 }
 
+// conversion answers with the map from the outputs of the epoch before that of a version. The first version of an epoch
+// has it.
+func (s *Service) conversion(ctx context.Context, msg *nats.Msg) (any, error) {
+	version, err := versionOf(msg)
+	if err != nil {
+		return nil, err
+	}
+	live := s.pipeline.Running.Live()
+	if version == "" && live == nil {
+		return nil, plugin.ErrNoModel
+	}
+	if version == "" || live != nil && version == live.Version {
+		return registry.ConversionOf(live.First())
+	}
+	r, err := s.store()
+	if err != nil {
+		return nil, err
+	}
+	return r.Conversion(ctx, version)
+}
+
 func (s *Service) pin(ctx context.Context, msg *nats.Msg) (any, error) {
 	return s.choose(msg, func(r *registry.Registry, version string) (*registry.Pointer, error) {
 		return r.Pin(ctx, version)

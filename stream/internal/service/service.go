@@ -73,6 +73,8 @@ func Start(ctx context.Context, p Pipeline) (*Service, error) {
 		{"transform", "transform an Arrow message", s.transform, false},
 		{"model ls", "list the versions and the rejected candidates", s.list, false},
 		{"model show", `show a model: {"version":"..."}; default: the live version`, s.show, false},
+		{"model conversion", `the map from the outputs of the epoch before: {"version":"..."}; default: the live version`,
+			s.conversion, false},
 		{"model pin", `make a version live and keep it: {"version":"..."}; default: the live version`,
 			s.pin, false},
 		{"model unpin", "unpin the live version", s.unpin, false},
