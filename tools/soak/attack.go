@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -17,9 +16,38 @@ import (
 
 // attacks are faults caused by clients that may do more than they should. The daemon has to report each.
 var attacks = []fault{
-	{name: "claim", do: claim, alert: "another message has the identity of an answer"},
-	{name: "steal", do: steal, alert: "deliveries of the consumer reach no replica"},
-	{name: "forge", do: forge, alert: "key of the identities"},
+	{name: "claim", do: claim, reports: func(ctx context.Context, w *world) float64 {
+		return metricOf(ctx, w.http, "embedd_claimed_identities_total", "")
+	}},
+	{name: "steal", do: steal, reports: func(ctx context.Context, w *world) float64 {
+		return metricOf(ctx, w.http, "embedd_condition", stolen)
+	}},
+	{name: "forge", do: forge, reports: func(_ context.Context, w *world) float64 {
+		log, _ := os.ReadFile(w.daemon.log)
+		return float64(strings.Count(string(log), "key of the identities"))
+	}},
+}
+
+// stolen is a label of the metric of conditions.
+const stolen = `condition="stolen_deliveries"`
+
+// reportWait is how long the daemon has to report an attack. Thefts within a minute are one condition.
+const reportWait = 3 * time.Minute
+
+// attack attacks until the daemon reports it, or the attack is over. It returns whether it was reported.
+func (f fault) attack(ctx context.Context, w *world, r *rand.Rand) (isReported bool, err error) {
+	before := f.reports(ctx, w)
+	attack, stop := context.WithCancel(ctx)
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- f.do(attack, w, r) }()
+	for end := time.Now().Add(reportWait); time.Now().Before(end) && ctx.Err() == nil && !isReported; {
+		wait(ctx, time.Second)
+		now := f.reports(ctx, w)
+		isReported, before = now > before, min(now, before)
+	}
+	stop()
+	return isReported, <-done
 }
 
 // claim publishes messages with the identities of the next answers on another subject of the output's stream, as a
@@ -51,13 +79,17 @@ func claim(ctx context.Context, w *world, r *rand.Rand) error {
 	return nil
 }
 
-// steal receives messages of the daemon's consumer and does not acknowledge them.
+// steal receives messages of the daemon's consumer and does not acknowledge them, until ctx ends. It begins when no
+// earlier theft is reported any more.
 func steal(ctx context.Context, w *world, r *rand.Rand) error {
 	c, err := w.js.Consumer(ctx, inputs, durable)
 	if err != nil {
 		return err
 	}
-	for end := time.Now().Add(3 * time.Second); time.Now().Before(end) && ctx.Err() == nil; {
+	for metricOf(ctx, w.http, "embedd_condition", stolen) > 0 {
+		wait(ctx, time.Second)
+	}
+	for ctx.Err() == nil {
 		if _, err := c.Fetch(1+r.IntN(20), jetstream.FetchMaxWait(200*time.Millisecond)); err != nil {
 			return err
 		}
@@ -108,18 +140,4 @@ func (w *world) entry(ctx context.Context) (jetstream.KeyValueEntry, error) {
 		return nil, err
 	}
 	return state.Get(ctx, pipeline+".identity")
-}
-
-// unreported returns the attacks that the daemon's log does not report.
-func (w *world) unreported(count map[string]int) (names []string, err error) {
-	log, err := os.ReadFile(w.daemon.log)
-	if err != nil {
-		return nil, fmt.Errorf("reading the daemon's log: %w", err)
-	}
-	for _, f := range attacks {
-		if count[f.name] > 0 && !strings.Contains(string(log), f.alert) {
-			names = append(names, f.name)
-		}
-	}
-	return names, nil
 }

@@ -13,9 +13,10 @@ import (
 
 // fault is a fault that is injected for a time.
 type fault struct {
-	name  string
-	do    func(ctx context.Context, w *world, r *rand.Rand) error
-	alert string // what the daemon's log has to say afterwards; "": nothing
+	name string
+	do   func(ctx context.Context, w *world, r *rand.Rand) error
+	// reports counts the daemon's reports of this fault; nil: it need not report it
+	reports func(ctx context.Context, w *world) float64
 }
 
 var faults = slices.Concat(failures, attacks)
@@ -110,10 +111,11 @@ func chosen(text string) (some []fault, err error) {
 	return some, nil
 }
 
-// trouble injects one fault after another until ctx ends, and returns how many of each.
-func (w *world) trouble(ctx context.Context, some []fault, out io.Writer) map[string]int {
+// trouble injects one fault after another until ctx ends, and returns how many of each, and which attacks were not
+// reported.
+func (w *world) trouble(ctx context.Context, some []fault, out io.Writer) (count map[string]int, silent []string) {
 	r := rand.New(rand.NewPCG(w.seed, 2))
-	count := map[string]int{}
+	count = map[string]int{}
 	for ctx.Err() == nil {
 		wait(ctx, time.Duration(r.ExpFloat64()*float64(w.pause)))
 		if ctx.Err() != nil {
@@ -131,14 +133,23 @@ func (w *world) trouble(ctx context.Context, some []fault, out io.Writer) map[st
 			continue
 		}
 		f := some[r.IntN(len(some))]
-		if err := f.do(ctx, w, r); err != nil {
+		began, isReported, err := time.Now(), true, error(nil)
+		if f.reports == nil {
+			err = f.do(ctx, w, r)
+		} else if isReported, err = f.attack(ctx, w, r); ctx.Err() == nil {
+			fmt.Fprintf(out, "%s: reported %t after %s\n", f.name, isReported, time.Since(began).Round(time.Second))
+			if !isReported {
+				silent = append(silent, f.name)
+			}
+		}
+		if err != nil {
 			fmt.Fprintf(out, "%s: %v\n", f.name, err)
 		}
 		count[f.name]++
 	}
 	w.server.signal(syscall.SIGCONT)
 	w.daemon.signal(syscall.SIGCONT)
-	return count
+	return count, silent
 }
 
 // describe lists how many faults of each kind were injected.

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -60,7 +58,7 @@ func (v *watch) look(ctx context.Context) {
 	defer cancel()
 	l := look{after: time.Since(v.began), sent: uint64(v.sender.sent())}
 	l.resident, l.most, l.files = v.world.daemon.usage()
-	m := v.metrics(ctx)
+	m := metricsOf(ctx, v.world.http)
 	l.goroutines, l.heap = m["go_goroutines"], m["go_memstats_heap_inuse_bytes"]/(1<<20)
 	if s, err := v.world.js.Stream(ctx, outputs); err == nil {
 		l.answered = s.CachedInfo().State.LastSeq
@@ -97,29 +95,6 @@ func (v *watch) latency(ctx context.Context, s jetstream.Stream, last uint64) (p
 	}
 	slices.Sort(took)
 	return took[len(took)/2], took[len(took)*99/100]
-}
-
-// metrics returns the lines of /metrics.
-func (v *watch) metrics(ctx context.Context) map[string]float64 {
-	out := map[string]float64{}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, v.world.http+"/metrics", nil)
-	if err != nil {
-		return out
-	}
-	answer, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return out
-	}
-	defer answer.Body.Close()
-	body, _ := io.ReadAll(answer.Body)
-	for line := range strings.Lines(string(body)) {
-		name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
-		var value float64
-		if _, err := fmt.Sscan(text, &value); err == nil {
-			out[name] = value
-		}
-	}
-	return out
 }
 
 func (l look) String() string {

@@ -53,46 +53,50 @@ func (s *sample) continues(earlier *sample) bool {
 // judge compares samples. It knows a lower bound of the stolen deliveries: messages on their way to a replica, and
 // those that arrive between its report and that of the server, never count as stolen.
 type judge struct {
-	last    *sample // nil: none that can be compared
-	base    *sample // from which deliveries are counted; nil: the next one, if nothing happens before it
-	pending *sample // whose deliveries are to be accounted for
-	after   *sample // the first one behind pending
+	before, last *sample // the two newest that can be compared
+	base         *sample // from which deliveries are counted; nil: the next one, if nothing happens before it
 }
 
 // next takes a sample. known is false while there is no verdict; stolen is how many deliveries since the base have
 // reached no replica.
 func (j *judge) next(s *sample, isDisturbed bool) (stolen uint64, known bool) {
-	last := j.last
-	j.last = s
+	before, last := j.before, j.last
+	j.before, j.last = last, s
 	switch {
 	case isDisturbed || !s.isComplete() || !s.continues(last):
 		// What was requested before by a connection that is gone may still be delivered until the next sample.
-		j.base, j.pending, j.after = nil, nil, nil
+		j.base, j.before = nil, nil
 		if isDisturbed || !s.isComplete() {
 			j.last = nil
 		}
+		return 0, false
 	case j.base == nil:
 		j.base = s
-	case j.pending == nil:
-		j.pending = s
-	case j.after == nil:
-		j.after = s
-	case s.hasReceived(j.pending.delivered, j.after):
-		delivered, received := j.pending.delivered-j.base.delivered, s.received()-j.base.received()
-		j.pending, j.after = s, nil
-		return delivered - min(received, delivered), true
+		return 0, false
 	}
-	return 0, false
+	settled := s.settled(j.base, before, last)
+	if settled < j.base.delivered {
+		return 0, false
+	}
+	// What was on its way at the base counts as received, and hides as many stolen ones.
+	delivered, received := settled-j.base.delivered, s.received()-j.base.received()
+	return delivered - min(received, delivered), true
 }
 
-// hasReceived reports whether each replica has received what was delivered to it before an earlier sample: it has a
-// later delivery, or the pull that was open then has ended.
-func (s *sample) hasReceived(delivered uint64, earlier *sample) bool {
-	for name, before := range earlier.replicas {
-		now := s.replicas[name]
-		if before.Pulling && now.Pulls == before.Pulls && now.Newest <= delivered {
-			return false
+// settled is a consumer sequence up to which nothing is on its way: each replica has received what was delivered to it.
+// A connection delivers in order, so a replica has everything up to the newest message it has. It also has everything
+// that had been delivered two samples before, unless the pull that was open one sample before is still open.
+func (s *sample) settled(base, before, last *sample) uint64 {
+	settled := s.delivered
+	for name, now := range s.replicas {
+		var own uint64
+		if now.Newest != base.replicas[name].Newest { // otherwise it may be a sequence of an earlier consumer
+			own = now.Newest
 		}
+		if middle := last.replicas[name]; before != nil && (!middle.Pulling || now.Pulls != middle.Pulls) {
+			own = max(own, before.delivered)
+		}
+		settled = min(settled, own)
 	}
-	return true
+	return settled
 }
