@@ -188,8 +188,8 @@ type api struct {
 	prefix   string // with a dot at its end
 	streamOf func(subject string) string
 
-	// More than one pipeline has its models, or other keys, in the server: one consumer watches the keys of all.
-	watchAllModels, watchAllKeys bool
+	// More than one pipeline has its models in the server: one consumer watches the pointers of all.
+	watchAllModels bool
 }
 
 func newAPI(c Config) *api {
@@ -200,16 +200,13 @@ func newAPI(c Config) *api {
 	if a.streamOf == nil {
 		a.streamOf = StreamName
 	}
-	models, keys := 0, 0
+	models := 0
 	for i := range c.Pipelines {
 		if hasModelBucket(&c.Pipelines[i]) {
 			models++
 		}
-		if c.Pipelines[i].Stream != "" {
-			keys++
-		}
 	}
-	a.watchAllModels, a.watchAllKeys = models > 1, keys > 1
+	a.watchAllModels = models > 1
 	return a
 }
 
@@ -342,10 +339,9 @@ func hubStreamPermissions(a *api, _ *spec.Pipeline) map[Role][]string {
 func keyPermissions(bucket string) func(a *api, p *spec.Pipeline) map[Role][]string {
 	return func(a *api, p *spec.Pipeline) map[Role][]string {
 		keys, stream := "$KV."+bucket+"."+p.Name+".>", "KV_"+bucket
-		run := append(a.watch(stream, keys), a.put(keys), a.request("STREAM", "MSG", "GET", stream))
-		if a.watchAllKeys {
-			run = append(run, a.request("CONSUMER", "CREATE", stream, "*"))
-		}
+		// A watch of one key has the key in the subject of its request, and that of several has not.
+		run := append(append(a.watch(stream, keys), a.watch(stream, "")...), a.put(keys),
+			a.request("STREAM", "MSG", "GET", stream))
 		return map[Role][]string{RoleDaemon: run}
 	}
 }
