@@ -197,7 +197,6 @@ func TestBlockRefused(t *testing.T) {
 	for what, change := range map[string]func(c *spec.Config){
 		"quota":     func(c *spec.Config) { c.Training.Quota.By = spec.QuotaSubject },
 		"landmarks": func(c *spec.Config) { c.Fit.Landmarks = 10 },
-		"imputed":   func(c *spec.Config) { c.Nulls = spec.NullsImpute },
 		"PCA":       func(c *spec.Config) { c.Until = spec.UntilPCA },
 		"scale":     func(c *spec.Config) { c.Fit.Scale = model.ScaleMinMax },
 		"labels":    func(c *spec.Config) { c.Spec.Key, c.Labels = "key", &spec.Labels{} },

@@ -147,8 +147,6 @@ func checkBlock(c *spec.Config, method fit.Method) error {
 		conflict = "a quota per source"
 	case c.Fit.Landmarks > 0:
 		conflict = "landmarks"
-	case c.Nulls == spec.NullsImpute:
-		conflict = "missing features that are imputed"
 	case c.Until == spec.UntilPCA:
 		conflict = "a PCA that serves until a first model exists"
 	case scale != model.ScaleStandard && scale != model.ScaleNone:

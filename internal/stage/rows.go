@@ -81,13 +81,17 @@ func sourceOf(c *spec.Config, b *arrowio.Batch, row int, at spec.Position) strin
 	return at.Source
 }
 
-// copyRow copies the features of row i. Numbers that exceed float32 are missing.
+// copyRow copies the features of row i. Those that are not finite, or exceed float32, become NaN: they are missing.
 func copyRow(dst []float64, blocks []arrowio.Block, i int) {
 	for _, b := range blocks {
 		at := i * b.RowStride
 		if b.F32 != nil {
 			for j := range b.Cols {
-				dst[j] = float64(b.F32[at+j*b.ColStride])
+				v := float64(b.F32[at+j*b.ColStride])
+				if math.IsInf(v, 0) {
+					v = math.NaN()
+				}
+				dst[j] = v
 			}
 		} else {
 			for j := range b.Cols {

@@ -174,8 +174,10 @@ func (s *SummaryBuilder) messageRows(message *arrowio.Message, at spec.Position,
 			i++
 			if faulty := len(faults) > 0 && faults[0].Row == k; faulty {
 				faults = faults[1:]
-				read.Faulty++
-				continue
+				if s.stage.config.Nulls != spec.NullsImpute {
+					read.Faulty++
+					continue
+				}
 			}
 			label, ok := "", true
 			if labelled {
@@ -256,7 +258,7 @@ func (s *Stage) readSummary(b Block, features []string, text []byte) (*window.Su
 		features = sum.Features
 	}
 	if sum.Range != b.window() || sum.Settings != s.Settings() || !slices.Equal(sum.Features, features) ||
-		sum.Labelled != (s.config.Spec.Label != "") {
+		sum.Labelled != (s.config.Spec.Label != "") || s.config.Nulls != spec.NullsImpute && !sum.IsComplete() {
 		return nil, fmt.Errorf("%w: it is of messages %d to %d, with other settings, features or of another stream",
 			ErrSummary, sum.First, sum.Last)
 	}

@@ -149,6 +149,20 @@ func (s *Set) Merge(o *Set) error {
 	return nil
 }
 
+// MergeFilled is Merge as if features[i] of each row of o had the value values[i]. In o these features must be 0 in all
+// rows: they stand for values that are missing.
+func (s *Set) MergeFilled(o *Set, features []int, values []float64) error {
+	if o.shift == nil || len(features) == 0 {
+		return s.Merge(o)
+	}
+	filled := *o
+	filled.shift = slices.Clone(o.shift)
+	for i, j := range features {
+		filled.shift[j] = values[i]
+	}
+	return s.Merge(&filled)
+}
+
 // rankTwo adds f (a d' + d a') + w d d' to the upper triangle. No product here or below is fused with a sum: where a
 // compiler may do that, an explicit conversion prevents it, so that sums are the same on all processors.
 func rankTwo(s *mat.SymDense, a, d []float64, f, w float64) {

@@ -99,3 +99,21 @@ func (s *Set) Summary(labelledOnly bool) (*Summary, error) {
 	}
 	return out, nil
 }
+
+// Mean is the mean of feature j over all rows, 0 if there are none.
+func (s *Set) Mean(j int) float64 {
+	weight, sum := 0.0, 0.0
+	for _, w := range s.weight {
+		weight += w
+	}
+	if !(weight > 0) {
+		return 0
+	}
+	if s.labelled != nil {
+		sum = s.labelled[j]
+	}
+	if s.sum[0] != nil {
+		sum += s.sum[0][j]
+	}
+	return s.shift[j] + sum/weight
+}

@@ -154,6 +154,21 @@ func (s *Set) CheckMagnitude(most float64) error {
 	return err
 }
 
+// IsZero reports whether feature j is 0 in all rows.
+func (s *Set) IsZero(j int) bool {
+	if s.shift == nil {
+		return true
+	}
+	zero := s.shift[j] == 0 && (s.labelled == nil || s.labelled[j] == 0)
+	for k := range s.sum {
+		zero = zero && (s.sum[k] == nil || s.sum[k][j] == 0)
+	}
+	for _, c := range s.second {
+		zero = zero && (c == nil || c.At(j, j) == 0)
+	}
+	return zero
+}
+
 // secondOf are the second moments of a slot's rows, nil if there are none.
 func (s *Set) secondOf(slot int) *mat.SymDense {
 	if k := s.secondSlot(slot); k < len(s.second) {

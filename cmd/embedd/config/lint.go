@@ -275,8 +275,6 @@ func (d *document) lintBlock(p *Pipeline) {
 		{p.Training.Quota.By != "none", "excludes training.quota.by: a quota applies to the whole window"},
 		{p.Model.Features != "linear", "excludes model.features nystroem: summaries are of the columns"},
 		{p.Model.Scale != "standard" && p.Model.Scale != "none", "needs model.scale standard or none: the others need rows"},
-		{p.Schema.Nulls == "impute", "excludes schema.nulls impute: the model's mean is not known when rows are " +
-			"summarised; use reject or skip"},
 		{p.Training.UntilReady == "pca", "excludes training.until_ready pca: the trainer has no rows for it; use hold or " +
 			"skip"},
 	} {

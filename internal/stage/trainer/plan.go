@@ -50,7 +50,7 @@ func (p *plan) byMoments() bool { return p.method.Streaming == "moments" && p.ca
 // canUseMoments reports whether any model can be fitted from moments, given how rows are prepared.
 func (p *plan) canUseMoments() bool {
 	scale := p.config.Fit.Scale
-	return p.limit == "" && p.config.Nulls != spec.NullsImpute &&
+	return p.limit == "" &&
 		(p.hasLandmarks() || scale == "" || scale == model.ScaleStandard || scale == model.ScaleNone)
 }
 

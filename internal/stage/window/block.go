@@ -18,7 +18,6 @@ package window
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/embedd/embedd/model/moments"
@@ -36,6 +35,7 @@ type Row struct {
 	heldOut  bool
 	excluded exclusion
 	counted  bool // as an outlier
+	missing  bool // some features are NaN
 }
 
 // IsIncluded reports whether the row enters fits and scores, as of the last Sift.
@@ -50,8 +50,8 @@ func (r *Row) HeldOut() bool { return r.heldOut }
 // that are there, and keep their mean size when rows leave.
 type block struct {
 	rows []*Row
-	sum  *moments.Set // of the rows that enter fits; nil if those changed
-	sums *blockSums   // nil: all rows are there; see AddSummary
+	sum  *rowSums   // of the rows that enter fits; nil if those changed
+	sums *blockSums // nil: all rows are there; see AddSummary
 }
 
 // Mapping maps features to the Dim columns of which moments are made.
@@ -75,28 +75,32 @@ func (s *summer) columns() int {
 }
 
 // moments returns the moments of the block, by the window's class numbers.
-func (b *block) moments(ctx context.Context, by *summer) (*moments.Set, error) {
+func (b *block) moments(ctx context.Context, by *summer) (*rowSums, error) {
 	if b.sum != nil {
 		return b.sum, nil
 	}
-	s, err := by.sum(ctx, b.rows)
+	var beside *rowSums
+	if b.sums != nil {
+		beside = b.sums.sum
+	}
+	s, err := by.sum(ctx, b.rows, beside)
+	if err == nil && beside != nil {
+		s, err = merge([]*rowSums{beside, s}, by.columns())
+	}
 	if err != nil {
 		return nil, err
-	}
-	if b.sums != nil {
-		rows := s
-		s = moments.New(by.columns(), false)
-		if err := errors.Join(s.Merge(b.sums.sum), s.Merge(rows)); err != nil {
-			return nil, err
-		}
 	}
 	b.sum = s
 	return s, nil
 }
 
-// sum returns the moments of the rows that enter fits.
-func (s *summer) sum(ctx context.Context, rows []*Row) (*moments.Set, error) {
-	set := moments.New(s.columns(), false)
+// sum returns the moments of the rows that enter fits; beside is the moments of the other rows of their block, or nil.
+func (s *summer) sum(ctx context.Context, rows []*Row, beside *rowSums) (*rowSums, error) {
+	impute := imputer{}
+	if s.mapping.Dim == 0 { // a mapping replaces missing features by the mean that its models have
+		impute = newImputer(rows, beside)
+	}
+	set := &rowSums{moments.New(s.columns(), false), impute.absent}
 	x, y := make([][]float64, 0, min(len(rows), pauseRows)), make([]int, 0, min(len(rows), pauseRows))
 	for len(rows) > 0 {
 		if err := ctx.Err(); err != nil {
@@ -108,13 +112,17 @@ func (s *summer) sum(ctx context.Context, rows []*Row) (*moments.Set, error) {
 		for _, r := range part {
 			if r.isFitted() {
 				x, y = append(x, r.X), append(y, r.class)
+				if r.missing && impute.mean != nil {
+					x[len(x)-1] = slices.Clone(r.X)
+					impute.fill(x[len(x)-1])
+				}
 			}
 		}
 		classes := y
 		if !s.labelled {
 			classes = nil
 		}
-		if err := s.add(ctx, set, x, classes); err != nil {
+		if err := s.add(ctx, set.Set, x, classes); err != nil {
 			return nil, err
 		}
 	}

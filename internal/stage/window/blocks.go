@@ -140,11 +140,16 @@ func (l *blockList) blockBack(n int) int {
 // copyRows copies the rows from row i of block at on to a suffix.
 func (l *blockList) copyRows(s *Suffix, at, i int, to []int) {
 	s.X, s.Y = make([]float64, 0, s.Rows*len(l.blocks[at].rows[0].X)), make([]int, 0, s.Rows)
+	missing := false
 	for b, from := at, i; b < len(l.blocks); b, from = b+1, 0 {
 		for _, r := range l.blocks[b].rows[from:] {
 			if r.isFitted() {
 				s.X, s.Y = append(s.X, r.X...), append(s.Y, to[r.class])
+				missing = missing || r.missing
 			}
 		}
+	}
+	if missing {
+		s.fillAbsent()
 	}
 }

@@ -27,6 +27,8 @@ type Range struct {
 // Summary is what a window needs of a range of a stream instead of its rows: a sample of the rows, and the moments of
 // the others. It is a function of the range and the configuration alone, whoever makes it.
 //
+// Missing features are NaN in the sample; in the moments they have the mean of the range.
+//
 // The sample has the rows of the smallest draws in each class, as many held-out ones as others, and all rows of a small
 // class. The moments are of the other rows that are not held out.
 type Summary struct {
@@ -38,6 +40,7 @@ type Summary struct {
 	Summed   []int        // by class: rows that are not in the sample, including held-out ones
 	Rows     []Row        // the sample, in order
 	Moments  *moments.Set // class i is Classes[i]; without labels it has no classes
+	Absent   []int        // features without a value in any row of Moments, ascending: they are 0 there
 	Read     ReadCounts
 
 	moved bool // see MoveTo
@@ -63,6 +66,16 @@ type ReadCounts struct {
 	Outliers       int `json:"far,omitempty"`    // outliers
 	OverClassLimit int `json:"overfull,omitempty"`
 	Unread         int `json:"unread,omitempty"` // messages that could not be decoded, or for which there was no memory
+}
+
+// IsComplete reports whether no feature is missing in the sample, or in all rows of the moments.
+func (s *Summary) IsComplete() bool {
+	for i := range s.Rows {
+		if slices.ContainsFunc(s.Rows[i].X, math.IsNaN) {
+			return false
+		}
+	}
+	return len(s.Absent) == 0
 }
 
 // Len is the number of rows that are learned, including held-out ones.
@@ -100,6 +113,7 @@ type summarizer struct {
 	ratios  []float64 // by row
 	tally   map[string]*labelCount
 	order   []string // labels in the order of their first rows
+	means   columnMeans
 	summary Summary
 }
 
@@ -181,6 +195,7 @@ func (d *summarizer) sampleRows(ctx context.Context, rows iter.Seq[*Row]) error 
 			d.order = append(d.order, r.Label)
 		}
 		t.rows++
+		d.means.add(r.X)
 		part := d.part(r)
 		if part == 0 {
 			t.fitted++
@@ -266,6 +281,8 @@ func (d *summarizer) sumRest(ctx context.Context, rows iter.Seq[*Row]) (*Summary
 	s, m := &d.summary, d.config.Features
 	s.Labelled, s.Moments = d.config.Labelled, moments.New(m, false)
 	x, y := make([]float64, 0, sumRows*m), make([]int, 0, sumRows)
+	impute := d.means.imputer()
+	s.Absent = impute.absent
 	flush := func() error {
 		classes := y
 		if !d.config.Labelled {
@@ -291,7 +308,8 @@ func (d *summarizer) sumRest(ctx context.Context, rows iter.Seq[*Row]) (*Summary
 			own.X = slices.Clone(r.X)
 			s.Rows = append(s.Rows, own)
 		case d.part(r) == 0 && (t.keepBelow == math.MaxUint64 || r.draw(drawThin) < t.keepBelow):
-			if x, y = append(x, r.X...), append(y, t.number); len(y) == sumRows {
+			x, y = append(x, r.X...), append(y, t.number)
+			if impute.fill(x[len(x)-m:]); len(y) == sumRows {
 				if err := flush(); err != nil {
 					return nil, err
 				}
@@ -329,16 +347,17 @@ type head struct {
 	Rows     int        `json:"rows"`  // of the sample
 	Width    int        `json:"width"` // bytes per feature
 	Read     ReadCounts `json:"read"`
+	Absent   []int      `json:"absent,omitempty"` // features without a value in the sums
 }
 
 // Bytes is the wire form. Equal summaries have equal bytes.
 func (s *Summary) Bytes() ([]byte, error) {
 	h := head{Created: s.Created, First: s.First, Last: s.Last, Settings: s.Settings, Features: s.Features,
 		Labelled: s.Labelled, Labels: slices.Clone(s.Classes), Classes: s.Classes, Summed: s.Summed, Rows: len(s.Rows),
-		Width: 4, Read: s.Read}
+		Width: 4, Read: s.Read, Absent: s.Absent}
 	for i := range s.Rows {
 		h.Labels = append(h.Labels, s.Rows[i].Label)
-		if slices.ContainsFunc(s.Rows[i].X, func(v float64) bool { return float64(float32(v)) != v }) {
+		if slices.ContainsFunc(s.Rows[i].X, func(v float64) bool { return float64(float32(v)) != v && !math.IsNaN(v) }) {
 			h.Width = 8
 		}
 	}
@@ -406,6 +425,16 @@ func isAscending(labels []string) bool {
 	return slices.IsSorted(labels) && len(slices.Compact(slices.Clone(labels))) == len(labels)
 }
 
+// isFeatureSet reports whether numbers of m features ascend.
+func isFeatureSet(features []int, m int) bool {
+	for i, j := range features {
+		if j < 0 || j >= m || i > 0 && j <= features[i-1] {
+			return false
+		}
+	}
+	return true
+}
+
 // maxRows is the maximum number of rows of a summary, so that sums of these numbers do not overflow.
 const maxRows = 1 << 32
 
@@ -420,7 +449,7 @@ func (h *head) readBody(b []byte) (*Summary, error) {
 	m := len(h.Features)
 	if m < 1 || h.Rows < 0 || h.Width != 4 && h.Width != 8 || h.Rows > len(b)/(rowHead+m*h.Width) ||
 		len(h.Summed) != len(h.Classes) || !isAscending(h.Labels) || !isAscending(h.Classes) ||
-		h.First > h.Last || !h.Read.isValid() || h.Rows > h.Read.Rows {
+		!isFeatureSet(h.Absent, m) || h.First > h.Last || !h.Read.isValid() || h.Rows > h.Read.Rows {
 		return nil, fmt.Errorf("%w: its header contradicts itself", errDamaged)
 	}
 	rest := h.Read.Rows - h.Rows
@@ -430,7 +459,7 @@ func (h *head) readBody(b []byte) (*Summary, error) {
 		}
 	}
 	s := &Summary{Range: Range{h.Created, h.First, h.Last}, Settings: h.Settings, Features: h.Features,
-		Labelled: h.Labelled, Classes: h.Classes, Summed: h.Summed, Read: h.Read, Moments: &moments.Set{},
+		Labelled: h.Labelled, Classes: h.Classes, Summed: h.Summed, Read: h.Read, Moments: &moments.Set{}, Absent: h.Absent,
 		Rows: make([]Row, h.Rows)}
 	for i := range s.Rows {
 		r := &s.Rows[i]
@@ -451,7 +480,7 @@ func (h *head) readBody(b []byte) (*Summary, error) {
 			} else {
 				r.X[j] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*j:]))
 			}
-			if !(math.Abs(r.X[j]) <= Enormous) {
+			if math.Abs(r.X[j]) > Enormous { // NaN is a missing feature
 				return nil, fmt.Errorf("%w: feature %d of row %d of it is %g", errDamaged, j, i, r.X[j])
 			}
 		}
@@ -475,6 +504,11 @@ func (h *head) readBody(b []byte) (*Summary, error) {
 	}
 	if err := s.Moments.CheckMagnitude(Enormous); err != nil {
 		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	for _, j := range h.Absent {
+		if !s.Moments.IsZero(j) {
+			return nil, fmt.Errorf("%w: its moments have a feature that no row has", errDamaged)
+		}
 	}
 	for slot := -1; slot < len(h.Classes); slot++ {
 		rows := 0

@@ -1,10 +1,6 @@
 package window
 
-import (
-	"slices"
-
-	"github.com/embedd/embedd/model/moments"
-)
+import "slices"
 
 // With Config.Summaries rows arrive and leave in blocks. Most rows of a block are not stored: only their sums are.
 
@@ -12,8 +8,8 @@ import (
 type blockSums struct {
 	rows   []int // by the window's class number
 	total  int
-	sum    *moments.Set // of the rows that enter fits, by the window's class numbers
-	newest int64        // time of the block's newest row
+	sum    *rowSums // of the rows that enter fits, by the window's class numbers
+	newest int64    // time of the block's newest row
 	bytes  int64
 }
 
@@ -29,7 +25,7 @@ func (w *Window) AddSummary(s *Summary) Outcome {
 			return Duplicate
 		}
 	}
-	b := &block{sums: &blockSums{sum: s.Moments}}
+	b := &block{sums: &blockSums{sum: &rowSums{s.Moments, s.Absent}}}
 	for _, r := range s.Rows {
 		most := w.config.Classes
 		if _, many := slices.BinarySearch(s.Classes, r.Label); many {
@@ -44,6 +40,7 @@ func (w *Window) AddSummary(s *Summary) Outcome {
 		if !s.moved {
 			row.heldOut = r.draw(drawHeld) < w.heldOut
 		}
+		row.markMissing()
 		w.classify(row)
 		w.classes.insert(row)
 		b.rows = append(b.rows, row)

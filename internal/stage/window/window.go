@@ -84,6 +84,7 @@ func (w *Window) Add(r Row) Outcome {
 	r.Label, r.Source = w.classes.names[c], w.source.intern(r.Source) // rows share one text
 	r.class, r.heldOut, r.excluded = c, r.draw(drawHeld) < w.heldOut, included
 	row := &r
+	row.markMissing()
 	w.classify(row)
 	w.insert(row)
 	w.newest = max(w.newest, r.Time)
@@ -232,31 +233,27 @@ func (w *Window) Newest(ctx context.Context, n int) (*Suffix, error) {
 	if s.Rows == 0 {
 		return s, nil
 	}
+	var parts []*rowSums
 	for b, from := at, i; b < len(w.blocks); b, from = b+1, 0 {
-		var part *moments.Set
+		var part *rowSums
 		err := ctx.Err() // learning may pause between two blocks
-		if err != nil {
-			return nil, fmt.Errorf("summing the window: %w", err)
-		}
-		if from == 0 {
-			part, err = w.blocks[b].moments(ctx, &w.summer)
-		} else {
-			part, err = w.summer.sum(ctx, w.blocks[b].rows[from:])
-		}
 		switch {
 		case err != nil:
-		case s.Moments == nil && from > 0: // part is not shared
-			s.Moments = part
+		case from == 0:
+			part, err = w.blocks[b].moments(ctx, &w.summer)
 		default:
-			if s.Moments == nil {
-				s.Moments = moments.New(w.summer.columns(), false)
-			}
-			err = s.Moments.Merge(part)
+			part, err = w.summer.sum(ctx, w.blocks[b].rows[from:], nil)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("summing the window: %w", err)
 		}
+		parts = append(parts, part)
 	}
+	all, err := merge(parts, w.summer.columns())
+	if err != nil {
+		return nil, fmt.Errorf("summing the window: %w", err)
+	}
+	s.Moments = all.Set
 	if w.config.Labelled {
 		s.Moments.Relabel(to[:min(len(to), s.Moments.Classes())])
 	}
