@@ -19,7 +19,7 @@ func TestConversion(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := FitConversion(t.Context(), from, to, anchors)
-	if err != nil || c == nil || c.Residual > 1e-5 {
+	if err != nil || c == nil || !(c.Residual <= 1e-5) {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	y0, err := outputs(t.Context(), from, anchors, 4)
@@ -31,7 +31,7 @@ func TestConversion(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, got := range c.Apply(y0.RawMatrix().Data) {
-		if want := y1.RawMatrix().Data[i]; math.Abs(got-want) > 1e-4 {
+		if want := y1.RawMatrix().Data[i]; !(math.Abs(got-want) <= 1e-4) {
 			t.Fatalf("number %d is converted to %g, want %g", i, got, want)
 		}
 	}
@@ -41,7 +41,7 @@ func TestConversion(t *testing.T) {
 	shuffled.mapping = &mapping.Linear{D: 4, Components: components}
 	other := seal(t, &shuffled)
 	if worse, err := FitConversion(t.Context(), from, other, anchors); err != nil || worse == nil ||
-		worse.Residual < 0.1 || worse.Residual > 1 {
+		!(worse.Residual >= 0.1) || !(worse.Residual <= 1) {
 		t.Errorf("of another model: %+v, %v", worse, err)
 	}
 	if none, err := FitConversion(t.Context(), from, to, DenseRows(nil, 0, 10)); none != nil || err != nil {

@@ -22,17 +22,18 @@ import (
 // csvReader reads CSV twice: once over every value to find the column types, once for the rows. A type guessed from the
 // first rows could fail, or change, at row one million.
 type csvReader struct {
-	name   string
-	how    Options // with the detected delimiter and decimal mark
-	always map[string]bool
-	spaces bool                          // a space follows each delimiter
-	again  func() (*bufio.Reader, error) // the text from its start
-	file   *os.File
-	arrow  *arrow.Schema
-	kinds  []columnKind
-	rows   *csv.Reader
-	values *array.RecordBuilder
-	batch  int
+	name    string
+	how     Options // with the detected delimiter and decimal mark
+	always  map[string]bool
+	spaces  bool                          // a space follows each delimiter
+	comment bool                          // the first line begins with #
+	again   func() (*bufio.Reader, error) // the text from its start
+	file    *os.File
+	arrow   *arrow.Schema
+	kinds   []columnKind
+	rows    *csv.Reader
+	values  *array.RecordBuilder
+	batch   int
 }
 
 // columnKind is the common type of the values of a column.
@@ -188,6 +189,7 @@ func (c *csvReader) findDelimiter() error {
 	head, _ := in.Peek(1 << 16) // the read reports what is wrong
 	line, _, _ := strings.Cut(string(head), "\n")
 	line = strings.TrimRight(line, "\r")
+	c.comment = strings.HasPrefix(line, "#")
 	if c.how.Delimiter == 0 {
 		c.how.Delimiter = ','
 		switch found := delimiterIn(line); {
@@ -209,14 +211,22 @@ func (c *csvReader) findDelimiter() error {
 	return nil
 }
 
-// start reads the first line and returns the header.
-func (c *csvReader) start() ([]string, error) {
+// open starts to read the text.
+func (c *csvReader) open() error {
 	in, err := c.again()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c.rows = csv.NewReader(in)
 	c.rows.ReuseRecord, c.rows.Comma, c.rows.TrimLeadingSpace = true, c.how.Delimiter, c.spaces
+	return nil
+}
+
+// start reads the first line and returns the header, or x0, x1, ... if there is none.
+func (c *csvReader) start() ([]string, error) {
+	if err := c.open(); err != nil {
+		return nil, err
+	}
 	header, err := c.rows.Read()
 	if err == io.EOF {
 		return nil, fmt.Errorf("%s is empty: the first line names the columns", c.name)
@@ -224,10 +234,17 @@ func (c *csvReader) start() ([]string, error) {
 	if err != nil {
 		return nil, c.explain(err)
 	}
+	names := make([]string, len(header))
 	for i := range header {
-		header[i] = strings.TrimSpace(header[i])
+		names[i] = strings.TrimSpace(header[i])
+		if c.how.NoHeader {
+			names[i] = fmt.Sprintf("x%d", i)
+		}
 	}
-	return append([]string(nil), header...), nil
+	if c.how.NoHeader {
+		return names, c.open()
+	}
+	return names, nil
 }
 
 func (c *csvReader) checkHeader(header []string) error {
@@ -238,7 +255,14 @@ func (c *csvReader) checkHeader(header []string) error {
 				"to_csv(..., index=False))", c.name, i+1)
 		}
 		if first, twice := seen[name]; twice {
-			return fmt.Errorf("%s: line 1: columns %d and %d are both named %q: rename one", c.name, first+1, i+1, name)
+			return fmt.Errorf("%s: line 1: columns %d and %d are both named %q: rename one, or use --no-header if the line "+
+				"is a row", c.name, first+1, i+1, name)
+		}
+		if _, err := strconv.ParseInt(name, 10, 64); err != nil && !Missing(name) {
+			if v, ok := parseFloat(name, c.how.Decimal); ok && !math.IsInf(v, 0) {
+				return fmt.Errorf("%s: line 1 holds %s, so it seems to be a row: write the names of the columns before it, or "+
+					"use --no-header, which names them x0, x1 and so on", c.name, name)
+			}
 		}
 		seen[name] = i
 	}
@@ -277,6 +301,10 @@ func (c *csvReader) explain(err error) error {
 	case !errors.As(err, &p):
 		return fmt.Errorf("%s: %w", c.name, err)
 	}
+	if errors.Is(p.Err, csv.ErrFieldCount) && c.comment {
+		return fmt.Errorf("%s: line 1 begins with #, and the other lines have another number of fields: remove comments",
+			c.name)
+	}
 	if errors.Is(p.Err, csv.ErrFieldCount) {
 		return fmt.Errorf("%s: line %d has another number of fields than the %d of the header: correct the line, or "+
 			"quote a field that holds %s",
@@ -299,22 +327,25 @@ func (c *csvReader) why() map[string]textColumn {
 		case k.ints == k.values && k.zeros > 0:
 			w[name] = textColumn{"its numbers have leading zeros", true}
 		case k.textLine > 0 && k.bools < k.values:
-			w[name] = textColumn{fmt.Sprintf("line %d holds %q; %s", k.textLine, k.text, c.fix(k.text)),
+			w[name] = textColumn{fmt.Sprintf("line %d holds %q%s", k.textLine, k.text, c.fix(k)),
 				k.floats > 0 || c.commaNumber(k.text)}
 		}
 	}
 	return w
 }
 
-// fix returns the advice for a text in a column of numbers: the flag that reads it, or to leave the field empty.
-func (c *csvReader) fix(text string) string {
-	if c.commaNumber(text) {
-		return "--decimal , reads it as a number"
+// fix returns the advice for a text in a column: the flag that reads it as a number or, if most values are numbers, how
+// to mark a missing value. A column of words needs none.
+func (c *csvReader) fix(k columnKind) string {
+	switch {
+	case c.commaNumber(k.text):
+		return "; --decimal , reads it as a number"
+	case 2*k.floats < k.values:
+		return ""
+	case strings.ContainsAny(k.text, `, '"$`):
+		return "; leave a missing value empty"
 	}
-	if strings.ContainsAny(text, `, '"$`) {
-		return "leave a missing value empty"
-	}
-	return fmt.Sprintf("leave a missing value empty, or name the word: --missing %s", text)
+	return fmt.Sprintf("; leave a missing value empty, or name the word: --missing %s", k.text)
 }
 
 // commaNumber reports whether a text is a number with another decimal mark.

@@ -172,10 +172,10 @@ func TestCSVDialects(t *testing.T) {
 		r.Close()
 	}
 	for content, want := range map[string]string{
-		"a;b\n1,5;2\n":   "--decimal ,",
-		"a;b\nn/k;2\n":   "--missing n/k",
-		"a;b\nn k;2\n":   "leave a missing value empty",
-		"a,b\n1.5.1,2\n": "--missing 1.5.1",
+		"a;b\n1,5;2\n":        "--decimal ,",
+		"a;b\nn/k;2\n1;2\n":   "--missing n/k",
+		"a;b\nn k;2\n1;2\n":   "leave a missing value empty",
+		"a,b\n1.5.1,2\n1,2\n": "--missing 1.5.1",
 	} {
 		if why, _ := opened(t, csvFile(t, "x.csv", content)).NotNumeric("a"); !strings.Contains(why, want) {
 			t.Errorf("%q: %q, want %q", content, why, want)

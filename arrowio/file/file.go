@@ -18,6 +18,7 @@
 package file
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -98,10 +99,11 @@ type source interface {
 type Reader struct {
 	name     string
 	schema   *arrow.Schema
-	records  source  // CSV and Parquet
-	messages *frames // Arrow
-	first    []byte  // the first message of messages, read ahead
-	label    int     // index of the label column if its numbers become integers, else -1
+	records  source   // CSV and Parquet
+	messages *frames  // Arrow
+	first    []byte   // the first message of messages, read ahead
+	spooled  *os.File // the temporary file that it reads; nil: none
+	label    int      // index of the label column if its numbers become integers, else -1
 	check    *arrowio.Decoder
 	notes    []string
 	why      map[string]textColumn
@@ -164,18 +166,53 @@ func open(file *os.File, path string, f formatName, how Options) (r *Reader, err
 	return r, r.start(how.Label)
 }
 
-// NewReader returns a reader of an Arrow IPC stream. name identifies it in errors. Close does not close in.
+// NewReader returns a reader of rows in any of the formats, which it recognises by the first bytes. name identifies it
+// in errors. All but an Arrow IPC stream is first copied to a temporary file. Close does not close in.
 func NewReader(in io.Reader, name string) (*Reader, error) { return Options{}.NewReader(in, name) }
 
-// NewReader returns a reader of an Arrow IPC stream with these options. name identifies it in errors. Close does not
-// close in.
+// NewReader returns a reader of rows with these options; see [NewReader].
 func (how Options) NewReader(in io.Reader, name string) (*Reader, error) {
-	m, err := openArrowStream(in, name)
+	b := bufio.NewReaderSize(in, 1<<16)
+	head, _ := b.Peek(4) // the read reports an error
+	if f, _ := recognise(head); f != arrowStream {
+		head, _ = b.Peek(512) // text is told by more bytes; a stream may not have them yet
+	}
+	if f, found := recognise(head); found && f != arrowStream {
+		file, err := spool(b)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		r, err := open(file, name, f, how)
+		if err != nil {
+			removeTemporary(file)
+			return nil, err
+		}
+		r.spooled = file
+		return r, nil
+	}
+	m, err := openArrowStream(b, name)
 	if err != nil {
 		return nil, err
 	}
 	r := &Reader{name: name, messages: m}
 	return r, r.start(how.Label)
+}
+
+// spool copies in to a temporary file, which has no name where an open file can be removed.
+func spool(in io.Reader) (*os.File, error) {
+	file, err := os.CreateTemp("", "embedd-*")
+	if err != nil {
+		return nil, fmt.Errorf("it is copied to a temporary file: %w: set TMPDIR to another folder", err)
+	}
+	os.Remove(file.Name())
+	if _, err = io.Copy(file, in); err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		removeTemporary(file)
+		return nil, err
+	}
+	return file, nil
 }
 
 func (r *Reader) start(label string) (err error) {
@@ -327,6 +364,9 @@ func (r *Reader) NextMessage() ([]byte, error) {
 // Close closes the file.
 func (r *Reader) Close() error {
 	r.err = errors.New("file: the reader is closed")
+	if r.spooled != nil {
+		defer removeTemporary(r.spooled)
+	}
 	if r.messages != nil {
 		return r.messages.close()
 	}
@@ -502,26 +542,46 @@ func looksLike(file *os.File, path string, want formatName) error {
 	if n == 0 {
 		return fmt.Errorf("%s is empty", path)
 	}
-	var found string
-	is := want
+	is, marked := recognise(head[:n])
 	switch {
-	case bytes.HasPrefix(head, []byte("ARROW1")):
-		is, found = arrowFile, "an Arrow IPC file: name it .arrow"
-	case bytes.HasPrefix(head, []byte("PAR1")):
-		is, found = parquetFormat, "Parquet: name it .parquet"
-	case bytes.HasPrefix(head, []byte{0xff, 0xff, 0xff, 0xff}):
-		is, found = arrowStream, "an Arrow IPC stream: name it .arrows"
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		is, found = csvGzip, "gzip: name it .csv.gz if it holds CSV, else unpack it"
-	case want == csvGzip:
-		found = "not gzip: name it .csv if it is plain text"
-	case want == parquetFormat || want == arrowFile:
-		found = "not the format of its name"
-	}
-	if is != want || is == want && strings.HasPrefix(found, "not ") {
-		return fmt.Errorf("%s: the content is %s", path, found)
+	case isUTF16(head) && (want == csvFormat || want == csvGzip):
+		return fmt.Errorf("%s: the content is UTF-16: write it as UTF-8 (iconv -f UTF-16 -t UTF-8)", path)
+	case marked && is != want && is != csvFormat:
+		return fmt.Errorf("%s: the content is %s", path, contents[is])
+	case want == csvGzip && is != csvGzip:
+		return fmt.Errorf("%s: the content is not gzip: name it .csv if it is plain text", path)
+	case want == parquetFormat && is != want, want == arrowFile && is != want:
+		return fmt.Errorf("%s: the content is not the format of its name", path)
 	}
 	return nil
+}
+
+// contents says how a file of each format that its first bytes show should be named.
+var contents = map[formatName]string{
+	arrowFile:     "an Arrow IPC file: name it .arrow",
+	parquetFormat: "Parquet: name it .parquet",
+	arrowStream:   "an Arrow IPC stream: name it .arrows",
+	csvGzip:       "gzip: name it .csv.gz if it holds CSV, else unpack it",
+}
+
+// recognise returns the format of content by its first bytes. Text is CSV.
+func recognise(head []byte) (f formatName, found bool) {
+	switch {
+	case bytes.HasPrefix(head, []byte("ARROW1")):
+		return arrowFile, true
+	case bytes.HasPrefix(head, []byte("PAR1")):
+		return parquetFormat, true
+	case bytes.HasPrefix(head, []byte{0xff, 0xff, 0xff, 0xff}):
+		return arrowStream, true
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		return csvGzip, true
+	}
+	return csvFormat, len(head) > 0 && (isUTF16(head) || !bytes.Contains(head, []byte{0}))
+}
+
+// isUTF16 reports whether text begins with the byte order mark of UTF-16.
+func isUTF16(head []byte) bool {
+	return len(head) > 1 && (head[0] == 0xff && head[1] == 0xfe || head[0] == 0xfe && head[1] == 0xff)
 }
 
 // recoverTo converts a panic of a format's library into an error (Invariant 6).

@@ -8,6 +8,7 @@ import (
 // Options configure how a file is read.
 type Options struct {
 	Delimiter rune     // between fields of CSV; 0: a tab for .tsv, else detected from the header line
+	NoHeader  bool     // the first line of CSV is a row; the columns are named x0, x1, ...
 	Decimal   rune     // decimal mark of CSV numbers; 0: a point
 	Missing   []string // words for a missing value in CSV columns of any type, in addition to Missing
 	// Label is the column of classes. If its type has fractions but its values are whole numbers, they become integers,

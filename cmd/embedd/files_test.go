@@ -655,7 +655,7 @@ func TestFileVerbErrors(t *testing.T) {
 		{"model frob x", 2, "unknown word"},
 		{"model export " + m + " -o m.pkl", 2, ".npz"},
 		{"plot --data " + wine + " --method pca -o x.gif", 2, ".png or .svg"},
-		{"plot --data " + wine + " -o x.png", 2, "one of --model and --method"},
+		{"plot --data " + wine + " --model m --method pca -o x.png", 2, "one of --model and --method"},
 		{"methods nothing", 2, "nearest"},
 	} {
 		code, stdout, stderr := call(t.Context(), strings.Fields(c.args)...)

@@ -56,13 +56,17 @@ func modelExportCommand(e *cli.Env) *cobra.Command {
 		if ext := filepath.Ext(*path); m.Components() == nil && (ext == ".npz" || ext == ".csv") {
 			return cli.Usagef("model export: a map of kind %s is not a single matrix: export it as .json", m.Map())
 		}
-		return files.WriteWhole(*path, func(file io.Writer) error {
+		if err := files.WriteWhole(*path, func(file io.Writer) error {
 			b := bufio.NewWriter(file)
 			if err := write(b, m); err != nil {
 				return err
 			}
 			return b.Flush()
-		})
+		}); err != nil {
+			return err
+		}
+		e.Infof("%s %s, %d features to %d, to %s", m.Method(), m.Digest()[:16], m.M(), m.Dim(), *path)
+		return nil
 	}
 	return cmd
 }

@@ -26,7 +26,7 @@ func plotCommand(e *cli.Env) *cobra.Command {
 	f.Require("data", "output")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
-		if f.Changed("model") == f.Changed("method") {
+		if f.Changed("model") && f.Changed("method") {
 			return cli.Usagef("plot: give one of --model and --method")
 		}
 		if err := picture.CheckName(*path); err != nil {
@@ -47,10 +47,14 @@ func plotCommand(e *cli.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return files.Write(e, *path, func(out io.Writer) error {
+		if err := files.Write(e, *path, func(out io.Writer) error {
 			_, err := drawn.WriteTo(out)
 			return err
-		})
+		}); err != nil {
+			return err
+		}
+		e.Infof("%d rows, by %s %s, to %s", r.N, m.Method(), m.Digest()[:16], *path)
+		return nil
 	}
 	return cmd
 }

@@ -32,7 +32,7 @@ import (
 func publishCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "publish", Short: "publish a file as Arrow messages"}
 	f := cli.FlagsOf(cmd)
-	data := f.String("data", "", "`FILE` to send: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for an Arrow IPC stream")
+	data := f.String("data", "", "`FILE` to send: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for standard input")
 	label := f.String("label", "", "label `COLUMN`; it must be in the file")
 	subject := f.String("subject", "", "`SUBJECT` to publish to")
 	pipeline := f.String("pipeline", "", "publish to the input of this pipeline, a `NAME` in the file of -c (default "+

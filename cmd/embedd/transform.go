@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -24,8 +26,8 @@ func transformCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "transform", Short: "apply a model to a file or an Arrow stream"}
 	f := cli.FlagsOf(cmd)
 	modelPath := f.String("model", "", "`FILE` of the model")
-	data := f.String("data", "", "`FILE` of rows: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for an Arrow IPC "+
-		"stream on standard input")
+	data := f.String("data", "", "`FILE` of rows: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for "+
+		"standard input, in any of these formats")
 	path := f.StringP("output", "o", "",
 		"`FILE` to write: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for an Arrow IPC stream on standard output")
 	keep := f.Commas("keep", "`COLUMNS` to keep next to the embedding: all (every column but the features), none, "+
@@ -57,6 +59,9 @@ func transformCommand(e *cli.Env) *cobra.Command {
 			return err
 		}
 		defer in.Close()
+		if err := checkKept(*keep, in, *data); err != nil {
+			return err
+		}
 		out, err := files.Create(e, *path)
 		if err != nil {
 			return err
@@ -83,6 +88,21 @@ func transformCommand(e *cli.Env) *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// checkKept returns an error if a name of --keep is no column of the file.
+func checkKept(keep []string, in *file.Reader, path string) error {
+	var names []string
+	for _, f := range in.Schema().Fields() {
+		names = append(names, f.Name)
+	}
+	for _, name := range keep {
+		if name != "all" && name != "none" && !strings.ContainsAny(name, `*?[\`) && !slices.Contains(names, name) {
+			return cli.Usagef("%s has no column %q for --keep%s: its columns are %s", path, name,
+				cli.DidYouMean(name, names), cli.Listed(names))
+		}
+	}
+	return nil
 }
 
 // modelMeta is the metadata of the output schema that names the model, as the daemon writes it.

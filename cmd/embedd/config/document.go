@@ -326,7 +326,7 @@ func Nearest(given string, names []string) string {
 	}
 	best, least := "", len(given)/2+1 // more than half of the letters changed: not similar
 	for _, name := range names {
-		if d := spell.Distance(given, name); d < least {
+		if d := spell.Distance(strings.ToLower(given), strings.ToLower(name)); d < least {
 			best, least = name, d
 		}
 	}

@@ -42,6 +42,7 @@ func CSVFlags(f *cli.Flags, how *file.Options) {
 	f.Func("delimiter", "`CHARACTER` between the fields of CSV, or tab (default: a tab for .tsv, else what the header "+
 		"line uses: comma, semicolon, tab or |)", character(&how.Delimiter, map[string]rune{"tab": '\t', `\t`: '\t'}))
 	f.Func("decimal", "`CHARACTER` before the fraction of a CSV number (default a point)", character(&how.Decimal, nil))
+	f.BoolVar(&how.NoHeader, "no-header", false, "the first line of CSV is a row; the columns are named x0, x1, ...")
 	f.CommasVar(&how.Missing, "missing", "`WORDS` that mean a missing value in any CSV column; in numeric columns NA, "+
 		"N/A, NaN, nan, null, NULL, None and an empty field always do")
 }
@@ -59,12 +60,13 @@ type Spec struct {
 
 // Flags declares the flags of the verbs that read labelled rows.
 func Flags(f *cli.Flags, s *Spec) {
-	f.StringVar(&s.Path, "data", "", "`FILE` of rows: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for an Arrow "+
-		"IPC stream on standard input")
+	f.StringVar(&s.Path, "data", "", "`FILE` of rows: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for "+
+		"standard input, in any of these formats")
 	f.StringVar(&s.Label, "label", "", "`COLUMN` of the class: text, integers or booleans")
 	f.StringVar(&s.Key, "key", "", "`COLUMN` that identifies a row and is not a feature")
 	f.StringArrayVar(&s.Features, "features", nil,
-		"feature columns by name or `GLOB`, may be repeated (default every numeric or boolean column but label and key)")
+		"feature columns by name or `GLOB`, separated by commas or repeated (default every numeric or boolean column but "+
+			"label and key)")
 	s.Nulls = "impute"
 	f.Func("nulls", "`POLICY` for rows with a missing or infinite feature: impute (the feature's mean), reject (an "+
 		"error), skip (default impute)", func(v string) error {
@@ -109,6 +111,7 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (*Rows, error) {
 	if err := s.Check(in.Schema()); err != nil {
 		return nil, err
 	}
+	s.Features = splitNames(s.Features, in.Schema())
 	decoder, contract, err := s.Decoder()
 	if err != nil {
 		return nil, cli.UsageError{Err: err}
@@ -186,6 +189,18 @@ func (s Spec) Decoder() (*arrowio.Decoder, *arrowio.Contract, error) {
 	}
 	d, err := arrowio.NewDecoder(spec)
 	return d, contract, err
+}
+
+// splitNames splits names at commas, except those of a column.
+func splitNames(names []string, schema *arrow.Schema) (split []string) {
+	for _, name := range names {
+		if len(schema.FieldIndices(name)) > 0 {
+			split = append(split, name)
+		} else {
+			split = append(split, strings.Split(name, ",")...)
+		}
+	}
+	return split
 }
 
 // Check returns an error if the file lacks the label or key column. In a message a missing label column is allowed, in

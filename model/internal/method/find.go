@@ -21,9 +21,9 @@ func Find(name string) (*frame.Method, error) {
 	return nil, fmt.Errorf("unknown method %q; the nearest is %s", name, nearestFirst(name, names))
 }
 
-// nearestFirst lists names by edit distance to name: "lda, the others are pca, srda".
+// nearestFirst lists names by edit distance to name, in any case of letters: "lda, the others are pca, srda".
 func nearestFirst(name string, names []string) string {
-	names = slices.Clone(names)
+	names, name = slices.Clone(names), strings.ToLower(name)
 	slices.SortStableFunc(names, func(a, b string) int { return spell.Distance(name, a) - spell.Distance(name, b) })
 	if len(names) == 1 {
 		return names[0]
