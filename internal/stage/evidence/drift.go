@@ -2,62 +2,130 @@ package evidence
 
 import (
 	"cmp"
+	"encoding/json"
 	"math"
+	"slices"
 )
 
-// DriftDetector is ADWIN: it keeps the longest run of newest values in [0, 1] whose mean did not change. It forgets the
-// older part as soon as two parts differ by more than chance allows.
+// DriftDetector finds changes of the mean of values in [0, 1]. Each value has a class, and the order of the classes
+// does not matter: the detector splits the newest rows in two in time, compares the means of each class, and pools the
+// differences over the classes, each with the weight n0 n1 / (n0 + n1) of its rows in both parts (Cochran, Biometrics
+// 10, 1954; Mantel and Haenszel, J. Natl. Cancer Inst. 22, 1959). So there is one test for all classes. Rows that
+// depend on their neighbours count as fewer, see [Dependence].
 //
-// Bifet and Gavaldà, Learning from time-changing data with adaptive windowing, SDM 2007, with their bound for large
-// windows, the variance of the window, and 5 buckets per size. It checks every 8 values, theirs every 32. Theirs drops
-// the oldest bucket until the parts agree; this one cuts at once where they differ most, so that it keeps what came
-// after the change.
+// Points to split at, the bound and its union over them are those of ADWIN for large windows, with 5 buckets per size
+// (Bifet and Gavaldà, Learning from time-changing data with adaptive windowing, SDM 2007); with one class it is ADWIN.
+// It checks every 8 rows, theirs every 32. Theirs drops the oldest bucket until the parts agree; this one cuts at once
+// where they differ most, so that it keeps what came after the change.
 type DriftDetector struct {
-	Delta      float64    `json:"delta"`  // probability of a false alarm per check; 0: 0.0005
-	Rows       [][]Bucket `json:"rows"`   // Rows[i] holds buckets of 2^i values, newest last
-	SinceCheck int        `json:"waits"`  // values since the last check
-	Alarms     int        `json:"alarms"` // changes found so far
+	Delta      float64        `json:"delta"`  // probability of a false alarm per check; 0: 0.0005
+	Strata     map[string]int `json:"strata"` // number of each class
+	Rows       [][]Bucket     `json:"rows"`   // Rows[i] holds buckets of 2^i rows, newest last
+	SinceCheck int            `json:"waits"`  // rows since the last check
+	Blocks     Dependence     `json:"blocks"` // of the rows, also those before the window
+	by         []Sums         // of each stratum, in the window; nil: not computed
 }
 
-// Bucket is the sum of consecutive values, and of their squares.
-type Bucket struct {
-	Sum    float64 `json:"s"`
-	Square float64 `json:"q"`
+// Bucket has the sums of consecutive rows by class. Rows without a value are in none.
+type Bucket []Sums
+
+// Sums are the values of one class.
+type Sums struct {
+	Stratum           int
+	Rows, Sum, Square float64
 }
 
 const (
 	maxBuckets    = 5
 	checkEvery    = 8
-	minPartValues = 16 // values that a part needs
+	minPartValues = 16 // independent values that a part needs
+	// maxStrata bounds the memory of a window: further classes share the last stratum.
+	maxStrata = 32
+	// priorRows is the number of rows of the usual variance that are added to those of a class.
+	priorRows = 4
 )
 
-// Add adds a value in [0, 1] and reports whether the mean has changed. The window then holds what came after the
-// change.
-func (a *DriftDetector) Add(v float64) bool {
+// MarshalJSON writes four numbers.
+func (s Sums) MarshalJSON() ([]byte, error) {
+	return json.Marshal([]float64{float64(s.Stratum), s.Rows, s.Sum, s.Square})
+}
+
+// UnmarshalJSON reads four numbers.
+func (s *Sums) UnmarshalJSON(text []byte) error {
+	var four [4]float64
+	if err := json.Unmarshal(text, &four); err != nil {
+		return err
+	}
+	*s = Sums{int(four[0]), four[1], four[2], four[3]}
+	return nil
+}
+
+func (s *Sums) add(o Sums) {
+	s.Rows += o.Rows
+	s.Sum += o.Sum
+	s.Square += o.Square
+}
+
+// merge returns the sums of two buckets, both in the order of their strata.
+func merge(a, b Bucket) Bucket {
+	out := make(Bucket, 0, len(a)+len(b))
+	for len(a) > 0 || len(b) > 0 {
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0].Stratum < b[0].Stratum:
+			out, a = append(out, a[0]), a[1:]
+		case len(a) == 0 || b[0].Stratum < a[0].Stratum:
+			out, b = append(out, b[0]), b[1:]
+		default:
+			both := a[0]
+			both.add(b[0])
+			out, a, b = append(out, both), a[1:], b[1:]
+		}
+	}
+	return out
+}
+
+// Add adds a row: its class, and its value in [0, 1], NaN if it has none. It reports whether the mean has changed. The
+// window then holds what came after the change.
+func (a *DriftDetector) Add(class string, v float64) bool {
+	var b Bucket
+	if !math.IsNaN(v) {
+		b = Bucket{{a.stratum(class), 1, v, v * v}}
+		a.observe(b[0])
+	}
 	if len(a.Rows) == 0 {
 		a.Rows = append(a.Rows, nil)
 	}
-	a.Rows[0] = append(a.Rows[0], Bucket{v, v * v})
+	a.Rows[0] = append(a.Rows[0], b)
 	for i := 0; i < len(a.Rows) && len(a.Rows[i]) > maxBuckets; i++ {
 		if i+1 == len(a.Rows) {
 			a.Rows = append(a.Rows, nil)
 		}
-		p, q := a.Rows[i][0], a.Rows[i][1]
+		both := merge(a.Rows[i][0], a.Rows[i][1])
 		a.Rows[i] = append(a.Rows[i][:0], a.Rows[i][2:]...)
-		a.Rows[i+1] = append(a.Rows[i+1], Bucket{p.Sum + q.Sum, p.Square + q.Square})
+		a.Rows[i+1] = append(a.Rows[i+1], both)
 	}
 	if a.SinceCheck++; a.SinceCheck < checkEvery {
 		return false
 	}
 	a.SinceCheck = 0
-	if !a.cut() {
-		return false
-	}
-	a.Alarms++
-	return true
+	return a.cut()
 }
 
-// Len is the number of values in the window.
+func (a *DriftDetector) stratum(class string) int {
+	if a.Strata == nil {
+		a.Strata = map[string]int{}
+	}
+	at, known := a.Strata[class]
+	if !known {
+		if at = len(a.Strata); at >= maxStrata {
+			return maxStrata - 1
+		}
+		a.Strata[class] = at
+	}
+	return at
+}
+
+// Len is the number of rows in the window.
 func (a *DriftDetector) Len() (n int) {
 	for i, row := range a.Rows {
 		n += len(row) << i
@@ -65,39 +133,84 @@ func (a *DriftDetector) Len() (n int) {
 	return n
 }
 
-// Reset empties the window.
-func (a *DriftDetector) Reset() { *a = DriftDetector{Delta: a.Delta, Alarms: a.Alarms} }
+// Reset empties the window. How rows depend on their neighbours is still known.
+func (a *DriftDetector) Reset() {
+	a.Blocks.Break()
+	*a = DriftDetector{Delta: a.Delta, Blocks: a.Blocks}
+}
 
-func (a *DriftDetector) total() (n, sum, square float64) {
-	for i, row := range a.Rows {
+// observe counts a value, and how far it is from the mean of its class before, scaled so that this has the variance of
+// the class (recursive residuals: Brown, Durbin and Evans, J. R. Stat. Soc. B 37, 1975).
+func (a *DriftDetector) observe(v Sums) {
+	a.sum()
+	s := &a.by[v.Stratum]
+	if s.Rows > 0 {
+		a.Blocks.Add((v.Sum - s.Sum/s.Rows) * math.Sqrt(s.Rows/(s.Rows+1)))
+	}
+	s.add(v)
+}
+
+// sum computes the sums of each stratum, unless they are known.
+func (a *DriftDetector) sum() {
+	if a.by != nil {
+		return
+	}
+	a.by = make([]Sums, maxStrata)
+	for _, row := range a.Rows {
 		for _, b := range row {
-			n += float64(int(1) << i)
-			sum += b.Sum
-			square += b.Square
+			for _, s := range b {
+				a.by[s.Stratum].add(s)
+			}
 		}
 	}
-	return n, sum, square
+}
+
+// variances returns the variance of a value in each class, shrunk to that within classes, and the number of values.
+func (a *DriftDetector) variances() (variances []float64, rows float64) {
+	within := 0.0
+	variances = make([]float64, len(a.by))
+	for c, s := range a.by {
+		if s.Rows > 0 {
+			variances[c] = max(s.Square-s.Sum/s.Rows*s.Sum, 0)
+			within += variances[c]
+			rows += s.Rows
+		}
+	}
+	for c, s := range a.by {
+		variances[c] = (variances[c] + priorRows*within/max(rows, 1)) / (s.Rows + priorRows)
+	}
+	return variances, rows
 }
 
 // cut drops what is before the point at which the parts differ most, if they differ by more than chance allows.
 func (a *DriftDetector) cut() bool {
-	n, sum, square := a.total()
+	a.sum()
+	variances, rows := a.variances()
+	effect := a.Blocks.Effect()
+	least := minPartValues * effect
+	if rows < 2*least {
+		return false
+	}
 	delta := cmp.Or(a.Delta, 0.0005)
-	variance := max(square/n-sum/n*sum/n, 0)
-	logs := math.Log(2 * math.Log(max(n, 3)) / delta)
-	n0, s0, most := 0.0, 0.0, 1.0
+	logs := math.Log(2 * math.Log(max(rows/effect, 3)) / delta)
+	before, count, most := make([]Sums, len(a.by)), 0.0, 1.0
 	size, at := -1, 0                       // the border is after bucket at of this size
 	for i := len(a.Rows) - 1; i >= 0; i-- { // oldest first
 		for k, b := range a.Rows[i] {
-			n0 += float64(int(1) << i)
-			s0 += b.Sum
-			n1 := n - n0
-			if n0 < minPartValues || n1 < minPartValues {
+			for _, s := range b {
+				before[s.Stratum].add(s)
+				count += s.Rows
+			}
+			if count < least || rows-count < least {
 				continue
 			}
-			inverse := 1/n0 + 1/n1
-			bound := math.Sqrt(2*inverse*variance*logs) + 2.0/3*inverse*logs
-			if ratio := math.Abs(s0/n0-(sum-s0)/n1) / bound; ratio > most {
+			difference, spread, weight := a.compare(before, variances)
+			if weight < least/2 { // few rows are of classes that both parts have
+				continue
+			}
+			inverse := effect / weight
+			bound := math.Sqrt(2*inverse*spread*logs) + 2.0/3*inverse*logs
+			if ratio := math.Abs(difference) / bound; ratio > most {
 				most, size, at = ratio, i, k
 			}
 		}
@@ -106,6 +219,24 @@ func (a *DriftDetector) cut() bool {
 		return false
 	}
 	a.Rows = a.Rows[:size+1]
-	a.Rows[size] = append([]Bucket(nil), a.Rows[size][at+1:]...)
+	a.Rows[size] = slices.Clone(a.Rows[size][at+1:])
+	a.by = nil
+	a.Blocks.Break()
 	return true
+}
+
+// compare returns the difference between the means before a point and after it, pooled over the classes, the variance
+// of a value, and the weight: 1/weight is 1/n0 + 1/n1 if there is one class.
+func (a *DriftDetector) compare(before []Sums, variances []float64) (difference, variance, weight float64) {
+	for c, all := range a.by {
+		n0, n1 := before[c].Rows, all.Rows-before[c].Rows
+		if n0 == 0 || n1 == 0 {
+			continue
+		}
+		w := n0 * n1 / (n0 + n1)
+		difference += w * (before[c].Sum/n0 - (all.Sum-before[c].Sum)/n1)
+		variance += w * variances[c]
+		weight += w
+	}
+	return difference / weight, variance / weight, weight
 }

@@ -68,10 +68,10 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// TestDriftDetector: a change is found soon, at its position, and a constant mean gives no alarm.
+// TestDriftDetector: a change of the mean is found soon, at its position, and a constant one gives no alarm.
 func TestDriftDetector(t *testing.T) {
 	for _, c := range []struct {
-		before, after float64
+		before, after float64 // share of values that are 0
 		within        int
 	}{{0.25, 0.87, 64}, {0.25, 0.45, 300}, {0.3, 0.1, 250}, {0.02, 0.2, 160}} {
 		for seed := range uint64(20) {
@@ -84,12 +84,12 @@ func TestDriftDetector(t *testing.T) {
 				return 0
 			}
 			for i := range 5000 {
-				if a.Add(draw(c.before)) {
+				if a.Add("", 1-draw(c.before)) {
 					t.Errorf("seed %d: false alarm after %d of mean %g", seed, i, c.before)
 				}
 			}
 			n := 1
-			for ; !a.Add(draw(c.after)); n++ {
+			for ; !a.Add("", 1-draw(c.after)); n++ {
 			}
 			if n > c.within || a.Len() > n+200 {
 				t.Errorf("seed %d: %g to %g was found after %d, window %d", seed, c.before, c.after, n, a.Len())

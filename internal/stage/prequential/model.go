@@ -16,18 +16,27 @@ type Model struct {
 	*model.Model
 	Agreement policy.Agreement
 
-	cached map[*window.Row][]float64 // outputs of references
-	known  outputs
+	classes map[string]bool           // that it was fitted on
+	cached  map[*window.Row][]float64 // outputs of references
+	known   outputs
 }
 
 // New returns a model that has not scored a row.
-func New(m *model.Model) *Model { return &Model{Model: m, cached: map[*window.Row][]float64{}} }
+func New(m *model.Model) *Model {
+	v := &Model{Model: m, classes: map[string]bool{}, cached: map[*window.Row][]float64{}}
+	for _, class := range m.Classes() {
+		v.classes[class] = true
+	}
+	return v
+}
 
 // Scores are what a model predicts for some rows.
 type Scores struct {
 	Right []float64 // by row, in [0, 1]: how right the model is
-	Means []float64 // by row: how right the nearest class mean in the same outputs is
-	class []string  // predicted by row; nil without labels
+	// Means are, by row, how right the nearest class mean in the same outputs is, among the classes that the model was
+	// fitted on; NaN for other rows, and for a class with few references.
+	Means []float64
+	class []string // predicted by row; nil without labels
 }
 
 // Count adds scores to the model's agreement.
@@ -90,7 +99,7 @@ func (v *Model) scoreAll(ctx context.Context, refs *References, rows []window.Ro
 			out.Right[i] = 1
 		}
 	}
-	out.Means = k.nearestMeans(rows, y, v.Dim())
+	out.Means = k.nearestMeans(rows, y, v.Dim(), v.classes)
 	return out, nil
 }
 

@@ -111,21 +111,43 @@ func (k *outputs) setMeans(d int) {
 	}
 }
 
-// nearestMeans is 1 for each row with outputs y whose nearest class mean is that of its label, else 0.
-func (k *outputs) nearestMeans(rows []window.Row, y []float64, d int) []float64 {
+// minMean is the number of references from which the mean of a class attracts rows of other classes; it is less while
+// no class has twice as many.
+const minMean = 30
+
+// nearestMeans is 1 for each row with outputs y whose nearest class mean is that of its label, else 0. Means of few
+// references and of classes that the model does not know do not compete, and rows of such classes are NaN: that a class
+// is new, or rare, is no change of the others. A model that knows no classes competes with all.
+func (k *outputs) nearestMeans(rows []window.Row, y []float64, d int, known map[string]bool) []float64 {
+	most := 0.0
+	for _, n := range k.count {
+		most = max(most, n)
+	}
+	competes := make([]bool, len(k.labels))
+	for c, label := range k.labels {
+		competes[c] = k.count[c] >= min(minMean, most/2) && (len(known) == 0 || known[label])
+	}
 	right := make([]float64, len(rows))
 	for i := range rows {
-		best, class := math.Inf(1), ""
-		for c, label := range k.labels {
+		own, found := k.class[rows[i].Label]
+		if !found || !competes[own] {
+			right[i] = math.NaN()
+			continue
+		}
+		best, nearest := math.Inf(1), -1
+		for c := range k.labels {
+			if !competes[c] {
+				continue
+			}
 			sum := 0.0
 			for j, v := range k.mean[c*d : (c+1)*d] {
 				sum += (y[i*d+j] - v) * (y[i*d+j] - v)
 			}
 			if sum < best {
-				best, class = sum, label
+				best, nearest = sum, c
 			}
 		}
-		if class == rows[i].Label {
+		if nearest == own {
 			right[i] = 1
 		}
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // checkpointFormat is the version of the format of a checkpoint.
-const checkpointFormat = 1
+const checkpointFormat = 2
 
 // checkpoint is the state of a trainer without the rows of its window and the live model. It is taken when all
 // candidates have just been fitted, so that they can be fitted again from the rows.
@@ -28,7 +28,7 @@ type checkpoint struct {
 	Level      int                    `json:"level"`
 	References int                    `json:"references"` // maximum per class
 	Policy     policy.Schedule        `json:"policy"`
-	Drift      evidence.DriftDetector `json:"drift"`
+	Drift      evidence.DriftDetector `json:"changes"` // of format 1: "drift", of values without classes
 	Live       policy.Agreement       `json:"live"`
 	Candidates []candidateState       `json:"candidates"`
 	Probe      *probeState            `json:"scouts,omitempty"`
@@ -234,6 +234,9 @@ func (t *Trainer) restore(ctx context.Context) {
 	t.schedule = s.Policy
 	t.schedule.Config = configured
 	t.drift, t.alarms = s.Drift, s.Alarms
+	if s.Format < checkpointFormat {
+		t.log.Info("the checkpoint is of an older version; drift detection starts over")
+	}
 	if live := t.host.Live(); live != nil && live.WasReset {
 		startOver(ctx, t)
 		return

@@ -28,7 +28,7 @@ type Trainer struct {
 
 	live       *prequential.Model     // nil before the first model that is no bootstrap model
 	origin     *model.Model           // the first model of the epoch
-	drift      evidence.DriftDetector // of the accuracy of the nearest class mean in the live model's outputs
+	drift      evidence.DriftDetector // of the recall of the nearest class mean in the live model's outputs
 	candidates []*candidate
 	unlabelled []float64 // features of the first rows, labelled or not, for the bootstrap model
 
@@ -204,8 +204,8 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 	}
 	v := t.live.Score(ctx, refs, rows, t.x, labelled)
 	t.live.Count(v, rows)
-	for _, right := range v.Means {
-		changed = t.drift.Add(1-right) || changed
+	for i, right := range v.Means {
+		changed = t.drift.Add(rows[i].Label, right) || changed
 	}
 	if t.isProbing() {
 		t.probe.score(ctx, refs, rows, t.x)
@@ -290,6 +290,7 @@ func (t *Trainer) cut(rows int) {
 	}
 	t.alarms++
 	t.data.cut(t.data.window.Back(max(rows, 1)))
+	t.drift.Reset() // what older references scored is no base for the scores by newer ones
 	t.data.sift()
 	t.schedule.Cut(t.data.window.Len())
 	t.candidates = nil
