@@ -71,7 +71,7 @@ func byConfiguration(t *testing.T, config string, port int) *guarded {
 	printed := verb(t, 0, "setup", "--permissions", "-c", config)
 	snippet := printed[:strings.Index(printed, "# The same as users")]
 	for _, v := range []string{"daemon", "producer", "reader", "operator", "viewer", "setup"} {
-		t.Setenv("EMBEDD_"+strings.ToUpper(v)+"_PASSWORD", v+"pw")
+		snippet = strings.ReplaceAll(snippet, "$EMBEDD_"+strings.ToUpper(v)+"_PASSWORD", v+"pw")
 		g.who[v] = []string{"--server", fmt.Sprintf("nats://embedd_%s:%spw@127.0.0.1:%d", v, v, port)}
 	}
 	g.who[""] = []string{"--server", fmt.Sprintf("nats://admin:admin@127.0.0.1:%d", port)}
