@@ -267,8 +267,7 @@ func TestEdgePermissions(t *testing.T) {
 		}
 	}
 	l := newLeafNode(t, &server.Permissions{Publish: &server.SubjectPermission{Allow: rights.Publish},
-		Subscribe: &server.SubjectPermission{Allow: rights.Subscribe},
-		Response:  &server.ResponsePermission{MaxMsgs: rights.Replies, Expires: rights.ReplyWait}})
+		Subscribe: &server.SubjectPermission{Allow: rights.Subscribe}})
 	if _, err := admin.Setup(t.Context(), l.js, []Pipeline{edge()}, true); err != nil {
 		t.Fatal(err)
 	}

@@ -470,7 +470,6 @@ func (g *golden) setup(p stream.Pipeline) {
 		for _, s := range r.Subscribe {
 			g.note("permission", "%s subscribe %s", r.Role, s)
 		}
-		g.note("permission", "%s answers %d within %v", r.Role, r.Replies, r.ReplyWait)
 	}
 }
 

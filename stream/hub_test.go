@@ -87,8 +87,7 @@ func (f *hubAndEdges) site(domain string, leaf server.LeafNodeOpts) *site {
 	least := admin.PermissionsOf([]Pipeline{p}, []admin.Plan{{Name: "in", Subjects: []string{"in.>"}},
 		{Name: "out", Subjects: []string{"out.>"}}}, admin.Account{})[0]
 	s.options.Users = users(&server.Permissions{Publish: &server.SubjectPermission{Allow: least.Publish},
-		Subscribe: &server.SubjectPermission{Allow: least.Subscribe},
-		Response:  &server.ResponsePermission{MaxMsgs: least.Replies, Expires: least.ReplyWait}})
+		Subscribe: &server.SubjectPermission{Allow: least.Subscribe}})
 	s.begin()
 	return s
 }

@@ -241,6 +241,10 @@ func (e *Engine) answerReloads(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case msg := <-requests:
+			if !needs.IsInbox(e.options.Conn, msg.Reply) {
+				e.log.Debug("a request to reload is ignored: its reply subject is no inbox", "reply", msg.Reply)
+				continue
+			}
 			r, err := e.Reload(ctx)
 			r.Host, _ = os.Hostname()
 			r.Pipeline = pipelineOf(msg.Subject, e.options.Pipelines)

@@ -71,9 +71,6 @@ func printPermissions(out *report.Output, all []admin.Permissions) error {
 		out.Printf("    # embedd %s\n    {\n      user: %q\n      password: $EMBEDD_%s_PASSWORD\n      permissions: {\n",
 			strings.Join(r.Verbs, ", "), userOf(r), strings.ToUpper(string(r.Role)))
 		out.Printf("        publish: {%s}\n        subscribe: {%s}\n", allowed(r.Publish), allowed(r.Subscribe))
-		if r.Replies > 0 {
-			out.Printf("        allow_responses: {max: %d, expires: %q}\n", r.Replies, r.ReplyWait)
-		}
 		out.Printf("      }\n    }\n")
 	}
 	out.Printf("  ]\n}\n\n# The same as users of an account with JWTs; --format json prints the claims. A JWT over 4 KB " +
@@ -82,9 +79,6 @@ func printPermissions(out *report.Output, all []admin.Permissions) error {
 	for _, r := range all {
 		out.Printf("nsc add user --name %s%s%s", userOf(r), flagged("--allow-pub", r.Publish),
 			flagged("--allow-sub", r.Subscribe))
-		if r.Replies > 0 {
-			out.Printf(" \\\n  --allow-pub-response=%d --response-ttl %s", r.Replies, r.ReplyWait)
-		}
 		out.Printf("\n")
 	}
 	return nil

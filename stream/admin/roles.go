@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -28,36 +27,26 @@ func commonInbox(prefix string) string {
 }
 
 // Permissions are the least permissions of the server user of a role: subjects that it may publish and subscribe to.
+// The daemon may publish on inboxes, not on any reply subject: a request could name one on which only it may publish.
 type Permissions struct {
 	Role      Role     `json:"role"`
 	Verbs     []string `json:"verbs"`   // for which they suffice
 	Aliases   []string `json:"aliases"` // other names of the role: verbs
 	Publish   []string `json:"publish"`
 	Subscribe []string `json:"subscribe"`
-	// Replies is how many messages it may publish to the reply subject of one request, up to ReplyWait after it. Every
-	// pipeline replies to a request to all services.
-	Replies   int           `json:"allow_responses"`
-	ReplyWait time.Duration `json:"-"`
-	Claims    Claims        `json:"jwt"`
+	Claims    Claims   `json:"jwt"`
 }
 
 // Claims are permissions as in the "nats" section of the JWT of a user, or the template of a scoped signing key.
 type Claims struct {
-	Publish   SubjectClaims   `json:"pub"`
-	Subscribe SubjectClaims   `json:"sub"`
-	Responses *ResponseClaims `json:"resp,omitempty"`
+	Publish   SubjectClaims `json:"pub"`
+	Subscribe SubjectClaims `json:"sub"`
 }
 
 // SubjectClaims are the subjects of [Claims].
 type SubjectClaims struct {
 	Allow []string `json:"allow,omitempty"`
 	Deny  []string `json:"deny,omitempty"`
-}
-
-// ResponseClaims are the responses of [Claims].
-type ResponseClaims struct {
-	Max int           `json:"max"`
-	TTL time.Duration `json:"ttl"` // in nanoseconds
 }
 
 // Account has the prefixes of an account: of requests to JetStream, and the one that the reply subjects of all roles
@@ -75,11 +64,6 @@ func PermissionsOf(pipelines []spec.Pipeline, plans []Plan, a Account) (out []Pe
 		p.Claims = Claims{Publish: SubjectClaims{Allow: p.Publish}, Subscribe: SubjectClaims{Allow: p.Subscribe}}
 		if len(p.Publish) == 0 {
 			p.Claims.Publish.Deny = []string{">"}
-		}
-		if r.MayReply {
-			// A server counts each delivery of one request to a connection.
-			p.Replies, p.ReplyWait = 2*len(pipelines), 2*needs.RequestTimeout
-			p.Claims.Responses = &ResponseClaims{p.Replies, p.ReplyWait}
 		}
 		out = append(out, p)
 	}

@@ -70,7 +70,11 @@ func (w *Watch) Start() (run func(context.Context)) {
 	if err != nil {
 		return nil
 	}
-	starts, err := w.Conn.Subscribe(started, func(*nats.Msg) { w.disturb() })
+	starts, err := w.Conn.Subscribe(started, func(msg *nats.Msg) {
+		if len(msg.Data) == 0 && len(msg.Header) == 0 && msg.Reply == "" { // else it is an answer that a client sent here
+			w.disturb()
+		}
+	})
 	if err == nil {
 		err = w.Conn.Publish(started, nil)
 	}

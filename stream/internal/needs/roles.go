@@ -28,8 +28,7 @@ type RoleInfo struct {
 	Verbs    []string // which need this role, or one that includes it
 	Aliases  []string // other names by which its permissions are printed: verbs
 	includes []Role
-	// MayReply: it answers requests, on reply subjects that it gets with them.
-	MayReply bool
+	answers  bool // requests
 }
 
 // Roles is the table of roles, in the order in which their permissions are printed.
@@ -70,6 +69,9 @@ func InboxPrefix(common string, r Role) string { return common + "." + string(in
 // common prefix of reply subjects.
 func PermissionsOf(all []Need, r RoleInfo, inbox string) (publish, subscribe []string) {
 	publish, subscribe = []string{}, []string{}
+	if r.answers {
+		publish = replySubjects(inbox)
+	}
 	roles := append([]Role{r.Role}, r.includes...)
 	for _, role := range roles {
 		subscribe = append(subscribe, InboxPrefix(inbox, role)+".>")

@@ -60,7 +60,7 @@ func (a *announcer) prefetch(ctx context.Context) {
 
 func (a *announcer) prefetchOne(ctx context.Context, msg *nats.Msg) {
 	var note announcement
-	if json.Unmarshal(msg.Data, &note) != nil || note.From == a.Instance {
+	if json.Unmarshal(msg.Data, &note) != nil || note.From == a.Instance || !needs.IsInbox(a.Conn, msg.Reply) {
 		return
 	}
 	_ = msg.Respond([]byte(answerAck + a.Instance))

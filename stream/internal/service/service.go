@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/ratelog"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/relay"
 	"github.com/embedd/embedd/stream/internal/replica"
@@ -38,6 +39,7 @@ const (
 type Service struct {
 	pipeline Pipeline
 	micro    micro.Service
+	noInbox  ratelog.Limiter
 
 	mu        sync.Mutex
 	isStopped bool
@@ -129,6 +131,11 @@ type reply struct {
 
 func (s *Service) handler(ctx context.Context, answer func(context.Context, *nats.Msg) (any, error)) micro.Handler {
 	return micro.HandlerFunc(func(r micro.Request) {
+		if !needs.IsInbox(s.pipeline.Conn, r.Reply()) {
+			s.noInbox.Warn(s.pipeline.Log, "a request is not answered: its reply subject is no inbox", "subject", r.Subject(),
+				"reply", r.Reply(), "fix", "use a reply subject that begins with _INBOX or with nats.inbox_prefix of the daemon")
+			return
+		}
 		if !s.begin() {
 			s.refuse(r, coded(CodeStopping, errors.New("the engine is stopping; send the request again")))
 			return
