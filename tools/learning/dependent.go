@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/embedd/embedd/tools/learning/streams"
 	"github.com/embedd/embedd/tools/learning/trial"
 )
 
@@ -23,18 +24,26 @@ type course struct {
 	reported  figure                    // mean of |reported - live|
 }
 
-// measured reports whether a checkpoint counts.
-func measured(c trial.Checkpoint, rows int) bool {
-	return c.HasAll && !math.IsNaN(float64(c.Live)) && (c.Row >= settledRow || rows <= 2*settledRow)
+// measuredFrom returns the row from which on a run is measured: that of the change, if the stream has one.
+func measuredFrom(r *trial.Result) int {
+	s, err := streams.Named(r.Stream)
+	switch {
+	case err == nil && len(s.Events) > 0:
+		return rowOf(s.Events[0].Start, r.Rows)
+	case r.Rows <= 2*settledRow:
+		return 0
+	}
+	return settledRow
 }
 
 // courseOf computes the figures of a run.
 func courseOf(r *trial.Result) course {
 	c := course{below: none, worst: none, doors: map[string]int{}, end: r.Checkpoints[len(r.Checkpoints)-1]}
+	from := measuredFrom(r)
 	var live, all, reported []figure
 	var newest [len(trial.Newest)][]figure
 	for _, p := range r.Checkpoints {
-		if !measured(p, r.Rows) {
+		if !p.HasAll || math.IsNaN(float64(p.Live)) || p.Row < from {
 			continue
 		}
 		live, all = append(live, p.Live), append(all, p.All)
@@ -65,8 +74,8 @@ Accuracy is measured as above. The alternatives are lda, fitted again at each me
 and on the newest 500, 1,000, 2,000 and 4,000. The columns:
 
 - end, worst: accuracy at the end of the stream, the mean and the worst of the seeds; all: that of a fit on all rows;
-- mean: over the measurements from row 3,000 on at which every class had been in the stream; all: that of a fit on all
-  rows; newest: the best of the four windows, and its rows;
+- mean: over the measurements from row 3,000 or a change on at which every class had been in the stream; all: that of a
+  fit on all rows; newest: the best of the four windows, and its rows;
 - below: the most that the stage was below the fit on all rows at such a measurement, in points;
 - said: mean difference between the accuracy that the stage reports and the measured one, in points;
 - alarms, promotions by door, lost: the most that a promotion lost, in points; epochs;

@@ -239,16 +239,31 @@ func (d *dataset) referAll() {
 	})
 }
 
-// withKnownLabels returns the rows whose labels enter fits: models are not scored on others.
-func (d *dataset) withKnownLabels(rows []window.Row) []window.Row {
+// scored returns the rows that models are scored on: those whose labels enter fits, and that are not from before a
+// change that older rows have left the window for.
+func (d *dataset) scored(rows []window.Row) []window.Row {
 	if !d.labelled {
 		return rows
 	}
-	unknown := func(r window.Row) bool { return !d.window.IsKnown(r.Label) }
-	if !slices.ContainsFunc(rows, unknown) {
+	skipped := func(r window.Row) bool { return !d.window.IsKnown(r.Label) || r.Compare(d.window.Start()) < 0 }
+	if !slices.ContainsFunc(rows, skipped) {
 		return rows
 	}
-	return slices.DeleteFunc(slices.Clone(rows), unknown)
+	return slices.DeleteFunc(slices.Clone(rows), skipped)
+}
+
+// isBackwards reports whether rows that have just arrived, with labels in separate messages, are older than half of the
+// window.
+func (d *dataset) isBackwards(rows []window.Row) bool {
+	if len(rows) == 0 || d.window.Len() == 0 {
+		return false
+	}
+	arrived := make([]window.Position, len(rows))
+	for i := range rows {
+		arrived[i] = rows[i].Position
+	}
+	slices.SortFunc(arrived, window.Position.Compare)
+	return arrived[len(arrived)/2].Compare(d.window.Back(d.window.Len()/2)) < 0
 }
 
 // added updates references after rows were added to the window.

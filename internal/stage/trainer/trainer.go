@@ -148,9 +148,9 @@ func (t *Trainer) learnRows(ctx context.Context, rows []window.Row) {
 	for _, r := range rows {
 		t.newest = max(t.newest, r.Time)
 	}
-	changed := t.score(ctx, t.data.withKnownLabels(rows))
+	changed := t.score(ctx, t.data.scored(rows))
 	t.addRows(rows)
-	t.learned(ctx, changed)
+	t.learned(ctx, changed, rows)
 }
 
 // learnSummary does the same for the summary of a block, whose rows are a sample.
@@ -170,7 +170,7 @@ func (t *Trainer) learnSummary(ctx context.Context, s *window.Summary) {
 	}
 	t.newest = max(t.newest, last.Time)
 	changed := false
-	for rows := t.data.withKnownLabels(s.Rows); len(rows) > 0 && ctx.Err() == nil; {
+	for rows := t.data.scored(s.Rows); len(rows) > 0 && ctx.Err() == nil; {
 		part := rows[:min(chunkRows, len(rows))]
 		rows = rows[len(part):]
 		changed = t.score(ctx, part) || changed
@@ -179,13 +179,13 @@ func (t *Trainer) learnSummary(ctx context.Context, s *window.Summary) {
 		return
 	}
 	t.addSummary(s)
-	t.learned(ctx, changed)
+	t.learned(ctx, changed, nil)
 }
 
-// learned does what is due after rows were added.
-func (t *Trainer) learned(ctx context.Context, changed bool) {
-	if changed && !t.config.Training.IgnoreDrift {
-		t.cut(t.drift.Len())
+// learned does what is due after rows were added; nil: of a summary.
+func (t *Trainer) learned(ctx context.Context, changed bool, rows []window.Row) {
+	if changed && !t.config.Training.IgnoreDrift && t.data.window.Len() > 0 {
+		t.cut(t.drift.Len(), t.config.Labels != nil && t.data.isBackwards(rows))
 	}
 	t.promoteBest(ctx)
 	t.fitDue(ctx)
@@ -282,14 +282,16 @@ func (t *Trainer) count(rows, classes int, nanos int64) {
 	}
 }
 
-// cut removes the rows before a change from the window and the references. Candidates are then fitted on the newest
-// rows; the change itself promotes nothing.
-func (t *Trainer) cut(rows int) {
-	if t.data.window.Len() == 0 {
-		return
+// cut removes the rows before a change from the window and the references; a number of rows has arrived since then.
+// Candidates are then fitted on the newest rows; the change itself promotes nothing. If labels arrive backwards, the
+// rows from before the change are the newer ones and stay.
+func (t *Trainer) cut(rows int, backwards bool) {
+	stay := max(rows, 1)
+	if backwards {
+		stay = max(t.data.window.Len()-rows, 1)
 	}
 	t.alarms++
-	t.data.cut(t.data.window.Back(max(rows, 1)))
+	t.data.cut(t.data.window.Back(stay))
 	t.drift.Reset() // what older references scored is no base for the scores by newer ones
 	t.data.sift()
 	t.schedule.Cut(t.data.window.Len())

@@ -162,10 +162,10 @@ var Dependent = slices.Concat(
 			concept: func(w *World, row, _ int) *Concept { return w.first(1 + row/1000) }},
 		{Name: "late", Title: "Late labels", About: "each label 2,000 rows after its row", Rows: 16_000, Shape: far,
 			Delay: 2000, concept: after(base, base)},
-		{Name: "reversed", Title: "Reversed labels", About: "all labels after 12,000 rows, the newest first",
-			Rows: 12_000, Shape: far, Reversed: true, concept: after(base, base)},
+		{Name: "reversed", Title: "Reversed labels", About: "all labels after 12,000 rows, the newest first; a rotation at " +
+			"half", Rows: 12_000, Shape: far, Reversed: true, Events: half, concept: after(base, rotated)},
 		{Name: "sparse", Title: "Few labels", About: "one row in a hundred has a label; a rotation at half",
-			Rows: 100_000, Shape: far, Labelled: 0.01, Events: half, concept: after(base, rotated)},
+			Rows: 100_000, Shape: Usual, Labelled: 0.01, Events: half, concept: after(base, rotated)},
 		{Name: "missing", Title: "Missing features", About: "a tenth of the rows lack features; a rotation at half",
 			Rows: 16_000, Shape: far, Missing: 0.1, Events: half, concept: after(base, rotated)},
 	})
