@@ -106,17 +106,20 @@ func answeredOnce(s *natstest.Server, in, out string, sequences []uint64) {
 }
 
 // TestClaimedIdentities publishes forty messages that have the identities of the next answers: with the identities of
-// versions without a key, and as a client that has read the key. Every input is answered once nevertheless.
+// versions without a key, under another key, and as a client that has read the key. Every input is answered once
+// nevertheless.
 func TestClaimedIdentities(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, stream, subject string
 		hasKey                bool
+		other                 []byte // the key with which the client makes identities
 	}{
-		{"WithoutTheKey", "", "out.other", false},
-		{"AnotherSubject", "", "out.other", true},
-		{"SameSubject", "", "out.x", true},
-		{"OneStream", "all", "in.y", true},
+		{"WithoutTheKey", "", "out.other", false, nil},
+		{"WithAnotherKey", "", "out.other", false, make([]byte, 32)},
+		{"AnotherSubject", "", "out.other", true, nil},
+		{"SameSubject", "", "out.x", true, nil},
+		{"OneStream", "all", "in.y", true, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -140,8 +143,10 @@ func TestClaimedIdentities(t *testing.T) {
 				next = 20 + 20 + claims + 1
 			}
 			id := publicID
-			if c.hasKey {
-				key := identityKey(s)
+			if key := wire.NewKey(c.other); c.hasKey || c.other != nil {
+				if c.hasKey {
+					key = identityKey(s)
+				}
 				id = func(o wire.Origin) string { return key.ID(o, "p", wire.AnswerOut, 0) }
 			}
 			for n := range claims {

@@ -38,6 +38,7 @@ func (*denials) Tracef(string, ...any)  {}
 // guarded is a server on which each role has a user, with the permissions that setup prints.
 type guarded struct {
 	url    string
+	config string              // path of the configuration of all pipelines
 	who    map[string][]string // flags with the login of a role; "" is a user with all permissions
 	admin  *nats.Conn
 	denied *denials
@@ -67,7 +68,7 @@ func serveGuarded(t *testing.T, o *server.Options, port int, g *guarded, admin .
 
 // byConfiguration returns a server with a user for each role, as setup prints them.
 func byConfiguration(t *testing.T, config string, port int) *guarded {
-	g := &guarded{url: fmt.Sprintf("nats://127.0.0.1:%d", port), who: map[string][]string{}}
+	g := &guarded{url: fmt.Sprintf("nats://127.0.0.1:%d", port), config: config, who: map[string][]string{}}
 	printed := verb(t, 0, "setup", "--permissions", "-c", config)
 	snippet := printed[:strings.Index(printed, "# The same as users")]
 	for _, v := range []string{"daemon", "producer", "reader", "operator", "viewer", "setup"} {
@@ -85,7 +86,7 @@ func byConfiguration(t *testing.T, config string, port int) *guarded {
 
 // byJWT returns a server with the same users as JWTs.
 func byJWT(t *testing.T, config string, port int) *guarded {
-	g := &guarded{url: fmt.Sprintf("nats://127.0.0.1:%d", port), who: map[string][]string{}}
+	g := &guarded{url: fmt.Sprintf("nats://127.0.0.1:%d", port), config: config, who: map[string][]string{}}
 	dir := t.TempDir()
 	operator, account := sure(nkeys.CreateOperator()), sure(nkeys.CreateAccount())
 	o := trustOf(t, operator, account)

@@ -45,6 +45,8 @@ var published = []attempt{
 	{"$JS.API.CONSUMER.DELETE.DEAD.b", "daemon"},
 	{"$JS.API.CONSUMER.CREATE.REDUCED.embedd-reader-1.reduced.a", "reader daemon"},
 	{"$JS.API.CONSUMER.CREATE.REDUCED.embedd-reader-1.reduced.b", ""},
+	{"$JS.API.CONSUMER.CREATE.REDUCED.embedd-reader-1", ""},
+	{"$JS.API.CONSUMER.CREATE.DEAD.embedd-reader-1", ""},
 	{"$JS.API.CONSUMER.CREATE.DEAD.embedd-reader-1.dead.a", "viewer operator daemon"},
 	{"$JS.API.CONSUMER.CREATE.DEAD.embedd-reader-1.dead.b", ""},
 	// Streams.
@@ -99,6 +101,9 @@ var published = []attempt{
 	{"embedd.a.model.pin", "operator"},
 	{"embedd.a.model.rollback", "operator"},
 	{"embedd.a.staged", "daemon"},
+	// Replies to any client, which a role that answers no request has no use for.
+	{"_INBOX.viewer.x", "daemon"},
+	{"_INBOX.x", "daemon"},
 }
 
 var subscribed = []attempt{
@@ -127,6 +132,7 @@ func roleServer(t *testing.T) (g *guarded, js jetstream.JetStream) {
 	port := carrier.FreePort(t)
 	config := writeFile(t, t.TempDir(), "embedd.yaml", fmt.Sprintf(`
 nats: {url: 'nats://127.0.0.1:%d'}
+http: {listen: 127.0.0.1:0}
 pipelines:
   a:
     input: {stream: FEATURES}
