@@ -92,6 +92,8 @@ var published = []attempt{
 	{"reduced.a", "daemon"},
 	{"dead.a", "daemon"},
 	{"features.b", ""},
+	{"reduced.b", ""},
+	{"dead.b", ""},
 	// Requests to the daemon.
 	{"embedd.a.status", "daemon viewer operator setup"},
 	{"embedd.a.transform", "producer"},
