@@ -118,8 +118,10 @@ func TestChosenModel(t *testing.T) {
 			t.Errorf("the map is %s: %v", got, err)
 		}
 	}
-	wantCode(t, c.ask("digits", "model conversion", []byte(`{"version":"`+first+`"}`)), "no_conversion",
-		"request the outputs again")
+	if epoch == 1 {
+		wantCode(t, c.ask("digits", "model conversion", []byte(`{"version":"`+first+`"}`)), "no_conversion",
+			"request the outputs again")
+	}
 	if text := succeed(t, at("model", "show", second)...); !strings.Contains(text, "5 x 5, residual") {
 		t.Errorf("model show:\n%s", text)
 	}

@@ -67,9 +67,10 @@ func withDefaults(c spec.Config) (spec.Config, error) {
 	}
 	if g := c.Training.Gate; !(g.Evidence > 1) || !(g.Margin >= 0 && g.Margin < 1) {
 		return c, fmt.Errorf("gate: evidence %g is not above 1, or margin %g not in [0, 1)", g.Evidence, g.Margin)
-	} else if !(g.MoreRows == 0 || g.MoreRows > 1) || !(g.NewClass == 0 || g.NewClass > 1) {
-		return c, fmt.Errorf("gate: more rows %g or new class %g is neither above 1 nor 0, for the default", g.MoreRows,
-			g.NewClass)
+	} else if slices.ContainsFunc([]float64{g.MoreRows, g.NewClass, g.Following},
+		func(v float64) bool { return !(v == 0 || v > 1) }) {
+		return c, fmt.Errorf("gate: more rows %g, new class %g or following %g is neither above 1 nor 0, for the default",
+			g.MoreRows, g.NewClass, g.Following)
 	}
 	if c.Training.Window.Rows < 4 {
 		return c, fmt.Errorf("a window of %d rows is too small; two classes of two rows need 4", c.Training.Window.Rows)

@@ -91,8 +91,10 @@ type Gate struct {
 	Margin   float64 // by how much a candidate's accuracy must exceed the live model's, in [0, 1); default 0
 	// MoreRows is required that a candidate from far more rows than the live model is no worse, NewClass that one with an
 	// additional class is. Default: the square root of Evidence. With +Inf such a candidate has to be better as any.
-	MoreRows, NewClass float64
-	NeverFirst         bool // no first model goes live: only one that Adopt brings does
+	// Following is required that refitting the newest rows is better than the whole window, for each such fit to go
+	// live. Default: the same; +Inf: none does without passing as a candidate.
+	MoreRows, NewClass, Following float64
+	NeverFirst                    bool // no first model goes live: only one that Adopt brings does
 }
 
 // Training says when and from what a model is fitted, and when it goes live.

@@ -135,9 +135,10 @@ type Release struct {
 	Score       float64
 	LiveScore   float64 // of the model that it replaces on the same rows; NaN if there were none, as Score is
 	Why         string  // one sentence
-	Door        string  // by which it goes live: bootstrap, first, better, more_rows or new_class; see docs/models.md
-	NewEpoch    bool    // it is the first of its epoch: keep it as long as models of the epoch, for Live.Origin
-	State       []byte  // the learner's checkpoint for this model; opaque, small, needed by a restart
+	// Door is how it goes live: bootstrap, first, better, more_rows, new_class or following; see docs/models.md.
+	Door     string
+	NewEpoch bool   // it is the first of its epoch: keep it as long as models of the epoch, for Live.Origin
+	State    []byte // the learner's checkpoint for this model; opaque, small, needed by a restart
 }
 
 // The errors that a host handles, for errors.Is. What is wrong with a message is an [*arrowio.Error], whose codes

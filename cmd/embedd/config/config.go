@@ -178,9 +178,9 @@ type Every struct {
 
 // Gate is the evidence that a candidate needs; +Inf is never.
 type Gate struct {
-	First              string // always or never
-	Evidence, Margin   float64
-	MoreRows, NewClass float64 // 0: the square root of Evidence
+	First                         string // always or never
+	Evidence, Margin              float64
+	MoreRows, NewClass, Following float64 // 0: the square root of Evidence
 }
 
 // Limits are the limits of a pipeline. Sizes are in bytes.

@@ -403,6 +403,12 @@ var spec = []field{
 		reload: true,
 		doc: "Odds required that a candidate is not worse by a percentage point, if it has a class that the live model " +
 			"does not know. auto and never are as for gate.more_rows."},
+	{path: each + "training.gate.following", to: func(_ *Config, p *Pipeline) any { return &p.Training.Gate.Following },
+		or: "auto", low: 2, high: 1e12, words: never,
+		reload: true,
+		doc: "Odds required that refitting the newest n rows is better than a fit of the whole window and than the live " +
+			"model. While they hold, each such fit goes live: the stream drifts and does not stop. auto is as for " +
+			"gate.more_rows; never: each model has to pass another door."},
 	{path: each + "training.gate.margin", to: func(_ *Config, p *Pipeline) any { return &p.Training.Gate.Margin },
 		value: "0", low: 0, high: 0.99,
 		reload: true,

@@ -111,6 +111,7 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 
 func gateOf(g config.Gate) plugin.Gate {
 	return plugin.Gate{Evidence: g.Evidence, Margin: g.Margin, MoreRows: g.MoreRows, NewClass: g.NewClass,
+		Following:  g.Following,
 		NeverFirst: g.First == "never"}
 }
 

@@ -13,6 +13,7 @@ const (
 	DoorBetter    = "better"
 	DoorMoreRows  = "more_rows"
 	DoorNewClass  = "new_class"
+	DoorFollowing = "following"
 )
 
 // Door is a way in which a model becomes the live one. Its texts are those of the documentation.
@@ -62,6 +63,12 @@ var Doors = []Door{
 		Shown: notWorse + "`training.gate.new_class`" + rootOdds, Key: "training.gate.new_class", Closed: "`never`",
 		Epoch: keptEpoch, trained: true, threshold: func(g spec.Gate) float64 { return orRoot(g.NewClass, g) },
 		margin: func(m float64) float64 { return m - maxLoss }},
+	{Name: DoorFollowing, Models: "each fit of the newest n rows, while that rule is better than the whole window: the " +
+		"concept drifts and does not stop", Shown: "that the rule of refitting the newest n rows is better, by half a " +
+		"percentage point and `training.gate.margin`, than a fit of the whole window, and at first than the live model: " +
+		"odds of `training.gate.following`" + rootOdds, Key: "training.gate.following", Closed: "`never`",
+		Epoch: keptEpoch, trained: true, threshold: func(g spec.Gate) float64 { return orRoot(g.Following, g) },
+		margin: func(m float64) float64 { return m + minGain }},
 	{Name: "operator", Models: "a stored version that an operator names: `embedd model rollback`, `embedd model pin`",
 		Shown: "nothing", Closed: "no user has the permissions of the role operator", Epoch: storedEpoch},
 	{Name: "fallback", Models: "the newest readable version, at a start, if the live one cannot be read",

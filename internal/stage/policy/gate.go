@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -150,6 +151,16 @@ func (a *Agreement) Add(right float64, label, class string) {
 	l.Right += right
 	l.True[label]++
 	l.Predicted[class]++
+}
+
+// Clone returns a copy.
+func (a *Agreement) Clone() Agreement {
+	return Agreement{a.Last.clone(), a.Before.clone()}
+}
+
+func (c Confusion) clone() Confusion {
+	c.True, c.Predicted = maps.Clone(c.True), maps.Clone(c.Predicted)
+	return c
 }
 
 // Rate is the accuracy on recent rows; NaN if there are none.

@@ -142,6 +142,12 @@ func (p *Schedule) Due(rows int) (sizes []int) {
 	return sizes
 }
 
+// IsFresh reports whether a suffix was fitted on the newest rows.
+func (p *Schedule) IsFresh(size int) bool {
+	last, fitted := p.last(size)
+	return fitted && last.At == p.Learned
+}
+
 // allDue reports whether Every makes all suffixes due.
 func (p *Schedule) allDue() bool {
 	since := p.Learned - p.Looked

@@ -31,6 +31,7 @@ type checkpoint struct {
 	Drift      evidence.DriftDetector `json:"changes"` // of format 1: "drift", of values without classes
 	Live       policy.Agreement       `json:"live"`
 	Candidates []candidateState       `json:"candidates"`
+	Rules      policy.Rules           `json:"rules,omitzero"`
 	Probe      *probeState            `json:"scouts,omitempty"`
 	Choice     *model.Choice          `json:"choice,omitempty"`
 	Landmarks  renewal                `json:"landmarks,omitzero"`
@@ -120,6 +121,7 @@ func readCheckpoint(text []byte) (*checkpoint, error) {
 // forgetModels keeps only the state of rows in a checkpoint, because the models in it are not the live one and its
 // candidates.
 func (s *checkpoint) forgetModels() {
+	s.Rules = policy.Rules{}
 	s.Candidates, s.Probe, s.Live, s.Drift = nil, nil, policy.Agreement{}, evidence.DriftDetector{}
 	s.Policy.Fitted = nil
 }
@@ -200,7 +202,7 @@ func (t *Trainer) state() []byte {
 	t.data.sift() // as a restart does, which has the rows alone
 	w := t.data.window
 	s := checkpoint{Format: checkpointFormat, Labels: t.data.newestLabel, Start: w.Start(), Level: w.Quota(),
-		References: t.data.references.Level(), Policy: t.schedule, Drift: t.drift,
+		References: t.data.references.Level(), Policy: t.schedule, Drift: t.drift, Rules: t.rules,
 		Choice: t.plan.choice, Landmarks: t.fitter.landmarks.renewal, Alarms: t.alarms}
 	s.Stamps, s.Answers = t.host.Times()
 	if w.Len() > 0 {
@@ -244,6 +246,7 @@ func (t *Trainer) restore(ctx context.Context) {
 	if t.live != nil {
 		t.live.Agreement = s.Live
 	}
+	t.rules = s.Rules
 	if !t.data.window.Trainable() || t.live == nil {
 		return
 	}
@@ -294,7 +297,7 @@ func (t *Trainer) adopt(ctx context.Context, l *spec.Live, pinned bool) {
 		return
 	}
 	t.setLive(l)
-	t.candidates, t.newest = nil, 0
+	t.candidates, t.newest, t.rules = nil, 0, policy.Rules{}
 	t.settle(l.Model, t.syncWindow(l))
 	t.fitter.keepLandmarks(ctx, l.Model)
 	t.drift.Reset()

@@ -25,8 +25,9 @@ type candidate struct {
 	comparison policy.Comparison // with the live model
 }
 
-// fitDue fits what is due.
+// fitDue fits what is due, and follows a drift with it.
 func (t *Trainer) fitDue(ctx context.Context) {
+	defer follow(ctx, t)
 	w := t.data.window
 	if w == nil || t.pinned || t.standby || t.plan.learnsNothing() || !w.Trainable() {
 		return
@@ -187,6 +188,9 @@ func (t *Trainer) fitCandidate(ctx context.Context, size int) {
 	next := prequential.New(m)
 	if c == nil {
 		c = &candidate{size: size, comparison: policy.Compare(gate, door)}
+		if t.rules.HasLive && t.rules.Live == size {
+			next.Agreement = t.live.Agreement.Clone() // the live model is the one before it
+		}
 		t.candidates = append(t.candidates, c)
 		slices.SortFunc(t.candidates, func(a, b *candidate) int { return compareSizes(b.size, a.size) })
 	} else {

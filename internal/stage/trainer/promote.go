@@ -28,6 +28,9 @@ func (t *Trainer) passes(c *candidate) (bool, string) {
 	if !t.plan.labelled() {
 		agreement = nil
 	}
+	if c.comparison.Door == policy.DoorMoreRows && t.rules.IsBehind(c.size) {
+		return false, "more rows do not help: a shorter suffix is ahead"
+	}
 	return policy.Passes(t.config.Training.Gate, &c.comparison, agreement)
 }
 
@@ -90,9 +93,16 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 	}
 	before, marks := *t, t.fitter.landmarks
 	t.live, t.origin, t.candidates, t.fitter.landmarks.New = prequential.New(a.model), a.origin, nil, false
-	t.drift.Reset()
+	if o.Door != policy.DoorFollowing { // the models of a rule are one series
+		t.drift.Reset()
+	}
 	t.schedule.Save()
 	t.fitOthers(ctx, c)
+	if c != nil && t.schedule.Nested {
+		carryOver(t, before.candidates, c)
+	} else {
+		t.rules = policy.Rules{}
+	}
 	if t.isProbing() {
 		t.probe.fitDue(ctx, true)
 	}

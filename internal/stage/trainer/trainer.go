@@ -30,7 +30,8 @@ type Trainer struct {
 	origin     *model.Model           // the first model of the epoch
 	drift      evidence.DriftDetector // of the recall of the nearest class mean in the live model's outputs
 	candidates []*candidate
-	unlabelled []float64 // features of the first rows, labelled or not, for the bootstrap model
+	rules      policy.Rules // of the suffixes that candidates are fitted on
+	unlabelled []float64    // features of the first rows, labelled or not, for the bootstrap model
 
 	pinned   bool
 	standby  bool
@@ -211,12 +212,17 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 		t.probe.score(ctx, refs, rows, t.x)
 		t.schedule.Suffix = t.probe.best()
 	}
-	for _, c := range t.candidates {
+	scores := make([][]float64, len(t.candidates))
+	for k, c := range t.candidates {
 		u := c.Score(ctx, refs, rows, t.x, labelled)
 		c.Count(u, rows)
 		for i := range rows {
 			c.comparison.Test.Add(u.Right[i] - v.Right[i])
 		}
+		scores[k] = u.Means
+	}
+	if labelled && t.schedule.Nested {
+		scoreRules(t, scores, v.Means)
 	}
 	return changed
 }
@@ -295,7 +301,7 @@ func (t *Trainer) cut(rows int, backwards bool) {
 	t.drift.Reset() // what older references scored is no base for the scores by newer ones
 	t.data.sift()
 	t.schedule.Cut(t.data.window.Len())
-	t.candidates = nil
+	t.candidates, t.rules = nil, policy.Rules{}
 	t.fitter.redraw() // landmarks of rows that were removed
 	t.fitter.landmarks.Alarmed = t.plan.hasLandmarks() && !t.fitter.landmarks.New
 	if t.probe != nil {

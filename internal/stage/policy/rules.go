@@ -1,0 +1,207 @@
+package policy
+
+import (
+	"math"
+	"slices"
+
+	"github.com/embedd/embedd/internal/stage/evidence"
+	"github.com/embedd/embedd/plugin/spec"
+)
+
+// Rules compares the rules "refit the newest n rows", for the sizes n of the suffixes. A rule is scored on each row by
+// its newest model, before any model learns the row. So the scores are about the rule, however often it was fitted and
+// whichever of its models is live, and a swap changes the opponent of the others and loses nothing.
+//
+// Under a drift that does not stop, the rule of a short suffix is better than that of the whole window. The stage then
+// follows it: each fit of the suffix goes live, by DoorFollowing, until the evidence for the rule is used up. It is
+// capped, so that this takes not much longer than the first proof did.
+type Rules struct {
+	Scores []RuleScore `json:"scores,omitempty"`
+	Pairs  []RulePair  `json:"pairs,omitempty"`
+	// Live is the suffix of the rule that the live model came from, if HasLive; SwappedAt is how many rows had been
+	// learned when it went live.
+	Live      int  `json:"live"`
+	HasLive   bool `json:"has_live,omitempty"`
+	SwappedAt int  `json:"swapped_at,omitempty"`
+	// Followed is the suffix that the stage follows; 0: none.
+	Followed int `json:"followed,omitempty"`
+}
+
+// RuleScore sums the differences in accuracy between a rule and that of the whole window, older rows with less weight.
+type RuleScore struct {
+	Size   int     `json:"size"`
+	Weight float64 `json:"weight"`
+	Sum    float64 `json:"sum"`
+}
+
+// RulePair is the evidence that the rule of one suffix is better than another, or than the live model.
+type RulePair struct {
+	Size  int                     `json:"size"`
+	Other int                     `json:"other"` // liveModel: the live model
+	Test  evidence.SequentialTest `json:"test"`
+}
+
+// RuleScores are the scores of a rule's newest model on some rows.
+type RuleScores struct {
+	Size  int
+	Right []float64
+}
+
+const (
+	liveModel = -1
+	// scoreMemory is the number of rows after which a score has 1/e of its weight.
+	scoreMemory = 3000
+	// maxEvidence caps the evidence for a rule, in multiples of what following needs.
+	maxEvidence = 10
+	// minLead is the lead in accuracy of a shorter suffix that closes DoorMoreRows.
+	minLead = 0.0025
+	// switchGain is the gain in accuracy for which the stage follows another suffix.
+	switchGain = 0.003
+	// minFollowRows is the least number of rows between two models by DoorFollowing.
+	minFollowRows = 250
+)
+
+// Add counts the scores of all rules on rows, and those of the live model. Rules without a score end.
+func (r *Rules) Add(g spec.Gate, rules []RuleScores, live []float64) {
+	has := func(size int) bool {
+		return slices.ContainsFunc(rules, func(s RuleScores) bool { return s.Size == size })
+	}
+	r.Scores = slices.DeleteFunc(r.Scores, func(s RuleScore) bool { return !has(s.Size) })
+	r.Pairs = slices.DeleteFunc(r.Pairs, func(p RulePair) bool {
+		return !has(p.Size) || p.Other != liveModel && !has(p.Other)
+	})
+	whole := slices.IndexFunc(rules, func(s RuleScores) bool { return s.Size == 0 })
+	limit := math.Log(maxEvidence * DoorNamed(DoorFollowing).threshold(g))
+	for _, a := range rules {
+		if whole >= 0 {
+			r.score(a.Size).add(a.Right, rules[whole].Right)
+		}
+		r.pair(g, a.Size, liveModel).add(a.Right, live, limit)
+		for _, b := range rules {
+			if a.Size != b.Size {
+				r.pair(g, a.Size, b.Size).add(a.Right, b.Right, limit)
+			}
+		}
+	}
+	if r.Followed != 0 && !(r.evidence(r.Followed, 0) >= 1) {
+		r.Followed = 0
+	}
+}
+
+func (s *RuleScore) add(right, other []float64) {
+	for i := range right {
+		if d := right[i] - other[i]; !math.IsNaN(d) {
+			s.Weight = s.Weight*(1-1./scoreMemory) + 1
+			s.Sum = s.Sum*(1-1./scoreMemory) + d
+		}
+	}
+}
+
+func (p *RulePair) add(right, other []float64, limit float64) {
+	for i := range right {
+		if d := right[i] - other[i]; !math.IsNaN(d) {
+			p.Test.Add(d)
+		}
+	}
+	for i := range p.Test.Logs {
+		p.Test.Logs[i] = min(p.Test.Logs[i], limit)
+	}
+}
+
+func (r *Rules) score(size int) *RuleScore {
+	i := slices.IndexFunc(r.Scores, func(s RuleScore) bool { return s.Size == size })
+	if i < 0 {
+		i = len(r.Scores)
+		r.Scores = append(r.Scores, RuleScore{Size: size})
+	}
+	return &r.Scores[i]
+}
+
+func (r *Rules) pair(g spec.Gate, size, other int) *RulePair {
+	i := slices.IndexFunc(r.Pairs, func(p RulePair) bool { return p.Size == size && p.Other == other })
+	if i < 0 {
+		i = len(r.Pairs)
+		r.Pairs = append(r.Pairs, RulePair{size, other, Compare(g, DoorFollowing).Test})
+	}
+	return &r.Pairs[i]
+}
+
+// evidence is the evidence that a rule is better than another one or, with liveModel, than the live model.
+func (r *Rules) evidence(size, other int) float64 {
+	for i := range r.Pairs {
+		if p := &r.Pairs[i]; p.Size == size && p.Other == other {
+			return p.Test.Value()
+		}
+	}
+	return 0
+}
+
+// Swap records that a model of a suffix goes live. It is the newest of its rule, so the evidence of the other rules
+// against that one continues against it.
+func (r *Rules) Swap(size, learned int) Rules {
+	next := Rules{Scores: slices.Clone(r.Scores), Live: size, HasLive: true, SwappedAt: learned, Followed: r.Followed}
+	for _, p := range r.Pairs {
+		if p.Other == liveModel {
+			continue
+		}
+		next.Pairs = append(next.Pairs, p)
+		if p.Other == size {
+			next.Pairs = append(next.Pairs, RulePair{p.Size, liveModel, p.Test})
+		}
+	}
+	return next
+}
+
+// Choose decides which suffix to follow. It begins with the one with the best score, when the evidence that its rule is
+// better than that of the whole window and than the live model suffices.
+func (r *Rules) Choose(g spec.Gate) {
+	need := DoorNamed(DoorFollowing).threshold(g)
+	if math.IsInf(need, 1) {
+		r.Followed = 0
+		return
+	}
+	best, most := 0, 0.0
+	for _, s := range r.Scores {
+		if mean := s.mean(); s.Size > 0 && mean > most && r.evidence(s.Size, 0) >= math.Sqrt(need) {
+			best, most = s.Size, mean
+		}
+	}
+	switch {
+	case best == 0:
+	case r.Followed == 0 && r.evidence(best, liveModel) >= need,
+		r.Followed != 0 && most > r.score(r.Followed).mean()+switchGain:
+		r.Followed = best
+	}
+}
+
+func (s *RuleScore) mean() float64 {
+	if s.Weight < minSuffix {
+		return 0
+	}
+	return s.Sum / s.Weight
+}
+
+// IsBehind reports whether more rows do not help: the stage follows a drift, or the rule of a shorter suffix is more
+// accurate than that of the one given.
+func (r *Rules) IsBehind(size int) bool {
+	if r.Followed != 0 {
+		return true
+	}
+	own := 0.0
+	for _, s := range r.Scores {
+		if s.Size == size {
+			own = s.mean()
+		}
+	}
+	for _, s := range r.Scores {
+		if s.Size > 0 && (size == 0 || s.Size < size) && s.mean() > own+minLead {
+			return true
+		}
+	}
+	return false
+}
+
+// FollowingDue reports whether the fit of the followed suffix may go live, after this many rows were learned.
+func (r *Rules) FollowingDue(learned int) bool {
+	return r.Followed != 0 && learned-r.SwappedAt >= max(minFollowRows, r.Followed/4)
+}
