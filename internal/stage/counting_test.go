@@ -310,7 +310,7 @@ func TestCountedReproducible(t *testing.T) {
 	var stored *arrowio.Contract
 	change := func(c *spec.Config) {
 		c.Spec.Features, c.Contract = []string{"*"}, stored
-		c.Training.Window, c.Training.Every.Rows = spec.Window{Rows: 800}, 200
+		c.Training.Window, c.Training.Every.Rows, c.Training.Gate.Evidence = spec.Window{Rows: 800}, 200, 10
 		c.StoreContract = func(_ context.Context, c *arrowio.Contract) (*arrowio.Contract, error) {
 			stored = c
 			return c, nil

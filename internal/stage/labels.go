@@ -123,6 +123,7 @@ type lateLabels struct {
 type waitingRow struct {
 	x      []float64
 	source string
+	rows   int // of its message
 }
 
 func newLateLabels(l *spec.Labels) *lateLabels {
@@ -135,7 +136,7 @@ func collect(e *trainer.Event, out []join.Out[waitingRow]) {
 		at := window.Position(o.Position)
 		if o.Kind == join.Give {
 			e.Rows = append(e.Rows, window.Row{Position: at, Time: o.Time.UnixNano(), Label: o.Text,
-				Source: o.Payload.source, X: o.Payload.x})
+				Source: o.Payload.source, X: o.Payload.x, MessageRows: o.Payload.rows})
 			e.LabelledBy = append(e.LabelledBy, window.Position(o.By))
 		} else {
 			e.Fixes = append(e.Fixes, trainer.Fix{At: at, Label: o.Text, Replaced: o.Kind == join.Withdraw})
@@ -172,7 +173,7 @@ func (t *lateLabels) addRows(c *spec.Config, msg *arrowio.Message, at spec.Posit
 			if r.Key == "" && !r.HasLabel && !unlabelled {
 				continue // no label can ever reach it
 			}
-			r.Payload = waitingRow{make([]float64, m), sourceOf(c, b, k, at)}
+			r.Payload = waitingRow{make([]float64, m), sourceOf(c, b, k, at), msg.Rows()}
 			copyRow(r.Payload.x, b.Features(), k)
 			r.Size = 9*m + 16 // an eighth for the allocator's size classes
 			if unlabelled && !r.HasLabel {

@@ -297,9 +297,9 @@ func TestUnsupervisedWithoutLabels(t *testing.T) {
 	}
 }
 
-// The choice of auto at the first fit stays: the dimension always, the method unless another is better by more than the
-// noise.
-func TestAutoStays(t *testing.T) {
+// The dimension that auto chose at the first fit stays, although it chooses again from more rows, among which are those
+// of other classes.
+func TestDimensionStays(t *testing.T) {
 	s := newStage(t, func(c *spec.Config) { c.Fit = fit.Config{Method: fit.Auto, Dim: fit.AutoDim} })
 	r := rand.New(rand.NewPCG(31, 32))
 	learnRows(t, s, 1, clouds(r, 120, 4))
@@ -323,9 +323,6 @@ func TestAutoStays(t *testing.T) {
 	}
 	if last.Model.Dim() != first.Model.Dim() {
 		t.Errorf("dim %d became %d", first.Model.Dim(), last.Model.Dim())
-	}
-	if last.Model.Method() != first.Model.Method() {
-		t.Errorf("%s became %s on rows that both separate", first.Model.Method(), last.Model.Method())
 	}
 }
 

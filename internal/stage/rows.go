@@ -58,7 +58,7 @@ func eventOf(c *spec.Config, m *arrowio.Message, at spec.Position, features int,
 				continue
 			}
 			e.Rows = append(e.Rows, window.Row{Position: position, Time: at.Time.UnixNano(), Label: label,
-				Source: sourceOf(c, batch, k, at), X: x})
+				Source: sourceOf(c, batch, k, at), X: x, MessageRows: m.Rows()})
 		}
 	}
 	return e

@@ -168,6 +168,7 @@ func (s *SummaryBuilder) contract() (*arrowio.Contract, error) {
 func (s *SummaryBuilder) messageRows(message *arrowio.Message, at spec.Position, row *window.Row,
 	read *window.ReadCounts, yield func(*window.Row) bool) bool {
 	labelled, i := s.stage.config.Spec.Label != "", -1
+	row.MessageRows = message.Rows()
 	for _, batch := range message.Batches() {
 		faults := batch.Faults()
 		for k := range batch.Rows() {

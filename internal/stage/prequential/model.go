@@ -8,7 +8,6 @@ import (
 	"github.com/embedd/embedd/internal/stage/policy"
 	"github.com/embedd/embedd/internal/stage/window"
 	"github.com/embedd/embedd/model"
-	"github.com/embedd/embedd/model/score"
 )
 
 // Model is a model with its outputs for the reference rows, and its agreement with recent labels.
@@ -51,7 +50,7 @@ func (v *Model) Count(s Scores, rows []window.Row) {
 }
 
 // Score scores rows that the model has not seen; x has their features, row after row. With labels, a model is right if
-// the nearest reference has the label of the row; without, it is as right as the share of the row's variance that the
+// the nearest reference outside the neighbourhood of the row has its label; without, it is as right as the share of the row's variance that the
 // outputs keep. A model is wrong about a row that it cannot project.
 func (v *Model) Score(ctx context.Context, refs *References, rows []window.Row, x []float64, labelled bool) Scores {
 	out, err := v.scoreAll(ctx, refs, rows, x, labelled)
@@ -84,22 +83,27 @@ func (v *Model) scoreAll(ctx context.Context, refs *References, rows []window.Ro
 	if err != nil {
 		return Scores{}, err
 	}
-	k := v.outputs(ctx, refs)
-	if len(k.rows) == 0 {
-		return Scores{}, errNoReference
+	k, d := v.outputs(ctx, refs), v.Dim()
+	out := Scores{Right: make([]float64, len(rows)), Means: make([]float64, len(rows)), class: make([]string, len(rows))}
+	for i := 0; i < len(rows); {
+		// Rows next to each other have the same neighbourhood.
+		near := k.near(&rows[i])
+		n := 1
+		for i+n < len(rows) && k.near(&rows[i+n]) == near {
+			n++
+		}
+		part := rows[i : i+n]
+		if err := k.nearest(ctx, near, part, y[i*d:(i+n)*d], out.class[i:i+n]); err != nil {
+			return Scores{}, err
+		}
+		k.nearestMeans(near, part, y[i*d:(i+n)*d], out.Means[i:i+n], v.classes)
+		i += n
 	}
-	nearest, err := score.Nearest(ctx, k.y, len(k.rows), y, len(rows), v.Dim())
-	if err != nil {
-		return Scores{}, err
-	}
-	out := Scores{Right: make([]float64, len(rows)), class: make([]string, len(rows))}
-	for i, at := range nearest {
-		out.class[i] = k.rows[at].Label
+	for i := range rows {
 		if out.class[i] == rows[i].Label {
 			out.Right[i] = 1
 		}
 	}
-	out.Means = k.nearestMeans(rows, y, v.Dim(), v.classes)
 	return out, nil
 }
 

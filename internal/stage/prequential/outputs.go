@@ -3,6 +3,7 @@ package prequential
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/embedd/embedd/internal/stage/window"
 	"github.com/embedd/embedd/model"
@@ -17,11 +18,21 @@ type outputs struct {
 	rows    []*window.Row
 	y       []float64 // d numbers per row
 
+	dim    int
 	labels []string // of the classes, in the order of their first rows
 	class  map[string]int
 	count  []float64
-	mean   []float64 // d numbers per class
+	sum    []float64 // d numbers per class
+	far    classSums // scratch memory
 }
+
+// classSums are the sums of classes without a range of rows.
+type classSums struct {
+	count, sum []float64
+}
+
+// span is a range of the references, from inclusive, to exclusive.
+type span struct{ from, to int }
 
 // outputs returns the model's outputs for the references. Only new references are projected.
 func (v *Model) outputs(ctx context.Context, refs *References) *outputs {
@@ -32,16 +43,16 @@ func (v *Model) outputs(ctx context.Context, refs *References) *outputs {
 	v.projectNew(ctx, refs)
 	d := v.Dim()
 	k.rows, k.y = k.rows[:0], k.y[:0]
-	for _, r := range refs.rows {
+	for _, r := range refs.All() {
 		if y := v.cached[r]; len(y) == d {
 			k.rows, k.y = append(k.rows, r), append(k.y, y...)
 		}
 	}
 	clear(k.rows[len(k.rows):cap(k.rows)]) // so that removed rows are collected
-	k.setMeans(d)
-	if len(v.cached) > 2*maxReferences {
-		kept := make(map[*window.Row][]float64, len(refs.rows))
-		for _, r := range refs.rows {
+	k.setSums(d)
+	if len(v.cached) > 2*max(maxReferences, refs.Len()) {
+		kept := make(map[*window.Row][]float64, refs.Len())
+		for _, r := range refs.All() {
 			kept[r] = v.cached[r]
 		}
 		v.cached = kept
@@ -69,7 +80,7 @@ func (v *Model) projectNew(ctx context.Context, refs *References) {
 			}
 		}
 	}
-	for _, r := range refs.rows {
+	for _, r := range refs.All() {
 		if v.cached[r] == nil {
 			part[n] = r
 			if n++; n == len(part) {
@@ -82,52 +93,109 @@ func (v *Model) projectNew(ctx context.Context, refs *References) {
 	}
 }
 
-// setMeans computes the means of the classes.
-func (k *outputs) setMeans(d int) {
+// setSums sums the outputs of each class.
+func (k *outputs) setSums(d int) {
 	if k.class == nil {
 		k.class = map[string]int{}
 	}
 	clear(k.class)
-	k.labels, k.count, k.mean = k.labels[:0], k.count[:0], k.mean[:0]
+	k.dim, k.labels, k.count, k.sum = d, k.labels[:0], k.count[:0], k.sum[:0]
 	for i, r := range k.rows {
 		c, found := k.class[r.Label]
 		if !found {
 			c = len(k.labels)
 			k.class[r.Label], k.labels, k.count = c, append(k.labels, r.Label), append(k.count, 0)
 			for range d {
-				k.mean = append(k.mean, 0)
+				k.sum = append(k.sum, 0)
 			}
 		}
 		k.count[c]++
-		mean := k.mean[c*d : (c+1)*d]
-		for j, v := range k.y[i*d : (i+1)*d] {
-			mean[j] += v
+		addTo(k.sum[c*d:(c+1)*d], k.y[i*d:(i+1)*d], 1)
+	}
+}
+
+func addTo(sum, y []float64, sign float64) {
+	for j, v := range y {
+		sum[j] += sign * v
+	}
+}
+
+// near is the span of the references that are in the neighbourhood of a row: they may be copies of it.
+func (k *outputs) near(r *window.Row) span {
+	from, to := r.Neighbourhood()
+	return span{k.before(from), k.before(to)}
+}
+
+// before is the number of references before a position.
+func (k *outputs) before(p window.Position) int {
+	if n := len(k.rows); n == 0 || k.rows[n-1].Compare(p) < 0 {
+		return n // the usual case: a new row
+	}
+	at, _ := slices.BinarySearchFunc(k.rows, p, func(r *window.Row, p window.Position) int { return r.Compare(p) })
+	return at
+}
+
+// nearest sets the class of each row with outputs y to that of the nearest reference outside a span.
+func (k *outputs) nearest(ctx context.Context, near span, rows []window.Row, y []float64, class []string) error {
+	d, n := k.dim, len(k.rows)
+	best := make([]float64, len(rows))
+	for part, s := range []span{{0, near.from}, {near.to, n}} {
+		if s.from == s.to {
+			continue
+		}
+		at, err := score.Nearest(ctx, k.y[s.from*d:s.to*d], s.to-s.from, y, len(rows), d)
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			ref := s.from + at[i]
+			distance := squaredDistance(k.y[ref*d:(ref+1)*d], y[i*d:(i+1)*d])
+			if part == 0 || near.from == 0 || distance < best[i] {
+				best[i], class[i] = distance, k.rows[ref].Label
+			}
 		}
 	}
-	for c, n := range k.count {
-		for j := range d {
-			k.mean[c*d+j] /= n
-		}
+	if near.from == 0 && near.to == n {
+		return errNoReference
 	}
+	return nil
+}
+
+func squaredDistance(a, b []float64) (sum float64) {
+	for j, v := range a {
+		sum += (v - b[j]) * (v - b[j])
+	}
+	return sum
 }
 
 // minMean is the number of references from which the mean of a class attracts rows of other classes; it is less while
 // no class has twice as many.
 const minMean = 30
 
-// nearestMeans is 1 for each row with outputs y whose nearest class mean is that of its label, else 0. Means of few
-// references and of classes that the model does not know do not compete, and rows of such classes are NaN: that a class
-// is new, or rare, is no change of the others. A model that knows no classes competes with all.
-func (k *outputs) nearestMeans(rows []window.Row, y []float64, d int, known map[string]bool) []float64 {
+// nearestMeans sets right to 1 for each row with outputs y whose nearest class mean is that of its label, else to 0.
+// References in a span do not count. Means of few references and of classes that the model does not know do not compete,
+// and rows of such classes are NaN: that a class is new, or rare, is no change of the others. A model that knows no
+// classes competes with all.
+func (k *outputs) nearestMeans(near span, rows []window.Row, y, right []float64, known map[string]bool) {
+	d := k.dim
+	count, mean := append(k.far.count[:0], k.count...), append(k.far.sum[:0], k.sum...)
+	k.far = classSums{count, mean}
+	for at := near.from; at < near.to; at++ {
+		c := k.class[k.rows[at].Label]
+		count[c]--
+		addTo(mean[c*d:(c+1)*d], k.y[at*d:(at+1)*d], -1)
+	}
 	most := 0.0
-	for _, n := range k.count {
+	for c, n := range count {
 		most = max(most, n)
+		for j := range d {
+			mean[c*d+j] /= n
+		}
 	}
 	competes := make([]bool, len(k.labels))
 	for c, label := range k.labels {
-		competes[c] = k.count[c] >= min(minMean, most/2) && (len(known) == 0 || known[label])
+		competes[c] = count[c] > 0 && count[c] >= min(minMean, most/2) && (len(known) == 0 || known[label])
 	}
-	right := make([]float64, len(rows))
 	for i := range rows {
 		own, found := k.class[rows[i].Label]
 		if !found || !competes[own] {
@@ -139,19 +207,14 @@ func (k *outputs) nearestMeans(rows []window.Row, y []float64, d int, known map[
 			if !competes[c] {
 				continue
 			}
-			sum := 0.0
-			for j, v := range k.mean[c*d : (c+1)*d] {
-				sum += (y[i*d+j] - v) * (y[i*d+j] - v)
-			}
-			if sum < best {
+			if sum := squaredDistance(mean[c*d:(c+1)*d], y[i*d:(i+1)*d]); sum < best {
 				best, nearest = sum, c
 			}
 		}
-		if nearest == own {
+		if right[i] = 0; nearest == own {
 			right[i] = 1
 		}
 	}
-	return right
 }
 
 // CrossLoss is the accuracy that is lost if the outputs of model first are the references for outputs of model next:

@@ -44,12 +44,85 @@ func TestOutputsFollowTheReferences(t *testing.T) {
 		true); out.Right[0]+out.Right[1] != 2 || out.Means[0]+out.Means[1] != 2 {
 		t.Errorf("%+v on rows in the midst of their classes", out)
 	}
-	refs.Cut(window.Position{Seq: 40})
+	refs.removeIf(func(r *window.Row) bool { return r.Seq < 40 })
 	refs.Add(row(300))
 	if k := v.outputs(t.Context(), refs); len(k.rows) != 61 || k.rows[60].Seq != 300 || k.count[1] != 30 {
 		t.Errorf("%d references of 61 are known after a cut", len(k.rows))
 	}
 	if n := testing.AllocsPerRun(10, func() { v.outputs(t.Context(), refs) }); n > 0 {
 		t.Errorf("%g allocations where no reference has changed", n)
+	}
+}
+
+// TestCopiesDoNotAnswer: a row is not judged by copies of itself or rows next to it, so that labels at random are
+// recognised no better than by chance.
+func TestCopiesDoNotAnswer(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	var rows []window.Row
+	d := &model.Data{M: 3, Classes: []string{"a", "b"}}
+	for len(rows) < 3000 {
+		x, class := []float64{r.NormFloat64(), r.NormFloat64(), r.NormFloat64()}, r.IntN(2)
+		for range 10 {
+			rows = append(rows, window.Row{Position: window.Position{Seq: uint64(len(rows))}, Label: d.Classes[class], X: x})
+			d.X, d.Y, d.N = append(d.X, x...), append(d.Y, class), d.N+1
+		}
+	}
+	m, err := fit.Fit(t.Context(), d, fit.Config{Method: "pca"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, refs, right, judged := New(m), NewReferences(0), 0.0, 0
+	for i := range rows {
+		if refs.CanJudge(&rows[i]) {
+			out := v.Score(t.Context(), refs, rows[i:i+1], rows[i].X, true)
+			right += out.Right[0]
+			judged++
+		}
+		refs.Add(&rows[i])
+	}
+	if share := right / float64(judged); judged < 2900 || share > 0.6 || share < 0.4 {
+		t.Errorf("%.2f of %d rows with labels at random are recognised", share, judged)
+	}
+}
+
+// TestReferencesOfEachClass: a class of which no row is held out has references too, until enough are.
+func TestReferencesOfEachClass(t *testing.T) {
+	w := window.New(window.Config{Features: 1, Rows: 10000, Classes: 10, Holdout: 0.2, Balance: true, Labelled: true})
+	refs, label := NewReferences(0), "many"
+	seq := uint64(0)
+	next := func() *window.Row {
+		seq++
+		w.Add(window.Row{Position: window.Position{Seq: seq}, Label: label, X: []float64{float64(seq)}})
+		r := w.At(window.Position{Seq: seq})
+		if r.HeldOut() {
+			refs.Add(r)
+		}
+		refs.Sync(w)
+		return r
+	}
+	for range 500 {
+		next()
+	}
+	for next().HeldOut() { // until a stretch that is not held out begins
+	}
+	label = "few"
+	count := func() (n, held int) {
+		for _, r := range refs.All() {
+			if r.Label == "few" {
+				if n++; r.HeldOut() {
+					held++
+				}
+			}
+		}
+		return n, held
+	}
+	for i := 1; i <= 200; i++ {
+		next()
+		if n, held := count(); n < min(i, minPerClass) || n > max(minPerClass, held) {
+			t.Fatalf("%d references, %d of them held out, after %d rows", n, held, i)
+		}
+	}
+	if n, held := count(); n != held {
+		t.Errorf("%d references of which %d are held out", n, held)
 	}
 }

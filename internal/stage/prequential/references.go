@@ -9,14 +9,21 @@ import (
 // maxReferences bounds the number of reference rows.
 const maxReferences = 500
 
+// minPerClass is the number of references that a class has if the window has so many rows of it.
+const minPerClass = 10
+
 // References are the newest held-out rows, at most Level of each class. No model was fitted on them, so they are fair
-// to all models. They are ordered by position.
+// to all models. A class with few held-out rows, such as one of a single run of labels, has substitutes: its oldest
+// rows that fits do see. All are ordered by position.
 type References struct {
-	rows    []*window.Row
-	count   map[string]int
-	level   int       // maximum rows per class; it only falls, until a cut
-	changes int       // of rows
-	x       []float64 // scratch memory of features
+	rows        []*window.Row
+	substitutes []*window.Row
+	all         []*window.Row // both, as of merged
+	merged      int
+	count       map[string]int
+	level       int       // maximum rows per class; it only falls, until a cut
+	changes     int       // of rows
+	x           []float64 // scratch memory of features
 }
 
 // NewReferences returns an empty set. A level above 0 is that of an earlier set.
@@ -31,11 +38,32 @@ func NewReferences(level int) *References {
 func (r *References) Level() int { return r.level }
 
 // Len is the number of rows.
-func (r *References) Len() int { return len(r.rows) }
+func (r *References) Len() int { return len(r.rows) + len(r.substitutes) }
+
+// All returns the rows in the order of their positions.
+func (r *References) All() []*window.Row {
+	if r.merged != r.changes {
+		r.merged = r.changes
+		r.all = append(append(r.all[:0], r.rows...), r.substitutes...)
+		slices.SortFunc(r.all, byPosition)
+	}
+	return r.all
+}
+
+func byPosition(a, b *window.Row) int { return a.Compare(b.Position) }
+
+// CanJudge reports whether there is a reference of the row's class that is no neighbour of the row. Models are not
+// scored on other rows, about which none can be right.
+func (r *References) CanJudge(row *window.Row) bool {
+	from, to := row.Neighbourhood()
+	return slices.ContainsFunc(r.All(), func(x *window.Row) bool {
+		return x.Label == row.Label && (x.Compare(from) < 0 || x.Compare(to) >= 0)
+	})
+}
 
 // Add adds a row unless it is in the set, and removes the oldest rows of classes that exceed the level.
 func (r *References) Add(row *window.Row) {
-	at, found := slices.BinarySearchFunc(r.rows, row, func(a, b *window.Row) int { return a.Compare(b.Position) })
+	at, found := slices.BinarySearchFunc(r.rows, row, byPosition)
 	if found {
 		return
 	}
@@ -76,16 +104,31 @@ func (r *References) removeIf(remove func(*window.Row) bool) {
 	})
 }
 
-// Sync removes rows that have left the window or enter no fit any more. So a window that is filled again after a
-// restart has the same references.
+// Sync removes rows that have left the window or enter no fit any more, and substitutes for missing ones. So a window
+// that is filled again after a restart has the same references.
 func (r *References) Sync(w *window.Window) {
 	r.removeIf(func(x *window.Row) bool { return !x.IsIncluded() || w.At(x.Position) != x })
+	var next []*window.Row
+	w.EachClass(func(label string, rows []*window.Row) {
+		missing := min(minPerClass, r.level) - r.count[label]
+		for i := 0; i < len(rows) && missing > 0; i++ {
+			if x := rows[i]; x.IsIncluded() && !x.HeldOut() {
+				next = append(next, x)
+				missing--
+			}
+		}
+	})
+	slices.SortFunc(next, byPosition)
+	if !slices.Equal(next, r.substitutes) {
+		r.substitutes = next
+		r.changes++
+	}
 }
 
-// Cut removes rows before a position, and resets the level.
-func (r *References) Cut(p window.Position) {
+// Cut removes rows that a cut of the window has removed, and resets the level.
+func (r *References) Cut(w *window.Window) {
 	r.level = maxReferences
-	r.removeIf(func(x *window.Row) bool { return x.Compare(p) < 0 })
+	r.Sync(w)
 }
 
 // features copies the features of rows into memory that the next call overwrites.

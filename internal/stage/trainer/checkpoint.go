@@ -228,6 +228,7 @@ func (t *Trainer) restore(ctx context.Context) {
 	t.data.references = prequential.NewReferences(s.References)
 	t.data.sift()
 	t.data.referAll()
+	t.data.references.Sync(t.data.window)
 	if s.Format == 0 { // a model without a checkpoint
 		t.schedule.Cut(t.data.window.Len())
 		return

@@ -214,6 +214,7 @@ func (d *dataset) sift() {
 	d.references.Sync(d.window)
 	if more {
 		d.referAll()
+		d.references.Sync(d.window)
 	}
 	if n := d.window.Outliers().Rows; n > 0 && n >= d.reportedOutliers { // the first, and then one in ten times as many
 		d.reportedOutliers = 10 * n
@@ -239,13 +240,15 @@ func (d *dataset) referAll() {
 	})
 }
 
-// scored returns the rows that models are scored on: those whose labels enter fits, and that are not from before a
-// change that older rows have left the window for.
+// scored returns the rows that models are scored on: those whose labels enter fits and have a reference, and that are
+// not from before a change that older rows have left the window for.
 func (d *dataset) scored(rows []window.Row) []window.Row {
 	if !d.labelled {
 		return rows
 	}
-	skipped := func(r window.Row) bool { return !d.window.IsKnown(r.Label) || r.Compare(d.window.Start()) < 0 }
+	skipped := func(r window.Row) bool {
+		return !d.window.IsKnown(r.Label) || r.Compare(d.window.Start()) < 0 || !d.references.CanJudge(&r)
+	}
 	if !slices.ContainsFunc(rows, skipped) {
 		return rows
 	}
@@ -277,7 +280,7 @@ func (d *dataset) added() {
 // cut removes rows before a position.
 func (d *dataset) cut(at window.Position) {
 	d.window.Cut(at)
-	d.references.Cut(at)
+	d.references.Cut(d.window)
 }
 
 // describeOutlier returns a sentence about the newest outlier, "" if there is none.
@@ -313,25 +316,39 @@ func (d *dataset) refill(e *Event, resuming bool) []window.Row {
 		}
 		if d.window.Add(r) == window.Added && !resuming {
 			d.refer(r.Position)
+			d.references.Sync(d.window)
 		}
 	}
 	return rest
 }
 
-// fix changes rows of the window and the references. Scores of the past stay.
-func (d *dataset) fix(fixes []Fix) {
+// isNew reports whether fixes of an event are due to labels that were read after the checkpoint of a restart.
+func (d *dataset) isNew(e *Event) bool {
+	return d.window != nil && d.resumedRow.Seq > 0 && e.NewestLabel.Compare(d.resumedTo) > 0 &&
+		slices.ContainsFunc(e.Fixes, func(f Fix) bool { return d.window.At(f.At) != nil })
+}
+
+// fix changes rows of the window and the references, and returns the fixes to rows that are not there. Scores of the
+// past stay.
+func (d *dataset) fix(fixes []Fix) (missing []Fix) {
+	if d.window == nil {
+		return fixes
+	}
 	for _, f := range fixes {
-		if d.window == nil {
-			return
-		}
-		if f.Replaced {
+		switch {
+		case d.window.At(f.At) == nil:
+			missing = append(missing, f)
+			continue
+		case f.Replaced:
 			d.window.Remove(f.At)
-		} else if !d.window.Relabel(f.At, f.Label) {
+		case !d.window.Relabel(f.At, f.Label):
 			continue
 		}
 		d.references.Sync(d.window)
 		d.refer(f.At)
+		d.references.Sync(d.window)
 	}
+	return missing
 }
 
 // readFrom is the position from which a restart reads: the oldest row of the window, or an older one that waits for its

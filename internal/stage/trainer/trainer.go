@@ -104,12 +104,16 @@ func (t *Trainer) Learn(ctx context.Context, e *Event) {
 	if e.LabelledBy != nil {
 		t.data.newestLabel = e.NewestLabel
 	}
+	if t.resume != nil && t.data.isNew(e) {
+		t.restore(ctx) // the window of the checkpoint is full, and without these fixes
+	}
+	later := t.data.fix(e.Fixes) // before a checkpoint of these rows: a restart has read the whole event
 	for rows := t.data.refill(e, t.resume != nil); len(rows) > 0 && ctx.Err() == nil; {
 		part := rows[:min(chunkRows, len(rows))]
 		rows = rows[len(part):]
 		t.learnRows(ctx, part)
 	}
-	t.data.fix(e.Fixes)
+	t.data.fix(later)
 	if !e.Refit && e.Adopt == nil && e.Standby == nil {
 		t.data.waiting = e.OldestWaiting
 	}

@@ -35,7 +35,7 @@ func TestLandmarksAreCut(t *testing.T) {
 		e := &Event{}
 		for row := range 20 {
 			angle, radius := 2*math.Pi*r.Float64(), 1+2*float64(row%2)
-			e.Rows = append(e.Rows, window.Row{Position: window.Position{Seq: seq, Row: row},
+			e.Rows = append(e.Rows, window.Row{Position: window.Position{Seq: seq, Row: row}, MessageRows: 20,
 				Label: []string{"in", "out"}[row%2], Time: int64(seq) * 1e9,
 				X: []float64{radius*math.Cos(angle) + r.NormFloat64()/10, radius*math.Sin(angle) + r.NormFloat64()/10}})
 		}

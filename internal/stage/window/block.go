@@ -30,9 +30,12 @@ type Row struct {
 	Label  string    // "" in a window without labels
 	Source string    // the sender, for messages
 	X      []float64 // m
+	// MessageRows is the number of rows of its message, labelled or not; 0: unknown, taken as 1
+	MessageRows int
 
 	class    int
 	heldOut  bool
+	lent     bool // fits see it although it is held out, as of the last Sift
 	excluded exclusion
 	counted  bool // as an outlier
 	missing  bool // some features are NaN
@@ -41,9 +44,10 @@ type Row struct {
 // IsIncluded reports whether the row enters fits and scores, as of the last Sift.
 func (r *Row) IsIncluded() bool { return r.excluded == included }
 
-func (r *Row) isFitted() bool { return !r.heldOut && r.excluded == included }
+func (r *Row) isFitted() bool { return (!r.heldOut || r.lent) && r.excluded == included }
 
-// HeldOut reports whether the row is held out: no fit sees it, so it is fair to all models.
+// HeldOut reports whether the row is held out: no fit sees it, so it is fair to all models. Only if its class has hardly
+// any other rows do fits see it too.
 func (r *Row) HeldOut() bool { return r.heldOut }
 
 // block is a run of rows. It begins with a row whose draw is below the border, so blocks are a function of the rows
@@ -169,11 +173,9 @@ func (p Position) Compare(q Position) int {
 	return cmp.Or(cmp.Compare(p.Created, q.Created), cmp.Compare(p.Seq, q.Seq), cmp.Compare(p.Row, q.Row))
 }
 
-// draw is a pseudorandom number of the position, uniform in [0, 2^64), independent for each purpose.
+// draw is a pseudorandom number of the position in its stream, uniform in [0, 2^64), independent for each purpose.
 func (p Position) draw(purpose uint64) uint64 {
-	h := mix(purpose ^ uint64(p.Created))
-	h = mix(h ^ p.Seq)
-	return mix(h ^ uint64(p.Row))
+	return mix(mix(mix(purpose)^p.Seq) ^ uint64(p.Row))
 }
 
 // mix is the finaliser of SplitMix64 (Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA

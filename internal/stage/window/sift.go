@@ -236,6 +236,7 @@ func (w *Window) sift() {
 			}
 		}
 	}
+	w.lend()
 }
 
 // classify judges a new row by the last Sift.

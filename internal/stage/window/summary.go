@@ -43,19 +43,27 @@ type Summary struct {
 	Absent   []int        // features without a value in any row of Moments, ascending: they are 0 there
 	Read     ReadCounts
 
-	moved bool // see MoveTo
+	isDrawn bool // it does not say which rows are held out: each row has been drawn alone, see Row.isDrawn
 }
 
 // MoveTo gives the rows the position and time of the message of another stream that carries the summary. Rows stay held
 // out as their own positions have drawn.
 func (s *Summary) MoveTo(at Position, nanos int64, holdout float64) {
-	held := share(holdout)
+	s.holdOut(share(holdout))
 	for i := range s.Rows {
 		r := &s.Rows[i]
-		r.heldOut = r.draw(drawHeld) < held
 		r.Position, r.Time = Position{Created: at.Created, Seq: at.Seq, Row: i}, nanos
+		r.MessageRows = len(s.Rows)
 	}
-	s.moved = true
+}
+
+// holdOut determines which rows are held out unless the summary says so.
+func (s *Summary) holdOut(holdout uint64) {
+	for i := range s.Rows {
+		r := &s.Rows[i]
+		r.heldOut = r.heldOut || s.isDrawn && r.isDrawn(holdout)
+	}
+	s.isDrawn = false
 }
 
 // ReadCounts counts the rows that a summary was made from.
@@ -174,7 +182,7 @@ func compareDraws(a, b drawnRow) int {
 func (d *summarizer) isOutlier(n int) bool { return d.stats.isOutlier(d.ratios[n]) }
 
 func (d *summarizer) part(r *Row) int {
-	if r.draw(drawHeld) < d.heldOut {
+	if r.stretch().isHeldOut(d.heldOut) {
 		return 1
 	}
 	return 0
@@ -305,7 +313,7 @@ func (d *summarizer) sumRest(ctx context.Context, rows iter.Seq[*Row]) (*Summary
 		case !t.kept:
 		case carried[n]:
 			own := *r
-			own.X = slices.Clone(r.X)
+			own.X, own.heldOut = slices.Clone(r.X), d.part(r) == 1
 			s.Rows = append(s.Rows, own)
 		case d.part(r) == 0 && (t.keepBelow == math.MaxUint64 || r.draw(drawThin) < t.keepBelow):
 			x, y = append(x, r.X...), append(y, t.number)
@@ -328,7 +336,11 @@ func (d *summarizer) sumRest(ctx context.Context, rows iter.Seq[*Row]) (*Summary
 
 const (
 	summaryMagic   = "embedds\n"
-	summaryVersion = 1
+	summaryVersion = 2
+	// drawnVersion did not say which rows are held out
+	drawnVersion = 1
+	// heldOutBit is set in the class of a row that is held out
+	heldOutBit = 1 << 31
 	// rowHead is the size of a row besides its features: sequence number, time, row and class.
 	rowHead = 8 + 8 + 4 + 4
 )
@@ -374,6 +386,9 @@ func (s *Summary) Bytes() ([]byte, error) {
 	for i := range s.Rows {
 		r := &s.Rows[i]
 		class, _ := slices.BinarySearch(h.Labels, r.Label)
+		if r.heldOut {
+			class |= heldOutBit
+		}
 		b = binary.LittleEndian.AppendUint64(b, r.Seq)
 		b = binary.LittleEndian.AppendUint64(b, uint64(r.Time))
 		b = binary.LittleEndian.AppendUint32(b, uint32(r.Row))
@@ -405,9 +420,10 @@ func ReadSummary(b []byte) (*Summary, error) {
 		return nil, fmt.Errorf("%w: its digest does not match", errDamaged)
 	}
 	body = body[len(summaryMagic):]
-	if v := binary.LittleEndian.Uint32(body); v != summaryVersion {
-		return nil, fmt.Errorf("the summary is of version %d and this embedd reads %d; run one version on all "+
-			"replicas", v, summaryVersion)
+	version := binary.LittleEndian.Uint32(body)
+	if version != summaryVersion && version != drawnVersion {
+		return nil, fmt.Errorf("the summary is of version %d and this embedd reads %d and %d; run one version on all "+
+			"replicas", version, drawnVersion, summaryVersion)
 	}
 	n := binary.LittleEndian.Uint32(body[4:])
 	if body = body[8:]; uint64(n) > uint64(len(body)) {
@@ -417,7 +433,7 @@ func ReadSummary(b []byte) (*Summary, error) {
 	if err := json.Unmarshal(body[:n], &h); err != nil {
 		return nil, fmt.Errorf("%w: its header: %w", errDamaged, err)
 	}
-	return h.readBody(body[n:])
+	return h.readBody(body[n:], version == drawnVersion)
 }
 
 // isAscending reports whether labels are sorted and distinct.
@@ -444,8 +460,8 @@ func (r *ReadCounts) isValid() bool {
 		int64(max(r.Rows, r.Unlabelled, r.Faulty, r.Outliers, r.OverClassLimit, r.Unread)) <= maxRows
 }
 
-// readBody reads what follows the header.
-func (h *head) readBody(b []byte) (*Summary, error) {
+// readBody reads what follows the header. isDrawn is that of the summary.
+func (h *head) readBody(b []byte, isDrawn bool) (*Summary, error) {
 	m := len(h.Features)
 	if m < 1 || h.Rows < 0 || h.Width != 4 && h.Width != 8 || h.Rows > len(b)/(rowHead+m*h.Width) ||
 		len(h.Summed) != len(h.Classes) || !isAscending(h.Labels) || !isAscending(h.Classes) ||
@@ -460,13 +476,18 @@ func (h *head) readBody(b []byte) (*Summary, error) {
 	}
 	s := &Summary{Range: Range{h.Created, h.First, h.Last}, Settings: h.Settings, Features: h.Features,
 		Labelled: h.Labelled, Classes: h.Classes, Summed: h.Summed, Read: h.Read, Moments: &moments.Set{}, Absent: h.Absent,
-		Rows: make([]Row, h.Rows)}
+		Rows: make([]Row, h.Rows), isDrawn: isDrawn}
+	perMessage := h.Read.Rows / int(min(h.Last-h.First, maxRows)+1)
 	for i := range s.Rows {
 		r := &s.Rows[i]
 		r.Position = Position{Created: h.Created, Seq: binary.LittleEndian.Uint64(b),
 			Row: int(binary.LittleEndian.Uint32(b[16:]))}
 		r.Time = int64(binary.LittleEndian.Uint64(b[8:]))
+		r.MessageRows = perMessage
 		class := binary.LittleEndian.Uint32(b[20:])
+		if !isDrawn {
+			r.heldOut, class = class&heldOutBit != 0, class&^heldOutBit
+		}
 		if uint64(class) >= uint64(len(h.Labels)) || r.Seq < h.First || r.Seq > h.Last ||
 			i > 0 && r.Compare(s.Rows[i-1].Position) <= 0 {
 			return nil, fmt.Errorf("%w: row %d has an impossible position", errDamaged, i)

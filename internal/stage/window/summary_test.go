@@ -197,7 +197,7 @@ func TestSummaryEverywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	all.Write(b)
-	const want = "86945fe6bdcec226ed0f7b273ae74efce81290f692fbaba6a0bea3930190a216"
+	const want = "9fe44e748d0bcb9039b6de841f59e50962aafe24ef11636548d85a16e0ec1ea5"
 	if got := hex.EncodeToString(all.Sum(nil)); got != want {
 		t.Errorf("summaries and their sum are %s, recorded is %s", got, want)
 	}
@@ -218,7 +218,7 @@ func TestSumOfParts(t *testing.T) {
 		}
 		held, count := share(c.Holdout), map[string]float64{}
 		for i := range rows {
-			if rows[i].draw(drawHeld) >= held {
+			if !rows[i].stretch().isHeldOut(held) {
 				count[rows[i].Label]++
 			}
 		}
@@ -247,7 +247,7 @@ func TestSumOfParts(t *testing.T) {
 		}
 		mean := make([]float64, 6) // the same from the rows
 		for i := range rows {
-			if rows[i].draw(drawHeld) >= held && slices.Contains(s.Classes, rows[i].Label) {
+			if !rows[i].stretch().isHeldOut(held) && slices.Contains(s.Classes, rows[i].Label) {
 				for j, v := range rows[i].X {
 					mean[j] += v / all
 				}
@@ -272,7 +272,7 @@ func TestUnlabelledSummary(t *testing.T) {
 	for i := range rows {
 		for k := range rows[i] {
 			rows[i][k].Label = ""
-			if rows[i][k].draw(drawHeld) >= share(c.Holdout) {
+			if !rows[i][k].stretch().isHeldOut(share(c.Holdout)) {
 				x, n = append(x, rows[i][k].X...), n+1
 			}
 		}
@@ -595,6 +595,75 @@ func TestEnormous(t *testing.T) {
 					t.Fatalf("%s, a window %s: an entry of the scatter is %g", name, kind, v)
 				}
 			}
+		}
+	}
+}
+
+// TestSummariesKeepTheirHoldout: rows of a stored summary stay held out as they were when it was made; those of version
+// 1, which did not store it, as each row was drawn alone then.
+func TestSummariesKeepTheirHoldout(t *testing.T) {
+	rows := messages(5, 1, 100)[0]
+	b := bytesOf(t, t.Context(), summed, rows)
+	held := func(b []byte, move bool) map[string]bool {
+		s, err := ReadSummary(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]bool{}
+		var names []string
+		for _, r := range s.Rows {
+			names = append(names, fmt.Sprint(r.Seq, ".", r.Row))
+		}
+		if move {
+			s.MoveTo(Position{Created: 8, Seq: 3}, 1, summed.Holdout)
+		}
+		w, i := New(summed), 0
+		if w.AddSummary(s) != Added {
+			t.Fatal("the summary was not added")
+		}
+		w.All(func(r *Row) bool {
+			out[names[i]] = r.HeldOut()
+			i++
+			return true
+		})
+		return out
+	}
+	// Version 1 is the same without the bit.
+	old := slices.Clone(b[:len(b)-sha256.Size])
+	binary.LittleEndian.PutUint32(old[len(summaryMagic):], 1)
+	at := len(summaryMagic) + 8 + int(binary.LittleEndian.Uint32(old[len(summaryMagic)+4:]))
+	s, err := ReadSummary(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range s.Rows {
+		class := binary.LittleEndian.Uint32(old[at+20:])
+		binary.LittleEndian.PutUint32(old[at+20:], class&^heldOutBit)
+		at += rowHead + 4*len(s.Rows[0].X)
+	}
+	sum := sha256.Sum256(old)
+	old = append(old, sum[:]...)
+	for _, move := range []bool{false, true} {
+		now, before := held(b, move), held(old, move)
+		byStretch, alone := 0, 0
+		for i := range rows {
+			r := &rows[i]
+			name := fmt.Sprint(r.Seq, ".", r.Row)
+			if _, carried := now[name]; !carried {
+				continue
+			}
+			if now[name] != r.stretch().isHeldOut(share(summed.Holdout)) || before[name] != r.isDrawn(share(summed.Holdout)) {
+				t.Fatalf("moved %v: row %s is held out: %v, of version 1: %v", move, name, now[name], before[name])
+			}
+			if now[name] {
+				byStretch++
+			}
+			if before[name] {
+				alone++
+			}
+		}
+		if byStretch < 20 || alone < 5 {
+			t.Errorf("%d and %d rows are held out", byStretch, alone)
 		}
 	}
 }

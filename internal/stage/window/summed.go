@@ -25,6 +25,7 @@ func (w *Window) AddSummary(s *Summary) Outcome {
 			return Duplicate
 		}
 	}
+	s.holdOut(w.heldOut)
 	b := &block{sums: &blockSums{sum: &rowSums{s.Moments, s.Absent}}}
 	for _, r := range s.Rows {
 		most := w.config.Classes
@@ -37,9 +38,6 @@ func (w *Window) AddSummary(s *Summary) Outcome {
 		}
 		row := &r
 		row.Label, row.class, row.excluded = w.classes.names[c], c, included
-		if !s.moved {
-			row.heldOut = r.draw(drawHeld) < w.heldOut
-		}
 		row.markMissing()
 		w.classify(row)
 		w.classes.insert(row)

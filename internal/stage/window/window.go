@@ -15,7 +15,7 @@ import (
 type Window struct {
 	config  Config
 	maxRows int
-	heldOut uint64 // a row whose draw is below is held out
+	heldOut uint64 // the share of rows that are held out
 
 	blockList
 	summer     summer
@@ -82,7 +82,7 @@ func (w *Window) Add(r Row) Outcome {
 		c, _ = w.classes.number(r.Label, w.config.Classes)
 	}
 	r.Label, r.Source = w.classes.names[c], w.source.intern(r.Source) // rows share one text
-	r.class, r.heldOut, r.excluded = c, r.draw(drawHeld) < w.heldOut, included
+	r.class, r.heldOut, r.lent, r.excluded = c, r.stretch().isHeldOut(w.heldOut), false, included
 	row := &r
 	row.markMissing()
 	w.classify(row)

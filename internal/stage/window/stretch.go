@@ -1,0 +1,101 @@
+package window
+
+import "math/bits"
+
+// A stretch is a range of positions of about stretchRows rows: that many rows of a message, or several small messages.
+// Rows that are next to each other may be copies, or depend on each other. So rows are held out by stretch, and no row
+// is judged by references of its own stretch or the two next to it.
+//
+// The stretch of a row depends on its position and the number of rows of its message alone. Messages next to each other
+// are taken to have about as many rows.
+
+// stretchRows is the number of rows of a stretch. Longer stretches would hold out too many or too few of the 250 rows
+// of a first model.
+const stretchRows = 16
+
+// stretch is the place of a row among the stretches of a stream in which all messages have as many rows as its own.
+type stretch struct {
+	index  uint64
+	pieces uint64 // stretches per message; 0: a stretch has several messages
+	rows   int    // of a piece
+	shift  int    // the number of messages of a stretch is 2^shift
+}
+
+func (r *Row) stretch() stretch {
+	n := max(r.MessageRows, 1)
+	if n < stretchRows {
+		shift := bits.Len(uint(stretchRows/n)) - 1
+		return stretch{index: r.Seq >> shift, shift: shift}
+	}
+	pieces := (n + stretchRows/2) / stretchRows
+	s := stretch{pieces: uint64(pieces), rows: (n + pieces - 1) / pieces}
+	s.index = r.Seq*s.pieces + uint64(min(r.Row/s.rows, pieces-1))
+	return s
+}
+
+// isHeldOut reports whether a stretch is held out. Of each 1/holdout stretches in a row one is drawn, so that few rows
+// have their share of held-out ones too. The creation time of the stream does not enter: the same messages in a
+// recreated stream are held out again.
+func (s stretch) isHeldOut(holdout uint64) bool {
+	group, begin := bits.Mul64(s.index, holdout) // the stretch covers holdout of the line from begin on
+	if at := mix(drawHeld ^ mix(group)); begin <= at && at-begin < holdout {
+		return true
+	}
+	end, next := bits.Add64(begin, holdout, 0)
+	return next > 0 && mix(drawHeld^mix(group+1)) < end
+}
+
+// lend determines which held-out rows fits see: those of classes of which less than half of the rows, and fewer than
+// sufficientRows, are not held out. The rows of a short run, or the first rows of a stream, may be in one stretch.
+func (w *Window) lend() {
+	for c, rows := range w.classes.rows {
+		n, fitted := 0, w.classes.size(c)-len(rows)
+		for _, r := range rows {
+			if r.excluded != included {
+				continue
+			}
+			if n++; !r.heldOut {
+				fitted++
+			}
+		}
+		lent := fitted < min(sufficientRows, (n+1)/2)
+		for _, r := range rows {
+			if r.heldOut && r.lent != lent {
+				r.lent = lent
+				at, _, _ := w.find(r.Position)
+				w.blocks[at].sum = nil
+			}
+		}
+	}
+}
+
+// Neighbourhood returns the range of positions, from inclusive, to exclusive, of the row's stretch and the two next to
+// it.
+func (r *Row) Neighbourhood() (from, to Position) {
+	from, to = Position{Created: r.Created}, Position{Created: r.Created}
+	s := r.stretch()
+	if s.pieces == 0 {
+		from.Seq, to.Seq = (max(s.index, 1)-1)<<s.shift, (s.index+2)<<s.shift
+		return from, to
+	}
+	piece := int(s.index - r.Seq*s.pieces)
+	switch {
+	case piece > 0:
+		from.Seq, from.Row = r.Seq, (piece-1)*s.rows
+	case r.Seq > 0:
+		from.Seq, from.Row = r.Seq-1, (int(s.pieces)-1)*s.rows
+	}
+	if piece < int(s.pieces)-1 {
+		to.Seq, to.Row = r.Seq, (piece+2)*s.rows
+	} else {
+		to.Seq, to.Row = r.Seq+1, s.rows
+	}
+	return from, to
+}
+
+// isDrawn reports whether the row alone is held out, as rows of summaries of version 1 are.
+func (r *Row) isDrawn(holdout uint64) bool {
+	h := mix(drawHeld ^ uint64(r.Created))
+	h = mix(h ^ r.Seq)
+	return mix(h^uint64(r.Row)) < holdout
+}

@@ -1,0 +1,84 @@
+package window
+
+import (
+	"math"
+	"testing"
+)
+
+// TestHoldOutByStretch: for any size of messages the share of held-out rows is that of the configuration, also of few
+// rows, and held-out rows are together; a recreated stream holds out the same ones.
+func TestHoldOutByStretch(t *testing.T) {
+	for _, rows := range []int{1, 2, 5, 9, 15, 16, 17, 40, 250, 1000} {
+		for _, holdout := range []float64{0.05, 0.2, 0.3, 0.5} {
+			var held []bool
+			for seq := uint64(1); len(held) < 50000; seq++ {
+				for i := range rows {
+					r := Row{Position: Position{Seq: seq, Row: i}, MessageRows: rows}
+					again := Row{Position: Position{Created: 99, Seq: seq, Row: i}, MessageRows: rows}
+					held = append(held, r.stretch().isHeldOut(share(holdout)))
+					if again.stretch().isHeldOut(share(holdout)) != held[len(held)-1] {
+						t.Fatal("the creation time of the stream decides")
+					}
+				}
+			}
+			all, runs, least, most := 0, 0, 1000, 0
+			for i, h := range held {
+				if h {
+					all++
+				}
+				if h && (i == 0 || !held[i-1]) {
+					runs++
+				}
+				if i%1000 == 999 {
+					n := 0
+					for _, h := range held[i-999 : i+1] {
+						if h {
+							n++
+						}
+					}
+					least, most = min(least, n), max(most, n)
+				}
+			}
+			if s := float64(all) / float64(len(held)); math.Abs(s-holdout) > holdout/20 {
+				t.Errorf("messages of %d rows: a share of %.3f is held out, not %g", rows, s, holdout)
+			}
+			if mean := float64(all) / float64(runs); mean < stretchRows/2 || mean > 4*stretchRows {
+				t.Errorf("messages of %d rows, %g: held-out rows are %.1f in a row", rows, holdout, mean)
+			}
+			if want := 1000 * holdout; float64(least) < want-4*stretchRows || float64(most) > want+4*stretchRows {
+				t.Errorf("messages of %d rows: %d to %d of 1,000 rows are held out, not %g", rows, least, most, want)
+			}
+		}
+	}
+}
+
+// TestNeighbourhood: the neighbourhood of a row has at least a stretch of rows before and after its own, and at most
+// four in all.
+func TestNeighbourhood(t *testing.T) {
+	for _, rows := range []int{1, 2, 5, 9, 15, 16, 17, 40, 250, 1000} {
+		var all []Row
+		for seq := uint64(1); len(all) < 4000; seq++ {
+			for i := range rows {
+				all = append(all, Row{Position: Position{Created: 5, Seq: seq, Row: i}, MessageRows: rows})
+			}
+		}
+		for at := 100; at < len(all)-100; at++ {
+			from, to := all[at].Neighbourhood()
+			before, after := 0, 0
+			for i := at - 1; i >= 0 && all[i].Compare(from) >= 0; i-- {
+				before++
+			}
+			for i := at + 1; i < len(all) && all[i].Compare(to) < 0; i++ {
+				after++
+			}
+			if from.Created != 5 || to.Created != 5 || min(before, after) < stretchRows/2 || before+after >= 4*stretchRows {
+				t.Fatalf("messages of %d rows, row %d of %d: %d rows before it and %d after it are near", rows, all[at].Row,
+					all[at].Seq, before, after)
+			}
+		}
+	}
+	first := Row{MessageRows: 1}
+	if from, to := first.Neighbourhood(); from != (Position{}) || to.Seq != 2*stretchRows {
+		t.Errorf("the first row is near %v to %v", from, to)
+	}
+}
