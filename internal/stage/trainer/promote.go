@@ -139,6 +139,12 @@ func (t *Trainer) align(ctx context.Context, m *model.Model, live *spec.Live, o 
 	if err != nil {
 		return nil, err
 	}
+	if exact, err := prequential.KeepsDistances(ctx, m, aligned, x, len(labels)); err != nil {
+		return nil, err
+	} else if !exact {
+		o.Reason += "; a new epoch: the coordinates of the old one would exceed the precision of float32"
+		return &placement{model: m, epoch: next, origin: m}, nil
+	}
 	o.Displacement = a.Residual
 	loss, spread, comparable := 0.0, 0.0, a.Comparable
 	if t.plan.labelled() {
