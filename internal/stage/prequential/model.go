@@ -50,8 +50,8 @@ func (v *Model) Count(s Scores, rows []window.Row) {
 }
 
 // Score scores rows that the model has not seen; x has their features, row after row. With labels, a model is right if
-// the nearest reference outside the neighbourhood of the row has its label; without, it is as right as the share of the row's variance that the
-// outputs keep. A model is wrong about a row that it cannot project.
+// the nearest reference outside the neighbourhood of the row has its label; without, it is as right as the share of the
+// row's variance that the outputs keep. A model is wrong about a row that it cannot project.
 func (v *Model) Score(ctx context.Context, refs *References, rows []window.Row, x []float64, labelled bool) Scores {
 	out, err := v.scoreAll(ctx, refs, rows, x, labelled)
 	if err == nil {

@@ -173,9 +173,9 @@ func squaredDistance(a, b []float64) (sum float64) {
 const minMean = 30
 
 // nearestMeans sets right to 1 for each row with outputs y whose nearest class mean is that of its label, else to 0.
-// References in a span do not count. Means of few references and of classes that the model does not know do not compete,
-// and rows of such classes are NaN: that a class is new, or rare, is no change of the others. A model that knows no
-// classes competes with all.
+// References in a span do not count. Means of few references and of classes that the model does not know do not
+// compete, and rows of such classes are NaN: that a class is new, or rare, is no change of the others. A model that
+// knows no classes competes with all.
 func (k *outputs) nearestMeans(near span, rows []window.Row, y, right []float64, known map[string]bool) {
 	d := k.dim
 	count, mean := append(k.far.count[:0], k.count...), append(k.far.sum[:0], k.sum...)

@@ -46,8 +46,8 @@ func (r *Row) IsIncluded() bool { return r.excluded == included }
 
 func (r *Row) isFitted() bool { return (!r.heldOut || r.lent) && r.excluded == included }
 
-// HeldOut reports whether the row is held out: no fit sees it, so it is fair to all models. Only if its class has hardly
-// any other rows do fits see it too.
+// HeldOut reports whether the row is held out: no fit sees it, so it is fair to all models. Only if its class has
+// hardly any other rows do fits see it too.
 func (r *Row) HeldOut() bool { return r.heldOut }
 
 // block is a run of rows. It begins with a row whose draw is below the border, so blocks are a function of the rows

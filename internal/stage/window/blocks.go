@@ -104,6 +104,12 @@ func (l *blockList) insert(r *Row) {
 	}
 }
 
+// forgetSum has the block of a row summed again.
+func (l *blockList) forgetSum(r *Row) {
+	at, _, _ := l.find(r.Position)
+	l.blocks[at].sum = nil
+}
+
 // remove removes a row.
 func (l *blockList) remove(r *Row) {
 	l.rows--

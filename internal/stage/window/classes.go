@@ -111,15 +111,6 @@ func (t *classes) minRows(labelled bool) int {
 	return sufficientRows
 }
 
-// EachClass calls f for each class with its rows, oldest first. f must not change them.
-func (w *Window) EachClass(f func(label string, rows []*Row)) {
-	for c, rows := range w.classes.rows {
-		if len(rows) > 0 {
-			f(w.classes.names[c], rows)
-		}
-	}
-}
-
 // leastRecent returns, of the classes with fewer than sufficientRows rows, the one whose newest row is the oldest, -1
 // if there is none, and the number of rows of all these classes.
 func (t *classes) leastRecent() (class, n int) {

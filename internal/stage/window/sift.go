@@ -236,7 +236,7 @@ func (w *Window) sift() {
 			}
 		}
 	}
-	w.lend()
+	w.classes.lend(w.blockList.forgetSum)
 }
 
 // classify judges a new row by the last Sift.

@@ -46,10 +46,11 @@ func (s stretch) isHeldOut(holdout uint64) bool {
 }
 
 // lend determines which held-out rows fits see: those of classes of which less than half of the rows, and fewer than
-// sufficientRows, are not held out. The rows of a short run, or the first rows of a stream, may be in one stretch.
-func (w *Window) lend() {
-	for c, rows := range w.classes.rows {
-		n, fitted := 0, w.classes.size(c)-len(rows)
+// sufficientRows, are not held out. The rows of a short run, or the first rows of a stream, may be in one stretch. It
+// calls changed for rows for which this has changed.
+func (t *classes) lend(changed func(*Row)) {
+	for c, rows := range t.rows {
+		n, fitted := 0, t.size(c)-len(rows)
 		for _, r := range rows {
 			if r.excluded != included {
 				continue
@@ -62,8 +63,7 @@ func (w *Window) lend() {
 		for _, r := range rows {
 			if r.heldOut && r.lent != lent {
 				r.lent = lent
-				at, _, _ := w.find(r.Position)
-				w.blocks[at].sum = nil
+				changed(r)
 			}
 		}
 	}

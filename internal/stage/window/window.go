@@ -172,6 +172,15 @@ func (w *Window) Len() int { return w.blockList.rows + w.summedRows }
 // Classes is the number of classes that have rows.
 func (w *Window) Classes() int { return w.classes.nonEmpty }
 
+// EachClass calls f for each class with its rows, oldest first. f must not change them.
+func (w *Window) EachClass(f func(label string, rows []*Row)) {
+	for c, rows := range w.classes.rows {
+		if len(rows) > 0 {
+			f(w.classes.names[c], rows)
+		}
+	}
+}
+
 // Trainable reports whether two classes have enough rows to enter a fit, or, without labels, whether there are two
 // rows.
 func (w *Window) Trainable() bool {
