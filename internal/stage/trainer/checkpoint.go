@@ -201,7 +201,8 @@ func (t *Trainer) ResumedTimes() (rows, labels EventTime) {
 func (t *Trainer) state() []byte {
 	t.data.sift() // as a restart does, which has the rows alone
 	w := t.data.window
-	s := checkpoint{Format: checkpointFormat, Labels: t.data.newestLabel, Start: w.Start(), Level: w.Quota(),
+	start, quota := w.Bounds()
+	s := checkpoint{Format: checkpointFormat, Labels: t.data.newestLabel, Start: start, Level: quota,
 		References: t.data.references.Level(), Policy: t.schedule, Drift: t.drift, Rules: t.rules,
 		Choice: t.plan.choice, Landmarks: t.fitter.landmarks.renewal, Alarms: t.alarms}
 	s.Stamps, s.Answers = t.host.Times()

@@ -246,8 +246,9 @@ func (d *dataset) scored(rows []window.Row) []window.Row {
 	if !d.labelled {
 		return rows
 	}
+	start, _ := d.window.Bounds()
 	skipped := func(r window.Row) bool {
-		return !d.window.IsKnown(r.Label) || r.Compare(d.window.Start()) < 0 || !d.references.CanJudge(&r)
+		return !d.window.IsKnown(r.Label) || r.Compare(start) < 0 || !d.references.CanJudge(&r)
 	}
 	if !slices.ContainsFunc(rows, skipped) {
 		return rows

@@ -16,7 +16,6 @@
 package window
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -43,6 +42,12 @@ type Row struct {
 
 // IsIncluded reports whether the row enters fits and scores, as of the last Sift.
 func (r *Row) IsIncluded() bool { return r.excluded == included }
+
+func (r *Row) stretch() stretch { return stretchAt(r.Position, r.MessageRows) }
+
+// Neighbourhood returns the range of positions, from inclusive, to exclusive, of the row's stretch and the two next to
+// it.
+func (r *Row) Neighbourhood() (from, to Position) { return r.stretch().neighbourhood(r.Position) }
 
 func (r *Row) isFitted() bool { return (!r.heldOut || r.lent) && r.excluded == included }
 
@@ -158,49 +163,4 @@ func find(rows []*Row, p Position) (int, bool) {
 		return n, false // the usual case: the newest row
 	}
 	return slices.BinarySearchFunc(rows, p, func(r *Row, p Position) int { return r.Compare(p) })
-}
-
-// Position is the position of a row: the creation time of its stream in nanoseconds, the sequence number of its
-// message, and its index in the message. Rows of a stream that was created later come after.
-type Position struct {
-	Created int64  `json:"created"`
-	Seq     uint64 `json:"seq"`
-	Row     int    `json:"row"`
-}
-
-// Compare is -1, 0 or 1 if p is before, at or after q.
-func (p Position) Compare(q Position) int {
-	return cmp.Or(cmp.Compare(p.Created, q.Created), cmp.Compare(p.Seq, q.Seq), cmp.Compare(p.Row, q.Row))
-}
-
-// draw is a pseudorandom number of the position in its stream, uniform in [0, 2^64), independent for each purpose.
-func (p Position) draw(purpose uint64) uint64 {
-	return mix(mix(mix(purpose)^p.Seq) ^ uint64(p.Row))
-}
-
-// mix is the finaliser of SplitMix64 (Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA
-// 2014).
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
-
-// The purposes of draws.
-const (
-	drawHeld uint64 = iota + 1
-	drawBorder
-	drawReplace
-	drawStats
-	drawSample
-	drawThin
-)
-
-// share converts a probability to the bound below which a draw falls with that probability.
-func share(p float64) uint64 {
-	if p >= 1 {
-		return 1<<64 - 1
-	}
-	return uint64(p * (1 << 64))
 }

@@ -180,3 +180,27 @@ func (t *classes) sorted(count []int) (names []string, to []int) {
 	}
 	return names, to
 }
+
+// lend determines which held-out rows fits see: those of classes of which less than half of the rows, and fewer than
+// sufficientRows, are not held out. The rows of a short run, or the first rows of a stream, may be in one stretch. It
+// calls changed for rows for which this has changed.
+func (t *classes) lend(changed func(*Row)) {
+	for c, rows := range t.rows {
+		n, fitted := 0, t.size(c)-len(rows)
+		for _, r := range rows {
+			if r.excluded != included {
+				continue
+			}
+			if n++; !r.heldOut {
+				fitted++
+			}
+		}
+		lent := fitted < min(sufficientRows, (n+1)/2)
+		for _, r := range rows {
+			if r.heldOut && r.lent != lent {
+				r.lent = lent
+				changed(r)
+			}
+		}
+	}
+}

@@ -32,9 +32,9 @@ func TestQuota(t *testing.T) {
 		})
 		return n
 	}
-	most := (w.Quota() + 1) / 2
+	most := (w.quota + 1) / 2
 	if n := of(w)["class 0"]; n["loud"] != most || n["quiet0"] < 100 || w.CappedRows() == 0 {
-		t.Errorf("of a class that may have %d rows there are %v", w.Quota(), n)
+		t.Errorf("of a class that may have %d rows there are %v", w.quota, n)
 	}
 	for label, n := range of(w) {
 		for source, n := range n {
@@ -57,7 +57,7 @@ func TestQuota(t *testing.T) {
 		before := fill(c, rows[:at])
 		oldest, _ := before.Oldest()
 		again := New(c)
-		again.LowerQuota(before.Quota())
+		again.LowerQuota(before.quota)
 		for _, r := range rows[:at] {
 			if r.Seq >= oldest.Seq {
 				again.Add(r)

@@ -21,15 +21,16 @@ type stretch struct {
 	shift  int    // the number of messages of a stretch is 2^shift
 }
 
-func (r *Row) stretch() stretch {
-	n := max(r.MessageRows, 1)
+// stretchAt returns the stretch of a row of a message with that many rows.
+func stretchAt(p Position, messageRows int) stretch {
+	n := max(messageRows, 1)
 	if n < stretchRows {
 		shift := bits.Len(uint(stretchRows/n)) - 1
-		return stretch{index: r.Seq >> shift, shift: shift}
+		return stretch{index: p.Seq >> shift, shift: shift}
 	}
 	pieces := (n + stretchRows/2) / stretchRows
 	s := stretch{pieces: uint64(pieces), rows: (n + pieces - 1) / pieces}
-	s.index = r.Seq*s.pieces + uint64(min(r.Row/s.rows, pieces-1))
+	s.index = p.Seq*s.pieces + uint64(min(p.Row/s.rows, pieces-1))
 	return s
 }
 
@@ -45,57 +46,25 @@ func (s stretch) isHeldOut(holdout uint64) bool {
 	return next > 0 && mix(drawHeld^mix(group+1)) < end
 }
 
-// lend determines which held-out rows fits see: those of classes of which less than half of the rows, and fewer than
-// sufficientRows, are not held out. The rows of a short run, or the first rows of a stream, may be in one stretch. It
-// calls changed for rows for which this has changed.
-func (t *classes) lend(changed func(*Row)) {
-	for c, rows := range t.rows {
-		n, fitted := 0, t.size(c)-len(rows)
-		for _, r := range rows {
-			if r.excluded != included {
-				continue
-			}
-			if n++; !r.heldOut {
-				fitted++
-			}
-		}
-		lent := fitted < min(sufficientRows, (n+1)/2)
-		for _, r := range rows {
-			if r.heldOut && r.lent != lent {
-				r.lent = lent
-				changed(r)
-			}
-		}
-	}
-}
-
-// Neighbourhood returns the range of positions, from inclusive, to exclusive, of the row's stretch and the two next to
-// it.
-func (r *Row) Neighbourhood() (from, to Position) {
-	from, to = Position{Created: r.Created}, Position{Created: r.Created}
-	s := r.stretch()
+// neighbourhood returns the range of positions, from inclusive, to exclusive, of the stretch of a row at p and the two
+// next to it.
+func (s stretch) neighbourhood(p Position) (from, to Position) {
+	from, to = Position{Created: p.Created}, Position{Created: p.Created}
 	if s.pieces == 0 {
 		from.Seq, to.Seq = (max(s.index, 1)-1)<<s.shift, (s.index+2)<<s.shift
 		return from, to
 	}
-	piece := int(s.index - r.Seq*s.pieces)
+	piece := int(s.index - p.Seq*s.pieces)
 	switch {
 	case piece > 0:
-		from.Seq, from.Row = r.Seq, (piece-1)*s.rows
-	case r.Seq > 0:
-		from.Seq, from.Row = r.Seq-1, (int(s.pieces)-1)*s.rows
+		from.Seq, from.Row = p.Seq, (piece-1)*s.rows
+	case p.Seq > 0:
+		from.Seq, from.Row = p.Seq-1, (int(s.pieces)-1)*s.rows
 	}
 	if piece < int(s.pieces)-1 {
-		to.Seq, to.Row = r.Seq, (piece+2)*s.rows
+		to.Seq, to.Row = p.Seq, (piece+2)*s.rows
 	} else {
-		to.Seq, to.Row = r.Seq+1, s.rows
+		to.Seq, to.Row = p.Seq+1, s.rows
 	}
 	return from, to
-}
-
-// isDrawn reports whether the row alone is held out, as rows of summaries of version 1 are.
-func (r *Row) isDrawn(holdout uint64) bool {
-	h := mix(drawHeld ^ uint64(r.Created))
-	h = mix(h ^ r.Seq)
-	return mix(h^uint64(r.Row)) < holdout
 }

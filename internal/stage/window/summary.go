@@ -43,7 +43,7 @@ type Summary struct {
 	Absent   []int        // features without a value in any row of Moments, ascending: they are 0 there
 	Read     ReadCounts
 
-	isDrawn bool // it does not say which rows are held out: each row has been drawn alone, see Row.isDrawn
+	isDrawn bool // it does not say which rows are held out: each row has been drawn alone, see Position.isDrawn
 }
 
 // MoveTo gives the rows the position and time of the message of another stream that carries the summary. Rows stay held

@@ -489,7 +489,7 @@ func TestSummedWindow(t *testing.T) {
 	}
 	cut := together(t, summed, stored)
 	cut.Cut(rows[7][len(rows[7])/2].Position)
-	if len(cut.blocks) != 2 || cut.Start() != rows[7][len(rows[7])/2].Position {
+	if len(cut.blocks) != 2 || cut.start != rows[7][len(rows[7])/2].Position {
 		t.Errorf("%d blocks are left after a cut in the third from the end", len(cut.blocks))
 	}
 	if got := fmt.Sprint(digests(t, cut)); got != of(summed, 8) {

@@ -147,11 +147,9 @@ func (w *Window) SetMapping(l Mapping) {
 	}
 }
 
-// Start is the position of the last Cut.
-func (w *Window) Start() Position { return w.start }
-
-// Quota is the maximum number of rows per class. A restart passes it to LowerQuota.
-func (w *Window) Quota() int { return w.quota }
+// Bounds returns the position of the last Cut, and the maximum number of rows per class: a restart passes them to Cut
+// and LowerQuota.
+func (w *Window) Bounds() (start Position, quota int) { return w.start, w.quota }
 
 // LowerQuota lowers the quota of classes unless it is lower already.
 func (w *Window) LowerQuota(level int) {

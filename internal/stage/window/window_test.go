@@ -111,7 +111,7 @@ func TestRestart(t *testing.T) {
 		before := fill(c, rows[:at])
 		oldest, _ := before.Oldest()
 		again := New(c)
-		again.LowerQuota(before.Quota())
+		again.LowerQuota(before.quota)
 		for _, r := range rows[:at] {
 			if r.Seq >= oldest.Seq {
 				again.Add(r)
@@ -229,7 +229,7 @@ func TestCut(t *testing.T) {
 	w := fill(config, rows)
 	cut := w.Back(1000)
 	w.Cut(cut)
-	if w.Len() != 1000 || w.Add(rows[0]) != Old || w.Start() != cut {
+	if w.Len() != 1000 || w.Add(rows[0]) != Old || w.start != cut {
 		t.Errorf("%d rows after the cut", w.Len())
 	}
 	var after []Row
