@@ -190,6 +190,7 @@ type Status struct {
 	Mismatched      int    // messages that arrived before the contract was known, do not fit it, and were not learned
 	Clock           string // a sentence if timestamps are ahead of this machine's clock, or went back
 	Fitting         bool   // the worker is busy
+	LabelsSuspect   bool   // no model beats chance on the newest rows; nothing goes live
 	Restoring       bool   // the window is being read again after a restart
 	Pinned          bool   // the live model was pinned, and no fit replaces it
 

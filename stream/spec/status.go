@@ -214,7 +214,9 @@ type Learning struct {
 	OverQuota   int    `json:"over_quota"`
 	LastOutlier string `json:"last_outlier,omitempty"` // the newest outlier, a sentence
 	Fitting     bool   `json:"fitting"`
-	Restoring   bool   `json:"restoring"` // the window is being read again after a restart
+	// LabelsSuspect: no model beats chance on the newest rows, so nothing goes live
+	LabelsSuspect bool `json:"labels_suspect"`
+	Restoring     bool `json:"restoring"` // the window is being read again after a restart
 
 	Accuracy      *float64 `json:"accuracy"`  // of the live model on rows before they were learned; null: not known yet
 	Chance        *float64 `json:"chance"`    // what it would be if labels were random
@@ -259,7 +261,7 @@ func (s Status) Report() Report {
 		Conditions: s.Conditions, Deliveries: s.Deliveries,
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
 			Dropped: g.Dropped, OverClassLimit: g.OverClassLimit, RareClassRows: g.RareClassRows, Outliers: g.Outliers,
-			LastOutlier: g.LastOutlier, OverQuota: g.OverQuota, Clock: g.Clock, Fitting: g.Fitting, Restoring: g.Restoring,
+			LastOutlier: g.LastOutlier, OverQuota: g.OverQuota, Clock: g.Clock, Fitting: g.Fitting, Restoring: g.Restoring, LabelsSuspect: g.LabelsSuspect,
 			Accuracy: known(g.Accuracy), Chance: known(g.Chance), Candidate: known(g.Candidate), CandidateRows: g.CandidateRows,
 			Evidence: g.Evidence, Door: g.Door, EvidenceRequired: known(g.EvidenceRequired),
 			Alarms: g.Alarms, Fits: g.Fits, LastFitSeconds: g.LastFit.Seconds(), LastFit: g.Note,

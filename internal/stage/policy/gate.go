@@ -62,9 +62,17 @@ func (c *Comparison) Required(g spec.Gate) float64 { return DoorNamed(c.Door).th
 // NeedNotBeBetter reports whether the candidate must only be shown to be no worse.
 func (c *Comparison) NeedNotBeBetter() bool { return c.Door != DoorBetter }
 
-// Passes decides whether a candidate goes live: its evidence suffices, and its agreement with the labels is above
-// chance. agreement is the candidate's, nil without labels. The reason is a sentence.
-func Passes(g spec.Gate, c *Comparison, agreement *Agreement) (pass bool, reason string) {
+// Standing is what the labels of recent rows say of a candidate and the live model.
+type Standing struct {
+	Agreement *Agreement // of the candidate with the labels
+	// Candidate and Live report whether they beat chance; see Sensitivity.
+	Candidate, Live bool
+}
+
+// Passes decides whether a candidate goes live: its evidence suffices, its agreement with the labels is above chance,
+// and the live model beats chance or, at the odds of the door better, the candidate does. s is nil without labels. The
+// reason is a sentence.
+func Passes(g spec.Gate, c *Comparison, s *Standing) (pass bool, reason string) {
 	value, need, claim := c.Test.Value(), c.Required(g), "better"
 	if c.NeedNotBeBetter() {
 		claim = "not worse, from more rows or classes"
@@ -76,10 +84,15 @@ func Passes(g spec.Gate, c *Comparison, agreement *Agreement) (pass bool, reason
 	if value < need {
 		return false, fmt.Sprintf("evidence %.3g of %.4g that it is %s, on %d rows", value, need, claim, c.Test.Count)
 	}
-	if agreement != nil && !agreement.AboveChance() {
+	switch {
+	case s == nil:
+	case !s.Agreement.AboveChance() || !s.Live && !s.Candidate:
 		return false, fmt.Sprintf(
 			"it is right about %.1f%% of the last rows, and chance is %.1f%%: the labels contradict every model",
-			100*agreement.Rate(), 100*agreement.Chance())
+			100*s.Agreement.Rate(), 100*s.Agreement.Chance())
+	case !s.Live && value < g.Evidence:
+		return false, fmt.Sprintf("evidence %.3g that it is %s, on %d rows: while the live model does not beat chance, "+
+			"%.4g is needed", value, claim, c.Test.Count, g.Evidence)
 	}
 	return true, fmt.Sprintf("evidence %.4g that it is %s, on %d rows that neither has seen", value, claim, c.Test.Count)
 }

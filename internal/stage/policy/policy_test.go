@@ -68,7 +68,7 @@ func (s *decisions) event(e *transcript.Event) string {
 				}
 			}
 		}
-		pass, reason := Passes(s.gate, &s.trial, &s.agree)
+		pass, reason := Passes(s.gate, &s.trial, &Standing{&s.agree, true, true})
 		if pass {
 			return "promote: " + reason
 		}

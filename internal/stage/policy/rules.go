@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -62,7 +63,7 @@ const (
 )
 
 // Add counts the scores of all rules on rows, and those of the live model. Rules without a score end.
-func (r *Rules) Add(g spec.Gate, rules []RuleScores, live []float64) {
+func (r *Rules) Add(g spec.Gate, rules []RuleScores, live []float64, rows []evidence.Row) {
 	has := func(size int) bool {
 		return slices.ContainsFunc(rules, func(s RuleScores) bool { return s.Size == size })
 	}
@@ -74,12 +75,12 @@ func (r *Rules) Add(g spec.Gate, rules []RuleScores, live []float64) {
 	limit := math.Log(maxEvidence * DoorNamed(DoorFollowing).threshold(g))
 	for _, a := range rules {
 		if whole >= 0 {
-			r.score(a.Size).add(a.Right, rules[whole].Right)
+			r.score(a.Size).add(a.Right, rules[whole].Right, rows)
 		}
-		r.pair(g, a.Size, liveModel).add(a.Right, live, limit)
+		r.pair(g, a.Size, liveModel).add(a.Right, live, rows, limit)
 		for _, b := range rules {
 			if a.Size != b.Size {
-				r.pair(g, a.Size, b.Size).add(a.Right, b.Right, limit)
+				r.pair(g, a.Size, b.Size).add(a.Right, b.Right, rows, limit)
 			}
 		}
 	}
@@ -88,19 +89,20 @@ func (r *Rules) Add(g spec.Gate, rules []RuleScores, live []float64) {
 	}
 }
 
-func (s *RuleScore) add(right, other []float64) {
+func (s *RuleScore) add(right, other []float64, rows []evidence.Row) {
 	for i := range right {
 		if d := right[i] - other[i]; !math.IsNaN(d) {
-			s.Weight = s.Weight*(1-1./scoreMemory) + 1
-			s.Sum = s.Sum*(1-1./scoreMemory) + d
+			weight := cmp.Or(rows[i].Weight, 1)
+			s.Weight = s.Weight*(1-1./scoreMemory) + weight
+			s.Sum = s.Sum*(1-1./scoreMemory) + weight*d
 		}
 	}
 }
 
-func (p *RulePair) add(right, other []float64, limit float64) {
+func (p *RulePair) add(right, other []float64, rows []evidence.Row, limit float64) {
 	for i := range right {
 		if d := right[i] - other[i]; !math.IsNaN(d) {
-			p.Test.Add(d)
+			p.Test.AddRow(d, rows[i])
 		}
 	}
 	for i := range p.Test.Logs {

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
+	"github.com/embedd/embedd/internal/stage/evidence"
 	"github.com/embedd/embedd/plugin/spec"
 )
 
@@ -34,7 +36,7 @@ func scored(r *Rules, g spec.Gate, random *rand.Rand, rows int, accuracies ...fl
 		for k, size := range []int{0, 1000, 500}[:len(rules)] {
 			rules[k] = RuleScores{size, right(accuracies[k])}
 		}
-		r.Add(g, rules, right(accuracies[len(rules)]))
+		r.Add(g, rules, right(accuracies[len(rules)]), slices.Repeat([]evidence.Row{{NewRun: true}}, chunk))
 		r.Choose(g)
 	}
 }

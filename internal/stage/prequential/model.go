@@ -13,7 +13,8 @@ import (
 // Model is a model with its outputs for the reference rows, and its agreement with recent labels.
 type Model struct {
 	*model.Model
-	Agreement policy.Agreement
+	Agreement   policy.Agreement
+	Sensitivity policy.Sensitivity
 
 	classes map[string]bool           // that it was fitted on
 	cached  map[*window.Row][]float64 // outputs of references
@@ -38,12 +39,13 @@ type Scores struct {
 	class []string // predicted by row; nil without labels
 }
 
-// Count adds scores to the model's agreement.
-func (v *Model) Count(s Scores, rows []window.Row) {
+// Count adds scores to the model's agreement with the labels, and to its evidence that it beats chance.
+func (v *Model) Count(s Scores, rows []window.Row, sampled policy.Sampled) {
 	for i, right := range s.Right {
 		class := ""
 		if s.class != nil {
 			class = s.class[i]
+			v.Sensitivity.Add(right, sampled.Share(class), sampled.Rows[i])
 		}
 		v.Agreement.Add(right, rows[i].Label, class)
 	}

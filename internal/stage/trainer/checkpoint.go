@@ -30,6 +30,9 @@ type checkpoint struct {
 	Policy     policy.Schedule        `json:"policy"`
 	Drift      evidence.DriftDetector `json:"changes"` // of format 1: "drift", of values without classes
 	Live       policy.Agreement       `json:"live"`
+	LiveBeats  policy.Sensitivity     `json:"live_beats"`
+	Sampling   evidence.Sampling      `json:"sampling"`
+	Suspicion  policy.Suspicion       `json:"suspicion"`
 	Candidates []candidateState       `json:"candidates"`
 	Rules      policy.Rules           `json:"rules,omitzero"`
 	Probe      *probeState            `json:"scouts,omitempty"`
@@ -47,11 +50,13 @@ type candidateState struct {
 	Door    string                  `json:"door,omitempty"` // if it is not the one that Growing implies
 	Test    evidence.SequentialTest `json:"test"`
 	Agree   policy.Agreement        `json:"agree"`
+	Beats   policy.Sensitivity      `json:"beats"`
 }
 
 // stateOf returns the state of a candidate.
 func stateOf(c *candidate) candidateState {
-	s := candidateState{Size: c.size, Growing: c.comparison.NeedNotBeBetter(), Test: c.comparison.Test, Agree: c.Agreement}
+	s := candidateState{Size: c.size, Growing: c.comparison.NeedNotBeBetter(), Test: c.comparison.Test, Agree: c.Agreement,
+		Beats: c.Sensitivity}
 	if c.comparison.Door == policy.DoorNewClass {
 		s.Door = c.comparison.Door
 	}
@@ -123,6 +128,7 @@ func readCheckpoint(text []byte) (*checkpoint, error) {
 func (s *checkpoint) forgetModels() {
 	s.Rules = policy.Rules{}
 	s.Candidates, s.Probe, s.Live, s.Drift = nil, nil, policy.Agreement{}, evidence.DriftDetector{}
+	s.LiveBeats = policy.Sensitivity{}
 	s.Policy.Fitted = nil
 }
 
@@ -203,7 +209,8 @@ func (t *Trainer) state() []byte {
 	w := t.data.window
 	start, quota := w.Bounds()
 	s := checkpoint{Format: checkpointFormat, Labels: t.data.newestLabel, Start: start, Level: quota,
-		References: t.data.references.Level(), Policy: t.schedule, Drift: t.drift, Rules: t.rules,
+		References: t.data.references.Level(), Policy: t.schedule, Drift: t.drift, Sampling: t.sampling,
+		Suspicion: t.suspicion, Rules: t.rules,
 		Choice: t.plan.choice, Landmarks: t.fitter.landmarks.renewal, Alarms: t.alarms}
 	s.Stamps, s.Answers = t.host.Times()
 	if w.Len() > 0 {
@@ -211,7 +218,7 @@ func (t *Trainer) state() []byte {
 		s.Oldest = t.data.readFrom()
 	}
 	if t.live != nil {
-		s.Live = t.live.Agreement
+		s.Live, s.LiveBeats = t.live.Agreement, t.live.Sensitivity
 	}
 	for _, c := range t.candidates {
 		s.Candidates = append(s.Candidates, stateOf(c))
@@ -237,16 +244,16 @@ func (t *Trainer) restore(ctx context.Context) {
 	configured := t.schedule.Config
 	t.schedule = s.Policy
 	t.schedule.Config = configured
-	t.drift, t.alarms = s.Drift, s.Alarms
+	t.drift, t.sampling, t.suspicion, t.alarms = s.Drift, s.Sampling, s.Suspicion, s.Alarms
 	if s.Format < checkpointFormat {
-		t.log.Info("the checkpoint is of an older version; drift detection starts over")
+		t.log.Info("the checkpoint is of an older version; drift detection and the evidence for candidates start over")
 	}
 	if live := t.host.Live(); live != nil && live.WasReset {
 		startOver(ctx, t)
 		return
 	}
 	if t.live != nil {
-		t.live.Agreement = s.Live
+		t.live.Agreement, t.live.Sensitivity = s.Live, s.LiveBeats
 	}
 	t.rules = s.Rules
 	if !t.data.window.Trainable() || t.live == nil {
@@ -260,8 +267,10 @@ func (t *Trainer) restore(ctx context.Context) {
 	for _, c := range s.Candidates {
 		t.fitCandidate(ctx, c.Size)
 		if back := t.candidateOf(c.Size); back != nil {
-			back.Agreement = c.Agree
-			c.restore(&back.comparison, t.config.Training.Gate)
+			back.Agreement, back.Sensitivity = c.Agree, c.Beats
+			if s.Format == checkpointFormat {
+				c.restore(&back.comparison, t.config.Training.Gate)
+			}
 		}
 	}
 	t.schedule.Fitted = fitted

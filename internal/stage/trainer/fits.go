@@ -194,7 +194,7 @@ func (t *Trainer) fitCandidate(ctx context.Context, size int) {
 		t.candidates = append(t.candidates, c)
 		slices.SortFunc(t.candidates, func(a, b *candidate) int { return compareSizes(b.size, a.size) })
 	} else {
-		next.Agreement = c.Agreement
+		next.Agreement, next.Sensitivity = c.Agreement, c.Sensitivity
 		if door != policy.DoorBetter && c.comparison.Door == policy.DoorBetter {
 			c.comparison = policy.Compare(gate, door)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/embedd/embedd/internal/stage/evidence"
 	"github.com/embedd/embedd/internal/stage/policy"
 	"github.com/embedd/embedd/internal/stage/window"
 	"github.com/embedd/embedd/plugin/spec"
@@ -12,7 +13,7 @@ import (
 
 // scoreRules counts the scores of the candidates, and of the live model, for the rules that they were fitted by. The
 // live model is the newest of its rule until that suffix is fitted again.
-func scoreRules(t *Trainer, scores [][]float64, live []float64) {
+func scoreRules(t *Trainer, scores [][]float64, live []float64, sampled []evidence.Row) {
 	rules := make([]policy.RuleScores, 0, len(scores)+1)
 	for k, c := range t.candidates {
 		rules = append(rules, policy.RuleScores{Size: c.size, Right: scores[k]})
@@ -22,7 +23,7 @@ func scoreRules(t *Trainer, scores [][]float64, live []float64) {
 		slices.SortFunc(rules, func(a, b policy.RuleScores) int { return compareSizes(b.Size, a.Size) })
 	}
 	gate, was := t.config.Training.Gate, t.rules.Followed
-	t.rules.Add(gate, rules, live)
+	t.rules.Add(gate, rules, live, sampled)
 	t.rules.Choose(gate)
 	if now := t.rules.Followed; now != was {
 		t.log.Info("the stage follows a drift by refitting the newest rows", "rows", now, "before", was)
@@ -36,7 +37,7 @@ func follow(ctx context.Context, t *Trainer) {
 		!t.schedule.IsFresh(c.size) || !t.rules.FollowingDue(t.schedule.Learned) {
 		return
 	}
-	if !c.Agreement.AboveChance() {
+	if !c.Agreement.AboveChance() || !c.Sensitivity.BeatsChance() {
 		return
 	}
 	begin := t.config.Clock()
@@ -57,6 +58,6 @@ func carryOver(t *Trainer, before []*candidate, c *candidate) {
 		if now == nil || old == c {
 			continue
 		}
-		now.Agreement = old.Agreement
+		now.Agreement, now.Sensitivity = old.Agreement, old.Sensitivity
 	}
 }

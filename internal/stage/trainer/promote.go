@@ -24,14 +24,15 @@ const (
 
 // passes asks the gate about a candidate.
 func (t *Trainer) passes(c *candidate) (bool, string) {
-	agreement := &c.Agreement
-	if !t.plan.labelled() {
-		agreement = nil
+	var standing *policy.Standing
+	if t.plan.labelled() {
+		standing = &policy.Standing{Agreement: &c.Agreement, Candidate: c.Sensitivity.BeatsChance(),
+			Live: t.live.Sensitivity.BeatsChance()}
 	}
 	if c.comparison.Door == policy.DoorMoreRows && t.rules.IsBehind(c.size) {
 		return false, "more rows do not help: a shorter suffix is ahead"
 	}
-	return policy.Passes(t.config.Training.Gate, &c.comparison, agreement)
+	return policy.Passes(t.config.Training.Gate, &c.comparison, standing)
 }
 
 // reportRejected reports that the live model was kept, if candidates were scored.
@@ -93,6 +94,9 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 	}
 	before, marks := *t, t.fitter.landmarks
 	t.live, t.origin, t.candidates, t.fitter.landmarks.New = prequential.New(a.model), a.origin, nil, false
+	if c != nil {
+		t.live.Sensitivity = c.Sensitivity
+	}
 	if o.Door != policy.DoorFollowing { // the models of a rule are one series
 		t.drift.Reset()
 	}

@@ -29,6 +29,8 @@ type Trainer struct {
 	live       *prequential.Model     // nil before the first model that is no bootstrap model
 	origin     *model.Model           // the first model of the epoch
 	drift      evidence.DriftDetector // of the recall of the nearest class mean in the live model's outputs
+	sampling   evidence.Sampling      // of the rows that are scored
+	suspicion  policy.Suspicion
 	candidates []*candidate
 	rules      policy.Rules // of the suffixes that candidates are fitted on
 	unlabelled []float64    // features of the first rows, labelled or not, for the bootstrap model
@@ -208,7 +210,8 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 		t.x = append(t.x, rows[i].X...)
 	}
 	v := t.live.Score(ctx, refs, rows, t.x, labelled)
-	t.live.Count(v, rows)
+	sampled := t.sample(rows)
+	t.live.Count(v, rows, sampled)
 	for i, right := range v.Means {
 		changed = t.drift.Add(rows[i].Label, right) || changed
 	}
@@ -219,16 +222,49 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 	scores := make([][]float64, len(t.candidates))
 	for k, c := range t.candidates {
 		u := c.Score(ctx, refs, rows, t.x, labelled)
-		c.Count(u, rows)
+		c.Count(u, rows, sampled)
 		for i := range rows {
-			c.comparison.Test.Add(u.Right[i] - v.Right[i])
+			c.comparison.Test.AddRow(u.Right[i]-v.Right[i], sampled.Rows[i])
 		}
 		scores[k] = u.Means
 	}
 	if labelled && t.schedule.Nested {
-		scoreRules(t, scores, v.Means)
+		scoreRules(t, scores, v.Means, sampled.Rows)
 	}
+	t.suspect(len(rows))
 	return changed
+}
+
+// suspect notes whether any model beats chance, and reports when that changes.
+func (t *Trainer) suspect(rows int) {
+	if !t.plan.labelled() {
+		return
+	}
+	beats := t.live.Sensitivity.BeatsChance()
+	for _, c := range t.candidates {
+		beats = beats || c.Sensitivity.BeatsChance()
+	}
+	switch changed := t.suspicion.Add(rows, beats); {
+	case changed && beats:
+		t.log.Info("labels carry information again")
+	case changed:
+		t.log.Warn("labels contradict every model; none goes live until a model beats chance", "accuracy",
+			t.live.Agreement.Rate(), "chance", t.live.Agreement.Chance(), "fix", "check the source of the labels")
+	}
+}
+
+// sample describes rows for the tests of their outcomes. Without labels each is a run.
+func (t *Trainer) sample(rows []window.Row) policy.Sampled {
+	s := policy.Sampled{Sampling: &t.sampling, Rows: make([]evidence.Row, len(rows))}
+	effect := t.drift.Blocks.Effect()
+	for i := range rows {
+		s.Rows[i] = evidence.Row{NewRun: true}
+		if t.plan.labelled() {
+			s.Rows[i] = t.sampling.Add(rows[i].Label)
+		}
+		s.Rows[i].Effect = effect
+	}
+	return s
 }
 
 // Endless returns a context that is never done. Its Err calls that of ctx, where learning pauses.
@@ -349,6 +385,7 @@ func (t *Trainer) Status() Status {
 	if t.newest != 0 {
 		s.Newest = time.Unix(0, t.newest)
 	}
+	s.LabelsSuspect = t.suspicion.IsRaised()
 	if t.live != nil {
 		s.Accuracy, s.Chance = t.live.Agreement.Rate(), t.live.Agreement.Chance()
 	}

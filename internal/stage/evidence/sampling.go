@@ -1,0 +1,77 @@
+package evidence
+
+import (
+	"math"
+	"slices"
+)
+
+// Sampling is how the classes of a stream come: their shares, and runs of rows of one class.
+type Sampling struct {
+	Rows map[string]float64 `json:"rows,omitempty"` // by class; older rows count less
+	All  float64            `json:"all"`
+	Last string             `json:"last"` // class of the newest row
+
+	// Level is the share of each class that is not rare, of the rows with weights; 0: not computed.
+	Level float64 `json:"level"`
+}
+
+const (
+	// maxWeight is how many times its share of the rows a rare class weighs at most.
+	maxWeight = 10
+	// shareRows is the number of rows at which all counts are halved.
+	shareRows = 20_000
+)
+
+// Add counts a row of a class.
+func (s *Sampling) Add(class string) Row {
+	if s.Rows == nil {
+		s.Rows = map[string]float64{}
+	}
+	if s.All >= shareRows {
+		s.All = 0
+		for c, n := range s.Rows {
+			if n = math.Floor(n / 2); n == 0 {
+				delete(s.Rows, c)
+			} else {
+				s.Rows[c] = n
+				s.All += n
+			}
+		}
+	}
+	r := Row{NewRun: class != s.Last || s.All == 0}
+	s.Rows[class]++
+	s.All++
+	s.Last = class
+	if s.Level == 0 || int(s.All)%32 == 0 {
+		s.setLevel()
+	}
+	r.Weight = min(maxWeight, s.Level*s.All/s.Rows[class])
+	return r
+}
+
+// Share is the share of a class.
+func (s *Sampling) Share(class string) float64 {
+	if s.All == 0 {
+		return 0
+	}
+	return s.Rows[class] / s.All
+}
+
+// setLevel sets the share that each class has in a weighted mean: the same for all, except that of a class that would
+// weigh more than maxWeight times its share of the rows.
+func (s *Sampling) setLevel() {
+	counts := make([]float64, 0, len(s.Rows))
+	for _, n := range s.Rows {
+		counts = append(counts, n)
+	}
+	slices.Sort(counts)
+	left := 1.0
+	for i, n := range counts {
+		s.Level = left / float64(len(counts)-i)
+		most := maxWeight * n / s.All
+		if most >= s.Level {
+			return
+		}
+		left -= most
+	}
+}

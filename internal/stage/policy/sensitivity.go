@@ -1,0 +1,64 @@
+package policy
+
+import (
+	"math"
+
+	"github.com/embedd/embedd/internal/stage/evidence"
+)
+
+const (
+	// chanceMargins is by how many margins of maxLoss a model must beat chance for a comparison with it to mean anything:
+	// of two models that guess, neither is worse.
+	chanceMargins = 5
+	// chanceOdds is the evidence for that. It is capped at maxChanceOdds, so that it ends soon after the labels do.
+	chanceOdds    = 20
+	maxChanceOdds = 2 * chanceOdds
+)
+
+// Sampled describes rows that are scored, for tests of their outcomes.
+type Sampled struct {
+	*evidence.Sampling
+	Rows []evidence.Row
+}
+
+// Sensitivity is the evidence that a model beats chance on the newest rows by five margins, where chance is how often a
+// label that is independent of the model's predictions would agree with them. It is the assay sensitivity of a
+// comparison with that model (ICH E10, Choice of control group in clinical trials, 2000, section 1.5).
+type Sensitivity struct {
+	Test evidence.SequentialTest `json:"test"`
+}
+
+// Add counts a row: how right the model is, in [0, 1], and the share of the class that it predicted.
+func (s *Sensitivity) Add(right, share float64, r evidence.Row) {
+	s.Test.Margin = chanceMargins * maxLoss
+	r.Weight = 0 // an accuracy, as chance is one
+	s.Test.AddRow(right-share, r)
+	for i := range s.Test.Logs {
+		s.Test.Logs[i] = min(s.Test.Logs[i], math.Log(maxChanceOdds))
+	}
+}
+
+// BeatsChance reports whether the evidence suffices.
+func (s *Sensitivity) BeatsChance() bool { return s.Test.Value() >= chanceOdds }
+
+// Suspicion counts the rows since any model beat chance.
+type Suspicion struct {
+	Rows int `json:"rows"`
+}
+
+// suspectRows is the number of rows without a model that beats chance from which the labels are suspect: after a change
+// of the concept no model does for a while.
+const suspectRows = 500
+
+// Add counts rows, and whether a model beats chance after them. It reports whether the suspicion has begun or ended.
+func (s *Suspicion) Add(rows int, beats bool) (changed bool) {
+	was := s.IsRaised()
+	s.Rows += rows
+	if beats {
+		s.Rows = 0
+	}
+	return was != s.IsRaised()
+}
+
+// IsRaised reports whether the labels contradict every model.
+func (s *Suspicion) IsRaised() bool { return s.Rows >= suspectRows }
