@@ -26,7 +26,8 @@ type Alignment struct {
 	// Residual is |Y1 - Y0| / |Y0 - mean| over the columns that both models have, where Y1 are the aligned candidate's
 	// outputs and Y0 the live ones.
 	Residual float64 `json:"residual"`
-	// Correlation of each column of the aligned candidate with the live one; 0 if one of the two does not vary.
+	// Correlation of each column of the aligned candidate with the live one; 0 if one of the two does not vary, 1 if
+	// neither does while others do.
 	Correlation []float64 `json:"correlation"`
 	// Comparable reports that the models have the same dimension and every correlation is at least 0.9: consumers need
 	// not distinguish their outputs.
@@ -82,7 +83,7 @@ func Align(ctx context.Context, candidate, live *Model, anchors Rows, mode strin
 			rotateTies(rotation, from, candidate.eigenvalues, y1, y0)
 		}
 	case AlignRigid:
-		if rotation, err = procrustes(centred(y1), centred(y0)); err != nil {
+		if err = rotateVarying(rotation, centred(y1), centred(y0)); err != nil {
 			return nil, Alignment{}, err
 		}
 	}
@@ -101,6 +102,23 @@ func Align(ctx context.Context, candidate, live *Model, anchors Rows, mode strin
 	}
 	return aligned, measure(y1, y0, candidate.Dim() == live.Dim()), nil
 }
+
+// rotateVarying sets the rotation that takes the centred outputs y1 closest to y0. The last columns that vary in neither
+// stay as they are.
+func rotateVarying(rotation, y1, y0 *mat.Dense) error {
+	n, d := y1.Dims()
+	for d > 1 && !varies(y1, d-1) && !varies(y0, d-1) {
+		d--
+	}
+	r, err := procrustes(y1.Slice(0, n, 0, d), y0.Slice(0, n, 0, d))
+	if err == nil {
+		rotation.Slice(0, d, 0, d).(*mat.Dense).Copy(r)
+	}
+	return err
+}
+
+// varies reports whether a centred column is not zero.
+func varies(y *mat.Dense, column int) bool { return mat.Norm(y.ColView(column), math.Inf(1)) > 0 }
 
 // rotates reports whether the outputs of the map can be rotated: they are sums weighted by its coefficients.
 func (m *Model) rotates() bool {
@@ -323,7 +341,7 @@ func ties(v []float64) [][2]int {
 
 // procrustes is the orthogonal R that minimises |A R - B|_F: U V' of the singular value decomposition of A'B
 // (Schönemann 1966).
-func procrustes(a, b *mat.Dense) (*mat.Dense, error) {
+func procrustes(a, b mat.Matrix) (*mat.Dense, error) {
 	var cross, r mat.Dense
 	cross.Mul(a.T(), b)
 	var svd mat.SVD
@@ -375,11 +393,16 @@ func measure(y1, y0 *mat.Dense, sameDim bool) Alignment {
 	corr := correlations(y1, y0)
 	d, _ := corr.Dims()
 	a := Alignment{Comparable: sameDim, Correlation: make([]float64, d)}
-	if spread := mat.Norm(centred(y0), 2); spread > 0 {
+	c1, c0 := centred(y1), centred(y0)
+	spread := mat.Norm(c0, 2)
+	if spread > 0 {
 		a.Residual = mat.Norm(&diff, 2) / spread
 	}
 	for c := range d {
 		a.Correlation[c] = min(max(corr.At(c, c), -1), 1)
+		if spread > 0 && !varies(c1, c) && !varies(c0, c) {
+			a.Correlation[c] = 1
+		}
 		a.Comparable = a.Comparable && a.Correlation[c] >= minCorrelation
 	}
 	return a

@@ -80,7 +80,8 @@ func TestJunkLabels(t *testing.T) {
 					if st.Live == nil {
 						t.Fatalf("no model: %+v", st)
 					}
-					if n := len(st.Live.Model.Classes()); n != 3 || st.Live.Model.Dim() != 2 || st.Largest < 300 {
+					if n := len(st.Live.Model.Classes()); n != 3 || st.Live.Model.Dim() != testFeatures ||
+						st.Largest < 300 {
 						t.Errorf("%d classes, %d outputs, largest %d", n, st.Live.Model.Dim(), st.Largest)
 					}
 				})

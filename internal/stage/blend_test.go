@@ -61,7 +61,7 @@ func TestBlendIsOfItsRows(t *testing.T) {
 	})
 	learnRows(t, s, 1, rows)
 	parts := inspect(s)
-	got, err := parts.Fit(t.Context(), parts.Settings)
+	got, err := parts.Fit(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestAutoBlends(t *testing.T) {
 	}
 	learnRows(t, s, 16, rows[300:])
 	parts := inspect(s)
-	m, err := parts.Fit(t.Context(), parts.Settings)
+	m, err := parts.Fit(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

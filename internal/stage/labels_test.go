@@ -207,7 +207,7 @@ func TestSameWindow(t *testing.T) {
 		return out
 	}
 	digest := func(s *Stage) string {
-		m, err := inspect(s).Fit(t.Context(), s.config.Fit)
+		m, err := inspect(s).Fit(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -84,8 +84,8 @@ func TestWidth(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 10))
 	learnRows(t, s, 1, clouds(r, 400, 4))
 	first := s.Live()
-	if first.Model.Dim() != 3 {
-		t.Fatalf("%d outputs of 4 classes", first.Model.Dim())
+	if first.Model.Dim() != testFeatures {
+		t.Fatalf("%d outputs of %d features", first.Model.Dim(), testFeatures)
 	}
 	for i, classes := range []int{2, 6, 3} {
 		rows := clouds(r, 900, classes)
@@ -97,7 +97,7 @@ func TestWidth(t *testing.T) {
 			t.Fatal(err)
 		}
 		waitIdle(t, s)
-		if st := s.Status(); st.Live.Model.Dim() != 3 || strings.Contains(st.Note, "exceeds") {
+		if st := s.Status(); st.Live.Model.Dim() != testFeatures || strings.Contains(st.Note, "exceeds") {
 			t.Errorf("%d classes: %d outputs: %s", classes, st.Live.Model.Dim(), st.Note)
 		}
 	}

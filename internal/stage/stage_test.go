@@ -435,7 +435,7 @@ func TestSwapUnderLoad(t *testing.T) {
 
 // dataOf is rows as a fit takes them.
 func dataOf(rows []row) *model.Data {
-	d := &model.Data{N: len(rows), M: testFeatures}
+	d := &model.Data{N: len(rows), M: len(rows[0].x)}
 	for _, r := range rows {
 		for _, v := range r.x {
 			d.X = append(d.X, float64(v))
@@ -446,7 +446,7 @@ func dataOf(rows []row) *model.Data {
 		}
 		d.Y = append(d.Y, c)
 	}
-	for j := range testFeatures {
+	for j := range d.M {
 		d.Features = append(d.Features, fmt.Sprintf("x[%d]", j))
 	}
 	return d

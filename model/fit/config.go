@@ -25,8 +25,12 @@ type Config struct {
 	// Pad fills up to Dim where the criterion of a linear method has fewer directions, as discriminants of C classes have
 	// C-1: with directions of most variance whose outputs are uncorrelated with those of the criterion. Without it more
 	// outputs than directions is a *model.DimError. The model's InformativeRank is the number that the criterion decided.
-	Pad   bool
-	Scale model.Scale // "": ScaleAuto
+	Pad bool
+	// Outputs is the number of outputs of a linear map if its criterion has fewer directions, or Dim is less: the other
+	// outputs are zero for every row, so that a later fit, of more classes, has the same number. Dim is at most that. It
+	// excludes Pad. 0: Dim. A map of several kinds of features has Dim outputs.
+	Outputs int
+	Scale   model.Scale // "": ScaleAuto
 	// Blend is the number of Auto's best candidates that are blended; 0: all that are not significantly worse than the
 	// best one; 1: no blend.
 	Blend int
@@ -142,6 +146,8 @@ func (c Config) check() error {
 			"or 0 for all that are not significantly worse than it", c.Blend)
 	case c.Workers < 0:
 		return fmt.Errorf("workers is %d; give at least 1, or 0 for all cores", c.Workers)
+	case c.Outputs < 0 || c.Outputs > 0 && (c.Pad || c.Dim > c.Outputs):
+		return fmt.Errorf("%d outputs for dim %d; give 0, or at least dim, without pad", c.Outputs, c.Dim)
 	case c.Dim < 0 && c.Dim != AutoDim:
 		return fmt.Errorf("dim is %d; give at least 1, 0 for the method's default, "+
 			"or %d (AutoDim) for the best by cross-validation", c.Dim, AutoDim)

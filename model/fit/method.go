@@ -29,6 +29,8 @@ type Method struct {
 	Map        string  `json:"map"`       // linear, kernel or extension
 	Streaming  string  `json:"streaming"` // moments: fits from statistics alone; window: needs the rows
 	Params     []Param `json:"params"`
+	// ByClasses says that the default dimension depends on the number of classes.
+	ByClasses bool `json:"-"`
 }
 
 // Param is a parameter of a method.
@@ -42,8 +44,8 @@ type Param struct {
 
 func describe(m *frame.Method) Method {
 	d := Method{Name: m.Name, Title: m.Title, Paper: m.Paper, Supervised: m.Supervised, Map: m.Map,
-		Streaming: m.Streaming,
-		Params:    make([]Param, len(m.Params))}
+		Streaming: m.Streaming, ByClasses: m.Dim != nil,
+		Params: make([]Param, len(m.Params))}
 	for i, p := range m.Params {
 		d.Params[i] = Param{Name: p.Name, Default: p.Default, Doc: p.Doc, Grid: slices.Clone(p.Grid)}
 	}

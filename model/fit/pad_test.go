@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/moments"
 )
 
@@ -74,5 +75,60 @@ func TestPad(t *testing.T) {
 	if _, err := Fit(context.Background(), d, Config{Method: "lda", Dim: 7}); !errors.As(err, &bound) ||
 		bound.Max != 3 {
 		t.Errorf("without padding: %v", err)
+	}
+}
+
+// TestOutputs: outputs without a direction are zero, those with one are what they are without the others, and an aligned
+// model keeps its zeros; from rows, from moments, and for a kernel map.
+func TestOutputs(t *testing.T) {
+	d := synthetic(3, 400, 12, 4)
+	s := moments.New(12, false)
+	if err := s.Add(t.Context(), d.X, d.Y, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		Config
+		directions int
+	}{
+		{Config{Method: "lda"}, 3}, {Config{Method: "lda", Dim: 6}, 3}, {Config{Method: "pairacc", Dim: 5}, 5},
+		{Config{Method: "lda", Landmarks: 50}, 3}, {Config{Method: "ksmpa"}, 2},
+	} {
+		c.Outputs = 10
+		fitted := map[string]*model.Model{}
+		var err error
+		if fitted["rows"], err = Fit(t.Context(), d, c.Config); err != nil {
+			t.Fatal(err)
+		}
+		if c.Method == "lda" && c.Landmarks == 0 {
+			if fitted["moments"], err = FitMoments(t.Context(), s, nil, d.Classes, c.Config); err != nil {
+				t.Fatal(err)
+			}
+		}
+		half := d.Subset(linalg.Range(200))
+		other, err := Fit(t.Context(), half, c.Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fitted["aligned"], _, err = model.Align(t.Context(), other, fitted["rows"],
+			model.DenseRows(d.X, d.N, d.M), model.AlignRigid); err != nil {
+			t.Fatal(err)
+		}
+		for name, m := range fitted {
+			if m.Dim() != 10 {
+				t.Fatalf("%s of %+v: %d outputs", name, c.Config, m.Dim())
+			}
+			y := make([]float32, d.N*10)
+			if err := m.Project(y, model.DenseRows(d.X, d.N, d.M)); err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range y {
+				if c.directions > 0 && i%10 >= c.directions && v != 0 || math.IsNaN(float64(v)) {
+					t.Fatalf("%s of %+v: output %d of a row is %g", name, c.Config, i%10, v)
+				}
+			}
+		}
+	}
+	if err := (Config{Method: "lda", Dim: 5, Outputs: 4}).Validate(); err == nil {
+		t.Error("a dimension above the number of outputs is no error")
 	}
 }

@@ -37,6 +37,7 @@ type checkpoint struct {
 	Rules      policy.Rules           `json:"rules,omitzero"`
 	Probe      *probeState            `json:"scouts,omitempty"`
 	Choice     *model.Choice          `json:"choice,omitempty"`
+	Known      int                    `json:"known_classes,omitempty"` // from which auto chose
 	Landmarks  renewal                `json:"landmarks,omitzero"`
 	Alarms     int                    `json:"alarms"`
 	Stamps     EventTime              `json:"stamps"`
@@ -153,7 +154,7 @@ type Parts struct {
 	ByMoments bool
 	Probe     bool
 
-	Fit        func(context.Context, fit.Config) (*model.Model, error) // fits the whole window
+	Fit        func(context.Context) (*model.Model, error) // fits the whole window
 	Samples    func(*window.Suffix) *model.Data
 	WindowRows func(rows, features int) int
 }
@@ -163,8 +164,8 @@ func Inspect(t *Trainer) Parts {
 	return Parts{Window: t.data.window, Schedule: t.schedule, Live: t.live, Landmarks: t.fitter.landmarks.Landmarks,
 		Renewed: t.fitter.landmarks.New, Settings: t.plan.settings, ByMoments: t.plan.byMoments(),
 		Probe: t.probe != nil,
-		Fit: func(ctx context.Context, c fit.Config) (*model.Model, error) {
-			_, m, err := t.fitter.fit(ctx, 0, c)
+		Fit: func(ctx context.Context) (*model.Model, error) {
+			_, m, err := t.fitter.fit(ctx, 0)
 			return m, err
 		},
 		Samples: t.fitter.samples, WindowRows: t.plan.windowRows}
@@ -184,7 +185,7 @@ func (t *Trainer) resumeFrom(r *spec.Live) {
 		return
 	}
 	t.setLive(r)
-	t.settle(r.Model, t.resume.Choice)
+	t.settle(r.Model.Dim(), t.resume.Choice, t.resume.Known)
 	t.fitter.resume(r.Model, t.resume.Landmarks)
 }
 
@@ -211,7 +212,7 @@ func (t *Trainer) state() []byte {
 	s := checkpoint{Format: checkpointFormat, Labels: t.data.newestLabel, Start: start, Level: quota,
 		References: t.data.references.Level(), Policy: t.schedule, Drift: t.drift, Sampling: t.sampling,
 		Suspicion: t.suspicion, Rules: t.rules,
-		Choice: t.plan.choice, Landmarks: t.fitter.landmarks.renewal, Alarms: t.alarms}
+		Choice: t.plan.choice, Known: t.plan.known, Landmarks: t.fitter.landmarks.renewal, Alarms: t.alarms}
 	s.Stamps, s.Answers = t.host.Times()
 	if w.Len() > 0 {
 		s.Last = w.Back(1)
@@ -309,7 +310,8 @@ func (t *Trainer) adopt(ctx context.Context, l *spec.Live, pinned bool) {
 	}
 	t.setLive(l)
 	t.candidates, t.newest, t.rules = nil, 0, policy.Rules{}
-	t.settle(l.Model, t.syncWindow(l))
+	choice, known := t.syncWindow(l)
+	t.settle(l.Model.Dim(), choice, known)
 	t.fitter.keepLandmarks(ctx, l.Model)
 	t.drift.Reset()
 	t.schedule.Fitted = nil
@@ -338,19 +340,19 @@ func startOver(ctx context.Context, t *Trainer) {
 }
 
 // syncWindow brings the window of a stage on standby to the state of the process that stored a model, and returns the
-// choice of auto there.
-func (t *Trainer) syncWindow(l *spec.Live) *model.Choice {
+// choice of auto there, and the number of classes that it was made from.
+func (t *Trainer) syncWindow(l *spec.Live) (choice *model.Choice, known int) {
 	if len(l.State) == 0 {
-		return nil
+		return nil, 0
 	}
 	s, err := readCheckpoint(l.State)
 	if err != nil {
-		return nil // its format is newer; the model suffices
+		return nil, 0 // its format is newer; the model suffices
 	}
 	if t.standby && t.data.window != nil {
 		t.data.cut(s.Start)
 		t.data.window.LowerQuota(s.Level)
 		t.data.references.Sync(t.data.window)
 	}
-	return s.Choice
+	return s.Choice, s.Known
 }

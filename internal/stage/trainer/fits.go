@@ -110,10 +110,10 @@ func (t *Trainer) fitOthers(ctx context.Context, c *candidate) {
 func (t *Trainer) fitFirst(ctx context.Context) {
 	begin := t.config.Clock()
 	t.fitter.landmarks = landmarks{} // those of a first fit that failed
-	s, m, err := t.fitter.fit(ctx, 0, t.plan.settings)
+	s, m, err := t.fitter.fit(ctx, 0)
 	t.schedule.Fit([]int{0}, t.data.window.Len())
 	if err == nil {
-		t.settle(m, m.Report().Choice)
+		t.settle(m.Dim(), m.Report().Choice, len(s.Classes))
 		t.schedule.Choose(t.data.window.Len())
 		o := spec.Outcome{Candidate: math.NaN(), Previous: math.NaN(), Door: policy.DoorFirst,
 			Reason: fmt.Sprintf("the first model, of %d rows", s.Rows)}
@@ -123,8 +123,8 @@ func (t *Trainer) fitFirst(ctx context.Context) {
 }
 
 // settle keeps the number of outputs and the method of a model.
-func (t *Trainer) settle(m *model.Model, choice *model.Choice) {
-	t.plan.settle(m, choice)
+func (t *Trainer) settle(width int, choice *model.Choice, classes int) {
+	t.plan.settle(width, choice, classes)
 	t.schedule.Nested = t.plan.byMoments()
 }
 
@@ -133,14 +133,14 @@ func (t *Trainer) settle(m *model.Model, choice *model.Choice) {
 func (t *Trainer) chooseMethod(ctx context.Context) {
 	rows := t.data.window.Len()
 	t.schedule.Choose(rows)
-	c := t.config.Fit
-	c.Dim, c.Pad = t.plan.settings.Dim, true
 	t.data.sift()
 	if err := t.fitter.draw(ctx); err != nil {
 		t.reportFailure(ctx, err, rows)
 		return
 	}
 	s := t.data.window.NewestRows(rows)
+	c, like := t.config.Fit, t.plan.settingsFor(s, t.data.window.Features())
+	c.Dim, c.MaxDim, c.Outputs, c.Pad = like.Dim, like.MaxDim, like.Outputs, like.Pad
 	m, err := t.fitter.fitRows(ctx, s, c)
 	t.host.Fitted()
 	if err != nil {
@@ -152,7 +152,7 @@ func (t *Trainer) chooseMethod(ctx context.Context) {
 		return
 	}
 	t.log.Info("auto chose another method for candidates", "before", method, "now", choice.Method, "rows", s.Rows)
-	t.settle(m, choice)
+	t.settle(t.plan.width, choice, len(s.Classes))
 	t.candidates, t.schedule.Fitted = nil, nil
 }
 
@@ -174,7 +174,7 @@ func (t *Trainer) fitCandidate(ctx context.Context, size int) {
 	if ctx.Err() != nil {
 		return
 	}
-	s, m, err := t.fitter.fit(ctx, size, t.plan.settings)
+	s, m, err := t.fitter.fit(ctx, size)
 	if err != nil {
 		t.reportFailure(ctx, err, t.data.window.Len())
 		return

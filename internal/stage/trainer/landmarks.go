@@ -176,7 +176,7 @@ type fitter struct {
 }
 
 // fit fits a suffix of the window; size 0 is the whole window.
-func (f *fitter) fit(ctx context.Context, size int, c fit.Config) (s *window.Suffix, m *model.Model, err error) {
+func (f *fitter) fit(ctx context.Context, size int) (s *window.Suffix, m *model.Model, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("fitting %s panicked: %v; please report it", f.plan.method.Name, p)
@@ -192,10 +192,10 @@ func (f *fitter) fit(ctx context.Context, size int, c fit.Config) (s *window.Suf
 		if err != nil {
 			return nil, nil, err
 		}
-		m, err = f.fitMoments(ctx, s, c)
+		m, err = f.fitMoments(ctx, s, f.plan.settingsFor(s, f.data.window.Features()))
 	} else {
 		s = f.data.window.NewestRows(n)
-		m, err = f.fitRows(ctx, s, c)
+		m, err = f.fitRows(ctx, s, f.plan.settingsFor(s, f.data.window.Features()))
 	}
 	f.fitted()
 	if err != nil {

@@ -21,6 +21,8 @@ type plan struct {
 	config   *spec.Config
 	method   fit.Method
 	settings fit.Config    // with the number of outputs, and the method that auto chose
+	width    int           // outputs of the live model, on which readers rely; 0 before the first
+	known    int           // classes from which auto chose; 0: not known
 	choice   *model.Choice // of auto
 	// maxRows is the maximum number of rows of a fit if matrices of features x features exceed the memory limit; 0: no
 	// limit. limit is a sentence about it.
@@ -37,7 +39,7 @@ func newPlan(c *spec.Config) *plan {
 			p.method, _ = fit.Lookup("pca") // which is what auto fits without labels
 		}
 	}
-	p.settings.Pad = true
+	p.settings.Pad = !p.hasRoom()
 	return p
 }
 
@@ -71,14 +73,16 @@ func (p *plan) columns(features int) int {
 	return features
 }
 
-// settle keeps the number of outputs, on which readers rely, and the method that auto chose.
-func (p *plan) settle(m *model.Model, choice *model.Choice) {
+// settle keeps the number of outputs, on which readers rely, and the method that auto chose from a number of classes.
+func (p *plan) settle(width int, choice *model.Choice, classes int) {
 	if choice != nil && choice.Rule == "cv" {
-		p.choice = choice
+		p.choice, p.known = choice, classes
 		p.settings = p.config.Fit.WithChoice(choice)
-		p.settings.Pad = true
 	}
-	p.settings.Dim = m.Dim()
+	p.width = width
+	if p.settings.Pad = !p.hasRoom(); p.settings.Pad {
+		p.settings.Dim = width
+	}
 	if method, err := p.settings.Describe(); err == nil && method.Name != fit.Auto {
 		p.method = method
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/mapping"
 )
 
 // pad widens a solution to the requested outputs with the directions of most variance among those whose outputs are
@@ -56,4 +57,41 @@ func pad(t *Task, sol *Solution) {
 		sol.Dim, k))
 	sol.Components, sol.Dim = wide.RawMatrix().Data, t.padTo
 	sol.Eigenvalues = append(sol.Eigenvalues[:len(sol.Eigenvalues):len(sol.Eigenvalues)], make([]float64, k)...)
+}
+
+// fill adds outputs that are zero for every row.
+func fill(t *Task, sol *Solution) {
+	k := t.Outputs - sol.Dim
+	if k <= 0 || !t.hasZeros() {
+		return
+	}
+	if sol.Mapping == nil {
+		sol.Components = widen(sol.Components, sol.Dim, t.Outputs)
+	} else if m, ok := sol.Mapping.(*mapping.KernelMap); ok {
+		wide := *m
+		wide.D, wide.Coefficients = t.Outputs, widen(m.Coefficients, m.D, t.Outputs)
+		if m.Offset != nil {
+			wide.Offset = widen(m.Offset, m.D, t.Outputs)
+		}
+		sol.Mapping = &wide
+	} else {
+		return
+	}
+	t.Report.Note(fmt.Sprintf("%d of %d outputs have a direction; the others are zero", sol.Dim, t.Outputs))
+	sol.Dim = t.Outputs
+	sol.Eigenvalues = append(sol.Eigenvalues[:len(sol.Eigenvalues):len(sol.Eigenvalues)], make([]float64, k)...)
+}
+
+// hasZeros reports whether outputs of the method's map may be zero for every row.
+func (t *Task) hasZeros() bool {
+	return t.Outputs > 0 && (t.Method.Map == "linear" || t.Method.Map == "kernel")
+}
+
+// widen adds columns of zeros to a row-major matrix of d columns.
+func widen(a []float64, d, to int) []float64 {
+	wide := make([]float64, len(a)/d*to)
+	for i := 0; i*d < len(a); i++ {
+		copy(wide[i*to:], a[i*d:(i+1)*d])
+	}
+	return wide
 }

@@ -57,6 +57,7 @@ func (t *Task) Run(ctx context.Context, features, classes []string) (_ *model.Mo
 	if t.Report.Choice != nil {
 		t.Report.Choice.Dim = sol.Dim
 	}
+	fill(t, sol)
 	return t.model(ctx, sol, features, classes), nil
 }
 
@@ -125,6 +126,9 @@ func (t *Task) settleDim() {
 		if t.D > bound {
 			t.Report.Note(fmt.Sprintf("the default dim %d was clamped to %s", t.D, t.Explain(what, bound)))
 			t.D = bound
+		}
+		if t.hasZeros() {
+			t.D = min(t.D, t.Outputs)
 		}
 	}
 	if t.D > bound && bound > 0 && t.narrow(bound) {
@@ -209,8 +213,12 @@ func Cancellation(ctx context.Context, a *mat.Dense, s *mat.SymDense, basis *mat
 	return worst
 }
 
-// narrow reduces the dimension to what the criterion decides, if the other outputs may be padded.
+// narrow reduces the dimension to what the criterion decides, if the other outputs may be padded or zero.
 func (t *Task) narrow(bound int) bool {
+	if t.hasZeros() {
+		t.D = bound
+		return true
+	}
 	if !t.Pad || t.Method.Map != "linear" || t.D > t.Columns {
 		return false
 	}

@@ -23,6 +23,7 @@ type Task struct {
 	DefaultDim bool // D is the method's default
 	Pad        bool // outputs that the criterion leaves undetermined are the directions of largest variance
 	padTo      int  // outputs, if the criterion decides fewer
+	Outputs    int  // of a linear map: the solution's, and then zero; 0: those of the solution
 	Seed       uint64
 	Scaling    model.Scale
 	Progress   func(string, float64)
