@@ -103,8 +103,8 @@ func Align(ctx context.Context, candidate, live *Model, anchors Rows, mode strin
 	return aligned, measure(y1, y0, candidate.Dim() == live.Dim()), nil
 }
 
-// rotateVarying sets the rotation that takes the centred outputs y1 closest to y0. The last columns that vary in neither
-// stay as they are.
+// rotateVarying sets the rotation that takes the centred outputs y1 closest to y0. The last columns that vary in
+// neither stay as they are.
 func rotateVarying(rotation, y1, y0 *mat.Dense) error {
 	n, d := y1.Dims()
 	for d > 1 && !varies(y1, d-1) && !varies(y0, d-1) {

@@ -78,8 +78,8 @@ func TestPad(t *testing.T) {
 	}
 }
 
-// TestOutputs: outputs without a direction are zero, those with one are what they are without the others, and an aligned
-// model keeps its zeros; from rows, from moments, and for a kernel map.
+// TestOutputs: outputs without a direction are zero, those with one are what they are without the others, and an
+// aligned model keeps its zeros; from rows, from moments, and for a kernel map.
 func TestOutputs(t *testing.T) {
 	d := synthetic(3, 400, 12, 4)
 	s := moments.New(12, false)

@@ -9,7 +9,14 @@ import (
 type Sampling struct {
 	Rows map[string]float64 `json:"rows,omitempty"` // by class; older rows count less
 	All  float64            `json:"all"`
-	Last string             `json:"last"` // class of the newest row
+	// Count is the number of rows; RunStart is what it was before the first row of the newest run.
+	Count    int `json:"count"`
+	RunStart int `json:"run_start"`
+	// Repeats is how many rows have the class of the row before; ByChance is the share that would if the order of the
+	// rows were random.
+	Repeats  float64 `json:"repeats"`
+	ByChance float64 `json:"by_chance"`
+	Last     string  `json:"last"` // class of the newest row
 
 	// Level is the share of each class that is not rare, of the rows with weights; 0: not computed.
 	Level float64 `json:"level"`
@@ -28,7 +35,7 @@ func (s *Sampling) Add(class string) Row {
 		s.Rows = map[string]float64{}
 	}
 	if s.All >= shareRows {
-		s.All = 0
+		s.All, s.Repeats = 0, s.Repeats/2
 		for c, n := range s.Rows {
 			if n = math.Floor(n / 2); n == 0 {
 				delete(s.Rows, c)
@@ -39,6 +46,16 @@ func (s *Sampling) Add(class string) Row {
 		}
 	}
 	r := Row{NewRun: class != s.Last || s.All == 0}
+	if r.NewRun {
+		s.RunStart = s.Count
+	} else {
+		s.Repeats++
+	}
+	r.RunStart = s.Count
+	if s.HasRuns() {
+		r.RunStart = s.RunStart
+	}
+	s.Count++
 	s.Rows[class]++
 	s.All++
 	s.Last = class
@@ -47,6 +64,14 @@ func (s *Sampling) Add(class string) Row {
 	}
 	r.Weight = min(maxWeight, s.Level*s.All/s.Rows[class])
 	return r
+}
+
+// moreRepeats is by how much the share of repeats must exceed that of a random order for labels to come in runs.
+const moreRepeats = 0.1
+
+// HasRuns reports whether labels come in runs, more than a random order of the rows has.
+func (s *Sampling) HasRuns() bool {
+	return s.All > 0 && s.Repeats/s.All > s.ByChance+moreRepeats*(1-s.ByChance)
 }
 
 // Share is the share of a class.
@@ -65,6 +90,10 @@ func (s *Sampling) setLevel() {
 		counts = append(counts, n)
 	}
 	slices.Sort(counts)
+	s.ByChance = 0
+	for _, n := range counts {
+		s.ByChance += n / s.All * n / s.All
+	}
 	left := 1.0
 	for i, n := range counts {
 		s.Level = left / float64(len(counts)-i)

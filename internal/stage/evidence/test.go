@@ -44,7 +44,9 @@ type SequentialTest struct {
 type Row struct {
 	Weight float64 // of its class, so that all classes count the same on average; 0: 1
 	Effect float64 // the design effect of the stream; 0: 1
-	NewRun bool    // its class is not that of the row before, or there are no classes
+	// RunStart is the number of rows before the first row of its run, or before the row if labels do not come in runs.
+	RunStart int
+	NewRun   bool // its class is not that of the row before, or there are no classes
 }
 
 // Add adds the outcome of an independent row, in [-1, 1]: the candidate's minus the other's.

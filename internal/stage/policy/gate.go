@@ -44,13 +44,24 @@ func HasNewClass(rows int, classes []string, counts []int, liveRows int, liveCla
 
 // Comparison is the test of a candidate against the live model on rows that neither has seen (Invariant 8).
 type Comparison struct {
-	Test evidence.SequentialTest
-	Door string // whose hypothesis is tested
+	Test    evidence.SequentialTest
+	HeldOut HeldOut
+	Door    string // whose hypothesis is tested
 }
+
+// HeldOut is what the held-out rows of a window say of a candidate and the live model.
+type HeldOut struct {
+	Evidence        float64 `json:"evidence"` // divided by the number of candidates that the rows have judged
+	Rows            int     `json:"rows"`
+	Candidate, Live bool    // whether they beat chance
+}
+
+// Evidence is that of the newest rows or of the held-out ones, whichever is more.
+func (c *Comparison) Evidence() float64 { return max(c.Test.Value(), c.HeldOut.Evidence) }
 
 // Compare begins a comparison at a door.
 func Compare(g spec.Gate, door string) Comparison {
-	return Comparison{evidence.SequentialTest{Margin: DoorNamed(door).margin(g.Margin)}, door}
+	return Comparison{Test: evidence.SequentialTest{Margin: DoorNamed(door).margin(g.Margin)}, Door: door}
 }
 
 // IsOpen reports whether the candidate can go live at all with the present gate.
@@ -64,7 +75,7 @@ func (c *Comparison) NeedNotBeBetter() bool { return c.Door != DoorBetter }
 
 // Standing is what the labels of recent rows say of a candidate and the live model.
 type Standing struct {
-	Agreement *Agreement // of the candidate with the labels
+	Agreement *Agreement // of the candidate with the labels; nil of held-out rows
 	// Candidate and Live report whether they beat chance; see Sensitivity.
 	Candidate, Live bool
 }
@@ -73,28 +84,34 @@ type Standing struct {
 // and the live model beats chance or, at the odds of the door better, the candidate does. s is nil without labels. The
 // reason is a sentence.
 func Passes(g spec.Gate, c *Comparison, s *Standing) (pass bool, reason string) {
-	value, need, claim := c.Test.Value(), c.Required(g), "better"
+	value, rows, need, claim := c.Test.Value(), c.Test.Count, c.Required(g), "better"
+	if h := c.HeldOut; s != nil && h.Evidence > value {
+		value, rows = h.Evidence, h.Rows
+		s = &Standing{Agreement: nil, Candidate: h.Candidate, Live: h.Live}
+	}
 	if c.NeedNotBeBetter() {
 		claim = "not worse, from more rows or classes"
 	}
 	if !c.IsOpen(g) {
 		return false, fmt.Sprintf("evidence %.3g that it is %s, on %d rows, and the door is closed: %s is never", value,
-			claim, c.Test.Count, DoorNamed(c.Door).Key)
+			claim, rows, DoorNamed(c.Door).Key)
 	}
 	if value < need {
-		return false, fmt.Sprintf("evidence %.3g of %.4g that it is %s, on %d rows", value, need, claim, c.Test.Count)
+		return false, fmt.Sprintf("evidence %.3g of %.4g that it is %s, on %d rows", value, need, claim, rows)
 	}
 	switch {
 	case s == nil:
-	case !s.Agreement.AboveChance() || !s.Live && !s.Candidate:
+	case s.Agreement == nil && !s.Live && !s.Candidate:
+		return false, "it does not beat chance on the rows that are held out"
+	case s.Agreement != nil && (!s.Agreement.AboveChance() || !s.Live && !s.Candidate):
 		return false, fmt.Sprintf(
 			"it is right about %.1f%% of the last rows, and chance is %.1f%%: the labels contradict every model",
 			100*s.Agreement.Rate(), 100*s.Agreement.Chance())
 	case !s.Live && value < g.Evidence:
 		return false, fmt.Sprintf("evidence %.3g that it is %s, on %d rows: while the live model does not beat chance, "+
-			"%.4g is needed", value, claim, c.Test.Count, g.Evidence)
+			"%.4g is needed", value, claim, rows, g.Evidence)
 	}
-	return true, fmt.Sprintf("evidence %.4g that it is %s, on %d rows that neither has seen", value, claim, c.Test.Count)
+	return true, fmt.Sprintf("evidence %.4g that it is %s, on %d rows that neither has seen", value, claim, rows)
 }
 
 // Lead is the difference in accuracy between two models on recent rows.

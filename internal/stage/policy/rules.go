@@ -154,9 +154,10 @@ func (r *Rules) Swap(size, learned int) Rules {
 	return next
 }
 
-// Choose decides which suffix to follow. It begins with the one with the best score, when the evidence that its rule is
-// better than that of the whole window and than the live model suffices.
-func (r *Rules) Choose(g spec.Gate) {
+// Choose decides which suffix of a window of this many rows to follow. It begins with the one with the best score, when
+// the evidence that its rule is better than that of the whole window and than the live model suffices. The window has at
+// least twice its rows: else the two differ by when they were last fitted, not by what they are fitted on.
+func (r *Rules) Choose(g spec.Gate, rows int) {
 	need := DoorNamed(DoorFollowing).threshold(g)
 	if math.IsInf(need, 1) {
 		r.Followed = 0
@@ -164,7 +165,7 @@ func (r *Rules) Choose(g spec.Gate) {
 	}
 	best, most := 0, 0.0
 	for _, s := range r.Scores {
-		if mean := s.mean(); s.Size > 0 && mean > most && r.evidence(s.Size, 0) >= math.Sqrt(need) {
+		if mean := s.mean(); s.Size > 0 && 2*s.Size <= rows && mean > most && r.evidence(s.Size, 0) >= math.Sqrt(need) {
 			best, most = s.Size, mean
 		}
 	}

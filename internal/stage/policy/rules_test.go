@@ -37,7 +37,7 @@ func scored(r *Rules, g spec.Gate, random *rand.Rand, rows int, accuracies ...fl
 			rules[k] = RuleScores{size, right(accuracies[k])}
 		}
 		r.Add(g, rules, right(accuracies[len(rules)]), slices.Repeat([]evidence.Row{{NewRun: true}}, chunk))
-		r.Choose(g)
+		r.Choose(g, 4000)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 
+	"github.com/embedd/embedd/internal/stage/evidence"
 	"github.com/embedd/embedd/internal/stage/policy"
 	"github.com/embedd/embedd/internal/stage/window"
 	"github.com/embedd/embedd/model"
@@ -15,6 +16,7 @@ type Model struct {
 	*model.Model
 	Agreement   policy.Agreement
 	Sensitivity policy.Sensitivity
+	FittedAt    int // rows that had been scored when it was fitted
 
 	classes map[string]bool           // that it was fitted on
 	cached  map[*window.Row][]float64 // outputs of references
@@ -39,12 +41,22 @@ type Scores struct {
 	class []string // predicted by row; nil without labels
 }
 
+// Class is the class that was predicted for row i, "" without labels.
+func (s Scores) Class(i int) string {
+	if s.class == nil {
+		return ""
+	}
+	return s.class[i]
+}
+
+// IsFair reports whether the model has learned no row of the run that a row belongs to.
+func (v *Model) IsFair(r evidence.Row) bool { return r.RunStart >= v.FittedAt }
+
 // Count adds scores to the model's agreement with the labels, and to its evidence that it beats chance.
 func (v *Model) Count(s Scores, rows []window.Row, sampled policy.Sampled) {
 	for i, right := range s.Right {
-		class := ""
-		if s.class != nil {
-			class = s.class[i]
+		class := s.Class(i)
+		if s.class != nil && v.IsFair(sampled.Rows[i]) {
 			v.Sensitivity.Add(right, sampled.Share(class), sampled.Rows[i])
 		}
 		v.Agreement.Add(right, rows[i].Label, class)

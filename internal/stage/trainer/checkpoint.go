@@ -31,8 +31,10 @@ type checkpoint struct {
 	Drift      evidence.DriftDetector `json:"changes"` // of format 1: "drift", of values without classes
 	Live       policy.Agreement       `json:"live"`
 	LiveBeats  policy.Sensitivity     `json:"live_beats"`
+	LiveFitted int                    `json:"live_fitted"`
 	Sampling   evidence.Sampling      `json:"sampling"`
 	Suspicion  policy.Suspicion       `json:"suspicion"`
+	Judged     int                    `json:"judged"`
 	Candidates []candidateState       `json:"candidates"`
 	Rules      policy.Rules           `json:"rules,omitzero"`
 	Probe      *probeState            `json:"scouts,omitempty"`
@@ -52,12 +54,13 @@ type candidateState struct {
 	Test    evidence.SequentialTest `json:"test"`
 	Agree   policy.Agreement        `json:"agree"`
 	Beats   policy.Sensitivity      `json:"beats"`
+	HeldOut policy.HeldOut          `json:"held_out"`
 }
 
 // stateOf returns the state of a candidate.
 func stateOf(c *candidate) candidateState {
 	s := candidateState{Size: c.size, Growing: c.comparison.NeedNotBeBetter(), Test: c.comparison.Test, Agree: c.Agreement,
-		Beats: c.Sensitivity}
+		Beats: c.Sensitivity, HeldOut: c.comparison.HeldOut}
 	if c.comparison.Door == policy.DoorNewClass {
 		s.Door = c.comparison.Door
 	}
@@ -78,7 +81,7 @@ func (s *candidateState) restore(c *policy.Comparison, g spec.Gate) {
 	if was.NeedNotBeBetter() && !was.IsOpen(g) || was.Test.Margin != s.Test.Margin {
 		return
 	}
-	*c = policy.Comparison{Test: s.Test, Door: door}
+	*c = policy.Comparison{Test: s.Test, HeldOut: s.HeldOut, Door: door}
 }
 
 // probeState is the state of the window probe.
@@ -211,7 +214,7 @@ func (t *Trainer) state() []byte {
 	start, quota := w.Bounds()
 	s := checkpoint{Format: checkpointFormat, Labels: t.data.newestLabel, Start: start, Level: quota,
 		References: t.data.references.Level(), Policy: t.schedule, Drift: t.drift, Sampling: t.sampling,
-		Suspicion: t.suspicion, Rules: t.rules,
+		Suspicion: t.suspicion, Judged: t.judged, Rules: t.rules,
 		Choice: t.plan.choice, Known: t.plan.known, Landmarks: t.fitter.landmarks.renewal, Alarms: t.alarms}
 	s.Stamps, s.Answers = t.host.Times()
 	if w.Len() > 0 {
@@ -219,7 +222,7 @@ func (t *Trainer) state() []byte {
 		s.Oldest = t.data.readFrom()
 	}
 	if t.live != nil {
-		s.Live, s.LiveBeats = t.live.Agreement, t.live.Sensitivity
+		s.Live, s.LiveBeats, s.LiveFitted = t.live.Agreement, t.live.Sensitivity, t.live.FittedAt
 	}
 	for _, c := range t.candidates {
 		s.Candidates = append(s.Candidates, stateOf(c))
@@ -254,7 +257,7 @@ func (t *Trainer) restore(ctx context.Context) {
 		return
 	}
 	if t.live != nil {
-		t.live.Agreement, t.live.Sensitivity = s.Live, s.LiveBeats
+		t.live.Agreement, t.live.Sensitivity, t.live.FittedAt = s.Live, s.LiveBeats, s.LiveFitted
 	}
 	t.rules = s.Rules
 	if !t.data.window.Trainable() || t.live == nil {
@@ -274,7 +277,7 @@ func (t *Trainer) restore(ctx context.Context) {
 			}
 		}
 	}
-	t.schedule.Fitted = fitted
+	t.schedule.Fitted, t.judged = fitted, s.Judged
 	if t.isProbing() {
 		t.probe.restore(ctx, s.Probe)
 	}

@@ -199,8 +199,10 @@ func (t *Trainer) fitCandidate(ctx context.Context, size int) {
 			c.comparison = policy.Compare(gate, door)
 		}
 	}
+	next.FittedAt = t.sampling.Count
 	c.Model = next
 	c.rows, c.first, c.last = s.Rows, s.First, s.Last
+	judgeHeldOut(ctx, t, c)
 }
 
 func (t *Trainer) candidateOf(size int) *candidate {

@@ -24,7 +24,7 @@ func scoreRules(t *Trainer, scores [][]float64, live []float64, sampled []eviden
 	}
 	gate, was := t.config.Training.Gate, t.rules.Followed
 	t.rules.Add(gate, rules, live, sampled)
-	t.rules.Choose(gate)
+	t.rules.Choose(gate, t.data.window.Len())
 	if now := t.rules.Followed; now != was {
 		t.log.Info("the stage follows a drift by refitting the newest rows", "rows", now, "before", was)
 	}

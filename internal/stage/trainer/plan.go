@@ -163,6 +163,9 @@ func (p *plan) windowConfig(features int) (c window.Config, rows int) {
 	return c, w.Rows
 }
 
+// maxProbeFeatures bounds the cost of a probe: a fit takes m^3 operations.
+const maxProbeFeatures = 1024
+
 // probes reports whether methods may be fitted that need the window probe, and it does not cost too much.
 func (p *plan) probes(features int) bool {
 	return p.labelled() && p.canUseMoments() && p.columns(features) <= maxProbeFeatures &&

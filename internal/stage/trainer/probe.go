@@ -28,9 +28,6 @@ type probeModel struct {
 	lead policy.Lead
 }
 
-// maxProbeFeatures bounds the cost of a probe: a fit takes m^3 operations.
-const maxProbeFeatures = 1024
-
 // score scores the discriminants on rows that none has seen.
 func (p *windowProbe) score(ctx context.Context, refs *prequential.References, rows []window.Row, x []float64) {
 	var whole []float64

@@ -39,7 +39,7 @@ func (t *Trainer) passes(c *candidate) (bool, string) {
 func (t *Trainer) reportRejected() {
 	var best *candidate
 	for _, c := range t.candidates {
-		if c.comparison.Test.Count > 0 && (best == nil || c.comparison.Test.Value() > best.comparison.Test.Value()) {
+		if c.comparison.Test.Count > 0 && (best == nil || c.comparison.Evidence() > best.comparison.Evidence()) {
 			best = c
 		}
 	}
@@ -60,7 +60,7 @@ func (t *Trainer) promoteBest(ctx context.Context) {
 	var why string
 	for _, c := range t.candidates {
 		pass, reason := t.passes(c)
-		if pass && (best == nil || c.comparison.Test.Value() > best.comparison.Test.Value()) {
+		if pass && (best == nil || c.comparison.Evidence() > best.comparison.Evidence()) {
 			best, why = c, reason
 		}
 	}
@@ -94,8 +94,9 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 	}
 	before, marks := *t, t.fitter.landmarks
 	t.live, t.origin, t.candidates, t.fitter.landmarks.New = prequential.New(a.model), a.origin, nil, false
+	t.live.FittedAt, t.judged = t.sampling.Count, 0
 	if c != nil {
-		t.live.Sensitivity = c.Sensitivity
+		t.live.Sensitivity, t.live.FittedAt = c.Sensitivity, c.FittedAt
 	}
 	if o.Door != policy.DoorFollowing { // the models of a rule are one series
 		t.drift.Reset()

@@ -31,6 +31,7 @@ type Trainer struct {
 	drift      evidence.DriftDetector // of the recall of the nearest class mean in the live model's outputs
 	sampling   evidence.Sampling      // of the rows that are scored
 	suspicion  policy.Suspicion
+	judged     int // candidates that held-out rows have judged against the live model
 	candidates []*candidate
 	rules      policy.Rules // of the suffixes that candidates are fitted on
 	unlabelled []float64    // features of the first rows, labelled or not, for the bootstrap model
@@ -210,7 +211,7 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 		t.x = append(t.x, rows[i].X...)
 	}
 	v := t.live.Score(ctx, refs, rows, t.x, labelled)
-	sampled := t.sample(rows)
+	sampled := sampleOf(t, rows)
 	t.live.Count(v, rows, sampled)
 	for i, right := range v.Means {
 		changed = t.drift.Add(rows[i].Label, right) || changed
@@ -223,48 +224,18 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 	for k, c := range t.candidates {
 		u := c.Score(ctx, refs, rows, t.x, labelled)
 		c.Count(u, rows, sampled)
-		for i := range rows {
-			c.comparison.Test.AddRow(u.Right[i]-v.Right[i], sampled.Rows[i])
+		for i, r := range sampled.Rows {
+			if t.live.IsFair(r) && c.IsFair(r) {
+				c.comparison.Test.AddRow(u.Right[i]-v.Right[i], r)
+			}
 		}
-		scores[k] = u.Means
+		scores[k] = fairScores(c.Model, u.Means, sampled.Rows)
 	}
 	if labelled && t.schedule.Nested {
-		scoreRules(t, scores, v.Means, sampled.Rows)
+		scoreRules(t, scores, fairScores(t.live, v.Means, sampled.Rows), sampled.Rows)
 	}
-	t.suspect(len(rows))
+	suspect(t, len(rows))
 	return changed
-}
-
-// suspect notes whether any model beats chance, and reports when that changes.
-func (t *Trainer) suspect(rows int) {
-	if !t.plan.labelled() {
-		return
-	}
-	beats := t.live.Sensitivity.BeatsChance()
-	for _, c := range t.candidates {
-		beats = beats || c.Sensitivity.BeatsChance()
-	}
-	switch changed := t.suspicion.Add(rows, beats); {
-	case changed && beats:
-		t.log.Info("labels carry information again")
-	case changed:
-		t.log.Warn("labels contradict every model; none goes live until a model beats chance", "accuracy",
-			t.live.Agreement.Rate(), "chance", t.live.Agreement.Chance(), "fix", "check the source of the labels")
-	}
-}
-
-// sample describes rows for the tests of their outcomes. Without labels each is a run.
-func (t *Trainer) sample(rows []window.Row) policy.Sampled {
-	s := policy.Sampled{Sampling: &t.sampling, Rows: make([]evidence.Row, len(rows))}
-	effect := t.drift.Blocks.Effect()
-	for i := range rows {
-		s.Rows[i] = evidence.Row{NewRun: true}
-		if t.plan.labelled() {
-			s.Rows[i] = t.sampling.Add(rows[i].Label)
-		}
-		s.Rows[i].Effect = effect
-	}
-	return s
 }
 
 // Endless returns a context that is never done. Its Err calls that of ctx, where learning pauses.
@@ -390,7 +361,7 @@ func (t *Trainer) Status() Status {
 		s.Accuracy, s.Chance = t.live.Agreement.Rate(), t.live.Agreement.Chance()
 	}
 	for _, c := range t.candidates {
-		if v := c.comparison.Test.Value(); v >= s.Evidence {
+		if v := c.comparison.Evidence(); v >= s.Evidence {
 			s.Evidence, s.Candidate, s.CandidateRows = v, c.Agreement.Rate(), c.rows
 			s.Door, s.EvidenceRequired = c.comparison.Door, c.comparison.Required(t.config.Training.Gate)
 		}

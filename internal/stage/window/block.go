@@ -49,6 +49,9 @@ func (r *Row) stretch() stretch { return stretchAt(r.Position, r.MessageRows) }
 // it.
 func (r *Row) Neighbourhood() (from, to Position) { return r.stretch().neighbourhood(r.Position) }
 
+// IsUnseen reports whether no fit sees the row, as of the last Sift, although it enters scores.
+func (r *Row) IsUnseen() bool { return r.heldOut && !r.lent && r.excluded == included }
+
 func (r *Row) isFitted() bool { return (!r.heldOut || r.lent) && r.excluded == included }
 
 // HeldOut reports whether the row is held out: no fit sees it, so it is fair to all models. Only if its class has

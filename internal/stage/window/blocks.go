@@ -143,17 +143,21 @@ func (l *blockList) blockBack(n int) int {
 	return 0
 }
 
-// copyRows copies the rows from row i of block at on to a suffix.
-func (l *blockList) copyRows(s *Suffix, at, i int, to []int) {
+// copyRows copies the rows from row i of block at on to a suffix, after those of absent classes.
+func (l *blockList) copyRows(s *Suffix, absent []*Row, at, i int, to []int) {
 	s.X, s.Y = make([]float64, 0, s.Rows*len(l.blocks[at].rows[0].X)), make([]int, 0, s.Rows)
 	missing := false
-	for b, from := at, i; b < len(l.blocks); b, from = b+1, 0 {
-		for _, r := range l.blocks[b].rows[from:] {
+	add := func(rows []*Row) {
+		for _, r := range rows {
 			if r.isFitted() {
 				s.X, s.Y = append(s.X, r.X...), append(s.Y, to[r.class])
 				missing = missing || r.missing
 			}
 		}
+	}
+	add(absent)
+	for b, from := at, i; b < len(l.blocks); b, from = b+1, 0 {
+		add(l.blocks[b].rows[from:])
 	}
 	if missing {
 		s.fillAbsent()

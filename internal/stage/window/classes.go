@@ -204,3 +204,35 @@ func (t *classes) lend(changed func(*Row)) {
 		}
 	}
 }
+
+// keptRows is the number of rows of a class that a cut keeps, and that a suffix has, until there are sufficientRows
+// newer ones: a class that comes in long runs is not forgotten between two of them.
+const keptRows = 30
+
+// replaced is the number of rows of a class before the start that newer ones replace.
+func (t *classes) replaced(class int, start Position) int {
+	rows := t.rows[class]
+	before, _ := find(rows, start)
+	if newer := len(rows) - before; newer < sufficientRows {
+		return max(len(rows)-keptRows, 0)
+	}
+	return before
+}
+
+// absent returns the newest rows before a position of the classes that have too few from there on, and counts them.
+func (t *classes) absent(count []int, first Position) (kept []*Row) {
+	for c, rows := range t.rows {
+		if count[c] >= sufficientRows || c >= len(t.included) || !t.included[c] {
+			continue
+		}
+		before, _ := find(rows, first)
+		for i := before - 1; i >= 0 && count[c] < keptRows; i-- {
+			if rows[i].isFitted() {
+				kept = append(kept, rows[i])
+				count[c]++
+			}
+		}
+	}
+	slices.SortFunc(kept, func(a, b *Row) int { return a.Compare(b.Position) })
+	return kept
+}

@@ -24,7 +24,7 @@ func TestImputedMoments(t *testing.T) {
 	c := config
 	c.Rows = 6000
 	w := fill(c, rows)
-	for _, n := range []int{50, 700, 3000, 6000} {
+	for _, n := range []int{200, 700, 3000, 6000} {
 		s, err := w.Newest(t.Context(), n)
 		if err != nil {
 			t.Fatal(err)

@@ -58,7 +58,7 @@ const (
 
 // Add adds a row. The window owns its features from now on.
 func (w *Window) Add(r Row) Outcome {
-	if r.Compare(w.start) < 0 || w.config.Age > 0 && w.newest-r.Time > int64(w.config.Age) {
+	if w.config.Summaries && r.Compare(w.start) < 0 || w.config.Age > 0 && w.newest-r.Time > int64(w.config.Age) {
 		return Old
 	}
 	if _, _, there := w.find(r.Position); there {
@@ -94,6 +94,7 @@ func (w *Window) Add(r Row) Outcome {
 	if w.config.Balance {
 		w.trim(c)
 	}
+	w.dropReplaced(c)
 	w.evict()
 	if at, i, there := w.find(r.Position); !there || w.blocks[at].rows[i] != row {
 		return Old
@@ -123,7 +124,8 @@ func (w *Window) Remove(p Position) bool {
 	return there
 }
 
-// Cut removes all rows before a position, and those that arrive later. It resets the quota of classes.
+// Cut removes the rows before a position, and those that arrive later, except the newest keptRows rows of a class until
+// newer ones replace them. It resets the quota of classes.
 func (w *Window) Cut(p Position) {
 	if p.Compare(w.start) <= 0 {
 		return
@@ -134,8 +136,15 @@ func (w *Window) Cut(p Position) {
 		return
 	}
 	w.start = p
-	for r := w.oldest(); r != nil && r.Compare(p) < 0; r = w.oldest() {
-		w.remove(r)
+	for c := range w.classes.rows {
+		w.dropReplaced(c)
+	}
+}
+
+// dropReplaced removes the rows of a class from before the start that newer ones replace.
+func (w *Window) dropReplaced(class int) {
+	for n := w.classes.replaced(class, w.start); n > 0; n-- {
+		w.remove(w.classes.rows[class][0])
 	}
 }
 
@@ -225,9 +234,9 @@ type Suffix struct {
 
 // NewestRows returns the suffix of n rows, including held-out ones, as a copy of its rows.
 func (w *Window) NewestRows(n int) *Suffix {
-	s, at, i, to := w.suffix(n, false)
+	s, absent, at, i, to := w.suffix(n, false)
 	if s.Rows > 0 {
-		w.copyRows(s, at, i, to)
+		w.copyRows(s, absent, at, i, to)
 	}
 	return s
 }
@@ -236,11 +245,18 @@ func (w *Window) NewestRows(n int) *Suffix {
 // starts where a block starts, so it has about n rows. The cost is that of the rows that changed since the last call,
 // and O(m^2) per block.
 func (w *Window) Newest(ctx context.Context, n int) (*Suffix, error) {
-	s, at, i, to := w.suffix(n, true)
+	s, absent, at, i, to := w.suffix(n, true)
 	if s.Rows == 0 {
 		return s, nil
 	}
 	var parts []*rowSums
+	if len(absent) > 0 {
+		part, err := w.summer.sum(ctx, absent, nil)
+		if err != nil {
+			return nil, fmt.Errorf("summing the window: %w", err)
+		}
+		parts = append(parts, part)
+	}
 	for b, from := at, i; b < len(w.blocks); b, from = b+1, 0 {
 		var part *rowSums
 		err := ctx.Err() // learning may pause between two blocks
@@ -267,11 +283,12 @@ func (w *Window) Newest(ctx context.Context, n int) (*Suffix, error) {
 	return s, nil
 }
 
-// suffix returns a suffix without its rows. It begins at row i of block at; class number c becomes to[c].
-func (w *Window) suffix(n int, borders bool) (s *Suffix, at, i int, to []int) {
+// suffix returns a suffix without its rows. It begins at row i of block at, and has the newest rows of classes that are
+// absent there; class number c becomes to[c].
+func (w *Window) suffix(n int, borders bool) (s *Suffix, absent []*Row, at, i int, to []int) {
 	s = &Suffix{}
 	if w.blockList.rows == 0 {
-		return s, 0, 0, nil
+		return s, nil, 0, 0, nil
 	}
 	w.sift()
 	if w.config.Summaries {
@@ -297,6 +314,10 @@ func (w *Window) suffix(n int, borders bool) (s *Suffix, at, i int, to []int) {
 			s.Rows += sums.countFitted(count)
 		}
 	}
+	if w.config.Labelled && !w.config.Summaries {
+		absent = w.classes.absent(count, s.First)
+		s.Rows += len(absent)
+	}
 	names, to := w.classes.sorted(count)
 	if w.config.Labelled {
 		s.Classes, s.Counts = names, make([]int, len(names))
@@ -306,7 +327,7 @@ func (w *Window) suffix(n int, borders bool) (s *Suffix, at, i int, to []int) {
 			}
 		}
 	}
-	return s, at, i, to
+	return s, absent, at, i, to
 }
 
 // evict removes rows until the window is within its bounds.

@@ -62,7 +62,7 @@ func pad(t *Task, sol *Solution) {
 // fill adds outputs that are zero for every row.
 func fill(t *Task, sol *Solution) {
 	k := t.Outputs - sol.Dim
-	if k <= 0 || !t.hasZeros() {
+	if k <= 0 || !hasZeros(t) {
 		return
 	}
 	if sol.Mapping == nil {
@@ -83,7 +83,7 @@ func fill(t *Task, sol *Solution) {
 }
 
 // hasZeros reports whether outputs of the method's map may be zero for every row.
-func (t *Task) hasZeros() bool {
+func hasZeros(t *Task) bool {
 	return t.Outputs > 0 && (t.Method.Map == "linear" || t.Method.Map == "kernel")
 }
 

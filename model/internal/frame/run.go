@@ -127,7 +127,7 @@ func (t *Task) settleDim() {
 			t.Report.Note(fmt.Sprintf("the default dim %d was clamped to %s", t.D, t.Explain(what, bound)))
 			t.D = bound
 		}
-		if t.hasZeros() {
+		if hasZeros(t) {
 			t.D = min(t.D, t.Outputs)
 		}
 	}
@@ -215,7 +215,7 @@ func Cancellation(ctx context.Context, a *mat.Dense, s *mat.SymDense, basis *mat
 
 // narrow reduces the dimension to what the criterion decides, if the other outputs may be padded or zero.
 func (t *Task) narrow(bound int) bool {
-	if t.hasZeros() {
+	if hasZeros(t) {
 		t.D = bound
 		return true
 	}

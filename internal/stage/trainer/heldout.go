@@ -1,0 +1,65 @@
+package trainer
+
+import (
+	"context"
+	"slices"
+
+	"github.com/embedd/embedd/internal/stage/evidence"
+	"github.com/embedd/embedd/internal/stage/policy"
+	"github.com/embedd/embedd/internal/stage/window"
+)
+
+const (
+	// maxHeldOutRows bounds the cost of judging a candidate by held-out rows.
+	maxHeldOutRows = 2000
+	// maxBalance is how many times its share a rare class weighs at most.
+	maxBalance = 10
+)
+
+// judgeHeldOut judges a candidate of the whole window by the rows that the window holds out, which neither it nor the
+// live model has seen. It is for streams whose labels come in runs: the newest rows are of few classes then, and say
+// little about a model. Here all classes are present and count alike, so that their order does not matter. The rows judge each candidate once, and the odds that it needs are multiplied by the number of
+// candidates that they have judged against the live model.
+func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
+	if c.size != 0 || !t.plan.labelled() || !t.sampling.HasRuns() {
+		return
+	}
+	rows := heldOutRows(t.data)
+	if len(rows) == 0 {
+		return
+	}
+	x := make([]float64, 0, len(rows)*t.data.window.Features())
+	count := map[string]float64{}
+	for i := range rows {
+		x = append(x, rows[i].X...)
+		count[rows[i].Label]++
+	}
+	ctx = Endless(ctx)
+	v := t.live.Score(ctx, t.data.references, rows, x, true)
+	u := c.Score(ctx, t.data.references, rows, x, true)
+	n, effect := float64(len(rows)), t.drift.Blocks.Effect()
+	test := policy.Compare(t.config.Training.Gate, c.comparison.Door).Test
+	var candidate, live policy.Sensitivity
+	for i, r := range rows {
+		share := count[r.Label] / n
+		row := evidence.Row{Weight: min(maxBalance, 1/(share*float64(len(count)))), Effect: effect, NewRun: true}
+		test.AddRow(u.Right[i]-v.Right[i], row)
+		candidate.Add(u.Right[i], count[u.Class(i)]/n, row)
+		live.Add(v.Right[i], count[v.Class(i)]/n, row)
+	}
+	t.judged++
+	c.comparison.HeldOut = policy.HeldOut{Evidence: test.Value() / float64(t.judged), Rows: len(rows),
+		Candidate: candidate.BeatsChance(), Live: live.BeatsChance()}
+}
+
+// heldOutRows returns the newest rows that are held out and have a reference, oldest first.
+func heldOutRows(d *dataset) (rows []window.Row) {
+	start, _ := d.window.Bounds()
+	d.window.All(func(r *window.Row) bool {
+		if r.IsUnseen() && r.Compare(start) >= 0 && d.references.CanJudge(r) {
+			rows = append(rows, *r)
+		}
+		return true
+	})
+	return slices.Clone(rows[max(len(rows)-maxHeldOutRows, 0):])
+}

@@ -1,0 +1,54 @@
+package trainer
+
+import (
+	"math"
+	"slices"
+
+	"github.com/embedd/embedd/internal/stage/evidence"
+	"github.com/embedd/embedd/internal/stage/policy"
+	"github.com/embedd/embedd/internal/stage/prequential"
+	"github.com/embedd/embedd/internal/stage/window"
+)
+
+// fairScores returns scores with NaN for rows of a run that the model has learned from.
+func fairScores(m *prequential.Model, right []float64, rows []evidence.Row) []float64 {
+	out := slices.Clone(right)
+	for i, r := range rows {
+		if !m.IsFair(r) {
+			out[i] = math.NaN()
+		}
+	}
+	return out
+}
+
+// suspect notes whether any model beats chance, and reports when that changes.
+func suspect(t *Trainer, rows int) {
+	if !t.plan.labelled() {
+		return
+	}
+	beats := t.live.Sensitivity.BeatsChance()
+	for _, c := range t.candidates {
+		beats = beats || c.Sensitivity.BeatsChance()
+	}
+	switch changed := t.suspicion.Add(rows, beats); {
+	case changed && beats:
+		t.log.Info("labels carry information again")
+	case changed:
+		t.log.Warn("labels contradict every model; none goes live until a model beats chance", "accuracy",
+			t.live.Agreement.Rate(), "chance", t.live.Agreement.Chance(), "fix", "check the source of the labels")
+	}
+}
+
+// sampleOf describes rows for the tests of their outcomes. Without labels each is a run.
+func sampleOf(t *Trainer, rows []window.Row) policy.Sampled {
+	s := policy.Sampled{Sampling: &t.sampling, Rows: make([]evidence.Row, len(rows))}
+	effect := t.drift.Blocks.Effect()
+	for i := range rows {
+		s.Rows[i] = evidence.Row{NewRun: true, RunStart: math.MaxInt}
+		if t.plan.labelled() {
+			s.Rows[i] = t.sampling.Add(rows[i].Label)
+		}
+		s.Rows[i].Effect = effect
+	}
+	return s
+}
