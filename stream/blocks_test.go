@@ -45,6 +45,7 @@ func (s *site) share(roles ...Role) *sharing {
 		p := holdingPipeline()
 		p.Role, p.Lease = role, 10*time.Minute // no replica takes over where the machine pauses
 		p.Stage.Training.Block, p.Stage.Training.Window.Rows = sharedBlock, 1500
+		p.Stage.Training.Gate.MoreRows = 1.15 // the rows of a message are alike, and count as few
 		p.Stage.Observe = func(o plugin.Outcome) {
 			if o.Promoted {
 				g.mu.Lock()

@@ -46,7 +46,7 @@ func twoColumns(from, rows int) []byte {
 func (s *site) learner(features ...string) *testPipeline {
 	s.Helper()
 	return s.runPipeline(func(c *Pipeline) {
-		c.Stage.Spec.Features, c.Stage.Until = features, plugin.UntilHold
+		c.Stage.Spec.Features, c.Stage.Until, c.Stage.Fit.Dim = features, plugin.UntilHold, 1
 	}, func(q *testPipeline, l *training.Message) { q.training.Learn(context.Background(), l) })
 }
 

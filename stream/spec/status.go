@@ -262,9 +262,9 @@ func (s Status) Report() Report {
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
 			Dropped: g.Dropped, OverClassLimit: g.OverClassLimit, RareClassRows: g.RareClassRows, Outliers: g.Outliers,
 			LastOutlier: g.LastOutlier, OverQuota: g.OverQuota, Clock: g.Clock, Fitting: g.Fitting, Restoring: g.Restoring,
-			LabelsSuspect: g.LabelsSuspect,
-			Accuracy:      known(g.Accuracy), Chance: known(g.Chance), Candidate: known(g.Candidate), CandidateRows: g.CandidateRows,
-			Evidence: g.Evidence, Door: g.Door, EvidenceRequired: known(g.EvidenceRequired),
+			LabelsSuspect: g.LabelsSuspect, CandidateRows: g.CandidateRows,
+			Accuracy: known(g.Accuracy), Chance: known(g.Chance), Candidate: known(g.Candidate), Evidence: g.Evidence,
+			Door: g.Door, EvidenceRequired: known(g.EvidenceRequired),
 			Alarms: g.Alarms, Fits: g.Fits, LastFitSeconds: g.LastFit.Seconds(), LastFit: g.Note,
 			InputEvent: s.InputEvent}}
 	if !g.Newest.IsZero() {

@@ -182,7 +182,7 @@ func TestFollow(t *testing.T) {
 		texts = append(texts, string(text))
 		last := r.Checkpoints[len(r.Checkpoints)-1]
 		if r.First == 0 || last.Row != 10_000 || last.Frozen > 0.4 || last.Oracle < 0.6 ||
-			!slices.Equal(r.Widths, []int{7}) {
+			!slices.Equal(r.Widths, []int{20}) {
 			t.Errorf("first model after %d rows, widths %v, at the end %+v", r.First, r.Widths, last)
 		}
 	}

@@ -284,8 +284,9 @@ var spec = []field{
 	{path: each + "model.dim", to: func(_ *Config, p *Pipeline) any { return &p.Model.Dim }, or: "auto", low: 1,
 		reset: resetsModel,
 		high:  4096, start: "8",
-		doc: "Dimensions of the output. auto chooses at the first fit, by cross-validation on the labelled rows; for " +
-			"methods that are fitted from moments it is the method's default. The number stays that of the first model " +
+		doc: "Dimensions of the output. auto has room for classes that may come: 20, or one less than the classes of the " +
+			"first model, at most the features; outputs that no class needs are 0. Methods that do not depend on classes, " +
+			"and those without a linear or kernel map, choose at the first fit. The number stays that of the first model " +
 			"until `embedd model reset`; see models.md."},
 	{path: each + "model.scale", to: func(_ *Config, p *Pipeline) any { return &p.Model.Scale }, value: "standard",
 		words: []string{"standard", "minmax", "unit", "none"},

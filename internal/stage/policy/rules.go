@@ -155,8 +155,8 @@ func (r *Rules) Swap(size, learned int) Rules {
 }
 
 // Choose decides which suffix of a window of this many rows to follow. It begins with the one with the best score, when
-// the evidence that its rule is better than that of the whole window and than the live model suffices. The window has at
-// least twice its rows: else the two differ by when they were last fitted, not by what they are fitted on.
+// the evidence that its rule is better than that of the whole window and than the live model suffices. The window has
+// at least twice its rows: else the two differ by when they were last fitted, not by what they are fitted on.
 func (r *Rules) Choose(g spec.Gate, rows int) {
 	need := DoorNamed(DoorFollowing).threshold(g)
 	if math.IsInf(need, 1) {

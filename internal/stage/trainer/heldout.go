@@ -18,8 +18,9 @@ const (
 
 // judgeHeldOut judges a candidate of the whole window by the rows that the window holds out, which neither it nor the
 // live model has seen. It is for streams whose labels come in runs: the newest rows are of few classes then, and say
-// little about a model. Here all classes are present and count alike, so that their order does not matter. The rows judge each candidate once, and the odds that it needs are multiplied by the number of
-// candidates that they have judged against the live model.
+// little about a model. Here all classes are present and count alike, so that their order does not matter. The rows
+// judge each candidate once, and the odds that it needs are multiplied by the number of candidates that they have
+// judged against the live model.
 func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	if c.size != 0 || !t.plan.labelled() || !t.sampling.HasRuns() {
 		return

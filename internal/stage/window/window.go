@@ -94,7 +94,7 @@ func (w *Window) Add(r Row) Outcome {
 	if w.config.Balance {
 		w.trim(c)
 	}
-	w.dropReplaced(c)
+	dropReplaced(w, c)
 	w.evict()
 	if at, i, there := w.find(r.Position); !there || w.blocks[at].rows[i] != row {
 		return Old
@@ -137,12 +137,12 @@ func (w *Window) Cut(p Position) {
 	}
 	w.start = p
 	for c := range w.classes.rows {
-		w.dropReplaced(c)
+		dropReplaced(w, c)
 	}
 }
 
 // dropReplaced removes the rows of a class from before the start that newer ones replace.
-func (w *Window) dropReplaced(class int) {
+func dropReplaced(w *Window, class int) {
 	for n := w.classes.replaced(class, w.start); n > 0; n-- {
 		w.remove(w.classes.rows[class][0])
 	}

@@ -41,7 +41,7 @@ func TestRunsRepeat(t *testing.T) {
 		}
 		texts[string(text)] = true
 		last := r.Checkpoints[len(r.Checkpoints)-1]
-		if last.Live < 0.8 || last.All < 0.8 || math.Abs(float64(last.Live-last.All)) > 0.05 || last.Width != 7 ||
+		if last.Live < 0.8 || last.All < 0.8 || math.Abs(float64(last.Live-last.All)) > 0.05 || last.Width != 20 ||
 			last.Window != 4000 || !last.HasAll || len(r.Promotions) == 0 || r.Promotions[0].Door != "first" {
 			t.Errorf("%+v, %+v", last, r.Promotions)
 		}
