@@ -230,7 +230,11 @@ func TestDeletedIdentityKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := state.Put(t.Context(), "p.identity", other); err != nil {
+	entry, err := state.Get(t.Context(), "p.identity")
+	if err == nil {
+		_, err = state.Update(t.Context(), "p.identity", other, entry.Revision())
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	natstest.Await(t, "the other key is taken", func() bool { return r.Log.has("level=WARN", "is another one") })

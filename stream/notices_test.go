@@ -19,7 +19,7 @@ func TestNotices(t *testing.T) {
 	}
 	kv, err := s.js.KeyValue(t.Context(), lease.BucketName)
 	if err == nil {
-		_, err = kv.Put(t.Context(), "p", []byte("junk"))
+		_, err = kv.Create(t.Context(), "p", []byte("junk"))
 	}
 	if err != nil {
 		t.Fatal(err)

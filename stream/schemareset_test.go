@@ -250,7 +250,7 @@ func TestUnreadableSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kv.Put(t.Context(), "p.contract", []byte(`{"version":9,"generation":1}`)); err != nil {
+	if _, err := kv.Create(t.Context(), "p.contract", []byte(`{"version":9,"generation":1}`)); err != nil {
 		t.Fatal(err)
 	}
 	if err := runPipeline(t, s.Connect(), p); err == nil || !strings.Contains(err.Error(), "upgrade embedd") {

@@ -76,6 +76,9 @@ func (p *pipeline) updateConditions() {
 	if fault := p.replica.LeaseFault(); p.Conditions.SetText(health.LeaseKey, fault) && fault != "" {
 		p.Log.Warn("no replica can become the trainer", "reason", fault)
 	}
+	if foreign := p.replica.ForeignEntries(); p.Conditions.SetText(health.ForeignEntry, foreign) && foreign != "" {
+		p.Log.Warn("a key was overwritten by a message that no replica wrote", "reason", foreign)
+	}
 	offline := ""
 	if !p.Conn.IsConnected() {
 		offline = "not connected to the server"

@@ -65,6 +65,15 @@ var published = []attempt{
 	{"$JS.API.STREAM.MSG.GET.FEATURES", "daemon viewer operator setup"},
 	{"$JS.API.STREAM.MSG.GET.REDUCED", "daemon"},
 	{"$JS.API.STREAM.SNAPSHOT.FEATURES", ""},
+	// Copies of stored messages, with their headers, which a client can have stored anywhere.
+	{"$JS.API.DIRECT.GET.FEATURES", "daemon"},
+	{"$JS.API.DIRECT.GET.FEATURES.features.a", "daemon"},
+	{"$JS.API.DIRECT.GET.REDUCED", ""},
+	{"$JS.API.DIRECT.GET.DEAD", ""},
+	{"$JS.API.DIRECT.GET.OBJ_EMBEDD_MODELS.x", "daemon"},
+	{"$JS.API.DIRECT.GET.OBJ_EMBEDD_MODELS", ""},
+	{"$JS.API.DIRECT.GET.KV_EMBEDD_MODELS", ""},
+	{"$JS.API.STREAM.MSG.GET.OBJ_EMBEDD_MODELS", "daemon viewer operator setup"},
 	{"$JS.API.STREAM.RESTORE.FEATURES", ""},
 	// The identity key, and the rest of the state.
 	{"$JS.API.STREAM.MSG.GET.KV_EMBEDD_STATE", "daemon"},

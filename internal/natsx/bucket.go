@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -18,20 +19,25 @@ import (
 // ErrConflict reports that a key is not at the expected revision: another client was faster.
 var ErrConflict = errors.New("the key was changed by another client")
 
+// writerHeader marks an entry that a Bucket wrote, writer is its value.
+const writerHeader, writer = "KV-Writer", "embedd"
+
 // maxConflicts is how often Modify starts again after a conflict.
 const maxConflicts = 100
 
 // Bucket is a key-value bucket that is read at the leader of its stream: jetstream.KeyValue reads at any replica, which
-// may not have the last write yet. Writes compare the revision of the key.
+// may not have the last write yet. Writes compare the revision of the key, and only such writes count (see isOwn).
 type Bucket struct {
 	js     jetstream.JetStream
 	kv     jetstream.KeyValue
 	prefix string                      // of the subjects of keys, with the route into the JetStream domain
 	create func(context.Context) error // if it was deleted; nil: not
 	direct bool                        // Get reads by subject, at any replica
+	mirror bool                        // what earlier versions wrote has no header that tells it from answers
 
-	mu    sync.Mutex
-	watch *BucketWatch
+	mu      sync.Mutex
+	watch   *BucketWatch
+	refused map[string]Refusal // by key
 }
 
 // OpenBucket opens a bucket that exists.
@@ -49,6 +55,16 @@ func OpenBucketByKey(ctx context.Context, js jetstream.JetStream, name string) (
 	b, err := OpenBucket(ctx, js, name)
 	if err == nil {
 		b.direct = true
+	}
+	return b, err
+}
+
+// OpenMirroredBucket opens a bucket that mirrors another one. Any message counts as an entry: the mirror has removed
+// the header by which those of earlier versions are known.
+func OpenMirroredBucket(ctx context.Context, js jetstream.JetStream, name string) (*Bucket, error) {
+	b, err := OpenBucket(ctx, js, name)
+	if err == nil {
+		b.mirror = true
 	}
 	return b, err
 }
@@ -94,7 +110,8 @@ func PublishPrefix(js jetstream.JetStream) string {
 func (b *Bucket) Name() string { return b.kv.Bucket() }
 
 // Get reads a key at the leader. The value is nil if the key does not exist; the revision is then that of its delete
-// marker, or 0. The request is repeated while no leader answers.
+// marker, or 0. A message that no client wrote under the key on purpose counts as a delete marker, and is in Refused.
+// The request is repeated while no leader answers.
 func (b *Bucket) Get(ctx context.Context, key string) (value []byte, revision uint64, err error) {
 	value, revision, err = b.get(ctx, key)
 	if b.create != nil && (errors.Is(err, nats.ErrNoResponders) || IsNotFound(err)) {
@@ -113,22 +130,59 @@ func (b *Bucket) get(ctx context.Context, key string) (value []byte, revision ui
 			return value, revision, err
 		}
 	}
-	stored, err := storedMessage(ctx, b.js, "KV_"+b.Name(), messageRequest{LastBySubject: "$KV." + b.Name() + "." + key})
+	stored, err := NewestMessage(ctx, b.js, b.stream(), b.subject(key))
 	switch {
 	case err != nil:
 		return nil, 0, fmt.Errorf("reading key %s of bucket %s: %w", key, b.Name(), err)
 	case stored == nil:
 		return nil, 0, nil
-	case IsDeleteMarker(stored.Header):
+	case IsDeleteMarker(stored.Header) && !IsCopy(stored.Header):
+		return nil, stored.Sequence, nil
+	case !b.isEntry(stored.Header):
+		b.refuse(key, stored.Sequence)
 		return nil, stored.Sequence, nil
 	}
 	return append([]byte{}, stored.Data...), stored.Sequence, nil
+}
+
+func (b *Bucket) isEntry(header nats.Header) bool { return b.mirror || isOwn(header) }
+
+func (b *Bucket) stream() string { return "KV_" + b.Name() }
+
+func (b *Bucket) subject(key string) string { return "$KV." + b.Name() + "." + key }
+
+// Any returns the newest message under a key, whoever wrote it: earlier versions wrote some keys without a mark.
+func (b *Bucket) Any(ctx context.Context, key string) ([]byte, error) {
+	stored, err := NewestMessage(ctx, b.js, b.stream(), b.subject(key))
+	if stored == nil {
+		return nil, err
+	}
+	return stored.Data, nil
+}
+
+// History returns the values of a key that the bucket still has, the newest first.
+func (b *Bucket) History(ctx context.Context, key string) (values [][]byte, err error) {
+	for seq := uint64(1); ; {
+		stored, err := NextMessage(ctx, b.js, b.stream(), b.subject(key), seq)
+		if err != nil {
+			return nil, fmt.Errorf("reading the history of key %s of bucket %s: %w", key, b.Name(), err)
+		}
+		if stored == nil {
+			slices.Reverse(values)
+			return values, nil
+		}
+		if !IsDeleteMarker(stored.Header) && b.isEntry(stored.Header) {
+			values = append(values, stored.Data)
+		}
+		seq = stored.Sequence + 1
+	}
 }
 
 // messageRequest is the JetStream API's request for one message of a stream.
 type messageRequest struct {
 	Sequence      uint64 `json:"seq,omitempty"`
 	LastBySubject string `json:"last_by_subj,omitempty"`
+	NextBySubject string `json:"next_by_subj,omitempty"`
 }
 
 // StoredMessage reads the message of a stream with a sequence, nil if there is none. Unlike jetstream.Stream.GetMsg it
@@ -139,6 +193,18 @@ func StoredMessage(ctx context.Context, js jetstream.JetStream, stream string, s
 		return nil, nil
 	}
 	return storedMessage(ctx, js, stream, messageRequest{Sequence: seq})
+}
+
+// NextMessage reads the first message of a stream with a subject at or behind a sequence, like StoredMessage.
+func NextMessage(ctx context.Context, js jetstream.JetStream, stream, subject string, seq uint64) (
+	*jetstream.RawStreamMsg, error) {
+	return storedMessage(ctx, js, stream, messageRequest{Sequence: seq, NextBySubject: subject})
+}
+
+// NewestMessage reads the last message of a stream with a subject, like StoredMessage.
+func NewestMessage(ctx context.Context, js jetstream.JetStream, stream, subject string) (*jetstream.RawStreamMsg,
+	error) {
+	return storedMessage(ctx, js, stream, messageRequest{LastBySubject: subject})
 }
 
 func storedMessage(ctx context.Context, js jetstream.JetStream, stream string, r messageRequest) (
@@ -183,9 +249,9 @@ func storedMessage(ctx context.Context, js jetstream.JetStream, stream string, r
 
 // getDirect reads a key with a request whose subject has the key.
 func (b *Bucket) getDirect(ctx context.Context, key string) (value []byte, revision uint64, err error) {
-	subject := "$KV." + b.Name() + "." + key
+	subject := b.subject(key)
 	msg, err := Hedge(ctx, func(ctx context.Context) (*nats.Msg, error) {
-		return b.js.Conn().RequestWithContext(ctx, APIPrefix(b.js)+"DIRECT.GET.KV_"+b.Name()+"."+subject, nil)
+		return b.js.Conn().RequestWithContext(ctx, APIPrefix(b.js)+"DIRECT.GET."+b.stream()+"."+subject, nil)
 	})
 	if err != nil {
 		return nil, 0, err
@@ -197,9 +263,18 @@ func (b *Bucket) getDirect(ctx context.Context, key string) (value []byte, revis
 		return nil, 0, fmt.Errorf("reading key %s of bucket %s: %s %s", key, b.Name(), status,
 			msg.Header.Get("Description"))
 	}
-	revision, err = strconv.ParseUint(msg.Header.Get(jetstream.SequenceHeader), 10, 64)
-	if err != nil || IsDeleteMarker(msg.Header) {
+	header := withoutPlace(msg.Header)
+	sequences := msg.Header[jetstream.SequenceHeader]
+	if len(sequences) == 0 {
+		return nil, 0, fmt.Errorf("reading key %s of bucket %s: the answer has no sequence", key, b.Name())
+	}
+	revision, err = strconv.ParseUint(sequences[len(sequences)-1], 10, 64)
+	switch {
+	case err != nil || IsDeleteMarker(header) && !IsCopy(header):
 		return nil, revision, err
+	case !b.isEntry(header):
+		b.refuse(key, revision)
+		return nil, revision, nil
 	}
 	return append([]byte{}, msg.Data...), revision, nil
 }
@@ -224,7 +299,10 @@ func (b *Bucket) Create(ctx context.Context, key string, value []byte) (stored [
 // Update stores a value if the key is still at a revision, 0 for none. Otherwise the error is ErrConflict.
 func (b *Bucket) Update(ctx context.Context, key string, value []byte, revision uint64,
 	options ...jetstream.PublishOpt) (uint64, error) {
-	return PublishExpecting(ctx, b.js, &nats.Msg{Subject: b.prefix + key, Data: value}, revision, options...)
+	entry := nats.NewMsg(b.prefix + key)
+	entry.Data = value
+	entry.Header.Set(writerHeader, writer)
+	return PublishExpecting(ctx, b.js, entry, revision, options...)
 }
 
 // Delete deletes a key that is still at a revision. Otherwise the error is ErrConflict.
@@ -260,7 +338,7 @@ func ConflictError(err error) error {
 
 // Put stores a value whatever the key holds.
 func (b *Bucket) Put(ctx context.Context, key string, value []byte) error {
-	_, err := b.js.PublishMsg(ctx, &nats.Msg{Subject: b.prefix + key, Data: value})
+	_, err := b.Modify(ctx, key, func([]byte) ([]byte, error) { return value, nil })
 	return err
 }
 

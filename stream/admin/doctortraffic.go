@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -128,12 +127,12 @@ func (t *traffic) readHead(ctx context.Context) error {
 // readFrom examines up to limit messages of a subject from a sequence number on.
 func (t *traffic) readFrom(ctx context.Context, next uint64, limit int, filter string) (n int, err error) {
 	for ; n < limit && next <= t.input.CachedInfo().State.LastSeq; n++ {
-		msg, err := t.input.GetMsg(ctx, next, jetstream.WithGetMsgSubject(filter))
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			break
-		}
+		msg, err := natsx.NextMessage(ctx, t.js, t.input.CachedInfo().Config.Name, filter, next)
 		if err != nil {
 			return n, err
+		}
+		if msg == nil {
+			break
 		}
 		t.examine(msg.Data)
 		next = msg.Sequence + 1

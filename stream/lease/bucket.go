@@ -109,6 +109,9 @@ func (b *Bucket) read(ctx context.Context, key string) (entry, error) {
 	return entry{&c, revision}, nil
 }
 
+// Refused returns what was refused in the last minutes under the keys of a pipeline.
+func (b *Bucket) Refused(pipeline string) []natsx.Refusal { return b.keys.Refused(pipeline) }
+
 func parseClaim(data []byte) (c Claim, ok bool) {
 	err := json.Unmarshal(data, &c)
 	return c, err == nil && c.Holder != ""
@@ -119,9 +122,10 @@ func (b *Bucket) SetBookmark(ctx context.Context, key, word string) error {
 	return b.keys.Put(ctx, key, []byte(word))
 }
 
-// Bookmark reads what SetBookmark stored, "" if nothing.
+// Bookmark reads what SetBookmark stored, "" if nothing. It may be an answer of the server that a client had stored
+// there.
 func (b *Bucket) Bookmark(ctx context.Context, key string) (string, error) {
-	text, _, err := b.keys.Get(ctx, key)
+	text, err := b.keys.Any(ctx, key)
 	return string(text), err
 }
 

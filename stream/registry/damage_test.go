@@ -17,7 +17,7 @@ func damage(t *testing.T, s Store, version string) {
 	t.Helper()
 	switch s := s.(type) {
 	case *jetStream:
-		info, err := s.objects.GetInfo(t.Context(), version)
+		info, err := s.objects.info(t.Context(), version)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +51,7 @@ func ruin(t *testing.T, s Store, value string) {
 	}
 	switch s := s.(type) {
 	case *jetStream:
-		_, err = s.pointers.Put(t.Context(), "digits", []byte(value))
+		_, err = s.bucket.Update(t.Context(), "digits", []byte(value), revision)
 	case *directory:
 		err = os.WriteFile(s.pointerFile("digits", revision), []byte(value), 0o666)
 	}
@@ -159,7 +159,11 @@ func TestDamagedPointer(t *testing.T) {
 		b := save(t, r, 2, a)
 		switch s := s.(type) {
 		case *jetStream:
-			if err := s.pointers.Purge(t.Context(), "digits"); err != nil {
+			stream, err := s.js.Stream(t.Context(), pointerStream)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := stream.Purge(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		case *directory:

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // directory is the store in files: a directory for each pipeline with a file for each version, and the pointer, whose
@@ -173,6 +175,8 @@ func (d *directory) load(ctx context.Context, pipeline string) ([]byte, uint64, 
 		return value, newest, errors.Join(err, file.Close())
 	}
 }
+
+func (d *directory) refused(string) []natsx.Refusal { return nil }
 
 func (d *directory) history(_ context.Context, pipeline string) (out [][]byte, err error) {
 	revisions, err := d.revisions(pipeline)

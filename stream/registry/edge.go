@@ -284,14 +284,7 @@ func (e *Edge) Sweep(ctx context.Context, pipeline string) error {
 		if slices.ContainsFunc(there, func(s stored) bool { return s.name == one.name }) {
 			continue
 		}
-		info, err := e.mirror.objects.GetInfo(ctx, one.name)
-		if err == nil {
-			err = e.mirror.purge(ctx, chunkPrefix+info.NUID)
-		}
-		if err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
-			return err
-		}
-		if err := e.mirror.purge(ctx, metadataSubject(one.name)); err != nil {
+		if err := e.mirror.objects.remove(ctx, one.name); err != nil {
 			return err
 		}
 	}
@@ -300,6 +293,17 @@ func (e *Edge) Sweep(ctx context.Context, pipeline string) error {
 
 func (e *Edge) history(ctx context.Context, pipeline string) ([][]byte, error) {
 	return e.mirror.history(ctx, pipeline)
+}
+
+func (e *Edge) refused(pipeline string) []natsx.Refusal {
+	e.mu.Lock()
+	hub := e.hub
+	e.mu.Unlock()
+	all := e.mirror.refused(pipeline)
+	if hub != nil {
+		all = append(all, hub.refused(pipeline)...)
+	}
+	return all
 }
 
 func (e *Edge) watch(pipeline string) (func(context.Context, uint64) error, func()) {

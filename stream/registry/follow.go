@@ -65,6 +65,9 @@ func (r *Registry) Problem() string {
 	return ""
 }
 
+// Refused returns what was refused in the last minutes as the pointer of the pipeline.
+func (r *Registry) Refused() []natsx.Refusal { return r.store.refused(r.pipeline) }
+
 // reject notes that a choice is not adopted, until there is another.
 func (r *Registry) reject(what selection, text string) {
 	if what == r.offered && r.problem.Load() != nil {

@@ -3,7 +3,6 @@ package registry
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -37,18 +36,14 @@ const maxHistory = 8
 // chunk is the size of the messages of a model, the client's default; less if the server's max_payload is less.
 const chunk = 128 << 10
 
-// chunkPrefix begins the subjects on which the object store keeps bytes; what follows is the name of one writing.
-const chunkPrefix = "$O." + Bucket + ".C."
-
 // jetStream is the store in JetStream.
 type jetStream struct {
-	js       jetstream.JetStream
-	conn     *nats.Conn
-	objects  jetstream.ObjectStore
-	pointers jetstream.KeyValue
-	bucket   *natsx.Bucket    // of the pointers
-	bytes    jetstream.Stream // of the object store
-	streams  *natsx.StreamCache
+	js      jetstream.JetStream
+	conn    *nats.Conn
+	writer  jetstream.ObjectStore
+	objects *objects
+	bucket  *natsx.Bucket // of the pointers
+	streams *natsx.StreamCache
 	// recreate creates deleted buckets again; nil if the caller may not.
 	recreate func(ctx context.Context) error
 }
@@ -68,16 +63,21 @@ func JetStream(ctx context.Context, js jetstream.JetStream) (Store, error) {
 func openJetStream(ctx context.Context, js jetstream.JetStream, recreate func(context.Context) error) (s *jetStream,
 	err error) {
 	s = &jetStream{js: js, conn: js.Conn(), streams: natsx.NewStreamCache(), recreate: recreate}
-	if s.objects, err = js.ObjectStore(ctx, Bucket); err != nil {
+	if s.writer, err = js.ObjectStore(ctx, Bucket); err != nil {
 		return nil, err
 	}
-	if s.pointers, err = js.KeyValue(ctx, Bucket); err != nil {
+	stream, err := js.Stream(ctx, objectStream)
+	if err != nil {
 		return nil, err
 	}
-	if s.bytes, err = js.Stream(ctx, "OBJ_"+Bucket); err != nil {
+	open := natsx.OpenBucket
+	if stream.CachedInfo().Config.Mirror != nil {
+		open = natsx.OpenMirroredBucket
+	}
+	if s.bucket, err = open(ctx, js, Bucket); err != nil {
 		return nil, err
 	}
-	s.bucket = natsx.NewBucket(js, s.pointers)
+	s.objects = &objects{js, stream}
 	return s, nil
 }
 
@@ -117,176 +117,68 @@ func CreateReplicated(ctx context.Context, js jetstream.JetStream, replicas int)
 
 func (s *jetStream) put(ctx context.Context, _, version string, data []byte) error {
 	size := uint32(min(chunk, s.conn.MaxPayload()))
-	_, err := s.objects.Put(ctx, jetstream.ObjectMeta{Name: version,
+	_, err := s.writer.Put(ctx, jetstream.ObjectMeta{Name: version,
 		Opts: &jetstream.ObjectMetaOptions{ChunkSize: size}}, bytes.NewReader(data))
 	return err
 }
 
 func (s *jetStream) get(ctx context.Context, _, version string) (io.ReadCloser, error) {
-	info, err := s.objects.GetInfo(ctx, version)
-	if errors.Is(err, jetstream.ErrObjectNotFound) {
-		return nil, errAbsent
-	}
-	if errors.Is(err, jetstream.ErrBadObjectMeta) {
-		return nil, &damaged{err}
-	}
+	info, err := s.objects.info(ctx, version)
 	if err != nil {
 		return nil, err
 	}
-	return &chunks{ctx: ctx, stream: s.bytes, subject: chunkPrefix + info.NUID, all: info.Chunks}, nil
+	return &chunks{ctx: ctx, js: s.js, subject: chunkPrefix + info.NUID, all: info.Chunks}, nil
 }
-
-// chunks reads an object one chunk after another. The client's own reader waits for a chunk that is not there.
-type chunks struct {
-	ctx       context.Context
-	stream    jetstream.Stream
-	subject   string
-	all, read uint32
-	last      uint64 // sequence number of the last chunk
-	rest      []byte
-}
-
-func (c *chunks) Read(p []byte) (int, error) {
-	for len(c.rest) == 0 {
-		if c.read == c.all {
-			return 0, io.EOF
-		}
-		msg, err := c.stream.GetMsg(c.ctx, c.last+1, jetstream.WithGetMsgSubject(c.subject))
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			return 0, fmt.Errorf("it is damaged or was removed meanwhile: %d of its %d chunks are there", c.read, c.all)
-		}
-		if err != nil {
-			return 0, &unreachable{err}
-		}
-		c.rest, c.last, c.read = msg.Data, msg.Sequence, c.read+1
-	}
-	n := copy(p, c.rest)
-	c.rest = c.rest[n:]
-	return n, nil
-}
-
-func (c *chunks) Close() error { return nil }
 
 func (s *jetStream) remove(ctx context.Context, _, version string) error {
-	err := s.objects.Delete(ctx, version)
-	if errors.Is(err, jetstream.ErrObjectNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	// A deleted object leaves a tombstone, which a name that is never reused does not need.
-	return s.purge(ctx, metadataSubject(version))
-}
-
-func (s *jetStream) purge(ctx context.Context, subject string) error {
-	return s.bytes.Purge(ctx, jetstream.WithPurgeSubject(subject))
-}
-
-// metadataSubject is the subject of an object's metadata.
-func metadataSubject(version string) string {
-	return "$O." + Bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(version))
+	return s.objects.remove(ctx, version)
 }
 
 func (s *jetStream) versions(ctx context.Context, pipeline string) ([]stored, error) {
-	all, err := s.objects.List(ctx)
-	if errors.Is(err, jetstream.ErrNoObjectsFound) {
-		return nil, nil
-	}
+	all, _, err := s.objects.list(ctx, func(name string) bool {
+		of, ok := PipelineOf(name)
+		return ok && of == pipeline
+	})
 	if err != nil {
 		return nil, err
 	}
 	var out []stored
 	for _, o := range all {
-		if of, ok := PipelineOf(o.Name); ok && of == pipeline {
-			out = append(out, stored{o.Name, o.ModTime, int64(o.Size)})
-		}
+		out = append(out, stored{o.Name, o.ModTime, int64(o.Size)})
 	}
 	return out, nil
 }
 
-// tidy purges chunks without an object, since their writer ended early, and the metadata of deleted objects.
 func (s *jetStream) tidy(ctx context.Context, _ string, older time.Duration) error {
-	info, err := s.bytes.Info(ctx, jetstream.WithSubjectFilter(chunkPrefix+">"))
-	if err != nil {
-		return err
-	}
-	var live []string
-	all, err := s.objects.List(ctx, jetstream.ListObjectsShowDeleted())
-	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
-		return err
-	}
-	for _, o := range all {
-		if !o.Deleted {
-			live = append(live, chunkPrefix+o.NUID)
-		} else if _, ours := PipelineOf(o.Name); ours && time.Since(o.ModTime) > older {
-			if err := s.purge(ctx, metadataSubject(o.Name)); err != nil {
-				return err
-			}
-		}
-	}
-	for subject := range info.State.Subjects {
-		if slices.Contains(live, subject) {
-			continue
-		}
-		last, err := s.bytes.GetLastMsgForSubject(ctx, subject)
-		if err == nil && time.Since(last.Time) > older {
-			err = s.purge(ctx, subject)
-		}
-		if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
-			return err
-		}
-	}
-	return nil
+	return s.objects.tidy(ctx, older)
 }
 
+// load reads a pointer at the leader of its stream: a write that was not confirmed is looked for there. A pointer that
+// an operator deleted counts as missing.
 func (s *jetStream) load(ctx context.Context, pipeline string) ([]byte, uint64, error) {
-	value, revision, err := s.atLeader(ctx, pipeline)
+	value, revision, err := s.bucket.Get(ctx, pipeline)
 	if (errors.Is(err, nats.ErrNoResponders) || natsx.IsNotFound(err)) && s.recreate != nil {
 		if err := s.recreate(ctx); err != nil {
 			return nil, 0, err
 		}
-		value, revision, err = s.atLeader(ctx, pipeline)
+		value, revision, err = s.bucket.Get(ctx, pipeline)
 	}
 	return value, revision, err
 }
 
-// atLeader reads a pointer at the leader of its stream: a write that was not confirmed is looked for there. A pointer
-// that an operator deleted counts as missing.
-func (s *jetStream) atLeader(ctx context.Context, pipeline string) ([]byte, uint64, error) {
-	value, revision, err := s.bucket.Get(ctx, pipeline)
-	if value == nil {
-		revision = 0
-	}
-	return value, revision, err
-}
-
-func (s *jetStream) history(ctx context.Context, pipeline string) (out [][]byte, err error) {
-	entries, err := s.pointers.History(ctx, pipeline)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return nil, nil
-	}
-	for i := len(entries) - 1; i >= 0; i-- {
-		if entries[i].Operation() == jetstream.KeyValuePut {
-			out = append(out, entries[i].Value())
-		}
-	}
-	return out, err
+func (s *jetStream) history(ctx context.Context, pipeline string) ([][]byte, error) {
+	return s.bucket.History(ctx, pipeline)
 }
 
 func (s *jetStream) compareAndSet(ctx context.Context, pipeline string, value []byte, revision uint64) (uint64, error) {
-	var next uint64
-	var err error
-	if revision == 0 {
-		next, err = s.pointers.Create(ctx, pipeline, value)
-	} else {
-		next, err = s.pointers.Update(ctx, pipeline, value, revision)
-	}
-	if err = natsx.ConflictError(err); errors.Is(err, natsx.ErrConflict) {
+	next, err := s.bucket.Update(ctx, pipeline, value, revision)
+	if errors.Is(err, natsx.ErrConflict) {
 		return 0, errMoved
 	}
 	return next, err
 }
+
+func (s *jetStream) refused(pipeline string) []natsx.Refusal { return s.bucket.Refused(pipeline) }
 
 func (s *jetStream) watch(pipeline string) (func(context.Context, uint64) error, func()) {
 	key := s.bucket.Watch(pipeline, slog.New(slog.DiscardHandler))
@@ -338,7 +230,7 @@ func (s *jetStream) pipelines(ctx context.Context) (names []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if value != nil {
+		if value != nil || len(s.refused(name)) > 0 {
 			names = append(names, name)
 		}
 	}

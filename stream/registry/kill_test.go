@@ -174,7 +174,7 @@ func writings(t *testing.T, s Store) int {
 	t.Helper()
 	switch s := s.(type) {
 	case *jetStream:
-		info, err := s.bytes.Info(t.Context(), jetstream.WithSubjectFilter("$O.>"))
+		info, err := s.objects.stream.Info(t.Context(), jetstream.WithSubjectFilter("$O.>"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin"
 )
@@ -267,7 +268,7 @@ type Store interface {
 
 	// created returns when the store began to count revisions of pointers; zero if the count never restarts.
 	created(ctx context.Context) (time.Time, error)
-	// load reads the pointer of a pipeline. Its revision is 0 if there is none.
+	// load reads the pointer of a pipeline. Without one the value is nil, and the revision that of a delete marker or 0.
 	load(ctx context.Context, pipeline string) (value []byte, revision uint64, err error)
 	// history returns earlier values of a pointer, newest first: few, or none.
 	history(ctx context.Context, pipeline string) ([][]byte, error)
@@ -279,6 +280,8 @@ type Store interface {
 	// lastSequence returns a number that changes with each write of a pointer, and when it was read, at most a second
 	// ago.
 	lastSequence(ctx context.Context, pipeline string) (number uint64, at time.Time, err error)
+	// refused returns what load has refused in the last minutes, since no client wrote it there on purpose.
+	refused(pipeline string) []natsx.Refusal
 	// maxPointerBytes returns the maximum size of a pointer.
 	maxPointerBytes() int
 

@@ -98,7 +98,8 @@ func steal(ctx context.Context, w *world, r *rand.Rand) error {
 	return nil
 }
 
-// forge deletes the key of the identities, or overwrites it.
+// forge deletes the key of the identities, has an answer of the server stored in its place, as any user can who may
+// send a request, or replaces it.
 func forge(ctx context.Context, w *world, r *rand.Rand) error {
 	state, err := w.js.KeyValue(ctx, "EMBEDD_STATE")
 	if err != nil {
@@ -108,7 +109,7 @@ func forge(ctx context.Context, w *world, r *rand.Rand) error {
 	case 0:
 		return state.Delete(ctx, name)
 	case 1:
-		_, err = state.PutString(ctx, name, "x")
+		err = w.nc.PublishRequest("$JS.API.INFO", "$KV.EMBEDD_STATE."+name, nil)
 	case 2:
 		var entry jetstream.KeyValueEntry
 		if entry, err = w.entry(ctx); err != nil {
@@ -127,7 +128,7 @@ func forge(ctx context.Context, w *world, r *rand.Rand) error {
 		}
 		var text []byte
 		if text, err = json.Marshal(stored); err == nil {
-			_, err = state.Put(ctx, name, text)
+			_, err = state.Update(ctx, name, text, entry.Revision())
 		}
 	}
 	return err

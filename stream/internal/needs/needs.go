@@ -271,27 +271,30 @@ func pointerKey(pipeline string) string { return "$KV." + registry.Bucket + "." 
 
 // followModels is what reading the models of a pipeline and following its pointer needs.
 func (a *api) followModels(pipeline string) []string {
-	return append(append(a.watch(pointers, pointerKey(pipeline)), a.watch(objects, "$O."+registry.Bucket+".M.>")...),
-		a.request("STREAM", "MSG", "GET", pointers), a.request("DIRECT", "GET", objects),
-		a.request("DIRECT", "GET", objects, ">"))
+	return append(a.watch(pointers, pointerKey(pipeline)), a.readModels()...)
+}
+
+// readModels is what reading models and their pointers needs. It has no direct get: a client could have its answer, a
+// stored message with its headers, stored as any other message.
+func (a *api) readModels() []string {
+	return []string{a.request("STREAM", "MSG", "GET", pointers), a.request("STREAM", "INFO", objects),
+		a.request("STREAM", "MSG", "GET", objects)}
 }
 
 func modelPermissions(a *api, p *spec.Pipeline) map[Role][]string {
-	look := []string{a.request("STREAM", "MSG", "GET", pointers), a.request("DIRECT", "GET", objects),
-		a.request("DIRECT", "GET", objects, ">")}
 	run := append(a.followModels(p.Name), a.request("STREAM", "PURGE", objects))
 	if p.ModelsFromHub() {
 		hub := &api{prefix: "$JS." + p.Models.Hub + ".API."}
-		run = append(append(run, hub.followModels(p.Name)...), hub.put(pointerKey(p.Name)),
-			a.request("STREAM", "MSG", "GET", objects))
+		run = append(append(run, hub.followModels(p.Name)...), hub.put(pointerKey(p.Name)))
 	} else {
 		run = append(run, a.put(pointerKey(p.Name)), "$O."+registry.Bucket+".M.*", "$O."+registry.Bucket+".C.*",
+			a.request("DIRECT", "GET", objects, ">"), // the client looks for an object of the name before it writes one
 			StagedSubject(p.Name))
 	}
 	if a.watchAllModels {
 		run = append(run, a.request("CONSUMER", "CREATE", pointers, "*"))
 	}
-	return map[Role][]string{RoleDaemon: run, inspection: look, RoleOperator: {a.put(pointerKey(p.Name))}}
+	return map[Role][]string{RoleDaemon: run, inspection: a.readModels(), RoleOperator: {a.put(pointerKey(p.Name))}}
 }
 
 func leasePermissions(a *api, p *spec.Pipeline) map[Role][]string {

@@ -228,10 +228,11 @@ func coreSubjects(p *spec.Pipeline) Need {
 // their subjects.
 func streams(a *api, p *spec.Pipeline) []Need {
 	run := func(subjects ...string) []Permission { return []Permission{{Role: RoleDaemon, Subjects: subjects}} }
-	oldest := []string{a.request("STREAM", "MSG", "GET", p.Stream), a.request("DIRECT", "GET", p.Stream)}
+	oldest := []string{a.request("STREAM", "MSG", "GET", p.Stream)}
 	all := []Need{{Kind: Stream, Purpose: "input", Pipeline: p.Name, Name: p.Stream, Subject: p.Subject,
 		Partitions: p.Partitions, Creator: BySetup, Why: "Keeps inputs until they are answered.",
-		Permissions: []Permission{{inspection, false, oldest}}}}
+		Permissions: append(run(a.request("DIRECT", "GET", p.Stream)), // no other role, see readModels
+			Permission{inspection, false, oldest})}}
 	if p.Labels != "" {
 		all = append(all, Need{Kind: Stream, Purpose: "labels", Pipeline: p.Name, Subject: p.Labels, Creator: BySetup,
 			Why: "Keeps labels that are published apart from their rows."})

@@ -194,6 +194,7 @@ func (s *Schema) follow(ctx context.Context) {
 	}
 	watch := s.State.Watch(statestore.ContractKey(s.Name), s.Log)
 	defer watch.Stop()
+	newest := s.record // that was stored
 	for attempt := 0; ctx.Err() == nil; {
 		record, revision, err := s.store.Read(ctx)
 		switch {
@@ -202,16 +203,32 @@ func (s *Schema) follow(ctx context.Context) {
 			natsx.Backoff(ctx, attempt)
 			attempt++
 			continue
+		case !record.IsStored && newest.IsStored:
+			s.restore(ctx, newest, revision)
+			continue
 		case record.Generation != s.record.Generation:
 			s.Log.Warn("the schema was reset: the pipeline is opened again", "generation", record.Generation)
 			s.reopen()
 			return
 		case record.Contract != nil && !s.isOther:
+			newest = record
 			if err := s.Running.FixContract(record.Contract); err != nil {
 				s.Log.Warn("the stored schema is not the one of this replica", "error", err)
 			}
 		}
 		attempt = 0
 		watch.Wait(ctx, revision)
+	}
+}
+
+// restore stores the schema again when its key was deleted or overwritten. Another replica may be faster.
+func (s *Schema) restore(ctx context.Context, record schema.Record, revision uint64) {
+	switch err := s.store.Write(ctx, record, revision); {
+	case err == nil:
+		s.Log.Warn("the stored schema was deleted or overwritten; it is stored again", "bucket", statestore.Bucket, "key",
+			statestore.ContractKey(s.Name))
+	case !errors.Is(err, schema.ErrConflict):
+		s.Log.Debug("the stored schema cannot be stored again; trying again", "error", err)
+		natsx.Backoff(ctx, 1)
 	}
 }

@@ -27,6 +27,7 @@ type Record struct {
 	After    uint64
 	Stream   time.Time
 	Contract *arrowio.Contract // nil: it is being counted
+	IsStored bool
 }
 
 // jsonRecord is the form in which a record is stored.
@@ -68,7 +69,7 @@ func parse(text []byte) (r Record, err error) {
 		return r, fmt.Errorf("the stored schema has version %d, and this program reads version %d: upgrade embedd",
 			in.Version, recordVersion)
 	}
-	r = Record{Generation: in.Generation, After: in.After}
+	r = Record{Generation: in.Generation, After: in.After, IsStored: true}
 	if in.Stream != nil {
 		r.Stream = *in.Stream
 	}
@@ -160,6 +161,7 @@ func Replace(ctx context.Context, s Store, contract *arrowio.Contract, after uin
 		}
 		r := Record{Generation: before.Generation + 1, Contract: contract, After: after, Stream: created}
 		if err := s.Write(ctx, r, revision); err == nil {
+			r.IsStored = true
 			return r, nil
 		} else if !errors.Is(err, ErrConflict) {
 			return Record{}, err
