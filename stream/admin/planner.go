@@ -138,7 +138,7 @@ func (p *planner) planSubject(ctx context.Context, n *needs.Need) error {
 	name := needs.StreamName(n.Subject)
 	have, err := p.stream(ctx, name)
 	if err == nil && p.hasOtherPurpose(n, name, have) {
-		name += roleSuffixes[n.Purpose]
+		name = needs.StreamNameBeside(n.Purpose, n.Subject)
 		have, err = p.stream(ctx, name)
 	}
 	if err != nil {
@@ -147,9 +147,6 @@ func (p *planner) planSubject(ctx context.Context, n *needs.Need) error {
 	p.propose(n, name, have)
 	return nil
 }
-
-// roleSuffixes end the names of streams whose subjects begin with the same token as those of another purpose.
-var roleSuffixes = map[string]string{"labels": "_LABELS", "output": "_OUTPUT", "dead letters": "_DEAD"}
 
 // hasOtherPurpose reports whether a stream with a name that setup would choose serves another purpose than a need, by
 // the plans or by the metadata of have, the stream of that name or nil. Inputs, labels, outputs and dead letters have

@@ -144,6 +144,30 @@ func Missing(stream, subject string) error {
 		"'nats stream add %s --subjects %q --storage file --defaults'", subject, stream, subject), spec.ErrStreamMissing)
 }
 
+// streamSuffixes end the names of streams whose subjects begin with the same token as those of another purpose.
+var streamSuffixes = map[string]string{"labels": "_LABELS", "output": "_OUTPUT", "dead letters": "_DEAD"}
+
+// StreamNameBeside is the name that setup gives a new stream for a subject of a purpose if the usual name is taken.
+func StreamNameBeside(purpose, subject string) string {
+	return StreamName(subject) + streamSuffixes[purpose]
+}
+
+// MissingOf is Missing for the labels, outputs or dead letters of a pipeline, whose stream has no configured name: the
+// fix names one that the server does not have yet.
+func MissingOf(ctx context.Context, js jetstream.JetStream, p *spec.Pipeline, subject string) error {
+	purpose, name := "dead letters", StreamName(subject)
+	switch subject {
+	case p.Labels:
+		purpose = "labels"
+	case p.Output:
+		purpose = "output"
+	}
+	if have, err := stream(ctx, js, name); name == p.Stream || err == nil && have != nil {
+		name = StreamNameBeside(purpose, subject)
+	}
+	return Missing(name, subject)
+}
+
 // CheckConsumer returns an ErrConsumerTaken where an existing consumer of the pipeline's name is not its own: a name
 // is bound to the subject that it was first used for, since a pipeline with another subject would take over the
 // consumer and its position. streamSubjects are those of the consumer's stream.

@@ -308,7 +308,7 @@ func (w *Observer) checkPublish(ctx context.Context, subject string) error {
 	}
 	info, err := w.sink(ctx, subject)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return needs.Missing(needs.StreamName(subject), subject)
+		return needs.MissingOf(ctx, w.JS, &w.Pipeline, subject)
 	}
 	if err != nil {
 		return natsx.ExplainRequestError(err, "which stream takes "+subject)

@@ -83,7 +83,7 @@ func (r *Relay) Bind(ctx context.Context) error {
 	}{{r.Output, &r.outputLimit}, {r.Dead, &r.deadLetterLimit}} {
 		info, err := d.addSink(ctx, out.subject)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			return needs.Missing(needs.StreamName(out.subject), out.subject)
+			return needs.MissingOf(ctx, r.JS, &r.Pipeline, out.subject)
 		}
 		if err != nil {
 			return natsx.ExplainAPIError(err)

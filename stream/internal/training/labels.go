@@ -35,7 +35,7 @@ type labelReader struct {
 func (p *Path) BindLabels(ctx context.Context) error {
 	name, err := p.JS.StreamNameBySubject(ctx, p.Labels)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return needs.Missing(needs.StreamName(p.Labels), p.Labels)
+		return needs.MissingOf(ctx, p.JS, &p.Pipeline, p.Labels)
 	}
 	if err != nil {
 		return natsx.ExplainAPIError(err)
