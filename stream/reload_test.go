@@ -102,6 +102,15 @@ func TestReloads(t *testing.T) {
 	if got := r.counter("embedd_config_generation"); got != 21 {
 		t.Errorf("the metric of the generation is %g", got)
 	}
+
+	// The last configuration is in force, and stays when the next one cannot be opened.
+	inForce := func() bool { return r.pipeline().Stage.EvidenceRequired == 1019 }
+	natstest.Await(t, "the last configuration is in force", inForce)
+	next.Store(withGate(plugin.Gate{Evidence: 0.5}, p))
+	if _, err := r.Reload(t.Context()); err == nil {
+		t.Error("a configuration that cannot be opened is reloaded")
+	}
+	natstest.Await(t, "the last configuration is in force after a failed reload", inForce)
 }
 
 // TestReloadFails: a configuration that cannot be read, or with which one of two pipelines cannot be opened, changes
