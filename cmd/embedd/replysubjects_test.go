@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/arrowio/wire"
 	carrier "github.com/embedd/embedd/internal/link"
 	"github.com/embedd/embedd/stream"
 	"github.com/embedd/embedd/stream/admin"
@@ -124,7 +125,7 @@ pipelines:
 		last := sure(js.Stream(ctx, "FEATURES")).CachedInfo().State.LastSeq
 		d.until(what+": the inputs are answered", func() bool {
 			m, err := sure(js.Stream(ctx, "REDUCED")).GetLastMsgForSubject(ctx, "reduced.a")
-			return err == nil && strings.HasSuffix(m.Header.Get("Embedd-Source"), fmt.Sprint(":", last))
+			return err == nil && strings.HasSuffix(m.Header.Get(wire.HeaderSource), fmt.Sprint(":", last))
 		})
 		d.until(what+": a replica is the trainer", func() bool { return status().IsTrainer })
 		if r.Model == nil || r.Model.Epoch != before.Epoch {
@@ -169,7 +170,7 @@ func outputsWithoutSource(t *testing.T, js jetstream.JetStream) (all []uint64) {
 	reduced := sure(js.Stream(t.Context(), "REDUCED"))
 	for seq := uint64(1); seq <= reduced.CachedInfo().State.LastSeq; seq++ {
 		m := sure(reduced.GetMsg(t.Context(), seq))
-		if m.Header.Get("Embedd-Source") == "" && bytes.HasPrefix(m.Data, []byte{0xff, 0xff, 0xff, 0xff}) {
+		if m.Header.Get(wire.HeaderSource) == "" && bytes.HasPrefix(m.Data, []byte{0xff, 0xff, 0xff, 0xff}) {
 			all = append(all, seq)
 		}
 	}
