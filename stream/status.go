@@ -6,6 +6,7 @@ import (
 
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/replica"
 	"github.com/embedd/embedd/stream/spec"
 )
 
@@ -76,7 +77,7 @@ func (p *pipeline) updateConditions() {
 	if fault := p.replica.LeaseFault(); p.Conditions.SetText(health.LeaseKey, fault) && fault != "" {
 		p.Log.Warn("no replica can become the trainer", "reason", fault)
 	}
-	if foreign := p.replica.ForeignEntries(); p.Conditions.SetText(health.ForeignEntry, foreign) && foreign != "" {
+	if foreign := replica.ForeignEntries(p.replica); p.Conditions.SetText(health.ForeignEntry, foreign) && foreign != "" {
 		p.Log.Warn("a key was overwritten by a message that no replica wrote", "reason", foreign)
 	}
 	offline := ""

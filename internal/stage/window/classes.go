@@ -206,7 +206,8 @@ func (t *classes) lend(changed func(*Row)) {
 }
 
 // keptRows is the number of rows of a class that a cut keeps, and that a suffix has, until there are sufficientRows
-// newer ones: a class that comes in long runs is not forgotten between two of them.
+// newer ones: a class that comes in long runs is not forgotten between two of them. Of a class with fewer than
+// sufficientRows rows a cut keeps none, as of the next Sift.
 const keptRows = 30
 
 // replaced is the number of rows of a class before the start that newer ones replace.
@@ -217,6 +218,17 @@ func (t *classes) replaced(class int, start Position) int {
 		return max(len(rows)-keptRows, 0)
 	}
 	return before
+}
+
+// dropFew removes the rows from before the start of classes that have few of them.
+func dropFew(w *Window) {
+	for c, rows := range w.classes.rows {
+		if before, _ := find(rows, w.start); before < sufficientRows {
+			for range before {
+				w.remove(w.classes.rows[c][0])
+			}
+		}
+	}
 }
 
 // absent returns the newest rows before a position of the classes that have too few from there on, and counts them.

@@ -192,7 +192,13 @@ func (w *Window) Sift() (more bool) {
 }
 
 func (w *Window) sift() {
-	if !w.changed || w.blockList.rows == 0 {
+	if !w.changed {
+		return
+	}
+	if !w.config.Summaries {
+		dropFew(w)
+	}
+	if w.blockList.rows == 0 {
 		return
 	}
 	w.changed = false

@@ -287,10 +287,10 @@ func (w *Window) Newest(ctx context.Context, n int) (*Suffix, error) {
 // absent there; class number c becomes to[c].
 func (w *Window) suffix(n int, borders bool) (s *Suffix, absent []*Row, at, i int, to []int) {
 	s = &Suffix{}
+	w.sift()
 	if w.blockList.rows == 0 {
 		return s, nil, 0, 0, nil
 	}
-	w.sift()
 	if w.config.Summaries {
 		at = w.blockBack(n)
 	} else {

@@ -12,7 +12,7 @@ import (
 
 // ForeignEntries explains which keys of the pipeline were overwritten in the last minutes by a message that no replica
 // wrote; "" if none was. What was overwritten is written again, or was not needed.
-func (r *Replica) ForeignEntries() string {
+func ForeignEntries(r *Replica) string {
 	var keys []string
 	add := func(bucket string, refused []natsx.Refusal) {
 		for _, one := range refused {
