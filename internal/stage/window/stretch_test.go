@@ -82,3 +82,49 @@ func TestNeighbourhood(t *testing.T) {
 		t.Errorf("the first row is near %v to %v", from, to)
 	}
 }
+
+// TestAbsentClasses: a suffix has the newest rows of classes that are absent in it, and a cut keeps them until newer
+// ones replace them; the window is the same if it is filled again.
+func TestAbsentClasses(t *testing.T) {
+	c := config
+	c.Rows, c.Age = 6000, 0
+	var rows []Row
+	for i := range 3000 { // classes in runs of 1,000 rows
+		rows = append(rows, Row{Position: Position{Created: 1, Seq: uint64(i/10 + 1), Row: i % 10}, MessageRows: 10,
+			Label: string(rune('a' + i/1000)), X: []float64{float64(i), float64(i % 7), 1}})
+	}
+	w := fill(c, rows)
+	w.Sift()
+	summed, err := w.Newest(t.Context(), 500)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]*Suffix{"rows": w.NewestRows(500), "moments": summed} {
+		if len(s.Classes) != 3 || s.Counts[0] != keptRows || s.Counts[1] != keptRows || s.Counts[2] < 300 ||
+			s.Rows != s.Counts[0]+s.Counts[1]+s.Counts[2] {
+			t.Errorf("%s: a suffix in a run of one class has %d rows of %v: %v", name, s.Rows, s.Classes, s.Counts)
+		}
+	}
+	cut := rows[2500].Position
+	w.Cut(cut)
+	again := New(c)
+	again.Cut(cut)
+	for _, r := range rows {
+		again.Add(r)
+	}
+	for _, x := range []*Window{w, again} {
+		x.Sift()
+		if n := x.Len(); n != 500+2*keptRows || x.Classes() != 3 {
+			t.Errorf("%d rows of %d classes after a cut", n, x.Classes())
+		}
+	}
+	if look(t, w) != look(t, again) {
+		t.Error("the window is another one if it is filled again")
+	}
+	for i := range 3 * keptRows { // class a comes again
+		w.Add(Row{Position: Position{Created: 1, Seq: uint64(400 + i)}, MessageRows: 1, Label: "a", X: []float64{1, 2, 3}})
+	}
+	if w.Sift(); w.Len() != 500+4*keptRows {
+		t.Errorf("%d rows after the kept ones of a class were replaced", w.Len())
+	}
+}

@@ -2,7 +2,9 @@ package trial_test
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
+	"os"
 	"testing"
 
 	"github.com/embedd/embedd/model/fit"
@@ -60,5 +62,34 @@ func TestLateLabels(t *testing.T) {
 		if r := run(t, name, 4000, nil); r.Status.Received != 4000 || r.Status.Unlabelled != 0 {
 			t.Errorf("%s: %d rows, %d of them unlabelled", name, r.Status.Received, r.Status.Unlabelled)
 		}
+	}
+}
+
+// TestDependentStreams: where labels come in runs, or rows are copies, a stage ends near a fit on all rows, raises no
+// alarm, and restarts change nothing.
+func TestDependentStreams(t *testing.T) {
+	streams := map[string]float64{"runs1000": 0.05, "copies": 0.08}
+	if os.Getenv("EMBEDD_LONG") != "" {
+		maps.Copy(streams, map[string]float64{"runs300": 0.05, "runs2000": 0.05, "markov30": 0.05, "markov100": 0.05})
+	}
+	for name, below := range streams {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plain := run(t, name, 12_000, nil)
+			again := run(t, name, 12_000, func(c *trial.Config) { c.RestartAt = []int{2250, 7000} })
+			last := plain.Checkpoints[len(plain.Checkpoints)-1]
+			if !(float64(last.All-last.Live) <= below) || last.Alarms > 1 || last.Classes != 8 {
+				t.Errorf("%+v", last)
+			}
+			for _, p := range plain.Promotions {
+				if p.Door != "first" && !(float64(p.Before-p.After) <= 0.03) {
+					t.Errorf("a promotion lost: %+v", p)
+				}
+			}
+			if end := again.Checkpoints[len(again.Checkpoints)-1]; len(again.Promotions) != len(plain.Promotions) ||
+				end.Live != last.Live {
+				t.Errorf("with restarts\n%+v\n%+v\nwithout\n%+v\n%+v", end, again.Promotions, last, plain.Promotions)
+			}
+		})
 	}
 }

@@ -1,0 +1,107 @@
+package evidence
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestEqualModelsOfDependentRows: of two fixed models that are equally accurate for a class on average, and differ by
+// class, neither is shown to be better, however the rows depend on each other.
+func TestEqualModelsOfDependentRows(t *testing.T) {
+	const rows = 30_000
+	for _, o := range orders {
+		if o.rare {
+			continue
+		}
+		passed, runs := 0, seeds(4, 100)
+		for seed := range runs {
+			r := rand.New(rand.NewPCG(seed, 5))
+			gain := [orderClasses]float64{}
+			for i, c := range r.Perm(orderClasses) {
+				gain[c] = 0.1 * float64(1-2*(i%2)) // half of the classes are better by as much as the others are worse
+			}
+			test, sampling, drift := SequentialTest{Margin: 0.005}, Sampling{}, DriftDetector{}
+			better := false
+			o.rows(r, rows, func(class int, u float64) {
+				right := func(recall float64) float64 {
+					if u < recall {
+						return 1
+					}
+					return 0
+				}
+				name := fmt.Sprint(class)
+				row := sampling.Add(name)
+				live := right(recalls[class] - 0.1)
+				drift.Add(name, live)
+				row.Effect = drift.Blocks.Effect()
+				test.AddRow(right(recalls[class]-0.1+gain[class])-live, row)
+				better = better || !(test.Value() < 1000)
+			})
+			if better {
+				passed++
+			}
+		}
+		if most := math.Ceil(0.03 * float64(runs)); float64(passed) > most {
+			t.Errorf("%s: in %d of %d runs one of two equal models is better", o.name, passed, runs)
+		}
+	}
+}
+
+// TestBetterModelOfDependentRows: a model that is better for every class is shown to be, also if labels come in runs.
+func TestBetterModelOfDependentRows(t *testing.T) {
+	for _, o := range []order{orders[0], orders[1], orders[2], orders[5]} {
+		r := rand.New(rand.NewPCG(7, 5))
+		test, sampling, drift := SequentialTest{Margin: 0.005}, Sampling{}, DriftDetector{}
+		needed, n := 0, 0
+		o.rows(r, 60_000, func(class int, u float64) {
+			right := func(recall float64) float64 {
+				if u < recall {
+					return 1
+				}
+				return 0
+			}
+			name := fmt.Sprint(class)
+			row := sampling.Add(name)
+			live := right(recalls[class] - 0.2)
+			drift.Add(name, live)
+			row.Effect = drift.Blocks.Effect()
+			test.AddRow(right(recalls[class])-live, row)
+			if n++; needed == 0 && test.Value() >= 1000 {
+				needed = n
+			}
+		})
+		if needed == 0 || o.name == "independent" && needed > 300 {
+			t.Errorf("%s: a model that is better by 20 points is shown to be after %d rows", o.name, needed)
+		}
+	}
+}
+
+// TestSampling: classes weigh alike, and none more than ten times its share of the rows; only labels in runs give
+// a run several rows.
+func TestSampling(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 3))
+	for _, o := range orders {
+		var s Sampling
+		weight, all, inRuns := map[int]float64{}, 0.0, 0
+		o.rows(r, 20_000, func(class int, _ float64) {
+			before := s.Count
+			row := s.Add(fmt.Sprint(class))
+			weight[class] += row.Weight
+			all += row.Weight
+			if row.RunStart < before {
+				inRuns++
+			}
+		})
+		for class, w := range weight {
+			if share := s.Share(fmt.Sprint(class)); o.run <= 30 && !(w/all < 1.5*max(1./orderClasses, share)) {
+				t.Errorf("%s: class %d has %.3f of the rows and weighs %.3f", o.name, class, share, w/all)
+			}
+		}
+		independent := o.run < 2 && o.stay == 0 && o.copies < 2
+		if s.HasRuns() == independent || independent && inRuns > 100 {
+			t.Errorf("%s: runs %t, %d rows in runs", o.name, s.HasRuns(), inRuns)
+		}
+	}
+}
