@@ -105,13 +105,13 @@ func trialTable(trials [][]*trial.Result) string {
 			return over(values)
 		}
 		end := mean(func(c course) figure { return c.end.Live })
-		fmt.Fprintf(&b, "| %s | %s | %.1f | %.1f | %.1f | %.1f | %.1f | %s | %s | %.1f | %.1f | %s | %s | %.1f | %s |"+
-			" %.0f, %.1f | %.2g |\n", results[0].Stream, thousands(results[0].Rows), 100*end.Mean, 100*end.Least,
-			100*mean(func(c course) figure { return c.end.All }).Mean,
-			100*mean(func(c course) figure { return c.live.Mean }).Mean,
-			100*mean(func(c course) figure { return c.all.Mean }).Mean, bestWindow(mean),
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %.1f | %s | %s | %.1f | %s |"+
+			" %.0f, %.1f | %.2g |\n", results[0].Stream, thousands(results[0].Rows), inPoints(end.Mean), inPoints(end.Least),
+			inPoints(mean(func(c course) figure { return c.end.All }).Mean),
+			inPoints(mean(func(c course) figure { return c.live.Mean }).Mean),
+			inPoints(mean(func(c course) figure { return c.all.Mean }).Mean), bestWindow(mean),
 			inPoints(mean(func(c course) figure { return c.below }).Most),
-			100*mean(func(c course) figure { return c.reported }).Mean,
+			inPoints(mean(func(c course) figure { return c.reported }).Mean),
 			mean(func(c course) figure { return figure(c.end.Alarms) }).Mean, doorCounts(courses),
 			inPoints(mean(func(c course) figure { return c.worst }).Most),
 			mean(func(c course) figure { return figure(c.end.Epoch) }).Mean, widths(results),
@@ -129,6 +129,9 @@ func bestWindow(mean func(func(course) figure) spread) string {
 		if a := mean(func(c course) figure { return c.newest[i].Mean }).Mean; larger(best, a) == a {
 			best, rows = a, n
 		}
+	}
+	if rows == 0 {
+		return inPoints(best)
 	}
 	return fmt.Sprintf("%.1f (%s)", 100*best, thousands(rows))
 }

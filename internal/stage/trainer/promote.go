@@ -29,7 +29,8 @@ func (t *Trainer) passes(c *candidate) (bool, string) {
 		standing = &policy.Standing{Agreement: &c.Agreement, Candidate: c.Sensitivity.BeatsChance(),
 			Live: t.live.Sensitivity.BeatsChance()}
 	}
-	if c.comparison.Door == policy.DoorMoreRows && t.rules.IsBehind(c.size) {
+	if c.comparison.Door == policy.DoorMoreRows && t.rules.IsBehind(c.size) &&
+		!(c.comparison.HeldOut.Evidence >= c.comparison.Required(t.config.Training.Gate)) { // rows of all classes say more
 		return false, "more rows do not help: a shorter suffix is ahead"
 	}
 	return policy.Passes(t.config.Training.Gate, &c.comparison, standing)
