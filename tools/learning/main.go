@@ -29,19 +29,20 @@ import (
 
 // options are the flags.
 type options struct {
-	streams string
-	seeds   int
-	first   uint64
-	rows    int
-	method  string
-	dim     int
-	out     string
-	json    bool
-	quiet   bool
-	trace   bool
-	classes int
-	every   int
-	nulls   string
+	streams  string
+	seeds    int
+	first    uint64
+	rows     int
+	method   string
+	dim      int
+	out      string
+	json     bool
+	quiet    bool
+	trace    bool
+	classes  int
+	every    int
+	nulls    string
+	exported string
 }
 
 func main() {
@@ -62,6 +63,8 @@ func main() {
 		"stream)")
 	flag.IntVar(&o.every, "every", 500, "`rows` between two checkpoints of a dependent stream")
 	flag.StringVar(&o.nulls, "nulls", "", "`policy` for missing features: reject, impute or skip")
+	flag.StringVar(&o.exported, "export", "", "write the rows of dependent streams and the results on them to a `folder`, "+
+		"for tools/comparison")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -81,6 +84,9 @@ func (o options) run(ctx context.Context, stdout io.Writer) error {
 	}
 	if o.rows%10_000 != 0 && len(some) > 0 || o.seeds < 1 {
 		return errors.New("give a multiple of 10,000 rows, so that changes fall between messages, and a seed at least")
+	}
+	if o.exported != "" {
+		return o.export(ctx, dependent)
 	}
 	begun := time.Now()
 	all, err := o.follow(ctx, some)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -32,6 +33,7 @@ type Player struct {
 	Released []*plugin.Release // that went live since the last message
 	Widths   []int             // numbers of outputs, in the order in which they appeared
 	Failed   []error           // fits that failed
+	Used     time.Duration     // processor time of this process while messages were answered and learned
 
 	late     bool
 	clock    atomic.Int64
@@ -91,6 +93,8 @@ func (p *Player) Close() { p.Stage.Close() }
 
 // Play answers and learns a message.
 func (p *Player) Play(ctx context.Context, d *model.Data) error {
+	begin := processorTime()
+	defer func() { p.Used += processorTime() - begin }()
 	p.Released = p.Released[:0]
 	p.played = append(p.played, d)
 	first := p.row
@@ -116,6 +120,8 @@ func (p *Player) Play(ctx context.Context, d *model.Data) error {
 
 // PlayLabels learns the labels of rows, by their numbers in the stream, in one message.
 func (p *Player) PlayLabels(ctx context.Context, rows []int, labels []string) error {
+	begin := processorTime()
+	defer func() { p.Used += processorTime() - begin }()
 	p.Released = p.Released[:0]
 	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{
 		{Name: "id", Type: arrow.BinaryTypes.String}, {Name: "label", Type: arrow.BinaryTypes.String}}, nil))
@@ -216,4 +222,13 @@ func (p *Player) record(d *model.Data, first int) arrow.Record {
 // complete reports whether no feature of a row is missing.
 func complete(x []float64) bool {
 	return !slices.ContainsFunc(x, math.IsNaN)
+}
+
+// processorTime is what this process has used so far.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

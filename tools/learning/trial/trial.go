@@ -70,6 +70,7 @@ type Result struct {
 	Checkpoints []Checkpoint  `json:"checkpoints"`
 	Promotions  []Promotion   `json:"promotions"`
 	Widths      []int         `json:"widths"`
+	Seconds     float64       `json:"-"` // processor time of the stage, if no other run used the processor
 	Status      plugin.Status `json:"-"` // at the end
 }
 
@@ -97,7 +98,7 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 	if err := t.end(ctx); err != nil {
 		return nil, fmt.Errorf("%s, seed %d, after all rows: %w", c.Stream.Name, c.Seed, err)
 	}
-	t.result.Widths, t.result.Status = player.Widths, player.Stage.Status()
+	t.result.Widths, t.result.Status, t.result.Seconds = player.Widths, player.Stage.Status(), player.Used.Seconds()
 	return t.result, nil
 }
 
@@ -212,12 +213,17 @@ func (t *trial) note(ctx context.Context, at int) error {
 	return nil
 }
 
+// FreshRows returns the references and queries of the checkpoint at a row.
+func FreshRows(source streams.Source, seed uint64, at int) (ref, query *model.Data) {
+	return source.Fresh(rand.New(rand.NewPCG(seed, uint64(4+at))), at, refs, queries)
+}
+
 // check scores the models.
 func (t *trial) check(ctx context.Context, at int) error {
 	s := t.player.Stage.Status()
 	p := Checkpoint{Row: at, Live: missing, Reported: Figure(s.Accuracy), Chance: Figure(s.Chance), Alarms: s.Alarms,
 		Window: s.Rows, Classes: s.Classes, SetAside: s.Outliers, Note: s.Note}
-	ref, query := t.source.Fresh(rand.New(rand.NewPCG(t.Seed, uint64(4+at))), at, refs, queries)
+	ref, query := FreshRows(t.source, t.Seed, at)
 	p.HasAll = !slices.ContainsFunc(query.Y, func(y int) bool { return !t.seen[y] })
 	if t.live != nil {
 		p.Epoch, p.Width = t.player.Stage.Live().Epoch, t.live.Dim()
