@@ -63,8 +63,8 @@ func main() {
 		"stream)")
 	flag.IntVar(&o.every, "every", 500, "`rows` between two checkpoints of a dependent stream")
 	flag.StringVar(&o.nulls, "nulls", "", "`policy` for missing features: reject, impute or skip")
-	flag.StringVar(&o.exported, "export", "", "write the rows of dependent streams and the results on them to a `folder`, "+
-		"for tools/comparison")
+	flag.StringVar(&o.exported, "export", "", "write the rows of dependent streams and the results on them to a "+
+		"`folder`, for tools/comparison")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
