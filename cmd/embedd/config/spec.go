@@ -397,19 +397,20 @@ var spec = []field{
 		or: "auto", low: 2, high: 1e12, words: never,
 		reload: true,
 		doc: "Odds required that a candidate is not worse by a percentage point, if it has twice the rows of the live " +
-			"model, or four times from 1,000 on. auto is the square root of gate.evidence, 31.6 by default; never: it has to " +
-			"be better as any other."},
+			"model, or four times from 1,000 effective ones on. auto is the square root of gate.evidence, 31.6 by default, " +
+			"and 3 while the live model is from fewer effective rows than a first model needs; never: it has to be " +
+			"better as any other."},
 	{path: each + "training.gate.new_class", to: func(_ *Config, p *Pipeline) any { return &p.Training.Gate.NewClass },
 		or: "auto", low: 2, high: 1e12, words: never,
 		reload: true,
 		doc: "Odds required that a candidate is not worse by a percentage point, if it has a class that the live model " +
-			"does not know. auto and never are as for gate.more_rows."},
+			"does not know. auto is the square root of gate.evidence; never is as for gate.more_rows."},
 	{path: each + "training.gate.following", to: func(_ *Config, p *Pipeline) any { return &p.Training.Gate.Following },
 		or: "auto", low: 2, high: 1e12, words: never,
 		reload: true,
 		doc: "Odds required that refitting the newest n rows is better than a fit of the whole window and than the live " +
-			"model. While they hold, each such fit goes live: the stream drifts and does not stop. auto is as for " +
-			"gate.more_rows; never: each model has to pass another door."},
+			"model. While they hold, each such fit goes live: the stream drifts and does not stop. auto is the square " +
+			"root of gate.evidence; never: each model has to pass another door."},
 	{path: each + "training.gate.margin", to: func(_ *Config, p *Pipeline) any { return &p.Training.Gate.Margin },
 		value: "0", low: 0, high: 0.99,
 		reload: true,

@@ -54,8 +54,10 @@ var Doors = []Door{
 			"`training.gate.margin`: odds of `training.gate.evidence`", Key: "training.gate.evidence", Closed: "`never`",
 		Epoch: keptEpoch, trained: true, threshold: func(g spec.Gate) float64 { return g.Evidence },
 		margin: func(m float64) float64 { return m + minGain }},
-	{Name: DoorMoreRows, Models: "a candidate from twice the rows of the live model, from four times if that has 1,000",
-		Shown: notWorse + "`training.gate.more_rows`" + rootOdds, Key: "training.gate.more_rows", Closed: "`never`",
+	{Name: DoorMoreRows, Models: "a candidate from twice the rows of the live model, from four times if that has 1,000 " +
+		"effective ones",
+		Shown: notWorse + "`training.gate.more_rows`" + rootOdds + ", and 3 while the live model is from fewer effective " +
+			"rows than a first model needs", Key: "training.gate.more_rows", Closed: "`never`",
 		Epoch: keptEpoch, trained: true, threshold: func(g spec.Gate) float64 { return orRoot(g.MoreRows, g) },
 		margin: func(m float64) float64 { return m - maxLoss }},
 	{Name: DoorNewClass, Models: "a candidate with a class that the live model does not know and that has half of a " +

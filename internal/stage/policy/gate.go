@@ -19,9 +19,10 @@ const (
 )
 
 // Grown reports whether a candidate has enough more rows than the live model to go live if it is merely no worse: twice
-// the rows, or four times from 1,000 rows on, where more rows gain less and every change moves the outputs.
-func Grown(rows, live int) bool {
-	if live < 1000 {
+// the rows, or four times from 1,000 effective rows on, where more rows gain less and every change moves the outputs.
+// effect is the design effect of the stream.
+func Grown(rows, live int, effect float64) bool {
+	if float64(live) < 1000*effect {
 		return live > 0 && rows >= 2*live
 	}
 	return rows >= 4*live
@@ -47,6 +48,9 @@ type Comparison struct {
 	Test    evidence.SequentialTest
 	HeldOut HeldOut
 	Door    string // whose hypothesis is tested
+	// Early says that the live model is from so few effective rows that DoorMoreRows needs odds of earlyOdds only, if
+	// none are configured.
+	Early bool
 }
 
 // HeldOut is what the held-out rows of a window say of a candidate and the live model.
@@ -68,7 +72,28 @@ func Compare(g spec.Gate, door string) Comparison {
 func (c *Comparison) IsOpen(g spec.Gate) bool { return !math.IsInf(c.Required(g), 1) }
 
 // Required is the evidence at which the candidate goes live; +Inf if the door is closed.
-func (c *Comparison) Required(g spec.Gate) float64 { return DoorNamed(c.Door).threshold(g) }
+func (c *Comparison) Required(g spec.Gate) float64 {
+	need := DoorNamed(c.Door).threshold(g)
+	if c.Early && c.Door == DoorMoreRows && g.MoreRows == 0 {
+		return earlyOdds(need)
+	}
+	return need
+}
+
+// earlyOdds is the evidence that DoorMoreRows needs while the live model is from few effective rows, where it would
+// need the odds given later. Then a fit of twice the rows is most likely better.
+func earlyOdds(later float64) float64 {
+	if math.IsInf(later, 1) {
+		return later
+	}
+	return min(later, 3)
+}
+
+// IsEarly reports whether a model of a number of rows is from fewer effective rows than a first model needs of
+// independent ones: effect is the design effect of the stream.
+func (p *Schedule) IsEarly(rows int, effect float64) bool {
+	return float64(rows) < effect*float64(p.FirstRows())
+}
 
 // NeedNotBeBetter reports whether the candidate must only be shown to be no worse.
 func (c *Comparison) NeedNotBeBetter() bool { return c.Door != DoorBetter }

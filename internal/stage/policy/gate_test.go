@@ -1,6 +1,11 @@
 package policy
 
-import "testing"
+import (
+	"math"
+	"testing"
+
+	"github.com/embedd/embedd/plugin/spec"
+)
 
 // TestHasNewClass: a class is new to the live model if it has half of a fair share of about as many rows as the live
 // model has, so that rare labels do not make promotion easier.
@@ -24,6 +29,43 @@ func TestHasNewClass(t *testing.T) {
 		}
 		if got := HasNewClass(c.rows, classes, counts, 300, known); got != c.want {
 			t.Errorf("%s: %t", c.name, got)
+		}
+	}
+}
+
+// TestEarlyModels: a model from few effective rows is replaced at low odds by one from twice the rows, unless odds are
+// configured; dependent rows count less.
+func TestEarlyModels(t *testing.T) {
+	s := Schedule{Config: Config{Features: 10}}
+	if s.IsEarly(250, 1) || !s.IsEarly(249, 1) || !s.IsEarly(2499, 10) || s.IsEarly(2500, 10) {
+		t.Error("a model is early if it is from fewer effective rows than the 250 that a first model needs")
+	}
+	for _, c := range []struct {
+		rows, live int
+		effect     float64
+		want       bool
+	}{{2000, 1000, 1, false}, {4000, 1000, 1, true}, {1998, 999, 1, true}, {2000, 1000, 2, true}, {3999, 2000, 2, false},
+		{3998, 1999, 2, true}, {10, 0, 1, false}} {
+		if got := Grown(c.rows, c.live, c.effect); got != c.want {
+			t.Errorf("%d rows for a model of %d, design effect %g: %t", c.rows, c.live, c.effect, got)
+		}
+	}
+	inf := math.Inf(1)
+	for _, c := range []struct {
+		gate spec.Gate
+		door string
+		want float64
+	}{
+		{spec.Gate{Evidence: 1e4}, DoorMoreRows, 3},
+		{spec.Gate{Evidence: 4}, DoorMoreRows, 2},
+		{spec.Gate{Evidence: 1e4, MoreRows: 50}, DoorMoreRows, 50},
+		{spec.Gate{Evidence: 1e4, MoreRows: inf}, DoorMoreRows, inf},
+		{spec.Gate{Evidence: inf}, DoorMoreRows, inf},
+		{spec.Gate{Evidence: 1e4}, DoorNewClass, 100},
+		{spec.Gate{Evidence: 1e4}, DoorBetter, 1e4},
+	} {
+		if got := (&Comparison{Door: c.door, Early: true}).Required(c.gate); got != c.want {
+			t.Errorf("%+v: door %s needs %g, want %g", c.gate, c.door, got, c.want)
 		}
 	}
 }

@@ -110,7 +110,7 @@ func (p *Schedule) FirstRows() int {
 }
 
 // FirstDue reports whether a first model is due, with this many rows in a window that can be fitted at all. While new
-// classes still appear it waits for up to four times the rows, since the number of outputs never changes after it.
+// classes still appear it waits for up to three times the rows: every class that comes later costs a change of models.
 func (p *Schedule) FirstDue(rows int) bool {
 	if p.requested {
 		return true
@@ -119,7 +119,7 @@ func (p *Schedule) FirstDue(rows int) bool {
 		return true
 	}
 	n := p.FirstRows()
-	return rows >= n && (2*p.Class <= p.Learned || p.Learned >= 4*n)
+	return rows >= n && (2*p.Class <= p.Learned || p.Learned >= 3*n)
 }
 
 // Due lists the suffixes to fit now, longest first; 0 is the whole window, of the given number of rows.
@@ -132,7 +132,7 @@ func (p *Schedule) Due(rows int) (sizes []int) {
 		}
 		last, fitted := p.last(size)
 		switch {
-		case all, p.requested,
+		case all, p.requested, size == 0 && fitted && p.classDue(last, have),
 			!fitted && have >= max(minRows, p.columns()),
 			fitted && have >= 2*last.Rows,
 			fitted && p.Learned-last.At >= p.refitRows(size, have):
@@ -140,6 +140,16 @@ func (p *Schedule) Due(rows int) (sizes []int) {
 		}
 	}
 	return sizes
+}
+
+// classDue reports whether the whole window should be fitted again for its newest class: the number of rows since the
+// class has come has doubled since the last fit, and they are few compared with the window.
+func (p *Schedule) classDue(last SuffixFit, rows int) bool {
+	since, least := p.Learned-p.Class, max(minRows, p.columns()*p.columns()/costShare)
+	if !p.Nested {
+		least = rows / 16
+	}
+	return p.Class > 0 && since >= least && since <= rows/4 && since >= 2*(last.At-p.Class)
 }
 
 // IsFresh reports whether a suffix was fitted on the newest rows.

@@ -221,7 +221,9 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 		t.schedule.Suffix = t.probe.best()
 	}
 	scores := make([][]float64, len(t.candidates))
+	early := t.schedule.IsEarly(t.live.Rows(), t.drift.Blocks.Effect())
 	for k, c := range t.candidates {
+		c.comparison.Early = early
 		u := c.Score(ctx, refs, rows, t.x, labelled)
 		c.Count(u, rows, sampled)
 		for i, r := range sampled.Rows {
