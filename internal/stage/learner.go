@@ -62,7 +62,9 @@ func newLearner(s *Stage) *learner {
 		l.copies, _ = arrowio.NewEncoder(arrowio.Output{}) // which is valid
 	}
 	l.status = l.trainer.Status()
-	l.rowTime, l.labelTime = l.trainer.ResumedTimes()
+	if s.config.Resume != nil {
+		l.rowTime, l.labelTime = trainer.Times(s.config.Resume.State)
+	}
 	if s.config.Labels != nil {
 		l.late = newLateLabels(s.config.Labels)
 	}
@@ -400,6 +402,22 @@ func (l *learner) setStandby(on bool) {
 		l.standby = on
 		l.push(&trainer.Event{Standby: &on})
 	}
+}
+
+// takeOver queues the end of standby, from a model and its checkpoint, or from nothing. It reports whether that is
+// possible.
+func takeOver(l *learner, live *spec.Live) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || !l.standby || l.counting != nil || l.late != nil {
+		return false
+	}
+	l.standby, l.rowTime, l.labelTime = false, trainer.EventTime{}, trainer.EventTime{}
+	if live != nil {
+		l.rowTime, l.labelTime = trainer.Times(live.State)
+	}
+	l.push(&trainer.Event{Adopt: live, TakeOver: true})
+	return true
 }
 
 // adopt queues a model from outside.

@@ -163,6 +163,15 @@ func (s *Stage) Standby(on bool) {
 	}
 }
 
+// TakeOver ends standby where another process has fitted: the stage continues from that process's live model and newest
+// checkpoint, or from nothing if there is no model, and forgets what it has learned itself. The caller then learns the
+// stream again from [ReadFrom] on, and so the stage decides as the other process would have. It returns false, and does
+// nothing, if the stage is not on standby, counts features, or has labels of another stream: then Standby(false)
+// continues with the stage's own window.
+func (s *Stage) TakeOver(l *spec.Live) bool {
+	return s.learner != nil && takeOver(s.learner, l)
+}
+
 // Wait blocks until all rows were learned from and no fit is running or due, or ctx is done. If the stage is closed, it
 // returns ErrClosed; with a fixed model nil.
 func (s *Stage) Wait(ctx context.Context) error {

@@ -224,6 +224,20 @@ func (r *Registry) choiceOf(ctx context.Context, p *Pointer) (*Choice, error) {
 	return &Choice{Live: l, Pinned: p.Pin != "", ConfirmedAt: p.ConfirmedAt, Epochs: max(p.Epochs, l.Epoch)}, nil
 }
 
+// Newest reads the live model of a registry with the learner's newest checkpoint, nil if there is no model. It changes
+// nothing.
+func Newest(ctx context.Context, r *Registry) (*plugin.Live, error) {
+	p, err := r.Pointer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := r.choiceOf(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return c.Live, nil
+}
+
 // Model reads a version of the pipeline; ErrMissing if the pointer does not list it.
 func (r *Registry) Model(ctx context.Context, version string) (*model.Model, error) {
 	p, _, err := r.pointers.read(ctx)

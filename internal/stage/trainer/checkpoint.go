@@ -199,12 +199,16 @@ func (t *Trainer) setLive(l *spec.Live) {
 	}
 }
 
-// ResumedTimes returns the event time of the checkpoint that the trainer resumes from.
-func (t *Trainer) ResumedTimes() (rows, labels EventTime) {
-	if t.resume == nil {
+// Times returns the event time of a checkpoint, the zero value if it cannot be read.
+func Times(text []byte) (rows, labels EventTime) {
+	if len(text) == 0 {
 		return EventTime{}, EventTime{}
 	}
-	return t.resume.Stamps, t.resume.Answers
+	s, err := readCheckpoint(text)
+	if err != nil {
+		return EventTime{}, EventTime{}
+	}
+	return s.Stamps, s.Answers
 }
 
 // state is a checkpoint of the current state.
@@ -297,6 +301,18 @@ func (t *Trainer) setStandby(ctx context.Context, on bool) {
 	if t.resume == nil {
 		t.fitDue(ctx)
 	}
+}
+
+// takeOver starts over from a live model and its checkpoint, as after a restart; nil: from nothing.
+func (t *Trainer) takeOver(l *spec.Live) {
+	c := *t.config
+	c.Resume, c.Standby = l, false
+	if l != nil {
+		t.host.Promote(l)
+	}
+	pinned, alarms := t.pinned, t.alarms
+	*t = *New(&c, t.host)
+	t.pinned, t.alarms = pinned, alarms
 }
 
 // adopt continues from a model that was chosen outside of the trainer.

@@ -23,6 +23,9 @@ type Event struct {
 	Adopt   *spec.Live // make this model live
 	Pinned  bool       // with Adopt: no other model replaces it
 	Standby *bool      // stop or start fitting
+	// TakeOver ends standby and starts over from Adopt and its checkpoint, or from nothing; the stream is learned again
+	// from where that says.
+	TakeOver bool
 
 	// For labels that arrive in separate messages:
 	LabelledBy    []window.Position // by row of Rows: the position of its label; nil if rows carry their labels

@@ -93,6 +93,10 @@ func (t *Trainer) Learn(ctx context.Context, e *Event) {
 	if t.data.window == nil && (len(e.Rows)+len(e.Unlabelled) > 0 || e.Summary != nil) {
 		t.open(len(t.host.Features()))
 	}
+	if e.TakeOver {
+		t.takeOver(e.Adopt)
+		return
+	}
 	if e.Adopt != nil {
 		t.adopt(ctx, e.Adopt, e.Pinned)
 	}

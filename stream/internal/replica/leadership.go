@@ -39,6 +39,7 @@ type Election struct {
 	standby  *standby
 	takeOver func(ctx context.Context, term uint64) error // seals the pointer and continues from the stored model
 	tookOver func()                                       // called after that
+	resumes  atomic.Bool                                  // the reader of the input has to end standby; see EndsStandby
 	changed  func()                                       // called when this process becomes the trainer or stops being it
 	log      ratelog.Limiter
 }
@@ -129,13 +130,14 @@ func (e *Election) sharedSettings() map[string]string {
 func (e *Election) takeTurn(ctx context.Context, term uint64) {
 	e.changeTurn(term != 0)
 	if term == 0 {
+		e.resumes.Store(false)
 		e.Running.Standby(true)
 		return
 	}
 	for attempt := 0; e.trainer.Term() == term; attempt++ {
 		err := e.takeOver(ctx, term)
 		if err == nil {
-			e.Running.Standby(false)
+			e.endStandby()
 			e.tookOver()
 			return
 		}
@@ -148,6 +150,22 @@ func (e *Election) takeTurn(ctx context.Context, term uint64) {
 		}
 	}
 }
+
+// endStandby has the stage train. Where the input can be read again, its reader does so, between two messages.
+func (e *Election) endStandby() {
+	if e.allRead() {
+		e.Running.Standby(false)
+		return
+	}
+	e.resumes.Store(true)
+	scope.Signal(e.standby.changed)
+}
+
+// EndsStandby reports, once, whether the reader of the input has to end the stage's standby.
+func (e *Election) EndsStandby() bool { return e.resumes.Swap(false) }
+
+// MustEndStandby reports whether EndsStandby will return true.
+func (e *Election) MustEndStandby() bool { return e.resumes.Load() }
 
 // otherTrainer is a sentence on which replica is the trainer, "" when this one is.
 func (e *Election) otherTrainer() string {

@@ -125,6 +125,9 @@ func (p *Path) RunInTurn(ctx context.Context, r Reader) {
 			continue
 		}
 		r.SkipTo(p.Running.Live())
+		if p.replica.EndsStandby() {
+			p.takeOver(ctx, r)
+		}
 		p.runTurn(ctx, r, every.C)
 	}
 }
@@ -138,7 +141,7 @@ func (p *Path) runTurn(ctx context.Context, r Reader, every <-chan time.Time) {
 		defer close(ended)
 		r.Run(turn)
 	}()
-	for p.replica.ReadsForLearning() && ctx.Err() == nil {
+	for p.replica.ReadsForLearning() && !p.replica.MustEndStandby() && ctx.Err() == nil {
 		select {
 		case <-every:
 		case <-p.replica.Changed():
@@ -147,6 +150,41 @@ func (p *Path) runTurn(ctx context.Context, r Reader, every <-chan time.Time) {
 	}
 	stop()
 	<-ended
+}
+
+// takeOver ends the standby of the stage. If the stream still has the window of the newest checkpoint, the stage
+// continues from there, so that it decides as the former trainer would have; else, and with summaries, from what it has
+// learned itself.
+func (p *Path) takeOver(ctx context.Context, r Reader) {
+	live, err := p.replica.Newest(ctx)
+	messages, isMessages := r.(*reader)
+	if err == nil && isMessages && p.canReadAgain(ctx, live) && p.Running.TakeOver(live) {
+		messages.goTo(max(p.ReadFrom, 1))
+		return
+	}
+	if err != nil {
+		p.Log.Warn("the newest checkpoint cannot be read; training continues from what this replica has read itself",
+			"error", err)
+	}
+	p.Running.Standby(false)
+}
+
+// canReadAgain reports whether the input has all messages of the window of a checkpoint, and sets where it begins.
+// Without a model the window begins where reading began.
+func (p *Path) canReadAgain(ctx context.Context, live *plugin.Live) bool {
+	info, err := p.Input.Info(ctx)
+	if err != nil || !info.Created.Equal(p.Created) {
+		return false
+	}
+	now := p.Running.Live()
+	switch {
+	case live == nil || now == nil:
+		return live == now
+	case live.State == nil || live.IsProvisional() || live.Version != now.Version:
+		return false
+	}
+	p.Resume(live)
+	return live.State != nil && info.State.FirstSeq <= max(p.ReadFrom, 1)
 }
 
 // sourceNumber is a sequence number in the note of a model: of the first or the last message of its fit. It is 0 if the

@@ -335,3 +335,9 @@ func (r *reader) after(ctx context.Context, t time.Time) (uint64, error) {
 func (r *reader) SkipTo(live *plugin.Live) {
 	r.at.next = max(r.at.next, needs.WindowStart(live, r.at.stream))
 }
+
+// goTo moves back to a message.
+func (r *reader) goTo(seq uint64) {
+	r.at = position{stream: r.at.stream, created: r.at.created, next: seq}
+	r.head, r.isDoubtful = nil, true
+}

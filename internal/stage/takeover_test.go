@@ -1,0 +1,72 @@
+package stage
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/embedd/embedd/plugin/spec"
+)
+
+// TestTakeoversDecideAlike: stages that take training over from each other at random points promote the models that one
+// stage does, with the same digests, whatever they have learned on standby.
+func TestTakeoversDecideAlike(t *testing.T) {
+	rows := clouds(rand.New(rand.NewPCG(21, 22)), 4000, 3)
+	for i := range rows {
+		for j := range rows[i].x {
+			rows[i].x[j] /= 2
+		}
+		if i > 2000 {
+			slices.Reverse(rows[i].x)
+		}
+		rows[i].x[i%testFeatures] += float32(i % 7)
+	}
+	for _, method := range []string{"lda", "lfda"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			change := func(c *spec.Config) {
+				c.Training.Window = spec.Window{Rows: 1500, Balance: spec.BalanceClass}
+				c.Training.Every.Rows, c.Fit.Method = 500, method
+			}
+			one := newRecordedStage(t, change)
+			learnRows(t, one.Stage, 1, rows)
+			random := rand.New(rand.NewPCG(23, 24))
+			active := newRecordedStage(t, change)
+			begin, from := 0, 0 // rows: of the turn, and from which the window is learned again
+			for turn := 1; begin < len(rows); turn++ {
+				end := min(begin+20*(1+random.IntN(40)), len(rows))
+				if turn == 1 {
+					end = 600 // while features are counted, no other stage continues
+				}
+				learnRows(t, active.Stage, uint64(from/20+1), rows[from:end])
+				if end == len(rows) {
+					break
+				}
+				// The next one has learned some of the rows on standby, and the models that it has heard of.
+				next := newRecordedStage(t, func(c *spec.Config) { change(c); c.Standby = true })
+				if n := 20 * random.IntN(end/20+1); turn%3 > 0 {
+					learnRows(t, next.Stage, 1, rows[:n])
+				}
+				if err := next.Adopt(active.live, false); err != nil {
+					t.Fatal(err)
+				}
+				_, first := ReadFrom(active.live.State)
+				learnRows(t, next.Stage, uint64(end/20), rows[end-20:end])
+				next.live, next.decisions = active.live, active.decisions
+				if !next.TakeOver(active.live) || next.TakeOver(active.live) {
+					t.Fatal("a stage takes over once, from standby")
+				}
+				active.Standby(true)
+				active, begin, from = next, end, int(first-1)*20
+			}
+			if x, y := strings.Join(one.decisions, "\n"), strings.Join(active.decisions, "\n"); x != y || x == "" {
+				t.Errorf("without takeovers\n%s\nwith\n%s", x, y)
+			}
+			if x, y := one.Status(), active.Status(); x.Rows != y.Rows || fmt.Sprint(x.Evidence) != fmt.Sprint(y.Evidence) {
+				t.Errorf("without takeovers %d rows and evidence %g, with %d and %g", x.Rows, x.Evidence, y.Rows, y.Evidence)
+			}
+		})
+	}
+}
