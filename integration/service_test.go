@@ -152,8 +152,9 @@ func TestService(t *testing.T) {
 		r.Learning.Classes != 10 || r.Instance == "" {
 		t.Errorf("status says %+v, %+v", r, r.Model)
 	}
-	if lines := strings.Count(succeed(t, "status", "--server", s.ClientURL()), "\n"); lines != 3 {
-		t.Errorf("status of all has %d lines, want a header and two pipelines", lines)
+	table, windows, _ := strings.Cut(succeed(t, "status", "--server", s.ClientURL()), "\n\n")
+	if lines := strings.Count(table, "\n") + 1; lines != 3 || !strings.Contains(windows, "digits: window: 1000 rows") {
+		t.Errorf("status of all has a table of %d lines, want a header and two pipelines, and %q", lines, windows)
 	}
 	fits := report().Learning.Fits
 	succeed(t, "retrain", "digits", "--server", s.ClientURL())

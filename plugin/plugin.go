@@ -150,6 +150,8 @@ type (
 	Release     = spec.Release
 	Status      = spec.Status
 	LabelStatus = spec.LabelStatus
+	Unusual     = spec.Unusual
+	UnusualKind = spec.UnusualKind
 )
 
 // The constants of package spec.
@@ -170,6 +172,9 @@ const (
 	AlignBlock   = spec.AlignBlock
 	AlignRigid   = spec.AlignRigid
 )
+
+// UnusualKinds are all kinds of what is unusual about a stream, in the order in which a status reports them.
+var UnusualKinds = spec.UnusualKinds
 
 // The errors that a host handles, for errors.Is.
 var (

@@ -382,5 +382,16 @@ func reportFindings(pipeline string, msg *nats.Msg) []admin.Finding {
 			Text: fmt.Sprintf("condition %s (blocks %s): %s", c.Name, c.Blocks, c.Reason),
 			Fix:  "see the conditions in docs/operations.md"})
 	}
+	if err != nil || !r.IsTrainer {
+		return all
+	}
+	if r.Learning.Rows > 0 {
+		all = append(all, admin.Finding{Check: "window", Pipeline: pipeline, Level: admin.LevelOK,
+			Text: windowText(&r.Learning)})
+	}
+	for _, u := range r.Learning.Unusual {
+		all = append(all, admin.Finding{Check: "stream", Pipeline: pipeline, Level: admin.LevelNote,
+			Text: fmt.Sprintf("%s: %s", u.Kind, u.Text)})
+	}
 	return all
 }

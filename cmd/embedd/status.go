@@ -91,10 +91,14 @@ func printReports(out *report.Output, reports []stream.Report) error {
 			}
 		}
 		l := r.Learning
-		t.Row(r.Pipeline, state, lag, version, epoch, age, fmt.Sprintf("%d rows, %d classes", l.Rows, l.Classes),
+		t.Row(r.Pipeline, state, lag, version, epoch, age, fmt.Sprintf("%d rows, %s", l.Rows, classesText(&l)),
 			learningText(l, r.Labels, r.Partitions, r.Trainer))
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	printWindows(out, reports)
+	return nil
 }
 
 // learningText summarises training: the accuracy of the live model, the candidate, and the backlog.

@@ -3,6 +3,7 @@ package stage
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/embedd/embedd/arrowio"
@@ -235,6 +236,20 @@ func (t *lateLabels) status(c *spec.Config) spec.LabelStatus {
 		s.Note = t.kindChange
 	}
 	return s
+}
+
+// labelledShare is the share of the rows that have a label, of those that arrived; of labels in separate messages that
+// of the rows that do not wait for one.
+func labelledShare(in *intake, late *lateLabels) float64 {
+	if late == nil {
+		return float64(in.rows-in.unlabelled) / float64(in.rows)
+	}
+	n := late.join.Counts()
+	waiting, _ := late.join.Waiting()
+	if left := in.rows - waiting; left > 0 {
+		return 1 - float64(min(n.Expired, uint64(left)))/float64(left)
+	}
+	return math.NaN()
 }
 
 // labelNote explains why labels and rows are not joined, the likeliest cause first.

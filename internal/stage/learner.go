@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/stage/profile"
 	"github.com/embedd/embedd/internal/stage/trainer"
 	"github.com/embedd/embedd/internal/stage/window"
 	"github.com/embedd/embedd/model"
@@ -492,6 +493,12 @@ func (l *learner) currentStatus() spec.Status {
 		counted = c.candidates.hint()
 	}
 	s.Received, s.Unlabelled, s.Incomplete = in.rows, in.unlabelled, in.faulty
+	if l.config.Spec.Label != "" && in.rows > 0 {
+		s.LabelledShare = labelledShare(in, l.late)
+		if u, few := profile.FewLabels(in.rows, s.LabelledShare); few {
+			s.Unusual = append([]spec.Unusual{u}, s.Unusual...)
+		}
+	}
 	if hint := in.hint(s, l.config.Spec.Label); hint != "" && !l.status.LearnsNothing {
 		s.Hint = hint
 	}

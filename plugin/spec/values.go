@@ -161,11 +161,13 @@ var (
 // Status describes the progress of learning.
 type Status struct {
 	Live    *Live
-	Rows    int   // labelled rows in the window
-	Classes int   // classes of these rows
-	Largest int   // rows of the largest class
-	Bytes   int64 // memory of the window
-	Needed  int   // labelled rows that make a first model due
+	Rows    int // labelled rows in the window
+	Classes int // classes of these rows
+	// ClassesSeen is the number of classes that labelled rows had lately, those of the window included.
+	ClassesSeen int
+	Largest     int   // rows of the largest class
+	Bytes       int64 // memory of the window
+	Needed      int   // labelled rows that make a first model due
 	// Received counts the rows that arrived for training, Unlabelled those of them without a label, Incomplete those
 	// that are not learned because a feature is missing.
 	Received, Unlabelled, Incomplete int
@@ -191,8 +193,18 @@ type Status struct {
 	Clock           string // a sentence if timestamps are ahead of this machine's clock, or went back
 	Fitting         bool   // the worker is busy
 	LabelsSuspect   bool   // no model beats chance on the newest rows; nothing goes live
-	Restoring       bool   // the window is being read again after a restart
-	Pinned          bool   // the live model was pinned, and no fit replaces it
+	// EffectiveRows is how many independent rows the rows of the window are worth: their number divided by the design
+	// effect of the live model's mistakes. NaN: not known yet.
+	EffectiveRows float64
+	// RunRows is the mean number of rows in a row with the same label, in the window; 0: unknown. HasRuns is whether
+	// labels come in runs, more than in a random order.
+	RunRows float64
+	HasRuns bool
+	// LabelledShare is the share of the rows with a label, of those that arrived since the start; NaN: none arrived.
+	LabelledShare float64
+	Unusual       []Unusual // what is unusual about the stream, in the order of UnusualKinds
+	Restoring     bool      // the window is being read again after a restart
+	Pinned        bool      // the live model was pinned, and no fit replaces it
 
 	// Accuracy is the prequential accuracy of the live model: the share of the last 500 to 1,000 labelled rows whose
 	// class the nearest reference row in its outputs had, before the row was learned. References are the newest

@@ -199,11 +199,13 @@ type Undeliverable struct {
 
 // Learning is the progress of learning.
 type Learning struct {
-	Rows    int   `json:"rows"` // labelled rows in the window
-	Classes int   `json:"classes"`
-	Bytes   int64 `json:"bytes"`
-	Needed  int   `json:"needed"`  // labelled rows that make a first model due
-	Backlog int   `json:"backlog"` // labelled rows that wait to be learned
+	Rows    int `json:"rows"` // labelled rows in the window
+	Classes int `json:"classes"`
+	// ClassesSeen is the number of classes that labelled rows had lately, those of the window included
+	ClassesSeen int   `json:"classes_seen"`
+	Bytes       int64 `json:"bytes"`
+	Needed      int   `json:"needed"`  // labelled rows that make a first model due
+	Backlog     int   `json:"backlog"` // labelled rows that wait to be learned
 	// BehindSeconds is the age of the newest labelled row that was learned; null: none since the start
 	BehindSeconds  *float64 `json:"behind_seconds"`
 	Dropped        int      `json:"dropped"`          // labelled rows that arrived too fast
@@ -216,7 +218,14 @@ type Learning struct {
 	Fitting     bool   `json:"fitting"`
 	// LabelsSuspect: no model beats chance on the newest rows, so nothing goes live
 	LabelsSuspect bool `json:"labels_suspect"`
-	Restoring     bool `json:"restoring"` // the window is being read again after a restart
+	// EffectiveRows is how many independent rows those of the window are worth; null: not known yet
+	EffectiveRows *float64 `json:"effective_rows"`
+	RunRows       *float64 `json:"run_rows"` // mean number of rows in a row with one label; null: not known yet
+	HasRuns       bool     `json:"has_runs"` // labels come in runs, more than in a random order
+	// LabelledShare is the share of the rows that arrived since the start that have a label; null: none arrived
+	LabelledShare *float64         `json:"labelled_share"`
+	Unusual       []plugin.Unusual `json:"unusual,omitempty"` // what is unusual about the stream
+	Restoring     bool             `json:"restoring"`         // the window is being read again after a restart
 
 	Accuracy      *float64 `json:"accuracy"`  // of the live model on rows before they were learned; null: not known yet
 	Chance        *float64 `json:"chance"`    // what it would be if labels were random
@@ -254,6 +263,15 @@ type Labels struct {
 // Report returns the status in the form in which the service of the pipeline sends it.
 func (s Status) Report() Report {
 	g := s.Stage
+	if !(g.RunRows > 0) {
+		g.RunRows = math.NaN()
+	}
+	if g.Rows == 0 {
+		g.EffectiveRows = math.NaN()
+	}
+	if g.Received == 0 {
+		g.LabelledShare = math.NaN()
+	}
 	r := Report{Pipeline: s.Pipeline, State: s.State, Ready: s.Ready, Reason: s.Reason, Halted: s.Halted != "",
 		Store: s.Store, Changes: s.Changes, Schema: s.schema(), Generation: s.Generation,
 		Role: s.Role, Claimed: s.Claimed, Partitions: s.Partitions, IsTrainer: s.IsTrainer,
@@ -262,8 +280,10 @@ func (s Status) Report() Report {
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
 			Dropped: g.Dropped, OverClassLimit: g.OverClassLimit, RareClassRows: g.RareClassRows, Outliers: g.Outliers,
 			LastOutlier: g.LastOutlier, OverQuota: g.OverQuota, Clock: g.Clock, Fitting: g.Fitting, Restoring: g.Restoring,
-			LabelsSuspect: g.LabelsSuspect, CandidateRows: g.CandidateRows,
-			Accuracy: known(g.Accuracy), Chance: known(g.Chance), Candidate: known(g.Candidate), Evidence: g.Evidence,
+			LabelsSuspect: g.LabelsSuspect, ClassesSeen: g.ClassesSeen, EffectiveRows: known(g.EffectiveRows),
+			RunRows: known(g.RunRows), HasRuns: g.HasRuns, LabelledShare: known(g.LabelledShare), Unusual: g.Unusual,
+			CandidateRows: g.CandidateRows,
+			Accuracy:      known(g.Accuracy), Chance: known(g.Chance), Candidate: known(g.Candidate), Evidence: g.Evidence,
 			Door: g.Door, EvidenceRequired: known(g.EvidenceRequired),
 			Alarms: g.Alarms, Fits: g.Fits, LastFitSeconds: g.LastFit.Seconds(), LastFit: g.Note,
 			InputEvent: s.InputEvent}}

@@ -84,9 +84,12 @@ func (d *Dependence) Break() {
 	}
 }
 
+// IsKnown reports whether there are enough blocks for an estimate.
+func (d *Dependence) IsKnown() bool { return d.Scales[0].Pairs >= minPairs }
+
 // Effect is the design effect, at least 1.
 func (d *Dependence) Effect() float64 {
-	if d.Scales[0].Pairs < minPairs {
+	if !d.IsKnown() {
 		return unknownEffect
 	}
 	effect := 1.0

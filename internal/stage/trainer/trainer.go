@@ -9,6 +9,7 @@ import (
 	"github.com/embedd/embedd/internal/stage/evidence"
 	"github.com/embedd/embedd/internal/stage/policy"
 	"github.com/embedd/embedd/internal/stage/prequential"
+	"github.com/embedd/embedd/internal/stage/profile"
 	"github.com/embedd/embedd/internal/stage/window"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin/spec"
@@ -35,6 +36,8 @@ type Trainer struct {
 	candidates []*candidate
 	rules      policy.Rules // of the suffixes that candidates are fitted on
 	unlabelled []float64    // features of the first rows, labelled or not, for the bootstrap model
+
+	description description // of the window, for the status
 
 	pinned   bool
 	standby  bool
@@ -105,8 +108,10 @@ func (t *Trainer) Learn(ctx context.Context, e *Event) {
 	}
 	if e.Summary != nil {
 		t.learnSummary(ctx, e.Summary)
+		describe(t, len(e.Summary.Rows))
 		return
 	}
+	defer describe(t, len(e.Rows))
 	t.fitBootstrap(ctx, e.Unlabelled)
 	if e.LabelledBy != nil {
 		t.data.newestLabel = e.NewestLabel
@@ -244,6 +249,18 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 	return changed
 }
 
+// describe describes the window for the status, if enough rows have arrived.
+func describe(t *Trainer, rows int) {
+	if !t.description.isDue(t.data.window, rows) {
+		return
+	}
+	s := profile.Stream{Seen: seenClasses(&t.sampling)}
+	if live := t.host.Live(); live != nil && t.plan.labelled() && !live.IsProvisional() {
+		s.Outputs = live.Model.Dim()
+	}
+	t.description.update(t.data.window, s, t.host.Pause, t.log)
+}
+
 // Endless returns a context that is never done. Its Err calls that of ctx, where learning pauses.
 func Endless(ctx context.Context) context.Context { return endless{context.WithoutCancel(ctx), ctx} }
 
@@ -363,6 +380,10 @@ func (t *Trainer) Status() Status {
 		s.Newest = time.Unix(0, t.newest)
 	}
 	s.LabelsSuspect = t.suspicion.IsRaised()
+	t.description.addTo(&s.Status)
+	if effect := &t.drift.Blocks; t.live != nil && effect.IsKnown() {
+		s.EffectiveRows = float64(s.Rows) / effect.Effect()
+	}
 	if t.live != nil {
 		s.Accuracy, s.Chance = t.live.Agreement.Rate(), t.live.Agreement.Chance()
 	}

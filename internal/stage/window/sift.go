@@ -27,6 +27,9 @@ const (
 	// distribution it is 160 standard deviations; of heavy-tailed features it excludes few rows, those that would
 	// decide alone.
 	defaultMaxRatio = 100
+	// FarTail is how many times as far from the median as nine in ten rows a feature of a row in the far tail is. Of a
+	// normal distribution with a million rows there is none.
+	FarTail = 30
 	// Enormous is the largest magnitude of a feature: sums of squares of larger ones may exceed float64. Rows with
 	// larger ones are always outliers.
 	Enormous = 1e140
@@ -184,6 +187,10 @@ type Outliers struct {
 // Outliers describes the outliers that were found.
 func (w *Window) Outliers() Outliers { return w.outliers }
 
+// Tails is the share of the rows of a window with a feature that is more than FarTail times as far from its median as
+// nine in ten rows, as of the last Sift.
+func Tails(w *Window) float64 { return w.tails }
+
 // Sift determines which rows enter fits. It reports whether some do that did not after the last call.
 func (w *Window) Sift() (more bool) {
 	w.sift()
@@ -216,14 +223,18 @@ func (w *Window) sift() {
 		return true
 	})
 	w.stats = robustStatsOf(sample, w.config)
-	ratios := make([]float64, 0, w.blockList.rows)
+	ratios, far := make([]float64, 0, w.blockList.rows), 0
 	w.All(func(r *Row) bool {
 		ratio, _ := w.stats.ratio(r.X)
+		if ratio > FarTail {
+			far++
+		}
 		if ratios = append(ratios, ratio); len(ratios)%pauseRatios == 0 {
 			w.config.pause()
 		}
 		return true
 	})
+	w.tails = float64(far) / float64(len(ratios))
 	w.stats.limitOutliers(ratios)
 	for _, b := range w.blocks {
 		for _, r := range b.rows {

@@ -32,6 +32,7 @@ type Window struct {
 	newlyIncluded bool
 	stats         *robustStats
 	outliers      Outliers
+	tails         float64 // share of the rows in the far tail of a feature, as of the last Sift
 }
 
 // New returns an empty window.
@@ -175,6 +176,9 @@ func (w *Window) Features() int { return w.config.Features }
 
 // Len is the number of rows, including those that are only in sums.
 func (w *Window) Len() int { return w.blockList.rows + w.summedRows }
+
+// HasSums reports whether some rows of a window are only in sums, so that the others are a sample.
+func HasSums(w *Window) bool { return w.summedRows > 0 }
 
 // Classes is the number of classes that have rows.
 func (w *Window) Classes() int { return w.classes.nonEmpty }

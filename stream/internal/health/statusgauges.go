@@ -165,6 +165,31 @@ var statusGaugeTable = []statusGauge{
 		})},
 	{describe("embedd_window_classes", "Classes with rows in the window."), prometheus.GaugeValue,
 		ofStage(func(s plugin.Status) []sample { return one(float64(s.Classes)) })},
+	{describe("embedd_seen_classes", "Classes that labelled rows had lately, those of the window included."),
+		prometheus.GaugeValue, ofStage(func(s plugin.Status) []sample { return one(float64(s.ClassesSeen)) })},
+	{describe("embedd_window_effective_rows", "How many independent rows those of the window are worth: their number "+
+		"divided by the design effect of rows that depend on each other. No series while it is not known."),
+		prometheus.GaugeValue, ofStage(func(s plugin.Status) []sample {
+			if s.Rows == 0 {
+				return nil
+			}
+			return one(s.EffectiveRows)
+		})},
+	{describe("embedd_labelled_ratio", "Share of the rows that arrived since the start that have a label."),
+		prometheus.GaugeValue, ofStage(func(s plugin.Status) []sample {
+			if s.Received == 0 {
+				return nil
+			}
+			return one(s.LabelledShare)
+		})},
+	{describe("embedd_unusual", "1 for what is unusual about the stream, 0 for the others.", "kind"),
+		prometheus.GaugeValue, ofStage(func(s plugin.Status) (out []sample) {
+			for _, kind := range plugin.UnusualKinds {
+				is := slices.ContainsFunc(s.Unusual, func(u plugin.Unusual) bool { return u.Kind == kind })
+				out = append(out, sample{[]string{string(kind)}, boolean(is)})
+			}
+			return out
+		})},
 	{describe("embedd_window_bytes", "Memory of the window, bounded by training.window.bytes."),
 		prometheus.GaugeValue,
 		ofStage(func(s plugin.Status) []sample { return one(float64(s.Bytes)) })},

@@ -1,0 +1,87 @@
+package profile
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/embedd/embedd/internal/stage/window"
+)
+
+// filled is a window of rows of two features with these labels.
+func filled(labels ...string) *window.Window {
+	w := window.New(window.Config{Features: 2, Rows: 100_000, Labelled: true})
+	for i, label := range labels {
+		w.Add(window.Row{Position: window.Position{Seq: uint64(i + 1)}, Label: label, MessageRows: 1,
+			X: []float64{float64(i), math.Sqrt(float64(i))}})
+	}
+	w.Sift()
+	return w
+}
+
+// labels repeats a pattern until there are n.
+func labels(n int, pattern ...string) (all []string) {
+	for len(all) < n {
+		all = append(all, pattern...)
+	}
+	return all[:n]
+}
+
+func noPause() {}
+
+func TestAbsentClasses(t *testing.T) {
+	p := Of(filled(labels(200, "a", "c")...), noPause)
+	seen := []string{"h", "a", "g", "f", "e", "d", "c", "b"}
+	all := p.Unusual(Stream{Seen: seen})
+	if len(all) != 1 || !strings.Contains(all[0].Text, "6 of 8 classes") ||
+		!strings.Contains(all[0].Text, "b, d, e, f, g and 1 more") {
+		t.Errorf("%+v", all)
+	}
+	if seen[0] != "h" {
+		t.Error("the list of labels was changed")
+	}
+	if all := p.Unusual(Stream{Seen: []string{"a", "c"}}); len(all) > 0 {
+		t.Errorf("%+v", all)
+	}
+}
+
+// Few rows, and rows of one class, are not described.
+func TestFewRows(t *testing.T) {
+	for _, l := range [][]string{nil, {"a"}, labels(99, "a", "a", "a", "b"), labels(5000, "a")} {
+		p := Of(filled(l...), noPause)
+		if all := p.Unusual(Stream{}); len(all) > 0 || p.HasRuns() {
+			t.Errorf("%d rows: %+v", len(l), all)
+		}
+	}
+}
+
+// More rows than are described: the newest count, classes of all rows are known, and no row is compared twice.
+func TestManyRows(t *testing.T) {
+	l := append(labels(500, "old"), labels(MaxRows, "a", "b")...)
+	pauses := 0
+	p := Of(filled(l...), func() { pauses++ })
+	if p.Rows != MaxRows || p.Classes["old"] != 0 || fmt.Sprint(p.Present) != "[a b old]" || p.Runs != MaxRows {
+		t.Errorf("%d rows, %v, %v, %d runs", p.Rows, p.Classes, p.Present, p.Runs)
+	}
+	if p.Copies > 0 {
+		t.Errorf("%d copies of rows that all differ", p.Copies)
+	}
+	if pauses < MaxRows/pauseRows {
+		t.Errorf("%d pauses in %d rows", pauses, p.Rows)
+	}
+}
+
+func TestFewOutputs(t *testing.T) {
+	for _, c := range []struct {
+		outputs, classes, features int
+		few                        bool
+	}{
+		{1, 10, 64, true}, {4, 10, 64, true}, {5, 10, 64, false}, {9, 10, 64, false}, {20, 10, 64, false},
+		{1, 2, 64, false}, {1, 3, 64, false}, {1, 4, 64, true}, {0, 10, 64, false}, {2, 10, 2, false},
+	} {
+		if few := hasFewOutputs(c.outputs, c.classes, c.features); few != c.few {
+			t.Errorf("%d outputs of %d features for %d classes: few is %v", c.outputs, c.features, c.classes, few)
+		}
+	}
+}

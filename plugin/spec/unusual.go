@@ -1,0 +1,28 @@
+package spec
+
+// Unusual is something unusual about a stream, as its newest labelled rows show it.
+type Unusual struct {
+	Kind UnusualKind `json:"kind"`
+	Text string      `json:"text"` // a sentence, with what to do about it
+}
+
+// UnusualKind is a kind of what is unusual about a stream.
+type UnusualKind string
+
+// The kinds of what is unusual.
+const (
+	UnusualFewLabels UnusualKind = "few_labels"        // few rows have a label
+	UnusualLabels    UnusualKind = "labels_suspect"    // no model beats chance
+	UnusualOutputs   UnusualKind = "few_outputs"       // the live model has few outputs for so many classes
+	UnusualAbsent    UnusualKind = "absent_classes"    // classes of the stream that have no rows in the window
+	UnusualSorted    UnusualKind = "sorted"            // rows are sorted by their label
+	UnusualRuns      UnusualKind = "runs"              // labels come in runs
+	UnusualImbalance UnusualKind = "imbalance"         // some classes have far fewer rows than others
+	UnusualCopies    UnusualKind = "copies"            // many rows are copies of others
+	UnusualTails     UnusualKind = "heavy_tails"       // some values are far from all others
+	UnusualConstant  UnusualKind = "constant_features" // most features hardly vary
+)
+
+// UnusualKinds are all kinds, in the order in which they are reported.
+var UnusualKinds = []UnusualKind{UnusualFewLabels, UnusualLabels, UnusualOutputs, UnusualAbsent, UnusualSorted,
+	UnusualRuns, UnusualImbalance, UnusualCopies, UnusualTails, UnusualConstant}
