@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"gonum.org/v1/plot"
@@ -16,25 +17,39 @@ type bench struct {
 	data    string // directory of the data
 	out     string // directory of the pictures
 	repeats int    // maximum number of repeats of a section
+	row     string // the first cell of the rows to print, "": all
+
+	alone []string // first cells of the rows that the section can compute without its others
 }
+
+// some reports whether only some rows of the section are computed.
+func (b *bench) some() bool { return slices.Contains(b.alone, b.row) }
+
+// wants reports whether the rows with this first cell are to be computed.
+func (b *bench) wants(cell string) bool { return !b.some() || b.row == cell }
 
 // say prints progress.
 func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", args...)
 }
 
-// missing is the first missing file, "" if there is none.
+// missing is the first missing file, "" if there is none. A row of a data set needs only that set.
 func (b *bench) missing(names []string) string {
+	if b.some() && slices.Contains(names, b.row) {
+		names = []string{b.row}
+	}
 	for _, name := range names {
-		path := filepath.Join(b.data, name+".csv.gz")
-		if _, err := os.Stat(path); err != nil {
+		if path, found := fileOf(b.data, name); !found {
 			return path
 		}
 	}
 	return ""
 }
 
-// save draws the panels, columns in a row, into the directory of the pictures.
+// save draws the panels, columns in a row, into the directory of the pictures, unless only rows are printed.
 func (b *bench) save(name string, columns int, panels ...*plot.Plot) error {
+	if b.row != "" {
+		return nil
+	}
 	return picture.Save(filepath.Join(b.out, name), columns, panels...)
 }

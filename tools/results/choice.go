@@ -85,6 +85,9 @@ type chosen struct {
 func choice(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	var all []*chosen
 	for _, name := range choiceSets {
+		if !b.wants(name) {
+			continue
+		}
 		d, err := readData(b.data, name)
 		if err != nil {
 			return err

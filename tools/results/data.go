@@ -7,15 +7,39 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 
 	"github.com/embedd/embedd/model"
 )
 
+// shipped are folders of the repository with data sets.
+var shipped = []string{"cmd/embedd/data", "cmd/embedd/testdata", "model/internal/fixture/testdata",
+	"tools/results/testdata"}
+
+// fileOf returns the file of a data set: in the given folder, else in the repository. found is false if neither has it.
+func fileOf(dir, name string) (path string, found bool) {
+	_, here, _, _ := runtime.Caller(0)
+	root := filepath.Join(filepath.Dir(here), "..", "..")
+	if dir != "" {
+		path = filepath.Join(dir, name+".csv.gz")
+		if _, err := os.Stat(path); err == nil {
+			return path, true
+		}
+	}
+	for _, folder := range shipped {
+		own := filepath.Join(root, folder, name+".csv.gz")
+		if _, err := os.Stat(own); err == nil {
+			return own, true
+		}
+	}
+	return filepath.Join(dir, name+".csv.gz"), false
+}
+
 // readData reads NAME.csv.gz: a header, features, and the class in the last column. An empty field is a missing value.
 func readData(dir, name string) (*model.Data, error) {
-	path := filepath.Join(dir, name+".csv.gz")
+	path, _ := fileOf(dir, name)
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -72,6 +96,12 @@ func relabelled(d *model.Data, classes []string, class func(old int) int) *model
 		r.Y[i] = class(y)
 	}
 	return &r
+}
+
+// scaled are all rows as the method of the model sees them, n x m.
+func scaled(m *model.Model, d *model.Data) ([]float64, error) {
+	x := make([]float64, d.N*d.M)
+	return x, m.ScaledTo(x, model.DenseRows(d.X, d.N, d.M))
 }
 
 // outputs are the outputs of a model for all rows, n x d.

@@ -35,6 +35,9 @@ paper are not available to us; its claim is that lenews is at least as accurate 
 `, maxLearned)
 	wins, level, fair, published := 0, 0, 0, 0
 	for _, name := range learnedSets {
+		if !b.wants(name) {
+			continue
+		}
 		d, err := readData(b.data, name)
 		if err != nil {
 			return err

@@ -55,6 +55,9 @@ d = %d, in MB. Peaks are sampled; the ratios differ by up to a quarter between r
 |---|---|---|---|---|---|---|---|
 `, rows, dim)
 	for _, name := range []string{"digits", "vowel"} {
+		if !b.wants(name) {
+			continue
+		}
 		d, err := readData(b.data, name)
 		if err != nil {
 			return err

@@ -62,6 +62,9 @@ R^2 is the share of the first two coordinates that the outputs explain linearly,
 		name string
 		rows *model.Data
 	}{{"helix", helix(n)}, {"two peaks", peaks(n)}} {
+		if !b.wants(s.name) {
+			continue
+		}
 		place := placed(s.rows)
 		with := &model.Data{N: n + 1, M: 3, X: slices.Concat(s.rows.X, []float64{6, 6, 6})}
 		for _, method := range []string{"le", "lenews"} {

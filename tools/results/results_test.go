@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"math"
+	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestSwaps(t *testing.T) {
@@ -153,5 +157,83 @@ func TestAssemble(t *testing.T) {
 	if strings.Index(again, "Zero") > strings.Index(again, "Two.") ||
 		strings.Count(again, "Not run yet") != len(sections)-2 {
 		t.Errorf("order, or sections that are not run:\n%s", again)
+	}
+}
+
+// The command of a row prints what the page shows. Without EMBEDD_LONG these are rows that take under a second; with
+// it, twenty rows drawn from all tables whose data are there (EMBEDD_DATA is the folder of those that are not shipped).
+func TestRowsPrintWhatThePageShows(t *testing.T) {
+	page, err := os.ReadFile("../../docs/evidence/results.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := textsOf(string(page))
+	type key struct{ section, cell string }
+	keys := []key{{"dawge", "wine"}, {"halves", "sle"}}
+	if os.Getenv("EMBEDD_LONG") != "" {
+		keys = nil
+		for _, s := range sections {
+			if s.varies {
+				continue
+			}
+			for _, cell := range cellsOf(texts[s.title]) {
+				keys = append(keys, key{s.name, cell})
+			}
+		}
+		rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)).Shuffle(len(keys), func(i, j int) {
+			keys[i], keys[j] = keys[j], keys[i]
+		})
+		keys = keys[:min(20, len(keys))]
+	}
+	for _, k := range keys {
+		i := slices.IndexFunc(sections, func(s section) bool { return s.name == k.section })
+		want := rowsOf(texts[sections[i].title], k.cell)
+		b := &bench{data: os.Getenv("EMBEDD_DATA"), repeats: usualRepeats, row: k.cell, alone: sections[i].alone()}
+		if missing := b.missing(sections[i].data); missing != "" {
+			t.Logf("%s, %s: %s is missing", k.section, k.cell, missing)
+			continue
+		}
+		var text bytes.Buffer
+		if err := sections[i].run(t.Context(), b, &text); err != nil {
+			t.Errorf("%s, %s: %v", k.section, k.cell, err)
+			continue
+		}
+		if got := rowsOf(text.String(), k.cell); len(want) == 0 || !slices.Equal(got, want) {
+			t.Errorf("%s, %s: the page has\n%s\nthe command prints\n%s", k.section, k.cell, strings.Join(want, "\n"),
+				strings.Join(got, "\n"))
+		}
+	}
+}
+
+// cellsOf returns the first cells of the rows of tables.
+func cellsOf(text string) (cells []string) {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if i+1 < len(lines) && strings.HasPrefix(lines[i+1], "|---") {
+			continue // the header
+		}
+		if cell, _, ok := strings.Cut(strings.TrimPrefix(line, "| "), " |"); ok && strings.HasPrefix(line, "| ") &&
+			cell != "mean" && cell != "" {
+			cells = append(cells, cell)
+		}
+	}
+	slices.Sort(cells)
+	return slices.Compact(cells)
+}
+
+func TestReflow(t *testing.T) {
+	long := strings.Repeat("word ", 30)
+	got := reflow("A " + long + "\nend.\n\n| a |\n|---|\n| " + long + " |\n\n- one " + long + "\n  more\n- two\n")
+	lines := strings.Split(got, "\n")
+	if len(lines) != 10 || !strings.HasPrefix(lines[8], "  word") || lines[9] != "- two" {
+		t.Errorf("%d lines:\n%s", len(lines), got)
+	}
+	for _, line := range lines {
+		if len(line) > columns && !strings.HasPrefix(line, "|") {
+			t.Errorf("line %q", line)
+		}
+	}
+	if reflow(got) != got {
+		t.Errorf("filled again:\n%s", reflow(got))
 	}
 }

@@ -46,6 +46,9 @@ mean. waveform is made by Breiman's generator. The paper has curves and no table
 	var claims []string
 	first := 0 // sets on which sle is the best at d = 1
 	for _, set := range uciSets {
+		if !b.wants(set.name) {
+			continue
+		}
 		d, err := readData(b.data, set.name)
 		if err != nil {
 			return err

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+)
+
+// fewSets are the data sets of the experiments with few rows of a class. Pixels have one unit, the others are scaled.
+var fewSets = []string{"digits", "usps", "vowel", "glass", "wine", "sonar", "zoo", "iris"}
+
+// scaleOf returns the scale of a data set: pixels keep their unit.
+func scaleOf(set string) model.Scale {
+	if set == "digits" || set == "usps" {
+		return model.ScaleNone
+	}
+	return model.ScaleStandard
+}
+
+// few is an experiment with a fixed number of rows of each class, as the papers do it with faces.
+type few struct {
+	train, test int // rows of each class
+	draws       int
+	dim         int // the largest dimension
+	methods     []fewMethod
+}
+
+// fewMethod is a method of the experiment with fixed parameters.
+type fewMethod struct {
+	name, method string
+	params       map[string]string
+}
+
+// fewScore is the accuracy of a method at the dimension whose mean over the draws is best.
+type fewScore struct {
+	dim  int
+	each []float64 // %, by draw
+}
+
+func (s fewScore) mean() float64 { return floats.Sum(s.each) / float64(len(s.each)) }
+
+func (s fewScore) String() string { return fmt.Sprintf("%.1f (%d)", s.mean(), s.dim) }
+
+// ahead returns the mean difference to another method on the same draws, and its standard error.
+func (s fewScore) ahead(other fewScore) (more, deviation float64) {
+	difference := slices.Clone(s.each)
+	floats.Sub(difference, other.each)
+	more, deviation = meanSD(difference)
+	return more, deviation / math.Sqrt(float64(len(difference)))
+}
+
+// drawFew draws train and then at most test rows of each class. A class of fewer rows keeps one for the test.
+func drawFew(y []int, train, test int, seed uint64) (in, held []int) {
+	classes := slices.Max(y) + 1
+	for c := range classes {
+		var rows []int
+		for i, of := range y {
+			if of == c {
+				rows = append(rows, i)
+			}
+		}
+		r := rand.New(rand.NewPCG(seed, uint64(c)))
+		r.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
+		n := min(train, len(rows)-1)
+		in = append(in, rows[:n]...)
+		held = append(held, rows[n:min(n+test, len(rows))]...)
+	}
+	slices.Sort(in)
+	slices.Sort(held)
+	return in, held
+}
+
+// run returns the score of each method on a data set.
+func (f few) run(ctx context.Context, b *bench, set string) (map[string]fewScore, error) {
+	d, err := readData(b.data, set)
+	if err != nil {
+		return nil, err
+	}
+	scores := map[string]fewScore{}
+	for _, m := range f.methods {
+		var byDim [][]float64 // by dimension and draw
+		for k := range f.draws {
+			in, held := drawFew(d.Y, f.train, f.test, uint64(k+1))
+			right, err := m.right(ctx, subset(d, in), subset(d, held), scaleOf(set), f.dim)
+			if err != nil {
+				return nil, fmt.Errorf("%s, %s: %w", set, m.name, err)
+			}
+			if byDim == nil {
+				byDim = make([][]float64, len(right))
+			}
+			for dim := range byDim {
+				// at its bound, which can depend on the draw, a method has its last outputs
+				byDim[dim] = append(byDim[dim], right[min(dim, len(right)-1)])
+			}
+		}
+		best := slices.MaxFunc(byDim, func(x, y []float64) int { return cmp.Compare(floats.Sum(x), floats.Sum(y)) })
+		dim := slices.IndexFunc(byDim, func(x []float64) bool { return &x[0] == &best[0] }) + 1
+		if m.method == "" {
+			dim = d.M
+		}
+		scores[m.name] = fewScore{dim, best}
+		b.say("%s, %s: %v", set, m.name, scores[m.name])
+	}
+	return scores, nil
+}
+
+// right returns the accuracy of the nearest neighbour, in %, by dimension. The features themselves have one.
+func (m fewMethod) right(ctx context.Context, train, test *model.Data, scale model.Scale, dim int) ([]float64, error) {
+	method := cmp.Or(m.method, "pca")
+	c := fit.Config{Method: method, Dim: min(dim, train.M), Scale: scale, Params: m.params}
+	fitted, err := fit.Fit(ctx, train, c)
+	var bound *model.DimError
+	for errors.As(err, &bound) && bound.Max > 0 && bound.Max < c.Dim {
+		c.Dim = bound.Max
+		fitted, err = fit.Fit(ctx, train, c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	of, width := outputs, fitted.Dim()
+	if m.method == "" {
+		of, width = scaled, train.M
+	}
+	ref, err := of(fitted, train)
+	if err != nil {
+		return nil, err
+	}
+	query, err := of(fitted, test)
+	if err != nil {
+		return nil, err
+	}
+	wrong := wrongByDim(ref, train.Y, query, test.Y, width)
+	if m.method == "" {
+		wrong = wrong[width-1:]
+	}
+	accuracy := make([]float64, len(wrong))
+	for k, n := range wrong {
+		accuracy[k] = 100 - 100*float64(n)/float64(test.N)
+	}
+	return accuracy, nil
+}
+
+// table runs the experiment on all data sets and writes one row for each.
+func (f few) table(ctx context.Context, b *bench, out *bytes.Buffer) (map[string]map[string]fewScore, error) {
+	fmt.Fprint(out, "| data | classes |")
+	for _, m := range f.methods {
+		fmt.Fprintf(out, " %s |", m.name)
+	}
+	fmt.Fprintf(out, "\n|---|---%s|\n", strings.Repeat("|---", len(f.methods)))
+	all := map[string]map[string]fewScore{}
+	for _, set := range fewSets {
+		if !b.wants(set) {
+			continue
+		}
+		scores, err := f.run(ctx, b, set)
+		if err != nil {
+			return nil, err
+		}
+		d, err := readData(b.data, set)
+		if err != nil {
+			return nil, err
+		}
+		all[set] = scores
+		fmt.Fprintf(out, "| %s | %d |", set, len(d.Classes))
+		for _, m := range f.methods {
+			fmt.Fprintf(out, " %v |", scores[m.name])
+		}
+		fmt.Fprintln(out)
+	}
+	if !b.some() {
+		fmt.Fprint(out, "| mean | |")
+		for _, m := range f.methods {
+			total := 0.0
+			for _, set := range fewSets {
+				total += all[set][m.name].mean() / float64(len(fewSets))
+			}
+			fmt.Fprintf(out, " %.1f |", total)
+		}
+		fmt.Fprintln(out)
+	}
+	return all, nil
+}
+
+// compared counts on how many sets a method is ahead of each other one, and by more than two standard errors.
+func compared(all map[string]map[string]fewScore, pairs ...[2]string) string {
+	text := "| | ahead | behind | ahead by two standard errors | behind by two |\n|---|---|---|---|---|\n"
+	for _, p := range pairs {
+		var ahead, behind, better, worse int
+		for _, set := range fewSets {
+			more, deviation := all[set][p[0]].ahead(all[set][p[1]])
+			switch {
+			case more > 0:
+				ahead++
+			case more < 0:
+				behind++
+			}
+			switch {
+			case more > 2*deviation:
+				better++
+			case more < -2*deviation:
+				worse++
+			}
+		}
+		text += fmt.Sprintf("| %s over %s | %d | %d | %d | %d |\n", p[0], p[1], ahead, behind, better, worse)
+	}
+	return text
+}
