@@ -378,8 +378,11 @@ func TestWrongInputIsRefusedWithFigures(t *testing.T) {
 		{"one class", change(func(d *model.Data) { clear(d.Y) }), Config{Method: "lda"},
 			"only one class in 30 labelled rows; it needs at least 2"},
 		{"bad class", change(func(d *model.Data) { d.Y[4] = 3 }), Config{Method: "lda"}, "row 4 has class 3 of 3"},
-		{"infinity", change(func(d *model.Data) { d.X[5] = math.Inf(1) }), Config{Method: "pca"},
-			"row 1, feature 1 is +Inf"},
+		{"only infinities", change(func(d *model.Data) {
+			for i := range d.N {
+				d.X[i*4+2] = math.Inf(1 - 2*(i%2))
+			}
+		}), Config{Method: "pca"}, "feature 2 has no value in any of 30 rows"},
 		{"empty feature", change(func(d *model.Data) {
 			for i := range d.N {
 				d.X[i*4+3] = math.NaN()
@@ -638,5 +641,23 @@ func TestNoMethodIsAuto(t *testing.T) {
 	}
 	if m, err := (Config{}).Describe(); err != nil || m.Name != Auto {
 		t.Errorf("%s, %v", m.Name, err)
+	}
+}
+
+// TestInfiniteIsMissing: a fit treats infinite values as missing ones, as a projection does, and reports how many.
+func TestInfiniteIsMissing(t *testing.T) {
+	good := fixture.Synthetic(1, 30, 4, 3)
+	for _, scale := range []model.Scale{model.ScaleStandard, model.ScaleUnit, model.ScaleRank} {
+		one, other := *good, *good
+		one.X, other.X = slices.Clone(good.X), slices.Clone(good.X)
+		for k, i := range []int{5, 17, 90} {
+			one.X[i], other.X[i] = math.NaN(), math.Inf(1-2*(k%2))
+		}
+		c := Config{Method: "lda", Dim: 2, Scale: scale}
+		a, b := fit(t, &one, c), fit(t, &other, c)
+		if a.Digest() != b.Digest() || b.Report().Imputed != 3 ||
+			!slices.Contains(b.Report().Notes, "3 infinite values count as missing") {
+			t.Errorf("%s: other models, %d values imputed, %q", scale, b.Report().Imputed, b.Report().Notes)
+		}
 	}
 }

@@ -94,7 +94,8 @@ func (s *selection) newCandidate(m *frame.Method, spec preprocess.Spec, classes 
 	for _, d := range s.dims {
 		switch {
 		case isAuto && m.Auto.Tried != nil && !m.Auto.Tried(d, classes, s.v.rows.N <= MaxFewRows):
-		case isAuto && spec != preprocess.Spec{Scale: s.scales[0]} && m.Auto.OneScale:
+		case isAuto && spec.Scale != s.scales[0] && m.Auto.OneScale:
+		case isAuto && spec.Landmarks > 0 && m.Auto.OneScale && d > 3:
 		case spec.Landmarks > 0 && !m.Auto.Landmarks:
 		case d <= bound:
 			e.dims = append(e.dims, d)

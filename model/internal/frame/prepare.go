@@ -1,7 +1,6 @@
 package frame
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -77,6 +76,16 @@ func Prepare(ctx context.Context, d *model.Data, supervised, unit bool, report *
 	for _, i := range p.Index {
 		p.X = append(p.X, d.X[i*m:(i+1)*m]...)
 	}
+	infinite := 0
+	for k, v := range p.X {
+		if math.IsInf(v, 0) {
+			p.X[k] = math.NaN()
+			infinite++
+		}
+	}
+	if infinite > 0 {
+		report.Note(fmt.Sprintf("%d infinite values count as missing", infinite))
+	}
 	if unit {
 		for i := range p.N {
 			row := p.X[i*m : (i+1)*m]
@@ -89,26 +98,16 @@ func Prepare(ctx context.Context, d *model.Data, supervised, unit bool, report *
 	return p, p.impute(d.Features, report)
 }
 
-// hasMissing reports whether a value is missing. The error is the first infinity.
-func (p *Rows) hasMissing(ctx context.Context) (missing bool, err error) {
+// hasMissing reports whether a value is missing: NaN or infinite, as in a projection.
+func (p *Rows) hasMissing(ctx context.Context) (bool, error) {
 	const part = 256
-	gaps, failed := make([]bool, (p.N+part-1)/part), make([]error, (p.N+part-1)/part)
-	err = parallel.Each(ctx, len(gaps), func(k int) {
+	gaps := make([]bool, (p.N+part-1)/part)
+	err := parallel.Each(ctx, len(gaps), func(k int) {
 		for _, i := range p.Index[k*part : min((k+1)*part, p.N)] {
-			row := p.Data.X[i*p.M:][:p.M]
-			if linalg.AllFinite(row) {
-				continue
-			}
-			for j, v := range row {
-				if math.IsInf(v, 0) && failed[k] == nil {
-					failed[k] = fmt.Errorf("data: row %d, feature %s is %g; "+
-						"leave the row out or make the value missing (NaN)", i, FeatureName(p.Data.Features, j), v)
-				}
-			}
-			gaps[k] = true
+			gaps[k] = gaps[k] || !linalg.AllFinite(p.Data.X[i*p.M:][:p.M])
 		}
 	})
-	return slices.Contains(gaps, true), cmp.Or(append([]error{err}, failed...)...)
+	return slices.Contains(gaps, true), err
 }
 
 func (p *Rows) impute(features []string, report *model.Report) error {

@@ -45,7 +45,7 @@ var tnca = frame.Method{
 	Fit:     fitTNCA,
 	Samples: true,
 	// for fewer dimensions than the classes span; with few rows it is fast
-	Auto: &frame.Candidate{Rank: 8, OneScale: true,
+	Auto: &frame.Candidate{Rank: 8, OneScale: true, Landmarks: true,
 		Tried: func(d, classes int, few bool) bool { return d < classes-1 || few }},
 }
 
