@@ -103,12 +103,14 @@ func (m *Message) Contract() *Contract {
 //
 // The error is always an *Error. If the Spec can read the message but its features do not fit the contract, the code is
 // wire.SchemaChanged. The result is a view on msg, which must not change while the result is in use.
-func (d *Decoder) Decode(msg []byte, c *Contract) (m *Message, err error) {
-	defer rescue(&err)
-	return d.decode(msg, c), nil
+func (d *Decoder) Decode(msg []byte, c *Contract) (*Message, error) {
+	return d.withoutVaryingLists(c, func(left []string) (m *Message, err error) {
+		defer rescue(&err)
+		return d.decode(msg, c, left), nil
+	})
 }
 
-func (d *Decoder) decode(msg []byte, c *Contract) *Message {
+func (d *Decoder) decode(msg []byte, c *Contract, left []string) *Message {
 	if len(msg) > d.limits.Message {
 		panic(wire.Errorf(wire.TooLarge, "the message has %d bytes, and the limit is %d", len(msg),
 			d.limits.Message).WithHint("send smaller batches or raise limits.message"))
@@ -121,7 +123,7 @@ func (d *Decoder) decode(msg []byte, c *Contract) *Message {
 		panic(wire.Errorf(wire.Malformed, "the stream does not begin with a schema").WithHint(
 			"send a whole stream in each message, not one batch of a longer stream"))
 	}
-	p, ids := d.planOf(f, c)
+	p, ids := d.planOf(f, c, left)
 	m := &Message{plan: p, maxBody: d.limits.Body}
 	budget := d.limits.Body
 	byID := byNumber(ids)

@@ -37,6 +37,7 @@ type plan struct {
 	contract    *Contract // nil: the Spec selects
 	columns     []column
 	taken       []bool         // fields that are features
+	left        []string       // columns that "*" does not select in this message
 	index       map[string]int // top-level field by name, -1 if two have the name
 	elements    int
 	maxElements int // limit of elements
@@ -55,20 +56,52 @@ type entry struct {
 }
 
 // planOf returns the plan of a schema frame, and the ids of the message's dictionaries in normalised order.
-func (d *Decoder) planOf(f ipc.Frame, c *Contract) (*plan, []int64) {
+func (d *Decoder) planOf(f ipc.Frame, c *Contract, left []string) (*plan, []int64) {
 	en, ids := d.entry(f)
+	if len(left) > 0 { // the rows decide, so no other message has this plan
+		return d.newPlan(en.schema, c, left), ids
+	}
 	if p := en.plan.Load(); p != nil && p.contract == c {
 		return p, ids
 	}
-	p := d.newPlan(en.schema, c)
+	p := d.newPlan(en.schema, c, nil)
 	en.plan.Store(p)
 	return p, ids
 }
 
+// withoutVaryingLists decodes a message that proposes a contract. A column of lists whose lengths vary is no feature if
+// only "*" selects it: the message is decoded again without it.
+func (d *Decoder) withoutVaryingLists(c *Contract, decode func(left []string) (*Message, error)) (*Message, error) {
+	m, err := decode(nil)
+	var left []string
+	for first := err; err != nil; {
+		e, ok := err.(*Error)
+		if !ok || c != nil || e.Code != wire.FeatureCount || !d.isOnlyStarred(e.Column) || slices.Contains(left, e.Column) {
+			return nil, first
+		}
+		left = append(left, e.Column)
+		m, err = decode(left)
+	}
+	return m, nil
+}
+
+// isOnlyStarred reports whether no entry of the Spec but "*" selects a column.
+func (d *Decoder) isOnlyStarred(column string) bool {
+	starred := false
+	for _, entry := range d.spec.Features {
+		if entry == "*" {
+			starred = true
+		} else if entry == column || isGlob(entry) && d.spec.matches(entry, column) {
+			return false
+		}
+	}
+	return starred
+}
+
 // newPlan selects the feature columns of a schema. A message that the Spec alone rejects has the same error with and
 // without a contract. A message that only the contract rejects is wire.SchemaChanged.
-func (d *Decoder) newPlan(s *ipc.Schema, c *Contract) *plan {
-	p := &plan{schema: s, spec: &d.spec, contract: c, maxElements: maxFeatures}
+func (d *Decoder) newPlan(s *ipc.Schema, c *Contract, left []string) *plan {
+	p := &plan{schema: s, spec: &d.spec, contract: c, maxElements: maxFeatures, left: left}
 	if c == nil {
 		p.maxElements = d.limits.Features
 	}
@@ -78,7 +111,7 @@ func (d *Decoder) newPlan(s *ipc.Schema, c *Contract) *plan {
 	}
 	defer ipc.Annotate(func(e *Error) {
 		if aboutFeatures(e) {
-			d.newPlan(s, nil)
+			d.newPlan(s, nil, nil)
 			changed(e)
 		}
 	})
@@ -286,7 +319,7 @@ func (p *plan) matching(glob string) (fields []int) {
 		if name == p.spec.Label || name == p.spec.Key || !p.spec.matches(glob, name) || p.taken[i] {
 			continue
 		}
-		if _, _, ok := p.numeric(i); !ok && glob == "*" {
+		if _, _, ok := p.numeric(i); glob == "*" && (!ok || slices.Contains(p.left, name)) {
 			continue
 		}
 		fields = append(fields, i)

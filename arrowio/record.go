@@ -27,7 +27,10 @@ func (d *Decoder) FromRecord(rec arrow.Record, c *Contract) (m *Message, err err
 		}
 		d.recent.Store(s)
 	}
-	return d.fromRecord(s.frame, rec, c), nil
+	return d.withoutVaryingLists(c, func(left []string) (m *Message, err error) {
+		defer rescue(&err)
+		return d.fromRecord(s.frame, rec, c, left), nil
+	})
 }
 
 // schemaFrameOf encodes a schema with Arrow's own writer.
@@ -40,8 +43,8 @@ func schemaFrameOf(schema *arrow.Schema) (*recordSchema, error) {
 	return &recordSchema{schema, f}, nil
 }
 
-func (d *Decoder) fromRecord(f ipc.Frame, rec arrow.Record, c *Contract) *Message {
-	p, _ := d.planOf(f, c)
+func (d *Decoder) fromRecord(f ipc.Frame, rec arrow.Record, c *Contract, left []string) *Message {
+	p, _ := d.planOf(f, c, left)
 	m := &Message{plan: p, maxBody: d.limits.Body}
 	b := &Batch{message: m}
 	budget := d.limits.Body

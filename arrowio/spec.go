@@ -54,7 +54,8 @@ func (l Limits) read() ipc.Limits {
 type Spec struct {
 	// Features are column names or globs (as in path.Match), concatenated in this order; columns that match a glob are
 	// in the order of the message's schema. A glob never matches the label or the key. "*" selects every numeric
-	// column; every other glob must match numeric columns only. Without Features all columns pass through.
+	// column, but no lists whose lengths vary in a message; every other glob must match numeric columns only. Without
+	// Features all columns pass through.
 	Features []string
 	Label    string // label column, "" for none
 	Key      string // key column, "" for none

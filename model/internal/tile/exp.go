@@ -1,11 +1,19 @@
 package tile
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // Exp computes the exponentials of numbers, a multiple of eight and none above 0, in place: within one or two ulp, and
 // 0 below e^-708. It is a polynomial whose steps every processor computes with the same bits (except amd64 without
 // FMA), so the bits do not depend on the machine.
-func Exp(v []float64) { exponentials(v) }
+func Exp(v []float64) {
+	if len(v)%Lanes != 0 {
+		panic(fmt.Sprintf("tile: exponentials of %d numbers, which is not a multiple of %d", len(v), Lanes))
+	}
+	exponentials(v)
+}
 
 func expPortable(v []float64) {
 	const (

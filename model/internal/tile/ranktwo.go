@@ -1,6 +1,9 @@
 package tile
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // Lanes divides the order of a matrix of RankTwo.
 const Lanes = 8
@@ -12,6 +15,10 @@ const Lanes = 8
 //
 // y is summed in an order that does not depend on the machine (except amd64 processors without FMA).
 func RankTwo(a []float64, n, from int, v, w, x, y []float64) {
+	if n%Lanes != 0 || from < 0 || from > n || len(a) < n*n || min(len(v), len(w), len(x), len(y)) < n {
+		panic(fmt.Sprintf("tile: a matrix of order %d, a multiple of %d, needs %d numbers and vectors of %d; it has %d, and "+
+			"vectors of %d, %d, %d and %d", n, Lanes, n*n, n, len(a), len(v), len(w), len(x), len(y)))
+	}
 	from = from / Lanes * Lanes
 	clear(y[from:n])
 	for i := from; i < n; i += Lanes {

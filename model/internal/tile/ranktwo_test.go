@@ -55,3 +55,32 @@ func TestRankTwo(t *testing.T) {
 		}
 	}
 }
+
+// TestLengthsAreChecked: kernels that take a multiple of Lanes numbers refuse other lengths, and vectors that are too
+// short, instead of accessing memory behind them.
+func TestLengthsAreChecked(t *testing.T) {
+	refused := func(run func()) (refused bool) {
+		defer func() { refused = recover() != nil }()
+		run()
+		return
+	}
+	for n := range 3 * Lanes {
+		if got := refused(func() { Exp(make([]float64, n)) }); got != (n%Lanes != 0) {
+			t.Errorf("Exp of %d numbers: refused %t", n, got)
+		}
+		v := make([]float64, n)
+		if got := refused(func() { RankTwo(make([]float64, n*n), n, 0, v, v, v, v) }); got != (n%Lanes != 0) {
+			t.Errorf("RankTwo of order %d: refused %t", n, got)
+		}
+	}
+	a, v, short := make([]float64, 64), make([]float64, 8), make([]float64, 7)
+	for name, run := range map[string]func(){
+		"a": func() { RankTwo(a[:63], 8, 0, v, v, v, v) }, "v": func() { RankTwo(a, 8, 0, short, v, v, v) },
+		"w": func() { RankTwo(a, 8, 0, v, short, v, v) }, "x": func() { RankTwo(a, 8, 0, v, v, short, v) },
+		"y": func() { RankTwo(a, 8, 0, v, v, v, short) }, "from": func() { RankTwo(a, 8, 9, v, v, v, v) },
+	} {
+		if !refused(run) {
+			t.Errorf("RankTwo accepts %s of a wrong length", name)
+		}
+	}
+}
