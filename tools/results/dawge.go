@@ -43,7 +43,7 @@ variance. "As published" is `+"`constraint=orthonormal`"+` and `+"`normalize=non
 `, draw, fewTest, dim)
 	for _, train := range []int{7, 3} {
 		fmt.Fprintf(out, "\n%d training rows of each class:\n\n", train)
-		all, err := few{train, fewTest, draw, dim, fewDawge}.table(ctx, b, out)
+		all, err := few{train: train, test: fewTest, draws: draw, dim: dim, methods: fewDawge}.table(ctx, b, out)
 		if err != nil {
 			return err
 		}

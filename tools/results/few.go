@@ -30,7 +30,8 @@ func scaleOf(set string) model.Scale {
 
 // few is an experiment with a fixed number of rows of each class, as the papers do it with faces.
 type few struct {
-	train, test int // rows of each class
+	train, test int  // rows of each class
+	half        bool // a class of fewer than twice as many rows gives half of them to each part
 	draws       int
 	dim         int // the largest dimension
 	methods     []fewMethod
@@ -60,10 +61,9 @@ func (s fewScore) ahead(other fewScore) (more, deviation float64) {
 	return more, deviation / math.Sqrt(float64(len(difference)))
 }
 
-// drawFew draws train and then at most test rows of each class. A class of fewer rows keeps one for the test.
-func drawFew(y []int, train, test int, seed uint64) (in, held []int) {
-	classes := slices.Max(y) + 1
-	for c := range classes {
+// draw draws the training rows and then the test rows of each class. A class of too few rows keeps one for the test.
+func (f few) draw(y []int, seed uint64) (in, held []int) {
+	for c := range slices.Max(y) + 1 {
 		var rows []int
 		for i, of := range y {
 			if of == c {
@@ -72,9 +72,12 @@ func drawFew(y []int, train, test int, seed uint64) (in, held []int) {
 		}
 		r := rand.New(rand.NewPCG(seed, uint64(c)))
 		r.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
-		n := min(train, len(rows)-1)
+		n := min(f.train, len(rows)-1)
+		if f.half {
+			n = min(f.train, len(rows)/2)
+		}
 		in = append(in, rows[:n]...)
-		held = append(held, rows[n:min(n+test, len(rows))]...)
+		held = append(held, rows[n:min(n+f.test, len(rows))]...)
 	}
 	slices.Sort(in)
 	slices.Sort(held)
@@ -91,7 +94,7 @@ func (f few) run(ctx context.Context, b *bench, set string) (map[string]fewScore
 	for _, m := range f.methods {
 		var byDim [][]float64 // by dimension and draw
 		for k := range f.draws {
-			in, held := drawFew(d.Y, f.train, f.test, uint64(k+1))
+			in, held := f.draw(d.Y, uint64(k+1))
 			right, err := m.right(ctx, subset(d, in), subset(d, held), scaleOf(set), f.dim)
 			if err != nil {
 				return nil, fmt.Errorf("%s, %s: %w", set, m.name, err)

@@ -37,6 +37,7 @@ var sections = []section{
 		rows: namesOf(contenders)},
 	{name: "fields", title: "USPS: parallel fields", data: []string{"usps"}, run: fields},
 	{name: "dawge", title: "DAWGE with few rows of a class", data: fewSets, run: dawge},
+	{name: "smpa", title: "SMPA with few rows of a class", data: fewSets, run: smpa},
 	{name: "uci", title: "Signed Laplacian embedding over d", run: uci,
 		data: []string{"breastcancer_wbc", "musk", "waveform", "wine"}},
 	{name: "learned", title: "Learned similarity against the best graph", data: learnedSets, run: learned},
