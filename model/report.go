@@ -26,7 +26,8 @@ type Choice struct {
 	Seconds float64  `json:"seconds,omitempty"`
 }
 
-// Score is how many of the scored rows had a nearest neighbour of their own class in the outputs of a method.
+// Score is how many of the scored rows had a nearest neighbour of their own class in the outputs of a method, and how
+// that compares with the chosen one.
 type Score struct {
 	Method    string            `json:"method"`
 	Scale     Scale             `json:"scale,omitempty"`     // if scales were compared
@@ -34,8 +35,12 @@ type Score struct {
 	Width     float64           `json:"width,omitempty"`     // of their kernels
 	Dim       int               `json:"dim"`
 	Params    map[string]string `json:"params,omitempty"` // if they were compared: those that are not the default
-	Correct   int               `json:"correct"`
-	Scored    int               `json:"scored"` // each row once in every round
+	Correct   float64           `json:"correct"`          // rows, each as its mean over the rounds
+	Scored    int               `json:"scored"`           // rows, each counted once
+	// Behind is how many of the scored rows fewer are correct than with the chosen candidate, as a share, and
+	// BehindError its standard error: of the differences on the same rows, where it is known which are correct.
+	Behind      float64 `json:"behind,omitempty"`
+	BehindError float64 `json:"behind_error,omitempty"`
 }
 
 // Member is a candidate that a blend is made of.

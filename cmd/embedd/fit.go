@@ -210,8 +210,9 @@ func printChoice(out *report.Output, c *model.Choice) error {
 	if c.Rounds > 1 {
 		folds = fmt.Sprintf("3 folds in %d rounds", c.Rounds)
 	}
-	out.Printf("accuracy on held-out rows (%s, %d rows; too optimistic if near-duplicates follow each other):\n",
-		folds, c.Scores[0].Scored/max(c.Rounds, 1))
+	out.Printf("accuracy on held-out rows (%s, %d rows, each counted once; too optimistic if near-duplicates follow each "+
+		"other); * is chosen, - is worse by more than two standard errors of the difference on the same rows:\n",
+		folds, c.Scores[0].Scored)
 	var methods []string
 	var dims []int
 	cell := map[string]string{}
@@ -227,11 +228,14 @@ func printChoice(out *report.Output, c *model.Choice) error {
 			dims = append(dims, s.Dim)
 		}
 		mark := ""
+		if s.Behind > 2*s.BehindError {
+			mark = " -"
+		}
 		if s.Method == c.Method && s.Scale == c.Scale && s.Landmarks == c.Landmarks && s.Width == c.Width && s.Dim == c.Dim {
 			mark = " *"
 		}
 		if at := fmt.Sprint(name, s.Dim); cell[at] == "" { // the best parameters come first
-			cell[at] = fmt.Sprintf("%.1f %%%s", 100*float64(s.Correct)/float64(s.Scored), mark)
+			cell[at] = fmt.Sprintf("%.1f %%%s", 100*s.Correct/float64(s.Scored), mark)
 		}
 	}
 	slices.Sort(dims)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ import (
 const rounds = 4
 
 // byScore orders scores as auto does: by correct rows, then by more dimensions.
-func byScore(x, y model.Score) int { return cmp.Or(y.Correct-x.Correct, y.Dim-x.Dim) }
+func byScore(x, y model.Score) int { return cmp.Or(cmp.Compare(y.Correct, x.Correct), y.Dim-x.Dim) }
 
 // The table of auto has the accuracies of fitting and scoring each candidate on the folds.
 func TestAutoScoresAreCrossValidation(t *testing.T) {
@@ -56,9 +57,9 @@ func TestAutoScoresAreCrossValidation(t *testing.T) {
 			}
 			correct += right
 		}
-		if s.Scored != rounds*data.N || s.Correct != correct {
-			t.Errorf("%s at %d: %d of %d right, by hand %d of %d", s.Method, s.Dim, s.Correct, s.Scored, correct,
-				rounds*data.N)
+		if s.Scored != data.N || s.Correct != float64(correct)/rounds {
+			t.Errorf("%s at %d: %g of %d right, by hand %g of %d", s.Method, s.Dim, s.Correct, s.Scored,
+				float64(correct)/rounds, data.N)
 		}
 	}
 }
@@ -98,9 +99,9 @@ func TestAutoScoresBehindAMapAreCrossValidation(t *testing.T) {
 				correct += right
 			}
 			compared++
-			if s.Scored != rounds*data.N || s.Correct < correct-1 || s.Correct > correct+1 { // rows may be as near
-				t.Errorf("%+v: %s at %d: %d of %d right, by hand %d of %d", c, s.Method, s.Dim, s.Correct, s.Scored, correct,
-					rounds*data.N)
+			if s.Scored != data.N || !(math.Abs(rounds*s.Correct-float64(correct)) <= 1) { // rows may be as near
+				t.Errorf("%+v: %s at %d: %g of %d right, by hand %g of %d", c, s.Method, s.Dim, s.Correct, s.Scored,
+					float64(correct)/rounds, data.N)
 			}
 		}
 		if compared < 3 {

@@ -188,8 +188,9 @@ func TestBlendScoresAreCrossValidation(t *testing.T) {
 			}
 			correct += right
 		}
-		if s.Scored != rounds*data.N || !(math.Abs(float64(s.Correct-correct)) <= 1) { // rows may be as near as another
-			t.Errorf("blend at %d: %d of %d right, by hand %d of %d", s.Dim, s.Correct, s.Scored, correct, rounds*data.N)
+		if s.Scored != data.N || !(math.Abs(rounds*s.Correct-float64(correct)) <= 1) { // rows may be as near as another
+			t.Errorf("blend at %d: %g of %d right, by hand %g of %d", s.Dim, s.Correct, s.Scored,
+				float64(correct)/rounds, data.N)
 		}
 	}
 }

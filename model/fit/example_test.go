@@ -67,7 +67,7 @@ func ExampleConfig_WithChoice() {
 	}
 	choice := m.Report().Choice
 	best := choice.Scores[0]
-	fmt.Printf("%s at %d: %d of %d held-out rows are right\n", best.Method, best.Dim, best.Correct, best.Scored)
+	fmt.Printf("%s at %d: %g of %d held-out rows are right\n", best.Method, best.Dim, best.Correct, best.Scored)
 	again, err := fit.Fit(context.Background(), rows, c.WithChoice(choice)) // other rows, the same method
 	if err != nil {
 		fmt.Println(err)
@@ -75,7 +75,7 @@ func ExampleConfig_WithChoice() {
 	}
 	fmt.Println(again.Method() == m.Method(), again.Params()["auto"])
 	// Output:
-	// blend at 1: 24 of 24 held-out rows are right
+	// blend at 1: 6 of 6 held-out rows are right
 	// true method and dim
 }
 

@@ -158,11 +158,9 @@ func (t *Trainer) chooseMethod(ctx context.Context) {
 
 // isClose reports whether a method scored within one standard error of the one that was chosen, at its dimension.
 func isClose(c *model.Choice, method string) bool {
-	chosen := c.Scores[0]
 	for _, s := range c.Scores {
 		if s.Method == method && s.Dim == c.Dim && s.Scored > 0 {
-			p, n := float64(chosen.Correct)/float64(chosen.Scored), float64(chosen.Scored)
-			return float64(chosen.Correct-s.Correct) <= math.Sqrt(n*p*(1-p))
+			return s.Behind <= s.BehindError
 		}
 	}
 	return false

@@ -130,7 +130,7 @@ func (s *selection) contributions(ctx context.Context, members []*candidate) {
 		e := &candidate{method: &blend.Method, dims: []int{d}}
 		e.reset(false)
 		s.scoreBlend(ctx, e, members, 1)
-		return e.score[d].Correct
+		return int(e.score[d].Correct)
 	}
 	all := correct(members)
 	for i := range members {

@@ -15,12 +15,12 @@ import (
 type candidate struct {
 	method   *frame.Method
 	spec     preprocess.Spec
-	params   map[string]string // all of them, as used in the folds
-	changed  map[string]string // those that differ from the configuration
-	dims     []int             // that it can reach, ascending
-	score    map[int]*model.Score
-	excluded bool           // it could not be fitted
-	members  []model.Member // of a blend
+	params   map[string]string    // all of them, as used in the folds
+	changed  map[string]string    // those that differ from the configuration
+	dims     []int                // that it can reach, ascending
+	score    map[int]*model.Score // its counts are sums over all rounds; see perRow
+	excluded bool                 // it could not be fitted
+	members  []model.Member       // of a blend
 	// outputs are kept for a blend, by fold and dimension; of a nested method the largest dimension alone.
 	outputs map[int]map[int]*frame.OutputPair
 	correct map[int][]int // by dimension, in how many rounds each row's nearest neighbour had its class
@@ -96,7 +96,7 @@ func (e *candidate) scores() (all []model.Score) {
 
 // compareScores orders by correct rows, then by more dimensions.
 func compareScores(x, y model.Score) int {
-	return cmp.Or(y.Correct-x.Correct, y.Dim-x.Dim)
+	return cmp.Or(cmp.Compare(y.Correct, x.Correct), y.Dim-x.Dim)
 }
 
 func (e *candidate) best() model.Score { return e.scores()[0] }

@@ -72,13 +72,14 @@ type Result struct {
 	common  model.Choice // what all choices share
 	isAuto  bool
 	columns int // 0: the dimension was given
+	table   func(ranked []model.Score, chosen model.Score, dim int) []model.Score
 }
 
 // candidates makes the choices one by one: their tables are long, and rarely more than the first one is needed.
 func (r *Result) candidates(yield func(*model.Choice) bool) {
 	for _, score := range r.ranked {
 		choice := r.choice(score)
-		choice.Scores = withFirst(r.ranked, score, score.Dim)
+		choice.Scores = r.table(r.ranked, score, score.Dim)
 		choice.RunnerUp = runnerUp(choice.Scores, r.isAuto)
 		if !yield(choice) {
 			return
@@ -140,7 +141,7 @@ func (s *selection) withoutScores() *model.Choice {
 
 // result turns the ranked scores into choices.
 func (s *selection) result(ranked []model.Score, start time.Time) *Result {
-	r := &Result{ranked: ranked, isAuto: s.c.isAuto()}
+	r := &Result{ranked: ranked, isAuto: s.c.isAuto(), table: s.table}
 	r.Candidates = r.candidates
 	if s.c.Dim <= 0 {
 		r.columns = s.total.Columns
@@ -154,10 +155,11 @@ func (s *selection) result(ranked []model.Score, start time.Time) *Result {
 		all := append(s.blend.scores(), ranked...)
 		r.Blend = r.choice(model.Score{Method: blend.Name, Dim: s.chosenBlendDim()})
 		r.Blend.Members = s.blend.members
-		r.Blend.Scores = withFirst(all, all[0], r.Blend.Dim)
+		r.Blend.Scores = s.table(all, all[0], r.Blend.Dim)
 	}
 	if note := s.preferSmaller(ranked); r.Note == "" {
 		r.Note = note
 	}
+	s.release()
 	return r
 }

@@ -1,6 +1,7 @@
 package choose
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -65,7 +66,7 @@ func (s Settings) Rank(ctx context.Context, p *frame.Rows, dims []int) (map[int]
 			}
 		}
 		slices.SortStableFunc(ranked, func(i, j int) int {
-			return candidates[j].score[d].Correct - candidates[i].score[d].Correct
+			return cmp.Compare(candidates[j].score[d].Correct, candidates[i].score[d].Correct)
 		})
 		ranking[d] = ranked
 	}

@@ -150,7 +150,7 @@ func (v *validator) score(ctx context.Context, e *candidate, s *preprocess.Fitte
 			frame.SettleRidge(ctx, &t)
 			sol := fail.Must(t.Solve(ctx))
 			if sol.Mapping != nil && !nested { // for example views, which classify by themselves
-				into[d].Correct += fail.Must(t.Score(ctx, sol, s.Rows, train, test))
+				into[d].Correct += float64(fail.Must(t.Score(ctx, sol, s.Rows, train, test)))
 				continue
 			}
 			y = fail.Must(t.OutputPair(ctx, sol, s.Rows, train, test))
