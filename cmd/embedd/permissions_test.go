@@ -290,7 +290,7 @@ func labelledRows(n int) string {
 	b.WriteString("id,x,y,label\n")
 	for i := range n {
 		c := i % 2
-		fmt.Fprintf(&b, "r%d,%d.%d,%d.%d,%c\n", i, 10*c, i%7, 5*c, i%5, 'a'+c)
+		fmt.Fprintf(&b, "r%d,%d.%04d,%d.%04d,%c\n", i, 10*c, i*7919%9973, 5*c, i*3571%9967, 'a'+c)
 	}
 	return b.String()
 }
