@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"time"
@@ -41,6 +42,9 @@ func publishCommand(e *cli.Env) *cobra.Command {
 	batch := f.Int("batch", 256, "maximum `ROWS` of a message")
 	rate := f.Float64("rate", 0, "`ROWS` a second; 0 is as fast as the server confirms")
 	loop := f.Bool("loop", false, "repeat the file until a signal")
+	shuffle := f.Bool("shuffle", false, "publish the rows in random order, for a file that is sorted by its label; with "+
+		"--loop in another order each time. The whole file is read into memory first")
+	seed := f.Uint64("seed", 1, "`NUMBER` that seeds --shuffle; the same seed gives the same order")
 	pack := f.String("pack", "", "pack all numeric columns but label and key into one list column of this `NAME`, the "+
 		"fastest form")
 	labels := f.String("labels", "", "publish the labels separately on this `SUBJECT`, as late labels for "+
@@ -83,6 +87,9 @@ func publishCommand(e *cli.Env) *cobra.Command {
 		}
 		if *delay < 0 || *delay > 0 && *labels == "" {
 			return cli.Usagef("publish: --delay %d: want a number of rows, together with --labels", *delay)
+		}
+		if cmd.Flags().Changed("seed") && !*shuffle {
+			return cli.Usagef("publish: --seed %d: want it together with --shuffle", *seed)
 		}
 		if *loop && *data == "-" {
 			return cli.Usagef("publish: --loop cannot repeat standard input")
@@ -144,8 +151,35 @@ func publishCommand(e *cli.Env) *cobra.Command {
 			}
 			return cli.Sleep(ctx, time.Until(begin.Add(time.Duration(float64(p.rows) / *rate * float64(time.Second)))))
 		})
+		random := rand.New(rand.NewPCG(*seed, 0))
+		sorted := &dataset.SortedNote{Name: filepath.Base(*data), Label: *label}
+		see := func(rec arrow.Record) {
+			if note != nil {
+				note(rec)
+				note = nil
+			}
+			if !*shuffle {
+				sorted.See(rec)
+			}
+		}
+		once := func() error {
+			var rows dataset.Source = in
+			if *shuffle {
+				show.Show("reading "+filepath.Base(*data)+" to shuffle it", -1)
+				all, err := dataset.Shuffle(in, random)
+				if err != nil {
+					return err
+				}
+				defer all.Release()
+				rows = all
+			}
+			return eachBatch(rows, packing{*pack, *label, *key, input.packed(*pack)}, *batch, late, see, send)
+		}
 		for {
-			err = eachBatch(in, packing{*pack, *label, *key, input.packed(*pack)}, *batch, late, note, send)
+			err = once()
+			if err == nil {
+				sorted.Print(e)
+			}
 			if err != nil || !*loop {
 				break
 			}
@@ -154,7 +188,7 @@ func publishCommand(e *cli.Env) *cobra.Command {
 				break
 			}
 			in.Close()
-			in, note = again, nil
+			in = again
 		}
 		show.End()
 		if late != nil && err == nil {
@@ -200,9 +234,9 @@ type packing struct {
 	columns          []string
 }
 
-// eachBatch reads a file and passes messages of at most rows rows to send, without labels if late is set. It calls note
-// with the first batch, unless note is nil.
-func eachBatch(in *file.Reader, pack packing, rows int, late *lateLabels, note func(arrow.Record),
+// eachBatch reads a file and passes messages of at most rows rows to send, without labels if late is set. It calls see
+// with each record.
+func eachBatch(in dataset.Source, pack packing, rows int, late *lateLabels, see func(arrow.Record),
 	send func(body []byte, rows int) error) error {
 	for {
 		rec, err := in.Next()
@@ -212,10 +246,7 @@ func eachBatch(in *file.Reader, pack packing, rows int, late *lateLabels, note f
 		if err != nil {
 			return err
 		}
-		if note != nil {
-			note(rec)
-			note = nil
-		}
+		see(rec)
 		if pack.list != "" {
 			packed, err := dataset.Pack(rec, pack.list, pack.label, pack.key, pack.columns)
 			rec.Release()

@@ -435,6 +435,10 @@ func (r *Rows) note(e *cli.Env, in *file.Reader, s Spec, read int) {
 			e.Notef("%q is one of the classes: with --missing %s it is a missing label", class, class)
 		}
 	}
+	if r.isSorted() {
+		e.Notef("%s: rows are sorted by %q: this does not matter here, but to a pipeline; publish the file with --shuffle",
+			r.Name, s.Label)
+	}
 	if r.imputed > 0 {
 		e.Notef("%d of %d values are missing, in %d rows: each becomes its feature's mean (--nulls skip leaves the rows out)",
 			r.imputed, r.N*r.M, r.affected)
