@@ -41,21 +41,38 @@ func (s *Sensitivity) Add(right, share float64, r evidence.Row) {
 // BeatsChance reports whether the evidence suffices.
 func (s *Sensitivity) BeatsChance() bool { return s.Test.Value() >= chanceOdds }
 
-// Suspicion counts the rows since any model beat chance.
+// Suspicion counts the rows since any model beat chance. Rows that depend on their neighbours count as fewer, as they
+// do for the evidence that a model beats chance.
 type Suspicion struct {
-	Rows int `json:"rows"`
+	Rows float64 `json:"rows"`
+	Run  int     `json:"run"` // rows of the newest run
 }
 
-// suspectRows is the number of rows without a model that beats chance from which the labels are suspect: after a change
-// of the concept no model does for a while.
-const suspectRows = 500
+const (
+	// suspectRows is the number of rows without a model that beats chance from which the labels are suspect: after a
+	// change of the concept no model does for a while.
+	suspectRows = 500
+	// suspectRun is the number of rows of a run that count: within a run of one class every label agrees with chance.
+	suspectRun = 8
+)
 
-// Add counts rows, and whether a model beats chance after them. It reports whether the suspicion has begun or ended.
-func (s *Suspicion) Add(rows int, beats bool) (changed bool) {
+// Add counts rows, and whether a model beats chance after them, or at least agrees with the labels more often. It
+// reports whether the suspicion has begun or ended.
+func (s *Suspicion) Add(rows []evidence.Row, beats, agrees bool) (changed bool) {
 	was := s.IsRaised()
-	s.Rows += rows
-	if beats {
+	for _, r := range rows {
+		if s.Run++; r.NewRun {
+			s.Run = 1
+		}
+		if s.Run <= suspectRun {
+			s.Rows += 1 / max(r.Effect, 1)
+		}
+	}
+	switch {
+	case beats:
 		s.Rows = 0
+	case agrees && !was:
+		s.Rows = min(s.Rows, suspectRows-1)
 	}
 	return was != s.IsRaised()
 }

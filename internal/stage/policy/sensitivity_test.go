@@ -33,10 +33,34 @@ func TestSensitivity(t *testing.T) {
 	if n := add(1000, 0.25); n > 300 {
 		t.Errorf("a model beats random labels for %d rows", n)
 	}
-	var suspicion Suspicion
-	if suspicion.Add(499, false) || suspicion.IsRaised() || !suspicion.Add(1, false) || !suspicion.IsRaised() ||
-		!suspicion.Add(1, true) || suspicion.IsRaised() {
-		t.Error("labels are suspect after 500 rows on which no model beats chance, and no longer")
+}
+
+// TestSuspicion: labels are suspect after 500 rows on which no model beats chance, and no longer. Rows of a long run,
+// and rows that depend on each other, count as fewer, and agreement that is above chance is no reason for suspicion.
+func TestSuspicion(t *testing.T) {
+	rows := func(n, run int, effect float64) []evidence.Row {
+		all := make([]evidence.Row, n)
+		for i := range all {
+			all[i] = evidence.Row{NewRun: i%run == 0, Effect: effect}
+		}
+		return all
+	}
+	var s Suspicion
+	if s.Add(rows(499, 1, 1), false, false) || s.IsRaised() || !s.Add(rows(1, 1, 1), false, false) || !s.IsRaised() ||
+		!s.Add(rows(1, 1, 1), true, false) || s.IsRaised() {
+		t.Error("500 rows")
+	}
+	if s.Add(rows(10_000, 300, 1), false, false) {
+		t.Errorf("34 runs of 300 rows: %v rows count", s.Rows)
+	}
+	s = Suspicion{}
+	if s.Add(rows(4000, 1, 10), false, false) || !s.Add(rows(1000, 1, 10), false, false) {
+		t.Errorf("rows that are sent ten times: %v rows count", s.Rows)
+	}
+	s = Suspicion{}
+	if s.Add(rows(5000, 1, 1), false, true) || !s.Add(rows(1, 1, 1), false, false) || s.Add(rows(1, 1, 1), false, true) ||
+		!s.IsRaised() {
+		t.Error("rows that agree")
 	}
 }
 

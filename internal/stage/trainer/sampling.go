@@ -22,7 +22,7 @@ func fairScores(m *prequential.Model, right []float64, rows []evidence.Row) []fl
 }
 
 // suspect notes whether any model beats chance, and reports when that changes.
-func suspect(t *Trainer, rows int) {
+func suspect(t *Trainer, rows []evidence.Row) {
 	if !t.plan.labelled() {
 		return
 	}
@@ -30,7 +30,7 @@ func suspect(t *Trainer, rows int) {
 	for _, c := range t.candidates {
 		beats = beats || c.Sensitivity.BeatsChance()
 	}
-	switch changed := t.suspicion.Add(rows, beats); {
+	switch changed := t.suspicion.Add(rows, beats, t.live.Agreement.AboveChance()); {
 	case changed && beats:
 		t.log.Info("labels carry information again")
 	case changed:

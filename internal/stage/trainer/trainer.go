@@ -245,7 +245,7 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 	if labelled && t.schedule.Nested {
 		scoreRules(t, scores, fairScores(t.live, v.Means, sampled.Rows), sampled.Rows)
 	}
-	suspect(t, len(rows))
+	suspect(t, sampled.Rows)
 	return changed
 }
 
