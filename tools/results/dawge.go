@@ -43,13 +43,11 @@ variance. "As published" is `+"`constraint=orthonormal`"+` and `+"`normalize=non
 `, draw, fewTest, dim)
 	for _, train := range []int{7, 3} {
 		fmt.Fprintf(out, "\n%d training rows of each class:\n\n", train)
-		all, err := few{train: train, test: fewTest, draws: draw, dim: dim, methods: fewDawge}.table(ctx, b, out)
+		f := few{train: train, test: fewTest, draws: draw, dim: dim, methods: fewDawge}
+		err := f.compare(ctx, b, out, "", [2]string{"dawge", "lda"}, [2]string{"dawge", "pca"}, [2]string{"lda", "pca"},
+			[2]string{"dawge", "lda, no ridge"}, [2]string{"dawge, as published", "pca"})
 		if err != nil {
 			return err
-		}
-		if !b.some() {
-			fmt.Fprintf(out, "\n%s", compared(all, [2]string{"dawge", "lda"}, [2]string{"dawge", "pca"},
-				[2]string{"lda", "pca"}, [2]string{"dawge", "lda, no ridge"}, [2]string{"dawge, as published", "pca"}))
 		}
 	}
 	fmt.Fprint(out, `

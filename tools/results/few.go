@@ -12,9 +12,13 @@ import (
 	"strings"
 
 	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/model/score"
+	"github.com/embedd/embedd/tools/picture"
 )
 
 // fewSets are the data sets of the experiments with few rows of a class. Pixels have one unit, the others are scaled.
@@ -33,7 +37,8 @@ type few struct {
 	train, test int  // rows of each class
 	half        bool // a class of fewer than twice as many rows gives half of them to each part
 	draws       int
-	dim         int // the largest dimension
+	dim         int         // the largest dimension
+	scale       model.Scale // "": that of the data set
 	methods     []fewMethod
 }
 
@@ -47,6 +52,7 @@ type fewMethod struct {
 type fewScore struct {
 	dim  int
 	each []float64 // %, by draw
+	over []float64 // the mean over the draws, by dimension
 }
 
 func (s fewScore) mean() float64 { return floats.Sum(s.each) / float64(len(s.each)) }
@@ -95,7 +101,7 @@ func (f few) run(ctx context.Context, b *bench, set string) (map[string]fewScore
 		var byDim [][]float64 // by dimension and draw
 		for k := range f.draws {
 			in, held := f.draw(d.Y, uint64(k+1))
-			right, err := m.right(ctx, subset(d, in), subset(d, held), scaleOf(set), f.dim)
+			right, err := m.right(ctx, subset(d, in), subset(d, held), cmp.Or(f.scale, scaleOf(set)), f.dim)
 			if err != nil {
 				return nil, fmt.Errorf("%s, %s: %w", set, m.name, err)
 			}
@@ -112,14 +118,44 @@ func (f few) run(ctx context.Context, b *bench, set string) (map[string]fewScore
 		if m.method == "" {
 			dim = d.M
 		}
-		scores[m.name] = fewScore{dim, best}
+		scores[m.name] = fewScore{dim, best, nil}
+		if m.method != "" {
+			scores[m.name] = fewScore{dim, best, meansOf(byDim)}
+		}
 		b.say("%s, %s: %v", set, m.name, scores[m.name])
 	}
 	return scores, nil
 }
 
+// ownClass returns the accuracy of the membership degree of sle-ovr, in %, at one to three dimensions of each view.
+func (m fewMethod) ownClass(ctx context.Context, train, test *model.Data, scale model.Scale) ([]float64, error) {
+	var accuracy []float64
+	for dim := 1; dim <= min(3, train.M); dim++ {
+		fitted, err := fit.Fit(ctx, train, fit.Config{Method: m.method, Dim: dim, Scale: scale, Params: m.params})
+		if err != nil {
+			return nil, err
+		}
+		right, err := score.Correct(ctx, fitted, train, test, 1)
+		if err != nil {
+			return nil, err
+		}
+		accuracy = append(accuracy, 100*float64(right)/float64(test.N))
+	}
+	return accuracy, nil
+}
+
+func meansOf(lists [][]float64) (means []float64) {
+	for _, list := range lists {
+		means = append(means, floats.Sum(list)/float64(len(list)))
+	}
+	return means
+}
+
 // right returns the accuracy of the nearest neighbour, in %, by dimension. The features themselves have one.
 func (m fewMethod) right(ctx context.Context, train, test *model.Data, scale model.Scale, dim int) ([]float64, error) {
+	if m.method == "sle-ovr" {
+		return m.ownClass(ctx, train, test, scale)
+	}
 	method := cmp.Or(m.method, "pca")
 	c := fit.Config{Method: method, Dim: min(dim, train.M), Scale: scale, Params: m.params}
 	fitted, err := fit.Fit(ctx, train, c)
@@ -193,6 +229,45 @@ func (f few) table(ctx context.Context, b *bench, out *bytes.Buffer) (map[string
 		fmt.Fprintln(out)
 	}
 	return all, nil
+}
+
+// compare writes the table, how pairs of methods compare, and draws the accuracy over d if the picture has a
+// name.
+func (f few) compare(ctx context.Context, b *bench, out *bytes.Buffer, name string, pairs ...[2]string) error {
+	all, err := f.table(ctx, b, out)
+	if err != nil || b.some() {
+		return err
+	}
+	fmt.Fprintf(out, "\n%s", compared(all, pairs...))
+	if name == "" {
+		return nil
+	}
+	return f.save(b, name, all)
+}
+
+// save draws the accuracy over d, one panel for each data set.
+func (f few) save(b *bench, name string, all map[string]map[string]fewScore) error {
+	var panels []*plot.Plot
+	for _, set := range fewSets {
+		p := picture.Panel(set, "d", "accuracy %")
+		p.Legend.Top = false
+		lines := 0
+		for _, m := range f.methods {
+			var points plotter.XYs
+			for k, v := range all[set][m.name].over {
+				points = append(points, plotter.XY{X: float64(k + 1), Y: v})
+			}
+			if len(points) == 0 {
+				continue
+			}
+			if err := picture.AddLine(p, m.name, points, lines, true); err != nil {
+				return err
+			}
+			lines++
+		}
+		panels = append(panels, p)
+	}
+	return b.save(name, 4, panels...)
 }
 
 // compared counts on how many sets a method is ahead of each other one, and by more than two standard errors.

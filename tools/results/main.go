@@ -36,11 +36,14 @@ var sections = []section{
 	{name: "usps", title: "USPS: even against odd, 0-4 against 5-9", data: []string{"usps"}, run: usps,
 		rows: namesOf(contenders)},
 	{name: "fields", title: "USPS: parallel fields", data: []string{"usps"}, run: fields},
+	{name: "mpda", title: "MPDA over d", data: fewSets, run: mpdaFew},
 	{name: "dawge", title: "DAWGE with few rows of a class", data: fewSets, run: dawge},
 	{name: "smpa", title: "SMPA with few rows of a class", data: fewSets, run: smpa},
 	{name: "uci", title: "Signed Laplacian embedding over d", run: uci,
 		data: []string{"breastcancer_wbc", "musk", "waveform", "wine"}},
+	{name: "slefew", title: "SLE with few rows of a class", data: fewSets, run: sleFew},
 	{name: "learned", title: "Learned similarity against the best graph", data: learnedSets, run: learned},
+	{name: "lppnews", title: "Linear maps of a learned similarity", data: fewSets, run: lppnews},
 	{name: "curve", title: "Curves on a line", run: curve},
 	{name: "outlier", title: "One outlier", run: outlier, rows: []string{"helix", "two peaks"}},
 	{name: "roll", title: "Swiss roll, unrolled", run: swissRoll, varies: true},
@@ -157,7 +160,7 @@ func insert(page string, s section, text string) error {
 func assemble(page string, s section, text string) string {
 	texts := textsOf(page)
 	texts[s.title] = text
-	whole := "# Results\n\n" + reflow(preamble) + "\n"
+	whole := "# Results\n\n" + reflow(preamble) + "\n\n" + reflow(inventory()) + "\n"
 	for _, s := range sections {
 		body, ok := texts[s.title]
 		if !ok {

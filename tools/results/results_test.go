@@ -237,3 +237,14 @@ func TestReflow(t *testing.T) {
 		t.Errorf("filled again:\n%s", reflow(got))
 	}
 }
+
+// Each exhibit names sections that exist.
+func TestExhibitsNameSections(t *testing.T) {
+	for _, e := range exhibits {
+		for name := range strings.SplitSeq(e.sections, ", ") {
+			if !slices.ContainsFunc(sections, func(s section) bool { return s.name == name }) {
+				t.Errorf("%s, %s: no section %q", e.paper, e.exhibit, name)
+			}
+		}
+	}
+}

@@ -73,15 +73,10 @@ most sets: the kernel has full rank, so the literal criterion has many solutions
 
 // tableAndPairs writes the table of an experiment of the SMPA paper, and how its methods compare.
 func (f few) tableAndPairs(ctx context.Context, b *bench, out *bytes.Buffer, suffix string) error {
-	all, err := f.table(ctx, b, out)
-	if err != nil || b.some() {
-		return err
-	}
 	var pairs [][2]string
 	for _, p := range [][2]string{{"lsmpa", "lda"}, {"lsmpa", "lpp"}, {"lsmpa", "mfa"}, {"ksmpa", "lsmpa"},
 		{"ksmpa", "mfa"}} {
 		pairs = append(pairs, [2]string{p[0] + suffix, p[1] + suffix})
 	}
-	fmt.Fprintf(out, "\n%s", compared(all, pairs...))
-	return nil
+	return f.compare(ctx, b, out, "", pairs...)
 }
