@@ -106,3 +106,22 @@ func TestStandardInputFormats(t *testing.T) {
 		}
 	}
 }
+
+// TestDefaultConfiguration: verbs that take a server from a configuration read embedd.yaml of the current directory, as
+// run does, unless a server is named.
+func TestDefaultConfiguration(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("embedd.yaml", []byte("nats: {urll: nats://127.0.0.1:1}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"status", "model ls p", "dlq ls p", "tail --subject out.x", "retrain p"} {
+		_, _, stderr := call(t.Context(), strings.Fields(verb)...)
+		if !strings.Contains(stderr, "embedd.yaml") || !strings.Contains(stderr, "urll") {
+			t.Errorf("embedd %s: %s", verb, stderr)
+		}
+		_, _, stderr = call(t.Context(), strings.Fields(verb+" --server nats://127.0.0.1:x")...)
+		if strings.Contains(stderr, "embedd.yaml") {
+			t.Errorf("embedd %s with --server: %s", verb, stderr)
+		}
+	}
+}

@@ -78,6 +78,10 @@ func withDefaults(c spec.Config) (spec.Config, error) {
 	if c.Fixed != nil {
 		return c, nil
 	}
+	if len(c.Spec.Features) == 0 && c.Contract == nil {
+		return c, errors.New(`no features are named, so nothing would be learned or transformed: set Config.Spec.Features ` +
+			`to columns of numbers, or to "*" for all of them, and Config.Spec.Label to the column of the classes`)
+	}
 	if c.Labels != nil {
 		labels, err := labelsWithDefaults(*c.Labels, c.Spec)
 		if err != nil {

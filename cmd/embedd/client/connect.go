@@ -65,13 +65,17 @@ type Server struct {
 func ServerFlags(f *cli.Flags, of string) *Server {
 	return &Server{
 		AddressFlags(f, "NATS `URL`"+of+" (default that of -c, else NATS_URL, else nats://127.0.0.1:4222)"),
-		f.StringP("config", "c", "", "configuration `FILE` whose nats section has the server and the login"),
+		f.StringP("config", "c", "", "configuration `FILE` whose nats section has the server and the login (default "+
+			"embedd.yaml, if there is one and no server is named)"),
 	}
 }
 
+// defaultConfig is the configuration of the current directory.
+const defaultConfig = "embedd.yaml"
+
 // Config reads the file of -c, by default embedd.yaml, which the connection uses too.
 func (s *Server) Config() (path string, c *config.Config, err error) {
-	*s.config = cmp.Or(*s.config, "embedd.yaml")
+	*s.config = cmp.Or(*s.config, defaultConfig)
 	c, err = LoadConfig(*s.config)
 	return *s.config, c, err
 }
@@ -79,6 +83,9 @@ func (s *Server) Config() (path string, c *config.Config, err error) {
 // Dial connects as the flags say.
 func (s *Server) Dial(ctx context.Context, e *cli.Env) (*connection.Conn, error) {
 	var n config.NATS
+	if _, err := os.Stat(defaultConfig); *s.config == "" && !s.IsSet() && err == nil {
+		*s.config = defaultConfig
+	}
 	if *s.config != "" {
 		c, err := LoadConfig(*s.config)
 		if err != nil {
