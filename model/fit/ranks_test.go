@@ -158,6 +158,10 @@ func rings(n int) *model.Data {
 func TestNonlinearAuto(t *testing.T) {
 	data := rings(90)
 	c := Config{Dim: 2, Nonlinear: true, Seed: 1}
+	if m := fit(t, data, c); m.Method() != "tnca" || m.Report().Choice.Landmarks == 0 { // few outputs need no blend
+		t.Errorf("%s of %+v", m.Method(), m.Report().Choice)
+	}
+	c.Blend = 12
 	m := fit(t, data, c)
 	choice := m.Report().Choice
 	curved, wide, tried := map[bool]bool{}, map[float64]bool{}, map[float64]bool{}

@@ -108,11 +108,7 @@ func outputs(members []*candidate, fold int) []blend.Member {
 	var out []blend.Member
 	for _, e := range members {
 		dim := e.best().Dim
-		y := e.outputs[fold][dim]
-		if e.method.Nested {
-			y = e.outputs[fold][e.dims[len(e.dims)-1]]
-		}
-		if y != nil {
+		if y := e.outputsAt(fold, dim); y != nil {
 			out = append(out, blend.Member{Vote: blend.Vote{Method: e.method.Name, Kind: e.spec.Kind()}, Outputs: y, Dim: dim})
 		}
 	}
@@ -157,22 +153,5 @@ func (s *selection) chosenBlendDim() int {
 	if best < full || full < s.total.Columns {
 		return best
 	}
-	return smallest(e, full, n) // every column: nothing would be reduced
-}
-
-// beatsBlend reports whether the best candidate that no blend can have, a kernel method, is better than the blend and
-// not worse by nearest neighbours. If so it is moved to the front.
-func (s *selection) beatsBlend(ranked []model.Score) bool {
-	at := slices.IndexFunc(ranked, func(x model.Score) bool { return !s.candidateOf(x).isBlendable() })
-	if at < 0 || s.c.Blend > 0 {
-		return false
-	}
-	first, n := ranked[at], s.v.rows.N
-	e, d := s.candidateOf(first), s.chosenBlendDim()
-	behind, deviation := paired(s.blend.correctRows(d, n), e.correctRows(first.Dim, n))
-	if behind > minGain*deviation || !beats(e, first.Dim, s.blend, d, n) {
-		return false
-	}
-	moveToFront(ranked, at)
-	return true
+	return withoutLoss(e, full, s.total.Columns, n) // every column: nothing would be reduced
 }

@@ -24,7 +24,7 @@ type candidate struct {
 	// outputs are kept for a blend, by fold and dimension; of a nested method the largest dimension alone.
 	outputs map[int]map[int]*frame.OutputPair
 	correct map[int][]int // by dimension, in how many rounds each row's nearest neighbour had its class
-	// linear is the same for a linear classifier, of blends and of candidates that cannot be part of one.
+	// linear is the same for a linear classifier, of blends and of what is compared with them.
 	linear map[int][]int
 }
 
@@ -100,6 +100,14 @@ func compareScores(x, y model.Score) int {
 }
 
 func (e *candidate) best() model.Score { return e.scores()[0] }
+
+// outputsAt are the outputs in a fold whose first d columns are those at dimension d; nil if there are none.
+func (e *candidate) outputsAt(fold, d int) *frame.OutputPair {
+	if e.method.Nested {
+		d = e.dims[len(e.dims)-1]
+	}
+	return e.outputs[fold][d]
+}
 
 // isBlendable reports whether a blend may have it as a member.
 func (e *candidate) isBlendable() bool { return e.method.Map == "linear" }

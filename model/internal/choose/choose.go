@@ -112,7 +112,7 @@ func Run(ctx context.Context, p *frame.Rows, c Config) (*Result, error) {
 	if ranked == nil {
 		return &Result{Default: s.withoutScores()}, nil
 	}
-	return s.result(ranked, start), nil
+	return s.result(ctx, ranked, start), nil
 }
 
 // WithoutScores is the choice of a configuration without cross-validation: lda, or pairacc for more than C-1
@@ -140,7 +140,7 @@ func (s *selection) withoutScores() *model.Choice {
 }
 
 // result turns the ranked scores into choices.
-func (s *selection) result(ranked []model.Score, start time.Time) *Result {
+func (s *selection) result(ctx context.Context, ranked []model.Score, start time.Time) *Result {
 	r := &Result{ranked: ranked, isAuto: s.c.isAuto(), table: s.table}
 	r.Candidates = r.candidates
 	if s.c.Dim <= 0 {
@@ -148,7 +148,7 @@ func (s *selection) result(ranked []model.Score, start time.Time) *Result {
 	}
 	r.common = model.Choice{Chosen: s.c.Open(), Rule: "cv", Rounds: s.v.rounds(), LeftOut: s.v.leftOut,
 		Seconds: time.Since(start).Seconds()}
-	if s.blend != nil && s.beatsBlend(ranked) {
+	if s.blend != nil && (contest{s, ranked}).lostByBlend(ctx) {
 		r.Note = "no blend: one candidate has more correct held-out rows, counted by nearest neighbours and by a linear " +
 			"classifier together"
 	} else if s.blend != nil {

@@ -15,7 +15,8 @@ import (
 )
 
 // For one method the best dimension has to win by half a standard error of the difference on the same rows over each
-// smaller one; of the candidates of auto the one with the most correct rows wins, unless it has every column.
+// smaller one; of the candidates of auto the one with the most correct rows wins, unless it has every column: then the
+// smallest without a loss, and one of very few only if it wins by that much.
 func TestSettledDimension(t *testing.T) {
 	const n = 100
 	type at struct{ dim, from, to int } // rows that are right, in two rounds of two
@@ -30,7 +31,9 @@ func TestSettledDimension(t *testing.T) {
 		{"nothing but better", false, []at{{2, 0, 90}, {5, 0, 91}}, 5},           // 1 of 1
 		{"as good", false, []at{{2, 0, 90}, {5, 0, 90}}, 2},
 		{"of auto", true, []at{{2, 10, 100}, {5, 0, 91}}, 5},
-		{"every column, of auto", true, []at{{2, 10, 100}, {5, 0, 80}, {10, 0, 91}}, 2},
+		{"every column, of auto, one row better", true, []at{{2, 10, 100}, {5, 0, 90}, {10, 0, 91}}, 10},
+		{"every column, of auto, as good", true, []at{{2, 0, 91}, {5, 0, 91}, {10, 0, 91}}, 5}, // 2 has to win
+		{"every column, of auto, few outputs win", true, []at{{2, 0, 93}, {5, 0, 91}, {10, 0, 91}}, 2},
 		{"every column, for good", true, []at{{2, 0, 80}, {5, 0, 79}, {10, 0, 91}}, 10},
 	} {
 		m, err := method.Find("mfa")
@@ -104,7 +107,8 @@ func TestAutoLooksAtSomeRows(t *testing.T) {
 }
 
 // Of a blend's dimensions the largest is chosen unless another is better by half a standard error on the same rows; if
-// it is every column, the smallest that is not worse. A linear classifier counts as much as neighbours.
+// it is every column, the smallest without a loss, one below half of the columns and 5 only if it wins. A linear
+// classifier counts as much as neighbours.
 func TestDimensionOfABlend(t *testing.T) {
 	const n = 40
 	rows := func(right int) []int {
@@ -124,7 +128,10 @@ func TestDimensionOfABlend(t *testing.T) {
 		{"as good", 60, [3]int{30, 30, 30}, [3]int{20, 20, 20}, 10},
 		{"better for neighbours, worse for lines", 60, [3]int{34, 30, 30}, [3]int{16, 20, 20}, 10},
 		{"better for lines", 60, [3]int{30, 30, 30}, [3]int{26, 24, 20}, 2},
-		{"every column, as good", 10, [3]int{30, 30, 30}, [3]int{20, 20, 20}, 2},
+		{"every column, as good", 10, [3]int{30, 30, 30}, [3]int{20, 20, 20}, 5},
+		{"every column, few outputs as good", 4, [3]int{30, 30, 30}, [3]int{20, 20, 20}, 2},
+		{"every column, few outputs win", 10, [3]int{33, 30, 30}, [3]int{20, 20, 20}, 2},
+		{"every column, one row worse", 10, [3]int{30, 29, 30}, [3]int{20, 20, 20}, 10},
 		{"every column, worse for lines", 10, [3]int{30, 30, 30}, [3]int{10, 20, 20}, 5},
 		{"every column, all worse", 10, [3]int{10, 10, 30}, [3]int{10, 20, 20}, 10},
 	} {

@@ -18,8 +18,13 @@ func beats(x *candidate, dx int, y *candidate, dy, n int) bool {
 	if x.correct[dx] == nil || y.correct[dy] == nil {
 		return x.score[dx].Correct > y.score[dy].Correct
 	}
-	more, deviation := paired(x.usefulRows(dx, n), y.usefulRows(dy, n))
-	return more > minGain*deviation
+	return isAhead(x.usefulRows(dx, n), y.usefulRows(dy, n), minGain)
+}
+
+// isAhead reports whether x is more than y by over the given number of standard errors of the difference.
+func isAhead(x, y []int, errors float64) bool {
+	more, deviation := paired(x, y)
+	return more > errors*deviation
 }
 
 // paired is the difference of the sums of x and y and its standard error, from differences row by row.
@@ -39,6 +44,27 @@ func paired(x, y []int) (more, deviation float64) {
 func smallest(e *candidate, best, n int) int {
 	for _, d := range e.dims {
 		if !beats(e, best, e, d, n) {
+			return d
+		}
+	}
+	return best
+}
+
+// fewDims is the number of dimensions below which a smaller one has to win to take the place of the best: so few lose
+// on fresh rows what folds do not show.
+const fewDims = 5
+
+// withoutLoss is the smallest dimension of a candidate that has at least as many correct rows as its dimension best;
+// one below fewDims and half of the columns has to beat it.
+func withoutLoss(e *candidate, best, columns, n int) int {
+	for _, d := range e.dims {
+		if d < min(fewDims, columns/2) {
+			if beats(e, d, e, best, n) {
+				return d
+			}
+			continue
+		}
+		if !isAhead(e.usefulRows(best, n), e.usefulRows(d, n), 0) {
 			return d
 		}
 	}

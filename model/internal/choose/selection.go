@@ -95,7 +95,7 @@ func (s *selection) newCandidate(m *frame.Method, spec preprocess.Spec, classes 
 		switch {
 		case isAuto && m.Auto.Tried != nil && !m.Auto.Tried(d, classes, s.v.rows.N <= MaxFewRows):
 		case isAuto && spec.Scale != s.scales[0] && m.Auto.OneScale:
-		case isAuto && spec.Landmarks > 0 && m.Auto.OneScale && d > 3:
+		case isAuto && spec.Landmarks > 0 && m.Auto.OneScale && !s.c.hasFewOutputs():
 		case spec.Landmarks > 0 && !m.Auto.Landmarks:
 		case d <= bound:
 			e.dims = append(e.dims, d)
@@ -206,9 +206,9 @@ func (s *selection) candidateOf(score model.Score) *candidate {
 	return s.candidates[slices.IndexFunc(s.candidates, func(e *candidate) bool { return e.has(score) })]
 }
 
-// preferSmaller moves to the front the smallest dimension of the best candidate that is not significantly worse than
-// its best one. Where methods are compared that is done only if the best dimension is every column (docs/methods.md
-// lists what else was tried). The note says that another dimension has more correct rows.
+// preferSmaller moves a smaller dimension of the best candidate to the front: of a given method the smallest that is
+// not significantly worse than its best. Where methods are compared that is done only if the best dimension is every
+// column, and only without a loss. The note says that another dimension has more correct rows.
 func (s *selection) preferSmaller(ranked []model.Score) (note string) {
 	best := ranked[0]
 	if s.c.isAuto() && best.Dim < s.total.Columns {
@@ -216,6 +216,9 @@ func (s *selection) preferSmaller(ranked []model.Score) (note string) {
 	}
 	e := s.candidateOf(best)
 	d := smallest(e, best.Dim, s.v.rows.N)
+	if s.c.isAuto() {
+		d = withoutLoss(e, best.Dim, s.total.Columns, s.v.rows.N)
+	}
 	moveToFront(ranked, slices.IndexFunc(ranked, func(x model.Score) bool {
 		return x.Dim == d && s.candidateOf(x) == e
 	}))

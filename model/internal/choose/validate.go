@@ -162,7 +162,7 @@ func (v *validator) score(ctx context.Context, e *candidate, s *preprocess.Fitte
 }
 
 // count counts the test rows that are correct in the d leading columns: those whose nearest training row has their
-// class and, for blends and what is compared with them, those that a linear classifier gets right.
+// class and, for blends and what no blend can have, those that a linear classifier gets right.
 func (v *validator) count(ctx context.Context, e *candidate, y *frame.OutputPair, d int, train, test []int) {
 	ref, query, dim := leadingColumns(y.Train, y.D, d), leadingColumns(y.Test, y.D, d), min(d, y.D)
 	nearest := fail.Must(score.Nearest(ctx, ref, len(train), query, len(test), dim))
@@ -174,15 +174,20 @@ func (v *validator) count(ctx context.Context, e *candidate, y *frame.OutputPair
 		}
 	}
 	e.correct[d] = addCounts(e.correct[d], correct)
-	if !v.blends || e.method != &blend.Method && e.isBlendable() {
-		return
+	if v.blends && (e.method == &blend.Method || !e.isBlendable()) {
+		v.countLinear(e, y, d, train, test)
 	}
+}
+
+// countLinear counts the test rows that a linear classifier gets right in the d leading columns.
+func (v *validator) countLinear(e *candidate, y *frame.OutputPair, d int, train, test []int) {
+	ref, query, dim := leadingColumns(y.Train, y.D, d), leadingColumns(y.Test, y.D, d), min(d, y.D)
 	known := make([]int, len(train))
 	for i, at := range train {
 		known[i] = v.rows.Y[at]
 	}
 	class := fail.Must(score.Linear(ref, known, query, dim, len(v.rows.Classes)))
-	correct = make([]int, v.rows.N)
+	correct := make([]int, v.rows.N)
 	for i, c := range class {
 		if c == v.rows.Y[test[i]] {
 			correct[test[i]]++

@@ -44,7 +44,7 @@ var tnca = frame.Method{
 	Memory:  func(e frame.Extent) int64 { return e.Copies(4, 700) },
 	Fit:     fitTNCA,
 	Samples: true,
-	// for fewer dimensions than the classes span; with few rows it is fast
+	// for fewer dimensions than the classes span; with few rows it is fast. Behind landmarks for few given outputs only.
 	Auto: &frame.Candidate{Rank: 8, OneScale: true, Landmarks: true,
 		Tried: func(d, classes int, few bool) bool { return d < classes-1 || few }},
 }

@@ -1,0 +1,70 @@
+package choose
+
+import (
+	"testing"
+
+	"github.com/embedd/embedd/model/internal/blend"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/method"
+)
+
+// With few given outputs a single candidate takes the place of the blend if it is ahead by 0.75 standard errors on the
+// same rows, by neighbours and a linear classifier together, and not behind by neighbours. With more outputs only a
+// kernel method does, and a number of members leaves no choice.
+func TestBlendAgainstSingles(t *testing.T) {
+	const n = 100
+	rows := func(from, to int) []int {
+		out := make([]int, n)
+		for i := from; i < to; i++ {
+			out[i] = 1
+		}
+		return out
+	}
+	type right struct {
+		method        string
+		nearest, line [2]int // rows that are right, from and to
+	}
+	ofBlend := right{"", [2]int{0, 60}, [2]int{0, 60}}
+	for _, c := range []struct {
+		what       string
+		dim, blend int
+		single     []right
+		want       string // "": the blend
+	}{
+		{"equal", 2, 0, []right{{"mfa", ofBlend.nearest, ofBlend.line}}, ""},
+		{"one row ahead, one standard error", 2, 0, []right{{"mfa", [2]int{0, 61}, ofBlend.line}}, "mfa"},
+		{"ahead by less than the noise", 2, 0, []right{{"mfa", [2]int{19, 80}, ofBlend.line}}, ""}, // 20 against 19 rows
+		{"ahead by lines, behind by neighbours", 2, 0, []right{{"mfa", [2]int{0, 55}, [2]int{0, 80}}}, ""},
+		{"many outputs", 4, 0, []right{{"mfa", [2]int{0, 80}, [2]int{0, 80}}}, ""},
+		{"many outputs of a kernel", 4, 0, []right{{"ksmpa", [2]int{0, 80}, [2]int{0, 80}}}, "ksmpa"},
+		{"the best of two", 3, 0,
+			[]right{{"mfa", [2]int{0, 70}, [2]int{0, 62}}, {"lda", [2]int{0, 65}, [2]int{0, 75}}}, "lda"},
+		{"a given number of members", 2, 5, []right{{"mfa", [2]int{0, 80}, [2]int{0, 80}}}, ""},
+	} {
+		s := &selection{v: &validator{rows: &frame.Rows{N: n}}, total: &frame.Task{Columns: 20}, dims: []int{c.dim},
+			c: Config{Dim: c.dim, Blend: c.blend}}
+		s.blend = &candidate{method: &blend.Method, dims: s.dims}
+		s.blend.reset(true)
+		s.blend.correct[c.dim] = rows(ofBlend.nearest[0], ofBlend.nearest[1])
+		s.blend.linear[c.dim] = rows(ofBlend.line[0], ofBlend.line[1])
+		for _, r := range c.single {
+			m, err := method.Find(r.method)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := &candidate{method: m, dims: s.dims}
+			e.reset(true)
+			e.correct[c.dim], e.linear[c.dim] = rows(r.nearest[0], r.nearest[1]), rows(r.line[0], r.line[1])
+			e.score[c.dim].Correct, e.score[c.dim].Scored = float64(r.nearest[1]-r.nearest[0]), n
+			s.candidates = append(s.candidates, e)
+		}
+		ranked := s.scores()
+		won := ""
+		if (contest{s, ranked}).lostByBlend(t.Context()) {
+			won = ranked[0].Method
+		}
+		if won != c.want {
+			t.Errorf("%s: %q, want %q", c.what, won, c.want)
+		}
+	}
+}
