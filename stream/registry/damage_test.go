@@ -220,7 +220,7 @@ func TestRetire(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		r := New(s, "digits", Options{})
 		a := save(t, r, 1, "")
-		if err := r.Retire(t.Context()); err != nil {
+		if err := r.Retire(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 		if l, err := New(s, "digits", Options{}).Live(t.Context()); err != nil || l.Live != nil || l.Epochs != 1 || l.New {
@@ -233,7 +233,7 @@ func TestRetire(t *testing.T) {
 		if _, err := r.Pin(t.Context(), ""); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Retire(t.Context()); !errors.Is(err, ErrPinned) {
+		if err := r.Retire(t.Context(), 0); !errors.Is(err, ErrPinned) {
 			t.Errorf("a pinned model was retired: %v", err)
 		}
 	})

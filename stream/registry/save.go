@@ -221,8 +221,14 @@ func (r *Registry) fence(p *Pointer) error {
 	if r.options.Term == nil {
 		return nil
 	}
-	term := r.options.Term()
+	return fenceAt(r, p, r.options.Term())
+}
+
+// fenceAt does so for a process whose lease has a term.
+func fenceAt(r *Registry, p *Pointer, term uint64) error {
 	switch {
+	case r.options.Term == nil:
+		return nil
 	case term == 0:
 		return fmt.Errorf("%w: this one does not hold the lease of pipeline %s", ErrFenced, r.pipeline)
 	case p.Term > term:
@@ -386,15 +392,15 @@ func (r *Registry) Bind(ctx context.Context, was, stream string) (bound string, 
 }
 
 // Retire leaves the pipeline without a live model: the next one is the first of a new epoch. The live model becomes the
-// previous one.
-func (r *Registry) Retire(ctx context.Context) error {
+// previous one. It writes under the term for which the pointer was sealed; 0 where there are no leases.
+func (r *Registry) Retire(ctx context.Context, term uint64) error {
 	r.saving.Lock()
 	defer r.saving.Unlock()
 	_, err := r.pointers.update(ctx, func(p *Pointer) error {
 		if p.Pin != "" {
 			return fmt.Errorf("%w: %s; `embedd model unpin %s` lets another take its place", ErrPinned, p.Pin, r.pipeline)
 		}
-		if err := r.fence(p); err != nil {
+		if err := fenceAt(r, p, term); err != nil {
 			return err
 		}
 		p.Previous, p.Live, p.State, p.StateOf = p.Live, "", nil, ""

@@ -127,7 +127,7 @@ func TestReachedWithoutAModel(t *testing.T) {
 		for name, leave := range map[string]func(t *testing.T, r, other *Registry, live string) string{
 			"dropped": func(_ *testing.T, r, _ *Registry, live string) string { r.Forget(); return live },
 			"retired": func(t *testing.T, r, other *Registry, _ string) string {
-				if err := r.Retire(t.Context()); err != nil {
+				if err := r.Retire(t.Context(), 0); err != nil {
 					t.Fatal(err)
 				}
 				next := release(t, 2, "")

@@ -28,6 +28,7 @@ type leadership struct {
 	*lease.Lease               // nil: there are no leases, and every replica trains
 	taken        atomic.Uint64 // term of the lease for which the pointer was sealed
 	sealed       atomic.Uint64 // term of the pointer since then
+	settled      atomic.Uint64 // term of the lease for which the stage has ended standby
 }
 
 // Election is the part of this process in the election of the trainer, and of the standby. Safe for concurrent use.
@@ -39,7 +40,8 @@ type Election struct {
 	standby  *standby
 	takeOver func(ctx context.Context, term uint64) error // seals the pointer and continues from the stored model
 	tookOver func()                                       // called after that
-	resumes  atomic.Bool                                  // the reader of the input has to end standby; see EndsStandby
+	openTerm uint64                                       // term under which the stage was opened as trainer; 0: none
+	resumes  atomic.Uint64                                // term for which the reader has to end standby; 0: none
 	changed  func()                                       // called when this process becomes the trainer or stops being it
 	log      ratelog.Limiter
 }
@@ -51,6 +53,15 @@ func (l *leadership) term() uint64 {
 	}
 	if term := l.Term(); term != 0 && term == l.taken.Load() {
 		return l.sealed.Load()
+	}
+	return 0
+}
+
+// writeTerm is the term under which the stage may write the pointer; 0: it may not. What it has begun to fit under an
+// earlier term is not stored: another trainer may have learned since then.
+func (l *leadership) writeTerm() uint64 {
+	if term := l.term(); term != 0 && l.settled.Load() == l.taken.Load() {
+		return term
 	}
 	return 0
 }
@@ -125,19 +136,26 @@ func (e *Election) sharedSettings() map[string]string {
 	}
 }
 
-// takeTurn is called when the trainer's lease was taken or lost. A new trainer first seals the pointer, then continues
-// from the model in the store, never from one that it trained itself.
+// takeTurn is called when the trainer's lease was taken or lost, or renewed after it had expired by the local clock. A
+// new trainer first seals the pointer, then continues from the model in the store, never from one that it trained
+// itself.
 func (e *Election) takeTurn(ctx context.Context, term uint64) {
+	isOpened := term != 0 && term == e.openTerm
+	if e.openTerm = 0; !isOpened {
+		e.trainer.settled.Store(0)
+		e.resumes.Store(0)
+	}
 	e.changeTurn(term != 0)
 	if term == 0 {
-		e.resumes.Store(false)
 		e.Running.Standby(true)
 		return
 	}
 	for attempt := 0; e.trainer.Term() == term; attempt++ {
 		err := e.takeOver(ctx, term)
 		if err == nil {
-			e.endStandby()
+			if !isOpened {
+				e.endStandby(term)
+			}
 			e.tookOver()
 			return
 		}
@@ -152,20 +170,28 @@ func (e *Election) takeTurn(ctx context.Context, term uint64) {
 }
 
 // endStandby has the stage train. Where the input can be read again, its reader does so, between two messages.
-func (e *Election) endStandby() {
+func (e *Election) endStandby(term uint64) {
 	if e.allRead() {
 		e.Running.Standby(false)
+		e.trainer.settled.Store(term)
 		return
 	}
-	e.resumes.Store(true)
+	e.resumes.Store(term)
 	scope.Signal(e.standby.changed)
 }
 
-// EndsStandby reports, once, whether the reader of the input has to end the stage's standby.
-func (e *Election) EndsStandby() bool { return e.resumes.Swap(false) }
+// MustEndStandby returns the term for which the reader of the input has to end the stage's standby; 0: it has not to.
+func (e *Election) MustEndStandby() uint64 { return e.resumes.Load() }
 
-// MustEndStandby reports whether EndsStandby will return true.
-func (e *Election) MustEndStandby() bool { return e.resumes.Load() }
+// EndedStandby records that standby was ended for a term, under which the stage may write then. It returns false if
+// that term is over: then the stage must return to standby.
+func (e *Election) EndedStandby(term uint64) bool {
+	if !e.resumes.CompareAndSwap(term, 0) {
+		return false
+	}
+	e.trainer.settled.CompareAndSwap(0, term)
+	return true
+}
 
 // otherTrainer is a sentence on which replica is the trainer, "" when this one is.
 func (e *Election) otherTrainer() string {

@@ -59,7 +59,7 @@ func (r *Replica) accept(ctx context.Context, c *registry.Choice) (confirmed tim
 			difference))
 		r.Models.Forget()
 	default:
-		if err := r.Models.Retire(ctx); err != nil {
+		if err := r.Models.Retire(ctx, r.trainer.term()); err != nil {
 			return time.Time{}, err
 		}
 		if r.Schema.record.IsReset() {

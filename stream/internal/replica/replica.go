@@ -92,7 +92,11 @@ func (r *Replica) Open(ctx context.Context, stores *Stores) (Stored, error) {
 	}
 	if r.trainer.Lease != nil && r.trainer.Term() != 0 {
 		// What a former trainer stores until then is followed as any other model.
-		if err := r.seal(ctx, r.trainer.Term()); err != nil && !errors.Is(err, registry.ErrFenced) {
+		term := r.trainer.Term()
+		if err := r.seal(ctx, term); err == nil {
+			r.openTerm = term
+			r.trainer.settled.Store(term)
+		} else if !errors.Is(err, registry.ErrFenced) {
 			return Stored{}, err
 		}
 	}
@@ -106,7 +110,9 @@ func (r *Replica) Open(ctx context.Context, stores *Stores) (Stored, error) {
 		}
 	}
 	stage := &r.Stage
-	stage.Standby = !r.IsTrainer()
+	if stage.Standby = !r.IsTrainer(); stage.Standby {
+		r.openTerm = 0
+	}
 	stage.Store, stage.Checkpoint, stage.Resume = r.Models.Save, r.Models.Checkpoint, choice.Live
 	if r.Input != nil {
 		stage.Source = map[string]string{"stream": r.Stream, "created": r.Created.UTC().Format(time.RFC3339Nano),
@@ -127,7 +133,7 @@ func (r *Replica) storeOptions() registry.Options {
 	o := registry.Options{Limit: r.Pipeline.Models.Limit, Keep: r.Pipeline.Models.Keep, Strict: r.Pipeline.Models.Strict,
 		Logger: r.Log, Clock: r.Clock, MaxStaleness: r.confirmInterval()}
 	if r.Leases != nil {
-		o.BeforePromote, o.Term = (&announcer{r.Scope, nil}).announce, r.trainer.term
+		o.BeforePromote, o.Term = (&announcer{r.Scope, nil}).announce, r.trainer.writeTerm
 	}
 	if r.Role == spec.RoleTransform {
 		o.Term = func() uint64 { return 0 }

@@ -125,8 +125,8 @@ func (p *Path) RunInTurn(ctx context.Context, r Reader) {
 			continue
 		}
 		r.SkipTo(p.Running.Live())
-		if p.replica.EndsStandby() {
-			p.takeOver(ctx, r)
+		if term := p.replica.MustEndStandby(); term != 0 {
+			p.takeOver(ctx, r, term)
 		}
 		p.runTurn(ctx, r, every.C)
 	}
@@ -141,7 +141,7 @@ func (p *Path) runTurn(ctx context.Context, r Reader, every <-chan time.Time) {
 		defer close(ended)
 		r.Run(turn)
 	}()
-	for p.replica.ReadsForLearning() && !p.replica.MustEndStandby() && ctx.Err() == nil {
+	for p.replica.ReadsForLearning() && p.replica.MustEndStandby() == 0 && ctx.Err() == nil {
 		select {
 		case <-every:
 		case <-p.replica.Changed():
@@ -152,39 +152,67 @@ func (p *Path) runTurn(ctx context.Context, r Reader, every <-chan time.Time) {
 	<-ended
 }
 
-// takeOver ends the standby of the stage. If the stream still has the window of the newest checkpoint, the stage
-// continues from there, so that it decides as the former trainer would have; else, and with summaries, from what it has
-// learned itself.
-func (p *Path) takeOver(ctx context.Context, r Reader) {
-	live, err := p.replica.Newest(ctx)
-	messages, isMessages := r.(*reader)
-	if err == nil && isMessages && p.canReadAgain(ctx, live) && p.Running.TakeOver(live) {
-		messages.goTo(max(p.ReadFrom, 1))
-		return
+// takeOver ends the standby of the stage for a term of the lease. If the stream still has the window of the newest
+// checkpoint, the stage continues from there, so that it decides as the former trainer would have; else, and with
+// summaries, from what it has learned itself.
+func (p *Path) takeOver(ctx context.Context, r Reader, term uint64) {
+	p.Running.Standby(true) // it is not if the term before this one ended meanwhile
+	if p.Running.Wait(ctx) != nil {
+		return // a fit that has begun under an earlier term may still be stored
 	}
-	if err != nil {
-		p.Log.Warn("the newest checkpoint cannot be read; training continues from what this replica has read itself",
-			"error", err)
+	reason := "summaries are learned"
+	if messages, isMessages := r.(*reader); isMessages {
+		var live *plugin.Live
+		if live, reason = p.newestCheckpoint(ctx); reason == "" {
+			if p.Running.TakeOver(live) {
+				p.Log.Info("a new trainer continues from the newest checkpoint", "from", p.ReadFrom)
+				messages.goTo(max(p.ReadFrom, 1))
+			} else {
+				reason = "the schema is not known yet"
+			}
+		}
 	}
-	p.Running.Standby(false)
+	if reason != "" {
+		p.Log.Info("a new trainer continues from the rows that it has read itself, without evidence for candidates",
+			"reason", reason)
+		p.Running.Standby(false)
+	}
+	if !p.replica.EndedStandby(term) {
+		p.Running.Standby(true)
+	}
 }
 
-// canReadAgain reports whether the input has all messages of the window of a checkpoint, and sets where it begins.
-// Without a model the window begins where reading began.
-func (p *Path) canReadAgain(ctx context.Context, live *plugin.Live) bool {
+// newestCheckpoint reads the live model and its newest checkpoint, and sets where its window begins; nil: there is no
+// model, and the window begins where reading began. The reason says why the window cannot be read again, else it is "".
+func (p *Path) newestCheckpoint(ctx context.Context) (live *plugin.Live, reason string) {
+	live, err := p.replica.Newest(ctx)
+	if err != nil {
+		return nil, err.Error()
+	}
 	info, err := p.Input.Info(ctx)
-	if err != nil || !info.Created.Equal(p.Created) {
-		return false
+	if err != nil {
+		return nil, err.Error()
 	}
 	now := p.Running.Live()
 	switch {
-	case live == nil || now == nil:
-		return live == now
-	case live.State == nil || live.IsProvisional() || live.Version != now.Version:
-		return false
+	case !info.Created.Equal(p.Created):
+		return nil, "the stream was recreated"
+	case (live == nil) != (now == nil):
+		return nil, "there is another live model"
+	case live == nil:
+	case live.Version != now.Version:
+		return nil, fmt.Sprintf("model %s is live here, %s in the store", now.Version, live.Version)
+	case live.State == nil || live.IsProvisional():
+		return nil, "the live model has no checkpoint"
+	default:
+		if p.Resume(live); live.State == nil {
+			return nil, "the stream is older than the checkpoint"
+		}
 	}
-	p.Resume(live)
-	return live.State != nil && info.State.FirstSeq <= max(p.ReadFrom, 1)
+	if first := info.State.FirstSeq; first > max(p.ReadFrom, 1) {
+		return nil, fmt.Sprintf("the stream begins with message %d, the window with %d", first, p.ReadFrom)
+	}
+	return live, ""
 }
 
 // sourceNumber is a sequence number in the note of a model: of the first or the last message of its fit. It is 0 if the
