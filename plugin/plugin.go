@@ -131,27 +131,28 @@ func ReadFrom(checkpoint []byte) (created int64, seq uint64) { return stage.Read
 
 // The values of package spec.
 type (
-	Config      = spec.Config
-	Training    = spec.Training
-	Window      = spec.Window
-	Balance     = spec.Balance
-	Every       = spec.Every
-	Gate        = spec.Gate
-	Quota       = spec.Quota
-	QuotaBy     = spec.QuotaBy
-	Align       = spec.Align
-	Nulls       = spec.Nulls
-	Until       = spec.Until
-	Labels      = spec.Labels
-	Live        = spec.Live
-	Position    = spec.Position
-	Result      = spec.Result
-	Outcome     = spec.Outcome
-	Release     = spec.Release
-	Status      = spec.Status
-	LabelStatus = spec.LabelStatus
-	Unusual     = spec.Unusual
-	UnusualKind = spec.UnusualKind
+	Config        = spec.Config
+	Training      = spec.Training
+	Window        = spec.Window
+	Balance       = spec.Balance
+	Every         = spec.Every
+	Gate          = spec.Gate
+	Quota         = spec.Quota
+	QuotaBy       = spec.QuotaBy
+	Align         = spec.Align
+	Nulls         = spec.Nulls
+	Until         = spec.Until
+	Labels        = spec.Labels
+	Live          = spec.Live
+	Position      = spec.Position
+	Result        = spec.Result
+	Outcome       = spec.Outcome
+	Release       = spec.Release
+	Status        = spec.Status
+	ClassOutliers = spec.ClassOutliers
+	LabelStatus   = spec.LabelStatus
+	Unusual       = spec.Unusual
+	UnusualKind   = spec.UnusualKind
 )
 
 // The constants of package spec.

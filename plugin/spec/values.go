@@ -158,6 +158,14 @@ var (
 	ErrFewRows = errors.New("the window does not hold enough rows for a fit")
 )
 
+// ClassOutliers counts the outliers of a class among the rows in the window.
+type ClassOutliers struct {
+	Class    string `json:"class"`
+	Rows     int    `json:"rows"`      // of the class
+	SetAside int    `json:"set_aside"` // rows that enter no fit
+	Limited  int    `json:"limited"`   // rows with values that enter fits as the limits of their feature
+}
+
 // Status describes the progress of learning.
 type Status struct {
 	Live    *Live
@@ -177,8 +185,11 @@ type Status struct {
 	OverClassLimit                   int    // labelled rows of classes beyond Config.Classes, which are not learned
 	RareClassRows                    int    // rows in the window of classes that have too few rows to enter a fit
 	OverQuota                        int    // rows that left the window because their source exceeded its Quota
-	Outliers                         int    // outlier rows, which enter no fit: a feature is too far from its usual range
-	LastOutlier                      string // a sentence about the newest outlier
+	Outliers                         int    // rows that were set aside and enter no fit: many of their values are extreme
+	LimitedRows                      int    // rows in the window with values beyond limits, which enter fits as the limits
+	LastOutlier                      string // a sentence about the newest row with an extreme value
+	// OutlierClasses are the classes in the window of which rows are set aside or limited, at most 20 with the most.
+	OutlierClasses []ClassOutliers
 	// ReadFrom is the sequence number of the oldest message that a restart must read: the window, or a row that waits
 	// for its label, needs it.
 	ReadFrom uint64

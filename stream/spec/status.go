@@ -211,11 +211,14 @@ type Learning struct {
 	Dropped        int      `json:"dropped"`          // labelled rows that arrived too fast
 	OverClassLimit int      `json:"over_class_limit"` // labelled rows of classes beyond limits.classes
 	RareClassRows  int      `json:"rare_class_rows"`  // rows in the window whose class has too few rows to enter a fit
-	Outliers       int      `json:"outliers"`         // rows with a feature too far from its median to enter a fit
+	Outliers       int      `json:"outliers"`         // rows set aside, in no fit: many of their values are extreme
+	LimitedRows    int      `json:"limited_rows"`     // rows with values that enter fits as the limits of their feature
 	// rows that left the window because their source had more than its share; see training.quota
 	OverQuota   int    `json:"over_quota"`
-	LastOutlier string `json:"last_outlier,omitempty"` // the newest outlier, a sentence
-	Fitting     bool   `json:"fitting"`
+	LastOutlier string `json:"last_outlier,omitempty"` // the newest row with an extreme value, a sentence
+	// classes of which rows are set aside or limited, at most 20 with the most
+	OutlierClasses []plugin.ClassOutliers `json:"outlier_classes,omitempty"`
+	Fitting        bool                   `json:"fitting"`
 	// LabelsSuspect: no model beats chance on the newest rows, so nothing goes live
 	LabelsSuspect bool `json:"labels_suspect"`
 	// EffectiveRows is how many independent rows those of the window are worth; null: not known yet
@@ -279,7 +282,8 @@ func (s Status) Report() Report {
 		Conditions: s.Conditions, Deliveries: s.Deliveries,
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
 			Dropped: g.Dropped, OverClassLimit: g.OverClassLimit, RareClassRows: g.RareClassRows, Outliers: g.Outliers,
-			LastOutlier: g.LastOutlier, OverQuota: g.OverQuota, Clock: g.Clock, Fitting: g.Fitting, Restoring: g.Restoring,
+			LimitedRows: g.LimitedRows, OutlierClasses: g.OutlierClasses, LastOutlier: g.LastOutlier,
+			OverQuota: g.OverQuota, Clock: g.Clock, Fitting: g.Fitting, Restoring: g.Restoring,
 			LabelsSuspect: g.LabelsSuspect, ClassesSeen: g.ClassesSeen, EffectiveRows: known(g.EffectiveRows),
 			RunRows: known(g.RunRows), HasRuns: g.HasRuns, LabelledShare: known(g.LabelledShare), Unusual: g.Unusual,
 			CandidateRows: g.CandidateRows,

@@ -245,14 +245,8 @@ func (t *Trainer) fitBootstrap(ctx context.Context, rows [][]float64) {
 	if t.standby || m == 0 || len(t.unlabelled) < need {
 		return
 	}
-	n, kept := len(t.unlabelled)/m, make([]float64, 0, len(t.unlabelled))
-	for i, far := range window.FindOutliers(t.unlabelled, m) {
-		if far {
-			n--
-		} else {
-			kept = append(kept, t.unlabelled[i*m:(i+1)*m]...)
-		}
-	}
+	kept := window.WithoutOutliers(t.unlabelled, m)
+	n := len(kept) / m
 	c := t.config.Fit
 	c.Method, c.Criterion, c.Params, c.Landmarks = "pca", nil, nil, 0
 	begin := t.config.Clock()

@@ -200,7 +200,7 @@ type dataset struct {
 	features   func() []string
 
 	overClassLimit   int // rows that were left out because their class exceeds the maximum
-	outliers         int // outliers that summaries left out
+	outliers         int // outliers that summaries set aside
 	reportedOutliers int // from this number of outliers on they are logged again
 
 	// For labels that arrive in separate messages:
@@ -223,9 +223,10 @@ func (d *dataset) sift() {
 		d.referAll()
 		d.references.Sync(d.window)
 	}
-	if n := d.window.Outliers().Rows; n > 0 && n >= d.reportedOutliers { // the first, and then one in ten times as many
+	f := d.window.Outliers()
+	if n := f.Rows + f.Limited; n > 0 && f.Newest.X != nil && n >= d.reportedOutliers { // the first, then one in ten times as many
 		d.reportedOutliers = 10 * n
-		d.log.Warn("outliers are not learned", "rows", n, "newest", d.describeOutlier(), "fix",
+		d.log.Warn("outliers are set aside, or learned within limits", "rows", n, "newest", d.describeOutlier(), "fix",
 			"find their publisher; if the values are right, send their logarithm")
 	}
 }
@@ -291,10 +292,21 @@ func (d *dataset) cut(at window.Position) {
 	d.references.Cut(d.window)
 }
 
+// countOutliers notes the outliers in a status.
+func (d *dataset) countOutliers(s *spec.Status) {
+	f := d.window.Outliers()
+	s.Outliers, s.LimitedRows, s.LastOutlier = f.Rows+d.outliers, f.Limited, d.describeOutlier()
+	s.OutlierClasses = nil
+	for _, c := range f.Classes {
+		s.OutlierClasses = append(s.OutlierClasses, spec.ClassOutliers{Class: c.Label, Rows: c.Rows, SetAside: c.SetAside,
+			Limited: c.Limited})
+	}
+}
+
 // describeOutlier returns a sentence about the newest outlier, "" if there is none.
 func (d *dataset) describeOutlier() string {
 	f := d.window.Outliers()
-	if f.Rows == 0 {
+	if f.Newest.X == nil {
 		return ""
 	}
 	from := ""
@@ -302,12 +314,13 @@ func (d *dataset) describeOutlier() string {
 		from = " of " + f.Newest.Source
 	}
 	value := f.Newest.X[f.Feature]
-	why := fmt.Sprintf("nine in ten rows are within %.3g of %.3g", f.Reach, f.Median)
+	why := fmt.Sprintf("its limits are within %.3g of %.3g", f.Reach, f.Median)
 	if math.Abs(value) > window.Enormous {
 		why = fmt.Sprintf("sums of squares of numbers beyond %g exceed float64", window.Enormous)
 	}
-	return fmt.Sprintf("%d outliers were not learned, the newest row %d of message %d%s: feature %s is %.4g, and %s",
-		f.Rows, f.Newest.Row, f.Newest.Seq, from, d.features()[f.Feature], value, why)
+	return fmt.Sprintf("%d outliers were set aside, %d are learned within limits; the newest is row %d of "+
+		"message %d%s: feature %s is %.4g, and %s", f.Rows, f.Limited, f.Newest.Row, f.Newest.Seq, from,
+		d.features()[f.Feature], value, why)
 }
 
 // refill adds the rows of an event that were learned before a restart to the window, and returns the rest. Their labels

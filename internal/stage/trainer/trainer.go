@@ -372,8 +372,8 @@ func (t *Trainer) Status() Status {
 		s.Rows, s.Classes, s.Bytes = w.Len(), w.Classes(), w.Bytes()
 		s.Largest, s.Trainable = w.Largest(), w.Trainable()
 		s.OverQuota = w.CappedRows()
-		s.RareClassRows, s.Outliers, s.LastOutlier = w.SparseRows(), w.Outliers().Rows+t.data.outliers,
-			t.data.describeOutlier()
+		s.RareClassRows = w.SparseRows()
+		t.data.countOutliers(&s.Status)
 		s.ReadFrom = t.data.readFrom().Seq
 	}
 	if t.newest != 0 {

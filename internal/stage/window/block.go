@@ -36,12 +36,25 @@ type Row struct {
 	heldOut  bool
 	lent     bool // fits see it although it is held out, as of the last Sift
 	excluded exclusion
-	counted  bool // as an outlier
-	missing  bool // some features are NaN
+	counted  bool    // as an outlier
+	extreme  bool    // a value is far beyond the limits
+	limits   *limits // of its block, if a value is beyond them, as of the last Sift
+	missing  bool    // some features are NaN
 }
 
-// IsIncluded reports whether the row enters fits and scores, as of the last Sift.
-func (r *Row) IsIncluded() bool { return r.excluded == included }
+// IsIncluded reports whether the row enters fits and scores, as of the last Sift. Rows with an extreme value may enter
+// fits, within limits, but no scores.
+func (r *Row) IsIncluded() bool { return r.excluded == included && !r.extreme }
+
+// fitted returns the features as they enter fits. The result must not be changed.
+func (r *Row) fitted() []float64 {
+	if r.limits == nil {
+		return r.X
+	}
+	x := slices.Clone(r.X)
+	r.limits.apply(x)
+	return x
+}
 
 func (r *Row) stretch() stretch { return stretchAt(r.Position, r.MessageRows) }
 
@@ -50,7 +63,7 @@ func (r *Row) stretch() stretch { return stretchAt(r.Position, r.MessageRows) }
 func (r *Row) Neighbourhood() (from, to Position) { return r.stretch().neighbourhood(r.Position) }
 
 // IsUnseen reports whether no fit sees the row, as of the last Sift, although it enters scores.
-func (r *Row) IsUnseen() bool { return r.heldOut && !r.lent && r.excluded == included }
+func (r *Row) IsUnseen() bool { return r.heldOut && !r.lent && r.IsIncluded() }
 
 func (r *Row) isFitted() bool { return (!r.heldOut || r.lent) && r.excluded == included }
 
@@ -61,9 +74,10 @@ func (r *Row) HeldOut() bool { return r.heldOut }
 // block is a run of rows. It begins with a row whose draw is below the border, so blocks are a function of the rows
 // that are there, and keep their mean size when rows leave.
 type block struct {
-	rows []*Row
-	sum  *rowSums   // of the rows that enter fits; nil if those changed
-	sums *blockSums // nil: all rows are there; see AddSummary
+	rows   []*Row
+	sum    *rowSums   // of the rows that enter fits; nil if those changed
+	sums   *blockSums // nil: all rows are there; see AddSummary
+	limits *limits    // nil if the rows changed since the last Sift
 }
 
 // Mapping maps features to the Dim columns of which moments are made.
@@ -85,6 +99,9 @@ func (s *summer) columns() int {
 	}
 	return s.features
 }
+
+// changed notes that a row was added or removed.
+func (b *block) changed() { b.sum, b.limits = nil, nil }
 
 // moments returns the moments of the block, by the window's class numbers.
 func (b *block) moments(ctx context.Context, by *summer) (*rowSums, error) {
@@ -123,9 +140,9 @@ func (s *summer) sum(ctx context.Context, rows []*Row, beside *rowSums) (*rowSum
 		x, y = x[:0], y[:0]
 		for _, r := range part {
 			if r.isFitted() {
-				x, y = append(x, r.X), append(y, r.class)
+				x, y = append(x, r.fitted()), append(y, r.class)
 				if r.missing && impute.mean != nil {
-					x[len(x)-1] = slices.Clone(r.X)
+					x[len(x)-1] = slices.Clone(x[len(x)-1])
 					impute.fill(x[len(x)-1])
 				}
 			}

@@ -90,17 +90,19 @@ func (l *blockList) insert(r *Row) {
 			l.blocks = slices.Insert(l.blocks, 0, &block{rows: []*Row{r}})
 			return
 		}
-		b.rows, b.sum = slices.Insert(b.rows, 0, r), nil
+		b.rows = slices.Insert(b.rows, 0, r)
+		b.changed()
 	case begins:
 		rest := &block{rows: append([]*Row{r}, b.rows[i:]...)}
 		clear(b.rows[i:])
 		if i < len(b.rows) {
-			b.sum = nil
+			b.changed()
 		}
 		b.rows = b.rows[:i]
 		l.blocks = slices.Insert(l.blocks, at+1, rest)
 	default:
-		b.rows, b.sum = slices.Insert(b.rows, i, r), nil
+		b.rows = slices.Insert(b.rows, i, r)
+		b.changed()
 	}
 }
 
@@ -108,6 +110,34 @@ func (l *blockList) insert(r *Row) {
 func (l *blockList) forgetSum(r *Row) {
 	at, _, _ := l.find(r.Position)
 	l.blocks[at].sum = nil
+}
+
+// sampleOf returns a sample of the rows of a block for its limits. If these are few, rows before the block are added,
+// and rows after it if those are few too.
+func (l *blockList) sampleOf(at int) (sample [][]float64) {
+	rows := l.blocks[at].rows
+	if bound := share(sampledForLimits / float64(len(rows))); len(rows) > sampledForLimits {
+		for _, r := range rows {
+			if r.draw(drawStats) <= bound {
+				sample = append(sample, r.X)
+			}
+		}
+		return sample
+	}
+	for _, r := range rows {
+		sample = append(sample, r.X)
+	}
+	for before := at - 1; before >= 0; before-- {
+		for i := len(l.blocks[before].rows) - 1; i >= 0 && len(sample) < sampledForLimits; i-- {
+			sample = append(sample, l.blocks[before].rows[i].X)
+		}
+	}
+	for after := at + 1; after < len(l.blocks) && len(sample) < sampledForLimits; after++ {
+		for _, r := range l.blocks[after].rows[:min(len(l.blocks[after].rows), sampledForLimits-len(sample))] {
+			sample = append(sample, r.X)
+		}
+	}
+	return sample
 }
 
 // remove removes a row.
@@ -121,14 +151,15 @@ func (l *blockList) remove(r *Row) {
 	} else {
 		b.rows = slices.Delete(b.rows, i, i+1)
 	}
-	b.sum = nil
+	b.changed()
 	switch {
 	case len(b.rows) == 0:
 		l.blocks = slices.Delete(l.blocks, at, at+1)
 	case i == 0 && at > 0 && b.rows[0].draw(drawBorder) >= l.border:
 		// The block has lost its border: its rows belong to the block before.
 		before := l.blocks[at-1]
-		before.rows, before.sum = append(before.rows, b.rows...), nil
+		before.rows = append(before.rows, b.rows...)
+		before.changed()
 		l.blocks = slices.Delete(l.blocks, at, at+1)
 	}
 }
@@ -150,7 +181,7 @@ func (l *blockList) copyRows(s *Suffix, absent []*Row, at, i int, to []int) {
 	add := func(rows []*Row) {
 		for _, r := range rows {
 			if r.isFitted() {
-				s.X, s.Y = append(s.X, r.X...), append(s.Y, to[r.class])
+				s.X, s.Y = append(s.X, r.fitted()...), append(s.Y, to[r.class])
 				missing = missing || r.missing
 			}
 		}

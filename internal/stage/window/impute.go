@@ -87,7 +87,7 @@ func newImputer(rows []*Row, beside *rowSums) (p imputer) {
 	c := columnMeans{}
 	for _, r := range rows {
 		if r.isFitted() {
-			c.add(r.X)
+			c.add(r.fitted())
 		}
 	}
 	p = c.imputer()

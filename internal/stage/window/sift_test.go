@@ -8,15 +8,15 @@ import (
 	"testing"
 )
 
-// TestSift: which rows enter fits is a function of the rows, not of the time of the check; outliers and rows of labels
-// that occurred a few times are in the window, and in no sum of moments.
+// TestSift: which rows enter fits is a function of the rows, not of the time of the check; enormous rows and rows of
+// labels that occurred a few times are in the window, and in no sum of moments.
 func TestSift(t *testing.T) {
 	rows := stream(21, 6000, 3, 0.6, 0.3, 0.1)
 	var want []Row
 	for i := range rows {
 		switch {
 		case i%50 == 3:
-			rows[i].X[i%3] = []float64{1e4, -1e9, 3e38, 1e160, math.MaxFloat64, -1e300}[i/50%6]
+			rows[i].X[i%3] = []float64{1e160, math.MaxFloat64, -1e300}[i/50%3]
 		case i%50 == 9:
 			rows[i].Label = fmt.Sprint("junk", i/150)
 		case i%50 == 12:
@@ -48,8 +48,14 @@ func TestSift(t *testing.T) {
 		}
 	}
 	if f := w.Outliers(); f.Rows != 120 || f.Newest.Seq < rows[5900].Seq {
-		t.Errorf("%d rows are far, the newest %v", f.Rows, f.Newest.Position)
+		t.Errorf("%d rows are set aside, the newest %v", f.Rows, f.Newest.Position)
 	}
+	isTheSameWhenLookedAt(t, c, rows)
+}
+
+// isTheSameWhenLookedAt checks that a window in which outliers were determined on the way is the same.
+func isTheSameWhenLookedAt(t *testing.T, c Config, rows []Row) {
+	t.Helper()
 	looked, r := New(c), rand.New(rand.NewPCG(1, 1))
 	for _, row := range rows {
 		looked.Add(row)
@@ -57,13 +63,60 @@ func TestSift(t *testing.T) {
 			looked.Sift()
 		}
 	}
-	if look(t, w) != look(t, looked) {
+	if look(t, fill(c, rows)) != look(t, looked) {
 		t.Error("another window where it was looked at on the way")
 	}
 }
 
+// TestLimits: however many rows have values far away, at most 1 % of a window, and 5 % of each class, enter no fit, and
+// no value decides a fit; the counts by class say what became of which rows. It is the same whenever it is checked.
+func TestLimits(t *testing.T) {
+	clean := stream(22, 6000, 3, 0.6, 0.3, 0.1)
+	scatter := func(w *Window) []float64 {
+		s, err := w.Newest(t.Context(), 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum, err := s.Moments.Summary(true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum.Total.RawSymmetric().Data
+	}
+	c := config
+	want := scatter(fill(c, clean))
+	for _, every := range []int{400, 100, 40} {
+		for _, class := range []string{"", "class 0", "class 2"} {
+			rows, far := stream(22, 6000, 3, 0.6, 0.3, 0.1), map[string]int{}
+			for i := 0; i < len(rows); i += every {
+				if r := &rows[i]; class == "" || r.Label == class {
+					r.X[i/every%3] = []float64{1e4, -1e9, 3e38, 1e130}[i/every%4]
+					far[r.Label]++
+				}
+			}
+			w := fill(c, rows)
+			if got := scatter(w); got[0] > 4*want[0] || got[4] > 4*want[4] || got[8] > 4*want[8] {
+				t.Errorf("one in %d of %q: the scatter is %.3g, without them %.3g", every, class, got, want)
+			}
+			o := w.Outliers()
+			aside := 0
+			for _, of := range o.Classes {
+				if aside += of.SetAside; of.SetAside > of.Rows/20 || of.SetAside+of.Limited != far[of.Label] {
+					t.Errorf("one in %d of %q: %+v, %d are far", every, class, of, far[of.Label])
+				}
+			}
+			if aside > w.Len()/100 {
+				t.Errorf("one in %d of %q: %d of %d rows are set aside", every, class, aside, w.Len())
+			}
+			if every == 40 && class == "" {
+				isTheSameWhenLookedAt(t, c, rows)
+			}
+		}
+	}
+}
+
 // TestHeavyTails: of features with few values, of many orders of magnitude, or that are nearly always the same, few
-// rows or none are excluded.
+// values or none are limited, and at most one row in a hundred enters no fit.
 func TestHeavyTails(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 3))
 	for _, c := range []struct {
@@ -75,29 +128,32 @@ func TestHeavyTails(t *testing.T) {
 		{"constant", 0, func() float64 { return 7 }},
 		{"zero or one, a thousandth one", 0, func() float64 { return float64(1 - min(r.IntN(1000), 1)) }},
 		{"counts, mostly zero", 0, func() float64 { return math.Floor(max(r.NormFloat64()-2, 0) * 1000) }},
-		{"log-normal", 5, func() float64 { return math.Exp(2 * r.NormFloat64()) }},
-		{"Cauchy", 50, func() float64 { return r.NormFloat64() / r.NormFloat64() }},
+		{"log-normal", 100, func() float64 { return math.Exp(2 * r.NormFloat64()) }},
+		{"Pareto, 1.5", 50, func() float64 { return math.Pow(r.Float64(), -1/1.5) }},
+		{"Cauchy", 100, func() float64 { return r.NormFloat64() / r.NormFloat64() }},
 		{"of all magnitudes", 1250, func() float64 { return math.Exp(200 * r.NormFloat64()) }},
 	} {
-		x := make([]float64, 5000)
-		for i := range x {
-			x[i] = c.draw()
+		w := New(Config{Features: 1, Rows: 5000, Classes: 1})
+		for i := range 5000 {
+			w.Add(Row{Position: Position{Seq: uint64(i + 1)}, X: []float64{c.draw()}})
 		}
-		n := 0
-		for _, far := range FindOutliers(x, 1) {
-			if far {
-				n++
+		w.Sift()
+		enormous := 0
+		w.All(func(r *Row) bool {
+			if math.Abs(r.X[0]) > Enormous {
+				enormous++
 			}
-		}
-		if n > c.most {
-			t.Errorf("%s: %d rows are far", c.name, n)
+			return true
+		})
+		if o := w.Outliers(); o.Limited+o.Rows > c.most || o.Rows-enormous > 50 {
+			t.Errorf("%s: %d rows are limited, %d set aside", c.name, o.Limited, o.Rows)
 		}
 	}
 }
 
 // Training can pause between some features, and some rows, of a check.
 func TestSiftRests(t *testing.T) {
-	const m, n = 64, 4 * pauseRatios
+	const m, n = 64, 4 * pauseSifted
 	rests := 0
 	w := New(Config{Features: m, Rows: n, Classes: 10, Pause: func() { rests++ }})
 	for i := range n {
@@ -108,42 +164,49 @@ func TestSiftRests(t *testing.T) {
 		w.Add(Row{Position: Position{Seq: uint64(i + 1)}, X: x})
 	}
 	w.Sift()
-	if want := m/pauseFeatures + w.Len()/pauseRatios; rests < want {
+	if want := m/pauseFeatures + w.Len()/pauseSifted; rests < want {
 		t.Errorf("%d rests, want %d", rests, want)
 	}
 }
 
-// TestSparseFeatures: features that are nearly always 0, such as the pixels at the border of an image, set no row
-// aside for a usual value; a value far beyond all features is an outlier in each of them.
+// TestSparseFeatures: features that are nearly always 0, such as the pixels at the border of an image, limit no usual
+// value, whatever their unit; a value far beyond all features is limited in each of them.
 func TestSparseFeatures(t *testing.T) {
-	r := rand.New(rand.NewPCG(4, 5))
 	const n, m = 3000, 40
-	x := make([]float64, n*m)
-	for i := range n {
-		for j := range m {
-			switch kind := j % 4; {
-			case kind == 0:
-				x[i*m+j] = r.Float64()
-			case kind == 1 && r.IntN(300) == 0, kind == 2 && r.IntN(30) == 0: // rarely a usual value, else 0
-				x[i*m+j] = 0.5 + r.Float64()
-			case kind == 3 && r.IntN(30) == 0:
-				x[i*m+j] = 0.5 + r.Float64()
-			case kind == 3 && r.IntN(5) == 0: // often a tiny one
-				x[i*m+j] = 0.002 * r.Float64()
+	for _, unit := range []float64{1e-6, 1, 1e9} {
+		r := rand.New(rand.NewPCG(4, 5))
+		rows := make([]Row, n)
+		for i := range rows {
+			x := make([]float64, m)
+			for j := range x {
+				switch kind := j % 4; {
+				case kind == 0:
+					x[j] = r.Float64()
+				case kind == 1 && r.IntN(300) == 0, kind == 2 && r.IntN(30) == 0: // rarely a usual value, else 0
+					x[j] = 0.5 + r.Float64()
+				case kind == 3 && r.IntN(30) == 0:
+					x[j] = 0.5 + r.Float64()
+				case kind == 3 && r.IntN(5) == 0: // often a tiny one
+					x[j] = 0.002 * r.Float64()
+				}
+				x[j] *= unit
 			}
+			rows[i] = Row{Position: Position{Seq: uint64(i + 1)}, X: x}
 		}
-	}
-	for i, far := range FindOutliers(x, m) {
-		if far {
-			t.Fatalf("row %d is an outlier: %v", i, x[i*m:(i+1)*m])
+		c := Config{Features: m, Rows: n, Classes: 1}
+		w := fill(c, rows)
+		w.Sift()
+		if o := w.Outliers(); o.Limited+o.Rows > 0 {
+			t.Errorf("in units of %g %d rows are limited, %d set aside", unit, o.Limited, o.Rows)
 		}
-	}
-	for j := range 4 {
-		x[(700+j)*m+j] = 1e3
-	}
-	for i, far := range FindOutliers(x, m) {
-		if want := 700 <= i && i < 704; far != want {
-			t.Errorf("row %d: an outlier is %t, want %t", i, far, want)
+		for j := range 4 {
+			rows[700+j].X[j] = 1e3 * unit
+		}
+		w = fill(c, rows)
+		w.Sift()
+		if o := w.Outliers(); o.Limited != 4 || o.Rows > 0 || o.Newest.Seq != 704 {
+			t.Errorf("in units of %g %d rows are limited, %d set aside, the newest %v", unit, o.Limited, o.Rows,
+				o.Newest.Position)
 		}
 	}
 }

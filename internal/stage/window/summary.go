@@ -104,7 +104,7 @@ const sampleRows = 64
 // checks ctx between two sums.
 func Summarize(ctx context.Context, c Config, rows iter.Seq[*Row]) (*Summary, error) {
 	d := &summarizer{config: c, heldOut: share(c.Holdout), tally: map[string]*labelCount{}}
-	if err := d.computeStats(ctx, rows); err != nil {
+	if err := d.computeLimits(ctx, rows); err != nil {
 		return nil, err
 	}
 	if err := d.sampleRows(ctx, rows); err != nil {
@@ -113,12 +113,12 @@ func Summarize(ctx context.Context, c Config, rows iter.Seq[*Row]) (*Summary, er
 	return d.sumRest(ctx, rows)
 }
 
-// summarizer makes a summary: statistics of the features first, then the sample, then the sums.
+// summarizer makes a summary: limits of the features first, then the sample, then the sums.
 type summarizer struct {
 	config  Config
 	heldOut uint64 // as in a window
-	stats   *robustStats
-	ratios  []float64 // by row
+	limits  *limits
+	aside   []bool // by row
 	tally   map[string]*labelCount
 	order   []string // labels in the order of their first rows
 	means   columnMeans
@@ -142,8 +142,8 @@ type drawnRow struct {
 	n    int
 }
 
-// computeStats computes the statistics of the features.
-func (d *summarizer) computeStats(ctx context.Context, rows iter.Seq[*Row]) error {
+// computeLimits computes the limits of the features, and which rows are set aside.
+func (d *summarizer) computeLimits(ctx context.Context, rows iter.Seq[*Row]) error {
 	var least []drawnRow
 	var x [][]float64
 	n := 0
@@ -151,9 +151,9 @@ func (d *summarizer) computeStats(ctx context.Context, rows iter.Seq[*Row]) erro
 		at := drawnRow{r.draw(drawStats), n}
 		n++
 		i, _ := slices.BinarySearchFunc(least, at, compareDraws)
-		if i < sampledForStats {
-			if len(least) == sampledForStats {
-				least, x = least[:sampledForStats-1], x[:sampledForStats-1]
+		if i < sampledForLimits {
+			if len(least) == sampledForLimits {
+				least, x = least[:sampledForLimits-1], x[:sampledForLimits-1]
 			}
 			least, x = slices.Insert(least, i, at), slices.Insert(x, i, slices.Clone(r.X))
 		}
@@ -161,25 +161,39 @@ func (d *summarizer) computeStats(ctx context.Context, rows iter.Seq[*Row]) erro
 			return ctx.Err()
 		}
 	}
-	d.stats = robustStatsOf(x, d.config)
-	d.ratios = make([]float64, 0, n)
+	d.limits = limitsOf(x, d.config)
+	d.aside = make([]bool, n)
+	d.summary.Read.Rows = n
+	return d.setAside(ctx, rows)
+}
+
+// setAside determines the rows that are set aside.
+func (d *summarizer) setAside(ctx context.Context, rows iter.Seq[*Row]) error {
+	var suspects []suspect
+	numbers, perClass, n := map[string]int{}, map[int]int{}, 0
 	for r := range rows {
-		ratio, _ := d.stats.ratio(r.X)
-		d.ratios = append(d.ratios, ratio)
-		if len(d.ratios)%sumRows == 0 && ctx.Err() != nil {
+		class, ok := numbers[r.Label]
+		if !ok {
+			class = len(numbers)
+			numbers[r.Label] = class
+		}
+		perClass[class]++
+		if g := d.limits.judge(r.X); g.enormous {
+			d.aside[n] = true
+		} else if g.isSuspect(d.config.Features) {
+			suspects = append(suspects, suspect{n, class})
+		}
+		if n++; n%sumRows == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
-	d.stats.limitOutliers(d.ratios)
-	d.summary.Read.Rows = n
+	chooseSetAside(suspects, n, perClass, func(n int) { d.aside[n] = true })
 	return nil
 }
 
 func compareDraws(a, b drawnRow) int {
 	return cmp.Or(cmp.Compare(a.draw, b.draw), a.n-b.n)
 }
-
-func (d *summarizer) isOutlier(n int) bool { return d.stats.isOutlier(d.ratios[n]) }
 
 func (d *summarizer) part(r *Row) int {
 	if r.stretch().isHeldOut(d.heldOut) {
@@ -190,9 +204,9 @@ func (d *summarizer) part(r *Row) int {
 
 // sampleRows counts labels and chooses the sample.
 func (d *summarizer) sampleRows(ctx context.Context, rows iter.Seq[*Row]) error {
-	n := -1
+	n, scratch := -1, []float64(nil)
 	for r := range rows {
-		if n++; d.isOutlier(n) {
+		if n++; d.aside[n] {
 			d.summary.Read.Outliers++
 			continue
 		}
@@ -203,7 +217,9 @@ func (d *summarizer) sampleRows(ctx context.Context, rows iter.Seq[*Row]) error 
 			d.order = append(d.order, r.Label)
 		}
 		t.rows++
-		d.means.add(r.X)
+		scratch = append(scratch[:0], r.X...)
+		d.limits.apply(scratch)
+		d.means.add(scratch)
 		part := d.part(r)
 		if part == 0 {
 			t.fitted++
@@ -305,7 +321,7 @@ func (d *summarizer) sumRest(ctx context.Context, rows iter.Seq[*Row]) (*Summary
 	}
 	n := -1
 	for r := range rows {
-		if n++; d.isOutlier(n) {
+		if n++; d.aside[n] {
 			continue
 		}
 		t := d.tally[r.Label]
@@ -314,9 +330,11 @@ func (d *summarizer) sumRest(ctx context.Context, rows iter.Seq[*Row]) (*Summary
 		case carried[n]:
 			own := *r
 			own.X, own.heldOut = slices.Clone(r.X), d.part(r) == 1
+			d.limits.apply(own.X)
 			s.Rows = append(s.Rows, own)
 		case d.part(r) == 0 && (t.keepBelow == math.MaxUint64 || r.draw(drawThin) < t.keepBelow):
 			x, y = append(x, r.X...), append(y, t.number)
+			d.limits.apply(x[len(x)-m:])
 			if impute.fill(x[len(x)-m:]); len(y) == sumRows {
 				if err := flush(); err != nil {
 					return nil, err

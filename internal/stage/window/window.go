@@ -30,9 +30,10 @@ type Window struct {
 	capped        int
 	changed       bool // since the last Sift
 	newlyIncluded bool
-	stats         *robustStats
+	limits        *limits // of the newest block, at the last Sift
 	outliers      Outliers
 	tails         float64 // share of the rows in the far tail of a feature, as of the last Sift
+	farTail       int     // rows in the far tail of a feature, as of the last Sift
 }
 
 // New returns an empty window.
@@ -84,6 +85,7 @@ func (w *Window) Add(r Row) Outcome {
 	}
 	r.Label, r.Source = w.classes.names[c], w.source.intern(r.Source) // rows share one text
 	r.class, r.heldOut, r.lent, r.excluded = c, r.stretch().isHeldOut(w.heldOut), false, included
+	r.limits, r.extreme = nil, false
 	row := &r
 	row.markMissing()
 	w.classify(row)

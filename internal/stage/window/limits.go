@@ -1,0 +1,238 @@
+package window
+
+import (
+	"math"
+	"slices"
+)
+
+// limits are the range of each feature that enters fits, from the rows of a block or of a summary. A value beyond it is
+// replaced by its nearest end (it is winsorised), and an extreme one by the median, so that no value has the leverage
+// to decide a fit alone, and many equal ones do not either.
+type limits struct {
+	median    []float64
+	reach     []float64 // largest distance from the median within the range; infinite: unknown
+	low, high []float64 // the range
+	// The distance from the median beyond which a value is replaced by the median. It is infinite if more than half of
+	// the values are equal: the others may be all that the feature says.
+	extreme []float64
+}
+
+const (
+	// A range reaches reachOfNine times as far as nine in ten rows, which is 16 standard deviations of a normal
+	// distribution; reachOfMost times as far as 97 in 100; and reachOfTop times as far as all but two rows of the sample,
+	// or as is usual for the features if that is less.
+	reachOfNine = 10
+	reachOfMost = 5
+	reachOfTop  = 5
+	// reachOfUsual is how many times the usual distance of all features the range reaches for a feature of which more
+	// than half of the values are equal, such as a pixel that is nearly always 0: its quantiles say nothing.
+	reachOfUsual = 10
+	// A value is extreme if it is extremeRatio times as far from the median as the limit. Rows with one are no
+	// references.
+	extremeRatio = 10
+	// Enormous is the largest magnitude of a feature: sums of squares of larger ones may exceed float64. Rows with
+	// larger ones are always set aside.
+	Enormous = 1e140
+	// sampledForLimits is the approximate number of rows that limits are computed from.
+	sampledForLimits = 256
+	// minForLimits is the minimum number of values of a feature.
+	minForLimits = 4
+)
+
+// Learning may pause after pauseFeatures features of the sample, and after pauseSifted rows: some tenths of a
+// millisecond with 256 features.
+const (
+	pauseFeatures = 8
+	pauseSifted   = 512
+)
+
+// spread are the distances of a sample of a feature from its median.
+type spread struct {
+	nine, most, top float64 // that of nine in ten rows, of 97 in 100, of all but two
+	isConstant      bool    // of more than half of the rows it is 0
+	isKnown         bool
+}
+
+// limitsOf computes the limits from a sample of rows.
+func limitsOf(rows [][]float64, c Config) *limits {
+	m := c.Features
+	l := &limits{median: make([]float64, m), reach: make([]float64, m), low: make([]float64, m), high: make([]float64, m),
+		extreme: make([]float64, m)}
+	all := make([]spread, m)
+	v := make([]float64, 0, len(rows))
+	for j := range m {
+		if j%pauseFeatures == 0 {
+			c.pause()
+		}
+		v = v[:0]
+		for _, x := range rows {
+			if f := x[j]; math.Abs(f) <= Enormous {
+				v = append(v, f)
+			}
+		}
+		if n := len(v); n >= minForLimits {
+			slices.Sort(v)
+			l.median[j] = v[(n-1)/2]
+			for i, f := range v {
+				v[i] = math.Abs(f - l.median[j])
+			}
+			slices.Sort(v)
+			all[j] = spread{v[(n-1)*9/10], v[(n-1)*97/100], v[n-3], v[n/2] == 0, true}
+		}
+	}
+	usual := usualReach(all)
+	for j, s := range all {
+		reach := max(reachOfNine*s.nine, reachOfMost*s.most, reachOfTop*min(s.top, usual))
+		if s.isConstant {
+			reach = max(reach, reachOfUsual*usual)
+		}
+		if !s.isKnown || reach == 0 {
+			reach = math.Inf(1)
+		}
+		if l.reach[j], l.extreme[j] = reach, extremeRatio*reach; s.isConstant {
+			l.extreme[j] = math.Inf(1)
+		}
+		l.low[j], l.high[j] = rounded(l.median[j]-reach, reach), rounded(l.median[j]+reach, reach)
+	}
+	return l
+}
+
+// usualReach is the upper quartile of the positive distances of nine in ten rows; if there are none, of 97 in 100, or
+// of all but two.
+func usualReach(all []spread) float64 {
+	for _, of := range []func(spread) float64{
+		func(s spread) float64 { return s.nine },
+		func(s spread) float64 { return s.most },
+		func(s spread) float64 { return s.top },
+	} {
+		var v []float64
+		for _, s := range all {
+			if d := of(s); d > 0 {
+				v = append(v, d)
+			}
+		}
+		if len(v) > 0 {
+			slices.Sort(v)
+			return v[(len(v)-1)*3/4]
+		}
+	}
+	return 0
+}
+
+// rounded is the nearest float32, unless it is too far away relative to the reach: rows of float32 remain that.
+func rounded(v, reach float64) float64 {
+	if f := float64(float32(v)); math.Abs(f-v) <= reach/100 {
+		return f
+	}
+	return v
+}
+
+// judgement is how a row compares with the limits.
+type judgement struct {
+	limited  bool    // a value is beyond them
+	extreme  int     // number of extreme values
+	enormous bool    // a value is beyond Enormous
+	feature  int     // the one that is farthest, relative to its limit
+	ratio    float64 // its distance from the median, as a multiple of its reach
+}
+
+// judge compares a row with the limits. Missing features are ignored.
+func (l *limits) judge(x []float64) (g judgement) {
+	for j, v := range x {
+		ratio := 0.0
+		switch {
+		case math.IsNaN(v) || math.IsInf(v, 0):
+			continue
+		case math.Abs(v) > Enormous:
+			g.enormous, ratio = true, math.Inf(1)
+		case v < l.low[j] || v > l.high[j]:
+			ratio = math.Abs(v-l.median[j]) / l.reach[j]
+		default:
+			continue
+		}
+		g.limited = true
+		if ratio > extremeRatio {
+			g.extreme++
+		}
+		if ratio > g.ratio {
+			g.ratio, g.feature = ratio, j
+		}
+	}
+	return g
+}
+
+// apply replaces the values of a row that are beyond the limits. Missing ones stay missing.
+func (l *limits) apply(x []float64) {
+	for j, v := range x {
+		switch {
+		case v >= l.low[j] && v <= l.high[j] || math.IsNaN(v):
+		case math.Abs(v-l.median[j]) > l.extreme[j]:
+			x[j] = l.median[j]
+		case v < l.low[j]:
+			x[j] = l.low[j]
+		default:
+			x[j] = l.high[j]
+		}
+	}
+}
+
+// isEqual reports whether two limits have the same ranges and medians.
+func (l *limits) isEqual(o *limits) bool {
+	return l == o || l != nil && o != nil && slices.Equal(l.low, o.low) && slices.Equal(l.high, o.high) &&
+		slices.Equal(l.median, o.median)
+}
+
+const (
+	// A row is set aside if at least a wrongFeatures-th of its features are extreme: what is left of it says little.
+	wrongFeatures = 4
+	// At most one in maxSetAside rows of a block or a summary is set aside, and one in maxOfClass of each class there.
+	maxSetAside = 100
+	maxOfClass  = 20
+)
+
+// suspect is a row that may be set aside.
+type suspect struct{ n, class int }
+
+// isSuspect reports whether a row of m features may be set aside.
+func (g *judgement) isSuspect(m int) bool { return g.extreme > 0 && g.extreme*wrongFeatures >= m }
+
+// chooseSetAside calls setAside for the first suspects, within the limits of all rows and of each class. perClass is
+// the number of rows of each class. The first ones stay set aside while rows arrive; the others are within limits, too.
+func chooseSetAside(suspects []suspect, rows int, perClass map[int]int, setAside func(n int)) {
+	left, of := rows/maxSetAside, map[int]int{}
+	for _, s := range suspects {
+		if left > 0 && of[s.class] < perClass[s.class]/maxOfClass {
+			left--
+			of[s.class]++
+			setAside(s.n)
+		}
+	}
+}
+
+// WithoutOutliers returns the rows of m features as they enter fits: within limits, and without those set aside.
+func WithoutOutliers(x []float64, m int) []float64 {
+	n := len(x) / m
+	rows := make([][]float64, n)
+	for i := range rows {
+		rows[i] = x[i*m : (i+1)*m]
+	}
+	l := limitsOf(rows, Config{Features: m})
+	var suspects []suspect
+	drop := make([]bool, n)
+	for i, r := range rows {
+		if g := l.judge(r); g.enormous {
+			drop[i] = true
+		} else if g.isSuspect(m) {
+			suspects = append(suspects, suspect{i, 0})
+		}
+	}
+	chooseSetAside(suspects, n, map[int]int{0: maxOfClass * n}, func(n int) { drop[n] = true })
+	kept := make([]float64, 0, len(x))
+	for i, r := range rows {
+		if !drop[i] {
+			kept = append(kept, r...)
+			l.apply(kept[len(kept)-m:])
+		}
+	}
+	return kept
+}
