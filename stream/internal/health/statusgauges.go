@@ -211,7 +211,7 @@ var statusGaugeTable = []statusGauge{
 		})},
 	{describe("embedd_training_skipped_rows_total",
 		"Labelled rows that were not used for training, by reason: queue_full (they arrived too fast), class_limit "+
-			"(limits.classes was reached), outlier (a feature is too far from its usual range).", "reason"),
+			"(limits.classes was reached), outlier (many extreme values, or one beyond 1e140).", "reason"),
 		prometheus.CounterValue, ofStage(func(s plugin.Status) []sample {
 			return []sample{{[]string{"queue_full"}, float64(s.Dropped)}, {[]string{"class_limit"}, float64(s.OverClassLimit)},
 				{[]string{"outlier"}, float64(s.Outliers)}}
