@@ -224,8 +224,8 @@ func (d *dataset) sift() {
 		d.references.Sync(d.window)
 	}
 	f := d.window.Outliers()
-	if n := f.Rows + f.Limited; n > 0 && f.Newest.X != nil && n >= d.reportedOutliers { // the first, then one in ten times as many
-		d.reportedOutliers = 10 * n
+	if n := f.Rows + f.Limited; n > 0 && f.Newest.X != nil && n >= d.reportedOutliers {
+		d.reportedOutliers = 10 * n // the first, and then one in ten times as many
 		d.log.Warn("outliers are set aside, or learned within limits", "rows", n, "newest", d.describeOutlier(), "fix",
 			"find their publisher; if the values are right, send their logarithm")
 	}

@@ -53,16 +53,15 @@ type spread struct {
 	isKnown         bool
 }
 
-// limitsOf computes the limits from a sample of rows.
-func limitsOf(rows [][]float64, c Config) *limits {
-	m := c.Features
+// limitsOf computes the limits of m features from a sample of rows. It calls pause now and then.
+func limitsOf(rows [][]float64, m int, pause func()) *limits {
 	l := &limits{median: make([]float64, m), reach: make([]float64, m), low: make([]float64, m), high: make([]float64, m),
 		extreme: make([]float64, m)}
 	all := make([]spread, m)
 	v := make([]float64, 0, len(rows))
 	for j := range m {
 		if j%pauseFeatures == 0 {
-			c.pause()
+			pause()
 		}
 		v = v[:0]
 		for _, x := range rows {
@@ -216,7 +215,7 @@ func WithoutOutliers(x []float64, m int) []float64 {
 	for i := range rows {
 		rows[i] = x[i*m : (i+1)*m]
 	}
-	l := limitsOf(rows, Config{Features: m})
+	l := limitsOf(rows, m, func() {})
 	var suspects []suspect
 	drop := make([]bool, n)
 	for i, r := range rows {

@@ -79,81 +79,88 @@ func (w *Window) sift() {
 	for c := range w.classes.rows {
 		w.classes.included = append(w.classes.included, w.classes.size(c) >= least)
 	}
-	w.siftBlocks()
+	s := &sifter{Window: w, counts: make([]ClassOutliers, len(w.classes.names))}
+	for at, b := range w.blocks {
+		s.sift(at, b)
+	}
+	w.tails = float64(s.farTail) / float64(s.rows)
+	w.outliers.Limited, w.outliers.Classes = s.byClass()
 	w.classes.lend(w.blockList.forgetSum)
 }
 
-// siftBlocks determines the limits of each block, and which of its rows enter fits.
-func (w *Window) siftBlocks() {
-	counts := make([]ClassOutliers, len(w.classes.names))
-	w.farTail = 0
-	n := 0
-	for at, b := range w.blocks {
-		// Limits of a small block are also from the rows next to it, which may have changed.
-		if l := b.limits; l == nil || len(b.rows) < sampledForLimits {
-			if b.limits = limitsOf(w.blockList.sampleOf(at), w.config); b.limits.isEqual(l) {
-				b.limits = l
-			}
+// sifter determines the limits of the blocks of a window, and which of their rows enter fits.
+type sifter struct {
+	*Window
+	counts  []ClassOutliers // by class number
+	rows    int
+	farTail int // rows with a feature in the far tail
+}
+
+// sift does so for a block.
+func (s *sifter) sift(at int, b *block) {
+	// Limits of a small block are also from the rows next to it, which may have changed.
+	if l := b.limits; l == nil || len(b.rows) < sampledForLimits {
+		b.limits = limitsOf(s.blockList.sampleOf(at), s.config.Features, s.config.pause)
+		if b.limits.isEqual(l) {
+			b.limits = l
 		}
-		aside := w.judgeRows(b, &n)
-		for i, r := range b.rows {
-			before := r.excluded
-			r.excluded = included
-			switch {
-			case aside[i]:
-				r.excluded = outlier
-				counts[r.class].SetAside++
-				w.countOutlier(r)
-			case !w.classes.included[r.class]:
-				r.excluded = sparseClass
-			}
-			if counts[r.class].Rows++; r.limits != nil && r.excluded == included {
-				counts[r.class].Limited++
-			}
-			if (before == included) != (r.excluded == included) {
-				b.sum = nil
-				w.newlyIncluded = w.newlyIncluded || r.excluded == included
-			}
-		}
-		w.limits = b.limits
 	}
-	w.tails = float64(w.farTail) / float64(n)
-	w.countClasses(counts)
+	s.limits = b.limits
+	aside := s.judge(b)
+	for i, r := range b.rows {
+		before := r.excluded
+		r.excluded = included
+		switch {
+		case aside[i]:
+			r.excluded = outlier
+			s.counts[r.class].SetAside++
+			if !r.counted {
+				r.counted = true
+				s.outliers.Rows++
+			}
+		case !s.classes.included[r.class]:
+			r.excluded = sparseClass
+		}
+		if s.counts[r.class].Rows++; r.limits != nil && r.excluded == included {
+			s.counts[r.class].Limited++
+		}
+		if (before == included) != (r.excluded == included) {
+			b.sum = nil
+			s.newlyIncluded = s.newlyIncluded || r.excluded == included
+		}
+	}
 }
 
 // maxListed is the maximum number of classes that Outliers lists.
 const maxListed = 20
 
-// countClasses notes the outliers by class.
-func (w *Window) countClasses(counts []ClassOutliers) {
-	w.outliers.Limited = 0
-	var list []ClassOutliers
-	for c, of := range counts {
-		if of.Label = w.classes.names[c]; of.SetAside+of.Limited > 0 {
-			w.outliers.Limited += of.Limited
+// byClass returns the number of rows with limited values, and the classes with the most outliers.
+func (s *sifter) byClass() (limited int, list []ClassOutliers) {
+	for c, of := range s.counts {
+		if of.Label = s.classes.names[c]; of.SetAside+of.Limited > 0 {
+			limited += of.Limited
 			list = append(list, of)
 		}
 	}
 	slices.SortFunc(list, func(a, b ClassOutliers) int {
 		return cmp.Or(b.SetAside+b.Limited-a.SetAside-a.Limited, strings.Compare(a.Label, b.Label))
 	})
-	w.outliers.Classes = list[:min(len(list), maxListed)]
+	return limited, list[:min(len(list), maxListed)]
 }
 
-// judgeRows compares the rows of a block with its limits, and returns which are set aside. n counts the rows of all
-// blocks.
-func (w *Window) judgeRows(b *block, n *int) (aside []bool) {
+// judge compares the rows of a block with its limits, and returns which are set aside.
+func (s *sifter) judge(b *block) (aside []bool) {
 	aside = make([]bool, len(b.rows))
 	var suspects []suspect
 	for i, r := range b.rows {
-		if *n++; *n%pauseSifted == 0 {
-			w.config.pause()
+		if s.rows++; s.rows%pauseSifted == 0 {
+			s.config.pause()
 		}
 		g := b.limits.judge(r.X)
 		if g.ratio > FarTail/reachOfNine {
-			w.farTail++
+			s.farTail++
 		}
-		if w.limit(b, r, &g); g.enormous {
+		if s.limit(b, r, &g); g.enormous {
 			aside[i] = true
 		} else if b.sums == nil && g.isSuspect(len(r.X)) { // a summary has set its outliers aside
 			suspects = append(suspects, suspect{i, r.class})
@@ -170,25 +177,20 @@ func (w *Window) judgeRows(b *block, n *int) (aside []bool) {
 	return aside
 }
 
-// limit notes the limits of a row with values beyond them.
-func (w *Window) limit(b *block, r *Row, g *judgement) {
+// limit notes the limits of a row with values beyond them, and describes the newest row with an extreme one.
+func (s *sifter) limit(b *block, r *Row, g *judgement) {
 	before := r.limits
-	w.newlyIncluded = w.newlyIncluded || r.extreme && g.extreme == 0
+	s.newlyIncluded = s.newlyIncluded || r.extreme && g.extreme == 0
 	if r.limits, r.extreme = nil, g.extreme > 0; g.limited {
 		r.limits = b.limits
 	}
 	if !before.isEqual(r.limits) {
 		b.sum = nil
 	}
-	if r.extreme && r.Compare(w.outliers.Newest.Position) >= 0 {
-		w.describe(r, b.limits, g.feature)
+	if o := &s.outliers; r.extreme && r.Compare(o.Newest.Position) >= 0 {
+		o.Newest, o.Feature = *r, g.feature
+		o.Median, o.Reach = b.limits.median[g.feature], b.limits.reach[g.feature]
 	}
-}
-
-// describe notes the newest row with an extreme value.
-func (w *Window) describe(r *Row, l *limits, feature int) {
-	w.outliers.Newest, w.outliers.Feature = *r, feature
-	w.outliers.Median, w.outliers.Reach = l.median[feature], l.reach[feature]
 }
 
 // classify judges a new row by the last Sift. It sets only enormous rows aside.
@@ -204,14 +206,6 @@ func (w *Window) classify(r *Row) {
 		r.excluded = outlier
 	} else if r.class >= len(w.classes.included) || !w.classes.included[r.class] {
 		r.excluded = sparseClass
-	}
-}
-
-// countOutlier counts a row that is set aside, once.
-func (w *Window) countOutlier(r *Row) {
-	if !r.counted {
-		r.counted = true
-		w.outliers.Rows++
 	}
 }
 

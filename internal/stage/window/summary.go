@@ -161,7 +161,7 @@ func (d *summarizer) computeLimits(ctx context.Context, rows iter.Seq[*Row]) err
 			return ctx.Err()
 		}
 	}
-	d.limits = limitsOf(x, d.config)
+	d.limits = limitsOf(x, d.config.Features, d.config.pause)
 	d.aside = make([]bool, n)
 	d.summary.Read.Rows = n
 	return d.setAside(ctx, rows)

@@ -33,7 +33,6 @@ type Window struct {
 	limits        *limits // of the newest block, at the last Sift
 	outliers      Outliers
 	tails         float64 // share of the rows in the far tail of a feature, as of the last Sift
-	farTail       int     // rows in the far tail of a feature, as of the last Sift
 }
 
 // New returns an empty window.
