@@ -50,7 +50,7 @@ func rowMappings(n, m int) map[string]mapping.Map {
 	out["nystrom"] = &mapping.Nystrom{Training: t, Lambda: lambda, Reach: reach, K: k, Rate: 1 / float64(m)}
 	out["barycentric"] = &mapping.Barycentric{Training: t, K: k, Regular: 1e-3}
 	edge, length := ring(r, n)
-	out["geodesic"] = &mapping.Geodesic{Training: t, Lambda: []float64{2, 1}, Mean: normals(r, n), Edge: edge,
+	out["geodesic"] = &mapping.Geodesic{Training: t, Lambda: []float64{2, 1}, Square: normals(r, n), Edge: edge,
 		Length: length, K: k}
 	patch := make([]float64, n)
 	for i := range patch {
@@ -337,7 +337,7 @@ func plainPlace(t *testing.T, dst, z []float64, mp mapping.Map, m int, w *mappin
 					path = min(path, math.Sqrt(distance(j))+g[j*n+i])
 				}
 				v := e.Embedding[i*e.D+c] / math.Sqrt(l)
-				dst[c] += v * (e.Mean[i] - path*path) / (2 * math.Sqrt(l))
+				dst[c] += v * (e.Square[i] - path*path) / (2 * math.Sqrt(l))
 			}
 		}
 	case *mapping.Tangent:
@@ -544,7 +544,7 @@ func BenchmarkPlace(b *testing.B) {
 		"nystrom": &mapping.Nystrom{Training: t, Lambda: []float64{0.1, 0.2}, Reach: make([]float64, n), K: k,
 			Rate: 1. / m},
 		"barycentric": &mapping.Barycentric{Training: t, K: k, Regular: 1e-3},
-		"geodesic": &mapping.Geodesic{Training: t, Lambda: []float64{2, 1}, Mean: make([]float64, n), Edge: edge,
+		"geodesic": &mapping.Geodesic{Training: t, Lambda: []float64{2, 1}, Square: make([]float64, n), Edge: edge,
 			Length: length, K: k},
 		"tangent": &mapping.Tangent{Training: t, Patch: make([]float64, n), Slope: make([]float64, m*d), Count: 1},
 		"kernel gauss": &mapping.KernelMap{D: d, Rows: t.Rows, Coefficients: t.Embedding,

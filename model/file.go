@@ -19,9 +19,8 @@ import (
 // content section is a JSON header and the float64 arrays that it names; its SHA-256 is the model's digest. The note
 // section holds note and report as JSON, with a separate checksum.
 const (
-	magic       = "embedd\r\n" // detects transfers that rewrite line ends
-	fileVersion = 1
-	align8      = 8
+	magic  = "embedd\r\n" // detects transfers that rewrite line ends
+	align8 = 8
 
 	// DefaultFileLimit is the size in bytes above which Read refuses a model file.
 	DefaultFileLimit = 256 << 20
@@ -52,6 +51,18 @@ type arrayHead struct {
 type remarks struct {
 	Note   Note   `json:"note"`
 	Report Report `json:"report"`
+}
+
+// newestVersion is the newest version of the file that this program reads.
+const newestVersion = 2
+
+// fileVersion is the version of a model's file: 2 where version 1 would have two arrays of one name, and otherwise 1,
+// which older programs read too.
+func (m *Model) fileVersion() uint64 {
+	if g, ok := m.mapping.(*mapping.Geodesic); ok && !g.Version1 {
+		return 2
+	}
+	return 1
 }
 
 // allArrays are the arrays of the content: those of every model, then those of its map.
@@ -121,7 +132,7 @@ func Write(w io.Writer, m *Model) error {
 	}
 	b := make([]byte, 0, 32+len(content)+len(note)+2*sha256.Size)
 	b = append(b, magic...)
-	b = binary.LittleEndian.AppendUint64(b, fileVersion)
+	b = binary.LittleEndian.AppendUint64(b, m.fileVersion())
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(content)))
 	b = append(b, content...)
 	b = append(b, m.digest[:]...)
@@ -168,9 +179,10 @@ func parse(b []byte) (_ *Model, err error) {
 	if len(b) < 8 {
 		panic(fail.With(errTruncated))
 	}
-	if v := binary.LittleEndian.Uint64(b); v != fileVersion {
-		panic(fail.With(fmt.Errorf("version %d, this program reads version %d; use the release that wrote it", v,
-			fileVersion)))
+	version := binary.LittleEndian.Uint64(b)
+	if version < 1 || version > newestVersion {
+		panic(fail.With(fmt.Errorf("version %d, this program reads versions 1 to %d; use the release that wrote it", version,
+			newestVersion)))
 	}
 	content, sum, rest := cut(b[8:])
 	if digestOf(content) != sum {
@@ -184,6 +196,10 @@ func parse(b []byte) (_ *Model, err error) {
 		panic(fail.With(fmt.Errorf("%d bytes follow the model", len(rest))))
 	}
 	m := parseContent(content)
+	if v := m.fileVersion(); v != version {
+		panic(fail.With(fmt.Errorf("it says version %d, and the arrays of its map %s are those of version %d", version,
+			m.mapping.Kind(), v)))
+	}
 	if again, err := m.content(); err != nil || !bytes.Equal(again, content) {
 		panic(fail.With(errors.New("the header is not in its one canonical form")))
 	}

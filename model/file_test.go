@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -150,7 +151,7 @@ func TestFileLimit(t *testing.T) {
 
 // wrap makes a file with good checksums of any content and note.
 func wrap(content, note []byte) []byte {
-	b := binary.LittleEndian.AppendUint64([]byte(magic), fileVersion)
+	b := binary.LittleEndian.AppendUint64([]byte(magic), 1)
 	for _, s := range [][]byte{content, note} {
 		sum := sha256.Sum256(s)
 		b = binary.LittleEndian.AppendUint64(b, uint64(len(s)))
@@ -334,6 +335,64 @@ func TestMarshalJSON(t *testing.T) {
 		}
 		if !(math.Abs(want-float64(y[c])) <= 1e-6) {
 			t.Errorf("output %d is %g, the form gives %g", c, y[c], want)
+		}
+	}
+}
+
+// TestVersions: a file of version 1 in which two arrays have the name mean is read, keeps its digest and is written as it
+// was; the same model of version 2 has unique names and the same outputs. A version that its arrays contradict is
+// refused, so no file of version 2 has a name twice.
+func TestVersions(t *testing.T) {
+	old, err := os.ReadFile("testdata/geodesic-version1.embedd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := Read(bytes.NewReader(old))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again bytes.Buffer
+	if err := Write(&again, m); err != nil || !bytes.Equal(again.Bytes(), old) {
+		t.Errorf("it is not written as it was read (%v)", err)
+	}
+	newer := *m
+	geodesic := *m.mapping.(*mapping.Geodesic)
+	geodesic.Version1, newer.mapping = false, &geodesic
+	sealed, err := newer.seal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := Write(&b, sealed); err != nil {
+		t.Fatal(err)
+	}
+	if v := binary.LittleEndian.Uint64(b.Bytes()[8:]); v != 2 {
+		t.Errorf("it is written as version %d", v)
+	}
+	back, err := Read(bytes.NewReader(b.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, a := range back.allArrays() {
+		if names[a.Name] {
+			t.Errorf("version 2 has two arrays %s", a.Name)
+		}
+		names[a.Name] = true
+	}
+	x := []float64{0.5, -1, 0.2, 3, 2, 0.9}
+	one, two := make([]float32, 4), make([]float32, 4)
+	if err := m.Project(one, DenseRows(x, 2, 3)); err != nil {
+		t.Fatal(err)
+	}
+	if err := back.Project(two, DenseRows(x, 2, 3)); err != nil || !slices.Equal(one, two) {
+		t.Errorf("version 1 projects to %v, version 2 to %v (%v)", one, two, err)
+	}
+	for name, file := range map[string][]byte{"1 as 2": old, "2 as 1": b.Bytes(), "3": old} {
+		c := slices.Clone(file)
+		c[8] = map[string]byte{"1 as 2": 2, "2 as 1": 1, "3": 3}[name]
+		if _, err := Read(bytes.NewReader(c)); err == nil || !strings.Contains(err.Error(), "version") {
+			t.Errorf("version %s: %v", name, err)
 		}
 	}
 }

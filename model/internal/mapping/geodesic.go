@@ -7,17 +7,19 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
-// Geodesic extends ISOMAP: y_k(x) = v_k'(mean - d(x)^2) / (2 sqrt(lambda_k)), where d(x)_i is the length of the
-// shortest path from x to row i through the k nearest rows of x, and mean the column means of the squared geodesics of
-// the fit (de Silva and Tenenbaum 2003, landmark MDS). It stores the graph of the fit and searches paths in it: that
+// Geodesic extends ISOMAP: y_k(x) = v_k'(s - d(x)^2) / (2 sqrt(lambda_k)), where d(x)_i is the length of the shortest
+// path from x to row i through the k nearest rows of x, and s the column means of the squared geodesics of the fit (de Silva and Tenenbaum 2003, landmark MDS). It stores the graph of the fit and searches paths in it: that
 // is much smaller than the n x n geodesics and gives the same result.
 type Geodesic struct {
 	Training
 	Lambda []float64 // d positive eigenvalues of B
-	Mean   []float64 // n
+	Square []float64 // n: mean squared geodesics
 	Edge   []float64 // E x 2: rows of the fit
 	Length []float64 // E
 	K      int
+	// Version1 says that the map was read from a model file of version 1, where the array Square has the name of the
+	// features' mean.
+	Version1 bool
 }
 
 func (e *Geodesic) Kind() string { return "geodesic" }
@@ -28,9 +30,9 @@ func (e *Geodesic) Check(m, classes int) error {
 	}
 	n := e.Len()
 	switch {
-	case len(e.Lambda) != e.D || len(e.Mean) != n:
-		return fmt.Errorf("%d numbers in lambda and %d in mean, %d and %d are needed", len(e.Lambda),
-			len(e.Mean), e.D, n)
+	case len(e.Lambda) != e.D || len(e.Square) != n:
+		return fmt.Errorf("%d numbers in lambda and %d in mean_square, %d and %d are needed", len(e.Lambda),
+			len(e.Square), e.D, n)
 	case len(e.Edge) != 2*len(e.Length):
 		return fmt.Errorf("%d numbers in edge, 2 x %d are needed", len(e.Edge), len(e.Length))
 	case e.K < 1 || e.K > n:
@@ -77,15 +79,23 @@ func (e *Geodesic) connected() error {
 }
 
 func (e *Geodesic) Arrays() []Array {
-	return e.with(Array{"lambda", []int{e.D}, e.Lambda}, Array{"mean", []int{e.Len()}, e.Mean},
+	square := "mean_square"
+	if e.Version1 {
+		square = "mean"
+	}
+	return e.with(Array{"lambda", []int{e.D}, e.Lambda}, Array{square, []int{e.Len()}, e.Square},
 		Array{"edge", []int{len(e.Length), 2}, e.Edge}, Array{"length", []int{len(e.Length)}, e.Length},
 		Array{"neighbors", []int{1}, []float64{float64(e.K)}})
 }
 
 func rebuildGeodesic(arrays []Array) Map {
-	t, rest := rebuildTraining("geodesic", arrays, []string{"lambda", "mean", "edge", "length", "neighbors"},
+	square, is1 := "mean_square", false
+	if len(arrays) > 3 && arrays[3].Name == "mean" {
+		square, is1 = "mean", true
+	}
+	t, rest := rebuildTraining("geodesic", arrays, []string{"lambda", square, "edge", "length", "neighbors"},
 		[]int{1, 1, 2, 1, 1})
-	return &Geodesic{t, rest[0].Data, rest[1].Data, rest[2].Data, rest[3].Data, count(rest[4])}
+	return &Geodesic{t, rest[0].Data, rest[1].Data, rest[2].Data, rest[3].Data, count(rest[4]), is1}
 }
 
 func (e *Geodesic) Extension(m int) (Extension, error) {
@@ -129,7 +139,7 @@ func (p *geodesicExtension) Project(dst, z []float64, w *Workspace) error {
 	p.paths(w)
 	clear(dst)
 	for i, d := range w.Row {
-		gap := p.Mean[i] - d*d
+		gap := p.Square[i] - d*d
 		for c, y := range p.Embedding[i*p.D : (i+1)*p.D] {
 			dst[c] += gap * y // y = sqrt(lambda) v
 		}

@@ -66,7 +66,7 @@ func fitIsomap(ctx context.Context, t *frame.Task) *frame.Solution {
 			row[c] *= math.Sqrt(l)
 		}
 	}
-	e := &mapping.Geodesic{Training: t.Training(nil, y.RawMatrix().Data, t.D), Lambda: part.Values, Mean: b.mean, K: k}
+	e := &mapping.Geodesic{Training: t.Training(nil, y.RawMatrix().Data, t.D), Lambda: part.Values, Square: b.mean, K: k}
 	for i := range t.Rows.N {
 		index, value := lengths.Row(i)
 		for p, j := range index {
