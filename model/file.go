@@ -65,6 +65,20 @@ func (m *Model) fileVersion() uint64 {
 	return 1
 }
 
+// checkNames refuses two arrays of one name, since readers look arrays up by name. A map geodesic of version 1 has two
+// arrays mean.
+func checkNames(arrays []arrayHead, kind string, version uint64) error {
+	known := map[string]bool{}
+	for i, a := range arrays {
+		if known[a.Name] && !(version == 1 && kind == "geodesic" && a.Name == "mean") {
+			return fmt.Errorf("two arrays have the name %q, the second is array %d of %d of a map %s", a.Name, i+1, len(arrays),
+				kind)
+		}
+		known[a.Name] = true
+	}
+	return nil
+}
+
 // allArrays are the arrays of the content: those of every model, then those of its map.
 func (m *Model) allArrays() []mapping.Array {
 	return append([]mapping.Array{
@@ -87,6 +101,9 @@ func (m *Model) content() ([]byte, error) {
 	for _, a := range arrays {
 		h.Arrays = append(h.Arrays, arrayHead{a.Name, a.Shape})
 		size += 8 * len(a.Data)
+	}
+	if err := checkNames(h.Arrays, h.Map, m.fileVersion()); err != nil {
+		return nil, err
 	}
 	b, err := section(h, size)
 	if err != nil {
@@ -195,7 +212,7 @@ func parse(b []byte) (_ *Model, err error) {
 	if len(rest) > 0 {
 		panic(fail.With(fmt.Errorf("%d bytes follow the model", len(rest))))
 	}
-	m := parseContent(content)
+	m := parseContent(content, version)
 	if v := m.fileVersion(); v != version {
 		panic(fail.With(fmt.Errorf("it says version %d, and the arrays of its map %s are those of version %d", version,
 			m.mapping.Kind(), v)))
@@ -242,7 +259,7 @@ func cutLength(b []byte) (body, rest []byte) {
 	return b[:n], b[n:]
 }
 
-func parseContent(content []byte) *Model {
+func parseContent(content []byte, version uint64) *Model {
 	text, data := cutLength(content)
 	var h header
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -250,6 +267,7 @@ func parseContent(content []byte) *Model {
 	if err := d.Decode(&h); err != nil {
 		panic(fail.With(fmt.Errorf("header: %w", err)))
 	}
+	fail.Check(checkNames(h.Arrays, h.Map, version))
 	arrays := parseArrays(h.Arrays, data)
 	if len(arrays) < 3 || arrays[0].Name != "mean" || arrays[1].Name != "scale" || arrays[2].Name != "eigenvalues" {
 		panic(fail.With(errors.New("header: the arrays do not start with mean, scale and eigenvalues")))

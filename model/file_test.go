@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
@@ -208,6 +209,35 @@ func TestFileLies(t *testing.T) {
 	}
 }
 
+// repeating is a map with two arrays of one name.
+type repeating struct{ mapping.Map }
+
+func (r repeating) Arrays() []mapping.Array {
+	a := r.Map.Arrays()
+	return append(a, mapping.Array{Name: "scale", Shape: []int{1}, Data: []float64{1}})
+}
+
+// TestRepeatedNames: neither reader nor writer accepts two arrays of one name, and both name it. The maps have none.
+func TestRepeatedNames(t *testing.T) {
+	head := `{"method":"x","map":"linear","dim":1,"features":["a"],"classes":[],"unit":false,"float64":false,"rows":1,` +
+		`"informative_rank":0,"params":{},"arrays":[{"name":"mean","shape":[1]},{"name":"scale","shape":[1]},` +
+		`{"name":"eigenvalues","shape":[0]},{"name":"components","shape":[1,1]},{"name":"components","shape":[1,1]}]}`
+	if _, err := Read(bytes.NewReader(craft(t, head, 4))); err == nil || !strings.Contains(err.Error(), `"components"`) {
+		t.Errorf("the reader: %v", err)
+	}
+	for kind, mp := range rowMappings(12, 3) {
+		m := &Model{method: "x", features: []string{"a", "b", "c"}, rows: 12, mean: make([]float64, 3),
+			scale: []float64{1, 1, 1}, mapping: mp}
+		if _, err := m.seal(); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+		m.mapping = repeating{mp}
+		if _, err := m.content(); err == nil || !strings.Contains(err.Error(), `"scale"`) {
+			t.Errorf("the writer, of a map %s: %v", kind, err)
+		}
+	}
+}
+
 // tryRead reads an arbitrary file: an error, or a model that projects and can be written again.
 func tryRead(t *testing.T, b []byte) bool {
 	t.Helper()
@@ -391,7 +421,8 @@ func TestVersions(t *testing.T) {
 	for name, file := range map[string][]byte{"1 as 2": old, "2 as 1": b.Bytes(), "3": old} {
 		c := slices.Clone(file)
 		c[8] = map[string]byte{"1 as 2": 2, "2 as 1": 1, "3": 3}[name]
-		if _, err := Read(bytes.NewReader(c)); err == nil || !strings.Contains(err.Error(), "version") {
+		want := map[string]string{"1 as 2": `two arrays have the name "mean"`}[name]
+		if _, err := Read(bytes.NewReader(c)); err == nil || !strings.Contains(err.Error(), cmp.Or(want, "version")) {
 			t.Errorf("version %s: %v", name, err)
 		}
 	}

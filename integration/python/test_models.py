@@ -116,6 +116,14 @@ def test_model_file(run, tmp_path, scale):
         read(model)
 
 
+def test_geodesic_version1():
+    """Of a map geodesic of version 1 the reader keeps the mean of the features and that of the squared lengths."""
+    read, _ = documented_reader()
+    model = read(harness.ROOT / "model" / "testdata" / "geodesic-version1.embedd")
+    assert model["mean"].shape == model["scale"].shape == (len(model["features"]),)
+    assert model["mean_square"].shape == (len(model["rows"]),) == (model["row_count"],)
+
+
 BEHIND = [("lda", "standard"), ("pairacc", "minmax"), ("tnca", "unit"), ("mfa", "none"), ("pca", "standard")]
 
 

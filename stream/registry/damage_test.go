@@ -214,6 +214,44 @@ func TestDamagedWhileRunning(t *testing.T) {
 	})
 }
 
+// TestNewerModelFile: a program whose release does not read the version of the live model's file keeps the model that it
+// has, reports why, and leaves the pointer to the release that stored it. At a start it continues with the newest version
+// that it reads.
+func TestNewerModelFile(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Directory(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, newer := New(s, "digits", Options{}), New(s, "digits", Options{})
+	a := save(t, newer, 1, "")
+	if l, err := old.Live(t.Context()); err != nil || l.Live.Version != a {
+		t.Fatalf("live is %+v: %v", l, err)
+	}
+	b := save(t, newer, 2, a)
+	path := filepath.Join(dir, "digits", b+modelEnd)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[8] = 99 // the version of the file
+	if err := os.WriteFile(path, data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	adopted := 0
+	_, err = old.CatchUp(t.Context(), func(*Choice) error { adopted++; return nil })
+	if adopted > 0 || err == nil || !strings.Contains(err.Error(), "version 99, this program reads") {
+		t.Errorf("%d models were adopted: %v", adopted, err)
+	}
+	if p, err := old.Pointer(t.Context()); err != nil || p.Live != b {
+		t.Errorf("the pointer's live version is %v: %v", p, err)
+	}
+	l, err := New(s, "digits", Options{}).Live(t.Context())
+	if err != nil || l.Live == nil || l.Live.Version != a || !strings.Contains(l.Damage, b) {
+		t.Errorf("a start continues with %+v: %v", l, err)
+	}
+}
+
 // TestRetire: a pipeline without a live model stores its next one nevertheless, and the model that was live is the
 // previous one.
 func TestRetire(t *testing.T) {

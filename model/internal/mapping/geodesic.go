@@ -8,8 +8,9 @@ import (
 )
 
 // Geodesic extends ISOMAP: y_k(x) = v_k'(s - d(x)^2) / (2 sqrt(lambda_k)), where d(x)_i is the length of the shortest
-// path from x to row i through the k nearest rows of x, and s the column means of the squared geodesics of the fit (de Silva and Tenenbaum 2003, landmark MDS). It stores the graph of the fit and searches paths in it: that
-// is much smaller than the n x n geodesics and gives the same result.
+// path from x to row i through the k nearest rows of x, and s the column means of the squared geodesics of the fit
+// (de Silva and Tenenbaum 2003, landmark MDS). It stores the graph of the fit and searches paths in it: that is much
+// smaller than the n x n geodesics and gives the same result.
 type Geodesic struct {
 	Training
 	Lambda []float64 // d positive eigenvalues of B
