@@ -369,8 +369,8 @@ func TestMarshalJSON(t *testing.T) {
 	}
 }
 
-// TestVersions: a file of version 1 in which two arrays have the name mean is read, keeps its digest and is written as it
-// was; the same model of version 2 has unique names and the same outputs. A version that its arrays contradict is
+// TestVersions: a file of version 1 in which two arrays have the name mean is read, keeps its digest and is written as
+// it was; the same model of version 2 has unique names and the same outputs. A version that its arrays contradict is
 // refused, so no file of version 2 has a name twice.
 func TestVersions(t *testing.T) {
 	old, err := os.ReadFile("testdata/geodesic-version1.embedd")

@@ -214,9 +214,9 @@ func TestDamagedWhileRunning(t *testing.T) {
 	})
 }
 
-// TestNewerModelFile: a program whose release does not read the version of the live model's file keeps the model that it
-// has, reports why, and leaves the pointer to the release that stored it. At a start it continues with the newest version
-// that it reads.
+// TestNewerModelFile: a program whose release does not read the version of the live model's file keeps the model that
+// it has, reports why, and leaves the pointer to the release that stored it. At a start it continues with the newest
+// version that it reads.
 func TestNewerModelFile(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Directory(dir)
