@@ -4,38 +4,86 @@ import (
 	"testing"
 
 	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/tools/learning/streams"
 	"github.com/embedd/embedd/tools/learning/trial"
 )
 
-// onStream runs a stage on a stream of package streams.
-func onStream(t *testing.T, name string, c trial.Config) *trial.Result {
-	t.Helper()
-	var err error
-	if c.Stream, err = streams.Named(name); err != nil {
-		t.Fatal(err)
+// Labels that arrive in the reverse order of their rows, across changes of the concept or without any, leave the rows in
+// the window that labels in order do.
+func TestReversedLabels(t *testing.T) {
+	for _, c := range []struct {
+		stream string
+		seed   uint64
+	}{{"reversed", 1}, {"recurring", 1}, {"runs30", 1}} {
+		s, err := streams.Named(c.stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var runs [2]*trial.Result
+		for i := range runs {
+			s.Reversed = i == 1
+			if runs[i], err = trial.Run(t.Context(), trial.Config{Stream: s, Seed: c.seed, Rows: 4000, Every: 4000,
+				Fit: fit.Config{Method: "lda"}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, got := runs[0].Status.Rows, runs[1].Status.Rows
+		if diff := got - want; diff < -100 || diff > 100 {
+			t.Errorf("%s, seed %d: the window has %d rows, with labels in order %d", c.stream, c.seed, got, want)
+		}
+		before, after := runs[0].Checkpoints[0].Live, runs[1].Checkpoints[0].Live
+		if after < before-0.03 {
+			t.Errorf("%s, seed %d: accuracy %.3f, with labels in order %.3f", c.stream, c.seed, after, before)
+		}
 	}
-	if c.Every == 0 {
-		c.Every = c.Rows
-	}
-	c.Fit = fit.Config{Method: "lda"}
-	r, err := trial.Run(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
 }
 
-// Labels that arrive in the reverse order of their rows, across a change of the concept, leave the rows after the
-// change in the window, as labels in order do.
-func TestReversedLabels(t *testing.T) {
-	for seed := range uint64(2) {
-		r := onStream(t, "reversed", trial.Config{Seed: 1 + seed, Rows: 4000})
-		if n := r.Status.Rows; n < 1900 || n > 2100 {
-			t.Errorf("seed %d: the window has %d rows; 2,000 came after the change", 1+seed, n)
+// However many labels a message has, reversed labels leave the rows after the change in the window, and of a window
+// that holds fewer rows the newest.
+func TestReversedLabelMessages(t *testing.T) {
+	for _, c := range []struct{ labels, window, least, most int }{
+		{1, 0, 1400, 1600}, {37, 0, 1400, 1600}, {3000, 0, 1400, 1600}, {250, 1000, 950, 1000},
+	} {
+		s, err := streams.Named("reversed")
+		if err != nil {
+			t.Fatal(err)
 		}
-		if last := r.Checkpoints[len(r.Checkpoints)-1]; last.Live < last.Newest[2]-0.03 {
-			t.Errorf("seed %d: accuracy %.3f, of a fit on the rows after the change %.3f", 1+seed, last.Live, last.Newest[2])
+		source, err := s.Open(3000, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := trial.NewPlayer(s, fit.Config{Method: "lda"}, func(p *plugin.Config) { p.Training.Window.Rows = c.window })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		var labels []string
+		for len(labels) < 3000 {
+			d := source.Next()
+			for _, y := range d.Y {
+				labels = append(labels, d.Classes[y])
+			}
+			if err := p.Play(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var rows []int
+		var texts []string
+		for row := len(labels) - 1; row >= 0; row-- {
+			rows, texts = append(rows, row), append(texts, labels[row])
+			if len(rows) < c.labels && row > 0 {
+				continue
+			}
+			if err := p.PlayLabels(t.Context(), rows, texts); err != nil {
+				t.Fatal(err)
+			}
+			rows, texts = rows[:0], texts[:0]
+		}
+		n, joined := p.Stage.Status().Rows, p.Stage.LabelStatus().Joined
+		if joined != 3000 || n < c.least || n > c.most {
+			t.Errorf("%d labels a message: %d of 3000 rows are joined, and %d in the window, want %d to %d", c.labels, joined,
+				n, c.least, c.most)
 		}
 	}
 }
