@@ -5,8 +5,10 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/plugin/spec"
 )
 
 // filled is a window of rows of two features with these labels.
@@ -43,6 +45,17 @@ func TestAbsentClasses(t *testing.T) {
 	}
 	if all := p.Unusual(Stream{Seen: []string{"a", "c"}}); len(all) > 0 {
 		t.Errorf("%+v", all)
+	}
+}
+
+// A sentence has the beginning of a long label.
+func TestLongLabels(t *testing.T) {
+	long := strings.Repeat("é", 50_000)
+	p := Of(filled(append(labels(100, "a"), long)...), noPause)
+	for _, all := range [][]spec.Unusual{p.Unusual(Stream{}), p.Unusual(Stream{Seen: []string{long + "b"}})} {
+		if len(all) == 0 || len(all[0].Text) > 200 || !utf8.ValidString(all[0].Text) {
+			t.Errorf("%.300v", all)
+		}
 	}
 }
 

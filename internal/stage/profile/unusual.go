@@ -21,6 +21,7 @@ const (
 	minTails     = 0.005 // share of rows in the far tail of a feature
 	minConstant  = 0.5   // share of constant features
 	maxNamed     = 5     // classes that a sentence names
+	maxLabel     = 40    // bytes of a label in a sentence
 )
 
 // LabelsSuspect is for a stream on whose newest rows no model beats chance.
@@ -65,8 +66,8 @@ func (p *Profile) Unusual(s Stream) (all []spec.Unusual) {
 			p.RunRows())
 	default:
 		if small, few, large, many := p.extremes(); many >= minImbalance*few {
-			add(spec.UnusualImbalance, "classes are imbalanced: %q has %d rows in the window, %q has %d", large, many,
-				small, few)
+			add(spec.UnusualImbalance, "classes are imbalanced: %q has %d rows in the window, %q has %d",
+				shortened(large), many, shortened(small), few)
 		}
 	}
 	if share := float64(p.Copies) / float64(p.Rows); share >= minCopies {
@@ -116,9 +117,21 @@ func (p *Profile) extremes() (small string, few int, large string, many int) {
 	return small, few, large, many
 }
 
+// shortened is a label, or the beginning of a long one.
+func shortened(label string) string {
+	if len(label) <= maxLabel {
+		return label
+	}
+	return strings.ToValidUTF8(label[:maxLabel], "") + "..."
+}
+
 // listed names the first of some classes.
 func listed(labels []string) string {
-	text := strings.Join(labels[:min(len(labels), maxNamed)], ", ")
+	var names []string
+	for _, label := range labels[:min(len(labels), maxNamed)] {
+		names = append(names, shortened(label))
+	}
+	text := strings.Join(names, ", ")
 	if more := len(labels) - maxNamed; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
