@@ -9,8 +9,8 @@ import (
 	"github.com/embedd/embedd/tools/learning/trial"
 )
 
-// Labels that arrive in the reverse order of their rows, across changes of the concept or without any, leave the rows in
-// the window that labels in order do.
+// Labels that arrive in the reverse order of their rows, across changes of the concept or without any, leave the rows
+// in the window that labels in order do.
 func TestReversedLabels(t *testing.T) {
 	for _, c := range []struct {
 		stream string
