@@ -33,6 +33,7 @@ func evalCommand(e *cli.Env) *cobra.Command {
 	blend := f.Int("blend", 0, "`NUMBER` of the best candidates that method auto combines; 1 is the best alone "+
 		"(default: all that are not significantly worse on held-out rows)")
 	curved := nonlinearFlag(f)
+	fewest := fewestFlag(f)
 	landmarks, width := landmarkFlags(f)
 	splits := f.Int("splits", 10, "`NUMBER` of random splits, stratified by class")
 	fraction := f.Float64("train-fraction", 0.5, "`SHARE` of the rows for training")
@@ -49,7 +50,7 @@ func evalCommand(e *cli.Env) *cobra.Command {
 		if f.Changed("train-per-class") && f.Changed("train-fraction") {
 			return cli.Usagef("eval: --train-per-class and --train-fraction exclude each other: give one")
 		}
-		c := eval.Config{Scale: model.Scale(*scale), Blend: *blend, Nonlinear: *curved,
+		c := eval.Config{Scale: model.Scale(*scale), Blend: *blend, Nonlinear: *curved, Fewest: *fewest,
 			Landmarks: *landmarks, Width: *width, Splits: *splits, TrainFraction: *fraction,
 			TrainPerClass: *perClass, Neighbors: *neighbors, Seed: *seed, Tune: *tune}
 		for name, n := range map[string]int{"splits": *splits, "neighbors": *neighbors, "train-per-class": *perClass} {

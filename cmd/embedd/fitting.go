@@ -23,6 +23,7 @@ type fitFlags struct {
 	scale     *string
 	blend     *int
 	nonlinear *bool
+	fewest    *bool
 	maxDim    *int
 	landmarks *int
 	width     *float64
@@ -40,6 +41,7 @@ func fittingFlags(f *cli.Flags) *fitFlags {
 		blend: f.Int("blend", 0, "`NUMBER` of the best candidates that method auto combines; 1 is the best alone "+
 			"(default: all that are not significantly worse on held-out rows)"),
 		nonlinear: nonlinearFlag(f),
+		fewest:    fewestFlag(f),
 		maxDim:    f.Int("max-dim", 0, "maximum `NUMBER` of outputs for dim auto"),
 		seed:      f.Uint64("seed", 1, "`NUMBER` that seeds random choices; the same seed gives the same model"),
 	}
@@ -55,6 +57,11 @@ func landmarkFlags(f *cli.Flags) (count *int, width *float64) {
 		f.Float64("width", 0, "`NUMBER` that narrows these kernels, usually 0.25 to 4 (default 1)")
 }
 
+func fewestFlag(f *cli.Flags) *bool {
+	return f.Bool("fewest", false, "let dim auto have as few outputs as possible: the smallest number that is worse on "+
+		"held-out rows by less than half a standard error")
+}
+
 func nonlinearFlag(f *cli.Flags) *bool {
 	return f.Bool("nonlinear", false, "let method auto try normal scores and 300 landmarks too, for curved "+
 		"boundaries; a projection then costs more")
@@ -66,7 +73,8 @@ var scales = []string{string(model.ScaleAuto), string(model.ScaleStandard), stri
 // config returns the configuration of the fit. It checks what can be checked before the rows are read.
 func (o *fitFlags) config(label string) (fit.Config, error) {
 	c := fit.Config{Method: *o.method, Scale: model.Scale(*o.scale), Blend: *o.blend, Nonlinear: *o.nonlinear,
-		MaxDim: *o.maxDim, Landmarks: *o.landmarks, Width: *o.width, Seed: *o.seed, Params: map[string]string{}}
+		Fewest: *o.fewest, MaxDim: *o.maxDim, Landmarks: *o.landmarks, Width: *o.width, Seed: *o.seed,
+		Params: map[string]string{}}
 	if o.dim == fit.Auto {
 		c.Dim = fit.AutoDim
 	} else if o.dim != "" {

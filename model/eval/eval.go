@@ -33,6 +33,7 @@ type Config struct {
 	Width         float64     // see fit.Config
 	Blend         int         // of Auto, see fit.Config [0]
 	Nonlinear     bool        // of Auto, see fit.Config
+	Fewest        bool        // of fit.AutoDim, see fit.Config
 	Memory        int64       // of a fit, see fit.Config
 	Splits        int         // [10]
 	TrainFraction float64     // in (0, 1) [0.5]
@@ -239,7 +240,8 @@ func (c Config) score(ctx context.Context, d *model.Data, s *split, r *Result, p
 		for _, params := range c.settle(ctx, train, s, r.Method, progress)[r.Dim] {
 			start = time.Now()
 			if m, err = fitAtMost(ctx, train, fit.Config{Method: r.Method, Dim: r.Dim, Scale: c.Scale, Blend: c.Blend,
-				Nonlinear: c.Nonlinear && r.Method == fit.Auto, Landmarks: c.Landmarks, Width: c.Width, Params: params,
+				Fewest: c.Fewest && r.Dim == fit.AutoDim, Nonlinear: c.Nonlinear && r.Method == fit.Auto,
+				Landmarks: c.Landmarks, Width: c.Width, Params: params,
 				Seed: c.Seed, Memory: c.Memory, Memo: s.memo}); err == nil || ctx.Err() != nil {
 				c.countTuned(r, params)
 				break

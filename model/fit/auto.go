@@ -98,7 +98,7 @@ func fitChosen(ctx context.Context, d *model.Data, c Config, choice *model.Choic
 // choosing is what the configuration leaves open.
 func (c Config) choosing() (choose.Config, error) {
 	out := choose.Config{Params: c.Params, Dim: c.Dim, MaxDim: c.MaxDim, Scale: c.Scale, Blend: c.Blend,
-		Nonlinear: c.Nonlinear, Seed: c.Seed, Progress: c.Progress, Applied: c.applied}
+		Fewest: c.Fewest, Nonlinear: c.Nonlinear, Seed: c.Seed, Progress: c.Progress, Applied: c.applied}
 	if c.Method == Auto {
 		return out, nil
 	}
@@ -141,7 +141,7 @@ func (c Config) WithChoice(choice *model.Choice) Config {
 		}
 	}
 	if c.Dim == AutoDim || c.Dim == 0 {
-		c.Dim = choice.Dim
+		c.Dim, c.Fewest = choice.Dim, false
 	}
 	c.choice = choice
 	return c

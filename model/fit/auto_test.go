@@ -351,3 +351,18 @@ func TestAutoEndsOnCancel(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// With Fewest auto has no more outputs than without, and the same fit again needs only what was chosen.
+func TestFewestOutputs(t *testing.T) {
+	data := fixture.Dataset(t, "iris")
+	c := Config{Method: Auto, Dim: AutoDim, Scale: model.ScaleStandard, Blend: 1}
+	usual := fit(t, data, c)
+	c.Fewest = true
+	few := fit(t, data, c)
+	if few.Dim() > usual.Dim() {
+		t.Errorf("%d outputs, %d otherwise", few.Dim(), usual.Dim())
+	}
+	if again := fit(t, data, c.WithChoice(few.Report().Choice)); again.Digest() != few.Digest() {
+		t.Errorf("fitted again it is another model")
+	}
+}

@@ -34,6 +34,9 @@ type Config struct {
 	// Blend is the number of Auto's best candidates that are blended; 0: all that are not significantly worse than the
 	// best one; 1: no blend.
 	Blend int
+	// Fewest asks AutoDim for as few dimensions as possible: the smallest number that is worse than the best one by less
+	// than half a standard error. Without it Auto gives up dimensions only without a loss on held-out rows.
+	Fewest bool
 	// Nonlinear lets Auto try normal scores and landmarks too, and blend them. Projecting a row then costs as much as with
 	// a few hundred landmarks.
 	Nonlinear bool
@@ -130,6 +133,8 @@ func (c Config) check() error {
 	case c.MaxDim < 0 || c.MaxDim > 0 && c.Dim > c.MaxDim:
 		return fmt.Errorf("dim %d is not within max dim %d; give at least 1, 0 for no bound, and no dim above it", c.Dim,
 			c.MaxDim)
+	case c.Fewest && (c.Dim > 0 || c.Dim == 0 && c.withDefaults().Method != Auto):
+		return fmt.Errorf("fewest is for dim auto, which then has as few outputs as possible; remove fewest or the dim")
 	case c.Nonlinear && (c.withDefaults().Method != Auto || c.Criterion != nil):
 		return fmt.Errorf("nonlinear is for method auto, which then tries landmarks and normal scores; "+
 			"for %s give landmarks, or the scale rank", c.name())

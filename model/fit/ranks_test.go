@@ -196,6 +196,7 @@ func TestNonlinearAuto(t *testing.T) {
 	}{
 		{Config{Method: "lda", Nonlinear: true}, "nonlinear is for method auto"},
 		{Config{Nonlinear: true, Landmarks: 30}, "remove landmarks or nonlinear"},
+		{Config{Fewest: true, Dim: 2}, "fewest is for dim auto"},
 		{Config{Nonlinear: true, Scale: model.ScaleRank}, "remove scale or nonlinear"},
 		{Config{Landmarks: 30, Scale: model.ScaleRank}, "landmarks cannot be combined with the scale rank"},
 	} {

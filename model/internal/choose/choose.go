@@ -34,6 +34,7 @@ type Config struct {
 	MaxDim    int               // upper bound of a chosen dimension; 0: none
 	Scale     model.Scale       // auto: choose
 	Blend     int               // number of candidates in a blend; see fit.Config
+	Fewest    bool              // the smallest dimension that is not significantly worse than the best
 	Nonlinear bool              // try normal scores and landmarks too
 	Seed      uint64
 	Progress  func(string, float64)

@@ -108,7 +108,7 @@ func TestAutoLooksAtSomeRows(t *testing.T) {
 
 // Of a blend's dimensions the largest is chosen unless another is better by half a standard error on the same rows; if
 // it is every column, the smallest without a loss, one below half of the columns and 5 only if it wins. A linear
-// classifier counts as much as neighbours.
+// classifier counts as much as neighbours. If as few as possible are asked for, it is the smallest that is not worse.
 func TestDimensionOfABlend(t *testing.T) {
 	const n = 40
 	rows := func(right int) []int {
@@ -122,18 +122,19 @@ func TestDimensionOfABlend(t *testing.T) {
 		what          string
 		columns       int
 		nearest, line [3]int // rows that are right at 2, 5 and 10
-		want          int
+		want, fewest  int
 	}{
-		{"a hair better", 60, [3]int{20, 31, 30}, [3]int{10, 20, 20}, 5}, // one row is a standard error, where others agree
-		{"as good", 60, [3]int{30, 30, 30}, [3]int{20, 20, 20}, 10},
-		{"better for neighbours, worse for lines", 60, [3]int{34, 30, 30}, [3]int{16, 20, 20}, 10},
-		{"better for lines", 60, [3]int{30, 30, 30}, [3]int{26, 24, 20}, 2},
-		{"every column, as good", 10, [3]int{30, 30, 30}, [3]int{20, 20, 20}, 5},
-		{"every column, few outputs as good", 4, [3]int{30, 30, 30}, [3]int{20, 20, 20}, 2},
-		{"every column, few outputs win", 10, [3]int{33, 30, 30}, [3]int{20, 20, 20}, 2},
-		{"every column, one row worse", 10, [3]int{30, 29, 30}, [3]int{20, 20, 20}, 10},
-		{"every column, worse for lines", 10, [3]int{30, 30, 30}, [3]int{10, 20, 20}, 5},
-		{"every column, all worse", 10, [3]int{10, 10, 30}, [3]int{10, 20, 20}, 10},
+		// one row is a standard error, where others agree
+		{"a hair better", 60, [3]int{20, 31, 30}, [3]int{10, 20, 20}, 5, 5},
+		{"as good", 60, [3]int{30, 30, 30}, [3]int{20, 20, 20}, 10, 2},
+		{"better for neighbours, worse for lines", 60, [3]int{34, 30, 30}, [3]int{16, 20, 20}, 10, 2},
+		{"better for lines", 60, [3]int{30, 30, 30}, [3]int{26, 24, 20}, 2, 2},
+		{"every column, as good", 10, [3]int{30, 30, 30}, [3]int{20, 20, 20}, 5, 2},
+		{"every column, few outputs as good", 4, [3]int{30, 30, 30}, [3]int{20, 20, 20}, 2, 2},
+		{"every column, few outputs win", 10, [3]int{33, 30, 30}, [3]int{20, 20, 20}, 2, 2},
+		{"every column, one row worse", 10, [3]int{30, 29, 30}, [3]int{20, 20, 20}, 10, 2},
+		{"every column, worse for lines", 10, [3]int{30, 30, 30}, [3]int{10, 20, 20}, 5, 5},
+		{"every column, all worse", 10, [3]int{10, 10, 30}, [3]int{10, 20, 20}, 10, 10},
 	} {
 		a := &selection{v: &validator{rows: &frame.Rows{N: n}}, total: &frame.Task{Columns: c.columns}}
 		a.blend = &candidate{method: &blend.Method, dims: []int{2, 5, 10}}
@@ -143,6 +144,10 @@ func TestDimensionOfABlend(t *testing.T) {
 		}
 		if d := a.chosenBlendDim(); d != c.want {
 			t.Errorf("%s: %d outputs, want %d", c.what, d, c.want)
+		}
+		a.c.Fewest = true
+		if d := a.chosenBlendDim(); d != c.fewest {
+			t.Errorf("%s: %d outputs at fewest, want %d", c.what, d, c.fewest)
 		}
 	}
 }

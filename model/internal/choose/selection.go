@@ -208,15 +208,17 @@ func (s *selection) candidateOf(score model.Score) *candidate {
 
 // preferSmaller moves a smaller dimension of the best candidate to the front: of a given method the smallest that is
 // not significantly worse than its best. Where methods are compared that is done only if the best dimension is every
-// column, and only without a loss. The note says that another dimension has more correct rows.
+// column, and only without a loss, unless as few as possible are asked for. The note says that another dimension has
+// more correct rows.
 func (s *selection) preferSmaller(ranked []model.Score) (note string) {
 	best := ranked[0]
-	if s.c.isAuto() && best.Dim < s.total.Columns {
+	byLoss := s.c.isAuto() && !s.c.Fewest
+	if byLoss && best.Dim < s.total.Columns {
 		return ""
 	}
 	e := s.candidateOf(best)
 	d := smallest(e, best.Dim, s.v.rows.N)
-	if s.c.isAuto() {
+	if byLoss {
 		d = withoutLoss(e, best.Dim, s.total.Columns, s.v.rows.N)
 	}
 	moveToFront(ranked, slices.IndexFunc(ranked, func(x model.Score) bool {
