@@ -128,7 +128,8 @@ BEHIND = [("lda", "standard"), ("pairacc", "minmax"), ("tnca", "unit"), ("mfa", 
 
 
 @pytest.mark.parametrize("kind, asked", [("kernel", ["--method", m, "--scale", s, "--landmarks", "40"]) for m, s in BEHIND] + [
-    ("sum", ["--method", "lda", "--scale", "rank"]), ("sum", ["--nonlinear"])])
+    ("sum", ["--method", "lda", "--scale", "rank"]),
+    ("sum", ["--method", "blend", "--set", "members=lda/standard/2,lda/rank/2,mfa/standard/2/landmarks=40/width=1"])])
 def test_curved_model_file(run, tmp_path, kind, asked):
     """The documented reader gives what `transform` gives of a model that is no matrix, missing values included."""
     read, transform = documented_reader()
