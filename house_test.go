@@ -149,6 +149,7 @@ var below = map[string][]string{
 		"stream/internal/scope", "stream/internal/service", "stream/internal/statestore",
 		"stream/internal/training", "stream/spec", "stream/summaries"},
 	"cmd/embedd/config":      {"internal/spell", "internal/wildcard", "model", "model/fit"},
+	"tools/mutate":           {},
 	"tools/picture":          {},
 	"tools/soak":             {"internal/link", "arrowio/wire"},
 	"tools/results":          {"tools/picture", "model", "model/fit", "model/score", "model/eval"},
