@@ -137,7 +137,7 @@ func TestAlignRigid(t *testing.T) {
 func TestAlignRigidShifts(t *testing.T) {
 	m, anchors := live(t)
 	moved := m.Content()
-	moved.Mean = slices.Clone(moved.Mean)
+	moved.Mean, moved.Report.Convergence = slices.Clone(moved.Mean), Direct
 	for j := range moved.Mean {
 		moved.Mean[j] += float64(j%3) - 0.7
 	}

@@ -75,9 +75,13 @@ type Content struct {
 	Report          Report
 }
 
-// New makes a model of its content and takes ownership of it. It checks that all shapes match and that all numbers are
-// finite.
+// New makes a model of its content and takes ownership of it. It checks that all shapes match, that all numbers are
+// finite, and that the content says how the fit ended and which values its parameters had. [Read] does not need the
+// last two, which older files lack.
 func New(c Content) (*Model, error) {
+	if err := c.checkFit(); err != nil {
+		return nil, fmt.Errorf("model %q: %w", c.Method, err)
+	}
 	mapped, _ := c.Map.(mapping.Map)
 	m := &Model{
 		method: c.Method, params: c.Params, features: c.Features, classes: c.Classes, rows: c.Rows,
@@ -85,6 +89,23 @@ func New(c Content) (*Model, error) {
 		mapping: mapped, eigenvalues: c.Eigenvalues, rank: c.InformativeRank, report: c.Report,
 	}
 	return m.seal()
+}
+
+// checkFit checks what the fit reports.
+func (c *Content) checkFit() error {
+	switch c.Report.Convergence {
+	case Direct, Converged, Stopped:
+	case "":
+		return fmt.Errorf("the fit does not report its convergence; set Report.Convergence to direct, converged or stopped")
+	default:
+		return fmt.Errorf("convergence %q; it must be direct, converged or stopped", c.Report.Convergence)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Params)) {
+		if c.Params[name] == "auto" {
+			return fmt.Errorf("parameter %s is auto; give the value that the fit used", name)
+		}
+	}
+	return nil
 }
 
 // Content is what the model consists of. Its slices and maps are shared with the model and must not be changed.

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"math"
 	"strings"
 	"sync"
@@ -134,5 +135,34 @@ func TestScaledTo(t *testing.T) {
 	}
 	if m.ScaledTo(z[:2], DenseRows(x, 1, 3)) == nil || m.ScaledTo(z, DenseRows(x, 1, 2)) == nil {
 		t.Error("a short dst or too few features: no error")
+	}
+}
+
+// TestNewNeedsWhatTheFitReports: a model of a new fit says how the fit ended and which values its parameters had. A
+// file of version 1 does not need them.
+func TestNewNeedsWhatTheFitReports(t *testing.T) {
+	m := seal(t, randomLinear(t, 10, 4, 5, 2))
+	for says, change := range map[string]func(*Content){
+		"does not report its convergence": func(c *Content) { c.Report.Convergence = "" },
+		`convergence "maybe"`:             func(c *Content) { c.Report.Convergence = "maybe" },
+		"parameter width is auto":         func(c *Content) { c.Params = map[string]string{"width": "auto"} },
+		"":                                func(*Content) {},
+	} {
+		c := m.Content()
+		c.Report.Convergence = Stopped
+		change(&c)
+		_, err := New(c)
+		if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%v, want an error that says %q", err, says)
+		}
+	}
+	old := *m
+	old.params, old.report.Convergence = map[string]string{"width": "auto"}, ""
+	var file bytes.Buffer
+	if err := Write(&file, seal(t, &old)); err != nil {
+		t.Fatal(err)
+	}
+	if read, err := Read(&file); err != nil || read.Params()["width"] != "auto" {
+		t.Errorf("a file that reports neither: %v", err)
 	}
 }

@@ -80,6 +80,8 @@ type Report struct {
 	Residual float64 `json:"residual,omitempty"`
 
 	Search *Search `json:"search,omitempty"` // of methods that optimise a criterion iteratively
+	// Convergence says how the fit ended; "" in files of versions that did not record it.
+	Convergence Convergence `json:"convergence,omitempty"`
 
 	Notes  []string `json:"notes,omitempty"` // sentences about what was clamped, dropped or replaced
 	Phases []Phase  `json:"phases,omitempty"`
@@ -107,12 +109,24 @@ type RidgeScore struct {
 	Scored  int     `json:"scored"`
 }
 
+// Convergence says how a fit ended.
+type Convergence string
+
+const (
+	Direct    Convergence = "direct"    // an eigenproblem or a linear system: there was no search
+	Converged Convergence = "converged" // a search ended where no step gained enough
+	Stopped   Convergence = "stopped"   // a search ended at its limit of steps
+)
+
 // Search is the course of an iterative method.
 type Search struct {
 	Start    float64 `json:"start"` // criterion at the start and at the end
 	End      float64 `json:"end"`
 	Gradient float64 `json:"gradient"` // norm of the gradient at the end
-	Steps    int     `json:"steps"`
+	Steps    int     `json:"steps"`    // of all starts together
+	Limit    int     `json:"limit,omitempty"`
+	// Converged: the search ended because no step gained enough, not at its limit of steps from one start.
+	Converged bool `json:"converged"`
 	// Share of the sampled rows whose nearest other row has their class, in the outputs at the start and at the end; nil
 	// if it was not computed.
 	StartAccuracy *float64 `json:"start_accuracy,omitempty"`

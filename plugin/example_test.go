@@ -178,7 +178,7 @@ func ExampleStage_FromRecord() {
 // A custom method: here linear discriminants with the same weight for each class, however many rows it has. The stage
 // fits, scores, aligns and serves it like one of the table.
 func ExampleConfig_own() {
-	balanced := fit.Criterion{Name: "balanced", Supervised: true, Build: balancedScatters}
+	balanced := fit.Criterion{Name: "balanced", Supervised: true, InBasis: balancedScatters}
 	stage, err := plugin.New(plugin.Config{
 		Spec:     arrowio.Spec{Features: []string{"x"}, Label: "label"},
 		Fit:      fit.Config{Criterion: &balanced, Dim: 2},
@@ -214,7 +214,7 @@ func ExampleConfig_own() {
 }
 
 // balancedScatters is the scatter of the class means, and the sum of the covariances of the classes.
-func balancedScatters(_ context.Context, x *mat.Dense, y []int) (between, within *mat.SymDense, err error) {
+func balancedScatters(_ context.Context, x fit.BasisRows, y []int) (between, within *mat.SymDense, err error) {
 	_, m := x.Dims()
 	between, within = mat.NewSymDense(m, nil), mat.NewSymDense(m, nil)
 	rows := map[int][]int{}

@@ -36,7 +36,7 @@ type fitting struct {
 
 // criterion is discriminant analysis as a custom criterion, so that each of its fits can be observed.
 func (f *fitting) criterion() *fit.Criterion {
-	return &fit.Criterion{Name: "seen", Supervised: true, Build: func(_ context.Context, x *mat.Dense, y []int) (
+	return &fit.Criterion{Name: "seen", Supervised: true, InBasis: func(_ context.Context, x fit.BasisRows, y []int) (
 		between, total *mat.SymDense, err error) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()

@@ -206,7 +206,7 @@ func TestFitShowsSearchAndTies(t *testing.T) {
 	of := func(method string) string {
 		return shown("--data", wine, "--label", "label", "--dim", "2", "--method", method)
 	}
-	search := regexp.MustCompile(`(?m)^search +criterion \S+ -> \S+ in \d+ steps, ` +
+	search := regexp.MustCompile(`(?m)^search +criterion \S+ -> \S+ in \d+ steps, (?:not )?converged, ` +
 		`gradient \S+ at the end(; leave-one-out accuracy \S+ % -> \S+ %)?$`)
 	for method, scored := range map[string]bool{"tnca": true, "pairacc": false, "lsdr": false} {
 		text := of(method)

@@ -165,7 +165,11 @@ func tied(run [2]int, dim int) string {
 
 // searched summarises an iterative search.
 func searched(s *model.Search) string {
-	text := fmt.Sprintf("criterion %.6g -> %.6g in %d steps, gradient %.2g at the end", s.Start, s.End, s.Steps,
+	end := "converged"
+	if !s.Converged {
+		end = "not converged"
+	}
+	text := fmt.Sprintf("criterion %.6g -> %.6g in %d steps, %s, gradient %.2g at the end", s.Start, s.End, s.Steps, end,
 		s.Gradient)
 	if s.StartAccuracy != nil && s.EndAccuracy != nil {
 		text += fmt.Sprintf("; leave-one-out accuracy %.1f %% -> %.1f %%", 100**s.StartAccuracy, 100**s.EndAccuracy)

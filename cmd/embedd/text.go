@@ -27,6 +27,9 @@ func numbers(v []float64, limit int) string {
 func settings(params map[string]string) string {
 	var parts []string
 	for name, value := range params {
+		if v, err := strconv.ParseFloat(value, 64); err == nil && len(value) > 8 {
+			value = strconv.FormatFloat(v, 'g', 4, 64) // chosen by the fit, with all its digits
+		}
 		parts = append(parts, name+"="+value)
 	}
 	if len(parts) == 0 {

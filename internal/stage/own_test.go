@@ -17,7 +17,7 @@ import (
 )
 
 // spread is a criterion as a host defines one: the scatter of all rows against that within classes.
-func spread(_ context.Context, x *mat.Dense, y []int) (total, within *mat.SymDense, err error) {
+func spread(_ context.Context, x fit.BasisRows, y []int) (total, within *mat.SymDense, err error) {
 	_, m := x.Dims()
 	total, within = mat.NewSymDense(m, nil), mat.NewSymDense(m, nil)
 	means, count := map[int]*mat.VecDense{}, map[int]float64{}
@@ -43,7 +43,7 @@ func TestOwnIsAsAnyMethod(t *testing.T) {
 	var stored bytes.Buffer
 	var fits []spec.Outcome
 	change := func(c *spec.Config) {
-		c.Fit = fit.Config{Criterion: &fit.Criterion{Name: "spread", Supervised: true, Build: spread}, Dim: 2}
+		c.Fit = fit.Config{Criterion: &fit.Criterion{Name: "spread", Supervised: true, InBasis: spread}, Dim: 2}
 		c.Until = spec.UntilPCA
 		c.Training.Align = spec.AlignRigid // three clouds alike: their directions differ by a rotation
 		c.Store = func(_ context.Context, r *spec.Release) (string, error) {
@@ -105,13 +105,13 @@ func TestOwnIsAsAnyMethod(t *testing.T) {
 func TestOwnRefused(t *testing.T) {
 	for want, c := range map[string]spec.Config{
 		"no label column is named": {Fit: fit.Config{Criterion: &fit.Criterion{Name: "spread", Supervised: true,
-			Build: spread}}},
-		"a method has this name": {Fit: fit.Config{Criterion: &fit.Criterion{Name: "lda", Build: spread}}},
+			InBasis: spread}}},
+		"a method has this name": {Fit: fit.Config{Criterion: &fit.Criterion{Name: "lda", InBasis: spread}}},
 		`names method "pca"`: {Fit: fit.Config{Method: "pca",
-			Criterion: &fit.Criterion{Name: "spread", Build: spread}}},
+			Criterion: &fit.Criterion{Name: "spread", InBasis: spread}}},
 		"a function that builds it": {Fit: fit.Config{Criterion: &fit.Criterion{Name: "spread"}}},
 		"not chosen by cross-valida": {Fit: fit.Config{Dim: fit.AutoDim,
-			Criterion: &fit.Criterion{Name: "spread", Build: spread}}},
+			Criterion: &fit.Criterion{Name: "spread", InBasis: spread}}},
 	} {
 		c.Spec = arrowio.Spec{Features: []string{"x"}}
 		if s, err := New(c); err == nil || !strings.Contains(err.Error(), want) {

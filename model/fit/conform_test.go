@@ -42,8 +42,8 @@ func TestLinearMethodsConformBehindLandmarks(t *testing.T) {
 }
 
 func TestCriterionConforms(t *testing.T) {
-	laplacian := func(ctx context.Context, x *mat.Dense, _ []int) (n, d *mat.SymDense, err error) {
-		nb, err := graph.Nearest(ctx, x, min(5, x.RawMatrix().Rows-1))
+	laplacian := func(ctx context.Context, x fit.BasisRows, _ []int) (n, d *mat.SymDense, err error) {
+		nb, err := graph.Nearest(ctx, x.Dense, min(5, x.RawMatrix().Rows-1))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -51,16 +51,16 @@ func TestCriterionConforms(t *testing.T) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if n, err = graph.DegreeForm(t.Context(), x, w.Degrees()); err != nil {
+		if n, err = graph.DegreeForm(t.Context(), x.Dense, w.Degrees()); err != nil {
 			return nil, nil, err
 		}
-		d, err = graph.LaplacianForm(t.Context(), x, w)
+		d, err = graph.LaplacianForm(t.Context(), x.Dense, w)
 		return n, d, err
 	}
 	for name, own := range map[string]fit.Criterion{
-		"plain":       {Build: laplacian},
-		"supervised":  {Build: laplacian, Supervised: true},
-		"orthonormal": {Build: laplacian, Orthonormal: true},
+		"plain":       {InBasis: laplacian},
+		"supervised":  {InBasis: laplacian, Supervised: true},
+		"orthonormal": {InBasis: laplacian, Orthonormal: true},
 	} {
 		own.Name = name
 		t.Run(name, func(t *testing.T) { modeltest.Run(t, fit.Config{Criterion: &own}) })

@@ -33,9 +33,9 @@ func TestCriterionIsTheMethod(t *testing.T) {
 		as  string
 		dim int
 	}{
-		{as: "lpp", dim: 4, own: Criterion{Build: func(ctx context.Context, x *mat.Dense, y []int) (n, d *mat.SymDense,
+		{as: "lpp", dim: 4, own: Criterion{InBasis: func(ctx context.Context, x BasisRows, y []int) (n, d *mat.SymDense,
 			err error) {
-			nb, err := graph.Nearest(ctx, x, 5)
+			nb, err := graph.Nearest(ctx, x.Dense, 5)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -43,16 +43,16 @@ func TestCriterionIsTheMethod(t *testing.T) {
 			if err != nil {
 				return nil, nil, err
 			}
-			if n, err = graph.DegreeForm(t.Context(), x, w.Degrees()); err != nil {
+			if n, err = graph.DegreeForm(t.Context(), x.Dense, w.Degrees()); err != nil {
 				return nil, nil, err
 			}
-			d, err = graph.LaplacianForm(t.Context(), x, w)
+			d, err = graph.LaplacianForm(t.Context(), x.Dense, w)
 			return n, d, err
 		}}},
 		// In the metric framework every pair is dissimilar and pairs of a class are similar: total scatter against
 		// within-class scatter.
 		{as: "lda", dim: 2, own: Criterion{Supervised: true,
-			Build: func(ctx context.Context, x *mat.Dense, y []int) (n, d *mat.SymDense, err error) {
+			InBasis: func(ctx context.Context, x BasisRows, y []int) (n, d *mat.SymDense, err error) {
 				count := map[int]float64{}
 				for _, c := range y {
 					count[c]++
@@ -64,11 +64,11 @@ func TestCriterionIsTheMethod(t *testing.T) {
 					}
 					return 1 / count[y[i]]
 				}
-				return graph.FromDS(t.Context(), x, everyPair(len(y), one), everyPair(len(y), same))
+				return graph.FromDS(t.Context(), x.Dense, everyPair(len(y), one), everyPair(len(y), same))
 			}}},
 		{as: "dla", dim: 4, own: Criterion{Supervised: true, Orthonormal: true,
-			Build: func(ctx context.Context, x *mat.Dense, y []int) (n, d *mat.SymDense, err error) {
-				same, other, err := graph.NearestByClass(ctx, x, y, 5, 10)
+			InBasis: func(ctx context.Context, x BasisRows, y []int) (n, d *mat.SymDense, err error) {
+				same, other, err := graph.NearestByClass(ctx, x.Dense, y, 5, 10)
 				if err != nil {
 					return nil, nil, err
 				}
@@ -78,7 +78,7 @@ func TestCriterionIsTheMethod(t *testing.T) {
 						weights[i] = -0.3
 					}
 				}
-				d, err = graph.AlignLinear(t.Context(), x, func(yield func(graph.Patch) bool) {
+				d, err = graph.AlignLinear(t.Context(), x.Dense, func(yield func(graph.Patch) bool) {
 					for i := range y {
 						near, _ := same.Row(i)
 						far, _ := other.Row(i)
@@ -134,8 +134,8 @@ func TestCriterionIsTheMethod(t *testing.T) {
 func TestCriterionRefuses(t *testing.T) {
 	ctx := context.Background()
 	d := fixture.Dataset(t, "wine")
-	form := func(order int, v float64) func(context.Context, *mat.Dense, []int) (*mat.SymDense, *mat.SymDense, error) {
-		return func(_ context.Context, x *mat.Dense, _ []int) (n, d *mat.SymDense, err error) {
+	form := func(order int, v float64) func(context.Context, BasisRows, []int) (*mat.SymDense, *mat.SymDense, error) {
+		return func(_ context.Context, x BasisRows, _ []int) (n, d *mat.SymDense, err error) {
 			_, m := x.Dims()
 			if order > 0 {
 				m = order
@@ -151,19 +151,19 @@ func TestCriterionRefuses(t *testing.T) {
 		says string
 	}{
 		{Criterion{Name: "own"}, Config{}, "a function that builds it"},
-		{Criterion{Build: form(0, 1)}, Config{}, "needs a name"},
-		{Criterion{Name: "lda", Build: form(0, 1)}, Config{}, "a method has this name"},
-		{Criterion{Name: "own", Build: form(0, 1)}, Config{Method: "lda"}, "leave it empty"},
-		{Criterion{Name: "own", Build: form(0, 1)}, Config{Dim: AutoDim}, "give one"},
-		{Criterion{Name: "own", Build: form(0, 1)}, Config{Scale: "huge"}, "unknown scale"},
-		{Criterion{Name: "own", Build: form(0, 1)}, Config{Params: map[string]string{"k": "3"}}, "allowed: ridge"},
-		{Criterion{Name: "own", Build: form(3, 1)}, Config{}, "the numerator has order 3; it must be 13"},
-		{Criterion{Name: "own", Build: form(0, math.NaN())}, Config{}, "the numerator is not finite"},
-		{Criterion{Name: "own", Orthonormal: true, Build: form(3, 1)}, Config{}, "the denominator has order 3"},
-		{Criterion{Name: "own", Orthonormal: true, Build: form(0, 1)}, Config{Params: map[string]string{"ridge": "1"}},
+		{Criterion{InBasis: form(0, 1)}, Config{}, "needs a name"},
+		{Criterion{Name: "lda", InBasis: form(0, 1)}, Config{}, "a method has this name"},
+		{Criterion{Name: "own", InBasis: form(0, 1)}, Config{Method: "lda"}, "leave it empty"},
+		{Criterion{Name: "own", InBasis: form(0, 1)}, Config{Dim: AutoDim}, "give one"},
+		{Criterion{Name: "own", InBasis: form(0, 1)}, Config{Scale: "huge"}, "unknown scale"},
+		{Criterion{Name: "own", InBasis: form(0, 1)}, Config{Params: map[string]string{"k": "3"}}, "allowed: ridge"},
+		{Criterion{Name: "own", InBasis: form(3, 1)}, Config{}, "the numerator has order 3; it must be 13"},
+		{Criterion{Name: "own", InBasis: form(0, math.NaN())}, Config{}, "the numerator is not finite"},
+		{Criterion{Name: "own", Orthonormal: true, InBasis: form(3, 1)}, Config{}, "the denominator has order 3"},
+		{Criterion{Name: "own", Orthonormal: true, InBasis: form(0, 1)}, Config{Params: map[string]string{"ridge": "1"}},
 			"it takes none"},
-		{Criterion{Name: "own", Build: form(0, 1)}, Config{Dim: 5}, "dim 5 exceeds rank 1 of the criterion"},
-		{Criterion{Name: "own", Build: func(context.Context, *mat.Dense, []int) (n, d *mat.SymDense,
+		{Criterion{Name: "own", InBasis: form(0, 1)}, Config{Dim: 5}, "dim 5 exceeds rank 1 of the criterion"},
+		{Criterion{Name: "own", InBasis: func(context.Context, BasisRows, []int) (n, d *mat.SymDense,
 			err error) {
 			return nil, nil, nil
 		}}, Config{}, "no numerator"},

@@ -114,13 +114,13 @@ func ExampleLookup() {
 // the first and away from the second, for constant variance.
 func ExampleCriterion() {
 	own := fit.Criterion{Name: "mine", Supervised: true,
-		Build: func(ctx context.Context, x *mat.Dense, y []int) (n, d *mat.SymDense, err error) {
-			same, other, err := graph.NearestByClass(ctx, x, y, 1, 1)
+		InBasis: func(ctx context.Context, x fit.BasisRows, y []int) (n, d *mat.SymDense, err error) {
+			same, other, err := graph.NearestByClass(ctx, x.Dense, y, 1, 1)
 			if err != nil {
 				return nil, nil, err
 			}
 			star := func(nb *graph.Neighbors) (*mat.SymDense, error) {
-				return graph.AlignLinear(ctx, x, func(yield func(graph.Patch) bool) {
+				return graph.AlignLinear(ctx, x.Dense, func(yield func(graph.Patch) bool) {
 					for _, rows := range nb.Patches() {
 						if !yield(graph.Patch{Rows: rows, L: graph.StarPart([]float64{1})}) {
 							return

@@ -26,7 +26,7 @@ import (
 func TestPanicInAPoolIsAnErrorOfTheFit(t *testing.T) {
 	d := synthetic(3, 120, 6, 3)
 	for name, damage := range map[string]func(t *frame.Task){
-		"sle-ovr": func(t *frame.Task) { t.Stat.Second[1] = mat.NewSymDense(1, nil) },
+		"sle-ovr": func(t *frame.Task) { t.Basis.Second[1] = mat.NewSymDense(1, nil) },
 		"lsdr":    func(t *frame.Task) { t.Rows.Y = append(t.Rows.Y, 0) },
 	} {
 		method := *fixture.Must(lookup(name))
@@ -104,28 +104,28 @@ func TestPanicOfACallersFunction(t *testing.T) {
 		own    Criterion
 		params map[string]string
 	}{
-		"build": {own: Criterion{Build: func(context.Context, *mat.Dense, []int) (n, d *mat.SymDense, err error) {
+		"build": {own: Criterion{InBasis: func(context.Context, BasisRows, []int) (n, d *mat.SymDense, err error) {
 			panic("my build")
 		}}, params: map[string]string{"ridge": "1"}},
 		"folds": {own: Criterion{Supervised: true,
-			Build: func(context.Context, *mat.Dense, []int) (n, d *mat.SymDense, err error) {
+			InBasis: func(context.Context, BasisRows, []int) (n, d *mat.SymDense, err error) {
 				panic("my folds")
 			}}},
 		"orthonormal": {own: Criterion{Orthonormal: true,
-			Build: func(context.Context, *mat.Dense, []int) (n, d *mat.SymDense, err error) {
+			InBasis: func(context.Context, BasisRows, []int) (n, d *mat.SymDense, err error) {
 				panic("my orthonormal")
 			}}},
-		"weight": {own: Criterion{Build: func(ctx context.Context, x *mat.Dense, _ []int) (n, d *mat.SymDense,
+		"weight": {own: Criterion{InBasis: func(ctx context.Context, x BasisRows, _ []int) (n, d *mat.SymDense,
 			err error) {
-			nb, err := graph.Nearest(ctx, x, 5)
+			nb, err := graph.Nearest(ctx, x.Dense, 5)
 			if err == nil {
 				_, err = nb.Weights(graph.Union, func(i, j int, _ float64) float64 { panic("my weight") })
 			}
 			return nil, nil, err
 		}}},
-		"dimension": {own: Criterion{Build: func(ctx context.Context, x *mat.Dense, _ []int) (n, d *mat.SymDense,
+		"dimension": {own: Criterion{InBasis: func(ctx context.Context, x BasisRows, _ []int) (n, d *mat.SymDense,
 			err error) {
-			_, err = graph.Tangents(ctx, x, [][]int{{0, 1, 2}, {3, 4, 5}},
+			_, err = graph.Tangents(ctx, x.Dense, [][]int{{0, 1, 2}, {3, 4, 5}},
 				func([]float64) int { panic("my dimension") })
 			return nil, nil, err
 		}}},

@@ -92,11 +92,11 @@ func tangentFormOf(t *testing.T, data *model.Data, c Config, find method.Manifol
 	[]tangent.Part) {
 	t.Helper()
 	ctx := context.Background()
-	m, p, err := c.resolve()
+	method, p, err := c.resolve()
 	if err != nil {
 		t.Fatal(err)
 	}
-	task := &frame.Task{Method: m, Params: p, D: c.Dim, Scaling: model.ScaleStandard, Report: &model.Report{}}
+	task := &frame.Task{Method: method, Params: p, D: c.Dim, Scaling: model.ScaleStandard, Report: &model.Report{}}
 	rows, err := frame.Prepare(t.Context(), data, false, false, task.Report)
 	if err != nil {
 		t.Fatal(err)
@@ -104,8 +104,8 @@ func tangentFormOf(t *testing.T, data *model.Data, c Config, find method.Manifol
 	if err := task.Load(ctx, rows); err != nil {
 		t.Fatal(err)
 	}
-	_, w, tan := find(ctx, task, task.D)
-	form := tangent.New(ctx, task.X, w, tan, task.Float("gamma"))
+	m := find(ctx, task, task.D)
+	form := tangent.New(ctx, task.X, m.W, m.Tangents, task.Float("gamma"))
 	parts := form.Factor(ctx, 0)
 	return task, form, parts
 }

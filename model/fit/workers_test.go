@@ -32,8 +32,8 @@ func TestOneWorker(t *testing.T) {
 		configs = append(configs, Config{Method: Auto, Dim: 2})
 	}
 	own := &Criterion{Name: "own", Supervised: true,
-		Build: func(ctx context.Context, x *mat.Dense, y []int) (n, d *mat.SymDense, err error) {
-			lists, err := graph.Nearest(ctx, x, 5)
+		InBasis: func(ctx context.Context, x BasisRows, y []int) (n, d *mat.SymDense, err error) {
+			lists, err := graph.Nearest(ctx, x.Dense, 5)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -41,7 +41,7 @@ func TestOneWorker(t *testing.T) {
 			if err != nil {
 				return nil, nil, err
 			}
-			return graph.Embedding(ctx, x, w, graph.Degree)
+			return graph.Embedding(ctx, x.Dense, w, graph.Degree)
 		}}
 	configs = append(configs, Config{Criterion: own, Dim: 2}, Config{Method: "lda", Dim: AutoDim})
 	wide := 0 // fits that use more than one goroutine if they may

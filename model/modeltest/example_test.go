@@ -11,9 +11,9 @@ import (
 )
 
 // scatter is the criterion of principal components: all rows against the identity.
-var scatter = fit.Criterion{Name: "scatter", Build: scatters}
+var scatter = fit.Criterion{Name: "scatter", InBasis: scatters}
 
-func scatters(_ context.Context, x *mat.Dense, _ []int) (n, d *mat.SymDense, err error) {
+func scatters(_ context.Context, x fit.BasisRows, _ []int) (n, d *mat.SymDense, err error) {
 	_, m := x.Dims()
 	n, d = mat.NewSymDense(m, nil), mat.NewSymDense(m, nil)
 	n.SymOuterK(1, x.T())

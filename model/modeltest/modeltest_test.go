@@ -40,8 +40,8 @@ var faulty = map[string]struct {
 func another(fault func(n *mat.SymDense, call int) error) fit.Criterion {
 	calls := 0
 	return fit.Criterion{Name: "faulty",
-		Build: func(ctx context.Context, x *mat.Dense, y []int) (n, d *mat.SymDense, err error) {
-			if n, d, err = scatter.Build(ctx, x, y); err == nil {
+		InBasis: func(ctx context.Context, x fit.BasisRows, y []int) (n, d *mat.SymDense, err error) {
+			if n, d, err = scatter.InBasis(ctx, x, y); err == nil {
 				calls++
 				err = fault(n, calls)
 			}

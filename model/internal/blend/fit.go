@@ -46,7 +46,7 @@ var Method = frame.Method{
 			_, err := parse(s)
 			return err
 		}}},
-	Dim:    func(t *frame.Task) int { return min(max(MinDim, t.Stat.Classes()-1), t.Columns) },
+	Dim:    func(t *frame.Task) int { return min(max(MinDim, t.Basis.Classes()-1), t.Columns) },
 	Nested: true,
 	Fit:    fit,
 }
@@ -137,7 +137,7 @@ func (b *fitter) add(ctx context.Context, one model.Member) (err error) {
 	frame.SettleRidge(ctx, &m)
 	sol := fail.Must(m.Solve(ctx))
 	w := m.Directions(sol)
-	variance := mat.Trace(linalg.Congruence(m.Stat.Total, m.Within(w)))
+	variance := mat.Trace(linalg.Congruence(m.Basis.Total, m.Within(w)))
 	if !(variance > 0) {
 		panic(fail.With(fmt.Errorf("its outputs do not vary")))
 	}
@@ -174,7 +174,7 @@ const maxBatch = 1024
 // covariance is that of the outputs of all parts.
 func (b *fitter) covariance(ctx context.Context) *mat.SymDense {
 	if !b.isNonlinear() {
-		return linalg.Congruence(b.t.Stat.Total, b.directions())
+		return linalg.Congruence(b.t.Basis.Total, b.directions())
 	}
 	n := b.t.Rows.N
 	products := mat.NewSymDense(b.width, nil)
@@ -187,7 +187,7 @@ func (b *fitter) covariance(ctx context.Context) *mat.SymDense {
 			m := s.Rows.M
 			x := mat.NewDense(to-from, m, slices.Clone(s.Rows.X[from*m:to*m]))
 			for i := range to - from {
-				floats.Sub(x.RawRowView(i), s.Task.Stat.Mean)
+				floats.Sub(x.RawRowView(i), s.Task.Units.Mean)
 			}
 			var y mat.Dense
 			y.Mul(x, p.w)
@@ -218,10 +218,10 @@ func (b *fitter) compose(sol *frame.Solution, rotation *mat.Dense) {
 		at += k
 		s := b.rows[p.spec]
 		if p.spec.Nonlinear() {
-			s.AddTo(sum, &w, s.Task.Stat.Mean)
+			s.AddTo(sum, &w, s.Task.Units.Mean)
 			continue
 		}
-		for j, scale := range b.t.Stat.Scale {
+		for j, scale := range b.t.Units.Scale {
 			floats.Scale(scale, w.RawRowView(j))
 		}
 		sum.Linear = preprocess.Plus(sum.Linear, &w)

@@ -134,7 +134,7 @@ func WithoutScores(c Config, classes, columns int) *model.Choice {
 }
 
 func (s *selection) withoutScores() *model.Choice {
-	choice := WithoutScores(s.c, s.total.Stat.Classes(), s.total.Columns)
+	choice := WithoutScores(s.c, s.total.Basis.Classes(), s.total.Columns)
 	choice.Rule = "fewer than 2 classes have the 3 rows that cross-validation needs, " +
 		"or nothing varies in a part of the rows"
 	return choice

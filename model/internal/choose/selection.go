@@ -41,7 +41,7 @@ func newSelection(ctx context.Context, p *frame.Rows, c Config) (*selection, err
 	}
 	s := &selection{c: c, total: total, v: &validator{rows: p, applied: c.Applied, isAuto: c.isAuto(), blends: c.blends(),
 		seed: c.Seed, progress: c.Progress}}
-	classes := total.Stat.Classes()
+	classes := total.Basis.Classes()
 	if c.Dim > 0 {
 		s.dims = []int{c.Dim}
 	} else {

@@ -21,11 +21,11 @@ func (m *Method) MaxDim(t *Task) (int, string) {
 }
 
 // ClassDirections is min(C-1, m), the most directions that class means span.
-func ClassDirections(t *Task) int { return min(t.Stat.Classes()-1, t.Columns) }
+func ClassDirections(t *Task) int { return min(t.Basis.Classes()-1, t.Columns) }
 
 // DiscriminantBound bounds the dimension by C-1 and the rank of the total scatter.
 func DiscriminantBound(t *Task) (int, string) {
-	if c := t.Stat.Classes() - 1; c <= t.Columns {
+	if c := t.Basis.Classes() - 1; c <= t.Columns {
 		return c, fmt.Sprintf("the %%d discriminant directions of %d classes (C-1)", c+1)
 	}
 	return t.Columns, RankOfTotal

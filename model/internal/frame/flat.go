@@ -25,5 +25,5 @@ func FlatError(t *Task, build func(*Task) (*mat.SymDense, bool)) error {
 		}
 	}
 	return fmt.Errorf("tangent spaces of 1 dimension explain all of the variance (n=%g, m=%d): the rows are on lines; "+
-		"give a larger k", t.Stat.N, len(t.Stat.Mean))
+		"give a larger k", t.Basis.N, len(t.Units.Mean))
 }

@@ -38,7 +38,7 @@ func (t *Task) LoadSums(ctx context.Context, s *moments.Set) (err error) {
 	t.Sums = s
 	sum := fail.Must(s.Summary(t.Method.Supervised))
 	t.Summarise(ctx, sum, nil, sum.Weight)
-	t.Columns = fail.Must(pencil.Rank(ctx, t.Stat.Total))
+	t.Columns = fail.Must(pencil.Rank(ctx, t.Basis.Total))
 	return nil
 }
 
@@ -49,7 +49,7 @@ func (t *Task) loadStatistics(ctx context.Context, p *Rows) {
 		return
 	}
 	t.Summarise(ctx, gather(ctx, p.X, p.M, p.Y, t.Method.SecondByClass), p, float64(p.N))
-	t.Columns = fail.Must(pencil.Rank(ctx, t.Stat.Total))
+	t.Columns = fail.Must(pencil.Rank(ctx, t.Basis.Total))
 }
 
 func gather(ctx context.Context, x []float64, m int, y []int, byClass bool) *moments.Summary {
@@ -91,13 +91,10 @@ func (t *Task) Summarise(ctx context.Context, s *moments.Summary, p *Rows, n flo
 		}
 	}
 	scale, constant, low := t.Scales(s.Mean, variance, n, p)
-	sc := &Scatters{N: s.Weight, Mean: s.Mean, low: low, Scale: make([]float64, m)}
+	sc := &BasisScatters{N: s.Weight}
 	inverse := make([]float64, m)
 	for j := range m {
-		sc.Scale[j] = scale[j]
-		if constant[j] {
-			sc.constant++
-		} else {
+		if !constant[j] {
 			inverse[j] = 1 / scale[j]
 		}
 	}
@@ -121,7 +118,7 @@ func (t *Task) Summarise(ctx context.Context, s *moments.Summary, p *Rows, n flo
 		}
 		sc.withinFromTotal(ctx)
 	}
-	t.Stat, t.M = sc, m
+	t.Basis, t.Units, t.M = sc, &Units{s.Mean, scale, low, constant}, m
 }
 
 // Scales is the divisor of each feature, and which features are constant: those whose variance is within the rounding
@@ -194,7 +191,7 @@ func (t *Task) loadWide(ctx context.Context, p *Rows) {
 	basis := rowSpace(ctx, x, variance, scale, constant)
 	fail.Check(ctx.Err())
 	if basis == nil { // nothing varies; Run reports it
-		t.Stat = &Scatters{N: float64(p.N), Mean: mean, Scale: scale}
+		t.Basis, t.Units = &BasisScatters{N: float64(p.N)}, &Units{Mean: mean, Scale: scale}
 		countClasses(t, p)
 		return
 	}
@@ -204,13 +201,8 @@ func (t *Task) loadWide(ctx context.Context, p *Rows) {
 	plain := *t
 	plain.Scaling = model.ScaleNone
 	plain.Summarise(ctx, sum, nil, 0)
-	t.Stat, t.M, t.basis, t.Columns = plain.Stat, r, basis, r
-	t.Stat.Mean, t.Stat.Scale, t.Stat.low, t.Stat.constant = mean, scale, low, 0
-	for _, c := range constant {
-		if c {
-			t.Stat.constant++
-		}
-	}
+	t.Basis, t.M, t.axes, t.Columns = plain.Basis, r, basis, r
+	t.Units = &Units{mean, scale, low, constant}
 }
 
 func countClasses(t *Task, p *Rows) {
@@ -218,7 +210,7 @@ func countClasses(t *Task, p *Rows) {
 	for _, c := range p.Y {
 		if !seen[c] {
 			seen[c] = true
-			t.Stat.Counts = append(t.Stat.Counts, 1)
+			t.Basis.Counts = append(t.Basis.Counts, 1)
 		}
 	}
 }
@@ -265,28 +257,28 @@ func (t *Task) sample(ctx context.Context, p *Rows) {
 	const part = 64
 	fail.Check(parallel.Each(ctx, (p.N+part-1)/part, func(k int) {
 		for i := k * part; i < min(p.N, (k+1)*part); i++ {
-			row, mean, scale := x.RawRowView(i), t.Stat.Mean, t.Stat.Scale
+			row, mean, scale := x.RawRowView(i), t.Units.Mean, t.Units.Scale
 			for j, v := range p.X[i*p.M : (i+1)*p.M] {
 				row[j] = (v - mean[j]) / scale[j]
 			}
 		}
 	}))
-	if t.basis == nil && t.Columns < t.M {
+	if t.axes == nil && t.Columns < t.M {
 		t.cutRank(ctx)
 	}
 	t.X = x
-	if t.basis != nil {
-		t.X = tile.Multiply(ctx, x, t.basis)
+	if t.axes != nil {
+		t.X = tile.Multiply(ctx, x, t.axes)
 	}
 }
 
 // cutRank expresses the statistics in an orthonormal basis of the range of the total scatter.
 func (t *Task) cutRank(ctx context.Context) {
-	cut := fail.Must(pencil.Cut(t.Stat.Total))
+	cut := fail.Must(pencil.Cut(t.Basis.Total))
 	r := cut.Rank()
 	// S_t Z spans the range of S_t, and the equilibration of the cut has made Z well conditioned.
 	var span mat.Dense
-	span.Mul(t.Stat.Total, cut.Unwhiten(linalg.Identity(r)))
+	span.Mul(t.Basis.Total, cut.Unwhiten(linalg.Identity(r)))
 	basis := pencil.Orthonormal(ctx, &span, 0)
 	if basis == nil {
 		panic(fail.With(fmt.Errorf("the total scatter of rank %d has no basis", r)))
@@ -301,7 +293,7 @@ func (t *Task) cutRank(ctx context.Context) {
 		full.Mul(&half, basis)
 		return linalg.Symmetric(&full)
 	}
-	s := *t.Stat
+	s := *t.Basis
 	s.Total, s.Within = reduce(s.Total), reduce(s.Within)
 	if s.Means != nil {
 		k, _ := s.Means.Dims()
@@ -309,7 +301,7 @@ func (t *Task) cutRank(ctx context.Context) {
 		means.Mul(s.Means, basis)
 		s.Means = means
 	}
-	t.Stat, t.basis, t.M, t.Columns = &s, basis, r, r
+	t.Basis, t.axes, t.M, t.Columns = &s, basis, r, r
 }
 
 // Capped is the task on at most limit of its rows, evenly spaced and stratified by class; the scaling stays that of

@@ -27,8 +27,8 @@ func LocalScatters(ctx context.Context, t *Task, parameter string) (n, d *mat.Sy
 	t.ReportProgress("neighbours", 0)
 	own, _ := fail.Must2(graph.NearestByClass(ctx, t.X, t.Rows.Y, k, 0))
 	sigma, both := own.LocalScale(t.Rows.Y), mat.NewDense(t.M, 2*t.M, nil)
-	for from := 0; from < len(t.Stat.Class); {
-		to := chunkEnd(t.Stat.Counts, from)
+	for from := 0; from < len(t.Basis.Class); {
+		to := chunkEnd(t.Basis.Counts, from)
 		addScatters(ctx, both, t, sigma, from, to)
 		from = to
 	}
@@ -36,8 +36,8 @@ func LocalScatters(ctx context.Context, t *Task, parameter string) (n, d *mat.Sy
 		return linalg.Symmetric(both.Slice(0, t.M, from, from+t.M).(*mat.Dense))
 	}
 	n, d = side(0), side(t.M)
-	for i, size := range t.Stat.Counts {
-		n.SymRankOne(n, size, t.Stat.Means.RowView(i))
+	for i, size := range t.Basis.Counts {
+		n.SymRankOne(n, size, t.Basis.Means.RowView(i))
 	}
 	return n, d
 }
@@ -63,23 +63,23 @@ func addScatters(ctx context.Context, both *mat.Dense, t *Task, sigma []float64,
 	begin := make([]int, to-from)
 	for i := range begin {
 		begin[i] = len(class)
-		class = append(class, slices.Repeat([]int{from + i}, len(byClass[t.Stat.Class[from+i]]))...)
+		class = append(class, slices.Repeat([]int{from + i}, len(byClass[t.Basis.Class[from+i]]))...)
 	}
 	x, pulled := make([]float64, len(class)*t.M), make([]float64, len(class)*t.M)
 	fail.Check(parallel.EachProgress(ctx, len(begin), func(i int) {
-		rows, first := byClass[t.Stat.Class[from+i]], begin[i]*t.M
+		rows, first := byClass[t.Basis.Class[from+i]], begin[i]*t.M
 		own, scale := x[first:first+len(rows)*t.M], make([]float64, len(rows))
 		for p, r := range rows {
 			scale[p] = sigma[r]
 			for j, v := range t.X.RawRowView(r) {
-				own[p*t.M+j] = v - t.Stat.Means.At(from+i, j)
+				own[p*t.M+j] = v - t.Basis.Means.At(from+i, j)
 			}
 		}
 		addPull(ctx, pulled[first:first+len(own)], own, scale)
-	}, func(done int) { t.ReportProgress("affinities", float64(from+done)/float64(len(t.Stat.Class))) }))
+	}, func(done int) { t.ReportProgress("affinities", float64(from+done)/float64(len(t.Basis.Class))) }))
 	sides := &tile.Operand{K: len(class), M: 2 * t.M, Row: func(dst []float64, r int) {
-		size := t.Stat.Counts[class[r]]
-		between, share, row := 1/t.Stat.N-1/size, 1-size/t.Stat.N, x[r*t.M:]
+		size := t.Basis.Counts[class[r]]
+		between, share, row := 1/t.Basis.N-1/size, 1-size/t.Basis.N, x[r*t.M:]
 		for j, v := range pulled[r*t.M:][:t.M] {
 			dst[j], dst[t.M+j] = between*v+share*row[j], v/size
 		}

@@ -35,7 +35,7 @@ func NearestByClass(ctx context.Context, t *Task, same, other string) (own, othe
 // class of a given size.
 func NoteFewRows(t *Task, parameter string, k int, of func(rows int) int) {
 	short, least := 0, k
-	for _, n := range t.Stat.Counts {
+	for _, n := range t.Basis.Counts {
 		if found := of(int(math.Round(n))); found < k {
 			short++
 			least = min(least, found)
@@ -43,7 +43,7 @@ func NoteFewRows(t *Task, parameter string, k int, of func(rows int) int) {
 	}
 	if short > 0 {
 		t.Report.Note(fmt.Sprintf("%s=%d was clamped in %d of %d classes, down to %d: there are no more rows",
-			parameter, k, short, t.Stat.Classes(), least))
+			parameter, k, short, t.Basis.Classes(), least))
 	}
 }
 
@@ -56,7 +56,7 @@ func LaplacianForm(ctx context.Context, t *Task, lists *graph.Neighbors, rule gr
 // Moment is X X', the sum of x x' about the mean.
 func Moment(t *Task) *mat.SymDense {
 	s := mat.NewSymDense(t.M, nil)
-	s.ScaleSym(t.Stat.N, t.Stat.Total)
+	s.ScaleSym(t.Basis.N, t.Basis.Total)
 	return s
 }
 

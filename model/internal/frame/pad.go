@@ -22,7 +22,7 @@ func pad(t *Task, sol *Solution) {
 	k := t.padTo - sol.Dim
 	w := mat.NewDense(t.M, sol.Dim, sol.Components)
 	var tw mat.Dense
-	tw.Mul(t.Stat.Total, w)
+	tw.Mul(t.Basis.Total, w)
 	var qr mat.QR
 	qr.Factorize(&tw)
 	var q mat.Dense
@@ -32,7 +32,7 @@ func pad(t *Task, sol *Solution) {
 	}
 	free := q.Slice(0, t.M, sol.Dim, t.M) // an orthonormal basis of the rest
 	var half, inner mat.Dense
-	half.Mul(t.Stat.Total, free)
+	half.Mul(t.Basis.Total, free)
 	inner.Mul(free.T(), &half)
 	var eig mat.EigenSym
 	if !eig.Factorize(linalg.Symmetric(&inner), true) {
@@ -55,6 +55,12 @@ func pad(t *Task, sol *Solution) {
 	}
 	t.Report.Note(fmt.Sprintf("the criterion has %d directions; %d more outputs are the directions of most variance",
 		sol.Dim, k))
+	if sol.features != nil {
+		more := t.Expand(mat.DenseCopyOf(wide.Slice(0, t.M, sol.Dim, t.padTo)))
+		all := new(mat.Dense)
+		all.Augment(sol.ofFeatures(t), more)
+		sol.features = all.RawMatrix().Data
+	}
 	sol.Components, sol.Dim = wide.RawMatrix().Data, t.padTo
 	sol.Eigenvalues = append(sol.Eigenvalues[:len(sol.Eigenvalues):len(sol.Eigenvalues)], make([]float64, k)...)
 }
@@ -67,6 +73,9 @@ func fill(t *Task, sol *Solution) {
 	}
 	if sol.Mapping == nil {
 		sol.Components = widen(sol.Components, sol.Dim, t.Outputs)
+		if sol.features != nil {
+			sol.features = widen(sol.features, sol.Dim, t.Outputs)
+		}
 	} else if m, ok := sol.Mapping.(*mapping.KernelMap); ok {
 		wide := *m
 		wide.D, wide.Coefficients = t.Outputs, widen(m.Coefficients, m.D, t.Outputs)

@@ -59,7 +59,7 @@ func WithPCA(ctx context.Context, t *Task, fit func(context.Context, *Task) *Sol
 	own.D, own.Ridge, own.Report = t.D, t.Ridge, t.Report
 	sol := fit(ctx, &own)
 	if made { // otherwise other fits may be reading it
-		f.task.criterion = own.criterion
+		f.task.ratio = own.ratio
 	}
 	var components mat.Dense
 	components.Mul(f.basis, mat.NewDense(f.task.M, sol.Dim, sol.Components))
@@ -68,18 +68,18 @@ func WithPCA(ctx context.Context, t *Task, fit func(context.Context, *Task) *Sol
 }
 
 func newReduction(ctx context.Context, t *Task) *reduction {
-	all := fail.Must(pencil.Solve(ctx, t.Stat.Total, pencil.Identity(t.M), pencil.Max, t.M))
-	k, sum, enough := 0, 0.0, t.VarianceShare*mat.Trace(t.Stat.Total)
+	all := fail.Must(pencil.Solve(ctx, t.Basis.Total, pencil.Identity(t.M), pencil.Max, t.M))
+	k, sum, enough := 0, 0.0, t.VarianceShare*mat.Trace(t.Basis.Total)
 	for ; k < len(all.Values) && (k < t.D || sum < enough); k++ {
 		sum += all.Values[k]
 	}
 	basis := mat.DenseCopyOf(all.Vectors.Slice(0, t.M, 0, k))
-	sub, stat := *t, *t.Stat
+	sub, stat := *t, *t.Basis
 	stat.Total, stat.Within = linalg.Congruence(stat.Total, basis), linalg.Congruence(stat.Within, basis)
 	stat.Means = new(mat.Dense)
-	stat.Means.Mul(t.Stat.Means, basis)
+	stat.Means.Mul(t.Basis.Means, basis)
 	sub.X = new(mat.Dense)
 	sub.X.Mul(t.X, basis)
-	sub.Stat, sub.M, sub.Columns, sub.criterion, sub.Cache = &stat, k, k, nil, nil
+	sub.Basis, sub.axes, sub.M, sub.Columns, sub.ratio, sub.Cache = &stat, t.Expand(basis), k, k, nil, nil
 	return &reduction{t.VarianceShare, &sub, basis}
 }

@@ -32,15 +32,15 @@ func TestReductionIsWrittenOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	task.VarianceShare = 0.9
-	var built *criterion
+	var built *Ratio
 	fit := func(_ context.Context, t *Task) *Solution {
-		t.criterion = built
-		return &Solution{Components: make([]float64, t.M*t.D), Dim: t.D}
+		t.ratio = built
+		return t.InBasis(mat.NewDense(t.M, t.D, nil), nil, 0)
 	}
-	for _, next := range []*criterion{nil, {n: mat.NewSymDense(1, nil)}} {
+	for _, next := range []*Ratio{nil, {N: mat.NewSymDense(1, nil)}} {
 		built = next
 		WithPCA(t.Context(), task, fit)
-		if task.Cache.(*reduction).task.criterion != nil {
+		if task.Cache.(*reduction).task.ratio != nil {
 			t.Errorf("a fit wrote into the components that others read")
 		}
 	}

@@ -7,39 +7,63 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// CheckSide checks a matrix that Build returned.
-func CheckSide(t *Task, name string, s *mat.SymDense) error {
+// Ratio is the numerator N and the denominator D of a criterion. A method that chooses values for its parameters while
+// it builds them reports them, and the search that it needs.
+type Ratio struct {
+	N, D *mat.SymDense
+	// PerFeature: both are m x m, with a row for each feature. Otherwise they are in the basis of the task.
+	PerFeature bool
+	Used       map[string]float64 // see Solution.Use
+	Search     *model.Search      // nil: none
+}
+
+// CheckSide checks a side of a ratio of rows with this many columns.
+func CheckSide(name string, s *mat.SymDense, columns int) error {
 	switch {
 	case s == nil:
 		return fmt.Errorf("there is no %s", name)
-	case s.SymmetricDim() != t.M:
-		return fmt.Errorf("the %s has order %d; it must be %d, the columns of the rows", name, s.SymmetricDim(), t.M)
+	case s.SymmetricDim() != columns:
+		return fmt.Errorf("the %s has order %d; it must be %d, the columns of the rows", name, s.SymmetricDim(), columns)
 	case !linalg.IsFinite(mat.Norm(s, 1)):
 		return fmt.Errorf("the %s is not finite", name)
 	}
 	return nil
 }
 
+// Solution makes the solution of the eigenproblem of a ratio.
+func (r *Ratio) Solution(t *Task, s *pencil.Solution) *Solution {
+	sol := t.Solved(s, s.Rank)
+	if r.PerFeature {
+		sol = t.OfFeatures(s.Vectors, s.Values, s.Rank)
+	}
+	for name, v := range r.Used {
+		sol.Use(name, v)
+	}
+	if r.Search != nil {
+		sol.Searched(r.Search)
+	}
+	return sol
+}
+
 // SolveRatio solves max tr((A'DA)^-1 A'NA) for methods with a ridge: the leading pairs of (N, D + rho I), with columns
 // orthonormal in that denominator. With ridge 0 it solves the literal form of the paper by a rank cut alone: if that
 // is a minimum, the smallest pairs of (D, N) with columns orthonormal in N, else the largest of (N, D).
-func SolveRatio(ctx context.Context, t *Task, n, d *mat.SymDense, literal pencil.End) *Solution {
+func SolveRatio(ctx context.Context, t *Task, r *Ratio, literal pencil.End) *Solution {
 	if t.Ridge == 0 {
-		numerator, denominator := n, d
+		numerator, denominator := r.N, r.D
 		if literal == pencil.Min {
-			numerator, denominator = d, n
+			numerator, denominator = r.D, r.N
 		}
 		q := fail.Must(pencil.Cut(denominator))
-		s := fail.Must(pencil.Solve(ctx, numerator, q, literal, t.D))
-		return t.Solved(s, s.Rank)
+		return r.Solution(t, fail.Must(pencil.Solve(ctx, numerator, q, literal, t.D)))
 	}
-	s := fail.Must(pencil.Solve(ctx, n, Denominator(t, d), pencil.Max, t.D))
-	return t.Solved(s, s.Rank)
+	return r.Solution(t, fail.Must(pencil.Solve(ctx, r.N, Denominator(t, r.D), pencil.Max, t.D)))
 }
 
 // Denominator factors D + rho I of a ratio.
@@ -47,7 +71,7 @@ func Denominator(t *Task, d *mat.SymDense) *pencil.Metric {
 	const rounding = 1e-12
 	zero := fmt.Errorf("the denominator of the criterion is zero (n=%g, m=%d): "+
 		"every edge joins equal rows or has weight 0; give more rows, more neighbours or wider weights",
-		t.Stat.N, len(t.Stat.Mean))
+		t.Basis.N, len(t.Units.Mean))
 	if !(mat.Trace(d) > 0) {
 		panic(fail.With(zero))
 	}
@@ -56,7 +80,7 @@ func Denominator(t *Task, d *mat.SymDense) *pencil.Metric {
 		t.Report.Ridge.Absolute = rho
 	}
 	q, err := Factor(t, d, rho)
-	if err != nil && mat.Trace(d) <= rounding*t.Stat.N*mat.Trace(t.Stat.Total) {
+	if err != nil && mat.Trace(d) <= rounding*t.Basis.N*mat.Trace(t.Basis.Total) {
 		panic(fail.With(zero))
 	}
 	fail.Check(err)
@@ -66,14 +90,12 @@ func Denominator(t *Task, d *mat.SymDense) *pencil.Metric {
 // Maximize is the fit of a method that is a ratio. build makes its two sides, which must not depend on the dimension,
 // nor on the ridge if that is chosen by cross-validation: a task reuses them for all ridges. literal is the end of the
 // form without a ridge, see SolveRatio.
-func Maximize(build func(context.Context, *Task) (n, d *mat.SymDense),
-	literal pencil.End) func(context.Context, *Task) *Solution {
+func Maximize(build func(context.Context, *Task) *Ratio, literal pencil.End) func(context.Context, *Task) *Solution {
 	return func(ctx context.Context, t *Task) *Solution {
-		if t.criterion == nil {
-			n, d := build(ctx, t)
-			t.criterion = &criterion{n, d}
+		if t.ratio == nil {
+			t.ratio = build(ctx, t)
 		}
-		return SolveRatio(ctx, t, t.criterion.n, t.criterion.d, literal)
+		return SolveRatio(ctx, t, t.ratio, literal)
 	}
 }
 
@@ -81,7 +103,7 @@ func Maximize(build func(context.Context, *Task) (n, d *mat.SymDense),
 func RidgeMetric(t *Task, d *mat.SymDense) *pencil.Metric {
 	if !(mat.Trace(d) > 0) {
 		panic(fail.With(fmt.Errorf("no class has two different rows (n=%g, %d classes): the within-class scatter is zero; "+
-			"give more rows per class", t.Stat.N, t.Stat.Classes())))
+			"give more rows per class", t.Basis.N, t.Basis.Classes())))
 	}
 	rho := pencil.Rho(t.Ridge, d, t.Columns)
 	if t.Report.Ridge != nil {

@@ -54,7 +54,7 @@ func SettleRidge(ctx context.Context, t *Task) {
 		t.Ridge, ridges = r, []float64{r}
 		t.Report.Ridge = &model.Ridge{Relative: r, Columns: t.Columns, Rule: "fixed"}
 	} else {
-		s, r := OAS(rule.Scatter(t.Stat), t.Stat.N, t.Columns)
+		s, r := OAS(rule.Scatter(t.Basis), t.Basis.N, t.Columns)
 		t.Ridge = max(r, rule.least(t.D))
 		t.Report.Ridge = &model.Ridge{Relative: t.Ridge, Columns: t.Columns, Rule: "oas", Shrinkage: &s}
 	}

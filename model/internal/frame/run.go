@@ -20,28 +20,28 @@ import (
 // Run chooses the dimension and the ridge, fits, and makes the model.
 func (t *Task) Run(ctx context.Context, features, classes []string) (_ *model.Model, err error) {
 	defer fail.Catch(&err)
-	if t.Method.Supervised && t.Stat.Classes() < 2 {
-		return nil, fmt.Errorf("only one class in %g labelled rows; it needs at least 2", t.Stat.N)
+	if t.Method.Supervised && t.Basis.Classes() < 2 {
+		return nil, fmt.Errorf("only one class in %g labelled rows; it needs at least 2", t.Basis.N)
 	}
 	if t.Columns == 0 {
-		return nil, fmt.Errorf("no feature varies over %g rows", t.Stat.N)
+		return nil, fmt.Errorf("no feature varies over %g rows", t.Basis.N)
 	}
-	t.Report.Rows = int(math.Round(t.Stat.N))
+	t.Report.Rows = int(math.Round(t.Basis.N))
 	t.Report.Rank = t.Columns
-	t.Report.Constant = t.Stat.constant
-	if t.Stat.constant > 0 {
-		t.Report.Note(fmt.Sprintf("%d of %d features are constant and have no effect", t.Stat.constant,
-			len(t.Stat.Mean)))
+	t.Report.Constant = t.Units.constantFeatures()
+	if t.Report.Constant > 0 {
+		t.Report.Note(fmt.Sprintf("%d of %d features are constant and have no effect", t.Report.Constant,
+			len(t.Units.Mean)))
 	}
 	single := 0
-	for _, n := range t.Stat.Counts {
+	for _, n := range t.Basis.Counts {
 		if n == 1 {
 			single++
 		}
 	}
 	if single > 0 {
 		t.Report.Note(fmt.Sprintf("%d of %d classes have one row: only their mean is used", single,
-			t.Stat.Classes()))
+			t.Basis.Classes()))
 	}
 	t.settleDim()
 	SettleRidge(ctx, t)
@@ -54,6 +54,7 @@ func (t *Task) Run(ctx context.Context, features, classes []string) (_ *model.Mo
 	t.ReportProgress("fit", 1)
 	t.Report.Eigenvalues = sol.Eigenvalues
 	t.Report.Informative = sol.Informative
+	noteStopped(t, sol)
 	if t.Report.Choice != nil {
 		t.Report.Choice.Dim = sol.Dim
 	}
@@ -61,13 +62,22 @@ func (t *Task) Run(ctx context.Context, features, classes []string) (_ *model.Mo
 	return t.model(ctx, sol, features, classes), nil
 }
 
+// noteStopped reports a search that its limit of steps ended.
+func noteStopped(t *Task, sol *Solution) {
+	if s := sol.search; s != nil && !s.Converged {
+		t.Report.Note(fmt.Sprintf("the search stopped at its limit of %d steps, before it converged: the criterion was "+
+			"%.6g, and is %.6g with a gradient of norm %.2g", s.Limit, s.Start, s.End, s.Gradient))
+	}
+}
+
 // model makes the model of a solution.
 func (t *Task) model(ctx context.Context, sol *Solution, features, classes []string) *model.Model {
+	fail.Check(sol.check(t.Method))
 	mp, wide := sol.Mapping, false
 	if mp == nil {
-		l := &mapping.Linear{D: sol.Dim, Components: t.unreduce(sol.Components, sol.Dim)}
-		wide = Cancellation(ctx, mat.NewDense(len(t.Stat.Mean), l.D, l.Components), t.Stat.Total,
-			t.basis) > maxCancellation
+		l := &mapping.Linear{D: sol.Dim, Components: sol.signed(t)}
+		wide = Cancellation(ctx, mat.NewDense(len(t.Units.Mean), l.D, l.Components), t.Basis.Total,
+			t.axes) > maxCancellation
 		mp = l
 	}
 	if s := spread(ctx, t, sol); s > 0 && (s < minSpread || s > maxSpread) {
@@ -75,16 +85,17 @@ func (t *Task) model(ctx context.Context, sol *Solution, features, classes []str
 			"or multiply them by a constant", s)))
 	}
 	if features == nil {
-		features = make([]string, len(t.Stat.Mean))
+		features = make([]string, len(t.Units.Mean))
 		for j := range features {
 			features[j] = fmt.Sprintf("x%d", j)
 		}
 	}
 	c := model.Content{
-		Method: t.Method.Name, Params: t.Params, Features: slices.Clone(features), Rows: t.Report.Rows,
-		Unit: t.Scaling == model.ScaleUnit, Float64: wide, Mean: t.Stat.Mean, Scale: t.Stat.Scale,
+		Method: t.Method.Name, Params: sol.params, Features: slices.Clone(features), Rows: t.Report.Rows,
+		Unit: t.Scaling == model.ScaleUnit, Float64: wide, Mean: t.Units.Mean, Scale: t.Units.Scale,
 		Map: mp, Eigenvalues: sol.Eigenvalues, InformativeRank: sol.Informative, Report: *t.Report,
 	}
+	c.Report.Search, c.Report.Convergence = sol.search, sol.convergence
 	if t.Method.Supervised {
 		c.Classes = slices.Clone(classes)
 	}
@@ -110,7 +121,7 @@ func spread(ctx context.Context, t *Task, sol *Solution) float64 {
 		return largest
 	}
 	a := mat.NewDense(t.M, sol.Dim, sol.Components)
-	sa := tile.Times(ctx, t.Stat.Total, a)
+	sa := tile.Times(ctx, t.Basis.Total, a)
 	for c := range sol.Dim {
 		largest = max(largest, math.Sqrt(max(mat.Dot(a.ColView(c), sa.ColView(c)), 0)))
 	}
@@ -154,7 +165,7 @@ func (t *Task) Solve(ctx context.Context) (*Solution, error) {
 	switch {
 	case errors.As(err, &rank) && rank.Max < 1:
 		return nil, fmt.Errorf("the criterion has no direction (n=%g, m=%d): its denominator is zero, or what it compares "+
-			"(class means, neighbours) is equal; give more rows, or different ones", t.Stat.N, len(t.Stat.Mean))
+			"(class means, neighbours) is equal; give more rows, or different ones", t.Basis.N, len(t.Units.Mean))
 	case errors.As(err, &rank):
 		bound = &model.DimError{Asked: t.D, Max: rank.Max, What: t.Explain("rank %d of the criterion", rank.Max)}
 	case !errors.As(err, &bound):
@@ -179,23 +190,10 @@ const maxCancellation = 16
 // sqrt(sum_j a_j^2 S_jj / a'Sa), where S is the scatter of the scaled features. Nearly collinear features make it
 // large. If basis (m x r) is not nil, s is the scatter in that basis.
 func Cancellation(ctx context.Context, a *mat.Dense, s *mat.SymDense, basis *mat.Dense) float64 {
-	m, d := a.Dims()
-	variance := make([]float64, m)
-	within := a
-	if basis == nil {
-		for j := range variance {
-			variance[j] = s.At(j, j)
-		}
-	} else {
+	_, d := a.Dims()
+	variance, within := featureVariances(ctx, s, basis), a
+	if basis != nil {
 		var reduced mat.Dense
-		across := mat.DenseCopyOf(basis.T())
-		scattered := tile.Times(ctx, s, across)
-		for i := range s.SymmetricDim() {
-			row := across.RawRowView(i)
-			for j, v := range scattered.RawRowView(i) {
-				variance[j] += v * row[j]
-			}
-		}
 		reduced.Mul(basis.T(), a)
 		within = &reduced
 	}

@@ -10,25 +10,85 @@ import (
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
-// Scatters are the statistics of the rows about their mean, in the coordinates of a task.
-type Scatters struct {
-	N           float64 // rows, or their weight
+// BasisScatters are the statistics of the scaled rows about their mean, in an orthonormal basis of the space that they
+// span. With fewer rows than features, or with collinear features, the basis is rotated: column j is then a direction,
+// not feature j. Only what does not depend on the choice of the axes may be computed from them, such as a pencil. What
+// looks at single features uses [FeatureScatters].
+type BasisScatters struct {
+	N      float64 // rows, or their weight
+	Counts []float64
+	Class  []int           // index of each present class among the given ones
+	Means  *mat.Dense      // of the classes
+	Total  *mat.SymDense   // S_t
+	Within *mat.SymDense   // S_w, nil without labels
+	Second []*mat.SymDense // sum of x x' of each present class, if the method needs it
+}
+
+// Units are the mean and the divisor of each feature.
+type Units struct {
 	Mean, Scale []float64
 	low         []float64 // minimum of each feature, for minmax only
-	constant    int       // features without variance
-	Counts      []float64
-	Class       []int // index of each present class among the given ones
-	Means       *mat.Dense
-	Total       *mat.SymDense   // S_t
-	Within      *mat.SymDense   // S_w, nil without labels
-	Second      []*mat.SymDense // sum of x x' of each present class, if the method needs it
+	constant    []bool    // features without variance; nil if nothing varies
+}
+
+func (u *Units) constantFeatures() int {
+	n := 0
+	for _, c := range u.constant {
+		if c {
+			n++
+		}
+	}
+	return n
+}
+
+// FeatureScatters are the statistics of single features, scaled as the rows are: column j is feature j for any number
+// of rows. They have no covariances: those are m x m.
+type FeatureScatters struct {
+	N             float64 // rows, or their weight
+	Counts        []float64
+	Class         []int      // index of each present class among the given ones
+	Means         *mat.Dense // of the classes, about the mean; nil without labels
+	Total, Within []float64  // variances: the diagonals of S_t and, with labels, of S_w
+}
+
+// NewFeatureScatters computes the statistics of single features.
+func NewFeatureScatters(ctx context.Context, t *Task) *FeatureScatters {
+	b := t.Basis
+	f := &FeatureScatters{N: b.N, Counts: b.Counts, Class: b.Class, Total: featureVariances(ctx, b.Total, t.axes)}
+	if b.Means != nil {
+		f.Within = featureVariances(ctx, b.Within, t.axes)
+		f.Means = mat.DenseCopyOf(t.Expand(mat.DenseCopyOf(b.Means.T())).T())
+	}
+	return f
+}
+
+// featureVariances is the diagonal of V S V' for a scatter S in the axes V (m x r), or that of S for axes nil.
+func featureVariances(ctx context.Context, s *mat.SymDense, axes *mat.Dense) []float64 {
+	if axes == nil {
+		variance := make([]float64, s.SymmetricDim())
+		for j := range variance {
+			variance[j] = s.At(j, j)
+		}
+		return variance
+	}
+	across := mat.DenseCopyOf(axes.T())
+	scattered := tile.Times(ctx, s, across)
+	r, m := across.Dims()
+	variance := make([]float64, m)
+	for i := range r {
+		row := across.RawRowView(i)
+		for j, v := range scattered.RawRowView(i) {
+			variance[j] += v * row[j]
+		}
+	}
+	return variance
 }
 
 // Classes is the number of classes that have rows.
-func (s *Scatters) Classes() int { return len(s.Counts) }
+func (s *BasisScatters) Classes() int { return len(s.Counts) }
 
 // BetweenFactor is G with G G' = S_b: columns sqrt(n_c/n) (mu_c - mu).
-func (s *Scatters) BetweenFactor() *mat.Dense {
+func (s *BasisScatters) BetweenFactor() *mat.Dense {
 	k, m := s.Means.Dims()
 	g := mat.NewDense(m, k, nil)
 	for c := range k {
@@ -42,7 +102,7 @@ func (s *Scatters) BetweenFactor() *mat.Dense {
 
 // withinFromTotal sets S_w = S_t - S_b. Diagonal entries within rounding error of zero become zero, so that a class of
 // equal rows has no variance.
-func (s *Scatters) withinFromTotal(ctx context.Context) {
+func (s *BasisScatters) withinFromTotal(ctx context.Context) {
 	m := s.Total.SymmetricDim()
 	s.Within = mat.NewSymDense(m, nil)
 	s.Within.CopySym(s.Total)
@@ -59,6 +119,6 @@ func (s *Scatters) withinFromTotal(ctx context.Context) {
 	}
 }
 
-func WithinScatter(s *Scatters) *mat.SymDense { return s.Within }
+func WithinScatter(s *BasisScatters) *mat.SymDense { return s.Within }
 
-func TotalScatter(s *Scatters) *mat.SymDense { return s.Total }
+func TotalScatter(s *BasisScatters) *mat.SymDense { return s.Total }

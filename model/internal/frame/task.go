@@ -32,31 +32,33 @@ type Task struct {
 
 	Rows *Rows        // nil when fitting from moments
 	Sums *moments.Set // nil when fitting from rows
-	X    *mat.Dense   // n x m rows in the task's coordinates, for methods that need them; see Method.Samples
-	Stat *Scatters
-	M    int // columns of Stat: the features, or the columns of basis
-	// basis (features x M) is an orthonormal basis of the scaled rows, if they do not vary in every direction; else nil.
+	X    *mat.Dense   // n x M rows in the basis, for methods that need them; see Method.Samples
+	// Basis has the statistics in the basis of X, Units the mean and the scale of each feature.
+	Basis *BasisScatters
+	Units *Units
+	M     int // columns of X and of Basis: the features, or the columns of axes
+	// axes (features x M) is an orthonormal basis of the scaled rows, if they do not vary in every direction; else nil.
 	// A direction outside it has no variance.
-	basis *mat.Dense
+	axes *mat.Dense
 	// Columns is the numerical rank of the total scatter, which ridges are relative to.
 	Columns       int
 	Ridge         float64 // relative ridge r, set before the method runs
 	VarianceShare float64 // of the variance that PCA in front of the method keeps, set with the ridge
 
-	criterion *criterion // of Maximize, once it is built
-	Cache     any        // what a method reuses for all ridges
+	ratio *Ratio // of Maximize, once it is built
+	Cache any    // what a method reuses for all ridges
 }
 
 // Origin is the point that origin=none takes uncentred rows about, as the mean minus that point in scaled coordinates.
 // It is zero for standard scaling, which centres.
 func (t *Task) Origin() []float64 {
-	v := make([]float64, len(t.Stat.Mean))
-	for j, mean := range t.Stat.Mean {
+	v := make([]float64, len(t.Units.Mean))
+	for j, mean := range t.Units.Mean {
 		switch t.Scaling {
 		case model.ScaleNone, model.ScaleUnit:
 			v[j] = mean
 		case model.ScaleMinMax:
-			v[j] = (mean - t.Stat.low[j]) / t.Stat.Scale[j]
+			v[j] = (mean - t.Units.low[j]) / t.Units.Scale[j]
 		}
 	}
 	return v
@@ -74,15 +76,6 @@ func (t *Task) Float(name string) float64 {
 	return v
 }
 
-// Solution is the result of a fit, in the coordinates of its task.
-type Solution struct {
-	Components  []float64 // columns x d row-major
-	Dim         int
-	Eigenvalues []float64
-	Informative int
-	Mapping     mapping.Map // for maps that are not linear: in place of components
-}
-
 // Solved makes a solution of an eigenproblem's, and reports its evidence.
 func (t *Task) Solved(s *pencil.Solution, informative int) *Solution {
 	if !math.IsInf(s.Gap, 0) {
@@ -91,9 +84,27 @@ func (t *Task) Solved(s *pencil.Solution, informative int) *Solution {
 	}
 	t.Report.Ties = s.Ties
 	t.Report.Residual = s.Residual
-	_, d := s.Vectors.Dims()
-	return &Solution{Components: mat.DenseCopyOf(s.Vectors).RawMatrix().Data, Dim: d,
-		Eigenvalues: s.Values, Informative: informative}
+	return t.InBasis(s.Vectors, s.Values, informative)
+}
+
+// InBasis makes a solution of columns (M x d) in the basis of the task.
+func (t *Task) InBasis(a mat.Matrix, eigenvalues []float64, informative int) *Solution {
+	_, d := a.Dims()
+	return direct(t, &Solution{Components: mat.DenseCopyOf(a).RawMatrix().Data, Dim: d, Eigenvalues: eigenvalues,
+		Informative: informative})
+}
+
+// OfFeatures makes a solution of columns among the scaled features (m x d), which may have parts in directions in which
+// no row varies.
+func (t *Task) OfFeatures(w mat.Matrix, eigenvalues []float64, informative int) *Solution {
+	sol := t.InBasis(t.reduce(mat.DenseCopyOf(w)), eigenvalues, informative)
+	sol.features = mat.DenseCopyOf(w).RawMatrix().Data
+	return sol
+}
+
+// Mapped makes a solution that is not linear.
+func (t *Task) Mapped(m mapping.Map, eigenvalues []float64, informative int) *Solution {
+	return direct(t, &Solution{Dim: m.Dim(), Eigenvalues: eigenvalues, Informative: informative, Mapping: m})
 }
 
 // Found reports the evidence of an eigenproblem of rows x rows.
@@ -113,7 +124,7 @@ func (t *Task) Found(p *pencil.Part) {
 
 // Explain formats a bound for an error or a note.
 func (t *Task) Explain(what string, bound int) string {
-	return fmt.Sprintf("%s; n=%g, m=%d", fmt.Sprintf(what, bound), t.Stat.N, len(t.Stat.Mean))
+	return fmt.Sprintf("%s; n=%g, m=%d", fmt.Sprintf(what, bound), t.Basis.N, len(t.Units.Mean))
 }
 
 // ReportProgress reports the phase of the fit and the share of it that is done.
@@ -125,27 +136,20 @@ func (t *Task) ReportProgress(phase string, done float64) {
 
 // Expand turns columns in the coordinates of the task into columns among the scaled features: V a.
 func (t *Task) Expand(a *mat.Dense) *mat.Dense {
-	if t.basis == nil {
+	if t.axes == nil {
 		return a
 	}
-	m, _ := t.basis.Dims()
+	m, _ := t.axes.Dims()
 	_, d := a.Dims()
 	full := mat.NewDense(m, d, nil)
-	full.Mul(t.basis, a)
+	full.Mul(t.axes, a)
 	return full
-}
-
-// unreduce is Expand with the signs fixed among the features.
-func (t *Task) unreduce(a []float64, d int) []float64 {
-	c := mat.DenseCopyOf(t.Expand(mat.NewDense(t.M, d, a)))
-	pencil.FixSigns(c)
-	return c.RawMatrix().Data
 }
 
 // Directions are the columns of a linear solution among the unscaled features, m x d: an output is their product with
 // a centred row.
 func (t *Task) Directions(sol *Solution) *mat.Dense {
-	w := mat.DenseCopyOf(t.Expand(mat.NewDense(t.M, sol.Dim, sol.Components)))
+	w := mat.DenseCopyOf(sol.ofFeatures(t))
 	eachScale(t, w, func(v, scale float64) float64 { return v / scale })
 	return w
 }
@@ -154,16 +158,21 @@ func (t *Task) Directions(sol *Solution) *mat.Dense {
 func (t *Task) Within(w *mat.Dense) *mat.Dense {
 	w = mat.DenseCopyOf(w)
 	eachScale(t, w, func(v, scale float64) float64 { return v * scale })
-	if t.basis == nil {
+	return t.reduce(w)
+}
+
+// reduce is the inverse of Expand: V'w.
+func (t *Task) reduce(w *mat.Dense) *mat.Dense {
+	if t.axes == nil {
 		return w
 	}
 	var a mat.Dense
-	a.Mul(t.basis.T(), w)
+	a.Mul(t.axes.T(), w)
 	return &a
 }
 
 func eachScale(t *Task, w *mat.Dense, do func(v, scale float64) float64) {
-	for j, s := range t.Stat.Scale {
+	for j, s := range t.Units.Scale {
 		row := w.RawRowView(j)
 		for c, v := range row {
 			row[c] = do(v, s)
@@ -186,10 +195,22 @@ func (t *Task) Features(rows []int) []float64 {
 	raw := model.DenseRows(d.X, d.N, d.M)
 	out := make([]float64, len(rows)*d.M)
 	for i, r := range rows {
-		raw.Scaled(out[i*d.M:(i+1)*d.M], t.Rows.Index[r], t.Stat.Mean, t.Stat.Scale, t.Scaling == model.ScaleUnit)
+		raw.Scaled(out[i*d.M:(i+1)*d.M], t.Rows.Index[r], t.Units.Mean, t.Units.Scale, t.Scaling == model.ScaleUnit)
 	}
 	return out
 }
 
-// criterion is the numerator and the denominator of a ratio.
-type criterion struct{ n, d *mat.SymDense }
+// FeatureRows are the scaled and centred rows with a column for each feature, whereas X may be in a basis. Constant
+// features are 0.
+func (t *Task) FeatureRows() *mat.Dense {
+	x := mat.NewDense(t.Rows.N, len(t.Units.Mean), nil)
+	for i := range t.Rows.N {
+		row := x.RawRowView(i)
+		for j, v := range t.Rows.X[i*t.Rows.M:][:t.Rows.M] {
+			if !t.Units.constant[j] {
+				row[j] = (v - t.Units.Mean[j]) / t.Units.Scale[j]
+			}
+		}
+	}
+	return x
+}

@@ -46,7 +46,7 @@ func validateRidges(ctx context.Context, t *Task, shares, ridges []float64) []mo
 	tallies := t.Validate(ctx, "ridge", len(scores), len(ridges), func(ft *Task, i int) {
 		ft.VarianceShare = shares[i/len(ridges)]
 		if ft.Ridge = scores[i].Ridge; scores[i].OAS {
-			_, shrunk := OAS(t.Method.Ridge.Scatter(ft.Stat), ft.Stat.N, ft.Columns)
+			_, shrunk := OAS(t.Method.Ridge.Scatter(ft.Basis), ft.Basis.N, ft.Columns)
 			ft.Ridge = max(shrunk, t.Method.Ridge.least(ft.D))
 		}
 	})
@@ -155,7 +155,7 @@ func (f *fold) solve(ctx context.Context, i, first int, more bool, set func(*Tas
 	}
 	own := *f.task
 	if i != first {
-		own.criterion, own.Cache = f.tasks[first].criterion, f.tasks[first].Cache
+		own.ratio, own.Cache = f.tasks[first].ratio, f.tasks[first].Cache
 	}
 	own.Params, own.Report = maps.Clone(f.task.Params), &model.Report{}
 	own.D, own.DefaultDim = min(f.of.D, f.bound), true
@@ -234,12 +234,12 @@ func (t *Task) embed(ctx context.Context, sols []*Solution, p *Rows, rows []int)
 	}
 	w, y, from := make([]float64, p.M*wide), make([]float64, len(rows)*wide), 0
 	for _, sol := range sols {
-		for j, a := range t.unreduce(sol.Components, sol.Dim) {
-			w[j/sol.Dim*wide+from+j%sol.Dim] = a / t.Stat.Scale[j/sol.Dim]
+		for j, a := range sol.signed(t) {
+			w[j/sol.Dim*wide+from+j%sol.Dim] = a / t.Units.Scale[j/sol.Dim]
 		}
 		from += sol.Dim
 	}
-	features := &tile.Operand{K: p.M, M: len(rows), About: t.Stat.Mean,
+	features := &tile.Operand{K: p.M, M: len(rows), About: t.Units.Mean,
 		Column: func(i int) []float64 { return p.X[rows[i]*p.M:][:p.M] }}
 	fail.Check(tile.Add(ctx, tile.Sum{C: y, Stride: wide, Alpha: 1, A: features,
 		B: tile.Dense(w, p.M, wide, wide)}))

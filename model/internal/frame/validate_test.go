@@ -35,9 +35,9 @@ func TestFoldsKeepWhatARunShares(t *testing.T) {
 	}
 	var built atomic.Int64
 	method := &Method{Name: "counted", Supervised: true, Map: "linear", Samples: true,
-		Fit: Maximize(func(_ context.Context, t *Task) (n, d *mat.SymDense) {
+		Fit: Maximize(func(_ context.Context, t *Task) *Ratio {
 			built.Add(1)
-			return t.Stat.Total, t.Stat.Within
+			return &Ratio{N: t.Basis.Total, D: t.Basis.Within}
 		}, pencil.Max)}
 	ridges := []float64{1e-6, 0.1, 1, 10, 100, 1000}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
@@ -90,7 +90,7 @@ func TestFoldsLetGoOfWhatIsNotShared(t *testing.T) {
 				most = max(most, alive)
 				own := new([1 << 16]byte)
 				kept, t.Cache = append(kept, weak.Make(own)), own
-				return &Solution{Components: make([]float64, t.M*t.D), Dim: t.D}
+				return t.InBasis(mat.NewDense(t.M, t.D, nil), nil, 0)
 			}}
 		task := loaded(t, d, method)
 		task.Validate(t.Context(), "ridge", 8, run, func(*Task, int) {})
@@ -119,7 +119,7 @@ func TestFoldThatFailsIsLeftOut(t *testing.T) {
 			if t.Ridge == 0 && t.Rows.Index[0] != 0 {
 				panic(fail.With(errors.New("no ridge")))
 			}
-			return &Solution{Components: make([]float64, t.M*t.D), Dim: t.D}
+			return t.InBasis(mat.NewDense(t.M, t.D, nil), nil, 0)
 		}}
 	for _, bad := range []int{0, 1} {
 		task := loaded(t, d, method)

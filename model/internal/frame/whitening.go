@@ -21,10 +21,10 @@ func Whitening(ctx context.Context, t *Task, count int) (*pencil.Solution, error
 }
 
 func whiteningPencil(t *Task) (n *mat.SymDense, q *pencil.Metric) {
-	q = RidgeMetric(t, t.Stat.Within)
+	q = RidgeMetric(t, t.Basis.Within)
 	n = mat.NewSymDense(t.M, nil)
-	n.ScaleSym(1e-3, t.Stat.Within)
-	n.SymRankK(n, 1, t.Stat.BetweenFactor())
+	n.ScaleSym(1e-3, t.Basis.Within)
+	n.SymRankK(n, 1, t.Basis.BetweenFactor())
 	return n, q
 }
 
@@ -37,7 +37,7 @@ func FullWhitening(ctx context.Context, t *Task, count int) *pencil.Solution {
 		return fail.Must(pencil.Solve(ctx, n, q, pencil.Max, 0)) // the columns that there are
 	}
 	fail.Check(err)
-	lead := tile.Times(ctx, t.Stat.Within, s.Vectors)
+	lead := tile.Times(ctx, t.Basis.Within, s.Vectors)
 	for i := range t.M {
 		floats.AddScaled(lead.RawRowView(i), q.Rho(), s.Vectors.RawRowView(i))
 	}
@@ -62,7 +62,7 @@ func Leading(ctx context.Context, s *mat.SymDense, k int) *mat.Dense {
 // Principal rotates A to the principal axes of its outputs, most variance first. Distances stay the same.
 func Principal(ctx context.Context, t *Task, a *mat.Dense) *mat.Dense {
 	var sa, v mat.Dense
-	sa.Mul(t.Stat.Total, a)
+	sa.Mul(t.Basis.Total, a)
 	v.Mul(a.T(), &sa)
 	_, d := a.Dims()
 	r := Leading(ctx, linalg.Symmetric(&v), d)

@@ -20,10 +20,14 @@ func Minimize(ctx context.Context, x []float64, iterations int, s *model.Search,
 	x = slices.Clone(x)
 	g := make([]float64, len(x))
 	value := f(x, g)
-	s.Start, s.End = value, value
+	s.Start, s.End, s.Limit, s.Converged = value, value, iterations, true
 	var steps, changes [][]float64 // s and y of the last iterations
 	next, gNext := make([]float64, len(x)), make([]float64, len(x))
-	for ; s.Steps < iterations && floats.Norm(g, math.Inf(1)) >= flat; s.Steps++ {
+	for ; floats.Norm(g, math.Inf(1)) >= flat; s.Steps++ {
+		if s.Steps >= iterations {
+			s.Converged = false
+			break
+		}
 		direction := descentDirection(g, steps, changes)
 		slope := floats.Dot(direction, g)
 		if !(slope < 0) {

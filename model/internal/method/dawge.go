@@ -54,8 +54,8 @@ var dawge = frame.Method{
 
 func isOrthonormal(t *frame.Task) bool { return t.Params["constraint"] == "orthonormal" }
 
-var solveDAWGE = frame.Maximize(func(ctx context.Context, t *frame.Task) (n, d *mat.SymDense) {
-	return frame.Moment(t), angleForms(ctx, t)
+var solveDAWGE = frame.Maximize(func(ctx context.Context, t *frame.Task) *frame.Ratio {
+	return &frame.Ratio{N: frame.Moment(t), D: angleForms(ctx, t)}
 }, pencil.Min)
 
 func fitDAWGE(ctx context.Context, t *frame.Task) *frame.Solution {
@@ -69,8 +69,8 @@ func fitDAWGE(ctx context.Context, t *frame.Task) *frame.Solution {
 // angleForms is X L X' of all classes.
 func angleForms(ctx context.Context, t *frame.Task) *mat.SymDense {
 	p := mat.NewSymDense(t.M, nil)
-	for i, c := range t.Stat.Class {
-		t.ReportProgress("boundaries", float64(i)/float64(len(t.Stat.Class)))
+	for i, c := range t.Basis.Class {
+		t.ReportProgress("boundaries", float64(i)/float64(len(t.Basis.Class)))
 		own, others := split(t, c)
 		if rows, _ := own.Dims(); rows < 2 {
 			continue

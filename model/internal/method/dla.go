@@ -42,18 +42,20 @@ var dla = frame.Method{
 // dlaBetas are the values that cross-validation chooses beta from; of equals the first.
 var dlaBetas = []string{"0.3", "0.5", "0.1", "1"}
 
-// patches are X L X' of both kinds of edges, within the class and between classes, which do not depend on their
-// weights.
-type patches struct{ within, between *mat.SymDense }
+// patches are X L X' of both kinds of edges, within the class and between classes, which do not depend on beta.
+type patches struct {
+	within, between *mat.SymDense
+	width           float64 // of the heat weights
+}
 
 func dlaPatches(ctx context.Context, t *frame.Task) *patches {
 	if p, ok := t.Cache.(*patches); ok {
 		return p
 	}
 	own, other := frame.NearestByClass(ctx, t, "k1", "k2")
-	weight := frame.Heat(t, own)
+	p := &patches{width: frame.HeatWidth(t, own)}
+	weight := graph.Heat(p.width)
 	// Each patch adds its edges: two rows in each other's patches count twice.
-	p := &patches{}
 	p.within = frame.LaplacianForm(ctx, t, own, graph.Sum, weight)
 	p.between = frame.LaplacianForm(ctx, t, other, graph.Sum, weight)
 	t.Cache = p
@@ -70,7 +72,7 @@ func fitDLA(ctx context.Context, t *frame.Task) *frame.Solution {
 	l.ScaleSym(-beta, p.between)
 	l.AddSym(l, p.within)
 	s := fail.Must(pencil.Solve(ctx, l, pencil.Identity(t.M), pencil.Min, t.D))
-	return t.Solved(s, s.Rank)
+	return t.Solved(s, s.Rank).Use("beta", beta).Use("t", p.width)
 }
 
 // chooseBeta is the beta with the most correct held-out rows; the first of the grid if none can be held out.

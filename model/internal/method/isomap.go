@@ -75,7 +75,7 @@ func fitIsomap(ctx context.Context, t *frame.Task) *frame.Solution {
 			}
 		}
 	}
-	return &frame.Solution{Dim: t.D, Eigenvalues: part.Values, Informative: t.D, Mapping: e}
+	return t.Mapped(e, part.Values, t.D)
 }
 
 // scaling is B = -H S H/2 of squared distances S, as an operator: it stores S, and centres the vectors. Only its upper

@@ -57,8 +57,8 @@ func fitKSMPA(ctx context.Context, t *frame.Task) *frame.Solution {
 	_, rank := s.back.Dims()
 	// The ridge is relative to all n columns, whatever the rank of the kernel.
 	inner := &frame.Task{Method: t.Method, Params: t.Params, D: t.D, Ridge: t.Ridge, M: rank, Columns: t.Rows.N,
-		Stat: t.Stat, Report: t.Report}
-	sol := frame.SolveRatio(ctx, inner, s.n, s.d, pencil.Max)
+		Basis: t.Basis, Units: t.Units, Report: t.Report}
+	sol := frame.SolveRatio(ctx, inner, &frame.Ratio{N: s.n, D: s.d}, pencil.Max)
 	var coefficients mat.Dense
 	coefficients.Mul(s.back, mat.NewDense(rank, sol.Dim, sol.Components))
 	pencil.FixSigns(&coefficients)
@@ -77,7 +77,7 @@ type kernelSpace struct {
 func newKernelSpace(ctx context.Context, t *frame.Task) *kernelSpace {
 	dissimilar, similar := smpaWeights(ctx, t)
 	t.ReportProgress("kernel", 0)
-	rows, m := t.Features(nil), len(t.Stat.Mean)
+	rows, m := t.Features(nil), len(t.Units.Mean)
 	s := &kernelSpace{}
 	s.kernel = fail.Must(mapping.NewKernel(ctx, t.Params["kernel"], rows, m, t.Origin()))
 	factor, pivots, back := factorKernel(fail.Must(s.kernel.Gram(ctx, rows, m)))

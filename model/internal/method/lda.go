@@ -33,11 +33,11 @@ var lda = frame.Method{
 }
 
 func fitLDA(ctx context.Context, t *frame.Task) *frame.Solution {
-	g := t.Stat.BetweenFactor()
+	g := t.Basis.BetweenFactor()
 	if t.Ridge == 0 {
 		return fitLiteralLDA(ctx, t, g)
 	}
-	s := fail.Must(pencil.SolveLow(ctx, g, nil, frame.RidgeMetric(t, t.Stat.Within), t.D))
+	s := fail.Must(pencil.SolveLow(ctx, g, nil, frame.RidgeMetric(t, t.Basis.Within), t.D))
 	return t.Solved(s, s.Rank)
 }
 
@@ -46,9 +46,9 @@ func fitLDA(ctx context.Context, t *frame.Task) *frame.Solution {
 const collapsed = 1e-12
 
 func fitLiteralLDA(ctx context.Context, t *frame.Task, g *mat.Dense) *frame.Solution {
-	s := fail.Must(pencil.SolveLow(ctx, g, nil, fail.Must(pencil.Cut(t.Stat.Total)), t.D))
+	s := fail.Must(pencil.SolveLow(ctx, g, nil, fail.Must(pencil.Cut(t.Basis.Total)), t.D))
 	var sw mat.Dense
-	sw.Mul(t.Stat.Within, s.Vectors)
+	sw.Mul(t.Basis.Within, s.Vectors)
 	kept := 0
 	for j := range t.D {
 		if w := mat.Dot(s.Vectors.ColView(j), sw.ColView(j)); w > collapsed {

@@ -42,7 +42,7 @@ func fitLE(ctx context.Context, t *frame.Task) *frame.Solution {
 	y, lambda := frame.LaplacianEigenmap(ctx, t, w)
 	e := &mapping.Nystrom{Training: t.Training(nil, y, t.D), Lambda: lambda, Rate: min(1/width, math.MaxFloat64)}
 	e.Reach, e.K = reaches(&e.Training, lists)
-	return &frame.Solution{Dim: t.D, Eigenvalues: lambda, Informative: t.D, Mapping: e}
+	return t.Mapped(e, lambda, t.D).Use("t", width)
 }
 
 // reaches are the squared distances of the rows to the last of their lists, computed as the extension computes them,

@@ -96,6 +96,7 @@ type learnedSimilarity struct {
 	kernel mapping.Kernel
 	rule   similarity.Rule
 	rate   float64 // the heat similarity is exp(-rate d^2)
+	sigma  float64 // its width, as a share of similarity.Width(1)
 }
 
 func learnSimilarity(ctx context.Context, t *frame.Task) *learnedSimilarity {
@@ -110,7 +111,7 @@ func learnSimilarity(ctx context.Context, t *frame.Task) *learnedSimilarity {
 			return searched(t, l)
 		}
 	}
-	rows, m := t.Features(nil), len(t.Stat.Mean)
+	rows, m := t.Features(nil), len(t.Units.Mean)
 	kernel := fail.Must(mapping.NewKernel(ctx, name, rows, m, t.Origin()))
 	if o := t.Origin(); name == "linear" && mat.Norm(mat.NewVecDense(m, o), 2) > 0 {
 		kernel.Origin = o // the paper's X is not centred
@@ -118,6 +119,9 @@ func learnSimilarity(ctx context.Context, t *frame.Task) *learnedSimilarity {
 	l := &learnedSimilarity{kernel: kernel}
 	squared := similarity.SquaredDistances(ctx, t.X)
 	width := heatWidth(t, squared)
+	if l.sigma = t.Float("sigma"); t.Params["sigma"] == "auto" {
+		l.sigma = width / similarity.Width(squared, 1)
+	}
 	var s *mat.Dense
 	s, l.rate = similarity.Heat(squared, width)
 	g := mat.DenseCopyOf(fail.Must(kernel.Gram(ctx, rows, m)))
@@ -170,23 +174,32 @@ func heatWidth(t *frame.Task, squared *mat.Dense) float64 {
 	return similarity.Width(squared, paperSigma)
 }
 
-// searched reports the course of the learning.
+// search is the course of the learning.
+func (l *learnedSimilarity) search() *model.Search {
+	return &model.Search{Start: l.Start, End: l.End, Gradient: l.Gradient, Steps: l.Steps, Limit: l.rule.Steps,
+		Converged: l.Converged}
+}
+
+// used are the values of the parameters that may be auto.
+func (l *learnedSimilarity) used() map[string]float64 {
+	return map[string]float64{"alpha": l.rule.Alpha, "beta": l.rule.Beta, "sigma": l.sigma}
+}
+
+// searched notes the values that were chosen, and a learning that did not converge.
 func searched(t *frame.Task, l *learnedSimilarity) *learnedSimilarity {
 	if r := l.rule; slices.Contains([]string{t.Params["alpha"], t.Params["beta"], t.Params["sigma"]}, "auto") {
 		t.Report.Note(fmt.Sprintf("similarity: alpha %.4g, beta %.4g, heat exp(-%.4g d^2)", r.Alpha, r.Beta, l.rate))
 	}
-	t.Report.Search = &model.Search{Start: l.Start, End: l.End, Gradient: l.Gradient, Steps: l.Steps}
-	if l.Steps == t.Int("iters") {
+	if !l.search().Converged {
 		worse := ""
 		if l.End > l.Zero {
-			worse = fmt.Sprintf(", and without any similarity it is %.6g", l.Zero)
+			worse = fmt.Sprintf("; without any similarity it is %.6g", l.Zero)
 		}
 		fix := "give more iters"
 		if t.Params["start"] != "sum" {
 			fix = "use start=sum, or give more iters"
 		}
-		t.Report.Note(fmt.Sprintf("the similarity did not converge in iters=%d steps: J is %.6g%s, "+
-			"the optimality condition is off by %.2g; %s", l.Steps, l.End, worse, l.Gradient, fix))
+		t.Report.Note(fmt.Sprintf("the similarity is not the optimum: J is %.6g%s; %s", l.End, worse, fix))
 	}
 	return l
 }
@@ -213,11 +226,16 @@ func fitLEnewS(ctx context.Context, t *frame.Task) *frame.Solution {
 	y, lambda := frame.LaplacianEigenmap(ctx, t, learnedGraph(ctx, t, l))
 	e := &mapping.SimilarityMap{Training: t.Training(nil, y, t.D), Lambda: lambda, Alpha: l.rule.Alpha,
 		Beta: l.rule.Beta, Rate: l.rate, K: l.kernel}
-	return &frame.Solution{Dim: t.D, Eigenvalues: lambda, Informative: t.D, Mapping: e}
+	sol := t.Mapped(e, lambda, t.D).Searched(l.search())
+	for name, v := range l.used() {
+		sol.Use(name, v)
+	}
+	return sol
 }
 
-func lppnewsRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense) {
+func lppnewsRatio(ctx context.Context, t *frame.Task) *frame.Ratio {
 	t = t.Capped(t.Int("rows"))
 	l := learnSimilarity(ctx, t)
-	return fail.Must2(graph.Embedding(ctx, t.X, learnedGraph(ctx, t, l), graph.Degree))
+	n, d := fail.Must2(graph.Embedding(ctx, t.X, learnedGraph(ctx, t, l), graph.Degree))
+	return &frame.Ratio{N: n, D: d, Used: l.used(), Search: l.search()}
 }

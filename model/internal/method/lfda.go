@@ -40,8 +40,9 @@ var lfda = frame.Method{
 	Auto:    &frame.Candidate{Rank: 2},
 }
 
-var solveLFDA = frame.Maximize(func(ctx context.Context, t *frame.Task) (n, d *mat.SymDense) {
-	return frame.LocalScatters(ctx, t, "kNN")
+var solveLFDA = frame.Maximize(func(ctx context.Context, t *frame.Task) *frame.Ratio {
+	n, d := frame.LocalScatters(ctx, t, "kNN")
+	return &frame.Ratio{N: n, D: d}
 }, pencil.Max)
 
 func fitLFDA(ctx context.Context, t *frame.Task) *frame.Solution {

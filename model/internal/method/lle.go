@@ -52,7 +52,7 @@ func fitLLE(ctx context.Context, t *frame.Task) *frame.Solution {
 	part.Vectors.Scale(math.Sqrt(float64(t.Rows.N)), part.Vectors)
 	e := &mapping.Barycentric{Training: t.Training(nil, part.Vectors.RawMatrix().Data, t.D), K: len(index),
 		Regular: reg}
-	return &frame.Solution{Dim: t.D, Eigenvalues: part.Values, Informative: t.D, Mapping: e}
+	return t.Mapped(e, part.Values, t.D)
 }
 
 // reconstructions are the patches of the weights: |y_i - sum_j w_ij y_j|^2 as the form [1 -w'; -w ww'] of row i and

@@ -34,17 +34,18 @@ var lltsa = frame.Method{
 }
 
 func fitLLTSA(ctx context.Context, t *frame.Task) *frame.Solution {
-	build := func(t *frame.Task) (*mat.SymDense, bool) { return alignmentForm(ctx, t) }
+	k := patchSize(t)
+	build := func(t *frame.Task) (*mat.SymDense, bool) { return alignmentForm(ctx, t, k) }
 	d, explained := build(t)
 	if explained {
 		panic(fail.With(frame.FlatError(t, build)))
 	}
-	return frame.SolveRatio(ctx, t, frame.Moment(t), d, pencil.Min)
+	return frame.SolveRatio(ctx, t, &frame.Ratio{N: frame.Moment(t), D: d, Used: map[string]float64{"k": float64(k)}},
+		pencil.Min)
 }
 
-// alignmentForm is X H B H X', and whether the tangent spaces explain all of it.
-func alignmentForm(ctx context.Context, t *frame.Task) (d *mat.SymDense, explained bool) {
-	k := patchSize(t)
+// alignmentForm is X H B H X' of patches of k rows, and whether the tangent spaces explain all of it.
+func alignmentForm(ctx context.Context, t *frame.Task, k int) (d *mat.SymDense, explained bool) {
 	t.ReportProgress("neighbours", 0)
 	lists := fail.Must(graph.Nearest(ctx, t.X, k-1))
 	t.ReportProgress("tangents", 0)
@@ -58,7 +59,7 @@ func alignmentForm(ctx context.Context, t *frame.Task) (d *mat.SymDense, explain
 		}
 	}))
 	d = fail.Must(graph.WeightForm(ctx, t.X, b))
-	return d, mat.Trace(d) < frame.Flat*t.Stat.N*mat.Trace(t.Stat.Total)
+	return d, mat.Trace(d) < frame.Flat*t.Basis.N*mat.Trace(t.Basis.Total)
 }
 
 // alignmentMemory is the memory of patches of k rows, where each row is in k of them, and of their matrix.

@@ -80,7 +80,7 @@ func fitLPFE(ctx context.Context, t *frame.Task) *frame.Solution {
 	if t.Params["metric"] == "orthonormalized" {
 		orthonormalize(a)
 	}
-	return &frame.Solution{Components: a.RawMatrix().Data, Dim: t.D, Eigenvalues: fields.Values, Informative: t.D}
+	return t.InBasis(a, fields.Values, t.D)
 }
 
 // slopes is r of the field v with unit vectors.

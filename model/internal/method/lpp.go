@@ -3,8 +3,6 @@ package method
 import (
 	"context"
 
-	"gonum.org/v1/gonum/mat"
-
 	"github.com/embedd/embedd/model/graph"
 	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
@@ -32,8 +30,10 @@ var lpp = frame.Method{
 	Nested:  true,
 }
 
-func lppRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense) {
+func lppRatio(ctx context.Context, t *frame.Task) *frame.Ratio {
 	lists := frame.Nearest(ctx, t, "k")
-	w := fail.Must(lists.Weights(graph.Union, frame.Heat(t, lists)))
-	return fail.Must2(graph.Embedding(ctx, t.X, w, graph.Degree))
+	width := frame.HeatWidth(t, lists)
+	w := fail.Must(lists.Weights(graph.Union, graph.Heat(width)))
+	n, d := fail.Must2(graph.Embedding(ctx, t.X, w, graph.Degree))
+	return &frame.Ratio{N: n, D: d, Used: map[string]float64{"t": width}}
 }

@@ -43,14 +43,13 @@ func fitLSDA(ctx context.Context, t *frame.Task) *frame.Solution {
 	return frame.WithPCA(ctx, t, solveLSDA)
 }
 
-func lsdaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense) {
+func lsdaRatio(ctx context.Context, t *frame.Task) *frame.Ratio {
 	between, within, degree := splitGraph(ctx, t)
 	beta := t.Float("beta")
 	within.ScaleSym(1-beta, within)
 	between.ScaleSym(beta, between)
 	between.AddSym(between, within)
-	d = fail.Must(graph.DegreeForm(ctx, t.X, degree))
-	return between, d
+	return &frame.Ratio{N: between, D: fail.Must(graph.DegreeForm(ctx, t.X, degree))}
 }
 
 // splitGraph is X L_b X', X W_w X' and the degrees of W_w.
@@ -86,14 +85,14 @@ func splitGraph(ctx context.Context, t *frame.Task) (between, within *mat.SymDen
 func splitPairs(ctx context.Context, t *frame.Task) (between, within *mat.SymDense, degree []float64) {
 	within = mat.NewSymDense(t.M, nil)
 	size := make([]float64, len(t.Rows.Classes))
-	for i, c := range t.Stat.Class {
-		size[c] = t.Stat.Counts[i]
-		within.SymRankOne(within, size[c]*size[c], t.Stat.Means.RowView(i))
+	for i, c := range t.Basis.Class {
+		size[c] = t.Basis.Counts[i]
+		within.SymRankOne(within, size[c]*size[c], t.Basis.Means.RowView(i))
 	}
 	degree = make([]float64, t.Rows.N)
 	others := make([]float64, t.Rows.N)
 	for i, c := range t.Rows.Y {
-		degree[i], others[i] = size[c], t.Stat.N-size[c]
+		degree[i], others[i] = size[c], t.Basis.N-size[c]
 	}
 	between = fail.Must(graph.DegreeForm(ctx, t.X, others))
 	between.AddSym(between, within)

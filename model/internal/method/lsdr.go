@@ -15,7 +15,6 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/internal/stiefel"
-	"github.com/embedd/embedd/model/pencil"
 )
 
 // lsdr: the directions W (orthonormal rows) whose outputs u = W x share most squared-loss mutual information with the
@@ -39,6 +38,7 @@ var lsdr = frame.Method{
 	Params: []frame.Param{
 		frame.IntParam("centres", "100", "rows that are kernel centres, evenly spaced in each class", 2),
 		frame.IntParam("starts", "5", "starts of the search: LDA, PCA, then random ones", 1),
+		frame.IntParam("iters", "100", "most steps from each start", 1),
 		frame.FloatParam("s", "auto", "width of the kernels: auto (cross-validation over 0.5, 1 and 2 times the median "+
 			"distance), or a number", 1e-9, 1e9, "auto"),
 		frame.FloatParam("lambda", "auto", "regularisation of alpha: auto (cross-validation over 0.001, 0.1 and 10), or "+
@@ -50,7 +50,7 @@ var lsdr = frame.Method{
 }
 
 func fitLSDR(ctx context.Context, t *frame.Task) *frame.Solution {
-	starts, space := lsdrStarts(ctx, t)
+	starts := lsdrStarts(ctx, t)
 	q := NewInformation(t.X, t.Rows, t.Int("centres"))
 	q.settle(ctx, t, starts[0])
 	found := make([]*mat.Dense, len(starts))
@@ -58,24 +58,19 @@ func fitLSDR(ctx context.Context, t *frame.Task) *frame.Solution {
 	fail.Check(parallel.EachProgress(ctx, len(starts), func(i int) {
 		own := *q // each start has a separate last point
 		searches[i].Start = own.Value(starts[i])
-		ascent := stiefel.Ascent{Steps: 100, Relative: 1e-6, Value: own.Value, Gradient: own.Gradient}
+		ascent := stiefel.Ascent{Steps: t.Int("iters"), Relative: 1e-6, Value: own.Value, Gradient: own.Gradient}
 		found[i] = ascent.From(ctx, starts[i], &searches[i])
 	}, func(done int) { t.ReportProgress("search", float64(done)/float64(len(starts))) }))
 	var best *mat.Dense
-	search := &model.Search{Start: searches[0].Start, End: math.Inf(-1)}
+	search := &model.Search{Start: searches[0].Start, End: math.Inf(-1), Limit: searches[0].Limit}
 	for i, s := range searches {
 		search.Steps += s.Steps
 		if s.End > search.End {
-			best, search.End, search.Gradient = found[i], s.End, s.Gradient
+			best, search.End, search.Gradient, search.Converged = found[i], s.End, s.Gradient, s.Converged
 		}
 	}
-	t.Report.Search = search
-	best = frame.Principal(ctx, t, best)
-	sol := t.Solved(space, t.D)
-	sol.Components, sol.Dim, sol.Eigenvalues = best.RawMatrix().Data, t.D, nil
-	// Gap and residual are those of the space that LDA starts in.
-	t.Report.Gap, t.Report.Ties, t.Report.Residual = nil, nil, 0
-	return sol
+	sol := t.InBasis(frame.Principal(ctx, t, best), nil, t.D)
+	return sol.Searched(search).Use("s", q.S).Use("lambda", q.Lambda)
 }
 
 // Information is the estimate of squared-loss mutual information.
@@ -326,10 +321,10 @@ func medianDistance(z *mat.Dense) float64 {
 }
 
 // lsdrStarts are orthonormal: the columns of LDA, those of PCA, random ones.
-func lsdrStarts(ctx context.Context, t *frame.Task) ([]*mat.Dense, *pencil.Solution) {
-	_, t.Ridge = frame.OAS(t.Stat.Within, t.Stat.N, t.Columns)
+func lsdrStarts(ctx context.Context, t *frame.Task) []*mat.Dense {
+	_, t.Ridge = frame.OAS(t.Basis.Within, t.Basis.N, t.Columns)
 	space := fail.Must(frame.Whitening(ctx, t, t.D))
-	starts := []*mat.Dense{stiefel.Retract(space.Vectors), frame.Leading(ctx, t.Stat.Total, t.D)}
+	starts := []*mat.Dense{stiefel.Retract(space.Vectors), frame.Leading(ctx, t.Basis.Total, t.D)}
 	r := rand.New(rand.NewPCG(t.Seed, 0))
 	for len(starts) < t.Int("starts") {
 		a := mat.NewDense(t.M, t.D, nil)
@@ -340,5 +335,5 @@ func lsdrStarts(ctx context.Context, t *frame.Task) ([]*mat.Dense, *pencil.Solut
 		}
 		starts = append(starts, stiefel.Retract(a))
 	}
-	return starts[:t.Int("starts")], space
+	return starts[:t.Int("starts")]
 }

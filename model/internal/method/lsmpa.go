@@ -52,10 +52,11 @@ func smpaParams() []frame.Param {
 	}
 }
 
-func lsmpaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense) {
+func lsmpaRatio(ctx context.Context, t *frame.Task) *frame.Ratio {
 	t = t.Capped(smpaRows)
 	dissimilar, similar := smpaWeights(ctx, t)
-	return fail.Must2(graph.FromDS(ctx, t.X, dissimilar, similar))
+	n, d := fail.Must2(graph.FromDS(ctx, t.X, dissimilar, similar))
+	return &frame.Ratio{N: n, D: d}
 }
 
 // smpaWeights are D and S, n x n.

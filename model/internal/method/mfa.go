@@ -41,7 +41,7 @@ var mfa = frame.Method{
 	Auto:    &frame.Candidate{Rank: 1, Landmarks: true},
 }
 
-func mfaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense) {
+func mfaRatio(ctx context.Context, t *frame.Task) *frame.Ratio {
 	own, other := frame.NearestByClass(ctx, t, "k1", "k2")
 	k2 := t.Int("k2")
 	switch t.Params["penalty"] {
@@ -55,5 +55,5 @@ func mfaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense) {
 	fail.Check(parallel.Each(ctx, 2, func(i int) {
 		forms[i] = frame.LaplacianForm(ctx, t, [2]*graph.Neighbors{other, own}[i], graph.Union, graph.Binary)
 	}))
-	return forms[0], forms[1]
+	return &frame.Ratio{N: forms[0], D: forms[1]}
 }

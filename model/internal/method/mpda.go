@@ -82,16 +82,16 @@ const negligible = 1e-10
 // S_b is of all rows.
 func fitMPDA(choose func(context.Context, *frame.Task) (rows *frame.Task, patches [][]int)) func(
 	context.Context, *frame.Task) *frame.Solution {
-	solve := frame.Maximize(func(ctx context.Context, t *frame.Task) (n, d *mat.SymDense) {
-		n, _ = frame.LocalScatters(ctx, t, "k")
+	solve := frame.Maximize(func(ctx context.Context, t *frame.Task) *frame.Ratio {
+		n, _ := frame.LocalScatters(ctx, t, "k")
 		t.ReportProgress("patches", 0)
 		rows, patches := choose(ctx, t)
-		d = mpdaDenominator(ctx, rows, patches)
+		d, width := mpdaDenominator(ctx, rows, patches)
 		if trace := mat.Trace(d); t.Params["alpha"] != "relative" && trace > 0 {
 			t.Ridge = t.Float("alpha") * float64(t.Columns) / trace
 			t.Report.Ridge.Relative = t.Ridge
 		}
-		return n, d
+		return &frame.Ratio{N: n, D: d, Used: map[string]float64{"t": width}}
 	}, pencil.Max)
 	return func(ctx context.Context, t *frame.Task) *frame.Solution {
 		s := solve(ctx, t)
@@ -104,10 +104,11 @@ func fitMPDA(choose func(context.Context, *frame.Task) (rows *frame.Task, patche
 	}
 }
 
-// mpdaDenominator is S0.
-func mpdaDenominator(ctx context.Context, t *frame.Task, patches [][]int) *mat.SymDense {
+// mpdaDenominator is S0, and the width of its heat weights.
+func mpdaDenominator(ctx context.Context, t *frame.Task, patches [][]int) (d *mat.SymDense, width float64) {
 	own, _ := fail.Must2(graph.NearestByClass(ctx, t.X, t.Rows.Y, t.Int("k"), 0))
-	w := fail.Must(own.Weights(graph.Union, frame.Heat(t, own)))
+	width = frame.HeatWidth(t, own)
+	w := fail.Must(own.Weights(graph.Union, graph.Heat(width)))
 	tan := &tangent.Spaces{}
 	if patches == nil {
 		patches = own.Patches()
@@ -122,7 +123,7 @@ func mpdaDenominator(ctx context.Context, t *frame.Task, patches [][]int) *mat.S
 	if t.Params["alpha"] == "relative" {
 		ridge = t.Ridge * form.Trace() / float64(max(form.Dim(), 1))
 	}
-	return form.EliminateLinear(ctx, t.X, form.Factor(ctx, ridge))
+	return form.EliminateLinear(ctx, t.X, form.Factor(ctx, ridge)), width
 }
 
 // capPointwise selects at most maxPointwise rows.
@@ -141,8 +142,8 @@ func PartitionClasses(ctx context.Context, t *frame.Task) (*frame.Task, [][]int)
 	})
 	byClass := t.Rows.ByClass()
 	var patches [][]int
-	for i, c := range t.Stat.Class {
-		t.ReportProgress("patches", float64(i)/float64(t.Stat.Classes()))
+	for i, c := range t.Basis.Class {
+		t.ReportProgress("patches", float64(i)/float64(t.Basis.Classes()))
 		rows := byClass[c]
 		for _, part := range fail.Must(graph.Partition(ctx, linalg.Pick(t.X, rows), k, size)) {
 			for j, r := range part {

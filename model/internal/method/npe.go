@@ -3,8 +3,6 @@ package method
 import (
 	"context"
 
-	"gonum.org/v1/gonum/mat"
-
 	"github.com/embedd/embedd/model/graph"
 	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
@@ -32,10 +30,9 @@ var npe = frame.Method{
 	Nested:  true,
 }
 
-func npeRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense) {
+func npeRatio(ctx context.Context, t *frame.Task) *frame.Ratio {
 	lists := frame.Nearest(ctx, t, "k")
 	t.ReportProgress("weights", 0)
 	w := fail.Must(graph.Barycentric(ctx, t.X, t.X, lists, t.Float("reg")))
-	d = fail.Must(graph.ReconstructionForm(ctx, t.X, w))
-	return frame.Moment(t), d
+	return &frame.Ratio{N: frame.Moment(t), D: fail.Must(graph.ReconstructionForm(ctx, t.X, w))}
 }

@@ -49,26 +49,21 @@ func fitPairAcc(ctx context.Context, t *frame.Task) *frame.Solution {
 	fail.Check(err)
 	lead := s.Vectors.Slice(0, t.M, 0, q)
 	o, search := pairDirections(ctx, t, lead, k)
-	t.Report.Search = search
 
 	a := mat.NewDense(t.M, t.D, nil)
 	a.Slice(0, t.M, 0, k).(*mat.Dense).Mul(lead, o)
 	for j := k; j < t.D; j++ {
 		a.SetCol(j, mat.Col(nil, j, s.Vectors))
 	}
-	sol := t.Solved(s, q)
-	sol.Components, sol.Dim, sol.Eigenvalues = a.RawMatrix().Data, t.D, nil
-	// Gap and residual are those of the whitened space, not of the directions in it.
-	t.Report.Gap, t.Report.Ties, t.Report.Residual = nil, nil, 0
-	return sol
+	return t.InBasis(a, nil, q).Searched(search)
 }
 
 // pairDirections is the O (q x k) that maximises F in the leading q columns of a whitened space.
 func pairDirections(ctx context.Context, t *frame.Task, lead mat.Matrix, k int) (*mat.Dense, *model.Search) {
-	p := &Pairs{Means: new(mat.Dense), Prior: make([]float64, t.Stat.Classes())}
-	p.Means.Mul(t.Stat.Means, lead)
-	for c, n := range t.Stat.Counts {
-		p.Prior[c] = n / t.Stat.N
+	p := &Pairs{Means: new(mat.Dense), Prior: make([]float64, t.Basis.Classes())}
+	p.Means.Mul(t.Basis.Means, lead)
+	for c, n := range t.Basis.Counts {
+		p.Prior[c] = n / t.Basis.N
 	}
 	o := p.start(ctx, k)
 	search := &model.Search{Start: p.Accuracy(o)}

@@ -23,7 +23,7 @@ var pca = frame.Method{
 }
 
 func fitPCA(ctx context.Context, t *frame.Task) *frame.Solution {
-	s := fail.Must(pencil.Solve(ctx, t.Stat.Total, pencil.Identity(t.M), pencil.Max, t.D))
+	s := fail.Must(pencil.Solve(ctx, t.Basis.Total, pencil.Identity(t.M), pencil.Max, t.D))
 	if t.Params["whiten"] == "true" {
 		for j, l := range s.Values {
 			linalg.ScaleColumn(s.Vectors, j, 1/math.Sqrt(l))

@@ -28,7 +28,7 @@ var sle = frame.Method{
 	Supervised: true, Map: "linear", Streaming: "moments",
 	Params: []frame.Param{frame.OriginParam("mean")},
 	Dim: func(t *frame.Task) int {
-		if t.Stat.Classes() == 2 {
+		if t.Basis.Classes() == 2 {
 			return 1
 		}
 		return frame.ClassDirections(t)
@@ -39,7 +39,7 @@ var sle = frame.Method{
 // uncentred gives M = X X' and the class sums m_c (columns) about the task's
 // origin; with augment the constant feature is the last.
 func uncentred(t *frame.Task) (*mat.SymDense, *mat.Dense) {
-	m, k := t.M, t.Stat.Classes()
+	m, k := t.M, t.Basis.Classes()
 	size := m
 	if t.Params["origin"] == "augment" {
 		size++
@@ -47,22 +47,22 @@ func uncentred(t *frame.Task) (*mat.SymDense, *mat.Dense) {
 	moment, sums := mat.NewSymDense(size, nil), mat.NewDense(size, k, nil)
 	for i := range m {
 		for j := i; j < m; j++ {
-			moment.SetSym(i, j, t.Stat.N*t.Stat.Total.At(i, j))
+			moment.SetSym(i, j, t.Basis.N*t.Basis.Total.At(i, j))
 		}
 	}
-	for c, n := range t.Stat.Counts {
-		for j, v := range t.Stat.Means.RawRowView(c) {
+	for c, n := range t.Basis.Counts {
+		for j, v := range t.Basis.Means.RawRowView(c) {
 			sums.Set(j, c, n*v)
 		}
 	}
 	switch t.Params["origin"] {
 	case "augment":
-		moment.SetSym(m, m, t.Stat.N)
-		sums.SetRow(m, t.Stat.Counts)
+		moment.SetSym(m, m, t.Basis.N)
+		sums.SetRow(m, t.Basis.Counts)
 	case "none":
 		v := t.Origin()
-		moment.SymRankOne(moment, t.Stat.N, mat.NewVecDense(m, v))
-		for c, n := range t.Stat.Counts {
+		moment.SymRankOne(moment, t.Basis.N, mat.NewVecDense(m, v))
+		for c, n := range t.Basis.Counts {
 			for j := range m {
 				sums.Set(j, c, sums.At(j, c)+n*v[j])
 			}
@@ -74,7 +74,7 @@ func uncentred(t *frame.Task) (*mat.SymDense, *mat.Dense) {
 func fitSLE(ctx context.Context, t *frame.Task) *frame.Solution {
 	moment, sums := uncentred(t)
 	q := fail.Must(pencil.Cut(moment))
-	k := t.Stat.Classes()
+	k := t.Basis.Classes()
 	j, minus := mat.NewSymDense(k, nil), mat.NewSymDense(k, nil)
 	for a := range k {
 		for b := a; b < k; b++ {
@@ -84,8 +84,8 @@ func fitSLE(ctx context.Context, t *frame.Task) *frame.Solution {
 	}
 	minus.ScaleSym(-1, j)
 	// kappa > 0 (lambda < n) comes first, kappa < 0 last; the second exists only where the rows are not centred.
-	first := signed(ctx, sums, j, q, t.Stat.N)
-	last := signed(ctx, sums, minus, q, t.Stat.N)
+	first := signed(ctx, sums, j, q, t.Basis.N)
+	last := signed(ctx, sums, minus, q, t.Basis.N)
 	informative := len(first.Values)
 	columns := mat.NewDense(moment.SymmetricDim(), t.D, nil)
 	values := make([]float64, t.D)
@@ -98,7 +98,7 @@ func fitSLE(ctx context.Context, t *frame.Task) *frame.Solution {
 		}
 	}
 	for i, kappa := range first.Values {
-		put(first.Vectors.ColView(i), t.Stat.N-kappa)
+		put(first.Vectors.ColView(i), t.Basis.N-kappa)
 	}
 	sol := &pencil.Solution{Gap: first.Gap, Ties: first.Ties, Rank: q.Rank(),
 		Residual: max(first.Residual, last.Residual)}
@@ -112,13 +112,13 @@ func fitSLE(ctx context.Context, t *frame.Task) *frame.Solution {
 		if rest != nil {
 			_, c := rest.Dims()
 			for i := range c {
-				put(rest.ColView(i), t.Stat.N)
+				put(rest.ColView(i), t.Basis.N)
 			}
-			sol.Residual = max(sol.Residual, tiedResidual(q, sums, j, rest, t.Stat.N))
+			sol.Residual = max(sol.Residual, tiedResidual(q, sums, j, rest, t.Basis.N))
 		}
 		sol.Ties = append(sol.Ties, [2]int{informative, at})
 		for i := len(last.Values) - 1; i >= 0; i-- {
-			put(last.Vectors.ColView(i), t.Stat.N+last.Values[i])
+			put(last.Vectors.ColView(i), t.Basis.N+last.Values[i])
 		}
 		t.Report.Note(fmt.Sprintf("SLE decides %d of %d columns; the others are directions of most variance", informative,
 			t.D))

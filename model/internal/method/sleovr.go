@@ -48,7 +48,7 @@ const MaxWindow = 2000
 func fitSLEOvR(ctx context.Context, t *frame.Task) *frame.Solution {
 	moment, sums := uncentred(t)
 	size, _ := sums.Dims()
-	classes, features := len(t.Rows.Classes), len(t.Stat.Mean)
+	classes, features := len(t.Rows.Classes), len(t.Units.Mean)
 	v := &mapping.Views{D: t.D, Components: make([]float64, classes*features*t.D), Offset: make([]float64, classes*t.D)}
 	solved := solveViews(ctx, t, moment, sums)
 	for c, s := range solved {
@@ -58,12 +58,12 @@ func fitSLEOvR(ctx context.Context, t *frame.Task) *frame.Solution {
 		}
 		t.Report.Residual = max(t.Report.Residual, s.Residual)
 		a, offset := unaugment(t, s.Vectors, size > t.M)
-		at := t.Stat.Class[c]
+		at := t.Basis.Class[c]
 		copy(v.Components[at*features*t.D:], a)
 		copy(v.Offset[at*t.D:], offset)
 	}
 	fillWindow(ctx, t, v)
-	return &frame.Solution{Dim: t.D, Informative: t.D, Mapping: v}
+	return t.Mapped(v, nil, t.D)
 }
 
 // viewSolution is the pencil of one class, and its absolute ridge.
@@ -75,14 +75,14 @@ type viewSolution struct {
 
 // solveViews solves every class against the rest, on all cores.
 func solveViews(ctx context.Context, t *frame.Task, moment *mat.SymDense, sums *mat.Dense) []viewSolution {
-	k := t.Stat.Classes()
+	k := t.Basis.Classes()
 	solved := make([]viewSolution, k)
 	fail.Check(parallel.EachProgress(ctx, k, func(c int) {
 		solved[c] = view(ctx, t, moment, uncentredClass(t, c, sums), sums, c)
 	}, func(done int) { t.ReportProgress("views", float64(done)/float64(k)) }))
 	for c, s := range solved {
 		if s.err != nil {
-			panic(fail.With(fmt.Errorf("class %q: %w", t.Rows.Classes[t.Stat.Class[c]], s.err)))
+			panic(fail.With(fmt.Errorf("class %q: %w", t.Rows.Classes[t.Basis.Class[c]], s.err)))
 		}
 	}
 	return solved
@@ -94,10 +94,10 @@ func uncentredClass(t *frame.Task, c int, sums *mat.Dense) *mat.SymDense {
 	s := mat.NewSymDense(size, nil)
 	for i := range t.M {
 		for j := i; j < t.M; j++ {
-			s.SetSym(i, j, t.Stat.Second[c].At(i, j))
+			s.SetSym(i, j, t.Basis.Second[c].At(i, j))
 		}
 	}
-	n := t.Stat.Counts[c]
+	n := t.Basis.Counts[c]
 	switch t.Params["origin"] {
 	case "augment":
 		for j := range size {
@@ -107,7 +107,7 @@ func uncentredClass(t *frame.Task, c int, sums *mat.Dense) *mat.SymDense {
 		// (x + v)(x + v)' = x x' + x v' + v x' + v v', sums about the mean.
 		v := mat.NewVecDense(t.M, t.Origin())
 		about := mat.NewVecDense(t.M, nil)
-		about.ScaleVec(n, t.Stat.Means.RowView(c))
+		about.ScaleVec(n, t.Basis.Means.RowView(c))
 		s.RankTwo(s, 1, about, v)
 		s.SymRankOne(s, n, v)
 	}
@@ -117,8 +117,8 @@ func uncentredClass(t *frame.Task, c int, sums *mat.Dense) *mat.SymDense {
 // view solves class c against the rest.
 func view(ctx context.Context, t *frame.Task, moment, mp *mat.SymDense, sums *mat.Dense, c int) viewSolution {
 	size, k := sums.Dims()
-	np := t.Stat.Counts[c]
-	nq := t.Stat.N - np
+	np := t.Basis.Counts[c]
+	nq := t.Basis.N - np
 	alpha, beta := weights(t.Params["weights"], np, nq)
 	dp, dq := alpha*np+nq, beta*nq+np
 
@@ -182,7 +182,7 @@ func unaugment(t *frame.Task, a *mat.Dense, augmented bool) (components, offset 
 	if augmented {
 		for j := range t.D {
 			offset[j] = a.At(t.M, j)
-			for i := range len(t.Stat.Mean) {
+			for i := range len(t.Units.Mean) {
 				if before.At(i, j) != after.At(i, j) {
 					offset[j] = -offset[j]
 					break
@@ -207,6 +207,6 @@ func fillWindow(ctx context.Context, t *frame.Task, v *mapping.Views) {
 		x = append(x, p.Data.X[p.Index[r]*p.M:(p.Index[r]+1)*p.M]...)
 		label[i] = p.Y[r]
 	}
-	c := model.Content{Mean: t.Stat.Mean, Scale: t.Stat.Scale, Unit: t.Scaling == model.ScaleUnit, Map: v}
+	c := model.Content{Mean: t.Units.Mean, Scale: t.Units.Scale, Unit: t.Scaling == model.ScaleUnit, Map: v}
 	v.SetWindow(fail.Must(c.ViewOutputs(ctx, model.DenseRows(x, len(rows), p.M))), label)
 }

@@ -31,23 +31,23 @@ var srda = frame.Method{
 func fitSRDA(ctx context.Context, t *frame.Task) *frame.Solution {
 	var q *pencil.Metric
 	if t.Ridge == 0 {
-		q = fail.Must(pencil.Cut(t.Stat.Total))
+		q = fail.Must(pencil.Cut(t.Basis.Total))
 	} else {
-		q = frame.RidgeMetric(t, t.Stat.Total)
+		q = frame.RidgeMetric(t, t.Basis.Total)
 	}
 	// (1/n) X y_k = G b_k: G = [sqrt(n_c/n) (mu_c - mu)], b_k a basis of the
 	// complement of (sqrt(n_c/n)), which is the constant response.
-	k := t.Stat.Classes()
+	k := t.Basis.Classes()
 	one := make([]float64, k)
-	for c, n := range t.Stat.Counts {
-		one[c] = math.Sqrt(n / t.Stat.N)
+	for c, n := range t.Basis.Counts {
+		one[c] = math.Sqrt(n / t.Basis.N)
 	}
 	var rhs mat.Dense
-	rhs.Mul(t.Stat.BetweenFactor(), linalg.Complement(one))
+	rhs.Mul(t.Basis.BetweenFactor(), linalg.Complement(one))
 	a := q.Solve(&rhs)
 
 	var sa, inner mat.Dense
-	sa.Mul(t.Stat.Total, a)
+	sa.Mul(t.Basis.Total, a)
 	inner.Mul(a.T(), &sa)
 	s := fail.Must(pencil.Solve(ctx, linalg.Symmetric(&inner), pencil.Identity(k-1), pencil.Max, 0))
 	if t.D > s.Rank {

@@ -64,13 +64,12 @@ func fitTNCA(ctx context.Context, t *frame.Task) *frame.Solution {
 	iterations := t.Int("iters")
 	l := NewNeighbourLoss(t.Rows, t.Int("references"))
 	var space, start *mat.Dense
-	var s *pencil.Solution
 	if t.D < tied {
-		space, start, s = freeStart(ctx, t)
+		space, start = freeStart(ctx, t)
 		l.Project(ctx, t.X, space)
 		l.Penalty = 0.03 / float64(t.D)
 	} else {
-		space, s = marginSpace(ctx, t)
+		space = marginSpace(ctx, t)
 		l.Project(ctx, t.X, space)
 		start = l.tie(ctx, t.D)
 	}
@@ -91,16 +90,11 @@ func fitTNCA(ctx context.Context, t *frame.Task) *frame.Solution {
 	}
 	endNN := l.leaveOneOut(ctx, mat.NewDense(r, t.D, best))
 	search.StartAccuracy, search.EndAccuracy = &startNN, &endNN
-	t.Report.Search = search
 
 	a := mat.NewDense(t.M, t.D, nil)
 	a.Mul(space, mat.NewDense(r, t.D, best))
 	a = frame.Principal(ctx, t, a)
-	sol := t.Solved(s, t.D)
-	sol.Components, sol.Dim, sol.Eigenvalues = a.RawMatrix().Data, t.D, nil
-	// Gap and residual are those of the space, not of the directions found in it.
-	t.Report.Gap, t.Report.Ties, t.Report.Residual = nil, nil, 0
-	return sol
+	return t.InBasis(a, nil, t.D).Searched(search)
 }
 
 // lost reports that directions have a lower rank than those the search started at: the L2 term shrinks directions that
@@ -116,9 +110,9 @@ func lost(best, start *mat.Dense) bool {
 }
 
 // freeStart is the whitened space and the directions of pairacc in it, padded with the next columns.
-func freeStart(ctx context.Context, t *frame.Task) (space, start *mat.Dense, s *pencil.Solution) {
+func freeStart(ctx context.Context, t *frame.Task) (space, start *mat.Dense) {
 	directions := frame.ClassDirections(t)
-	s = frame.FullWhitening(ctx, t, min(max(directions, t.D), t.M))
+	s := frame.FullWhitening(ctx, t, min(max(directions, t.D), t.M))
 	_, r := s.Vectors.Dims()
 	if t.D > r {
 		panic(fail.With(&pencil.RankError{Asked: t.D, Max: r}))
@@ -131,7 +125,7 @@ func freeStart(ctx context.Context, t *frame.Task) (space, start *mat.Dense, s *
 	for j := k; j < t.D; j++ {
 		start.Set(q+j-k, j, 1)
 	}
-	return s.Vectors, start, s
+	return s.Vectors, start
 }
 
 // neighbourLoss is the loss of tnca over rows in the space that is searched.
@@ -336,18 +330,18 @@ func (l *neighbourLoss) leaveOneOut(ctx context.Context, at *mat.Dense) float64 
 
 // marginSpace is every column of the pencil of MFA, (X L^p X', X L X' + rho I),
 // divided by the root of the mean within-class variance of its leading d.
-func marginSpace(ctx context.Context, t *frame.Task) (*mat.Dense, *pencil.Solution) {
+func marginSpace(ctx context.Context, t *frame.Task) *mat.Dense {
 	margin := *t
 	margin.Method, margin.Report = &mfa, &model.Report{}
 	margin.Params = map[string]string{"k1": "5", "k2": "20", "penalty": "per-sample"}
-	n, d := mfaRatio(ctx, &margin)
-	s := fail.Must(pencil.Solve(ctx, n, frame.RidgeMetric(t, d), pencil.Max, 0))
+	ratio := mfaRatio(ctx, &margin)
+	s := fail.Must(pencil.Solve(ctx, ratio.N, frame.RidgeMetric(t, ratio.D), pencil.Max, 0))
 	if s.Rank < t.D {
 		panic(fail.With(&pencil.RankError{Asked: t.D, Max: s.Rank}))
 	}
 	lead := s.Vectors.Slice(0, t.M, 0, t.D)
 	var sw mat.Dense
-	sw.Mul(t.Stat.Within, lead)
+	sw.Mul(t.Basis.Within, lead)
 	variance := 0.0
 	for j := range t.D {
 		variance += mat.Dot(sw.ColView(j), s.Vectors.ColView(j)) / float64(t.D)
@@ -356,5 +350,5 @@ func marginSpace(ctx context.Context, t *frame.Task) (*mat.Dense, *pencil.Soluti
 	if variance > 0 {
 		space.Scale(1/math.Sqrt(variance), space)
 	}
-	return space, s
+	return space
 }

@@ -107,28 +107,38 @@ func tangentRidge() frame.Param {
 		"literal form", true)
 }
 
-// ManifoldTangents gives the symmetric weights of a manifold and its tangent
-// spaces of dim dimensions, and the rows that they are of where those are not all.
-type ManifoldTangents func(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *graph.Matrix, *tangent.Spaces)
+// Manifold is a graph of rows and its tangent spaces.
+type Manifold struct {
+	Rows     *frame.Task   // of fewer rows than the fit if those are too many
+	W        *graph.Matrix // symmetric
+	Tangents *tangent.Spaces
+	Width    float64 // of the heat weights
+}
+
+// ManifoldTangents makes a manifold with tangent spaces of dim dimensions.
+type ManifoldTangents func(ctx context.Context, t *frame.Task, dim int) *Manifold
 
 // maxCoordinates is the largest order of S3 for which tangent vectors coupled by gamma are solved: 130 MB and 20 Gflop.
 const maxCoordinates = 4000
 
 // PointTangents have a tangent space at each row, of it and its nearest rows. If gamma couples them, S3 is dense, so
 // their number is limited.
-func PointTangents(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *graph.Matrix, *tangent.Spaces) {
+func PointTangents(ctx context.Context, t *frame.Task, dim int) *Manifold {
 	if t.Float("gamma") > 0 {
 		t = t.Capped(max(maxCoordinates/max(dim, 1), dim+1))
 	}
 	lists := frame.Nearest(ctx, t, "k")
-	w := frame.Connected(ctx, t, lists, frame.Heat(t, lists))
-	return t, w, tangents(ctx, t, lists.Patches(), linalg.Range(t.Rows.N), dim)
+	m := &Manifold{Rows: t, Width: frame.HeatWidth(t, lists)}
+	m.W = frame.Connected(ctx, t, lists, graph.Heat(m.Width))
+	m.Tangents = tangents(ctx, t, lists.Patches(), linalg.Range(t.Rows.N), dim)
+	return m
 }
 
 // PatchTangents have a tangent space for each patch of the rows.
-func PatchTangents(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *graph.Matrix, *tangent.Spaces) {
+func PatchTangents(ctx context.Context, t *frame.Task, dim int) *Manifold {
 	lists := frame.Nearest(ctx, t, "k")
-	w := frame.Connected(ctx, t, lists, frame.Heat(t, lists))
+	m := &Manifold{Rows: t, Width: frame.HeatWidth(t, lists)}
+	m.W = frame.Connected(ctx, t, lists, graph.Heat(m.Width))
 	t.ReportProgress("patches", 0)
 	k, size := t.Int("patch_k"), min(t.Int("patch_size"), t.Rows.N)
 	if n := t.Rows.N; k > n-1 {
@@ -136,7 +146,8 @@ func PatchTangents(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *g
 	}
 	patches := fail.Must(graph.Partition(ctx, t.X, k, size))
 	t.Report.Note(fmt.Sprintf("%d patches of %d rows", len(patches), t.Rows.N))
-	return t, w, tangents(ctx, t, patches, tangent.PatchOf(patches, t.Rows.N), dim)
+	m.Tangents = tangents(ctx, t, patches, tangent.PatchOf(patches, t.Rows.N), dim)
+	return m
 }
 
 // tangents are the tangent spaces of dim dimensions of patches of rows; of is the patch of each row.
@@ -157,8 +168,9 @@ func tangents(ctx context.Context, t *frame.Task, patches [][]int, of []int, dim
 
 func fitTSIMR(find ManifoldTangents) func(context.Context, *frame.Task) *frame.Solution {
 	return func(ctx context.Context, t *frame.Task) *frame.Solution {
-		rows, w, tan := find(ctx, t, t.D)
-		form := tangent.New(ctx, rows.X, w, tan, t.Float("gamma"))
+		manifold := find(ctx, t, t.D)
+		rows, tan := manifold.Rows, manifold.Tangents
+		form := tangent.New(ctx, rows.X, manifold.W, tan, t.Float("gamma"))
 		t.ReportProgress("tangent vectors", 0)
 		parts := form.Factor(ctx, 0)
 		m := form.Eliminate(parts)
@@ -177,7 +189,7 @@ func fitTSIMR(find ManifoldTangents) func(context.Context, *frame.Task) *frame.S
 			}
 			e.Slope = append(e.Slope, t.Expand(slope).RawMatrix().Data...)
 		}
-		return &frame.Solution{Dim: t.D, Eigenvalues: found.Values, Informative: t.D, Mapping: e}
+		return t.Mapped(e, found.Values, t.D).Use("t", manifold.Width)
 	}
 }
 
@@ -197,24 +209,30 @@ func settleConstant(f *mat.Dense) {
 
 func fitLTSIMR(find ManifoldTangents) func(context.Context, *frame.Task) *frame.Solution {
 	return func(ctx context.Context, t *frame.Task) *frame.Solution {
-		build := func(t *frame.Task) (*mat.SymDense, bool) { return effectiveForm(ctx, t, find) }
+		width := 0.0
+		build := func(t *frame.Task) (d *mat.SymDense, explained bool) {
+			manifold := find(ctx, t, min(t.D, t.M-1))
+			width = manifold.Width
+			return effectiveForm(ctx, t, manifold)
+		}
 		d, explained := build(t)
 		if explained {
 			panic(fail.With(frame.FlatError(t, build)))
 		}
-		return frame.SolveRatio(ctx, t, frame.Moment(t), d, pencil.Min)
+		return frame.SolveRatio(ctx, t, &frame.Ratio{N: frame.Moment(t), D: d, Used: map[string]float64{"t": width}},
+			pencil.Min)
 	}
 }
 
 // effectiveForm is S_eff, and whether the tangent spaces explain all of it.
-func effectiveForm(ctx context.Context, t *frame.Task, find ManifoldTangents) (d *mat.SymDense, explained bool) {
-	rows, w, tan := find(ctx, t, min(t.D, t.M-1))
-	form := tangent.New(ctx, rows.X, w, tan, t.Float("gamma"))
+func effectiveForm(ctx context.Context, t *frame.Task, m *Manifold) (d *mat.SymDense, explained bool) {
+	rows := m.Rows
+	form := tangent.New(ctx, rows.X, m.W, m.Tangents, t.Float("gamma"))
 	t.ReportProgress("tangent vectors", 0)
 	d = form.EliminateLinear(ctx, rows.X, form.Factor(ctx, 0))
 	all := 0.0 // tr 2 X L X'
 	for i := range rows.Rows.N {
-		index, weight := w.Row(i)
+		index, weight := m.W.Row(i)
 		for e, j := range index {
 			all += weight[e] * linalg.SquaredDistance(rows.X.RawRowView(i), rows.X.RawRowView(j))
 		}

@@ -80,7 +80,7 @@ func DrawLandmarks(ctx context.Context, p *frame.Rows, k Kernels, seed uint64) (
 	if t.Columns == 0 {
 		return nil, fmt.Errorf("%w over %d rows", ErrConstant, p.N)
 	}
-	l := &Landmarks{mean: t.Stat.Mean, scale: t.Stat.Scale, unit: k.Scale == model.ScaleUnit, asked: k}
+	l := &Landmarks{mean: t.Units.Mean, scale: t.Units.Scale, unit: k.Scale == model.ScaleUnit, asked: k}
 	some := frame.Spaced(linalg.Range(p.N), min(p.N, maxBandwidthRows))
 	l.kernel = fail.Must(mapping.NewKernel(ctx, "gauss", t.Features(some), p.M, nil))
 	l.kernel.Param[0] /= k.Width

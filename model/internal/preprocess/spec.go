@@ -100,7 +100,7 @@ func (s Spec) Fit(ctx context.Context, p *frame.Rows, train []int, inner model.S
 		f.ranks = normalScores(t.Features(nil), p.M)
 		t.Rows = p
 		made = applyRanks(f.ranks, t.Features(nil), p)
-		f.Mean, f.Scale = t.Stat.Mean, t.Stat.Scale
+		f.Mean, f.Scale = t.Units.Mean, t.Units.Scale
 	}
 	if made != nil {
 		var err error

@@ -30,6 +30,7 @@ type Learned struct {
 	Start, End float64 // J at the start and at the end
 	Zero       float64 // J of W = 0
 	Steps      int
+	Converged  bool    // the last step changed J less than the tolerance; otherwise the limit of steps ended it
 	Gradient   float64 // max |W o grad J| / max |grad J|: the optimality condition for W >= 0
 }
 
@@ -169,7 +170,8 @@ func (r Rule) Learn(ctx context.Context, g, s *mat.Dense, report func(float64)) 
 			out.Start, out.Zero = j, r.without(g, s)
 		}
 		out.End, out.Steps = j, step
-		if step >= r.Steps || math.Abs(previous-j) <= r.Tolerance*math.Abs(j) {
+		out.Converged = math.Abs(previous-j) <= r.Tolerance*math.Abs(j)
+		if step >= r.Steps || out.Converged {
 			out.Gradient = r.optimality(g, s, w, wp, wm)
 			return out
 		}

@@ -23,7 +23,7 @@ type Ascent struct {
 func (c *Ascent) From(ctx context.Context, o *mat.Dense, s *model.Search) *mat.Dense {
 	const armijo, flat, shortest = 1e-4, 1e-10, 1e-14
 	f, step := s.Start, 1.0
-	s.End = f
+	s.End, s.Limit, s.Converged = f, c.Steps, true
 	for ; s.Steps < c.Steps; s.Steps++ {
 		fail.Check(ctx.Err())
 		g := c.Gradient(o)
@@ -34,7 +34,7 @@ func (c *Ascent) From(ctx context.Context, o *mat.Dense, s *model.Search) *mat.D
 		g.Sub(g, &back)
 		s.Gradient = mat.Norm(g, 2)
 		if s.Gradient <= flat {
-			break
+			return o
 		}
 		step *= 2
 		var next *mat.Dense
@@ -49,15 +49,16 @@ func (c *Ascent) From(ctx context.Context, o *mat.Dense, s *model.Search) *mat.D
 			}
 		}
 		if step <= shortest || reached <= f {
-			break
+			return o
 		}
 		small := reached-f < c.Relative*max(reached, -reached)
 		o, f = next, reached
 		s.End = f
 		if small {
-			break
+			return o
 		}
 	}
+	s.Converged = false
 	return o
 }
 
