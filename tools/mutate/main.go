@@ -8,7 +8,7 @@
 // come last: they find a fault without naming it, and are counted apart.
 //
 // It prints progress on stderr and a table on stdout. -json writes the outcomes to a file, -list prints the mutants
-// that are drawn, -only runs those with the given ids.
+// that are drawn. -only runs those with the given ids, and -constants all named constants, times ten and by a tenth.
 package main
 
 import (
@@ -37,6 +37,7 @@ func mutate(args []string) error {
 		"packages that are mutated and whose tests are run, separated by commas")
 	list := flags.Bool("list", false, "print the drawn mutants and stop")
 	only := flags.String("only", "", "ids of mutants to run instead of a draw, separated by commas")
+	constants := flags.Bool("constants", false, "run every named constant ten times off instead of a draw")
 	budget := flags.Duration("budget", time.Minute, "time of tests for one mutant, as measured without it")
 	workers := flags.Int("workers", 2, "number of test processes at a time")
 	report := flags.String("json", "", "file for the outcomes")
@@ -52,6 +53,12 @@ func mutate(args []string) error {
 	queue, err := choose(all, *n, *seed, *only)
 	if err != nil {
 		return err
+	}
+	if *constants {
+		queue = tenTimesOff(all)
+	}
+	if *constants || *only != "" {
+		*n = len(queue)
 	}
 	r.progress("%d places for mutants in %d packages", len(all), len(r.tree.packages))
 	if *list {
@@ -96,6 +103,16 @@ func choose(all []*mutant, n int, seed uint64, only string) ([]*mutant, error) {
 		chosen = append(chosen, all[i])
 	}
 	return chosen, nil
+}
+
+// tenTimesOff lists the mutants of named constants that change the order of magnitude.
+func tenTimesOff(all []*mutant) (chosen []*mutant) {
+	for _, m := range all {
+		if m.Named != "" && m.Kind != "constant off by one" {
+			chosen = append(chosen, m)
+		}
+	}
+	return chosen
 }
 
 func (r *run) outcomes(queue []*mutant, n int) ([]outcome, error) {
@@ -143,7 +160,7 @@ func table(outcomes []outcome) string {
 		if o.Status == "survived" {
 			test = fmt.Sprintf("%d of %d tests that execute it", o.Run, o.Reached)
 		}
-		fmt.Fprintf(&b, "| %s | %s:%d %s | %s: `%s` -> `%s` | %s | %s |\n", o.ID, o.File, o.Line, o.In, o.Kind,
+		fmt.Fprintf(&b, "| %s | %s:%d %s | %s: `%s` -> `%s` | %s | %s |\n", o.ID, o.File, o.Line, o.place(), o.Kind,
 			cell(o.From), cell(o.To), o.Status, test)
 	}
 	fmt.Fprintf(&b, "\n%d mutants: %d killed by a test that names the fault, %d only by a digest, %d survived\n",

@@ -22,6 +22,7 @@ type mutant struct {
 	File    string // relative to the module
 	Line    int
 	In      string // function, method, variable or constant
+	Named   string // the constant whose declaration is changed
 	From    string
 	To      string
 
@@ -57,7 +58,7 @@ func candidates(files []*file, root string) []*mutant {
 	}
 	repeated := map[string]int{}
 	for _, m := range found {
-		key := strings.Join([]string{m.Package, m.In, m.Kind, m.From, m.To}, "\x00")
+		key := strings.Join([]string{m.Package, m.In, m.Named, m.Kind, m.From, m.To}, "\x00")
 		sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", key, repeated[key]))
 		repeated[key]++
 		m.ID = hex.EncodeToString(sum[:5])
@@ -92,7 +93,7 @@ func mutantsOf(f *file, root string) []*mutant {
 					continue
 				}
 				v.decl, v.in = spec, spec.Names[0].Name
-				v.walk(spec.Values[0], nil)
+				v.walk(spec, nil)
 			}
 		}
 	}
@@ -138,6 +139,8 @@ type visitor struct {
 	in    string
 	decl  ast.Node
 	found []*mutant
+
+	constant string // that a declaration names
 }
 
 func (v *visitor) add(kind string, at ast.Node, start, end token.Pos, text string) {
@@ -145,7 +148,7 @@ func (v *visitor) add(kind string, at ast.Node, start, end token.Pos, text strin
 	first := v.file.offset(at.Pos())
 	v.found = append(v.found, &mutant{Kind: kind, Package: v.file.pkg, File: v.name, Line: v.file.line(start), In: v.in,
 		From: v.file.span(at), To: string(apply([]byte(v.file.span(at)), first, []edit{change})),
-		file: v.file, decl: v.decl, change: change})
+		Named: v.constant, file: v.file, decl: v.decl, change: change})
 }
 
 // replace plants a text for a whole node.
@@ -176,6 +179,11 @@ func (v *visitor) visit(n, parent ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.ArrayType, *ast.StructType, *ast.InterfaceType, *ast.FuncType:
 		return false // a length of an array is a part of a type
+	case *ast.ValueSpec:
+		if _, isConst := v.file.info.Defs[n.Names[0]].(*types.Const); isConst {
+			v.named(n)
+			return false
+		}
 	case *ast.BasicLit:
 		v.literal(n, parent)
 	case *ast.BinaryExpr:
@@ -206,27 +214,46 @@ func (v *visitor) visit(n, parent ast.Node) bool {
 }
 
 func (v *visitor) literal(n *ast.BasicLit, parent ast.Node) {
-	if n.Kind != token.INT && n.Kind != token.FLOAT {
+	kv, isPair := parent.(*ast.KeyValueExpr)
+	if n.Kind != token.INT && n.Kind != token.FLOAT || isPair && kv.Key == n {
 		return
 	}
-	if kv, ok := parent.(*ast.KeyValueExpr); ok && kv.Key == n {
-		return
+	v.number(n, constant.MakeFromLiteral(n.Value, n.Kind, 0))
+}
+
+// number plants other values of a constant expression.
+func (v *visitor) number(n ast.Expr, value constant.Value) {
+	text := v.file.span(n)
+	if _, isLiteral := n.(*ast.BasicLit); !isLiteral {
+		text = "(" + text + ")"
 	}
-	value := constant.MakeFromLiteral(n.Value, n.Kind, 0)
-	float := n.Kind == token.FLOAT || v.float(n)
+	float := value.Kind() == constant.Float || v.float(n)
 	if constant.Sign(value) != 0 {
-		v.replace("constant times ten", n, "("+n.Value+"*10)")
+		v.replace("constant times ten", n, "("+text+"*10)")
 		if float {
-			v.replace("tenth of a constant", n, "("+n.Value+"/10.)")
+			v.replace("tenth of a constant", n, "("+text+"/10.)")
 		} else if constant.Compare(value, token.GEQ, constant.MakeInt64(10)) {
-			v.replace("tenth of a constant", n, "("+n.Value+"/10)")
+			v.replace("tenth of a constant", n, "("+text+"/10)")
 		}
 	}
-	if n.Kind == token.INT && !float {
-		v.replace("constant off by one", n, "("+n.Value+"+1)")
+	if !float {
+		v.replace("constant off by one", n, "("+text+"+1)")
 		if constant.Sign(value) != 0 {
-			v.replace("constant off by one", n, "("+n.Value+"-1)")
+			v.replace("constant off by one", n, "("+text+"-1)")
 		}
+	}
+}
+
+// named plants other values of the constants of a declaration, as a whole.
+func (v *visitor) named(spec *ast.ValueSpec) {
+	for i, name := range spec.Names {
+		c, ok := v.file.info.Defs[name].(*types.Const)
+		if !ok || i >= len(spec.Values) || c.Val().Kind() != constant.Int && c.Val().Kind() != constant.Float {
+			continue
+		}
+		v.constant = name.Name
+		v.number(spec.Values[i], c.Val())
+		v.constant = ""
 	}
 }
 

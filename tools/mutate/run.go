@@ -65,7 +65,15 @@ func (r *run) progress(format string, args ...any) {
 }
 
 func (m *mutant) String() string {
-	return fmt.Sprintf("%s:%d: %s: %s: %s -> %s", m.File, m.Line, m.In, m.Kind, oneLine(m.From), oneLine(m.To))
+	return fmt.Sprintf("%s:%d: %s: %s: %s -> %s", m.File, m.Line, m.place(), m.Kind, oneLine(m.From), oneLine(m.To))
+}
+
+// place is the declaration that is changed: a function, or a constant, with its function if that declares it.
+func (m *mutant) place() string {
+	if m.Named != "" && m.Named != m.In {
+		return m.In + "." + m.Named
+	}
+	return m.In
 }
 
 // oneLine shortens source for a table.

@@ -1,0 +1,102 @@
+package file
+
+import (
+	"bytes"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// TestDecimalValue: each form of a Parquet decimal has its number: integers, and big-endian bytes of any length.
+func TestDecimalValue(t *testing.T) {
+	zeros := func(n int) string { return strings.Repeat("\x00", n) }
+	for name, c := range map[string]struct {
+		value parquet.Value
+		want  string
+	}{
+		"32 bits":                {parquet.Int32Value(-7), "-7"},
+		"64 bits":                {parquet.Int64Value(-1 << 40), "-1099511627776"},
+		"no bytes":               {parquet.ByteArrayValue(nil), "0"},
+		"one byte":               {parquet.ByteArrayValue([]byte{0x7f}), "127"},
+		"one byte, below zero":   {parquet.ByteArrayValue([]byte{0x80}), "-128"},
+		"two bytes":              {parquet.ByteArrayValue([]byte{0x01, 0x80}), "384"},
+		"nine bytes":             {parquet.FixedLenByteArrayValue([]byte("\x01" + zeros(8))), "18446744073709551616"},
+		"17 bytes of one number": {parquet.ByteArrayValue([]byte(zeros(16) + "\x05")), "5"},
+		"17 bytes below zero":    {parquet.ByteArrayValue(append(bytes.Repeat([]byte{0xff}, 16), 0xfb)), "-5"},
+		"16 bytes, the least one": {parquet.ByteArrayValue([]byte("\x80" + zeros(15))),
+			new(big.Int).Neg(new(big.Int).Lsh(big.NewInt(1), 127)).String()},
+	} {
+		if got := decimalValue(c.value).BigInt().String(); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// TestUnpackedPage: a page is refused before memory is allocated if it declares more than its bytes can expand to.
+func TestUnpackedPage(t *testing.T) {
+	for _, c := range []struct {
+		size, repetition, definition, bytes int
+		want                                string
+	}{
+		{0, 0, 0, 0, ""},
+		{255 * 4, 0, 0, 4, "does not decompress"},
+		{255*4 + 1, 0, 0, 4, "declares"},
+		{-1, 0, 0, 4, "declares"},
+		{3, 1, 2, 3, ""},
+		{3 + 255*4, 1, 2, 7, "does not decompress"},
+		{3 + 255*4 + 1, 1, 2, 7, "declares"},
+		{3, 2, 2, 9, "levels"},
+		{9, 2, 2, 3, "levels"},
+		{9, -1, 2, 3, "levels"},
+		{9, 2, -1, 3, "levels"},
+	} {
+		h := &format.PageHeader{UncompressedPageSize: int32(c.size)}
+		if c.repetition != 0 {
+			h.DataPageHeaderV2 = thrift.New(format.DataPageHeaderV2{RepetitionLevelsByteLength: int32(c.repetition),
+				DefinitionLevelsByteLength: int32(c.definition), IsCompressed: thrift.New(true)})
+		}
+		page, err := unpackPage(h, make([]byte, c.bytes))
+		switch {
+		case c.want == "" && (err != nil || len(page) != c.size):
+			t.Errorf("%+v: %d bytes, %v", c, len(page), err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// TestIntegerLabelSchema: only a label with fractions becomes an integer column.
+func TestIntegerLabelSchema(t *testing.T) {
+	schema := arrow.NewSchema([]arrow.Field{{Name: "text", Type: arrow.BinaryTypes.String},
+		{Name: "number", Type: arrow.PrimitiveTypes.Float32}, {Name: "twice", Type: arrow.PrimitiveTypes.Float64},
+		{Name: "twice", Type: arrow.PrimitiveTypes.Float64}}, nil)
+	for label, want := range map[string]int{"": -1, "text": -1, "number": 1, "twice": -1, "none": -1} {
+		got, at := integerLabelSchema(schema, label)
+		if at != want || (at < 0) != (got == schema) {
+			t.Errorf("label %q: column %d, want %d", label, at, want)
+		}
+		if at >= 0 && (got.Field(at).Type.ID() != arrow.INT64 || !got.Field(at).Nullable) {
+			t.Errorf("label %q: %v", label, got.Field(at))
+		}
+	}
+}
+
+// TestBrokenFooter: a Parquet file whose footer has the right length but no content is refused.
+func TestBrokenFooter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rows.parquet")
+	footer := bytes.Repeat([]byte{0xff}, 64)
+	b := append(append([]byte("PAR1"), footer...), byte(len(footer)), 0, 0, 0)
+	if err := os.WriteFile(path, append(b, "PAR1"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "the Parquet footer cannot be read") {
+		t.Errorf("a broken footer gives %v", err)
+	}
+}
