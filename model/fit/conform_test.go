@@ -24,10 +24,10 @@ func TestMethodsConform(t *testing.T) {
 	for _, m := range fit.Methods() {
 		t.Run(m.Name, func(t *testing.T) {
 			modeltest.Run(t,
-				fit.Config{Method: m.Name, Seed: 5, Params: cheap[m.Name]})
+				fit.Config{Method: m.Name, Seed: 5, Params: cheap[m.Name]}, nil)
 		})
 	}
-	t.Run(fit.Auto, func(t *testing.T) { modeltest.Run(t, fit.Config{Method: fit.Auto}) })
+	t.Run(fit.Auto, func(t *testing.T) { modeltest.Run(t, fit.Config{Method: fit.Auto}, nil) })
 }
 
 // A linear method passes with landmarks too.
@@ -35,7 +35,7 @@ func TestLinearMethodsConformBehindLandmarks(t *testing.T) {
 	for _, m := range fit.Methods() {
 		if m.Map == "linear" {
 			t.Run(m.Name, func(t *testing.T) {
-				modeltest.Run(t, fit.Config{Method: m.Name, Seed: 5, Params: cheap[m.Name], Landmarks: 9})
+				modeltest.Run(t, fit.Config{Method: m.Name, Seed: 5, Params: cheap[m.Name], Landmarks: 9}, nil)
 			})
 		}
 	}
@@ -63,6 +63,6 @@ func TestCriterionConforms(t *testing.T) {
 		"orthonormal": {InBasis: laplacian, Orthonormal: true},
 	} {
 		own.Name = name
-		t.Run(name, func(t *testing.T) { modeltest.Run(t, fit.Config{Criterion: &own}) })
+		t.Run(name, func(t *testing.T) { modeltest.Run(t, fit.Config{Criterion: &own}, nil) })
 	}
 }

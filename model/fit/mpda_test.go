@@ -109,7 +109,7 @@ func mpdaForm(t *testing.T, data *model.Data, name string, params map[string]str
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := own.Weights(graph.Union, frame.Heat(task, own))
+	w, err := own.Weights(graph.Union, graph.Heat(frame.HeatWidth(task, own)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,13 +23,28 @@ func scatters(_ context.Context, x fit.BasisRows, _ []int) (n, d *mat.SymDense, 
 	return n, d, nil
 }
 
-// A method of one's own is checked in one line.
+// definition is the criterion again, as its formula says: sum x x' over the rows, and the identity.
+func definition(_ testing.TB, p *modeltest.Problem) *modeltest.Criterion {
+	n, m := p.X.Dims()
+	c := &modeltest.Criterion{Form: modeltest.Ratio, N: mat.NewSymDense(m, nil), D: mat.NewSymDense(m, nil)}
+	for j := range m {
+		c.D.SetSym(j, j, 1)
+		for k := j; k < m; k++ {
+			for i := range n {
+				c.N.SetSym(j, k, c.N.At(j, k)+p.X.At(i, j)*p.X.At(i, k))
+			}
+		}
+	}
+	return c
+}
+
+// A custom method is checked in one line, against its formula in a second form.
 func ExampleRun() {
 	_ = func(t *testing.T) { // func TestScatter(t *testing.T)
-		modeltest.Run(t, fit.Config{Criterion: &scatter})
+		modeltest.Run(t, fit.Config{Criterion: &scatter}, definition)
 	}
 }
 
 func TestScatter(t *testing.T) {
-	modeltest.Run(t, fit.Config{Criterion: &scatter})
+	modeltest.Run(t, fit.Config{Criterion: &scatter}, definition)
 }

@@ -22,18 +22,25 @@ import (
 //   - a model read from its file is the same as the written one;
 //   - a model of other rows can be aligned to it in every mode;
 //   - rows without a label are left out, if the method learns from labels;
-//   - rows without information give an error or a model with finite outputs, never a panic.
+//   - rows without information give an error or a model with finite outputs, never a panic;
+//   - every parameter is reported with the value that the fit used, and a fit with these is the same;
+//   - each row twice gives the same columns, for a method that learns from moments.
+//
+// With a reference it also checks, in subtests named criterion, that the fit reaches the optimum of the criterion: the
+// constraint, the ridge, the objective against the reference's optimum and against random columns. The rows are of
+// uneven classes, duplicated, wide, far from all others, far from zero, tied, or have constant features. A reference
+// nil leaves these out, for a method without a criterion, such as auto.
 //
 // The data sets are tall (60 x 6) and wide (18 x 30), with duplicates, missing values and a rare class of three rows.
 // Run sets Dim and Progress of the configuration; parameters that make a method faster on small data belong in Params.
-func Run(t *testing.T, c fit.Config) {
+func Run(t *testing.T, c fit.Config, ref Reference) {
 	t.Helper()
 	c.Dim, c.Progress = 0, nil
 	about, err := c.Describe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := suite{c}
+	s := suite{c: c, hasRidge: slices.ContainsFunc(about.Params, func(p fit.Param) bool { return p.Name == "ridge" })}
 	for name, d := range ordinary() {
 		t.Run(name, func(t *testing.T) { s.ordinary(t, d) })
 	}
@@ -48,10 +55,33 @@ func Run(t *testing.T, c fit.Config) {
 	for name, d := range degenerate() {
 		t.Run(name, func(t *testing.T) { s.degenerate(t, d) })
 	}
+	if c.Method != fit.Auto { // the parameters of its models are those of another method
+		t.Run("parameters", func(t *testing.T) { s.parameters(t, tall, about) })
+	}
+	if about.Streaming == "moments" && c.Landmarks == 0 { // landmarks are drawn from the rows
+		t.Run("twice", func(t *testing.T) { s.twice(t, tall) })
+	}
+	if ref == nil {
+		return
+	}
+	t.Run("criterion", func(t *testing.T) {
+		for name, d := range telling() {
+			t.Run(name, func(t *testing.T) {
+				s := s
+				if name == "tied" {
+					s.c.Scale = model.ScaleNone // distances are then exact, and so are ties
+				}
+				s.criterion(t, d, ref)
+			})
+		}
+	})
 }
 
 // suite is the configuration that is checked.
-type suite struct{ c fit.Config }
+type suite struct {
+	c        fit.Config
+	hasRidge bool
+}
 
 func (s suite) fit(t *testing.T, d *model.Data, c fit.Config) *model.Model {
 	t.Helper()

@@ -53,7 +53,7 @@ func another(fault func(n *mat.SymDense, call int) error) fit.Criterion {
 func TestRunFindsFaults(t *testing.T) {
 	if name := os.Getenv("MODELTEST_FAULT"); name != "" {
 		own := faulty[name].own
-		modeltest.Run(t, fit.Config{Criterion: &own})
+		modeltest.Run(t, fit.Config{Criterion: &own}, definition)
 		return
 	}
 	for name, c := range faulty {

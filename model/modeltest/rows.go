@@ -122,3 +122,59 @@ func degenerate() map[string]*model.Data {
 		"huge values":             huge,
 	}
 }
+
+// telling are data sets on which the faults of a criterion show: each has what some formula forgets.
+func telling() map[string]*model.Data {
+	uneven := clouds(11, 45, 5, false)
+	for i := range uneven.N {
+		uneven.Y[i] = []int{0, 0, 1, 0, 1, 0, 0, 0, 2}[i%9]
+	}
+	duplicates := clouds(12, 45, 5, false)
+	for i := 0; i < duplicates.N; i += 5 {
+		if to := i + 3; to < duplicates.N { // of the same class
+			copy(duplicates.X[to*duplicates.M:(to+1)*duplicates.M], duplicates.X[i*duplicates.M:(i+1)*duplicates.M])
+		}
+	}
+	far := clouds(13, 40, 5, false)
+	for _, i := range []int{7, 23} {
+		for j := range far.M {
+			far.X[i*far.M+j] += 300
+		}
+	}
+	mean := clouds(14, 42, 5, false)
+	for i := range mean.X {
+		mean.X[i] += 1e6
+	}
+	constant := clouds(15, 42, 6, false)
+	for i := range constant.N {
+		constant.X[i*constant.M+2], constant.X[i*constant.M+5] = 7.3, 0
+	}
+	return map[string]*model.Data{
+		"uneven":     uneven,
+		"duplicates": duplicates,
+		"wide":       clouds(16, 20, 30, false),
+		"far pair":   far,
+		"huge mean":  mean,
+		"constant":   constant,
+		"tied":       tied(),
+	}
+}
+
+// tied draws rows of small whole numbers with the mean zero, so that many distances are equal, and exactly so.
+func tied() *model.Data {
+	rng := rand.New(rand.NewPCG(17, 7))
+	d := &model.Data{N: 48, M: 4, Classes: []string{"a", "b", "c"}}
+	for i := range d.N / 2 {
+		row := make([]float64, d.M)
+		for j := range row {
+			row[j] = float64(rng.IntN(3) + i%3*(j%2) - 1)
+		}
+		for _, sign := range []float64{1, -1} {
+			for _, v := range row {
+				d.X = append(d.X, sign*v)
+			}
+			d.Y = append(d.Y, (i+int(1-sign)/2)%3)
+		}
+	}
+	return d
+}

@@ -60,11 +60,6 @@ func Moment(t *Task) *mat.SymDense {
 	return s
 }
 
-// Heat is the weight that the parameter t asks for.
-func Heat(t *Task, lists *graph.Neighbors) graph.Weight {
-	return graph.Heat(HeatWidth(t, lists))
-}
-
 // HeatWidth is the parameter t: auto is the mean squared distance to the nearest row of the lists, and +Inf makes all
 // weights 1.
 func HeatWidth(t *Task, lists *graph.Neighbors) float64 {
