@@ -1,0 +1,158 @@
+package evidence
+
+import (
+	"fmt"
+	"math"
+	"testing"
+)
+
+// TestRareClassesWeighLess: a class weighs at most ten times its share of the rows, and others alike.
+func TestRareClassesWeighLess(t *testing.T) {
+	for _, c := range []struct{ common, rare, weight float64 }{
+		{9990, 10, 10}, {990, 10, 10}, {960, 40, 10}, {900, 100, 5}, {500, 500, 1},
+	} {
+		s := Sampling{Rows: map[string]float64{"common": c.common, "rare": c.rare - 1}, All: c.common + c.rare - 1}
+		if got := s.Add("rare").Weight; !(math.Abs(got-c.weight) <= 1e-12) {
+			t.Errorf("%v of %v rows weigh %v each, want %v", c.rare, c.common+c.rare, got, c.weight)
+		}
+	}
+}
+
+// TestSharesFollowTheStream: counts are halved at 20,000 rows, and a class of one row is then forgotten.
+func TestSharesFollowTheStream(t *testing.T) {
+	var s Sampling
+	s.Add("once")
+	for range 20_000 - 1 {
+		s.Add("usual")
+	}
+	if s.All != 20_000 || s.Rows["once"] != 1 {
+		t.Fatalf("%v rows of 20,000, %v of the class that came once", s.All, s.Rows["once"])
+	}
+	s.Add("usual")
+	if _, known := s.Rows["once"]; known || s.All != 19_999/2+1 || s.Count != 20_001 {
+		t.Errorf("after one more row: %v rows, %v", s.All, s.Rows)
+	}
+}
+
+// TestRunsAreMoreThanChance: labels come in runs if a tenth of the rows that would have another class by chance repeat
+// the class before.
+func TestRunsAreMoreThanChance(t *testing.T) {
+	for _, c := range []struct {
+		chance, repeats float64
+		want            bool
+	}{{0, 9, false}, {0, 11, true}, {0.5, 54, false}, {0.5, 56, true}, {0.9, 90, false}, {0.9, 92, true}, {0.1, 0, false}} {
+		s := Sampling{All: 100, ByChance: c.chance, Repeats: c.repeats}
+		if s.HasRuns() != c.want {
+			t.Errorf("%v of 100 rows repeat, %v by chance: runs %v", c.repeats, c.chance, !c.want)
+		}
+	}
+	if new(Sampling).HasRuns() {
+		t.Error("no rows have runs")
+	}
+}
+
+// TestWindowIsBounded: of each size the window has at most five buckets, it looks for a change every eighth row, and
+// more than 32 classes share strata.
+func TestWindowIsBounded(t *testing.T) {
+	var a DriftDetector
+	most := 0
+	for n := 1; n <= 4000; n++ {
+		a.Add(fmt.Sprint(n%100), 0.5)
+		if a.SinceCheck != n%8 {
+			t.Fatalf("%d rows after row %d the window was not checked", a.SinceCheck, n)
+		}
+		for _, row := range a.Rows {
+			most = max(most, len(row))
+		}
+	}
+	if most != 5 || a.Len() != 4000 {
+		t.Errorf("at most %d buckets of one size, %d rows", most, a.Len())
+	}
+	var b DriftDetector
+	for n := range 100 {
+		if got := b.stratum(fmt.Sprint(n)); got != min(n, 31) {
+			t.Errorf("class %d is in stratum %d", n, got)
+		}
+	}
+	if len(b.Strata) != 32 {
+		t.Errorf("%d classes have a stratum", len(b.Strata))
+	}
+}
+
+// TestVariancesAreShrunk: the variance of a class gets four rows of the usual variance.
+func TestVariancesAreShrunk(t *testing.T) {
+	var a DriftDetector
+	a.by = []Sums{{0, 4, 2, 2}, {1, 1, 1, 1}, {2, 0, 0, 0}} // within classes 1, of 5 rows
+	got, rows := a.variances()
+	for c, want := range []float64{(1 + 4*0.2) / 8, 4 * 0.2 / 5, 0.2} {
+		if !(math.Abs(got[c]-want) <= 1e-15) {
+			t.Errorf("class %d has variance %v, want %v", c, got[c], want)
+		}
+	}
+	if rows != 5 {
+		t.Errorf("%v rows", rows)
+	}
+}
+
+// TestPartsNeedRows: a change is found once both parts have 16 independent values, not before, however large it is.
+func TestPartsNeedRows(t *testing.T) {
+	for _, effect := range []int{1, 4} { // 4: not known
+		a := DriftDetector{Delta: 0.9}
+		if effect == 1 {
+			a.Blocks.Scales[0].Pairs = minPairs
+		}
+		found := 0
+		for n := 1; n <= 400 && found == 0; n++ {
+			value := 0.0
+			if n > 16*effect {
+				value = 1
+			}
+			if a.Add("all", value) {
+				found = n
+			}
+		}
+		if found != 32*effect {
+			t.Errorf("design effect %d: found after %d rows, want %d", effect, found, 32*effect)
+		}
+	}
+}
+
+// TestEffectNeedsBlocks: the design effect counts as 4 until there are 16 pairs of blocks of eight rows. Then it is
+// that of the newest pairs: their sums are halved at 256.
+func TestEffectNeedsBlocks(t *testing.T) {
+	var d Dependence
+	most := 0.0
+	for n := 1; n <= 8*1000; n++ {
+		d.Add(float64(n%2) - 0.5)
+		if want := n >= 8*17; d.IsKnown() != want || !want && d.Effect() != 4 || want && d.Effect() != 1 {
+			t.Fatalf("after %d rows the effect is %v, known: %v", n, d.Effect(), d.IsKnown())
+		}
+		most = max(most, d.Scales[0].Pairs)
+	}
+	if most != 256 {
+		t.Errorf("at most %v pairs", most)
+	}
+	d.Break()
+	if !d.IsKnown() {
+		t.Error("a break forgets the effect")
+	}
+}
+
+// TestStakesAreBounded: a row of a rare class never costs more than nine tenths of a bettor's capital, and a bettor
+// starts over at an eighth.
+func TestStakesAreBounded(t *testing.T) {
+	var won SequentialTest
+	won.AddRow(1, Row{NewRun: true, Weight: 10})
+	for i, b := range bets {
+		if want := math.Log1p(min(10*b, 0.9)); !(math.Abs(won.Logs[i]-want) <= 1e-12) {
+			t.Errorf("the bettor of %v has %v, want %v", b, won.Logs[i], want)
+		}
+	}
+	var lost SequentialTest
+	for range 5000 {
+		lost.Add(-1)
+	}
+	if got := lost.Value(); !(math.Abs(got-1./8) <= 1e-12) {
+		t.Errorf("after losses only the capital is %v, want an eighth", got)
+	}
+}
