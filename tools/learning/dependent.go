@@ -43,7 +43,11 @@ func courseOf(r *trial.Result) course {
 	var live, all, reported []figure
 	var newest [len(trial.Newest)][]figure
 	for _, p := range r.Checkpoints {
-		if !p.HasAll || math.IsNaN(float64(p.Live)) || p.Row < from {
+		if !p.HasAll || math.IsNaN(float64(p.Live)) {
+			continue
+		}
+		c.below = larger(c.below, p.All-p.Live)
+		if p.Row < from {
 			continue
 		}
 		live, all = append(live, p.Live), append(all, p.All)
@@ -51,7 +55,6 @@ func courseOf(r *trial.Result) course {
 		for i, a := range p.Newest {
 			newest[i] = append(newest[i], a)
 		}
-		c.below = larger(c.below, p.All-p.Live)
 	}
 	c.live, c.all, c.reported = over(live), over(all), over(reported).Mean
 	for i, values := range newest {

@@ -188,7 +188,7 @@ func (a *DriftDetector) cut() bool {
 	variances, rows := a.variances()
 	effect := a.Blocks.Effect()
 	least := minPartValues * effect
-	if rows < 2*least {
+	if rows < 2*least || a.Blocks.Scales[1].Pairs < minPairs { // a first estimate is too small now and then
 		return false
 	}
 	delta := cmp.Or(a.Delta, 0.0005)

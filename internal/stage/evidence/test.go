@@ -12,6 +12,8 @@ const (
 	minCapital = 1.0 / 8
 	// maxStake bounds the stake on a row of a rare class.
 	maxStake = 0.9
+	// minChance bounds what one right prediction is worth.
+	minChance = 0.05
 	// unlikeRuns is the effective number of runs up to which the mean of all of them may be chance.
 	unlikeRuns = 8
 	// estimateMargin enlarges the excess of the design effect of runs, which is an estimate.
@@ -58,12 +60,24 @@ func (t *SequentialTest) AddRow(outcome float64, r Row) {
 	if weight == 0 {
 		weight = 1
 	}
-	t.Count++
 	x := max(min(outcome, 1), -1) - t.Margin
+	t.bet(x, weight, 1+math.Abs(t.Margin), r)
+}
+
+// AddChance adds whether a prediction was right, in [0, 1], where chance plus the margin would be right so often. The
+// bettors stake shares of all that they can lose, so that few right predictions of a rare class say much.
+func (t *SequentialTest) AddChance(right, chance float64, r Row) {
+	chance = max(min(chance+t.Margin, 1), minChance)
+	t.bet(right/chance-1, 1, 1, r)
+}
+
+// bet has the bettors stake on x, which is above minus most.
+func (t *SequentialTest) bet(x, weight, most float64, r Row) {
+	t.Count++
 	t.Runs.add(weight*x, r.NewRun)
 	effect := max(r.Effect, t.Runs.effect(), 1)
 	for i, b := range bets {
-		stake := min(b*weight, maxStake) / (1 + math.Abs(t.Margin)) // the capital stays positive
+		stake := min(b*weight, maxStake) / most // the capital stays positive
 		t.Logs[i] = max(t.Logs[i]+math.Log1p(stake*x)/effect, math.Log(minCapital))
 	}
 }

@@ -38,6 +38,7 @@ const (
 	notWorse    = "that its accuracy is at most one percentage point, less `training.gate.margin`, below that of the " +
 		"live model: odds of "
 	rootOdds = "; auto is the square root of `training.gate.evidence`"
+	earlyRoot = rootOdds + ", and one to four while the live model is [early](#early-models)"
 )
 
 // Doors is the table of all ways in which a model becomes the live one. Documentation, help, metrics and the list of
@@ -54,15 +55,14 @@ var Doors = []Door{
 			"`training.gate.margin`: odds of `training.gate.evidence`", Key: "training.gate.evidence", Closed: "`never`",
 		Epoch: keptEpoch, trained: true, threshold: func(g spec.Gate) float64 { return g.Evidence },
 		margin: func(m float64) float64 { return m + minGain }},
-	{Name: DoorMoreRows, Models: "a candidate from twice the rows of the live model, from four times if that has 1,000 " +
-		"effective ones",
-		Shown: notWorse + "`training.gate.more_rows`" + rootOdds + ", and 3 while the live model is from fewer effective " +
-			"rows than a first model needs", Key: "training.gate.more_rows", Closed: "`never`",
+	{Name: DoorMoreRows, Models: "a candidate from twice the rows of the live model, from half as many more if that has " +
+		"fewer than 250 effective ones, from four times if it has 1,000",
+		Shown: notWorse + "`training.gate.more_rows`" + earlyRoot, Key: "training.gate.more_rows", Closed: "`never`",
 		Epoch: keptEpoch, trained: true, threshold: func(g spec.Gate) float64 { return orRoot(g.MoreRows, g) },
 		margin: func(m float64) float64 { return m - maxLoss }},
 	{Name: DoorNewClass, Models: "a candidate with a class that the live model does not know and that has half of a " +
 		"fair share of the rows",
-		Shown: notWorse + "`training.gate.new_class`" + rootOdds, Key: "training.gate.new_class", Closed: "`never`",
+		Shown: notWorse + "`training.gate.new_class`" + earlyRoot, Key: "training.gate.new_class", Closed: "`never`",
 		Epoch: keptEpoch, trained: true, threshold: func(g spec.Gate) float64 { return orRoot(g.NewClass, g) },
 		margin: func(m float64) float64 { return m - maxLoss }},
 	{Name: DoorFollowing, Models: "each fit of the newest n rows, while that rule is better than the whole window: the " +

@@ -16,14 +16,19 @@ const (
 	// maxLoss is the loss in accuracy that a candidate from far more rows must be shown not to have. It need not be
 	// shown to be better: more rows of the same concept only help.
 	maxLoss = 0.01
+	// minJudged is the number of rows that judge a candidate at earlyOdds at least.
+	minJudged = 32
 )
 
-// Grown reports whether a candidate has enough more rows than the live model to go live if it is merely no worse: twice
-// the rows, or four times from 1,000 effective rows on, where more rows gain less and every change moves the outputs.
-// effect is the design effect of the stream.
+// Grown reports whether a candidate has enough more rows than the live model to go live if it is merely no worse: half
+// as many more, twice the rows from 250 effective rows on, or four times from 1,000 on, where more rows gain less and
+// every change moves the outputs. effect is the design effect of the stream.
 func Grown(rows, live int, effect float64) bool {
-	if float64(live) < 1000*effect {
-		return live > 0 && rows >= 2*live
+	switch effective := float64(live) / effect; {
+	case effective < minSuffix:
+		return live > 0 && 2*rows >= 3*live
+	case effective < 1000:
+		return rows >= 2*live
 	}
 	return rows >= 4*live
 }
@@ -48,8 +53,8 @@ type Comparison struct {
 	Test    evidence.SequentialTest
 	HeldOut HeldOut
 	Door    string // whose hypothesis is tested
-	// Early says that the live model is from so few effective rows that DoorMoreRows needs odds of earlyOdds only, if
-	// none are configured.
+	// Early says that the live model is from so few effective rows, or knows so few classes, that a candidate which need
+	// only be no worse needs earlyOdds, unless other odds are configured.
 	Early bool
 }
 
@@ -74,25 +79,25 @@ func (c *Comparison) IsOpen(g spec.Gate) bool { return !math.IsInf(c.Required(g)
 // Required is the evidence at which the candidate goes live; +Inf if the door is closed.
 func (c *Comparison) Required(g spec.Gate) float64 {
 	need := DoorNamed(c.Door).threshold(g)
-	if c.Early && c.Door == DoorMoreRows && g.MoreRows == 0 {
-		return earlyOdds(need)
+	if c.isProvisional(g) && !math.IsInf(need, 1) {
+		return min(need, earlyOdds)
 	}
 	return need
 }
 
-// earlyOdds is the evidence that DoorMoreRows needs while the live model is from few effective rows, where it would
-// need the odds given later. Then a fit of twice the rows is most likely better.
-func earlyOdds(later float64) float64 {
-	if math.IsInf(later, 1) {
-		return later
-	}
-	return min(later, 3)
+// isProvisional reports whether earlyOdds apply.
+func (c *Comparison) isProvisional(g spec.Gate) bool {
+	return c.Early && (c.Door == DoorMoreRows && g.MoreRows == 0 || c.Door == DoorNewClass && g.NewClass == 0)
 }
 
-// IsEarly reports whether a model of a number of rows is from fewer effective rows than a first model needs of
-// independent ones: effect is the design effect of the stream.
-func (p *Schedule) IsEarly(rows int, effect float64) bool {
-	return float64(rows) < effect*float64(p.FirstRows())
+// earlyOdds is the evidence that a candidate from more rows or classes needs while the live model is early: it must not
+// be shown to be worse. So few rows cannot show that it is better, and it most likely is.
+const earlyOdds = 0.25
+
+// IsEarly reports whether a model of a number of rows and classes is from fewer effective rows than a first model needs
+// of independent ones, or knows at most half of the established classes. effect is the design effect of the stream.
+func (p *Schedule) IsEarly(rows int, effect float64, classes, established int) bool {
+	return float64(rows) < effect*float64(p.FirstRows()) || 2*classes <= established
 }
 
 // NeedNotBeBetter reports whether the candidate must only be shown to be no worse.
@@ -106,13 +111,13 @@ type Standing struct {
 }
 
 // Passes decides whether a candidate goes live: its evidence suffices, its agreement with the labels is above chance,
-// and the live model beats chance or, at the odds of the door better, the candidate does. s is nil without labels. The
-// reason is a sentence.
+// and the live model beats chance or, at the odds of the door better or in place of an early model, the candidate does.
+// s is nil without labels. The reason is a sentence.
 func Passes(g spec.Gate, c *Comparison, s *Standing) (pass bool, reason string) {
 	value, rows, need, claim := c.Test.Value(), c.Test.Count, c.Required(g), "better"
 	if h := c.HeldOut; s != nil && h.Evidence > value {
 		value, rows = h.Evidence, h.Rows
-		s = &Standing{Agreement: nil, Candidate: h.Candidate, Live: h.Live}
+		s = &Standing{Agreement: nil, Candidate: h.Candidate || s.Candidate, Live: h.Live || s.Live}
 	}
 	if c.NeedNotBeBetter() {
 		claim = "not worse, from more rows or classes"
@@ -120,6 +125,9 @@ func Passes(g spec.Gate, c *Comparison, s *Standing) (pass bool, reason string) 
 	if !c.IsOpen(g) {
 		return false, fmt.Sprintf("evidence %.3g that it is %s, on %d rows, and the door is closed: %s is never", value,
 			claim, rows, DoorNamed(c.Door).Key)
+	}
+	if rows < minJudged && c.isProvisional(g) {
+		return false, fmt.Sprintf("it was judged on %d rows of at least %d", rows, minJudged)
 	}
 	if value < need {
 		return false, fmt.Sprintf("evidence %.3g of %.4g that it is %s, on %d rows", value, need, claim, rows)
@@ -132,7 +140,7 @@ func Passes(g spec.Gate, c *Comparison, s *Standing) (pass bool, reason string) 
 		return false, fmt.Sprintf(
 			"it is right about %.1f%% of the last rows, and chance is %.1f%%: the labels contradict every model",
 			100*s.Agreement.Rate(), 100*s.Agreement.Chance())
-	case !s.Live && value < g.Evidence:
+	case !s.Live && value < g.Evidence && !(s.Candidate && c.isProvisional(g)):
 		return false, fmt.Sprintf("evidence %.3g that it is %s, on %d rows: while the live model does not beat chance, "+
 			"%.4g is needed", value, claim, rows, g.Evidence)
 	}

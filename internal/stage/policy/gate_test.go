@@ -33,19 +33,24 @@ func TestHasNewClass(t *testing.T) {
 	}
 }
 
-// TestEarlyModels: a model from few effective rows is replaced at low odds by one from twice the rows, unless odds are
+// TestEarlyModels: a model from few effective rows, or of few of the classes, is replaced by one from half as many more
+// rows, or with a new class, unless that is shown to be worse or odds are
 // configured; dependent rows count less.
 func TestEarlyModels(t *testing.T) {
 	s := Schedule{Config: Config{Features: 10}}
-	if s.IsEarly(250, 1) || !s.IsEarly(249, 1) || !s.IsEarly(2499, 10) || s.IsEarly(2500, 10) {
+	if s.IsEarly(250, 1, 2, 2) || !s.IsEarly(249, 1, 2, 2) || !s.IsEarly(2499, 10, 2, 2) || s.IsEarly(2500, 10, 2, 2) {
 		t.Error("a model is early if it is from fewer effective rows than the 250 that a first model needs")
+	}
+	if s.IsEarly(2500, 1, 3, 5) || !s.IsEarly(2500, 1, 3, 6) {
+		t.Error("a model is early if it knows at most half of the classes")
 	}
 	for _, c := range []struct {
 		rows, live int
 		effect     float64
 		want       bool
 	}{{2000, 1000, 1, false}, {4000, 1000, 1, true}, {1998, 999, 1, true}, {2000, 1000, 2, true}, {3999, 2000, 2, false},
-		{3998, 1999, 2, true}, {10, 0, 1, false}} {
+		{3998, 1999, 2, true}, {374, 249, 1, true}, {373, 249, 1, false}, {375, 250, 1, false}, {3749, 2499, 10, true},
+		{10, 0, 1, false}} {
 		if got := Grown(c.rows, c.live, c.effect); got != c.want {
 			t.Errorf("%d rows for a model of %d, design effect %g: %t", c.rows, c.live, c.effect, got)
 		}
@@ -56,16 +61,37 @@ func TestEarlyModels(t *testing.T) {
 		door string
 		want float64
 	}{
-		{spec.Gate{Evidence: 1e4}, DoorMoreRows, 3},
-		{spec.Gate{Evidence: 4}, DoorMoreRows, 2},
+		{spec.Gate{Evidence: 1e4}, DoorMoreRows, 0.25},
 		{spec.Gate{Evidence: 1e4, MoreRows: 50}, DoorMoreRows, 50},
 		{spec.Gate{Evidence: 1e4, MoreRows: inf}, DoorMoreRows, inf},
 		{spec.Gate{Evidence: inf}, DoorMoreRows, inf},
-		{spec.Gate{Evidence: 1e4}, DoorNewClass, 100},
+		{spec.Gate{Evidence: 1e4}, DoorNewClass, 0.25},
+		{spec.Gate{Evidence: 1e4, NewClass: 50}, DoorNewClass, 50},
 		{spec.Gate{Evidence: 1e4}, DoorBetter, 1e4},
 	} {
 		if got := (&Comparison{Door: c.door, Early: true}).Required(c.gate); got != c.want {
 			t.Errorf("%+v: door %s needs %g, want %g", c.gate, c.door, got, c.want)
+		}
+	}
+	g := spec.Gate{Evidence: 1000}
+	for _, c := range []struct {
+		rows            int
+		evidence        float64
+		candidate, live bool
+		want            bool
+	}{
+		{31, 10, true, true, false},
+		{32, 0.25, true, true, true},
+		{32, 0.24, true, true, false},
+		{32, 1, true, false, true},
+		{32, 1, false, true, true},
+		{32, 1, false, false, false},
+	} {
+		held := Comparison{Door: DoorMoreRows, Early: true, HeldOut: HeldOut{Evidence: c.evidence, Rows: c.rows,
+			Candidate: c.candidate, Live: c.live}}
+		held.Test.Logs = [5]float64{-9, -9, -9, -9, -9}
+		if pass, reason := Passes(g, &held, &Standing{Agreement: &Agreement{}}); pass != c.want {
+			t.Errorf("%+v in place of an early model: %t: %s", c, pass, reason)
 		}
 	}
 }

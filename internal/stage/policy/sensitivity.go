@@ -31,8 +31,7 @@ type Sensitivity struct {
 // Add counts a row: how right the model is, in [0, 1], and the share of the class that it predicted.
 func (s *Sensitivity) Add(right, share float64, r evidence.Row) {
 	s.Test.Margin = chanceMargins * maxLoss
-	r.Weight = 0 // an accuracy, as chance is one
-	s.Test.AddRow(right-share, r)
+	s.Test.AddChance(right, share, r)
 	for i := range s.Test.Logs {
 		s.Test.Logs[i] = min(s.Test.Logs[i], math.Log(maxChanceOdds))
 	}

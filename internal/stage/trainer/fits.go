@@ -187,7 +187,7 @@ func (t *Trainer) fitCandidate(ctx context.Context, size int) {
 	if c == nil {
 		c = &candidate{size: size, comparison: policy.Compare(gate, door)}
 		if t.rules.HasLive && t.rules.Live == size {
-			next.Agreement = t.live.Agreement.Clone() // the live model is the one before it
+			next.Agreement, next.Sensitivity = t.live.Agreement.Clone(), t.live.Sensitivity // it is the one before
 		}
 		t.candidates = append(t.candidates, c)
 		slices.SortFunc(t.candidates, func(a, b *candidate) int { return compareSizes(b.size, a.size) })

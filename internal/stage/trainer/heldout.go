@@ -38,7 +38,7 @@ func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	ctx = Endless(ctx)
 	v := t.live.Score(ctx, t.data.references, rows, x, true)
 	u := c.Score(ctx, t.data.references, rows, x, true)
-	n, effect := float64(len(rows)), t.drift.Blocks.Effect()
+	n, effect := float64(len(rows)), heldOutEffect(t, rows, u.Right, v.Right)
 	test := policy.Compare(t.config.Training.Gate, c.comparison.Door).Test
 	var candidate, live policy.Sensitivity
 	for i, r := range rows {
@@ -51,6 +51,24 @@ func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	t.judged++
 	c.comparison.HeldOut = policy.HeldOut{Evidence: test.Value() / float64(t.judged), Rows: len(rows),
 		Candidate: candidate.BeatsChance(), Live: live.BeatsChance()}
+}
+
+// heldOutEffect is the design effect of the differences of two models on rows that are held out: that of the stretches
+// in which they were drawn, or that of the stream if that is known and larger.
+func heldOutEffect(t *Trainer, rows []window.Row, right, other []float64) float64 {
+	var clusters evidence.Clusters
+	stretch, last := 0, window.Position{}
+	for i := range rows {
+		if from, _ := rows[i].Neighbourhood(); i == 0 || from != last {
+			stretch, last = stretch+1, from
+		}
+		clusters.Add(stretch, rows[i].Label, right[i]-other[i])
+	}
+	effect := clusters.Effect()
+	if t.drift.Blocks.IsKnown() {
+		effect = max(effect, t.drift.Blocks.Effect())
+	}
+	return effect
 }
 
 // heldOutRows returns the newest rows that are held out and have a reference, oldest first.

@@ -230,7 +230,8 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 		t.schedule.Suffix = t.probe.best()
 	}
 	scores := make([][]float64, len(t.candidates))
-	early := t.schedule.IsEarly(t.live.Rows(), t.drift.Blocks.Effect())
+	early := t.schedule.IsEarly(t.live.Rows(), t.drift.Blocks.Effect(), len(t.live.Classes()),
+		t.data.window.EstablishedClasses())
 	for k, c := range t.candidates {
 		c.comparison.Early = early
 		u := c.Score(ctx, refs, rows, t.x, labelled)
