@@ -94,25 +94,24 @@ func TestVariancesAreShrunk(t *testing.T) {
 	}
 }
 
-// TestPartsNeedRows: a change is found once both parts have 16 independent values, not before, however large it is.
+// TestPartsNeedRows: a change is found once both parts have 16 independent values, not before, however large it is, and
+// not before the dependence of the rows is known from 16 pairs of blocks of 16 rows.
 func TestPartsNeedRows(t *testing.T) {
-	for _, effect := range []int{1, 4} { // 4: not known
+	for _, c := range []struct{ known, change, want int }{{minPairs, 16, 32}, {0, 140, 280}} {
 		a := DriftDetector{Delta: 0.9}
-		if effect == 1 {
-			a.Blocks.Scales[0].Pairs = minPairs
-		}
+		a.Blocks.Scales[0].Pairs, a.Blocks.Scales[1].Pairs = float64(c.known), float64(c.known)
 		found := 0
 		for n := 1; n <= 400 && found == 0; n++ {
 			value := 0.0
-			if n > 16*effect {
+			if n > c.change {
 				value = 1
 			}
 			if a.Add("all", value) {
 				found = n
 			}
 		}
-		if found != 32*effect {
-			t.Errorf("design effect %d: found after %d rows, want %d", effect, found, 32*effect)
+		if found != c.want {
+			t.Errorf("%+v: found after %d rows", c, found)
 		}
 	}
 }

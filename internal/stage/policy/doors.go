@@ -37,7 +37,7 @@ const (
 	storedEpoch = "that of the version"
 	notWorse    = "that its accuracy is at most one percentage point, less `training.gate.margin`, below that of the " +
 		"live model: odds of "
-	rootOdds = "; auto is the square root of `training.gate.evidence`"
+	rootOdds  = "; auto is the square root of `training.gate.evidence`"
 	earlyRoot = rootOdds + ", and one to four while the live model is [early](#early-models)"
 )
 

@@ -41,21 +41,6 @@ func TestNewClassHasHalfAFairShare(t *testing.T) {
 	}
 }
 
-// TestEarlyOdds: while the live model is from few effective rows, DoorMoreRows opens at odds of 3.
-func TestEarlyOdds(t *testing.T) {
-	for later, want := range map[float64]float64{2: 2, 3: 3, 100: 3, math.Inf(1): math.Inf(1)} {
-		if got := earlyOdds(later); got != want {
-			t.Errorf("odds of %v later: %v, want %v", later, got, want)
-		}
-	}
-	p := Schedule{Config: Config{Features: 10}}
-	for rows, want := range map[int]bool{499: true, 500: false} {
-		if p.IsEarly(rows, 2) != want {
-			t.Errorf("%d rows of design effect 2: early %v", rows, !want)
-		}
-	}
-}
-
 // TestLeadIsCertain: a lead needs 64 rows, and exceeds half a percentage point by two standard errors.
 func TestLeadIsCertain(t *testing.T) {
 	for _, c := range []struct {
