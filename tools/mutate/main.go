@@ -8,7 +8,8 @@
 // come last: they find a fault without naming it, and are counted apart.
 //
 // It prints progress on stderr and a table on stdout. -json writes the outcomes to a file, -list prints the mutants
-// that are drawn. -only runs those with the given ids, and -constants all named constants, times ten and by a tenth.
+// that are drawn. -only runs those with the given ids, and -constants all named constants, times ten and by a
+// tenth: with -page it writes docs/thresholds.md.
 package main
 
 import (
@@ -38,6 +39,7 @@ func mutate(args []string) error {
 	list := flags.Bool("list", false, "print the drawn mutants and stop")
 	only := flags.String("only", "", "ids of mutants to run instead of a draw, separated by commas")
 	constants := flags.Bool("constants", false, "run every named constant ten times off instead of a draw")
+	page := flags.String("page", "", "page for the constants, whose rows of these packages are replaced")
 	budget := flags.Duration("budget", time.Minute, "time of tests for one mutant, as measured without it")
 	workers := flags.Int("workers", 2, "number of test processes at a time")
 	report := flags.String("json", "", "file for the outcomes")
@@ -82,6 +84,11 @@ func mutate(args []string) error {
 		}
 		if err := os.WriteFile(*report, append(text, '\n'), 0o644); err != nil {
 			return fmt.Errorf("write the outcomes: %w", err)
+		}
+	}
+	if *page != "" {
+		if err := updatePage(*page, outcomes); err != nil {
+			return err
 		}
 	}
 	fmt.Print(table(outcomes))

@@ -23,6 +23,7 @@ type mutant struct {
 	Line    int
 	In      string // function, method, variable or constant
 	Named   string // the constant whose declaration is changed
+	Why     string // the comment of that constant
 	From    string
 	To      string
 
@@ -92,7 +93,7 @@ func mutantsOf(f *file, root string) []*mutant {
 				if len(spec.Names) != 1 || len(spec.Values) != 1 || spec.Names[0].Name == "_" {
 					continue
 				}
-				v.decl, v.in = spec, spec.Names[0].Name
+				v.decl, v.in, v.group = spec, spec.Names[0].Name, d.Doc
 				v.walk(spec, nil)
 			}
 		}
@@ -140,7 +141,8 @@ type visitor struct {
 	decl  ast.Node
 	found []*mutant
 
-	constant string // that a declaration names
+	constant, why string // that a declaration names, and its comment
+	group         *ast.CommentGroup
 }
 
 func (v *visitor) add(kind string, at ast.Node, start, end token.Pos, text string) {
@@ -148,7 +150,7 @@ func (v *visitor) add(kind string, at ast.Node, start, end token.Pos, text strin
 	first := v.file.offset(at.Pos())
 	v.found = append(v.found, &mutant{Kind: kind, Package: v.file.pkg, File: v.name, Line: v.file.line(start), In: v.in,
 		From: v.file.span(at), To: string(apply([]byte(v.file.span(at)), first, []edit{change})),
-		Named: v.constant, file: v.file, decl: v.decl, change: change})
+		Named: v.constant, Why: v.why, file: v.file, decl: v.decl, change: change})
 }
 
 // replace plants a text for a whole node.
@@ -179,6 +181,8 @@ func (v *visitor) visit(n, parent ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.ArrayType, *ast.StructType, *ast.InterfaceType, *ast.FuncType:
 		return false // a length of an array is a part of a type
+	case *ast.GenDecl:
+		v.group = n.Doc
 	case *ast.ValueSpec:
 		if _, isConst := v.file.info.Defs[n.Names[0]].(*types.Const); isConst {
 			v.named(n)
@@ -251,10 +255,20 @@ func (v *visitor) named(spec *ast.ValueSpec) {
 		if !ok || i >= len(spec.Values) || c.Val().Kind() != constant.Int && c.Val().Kind() != constant.Float {
 			continue
 		}
-		v.constant = name.Name
+		v.constant, v.why = name.Name, comment(spec.Comment, spec.Doc, v.group)
 		v.number(spec.Values[i], c.Val())
-		v.constant = ""
+		v.constant, v.why = "", ""
 	}
+}
+
+// comment is the text of the first comment that there is, on one line.
+func comment(groups ...*ast.CommentGroup) string {
+	for _, g := range groups {
+		if text := g.Text(); text != "" {
+			return strings.Join(strings.Fields(text), " ")
+		}
+	}
+	return ""
 }
 
 // opposite is the operator that a fault puts in the place of another one.

@@ -282,3 +282,26 @@ func TestLoadNamesTheError(t *testing.T) {
 		t.Errorf("load gives %v", err)
 	}
 }
+
+// TestPage: rows of the packages that ran are replaced, and others stay.
+func TestPage(t *testing.T) {
+	constant := func(name, kind, test string) outcome {
+		return outcome{mutant: &mutant{File: "model/x/a.go", In: name, Named: name, Kind: kind, From: "8", Why: "a | b"},
+			Test: test}
+	}
+	page := "# Page\n\n" + noticed + "| `model/x old` | `1` | | TestOld | - |\n| `model/y kept` | `2` | | TestY | - |\n\n## Cost\n\n" +
+		unnoticed + "| `model/x cost` | `3` | |\n"
+	got, err := withRows(page, []outcome{constant("most", "constant times ten", "model/x.TestMost"),
+		constant("most", "tenth of a constant", "model.TestLeast"), constant("size", "constant times ten", "")})
+	want := "# Page\n\n" + noticed + "| `model/x most` | `8` | a \\| b | TestMost | TestLeast |\n" +
+		"| `model/y kept` | `2` | | TestY | - |\n\n## Cost\n\n" + unnoticed + "| `model/x size` | `8` | a \\| b |\n"
+	if err == nil && got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	if _, err := withRows("# Page\n", nil); err == nil {
+		t.Error("a page without tables is no error")
+	}
+}

@@ -1,0 +1,87 @@
+package lbfgs
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/embedd/embedd/model"
+)
+
+// quadratic is half of a sum of squares with the given weights, plus a constant.
+func quadratic(weights []float64, constant float64) func(x, g []float64) float64 {
+	return func(x, g []float64) float64 {
+		value := constant
+		for i, w := range weights {
+			g[i] = w * x[i]
+			value += w * x[i] * x[i] / 2
+		}
+		return value
+	}
+}
+
+// rosenbrock is the function of that name, whose minimum is 0 at (1, 1).
+func rosenbrock(x, g []float64) float64 {
+	a, b := 1-x[0], x[1]-x[0]*x[0]
+	g[0], g[1] = -2*a-400*x[0]*b, 200*b
+	return a*a + 100*b*b
+}
+
+func TestMinimum(t *testing.T) {
+	weights := []float64{1, 10, 100, 1000}
+	for name, c := range map[string]struct {
+		start, want []float64
+		f           func(x, g []float64) float64
+		steps       int // that are enough
+	}{
+		"quadratic":  {[]float64{1, 1, 1, 1}, []float64{0, 0, 0, 0}, quadratic(weights, 0), 30},
+		"rosenbrock": {[]float64{-1.2, 1}, []float64{1, 1}, rosenbrock, 60},
+	} {
+		start := append([]float64(nil), c.start...)
+		var s model.Search
+		x := Minimize(context.Background(), start, 200, &s, c.f)
+		if !(floats.Distance(x, c.want, math.Inf(1)) <= 1e-4) || !s.Converged {
+			t.Errorf("%s: the minimum is at %v, converged %v", name, x, s.Converged)
+		}
+		if !floats.Equal(start, c.start) {
+			t.Errorf("%s: the start was changed", name)
+		}
+		g := make([]float64, len(x))
+		if value := c.f(x, g); s.End != value || !(math.Abs(s.Gradient-floats.Norm(g, 2)) <= 1e-12) || s.Steps > c.steps {
+			t.Errorf("%s: %+v, value %v, gradient %v", name, s, value, g)
+		}
+		if first := c.f(c.start, g); s.Start != first || s.Limit != 200 {
+			t.Errorf("%s: %+v, the first value is %v", name, s, first)
+		}
+	}
+}
+
+// TestStops: at the limit of steps, where the gradient is below 1e-5, and where the value decreases by less than 1e-6 of
+// itself.
+func TestStops(t *testing.T) {
+	run := func(x []float64, limit int, f func(x, g []float64) float64) model.Search {
+		var s model.Search
+		Minimize(context.Background(), x, limit, &s, f)
+		return s
+	}
+	if s := run([]float64{-1.2, 1}, 3, rosenbrock); s.Converged || s.Steps != 3 {
+		t.Errorf("with three steps: %+v", s)
+	}
+	for x, want := range map[float64]int{0.9e-5: 0, 1.1e-5: 1} {
+		if s := run([]float64{x}, 10, quadratic([]float64{1}, 0)); s.Steps != want || !s.Converged {
+			t.Errorf("a gradient of %v: %+v", x, s)
+		}
+	}
+	// The first step of length 1 from 10 decreases the value of 50 by 9.5: nothing next to 1e8, much next to 1e6.
+	for constant, want := range map[float64]bool{1e8: true, 1e6: false} {
+		if s := run([]float64{10}, 10, quadratic([]float64{1}, constant)); (s.Steps == 1) != want || !s.Converged {
+			t.Errorf("a constant of %v: %+v", constant, s)
+		}
+	}
+	// A value near zero decreases by much of itself at any size.
+	if s := run([]float64{1e-3}, 10, quadratic([]float64{1}, -1e-9)); !(s.Gradient <= 1e-5) {
+		t.Errorf("near zero: %+v", s)
+	}
+}

@@ -1,0 +1,256 @@
+package linalg
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+)
+
+const tolerance = 1e-12
+
+func random(rng *rand.Rand, n int) []float64 {
+	x := make([]float64, n)
+	for i := range x {
+		x[i] = rng.NormFloat64()
+	}
+	return x
+}
+
+// farthest is the largest difference between the entries of two matrices.
+func farthest(a, b mat.Matrix) (worst float64) {
+	rows, cols := a.Dims()
+	for i := range rows {
+		for j := range cols {
+			worst = max(worst, math.Abs(a.At(i, j)-b.At(i, j)))
+		}
+	}
+	return worst
+}
+
+// TestSums compares the sums of vectors of every length up to 20 with their definition.
+func TestSums(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for n := range 21 {
+		a, b := random(rng, n), random(rng, n)
+		dot, distance, norm := 0.0, 0.0, 0.0
+		for i := range n {
+			dot += a[i] * b[i]
+			distance += (a[i] - b[i]) * (a[i] - b[i])
+			norm += a[i] * a[i]
+		}
+		if got := Dot(a, b); !(math.Abs(got-dot) <= tolerance) {
+			t.Errorf("%d numbers: product %v, want %v", n, got, dot)
+		}
+		if got := SquaredDistance(a, b); !(math.Abs(got-distance) <= tolerance) {
+			t.Errorf("%d numbers: distance %v, want %v", n, got, distance)
+		}
+		want := math.Sqrt(norm)
+		if n == 0 {
+			want = 1
+		}
+		if got := RowNorm(a); !(math.Abs(got-want) <= tolerance) {
+			t.Errorf("%d numbers: norm %v, want %v", n, got, want)
+		}
+		for i := range n {
+			for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+				c := slices.Clone(a)
+				c[i] = v
+				if AllFinite(c) || !AllFinite(a) {
+					t.Errorf("%v at %d of %d is finite", v, i, n)
+				}
+			}
+		}
+	}
+}
+
+// TestNormOfExtremes: squares that are not float64 do not matter, and values that are not finite do not count.
+func TestNormOfExtremes(t *testing.T) {
+	for _, c := range []struct {
+		x    []float64
+		want float64
+	}{
+		{[]float64{3e200, 4e200}, 5e200}, {[]float64{3e-200, 4e-200}, 5e-200}, {[]float64{3, math.NaN(), 4}, 5},
+		{[]float64{0, 0}, 1}, {[]float64{math.Inf(1)}, 1}, {[]float64{-2}, 2},
+		{[]float64{3e150, math.Inf(-1), -4e150}, 5e150},
+		{[]float64{math.MaxFloat64, math.MaxFloat64}, math.MaxFloat64},
+	} {
+		if got := RowNorm(c.x); !(math.Abs(got/c.want-1) <= tolerance) {
+			t.Errorf("%v: %v, want %v", c.x, got, c.want)
+		}
+	}
+	for v, want := range map[float64]bool{math.MaxFloat64: true, -math.MaxFloat64: true, 0: true, math.Inf(1): false,
+		math.Inf(-1): false} {
+		if IsFinite(v) != want {
+			t.Errorf("%v is finite: %v", v, !want)
+		}
+	}
+	if IsFinite(math.NaN()) {
+		t.Error("NaN is finite")
+	}
+}
+
+func TestOrderStatistics(t *testing.T) {
+	for _, c := range []struct {
+		sorted []float64
+		want   float64
+	}{{[]float64{5}, 5}, {[]float64{1, 2}, 1.5}, {[]float64{1, 2, 9}, 2}, {[]float64{1, 2, 4, 9}, 3}} {
+		if got := Median(c.sorted); got != c.want {
+			t.Errorf("the median of %v is %v", c.sorted, got)
+		}
+	}
+	if got := FloatMax([]float64{-3, -1, -2}); got != -1 {
+		t.Errorf("the largest number is %v", got)
+	}
+	if got := FloatMax(nil); !math.IsInf(got, -1) {
+		t.Errorf("the largest of no numbers is %v", got)
+	}
+	if got := Range(3); !slices.Equal(got, []int{0, 1, 2}) {
+		t.Errorf("a range of 3 is %v", got)
+	}
+	for n, want := range map[int]int{0: 0, 1: 16, 16: 16, 17: 32} {
+		if got := Pad(n); got != want {
+			t.Errorf("%d is padded to %d", n, got)
+		}
+	}
+}
+
+func TestMatrices(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for n := range 21 {
+		for d := 1; d < 6; d++ {
+			a := random(rng, n*d)
+			at := Transpose(a, d)
+			for i := range n {
+				for j := range d {
+					if at[j*n+i] != a[i*d+j] {
+						t.Fatalf("%d x %d: entry %d, %d is another", n, d, i, j)
+					}
+				}
+			}
+		}
+	}
+	a := mat.NewDense(3, 3, random(rng, 9))
+	var want mat.Dense
+	want.Add(a, a.T())
+	want.Scale(0.5, &want)
+	s := Symmetric(a)
+	if !(farthest(s, &want) <= tolerance) {
+		t.Error("the symmetric part is another")
+	}
+	b := mat.NewDense(3, 2, random(rng, 6))
+	want = mat.Dense{}
+	want.Product(b.T(), s, b)
+	if !(farthest(Congruence(s, b), &want) <= tolerance) {
+		t.Error("the congruence is another")
+	}
+	f := []float64{2, -3, 0.5}
+	want = mat.Dense{}
+	want.Product(mat.NewDiagDense(3, f), s, mat.NewDiagDense(3, f))
+	if scaled := ScaleSym(s, f); !(farthest(scaled, &want) <= tolerance) {
+		t.Error("the scaled matrix is another")
+	}
+	picked := Pick(a, []int{2, 0, 2})
+	if picked.At(0, 1) != a.At(2, 1) || picked.At(1, 2) != a.At(0, 2) || picked.At(2, 0) != a.At(2, 0) {
+		t.Error("other rows are picked")
+	}
+	means := ColumnMeans(b)
+	for j, m := range means {
+		if !(math.Abs(m-(b.At(0, j)+b.At(1, j)+b.At(2, j))/3) <= tolerance) {
+			t.Errorf("the mean of column %d is %v", j, m)
+		}
+	}
+	if i := Identity(3); !(farthest(i, mat.NewDiagDense(3, []float64{1, 1, 1})) == 0) {
+		t.Error("the identity is another")
+	}
+	if c := Constant(2); c.At(0, 0) != 1 || c.At(1, 0) != 1 {
+		t.Error("the constant column is another")
+	}
+	before := b.At(1, 1)
+	ScaleColumn(b, 1, -2)
+	if b.At(1, 1) != -2*before || b.At(1, 0) != rowOf(b, 1)[0] {
+		t.Error("another column is scaled")
+	}
+}
+
+func rowOf(a *mat.Dense, i int) []float64 { return a.RawRowView(i) }
+
+// TestComplement: the columns are orthonormal, and orthogonal to the unit vector.
+func TestComplement(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 3))
+	for k := 2; k < 8; k++ {
+		for sign := range 3 {
+			u := random(rng, k)
+			u[0] = float64(sign-1) * math.Abs(u[0]) // below zero, zero and above
+			floats.Scale(1/floats.Norm(u, 2), u)
+			b := Complement(u)
+			if rows, cols := b.Dims(); rows != k || cols != k-1 {
+				t.Fatalf("%d x %d", rows, cols)
+			}
+			var gram, off mat.Dense
+			gram.Mul(b.T(), b)
+			off.Mul(b.T(), mat.NewDense(k, 1, u))
+			if !(farthest(&gram, Identity(k-1)) <= tolerance) || !(mat.Norm(&off, 2) <= tolerance) {
+				t.Errorf("the complement of %v is not one", u)
+			}
+		}
+	}
+}
+
+// TestCholeskySolves: a system with a positive definite matrix is solved; one that is not is refused, also where it is
+// only singular.
+func TestCholeskySolves(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 4))
+	for k := 1; k < 8; k++ {
+		x := mat.NewDense(k+3, k, random(rng, k*(k+3)))
+		var a mat.Dense
+		a.Mul(x.T(), x)
+		want := random(rng, k)
+		var b mat.VecDense
+		b.MulVec(&a, mat.NewVecDense(k, want))
+		got := slices.Clone(b.RawVector().Data)
+		if !Cholesky(slices.Clone(a.RawMatrix().Data), got) || !(floats.Distance(got, want, 2) <= 1e-6) {
+			t.Errorf("order %d: %v, want %v", k, got, want)
+		}
+	}
+	for name, a := range map[string][]float64{"singular": {1, 1, 1, 1}, "indefinite": {1, 2, 2, 1}, "zero": {0, 0, 0, 0},
+		"not a number": {math.NaN(), 0, 0, 1}} {
+		if Cholesky(a, []float64{1, 1}) {
+			t.Errorf("a matrix that is %s is solved", name)
+		}
+	}
+}
+
+// TestDistanceBoundIsBelow: the bound from a float32 product is at most the squared distance, and close to it.
+func TestDistanceBoundIsBelow(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 5))
+	const m = 32
+	bound := NewDistanceBound(m)
+	for range 2000 {
+		a, b := random(rng, m), random(rng, m)
+		if rng.IntN(2) == 0 { // close to each other
+			copy(b, a)
+			b[0] += 1e-3 * rng.NormFloat64()
+		}
+		var product float32
+		for i := range a {
+			product += float32(a[i]) * float32(b[i])
+		}
+		got, want := bound.Below(floats.Norm(a, 2), floats.Norm(b, 2), product), SquaredDistance(a, b)
+		if !(got <= want) || !(want-got <= 1e-3) {
+			t.Fatalf("the bound of %v is %v", want, got)
+		}
+	}
+}
+
+// TestAligned: rows of Aligned memory begin with a line of the cache.
+func TestAligned(t *testing.T) {
+	for n := range 40 {
+		if x := Aligned(n); len(x) != n || cap(x) != n {
+			t.Errorf("%d numbers: length %d, capacity %d", n, len(x), cap(x))
+		}
+	}
+}

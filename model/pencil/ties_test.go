@@ -1,0 +1,78 @@
+package pencil
+
+import (
+	"math"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// TestFixSignsAtTies: of entries within 1e-12 of the largest, the first one becomes positive.
+func TestFixSignsAtTies(t *testing.T) {
+	for _, c := range []struct {
+		column []float64
+		flips  bool
+	}{
+		{[]float64{1, -2}, true}, {[]float64{-1, 2}, false}, {[]float64{0, -1}, true}, {[]float64{0, 0}, false},
+		{[]float64{-1, 1}, true}, {[]float64{1, -1}, false},
+		{[]float64{-(1 - 5e-13), 1}, true}, {[]float64{-(1 - 5e-12), 1}, false},
+		{[]float64{1 - 5e-13, -1}, false}, {[]float64{1 - 5e-12, -1}, true},
+	} {
+		a := mat.NewDense(2, 1, append([]float64(nil), c.column...))
+		FixSigns(a)
+		sign := 1.0
+		if c.flips {
+			sign = -1
+		}
+		for i, v := range c.column {
+			if a.At(i, 0) != sign*v {
+				t.Errorf("%v becomes %v", c.column, mat.Formatted(a.T()))
+			}
+		}
+	}
+}
+
+// TestTie: two values share an eigenspace up to a relative difference of 1e-6, or of 1e-14 of the largest value for each
+// row.
+func TestTie(t *testing.T) {
+	for _, c := range []struct {
+		a, b    float64
+		k       int
+		largest float64
+		want    bool
+	}{
+		{1, 1 + 0.9e-6, 10, 0, true}, {1, 1 + 1.1e-6, 10, 0, false}, {-1, -1 - 0.9e-6, 10, 0, true},
+		{-1, -1 - 1.1e-6, 10, 0, false}, {-1, 1, 10, 0, false}, {1e-20, 1e-19, 10, 1, true},
+		{0, 0.9e-13, 10, 1, true}, {0, 1.1e-13, 10, 1, false}, {0, 0.9e-12, 10, 10, true}, {0, 0, 1, 0, true},
+	} {
+		if got := tie(c.a, c.b, c.k, c.largest); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	for _, c := range []struct {
+		values []float64
+		d      int
+		want   float64
+	}{
+		{[]float64{4, 2, 1}, 2, 0.5}, {[]float64{4, 3, 1}, 2, 0.25}, {[]float64{4, 3}, 2, 0.25}, {[]float64{4}, 1, math.Inf(1)},
+		{[]float64{4, 3, 3, 1}, 1, 0.25}, {[]float64{4, 3, 3, 1}, 2, 0}, {[]float64{1, 2, 4}, 2, 0.5},
+	} {
+		if got := leastGap(c.values, c.d, 3, 4); !(math.Abs(got-c.want) <= 1e-15 || got == c.want) {
+			t.Errorf("%v, %d: the least gap is %v, want %v", c.values, c.d, got, c.want)
+		}
+	}
+}
+
+func TestGrownKeepsItsEntries(t *testing.T) {
+	a := mat.NewDense(2, 2, []float64{1, 2, 3, 4})
+	want := mat.NewDense(3, 4, []float64{1, 2, 0, 0, 3, 4, 0, 0, 0, 0, 0, 0})
+	if got := grown(a, 3, 4); !mat.Equal(got, want) {
+		t.Errorf("%v", mat.Formatted(got))
+	}
+	if got := maxAbs(mat.NewDense(2, 2, []float64{1, -7, 3, 4})); got != 7 {
+		t.Errorf("the largest entry is %v", got)
+	}
+	if got := maxAbs(mat.NewDense(1, 2, []float64{math.NaN(), 1})); !math.IsNaN(got) {
+		t.Errorf("of NaN and 1 the largest is %v", got)
+	}
+}
