@@ -32,8 +32,8 @@ func TestFixSignsAtTies(t *testing.T) {
 	}
 }
 
-// TestTie: two values share an eigenspace up to a relative difference of 1e-6, or of 1e-14 of the largest value for each
-// row.
+// TestTie: two values share an eigenspace up to a relative difference of 1e-6, or of 1e-14 of the largest value for
+// each row.
 func TestTie(t *testing.T) {
 	for _, c := range []struct {
 		a, b    float64
@@ -54,7 +54,8 @@ func TestTie(t *testing.T) {
 		d      int
 		want   float64
 	}{
-		{[]float64{4, 2, 1}, 2, 0.5}, {[]float64{4, 3, 1}, 2, 0.25}, {[]float64{4, 3}, 2, 0.25}, {[]float64{4}, 1, math.Inf(1)},
+		{[]float64{4, 2, 1}, 2, 0.5}, {[]float64{4, 3, 1}, 2, 0.25}, {[]float64{4, 3}, 2, 0.25},
+		{[]float64{4}, 1, math.Inf(1)},
 		{[]float64{4, 3, 3, 1}, 1, 0.25}, {[]float64{4, 3, 3, 1}, 2, 0}, {[]float64{1, 2, 4}, 2, 0.5},
 	} {
 		if got := leastGap(c.values, c.d, 3, 4); !(math.Abs(got-c.want) <= 1e-15 || got == c.want) {

@@ -289,8 +289,8 @@ func TestPage(t *testing.T) {
 		return outcome{mutant: &mutant{File: "model/x/a.go", In: name, Named: name, Kind: kind, From: "8", Why: "a | b"},
 			Test: test}
 	}
-	page := "# Page\n\n" + noticed + "| `model/x old` | `1` | | TestOld | - |\n| `model/y kept` | `2` | | TestY | - |\n\n## Cost\n\n" +
-		unnoticed + "| `model/x cost` | `3` | |\n"
+	page := "# Page\n\n" + noticed + "| `model/x old` | `1` | | TestOld | - |\n" +
+		"| `model/y kept` | `2` | | TestY | - |\n\n## Cost\n\n" + unnoticed + "| `model/x cost` | `3` | |\n"
 	got, err := withRows(page, []outcome{constant("most", "constant times ten", "model/x.TestMost"),
 		constant("most", "tenth of a constant", "model.TestLeast"), constant("size", "constant times ten", "")})
 	want := "# Page\n\n" + noticed + "| `model/x most` | `8` | a \\| b | TestMost | TestLeast |\n" +

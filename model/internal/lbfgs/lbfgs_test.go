@@ -49,7 +49,8 @@ func TestMinimum(t *testing.T) {
 			t.Errorf("%s: the start was changed", name)
 		}
 		g := make([]float64, len(x))
-		if value := c.f(x, g); s.End != value || !(math.Abs(s.Gradient-floats.Norm(g, 2)) <= 1e-12) || s.Steps > c.steps {
+		value := c.f(x, g)
+		if s.End != value || !(math.Abs(s.Gradient-floats.Norm(g, 2)) <= 1e-12) || s.Steps > c.steps {
 			t.Errorf("%s: %+v, value %v, gradient %v", name, s, value, g)
 		}
 		if first := c.f(c.start, g); s.Start != first || s.Limit != 200 {
