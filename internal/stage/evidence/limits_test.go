@@ -40,7 +40,9 @@ func TestRunsAreMoreThanChance(t *testing.T) {
 	for _, c := range []struct {
 		chance, repeats float64
 		want            bool
-	}{{0, 9, false}, {0, 11, true}, {0.5, 54, false}, {0.5, 56, true}, {0.9, 90, false}, {0.9, 92, true}, {0.1, 0, false}} {
+	}{
+		{0, 9, false}, {0, 11, true}, {0.5, 54, false}, {0.5, 56, true}, {0.9, 90, false}, {0.9, 92, true}, {0.1, 0, false},
+	} {
 		s := Sampling{All: 100, ByChance: c.chance, Repeats: c.repeats}
 		if s.HasRuns() != c.want {
 			t.Errorf("%v of 100 rows repeat, %v by chance: runs %v", c.repeats, c.chance, !c.want)

@@ -39,8 +39,8 @@ func limitsOfFeatures(features ...[]float64) *limits {
 	return limitsOf(rows, len(features), func() {})
 }
 
-// TestReach: a range reaches ten times as far as nine in ten rows, five times as far as 97 in 100, and five times as far
-// as all but two or as is usual, whichever is less. Of a feature that hardly varies it reaches ten times the usual
+// TestReach: a range reaches ten times as far as nine in ten rows, five times as far as 97 in 100, and five times as
+// far as all but two or as is usual, whichever is less. Of a feature that hardly varies it reaches ten times the usual
 // distance.
 func TestReach(t *testing.T) {
 	usual := [][]float64{around(100, 100, 100), around(100, 100, 100), around(100, 100, 100), around(100, 100, 100)}

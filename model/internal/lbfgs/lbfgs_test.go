@@ -59,8 +59,8 @@ func TestMinimum(t *testing.T) {
 	}
 }
 
-// TestStops: at the limit of steps, where the gradient is below 1e-5, and where the value decreases by less than 1e-6 of
-// itself.
+// TestStops: at the limit of steps, where the gradient is below 1e-5, and where the value decreases by less than 1e-6
+// of itself.
 func TestStops(t *testing.T) {
 	run := func(x []float64, limit int, f func(x, g []float64) float64) model.Search {
 		var s model.Search
