@@ -164,6 +164,9 @@ func printModel(out *report.Output, m *model.Model) error {
 	if m.Unit() {
 		t.Row("scale", "unit: each row is divided by its Euclidean norm")
 	}
+	for _, n := range m.Report().Notes {
+		t.Row("note", n)
+	}
 	if err := t.Flush(); err != nil {
 		return err
 	}

@@ -538,6 +538,22 @@ func TestIsomapFollowsTheUnit(t *testing.T) {
 	}
 }
 
+// Weights of 1 between nearly all rows show nothing, so with k above half of the rows le has heat weights.
+func TestEqualWeightsNeedRows(t *testing.T) {
+	for n, replaced := range map[int]bool{3: true, 12: true, 19: true, 20: false} {
+		data := synthetic(96, n, 4, 1)
+		equal := fit(t, data, Config{Method: "le", Dim: 1, Params: map[string]string{"t": "inf"}})
+		heat := fit(t, data, Config{Method: "le", Dim: 1, Params: map[string]string{"t": "auto"}})
+		rows := model.DenseRows(data.X, n, data.M)
+		if slices.Equal(project(t, equal, rows), project(t, heat, rows)) != replaced {
+			t.Errorf("%d rows: the outputs of heat weights: %v, want %v", n, !replaced, replaced)
+		}
+		if notes := strings.Join(equal.Report().Notes, "\n"); strings.Contains(notes, "in place of 1") != replaced {
+			t.Errorf("%d rows: notes %q", n, notes)
+		}
+	}
+}
+
 // Few rows bound the dimension; fewer neighbours than asked for are noted.
 func TestManifoldFewRows(t *testing.T) {
 	data := rolledPlane(9, 4)

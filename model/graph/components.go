@@ -49,29 +49,33 @@ func (e *DisconnectedError) Error() string {
 		"or connect the components", len(e.Sizes), sizes)
 }
 
-// weakDegree is the degree, relative to the median one, below which a row is connected by rounding errors alone and
-// counts as a separate component.
-const weakDegree = 1e-8
+// weakEdge is the weight, relative to the median positive one, below which an edge does not connect: an eigenvector of
+// the Laplacian then separates its ends at almost no cost, as if there were no edge.
+const weakEdge = 1e-3
 
-// Components labels the connected components of symmetric nonnegative weights: 0 for that of row 0, then in the order
-// of their first rows. An edge counts if its weight is positive and neither end has a degree below 1e-8 of the median
-// one; such a row is a separate component. Self loops do not count.
-func (a *Matrix) Components() []int {
-	degree := make([]float64, a.rows)
-	for i := range degree {
+// medianWeight is the median of the positive weights between different rows, 0 if there is none.
+func (a *Matrix) medianWeight() float64 {
+	var positive []float64
+	for i := range a.rows {
 		index, value := a.Row(i)
 		for p, j := range index {
-			if j != i {
-				degree[i] += value[p]
+			if j > i && value[p] > 0 {
+				positive = append(positive, value[p])
 			}
 		}
 	}
-	weak := weakDegree * median(slices.Clone(degree))
+	return median(positive)
+}
+
+// Components labels the connected components of symmetric nonnegative weights: 0 for that of row 0, then in the order
+// of their first rows. An edge connects if its weight is positive and at least 1e-3 of the median positive one.
+func (a *Matrix) Components() []int {
+	weak := weakEdge * a.medianWeight()
 	return label(a.rows, func(join func(i, j int)) {
 		for i := range a.rows {
 			index, value := a.Row(i)
 			for p, j := range index {
-				if value[p] > 0 && degree[i] >= weak && degree[j] >= weak {
+				if value[p] > 0 && value[p] >= weak {
 					join(i, j)
 				}
 			}
@@ -231,20 +235,14 @@ func (nb *Neighbors) Connect(ctx context.Context, x *mat.Dense, repair Repair) (
 }
 
 // Connect returns weights whose graph is connected, and the edges added or strengthened. The weight of such an edge is
-// the largest of weight (nil: 0), its previous weight, and a thousandth of the median positive weight, and enough that
-// its ends are not weak again (see Components). x are the rows that the weights are of.
+// the largest of weight (nil: 0), its previous weight and the median positive weight (1 if there is none), so that it
+// connects as well as an edge that was there. x are the rows that the weights are of.
 func (a *Matrix) Connect(ctx context.Context, x *mat.Dense, repair Repair, weight Weight) (*Matrix, []Edge, error) {
 	edges, err := repairEdges(ctx, x, a.Components(), repair)
 	if err != nil || len(edges) == 0 {
 		return a, nil, err
 	}
-	var positive []float64
-	for _, v := range a.value {
-		if v > 0 {
-			positive = append(positive, v)
-		}
-	}
-	floor := cmp.Or(max(1e-3*median(positive), 10*weakDegree*median(a.Degrees())), 1) // 1: there is no positive weight
+	floor := cmp.Or(a.medianWeight(), 1) // 1: there is no positive weight
 	added := make([]entry, len(edges))
 	for k, e := range edges {
 		v := floor

@@ -105,10 +105,10 @@ func TestConnect(t *testing.T) {
 	if err != nil || len(edges) != 3 || slices.Max(fixed.Components()) != 0 {
 		t.Fatalf("%d edges, %v", len(edges), err)
 	}
-	positive := slices.Clone(w.value)
+	want := median(slices.Clone(w.value)) // each edge counts twice
 	for _, e := range edges {
-		if v := fixed.At(e.I, e.J); v != 1e-3*median(positive) || v != fixed.At(e.J, e.I) {
-			t.Errorf("edge (%d, %d) has weight %g", e.I, e.J, v)
+		if v := fixed.At(e.I, e.J); v != want || v != fixed.At(e.J, e.I) {
+			t.Errorf("edge (%d, %d) has weight %g, want the median, %g", e.I, e.J, v, want)
 		}
 	}
 	_, _, err = w.Connect(ctx, x, Refuse, nil)
@@ -122,6 +122,46 @@ func TestConnect(t *testing.T) {
 	}
 	if same, edges, err := fixed.Connect(ctx, x, Refuse, nil); err != nil || same != fixed || edges != nil {
 		t.Errorf("a connected graph was changed: %v, %v", edges, err)
+	}
+}
+
+// Groups of rows with strong edges inside and weak ones between them are components, though no row has a small degree.
+func TestWeakEdgesDoNotConnect(t *testing.T) {
+	x := clusters(rand.New(rand.NewPCG(8, 5)), 2, 6, 2)
+	for _, c := range []struct {
+		between float64 // in medians
+		parts   int
+	}{{0, 2}, {1e-6, 2}, {0.9e-3, 2}, {1.1e-3, 1}, {1, 1}} {
+		w := mat.NewDense(12, 12, nil)
+		for i := range 12 {
+			for j := range 12 {
+				switch {
+				case i == j:
+					w.Set(i, j, 1e9) // self loops are no edges
+				case i/6 == j/6:
+					w.Set(i, j, 0.5)
+				case i%6 == j%6:
+					w.Set(i, j, 0.5*c.between)
+				}
+			}
+		}
+		a, err := FromDense(w, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := parts(a.Components()); got != c.parts {
+			t.Errorf("edges of %g medians: %d components, want %d", c.between, got, c.parts)
+		}
+		fixed, edges, err := a.Connect(ctx, x, Connect, nil)
+		if err != nil || len(edges) != c.parts-1 || parts(fixed.Components()) != 1 {
+			t.Errorf("edges of %g medians: %d added, %d components, %v", c.between, len(edges), parts(fixed.Components()),
+				err)
+		}
+		for _, e := range edges {
+			if v := fixed.At(e.I, e.J); v != 0.5 {
+				t.Errorf("edges of %g medians: the added one has weight %g, want the median", c.between, v)
+			}
+		}
 	}
 }
 

@@ -163,8 +163,8 @@ func ExampleMatrix_Connect() {
 	x := mat.NewDense(4, 1, []float64{0, 1, 10, 11})
 	w := must(must(graph.Nearest(ctx, x, 1)).Weights(graph.Union, graph.Heat(1)))
 	connected, edges, _ := w.Connect(ctx, x, graph.Connect, graph.Heat(1))
-	fmt.Printf("%v %.2g\n", edges, connected.At(1, 2)) // a thousandth of exp(-1)
-	// Output: [{1 2 81}] 0.00037
+	fmt.Printf("%v %.2g\n", edges, connected.At(1, 2)) // the median weight, exp(-1)
+	// Output: [{1 2 81}] 0.37
 }
 
 func ExampleGeodesics() {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/embedd/embedd/model/fit"
 )
 
 func TestSwaps(t *testing.T) {
@@ -235,6 +237,59 @@ func TestReflow(t *testing.T) {
 	}
 	if reflow(got) != got {
 		t.Errorf("filled again:\n%s", reflow(got))
+	}
+}
+
+// With the defaults each output of the methods that embed rows shows most rows of each set that is shipped, or the
+// report says that it does not. With heat weights, le shows outliers in place of most rows on many sets. With
+// EMBEDD_LONG it takes every set there is (EMBEDD_DATA is the folder of those that are not shipped), and lenews on all.
+func TestOutputsShowMostRows(t *testing.T) {
+	const slow = 300 // rows that lenews needs seconds for
+	narrow := 0
+	for _, name := range spreadSets {
+		folder, long := "", os.Getenv("EMBEDD_LONG") != ""
+		if long {
+			folder = os.Getenv("EMBEDD_DATA")
+		}
+		if _, found := fileOf(folder, name); !found {
+			continue // usps and waveform are not shipped
+		}
+		d, err := readData(folder, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []fit.Config{{Method: "le"}, {Method: "tsimr"}, {Method: "mp-tsimr"}, {Method: "lenews"},
+			{Method: "le", Params: map[string]string{"t": "auto"}}} {
+			if c.Method == "lenews" && d.N > slow && !long {
+				continue
+			}
+			c.Dim = 2
+			m, err := fit.Fit(t.Context(), d, c)
+			if err != nil {
+				t.Fatalf("%s, %s: %v", name, c.Method, err)
+			}
+			shares, noted, err := covered(m, d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			least := slices.Min(shares)
+			if !(least >= 0.05) && !noted {
+				t.Errorf("%s, %s %v: interquartile ranges %.3f of the largest value, notes %q", name, c.Method, c.Params, shares,
+					m.Report().Notes)
+			}
+			if c.Method != "le" {
+				continue
+			}
+			if least < 0.05 && c.Params != nil {
+				narrow++
+			}
+			if !(least >= 0.05) && c.Params == nil {
+				t.Errorf("%s, le: interquartile ranges %.3f of the largest value", name, shares)
+			}
+		}
+	}
+	if narrow < 4 {
+		t.Errorf("t=auto has narrow outputs on %d sets: a fit that ignores t would pass", narrow)
 	}
 }
 

@@ -90,6 +90,9 @@ func (t *Task) model(ctx context.Context, sol *Solution, features, classes []str
 			features[j] = fmt.Sprintf("x%d", j)
 		}
 	}
+	if e, ok := mp.(interface{ Values() []float64 }); ok {
+		noteNarrow(t, e.Values(), sol.Dim)
+	}
 	c := model.Content{
 		Method: t.Method.Name, Params: sol.params, Features: slices.Clone(features), Rows: t.Report.Rows,
 		Unit: t.Scaling == model.ScaleUnit, Float64: wide, Mean: t.Units.Mean, Scale: t.Units.Scale,

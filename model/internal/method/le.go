@@ -2,6 +2,7 @@ package method
 
 import (
 	"context"
+	"fmt"
 	"math"
 
 	"github.com/embedd/embedd/model/graph"
@@ -20,8 +21,7 @@ var le = frame.Method{
 	Map: "extension", Streaming: "window",
 	Params: []frame.Param{
 		frame.IntParam("k", "10", "nearest rows that each row is joined with", 1).WithGrid(frame.NeighbourCounts...),
-		frame.HeatParam("auto", "width of the weights exp(-d^2/t): auto (mean squared distance to the nearest row), inf "+
-			"(weight 1), or a number").WithGrid(frame.HeatWidths...),
+		frame.HeatParam("inf", heatDoc).WithGrid("inf", "auto", "0.0001", "0.01", "0.25", "1"), // inf in place of 100
 		frame.ComponentsParam,
 	},
 	Bound:   frame.RowsLessOne,
@@ -33,9 +33,22 @@ var le = frame.Method{
 	Nested: true,
 }
 
+// heatDoc describes the width of heat weights. The default of methods that embed rows is inf: a row is joined equally
+// with its neighbours, however far they are. Weights of a width fall with the distance, so rows that are far from all
+// others are almost separate, and the lowest eigenvectors show them in place of the rest.
+const heatDoc = "width of the weights exp(-d^2/t): inf (weight 1), auto (mean squared distance to the nearest row), " +
+	"or a number"
+
 func fitLE(ctx context.Context, t *frame.Task) *frame.Solution {
 	lists := frame.Nearest(ctx, t, "k")
 	width := frame.HeatWidth(t, lists)
+	// Edges of weight 1 between nearly all rows show nothing, and rows with the same neighbours have the eigenvalue 1,
+	// which no new row can be mapped with.
+	if k := t.Int("k"); math.IsInf(width, 1) && 2*k > t.Rows.N {
+		width = lists.MeanNearest()
+		t.Report.Note(fmt.Sprintf("k=%d joins most of %d rows: their edges have heat weights of width %.4g in place of 1", k,
+			t.Rows.N, width))
+	}
 	w := fail.Must(lists.Weights(graph.Union, graph.Heat(width)))
 	w, edges := fail.Must2(w.Connect(ctx, t.X, graph.Repair(t.Params["components"]), graph.Heat(width)))
 	frame.NoteEdges(t, edges)

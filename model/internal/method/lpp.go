@@ -18,8 +18,7 @@ var lpp = frame.Method{
 	Map:   "linear", Streaming: "window",
 	Params: []frame.Param{
 		frame.IntParam("k", "5", "nearest rows that each row is joined with", 1).WithGrid(frame.NeighbourCounts...),
-		frame.HeatParam("auto", "width of the weights exp(-d^2/t): auto (mean squared distance to the nearest row), inf "+
-			"(weight 1), or a number").WithGrid(frame.HeatWidths...),
+		frame.HeatParam("auto", heatDoc).WithGrid(frame.HeatWidths...),
 		frame.RidgeParam("oas", "relative ridge of X L X': oas (of the total scatter) or a number; 0 is the literal form",
 			true),
 	},

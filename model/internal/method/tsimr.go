@@ -16,17 +16,16 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// tsimr: min over f and v of the tangent form with f'f = 1 and f orthogonal to the constant; W are heat weights of the
+// tsimr: min over f and v of the tangent form with f'f = 1 and f orthogonal to the constant; W are weights of the
 // k nearest rows, connected, and each row has a tangent space of d dimensions, of it and its nearest rows. With v
 // eliminated f are the lowest eigenvectors of 2L - S2 S3^+ S2', n x n, sparse for gamma = 0. A new row is mapped to
 // first order: f_j + v_j' T_j' (x - x_j) at the nearest row j, v = -S3^+ S2' f. After Sun 2013; the constraint is ours,
-// the form that of Zhou and Sun 2017. Heat weights may almost isolate a row, which then has a separate eigenvector:
-// t=inf avoids that.
+// the form that of Zhou and Sun 2017, and so are weights of 1 in place of heat weights (see heatDoc).
 var tsimr = frame.Method{
 	Name: "tsimr", Title: "tangent space intrinsic manifold regularisation",
 	Paper: "Sun, Tangent space intrinsic manifold regularization for data representation, IEEE ChinaSIP 2013",
 	Map:   "extension", Streaming: "window",
-	Params:  tangentParams("0"),
+	Params:  tangentParams("inf", "0"),
 	Bound:   frame.RowsLessOne,
 	Samples: true,
 	Memory:  func(e frame.Extent) int64 { return eliminated(e, e.Int("k", 0)) },
@@ -38,7 +37,7 @@ var mpTSIMR = frame.Method{
 	Name: "mp-tsimr", Title: "manifold partition TSIMR",
 	Paper: mpda.Paper,
 	Map:   "extension", Streaming: "window",
-	Params:  append(tangentParams("0"), partitionParams()...),
+	Params:  append(tangentParams("inf", "0"), partitionParams()...),
 	Bound:   frame.RowsLessOne,
 	Samples: true,
 	Memory:  func(e frame.Extent) int64 { return max(partitioned(e.Rows), eliminated(e, e.Int("patch_size", 0))) },
@@ -53,7 +52,7 @@ var ltsimr = frame.Method{
 	Name: "ltsimr", Title: "linear TSIMR",
 	Paper: tsimr.Paper,
 	Map:   "linear", Streaming: "window",
-	Params:  append(tangentParams("1e9"), tangentRidge()),
+	Params:  append(tangentParams("auto", "1e9"), tangentRidge()),
 	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
 	Memory: func(e frame.Extent) int64 {
@@ -67,18 +66,17 @@ var mpLTSIMR = frame.Method{
 	Name: "mp-ltsimr", Title: "manifold partition linear TSIMR",
 	Paper: mpda.Paper,
 	Map:   "linear", Streaming: "window",
-	Params:  append(append(tangentParams("1e9"), partitionParams()...), tangentRidge()),
+	Params:  append(append(tangentParams("auto", "1e9"), partitionParams()...), tangentRidge()),
 	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
 	Memory:  func(e frame.Extent) int64 { return partitioned(e.Rows) + e.Lists(e.Int("k", 0)) },
 	Fit:     fitLTSIMR(PatchTangents),
 }
 
-func tangentParams(gamma string) []frame.Param {
+func tangentParams(heat, gamma string) []frame.Param {
 	return []frame.Param{
 		frame.IntParam("k", "10", "nearest rows that each row is joined with", 1).WithGrid("5", "10", "20"),
-		frame.HeatParam("auto", "width of the weights exp(-d^2/t): auto (mean squared distance to the nearest row), inf "+
-			"(weight 1), or a number"),
+		frame.HeatParam(heat, heatDoc),
 		frame.FloatParam("gamma", gamma, "weight of tangent vectors being parallel; 0 decouples them", 0, 1e12),
 		frame.ComponentsParam,
 	}
