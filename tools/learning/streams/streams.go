@@ -147,6 +147,9 @@ var Dependent = slices.Concat(
 			concept: after(base, base)},
 		{Name: "poison", Title: "Poison", About: "labels shuffled from 10,000 rows on, for 20,000 rows", Rows: 40_000,
 			Shape: Usual, Poison: Event{0.25, 0.75}, concept: after(base, base)},
+		{Name: "poison-early", Title: "Early poison", About: "labels shuffled from 500 rows on, for 5,000 rows; runs of 30 " +
+			"rows, noise with autocorrelation 0.9", Rows: 16_000, Shape: far, order: order{run: 30, ar: 0.9},
+			Poison: Event{0.03125, 0.34375}, concept: after(base, base)},
 	},
 	turning(5, 10, 20), hyperplanes(5, 10),
 	[]Stream{

@@ -93,3 +93,25 @@ func TestDependentStreams(t *testing.T) {
 		})
 	}
 }
+
+// TestEarlyPoison: after labels without information from the first model on, and when labels are right again, no
+// promotion loses three points. Models of the newest rows and of the whole window once replaced each other in turns.
+func TestEarlyPoison(t *testing.T) {
+	s, err := streams.Named("poison-early")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := trial.Run(t.Context(), trial.Config{Stream: s, Seed: 4, Rows: 8000, Every: 8000,
+		Fit: fit.Config{Method: "lda"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(r.Promotions); n < 2 || n > 8 {
+		t.Errorf("%d promotions", n)
+	}
+	for i, p := range r.Promotions {
+		if lost := float64(p.Before - p.After); i > 0 && !(lost <= 0.03) {
+			t.Errorf("row %d: a promotion by %s lost %.1f points", p.Row, p.Door, 100*lost)
+		}
+	}
+}
