@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
@@ -98,5 +99,36 @@ func TestBrokenFooter(t *testing.T) {
 	}
 	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "the Parquet footer cannot be read") {
 		t.Errorf("a broken footer gives %v", err)
+	}
+}
+
+// TestReaderOfEveryFormat: rows from a stream of bytes are those of the file, in every format.
+func TestReaderOfEveryFormat(t *testing.T) {
+	rec := sample(60)
+	defer rec.Release()
+	for _, suffix := range []string{".parquet", ".arrow", ".arrows", ".csv", ".csv.gz"} {
+		path := filepath.Join(t.TempDir(), "rows"+suffix)
+		some := rec
+		if strings.HasPrefix(suffix, ".csv") {
+			some = array.NewRecord(arrow.NewSchema(rec.Schema().Fields()[:5], nil), rec.Columns()[:5], rec.NumRows())
+		}
+		write(t, path, some, 25)
+		want, _ := read(t, opened(t, path))
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := NewReader(bytes.NewReader(whole), "bytes")
+		if err != nil {
+			t.Fatalf("%s: %v", suffix, err)
+		}
+		got, _ := read(t, r)
+		equalRows(t, got, want)
+		if err := r.Close(); err != nil || len(got) != 60 {
+			t.Errorf("%s: %d rows, %v", suffix, len(got), err)
+		}
+		if _, err := NewReader(bytes.NewReader(whole[:len(whole)/2]), "half"); suffix == ".parquet" && err == nil {
+			t.Errorf("%s: half of the bytes are no error", suffix)
+		}
 	}
 }

@@ -77,3 +77,31 @@ func TestGrownKeepsItsEntries(t *testing.T) {
 		t.Errorf("of NaN and 1 the largest is %v", got)
 	}
 }
+
+// TestFarScales: matrices far from 1 are solved at another scale, and the equation is checked there.
+func TestFarScales(t *testing.T) {
+	n := mat.NewSymDense(3, []float64{4, 1, 0, 1, 3, 0, 0, 0, 1})
+	want, err := Solve(t.Context(), n, Identity(3), Max, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, exp := range []int{-900, -500, -300, 300, 500, 900} {
+		got, err := Solve(t.Context(), symLdexp(n, exp), Identity(3), Max, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range got.Values {
+			if !(math.Abs(math.Ldexp(v, -exp)-want.Values[i]) <= 1e-13) {
+				t.Errorf("at 2^%d value %d is %v", exp, i, v)
+			}
+		}
+		if !(got.Residual <= 1e-13) {
+			t.Errorf("at 2^%d the residual is %v", exp, got.Residual)
+		}
+	}
+	for exp, want := range map[int]int{399: 0, 400: 401, -400: 0, -402: -401, 0: 0} {
+		if got := farScale(mat.NewSymDense(1, []float64{math.Ldexp(-1, exp)})); got != want {
+			t.Errorf("2^%d is scaled by %d, want %d", exp, got, want)
+		}
+	}
+}

@@ -196,3 +196,21 @@ func TestEffectOfRuns(t *testing.T) {
 		t.Errorf("16 runs of mean 1/2 have the effect %v, want %v", got, want)
 	}
 }
+
+// TestLevelIsComputedNowAndThen: the weights of classes follow their shares every 32nd row, and at first at once.
+func TestLevelIsComputedNowAndThen(t *testing.T) {
+	var s Sampling
+	if got := s.Add("a").Weight; got != 1 {
+		t.Errorf("the first row weighs %v", got)
+	}
+	for n := 2; n <= 64; n++ {
+		weight := s.Add([]string{"a", "b"}[n%2]).Weight
+		want := s.All / s.Rows[s.Last] // of one class
+		if n >= 32 {
+			want /= 2
+		}
+		if !(math.Abs(weight-min(want, 10)) <= 1e-12) {
+			t.Errorf("row %d weighs %v, want %v", n, weight, want)
+		}
+	}
+}
