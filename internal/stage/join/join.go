@@ -220,7 +220,6 @@ func (j *Join[P]) row(r Row[P]) {
 		j.forgetRow(older)
 	}
 	if newer != nil && newer.time.Sub(r.Time) <= j.limits.Wait {
-		j.close(e)
 		return
 	}
 	e = j.open(r.Key) // the replaced row may have been all that the entry held
