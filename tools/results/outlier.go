@@ -96,9 +96,8 @@ R^2 is the share of the first two coordinates that the outputs explain linearly,
 		}
 	}
 	fmt.Fprint(out, `
-The claim holds: with the outlier, the map of lenews still shows the ring and the sheet. So does that of le here,
-because our graph connects an isolated row to the others by the shortest edge. Without the outlier le maps the peaks
-worse than with it: most of the map shows one row at the border, whose weights are small at the default width.
+The claim holds: with the outlier, the map of lenews still shows the ring and the sheet. So does that of le here, whose
+edges have weight 1: they join the outlier with its nearest rows as well as any other row.
 `)
 	return b.save("outlier.png", 4, panels...)
 }
