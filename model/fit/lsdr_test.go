@@ -10,14 +10,14 @@ import (
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/internal/frame"
-	"github.com/embedd/embedd/model/internal/method"
+	"github.com/embedd/embedd/model/internal/method/iterative"
 )
 
-func information5(t *testing.T) (*method.Information, *plain, *model.Data) {
+func information5(t *testing.T) (*iterative.Information, *plain, *model.Data) {
 	t.Helper()
 	data := uneven()
 	p := plainly(data)
-	q := method.NewInformation(p.x, &frame.Rows{N: data.N, M: data.M, Y: data.Y, Classes: data.Classes}, 20)
+	q := iterative.NewInformation(p.x, &frame.Rows{N: data.N, M: data.M, Y: data.Y, Classes: data.Classes}, 20)
 	q.S, q.Lambda = 1.5, 0.05
 	return q, p, data
 }

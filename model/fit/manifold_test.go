@@ -19,7 +19,7 @@ import (
 	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
-	"github.com/embedd/embedd/model/internal/method"
+	"github.com/embedd/embedd/model/internal/method/manifold"
 	"github.com/embedd/embedd/model/score"
 )
 
@@ -613,7 +613,7 @@ func TestScalingIsTheMatrix(t *testing.T) {
 	want.Mul(squared, mat.DenseCopyOf(&want))
 	want.Mul(centre, mat.DenseCopyOf(&want))
 	want.Scale(-0.5, &want)
-	s := method.NewScaling(t.Context(), d)
+	s := manifold.NewScaling(t.Context(), d)
 	got, again := mat.NewDense(n, 9, nil), mat.NewDense(n, 1, nil)
 	s.Apply(t.Context(), got, x)
 	if !mat.EqualApprox(got, &want, 1e-10) {

@@ -13,7 +13,7 @@ import (
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
-	"github.com/embedd/embedd/model/internal/method"
+	"github.com/embedd/embedd/model/internal/method/scatter"
 	"github.com/embedd/embedd/model/internal/stiefel"
 )
 
@@ -464,8 +464,8 @@ func TestSLEOvRKnowsItsWindow(t *testing.T) {
 func TestSLEOvRWindowIsCapped(t *testing.T) {
 	data := synthetic(26, 2500, 3, 4)
 	m := fit(t, data, Config{Method: "sle-ovr"})
-	if n := len(m.Content().Map.(*mapping.Views).Label); n != method.MaxWindow {
-		t.Errorf("window of %d rows, want %d", n, method.MaxWindow)
+	if n := len(m.Content().Map.(*mapping.Views).Label); n != scatter.MaxWindow {
+		t.Errorf("window of %d rows, want %d", n, scatter.MaxWindow)
 	}
 	if len(m.Report().Notes) != 1 {
 		t.Errorf("notes %q", m.Report().Notes)
@@ -484,7 +484,7 @@ func randomFrame(rng *rand.Rand, q, k int) *mat.Dense {
 
 func TestPairAccGradient(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
-	p := &method.Pairs{Means: mat.NewDense(7, 5, nil), Prior: []float64{.1, .2, .1, .15, .05, .3, .1}}
+	p := &scatter.Pairs{Means: mat.NewDense(7, 5, nil), Prior: []float64{.1, .2, .1, .15, .05, .3, .1}}
 	for i := range 7 {
 		for j := range 5 {
 			p.Means.Set(i, j, 2*rng.NormFloat64())

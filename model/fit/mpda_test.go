@@ -12,7 +12,7 @@ import (
 	"github.com/embedd/embedd/model/graph"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
-	"github.com/embedd/embedd/model/internal/method"
+	"github.com/embedd/embedd/model/internal/method/patch"
 	"github.com/embedd/embedd/model/internal/tangent"
 	"github.com/embedd/embedd/model/pencil"
 )
@@ -115,7 +115,7 @@ func mpdaForm(t *testing.T, data *model.Data, name string, params map[string]str
 	}
 	patches, of := own.Patches(), linalg.Range(data.N)
 	if name == "mpda" {
-		_, patches = method.PartitionClasses(ctx, task)
+		_, patches = patch.PartitionClasses(ctx, task)
 		of = tangent.PatchOf(patches, data.N)
 	}
 	spaces, err := graph.Tangents(ctx, task.X, patches, graph.EnergyDim(0.95))

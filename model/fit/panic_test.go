@@ -15,7 +15,8 @@ import (
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
-	"github.com/embedd/embedd/model/internal/method"
+	"github.com/embedd/embedd/model/internal/method/iterative"
+	"github.com/embedd/embedd/model/internal/method/manifold"
 	"github.com/embedd/embedd/model/internal/similarity"
 	"github.com/embedd/embedd/model/moments"
 	"github.com/embedd/embedd/model/pencil"
@@ -51,7 +52,7 @@ func TestPanicInAPoolIsAnErrorOfItsFunction(t *testing.T) {
 	rows := normals(r, n*m)
 
 	data := synthetic(4, n, m, 3)
-	l := method.NewNeighbourLoss(&frame.Rows{N: n, M: m, Y: data.Y, Classes: data.Classes}, 50)
+	l := iterative.NewNeighbourLoss(&frame.Rows{N: n, M: m, Y: data.Y, Classes: data.Classes}, 50)
 	unit := mat.NewDense(m, m, nil)
 	for i := range m {
 		unit.Set(i, i, 1)
@@ -84,7 +85,7 @@ func TestPanicInAPoolIsAnErrorOfItsFunction(t *testing.T) {
 	err = failure(func() { product.Of(t.Context(), mat.NewDense(n, n, nil), square) })
 	fixture.Panicked(t, "product of a similarity", err, "out of range")
 
-	s := method.NewScaling(t.Context(), mat.NewSymDense(n, slices.Repeat([]float64{1}, n*n)))
+	s := manifold.NewScaling(t.Context(), mat.NewSymDense(n, slices.Repeat([]float64{1}, n*n)))
 	s.Squared = slices.Clip(s.Squared[:n])
 	_, err = pencil.Partial(t.Context(), s, pencil.Max, 2, linalg.Constant(n))
 	fixture.Panicked(t, "isomap", err, "eigenvectors: panicked: ")

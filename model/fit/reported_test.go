@@ -16,8 +16,8 @@ import (
 	"github.com/embedd/embedd/model/internal/frame"
 )
 
-// iterative are the methods that search. All others solve an eigenproblem or a linear system.
-var iterative = []string{"pairacc", "tnca", "lsdr", "lenews", "lenewks", "lppnews"}
+// searching are the methods that search. All others solve an eigenproblem or a linear system.
+var searching = []string{"pairacc", "tnca", "lsdr", "lenews", "lenewks", "lppnews"}
 
 // TestReportedParameters: every method reports each parameter that it declares with the value that it used, no word
 // that stands for one, and how its fit ended. A fit with the reported parameters is the same fit.
@@ -34,7 +34,7 @@ func TestReportedParameters(t *testing.T) {
 				}
 			}
 			r := fitted.Report()
-			switch searched := slices.Contains(iterative, m.Name); {
+			switch searched := slices.Contains(searching, m.Name); {
 			case searched && r.Search == nil:
 				t.Error("the report has no search")
 			case searched && (r.Convergence == model.Converged) != r.Search.Converged,

@@ -11,7 +11,7 @@ import (
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/internal/frame"
-	"github.com/embedd/embedd/model/internal/method"
+	"github.com/embedd/embedd/model/internal/method/iterative"
 )
 
 // uneven is 83 rows of 5 features in classes of 40, 25, 16, 1 and 1 rows.
@@ -49,7 +49,7 @@ func TestTNCAGradient(t *testing.T) {
 	}
 	for _, references := range []int{1000, 20} {
 		for _, d := range []int{1, 2, 5} {
-			l := method.NewNeighbourLoss(&frame.Rows{N: data.N, M: data.M, Y: data.Y, Classes: data.Classes},
+			l := iterative.NewNeighbourLoss(&frame.Rows{N: data.N, M: data.M, Y: data.Y, Classes: data.Classes},
 				references)
 			l.Project(t.Context(), p.x, random(5, 5))
 			l.Penalty, l.To = 0.1, random(5, d)
@@ -79,7 +79,7 @@ func TestTNCAGradient(t *testing.T) {
 func TestTNCALossIsItsFormula(t *testing.T) {
 	data := uneven()
 	p := plainly(data)
-	l := method.NewNeighbourLoss(&frame.Rows{N: data.N, M: data.M, Y: data.Y, Classes: data.Classes}, 20)
+	l := iterative.NewNeighbourLoss(&frame.Rows{N: data.N, M: data.M, Y: data.Y, Classes: data.Classes}, 20)
 	if n := len(l.Rows); n < 20 || n > 22 {
 		t.Errorf("%d references, want 20 and one more for each class of one row at most", n)
 	}

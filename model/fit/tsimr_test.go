@@ -16,7 +16,7 @@ import (
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
-	"github.com/embedd/embedd/model/internal/method"
+	"github.com/embedd/embedd/model/internal/method/manifold"
 	"github.com/embedd/embedd/model/internal/tangent"
 	"github.com/embedd/embedd/model/pencil"
 )
@@ -88,8 +88,8 @@ func TestTSIMRUnrollsTheSwissRoll(t *testing.T) {
 }
 
 // tangentFormOf is the form that a fit of the tsimr family minimises.
-func tangentFormOf(t *testing.T, data *model.Data, c Config, find method.ManifoldTangents) (*frame.Task, *tangent.Form,
-	[]tangent.Part) {
+func tangentFormOf(t *testing.T, data *model.Data, c Config, find manifold.ManifoldTangents) (*frame.Task,
+	*tangent.Form, []tangent.Part) {
 	t.Helper()
 	ctx := context.Background()
 	method, p, err := c.resolve()
@@ -114,8 +114,8 @@ func tangentFormOf(t *testing.T, data *model.Data, c Config, find method.Manifol
 // lower trace.
 func TestTSIMRMeetsItsProblem(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	for name, find := range map[string]method.ManifoldTangents{"tsimr": method.PointTangents,
-		"mp-tsimr": method.PatchTangents} {
+	for name, find := range map[string]manifold.ManifoldTangents{"tsimr": manifold.PointTangents,
+		"mp-tsimr": manifold.PatchTangents} {
 		for _, gamma := range []string{"0", "2"} {
 			c := Config{Method: name, Dim: 3, Params: map[string]string{"gamma": gamma}}
 			data := fixture.Dataset(t, "iris")
@@ -162,8 +162,8 @@ func TestTSIMRMeetsItsProblem(t *testing.T) {
 
 func TestLTSIMRMeetsItsPencil(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
-	for name, find := range map[string]method.ManifoldTangents{"ltsimr": method.PointTangents,
-		"mp-ltsimr": method.PatchTangents} {
+	for name, find := range map[string]manifold.ManifoldTangents{"ltsimr": manifold.PointTangents,
+		"mp-ltsimr": manifold.PatchTangents} {
 		for _, gamma := range []string{"0", "1", "1e9"} {
 			c := Config{Method: name, Dim: 2, Params: map[string]string{"gamma": gamma, "ridge": "0.1"}}
 			data := fixture.Dataset(t, "wine")

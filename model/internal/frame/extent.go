@@ -55,3 +55,10 @@ func Pairs(n int, bytes int64) int64 { return bytes * int64(n) * int64(n) }
 
 // Affinities is the memory of the scatters of lfda: the rows of a class with all others of the class.
 func (e Extent) Affinities(k int) int64 { return e.Copies(6, 2500+50*k) + e.folds() }
+
+// Partitioned is the memory of a partition of n rows: geodesics and their ratios to distances or, afterwards, the
+// tangent vectors of the patches and their factor.
+func Partitioned(n int) int64 { return Pairs(n, 18) }
+
+// Alignment is the memory of patches of k rows, where each row is in k of them, and of their matrix.
+func (e Extent) Alignment(k int) int64 { return e.Lists(k) + e.Copies(0, 40*k*k) }

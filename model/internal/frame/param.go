@@ -23,6 +23,12 @@ func HeatParam(def, doc string) Param {
 	}}
 }
 
+// HeatDoc describes the width of heat weights. The default of methods that embed rows is inf: a row is joined equally
+// with its neighbours, however far they are. Weights of a width fall with the distance, so rows that are far from all
+// others are almost separate, and the lowest eigenvectors show them in place of the rest.
+const HeatDoc = "width of the weights exp(-d^2/t): inf (weight 1), auto (mean squared distance to the nearest row), " +
+	"or a number"
+
 // ComponentsParam says what to do with a graph that is not connected.
 var ComponentsParam = Choice("components", "connect",
 	"a graph of several components: connect them by the shortest edges, or error",

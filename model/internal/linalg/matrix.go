@@ -162,3 +162,13 @@ func Congruence(s mat.Symmetric, a *mat.Dense) *mat.SymDense {
 	full.Mul(a.T(), &half)
 	return Symmetric(&full)
 }
+
+// Orthonormalize makes columns orthonormal, each by its part outside of those before it.
+func Orthonormalize(a *mat.Dense) {
+	m, d := a.Dims()
+	var qr mat.QR
+	qr.Factorize(a)
+	var q mat.Dense
+	qr.QTo(&q)
+	a.Copy(q.Slice(0, m, 0, d))
+}

@@ -1,5 +1,4 @@
-// Package method has the methods, one file each, and [Table], which lists them all. A method is a frame.Method whose
-// fit builds a numerator and a denominator from the task, solves the pencil and returns the solution. A file may use
-// the criterion of the method that it is based on: tnca starts at pairacc and mfa, ksmpa is lsmpa in the space of a
-// kernel.
+// Package method has [Table], which lists all methods. They are in one package for each family, one file each, next to
+// the tests of their formulas. A method is a frame.Method whose fit builds a numerator and a denominator from the task,
+// solves the pencil and returns the solution.
 package method

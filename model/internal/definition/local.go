@@ -1,0 +1,77 @@
+package definition
+
+import (
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// Reconstructions are the weights, of sum 1, by which its k nearest rows reconstruct each row best, with reg times
+// the trace added to the diagonal of each Gram matrix. If that is zero, all rows are equal and so are the weights.
+func Reconstructions(t testing.TB, x *mat.Dense, k int, reg float64) Graph {
+	t.Helper()
+	n, m := x.Dims()
+	g := New(n)
+	for i := range n {
+		near := Nearest(x, i, k, func(int) bool { return true })
+		away := mat.NewDense(len(near), m, nil)
+		for a, j := range near {
+			for c := range m {
+				away.Set(a, c, x.At(i, c)-x.At(j, c))
+			}
+		}
+		var gram mat.Dense
+		gram.Mul(away, away.T())
+		ridge := reg * mat.Trace(&gram)
+		if ridge == 0 {
+			ridge = 1
+		}
+		ones := mat.NewVecDense(len(near), nil)
+		for a := range near {
+			gram.Set(a, a, gram.At(a, a)+ridge)
+			ones.SetVec(a, 1)
+		}
+		var w mat.VecDense
+		if err := w.SolveVec(&gram, ones); err != nil {
+			t.Fatal(err)
+		}
+		sum := mat.Sum(&w)
+		for a, j := range near {
+			g[i][j] = w.AtVec(a) / sum
+		}
+	}
+	return g
+}
+
+// Tangent is the space of the leading dim directions of rows about their mean, m x dim or fewer where they span less.
+// It is not unique if the next direction has as much variance as the last.
+func Tangent(t testing.TB, x *mat.Dense, rows []int, dim int) (space *mat.Dense, unique bool) {
+	t.Helper()
+	_, m := x.Dims()
+	mean := mat.NewVecDense(m, nil)
+	for _, r := range rows {
+		mean.AddScaledVec(mean, 1/float64(len(rows)), x.RowView(r))
+	}
+	away := mat.NewDense(len(rows), m, nil)
+	for a, r := range rows {
+		for c := range m {
+			away.Set(a, c, x.At(r, c)-mean.AtVec(c))
+		}
+	}
+	var svd mat.SVD
+	if !svd.Factorize(away, mat.SVDThin) {
+		t.Fatal("no singular values")
+	}
+	values := svd.Values(nil)
+	kept := 0
+	for kept < min(dim, len(values)) && values[kept] > 1e-9*values[0] {
+		kept++
+	}
+	var v mat.Dense
+	svd.VTo(&v)
+	if kept == 0 {
+		return &mat.Dense{}, true
+	}
+	unique = kept == len(values) || values[kept] < (1-1e-9)*values[kept-1]
+	return mat.DenseCopyOf(v.Slice(0, m, 0, kept)), unique
+}

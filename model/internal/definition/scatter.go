@@ -1,0 +1,63 @@
+package definition
+
+import (
+	"gonum.org/v1/gonum/mat"
+)
+
+// Counts are the numbers of rows of each class.
+func Counts(y []int, classes int) []float64 {
+	n := make([]float64, classes)
+	for _, c := range y {
+		n[c]++
+	}
+	return n
+}
+
+// Means are the class means, a row for each class.
+func Means(x *mat.Dense, y []int, classes int) *mat.Dense {
+	_, m := x.Dims()
+	means, n := mat.NewDense(classes, m, nil), Counts(y, classes)
+	for i, c := range y {
+		for j := range m {
+			means.Set(c, j, means.At(c, j)+x.At(i, j)/n[c])
+		}
+	}
+	return means
+}
+
+// Scatters are S_t, S_w and S_b of rows about zero, divided by their number.
+func Scatters(x *mat.Dense, y []int, classes int) (total, within, between *mat.SymDense) {
+	n, m := x.Dims()
+	total, within, between = mat.NewSymDense(m, nil), mat.NewSymDense(m, nil), mat.NewSymDense(m, nil)
+	means := Means(x, y, classes)
+	for i, c := range y {
+		away := mat.NewVecDense(m, nil)
+		away.SubVec(x.RowView(i), means.RowView(c))
+		total.SymRankOne(total, 1/float64(n), x.RowView(i))
+		within.SymRankOne(within, 1/float64(n), away)
+		between.SymRankOne(between, 1/float64(n), means.RowView(c))
+	}
+	return total, within, between
+}
+
+// Products is the sum of x x'.
+func Products(x *mat.Dense) *mat.SymDense {
+	n, m := x.Dims()
+	s := mat.NewSymDense(m, nil)
+	for i := range n {
+		s.SymRankOne(s, 1, x.RowView(i))
+	}
+	return s
+}
+
+// Sum is the sum of a s and b u.
+func Sum(a float64, s *mat.SymDense, b float64, u *mat.SymDense) *mat.SymDense {
+	n := s.SymmetricDim()
+	out := mat.NewSymDense(n, nil)
+	for i := range n {
+		for j := i; j < n; j++ {
+			out.SetSym(i, j, a*s.At(i, j)+b*u.At(i, j))
+		}
+	}
+	return out
+}

@@ -1,0 +1,3 @@
+// Package iterative has the methods that search directions step by step, tnca and lsdr. tnca starts at those of pairacc
+// or mfa.
+package iterative

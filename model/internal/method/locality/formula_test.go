@@ -1,0 +1,101 @@
+package locality_test
+
+import (
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/model/internal/definition"
+	"github.com/embedd/embedd/model/modeltest"
+)
+
+// TestFormulas compares each method with its definition.
+func TestFormulas(t *testing.T) {
+	ridge := map[string]string{"ridge": "0.1"}
+	for name, c := range map[string]struct {
+		method    string
+		params    map[string]string
+		reference modeltest.Reference
+	}{
+		"lpp":                  {"lpp", ridge, lpp},
+		"lpp of equal weights": {"lpp", map[string]string{"ridge": "0.1", "t": "inf", "k": "3"}, lpp},
+		"npe":                  {"npe", ridge, npe},
+		"npe, regular":         {"npe", map[string]string{"ridge": "0.1", "reg": "0.1", "k": "8"}, npe},
+		"lltsa":                {"lltsa", ridge, lltsa},
+		"lltsa of small parts": {"lltsa", map[string]string{"ridge": "0.1", "k": "6"}, lltsa},
+	} {
+		t.Run(name, func(t *testing.T) {
+			modeltest.Run(t, fit.Config{Method: c.method, Seed: 5, Params: c.params}, c.reference)
+		})
+	}
+}
+
+// lpp has heat weights of the k nearest rows; t is by default their mean squared distance to the nearest.
+func lpp(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
+	g := definition.Joined(p.X, p.Int(t, "k"), definition.Any).Union().Times(definition.Heat(p.X, p.Float(t, "t")))
+	return &modeltest.Criterion{Form: modeltest.Ratio, N: definition.Weighted(p.X, g.Degrees()), D: g.Form(p.X)}
+}
+
+// npe has the error of each row's reconstruction from its k nearest, with weights of sum 1.
+func npe(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
+	_, m := p.X.Dims()
+	w := definition.Reconstructions(t, p.X, p.Int(t, "k"), p.Float(t, "reg"))
+	errors := mat.NewSymDense(m, nil)
+	for i := range w {
+		off := mat.NewVecDense(m, nil)
+		off.CopyVec(p.X.RowView(i))
+		for j, v := range w[i] {
+			off.AddScaledVec(off, -v, p.X.RowView(j))
+		}
+		errors.SymRankOne(errors, 1, off)
+	}
+	return &modeltest.Criterion{Form: modeltest.Ratio, N: definition.Products(p.X), D: errors}
+}
+
+// lltsa has what no affine map of the tangent coordinates of a patch of k rows explains, min(d, k-2, m-1)
+// coordinates.
+func lltsa(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
+	n, m := p.X.Dims()
+	k := p.Int(t, "k")
+	b := mat.NewSymDense(n, nil)
+	for i := range n {
+		rows := append([]int{i}, definition.Nearest(p.X, i, k-1, func(int) bool { return true })...)
+		space, unique := definition.Tangent(t, p.X, rows, min(p.Dim, k-2, p.Columns-1))
+		if !unique {
+			return nil
+		}
+		// Orthonormal coordinates of the patch: the constant, and those along the tangent space.
+		coordinates := [][]float64{make([]float64, len(rows))}
+		for r := range rows {
+			coordinates[0][r] = 1
+		}
+		mean := mat.NewVecDense(m, nil)
+		for _, r := range rows {
+			mean.AddScaledVec(mean, 1/float64(len(rows)), p.X.RowView(r))
+		}
+		_, q := space.Dims()
+		for c := range q {
+			along := make([]float64, len(rows))
+			for a, r := range rows {
+				var away mat.VecDense
+				away.SubVec(p.X.RowView(r), mean)
+				along[a] = mat.Dot(&away, space.ColView(c))
+			}
+			coordinates = append(coordinates, along)
+		}
+		for a := range rows {
+			b.SetSym(rows[a], rows[a], b.At(rows[a], rows[a])+1)
+		}
+		for _, v := range coordinates {
+			norm := mat.Norm(mat.NewVecDense(len(v), v), 2)
+			for a := range rows {
+				for e := a; e < len(rows); e++ {
+					x, y := rows[a], rows[e]
+					b.SetSym(x, y, b.At(x, y)-v[a]*v[e]/(norm*norm))
+				}
+			}
+		}
+	}
+	return &modeltest.Criterion{Form: modeltest.Ratio, N: definition.Products(p.X), D: definition.Conjugate(p.X, b)}
+}

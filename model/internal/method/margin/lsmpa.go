@@ -1,0 +1,109 @@
+package margin
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/fail"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/pencil"
+)
+
+// lsmpa: max (X L_D X', X L_S X' + rho I) of the (D, S) metric framework, with g
+// the geodesics of the neighbourhood graph of all rows over the largest of them:
+//
+//	D_ij = l1 g_ij in one class, l2 / g_ij between classes
+//	S_ij = l3 / g_ij in one class, 0 between classes
+//
+// Rows of one class that are near on the manifold stay together, and near rows of different classes are separated.
+// Sub-manifold preserving analysis, linear form.
+var LSMPA = frame.Method{
+	Name: "lsmpa", Title: "linear sub-manifold preserving analysis",
+	Paper:      "Sub-manifold preserving analysis (SMPA) and its metric framework of dissimilarity and similarity",
+	Supervised: true, Map: "linear", Streaming: "window",
+	Params: append(smpaParams(), frame.RidgeParam("auto",
+		"relative ridge of the similarity form: auto (cross-validation), oas, or a number; 0 is the literal form", true)),
+	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
+	Samples: true,
+	Memory: func(e frame.Extent) int64 {
+		return e.Copies(3, 1000+80*e.Int("k", 0)) + frame.Pairs(min(e.Rows, smpaRows), 36)
+	},
+	Fit:    frame.Maximize(lsmpaRatio, pencil.Max),
+	Nested: true,
+	Auto:   &frame.Candidate{Rank: 5, OneScale: true},
+}
+
+// smpaRows limits the rows: geodesics, D and S are n x n.
+const smpaRows = 2000
+
+func smpaParams() []frame.Param {
+	return []frame.Param{
+		frame.IntParam("k", "5", "nearest rows that each row is joined with in the graph of the geodesics",
+			1).WithGrid("5", "10", "20"),
+		frame.FloatParam("l1", "1", "weight of dissimilarity in a class", 0, 1e6),
+		frame.FloatParam("l2", "1", "weight of dissimilarity between classes", 0, 1e6),
+		frame.FloatParam("l3", "1", "weight of similarity in a class", 1e-6, 1e6),
+	}
+}
+
+func lsmpaRatio(ctx context.Context, t *frame.Task) *frame.Ratio {
+	t = t.Capped(smpaRows)
+	dissimilar, similar := smpaWeights(ctx, t)
+	n, d := fail.Must2(graph.FromDS(ctx, t.X, dissimilar, similar))
+	return &frame.Ratio{N: n, D: d}
+}
+
+// smpaWeights are D and S, n x n.
+func smpaWeights(ctx context.Context, t *frame.Task) (dissimilar, similar *mat.SymDense) {
+	g := nearness(ctx, t)
+	l1, l2, l3 := t.Float("l1"), t.Float("l2"), t.Float("l3")
+	n := g.SymmetricDim()
+	dissimilar, similar = mat.NewSymDense(n, nil), mat.NewSymDense(n, nil)
+	y := t.Rows.Y
+	for i := range n {
+		for j := i + 1; j < n; j++ {
+			v := g.At(i, j)
+			if y[i] != y[j] {
+				dissimilar.SetSym(i, j, l2/v)
+				continue
+			}
+			dissimilar.SetSym(i, j, l1*v)
+			similar.SetSym(i, j, l3/v)
+		}
+	}
+	return dissimilar, similar
+}
+
+// nearness is the geodesics over the largest, so that they are in (0, 1] and a near pair is more similar than
+// dissimilar. Equal rows have distance 0, which would make their weights infinite: the minimum is 1e-3 of the median.
+func nearness(ctx context.Context, t *frame.Task) *mat.SymDense {
+	g, _, _ := frame.Geodesics(ctx, t, graph.Connect)
+	n := g.SymmetricDim()
+	positive := make([]float64, 0, n*(n-1)/2)
+	largest := 0.0
+	for i := range n {
+		for j := i + 1; j < n; j++ {
+			if v := g.At(i, j); v > 0 {
+				positive = append(positive, v)
+				largest = max(largest, v)
+			}
+		}
+	}
+	if largest == 0 {
+		panic(fail.With(fmt.Errorf("all %d rows are equal: there are no geodesics", n)))
+	}
+	slices.Sort(positive)
+	least := 1e-3 * linalg.Median(positive)
+	for i := range n {
+		for j := i + 1; j < n; j++ {
+			g.SetSym(i, j, math.Max(g.At(i, j), least)/largest)
+		}
+	}
+	return g
+}

@@ -1,0 +1,2 @@
+// Package patch has the discriminants of partitioned manifolds, mpda and pmpda.
+package patch

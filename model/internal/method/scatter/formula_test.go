@@ -1,0 +1,202 @@
+package scatter_test
+
+import (
+	"math"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/model/internal/definition"
+	"github.com/embedd/embedd/model/internal/fixture"
+	"github.com/embedd/embedd/model/internal/mapping"
+	"github.com/embedd/embedd/model/modeltest"
+)
+
+// TestFormulas compares each method with its definition.
+func TestFormulas(t *testing.T) {
+	ridge := map[string]string{"ridge": "0.1"}
+	for name, c := range map[string]struct {
+		params    map[string]string
+		reference modeltest.Reference
+	}{
+		"pca":     {nil, pca},
+		"lda":     {ridge, lda},
+		"srda":    {ridge, srda},
+		"sle":     {nil, sle},
+		"pairacc": {ridge, pairacc},
+		"sle-ovr": {nil, nil}, // a map for each class; see TestViewsMeetTheirPencils
+	} {
+		t.Run(name, func(t *testing.T) {
+			modeltest.Run(t, fit.Config{Method: name, Seed: 5, Params: c.params}, c.reference)
+		})
+	}
+}
+
+// pca maximises the variance of orthonormal columns.
+func pca(_ testing.TB, p *modeltest.Problem) *modeltest.Criterion {
+	total, _, _ := definition.Scatters(p.X, p.Y, p.Classes)
+	total.ScaleSym(-1, total)
+	return &modeltest.Criterion{Form: modeltest.Orthonormal, D: total}
+}
+
+// lda maximises S_b against S_w.
+func lda(_ testing.TB, p *modeltest.Problem) *modeltest.Criterion {
+	_, within, between := definition.Scatters(p.X, p.Y, p.Classes)
+	return &modeltest.Criterion{Form: modeltest.Ratio, N: between, D: within}
+}
+
+// srda regresses responses of unit variance, a basis of the class indicators that are orthogonal to the constant, on
+// the rows, and turns the columns to the principal axes of their outputs.
+func srda(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
+	n, m := p.X.Dims()
+	indicators := mat.NewDense(n, p.Classes, nil)
+	for i, c := range p.Y {
+		indicators.Set(i, 0, 1)
+		if c > 0 {
+			indicators.Set(i, c, 1)
+		}
+	}
+	var qr mat.QR
+	qr.Factorize(indicators)
+	var q mat.Dense
+	qr.QTo(&q)
+	responses := mat.DenseCopyOf(q.Slice(0, n, 1, p.Classes))
+	responses.Scale(math.Sqrt(float64(n)), responses)
+	total, _, _ := definition.Scatters(p.X, p.Y, p.Classes)
+	rho := p.Float(t, "ridge") * mat.Trace(total) / float64(p.Columns)
+	inverse := mat.NewSymDense(m, nil)
+	inverse.CopySym(total)
+	for j := range m {
+		inverse.SetSym(j, j, total.At(j, j)+rho)
+	}
+	var right, a, half, spread mat.Dense
+	right.Mul(p.X.T(), responses)
+	right.Scale(1/float64(n), &right)
+	if err := a.Solve(inverse, &right); err != nil {
+		t.Fatal(err)
+	}
+	half.Mul(total, &a)
+	spread.Mul(a.T(), &half)
+	var e mat.EigenSym
+	if !e.Factorize(definition.Conjugate(&a, total), true) {
+		t.Fatal("no eigenvalues")
+	}
+	var axes mat.Dense
+	e.VectorsTo(&axes)
+	columns := mat.NewDense(m, p.Dim, nil)
+	for c := range p.Dim {
+		var column mat.VecDense
+		column.MulVec(&a, axes.ColView(p.Classes-2-c))
+		columns.SetCol(c, column.RawVector().Data)
+	}
+	return &modeltest.Criterion{Form: modeltest.Exact, Columns: columns, Tolerance: 1e-5}
+}
+
+// sle minimises X L X' against X X', L = n I - W, where W is 1 for pairs of a class, a row and itself included, and
+// -1 for others.
+func sle(_ testing.TB, p *modeltest.Problem) *modeltest.Criterion {
+	n, m := p.X.Dims()
+	w := mat.NewSymDense(n, nil)
+	for i, a := range p.Y {
+		for j, b := range p.Y {
+			if w.SetSym(i, j, -1); a == b {
+				w.SetSym(i, j, 1)
+			}
+		}
+	}
+	products := definition.Products(p.X)
+	numerator := mat.NewSymDense(m, nil)
+	numerator.AddSym(definition.Conjugate(p.X, w), definition.Sum(-float64(n), products, 0, products))
+	return &modeltest.Criterion{Form: modeltest.Ratio, N: numerator, D: products}
+}
+
+// pairacc maximises sum_{i<j} p_i p_j erf(|A'(m_i - m_j)|/(2 sqrt 2)) over whitened directions.
+func pairacc(_ testing.TB, p *modeltest.Problem) *modeltest.Criterion {
+	_, within, _ := definition.Scatters(p.X, p.Y, p.Classes)
+	means, count := definition.Means(p.X, p.Y, p.Classes), definition.Counts(p.Y, p.Classes)
+	n := float64(len(p.Y))
+	objective := func(a *mat.Dense) float64 {
+		var y mat.Dense
+		y.Mul(means, a)
+		sum := 0.0
+		for i := range p.Classes {
+			for j := i + 1; j < p.Classes; j++ {
+				distance := math.Sqrt(definition.Distance2(&y, i, j))
+				sum += count[i] / n * count[j] / n * math.Erf(distance/(2*math.Sqrt2))
+			}
+		}
+		return sum
+	}
+	// The search is in the space of S_b + S_w/1000, which is that of the class means up to some 1e-5 of the objective.
+	return &modeltest.Criterion{Form: modeltest.Search, D: within, Tolerance: 1e-4, Objective: objective}
+}
+
+// TestViewsMeetTheirPencils: the map of each class of sle-ovr maximises M against P + rho I, with rows z = (x, 1) and
+// P = sum of w_ij (z_i - z_j)(z_i - z_j)' where weights are positive, w_ij (z_i + z_j)(z_i + z_j)' where negative.
+func TestViewsMeetTheirPencils(t *testing.T) {
+	inside := map[string]func(own, rest float64) (alpha, beta float64){
+		"group":    func(own, rest float64) (alpha, beta float64) { return 1 / own, 1 / rest },
+		"target":   func(own, _ float64) (alpha, beta float64) { return 1 / own, 1 / own },
+		"positive": func(own, _ float64) (alpha, beta float64) { return 1 / own, 1 },
+		"none":     func(_, _ float64) (alpha, beta float64) { return 1, 1 },
+	}
+	d := fixture.Dataset(t, "wine")
+	for weights, of := range inside {
+		for _, origin := range []string{"augment", "mean"} {
+			m, err := fit.Fit(t.Context(), d, fit.Config{Method: "sle-ovr", Dim: 2,
+				Params: map[string]string{"weights": weights, "origin": origin, "ridge": "0.01"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			mean, scale, size := m.Mean(), m.Scale(), d.M
+			if origin == "augment" {
+				size++
+			}
+			z := mat.NewDense(d.N, size, nil)
+			for i := range d.N {
+				for j := range d.M {
+					z.Set(i, j, (d.X[i*d.M+j]-mean[j])/scale[j])
+				}
+				if size > d.M {
+					z.Set(i, d.M, 1)
+				}
+			}
+			views, count := m.Content().Map.(*mapping.Views), definition.Counts(d.Y, len(d.Classes))
+			for c := range d.Classes {
+				alpha, beta := of(count[c], float64(d.N)-count[c])
+				p := mat.NewSymDense(size, nil)
+				for i, a := range d.Y {
+					for j := i + 1; j < d.N; j++ {
+						pair := mat.NewVecDense(size, nil)
+						switch b := d.Y[j]; {
+						case a == c && b == c:
+							pair.SubVec(z.RowView(i), z.RowView(j))
+							p.SymRankOne(p, alpha, pair)
+						case a != c && b != c:
+							pair.SubVec(z.RowView(i), z.RowView(j))
+							p.SymRankOne(p, beta, pair)
+						default:
+							pair.AddVec(z.RowView(i), z.RowView(j))
+							p.SymRankOne(p, 1, pair)
+						}
+					}
+				}
+				rho := 0.01 * mat.Trace(p) / float64(size)
+				for j := range size {
+					p.SetSym(j, j, p.At(j, j)+rho)
+				}
+				a := mat.NewDense(size, 2, nil)
+				for j := range d.M {
+					for k := range 2 {
+						a.Set(j, k, views.Components[(c*d.M+j)*2+k])
+					}
+				}
+				if size > d.M {
+					a.SetRow(d.M, views.Offset[c*2:c*2+2])
+				}
+				modeltest.CheckRatio(t, definition.Products(z), p, a)
+			}
+		}
+	}
+}
