@@ -17,7 +17,7 @@ const settledRow = 3000
 type course struct {
 	live, all spread                    // over the checkpoints once every class was in the stream
 	newest    [len(trial.Newest)]spread // over the same
-	below     figure                    // the most that the stage was below the fit on all rows
+	below     figure                    // the most that the stage was below the fit on all rows, also before row 3,000
 	end       trial.Checkpoint          // the last checkpoint
 	worst     figure                    // the most that a promotion lost
 	doors     map[string]int            // promotions by door
@@ -79,7 +79,8 @@ and on the newest 500, 1,000, 2,000 and 4,000. The columns:
 - end, worst: accuracy at the end of the stream, the mean and the worst of the seeds; all: that of a fit on all rows;
 - mean: over the measurements from row 3,000 or a change on at which every class had been in the stream; all: that of a
   fit on all rows; newest: the best of the four windows, and its rows;
-- below: the most that the stage was below the fit on all rows at such a measurement, in points;
+- below: the most that the stage was below the fit on all rows, in points, from the first measurement on at which every
+  class had been in the stream and a model was live;
 - said: mean difference between the accuracy that the stage reports and the measured one, in points;
 - alarms, promotions by door, lost: the most that a promotion lost, in points; epochs;
 - width: numbers of outputs; window: rows and classes at the end; aside: outliers at the end, in % of the window.
