@@ -7,6 +7,9 @@ func (d *Data) Subset(rows []int) *Data {
 	for _, i := range rows {
 		s.X = append(s.X, d.X[i*d.M:(i+1)*d.M]...)
 		s.Y = append(s.Y, d.Y[i])
+		if d.Groups != nil {
+			s.Groups = append(s.Groups, d.Groups[i])
+		}
 	}
 	return s
 }
@@ -18,4 +21,7 @@ type Data struct {
 	Y        []int    // index into Classes of each row, -1 for no label; nil: none has one
 	Classes  []string // names, in any order; the model lists them as given
 	Features []string // m names; nil: x0, x1, ...
+	// Groups is the group of each row: rows that depend on each other, such as those of a source or a stretch of time.
+	// Cross-validation has no group in two folds. nil: rows are independent.
+	Groups []int
 }

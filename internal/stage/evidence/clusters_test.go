@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// drawn are differences between two models that are equally good, on rows held out in clusters of 16: a value depends on
-// those before it within the cluster, and one model is better for one class, the other for another.
+// drawn are differences between two models that are equally good, on rows held out in clusters of 16: a value depends
+// on those before it within the cluster, and one model is better for one class, the other for another.
 func drawn(r *rand.Rand, rows, copies int, carry float64) (values []float64, classes []string, clusters []int) {
 	state, value := 0.0, 0.0
 	for i := range rows {

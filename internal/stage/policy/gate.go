@@ -53,8 +53,8 @@ type Comparison struct {
 	Test    evidence.SequentialTest
 	HeldOut HeldOut
 	Door    string // whose hypothesis is tested
-	// Early says that the live model is from so few effective rows, or knows so few classes, that a candidate which need
-	// only be no worse needs earlyOdds, unless other odds are configured.
+	// Early says that the live model is from so few effective rows, or knows so few classes, that a candidate of its
+	// method which need only be no worse needs earlyOdds, unless other odds are configured.
 	Early bool
 }
 

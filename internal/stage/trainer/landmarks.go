@@ -209,8 +209,24 @@ func (f *fitter) samples(s *window.Suffix) *model.Data {
 	d := &model.Data{X: s.X, N: s.Rows, M: f.data.window.Features(), Features: f.features()}
 	if f.plan.labelled() {
 		d.Y, d.Classes = s.Y, s.Classes
+		d.Groups = stretches(s.Rows)
 	}
 	return d
+}
+
+const (
+	foldStretches = 32 // into which the rows of a fit are divided
+	minStretch    = 16 // rows
+)
+
+// stretches are the groups of n rows in their order in the stream: rows next to each other may be copies, or depend on
+// each other, so none judges its neighbours.
+func stretches(n int) []int {
+	groups := make([]int, n)
+	for i := range groups {
+		groups[i] = i / max(n/foldStretches, minStretch)
+	}
+	return groups
 }
 
 // fitRows fits a suffix of rows.

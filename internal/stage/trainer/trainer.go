@@ -233,7 +233,7 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 	early := t.schedule.IsEarly(t.live.Rows(), t.drift.Blocks.Effect(), len(t.live.Classes()),
 		t.data.window.EstablishedClasses())
 	for k, c := range t.candidates {
-		c.comparison.Early = early && !t.rules.IsBehind(c.size)
+		c.comparison.Early = early && !t.rules.IsBehind(c.size) && c.Method() == t.live.Method()
 		u := c.Score(ctx, refs, rows, t.x, labelled)
 		c.Count(u, rows, sampled)
 		for i, r := range sampled.Rows {

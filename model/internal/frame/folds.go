@@ -14,9 +14,9 @@ import (
 const MaxValidated = 1500
 
 // Folds deals rows to count folds: classes in sorted order, rows in their own; row j of class c goes to fold (j + rows
-// of earlier classes) mod count. Classes with fewer rows than folds train in every fold (fold -1). Of more than limit
-// rows it takes evenly spaced ones, stratified by class. Rounds after 0 deal the rows of each class in another order.
-// fold is nil if fewer than 2 classes can be scored.
+// of earlier classes) mod count. If rows have groups, groups are dealt instead, in a drawn order. Classes with fewer
+// rows than folds train in every fold (fold -1). Of more than limit rows it takes evenly spaced ones, stratified by
+// class. Rounds after 0 deal in another order. fold is nil if fewer than 2 classes can be scored.
 func Folds(p *Rows, limit, count, round int) (pick, fold []int) {
 	byClass := p.ByClass()
 	order := slices.SortedFunc(maps.Keys(byClass), func(a, b int) int {
@@ -48,7 +48,50 @@ func Folds(p *Rows, limit, count, round int) (pick, fold []int) {
 		return nil, nil
 	}
 	sortByRow(pick, fold)
+	if p.Groups != nil && !dealGroups(p, pick, fold, count, round) {
+		return nil, nil
+	}
 	return pick, fold
+}
+
+// dealGroups deals groups of rows to count folds, except rows that train in every fold. A class that is then in one
+// fold alone trains in every fold too. It reports whether 2 classes can be scored.
+func dealGroups(p *Rows, pick, fold []int, count, round int) bool {
+	at := map[int]int{} // fold of each group
+	for i, r := range pick {
+		if fold[i] >= 0 {
+			at[p.Groups[r]] = 0
+		}
+	}
+	groups := slices.Sorted(maps.Keys(at))
+	draw := rand.New(rand.NewPCG(uint64(round), uint64(len(groups))))
+	draw.Shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
+	for k, g := range groups {
+		at[g] = k % count
+	}
+	folds := map[int]map[int]bool{} // of each class
+	for i, r := range pick {
+		if fold[i] < 0 {
+			continue
+		}
+		fold[i] = at[p.Groups[r]]
+		if folds[p.Y[r]] == nil {
+			folds[p.Y[r]] = map[int]bool{}
+		}
+		folds[p.Y[r]][fold[i]] = true
+	}
+	scored := 0
+	for _, in := range folds {
+		if len(in) > 1 {
+			scored++
+		}
+	}
+	for i, r := range pick {
+		if fold[i] >= 0 && len(folds[p.Y[r]]) < 2 {
+			fold[i] = -1
+		}
+	}
+	return scored >= 2
 }
 
 // HeldOut are the training rows and the test rows of fold f.

@@ -19,6 +19,7 @@ type Rows struct {
 	Classes []string    // class names
 	Data    *model.Data // where the rows come from
 	Index   []int       // index of each row there
+	Groups  []int       // group of each row; nil: rows are independent
 }
 
 // Prepare checks the data, leaves out rows that a supervised method cannot use, and imputes missing values by the mean
@@ -31,6 +32,8 @@ func Prepare(ctx context.Context, d *model.Data, supervised, unit bool, report *
 		return nil, fmt.Errorf("data: %d values are not %d rows x %d features", len(d.X), d.N, d.M)
 	case d.Y != nil && len(d.Y) != d.N:
 		return nil, fmt.Errorf("data: %d labels for %d rows", len(d.Y), d.N)
+	case d.Groups != nil && len(d.Groups) != d.N:
+		return nil, fmt.Errorf("data: %d groups for %d rows", len(d.Groups), d.N)
 	case d.Features != nil && len(d.Features) != d.M:
 		return nil, fmt.Errorf("data: %d feature names for %d features", len(d.Features), d.M)
 	}
@@ -55,6 +58,9 @@ func Prepare(ctx context.Context, d *model.Data, supervised, unit bool, report *
 			p.Y = append(p.Y, c)
 		}
 		p.Index = append(p.Index, i)
+		if d.Groups != nil {
+			p.Groups = append(p.Groups, d.Groups[i])
+		}
 		p.N++
 	}
 	if p.N < 2 {
@@ -160,6 +166,9 @@ func (p *Rows) dataOf(rows []int) *model.Data {
 		at := p.Index[r]
 		d.X = append(d.X, p.Data.X[at*p.M:(at+1)*p.M]...)
 		d.Y = append(d.Y, p.Y[r])
+		if p.Groups != nil {
+			d.Groups = append(d.Groups, p.Groups[r])
+		}
 	}
 	return d
 }
@@ -171,6 +180,9 @@ func (p *Rows) Subset(rows []int) *Rows {
 		s.X = append(s.X, p.X[r*p.M:(r+1)*p.M]...)
 		if p.Y != nil {
 			s.Y = append(s.Y, p.Y[r])
+		}
+		if p.Groups != nil {
+			s.Groups = append(s.Groups, p.Groups[r])
 		}
 		s.Index = append(s.Index, p.Index[r])
 	}

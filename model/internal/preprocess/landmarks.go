@@ -206,7 +206,7 @@ func (l *Landmarks) Data(ctx context.Context, p *frame.Rows) (*model.Data, error
 	for i, at := range p.Index {
 		rows[i] = p.Data.X[at*p.M : (at+1)*p.M]
 	}
-	phi := &model.Data{N: p.N, M: l.Dim(), X: make([]float64, p.N*l.Dim()), Y: p.Y, Classes: p.Classes}
+	phi := &model.Data{N: p.N, M: l.Dim(), X: make([]float64, p.N*l.Dim()), Y: p.Y, Classes: p.Classes, Groups: p.Groups}
 	return phi, l.Map(ctx, phi.X, rows)
 }
 

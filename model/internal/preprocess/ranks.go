@@ -64,7 +64,7 @@ func knots(share []float64) []int {
 
 // applyRanks turns scaled rows into their normal scores.
 func applyRanks(r *mapping.Ranks, z []float64, p *frame.Rows) *model.Data {
-	d := &model.Data{N: p.N, M: p.M, X: make([]float64, len(z)), Y: p.Y, Classes: p.Classes}
+	d := &model.Data{N: p.N, M: p.M, X: make([]float64, len(z)), Y: p.Y, Classes: p.Classes, Groups: p.Groups}
 	for i := range p.N {
 		r.To(d.X[i*p.M:(i+1)*p.M], z[i*p.M:(i+1)*p.M])
 	}

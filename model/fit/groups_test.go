@@ -1,0 +1,63 @@
+package fit_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/model/score"
+)
+
+// TestAutoOfCopies: where rows come ten times each, auto is better on fresh rows if it knows which belong together. In
+// its folds a copy would answer for its row, so it would choose what fits rows best, not classes.
+func TestAutoOfCopies(t *testing.T) {
+	const rows, features, classes, copies = 200, 40, 8, 10
+	random := rand.New(rand.NewPCG(5, 6))
+	means := make([]float64, classes*features)
+	for i := range means[:classes*6] {
+		means[i/6*features+i%6] = 1.2 * random.NormFloat64()
+	}
+	draw := func(n, copies int) *model.Data {
+		d := &model.Data{M: features, N: n * copies, Classes: []string{"a", "b", "c", "d", "e", "f", "g", "h"}}
+		for i := range n {
+			c, x := i%classes, make([]float64, features)
+			for j := range x {
+				x[j] = means[c*features+j] + random.NormFloat64()
+			}
+			for range copies {
+				d.X, d.Y = append(d.X, x...), append(d.Y, c)
+			}
+		}
+		return d
+	}
+	const runs = 2
+	right, alone := 0.0, 0.0
+	for range runs {
+		train, fresh, test := draw(rows, copies), draw(300, 1), draw(600, 1)
+		accuracy := func() float64 {
+			m, err := fit.Fit(t.Context(), train, fit.Config{Method: fit.Auto, Dim: 10, Scale: model.ScaleStandard, Blend: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := score.Correct(t.Context(), m, fresh, test, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return float64(n) / float64(test.N)
+		}
+		alone += accuracy()
+		for i := range train.N {
+			train.Groups = append(train.Groups, i/copies)
+		}
+		right += accuracy()
+	}
+	if !(right >= alone+0.03*runs) {
+		t.Errorf("accuracy %.3f with groups, %.3f without", right/runs, alone/runs)
+	}
+	d := draw(8, 1)
+	d.Groups = []int{1, 2}
+	if _, err := fit.Fit(t.Context(), d, fit.Config{Method: "lda", Dim: 2}); err == nil {
+		t.Error("two groups for eight rows")
+	}
+}
