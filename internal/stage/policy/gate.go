@@ -97,7 +97,7 @@ const earlyOdds = 0.25
 // IsEarly reports whether a model of a number of rows and classes is from fewer effective rows than a first model needs
 // of independent ones, or knows at most half of the established classes. effect is the design effect of the stream.
 func (p *Schedule) IsEarly(rows int, effect float64, classes, established int) bool {
-	return float64(rows) < effect*float64(p.FirstRows()) || 2*classes <= established
+	return float64(rows) < effect*float64(p.FirstRows()) || established > 0 && 2*classes <= established
 }
 
 // NeedNotBeBetter reports whether the candidate must only be shown to be no worse.

@@ -41,8 +41,8 @@ func TestEarlyModels(t *testing.T) {
 	if s.IsEarly(250, 1, 2, 2) || !s.IsEarly(249, 1, 2, 2) || !s.IsEarly(2499, 10, 2, 2) || s.IsEarly(2500, 10, 2, 2) {
 		t.Error("a model is early if it is from fewer effective rows than the 250 that a first model needs")
 	}
-	if s.IsEarly(2500, 1, 3, 5) || !s.IsEarly(2500, 1, 3, 6) {
-		t.Error("a model is early if it knows at most half of the classes")
+	if s.IsEarly(2500, 1, 3, 5) || !s.IsEarly(2500, 1, 3, 6) || s.IsEarly(2500, 1, 0, 0) {
+		t.Error("a model is early if it knows at most half of the classes, and there are some")
 	}
 	for _, c := range []struct {
 		rows, live int
