@@ -303,7 +303,7 @@ func TestRefits(t *testing.T) {
 }
 
 // TestClassIsDue: the whole window is fitted again for its newest class when the rows since it came have doubled, are
-// at least 64, and at most a quarter of the window.
+// at least 64 and as many as the features, and at most a quarter of the window.
 func TestClassIsDue(t *testing.T) {
 	for _, c := range []struct {
 		features, since, at, rows int
@@ -311,7 +311,7 @@ func TestClassIsDue(t *testing.T) {
 	}{
 		{10, 63, 0, 1000, true, false}, {10, 64, 0, 1000, true, true}, {10, 250, 0, 1000, true, true},
 		{10, 251, 0, 1000, true, false}, {10, 199, 100, 1000, true, false}, {10, 200, 100, 1000, true, true},
-		{64, 127, 0, 1000, true, false}, {64, 128, 0, 1000, true, true}, {10, 62, 0, 1000, false, true},
+		{100, 99, 0, 1000, true, false}, {100, 100, 0, 1000, true, true}, {10, 62, 0, 1000, false, true},
 		{10, 61, 0, 1000, false, false},
 	} {
 		p := Schedule{Config: Config{Features: c.features, Nested: c.nested}, Class: 5000, Learned: 5000 + c.since}

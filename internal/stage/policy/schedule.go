@@ -145,7 +145,7 @@ func (p *Schedule) Due(rows int) (sizes []int) {
 // classDue reports whether the whole window should be fitted again for its newest class: the number of rows since the
 // class has come has doubled since the last fit, and they are few compared with the window.
 func (p *Schedule) classDue(last SuffixFit, rows int) bool {
-	since, least := p.Learned-p.Class, max(minRows, p.columns()*p.columns()/costShare)
+	since, least := p.Learned-p.Class, max(minRows, p.columns()) // the fit costs as much as the moments of so many rows
 	if !p.Nested {
 		least = rows / 16
 	}
