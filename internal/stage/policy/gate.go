@@ -144,6 +144,10 @@ func Passes(g spec.Gate, c *Comparison, s *Standing) (pass bool, reason string) 
 		return false, fmt.Sprintf("evidence %.3g that it is %s, on %d rows: while the live model does not beat chance, "+
 			"%.4g is needed", value, claim, rows, g.Evidence)
 	}
+	if value < DoorNamed(c.Door).threshold(g) {
+		return true, fmt.Sprintf("the live model is from few rows or classes, and on %d rows that neither has seen evidence "+
+			"%.3g does not show that one from more is worse", rows, value)
+	}
 	return true, fmt.Sprintf("evidence %.4g that it is %s, on %d rows that neither has seen", value, claim, rows)
 }
 
