@@ -625,3 +625,15 @@ func TestScalingIsTheMatrix(t *testing.T) {
 		t.Error("other bits on one core, or for one vector")
 	}
 }
+
+// TestIsomapRefusesManyRows: their geodesics are refused with the memory they would need, before they are computed.
+func TestIsomapRefusesManyRows(t *testing.T) {
+	many := &model.Data{N: 20_001, M: 1, X: make([]float64, 20_001)}
+	for i := range many.X {
+		many.X[i] = float64(i)
+	}
+	_, err := Fit(t.Context(), many, Config{Method: "isomap", Dim: 1})
+	if want := "20001 rows need 3 GB"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}

@@ -190,3 +190,26 @@ func TestMemoryEstimateIsNotFarMore(t *testing.T) {
 		}
 	}
 }
+
+// TestMemoryGrowsWithNeighbours: each neighbour of a row takes at least an index and a weight.
+func TestMemoryGrowsWithNeighbours(t *testing.T) {
+	const n, m, more = 1000, 20, 40
+	tried := 0
+	for _, method := range Methods() {
+		for _, p := range method.Params {
+			if p.Name != "k" {
+				continue
+			}
+			tried++
+			estimate := func(k string) int64 {
+				return Config{Method: method.Name, Params: map[string]string{"k": k}}.MemoryEstimate(n, n, m)
+			}
+			if grown := estimate("50") - estimate("10"); grown < n*more*16 {
+				t.Errorf("%s: %d more neighbours of %d rows take %d bytes", method.Name, more, n, grown)
+			}
+		}
+	}
+	if tried < 5 {
+		t.Errorf("%d methods have neighbours", tried)
+	}
+}

@@ -86,3 +86,21 @@ func TestStops(t *testing.T) {
 		t.Errorf("near zero: %+v", s)
 	}
 }
+
+// TestStepsAreShortened: a step that does not decrease the value is shortened to between a tenth and half of it.
+func TestStepsAreShortened(t *testing.T) {
+	for beyond, want := range map[float64]float64{1e6: 0.1, 1: 0.25, -1e-5: 0.5} {
+		var tries []float64
+		var s model.Search
+		Minimize(context.Background(), []float64{0}, 5, &s, func(x, g []float64) float64 {
+			if g[0] = -1; x[0] == 0 {
+				return 0
+			}
+			tries = append(tries, x[0])
+			return beyond
+		})
+		if len(tries) < 2 || tries[0] != 1 || !(math.Abs(tries[1]-want) <= 1e-4) {
+			t.Errorf("a value of %v: steps %v, the second one should be %v", beyond, tries, want)
+		}
+	}
+}

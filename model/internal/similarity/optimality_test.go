@@ -1,0 +1,45 @@
+package similarity
+
+import (
+	"math"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// TestOptimality: it is the largest product of a weight and its gradient over the largest gradient, off the diagonal.
+func TestOptimality(t *testing.T) {
+	square := func(v ...float64) *mat.Dense { return mat.NewDense(2, 2, v) }
+	zero := square(0, 0, 0, 0)
+	r := Rule{Alpha: 0.5, Beta: 1}
+	for name, c := range map[string]struct {
+		g, s, w, wp, wm *mat.Dense
+		want            float64
+	}{
+		// gradient = wp_ij + wp_ji - 2 g_ij + 2 alpha (w_ij - s_ij) + beta
+		"one gradient":      {zero, zero, square(9, 0.5, 0.5, 9), zero, nil, 0.5},
+		"two gradients":     {square(0, 2, 0, 0), zero, square(0, 0.5, 0.25, 0), zero, nil, 1.25 / 2.5},
+		"of a zero weight":  {square(0, 2, 0, 0), zero, square(0, 0, 1, 0), zero, nil, 2. / 3},
+		"with products":     {zero, zero, square(0, 1, 2, 0), square(9, 1, 2, 9), nil, 12. / 6},
+		"with both":         {zero, zero, square(0, 1, 2, 0), square(9, 1, 2, 9), square(9, 0.5, 0.5, 9), 10. / 5},
+		"with a similarity": {zero, square(0, 1, 0, 0), square(0, 0.5, 0, 0), zero, nil, 0.25},
+	} {
+		if got := r.optimality(c.g, c.s, c.w, c.wp, c.wm); !(math.Abs(got-c.want) <= 1e-15) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+	if got := (Rule{}).optimality(zero, zero, zero, zero, nil); got != 0 {
+		t.Errorf("without gradients it is %v", got)
+	}
+}
+
+// TestWidths: of squared distances, the least over rows of the largest, and the mean of the least to another row.
+func TestWidths(t *testing.T) {
+	squared := mat.NewDense(3, 3, []float64{0, 1, 9, 1, 0, 4, 9, 4, 0})
+	if got := Width(squared, 0.5); got != 2 {
+		t.Errorf("the width is %v, want 2", got)
+	}
+	if got := MeanNearest(squared); !(math.Abs(got-2) <= 1e-15) {
+		t.Errorf("the mean of the nearest is %v, want 2", got)
+	}
+}
