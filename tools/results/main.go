@@ -6,6 +6,12 @@
 // DIR holds NAME.csv.gz, features x0..xN and then label; the repository has the small ones. Sections that are not run,
 // or whose data are missing, are not changed. With -row the rows of the section with this first cell are computed and
 // printed, and no file is written. An interrupt ends a section with the repeats that are done.
+//
+// With -first and -second it compares two commands on the same splits into halves, and prints a table:
+//
+//	go run ./tools/results -first "./old --nonlinear" -second "./new --nonlinear" -repeats 10 [-sets iris,glass]
+//
+// Each is a program of embedd and flags of its verb fit.
 package main
 
 import (
@@ -81,10 +87,21 @@ func main() {
 	flag.StringVar(&b.data, "data", "", "`folder` of NAME.csv.gz")
 	flag.IntVar(&b.repeats, "repeats", usualRepeats, "most `repeats` of a section")
 	flag.StringVar(&b.row, "row", "", "print the rows whose first `cell` is this, and write nothing")
+	first := flag.String("first", "", "`command` to compare with -second: a program and flags of its verb fit")
+	second := flag.String("second", "", "the other `command`")
+	sets := flag.String("sets", strings.Join(smallSets, ","), "data `sets` on which they are compared")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	b.out = strings.TrimSuffix(*page, ".md")
+	if *first != "" || *second != "" {
+		v := versus{[2][]string{strings.Fields(*first), strings.Fields(*second)}, strings.Split(*sets, ","), b.repeats}
+		if err := v.run(ctx, b, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "results:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := run(ctx, b, *page, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "results:", err)
 		os.Exit(1)
