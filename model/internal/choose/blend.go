@@ -136,7 +136,7 @@ func (s *selection) contributions(ctx context.Context, members []*candidate) {
 
 // chosenBlendDim is the dimension of the blend. Its largest one is the default, because a blend holds the directions of
 // more than one method: which dimension has the best score is mostly chance, and fewer dimensions lose. So another one
-// has to beat it. If as few as possible are asked for, it is the smallest that is not significantly worse.
+// has to beat it by minShift. If as few as possible are asked for, it is the smallest that is not significantly worse.
 func (s *selection) chosenBlendDim() int {
 	e, n := s.blend, s.v.rows.N
 	full := e.dims[len(e.dims)-1]
@@ -146,7 +146,7 @@ func (s *selection) chosenBlendDim() int {
 		for _, rounds := range e.usefulRows(d, n) {
 			correct += rounds
 		}
-		if correct >= most && beats(e, d, e, full, n) {
+		if correct >= most && shifts(e, d, full, n) {
 			best, most = d, correct
 		}
 	}

@@ -50,16 +50,27 @@ func smallest(e *candidate, best, n int) int {
 	return best
 }
 
+// minShift is by how many standard errors of the difference a dimension has to win to take the place of the one that
+// auto has without looking at the scores. Half of one, as between dimensions of a given method, changed it by luck: on
+// fresh rows the nearest neighbour was correct less often (docs/methods.md has the measurements).
+const minShift = 2
+
+// shifts reports whether a candidate is better at dimension d than at its dimension best by minShift standard errors of
+// the difference.
+func shifts(e *candidate, d, best, n int) bool {
+	return isAhead(e.usefulRows(d, n), e.usefulRows(best, n), minShift)
+}
+
 // fewDims is the number of dimensions below which a smaller one has to win to take the place of the best: so few lose
 // on fresh rows what folds do not show.
 const fewDims = 5
 
 // withoutLoss is the smallest dimension of a candidate that has at least as many correct rows as its dimension best;
-// one below fewDims and half of the columns has to beat it.
+// one below fewDims and half of the columns has to beat it by minShift.
 func withoutLoss(e *candidate, best, columns, n int) int {
 	for _, d := range e.dims {
 		if d < min(fewDims, columns/2) {
-			if beats(e, d, e, best, n) {
+			if shifts(e, d, best, n) {
 				return d
 			}
 			continue
