@@ -12,7 +12,7 @@ import (
 	"github.com/embedd/embedd/model/internal/mapping"
 )
 
-// le: the smallest L v = lambda D v after the constant, W the heat weights of the k nearest rows, D its degrees, L = D
+// le: the smallest L v = lambda D v after the constant, W the weights of the k nearest rows, D its degrees, L = D
 // - W; v'Dv = 1. Belkin and Niyogi, Neural Computation 15, 2003, section 2.
 var LE = frame.Method{
 	Name: "le", Title: "Laplacian eigenmaps",
