@@ -100,6 +100,13 @@ func (s suite) criterionAt(t *testing.T, d *model.Data, dim int, ref Reference) 
 	}
 	w := m.Components()
 	if w == nil {
+		for i := range d.N {
+			for j := range i {
+				if slices.Equal(p.X.RawRowView(i), p.X.RawRowView(j)) {
+					t.Skip("a map gives equal rows one output, where the embedding has two")
+				}
+			}
+		}
 		r.checkEmbedding(t, p, outputMatrix(t, m, d))
 		return
 	}

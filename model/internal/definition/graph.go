@@ -190,8 +190,8 @@ func Conjugate(x *mat.Dense, s mat.Symmetric) *mat.SymDense {
 // Connect adds the shortest edge between two components of an undirected graph of rows until there is one, with the
 // weight that w gives the edge.
 func (g Graph) Connect(x *mat.Dense, w func(i, j int) float64) Graph {
+	label := g.components()
 	for {
-		label := g.components()
 		best, from, to := math.Inf(1), -1, -1
 		for i := range g {
 			for j := i + 1; j < len(g); j++ {
@@ -204,6 +204,12 @@ func (g Graph) Connect(x *mat.Dense, w func(i, j int) float64) Graph {
 			return g
 		}
 		g[from][to], g[to][from] = w(from, to), w(from, to)
+		old := label[to] // the weight may be 0
+		for i, l := range label {
+			if l == old {
+				label[i] = label[from]
+			}
+		}
 	}
 }
 

@@ -1,0 +1,243 @@
+package manifold_test
+
+import (
+	"math"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/model/internal/definition"
+	"github.com/embedd/embedd/model/modeltest"
+)
+
+// TestFormulas compares each method with its definition.
+func TestFormulas(t *testing.T) {
+	few := map[string]string{"rows": "60", "iters": "30"}
+	for name, c := range map[string]struct {
+		method    string
+		params    map[string]string
+		reference modeltest.Reference
+	}{
+		"le":                   {"le", nil, le},
+		"le of heat":           {"le", map[string]string{"t": "auto", "k": "6"}, le},
+		"lle":                  {"lle", nil, lle},
+		"lle of few":           {"lle", map[string]string{"k": "6", "reg": "0.01"}, lle},
+		"isomap":               {"isomap", nil, isomap},
+		"tsimr":                {"tsimr", nil, tsimr},
+		"tsimr, parallel":      {"tsimr", map[string]string{"gamma": "0.5", "t": "auto"}, tsimr},
+		"mp-tsimr":             {"mp-tsimr", nil, nil},
+		"ltsimr":               {"ltsimr", map[string]string{"gamma": "0.5", "ridge": "0.1"}, ltsimr},
+		"ltsimr, not parallel": {"ltsimr", map[string]string{"gamma": "0", "ridge": "0.1"}, ltsimr},
+		"mp-ltsimr":            {"mp-ltsimr", nil, nil},
+		"lpfe":                 {"lpfe", nil, lpfe},
+		"lenews":               {"lenews", few, nil}, // see package similarity
+		"lenewks":              {"lenewks", few, nil},
+		"lppnews":              {"lppnews", few, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			modeltest.Run(t, fit.Config{Method: c.method, Seed: 5, Params: c.params}, c.reference)
+		})
+	}
+}
+
+// neighbours is the graph of the k nearest rows with heat weights, connected by the shortest edges. It is nil if
+// weights vanish, so that the rules for weak edges, which package graph tests, decide what is connected.
+func neighbours(t testing.TB, p *modeltest.Problem) definition.Graph {
+	heat := definition.Heat(p.X, p.Float(t, "t"))
+	for i := range p.Y {
+		for _, j := range definition.Nearest(p.X, i, p.Int(t, "k"), func(int) bool { return true }) {
+			if heat(i, j) < 1e-30 {
+				return nil
+			}
+		}
+	}
+	return definition.Joined(p.X, p.Int(t, "k"), definition.Any).Union().Times(heat).Connect(p.X, heat)
+}
+
+// le minimises Y'LY with Y'DY = I.
+func le(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
+	g := neighbours(t, p)
+	if g == nil {
+		return nil
+	}
+	return &modeltest.Criterion{Form: modeltest.Embedding, N: definition.Diagonal(g.Degrees()), D: g.Laplacian()}
+}
+
+// lle minimises the error of the reconstructions with Y'Y = nI.
+func lle(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
+	n, _ := p.X.Dims()
+	k := p.Int(t, "k")
+	if !definition.Joined(p.X, k, definition.Any).Union().IsConnected() {
+		return nil // the edges between components enter the reconstructions
+	}
+	w := definition.Reconstructions(t, p.X, k, p.Float(t, "reg"))
+	form, size := mat.NewSymDense(n, nil), make([]float64, n)
+	for i := range n {
+		size[i] = 1 / float64(n)
+		off := mat.NewVecDense(n, nil)
+		off.SetVec(i, 1)
+		for j, v := range w[i] {
+			off.SetVec(j, off.AtVec(j)-v)
+		}
+		form.SymRankOne(form, 1, off)
+	}
+	return &modeltest.Criterion{Form: modeltest.Embedding, N: definition.Diagonal(size), D: form}
+}
+
+// isomap scales the leading eigenvectors of -HGH/2, G the squared geodesics, by the roots of their eigenvalues.
+func isomap(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
+	g := definition.Geodesics(p.X, p.Int(t, "k"))
+	n := len(g)
+	rows, all := make([]float64, n), 0.0
+	for i := range n {
+		for j := range n {
+			rows[i] += g[i][j] * g[i][j] / float64(n)
+			all += g[i][j] * g[i][j] / float64(n*n)
+		}
+	}
+	b := mat.NewSymDense(n, nil)
+	for i := range n {
+		for j := i; j < n; j++ {
+			b.SetSym(i, j, -(g[i][j]*g[i][j]-rows[i]-rows[j]+all)/2)
+		}
+	}
+	var e mat.EigenSym
+	if !e.Factorize(b, true) {
+		t.Fatal("no eigenvalues")
+	}
+	values := e.Values(nil)
+	var vectors mat.Dense
+	e.VectorsTo(&vectors)
+	y := mat.NewDense(n, p.Dim, nil)
+	for c := range p.Dim {
+		if values[n-1-c]-values[n-2-c] < 1e-3*values[n-1-c] {
+			return nil
+		}
+		for i := range n {
+			y.Set(i, c, vectors.At(i, n-1-c)*math.Sqrt(values[n-1-c]))
+		}
+	}
+	return &modeltest.Criterion{Form: modeltest.Exact, Columns: y, Tolerance: 1e-4}
+}
+
+// unexplained is what tangent vectors in spaces of dim dimensions do not explain, and the spaces; nil if they are not
+// unique.
+func unexplained(t testing.TB, p *modeltest.Problem, dim int) *mat.SymDense {
+	n, _ := p.X.Dims()
+	space, of := tangents(t, p, dim)
+	g := neighbours(t, p)
+	if space == nil || g == nil {
+		return nil
+	}
+	q := definition.TangentForm(p.X, g, space, of, p.Float(t, "gamma"))
+	return definition.Eliminate(t, q, n, 0)
+}
+
+// tangents are the tangent spaces of each row and its k nearest; nil if one is not unique.
+func tangents(t testing.TB, p *modeltest.Problem, dim int) (space []*mat.Dense, of []int) {
+	n, _ := p.X.Dims()
+	for i := range n {
+		near := definition.Nearest(p.X, i, p.Int(t, "k"), func(int) bool { return true })
+		s, unique := definition.Tangent(t, p.X, append([]int{i}, near...), dim)
+		if !unique {
+			return nil, nil
+		}
+		space, of = append(space, s), append(of, i)
+	}
+	return space, of
+}
+
+// tsimr minimises what is unexplained with f'f = 1 and f orthogonal to the constant, up to a constant.
+func tsimr(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
+	n, _ := p.X.Dims()
+	form := unexplained(t, p, p.Dim)
+	if form == nil {
+		return nil
+	}
+	one := make([]float64, n)
+	for i := range one {
+		one[i] = 1
+	}
+	return &modeltest.Criterion{Form: modeltest.Embedding, N: definition.Diagonal(one), D: form, Shifted: true}
+}
+
+// ltsimr maximises the variance against what is unexplained of f = X a.
+func ltsimr(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
+	form := unexplained(t, p, min(p.Dim, p.Columns-1))
+	if form == nil {
+		return nil
+	}
+	return &modeltest.Criterion{Form: modeltest.Ratio, N: definition.Products(p.X),
+		D: definition.Conjugate(p.X, form), Tolerance: 1e-5}
+}
+
+// lpfe follows the most parallel fields of unit vectors: a = (2 X L X' + rho I)^-1 X r, made orthonormal.
+func lpfe(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
+	n, m := p.X.Dims()
+	w := definition.Joined(p.X, p.Int(t, "k"), definition.Any).Union().Connect(p.X,
+		func(int, int) float64 { return 1 })
+	space, of := tangents(t, p, p.Dim)
+	if space == nil {
+		return nil
+	}
+	start := []int{0}
+	for _, s := range space {
+		_, k := s.Dims()
+		start = append(start, start[len(start)-1]+k)
+	}
+	parallel := definition.TangentForm(mat.NewDense(n, m, nil), w, space, of, 1) // without positions only v counts
+	v3 := mat.NewSymDense(start[n], nil)
+	v3.CopySym(parallel.SliceSym(n, n+start[n]))
+	var e mat.EigenSym
+	if !e.Factorize(v3, true) {
+		t.Fatal("no eigenvalues")
+	}
+	values := e.Values(nil)
+	var vectors mat.Dense
+	e.VectorsTo(&vectors)
+	d := w.Form(p.X)
+	d.ScaleSym(2, d)
+	rho := p.Float(t, "ridge") * mat.Trace(d) / float64(p.Columns)
+	for j := range m {
+		d.SetSym(j, j, d.At(j, j)+rho)
+	}
+	columns := mat.NewDense(m, p.Dim, nil)
+	for c := range p.Dim {
+		if values[c+1]-values[c] < 1e-6*values[len(values)-1] {
+			return nil
+		}
+		u := mat.NewDense(n, m, nil)
+		for i, s := range space {
+			local := mat.NewVecDense(start[i+1]-start[i], nil)
+			for k := range start[i+1] - start[i] {
+				local.SetVec(k, vectors.At(start[i]+k, c))
+			}
+			local.ScaleVec(1/mat.Norm(local, 2), local)
+			var along mat.VecDense
+			along.MulVec(s, local)
+			u.SetRow(i, along.RawVector().Data)
+		}
+		right := mat.NewVecDense(m, nil)
+		for a := range n {
+			r := 0.0
+			for j := range n {
+				for k := range m {
+					r += w[a][j] * (p.X.At(a, k) - p.X.At(j, k)) * (u.At(j, k) + u.At(a, k))
+				}
+			}
+			right.AddScaledVec(right, r, p.X.RowView(a))
+		}
+		var column mat.VecDense
+		if err := column.SolveVec(d, right); err != nil {
+			t.Fatal(err)
+		}
+		for before := range c {
+			along := mat.Dot(columns.ColView(before), &column)
+			column.AddScaledVec(&column, -along, columns.ColView(before))
+		}
+		column.ScaleVec(1/mat.Norm(&column, 2), &column)
+		columns.SetCol(c, column.RawVector().Data)
+	}
+	return &modeltest.Criterion{Form: modeltest.Exact, Columns: columns, Tolerance: 1e-4}
+}
