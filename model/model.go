@@ -46,6 +46,8 @@ type Note struct {
 	Version string            `json:"version,omitempty"` // name in a model store
 	Epoch   uint64            `json:"epoch,omitempty"`   // outputs are comparable within one epoch
 	Source  map[string]string `json:"source,omitempty"`  // free form: stream, first, last, file, ...
+	// SameAs is the first of the epochs that are recorded as one with Epoch, since their outputs are comparable; 0: none.
+	SameAs uint64 `json:"same_as_epoch,omitempty"`
 	// Conversion leads to the outputs of this model from those of the epoch before, if the model begins an epoch.
 	Conversion *Conversion `json:"conversion,omitempty"`
 }
@@ -280,6 +282,7 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 		Params      map[string]string `json:"params"`
 		Rows        int               `json:"rows"`
 		Epoch       uint64            `json:"epoch"`
+		SameAs      uint64            `json:"same_as_epoch,omitempty"`
 		Source      map[string]string `json:"source"`
 		Created     *time.Time        `json:"created"`
 		Report      Report            `json:"report"`
@@ -288,7 +291,7 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 		Version: m.note.Version, Digest: m.Digest(), Method: m.method, Map: m.Map(), Dim: m.Dim(),
 		Features: m.features, Classes: orEmpty(m.classes), Unit: m.unit, Wide: m.wide, Mean: m.mean, Scale: m.scale,
 		Eigenvalues: orEmpty(m.eigenvalues), Rank: m.rank, Params: m.params, Rows: m.rows,
-		Epoch: m.note.Epoch, Source: m.note.Source, Report: m.report, Conversion: m.note.Conversion,
+		Epoch: m.note.Epoch, SameAs: m.note.SameAs, Source: m.note.Source, Report: m.report, Conversion: m.note.Conversion,
 	}
 	form.Version = cmp.Or(form.Version, m.Digest()[:16])
 	if form.Params == nil {

@@ -11,6 +11,7 @@ const (
 	HeaderModel  = "Embedd-Model"
 	HeaderMethod = "Embedd-Method"
 	HeaderEpoch  = "Embedd-Epoch"
+	HeaderSameAs = "Embedd-Same" // on output: the first of the epochs recorded as one with it; else absent
 	// on output: absent in the first epoch; the version whose `embedd model show` has the map from the outputs of the
 	// epoch before, see docs/models.md
 	HeaderConversion = "Embedd-Conversion"

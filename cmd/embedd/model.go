@@ -103,10 +103,21 @@ func printListed(out *report.Output, lines []registry.Listed) error {
 		if !l.Created.IsZero() {
 			created = l.Created.Format("2006-01-02T15:04:05Z07:00")
 		}
-		t.Row(report.OrDash(l.Name), state, count(l.Epoch), report.OrDash(l.Method), count(l.Dim), count(l.Rows), score,
-			created, report.OrDash(l.Door), report.OrDash(l.Why))
+		t.Row(report.OrDash(l.Name), state, epochText(l.Epoch, l.SameAs, l.Undecided), report.OrDash(l.Method),
+			count(l.Dim), count(l.Rows), score, created, report.OrDash(l.Door), report.OrDash(l.Why))
 	}
 	return t.Flush()
+}
+
+// epochText is an epoch, with the first of those that are recorded as one with it, or that it may be comparable with.
+func epochText(epoch, sameAs, undecided int) string {
+	switch {
+	case sameAs > 0:
+		return fmt.Sprintf("%d, same as %d", epoch, sameAs)
+	case undecided > 0:
+		return fmt.Sprintf("%d, undecided with %d", epoch, undecided)
+	}
+	return count(epoch)
 }
 
 func modelShowCommand(e *cli.Env) *cobra.Command {
@@ -152,7 +163,7 @@ func printModel(out *report.Output, m *model.Model) error {
 		t.Row("created", note.Created.Format("2006-01-02T15:04:05Z07:00"))
 	}
 	if note.Epoch > 0 {
-		t.Row("epoch", note.Epoch)
+		t.Row("epoch", epochText(int(note.Epoch), int(note.SameAs), 0))
 	}
 	if c := note.Conversion; c != nil {
 		t.Row("conversion", fmt.Sprintf("from the outputs of epoch %d: y Matrix + Shift, %d x %d, residual %.3g; "+

@@ -78,7 +78,7 @@ func printReports(out *report.Output, reports []stream.Report) error {
 			state += fmt.Sprintf("; %d inputs are undeliverable: %s", r.Undeliverable.Messages, r.Undeliverable.Reason)
 		}
 		if m := r.Model; m != nil {
-			version, epoch = m.Version+" ("+m.Method+", "+fmt.Sprint(m.Dim)+")", fmt.Sprint(m.Epoch)
+			version, epoch = m.Version+" ("+m.Method+", "+fmt.Sprint(m.Dim)+")", epochText(m.Epoch, m.SameAs, m.Undecided)
 			if m.Pinned {
 				version += ", pinned"
 			}

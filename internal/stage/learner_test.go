@@ -156,14 +156,15 @@ func newRecordedStage(t *testing.T, change func(*spec.Config)) *recordedStage {
 			w.live = c.Resume
 		}
 		c.Store = func(_ context.Context, r *spec.Release) (string, error) {
-			origin := r.Model
-			if w.live != nil && !r.NewEpoch {
-				origin = w.live.Origin
-			}
-			w.live = &spec.Live{Model: r.Model, Version: r.Model.Digest()[:16], Epoch: r.Epoch, Seen: r.Last,
-				Bootstrap: r.Bootstrap, State: r.State, Origin: origin}
+			w.live = r.Live(r.Model.Digest()[:16], w.live)
 			w.decisions = append(w.decisions, fmt.Sprint(r.Model.Digest()[:8], " ", r.Epoch, " ", r.Rows, " ", r.Why))
 			return w.live.Version, nil
+		}
+		c.SettleEpoch = func(_ context.Context, l *spec.Live) error {
+			next := *l
+			next.State, w.live = w.live.State, &next
+			w.decisions = append(w.decisions, fmt.Sprint("epoch ", l.Epoch, " same as ", l.SameAs))
+			return nil
 		}
 		c.Checkpoint = func(_ context.Context, state []byte) error {
 			if len(state) > 64<<10 {
@@ -258,6 +259,7 @@ func compareRestarts(t *testing.T, rows []row, stops []int, change func(c *spec.
 		c := newRecordedStage(t, change)
 		learnRows(t, c.Stage, 1, rows[:stop])
 		_, first := ReadFrom(c.live.State)
+		first = max(first, 1)
 		d := newRecordedStage(t, func(x *spec.Config) { change(x); x.Resume = c.live })
 		d.decisions = c.decisions
 		learnRows(t, d.Stage, first, rows[(first-1)*20:])

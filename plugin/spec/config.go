@@ -162,6 +162,11 @@ type Config struct {
 	// Checkpoint, if set, saves the learner's state without the rows of its window. The host passes the newest one back
 	// in Resume.State. The learning worker calls it. If a checkpoint is lost, a restart reads more rows.
 	Checkpoint func(ctx context.Context, state []byte) error
+	// SettleEpoch, if set, saves the answer whether the epoch of the live model is comparable with those before it, which
+	// was undecided when the model went live. The model is that of the last Release or of Resume; Epoch, SameAs and
+	// Undecided say what is known now. If it fails, it is called again at a later checkpoint. The learning worker calls
+	// it, never under a lock.
+	SettleEpoch func(ctx context.Context, l *Live) error
 	// Source, if set, says where rows came from. It becomes part of the model's note.
 	Source map[string]string
 	// Observe, if set, receives the outcome of every fit, after the live model has changed.

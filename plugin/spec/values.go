@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"time"
@@ -21,7 +22,14 @@ type Live struct {
 	// WasReset: it serves until the first model of the next epoch, which is fitted as the configuration says and needs no
 	// evidence. It may have another number of outputs than configured.
 	WasReset bool
-	// Origin is the first model of the epoch. The next models are compared with it; nil: Model itself.
+	// SameAs is the first of the epochs that are recorded as one with Epoch: their outputs are comparable; 0: none.
+	SameAs int
+	// Undecided is the first of the epochs before, while the rows do not decide yet whether their outputs are comparable
+	// with those of Epoch, and Before its first model. 0 and nil: it is decided, or there is none.
+	Undecided int
+	Before    *model.Model
+	// Origin is the first model of the epoch, and of those recorded as one with it. The next models are compared with it;
+	// nil: Model itself.
 	Origin *model.Model
 	State  []byte // the newest checkpoint that Config.Store or Config.Checkpoint received, for Config.Resume
 }
@@ -35,14 +43,17 @@ func (l *Live) Metadata() []wire.Pair {
 		{Key: wire.HeaderMethod, Value: l.Model.Method()},
 		{Key: wire.HeaderEpoch, Value: strconv.Itoa(l.Epoch)},
 	}
-	if note := l.First().Note(); note.Conversion != nil && int(note.Epoch) == l.Epoch {
+	if l.SameAs > 0 {
+		pairs = append(pairs, wire.Pair{Key: wire.HeaderSameAs, Value: strconv.Itoa(l.SameAs)})
+	}
+	if note := l.First().Note(); note.Conversion != nil && int(note.Epoch) == cmp.Or(l.SameAs, l.Epoch) {
 		pairs = append(pairs, wire.Pair{Key: wire.HeaderConversion, Value: note.Version})
 	}
 	return pairs
 }
 
-// First is the first model of the epoch, as far as it is known. If the epoch follows another, its note has the
-// conversion from the outputs of that one.
+// First is the first model of the epoch, or of those recorded as one with it, as far as it is known. If the epoch
+// follows another, its note has the conversion from the outputs of that one.
 func (l *Live) First() *model.Model {
 	if l.Origin != nil {
 		return l.Origin
@@ -137,8 +148,28 @@ type Release struct {
 	Why         string  // one sentence
 	// Door is how it goes live: bootstrap, first, better, more_rows, new_class or following; see docs/models.md.
 	Door     string
-	NewEpoch bool   // it is the first of its epoch: keep it as long as models of the epoch, for Live.Origin
-	State    []byte // the learner's checkpoint for this model; opaque, small, needed by a restart
+	NewEpoch bool // it is the first of its epoch: keep it as long as models of the epoch, for Live.Origin
+	// SameAs and Undecided are those of Live. Keep the first models of these epochs too.
+	SameAs, Undecided int
+	State             []byte // the learner's checkpoint for this model; opaque, small, needed by a restart
+}
+
+// Live returns the model that is live once the release is stored as a version, for a host that stores models itself;
+// previous is what was live, nil for the first model.
+func (r *Release) Live(version string, previous *Live) *Live {
+	l := &Live{Model: r.Model, Version: version, Epoch: r.Epoch, SameAs: r.SameAs, Undecided: r.Undecided, Seen: r.Last,
+		Bootstrap: r.Bootstrap, State: r.State}
+	if previous == nil {
+		return l
+	}
+	l.Epochs = max(previous.Epochs, previous.Epoch, r.Epoch)
+	switch {
+	case !r.NewEpoch:
+		l.Origin, l.Before = previous.First(), previous.Before
+	case r.Undecided > 0:
+		l.Before = previous.First()
+	}
+	return l
 }
 
 // The errors that a host handles, for errors.Is. What is wrong with a message is an [*arrowio.Error], whose codes

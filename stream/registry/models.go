@@ -28,8 +28,21 @@ type fetchedModel struct {
 	model   *model.Model
 }
 
-// get reads a version as a start does.
+// get reads a version as a start does. The pointer says with which epochs its own is recorded as one.
 func (m *modelReader) get(ctx context.Context, v Version) (*model.Model, error) {
+	read, err := m.read(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	if note := read.Note(); note.SameAs != uint64(v.SameAs) {
+		note.SameAs = uint64(v.SameAs)
+		read = read.WithNote(note)
+	}
+	return read, nil
+}
+
+// read reads a version as it was written.
+func (m *modelReader) read(ctx context.Context, v Version) (*model.Model, error) {
 	if cached := m.cached(v); cached != nil {
 		return cached, nil
 	}

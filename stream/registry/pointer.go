@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -58,6 +59,10 @@ type Version struct {
 	Digest string `json:"digest,omitempty"` // "" for one that an early embedd stored
 	Parent string `json:"parent,omitempty"` // the version that it replaced
 	Epoch  int    `json:"epoch"`
+	// SameAs is the first of the epochs that are recorded as one with Epoch, since their outputs are comparable. Undecided
+	// is the first of the epochs before, while it is not decided whether their outputs are comparable with those of Epoch.
+	SameAs    int `json:"same_as_epoch,omitempty"`
+	Undecided int `json:"undecided_with_epoch,omitempty"`
 	// the first of its epoch, against which the next ones are judged
 	NewEpoch  bool              `json:"new_epoch,omitempty"`
 	Bootstrap bool              `json:"bootstrap,omitempty"` // the PCA that serves until a first model exists
@@ -157,7 +162,10 @@ func (p *Pointer) Find(name string) *Version {
 // selection is what a process follows.
 func (p *Pointer) selection() selection {
 	v := p.Find(p.Live)
-	return selection{p.Live, p.Pin, v != nil && v.WasReset}
+	if v == nil {
+		return selection{live: p.Live, pin: p.Pin}
+	}
+	return selection{p.Live, p.Pin, v.WasReset, v.SameAs, v.Undecided}
 }
 
 // choose makes a version the live one, confirmed as good at a time. The live version becomes the previous one. It ends
@@ -176,17 +184,28 @@ func (p *Pointer) choose(name string, good time.Time) {
 	p.ConfirmedAt = good
 }
 
-// originOf returns the first version of another version's epoch; nil if that is the first, or the first is not listed.
+// originOf returns the first version of another version's epoch, or of the epochs that are recorded as one with it; nil
+// if that is the first, or the first is not listed.
 func (p *Pointer) originOf(v *Version) *Version {
-	i := slices.IndexFunc(p.Versions, func(o Version) bool { return o.NewEpoch && o.Epoch == v.Epoch })
-	if i < 0 || p.Versions[i].Name == v.Name {
+	first := p.firstOf(cmp.Or(v.SameAs, v.Epoch))
+	if first == nil || first.Name == v.Name {
+		return nil
+	}
+	return first
+}
+
+// firstOf returns the first version of an epoch, nil if it is not listed.
+func (p *Pointer) firstOf(epoch int) *Version {
+	i := slices.IndexFunc(p.Versions, func(v Version) bool { return v.NewEpoch && v.Epoch == epoch })
+	if i < 0 {
 		return nil
 	}
 	return &p.Versions[i]
 }
 
 // prune removes the versions that exceed Keep, the oldest first, and returns their names. The live, previous and pinned
-// versions stay, and the first of an epoch as long as another of its epoch does.
+// versions stay, and the first of an epoch as long as another of its epoch does, or one of an epoch that is recorded as
+// one with it, or whose comparison with it is undecided.
 func (p *Pointer) prune(k Keep, now time.Time) (gone []string) {
 	count := len(p.Versions)
 	remove := func(mayRemove func(Version) bool) {
@@ -204,6 +223,8 @@ func (p *Pointer) prune(k Keep, now time.Time) (gone []string) {
 	of := map[int]int{}
 	for _, v := range p.Versions {
 		of[v.Epoch]++
+		of[v.SameAs]++
+		of[v.Undecided]++
 	}
 	remove(func(v Version) bool { return of[v.Epoch] == 1 })
 	return gone
@@ -224,7 +245,8 @@ func (p *Pointer) names() string {
 func versionOf(name string, r *plugin.Release, created time.Time, size int64) Version {
 	m := r.Model
 	return Version{
-		Name: name, Digest: m.Digest(), Parent: r.Parent, Epoch: r.Epoch, NewEpoch: r.NewEpoch, Bootstrap: r.Bootstrap,
+		Name: name, Digest: m.Digest(), Parent: r.Parent, Epoch: r.Epoch, SameAs: r.SameAs, Undecided: r.Undecided,
+		NewEpoch: r.NewEpoch, Bootstrap: r.Bootstrap,
 		Method: m.Method(), Dim: m.Dim(), Features: m.M(), Classes: len(m.Classes()), Params: m.Params(),
 		First: r.First, Last: r.Last, Rows: r.Rows, Score: figure(r.Score), LiveScore: figure(r.LiveScore),
 		Why: short(r.Why), Door: r.Door, Created: created, Size: size,

@@ -93,10 +93,12 @@ func (r *Registry) setLive(with selection) {
 	r.now.Store(&with)
 }
 
-// selection is what a process follows: the live version, the pinned one, and whether the live one was reset.
+// selection is what a process follows: the live version, the pinned one, whether the live one was reset, and what is
+// known of its epoch and those before.
 type selection struct {
-	live, pin string
-	wasReset  bool
+	live, pin         string
+	wasReset          bool
+	sameAs, undecided int
 }
 
 // confirm notes that this process followed what was live at a time.
@@ -206,7 +208,7 @@ func (r *Registry) choiceOf(ctx context.Context, p *Pointer) (*Choice, error) {
 		return nil, fmt.Errorf("%w%s", err, remedy)
 	}
 	l := &plugin.Live{Model: m, Version: v.Name, Epoch: v.Epoch, Epochs: p.Epochs, Bootstrap: v.Bootstrap,
-		WasReset: v.WasReset}
+		WasReset: v.WasReset, SameAs: v.SameAs, Undecided: v.Undecided}
 	l.Epoch = cmp.Or(l.Epoch, max(int(m.Note().Epoch), 1))
 	if origin := p.originOf(v); origin != nil {
 		// Without it the epoch is judged from this model on: that is no reason not to start.
@@ -216,6 +218,13 @@ func (r *Registry) choiceOf(ctx context.Context, p *Pointer) (*Choice, error) {
 			r.options.Logger.Warn("the first model of the epoch cannot be read; new models are compared with the live "+
 				"one instead",
 				"error", err)
+		}
+	}
+	if first := p.firstOf(v.Undecided); v.Undecided > 0 && first != nil {
+		if l.Before, err = r.models.get(ctx, *first); err != nil { // the epochs stay separate
+			r.options.Logger.Warn("the first model of the epoch before cannot be read; whether it is comparable with the live "+
+				"one is not decided any more", "error", err)
+			l.Before = nil
 		}
 	}
 	if p.StateOf == p.Live {

@@ -36,7 +36,7 @@ func (r *Registry) Save(ctx context.Context, release *plugin.Release) (string, e
 	}
 	now, begin := r.options.Clock(), time.Now()
 	var gone []string
-	_, err = r.pointers.update(ctx, func(p *Pointer) error {
+	p, err := r.pointers.update(ctx, func(p *Pointer) error {
 		if p.Find(name) != nil {
 			return errUnchanged // it was written and not confirmed
 		}
@@ -67,7 +67,11 @@ func (r *Registry) Save(ctx context.Context, release *plugin.Release) (string, e
 		return "", fmt.Errorf("promoting model %s: %w", name, err)
 	}
 	killpoint.Here(killpoint.Pointed)
-	r.setLive(selection{live: name})
+	followed := selection{live: name, sameAs: release.SameAs, undecided: release.Undecided}
+	if p != nil {
+		followed = p.selection()
+	}
+	r.setLive(followed)
 	r.epoch = release.Epoch
 	r.confirm(begin)
 	r.discard(ctx, gone)
@@ -192,6 +196,31 @@ func (r *Registry) Checkpoint(ctx context.Context, state []byte) error {
 		return nil
 	})
 	return unlessUnchanged(err)
+}
+
+// SettleEpoch records whether the epoch of the live model is comparable with those before, for all versions of the
+// epoch.
+func SettleEpoch(ctx context.Context, r *Registry, l *plugin.Live) error {
+	r.saving.Lock()
+	defer r.saving.Unlock()
+	p, err := r.pointers.update(ctx, func(p *Pointer) error {
+		if err := r.fence(p); err != nil {
+			return err
+		}
+		if p.Live != l.Version || r.known.live != l.Version {
+			return fmt.Errorf("%w: %s is live, not %s", ErrOvertaken, cmp.Or(p.Live, "no model"), l.Version)
+		}
+		for i := range p.Versions {
+			if v := &p.Versions[i]; v.Epoch == l.Epoch {
+				v.SameAs, v.Undecided = l.SameAs, l.Undecided
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		r.setLive(p.selection())
+	}
+	return err
 }
 
 // RecordRefusal notes a candidate that was not promoted.

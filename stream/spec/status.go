@@ -184,8 +184,10 @@ type ReportModel struct {
 	Method     string  `json:"method"`
 	Dim        int     `json:"dim"`
 	Epoch      int     `json:"epoch"`
-	Bootstrap  bool    `json:"bootstrap"`       // the PCA that serves until a first model exists
-	WasReset   bool    `json:"reset,omitempty"` // it answers until the first model of the next epoch exists
+	SameAs     int     `json:"same_as_epoch,omitempty"`        // the first of the epochs that are recorded as one with it
+	Undecided  int     `json:"undecided_with_epoch,omitempty"` // whether it is comparable with this epoch is not decided
+	Bootstrap  bool    `json:"bootstrap"`                      // the PCA that serves until a first model exists
+	WasReset   bool    `json:"reset,omitempty"`                // it answers until the first model of the next epoch exists
 	Pinned     bool    `json:"pinned"`
 	AgeSeconds float64 `json:"age_seconds"`
 	Stale      bool    `json:"stale"`
@@ -314,7 +316,8 @@ func (s Status) Report() Report {
 	}
 	if l := g.Live; l != nil {
 		r.Model = &ReportModel{Version: l.Version, Method: l.Model.Method(), Dim: l.Model.Dim(), Epoch: l.Epoch,
-			Bootstrap: l.Bootstrap, WasReset: l.WasReset, Pinned: g.Pinned, AgeSeconds: s.Age.Seconds(), Stale: s.Stale}
+			SameAs: l.SameAs, Undecided: l.Undecided, Bootstrap: l.Bootstrap, WasReset: l.WasReset, Pinned: g.Pinned,
+			AgeSeconds: s.Age.Seconds(), Stale: s.Stale}
 	}
 	return r
 }

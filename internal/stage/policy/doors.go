@@ -31,7 +31,7 @@ type Door struct {
 }
 
 const (
-	keptEpoch = "that of the live model while its first model's outputs remain comparable, to a point of accuracy; " +
+	keptEpoch = "that of the live model while its first model's outputs remain comparable, to two points of accuracy; " +
 		"else a new one"
 	newEpoch    = "a new one"
 	storedEpoch = "that of the version"

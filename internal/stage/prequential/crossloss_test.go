@@ -2,10 +2,57 @@ package prequential
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
 )
+
+// The nearest rows outside a span are those of comparing every pair, with equal rows among them.
+func TestNeighborsOutside(t *testing.T) {
+	const n, d, k = 300, 3, 7
+	r := rand.New(rand.NewPCG(81, 82))
+	y := make([]float64, n*d)
+	for i := range y {
+		y[i] = float64(float32(r.NormFloat64()))
+	}
+	for i := range 40 {
+		copy(y[(200+i)*d:(201+i)*d], y[:d])
+	}
+	for _, near := range []span{{0, 20}, {100, 140}, {250, n}, {0, 0}, {4, n}, {0, n}} {
+		got, err := neighborsOutside(t.Context(), y, d, near, y[:50*d], k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []int
+		for i := range 50 {
+			var others []int
+			for j := range n {
+				if j < near.from || j >= near.to {
+					others = append(others, j)
+				}
+			}
+			distance := func(j int) float64 { return squaredDistance(y[j*d:(j+1)*d], y[i*d:(i+1)*d]) }
+			slices.SortStableFunc(others, func(a, b int) int {
+				switch da, db := distance(a), distance(b); {
+				case da < db:
+					return -1
+				case da > db:
+					return 1
+				}
+				return 0
+			})
+			want = append(want, others[:min(k, len(others))]...)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("outside %v the nearest are %v, want %v", near, got, want)
+		}
+	}
+}
 
 // countingContext counts how often its error is checked.
 type countingContext struct {
@@ -18,41 +65,78 @@ func (l *countingContext) Err() error {
 	return l.Context.Err()
 }
 
-// The nearest of the other rows are those of comparing every pair, with equal rows among them; and training can pause
-// meanwhile.
-func TestNearestOthers(t *testing.T) {
-	const n, d = 500, 3
-	r := rand.New(rand.NewPCG(81, 82))
-	ref, y := make([]float64, n*d), make([]float64, n*d)
-	for i := range ref {
-		ref[i], y[i] = float64(float32(r.NormFloat64())), float64(float32(r.NormFloat64()))
-	}
-	for i := range 40 {
-		copy(ref[(100+i)*d:(101+i)*d], ref[:d])
-		copy(y[(200+i)*d:(201+i)*d], ref[:d])
-	}
-	for _, ref := range [][]float64{ref, y} {
-		var want []int
-		for i := range n {
-			best, at := 0.0, -1
-			for j := range n {
-				sum := 0.0
-				for c := range d {
-					sum += (ref[j*d+c] - y[i*d+c]) * (ref[j*d+c] - y[i*d+c])
-				}
-				if j != i && (at < 0 || sum < best) {
-					best, at = sum, j
-				}
+// classRows are rows of classes whose means differ in two features; a row is repeated so often in a row.
+func classRows(seed uint64, n, copies int) (rows []*window.Row) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	var x []float64
+	var label string
+	for i := range n {
+		if i%copies == 0 {
+			class := r.IntN(3)
+			x, label = make([]float64, 6), string(rune('a'+class))
+			for j := range x {
+				x[j] = r.NormFloat64()
 			}
-			want = append(want, at)
+			x[0] += 3 * float64(class%2)
+			x[1] += 3 * float64(class/2)
 		}
-		ctx := &countingContext{Context: t.Context()}
-		got, err := nearestOthers(ctx, ref, y, n, d)
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("the others are %v, %v, want %v", got, err, want)
+		rows = append(rows, &window.Row{Position: window.Position{Seq: uint64(i/50 + 1), Row: i % 50}, X: x, Label: label,
+			MessageRows: 50})
+	}
+	return rows
+}
+
+func fitted(t *testing.T, rows []*window.Row) *model.Model {
+	t.Helper()
+	d := &model.Data{M: 6, N: len(rows), Features: []string{"a", "b", "c", "d", "e", "f"},
+		Classes: []string{"a", "b", "c"}}
+	for _, r := range rows {
+		d.X = append(d.X, r.X...)
+		d.Y = append(d.Y, int(r.Label[0]-'a'))
+	}
+	m, err := fit.Fit(t.Context(), d, fit.Config{Method: "lda", Dim: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// What references in the coordinates of another model lose is found within its standard error, on many samples; a model
+// loses nothing compared with itself. Copies of a row do not answer for it. Learning can pause meanwhile.
+func TestCrossLoss(t *testing.T) {
+	first := fitted(t, classRows(1, 60, 1))
+	next := fitted(t, classRows(2, 2000, 1))
+	ctx := &countingContext{Context: t.Context()}
+	truth, err := CrossLoss(ctx, first, next, classRows(3, 16_000, 1))
+	if err != nil || truth.Rows != 16_000 || !(truth.Error > 0 && truth.Error < 0.005) || ctx.n < 16_000/16 {
+		t.Fatalf("%+v, %v, with %d pauses", truth, err, ctx.n)
+	}
+	for _, copies := range []int{1, 10} {
+		within := 0
+		for seed := range uint64(20) {
+			loss, err := CrossLoss(t.Context(), first, next, classRows(10+seed, 1000, copies))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if math.Abs(loss.Mean-truth.Mean) <= 2*math.Hypot(loss.Error, truth.Error) {
+				within++
+			}
 		}
-		if ctx.n < n/comparedRows {
-			t.Errorf("of %d rows compared with all others there were %d rests", n, ctx.n)
+		if within < 17 {
+			t.Errorf("%d copies: %d of 20 losses are within two standard errors", copies, within)
 		}
+	}
+	same, err := CrossLoss(t.Context(), next, next, classRows(4, 1000, 1))
+	if err != nil || same.Mean != 0 || same.Error != 0 {
+		t.Errorf("a model loses %+v, %v compared with itself", same, err)
+	}
+	for n := range 2 {
+		if none, err := CrossLoss(t.Context(), first, next, classRows(5, n, 1)); err != nil || !math.IsInf(none.Error, 1) {
+			t.Errorf("%d rows decide: %+v, %v", n, none, err)
+		}
+	}
+	// Rows of one stretch have no others that may answer.
+	if none, err := CrossLoss(t.Context(), first, next, classRows(5, 10, 1)); err != nil || !math.IsInf(none.Error, 1) {
+		t.Errorf("neighbours decide: %+v, %v", none, err)
 	}
 }

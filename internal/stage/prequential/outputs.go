@@ -6,8 +6,6 @@ import (
 	"slices"
 
 	"github.com/embedd/embedd/internal/stage/window"
-	"github.com/embedd/embedd/model"
-	"github.com/embedd/embedd/model/score"
 )
 
 // outputs are a model's outputs for the references that it can project, with the means of the classes. The references
@@ -137,26 +135,15 @@ func (k *outputs) before(p window.Position) int {
 
 // nearest sets the class of each row with outputs y to that of the nearest reference outside a span.
 func (k *outputs) nearest(ctx context.Context, near span, rows []window.Row, y []float64, class []string) error {
-	d, n := k.dim, len(k.rows)
-	best := make([]float64, len(rows))
-	for part, s := range []span{{0, near.from}, {near.to, n}} {
-		if s.from == s.to {
-			continue
-		}
-		at, err := score.Nearest(ctx, k.y[s.from*d:s.to*d], s.to-s.from, y, len(rows), d)
-		if err != nil {
-			return err
-		}
-		for i := range rows {
-			ref := s.from + at[i]
-			distance := squaredDistance(k.y[ref*d:(ref+1)*d], y[i*d:(i+1)*d])
-			if part == 0 || near.from == 0 || distance < best[i] {
-				best[i], class[i] = distance, k.rows[ref].Label
-			}
-		}
-	}
-	if near.from == 0 && near.to == n {
+	if near.from == 0 && near.to == len(k.rows) {
 		return errNoReference
+	}
+	at, err := neighborsOutside(ctx, k.y, k.dim, near, y, 1)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		class[i] = k.rows[at[i]].Label
 	}
 	return nil
 }
@@ -216,73 +203,3 @@ func (k *outputs) nearestMeans(near span, rows []window.Row, y, right []float64,
 		}
 	}
 }
-
-// CrossLoss is the accuracy that is lost if the outputs of model first are the references for outputs of model next:
-// what a reader of stored outputs loses. It classifies each row by its nearest neighbour among the others, over rows
-// that both models project. spread is the standard error. Models of different dimensions are not comparable: the loss
-// is 1.
-func CrossLoss(ctx context.Context, first, next *model.Model, x []float64,
-	labels []string) (loss, spread float64, err error) {
-	if first.Dim() != next.Dim() {
-		return 1, 0, nil
-	}
-	n, d := len(labels), next.Dim()
-	if n < 2 {
-		return 0, 0, nil
-	}
-	before, err := project(ctx, first, x, n)
-	if err != nil {
-		return 0, 0, err
-	}
-	after, err := project(ctx, next, x, n)
-	if err != nil {
-		return 0, 0, err
-	}
-	among, err := nearestOthers(ctx, after, after, n, d)
-	if err != nil {
-		return 0, 0, err
-	}
-	across, err := nearestOthers(ctx, before, after, n, d)
-	if err != nil {
-		return 0, 0, err
-	}
-	lost, gained := 0, 0
-	for i := range n {
-		own, cross := labels[among[i]] == labels[i], labels[across[i]] == labels[i]
-		if own && !cross {
-			lost++
-		}
-		if cross && !own {
-			gained++
-		}
-	}
-	return float64(lost-gained) / float64(n), math.Sqrt(float64(lost+gained)) / float64(n), nil
-}
-
-// nearestOthers returns, for each row of y, the nearest of the other rows of ref. It checks ctx every few rows, since
-// learning pauses there.
-func nearestOthers(ctx context.Context, ref, y []float64, n, d int) ([]int, error) {
-	at := make([]int, 0, n)
-	for len(at) < n {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		from := len(at)
-		rows := min(comparedRows, n-from)
-		near, err := score.Neighbors(ctx, ref, n, y[from*d:(from+rows)*d], rows, d, 2)
-		if err != nil {
-			return nil, err
-		}
-		for i := range rows {
-			nearest := near[2*i]
-			if nearest == from+i {
-				nearest = near[2*i+1]
-			}
-			at = append(at, nearest)
-		}
-	}
-	return at, nil
-}
-
-// comparedRows is the number of rows that are compared with all others per call.
-const comparedRows = 64

@@ -32,6 +32,7 @@ type checkpoint struct {
 	Live       policy.Agreement       `json:"live"`
 	LiveBeats  policy.Sensitivity     `json:"live_beats"`
 	LiveFitted int                    `json:"live_fitted"`
+	LiveFrom   window.Position        `json:"live_from,omitzero"`
 	Sampling   evidence.Sampling      `json:"sampling"`
 	Suspicion  policy.Suspicion       `json:"suspicion"`
 	Judged     int                    `json:"judged"`
@@ -132,7 +133,7 @@ func readCheckpoint(text []byte) (*checkpoint, error) {
 func (s *checkpoint) forgetModels() {
 	s.Rules = policy.Rules{}
 	s.Candidates, s.Probe, s.Live, s.Drift = nil, nil, policy.Agreement{}, evidence.DriftDetector{}
-	s.LiveBeats = policy.Sensitivity{}
+	s.LiveBeats, s.LiveFrom = policy.Sensitivity{}, window.Position{}
 	s.Policy.Fitted = nil
 }
 
@@ -193,10 +194,8 @@ func (t *Trainer) resumeFrom(r *spec.Live) {
 }
 
 func (t *Trainer) setLive(l *spec.Live) {
-	t.live, t.origin = prequential.New(l.Model), l.Model
-	if l.Origin != nil {
-		t.origin = l.Origin
-	}
+	t.live, t.liveFrom = prequential.New(l.Model), window.Position{}
+	t.origin, t.before = l.First(), l.Before
 }
 
 // Times returns the event time of a checkpoint, the zero value if it cannot be read.
@@ -227,6 +226,7 @@ func (t *Trainer) state() []byte {
 	}
 	if t.live != nil {
 		s.Live, s.LiveBeats, s.LiveFitted = t.live.Agreement, t.live.Sensitivity, t.live.FittedAt
+		s.LiveFrom = t.liveFrom
 	}
 	for _, c := range t.candidates {
 		s.Candidates = append(s.Candidates, stateOf(c))
@@ -262,6 +262,7 @@ func (t *Trainer) restore(ctx context.Context) {
 	}
 	if t.live != nil {
 		t.live.Agreement, t.live.Sensitivity, t.live.FittedAt = s.Live, s.LiveBeats, s.LiveFitted
+		t.liveFrom = s.LiveFrom
 	}
 	t.rules = s.Rules
 	if !t.data.window.Trainable() || t.live == nil {
@@ -317,9 +318,14 @@ func (t *Trainer) takeOver(l *spec.Live) {
 
 // adopt continues from a model that was chosen outside of the trainer.
 func (t *Trainer) adopt(ctx context.Context, l *spec.Live, pinned bool) {
+	isSame := t.live != nil && t.live.Note().Version == l.Version && t.live.Digest() == l.Model.Digest() &&
+		t.pinned == pinned
 	t.pinned = pinned
 	t.host.Promote(l)
 	switch {
+	case isSame && !l.IsProvisional(): // the trainer has decided whether its epoch is comparable with those before
+		t.origin, t.before = l.First(), l.Before
+		return
 	case l.WasReset && t.resume == nil:
 		startOver(ctx, t)
 		return

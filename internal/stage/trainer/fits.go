@@ -77,6 +77,7 @@ func (t *Trainer) saveCheckpoint(ctx context.Context) {
 	if t.isProbing() {
 		t.probe.fitDue(ctx, true)
 	}
+	settleEpoch(ctx, t)
 	if t.config.Checkpoint == nil || ctx.Err() != nil { // fits are missing then, which a restart would not repeat
 		return
 	}
@@ -259,8 +260,7 @@ func (t *Trainer) fitBootstrap(ctx context.Context, rows [][]float64) {
 	o := spec.Outcome{Candidate: math.NaN(), Previous: math.NaN(), Rows: n, Door: policy.DoorBootstrap,
 		Reason: fmt.Sprintf("a PCA of the first %d rows serves until a first model exists", n)}
 	t.origin = p
-	if err := t.publish(ctx, &placement{model: p, epoch: t.config.Epochs + 1, origin: p}, &window.Suffix{Rows: n}, &o,
-		true); err != nil {
+	if err := t.publish(ctx, begins(p, t.config.Epochs+1), &window.Suffix{Rows: n}, &o, true); err != nil {
 		t.reportFailure(ctx, err, n)
 		return
 	}

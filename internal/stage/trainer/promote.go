@@ -1,9 +1,11 @@
 package trainer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"strconv"
 	"time"
 
@@ -14,13 +16,8 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-const (
-	// maxCrossLoss is the accuracy that a reader of stored outputs may lose within one epoch, by the loss and one and a
-	// half times its standard error; see prequential.CrossLoss.
-	maxCrossLoss = 0.01
-	// epochRows is the number of newest rows for CrossLoss and for the alignment of models.
-	epochRows = 3000
-)
+// alignedRows is the number of newest rows by which models are aligned.
+const alignedRows = 3000
 
 // passes asks the gate about a candidate.
 func (t *Trainer) passes(c *candidate) (bool, string) {
@@ -86,15 +83,18 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 	begin time.Time) error {
 	o.Rows = s.Rows
 	live := t.host.Live()
-	a := &placement{model: m, epoch: t.config.Epochs + 1, origin: m}
+	a := begins(m, t.config.Epochs+1)
 	if live != nil {
+		settleEpoch(ctx, t)
+		live = t.host.Live()
 		var err error
-		if a, err = t.align(ctx, m, live, &o); err != nil {
+		if a, err = align(ctx, t, m, s.First, live, &o); err != nil {
 			return fmt.Errorf("aligning to model %s: %w", live.Version, err)
 		}
 	}
 	before, marks := *t, t.fitter.landmarks
-	t.live, t.origin, t.candidates, t.fitter.landmarks.New = prequential.New(a.model), a.origin, nil, false
+	t.live, t.candidates, t.fitter.landmarks.New = prequential.New(a.model), nil, false
+	t.origin, t.before, t.liveFrom = a.origin, a.before, s.First
 	t.live.FittedAt, t.judged = t.sampling.Count, 0
 	if c != nil {
 		t.live.Sensitivity, t.live.FittedAt = c.Sensitivity, c.FittedAt
@@ -125,21 +125,53 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 	return nil
 }
 
-// placement is a model in the coordinates of an epoch.
-type placement struct {
-	model      *model.Model
-	epoch      int
-	origin     *model.Model      // the first model of the epoch
-	conversion *model.Conversion // from the outputs of the epoch before, if the model begins one; nil: none
+// settleEpoch decides whether the epoch of the live model is comparable with those before it, where the rows at its
+// first promotion did not, and records the answer. It is called when the candidates have just been fitted, or before
+// the live model is replaced: a restart decides at the same rows.
+func settleEpoch(ctx context.Context, t *Trainer) {
+	live := t.host.Live()
+	if t.before == nil || t.live == nil {
+		return
+	}
+	found, loss, err := compareModels(ctx, t.data.window, t.before, t.live.Model, t.liveFrom)
+	if err == nil && found == comparable && t.origin.Digest() != t.live.Digest() {
+		found, loss, err = compareModels(ctx, t.data.window, t.before, t.origin, t.liveFrom)
+	}
+	if err != nil || found == undecided {
+		return
+	}
+	next := *live
+	next.Undecided, next.Before = 0, nil
+	if found == comparable {
+		note := live.Model.Note()
+		note.SameAs = uint64(live.Undecided)
+		next.SameAs, next.Origin, next.Model = live.Undecided, t.before, live.Model.WithNote(note)
+	}
+	if t.config.SettleEpoch != nil {
+		if err := t.config.SettleEpoch(ctx, &next); err != nil {
+			t.log.Warn("the answer whether two epochs are comparable could not be stored; it is looked for again later",
+				"epoch", live.Epoch, "before", live.Undecided, "error", err)
+			return
+		}
+	}
+	t.before = nil
+	if found == comparable {
+		t.origin = next.Origin
+	}
+	t.host.Promote(&next)
+	t.log.Info("more rows have decided whether an epoch is comparable with the one before", "epoch", live.Epoch, "before",
+		live.Undecided, "comparable", found == comparable, "loss", describeLoss(loss))
 }
 
-// align brings a model into the coordinates of the live one, and decides to which epoch it belongs.
-func (t *Trainer) align(ctx context.Context, m *model.Model, live *spec.Live, o *spec.Outcome) (*placement, error) {
+// align brings a model into the coordinates of the live one, and decides to which epoch it belongs. It was fitted on
+// rows from a position on.
+func align(ctx context.Context, t *Trainer, m *model.Model, from window.Position, live *spec.Live,
+	o *spec.Outcome) (*placement, error) {
 	next := max(live.Epoch, live.Epochs) + 1
 	if live.IsProvisional() {
-		return &placement{model: m, epoch: next, origin: m}, nil
+		return begins(m, next), nil
 	}
-	x, labels := t.data.newest(epochRows)
+	x, labels := t.data.newest(alignedRows)
 	anchors := model.DenseRows(x, len(labels), m.M())
 	aligned, a, err := model.Align(ctx, m, live.Model, anchors, string(t.config.Training.Align))
 	if err != nil {
@@ -149,40 +181,50 @@ func (t *Trainer) align(ctx context.Context, m *model.Model, live *spec.Live, o 
 		return nil, err
 	} else if !exact {
 		o.Reason += "; a new epoch: the coordinates of the old one would exceed the precision of float32"
-		return &placement{model: m, epoch: next, origin: m}, nil
+		return begins(m, next), nil
 	}
 	o.Displacement = a.Residual
-	loss, spread, comparable := 0.0, 0.0, a.Comparable
-	if t.plan.labelled() {
-		if loss, spread, err = prequential.CrossLoss(ctx, t.origin, aligned, x, labels); err != nil {
+	found, loss := different, prequential.Loss{Mean: math.NaN()}
+	switch {
+	case t.fitter.landmarks.New:
+		o.Reason += "; a new epoch: it is fitted on new landmarks"
+	case t.plan.labelled():
+		if found, loss, err = compareModels(ctx, t.data.window, t.origin, aligned, from); err != nil {
 			return nil, err
 		}
-		comparable = loss+1.5*spread <= maxCrossLoss
+		o.Reason += [...]string{
+			undecided:  "; a new epoch, for now: it is not decided what coordinates of the old one's first model lose: they ",
+			comparable: "; coordinates of the epoch's first model ",
+			different:  "; a new epoch: coordinates of the old one's first model ",
+		}[found] + describeLoss(loss)
+	case a.Comparable:
+		found = comparable
+		o.Reason += "; its outputs are comparable with those of the live model"
+	default:
+		o.Reason += "; a new epoch: its outputs are not comparable with those of the live model"
 	}
-	if comparable && !t.fitter.landmarks.New {
-		o.Reason += fmt.Sprintf("; coordinates of the epoch's first model lose %.1f points", 100*loss)
-		return &placement{model: aligned, epoch: live.Epoch, origin: t.origin}, nil
+	if found == comparable {
+		return &placement{model: aligned, epoch: live.Epoch, origin: t.origin, sameAs: live.SameAs,
+			undecided: live.Undecided, before: t.before}, nil
 	}
-	if t.fitter.landmarks.New {
-		o.Reason += "; a new epoch: it is fitted on new landmarks"
-	} else {
-		o.Reason += fmt.Sprintf("; a new epoch: coordinates of the old one's first model lose %.1f points", 100*loss)
+	p := begins(aligned, next)
+	if found == undecided {
+		p.undecided, p.before = cmp.Or(live.SameAs, live.Epoch), t.origin
 	}
-	c, err := model.FitConversion(ctx, t.origin, aligned, anchors)
-	if err != nil {
+	if p.conversion, err = model.FitConversion(ctx, t.origin, aligned, anchors); err != nil {
 		return nil, err
 	}
-	if c != nil {
-		c.FromEpoch = uint64(live.Epoch)
+	if p.conversion != nil {
+		p.conversion.FromEpoch = uint64(live.Epoch)
 	}
-	return &placement{aligned, next, aligned, c}, nil
+	return p, nil
 }
 
 // publish stores a model and makes it live.
 func (t *Trainer) publish(ctx context.Context, a *placement, s *window.Suffix, o *spec.Outcome, bootstrap bool) error {
 	m, epoch := a.model, a.epoch
 	note := model.Note{Created: t.config.Clock(), Epoch: uint64(epoch), Source: map[string]string{},
-		Conversion: a.conversion}
+		SameAs: uint64(a.sameAs), Conversion: a.conversion}
 	maps.Copy(note.Source, t.config.Source)
 	if at := s.Last.Created; at != 0 && note.Source["created"] != "" { // it may have been created again
 		note.Source["created"] = time.Unix(0, at).UTC().Format(time.RFC3339Nano)
@@ -193,7 +235,8 @@ func (t *Trainer) publish(ctx context.Context, a *placement, s *window.Suffix, o
 	}
 	note.Source["first"] = strconv.FormatUint(from.Seq, 10)
 	note.Source["last"] = strconv.FormatUint(s.Last.Seq, 10)
-	live := &spec.Live{Version: m.Digest()[:16], Epoch: epoch, Seen: s.Last.Seq, Bootstrap: bootstrap, Origin: t.origin}
+	live := &spec.Live{Version: m.Digest()[:16], Epoch: epoch, Seen: s.Last.Seq, Bootstrap: bootstrap, Origin: t.origin,
+		SameAs: a.sameAs, Undecided: a.undecided, Before: a.before}
 	previous := t.host.Live()
 	if previous != nil {
 		live.Epochs = max(previous.Epochs, epoch)
@@ -201,7 +244,7 @@ func (t *Trainer) publish(ctx context.Context, a *placement, s *window.Suffix, o
 	if t.config.Store != nil {
 		r := &spec.Release{Model: m.WithNote(note), Epoch: epoch, Bootstrap: bootstrap, First: s.First.Seq, Last: s.Last.Seq,
 			Rows: s.Rows, Score: o.Candidate, LiveScore: o.Previous, Why: o.Reason, Door: o.Door,
-			State: t.state(), NewEpoch: t.origin == m}
+			State: t.state(), NewEpoch: t.origin == m, SameAs: a.sameAs, Undecided: a.undecided}
 		if previous != nil {
 			r.Parent, r.AfterReset = previous.Version, previous.WasReset
 		}

@@ -114,6 +114,7 @@ func (r *Replica) Open(ctx context.Context, stores *Stores) (Stored, error) {
 		r.openTerm = 0
 	}
 	stage.Store, stage.Checkpoint, stage.Resume = r.Models.Save, r.Models.Checkpoint, choice.Live
+	stage.SettleEpoch = func(ctx context.Context, l *plugin.Live) error { return registry.SettleEpoch(ctx, r.Models, l) }
 	if r.Input != nil {
 		stage.Source = map[string]string{"stream": r.Stream, "created": r.Created.UTC().Format(time.RFC3339Nano),
 			"subject": r.Subject}

@@ -1,0 +1,217 @@
+package prequential
+
+import (
+	"context"
+	"math"
+
+	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/score"
+)
+
+// Loss is the accuracy that readers of stored outputs lose, estimated on some rows.
+type Loss struct {
+	Mean  float64
+	Error float64 // standard error; +Inf: not known
+	Rows  int     // that it was estimated on
+}
+
+const (
+	// comparedNeighbors is the number of nearest rows by which a row is classified. The share of them that have its label
+	// has about the mean of one nearest row among as many times fewer, and a smaller variance.
+	comparedNeighbors = 10
+	// maxCompared bounds the cost: more rows are compared in parts.
+	maxCompared = 4000
+)
+
+// CrossLoss is the accuracy that is lost if the outputs of model first are the references for outputs of model next. It
+// classifies each row by its nearest ones among the others, outside of its neighbourhood, where copies would answer for
+// it. The rows are in the order of their positions, and both models have as many outputs.
+//
+// The standard error is from the sums of stretches, since rows next to each other may depend on each other. A row
+// counts for its own class and, as a reference, for those of others.
+func CrossLoss(ctx context.Context, first, next *model.Model, rows []*window.Row) (Loss, error) {
+	parts := 1 + (len(rows)-1)/maxCompared
+	c := comparison{}
+	for part := range parts {
+		if err := c.add(ctx, first, next, everyStretch(rows, parts, part)); err != nil {
+			return Loss{}, err
+		}
+	}
+	return c.loss(), nil
+}
+
+// everyStretch returns the rows of every so many stretches, from one on.
+func everyStretch(rows []*window.Row, every, from int) (some []*window.Row) {
+	if every == 1 {
+		return rows
+	}
+	stretch := -1
+	var last window.Position
+	for i, r := range rows {
+		if at, _ := r.Neighbourhood(); i == 0 || at != last {
+			stretch, last = stretch+1, at
+		}
+		if stretch%every == from {
+			some = append(some, r)
+		}
+	}
+	return some
+}
+
+// comparison sums how right the nearest rows of one model, and of another one, are.
+type comparison struct {
+	rows    int
+	lost    float64 // sum of the differences
+	squares float64 // of the sums of stretches
+}
+
+func (c *comparison) loss() Loss {
+	if c.rows == 0 {
+		return Loss{Error: math.Inf(1)}
+	}
+	n := float64(c.rows)
+	return Loss{Mean: c.lost / n, Error: math.Sqrt(c.squares) / n, Rows: c.rows}
+}
+
+// add compares the outputs of two models for some rows.
+func (c *comparison) add(ctx context.Context, first, next *model.Model, rows []*window.Row) error {
+	n, d := len(rows), next.Dim()
+	if n < 2 {
+		return nil
+	}
+	x := make([]float64, 0, n*next.M())
+	for _, r := range rows {
+		x = append(x, r.X...)
+	}
+	before, err := project(ctx, first, x, n)
+	if err != nil {
+		return err
+	}
+	after, err := project(ctx, next, x, n)
+	if err != nil {
+		return err
+	}
+	own := &classified{rows: rows, influence: make([]float64, n)}
+	cross := &classified{rows: rows, influence: make([]float64, n)}
+	for i := 0; i < n; {
+		if err := ctx.Err(); err != nil { // learning pauses there
+			return err
+		}
+		near, count := neighbourhood(rows, i)
+		for _, by := range []struct {
+			*classified
+			outputs []float64
+		}{{own, after}, {cross, before}} {
+			at, err := neighborsOutside(ctx, by.outputs, d, near, after[i*d:(i+count)*d], comparedNeighbors)
+			if err != nil {
+				return err
+			}
+			by.add(i, count, at)
+		}
+		i += count
+	}
+	own.centre()
+	cross.centre()
+	c.lost += own.right - cross.right
+	c.rows += own.count
+	sum := 0.0
+	for i := range rows {
+		sum += own.influence[i] - cross.influence[i]
+		if i+1 == n || !sameNeighbourhood(rows[i], rows[i+1]) {
+			c.squares += sum * sum
+			sum = 0
+		}
+	}
+	return nil
+}
+
+// neighbourhood returns the span of the rows in the neighbourhood of row i, and the number of rows from there on that
+// have the same one.
+func neighbourhood(rows []*window.Row, i int) (near span, count int) {
+	from, to := rows[i].Neighbourhood()
+	near = span{i, i + 1}
+	for near.from > 0 && rows[near.from-1].Compare(from) >= 0 {
+		near.from--
+	}
+	for near.to < len(rows) && rows[near.to].Compare(to) < 0 {
+		near.to++
+	}
+	count = 1
+	for i+count < len(rows) && sameNeighbourhood(rows[i], rows[i+count]) {
+		count++
+	}
+	return near, count
+}
+
+func sameNeighbourhood(a, b *window.Row) bool {
+	from, to := a.Neighbourhood()
+	otherFrom, otherTo := b.Neighbourhood()
+	return from == otherFrom && to == otherTo
+}
+
+// classified counts how right the nearest rows in the outputs of one model are.
+type classified struct {
+	rows      []*window.Row
+	count     int     // rows that were classified
+	right     float64 // sum over them of the share of the nearest that have their label
+	influence []float64
+	nearest   [][2]int  // a row and one of its nearest
+	share     []float64 // of each of these in the sum
+}
+
+// add counts rows from i on, by their nearest others.
+func (c *classified) add(i, count int, nearest []int) {
+	k := len(nearest) / count
+	if k == 0 {
+		return
+	}
+	c.count += count
+	for j, at := range nearest {
+		c.nearest, c.share = append(c.nearest, [2]int{i + j/k, at}), append(c.share, 1/float64(k))
+		if row := i + j/k; c.rows[at].Label == c.rows[row].Label {
+			c.right += 1 / float64(k)
+		}
+	}
+}
+
+// centre sets the influence of each row on the sum, from its mean: as a row that is classified and as one of the
+// nearest.
+func (c *classified) centre() {
+	mean := c.right / float64(max(c.count, 1))
+	for j, pair := range c.nearest {
+		v := -mean
+		if c.rows[pair[0]].Label == c.rows[pair[1]].Label {
+			v++
+		}
+		c.influence[pair[0]] += v * c.share[j]
+		c.influence[pair[1]] += v * c.share[j]
+	}
+}
+
+// neighborsOutside returns the k nearest outputs of each row with outputs y, nearest first: the indices of those
+// outside a span, all of them if there are fewer than k.
+func neighborsOutside(ctx context.Context, outputs []float64, d int, near span, y []float64, k int) ([]int, error) {
+	n, rows := len(outputs)/d, len(y)/d
+	older, err := score.Neighbors(ctx, outputs, near.from, y, rows, d, k)
+	if err != nil {
+		return nil, err
+	}
+	newer, err := score.Neighbors(ctx, outputs[near.to*d:], n-near.to, y, rows, d, k)
+	if err != nil {
+		return nil, err
+	}
+	nearest := make([]int, 0, rows*k)
+	for i := range rows {
+		a, b := older[i*len(older)/rows:(i+1)*len(older)/rows], newer[i*len(newer)/rows:(i+1)*len(newer)/rows]
+		distance := func(at int) float64 { return squaredDistance(outputs[at*d:(at+1)*d], y[i*d:(i+1)*d]) }
+		for range min(k, len(a)+len(b)) {
+			if len(b) == 0 || len(a) > 0 && distance(a[0]) <= distance(near.to+b[0]) {
+				nearest, a = append(nearest, a[0]), a[1:]
+			} else {
+				nearest, b = append(nearest, near.to+b[0]), b[1:]
+			}
+		}
+	}
+	return nearest, nil
+}

@@ -1,0 +1,107 @@
+package trainer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/embedd/embedd/internal/stage/prequential"
+	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/model"
+)
+
+// answer says whether a reader may keep the outputs of two models in one index.
+type answer int
+
+const (
+	undecided answer = iota
+	comparable
+	different
+)
+
+const (
+	// maxCrossLoss is the accuracy that a reader of stored outputs may lose within one epoch, minCrossLoss what it loses
+	// at least where an epoch is not comparable with the one before, each by compareErrors standard errors.
+	maxCrossLoss  = 0.02
+	minCrossLoss  = 0.005
+	compareErrors = 1.5
+	// minCompared is the number of rows of the first comparison. The next ones have twice as many each, until one
+	// decides.
+	minCompared = 500
+)
+
+// answerOf returns the answer of a loss.
+func answerOf(l prequential.Loss) answer {
+	switch e := compareErrors * l.Error; {
+	case l.Mean+e <= maxCrossLoss:
+		return comparable
+	case l.Mean-e > minCrossLoss:
+		return different
+	}
+	return undecided
+}
+
+// describeLoss is a loss for the reason of a promotion.
+func describeLoss(l prequential.Loss) string {
+	return fmt.Sprintf("lose %.1f +- %.1f points on %d rows", 100*l.Mean, 100*l.Error, l.Rows)
+}
+
+// compareModels decides whether the outputs of a model are comparable with those of an earlier one, by the newest rows
+// from a position on, as many as the answer needs. Rows before that are not of the concept that the model was fitted
+// on.
+func compareModels(ctx context.Context, w *window.Window, first, next *model.Model,
+	from window.Position) (answer, prequential.Loss, error) {
+	loss := prequential.Loss{Mean: 1}
+	if first.Dim() != next.Dim() {
+		return different, loss, nil
+	}
+	for n := minCompared; ; n *= 2 {
+		rows, all := newestPerClass(w, from, n)
+		var err error
+		if loss, err = prequential.CrossLoss(ctx, first, next, rows); err != nil {
+			return undecided, loss, err
+		}
+		if a := answerOf(loss); a != undecided || all {
+			return a, loss, nil
+		}
+	}
+}
+
+// newestPerClass returns about n rows that enter fits, in the order of their positions: the newest ones from a position
+// on, as many of each class as there are. all reports that there are no others.
+func newestPerClass(w *window.Window, from window.Position, n int) (rows []*window.Row, all bool) {
+	most := (n + w.Classes() - 1) / max(w.Classes(), 1)
+	all = true
+	w.EachClass(func(_ string, members []*window.Row) {
+		taken := 0
+		for _, r := range slices.Backward(members) {
+			switch {
+			case !r.IsIncluded() || r.Compare(from) < 0:
+			case taken == most:
+				all = false
+				return
+			default:
+				rows = append(rows, r)
+				taken++
+			}
+		}
+	})
+	slices.SortFunc(rows, func(a, b *window.Row) int { return a.Compare(b.Position) })
+	return rows, all
+}
+
+// placement is a model in the coordinates of an epoch.
+type placement struct {
+	model      *model.Model
+	epoch      int
+	origin     *model.Model      // the first model of the epoch, and of those that are recorded as one with it
+	sameAs     int               // see spec.Live
+	undecided  int               // see spec.Live
+	before     *model.Model      // see spec.Live
+	conversion *model.Conversion // from the outputs of the epoch before, if the model begins one; nil: none
+}
+
+// begins returns the placement of the first model of an epoch that no comparison precedes.
+func begins(m *model.Model, epoch int) *placement {
+	return &placement{model: m, epoch: epoch, origin: m}
+}
