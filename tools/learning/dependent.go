@@ -22,6 +22,7 @@ type course struct {
 	worst     figure                    // the most that a promotion lost
 	doors     map[string]int            // promotions by door
 	reported  figure                    // mean of |reported - live|
+	swaps     []swap
 }
 
 // measuredFrom returns the row from which on a run is measured: that of the change, if the stream has one.
@@ -63,6 +64,7 @@ func courseOf(r *trial.Result) course {
 	for i, p := range r.Promotions {
 		if i > 0 {
 			c.worst = larger(c.worst, p.Before-p.After)
+			c.swaps = append(c.swaps, swap{p.Epoch, p.NewEpoch, p.After - p.Stored})
 		}
 		c.doors[p.Door]++
 	}
@@ -83,24 +85,29 @@ and on the newest 500, 1,000, 2,000 and 4,000. The columns:
   class had been in the stream and a model was live;
 - said: mean difference between the accuracy that the stage reports and the measured one, in points;
 - alarms, promotions by door, lost: the most that a promotion lost, in points; epochs;
-- width: numbers of outputs; window: rows and classes at the end; aside: outliers at the end, in % of the window.
+` + separationColumns +
+	`- width: numbers of outputs; window: rows and classes at the end; aside: outliers at the end, in % of the window.
 
 Figures are means over the seeds, except for the worst of all seeds in "below" and "lost".
 
 | stream | rows | end | worst | all | mean | all | newest | below | said | alarms | promotions | lost | epochs |` +
-	` width | window | aside |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+	` separate | they lose | within | width | window | aside |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
 `
 
 // trialTable has a line for each dependent stream.
 func trialTable(trials [][]*trial.Result) string {
 	var b strings.Builder
 	b.WriteString(trialPreamble)
+	var epochs separation
 	for _, results := range trials {
 		var courses []course
+		var separate separation
 		for _, r := range results {
 			courses = append(courses, courseOf(r))
+			separate.add(courses[len(courses)-1].swaps, r.SameAs)
 		}
+		epochs.merge(separate)
 		mean := func(of func(course) figure) spread {
 			var values []figure
 			for _, c := range courses {
@@ -109,7 +116,7 @@ func trialTable(trials [][]*trial.Result) string {
 			return over(values)
 		}
 		end := mean(func(c course) figure { return c.end.Live })
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %.1f | %s | %s | %.1f | %s |"+
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %.1f | %s | %s | %.1f | %s | %s |"+
 			" %.0f, %.1f | %.2g |\n", results[0].Stream, thousands(results[0].Rows), inPoints(end.Mean), inPoints(end.Least),
 			inPoints(mean(func(c course) figure { return c.end.All }).Mean),
 			inPoints(mean(func(c course) figure { return c.live.Mean }).Mean),
@@ -118,11 +125,12 @@ func trialTable(trials [][]*trial.Result) string {
 			inPoints(mean(func(c course) figure { return c.reported }).Mean),
 			mean(func(c course) figure { return figure(c.end.Alarms) }).Mean, doorCounts(courses),
 			inPoints(mean(func(c course) figure { return c.worst }).Most),
-			mean(func(c course) figure { return figure(c.end.Epoch) }).Mean, widths(results),
+			mean(func(c course) figure { return figure(c.end.Epoch) }).Mean, separate.cells(), widths(results),
 			mean(func(c course) figure { return figure(c.end.Window) }).Mean,
 			mean(func(c course) figure { return figure(c.end.Classes) }).Mean,
 			100*mean(func(c course) figure { return figure(c.end.SetAside) / figure(max(1, c.end.Window)) }).Mean)
 	}
+	b.WriteString(epochs.sentence())
 	return b.String()
 }
 
@@ -171,6 +179,14 @@ func widths(results []*trial.Result) string {
 	return strings.Trim(fmt.Sprint(all), "[]")
 }
 
+// sameAs says with which epoch an epoch is recorded as one, "" if with none.
+func sameAs(r *trial.Result, epoch int) string {
+	if first := r.SameAs[epoch]; first > 0 {
+		return fmt.Sprint(" (same as ", first, ")")
+	}
+	return ""
+}
+
 // traces are all checkpoints and promotions.
 func traces(trials [][]*trial.Result) string {
 	var b strings.Builder
@@ -181,8 +197,8 @@ func traces(trials [][]*trial.Result) string {
 			for _, c := range r.Checkpoints {
 				for ; next < len(r.Promotions) && r.Promotions[next].Row <= c.Row; next++ {
 					p := r.Promotions[next]
-					fmt.Fprintf(&b, "  %6d promoted by %s from %d rows, epoch %d: %s -> %s; %s\n", p.Row, p.Door, p.Rows,
-						p.Epoch, inPoints(p.Before), inPoints(p.After), p.Why)
+					fmt.Fprintf(&b, "  %6d promoted by %s from %d rows, epoch %d%s: %s -> %s, stored %s; %s\n", p.Row, p.Door,
+						p.Rows, p.Epoch, sameAs(r, p.Epoch), inPoints(p.Before), inPoints(p.After), inPoints(p.Stored), p.Why)
 				}
 				fmt.Fprintf(&b, "  %6d live %s all %s newest", c.Row, inPoints(c.Live), inPoints(c.All))
 				for _, a := range c.Newest {

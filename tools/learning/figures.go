@@ -105,9 +105,11 @@ type figures struct {
 	// the largest distance of a probe from its coordinates under the epoch's first model, then
 	Strayed spread `json:"strayed"`
 	Epochs  spread `json:"epochs"`
-	Alarms  spread `json:"alarms"`
-	First   spread `json:"first"` // rows before the first model
-	Widths  []int  `json:"widths"`
+	// Separate are the epochs that are not recorded as one with others.
+	Separate separation `json:"separate"`
+	Alarms   spread     `json:"alarms"`
+	First    spread     `json:"first"` // rows before the first model
+	Widths   []int      `json:"widths"`
 
 	Runs   []run `json:"runs"`
 	stream stream
@@ -157,6 +159,9 @@ func summarise(s stream, runs []run) *figures {
 	f.Moved = each(full(func(p promotion) figure { return p.Moved }))
 	f.Strayed = each(full(func(p promotion) figure { return p.Strayed }))
 	f.Epochs = each(func(r run) figure { return figure(r.Epochs) })
+	for _, r := range runs {
+		f.Separate.add(r.swaps(), r.SameAs)
+	}
 	f.Alarms = each(func(r run) figure { return figure(r.Alarms) })
 	f.First = each(func(r run) figure { return figure(r.First) })
 	for _, r := range runs {

@@ -50,8 +50,9 @@ type promotion struct {
 	Moved   figure `json:"moved"`   // displacement of a probe by this promotion
 	Strayed figure `json:"strayed"` // displacement of a probe from the epoch's first model
 	// Broken is what references in the coordinates of the previous epoch's first model would lose, if it begins an epoch.
-	Broken figure `json:"broken"`
-	Why    string `json:"why"`
+	Broken   figure `json:"broken"`
+	NewEpoch bool   `json:"new_epoch"`
+	Why      string `json:"why"`
 }
 
 // run is the result of one stream with one seed.
@@ -62,8 +63,9 @@ type run struct {
 	Checkpoints []checkpoint `json:"checkpoints"`
 	Promotions  []promotion  `json:"promotions"` // without the first model
 	Epochs      int          `json:"epochs"`
-	Widths      []int        `json:"widths"` // dimensions of the outputs, each new one
-	Alarms      int          `json:"alarms"` // drift alarms
+	SameAs      map[int]int  `json:"same_as"` // epochs that are recorded as one with earlier ones, and the first of these
+	Widths      []int        `json:"widths"`  // dimensions of the outputs, each new one
+	Alarms      int          `json:"alarms"`  // drift alarms
 }
 
 // follower observes a stage during training.
@@ -77,9 +79,7 @@ type follower struct {
 	live     *model.Model
 	frozen   *model.Model
 	atChange *model.Model // live at the last change
-	founder  *model.Model // the epoch's first model
-	epoch    int
-	lost     comparison // the last one
+	lost     comparison   // the last one
 }
 
 // comparison is the difference between the errors of two models at a row.
@@ -117,7 +117,7 @@ func follow(ctx context.Context, s stream, rows int, seed uint64, c fit.Config) 
 	if status.Dropped+status.OverClassLimit > 0 {
 		return run{}, fmt.Errorf("%d rows were not learned", status.Dropped+status.OverClassLimit)
 	}
-	f.run.Alarms, f.run.Widths = status.Alarms, f.player.Widths
+	f.run.Alarms, f.run.Widths, f.run.SameAs = status.Alarms, f.player.Widths, f.player.SameAs
 	err = f.check(ctx, f.run.Rows)
 	return f.run, err
 }
@@ -150,7 +150,7 @@ func (f *follower) note(ctx context.Context, at int) error {
 	}
 	for _, r := range f.player.Released {
 		p := promotion{Row: at + batchRows, Epoch: r.Epoch, Before: none, Stored: none, Moved: none, Strayed: none,
-			Broken: none, Why: r.Why}
+			Broken: none, NewEpoch: r.NewEpoch, Why: r.Why}
 		// The same random rows at each promotion, under the current concept.
 		ref, query := f.source.Fresh(rand.New(rand.NewPCG(f.run.Seed, 3)), at, manyRefs, manyQueries)
 		after, err := trial.Accuracy(ctx, r.Model, ref, query)
@@ -163,18 +163,17 @@ func (f *follower) note(ctx context.Context, at int) error {
 				return err
 			}
 		}
-		if f.epoch != r.Epoch {
-			if f.founder != nil && f.founder.Dim() == r.Model.Dim() {
-				kept, err := storedAccuracy(ctx, f.founder, r.Model, ref, query)
-				if err != nil {
-					return err
-				}
-				p.Broken = p.After - figure(kept)
+		kept, strayed := none, none
+		if r.Against != nil {
+			if kept, strayed, err = since(ctx, r.Against, r.Model, ref, query); err != nil {
+				return err
 			}
-			f.epoch, f.founder = r.Epoch, r.Model
+		}
+		if r.NewEpoch {
+			p.Broken = p.After - kept
 			f.run.Epochs++
-		} else if p.Stored, p.Strayed, err = f.sinceFounder(ctx, r.Model, ref, query); err != nil {
-			return err
+		} else {
+			p.Stored, p.Strayed = kept, strayed
 		}
 		if f.live == nil {
 			f.run.First, f.frozen = p.Row, r.Model
@@ -186,14 +185,13 @@ func (f *follower) note(ctx context.Context, at int) error {
 	return nil
 }
 
-// sinceFounder compares a model with the first of its epoch.
-func (f *follower) sinceFounder(ctx context.Context, m *model.Model,
-	ref, query *model.Data) (kept, strayed figure, err error) {
-	k, err := storedAccuracy(ctx, f.founder, m, ref, query)
+// since compares a model with the first of an epoch.
+func since(ctx context.Context, first, m *model.Model, ref, query *model.Data) (kept, strayed figure, err error) {
+	k, err := trial.StoredAccuracy(ctx, first, m, ref, query)
 	if err != nil {
 		return none, none, err
 	}
-	s, err := displacement(ctx, f.founder, m, ref, query)
+	s, err := displacement(ctx, first, m, ref, query)
 	return figure(k), figure(s), err
 }
 

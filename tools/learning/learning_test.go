@@ -42,12 +42,12 @@ func TestScores(t *testing.T) {
 	if got, err := trial.Accuracy(t.Context(), here, ref, query); err != nil || got != 0.75 {
 		t.Errorf("three of four are next to their class: %g, %v", got, err)
 	}
-	if got, err := storedAccuracy(t.Context(), here, here, ref, query); err != nil || got != 0.75 {
+	if got, err := trial.StoredAccuracy(t.Context(), here, here, ref, query); err != nil || got != 0.75 {
 		t.Errorf("stored by the same model: %g, %v", got, err)
 	}
 	// In the coordinates of the first model the other one is 10 to the left: 0, 1 and 2 are classified as what is left of
 	// them, and so is 12.
-	if got, err := storedAccuracy(t.Context(), here, there, ref, query); err != nil || got != 0.25 {
+	if got, err := trial.StoredAccuracy(t.Context(), here, there, ref, query); err != nil || got != 0.25 {
 		t.Errorf("stored by a model from which it is shifted: %g, %v", got, err)
 	}
 	// The queries are 1, sqrt 2, sqrt 2 and 2 from their neighbours, and move by 10.

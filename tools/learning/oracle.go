@@ -62,24 +62,6 @@ func (o *oracle) best(ctx context.Context, concept, dim int, ref, query *model.D
 	return best, nil
 }
 
-// storedAccuracy returns the accuracy of one model's outputs of the queries if the outputs of the references were
-// stored under another model. It is NaN if the numbers of outputs differ.
-func storedAccuracy(ctx context.Context, then, now *model.Model, ref, query *model.Data) (float64, error) {
-	if then.Dim() != now.Dim() {
-		return 0, nil
-	}
-	old, err := score.Outputs(ctx, then, ref)
-	if err != nil {
-		return 0, err
-	}
-	y, err := score.Outputs(ctx, now, query)
-	if err != nil {
-		return 0, err
-	}
-	right, err := score.CorrectNN(ctx, old, ref.Y, y, query.Y, now.Dim(), 1)
-	return float64(right) / float64(query.N), err
-}
-
 // displacement is how far rows move from their outputs under one model to those under another, in units of the
 // distance from the old output to the nearest old output of a reference row: the mean of one over the mean of the
 // other.

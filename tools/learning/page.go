@@ -120,22 +120,25 @@ The columns:
 - lost > 1, > 2: how many promotions of all runs lost more than 1 and 2 points on the same fresh rows; worst: the most
   that one lost, in points;
 - epochs, counted from 1, and widths of the outputs;
-- stored: the largest loss of accuracy if references keep the coordinates that the first model of the epoch gave them;
+%s- stored: the largest loss of accuracy if references keep the coordinates that the first model of the epoch gave them;
 - moved: the largest distance by which one promotion moved a row, once the window of %s rows was full; strayed: the
   distance of that row from its coordinates under the first model of the epoch. Both are in units of the distance to
   its nearest neighbour.
 
-| stream | first model after | alarms | promotions | late | lost > 1 | > 2 | worst | epochs | widths | stored | moved`+
-		` | strayed |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|
-`, thousands(fullWindow))
+| stream | first model after | alarms | promotions | late | lost > 1 | > 2 | worst | epochs | separate | they lose`+
+		` | within | widths | stored | moved | strayed |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+`, separationColumns, thousands(fullWindow))
+	var epochs separation
 	for _, f := range all {
-		fmt.Fprintf(&b, "| %s | %.0f | %.1f | %.1f | %.1f | %d | %d | %s | %.1f | %s | %s | %s | %s |\n", f.Name,
+		fmt.Fprintf(&b, "| %s | %.0f | %.1f | %.1f | %.1f | %d | %d | %s | %.1f | %s | %s | %s | %s | %s |\n", f.Name,
 			f.First.Mean,
 			f.Alarms.Mean, f.Promotions.Mean, f.LatePromotions.Mean, f.LostOne, f.LostTwo, inPoints(f.Worst),
-			f.Epochs.Mean,
+			f.Epochs.Mean, f.Separate.cells(),
 			strings.Trim(fmt.Sprint(f.Widths), "[]"), most(f.Stored, 100), most(f.Moved, 1), most(f.Strayed, 1))
+		epochs.merge(f.Separate)
 	}
+	b.WriteString(epochs.sentence())
 	return b.String()
 }
 

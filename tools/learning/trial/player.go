@@ -30,10 +30,11 @@ import (
 // that what the stage does is a function of the messages. The stream has a thousand rows a second, by its own clock.
 type Player struct {
 	Stage    *plugin.Stage
-	Released []*plugin.Release // that went live since the last message
-	Widths   []int             // numbers of outputs, in the order in which they appeared
-	Failed   []error           // fits that failed
-	Used     time.Duration     // processor time of this process while messages were answered and learned
+	Released []Released    // that went live since the last message
+	SameAs   map[int]int   // epochs that are recorded as one with earlier ones, and the first of these
+	Widths   []int         // numbers of outputs, in the order in which they appeared
+	Failed   []error       // fits that failed
+	Used     time.Duration // processor time of this process while messages were answered and learned
 
 	late     bool
 	clock    atomic.Int64
@@ -46,18 +47,37 @@ type Player struct {
 	played   []*model.Data // all messages, for restarts; nil without
 }
 
+// Released is a model that went live.
+type Released struct {
+	*plugin.Release
+	Against *model.Model // the first model of the epoch that was live, with which it was compared; nil: none
+}
+
 // NewPlayer opens a stage with the defaults and a method. configure, if not nil, changes its configuration. Close it.
 func NewPlayer(s streams.Stream, c fit.Config, configure func(*plugin.Config)) (*Player, error) {
-	p := &Player{late: s.HasLateLabels()}
+	p := &Player{late: s.HasLateLabels(), SameAs: map[int]int{}}
 	p.config = plugin.Config{
 		Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
 		Fit:  c,
 		Store: func(_ context.Context, r *plugin.Release) (string, error) {
-			p.Released = append(p.Released, r)
-			version := r.Model.Digest()[:16]
-			p.resume = &plugin.Live{Model: r.Model, Version: version, Epoch: r.Epoch, Seen: r.Last, Bootstrap: r.Bootstrap,
-				State: r.State}
-			return version, nil
+			released := Released{Release: r}
+			if p.resume != nil && !p.resume.IsProvisional() {
+				released.Against = p.resume.First()
+			}
+			p.Released = append(p.Released, released)
+			p.resume = r.Live(r.Model.Digest()[:16], p.resume)
+			if r.SameAs > 0 {
+				p.SameAs[r.Epoch] = r.SameAs
+			}
+			return p.resume.Version, nil
+		},
+		SettleEpoch: func(_ context.Context, l *plugin.Live) error {
+			live := *l
+			live.State, p.resume = p.resume.State, &live
+			if l.SameAs > 0 {
+				p.SameAs[l.Epoch] = l.SameAs
+			}
+			return nil
 		},
 		Checkpoint: func(_ context.Context, state []byte) error {
 			live := *p.resume

@@ -82,3 +82,21 @@ func Accuracy(ctx context.Context, m *model.Model, ref, query *model.Data) (floa
 	right, err := score.Correct(ctx, m, ref, query, 1)
 	return float64(right) / float64(query.N), err
 }
+
+// StoredAccuracy returns the accuracy of one model's outputs of the queries if the outputs of the references were
+// stored under another model. It is NaN if the numbers of outputs differ.
+func StoredAccuracy(ctx context.Context, then, now *model.Model, ref, query *model.Data) (float64, error) {
+	if then.Dim() != now.Dim() {
+		return math.NaN(), nil
+	}
+	old, err := score.Outputs(ctx, then, ref)
+	if err != nil {
+		return 0, err
+	}
+	y, err := score.Outputs(ctx, now, query)
+	if err != nil {
+		return 0, err
+	}
+	right, err := score.CorrectNN(ctx, old, ref.Y, y, query.Y, now.Dim(), 1)
+	return float64(right) / float64(query.N), err
+}

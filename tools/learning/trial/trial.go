@@ -58,8 +58,11 @@ type Promotion struct {
 	Before Figure `json:"before"` // accuracy on fresh rows of the model that it replaced
 	After  Figure `json:"after"`
 	Epoch  int    `json:"epoch"`
-	Digest string `json:"digest"`
-	Why    string `json:"why"`
+	// Stored is the accuracy after it with references in the coordinates of the first model of the epoch that was live.
+	Stored   Figure `json:"stored"`
+	NewEpoch bool   `json:"new_epoch"`
+	Digest   string `json:"digest"`
+	Why      string `json:"why"`
 }
 
 // Result is the course of a run.
@@ -70,8 +73,9 @@ type Result struct {
 	Checkpoints []Checkpoint  `json:"checkpoints"`
 	Promotions  []Promotion   `json:"promotions"`
 	Widths      []int         `json:"widths"`
-	Seconds     float64       `json:"-"` // processor time of the stage, if no other run used the processor
-	Status      plugin.Status `json:"-"` // at the end
+	SameAs      map[int]int   `json:"same_as"` // epochs that are recorded as one with earlier ones, and the first of these
+	Seconds     float64       `json:"-"`       // processor time of the stage, if no other run used the processor
+	Status      plugin.Status `json:"-"`       // at the end
 }
 
 // Run runs a stage on a stream.
@@ -98,6 +102,7 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 	if err := t.end(ctx); err != nil {
 		return nil, fmt.Errorf("%s, seed %d, after all rows: %w", c.Stream.Name, c.Seed, err)
 	}
+	t.result.SameAs = player.SameAs
 	t.result.Widths, t.result.Status, t.result.Seconds = player.Widths, player.Stage.Status(), player.Used.Seconds()
 	return t.result, nil
 }
@@ -200,15 +205,21 @@ func (t *trial) note(ctx context.Context, at int) error {
 		if err != nil {
 			return err
 		}
-		before := math.NaN()
+		before, stored := math.NaN(), math.NaN()
 		if t.live != nil {
 			if before, err = Accuracy(ctx, t.live, ref, query); err != nil {
 				return err
 			}
 		}
+		if r.Against != nil {
+			if stored, err = StoredAccuracy(ctx, r.Against, r.Model, ref, query); err != nil {
+				return err
+			}
+		}
 		t.live = r.Model
 		t.result.Promotions = append(t.result.Promotions, Promotion{Row: at, Rows: r.Rows, Door: r.Door,
-			Before: Figure(before), After: Figure(after), Epoch: r.Epoch, Digest: r.Model.Digest(), Why: r.Why})
+			Before: Figure(before), After: Figure(after), Epoch: r.Epoch, Stored: Figure(stored), NewEpoch: r.NewEpoch,
+			Digest: r.Model.Digest(), Why: r.Why})
 	}
 	return nil
 }
