@@ -151,11 +151,11 @@ ALTERNATIVES = {
     "LDA, ADWIN": lambda seed: Detector(drift.ADWIN),
     "LDA, DDM": lambda seed: Detector(lambda: drift.binary.DDM()),
     "LDA, Page-Hinkley": lambda seed: Detector(drift.PageHinkley),
-    "LDA, KSWIN": lambda seed: Detector(lambda: drift.KSWIN(seed=seed)),
     "LDA of 1,000": lambda seed: Cron(1000),
     "LDA of 4,000": lambda seed: Cron(4000),
     "LDA of all": lambda seed: Cron(0),
     "neighbours": lambda seed: Neighbours(),
+    "LDA, KSWIN": lambda seed: Detector(lambda: drift.KSWIN(seed=seed)),
     "adaptive forest": Forest,
 }
 
