@@ -9,7 +9,7 @@
 //
 // It prints progress on stderr and a table on stdout. -json writes the outcomes to a file, -list prints the mutants
 // that are drawn. -only runs those with the given ids, and -constants all named constants, times ten and by a
-// tenth: with -page it writes docs/thresholds.md.
+// tenth: with -page it writes docs/thresholds.md. -run limits the tests, as in go test.
 package main
 
 import (
@@ -17,6 +17,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -38,6 +39,7 @@ func mutate(args []string) error {
 		"packages that are mutated and whose tests are run, separated by commas")
 	list := flags.Bool("list", false, "print the drawn mutants and stop")
 	only := flags.String("only", "", "ids of mutants to run instead of a draw, separated by commas")
+	names := flags.String("run", "", "regular expression of the names of the tests to run; all if empty")
 	constants := flags.Bool("constants", false, "run every named constant ten times off instead of a draw")
 	page := flags.String("page", "", "page for the constants, whose rows of these packages are replaced")
 	budget := flags.Duration("budget", time.Minute, "time of tests for one mutant, as measured without it")
@@ -46,8 +48,11 @@ func mutate(args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	r := &run{budget: *budget, workers: max(1, *workers), log: os.Stderr, started: time.Now()}
-	var err error
+	chosen, err := regexp.Compile(*names)
+	if err != nil {
+		return fmt.Errorf("-run: %w", err)
+	}
+	r := &run{names: chosen, budget: *budget, workers: max(1, *workers), log: os.Stderr, started: time.Now()}
 	if r.tree, err = load(".", strings.Split(*patterns, ",")); err != nil {
 		return err
 	}

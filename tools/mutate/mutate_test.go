@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -137,7 +138,8 @@ func TestOutcomes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	r := &run{tree: read, work: t.TempDir(), budget: time.Minute, workers: 2, log: log, started: time.Now()}
+	r := &run{tree: read, work: t.TempDir(), log: log, started: time.Now(), budget: time.Minute, workers: 2,
+		names: regexp.MustCompile("")}
 	outcomes, err := r.outcomes(all, len(all))
 	if err != nil {
 		t.Fatal(err)

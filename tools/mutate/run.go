@@ -34,7 +34,8 @@ type run struct {
 	work     string // folder of the overlay and the binaries
 	binaries map[string]string
 	numbered int
-	budget   time.Duration // of the tests for one mutant, as long as they take without a mutant
+	names    *regexp.Regexp // of the tests to run
+	budget   time.Duration  // of the tests for one mutant, as long as they take without a mutant
 	workers  int
 	log      *os.File
 	started  time.Time
@@ -94,7 +95,8 @@ func (r *run) record(mutants []*mutant) ([]*test, error) {
 			return nil, fmt.Errorf("list the tests of %s: %w\n%s", path, err, out)
 		}
 		for _, name := range strings.Fields(string(out)) {
-			if strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz") {
+			isTest := strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz")
+			if isTest && r.names.MatchString(name) {
 				tests = append(tests, &test{pkg: path, name: name})
 			}
 		}

@@ -32,8 +32,8 @@ type blockSum struct {
 }
 
 const (
-	minBlock  = 8
-	scales    = 7
+	minBlock  = 8   // rows of the shortest blocks
+	scales    = 7   // lengths of blocks, each twice as long as the one before
 	minPairs  = 16  // pairs of blocks that an estimate needs
 	maxPairs  = 256 // at which the sums are halved, so that the estimate follows the stream
 	notByLuck = 3   // standard errors

@@ -36,8 +36,8 @@ type Sums struct {
 }
 
 const (
-	maxBuckets    = 5
-	checkEvery    = 8
+	maxBuckets    = 5  // of one size; with fewer a change is found later
+	checkEvery    = 8  // rows between two searches for a change
 	minPartValues = 16 // independent values that a part needs
 	// maxStrata bounds the memory of a window: further classes share the last stratum.
 	maxStrata = 32

@@ -51,8 +51,8 @@ const (
 	minRows   = 64  // rows that a candidate needs once a model is live
 	costShare = 32  // a fit of m^3 is worth its cost every m^2/costShare rows, whose scoring costs as much
 
-	choiceGrowth   = 4 // auto chooses again when the window has this many times the rows
-	checkpointRows = 2500
+	choiceGrowth   = 4    // auto chooses again when the window has this many times the rows
+	checkpointRows = 2500 // rows between two checkpoints, which a restart learns again
 )
 
 // Learn records the arrival of labelled rows. newClass says that one of them was the first of its class.

@@ -12,7 +12,7 @@ const (
 	chanceMargins = 5
 	// chanceOdds is the evidence for that. It is capped at maxChanceOdds, so that it ends soon after the labels do.
 	chanceOdds    = 20
-	maxChanceOdds = 2 * chanceOdds
+	maxChanceOdds = 2 * chanceOdds // so that the evidence ends soon after the labels do
 )
 
 // Sampled describes rows that are scored, for tests of their outcomes.

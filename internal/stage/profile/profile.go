@@ -138,7 +138,7 @@ func (p *Profile) HasRuns() bool {
 		chance += float64(rows) / n * float64(rows) / n
 	}
 	repeats := float64(p.Rows-p.Runs) / n
-	const errors, more = 6, 0.1
+	const errors, more = 6, 0.1 // standard errors, and a share of the rows that chance does not explain
 	return repeats > chance+max(more*(1-chance), errors*math.Sqrt(chance*(1-chance)/n))
 }
 

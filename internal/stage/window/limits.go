@@ -22,8 +22,8 @@ const (
 	// distribution; reachOfMost times as far as 97 in 100; and reachOfTop times as far as all but two rows of the sample,
 	// or as is usual for the features if that is less.
 	reachOfNine = 10
-	reachOfMost = 5
-	reachOfTop  = 5
+	reachOfMost = 5 // of 97 in 100 rows
+	reachOfTop  = 5 // of all but two rows
 	// reachOfUsual is how many times the usual distance of all features the range reaches for a feature of which more
 	// than half of the values are equal, such as a pixel that is nearly always 0: its quantiles say nothing.
 	reachOfUsual = 10
@@ -186,7 +186,7 @@ const (
 	wrongFeatures = 4
 	// At most one in maxSetAside rows of a block or a summary is set aside, and one in maxOfClass of each class there.
 	maxSetAside = 100
-	maxOfClass  = 20
+	maxOfClass  = 20 // so that outliers never remove a class
 )
 
 // suspect is a row that may be set aside.

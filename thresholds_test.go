@@ -1,0 +1,110 @@
+package embedd_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// thresholdRow is a row of docs/thresholds.md: folder, name and value of a constant, and the rest.
+var thresholdRow = regexp.MustCompile("(?m)^\\| `(\\S+) (\\S+)` \\| `([^`]+)` \\|(.*)$")
+
+// TestThresholds checks that each constant of docs/thresholds.md exists with the value that the page has, and that the
+// tests which are said to fail without it exist.
+func TestThresholds(t *testing.T) {
+	values, tests := map[string][]string{}, map[string]bool{}
+	declaration := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	eachGoFile(t, func(file, text string) {
+		if strings.HasSuffix(file, "_test.go") {
+			for _, name := range declaration.FindAllStringSubmatch(text, -1) {
+				tests[name[1]] = true
+			}
+			return
+		}
+		for name, value := range constantsIn(t, file, text) {
+			key := path.Dir(file) + " " + name
+			values[key] = append(values[key], value)
+		}
+	})
+	rows := thresholdRow.FindAllStringSubmatch(readPage(t, "docs/thresholds.md"), -1)
+	if len(rows) < 80 {
+		t.Errorf("docs/thresholds.md has %d constants", len(rows))
+	}
+	for _, row := range rows {
+		name := row[1] + " " + row[2]
+		if !slices.Contains(values[name], row[3]) {
+			t.Errorf("docs/thresholds.md: %s is %q in the code, not %s: write its row again", name, values[name], row[3])
+		}
+		cells := strings.Split(strings.TrimSuffix(strings.TrimSpace(row[4]), "|"), " | ")
+		if len(cells) < 3 {
+			continue // a constant that no test notices
+		}
+		for _, cell := range cells[len(cells)-2:] {
+			if test := strings.TrimSpace(cell); test != "-" && !tests[test] {
+				t.Errorf("docs/thresholds.md: %s: %s does not exist: write its row again", name, test)
+			}
+		}
+	}
+}
+
+// constantsIn lists the constants of a file with their values as they are written: by name, or by function and name.
+func constantsIn(t *testing.T, name, text string) map[string]string {
+	t.Helper()
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	add := func(prefix string, n ast.Node) {
+		ast.Inspect(n, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok {
+				return true
+			}
+			for i, value := range spec.Values {
+				if i < len(spec.Names) {
+					source := text[fset.Position(value.Pos()).Offset:fset.Position(value.End()).Offset]
+					found[prefix+spec.Names[i].Name] = strings.Join(strings.Fields(source), " ")
+				}
+			}
+			return true
+		})
+	}
+	for _, d := range file.Decls {
+		switch d := d.(type) {
+		case *ast.GenDecl:
+			if d.Tok == token.CONST {
+				add("", d)
+			}
+		case *ast.FuncDecl:
+			add(functionName(d)+".", d)
+		}
+	}
+	return found
+}
+
+// functionName is the name of a function, with its type if it is a method.
+func functionName(d *ast.FuncDecl) string {
+	if d.Recv == nil {
+		return d.Name.Name
+	}
+	receiver := d.Recv.List[0].Type
+	for {
+		switch x := receiver.(type) {
+		case *ast.StarExpr:
+			receiver = x.X
+		case *ast.IndexExpr:
+			receiver = x.X
+		case *ast.Ident:
+			return x.Name + "." + d.Name.Name
+		default:
+			return d.Name.Name
+		}
+	}
+}
