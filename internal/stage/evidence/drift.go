@@ -187,8 +187,11 @@ func (a *DriftDetector) cut() bool {
 	a.sum()
 	variances, rows := a.variances()
 	effect := a.Blocks.Effect()
+	if a.Blocks.Scales[1].Pairs < minPairs { // a first estimate is too small now and then
+		effect = max(effect, unknownEffect)
+	}
 	least := minPartValues * effect
-	if rows < 2*least || a.Blocks.Scales[1].Pairs < minPairs { // a first estimate is too small now and then
+	if rows < 2*least {
 		return false
 	}
 	delta := cmp.Or(a.Delta, 0.0005)

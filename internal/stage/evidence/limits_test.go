@@ -96,10 +96,10 @@ func TestVariancesAreShrunk(t *testing.T) {
 	}
 }
 
-// TestPartsNeedRows: a change is found once both parts have 16 independent values, not before, however large it is, and
-// not before the dependence of the rows is known from 16 pairs of blocks of 16 rows.
+// TestPartsNeedRows: a change is found once both parts have 16 independent values, not before, however large it is.
+// Rows count as a quarter until their dependence is known from 16 pairs of blocks of 16 rows.
 func TestPartsNeedRows(t *testing.T) {
-	for _, c := range []struct{ known, change, want int }{{minPairs, 16, 32}, {0, 140, 280}} {
+	for _, c := range []struct{ known, change, want int }{{minPairs, 16, 32}, {0, 64, 128}} {
 		a := DriftDetector{Delta: 0.9}
 		a.Blocks.Scales[0].Pairs, a.Blocks.Scales[1].Pairs = float64(c.known), float64(c.known)
 		found := 0

@@ -56,7 +56,7 @@ var Doors = []Door{
 		Epoch: keptEpoch, trained: true, threshold: func(g spec.Gate) float64 { return g.Evidence },
 		margin: func(m float64) float64 { return m + minGain }},
 	{Name: DoorMoreRows, Models: "a candidate from twice the rows of the live model, from half as many more if that has " +
-		"fewer than 250 effective ones, from four times if it has 1,000",
+		"fewer than 175 effective ones, from four times if it has 1,000",
 		Shown: notWorse + "`training.gate.more_rows`" + earlyRoot, Key: "training.gate.more_rows", Closed: "`never`",
 		Epoch: keptEpoch, trained: true, threshold: func(g spec.Gate) float64 { return orRoot(g.MoreRows, g) },
 		margin: func(m float64) float64 { return m - maxLoss }},

@@ -16,16 +16,18 @@ const (
 	// maxLoss is the loss in accuracy that a candidate from far more rows must be shown not to have. It need not be
 	// shown to be better: more rows of the same concept only help.
 	maxLoss = 0.01
+	// firstShare is the share of the rows of a first model that its fit sees at least; others are held out.
+	firstShare = 0.7
 	// minJudged is the number of rows that judge a candidate at earlyOdds at least.
 	minJudged = 32
 )
 
 // Grown reports whether a candidate has enough more rows than the live model to go live if it is merely no worse: half
-// as many more, twice the rows from 250 effective rows on, or four times from 1,000 on, where more rows gain less and
+// as many more, twice the rows from 175 effective rows on, or four times from 1,000 on, where more rows gain less and
 // every change moves the outputs. effect is the design effect of the stream.
 func Grown(rows, live int, effect float64) bool {
 	switch effective := float64(live) / effect; {
-	case effective < minSuffix:
+	case effective < firstShare*minSuffix:
 		return live > 0 && 2*rows >= 3*live
 	case effective < 1000:
 		return rows >= 2*live
@@ -94,10 +96,10 @@ func (c *Comparison) isProvisional(g spec.Gate) bool {
 // be shown to be worse. So few rows cannot show that it is better, and it most likely is.
 const earlyOdds = 0.25
 
-// IsEarly reports whether a model of a number of rows and classes is from fewer effective rows than a first model needs
-// of independent ones, or knows at most half of the established classes. effect is the design effect of the stream.
+// IsEarly reports whether a model of a number of rows and classes is from fewer effective rows than a first model of
+// independent ones, or knows at most half of the established classes. effect is the design effect of the stream.
 func (p *Schedule) IsEarly(rows int, effect float64, classes, established int) bool {
-	return float64(rows) < effect*float64(p.FirstRows()) || established > 0 && 2*classes <= established
+	return float64(rows) < firstShare*effect*float64(p.FirstRows()) || established > 0 && 2*classes <= established
 }
 
 // NeedNotBeBetter reports whether the candidate must only be shown to be no worse.

@@ -39,8 +39,8 @@ func TestHasNewClass(t *testing.T) {
 // configured; dependent rows count less.
 func TestEarlyModels(t *testing.T) {
 	s := Schedule{Config: Config{Features: 10}}
-	if s.IsEarly(250, 1, 2, 2) || !s.IsEarly(249, 1, 2, 2) || !s.IsEarly(2499, 10, 2, 2) || s.IsEarly(2500, 10, 2, 2) {
-		t.Error("a model is early if it is from fewer effective rows than the 250 that a first model needs")
+	if s.IsEarly(175, 1, 2, 2) || !s.IsEarly(174, 1, 2, 2) || !s.IsEarly(1749, 10, 2, 2) || s.IsEarly(1750, 10, 2, 2) {
+		t.Error("a model is early if it is from fewer effective rows than a fit sees of the 250 of a first model")
 	}
 	if s.IsEarly(2500, 1, 3, 5) || !s.IsEarly(2500, 1, 3, 6) || s.IsEarly(2500, 1, 0, 0) {
 		t.Error("a model is early if it knows at most half of the classes, and there are some")
@@ -50,7 +50,7 @@ func TestEarlyModels(t *testing.T) {
 		effect     float64
 		want       bool
 	}{{2000, 1000, 1, false}, {4000, 1000, 1, true}, {1998, 999, 1, true}, {2000, 1000, 2, true}, {3999, 2000, 2, false},
-		{3998, 1999, 2, true}, {374, 249, 1, true}, {373, 249, 1, false}, {375, 250, 1, false}, {3749, 2499, 10, true},
+		{3998, 1999, 2, true}, {261, 174, 1, true}, {260, 174, 1, false}, {263, 175, 1, false}, {2624, 1749, 10, true},
 		{10, 0, 1, false}} {
 		if got := Grown(c.rows, c.live, c.effect); got != c.want {
 			t.Errorf("%d rows for a model of %d, design effect %g: %t", c.rows, c.live, c.effect, got)

@@ -232,7 +232,7 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 		t.schedule.Suffix = t.probe.best()
 	}
 	scores := make([][]float64, len(t.candidates))
-	early := t.schedule.IsEarly(t.live.Rows(), t.drift.Blocks.Effect(), len(t.live.Classes()),
+	early := t.alarms == 0 && t.schedule.IsEarly(t.live.Rows(), t.drift.Blocks.Effect(), len(t.live.Classes()),
 		t.data.window.EstablishedClasses())
 	for k, c := range t.candidates {
 		c.comparison.Early = early && !t.rules.IsBehind(c.size) && c.Method() == t.live.Method()
