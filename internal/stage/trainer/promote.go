@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"strconv"
 	"time"
 
@@ -184,11 +183,12 @@ func align(ctx context.Context, t *Trainer, m *model.Model, from window.Position
 		return begins(m, next), nil
 	}
 	o.Displacement = a.Residual
-	found, loss := different, prequential.Loss{Mean: math.NaN()}
+	found := different
 	switch {
 	case t.fitter.landmarks.New:
 		o.Reason += "; a new epoch: it is fitted on new landmarks"
 	case t.plan.labelled():
+		var loss prequential.Loss
 		if found, loss, err = compareModels(ctx, t.data.window, t.origin, aligned, from); err != nil {
 			return nil, err
 		}

@@ -103,16 +103,6 @@ func Heat(x *mat.Dense, t float64) func(i, j int) float64 {
 	return func(i, j int) float64 { return math.Exp(-Distance2(x, i, j) / t) }
 }
 
-// MeanNearest is the mean squared distance to the nearest row.
-func MeanNearest(x *mat.Dense) float64 {
-	n, _ := x.Dims()
-	sum := 0.0
-	for i := range n {
-		sum += Distance2(x, i, Nearest(x, i, 1, func(int) bool { return true })[0]) / float64(n)
-	}
-	return sum
-}
-
 // Degrees are the sums of the weights of each row.
 func (g Graph) Degrees() []float64 {
 	d := make([]float64, len(g))
