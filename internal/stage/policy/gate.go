@@ -18,7 +18,10 @@ const (
 	maxLoss = 0.01
 	// firstShare is the share of the rows of a first model that its fit sees at least; others are held out.
 	firstShare = 0.7
-	// minJudged is the number of rows that judge a candidate at earlyOdds at least.
+	// lowOdds and notWorseOdds are the evidence in place of a model from few rows; see Schedule.EarlyOdds.
+	lowOdds      = 3
+	notWorseOdds = 0.25
+	// minJudged is the number of rows that judge a candidate at notWorseOdds at least.
 	minJudged = 32
 )
 
@@ -55,9 +58,9 @@ type Comparison struct {
 	Test    evidence.SequentialTest
 	HeldOut HeldOut
 	Door    string // whose hypothesis is tested
-	// Early says that the live model is from so few effective rows, or knows so few classes, that a candidate of its
-	// method which need only be no worse needs earlyOdds, unless other odds are configured.
-	Early bool
+	// EarlyOdds is the most evidence that the candidate needs if it need only be no worse and no odds are configured; 0:
+	// no limit. See Schedule.EarlyOdds.
+	EarlyOdds float64
 }
 
 // HeldOut is what the held-out rows of a window say of a candidate and the live model.
@@ -81,25 +84,27 @@ func (c *Comparison) IsOpen(g spec.Gate) bool { return !math.IsInf(c.Required(g)
 // Required is the evidence at which the candidate goes live; +Inf if the door is closed.
 func (c *Comparison) Required(g spec.Gate) float64 {
 	need := DoorNamed(c.Door).threshold(g)
-	if c.isProvisional(g) && !math.IsInf(need, 1) {
-		return min(need, earlyOdds)
+	isAuto := c.Door == DoorMoreRows && g.MoreRows == 0 || c.Door == DoorNewClass && g.NewClass == 0
+	if c.EarlyOdds > 0 && isAuto && !math.IsInf(need, 1) {
+		return min(need, c.EarlyOdds)
 	}
 	return need
 }
 
-// isProvisional reports whether earlyOdds apply.
-func (c *Comparison) isProvisional(g spec.Gate) bool {
-	return c.Early && (c.Door == DoorMoreRows && g.MoreRows == 0 || c.Door == DoorNewClass && g.NewClass == 0)
-}
-
-// earlyOdds is the evidence that a candidate from more rows or classes needs while the live model is early: it must not
-// be shown to be worse. So few rows cannot show that it is better, and it most likely is.
-const earlyOdds = 0.25
-
-// IsEarly reports whether a model of a number of rows and classes is from fewer effective rows than a first model of
-// independent ones, or knows at most half of the established classes. effect is the design effect of the stream.
-func (p *Schedule) IsEarly(rows int, effect float64, classes, established int) bool {
-	return float64(rows) < firstShare*effect*float64(p.FirstRows()) || established > 0 && 2*classes <= established
+// EarlyOdds is the most evidence that a candidate of the same method from more rows or classes needs while the live
+// model, of a number of rows and classes, is early; 0: it is not. If it is from fewer effective rows than a first model
+// of independent ones, or knows at most half of the established classes, and no change was detected, the candidate must
+// not be shown to be worse: so few rows cannot show that it is better, and it most likely is. If the live model is from
+// about as many rows, low odds suffice. effect is the design effect of the stream.
+func (p *Schedule) EarlyOdds(rows int, effect float64, classes, established int, changed bool) float64 {
+	effective, first := float64(rows)/effect, float64(p.FirstRows())
+	switch {
+	case !changed && (effective < firstShare*first || established > 0 && 2*classes <= established):
+		return notWorseOdds
+	case effective < first:
+		return lowOdds
+	}
+	return 0
 }
 
 // NeedNotBeBetter reports whether the candidate must only be shown to be no worse.
@@ -128,7 +133,8 @@ func Passes(g spec.Gate, c *Comparison, s *Standing) (pass bool, reason string) 
 		return false, fmt.Sprintf("evidence %.3g that it is %s, on %d rows, and the door is closed: %s is never", value,
 			claim, rows, DoorNamed(c.Door).Key)
 	}
-	if rows < minJudged && c.isProvisional(g) {
+	provisional := need < 1
+	if provisional && rows < minJudged {
 		return false, fmt.Sprintf("it was judged on %d rows of at least %d", rows, minJudged)
 	}
 	if value < need {
@@ -142,11 +148,11 @@ func Passes(g spec.Gate, c *Comparison, s *Standing) (pass bool, reason string) 
 		return false, fmt.Sprintf(
 			"it is right about %.1f%% of the last rows, and chance is %.1f%%: the labels contradict every model",
 			100*s.Agreement.Rate(), 100*s.Agreement.Chance())
-	case !s.Live && value < g.Evidence && !(s.Candidate && c.isProvisional(g)):
+	case !s.Live && value < g.Evidence && !(provisional && s.Candidate):
 		return false, fmt.Sprintf("evidence %.3g that it is %s, on %d rows: while the live model does not beat chance, "+
 			"%.4g is needed", value, claim, rows, g.Evidence)
 	}
-	if value < DoorNamed(c.Door).threshold(g) {
+	if provisional && value < lowOdds {
 		return true, fmt.Sprintf("the live model is from few rows or classes, and on %d rows that neither has seen evidence "+
 			"%.3g does not show that one from more is worse", rows, value)
 	}

@@ -39,11 +39,21 @@ func TestHasNewClass(t *testing.T) {
 // configured; dependent rows count less.
 func TestEarlyModels(t *testing.T) {
 	s := Schedule{Config: Config{Features: 10}}
-	if s.IsEarly(175, 1, 2, 2) || !s.IsEarly(174, 1, 2, 2) || !s.IsEarly(1749, 10, 2, 2) || s.IsEarly(1750, 10, 2, 2) {
-		t.Error("a model is early if it is from fewer effective rows than a fit sees of the 250 of a first model")
-	}
-	if s.IsEarly(2500, 1, 3, 5) || !s.IsEarly(2500, 1, 3, 6) || s.IsEarly(2500, 1, 0, 0) {
-		t.Error("a model is early if it knows at most half of the classes, and there are some")
+	for _, c := range []struct {
+		rows                 int
+		effect               float64
+		classes, established int
+		changed              bool
+		want                 float64
+	}{
+		{174, 1, 2, 2, false, 0.25}, {175, 1, 2, 2, false, 3}, {249, 1, 2, 2, false, 3}, {250, 1, 2, 2, false, 0},
+		{1749, 10, 2, 2, false, 0.25}, {1750, 10, 2, 2, false, 3}, {2500, 10, 2, 2, false, 0},
+		{174, 1, 2, 2, true, 3}, {250, 1, 2, 2, true, 0},
+		{2500, 1, 3, 5, false, 0}, {2500, 1, 3, 6, false, 0.25}, {2500, 1, 3, 6, true, 0}, {2500, 1, 0, 0, false, 0},
+	} {
+		if got := s.EarlyOdds(c.rows, c.effect, c.classes, c.established, c.changed); got != c.want {
+			t.Errorf("%+v: odds of %g", c, got)
+		}
 	}
 	for _, c := range []struct {
 		rows, live int
@@ -70,7 +80,7 @@ func TestEarlyModels(t *testing.T) {
 		{spec.Gate{Evidence: 1e4, NewClass: 50}, DoorNewClass, 50},
 		{spec.Gate{Evidence: 1e4}, DoorBetter, 1e4},
 	} {
-		if got := (&Comparison{Door: c.door, Early: true}).Required(c.gate); got != c.want {
+		if got := (&Comparison{Door: c.door, EarlyOdds: notWorseOdds}).Required(c.gate); got != c.want {
 			t.Errorf("%+v: door %s needs %g, want %g", c.gate, c.door, got, c.want)
 		}
 	}
@@ -88,7 +98,7 @@ func TestEarlyModels(t *testing.T) {
 		{32, 1, false, true, true},
 		{32, 1, false, false, false},
 	} {
-		held := Comparison{Door: DoorMoreRows, Early: true, HeldOut: HeldOut{Evidence: c.evidence, Rows: c.rows,
+		held := Comparison{Door: DoorMoreRows, EarlyOdds: notWorseOdds, HeldOut: HeldOut{Evidence: c.evidence, Rows: c.rows,
 			Candidate: c.candidate, Live: c.live}}
 		held.Test.Logs = [5]float64{-9, -9, -9, -9, -9}
 		pass, reason := Passes(g, &held, &Standing{Agreement: &Agreement{}})

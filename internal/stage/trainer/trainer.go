@@ -232,10 +232,12 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 		t.schedule.Suffix = t.probe.best()
 	}
 	scores := make([][]float64, len(t.candidates))
-	early := t.alarms == 0 && t.schedule.IsEarly(t.live.Rows(), t.drift.Blocks.Effect(), len(t.live.Classes()),
-		t.data.window.EstablishedClasses())
+	early := t.schedule.EarlyOdds(t.live.Rows(), t.drift.Blocks.Effect(), len(t.live.Classes()),
+		t.data.window.EstablishedClasses(), t.alarms > 0)
 	for k, c := range t.candidates {
-		c.comparison.Early = early && !t.rules.IsBehind(c.size) && c.Method() == t.live.Method()
+		if c.comparison.EarlyOdds = early; t.rules.IsBehind(c.size) || c.Method() != t.live.Method() {
+			c.comparison.EarlyOdds = 0
+		}
 		u := c.Score(ctx, refs, rows, t.x, labelled)
 		c.Count(u, rows, sampled)
 		for i, r := range sampled.Rows {
