@@ -3,6 +3,7 @@ package stream_test
 import (
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -101,6 +102,8 @@ func contractPipeline(name string) stream.Pipeline {
 	p.Output, p.Dead = "out"+name+".x", "out"+name+".dead"
 	p.Stage.Spec = arrowio.Spec{Features: []string{"x", "z"}, Label: "label", Key: "key"}
 	p.Stage.Training.Every = plugin.Every{Rows: 100}
+	// The first model of a schema stays, so that another one shows that the pipeline was opened again.
+	p.Stage.Training.Gate = plugin.Gate{Evidence: 1000, MoreRows: math.Inf(1), NewClass: math.Inf(1)}
 	return p
 }
 
