@@ -237,6 +237,10 @@ func FuzzDecode(f *testing.F) {
 		}
 	}
 	plain, packed := newEncoder(f, Output{}), newEncoder(f, Output{Compression: "lz4", Columns: true})
+	most := uint64(32 << 20)
+	if raceEnabled { // pools drop buffers at random then
+		most *= 4
+	}
 	f.Fuzz(func(t *testing.T, msg []byte, seed uint64) {
 		if seed != 0 && len(msg) > 0 {
 			msg = mutate(rand.New(rand.NewPCG(seed, 16)), [][]byte{msg})
@@ -245,7 +249,7 @@ func FuzzDecode(f *testing.F) {
 			s.Limits = limits
 			d := newDecoder(t, s)
 			try := func(e *Encoder, c *Contract) {
-				bound.Check(t, 32<<20, func() {
+				bound.Check(t, most, func() {
 					if err := touch(d, e, msg, c); err != nil {
 						t.Errorf("under %v: %v", c, err)
 					}
