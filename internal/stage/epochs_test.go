@@ -158,7 +158,7 @@ func TestSettleLater(t *testing.T) {
 	}
 }
 
-// TestSettledElsewhere: a stage on standby goes on with its model when the trainer records that two epochs are one.
+// TestSettledElsewhere: a stage on standby keeps its model when the trainer records that two epochs are one.
 func TestSettledElsewhere(t *testing.T) {
 	before := fittedOn(t, overlapping(1, 8000, 8000, 1.5)[3200:5600], nil)
 	undecided := undecidedEpoch(before, fittedOn(t, overlapping(1, 8000, 8000, 1.5)[5600:], before))

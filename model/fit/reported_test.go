@@ -20,7 +20,7 @@ import (
 var searching = []string{"pairacc", "tnca", "lsdr", "lenews", "lenewks", "lppnews"}
 
 // TestReportedParameters: every method reports each parameter that it declares with the value that it used, no word
-// that stands for one, and how its fit ended. A fit with the reported parameters is the same fit.
+// that chooses one, and how its fit ended. A fit with the reported parameters is the same fit.
 func TestReportedParameters(t *testing.T) {
 	d := fixture.Dataset(t, "iris")
 	for _, m := range Methods() {
