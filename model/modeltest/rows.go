@@ -160,7 +160,7 @@ func telling() map[string]*model.Data {
 	}
 }
 
-// tied draws rows of small whole numbers with the mean zero, so that many distances are equal, and exactly so.
+// tied draws rows of small whole numbers with the mean zero: many distances are equal to the last bit.
 func tied() *model.Data {
 	rng := rand.New(rand.NewPCG(17, 7))
 	d := &model.Data{N: 48, M: 4, Classes: []string{"a", "b", "c"}}
