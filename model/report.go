@@ -122,9 +122,9 @@ const (
 type Search struct {
 	Start    float64 `json:"start"` // criterion at the start and at the end
 	End      float64 `json:"end"`
-	Gradient float64 `json:"gradient"` // norm of the gradient at the end
-	Steps    int     `json:"steps"`    // of all starts together
-	Limit    int     `json:"limit,omitempty"`
+	Gradient float64 `json:"gradient"`        // norm of the gradient at the end
+	Steps    int     `json:"steps"`           // of all starts together
+	Limit    int     `json:"limit,omitempty"` // of steps from one start
 	// Converged: the search ended because no step gained enough, not at its limit of steps from one start.
 	Converged bool `json:"converged"`
 	// Share of the sampled rows whose nearest other row has their class, in the outputs at the start and at the end; nil

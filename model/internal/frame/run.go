@@ -65,8 +65,8 @@ func (t *Task) Run(ctx context.Context, features, classes []string) (_ *model.Mo
 // noteStopped reports a search that its limit of steps ended.
 func noteStopped(t *Task, sol *Solution) {
 	if s := sol.search; s != nil && !s.Converged {
-		t.Report.Note(fmt.Sprintf("the search stopped at its limit of %d steps, before it converged: the criterion was "+
-			"%.6g, and is %.6g with a gradient of norm %.2g", s.Limit, s.Start, s.End, s.Gradient))
+		t.Report.Note(fmt.Sprintf("the search stopped at its limit of %d steps from a start, before it converged: the "+
+			"criterion was %.6g, and is %.6g with a gradient of norm %.2g", s.Limit, s.Start, s.End, s.Gradient))
 	}
 }
 
