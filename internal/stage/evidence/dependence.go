@@ -106,3 +106,12 @@ func (d *Dependence) Effect() float64 {
 	}
 	return effect
 }
+
+// SafeEffect is the design effect, and that of a stream of which too little is known until there are enough blocks of
+// two lengths: a first estimate is too small now and then.
+func (d *Dependence) SafeEffect() float64 {
+	if d.Scales[1].Pairs < minPairs {
+		return max(d.Effect(), unknownEffect)
+	}
+	return d.Effect()
+}

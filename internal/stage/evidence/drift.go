@@ -22,8 +22,11 @@ type DriftDetector struct {
 	Strata     map[string]int `json:"strata"` // number of each class
 	Rows       [][]Bucket     `json:"rows"`   // Rows[i] holds buckets of 2^i rows, newest last
 	SinceCheck int            `json:"waits"`  // rows since the last check
-	Blocks     Dependence     `json:"blocks"` // of the rows, also those before the window
-	by         []Sums         // of each stratum, in the window; nil: not computed
+	// Earlier is how many of the oldest rows have values of an earlier model, than which the present one was shown to be
+	// no worse: a fall compared with them is a change, a rise is not.
+	Earlier int        `json:"earlier,omitempty"`
+	Blocks  Dependence `json:"blocks"` // of the rows, also those before the window
+	by      []Sums     // of each stratum, in the window; nil: not computed
 }
 
 // Bucket has the sums of consecutive rows by class. Rows without a value are in none.
@@ -139,6 +142,13 @@ func (a *DriftDetector) Reset() {
 	*a = DriftDetector{Delta: a.Delta, Blocks: a.Blocks}
 }
 
+// Replace continues with the values of another model, which was shown to be no worse. A change right after that is
+// found as soon as without it.
+func (a *DriftDetector) Replace() {
+	a.Blocks.Break()
+	a.Earlier = a.Len()
+}
+
 // observe counts a value, and how far it is from the mean of its class before, scaled so that this has the variance of
 // the class (recursive residuals: Brown, Durbin and Evans, J. R. Stat. Soc. B 37, 1975).
 func (a *DriftDetector) observe(v Sums) {
@@ -152,54 +162,53 @@ func (a *DriftDetector) observe(v Sums) {
 
 // sum computes the sums of each stratum, unless they are known.
 func (a *DriftDetector) sum() {
-	if a.by != nil {
-		return
+	if a.by == nil {
+		a.by = a.sumsFrom(0)
 	}
-	a.by = make([]Sums, maxStrata)
-	for _, row := range a.Rows {
-		for _, b := range row {
-			for _, s := range b {
-				a.by[s.Stratum].add(s)
-			}
-		}
-	}
-}
-
-// variances returns the variance of a value in each class, shrunk to that within classes, and the number of values.
-func (a *DriftDetector) variances() (variances []float64, rows float64) {
-	within := 0.0
-	variances = make([]float64, len(a.by))
-	for c, s := range a.by {
-		if s.Rows > 0 {
-			variances[c] = max(s.Square-s.Sum/s.Rows*s.Sum, 0)
-			within += variances[c]
-			rows += s.Rows
-		}
-	}
-	for c, s := range a.by {
-		variances[c] = (variances[c] + priorRows*within/max(rows, 1)) / (s.Rows + priorRows)
-	}
-	return variances, rows
 }
 
 // cut drops what is before the point at which the parts differ most, if they differ by more than chance allows.
 func (a *DriftDetector) cut() bool {
 	a.sum()
-	variances, rows := a.variances()
-	effect := a.Blocks.Effect()
-	if a.Blocks.Scales[1].Pairs < minPairs { // a first estimate is too small now and then
-		effect = max(effect, unknownEffect)
+	found := a.search(a.by, 0, a.Earlier > 0)
+	if a.Earlier > 0 {
+		if own := a.search(a.sumsFrom(a.Earlier), a.Earlier, false); own.ratio > found.ratio {
+			found = own
+		}
 	}
-	least := minPartValues * effect
-	if rows < 2*least {
+	if found.ratio <= 1 {
 		return false
 	}
-	delta := cmp.Or(a.Delta, 0.0005)
-	logs := math.Log(2 * math.Log(max(rows/effect, 3)) / delta)
-	before, count, most := make([]Sums, len(a.by)), 0.0, 1.0
-	size, at := -1, 0                       // the border is after bucket at of this size
+	rows := a.Len()
+	a.Rows = a.Rows[:found.size+1]
+	a.Rows[found.size] = slices.Clone(a.Rows[found.size][found.at+1:])
+	a.Earlier = max(a.Earlier-(rows-a.Len()), 0)
+	a.by = nil
+	a.Blocks.Break()
+	return true
+}
+
+// split is the point after a bucket of a size.
+type split struct {
+	ratio    float64 // how much the parts differ, in multiples of what chance allows; 0 if there is none
+	size, at int
+}
+
+// search finds the point at which the parts of the rows from one on differ most. all are the sums of these rows.
+func (a *DriftDetector) search(all []Sums, from int, onlyFalls bool) (most split) {
+	variances, rows := variancesOf(all)
+	effect := a.Blocks.SafeEffect()
+	least := minPartValues * effect
+	if rows < 2*least {
+		return most
+	}
+	logs := math.Log(2 * math.Log(max(rows/effect, 3)) / cmp.Or(a.Delta, 0.0005))
+	before, count, passed := make([]Sums, len(all)), 0.0, 0
 	for i := len(a.Rows) - 1; i >= 0; i-- { // oldest first
 		for k, b := range a.Rows[i] {
+			if passed += 1 << i; passed-1<<i < from {
+				continue
+			}
 			for _, s := range b {
 				before[s.Stratum].add(s)
 				count += s.Rows
@@ -207,37 +216,63 @@ func (a *DriftDetector) cut() bool {
 			if count < least || rows-count < least {
 				continue
 			}
-			difference, spread, weight := a.compare(before, variances)
-			if weight < least/2 { // few rows are of classes that both parts have
+			difference, spread, weight := compare(all, before, variances)
+			if weight < least/2 || onlyFalls && difference < 0 { // few rows are of classes that both parts have
 				continue
 			}
 			inverse := effect / weight
 			bound := math.Sqrt(2*inverse*spread*logs) + 2.0/3*inverse*logs
-			if ratio := math.Abs(difference) / bound; ratio > most {
-				most, size, at = ratio, i, k
+			if ratio := math.Abs(difference) / bound; ratio > most.ratio {
+				most = split{ratio, i, k}
 			}
 		}
 	}
-	if size < 0 {
-		return false
+	return most
+}
+
+// sumsFrom computes the sums of each class in the buckets that begin at a row or later.
+func (a *DriftDetector) sumsFrom(from int) []Sums {
+	sums, passed := make([]Sums, maxStrata), 0
+	for i := len(a.Rows) - 1; i >= 0; i-- {
+		for _, b := range a.Rows[i] {
+			if passed += 1 << i; passed-1<<i < from {
+				continue
+			}
+			for _, s := range b {
+				sums[s.Stratum].add(s)
+			}
+		}
 	}
-	a.Rows = a.Rows[:size+1]
-	a.Rows[size] = slices.Clone(a.Rows[size][at+1:])
-	a.by = nil
-	a.Blocks.Break()
-	return true
+	return sums
+}
+
+// variancesOf returns the variance of a value in each class, shrunk to that within classes, and the number of values.
+func variancesOf(by []Sums) (variances []float64, rows float64) {
+	within := 0.0
+	variances = make([]float64, len(by))
+	for c, s := range by {
+		if s.Rows > 0 {
+			variances[c] = max(s.Square-s.Sum/s.Rows*s.Sum, 0)
+			within += variances[c]
+			rows += s.Rows
+		}
+	}
+	for c, s := range by {
+		variances[c] = (variances[c] + priorRows*within/max(rows, 1)) / (s.Rows + priorRows)
+	}
+	return variances, rows
 }
 
 // compare returns the difference between the means before a point and after it, pooled over the classes, the variance
 // of a value, and the weight: 1/weight is 1/n0 + 1/n1 if there is one class.
-func (a *DriftDetector) compare(before []Sums, variances []float64) (difference, variance, weight float64) {
-	for c, all := range a.by {
-		n0, n1 := before[c].Rows, all.Rows-before[c].Rows
+func compare(all, before []Sums, variances []float64) (difference, variance, weight float64) {
+	for c, s := range all {
+		n0, n1 := before[c].Rows, s.Rows-before[c].Rows
 		if n0 == 0 || n1 == 0 {
 			continue
 		}
 		w := n0 * n1 / (n0 + n1)
-		difference += w * (before[c].Sum/n0 - (all.Sum-before[c].Sum)/n1)
+		difference += w * (before[c].Sum/n0 - (s.Sum-before[c].Sum)/n1)
 		variance += w * variances[c]
 		weight += w
 	}

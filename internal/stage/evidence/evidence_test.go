@@ -102,3 +102,44 @@ func TestDriftDetector(t *testing.T) {
 		}
 	}
 }
+
+// TestReplacedModel: the next model's values continue the series. That they are higher is no change, a fall right after
+// the replacement is found as soon as with one model, and so is a rise among the values of the next model.
+func TestReplacedModel(t *testing.T) {
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 4))
+		var a DriftDetector
+		// add returns after how many rows, of at most n, a change of values that are 1 with a probability is found.
+		add := func(n int, p float64) int {
+			for i := range n {
+				value := 0.0
+				if r.Float64() < p {
+					value = 1
+				}
+				if a.Add("", value) {
+					return i
+				}
+			}
+			return n
+		}
+		if at := add(3000, 0.6); at < 3000 {
+			t.Fatalf("seed %d: false alarm after %d rows", seed, at)
+		}
+		a.Replace()
+		if at := add(500, 0.85); at < 500 {
+			t.Errorf("seed %d: a better model is a change after %d rows", seed, at)
+		}
+		a.Replace()
+		if at := add(500, 0.2); at > 100 || a.Earlier > 64 {
+			t.Errorf("seed %d: a fall right after a replacement was found after %d rows, %d rows of earlier models are left",
+				seed, at, a.Earlier)
+		}
+		a.Replace()
+		if at := add(1000, 0.2); at < 1000 {
+			t.Errorf("seed %d: a model that is as good is a change after %d rows", seed, at)
+		}
+		if at := add(500, 0.85); at > 100 || a.Earlier > 0 {
+			t.Errorf("seed %d: a rise among the values of one model was found after %d rows", seed, at)
+		}
+	}
+}

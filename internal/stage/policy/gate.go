@@ -122,7 +122,8 @@ type Standing struct {
 // s is nil without labels. The reason is a sentence.
 func Passes(g spec.Gate, c *Comparison, s *Standing) (pass bool, reason string) {
 	value, rows, need, claim := c.Test.Value(), c.Test.Count, c.Required(g), "better"
-	if h := c.HeldOut; s != nil && h.Evidence > value {
+	provisional := need < 1
+	if h := c.HeldOut; s != nil && (h.Evidence > value || provisional && rows < minJudged && h.Rows >= minJudged) {
 		value, rows = h.Evidence, h.Rows
 		s = &Standing{Agreement: nil, Candidate: h.Candidate || s.Candidate, Live: h.Live || s.Live}
 	}
@@ -133,7 +134,6 @@ func Passes(g spec.Gate, c *Comparison, s *Standing) (pass bool, reason string) 
 		return false, fmt.Sprintf("evidence %.3g that it is %s, on %d rows, and the door is closed: %s is never", value,
 			claim, rows, DoorNamed(c.Door).Key)
 	}
-	provisional := need < 1
 	if provisional && rows < minJudged {
 		return false, fmt.Sprintf("it was judged on %d rows of at least %d", rows, minJudged)
 	}

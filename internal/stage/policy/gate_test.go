@@ -105,5 +105,9 @@ func TestEarlyModels(t *testing.T) {
 		if pass != c.want || pass && !strings.Contains(reason, "few rows or classes") {
 			t.Errorf("%+v in place of an early model: %t: %s", c, pass, reason)
 		}
+		held.Test.Logs = [5]float64{} // no row has judged it since it was fitted
+		if pass, reason := Passes(g, &held, &Standing{Agreement: &Agreement{}}); pass != c.want {
+			t.Errorf("%+v before newer rows: %t: %s", c, pass, reason)
+		}
 	}
 }

@@ -138,6 +138,27 @@ func TestBehind(t *testing.T) {
 	}
 }
 
+// TestShownBehind: a candidate takes the place of an early model unless odds of 3 show that a shorter suffix is better.
+func TestShownBehind(t *testing.T) {
+	for _, c := range []struct {
+		size, against int
+		odds          float64
+		want          bool
+	}{{0, 0, 3.1, true}, {0, 0, 2.9, false}, {1000, 1000, 3.1, true}, {1000, 0, 3.1, false}, {250, 250, 3.1, false}} {
+		r := Rules{Scores: []RuleScore{score(0, 0.01), score(1000, 0.01), score(500, 0.05)}}
+		pair := r.pair(spec.Gate{}, 500, c.against)
+		for i := range pair.Test.Logs {
+			pair.Test.Logs[i] = math.Log(c.odds)
+		}
+		if r.IsShownBehind(c.size) != c.want {
+			t.Errorf("%+v: %v", c, !c.want)
+		}
+	}
+	if r := (Rules{Followed: 500}); !r.IsShownBehind(0) {
+		t.Error("a stage that follows a suffix is not behind")
+	}
+}
+
 // TestFollowedSuffix: following begins with the best suffix that is certainly better than the whole window and than the
 // live model, of at most half of the window, and changes for a gain of 0.3 percentage points.
 func TestFollowedSuffix(t *testing.T) {

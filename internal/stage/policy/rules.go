@@ -204,6 +204,14 @@ func (r *Rules) IsBehind(size int) bool {
 	return false
 }
 
+// IsShownBehind reports whether the stage follows a drift, or low odds show that the rule of a shorter suffix is better
+// than that of the one given.
+func (r *Rules) IsShownBehind(size int) bool {
+	return r.Followed != 0 || slices.ContainsFunc(r.Scores, func(s RuleScore) bool {
+		return s.Size > 0 && (size == 0 || s.Size < size) && r.evidence(s.Size, size) >= lowOdds
+	})
+}
+
 // FollowingDue reports whether the fit of the followed suffix may go live, after this many rows were learned.
 func (r *Rules) FollowingDue(learned int) bool {
 	return r.Followed != 0 && learned-r.SwappedAt >= max(minFollowRows, r.Followed/4)

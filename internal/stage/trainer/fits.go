@@ -182,7 +182,7 @@ func (t *Trainer) fitCandidate(ctx context.Context, size int) {
 		t.candidates = slices.DeleteFunc(t.candidates, func(c *candidate) bool { return c.size > 0 && c.size != size })
 	}
 	gate, c := t.config.Training.Gate, t.candidateOf(size)
-	door := policy.DoorOf(gate, policy.Grown(s.Rows, t.live.Rows(), t.drift.Blocks.Effect()),
+	door := policy.DoorOf(gate, policy.Grown(s.Rows, t.live.Rows(), effectOfRows(t)),
 		policy.HasNewClass(s.Rows, s.Classes, s.Counts, t.live.Rows(), t.live.Classes()))
 	next := prequential.New(m)
 	if c == nil {

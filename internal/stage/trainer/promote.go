@@ -98,8 +98,12 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 	if c != nil {
 		t.live.Sensitivity, t.live.FittedAt = c.Sensitivity, c.FittedAt
 	}
-	if o.Door != policy.DoorFollowing { // the models of a rule are one series
+	switch {
+	case o.Door == policy.DoorFollowing: // the models of a rule are one series
+	case c == nil || c.comparison.EarlyOdds > 0: // few references judged an early model
 		t.drift.Reset()
+	default:
+		t.drift.Replace()
 	}
 	t.schedule.Save()
 	t.fitOthers(ctx, c)

@@ -52,3 +52,12 @@ func sampleOf(t *Trainer, rows []window.Row) policy.Sampled {
 	}
 	return s
 }
+
+// effectOfRows is the design effect by which the rows of models count. Labels in runs are a sign of dependence, and
+// then a first estimate that finds none is not relied on.
+func effectOfRows(t *Trainer) float64 {
+	if t.sampling.HasRuns() {
+		return t.drift.Blocks.SafeEffect()
+	}
+	return t.drift.Blocks.Effect()
+}
