@@ -27,6 +27,7 @@ const module = "github.com/embedd/embedd/"
 // below lists, for each package, the packages that it may import. ARCHITECTURE.md draws the same map.
 var below = map[string][]string{
 	"internal/spell":          {},
+	"internal/narrow":         {},
 	"internal/bound":          {},
 	"internal/link":           {},
 	"internal/natstest":       {"internal/link"},
@@ -99,13 +100,14 @@ var below = map[string][]string{
 	"arrowio/internal/flat":    {"arrowio/wire"},
 	"arrowio/internal/ipc":     {"arrowio/wire", "arrowio/internal/flat"},
 	"arrowio/internal/rewrite": {"arrowio/wire", "arrowio/internal/flat", "arrowio/internal/ipc"},
-	"arrowio":                  {"arrowio/wire", "arrowio/internal/ipc", "arrowio/internal/rewrite"},
-	"arrowio/file":             {"arrowio", "arrowio/internal/flat"},
-	"plugin/spec":              {"arrowio", "arrowio/wire", "model", "model/fit"},
-	"internal/stage/evidence":  {},
-	"internal/stage/join":      {},
-	"internal/stage/window":    {"model/moments"},
-	"internal/stage/policy":    {"internal/stage/evidence", "plugin/spec"},
+	"arrowio": {"internal/narrow", "arrowio/wire", "arrowio/internal/ipc",
+		"arrowio/internal/rewrite"},
+	"arrowio/file":            {"internal/narrow", "arrowio", "arrowio/internal/flat"},
+	"plugin/spec":             {"arrowio", "arrowio/wire", "model", "model/fit"},
+	"internal/stage/evidence": {},
+	"internal/stage/join":     {},
+	"internal/stage/window":   {"model/moments"},
+	"internal/stage/policy":   {"internal/stage/evidence", "plugin/spec"},
 	"internal/stage/prequential": {"internal/stage/evidence", "internal/stage/policy", "internal/stage/window", "model",
 		"model/score"},
 	"internal/stage/profile": {"internal/stage/window", "plugin/spec"},
@@ -203,7 +205,7 @@ var below = map[string][]string{
 }
 
 // ofModel lists the packages below a fitted map.
-var ofModel = []string{"model/internal/fail",
+var ofModel = []string{"internal/narrow", "model/internal/fail",
 	"model/internal/mapping", "model/internal/product", "model/internal/linalg",
 	"model/internal/parallel"}
 

@@ -240,8 +240,8 @@ func (d *Decoder) add(m *Message, b *Batch, budget *int) {
 // at most twice as long or Limits.Body. For a message that Decode rejects because of its frames, it is the length of
 // the message.
 //
-// Features that are copied (integers, or with nulls) take another 8 bytes each, are bounded by Limits.Body together
-// with the buffers, and are released once the message is answered.
+// Features that are copied (integers of four or eight bytes, decimals, booleans, or with nulls) take another 8 bytes
+// each, are bounded by Limits.Body together with the buffers, and are released once the message is answered.
 func (d *Decoder) Expanded(msg []byte, dim int) int {
 	if len(msg) > d.limits.Message {
 		return len(msg)

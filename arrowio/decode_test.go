@@ -12,10 +12,12 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/float16"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/embedd/embedd/arrowio/internal/ipc"
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/narrow"
 )
 
 // message writes one batch of the given columns.
@@ -150,6 +152,41 @@ func TestFeaturesOfEveryForm(t *testing.T) {
 	}
 }
 
+// The smallest float16 numbers are not 0.
+func TestSubnormalFloat16(t *testing.T) {
+	b := array.NewFloat16Builder(memory.DefaultAllocator)
+	b.AppendValues([]float16.Num{float16.FromBits(1), float16.FromBits(0x83ff)}, nil)
+	got := matrix(decode(t, newDecoder(t, Spec{Features: []string{"x"}}), message(t, "x", b.NewArray())).Batches()[0])
+	if want := []string{"5.960464477539063e-08", "-6.097555160522461e-05"}; !slices.Equal(got, want) {
+		t.Errorf("%q, not %q", got, want)
+	}
+}
+
+// Numbers of one or two bytes are views on the message, in columns and in lists, and the columns are one block.
+func TestNarrowFeaturesAreViews(t *testing.T) {
+	for _, typ := range []arrow.DataType{arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Uint8,
+		arrow.PrimitiveTypes.Int16, arrow.PrimitiveTypes.Uint16, f16} {
+		column := from(t, typ, `[1,2,3,4,5,6,7,8,9]`)
+		list := from(t, arrow.FixedSizeListOf(2, typ), `[[1,2],[3,4],[5,6],[7,8],[9,10],[11,12],[13,14],[15,16],[17,18]]`)
+		msg := message(t, "x", column, "y", column, "z", column, "list", list)
+		for _, offset := range []int{0, 1} {
+			moved := append(make([]byte, offset, offset+len(msg)), msg...)[offset:]
+			b := decode(t, newDecoder(t, Spec{Features: []string{"x", "y", "z", "list"}}), moved).Batches()[0]
+			if n := len(b.Features()); n != 2 || b.Features()[0].Raw == nil || b.Features()[1].Raw == nil {
+				t.Fatalf("%s: %d blocks: %v", typ, n, b.Features())
+			}
+			for i, row := range matrix(b) {
+				if want := fmt.Sprint(i+1, i+1, i+1, 2*i+1, 2*i+2); row != want {
+					t.Errorf("%s: row %d is %s, not %s", typ, i, row, want)
+				}
+			}
+			if faults := b.Faults(); len(faults) != 0 {
+				t.Errorf("%s: faults %v", typ, faults)
+			}
+		}
+	}
+}
+
 // Lists of a list view may be in any order, and may share elements.
 func TestListViewsOfAnyOrder(t *testing.T) {
 	values := from(t, f64, `[0.5,1.5,2.5,3.5]`)
@@ -253,7 +290,22 @@ func TestFaultsIn(t *testing.T) {
 	}
 }
 
-// Each bad value is found at any position, for both widths and both layouts.
+// halves are n of the least float16, with an infinity or NaN at one place.
+func halves(n, at int, v float64) (raw []byte) {
+	for i := range n {
+		bits := uint16(0xfbff)
+		if i == at {
+			bits = 0x7c00
+			if v != v {
+				bits = 0x7e00
+			}
+		}
+		raw = le.AppendUint16(raw, bits)
+	}
+	return raw
+}
+
+// Each bad value is found at any position, for every width and both layouts.
 func TestFaultsFindEveryPlace(t *testing.T) {
 	for _, err := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1 << 128, -1e160, math.MaxFloat64} {
 		for n := 1; n < 40; n++ {
@@ -271,6 +323,7 @@ func TestFaultsFindEveryPlace(t *testing.T) {
 				x[at], y[at] = float32(err), err
 				for _, k := range []Block{
 					{F32: x, Cols: n, RowStride: n, ColStride: 1}, {F64: y, Cols: n, RowStride: n, ColStride: 1},
+					{Raw: halves(n, at, err), Format: narrow.Float16, Cols: n, RowStride: n, ColStride: 1},
 				} {
 					if got := k.unclean(1); len(got) != 1 || got[0] != (cell{0, at}) {
 						t.Fatalf("%v at %d of %d: %v", err, at, n, got)
@@ -375,8 +428,8 @@ func TestWhatIsRefused(t *testing.T) {
 		{"large compressed body", Spec{Limits: Limits{Body: 4096}}, fixtures(t)["fsl_zstd"], wire.TooLarge,
 			[]string{"4096"}},
 		{"large copy", Spec{Features: []string{"x"}, Limits: Limits{Body: 64}},
-			message(t, "x", from(t, arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Uint8),
-				`[[1,2,3,4],[1,2,3,4],[1,2,3,4]]`)), wire.TooLarge, nil},
+			message(t, "x", from(t, arrow.FixedSizeListOf(4, truth),
+				`[[true,true,true,true],[true,true,true,true],[true,true,true,true]]`)), wire.TooLarge, nil},
 		{"batches", Spec{Limits: Limits{Batches: 1}}, fixtures(t)["fsl"], wire.TooManyRows, []string{"1"}},
 		{"empty", Spec{}, nil, wire.NotArrow, []string{"empty"}},
 		{"json", Spec{}, []byte(`{"x":[1,2]}`), wire.NotArrow, []string{"JSON", "stream"}},

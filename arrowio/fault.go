@@ -135,10 +135,13 @@ func (k *Block) unclean(rows int) (bad []cell) {
 // At returns element (row, col) of the block.
 func (k *Block) At(row, col int) float64 {
 	at := row*k.RowStride + col*k.ColStride
-	if k.F32 != nil {
+	switch {
+	case k.F32 != nil:
 		return float64(k.F32[at])
+	case k.F64 != nil:
+		return k.F64[at]
 	}
-	return k.F64[at]
+	return float64(k.Format.At(k.Raw, at))
 }
 
 // FitsFloat32 reports whether v is finite as a float32.
@@ -149,6 +152,9 @@ func FitsFloat32(v float64) bool { return math.Abs(v) < 1<<128 }
 // one or per value. A float64 does not fit from exponent 128 on; the added constant makes that carry in the same way.
 func (k *Block) clean(from, n int) bool {
 	var acc uint64
+	if k.Raw != nil {
+		return k.Format.IsFinite(k.Raw[from*k.Format.Size():], n)
+	}
 	if k.F32 == nil {
 		bits := ipc.View[uint64](ipc.AsBytes(k.F64[from:from+n], 8), n)
 		for _, v := range bits {

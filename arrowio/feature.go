@@ -4,18 +4,20 @@ import (
 	"math"
 	"slices"
 
-	"github.com/apache/arrow/go/v15/arrow/float16"
-
 	"github.com/embedd/embedd/arrowio/internal/ipc"
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/narrow"
 )
 
-// A Block is part of the feature matrix: element (i, j) is at i*RowStride + j*ColStride of F32 or F64, whichever is not
-// nil. float32 and float64 columns without nulls are views on the message. float16 is converted to F32; integers,
-// decimals and booleans (0 and 1) to F64. A column with nulls is copied, with NaN for each null.
+// A Block is part of the feature matrix: element (i, j) is number i*RowStride + j*ColStride of F32, F64 or Raw,
+// whichever is not nil; At returns it. Columns of float32, float64, float16 and integers of one or two bytes are views
+// on the message: Raw are the bytes of the last two. Other integers and decimals are converted to F64, booleans (0 and
+// 1) to F32. A column with nulls is copied, with NaN for each null.
 type Block struct {
 	F32       []float32
 	F64       []float64
+	Raw       []byte
+	Format    narrow.Format // of Raw
 	Cols      int
 	RowStride int
 	ColStride int
@@ -101,7 +103,11 @@ func (b *Batch) listSize(c *column) int {
 	return int(size)
 }
 
-// run finds the columns from k on that are float columns without nulls at equal distances in the body, as writers
+// formats are the types of numbers that features keep in a message.
+var formats = [...]narrow.Format{ipc.Int8: narrow.Int8, ipc.Uint8: narrow.Uint8, ipc.Int16: narrow.Int16,
+	ipc.Uint16: narrow.Uint16, ipc.Float16: narrow.Float16, ipc.Bool: narrow.None}
+
+// run finds the columns from k on that are views on the message at equal distances in the body, as writers
 // usually lay them out. They become one block with a column stride, so that a thousand columns are not a thousand
 // blocks.
 func (b *Batch) run(k int) (n int, block Block) {
@@ -109,10 +115,7 @@ func (b *Batch) run(k int) (n int, block Block) {
 	if !ok {
 		return 0, block
 	}
-	width := 4
-	if num == ipc.Float64 {
-		width = 8
-	}
+	width := b.data.Layout.Fields[b.columns[k].field].Width
 	stride := b.data.Rows * width
 	n = 1
 	for last := first; k+n < len(b.columns) && b.data.Arrays == nil; n++ {
@@ -139,20 +142,36 @@ func (b *Batch) run(k int) (n int, block Block) {
 	if b.data.Arrays == nil {
 		values = b.data.Body[first:]
 	}
-	if num == ipc.Float32 {
-		block.F32 = ipc.View[float32](values, count)
-	} else {
-		block.F64 = ipc.View[float64](values, count)
-	}
+	block.view(values, num, count)
 	return n, block
 }
 
-// plain returns the position of the values of feature column k in the body. ok is false if it is not a float column or
-// has nulls.
+// view makes the block a view on count values.
+func (b *Block) view(values []byte, n ipc.Number, count int) {
+	switch n {
+	case ipc.Float32:
+		b.F32 = ipc.View[float32](values, count)
+	case ipc.Float64:
+		b.F64 = ipc.View[float64](values, count)
+	default:
+		b.Format, b.Raw = formats[n], []byte{}
+		if count > 0 {
+			b.Raw = values[:count*b.Format.Size()]
+		}
+	}
+}
+
+// isView reports whether features of a type are views on the message.
+func isView(n ipc.Number) bool {
+	return n == ipc.Float32 || n == ipc.Float64 || formats[n] != narrow.None
+}
+
+// plain returns the position of the values of feature column k in the body. ok is false if they are converted or in
+// lists, or have nulls.
 func (b *Batch) plain(k int) (at int, n ipc.Number, ok bool) {
 	c := &b.columns[k]
 	f := &b.data.Layout.Fields[c.field]
-	if c.value != c.field || f.Number != ipc.Float32 && f.Number != ipc.Float64 || b.data.Valid(c.field) != nil {
+	if c.value != c.field || !isView(f.Number) || b.data.Valid(c.field) != nil {
 		return 0, 0, false
 	}
 	if b.data.Arrays != nil {
@@ -181,17 +200,14 @@ func (b *Batch) block(c *column, budget *int, limits Limits) Block {
 		from = int(ipc.Offset(b.data.Buffer(c.field, 1), b.data.Layout.Fields[c.field].Width, 0))
 	}
 	switch {
-	case whole && n == ipc.Float32:
-		block.F32 = ipc.View[float32](values[4*from:], count)
-		return block
-	case whole && n == ipc.Float64:
-		block.F64 = ipc.View[float64](values[8*from:], count)
+	case whole && isView(n):
+		block.view(values[f.Width*from:], n, count)
 		return block
 	case size > 0 && b.data.Rows > *budget/8/size:
 		panic(ipc.TooLarge(limits.Body).In(b.data.Layout.Fields[c.field].Name))
 	}
 	*budget -= 8 * count
-	if n == ipc.Float32 || n == ipc.Float16 {
+	if n == ipc.Float32 || n == ipc.Bool || formats[n] != narrow.None {
 		block.F32 = make([]float32, count)
 	} else {
 		block.F64 = make([]float64, count)
@@ -247,10 +263,8 @@ func (b *Block) fill(from int, values []byte, f *ipc.Field, at, count int) {
 		return
 	}
 	switch f.Number {
-	case ipc.Float16:
-		for i, v := range ipc.View[float16.Num](values[2*at:], count) {
-			b.F32[from+i] = v.Float32()
-		}
+	case ipc.Int8, ipc.Uint8, ipc.Int16, ipc.Uint16, ipc.Float16:
+		formats[f.Number].Widen(b.F32[from:from+count], values[f.Width*at:])
 	case ipc.Decimal:
 		for i := range count {
 			b.F64[from+i] = decimal(values[f.Width*(at+i):f.Width*(at+i+1)], f.Scale)
@@ -258,7 +272,7 @@ func (b *Block) fill(from int, values []byte, f *ipc.Field, at, count int) {
 	case ipc.Bool:
 		for i := range count {
 			k := at + i
-			b.F64[from+i] = float64(values[k>>3] >> (k & 7) & 1)
+			b.F32[from+i] = float32(values[k>>3] >> (k & 7) & 1)
 		}
 	case ipc.Float32:
 		copy(b.F32[from:from+count], ipc.View[float32](values[4*at:], count))
@@ -269,13 +283,12 @@ func (b *Block) fill(from int, values []byte, f *ipc.Field, at, count int) {
 	}
 }
 
-// widenings convert count integers to float64, by their type.
+// widenings convert count integers of four or eight bytes to float64, by their type.
 var widenings = [...]func(dst []float64, values []byte, count int){
-	ipc.Int8: widen[int8], ipc.Int16: widen[int16], ipc.Int32: widen[int32], ipc.Int64: widen[int64],
-	ipc.Uint8: widen[uint8], ipc.Uint16: widen[uint16], ipc.Uint32: widen[uint32], ipc.Uint64: widen[uint64],
+	ipc.Int32: widen[int32], ipc.Int64: widen[int64], ipc.Uint32: widen[uint32], ipc.Uint64: widen[uint64],
 }
 
-func widen[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](dst []float64, values []byte, count int) {
+func widen[T int32 | int64 | uint32 | uint64](dst []float64, values []byte, count int) {
 	for i, v := range ipc.View[T](values, count) {
 		dst[i] = float64(v)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/float16"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -34,8 +35,16 @@ import (
 // shape is a message of n rows x m float32 features, projected to d.
 type shape struct {
 	n, m, d int
-	columns bool // m columns instead of one fixed-size list
+	columns bool           // m columns instead of one fixed-size list
+	typ     arrow.DataType // of features; nil: float32
 }
+
+// narrowShapes are of the types that embeddings are stored as; those of float32 are to compare them with.
+var narrowShapes = []shape{{n: 256, m: 256, d: 8}, {n: 256, m: 256, d: 8, columns: true},
+	{n: 256, m: 256, d: 8, typ: arrow.PrimitiveTypes.Int8},
+	{n: 256, m: 256, d: 8, typ: arrow.PrimitiveTypes.Int8, columns: true},
+	{n: 256, m: 256, d: 8, typ: arrow.FixedWidthTypes.Float16},
+	{n: 256, m: 256, d: 8, typ: arrow.FixedWidthTypes.Float16, columns: true}}
 
 var shapes = []shape{{n: 16, m: 256, d: 8}, {n: 1024, m: 64, d: 8}, {n: 64, m: 1024, d: 8}, {n: 256, m: 784, d: 8},
 	{n: 256, m: 784, d: 8, columns: true}, {n: 1024, m: 256, d: 8}}
@@ -44,6 +53,9 @@ func (s shape) String() string {
 	form := ""
 	if s.columns {
 		form = "columns"
+	}
+	if s.typ != nil {
+		form = s.typ.String() + form
 	}
 	return fmt.Sprintf("%dx%d%s->%d", s.n, s.m, form, s.d)
 }
@@ -54,15 +66,19 @@ func (s shape) spec() arrowio.Spec { return arrowio.Spec{Features: []string{"x*"
 // an id in each row that is passed on.
 func (s shape) messages(b *testing.B, count int) [][]byte {
 	b.Helper()
+	typ := s.typ
+	if typ == nil {
+		typ = arrow.PrimitiveTypes.Float32
+	}
 	fields := []arrow.Field{{Name: "id", Type: arrow.PrimitiveTypes.Int32},
 		{Name: "label", Type: arrow.BinaryTypes.String}}
 	if s.columns {
 		for j := range s.m {
-			fields = append(fields, arrow.Field{Name: "x" + strconv.Itoa(j), Type: arrow.PrimitiveTypes.Float32})
+			fields = append(fields, arrow.Field{Name: "x" + strconv.Itoa(j), Type: typ})
 		}
 	} else {
 		fields = append(fields, arrow.Field{Name: "x",
-			Type: arrow.FixedSizeListOf(int32(s.m), arrow.PrimitiveTypes.Float32)})
+			Type: arrow.FixedSizeListOf(int32(s.m), typ)})
 	}
 	schema := arrow.NewSchema(fields, nil)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -81,10 +97,19 @@ func (s shape) messages(b *testing.B, count int) [][]byte {
 				if j%10 == class {
 					v += 2
 				}
+				to := build.Field(2)
 				if s.columns {
-					build.Field(2 + j).(*array.Float32Builder).Append(v)
+					to = build.Field(2 + j)
 				} else {
-					build.Field(2).(*array.FixedSizeListBuilder).ValueBuilder().(*array.Float32Builder).Append(v)
+					to = to.(*array.FixedSizeListBuilder).ValueBuilder()
+				}
+				switch to := to.(type) {
+				case *array.Float32Builder:
+					to.Append(v)
+				case *array.Float16Builder:
+					to.Append(float16.New(v))
+				case *array.Int8Builder:
+					to.Append(int8(20 * v))
 				}
 			}
 		}
@@ -385,7 +410,7 @@ func median(v []float64) float64 {
 // the step, x-memcpy is its time divided by that of the copy. "all" is the three steps one after the other. Times are
 // 10th percentiles.
 func BenchmarkStage(b *testing.B) {
-	for _, s := range shapes {
+	for _, s := range slices.Concat(shapes, narrowShapes) {
 		b.Run(s.String(), func(b *testing.B) {
 			msgs := s.messages(b, 4)
 			stage := s.stage(b, msgs[0])

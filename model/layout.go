@@ -11,12 +11,13 @@ type layout struct {
 	columns32 []*float32 // one for each column
 	columns64 []*float64
 
-	wide bool // some are float64
+	wide    bool // some are float64
+	widened bool // columns, some of them raw and none float64
 }
 
 // find inspects the blocks of rows.
 func (l *layout) find(rows Rows) {
-	count, wide, columns := 0, 0, true
+	count, wide, raw, columns := 0, 0, 0, true
 	var only *Block
 	for i := range rows.Blocks {
 		b := &rows.Blocks[i]
@@ -28,14 +29,19 @@ func (l *layout) find(rows Rows) {
 		if b.F64 != nil {
 			wide++
 		}
+		if b.Raw != nil {
+			raw++
+		}
 		columns = columns && (b.RowStride == 1 || rows.N == 1)
 	}
 	l.wide = wide > 0
 	switch {
 	case rows.N == 0:
-	case count == 1 && (only.ColStride == 1 || only.Cols == 1):
+	case count == 1 && raw == 0 && (only.ColStride == 1 || only.Cols == 1):
 		l.list32, l.list64, l.stride = only.F32, only.F64, only.RowStride
-	case columns && wide == 0:
+	case columns && wide == 0 && raw > 0 && rows.N > 1:
+		l.widened = true
+	case columns && wide == 0 && raw == 0:
 		for _, b := range rows.Blocks {
 			for j := range b.Cols {
 				l.columns32 = append(l.columns32, &b.F32[j*b.ColStride])
@@ -72,11 +78,14 @@ func gather[T float32 | float64](dst []T, rows Rows, m, from, n int) []T {
 			continue
 		}
 		for r := range n {
-			out := dst[r*m+at:][:b.Cols]
-			if b.F64 != nil {
-				pick(out, b.F64[(from+r)*b.RowStride:], b.ColStride)
-			} else {
-				pick(out, b.F32[(from+r)*b.RowStride:], b.ColStride)
+			out, first := dst[r*m+at:][:b.Cols], (from+r)*b.RowStride
+			switch {
+			case b.F64 != nil:
+				pick(out, b.F64[first:], b.ColStride)
+			case b.Raw != nil:
+				pickRaw(out, &b, first)
+			default:
+				pick(out, b.F32[first:], b.ColStride)
 			}
 		}
 		at += b.Cols
@@ -91,4 +100,35 @@ func pick[T, S float32 | float64](dst []T, x []S, stride int) {
 		dst[j] = T(x[at])
 		at += stride
 	}
+}
+
+// pickRaw copies numbers of a block from index first on.
+func pickRaw[T float32 | float64](dst []T, b *Block, first int) {
+	if out, ok := any(dst).([]float32); ok && b.ColStride == 1 {
+		b.Format.Widen(out, b.Raw[first*b.Format.Size():])
+		return
+	}
+	for j := range dst {
+		dst[j] = T(b.Format.At(b.Raw, first+j*b.ColStride))
+	}
+}
+
+// widenColumns makes float32 columns of n rows, and returns where they begin. Columns that are float32 already are not
+// copied. Values and columns reuse the memory of dst and at.
+func widenColumns(dst []float32, at []*float32, rows Rows, m, from, n int) ([]float32, []*float32) {
+	dst, at = slices.Grow(dst[:0], n*m)[:n*m], at[:0]
+	for i := range rows.Blocks {
+		b := &rows.Blocks[i]
+		for j := range b.Cols {
+			first := from + j*b.ColStride
+			if b.Raw == nil {
+				at = append(at, &b.F32[first])
+				continue
+			}
+			column := dst[len(at)*n:][:n]
+			b.Format.Widen(column, b.Raw[first*b.Format.Size():])
+			at = append(at, &column[0])
+		}
+	}
+	return dst, at
 }

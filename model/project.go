@@ -48,10 +48,11 @@ type projection struct {
 }
 
 type scratch struct {
-	x64  []float64 // m
-	y    []float32 // tile x width, for finish
-	z    []float32 // rows that are copied
-	wide []float64 // the same in float64
+	x64  []float64  // m
+	y    []float32  // tile x width, for finish
+	z    []float32  // rows that are copied
+	at   []*float32 // columns of them
+	wide []float64  // the same in float64
 	sums *product.Sums
 
 	centred []float32 // rows less the mean, aligned
@@ -347,7 +348,7 @@ func (k *projection) span(s *scratch, j *job, from, to int) *RowError {
 		return k.place(s, j.dst, j.rows, from, to)
 	}
 	step := to - from
-	if k.steps(j) {
+	if k.steps(j) && !j.layout.widened {
 		step = tile
 	}
 	for ; from < to; from += step {
@@ -396,6 +397,10 @@ func (k *projection) multiply(s *scratch, y []float32, j *job, from, n int) (fin
 		return k.products.Columns32(y, l.columns32, from, n, s.columnSums())
 	case len(l.columns64) > 0:
 		return k.products.Columns64(y, l.columns64, from, n, s.columnSums())
+	case l.widened:
+		s.z, s.at = widenColumns(s.z, s.at, j.rows, k.m, from, n)
+		defer clear(s.at) // the scratch must not keep the rows
+		return k.products.Columns32(y, s.at, 0, n, s.columnSums())
 	case l.wide:
 		s.wide = gather(s.wide, j.rows, k.m, from, n)
 		return k.products.List64(y, s.wide, n, k.m)

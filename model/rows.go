@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/embedd/embedd/internal/narrow"
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
@@ -14,12 +15,14 @@ type Rows struct {
 	Blocks []Block
 }
 
-// Block is a strided view of some columns: element (i, j) is at i*RowStride + j*ColStride of exactly one of F32 and
-// F64. Its memory layout equals that of a decoded Arrow block, so a host converts one to the other without a copy. A
-// value that is not finite counts as missing.
+// Block is a strided view of some columns: element (i, j) is number i*RowStride + j*ColStride of exactly one of F32,
+// F64 and Raw, the bytes of numbers of one or two bytes each. Its memory layout equals that of a decoded Arrow block,
+// so a host converts one to the other without a copy. A value that is not finite counts as missing.
 type Block struct {
 	F32                        []float32
 	F64                        []float64
+	Raw                        []byte
+	Format                     narrow.Format // of Raw
 	Cols, RowStride, ColStride int
 }
 
@@ -48,12 +51,17 @@ func (r Rows) check(m int) error {
 	for k := range r.Blocks {
 		b := &r.Blocks[k]
 		size := len(b.F32)
-		if b.F64 != nil {
+		switch {
+		case b.F64 != nil:
 			size = len(b.F64)
+		case b.Raw != nil:
+			size = len(b.Raw) / b.Format.Size()
 		}
 		switch {
-		case b.F32 != nil && b.F64 != nil:
-			return fmt.Errorf("rows: block %d has both float32 and float64 data; give one", k)
+		case b.F32 != nil && b.F64 != nil || b.Raw != nil && (b.F32 != nil || b.F64 != nil):
+			return fmt.Errorf("rows: block %d has data of two types; give one of F32, F64 and Raw", k)
+		case b.Raw != nil && (b.Format == narrow.None || b.Format > narrow.Float16):
+			return fmt.Errorf("rows: block %d has raw numbers of format %d, which is unknown", k, b.Format)
 		case b.Cols < 0 || b.RowStride < 0 || b.ColStride < 0:
 			return fmt.Errorf("rows: block %d has a negative size or stride", k)
 		case r.N == 0 || b.Cols == 0:
@@ -78,11 +86,16 @@ func (r Rows) row(dst []float64, i int) {
 	for k := range r.Blocks {
 		b := &r.Blocks[k]
 		at := i * b.RowStride
-		if b.F64 != nil {
+		switch {
+		case b.F64 != nil:
 			for j := range b.Cols {
 				dst[j] = b.F64[at+j*b.ColStride]
 			}
-		} else {
+		case b.Raw != nil:
+			for j := range b.Cols {
+				dst[j] = float64(b.Format.At(b.Raw, at+j*b.ColStride))
+			}
+		default:
 			for j := range b.Cols {
 				dst[j] = float64(b.F32[at+j*b.ColStride])
 			}

@@ -11,11 +11,12 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/decimal128"
-	"github.com/apache/arrow/go/v15/arrow/float16"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/embedd/embedd/internal/narrow"
 )
 
 // parquetReader reads flat columns and lists of flat values, one row group at a time.
@@ -318,7 +319,7 @@ func parquetAppender(b array.Builder) func(parquet.Value) {
 	case *array.Float32Builder:
 		return func(v parquet.Value) {
 			if v.Kind() == parquet.FixedLenByteArray { // float16 to float32 is exact
-				b.Append(float16.FromLEBytes(v.ByteArray()).Float32())
+				b.Append(narrow.Float16.At(v.ByteArray(), 0))
 				return
 			}
 			b.Append(v.Float())

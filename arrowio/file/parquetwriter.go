@@ -13,6 +13,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/float16"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/snappy"
+
+	"github.com/embedd/embedd/internal/narrow"
 )
 
 const (
@@ -198,7 +200,7 @@ var parquetLeaves = map[arrow.Type]struct {
 	arrow.FLOAT32: {parquet.Leaf(parquet.FloatType), convert[*array.Float32](parquet.FloatValue)},
 	arrow.FLOAT64: {parquet.Leaf(parquet.DoubleType), convert[*array.Float64](parquet.DoubleValue)},
 	arrow.FLOAT16: {parquet.Leaf(parquet.FloatType),
-		convert[*array.Float16](func(v float16.Num) parquet.Value { return parquet.FloatValue(v.Float32()) })},
+		convert[*array.Float16](func(v float16.Num) parquet.Value { return parquet.FloatValue(narrow.Half(v.Uint16())) })},
 	arrow.STRING:       {parquet.String(), toBytes[*array.String]()},
 	arrow.LARGE_STRING: {parquet.String(), toBytes[*array.LargeString]()},
 	arrow.STRING_VIEW:  {parquet.String(), toBytes[*array.StringView]()},

@@ -84,23 +84,12 @@ func sourceOf(c *spec.Config, b *arrowio.Batch, row int, at spec.Position) strin
 // copyRow copies the features of row i. Those that are not finite, or exceed float32, become NaN: they are missing.
 func copyRow(dst []float64, blocks []arrowio.Block, i int) {
 	for _, b := range blocks {
-		at := i * b.RowStride
-		if b.F32 != nil {
-			for j := range b.Cols {
-				v := float64(b.F32[at+j*b.ColStride])
-				if math.IsInf(v, 0) {
-					v = math.NaN()
-				}
-				dst[j] = v
+		for j := range b.Cols {
+			v := b.At(i, j)
+			if !arrowio.FitsFloat32(v) {
+				v = math.NaN()
 			}
-		} else {
-			for j := range b.Cols {
-				v := b.F64[at+j*b.ColStride]
-				if !arrowio.FitsFloat32(v) {
-					v = math.NaN()
-				}
-				dst[j] = v
-			}
+			dst[j] = v
 		}
 		dst = dst[b.Cols:]
 	}

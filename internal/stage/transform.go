@@ -214,10 +214,13 @@ func rowsOf(b *arrowio.Batch) model.Rows {
 func slice(rows model.Rows, from, to int) model.Rows {
 	out := model.Rows{N: to - from, Blocks: make([]model.Block, len(rows.Blocks))}
 	for k, b := range rows.Blocks {
-		if b.F64 != nil {
-			b.F64 = b.F64[from*b.RowStride:]
-		} else {
-			b.F32 = b.F32[from*b.RowStride:]
+		switch first := from * b.RowStride; {
+		case b.F64 != nil:
+			b.F64 = b.F64[first:]
+		case b.Raw != nil:
+			b.Raw = b.Raw[first*b.Format.Size():]
+		default:
+			b.F32 = b.F32[first:]
 		}
 		out.Blocks[k] = b
 	}

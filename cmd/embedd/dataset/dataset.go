@@ -376,12 +376,7 @@ func (r *Rows) applyNulls(s Spec) error {
 
 func appendRow(dst []float64, b arrowio.Block, row int) []float64 {
 	for j := range b.Cols {
-		at := row*b.RowStride + j*b.ColStride
-		if b.F64 != nil {
-			dst = append(dst, b.F64[at])
-		} else {
-			dst = append(dst, float64(b.F32[at]))
-		}
+		dst = append(dst, b.At(row, j))
 	}
 	return dst
 }
