@@ -112,11 +112,20 @@ func residentMiB(t testing.TB, pid int) int {
 // processorTime returns the processor time of a process.
 func processorTime(t testing.TB, pid int) time.Duration {
 	t.Helper()
-	stat := string(must(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)))(t))
-	fields := strings.Fields(stat[strings.LastIndex(stat, ")")+1:])
-	total := 0
-	for _, f := range fields[11:13] { // user and system, in hundredths of a second
-		total += must(strconv.Atoi(f))(t)
-	}
-	return time.Duration(total) * 10 * time.Millisecond
+	fields := processFields(t, pid)
+	// User and system, in hundredths of a second.
+	return time.Duration(must(strconv.Atoi(fields[11]))(t)+must(strconv.Atoi(fields[12]))(t)) * 10 * time.Millisecond
+}
+
+// pageFaults returns how many pages a process has requested that were not read from a disk.
+func pageFaults(t testing.TB, pid int) float64 {
+	t.Helper()
+	return must(strconv.ParseFloat(processFields(t, pid)[7], 64))(t)
+}
+
+// processFields returns what /proc says of a process, from its state on.
+func processFields(t testing.TB, pid int) []string {
+	t.Helper()
+	text := string(must(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)))(t))
+	return strings.Fields(text[strings.LastIndex(text, ")")+1:])
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"gonum.org/v1/gonum/stat"
 )
 
 // answering returns the configuration of a replica that answers with a model from a file.
@@ -48,15 +49,7 @@ func TestThroughputOfReplicas(t *testing.T) {
 const maxGrowth = 1.1
 
 func throughput(t *testing.T, rows, messages, rate int) {
-	s := startServerProcess(t, "")
-	c := dial(t, s.url)
-	c.streams()
-	g := digits(t)
-	var bodies [][]byte
-	for from := 0; from+rows <= g.n; from += rows {
-		bodies = append(bodies, g.message(t, from, from+rows, false))
-	}
-	w := &works{c, s, packedModel(t, "lda", 8), bodies}
+	w := worksOf(t, startServerProcess(t, ""), rows)
 	t.Run("filled", func(t *testing.T) { w.at(t).filled(messages) })
 	t.Run("paced", func(t *testing.T) { w.at(t).paced(rate) })
 }
@@ -67,6 +60,18 @@ type works struct {
 	server *serverProcess
 	model  string
 	bodies [][]byte
+}
+
+// worksOf has messages of a number of rows.
+func worksOf(t testing.TB, s *serverProcess, rows int) *works {
+	c := dial(t, s.url)
+	c.streams()
+	g := digits(t)
+	var bodies [][]byte
+	for from := 0; from+rows <= g.n; from += rows {
+		bodies = append(bodies, g.message(t, from, from+rows, false))
+	}
+	return &works{c, s, packedModel(t, "lda", 8), bodies}
 }
 
 func (w works) at(t *testing.T) *works {
@@ -98,18 +103,41 @@ func (w *works) begin(of contestant, subject string, n, round int) *crew {
 	return c
 }
 
-// filled measures one, two and four contestants on stored messages.
-func (w *works) filled(messages int) {
-	t := w.t
+// fill stores messages.
+func (w *works) fill(messages int) {
 	for n := range messages {
 		if err := w.nc.Publish("features.filled", w.bodies[n%len(w.bodies)]); err != nil {
-			t.Fatal(err)
+			w.t.Fatal(err)
 		}
 		if n%1000 == 999 {
 			w.await("FEATURES", n-999)
 		}
 	}
 	w.await("FEATURES", messages)
+}
+
+// BenchmarkReplicas: processor time and page faults for a message of four replicas, and how much the time varies
+// between rounds.
+func BenchmarkReplicas(b *testing.B) {
+	const rows, messages = 256, 48_000
+	w := worksOf(b, startServerProcess(b, ""), rows)
+	w.fill(messages)
+	var took, faults []float64
+	for round := 0; b.Loop(); round++ {
+		t := w.begin(replicas, "filled", 4, round).drain(messages)
+		took, faults = append(took, t.replicas), append(faults, t.faults)
+	}
+	mean, spread := stat.MeanStdDev(took, nil)
+	b.ReportMetric(median(took), "cpu-us/msg")
+	b.ReportMetric(median(faults), "faults/msg")
+	b.ReportMetric(100*spread/mean, "variation-%")
+	b.ReportMetric(0, "ns/op")
+}
+
+// filled measures one, two and four contestants on stored messages.
+func (w *works) filled(messages int) {
+	t := w.t
+	w.fill(messages)
 	least := map[contestant]map[int]taken{}
 	for round := range 2 {
 		for _, n := range []int{1, 2, 4} {
@@ -165,14 +193,16 @@ type crew struct {
 	pids     []int
 }
 
-// taken is processor time for a message, in microseconds.
-type taken struct{ replicas, server float64 }
+// taken is processor time for a message, in microseconds, and the page faults of the replicas for one.
+type taken struct{ replicas, server, faults float64 }
 
 func (w *crew) spent() (t taken) {
 	for _, pid := range w.pids {
 		t.replicas += float64(processorTime(w.t, pid).Microseconds())
+		t.faults += pageFaults(w.t, pid)
 	}
-	return taken{t.replicas, float64(processorTime(w.t, w.server.cmd.Process.Pid).Microseconds())}
+	t.server = float64(processorTime(w.t, w.server.cmd.Process.Pid).Microseconds())
+	return t
 }
 
 // answered returns how many messages are acknowledged.
@@ -187,7 +217,7 @@ func (w *crew) over(was taken, from int) taken {
 	for _, pid := range w.pids {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	return taken{(is.replicas - was.replicas) / n, (is.server - was.server) / n}
+	return taken{(is.replicas - was.replicas) / n, (is.server - was.server) / n, (is.faults - was.faults) / n}
 }
 
 // drain lets the crew answer all stored messages. Only the second half counts: before it, the heaps of all processes

@@ -61,9 +61,8 @@ func runCommand(e *cli.Env) *cobra.Command {
 			if heap != nil {
 				heap.End()
 			}
-			limit := memory.Limit(c)
-			log.Debug("memory limit of the process", "limits.memory", limit)
-			heap = memory.KeepHeap(limit)
+			log.Debug("memory limit of the process", "limits.memory", memory.Limit(c))
+			heap = memory.KeepHeap()
 		}
 		apply(c)
 		defer func() { heap.End() }()

@@ -19,7 +19,7 @@ func TestHeap(t *testing.T) {
 		metrics.Read(s)
 		return s[0].Value.Uint64()
 	}
-	h := KeepHeap(1 << 30)
+	h := KeepHeap()
 	for range 3 {
 		runtime.GC()
 		for end := time.Now().Add(time.Minute); goal() < minHeap; time.Sleep(time.Millisecond) {
@@ -34,29 +34,60 @@ func TestHeap(t *testing.T) {
 		t.Errorf("%d percent after the end, want %d", got, gcPercent)
 	}
 	t.Setenv("GOGC", "50")
-	h = KeepHeap(1 << 30)
+	h = KeepHeap()
 	runtime.GC()
 	if h.End(); debug.SetGCPercent(gcPercent) != gcPercent {
 		t.Error("the environment says the GC percent, and it is collected otherwise")
 	}
 }
 
-// TestPercentOf: a small live heap gets a larger percentage.
+// TestGoal: the goal stays while what is in use changes by less than about a factor of four, and is within the limit.
+func TestGoal(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct{ goal, live, limit, want uint64 }{
+		{0, 0, 1000, 64},
+		{0, 2, 1000, 64},
+		{64, 25, 1000, 64},
+		{64, 26, 1000, 128},
+		{128, 51, 1000, 128},
+		{128, 9, 1000, 128}, // messages in flight are fewer for a moment
+		{128, 7, 1000, 64},
+		{64, 400, 1000, 1000},
+		{1000, 60, 1000, 256},
+		{0, 2, 80, 20}, // the limit is tight
+		{20, 30, 80, 80},
+	} {
+		if got := goalOf(c.goal*mib, c.live*mib, c.limit*mib); got != c.want*mib {
+			t.Errorf("%+v: the heap grows to %d MiB", c, got/mib)
+		}
+	}
+	goal := uint64(0)
+	for live := range uint64(100) { // in flight are 8 to 24 MiB
+		was := goal
+		goal = goalOf(goal, 8*mib+live*37%16*mib, 1<<40)
+		if live > 0 && goal != was {
+			t.Errorf("the goal changes from %d to %d MiB", was/mib, goal/mib)
+		}
+	}
+}
+
+// TestPercentOf: the percentage leads to the goal, and leaves some garbage beyond it.
 func TestPercentOf(t *testing.T) {
 	const mib = 1 << 20
 	for _, c := range []struct {
-		live, least uint64
-		want        int
+		live, scanned, goal uint64
+		want                int
 	}{
-		{0, 64 * mib, gcPercent},
-		{2 * mib, 64 * mib, 3100},
-		{10 * mib, 64 * mib, 540},
-		{13 * mib, 64 * mib, gcPercent},
-		{500 * mib, 64 * mib, gcPercent},
-		{1, 64 * mib, 32767},
+		{0, 0, 64 * mib, gcPercent},
+		{2 * mib, 2 * mib, 64 * mib, 3100},
+		{2 * mib, 4 * mib, 64 * mib, 1550},
+		{10 * mib, 10 * mib, 64 * mib, 540},
+		{60 * mib, 60 * mib, 64 * mib, minPercent},
+		{80 * mib, 80 * mib, 64 * mib, minPercent},
+		{1, 1, 64 * mib, 32767},
 	} {
-		if got := percentOf(c.live, c.least); got != c.want {
-			t.Errorf("%d bytes in use: %d percent, want %d", c.live, got, c.want)
+		if got := percentOf(c.live, c.scanned, c.goal); got != c.want {
+			t.Errorf("%+v: %d percent", c, got)
 		}
 	}
 }

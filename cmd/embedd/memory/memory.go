@@ -48,21 +48,15 @@ func Follow(c *config.Config, held int64) int64 {
 	}
 	container := containerMemory()
 	want := demandOf(c, held, container)
-	if live := liveHeap() / 4 * 5; live > want {
-		want = min((live+step-1)/step*step, demandOf(c, math.MaxInt64, container))
+	live, _ := heapInUse()
+	if least := int64(live) / 4 * 5; least > want {
+		want = min((least+step-1)/step*step, demandOf(c, math.MaxInt64, container))
 	}
 	if want > now || want <= now-2*step {
 		debug.SetMemoryLimit(want)
 		return want
 	}
 	return now
-}
-
-// liveHeap is what the last collection found in use.
-func liveHeap() int64 {
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(live)
-	return int64(live[0].Value.Uint64())
 }
 
 // demandOf is the memory limit that follows from a configuration and from what windows and late labels hold, as far as
@@ -165,22 +159,25 @@ func containerMemory() int64 {
 	return math.MaxInt64
 }
 
-// minHeap is the heap size below which the garbage collector does not run.
+// minHeap is the least heap size at which the garbage collector runs.
 const minHeap = 64 << 20
 
-// Heap keeps the heap size at which the garbage collector runs above a minimum. Most of the live heap is messages in
-// flight, 2 to 20 MB. Without a minimum, Go would return memory to the system after each collection that found few of
-// them and request it again a moment later; a page fault costs more than answering a row.
-type Heap struct {
-	min uint64
+// minPercent is the least garbage between two collections, in percent of what is in use.
+const minPercent = 25
 
+// Heap keeps the heap size at which the garbage collector runs constant: 64 MiB, or a power of two times that. Go's
+// goal is a multiple of what the last collection found in use, and most of that is messages in flight, now 2 MB and
+// then 20. Go would return memory to the system after each collection that found few of them and request it again a
+// moment later; a page fault costs more than answering a row.
+type Heap struct {
 	mu      sync.Mutex
+	goal    uint64
 	percent int // current GC percent; 0: not controlled
 }
 
-// KeepHeap starts to control the heap of a process that may use limit bytes. It does nothing if GOGC is set.
-func KeepHeap(limit int64) *Heap {
-	h := &Heap{min: uint64(min(minHeap, limit/4))}
+// KeepHeap starts to control the heap, within the memory limit of the process. It does nothing if GOGC is set.
+func KeepHeap() *Heap {
+	h := &Heap{}
 	if os.Getenv("GOGC") == "" {
 		h.percent = gcPercent
 		h.adjust()
@@ -196,7 +193,9 @@ func (h *Heap) adjust() {
 	if h.percent == 0 {
 		return
 	}
-	if percent := percentOf(uint64(liveHeap()), h.min); percent != h.percent {
+	live, scanned := heapInUse()
+	h.goal = goalOf(h.goal, live, uint64(debug.SetMemoryLimit(-1)))
+	if percent := percentOf(live, scanned, h.goal); percent != h.percent {
 		h.percent = percent
 		debug.SetGCPercent(percent)
 	}
@@ -213,10 +212,32 @@ func (h *Heap) End() {
 	h.percent = 0
 }
 
-// percentOf is the GC percent at which a heap with live bytes in use grows to least bytes.
-func percentOf(live, least uint64) int {
-	if live == 0 || live >= least {
+// goalOf is the next heap size at which the collector runs. The size stays while it is 2.5 to 16 times what is in use;
+// else it becomes the first that is at least four times that. A quarter of the limit is enough for a small heap.
+func goalOf(goal, live, limit uint64) uint64 {
+	least := min(minHeap, limit/4)
+	if goal >= least && 2*goal >= 5*live && (goal == least || goal <= 16*live) {
+		return goal
+	}
+	for goal = least; goal < 4*live && goal < limit; goal *= 2 {
+	}
+	return min(goal, limit)
+}
+
+// percentOf is the GC percent at which a heap with live bytes in use grows to a goal. The runtime takes it of what it
+// scans: the heap in use, stacks and globals.
+func percentOf(live, scanned, goal uint64) int {
+	if scanned == 0 {
 		return gcPercent
 	}
-	return int(min(max(((least-live)*100+live-1)/live, gcPercent), math.MaxInt16))
+	grows := goal - min(live, goal)
+	return int(min(max((grows*100+scanned-1)/scanned, minPercent), math.MaxInt16))
+}
+
+// heapInUse is what the last collection found in use, and with it the stacks and globals that it scanned.
+func heapInUse() (live, scanned uint64) {
+	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}
+	metrics.Read(s)
+	live = s[0].Value.Uint64()
+	return live, live + s[1].Value.Uint64() + s[2].Value.Uint64()
 }
