@@ -23,17 +23,20 @@ import (
 // first rows could fail, or change, at row one million.
 type csvReader struct {
 	name    string
-	how     Options // with the detected delimiter and decimal mark
-	always  map[string]bool
+	how     Options                       // with the detected delimiter and decimal mark
+	always  map[string]bool               // words for missing values in columns of any type
+	numbers bool                          // some of these words are numbers
 	spaces  bool                          // a space follows each delimiter
 	comment bool                          // the first line begins with #
 	again   func() (*bufio.Reader, error) // the text from its start
 	file    *os.File
 	arrow   *arrow.Schema
 	kinds   []columnKind
-	rows    *csv.Reader
+	rows    *csvRecords
 	values  *array.RecordBuilder
 	batch   int
+
+	builders []array.Builder // of values
 }
 
 // columnKind is the common type of the values of a column.
@@ -46,13 +49,14 @@ type columnKind struct {
 	text                string
 }
 
-func (k *columnKind) see(s string, decimal rune, line int) {
-	if s = strings.TrimSpace(s); Missing(s) {
+// see counts a trimmed value that is not missing in every column. plain is what it is by scanPlain.
+func (k *columnKind) see(s string, plain plainNumber, decimal rune, line int) {
+	if plain == noNumber && Missing(s) {
 		k.words++
 		return
 	}
 	k.values++
-	if _, err := strconv.ParseInt(s, 10, 64); err == nil {
+	if plain == integer && fitsInt64(s) {
 		k.ints++
 		k.floats++
 		if digits := strings.TrimLeft(s, "+-"); len(digits) > 1 && digits[0] == '0' {
@@ -60,7 +64,11 @@ func (k *columnKind) see(s string, decimal rune, line int) {
 		}
 		return
 	}
-	if _, ok := parseFloat(s, decimal); ok {
+	if plain != noNumber {
+		k.floats++
+		return
+	}
+	if _, ok := parseFloat(s, decimal); ok { // an infinity
 		k.floats++
 		return
 	}
@@ -88,21 +96,6 @@ func (k *columnKind) dataType() arrow.DataType {
 	return arrow.BinaryTypes.String
 }
 
-// parseFloat reads a decimal number or an infinity. A number beyond float64 is an infinity.
-func parseFloat(s string, decimal rune) (float64, bool) {
-	if strings.ContainsAny(s, "xX_") { // Go's hexadecimal floats and digit separators are not CSV numbers
-		return 0, false
-	}
-	if decimal != '.' {
-		if strings.Contains(s, ".") {
-			return 0, false
-		}
-		s = strings.Replace(s, string(decimal), ".", 1)
-	}
-	v, err := strconv.ParseFloat(s, 64)
-	return v, err == nil || errors.Is(err, strconv.ErrRange)
-}
-
 func parseBool(s string) (v, ok bool) {
 	switch s {
 	case "true", "True", "TRUE":
@@ -115,11 +108,13 @@ func parseBool(s string) (v, ok bool) {
 
 func openCSV(file *os.File, path string, gz bool, how Options) (*csvReader, error) {
 	c := &csvReader{name: path, file: file, how: how, always: map[string]bool{"": true}}
-	for _, word := range how.Missing {
-		c.always[word] = true
-	}
 	if how.Decimal == 0 {
 		c.how.Decimal = '.'
+	}
+	for _, word := range how.Missing {
+		c.always[word] = true
+		plain, _, _ := scanPlain(word, c.how.Decimal)
+		c.numbers = c.numbers || plain != noNumber
 	}
 	if how.Delimiter == 0 {
 		c.how.Delimiter = tabDelimiter(path)
@@ -139,13 +134,13 @@ func openCSV(file *os.File, path string, gz bool, how Options) (*csvReader, erro
 		if held == nil {
 			in = io.NewSectionReader(file, 0, math.MaxInt64)
 		}
-		b := bufio.NewReaderSize(in, 1<<16)
+		b := bufio.NewReaderSize(in, csvBuffer)
 		if gz {
 			z, err := gzip.NewReader(b)
 			if err != nil {
 				return nil, c.explain(err)
 			}
-			b = bufio.NewReaderSize(z, 1<<16)
+			b = bufio.NewReaderSize(z, csvBuffer)
 		}
 		if mark, _ := b.Peek(3); string(mark) == "\ufeff" {
 			b.Discard(3)
@@ -175,6 +170,7 @@ func openCSV(file *os.File, path string, gz bool, how Options) (*csvReader, erro
 	}
 	c.arrow = arrow.NewSchema(fields, nil)
 	c.values = array.NewRecordBuilder(memory.DefaultAllocator, c.arrow)
+	c.builders = c.values.Fields()
 	c.batch = batchRows(len(fields))
 	_, err = c.start()
 	return c, err
@@ -217,8 +213,7 @@ func (c *csvReader) open() error {
 	if err != nil {
 		return err
 	}
-	c.rows = csv.NewReader(in)
-	c.rows.ReuseRecord, c.rows.Comma, c.rows.TrimLeadingSpace = true, c.how.Delimiter, c.spaces
+	c.rows = newCSVRecords(in, c.how.Delimiter, c.spaces)
 	return nil
 }
 
@@ -280,15 +275,17 @@ func (c *csvReader) findTypes(columns int) (rows int, err error) {
 			return rows, c.explain(err)
 		}
 		for i, s := range row {
-			if c.always[strings.TrimSpace(s)] {
+			word := strings.TrimSpace(s)
+			plain, _, _ := scanPlain(word, c.how.Decimal)
+			if (plain == noNumber || c.numbers) && c.always[word] {
 				continue
 			}
 			k := &c.kinds[i]
 			line := 0
-			if k.textLine == 0 {
-				line, _ = c.rows.FieldPos(i)
+			if k.textLine == 0 && plain == noNumber {
+				line = c.rows.line(i)
 			}
-			k.see(s, c.how.Decimal, line)
+			k.see(word, plain, c.how.Decimal, line)
 		}
 	}
 }
@@ -308,7 +305,7 @@ func (c *csvReader) explain(err error) error {
 	if errors.Is(p.Err, csv.ErrFieldCount) {
 		return fmt.Errorf("%s: line %d has another number of fields than the %d of the header: correct the line, or "+
 			"quote a field that holds %s",
-			c.name, p.Line, c.rows.FieldsPerRecord, delimiterName(c.how.Delimiter))
+			c.name, p.Line, c.rows.columns, delimiterName(c.how.Delimiter))
 	}
 	return fmt.Errorf("%s: line %d, column %d: %v: a quote inside a quoted field is written twice", c.name, p.Line,
 		p.Column, p.Err)
@@ -356,6 +353,7 @@ func (c *csvReader) commaNumber(text string) bool {
 
 func (c *csvReader) next() (arrow.Record, error) {
 	n := 0
+	c.values.Reserve(c.batch)
 	for ; n < c.batch; n++ {
 		row, err := c.rows.Read()
 		if err == io.EOF {
@@ -378,29 +376,31 @@ func (c *csvReader) next() (arrow.Record, error) {
 
 func (c *csvReader) append(i int, s string) error {
 	word := strings.TrimSpace(s)
-	text, isText := c.values.Field(i).(*array.StringBuilder)
-	if c.always[word] || Missing(word) && (!isText || c.kinds[i].values == 0) {
-		c.values.Field(i).AppendNull()
-		return nil
-	}
-	if isText {
-		text.Append(s)
-		return nil
+	plain, number, exact := scanPlain(word, c.how.Decimal)
+	if plain == noNumber || c.numbers {
+		_, isText := c.builders[i].(*array.StringBuilder)
+		if c.always[word] || Missing(word) && (!isText || c.kinds[i].values == 0) {
+			c.builders[i].AppendNull()
+			return nil
+		}
 	}
 	ok := true
-	switch b := c.values.Field(i).(type) {
+	switch b := c.builders[i].(type) {
 	case *array.Int64Builder:
 		v, err := strconv.ParseInt(word, 10, 64)
 		b.Append(v)
 		ok = err == nil
 	case *array.Float64Builder:
-		var v float64
-		v, ok = parseFloat(word, c.how.Decimal)
-		b.Append(v)
+		if !exact {
+			number, ok = parseFloat(word, c.how.Decimal)
+		}
+		b.Append(number)
 	case *array.BooleanBuilder:
 		var v bool
 		v, ok = parseBool(word)
 		b.Append(v)
+	case *array.StringBuilder:
+		b.Append(s)
 	}
 	if !ok { // the first pass found that all values have this type
 		return fmt.Errorf("%s changed while it was read", c.name)

@@ -3,8 +3,12 @@ package file
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
+	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -234,5 +238,47 @@ func TestWholeLabels(t *testing.T) {
 	if _, err := r.Next(); err == nil || !strings.Contains(err.Error(), `column "label"`) ||
 		!strings.Contains(err.Error(), "0.5") {
 		t.Errorf("a fraction as a label: %v", err)
+	}
+}
+
+// BenchmarkCSV reads rows of 50 numbers and a label.
+func BenchmarkCSV(b *testing.B) {
+	var text strings.Builder
+	for j := range 50 {
+		fmt.Fprintf(&text, "x%d,", j)
+	}
+	text.WriteString("label\n")
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 20_000 {
+		for range 50 {
+			text.WriteString(strconv.FormatFloat(r.NormFloat64(), 'g', 8, 64) + ",")
+		}
+		fmt.Fprintf(&text, "class%d\n", r.IntN(5))
+	}
+	path := filepath.Join(b.TempDir(), "rows.csv")
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(text.Len()))
+	for b.Loop() {
+		f, err := Open(path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		rows := 0
+		for {
+			rec, err := f.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			rows += int(rec.NumRows())
+			rec.Release()
+		}
+		if err := f.Close(); err != nil || rows != 20_000 {
+			b.Fatal(rows, err)
+		}
 	}
 }
