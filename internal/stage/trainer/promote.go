@@ -100,7 +100,8 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 	}
 	switch {
 	case o.Door == policy.DoorFollowing: // the models of a rule are one series
-	case c == nil || c.comparison.EarlyOdds > 0: // few references judged an early model
+	case c == nil || c.comparison.EarlyOdds > 0, // few references judged an early model
+		len(t.live.Classes()) != len(before.live.Classes()): // with more classes fewer rows of each are right
 		t.drift.Reset()
 	default:
 		t.drift.Replace()
