@@ -66,9 +66,10 @@ type TLS struct {
 // HTTP is the listener of metrics and probes.
 type HTTP struct {
 	Listen        string
-	Cert, Key     string // PEM files; TLS if they are set
-	TokenFile     string // has the token that /metrics requires
-	AllowInsecure bool   // allow addresses beyond loopback without TLS or token
+	Cert, Key     string   // PEM files; TLS if they are set
+	Hosts         []string // names that requests may be for, besides addresses and localhost
+	TokenFile     string   // has the token that /metrics requires
+	AllowInsecure bool     // allow addresses beyond loopback without TLS or token
 }
 
 // Loopback reports whether the listener is reachable only from this machine.

@@ -580,6 +580,13 @@ func CheckURL(s string) error {
 	return nil
 }
 
+func checkHost(s string) error {
+	if s == "" || strings.ContainsAny(s, ":/@ *") {
+		return errors.New("want the name of a host, without scheme and port, such as metrics.example.com")
+	}
+	return nil
+}
+
 func checkListen(s string) error {
 	_, port, err := net.SplitHostPort(s)
 	if n, e := strconv.ParseUint(port, 10, 16); err != nil || e != nil || n > 65535 {

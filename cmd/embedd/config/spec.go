@@ -184,6 +184,11 @@ var spec = []field{
 		check:  checkListen,
 		reload: true,
 		doc:    "Address and port. Port 0 takes a free port, which is logged."},
+	{path: "http.hosts", to: func(c *Config, _ *Pipeline) any { return &c.HTTP.Hosts }, check: checkHost,
+		reload: true,
+		doc: "Names by which clients reach the listener, without port. A request for another name is refused (421), unless " +
+			"it has the token: a web page elsewhere cannot read the listener through a name that it lets resolve to this " +
+			"machine. Addresses, localhost and the two probes need no name."},
 	{path: "http.token_file", to: func(c *Config, _ *Pipeline) any { return &c.HTTP.TokenFile }, content: holdsSecret,
 		reload: true,
 		doc: "File with the token that /metrics requires as `Authorization: Bearer TOKEN`; read at each request. Without " +

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -63,7 +64,7 @@ func startMonitor(h config.HTTP, metrics prometheus.Gatherer, p probes) (*monito
 	m := &monitor{
 		config: current,
 		server: &http.Server{
-			Handler:           monitorHandler(metrics, p, bearer(func() string { return current.Load().TokenFile })),
+			Handler:           monitorHandler(metrics, p, current),
 			ReadHeaderTimeout: 5 * time.Second,
 			ReadTimeout:       10 * time.Second,
 			WriteTimeout:      10 * time.Second,
@@ -108,11 +109,17 @@ func (m *monitor) close(ctx context.Context) error {
 	return nil
 }
 
-func monitorHandler(metrics prometheus.Gatherer, p probes, allowed func(*http.Request) bool) http.Handler {
+func monitorHandler(metrics prometheus.Gatherer, p probes, current *atomic.Pointer[config.HTTP]) http.Handler {
 	mux := http.NewServeMux()
+	hasToken := bearer(func() string { return current.Load().TokenFile })
+	known := func(r *http.Request) bool {
+		h := current.Load()
+		return isKnownHost(r.Host, h.Hosts) || h.TokenFile != "" && hasToken(r)
+	}
+	allowed := func(r *http.Request) bool { return known(r) && hasToken(r) }
 	shown := promhttp.HandlerFor(metrics, promhttp.HandlerOpts{})
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		if !allowed(r) {
+		if !hasToken(r) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			reply(w, http.StatusUnauthorized, map[string]string{"error": "the token of http.token_file is required: " +
 				"Authorization: Bearer TOKEN"})
@@ -145,7 +152,29 @@ func monitorHandler(metrics prometheus.Gatherer, p probes, allowed func(*http.Re
 		}
 		reply(w, code, answer)
 	})
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if probe := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"; !probe && !known(r) {
+			reply(w, http.StatusMisdirectedRequest, map[string]string{"error": fmt.Sprintf("the request is for %q, which is "+
+				"not in http.hosts: add it, or use an address or the token of http.token_file", r.Host)})
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// isKnownHost reports whether the Host of a request is an address, localhost or one of the names. A browser sends the
+// name of the page's server, also if that name was made to resolve to this machine (DNS rebinding). Ports are not
+// compared.
+func isKnownHost(host string, names []string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), ".")
+	if host == "" { // HTTP/1.0, which no browser sends
+		return true
+	}
+	return net.ParseIP(host) != nil || strings.EqualFold(host, "localhost") ||
+		slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(host, strings.TrimSuffix(name, ".")) })
 }
 
 func reply(w http.ResponseWriter, code int, v any) {

@@ -14,6 +14,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -98,6 +99,60 @@ func TestMonitor(t *testing.T) {
 	}
 	if err := m.close(context.Background()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestHosts: a page elsewhere whose name resolves to this machine reads nothing.
+func TestHosts(t *testing.T) {
+	token := writeFile(t, t.TempDir(), "token", "hunter2\n")
+	for _, c := range []struct {
+		host, token string
+		config      config.HTTP
+		metrics     int
+		details     bool
+	}{
+		{"127.0.0.1:8474", "", config.HTTP{}, 200, true},
+		{"10.1.2.3", "", config.HTTP{}, 200, true},
+		{"[::1]:80", "", config.HTTP{}, 200, true},
+		{"[fe80::1]", "", config.HTTP{}, 200, true},
+		{"localhost:1", "", config.HTTP{}, 200, true},
+		{"LocalHost.", "", config.HTTP{}, 200, true},
+		{"evil.example", "", config.HTTP{}, 421, false},
+		{"evil.example:8474", "hunter2", config.HTTP{}, 421, false},
+		{"127.0.0.1.evil.example", "", config.HTTP{}, 421, false},
+		{"localhost.evil.example", "", config.HTTP{}, 421, false},
+		{"metrics.example:8474", "", config.HTTP{Hosts: []string{"a.example", "Metrics.example"}}, 200, true},
+		{"b.metrics.example", "", config.HTTP{Hosts: []string{"metrics.example"}}, 421, false},
+		{"evil.example", "hunter2", config.HTTP{TokenFile: token}, 200, true},
+		{"evil.example", "wrong", config.HTTP{TokenFile: token}, 421, false},
+		{"127.0.0.1", "wrong", config.HTTP{TokenFile: token}, 401, false},
+	} {
+		current := &atomic.Pointer[config.HTTP]{}
+		current.Store(&c.config)
+		h := monitorHandler(prometheus.NewRegistry(), probes{func() []readiness { return []readiness{{Pipeline: "digits"}} },
+			func() string { return "not connected" }}, current)
+		get := func(path string) *httptest.ResponseRecorder {
+			r := httptest.NewRequest("GET", path, nil)
+			r.Host = c.host
+			if c.token != "" {
+				r.Header.Set("Authorization", "Bearer "+c.token)
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			return w
+		}
+		if w := get("/metrics"); w.Code != c.metrics || w.Code == 421 && !strings.Contains(w.Body.String(), "http.hosts") {
+			t.Errorf("%+v: /metrics %d %s", c, w.Code, w.Body)
+		}
+		if w := get("/nothing"); w.Code != 404 && w.Code != 421 {
+			t.Errorf("%+v: /nothing %d", c, w.Code)
+		}
+		if w := get("/readyz"); w.Code != 503 || strings.Contains(w.Body.String(), "digits") != c.details {
+			t.Errorf("%+v: /readyz %d %s", c, w.Code, w.Body)
+		}
+		if w := get("/healthz"); w.Code != 200 || strings.Contains(w.Body.String(), "not connected") != c.details {
+			t.Errorf("%+v: /healthz %d %s", c, w.Code, w.Body)
+		}
 	}
 }
 
