@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -97,6 +98,16 @@ func TestPublishAndTail(t *testing.T) {
 		if _, body := d.get("/metrics"); !strings.Contains(body, name+"{pipeline=\"digits\"") &&
 			!strings.Contains(body, name+"{epoch=") {
 			t.Errorf("/metrics has no %s of pipeline digits", name)
+		}
+	}
+	out := d.metric(`embedd_messages_total{pipeline="digits",result="out"}`)
+	for _, name := range []string{"embedd_end_to_end_seconds", "embedd_publish_confirm_seconds"} {
+		if count := d.metric(name + `_count{pipeline="digits"}`); count != out || count == "0" {
+			t.Errorf("%s has %s observations of %s answers", name, count, out)
+		}
+		sum := must(strconv.ParseFloat(d.metric(name+`_sum{pipeline="digits"}`), 64))(t)
+		if !(sum > 0 && sum < 3600) {
+			t.Errorf("%s sums to %g s", name, sum)
 		}
 	}
 	eventually(t, says("embedd_lag_messages is 0"),

@@ -3,6 +3,7 @@ package health
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/embedd/embedd/internal/stage/policy"
 	"github.com/prometheus/client_golang/prometheus"
@@ -94,11 +95,19 @@ var (
 	Displacement = define(Metric{name: "embedd_swap_displacement", kind: gauge, of: onDemand,
 		help: "How far the last promotion moved the outputs after alignment, relative to their spread."})
 	FitSeconds = define(Metric{name: "embedd_fit_seconds", kind: histogram, starts: single,
-		buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
+		buckets: prometheus.ExponentialBuckets(0.001, 2, 19),
 		help:    "Duration of a promotion, including the fits of the other candidates, alignment and storing."})
 	TransformSeconds = define(Metric{name: "embedd_transform_seconds", kind: histogram, starts: single,
-		buckets: prometheus.ExponentialBuckets(0.00001, 4, 10),
+		buckets: prometheus.ExponentialBuckets(0.00001, 2, 19),
 		help:    "Time to decode, project and encode one message."})
+	ConfirmSeconds = define(Metric{name: "embedd_publish_confirm_seconds", kind: histogram, starts: single,
+		buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
+		help: "Time from sending the last output of an input until all its outputs are confirmed as stored, in the order " +
+			"of the inputs."})
+	EndToEndSeconds = define(Metric{name: "embedd_end_to_end_seconds", kind: histogram, starts: single,
+		buckets: prometheus.ExponentialBuckets(0.0005, 2, 20),
+		help: "Time from when the server stored an input, by its clock, until its outputs are confirmed as stored. Inputs " +
+			"of a backlog count with the time that they waited."})
 	Summaries = define(Metric{name: "embedd_summaries_total", labels: []string{"result"}, of: summaries,
 		help: "Summaries of blocks of the input by result: stored, duplicate (another replica had stored the same), " +
 			"recomputed (the stored one was unusable), sent (to the hub).",
@@ -185,6 +194,8 @@ type Series struct {
 	messages, rows  map[string]prometheus.Counter // by result
 	read, readBytes map[string]prometheus.Counter // by path
 	transform       prometheus.Observer
+	confirm         prometheus.Observer
+	endToEnd        prometheus.Observer
 }
 
 // Series returns the metrics of a pipeline, and creates at zero those that exist from the start: late labels and
@@ -217,6 +228,8 @@ func (g *Registry) Series(pipeline string, hasLateLabels, hasSummaries bool) *Se
 		s.readBytes[path] = g.counters[ReadBytes].WithLabelValues(pipeline, path)
 	}
 	s.transform = g.histograms[TransformSeconds].WithLabelValues(pipeline)
+	s.confirm = g.histograms[ConfirmSeconds].WithLabelValues(pipeline)
+	s.endToEnd = g.histograms[EndToEndSeconds].WithLabelValues(pipeline)
 	return s
 }
 
@@ -255,6 +268,16 @@ func (s *Series) Answered(result string, rows RowCounts, seconds float64) {
 	s.rows["skip"].Add(float64(rows.Skip))
 	s.rows["pass"].Add(float64(rows.Pass))
 	s.transform.Observe(seconds)
+}
+
+// Stored counts an input whose outputs are stored: when the server stored the input, and when the last output was sent;
+// zero if an earlier attempt had stored it.
+func (s *Series) Stored(input, sent time.Time) {
+	now := time.Now()
+	s.endToEnd.Observe(max(now.Sub(input).Seconds(), 0)) // clocks differ
+	if !sent.IsZero() {
+		s.confirm.Observe(now.Sub(sent).Seconds())
+	}
 }
 
 // Read counts a message read from the input stream, by one of the two paths.

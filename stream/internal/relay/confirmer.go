@@ -88,6 +88,9 @@ func (c *confirmer) settle(ctx context.Context, a *answer) {
 		}
 		a, err = c.deliver(ctx, a)
 	}
+	if len(a.parts) > 0 {
+		c.Series.Stored(a.in.Time, a.parts[len(a.parts)-1].sentAt)
+	}
 	killpoint.Here(killpoint.Confirmed)
 	if a.in.Delivered <= 1 || !c.undeliverable.has(a.in) { // else it was counted when it was postponed
 		c.recordShare(a)
