@@ -35,6 +35,7 @@ type csvReader struct {
 	rows    *csvRecords
 	values  *array.RecordBuilder
 	batch   int
+	total   int // rows
 
 	builders []array.Builder // of values
 }
@@ -157,14 +158,13 @@ func openCSV(file *os.File, path string, gz bool, how Options) (*csvReader, erro
 	if err := c.checkHeader(header); err != nil {
 		return nil, err
 	}
-	rows, err := c.findTypes(len(header))
-	if err != nil {
+	if c.total, err = c.findTypes(len(header)); err != nil {
 		return nil, err
 	}
 	fields := make([]arrow.Field, len(header))
 	for i, name := range header {
 		fields[i] = arrow.Field{Name: name, Type: c.kinds[i].dataType(), Nullable: true}
-		if rows == 0 { // there are no rows, so any type fits; with numbers a model accepts the column
+		if c.total == 0 { // there are no rows, so any type fits; with numbers a model accepts the column
 			fields[i].Type = arrow.PrimitiveTypes.Float64
 		}
 	}
@@ -312,6 +312,8 @@ func (c *csvReader) explain(err error) error {
 }
 
 func (c *csvReader) schema() *arrow.Schema { return c.arrow }
+
+func (c *csvReader) count() int64 { return int64(c.total) }
 
 // why returns explanations of the text columns.
 func (c *csvReader) why() map[string]textColumn {

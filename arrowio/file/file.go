@@ -92,6 +92,7 @@ func batchRows(columns int) int { return min(max(batchValues/max(columns, 1), 64
 type source interface {
 	schema() *arrow.Schema
 	next() (arrow.Record, error) // io.EOF at the end
+	count() int64                // rows, as the file says
 	close() error
 }
 
@@ -303,6 +304,14 @@ func (r *Reader) NotNumeric(column string) (why string, doubtful bool) {
 type textColumn struct {
 	why      string
 	doubtful bool
+}
+
+// Rows returns how many rows a CSV or Parquet file has, as it says; 0 for other formats, which do not.
+func (r *Reader) Rows() int64 {
+	if r.records == nil {
+		return 0
+	}
+	return r.records.count()
 }
 
 // Next returns the next batch, io.EOF after the last. The caller releases it.

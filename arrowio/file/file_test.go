@@ -245,6 +245,22 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// TestRows: CSV and Parquet files say how many rows they have.
+func TestRows(t *testing.T) {
+	rec := sample(64)
+	defer rec.Release()
+	for name, want := range map[string]int64{"rows.arrow": 0, "rows.parquet": 64} {
+		path := filepath.Join(t.TempDir(), name)
+		write(t, path, rec, 16)
+		if got := opened(t, path).Rows(); got != want {
+			t.Errorf("%s has %d rows, want %d", name, got, want)
+		}
+	}
+	if got := opened(t, csvFile(t, "rows.csv", "a,b\n1,2\n\n\"3\n\",4\n")).Rows(); got != 2 {
+		t.Errorf("the CSV file has %d rows", got)
+	}
+}
+
 // In a pipe a batch is written before the next is read.
 func TestStreamIsFlushedBatchByBatch(t *testing.T) {
 	rec := sample(10)

@@ -28,6 +28,7 @@ type parquetReader struct {
 	arrow        *arrow.Schema
 	columns      []*parquetColumn // by leaf index; nil = not read
 	groups       []parquet.RowGroup
+	total        int64 // rows
 	rows         parquet.Rows
 	values       *array.RecordBuilder
 	buffer       []parquet.Row
@@ -71,7 +72,7 @@ func openParquet(file *os.File, path string) (_ *parquetReader, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	p.groups = f.RowGroups()
+	p.groups, p.total = f.RowGroups(), f.NumRows()
 	float16s := float16Leaves(f)
 	var fields []arrow.Field
 	var leaves []*parquet.Column
@@ -382,6 +383,8 @@ func decimalValue(v parquet.Value) decimal128.Num {
 }
 
 func (p *parquetReader) schema() *arrow.Schema { return p.arrow }
+
+func (p *parquetReader) count() int64 { return p.total }
 
 func (p *parquetReader) next() (arrow.Record, error) {
 	for {

@@ -20,6 +20,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/files"
+	"github.com/embedd/embedd/cmd/embedd/memory"
 	"github.com/embedd/embedd/cmd/embedd/report"
 	"github.com/embedd/embedd/model"
 )
@@ -141,6 +142,9 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (*Rows, error) {
 		if err != nil {
 			return nil, ExplainBatch(err, in, s.Path, read)
 		}
+		if read == 0 {
+			r.reserve(in.Rows(), len(m.Contract().Elements()))
+		}
 		contract = m.Contract() // all batches of a file have the columns of the first
 		r.columns.See(m)
 		for _, b := range m.Batches() {
@@ -171,6 +175,16 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (*Rows, error) {
 		return nil, fmt.Errorf("%s: none of the %d rows can be used", s.Path, read)
 	}
 	return r, nil
+}
+
+// maxReserved is the maximum number of values to reserve memory for, as a file may say that it has any number of rows.
+const maxReserved = 1 << 28
+
+// reserve makes room for the rows that a file says it has, so that they are not copied while they grow.
+func (r *Rows) reserve(rows int64, columns int) {
+	n := int(min(rows, maxReserved/int64(max(columns, 1))))
+	r.X, r.Y = make([]float64, 0, max(n, 0)*columns), make([]int, 0, max(n, 0))
+	memory.HoldRows(8 * int64(cap(r.X)))
 }
 
 // Decoder returns the decoder of a file's batches, and the contract of the model that they are for, nil without one.

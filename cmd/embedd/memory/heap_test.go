@@ -91,3 +91,21 @@ func TestPercentOf(t *testing.T) {
 		}
 	}
 }
+
+// TestHoldRows: garbage is a fifth of many rows, as much as few rows, and what GOGC says where it is set.
+func TestHoldRows(t *testing.T) {
+	before := debug.SetGCPercent(77)
+	t.Cleanup(func() { debug.SetGCPercent(before) })
+	t.Setenv("GOGC", "")
+	const mib = 1 << 20
+	for rows, want := range map[int64]int{0: 100, 10 * mib: 100, 128 * mib: 50, 4096 * mib: 20} {
+		HoldRows(rows)
+		if got := debug.SetGCPercent(77); got != want {
+			t.Errorf("%d bytes of rows: %d percent, want %d", rows, got, want)
+		}
+	}
+	t.Setenv("GOGC", "77")
+	if HoldRows(4096 * mib); debug.SetGCPercent(77) != 77 {
+		t.Error("GOGC is overridden")
+	}
+}

@@ -20,6 +20,15 @@ import (
 // garbage as soon as they are answered: Go's default of 100 would run the collector many times a second.
 const gcPercent = 400
 
+// HoldRows sets the GC percent of a process whose heap is mostly the rows of a file, unless GOGC does: with Go's
+// default of 100, garbage would take as much memory as they do. It is a fifth of many rows, and up to 64 MiB next to
+// few.
+func HoldRows(bytes int64) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(int(max(20, min(100, 100*minHeap/max(bytes, 1)))))
+	}
+}
+
 // baseMemory is what the process needs in addition to the limits of its pipelines.
 const baseMemory = 128 << 20
 
