@@ -1,5 +1,7 @@
 package evidence
 
+import "math"
+
 // Clusters estimates the design effect of outcomes that were drawn in clusters: the factor by which the variance of
 // their mean exceeds that of as many independent outcomes. Each class has its own mean, so that a difference between
 // classes is no dependence.
@@ -24,23 +26,43 @@ func (c *Clusters) Add(cluster int, class string, value float64) {
 	c.outcomes = append(c.outcomes, clusterOutcome{cluster, class, value})
 }
 
-// Effect is the design effect, at least 1.
+// Effect is the design effect, at least 1. The residuals of a class are those of its mean, which k clusters have:
+// their variance is k/(k-1) times larger. One cluster does not show how clusters differ, so its outcomes count with
+// the design effect of what is unknown.
 func (c *Clusters) Effect() float64 {
-	type mean struct{ n, sum float64 }
-	means := map[string]mean{}
+	classes := map[string]*classOutcomes{}
 	for _, o := range c.outcomes {
-		m := means[o.class]
-		means[o.class] = mean{m.n + 1, m.sum + o.value}
+		of := classes[o.class]
+		if of == nil {
+			of = &classOutcomes{}
+			classes[o.class] = of
+		}
+		if of.n == 0 || of.newest != o.cluster {
+			of.clusters, of.newest = of.clusters+1, o.cluster
+		}
+		of.n, of.sum = of.n+1, of.sum+o.value
 	}
-	within, between, sum := 0.0, 0.0, 0.0
+	const prior = priorOutcomes * 0.25
+	within, between, sum := prior, unknownEffect*prior, 0.0
 	for i, o := range c.outcomes {
-		m := means[o.class]
-		residual := o.value - m.sum/m.n
+		of := classes[o.class]
+		residual := o.value - of.sum/of.n
 		within += residual * residual
-		if sum += residual; i+1 == len(c.outcomes) || c.outcomes[i+1].cluster != o.cluster {
+		if k := of.clusters; k > 1 {
+			sum += residual * math.Sqrt(k/(k-1))
+		} else {
+			between += unknownEffect * residual * residual
+		}
+		if i+1 == len(c.outcomes) || c.outcomes[i+1].cluster != o.cluster {
 			between, sum = between+sum*sum, 0
 		}
 	}
-	const prior = priorOutcomes * 0.25
-	return max((between+unknownEffect*prior)/(within+prior), 1)
+	return max(between/within, 1)
+}
+
+// classOutcomes are the outcomes of a class.
+type classOutcomes struct {
+	n, sum   float64
+	clusters float64
+	newest   int
 }

@@ -132,3 +132,23 @@ func TestAddChance(t *testing.T) {
 		t.Errorf("odds %g of chances outside of [0, 1]", v)
 	}
 }
+
+// TestLoneClusters: a class that one cluster has does not show how clusters differ.
+func TestLoneClusters(t *testing.T) {
+	r, mean := rand.New(rand.NewPCG(3, 4)), 0.0
+	for range 20 {
+		var lone, twice Clusters
+		for i := range 160 {
+			value := float64(r.IntN(3) - 1)
+			lone.Add(i/16, string(rune('a'+i/16)), value)
+			twice.Add(i/16, string(rune('a'+i/32)), value)
+		}
+		if effect := lone.Effect(); !(math.Abs(effect-unknownEffect) <= 1e-12) {
+			t.Errorf("each class in one cluster: effect %g, want that of what is unknown, %d", effect, unknownEffect)
+		}
+		mean += twice.Effect() / 20
+	}
+	if !(mean < 1.7) {
+		t.Errorf("independent outcomes, each class in two clusters: mean effect %g", mean)
+	}
+}
