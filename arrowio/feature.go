@@ -17,7 +17,7 @@ type Block struct {
 	F32       []float32
 	F64       []float64
 	Raw       []byte
-	Format    narrow.Format // of Raw
+	Format    narrow.Format // of Raw: a model.RawFormat
 	Cols      int
 	RowStride int
 	ColStride int

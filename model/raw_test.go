@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/embedd/embedd/internal/narrow"
 	"github.com/embedd/embedd/model/internal/mapping"
 )
 
@@ -20,7 +19,7 @@ func TestProjectRaw(t *testing.T) {
 	kernel := seal(t, &Model{method: "test", rows: 10, features: far.features, mean: far.mean, scale: far.scale,
 		mapping: &mapping.KernelMap{D: d, Rows: normals(r, 5*m), Coefficients: normals(r, 5*d),
 			K: mapping.Kernel{Name: "gauss", Param: []float64{1e4}}}})
-	for _, f := range []narrow.Format{narrow.Int8, narrow.Uint8, narrow.Int16, narrow.Uint16, narrow.Float16} {
+	for _, f := range []RawFormat{RawInt8, RawUint8, RawInt16, RawUint16, RawFloat16} {
 		raw := make([]byte, n*m*f.Size())
 		for i := range n * m {
 			if f.Size() == 1 {
@@ -83,7 +82,7 @@ func TestProjectRaw(t *testing.T) {
 			t.Errorf("format %d: rows beyond the memory are not refused", f)
 		}
 	}
-	for _, b := range []Block{{Raw: make([]byte, 2*m), F32: make([]float32, m), Format: narrow.Int16},
+	for _, b := range []Block{{Raw: make([]byte, 2*m), F32: make([]float32, m), Format: RawInt16},
 		{Raw: make([]byte, 2*m)}, {Raw: make([]byte, 2*m), Format: 77}} {
 		b.Cols, b.RowStride, b.ColStride = m, m, 1
 		if err := kernel.Project(make([]float32, d), Rows{1, []Block{b}}); err == nil {

@@ -15,6 +15,18 @@ type Rows struct {
 	Blocks []Block
 }
 
+// RawFormat is the type of the little-endian numbers in Block.Raw.
+type RawFormat = narrow.Format
+
+// The types of numbers of one or two bytes; float16 is IEEE 754 binary16.
+const (
+	RawInt8    = narrow.Int8
+	RawUint8   = narrow.Uint8
+	RawInt16   = narrow.Int16
+	RawUint16  = narrow.Uint16
+	RawFloat16 = narrow.Float16
+)
+
 // Block is a strided view of some columns: element (i, j) is number i*RowStride + j*ColStride of exactly one of F32,
 // F64 and Raw, the bytes of numbers of one or two bytes each. Its memory layout equals that of a decoded Arrow block,
 // so a host converts one to the other without a copy. A value that is not finite counts as missing.
@@ -22,7 +34,7 @@ type Block struct {
 	F32                        []float32
 	F64                        []float64
 	Raw                        []byte
-	Format                     narrow.Format // of Raw
+	Format                     RawFormat // of Raw
 	Cols, RowStride, ColStride int
 }
 
