@@ -31,6 +31,7 @@ var below = map[string][]string{
 	"internal/bound":          {},
 	"internal/link":           {},
 	"internal/natstest":       {"internal/link"},
+	"internal/testsize":       {},
 	"internal/transcript":     {},
 	"internal/doctable":       {},
 	"model/internal/fail":     {},

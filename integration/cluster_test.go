@@ -23,9 +23,6 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// soak reports whether tests that take minutes are requested.
-func soak() bool { return os.Getenv("EMBEDD_SOAK") != "" }
-
 // member is a server of a cluster: a process in a separate network namespace, with one link to clients and one to the
 // other servers.
 type member struct {

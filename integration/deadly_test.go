@@ -11,6 +11,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/link"
+	"github.com/embedd/embedd/internal/testsize"
 )
 
 // guillotine forwards connections to a server and calls kill before it forwards data that contains all of the words.
@@ -55,7 +56,7 @@ digits:
 	setAckWait(t, config, "1s")
 	g := digits(t)
 	const n = 60
-	deadly := map[int]bool{21: true, 42: long()}
+	deadly := map[int]bool{21: true, 42: testsize.Soak()}
 	for i := 1; i <= n; i++ {
 		var header []string
 		if deadly[i] {

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/link"
+	"github.com/embedd/embedd/internal/testsize"
 )
 
 // at returns a daemon's configuration for a server, with more keys of the nats section.
@@ -38,7 +39,7 @@ p:
 // delayed, the age of the model is reported, and the model chosen at the hub in the meantime is live within 5 s after
 // the link is restored. stream.TestEdge is the short form.
 func TestEdgeCutOff(t *testing.T) {
-	if !soak() {
+	if !testsize.Soak() {
 		t.Skip("it cuts a leaf node off for a minute; EMBEDD_SOAK=1 runs it")
 	}
 	port := link.FreePort(t)

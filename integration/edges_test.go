@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/link"
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 	"github.com/embedd/embedd/stream/summaries"
@@ -24,7 +25,7 @@ import (
 // and the trainer are killed (-9), and each edge is cut off for a while. Each block is learned once, the link to the
 // hub carries a small part of the rows' bytes, and a trainer that starts afterwards learns the same models.
 func TestEdgesKilled(t *testing.T) {
-	if !soak() {
+	if !testsize.Soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it")
 	}
 	const rows, block, blocks = 256, 32, 10

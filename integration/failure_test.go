@@ -7,13 +7,15 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/testsize"
 )
 
 // TestFailures injects one fault after another into three servers with three replicas, under load. No input is lost or
 // answered twice, no gap in the outputs is longer than 12 s, and a replica that is connected to a faulty server is not
 // ready within 10 s and works through another server within 15 s.
 func TestFailures(t *testing.T) {
-	if !soak() {
+	if !testsize.Soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it, as root: each server has a separate network")
 	}
 	c := newCluster(t)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -88,10 +87,4 @@ func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-// long reports whether the long forms of the tests are requested.
-func long() bool {
-	yes, _ := strconv.ParseBool(os.Getenv("EMBEDD_LONG"))
-	return yes
 }

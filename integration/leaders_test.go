@@ -4,13 +4,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/embedd/embedd/internal/testsize"
 )
 
 // TestLeadersDie kills (-9) the leader of each stream that partitions and summaries use, under load, on three servers
 // with three replicas. Within a key nothing is out of order, lost or duplicated; the summaries, and the models that are
 // learned from them, have the bytes of a single replica.
 func TestLeadersDie(t *testing.T) {
-	if !soak() {
+	if !testsize.Soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it, as root: each server has a separate network")
 	}
 	k := newKeyed(t)

@@ -3,9 +3,7 @@ package integration
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/stream"
 	"github.com/embedd/embedd/stream/registry"
 )
@@ -196,7 +195,7 @@ func TestHangingServer(t *testing.T) {
 // TestHangLongerThanTheWindow suspends the server repeatedly for longer than the duplicate window of the output and the
 // timeout of a confirmation, under load and with daemons that crash: nothing is lost or duplicated.
 func TestHangLongerThanTheWindow(t *testing.T) {
-	if yes, _ := strconv.ParseBool(os.Getenv("EMBEDD_SOAK")); !yes {
+	if !testsize.Soak() {
 		t.Skip("takes two minutes; EMBEDD_SOAK=1 runs it, and stream.TestOutageLongerThanTheWindow is its short form")
 	}
 	s := startServerProcess(t, "")
@@ -227,7 +226,7 @@ func TestHangLongerThanTheWindow(t *testing.T) {
 }
 
 // TestRestartsDecideAlike runs two pipelines on one stream with drift in the middle, and restarts one of them
-// repeatedly at random points: both promote the same models, digest for digest. With EMBEDD_LONG=1 also with landmarks.
+// repeatedly at random points: both promote the same models, digest for digest. With EMBEDD_SOAK=1 also with landmarks.
 func TestRestartsDecideAlike(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, nil)
@@ -281,7 +280,7 @@ func TestRestartsDecideAlike(t *testing.T) {
 		}
 	}
 	alike("a", 0)
-	if long() {
+	if testsize.Soak() {
 		alike("marks", 60)
 	}
 }

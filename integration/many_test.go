@@ -7,13 +7,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/embedd/embedd/internal/testsize"
 )
 
 // TestThousandPipelines: a thousand pipelines in one daemon, on one server with default settings. If one stream does
 // not allow enough consumers, `check` reports it; over four streams all pipelines answer, and without input the daemon
 // uses less than a fifth of a core.
 func TestThousandPipelines(t *testing.T) {
-	if !soak() {
+	if !testsize.Soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it")
 	}
 	s := startServerProcess(t, "")
@@ -30,7 +32,7 @@ func TestThousandPipelines(t *testing.T) {
 
 // TestPipelinesGrow measures the cost of 1, 10 and 100 pipelines in one daemon without input.
 func TestPipelinesGrow(t *testing.T) {
-	if !soak() {
+	if !testsize.Soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it")
 	}
 	for _, count := range []int{1, 10, 100} {

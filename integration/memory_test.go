@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/testsize"
 )
 
 // resident returns the peak resident memory of a process, 0 if the system does not report it.
@@ -142,7 +143,7 @@ func bomb(t testing.TB, n, m, size int) []byte {
 // docs/guarantees.md (Invariant 5). With EMBEDD_SOAK=1 there is ten times as much of each, for some minutes.
 func TestMemoryFormula(t *testing.T) {
 	times := 1
-	if soak, _ := strconv.ParseBool(os.Getenv("EMBEDD_SOAK")); soak {
+	if testsize.Soak() {
 		times = 10
 	}
 	const mib = 1 << 20

@@ -5,6 +5,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/embedd/embedd/internal/testsize"
 )
 
 // TestPartitionedInOrder partitions servers that partitions and summaries use, under load: from the other servers, from
@@ -13,7 +15,7 @@ import (
 // of order except outputs marked as redelivered, nothing is lost or duplicated, and what is learned from summaries
 // equals what one replica learns.
 func TestPartitionedInOrder(t *testing.T) {
-	if !soak() {
+	if !testsize.Soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it, as root: each server has a separate network")
 	}
 	k := newKeyed(t)

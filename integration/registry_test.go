@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
@@ -282,7 +283,7 @@ func TestServerDiesWhileSaving(t *testing.T) {
 		}
 	}()
 	kills := 6
-	if long() {
+	if testsize.Soak() {
 		kills = 20
 	}
 	for kill := 0; kill < kills || failed.Load() == 0; kill++ { // until one kill hits the right moment

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/testsize"
 )
 
 const learning = `
@@ -42,13 +43,10 @@ func feed(t testing.TB, c *client, n int) (sent *atomic.Int64, done chan struct{
 
 // batches is how many batches the tests of restarts send.
 func batches() int {
-	switch {
-	case long():
+	if testsize.Soak() {
 		return 10_000
-	case testing.Short():
-		return 400
 	}
-	return 2_000
+	return testsize.Of(400, 2_000)
 }
 
 // TestKilledDaemon kills the daemon four times in the middle of the stream and starts it again at once. Every input

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 	"github.com/embedd/embedd/stream/summaries"
@@ -21,7 +22,7 @@ import (
 // while rows arrive. The models are those of a single replica on the same stream, for each method that is fitted from
 // moments.
 func TestSharedKilled(t *testing.T) {
-	if !soak() {
+	if !testsize.Soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it")
 	}
 	for _, method := range []string{"pca", "lda", "srda", "sle", "pairacc"} {

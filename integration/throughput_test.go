@@ -12,6 +12,7 @@ import (
 	"time"
 
 	carrier "github.com/embedd/embedd/internal/link"
+	"github.com/embedd/embedd/internal/testsize"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -37,7 +38,7 @@ func answering(t testing.TB, url, name, stream, subject, model string) string {
 // that of one replica. It also reports the time of as many relays, which do not process messages, and the time of all
 // of them at a rate that one replica can answer.
 func TestThroughputOfReplicas(t *testing.T) {
-	if !soak() {
+	if !testsize.Soak() {
 		t.Skip("it wants a machine that does nothing else; EMBEDD_SOAK=1 runs it")
 	}
 	for _, of := range []struct{ rows, messages, rate int }{{16, 100_000, 3000}, {256, 24_000, 600}} {
@@ -285,7 +286,7 @@ func TestRelay(t *testing.T) {
 
 // TestIdleReplicas measures the cost of idle replicas for the server.
 func TestIdleReplicas(t *testing.T) {
-	if !soak() {
+	if !testsize.Soak() {
 		t.Skip("it wants a machine that does nothing else; EMBEDD_SOAK=1 runs it")
 	}
 	monitor := carrier.FreePort(t)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/tools/learning/streams"
@@ -43,6 +44,9 @@ func TestFollowing(t *testing.T) {
 	fixed, none, _ := run(math.Inf(1))
 	if none != 0 || followed < 5 || accuracy < fixed+0.02 {
 		t.Errorf("%d models by following have accuracy %.3f, without %.3f and %d", followed, accuracy, fixed, none)
+	}
+	if !testsize.Long() {
+		return
 	}
 	_, _, again := run(0, 4250, 5750, 6500)
 	if len(again) != len(digests) {

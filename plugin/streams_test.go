@@ -3,6 +3,7 @@ package plugin_test
 import (
 	"testing"
 
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/tools/learning/streams"
@@ -15,7 +16,7 @@ func TestReversedLabels(t *testing.T) {
 	for _, c := range []struct {
 		stream string
 		seed   uint64
-	}{{"reversed", 1}, {"recurring", 1}, {"runs30", 1}} {
+	}{{"reversed", 1}, {"recurring", 1}, {"runs30", 1}}[:testsize.Of(1, 3)] {
 		s, err := streams.Named(c.stream)
 		if err != nil {
 			t.Fatal(err)

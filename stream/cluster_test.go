@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	carrier "github.com/embedd/embedd/internal/link"
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/stream/admin"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
@@ -180,7 +181,7 @@ func TestSetupInACluster(t *testing.T) {
 
 // TestStartWaitsForALeader: a daemon that starts while the cluster has no leader opens its pipelines once it has one.
 func TestStartWaitsForALeader(t *testing.T) {
-	if !soak() {
+	if !testsize.Soak() {
 		t.Skip("a cluster that lost its leader elects one after four to nine seconds; EMBEDD_SOAK=1 runs it")
 	}
 	c := newCluster(t)
@@ -215,7 +216,7 @@ func TestStartWaitsForALeader(t *testing.T) {
 // restarted repeatedly. One replica continues to train each time, every input is answered once, and each pointer
 // follows the one before.
 func TestLeaderOfTheLeasesDies(t *testing.T) {
-	if !soak() {
+	if !testsize.Soak() {
 		t.Skip("elections take seconds each; EMBEDD_SOAK=1 runs it")
 	}
 	c := newCluster(t)

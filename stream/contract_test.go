@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -305,6 +304,3 @@ func TestRequestFixesNoSchema(t *testing.T) {
 	}
 	wantOutcomes(t, awaitOutcomes(s, p, 60), want)
 }
-
-// long reports whether the long forms of the tests are enabled.
-func long() bool { return os.Getenv("EMBEDD_LONG") != "" || os.Getenv("EMBEDD_SOAK") != "" }

@@ -23,6 +23,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/stream/registry"
 )
@@ -122,7 +123,7 @@ type flip struct {
 // one take; every promoted model answers at every replica; a second after a change none of them answers with the model
 // or the epoch before.
 func TestDriftOfFour(t *testing.T) {
-	if !soak() {
+	if !testsize.Soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it, EMBEDD_SOAK=10m for so long")
 	}
 	long := 3 * time.Minute

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	carried "github.com/embedd/embedd/internal/link"
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/admin"
 	"github.com/embedd/embedd/stream/summaries"
@@ -441,7 +441,7 @@ func TestEdgesAgreeOnTheSchema(t *testing.T) {
 // TestEdgesComeAndGo: an edge that was cut off sends the summaries that it made meanwhile, and one that has lost its
 // disk starts again.
 func TestEdgesComeAndGo(t *testing.T) {
-	if os.Getenv("EMBEDD_SOAK") == "" {
+	if !testsize.Soak() {
 		t.Skip("a server asks again for a source that was away after up to a minute; EMBEDD_SOAK=1 runs it")
 	}
 	t.Parallel()

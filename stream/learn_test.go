@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/statestore"
@@ -371,8 +371,8 @@ func TestServerRestarts(t *testing.T) {
 func TestRestarts(t *testing.T) {
 	s := newSite(t)
 	random := rand.New(rand.NewPCG(1, 2))
-	times := 12
-	if yes, _ := strconv.ParseBool(os.Getenv("EMBEDD_LONG")); yes {
+	times := testsize.Of(6, 12)
+	if testsize.Soak() {
 		times = 100
 	}
 	for i := range times {

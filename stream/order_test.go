@@ -15,6 +15,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio/wire"
 	carrier "github.com/embedd/embedd/internal/link"
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/lease"
 )
@@ -75,7 +76,7 @@ func (f *fleet) ordeal(replicas, rounds, keys, n int) order {
 			f.join()
 		}
 		f.publish(n/2, keys)
-		if soak() {
+		if testsize.Soak() {
 			time.Sleep(time.Until(begin.Add(10 * time.Second)))
 		}
 	}
@@ -91,7 +92,7 @@ func TestOrderByKey(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 8)
 	var o order
-	if soak() {
+	if testsize.Soak() {
 		o = f.ordeal(4, 12, 200, 1500)
 	} else {
 		o = f.ordeal(2, 1, 40, 300)
@@ -103,7 +104,7 @@ func TestOrderByKey(t *testing.T) {
 
 // TestOrderByKeyControl: without partitions outputs come out of order, so the test can detect it.
 func TestOrderByKeyControl(t *testing.T) {
-	if !soak() {
+	if !testsize.Soak() {
 		t.Skip("a control of TestOrderByKey that depends on chance; EMBEDD_SOAK=1 runs it")
 	}
 	t.Parallel()

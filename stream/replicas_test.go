@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/lease"
@@ -97,7 +98,7 @@ func TestReplicasBeginTogether(t *testing.T) {
 			return same
 		}
 		s.until("all replicas answer with the same model", all)
-		if took := time.Since(first); took > 5*time.Second && soak() {
+		if took := time.Since(first); took > 5*time.Second && testsize.Soak() {
 			t.Errorf("round %d: the last of %d replicas answered %v after the first model", round, len(replicas), took)
 		}
 		s.acknowledged("p")
@@ -111,7 +112,7 @@ func TestReplicasBeginTogether(t *testing.T) {
 
 // replicaRounds is the number of rounds of tests that depend on chance.
 func replicaRounds() int {
-	if soak() {
+	if testsize.Soak() {
 		return 20
 	}
 	return 2

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/internal/natstest"
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
 )
@@ -20,8 +21,8 @@ import (
 // answer, and messages of one shape have the same in every draw (Invariant 13): what an input becomes is a function of
 // the input, the configuration and what is stored, never of what a process saw before.
 func TestShuffle(t *testing.T) {
-	draws := 20
-	if long() {
+	draws := testsize.Of(8, 20)
+	if testsize.Soak() {
 		draws = 500
 	}
 	s := natstest.New(t)

@@ -4,9 +4,11 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/embedd/embedd/internal/testsize"
 )
 
-// The page has what the program prints; embedd, which takes seconds, only with EMBEDD_LONG.
+// The page has what the program prints; embedd, which takes seconds, only in the long form.
 func TestPageHasWhatIsPrinted(t *testing.T) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {
@@ -20,7 +22,7 @@ func TestPageHasWhatIsPrinted(t *testing.T) {
 		t.Fatalf("%d, %d and %d rows of %d classes", learned.N, index.N, queries.N, len(index.Classes))
 	}
 	for _, w := range append(waysTo(t.Context(), learned, 16), raw) {
-		if w.name == "embedd" && os.Getenv("EMBEDD_LONG") == "" {
+		if w.name == "embedd" && !testsize.Long() {
 			continue
 		}
 		q, err := w.measure(index, queries)

@@ -2,10 +2,10 @@ package stage
 
 import (
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin/spec"
@@ -99,9 +99,12 @@ func project(t *testing.T, m *model.Model, d *model.Data) []float64 {
 // the middle.
 func TestBlendReproducible(t *testing.T) {
 	stops := []int{600, 1020, 1980, 2060, 3000}
+	if !testsize.Long() {
+		stops = []int{1020, 2060, 3000}
+	}
 	t.Run("features", func(t *testing.T) { compareRestarts(t, driftingRows(4000), stops, withBlend) })
 	t.Run("landmarks", func(t *testing.T) {
-		w := compareRestarts(t, driftingRows(4000), stops[1:2], func(c *spec.Config) {
+		w := compareRestarts(t, driftingRows(4000), []int{1020}, func(c *spec.Config) {
 			withBlend(c)
 			c.Fit.Landmarks = 40
 		})
@@ -143,7 +146,7 @@ func TestBlendOfWindow(t *testing.T) {
 // TestAutoBlends: if configured, auto combines the best candidates into one model and fits other rows in the same way.
 func TestAutoBlends(t *testing.T) {
 	change := func(c *spec.Config) { withBlend(c); c.Fit = fit.Config{Method: fit.Auto, Blend: 2, Dim: 2} }
-	if os.Getenv("EMBEDD_SOAK") != "" {
+	if testsize.Soak() {
 		compareRestarts(t, driftingRows(3000), []int{1020, 2060}, change)
 	}
 	s := newStage(t, change)

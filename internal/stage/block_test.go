@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin/spec"
@@ -92,7 +92,7 @@ func driftingRows(n int) []row {
 func TestLearnsFromSummaries(t *testing.T) {
 	rows := driftingRows(8000)
 	methods := []string{"lda", "lfda"}
-	if os.Getenv("EMBEDD_SOAK") != "" {
+	if testsize.Soak() {
 		methods = append(methods, "pca", fit.Auto)
 	}
 	for _, method := range methods {
@@ -105,7 +105,14 @@ func TestLearnsFromSummaries(t *testing.T) {
 				summaries[n] = summaryOf(t, hands[r.IntN(2)], rows, n)
 			}
 			a := newRecordedStage(t, change)
-			learnBlocks(t, a.Stage, summaries, 0)
+			stops := []int{7, 21, 33}
+			var states []stored // at each of the stops
+			learned := 0
+			for _, stop := range stops {
+				learnBlocks(t, a.Stage, summaries[:stop], learned)
+				states, learned = append(states, a.stored()), stop
+			}
+			learnBlocks(t, a.Stage, summaries, learned)
 			if len(a.decisions) < 2 {
 				t.Fatalf("decisions %v", a.decisions)
 			}
@@ -116,9 +123,8 @@ func TestLearnsFromSummaries(t *testing.T) {
 			if st.Rows > 3000 || st.Rows < 2000 || st.Received != len(rows) {
 				t.Errorf("%d rows in the window of 3000, %d seen of %d", st.Rows, st.Received, len(rows))
 			}
-			for _, stop := range []int{7, 21, 33} {
-				c := newRecordedStage(t, change)
-				learnBlocks(t, c.Stage, summaries[:stop], 0)
+			for i, stop := range stops {
+				c := states[i]
 				created, first := ReadFrom(c.live.State)
 				if created != streamCreated.UnixNano() {
 					t.Fatalf("the checkpoint is of a stream made at %d", created)

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/score"
 	"github.com/embedd/embedd/plugin/spec"
@@ -116,7 +115,7 @@ func record64(rows []row64) arrow.Record {
 // two points of a run without those rows. With EMBEDD_SOAK=1 it is 300,000 rows and more methods, some minutes.
 func TestHostile(t *testing.T) {
 	n, methods := 6000, []string{"lda"}
-	if long, _ := strconv.ParseBool(os.Getenv("EMBEDD_SOAK")); long {
+	if testsize.Soak() {
 		n, methods = 300_000, []string{"lda", "lda behind landmarks", "sle", "lfda", "pca"}
 	}
 	for _, method := range methods {

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/plugin/spec"
 )
 
@@ -33,7 +33,7 @@ func withGaps(rows []row) []row {
 // complete rows without the features that are missing.
 func TestImputedFollowsLikeReject(t *testing.T) {
 	rows, methods := driftingRows(3000), []string{"lda", "lda on landmarks"}
-	if os.Getenv("EMBEDD_LONG") != "" {
+	if testsize.Soak() {
 		rows, methods = driftingRows(6000), append(methods, "pca", "lfda", "auto")
 	}
 	impute := func(c *spec.Config) {

@@ -262,9 +262,9 @@ func TestLateReproducible(t *testing.T) {
 		c.Training.Window = spec.Window{Rows: 600}
 		c.Training.Every.Rows = 500
 	}
-	// feed sends rows from message first on, and labels from as long before as they may wait, up to a time.
-	feed := func(w *recordedStage, first uint64, until int) {
-		for i := max(0, int(first)-1-200); i < until; i++ {
+	// feed sends the labels of a period, and the rows from message first on.
+	feed := func(w *recordedStage, first uint64, from, until int) {
+		for i := from; i < until; i++ {
 			at := spec.Position{Seq: uint64(1 + i), Time: time.Unix(int64(1+i), 0)}
 			if i+1 >= int(first) && 20*i < n {
 				m, err := w.Decode(keyedMessage(t, rows[20*i:20*i+20], keys[20*i:20*i+20], true))
@@ -285,17 +285,22 @@ func TestLateReproducible(t *testing.T) {
 		}
 	}
 	whole := newRecordedStage(t, change)
-	feed(whole, 1, len(labels))
+	stops := []int{40, 66, 97, 120, 151, 200, 230}
+	var states []stored // at each of the stops
+	learned := 0
+	for _, stop := range append(slices.Clone(stops), len(labels)) {
+		feed(whole, 1, learned, stop)
+		states, learned = append(states, whole.stored()), stop
+	}
 	if len(whole.decisions) < 2 || whole.LabelStatus().Corrected == 0 {
 		t.Fatalf("decisions %v, %+v", whole.decisions, whole.LabelStatus())
 	}
-	for _, stop := range []int{40, 66, 97, 120, 151, 200, 230} {
-		first := newRecordedStage(t, change)
-		feed(first, 1, stop)
+	for i, stop := range stops {
+		first := states[i]
 		_, seq := ReadFrom(first.live.State)
 		second := newRecordedStage(t, func(c *spec.Config) { change(c); c.Resume = first.live })
 		second.decisions = first.decisions
-		feed(second, seq, len(labels))
+		feed(second, seq, max(0, int(seq)-1-200), len(labels)) // labels from as long before as they may wait
 		x, y := whole.Status(), second.Status()
 		if x.Rows != y.Rows || x.Accuracy != y.Accuracy || x.Evidence != y.Evidence {
 			t.Errorf("stopped after %d, read again from %d: %d rows, accuracy %v, evidence %v after a restart; %d, %v and %v "+

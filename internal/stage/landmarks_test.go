@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin/spec"
@@ -114,7 +114,7 @@ func TestLandmarksReproducible(t *testing.T) {
 	r := rand.New(rand.NewPCG(63, 64))
 	rows := append(rings(r, 1800, 1), rings(r, 1800, 40)...)
 	for _, method := range []string{"lda", "tnca"} {
-		if method == "tnca" && os.Getenv("EMBEDD_SOAK") == "" {
+		if method == "tnca" && !testsize.Soak() {
 			continue
 		}
 		t.Run(method, func(t *testing.T) {

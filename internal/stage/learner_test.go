@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin/spec"
@@ -177,10 +178,21 @@ func newRecordedStage(t *testing.T, change func(*spec.Config)) *recordedStage {
 	return w
 }
 
+// stored is what a recorded stage has stored: with it another stage continues as after a restart.
+type stored struct {
+	live      *spec.Live
+	decisions []string
+}
+
+func (w *recordedStage) stored() stored {
+	live := *w.live // the next checkpoint replaces its State
+	return stored{&live, slices.Clone(w.decisions)}
+}
+
 var restarts = flag.Int("restarts", 8, "restarts at random points of TestReproducible")
 
 // TestReproducible: same rows, order, configuration and seed give the same digests and decisions; also after a restart
-// at any point that reads the window again (Invariant 7).
+// at any point that reads the window again (Invariant 7). The long form has all methods.
 func TestReproducible(t *testing.T) {
 	rows := clouds(rand.New(rand.NewPCG(11, 12)), 4000, 3)
 	for i := range rows { // overlapping classes that move in the middle
@@ -194,11 +206,11 @@ func TestReproducible(t *testing.T) {
 	}
 	for _, balance := range []spec.Balance{spec.BalanceNone, spec.BalanceClass} {
 		for _, method := range []string{"lda", "pca", "sle", "lfda", "lfda, no alarms", fit.Auto} {
-			if testing.Short() && (balance == spec.BalanceNone || method != "lda" && method != "lfda, no alarms") {
+			if !testsize.Long() && (balance == spec.BalanceNone || method != "lda" && method != "lfda, no alarms") {
 				continue // they follow the path of the others
 			}
-			if method == fit.Auto && balance == spec.BalanceNone && *restarts <= 8 {
-				continue // its fits take ten times as long as those of the others
+			if balance == spec.BalanceNone && method != "lda" && method != "lfda" && *restarts <= 8 {
+				continue // the window without balance is the same for all methods
 			}
 			t.Run(string(balance)+"/"+method, func(t *testing.T) {
 				t.Parallel()
@@ -217,6 +229,9 @@ func TestReproducible(t *testing.T) {
 		}
 	}
 	for _, classes := range []int{1000, 12} { // where there is room for the labels, and where there is none
+		if classes == 1000 && !testsize.Long() {
+			continue
+		}
 		t.Run(fmt.Sprint("hostile/", classes), func(t *testing.T) {
 			t.Parallel()
 			reproduce(t, hostile, spec.BalanceClass, "lda", classes)
@@ -248,16 +263,23 @@ func reproduce(t *testing.T, rows []row, balance spec.Balance, method string, cl
 }
 
 // compareRestarts learns rows without and with a restart at each of the stops, and compares the decisions.
+// The stops are multiples of 20, the rows of a message.
 func compareRestarts(t *testing.T, rows []row, stops []int, change func(c *spec.Config)) *recordedStage {
 	a, b := newRecordedStage(t, change), newRecordedStage(t, change)
 	learnRows(t, a.Stage, 1, rows)
-	learnRows(t, b.Stage, 1, rows)
+	slices.Sort(stops)
+	var states []stored // of b at each of the stops
+	learned := 0
+	for _, stop := range append(slices.Clone(stops), len(rows)) {
+		learnRows(t, b.Stage, uint64(learned/20+1), rows[learned:stop])
+		states = append(states, b.stored())
+		learned = stop
+	}
 	if fmt.Sprint(a.decisions) != fmt.Sprint(b.decisions) || len(a.decisions) == 0 {
 		t.Fatalf("decisions\n%v\nand\n%v", a.decisions, b.decisions)
 	}
-	for _, stop := range stops {
-		c := newRecordedStage(t, change)
-		learnRows(t, c.Stage, 1, rows[:stop])
+	for i, stop := range stops {
+		c := states[i]
 		_, first := ReadFrom(c.live.State)
 		first = max(first, 1)
 		d := newRecordedStage(t, func(x *spec.Config) { change(x); x.Resume = c.live })

@@ -20,7 +20,7 @@ import (
 // The soak of docs/evidence/performance.md: go test ./internal/stage -run Memory -soak.rows 300000 -soak.features 784
 // -timeout 1h -v
 var (
-	soakRows     = flag.Int("soak.rows", 25_000, "labelled rows of TestMemory")
+	soakRows     = flag.Int("soak.rows", 16_000, "labelled rows of TestMemory")
 	soakFeatures = flag.Int("soak.features", 48, "features of TestMemory")
 	soakMarks    = flag.Int("soak.landmarks", 0, "landmarks of TestMemory")
 )

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/model/score"
@@ -44,6 +45,9 @@ func neighbours(t *testing.T, m *model.Model, rows []row) float64 {
 // direction cost nothing.
 func TestRoomForClasses(t *testing.T) {
 	for _, method := range []string{"lda", "pairacc", fit.Auto} {
+		if method == fit.Auto && !testsize.Long() {
+			continue // its fits take ten times as long as those of the others
+		}
 		t.Run(method, func(t *testing.T) {
 			s := newStage(t, func(c *spec.Config) { c.Fit = fit.Config{Method: method} })
 			r := rand.New(rand.NewPCG(91, 92))

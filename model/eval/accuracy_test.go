@@ -4,14 +4,12 @@ import (
 	"context"
 	"testing"
 
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model/internal/fixture"
 )
 
 // Accuracies over 10 stratified halves, standard scale, compared with independent prototypes of the same formulas.
 func TestAccuracyOnRealData(t *testing.T) {
-	if testing.Short() {
-		t.Skip("fits 100 models")
-	}
 	for _, c := range []struct {
 		data, method string
 		dim          int
@@ -27,7 +25,7 @@ func TestAccuracyOnRealData(t *testing.T) {
 		{"iris", "mfa", 4, 0.945},
 		{"wine", "lfda", 2, 0.97},
 		{"digits", "dla", 10, 0.96},
-	} {
+	}[:testsize.Of(2, 10)] {
 		err := Evaluate(context.Background(), fixture.Dataset(t, c.data),
 			Config{Methods: []string{c.method}, Dims: []int{c.dim}, Seed: 1}, func(r Result) error {
 				t.Logf("%s %s d=%d: %.2f +- %.2f", c.data, c.method, c.dim, 100*r.AccuracyMean, 100*r.AccuracySD)

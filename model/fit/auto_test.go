@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/choose"
 	"github.com/embedd/embedd/model/internal/fixture"
@@ -111,7 +112,7 @@ func TestAutoScoresBehindAMapAreCrossValidation(t *testing.T) {
 }
 
 func TestAutoTakesTheBestAndSaysSo(t *testing.T) {
-	for _, name := range []string{"iris", "wine", "vowel"} {
+	for _, name := range []string{"iris", "wine", "vowel"}[:testsize.Of(2, 3)] {
 		data := fixture.Dataset(t, name)
 		m := fit(t, data, Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Dim: AutoDim})
 		choice := m.Report().Choice
@@ -174,8 +175,8 @@ func TestAutoDimIsModest(t *testing.T) {
 // the best one cannot be fitted on all rows, which the note says.
 func TestAutoTableBeginsWithTheTaken(t *testing.T) {
 	lowered := 0
-	for seed := range uint64(4) {
-		data := synthetic(80+seed, 90, 6, 3)
+	for seed := range uint64(testsize.Of(2, 4)) {
+		data := synthetic(83-seed, 90, 6, 3)
 		for _, c := range []Config{{Method: Auto, Blend: 1, Dim: AutoDim}, {Dim: AutoDim}, {Dim: AutoDim, Fewest: true}} {
 			choice := fit(t, data, c).Report().Choice
 			if first := choice.Scores[0]; first.Method != choice.Method || first.Dim != choice.Dim {

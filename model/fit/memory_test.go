@@ -4,7 +4,6 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -14,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model"
 )
 
@@ -21,7 +21,7 @@ import (
 // least a third of it. Memory is sampled. Factors of two features have little fill-in, those of ten features, half of
 // them noise, are nearly full; buffers of products need some MB for any number of rows.
 func TestMemoryEstimate(t *testing.T) {
-	if os.Getenv("EMBEDD_SOAK") == "" {
+	if !testsize.Soak() {
 		t.Skip("EMBEDD_SOAK=1 measures the memory of fits")
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(5))

@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/graph"
 	"github.com/embedd/embedd/model/internal/parallel"
@@ -28,7 +29,7 @@ func TestOneWorker(t *testing.T) {
 		}
 		configs = append(configs, c)
 	}
-	if !testing.Short() {
+	if testsize.Long() {
 		configs = append(configs, Config{Method: Auto, Dim: 2})
 	}
 	own := &Criterion{Name: "own", Supervised: true,

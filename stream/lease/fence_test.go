@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/registry"
 )
@@ -283,7 +284,7 @@ func (w *writers) stop(d time.Duration) {
 
 // times is how often something is done: few times, and often where the long forms of the tests are asked for.
 func times(few, often int) int {
-	if os.Getenv("EMBEDD_SOAK") != "" {
+	if testsize.Soak() {
 		return often
 	}
 	return few
@@ -318,7 +319,7 @@ func TestFence(t *testing.T) {
 
 // TestFenceControl: a process that relies on the lease alone writes after it lost the lease.
 func TestFenceControl(t *testing.T) {
-	if os.Getenv("EMBEDD_SOAK") == "" {
+	if !testsize.Soak() {
 		t.Skip("a control of TestFence that depends on chance; EMBEDD_SOAK=1 runs it")
 	}
 	t.Parallel()

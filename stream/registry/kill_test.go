@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin"
 )
@@ -96,10 +97,7 @@ func TestKilled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			kills := 50
-			if testing.Short() {
-				kills = 10
-			}
+			kills := testsize.Of(10, 50)
 			rng := rand.New(rand.NewPCG(1, 2))
 			saved, claimed, last := 0, 0, 0
 			var took time.Duration

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model/fit"
 )
 
@@ -162,7 +163,7 @@ func TestAssemble(t *testing.T) {
 	}
 }
 
-// The command of a row prints what the page shows. Without EMBEDD_LONG these are rows that take under a second; with
+// The command of a row prints what the page shows. Without EMBEDD_SOAK these are rows that take under a second; with
 // it, twenty rows drawn from all tables whose data are there (EMBEDD_DATA is the folder of those that are not shipped).
 func TestRowsPrintWhatThePageShows(t *testing.T) {
 	page, err := os.ReadFile("../../docs/evidence/results.md")
@@ -172,7 +173,7 @@ func TestRowsPrintWhatThePageShows(t *testing.T) {
 	texts := textsOf(string(page))
 	type key struct{ section, cell string }
 	keys := []key{{"dawge", "wine"}, {"halves", "sle"}}
-	if os.Getenv("EMBEDD_LONG") != "" {
+	if testsize.Soak() {
 		keys = nil
 		for _, s := range sections {
 			if s.varies {
@@ -242,12 +243,12 @@ func TestReflow(t *testing.T) {
 
 // With the defaults each output of the methods that embed rows shows most rows of each set that is shipped, or the
 // report says that it does not. With heat weights, le shows outliers in place of most rows on many sets. With
-// EMBEDD_LONG it takes every set there is (EMBEDD_DATA is the folder of those that are not shipped), and lenews on all.
+// EMBEDD_SOAK it takes every set there is (EMBEDD_DATA is the folder of those that are not shipped), and lenews on all.
 func TestOutputsShowMostRows(t *testing.T) {
 	const slow = 300 // rows that lenews needs seconds for
 	narrow := 0
 	for _, name := range spreadSets {
-		folder, long := "", os.Getenv("EMBEDD_LONG") != ""
+		folder, long := "", testsize.Soak()
 		if long {
 			folder = os.Getenv("EMBEDD_DATA")
 		}

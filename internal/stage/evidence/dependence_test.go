@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
+
+	"github.com/embedd/embedd/internal/testsize"
 )
 
 // order is how rows of a stream depend on each other.
@@ -55,9 +56,9 @@ func (o order) rows(r *rand.Rand, n int, each func(class int, u float64)) {
 	}
 }
 
-// seeds is a number of seeds, or many if EMBEDD_LONG is set.
+// seeds is a number of seeds, or many with EMBEDD_SOAK.
 func seeds(few, many int) uint64 {
-	if os.Getenv("EMBEDD_LONG") != "" {
+	if testsize.Soak() {
 		return uint64(many)
 	}
 	return uint64(few)

@@ -34,7 +34,7 @@ func TestMemoryBound(t *testing.T) {
 			j.Label(Label{Position: Position{Seq: uint64(i + 1)}, Time: at(i), Key: fmt.Sprint("label ", i),
 				Text: fmt.Sprint(i)})
 		}, 0.6},
-		{"both", 1_000_000, func(j *Join[[]float64], i int) {
+		{"both", 200_000, func(j *Join[[]float64], i int) {
 			j.Row(Row[[]float64]{Position: Position{Seq: uint64(i + 1)}, Time: at(i), Key: fmt.Sprint("row ", i),
 				Payload: make([]float64, 4), Size: 32})
 			j.Label(Label{Position: Position{Seq: uint64(i + 1)}, Time: at(i), Key: fmt.Sprint("label ", i), Text: "x"})

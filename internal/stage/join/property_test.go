@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/embedd/embedd/internal/testsize"
 )
 
 // window is the result of a host: each row that it received and that was not removed, with its last label.
@@ -67,7 +69,7 @@ func run(t *testing.T, l Limits, events []event) (window, *Join[int]) {
 // times.
 func TestDelayed(t *testing.T) {
 	const rows, perMessage = 40000, 16
-	for seed := range uint64(3) {
+	for seed := range uint64(testsize.Of(1, 3)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 9))
 			type sent struct {
@@ -189,7 +191,7 @@ func differ(got, want window) string {
 // early, and rows with labels: for any interleaving, the windows are those of the definition.
 func TestFunctionOfStreams(t *testing.T) {
 	limits := Limits{Wait: 20 * time.Second, Bytes: 1 << 20}
-	for seed := range uint64(3000) {
+	for seed := range uint64(testsize.Of(1000, 3000)) {
 		rng := rand.New(rand.NewPCG(seed, 17))
 		var rows []Row[int]
 		var labels []Label

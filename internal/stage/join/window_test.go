@@ -10,6 +10,7 @@ import (
 
 	"github.com/embedd/embedd/internal/stage/join"
 	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model/fit"
 )
 
@@ -22,7 +23,7 @@ func TestSameModels(t *testing.T) {
 	for i := range features {
 		features[i] = fmt.Sprint("x", i)
 	}
-	for seed := range uint64(3) {
+	for seed := range uint64(testsize.Of(1, 3)) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		x := make([][]float64, rows)
 		type sent struct {

@@ -11,10 +11,10 @@ import (
 	"iter"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/model/moments"
@@ -127,8 +127,8 @@ func digests(t *testing.T, w *Window) (out []string) {
 // TestManyHands: summaries by many workers, in any order, some computed twice, some begun by a worker that crashes and
 // computed by another, have the bytes of one worker, and give the same models.
 func TestManyHands(t *testing.T) {
-	times := 10
-	if os.Getenv("EMBEDD_SOAK") != "" {
+	times := testsize.Of(3, 10)
+	if testsize.Soak() {
 		times = 100
 	}
 	rows := messages(1, 12, 20)

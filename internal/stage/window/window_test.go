@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model/moments"
 )
 
@@ -79,7 +80,7 @@ func TestOrderOfArrival(t *testing.T) {
 		rows := stream(1, 12000, 3, 0.6, 0.3, 0.095, 0.005)
 		want := look(t, fill(c, rows))
 		r := rand.New(rand.NewPCG(2, 2))
-		for try := range 3 {
+		for try := range testsize.Of(1, 3) {
 			late := slices.Clone(rows)
 			for i := range late { // each up to 10,000 rows late
 				j := min(i+r.IntN(10000), len(late)-1)

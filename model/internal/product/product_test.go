@@ -6,9 +6,10 @@ import (
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
+
+	"github.com/embedd/embedd/internal/testsize"
 )
 
 // problem is weights and rows of any kind.
@@ -211,7 +212,7 @@ func TestLoops(t *testing.T) {
 		t.Log(s.name)
 	}
 	most := 300_000
-	if os.Getenv("EMBEDD_SOAK") != "" {
+	if testsize.Soak() {
 		most = 100_000_000
 	}
 	rows, seed := 0, uint64(0)

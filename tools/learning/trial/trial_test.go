@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"maps"
 	"math"
-	"os"
 	"testing"
 
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/tools/learning/streams"
 	"github.com/embedd/embedd/tools/learning/trial"
@@ -69,14 +69,13 @@ func TestLateLabels(t *testing.T) {
 // alarm, and restarts change nothing.
 func TestDependentStreams(t *testing.T) {
 	streams := map[string]float64{"runs1000": 0.05, "copies": 0.08}
-	if os.Getenv("EMBEDD_LONG") != "" {
+	if testsize.Soak() {
 		maps.Copy(streams, map[string]float64{"runs300": 0.05, "runs2000": 0.05, "markov30": 0.05, "markov100": 0.05})
 	}
 	for name, below := range streams {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			plain := run(t, name, 12_000, nil)
-			again := run(t, name, 12_000, func(c *trial.Config) { c.RestartAt = []int{2250, 7000} })
 			last := plain.Checkpoints[len(plain.Checkpoints)-1]
 			if !(float64(last.All-last.Live) <= below) || last.Alarms > 1 || last.Classes != 8 {
 				t.Errorf("%+v", last)
@@ -86,6 +85,10 @@ func TestDependentStreams(t *testing.T) {
 					t.Errorf("a promotion lost: %+v", p)
 				}
 			}
+			if name != "copies" && !testsize.Long() {
+				return
+			}
+			again := run(t, name, 12_000, func(c *trial.Config) { c.RestartAt = []int{2250, 7000} })
 			if end := again.Checkpoints[len(again.Checkpoints)-1]; len(again.Promotions) != len(plain.Promotions) ||
 				end.Live != last.Live {
 				t.Errorf("with restarts\n%+v\n%+v\nwithout\n%+v\n%+v", end, again.Promotions, last, plain.Promotions)

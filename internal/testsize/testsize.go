@@ -1,0 +1,21 @@
+// Package testsize says how much a test should do, by two environment variables. Tests that are long in one of the two
+// forms have a shorter form that always runs.
+package testsize
+
+import "os"
+
+// Long reports whether tests run their long form: all methods, seeds and whole streams. .ci/run sets EMBEDD_LONG once,
+// for its run of all tests.
+func Long() bool { return os.Getenv("EMBEDD_LONG") != "" || Soak() }
+
+// Soak reports whether tests run for minutes or hours, with more messages and more kills: EMBEDD_SOAK, which .ci/run
+// does not set.
+func Soak() bool { return os.Getenv("EMBEDD_SOAK") != "" }
+
+// Of returns the first number, or in the long form the second one.
+func Of(short, long int) int {
+	if Long() {
+		return long
+	}
+	return short
+}
