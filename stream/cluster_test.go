@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -177,6 +179,69 @@ func TestSetupInACluster(t *testing.T) {
 		}
 	}
 	t.Logf("after the election it took %v", time.Since(begin).Round(time.Millisecond))
+}
+
+// TestColdStarts: replicas that start concurrently on three empty servers, on a busy machine, all open and answer: none
+// ends because a server does not know yet what another replica has created.
+func TestColdStarts(t *testing.T) {
+	sizes, busy := []int{4}, 0
+	if testsize.Soak() {
+		sizes, busy = slices.Repeat([]int{2, 4, 8}, 34), 20
+	}
+	var spread []time.Duration
+	for _, size := range sizes {
+		t.Run(fmt.Sprint(size), func(t *testing.T) { spread = append(spread, coldStart(t, size, busy)) })
+	}
+	slices.Sort(spread)
+	t.Logf("%d rounds; the last replica opened after the first: %v in the median, %v at most", len(sizes),
+		spread[len(spread)/2].Round(time.Millisecond), spread[len(spread)-1].Round(time.Millisecond))
+}
+
+// coldStart starts replicas on an empty cluster, next to a number of goroutines that keep the processors busy. It
+// returns how long after the first the last one was open.
+func coldStart(t *testing.T, size, busy int) time.Duration {
+	c := newCluster(t)
+	s := &site{T: t, js: slowJetStream(t, c.dial(0).Conn())}
+	for _, name := range []string{"in", "out"} {
+		s.make(jetstream.StreamConfig{Name: name, Replicas: 3})
+	}
+	var isOver atomic.Bool
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer isOver.Store(true)
+	for range busy {
+		wg.Go(func() {
+			for !isOver.Load() {
+			}
+		})
+	}
+	replicas := make([]*runner, size)
+	for i := range replicas {
+		replicas[i] = s.replicaAt(c.urls(i), holdingPipeline())
+	}
+	var first, last time.Time
+	s.until("all are open", func() bool {
+		for _, r := range replicas {
+			if len(r.Status()) == 0 {
+				return false
+			}
+			if first.IsZero() {
+				first = time.Now()
+			}
+		}
+		last = time.Now()
+		return true
+	})
+	s.send(250)
+	s.until("all answer", func() bool {
+		return !slices.ContainsFunc(replicas, func(r *runner) bool { return r.live() == "" || !r.Status()[0].Ready })
+	})
+	s.acknowledged("p")
+	s.once(250)
+	for _, r := range replicas {
+		r.end()
+	}
+	return last.Sub(first)
 }
 
 // TestStartWaitsForALeader: a daemon that starts while the cluster has no leader opens its pipelines once it has one.

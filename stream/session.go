@@ -101,8 +101,8 @@ func (s *session) isTransient(err error) bool {
 		has, _ := s.options.Conn.ConnectedServerJetStream()
 		return has
 	}
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) ||
-		errors.Is(err, jetstream.ErrNoStreamResponse)
+	return errors.Is(err, natsx.ErrNotKnownYet) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, nats.ErrTimeout) || errors.Is(err, jetstream.ErrNoStreamResponse)
 }
 
 // pollPerPipeline is how much each pipeline of a process adds to PollInterval: the number of requests a second does not

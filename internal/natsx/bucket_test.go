@@ -152,7 +152,7 @@ func TestEnsure(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err = Ensure(ctx, open, func(context.Context) error { return nil })
-	if !errors.Is(err, jetstream.ErrBucketNotFound) {
+	if !errors.Is(err, jetstream.ErrBucketNotFound) || !errors.Is(err, ErrNotKnownYet) {
 		t.Errorf("what is never there: %v", err)
 	}
 }

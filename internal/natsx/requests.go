@@ -3,6 +3,7 @@ package natsx
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -32,12 +33,19 @@ func Ensure[T any](ctx context.Context, open func(context.Context) (T, error),
 	return Await(ctx, open)
 }
 
-// Await opens a stream or bucket that exists, and repeats it while the server that answers does not know it yet.
+// ErrNotKnownYet reports that a server does not know yet what was created.
+var ErrNotKnownYet = errors.New("it was created, and the server that answers does not know it yet")
+
+// Await opens a stream or bucket that exists, and repeats it while the server that answers does not know it yet. After
+// ensureWait it fails with ErrNotKnownYet: a start, which may wait longer, tries again.
 func Await[T any](ctx context.Context, open func(context.Context) (T, error)) (T, error) {
 	for end := time.Now().Add(ensureWait); ; {
 		opened, err := open(ctx)
-		if !IsNotFound(err) || time.Now().After(end) || !Sleep(ctx, ensureDelay) {
+		if !IsNotFound(err) {
 			return opened, err
+		}
+		if time.Now().After(end) || !Sleep(ctx, ensureDelay) {
+			return opened, fmt.Errorf("%w: %w", err, ErrNotKnownYet)
 		}
 	}
 }
