@@ -40,6 +40,9 @@ var (
 	})
 	natsServer = sync.OnceValues(func() (string,
 		error) {
+		if path := os.Getenv("EMBEDD_NATS_SERVER"); path != "" {
+			return path, nil
+		}
 		return build("nats-server", "github.com/nats-io/nats-server/v2", nil)
 	})
 )

@@ -9,11 +9,15 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/stream/registry"
@@ -46,6 +50,10 @@ digits:
 	t.Run("Upgrade", func(t *testing.T) {
 		t.Parallel()
 		upgradeAndBack(t, old)
+	})
+	t.Run("Rolling", func(t *testing.T) {
+		t.Parallel()
+		rollingUpgrade(t, old)
 	})
 }
 
@@ -322,6 +330,95 @@ func upgradeAndBack(t *testing.T, old string) {
 	once(t, "FEATURES", 1, sent, c.read("REDUCED"))
 	if dead := c.count("DEAD"); dead != 0 {
 		t.Errorf("%d dead letters, want none", dead)
+	}
+}
+
+// rollingUpgrade replaces three replicas of a pipeline with partitions by those of this version, one after another, by
+// a stop or a kill, under load. Each time everything is answered soon after, and in the end each input once, in the
+// order of its key.
+func rollingUpgrade(t *testing.T, old string) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.stream("FEATURES", func(s *jetstream.StreamConfig) {
+		s.SubjectTransform = &jetstream.SubjectTransformConfig{Source: "features.*",
+			Destination: "features.{{wildcard(1)}}.8.{{partition(8,1)}}"}
+	}, "features.>")
+	c.stream("REDUCED", nil, "reduced.>")
+	c.stream("DEAD", nil, "dead.>")
+	config := configFile(t, s.ClientURL(), `
+digits:
+  input: {stream: FEATURES, subject: features.*, partitions: 8}
+  schema: {features: [pixels], label: label}
+  output: {subject: reduced.digits, dead: dead.digits}
+  model: {method: lda, dim: 5}
+  training: {window: {rows: 3000}, every: {rows: 500, period: none}, until_ready: pca}`)
+	setLease(t, config, "2s")
+	var replicas []*daemon
+	for range 3 {
+		replicas = append(replicas, launchBinary(t, old, config))
+	}
+	for _, d := range replicas {
+		d.awaitServing()
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var history pointerHistory
+	history.watch(ctx, c)
+	const keys = 20
+	var sent atomic.Int64
+	var wg sync.WaitGroup
+	g := digits(t)
+	sender := dial(t, s.ClientURL())
+	wg.Go(func() {
+		for ; ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+			n := int(sent.Load())
+			from := n * 3 % (g.n - 3)
+			sender.send(fmt.Sprint("features.k", n%keys), g.message(t, from, from+3, true))
+			sent.Add(1)
+		}
+	})
+	defer wg.Wait()
+	defer stop()
+	answered := func() time.Duration {
+		begin := time.Now()
+		c.await("REDUCED", int(sent.Load()))
+		return time.Since(begin).Round(100 * time.Millisecond)
+	}
+	eventually(t, says("the old version answers"), func() bool { return c.count("REDUCED") > 100 })
+	for i, how := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGKILL} {
+		replicas[i].end(how)
+		replicas[i] = launchBinary(t, must(embedd())(t), config)
+		replicas[i].awaitServing()
+		t.Logf("all is answered %v after replica %d was replaced (%v)", answered(), i, how)
+		time.Sleep(2 * time.Second)
+		replicas[i].kill() // this version is killed next to the old one too
+		replicas[i] = launchBinary(t, must(embedd())(t), config)
+		replicas[i].awaitServing()
+		t.Logf("all is answered %v after it was killed", answered())
+		time.Sleep(2 * time.Second)
+	}
+	stop()
+	wg.Wait()
+	answered()
+	out := c.read("REDUCED")
+	n := int(sent.Load())
+	once(t, "FEATURES", 1, n, out)
+	last, late := map[int]int{}, 0
+	for _, m := range out {
+		_, text, _ := strings.Cut(m.header.Get(wire.HeaderSource), ":")
+		seq := must(strconv.Atoi(text))(t)
+		if seq <= last[seq%keys] {
+			late++
+		}
+		last[seq%keys] = seq
+	}
+	if dead := c.count("DEAD"); dead+late != 0 {
+		t.Errorf("%d dead letters and %d outputs out of order, want none", dead, late)
+	}
+	t.Logf("%d inputs", n)
+	history.check(t, out)
+	for _, d := range replicas {
+		d.stop()
 	}
 }
 

@@ -103,7 +103,7 @@ func New(o Options) (*Engine, error) {
 	}
 	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainTimeout, serverTimeout: health.DefaultServerTimeout,
 		configuration: configuration{pipelines: slices.Clone(o.Pipelines), generation: 1},
-		seen:          natsx.NewStreamCache(), stores: replica.NewStores(o.Logger), conditions: conditions}, nil
+		seen:          natsx.NewStreamCache(), stores: replica.NewStores(), conditions: conditions}, nil
 }
 
 // Run opens all pipelines and serves until ctx is done; then it drains and returns nil. It returns ErrDrain if inputs

@@ -264,7 +264,7 @@ func (s *site) seats() *lease.Bucket {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), ample)
 	defer cancel()
-	b, err := lease.Open(ctx, s.js, 1, nil)
+	b, err := lease.Open(ctx, s.js, 1)
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -74,9 +74,6 @@ func (p *pipeline) lag() (messages uint64, age time.Duration, known bool) {
 // updateConditions sets the conditions that are read from the connection and the replica.
 func (p *pipeline) updateConditions() {
 	p.Conditions.SetText(health.ModelStore, p.replica.Outdated())
-	if fault := p.replica.LeaseFault(); p.Conditions.SetText(health.LeaseKey, fault) && fault != "" {
-		p.Log.Warn("no replica can become the trainer", "reason", fault)
-	}
 	if foreign := replica.ForeignEntries(p.replica); p.Conditions.SetText(health.ForeignEntry, foreign) && foreign != "" {
 		p.Log.Warn("a key was overwritten by a message that no replica wrote", "reason", foreign)
 	}

@@ -78,14 +78,19 @@ func NewBucket(js jetstream.JetStream, kv jetstream.KeyValue) *Bucket {
 // is deleted later, the next Get creates it again.
 func EnsureBucket(ctx context.Context, js jetstream.JetStream, config jetstream.KeyValueConfig, replicas int) (
 	*Bucket, error) {
-	create := func(ctx context.Context) error {
+	return EnsureBucketBy(ctx, js, config.Bucket, func(ctx context.Context) error {
 		return WithReplicas(js, replicas, func(n int) error {
 			config.Replicas = n
 			_, err := js.CreateKeyValue(ctx, config)
 			return err
 		})
-	}
-	open := func(ctx context.Context) (*Bucket, error) { return OpenBucket(ctx, js, config.Bucket) }
+	})
+}
+
+// EnsureBucketBy is EnsureBucket for a bucket that is created in a special way.
+func EnsureBucketBy(ctx context.Context, js jetstream.JetStream, name string, create func(context.Context) error) (
+	*Bucket, error) {
+	open := func(ctx context.Context) (*Bucket, error) { return OpenBucket(ctx, js, name) }
 	b, err := Ensure(ctx, open, create)
 	if err != nil {
 		return nil, err
@@ -380,6 +385,11 @@ func (b *Bucket) Modify(ctx context.Context, key string, change func(old []byte)
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// Entries watches the entries of the keys that match a pattern, by a separate consumer.
+func (b *Bucket) Entries(ctx context.Context, pattern string) (jetstream.KeyWatcher, error) {
+	return b.kv.Watch(ctx, pattern)
 }
 
 // Watch watches a key, or the keys that match a pattern, until Stop. All watches of a bucket share one consumer.

@@ -1,16 +1,10 @@
 package lease
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
-	"maps"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -24,55 +18,22 @@ const (
 	Stream     = "KV_" + BucketName
 )
 
-// ErrOldServer is returned by [Open] for a server that does not support a TTL for each key.
-var ErrOldServer = errors.New("leases need a TTL for each key, which NATS servers support from 2.11 on")
-
-// MinServerVersion is the oldest server version with a TTL for each key.
-var MinServerVersion = [3]int{2, 11, 0}
-
-// Create creates the bucket where it is missing.
-func Create(ctx context.Context, js jetstream.JetStream, replicas int) error {
-	if err := create(ctx, js, replicas); err != nil {
-		return fmt.Errorf("creating the leases (key-value bucket %s): %w", BucketName, err)
-	}
-	return nil
-}
-
-// markerTTL is how long the delete marker of an expired key stays.
-const markerTTL = time.Minute
-
 // Bucket has the leases of all pipelines.
-type Bucket struct {
-	kv   jetstream.KeyValue
-	keys *natsx.Bucket // of kv
-	log  *slog.Logger
-}
+type Bucket struct{ keys *natsx.Bucket }
 
-// Open opens the bucket, and creates it with a number of replicas (see [natsx.WithReplicas]) where it is missing.
-func Open(ctx context.Context, js jetstream.JetStream, replicas int, log *slog.Logger) (*Bucket, error) {
-	kv, err := natsx.Ensure(ctx,
-		func(ctx context.Context) (jetstream.KeyValue, error) { return js.KeyValue(ctx, BucketName) },
-		func(ctx context.Context) error { return create(ctx, js, replicas) })
+// Open opens the bucket, and creates it with a number of replicas (see [natsx.WithReplicas]) where it is missing: as
+// the client would, but without direct reads, since other replicas of the stream may be behind the leader.
+func Open(ctx context.Context, js jetstream.JetStream, replicas int) (*Bucket, error) {
+	keys, err := natsx.EnsureBucketBy(ctx, js, BucketName, func(ctx context.Context) error {
+		return natsx.CreateStream(ctx, js, jetstream.StreamConfig{Name: Stream,
+			Subjects: []string{"$KV." + BucketName + ".>"}, Storage: jetstream.FileStorage,
+			Description: "which replica of an embedd pipeline learns", MaxMsgsPerSubject: 1,
+			Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true}, replicas)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("opening the leases (key-value bucket %s): %w", BucketName, err)
 	}
-	return &Bucket{kv: kv, keys: natsx.NewBucket(js, kv), log: cmp.Or(log, slog.New(slog.DiscardHandler))}, nil
-}
-
-// create creates the bucket as the client would, but without direct reads: other replicas of the stream may be behind
-// the leader.
-func create(ctx context.Context, js jetstream.JetStream, replicas int) error {
-	account, err := js.AccountInfo(ctx)
-	if err != nil {
-		return err
-	}
-	if account.API.Level < 1 {
-		return fmt.Errorf("%w; this one is %s", ErrOldServer, js.Conn().ConnectedServerVersion())
-	}
-	return natsx.CreateStream(ctx, js, jetstream.StreamConfig{Name: Stream, Subjects: []string{"$KV." + BucketName + ".>"},
-		Description: "which replica of an embedd pipeline learns", Storage: jetstream.FileStorage,
-		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true,
-		AllowMsgTTL: true, SubjectDeleteMarkerTTL: markerTTL}, replicas)
+	return &Bucket{keys}, nil
 }
 
 // Claim is the value of a lease: its holder.
@@ -80,6 +41,7 @@ type Claim struct {
 	Holder  string `json:"holder"`            // the instance, which is unique
 	Host    string `json:"host,omitempty"`    // where it runs, for operators
 	Process string `json:"process,omitempty"` // see processID
+	TTL     int64  `json:"ttl_ms,omitempty"`  // how long it is valid without renewal, in milliseconds
 	// Settings are what the replicas of a pipeline must agree on, by configuration key.
 	Settings map[string]string `json:"settings,omitempty"`
 }
@@ -90,34 +52,64 @@ func NewClaim(instance string, settings map[string]string) Claim {
 	return Claim{Holder: instance, Host: host, Process: processID(), Settings: settings}
 }
 
+// ttl is how long the claim is valid without renewal: the reader's TTL where it does not say so, as those of earlier
+// versions and unknown writers, or where no replica can have that TTL.
+func (c *Claim) ttl(own time.Duration) time.Duration {
+	if c.TTL < MinTTL.Milliseconds() || c.TTL > MaxTTL.Milliseconds() {
+		return own
+	}
+	return time.Duration(c.TTL) * time.Millisecond
+}
+
 // entry is the stored lease; the claim is nil if no replica holds it. The revision may be that of a delete marker.
 type entry struct {
 	claim    *Claim
 	revision uint64
 }
 
-// read reads a lease at the leader of the bucket.
-func (b *Bucket) read(ctx context.Context, key string) (entry, error) {
+// read reads a lease at the leader of the bucket. A request may take a quarter of the TTL: if one is lost, the next is
+// answered before there is a gap.
+func (b *Bucket) read(ctx context.Context, key string, ttl time.Duration) (entry, error) {
+	ctx, cancel := context.WithTimeout(ctx, ttl/4)
+	defer cancel()
 	value, revision, err := b.keys.Get(ctx, key)
 	if value == nil || err != nil {
-		return entry{revision: revision}, err // released, or expired
+		return entry{revision: revision}, err // released
 	}
-	c, ok := parseClaim(value)
-	if !ok {
-		c = Claim{Holder: "unknown writer"} // it expires like any other
+	return entry{parseClaim(value), revision}, nil
+}
+
+// parseClaim parses a claim. What cannot be read is one of an unknown writer, which expires like any other.
+func parseClaim(data []byte) *Claim {
+	c := &Claim{}
+	if err := json.Unmarshal(data, c); err != nil || c.Holder == "" {
+		return &Claim{Holder: "unknown writer"}
 	}
-	return entry{&c, revision}, nil
+	return c
+}
+
+// Revision reads at the leader which revision a lease with a TTL has, 0 if it is free. It changes with each renewal.
+func (b *Bucket) Revision(ctx context.Context, key string, ttl time.Duration) (uint64, error) {
+	e, err := b.read(ctx, key, ttl)
+	if e.claim == nil || err != nil {
+		return 0, err
+	}
+	return e.revision, nil
+}
+
+// Free deletes a lease with a TTL if a holder has it that is known to have stopped.
+func (b *Bucket) Free(ctx context.Context, key, holder string, ttl time.Duration) error {
+	e, err := b.read(ctx, key, ttl)
+	if err != nil || e.claim == nil || e.claim.Holder != holder {
+		return err
+	}
+	return b.delete(ctx, key, e.revision, ttl)
 }
 
 // Refused returns what was refused in the last minutes under the keys of a pipeline.
 func (b *Bucket) Refused(pipeline string) []natsx.Refusal { return b.keys.Refused(pipeline) }
 
-func parseClaim(data []byte) (c Claim, ok bool) {
-	err := json.Unmarshal(data, &c)
-	return c, err == nil && c.Holder != ""
-}
-
-// SetBookmark stores a text for the next holder of a lease, under its own key, without a TTL.
+// SetBookmark stores a text for the next holder of a lease, under its own key.
 func (b *Bucket) SetBookmark(ctx context.Context, key, word string) error {
 	return b.keys.Put(ctx, key, []byte(word))
 }
@@ -130,75 +122,20 @@ func (b *Bucket) Bookmark(ctx context.Context, key string) (string, error) {
 }
 
 // write stores a claim if the key is still at a revision, 0 for none.
-func (b *Bucket) write(ctx context.Context, key string, c *Claim, revision uint64,
-	life time.Duration) (uint64, error) {
+func (b *Bucket) write(ctx context.Context, key string, c *Claim, revision uint64, ttl time.Duration) (uint64,
+	error) {
+	ctx, cancel := context.WithTimeout(ctx, renewalInterval(ttl))
+	defer cancel()
 	value, err := json.Marshal(c)
 	if err != nil {
 		return 0, err
 	}
-	return b.keys.Update(ctx, key, value, revision, jetstream.WithMsgTTL(life))
+	return b.keys.Update(ctx, key, value, revision)
 }
 
-// member is the holder of a lease of a group.
-type member struct {
-	claim Claim
-	seen  time.Time // when it was last renewed, by this clock
-}
-
-// WatchMembers calls changed with the members of a group, at first and whenever they change, until ctx is done. A
-// member is the last token of a key GROUP.NAME whose lease is held and was renewed within ttl. own is the claim of
-// this process.
-func (b *Bucket) WatchMembers(ctx context.Context, group string, ttl time.Duration, own Claim, changed func([]string)) {
-	there, last := map[string]member{}, []string(nil)
-	tick := time.NewTicker(ttl / 10)
-	defer tick.Stop()
-	for ctx.Err() == nil {
-		w, err := b.kv.Watch(ctx, group+".*")
-		if err != nil {
-			b.log.Debug("a group of leases cannot be watched; trying again", "group", group, "error", err)
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-			}
-			continue
-		}
-		for whole, open := false, true; open && ctx.Err() == nil; {
-			var entry jetstream.KeyValueEntry
-			select {
-			case entry, open = <-w.Updates():
-				if !open { // the watch has ended, so the members are not known
-					break
-				}
-				if whole = whole || entry == nil; entry != nil {
-					updateMember(there, strings.TrimPrefix(entry.Key(), group+"."), entry)
-				}
-			case <-tick.C:
-			case <-ctx.Done():
-			}
-			// A delete marker can be missing after the bucket's leader changed, and a crash on this machine is known sooner.
-			for name, m := range there {
-				if time.Since(m.seen) > ttl*3/2 || hasDied(&m.claim, &own) {
-					delete(there, name)
-				}
-			}
-			if now := slices.Sorted(maps.Keys(there)); whole && !slices.Equal(now, last) {
-				last = now
-				changed(slices.Clone(now))
-			}
-		}
-		_ = w.Stop()
-		select { // no watch ends sooner than the next begins
-		case <-tick.C:
-		case <-ctx.Done():
-		}
-	}
-}
-
-func updateMember(there map[string]member, name string, entry jetstream.KeyValueEntry) {
-	c, ok := parseClaim(entry.Value())
-	if entry.Operation() != jetstream.KeyValuePut || !ok {
-		delete(there, name)
-		return
-	}
-	there[name] = member{c, time.Now()}
+// delete deletes a claim that is still at a revision.
+func (b *Bucket) delete(ctx context.Context, key string, revision uint64, ttl time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, renewalInterval(ttl))
+	defer cancel()
+	return b.keys.Delete(ctx, key, revision)
 }

@@ -50,7 +50,7 @@ func write(url string, fenced bool) error {
 		return err
 	}
 	ctx := context.Background()
-	bucket, err := Open(ctx, js, 1, nil)
+	bucket, err := Open(ctx, js, 1)
 	if err != nil {
 		return err
 	}

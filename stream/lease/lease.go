@@ -1,8 +1,9 @@
-// Package lease elects one replica of a pipeline for work that only one should do: training.
+// Package lease elects one replica of a pipeline for work that only one should do: training, or a partition.
 //
-// A lease is a key of a bucket with a TTL. It is acquired by create, renewed by compare-and-set every third of its
-// TTL, and deleted on a clean stop. It is no mutual exclusion: a process that slept does not know that its lease
-// expired. Writes of a holder must be fenced by the term of the lease, as package registry does.
+// A lease is a key of a bucket that its holder writes again by compare-and-set, and deletes on a clean stop. A replica
+// that waits takes it when it has not changed for some time by the clock of that replica: see [state]. It is no mutual
+// exclusion: a process whose clock stood still does not know that its lease has expired. Writes of a holder must be
+// fenced by the term of the lease, as package registry does.
 package lease
 
 import (
@@ -20,16 +21,19 @@ import (
 // DefaultTTL is the TTL of a lease unless configured.
 const DefaultTTL = 10 * time.Second
 
-// MinTTL is the shortest TTL of a lease: the server expires keys with a resolution of a second.
-const MinTTL = 2 * time.Second
+// MinTTL and MaxTTL bound the TTL of a lease. With a shorter one, pauses of a busy machine would end it.
+const (
+	MinTTL = 2 * time.Second
+	MaxTTL = time.Hour
+)
 
 // Options configure a lease.
 type Options struct {
 	Key   string
 	Claim Claim
-	TTL   time.Duration // default 10 s
-	// ShouldYield reports whether another waiting replica should get the lease first; then this one does not acquire it
-	// while it is free. nil: never.
+	TTL   time.Duration // how long it is held without renewal; default 10 s
+	// ShouldYield reports whether another waiting replica should get the lease first; then this one does not acquire it.
+	// nil: never.
 	ShouldYield func() bool
 	Logger      *slog.Logger
 }
@@ -39,15 +43,13 @@ type Options struct {
 type Lease struct {
 	bucket  *Bucket
 	options Options
+	began   time.Time // the moment since which state counts
 
 	mu          sync.Mutex
-	status      Status
-	revision    uint64    // of this replica's claim; 0: none
-	expires     time.Time // by this clock; the server may have expired the claim after that
-	lapses      uint64    // renewals that were confirmed after that
-	claimed     uint64    // revision of the claim of another holder; 0: none
-	claimedAt   time.Time // when this replica first read that
-	unconfirmed bool      // a write that expected that revision was not confirmed: it may be stored
+	state       state
+	holder      Claim    // the last known one; zero: none
+	differences []string // see Status
+	unconfirmed bool     // a write that expected that revision was not confirmed: it may be stored
 	expected    uint64
 }
 
@@ -65,23 +67,24 @@ type Status struct {
 func (b *Bucket) Lease(o Options) *Lease {
 	o.TTL = cmp.Or(o.TTL, DefaultTTL)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	return &Lease{bucket: b, options: o}
+	o.Claim.TTL = o.TTL.Milliseconds()
+	return &Lease{bucket: b, options: o, began: time.Now(), state: state{ttl: o.TTL}}
 }
+
+// now is the time since the lease was made, by the monotonic clock.
+func (l *Lease) now() time.Duration { return time.Since(l.began) }
 
 // Status returns the current state. A lease that was not renewed within its TTL is not held.
 func (l *Lease) Status() Status {
+	term := l.Tenure().Term
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.status
-	if s.Term != 0 && time.Now().After(l.expires) {
-		s.Term = 0
-	}
-	return s
+	return Status{term, l.holder, l.differences}
 }
 
 // Tenure identifies an uninterrupted time of holding a lease: two equal ones are the same. Term is 0 if it is not held.
 type Tenure struct {
-	Term   uint64 // see Standing
+	Term   uint64 // see Status
 	Lapses uint64 // renewals after the lease had expired by the local clock; they keep the term
 }
 
@@ -89,55 +92,63 @@ type Tenure struct {
 func (l *Lease) Tenure() Tenure {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h := Tenure{l.status.Term, l.lapses}
-	if time.Now().After(l.expires) {
-		h.Term = 0
+	t := Tenure{l.state.term, l.state.lapses}
+	if !l.state.isHeld(l.now()) {
+		t.Term = 0
 	}
-	return h
+	return t
 }
 
 // Term is Status().Term.
-func (l *Lease) Term() uint64 { return l.Status().Term }
+func (l *Lease) Term() uint64 { return l.Tenure().Term }
 
-// Acquire acquires a lease that is free, and renews it if this replica holds it.
-func (l *Lease) Acquire(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, l.options.TTL/3)
-	defer cancel()
+// claimed is the revision of this replica's last confirmed claim; 0: none.
+func (l *Lease) claimed() uint64 {
 	l.mu.Lock()
-	revision := l.revision
-	l.mu.Unlock()
-	if revision != 0 {
+	defer l.mu.Unlock()
+	return l.state.revision
+}
+
+// Acquire renews the lease if this replica holds it. Otherwise it reads it, and acquires it if it is free or has
+// expired.
+func (l *Lease) Acquire(ctx context.Context) error {
+	if revision := l.claimed(); revision != 0 {
 		if err := l.write(ctx, revision); !errors.Is(err, natsx.ErrConflict) {
 			return err
 		}
 	}
-	return l.readAndAcquire(ctx)
-}
-
-// readAndAcquire reads the lease at the leader and acquires it if it is free. An unconfirmed write of this replica may
-// be stored.
-func (l *Lease) readAndAcquire(ctx context.Context) error {
-	e, err := l.bucket.read(ctx, l.options.Key)
+	e, err := l.bucket.read(ctx, l.options.Key, l.options.TTL)
 	if err != nil {
 		return err
 	}
-	switch mine := l.options.Claim; {
-	case e.claim != nil && e.claim.Holder == mine.Holder:
-		// This is an unconfirmed write of this replica. The lease counts as held only after a confirmed renewal.
-	case e.claim != nil && !hasDied(e.claim, &mine):
-		l.setLost(*e.claim)
-		l.setClaimed(e.revision)
-		return nil
-	default:
-		l.setLost(Claim{})
-		if l.options.ShouldYield != nil && l.options.ShouldYield() {
-			return nil
-		}
+	switch l.read(e) {
+	case take:
+		err = l.write(ctx, e.revision)
+	case free:
+		err = l.bucket.delete(ctx, l.options.Key, e.revision, l.options.TTL)
 	}
-	if err = l.write(ctx, e.revision); errors.Is(err, natsx.ErrConflict) {
+	if errors.Is(err, natsx.ErrConflict) {
 		return nil // another replica was first; the watch or the next attempt reports it
 	}
 	return err
+}
+
+// read notes a reading of the lease, and decides what to do.
+func (l *Lease) read(e entry) action {
+	r := reading{entry: e, yields: l.options.ShouldYield != nil && l.options.ShouldYield()}
+	holder, mine := Claim{}, &l.options.Claim
+	if e.claim != nil {
+		holder = *e.claim
+		r.isOwn, r.hasDied = holder.Holder == mine.Holder, hasDied(e.claim, mine)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.at = l.now()
+	next := l.state.step(r)
+	if !r.isOwn {
+		l.holder, l.differences = holder, differentSettings(holder.Settings, mine.Settings)
+	}
+	return next
 }
 
 // write replaces a revision by this replica's claim.
@@ -145,53 +156,16 @@ func (l *Lease) write(ctx context.Context, revision uint64) error {
 	l.mu.Lock()
 	l.unconfirmed, l.expected = true, revision
 	l.mu.Unlock()
-	sent := time.Now()
+	sent := l.now()
 	next, err := l.bucket.write(ctx, l.options.Key, &l.options.Claim, revision, l.options.TTL)
-	if err == nil {
-		l.setHeld(next, sent)
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-// setHeld notes that the claim is stored at a revision, by a request that was sent at a time.
-func (l *Lease) setHeld(revision uint64, sent time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.status.Term == 0 {
-		l.status = Status{Term: revision}
-	} else if time.Now().After(l.expires) {
-		l.lapses++
-	}
-	l.status.Holder, l.status.DifferentSettings = l.options.Claim, nil
-	l.revision, l.expires, l.unconfirmed = revision, sent.Add(l.options.TTL), false
-}
-
-// setLost notes that another replica holds the lease, or none.
-func (l *Lease) setLost(to Claim) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.status, l.revision = Status{Holder: to}, 0
-	if to.Holder != "" {
-		l.status.DifferentSettings = differentSettings(to.Settings, l.options.Claim.Settings)
-	}
-}
-
-// setClaimed notes at which revision another holder has the lease.
-func (l *Lease) setClaimed(revision uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.claimed != revision {
-		l.claimed, l.claimedAt = revision, time.Now()
-	}
-}
-
-// Unrenewed returns since when the holder has not renewed the lease, if it should have expired since: its key has no
-// TTL, which only a client that is no replica writes. ok is false if the holder is alive, or there is none.
-func (l *Lease) Unrenewed() (since time.Time, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.claimedAt, l.status.Term == 0 && l.status.Holder.Holder != "" && l.claimed != 0 &&
-		time.Since(l.claimedAt) > 3*l.options.TTL
+	l.state.confirm(next, sent, l.now())
+	l.holder, l.differences, l.unconfirmed = l.options.Claim, nil, false
+	return nil
 }
 
 // differentSettings are the keys with different values in two sets of settings.
@@ -207,14 +181,15 @@ func differentSettings(a, b map[string]string) (keys []string) {
 
 // Run holds the lease or waits for it, until ctx is done. It calls changed with the current term, and again whenever
 // the tenure changes. That includes the same term after a lapse: a process that was paused, or cut off from the
-// server, may renew in time for the server and too late by its own clock. The lease is renewed while changed runs.
+// server, may renew before another replica takes the lease and too late by its own clock. The lease is renewed while
+// changed runs.
 func (l *Lease) Run(ctx context.Context, changed func(ctx context.Context, term uint64)) {
-	key := l.bucket.keys.Watch(l.options.Key, l.bucket.log)
+	key := l.bucket.keys.Watch(l.options.Key, l.options.Logger)
 	defer key.Stop()
 	terms := make(chan uint64, 1)
-	renewal, over := context.WithCancel(context.WithoutCancel(ctx))
+	running, over := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
-		defer over()
+		defer over() // for which Run waits
 		changed(ctx, <-terms)
 		for ctx.Err() == nil {
 			select {
@@ -224,25 +199,28 @@ func (l *Lease) Run(ctx context.Context, changed func(ctx context.Context, term 
 			}
 		}
 	}()
-	tick := time.NewTicker(l.options.TTL / 3)
-	defer tick.Stop()
+	timer := time.NewTimer(l.pause(l.now()))
+	defer timer.Stop()
 	last := l.Tenure()
 	terms <- last.Term
 	for {
 		select {
-		case <-tick.C:
+		case <-timer.C:
 		case <-key.Changed():
 			if !key.IsDeleted() {
 				continue // a renewal
 			}
-		case <-ctx.Done():
-			l.renew(renewal, tick.C)
+		case <-running.Done():
 			return
 		}
-		if err := l.Acquire(ctx); err != nil && ctx.Err() == nil {
-			l.options.Logger.Debug("the lease cannot be read; trying again", "key", l.options.Key, "error", err)
+		began := l.now()
+		if ctx.Err() == nil || l.claimed() != 0 {
+			if err := l.Acquire(running); err != nil && ctx.Err() == nil {
+				l.options.Logger.Debug("the lease cannot be read or renewed; trying again", "key", l.options.Key, "error", err)
+			}
 		}
-		if now := l.Tenure(); now != last {
+		timer.Reset(l.pause(began))
+		if now := l.Tenure(); now != last && ctx.Err() == nil {
 			last = now
 			select {
 			case <-terms: // it is outdated and was not reported yet
@@ -253,35 +231,16 @@ func (l *Lease) Run(ctx context.Context, changed func(ctx context.Context, term 
 	}
 }
 
-// renew renews the lease at each tick until ctx is done.
-func (l *Lease) renew(ctx context.Context, tick <-chan time.Time) {
-	for {
-		select {
-		case <-tick:
-		case <-ctx.Done():
-			return
-		}
-		l.mu.Lock()
-		claimed := l.revision != 0
-		l.mu.Unlock()
-		if !claimed {
-			continue
-		}
-		if err := l.Acquire(ctx); err != nil && ctx.Err() == nil {
-			l.options.Logger.Debug("the lease cannot be renewed; trying again", "key", l.options.Key, "error", err)
-		}
-	}
-}
-
-// IsHeld asks the leader whether any replica holds a lease.
-func (b *Bucket) IsHeld(ctx context.Context, key string) (bool, error) {
-	e, err := b.read(ctx, key)
-	return e.claim != nil, err
+// pause is how long to wait for the next attempt after one that began at a time.
+func (l *Lease) pause(began time.Duration) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return max(l.state.next(began)-l.now(), 0)
 }
 
 // IsHolder asks the leader whether this replica holds the lease.
 func (l *Lease) IsHolder(ctx context.Context) (bool, error) {
-	e, err := l.bucket.read(ctx, l.options.Key)
+	e, err := l.bucket.read(ctx, l.options.Key, l.options.TTL)
 	return err == nil && e.claim != nil && e.claim.Holder == l.options.Claim.Holder, err
 }
 
@@ -289,24 +248,22 @@ func (l *Lease) IsHolder(ctx context.Context) (bool, error) {
 // cannot survive it: it is stored before the delete, which then expects its revision, or rejected after it.
 func (l *Lease) Release(ctx context.Context) {
 	l.mu.Lock()
-	revision, doubt := l.revision, l.unconfirmed
+	revision, doubt := l.state.revision, l.unconfirmed
 	if doubt {
 		revision = l.expected
 	}
-	l.status, l.revision, l.unconfirmed = Status{}, 0, false
+	l.state.lose()
+	l.holder, l.differences, l.unconfirmed = Claim{}, nil, false
 	l.mu.Unlock()
 	if revision == 0 && !doubt {
 		return
 	}
-	err := l.bucket.keys.Delete(ctx, l.options.Key, revision)
+	key, ttl := l.options.Key, l.options.TTL
+	err := l.bucket.delete(ctx, key, revision, ttl)
 	if errors.Is(err, natsx.ErrConflict) {
-		var e entry
-		if e, err = l.bucket.read(ctx, l.options.Key); err == nil && e.claim != nil &&
-			e.claim.Holder == l.options.Claim.Holder {
-			err = l.bucket.keys.Delete(ctx, l.options.Key, e.revision)
-		}
+		err = l.bucket.Free(ctx, key, l.options.Claim.Holder, ttl)
 	}
 	if err != nil {
-		l.options.Logger.Debug("the lease cannot be released; it expires", "key", l.options.Key, "error", err)
+		l.options.Logger.Debug("the lease cannot be released; it expires", "key", key, "error", err)
 	}
 }

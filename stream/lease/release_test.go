@@ -22,7 +22,7 @@ func TestReleasedDuringRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bucket, err := Open(t.Context(), js, 1, nil)
+	bucket, err := Open(t.Context(), js, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,13 +39,13 @@ func TestReleasedDuringRequest(t *testing.T) {
 		_ = l.Acquire(ctx)
 		cancel()
 		l.Release(t.Context())
-		held, err := bucket.IsHeld(t.Context(), "q")
+		revision, err := bucket.Revision(t.Context(), "q", time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if held {
+		if revision != 0 {
 			left++
-			if err := bucket.kv.Delete(t.Context(), "q"); err != nil {
+			if err := bucket.keys.Delete(t.Context(), "q", revision); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -67,7 +67,7 @@ func leaseOf(t *testing.T) *Lease {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bucket, err := Open(t.Context(), js, 1, nil)
+	bucket, err := Open(t.Context(), js, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestRenewedLate(t *testing.T) {
 	}
 	held()
 	l.mu.Lock()
-	l.expires = time.Now().Add(-time.Millisecond) // as after a pause of the process
+	l.state.expires = l.now() - time.Millisecond // as after a pause of the process
 	l.mu.Unlock()
 	held()
 }
@@ -112,11 +112,7 @@ func TestRenewedLate(t *testing.T) {
 func TestRenewedWhileItEnds(t *testing.T) {
 	t.Parallel()
 	l := leaseOf(t)
-	revision := func() uint64 {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.revision
-	}
+	revision := l.claimed
 	for end := time.Now().Add(3 * time.Minute); revision() == 0; {
 		if err := l.Acquire(t.Context()); err != nil && time.Now().After(end) {
 			t.Fatal(err)

@@ -225,9 +225,8 @@ func (p Pipeline) checkRole() error {
 	case p.LearnsFromEdges() && p.Role != RoleTrain:
 		return fmt.Errorf("pipeline %s: the rows are at the edges (%s), and their summaries are learned from here; give "+
 			"this replica role train: 'embedd run --role train', or daemon.role", p.Name, strings.Join(p.Edges, ", "))
-	case p.Lease != 0 && p.Lease < lease.MinTTL:
-		return fmt.Errorf("pipeline %s: a lease of %v is too short; the server ends leases to the second: give it %v at "+
-			"least", p.Name, p.Lease, lease.MinTTL)
+	case p.Lease != 0 && (p.Lease < lease.MinTTL || p.Lease > lease.MaxTTL):
+		return fmt.Errorf("pipeline %s: a lease of %v: give it from %v to %v", p.Name, p.Lease, lease.MinTTL, lease.MaxTTL)
 	}
 	return nil
 }

@@ -163,8 +163,8 @@ var spec = []field{
 		doc: "Replicas of the streams and buckets that embedd creates. auto is three in a cluster of at least three " +
 			"servers, else one."},
 	{path: "nats.lease", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Lease }, value: "10s", low: 2, high: 3600,
-		doc: "Duration of the trainer's lease: another daemon takes over this long after the trainer disappears without " +
-			"releasing it. It is renewed after each third of the duration."},
+		doc: "Duration of the trainer's lease: another daemon takes over within 1.5 times as long after the trainer " +
+			"disappears without releasing it. It is renewed after each third of the duration."},
 	{path: "nats.model_sync_timeout", to: func(c *Config, _ *Pipeline) any { return &c.NATS.ModelSyncTimeout },
 		value: "10s", or: "never", low: 3, high: 3600,
 		doc: "How long a replica answers while the model store does not confirm that its model is the live one. After it, " +

@@ -71,8 +71,8 @@ func (b *Blocks) Open(ctx context.Context) (err error) {
 		return nil
 	}
 	if b.Input == nil || b.replica.Leases == nil {
-		return errors.New("training.block shares learning through JetStream: it needs input.stream, model.store auto, and " +
-			"a server from 2.11 on; leave it out")
+		return errors.New("training.block shares learning through JetStream: it needs input.stream and " +
+			"model.store auto; leave it out")
 	}
 	if err := b.checkRetention(); err != nil {
 		return err

@@ -23,7 +23,6 @@ const (
 	DeadLetterStream                  // the last look at the streams found that dead letters would not be stored
 	DeadLetterShare                   // nearly all of the newest messages became dead letters
 	NoLabels                          // none of the newest rows has a label
-	LeaseKey                          // the trainer's lease is held by a client that does not renew it
 	ForeignEntry                      // a key was overwritten by a message that no replica wrote
 	StolenDeliveries                  // a client that is no replica pulls from the consumer
 	Reload                            // the last reload of the configuration failed: the one before is in force
@@ -47,7 +46,6 @@ var componentTable = [components]struct {
 	DeadLetterStream: {"dead_letter_stream", spec.BlocksDeadLetters},
 	DeadLetterShare:  {"dead_share", spec.BlocksNothing},
 	NoLabels:         {"no_labels", spec.BlocksNothing},
-	LeaseKey:         {"lease_key", spec.BlocksNothing},
 	ForeignEntry:     {"foreign_entry", spec.BlocksNothing},
 	StolenDeliveries: {"stolen_deliveries", spec.BlocksNothing},
 	Reload:           {"reload", spec.BlocksNothing},

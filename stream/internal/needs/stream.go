@@ -8,7 +8,6 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/spec"
 )
 
@@ -122,17 +121,16 @@ func PartitionFault(p *spec.Pipeline, c *jetstream.StreamConfig) *Fault {
 		have.Source, have.Destination), fmt.Sprintf("give the pipeline a separate stream for %s", p.Subject), ""}
 }
 
-// partitionsSince is the oldest server with which partitions work: subject transforms of streams came with 2.10, the
-// keys with a TTL that leases need with 2.11.
-var partitionsSince = lease.MinServerVersion
+// partitionsSince is the oldest server with subject transforms of streams.
+var partitionsSince = [3]int{2, 10, 0}
 
 // PartitionServer returns an error where the server is too old for partitions.
 func PartitionServer(version string) error {
 	if !OlderServer(version, partitionsSince) {
 		return nil
 	}
-	return fmt.Errorf("input.partitions needs NATS server 2.11 or later (subject transforms of streams came with 2.10, "+
-		"keys with a TTL with 2.11), and this one is %s: upgrade it, or delete input.partitions", version)
+	return fmt.Errorf("input.partitions needs NATS server 2.10 or later (subject transforms of streams), and this one is "+
+		"%s: upgrade it, or delete input.partitions", version)
 }
 
 // OlderServer reports whether a server's version is before another; a text that is no version is not.

@@ -36,7 +36,8 @@ var buckets = []bucket{
 	{registry.Bucket, "model store", "", "Keeps every model version and the pointer to the live one.",
 		hasModelBucket, modelStorage, modelPermissions},
 	{lease.BucketName, "store of leases", "", "Elects the trainer of a pipeline and assigns its partitions.",
-		func(p *spec.Pipeline) bool { return hasTrainerLease(p) || hasPartitionLeases(p) }, leaseStorage, leasePermissions},
+		func(p *spec.Pipeline) bool { return hasTrainerLease(p) || hasPartitionLeases(p) },
+		keyValue(lease.Stream, lease.Open), leasePermissions},
 	{summaries.BucketName, "store of summaries", "", "Shares the summaries of blocks among replicas.",
 		hasSummaries, summaryStorage, summaryPermissions},
 	{summaries.EdgeStream, "stream of summaries", "edges", "Sends the summaries of an edge to its hub.",
@@ -81,15 +82,6 @@ func modelStorage(p *spec.Pipeline) Storage {
 		return err
 	}
 	return s
-}
-
-func leaseStorage(*spec.Pipeline) Storage {
-	return Storage{Streams: []string{lease.Stream}, Create: lease.Create,
-		Inspect: func(ctx context.Context, js jetstream.JetStream) (Inspection, error) {
-			have, err := stream(ctx, js, lease.Stream)
-			older := OlderServer(js.Conn().ConnectedServerVersion(), lease.MinServerVersion)
-			return Inspection{Exists: have != nil || older}, err
-		}}
 }
 
 func summaryStorage(*spec.Pipeline) Storage {

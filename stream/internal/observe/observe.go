@@ -55,8 +55,10 @@ type Observer struct {
 	oldest     map[string]oldest // by the subjects of a consumer
 	mayNotRead bool              // the user may not read single messages
 
-	heldAt time.Time // when the trainer's lease was last requested, by a replica that is not part of the election
-	isHeld bool      // it was held
+	// Of a replica that is not part of the election: the trainer's lease as it was last read.
+	leaseReadAt   time.Time
+	leaseRevision uint64
+	hasTrainer    bool // it was renewed before
 }
 
 // oldest is the first message that a consumer has not acknowledged, as of the last inspection.
@@ -166,12 +168,13 @@ func (w *Observer) observesLag(ctx context.Context) bool {
 	if observes, isKnown := w.replica.ObservesLag(); isKnown {
 		return observes
 	}
-	if time.Since(w.heldAt) > w.replica.LeaseLife() {
-		if held, err := w.replica.Leases.IsHeld(ctx, w.Name); err == nil {
-			w.heldAt, w.isHeld = time.Now(), held
+	if ttl := w.replica.LeaseTTL(); time.Since(w.leaseReadAt) > ttl {
+		if revision, err := w.replica.Leases.Revision(ctx, w.Name, ttl); err == nil {
+			w.hasTrainer = revision != 0 && revision != w.leaseRevision // or it was not renewed
+			w.leaseReadAt, w.leaseRevision = time.Now(), revision
 		}
 	}
-	return !w.isHeld
+	return !w.hasTrainer
 }
 
 // lag counts the messages of the input that are not answered, and finds the oldest. The error says why none of them can

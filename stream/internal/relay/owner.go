@@ -67,8 +67,9 @@ func (o *owner) runShare(ctx context.Context) {
 		wg.Go(func() { o.ownWhileWanted(ctx, q, isWanted) })
 	}
 	claim := lease.NewClaim(o.memberName(), nil)
-	group := o.Name + ".member"
-	member := o.leases.Lease(lease.Options{Key: group + "." + claim.Holder, Claim: claim, TTL: o.Lease, Logger: o.Log})
+	group := lease.Group{Bucket: o.leases, Name: o.Name + ".member", Own: claim, TTL: o.replica.LeaseTTL(), Logger: o.Log}
+	member := o.leases.Lease(lease.Options{Key: group.Name + "." + claim.Holder, Claim: claim, TTL: o.Lease,
+		Logger: o.Log})
 	wg.Go(func() {
 		if err := member.Acquire(ctx); err != nil && ctx.Err() == nil {
 			o.Log.Debug("the replica cannot announce itself to the others; trying again", "error", err)
@@ -76,7 +77,7 @@ func (o *owner) runShare(ctx context.Context) {
 		member.Run(ctx, func(context.Context, uint64) {})
 		o.replica.Release(member)
 	})
-	o.leases.WatchMembers(ctx, group, o.replica.LeaseLife(), claim, func(members []string) {
+	group.Changed = func(members []string) {
 		for q, member := range assign(slices.Collect(maps.Keys(wanted)), members) {
 			select {
 			case <-wanted[q]: // an assignment that was not received yet
@@ -84,7 +85,15 @@ func (o *owner) runShare(ctx context.Context) {
 			}
 			wanted[q] <- member == claim.Holder
 		}
-	})
+	}
+	group.Stopped = func(ctx context.Context, name string) {
+		for q := range wanted { // their own count would begin only now
+			if err := o.leases.Free(ctx, q.LeaseKey(o.Name), name, group.TTL); err != nil {
+				o.Log.Debug("the lease of a partition cannot be freed; it expires", "partition", q, "error", err)
+			}
+		}
+	}
+	group.Watch(ctx)
 }
 
 // ownWhileWanted owns a partition while it is assigned to this replica.
@@ -117,7 +126,7 @@ func (o *owner) acquire(ctx context.Context, q needs.Partition) {
 	}
 	l.Run(ctx, func(ctx context.Context, term uint64) {
 		// A lease that was renewed late is held again under the same term, without another call.
-		tick := time.NewTicker(o.replica.LeaseLife() / 20)
+		tick := time.NewTicker(o.replica.LeaseTTL() / 20)
 		defer tick.Stop()
 		for now := l.Tenure(); term != 0 && (now.Term == term || now.Term == 0); now = l.Tenure() {
 			if now.Term == term {
@@ -142,7 +151,7 @@ func (o *owner) own(ctx context.Context, q needs.Partition, l *lease.Lease, tenu
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	wg.Go(func() { // a lease that cannot be renewed ends without a notification
-		tick := time.NewTicker(o.replica.LeaseLife() / 20)
+		tick := time.NewTicker(o.replica.LeaseTTL() / 20)
 		defer tick.Stop()
 		for l.Tenure() == tenure {
 			select {

@@ -126,9 +126,6 @@ func (r *Relay) BindPartitions(ctx context.Context, leases func(context.Context,
 		return f
 	}
 	bucket, err := leases(ctx, r.Scope)
-	if errors.Is(err, lease.ErrOldServer) {
-		return fmt.Errorf("input.partitions: %w", err)
-	}
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/ratelog"
-	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/lease"
@@ -66,8 +65,8 @@ func (l *leadership) writeTerm() uint64 {
 	return 0
 }
 
-// LeaseLife is how long a lease lives without renewal.
-func (e *Election) LeaseLife() time.Duration { return cmp.Or(e.Lease, lease.DefaultTTL) }
+// LeaseTTL is how long a lease is held without renewal.
+func (e *Election) LeaseTTL() time.Duration { return cmp.Or(e.Lease, lease.DefaultTTL) }
 
 // IsTrainer reports whether this process may fit models now.
 func (e *Election) IsTrainer() bool {
@@ -77,20 +76,6 @@ func (e *Election) IsTrainer() bool {
 // HasTrainer reports whether a replica is known to be the trainer. Without leases this one is.
 func (e *Election) HasTrainer() bool {
 	return e.trainer.Lease == nil || e.trainer.Status().Holder.Holder != ""
-}
-
-// LeaseFault explains why no replica can become the trainer: the lease is held and not renewed. "" if that is not so.
-func (e *Election) LeaseFault() string {
-	if e.trainer.Lease == nil {
-		return ""
-	}
-	since, ok := e.trainer.Unrenewed()
-	if !ok {
-		return ""
-	}
-	return fmt.Sprintf("the trainer's lease is held by %s, has no TTL and is not renewed since %s, so no replica learns: "+
-		"end that client, and delete the key: nats kv del %s %s --force", e.trainer.Status().Holder.Holder,
-		health.Timestamp(since), lease.BucketName, e.Name)
 }
 
 // ObservesLag reports whether this replica has to observe the input's lag: the trainer does, and every replica while

@@ -112,7 +112,7 @@ type Reader interface {
 
 // RunInTurn runs a reader while this replica reads for learning, until ctx is done.
 func (p *Path) RunInTurn(ctx context.Context, r Reader) {
-	every := time.NewTicker(p.replica.LeaseLife() / 3) // a lease that cannot be renewed expires without a signal
+	every := time.NewTicker(p.replica.LeaseTTL() / 3) // a lease that cannot be renewed expires without a signal
 	defer every.Stop()
 	for ctx.Err() == nil {
 		p.isIdle.Store(!p.replica.ReadsForLearning())

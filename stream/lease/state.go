@@ -1,0 +1,124 @@
+package lease
+
+import "time"
+
+// A lease expires by the clocks of the replicas that use it, each its own, monotonic one: the time of the server, and
+// steps of any wall clock, change nothing.
+//
+//   - The holder renews it every third of its TTL. It holds it for the TTL, counted from sending the last renewal that
+//     the server confirmed.
+//   - A replica that waits reads it at the leader every sixth of the TTL. A revision that is unchanged for 1.1 TTLs,
+//     counted from its first reading, has expired: its holder, which began to count earlier, has stopped before. The
+//     replica takes the lease by compare-and-set, which fails if the holder has renewed it since.
+//   - A gap of more than half a TTL between two readings restarts the count: in an outage of the servers a holder
+//     cannot renew its lease.
+func renewalInterval(ttl time.Duration) time.Duration { return ttl / 3 }
+func readInterval(ttl time.Duration) time.Duration    { return ttl / 6 }
+func maxGap(ttl time.Duration) time.Duration          { return ttl / 2 }
+func expiry(ttl time.Duration) time.Duration          { return ttl + ttl/10 }
+
+// observation is what a replica has read of a lease that another one holds. Times are those of a monotonic clock since
+// any moment. The zero value has read nothing.
+type observation struct {
+	revision    uint64
+	since, last time.Duration // of the first reading of the revision without a gap, and of the newest one
+}
+
+// read is the observation after a reading that was answered at a time. isExpired reports whether the lease has expired.
+func (o observation) read(revision uint64, at, ttl time.Duration) (next observation, isExpired bool) {
+	if revision != o.revision || at-o.last > maxGap(ttl) {
+		return observation{revision, at, at}, false
+	}
+	o.last = at
+	return o, at-o.since >= expiry(ttl)
+}
+
+// state is one replica's part in a lease, without requests and clocks: it holds the lease or waits for it.
+type state struct {
+	ttl time.Duration
+
+	// Of a holder.
+	term     uint64        // the revision at which it was acquired; 0: not held
+	revision uint64        // of the last confirmed claim; 0: none
+	expires  time.Duration // when it is no longer held, unless it is renewed
+	lapses   uint64        // renewals that were confirmed after that
+
+	// Of a replica that waits.
+	observed observation
+	theirTTL time.Duration // of the observed claim
+}
+
+// isHeld reports whether the lease is held at a time.
+func (s *state) isHeld(at time.Duration) bool { return s.term != 0 && at <= s.expires }
+
+// confirm notes that a claim of this replica, sent at a time, is stored at a revision.
+func (s *state) confirm(revision uint64, sent, at time.Duration) {
+	if s.term == 0 {
+		s.term = revision
+	} else if at > s.expires {
+		s.lapses++
+	}
+	s.revision, s.expires, s.observed = revision, sent+s.ttl, observation{}
+}
+
+// lose notes that this replica does not hold the lease.
+func (s *state) lose() { s.term, s.revision = 0, 0 }
+
+// action is what a replica does with a lease that it has read.
+type action int
+
+const (
+	wait action = iota // read it again later
+	take               // write the own claim, if the revision is still the same
+	free               // delete it, if the revision is still the same: another replica is to take it
+)
+
+// reading is what a replica has read of a lease at the leader, and what else it knows then.
+type reading struct {
+	entry
+	at      time.Duration // when the reading was answered
+	isOwn   bool          // the claim is this replica's: a write that was not confirmed is stored
+	hasDied bool          // the process of the holder is known to have ended
+	yields  bool          // another replica that waits is to get the lease
+}
+
+// step decides what to do after a reading.
+func (s *state) step(r reading) action {
+	if r.isOwn {
+		return take // the lease counts as held after a confirmed renewal
+	}
+	s.lose()
+	isFree := r.claim == nil
+	if isFree {
+		s.observed = observation{}
+	} else {
+		s.theirTTL = r.claim.ttl(s.ttl)
+		var isExpired bool
+		s.observed, isExpired = s.observed.read(r.revision, r.at, s.theirTTL)
+		if !isExpired && !r.hasDied {
+			return wait
+		}
+	}
+	switch {
+	case !r.yields:
+		return take
+	case isFree:
+		return wait
+	}
+	return free
+}
+
+// next returns when to renew or read the lease again, after an attempt that began at a time.
+func (s *state) next(began time.Duration) time.Duration {
+	switch {
+	case s.revision != 0:
+		return began + renewalInterval(s.ttl)
+	case s.observed.revision == 0:
+		return began + readInterval(s.ttl)
+	}
+	next, end := began+readInterval(min(s.ttl, s.theirTTL)), s.observed.since+expiry(s.theirTTL)
+	if began < end {
+		next = min(next, end)
+	}
+	return next
+}
