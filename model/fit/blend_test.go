@@ -255,6 +255,20 @@ func TestBlendWithoutAMember(t *testing.T) {
 	}
 }
 
+// A member whose search stopped at its limit of steps is named, one that converged is not.
+func TestBlendNamesMembersThatDoNotConverge(t *testing.T) {
+	data := fixture.Dataset(t, "iris")
+	for iters, want := range map[string]bool{"1": true, "2000": false} {
+		m := fit(t, data, Config{Method: Blend, Dim: 2,
+			Params: map[string]string{"members": "tnca/standard/2/ridge=1/iters=" + iters + ",pca/standard/2"}})
+		notes := strings.Join(m.Report().Notes, "; ")
+		if got := strings.Contains(notes, "tnca at scale standard did not converge"); got != want ||
+			strings.Contains(notes, "pca") {
+			t.Errorf("with %s steps the report says %q", iters, notes)
+		}
+	}
+}
+
 func TestBadBlends(t *testing.T) {
 	data := fixture.Dataset(t, "iris")
 	for members, want := range map[string]string{

@@ -136,6 +136,10 @@ func (b *fitter) add(ctx context.Context, one model.Member) (err error) {
 	m.D = min(one.Dim, bound)
 	frame.SettleRidge(ctx, &m)
 	sol := fail.Must(m.Solve(ctx))
+	if !sol.IsConverged() {
+		b.t.Report.Note(fmt.Sprintf("%s at scale %s did not converge: its search stopped at its limit of steps", one.Method,
+			one.Scale))
+	}
 	w := m.Directions(sol)
 	variance := mat.Trace(linalg.Congruence(m.Basis.Total, m.Within(w)))
 	if !(variance > 0) {
