@@ -104,7 +104,8 @@ type Ridge struct {
 type RidgeScore struct {
 	Ridge   float64 `json:"ridge"` // 0: the shrinkage of each fold
 	OAS     bool    `json:"oas,omitempty"`
-	Share   float64 `json:"share,omitempty"` // see Ridge.Share
+	Share   float64 `json:"share,omitempty"`  // see Ridge.Share
+	Kernel  string  `json:"kernel,omitempty"` // if chosen
 	Correct int     `json:"correct"`
 	Scored  int     `json:"scored"`
 }

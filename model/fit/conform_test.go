@@ -17,7 +17,7 @@ var cheap = map[string]map[string]string{
 	"lenews":  {"rows": "60", "iters": "30"},
 	"lenewks": {"rows": "60", "iters": "30"},
 	"lppnews": {"rows": "60", "iters": "30"},
-	"ksmpa":   {"ridge": "0.1"},
+	"ksmpa":   {"ridge": "0.1", "kernel": "gauss"},
 }
 
 // The methods of the table conform next to their formulas, in the packages of model/internal/method.

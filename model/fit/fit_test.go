@@ -3,6 +3,7 @@ package fit
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -34,17 +35,21 @@ var synthetic = fixture.Synthetic
 
 // fixed has parameters without choices made on rows.
 func fixed(method *frame.Method) map[string]string {
-	if method.Ridge != nil {
-		return map[string]string{"ridge": "0.1"}
+	params := maps.Clone(method.InFolds)
+	if params == nil {
+		params = map[string]string{}
 	}
-	if method.InFolds != nil {
-		return method.InFolds
+	if method.Ridge != nil {
+		params["ridge"] = "0.1"
+	}
+	if len(params) > 0 {
+		return params
 	}
 	return quick(method)
 }
 
 // quick has parameters that make fits fast: lsdr starts only from LDA, a similarity is learned from few rows in few
-// steps, and ksmpa does not choose its ridge.
+// steps, and ksmpa does not choose its kernel and ridge.
 func quick(method *frame.Method) map[string]string {
 	switch method.Name {
 	case "lsdr":
@@ -52,7 +57,7 @@ func quick(method *frame.Method) map[string]string {
 	case "lenews", "lenewks", "lppnews":
 		return map[string]string{"rows": "60", "iters": "30"}
 	case "ksmpa":
-		return map[string]string{"ridge": "0.1"}
+		return map[string]string{"ridge": "0.1", "kernel": "gauss"}
 	}
 	return nil
 }

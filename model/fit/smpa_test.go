@@ -18,8 +18,8 @@ import (
 	"github.com/embedd/embedd/model/score"
 )
 
-// TestLinearKernelIsLSMPA: with the linear kernel and no ridge the outputs of the kernel form span the same space as
-// those of the linear form.
+// TestLinearKernelIsLSMPA: with the linear kernel the outputs of the kernel form are those of the linear form, with or
+// without a ridge.
 func TestLinearKernelIsLSMPA(t *testing.T) {
 	for _, name := range []string{"iris", "wine"} {
 		d := fixture.Dataset(t, name)
@@ -38,12 +38,56 @@ func TestLinearKernelIsLSMPA(t *testing.T) {
 			}
 			return out
 		}
-		a := outputs("lsmpa", map[string]string{"ridge": "0"})
-		b := outputs("ksmpa", map[string]string{"ridge": "0", "kernel": "linear"})
-		for j := range 3 {
-			if c := correlation(a.ColView(j), b.ColView(j)); !(math.Abs(c) >= 1-1e-9) {
-				t.Errorf("%s: output %d of lsmpa and of linear ksmpa correlate by %.12f", name, j, c)
+		for _, ridge := range []string{"0", "0.1"} {
+			a := outputs("lsmpa", map[string]string{"ridge": ridge})
+			b := outputs("ksmpa", map[string]string{"ridge": ridge, "kernel": "linear"})
+			for j := range 3 {
+				if c := correlation(a.ColView(j), b.ColView(j)); !(math.Abs(c) >= 1-1e-9) {
+					t.Errorf("%s, ridge %s: output %d of lsmpa and of linear ksmpa correlate by %.12f", name, ridge, j, c)
+				}
 			}
+		}
+	}
+}
+
+// TestKernelIsChosen: kernel=auto is gauss where it separates the classes better by more than a standard error, and for
+// more outputs than there are columns, else linear.
+func TestKernelIsChosen(t *testing.T) {
+	rng := rand.New(rand.NewPCG(47, 1))
+	rings := &model.Data{N: 120, M: 2, Classes: []string{"a", "b"}}
+	for i := range rings.N {
+		angle, radius := 2*math.Pi*rng.Float64(), 1+float64(i%2)+0.1*rng.NormFloat64()
+		rings.X = append(rings.X, radius*math.Cos(angle), radius*math.Sin(angle))
+		rings.Y = append(rings.Y, i%2)
+	}
+	lines := synthetic(48, 60, 5, 3)
+	for i, c := range lines.Y {
+		lines.X[i*lines.M] += 50 * float64(c) // both kernels separate the classes
+	}
+	tiny := lines.Subset([]int{0, 1, 2, 3, 4, 5}) // two of each class: no row can be held out
+	for name, c := range map[string]struct {
+		data  *model.Data
+		dim   int
+		given map[string]string
+		want  string
+		tried int // kernels and ridges that were compared
+	}{
+		"rings":              {rings, 1, nil, "gauss", 6},
+		"rings, a ridge":     {rings, 1, map[string]string{"ridge": "0.1"}, "gauss", 2},
+		"rings, given":       {rings, 1, map[string]string{"kernel": "linear"}, "linear", 3},
+		"more outputs":       {rings, 3, nil, "gauss", 3},
+		"lines":              {lines, 2, nil, "linear", 6},
+		"lines, a ridge":     {lines, 2, map[string]string{"ridge": "0.1"}, "linear", 2},
+		"lines, all columns": {lines, 5, map[string]string{"ridge": "0.1"}, "linear", 2},
+		"two rows of each":   {tiny, 2, nil, "linear", 0},
+	} {
+		m := fit(t, c.data, Config{Method: "ksmpa", Dim: c.dim, Params: c.given})
+		scores := m.Report().Ridge.Scores
+		if got := m.Params()["kernel"]; got != c.want || len(scores) != c.tried {
+			t.Errorf("%s: the kernel is %s of %d compared, want %s of %d: %+v", name, got, len(scores), c.want, c.tried, scores)
+		}
+		if c.tried == 6 && (scores[0].Kernel != "linear" || scores[3].Kernel != "gauss") {
+			t.Errorf("%s: %+v", name, scores)
 		}
 	}
 }
@@ -143,8 +187,8 @@ func TestSMPAMeetsItsPencil(t *testing.T) {
 		var f mat.TriDense
 		chol.LTo(&f)
 		for _, ridge := range []string{"0.3", "0.01"} {
-			params := map[string]string{"ridge": ridge, "l1": fmt.Sprint(l[0]), "l2": fmt.Sprint(l[1]),
-				"l3": fmt.Sprint(l[2])}
+			params := map[string]string{"ridge": ridge, "kernel": "gauss", "l1": fmt.Sprint(l[0]),
+				"l2": fmt.Sprint(l[1]), "l3": fmt.Sprint(l[2])}
 			m := fit(t, data, Config{Method: "ksmpa", Dim: dim, Params: params})
 			var a mat.Dense
 			a.Mul(f.T(), mat.NewDense(p.n, dim, m.Content().Map.(*mapping.KernelMap).Coefficients))

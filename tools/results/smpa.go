@@ -21,7 +21,7 @@ var fewLiteral = []fewMethod{
 	{name: "lpp, no ridge", method: "lpp", params: map[string]string{"ridge": "0"}},
 	{name: "mfa, no ridge", method: "mfa", params: map[string]string{"ridge": "0"}},
 	{name: "lsmpa, no ridge", method: "lsmpa", params: map[string]string{"ridge": "0"}},
-	{name: "ksmpa, no ridge", method: "ksmpa", params: map[string]string{"ridge": "0"}},
+	{name: "ksmpa, no ridge", method: "ksmpa", params: map[string]string{"ridge": "0", "kernel": "gauss"}},
 }
 
 // smpa runs the protocol of the SMPA paper on data that are available.

@@ -101,7 +101,8 @@ type RidgeRule struct {
 	Floor   func(d int) float64                // of oas at dimension d; nil: 0
 	// Without is the ridge of auto if no rows can be held out; 0: oas.
 	Without float64
-	Unused  func(*Task) bool // with these parameters the criterion has no denominator; nil: it always has one
+	Kernels func(*Task) []string // that kernel=auto is chosen from together with the ridge
+	Unused  func(*Task) bool     // with these parameters the criterion has no denominator; nil: it always has one
 }
 
 func (r *RidgeRule) least(d int) float64 {

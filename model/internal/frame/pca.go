@@ -3,7 +3,6 @@ package frame
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -23,18 +22,6 @@ const (
 	manyColumns  = 100
 	mostVariance = 0.98
 )
-
-// shares are the shares of the variance to choose from: all of it if the method has no PCA in front.
-func shares(t *Task) []float64 {
-	word, has := t.Params["pca"]
-	if share, err := strconv.ParseFloat(word, 64); err == nil {
-		return []float64{share}
-	}
-	if has && t.Columns > manyColumns {
-		return []float64{1, mostVariance}
-	}
-	return []float64{1}
-}
 
 // reduction is a task in its principal components.
 type reduction struct {

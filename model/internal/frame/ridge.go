@@ -47,8 +47,8 @@ func SettleRidge(ctx context.Context, t *Task) {
 	if rule == nil || rule.Unused != nil && rule.Unused(t) {
 		return
 	}
-	shares := shares(t)
-	t.VarianceShare = shares[0]
+	variants := variants(t)
+	variants[0].set(t)
 	word, ridges := t.Params["ridge"], []float64{OASRidge}
 	if r, err := strconv.ParseFloat(word, 64); err == nil {
 		t.Ridge, ridges = r, []float64{r}
@@ -61,11 +61,11 @@ func SettleRidge(ctx context.Context, t *Task) {
 	if word == "auto" && rule.Grid != nil {
 		ridges = rule.Grid
 	}
-	if t.Rows == nil || len(shares)*len(ridges) == 1 {
+	if t.Rows == nil || len(variants)*len(ridges) == 1 {
 		return
 	}
 	defer t.Report.Phase("ridge")()
-	scores := validateRidges(ctx, t, shares, ridges)
+	scores := validateRidges(ctx, t, variants, ridges)
 	if scores == nil {
 		if rule.Without > 0 && word == "auto" {
 			t.Ridge = rule.Without
@@ -75,16 +75,14 @@ func SettleRidge(ctx context.Context, t *Task) {
 			"fewer than 2 classes have the 3 rows that it needs, or no fold can be fitted", t.Ridge))
 		return
 	}
-	// Ties go to the larger ridge.
-	best := -1
 	for i, c := range scores {
 		if c.OAS {
 			scores[i].Ridge = t.Ridge
 		}
-		if best < 0 || c.Correct > scores[best].Correct ||
-			(c.Correct == scores[best].Correct && scores[i].Ridge > scores[best].Ridge) {
-			best = i
-		}
+	}
+	best := bestRidge(scores)
+	if variants[0].kernel != "" {
+		best = simplest(scores, best, bestRidge(scores[:len(ridges)]))
 	}
 	t.Ridge = scores[best].Ridge
 	report := t.Report.Ridge
@@ -92,8 +90,17 @@ func SettleRidge(ctx context.Context, t *Task) {
 	if len(ridges) > 1 {
 		report.Rule = "cv"
 	}
-	if scores[best].Share > 0 {
-		t.VarianceShare = scores[best].Share
-		report.Share = t.VarianceShare
+	variants[best/len(ridges)].set(t)
+	report.Share = scores[best].Share
+}
+
+// bestRidge is the index of the score with the most correct rows; ties go to the larger ridge.
+func bestRidge(scores []model.RidgeScore) int {
+	best := 0
+	for i, c := range scores {
+		if c.Correct > scores[best].Correct || c.Correct == scores[best].Correct && c.Ridge > scores[best].Ridge {
+			best = i
+		}
 	}
+	return best
 }

@@ -31,20 +31,22 @@ func (t *Task) OutputPair(ctx context.Context, sol *Solution, p *Rows, train, te
 	return &OutputPair{ref, fail.Must(score.Outputs(ctx, m, p.dataOf(test))), sol.Dim}, nil
 }
 
-// validateRidges scores each ridge with each share of the variance by cross-validation, see Validate; the shrinkage is
-// estimated in each fold. It returns nil if no rows can be held out.
-func validateRidges(ctx context.Context, t *Task, shares, ridges []float64) []model.RidgeScore {
+// validateRidges scores each ridge with each variant by cross-validation, see Validate; the shrinkage is estimated in
+// each fold. It returns nil if no rows can be held out.
+func validateRidges(ctx context.Context, t *Task, variants []variant, ridges []float64) []model.RidgeScore {
 	var scores []model.RidgeScore
-	for _, share := range shares {
-		if len(shares) == 1 {
-			share = 0 // not reported
+	for _, v := range variants {
+		score := model.RidgeScore{Kernel: v.kernel}
+		if len(variants) > 1 && v.kernel == "" {
+			score.Share = v.share
 		}
 		for _, r := range ridges {
-			scores = append(scores, model.RidgeScore{Ridge: r, OAS: r == OASRidge, Share: share})
+			score.Ridge, score.OAS = r, r == OASRidge
+			scores = append(scores, score)
 		}
 	}
 	tallies := t.Validate(ctx, "ridge", len(scores), len(ridges), func(ft *Task, i int) {
-		ft.VarianceShare = shares[i/len(ridges)]
+		variants[i/len(ridges)].set(ft)
 		if ft.Ridge = scores[i].Ridge; scores[i].OAS {
 			_, shrunk := OAS(t.Method.Ridge.Scatter(ft.Basis), ft.Basis.N, ft.Columns)
 			ft.Ridge = max(shrunk, t.Method.Ridge.least(ft.D))

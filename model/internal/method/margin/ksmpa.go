@@ -25,21 +25,33 @@ var KSMPA = frame.Method{
 		"kernel form",
 	Supervised: true, Map: "kernel", Streaming: "window",
 	Params: append(smpaParams(),
-		frame.Choice("kernel", "gauss", "gauss (bandwidth: the median squared distance of two rows), linear, polynomial "+
-			"(degree 2), cosine, or chi2 (for values >= 0: scale minmax)", mapping.KernelNames...),
+		frame.Choice("kernel", "auto", "auto (by cross-validation gauss, if it is ahead of linear by a standard error), "+
+			"gauss (bandwidth: the median squared distance of two rows), linear, polynomial (degree 2), cosine, or chi2 (for "+
+			"values >= 0: scale minmax)", append([]string{"auto"}, mapping.KernelNames...)...),
 		frame.RidgeParam("auto", "relative ridge in the kernel's space: auto (cross-validation over 0.01, 0.1 and 1), or "+
 			"a number; 0 is the literal form, which rounding decides where the kernel has full rank", true)),
 	Bound: func(t *frame.Task) (int, string) {
 		return min(t.Rows.N, smpaRows) - 1, "the %d directions of the rows that were looked at"
 	},
-	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{0.01, 0.1, 1}, Without: 0.1},
+	Ridge: &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{0.01, 0.1, 1}, Without: 0.1,
+		Kernels: smpaKernels},
 	Samples: true,
 	Memory:  func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) + frame.Pairs(min(e.Rows, smpaRows), 72) },
 	Fit:     fitKSMPA,
 	Nested:  true,
+	InFolds: map[string]string{"kernel": "gauss"},
 	// for curved classes
 	Auto: &frame.Candidate{Rank: 9, OneScale: true,
 		Tried: func(_, classes int, few bool) bool { return classes == 2 && few }},
+}
+
+// smpaKernels are the kernels that kernel=auto chooses from, the simplest first. The linear one has no more outputs
+// than there are columns.
+func smpaKernels(t *frame.Task) []string {
+	if t.D > t.Columns {
+		return []string{"gauss"}
+	}
+	return []string{"linear", "gauss"}
 }
 
 // kernelCut is the share below which directions of the kernel are dropped: of its largest diagonal entry for the
@@ -55,8 +67,13 @@ func fitKSMPA(ctx context.Context, t *frame.Task) *frame.Solution {
 		full.Cache = s
 	}
 	_, rank := s.back.Dims()
-	// The ridge is relative to all n columns, whatever the rank of the kernel.
-	inner := &frame.Task{Method: t.Method, Params: t.Params, D: t.D, Ridge: t.Ridge, M: rank, Columns: t.Rows.N,
+	// The ridge is relative to all n columns, whatever the rank of the kernel. With the linear kernel, which has the
+	// rank of the rows, it is that of lsmpa.
+	columns := t.Rows.N
+	if s.kernel.Name == "linear" {
+		columns = t.Columns
+	}
+	inner := &frame.Task{Method: t.Method, Params: t.Params, D: t.D, Ridge: t.Ridge, M: rank, Columns: columns,
 		Basis: t.Basis, Units: t.Units, Report: t.Report}
 	sol := frame.SolveRatio(ctx, inner, &frame.Ratio{N: s.n, D: s.d}, pencil.Max)
 	var coefficients mat.Dense

@@ -1,0 +1,38 @@
+package frame
+
+import (
+	"testing"
+
+	"github.com/embedd/embedd/model"
+)
+
+// TestSimplest: of 100 rows with 80 correct the standard error is 4.
+func TestSimplest(t *testing.T) {
+	for _, c := range []struct{ first, best, want int }{
+		{80, 80, 0}, {77, 80, 0}, {75, 80, 1}, {99, 100, 1}, {100, 100, 0}, {0, 0, 0},
+	} {
+		scores := []model.RidgeScore{{Correct: c.first, Scored: 100}, {Correct: c.best, Scored: 100}}
+		if got := simplest(scores, 1, 0); got != c.want {
+			t.Errorf("%d and %d correct: %d is chosen, want %d", c.first, c.best, got, c.want)
+		}
+	}
+}
+
+// TestBestRidge: most correct rows, then the larger ridge, then the earlier score.
+func TestBestRidge(t *testing.T) {
+	score := func(correct int, ridge float64) model.RidgeScore {
+		return model.RidgeScore{Ridge: ridge, Correct: correct, Scored: 10}
+	}
+	for name, c := range map[string]struct {
+		scores []model.RidgeScore
+		want   int
+	}{
+		"more":   {[]model.RidgeScore{score(7, 1), score(8, 0.1), score(7, 10)}, 1},
+		"larger": {[]model.RidgeScore{score(8, 0.1), score(8, 1), score(8, 0.01)}, 1},
+		"first":  {[]model.RidgeScore{score(7, 1), score(8, 1), score(8, 1)}, 1},
+	} {
+		if got := bestRidge(c.scores); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
