@@ -1,6 +1,8 @@
 package definition
 
 import (
+	"math"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -41,6 +43,23 @@ func Reconstructions(t testing.TB, x *mat.Dense, k int, reg float64) Graph {
 		}
 	}
 	return g
+}
+
+// Affinity is exp(-d^2/(s_i s_j)) of two rows of a class, where s is the distance of a row to its k-th nearest of the
+// class, at least 1e-3 of the median of the class.
+func Affinity(x *mat.Dense, y []int, classes, k int) func(i, j int) float64 {
+	reach, own := make([]float64, len(y)), make([][]float64, classes)
+	for i, c := range y {
+		if near := Nearest(x, i, k, func(j int) bool { return y[j] == c }); len(near) > 0 {
+			reach[i] = math.Sqrt(Distance2(x, i, near[len(near)-1]))
+		}
+		own[c] = append(own[c], reach[i])
+	}
+	for c := range own {
+		slices.Sort(own[c])
+	}
+	width := func(i int) float64 { return math.Max(reach[i], 1e-3*own[y[i]][len(own[y[i]])/2]) }
+	return func(i, j int) float64 { return math.Exp(-Distance2(x, i, j) / (width(i) * width(j))) }
 }
 
 // Tangent is the space of the leading dim directions of rows about their mean, m x dim or fewer where they span less.

@@ -74,13 +74,7 @@ func Eliminate(t testing.TB, q *mat.SymDense, n int, ridge float64) *mat.SymDens
 	for c := range size - n {
 		s3.SetSym(c, c, s3.At(c, c)+more)
 	}
-	var e mat.EigenSym
-	if !e.Factorize(s3, true) {
-		t.Fatal("no eigenvalues")
-	}
-	values := e.Values(nil)
-	var vectors mat.Dense
-	e.VectorsTo(&vectors)
+	values, vectors := Eigen(t, s3)
 	s2 := mat.NewDense(n, size-n, nil)
 	for i := range n {
 		for c := range size - n {

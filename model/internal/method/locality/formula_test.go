@@ -7,6 +7,7 @@ import (
 
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/model/internal/definition"
+	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/modeltest"
 )
 
@@ -24,10 +25,37 @@ func TestFormulas(t *testing.T) {
 		"npe, regular":         {"npe", map[string]string{"ridge": "0.1", "reg": "0.1", "k": "8"}, npe},
 		"lltsa":                {"lltsa", ridge, lltsa},
 		"lltsa of small parts": {"lltsa", map[string]string{"ridge": "0.1", "k": "6"}, lltsa},
+		"lltsa of three rows":  {"lltsa", map[string]string{"ridge": "0.1", "k": "3"}, lltsa},
 	} {
 		t.Run(name, func(t *testing.T) {
 			modeltest.Run(t, fit.Config{Method: c.method, Seed: 5, Params: c.params}, c.reference)
 		})
+	}
+}
+
+// TestPatchSize: patches of lltsa have k rows, at most all of them. By default there are two more than outputs, at
+// least 12, and fewer than all.
+func TestPatchSize(t *testing.T) {
+	for name, c := range map[string]struct {
+		rows, dim int
+		given     string
+		want      string
+	}{
+		"default":         {40, 2, "auto", "12"},
+		"ten outputs":     {40, 10, "auto", "12"},
+		"eleven outputs":  {40, 11, "auto", "13"},
+		"few rows":        {10, 2, "auto", "9"},
+		"given":           {40, 2, "7", "7"},
+		"given, few rows": {10, 2, "11", "10"},
+	} {
+		d := fixture.Synthetic(49, c.rows, 14, 2)
+		m, err := fit.Fit(t.Context(), d, fit.Config{Method: "lltsa", Dim: c.dim, Params: map[string]string{"k": c.given}})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := m.Params()["k"]; got != c.want {
+			t.Errorf("%s: patches have %s rows, want %s", name, got, c.want)
+		}
 	}
 }
 

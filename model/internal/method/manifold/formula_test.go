@@ -2,6 +2,7 @@ package manifold_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -13,27 +14,35 @@ import (
 
 // TestFormulas compares each method with its definition.
 func TestFormulas(t *testing.T) {
-	few := map[string]string{"rows": "60", "iters": "30"}
+	few := map[string]string{"rows": "60", "iters": "30", "tol": "0"}
+	paper := map[string]string{"rows": "60", "iters": "40", "tol": "0", "alpha": "1", "beta": "1", "sigma": "0.02",
+		"start": "sum"}
+	parts := map[string]string{"patch_k": "4", "patch_size": "20"}
 	for name, c := range map[string]struct {
 		method    string
 		params    map[string]string
 		reference modeltest.Reference
 	}{
-		"le":                   {"le", nil, le},
-		"le of heat":           {"le", map[string]string{"t": "auto", "k": "6"}, le},
-		"lle":                  {"lle", nil, lle},
-		"lle of few":           {"lle", map[string]string{"k": "6", "reg": "0.01"}, lle},
-		"isomap":               {"isomap", nil, isomap},
-		"tsimr":                {"tsimr", nil, tsimr},
-		"tsimr, parallel":      {"tsimr", map[string]string{"gamma": "0.5", "t": "auto"}, tsimr},
-		"mp-tsimr":             {"mp-tsimr", nil, nil},
+		"le":              {"le", nil, le},
+		"le of heat":      {"le", map[string]string{"t": "auto", "k": "6"}, le},
+		"lle":             {"lle", nil, lle},
+		"lle of few":      {"lle", map[string]string{"k": "6", "reg": "0.01"}, lle},
+		"isomap":          {"isomap", nil, isomap},
+		"tsimr":           {"tsimr", nil, tsimr},
+		"tsimr, parallel": {"tsimr", map[string]string{"gamma": "0.5", "t": "auto"}, tsimr},
+		"mp-tsimr":        {"mp-tsimr", parts, tsimr},
+		"mp-tsimr, parallel": {"mp-tsimr", map[string]string{"patch_k": "5", "patch_size": "16", "gamma": "0.5",
+			"t": "auto"}, tsimr},
 		"ltsimr":               {"ltsimr", map[string]string{"gamma": "0.5", "ridge": "0.1"}, ltsimr},
 		"ltsimr, not parallel": {"ltsimr", map[string]string{"gamma": "0", "ridge": "0.1"}, ltsimr},
-		"mp-ltsimr":            {"mp-ltsimr", nil, nil},
+		"mp-ltsimr": {"mp-ltsimr", map[string]string{"patch_k": "4", "patch_size": "20", "gamma": "0.5",
+			"ridge": "0.1"}, ltsimr},
 		"lpfe":                 {"lpfe", nil, lpfe},
-		"lenews":               {"lenews", few, nil}, // see package similarity
-		"lenewks":              {"lenewks", few, nil},
-		"lppnews":              {"lppnews", few, nil},
+		"lenews":               {"lenews", few, lenews},
+		"lenews of the paper":  {"lenews", paper, lenews},
+		"lenewks":              {"lenewks", few, lenews},
+		"lppnews":              {"lppnews", few, lppnews},
+		"lppnews of the paper": {"lppnews", paper, lppnews},
 	} {
 		t.Run(name, func(t *testing.T) {
 			modeltest.Run(t, fit.Config{Method: c.method, Seed: 5, Params: c.params}, c.reference)
@@ -102,13 +111,7 @@ func isomap(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 			b.SetSym(i, j, -(g[i][j]*g[i][j]-rows[i]-rows[j]+all)/2)
 		}
 	}
-	var e mat.EigenSym
-	if !e.Factorize(b, true) {
-		t.Fatal("no eigenvalues")
-	}
-	values := e.Values(nil)
-	var vectors mat.Dense
-	e.VectorsTo(&vectors)
+	values, vectors := definition.Eigen(t, b)
 	y := mat.NewDense(n, p.Dim, nil)
 	for c := range p.Dim {
 		if values[n-1-c]-values[n-2-c] < 1e-3*values[n-1-c] {
@@ -134,16 +137,25 @@ func unexplained(t testing.TB, p *modeltest.Problem, dim int) *mat.SymDense {
 	return definition.Eliminate(t, q, n, 0)
 }
 
-// tangents are the tangent spaces of each row and its k nearest; nil if one is not unique.
+// tangents are the tangent spaces of each patch, and the patch of each row: its k nearest and itself, or one of the
+// patches that the rows are divided into. They are nil if one is not unique.
 func tangents(t testing.TB, p *modeltest.Problem, dim int) (space []*mat.Dense, of []int) {
 	n, _ := p.X.Dims()
-	for i := range n {
-		near := definition.Nearest(p.X, i, p.Int(t, "k"), func(int) bool { return true })
-		s, unique := definition.Tangent(t, p.X, append([]int{i}, near...), dim)
+	var patches [][]int
+	if _, divided := p.Params["patch_k"]; divided {
+		patches, of = definition.Patches(p.X, p.Int(t, "patch_k"), p.Int(t, "patch_size"))
+	} else {
+		for i := range n {
+			near := definition.Nearest(p.X, i, p.Int(t, "k"), func(int) bool { return true })
+			patches, of = append(patches, append([]int{i}, near...)), append(of, i)
+		}
+	}
+	for _, rows := range patches {
+		s, unique := definition.Tangent(t, p.X, rows, dim)
 		if !unique {
 			return nil, nil
 		}
-		space, of = append(space, s), append(of, i)
+		space = append(space, s)
 	}
 	return space, of
 }
@@ -172,6 +184,93 @@ func ltsimr(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 		D: definition.Conjugate(p.X, form), Tolerance: 1e-5}
 }
 
+// learned are the weights W after the given number of steps of the paper's algorithms, which lower
+// |X - XW|^2 + alpha |W - S|^2 + beta sum W: algorithm 2 if no product of rows is negative, else algorithm 1. Those
+// below 1e-6 of the largest are left out. It is nil if weak weights decide what is connected.
+func learned(t testing.TB, p *modeltest.Problem) definition.Graph {
+	n, _ := p.X.Dims()
+	alpha, beta := p.Float(t, "alpha"), p.Float(t, "beta")
+	product := definition.Kernel(p.X, p.Params["kernel"])
+	least, start, isSigned := math.Inf(1), 1.0, false
+	for i := range n {
+		largest := 0.0
+		for j := range n {
+			largest = math.Max(largest, definition.Distance2(p.X, i, j))
+			isSigned = isSigned || product.At(i, j) < 0
+		}
+		least = math.Min(least, largest)
+	}
+	heat := definition.Heat(p.X, p.Float(t, "sigma")*least)
+	if p.Params["start"] == "sum" {
+		start = 1 / float64(n-1)
+	}
+	w := definition.Pairs(n, func(int, int) float64 { return start })
+	for range p.Int(t, "iters") {
+		// plus and minus are W times the positive and the negative parts of the products.
+		plus, minus := definition.New(n), definition.New(n)
+		for i := range n {
+			for j := range n {
+				for k := range n {
+					plus[i][j] += w[i][k] * math.Max(product.At(k, j), 0)
+					minus[i][j] += w[i][k] * math.Max(-product.At(k, j), 0)
+				}
+			}
+		}
+		next := definition.Pairs(n, func(i, j int) float64 {
+			above := 2 * (math.Max(product.At(i, j), 0) + alpha*heat(i, j))
+			below := plus[i][j] + plus[j][i] + 2*alpha*w[i][j] + beta
+			if !isSigned {
+				return w[i][j] * above / below
+			}
+			above += minus[i][j] + minus[j][i]
+			below += 2 * math.Max(-product.At(i, j), 0)
+			return w[i][j] * math.Sqrt(above/below)
+		})
+		w = next
+	}
+	largest := 0.0
+	for i := range n {
+		largest = math.Max(largest, slices.Max(w[i]))
+	}
+	var all []float64
+	kept := definition.Pairs(n, func(i, j int) float64 {
+		if w[i][j] < 1e-6*largest {
+			return 0
+		}
+		all = append(all, w[i][j])
+		return w[i][j]
+	})
+	slices.Sort(all)
+	strong := definition.Pairs(n, func(i, j int) float64 {
+		if kept[i][j] < 2e-3*all[len(all)/2] {
+			return 0
+		}
+		return kept[i][j]
+	})
+	if !strong.IsConnected() {
+		return nil
+	}
+	return kept
+}
+
+// lenews minimises Y'LY with Y'DY = I for the learned weights.
+func lenews(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
+	g := learned(t, p)
+	if g == nil {
+		return nil
+	}
+	return &modeltest.Criterion{Form: modeltest.Embedding, N: definition.Diagonal(g.Degrees()), D: g.Laplacian()}
+}
+
+// lppnews is its linear form.
+func lppnews(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
+	g := learned(t, p)
+	if g == nil {
+		return nil
+	}
+	return &modeltest.Criterion{Form: modeltest.Ratio, N: definition.Weighted(p.X, g.Degrees()), D: g.Form(p.X)}
+}
+
 // lpfe follows the most parallel fields of unit vectors: a = (2 X L X' + rho I)^-1 X r, made orthonormal.
 func lpfe(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 	n, m := p.X.Dims()
@@ -189,13 +288,7 @@ func lpfe(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 	parallel := definition.TangentForm(mat.NewDense(n, m, nil), w, space, of, 1) // without positions only v counts
 	v3 := mat.NewSymDense(start[n], nil)
 	v3.CopySym(parallel.SliceSym(n, n+start[n]))
-	var e mat.EigenSym
-	if !e.Factorize(v3, true) {
-		t.Fatal("no eigenvalues")
-	}
-	values := e.Values(nil)
-	var vectors mat.Dense
-	e.VectorsTo(&vectors)
+	values, vectors := definition.Eigen(t, v3)
 	d := w.Form(p.X)
 	d.ScaleSym(2, d)
 	rho := p.Float(t, "ridge") * mat.Trace(d) / float64(p.Columns)

@@ -27,7 +27,10 @@ func TestFormulas(t *testing.T) {
 		"lsda":                 {"lsda", map[string]string{"ridge": "0.1", "beta": "0.2"}, lsda},
 		"lsda of all pairs":    {"lsda", map[string]string{"ridge": "0.1", "k": "0"}, lsda},
 		"lsmpa":                {"lsmpa", map[string]string{"ridge": "0.1", "l1": "2", "l2": "0.7", "l3": "3"}, lsmpa},
-		"ksmpa":                {"ksmpa", ridge, nil}, // see TestLinearKernelIsLSMPA
+		"ksmpa":                {"ksmpa", map[string]string{"ridge": "0.1", "kernel": "gauss"}, ksmpa},
+		"ksmpa, linear":        {"ksmpa", map[string]string{"ridge": "0.1", "kernel": "linear", "l2": "0.7"}, ksmpa},
+		"ksmpa, polynomial":    {"ksmpa", map[string]string{"ridge": "0.3", "kernel": "polynomial", "k": "3"}, ksmpa},
+		"ksmpa, cosine":        {"ksmpa", map[string]string{"ridge": "0.1", "kernel": "cosine", "l1": "2"}, ksmpa},
 		"dawge":                {"dawge", ridge, dawge},
 		"dawge of squares":     {"dawge", map[string]string{"ridge": "0.1", "f": "square", "normalize": "none"}, dawge},
 		"mfa by class":         {"mfa", map[string]string{"ridge": "0.1", "penalty": "class-pairs"}, mfa},
@@ -95,29 +98,8 @@ func mfa(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 
 // lfda has Sugiyama's weights of pairs: A_ij/n_c within, A_ij (1/n - 1/n_c) or 1/n between.
 func lfda(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
-	n, k, count := len(p.Y), p.Int(t, "kNN"), definition.Counts(p.Y, p.Classes)
-	sigma := make([]float64, n)
-	for i := range n {
-		near := definition.Nearest(p.X, i, k, func(j int) bool { return p.Y[j] == p.Y[i] })
-		if len(near) > 0 {
-			sigma[i] = math.Sqrt(definition.Distance2(p.X, i, near[len(near)-1]))
-		}
-	}
-	floor := make([]float64, p.Classes)
-	for c := range floor {
-		var own []float64
-		for i, s := range sigma {
-			if p.Y[i] == c {
-				own = append(own, s)
-			}
-		}
-		slices.Sort(own)
-		floor[c] = 1e-3 * own[len(own)/2]
-	}
-	affinity := func(i, j int) float64 {
-		s := math.Max(sigma[i], floor[p.Y[i]]) * math.Max(sigma[j], floor[p.Y[j]])
-		return math.Exp(-definition.Distance2(p.X, i, j) / s)
-	}
+	n, count := len(p.Y), definition.Counts(p.Y, p.Classes)
+	affinity := definition.Affinity(p.X, p.Y, p.Classes, p.Int(t, "kNN"))
 	within := definition.Pairs(n, func(i, j int) float64 {
 		if p.Y[i] != p.Y[j] {
 			return 0
@@ -177,9 +159,9 @@ func lsda(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 		D: definition.Weighted(p.X, within.Degrees())}
 }
 
-// lsmpa has dissimilarities l1 g in a class and l2/g between classes, similarities l3/g in a class, for geodesics g
-// over the largest, at least 1e-3 of their median.
-func lsmpa(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
+// sides are the graphs of lsmpa: dissimilarities l1 g in a class and l2/g between classes, and similarities l3/g in a
+// class, for geodesics g over the largest, at least 1e-3 of their median.
+func sides(t testing.TB, p *modeltest.Problem) (dissimilar, similar definition.Graph) {
 	g := definition.Geodesics(p.X, p.Int(t, "k"))
 	var positive []float64
 	for i := range g {
@@ -190,23 +172,81 @@ func lsmpa(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 		}
 	}
 	slices.Sort(positive)
-	count := len(positive)
-	least := 1e-3 * (positive[(count-1)/2] + positive[count/2]) / 2
-	near := func(i, j int) float64 { return math.Max(g[i][j], least) / positive[count-1] }
+	least, largest := 1e-3*definition.Median(positive), positive[len(positive)-1]
+	near := func(i, j int) float64 { return math.Max(g[i][j], least) / largest }
 	l1, l2, l3 := p.Float(t, "l1"), p.Float(t, "l2"), p.Float(t, "l3")
-	dissimilar := definition.Pairs(len(g), func(i, j int) float64 {
+	dissimilar = definition.Pairs(len(g), func(i, j int) float64 {
 		if p.Y[i] == p.Y[j] {
 			return l1 * near(i, j)
 		}
 		return l2 / near(i, j)
 	})
-	similar := definition.Pairs(len(g), func(i, j int) float64 {
+	similar = definition.Pairs(len(g), func(i, j int) float64 {
 		if p.Y[i] == p.Y[j] {
 			return l3 / near(i, j)
 		}
 		return 0
 	})
+	return dissimilar, similar
+}
+
+func lsmpa(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
+	dissimilar, similar := sides(t, p)
 	return &modeltest.Criterion{Form: modeltest.Ratio, N: dissimilar.Form(p.X), D: similar.Form(p.X)}
+}
+
+// ksmpa has the criterion of lsmpa on the rows of K^1/2, K the matrix of the kernel: the outputs of the rows are
+// K^1/2 b, where b are the leading eigenvectors of (K^1/2 L_D K^1/2, K^1/2 L_S K^1/2 + rho I) and rho is relative to as
+// many columns as there are rows, with the linear kernel to those of lsmpa. Columns are unique if the eigenvalues
+// differ.
+func ksmpa(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
+	n := len(p.Y)
+	dissimilar, similar := sides(t, p)
+	root := power(t, definition.Kernel(p.X, p.Params["kernel"]), 0.5)
+	numerator := definition.Conjugate(root, dissimilar.Laplacian())
+	denominator := definition.Conjugate(root, similar.Laplacian())
+	relative := n
+	if p.Params["kernel"] == "linear" {
+		relative = p.Columns
+	}
+	rho := p.Float(t, "ridge") * mat.Trace(denominator) / float64(relative)
+	for i := range n {
+		denominator.SetSym(i, i, denominator.At(i, i)+rho)
+	}
+	white := power(t, denominator, -0.5)
+	values, vectors := definition.Eigen(t, definition.Conjugate(white, numerator))
+	for c := range p.Dim {
+		if values[n-1-c]-values[n-2-c] < 1e-3*values[n-1] {
+			return nil
+		}
+	}
+	var y mat.Dense
+	y.Product(root, white, vectors)
+	columns := mat.NewDense(n, p.Dim, nil)
+	for c := range p.Dim {
+		columns.SetCol(c, mat.Col(nil, n-1-c, &y))
+	}
+	return &modeltest.Criterion{Form: modeltest.Exact, Columns: columns, Tolerance: 1e-4}
+}
+
+// power is the power of a matrix without its part of no variance.
+func power(t testing.TB, s *mat.SymDense, exponent float64) *mat.Dense {
+	values, vectors := definition.Eigen(t, s)
+	n := len(values)
+	scaled := mat.DenseCopyOf(vectors)
+	for c, v := range values {
+		if v > 1e-13*values[n-1] {
+			v = math.Pow(v, exponent)
+		} else {
+			v = 0
+		}
+		for i := range n {
+			scaled.Set(i, c, v*scaled.At(i, c))
+		}
+	}
+	var out mat.Dense
+	out.Mul(scaled, vectors.T())
+	return &out
 }
 
 // dawge weighs the pairs of a class by the cosine of their difference with the normal of the class's boundary: that

@@ -1,8 +1,6 @@
 package patch_test
 
 import (
-	"math"
-	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -103,28 +101,11 @@ func energetic(t testing.TB, x *mat.Dense, patch []int, energy float64) (space *
 // localBetween is S_b of lfda.
 func localBetween(p *modeltest.Problem, k int) *mat.SymDense {
 	n, count := len(p.Y), definition.Counts(p.Y, p.Classes)
-	sigma := make([]float64, n)
-	for i := range n {
-		if near := definition.Nearest(p.X, i, k, func(j int) bool { return p.Y[j] == p.Y[i] }); len(near) > 0 {
-			sigma[i] = math.Sqrt(definition.Distance2(p.X, i, near[len(near)-1]))
-		}
-	}
-	floor := make([]float64, p.Classes)
-	for c := range floor {
-		var own []float64
-		for i, s := range sigma {
-			if p.Y[i] == c {
-				own = append(own, s)
-			}
-		}
-		slices.Sort(own)
-		floor[c] = 1e-3 * own[len(own)/2]
-	}
+	affinity := definition.Affinity(p.X, p.Y, p.Classes, k)
 	return definition.Pairs(n, func(i, j int) float64 {
 		if p.Y[i] != p.Y[j] {
 			return 1 / float64(n)
 		}
-		s := math.Max(sigma[i], floor[p.Y[i]]) * math.Max(sigma[j], floor[p.Y[j]])
-		return math.Exp(-definition.Distance2(p.X, i, j)/s) * (1/float64(n) - 1/count[p.Y[i]])
+		return affinity(i, j) * (1/float64(n) - 1/count[p.Y[i]])
 	}).Form(p.X)
 }

@@ -1,0 +1,147 @@
+package definition
+
+import (
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// Patches divides the rows: the largest patch, of equally large ones the last, is split until all have fewer than limit
+// rows. The result is the level at which the mean over patches of the mean ratio of geodesic to Euclidean distance is
+// closest to 1, of equal ones the first. It also returns the patch of each row.
+func Patches(x *mat.Dense, k, limit int) (patches [][]int, of []int) {
+	n, _ := x.Dims()
+	for k = min(k, n-1); !Joined(x, k, Any).Union().IsConnected(); {
+		k = min(k+2, n-1)
+	}
+	near, g := Joined(x, k, Any), Geodesics(x, k)
+	var all []int
+	for i := range n {
+		all = append(all, i)
+	}
+	best := math.Inf(1)
+	for level := [][]int{all}; ; {
+		mean := 0.0
+		for _, rows := range level {
+			mean += stretch(x, g, rows) / float64(len(level))
+		}
+		if off := math.Abs(mean - 1); off < best {
+			best, patches = off, slices.Clone(level)
+		}
+		largest := 0
+		for p, rows := range level {
+			if len(rows) >= len(level[largest]) {
+				largest = p
+			}
+		}
+		if len(level[largest]) < limit {
+			break
+		}
+		left, right := split(x, near, g, level[largest])
+		level = append([][]int{left, right}, slices.Delete(slices.Clone(level), largest, largest+1)...)
+	}
+	of = make([]int, n)
+	for p, rows := range patches {
+		for _, i := range rows {
+			of[i] = p
+		}
+	}
+	return patches, of
+}
+
+// stretch is the mean ratio of geodesic to Euclidean distance of all pairs, in which equal rows have 1.
+func stretch(x *mat.Dense, g Graph, rows []int) float64 {
+	sum := 0.0
+	for _, i := range rows {
+		for _, j := range rows {
+			if d := math.Sqrt(Distance2(x, i, j)); d > 0 {
+				sum += g[i][j] / d
+			} else {
+				sum++
+			}
+		}
+	}
+	return sum / float64(len(rows)*len(rows))
+}
+
+// split grows two patches from the rows that are farthest apart along the manifold. In each round they take the free
+// rows that are among the nearest rows of theirs. A row that both reach goes to one that has a single row, else to the
+// less stretched. A patch of a single row that reaches none takes the nearest one. If none is reached, the rows go to
+// the smaller patch.
+func split(x *mat.Dense, near, g Graph, rows []int) (left, right []int) {
+	free := slices.Sorted(slices.Values(rows))
+	first, second := free[0], free[1]
+	for a, i := range free {
+		for _, j := range free[a+1:] {
+			if g[i][j] > g[first][second] {
+				first, second = i, j
+			}
+		}
+	}
+	right, left = []int{first}, []int{second}
+	take := func(to *[]int, i int) {
+		if at := slices.Index(free, i); at >= 0 {
+			*to, free = append(*to, i), slices.Delete(free, at, at+1)
+		}
+	}
+	take(new([]int), first)
+	take(new([]int), second)
+	for len(free) > 0 {
+		reached := func(from []int) (out []int) {
+			for _, i := range free {
+				if slices.ContainsFunc(from, func(j int) bool { return near[j][i] > 0 }) {
+					out = append(out, i)
+				}
+			}
+			return out
+		}
+		toLeft, toRight := reached(left), reached(right)
+		for _, side := range []struct {
+			to   *[]int
+			rows []int
+		}{{&left, toLeft}, {&right, toRight}} {
+			if own := (*side.to)[0]; len(side.rows) == 0 && len(*side.to) == 1 && len(free) > 0 {
+				take(side.to, slices.MinFunc(free, func(i, j int) int {
+					if g[own][i] < g[own][j] {
+						return -1
+					}
+					return 1
+				}))
+			}
+		}
+		if len(toLeft) == 0 && len(toRight) == 0 {
+			for _, i := range slices.Clone(free) {
+				if len(left) < len(right) {
+					take(&left, i)
+				} else {
+					take(&right, i)
+				}
+			}
+		}
+		for _, i := range toLeft {
+			if !slices.Contains(toRight, i) {
+				take(&left, i)
+			}
+		}
+		for _, i := range toRight {
+			if !slices.Contains(toLeft, i) {
+				take(&right, i)
+			}
+		}
+		for _, i := range toLeft {
+			switch {
+			case !slices.Contains(toRight, i):
+			case len(left) == 1:
+				take(&left, i)
+			case len(right) == 1:
+				take(&right, i)
+			case stretch(x, g, left) < stretch(x, g, right):
+				take(&left, i)
+			default:
+				take(&right, i)
+			}
+		}
+	}
+	return left, right
+}
