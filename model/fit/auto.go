@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/embedd/embedd/model"
@@ -147,11 +148,19 @@ func (c Config) WithChoice(choice *model.Choice) Config {
 	return c
 }
 
-// candidateParams passes the ridge of auto to a method that has one. The ridge auto is the default of every candidate.
+// candidateParams are the parameters with which auto fits the method that it chose. It passes its ridge on to a method
+// that has one. The ridge auto is the default of every candidate.
 func candidateParams(name, ridge string) map[string]string {
 	m, err := lookup(name)
-	if err != nil || m.Ridge == nil || ridge == "" || ridge == "auto" {
+	if err != nil {
 		return nil
 	}
-	return map[string]string{"ridge": ridge}
+	params := map[string]string{}
+	if m.Auto != nil {
+		maps.Copy(params, m.Auto.Fixed)
+	}
+	if m.Ridge != nil && ridge != "" && ridge != "auto" {
+		params["ridge"] = ridge
+	}
+	return params
 }

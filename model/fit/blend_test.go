@@ -212,6 +212,10 @@ func TestKernelBeatsTheBlend(t *testing.T) {
 	if m.Method() != "ksmpa" || len(choice.Members) > 0 || choice.Scores[0].Method != "ksmpa" {
 		t.Fatalf("%s at %d of %+v", m.Method(), m.Dim(), choice.Members)
 	}
+	given := Config{Params: map[string]string{"ridge": "1"}}.WithChoice(&model.Choice{Method: "ksmpa"}).Params
+	if m.Params()["kernel"] != "gauss" || !maps.Equal(given, map[string]string{"kernel": "gauss", "ridge": "1"}) {
+		t.Errorf("the kernel is %s, and with a given ridge the parameters are %v", m.Params()["kernel"], given)
+	}
 	if m := fit(t, data, Config{Dim: AutoDim, Blend: 3}); m.Method() != Blend {
 		t.Errorf("a blend of 3 is asked for, and this is %s", m.Method())
 	}

@@ -55,6 +55,8 @@ type Candidate struct {
 	OneScale bool
 	// Landmarks: it is tried with landmarks too, if auto may be nonlinear.
 	Landmarks bool
+	// Fixed are parameters that are auto by default and have this value if auto chooses the method.
+	Fixed map[string]string
 	// Settings are further parameters to try if it is among the best.
 	Settings []map[string]string
 }

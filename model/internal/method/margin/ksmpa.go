@@ -40,8 +40,8 @@ var KSMPA = frame.Method{
 	Fit:     fitKSMPA,
 	Nested:  true,
 	InFolds: map[string]string{"kernel": "gauss"},
-	// for curved classes
-	Auto: &frame.Candidate{Rank: 9, OneScale: true,
+	// for curved classes: other candidates are linear
+	Auto: &frame.Candidate{Rank: 9, OneScale: true, Fixed: map[string]string{"kernel": "gauss"},
 		Tried: func(_, classes int, few bool) bool { return classes == 2 && few }},
 }
 
