@@ -28,6 +28,7 @@ func TestMistakesInFiles(t *testing.T) {
 	wide := write("utf16.csv", "\xff\xfex\x00,\x00y\x00\n\x00")
 	comment := write("comment.csv", "# made by hand\nx,y,label\n"+rows)
 	region := write("region.csv", "x,y,region,label\n1,2,APAC,a\n2,1,EMEA,b\n1,3,APAC,a\n3,1,EMEA,b\n")
+	single := write("single.csv", "x,y,label\n1,2,a\n2,1,a\n1,3,a\n")
 	model := filepath.Join(dir, "m.embedd")
 	must(t, "fit", "--data", named, "--label", "label", "--method", "lda", "-o", model)
 	for _, c := range []struct {
@@ -36,6 +37,10 @@ func TestMistakesInFiles(t *testing.T) {
 		words string
 	}{
 		{"fit --data " + named + " --label label --method LDA -o " + model, 2, "the nearest is lda,"},
+		{"fit --data " + named + " --label label --method mfa --set K1=3 -o " + model, 2,
+			`has no parameter "K1" (did you mean "k1"?)`},
+		{"fit --data " + single + " --label label -o " + model, 0,
+			`every row with a label is of class "a", so auto takes pca`},
 		{"fit --data " + named + " --label Label --method lda -o " + model, 2, `did you mean "label"?`},
 		{"fit --data " + bare + " --label a --method lda -o " + model, 1, "line 1 holds 1.5, so it seems to be a row"},
 		{"fit --data " + bare + " --label x2 --method lda --no-header -o " + model, 0, "2 features: x0, x1; label: x2"},

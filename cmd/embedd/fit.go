@@ -13,6 +13,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/files"
 	"github.com/embedd/embedd/cmd/embedd/report"
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
 )
 
 func fitCommand(e *cli.Env) *cobra.Command {
@@ -39,6 +40,10 @@ func fitCommand(e *cli.Env) *cobra.Command {
 		r, err := dataset.Read(ctx, e, spec)
 		if err != nil {
 			return err
+		}
+		if c.Method == fit.Auto && len(r.Classes) == 1 {
+			e.Notef("%s: every row with a label is of class %q, so auto takes pca, which uses no labels: check that --label %s "+
+				"is the column of the class", r.Name, r.Classes[0], spec.Label)
 		}
 		m, err := fitRows(ctx, e, r, c)
 		if err != nil {

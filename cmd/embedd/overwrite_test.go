@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/embedd/embedd/cmd/embedd/cli"
 )
 
 // TestOutputIsNoInput: no verb writes over a file that it reads, by whichever path.
@@ -27,6 +30,13 @@ func TestOutputIsNoInput(t *testing.T) {
 		}},
 		{"a link", func(data, other string) []string {
 			return []string{"transform", "--model", model, "--data", other, "-o", data}
+		}},
+		{"a hard link", func(data, _ string) []string {
+			other := filepath.Join(filepath.Dir(data), "same.csv.gz")
+			if err := os.Link(data, other); err != nil {
+				t.Fatal(err)
+			}
+			return []string{"transform", "--model", model, "--data", data, "-o", other}
 		}},
 		{"a fit", func(data, other string) []string {
 			return []string{"fit", "--data", data, "--label", "label", "--method", "lda", "-o", other}
@@ -55,5 +65,24 @@ func TestOutputIsNoInput(t *testing.T) {
 				t.Errorf("the rows are not as before: %v", err)
 			}
 		})
+	}
+}
+
+// TestStandardOutputIsNoInput: a shell can open a file for reading and writing, and then -o - writes into the rows.
+func TestStandardOutputIsNoInput(t *testing.T) {
+	rows := writeFile(t, t.TempDir(), "x.csv", labelledRows(20))
+	out, err := os.OpenFile(rows, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	var errs bytes.Buffer
+	e := &cli.Env{Stdin: strings.NewReader(""), Stdout: out, Stderr: &errs}
+	code := dispatch(t.Context(), e, []string{"fit", "--data", rows, "--label", "label", "--method", "lda", "-o", "-"})
+	if code != 2 || !strings.Contains(errs.String(), "-o - would overwrite the file that --data names") {
+		t.Errorf("exit %d: %s", code, &errs)
+	}
+	if left, err := os.ReadFile(rows); err != nil || string(left) != labelledRows(20) {
+		t.Errorf("the rows are not as before: %v", err)
 	}
 }

@@ -1,6 +1,8 @@
 // Package spell measures the distance between two names, for suggestions in errors.
 package spell
 
+import "strings"
+
 // Distance counts the letters to insert, delete, change or swap with their neighbour (optimal string alignment), in
 // bytes. The distance of cobra is not exported, and the modules for Levenshtein's count a swap as two changes: --dmi
 // would not find --dim.
@@ -26,4 +28,19 @@ func Distance(a, b string) int {
 		}
 	}
 	return d[len(a)][len(b)]
+}
+
+// Nearest is the name that is most similar to the given one, in any case of letters, "" if none is
+// similar. It is for "did you mean".
+func Nearest(given string, names []string) string {
+	if len(given) > 64 { // longer than any name; the distance costs the product of the lengths
+		return ""
+	}
+	best, least := "", len(given)/2+1 // more than half of the letters changed: not similar
+	for _, name := range names {
+		if d := Distance(strings.ToLower(given), strings.ToLower(name)); d < least {
+			best, least = name, d
+		}
+	}
+	return best
 }

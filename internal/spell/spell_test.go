@@ -15,3 +15,13 @@ func TestDistance(t *testing.T) {
 		}
 	}
 }
+
+func TestNearest(t *testing.T) {
+	names := []string{"rows", "message", "in_flight"}
+	for given, want := range map[string]string{"row": "rows", "mesage": "message", "inflight": "in_flight",
+		"rwos": "rows", "ROW": "rows", "zebra": "", "": ""} {
+		if got := Nearest(given, names); got != want {
+			t.Errorf("Nearest(%q) = %q, want %q", given, got, want)
+		}
+	}
+}

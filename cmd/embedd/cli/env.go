@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/internal/spell"
 )
 
 // Env is what a verb sees of its process. Tests pass buffers.
@@ -80,7 +80,7 @@ func Checkf(format string, args ...any) error { return CheckError{fmt.Errorf(for
 
 // DidYouMean returns ` (did you mean "near"?)` if one of the names is close to the given one, else "".
 func DidYouMean(given string, names []string) string {
-	near := config.Nearest(given, names)
+	near := spell.Nearest(given, names)
 	if near == "" {
 		return ""
 	}
@@ -142,13 +142,16 @@ func CheckRequired(cmd *cobra.Command, _ []string) (err error) {
 }
 
 // CheckOutput returns a usage error if the file of --output is one that the command reads: a flag with a FILE, an
-// argument, or standard input, also through a link.
+// argument, or standard input, also through a link. Standard output may be such a file too.
 func CheckOutput(e *Env, cmd *cobra.Command, args []string) (err error) {
 	output := cmd.Flags().Lookup("output")
 	if output == nil {
 		return nil
 	}
 	out, statErr := os.Stat(output.Value.String())
+	if file, ok := e.Stdout.(*os.File); ok && output.Value.String() == "-" {
+		out, statErr = file.Stat()
+	}
 	if statErr != nil || !out.Mode().IsRegular() {
 		return nil // it does not exist, or nothing can be lost
 	}

@@ -577,16 +577,6 @@ func TestReferenceIsFresh(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	names := []string{"rows", "message", "in_flight"}
-	for given, want := range map[string]string{"row": "rows", "mesage": "message", "inflight": "in_flight",
-		"rwos": "rows", "zebra": "", "": ""} {
-		if got := Nearest(given, names); got != want {
-			t.Errorf("Nearest(%q) = %q, want %q", given, got, want)
-		}
-	}
-}
-
 // For any bytes, Parse returns a configuration, or problems with a line and column; it does not panic.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(full))

@@ -256,7 +256,7 @@ func (d *document) unknown(under, path string, key *yaml.Node) {
 		add(f.path)
 	}
 	hint := fmt.Sprintf("allowed are %s", strings.Join(siblings, ", "))
-	if near := Nearest(key.Value, siblings); near != "" {
+	if near := spell.Nearest(key.Value, siblings); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	} else if elsewhere != "" {
 		hint = fmt.Sprintf("it belongs to %s; %s", elsewhere, hint)
@@ -317,18 +317,4 @@ func join(path, key string) string {
 // actual is the path in the file of a path in the spec.
 func actual(specPath, pipeline string) string {
 	return "pipelines." + pipeline + "." + strings.TrimPrefix(specPath, each)
-}
-
-// Nearest is the name that is most similar to the given one, "" if none is similar. It is for "did you mean".
-func Nearest(given string, names []string) string {
-	if len(given) > 64 { // longer than any name; the distance costs the product of the lengths
-		return ""
-	}
-	best, least := "", len(given)/2+1 // more than half of the letters changed: not similar
-	for _, name := range names {
-		if d := spell.Distance(strings.ToLower(given), strings.ToLower(name)); d < least {
-			best, least = name, d
-		}
-	}
-	return best
 }

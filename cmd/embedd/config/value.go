@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/embedd/embedd/internal/spell"
 )
 
 // value decodes a value into the target of the field.
@@ -174,7 +176,7 @@ func (f field) set(target any, text string) error {
 			return nil
 		}
 		if len(f.words) > 0 && !slices.Contains(f.words, text) {
-			if near := Nearest(text, f.words); near != "" {
+			if near := spell.Nearest(text, f.words); near != "" {
 				return fmt.Errorf("want %s (did you mean %q?)", f.form(), near)
 			}
 			return fmt.Errorf("want %s", f.form())

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/internal/spell"
 )
 
 // Method describes a way to learn a projection, and fits it.
@@ -77,7 +79,11 @@ func (m *Method) Resolve(given map[string]string) (map[string]string, error) {
 			for _, p := range m.Params {
 				names = append(names, p.Name)
 			}
-			return nil, fmt.Errorf("method %s has no parameter %q; allowed: %s", m.Name, name,
+			meant := ""
+			if near := spell.Nearest(name, names); near != "" {
+				meant = fmt.Sprintf(" (did you mean %q?)", near)
+			}
+			return nil, fmt.Errorf("method %s has no parameter %q%s; allowed: %s", m.Name, name, meant,
 				strings.Join(names, ", "))
 		}
 		if err := m.Params[i].Check(given[name]); err != nil {
