@@ -208,7 +208,7 @@ var below = map[string][]string{
 // ofModel lists the packages below a fitted map.
 var ofModel = []string{"internal/narrow", "model/internal/fail",
 	"model/internal/mapping", "model/internal/product", "model/internal/linalg",
-	"model/internal/parallel"}
+	"model/internal/parallel", "model/internal/tile"}
 
 // forbiddenModules lists the external modules that a package may not import, directly or indirectly, so that a host
 // that embeds the package does not get them.

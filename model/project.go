@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	tile      = 64      // rows that are copied together, so that scratch stays in cache
+	tileRows  = 64      // rows that are copied together, so that scratch stays in cache
 	most      = 1024    // rows in one unit of work
 	serial    = 1 << 20 // multiply-adds up to which a call uses one core
 	rangeLow  = 1e-30   // float32 loses precision for scales and folded weights
@@ -49,7 +49,7 @@ type projection struct {
 
 type scratch struct {
 	x64  []float64  // m
-	y    []float32  // tile x width, for finish
+	y    []float32  // tileRows x width, for finish
 	z    []float32  // rows that are copied
 	at   []*float32 // columns of them
 	wide []float64  // the same in float64
@@ -111,7 +111,7 @@ func (k *projection) borrow() *scratch {
 	s := scratches.Get().(*scratch)
 	s.x64 = slices.Grow(s.x64[:0], k.m)[:k.m]
 	if k.finish != nil {
-		s.y = slices.Grow(s.y[:0], tile*k.width)[:tile*k.width]
+		s.y = slices.Grow(s.y[:0], tileRows*k.width)[:tileRows*k.width]
 	}
 	return s
 }
@@ -296,7 +296,7 @@ func (j *job) run(ctx context.Context, dst []float32, class []int, rows Rows) er
 	k := j.kernel
 	workers := 1
 	if float64(rows.N)*float64(k.m)*float64(k.width) > serial {
-		workers = min(parallel.Workers(ctx), (rows.N+tile-1)/tile)
+		workers = min(parallel.Workers(ctx), (rows.N+tileRows-1)/tileRows)
 	}
 	j.dst, j.class, j.rows = dst, class, rows
 	if k.products != nil && !k.centred && !k.exact {
@@ -306,7 +306,8 @@ func (j *job) run(ctx context.Context, dst []float32, class []int, rows Rows) er
 	if k.steps(j) {
 		atOnce = most / 4 // they take longer, and learning yields between units
 	}
-	if err := j.pool.Run(ctx, workers, rows.N, max(tile, min(atOnce, (share+tile-1)/tile*tile))); err != nil {
+	unit := max(tileRows, min(atOnce, (share+tileRows-1)/tileRows*tileRows))
+	if err := j.pool.Run(ctx, workers, rows.N, unit); err != nil {
 		return fmt.Errorf("project: %w", err)
 	}
 	if j.err != nil {
@@ -349,7 +350,7 @@ func (k *projection) span(s *scratch, j *job, from, to int) *RowError {
 	}
 	step := to - from
 	if k.steps(j) && !j.layout.widened {
-		step = tile
+		step = tileRows
 	}
 	for ; from < to; from += step {
 		n := min(step, to-from)
@@ -413,8 +414,8 @@ func (k *projection) multiply(s *scratch, y []float32, j *job, from, n int) (fin
 // centre copies n rows less the mean, subtracted in float64, to scratch, stride numbers apart. A value that is not
 // finite stays so, except in rows that are divided by their norm: there it is imputed.
 func (k *projection) centre(s *scratch, j *job, from, n, stride int) []float32 {
-	if len(s.centred) < tile*stride {
-		s.centred = linalg.Aligned(tile * stride)
+	if len(s.centred) < tileRows*stride {
+		s.centred = linalg.Aligned(tileRows * stride)
 	}
 	z := s.centred
 	for r := range n {

@@ -446,10 +446,22 @@ func TestProjectRefuses(t *testing.T) {
 	}
 }
 
-// BenchmarkLandmarks compares a row with landmarks with a row of a linear map, in turns, on one core.
+// steps are normal scores with knots for each of m features.
+func steps(r *rand.Rand, m, knots int) *mapping.Ranks {
+	s := &mapping.Ranks{First: []float64{0}}
+	for j := range m {
+		value := slices.Sorted(slices.Values(normals(r, knots)))
+		s.Value, s.Score = append(s.Value, value...), append(s.Score, value...)
+		s.First = append(s.First, float64((j+1)*knots))
+	}
+	return s
+}
+
+// BenchmarkLandmarks compares a row with landmarks, and a sum of them with a linear map of features and of normal
+// scores, with a row of a linear map, in turns, on one core.
 func BenchmarkLandmarks(b *testing.B) {
 	for _, c := range []struct{ n, m, d, landmarks int }{{256, 64, 10, 300}, {256, 64, 2, 300}, {256, 16, 2, 300},
-		{256, 784, 10, 300}} {
+		{256, 784, 10, 300}, {256, 256, 8, 300}, {1, 256, 8, 300}} {
 		linear := randomLinear(b, c.m, c.d, 1, 1)
 		x, _ := rowsOf(linear, c.n)
 		r := rand.New(rand.NewPCG(1, 2))
@@ -457,24 +469,35 @@ func BenchmarkLandmarks(b *testing.B) {
 		curved.Map = &mapping.KernelMap{D: c.d, Rows: normals(r, c.landmarks*c.m),
 			Coefficients: normals(r, c.landmarks*c.d), Offset: make([]float64, c.d),
 			K: mapping.Kernel{Name: "gauss", Param: []float64{2 * float64(c.m)}}}
+		curved.Report.Convergence = Direct
 		marks := must(New(curved))
+		mixed, part := curved, *curved.Map.(*mapping.KernelMap)
+		part.Offset = nil
+		mixed.Map = &mapping.Sum{D: c.d, Offset: make([]float64, c.d), Linear: normals(r, c.m*c.d),
+			Ranks: steps(r, c.m, 256), Ranked: normals(r, c.m*c.d), Kernels: []*mapping.KernelMap{&part}}
+		sum := must(New(mixed))
 		y, rows := make([]float32, c.n*c.d), rowMajor(x, c.n, c.m)
 		ctx := Limit(b.Context(), 1)
-		b.Run(fmt.Sprintf("m=%d/d=%d/landmarks=%d", c.m, c.d, c.landmarks), func(b *testing.B) {
-			least := [2]time.Duration{time.Hour, time.Hour}
+		b.Run(fmt.Sprintf("n=%d/m=%d/d=%d/landmarks=%d", c.n, c.m, c.d, c.landmarks), func(b *testing.B) {
+			least := [3]time.Duration{time.Hour, time.Hour, time.Hour}
 			for b.Loop() {
-				for i, mo := range []*Model{linear, marks} {
+				for i, mo := range []*Model{linear, marks, sum} {
 					begin := time.Now()
-					for range 1 + 19*(1-i) {
+					turns := 1
+					if i == 0 {
+						turns = 20
+					}
+					for range turns {
 						if err := mo.ProjectContext(ctx, y, rows); err != nil {
 							b.Fatal(err)
 						}
 					}
-					least[i] = min(least[i], time.Since(begin)/time.Duration(c.n*(1+19*(1-i))))
+					least[i] = min(least[i], time.Since(begin)/time.Duration(c.n*turns))
 				}
 			}
 			b.ReportMetric(float64(least[0].Nanoseconds()), "linear-ns/row")
 			b.ReportMetric(float64(least[1].Nanoseconds()), "landmarks-ns/row")
+			b.ReportMetric(float64(least[2].Nanoseconds()), "sum-ns/row")
 			b.ReportMetric(float64(least[1])/float64(least[0]), "times")
 			b.ReportMetric(0, "ns/op")
 		})

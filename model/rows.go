@@ -6,6 +6,7 @@ import (
 
 	"github.com/embedd/embedd/internal/narrow"
 	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/tile"
 )
 
 // Rows is a read-only view of n rows of m features. The blocks, side by side, are the n x m matrix. The caller owns
@@ -107,6 +108,10 @@ func (r Rows) row(dst []float64, i int) {
 			for j := range b.Cols {
 				dst[j] = float64(b.Format.At(b.Raw, at+j*b.ColStride))
 			}
+		case b.ColStride == 1:
+			for j, v := range b.F32[at:][:b.Cols] {
+				dst[j] = float64(v)
+			}
 		default:
 			for j := range b.Cols {
 				dst[j] = float64(b.F32[at+j*b.ColStride])
@@ -119,6 +124,10 @@ func (r Rows) row(dst []float64, i int) {
 // Scaled copies row i to dst as (x - mean)/scale, with missing values at the mean.
 func (r Rows) Scaled(dst []float64, i int, mean, scale []float64, unit bool) {
 	r.row(dst, i)
+	if !unit {
+		tile.Standardise(dst, mean, scale)
+		return
+	}
 	centre(dst, mean, unit)
 	for j := range dst {
 		dst[j] = min(max(dst[j]/scale[j], -math.MaxFloat64), math.MaxFloat64)

@@ -8,19 +8,24 @@ import (
 // Gauss is the kernel gauss with given rows, in tables for comparing several rows with them at once. Models of the
 // same rows share it.
 type Gauss struct {
-	n, m   int
-	rows   []float64
-	param  float64
-	norms  []float64 // squared
-	packed *tile.Table
+	n, m  int
+	rows  []float64
+	param float64
+	rate  float64   // of the exponent
+	norms []float64 // squared, and zeros up to a multiple of tile.Lanes
+	// largest is that of norms.
+	largest float64
+	packed  *tile.Table
 }
 
 // NewGauss makes the tables of the rows, n x m.
 func NewGauss(rows []float64, m int, param float64) *Gauss {
 	n := len(rows) / m
-	g := &Gauss{n: n, m: m, rows: rows, param: param, norms: make([]float64, n), packed: tile.NewTable(rows, n, m, m, 1)}
-	for i := range g.norms {
+	g := &Gauss{n: n, m: m, rows: rows, param: param, rate: -1 / param, packed: tile.NewTable(rows, n, m, m, 1)}
+	g.norms = make([]float64, (n+tile.Lanes-1)/tile.Lanes*tile.Lanes)
+	for i := range n {
 		g.norms[i] = linalg.Dot(g.row(i), g.row(i))
+		g.largest = max(g.largest, g.norms[i])
 	}
 	return g
 }
@@ -40,28 +45,57 @@ const minExact = 1e6
 // as many, m numbers each.
 func (g *Gauss) kernels(dst, z, across []float64, n int) {
 	var sizes [tile.Together]float64
-	for l := range g.m {
-		clear(across[l*tile.Together : (l+1)*tile.Together])
-	}
+	spread(across, z, g.m, n)
+	largest := 0.0
 	for j := range n {
 		row := z[j*g.m : (j+1)*g.m]
-		for l, v := range row {
-			across[l*tile.Together+j] = v
-		}
 		sizes[j] = linalg.Dot(row, row)
+		largest = max(largest, sizes[j])
 	}
 	g.packed.Times(dst, across)
-	far, rate := minExact*g.param, -1/g.param
-	for i, norm := range g.norms {
-		products := (*[tile.Together]float64)(dst[i*tile.Together:])
-		for j, size := range sizes {
-			products[j] = max(size+norm-2*products[j], 0) * rate
-			if !(size+norm < far) && j < n {
-				products[j] = linalg.SquaredDistance(z[j*g.m:(j+1)*g.m], g.row(i)) * rate
-			}
-		}
+	for i, norm := range g.norms[:g.n] {
+		tile.Distances(dst[i*tile.Together:][:tile.Together], sizes[:], norm, g.rate)
+	}
+	for j := 0; j < n && !g.near(largest); j++ {
+		g.measure(dst[j:], z[j*g.m:(j+1)*g.m], sizes[j], tile.Together)
 	}
 	tile.Exp(dst[:g.n*tile.Together])
+}
+
+// spread puts n rows of m numbers side by side, with zeros in the place of missing ones.
+func spread(across, z []float64, m, n int) {
+	if n < tile.Together {
+		clear(across[:m*tile.Together])
+	}
+	for j := range n {
+		for l, v := range z[j*m : (j+1)*m] {
+			across[l*tile.Together+j] = v
+		}
+	}
+}
+
+// kernelsOf writes k(z, row i) to dst[i], with the same bits as kernels.
+func (g *Gauss) kernelsOf(dst, z []float64) {
+	size, whole := linalg.Dot(z, z), len(g.norms)
+	g.packed.Row(dst, z)
+	tile.Distances(dst[:whole], g.norms, size, g.rate)
+	if !g.near(size) {
+		g.measure(dst, z, size, 1)
+	}
+	tile.Exp(dst[:whole])
+}
+
+// near reports whether no row is too far from one of this size for their dot product.
+func (g *Gauss) near(size float64) bool { return size+g.largest < minExact*g.param }
+
+// measure computes directly the distances of z from the rows for which the dot product would lose too many digits.
+// Those of row i are at dst[i*stride].
+func (g *Gauss) measure(dst, z []float64, size float64, stride int) {
+	for i, norm := range g.norms[:g.n] {
+		if !(size+norm < minExact*g.param) {
+			dst[i*stride] = linalg.SquaredDistance(z, g.row(i)) * g.rate
+		}
+	}
 }
 
 // room is how many numbers kernels writes.
@@ -85,7 +119,8 @@ func newGaussExtension(k *KernelMap, m int) *gaussExtension {
 func (e *gaussExtension) Cost() int { return e.g.n }
 
 func (e *gaussExtension) Workspace() *Workspace {
-	return &Workspace{many: make([]float64, e.g.m*tile.Together+e.g.room()+e.weights.Rows()*tile.Together)}
+	sideBySide := e.g.m*tile.Together + e.g.room() + e.weights.Rows()*tile.Together
+	return &Workspace{many: make([]float64, max(sideBySide, e.g.packed.Width()+e.weights.Width()))}
 }
 
 // Project is ProjectMany of one row.
@@ -94,20 +129,40 @@ func (e *gaussExtension) Project(dst, z []float64, w *Workspace) error {
 	return nil
 }
 
-// ProjectMany writes the outputs of n rows, tile.Together at most, side by side.
+// few is the number of rows up to which each of them is faster alone than all of them side by side.
+const few = 12
+
+// ProjectMany writes the outputs of n rows, tile.Together at most.
 func (e *gaussExtension) ProjectMany(dst, z []float64, n int, w *Workspace) {
+	if n > few {
+		e.sideBySide(dst, z, n, w)
+		return
+	}
+	values, out := w.many[:e.g.packed.Width()], w.many[e.g.packed.Width():]
+	for j := range n {
+		e.g.kernelsOf(values, z[j*e.g.m:(j+1)*e.g.m])
+		e.weights.Row(out, values[:e.g.n])
+		e.put(dst[j*e.D:(j+1)*e.D], out, 1)
+	}
+}
+
+func (e *gaussExtension) sideBySide(dst, z []float64, n int, w *Workspace) {
 	across := w.many[:e.g.m*tile.Together]
 	values := w.many[len(across):][:e.g.room()]
 	out := w.many[len(across)+len(values):]
 	e.g.kernels(values, z, across, n)
 	e.weights.Times(out, values)
 	for j := range n {
-		for c := range e.D {
-			v := out[c*tile.Together+j]
-			if e.Offset != nil {
-				v += e.Offset[c]
-			}
-			dst[j*e.D+c] = v
+		e.put(dst[j*e.D:(j+1)*e.D], out[j:], tile.Together)
+	}
+}
+
+// put adds the offset, or 0 so that no output is -0, to sums that are stride apart.
+func (e *gaussExtension) put(dst, sums []float64, stride int) {
+	for c := range dst {
+		dst[c] = sums[c*stride] + 0
+		if e.Offset != nil {
+			dst[c] += e.Offset[c]
 		}
 	}
 }

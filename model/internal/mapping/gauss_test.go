@@ -35,6 +35,15 @@ func TestGauss(t *testing.T) {
 		}
 		for _, count := range []int{tile.Together, 6, 1} {
 			g.kernels(values, z, across, count)
+			for j := range count { // alone too, with the same bits
+				alone := make([]float64, g.packed.Width())
+				g.kernelsOf(alone, z[j*m:(j+1)*m])
+				for i := range n {
+					if got := values[i*tile.Together+j]; math.Float64bits(alone[i]) != math.Float64bits(got) {
+						t.Fatalf("%d features, row %d with %d: alone %g, next to others %g", m, j, i, alone[i], got)
+					}
+				}
+			}
 			for i := range n {
 				for j := range count {
 					d := linalg.SquaredDistance(z[j*m:(j+1)*m], rows[i*m:(i+1)*m])

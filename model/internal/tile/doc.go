@@ -14,9 +14,10 @@
 //
 // RankTwo is a step of the reduction of a symmetric matrix to tridiagonal form, in registers too.
 //
-// Tables are operands that are packed once, for a few vectors at a time; Exp turns such products into kernels of
-// distances. Along and Across multiply eight vectors with an unpacked matrix, Gather computes a row of the product
-// with a sparse one.
+// Tables are operands that are packed once, for a few vectors at a time or for one. Distances and Exp turn such
+// products into kernels, and Standardise makes the vectors of raw rows. All have the same bits on every processor with
+// FMA. Along and Across multiply eight vectors with an unpacked matrix, Gather computes a row of the product with a
+// sparse one.
 //
 // kernel_amd64.s and kernel_arm64.s are generated, in gen: go run . -out ../kernel_amd64.s -stubs ../kernel_amd64.go
 // -pkg tile, and go run ./neon -out ../kernel_arm64.s.

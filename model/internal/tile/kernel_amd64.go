@@ -79,3 +79,25 @@ func gatherAVX512(k int, index *int, value *float64, x *float64, stride int, dst
 //
 //go:noescape
 func gatherAVX2(k int, index *int, value *float64, x *float64, stride int, dst *float64, n int)
+
+// extendAVX2 adds the k steps of a'b to the 4 x 12 numbers of c one after the other: a, b and c are
+// panels.
+//
+//go:noescape
+func extendAVX2(k int, a *float64, b *float64, c *float64)
+
+// rowAVX2 sets the 24 numbers of dst to the sums over k of x[k] times row k of a panel.
+//
+//go:noescape
+func rowAVX2(k int, x *float64, table *float64, dst *float64)
+
+// distancesAVX2 sets v to max(a + b - 2 v, 0) rate, for n numbers, a multiple of four.
+//
+//go:noescape
+func distancesAVX2(n int, v *float64, a *float64, b float64, rate float64)
+
+// standardiseAVX2 sets x to (x - mean)/scale within the range of float64, and to 0 where x is not finite, for n
+// numbers, a multiple of four.
+//
+//go:noescape
+func standardiseAVX2(n int, x *float64, mean *float64, scale *float64)

@@ -2000,3 +2000,164 @@ narrow_end:
 done:
 	VZEROUPPER
 	RET
+
+// func extendAVX2(k int, a *float64, b *float64, c *float64)
+// Requires: AVX, FMA3
+TEXT ·extendAVX2(SB), NOSPLIT, $0-32
+	MOVQ    c+24(FP), AX
+	VMOVUPD (AX), Y0
+	VMOVUPD 32(AX), Y1
+	VMOVUPD 64(AX), Y2
+	VMOVUPD 192(AX), Y3
+	VMOVUPD 224(AX), Y4
+	VMOVUPD 256(AX), Y5
+	VMOVUPD 384(AX), Y6
+	VMOVUPD 416(AX), Y7
+	VMOVUPD 448(AX), Y8
+	VMOVUPD 576(AX), Y9
+	VMOVUPD 608(AX), Y10
+	VMOVUPD 640(AX), Y11
+	MOVQ    k+0(FP), CX
+	MOVQ    a+8(FP), DX
+	MOVQ    b+16(FP), BX
+	TESTQ   CX, CX
+	JZ      done
+
+loop:
+	VMOVUPD      (BX), Y12
+	VMOVUPD      32(BX), Y13
+	VMOVUPD      64(BX), Y14
+	VBROADCASTSD (DX), Y15
+	VFMADD231PD  Y12, Y15, Y0
+	VFMADD231PD  Y13, Y15, Y1
+	VFMADD231PD  Y14, Y15, Y2
+	VBROADCASTSD 8(DX), Y15
+	VFMADD231PD  Y12, Y15, Y3
+	VFMADD231PD  Y13, Y15, Y4
+	VFMADD231PD  Y14, Y15, Y5
+	VBROADCASTSD 16(DX), Y15
+	VFMADD231PD  Y12, Y15, Y6
+	VFMADD231PD  Y13, Y15, Y7
+	VFMADD231PD  Y14, Y15, Y8
+	VBROADCASTSD 24(DX), Y15
+	VFMADD231PD  Y12, Y15, Y9
+	VFMADD231PD  Y13, Y15, Y10
+	VFMADD231PD  Y14, Y15, Y11
+	ADDQ         $0xc0, DX
+	ADDQ         $0xc0, BX
+	DECQ         CX
+	JNZ          loop
+
+done:
+	VMOVUPD Y0, (AX)
+	VMOVUPD Y1, 32(AX)
+	VMOVUPD Y2, 64(AX)
+	VMOVUPD Y3, 192(AX)
+	VMOVUPD Y4, 224(AX)
+	VMOVUPD Y5, 256(AX)
+	VMOVUPD Y6, 384(AX)
+	VMOVUPD Y7, 416(AX)
+	VMOVUPD Y8, 448(AX)
+	VMOVUPD Y9, 576(AX)
+	VMOVUPD Y10, 608(AX)
+	VMOVUPD Y11, 640(AX)
+	VZEROUPPER
+	RET
+
+// func rowAVX2(k int, x *float64, table *float64, dst *float64)
+// Requires: AVX, FMA3
+TEXT ·rowAVX2(SB), NOSPLIT, $0-32
+	MOVQ   k+0(FP), AX
+	MOVQ   x+8(FP), CX
+	MOVQ   table+16(FP), DX
+	MOVQ   dst+24(FP), BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+
+loop:
+	VBROADCASTSD (CX), Y6
+	VFMADD231PD  (DX), Y6, Y0
+	VFMADD231PD  32(DX), Y6, Y1
+	VFMADD231PD  64(DX), Y6, Y2
+	VFMADD231PD  96(DX), Y6, Y3
+	VFMADD231PD  128(DX), Y6, Y4
+	VFMADD231PD  160(DX), Y6, Y5
+	ADDQ         $0x08, CX
+	ADDQ         $0x000000c0, DX
+	DECQ         AX
+	JNZ          loop
+	VMOVUPD      Y0, (BX)
+	VMOVUPD      Y1, 32(BX)
+	VMOVUPD      Y2, 64(BX)
+	VMOVUPD      Y3, 96(BX)
+	VMOVUPD      Y4, 128(BX)
+	VMOVUPD      Y5, 160(BX)
+	VZEROUPPER
+	RET
+
+// func distancesAVX2(n int, v *float64, a *float64, b float64, rate float64)
+// Requires: AVX
+TEXT ·distancesAVX2(SB), NOSPLIT, $0-40
+	MOVQ         n+0(FP), AX
+	MOVQ         v+8(FP), CX
+	MOVQ         a+16(FP), DX
+	VBROADCASTSD b+24(FP), Y0
+	VBROADCASTSD rate+32(FP), Y1
+	VXORPS       Y2, Y2, Y2
+
+loop:
+	VADDPD  (DX), Y0, Y3
+	VMOVUPD (CX), Y4
+	VADDPD  Y4, Y4, Y4
+	VSUBPD  Y4, Y3, Y3
+	VMAXPD  Y2, Y3, Y3
+	VMULPD  Y1, Y3, Y3
+	VMOVUPD Y3, (CX)
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, CX
+	SUBQ    $0x04, AX
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func standardiseAVX2(n int, x *float64, mean *float64, scale *float64)
+// Requires: AVX
+TEXT ·standardiseAVX2(SB), NOSPLIT, $0-32
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	MOVQ    mean+16(FP), DX
+	MOVQ    scale+24(FP), BX
+	VMOVUPD limits<>+0(SB), Y0
+	VMOVUPD limits<>+32(SB), Y1
+
+loop:
+	VMOVUPD (CX), Y2
+	VSUBPD  (DX), Y2, Y3
+	VDIVPD  (BX), Y3, Y3
+	VMINPD  Y0, Y3, Y3
+	VMAXPD  Y1, Y3, Y3
+	VSUBPD  Y2, Y2, Y2
+	VCMPPD  $0x07, Y2, Y2, Y2
+	VANDPD  Y2, Y3, Y3
+	VMOVUPD Y3, (CX)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, BX
+	SUBQ    $0x04, AX
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+DATA limits<>+0(SB)/8, $0x7fefffffffffffff
+DATA limits<>+8(SB)/8, $0x7fefffffffffffff
+DATA limits<>+16(SB)/8, $0x7fefffffffffffff
+DATA limits<>+24(SB)/8, $0x7fefffffffffffff
+DATA limits<>+32(SB)/8, $0xffefffffffffffff
+DATA limits<>+40(SB)/8, $0xffefffffffffffff
+DATA limits<>+48(SB)/8, $0xffefffffffffffff
+DATA limits<>+56(SB)/8, $0xffefffffffffffff
+GLOBL limits<>(SB), RODATA|NOPTR, $64

@@ -19,6 +19,19 @@ func updateNEON(k int, a, b, c *float64, stride int, alpha float64)
 //go:noescape
 func productsNEON(k int, a, b, c *float32)
 
+// rowNEON sets the 24 numbers of dst to the sums over k of x[k] times row k of a panel.
+//
+//go:noescape
+func rowNEON(k int, x, table, dst *float64)
+
+func row(k int, x, table, dst []float64) {
+	if level == portable {
+		rowPortable(k, x, table, dst)
+		return
+	}
+	rowNEON(k, &x[0], &table[0], &dst[0])
+}
+
 func update(k int, a, b, c []float64, stride int, alpha float64, _ []float64) {
 	if level == portable {
 		updatePortable(k, a, b, c, stride, alpha)

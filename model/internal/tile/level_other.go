@@ -11,6 +11,8 @@ func update(k int, a, b, c []float64, stride int, alpha float64, _ []float64) {
 	updatePortable(k, a, b, c, stride, alpha)
 }
 
+func row(k int, x, table, dst []float64) { rowPortable(k, x, table, dst) }
+
 func compare(k int, a, b []float32, out *Products, rows []float32, columns *Bounds) {
 	comparePortable(k, a, b, out, rows, columns)
 }

@@ -13,6 +13,16 @@ const portable = 0
 // emulated reports whether math.FMA is computed in software here, at fifty times the cost.
 var emulated = runtime.GOARCH == "amd64" && !cpu.X86.HasFMA
 
+func rowPortable(k int, x, table, dst []float64) {
+	var sum [panel]float64
+	for l, v := range x[:k] {
+		for j, w := range table[l*panel:][:panel] {
+			sum[j] = multiplyAdd(v, w, sum[j])
+		}
+	}
+	copy(dst, sum[:])
+}
+
 func updatePortable(k int, a, b, c []float64, stride int, alpha float64) {
 	for i := range blockRows {
 		var sum [panel]float64

@@ -28,6 +28,7 @@ func main() {
 		"//go:build arm64 && !purego\n\n#include \"textflag.h\"\n")
 	update()
 	products()
+	row()
 	if err := os.WriteFile(*out, []byte(code.String()), 0o644); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -114,6 +115,33 @@ func products() {
 		emit("VST1 %s, (R5)", of(vectors*r, 4, "S4"))
 		emit("VST1 %s, (R8)", of(vectors*r+4, 2, "S4"))
 		emit("ADD $%d, R5, R5", panel)
+	}
+	emit("RET")
+}
+
+// row emits the products of one vector with a panel of others: registers 0 to 11 are sums.
+func row() {
+	code.WriteString("\n// func rowNEON(k int, x, table, dst *float64)\nTEXT ·rowNEON(SB), NOSPLIT, $0-32\n")
+	const sums = panel / 16
+	for v := range sums {
+		emit("VEOR V%d.B16, V%d.B16, V%d.B16", v, v, v)
+	}
+	emit("MOVD k+0(FP), R0")
+	emit("MOVD x+8(FP), R1")
+	emit("MOVD table+16(FP), R2")
+	emit("MOVD dst+24(FP), R3")
+	code.WriteString("loop:\n")
+	emit("VLD1R.P 8(R1), [V24.D2]")
+	for v := 0; v < sums; v += 4 {
+		emit("VLD1.P 64(R2), %s", of(sums+v, 4, "D2"))
+	}
+	for v := range sums {
+		emit("VFMLA V24.D2, V%d.D2, V%d.D2", sums+v, v)
+	}
+	emit("SUBS $1, R0, R0")
+	emit("BNE loop")
+	for v := 0; v < sums; v += 4 {
+		emit("VST1.P %s, 64(R3)", of(v, 4, "D2"))
 	}
 	emit("RET")
 }
