@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/embedd/embedd/model/internal/fail"
+	"github.com/embedd/embedd/model/internal/tile"
 )
 
 // Sum is y(z) = offset + z·A + r(z)·B + a kernel map of z, where r are normal scores: a blend of methods that are
@@ -99,6 +100,12 @@ func kernelOfSum(arrays []Array) (k Map, err error) {
 
 func (s *Sum) Extension(m int) (Extension, error) {
 	e := &sumExtension{Sum: s, m: m}
+	if s.Linear != nil {
+		e.linear = tile.NewTable(s.Linear, s.D, m, 1, s.D)
+	}
+	if s.Ranks != nil {
+		e.ranks, e.ranked = newRankTable(s.Ranks), tile.NewTable(s.Ranked, s.D, m, 1, s.D)
+	}
 	for _, k := range s.Kernels {
 		e.kernels = append(e.kernels, k.many(m))
 	}
@@ -107,8 +114,10 @@ func (s *Sum) Extension(m int) (Extension, error) {
 
 type sumExtension struct {
 	*Sum
-	m       int
-	kernels []ManyExtension
+	m              int
+	linear, ranked *tile.Table // of Linear and Ranked; nil: none
+	ranks          *rankTable
+	kernels        []ManyExtension
 }
 
 func (e *sumExtension) Cost() int {
@@ -122,9 +131,17 @@ func (e *sumExtension) Cost() int {
 	return cost
 }
 
-// Workspace holds normal scores, the outputs of a kernel map, and the workspace of that map.
+// Workspace holds normal scores, rows side by side, the outputs of a part, and the workspace of a kernel map.
 func (e *sumExtension) Workspace() *Workspace {
-	w := &Workspace{Row: make([]float64, e.m), part: make([]float64, Together*e.D)}
+	w := &Workspace{part: make([]float64, Together*e.D)}
+	if e.ranks != nil {
+		w.Row = make([]float64, Together*e.m)
+	}
+	for _, t := range []*tile.Table{e.linear, e.ranked} {
+		if t != nil {
+			w.many = make([]float64, e.m*Together+max(t.Rows()*Together, t.Width()))
+		}
+	}
 	for _, k := range e.kernels {
 		w.parts = append(w.parts, k.Workspace())
 	}
@@ -137,18 +154,17 @@ func (e *sumExtension) Project(dst, z []float64, w *Workspace) error {
 	return nil
 }
 
-// ProjectMany writes the outputs of n rows, Together at most, side by side.
+// ProjectMany writes the outputs of n rows, Together at most.
 func (e *sumExtension) ProjectMany(dst, z []float64, n int, w *Workspace) {
 	for r := range n {
-		row, y := z[r*e.m:(r+1)*e.m], dst[r*e.D:(r+1)*e.D]
-		copy(y, e.Offset)
-		if e.Linear != nil {
-			addTimes(y, row, e.Linear)
-		}
-		if e.Ranks != nil {
-			e.Ranks.To(w.Row, row)
-			addTimes(y, w.Row, e.Ranked)
-		}
+		copy(dst[r*e.D:(r+1)*e.D], e.Offset)
+	}
+	if e.linear != nil {
+		e.add(dst, z, n, e.linear, w)
+	}
+	if e.ranks != nil {
+		e.ranks.to(w.Row, z, n)
+		e.add(dst, w.Row, n, e.ranked, w)
 	}
 	for i, k := range e.kernels {
 		k.ProjectMany(w.part, z, n, w.parts[i])
@@ -158,12 +174,21 @@ func (e *sumExtension) ProjectMany(dst, z []float64, n int, w *Workspace) {
 	}
 }
 
-// addTimes adds x·a to dst, with a row-major.
-func addTimes(dst, x, a []float64) {
-	d := len(dst)
-	for j, v := range x {
-		for c, b := range a[j*d : (j+1)*d] {
-			dst[c] += v * b
+// add adds the products of n rows with a table to dst.
+func (e *sumExtension) add(dst, rows []float64, n int, t *tile.Table, w *Workspace) {
+	across, out := w.many[:e.m*Together], w.many[e.m*Together:]
+	if n > few {
+		spread(across, rows, e.m, n)
+		t.Times(out, across)
+		for i := range dst[:n*e.D] {
+			dst[i] += out[i%e.D*Together+i/e.D]
+		}
+		return
+	}
+	for r := range n {
+		t.Row(out, rows[r*e.m:(r+1)*e.m])
+		for c := range e.D {
+			dst[r*e.D+c] += out[c]
 		}
 	}
 }

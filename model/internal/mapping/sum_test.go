@@ -146,12 +146,85 @@ func TestSumOfManyRows(t *testing.T) {
 				y[c] += v
 			}
 		}
-		for _, count := range []int{Together, Together - 1, 7, 1} {
+		all := make([]float64, Together*d)
+		e.(ManyExtension).ProjectMany(all, z, Together, e.Workspace())
+		for i, v := range all {
+			if !(math.Abs(v-want[i]) <= 1e-13*(1+math.Abs(want[i]))) {
+				t.Errorf("kernel %s: output %d is %g, want %g", name, i, v, want[i])
+			}
+		}
+		for _, count := range []int{Together - 1, 13, 12, 7, 1} {
 			got := make([]float64, count*d)
 			e.(ManyExtension).ProjectMany(got, z, count, e.Workspace())
-			if !slices.Equal(got, want[:count*d]) {
+			if !slices.Equal(got, all[:count*d]) {
 				t.Errorf("kernel %s: %d rows placed together are not what each is by itself", name, count)
 			}
+		}
+	}
+}
+
+// addTimes adds x·a to dst, with a row-major.
+func addTimes(dst, x, a []float64) {
+	d := len(dst)
+	for j, v := range x {
+		for c, b := range a[j*d : (j+1)*d] {
+			dst[c] += v * b
+		}
+	}
+}
+
+// The table finds the scores that a search finds, with the same bits, for knots of any spacing, and for values at
+// knots, between them and outside.
+func TestRankTable(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	ranks := &Ranks{First: []float64{0}}
+	var some []float64 // values that are near knots of the same feature
+	for j := range 60 {
+		size := math.Pow(10, float64(j%7)*3-9)
+		value := make([]float64, 1+r.IntN(300))
+		for i := range value {
+			switch value[i] = size * r.NormFloat64(); j % 4 {
+			case 1:
+				value[i] = math.Floor(5 * r.NormFloat64())
+			case 2:
+				value[i] = size * math.Exp(20*r.NormFloat64()) // nearly all are in one interval
+			}
+		}
+		if j%10 == 9 {
+			value = append(value, math.MaxFloat64, -math.MaxFloat64, 5e-324)
+		}
+		if j == 20 {
+			value = []float64{0, 5e-324, 1e-323}
+		}
+		slices.Sort(value)
+		value = slices.Compact(value)
+		ranks.Value = append(ranks.Value, value...)
+		for i := range value {
+			ranks.Score = append(ranks.Score, float64(i)+r.Float64())
+		}
+		ranks.First = append(ranks.First, float64(len(ranks.Value)))
+		some = append(some, value[r.IntN(len(value))])
+	}
+	if err := ranks.check(60); err != nil {
+		t.Fatal(err)
+	}
+	const n = 500
+	z := make([]float64, n*60)
+	for i := range z {
+		j := i % 60
+		value := ranks.Value[int(ranks.First[j]):int(ranks.First[j+1])]
+		a, b := value[r.IntN(len(value))], value[r.IntN(len(value))]
+		z[i] = []float64{a, b, a/2 + b/2, math.Nextafter(a, b), math.MaxFloat64, -math.MaxFloat64, 0, some[j] * 1.5,
+			value[0], value[len(value)-1]}[r.IntN(10)]
+	}
+	got, want := make([]float64, n*60), make([]float64, n*60)
+	newRankTable(ranks).to(got, z, n)
+	for i := range n {
+		ranks.To(want[i*60:(i+1)*60], z[i*60:(i+1)*60])
+	}
+	for i, v := range got {
+		if math.Float64bits(v) != math.Float64bits(want[i]) {
+			t.Fatalf("feature %d: %g has the score %g, not %g", i%60, z[i], v, want[i])
 		}
 	}
 }
