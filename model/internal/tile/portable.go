@@ -16,8 +16,15 @@ var emulated = runtime.GOARCH == "amd64" && !cpu.X86.HasFMA
 func rowPortable(k int, x, table, dst []float64) {
 	var sum [panel]float64
 	for l, v := range x[:k] {
-		for j, w := range table[l*panel:][:panel] {
-			sum[j] = multiplyAdd(v, w, sum[j])
+		row := table[l*panel:][:panel]
+		if emulated {
+			for j, w := range row {
+				sum[j] += v * w
+			}
+			continue
+		}
+		for j, w := range row {
+			sum[j] = math.FMA(v, w, sum[j])
 		}
 	}
 	copy(dst, sum[:])
