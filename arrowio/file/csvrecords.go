@@ -16,7 +16,7 @@ import (
 type csvRecords struct {
 	in        *bufio.Reader
 	quoted    *csv.Reader // of in, which it does not buffer again
-	delimiter byte        // 0: one that is no byte, so that encoding/csv reads everything
+	delimiter byte        // 0: one that is no byte, or none at all, so that encoding/csv reads everything
 	trim      bool        // spaces before a field
 	fields    []string
 	columns   int  // of each record, as of the first; 0: none was read
@@ -32,7 +32,7 @@ const csvBuffer = 1 << 20
 func newCSVRecords(in *bufio.Reader, delimiter rune, trim bool) *csvRecords {
 	r := &csvRecords{in: in, quoted: csv.NewReader(in), trim: trim}
 	r.quoted.ReuseRecord, r.quoted.Comma, r.quoted.TrimLeadingSpace = true, delimiter, trim
-	if delimiter < 0x80 {
+	if delimiter < 0x80 && !strings.ContainsRune("\"\r\n", delimiter) {
 		r.delimiter = byte(delimiter)
 	}
 	return r

@@ -63,6 +63,11 @@ func TestRecords(t *testing.T) {
 		}
 		check(text.String(), []rune{',', ';', '\u00a6'}[r.IntN(3)], r.IntN(2) == 0)
 	}
+	for _, delimiter := range "\"\r\n" {
+		if _, err := newCSVRecords(bufio.NewReader(strings.NewReader("a\rb\n")), delimiter, false).Read(); err == nil {
+			t.Errorf("%q is taken for a delimiter", delimiter)
+		}
+	}
 	check("a,b\n"+strings.Repeat("1,2\n", 5000)+"\"q\n\n\",3\n4\n", ',', false)
 	failing := io.MultiReader(strings.NewReader("a,b\n1,2\n3"), io.LimitReader(failure{}, 1))
 	partial := newCSVRecords(bufio.NewReaderSize(failing, 4096), ',', false)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -173,7 +174,8 @@ func isKnownHost(host string, names []string) bool {
 	if host == "" { // HTTP/1.0, which no browser sends
 		return true
 	}
-	return net.ParseIP(host) != nil || strings.EqualFold(host, "localhost") ||
+	_, err := netip.ParseAddr(host)
+	return err == nil || strings.EqualFold(host, "localhost") ||
 		slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(host, strings.TrimSuffix(name, ".")) })
 }
 

@@ -115,6 +115,7 @@ func TestHosts(t *testing.T) {
 		{"10.1.2.3", "", config.HTTP{}, 200, true},
 		{"[::1]:80", "", config.HTTP{}, 200, true},
 		{"[fe80::1]", "", config.HTTP{}, 200, true},
+		{"[fe80::1%eth0]:8474", "", config.HTTP{}, 200, true},
 		{"localhost:1", "", config.HTTP{}, 200, true},
 		{"LocalHost.", "", config.HTTP{}, 200, true},
 		{"evil.example", "", config.HTTP{}, 421, false},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -143,7 +144,7 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (*Rows, error) {
 			return nil, ExplainBatch(err, in, s.Path, read)
 		}
 		if read == 0 {
-			r.reserve(in.Rows(), len(m.Contract().Elements()))
+			r.reserve(in.Rows(), len(m.Contract().Elements()), s.Path)
 		}
 		contract = m.Contract() // all batches of a file have the columns of the first
 		r.columns.See(m)
@@ -177,12 +178,17 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (*Rows, error) {
 	return r, nil
 }
 
-// maxReserved is the maximum number of values to reserve memory for, as a file may say that it has any number of rows.
-const maxReserved = 1 << 28
+// maxReserved is the maximum number of values for which memory is reserved, in a byte of a file: a small file may say
+// that it has any number of rows.
+const maxReserved = 64
 
 // reserve makes room for the rows that a file says it has, so that they are not copied while they grow.
-func (r *Rows) reserve(rows int64, columns int) {
-	n := int(min(rows, maxReserved/int64(max(columns, 1))))
+func (r *Rows) reserve(rows int64, columns int, path string) {
+	size := int64(0)
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+		size = info.Size()
+	}
+	n := int(min(rows, maxReserved*size/int64(max(columns, 1))))
 	r.X, r.Y = make([]float64, 0, max(n, 0)*columns), make([]int, 0, max(n, 0))
 	memory.HoldRows(8 * int64(cap(r.X)))
 }

@@ -61,6 +61,9 @@ func TestGoal(t *testing.T) {
 			t.Errorf("%+v: the heap grows to %d MiB", c, got/mib)
 		}
 	}
+	if got := goalOf(0, 4*mib, 3); got != 3 {
+		t.Errorf("a limit of three bytes: %d", got)
+	}
 	goal := uint64(0)
 	for live := range uint64(100) { // in flight are 8 to 24 MiB
 		was := goal

@@ -224,7 +224,7 @@ func (h *Heap) End() {
 // goalOf is the next heap size at which the collector runs. The size stays while it is 2.5 to 16 times what is in use;
 // else it becomes the first that is at least four times that. A quarter of the limit is enough for a small heap.
 func goalOf(goal, live, limit uint64) uint64 {
-	least := min(minHeap, limit/4)
+	least := max(min(minHeap, limit/4), 1)
 	if goal >= least && 2*goal >= 5*live && (goal == least || goal <= 16*live) {
 		return goal
 	}

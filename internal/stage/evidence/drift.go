@@ -22,8 +22,8 @@ type DriftDetector struct {
 	Strata     map[string]int `json:"strata"` // number of each class
 	Rows       [][]Bucket     `json:"rows"`   // Rows[i] holds buckets of 2^i rows, newest last
 	SinceCheck int            `json:"waits"`  // rows since the last check
-	// Earlier is how many of the oldest rows have values of an earlier model, than which the present one was shown to be
-	// no worse: a fall compared with them is a change, a rise is not.
+	// Earlier is how many of the oldest rows have values of an earlier model. Those of the present one are as high or
+	// higher: a fall compared with them is a change, a rise is not.
 	Earlier int        `json:"earlier,omitempty"`
 	Blocks  Dependence `json:"blocks"` // of the rows, also those before the window
 	by      []Sums     // of each stratum, in the window; nil: not computed
@@ -142,8 +142,8 @@ func (a *DriftDetector) Reset() {
 	*a = DriftDetector{Delta: a.Delta, Blocks: a.Blocks}
 }
 
-// Replace continues with the values of another model, which was shown to be no worse. A change right after that is
-// found as soon as without it.
+// Replace continues with the values of another model, which are as high or higher. A change right after that is found
+// as soon as without it.
 func (a *DriftDetector) Replace() {
 	a.Blocks.Break()
 	a.Earlier = a.Len()

@@ -100,11 +100,10 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 	}
 	switch {
 	case o.Door == policy.DoorFollowing: // the models of a rule are one series
-	case c == nil || c.comparison.EarlyOdds > 0, // few references judged an early model
-		len(t.live.Classes()) != len(before.live.Classes()): // with more classes fewer rows of each are right
-		t.drift.Reset()
-	default:
+	case c != nil && continuesSeries(&before, t.live):
 		t.drift.Replace()
+	default:
+		t.drift.Reset()
 	}
 	t.schedule.Save()
 	t.fitOthers(ctx, c)

@@ -61,3 +61,16 @@ func effectOfRows(t *Trainer) float64 {
 	}
 	return t.drift.Blocks.Effect()
 }
+
+// earlyOdds is Schedule.EarlyOdds of the live model.
+func earlyOdds(t *Trainer) float64 {
+	return t.schedule.EarlyOdds(t.live.Rows(), effectOfRows(t), len(t.live.Classes()), t.data.window.EstablishedClasses(),
+		t.alarms > 0)
+}
+
+// continuesSeries reports whether the values that a model has for the drift detector continue those of the live model:
+// those of an early model come from few references, those of another method have another mean, and with more classes
+// fewer rows of each are right.
+func continuesSeries(t *Trainer, m *prequential.Model) bool {
+	return earlyOdds(t) == 0 && m.Method() == t.live.Method() && slices.Equal(m.Classes(), t.live.Classes())
+}

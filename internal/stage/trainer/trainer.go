@@ -232,8 +232,7 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 		t.schedule.Suffix = t.probe.best()
 	}
 	scores := make([][]float64, len(t.candidates))
-	early := t.schedule.EarlyOdds(t.live.Rows(), effectOfRows(t), len(t.live.Classes()),
-		t.data.window.EstablishedClasses(), t.alarms > 0)
+	early := earlyOdds(t)
 	for k, c := range t.candidates {
 		if c.comparison.EarlyOdds = early; t.rules.IsShownBehind(c.size) || c.Method() != t.live.Method() {
 			c.comparison.EarlyOdds = 0

@@ -102,8 +102,8 @@ var (
 		help:    "Time to decode, project and encode one message."})
 	ConfirmSeconds = define(Metric{name: "embedd_publish_confirm_seconds", kind: histogram, starts: single,
 		buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
-		help: "Time from sending the last output of an input until all its outputs are confirmed as stored, in the order " +
-			"of the inputs."})
+		help: "Time from first sending the last output of an input until all its outputs are confirmed as stored, in the " +
+			"order of the inputs."})
 	EndToEndSeconds = define(Metric{name: "embedd_end_to_end_seconds", kind: histogram, starts: single,
 		buckets: prometheus.ExponentialBuckets(0.0005, 2, 20),
 		help: "Time from when the server stored an input, by its clock, until its outputs are confirmed as stored. Inputs " +
@@ -270,14 +270,12 @@ func (s *Series) Answered(result string, rows RowCounts, seconds float64) {
 	s.transform.Observe(seconds)
 }
 
-// Stored counts an input whose outputs are stored: when the server stored the input, and when the last output was sent;
-// zero if an earlier attempt had stored it.
+// Stored counts an input whose outputs are stored: when the server stored the input, and when the last output was first
+// sent.
 func (s *Series) Stored(input, sent time.Time) {
 	now := time.Now()
 	s.endToEnd.Observe(max(now.Sub(input).Seconds(), 0)) // clocks differ
-	if !sent.IsZero() {
-		s.confirm.Observe(now.Sub(sent).Seconds())
-	}
+	s.confirm.Observe(now.Sub(sent).Seconds())
 }
 
 // Read counts a message read from the input stream, by one of the two paths.

@@ -95,9 +95,11 @@ type part struct {
 	deadLetter *deadLetter // of which it is a part; nil: it is an output
 	number     uint64      // of the attempt in progress; 0: there is none
 	sentAt     time.Time   // of that attempt
-	after      position    // end of the stream before the first attempt
-	err        error       // of the last attempt
-	answer     *answer     // set where the answers of a key are sent in order
+
+	firstSentAt time.Time // of the first attempt of this process; zero: it was not sent
+	after       position  // end of the stream before the first attempt
+	err         error     // of the last attempt
+	answer      *answer   // set where the answers of a key are sent in order
 }
 
 // isSettled reports whether the result of the last attempt is known.

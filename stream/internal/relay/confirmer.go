@@ -88,8 +88,8 @@ func (c *confirmer) settle(ctx context.Context, a *answer) {
 		}
 		a, err = c.deliver(ctx, a)
 	}
-	if len(a.parts) > 0 {
-		c.Series.Stored(a.in.Time, a.parts[len(a.parts)-1].sentAt)
+	if n := len(a.parts); n > 0 && !a.parts[n-1].firstSentAt.IsZero() { // else an earlier attempt had stored it
+		c.Series.Stored(a.in.Time, a.parts[n-1].firstSentAt)
 	}
 	killpoint.Here(killpoint.Confirmed)
 	if a.in.Delivered <= 1 || !c.undeliverable.has(a.in) { // else it was counted when it was postponed

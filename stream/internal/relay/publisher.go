@@ -67,6 +67,9 @@ func (p *publisher) send(o *part) {
 	p.mu.Lock()
 	p.newest++
 	o.number, o.sentAt = p.newest, time.Now()
+	if o.firstSentAt.IsZero() {
+		o.firstSentAt = o.sentAt
+	}
 	p.pending[o.number] = o
 	o.msg.Reply = p.inbox + strconv.FormatUint(o.number, 10)
 	p.mu.Unlock()
