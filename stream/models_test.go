@@ -149,8 +149,8 @@ func TestOtherFeatures(t *testing.T) {
 	if n := s.epoch(10); n != 1 {
 		t.Fatalf("epoch %d", n)
 	}
-	old := q.Running.Live()
 	q.end()
+	old := q.Running.Live() // none goes live after that
 	q = s.learner("a", "b")
 	s.store("in.x", twoColumns(5000, 100))
 	if n := s.epoch(11); n < 2 {

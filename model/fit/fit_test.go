@@ -366,7 +366,7 @@ func TestWrongInputIsRefusedWithFigures(t *testing.T) {
 		{"method", good, Config{Method: "lta"}, `unknown method "lta"; the nearest is lda`},
 		{"scale", good, Config{Method: "pca", Scale: "zscore"}, "standard, minmax, unit, none"},
 		{"parameter", good, Config{Method: "lda", Params: map[string]string{"rigde": "1"}},
-			`no parameter "rigde"; allowed: ridge`},
+			`no parameter "rigde" (did you mean "ridge"?); allowed: ridge`},
 		{"value", good, Config{Method: "lda", Params: map[string]string{"ridge": "-1"}},
 			"give auto, oas or a number >= 0"},
 		{"choice", good, Config{Method: "sle", Params: map[string]string{"origin": "here"}}, "mean, none, augment"},
