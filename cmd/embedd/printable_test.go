@@ -23,6 +23,7 @@ var writers = map[string]string{
 	"files/files.go Create":         "data that the user wants as it is",
 	"files/files.go Write":          "the same",
 	"files/files.go RefuseTerminal": "it only asks whether it is a terminal",
+	"cli/env.go CheckOutput":        "it only asks which file it is",
 	"main.go main":                  "it only passes the streams on",
 	"root.go newRoot":               "help, from this program alone",
 	"help.go completionCommand":     "the same",
