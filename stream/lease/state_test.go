@@ -19,7 +19,8 @@ func readings(s *state, c *Claim, revision uint64, at ...float64) (last action) 
 	return last
 }
 
-// TestExpiry: a claim that is unchanged for 1.1 lives of answered readings without a gap is taken, whoever wrote it.
+// TestExpiry: a claim that is unchanged for 1.1 lives of answered readings without a gap is taken, also one of an
+// unknown writer.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	theirs, unreadable := &Claim{Holder: "other"}, parseClaim([]byte("junk"))
