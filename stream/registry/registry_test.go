@@ -312,7 +312,7 @@ func TestTooLarge(t *testing.T) {
 		r := New(s, "digits", Options{})
 		a := save(t, r, 1, "")
 		_, p := live(t, s)
-		small := New(s, "digits", Options{Limit: p.Find(a).Size - 1})
+		small := New(s, "digits", Options{Limit: p.Find(a).Size / 2})
 		_, err := small.Save(t.Context(), release(t, 2, a))
 		if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "limits.model") {
 			t.Errorf("saving over the limit: %v", err)
