@@ -139,7 +139,7 @@ func TestEdge(t *testing.T) {
 		at, err := hub.Pointer(t.Context())
 		return err == nil && at.Live != before && first.live() == at.Live && second.live() == at.Live
 	})
-	if _, err := first.models().Pin(t.Context(), before); err != nil {
+	if _, err := first.models().Pin(t.Context(), registry.Request{Version: before}); err != nil {
 		t.Fatal(err)
 	}
 	l.until("the pin is at the hub, and holds at all", func() bool {
@@ -290,7 +290,7 @@ func TestEdgePermissions(t *testing.T) {
 	before := first.live()
 	l.another(l.atHub())
 	l.until("the newest is taken", func() bool { return first.live() != before })
-	if _, err := first.models().Pin(t.Context(), before); err != nil {
+	if _, err := first.models().Pin(t.Context(), registry.Request{Version: before}); err != nil {
 		t.Error(err)
 	}
 	l.until("what was pinned is taken", func() bool { return first.live() == before })

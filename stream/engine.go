@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/embedd/embedd/stream/internal/operations"
 	"github.com/embedd/embedd/stream/internal/relay"
 	"github.com/embedd/embedd/stream/internal/replica"
 
@@ -67,7 +68,8 @@ type Engine struct {
 
 	configuration configuration
 
-	conditions map[string]*health.Conditions // by pipeline
+	conditions map[string]*health.Conditions  // by pipeline
+	histories  map[string]*operations.History // by pipeline
 	seen       *natsx.StreamCache
 }
 
@@ -93,9 +95,9 @@ func New(o Options) (*Engine, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	conditions := map[string]*health.Conditions{}
+	conditions, histories := map[string]*health.Conditions{}, map[string]*operations.History{}
 	for _, p := range o.Pipelines {
-		conditions[p.Name] = &health.Conditions{}
+		conditions[p.Name], histories[p.Name] = &health.Conditions{}, &operations.History{}
 	}
 	m, err := health.NewRegistry(o.Registerer)
 	if err != nil {
@@ -103,7 +105,8 @@ func New(o Options) (*Engine, error) {
 	}
 	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainTimeout, serverTimeout: health.DefaultServerTimeout,
 		configuration: configuration{pipelines: slices.Clone(o.Pipelines), generation: 1},
-		seen:          natsx.NewStreamCache(), stores: replica.NewStores(), conditions: conditions}, nil
+		seen:          natsx.NewStreamCache(), stores: replica.NewStores(), conditions: conditions,
+		histories: histories}, nil
 }
 
 // Run opens all pipelines and serves until ctx is done; then it drains and returns nil. It returns ErrDrain if inputs
@@ -268,7 +271,16 @@ func (e *Engine) flush() {
 func (e *Engine) updateMetrics(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	recorded := time.Now().Add(-operations.HistoryStep)
 	for {
+		if now := time.Now(); now.Sub(recorded) >= operations.HistoryStep {
+			recorded = now
+			for _, p := range e.pipelines() {
+				s := p.status()
+				messages, dead := p.Series.Total()
+				p.operations.History.Add(now, &s, messages, dead)
+			}
+		}
 		for _, p := range e.pipelines() {
 			p.replica.RefreshAge()
 			p.replica.ReportHub()

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/operations"
 	"github.com/embedd/embedd/stream/internal/service"
 	"github.com/embedd/embedd/stream/spec"
 )
@@ -91,16 +92,17 @@ var (
 
 // Codes of errors of a pipeline's service, in addition to those of messages in package wire.
 const (
-	CodeBadRequest   = service.CodeBadRequest
-	CodeNoModel      = service.CodeNoModel
-	CodeNoConversion = service.CodeNoConversion
-	CodeStale        = service.CodeStale
-	CodePinned       = service.CodePinned
-	CodeNotPinned    = service.CodeNotPinned
-	CodeFewRows      = service.CodeFewRows
-	CodeFixed        = service.CodeFixed
-	CodeConflict     = service.CodeConflict
-	CodeStopping     = service.CodeStopping
+	CodeBadRequest   = operations.CodeBadRequest
+	CodeNoModel      = operations.CodeNoModel
+	CodeNoConversion = operations.CodeNoConversion
+	CodeStale        = operations.CodeStale
+	CodePinned       = operations.CodePinned
+	CodeNotPinned    = operations.CodeNotPinned
+	CodeFewRows      = operations.CodeFewRows
+	CodeFixed        = operations.CodeFixed
+	CodeConflict     = operations.CodeConflict
+	CodeStopping     = operations.CodeStopping
+	CodeNoAnswer     = operations.CodeNoAnswer
 )
 
 // ServicePipeline is the key of a service's metadata whose value is the name of its pipeline.

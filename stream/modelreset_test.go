@@ -127,14 +127,14 @@ func TestModelResetWithoutReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	models := registry.New(store, p.Name, registry.Options{})
-	pinned, err := models.Pin(t.Context(), "")
+	pinned, err := models.Pin(t.Context(), registry.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := reset(after); !errors.Is(err, registry.ErrPinned) {
 		t.Errorf("a reset while a model is pinned: %v", err)
 	}
-	if _, err := models.Unpin(t.Context()); err != nil {
+	if _, err := models.Unpin(t.Context(), registry.Request{}); err != nil {
 		t.Fatal(err)
 	}
 	fixed := after
@@ -163,7 +163,7 @@ func TestModelResetWithoutReplica(t *testing.T) {
 	if err := reset(before); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := models.Rollback(t.Context(), pinned.Live); err == nil {
+	if _, err := models.Rollback(t.Context(), registry.Request{Version: pinned.Live}); err == nil {
 		natstest.Await(t, "the former version is live again", func() bool { return r.live() == pinned.Live })
 	} else if !errors.Is(err, registry.ErrDim) { // the next model was faster
 		t.Error(err)

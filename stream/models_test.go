@@ -164,7 +164,7 @@ func TestOtherFeatures(t *testing.T) {
 	}
 	store := registry.New(mustStore(t, s), "p", registry.Options{})
 	q.end()
-	if _, err := store.Rollback(t.Context(), old.Version); err != nil {
+	if _, err := store.Rollback(t.Context(), registry.Request{Version: old.Version}); err != nil {
 		t.Fatal(err)
 	}
 	q = s.learner("a")
@@ -172,7 +172,7 @@ func TestOtherFeatures(t *testing.T) {
 		t.Errorf("after going back live is %+v", l)
 	}
 	q.end()
-	if _, err := store.Pin(t.Context(), ""); err != nil {
+	if _, err := store.Pin(t.Context(), registry.Request{}); err != nil {
 		t.Fatal(err)
 	}
 	e, err := New(Options{Conn: s.js.Conn(), Pipelines: []Pipeline{{Name: "p", Stream: "in", Subject: "in.x",

@@ -201,7 +201,7 @@ func TestPartitionsWithoutModel(t *testing.T) {
 			strings.HasSuffix(otherFeatures.Status()[0].Store, "restore schema.features")
 	})
 	stored := f.atHome()
-	has, err := stored.Pin(t.Context(), "") // no other goes live
+	has, err := stored.Pin(t.Context(), registry.Request{}) // no other goes live
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/observe"
+	"github.com/embedd/embedd/stream/internal/operations"
 	"github.com/embedd/embedd/stream/internal/relay"
 	"github.com/embedd/embedd/stream/internal/replica"
 	"github.com/embedd/embedd/stream/internal/scope"
@@ -35,13 +36,16 @@ type pipeline struct {
 	blocks   *blocks.Blocks
 	watch    *deliveries.Watch
 	draining atomic.Bool
+	service  atomic.Pointer[service.Service] // nil unless it runs
+	// operations are what can be requested of the pipeline.
+	operations *operations.Pipeline
 	// configuration is that of the engine.
 	configuration *configuration
 	reopening     chan struct{} // signalled by reopen
 }
 
 // newPipeline composes a pipeline. It opens nothing.
-func newPipeline(s *scope.Scope, a *relay.Activity, drainTimeout time.Duration) *pipeline {
+func newPipeline(s *scope.Scope, a *relay.Activity, h *operations.History, drainTimeout time.Duration) *pipeline {
 	p := &pipeline{Scope: s, relay: relay.New(s, a, drainTimeout), reopening: make(chan struct{}, 1)}
 	p.replica = replica.New(s, replica.Hooks{HasAnswered: p.hasAnswered, TurnChanged: func() { p.observer.Now() },
 		Reopen: p.reopen})
@@ -51,6 +55,8 @@ func newPipeline(s *scope.Scope, a *relay.Activity, drainTimeout time.Duration) 
 	p.watch = deliveries.New(s)
 	p.observer = observe.New(s, p.replica, p.relay.EarlierPartitions, p.relay.Rebind)
 	p.relay.Attach(p.replica, p.training, p.observer.Now)
+	p.operations = operations.New(operations.Pipeline{Scope: s, Relay: p.relay, Replica: p.replica, Status: p.status,
+		Progress: p.progress, History: h, Service: p.serviceID})
 	return p
 }
 
@@ -142,6 +148,14 @@ func (p *pipeline) hasAnswered(ctx context.Context) (bool, error) {
 	return p.relay.HasAnswered(ctx)
 }
 
+// serviceID is the identity of the pipeline's service; "" while there is none.
+func (p *pipeline) serviceID() string {
+	if s := p.service.Load(); s != nil {
+		return s.ID()
+	}
+	return ""
+}
+
 // errReopen is returned by run when what is stored has changed so that the pipeline must be opened again.
 var errReopen = errors.New("the pipeline has to be opened again")
 
@@ -177,10 +191,10 @@ func (p *pipeline) run(ctx, severed context.Context) (err error) {
 	}()
 	wg.Go(func() { p.replica.Run(ctx) })
 	wg.Go(func() { p.relay.LogDeadLetters(ctx) })
-	if s, err := service.Start(ctx, service.Pipeline{Scope: p.Scope, Relay: p.relay, Replica: p.replica,
-		Status: p.status, Progress: p.progress}); err != nil {
-		p.Log.Warn("the service of the pipeline cannot start; requests are not answered", "error", err)
+	if s, err := service.Start(ctx, p.operations); err != nil {
+		p.Log.Warn("the service of the pipeline cannot start; requests over NATS are not answered", "error", err)
 	} else {
+		p.service.Store(s)
 		defer s.Stop()
 	}
 	if p.Input == nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/operations"
 	"github.com/embedd/embedd/stream/internal/service"
 	"github.com/embedd/embedd/stream/spec"
 )
@@ -250,7 +251,7 @@ func (e *Engine) answerReloads(ctx context.Context) {
 			r.Pipeline = pipelineOf(msg.Subject, e.options.Pipelines)
 			answer := nats.NewMsg(msg.Reply)
 			if err != nil {
-				answer.Header, r.Error = service.ErrorHeaders(service.CodeBadRequest, err), err.Error()
+				answer.Header, r.Error = service.ErrorHeaders(operations.CodeBadRequest, err), err.Error()
 			}
 			answer.Data, _ = json.Marshal(r) // plain data
 			if err := e.options.Conn.PublishMsg(answer); err != nil {

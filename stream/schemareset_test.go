@@ -211,7 +211,8 @@ func TestResetRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := registry.New(store, p.Name, registry.Options{}).Pin(t.Context(), r.live()); err != nil {
+	if _, err := registry.New(store, p.Name, registry.Options{}).Pin(t.Context(),
+		registry.Request{Version: r.live()}); err != nil {
 		t.Fatal(err)
 	}
 	file, hub, edges := p, p, p

@@ -114,7 +114,7 @@ func (s *session) openOnce(ctx context.Context, c Pipeline) (_ *pipeline, err er
 	p := newPipeline(&scope.Scope{Pipeline: c, Conn: s.options.Conn, JS: s.js, Permissions: s.permissions,
 		Streams: s.seen, Pulls: s.pulls, Instance: nats.NewInbox(), Log: s.log.With("pipeline", c.Name),
 		Conditions: s.conditions[c.Name], Clock: s.options.Clock,
-		PollInterval: time.Duration(len(s.options.Pipelines)) * pollPerPipeline}, &s.activity, s.drain)
+		PollInterval: time.Duration(len(s.options.Pipelines)) * pollPerPipeline}, &s.activity, s.histories[c.Name], s.drain)
 	p.configuration, p.watch.Interval = &s.configuration, s.watchInterval
 	p.DeadShare = health.NewDeadShare(c.Name, p.Conditions, p.Log)
 	if s.claimLife > 0 {

@@ -82,7 +82,7 @@ func TestStaged(t *testing.T) {
 	changes := 0
 	for round := range 6 {
 		version := []string{second, first}[round%2]
-		if _, err := other.Pin(t.Context(), version); err != nil {
+		if _, err := other.Pin(t.Context(), registry.Request{Version: version}); err != nil {
 			t.Fatal(err)
 		}
 		s.send(40) // while they follow

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
+	"os/user"
 	"slices"
 	"strings"
 
@@ -209,32 +211,25 @@ func printModel(out *report.Output, m *model.Model) error {
 
 func modelPinCommand(e *cli.Env) *cobra.Command {
 	return changeCommand(e, "pin VERSION|PIPELINE", "make a version live and keep it; for a pipeline, its live version",
-		func(ctx context.Context, r *registry.Registry, version string) (*registry.Pointer, error) {
-			return r.Pin(ctx, version)
-		})
+		(*registry.Registry).Pin)
 }
 
 func modelUnpinCommand(e *cli.Env) *cobra.Command {
-	return changeCommand(e, "unpin PIPELINE", "let training promote models again",
-		func(ctx context.Context, r *registry.Registry, _ string) (*registry.Pointer, error) {
-			return r.Unpin(ctx)
-		})
+	return changeCommand(e, "unpin PIPELINE", "let training promote models again", (*registry.Registry).Unpin)
 }
 
 func modelRollbackCommand(e *cli.Env) *cobra.Command {
 	return changeCommand(e, "rollback PIPELINE|VERSION",
-		"make the previous or the named version live; training continues from it",
-		func(ctx context.Context, r *registry.Registry, version string) (*registry.Pointer, error) {
-			return r.Rollback(ctx, version)
-		})
+		"make the previous or the named version live; training continues from it", (*registry.Registry).Rollback)
 }
 
 // changeCommand is a verb that selects the live version. Running daemons follow within seconds.
 func changeCommand(e *cli.Env, use, short string,
-	change func(ctx context.Context, r *registry.Registry, version string) (*registry.Pointer, error)) *cobra.Command {
+	change func(*registry.Registry, context.Context, registry.Request) (*registry.Pointer, error)) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Args: cli.Arguments(1, 1)}
 	f := cli.FlagsOf(cmd)
 	where := client.StoreFlags(f)
+	live := f.String("live", "", "change nothing unless `VERSION` is live")
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
@@ -247,7 +242,8 @@ func changeCommand(e *cli.Env, use, short string,
 		if err != nil {
 			return err
 		}
-		p, err := change(ctx, registry.New(store, pipeline, registry.Options{}), version)
+		p, err := change(registry.New(store, pipeline, registry.Options{}), ctx,
+			registry.Request{Version: version, Live: *live, By: requester()})
 		if err != nil {
 			return err
 		}
@@ -262,6 +258,19 @@ func changeCommand(e *cli.Env, use, short string,
 		return nil
 	}
 	return cmd
+}
+
+// requester is the user of this process and its machine, for the record of the change.
+func requester() string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return name
+	}
+	return name + "@" + host
 }
 
 // nameIn resolves a name to a pipeline, and a version if it names one.

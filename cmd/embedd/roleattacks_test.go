@@ -106,7 +106,7 @@ var published = []attempt{
 	// Requests to the daemon.
 	{"embedd.a.status", "daemon viewer operator setup"},
 	{"embedd.a.transform", "producer"},
-	{"embedd.a.retrain", "operator"},
+	{"embedd.a.retrain", "operator daemon"},
 	{"embedd.a.resume", "operator"},
 	{"embedd.a.model.ls", "viewer operator"},
 	{"embedd.a.model.pin", "operator"},

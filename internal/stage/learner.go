@@ -47,15 +47,16 @@ type learner struct {
 	idle        chan struct{} // closed, and replaced, when the worker becomes idle
 	closed      bool
 
-	wake   chan struct{}
-	cancel context.CancelFunc
-	done   chan struct{}
-	once   sync.Once
+	samples chan *sampleRequest
+	wake    chan struct{}
+	cancel  context.CancelFunc
+	done    chan struct{}
+	once    sync.Once
 }
 
 func newLearner(s *Stage) *learner {
 	l := &learner{stage: s, config: s.config, wake: make(chan struct{}, 1), done: make(chan struct{}),
-		idle: make(chan struct{}), standby: s.config.Standby}
+		samples: make(chan *sampleRequest), idle: make(chan struct{}), standby: s.config.Standby}
 	l.trainer = trainer.New(s.config, trainer.Host{Live: s.Live, Promote: s.promote, Features: s.Features,
 		Fitted: l.countFit, Report: l.report, Times: l.times, Pause: func() { _ = l.pace.Err() }})
 	if s.Contract() == nil {
@@ -124,6 +125,7 @@ func (l *learner) work(ctx *pace, lowPriority bool) {
 			runAtLowPriority(func() { l.work(ctx, false) })
 			return
 		}
+		answerSample(l)
 		if l.isCountingDue() {
 			l.endCounting(ctx)
 			l.publishStatus()
@@ -136,6 +138,8 @@ func (l *learner) work(ctx *pace, lowPriority bool) {
 		}
 		select {
 		case <-ctx.Done():
+		case q := <-l.samples:
+			q.answer(l.trainer.Window())
 		case <-l.wake:
 			ctx.begin()
 		case <-tick.C:

@@ -181,7 +181,7 @@ func TestDamagedPointer(t *testing.T) {
 		if err := fresh.Sweep(t.Context()); err != nil || !slices.Equal(there(t, s), []string{a, b}) {
 			t.Errorf("there are %v, %v", there(t, s), err)
 		}
-		if _, err := fresh.Rollback(t.Context(), a); err != nil {
+		if _, err := fresh.Rollback(t.Context(), Request{Version: a}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -268,7 +268,7 @@ func TestRetire(t *testing.T) {
 		if l, p := live(t, s); l.Version != b || p.Previous != a {
 			t.Errorf("live is %s, previous %s", l.Version, p.Previous)
 		}
-		if _, err := r.Pin(t.Context(), ""); err != nil {
+		if _, err := r.Pin(t.Context(), Request{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.Retire(t.Context(), 0); !errors.Is(err, ErrPinned) {

@@ -39,6 +39,7 @@ type Pointer struct {
 
 	Versions []Version `json:"versions"`          // oldest first
 	Refused  []Refusal `json:"refused,omitempty"` // the newest, oldest first
+	Turns    []Turn    `json:"turns,omitempty"`   // changes of Live and Pin, the newest, oldest first
 
 	// ConfirmedAt is when the live model was last confirmed: fitted, or evaluated on labelled rows and kept.
 	ConfirmedAt time.Time `json:"good,omitzero"`

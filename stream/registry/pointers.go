@@ -252,6 +252,7 @@ func (s *pointerStore) fallBack(ctx context.Context, p *Pointer, cause error) (*
 		p.Live, p.Pin, p.Previous, p.State, p.StateOf = "", "", "", nil, ""
 		if v := p.Find(found); v != nil {
 			p.choose(found, v.Created)
+			p.turn(s.clock(), "repair", live.Name, "")
 			if pinned {
 				p.Pin = found
 			}

@@ -293,10 +293,10 @@ func TestDamaged(t *testing.T) {
 			!strings.Contains(err.Error(), a) {
 			t.Fatalf("a damaged model: %v", err)
 		}
-		if _, err := r.Pin(ctx, b); err == nil {
+		if _, err := r.Pin(ctx, Request{Version: b}); err == nil {
 			t.Error("a damaged model was pinned")
 		}
-		if _, err := r.Rollback(ctx, ""); err != nil {
+		if _, err := r.Rollback(ctx, Request{}); err != nil {
 			t.Fatal(err)
 		}
 		if l, _ := live(t, s); l.Version != a {
@@ -355,7 +355,7 @@ func TestFormats(t *testing.T) {
 		if l.Version != c || p.Format != Format || p.Previous != b || p.Find(a) == nil || p.Number != 3 {
 			t.Errorf("after the next save live is %s, the pointer %+v", l.Version, p)
 		}
-		if _, err := fresh.Rollback(t.Context(), a); err != nil {
+		if _, err := fresh.Rollback(t.Context(), Request{Version: a}); err != nil {
 			t.Fatal(err)
 		}
 		if l, p := live(t, s); l.Version != a || p.Find(a).Method != "pca" {
@@ -370,7 +370,7 @@ func TestFormats(t *testing.T) {
 		for what, do := range map[string]func() error{
 			"live":       func() error { _, err := fresh.Live(t.Context()); return err },
 			"save":       func() error { _, err := fresh.Save(t.Context(), release(t, 4, c)); return err },
-			"pin":        func() error { _, err := fresh.Pin(t.Context(), a); return err },
+			"pin":        func() error { _, err := fresh.Pin(t.Context(), Request{Version: a}); return err },
 			"checkpoint": func() error { return fresh.Checkpoint(t.Context(), nil) },
 			"refuse":     func() error { return fresh.RecordRefusal(t.Context(), plugin.Outcome{}) },
 			"sweep":      func() error { return fresh.Sweep(t.Context()) },
@@ -405,11 +405,11 @@ func TestPrune(t *testing.T) {
 			t.Errorf("by count there are %v, want %v", got, all[2:])
 		}
 		// The oldest is pinned and so the live one, and stays so for a hundred hours.
-		if _, err := r.Pin(t.Context(), all[2]); err != nil {
+		if _, err := r.Pin(t.Context(), Request{Version: all[2]}); err != nil {
 			t.Fatal(err)
 		}
 		now = now.Add(100 * time.Hour)
-		if _, err := r.Unpin(t.Context()); err != nil {
+		if _, err := r.Unpin(t.Context(), Request{}); err != nil {
 			t.Fatal(err)
 		}
 		last := save(t, r, 7, all[2])
@@ -466,12 +466,12 @@ func TestEpochs(t *testing.T) {
 		if l, p := live(t, s); l.Origin.Digest() != fitted(t, 10, 5).Digest() || p.Find(a) != nil || p.Find(c) == nil {
 			t.Errorf("in the second epoch the first model is of %v; versions %s", l.Origin.Note(), p.names())
 		}
-		if _, err := r.Rollback(t.Context(), before); !errors.Is(err, ErrMissing) {
+		if _, err := r.Rollback(t.Context(), Request{Version: before}); !errors.Is(err, ErrMissing) {
 			t.Errorf("going back to what was pruned: %v", err)
 		}
 		r.options.Keep.Versions = 4
 		epoch(12, 3, true)
-		if _, err := r.Rollback(t.Context(), c); err != nil {
+		if _, err := r.Rollback(t.Context(), Request{Version: c}); err != nil {
 			t.Fatal(err)
 		}
 		if l, _ := live(t, s); l.Epoch != 2 || l.Epochs != 3 || l.Origin != nil {
@@ -484,12 +484,12 @@ func TestEpochs(t *testing.T) {
 func TestPin(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		r := New(s, "digits", Options{})
-		if _, err := r.Pin(t.Context(), ""); !errors.Is(err, ErrMissing) {
+		if _, err := r.Pin(t.Context(), Request{}); !errors.Is(err, ErrMissing) {
 			t.Errorf("pinning nothing: %v", err)
 		}
 		a := save(t, r, 1, "")
 		b := save(t, r, 2, a)
-		if _, err := r.Rollback(t.Context(), ""); err != nil {
+		if _, err := r.Rollback(t.Context(), Request{}); err != nil {
 			t.Fatal(err)
 		}
 		if l, p := live(t, s); l.Version != a || p.Previous != b || l.State != nil {
@@ -498,22 +498,22 @@ func TestPin(t *testing.T) {
 		if _, err := r.Save(t.Context(), release(t, 3, b)); !errors.Is(err, ErrOvertaken) {
 			t.Errorf("a model that was to replace another than the live one: %v", err)
 		}
-		if p, err := r.Pin(t.Context(), b); err != nil || p.Live != b || p.Pin != b {
+		if p, err := r.Pin(t.Context(), Request{Version: b}); err != nil || p.Live != b || p.Pin != b {
 			t.Errorf("pinned: %+v, %v", p, err)
 		}
 		if _, err := r.Save(t.Context(), release(t, 3, b)); !errors.Is(err, ErrPinned) {
 			t.Errorf("saving while pinned: %v", err)
 		}
-		if _, err := r.Rollback(t.Context(), ""); !errors.Is(err, ErrPinned) {
+		if _, err := r.Rollback(t.Context(), Request{}); !errors.Is(err, ErrPinned) {
 			t.Errorf("rolling back while pinned: %v", err)
 		}
-		if _, err := r.Pin(t.Context(), "digits-9-00000000"); !errors.Is(err, ErrMissing) {
+		if _, err := r.Pin(t.Context(), Request{Version: "digits-9-00000000"}); !errors.Is(err, ErrMissing) {
 			t.Errorf("pinning what is not there: %v", err)
 		}
-		if _, err := r.Unpin(t.Context()); err != nil {
+		if _, err := r.Unpin(t.Context(), Request{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.Unpin(t.Context()); err == nil {
+		if _, err := r.Unpin(t.Context(), Request{}); err == nil {
 			t.Error("unpinned twice")
 		}
 		save(t, r, 3, b)
@@ -555,7 +555,7 @@ func TestReset(t *testing.T) {
 		if _, err := r.Save(t.Context(), release(t, 2, a)); !errors.Is(err, ErrOvertaken) {
 			t.Errorf("a candidate from before the reset: %v", err)
 		}
-		if _, err := r.Rollback(t.Context(), a); err != nil {
+		if _, err := r.Rollback(t.Context(), Request{Version: a}); err != nil {
 			t.Fatal(err)
 		}
 		follow()
@@ -578,7 +578,7 @@ func TestReset(t *testing.T) {
 		if l, p := live(t, s); l.Version != b || l.WasReset || p.Find(a).WasReset || p.Previous != a {
 			t.Errorf("after the first model live is %+v; previous %s", l, p.Previous)
 		}
-		if _, err := r.Pin(t.Context(), b); err != nil {
+		if _, err := r.Pin(t.Context(), Request{Version: b}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := r.Reset(t.Context()); !errors.Is(err, ErrPinned) {
@@ -691,17 +691,17 @@ func TestFollow(t *testing.T) {
 		}
 		a := save(t, r, 1, "")
 		b := save(t, r, 2, a)
-		if _, err := other.Pin(t.Context(), a); err != nil {
+		if _, err := other.Pin(t.Context(), Request{Version: a}); err != nil {
 			t.Fatal(err)
 		}
 		want(a + "true")
-		if _, err := other.Unpin(t.Context()); err != nil {
+		if _, err := other.Unpin(t.Context(), Request{}); err != nil {
 			t.Fatal(err)
 		}
 		want(a + "false")
 		c := save(t, other, 3, a)
 		want(c + "false")
-		if _, err := other.Rollback(t.Context(), b); err != nil {
+		if _, err := other.Rollback(t.Context(), Request{Version: b}); err != nil {
 			t.Fatal(err)
 		}
 		want(b + "false")

@@ -51,7 +51,9 @@ func (r *Registry) Save(ctx context.Context, release *plugin.Release) (string, e
 				ErrOvertaken, r.pipeline, name)
 		}
 		p.Versions = append(p.Versions, versionOf(name, release, now, size))
+		was := p.Live
 		p.choose(name, now)
+		p.turn(now, "promote", was, "")
 		p.Candidate, p.Epochs = "", max(p.Epochs, release.Epoch)
 		if release.State != nil {
 			p.State, p.StateOf = release.State, name
@@ -306,52 +308,60 @@ func (r *Registry) Seal(ctx context.Context, term uint64, holds func(context.Con
 	return sealed, nil
 }
 
-// Pin makes a version the live one and keeps it live; version "" pins the live one.
-func (r *Registry) Pin(ctx context.Context, version string) (*Pointer, error) {
-	return r.choose(ctx, func(p *Pointer) (string, error) {
-		version = cmp.Or(version, p.Live)
-		if version == "" {
+// Pin makes a version the live one and keeps it live; without a version it pins the live one.
+func (r *Registry) Pin(ctx context.Context, q Request) (*Pointer, error) {
+	return r.choose(ctx, q, "pin", func(p *Pointer) (string, error) {
+		q.Version = cmp.Or(q.Version, p.Live)
+		if q.Version == "" {
 			return "", &missing{fmt.Sprintf("pipeline %s has no model yet (%s)", r.pipeline, r.store)}
 		}
-		return version, nil
-	}, true)
+		return q.Version, nil
+	})
 }
 
 // Unpin lets training continue from the pinned version.
-func (r *Registry) Unpin(ctx context.Context) (*Pointer, error) {
+func (r *Registry) Unpin(ctx context.Context, q Request) (*Pointer, error) {
 	return r.pointers.update(ctx, func(p *Pointer) error {
+		if err := q.expects(p); err != nil {
+			return err
+		}
 		if p.Pin == "" {
 			return fmt.Errorf("%w: pipeline %s has none", ErrNotPinned, r.pipeline)
 		}
 		p.Pin = ""
+		p.turn(r.options.Clock(), "unpin", "", q.By)
 		return nil
 	})
 }
 
-// Rollback makes an earlier version the live one, from which training continues; version "" is the one before the
-// live one.
-func (r *Registry) Rollback(ctx context.Context, version string) (*Pointer, error) {
-	return r.choose(ctx, func(p *Pointer) (string, error) {
+// Rollback makes an earlier version the live one, from which training continues; without a version it is the one
+// before the live one.
+func (r *Registry) Rollback(ctx context.Context, q Request) (*Pointer, error) {
+	return r.choose(ctx, q, "rollback", func(p *Pointer) (string, error) {
 		switch {
 		case p.Pin != "":
 			return "", fmt.Errorf("%w: %s; `embedd model unpin %s` first, or pin another version", ErrPinned, p.Pin, r.pipeline)
-		case version != "":
-			return version, nil
+		case q.Version != "":
+			return q.Version, nil
 		case p.Previous == "":
 			return "", &missing{fmt.Sprintf("no version of pipeline %s was live before %s", r.pipeline,
 				cmp.Or(p.Live, "no model"))}
 		}
 		return p.Previous, nil
-	}, false)
+	})
 }
 
-// choose makes a stored version the live one, after reading it as a start does.
-func (r *Registry) choose(ctx context.Context, which func(*Pointer) (string, error), pin bool) (*Pointer, error) {
+// choose makes a stored version the live one, after reading it as a start does. what is pin or rollback.
+func (r *Registry) choose(ctx context.Context, q Request, what string, which func(*Pointer) (string, error)) (*Pointer,
+	error) {
 	p, _, err := r.pointers.read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if err := r.pointers.upgrade(ctx, p); err != nil {
+		return nil, err
+	}
+	if err := q.expects(p); err != nil {
 		return nil, err
 	}
 	name, err := which(p)
@@ -372,6 +382,9 @@ func (r *Registry) choose(ctx context.Context, which func(*Pointer) (string, err
 			r.pipeline)
 	}
 	return r.pointers.update(ctx, func(p *Pointer) error {
+		if err := q.expects(p); err != nil {
+			return err
+		}
 		good := m.Note().Created
 		if name == p.Live {
 			good = p.ConfirmedAt
@@ -384,10 +397,12 @@ func (r *Registry) choose(ctx context.Context, which func(*Pointer) (string, err
 			*v = Version{Name: name, Digest: m.Digest(), Epoch: int(m.Note().Epoch), Method: m.Method(), Dim: m.Dim(),
 				Features: m.M(), Classes: len(m.Classes()), Params: m.Params(), Rows: m.Rows(), Created: v.Created, Size: v.Size}
 		}
+		was := p.Live
 		p.choose(name, good)
-		if pin {
+		if what == "pin" {
 			p.Pin = name
 		}
+		p.turn(r.options.Clock(), what, was, q.By)
 		return nil
 	})
 }
@@ -402,6 +417,7 @@ func (r *Registry) Reset(ctx context.Context) (*Pointer, error) {
 		}
 		if v := p.Find(p.Live); v != nil {
 			v.WasReset = true
+			p.turn(r.options.Clock(), "reset", "", "")
 		}
 		return nil
 	})
@@ -433,6 +449,7 @@ func (r *Registry) Retire(ctx context.Context, term uint64) error {
 			return err
 		}
 		p.Previous, p.Live, p.State, p.StateOf = p.Live, "", nil, ""
+		p.turn(r.options.Clock(), "retire", p.Previous, "")
 		return nil
 	})
 	if err == nil {

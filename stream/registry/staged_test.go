@@ -108,7 +108,7 @@ func TestReached(t *testing.T) {
 			t.Errorf("trouble %q does not name %s", text, b)
 		}
 		may <- true
-		if _, err := other.Pin(t.Context(), b); err != nil {
+		if _, err := other.Pin(t.Context(), Request{Version: b}); err != nil {
 			t.Fatal(err)
 		}
 		later("the new epoch")
@@ -280,7 +280,7 @@ func TestPinHolds(t *testing.T) {
 		refused := 0
 		for round := range 100 {
 			<-tries
-			p, err := other.Pin(t.Context(), "")
+			p, err := other.Pin(t.Context(), Request{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -293,7 +293,7 @@ func TestPinHolds(t *testing.T) {
 			if p, err = other.Pointer(t.Context()); err != nil || p.Live != version || p.Pin != version {
 				t.Fatalf("round %d: %s was pinned, %s is live and %q pinned: %v", round, version, p.Live, p.Pin, err)
 			}
-			if _, err := other.Unpin(t.Context()); err != nil {
+			if _, err := other.Unpin(t.Context(), Request{}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -359,6 +359,9 @@ func (t *Trainer) Tick(ctx context.Context, now time.Time) {
 	}
 }
 
+// Window is the rows to learn from; nil before the number of features is known. It changes with each event.
+func (t *Trainer) Window() *window.Window { return t.data.window }
+
 // Status is the trainer's part of the status of a stage.
 type Status struct {
 	spec.Status

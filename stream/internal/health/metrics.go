@@ -7,6 +7,7 @@ import (
 
 	"github.com/embedd/embedd/internal/stage/policy"
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // Metric describes one metric that the pipelines move. The table below lists all of them; what is read from a Status
@@ -254,6 +255,22 @@ func (s *Series) Replace(m *Metric, v float64, values ...string) {
 // Observe adds an observation to a histogram.
 func (s *Series) Observe(m *Metric, v float64, values ...string) {
 	s.registry.histograms[m].WithLabelValues(s.labels(values)...).Observe(v)
+}
+
+// Total is what was counted so far: messages that were answered, and rows that became dead letters.
+func (s *Series) Total() (messages, deadRows float64) {
+	for _, c := range s.messages {
+		messages += valueOf(c)
+	}
+	return messages, valueOf(s.rows["dead"])
+}
+
+func valueOf(c prometheus.Counter) float64 {
+	var m dto.Metric
+	if c.Write(&m) != nil { // never, for a counter
+		return 0
+	}
+	return m.Counter.GetValue()
 }
 
 // RowCounts are the rows of a message by result.

@@ -105,6 +105,8 @@ var EndpointRoles = map[string]Role{
 	"model pin":        RoleOperator,
 	"model unpin":      RoleOperator,
 	"model rollback":   RoleOperator,
+	"history":          RoleViewer,
+	"points":           RoleViewer,
 }
 
 // EndpointStarted is not one of the service: a replica announces on its subject that it starts.
@@ -113,6 +115,9 @@ const EndpointStarted = "started"
 // endpointPermissions let each role request its endpoints, and find out which daemons run.
 func endpointPermissions(pipeline string) []Permission {
 	all := []Permission{{inspection, false, []string{"$SRV.PING"}}}
+	for _, endpoint := range []string{"retrain", "history", "points"} { // a daemon asks the trainer for its console
+		all = append(all, Permission{RoleDaemon, false, []string{ServiceSubject(pipeline, endpoint)}})
+	}
 	for _, endpoint := range slices.Sorted(maps.Keys(EndpointRoles)) {
 		all = append(all, Permission{EndpointRoles[endpoint], false, []string{ServiceSubject(pipeline, endpoint)}})
 	}

@@ -1,4 +1,4 @@
-// Package service has the NATS service of a pipeline: status, transforms on request, and the choice of the live model.
+// Package service is the NATS service of a pipeline: one endpoint for each of its operations.
 package service
 
 import (
@@ -15,10 +15,8 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/ratelog"
 	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/operations"
 	"github.com/embedd/embedd/stream/internal/relay"
-	"github.com/embedd/embedd/stream/internal/replica"
-	"github.com/embedd/embedd/stream/internal/scope"
-	"github.com/embedd/embedd/stream/spec"
 )
 
 // version is the version of the endpoints and their requests and answers.
@@ -37,7 +35,7 @@ const (
 
 // Service answers requests about one pipeline. Each endpoint answers one request at a time.
 type Service struct {
-	pipeline Pipeline
+	pipeline *operations.Pipeline
 	micro    micro.Service
 	noInbox  ratelog.Limiter
 
@@ -46,17 +44,8 @@ type Service struct {
 	running   sync.WaitGroup
 }
 
-// Pipeline is the pipeline of a service.
-type Pipeline struct {
-	*scope.Scope
-	Relay    *relay.Relay
-	Replica  *replica.Replica
-	Status   func() spec.Status
-	Progress func() string // why no model is live yet
-}
-
 // Start adds the service and its endpoints to the connection. Stop ends it.
-func Start(ctx context.Context, p Pipeline) (*Service, error) {
+func Start(ctx context.Context, p *operations.Pipeline) (*Service, error) {
 	s := &Service{pipeline: p}
 	var err error
 	s.micro, err = micro.AddService(p.Conn, micro.Config{Name: needs.ServiceName(p.Name), Version: version,
@@ -64,43 +53,27 @@ func Start(ctx context.Context, p Pipeline) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range []struct {
-		name, about string
-		answer      func(context.Context, *nats.Msg) (any, error)
-		isForAll    bool // every replica receives the request, else one of them
-	}{
-		{"status", "status of the pipeline", s.status, true},
-		{"retrain", "fit a candidate now", s.retrain, true},
-		{"resume", "resume after too many bad messages", s.resume, true},
-		{"transform", "transform an Arrow message", s.transform, false},
-		{"model ls", "list the versions and the rejected candidates", s.list, false},
-		{"model show", `show a model: {"version":"..."}; default: the live version`, s.show, false},
-		{"model conversion", `the map from the outputs of the epoch before: {"version":"..."}; default: the live version`,
-			s.conversion, false},
-		{"model pin", `make a version live and keep it: {"version":"..."}; default: the live version`,
-			s.pin, false},
-		{"model unpin", "unpin the live version", s.unpin, false},
-		{"model rollback", `make an earlier version live: {"version":"..."}; default: the previous version`, s.rollback,
-			false},
-	} {
+	for _, o := range operations.All {
 		bytes := maxPendingBytes
-		if e.name == "transform" {
+		if o.IsMessage {
 			bytes = int(min(p.InFlight, maxTransformBytes))
 		}
-		options := []micro.EndpointOpt{micro.WithEndpointSubject(needs.ServiceSubject(p.Name, e.name)),
+		options := []micro.EndpointOpt{micro.WithEndpointSubject(needs.ServiceSubject(p.Name, o.Name)),
 			micro.WithEndpointPendingLimits(maxPending, bytes),
-			micro.WithEndpointMetadata(map[string]string{"about": e.about})}
-		if e.isForAll {
+			micro.WithEndpointMetadata(map[string]string{"about": o.About})}
+		if o.IsForAll {
 			options = append(options, micro.WithEndpointQueueGroupDisabled())
 		}
-		if err := s.micro.AddEndpoint(strings.ReplaceAll(e.name, " ", "-"), s.handler(ctx, e.answer),
-			options...); err != nil {
+		if err := s.micro.AddEndpoint(strings.ReplaceAll(o.Name, " ", "-"), s.handler(ctx, o), options...); err != nil {
 			s.Stop()
 			return nil, err
 		}
 	}
 	return s, nil
 }
+
+// ID is the identity of the service in its connection's server.
+func (s *Service) ID() string { return s.micro.Info().ID }
 
 // Stop receives no more requests, and waits for those that are being answered.
 func (s *Service) Stop() {
@@ -123,13 +96,7 @@ func (s *Service) begin() bool {
 	return !s.isStopped
 }
 
-// reply is an answer that is an Arrow message, with its headers. Other answers are sent as JSON.
-type reply struct {
-	data  []byte
-	pairs []wire.Pair
-}
-
-func (s *Service) handler(ctx context.Context, answer func(context.Context, *nats.Msg) (any, error)) micro.Handler {
+func (s *Service) handler(ctx context.Context, o operations.Operation) micro.Handler {
 	return micro.HandlerFunc(func(r micro.Request) {
 		if !needs.IsInbox(s.pipeline.Conn, r.Reply()) {
 			s.noInbox.Warn(s.pipeline.Log, "a request is not answered: its reply subject is no inbox", "subject", r.Subject(),
@@ -137,41 +104,57 @@ func (s *Service) handler(ctx context.Context, answer func(context.Context, *nat
 			return
 		}
 		if !s.begin() {
-			s.refuse(r, coded(CodeStopping, errors.New("the engine is stopping; send the request again")))
+			s.refuse(r, operations.WithCode(operations.CodeStopping,
+				errors.New("the engine is stopping; send the request again")))
 			return
 		}
 		defer s.running.Done()
 		ctx, cancel := context.WithTimeout(ctx, needs.RequestTimeout)
 		defer cancel()
-		got, err := answer(ctx, &nats.Msg{Subject: r.Subject(), Header: nats.Header(r.Headers()), Data: r.Data()})
-		if errors.Is(err, errNotTrainer) {
+		got, err := s.do(ctx, &o, r.Data())
+		if errors.Is(err, operations.ErrNotTrainer) {
 			return
 		}
 		if err != nil {
 			s.refuse(r, err)
 			return
 		}
-		out, isArrow := got.(reply)
 		headers := micro.Headers{}
-		if isArrow {
+		out, isMessage := got.(operations.Message)
+		if isMessage {
 			headers[wire.HeaderContentType] = []string{wire.ContentType}
-			for _, pair := range out.pairs {
+			for _, pair := range out.Pairs {
 				headers[pair.Key] = []string{pair.Value}
 			}
-		} else if out.data, err = json.Marshal(got); err != nil {
+		} else if out.Data, err = json.Marshal(got); err != nil {
 			s.refuse(r, err)
 			return
 		}
-		if limit := s.pipeline.Conn.MaxPayload() - needs.OwnHeaderBytes; int64(len(out.data)) > limit {
-			s.refuse(r, coded(string(wire.TooLarge),
+		if limit := s.pipeline.Conn.MaxPayload() - needs.OwnHeaderBytes; int64(len(out.Data)) > limit {
+			s.refuse(r, operations.WithCode(string(wire.TooLarge),
 				fmt.Errorf("the answer has %d bytes and the server takes %d; ask for less, or raise the server's max_payload",
-					len(out.data), limit)))
+					len(out.Data), limit)))
 			return
 		}
-		if err := r.Respond(out.data, micro.WithHeaders(headers)); err != nil {
+		if err := r.Respond(out.Data, micro.WithHeaders(headers)); err != nil {
 			s.pipeline.Log.Debug("a request cannot be answered", "subject", r.Subject(), "error", err)
 		}
 	})
+}
+
+// do reads a request and does what it asks for.
+func (s *Service) do(ctx context.Context, o *operations.Operation, data []byte) (any, error) {
+	if o.IsMessage {
+		return o.Do(s.pipeline, ctx, &operations.Request{Data: data})
+	}
+	q, err := operations.Read(data)
+	if err != nil {
+		return nil, err
+	}
+	if q.By == "" {
+		q.By = "a NATS request"
+	}
+	return o.Do(s.pipeline, ctx, &q)
 }
 
 // ErrorHeaders are the headers of an answer that is an error.
@@ -183,7 +166,7 @@ func ErrorHeaders(code string, err error) nats.Header {
 
 // refuse answers with an error: its code and its text, in the headers of NATS services and of embedd.
 func (s *Service) refuse(r micro.Request, err error) {
-	headers := ErrorHeaders(codeOf(err), err)
+	headers := ErrorHeaders(operations.CodeOf(err), err)
 	code, text := headers.Get(wire.HeaderCode), headers.Get(wire.HeaderError)
 	if err = r.Error(code, text, nil, micro.WithHeaders(micro.Headers(headers))); err != nil {
 		s.pipeline.Log.Debug("a request cannot be answered", "subject", r.Subject(), "error", err)

@@ -1,4 +1,4 @@
-package service
+package operations
 
 import (
 	"context"
@@ -21,8 +21,9 @@ const (
 	CodeNotPinned    = "not_pinned" // no version is pinned
 	CodeFewRows      = "few_rows"   // there are not enough rows to fit a model
 	CodeFixed        = "fixed"      // the pipeline has a fixed model
-	CodeConflict     = "conflict"   // another model went live in the meantime
+	CodeConflict     = "conflict"   // another model is live than the request was made for, or went live meanwhile
 	CodeStopping     = "stopping"   // the engine is stopping
+	CodeNoAnswer     = "no_answer"  // the trainer, which is another replica, did not answer
 )
 
 // codedError is an error with the code of its answer.
@@ -31,13 +32,14 @@ type codedError struct {
 	err  error
 }
 
-func coded(code string, err error) error { return &codedError{code, err} }
+// WithCode returns an error with the code of its answer.
+func WithCode(code string, err error) error { return &codedError{code, err} }
 
 func (e *codedError) Error() string { return e.err.Error() }
 func (e *codedError) Unwrap() error { return e.err }
 
-// codeOf is the code of an error.
-func codeOf(err error) string {
+// CodeOf is the code of an error.
+func CodeOf(err error) string {
 	var own *codedError
 	var message *arrowio.Error
 	switch {

@@ -1,0 +1,154 @@
+package stage
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/plugin/spec"
+)
+
+// Sample are outputs of rows of the window: an equal share of each class.
+type Sample struct {
+	Rows    int           // in the window
+	Limit   int           // most rows of a class
+	Classes []SampleClass // most rows first
+	Class   []int         // of each sampled row: an index of Classes
+	// Outputs are row-major, for each model that was given; nil for a model of other features.
+	Outputs [][]float32
+}
+
+// SampleClass is a class of the window.
+type SampleClass struct {
+	Name          string
+	Rows, Sampled int
+}
+
+// sampleRequest is passed to the worker, which alone reads the window.
+type sampleRequest struct {
+	ctx    context.Context
+	limit  int
+	models []*model.Model
+	done   chan sampled
+}
+
+type sampled struct {
+	sample *Sample
+	err    error
+}
+
+// SampleOf projects at most limit rows of a stage's window with each of the models. The worker does it between two
+// events, so it waits for a fit that is in progress, until ctx is done.
+func SampleOf(ctx context.Context, s *Stage, limit int, models []*model.Model) (*Sample, error) {
+	if s.learner == nil {
+		return nil, spec.ErrFixed
+	}
+	q := &sampleRequest{ctx, limit, models, make(chan sampled, 1)}
+	select {
+	case s.learner.samples <- q:
+	case <-s.learner.done:
+		return nil, spec.ErrClosed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	select {
+	case r := <-q.done:
+		return r.sample, r.err
+	case <-s.learner.done:
+		return nil, spec.ErrClosed
+	}
+}
+
+// answerSample answers a request if there is one. The worker calls it.
+func answerSample(l *learner) {
+	select {
+	case q := <-l.samples:
+		q.answer(l.trainer.Window())
+	default:
+	}
+}
+
+func (q *sampleRequest) answer(w *window.Window) {
+	if w == nil {
+		q.done <- sampled{&Sample{Outputs: make([][]float32, len(q.models))}, nil}
+		return
+	}
+	s, rows := chooseRows(w, q.limit)
+	for _, m := range q.models {
+		y, err := outputsOf(q.ctx, m, rows, w.Features())
+		if err != nil {
+			q.done <- sampled{nil, err}
+			return
+		}
+		s.Outputs = append(s.Outputs, y)
+	}
+	q.done <- sampled{s, nil}
+}
+
+// chooseRows chooses rows of the window that are evenly spread over each class.
+func chooseRows(w *window.Window, limit int) (s *Sample, rows []*window.Row) {
+	s = &Sample{Rows: w.Len()}
+	members := map[string][]*window.Row{}
+	w.EachClass(func(label string, rows []*window.Row) {
+		members[label] = rows
+		s.Classes = append(s.Classes, SampleClass{Name: label, Rows: len(rows)})
+	})
+	slices.SortFunc(s.Classes, func(a, b SampleClass) int {
+		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.Name, b.Name))
+	})
+	if len(s.Classes) > 0 {
+		s.Limit = max(1, limit/len(s.Classes))
+	}
+	for i := range s.Classes {
+		all := members[s.Classes[i].Name]
+		n := min(len(all), s.Limit, limit-len(rows))
+		s.Classes[i].Sampled = n
+		for k := range n {
+			rows, s.Class = append(rows, all[k*len(all)/n]), append(s.Class, i)
+		}
+	}
+	return s, rows
+}
+
+// chunk is how many rows are projected at a time, so that their features are copied once.
+const chunk = 256
+
+// outputsOf projects rows of m features, and returns nil if the model has others. An output that float32 cannot
+// represent is NaN.
+func outputsOf(ctx context.Context, by *model.Model, rows []*window.Row, m int) ([]float32, error) {
+	if by == nil || by.M() != m {
+		return nil, nil
+	}
+	d := by.Dim()
+	x, out := make([]float64, 0, chunk*m), make([]float32, len(rows)*d)
+	for from := 0; from < len(rows); from += chunk {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		n := min(chunk, len(rows)-from)
+		x = x[:0]
+		for _, r := range rows[from : from+n] {
+			x = append(x, r.X...)
+		}
+		y := out[from*d : (from+n)*d]
+		if by.Project(y, dense(x, n, m)) == nil {
+			continue
+		}
+		for i := range n { // one of them is too large
+			if row := y[i*d : (i+1)*d]; by.Project(row, dense(x[i*m:(i+1)*m], 1, m)) != nil {
+				for k := range row {
+					row[k] = float32(math.NaN())
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// dense is a view of n rows of m features.
+func dense(x []float64, n, m int) model.Rows {
+	return model.Rows{N: n, Blocks: []model.Block{{F64: x, Cols: m, RowStride: m, ColStride: 1}}}
+}

@@ -1,0 +1,51 @@
+package stage
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/plugin/spec"
+)
+
+// TestChooseRows: each class has an equal share of a sample, spread over its rows, and no class has more than it has
+// rows.
+func TestChooseRows(t *testing.T) {
+	t.Parallel()
+	w := window.New(window.Config{Features: 1, Rows: 1000, Labelled: true})
+	for i := range 600 {
+		label := "often"
+		if i%20 == 0 {
+			label = "seldom"
+		}
+		w.Add(window.Row{Position: window.Position{Seq: uint64(i + 1)}, Label: label, X: []float64{float64(i)}})
+	}
+	s, rows := chooseRows(w, 100)
+	if s.Rows != 600 || s.Limit != 50 || len(rows) != 80 || len(s.Class) != 80 {
+		t.Fatalf("%d rows of %d, at most %d a class", len(rows), s.Rows, s.Limit)
+	}
+	if want := []SampleClass{{"often", 570, 50}, {"seldom", 30, 30}}; s.Classes[0] != want[0] || s.Classes[1] != want[1] {
+		t.Errorf("classes %+v, want %+v", s.Classes, want)
+	}
+	seen := map[*window.Row]bool{}
+	for i, r := range rows {
+		if seen[r] || r.Label != s.Classes[s.Class[i]].Name {
+			t.Fatalf("row %d is %q, repeated %v", i, r.Label, seen[r])
+		}
+		seen[r] = true
+	}
+	if s, rows = chooseRows(w, 1); len(rows) != 1 || s.Classes[1].Sampled != 0 {
+		t.Errorf("a limit of one gives %d rows", len(rows))
+	}
+	if _, rows = chooseRows(window.New(window.Config{Features: 1, Rows: 10, Labelled: true}), 10); len(rows) != 0 {
+		t.Errorf("an empty window gives %d rows", len(rows))
+	}
+}
+
+// TestSampleOfAFixedModel: a stage that does not learn has no rows.
+func TestSampleOfAFixedModel(t *testing.T) {
+	t.Parallel()
+	if _, err := SampleOf(t.Context(), &Stage{}, 10, nil); !errors.Is(err, spec.ErrFixed) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,111 @@
+package operations
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/registry"
+)
+
+// list answers with the versions and rejected candidates, and with the changes of the live version.
+func (p *Pipeline) list(ctx context.Context, _ *Request) (any, error) {
+	r, err := p.store()
+	if err != nil {
+		return nil, err
+	}
+	pointer, err := r.Pointer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	turns := pointer.Turns
+	if turns == nil {
+		turns = []registry.Turn{}
+	}
+	return map[string]any{"models": pointer.List(p.Name), "turns": turns}, nil
+}
+
+func (p *Pipeline) show(ctx context.Context, q *Request) (any, error) {
+	live := p.Running.Live()
+	if q.Version == "" || live != nil && q.Version == live.Version {
+		if live == nil {
+			return nil, plugin.ErrNoModel
+		}
+		return live.Model, nil
+	}
+	r, err := p.store()
+	if err != nil {
+		return nil, err
+	}
+	return r.Model(ctx, q.Version)
+}
+
+// conversion answers with the map from the outputs of the epoch before that of a version. The first version of an epoch
+// has it.
+func (p *Pipeline) conversion(ctx context.Context, q *Request) (any, error) {
+	live := p.Running.Live()
+	if q.Version == "" && live == nil {
+		return nil, plugin.ErrNoModel
+	}
+	if q.Version == "" || live != nil && q.Version == live.Version {
+		return registry.ConversionOf(live.First())
+	}
+	r, err := p.store()
+	if err != nil {
+		return nil, err
+	}
+	return r.Conversion(ctx, q.Version)
+}
+
+func (p *Pipeline) pin(ctx context.Context, q *Request) (any, error) {
+	return p.choose(ctx, q, "model pin", (*registry.Registry).Pin)
+}
+
+func (p *Pipeline) unpin(ctx context.Context, q *Request) (any, error) {
+	return p.choose(ctx, q, "model unpin", (*registry.Registry).Unpin)
+}
+
+func (p *Pipeline) rollback(ctx context.Context, q *Request) (any, error) {
+	return p.choose(ctx, q, "model rollback", (*registry.Registry).Rollback)
+}
+
+// choose changes which model is live. This process follows the store, as all replicas do.
+func (p *Pipeline) choose(ctx context.Context, q *Request, what string,
+	change func(*registry.Registry, context.Context, registry.Request) (*registry.Pointer, error)) (any, error) {
+	r, err := p.store()
+	if err != nil {
+		return nil, err
+	}
+	pointer, err := change(r, ctx, registry.Request{Version: q.Version, Live: q.Live, By: q.By})
+	if err != nil {
+		return nil, err
+	}
+	p.Log.Info("an operator chose the live model", "request", what, "live", pointer.Live, "pinned", pointer.Pin != "",
+		"by", q.By)
+	return pointer.Chosen(p.Name), nil
+}
+
+// retrain has the trainer fit a candidate. The other replicas do not answer.
+func (p *Pipeline) retrain(_ context.Context, q *Request) (any, error) {
+	if err := p.onlyTrainer(); err != nil {
+		return nil, err
+	}
+	live := p.Running.Live()
+	if q.Live != "" && (live == nil || live.Version != q.Live) {
+		now := "no version"
+		if live != nil {
+			now = live.Version
+		}
+		return nil, WithCode(CodeConflict, fmt.Errorf("the request was made while %s was live, and %s is; look again, and "+
+			"repeat the request", q.Live, now))
+	}
+	if p.Replica.IsPinned() {
+		return nil, WithCode(CodePinned, fmt.Errorf("%s is pinned, so no candidate goes live; `embedd model unpin %s` first",
+			live.Version, p.Name))
+	}
+	if err := p.Running.Refit(); err != nil {
+		return nil, err
+	}
+	p.Log.Info("an operator requested a fit", "by", q.By)
+	return p.report(), nil
+}

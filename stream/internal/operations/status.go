@@ -1,0 +1,62 @@
+package operations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/relay"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+func (p *Pipeline) status(context.Context, *Request) (any, error) { return p.report(), nil }
+
+func (p *Pipeline) report() spec.Report {
+	r := p.Status().Report()
+	r.Instance = p.Service()
+	return r
+}
+
+func (p *Pipeline) resume(_ context.Context, q *Request) (any, error) {
+	p.Relay.Resume() // another replica may be the one that is halted
+	p.Log.Info("an operator resumed the pipeline", "by", q.By)
+	return p.report(), nil
+}
+
+func (p *Pipeline) transform(ctx context.Context, q *Request) (any, error) {
+	m, err := p.Running.Decode(q.Data)
+	if err != nil {
+		return nil, err
+	}
+	age, stale := p.Freshness.Age()
+	marks := relay.StaleMark(age, stale)
+	if stale {
+		switch p.WhenStale {
+		case spec.StaleHold:
+			return nil, WithCode(CodeStale, errors.New(p.Relay.StaleReason(age)))
+		case spec.StalePass:
+			return Message{q.Data, append(marks, wire.VersionPair())}, nil
+		}
+	}
+	m, r, err := p.Relay.Project(ctx, q.Data, m)
+	if errors.Is(err, plugin.ErrNoModel) {
+		return nil, WithCode(CodeNoModel, fmt.Errorf("%w: %s", err, p.Progress()))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.RejectedRows() > 0 {
+		f := r.Faults[0]
+		return nil, WithCode(string(wire.NonFinite),
+			fmt.Errorf("%d of %d rows have features that cannot be projected: row %d, feature %q is %s; fix them, or set "+
+				"schema.nulls to impute or skip",
+				r.RejectedRows(), m.Rows(), f.Row, f.Feature, f.What))
+	}
+	data, err := p.Running.Encode(r, marks...)
+	if err != nil {
+		return nil, err
+	}
+	return Message{data, append(r.Live.Metadata(), marks...)}, nil
+}

@@ -1,0 +1,62 @@
+package registry
+
+import (
+	"fmt"
+	"time"
+)
+
+// Request is an operator's request to choose the live version.
+type Request struct {
+	Version string // to make live; "": the default of the request
+	// Live is the version that was live when the operator decided; "": any. If another one is live, the request fails with
+	// ErrOvertaken and changes nothing.
+	Live string
+	By   string // who requests it, and from where, for the record
+}
+
+// Turn is a change of the live version, or of its pin.
+type Turn struct {
+	Time time.Time `json:"time"`
+	// What is promote, pin, unpin, rollback, reset, retire, or repair: a stored pointer or model was damaged.
+	What string `json:"what"`
+	Live string `json:"live,omitempty"` // afterwards
+	Was  string `json:"was,omitempty"`  // before; "" if the live version did not change
+	By   string `json:"by,omitempty"`   // who requested it, and from where; "" for the trainer and for a reset
+}
+
+// maxTurns is how many turns a pointer keeps.
+const maxTurns = 50
+
+// turn records a change that was made to the pointer.
+func (p *Pointer) turn(at time.Time, what, was, by string) {
+	if was == p.Live {
+		was = ""
+	}
+	p.Turns = append(p.Turns, Turn{at.UTC(), what, p.Live, was, short(by)})
+	p.Turns = p.Turns[max(0, len(p.Turns)-maxTurns):]
+}
+
+// expects fails if the request was made for another live version.
+func (q *Request) expects(p *Pointer) error {
+	if q.Live == "" || q.Live == p.Live {
+		return nil
+	}
+	text := fmt.Sprintf("the request was made while %s was live, and %s is", q.Live, p.Live)
+	if p.Live == "" {
+		text = fmt.Sprintf("the request was made while %s was live, and no version is", q.Live)
+	}
+	now, then := p.Find(p.Live), p.Find(q.Live)
+	if now != nil && then != nil && now.Epoch != then.Epoch {
+		text += fmt.Sprintf(", of epoch %d instead of %d", now.Epoch, then.Epoch)
+	}
+	for i := len(p.Turns) - 1; i >= 0; i-- {
+		if t := p.Turns[i]; t.Live == p.Live && t.Was != "" {
+			text += fmt.Sprintf(", by %s at %s", t.What, t.Time.Format(time.RFC3339))
+			if t.By != "" {
+				text += " of " + t.By
+			}
+			break
+		}
+	}
+	return fmt.Errorf("%w: %s; look again, and repeat the request for the version that is live now", ErrOvertaken, text)
+}

@@ -1,0 +1,75 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/operations"
+)
+
+// Request is a request to a running pipeline, by Engine.Do or to an endpoint of its service.
+type Request = operations.Request
+
+// Message is an answer of Engine.Do that is a message, with its headers.
+type Message = operations.Message
+
+// trainerTimeout is how long another replica may take to answer.
+const trainerTimeout = 6 * time.Second
+
+// ErrNoPipeline is returned by Engine.Do if no pipeline of the name is open.
+var ErrNoPipeline = errors.New("no such pipeline")
+
+// Do does in this process what an endpoint of a pipeline's service does: docs/service.md has their names and answers.
+// Only the trainer answers some of them; Do asks it, if it is another replica. The answer is a Message, a
+// json.RawMessage of the trainer, or a value for encoding/json. ErrorCode has the code of an error.
+func (e *Engine) Do(ctx context.Context, pipeline, endpoint string, q Request) (any, error) {
+	o := operations.Find(endpoint)
+	if o == nil {
+		return nil, operations.WithCode(CodeBadRequest, fmt.Errorf("a pipeline has no endpoint %q", endpoint))
+	}
+	for _, p := range e.pipelines() {
+		if p.Name != pipeline {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, needs.RequestTimeout)
+		defer cancel()
+		answer, err := o.Do(p.operations, ctx, &q)
+		if errors.Is(err, operations.ErrNotTrainer) {
+			return p.askTrainer(ctx, endpoint, q)
+		}
+		return answer, err
+	}
+	return nil, fmt.Errorf("%w: %s", ErrNoPipeline, pipeline)
+}
+
+// askTrainer requests what only the trainer answers, which is another replica.
+func (p *pipeline) askTrainer(ctx context.Context, endpoint string, q Request) (any, error) {
+	data, err := json.Marshal(q)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, trainerTimeout)
+	defer cancel()
+	msg, err := p.Conn.RequestWithContext(ctx, needs.ServiceSubject(p.Name, endpoint), data)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrNoResponders):
+		return nil, operations.WithCode(CodeNoAnswer, fmt.Errorf("the trainer did not answer within %v: %s",
+			trainerTimeout, p.replica.TrainerText()))
+	case err != nil:
+		return nil, err
+	}
+	if code := msg.Header.Get(micro.ErrorCodeHeader); code != "" {
+		return nil, operations.WithCode(code, errors.New(msg.Header.Get(micro.ErrorHeader)))
+	}
+	return json.RawMessage(msg.Data), nil
+}
+
+// ErrorCode is the code of an error that Engine.Do returned.
+func ErrorCode(err error) string { return operations.CodeOf(err) }
