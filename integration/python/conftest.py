@@ -1,8 +1,13 @@
+import os
+import pathlib
 import subprocess
+import sys
 
 import pytest
 
-import harness
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the matrices are small, and cores are few
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "clients" / "python" / "src"))
+import harness  # noqa: E402
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,179 @@
+"""Data frames as messages: rows to the input of a pipeline, and its outputs as frames.
+
+`publish` and `subscribe` are for scripts and notebooks: they block, and connect by themselves. A program with its own
+nats-py connection uses `encode` and `decode` with it.
+"""
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Coroutine, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import nats
+import nats.aio.client
+import nats.errors
+import nats.js.api
+import numpy as np
+import pyarrow as pa
+
+CONTENT_TYPE = "application/vnd.apache.arrow.stream"
+Form = Literal["arrow", "pandas", "polars", "numpy"]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message of a subject, with its rows as a frame."""
+
+    frame: Any
+    headers: Mapping[str, str]  #: Embedd-Model, Embedd-Epoch, Embedd-Source ... (docs/wire.md)
+    subject: str
+    sequence: int  #: in its stream
+
+
+def publish(frame: Any, subject: str, *, server: str = "nats://127.0.0.1:4222", rows: int = 256,
+            headers: Mapping[str, str] | None = None, **options: Any) -> list[int]:
+    """Publishes the rows of a frame, some in each message, and returns the sequences of the messages in their stream.
+
+    The frame is of pandas, polars or pyarrow, or a mapping of arrays, as {"pixels": x, "label": y}: a matrix becomes one
+    column of lists, the fastest form for features. Every message is confirmed by the stream. options are those of
+    nats.connect, such as user_credentials and tls."""
+    messages = list(encode(frame, rows))
+
+    async def send() -> list[int]:
+        connection = await _connect(server, options)
+        try:
+            js = connection.jetstream()
+            head = {"Content-Type": CONTENT_TYPE, **(headers or {})}
+            return [(await js.publish(subject, data, headers=head)).seq for data in messages]
+        finally:
+            await connection.close()
+
+    with _Loop() as loop:
+        return loop.run(send())
+
+
+def subscribe(subject: str, *, server: str = "nats://127.0.0.1:4222", to: Form = "pandas", durable: str | None = None,
+              new: bool = False, limit: int | None = None, timeout: float | None = None, **options: Any) -> Iterator[Message]:
+    """Yields the messages of a subject in the order of its stream, all that are stored and then those that come.
+
+    The iteration ends after limit messages, or when none has come for timeout seconds; without both it goes on. new
+    begins with the next message to come. With durable, the stream keeps the place of this name, and a later subscription
+    continues there: a message is acknowledged when the loop asks for the next one, and delivered again if the loop is
+    left before, by break or by an error."""
+    with _Loop() as loop:
+        connection = loop.run(_connect(server, options))
+        try:
+            pulled = loop.run(_pull(connection, subject, durable, new))
+            received = 0
+            while limit is None or received < limit:
+                try:
+                    (msg,) = loop.run(pulled.fetch(1, timeout=60 if timeout is None else timeout))
+                except nats.errors.TimeoutError:
+                    if timeout is None:
+                        continue
+                    return
+                received += 1
+                try:
+                    yield Message(decode(msg.data, to), msg.headers or {}, msg.subject, msg.metadata.sequence.stream)
+                except BaseException:
+                    if durable is not None:
+                        loop.run(msg.nak())
+                    raise
+                if durable is not None:
+                    loop.run(msg.ack_sync())
+        finally:
+            loop.run(connection.close())
+
+
+def encode(frame: Any, rows: int = 256) -> Iterator[bytes]:
+    """The messages of a frame, with that many rows each at most."""
+    if rows < 1:
+        raise ValueError(f"{rows} rows in each message; give at least 1")
+    table = _table(frame)
+    for at in range(0, table.num_rows, rows):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table.slice(at, rows))
+        yield sink.getvalue().to_pybytes()
+
+
+def decode(data: bytes, to: Form = "pandas") -> Any:
+    """The rows of a message. As numpy it is a dict of arrays, where lists of one length are a matrix."""
+    table = pa.ipc.open_stream(data).read_all()
+    if to == "arrow":
+        return table
+    if to == "pandas":
+        return table.to_pandas()
+    if to == "polars":
+        import polars
+
+        return polars.from_arrow(table)
+    if to == "numpy":
+        return {name: _array(table[name].combine_chunks()) for name in table.column_names}
+    raise ValueError(f"to={to!r}; give arrow, pandas, polars or numpy")
+
+
+def _table(frame: Any) -> Any:
+    if isinstance(frame, pa.Table):
+        return frame
+    if isinstance(frame, pa.RecordBatch):
+        return pa.Table.from_batches([frame])
+    if isinstance(frame, Mapping):
+        return pa.table({name: _column(values) for name, values in frame.items()})
+    if hasattr(frame, "to_arrow"):
+        return frame.to_arrow()
+    if hasattr(frame, "iloc"):
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    raise TypeError(f"a {type(frame).__name__} is no frame of pandas, polars or pyarrow and no mapping of arrays")
+
+
+def _column(values: Any) -> Any:
+    if isinstance(values, (pa.Array, pa.ChunkedArray)):
+        return values
+    array = np.asarray(values)
+    if array.ndim == 2:
+        return pa.FixedSizeListArray.from_arrays(pa.array(array.reshape(-1)), array.shape[1])
+    return pa.array(array)
+
+
+def _array(column: Any) -> np.ndarray:
+    if pa.types.is_fixed_size_list(column.type) and column.null_count == 0:
+        size = column.type.list_size
+        flat = column.flatten().to_numpy(zero_copy_only=False)
+        return np.asarray(flat).reshape(len(column), size)
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+async def _connect(server: str, options: Mapping[str, Any]) -> nats.aio.client.Client:
+    return await nats.connect(server, **{"allow_reconnect": True, "connect_timeout": 5, "max_reconnect_attempts": 3, **options})
+
+
+async def _pull(connection: nats.aio.client.Client, subject: str, durable: str | None, new: bool) -> Any:
+    policy = nats.js.api.DeliverPolicy.NEW if new else nats.js.api.DeliverPolicy.ALL
+    config = nats.js.api.ConsumerConfig(deliver_policy=policy)
+    if durable is None:
+        config.ack_policy = nats.js.api.AckPolicy.NONE
+        config.inactive_threshold = 600.0
+    return await connection.jetstream().pull_subscribe(subject, durable=durable, config=config)
+
+
+class _Loop(contextlib.AbstractContextManager["_Loop"]):
+    """An event loop in its own thread, so that blocking calls work where a loop runs already, as in a notebook."""
+
+    def __enter__(self) -> _Loop:
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, name="embedd.nats", daemon=True)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+        self.loop.close()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result()

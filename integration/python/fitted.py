@@ -1,0 +1,72 @@
+"""Models of every method and kind of map, for tests of readers of model files in other languages."""
+import csv
+import gzip
+
+import numpy as np
+import pyarrow as pa
+
+import embedd
+import harness
+
+METHODS = ("pca lda srda sle sle-ovr pairacc mfa lfda dla lsda lpp npe lltsa le lle isomap lsmpa ksmpa lenews lenewks lppnews tnca dawge lsdr mpda pmpda "
+           "tsimr mp-tsimr ltsimr mp-ltsimr lpfe").split()
+MODELS = [(m, ["--method", m]) for m in METHODS] + [
+    ("rank", ["--method", "lda", "--scale", "rank"]),
+    ("landmarks", ["--method", "lda", "--landmarks", "40"]),
+    ("unit", ["--method", "mfa", "--scale", "unit"]),
+    ("minmax", ["--method", "pairacc", "--scale", "minmax"]),
+    ("unscaled", ["--method", "npe", "--scale", "none"]),
+    ("weighted", ["--method", "le", "--set", "t=auto"]),
+    ("linear", ["--method", "ksmpa", "--set", "kernel=linear"]),
+    ("polynomial", ["--method", "ksmpa", "--set", "kernel=polynomial"]),
+    ("cosine", ["--method", "ksmpa", "--set", "kernel=cosine"]),
+    ("chi2", ["--method", "ksmpa", "--set", "kernel=chi2", "--scale", "minmax"]),
+    ("blend", ["--method", "blend", "--set", "members=lda/standard/2,lda/rank/2,mfa/standard/2/landmarks=40/width=1"]),
+]
+# Fits that take seconds on more rows or classes.
+SLOW = {"lenews", "lenewks", "lppnews", "ksmpa", "lsdr", "tnca"}
+
+
+def data_sets(name):
+    return ["wine"] if name in SLOW else ["wine", "iris", "wdbc"]
+
+
+def rows_of(data):
+    """Rows and labels of a data set of the repository."""
+    with gzip.open(path_of(data), "rt") as f:
+        head, *lines = csv.reader(f)
+    return head, np.array([[float(v) for v in line[:-1]] for line in lines])
+
+
+def path_of(data):
+    return harness.ROOT / "model" / "internal" / "fixture" / "testdata" / f"{data}.csv.gz"
+
+
+def fit(run, directory, data, asked):
+    """The model, and rows to try it with: those of the fit, rows near them and far away, and some with missing values."""
+    head, x = rows_of(data)
+    run("fit", "--data", path_of(data), "--label", head[-1], "--dim", 1 if data == "wdbc" else 2,  # of two classes
+         "-o", directory / "m.embedd", *asked)
+    noise = np.random.default_rng(1).normal(size=(60, x.shape[1])) * x.std(0)
+    rows = np.concatenate([x, x[:50] + 0.1 * noise[:50], x[:10] + 10 * noise[50:]])
+    rows[::7, 3] = np.nan
+    rows[5, 0] = np.inf
+    return embedd.Model.read(directory / "m.embedd"), rows
+
+
+def transformed(run, directory, rows):
+    """What the program makes of the rows with the model."""
+    model = embedd.Model.read(directory / "m.embedd")
+    table = pa.table({name: rows[:, j] for j, name in enumerate(model.features)})
+    with pa.ipc.new_stream(directory / "rows.arrows", table.schema) as w:
+        w.write_table(table)
+    run("transform", "--model", directory / "m.embedd", "--data", directory / "rows.arrows", "--nulls", "impute", "--keep", "none",
+        "-o", directory / "out.arrows")
+    column = pa.ipc.open_stream(directory / "out.arrows").read_all()["embedding"].combine_chunks()
+    return column.flatten().to_numpy().astype(float).reshape(len(rows), -1)
+
+
+def share_off(got, want, bound):
+    """The share of rows off by more than the bound times the root mean square of an output, such as rows at a tie of neighbours."""
+    rms = np.sqrt((want**2).mean(0))
+    return (~(np.abs(got - want) <= bound * np.where(rms > 0, rms, 1)).all(axis=1)).mean()

@@ -1,0 +1,140 @@
+"""The package in clients/python: models of every kind against the program, the estimator, frames over NATS."""
+import asyncio
+import json
+import random
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.datasets import load_digits, load_wine
+from sklearn.model_selection import cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+import embedd
+import embedd.nats
+import embedd.sklearn
+import fitted
+import harness
+
+
+@pytest.mark.parametrize("name, asked", fitted.MODELS, ids=[name for name, _ in fitted.MODELS])
+def test_transform(run, tmp_path, name, asked):
+    """A model of each method and kind, with rows of the fit, other rows and missing values: what `embedd transform` gives."""
+    for data in fitted.data_sets(name):
+        model, rows = fitted.fit(run, tmp_path, data, asked)
+        want = fitted.transformed(run, tmp_path, rows)
+        got = model.transform(rows)
+        assert got.dtype == np.float64 and got.shape == want.shape
+        bound = 2e-6 if model.map in ("linear", "views") else 1e-6  # the program computes these in float32
+        assert fitted.share_off(got, want, bound) <= 1e-3, f"{name}, {data}: {model.map}"
+        assert model.transform(rows[:0]).shape == (0, model.dim)
+
+
+def test_damage(run, tmp_path):
+    """A file that is damaged at any place, or cut, is an error and never gives a number."""
+    model, _ = fitted.fit(run, tmp_path, "wine", ["--method", "lda"])
+    whole = (tmp_path / "m.embedd").read_bytes()
+    shown = json.loads(run("model", "show", "--format", "json", tmp_path / "m.embedd"))
+    assert model.digest == shown["digest"] and list(model.features) == shown["features"]
+    assert embedd.Model.from_bytes(whole) == model
+    places = random.Random(1)
+    for at in [*range(32), *(places.randrange(len(whole)) for _ in range(1000))]:
+        damaged = bytearray(whole)
+        damaged[at] ^= places.randrange(1, 256)
+        for data in (bytes(damaged), whole[:at], whole + b"\0"):
+            with pytest.raises(embedd.ModelError):
+                embedd.Model.from_bytes(data)
+
+
+def test_geodesic_version1():
+    model = embedd.Model.read(harness.ROOT / "model" / "testdata" / "geodesic-version1.embedd")
+    assert model.arrays["mean_square"].shape == (model.rows,)
+    assert np.isfinite(model.transform(np.zeros((1, len(model.features))))).all()
+
+
+def test_frames(run, tmp_path):
+    """Features are found in frames by name, in any order, also as elements of a list column."""
+    x, y = load_digits(return_X_y=True)
+    path = tmp_path / "d.arrows"
+    table = pa.table({"pixels": pa.FixedSizeListArray.from_arrays(pa.array(x.reshape(-1)), 64), "label": y})
+    with pa.ipc.new_stream(path, table.schema) as w:
+        w.write_table(table)
+    run("fit", "--data", path, "--label", "label", "--method", "lda", "--dim", 4, "-o", tmp_path / "m.embedd")
+    model = embedd.Model.read(tmp_path / "m.embedd")
+    want = model.transform(x)
+    columns = pd.DataFrame(x[:, ::-1], columns=model.features[::-1])
+    for frame in (table, {"pixels": x}, table.to_pandas(), pl.from_arrow(table), columns, pl.from_pandas(columns)):
+        assert np.array_equal(model.transform(frame), want)
+    with pytest.raises(ValueError, match=r"no column 'pixels\[0\]'"):
+        model.transform(columns.drop(columns="pixels[0]"))
+    with pytest.raises(ValueError, match=r"shape \(1797, 63\); the model needs \(rows, 64\)"):
+        model.transform(x[:, 1:])
+
+
+@pytest.fixture
+def program_in_path(program, monkeypatch):
+    monkeypatch.setenv("EMBEDD", program)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_estimator(program_in_path):
+    """scikit-learn's own checks, and a grid of a pipeline."""
+    check_estimator(embedd.sklearn.Embedd(method="lda"))
+    x, y = load_wine(return_X_y=True)
+    reduced = make_pipeline(embedd.sklearn.Embedd(method="lda", dim=2, params={"ridge": 0.1}), KNeighborsClassifier())
+    assert cross_val_score(reduced, x, y).mean() > 0.9
+    whole = embedd.sklearn.Embedd(method="lda", dim=2).fit(x, y)
+    assert embedd.Model.from_bytes(whole.model_bytes_) == whole.model_
+    with pytest.raises(ValueError, match="lda needs labels"):
+        embedd.sklearn.Embedd(method="lda").fit(x)
+
+
+def test_nats(server, daemon, program_in_path, tmp_path):
+    """Frames of each library to a pipeline, and its outputs in each: what the model of the pipeline gives."""
+    x, y = load_wine(return_X_y=True)
+    features = pd.DataFrame(x).add_prefix("w")
+    fit = embedd.sklearn.Embedd(method="lda", dim=2).fit(features, y)
+    (tmp_path / "m.embedd").write_bytes(fit.model_bytes_)
+
+    async def create():
+        async with harness.Client(server.url) as c:
+            await c.streams()
+
+    asyncio.run(create())
+    daemon(f"""
+wine:
+  input: {{stream: FEATURES, subject: features.wine}}
+  schema: {{features: ["w*"], label: label}}
+  output: {{subject: reduced.wine, dead: dead.wine}}
+  model: {{file: {tmp_path / "m.embedd"}}}""")
+    frame, url = features.assign(label=y), server.url
+    for sent in (frame, pl.from_pandas(frame), pa.Table.from_pandas(frame), {name: frame[name].to_numpy() for name in frame}):
+        assert len(embedd.nats.publish(sent, "features.wine", server=url, rows=100)) == 2
+    want = fit.transform(features)
+
+    def check(to, message, sequence):
+        at = slice(100) if sequence % 2 else slice(100, None)
+        outputs = message.frame["embedding"].to_pylist() if to == "arrow" else message.frame["embedding"]
+        assert np.abs(np.stack(list(outputs)) - want[at]).max() <= 2e-6 * np.sqrt((want**2).mean())
+        assert [int(v) for v in np.asarray(message.frame["label"])] == list(y[at])
+        assert message.headers["Embedd-Source"] == f"FEATURES:{sequence}" and message.sequence == sequence
+
+    # Each subscription of one name continues where the last one ended; a message at which the loop was left comes again.
+    sequence = 0
+    for to in ("pandas", "polars", "numpy", "arrow"):
+        for message in embedd.nats.subscribe("reduced.wine", server=url, to=to, durable="reader", limit=2, timeout=30):
+            sequence += 1
+            check(to, message, sequence)
+            if sequence == 2:
+                break
+        if sequence == 2:
+            (message,) = embedd.nats.subscribe("reduced.wine", server=url, to=to, durable="reader", limit=1, timeout=30)
+            check(to, message, 2)
+    assert sequence == 8
+    assert [m.sequence for m in embedd.nats.subscribe("reduced.wine", server=url, limit=8, timeout=30)] == list(range(1, 9))
+    with pytest.raises(ValueError, match="at least 1"):
+        embedd.nats.publish(frame, "features.wine", server=url, rows=0)
