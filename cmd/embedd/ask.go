@@ -11,7 +11,8 @@ import (
 
 // askCommand is a verb that calls the endpoint of the same name of one pipeline and prints the result.
 func askCommand(e *cli.Env, endpoint, short string, say func(*report.Output, stream.Report)) *cobra.Command {
-	cmd := &cobra.Command{Use: endpoint + " [PIPELINE]", Short: short, Args: cli.Arguments(0, 1)}
+	cmd := &cobra.Command{Use: endpoint + " [PIPELINE]", Short: short, Args: cli.Arguments(0, 1),
+		ValidArgsFunction: cli.CompleteArguments(client.Pipelines)}
 	f := cli.FlagsOf(cmd)
 	server := client.ServerFlags(f, " of the daemon")
 	out := report.Flag(f, e)

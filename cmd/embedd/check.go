@@ -100,7 +100,11 @@ func compare(ctx context.Context, e *cli.Env, where *client.Address, path string
 	if !where.IsSet() {
 		return nil
 	}
-	js, done, err := client.JetStream(client.Dial(ctx, e, client.WithDefaultURL(where.Apply(c.NATS))))
+	n, err := where.Apply(c.NATS)
+	if err != nil {
+		return err
+	}
+	js, done, err := client.JetStream(client.Dial(ctx, e, client.WithDefaultURL(n)))
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,8 @@ func letterFlagsOf(f *cli.Flags, many bool) *letterFlags {
 	l := &letterFlags{
 		server: client.ServerFlags(f, ""),
 		subject: f.String("subject", "",
-			"`SUBJECT` of the dead letters, output.dead; wildcards as in NATS (default dead.PIPELINE, or dead.>)"),
+			"`SUBJECT` of the dead letters, output.dead; wildcards as in NATS (default output.dead "+
+				"of the configuration, else dead.PIPELINE or dead.>)"),
 		codes: &[]string{},
 	}
 	if many {
@@ -58,17 +59,24 @@ func letterFlagsOf(f *cli.Flags, many bool) *letterFlags {
 	return l
 }
 
-// of returns the selection of the flags, for one pipeline unless its name is empty.
-func (l *letterFlags) of(pipeline string, bodies bool) admin.DeadLetters {
-	subject := *l.subject
-	switch {
-	case subject != "":
-	case pipeline != "":
-		subject = "dead." + pipeline
-	default:
-		subject = "dead.>"
+// of returns the selection of the flags, for one pipeline unless its name is empty. The subject is that of --subject,
+// else that of the configuration, else the default.
+func (l *letterFlags) of(pipeline string, bodies bool) (admin.DeadLetters, error) {
+	d := admin.DeadLetters{Subject: *l.subject, Codes: *l.codes, Since: l.since, Until: l.until, Bodies: bodies}
+	if d.Subject != "" {
+		return d, nil
 	}
-	return admin.DeadLetters{Subject: subject, Codes: *l.codes, Since: l.since, Until: l.until, Bodies: bodies}
+	d.Subject = "dead." + cmp.Or(pipeline, ">")
+	c, err := l.server.OptionalConfig()
+	if err != nil {
+		return d, err
+	}
+	for _, p := range c.Pipelines {
+		if p.Name == pipeline || pipeline == "" && len(c.Pipelines) == 1 {
+			d.Subject = p.Output.Dead
+		}
+	}
+	return d, nil
 }
 
 // hasFilters reports whether the flags exclude dead letters.
@@ -117,13 +125,17 @@ func listedOf(l *admin.DeadLetter) listedLetter {
 func dlqLsCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ls [PIPELINE]", Short: "list dead letters, the newest last",
-		Args: cli.Arguments(0, 1),
+		Args: cli.Arguments(0, 1), ValidArgsFunction: cli.CompleteArguments(client.Pipelines),
 	}
 	f := cli.FlagsOf(cmd)
 	which := letterFlagsOf(f, true)
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
+		letters, err := which.of(append(names, "")[0], false)
+		if err != nil {
+			return err
+		}
 		js, done, err := client.JetStream(which.server.Dial(ctx, e))
 		if err != nil {
 			return err
@@ -132,7 +144,7 @@ func dlqLsCommand(e *cli.Env) *cobra.Command {
 		const page = 500 // rows whose columns are aligned together
 		n := 0
 		var t *report.Table
-		err = which.of(append(names, "")[0], false).Read(ctx, js, func(l *admin.DeadLetter) error {
+		err = letters.Read(ctx, js, func(l *admin.DeadLetter) error {
 			one := listedOf(l)
 			if out.JSON {
 				return out.Object(one)
@@ -193,7 +205,11 @@ func dlqShowCommand(e *cli.Env) *cobra.Command {
 			return err
 		}
 		defer done()
-		l, err := which.of("", true).Find(ctx, js, number)
+		letters, err := which.of("", true)
+		if err != nil {
+			return err
+		}
+		l, err := letters.Find(ctx, js, number)
 		if err != nil {
 			return err
 		}
@@ -283,7 +299,7 @@ func dlqReplayCommand(e *cli.Env) *cobra.Command {
 		Example: "embedd dlq replay --dry-run --code non_finite --since 2h digits\n" +
 			"embedd dlq replay --code non_finite --since 2h digits\n" +
 			"embedd dlq replay 17 23",
-		Args: cli.Arguments(0, -1),
+		Args: cli.Arguments(0, -1), ValidArgsFunction: cli.CompleteArguments(client.Pipelines),
 	}
 	f := cli.FlagsOf(cmd)
 	which := letterFlagsOf(f, true)
@@ -307,7 +323,10 @@ func dlqReplayCommand(e *cli.Env) *cobra.Command {
 		}
 		defer done()
 		r := &replay{js: js, to: *to, keep: *keep, dry: *dry, out: out}
-		letters := which.of(pipeline, true)
+		letters, err := which.of(pipeline, true)
+		if err != nil {
+			return err
+		}
 		for _, number := range numbers {
 			l, err := letters.Find(ctx, js, number)
 			if err != nil {

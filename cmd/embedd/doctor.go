@@ -127,7 +127,10 @@ func (d *doctor) look(ctx context.Context, e *cli.Env, where *client.Address) er
 		d.fault("model", err.Error(), "name a model file that `embedd model show` can read")
 		return d.err
 	}
-	n := where.Apply(c.NATS)
+	n, err := where.Apply(c.NATS)
+	if err != nil {
+		return err
+	}
 	isEmbedded := n.Embedded() && os.Getenv("NATS_URL") == ""
 	if isEmbedded {
 		if d.isFree() {
@@ -245,11 +248,8 @@ func (d *doctor) disks(c *config.Config) {
 		dirs[embedded.Store] = true
 	}
 	for _, p := range c.Pipelines {
-		switch {
-		case p.Model.Store != "auto" && p.Model.Store != "none":
-			dirs[p.Model.Store] = true
-		case p.Model.Store == "auto" && p.Input.Stream == "":
-			dirs[engine.DefaultStore] = true
+		if dir := p.StoreDirectory(); dir != "" {
+			dirs[dir] = true
 		}
 	}
 	for dir := range dirs {

@@ -34,13 +34,14 @@ func modelLsCommand(e *cli.Env) *cobra.Command {
 		Use: "ls [PIPELINE]", Short: "list the versions in the model store and the rejected candidates",
 		Long: "List the versions in the model store and the rejected candidates. DOOR says how a version went live:\n\n" +
 			doorsText(), Args: cli.Arguments(0, 1),
+		ValidArgsFunction: cli.CompleteArguments(client.Pipelines),
 	}
 	f := cli.FlagsOf(cmd)
 	where := client.StoreFlags(f)
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
-		store, done, err := where.Open(ctx, e)
+		store, done, err := where.Open(ctx, e, append(names, "")[0])
 		if err != nil {
 			return err
 		}
@@ -125,10 +126,11 @@ func epochText(epoch, sameAs, undecided int) string {
 func modelShowCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show NAME", Short: "show a model: a file, or a version or pipeline in the store",
-		Args: cli.Arguments(1, 1), ValidArgsFunction: cli.OfferFiles,
+		Args: cli.Arguments(1, 1),
 	}
 	f := cli.FlagsOf(cmd)
 	where := client.StoreFlags(f)
+	cmd.ValidArgsFunction = where.CompleteModels
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
@@ -230,10 +232,11 @@ func changeCommand(e *cli.Env, use, short string,
 	f := cli.FlagsOf(cmd)
 	where := client.StoreFlags(f)
 	live := f.String("live", "", "change nothing unless `VERSION` is live")
+	cmd.ValidArgsFunction = cli.CompleteArguments(where.Models)
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
-		store, done, err := where.Open(ctx, e)
+		store, done, err := where.Open(ctx, e, names[0])
 		if err != nil {
 			return err
 		}
@@ -293,7 +296,7 @@ func findModel(ctx context.Context, e *cli.Env, name string, where *client.Store
 	if !errors.Is(err, fs.ErrNotExist) || strings.ContainsAny(name, "/.") {
 		return m, err
 	}
-	store, done, err := where.Open(ctx, e)
+	store, done, err := where.Open(ctx, e, name)
 	if err != nil {
 		return nil, fmt.Errorf("there is no file %s, and the model store cannot be opened: %w", name, err)
 	}

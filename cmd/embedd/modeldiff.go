@@ -45,10 +45,11 @@ const maxFeatureChanges = 10
 func modelDiffCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "diff A B", Short: "compare two models: files, versions, or pipelines for their live models",
-		Args: cli.Arguments(2, 2), ValidArgsFunction: cli.OfferFiles,
+		Args: cli.Arguments(2, 2),
 	}
 	f := cli.FlagsOf(cmd)
 	where := client.StoreFlags(f)
+	cmd.ValidArgsFunction = where.CompleteModels
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		a, err := findModel(cmd.Context(), e, names[0], where)

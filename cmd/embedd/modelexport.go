@@ -24,10 +24,11 @@ import (
 func modelExportCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "export NAME", Short: "write a model in a format for other programs",
-		Args: cli.Arguments(1, 1), ValidArgsFunction: cli.OfferFiles,
+		Args: cli.Arguments(1, 1),
 	}
 	f := cli.FlagsOf(cmd)
 	where := client.StoreFlags(f)
+	cmd.ValidArgsFunction = where.CompleteModels
 	path := f.StringP("output", "o", "", "`FILE` to write: .embedd (a model file), .json, .npz (NumPy) or .csv (a "+
 		"linear map: feature, mean, scale, components); without it JSON on standard output")
 	out := report.Flag(f, e)

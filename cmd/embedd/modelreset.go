@@ -34,7 +34,7 @@ func modelResetCommand(e *cli.Env) *cobra.Command {
 			"and has the configured number of outputs. The live model answers until then, and all versions stay. Restart the\n" +
 			"daemons with the new configuration first; running ones follow the reset. `embedd model rollback VERSION` with\n" +
 			"the live version cancels it. The command says what it will do, and asks.",
-		Args: cli.Arguments(1, 1),
+		Args: cli.Arguments(1, 1), ValidArgsFunction: cli.CompleteArguments(client.Pipelines),
 	}
 	f := cli.FlagsOf(cmd)
 	flags := schemaFlagsOf(f)

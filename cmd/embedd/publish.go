@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -38,6 +37,7 @@ func publishCommand(e *cli.Env) *cobra.Command {
 	subject := f.String("subject", "", "`SUBJECT` to publish to")
 	pipeline := f.String("pipeline", "", "publish to the input of this pipeline, a `NAME` in the file of -c (default "+
 		"embedd.yaml); it gives --subject, --label, --key and --labels unless they are set")
+	f.Complete("pipeline", client.Pipelines)
 	server := client.ServerFlags(f, "")
 	batch := f.Int("batch", 256, "maximum `ROWS` of a message")
 	rate := f.Float64("rate", 0, "`ROWS` a second; 0 is as fast as the server confirms")
@@ -71,9 +71,8 @@ func publishCommand(e *cli.Env) *cobra.Command {
 				labels: p.Input.Labels} {
 				*to = cmp.Or(*to, from)
 			}
-			if strings.ContainsAny(*subject, "*>") {
-				return cli.Usagef("publish: the input of pipeline %s has wildcards (%s): set --subject to one of its subjects",
-					*pipeline, *subject)
+			if err := p.checkSubject(*subject); err != nil {
+				return err
 			}
 		case *subject == "":
 			return cli.Usagef("publish: --subject or --pipeline is required: usage: %s", cmd.UseLine())
@@ -120,12 +119,21 @@ func publishCommand(e *cli.Env) *cobra.Command {
 		}
 		defer nc.Close()
 		p, err := newPublisher(ctx, nc, *subject)
+		if err == nil {
+			p.others, err = inputsOf(server)
+		}
+		if err == nil && input != nil {
+			err = input.checkStored(p)
+		}
 		if err != nil {
 			return err
 		}
 		var late *lateLabels
 		if *labels != "" {
 			to, err := newPublisher(ctx, nc, *labels)
+			if err == nil && input != nil {
+				err = input.checkLabels(to)
+			}
 			if err != nil {
 				return err
 			}
@@ -289,6 +297,7 @@ type publisher struct {
 	js      jetstream.JetStream
 	subject string
 	stream  string
+	others  []string // subjects that the user may have meant
 	pending []jetstream.PubAckFuture
 
 	messages, rows int
@@ -323,11 +332,16 @@ func (p *publisher) send(ctx context.Context, body []byte, rows int) error {
 	msg := nats.NewMsg(p.subject)
 	msg.Header.Set(wire.HeaderContentType, wire.ContentType)
 	msg.Data = body
-	if p.js == nil {
+	switch {
+	case p.js == nil && p.messages == 0:
+		if err := p.sendFirst(ctx, msg); err != nil {
+			return err
+		}
+	case p.js == nil:
 		if err := p.nc.PublishMsg(msg); err != nil {
 			return err
 		}
-	} else {
+	default:
 		future, err := p.js.PublishMsgAsync(msg)
 		if err != nil {
 			return err
@@ -343,6 +357,34 @@ func (p *publisher) send(ctx context.Context, body []byte, rows int) error {
 	p.rows += rows
 	p.bytes += int64(len(body))
 	return nil
+}
+
+// sendFirst publishes a message on core NATS. It is an error if nothing receives it: the server reports that on the
+// reply subject, before the flush ends.
+func (p *publisher) sendFirst(ctx context.Context, msg *nats.Msg) error {
+	msg.Reply = p.nc.NewInbox()
+	sub, err := p.nc.SubscribeSync(msg.Reply)
+	if err != nil {
+		return err
+	}
+	defer sub.Unsubscribe()
+	if err := p.nc.PublishMsg(msg); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := p.nc.FlushWithContext(ctx); err != nil {
+		return err
+	}
+	if n, _, err := sub.Pending(); err != nil || n == 0 {
+		return err
+	}
+	if answer, err := sub.NextMsgWithContext(ctx); !errors.Is(err, nats.ErrNoResponders) &&
+		(err != nil || answer.Header.Get("Status") != "503") {
+		return err
+	}
+	return fmt.Errorf("nothing receives %s: no stream stores it and nobody subscribes to it%s; nothing was published",
+		p.subject, cli.DidYouMean(p.subject, p.others))
 }
 
 // confirm waits for the oldest unconfirmed message.

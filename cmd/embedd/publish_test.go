@@ -10,14 +10,15 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // TestPublishToPipeline: --pipeline takes subject, label, key and the subject of late labels from the configuration; a
 // flag that is set wins.
 func TestPublishToPipeline(t *testing.T) {
 	t.Parallel()
-	s := serveNATS(t, server.Options{})
 	dir := t.TempDir()
+	s := serveNATS(t, server.Options{JetStream: true, StoreDir: dir})
 	config := writeFile(t, dir, "embedd.yaml", fmt.Sprintf(`
 nats: {url: '%s'}
 pipelines:
@@ -28,11 +29,15 @@ pipelines:
     schema: {features: [x, y], key: id}
     model: {store: none}
   keyed: {input: {stream: KEYED, subject: keyed.*, partitions: 2}, schema: {features: [x, y]}}
+  stored: {input: {stream: STORED, subject: features.stored}, schema: {features: [x, y]}}
 `, s.ClientURL()))
 	labelled := writeFile(t, dir, "labelled.csv", labelledRows(4))
 	rows := writeFile(t, dir, "rows.csv", "x,y\n1,2\n3,4\n")
 	nc := sure(nats.Connect(s.ClientURL(), nats.Timeout(ample)))
 	t.Cleanup(nc.Close)
+	js := sure(jetstream.New(nc))
+	sure(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "KEYED", Subjects: []string{"keyed.*"}}))
+	sure(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"features.stored"}}))
 	got := make(chan *nats.Msg, 10)
 	for _, subject := range []string{"features.*", "labels.*", "keyed.*"} {
 		sure(nc.ChanSubscribe(subject, got))
@@ -78,11 +83,15 @@ pipelines:
 		t.Errorf("%d more messages: %v", len(got), err)
 	}
 	for says, flags := range map[string][]string{
-		"has wildcards (keyed.*): set --subject":          {"--pipeline", "keyed"},
-		`has no pipeline "plane" (did you mean "plain"?)`: {"--pipeline", "plane"},
-		"--subject or --pipeline is required":             {},
-		`column "kind"`:                                   {"--pipeline", "plain", "--label", "kind"},
-		"would answer with dead letters (missing_column)": {"--pipeline", "plain", "--pack", "p"},
+		// A message that nothing would receive is an error.
+		`nobody subscribes to it (did you mean "features.plain"?)`: {"--subject", "feature.plain"},
+		"stream OTHER stores features.stored, and pipeline stored": {"--pipeline", "stored"},
+		"pipeline plain reads features.plain":                      {"--pipeline", "plain", "--subject", "features.packed"},
+		"has wildcards (keyed.*): set --subject":                   {"--pipeline", "keyed"},
+		`has no pipeline "plane" (did you mean "plain"?)`:          {"--pipeline", "plane"},
+		"--subject or --pipeline is required":                      {},
+		`column "kind"`:                                            {"--pipeline", "plain", "--label", "kind"},
+		"would answer with dead letters (missing_column)":          {"--pipeline", "plain", "--pack", "p"},
 	} {
 		code, _, errs := call(t.Context(), append([]string{"publish", "-c", config, "--data", rows}, flags...)...)
 		if code == 0 || !strings.Contains(errs, says) {

@@ -3,12 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/client"
 	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/cmd/embedd/engine"
+	"github.com/embedd/embedd/internal/wildcard"
 )
 
 // pipelineInput is the input of a pipeline of the configuration, as far as that and its model file determine it.
@@ -21,26 +23,21 @@ type pipelineInput struct {
 
 // inputOf returns the input of a pipeline of the configuration.
 func inputOf(server *client.Server, name string) (*pipelineInput, error) {
-	path, c, err := server.Config()
+	one, err := server.Pipeline(name)
+	if err != nil {
+		return nil, err
+	}
+	_, c, err := server.Config()
 	if err != nil {
 		return nil, err
 	}
 	only := *c
-	only.Pipelines = nil
-	var names []string
-	for _, one := range c.Pipelines {
-		if names = append(names, one.Name); one.Name == name {
-			only.Pipelines = append(only.Pipelines, one)
-		}
-	}
-	if len(only.Pipelines) == 0 {
-		return nil, unknownPipeline(path, name, names)
-	}
+	only.Pipelines = []config.Pipeline{*one}
 	pipelines, err := engine.Pipelines(&only)
 	if err != nil {
 		return nil, cli.UsageError{Err: err}
 	}
-	p, spec := &pipelineInput{Pipeline: only.Pipelines[0]}, pipelines[0].Stage.Spec
+	p, spec := &pipelineInput{Pipeline: *one}, pipelines[0].Stage.Spec
 	p.contract, _ = spec.Contract()
 	if m := pipelines[0].Stage.Fixed; m != nil {
 		p.features = m.Features()
@@ -51,6 +48,54 @@ func inputOf(server *client.Server, name string) (*pipelineInput, error) {
 	}
 	p.decoder, err = arrowio.NewDecoder(spec)
 	return p, err
+}
+
+// checkSubject returns an error if the pipeline does not read a subject.
+func (p *pipelineInput) checkSubject(subject string) error {
+	switch {
+	case strings.ContainsAny(subject, "*>"):
+		return cli.Usagef("publish: the input of pipeline %s has wildcards (%s): set --subject to one of its subjects",
+			p.Name, subject)
+	case !wildcard.Covers(p.Input.Subject, subject):
+		return cli.Usagef("publish: --subject %s: pipeline %s reads %s; without --pipeline any subject may be named", subject,
+			p.Name, p.Input.Subject)
+	}
+	return nil
+}
+
+// checkStored returns an error if messages would not reach the pipeline: another stream stores their subject, or none.
+func (p *pipelineInput) checkStored(to *publisher) error {
+	switch want := p.Input.Stream; {
+	case want == "" || to.stream == want:
+		return nil
+	case to.stream == "":
+		return fmt.Errorf("publish: no stream stores %s, and pipeline %s reads it from stream %s: create it with `embedd "+
+			"setup --apply`, or start `embedd run`", to.subject, p.Name, want)
+	default:
+		return fmt.Errorf("publish: stream %s stores %s, and pipeline %s reads stream %s: `embedd setup` shows what the "+
+			"server has", to.stream, to.subject, p.Name, want)
+	}
+}
+
+// checkLabels returns an error if no stream stores the late labels of a pipeline that reads them from one.
+func (p *pipelineInput) checkLabels(to *publisher) error {
+	if p.Input.Stream == "" || to.stream != "" {
+		return nil
+	}
+	return fmt.Errorf("publish: no stream stores the labels of %s, and pipeline %s reads them from one: create it with "+
+		"`embedd setup --apply`", to.subject, p.Name)
+}
+
+// inputsOf are the inputs of the pipelines of the configuration, if there is one.
+func inputsOf(server *client.Server) (subjects []string, err error) {
+	c, err := server.OptionalConfig()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range c.Pipelines {
+		subjects = append(subjects, p.Input.Subject)
+	}
+	return subjects, nil
 }
 
 // packed are the columns that --pack packs, in their order: those of a model file that reads the list. nil: all columns

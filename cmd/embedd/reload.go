@@ -24,7 +24,7 @@ func reloadCommand(e *cli.Env) *cobra.Command {
 		Use: "reload [PIPELINE]", Short: "ask running daemons to read their configuration files again",
 		Long: "Ask all daemons that run a pipeline to read their configuration files again, as SIGHUP does. A file with an " +
 			"error changes nothing. Keys that cannot change while a daemon runs are named; they need a restart.",
-		Args: cli.Arguments(0, 1),
+		Args: cli.Arguments(0, 1), ValidArgsFunction: cli.CompleteArguments(client.Pipelines),
 	}
 	f := cli.FlagsOf(cmd)
 	server := client.ServerFlags(f, " of the daemon")

@@ -36,7 +36,10 @@ func runCommand(e *cli.Env) *cobra.Command {
 			if err != nil {
 				return nil, err
 			}
-			if c.NATS = where.Apply(c.NATS); c.NATS.Embedded() {
+			if c.NATS, err = where.Apply(c.NATS); err != nil {
+				return nil, err
+			}
+			if c.NATS.Embedded() {
 				c.NATS.URL = os.Getenv("NATS_URL")
 			}
 			if *role != "configured" {

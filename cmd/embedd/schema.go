@@ -55,9 +55,13 @@ func (s schemaFlags) open(ctx context.Context, e *cli.Env, name string) (p strea
 		}
 	}
 	if !found {
-		return p, nil, nil, unknownPipeline(*s.path, name, names)
+		return p, nil, nil, client.UnknownPipeline(*s.path, name, names)
 	}
-	nc, err = client.Dial(ctx, e, client.WithDefaultURL(s.where.Apply(c.NATS)))
+	n, err := s.where.Apply(c.NATS)
+	if err != nil {
+		return p, nil, nil, err
+	}
+	nc, err = client.Dial(ctx, e, client.WithDefaultURL(n))
 	if p.Stream == "" || err != nil {
 		if p.Stream == "" {
 			err = nil // the schema is a file; a daemon is only needed for its count
@@ -70,10 +74,6 @@ func (s schemaFlags) open(ctx context.Context, e *cli.Env, name string) (p strea
 	return p, nc, js, err
 }
 
-func unknownPipeline(path, name string, names []string) error {
-	return cli.Usagef("%s has no pipeline %q%s; it has %s", path, name, cli.DidYouMean(name, names), cli.Listed(names))
-}
-
 // shownSchema is the output of `embedd schema show --format json`.
 type shownSchema struct {
 	admin.Schema
@@ -84,7 +84,7 @@ func schemaShowCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show PIPELINE",
 		Short: "show the stored schema of a pipeline, or how far the count of its messages is",
-		Args:  cli.Arguments(1, 1),
+		Args:  cli.Arguments(1, 1), ValidArgsFunction: cli.CompleteArguments(client.Pipelines),
 	}
 	f := cli.FlagsOf(cmd)
 	flags := schemaFlagsOf(f)
@@ -204,7 +204,7 @@ func schemaResetCommand(e *cli.Env) *cobra.Command {
 			"that schema.features fixes with sizes. The live model is retired and the next one begins a new epoch; inputs " +
 			"wait until\n" +
 			"it exists (see training.until_ready). Running daemons follow. The command says what it will do, and asks.",
-		Args: cli.Arguments(1, 1),
+		Args: cli.Arguments(1, 1), ValidArgsFunction: cli.CompleteArguments(client.Pipelines),
 	}
 	f := cli.FlagsOf(cmd)
 	flags := schemaFlagsOf(f)

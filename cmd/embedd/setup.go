@@ -45,7 +45,11 @@ func setupCommand(e *cli.Env) *cobra.Command {
 		if *count != "configured" {
 			c.NATS.Replicas = *count
 		}
-		n := client.WithDefaultURL(where.Apply(c.NATS))
+		n, err := where.Apply(c.NATS)
+		if err != nil {
+			return err
+		}
+		n = client.WithDefaultURL(n)
 		if *permissions {
 			return showPermissions(ctx, e, out, n, pipelines, roles)
 		}

@@ -17,7 +17,7 @@ import (
 func statusCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status [PIPELINE]", Short: "show the state of running pipelines",
-		Args: cli.Arguments(0, 1),
+		Args: cli.Arguments(0, 1), ValidArgsFunction: cli.CompleteArguments(client.Pipelines),
 	}
 	f := cli.FlagsOf(cmd)
 	server := client.ServerFlags(f, " of the daemon")

@@ -24,14 +24,33 @@ func tailCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "tail", Short: "print the messages of a subject"}
 	f := cli.FlagsOf(cmd)
 	subject := f.String("subject", "", "`SUBJECT` to read; wildcards are allowed")
+	pipeline := f.String("pipeline", "", "read what this pipeline, a `NAME` in the file of -c (default embedd.yaml), "+
+		"publishes or reads")
+	f.Complete("pipeline", client.Pipelines)
+	of := f.Choice("of", "with --pipeline, its `SUBJECT`", "output", "dead", "input", "labels")
 	limit := f.Int("limit", 0, "stop after this many `MESSAGES`; 0 is no limit")
 	rows := f.Int("rows", 3, "`ROWS` of each message to show; -1 is all")
 	all := f.Bool("all", false, "start with the first message in the stream of the subject")
 	server := client.ServerFlags(f, "")
 	out := report.Flag(f, e)
-	f.Require("subject")
+	f.Exclusive("subject", "pipeline")
+	cmd.Use += " --subject SUBJECT|--pipeline NAME"
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
+		switch {
+		case *pipeline != "":
+			p, err := server.Pipeline(*pipeline)
+			if err != nil {
+				return err
+			}
+			*subject = map[string]string{"output": p.Output.Subject, "dead": p.Output.Dead, "input": p.Input.Subject,
+				"labels": p.Input.Labels}[*of]
+			if *subject == "" {
+				return cli.Usagef("tail: pipeline %s has no input.labels: its labels are in the messages of its input", p.Name)
+			}
+		case *subject == "":
+			return cli.Usagef("tail: --subject or --pipeline is required: usage: %s", cmd.UseLine())
+		}
 		nc, err := server.Dial(ctx, e)
 		if err != nil {
 			return err

@@ -262,6 +262,18 @@ func (f *Flags) Offer(name string, words ...string) {
 	f.command.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
+// Complete registers a function that returns the words with which the shell completes a flag.
+func (f *Flags) Complete(name string, words func(*cobra.Command) []string) {
+	f.command.RegisterFlagCompletionFunc(name, CompleteArguments(words))
+}
+
+// CompleteArguments completes arguments with the words that a function returns.
+func CompleteArguments(words func(*cobra.Command) []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return words(cmd), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
 // ExplainFlagError turns an error of pflag into a usage error with a suggestion.
 func ExplainFlagError(cmd *cobra.Command, err error) error {
 	var (

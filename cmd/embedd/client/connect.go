@@ -7,11 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/config"
@@ -23,18 +26,20 @@ import (
 // ConnectTimeout is how long a verb other than run waits for its connection.
 const ConnectTimeout = 5 * time.Second
 
-// Address is the server as the command line gives it. It overrides the configuration.
-type Address struct{ url, context, creds *string }
+// Address is the server and the login as the command line gives them. It overrides the configuration.
+type Address struct{ url, context, creds, user *string }
 
-// AddressFlags declares --server, --context and --creds; about is the description of --server.
+// AddressFlags declares --server, --context, --creds and --user; about is the description of --server.
 func AddressFlags(f *cli.Flags, about string) *Address {
 	a := &Address{
 		f.String("server", "", about),
 		f.String("context", "", "`NAME` of a context of the nats CLI, instead of --server"),
 		f.String("creds", "", "credentials `FILE`"),
+		f.String("user", "", "log in as this `ROLE` of nats.users in the configuration"),
 	}
 	f.Exclusive("server", "context")
-	f.Exclusive("creds", "context")
+	f.Exclusive("creds", "user", "context")
+	f.Complete("user", func(cmd *cobra.Command) []string { return slices.Sorted(maps.Keys(configOf(cmd).NATS.Users)) })
 	return a
 }
 
@@ -42,7 +47,7 @@ func AddressFlags(f *cli.Flags, about string) *Address {
 func (a *Address) IsSet() bool { return *a.url != "" || *a.context != "" }
 
 // Apply returns the configuration with the overrides of the command line.
-func (a *Address) Apply(n config.NATS) config.NATS {
+func (a *Address) Apply(n config.NATS) (config.NATS, error) {
 	if *a.url != "" {
 		n.URL, n.Context = *a.url, ""
 	}
@@ -52,48 +57,109 @@ func (a *Address) Apply(n config.NATS) config.NATS {
 	if *a.creds != "" {
 		n.Login = config.Login{Creds: *a.creds}
 	}
-	return n
+	if *a.user != "" {
+		var err error
+		if n, err = n.WithUser(*a.user); err != nil {
+			return n, cli.Usagef("--user %s: %w", *a.user, err)
+		}
+	}
+	return n, nil
 }
 
-// Server is the server of a verb that needs no pipeline configuration, and the credentials for it.
+// Server is the server of a verb, and the configuration that names it and the pipelines, if there is one.
 type Server struct {
 	*Address
-	config *string
+	path *string
+	read *config.Config // once read
 }
 
 // ServerFlags declares the flags of a Server. of completes the description of --server.
 func ServerFlags(f *cli.Flags, of string) *Server {
 	return &Server{
-		AddressFlags(f, "NATS `URL`"+of+" (default that of -c, else NATS_URL, else nats://127.0.0.1:4222)"),
-		f.StringP("config", "c", "", "configuration `FILE` whose nats section has the server and the login (default "+
-			"embedd.yaml, if there is one and no server is named)"),
+		Address: AddressFlags(f, "NATS `URL`"+of+" (default that of -c, else NATS_URL, else nats://127.0.0.1:4222)"),
+		path: f.StringP("config", "c", "", "configuration `FILE` that has the server, the login and the pipelines (default "+
+			DefaultConfig+", if there is one)"),
 	}
 }
 
-// defaultConfig is the configuration of the current directory.
-const defaultConfig = "embedd.yaml"
+// DefaultConfig is the configuration of the current directory.
+const DefaultConfig = "embedd.yaml"
 
-// Config reads the file of -c, by default embedd.yaml, which the connection uses too.
+// Config reads the file of -c, by default embedd.yaml.
 func (s *Server) Config() (path string, c *config.Config, err error) {
-	*s.config = cmp.Or(*s.config, defaultConfig)
-	c, err = LoadConfig(*s.config)
-	return *s.config, c, err
+	path = cmp.Or(*s.path, DefaultConfig)
+	if s.read == nil {
+		s.read, err = LoadConfig(path)
+	}
+	return path, s.read, err
 }
 
-// Dial connects as the flags say.
-func (s *Server) Dial(ctx context.Context, e *cli.Env) (*connection.Conn, error) {
-	var n config.NATS
-	if _, err := os.Stat(defaultConfig); *s.config == "" && !s.IsSet() && err == nil {
-		*s.config = defaultConfig
+// OptionalConfig is Config, except that it returns an empty configuration if -c is not given and there is no
+// embedd.yaml, or if that has errors and the command line names the server.
+func (s *Server) OptionalConfig() (*config.Config, error) {
+	if _, err := os.Stat(DefaultConfig); *s.path == "" && errors.Is(err, fs.ErrNotExist) {
+		return &config.Config{}, nil
 	}
-	if *s.config != "" {
-		c, err := LoadConfig(*s.config)
-		if err != nil {
-			return nil, err
+	_, c, err := s.Config()
+	if err != nil && *s.path == "" && s.IsSet() {
+		return &config.Config{}, nil
+	}
+	return c, err
+}
+
+// Pipeline returns the pipeline of the configuration with a name. If there is none, the error names those that it has.
+func (s *Server) Pipeline(name string) (*config.Pipeline, error) {
+	path, c, err := s.Config()
+	if err != nil {
+		return nil, err
+	}
+	if p := find(c, name); p != nil {
+		return p, nil
+	}
+	return nil, UnknownPipeline(path, name, names(c))
+}
+
+// FindPipeline returns the pipeline with a name if there is a configuration that has it, else nil.
+func (s *Server) FindPipeline(name string) (*config.Pipeline, error) {
+	c, err := s.OptionalConfig()
+	if err != nil {
+		return nil, err
+	}
+	return find(c, name), nil
+}
+
+func find(c *config.Config, name string) *config.Pipeline {
+	for i := range c.Pipelines {
+		if c.Pipelines[i].Name == name {
+			return &c.Pipelines[i]
 		}
-		n = c.NATS
 	}
-	return Dial(ctx, e, WithDefaultURL(s.Apply(n)))
+	return nil
+}
+
+func names(c *config.Config) (names []string) {
+	for _, p := range c.Pipelines {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// UnknownPipeline is the error of a name that is not among those of the configuration in a file.
+func UnknownPipeline(path, name string, names []string) error {
+	return cli.Usagef("%s has no pipeline %q%s; it has %s", path, name, cli.DidYouMean(name, names), cli.Listed(names))
+}
+
+// Dial connects as the configuration and the flags say.
+func (s *Server) Dial(ctx context.Context, e *cli.Env) (*connection.Conn, error) {
+	c, err := s.OptionalConfig()
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.Apply(c.NATS)
+	if err != nil {
+		return nil, err
+	}
+	return Dial(ctx, e, WithDefaultURL(n))
 }
 
 // WithDefaultURL fills in NATS_URL or the default URL if the configuration names no server.
@@ -170,13 +236,19 @@ func StoreFlags(f *cli.Flags) *Store {
 	}
 }
 
-// Open opens the store that the flags name. The caller calls done.
-func (s *Store) Open(ctx context.Context, e *cli.Env) (store registry.Store, done func(), err error) {
-	if *s.directory != "" {
-		if _, err := os.Stat(*s.directory); errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, cli.Usagef("--store %s: no such directory", *s.directory)
+// Open opens the model store of a pipeline or version; of "" the one that all pipelines of the configuration have. It
+// is that of --store, else a directory that the configuration names, else that of the server. The caller calls done.
+func (s *Store) Open(ctx context.Context, e *cli.Env, name string) (store registry.Store, done func(), err error) {
+	directory := *s.directory
+	if directory == "" {
+		if directory, err = s.configured(name); err != nil {
+			return nil, nil, err
 		}
-		store, err = registry.Directory(*s.directory)
+	} else if _, err := os.Stat(directory); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, cli.Usagef("--store %s: no such directory", directory)
+	}
+	if directory != "" {
+		store, err = registry.Directory(directory)
 		return store, func() {}, err
 	}
 	js, done, err := JetStream(s.server.Dial(ctx, e))
@@ -189,4 +261,31 @@ func (s *Store) Open(ctx context.Context, e *cli.Env) (store registry.Store, don
 			"--store", err)
 	}
 	return store, done, nil
+}
+
+// configured is the directory of the models of a pipeline or version as the configuration names it; "" if it names
+// none, or the command line names a server.
+func (s *Store) configured(name string) (directory string, err error) {
+	c, err := s.server.OptionalConfig()
+	if err != nil || s.server.IsSet() {
+		return "", err
+	}
+	if pipeline, ok := registry.PipelineOf(name); ok && find(c, name) == nil {
+		name = pipeline
+	}
+	for i := range c.Pipelines {
+		p := &c.Pipelines[i]
+		switch own := p.StoreDirectory(); {
+		case name != "" && p.Name != name:
+		case own == "", directory != "" && own != directory:
+			return "", nil
+		default:
+			directory = own
+		}
+	}
+	if _, err := os.Stat(directory); directory != "" && errors.Is(err, fs.ErrNotExist) {
+		return "", cli.Usagef("there are no models yet: the configuration stores them in %s, which does not exist here; "+
+			"name another directory with --store, or a server with --server", directory)
+	}
+	return directory, nil
 }

@@ -6,11 +6,14 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/embedd/embedd/internal/spell"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 )
@@ -35,10 +38,11 @@ type NATS struct {
 	URL              string // one or more, separated by commas; may contain credentials: print Redacted instead
 	Context          string // name of a context of the nats CLI
 	Login            Login
-	InboxPrefix      string   // of reply subjects; "" is the default of the client
-	Domain           string   // of JetStream
-	Hub              string   // JetStream domain whose models are mirrored, or ""
-	Edges            []string // JetStream domains that send summaries
+	Users            map[string]Login // other logins, by the role that --user names
+	InboxPrefix      string           // of reply subjects; "" is the default of the client
+	Domain           string           // of JetStream
+	Hub              string           // JetStream domain whose models are mirrored, or ""
+	Edges            []string         // JetStream domains that send summaries
 	EdgeBytes        int64
 	TLS              TLS
 	Wait             time.Duration // for the first connection
@@ -70,6 +74,28 @@ type HTTP struct {
 	Hosts         []string // names that requests may be for, besides addresses and localhost
 	TokenFile     string   // has the token that /metrics requires
 	AllowInsecure bool     // allow addresses beyond loopback without TLS or token
+}
+
+// WithUser returns the connection with the login of a role in place of its own.
+func (n NATS) WithUser(role string) (NATS, error) {
+	login, ok := n.Users[role]
+	if !ok {
+		roles := slices.Sorted(maps.Keys(n.Users))
+		if len(roles) == 0 {
+			return n, fmt.Errorf("there is no login %q: nats.users of the configuration has none; add nats.users.%s", role, role)
+		}
+		near := ""
+		if nearest := spell.Nearest(role, roles); nearest != "" {
+			near = fmt.Sprintf(" (did you mean %q?)", nearest)
+		}
+		return n, fmt.Errorf("there is no login %q%s: nats.users of the configuration has %s", role, near,
+			strings.Join(roles, ", "))
+	}
+	n.Login = login
+	if n.URL != "" {
+		n.URL = strings.Join(Servers(n.URL), ",") // a user in the URL would be used instead
+	}
+	return n, nil
 }
 
 // Loopback reports whether the listener is reachable only from this machine.
@@ -202,6 +228,20 @@ type Limits struct {
 
 // BadLimit halts a pipeline after Count bad messages among the newest Of; 0: never.
 type BadLimit struct{ Count, Of int }
+
+// DefaultStore is the directory of the models of pipelines on core NATS, inside the store of the embedded server.
+const DefaultStore = "embedd-data/models"
+
+// StoreDirectory is the directory of the pipeline's models; "" if they are in JetStream, or nowhere.
+func (p *Pipeline) StoreDirectory() string {
+	switch {
+	case p.Model.Store == "none", p.Model.Store == "auto" && p.Input.Stream != "":
+		return ""
+	case p.Model.Store == "auto":
+		return DefaultStore
+	}
+	return p.Model.Store
+}
 
 // Embedded reports that no server is configured.
 func (n NATS) Embedded() bool { return n.URL == "" && n.Context == "" }

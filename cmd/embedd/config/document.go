@@ -214,9 +214,45 @@ func (d *document) pipelines(c *Config, n *yaml.Node) {
 	})
 }
 
+// users is the section of the logins that --user chooses from. Each has the keys of nats that are a login.
+const users = "nats.users"
+
+// users decodes the mapping of logins.
+func (d *document) users(c *Config, n *yaml.Node) {
+	c.NATS.Users = map[string]Login{}
+	d.mapping(n, users, func(key, value *yaml.Node) {
+		role, path := key.Value, join(users, key.Value)
+		d.places[path] = placeOf(key)
+		if !pipelineName.MatchString(role) {
+			d.problemAt(placeOf(key), path, "a role has 1 to 64 letters, digits, - and _")
+			return
+		}
+		one := &Config{}
+		d.mapping(value, path, func(key, value *yaml.Node) {
+			f, ok := lookup("nats." + key.Value)
+			if !ok || !slices.Contains(loginKeys, key.Value) {
+				hint := "allowed are " + strings.Join(loginKeys, ", ")
+				if near := spell.Nearest(key.Value, loginKeys); near != "" {
+					hint = fmt.Sprintf("did you mean %q?", near)
+				}
+				d.problemAt(placeOf(key), path, "unknown key %q: %s", key.Value, hint)
+				return
+			}
+			here := join(path, key.Value)
+			d.places[here] = placeOf(resolve(value))
+			d.value(f, f.target(one, nil), here, resolve(value))
+		})
+		c.NATS.Users[role] = one.NATS.Login
+	})
+}
+
 // member decodes one key of a section. under is the path of the section in the spec, path that in the file.
 func (d *document) member(c *Config, p *Pipeline, under, path string, key, value *yaml.Node) {
 	specPath, here := under+key.Value, join(path, key.Value)
+	if specPath == users {
+		d.users(c, value)
+		return
+	}
 	if isSection(specPath) {
 		d.places[here] = placeOf(key)
 		d.mapping(value, here, func(k, v *yaml.Node) { d.member(c, p, specPath+".", here, k, v) })

@@ -75,7 +75,7 @@ func (d *document) lintNATS(n NATS) {
 		d.problem("nats.hub", "hub and domain are the same JetStream domain, and models are not mirrored within a "+
 			"domain: name another, or delete this line")
 	}
-	d.lintLogin(n)
+	d.lintLogins(n)
 	if s := n.Streams; s.MaxAge > 0 && s.Duplicates > s.MaxAge {
 		d.problem("nats.streams.duplicates", "it is more than max_age (%v): the server does not recognise duplicates of "+
 			"deleted messages; lower it", s.MaxAge)
@@ -114,23 +114,16 @@ func (d *document) lintNATS(n NATS) {
 	}
 }
 
-// lintLogin refuses more than one login.
-func (d *document) lintLogin(n NATS) {
-	l := n.Login
-	var given []string
-	for _, key := range []struct{ name, value string }{{"user", l.User}, {"token", l.Token},
-		{"token_file", l.TokenFile}, {"creds", l.Creds}, {"nkey", l.NKey}} {
-		if key.value != "" {
-			given = append(given, key.name)
+// lintLogins refuses more than one login for a connection.
+func (d *document) lintLogins(n NATS) {
+	given := d.lintLogin("nats", n.Login)
+	for _, key := range given {
+		if n.Context != "" {
+			d.problem("nats."+key, "%s and context exclude each other: the context has its own credentials; delete one", key)
 		}
 	}
-	for _, key := range given {
-		switch {
-		case n.Context != "":
-			d.problem("nats."+key, "%s and context exclude each other: the context has its own credentials; delete one", key)
-		case key != given[0]:
-			d.problem("nats."+key, "%s and %s exclude each other: a connection has one login; delete one", given[0], key)
-		}
+	if n.Context != "" && len(n.Users) > 0 {
+		d.problem(users, "users and context exclude each other: the context has its own credentials; delete one")
 	}
 	login, err := LoginOf(n.URL)
 	switch {
@@ -139,17 +132,40 @@ func (d *document) lintLogin(n NATS) {
 	case login != (Login{}) && len(given) > 0:
 		d.problem("nats."+given[0], "nats.url contains a user or token too: a connection has one login; delete one")
 	}
+	for role, login := range n.Users {
+		at := join(users, role)
+		d.lintLogin(at, login)
+		if login == (Login{}) {
+			d.problem(at, "no login: set one of %s", strings.Join(loginKeys, ", "))
+		}
+	}
+}
+
+// lintLogin refuses a login with more or less than a connection can present, and returns the keys that it has.
+func (d *document) lintLogin(at string, l Login) (given []string) {
+	for _, key := range []struct{ name, value string }{{"user", l.User}, {"token", l.Token},
+		{"token_file", l.TokenFile}, {"creds", l.Creds}, {"nkey", l.NKey}} {
+		if key.value != "" {
+			given = append(given, key.name)
+		}
+	}
+	for _, key := range given {
+		if key != given[0] {
+			d.problem(join(at, key), "%s and %s exclude each other: a connection has one login; delete one", given[0], key)
+		}
+	}
 	switch {
 	case l.Password != "" && l.PasswordFile != "":
-		d.problem("nats.password_file", "password and password_file exclude each other; delete one")
+		d.problem(join(at, "password_file"), "password and password_file exclude each other; delete one")
 	case l.User == "" && (l.Password != "" || l.PasswordFile != ""):
-		d.problem("nats.user", "a password needs a user: set nats.user, or nats.token instead of the password")
+		d.problem(join(at, "user"), "a password needs a user: set %s.user, or %s.token instead of the password", at, at)
 	case l.User != "" && l.Password == "" && l.PasswordFile == "":
-		d.problem("nats.user", "a user needs nats.password or nats.password_file; for a token use nats.token")
+		d.problem(join(at, "user"), "a user needs %s.password or %s.password_file; for a token use %s.token", at, at, at)
 	}
 	if l.JWT != "" && l.NKey == "" {
-		d.problem("nats.jwt", "a JWT needs its seed: set nats.nkey to its file, or nats.creds to a file with both")
+		d.problem(join(at, "jwt"), "a JWT needs its seed: set %s.nkey to its file, or %s.creds to a file with both", at, at)
 	}
+	return given
 }
 
 func (d *document) lintHTTP(h HTTP) {

@@ -42,6 +42,9 @@ var sections = []section{
 	{"daemon", "The work of this process."},
 	{"nats", "The server. Without url and context, `embedd run` embeds a server on 127.0.0.1:4222 with its store in " +
 		"./embedd-data."},
+	{users, "Other logins, one for each ROLE of letters, digits, - and _: `--user ROLE` of every verb that connects " +
+		"picks it instead of the login above, as in `users: {operator: {creds: operator.creds}}`. Each has the keys creds, " +
+		"nkey, jwt, user, password, password_file, token and token_file, with the meaning that they have in nats."},
 	{"nats.tls", "PEM files, read again at each connect. Needed only for a private authority or for client certificates."},
 	{"nats.streams", "Limits of the streams that `embedd setup --apply` or the embedded server creates. Existing " +
 		"streams are not changed."},
@@ -61,6 +64,9 @@ var sections = []section{
 	{each + "training.gate", "How much evidence the doors require by which models go live; models.md lists all doors."},
 	{each + "limits", "Limits of messages and of the pipeline."},
 }
+
+// loginKeys are the keys of nats that are a login.
+var loginKeys = []string{"creds", "nkey", "jwt", "user", "password", "password_file", "token", "token_file"}
 
 // never is the value of a key of the gate that closes its door.
 var never = []string{"never"}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/cmd/embedd/config"
-	"github.com/embedd/embedd/cmd/embedd/embedded"
 	"github.com/embedd/embedd/cmd/embedd/files"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
@@ -26,9 +25,6 @@ func Replicas(n config.NATS) int {
 	count, _ := strconv.Atoi(n.Replicas)
 	return count
 }
-
-// DefaultStore is the directory of the models of pipelines on core NATS, inside the store of the embedded server.
-const DefaultStore = embedded.Store + "/models"
 
 // Pipelines converts the pipelines of a configuration. It reads their model files, and compares them with schema. The
 // error is config.Problems.
@@ -74,14 +70,7 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 				Classes: p.Limits.Classes,
 			},
 		}
-		switch {
-		case p.Model.Store == "none":
-			one.Models.None = true
-		case p.Model.Store != "auto":
-			one.Models.Directory = p.Model.Store
-		case p.Input.Stream == "":
-			one.Models.Directory = DefaultStore
-		}
+		one.Models.None, one.Models.Directory = p.Model.Store == "none", p.StoreDirectory()
 		for _, v := range p.Values() {
 			one.Settings = append(one.Settings, stream.Setting{Key: v.Key, Value: v.Text, Effect: effects[v.Reset],
 				IsLearning: v.IsLearning})
