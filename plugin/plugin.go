@@ -150,6 +150,7 @@ type (
 	Release       = spec.Release
 	Status        = spec.Status
 	ClassOutliers = spec.ClassOutliers
+	Limits        = spec.Limits
 	LabelStatus   = spec.LabelStatus
 	Unusual       = spec.Unusual
 	UnusualKind   = spec.UnusualKind

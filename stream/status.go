@@ -35,6 +35,9 @@ func (p *pipeline) status() Status {
 	p.relay.Report(&s)
 	s.Age, s.Stale = p.Freshness.Age()
 	s.Lag, s.Oldest, s.LagKnown = p.lag()
+	if seen := p.observer.Snapshot(); seen != nil {
+		s.DeadLetters = seen.Dead
+	}
 	p.updateConditions()
 	s.Conditions = p.Conditions.All()
 	f := health.Facts{IsDraining: p.draining.Load(), Until: p.Stage.Until, WhenStale: p.WhenStale,

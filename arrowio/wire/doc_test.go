@@ -28,6 +28,11 @@ func TestDocument(t *testing.T) {
 	own := slices.DeleteFunc(headers, func(h string) bool { return h == HeaderContentType })
 	same(t, "headers", own, regexp.MustCompile(`Embedd-\w+`).FindAllString(doc, -1))
 	same(t, "codes", codes, firstCells(t, doc, "## Codes"))
+	var listed []string
+	for _, code := range Codes {
+		listed = append(listed, string(code))
+	}
+	same(t, "listed codes", listed, codes)
 	same(t, "kinds", kinds, regexp.MustCompile("`(\\w+)`[:,]").FindAllString(row(t, doc, HeaderKind), -1))
 	if !strings.Contains(row(t, doc, HeaderWire), "`"+Version+"`") {
 		t.Errorf("the version of the package, %s, is not that of the document", Version)

@@ -84,3 +84,8 @@ func Clip(s string) string {
 		return r
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
+
+// Codes are all codes.
+var Codes = []Code{NotArrow, Truncated, Malformed, TooLarge, TooManyRows, TooManyFields, Unsupported, FeatureCount,
+	MissingColumn, NotNumeric, LabelType, KeyType, SchemaChanged, NameTaken, Dictionary, NonFinite, TooWide, LargeHeaders,
+	ProcessDied, Internal}

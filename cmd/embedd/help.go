@@ -91,27 +91,32 @@ func manCommand() *cobra.Command {
 	return cmd
 }
 
-// version is set by the linker (-ldflags "-X main.version=v1.2.3"); otherwise it is that of the build information.
-var version string
+// What a release sets by the linker (-ldflags "-X main.version=v1.2.3"), since it is not built from a clone. Otherwise
+// the build information has them.
+var version, revision, date string
 
 // build is what `embedd version` prints.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
+	Date     string `json:"date,omitempty"`     // of the revision, RFC 3339
 	Modified bool   `json:"modified,omitempty"` // built from a tree with uncommitted changes
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
 func buildInfo() build {
-	b := build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := build{Version: version, Revision: revision, Date: date, Go: runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if ok {
 		b.Version = cmp.Or(b.Version, info.Main.Version)
 		for _, s := range info.Settings {
 			switch s.Key {
 			case "vcs.revision":
-				b.Revision = s.Value
+				b.Revision = cmp.Or(b.Revision, s.Value)
+			case "vcs.time":
+				b.Date = cmp.Or(b.Date, s.Value)
 			case "vcs.modified":
 				b.Modified = s.Value == "true"
 			}
@@ -130,6 +135,9 @@ func (b build) String() string {
 			modified = " (modified)"
 		}
 		text += fmt.Sprintf("revision %s%s\n", b.Revision, modified)
+	}
+	if b.Date != "" {
+		text += fmt.Sprintf("date %s\n", b.Date)
 	}
 	return text + fmt.Sprintf("%s %s\n", b.Go, b.Platform)
 }

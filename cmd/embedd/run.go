@@ -72,8 +72,10 @@ func runCommand(e *cli.Env) *cobra.Command {
 		for _, n := range c.Notes {
 			log.Info("configuration: "+n.Message, "key", n.Key)
 		}
-		return daemon.Run(ctx, daemon.Options{Config: c, Log: log, Load: load, Apply: apply, Hangups: e.Hangups,
-			Held: func(bytes int64) { memory.Follow(current.Load(), bytes) }})
+		b := buildInfo()
+		return daemon.Run(ctx, daemon.Options{Config: c, Log: log,
+			Build: daemon.Build{Version: b.Version, Revision: b.Revision, Date: b.Date, Go: b.Go}, Load: load, Apply: apply,
+			Hangups: e.Hangups, Held: func(bytes int64) { memory.Follow(current.Load(), bytes) }})
 	}
 	return cmd
 }

@@ -493,6 +493,10 @@ func (l *learner) currentStatus() spec.Status {
 		if leader := c.candidates.leader(); leader != nil {
 			s.Rows, s.Classes, s.Bytes = leader.rows, len(leader.classes), l.bytes
 			s.Needed = trainer.FirstRows(l.config, leader.contract.Len())
+			if s.RowsUntilFit != nil {
+				n := max(s.Needed-s.Rows, 0)
+				s.RowsUntilFit = &n
+			}
 		}
 		counted = c.candidates.hint()
 	}

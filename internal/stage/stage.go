@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -201,7 +202,8 @@ func (s *Stage) Close() {
 // Status describes the progress of learning.
 func (s *Stage) Status() spec.Status {
 	if s.learner == nil {
-		return spec.Status{Live: s.Live()}
+		unknown := math.NaN()
+		return spec.Status{Live: s.Live(), Accuracy: unknown, Chance: unknown, Candidate: unknown, HeldOut: unknown}
 	}
 	return s.learner.currentStatus()
 }

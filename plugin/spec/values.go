@@ -31,7 +31,9 @@ type Live struct {
 	// Origin is the first model of the epoch, and of those recorded as one with it. The next models are compared with it;
 	// nil: Model itself.
 	Origin *model.Model
-	State  []byte // the newest checkpoint that Config.Store or Config.Checkpoint received, for Config.Resume
+	// Score is the prequential accuracy with which it went live; 0: not known, as of a first model.
+	Score float64
+	State []byte // the newest checkpoint that Config.Store or Config.Checkpoint received, for Config.Resume
 }
 
 // Metadata returns what every output says about its model, in headers and in the metadata of its schema, in the order
@@ -247,12 +249,18 @@ type Status struct {
 	Unusual       []Unusual // what is unusual about the stream, in the order of UnusualKinds
 	Restoring     bool      // the window is being read again after a restart
 	Pinned        bool      // the live model was pinned, and no fit replaces it
+	// RowsUntilFit is how many more labelled rows make the next fit due by their number; nil: no number does.
+	RowsUntilFit *int
+	Limits       Limits
 
 	// Accuracy is the prequential accuracy of the live model: the share of the last 500 to 1,000 labelled rows whose
 	// class the nearest reference row in its outputs had, before the row was learned. References are the newest
 	// held-out rows. Chance is the accuracy that independent labels would have. Without labels it is the share of
 	// variance that the outputs keep. NaN before there is any.
 	Accuracy, Chance float64
+	// HeldOut is the share of held-out rows of the window that the live model had right when they last judged a candidate
+	// against it, which happens where labels come in runs. NaN: they judged none.
+	HeldOut float64
 	// Candidate is the accuracy of the best candidate, Evidence its e-value; see Gate.
 	Candidate     float64
 	CandidateRows int
@@ -263,9 +271,19 @@ type Status struct {
 	EvidenceRequired float64
 
 	Alarms  int           // drift alarms that cut the window
+	Drift   float64       // largest difference of the drift detector's last check, over its limit; 0: too few rows
 	Fits    int           // models that were fitted, candidates included
 	LastFit time.Duration // duration of the last promotion, from the fit to the change of the live model
 	Note    string        // a sentence on the last candidate that passed or failed
+}
+
+// Limits are the limits of what a stage holds, with their defaults. The zero value is that of a stage that learns
+// nothing.
+type Limits struct {
+	WindowRows  int   // as far as WindowBytes allows
+	WindowBytes int64 // of the window
+	Classes     int
+	LabelBytes  int64 // of rows and labels that wait for each other; 0 without late labels
 }
 
 // ContractCandidate is a contract that messages propose, while the contract of the stage is not known.

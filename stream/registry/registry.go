@@ -209,6 +209,9 @@ func (r *Registry) choiceOf(ctx context.Context, p *Pointer) (*Choice, error) {
 	}
 	l := &plugin.Live{Model: m, Version: v.Name, Epoch: v.Epoch, Epochs: p.Epochs, Bootstrap: v.Bootstrap,
 		WasReset: v.WasReset, SameAs: v.SameAs, Undecided: v.Undecided}
+	if v.Score != nil {
+		l.Score = *v.Score
+	}
 	l.Epoch = cmp.Or(l.Epoch, max(int(m.Note().Epoch), 1))
 	if origin := p.originOf(v); origin != nil {
 		// Without it the epoch is judged from this model on: that is no reason not to start.

@@ -67,10 +67,16 @@ type Status struct {
 	Stage    plugin.Status
 	// Contract is the schema of the messages; nil while messages are counted to find it, see plugin.Status.Candidates.
 	Contract *arrowio.Contract
-	Busy     float64            // share of the last seconds in which there were inputs to answer
-	Age      time.Duration      // since the live model was last confirmed: fitted, or kept after scoring a labelled row
-	Stale    bool               // Age is over MaxAge
-	Labels   plugin.LabelStatus // zero without late labels
+	Busy     float64 // share of the last seconds in which there were inputs to answer
+	// InFlight is the memory of the inputs between pull and acknowledgement, at most about InFlightLimit; on core NATS of
+	// those that wait.
+	InFlight, InFlightLimit int64
+	// DeadLetters is how many messages the stream has on the subject of the dead letters; nil: not known, as in replicas
+	// that do not observe the lag.
+	DeadLetters *uint64
+	Age         time.Duration      // since the live model was last confirmed: fitted, or kept after scoring a labelled row
+	Stale       bool               // Age is over MaxAge
+	Labels      plugin.LabelStatus // zero without late labels
 
 	Halted              string // why the pipeline is halted; "" while it is not
 	Quarantined         int    // messages that are quarantined from learning, since the process crashed on each

@@ -31,6 +31,7 @@ import (
 type Options struct {
 	Config *config.Config
 	Log    *slog.Logger
+	Build  Build
 	// Load reads and checks the configuration again, and Apply puts into effect what the process has of it, beyond its
 	// pipelines. It is called after Hangups, and after a request of `embedd reload`.
 	Load    func() (*config.Config, error)
@@ -75,6 +76,7 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	d.reloads.opened = opened
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	collect(registry, processMetrics(d.options.Build, d.dialled.Load))
 	listen := func(h config.HTTP) (*monitor, error) {
 		return startMonitor(h, registry, probes{d.readiness, d.trouble})
 	}

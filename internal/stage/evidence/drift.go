@@ -27,6 +27,7 @@ type DriftDetector struct {
 	Earlier int        `json:"earlier,omitempty"`
 	Blocks  Dependence `json:"blocks"` // of the rows, also those before the window
 	by      []Sums     // of each stratum, in the window; nil: not computed
+	largest float64    // ratio of the last search
 }
 
 // Bucket has the sums of consecutive rows by class. Rows without a value are in none.
@@ -128,6 +129,10 @@ func (a *DriftDetector) stratum(class string) int {
 	return at
 }
 
+// Largest is the largest difference between two parts of the window that the last check found, in multiples of what
+// chance allows: at most 1, since beyond it is a change. 0: there were too few rows since the last change.
+func (a *DriftDetector) Largest() float64 { return a.largest }
+
 // Len is the number of rows in the window.
 func (a *DriftDetector) Len() (n int) {
 	for i, row := range a.Rows {
@@ -176,9 +181,10 @@ func (a *DriftDetector) cut() bool {
 			found = own
 		}
 	}
-	if found.ratio <= 1 {
+	if a.largest = found.ratio; found.ratio <= 1 {
 		return false
 	}
+	a.largest = 0 // what follows is compared with itself
 	rows := a.Len()
 	a.Rows = a.Rows[:found.size+1]
 	a.Rows[found.size] = slices.Clone(a.Rows[found.size][found.at+1:])

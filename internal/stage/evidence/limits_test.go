@@ -212,3 +212,22 @@ func TestLevelIsComputedNowAndThen(t *testing.T) {
 		}
 	}
 }
+
+// TestLargest: the largest difference is at most 1, grows towards a change, and starts over after it.
+func TestLargest(t *testing.T) {
+	var a DriftDetector
+	before, after := 0.0, 0.0
+	for n := range 3000 {
+		isChange := a.Add("all", float64((n*7)%10/9))
+		before = max(before, a.Largest())
+		if isChange {
+			t.Fatalf("a change after %d rows of one mean", n)
+		}
+	}
+	for isChange := false; !isChange; isChange = a.Add("all", 1) {
+		after = max(after, a.Largest())
+	}
+	if !(before > 0 && before < after && after > 0.5 && after <= 1) || a.Largest() != 0 {
+		t.Errorf("the largest difference is %v before a change, then up to %v, and %v after it", before, after, a.Largest())
+	}
+}

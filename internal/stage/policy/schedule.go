@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -140,6 +141,35 @@ func (p *Schedule) Due(rows int) (sizes []int) {
 		}
 	}
 	return sizes
+}
+
+// RowsUntilDue is how many more labelled rows make a fit due by their number, in a window of the given number of rows;
+// 0: one is due, math.MaxInt: no number does. It may fall more slowly than rows arrive: a quarter of the window grows
+// with it. A new class, a longer suffix, the time and a request may make a fit due earlier.
+func (p *Schedule) RowsUntilDue(rows int) int {
+	next := math.MaxInt
+	if p.Every.Rows > 0 {
+		next = p.Every.Rows - (p.Learned - p.Looked)
+	}
+	if p.Nested {
+		next = min(next, checkpointRows-(p.Learned-p.Saved))
+	}
+	for _, size := range p.Sizes(rows) {
+		last, fitted := p.last(size)
+		if size == 0 && (p.MaxRows == 0 || rows < p.MaxRows) { // it grows
+			due := max(minRows, p.columns())
+			if fitted {
+				due = 2 * last.Rows
+			}
+			next = min(next, due-rows)
+		}
+		if fitted {
+			next = min(next, p.refitRows(size, cmp.Or(size, rows))-(p.Learned-last.At))
+		} else if cmp.Or(size, rows) >= max(minRows, p.columns()) {
+			return 0
+		}
+	}
+	return max(next, 0)
 }
 
 // classDue reports whether the whole window should be fitted again for its newest class: the number of rows since the

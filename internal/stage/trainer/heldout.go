@@ -41,14 +41,17 @@ func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	n, effect := float64(len(rows)), heldOutEffect(t, rows, u.Right, v.Right)
 	test := policy.Compare(t.config.Training.Gate, c.comparison.Door).Test
 	var candidate, live policy.Sensitivity
+	right := 0.0
 	for i, r := range rows {
 		share := count[r.Label] / n
 		row := evidence.Row{Weight: min(maxBalance, 1/(share*float64(len(count)))), Effect: effect, NewRun: true}
 		test.AddRow(u.Right[i]-v.Right[i], row)
 		candidate.Add(u.Right[i], count[u.Class(i)]/n, row)
 		live.Add(v.Right[i], count[v.Class(i)]/n, row)
+		right += v.Right[i]
 	}
 	t.judged++
+	t.heldOut = right / n
 	c.comparison.HeldOut = policy.HeldOut{Evidence: test.Value() / float64(t.judged), Rows: len(rows),
 		Candidate: candidate.BeatsChance(), Live: live.BeatsChance()}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"strconv"
 	"time"
 
@@ -95,6 +96,7 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 	t.live, t.candidates, t.fitter.landmarks.New = prequential.New(a.model), nil, false
 	t.origin, t.before, t.liveFrom = a.origin, a.before, s.First
 	t.live.FittedAt, t.judged = t.sampling.Count, 0
+	t.heldOut = math.NaN()
 	if c != nil {
 		t.live.Sensitivity, t.live.FittedAt = c.Sensitivity, c.FittedAt
 	}
@@ -241,6 +243,9 @@ func (t *Trainer) publish(ctx context.Context, a *placement, s *window.Suffix, o
 	note.Source["last"] = strconv.FormatUint(s.Last.Seq, 10)
 	live := &spec.Live{Version: m.Digest()[:16], Epoch: epoch, Seen: s.Last.Seq, Bootstrap: bootstrap, Origin: t.origin,
 		SameAs: a.sameAs, Undecided: a.undecided, Before: a.before}
+	if !math.IsNaN(o.Candidate) {
+		live.Score = o.Candidate
+	}
 	previous := t.host.Live()
 	if previous != nil {
 		live.Epochs = max(previous.Epochs, epoch)

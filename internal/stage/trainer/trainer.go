@@ -34,7 +34,8 @@ type Trainer struct {
 	drift      evidence.DriftDetector // of the recall of the nearest class mean in the live model's outputs
 	sampling   evidence.Sampling      // of the rows that are scored
 	suspicion  policy.Suspicion
-	judged     int // candidates that held-out rows have judged against the live model
+	judged     int     // candidates that held-out rows have judged against the live model
+	heldOut    float64 // share of these rows that the live model had right then; NaN: none
 	candidates []*candidate
 	rules      policy.Rules // of the suffixes that candidates are fitted on
 	unlabelled []float64    // features of the first rows, labelled or not, for the bootstrap model
@@ -55,7 +56,7 @@ const chunkRows = 32
 
 // New returns a trainer for a valid configuration.
 func New(c *spec.Config, host Host) *Trainer {
-	t := &Trainer{config: c, host: host, log: c.Logger, standby: c.Standby, plan: newPlan(c)}
+	t := &Trainer{config: c, host: host, log: c.Logger, standby: c.Standby, plan: newPlan(c), heldOut: math.NaN()}
 	t.data = &dataset{references: prequential.NewReferences(0), labelled: t.plan.labelled(), log: t.log,
 		features: host.Features}
 	t.fitter = &fitter{plan: t.plan, data: t.data, log: t.log, features: host.Features, fitted: host.Fitted}
@@ -374,14 +375,24 @@ func (t *Trainer) Status() Status {
 	s := Status{LearnsNothing: t.plan.learnsNothing()}
 	s.Needed, s.Hint, s.Alarms = t.schedule.FirstRows(), t.plan.limit, t.alarms
 	s.OverClassLimit, s.Restoring, s.Pinned = t.data.overClassLimit, t.resume != nil, t.pinned
-	s.Accuracy, s.Candidate = math.NaN(), math.NaN()
+	s.Accuracy, s.Chance, s.Candidate, s.HeldOut = math.NaN(), math.NaN(), math.NaN(), t.heldOut
+	s.Drift = t.drift.Largest()
+	s.Limits = spec.Limits{WindowRows: t.config.Training.Window.Rows, WindowBytes: t.config.Training.Window.Bytes,
+		Classes: t.config.Classes}
+	if t.config.Labels != nil {
+		s.Limits.LabelBytes = t.config.Labels.Bytes
+	}
 	if w := t.data.window; w != nil {
 		s.Rows, s.Classes, s.Bytes = w.Len(), w.Classes(), w.Bytes()
 		s.Largest, s.Trainable = w.Largest(), w.Trainable()
+		s.Limits.WindowRows = w.MaxRows()
 		s.OverQuota = w.CappedRows()
 		s.RareClassRows = w.SparseRows()
 		t.data.countOutliers(&s.Status)
 		s.ReadFrom = t.data.readFrom().Seq
+	}
+	if n := t.rowsUntilFit(); n < math.MaxInt {
+		s.RowsUntilFit = &n
 	}
 	if t.newest != 0 {
 		s.Newest = time.Unix(0, t.newest)
@@ -401,4 +412,17 @@ func (t *Trainer) Status() Status {
 		}
 	}
 	return s
+}
+
+// rowsUntilFit is how many more labelled rows make the next fit due by their number, math.MaxInt if no number does.
+func (t *Trainer) rowsUntilFit() int {
+	switch {
+	case t.pinned, t.standby, t.plan.learnsNothing(), t.live == nil && t.config.Training.Gate.NeverFirst:
+		return math.MaxInt
+	case t.data.window == nil:
+		return t.schedule.FirstRows()
+	case t.live == nil:
+		return max(t.schedule.FirstRows()-t.data.window.FirstModelRows(), 0)
+	}
+	return t.schedule.RowsUntilDue(t.data.window.Len())
 }

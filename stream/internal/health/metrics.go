@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/stage/policy"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -47,6 +48,13 @@ func each(values ...string) (starts [][]string) {
 	return starts
 }
 
+func eachCode() (starts [][]string) {
+	for _, code := range wire.Codes {
+		starts = append(starts, []string{string(code)})
+	}
+	return starts
+}
+
 var single = [][]string{{}}
 
 // The metrics. A new one is an entry here, a line in docs/metrics.md, and a call to Series where its value changes.
@@ -66,11 +74,15 @@ var (
 		starts: each(PathAnswer, PathLearn)})
 	ReadBytes = define(Metric{name: "embedd_read_bytes_total", labels: []string{"path"},
 		help: "Bytes of the messages of embedd_read_messages_total.", starts: each(PathAnswer, PathLearn)})
+	Redeliveries = define(Metric{name: "embedd_redeliveries_total", starts: single,
+		help: "Input messages that arrived again, because an earlier delivery was not acknowledged."})
+	Duplicates = define(Metric{name: "embedd_duplicates_total", starts: single,
+		help: "Outputs and dead letters that an earlier attempt had stored, and that were not stored again."})
 	ReaderRestarts = define(Metric{name: "embedd_reader_restarts_total", labels: []string{"cause"},
 		help: "Restarts of the learning path's reader by cause: the input stream was recreated, purged or renumbered, " +
 			"the reader fell behind the hot path's messages, or a read failed.",
 		starts: each("recreated", "purged", "renumbered", "behind", "failed")})
-	DeadLetters = define(Metric{name: "embedd_dead_letters_total", labels: []string{"code"}, of: onDemand,
+	DeadLetters = define(Metric{name: "embedd_dead_letters_total", labels: []string{"code"}, starts: eachCode(),
 		help: "Dead letters by error code, those of rows and of labels included."})
 	Undeliverable = define(Metric{name: "embedd_undeliverable_messages", kind: gauge, starts: single,
 		help: "Input messages that wait because their dead letters cannot be stored. They are redelivered."})
@@ -83,6 +95,8 @@ var (
 		help:   "Always 1; the labels describe the live model."})
 	ModelAge = define(Metric{name: "embedd_model_age_seconds", kind: gauge, of: onDemand,
 		help: "Time since the live model was last confirmed: fitted, or scored on a labelled row and kept."})
+	EpochChanges = define(Metric{name: "embedd_epoch_changes_total", starts: single,
+		help: "Changes of the live model's epoch: outputs of two epochs are not comparable."})
 	HubSilence = define(Metric{name: "embedd_hub_silence_seconds", kind: gauge, of: onDemand,
 		help: "On a leaf node whose models come from a hub: time since the hub last reported the live model."})
 	Pinned = define(Metric{name: "embedd_model_pinned", kind: gauge, starts: single,
@@ -197,6 +211,7 @@ type Series struct {
 	transform       prometheus.Observer
 	confirm         prometheus.Observer
 	endToEnd        prometheus.Observer
+	redeliveries    prometheus.Counter
 }
 
 // Series returns the metrics of a pipeline, and creates at zero those that exist from the start: late labels and
@@ -231,6 +246,7 @@ func (g *Registry) Series(pipeline string, hasLateLabels, hasSummaries bool) *Se
 	s.transform = g.histograms[TransformSeconds].WithLabelValues(pipeline)
 	s.confirm = g.histograms[ConfirmSeconds].WithLabelValues(pipeline)
 	s.endToEnd = g.histograms[EndToEndSeconds].WithLabelValues(pipeline)
+	s.redeliveries = g.counters[Redeliveries].WithLabelValues(pipeline)
 	return s
 }
 
@@ -294,6 +310,9 @@ func (s *Series) Stored(input, sent time.Time) {
 	s.endToEnd.Observe(max(now.Sub(input).Seconds(), 0)) // clocks differ
 	s.confirm.Observe(now.Sub(sent).Seconds())
 }
+
+// Redelivered counts an input that arrived again.
+func (s *Series) Redelivered() { s.redeliveries.Inc() }
 
 // Read counts a message read from the input stream, by one of the two paths.
 func (s *Series) Read(path string, bytes int) {

@@ -55,7 +55,7 @@ func TestMetricsPage(t *testing.T) {
 	for _, m := range metrics {
 		entries = append(entries, entry(m.name, m.help, m.labels))
 	}
-	described := regexp.MustCompile(`fqName: "(\w+)", help: (".*"), unit: .*variableLabels: \{pipeline,?(.*)\}`)
+	described := regexp.MustCompile(`fqName: "(\w+)", help: (".*"), unit: .*variableLabels: \{pipeline,?([^}]*)\}`)
 	for _, m := range statusGaugeTable {
 		parts := described.FindStringSubmatch(m.desc.String())
 		help, err := strconv.Unquote(parts[2])
@@ -63,6 +63,9 @@ func TestMetricsPage(t *testing.T) {
 			t.Fatal(err)
 		}
 		entries = append(entries, entry(parts[1], help, strings.FieldsFunc(parts[3], func(r rune) bool { return r == ',' })))
+	}
+	for _, name := range []string{"embedd_build_info", "embedd_nats_connected", "embedd_nats_reconnects_total"} {
+		entries = append(entries, doctable.Entry{Name: name}) // of the process, in cmd/embedd/daemon
 	}
 	doctable.Check(t, "../../../docs/metrics.md", regexp.MustCompile(`embedd_\w+`), entries)
 }

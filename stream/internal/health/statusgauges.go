@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -75,6 +76,14 @@ func ifCounted(s spec.Status, v float64) []sample {
 	return one(v)
 }
 
+// ifPositive is a metric without a series where its value is 0: not known, or not limited.
+func ifPositive(v float64) []sample {
+	if !(v > 0) {
+		return nil
+	}
+	return one(v)
+}
+
 func boolean(holds bool) float64 {
 	if holds {
 		return 1
@@ -141,6 +150,50 @@ var statusGaugeTable = []statusGauge{
 	{describe("embedd_config_generation", "Configurations that the process has run with: 1 at its start, one more after "+
 		"each reload that changed something."), prometheus.GaugeValue,
 		func(s spec.Status) []sample { return one(float64(s.Generation)) }},
+	{describe("embedd_inflight_bytes", "Memory of the inputs between pull and acknowledgement; on core NATS of those "+
+		"that wait."), prometheus.GaugeValue, func(s spec.Status) []sample { return one(float64(s.InFlight)) }},
+	{describe("embedd_inflight_limit_bytes", "Limit of embedd_inflight_bytes, limits.in_flight. A single message may "+
+		"exceed it."), prometheus.GaugeValue, func(s spec.Status) []sample { return one(float64(s.InFlightLimit)) }},
+	{describe("embedd_dead_letters_stored", "Messages that the stream has on the subject of the dead letters, as of the "+
+		"last 10 seconds. Only the trainer's replica has the series."), prometheus.GaugeValue,
+		func(s spec.Status) []sample {
+			if s.DeadLetters == nil {
+				return nil
+			}
+			return one(float64(*s.DeadLetters))
+		}},
+	{describe("embedd_model_created_timestamp_seconds", "When the live model was fitted."), prometheus.GaugeValue,
+		ofStage(func(s plugin.Status) []sample {
+			if s.Live == nil || s.Live.Model.Note().Created.IsZero() { // a model file may not say
+				return nil
+			}
+			return one(float64(s.Live.Model.Note().Created.UnixNano()) / 1e9)
+		})},
+	{describe("embedd_model_stale", "1 while the live model is older than training.max_age, else 0."),
+		prometheus.GaugeValue, func(s spec.Status) []sample {
+			if s.Stage.Live == nil {
+				return nil
+			}
+			return one(boolean(s.Stale))
+		}},
+	{describe("embedd_accuracy", "Accuracy of the live model: with which it was promoted, and on the held-out rows of "+
+		"the window when they last judged a candidate, which is done where labels come in runs.", "kind"),
+		prometheus.GaugeValue, func(s spec.Status) (out []sample) {
+			if l := s.Stage.Live; l != nil && l.Score > 0 {
+				out = append(out, sample{[]string{"promotion"}, l.Score})
+			}
+			return append(out, sample{[]string{"holdout"}, s.Stage.HeldOut})
+		}},
+	{describe("embedd_fit_due_rows", "Labelled rows until the next fit is due by their number. Only the trainer has the "+
+		"series."), prometheus.GaugeValue, ofStage(func(s plugin.Status) []sample {
+		if s.RowsUntilFit == nil {
+			return nil
+		}
+		return one(float64(*s.RowsUntilFit))
+	})},
+	{describe("embedd_drift", "Largest difference that the drift detector found at its last check, over its limit: at 1 "+
+		"the window is cut, and the value starts over. No series while there are too few rows."), prometheus.GaugeValue,
+		ofStage(func(s plugin.Status) []sample { return ifPositive(s.Drift) })},
 	{describe("embedd_fits_total", "Models that were fitted, candidates included."), prometheus.CounterValue,
 		ofStage(func(s plugin.Status) []sample { return one(float64(s.Fits)) })},
 	{describe("embedd_prequential_accuracy",
@@ -193,6 +246,13 @@ var statusGaugeTable = []statusGauge{
 	{describe("embedd_window_bytes", "Memory of the window, bounded by training.window.bytes."),
 		prometheus.GaugeValue,
 		ofStage(func(s plugin.Status) []sample { return one(float64(s.Bytes)) })},
+	{describe("embedd_window_limit_bytes", "Limit of embedd_window_bytes, training.window.bytes."), prometheus.GaugeValue,
+		ofStage(func(s plugin.Status) []sample { return ifPositive(float64(s.Limits.WindowBytes)) })},
+	{describe("embedd_window_limit_rows", "Rows that the window can hold: training.window.rows, or fewer where "+
+		"training.window.bytes has no room for so many."), prometheus.GaugeValue,
+		ofStage(func(s plugin.Status) []sample { return ifPositive(float64(s.Limits.WindowRows)) })},
+	{describe("embedd_window_limit_classes", "Limit of embedd_window_classes, limits.classes."), prometheus.GaugeValue,
+		ofStage(func(s plugin.Status) []sample { return ifPositive(float64(s.Limits.Classes)) })},
 	{describe("embedd_quarantined_messages",
 		"Input messages excluded from training because the process crashed each time it learned from them."),
 		prometheus.GaugeValue, func(s spec.Status) []sample { return one(float64(s.Quarantined)) }},
@@ -208,6 +268,13 @@ var statusGaugeTable = []statusGauge{
 				return nil
 			}
 			return one(float64(s.Newest.UnixNano()) / 1e9)
+		})},
+	{describe("embedd_newest_row_learned_seconds", "Age of the newest labelled row that was learned."),
+		prometheus.GaugeValue, ofStage(func(s plugin.Status) []sample {
+			if s.Newest.IsZero() {
+				return nil
+			}
+			return one(max(time.Since(s.Newest).Seconds(), 0))
 		})},
 	{describe("embedd_training_skipped_rows_total",
 		"Labelled rows that were not used for training, by reason: queue_full (they arrived too fast), class_limit "+
@@ -229,6 +296,8 @@ var statusGaugeTable = []statusGauge{
 		})},
 	{describe("embedd_labels_bytes", "Memory of the rows and labels that wait, and of what is kept to correct them."),
 		prometheus.GaugeValue, ofLabels(func(l plugin.LabelStatus) []sample { return one(float64(l.Bytes)) })},
+	{describe("embedd_labels_limit_bytes", "Limit of embedd_labels_bytes, limits.labels."), prometheus.GaugeValue,
+		ofStage(func(s plugin.Status) []sample { return ifPositive(float64(s.Limits.LabelBytes)) })},
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {

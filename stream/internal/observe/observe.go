@@ -24,9 +24,10 @@ import (
 )
 
 const (
-	interval      = 2 * time.Second // between two inspections
-	othersFactor  = 5               // times as long when another replica observes the lag
-	inspectWithin = 5 * time.Second // how long an inspection may take
+	interval      = 2 * time.Second  // between two inspections
+	deadInterval  = 10 * time.Second // between two counts of the stored dead letters
+	othersFactor  = 5                // times as long when another replica observes the lag
+	inspectWithin = 5 * time.Second  // how long an inspection may take
 )
 
 // Snapshot is the last observed state of a pipeline's input.
@@ -35,6 +36,7 @@ type Snapshot struct {
 	Lag         uint64    // messages of the input that are not answered
 	Oldest      time.Time // when the oldest of them was stored, by our clock; zero: none, or not known
 	Blocker     string    // why an input would not be answered, "" when it would
+	Dead        *uint64   // messages on the subject of the dead letters; nil: not known
 	DeadLetters string    // why a dead letter would not be stored, "" when it would
 }
 
@@ -54,6 +56,8 @@ type Observer struct {
 	sinks      map[string]string // streams of the output subjects at the last inspection
 	oldest     map[string]oldest // by the subjects of a consumer
 	mayNotRead bool              // the user may not read single messages
+
+	deadCountedAt time.Time
 
 	// Of a replica that is not part of the election: the trainer's lease as it was last read.
 	leaseReadAt   time.Time
@@ -139,7 +143,8 @@ func (w *Observer) inspect(ctx context.Context) *Snapshot {
 		}
 	}
 	if before := w.snapshot.Load(); before != nil {
-		s.Lag, s.Oldest = before.Lag, before.Oldest // the last that is known, when they cannot be observed now
+		// The last that is known, when they cannot be observed now.
+		s.Lag, s.Oldest, s.Dead = before.Lag, before.Oldest, before.Dead
 	}
 	if s.LagKnown = w.observesLag(ctx); s.LagKnown {
 		if err := w.lag(ctx, s); err != nil {
@@ -151,6 +156,15 @@ func (w *Observer) inspect(ctx context.Context) *Snapshot {
 	}
 	if err := w.checkPublish(ctx, w.Dead); err != nil {
 		s.DeadLetters = err.Error()
+	}
+	switch {
+	case !s.LagKnown:
+		s.Dead = nil
+	case w.sinks[w.Dead] != "" && time.Since(w.deadCountedAt) >= deadInterval:
+		w.deadCountedAt = time.Now()
+		if n, err := w.matching(ctx, w.sinks[w.Dead], w.Dead); err == nil {
+			s.Dead = &n
+		}
 	}
 	one := natsx.Permission{Action: natsx.Publish, Subject: natsx.PullSubject(w.JS, w.Stream, w.ConsumerName())}
 	if w.Permissions.IsDenied(one) {
@@ -192,7 +206,7 @@ func (w *Observer) lag(ctx context.Context, s *Snapshot) error {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return w.InputGone()
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
-		n, err := w.matching(ctx, w.Subject)
+		n, err := w.matching(ctx, w.Stream, w.Subject)
 		if err != nil {
 			return natsx.ExplainRequestError(err, "about stream "+w.Stream)
 		}
@@ -243,7 +257,7 @@ func (w *Observer) countUnanswered(ctx context.Context, q needs.Partition) (n, f
 	})
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound): // its holder is creating it
-		n, err = w.matching(ctx, q.Filter(w.Subject))
+		n, err = w.matching(ctx, w.Stream, q.Filter(w.Subject))
 		return n, 0, err
 	case err != nil:
 		return 0, 0, err
@@ -265,9 +279,9 @@ func (w *Observer) stream(ctx context.Context, name string) (jetstream.Stream, e
 	})
 }
 
-// matching counts the messages of the input that match a filter.
-func (w *Observer) matching(ctx context.Context, filter string) (n uint64, err error) {
-	input, err := w.JS.Stream(ctx, w.Stream)
+// matching counts the messages of a stream that match a filter.
+func (w *Observer) matching(ctx context.Context, stream, filter string) (n uint64, err error) {
+	input, err := w.JS.Stream(ctx, stream)
 	if err != nil {
 		return 0, err
 	}

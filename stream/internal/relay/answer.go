@@ -81,20 +81,21 @@ func (a *answer) doubtful() (parts []*part) {
 
 // part is one message of an answer.
 type part struct {
-	msg        *nats.Msg
-	id         string    // Nats-Msg-Id; "" on core NATS
-	ids        [1]string // id as the value of a header
-	sink       *sink     // the stream that stores it; nil on core NATS
-	isStored   bool      // by this or an earlier attempt
-	isDoubtful bool      // it was sent, and it is not known whether it was stored
-	in         *input
-	kind       wire.Answer // with index what the identity is made of
-	index      int
-	isSecond   bool        // id is the second identity
-	claimant   uint64      // sequence of the message that has its identity, as the server says
-	deadLetter *deadLetter // of which it is a part; nil: it is an output
-	number     uint64      // of the attempt in progress; 0: there is none
-	sentAt     time.Time   // of that attempt
+	msg         *nats.Msg
+	id          string    // Nats-Msg-Id; "" on core NATS
+	ids         [1]string // id as the value of a header
+	sink        *sink     // the stream that stores it; nil on core NATS
+	isStored    bool      // by this or an earlier attempt
+	isDuplicate bool      // an earlier attempt had stored it, as a lookup or the server said
+	isDoubtful  bool      // it was sent, and it is not known whether it was stored
+	in          *input
+	kind        wire.Answer // with index what the identity is made of
+	index       int
+	isSecond    bool        // id is the second identity
+	claimant    uint64      // sequence of the message that has its identity, as the server says
+	deadLetter  *deadLetter // of which it is a part; nil: it is an output
+	number      uint64      // of the attempt in progress; 0: there is none
+	sentAt      time.Time   // of that attempt
 
 	firstSentAt time.Time // of the first attempt of this process; zero: it was not sent
 	after       position  // end of the stream before the first attempt

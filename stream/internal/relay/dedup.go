@@ -113,7 +113,7 @@ func (d *dedup) lookUp(ctx context.Context, parts []*part) error {
 	for s, wanted := range byID {
 		reached, err := s.read(ctx, from[s], func(stored storedAnswer) {
 			if o := wanted[stored.id]; o != nil && stored.source == o.in.Origin.Source() {
-				o.isStored = true
+				o.isStored, o.isDuplicate = true, true
 			}
 		})
 		if err != nil {
@@ -151,7 +151,7 @@ func (d *dedup) markStored(ctx context.Context, a *answer, mayBeAnswered bool) {
 			}
 		}
 		d.conditions.Clear(health.Lookup)
-		if o.isStored {
+		if o.isDuplicate = o.isStored; o.isStored {
 			found++
 		}
 	}

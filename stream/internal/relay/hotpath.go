@@ -69,5 +69,8 @@ func (p *hotPath) received(msg *natsx.Message, created time.Time) *input {
 	if !ok {
 		return nil
 	}
+	if m.Delivered > 1 {
+		p.Series.Redelivered()
+	}
 	return &input{Message: m, msg: msg, size: m.Size(), receivedAt: time.Now()}
 }

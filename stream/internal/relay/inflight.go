@@ -156,6 +156,13 @@ func (f *inFlight) awaitRemoval(ctx context.Context) bool {
 	}
 }
 
+// size returns the bytes that are held.
+func (f *inFlight) size() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.bytes
+}
+
 // room returns how many more bytes and messages may be held.
 func (f *inFlight) room(limit int64) (bytes int64, messages int) {
 	f.mu.Lock()

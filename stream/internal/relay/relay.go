@@ -35,7 +35,9 @@ type Relay struct {
 	*hotPath
 	partitions *partitions
 	core       *core
-	shared     *source // the consumer of the pipeline; with partitions, of the messages from before they were configured
+	held       atomic.Pointer[inFlight] // nil until Serve
+	// shared is the consumer of the pipeline; with partitions, of the messages from before they were configured.
+	shared *source
 
 	labelDeadLetters *dedup // finds stored dead letters of label messages; nil on core NATS and without late labels
 }
@@ -151,6 +153,7 @@ func (r *Relay) Serve(ctx, severed context.Context) error {
 	defer u.close()
 	u.release = func(a *answer) { r.send(u, a) }
 	held := newInFlight(r.activity, r.utilization.maxMessages)
+	r.held.Store(held)
 	pulled := make(chan *input, maxPending)
 	sent := make(chan *answer, maxPending)
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))

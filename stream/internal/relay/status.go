@@ -19,6 +19,12 @@ func (r *Relay) Report(s *spec.Status) {
 		s.Deliveries = r.deliveries.Report(r.Conn.Stats().Reconnects, r.Conn.ConnectedServerName())
 	}
 	s.Busy = r.utilization.value()
+	if held := r.held.Load(); held != nil {
+		s.InFlight = held.size()
+	} else if queue := r.core.queue.Load(); queue != nil {
+		s.InFlight = queue.Bytes()
+	}
+	s.InFlightLimit = r.Pipeline.InFlight
 	s.Halted = r.HaltReason()
 	s.Claimed = r.claimed.Load()
 	s.Undeliverable, s.UndeliverableReason = r.undeliverable.status(time.Now())

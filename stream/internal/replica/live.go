@@ -135,8 +135,11 @@ func (r *Replica) WentLive(l *plugin.Live, confirmed time.Time) {
 	r.ShowLive(l)
 }
 
-// ShowLive sets the metric of the live model.
+// ShowLive sets the metrics of the live model.
 func (r *Replica) ShowLive(l *plugin.Live) {
+	if before := r.shownEpoch.Swap(int64(l.Epoch)); before != 0 && before != int64(l.Epoch) {
+		r.Series.Add(health.EpochChanges, 1)
+	}
 	r.Series.Replace(health.Model, 1, l.Version, l.Model.Method(), strconv.Itoa(l.Epoch))
 }
 

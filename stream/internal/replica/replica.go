@@ -32,8 +32,9 @@ type Replica struct {
 
 	boundTo string // stream that the model store binds the pipeline's name to; "" none
 
-	isPinned atomic.Bool
-	event    atomic.Pointer[string] // what happened to the stored models
+	isPinned   atomic.Bool
+	shownEpoch atomic.Int64           // of the metrics; 0: no model yet
+	event      atomic.Pointer[string] // what happened to the stored models
 
 	refusedLog ratelog.Limiter
 	hooks      Hooks

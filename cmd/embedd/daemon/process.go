@@ -1,0 +1,57 @@
+package daemon
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/embedd/embedd/cmd/embedd/connection"
+)
+
+// Build says from what the program was built; every field is a label of embedd_build_info.
+type Build struct {
+	Version, Revision, Date, Go string
+}
+
+// processMetric is a metric of the process, which has no label for a pipeline.
+type processMetric struct {
+	name, help string
+	kind       prometheus.ValueType
+	labels     prometheus.Labels
+	read       func() float64
+}
+
+// processMetrics are the metrics of the process, in addition to those of the pipelines. conn returns nil until the
+// first connection exists.
+func processMetrics(b Build, conn func() *connection.Conn) []processMetric {
+	return []processMetric{
+		{"embedd_build_info", "Always 1; the labels say from what the program was built.", prometheus.GaugeValue,
+			prometheus.Labels{"version": b.Version, "revision": b.Revision, "date": b.Date, "goversion": b.Go},
+			func() float64 { return 1 }},
+		{"embedd_nats_connected", "1 while the process is connected to a NATS server.", prometheus.GaugeValue, nil,
+			func() float64 {
+				if c := conn(); c != nil && c.IsConnected() {
+					return 1
+				}
+				return 0
+			}},
+		{"embedd_nats_reconnects_total", "Connections to a NATS server after the first one.", prometheus.CounterValue, nil,
+			func() float64 {
+				if c := conn(); c != nil {
+					return float64(c.Stats().Reconnects)
+				}
+				return 0
+			}},
+	}
+}
+
+// collect registers the metrics of the process.
+func collect(r prometheus.Registerer, all []processMetric) {
+	for _, m := range all {
+		if m.kind == prometheus.CounterValue {
+			r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: m.name, Help: m.help, ConstLabels: m.labels},
+				m.read))
+			continue
+		}
+		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: m.name, Help: m.help, ConstLabels: m.labels},
+			m.read))
+	}
+}
