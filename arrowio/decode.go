@@ -42,14 +42,15 @@ func NewDecoder(spec Spec) (*Decoder, error) {
 }
 
 // A Message is a decoded message: a view on the bytes given to Decode, or on the record given to FromRecord. It is
-// immutable and safe for concurrent use.
+// immutable and safe for concurrent use until it is released.
 type Message struct {
+	decoder *Decoder
+	users   atomic.Int32 // in addition to the first
 	plan    *plan
 	dicts   []ipc.Chunk
 	batches []*Batch
 	rows    int
 	size    int
-	maxBody int // Limits.Body
 
 	first Batch // the batch of a message with one batch, which saves allocations
 	one   [1]*Batch
@@ -65,6 +66,29 @@ func (m *Message) next() *Batch {
 	}
 	b.message = m
 	return b
+}
+
+// Retain adds a user of the message.
+func (m *Message) Retain() { m.users.Add(1) }
+
+// Release ends the use of a message by one of its users: the caller of Decode or FromRecord, and one for each call of
+// Retain. When the last has ended, later messages reuse the memory of decompressed bodies and of copied features;
+// neither the message nor anything that it returned, except texts and contracts, may be used after that. Calling
+// Release is optional.
+func (m *Message) Release() {
+	if m.users.Add(-1) != -1 {
+		return
+	}
+	for k := range m.dicts {
+		m.dicts[k].Release(&m.decoder.codecs)
+	}
+	for _, b := range m.batches {
+		b.data.Release(&m.decoder.codecs)
+		if b.copies != nil {
+			m.decoder.codecs.Buffers.Put(b.copies)
+		}
+		b.blocks, b.copies = nil, nil
+	}
 }
 
 // Batches returns the record batches in their order.
@@ -124,7 +148,7 @@ func (d *Decoder) decode(msg []byte, c *Contract, left []string) *Message {
 			"send a whole stream in each message, not one batch of a longer stream"))
 	}
 	p, ids := d.planOf(f, c, left)
-	m := &Message{plan: p, maxBody: d.limits.Body}
+	m := &Message{decoder: d, plan: p}
 	budget := d.limits.Body
 	byID := byNumber(ids)
 	var have []bool
@@ -259,6 +283,7 @@ type Batch struct {
 	message *Message
 	blocks  []Block
 	block1  [1]Block
+	copies  []byte   // of features that are not views on the message
 	columns []column // the feature columns in order
 
 	once   sync.Once

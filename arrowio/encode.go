@@ -43,7 +43,7 @@ type Encoder struct {
 	forms  map[formKey]*rewrite.Form
 	cached int // size of the forms and their plans
 
-	buffers rewrite.Buffers
+	buffers ipc.Buffers
 }
 
 // Reuse returns the memory of messages that the encoder wrote, for later ones. The caller must not use them afterwards.

@@ -27,6 +27,7 @@ type Block struct {
 func (b *Batch) features(budget *int, limits Limits) []Block {
 	b.columns = b.message.plan.columns
 	b.sizes()
+	b.reserve(budget, limits)
 	blocks := b.block1[:0]
 	for k := 0; k < len(b.columns); k++ {
 		if n, block := b.run(k); n > 0 {
@@ -34,9 +35,60 @@ func (b *Batch) features(budget *int, limits Limits) []Block {
 			k += n - 1
 			continue
 		}
-		blocks = append(blocks, b.block(&b.columns[k], budget, limits))
+		blocks = append(blocks, b.block(&b.columns[k]))
 	}
 	return blocks
+}
+
+// reserve gets the memory for the features that are copied, and reduces the budget by it.
+func (b *Batch) reserve(budget *int, limits Limits) {
+	total := 0
+	for k := range b.columns {
+		c := &b.columns[k]
+		size := max(0, c.size)
+		if size == 0 || b.isView(c) {
+			continue
+		}
+		if b.data.Rows > *budget/8/size {
+			panic(ipc.TooLarge(limits.Body).In(b.data.Layout.Fields[c.field].Name))
+		}
+		*budget -= 8 * b.data.Rows * size
+		total += copiedBytes(b.data.Layout.Fields[c.value].Number, b.data.Rows*size)
+	}
+	if total > 0 {
+		b.copies = b.message.decoder.codecs.Buffers.Get(total)
+	}
+}
+
+// isSingle reports whether numbers of a type become float32 when they are copied, otherwise float64.
+func isSingle(n ipc.Number) bool {
+	return n == ipc.Float32 || n == ipc.Bool || formats[n] != narrow.None
+}
+
+// copiedBytes returns the memory of count copied numbers of a type.
+func copiedBytes(n ipc.Number, count int) int {
+	if isSingle(n) {
+		return (4*count + 7) &^ 7
+	}
+	return 8 * count
+}
+
+// copied returns the memory of the next n bytes of copies.
+func (b *Batch) copied(n int) []byte {
+	from := len(b.copies)
+	b.copies = b.copies[:from+n]
+	return b.copies[from:]
+}
+
+// isView reports whether a column of features is a view on the message: its numbers are of such a type, and whole.
+func (b *Batch) isView(c *column) bool {
+	return isView(b.data.Layout.Fields[c.value].Number) && b.isWhole(c)
+}
+
+// isWhole reports whether the numbers of a column are in one piece: none is null, and lists are in order.
+func (b *Batch) isWhole(c *column) bool {
+	return b.data.Valid(c.field) == nil && b.data.Valid(c.value) == nil &&
+		b.data.Layout.Fields[c.field].Kind != ipc.KindListView
 }
 
 // sizes determines the list lengths that are not in the schema from the data, and checks the others.
@@ -185,34 +237,27 @@ func (b *Batch) plain(k int) (at int, n ipc.Number, ok bool) {
 }
 
 // block returns the block of one column.
-func (b *Batch) block(c *column, budget *int, limits Limits) Block {
+func (b *Batch) block(c *column) Block {
 	f := &b.data.Layout.Fields[c.value]
 	n := f.Number
 	values := b.data.Buffer(c.value, 1)
 	size := max(0, c.size)
 	block := Block{Cols: size, RowStride: size, ColStride: 1}
 	count := b.data.Rows * size
-	outer := b.data.Layout.Fields[c.field].Kind
-	// list views may be in any order
-	whole := b.data.Valid(c.field) == nil && b.data.Valid(c.value) == nil && outer != ipc.KindListView
 	from := 0
-	if outer == ipc.KindList && b.data.Rows > 0 {
+	if b.data.Layout.Fields[c.field].Kind == ipc.KindList && b.data.Rows > 0 {
 		from = int(ipc.Offset(b.data.Buffer(c.field, 1), b.data.Layout.Fields[c.field].Width, 0))
 	}
-	switch {
-	case whole && isView(n):
+	if b.isView(c) {
 		block.view(values[f.Width*from:], n, count)
 		return block
-	case size > 0 && b.data.Rows > *budget/8/size:
-		panic(ipc.TooLarge(limits.Body).In(b.data.Layout.Fields[c.field].Name))
 	}
-	*budget -= 8 * count
-	if n == ipc.Float32 || n == ipc.Bool || formats[n] != narrow.None {
-		block.F32 = make([]float32, count)
+	if to := b.copied(copiedBytes(n, count)); isSingle(n) {
+		block.F32 = ipc.View[float32](to, count)
 	} else {
-		block.F64 = make([]float64, count)
+		block.F64 = ipc.View[float64](to, count)
 	}
-	if whole {
+	if b.isWhole(c) {
 		block.fill(0, values, f, from, count)
 		return block
 	}

@@ -45,7 +45,7 @@ func schemaFrameOf(schema *arrow.Schema) (*recordSchema, error) {
 
 func (d *Decoder) fromRecord(f ipc.Frame, rec arrow.Record, c *Contract, left []string) *Message {
 	p, _ := d.planOf(f, c, left)
-	m := &Message{plan: p, maxBody: d.limits.Body}
+	m := &Message{decoder: d, plan: p}
 	b := &Batch{message: m}
 	budget := d.limits.Body
 	b.data.Chunk, m.dicts = ipc.ImportRecord(p.schema, rec, d.read, &budget)

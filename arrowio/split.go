@@ -23,7 +23,7 @@ func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.
 	if whole.Size <= s.maxBytes {
 		return [][]byte{s.write(&whole, limit, 0, 1, meta)}, nil
 	}
-	s.maxTotal = max(2*(d.SchemaSize()+whole.Size)+maxRepeated, r.Message.maxBody)
+	s.maxTotal = max(2*(d.SchemaSize()+whole.Size)+maxRepeated, r.Message.decoder.limits.Body)
 	s.split(whole.Parts)
 	parts := make([][]byte, len(s.out))
 	for k, g := range s.out {

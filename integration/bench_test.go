@@ -1,8 +1,11 @@
 package integration
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -15,6 +18,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/float16"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -37,6 +41,7 @@ type shape struct {
 	n, m, d int
 	columns bool           // m columns instead of one fixed-size list
 	typ     arrow.DataType // of features; nil: float32
+	codec   string         // that the sender compresses bodies with; "": none
 }
 
 // narrowShapes are of the types that embeddings are stored as; those of float32 are to compare them with.
@@ -45,6 +50,8 @@ var narrowShapes = []shape{{n: 256, m: 256, d: 8}, {n: 256, m: 256, d: 8, column
 	{n: 256, m: 256, d: 8, typ: arrow.PrimitiveTypes.Int8, columns: true},
 	{n: 256, m: 256, d: 8, typ: arrow.FixedWidthTypes.Float16},
 	{n: 256, m: 256, d: 8, typ: arrow.FixedWidthTypes.Float16, columns: true}}
+
+var compressedShapes = []shape{{n: 256, m: 256, d: 8, codec: "zstd"}, {n: 256, m: 256, d: 8, codec: "lz4"}}
 
 var shapes = []shape{{n: 16, m: 256, d: 8}, {n: 1024, m: 64, d: 8}, {n: 64, m: 1024, d: 8}, {n: 256, m: 784, d: 8},
 	{n: 256, m: 784, d: 8, columns: true}, {n: 1024, m: 256, d: 8}}
@@ -57,7 +64,7 @@ func (s shape) String() string {
 	if s.typ != nil {
 		form = s.typ.String() + form
 	}
-	return fmt.Sprintf("%dx%d%s->%d", s.n, s.m, form, s.d)
+	return fmt.Sprintf("%dx%d%s%s->%d", s.n, s.m, form, s.codec, s.d)
 }
 
 func (s shape) spec() arrowio.Spec { return arrowio.Spec{Features: []string{"x*"}, Label: "label"} }
@@ -97,6 +104,9 @@ func (s shape) messages(b *testing.B, count int) [][]byte {
 				if j%10 == class {
 					v += 2
 				}
+				if s.codec != "" { // random digits would be stored uncompressed
+					v = float32(math.Round(float64(v)*32) / 32)
+				}
 				to := build.Field(2)
 				if s.columns {
 					to = build.Field(2 + j)
@@ -114,11 +124,27 @@ func (s shape) messages(b *testing.B, count int) [][]byte {
 			}
 		}
 		rec := build.NewRecord()
-		out = append(out, must(arrowio.FromRecords(schema, rec))(b))
+		out = append(out, s.encode(b, rec))
 		rec.Release()
 		build.Release()
 	}
 	return out
+}
+
+// encode writes a record as a message.
+func (s shape) encode(b *testing.B, rec arrow.Record) []byte {
+	b.Helper()
+	options := map[string]ipc.Option{"zstd": ipc.WithZstd(), "lz4": ipc.WithLZ4()}
+	option := options[s.codec]
+	if option == nil {
+		return must(arrowio.FromRecords(rec.Schema(), rec))(b)
+	}
+	var body bytes.Buffer
+	w := ipc.NewWriter(&body, ipc.WithSchema(rec.Schema()), option)
+	if err := errors.Join(w.Write(rec), w.Close()); err != nil {
+		b.Fatal(err)
+	}
+	return body.Bytes()
 }
 
 // model returns a fixed model for the messages. Its cost does not depend on the rows that it is fitted on.
@@ -410,7 +436,7 @@ func median(v []float64) float64 {
 // the step, x-memcpy is its time divided by that of the copy. "all" is the three steps one after the other. Times are
 // 10th percentiles.
 func BenchmarkStage(b *testing.B) {
-	for _, s := range slices.Concat(shapes, narrowShapes) {
+	for _, s := range slices.Concat(shapes, narrowShapes, compressedShapes) {
 		b.Run(s.String(), func(b *testing.B) {
 			msgs := s.messages(b, 4)
 			stage := s.stage(b, msgs[0])
@@ -423,7 +449,12 @@ func BenchmarkStage(b *testing.B) {
 
 func (s shape) step(b *testing.B, step string, stage *plugin.Stage, msgs [][]byte) {
 	decoded, results := make([]*arrowio.Message, len(msgs)), make([]*plugin.Result, len(msgs))
-	decode := func(i int) { decoded[i] = must(stage.Decode(msgs[i]))(b) }
+	decode := func(i int) {
+		if decoded[i] != nil {
+			decoded[i].Release()
+		}
+		decoded[i] = must(stage.Decode(msgs[i]))(b)
+	}
 	transform := func(i int) { results[i] = must(stage.Transform(b.Context(), decoded[i]))(b) }
 	encode := func(i int) { must(stage.Encode(results[i]))(b) }
 	before, do := func(int) {}, decode

@@ -163,6 +163,7 @@ func (t *transformer) batch(msg []byte) ([]byte, error) {
 	if err != nil {
 		return nil, dataset.ExplainBatch(err, t.in, t.path, t.rows)
 	}
+	defer m.Release()
 	t.columns.See(m)
 	r := arrowio.Reduced{Message: m, Dim: t.model.Dim()}
 	for _, b := range m.Batches() {

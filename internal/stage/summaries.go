@@ -149,7 +149,9 @@ func (s *SummaryBuilder) rows(read *window.ReadCounts) iter.Seq[*window.Row] {
 				read.Unread++
 				continue
 			}
-			if !s.messageRows(message, m.at, &row, read, yield) {
+			isWanted := s.messageRows(message, m.at, &row, read, yield)
+			message.Release()
+			if !isWanted {
 				return
 			}
 		}
@@ -164,7 +166,7 @@ func (s *SummaryBuilder) contract() (*arrowio.Contract, error) {
 	return arrowio.NewContract(s.features, s.stage.config.Spec.Label, s.stage.config.Spec.Key)
 }
 
-// messageRows yields the rows of a message, all in the memory of row.
+// messageRows yields the rows of a message, all in the memory of row. It reports whether more rows are wanted.
 func (s *SummaryBuilder) messageRows(message *arrowio.Message, at spec.Position, row *window.Row,
 	read *window.ReadCounts, yield func(*window.Row) bool) bool {
 	labelled, i := s.stage.config.Spec.Label != "", -1

@@ -18,6 +18,8 @@ type Chunk struct {
 	Shift    []int  // number of data buffers of the views before view i, then the total; nil without views
 	Body     []byte
 	Arrays   [][]byte // for a record, instead of ranges and body: the buffers
+
+	isUnpacked bool // Body is from the buffers of a Decompressor
 }
 
 // A Batch is a record batch with the metadata of its frame.
@@ -111,6 +113,14 @@ func (c *Chunk) binary(i, row int) []byte {
 	first, _ := c.Data(i)
 	from := int(le.Uint32(v[12:]))
 	return c.Buf(first + int(le.Uint32(v[8:])))[from : from+n]
+}
+
+// Release returns the memory of a decompressed body. The chunk has no body afterwards.
+func (c *Chunk) Release(codecs *Decompressor) {
+	if c.isUnpacked {
+		codecs.Buffers.Put(c.Body)
+		c.Body, c.isUnpacked = nil, false
+	}
 }
 
 // ReadChunk reads a RecordBatch table. budget is the rest of Limits.Body; each buffer counts, so that many small ranges

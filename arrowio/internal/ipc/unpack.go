@@ -1,13 +1,9 @@
 package ipc
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
-	"github.com/pierrec/lz4/v4"
 
 	"github.com/embedd/embedd/arrowio/internal/flat"
 	"github.com/embedd/embedd/arrowio/wire"
@@ -19,9 +15,12 @@ const (
 	CodecZSTD = 1
 )
 
-// Decompressor decompresses bodies. It creates its zstd decoder at first use and is safe for concurrent use.
+// Decompressor decompresses bodies into memory from Buffers. It creates its zstd decoder at first use and is safe for
+// concurrent use.
 type Decompressor struct {
-	Body int
+	Body    int
+	Buffers Buffers
+
 	once sync.Once
 	zstd *zstd.Decoder
 	err  error
@@ -58,7 +57,7 @@ func (d *Decompressor) unpack(c *Chunk, t flat.Table, limits Limits, budget *int
 		total += (int(size) + 7) &^ 7
 	}
 	*budget -= total
-	body := make([]byte, total)
+	body := d.Buffers.Get(total)[:total]
 	ranges := make([]byte, len(c.Ranges))
 	at := 0
 	for i := 0; i < n; i++ {
@@ -69,9 +68,11 @@ func (d *Decompressor) unpack(c *Chunk, t flat.Table, limits Limits, budget *int
 		}
 		le.PutUint64(ranges[16*i:], uint64(at))
 		le.PutUint64(ranges[16*i+8:], uint64(size))
-		at += (int(size) + 7) &^ 7
+		end := (at + int(size) + 7) &^ 7
+		clear(body[at+int(size) : end])
+		at = end
 	}
-	c.Body, c.Ranges = body, ranges
+	c.Body, c.Ranges, c.isUnpacked = body, ranges, true
 }
 
 // unpackedSize reads the size in front of a compressed buffer; -1 means that the rest is not compressed.
@@ -110,8 +111,6 @@ func (d *Decompressor) buffer(dst, src []byte, codec int64) {
 	}
 }
 
-var errSize = errors.New("it has another length")
-
 func (d *Decompressor) unzstd(dst, src []byte) error {
 	dec, err := d.zstdDecoder()
 	if err != nil {
@@ -122,22 +121,4 @@ func (d *Decompressor) unzstd(dst, src []byte) error {
 		err = errSize
 	}
 	return err
-}
-
-func (d *Decompressor) unlz4(dst, src []byte) error {
-	r, _ := d.lz4.Get().(*lz4.Reader)
-	if r == nil {
-		r = lz4.NewReader(nil)
-	}
-	r.Reset(bytes.NewReader(src))
-	if _, err := io.ReadFull(r, dst); err != nil {
-		return err
-	}
-	var one [1]byte
-	if n, err := r.Read(one[:]); n != 0 || err != io.EOF {
-		return errSize
-	}
-	r.Reset(nil)
-	d.lz4.Put(r)
-	return nil
 }

@@ -2,7 +2,6 @@ package rewrite
 
 import (
 	"slices"
-	"sync"
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
@@ -137,12 +136,12 @@ func (f *Form) Whole(parts []*Part, dicts []ipc.Chunk) Bundle {
 }
 
 // Write encodes a message, with meta added to the schema's metadata. The compressor may be nil.
-func (f *Form) Write(mem *Buffers, g *Bundle, meta []wire.Pair, codec *Compressor) []byte {
+func (f *Form) Write(mem *ipc.Buffers, g *Bundle, meta []wire.Pair, codec *Compressor) []byte {
 	n := f.SchemaSize() + g.Size + len(endOfStream)
 	for _, p := range meta {
 		n += 64 + len(p.Key) + len(p.Value)
 	}
-	dst := f.block.schemaFrame(mem.get(n), meta)
+	dst := f.block.schemaFrame(mem.Get(n), meta)
 	for k, r := range g.dicts {
 		dst = r.DataFrame(dst, f.dicts[k], nil, codec)
 	}
@@ -151,28 +150,9 @@ func (f *Form) Write(mem *Buffers, g *Bundle, meta []wire.Pair, codec *Compresso
 	}
 	dst = append(dst, endOfStream...)
 	if codec != nil && cap(dst)-len(dst) > len(dst)/8 { // the capacity was for uncompressed data
-		exact := append(mem.get(len(dst)), dst...)
+		exact := append(mem.Get(len(dst)), dst...)
 		mem.Put(dst)
 		return exact
 	}
 	return dst
-}
-
-// Buffers recycles the memory of messages. It is safe for concurrent use.
-type Buffers struct{ pool sync.Pool } // of *[]byte
-
-// Put makes the memory of messages available to later ones.
-func (m *Buffers) Put(msgs ...[]byte) {
-	for _, b := range msgs {
-		m.pool.Put(&b)
-	}
-}
-
-// get returns a buffer with a capacity of at least n and at most an eighth more, because memory limits count the length
-// of messages.
-func (m *Buffers) get(n int) []byte {
-	if b, ok := m.pool.Get().(*[]byte); ok && cap(*b) >= n && cap(*b)-n <= n/8 {
-		return (*b)[:0]
-	}
-	return make([]byte, 0, n)
 }

@@ -152,6 +152,7 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (*Rows, error) {
 			r.add(b, s, labels, read)
 			read += b.Rows()
 		}
+		m.Release()
 		show.Show(fmt.Sprintf("reading %s: %d rows", r.Name, read), -1)
 	}
 	show.End()

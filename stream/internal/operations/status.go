@@ -30,6 +30,7 @@ func (p *Pipeline) transform(ctx context.Context, q *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer m.Release()
 	age, stale := p.Freshness.Age()
 	marks := relay.StaleMark(age, stale)
 	if stale {

@@ -97,6 +97,7 @@ func (t *transformer) transform(ctx context.Context, in *input) *answer {
 	m, err := t.Running.Decode(in.Data)
 	t.training.OfferDecoded(&in.Message, &in.training, m, err)
 	if err == nil {
+		defer m.Release()
 		err = t.checkHeaders(in)
 	}
 	if err != nil {

@@ -276,7 +276,11 @@ func (p *Path) Learn(ctx context.Context, received *Message) {
 		p.addUnreadable(received, err)
 		return
 	}
-	if m == nil || !p.awaitBacklog(ctx, m.Rows()) {
+	if m == nil {
+		return
+	}
+	defer m.Release()
+	if !p.awaitBacklog(ctx, m.Rows()) {
 		return
 	}
 	at := plugin.Position{Created: received.Origin.Created, Seq: received.Origin.Seq, Time: received.Time,
@@ -342,6 +346,7 @@ func (p *Path) offer(received *scope.Message, d *Delivery, m *Message) {
 		m.size += received.Size()
 	}
 	if m.decoded != nil {
+		m.decoded.Retain()
 		m.size += max(0, int64(m.decoded.Bytes()-len(received.Data)))
 	}
 	dropped := p.Feed.push(m)
