@@ -1,6 +1,9 @@
 package arrowio
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestAccepts(t *testing.T) {
 	for _, c := range []struct {
@@ -47,6 +50,8 @@ func TestContractOf(t *testing.T) {
 		{[]string{"v"}, nil, []string{"a", "b"}, ""},
 		{[]string{"a", "b", "c"}, nil, []string{"a", "b"}, ""},
 		{[]string{"*"}, nil, []string{"a", "label"}, ""},
+		{nil, nil, strings.Split("abcdefgh", ""), "a, b, c, d, e, f, g, h"},
+		{nil, nil, strings.Split("abcdefghij", ""), "a, b, c, d, e, f, g, h and 2 more columns"},
 	} {
 		got, err := Spec{Features: c.features, Sizes: c.sizes, Label: "label"}.ContractOf(c.model)
 		if (err == nil) != (c.want != "") || err == nil && got.Short() != c.want {

@@ -181,6 +181,13 @@ func TestTooWide(t *testing.T) {
 	if wantCode(t, err, wire.TooWide, "row 0"); len(err.(*Error).Also) != 1 || err.(*Error).Also[0].Row != 2 {
 		t.Errorf("rows %v too", err.(*Error).Also)
 	}
+	many := decode(t, newDecoder(t, Spec{Features: []string{"x"}}),
+		message(t, "x", from(t, f32, "["+strings.Repeat("1,", 199)+"1]"),
+			"s", from(t, str, `["`+strings.Repeat(wide+`","`, 199)+wide+`"]`)))
+	_, err = e.Split(numbered(many, 2), 4000, none)
+	if wantCode(t, err, wire.TooWide, "row 0"); len(err.(*Error).Also) != 127 {
+		t.Errorf("%d rows too", len(err.(*Error).Also))
+	}
 	second := numbered(decode(t, newDecoder(t, Spec{Features: []string{"x"}}), fixtures(t)["fsl"]), 2)
 	second.Drop = [][]int{upTo(40), nil}
 	_, err = e.Split(second, 1000, none)

@@ -67,3 +67,16 @@ func TestConversion(t *testing.T) {
 		}
 	}
 }
+
+// TestConversionOfManyOutputs: models of more than 256 outputs have no map, whose size grows with the square.
+func TestConversionOfManyOutputs(t *testing.T) {
+	for d, want := range map[int]bool{256: true, 257: false} {
+		m := randomLinear(t, d, d, 5, 2)
+		_, x := rowsOf(m, 300)
+		m = seal(t, m)
+		c, err := FitConversion(t.Context(), m, m, DenseRows(x, 300, d))
+		if err != nil || (c != nil) != want {
+			t.Errorf("%d outputs: a map %v, %v", d, c != nil, err)
+		}
+	}
+}
