@@ -391,7 +391,7 @@ func (t *Trainer) Status() Status {
 		t.data.countOutliers(&s.Status)
 		s.ReadFrom = t.data.readFrom().Seq
 	}
-	if n := t.rowsUntilFit(); n < math.MaxInt {
+	if n := rowsUntilFit(t); n < math.MaxInt {
 		s.RowsUntilFit = &n
 	}
 	if t.newest != 0 {
@@ -415,7 +415,7 @@ func (t *Trainer) Status() Status {
 }
 
 // rowsUntilFit is how many more labelled rows make the next fit due by their number, math.MaxInt if no number does.
-func (t *Trainer) rowsUntilFit() int {
+func rowsUntilFit(t *Trainer) int {
 	switch {
 	case t.pinned, t.standby, t.plan.learnsNothing(), t.live == nil && t.config.Training.Gate.NeverFirst:
 		return math.MaxInt
