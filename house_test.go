@@ -155,7 +155,7 @@ var below = map[string][]string{
 	"stream/internal/deliveries": {"internal/natsx", "stream/internal/health", "stream/internal/needs",
 		"stream/internal/scope", "stream/spec"},
 	"stream/internal/relay": {"arrowio", "arrowio/wire", "internal/bytequeue", "internal/cores",
-		"internal/killpoint", "internal/natsx", "internal/ratelog", "internal/stage", "plugin",
+		"internal/killpoint", "internal/natsx", "internal/ratelog", "internal/stage", "internal/wildcard", "plugin",
 		"stream/internal/deliveries", "stream/internal/health", "stream/internal/needs", "stream/internal/replica",
 		"stream/internal/scope", "stream/internal/statestore", "stream/internal/training", "stream/lease", "stream/spec"},
 	"stream/internal/operations": {"arrowio", "arrowio/wire", "internal/stage", "model", "plugin",

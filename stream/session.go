@@ -221,7 +221,7 @@ func (s *session) serverMonitor(open []*pipeline) *health.ServerMonitor {
 		if p.Input == nil {
 			continue
 		}
-		m.Subject = p.Output
+		m.Subject = p.OutputPattern()
 		m.Conditions = append(m.Conditions, p.Conditions)
 		if p.LearnsFromEdges() {
 			m.Add(summaries.HubStream)

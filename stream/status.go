@@ -86,7 +86,7 @@ func (p *pipeline) updateConditions() {
 	}
 	p.Conditions.SetText(health.Connection, offline)
 	if p.Input == nil {
-		for component, subject := range map[health.Component]string{health.Permission: p.Output,
+		for component, subject := range map[health.Component]string{health.Permission: p.OutputPattern(),
 			health.DeadLetter: p.Dead} {
 			var denied error
 			if one := (natsx.Permission{Action: natsx.Publish, Subject: subject}); p.Permissions.IsDenied(one) {

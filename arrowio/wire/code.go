@@ -26,6 +26,7 @@ const (
 	NonFinite     Code = "non_finite"      // rows with a null, NaN or infinite feature, or one beyond float32
 	TooWide       Code = "too_wide"        // one row alone is over the size limit
 	LargeHeaders  Code = "large_headers"   // the message's headers leave no room in an output
+	BadSubject    Code = "bad_subject"     // the message's subject cannot be mapped to that of an output
 	ProcessDied   Code = "process_died"    // the process crashed each time while it had this message
 	Internal      Code = "internal"        // a bug in embedd, or wrong use of its packages
 )

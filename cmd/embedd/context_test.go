@@ -117,3 +117,35 @@ func TestUsersOfConfiguration(t *testing.T) {
 		}
 	}
 }
+
+// TestSubjectsOfConfiguration: the output's subject may take tokens of the input's, which have to exist, must not lead
+// back to an input, and are in the permissions that setup prints.
+func TestSubjectsOfConfiguration(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "embedd.yaml")
+	write := func(subjects string) {
+		t.Helper()
+		text := "pipelines: {p: {schema: {features: x}, " + subjects + "}}\n"
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for subjects, says := range map[string]string{
+		"input: {subject: f.*}, output: {subject: 'r.{{wildcard(2)}}'}":              "needs 2 wildcards",
+		"output: {subject: 'r.{{wildcard(1)}}'}":                                     "features.p has 0",
+		"input: {subject: f.*}, output: {subject: '{{wildcard(1)}}.r'}":              "begin with a word",
+		"input: {subject: f.*.*}, output: {subject: 'f.x.{{wildcard(1)}}'}":          "a loop",
+		"input: {subject: f.*}, output: {subject: 'r.{{wildcard(1)}}', dead: r.bad}": "the same subject as output.subject",
+		"input: {subject: f.*}, output: {subject: 'r.{{wildcard (1)}}'}":             "no spaces",
+		"input: {subject: f.*}, output: {subject: r.*}":                              "has no wildcard",
+	} {
+		write(subjects)
+		if code, _, errs := call(t.Context(), "check", "-c", path); code != 2 || !strings.Contains(errs, says) {
+			t.Errorf("%s: exit %d, %s; want %s", subjects, code, errs, says)
+		}
+	}
+	write("input: {stream: F, subject: f.*}, output: {subject: 'r.{{wildcard(1)}}'}")
+	out := verb(t, 0, "setup", "-c", path, "--server", "nats://127.0.0.1:1", "--permissions", "daemon")
+	if !strings.Contains(out, `"r.*"`) {
+		t.Errorf("the daemon may publish %s", out)
+	}
+}

@@ -43,7 +43,7 @@ func tailCommand(e *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			*subject = map[string]string{"output": p.Output.Subject, "dead": p.Output.Dead, "input": p.Input.Subject,
+			*subject = map[string]string{"output": p.OutputPattern(), "dead": p.Output.Dead, "input": p.Input.Subject,
 				"labels": p.Input.Labels}[*of]
 			if *subject == "" {
 				return cli.Usagef("tail: pipeline %s has no input.labels: its labels are in the messages of its input", p.Name)

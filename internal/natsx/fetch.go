@@ -231,7 +231,7 @@ const maxFollowAttempts = 6
 // Follow reads a subject of a stream: the stored messages, then new ones, in order and each once. It returns when
 // handle returns false, ctx is done, or the stream cannot be read in several attempts.
 func Follow(ctx context.Context, js jetstream.JetStream, subject string, handle func(*nats.Msg, time.Time) bool) error {
-	name, err := js.StreamNameBySubject(ctx, subject)
+	name, err := StreamName(ctx, js, subject)
 	if err != nil {
 		return fmt.Errorf("no stream takes %s, so there is nothing stored to read: %w", subject, err)
 	}

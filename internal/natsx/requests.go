@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/wildcard"
 )
 
 const (
@@ -85,6 +88,32 @@ func LastMessage(ctx context.Context, s jetstream.Stream, subject string) (*jets
 		return nil, nil
 	}
 	return m, err
+}
+
+// StreamName returns the name of the stream that takes a subject. Of a subject with wildcards it is the stream that
+// takes all of it, else the error is [jetstream.ErrStreamNotFound].
+func StreamName(ctx context.Context, js jetstream.JetStream, subject string) (string, error) {
+	if !strings.ContainsAny(subject, "*>") {
+		return js.StreamNameBySubject(ctx, subject)
+	}
+	names := js.StreamNames(ctx, jetstream.WithStreamListSubject(subject))
+	var overlap []string
+	for name := range names.Name() {
+		overlap = append(overlap, name)
+	}
+	if err := names.Err(); err != nil {
+		return "", err
+	}
+	for _, name := range overlap {
+		s, err := js.Stream(ctx, name)
+		if err != nil {
+			return "", err
+		}
+		if wildcard.CoveredBy(subject, s.CachedInfo().Config.Subjects) {
+			return name, nil
+		}
+	}
+	return "", jetstream.ErrStreamNotFound
 }
 
 // IsNotFound reports whether the server says that a stream or bucket does not exist.

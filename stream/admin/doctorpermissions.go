@@ -73,5 +73,5 @@ func (d *diagnosis) isViewer(p *spec.Pipeline, a Account) bool {
 		return d.permissions.IsDenied(natsx.Permission{Action: natsx.Publish, Subject: subject})
 	}
 	return !slices.ContainsFunc(permissionsOf(needs.RoleViewer, []spec.Pipeline{*p}, d.plans, a).Publish, denied) &&
-		denied(p.Output) && denied(p.Dead)
+		denied(p.OutputPattern()) && denied(p.Dead)
 }

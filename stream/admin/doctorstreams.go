@@ -73,7 +73,7 @@ func (d *diagnosis) checkStream(ctx context.Context, n *needs.Need) jetstream.St
 	err := d.ask(ctx, func(ctx context.Context) (err error) {
 		name := n.Name
 		if name == "" {
-			if name, err = d.js.StreamNameBySubject(ctx, n.Subject); err != nil {
+			if name, err = natsx.StreamName(ctx, d.js, n.Subject); err != nil {
 				return err
 			}
 		}

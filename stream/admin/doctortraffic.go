@@ -293,7 +293,7 @@ func (t *traffic) checkLateLabels(ctx context.Context) {
 
 // streamOf is the stream that takes a subject.
 func (t *traffic) streamOf(ctx context.Context, subject string) (jetstream.Stream, error) {
-	name, err := t.js.StreamNameBySubject(ctx, subject)
+	name, err := natsx.StreamName(ctx, t.js, subject)
 	if err != nil {
 		return nil, err
 	}
@@ -352,7 +352,7 @@ func (t *traffic) countAnswers(ctx context.Context) (dead, all uint64, reason st
 	p := t.pipeline
 	var newest time.Time
 	streams := map[string]jetstream.Stream{}
-	for _, subject := range []string{p.Dead, p.Output} {
+	for _, subject := range []string{p.Dead, p.OutputPattern()} {
 		s, err := t.streamOf(ctx, subject)
 		if err != nil || !t.mayRead(s.CachedInfo().Config.Name, subject) {
 			return 0, 0, "", err

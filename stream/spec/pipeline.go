@@ -25,10 +25,12 @@ type Pipeline struct {
 	// wildcards of its subject. Outputs of one key then leave in the order of their inputs, whichever replica transforms
 	// them. 0: no partitions, and no order by key
 	Partitions int
-	Labels     string        // subject of late labels; "" = labels are a column of their rows
-	Output     string        // subject of the reduced messages
-	Dead       string        // subject of the dead letters
-	Stage      plugin.Config // Name, Resume, Store, Source, Logger and Clock are set by the engine
+	Labels     string // subject of late labels; "" = labels are a column of their rows
+	// Output is the subject of the reduced messages. Tokens {{wildcard(n)}} are the token at the nth * of Subject, as in a
+	// subject mapping of NATS.
+	Output string
+	Dead   string        // subject of the dead letters
+	Stage  plugin.Config // Name, Resume, Store, Source, Logger and Clock are set by the engine
 
 	Role    Role          // default RoleAll
 	Lease   time.Duration // duration of the trainer's lease; default 10 s
@@ -204,8 +206,14 @@ func (p Pipeline) checkValues() error {
 		return fmt.Errorf("pipeline %s: output %q and dead letter subject %q must be subjects without wildcards",
 			p.Name, p.Output, p.Dead)
 	}
+	if _, err := wildcard.ParseMapping(p.Subject, p.Output); err != nil {
+		return fmt.Errorf("pipeline %s: output %q: %w", p.Name, p.Output, err)
+	}
 	return nil
 }
+
+// OutputPattern is the pattern of the subjects of outputs: Output, with a * for each {{wildcard(n)}}.
+func (p *Pipeline) OutputPattern() string { return wildcard.Mapped(p.Output) }
 
 // checkRole checks that the pipeline can have its role.
 func (p Pipeline) checkRole() error {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/internal/spell"
+	"github.com/embedd/embedd/internal/wildcard"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 )
@@ -228,6 +229,9 @@ type Limits struct {
 
 // BadLimit halts a pipeline after Count bad messages among the newest Of; 0: never.
 type BadLimit struct{ Count, Of int }
+
+// OutputPattern is the pattern of the subjects of outputs: a * for each {{wildcard(n)}}.
+func (p *Pipeline) OutputPattern() string { return wildcard.Mapped(p.Output.Subject) }
 
 // DefaultStore is the directory of the models of pipelines on core NATS, inside the store of the embedded server.
 const DefaultStore = "embedd-data/models"

@@ -345,7 +345,7 @@ func (d *document) lintSchema(p *Pipeline) {
 // lintReserved refuses the subjects on which pipelines answer requests.
 func (d *document) lintReserved(p *Pipeline) {
 	for _, s := range []struct{ key, subject string }{{"input.subject", p.Input.Subject}, {"input.labels", p.Input.Labels},
-		{"output.subject", p.Output.Subject}, {"output.dead", p.Output.Dead}} {
+		{"output.subject", p.OutputPattern()}, {"output.dead", p.Output.Dead}} {
 		if strings.HasPrefix(s.subject, "embedd.") {
 			d.problem("pipelines."+p.Name+"."+s.key, "%s: pipelines answer requests on subjects that begin with embedd.; "+
 				"choose another", s.subject)
@@ -358,15 +358,18 @@ func (d *document) lintOutput(p *Pipeline, earlier []Pipeline) {
 	if len(p.Output.Keep) > 1 && (slices.Contains(p.Output.Keep, "all") || slices.Contains(p.Output.Keep, "none")) {
 		d.problem(at+"keep", "all and none exclude other entries")
 	}
-	if p.Output.Subject == p.Output.Dead {
+	if _, err := wildcard.ParseMapping(p.Input.Subject, p.Output.Subject); err != nil {
+		d.problem(at+"subject", "%v", err)
+	}
+	if wildcard.Overlap(p.OutputPattern(), p.Output.Dead) {
 		d.problem(at+"dead", "the same subject as output.subject: readers could not distinguish outputs and dead letters")
 	}
 	for _, q := range earlier {
-		if p.Output.Subject == q.Output.Subject {
+		if wildcard.Overlap(p.OutputPattern(), q.OutputPattern()) {
 			d.problem(at+"subject", "pipeline %s writes to %s too: their coordinates differ, so give each a separate subject",
 				q.Name, p.Output.Subject)
 		}
-		if p.Output.Subject == q.Output.Dead || p.Output.Dead == q.Output.Subject {
+		if wildcard.Overlap(p.OutputPattern(), q.Output.Dead) || wildcard.Overlap(p.Output.Dead, q.OutputPattern()) {
 			d.problem(at+"subject", "pipelines %s and %s mix outputs and dead letters on one subject", q.Name, p.Name)
 		}
 	}
@@ -392,9 +395,9 @@ func (d *document) lintLabels(p *Pipeline, all []Pipeline) {
 			"outside of it", p.Input.Subject)
 	}
 	for _, q := range all {
-		for _, s := range []struct{ key, subject string }{{"output.subject", q.Output.Subject},
+		for _, s := range []struct{ key, subject string }{{"output.subject", q.OutputPattern()},
 			{"output.dead", q.Output.Dead}} {
-			if wildcard.Covers(labels, s.subject) {
+			if wildcard.Overlap(labels, s.subject) {
 				d.problem(at+"input.labels", "pipeline %s writes to %s (%s), which would be read as labels; give labels a "+
 					"separate subject", q.Name, s.subject, s.key)
 			}
@@ -433,7 +436,7 @@ func (d *document) lintPartitions(p *Pipeline, all []Pipeline) {
 // lintLoops refuses loops from the output of a pipeline back to its input.
 func (d *document) lintLoops(ps []Pipeline) {
 	feeds := func(p, q *Pipeline) bool {
-		return wildcard.Covers(q.Input.Subject, p.Output.Subject) || wildcard.Covers(q.Input.Subject, p.Output.Dead)
+		return wildcard.Overlap(q.Input.Subject, p.OutputPattern()) || wildcard.Covers(q.Input.Subject, p.Output.Dead)
 	}
 	reported := map[*Pipeline]bool{} // one problem a loop
 	for i := range ps {
@@ -464,7 +467,7 @@ func (d *document) lintLoops(ps []Pipeline) {
 func loopText(start, last *Pipeline, via map[*Pipeline]*Pipeline) string {
 	if last == start {
 		subject := start.Output.Subject
-		if !wildcard.Covers(start.Input.Subject, subject) {
+		if !wildcard.Overlap(start.Input.Subject, start.OutputPattern()) {
 			subject = start.Output.Dead
 		}
 		return fmt.Sprintf("%s matches input.subject %s: a loop; choose a subject outside of it",
@@ -507,6 +510,11 @@ func checkSubject(s string) error {
 	}
 	return nil
 }
+
+// checkDestination checks a subject to publish to that may have tokens of the input's.
+func checkDestination(s string) error { return checkSubject(wildcardTokens.ReplaceAllString(s, "x")) }
+
+var wildcardTokens = regexp.MustCompile(`\{\{[^{}\s]*\}\}`)
 
 func checkTokens(s string) error {
 	switch {

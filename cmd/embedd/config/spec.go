@@ -261,8 +261,10 @@ var spec = []field{
 			"uses the model's mean, skip drops and counts them."},
 
 	{path: each + "output.subject", to: func(_ *Config, p *Pipeline) any { return &p.Output.Subject },
-		value: "reduced.NAME", check: checkSubject, start: "reduced.NAME",
-		doc: "Subject of the outputs."},
+		value: "reduced.NAME", check: checkDestination, start: "reduced.NAME",
+		doc: "Subject of the outputs. A token {{wildcard(1)}} is the token of the message's subject at the first * of " +
+			"input.subject, {{wildcard(2)}} that at the second, as in a subject mapping of NATS: input features.* and output " +
+			"reduced.{{wildcard(1)}} answer features.eu on reduced.eu. One stream has to take all such subjects."},
 	{path: each + "output.column", to: func(_ *Config, p *Pipeline) any { return &p.Output.Column }, value: "embedding",
 		check: checkNotEmpty,
 		doc:   "Name of the column that is added. Its type is fixed_size_list<float32>[dim]."},

@@ -159,7 +159,7 @@ func MissingOf(ctx context.Context, js jetstream.JetStream, p *spec.Pipeline, su
 	switch subject {
 	case p.Labels:
 		purpose = "labels"
-	case p.Output:
+	case p.OutputPattern():
 		purpose = "output"
 	}
 	if have, err := stream(ctx, js, name); name == p.Stream || err == nil && have != nil {

@@ -192,14 +192,14 @@ func service(a *api, p *spec.Pipeline) Need {
 			Permission{RoleDaemon, true, []string{ServiceSubject(p.Name, ">"), "$SRV.*", name, name + ".*"}},
 			Permission{inspection, false, []string{natsx.UserInfoSubject, a.request("INFO")}},
 			Permission{RoleProducer, false, append(slices.Clone(inputs), a.request("STREAM", "NAMES"))},
-			Permission{RoleReader, true, []string{p.Output}},
+			Permission{RoleReader, true, []string{p.OutputPattern()}},
 		)}
 	if p.Stream == "" {
 		return n
 	}
 	dead := a.streamOf(p.Dead)
 	n.Permissions = append(n.Permissions,
-		Permission{RoleReader, false, append(a.readAs(a.streamOf(p.Output), p.Output), a.request("STREAM", "NAMES"))},
+		Permission{RoleReader, false, append(a.readAs(a.streamOf(p.OutputPattern()), p.OutputPattern()), a.request("STREAM", "NAMES"))},
 		Permission{RoleViewer, false, a.readAs(dead, p.Dead)},
 		Permission{RoleOperator, false, append(inputs, a.request("STREAM", "MSG", "DELETE", dead))})
 	return n
@@ -213,7 +213,7 @@ func coreSubjects(p *spec.Pipeline) Need {
 	}
 	return Need{Kind: Subject, Purpose: "subjects", Pipeline: p.Name, Subject: p.Subject,
 		Why:         "Carry inputs, outputs and dead letters, at most once.",
-		Permissions: []Permission{{RoleDaemon, true, inputs}, {RoleDaemon, false, []string{p.Output, p.Dead}}}}
+		Permissions: []Permission{{RoleDaemon, true, inputs}, {RoleDaemon, false, []string{p.OutputPattern(), p.Dead}}}}
 }
 
 // streams are the streams of a pipeline's subjects: that of the input has the configured name, the others are found by
@@ -230,7 +230,7 @@ func streams(a *api, p *spec.Pipeline) []Need {
 			Why: "Keeps labels that are published apart from their rows."})
 	}
 	for _, o := range []struct{ purpose, subject, why string }{
-		{"output", p.Output, "Confirms outputs, and has them for the lookup of duplicates."},
+		{"output", p.OutputPattern(), "Confirms outputs, and has them for the lookup of duplicates."},
 		{"dead letters", p.Dead, "Confirms dead letters, and keeps them for 'embedd dlq'."},
 	} {
 		all = append(all, Need{Kind: Stream, Purpose: o.purpose, Pipeline: p.Name, Subject: o.subject, Creator: BySetup,

@@ -151,7 +151,7 @@ func (w *Observer) inspect(ctx context.Context) *Snapshot {
 			note(err.Error())
 		}
 	}
-	if err := w.checkPublish(ctx, w.Output); err != nil {
+	if err := w.checkPublish(ctx, w.OutputPattern()); err != nil {
 		note(err.Error())
 	}
 	if err := w.checkPublish(ctx, w.Dead); err != nil {
@@ -353,7 +353,7 @@ func (w *Observer) sink(ctx context.Context, subject string) (*jetstream.StreamI
 
 // streamOf is the stream that takes a subject.
 func streamOf(ctx context.Context, js jetstream.JetStream, subject string) (*jetstream.StreamInfo, error) {
-	name, err := js.StreamNameBySubject(ctx, subject)
+	name, err := natsx.StreamName(ctx, js, subject)
 	if err != nil {
 		return nil, err
 	}

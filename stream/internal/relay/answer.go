@@ -22,6 +22,7 @@ type input struct {
 	msg        *natsx.Message // nil on core NATS
 	source     *source        // that delivered it; nil on core NATS
 	size       int64          // in memory, as it was received
+	output     string         // subject of its outputs, once it was mapped
 	receivedAt time.Time
 
 	mayBeAnswered bool   // an earlier attempt may have stored an answer

@@ -10,6 +10,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/wildcard"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/scope"
 )
@@ -19,20 +20,26 @@ type composer struct {
 	*scope.Scope
 	dedup      *dedup // nil on core NATS
 	identities *identities
+	mapping    *wildcard.Mapping // of the input's subject to that of its outputs
 
 	// The streams' max_msg_size; 0: no limit.
 	outputLimit, deadLetterLimit atomic.Int64
 }
 
-// ownHeaders is how many bytes the headers of embedd may take in addition to those of the input.
-const ownHeaders = needs.OwnHeaderBytes
+// ownHeaders is how many bytes the headers of embedd may take in addition to those of the input, whose subject is in one.
+func (c *composer) ownHeaders(in *input) int64 {
+	return needs.OwnHeaderBytes + max(0, int64(len(in.Subject))-usualSubject)
+}
+
+// usualSubject is how many bytes of the input's subject needs.OwnHeaderBytes has room for.
+const usualSubject = 512
 
 // maxHeaderBytes is the largest size of headers that a server stores.
 const maxHeaderBytes = 64<<10 - 1
 
 // maxOutputBody is how many bytes the body of an output may take.
 func (c *composer) maxOutputBody(in *input) int64 {
-	return c.maxBytes(&c.outputLimit) - ownHeaders - headerBytes(in.Header)
+	return c.maxBytes(&c.outputLimit) - c.ownHeaders(in) - headerBytes(in.Header)
 }
 
 // maxBytes is how many bytes a message may take: the lower of the server's max_payload and the stream's limit.
@@ -77,7 +84,7 @@ func (c *composer) checkHeaders(in *input) error {
 	if len(in.Header) == 0 {
 		return nil
 	}
-	size, room := headerBytes(in.Header), headerRoom(c.maxBytes(&c.outputLimit), ownHeaders)
+	size, room := headerBytes(in.Header), headerRoom(c.maxBytes(&c.outputLimit), c.ownHeaders(in))
 	if size <= room {
 		return nil
 	}
@@ -86,13 +93,22 @@ func (c *composer) checkHeaders(in *input) error {
 		Hint:   "send fewer or shorter ones"}
 }
 
+// mapSubject finds the subject of the outputs of an input.
+func (c *composer) mapSubject(in *input) (err error) {
+	if in.output, err = c.mapping.Map(in.Subject); err == nil {
+		return nil
+	}
+	return &arrowio.Error{Code: wire.BadSubject, Row: -1, Detail: fmt.Sprintf("output.subject is %s, and the message has "+
+		"none there: %v", c.Output, err), Hint: "publish it to a subject without wildcards, and with shorter tokens"}
+}
+
 // newPart returns a message with the headers of the input, those of embedd, and its identity.
 func (c *composer) newPart(in *input, kind wire.Answer, number int, subject string, body []byte, header nats.Header,
 	pairs ...[]wire.Pair) *part {
 	one := &struct { // one allocation in place of three
 		part
 		nats.Msg
-		values [10]string
+		values [12]string
 	}{Msg: nats.Msg{Subject: subject, Data: body, Header: make(nats.Header, len(header)+8)}}
 	o := &one.part
 	o.msg = &one.Msg
@@ -116,7 +132,8 @@ func (c *composer) newPart(in *input, kind wire.Answer, number int, subject stri
 
 // newOutput returns a part of an output.
 func (c *composer) newOutput(in *input, number int, body []byte, pairs ...[]wire.Pair) *part {
-	o := c.newPart(in, wire.AnswerOut, number, c.Output, body, in.Header, pairs...)
+	o := c.newPart(in, wire.AnswerOut, number, c.OutputPattern(), body, in.Header, pairs...)
+	o.msg.Subject = in.output
 	setContentType(o.msg.Header, in.Header)
 	return o
 }

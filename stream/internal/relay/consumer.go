@@ -200,13 +200,13 @@ func (c *consumers) hasAnswered(ctx context.Context) (bool, error) {
 	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return false, natsx.ExplainAPIError(err)
 	}
-	stream, err := c.dedup.sink(c.Output).refresh(ctx)
+	stream, err := c.dedup.sink(c.OutputPattern()).refresh(ctx)
 	if err != nil {
 		return false, natsx.ExplainAPIError(err)
 	}
-	outputs, err := stream.Info(ctx, jetstream.WithSubjectFilter(c.Output))
+	outputs, err := stream.Info(ctx, jetstream.WithSubjectFilter(c.OutputPattern()))
 	if err != nil {
 		return false, natsx.ExplainAPIError(err)
 	}
-	return outputs.State.Subjects[c.Output] > 0, nil
+	return len(outputs.State.Subjects) > 0, nil
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/wildcard"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
@@ -44,7 +45,8 @@ type Relay struct {
 
 // New returns the relay of a pipeline. The fields of the scope may be set later, before the methods that need them.
 func New(s *scope.Scope, activity *Activity, drainTimeout time.Duration) *Relay {
-	c := &composer{Scope: s, identities: &identities{Scope: s}}
+	mapping, _ := wildcard.ParseMapping(s.Subject, s.Output) // without an error: spec.Pipeline.WithDefaults checks it
+	c := &composer{Scope: s, identities: &identities{Scope: s}, mapping: mapping}
 	if s.Stream != "" {
 		c.dedup = newDedup(s.JS, s.Log, s.AckPending, c.identities)
 	}
@@ -82,7 +84,7 @@ func (r *Relay) Bind(ctx context.Context) error {
 	for _, out := range []struct {
 		subject string
 		limit   *atomic.Int64
-	}{{r.Output, &r.outputLimit}, {r.Dead, &r.deadLetterLimit}} {
+	}{{r.OutputPattern(), &r.outputLimit}, {r.Dead, &r.deadLetterLimit}} {
 		info, err := d.addSink(ctx, out.subject)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return needs.MissingOf(ctx, r.JS, &r.Pipeline, out.subject)

@@ -42,7 +42,7 @@ func (s *sink) refresh(ctx context.Context) (jetstream.Stream, error) {
 		stream, err = s.js.Stream(ctx, name)
 	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) { // not known yet, or another stream takes the subject now
-		if name, err = s.js.StreamNameBySubject(ctx, s.subject); err == nil {
+		if name, err = natsx.StreamName(ctx, s.js, s.subject); err == nil {
 			stream, err = s.js.Stream(ctx, name)
 		}
 	}

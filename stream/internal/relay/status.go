@@ -55,5 +55,5 @@ func (r *Relay) EarlierPartitions() []needs.Partition { return r.partitions.earl
 
 // SinkStreams are the names of the streams of the outputs and of the dead letters.
 func (r *Relay) SinkStreams() []string {
-	return []string{r.dedup.sink(r.Output).stream(), r.dedup.sink(r.Dead).stream()}
+	return []string{r.dedup.sink(r.OutputPattern()).stream(), r.dedup.sink(r.Dead).stream()}
 }

@@ -80,7 +80,7 @@ func (t *transformer) countOwners(ctx context.Context, in *input) {
 	if !in.isSuspect || !s.isOrdered() || s.first == 0 {
 		return
 	}
-	for kind, subject := range map[wire.Answer]string{wire.AnswerOut: t.Output, wire.AnswerDead: t.Dead,
+	for kind, subject := range map[wire.Answer]string{wire.AnswerOut: t.OutputPattern(), wire.AnswerDead: t.Dead,
 		wire.AnswerRows: t.Dead} {
 		o := &part{in: in, kind: kind, id: t.identities.of(in.Origin, kind, 0), sink: t.dedup.sink(subject)}
 		t.dedup.markStored(ctx, &answer{in: in, parts: []*part{o}}, true)
@@ -99,6 +99,9 @@ func (t *transformer) transform(ctx context.Context, in *input) *answer {
 	if err == nil {
 		defer m.Release()
 		err = t.checkHeaders(in)
+	}
+	if err == nil {
+		err = t.mapSubject(in)
 	}
 	if err != nil {
 		return t.deadMessage(a, err)
@@ -204,7 +207,7 @@ func (t *transformer) nameLimit(e *arrowio.Error) {
 
 // marks are the headers of an output in addition to its model and origin.
 func (t *transformer) marks(in *input, age time.Duration, isStale bool) []wire.Pair {
-	out := StaleMark(age, isStale)
+	out := append(StaleMark(age, isStale), wire.Pair{Key: wire.HeaderSubject, Value: in.Subject})
 	if in.isRedelivered {
 		out = append(out, wire.Pair{Key: wire.HeaderRedelivered, Value: "1"})
 	}
