@@ -47,6 +47,7 @@ var below = map[string][]string{
 	"model/internal/product":    {"model/internal/linalg"},
 	"model":                     ofModel,
 	"model/score":               {"model", "model/graph"},
+	"model/onnx":                {"model", "model/internal/linalg", "model/internal/mapping"},
 	"model/internal/lbfgs":      {"model/internal/fail", "model"},
 	"model/internal/stiefel":    {"model/internal/fail", "model", "model/internal/linalg"},
 	"model/internal/svm":        {"model/internal/linalg"},
@@ -205,7 +206,7 @@ var below = map[string][]string{
 		"cmd/embedd/memory", "cmd/embedd/picture", "cmd/embedd/report", "internal/stage/policy", "tools/bench",
 		"tools/demo", "stream", "stream/admin",
 		"internal/natsx", "internal/wildcard", "stream/registry", "arrowio", "arrowio/file", "arrowio/wire", "plugin",
-		"model", "model/fit", "model/eval"},
+		"model", "model/fit", "model/eval", "model/onnx"},
 }
 
 // ofModel lists the packages below a fitted map.

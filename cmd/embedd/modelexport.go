@@ -19,6 +19,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/files"
 	"github.com/embedd/embedd/cmd/embedd/report"
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/onnx"
 )
 
 func modelExportCommand(e *cli.Env) *cobra.Command {
@@ -29,8 +30,8 @@ func modelExportCommand(e *cli.Env) *cobra.Command {
 	f := cli.FlagsOf(cmd)
 	where := client.StoreFlags(f)
 	cmd.ValidArgsFunction = where.CompleteModels
-	path := f.StringP("output", "o", "", "`FILE` to write: .embedd (a model file), .json, .npz (NumPy) or .csv (a "+
-		"linear map: feature, mean, scale, components); without it JSON on standard output")
+	path := f.StringP("output", "o", "", "`FILE` to write: .embedd (a model file), .onnx, .json, .npz (NumPy) or "+
+		".csv (a linear map: feature, mean, scale, components); without it JSON on standard output")
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
@@ -47,12 +48,14 @@ func modelExportCommand(e *cli.Env) *cobra.Command {
 			write = model.Write
 		case ".json":
 			write = func(w io.Writer, m *model.Model) error { return json.NewEncoder(w).Encode(m) }
+		case ".onnx":
+			write = onnx.Write
 		case ".npz":
 			write = writeNPZ
 		case ".csv":
 			write = writeModelCSV
 		default:
-			return cli.Usagef("model export: -o %s: the name ends in .embedd, .json, .npz or .csv", *path)
+			return cli.Usagef("model export: -o %s: the name ends in .embedd, .onnx, .json, .npz or .csv", *path)
 		}
 		if ext := filepath.Ext(*path); m.Components() == nil && (ext == ".npz" || ext == ".csv") {
 			return cli.Usagef("model export: a map of kind %s is not a single matrix: export it as .json", m.Map())

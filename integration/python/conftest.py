@@ -7,6 +7,7 @@ import pytest
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the matrices are small, and cores are few
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "clients" / "python" / "src"))
+import fitted  # noqa: E402
 import harness  # noqa: E402
 
 
@@ -42,13 +43,32 @@ def daemon(program, server, tmp_path):
         d.stop()
 
 
-@pytest.fixture
-def run(program, tmp_path):
+def runner(program, directory):
     """Runs a verb that must succeed, and returns what it prints."""
 
     def call(*args):
-        done = subprocess.run([program, *map(str, args)], capture_output=True, text=True, cwd=tmp_path, timeout=300)
+        done = subprocess.run([program, *map(str, args)], capture_output=True, text=True, cwd=directory, timeout=300)
         assert done.returncode == 0, f"embedd {' '.join(map(str, args))}: {done.returncode}\n{done.stderr}"
         return done.stdout
+
+    return call
+
+
+@pytest.fixture
+def run(program, tmp_path):
+    return runner(program, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def fit(program, tmp_path_factory):
+    """A model of a data set by these flags, fitted once for all tests."""
+    fits = {}
+
+    def call(data, asked):
+        key = (data, *asked)
+        if key not in fits:
+            directory = tmp_path_factory.mktemp("fit")
+            fits[key] = fitted.Fitted(runner(program, directory), directory, data, asked)
+        return fits[key]
 
     return call

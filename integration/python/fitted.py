@@ -42,28 +42,32 @@ def path_of(data):
     return harness.ROOT / "model" / "internal" / "fixture" / "testdata" / f"{data}.csv.gz"
 
 
-def fit(run, directory, data, asked):
-    """The model, and rows to try it with: those of the fit, rows near them and far away, and some with missing values."""
-    head, x = rows_of(data)
-    run("fit", "--data", path_of(data), "--label", head[-1], "--dim", 1 if data == "wdbc" else 2,  # of two classes
-         "-o", directory / "m.embedd", *asked)
-    noise = np.random.default_rng(1).normal(size=(60, x.shape[1])) * x.std(0)
-    rows = np.concatenate([x, x[:50] + 0.1 * noise[:50], x[:10] + 10 * noise[50:]])
-    rows[::7, 3] = np.nan
-    rows[5, 0] = np.inf
-    return embedd.Model.read(directory / "m.embedd"), rows
+class Fitted:
+    """A model of the program, rows to try it with, and what the package for Python makes of them in float64. The rows are
+    those of the fit, rows near them and far away, and some have missing values."""
+
+    def __init__(self, run, directory, data, asked):
+        head, x = rows_of(data)
+        self.path = directory / "m.embedd"
+        dim = 1 if data == "wdbc" else 2  # of two classes
+        run("fit", "--data", path_of(data), "--label", head[-1], "--dim", dim, "-o", self.path, *asked)
+        noise = np.random.default_rng(1).normal(size=(60, x.shape[1])) * x.std(0)
+        self.rows = np.concatenate([x, x[:50] + 0.1 * noise[:50], x[:10] + 10 * noise[50:]])
+        self.rows[::7, 3] = np.nan
+        self.rows[5, 0] = np.inf
+        self.model = embedd.Model.read(self.path)
+        self.outputs = self.model.transform(self.rows)
 
 
-def transformed(run, directory, rows):
+def transformed(run, directory, fit):
     """What the program makes of the rows with the model."""
-    model = embedd.Model.read(directory / "m.embedd")
-    table = pa.table({name: rows[:, j] for j, name in enumerate(model.features)})
+    table = pa.table({name: fit.rows[:, j] for j, name in enumerate(fit.model.features)})
     with pa.ipc.new_stream(directory / "rows.arrows", table.schema) as w:
         w.write_table(table)
-    run("transform", "--model", directory / "m.embedd", "--data", directory / "rows.arrows", "--nulls", "impute", "--keep", "none",
+    run("transform", "--model", fit.path, "--data", directory / "rows.arrows", "--nulls", "impute", "--keep", "none",
         "-o", directory / "out.arrows")
     column = pa.ipc.open_stream(directory / "out.arrows").read_all()["embedding"].combine_chunks()
-    return column.flatten().to_numpy().astype(float).reshape(len(rows), -1)
+    return column.flatten().to_numpy().astype(float).reshape(len(fit.rows), -1)
 
 
 def share_off(got, want, bound):

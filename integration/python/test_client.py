@@ -22,25 +22,24 @@ import harness
 
 
 @pytest.mark.parametrize("name, asked", fitted.MODELS, ids=[name for name, _ in fitted.MODELS])
-def test_transform(run, tmp_path, name, asked):
+def test_transform(fit, run, tmp_path, name, asked):
     """A model of each method and kind, with rows of the fit, other rows and missing values: what `embedd transform` gives."""
     for data in fitted.data_sets(name):
-        model, rows = fitted.fit(run, tmp_path, data, asked)
-        want = fitted.transformed(run, tmp_path, rows)
-        got = model.transform(rows)
-        assert got.dtype == np.float64 and got.shape == want.shape
-        bound = 2e-6 if model.map in ("linear", "views") else 1e-6  # the program computes these in float32
-        assert fitted.share_off(got, want, bound) <= 1e-3, f"{name}, {data}: {model.map}"
-        assert model.transform(rows[:0]).shape == (0, model.dim)
+        f = fit(data, asked)
+        want = fitted.transformed(run, tmp_path, f)
+        assert f.outputs.dtype == np.float64 and f.outputs.shape == want.shape
+        bound = 2e-6 if f.model.map in ("linear", "views") else 1e-6  # the program computes these in float32
+        assert fitted.share_off(f.outputs, want, bound) <= 1e-3, f"{name}, {data}: {f.model.map}"
+        assert f.model.transform(f.rows[:0]).shape == (0, f.model.dim)
 
 
-def test_damage(run, tmp_path):
+def test_damage(fit, run):
     """A file that is damaged at any place, or cut, is an error and never gives a number."""
-    model, _ = fitted.fit(run, tmp_path, "wine", ["--method", "lda"])
-    whole = (tmp_path / "m.embedd").read_bytes()
-    shown = json.loads(run("model", "show", "--format", "json", tmp_path / "m.embedd"))
-    assert model.digest == shown["digest"] and list(model.features) == shown["features"]
-    assert embedd.Model.from_bytes(whole) == model
+    f = fit("wine", ["--method", "lda"])
+    whole = f.path.read_bytes()
+    shown = json.loads(run("model", "show", "--format", "json", f.path))
+    assert f.model.digest == shown["digest"] and list(f.model.features) == shown["features"]
+    assert embedd.Model.from_bytes(whole) == f.model
     places = random.Random(1)
     for at in [*range(32), *(places.randrange(len(whole)) for _ in range(1000))]:
         damaged = bytearray(whole)

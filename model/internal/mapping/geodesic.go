@@ -169,6 +169,24 @@ func (p *geodesicExtension) paths(w *Workspace) {
 	}
 }
 
+// Paths are the lengths of the shortest paths between all rows of the fit, n x n.
+func (e *Geodesic) Paths(m int) ([]float64, error) {
+	made, err := e.Extension(m)
+	if err != nil {
+		return nil, err
+	}
+	p, n := made.(*geodesicExtension), e.Len()
+	w := p.Workspace()
+	w.Nearest, w.dist = w.Nearest[:1], []float64{0}
+	out := make([]float64, n*n)
+	for i := range n {
+		w.Nearest[0] = i
+		p.paths(w)
+		copy(out[i*n:], w.Row)
+	}
+	return out, nil
+}
+
 // pathQueue is a heap of rows by the length of the path to them.
 type pathQueue struct {
 	Length    []float64
