@@ -197,9 +197,9 @@ func service(a *api, p *spec.Pipeline) Need {
 	if p.Stream == "" {
 		return n
 	}
-	dead := a.streamOf(p.Dead)
+	dead, output := a.streamOf(p.Dead), p.OutputPattern()
 	n.Permissions = append(n.Permissions,
-		Permission{RoleReader, false, append(a.readAs(a.streamOf(p.OutputPattern()), p.OutputPattern()), a.request("STREAM", "NAMES"))},
+		Permission{RoleReader, false, append(a.readAs(a.streamOf(output), output), a.request("STREAM", "NAMES"))},
 		Permission{RoleViewer, false, a.readAs(dead, p.Dead)},
 		Permission{RoleOperator, false, append(inputs, a.request("STREAM", "MSG", "DELETE", dead))})
 	return n

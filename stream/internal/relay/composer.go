@@ -26,7 +26,7 @@ type composer struct {
 	outputLimit, deadLetterLimit atomic.Int64
 }
 
-// ownHeaders is how many bytes the headers of embedd may take in addition to those of the input, whose subject is in one.
+// ownHeaders is how many bytes the headers of embedd may take in addition to those of the input. One has its subject.
 func (c *composer) ownHeaders(in *input) int64 {
 	return needs.OwnHeaderBytes + max(0, int64(len(in.Subject))-usualSubject)
 }
