@@ -25,14 +25,14 @@ func Example() {
 		log.Fatal(err)
 	}
 	r := registry.New(store, "digits", registry.Options{})
-	rows := &model.Data{N: 4, M: 2, X: []float64{0, 0, 1, 1, 2, 2, 3, 4}}
+	x := []float64{0, 0, 1, 1, 2, 2, 3, 4}
 	version := ""
-	for _, dim := range []int{1, 2} {
-		m, err := fit.Fit(ctx, rows, fit.Config{Method: "pca", Dim: dim})
+	for _, n := range []int{3, 4} {
+		m, err := fit.Fit(ctx, &model.Data{N: n, M: 2, X: x[:2*n]}, fit.Config{Method: "pca", Dim: 1})
 		if err != nil {
 			log.Fatal(err)
 		}
-		version, err = r.Save(ctx, &plugin.Release{Model: m, Epoch: dim, NewEpoch: true, Parent: version, Rows: 4})
+		version, err = r.Save(ctx, &plugin.Release{Model: m, Epoch: 1, Parent: version, Rows: n})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -44,6 +44,6 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(live.Live.Model.Dim())
-	// Output: 1
+	fmt.Println(live.Live.Model.Rows())
+	// Output: 3
 }
