@@ -14,6 +14,7 @@ import (
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/admin"
 	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/statestore"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 )
@@ -143,13 +144,74 @@ func TestPartitionsLearn(t *testing.T) {
 	f.answered()
 	f.publish(100, 20)
 	f.answered()
-	if v := first.live(); v == "" || v != second.live() {
-		t.Errorf("the replicas answer with %q and %q", v, second.live())
-	}
+	f.until("both replicas answer with one model", func() bool {
+		return first.live() != "" && first.live() == second.live()
+	})
 	f.until("all was learned", func() bool { return first.Status()[0].Stage.Rows+second.Status()[0].Stage.Rows >= 400 })
 	if o := f.order(); o.lost+o.twice+o.late+o.marked > 0 {
 		t.Errorf("%+v", o)
 	}
+}
+
+// TestFullBuckets: replicas start, elect a trainer, share partitions and adopt its model while the streams of all
+// buckets have as many consumers as they may have.
+func TestFullBuckets(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2)
+	for _, open := range []func(context.Context, jetstream.JetStream, int) error{
+		func(ctx context.Context, js jetstream.JetStream, n int) error {
+			_, err := statestore.Open(ctx, js, n)
+			return err
+		},
+		func(ctx context.Context, js jetstream.JetStream, n int) error {
+			_, err := lease.Open(ctx, js, n)
+			return err
+		},
+		func(ctx context.Context, js jetstream.JetStream, _ int) error {
+			_, err := registry.CreateJetStream(ctx, js)
+			return err
+		}} {
+		if err := open(t.Context(), f.js, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range append(registry.Streams(), statestore.Stream, lease.Stream) {
+		made, err := f.js.Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := made.CachedInfo().Config
+		if err := f.js.DeleteStream(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		config.MaxConsumers = 1
+		s, err := f.js.CreateStream(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "other"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := holdingPipeline()
+	p.Subject, p.Partitions, p.Lease = "in.*", 2, lease.MinTTL
+	first, second := f.replica(p), f.replica(p)
+	f.publish(300, 20)
+	f.answered()
+	f.until("both replicas answer with one model", func() bool {
+		return first.live() != "" && first.live() == second.live()
+	})
+	f.until("both own partitions", func() bool {
+		return *first.Status()[0].Partitions > 0 && *second.Status()[0].Partitions > 0
+	})
+	for _, r := range []*runner{first, second} { // the other one takes over
+		if r.Status()[0].IsTrainer {
+			r.end()
+			break
+		}
+	}
+	f.publish(50, 20)
+	f.answered()
 }
 
 // TestPartitionsOfHaltedReplica: a halted replica releases its partitions to the others, and gets its share again

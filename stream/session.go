@@ -181,6 +181,9 @@ func (s *session) openState(ctx context.Context, p *pipeline) (err error) {
 			s.state, err = statestore.Open(ctx, s.js, p.Models.Replicas)
 			return err
 		})
+		if err == nil {
+			s.state.AnnounceChanges()
+		}
 		if errors.Is(err, natsx.ErrPermissionDenied) {
 			return fmt.Errorf("%w; the user of `embedd setup --apply` creates the bucket %s if it is missing", err,
 				statestore.Bucket)

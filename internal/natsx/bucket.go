@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -35,9 +35,12 @@ type Bucket struct {
 	direct bool                        // Get reads by subject, at any replica
 	mirror bool                        // what earlier versions wrote has no header that tells it from answers
 
+	announces atomic.Bool  // see AnnounceChanges
+	streams   *StreamCache // for lastSequence
+
 	mu      sync.Mutex
-	watch   *BucketWatch
-	refused map[string]Refusal // by key
+	watches map[string]*announcements // by pipeline
+	refused map[string]Refusal        // by key
 }
 
 // OpenBucket opens a bucket that exists.
@@ -71,7 +74,7 @@ func OpenMirroredBucket(ctx context.Context, js jetstream.JetStream, name string
 
 // NewBucket is a bucket that was opened before.
 func NewBucket(js jetstream.JetStream, kv jetstream.KeyValue) *Bucket {
-	return &Bucket{js: js, kv: kv, prefix: PublishPrefix(js) + "$KV." + kv.Bucket() + "."}
+	return &Bucket{js: js, kv: kv, prefix: PublishPrefix(js) + "$KV." + kv.Bucket() + ".", streams: NewStreamCache()}
 }
 
 // EnsureBucket opens a bucket, and creates it with a number of replicas (see WithReplicas) where it is missing. If it
@@ -302,19 +305,30 @@ func (b *Bucket) Create(ctx context.Context, key string, value []byte) (stored [
 }
 
 // Update stores a value if the key is still at a revision, 0 for none. Otherwise the error is ErrConflict.
-func (b *Bucket) Update(ctx context.Context, key string, value []byte, revision uint64,
-	options ...jetstream.PublishOpt) (uint64, error) {
+func (b *Bucket) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	next, err := b.Renew(ctx, key, value, revision)
+	if err == nil {
+		b.Announce(key, next)
+	}
+	return next, err
+}
+
+// Renew is Update without an announcement: no process waits for it.
+func (b *Bucket) Renew(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
 	entry := nats.NewMsg(b.prefix + key)
 	entry.Data = value
 	entry.Header.Set(writerHeader, writer)
-	return PublishExpecting(ctx, b.js, entry, revision, options...)
+	return PublishExpecting(ctx, b.js, entry, revision)
 }
 
 // Delete deletes a key that is still at a revision. Otherwise the error is ErrConflict.
 func (b *Bucket) Delete(ctx context.Context, key string, revision uint64) error {
 	marker := nats.NewMsg(b.prefix + key)
 	marker.Header.Set("KV-Operation", "DEL")
-	_, err := PublishExpecting(ctx, b.js, marker, revision)
+	next, err := PublishExpecting(ctx, b.js, marker, revision)
+	if err == nil {
+		b.Announce(key, next)
+	}
 	return err
 }
 
@@ -385,19 +399,4 @@ func (b *Bucket) Modify(ctx context.Context, key string, change func(old []byte)
 			return nil, ctx.Err()
 		}
 	}
-}
-
-// Entries watches the entries of the keys that match a pattern, by a separate consumer.
-func (b *Bucket) Entries(ctx context.Context, pattern string) (jetstream.KeyWatcher, error) {
-	return b.kv.Watch(ctx, pattern)
-}
-
-// Watch watches a key, or the keys that match a pattern, until Stop. All watches of a bucket share one consumer.
-func (b *Bucket) Watch(pattern string, log *slog.Logger) *KeyWatch {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.watch == nil {
-		b.watch = NewBucketWatch(b.kv, log)
-	}
-	return b.watch.Watch(pattern)
 }

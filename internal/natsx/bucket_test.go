@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"sync"
 	"testing"
@@ -91,41 +90,68 @@ func TestDeletedBucket(t *testing.T) {
 	}
 }
 
-// TestWatch: a key and a pattern that covers it are reported, each change at least once.
+// TestWatch: changes of a key and of a prefix are reported when they are announced, also after reconnects, and without
+// announcements when they are polled. No watch needs a consumer, and none hears of another pipeline or of renewals.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t, jetStreamOf(t, connect(t, startServer(t, server.Options{}))))
-	log := slog.New(slog.DiscardHandler)
-	one, all := b.Watch("p.contract", log), b.Watch("p.>", log)
+	one, all, other := b.Watch("p.contract"), b.Watch("p."), b.Watch("q.contract")
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
-	var last uint64
+	silent, err := b.Update(ctx, "p.contract", []byte("v"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What was written before is found by the first poll.
+	if one.Wait(ctx, silent); ctx.Err() != nil || one.last != silent {
+		t.Fatalf("the poll found sequence %d, want %d", one.last, silent)
+	}
+	b.AnnounceChanges()
+	last := silent
 	for i := range 3 {
-		revision, err := b.Update(t.Context(), "p.contract", fmt.Append(nil, i), last)
+		revision, err := b.Update(ctx, "p.contract", fmt.Append(nil, i), last)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, k := range []*KeyWatch{one, all} {
-			for {
-				k.mu.Lock()
-				seen := k.revision
-				k.mu.Unlock()
-				if seen >= revision {
-					break
-				}
-				if k.Wait(ctx, revision-1); ctx.Err() != nil {
-					t.Fatal("a change is not reported")
-				}
-			}
-		}
+		one.Hint(ctx, last)
+		all.Hint(ctx, last)
 		last = revision
 	}
-	if err := b.Delete(t.Context(), "p.contract", last); err != nil {
+	if last, err = b.Renew(ctx, "p.contract", []byte("renewed"), last); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the delete is not reported", one.IsDeleted)
+	if err := b.Delete(ctx, "p.contract", last); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []*KeyWatch{one, all} {
+		if c := <-k.Changed(); c != (Change{"p.contract", last + 1}) {
+			t.Errorf("announced is %+v", c)
+		}
+	}
+	select {
+	case c := <-other.Changed():
+		t.Errorf("announced to another pipeline is %+v", c)
+	default:
+	}
+	for _, text := range []string{"", "p.contract", "p.contract x", "p.contract -1"} {
+		if err := b.js.Conn().Publish(ChangedSubject("p", b.Name()), []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.js.Conn().ForceReconnect(); err != nil {
+		t.Fatal(err)
+	}
+	one.Hint(ctx, last+1)
+	info, err := b.js.Stream(ctx, b.stream())
+	if err != nil || info.CachedInfo().State.Consumers != 0 || ctx.Err() != nil {
+		t.Errorf("%d consumers, %v", info.CachedInfo().State.Consumers, err)
+	}
 	one.Stop()
 	all.Stop()
+	other.Stop()
+	if len(b.watches) != 0 {
+		t.Errorf("%d pipelines are still watched", len(b.watches))
+	}
 }
 
 // TestEnsure: what the servers do not find yet after a create is requested again, and a bucket that cannot be created

@@ -2,199 +2,200 @@ package natsx
 
 import (
 	"context"
-	"log/slog"
 	"math/rand/v2"
-	"slices"
-	"sync"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/embedd/embedd/internal/wildcard"
 )
 
 const (
-	// watchDelay is how long a watch waits for more keys before it begins: pipelines start one after another.
-	watchDelay = 20 * time.Millisecond
-	// watchAge is how long a watch lasts before it is recreated. A change may be missed that long where a server lost
-	// the consumer, or a delete marker was lost with a leader.
-	watchAge = time.Minute
+	// announceJitter bounds how long a process waits before it reads what was announced: all processes of a pipeline
+	// receive the announcement at once.
+	announceJitter = 400 * time.Millisecond
+	// keyPoll is how often a process asks whether a bucket was written, whatever was announced.
+	keyPoll = 5 * time.Second
 )
 
-// BucketWatch shares one watch of a bucket among all keys that a process watches: a watch for each key would cost the
-// server a consumer each. Its goroutine runs while a key is watched.
-type BucketWatch struct {
-	kv  jetstream.KeyValue
-	log *slog.Logger
+// A change of a key is announced on core NATS, as its name and revision, to the processes that watch it. So no process
+// needs a consumer of the bucket, of which a stream has few. An announcement is a hint: it may be lost or false, the
+// stored revision decides, and the keys are polled too.
 
-	mu      sync.Mutex
-	keys    []*KeyWatch
-	cancel  context.CancelFunc // of the goroutine; nil while no key is watched
-	done    chan struct{}
-	changed chan struct{} // signalled when the set of keys has changed
+// ChangedSubject is the subject on which changes of a pipeline's keys in a bucket are announced.
+func ChangedSubject(pipeline, bucket string) string {
+	return "embedd." + pipeline + ".changed." + bucket
 }
 
-// NewBucketWatch returns the shared watch of a bucket. It starts nothing.
-func NewBucketWatch(kv jetstream.KeyValue, log *slog.Logger) *BucketWatch {
-	return &BucketWatch{kv: kv, log: log, changed: make(chan struct{}, 1)}
+// pipelineOf is the pipeline to which a key belongs.
+func pipelineOf(key string) string {
+	name, _, _ := strings.Cut(key, ".")
+	return name
 }
 
-// KeyWatch is the watch of one key, or of the keys that match a pattern.
+// AnnounceChanges has changes by this process announced from now on, except those by Renew.
+func (b *Bucket) AnnounceChanges() { b.announces.Store(true) }
+
+// Announce announces that a key has a revision. It is sent once, with the next flush of the connection.
+func (b *Bucket) Announce(key string, revision uint64) {
+	if b.announces.Load() {
+		_ = b.js.Conn().Publish(ChangedSubject(pipelineOf(key), b.Name()),
+			[]byte(key+" "+strconv.FormatUint(revision, 10)))
+	}
+}
+
+// KeyWatch watches a key, or those that begin with a prefix, until Stop.
 type KeyWatch struct {
-	bucket  *BucketWatch
-	pattern string
-	changed chan struct{}
-
-	mu       sync.Mutex
-	revision uint64 // the newest that was seen
-	deleted  bool   // it was a delete marker
+	bucket      *Bucket
+	pattern     string
+	changed     chan Change // the last one that was announced
+	reconnected chan nats.Status
+	last        uint64 // sequence of the stream at the last poll
 }
 
-// Watch watches a key, or the keys that match a pattern, until Stop.
-func (b *BucketWatch) Watch(pattern string) *KeyWatch {
-	k := &KeyWatch{bucket: b, pattern: pattern, changed: make(chan struct{}, 1)}
+// Change is the revision of a key that was announced.
+type Change struct {
+	Key      string
+	Revision uint64
+}
+
+// announcements are the watches of a pipeline's keys, which share a subscription.
+type announcements struct {
+	subscription *nats.Subscription // nil: the connection is closed
+	watches      map[*KeyWatch]bool
+}
+
+// Watch watches a key, or with a final dot those that begin so, until Stop.
+func (b *Bucket) Watch(pattern string) *KeyWatch {
+	conn, pipeline := b.js.Conn(), pipelineOf(pattern)
+	k := &KeyWatch{bucket: b, pattern: pattern, changed: make(chan Change, 1),
+		reconnected: conn.StatusChanged(nats.CONNECTED)}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.keys = append(b.keys, k)
-	if b.cancel == nil {
-		ctx, cancel := context.WithCancel(context.Background())
-		b.cancel, b.done = cancel, make(chan struct{})
-		go b.run(ctx, b.done)
+	if b.watches == nil {
+		b.watches = map[string]*announcements{}
 	}
-	signal(b.changed)
+	a := b.watches[pipeline]
+	if a == nil {
+		a = &announcements{watches: map[*KeyWatch]bool{}}
+		a.subscription, _ = conn.Subscribe(ChangedSubject(pipeline, b.Name()), func(msg *nats.Msg) {
+			b.notify(a, string(msg.Data))
+		})
+		b.watches[pipeline] = a
+	}
+	a.watches[k] = true
 	return k
 }
 
-// Stop ends the watch of the key, and with the last one waits for the goroutine to end.
-func (k *KeyWatch) Stop() {
-	b := k.bucket
-	b.mu.Lock()
-	b.keys = slices.DeleteFunc(b.keys, func(o *KeyWatch) bool { return o == k })
-	var done chan struct{}
-	if len(b.keys) == 0 && b.cancel != nil {
-		b.cancel()
-		done, b.cancel = b.done, nil
-	}
-	b.mu.Unlock()
-	if done != nil {
-		<-done
-	}
-}
-
-// Changed is signalled when the key has changed, or may have.
-func (k *KeyWatch) Changed() <-chan struct{} { return k.changed }
-
-// Wait returns when the key has another revision, may have changed unseen, or ctx is done.
-func (k *KeyWatch) Wait(ctx context.Context, revision uint64) {
-	k.mu.Lock()
-	newest := k.revision
-	k.mu.Unlock()
-	if newest > revision {
+// notify wakes the watches of a key that was announced.
+func (b *Bucket) notify(a *announcements, text string) {
+	key, number, _ := strings.Cut(text, " ")
+	revision, err := strconv.ParseUint(number, 10, 64)
+	if err != nil {
 		return
 	}
-	select {
-	case <-k.changed:
-	case <-ctx.Done():
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for k := range a.watches {
+		if key == k.pattern || strings.HasSuffix(k.pattern, ".") && strings.HasPrefix(key, k.pattern) {
+			select {
+			case <-k.changed:
+			default:
+			}
+			k.changed <- Change{key, revision}
+		}
 	}
 }
 
-// IsDeleted reports whether the key was last seen to be deleted or expired. It may also have changed unseen.
-func (k *KeyWatch) IsDeleted() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.deleted
-}
-
-func (k *KeyWatch) update(revision uint64, deleted bool) {
-	k.mu.Lock()
-	k.revision, k.deleted = revision, deleted
-	k.mu.Unlock()
-	signal(k.changed)
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+// Stop ends the watch.
+func (k *KeyWatch) Stop() {
+	b, pipeline := k.bucket, pipelineOf(k.pattern)
+	b.js.Conn().RemoveStatusListener(k.reconnected)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.watches[pipeline]
+	if delete(a.watches, k); len(a.watches) == 0 {
+		delete(b.watches, pipeline)
+		if a.subscription != nil {
+			_ = a.subscription.Unsubscribe()
+		}
 	}
 }
 
-// run watches until ctx is done.
-func (b *BucketWatch) run(ctx context.Context, done chan struct{}) {
-	defer close(done)
-	for wait := watchDelay; ctx.Err() == nil; {
-		if !Sleep(ctx, wait) {
+// Changed receives the last change that was announced.
+func (k *KeyWatch) Changed() <-chan Change { return k.changed }
+
+// Hint waits until a later revision of the key than one is announced, or the connection is restored, or ctx is done.
+func (k *KeyWatch) Hint(ctx context.Context, revision uint64) {
+	for {
+		select {
+		case newest := <-k.changed:
+			if newest.Revision <= revision {
+				continue
+			}
+		case <-k.reconnected:
+		case <-ctx.Done():
 			return
 		}
-		if err := b.watch(ctx); err != nil && ctx.Err() == nil {
-			b.log.Debug("a bucket cannot be watched; trying again", "bucket", b.kv.Bucket(), "error", err)
-			wait = min(max(2*wait, 100*time.Millisecond), 5*time.Second)
-			b.mu.Lock()
-			for _, k := range b.keys {
-				signal(k.changed) // the watchers can read the key meanwhile
-			}
-			b.mu.Unlock()
+		Sleep(ctx, AnnounceDelay())
+		return
+	}
+}
+
+// AnnounceDelay is how long to wait before reading what was announced.
+func AnnounceDelay() time.Duration { return rand.N(announceJitter) }
+
+// Wait is Hint that also returns when the bucket was written since it was asked last, or cannot be asked. The first
+// call returns when it is asked first: the key may have been written after it was read.
+func (k *KeyWatch) Wait(ctx context.Context, revision uint64) {
+	for ctx.Err() == nil {
+		within, cancel := context.WithTimeout(ctx, jitter(keyPoll))
+		k.Hint(within, revision)
+		isHint := within.Err() == nil
+		cancel()
+		if isHint || ctx.Err() != nil {
+			return
+		}
+		last, err := k.bucket.lastSequence(ctx)
+		if err == nil && last == k.last {
 			continue
 		}
-		wait = watchDelay
+		if k.last = last; err != nil {
+			k.last = 0
+		}
+		return
 	}
+}
+
+// Names are the ends of the keys that begin with a prefix, of deleted ones too.
+func (b *Bucket) Names(ctx context.Context, prefix string) (names []string, err error) {
+	info, err := Hedge(ctx, func(ctx context.Context) (*jetstream.StreamInfo, error) {
+		s, err := b.js.Stream(ctx, b.stream())
+		if err != nil {
+			return nil, err
+		}
+		return s.Info(ctx, jetstream.WithSubjectFilter(b.subject(prefix+">")))
+	})
+	if err != nil {
+		return nil, err
+	}
+	for subject := range info.State.Subjects {
+		names = append(names, strings.TrimPrefix(subject, b.subject(prefix)))
+	}
+	return names, nil
+}
+
+// lastSequence is the last sequence of the bucket's stream, as it was at most a second ago.
+func (b *Bucket) lastSequence(ctx context.Context) (uint64, error) {
+	s, err := b.streams.Stream(ctx, b.stream(), func(ctx context.Context) (jetstream.Stream, error) {
+		return Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) { return b.js.Stream(ctx, b.stream()) })
+	})
+	if err != nil {
+		return 0, err
+	}
+	return s.CachedInfo().State.LastSeq, nil
 }
 
 // jitter is a random time around d.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
-
-// watch reports changes until the set of keys changes or the watch is to be recreated. It begins with the current
-// values, so a change that was missed before is reported.
-func (b *BucketWatch) watch(ctx context.Context) error {
-	select {
-	case <-b.changed:
-	default:
-	}
-	b.mu.Lock()
-	var patterns []string
-	for _, k := range b.keys {
-		patterns = append(patterns, k.pattern)
-	}
-	b.mu.Unlock()
-	slices.Sort(patterns)
-	patterns = slices.Compact(patterns)
-	all := slices.Clone(patterns)
-	patterns = slices.DeleteFunc(patterns, func(p string) bool { // the server rejects filters that overlap
-		return slices.ContainsFunc(all, func(o string) bool { return o != p && wildcard.Covers(o, p) })
-	})
-	if len(patterns) == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, watchAge)
-	defer cancel()
-	w, err := b.kv.WatchFiltered(ctx, patterns, jetstream.MetaOnly())
-	if err != nil {
-		return err
-	}
-	defer w.Stop()
-	for {
-		select {
-		case entry, ok := <-w.Updates():
-			if !ok {
-				return nil
-			}
-			if entry != nil {
-				b.report(entry)
-			}
-		case <-b.changed:
-			return nil
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-func (b *BucketWatch) report(entry jetstream.KeyValueEntry) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, k := range b.keys {
-		if wildcard.Covers(k.pattern, entry.Key()) {
-			k.update(entry.Revision(), entry.Operation() != jetstream.KeyValuePut)
-		}
-	}
-}

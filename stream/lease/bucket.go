@@ -21,6 +21,9 @@ const (
 // Bucket has the leases of all pipelines.
 type Bucket struct{ keys *natsx.Bucket }
 
+// AnnounceChanges has changes by this process announced to the replicas that wait for them.
+func (b *Bucket) AnnounceChanges() { b.keys.AnnounceChanges() }
+
 // Open opens the bucket, and creates it with a number of replicas (see [natsx.WithReplicas]) where it is missing: as
 // the client would, but without direct reads, since other replicas of the stream may be behind the leader.
 func Open(ctx context.Context, js jetstream.JetStream, replicas int) (*Bucket, error) {
@@ -44,6 +47,8 @@ type Claim struct {
 	TTL     int64  `json:"ttl_ms,omitempty"`  // how long it is valid without renewal, in milliseconds
 	// Settings are what the replicas of a pipeline must agree on, by configuration key.
 	Settings map[string]string `json:"settings,omitempty"`
+	// Members are the members of a group, in the claim of its coordinator.
+	Members []string `json:"members,omitempty"`
 }
 
 // NewClaim is the claim of an instance in this process.
@@ -130,7 +135,7 @@ func (b *Bucket) write(ctx context.Context, key string, c *Claim, revision uint6
 	if err != nil {
 		return 0, err
 	}
-	return b.keys.Update(ctx, key, value, revision)
+	return b.keys.Renew(ctx, key, value, revision)
 }
 
 // delete deletes a claim that is still at a revision.

@@ -4,121 +4,131 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
 )
 
-// Group are replicas that share work: each holds a lease GROUP.NAME of its own, by which the others know it.
+// Group are replicas that share work. Each member holds a lease NAME.member.HOLDER of its own. One of them, the
+// coordinator, holds NAME.coordinator, reads the leases of all and lists the members in its claim, which the others
+// read. So the requests at rest grow with the number of members, not with its square.
 type Group struct {
 	Bucket *Bucket
 	Name   string
-	Own    Claim // of this process; its holder is the NAME in its key
+	Own    Claim // of this process; its holder is a token of a key
 	TTL    time.Duration
 	// Changed is called with the names of the members, at first and whenever they change.
 	Changed func(members []string)
-	// Stopped is called with the name of a member that has stopped without releasing its lease, by one of the others.
+	// Stopped is called in the coordinator with the name of a member that has stopped without releasing its lease.
 	Stopped func(ctx context.Context, member string)
 	Logger  *slog.Logger
+
+	began time.Time
 }
 
-// member is a lease of a group that is held.
-type member struct {
-	claim    *Claim
-	observed observation
+// ReleaseTimeout is how long the end of a process waits for the server to take a lease back; after that it expires.
+const ReleaseTimeout = 2 * time.Second
+
+func (g *Group) memberKeys() string { return g.Name + ".member." }
+
+// Run makes this process a member, and reports the members, until ctx is done.
+func (g *Group) Run(ctx context.Context) {
+	g.began = time.Now()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	member := g.lease(g.memberKeys()+g.Own.Holder, nil)
+	wg.Go(func() { g.hold(ctx, member, func(context.Context, uint64) {}) })
+	var last []string
+	coordinator := g.lease(g.Name+".coordinator", func(holder *Claim) {
+		switch {
+		case len(holder.Members) == 0:
+		case !slices.Equal(holder.Members, last):
+			last = holder.Members
+			g.Changed(slices.Clone(last))
+		case !slices.Contains(last, g.Own.Holder): // an announcement may be lost
+			g.Bucket.keys.Announce(g.memberKeys()+g.Own.Holder, member.claimed())
+		}
+	})
+	g.hold(ctx, coordinator, func(ctx context.Context, term uint64) {
+		if tenure := coordinator.Tenure(); tenure.Term == term && term != 0 {
+			g.coordinate(ctx, coordinator, tenure)
+		}
+	})
 }
 
-// Watch reports the members until ctx is done.
-func (g *Group) Watch(ctx context.Context) {
-	began := time.Now()
-	members, last := map[string]*member{}, []string(nil)
-	tick := time.NewTicker(g.TTL / 10)
-	defer tick.Stop()
-	for ctx.Err() == nil {
-		w, err := g.Bucket.keys.Entries(ctx, g.Name+".*")
-		if err != nil {
-			g.Logger.Debug("a group of leases cannot be watched; trying again", "group", g.Name, "error", err)
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-			}
-			continue
-		}
-		for whole, open := false, true; open && ctx.Err() == nil; {
-			var entry jetstream.KeyValueEntry
-			select {
-			case entry, open = <-w.Updates():
-				if !open { // the watch has ended, so the members are not known
-					break
-				}
-				if whole = whole || entry == nil; entry != nil {
-					update(members, strings.TrimPrefix(entry.Key(), g.Name+"."), entry, time.Since(began))
-				}
-			case <-tick.C:
-				g.check(ctx, members, began)
-			case <-ctx.Done():
-			}
-			if now := slices.Sorted(maps.Keys(members)); whole && !slices.Equal(now, last) {
-				last = now
-				g.Changed(slices.Clone(now))
-			}
-		}
-		_ = w.Stop()
-		select { // no watch ends sooner than the next begins
-		case <-tick.C:
+func (g *Group) lease(key string, observe func(*Claim)) *Lease {
+	return g.Bucket.Lease(Options{Key: key, Claim: g.Own, TTL: g.TTL, Observe: observe, Logger: g.Logger})
+}
+
+// hold holds a lease or waits for it until ctx is done, and releases it.
+func (g *Group) hold(ctx context.Context, l *Lease, changed func(context.Context, uint64)) {
+	if err := l.Acquire(ctx); err != nil && ctx.Err() == nil {
+		g.Logger.Debug("a lease of a group cannot be acquired; trying again", "key", l.options.Key, "error", err)
+	}
+	l.Run(ctx, changed)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ReleaseTimeout)
+	defer cancel()
+	l.Release(ctx)
+}
+
+// coordinate keeps the list of members while this process is the coordinator.
+func (g *Group) coordinate(ctx context.Context, l *Lease, tenure Tenure) {
+	watch := g.Bucket.keys.Watch(g.memberKeys())
+	defer watch.Stop()
+	r := newRoster(g.TTL, l.formerHolder())
+	listed := -g.TTL
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil && l.Tenure() == tenure {
+		select {
+		case <-timer.C:
+		case change := <-watch.Changed():
+			r.add(time.Since(g.began), true, strings.TrimPrefix(change.Key, g.memberKeys()))
 		case <-ctx.Done():
-		}
-	}
-}
-
-// update notes an entry of the watch, which may be older than what was read at the leader.
-func update(members map[string]*member, name string, entry jetstream.KeyValueEntry, at time.Duration) {
-	if m := members[name]; m != nil && entry.Revision() <= m.observed.revision {
-		return
-	}
-	claim := parseClaim(entry.Value())
-	if entry.Operation() != jetstream.KeyValuePut || claim.Holder != name {
-		delete(members, name)
-		return
-	}
-	members[name] = &member{claim, observation{entry.Revision(), at, at}}
-}
-
-// check reads the leases of members whose renewal is late, and deletes those that have expired, so that all replicas
-// see the same.
-func (g *Group) check(ctx context.Context, members map[string]*member, began time.Time) {
-	for name, m := range members {
-		ttl, key := m.claim.ttl(g.TTL), g.Name+"."+name
-		hasStopped := hasDied(m.claim, &g.Own)
-		if !hasStopped && time.Since(began)-m.observed.last < renewalInterval(ttl)+ttl/24 {
-			continue
-		}
-		if !hasStopped {
-			e, err := g.Bucket.read(ctx, key, ttl)
-			if err != nil {
-				return // none can be read now
-			}
-			if e.claim == nil {
-				delete(members, name)
-				continue
-			}
-			if m.observed, hasStopped = m.observed.read(e.revision, time.Since(began), ttl); !hasStopped {
-				continue
-			}
-		}
-		err := g.Bucket.delete(ctx, key, m.observed.revision, ttl)
-		if errors.Is(err, natsx.ErrConflict) {
-			continue // it was renewed, or another replica was first: the watch reports it
-		}
-		if err != nil {
 			return
 		}
-		delete(members, name)
+		if now := time.Since(g.began); now-listed >= renewalInterval(g.TTL) {
+			names, err := g.Bucket.keys.Names(ctx, g.memberKeys())
+			if err == nil {
+				listed = now
+				r.add(now, false, names...)
+			}
+		}
+		if err := g.check(ctx, r); err != nil {
+			g.Logger.Debug("the leases of a group cannot be read; trying again", "group", g.Name, "error", err)
+			timer.Reset(readInterval(g.TTL))
+			continue
+		}
+		l.SetMembers(r.members())
+		timer.Reset(r.next(time.Since(g.began)) - time.Since(g.began))
+	}
+}
+
+// check reads the leases that are due, and deletes those that have expired.
+func (g *Group) check(ctx context.Context, r *roster) error {
+	for _, name := range r.due(time.Since(g.began)) {
+		key := g.memberKeys() + name
+		e, err := g.Bucket.read(ctx, key, g.TTL)
+		if err != nil {
+			return err // none can be read now
+		}
+		isStopped := r.read(name, e, time.Since(g.began), e.claim != nil && hasDied(e.claim, &g.Own))
+		if !isStopped {
+			continue
+		}
+		err = g.Bucket.delete(ctx, key, e.revision, g.TTL)
+		if errors.Is(err, natsx.ErrConflict) {
+			r.add(time.Since(g.began), true, name) // it was renewed, or deleted by another replica
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		r.remove(name)
 		g.Stopped(ctx, name)
 	}
+	return nil
 }

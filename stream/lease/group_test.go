@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -12,8 +13,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestGroup: members that renew their leases stay, and one that stopped without releasing its own is removed by all
-// others, one of which is called for it and can free what it held. Junk is no member.
+// TestGroup: members that renew their leases stay, and one that stopped without releasing its own is removed by the
+// coordinator, which is called for it and can free what it held. It has not announced itself, as members of earlier
+// versions. When the coordinator leaves, another one continues. Junk is no member, and no consumer is needed.
 func TestGroup(t *testing.T) {
 	t.Parallel()
 	nc, err := nats.Connect(serve(t), nats.Timeout(ample))
@@ -29,28 +31,20 @@ func TestGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := bucket.keys.Put(t.Context(), "g.junk", []byte("junk")); err != nil {
+	bucket.AnnounceChanges()
+	if err := bucket.keys.Put(t.Context(), "g.member.junk", []byte("junk")); err != nil {
 		t.Fatal(err)
 	}
-	acquire := func(key, holder string) *Lease {
+	for key, holder := range map[string]string{"g.member.stopped": "stopped", "g.work": "stopped", "g.other": "another"} {
 		l := bucket.Lease(Options{Key: key, Claim: Claim{Holder: holder}, TTL: MinTTL})
 		if err := l.Acquire(t.Context()); err != nil || l.Term() == 0 {
 			t.Fatalf("%s: %v, term %d", key, err, l.Term())
 		}
-		return l
 	}
-	stopped := acquire("g.stopped", "stopped")
-	acquire("work", "stopped")
-	acquire("other", "another")
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
 	var mu sync.Mutex
 	known, calls := map[string][]string{}, []string{}
-	for _, name := range []string{"a", "b"} {
-		l := acquire("g."+name, name)
-		wg.Go(func() { l.Run(ctx, func(context.Context, uint64) {}) })
+	join := func(name string) (leave func()) {
+		ctx, cancel := context.WithCancel(t.Context())
 		g := Group{Bucket: bucket, Name: "g", Own: Claim{Holder: name}, TTL: MinTTL, Logger: slog.New(slog.DiscardHandler)}
 		g.Changed = func(members []string) {
 			mu.Lock()
@@ -58,7 +52,7 @@ func TestGroup(t *testing.T) {
 			known[name] = members
 		}
 		g.Stopped = func(ctx context.Context, member string) {
-			for _, key := range []string{"work", "other"} {
+			for _, key := range []string{"g.work", "g.other"} {
 				if err := bucket.Free(ctx, key, member, MinTTL); err != nil {
 					t.Error(err)
 				}
@@ -67,34 +61,50 @@ func TestGroup(t *testing.T) {
 			defer mu.Unlock()
 			calls = append(calls, member)
 		}
-		wg.Go(func() { g.Watch(ctx) })
-	}
-	both := func(want ...string) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return slices.Equal(known["a"], want) && slices.Equal(known["b"], want)
-	}
-	for end := time.Now().Add(ample); !both("a", "b", "stopped"); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the members are %v", known)
+		var wg sync.WaitGroup
+		wg.Go(func() { g.Run(ctx) })
+		return func() {
+			cancel()
+			wg.Wait()
 		}
 	}
-	for end := time.Now().Add(ample); !both("a", "b"); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the members are %v", known)
+	await := func(want []string, of ...string) {
+		t.Helper()
+		for end := time.Now().Add(ample); ; time.Sleep(5 * time.Millisecond) {
+			mu.Lock()
+			isRight := true
+			for _, name := range of {
+				isRight = isRight && slices.Equal(known[name], want)
+			}
+			text := fmt.Sprint(known)
+			mu.Unlock()
+			if isRight {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("the members are %v, want %v", text, want)
+			}
 		}
 	}
-	if stopped.Term() != 0 {
-		t.Error("a member was removed while it held its lease")
+	leaveA := join("a")
+	await([]string{"a", "stopped"}, "a")
+	leaveB := join("b")
+	defer leaveB()
+	await([]string{"a", "b", "stopped"}, "b")
+	await([]string{"a", "b"}, "a", "b")
+	if !slices.Equal(calls, []string{"stopped"}) {
+		t.Errorf("called for %v", calls)
 	}
-	time.Sleep(2 * MinTTL) // the others stay
-	if !both("a", "b") || !slices.Equal(calls, []string{"stopped"}) {
-		t.Errorf("the members are %v; called for %v", known, calls)
-	}
-	for key, want := range map[string]bool{"g.stopped": false, "work": false, "other": true} {
+	for key, want := range map[string]bool{"g.member.stopped": false, "g.work": false, "g.other": true} {
 		if revision, err := bucket.Revision(t.Context(), key, MinTTL); (revision != 0) != want || err != nil {
 			t.Errorf("%s is at revision %d, %v", key, revision, err)
 		}
+	}
+	leaveA()
+	await([]string{"b"}, "b")
+	info, err := js.Stream(t.Context(), Stream)
+	if err != nil || info.CachedInfo().State.Consumers != 0 {
+		t.Errorf("%d consumers of the leases, %v", info.CachedInfo().State.Consumers, err)
 	}
 }
 

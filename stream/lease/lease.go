@@ -35,7 +35,9 @@ type Options struct {
 	// ShouldYield reports whether another waiting replica should get the lease first; then this one does not acquire it.
 	// nil: never.
 	ShouldYield func() bool
-	Logger      *slog.Logger
+	// Observe is called with the claim of the holder whenever it was read or stored. nil: never.
+	Observe func(holder *Claim)
+	Logger  *slog.Logger
 }
 
 // Lease is one replica's part in a lease: it holds it or waits for it. Its methods are safe for concurrent use, except
@@ -43,11 +45,13 @@ type Options struct {
 type Lease struct {
 	bucket  *Bucket
 	options Options
-	began   time.Time // the moment since which state counts
+	began   time.Time     // the moment since which state counts
+	changed chan struct{} // signalled when the claim has changed and is to be stored
 
 	mu          sync.Mutex
 	state       state
 	holder      Claim    // the last known one; zero: none
+	former      string   // the holder whose claim had expired when this replica acquired the lease; "": none
 	differences []string // see Status
 	unconfirmed bool     // a write that expected that revision was not confirmed: it may be stored
 	expected    uint64
@@ -68,7 +72,8 @@ func (b *Bucket) Lease(o Options) *Lease {
 	o.TTL = cmp.Or(o.TTL, DefaultTTL)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Claim.TTL = o.TTL.Milliseconds()
-	return &Lease{bucket: b, options: o, began: time.Now(), state: state{ttl: o.TTL}}
+	return &Lease{bucket: b, options: o, began: time.Now(), changed: make(chan struct{}, 1),
+		state: state{ttl: o.TTL}}
 }
 
 // now is the time since the lease was made, by the monotonic clock.
@@ -121,9 +126,15 @@ func (l *Lease) Acquire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	switch l.read(e) {
+	next := l.read(e)
+	if e.claim != nil && l.options.Observe != nil {
+		l.options.Observe(e.claim)
+	}
+	switch next {
 	case take:
-		err = l.write(ctx, e.revision)
+		if err = l.write(ctx, e.revision); err == nil {
+			l.setFormer(e.claim)
+		}
 	case free:
 		err = l.bucket.delete(ctx, l.options.Key, e.revision, l.options.TTL)
 	}
@@ -131,6 +142,36 @@ func (l *Lease) Acquire(ctx context.Context) error {
 		return nil // another replica was first; the watch or the next attempt reports it
 	}
 	return err
+}
+
+// setFormer records whose claim this replica's has replaced.
+func (l *Lease) setFormer(c *Claim) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.former = ""; c != nil {
+		l.former = c.Holder
+	}
+}
+
+// formerHolder is the holder whose claim had expired when this replica acquired the lease; "" if there was none.
+func (l *Lease) formerHolder() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.former
+}
+
+// SetMembers changes the list of members in the claim; nil does not. The holder stores it at once, and announces it.
+func (l *Lease) SetMembers(members []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if members == nil || slices.Equal(members, l.options.Claim.Members) {
+		return
+	}
+	l.options.Claim.Members = members
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
 }
 
 // read notes a reading of the lease, and decides what to do.
@@ -155,16 +196,23 @@ func (l *Lease) read(e entry) action {
 func (l *Lease) write(ctx context.Context, revision uint64) error {
 	l.mu.Lock()
 	l.unconfirmed, l.expected = true, revision
+	claim, isNew := l.options.Claim, l.state.term == 0 || !slices.Equal(l.holder.Members, l.options.Claim.Members)
 	l.mu.Unlock()
 	sent := l.now()
-	next, err := l.bucket.write(ctx, l.options.Key, &l.options.Claim, revision, l.options.TTL)
+	next, err := l.bucket.write(ctx, l.options.Key, &claim, revision, l.options.TTL)
 	if err != nil {
 		return err
 	}
+	if isNew {
+		l.bucket.keys.Announce(l.options.Key, next)
+	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.state.confirm(next, sent, l.now())
-	l.holder, l.differences, l.unconfirmed = l.options.Claim, nil, false
+	l.holder, l.differences, l.unconfirmed = claim, nil, false
+	l.mu.Unlock()
+	if l.options.Observe != nil {
+		l.options.Observe(&claim)
+	}
 	return nil
 }
 
@@ -184,7 +232,7 @@ func differentSettings(a, b map[string]string) (keys []string) {
 // server, may renew before another replica takes the lease and too late by its own clock. The lease is renewed while
 // changed runs.
 func (l *Lease) Run(ctx context.Context, changed func(ctx context.Context, term uint64)) {
-	key := l.bucket.keys.Watch(l.options.Key, l.options.Logger)
+	key := l.bucket.keys.Watch(l.options.Key)
 	defer key.Stop()
 	terms := make(chan uint64, 1)
 	running, over := context.WithCancel(context.WithoutCancel(ctx))
@@ -203,16 +251,20 @@ func (l *Lease) Run(ctx context.Context, changed func(ctx context.Context, term 
 	defer timer.Stop()
 	last := l.Tenure()
 	terms <- last.Term
-	for {
+	for isHinted := false; ; {
 		select {
 		case <-timer.C:
-		case <-key.Changed():
-			if !key.IsDeleted() {
-				continue // a renewal
+		case <-l.changed:
+		case <-key.Changed(): // it was released, or has another list of members
+			if !isHinted && l.claimed() == 0 {
+				isHinted = true
+				timer.Reset(natsx.AnnounceDelay())
 			}
+			continue
 		case <-running.Done():
 			return
 		}
+		isHinted = false
 		began := l.now()
 		if ctx.Err() == nil || l.claimed() != 0 {
 			if err := l.Acquire(running); err != nil && ctx.Err() == nil {

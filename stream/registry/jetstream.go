@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -112,6 +111,7 @@ func CreateReplicated(ctx context.Context, js jetstream.JetStream, replicas int)
 	if err != nil {
 		return nil, fmt.Errorf("opening the model store (bucket %s): %w", Bucket, err)
 	}
+	s.bucket.AnnounceChanges()
 	return s, nil
 }
 
@@ -181,9 +181,9 @@ func (s *jetStream) compareAndSet(ctx context.Context, pipeline string, value []
 func (s *jetStream) refused(pipeline string) []natsx.Refusal { return s.bucket.Refused(pipeline) }
 
 func (s *jetStream) watch(pipeline string) (func(context.Context, uint64) error, func()) {
-	key := s.bucket.Watch(pipeline, slog.New(slog.DiscardHandler))
+	key := s.bucket.Watch(pipeline)
 	return func(ctx context.Context, revision uint64) error {
-		key.Wait(ctx, revision)
+		key.Hint(ctx, revision)
 		return nil
 	}, key.Stop
 }

@@ -21,14 +21,12 @@ const (
 // Subscriptions is how many subscriptions a connection that runs pipelines with these needs has at most.
 func Subscriptions(all []Need) int {
 	n := connectionSubscriptions
-	buckets := map[string]bool{}
 	for _, need := range all {
 		switch {
 		case need.Kind == Subject && need.Purpose == "service":
 			n += serviceSubscriptions
-		case need.Kind == Bucket && !buckets[need.Name]: // its watches, which the pipelines share
-			buckets[need.Name] = true
-			n += len(need.Streams)
+		case need.Kind == Bucket: // announcements of changes
+			n++
 		case need.Kind == Consumer, need.Kind == Subject:
 			n++
 		}

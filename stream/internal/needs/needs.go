@@ -187,9 +187,6 @@ func (n *Need) Compare(ctx context.Context, js jetstream.JetStream) (in Inspecti
 type api struct {
 	prefix   string // with a dot at its end
 	streamOf func(subject string) string
-
-	// More than one pipeline has its models in the server: one consumer watches the pointers of all.
-	watchAllModels bool
 }
 
 func newAPI(c Config) *api {
@@ -200,13 +197,6 @@ func newAPI(c Config) *api {
 	if a.streamOf == nil {
 		a.streamOf = StreamName
 	}
-	models := 0
-	for i := range c.Pipelines {
-		if hasModelBucket(&c.Pipelines[i]) {
-			models++
-		}
-	}
-	a.watchAllModels = models > 1
 	return a
 }
 
@@ -238,14 +228,10 @@ func (a *api) readAs(stream, subject string) []string {
 	return subjects
 }
 
-// watch is what a watch on the keys of a bucket needs; "" = all of them, which are not in the subject of its request.
-func (a *api) watch(stream, key string) []string {
-	create := a.request("CONSUMER", "CREATE", stream, "*")
-	if key != "" {
-		create += "." + key
-	}
-	return []string{a.request("STREAM", "INFO", stream), create, a.request("CONSUMER", "DELETE", stream, "*"),
-		"$JS.FC." + stream + ".>"}
+// follow is what following keys of a pipeline in a bucket needs, and announcing changes of them.
+func (a *api) follow(pipeline, bucket string) []string {
+	return []string{a.request("STREAM", "INFO", "KV_"+bucket), a.request("STREAM", "MSG", "GET", "KV_"+bucket),
+		natsx.ChangedSubject(pipeline, bucket)}
 }
 
 // mapped adds to subjects what the requests of a domain become: a server of the domain itself maps them before it
@@ -271,7 +257,7 @@ func pointerKey(pipeline string) string { return "$KV." + registry.Bucket + "." 
 
 // followModels is what reading the models of a pipeline and following its pointer needs.
 func (a *api) followModels(pipeline string) []string {
-	return append(a.watch(pointers, pointerKey(pipeline)), a.readModels()...)
+	return append(a.follow(pipeline, registry.Bucket), a.readModels()...)
 }
 
 // readModels is what reading models and their pointers needs. It has no direct get: a client could have its answer, a
@@ -291,24 +277,20 @@ func modelPermissions(a *api, p *spec.Pipeline) map[Role][]string {
 			a.request("DIRECT", "GET", objects, ">"), // the client looks for an object of the name before it writes one
 			StagedSubject(p.Name))
 	}
-	if a.watchAllModels {
-		run = append(run, a.request("CONSUMER", "CREATE", pointers, "*"))
-	}
 	return map[Role][]string{RoleDaemon: run, inspection: a.readModels(), RoleOperator: {a.put(pointerKey(p.Name))}}
 }
 
 func leasePermissions(a *api, p *spec.Pipeline) map[Role][]string {
-	run := append(a.watch(lease.Stream, ""), a.request("STREAM", "MSG", "GET", lease.Stream))
+	run := a.follow(p.Name, lease.BucketName)
 	key := func(name string) string {
 		return "$KV." + lease.BucketName + "." + name
 	}
 	if hasTrainerLease(p) {
-		run = append(run, a.put(key(p.Name)), a.put(key(StandbyKey(p.Name))),
-			a.request("CONSUMER", "CREATE", lease.Stream, "*", key(p.Name)))
+		run = append(run, a.put(key(p.Name)), a.put(key(StandbyKey(p.Name))))
 	}
 	if hasPartitionLeases(p) {
-		for _, name := range []string{".partition.*", ".partition.*.at", ".member.*"} {
-			run = append(run, a.put(key(p.Name+name)), a.request("CONSUMER", "CREATE", lease.Stream, "*", key(p.Name+name)))
+		for _, name := range []string{".partition.*", ".partition.*.at", ".member.*", ".coordinator"} {
+			run = append(run, a.put(key(p.Name+name)))
 		}
 	}
 	return map[Role][]string{RoleDaemon: run}
@@ -338,14 +320,10 @@ func hubStreamPermissions(a *api, _ *spec.Pipeline) map[Role][]string {
 		a.request("STREAM", "MSG", "GET", summaries.HubStream)}}
 }
 
-// keyPermissions let run read, write and watch the keys of its pipeline in a bucket.
+// keyPermissions let run read, write and follow the keys of its pipeline in a bucket.
 func keyPermissions(bucket string) func(a *api, p *spec.Pipeline) map[Role][]string {
 	return func(a *api, p *spec.Pipeline) map[Role][]string {
-		keys, stream := "$KV."+bucket+"."+p.Name+".>", "KV_"+bucket
-		// A watch of one key has the key in the subject of its request, and that of several has not.
-		run := append(append(a.watch(stream, keys), a.watch(stream, "")...), a.put(keys),
-			a.request("STREAM", "MSG", "GET", stream))
-		return map[Role][]string{RoleDaemon: run}
+		return map[Role][]string{RoleDaemon: append(a.follow(p.Name, bucket), a.put("$KV."+bucket+"."+p.Name+".>"))}
 	}
 }
 

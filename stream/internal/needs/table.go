@@ -30,7 +30,7 @@ type bucket struct {
 }
 
 // buckets is the table of the buckets and streams that belong to embedd in a server. A new stored resource is one row
-// here; keyValue and keyPermissions are the last two fields of a bucket that run reads, writes and watches under the
+// here; keyValue and keyPermissions are the last two fields of a bucket that run reads, writes and follows under the
 // keys "PIPELINE.>".
 var buckets = []bucket{
 	{registry.Bucket, "model store", "", "Keeps every model version and the pointer to the live one.",

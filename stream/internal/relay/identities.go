@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -48,10 +47,6 @@ type streamMark struct {
 
 // secretBytes is the size of a secret.
 const secretBytes = 32
-
-// minIdentityPoll is the least time between two checks that the stored key is there: a watch does not see the end of
-// its bucket at once.
-const minIdentityPoll = 2 * time.Second
 
 // parseNote reads a stored value. It returns false if there is none, or it is no key.
 func parseNote(value []byte) (n identityNote, ok bool) {
@@ -126,7 +121,7 @@ func (i *identities) marks(ctx context.Context) (map[string]streamMark, error) {
 
 // follow keeps the key stored, and follows a change of it, until ctx is done.
 func (i *identities) follow(ctx context.Context) {
-	watch := i.State.Watch(statestore.IdentityKey(i.Name), i.Log)
+	watch := i.State.Watch(statestore.IdentityKey(i.Name))
 	defer watch.Stop()
 	for attempt := 0; ctx.Err() == nil; {
 		revision, err := i.refresh(ctx)
@@ -136,9 +131,7 @@ func (i *identities) follow(ctx context.Context) {
 			i.logged.Warn(i.Log, "the stored key of the identities cannot be read or kept; trying again", "error", err)
 		default:
 			attempt = 0
-			wait, cancel := context.WithTimeout(ctx, max(minIdentityPoll, 5*i.PollInterval))
-			watch.Wait(wait, revision)
-			cancel()
+			watch.Wait(ctx, revision)
 			continue
 		}
 		natsx.Backoff(ctx, min(attempt, 5))

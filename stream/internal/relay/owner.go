@@ -67,16 +67,7 @@ func (o *owner) runShare(ctx context.Context) {
 		wg.Go(func() { o.ownWhileWanted(ctx, q, isWanted) })
 	}
 	claim := lease.NewClaim(o.memberName(), nil)
-	group := lease.Group{Bucket: o.leases, Name: o.Name + ".member", Own: claim, TTL: o.replica.LeaseTTL(), Logger: o.Log}
-	member := o.leases.Lease(lease.Options{Key: group.Name + "." + claim.Holder, Claim: claim, TTL: o.Lease,
-		Logger: o.Log})
-	wg.Go(func() {
-		if err := member.Acquire(ctx); err != nil && ctx.Err() == nil {
-			o.Log.Debug("the replica cannot announce itself to the others; trying again", "error", err)
-		}
-		member.Run(ctx, func(context.Context, uint64) {})
-		o.replica.Release(member)
-	})
+	group := lease.Group{Bucket: o.leases, Name: o.Name, Own: claim, TTL: o.replica.LeaseTTL(), Logger: o.Log}
 	group.Changed = func(members []string) {
 		for q, member := range assign(slices.Collect(maps.Keys(wanted)), members) {
 			select {
@@ -93,7 +84,7 @@ func (o *owner) runShare(ctx context.Context) {
 			}
 		}
 	}
-	group.Watch(ctx)
+	group.Run(ctx)
 }
 
 // ownWhileWanted owns a partition while it is assigned to this replica.

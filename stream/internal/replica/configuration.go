@@ -127,7 +127,7 @@ func (c *configuration) follow(ctx context.Context) {
 	}
 	changed := make(chan struct{}, 1)
 	if c.State != nil && c.Stage.Fixed == nil {
-		watch := c.State.Watch(statestore.ConfiguredKey(c.Name), c.Log)
+		watch := c.State.Watch(statestore.ConfiguredKey(c.Name))
 		defer watch.Stop()
 		var wg sync.WaitGroup
 		defer wg.Wait()

@@ -206,7 +206,7 @@ func (e *Election) Close() {
 }
 
 // ReleaseTimeout is how long the end of a process waits for the server to take a lease back; after that it expires.
-const ReleaseTimeout = 2 * time.Second
+const ReleaseTimeout = lease.ReleaseTimeout
 
 // Release releases a lease, however this process ends.
 func (e *Election) Release(l *lease.Lease) {

@@ -192,7 +192,7 @@ func (s *Schema) follow(ctx context.Context) {
 	if s.store == nil || s.State == nil {
 		return
 	}
-	watch := s.State.Watch(statestore.ContractKey(s.Name), s.Log)
+	watch := s.State.Watch(statestore.ContractKey(s.Name))
 	defer watch.Stop()
 	newest := s.record // that was stored
 	for attempt := 0; ctx.Err() == nil; {

@@ -43,7 +43,9 @@ func (s *Stores) models(ctx context.Context, p *scope.Scope) (store registry.Sto
 // Leases opens the bucket of the leases.
 func (s *Stores) Leases(ctx context.Context, p *scope.Scope) (_ *lease.Bucket, err error) {
 	if s.leases == nil {
-		s.leases, err = lease.Open(ctx, p.JS, p.Models.Replicas)
+		if s.leases, err = lease.Open(ctx, p.JS, p.Models.Replicas); err == nil {
+			s.leases.AnnounceChanges()
+		}
 	}
 	return s.leases, err
 }
