@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +18,7 @@ import (
 	carrier "github.com/embedd/embedd/internal/link"
 	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/stream/admin"
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 )
@@ -31,18 +31,34 @@ type cluster struct {
 }
 
 // newCluster starts the servers and waits until one of them leads and knows the others, which only the leader reports.
-func newCluster(t *testing.T) *cluster {
+func newCluster(t *testing.T) *cluster { return newDistantCluster(t, 0) }
+
+// newDistantCluster is newCluster with a delay of what the servers send to each other.
+func newDistantCluster(t *testing.T, delay time.Duration) *cluster {
 	t.Helper()
 	c := &cluster{T: t}
 	var routes []*url.URL
+	var ports []int
 	for range 3 {
-		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", carrier.FreePort(t))})
+		port := carrier.FreePort(t)
+		address := fmt.Sprint("127.0.0.1:", port)
+		if delay > 0 {
+			later := func([]byte) error { time.Sleep(delay); return nil }
+			l, err := carrier.New(address, later, later)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(l.Close)
+			address = l.Address()
+		}
+		ports = append(ports, port)
+		routes = append(routes, &url.URL{Scheme: "nats", Host: address})
 	}
-	for i, route := range routes {
-		port, _ := strconv.Atoi(route.Port())
+	for i, port := range ports {
 		c.options = append(c.options, &server.Options{ServerName: fmt.Sprint("s", i), Host: "127.0.0.1",
-			Port: carrier.FreePort(t), NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(), Routes: routes,
-			Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: port}})
+			Port: carrier.FreePort(t), NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
+			Routes:  slices.Delete(slices.Clone(routes), i, i+1),
+			Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: port, NoAdvertise: true}})
 		c.servers = append(c.servers, nil)
 		c.start(i)
 		t.Cleanup(func() { c.stop(i) })
@@ -242,6 +258,49 @@ func coldStart(t *testing.T, size, busy int) time.Duration {
 		r.end()
 	}
 	return last.Sub(first)
+}
+
+// TestStopInACluster: replicas that are replaced in turn leave no input to wait for the ack wait. The server that sends
+// the inputs is another than the one that receives the end of a pull, and knows of that later.
+func TestStopInACluster(t *testing.T) {
+	t.Parallel()
+	c := newDistantCluster(t, 2*time.Millisecond)
+	s := &site{T: t, js: slowJetStream(t, c.dial(0).Conn())}
+	for _, name := range []string{"in", "out"} {
+		s.make(jetstream.StreamConfig{Name: name, Replicas: 1})
+	}
+	in, err := s.js.Stream(t.Context(), "in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	leader := slices.IndexFunc(c.servers, func(one *server.Server) bool {
+		return one.Name() == in.CachedInfo().Cluster.Leader
+	})
+	s.js = slowJetStream(t, c.dial(leader).Conn())
+	var last *runner
+	for range testsize.Of(3, 20) {
+		next := s.replicaAt(c.urls(leader+1), answerer(t))
+		s.until("a replica has opened", func() bool { return len(next.Status()) > 0 && next.Status()[0].Ready })
+		s.send(20)
+		if last != nil {
+			var wg sync.WaitGroup
+			wg.Go(last.end)
+			s.send(300)
+			wg.Wait()
+		}
+		last = next
+	}
+	s.send(20)
+	s.acknowledged("p")
+	s.once(s.sent)
+	last.end()
+	made, err := s.js.Consumer(t.Context(), "in", needs.ConsumerName("p", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := made.CachedInfo().Delivered.Consumer; n != uint64(s.sent) {
+		t.Errorf("%d deliveries of %d inputs", n, s.sent)
+	}
 }
 
 // TestStartWaitsForALeader: a daemon that starts while the cluster has no leader opens its pipelines once it has one.

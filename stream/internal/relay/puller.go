@@ -21,6 +21,7 @@ import (
 type puller struct {
 	*hotPath
 	source   *source
+	work     context.Context // ends when what was pulled cannot be answered any more
 	inFlight *inFlight
 	out      chan<- *input
 	bindLog  ratelog.Limiter
@@ -158,11 +159,19 @@ func (p *puller) awaitTurn() (limit pullLimit, ok bool) {
 
 // pull fetches messages once. isRecreated is true if deliveries are counted from one again: the consumer was created
 // again, and perhaps the stream.
+//
+// In a cluster the last pull before a stop is read to its end, four seconds at most, and answered. If its subscription
+// ended with ctx, what the consumer's leader sends until the other servers know that would reach no client, and would
+// wait for the ack wait.
 func (p *puller) pull(ctx context.Context, limit pullLimit) (isRecreated bool, err error) {
 	p.source.identity.beginPull()
 	defer p.source.identity.endPull()
 	p.deliveries.Begin()
-	_, err = p.Pulls.Fetch(ctx, p.JS, p.consumer, min(limit.messages, natsx.MaxFetchMessages), limit.bytes,
+	until := ctx
+	if p.Conn.ConnectedClusterName() != "" {
+		until = p.work
+	}
+	_, err = p.Pulls.Fetch(until, p.JS, p.consumer, min(limit.messages, natsx.MaxFetchMessages), limit.bytes,
 		func(msg *natsx.Message) {
 			p.Series.Read(health.PathAnswer, len(msg.Data()))
 			in := p.received(msg, p.created)

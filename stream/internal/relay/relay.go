@@ -193,7 +193,7 @@ func (r *Relay) Serve(ctx, severed context.Context) error {
 	if r.Partitions > 0 {
 		(&owner{partitions: r.partitions, work: work, inFlight: held, out: pulled}).run(ctx)
 	} else {
-		err = (&puller{hotPath: r.hotPath, source: r.shared, inFlight: held, out: pulled}).run(ctx)
+		err = (&puller{hotPath: r.hotPath, source: r.shared, work: work, inFlight: held, out: pulled}).run(ctx)
 	}
 	endPull() // after an error of the pull, inputs must not wait for a model any longer
 	close(pulled)
