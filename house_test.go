@@ -119,7 +119,7 @@ var below = map[string][]string{
 	"internal/stage": {"internal/stage/join", "internal/stage/profile", "internal/stage/trainer", "internal/stage/window",
 		"plugin/spec",
 		"arrowio", "arrowio/wire", "model", "model/fit"},
-	"plugin":             {"internal/stage", "plugin/spec", "arrowio", "arrowio/wire"},
+	"plugin":             {"internal/stage", "plugin/spec", "model", "arrowio", "arrowio/wire"},
 	"internal/killpoint": {},
 	"internal/wildcard":  {},
 	"internal/natsx":     {"internal/wildcard"},
