@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/health"
@@ -32,7 +33,9 @@ type Options struct {
 	Logger    *slog.Logger // default: no logs
 	// Registerer receives the metrics. Engines may share one if their pipelines have different names. Default: no metrics.
 	Registerer prometheus.Registerer
-	Clock      func() time.Time // default time.Now
+	// TracerProvider receives a span of each input and of each fit. Default: none, which costs nothing.
+	TracerProvider trace.TracerProvider
+	Clock          func() time.Time // default time.Now
 	// Wait is how long Run tries to open the pipelines while the server does not answer or has no leader yet; 0: once.
 	Wait time.Duration
 	// Reload, if not nil, reads the host's configuration again for Engine.Reload, which replaces the running one. Then

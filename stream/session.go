@@ -116,6 +116,9 @@ func (s *session) openOnce(ctx context.Context, c Pipeline) (_ *pipeline, err er
 		Conditions: s.conditions[c.Name], Clock: s.options.Clock,
 		PollInterval: time.Duration(len(s.options.Pipelines)) * pollPerPipeline}, &s.activity, s.histories[c.Name], s.drain)
 	p.configuration, p.watch.Interval = &s.configuration, s.watchInterval
+	if provider := s.options.TracerProvider; provider != nil {
+		p.Tracer = provider.Tracer("github.com/embedd/embedd/stream")
+	}
 	p.DeadShare = health.NewDeadShare(c.Name, p.Conditions, p.Log)
 	if s.claimLife > 0 {
 		p.blocks.ClaimLife = s.claimLife

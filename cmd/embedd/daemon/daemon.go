@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/client"
@@ -24,6 +25,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/connection"
 	"github.com/embedd/embedd/cmd/embedd/embedded"
 	"github.com/embedd/embedd/cmd/embedd/engine"
+	"github.com/embedd/embedd/internal/ratelog"
 	"github.com/embedd/embedd/stream"
 )
 
@@ -43,20 +45,25 @@ type Options struct {
 
 // daemon is what Run holds open.
 type daemon struct {
-	options Options
-	reloads *reloader
-	log     *slog.Logger
-	engine  atomic.Pointer[stream.Engine] // nil until it exists: probes may come earlier
-	monitor *monitor
-	conn    *connection.Conn
-	dialled atomic.Pointer[connection.Conn] // conn, as the goroutines of probes read it
-	cleanup []func()
+	options   Options
+	reloads   *reloader
+	log       *slog.Logger
+	engine    atomic.Pointer[stream.Engine] // nil until it exists: probes may come earlier
+	monitor   *monitor
+	conn      *connection.Conn
+	dialled   atomic.Pointer[connection.Conn] // conn, as the goroutines of probes read it
+	traces    trace.TracerProvider            // nil: no traces are exported
+	tracesLog ratelog.Limiter
+	cleanup   []func()
 }
 
 // Run opens what the configuration asks for and serves until ctx is cancelled, then drains.
 func Run(ctx context.Context, o Options) error {
 	d := &daemon{options: o, log: o.Log}
 	defer d.close()
+	if err := d.openTraces(ctx); err != nil {
+		return err
+	}
 	if err := d.open(ctx, o.Config); err != nil {
 		return err
 	}
@@ -88,8 +95,8 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	engine, err := stream.New(stream.Options{Conn: d.conn.Conn, APIPrefix: d.conn.APIPrefix(), Pipelines: pipelines,
-		Logger: d.log, Registerer: registry, Wait: c.NATS.Wait, Leave: d.conn.Leave, Received: d.conn.Received,
-		Reload: d.reloads.reload,
+		Logger: d.log, Registerer: registry, TracerProvider: d.traces, Wait: c.NATS.Wait, Leave: d.conn.Leave,
+		Received: d.conn.Received, Reload: d.reloads.reload,
 		Opened: func() {
 			close(opened)
 			d.log.Info("serving", "server", d.conn.Address(), "pipelines", len(pipelines), "http", d.monitor.addr.String())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/natsx"
@@ -35,6 +36,7 @@ type input struct {
 	expanded     int64 // what decoding and answering it takes in addition to size
 
 	training training.Delivery
+	span     trace.Span // nil without tracing
 
 	// isStale is set when the input stream was created again: an acknowledgement would name another message.
 	isStale atomic.Bool
@@ -51,6 +53,7 @@ type answer struct {
 	result      string        // out, dead, skip or pass: one of them is counted (Invariant 10)
 	seconds     float64       // that decoding, projecting and encoding took
 	rows        health.RowCounts
+	publishing  trace.Span // until all parts are confirmed; nil without tracing
 
 	// With partitions, guarded by the mutex of the publisher:
 	next       *answer // of the same key: it is sent when this one is settled

@@ -125,6 +125,7 @@ func (c *composer) newPart(in *input, kind wire.Answer, number int, subject stri
 			o.msg.Header[pair.Key] = values[len(values)-1 : len(values) : len(values)]
 		}
 	}
+	addParent(o.msg.Header, in.span)
 	o.in, o.kind, o.index = in, kind, number
 	o.id, o.sink = c.identities.of(in.Origin, kind, number), c.dedup.sink(subject)
 	return o

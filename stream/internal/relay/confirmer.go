@@ -68,7 +68,9 @@ func (c *confirmer) settle(ctx context.Context, a *answer) {
 			c.publisher.releaseNext(a)
 		}
 	}()
+	publishing := a.publishing
 	a, err := c.deliver(ctx, a)
+	defer func() { endSpan(publishing, err) }()
 	for attempt := 0; err != nil; attempt++ {
 		if ctx.Err() != nil {
 			return
@@ -388,6 +390,7 @@ func (c *confirmer) acknowledge(ctx context.Context) {
 			c.undeliverable.remove(a.in)
 		}
 		c.logDeadLetters(a)
+		a.describe()
 		c.inFlight.remove(a.in)
 		c.release(a)
 		c.confirmed[i] = nil

@@ -95,7 +95,7 @@ func (c *core) run(ctx, severed context.Context) error {
 
 // receive queues a message, and drops the oldest ones beyond the limit.
 func (c *core) receive(msg *nats.Msg) {
-	in := &input{Message: scope.ReceivedCore(msg)}
+	in := &input{Message: scope.ReceivedCore(msg), receivedAt: time.Now()}
 	in.size = in.Size()
 	c.activity.received(0)
 	if c.training.Feed != nil && c.gate.isWaiting() {
@@ -137,11 +137,14 @@ func (c *core) reportLost(n int, why reasons) error {
 
 // answerOne answers an input. It returns false when ctx is done first.
 func (c *core) answerOne(ctx context.Context, in *input) bool {
+	beginSpan(c.Scope, in)
+	defer func() { endSpan(in.span, nil) }()
 	a := c.answer(ctx, in)
 	if a == nil {
 		return false
 	}
 	c.recordShare(a)
+	a.describe()
 	if c.publish(a) {
 		c.Series.Answered(a.result, a.rows, a.seconds)
 	}

@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/ratelog"
 	"github.com/embedd/embedd/stream/internal/deliveries"
@@ -37,6 +39,7 @@ func (p *hotPath) send(u *publisher, a *answer) {
 
 // publish calls send, for each key in the order of its inputs if order is kept.
 func (p *hotPath) publish(u *publisher, a *answer) {
+	a.publishing = childSpan(p.Scope, a.in, "publish", trace.SpanKindProducer)
 	if !a.in.source.isOrdered() || u.enqueue(a) {
 		p.send(u, a)
 	}

@@ -99,6 +99,7 @@ func (f *inFlight) remove(in *input) {
 		f.queued -= in.size
 	}
 	f.mu.Unlock()
+	endSpan(in.span, nil)
 	scope.Signal(f.freed)
 	scope.Signal(f.removed)
 }

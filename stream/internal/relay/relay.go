@@ -199,6 +199,9 @@ func (r *Relay) Serve(ctx, severed context.Context) error {
 	close(pulled)
 	wg.Wait()
 	r.activity.processing.Add(-int64(held.processing))
+	for _, in := range held.inputs {
+		endSpan(in.span, errNotAnswered)
+	}
 	left := held.all()
 	for _, msg := range left { // what is not answered is redelivered at once
 		_ = msg.Nak()
@@ -218,6 +221,9 @@ func (r *Relay) errDrain(inputs int) error {
 		"in stream %s and are answered after the next start",
 		inputs, r.drainTimeout, why, r.Stream), spec.ErrDrain)
 }
+
+// errNotAnswered is the status of the span of an input that is redelivered after a stop.
+var errNotAnswered = errors.New("stopping: not answered here")
 
 // process answers a pulled input. It returns nil if the input is not answered here. Then it was removed from held, or
 // stays there until Serve naks what is left; either way it is redelivered.
@@ -249,6 +255,7 @@ func (r *Relay) process(ctx, work context.Context, held *inFlight, in *input) *a
 	if !held.process(work, in, expanded, r.partitions.maxInFlight(), in.isSuspect) {
 		return nil
 	}
+	beginSpan(r.Scope, in)
 	a := r.answerSuspect(work, in)
 	if a == nil {
 		return nil

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/plugin"
@@ -94,7 +96,9 @@ func (t *transformer) countOwners(ctx context.Context, in *input) {
 
 func (t *transformer) transform(ctx context.Context, in *input) *answer {
 	a := &answer{in: in, result: "out"}
+	decoding := childSpan(t.Scope, in, "decode", trace.SpanKindInternal)
 	m, err := t.Running.Decode(in.Data)
+	endSpan(decoding, err)
 	t.training.OfferDecoded(&in.Message, &in.training, m, err)
 	if err == nil {
 		defer m.Release()
@@ -111,7 +115,9 @@ func (t *transformer) transform(ctx context.Context, in *input) *answer {
 	if isStale && t.WhenStale == spec.StalePass {
 		return t.pass(a, m, marks)
 	}
+	projecting := childSpan(t.Scope, in, "transform", trace.SpanKindInternal)
 	m, r, err := t.Project(ctx, in.Data, m)
+	endSpan(projecting, err)
 	switch {
 	case errors.Is(err, plugin.ErrNoModel):
 		a.result, a.rows.Skip = "skip", m.Rows()
@@ -122,6 +128,7 @@ func (t *transformer) transform(ctx context.Context, in *input) *answer {
 		return t.deadMessage(a, err)
 	}
 	defer t.Running.Release(r)
+	nameModel(in.span, r.Live)
 	bodies, pairs, err := t.encode(in, r, marks)
 	if err != nil {
 		return t.deadMessage(a, err)

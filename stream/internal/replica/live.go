@@ -149,6 +149,7 @@ const refuseTimeout = 5 * time.Second
 // Record records the outcome of a candidate: its metrics, the freshness of the live model, and in the store, for
 // `embedd model ls`, that it was rejected. Learning does not depend on the store.
 func (r *Replica) Record(o plugin.Outcome) {
+	traceFit(r.Scope, o)
 	result := "rejected"
 	switch {
 	case o.Err != nil:

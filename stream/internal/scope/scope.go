@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/stage"
@@ -40,6 +41,7 @@ type Scope struct {
 
 	Running *stage.Stage // configured by Pipeline.Stage
 	Log     *slog.Logger
+	Tracer  trace.Tracer // nil: no spans
 	Clock   func() time.Time
 	// PollInterval is the least time between two requests about something that is quiet. It grows with the number of
 	// pipelines of the process, so that the requests a second do not.

@@ -1,0 +1,116 @@
+package relay
+
+import (
+	"context"
+
+	"github.com/nats-io/nats.go"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/scope"
+)
+
+// The headers of W3C Trace Context. Those of an input are copied to its answers as all of its headers are; with
+// tracing, the answers name the input's span as their parent.
+const (
+	headerTraceParent = "traceparent"
+	headerTraceState  = "tracestate"
+)
+
+// beginSpan starts the span of an input, from its receipt to its acknowledgement. Without tracing it does nothing, and
+// the input has no span.
+func beginSpan(s *scope.Scope, in *input) {
+	if s.Tracer == nil {
+		return
+	}
+	ctx := trace.ContextWithRemoteSpanContext(context.Background(), parentOf(in.Header))
+	_, in.span = s.Tracer.Start(ctx, "process "+s.Name, trace.WithSpanKind(trace.SpanKindConsumer),
+		trace.WithTimestamp(in.receivedAt),
+		trace.WithAttributes(attribute.String("messaging.system", "nats"),
+			attribute.String("messaging.destination.name", in.Subject), attribute.String("embedd.pipeline", s.Name),
+			attribute.String("embedd.source", in.Origin.Source()), attribute.Int64("embedd.delivered", int64(in.Delivered)),
+			attribute.Int("messaging.message.body.size", len(in.Data))))
+}
+
+// childSpan starts a span of a step of an input, nil without tracing.
+func childSpan(s *scope.Scope, in *input, name string, kind trace.SpanKind) trace.Span {
+	if in.span == nil {
+		return nil
+	}
+	_, child := s.Tracer.Start(trace.ContextWithSpan(context.Background(), in.span), name, trace.WithSpanKind(kind))
+	return child
+}
+
+// endSpan ends a span, if there is one.
+func endSpan(span trace.Span, err error) {
+	if span == nil {
+		return
+	}
+	if err != nil {
+		span.SetStatus(codes.Error, err.Error())
+	}
+	span.End()
+}
+
+// nameModel adds the model of an answer to the span of its input.
+func nameModel(span trace.Span, live *plugin.Live) {
+	if span != nil {
+		span.SetAttributes(attribute.String("embedd.model.version", live.Version),
+			attribute.Int("embedd.model.epoch", live.Epoch))
+	}
+}
+
+// describe adds the result of an answer to the span of its input.
+func (a *answer) describe() {
+	span := a.in.span
+	if span == nil {
+		return
+	}
+	span.SetAttributes(attribute.String("embedd.result", a.result), attribute.Int("embedd.rows.out", a.rows.Out),
+		attribute.Int("embedd.rows.dead", a.rows.Dead), attribute.Int("embedd.rows.skip", a.rows.Skip))
+	if len(a.deadLetters) > 0 {
+		span.SetAttributes(attribute.String("embedd.code", string(a.deadLetters[0].Code)))
+		span.SetStatus(codes.Error, a.deadLetters[0].Error)
+	}
+}
+
+// parentOf reads the span context that a message carries; one that is not valid counts as none.
+func parentOf(h nats.Header) trace.SpanContext {
+	text := h.Get(headerTraceParent)
+	if len(text) < 55 || text[2] != '-' || text[35] != '-' || text[52] != '-' || text[:2] == "ff" ||
+		text[:2] == "00" && len(text) > 55 {
+		return trace.SpanContext{}
+	}
+	var c trace.SpanContextConfig
+	var err error
+	if c.TraceID, err = trace.TraceIDFromHex(text[3:35]); err != nil {
+		return trace.SpanContext{}
+	}
+	if c.SpanID, err = trace.SpanIDFromHex(text[36:52]); err != nil {
+		return trace.SpanContext{}
+	}
+	switch text[53:55] { // of the flags only the lowest bit has a meaning
+	default:
+		return trace.SpanContext{}
+	case "00", "02":
+	case "01", "03":
+		c.TraceFlags = trace.FlagsSampled
+	}
+	if state, err := trace.ParseTraceState(h.Get(headerTraceState)); err == nil {
+		c.TraceState = state
+	}
+	c.Remote = true
+	return trace.NewSpanContext(c)
+}
+
+// addParent makes the span of an input the parent of whoever reads its answer.
+func addParent(h nats.Header, span trace.Span) {
+	if span == nil || !span.SpanContext().IsValid() {
+		return
+	}
+	c := span.SpanContext()
+	h[headerTraceParent] = []string{"00-" + c.TraceID().String() + "-" + c.SpanID().String() + "-" +
+		c.TraceFlags().String()}
+}
