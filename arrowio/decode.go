@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/embedd/embedd/arrowio/internal/ipc"
+	"github.com/embedd/embedd/arrowio/internal/rowtext"
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
@@ -17,6 +18,7 @@ type Decoder struct {
 	read   ipc.Limits
 	codecs ipc.Decompressor
 	recent atomic.Pointer[recordSchema] // of the last record
+	texts  textReader
 
 	mu     sync.RWMutex
 	plans  map[int][]*entry // by the length of the schema's metadata
@@ -38,6 +40,7 @@ func NewDecoder(spec Spec) (*Decoder, error) {
 	spec.Limits = spec.Limits.orDefault()
 	d := &Decoder{spec: spec, limits: spec.Limits, read: spec.Limits.read(), plans: map[int][]*entry{}}
 	d.codecs.Body = d.limits.Body
+	d.texts.spec, d.texts.limits = &d.spec, d.limits
 	return d, nil
 }
 
@@ -51,6 +54,7 @@ type Message struct {
 	batches []*Batch
 	rows    int
 	size    int
+	table   *rowtext.Table // of a text message
 
 	first Batch // the batch of a message with one batch, which saves allocations
 	one   [1]*Batch
@@ -130,14 +134,16 @@ func (m *Message) Contract() *Contract {
 func (d *Decoder) Decode(msg []byte, c *Contract) (*Message, error) {
 	return d.withoutVaryingLists(c, func(left []string) (m *Message, err error) {
 		defer rescue(&err)
+		if d.spec.Format.IsText() {
+			return decodeText(d, msg, c, left), nil
+		}
 		return d.decode(msg, c, left), nil
 	})
 }
 
 func (d *Decoder) decode(msg []byte, c *Contract, left []string) *Message {
 	if len(msg) > d.limits.Message {
-		panic(wire.Errorf(wire.TooLarge, "the message has %d bytes, and the limit is %d", len(msg),
-			d.limits.Message).WithHint("send smaller batches or raise limits.message"))
+		panic(d.tooLong(msg))
 	}
 	f, rest, end := ipc.NextFrame(msg, true)
 	if end {
@@ -178,6 +184,12 @@ func (d *Decoder) decode(msg []byte, c *Contract, left []string) *Message {
 			d.batch(m, f, &budget)
 		}
 	}
+}
+
+// tooLong returns the error for a message over Limits.Message.
+func (d *Decoder) tooLong(msg []byte) *Error {
+	return wire.Errorf(wire.TooLarge, "the message has %d bytes, and the limit is %d", len(msg),
+		d.limits.Message).WithHint("send smaller batches or raise limits.message")
 }
 
 func byNumber(ids []int64) map[int64]int {
@@ -270,6 +282,9 @@ func (d *Decoder) Expanded(msg []byte, dim int) int {
 	if len(msg) > d.limits.Message {
 		return len(msg)
 	}
+	if d.spec.Format.IsText() {
+		return len(msg) + d.texts.memory(msg) + 4*dim*d.texts.rows(msg)
+	}
 	size, rows, ok := ipc.Expanded(msg, d.read)
 	if !ok {
 		return len(msg)
@@ -285,6 +300,8 @@ type Batch struct {
 	block1  [1]Block
 	copies  []byte   // of features that are not views on the message
 	columns []column // the feature columns in order
+	// rejected are the rows of a text message that cannot be read, or have a value of the wrong type. Their codes are set.
+	rejected []Fault
 
 	once   sync.Once
 	faults []Fault

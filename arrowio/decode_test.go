@@ -256,12 +256,13 @@ func TestFeaturesAreViews(t *testing.T) {
 func TestFaultsNameTheFirstBadElement(t *testing.T) {
 	m := decode(t, newDecoder(t, Spec{Features: []string{"a", "b", "c", "v", "w"}, Label: "label"}),
 		fixtures(t)["mixed"])
-	want := []Fault{{1, "a", "null"}, {2, "a", "NaN"}, {3, "a", "+Inf"}}
+	want := []Fault{{Row: 1, Feature: "a", What: "null"}, {Row: 2, Feature: "a", What: "NaN"},
+		{Row: 3, Feature: "a", What: "+Inf"}}
 	if got := m.Batches()[0].Faults(); !slices.Equal(got, want) {
 		t.Errorf("%v, not %v", got, want)
 	}
 	m = decode(t, newDecoder(t, Spec{Features: []string{"c", "v", "b"}}), fixtures(t)["mixed"])
-	want = []Fault{{2, "v[0]", "null"}, {3, "c", "-Inf"}}
+	want = []Fault{{Row: 2, Feature: "v[0]", What: "null"}, {Row: 3, Feature: "c", What: "-Inf"}}
 	if got := m.Batches()[0].Faults(); !slices.Equal(got, want) {
 		t.Errorf("%v, not %v", got, want)
 	}

@@ -23,7 +23,8 @@ type Output struct {
 	Columns bool   // write d float32 columns Column_0 ... instead of one fixed_size_list<float32>[d]
 	// "none", "all" (default: all columns but the features), or names and globs; a glob never matches a feature
 	Keep        []string
-	Compression string // "" or "none", "lz4", "zstd"
+	Compression string      // "" or "none", "lz4", "zstd"
+	Format      wire.Format // of outputs; "" is Arrow. As CSV an output has d columns
 }
 
 // Reduced is a message with the outputs of a model.
@@ -63,6 +64,13 @@ func NewEncoder(out Output) (*Encoder, error) {
 				"name a column, or close the bracket")
 		}
 	}
+	if out.Format != "" && !slices.Contains(wire.Formats, out.Format) {
+		return nil, unknownFormat(out.Format)
+	}
+	if out.Format.IsText() && out.Compression != "" && out.Compression != "none" {
+		return nil, wire.Errorf(wire.Internal, "compression %q is of Arrow buffers, and outputs are %s", out.Compression,
+			out.Format).WithHint("set no compression")
+	}
 	codec, e := rewrite.NewCompressor(out.Compression)
 	if e != nil {
 		return nil, e
@@ -71,10 +79,13 @@ func NewEncoder(out Output) (*Encoder, error) {
 }
 
 // Encode writes one message: the kept columns unchanged, then the output column. meta is added to the schema's metadata
-// and replaces pairs of the same key. The output has the batches of the input, including those whose rows are all
-// dropped. The error is always an *Error.
+// and replaces pairs of the same key; text has no metadata. The output has the batches of the input, including those
+// whose rows are all dropped. The error is always an *Error.
 func (e *Encoder) Encode(r Reduced, meta []wire.Pair) (msg []byte, err error) {
 	defer rescue(&err)
+	if e.out.Format.IsText() {
+		return encodeText(e, r), nil
+	}
 	d, whole := e.prepare(r)
 	return d.Write(&e.buffers, &whole, meta, e.codec), nil
 }
@@ -108,11 +119,15 @@ func noRecord(err error) *Error {
 }
 
 // Rejected writes a message of the original schema, including features, with only these rows of each batch and only the
-// dictionary entries that they use.
+// dictionary entries that they use. Of a text message these are the original bytes of the rows, in its format.
 func (e *Encoder) Rejected(m *Message, rows [][]int, meta []wire.Pair) (msg []byte, err error) {
 	defer rescue(&err)
 	if len(rows) != len(m.batches) {
 		return nil, wire.Errorf(wire.Internal, "rows for %d batches, and the message has %d", len(rows), len(m.batches))
+	}
+	if m.table != nil {
+		ascending(rows[0], m.rows)
+		return rejectedText(m.table, rows[0]), nil
 	}
 	d := e.form(m.plan, -1)
 	parts := make([]*rewrite.Part, len(m.batches))
@@ -194,7 +209,7 @@ func (e *Encoder) form(p *plan, dim int) *rewrite.Form {
 		}
 	}
 	list := dim
-	if e.out.Columns {
+	if e.hasColumns() {
 		list = 0
 	}
 	f = rewrite.NewForm(p.schema, fields, e.names(dim), list)
@@ -212,11 +227,14 @@ func (e *Encoder) form(p *plan, dim int) *rewrite.Form {
 	return f
 }
 
+// hasColumns reports whether the output has a column for each dimension.
+func (e *Encoder) hasColumns() bool { return e.out.Columns || e.out.Format == wire.FormatCSV }
+
 // names returns the names of the output columns.
 func (e *Encoder) names(dim int) (names []string) {
 	switch {
 	case dim < 0:
-	case !e.out.Columns:
+	case !e.hasColumns():
 		names = []string{e.out.Column}
 	default:
 		for j := 0; j < dim; j++ {

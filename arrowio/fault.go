@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"github.com/embedd/embedd/arrowio/internal/ipc"
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // A Fault is a row with a feature that is null, NaN, infinite, or beyond the range of float32 (outputs are float32).
@@ -14,11 +15,14 @@ type Fault struct {
 	Row     int
 	Feature string // the first such feature element
 	What    string // "null", "NaN", "+Inf", "-Inf", or the number and what is wrong with it
+	// Code is set if the row of a text message cannot be read, or has a value of the wrong type: it is no row to impute or
+	// to skip. All its features are null then, or one of them is.
+	Code wire.Code
 }
 
 // Faults returns the rows that cannot be projected as they are, ascending, one fault per row. They are computed once.
 func (b *Batch) Faults() []Fault {
-	b.once.Do(func() { b.faults = b.findFaults() })
+	b.once.Do(func() { b.faults = b.withRejected(b.findFaults()) })
 	return b.faults
 }
 
@@ -27,9 +31,10 @@ func (b *Batch) FaultsIn(rows []int) []Fault {
 	b.once.Do(func() {
 		switch len(rows) {
 		case 0:
+			b.faults = b.rejected // whose labels or keys are wrong
 			return
 		case b.data.Rows:
-			b.faults = b.findFaults()
+			b.faults = b.withRejected(b.findFaults())
 			return
 		}
 		names := map[int]string{}
@@ -38,8 +43,19 @@ func (b *Batch) FaultsIn(rows []int) []Fault {
 				b.faults = append(b.faults, b.faultAt(row, element, names))
 			}
 		}
+		b.faults = b.withRejected(b.faults)
 	})
 	return b.faults
+}
+
+// withRejected adds the rejected rows to faults. They replace other faults of their rows.
+func (b *Batch) withRejected(faults []Fault) []Fault {
+	if len(b.rejected) == 0 {
+		return faults
+	}
+	all := append(slices.Clip(b.rejected), faults...)
+	slices.SortStableFunc(all, func(a, b Fault) int { return a.Row - b.Row })
+	return slices.CompactFunc(all, func(a, b Fault) bool { return a.Row == b.Row })
 }
 
 // firstBad returns the first element of a row that is not a float32 number.

@@ -3,6 +3,7 @@ package arrowio
 import (
 	"encoding/binary"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/embedd/embedd/arrowio/internal/ipc"
@@ -62,10 +63,14 @@ type Spec struct {
 	// Sizes fixes the number of elements of columns in Features: 1 for a column of numbers, n for a column of lists of
 	// n. An entry of Features with a size is a literal name. See [Spec.Contract].
 	Sizes  map[string]int
+	Format wire.Format // of messages; "" is Arrow
 	Limits Limits
 }
 
 func (s Spec) check() error {
+	if s.Format != "" && !slices.Contains(wire.Formats, s.Format) {
+		return unknownFormat(s.Format)
+	}
 	for _, f := range s.Features {
 		if f == "" && s.Sizes[f] == 0 {
 			return wire.Errorf(wire.Internal, "an empty feature name").WithHint("name a column or a glob")
@@ -100,6 +105,10 @@ func (s Spec) check() error {
 			"run on a little-endian machine")
 	}
 	return nil
+}
+
+func unknownFormat(f wire.Format) error {
+	return wire.Errorf(wire.Internal, "format %q is unknown", f).WithHint("use one of %v", wire.Formats)
 }
 
 // Contract returns the contract if every entry of Features has a size. Otherwise ok is false and the contract depends

@@ -18,6 +18,9 @@ import (
 // output plus 64 KiB, the error is wire.TooLarge and nothing is written. The error is always an *Error.
 func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.Pair) (msgs [][]byte, err error) {
 	defer rescue(&err)
+	if e.out.Format.IsText() {
+		return splitText(e, r, limit, meta), nil
+	}
 	d, whole := e.prepare(r)
 	s := splitter{e: e, r: r, form: d, maxBytes: d.BodyLimit(limit)}
 	if whole.Size <= s.maxBytes {

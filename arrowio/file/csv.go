@@ -17,6 +17,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/embedd/embedd/arrowio/internal/number"
 )
 
 // csvReader reads CSV twice: once over every value to find the column types, once for the rows. A type guessed from the
@@ -50,14 +52,14 @@ type columnKind struct {
 	text                string
 }
 
-// see counts a trimmed value that is not missing in every column. plain is what it is by scanPlain.
-func (k *columnKind) see(s string, plain plainNumber, decimal rune, line int) {
-	if plain == noNumber && Missing(s) {
+// see counts a trimmed value that is not missing in every column. plain is what it is by number.Scan.
+func (k *columnKind) see(s string, plain number.Kind, decimal rune, line int) {
+	if plain == number.None && number.IsMissing(s) {
 		k.words++
 		return
 	}
 	k.values++
-	if plain == integer && fitsInt64(s) {
+	if plain == number.Integer && number.FitsInt64(s) {
 		k.ints++
 		k.floats++
 		if digits := strings.TrimLeft(s, "+-"); len(digits) > 1 && digits[0] == '0' {
@@ -65,18 +67,18 @@ func (k *columnKind) see(s string, plain plainNumber, decimal rune, line int) {
 		}
 		return
 	}
-	if plain != noNumber {
+	if plain != number.None {
 		k.floats++
 		return
 	}
-	if _, ok := parseFloat(s, decimal); ok { // an infinity
+	if _, ok := number.Parse(s, decimal); ok { // an infinity
 		k.floats++
 		return
 	}
 	if k.textLine == 0 {
 		k.textLine, k.text = line, s
 	}
-	if _, ok := parseBool(s); ok {
+	if _, ok := number.ParseBool(s); ok {
 		k.bools++
 	}
 }
@@ -97,16 +99,6 @@ func (k *columnKind) dataType() arrow.DataType {
 	return arrow.BinaryTypes.String
 }
 
-func parseBool(s string) (v, ok bool) {
-	switch s {
-	case "true", "True", "TRUE":
-		return true, true
-	case "false", "False", "FALSE":
-		return false, true
-	}
-	return false, false
-}
-
 func openCSV(file *os.File, path string, gz bool, how Options) (*csvReader, error) {
 	c := &csvReader{name: path, file: file, how: how, always: map[string]bool{"": true}}
 	if how.Decimal == 0 {
@@ -114,8 +106,8 @@ func openCSV(file *os.File, path string, gz bool, how Options) (*csvReader, erro
 	}
 	for _, word := range how.Missing {
 		c.always[word] = true
-		plain, _, _ := scanPlain(word, c.how.Decimal)
-		c.numbers = c.numbers || plain != noNumber
+		plain, _, _ := number.Scan(word, c.how.Decimal)
+		c.numbers = c.numbers || plain != number.None
 	}
 	if how.Delimiter == 0 {
 		c.how.Delimiter = tabDelimiter(path)
@@ -253,8 +245,8 @@ func (c *csvReader) checkHeader(header []string) error {
 			return fmt.Errorf("%s: line 1: columns %d and %d are both named %q: rename one, or use --no-header if the line "+
 				"is a row", c.name, first+1, i+1, name)
 		}
-		if _, err := strconv.ParseInt(name, 10, 64); err != nil && !Missing(name) {
-			if v, ok := parseFloat(name, c.how.Decimal); ok && !math.IsInf(v, 0) {
+		if _, err := strconv.ParseInt(name, 10, 64); err != nil && !number.IsMissing(name) {
+			if v, ok := number.Parse(name, c.how.Decimal); ok && !math.IsInf(v, 0) {
 				return fmt.Errorf("%s: line 1 holds %s, so it seems to be a row: write the names of the columns before it, or "+
 					"use --no-header, which names them x0, x1 and so on", c.name, name)
 			}
@@ -276,13 +268,13 @@ func (c *csvReader) findTypes(columns int) (rows int, err error) {
 		}
 		for i, s := range row {
 			word := strings.TrimSpace(s)
-			plain, _, _ := scanPlain(word, c.how.Decimal)
-			if (plain == noNumber || c.numbers) && c.always[word] {
+			plain, _, _ := number.Scan(word, c.how.Decimal)
+			if (plain == number.None || c.numbers) && c.always[word] {
 				continue
 			}
 			k := &c.kinds[i]
 			line := 0
-			if k.textLine == 0 && plain == noNumber {
+			if k.textLine == 0 && plain == number.None {
 				line = c.rows.line(i)
 			}
 			k.see(word, plain, c.how.Decimal, line)
@@ -349,7 +341,7 @@ func (c *csvReader) fix(k columnKind) string {
 
 // commaNumber reports whether a text is a number with another decimal mark.
 func (c *csvReader) commaNumber(text string) bool {
-	_, ok := parseFloat(text, ',')
+	_, ok := number.Parse(text, ',')
 	return ok && c.how.Decimal == '.'
 }
 
@@ -378,8 +370,8 @@ func (c *csvReader) next() (arrow.Record, error) {
 
 func (c *csvReader) append(i int, s string) error {
 	word := strings.TrimSpace(s)
-	plain, number, exact := scanPlain(word, c.how.Decimal)
-	if plain == noNumber || c.numbers {
+	plain, v, exact := number.Scan(word, c.how.Decimal)
+	if plain == number.None || c.numbers {
 		_, isText := c.builders[i].(*array.StringBuilder)
 		if c.always[word] || Missing(word) && (!isText || c.kinds[i].values == 0) {
 			c.builders[i].AppendNull()
@@ -394,12 +386,12 @@ func (c *csvReader) append(i int, s string) error {
 		ok = err == nil
 	case *array.Float64Builder:
 		if !exact {
-			number, ok = parseFloat(word, c.how.Decimal)
+			v, ok = number.Parse(word, c.how.Decimal)
 		}
-		b.Append(number)
+		b.Append(v)
 	case *array.BooleanBuilder:
 		var v bool
-		v, ok = parseBool(word)
+		v, ok = number.ParseBool(word)
 		b.Append(v)
 	case *array.StringBuilder:
 		b.Append(s)

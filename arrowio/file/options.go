@@ -1,8 +1,9 @@
 package file
 
 import (
-	"slices"
 	"strings"
+
+	"github.com/embedd/embedd/arrowio/internal/number"
 )
 
 // Options configure how a file is read.
@@ -16,11 +17,9 @@ type Options struct {
 	Label string
 }
 
-var missing = []string{"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"}
-
 // Missing reports whether a word means a missing value in a CSV column of numbers or booleans. In a text column only
 // the empty text does, because the other words may be names.
-func Missing(word string) bool { return slices.Contains(missing, word) }
+func Missing(word string) bool { return number.IsMissing(word) }
 
 // delimiters are those that the header line is searched for.
 const delimiters = ",;\t|"

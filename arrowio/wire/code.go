@@ -9,6 +9,8 @@ func (c Code) Error() string { return string(c) }
 // The codes.
 const (
 	NotArrow      Code = "not_arrow"       // the message is not an Arrow IPC stream
+	NotJSON       Code = "not_json"        // the message, or a row of it, is not JSON, or no object of fields
+	NotCSV        Code = "not_csv"         // the message, or a row of it, is not CSV with a header line
 	Truncated     Code = "truncated"       // the stream ends early
 	Malformed     Code = "malformed"       // invalid or inconsistent Arrow data
 	TooLarge      Code = "too_large"       // more bytes than a limit allows

@@ -86,6 +86,6 @@ func Clip(s string) string {
 }
 
 // Codes are all codes.
-var Codes = []Code{NotArrow, Truncated, Malformed, TooLarge, TooManyRows, TooManyFields, Unsupported, FeatureCount,
-	MissingColumn, NotNumeric, LabelType, KeyType, SchemaChanged, NameTaken, Dictionary, NonFinite, TooWide, LargeHeaders,
-	ProcessDied, Internal}
+var Codes = []Code{NotArrow, NotJSON, NotCSV, Truncated, Malformed, TooLarge, TooManyRows, TooManyFields, Unsupported,
+	FeatureCount, MissingColumn, NotNumeric, LabelType, KeyType, SchemaChanged, NameTaken, Dictionary, NonFinite, TooWide,
+	LargeHeaders, BadSubject, ProcessDied, Internal}

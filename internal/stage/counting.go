@@ -337,13 +337,11 @@ func copyOf(copies *arrowio.Encoder, m *arrowio.Message) ([]byte, error) {
 // usable counts the rows of a message that can be learned from.
 func (l *learner) usable(m *arrowio.Message) (u usableRows) {
 	for _, b := range m.Batches() {
-		faults := b.Faults()
+		faults := excluded(l.config, b)
 		for k := range b.Rows() {
 			if faulty := len(faults) > 0 && faults[0].Row == k; faulty {
 				faults = faults[1:]
-				if l.config.Nulls != spec.NullsImpute {
-					continue
-				}
+				continue
 			}
 			label, ok := "", l.config.Spec.Label == ""
 			if !ok {

@@ -154,7 +154,7 @@ func (t *lateLabels) addRows(c *spec.Config, msg *arrowio.Message, at spec.Posit
 			i += b.Rows() // lists whose length no row has shown
 			continue
 		}
-		faults := b.Faults()
+		faults := excluded(c, b)
 		for k := range b.Rows() {
 			faulty := len(faults) > 0 && faults[0].Row == k
 			if faulty {
@@ -162,7 +162,7 @@ func (t *lateLabels) addRows(c *spec.Config, msg *arrowio.Message, at spec.Posit
 			}
 			r := join.Row[waitingRow]{Position: join.Position(rowPosition(at, i)), Time: at.Time}
 			i++
-			if faulty && c.Nulls != spec.NullsImpute {
+			if faulty {
 				continue
 			}
 			r.Label, r.HasLabel = b.Label(k)

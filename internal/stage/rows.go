@@ -21,6 +21,16 @@ func rowPosition(p spec.Position, i int) window.Position {
 	return q
 }
 
+// excluded returns the faults of a batch whose rows are neither transformed nor learned from: all faults, or with
+// imputed features those of rows that cannot be read.
+func excluded(c *spec.Config, b *arrowio.Batch) []arrowio.Fault {
+	faults := b.Faults()
+	if c.Nulls != spec.NullsImpute {
+		return faults
+	}
+	return slices.DeleteFunc(slices.Clone(faults), func(f arrowio.Fault) bool { return f.Code == "" })
+}
+
 // rowOverhead is the memory of a queued row besides its features.
 const rowOverhead = 176
 
@@ -33,7 +43,7 @@ func eventOf(c *spec.Config, m *arrowio.Message, at spec.Position, features int,
 			i += batch.Rows() // lists whose length no row has shown
 			continue
 		}
-		faults := batch.Faults()
+		faults := excluded(c, batch)
 		for k := range batch.Rows() {
 			faulty := len(faults) > 0 && faults[0].Row == k
 			if faulty {
@@ -41,7 +51,7 @@ func eventOf(c *spec.Config, m *arrowio.Message, at spec.Position, features int,
 			}
 			position := rowPosition(at, i)
 			i++
-			if faulty && c.Nulls != spec.NullsImpute {
+			if faulty {
 				continue
 			}
 			label, ok := "", true
@@ -111,10 +121,7 @@ func (in *intake) count(m *arrowio.Message, c *spec.Config, learned int) {
 	faulty := in.faulty
 	for _, b := range m.Batches() {
 		in.rows += b.Rows()
-		if c.Nulls == spec.NullsImpute {
-			continue
-		}
-		for _, f := range b.Faults() {
+		for _, f := range excluded(c, b) {
 			in.faulty++
 			if in.features == nil {
 				in.features = map[string]int{}

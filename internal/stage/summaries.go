@@ -172,15 +172,13 @@ func (s *SummaryBuilder) messageRows(message *arrowio.Message, at spec.Position,
 	labelled, i := s.stage.config.Spec.Label != "", -1
 	row.MessageRows = message.Rows()
 	for _, batch := range message.Batches() {
-		faults := batch.Faults()
+		faults := excluded(s.stage.config, batch)
 		for k := range batch.Rows() {
 			i++
 			if faulty := len(faults) > 0 && faults[0].Row == k; faulty {
 				faults = faults[1:]
-				if s.stage.config.Nulls != spec.NullsImpute {
-					read.Faulty++
-					continue
-				}
+				read.Faulty++
+				continue
 			}
 			label, ok := "", true
 			if labelled {

@@ -65,13 +65,11 @@ func (s *transformer) Transform(ctx context.Context, m *arrowio.Message) (*spec.
 			return nil, fmt.Errorf("projecting batch %d with model %s: %w", i, live.Version, err)
 		}
 		r.Reduced.Y[i] = y
-		faults := far
-		if s.config.Nulls != spec.NullsImpute {
-			faults = slices.Concat(b.Faults(), far)
-			slices.SortFunc(faults, func(a, b arrowio.Fault) int { return a.Row - b.Row })
-		}
+		faults := slices.Concat(excluded(s.config, b), far)
+		slices.SortStableFunc(faults, func(a, b arrowio.Fault) int { return a.Row - b.Row })
+		faults = slices.CompactFunc(faults, func(a, b arrowio.Fault) bool { return a.Row == b.Row })
 		for _, f := range faults {
-			if s.config.Nulls == spec.NullsSkip {
+			if s.config.Nulls == spec.NullsSkip && f.Code == "" {
 				r.Skip(i, f.Row)
 			} else { // under NullsImpute, what even the mean cannot replace
 				r.Reject(i, f.Row, f)

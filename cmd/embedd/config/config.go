@@ -120,6 +120,7 @@ type Pipeline struct {
 // Input is the source of the rows. An empty Stream is core NATS, at most once.
 type Input struct {
 	Stream, Subject string
+	Format          string // arrow, json, ndjson or csv
 	Labels          string // subject of late labels; empty: labels are in the messages of their rows
 	Partitions      int    // number of partitions of the keys of Subject; 0: none
 	DoubleAck       bool   // the server confirms acknowledgements
@@ -137,6 +138,7 @@ type Schema struct {
 // Output is the destination of outputs and dead letters.
 type Output struct {
 	Subject     string
+	Format      string // arrow, json, ndjson or csv
 	Column      string
 	Columns     bool     // d columns instead of one list column
 	Keep        []string // "all", "none", or names and globs

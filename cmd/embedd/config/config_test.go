@@ -54,9 +54,9 @@ func TestFull(t *testing.T) {
 	p := c.Pipelines[0]
 	want := Pipeline{
 		Name:   "digits",
-		Input:  Input{Stream: "FEATURES", Subject: "features.digits", Labels: "labels.digits", Attempts: 5},
+		Input:  Input{Stream: "FEATURES", Subject: "features.digits", Format: "arrow", Labels: "labels.digits", Attempts: 5},
 		Schema: Schema{[]string{"pixels"}, nil, "label", "id", "reject"},
-		Output: Output{"reduced.digits", "embedding", false, []string{"all"}, "dead.digits", "none"},
+		Output: Output{"reduced.digits", "arrow", "embedding", false, []string{"all"}, "dead.digits", "none"},
 		Model: Model{Method: "lda", Blend: 1, Dim: 8, Scale: "standard", Features: "linear", Landmarks: 300, Width: 1,
 			Params: map[string]string{"ridge": "auto"}, Seed: 1,
 			Store: "auto", Keep: Keep{20, 90 * 24 * time.Hour}, Damaged: "previous"},
@@ -100,9 +100,9 @@ func TestDefaults(t *testing.T) {
 	got := fmt.Sprintf("%+v", c.Pipelines[0])
 	want := fmt.Sprintf("%+v", Pipeline{
 		Name:   "p-1",
-		Input:  Input{Subject: "features.p-1", Attempts: 5},
+		Input:  Input{Subject: "features.p-1", Format: "arrow", Attempts: 5},
 		Schema: Schema{[]string{"x*"}, nil, "label", "", "reject"},
-		Output: Output{"reduced.p-1", "embedding", false, []string{"all"}, "dead.p-1", "none"},
+		Output: Output{"reduced.p-1", "arrow", "embedding", false, []string{"all"}, "dead.p-1", "none"},
 		Model: Model{Method: "auto", Blend: 1, Scale: "standard", Features: "linear", Landmarks: 300, Width: 1, Seed: 1,
 			Store: "auto",
 			Keep:  Keep{20, 90 * 24 * time.Hour}, Damaged: "previous"},

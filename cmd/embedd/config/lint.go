@@ -361,6 +361,9 @@ func (d *document) lintOutput(p *Pipeline, earlier []Pipeline) {
 	if _, err := wildcard.ParseMapping(p.Input.Subject, p.Output.Subject); err != nil {
 		d.problem(at+"subject", "%v", err)
 	}
+	if p.Output.Format != "arrow" && p.Output.Compression != "none" {
+		d.problem(at+"compression", "it is of Arrow buffers, and output.format is %s: delete one", p.Output.Format)
+	}
 	if wildcard.Overlap(p.OutputPattern(), p.Output.Dead) {
 		d.problem(at+"dead", "the same subject as output.subject: readers could not distinguish outputs and dead letters")
 	}

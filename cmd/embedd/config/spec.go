@@ -223,6 +223,10 @@ var spec = []field{
 	{path: each + "input.subject", to: func(_ *Config, p *Pipeline) any { return &p.Input.Subject },
 		value: "features.NAME", check: checkPattern, start: "features.NAME",
 		doc: "Subject to read; the wildcards * and > are allowed."},
+	{path: each + "input.format", to: func(_ *Config, p *Pipeline) any { return &p.Input.Format },
+		value: "arrow", words: []string{"arrow", "json", "ndjson", "csv"},
+		doc: "Format of the messages, of late labels too. json: one object, an array of objects, or columns and data as " +
+			"pandas' split; ndjson: an object a line; csv: a header line and rows; see wire.md."},
 	{path: each + "input.labels", to: func(_ *Config, p *Pipeline) any { return &p.Input.Labels }, check: checkPattern,
 		doc: "Subject of late labels, messages with the columns schema.key and schema.label; see late-labels.md. Its " +
 			"stream is found by the subject. Without it labels are in the messages of their rows."},
@@ -265,6 +269,9 @@ var spec = []field{
 		doc: "Subject of the outputs. A token {{wildcard(1)}} is the token of the message's subject at the first * of " +
 			"input.subject, {{wildcard(2)}} that at the second, as in a subject mapping of NATS: input features.* and output " +
 			"reduced.{{wildcard(1)}} answer features.eu on reduced.eu. One stream has to take all such subjects."},
+	{path: each + "output.format", to: func(_ *Config, p *Pipeline) any { return &p.Output.Format },
+		value: "arrow", words: []string{"arrow", "json", "ndjson", "csv"},
+		doc: "Format of the outputs. Dead letters have that of the input."},
 	{path: each + "output.column", to: func(_ *Config, p *Pipeline) any { return &p.Output.Column }, value: "embedding",
 		check: checkNotEmpty,
 		doc:   "Name of the column that is added. Its type is fixed_size_list<float32>[dim]."},

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/cmd/embedd/files"
 	"github.com/embedd/embedd/plugin"
@@ -48,12 +49,13 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 			Stage: plugin.Config{
 				Spec: arrowio.Spec{
 					Features: p.Schema.Features, Sizes: p.Schema.Sizes, Label: p.Schema.Label, Key: p.Schema.Key,
+					Format: wire.Format(p.Input.Format),
 					Limits: arrowio.Limits{Message: int(p.Limits.Message), Body: int(p.Limits.Expanded),
 						Rows: p.Limits.Rows, Features: p.Limits.Features},
 				},
 				Nulls: plugin.Nulls(p.Schema.Nulls),
 				Output: arrowio.Output{Column: p.Output.Column, Columns: p.Output.Columns, Keep: p.Output.Keep,
-					Compression: p.Output.Compression},
+					Compression: p.Output.Compression, Format: wire.Format(p.Output.Format)},
 				Fit: p.Model.Fit(),
 				Training: plugin.Training{
 					Window: plugin.Window{Rows: p.Training.Window.Rows, Bytes: p.Training.Window.Bytes,

@@ -62,8 +62,9 @@ func Read(data []byte) (q Request, err error) {
 
 // Message is an answer that is a message, with its headers. Other answers are sent as JSON.
 type Message struct {
-	Data  []byte
-	Pairs []wire.Pair
+	Data   []byte
+	Format wire.Format
+	Pairs  []wire.Pair
 }
 
 // ErrNotTrainer is returned by operations that only the trainer answers.

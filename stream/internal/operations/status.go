@@ -38,7 +38,7 @@ func (p *Pipeline) transform(ctx context.Context, q *Request) (any, error) {
 		case spec.StaleHold:
 			return nil, WithCode(CodeStale, errors.New(p.Relay.StaleReason(age)))
 		case spec.StalePass:
-			return Message{q.Data, append(marks, wire.VersionPair())}, nil
+			return Message{q.Data, p.Stage.Spec.Format, append(marks, wire.VersionPair())}, nil
 		}
 	}
 	m, r, err := p.Relay.Project(ctx, q.Data, m)
@@ -49,15 +49,12 @@ func (p *Pipeline) transform(ctx context.Context, q *Request) (any, error) {
 		return nil, err
 	}
 	if r.RejectedRows() > 0 {
-		f := r.Faults[0]
-		return nil, WithCode(string(wire.NonFinite),
-			fmt.Errorf("%d of %d rows have features that cannot be projected: row %d, feature %q is %s; fix them, or set "+
-				"schema.nulls to impute or skip",
-				r.RejectedRows(), m.Rows(), f.Row, f.Feature, f.What))
+		code, err := relay.RejectedRows(r)
+		return nil, WithCode(string(code), err)
 	}
 	data, err := p.Running.Encode(r, marks...)
 	if err != nil {
 		return nil, err
 	}
-	return Message{data, append(r.Live.Metadata(), marks...)}, nil
+	return Message{data, p.Stage.Output.Format, append(r.Live.Metadata(), marks...)}, nil
 }

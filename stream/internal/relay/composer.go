@@ -135,19 +135,25 @@ func (c *composer) newPart(in *input, kind wire.Answer, number int, subject stri
 func (c *composer) newOutput(in *input, number int, body []byte, pairs ...[]wire.Pair) *part {
 	o := c.newPart(in, wire.AnswerOut, number, c.OutputPattern(), body, in.Header, pairs...)
 	o.msg.Subject = in.output
-	setContentType(o.msg.Header, in.Header)
+	setContentType(o.msg.Header, in.Header, c.Stage.Output.Format)
 	return o
 }
 
-// setContentType replaces the input's content type, in whatever case it is written, with that of Arrow.
-func setContentType(h, inputs nats.Header) {
+// setContentType replaces the input's content type, in whatever case it is written, with that of a format.
+func setContentType(h, inputs nats.Header, f wire.Format) {
 	for k := range inputs {
 		if strings.EqualFold(k, wire.HeaderContentType) {
 			delete(h, k)
 		}
 	}
-	h[wire.HeaderContentType] = arrowStream
+	h[wire.HeaderContentType] = contentTypes[f]
 }
 
-// arrowStream is the value of that header. It must not be changed.
-var arrowStream = []string{wire.ContentType}
+// contentTypes has the value of that header for each format. They must not be changed.
+var contentTypes = map[wire.Format][]string{"": {wire.ContentType}}
+
+func init() {
+	for _, f := range wire.Formats {
+		contentTypes[f] = []string{f.ContentType()}
+	}
+}

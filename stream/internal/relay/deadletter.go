@@ -44,14 +44,7 @@ func (c *composer) deadMessage(a *answer, cause error) *answer {
 
 // addRejectedRows adds the dead letter of the rejected rows of a message to its answer.
 func (c *composer) addRejectedRows(a *answer, r *plugin.Result) error {
-	f := r.Faults[0]
-	code, cause := wire.NonFinite, fmt.Errorf(
-		"%d of %d rows have features that cannot be projected: row %d, feature %q is %s; fix them, or set "+
-			"schema.nulls to impute or skip",
-		r.RejectedRows(), r.Reduced.Message.Rows(), f.Row, f.Feature, f.What)
-	if f.Feature == "" {
-		code, cause = wire.TooWide, fmt.Errorf("row %d: %s", f.Row, f.What)
-	}
+	code, cause := RejectedRows(r)
 	l := newDeadLetter(a.in, wire.AnswerRows, wire.KindRows, code, cause)
 	l.Rows = rejectedRows(r)
 	var err error
@@ -60,6 +53,22 @@ func (c *composer) addRejectedRows(a *answer, r *plugin.Result) error {
 	}
 	c.addDeadLetter(a, l, c.maxBytes(&c.deadLetterLimit))
 	return nil
+}
+
+// RejectedRows returns the code and the error of the rejected rows of a result: those of the first one.
+func RejectedRows(r *plugin.Result) (wire.Code, error) {
+	f := r.Faults[0]
+	switch {
+	case f.Code != "":
+		return f.Code, fmt.Errorf("%d of %d rows cannot be used: %w; correct and send them again", r.RejectedRows(),
+			r.Reduced.Message.Rows(), &arrowio.Error{Code: f.Code, Row: f.Row, Column: f.Feature, Detail: f.What})
+	case f.Feature == "":
+		return wire.TooWide, fmt.Errorf("row %d: %s", f.Row, f.What)
+	}
+	return wire.NonFinite, fmt.Errorf(
+		"%d of %d rows have features that cannot be projected: row %d, feature %q is %s; fix them, or set "+
+			"schema.nulls to impute or skip",
+		r.RejectedRows(), r.Reduced.Message.Rows(), f.Row, f.Feature, f.What)
 }
 
 // newDeadLetter returns a dead letter without its body. Attempts counts failures of processing: deliveries of a message
@@ -124,7 +133,7 @@ func (c *composer) addDeadLetter(a *answer, l *deadLetter, limit int64) {
 		}
 		o := c.newPart(l.in, kind, i, c.Dead, body[i*int(room):min((i+1)*int(room), len(body))], header, own)
 		if l.Kind == wire.KindRows {
-			setContentType(o.msg.Header, header)
+			setContentType(o.msg.Header, header, c.Stage.Spec.Format)
 		}
 		o.deadLetter = l
 		a.parts = append(a.parts, o)

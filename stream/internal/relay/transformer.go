@@ -170,6 +170,7 @@ func (t *transformer) pass(a *answer, m *arrowio.Message, marks []wire.Pair) *an
 	a.result, a.rows.Pass = "pass", m.Rows()
 	a.parts = []*part{t.newOutput(in, 0, in.Data,
 		slices.Concat([]wire.Pair{wire.VersionPair()}, in.Origin.Pairs(0, 1), marks))}
+	setContentType(a.parts[0].msg.Header, nil, t.Stage.Spec.Format)
 	return a
 }
 

@@ -120,9 +120,9 @@ func (s *Service) handler(ctx context.Context, o operations.Operation) micro.Han
 			return
 		}
 		headers := micro.Headers{}
-		out, isMessage := got.(operations.Message)
-		if isMessage {
-			headers[wire.HeaderContentType] = []string{wire.ContentType}
+		out, isRows := got.(operations.Message)
+		if isRows {
+			headers[wire.HeaderContentType] = []string{out.Format.ContentType()}
 			for _, pair := range out.Pairs {
 				headers[pair.Key] = []string{pair.Value}
 			}

@@ -1,4 +1,4 @@
-package file
+package number
 
 import (
 	"math"
@@ -11,17 +11,17 @@ import (
 // TestScanPlain: a number in digits is what strconv says it is, and an exact one has the same bits.
 func TestScanPlain(t *testing.T) {
 	check := func(s string) {
-		kind, v, exact := scanPlain(s, '.')
+		kind, v, exact := Scan(s, '.')
 		want, err := strconv.ParseFloat(s, 64)
 		_, isInt := strconv.ParseInt(s, 10, 64)
 		hasLetter := strings.ContainsAny(s, "xX_infaINFA") // Go's own forms
 		switch {
-		case kind == noNumber && err == nil && !hasLetter:
+		case kind == None && err == nil && !hasLetter:
 			t.Errorf("%q is %v, and is taken for no number", s, want)
-		case kind != noNumber && err != nil && !math.IsInf(want, 0):
+		case kind != None && err != nil && !math.IsInf(want, 0):
 			t.Errorf("%q is taken for a number", s)
-		case kind != integer && isInt == nil, kind == integer && isInt != nil && fitsInt64(s):
-			t.Errorf("%q: kind %d, as an integer: %v", s, kind, isInt)
+		case kind != Integer && isInt == nil, kind == Integer && isInt != nil && FitsInt64(s):
+			t.Errorf("%q: kind %d, as an Integer: %v", s, kind, isInt)
 		case exact && math.Float64bits(v) != math.Float64bits(want):
 			t.Errorf("%q is %v, want %v", s, v, want)
 		}
@@ -42,10 +42,10 @@ func TestScanPlain(t *testing.T) {
 		check(string(text))
 		check(strconv.FormatFloat(r.NormFloat64()*math.Pow(10, float64(r.IntN(40)-20)), "efg"[r.IntN(3)], r.IntN(20)-1, 64))
 	}
-	if kind, v, exact := scanPlain("-1,25e2", ','); kind != decimalNumber || v != -125 || !exact {
+	if kind, v, exact := Scan("-1,25e2", ','); kind != Decimal || v != -125 || !exact {
 		t.Errorf("a comma: %d, %v, %v", kind, v, exact)
 	}
-	if kind, _, _ := scanPlain("1.25", ','); kind != noNumber {
+	if kind, _, _ := Scan("1.25", ','); kind != None {
 		t.Error("a point is a number where a comma is the mark")
 	}
 }

@@ -1,49 +1,51 @@
-package file
+// Package number reads numbers and booleans as people write them in CSV.
+package number
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// plainNumber says whether a text is a number in digits.
-type plainNumber uint8
+// Kind says whether a text is a number in digits.
+type Kind uint8
 
 const (
-	noNumber plainNumber = iota // no number in digits: it may be an infinity
-	integer                     // no decimal mark and no exponent
-	decimalNumber
+	None    Kind = iota // no number in digits: it may be an infinity
+	Integer             // no decimal mark and no exponent
+	Decimal
 )
 
-// scanPlain scans a number in digits: a sign, digits with at most one decimal mark, an exponent. exact reports
+// Scan scans a number in digits: a sign, digits with at most one decimal mark, an exponent. exact reports
 // whether v is the float64 that is next to it, which holds for mantissas below 2^53 and exponents up to 22 (Clinger,
 // How to read floating point numbers accurately, PLDI 1990); strconv reads the others.
-func scanPlain(s string, decimal rune) (kind plainNumber, v float64, exact bool) {
+func Scan(s string, decimal rune) (kind Kind, v float64, exact bool) {
 	i, digits, places, mantissa := 0, 0, 0, uint64(0)
 	negative := len(s) > 0 && s[0] == '-'
 	if negative || len(s) > 0 && s[0] == '+' {
 		i++
 	}
-	kind = integer
+	kind = Integer
 	for ; i < len(s); i++ {
 		if c := s[i] - '0'; c <= 9 {
 			digits++
 			mantissa = 10*mantissa + uint64(c)
-			if kind == decimalNumber {
+			if kind == Decimal {
 				places++
 			}
-		} else if rune(s[i]) == decimal && s[i] < 0x80 && kind == integer {
-			kind = decimalNumber
+		} else if rune(s[i]) == decimal && s[i] < 0x80 && kind == Integer {
+			kind = Decimal
 		} else {
 			break
 		}
 	}
 	exponent, ok := exponentOf(s[i:])
 	if digits == 0 || !ok {
-		return noNumber, 0, false
+		return None, 0, false
 	}
 	if i < len(s) {
-		kind = decimalNumber
+		kind = Decimal
 	}
 	if exponent -= places; digits > 18 || mantissa >= 1<<53 || exponent < -22 || exponent > 22 {
 		return kind, 0, false
@@ -88,8 +90,8 @@ func exponentOf(s string) (exponent int, ok bool) {
 	return exponent, digits != ""
 }
 
-// fitsInt64 reports whether an integer in digits fits into an int64.
-func fitsInt64(s string) bool {
+// FitsInt64 reports whether an Integer in digits fits into an int64.
+func FitsInt64(s string) bool {
 	if len(s) <= 18 {
 		return true
 	}
@@ -97,8 +99,8 @@ func fitsInt64(s string) bool {
 	return err == nil
 }
 
-// parseFloat reads a decimal number or an infinity. A number beyond float64 is an infinity.
-func parseFloat(s string, decimal rune) (float64, bool) {
+// Parse reads a decimal number or an infinity. A number beyond float64 is an infinity.
+func Parse(s string, decimal rune) (float64, bool) {
 	if strings.ContainsAny(s, "xX_") { // Go's hexadecimal floats and digit separators are not CSV numbers
 		return 0, false
 	}
@@ -111,3 +113,20 @@ func parseFloat(s string, decimal rune) (float64, bool) {
 	v, err := strconv.ParseFloat(s, 64)
 	return v, err == nil || errors.Is(err, strconv.ErrRange)
 }
+
+// ParseBool reads the words for true and false.
+func ParseBool(s string) (v, ok bool) {
+	switch s {
+	case "true", "True", "TRUE":
+		return true, true
+	case "false", "False", "FALSE":
+		return false, true
+	}
+	return false, false
+}
+
+var missing = []string{"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"}
+
+// IsMissing reports whether a word means a missing value in a CSV column of numbers or booleans. In a text column only
+// the empty text does, because the other words may be names.
+func IsMissing(word string) bool { return slices.Contains(missing, word) }

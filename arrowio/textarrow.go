@@ -1,0 +1,319 @@
+package arrowio
+
+import (
+	"bytes"
+	"encoding/base64"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	arrowipc "github.com/apache/arrow/go/v15/arrow/ipc"
+
+	"github.com/embedd/embedd/arrowio/internal/ipc"
+	"github.com/embedd/embedd/arrowio/internal/rewrite"
+	"github.com/embedd/embedd/arrowio/internal/rowtext"
+	"github.com/embedd/embedd/arrowio/wire"
+)
+
+// arrowRows writes the kept fields of an Arrow message as text, one form for each type: see docs/wire.md.
+type arrowRows struct {
+	columns []string
+	quoted  [][]byte
+	batches [][]arrow.Array
+	bytes   int
+	scratch []byte
+}
+
+// newArrowRows returns the writer for outputs with further columns of these names. Arrow's reader is safe here: the
+// bytes were checked and written by this package.
+func newArrowRows(e *Encoder, m *Message, output []string) *arrowRows {
+	k := &arrowRows{bytes: m.size}
+	var fields []int
+	for _, i := range m.plan.schema.Layout.Columns {
+		if !e.keeps(m.plan, i) {
+			continue
+		}
+		name := m.plan.schema.Layout.Fields[i].Name
+		if slices.Contains(output, name) {
+			panic(nameTaken(name))
+		}
+		if m.plan.index[name] < 0 {
+			panic(wire.Errorf(wire.Malformed, "two columns have this name, which text cannot tell apart").WithHint(
+				"rename one, or do not keep it").In(name))
+		}
+		fields = append(fields, i)
+		k.columns = append(k.columns, name)
+		k.quoted = append(k.quoted, append(rowtext.AppendString(nil, name), ':'))
+	}
+	k.batches = make([][]arrow.Array, len(m.batches))
+	if len(fields) == 0 {
+		return k
+	}
+	form := rewrite.NewForm(m.plan.schema, fields, nil, 0)
+	parts := make([]*rewrite.Part, len(m.batches))
+	for i, b := range m.batches {
+		parts[i] = form.Part(&b.data, ipc.Without(0, b.data.Rows, nil), nil, 0)
+	}
+	whole := form.Whole(parts, m.dicts)
+	reader, err := arrowipc.NewReader(bytes.NewReader(form.Write(&e.buffers, &whole, nil, nil)))
+	if err != nil {
+		panic(noRecord(err))
+	}
+	defer reader.Release()
+	for i := range m.batches {
+		if !reader.Next() {
+			panic(noRecord(reader.Err()))
+		}
+		rec := reader.Record()
+		for _, column := range rec.Columns() {
+			column.Retain() // until the garbage collector takes it
+			k.batches[i] = append(k.batches[i], column)
+		}
+	}
+	return k
+}
+
+func (k *arrowRows) names() []string { return slices.Clone(k.columns) }
+
+func (k *arrowRows) size() int { return k.bytes }
+
+func (k *arrowRows) members(dst []byte, batch, row int) []byte {
+	for i, a := range k.batches[batch] {
+		dst = append(appendValue(append(dst, k.quoted[i]...), a, row), ',')
+	}
+	return dst
+}
+
+func (k *arrowRows) values(dst []byte, batch, row int) []byte {
+	for _, a := range k.batches[batch] {
+		dst = append(appendValue(dst, a, row), ',')
+	}
+	return dst
+}
+
+func (k *arrowRows) fields(dst []byte, batch, row int) []byte {
+	for _, a := range k.batches[batch] {
+		k.scratch = appendValue(k.scratch[:0], a, row)
+		dst = append(rowtext.AppendAsField(dst, k.scratch, rowtext.KindOf(k.scratch)), ',')
+	}
+	return dst
+}
+
+// appendValue appends a value of an array as JSON. Forms are lossless: numbers have their digits, what is not finite is
+// a string, times in the years 1 to 9999 are written as ISO 8601 does with all their digits, others as their integers.
+func appendValue(dst []byte, a arrow.Array, i int) []byte {
+	if a.IsNull(i) {
+		return append(dst, "null"...)
+	}
+	switch a := a.(type) {
+	case *array.Null:
+		return append(dst, "null"...)
+	case *array.Boolean:
+		return strconv.AppendBool(dst, a.Value(i))
+	case *array.Int8:
+		return strconv.AppendInt(dst, int64(a.Value(i)), 10)
+	case *array.Int16:
+		return strconv.AppendInt(dst, int64(a.Value(i)), 10)
+	case *array.Int32:
+		return strconv.AppendInt(dst, int64(a.Value(i)), 10)
+	case *array.Int64:
+		return strconv.AppendInt(dst, a.Value(i), 10)
+	case *array.Uint8:
+		return strconv.AppendUint(dst, uint64(a.Value(i)), 10)
+	case *array.Uint16:
+		return strconv.AppendUint(dst, uint64(a.Value(i)), 10)
+	case *array.Uint32:
+		return strconv.AppendUint(dst, uint64(a.Value(i)), 10)
+	case *array.Uint64:
+		return strconv.AppendUint(dst, a.Value(i), 10)
+	case *array.Float16:
+		return appendFloat(dst, float64(a.Value(i).Float32()), 32)
+	case *array.Float32:
+		return appendFloat(dst, float64(a.Value(i)), 32)
+	case *array.Float64:
+		return appendFloat(dst, a.Value(i), 64)
+	case *array.Decimal128:
+		return append(dst, a.Value(i).ToString(a.DataType().(arrow.DecimalType).GetScale())...)
+	case *array.Decimal256:
+		return append(dst, a.Value(i).ToString(a.DataType().(arrow.DecimalType).GetScale())...)
+	case *array.Dictionary:
+		return appendValue(dst, a.Dictionary(), a.GetValueIndex(i))
+	case *array.RunEndEncoded:
+		return appendValue(dst, a.Values(), a.GetPhysicalIndex(i))
+	}
+	if text, ok := textValue(a, i); ok {
+		return rowtext.AppendString(dst, text)
+	}
+	return appendNested(dst, a, i)
+}
+
+// appendFloat appends the shortest number that reads back as the same float of so many bits; what is not finite as a
+// string.
+func appendFloat(dst []byte, v float64, bits int) []byte {
+	switch {
+	case math.IsNaN(v):
+		return append(dst, `"NaN"`...)
+	case math.IsInf(v, 0):
+		return append(strconv.AppendFloat(append(dst, '"'), v, 'g', -1, bits), '"')
+	}
+	return strconv.AppendFloat(dst, v, 'g', -1, bits)
+}
+
+// textValue returns a value whose JSON form is a string.
+func textValue(a arrow.Array, i int) (text string, ok bool) {
+	switch a := a.(type) {
+	case *array.String:
+		return a.Value(i), true
+	case *array.LargeString:
+		return a.Value(i), true
+	case *array.StringView:
+		return a.Value(i), true
+	case *array.Binary:
+		return base64.StdEncoding.EncodeToString(a.Value(i)), true
+	case *array.LargeBinary:
+		return base64.StdEncoding.EncodeToString(a.Value(i)), true
+	case *array.BinaryView:
+		return base64.StdEncoding.EncodeToString(a.Value(i)), true
+	case *array.FixedSizeBinary:
+		return base64.StdEncoding.EncodeToString(a.Value(i)), true
+	case *array.Date32:
+		return dateText(int64(a.Value(i)) * 86400)
+	case *array.Date64:
+		return dateText(int64(a.Value(i)) / 1000)
+	case *array.Time32:
+		unit := a.DataType().(*arrow.Time32Type).Unit
+		return timeOfDay(int64(a.Value(i)), unit), true
+	case *array.Time64:
+		unit := a.DataType().(*arrow.Time64Type).Unit
+		return timeOfDay(int64(a.Value(i)), unit), true
+	case *array.Timestamp:
+		return timestampText(int64(a.Value(i)), a.DataType().(*arrow.TimestampType))
+	}
+	return "", false
+}
+
+// digitsOf are the digits of a second that a unit has, and perSecond how many there are in one.
+func digitsOf(u arrow.TimeUnit) (digits int, perSecond int64) {
+	return 3 * int(u), [...]int64{1, 1e3, 1e6, 1e9}[u]
+}
+
+// hasYear reports whether a time in seconds is in the years 1 to 9999, which have a form as text.
+func hasYear(seconds int64) bool { return seconds >= -62135596800 && seconds < 253402300800 }
+
+// dateText returns the day of a time in seconds.
+func dateText(seconds int64) (text string, ok bool) {
+	return time.Unix(seconds, 0).UTC().Format("2006-01-02"), hasYear(seconds)
+}
+
+// fraction returns the digits of a second behind a point, none for whole seconds.
+func fraction(v int64, digits int) string {
+	if digits == 0 {
+		return ""
+	}
+	text := strconv.FormatInt(v, 10)
+	for len(text) < digits {
+		text = "0" + text
+	}
+	return "." + text
+}
+
+func timeOfDay(v int64, u arrow.TimeUnit) string {
+	digits, per := digitsOf(u)
+	return time.Unix(v/per, 0).UTC().Format("15:04:05") + fraction(v%per, digits)
+}
+
+// timestampText returns a timestamp with a Z if the type has a time zone, in which its instants are written as UTC.
+func timestampText(v int64, t *arrow.TimestampType) (text string, ok bool) {
+	digits, per := digitsOf(t.Unit)
+	seconds, rest := v/per, v%per
+	if rest < 0 {
+		seconds, rest = seconds-1, rest+per
+	}
+	zone := ""
+	if t.TimeZone != "" {
+		zone = "Z"
+	}
+	return time.Unix(seconds, 0).UTC().Format("2006-01-02T15:04:05") + fraction(rest, digits) + zone, hasYear(seconds)
+}
+
+// appendNested appends a value with parts.
+func appendNested(dst []byte, a arrow.Array, i int) []byte {
+	switch a := a.(type) {
+	case *array.Map:
+		from, to := a.ValueOffsets(i)
+		return appendEntries(dst, a.Keys(), a.Items(), int(from), int(to))
+	case array.ListLike:
+		from, to := a.ValueOffsets(i)
+		dst = append(dst, '[')
+		for k := from; k < to; k++ {
+			if k > from {
+				dst = append(dst, ',')
+			}
+			dst = appendValue(dst, a.ListValues(), int(k))
+		}
+		return append(dst, ']')
+	case *array.Struct:
+		dst = append(dst, '{')
+		for k := range a.NumField() {
+			if k > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(rowtext.AppendString(dst, a.DataType().(*arrow.StructType).Field(k).Name), ':')
+			dst = appendValue(dst, a.Field(k), i)
+		}
+		return append(dst, '}')
+	case array.Union:
+		child, at := a.ChildID(i), i
+		if dense, ok := a.(*array.DenseUnion); ok {
+			at = int(dense.ValueOffset(i))
+		}
+		return appendValue(dst, a.Field(child), at)
+	case *array.Date32:
+		return strconv.AppendInt(dst, int64(a.Value(i)), 10)
+	case *array.Date64:
+		return strconv.AppendInt(dst, int64(a.Value(i)), 10)
+	case *array.Timestamp:
+		return strconv.AppendInt(dst, int64(a.Value(i)), 10)
+	case *array.Duration:
+		return strconv.AppendInt(dst, int64(a.Value(i)), 10)
+	case *array.MonthInterval:
+		return strconv.AppendInt(dst, int64(a.Value(i)), 10)
+	case *array.DayTimeInterval:
+		v := a.Value(i)
+		return appendIntegers(dst, int64(v.Days), int64(v.Milliseconds))
+	case *array.MonthDayNanoInterval:
+		v := a.Value(i)
+		return appendIntegers(dst, int64(v.Months), int64(v.Days), v.Nanoseconds)
+	case array.ExtensionArray:
+		return appendValue(dst, a.Storage(), i)
+	}
+	panic(wire.Errorf(wire.Unsupported, "a column of type %s has no form as text", a.DataType()).WithHint(
+		"do not keep it, or set output.format: arrow"))
+}
+
+// appendEntries appends the entries of a map as arrays of key and value.
+func appendEntries(dst []byte, keys, items arrow.Array, from, to int) []byte {
+	dst = append(dst, '[')
+	for k := from; k < to; k++ {
+		if k > from {
+			dst = append(dst, ',')
+		}
+		dst = append(appendValue(append(dst, '['), keys, k), ',')
+		dst = append(appendValue(dst, items, k), ']')
+	}
+	return append(dst, ']')
+}
+
+func appendIntegers(dst []byte, v ...int64) []byte {
+	dst = append(dst, '[')
+	for k, one := range v {
+		if k > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendInt(dst, one, 10)
+	}
+	return append(dst, ']')
+}

@@ -1,0 +1,340 @@
+package arrowio
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+
+	"github.com/embedd/embedd/arrowio/internal/ipc"
+	"github.com/embedd/embedd/arrowio/internal/rowtext"
+	"github.com/embedd/embedd/arrowio/wire"
+)
+
+// memory returns the most memory that a text message of these bytes may take in addition to them: what its fields,
+// and columns in which most rows have a value, need, and at most Limits.Body. It depends on the message alone, so that
+// Expanded knows it before anything is read.
+func (r *textReader) memory(msg []byte) int {
+	n := 1
+	for _, mark := range []byte(",{[\n") {
+		n += bytes.Count(msg, []byte{mark})
+	}
+	return min(r.limits.Body, 64<<10+16*len(msg)+64*n)
+}
+
+// rows returns an upper bound of the rows of a text message.
+func (r *textReader) rows(msg []byte) int {
+	mark := byte('\n')
+	if r.spec.Format == wire.FormatJSON {
+		mark = '{'
+		if n := bytes.Count(msg, []byte{mark}); n == 1 {
+			mark = '[' // perhaps columns and data
+		}
+	}
+	return min(r.limits.Rows, bytes.Count(msg, []byte{mark})+1)
+}
+
+// table reads the fields of a message.
+func (r *textReader) table(msg []byte) *rowtext.Table {
+	limits := rowtext.Limits{Rows: r.limits.Rows, Fields: r.limits.Fields, Depth: r.limits.Depth, Memory: r.memory(msg)}
+	switch r.spec.Format {
+	case wire.FormatJSON:
+		return rowtext.ReadJSON(msg, limits)
+	case wire.FormatNDJSON:
+		return rowtext.ReadLines(msg, limits)
+	}
+	return rowtext.ReadCSV(msg, limits)
+}
+
+// decodeText reads a message of text: its fields become the columns of one batch, which is then read as one of Arrow.
+func decodeText(d *Decoder, msg []byte, c *Contract, left []string) *Message {
+	if len(msg) > d.limits.Message {
+		panic(d.tooLong(msg))
+	}
+	t := d.texts.table(msg)
+	budget := t.Left()
+	fill := textFiller{spec: &d.spec, t: t, columns: d.texts.columns(t, c), faults: make([]*Error, len(t.Rows))}
+	for i := range t.Rows {
+		fill.faults[i] = t.Rows[i].Err
+	}
+	fill.checkReadable() // before the schema: a message of which no row can be read has no columns
+	f, err := d.texts.schemas.frameOf(fill.columns)
+	if err != nil {
+		panic(err)
+	}
+	p, _ := d.planOf(f, c, left)
+	m := &Message{decoder: d, plan: p, table: t}
+	b := m.next()
+	b.data.Chunk = fill.chunk(&p.schema.Layout, &budget, &d.codecs)
+	fill.checkReadable()
+	for row, e := range fill.faults {
+		if e != nil {
+			b.rejected = append(b.rejected, Fault{Row: row, Feature: e.Column, What: e.Detail, Code: e.Code})
+		}
+	}
+	d.add(m, b, &budget)
+	m.size = d.texts.memory(msg) - budget
+	return m
+}
+
+// textFiller fills the columns of a batch from the cells of a table.
+type textFiller struct {
+	spec    *Spec
+	t       *rowtext.Table
+	columns []textColumn
+	faults  []*Error // of each row, nil: it can be read
+	into    []columnBuffers
+}
+
+// columnBuffers are the buffers of a column, and those of its list's child.
+type columnBuffers struct {
+	column         *textColumn
+	valid, inner   *ipc.Validity
+	values, starts []byte
+	used           int // of values: bytes, or elements of lists
+	next           int // row: starts are filled up to it
+}
+
+// checkReadable panics with the first error if no row can be read.
+func (f *textFiller) checkReadable() {
+	if len(f.faults) == 0 {
+		return
+	}
+	for _, e := range f.faults {
+		if e == nil {
+			return
+		}
+	}
+	panic(f.faults[0])
+}
+
+// chunk returns the batch.
+func (f *textFiller) chunk(l *ipc.Layout, budget *int, codecs *ipc.Decompressor) ipc.Chunk {
+	size := 0
+	for i := range f.columns {
+		size += f.size(&f.columns[i])
+		if size > *budget {
+			panic(wire.Errorf(wire.TooLarge, "%d rows of %d fields take more memory than the message's length allows",
+				len(f.t.Rows), len(f.columns)).WithHint("send fields that most rows have, or fewer rows a message").In(
+				f.columns[i].name))
+		}
+	}
+	*budget -= size
+	b := ipc.NewBuilder(l, len(f.t.Rows), size, codecs)
+	f.into = make([]columnBuffers, len(f.t.Columns))
+	var absent columnBuffers
+	for i := range f.columns {
+		into := &absent
+		if at := f.columns[i].at; at >= 0 {
+			into = &f.into[at]
+		}
+		f.open(b, &f.columns[i], into)
+	}
+	for row := range f.t.Rows {
+		cells := f.t.CellsOf(row)
+		for i := range cells {
+			if e := f.set(&f.into[cells[i].Column], row, &cells[i]); e != nil && f.faults[row] == nil {
+				f.faults[row] = f.t.Keep(e.At(row))
+			}
+		}
+	}
+	for i := range f.into {
+		f.into[i].closeStarts(len(f.t.Rows))
+	}
+	return b.Chunk()
+}
+
+// size returns the bytes of a column's buffers.
+func (f *textFiller) size(c *textColumn) int {
+	n := len(f.t.Rows)
+	bits := ipc.Padded((n + 7) / 8)
+	switch c.typ {
+	case textNothing:
+		return 0
+	case textNumbers:
+		return bits + 8*n
+	case textBooleans:
+		return 2 * bits
+	case textList:
+		return bits + ipc.Padded((n*c.size+7)/8) + 8*n*c.size
+	case textLists:
+		count := f.elements(c)
+		return bits + ipc.Padded(4*n+4) + ipc.Padded((count+7)/8) + 8*count
+	}
+	return bits + ipc.Padded(4*n+4) + ipc.Padded(f.t.Columns[c.at].Bytes)
+}
+
+// elements returns the number of elements of a column of lists.
+func (f *textFiller) elements(c *textColumn) (n int) {
+	for i := range f.t.Cells {
+		if cell := &f.t.Cells[i]; int(cell.Column) == c.at && cell.Kind == rowtext.Numbers {
+			n += rowtext.Count(f.t.Bytes(cell))
+		}
+	}
+	return n
+}
+
+// open adds a column to the batch, with null in all rows.
+func (f *textFiller) open(b *ipc.Builder, c *textColumn, into *columnBuffers) {
+	n := len(f.t.Rows)
+	*into = columnBuffers{column: c, valid: b.Field(n)}
+	if c.typ == textNothing {
+		return
+	}
+	into.valid.Bits = b.Buffer((n + 7) / 8)
+	switch c.typ {
+	case textNumbers:
+		into.values = b.Buffer(8 * n)
+	case textBooleans:
+		into.values = b.Buffer((n + 7) / 8)
+	case textList, textLists:
+		count := n * c.size
+		if c.typ == textLists {
+			count = f.elements(c)
+			into.starts = b.Buffer(4*n + 4)
+		}
+		into.inner = b.Field(count)
+		into.inner.Bits = b.Buffer((count + 7) / 8)
+		into.values = b.Buffer(8 * count)
+	default:
+		into.starts = b.Buffer(4*n + 4)
+		into.values = b.Buffer(f.t.Columns[c.at].Bytes)
+	}
+}
+
+// start records where the value of a row begins.
+func (b *columnBuffers) start(row int) {
+	for ; b.next <= row; b.next++ {
+		le.PutUint32(b.starts[4*b.next:], uint32(b.used))
+	}
+}
+
+// closeStarts ends the starts of a column that has them.
+func (b *columnBuffers) closeStarts(rows int) {
+	if b.starts != nil {
+		b.start(rows)
+	}
+}
+
+// set fills in a cell.
+func (f *textFiller) set(b *columnBuffers, row int, cell *rowtext.Cell) *Error {
+	if cell.Kind == rowtext.Null {
+		return nil
+	}
+	raw := f.t.Bytes(cell)
+	switch b.column.typ {
+	case textNumbers:
+		v, isNull, ok := rowtext.Float(raw, cell.Kind)
+		if !ok {
+			return f.noNumber(b.column, cell)
+		}
+		if !isNull {
+			le.PutUint64(b.values[8*row:], math.Float64bits(v))
+			b.valid.Set(row)
+		}
+	case textBooleans:
+		kind := cell.Kind
+		if kind == rowtext.Plain || kind == rowtext.Quoted {
+			kind = rowtext.FieldKind([]byte(rowtext.Field(raw, kind)))
+		}
+		if kind == rowtext.True {
+			b.values[row>>3] |= 1 << (row & 7)
+		}
+		if kind != rowtext.Null {
+			b.valid.Set(row)
+		}
+	case textList, textLists:
+		return f.setList(b, row, cell, raw)
+	case textTexts, textJSON:
+		b.start(row)
+		if b.column.typ == textTexts {
+			raw = textOf(raw, cell.Kind)
+		}
+		b.used += copy(b.values[b.used:], raw)
+		b.valid.Set(row)
+	case textNames:
+		return f.setName(b, row, cell, raw)
+	}
+	return nil
+}
+
+// setList fills in a list.
+func (f *textFiller) setList(b *columnBuffers, row int, cell *rowtext.Cell, raw []byte) *Error {
+	c := b.column
+	if cell.Kind != rowtext.Numbers {
+		return f.noNumber(c, cell)
+	}
+	count, from := rowtext.Count(raw), row*c.size
+	if c.typ == textList && count != c.size {
+		e := wire.Errorf(wire.FeatureCount, "a list of %d elements, and %d are expected", count, c.size).In(c.name)
+		if f.spec.Sizes[c.name] == 0 {
+			e.Code = wire.SchemaChanged
+		}
+		return e
+	}
+	if c.typ == textLists {
+		from = b.used
+		b.start(row)
+		b.used += count
+	}
+	b.valid.Set(row)
+	rowtext.Floats(raw, func(k int, v float64) {
+		le.PutUint64(b.values[8*(from+k):], math.Float64bits(v))
+		b.inner.Set(from + k)
+	})
+	return nil
+}
+
+// setName fills in a label or key as its text. 3 and "3" are the same.
+func (f *textFiller) setName(b *columnBuffers, row int, cell *rowtext.Cell, raw []byte) *Error {
+	code, what := wire.LabelType, "label"
+	if b.column.name == f.spec.Key {
+		code, what = wire.KeyType, "key"
+	}
+	refuse := func(found string) *Error {
+		return wire.Errorf(code, "%s %s cannot be a %s", found, wire.Clip(string(raw)), what).WithHint(
+			"use text or an integer").In(b.column.name)
+	}
+	switch kind := cell.Kind; {
+	case kind == rowtext.Number && !rowtext.IsInteger(raw):
+		return refuse("the number")
+	case kind == rowtext.Number && string(raw) == "-0":
+		raw = raw[1:]
+	case kind == rowtext.Numbers || kind == rowtext.Nested:
+		return refuse("the value")
+	case (kind == rowtext.True || kind == rowtext.False) && code == wire.KeyType:
+		return refuse("the boolean")
+	case kind == rowtext.Plain && rowtext.FieldKind(raw) == rowtext.Number && !rowtext.IsInteger(raw):
+		return refuse("the number")
+	default:
+		if raw = textOf(raw, kind); len(raw) == 0 && kind == rowtext.Quoted {
+			return nil
+		}
+	}
+	b.start(row)
+	b.used += copy(b.values[b.used:], raw)
+	b.valid.Set(row)
+	return nil
+}
+
+// textOf returns the text of a cell.
+func textOf(raw []byte, kind rowtext.Kind) []byte {
+	switch kind {
+	case rowtext.String:
+		return []byte(rowtext.Unquote(raw))
+	case rowtext.Quoted:
+		return []byte(rowtext.Field(raw, kind))
+	}
+	return raw
+}
+
+// noNumber returns the error for a cell of a feature that holds no number, or no list of numbers.
+func (f *textFiller) noNumber(c *textColumn, cell *rowtext.Cell) *Error {
+	raw := wire.Clip(string(f.t.Bytes(cell)))
+	switch {
+	case c.typ == textNumbers && cell.Kind == rowtext.Numbers:
+		return wire.Errorf(wire.SchemaChanged, "it holds a list, and one number is expected").In(c.name)
+	case c.typ != textNumbers && cell.Kind == rowtext.Number:
+		return wire.Errorf(wire.SchemaChanged, "it holds one number, and a list is expected").In(c.name)
+	}
+	return wire.Errorf(wire.NotNumeric, "%s is no number", fmt.Sprintf("%q", raw)).In(c.name)
+}

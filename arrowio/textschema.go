@@ -1,0 +1,209 @@
+package arrowio
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/embedd/embedd/arrowio/internal/ipc"
+	"github.com/embedd/embedd/arrowio/internal/rowtext"
+)
+
+// A textType is the Arrow type that the values of a field have.
+type textType uint8
+
+const (
+	textNothing  textType = iota // no value: type null
+	textNumbers                  // float64
+	textBooleans                 // boolean
+	textTexts                    // string
+	textList                     // fixed_size_list<float64>[size]
+	textLists                    // list<float64>: the lengths may vary
+	textJSON                     // string: the JSON of values of several types, or nested ones
+	textNames                    // string: labels and keys
+)
+
+// A textColumn is a column of the batch that a text message becomes.
+type textColumn struct {
+	name string
+	typ  textType
+	size int
+	at   int // its column in the table, -1 if no row has the field
+}
+
+// dataType returns the type of a column.
+func (c *textColumn) dataType() arrow.DataType {
+	switch c.typ {
+	case textNothing:
+		return arrow.Null
+	case textNumbers:
+		return arrow.PrimitiveTypes.Float64
+	case textBooleans:
+		return arrow.FixedWidthTypes.Boolean
+	case textList:
+		return arrow.FixedSizeListOf(int32(c.size), arrow.PrimitiveTypes.Float64)
+	case textLists:
+		return arrow.ListOf(arrow.PrimitiveTypes.Float64)
+	}
+	return arrow.BinaryTypes.String
+}
+
+// A textReader turns text messages into columns.
+type textReader struct {
+	spec    *Spec
+	limits  Limits
+	schemas textSchemas
+}
+
+// columns returns the columns of a table: first the features of the contract in its order, then the other fields as
+// they appear. Without a contract all are in the order of their names, since fields of an object have no order.
+func (r *textReader) columns(t *rowtext.Table, c *Contract) []textColumn {
+	columns := make([]textColumn, 0, len(t.Columns))
+	taken := make([]bool, len(t.Columns))
+	if c != nil {
+		columns = contractColumns(columns, taken, t, c)
+	}
+	kinds := kindsOf(t, taken)
+	for i := range t.Columns {
+		if !taken[i] {
+			name := t.Columns[i].Name
+			columns = append(columns, textColumn{name: name, at: i, typ: r.typeOf(name, kinds[i], t.Shape == rowtext.CSV)})
+		}
+	}
+	if c == nil {
+		slices.SortFunc(columns, func(a, b textColumn) int { return strings.Compare(a.name, b.name) })
+	}
+	return columns
+}
+
+// contractColumns appends the feature columns of a contract and marks them. A feature that no row has is null in all
+// rows, unless the message has none of the features: then it has another schema.
+func contractColumns(columns []textColumn, taken []bool, t *rowtext.Table, c *Contract) []textColumn {
+	var at map[string]int
+	find := func(name string) int {
+		if k := len(columns); k < len(t.Columns) && t.Columns[k].Name == name {
+			return k // in the order of the contract, which is usual
+		}
+		if at == nil {
+			at = make(map[string]int, len(t.Columns))
+			for i := range t.Columns {
+				at[t.Columns[i].Name] = i
+			}
+		}
+		if i, ok := at[name]; ok {
+			return i
+		}
+		return -1
+	}
+	hasAny := len(t.Rows) == 0
+	add := func(name string, typ textType, size int) {
+		i := find(name)
+		if i >= 0 {
+			taken[i], hasAny = true, true
+		}
+		columns = append(columns, textColumn{name, typ, size, i})
+	}
+	for _, want := range c.columns {
+		switch {
+		case want.Size == 0:
+			add(want.Name, textNumbers, 0)
+		case find(want.Name) < 0 && find(elementName(want.Name, 0)) >= 0:
+			for k := range want.Size {
+				add(elementName(want.Name, k), textNumbers, 0)
+			}
+		default:
+			add(want.Name, textList, want.Size)
+		}
+	}
+	if !hasAny {
+		return columns[:0]
+	}
+	return columns
+}
+
+// typeOf returns the type of a field that is no feature of a contract.
+func (r *textReader) typeOf(name string, k rowtext.Kinds, isCSV bool) textType {
+	switch {
+	case name == r.spec.Label || name == r.spec.Key:
+		return textNames
+	case k.Only():
+		return textNothing
+	case k.Only(rowtext.Number), k.Has(rowtext.Number) && r.isNamed(name):
+		return textNumbers
+	case k.Only(rowtext.True, rowtext.False):
+		return textBooleans
+	case k.Only(rowtext.String), isCSV:
+		return textTexts
+	case k.Only(rowtext.Numbers), k.Has(rowtext.Numbers) && r.isNamed(name):
+		return textLists
+	}
+	return textJSON
+}
+
+// isNamed reports whether an entry of the Spec other than "*" selects a column: it is a feature then, and values that
+// are no numbers are faults of their rows.
+func (r *textReader) isNamed(name string) bool {
+	return slices.ContainsFunc(r.spec.Features, func(entry string) bool {
+		return entry != "*" && r.spec.matches(entry, name)
+	})
+}
+
+// kindsOf returns what the columns hold, apart from those that are taken. CSV fields are what their text is.
+func kindsOf(t *rowtext.Table, taken []bool) []rowtext.Kinds {
+	kinds := make([]rowtext.Kinds, len(t.Columns))
+	if t.Shape != rowtext.CSV {
+		for i := range t.Columns {
+			kinds[i] = t.Columns[i].Kinds
+		}
+		return kinds
+	}
+	for j := range t.Cells {
+		if c := &t.Cells[j]; !taken[c.Column] {
+			kinds[c.Column] |= 1 << rowtext.FieldKind(t.Bytes(c))
+		}
+	}
+	return kinds
+}
+
+// textSchemas caches the schemas of text messages.
+type textSchemas struct {
+	mu    sync.RWMutex
+	known map[string]ipc.Frame
+	bytes int
+}
+
+// frameOf returns the schema of these columns as a frame.
+func (s *textSchemas) frameOf(columns []textColumn) (ipc.Frame, error) {
+	key := make([]byte, 0, 16*len(columns))
+	for i := range columns {
+		c := &columns[i]
+		key = binary.AppendUvarint(append(key, byte(c.typ)), uint64(c.size))
+		key = append(binary.AppendUvarint(key, uint64(len(c.name))), c.name...)
+	}
+	s.mu.RLock()
+	known, ok := s.known[string(key)]
+	s.mu.RUnlock()
+	if ok {
+		return known, nil
+	}
+	fields := make([]arrow.Field, len(columns))
+	for i := range columns {
+		fields[i] = arrow.Field{Name: columns[i].name, Type: columns[i].dataType(), Nullable: true}
+	}
+	made, err := schemaFrameOf(arrow.NewSchema(fields, nil))
+	if err != nil {
+		return ipc.Frame{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if size := len(made.frame.Meta) + len(key); size <= maxPlanBytes {
+		if s.bytes += size; s.known == nil || len(s.known) >= maxPlans || s.bytes > maxPlanBytes {
+			s.known, s.bytes = map[string]ipc.Frame{}, size
+		}
+		s.known[string(key)] = made.frame
+	}
+	return made.frame, nil
+}
