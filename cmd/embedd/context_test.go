@@ -66,12 +66,12 @@ pipelines:
 		t.Errorf("dlq ls prints %s", out)
 	}
 	for says, args := range map[string][]string{
-		`(did you mean "operator"?)`:                {"status", "--user", "oprator"},
-		"Authorization":                             {"status"},
-		"if any flags in the group [creds user con": {"status", "--user", "operator", "--creds", "x"},
-		`has no pipeline "digit" (did you mean`:     {"tail", "--pipeline", "digit"},
-		"--subject or --pipeline is required":       {"tail"},
-		"pipeline digits has no input.labels":       {"tail", "--pipeline", "digits", "--of", "labels"},
+		`(did you mean "operator"?)`:            {"status", "--user", "oprator"},
+		"Authorization":                         {"status"},
+		"--user and --creds exclude each other": {"status", "--user", "operator", "--creds", "x"},
+		`has no pipeline "digit" (did you mean`: {"tail", "--pipeline", "digit"},
+		"--subject or --pipeline is required":   {"tail"},
+		"pipeline digits has no input.labels":   {"tail", "--pipeline", "digits", "--of", "labels"},
 	} {
 		refused(says, args...)
 	}

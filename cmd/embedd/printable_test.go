@@ -28,6 +28,7 @@ var writers = map[string]string{
 	"root.go newRoot":               "help, from this program alone",
 	"help.go completionCommand":     "the same",
 	"root.go printUsage":            "the same",
+	"frames.go answerFrames":        "messages in Arrow",
 	"init.go initCommand":           "the same",
 	"help.go versionCommand":        "the same",
 }

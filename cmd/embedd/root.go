@@ -22,6 +22,9 @@ func newRoot(e *cli.Env) *cobra.Command {
 			"exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 a check did not hold, 128+n ended by signal n",
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
 			_, e.Verb, _ = strings.Cut(cmd.CommandPath(), " ")
+			if err := cli.CheckExclusive(cmd); err != nil {
+				return err
+			}
 			if err := cli.CheckRequired(cmd, args); err != nil {
 				return err
 			}

@@ -28,7 +28,7 @@ func setupCommand(e *cli.Env) *cobra.Command {
 	permissions := f.Bool("permissions", false, "print the least permissions of each role or, with an argument, of "+
 		"one ROLE or of that of a verb, and do nothing else")
 	out := report.Flag(f, e)
-	cmd.MarkFlagsMutuallyExclusive("apply", "permissions")
+	f.Exclusive("apply", "permissions")
 	cmd.RunE = func(cmd *cobra.Command, roles []string) error {
 		ctx := cmd.Context()
 		if len(roles) > 0 && !*permissions {

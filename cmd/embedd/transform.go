@@ -39,9 +39,22 @@ func transformCommand(e *cli.Env) *cobra.Command {
 		"the model's mean, skip leaves them out", "reject", "impute", "skip")
 	var how file.Options
 	dataset.CSVFlags(f, &how)
-	f.Require("model", "data", "output")
+	frames := f.Choice("frames", "answer messages on standard input, each an Arrow IPC stream after its length in this "+
+		"`FORM`, in place of --data and -o: each with a message on standard output, or with one line on standard error",
+		"none", "uint32be")
+	log := f.String("log", "", "with --frames: append the log to this `FILE`; without it there is none")
+	f.Require("model")
+	f.Exclusive("frames", "data")
+	f.Exclusive("frames", "output")
+	cmd.Use += " --data FILE -o FILE|--frames FORM"
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
+		switch isFrames := *frames != "none"; {
+		case !isFrames && (*data == "" || *path == ""):
+			return cli.Usagef("transform: --data and -o are required, or --frames: usage: %s", cmd.UseLine())
+		case !isFrames && *log != "":
+			return cli.Usagef("transform: --log %s: want it together with --frames", *log)
+		}
 		m, err := files.ReadModel(*modelPath)
 		if err != nil {
 			return err
@@ -53,6 +66,14 @@ func transformCommand(e *cli.Env) *cobra.Command {
 		decoder, contract, err := dataset.Spec{Pinned: m.Features()}.Decoder()
 		if err != nil {
 			return fmt.Errorf("%s: %w", *modelPath, err)
+		}
+		if *frames != "none" {
+			spec := arrowio.Spec{Features: []string{"*"}, Limits: arrowio.Limits{Message: maxFrame, Body: 4 * maxFrame}}
+			if decoder, err = arrowio.NewDecoder(spec.Fixed(contract)); err != nil {
+				return err
+			}
+			t := transformer{model: m, decoder: decoder, contract: contract, encoder: encoder, nulls: *nulls, meta: modelMeta(m)}
+			return answerFrames(e, &t, *log)
 		}
 		in, err := files.Open(e, *data, how)
 		if err != nil {
@@ -116,7 +137,7 @@ func modelMeta(fitted *model.Model) []wire.Pair {
 // transformer decodes, projects and encodes batches as the daemon does: the embedding of a file equals, bit by bit,
 // what the daemon would publish.
 type transformer struct {
-	in       *file.Reader
+	in       *file.Reader // nil: messages come from elsewhere
 	model    *model.Model
 	decoder  *arrowio.Decoder
 	contract *arrowio.Contract
@@ -161,7 +182,7 @@ func (t *transformer) run(ctx context.Context, e *cli.Env, out *file.Writer) err
 func (t *transformer) batch(msg []byte) ([]byte, error) {
 	m, err := t.decoder.Decode(msg, t.contract)
 	if err != nil {
-		return nil, dataset.ExplainBatch(err, t.in, t.path, t.rows)
+		return nil, t.explain(err)
 	}
 	defer m.Release()
 	t.columns.See(m)
@@ -180,9 +201,17 @@ func (t *transformer) batch(msg []byte) ([]byte, error) {
 	}
 	out, err := t.encoder.Encode(r, t.meta)
 	if err != nil {
-		return nil, dataset.ExplainBatch(err, t.in, t.path, t.rows)
+		return nil, t.explain(err)
 	}
 	return out, nil
+}
+
+// explain adds the place to the error of a batch.
+func (t *transformer) explain(err error) error {
+	if t.in == nil {
+		return fmt.Errorf("%s: %w", t.path, err)
+	}
+	return dataset.ExplainBatch(err, t.in, t.path, t.rows)
 }
 
 // faulty applies --nulls to a batch and returns the rows to drop.

@@ -254,8 +254,29 @@ func (f *Flags) Choice(name, usage string, words ...string) *string {
 	return &value
 }
 
+// exclusive is the annotation of a flag with those that it excludes.
+const exclusive = "embedd_exclusive"
+
 // Exclusive refuses a command line that has more than one of the flags.
-func (f *Flags) Exclusive(names ...string) { f.command.MarkFlagsMutuallyExclusive(names...) }
+func (f *Flags) Exclusive(names ...string) {
+	for _, name := range names {
+		d := f.Lookup(name)
+		f.SetAnnotation(name, exclusive, append(d.Annotations[exclusive], names...))
+	}
+}
+
+// CheckExclusive returns a usage error if two flags exclude each other.
+func CheckExclusive(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(d *pflag.Flag) {
+		for _, name := range d.Annotations[exclusive] {
+			if other := cmd.Flags().Lookup(name); other != d && other.Changed && err == nil {
+				err = Usagef("%s%s and %s exclude each other: leave one out", ErrorPrefix(cmd), dashed(shortest(d)),
+					dashed(shortest(other)))
+			}
+		}
+	})
+	return err
+}
 
 // Offer registers the words with which the shell completes a flag.
 func (f *Flags) Offer(name string, words ...string) {

@@ -33,6 +33,9 @@ func isInterpreted(r rune) bool {
 	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
 }
 
+// OneLine replaces the line breaks of a text by spaces.
+func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
 // PrintableJSON writes JSON with the same characters as JSON escapes, which decode to them.
 type PrintableJSON struct{ io.Writer }
 
