@@ -280,8 +280,7 @@ func (e *Engine) updateMetrics(ctx context.Context) {
 			recorded = now
 			for _, p := range e.pipelines() {
 				s := p.status()
-				messages, dead := p.Series.Total()
-				p.operations.History.Add(now, &s, messages, dead)
+				p.operations.History.Add(now, &s)
 			}
 		}
 		for _, p := range e.pipelines() {

@@ -17,6 +17,12 @@ import (
 // Request is a request to a running pipeline, by Engine.Do or to an endpoint of its service.
 type Request = operations.Request
 
+// Points are the answer of the endpoint points.
+type Points = operations.Points
+
+// PointModel is a model of Points.
+type PointModel = operations.PointModel
+
 // Message is an answer of Engine.Do that is a message, with its headers.
 type Message = operations.Message
 
@@ -70,6 +76,19 @@ func (p *pipeline) askTrainer(ctx context.Context, endpoint string, q Request) (
 	}
 	return json.RawMessage(msg.Data), nil
 }
+
+// MaxMessage is the size limit of a pipeline's messages, in bytes.
+func (e *Engine) MaxMessage(pipeline string) (int64, error) {
+	for _, p := range e.pipelines() {
+		if p.Name == pipeline {
+			return p.operations.MaxMessage(), nil
+		}
+	}
+	return 0, fmt.Errorf("%w: %s", ErrNoPipeline, pipeline)
+}
+
+// WithCode returns an error with a code, for a host's own requests.
+func WithCode(code string, err error) error { return operations.WithCode(code, err) }
 
 // ErrorCode is the code of an error that Engine.Do returned.
 func ErrorCode(err error) string { return operations.CodeOf(err) }

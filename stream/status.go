@@ -30,6 +30,7 @@ func (p *pipeline) status() Status {
 		Labels:     p.Running.LabelStatus(),
 		FixedModel: p.Stage.Fixed != nil}
 	s.Generation = p.configuration.current()
+	s.Messages, s.DeadRows = p.Series.Total()
 	p.training.Report(&s)
 	p.replica.Report(&s)
 	p.relay.Report(&s)

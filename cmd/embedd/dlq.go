@@ -15,7 +15,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/spf13/cobra"
 
-	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/client"
 	"github.com/embedd/embedd/cmd/embedd/files"
@@ -96,32 +95,6 @@ func parseTime(s string) (time.Time, error) {
 	return at, nil
 }
 
-// listedLetter is one line of `embedd dlq ls --format json`.
-type listedLetter struct {
-	Stream   string    `json:"stream"`
-	Number   uint64    `json:"number"`
-	Time     time.Time `json:"time"`
-	Subject  string    `json:"subject"` // of the dead letter
-	Code     string    `json:"code"`
-	Kind     string    `json:"kind"`
-	Source   string    `json:"source,omitempty"`
-	Input    string    `json:"input"` // the subject of the message
-	Attempts int       `json:"attempts"`
-	Rows     string    `json:"rows,omitempty"`
-	Bytes    int       `json:"bytes"`
-	Parts    int       `json:"parts"`
-	Of       int       `json:"of"`
-	Error    string    `json:"error"`
-}
-
-func listedOf(l *admin.DeadLetter) listedLetter {
-	attempts, _ := strconv.Atoi(l.Header.Get(wire.HeaderAttempts))
-	return listedLetter{Stream: l.Stream, Number: l.Number, Time: l.Time, Subject: l.Subject,
-		Code: l.Header.Get(wire.HeaderCode), Kind: l.Header.Get(wire.HeaderKind), Source: l.Header.Get(wire.HeaderSource),
-		Input: l.Header.Get(wire.HeaderSubject), Attempts: attempts, Rows: l.Header.Get(wire.HeaderRows), Bytes: l.Bytes,
-		Parts: l.Parts, Of: l.Of, Error: l.Header.Get(wire.HeaderError)}
-}
-
 func dlqLsCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ls [PIPELINE]", Short: "list dead letters, the newest last",
@@ -145,7 +118,7 @@ func dlqLsCommand(e *cli.Env) *cobra.Command {
 		n := 0
 		var t *report.Table
 		err = letters.Read(ctx, js, func(l *admin.DeadLetter) error {
-			one := listedOf(l)
+			one := l.Listed()
 			if out.JSON {
 				return out.Object(one)
 			}
@@ -179,7 +152,7 @@ func dlqLsCommand(e *cli.Env) *cobra.Command {
 
 // shownLetter is what `embedd dlq show --format json` prints.
 type shownLetter struct {
-	listedLetter
+	admin.ListedLetter
 	Headers nats.Header `json:"headers"` // of the message, without the server's and embedd's
 	File    string      `json:"file,omitempty"`
 }
@@ -230,7 +203,7 @@ func dlqShowCommand(e *cli.Env) *cobra.Command {
 				return err
 			}
 		}
-		one := listedOf(l)
+		one := l.Listed()
 		one.Bytes = len(body)
 		if out.JSON {
 			return out.Object(shownLetter{one, header, *path})
@@ -249,7 +222,7 @@ func letterNumber(s string) (uint64, error) {
 	return n, nil
 }
 
-func printLetter(out *report.Output, l listedLetter, header nats.Header, body []byte, path string) error {
+func printLetter(out *report.Output, l admin.ListedLetter, header nats.Header, body []byte, path string) error {
 	t := out.Table()
 	t.Row("error", l.Error)
 	t.Row("code", l.Code)
@@ -270,21 +243,6 @@ func printLetter(out *report.Output, l listedLetter, header nats.Header, body []
 		t.Row("saved in", path)
 	}
 	return t.Flush()
-}
-
-// replayedLetter is one line of `embedd dlq replay --format json`.
-type replayedLetter struct {
-	Stream string `json:"stream"`
-	Number uint64 `json:"number"`
-	Code   string `json:"code"`
-	Source string `json:"source,omitempty"`
-	To     string `json:"to"`
-	Bytes  int    `json:"bytes"`
-	As     string `json:"as,omitempty"`    // STREAM:NUMBER of the new message
-	Again  bool   `json:"again,omitempty"` // it was replayed before, and the stream took no second message
-	Kept   bool   `json:"kept"`            // it is still among the dead letters
-	DryRun bool   `json:"dry_run,omitempty"`
-	Error  string `json:"error,omitempty"` // why it was not replayed
 }
 
 func dlqReplayCommand(e *cli.Env) *cobra.Command {
@@ -322,7 +280,7 @@ func dlqReplayCommand(e *cli.Env) *cobra.Command {
 			return err
 		}
 		defer done()
-		r := &replay{js: js, to: *to, keep: *keep, dry: *dry, out: out}
+		r := &replay{js: js, how: admin.Replays{To: *to, Keep: *keep, DryRun: *dry}, out: out}
 		letters, err := which.of(pipeline, true)
 		if err != nil {
 			return err
@@ -364,39 +322,24 @@ func chosen(args []string) (pipeline string, numbers []uint64, err error) {
 // replay replays dead letters one after another, and reports each.
 type replay struct {
 	js           jetstream.JetStream
-	to           string
-	keep, dry    bool
+	how          admin.Replays
 	out          *report.Output
 	done, failed int
 }
 
 func (r *replay) one(ctx context.Context, l *admin.DeadLetter) error {
-	one := replayedLetter{Stream: l.Stream, Number: l.Number, Code: l.Header.Get(wire.HeaderCode),
-		Source: l.Header.Get(wire.HeaderSource), To: cmp.Or(r.to, l.Header.Get(wire.HeaderSubject)), Bytes: l.Bytes,
-		Kept: true, DryRun: r.dry}
-	what := "would be replayed"
-	var failed error // of the removal, which would fail for each
-	if !r.dry {
-		ctx, cancel := context.WithTimeout(ctx, client.Timeout)
-		defer cancel()
-		sent, err := l.Replay(ctx, r.js, r.to)
-		one.As, one.Again = sent.As, sent.Duplicate
-		switch {
-		case err != nil:
-			one.Error = err.Error()
-			what = "not replayed: " + one.Error
-		case sent.Duplicate:
-			what = "was replayed before, as " + sent.As
-		default:
-			what = strings.TrimSuffix("replayed as "+sent.As, " as ")
-		}
-		if err == nil && !r.keep {
-			if failed = l.Remove(ctx, r.js); failed != nil {
-				one.Error = fmt.Sprintf("it was not deleted, and would be replayed again: %v", failed)
-				what += ", but " + one.Error
-			}
-			one.Kept = failed != nil
-		}
+	one, failed := r.how.Do(ctx, r.js, l)
+	what := strings.TrimSuffix("replayed as "+one.As, " as ")
+	switch {
+	case one.DryRun:
+		what = "would be replayed"
+	case one.Error != "" && failed == nil:
+		what = "not replayed: " + one.Error
+	case one.Again:
+		what = "was replayed before, as " + one.As
+	}
+	if failed != nil {
+		what += ", but " + one.Error
 	}
 	if one.Error == "" {
 		r.done++
@@ -420,7 +363,7 @@ func (r *replay) end() error {
 	switch {
 	case r.failed > 0:
 		return fmt.Errorf("%d dead letters were replayed and %d could not be", r.done, r.failed)
-	case r.dry:
+	case r.how.DryRun:
 		r.out.Printf("%d dead letters would be replayed\n", r.done)
 	default:
 		r.out.Printf("%d dead letters were replayed\n", r.done)

@@ -225,7 +225,7 @@ pipelines:
 						as("operator", 0, "model", verb, "a")
 					}
 					as("viewer", 0, "dlq", "ls", "--subject", "dead.late")
-					var letter listedLetter
+					var letter admin.ListedLetter
 					if err := json.Unmarshal([]byte(as("viewer", 0, "dlq", "ls", "a", "--format", "json")), &letter); err != nil {
 						t.Fatal(err)
 					}

@@ -40,6 +40,7 @@ type DeadLetters struct {
 	Codes        []string  // with one of these codes; none: any
 	Since, Until time.Time // stored between these times; zero: no bound
 	Bodies       bool      // read the bodies too
+	Within       uint64    // only among the newest messages of each stream, so many; 0: all
 }
 
 // maxIncomplete bounds the incomplete dead letters that are kept while a stream is read.
@@ -57,7 +58,10 @@ func (d DeadLetters) Read(ctx context.Context, js jetstream.JetStream, handle fu
 	}
 	for _, s := range streams {
 		config := jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy}
-		if !d.Since.IsZero() {
+		switch last := s.CachedInfo().State.LastSeq; {
+		case d.Within > 0 && last > d.Within:
+			config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, last-d.Within+1
+		case !d.Since.IsZero():
 			config.DeliverPolicy, config.OptStartTime = jetstream.DeliverByStartTimePolicy, &d.Since
 		}
 		parts := &assembler{handle: func(l *DeadLetter) error {

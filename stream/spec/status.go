@@ -86,6 +86,9 @@ type Status struct {
 	// Claimed counts the answers that were sent under a second identity, because another message had theirs.
 	Claimed uint64
 
+	// Messages counts the inputs that were answered since the start, DeadRows the rows that became dead letters.
+	Messages, DeadRows float64
+
 	Conditions []Condition // what blocks answers, or needs attention
 	Deliveries *Deliveries // nil where replicas share no consumer
 
@@ -110,6 +113,8 @@ type Report struct {
 	Halted        bool           `json:"halted,omitempty"`        // too many messages were bad; reason has the details
 	Undeliverable *Undeliverable `json:"undeliverable,omitempty"` // inputs that cannot be stored in any form now
 	Claimed       uint64         `json:"claimed,omitempty"`       // answers whose identity another message had
+	Messages      float64        `json:"messages"`                // inputs that were answered since the start
+	DeadRows      float64        `json:"dead_rows"`               // rows that became dead letters since the start
 	Conditions    []Condition    `json:"conditions,omitempty"`    // what blocks answers, or needs attention
 	Role          Role           `json:"role"`
 	Partitions    *int           `json:"partitions,omitempty"` // that this process holds; absent without partitions
@@ -285,8 +290,8 @@ func (s Status) Report() Report {
 	}
 	r := Report{Pipeline: s.Pipeline, State: s.State, Ready: s.Ready, Reason: s.Reason, Halted: s.Halted != "",
 		Store: s.Store, Changes: s.Changes, Schema: s.schema(), Generation: s.Generation,
-		Role: s.Role, Claimed: s.Claimed, Partitions: s.Partitions, IsTrainer: s.IsTrainer,
-		Trainer: s.Trainer, Term: s.Term, Revision: s.Revision,
+		Messages: s.Messages, DeadRows: s.DeadRows, Role: s.Role, Claimed: s.Claimed, Partitions: s.Partitions,
+		IsTrainer: s.IsTrainer, Trainer: s.Trainer, Term: s.Term, Revision: s.Revision,
 		Conditions: s.Conditions, Deliveries: s.Deliveries,
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
 			Dropped: g.Dropped, OverClassLimit: g.OverClassLimit, RareClassRows: g.RareClassRows, Outliers: g.Outliers,

@@ -74,7 +74,11 @@ type HTTP struct {
 	Cert, Key     string   // PEM files; TLS if they are set
 	Hosts         []string // names that requests may be for, besides addresses and localhost
 	TokenFile     string   // has the token that /metrics requires
+	UsersFile     string   // has users and hashes of their passwords
 	AllowInsecure bool     // allow addresses beyond loopback without TLS or token
+	Operate       string   // whether requests may change something: auto, true or false
+	Clients       int      // maximum number of open event streams
+	Points        int      // maximum number of rows of the console's scatter plot
 }
 
 // WithUser returns the connection with the login of a role in place of its own.
@@ -98,6 +102,9 @@ func (n NATS) WithUser(role string) (NATS, error) {
 	}
 	return n, nil
 }
+
+// MayOperate reports whether requests may change something: by default on loopback only.
+func (h HTTP) MayOperate() bool { return h.Operate == "true" || h.Operate != "false" && h.Loopback() }
 
 // Loopback reports whether the listener is reachable only from this machine.
 func (h HTTP) Loopback() bool {

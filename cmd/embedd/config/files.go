@@ -14,6 +14,9 @@ import (
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
+
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/crypto/bcrypt"
 )
 
 // resolvePath resolves a path relative to the configuration file. A path that exists only in the working directory
@@ -187,4 +190,44 @@ func readCreds(path string) (token, seed string, err error) {
 		seed, err = seedIn(data)
 	}
 	return token, seed, err
+}
+
+// maxUsersFile bounds a file of users, in bytes.
+const maxUsersFile = 1 << 20
+
+// ReadUsers reads users and the bcrypt hashes of their passwords: basic_auth_users of the web configuration file of
+// Prometheus, whose other keys are ignored. The error contains no hash.
+func ReadUsers(path string) (map[string]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxUsersFile {
+		return nil, fmt.Errorf("the file has %d bytes; want at most %d", info.Size(), maxUsersFile)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var web struct {
+		Users map[string]string `yaml:"basic_auth_users"`
+	}
+	if yaml.Unmarshal(data, &web) != nil || len(web.Users) == 0 {
+		return nil, errors.New("the file has no `basic_auth_users: {NAME: BCRYPT_HASH}`")
+	}
+	for name, hash := range web.Users {
+		if cost, err := bcrypt.Cost([]byte(hash)); name == "" || err != nil || cost > maxCost {
+			return nil, fmt.Errorf("user %q has no bcrypt hash with a cost of at most %d: make one with `htpasswd -nB %s`", name,
+				maxCost, name)
+		}
+	}
+	return web.Users, nil
+}
+
+// maxCost bounds the time of a comparison: about a second.
+const maxCost = 14
+
+func holdsUsers(path string) error {
+	_, err := ReadUsers(path)
+	return cause(err)
 }

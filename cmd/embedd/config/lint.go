@@ -176,12 +176,12 @@ func (d *document) lintHTTP(h HTTP) {
 			d.problem("http.tls.key", "it does not match http.tls.cert: %v", err)
 		}
 	}
-	if h.Loopback() || h.AllowInsecure || h.Cert != "" && h.TokenFile != "" {
+	if h.Loopback() || h.AllowInsecure || h.Cert != "" && (h.TokenFile != "" || h.UsersFile != "") {
 		return
 	}
-	d.problem("http.listen", "the address is reachable from other machines, so it needs TLS and a token: set "+
-		"http.tls.cert, http.tls.key and http.token_file, or listen on 127.0.0.1; http.allow_insecure: true is for "+
-		"networks and proxies that restrict access")
+	d.problem("http.listen", "the address is reachable from other machines, so it needs TLS and a token or users: "+
+		"set http.tls.cert, http.tls.key and http.token_file or http.users_file, or listen on 127.0.0.1; "+
+		"http.allow_insecure: true is for networks and proxies that restrict access")
 }
 
 func (d *document) lintModel(p *Pipeline) {

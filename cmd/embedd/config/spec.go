@@ -48,7 +48,8 @@ var sections = []section{
 	{"nats.tls", "PEM files, read again at each connect. Needed only for a private authority or for client certificates."},
 	{"nats.streams", "Limits of the streams that `embedd setup --apply` or the embedded server creates. Existing " +
 		"streams are not changed."},
-	{"http", "The listener of /metrics, /healthz and /readyz. Beyond loopback it needs TLS and a token."},
+	{"http", "The listener of the console, its API, /metrics, /healthz and /readyz. " +
+		"Beyond loopback it needs TLS and a token or users."},
 	{"http.tls", "PEM files, read again when they change."},
 	{"limits", "Limits of the process."},
 	{"pipelines", "Each pipeline has a name of letters, digits, - and _ (64 at most). Its consumer is embedd_NAME."},
@@ -199,10 +200,27 @@ var spec = []field{
 		reload: true,
 		doc: "File with the token that /metrics requires as `Authorization: Bearer TOKEN`; read at each request. Without " +
 			"the token /healthz and /readyz return only the status."},
+	{path: "http.users_file", to: func(c *Config, _ *Pipeline) any { return &c.HTTP.UsersFile }, content: holdsUsers,
+		reload: true,
+		doc: "File with users and bcrypt hashes of their passwords, as `basic_auth_users` of the web configuration file of " +
+			"Prometheus; read at each request. Users may do what the token may."},
+	{path: "http.operate", to: func(c *Config, _ *Pipeline) any { return &c.HTTP.Operate }, value: "auto",
+		words:  []string{"auto", "true", "false"},
+		reload: true,
+		doc: "Whether requests over HTTP may operate pipelines: fit, pin, roll back, resume, replay. auto is true on " +
+			"loopback only."},
+	{path: "http.clients", to: func(c *Config, _ *Pipeline) any { return &c.HTTP.Clients }, value: "32", low: 1,
+		high:   1000,
+		reload: true,
+		doc:    "Maximum number of open event streams, one for each open page. Further ones are refused (503)."},
+	{path: "http.points", to: func(c *Config, _ *Pipeline) any { return &c.HTTP.Points }, value: "5000", low: 100,
+		high:   20000,
+		reload: true,
+		doc:    "Maximum number of rows of the window that the console's scatter plot shows, an equal share of each class."},
 	{path: "http.allow_insecure", to: func(c *Config, _ *Pipeline) any { return &c.HTTP.AllowInsecure }, value: "false",
 		reload: true,
-		doc: "Listen beyond loopback without TLS or without a token. Use it only if the network or a proxy restricts " +
-			"access."},
+		doc: "Listen beyond loopback without TLS, or without a token and users. Without them operations are refused. Use " +
+			"it only if the network or a proxy restricts access."},
 	{path: "http.tls.cert", to: func(c *Config, _ *Pipeline) any { return &c.HTTP.Cert }, content: holdsCertificates,
 		reload: true,
 		doc:    "Certificate of the listener."},

@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// maxConnections is the number of connections over which probes and metrics are requested. A kubelet and a few
-// Prometheus servers use a handful; each may take half a megabyte while its client does not read.
+// maxConnections is the number of connections over which probes, metrics and the API are requested, besides those of
+// event streams. A kubelet, a few Prometheus servers and browsers use a handful; each may take half a megabyte while
+// its client does not read.
 const maxConnections = 32
 
 // connLimit bounds the open connections (Invariant 5). It refuses no new one, so that probes are answered while another
@@ -23,14 +24,14 @@ type limitedConn struct {
 	host  string
 }
 
-// add counts a connection.
-func (l *connLimit) add(c net.Conn) net.Conn {
+// add counts a connection. streams is how many there may be for event streams.
+func (l *connLimit) add(c net.Conn, streams int) net.Conn {
 	host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
 	one := &limitedConn{c, l, host}
 	l.mu.Lock()
 	l.open = append(l.open, one)
 	var victim *limitedConn
-	if len(l.open) > maxConnections {
+	if len(l.open) > maxConnections+streams {
 		victim = l.victim()
 	}
 	l.mu.Unlock()

@@ -24,7 +24,7 @@ func TestConnectionLimit(t *testing.T) {
 		large.WithLabelValues(fmt.Sprint(i)).Set(1)
 	}
 	m, err := startMonitor(config.HTTP{Listen: "127.0.0.1:0"}, registry, probes{func() []readiness { return nil },
-		func() string { return "" }})
+		func() string { return "" }}, idle())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/client"
 	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/cmd/embedd/connection"
+	"github.com/embedd/embedd/cmd/embedd/console"
 	"github.com/embedd/embedd/cmd/embedd/embedded"
 	"github.com/embedd/embedd/cmd/embedd/engine"
 	"github.com/embedd/embedd/internal/ratelog"
@@ -50,6 +51,7 @@ type daemon struct {
 	log       *slog.Logger
 	engine    atomic.Pointer[stream.Engine] // nil until it exists: probes may come earlier
 	monitor   *monitor
+	console   *console.Console
 	conn      *connection.Conn
 	dialled   atomic.Pointer[connection.Conn] // conn, as the goroutines of probes read it
 	traces    trace.TracerProvider            // nil: no traces are exported
@@ -83,9 +85,10 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	d.reloads.opened = opened
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	collect(registry, processMetrics(d.options.Build, d.dialled.Load))
+	d.console = d.newConsole(pipelines)
+	collect(registry, processMetrics(d.options.Build, d.dialled.Load, d.console))
 	listen := func(h config.HTTP) (*monitor, error) {
-		return startMonitor(h, registry, probes{d.readiness, d.trouble})
+		return startMonitor(h, registry, probes{d.readiness, d.trouble}, d.console)
 	}
 	if d.monitor, err = listen(c.HTTP); err != nil {
 		return err
@@ -107,6 +110,16 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	d.reloads.conn = d.conn
 	d.engine.Store(engine)
 	return nil
+}
+
+// newConsole makes the console of the pipelines.
+func (d *daemon) newConsole(pipelines []stream.Pipeline) *console.Console {
+	dead := map[string]string{}
+	for _, p := range pipelines {
+		dead[p.Name] = p.Dead
+	}
+	return console.New(console.Options{Engine: d.engine.Load, Conn: d.dialled.Load, Trouble: d.trouble, Dead: dead,
+		Version: d.options.Build.Version, Log: d.log})
 }
 
 // dial connects to the configured server, or starts an embedded one and creates its streams.
@@ -199,7 +212,9 @@ func (d *daemon) reportHeld(ctx context.Context) {
 			return
 		}
 		held := int64(0)
-		for _, s := range d.engine.Load().Status() {
+		status := d.engine.Load().Status()
+		d.console.Observe(status)
+		for _, s := range status {
 			held += s.Stage.Bytes + s.Labels.Bytes
 		}
 		d.options.Held(held)

@@ -2,10 +2,7 @@ package daemon
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -23,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/cmd/embedd/console"
 )
 
 // readiness is the entry of a pipeline in /readyz.
@@ -34,7 +32,7 @@ type readiness struct {
 	Learning string `json:"learning,omitempty"` // the last change of the input stream that the trainer followed
 }
 
-// monitor serves /metrics, /healthz and /readyz.
+// monitor serves the console, its API, /metrics, /healthz and /readyz.
 type monitor struct {
 	server *http.Server
 	addr   net.Addr // the actual address, also if http.listen has port 0
@@ -49,7 +47,7 @@ type probes struct {
 }
 
 // startMonitor listens before it returns, so that a port in use is an error before anything else starts.
-func startMonitor(h config.HTTP, metrics prometheus.Gatherer, p probes) (*monitor, error) {
+func startMonitor(h config.HTTP, metrics prometheus.Gatherer, p probes, c *console.Console) (*monitor, error) {
 	l, err := net.Listen("tcp", h.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("http.listen %s is in use by another program, perhaps another embedd: stop it, or set "+
@@ -61,11 +59,12 @@ func startMonitor(h config.HTTP, metrics prometheus.Gatherer, p probes) (*monito
 	current := &atomic.Pointer[config.HTTP]{}
 	current.Store(&h)
 	l = &listener{Listener: l, config: current, tls: &tls.Config{MinVersion: tls.VersionTLS12,
-		NextProtos: []string{"http/1.1"}, GetCertificate: (&certificate{config: current}).get}}
+		NextProtos: []string{"h2", "http/1.1"}, GetCertificate: (&certificate{config: current}).get}}
+	done := make(chan struct{})
 	m := &monitor{
 		config: current,
 		server: &http.Server{
-			Handler:           monitorHandler(metrics, p, current),
+			Handler:           monitorHandler(metrics, p, c, current, done),
 			ReadHeaderTimeout: 5 * time.Second,
 			ReadTimeout:       10 * time.Second,
 			WriteTimeout:      10 * time.Second,
@@ -75,6 +74,7 @@ func startMonitor(h config.HTTP, metrics prometheus.Gatherer, p probes) (*monito
 		addr:   l.Addr(),
 		failed: make(chan error, 1),
 	}
+	m.server.RegisterOnShutdown(func() { close(done) }) // or open event streams would keep it from ending
 	go func() { m.failed <- m.server.Serve(l) }()
 	return m, nil
 }
@@ -92,7 +92,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c = l.limit.add(c)
+	c = l.limit.add(c, l.config.Load().Clients)
 	if l.config.Load().Cert != "" {
 		c = tls.Server(c, l.tls)
 	}
@@ -110,20 +110,27 @@ func (m *monitor) close(ctx context.Context) error {
 	return nil
 }
 
-func monitorHandler(metrics prometheus.Gatherer, p probes, current *atomic.Pointer[config.HTTP]) http.Handler {
+// monitorHandler answers all requests. Event streams end when done is closed.
+func monitorHandler(metrics prometheus.Gatherer, p probes, c *console.Console, current *atomic.Pointer[config.HTTP],
+	done <-chan struct{}) http.Handler {
 	mux := http.NewServeMux()
-	hasToken := bearer(func() string { return current.Load().TokenFile })
+	access := console.NewAccess(current)
 	known := func(r *http.Request) bool {
-		h := current.Load()
-		return isKnownHost(r.Host, h.Hosts) || h.TokenFile != "" && hasToken(r)
+		if isKnownHost(r.Host, current.Load().Hosts) {
+			return true
+		}
+		_, ok := access.Identify(r)
+		return ok && !access.IsOpen()
 	}
-	allowed := func(r *http.Request) bool { return known(r) && hasToken(r) }
+	allowed := func(r *http.Request) bool {
+		_, ok := access.Identify(r)
+		return ok && known(r)
+	}
 	shown := promhttp.HandlerFor(metrics, promhttp.HandlerOpts{})
+	mux.Handle("/", c.Handler(access, done))
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		if !hasToken(r) {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			reply(w, http.StatusUnauthorized, map[string]string{"error": "the token of http.token_file is required: " +
-				"Authorization: Bearer TOKEN"})
+		if _, ok := access.Identify(r); !ok {
+			access.Refuse(w, r)
 			return
 		}
 		shown.ServeHTTP(w, r)
@@ -134,7 +141,7 @@ func monitorHandler(metrics prometheus.Gatherer, p probes, current *atomic.Point
 		if text := p.trouble(); text != "" && allowed(r) {
 			answer["connection"] = text
 		}
-		reply(w, http.StatusOK, answer)
+		console.Reply(w, http.StatusOK, answer)
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		answer := struct {
@@ -151,16 +158,16 @@ func monitorHandler(metrics prometheus.Gatherer, p probes, current *atomic.Point
 		if !answer.Ready {
 			code = http.StatusServiceUnavailable
 		}
-		reply(w, code, answer)
+		console.Reply(w, code, answer)
 	})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return console.Protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if probe := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"; !probe && !known(r) {
-			reply(w, http.StatusMisdirectedRequest, map[string]string{"error": fmt.Sprintf("the request is for %q, which is "+
-				"not in http.hosts: add it, or use an address or the token of http.token_file", r.Host)})
+			console.Reply(w, http.StatusMisdirectedRequest, map[string]string{"error": fmt.Sprintf("the request is for %q, "+
+				"which is not in http.hosts: add it, or use an address or the token of http.token_file", r.Host)})
 			return
 		}
 		mux.ServeHTTP(w, r)
-	})
+	}))
 }
 
 // isKnownHost reports whether the Host of a request is an address, localhost or one of the names. A browser sends the
@@ -177,35 +184,6 @@ func isKnownHost(host string, names []string) bool {
 	_, err := netip.ParseAddr(host)
 	return err == nil || strings.EqualFold(host, "localhost") ||
 		slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(host, strings.TrimSuffix(name, ".")) })
-}
-
-func reply(w http.ResponseWriter, code int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(code)
-	json.NewEncoder(w).Encode(v)
-}
-
-// bearer returns a check of a request's bearer token against a file, which is read for each request so that it can be
-// rotated. Without a file every request passes.
-func bearer(file func() string) func(*http.Request) bool {
-	return func(r *http.Request) bool {
-		path := file()
-		if path == "" {
-			return true
-		}
-		given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if !ok {
-			return false
-		}
-		id, err := config.Login{TokenFile: path}.Read()
-		if err != nil {
-			return false
-		}
-		// Digests have one length, so the time of the comparison does not reveal the length of the token.
-		a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(id.Token))
-		return subtle.ConstantTimeCompare(a[:], b[:]) == 1
-	}
 }
 
 // certificate is the key pair of two files. It is read again when a file changes.

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"io"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -25,6 +26,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/cmd/embedd/connection"
+	"github.com/embedd/embedd/cmd/embedd/console"
+	"github.com/embedd/embedd/stream"
 )
 
 func TestMonitor(t *testing.T) {
@@ -39,7 +43,7 @@ func TestMonitor(t *testing.T) {
 		}
 		return []readiness{{Pipeline: "digits", State: "waiting_for_model", Reason: "412 of 1000 labelled rows"},
 			{Pipeline: "wine", State: "idle", Ready: true}}
-	}, func() string { return "" }})
+	}, func() string { return "" }}, idle())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,14 +91,14 @@ func TestMonitor(t *testing.T) {
 	}
 
 	// The port is in use now.
-	if _, err := startMonitor(config.HTTP{Listen: address}, registry, probes{}); err == nil ||
+	if _, err := startMonitor(config.HTTP{Listen: address}, registry, probes{}, idle()); err == nil ||
 		!strings.Contains(err.Error(), "set http.listen to another port") {
 		t.Errorf("a second monitor on %s: %v", address, err)
 	}
 	if err := m.close(context.Background()); err != nil {
 		t.Error(err)
 	}
-	if m, err = startMonitor(config.HTTP{Listen: address}, registry, probes{}); err != nil {
+	if m, err = startMonitor(config.HTTP{Listen: address}, registry, probes{}, idle()); err != nil {
 		t.Fatalf("the port is not free after close: %v", err)
 	}
 	if err := m.close(context.Background()); err != nil {
@@ -131,7 +135,7 @@ func TestHosts(t *testing.T) {
 		current := &atomic.Pointer[config.HTTP]{}
 		current.Store(&c.config)
 		h := monitorHandler(prometheus.NewRegistry(), probes{func() []readiness { return []readiness{{Pipeline: "digits"}} },
-			func() string { return "not connected" }}, current)
+			func() string { return "not connected" }}, idle(), current, nil)
 		get := func(path string) *httptest.ResponseRecorder {
 			r := httptest.NewRequest("GET", path, nil)
 			r.Host = c.host
@@ -166,7 +170,7 @@ func TestMonitorBeyondLoopback(t *testing.T) {
 	m, err := startMonitor(config.HTTP{Listen: "127.0.0.1:0", Cert: cert, Key: key, TokenFile: token},
 		prometheus.NewRegistry(), probes{func() []readiness {
 			return []readiness{{Pipeline: "digits", Reason: "412 of 1000 labelled rows"}}
-		}, func() string { return "not connected" }})
+		}, func() string { return "not connected" }}, idle())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,6 +221,13 @@ func TestMonitorBeyondLoopback(t *testing.T) {
 			t.Error("it answers without TLS")
 		}
 	}
+}
+
+// idle is the console of a process without pipelines.
+func idle() *console.Console {
+	return console.New(console.Options{Engine: func() *stream.Engine { return nil },
+		Conn: func() *connection.Conn { return nil }, Trouble: func() string { return "" },
+		Log: slog.New(slog.DiscardHandler)})
 }
 
 // selfSigned writes a certificate for this machine, and its key.

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/cmd/embedd/connection"
+	"github.com/embedd/embedd/cmd/embedd/console"
 )
 
 // Build says from what the program was built; every field is a label of embedd_build_info.
@@ -21,7 +22,7 @@ type processMetric struct {
 
 // processMetrics are the metrics of the process, in addition to those of the pipelines. conn returns nil until the
 // first connection exists.
-func processMetrics(b Build, conn func() *connection.Conn) []processMetric {
+func processMetrics(b Build, conn func() *connection.Conn, page *console.Console) []processMetric {
 	return []processMetric{
 		{"embedd_build_info", "Always 1; the labels say from what the program was built.", prometheus.GaugeValue,
 			prometheus.Labels{"version": b.Version, "revision": b.Revision, "date": b.Date, "goversion": b.Go},
@@ -39,6 +40,15 @@ func processMetrics(b Build, conn func() *connection.Conn) []processMetric {
 					return float64(c.Stats().Reconnects)
 				}
 				return 0
+			}},
+		{"embedd_console_clients", "Open event streams of the console.", prometheus.GaugeValue, nil, func() float64 {
+			connected, _ := page.Clients()
+			return float64(connected)
+		}},
+		{"embedd_console_disconnects_total", "Event streams that were closed because their clients did not read.",
+			prometheus.CounterValue, nil, func() float64 {
+				_, dropped := page.Clients()
+				return float64(dropped)
 			}},
 	}
 }

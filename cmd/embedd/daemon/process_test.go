@@ -16,7 +16,7 @@ import (
 // TestProcessMetrics checks that the metrics of the process exist before there is a connection, and that
 // docs/metrics.md has a row for each.
 func TestProcessMetrics(t *testing.T) {
-	all := processMetrics(Build{Version: "v1"}, func() *connection.Conn { return nil })
+	all := processMetrics(Build{Version: "v1"}, func() *connection.Conn { return nil }, idle())
 	r := prometheus.NewRegistry()
 	collect(r, all)
 	families, err := r.Gather()
@@ -31,5 +31,5 @@ func TestProcessMetrics(t *testing.T) {
 		}
 		entries = append(entries, doctable.Entry{Name: m.name, Row: labels + "| " + m.help})
 	}
-	doctable.Check(t, "../../../docs/metrics.md", regexp.MustCompile(`embedd_(build|nats)_\w+`), entries)
+	doctable.Check(t, "../../../docs/metrics.md", regexp.MustCompile(`embedd_(build|console|nats)_\w+`), entries)
 }

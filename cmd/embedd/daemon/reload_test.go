@@ -15,7 +15,7 @@ import (
 func TestReloadOfHTTP(t *testing.T) {
 	listen := func(h config.HTTP) (*monitor, error) {
 		return startMonitor(h, prometheus.NewRegistry(), probes{func() []readiness { return nil },
-			func() string { return "" }})
+			func() string { return "" }}, idle())
 	}
 	now := config.HTTP{Listen: "127.0.0.1:0"}
 	m := sure(listen(now))

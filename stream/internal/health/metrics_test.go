@@ -64,7 +64,8 @@ func TestMetricsPage(t *testing.T) {
 		}
 		entries = append(entries, entry(parts[1], help, strings.FieldsFunc(parts[3], func(r rune) bool { return r == ',' })))
 	}
-	for _, name := range []string{"embedd_build_info", "embedd_nats_connected", "embedd_nats_reconnects_total"} {
+	for _, name := range []string{"embedd_build_info", "embedd_nats_connected", "embedd_nats_reconnects_total",
+		"embedd_console_clients", "embedd_console_disconnects_total"} {
 		entries = append(entries, doctable.Entry{Name: name}) // of the process, in cmd/embedd/daemon
 	}
 	doctable.Check(t, "../../../docs/metrics.md", regexp.MustCompile(`embedd_\w+`), entries)

@@ -35,8 +35,8 @@ type History struct {
 	messages, dead float64
 }
 
-// Add appends a step: the status, and what was counted since the start.
-func (h *History) Add(now time.Time, s *spec.Status, messages, dead float64) {
+// Add appends a step.
+func (h *History) Add(now time.Time, s *spec.Status) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	missing := math.NaN()
@@ -46,12 +46,12 @@ func (h *History) Add(now time.Time, s *spec.Status, messages, dead float64) {
 		v[0], v[1] = float64(s.Lag), s.Oldest.Seconds()
 	}
 	if seconds := now.Sub(h.counted).Seconds(); !h.counted.IsZero() && seconds > 0 {
-		v[2], v[3] = (messages-h.messages)/seconds, (dead-h.dead)/seconds
+		v[2], v[3] = (s.Messages-h.messages)/seconds, (s.DeadRows-h.dead)/seconds
 	}
 	if s.Stage.Door == "" {
 		v[6], v[7] = missing, missing
 	}
-	h.counted, h.messages, h.dead = now, messages, dead
+	h.counted, h.messages, h.dead = now, s.Messages, s.DeadRows
 	one := step{at: now.Unix()}
 	for i := range one.values {
 		one.values[i] = float32(v[i])

@@ -67,6 +67,17 @@ func (d Decimal) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, v, 'g', 4, 32), nil
 }
 
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *Decimal) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		*d = Decimal(math.NaN())
+		return nil
+	}
+	v, err := strconv.ParseFloat(string(text), 32)
+	*d = Decimal(v)
+	return err
+}
+
 // points are points that were projected.
 type points struct {
 	*Points

@@ -1,10 +1,12 @@
 package operations
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
+	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/relay"
@@ -23,6 +25,11 @@ func (p *Pipeline) resume(_ context.Context, q *Request) (any, error) {
 	p.Relay.Resume() // another replica may be the one that is halted
 	p.Log.Info("an operator resumed the pipeline", "by", q.By)
 	return p.report(), nil
+}
+
+// MaxMessage is the size limit of messages, in bytes.
+func (p *Pipeline) MaxMessage() int64 {
+	return int64(cmp.Or(p.Stage.Spec.Limits.Message, arrowio.DefaultLimits().Message))
 }
 
 func (p *Pipeline) transform(ctx context.Context, q *Request) (any, error) {

@@ -1,0 +1,106 @@
+// Charts of the history, each of which is a table too. Changes of the live version are marks on all of them.
+import {h, put, number, table, time, clean} from './dom.mjs';
+
+/* global uPlot */
+
+const charts = [
+  {title: 'Accuracy on rows before they are learned', names: ['accuracy', 'candidate'], labels: ['live model', 'candidate'], low: 0, high: 1},
+  {title: 'Evidence for the candidate', names: ['evidence', 'evidence_required'], labels: ['evidence', 'required by its door'], log: true},
+  {title: 'Lag in seconds', names: ['lag_seconds'], labels: ['age of the oldest input without an answer'], low: 0},
+  {title: 'Lag in messages', names: ['lag_messages'], labels: ['inputs without an answer'], low: 0},
+  {title: 'Messages a second', names: ['messages_per_second', 'dead_rows_per_second'], labels: ['answered', 'rows that became dead letters'], low: 0},
+  {title: 'Rows of the window', names: ['window_rows'], labels: ['labelled rows'], low: 0},
+  {title: 'Seconds of the last promoted fit', names: ['last_fit_seconds'], labels: ['seconds'], low: 0},
+  {title: 'Drift alarms', names: ['alarms'], labels: ['alarms since the start'], low: 0},
+];
+
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+class Chart {
+  constructor(spec) {
+    this.spec = spec;
+    this.box = h('div', {class: 'chart', role: 'img', 'aria-label': `${spec.title}. The table below has the same numbers.`});
+    this.details = h('details', {toggle: () => this.tabulate()}, h('summary', {}, `Table: ${spec.title}`));
+    this.root = h('section', {class: 'panel'}, h('h3', {}, spec.title),
+      h('p', {class: 'key'}, spec.labels.map((l, i) => [h('span', {class: i ? 'b' : 'a'}, i ? '┄ ' : '━ '), `${l}  `]),
+        h('span', {class: 'm'}, '│ '), 'another version went live'),
+      this.box, this.details);
+    new ResizeObserver(() => this.plot?.setSize({width: this.box.clientWidth, height: this.box.clientHeight})).observe(this.box);
+    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { this.plot?.destroy(); this.plot = null; this.draw(); });
+  }
+
+  show(history, marks) {
+    this.history = history;
+    this.marks = marks;
+    this.draw();
+    this.tabulate();
+  }
+
+  draw() {
+    const {history, spec, box} = this;
+    if (!history?.time.length || !box.clientWidth) return;
+    // A logarithmic scale has no place for zero.
+    const data = [history.time, ...spec.names.map((n) => history.series[n].map((v) => (spec.log && v !== null ? Math.max(v, .01) : v)))];
+    if (this.plot) {
+      this.plot.setData(data);
+      return;
+    }
+    const axis = {stroke: css('--soft'), grid: {stroke: css('--line'), width: 1}, ticks: {stroke: css('--line')}, size: 56};
+    this.plot = new uPlot({
+      width: box.clientWidth, height: box.clientHeight, cursor: {show: false}, legend: {show: false},
+      scales: {y: {distr: spec.log ? 3 : 1, range: spec.log ? undefined : (_, low, high) => this.range(low, high)}},
+      axes: [{...axis, size: 34}, {...axis, values: (_, all) => all.map((v) => (v == null ? '' : number(v)))}],
+      series: [{}, ...spec.names.map((_, i) => ({stroke: css(i ? '--b' : '--a'), width: 2, dash: i ? [6, 4] : undefined,
+        points: {show: history.time.length < 3}}))],
+      hooks: {draw: [(u) => this.mark(u)]},
+    }, data, box);
+  }
+
+  range(low, high) {
+    const bottom = this.spec.low ?? low ?? 0, top = this.spec.high ?? high ?? 1;
+    return top > bottom ? [bottom, this.spec.high ?? bottom + (top - bottom) * 1.1] : [bottom, bottom + 1];
+  }
+
+  mark(u) {
+    u.ctx.save();
+    u.ctx.strokeStyle = css('--mark');
+    u.ctx.lineWidth = devicePixelRatio;
+    for (const t of this.marks ?? []) {
+      const x = Math.round(u.valToPos(Date.parse(t.time) / 1000, 'x', true));
+      if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) continue;
+      u.ctx.beginPath();
+      u.ctx.moveTo(x, u.bbox.top);
+      u.ctx.lineTo(x, u.bbox.top + u.bbox.height);
+      u.ctx.stroke();
+    }
+    u.ctx.restore();
+  }
+
+  tabulate() {
+    if (!this.details.open || !this.history) return;
+    const {spec, history} = this;
+    const live = (t) => this.marks.filter((m) => Math.abs(Date.parse(m.time) / 1000 - t) <= history.step_seconds / 2)
+      .map((m) => clean(m.live)).join(', ');
+    put(this.details, h('summary', {}, `Table: ${spec.title}`), table(`${spec.title}, the newest first`, [
+      {title: 'Time', cell: (i) => time(history.time[i] * 1000)},
+      ...spec.names.map((n, k) => ({title: spec.labels[k], number: true, cell: (i) => number(history.series[n][i])})),
+      {title: 'Went live', cell: (i) => live(history.time[i])}], history.time.map((_, i) => history.time.length - 1 - i), true));
+  }
+}
+
+export class Charts {
+  constructor() {
+    this.charts = charts.map((spec) => new Chart(spec));
+    this.note = h('p', {class: 'soft'}, 'The newest two hours, in steps of ten seconds.');
+    this.root = h('div', {}, this.note, h('div', {class: 'grid'}, this.charts.map((c) => c.root)));
+  }
+
+  show(history, turns) {
+    const marks = (turns ?? []).filter((t) => t.was || t.what === 'promote');
+    for (const c of this.charts) c.show(history, marks);
+  }
+
+  fail(text) {
+    put(this.note, clean(text));
+  }
+}

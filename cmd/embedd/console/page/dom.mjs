@@ -1,0 +1,71 @@
+// Elements and texts. What comes from the daemon reaches the page as text alone.
+
+// h makes an element. Attributes that are functions are listeners, true and false are present and absent.
+export function h(tag, attributes = {}, ...children) {
+  const e = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === 'function') e.addEventListener(name, value);
+    else if (value === true) e.setAttribute(name, '');
+    else if (value !== false && value != null) e.setAttribute(name, value);
+  }
+  e.append(...children.flat().filter((c) => c != null));
+  return e;
+}
+
+// put replaces the children of an element.
+export function put(e, ...children) {
+  e.replaceChildren(...children.flat().filter((c) => c != null));
+  return e;
+}
+
+// say sets the text of an element, if it differs, so that screen readers do not repeat it.
+export function say(e, text) {
+  if (e.textContent !== text) e.textContent = text;
+}
+
+const hidden = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+// clean makes a name or sentence of a stranger readable: characters that are invisible or change the direction are
+// marked, and the rest after a length is cut.
+export function clean(text, length = 300) {
+  if (text === '') return '(empty)';
+  const visible = String(text ?? '-').replace(hidden, '\ufffd');
+  return visible.length > length ? `${visible.slice(0, length)}… (${visible.length} characters)` : visible;
+}
+
+// bdi isolates the direction of a name.
+export const bdi = (text, length = 60) => h('bdi', {}, clean(text, length));
+
+const numbers = new Intl.NumberFormat('en', {maximumSignificantDigits: 4});
+const counts = new Intl.NumberFormat('en', {maximumFractionDigits: 0});
+export const number = (v) => (v == null ? '-' : numbers.format(v));
+export const count = (v) => (v == null ? '-' : counts.format(v));
+
+// duration is a number of seconds as text.
+export function duration(s) {
+  if (s == null) return '-';
+  if (s < 90) return `${number(s < 10 ? Math.round(s * 10) / 10 : Math.round(s))} s`;
+  if (s < 5400) return `${Math.round(s / 60)} min`;
+  return s < 172800 ? `${Math.round(s / 3600)} h` : `${Math.round(s / 86400)} d`;
+}
+
+// time is a time as text, without the date if it is today.
+export function time(t) {
+  const at = new Date(t);
+  if (!t || Number.isNaN(at.getTime())) return '-';
+  const clock = at.toTimeString().slice(0, 8);
+  return at.toDateString() === new Date().toDateString() ? clock : `${at.toISOString().slice(0, 10)} ${clock}`;
+}
+
+// table makes a table. Columns are {title, cell(row), number, long}; a cell is text or a node.
+export function table(caption, columns, rows, tall = false) {
+  const attributes = (c) => ({class: c.number ? 'number' : c.long ? 'long' : 'name'});
+  return h('div', {class: tall ? 'scroll tall' : 'scroll', tabindex: '0', role: 'region', 'aria-label': caption},
+    h('table', {}, h('caption', {}, caption),
+      h('thead', {}, h('tr', {}, columns.map((c) => h('th', {...attributes(c), scope: 'col'}, c.title)))),
+      h('tbody', {}, rows.map((row) => h('tr', {}, columns.map((c) => h('td', attributes(c), c.cell(row))))))));
+}
+
+// list is a list of definitions: pairs of a term and a text or node.
+export const list = (pairs) => h('dl', {}, pairs.filter((p) => p && p[1] != null)
+  .flatMap(([term, value]) => [h('dt', {}, term), h('dd', {}, value)]));

@@ -1,0 +1,103 @@
+package console
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write docs/api.md")
+
+// TestAPIPage compares docs/api.md with the table that registers the routes.
+func TestAPIPage(t *testing.T) {
+	const path = "../../../docs/api.md"
+	want := apiPage()
+	if *update {
+		if err := os.WriteFile(path, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs from the table of routes; run go test ./cmd/embedd/console -update", path)
+	}
+}
+
+func apiPage() []byte {
+	var b strings.Builder
+	b.WriteString(`# The HTTP API
+
+<!-- Written from the table in cmd/embedd/console. After a change there: go test ./cmd/embedd/console -update -->
+
+Reference of the HTTP API of a running daemon: for programs and pages that observe and operate its pipelines. The
+console at ~/~ uses nothing else. [Requests over NATS](service.md) offer the same operations with the same answers.
+
+Paths begin with ~/api/v1/~ at [http.listen](configuration.md#http). Bodies and answers are JSON unless stated.
+
+| method | path | request | answer |
+|---|---|---|---|
+`)
+	for _, r := range routes {
+		request := r.Request
+		if strings.HasPrefix(request, "{") {
+			request = "~" + request + "~"
+		}
+		about := r.About
+		if r.operates {
+			about += " *(operates)*"
+		}
+		fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", r.Method, r.Path, request, about)
+	}
+	b.WriteString(`
+~~~sh
+curl http://127.0.0.1:8474/api/v1/pipelines
+curl -H 'Authorization: Bearer TOKEN' https://embedd.example:8474/api/v1/pipelines/digits/models
+curl -X POST -H 'Content-Type: application/json' -d '{"live":"digits-7-1a2b3c4d"}' \
+  http://127.0.0.1:8474/api/v1/pipelines/digits/rollback
+curl -N http://127.0.0.1:8474/api/v1/events?pipeline=digits
+~~~
+
+## Operations
+
+Routes marked *operates* change something. They need ~http.operate~, which is on by default on loopback only, and beyond
+loopback a token or users. ~live~ is the version that the operator saw as the live one: if another one is live, the
+answer is 409 with the difference, and nothing changes. Each request is logged; pin, unpin and rollback are kept with
+the models (~turns~): what, when, by whom and from where. The daemon does what its own NATS account may do.
+What it may not, for example publish to the input for a replay, is 403 ~denied~, or an error of that dead letter, and
+names the permission.
+
+## Access
+
+Without ~http.token_file~ and ~http.users_file~ every client that reaches the listener may read. With them a request
+needs ~Authorization: Bearer TOKEN~, HTTP Basic authentication, or the cookie of a session. An answer to wrong
+credentials is delayed, longer each time. A request for a host name that is not in ~http.hosts~ is 421, unless it has
+credentials. A request that changes something and comes from a page of another site is 403.
+
+## Events
+
+~events~ sends, in the format of server-sent events:
+
+| event | data |
+|---|---|
+| ~state~ | once a second, the answer of ~pipelines~ |
+| ~status~ | once a second, the status of the pipeline that ~?pipeline=~ names |
+| ~event~, with an id | ~{"time","pipeline","kind","text"}~; kinds: ~state~, ~model~, ~fit~, ~drift~, ~dead_letters~ |
+| ~gap~ | ~{"missed":12}~: events that the daemon no longer has; null if it has restarted |
+
+A client that connects again with ~Last-Event-ID~ gets the events since then, of the newest 256. Up to ~http.clients~
+streams are open; further ones are 503. A client that does not read for ten seconds is disconnected, and counted in
+~embedd_console_disconnects_total~; the daemon does not wait for it.
+
+## Errors
+
+An error is ~{"code","error"}~. The codes are those of [requests over NATS](service.md#errors), of [messages](wire.md),
+and ~unauthorized~ (401), ~denied~, ~not_allowed~, ~cross_origin~ (403), ~not_found~ (404), ~starting~, ~clients~ (503).
+`)
+	return []byte(strings.ReplaceAll(b.String(), "~", "`"))
+}

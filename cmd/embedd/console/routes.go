@@ -1,0 +1,244 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/embedd/embedd/cmd/embedd/client"
+	"github.com/embedd/embedd/stream"
+)
+
+// route is one row of the table of the API. docs/api.md is generated from it.
+type route struct {
+	Method, Path string // below /api/v1/
+	Request      string // what it reads, "" for nothing
+	About        string
+	isOpen       bool // needs no credentials
+	operates     bool // changes something: http.operate must allow it
+	isMessage    bool // the body is a message
+	do           func(*server, http.ResponseWriter, *request) (any, error)
+}
+
+// routes are all routes of the API.
+var routes = []route{
+	{Method: "GET", Path: "session", isOpen: true, do: (*server).session,
+		About: "who the request comes from, and what it may do: `{\"user\",\"reads\",\"operates\",\"why_not\",\"version\"}`"},
+	{Method: "POST", Path: "session", Request: "credentials in the header `Authorization`", isOpen: true,
+		do: (*server).logIn,
+		About: "begins a session: the answer sets a cookie (`HttpOnly`, `SameSite=Strict`, `Secure` with TLS) which " +
+			"replaces the credentials until the process ends or they change"},
+	{Method: "DELETE", Path: "session", isOpen: true, do: (*server).logOut, About: "ends the session"},
+	{Method: "GET", Path: "events", Request: "`?pipeline=NAME`", do: (*server).events,
+		About: "server-sent events, see below; with a name also its status once a second"},
+	{Method: "GET", Path: "pipelines", do: (*server).pipelines,
+		About: "the pipelines of this process: `{\"time\",\"connection\",\"pipelines\":[...]}`"},
+	{Method: "GET", Path: "pipelines/{pipeline}", do: ask("status"),
+		About: "the status, as `embedd status --format json`"},
+	{Method: "GET", Path: "pipelines/{pipeline}/replicas", do: (*server).replicas,
+		About: "the status of each replica that answers within a second: `{\"replicas\":[...]}`"},
+	{Method: "GET", Path: "pipelines/{pipeline}/history", do: ask("history"),
+		About: "two hours in steps of ten seconds of what the charts show"},
+	{Method: "GET", Path: "pipelines/{pipeline}/points", do: (*server).points,
+		About: "at most `http.points` rows of the window, an equal share of each class, under the live and the previous " +
+			"model. With `Accept: application/vnd.apache.arrow.stream` an Arrow stream"},
+	{Method: "GET", Path: "pipelines/{pipeline}/models", do: ask("model ls"),
+		About: "the versions and the rejected candidates, as `embedd model ls --format json`, and the changes of the live " +
+			"version: `{\"models\":[...],\"turns\":[...]}`"},
+	{Method: "GET", Path: "pipelines/{pipeline}/models/{version}", do: ask("model show"),
+		About: "a model, as `embedd model show --format json`; `live` is the live version"},
+	{Method: "GET", Path: "pipelines/{pipeline}/models/{version}/conversion", do: ask("model conversion"),
+		About: "the map from the outputs of the epoch before"},
+	{Method: "GET", Path: "pipelines/{pipeline}/dead-letters", do: (*server).letters,
+		About: "the newest hundred dead letters among the newest thousand messages of their stream, as `embedd dlq " +
+			"ls --format json`, without their bodies: `{\"dead_letters\":[...]}`"},
+	{Method: "POST", Path: "pipelines/{pipeline}/retrain", Request: `{"live"}`, operates: true, do: ask("retrain"),
+		About: "has the trainer fit a candidate; the status"},
+	{Method: "POST", Path: "pipelines/{pipeline}/resume", operates: true, do: ask("resume"),
+		About: "resumes this replica of a pipeline that `limits.bad` has halted; the status"},
+	{Method: "POST", Path: "pipelines/{pipeline}/pin", Request: `{"version","live"}`, operates: true, do: ask("model pin"),
+		About: "makes a version live and keeps it; default: the live version. The answer of pin, unpin and rollback is " +
+			"`{\"pipeline\",\"live\",\"previous\",\"pinned\"}`"},
+	{Method: "POST", Path: "pipelines/{pipeline}/unpin", Request: `{"live"}`, operates: true, do: ask("model unpin"),
+		About: "lets training continue from the pinned version"},
+	{Method: "POST", Path: "pipelines/{pipeline}/rollback", Request: `{"version","live"}`, operates: true,
+		do: ask("model rollback"), About: "makes an earlier version live; default: the previous one"},
+	{Method: "POST", Path: "pipelines/{pipeline}/dead-letters/replay", Request: `{"numbers":[...]}`, operates: true,
+		do: (*server).replay,
+		About: "publishes dead letters to the input again and deletes them, at most a hundred; an object for each, as " +
+			"`embedd dlq replay --format json`: `{\"replayed\":[...]}`"},
+	{Method: "POST", Path: "pipelines/{pipeline}/transform", Request: "a message of the input", isMessage: true,
+		do: (*server).transform,
+		About: "the output of the live model, with the headers of [the wire format](wire.md); it changes no counter. " +
+			"At most `limits.message` bytes; as many requests at once as the process has cores, others wait"},
+}
+
+// ask is a route that does the operation of a pipeline's service of the same name.
+func ask(endpoint string) func(*server, http.ResponseWriter, *request) (any, error) {
+	return func(s *server, _ http.ResponseWriter, r *request) (any, error) {
+		version := r.body.Version
+		if in := r.PathValue("version"); in != "" && in != "live" {
+			version = in
+		}
+		return s.do(r, endpoint, stream.Request{Version: version, Live: r.body.Live, By: r.by()})
+	}
+}
+
+func (s *server) do(r *request, endpoint string, q stream.Request) (any, error) {
+	e, err := s.engine()
+	if err != nil {
+		return nil, err
+	}
+	return e.Do(r.Context(), r.pipeline(), endpoint, q)
+}
+
+// sessionState is the answer about a session.
+type sessionState struct {
+	User     string `json:"user"` // "" without credentials
+	Reads    bool   `json:"reads"`
+	Operates bool   `json:"operates"`
+	WhyNot   string `json:"why_not,omitempty"` // it does not operate
+	Version  string `json:"version,omitempty"` // of the daemon
+}
+
+func (s *server) session(_ http.ResponseWriter, r *request) (any, error) {
+	user, ok := s.access.Identify(r.Request)
+	if !ok {
+		return sessionState{WhyNot: "log in with the token of http.token_file, or as a user of http.users_file"}, nil
+	}
+	why := s.access.mayNotOperate()
+	return sessionState{User: user, Reads: true, Operates: why == "", WhyNot: why, Version: s.options.Version}, nil
+}
+
+func (s *server) logIn(w http.ResponseWriter, r *request) (any, error) {
+	user, ok := "", s.access.IsOpen()
+	if !ok {
+		if user, ok = s.access.authenticate(r.Request); !ok {
+			s.access.Refuse(w, r.Request)
+			return nil, errHandled
+		}
+		s.access.forget(r.Request)
+		s.access.open(w, user, r.TLS != nil)
+	}
+	why := s.access.mayNotOperate()
+	return sessionState{User: user, Reads: true, Operates: why == "", WhyNot: why, Version: s.options.Version}, nil
+}
+
+func (s *server) logOut(w http.ResponseWriter, r *request) (any, error) {
+	s.access.end(w, r.Request)
+	return sessionState{}, nil
+}
+
+func (s *server) pipelines(http.ResponseWriter, *request) (any, error) {
+	e, err := s.engine()
+	if err != nil {
+		return nil, err
+	}
+	return overviewOf(e.Status(), s.options.Trouble(), time.Now()), nil
+}
+
+// replicasTimeout is how long replicas have to answer.
+const replicasTimeout = time.Second
+
+// replicas asks each replica for its status.
+func (s *server) replicas(_ http.ResponseWriter, r *request) (any, error) {
+	own, err := s.do(r, "status", stream.Request{})
+	if err != nil {
+		return nil, err
+	}
+	reports := []any{own}
+	instance := own.(stream.Report).Instance
+	err = client.Gather(r.Context(), s.options.Conn().Conn, stream.ServiceSubject(r.pipeline(), "status"), replicasTimeout,
+		func(msg *nats.Msg) bool {
+			if other, err := client.ReadReport(msg); err == nil && other.Instance != instance {
+				reports = append(reports, other)
+			}
+			return len(reports) < maxReplicas
+		})
+	return map[string]any{"replicas": reports}, err
+}
+
+// maxReplicas bounds the replicas that are listed.
+const maxReplicas = 100
+
+func (s *server) points(w http.ResponseWriter, r *request) (any, error) {
+	limit := s.access.config.Load().Points
+	if text := r.URL.Query().Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return nil, badRequest(fmt.Errorf("limit=%q: want a number of rows, from 1", text))
+		}
+		limit = min(n, limit)
+	}
+	answer, err := s.do(r, "points", stream.Request{Limit: limit})
+	if err != nil || !strings.Contains(r.Header.Get("Accept"), arrowStream) {
+		return answer, err
+	}
+	points, isHere := answer.(*stream.Points)
+	if !isHere { // another replica is the trainer
+		points = &stream.Points{}
+		if err := json.Unmarshal(answer.(json.RawMessage), points); err != nil {
+			return nil, fmt.Errorf("the answer of the trainer: %w", err)
+		}
+	}
+	data, err := arrowOf(points)
+	if err != nil {
+		return nil, err
+	}
+	w.Header().Set("Content-Type", arrowStream)
+	w.Header().Set("Cache-Control", "no-store")
+	w.Write(data)
+	return nil, errHandled
+}
+
+// badRequest is an error of the request.
+func badRequest(err error) error { return stream.WithCode(stream.CodeBadRequest, err) }
+
+// transforms limits the messages that are transformed at once, so that requests leave cores to the stream.
+var transforms = make(chan struct{}, runtime.GOMAXPROCS(0))
+
+// transformTimeout is how long the body of a message may take to arrive, and its answer to leave.
+const transformTimeout = time.Minute
+
+func (s *server) transform(w http.ResponseWriter, r *request) (any, error) {
+	e, err := s.engine()
+	if err != nil {
+		return nil, err
+	}
+	limit, err := e.MaxMessage(r.pipeline())
+	if err != nil {
+		return nil, err
+	}
+	deadlines := http.NewResponseController(w)
+	end := time.Now().Add(transformTimeout)
+	if err := errors.Join(deadlines.SetReadDeadline(end), deadlines.SetWriteDeadline(end)); err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return nil, stream.WithCode("too_large", fmt.Errorf("the message has more than %d bytes; send fewer rows, or raise "+
+			"limits.message", limit))
+	}
+	if err != nil {
+		return nil, badRequest(fmt.Errorf("reading the message: %w", err))
+	}
+	ctx, cancel := context.WithDeadline(r.Context(), end)
+	defer cancel()
+	select {
+	case transforms <- struct{}{}:
+		defer func() { <-transforms }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return e.Do(ctx, r.pipeline(), "transform", stream.Request{Data: data, By: r.by()})
+}

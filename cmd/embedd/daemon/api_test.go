@@ -1,0 +1,498 @@
+package daemon
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/cmd/embedd/connection"
+	"github.com/embedd/embedd/cmd/embedd/console"
+	"github.com/embedd/embedd/internal/natstest"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream"
+)
+
+// message has n rows of two features, of two classes.
+func message(r *rand.Rand, n int) []byte {
+	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Float32)},
+		{Name: "label", Type: arrow.BinaryTypes.String}}, nil)
+	x := array.NewFixedSizeListBuilder(memory.DefaultAllocator, 2, arrow.PrimitiveTypes.Float32)
+	label := array.NewStringBuilder(memory.DefaultAllocator)
+	for range n {
+		class := r.IntN(2)
+		x.Append(true)
+		x.ValueBuilder().(*array.Float32Builder).AppendValues([]float32{float32(r.NormFloat64() + 3*float64(class)),
+			float32(r.NormFloat64())}, nil)
+		label.Append([]string{"<img src=x onerror=alert(1)>", "\u202e" + strings.Repeat("n", 1000)}[class])
+	}
+	var out bytes.Buffer
+	w := ipc.NewWriter(&out, ipc.WithSchema(schema))
+	if err := w.Write(array.NewRecord(schema, []arrow.Array{x.NewArray(), label.NewArray()}, int64(n))); err != nil {
+		panic(err)
+	}
+	w.Close()
+	return out.Bytes()
+}
+
+// served is a listener over an engine with one pipeline, p.
+type served struct {
+	*monitor
+	t       *testing.T
+	console *console.Console
+	server  *natstest.Server
+	engine  *stream.Engine
+	rand    *rand.Rand
+}
+
+// serveAPI starts a server, an engine and a listener.
+func serveAPI(t *testing.T, h config.HTTP) *served {
+	t.Helper()
+	s := &served{t: t, server: natstest.New(t), rand: rand.New(rand.NewPCG(1, 2))}
+	s.server.Stream(jetstream.StreamConfig{Name: "in", Subjects: []string{"in.>", "out.>"}})
+	s.server.Stream(jetstream.StreamConfig{Name: "dead", Subjects: []string{"dead.>"}})
+	conn, err := connection.Dial(t.Context(), config.NATS{URL: s.server.URL()}, connection.Options{Wait: natstest.Timeout,
+		Logger: slog.New(slog.DiscardHandler), Inbox: "_INBOX"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	opened := make(chan struct{})
+	s.engine, err = stream.New(stream.Options{Conn: conn.Conn, Wait: natstest.Timeout, Opened: func() { close(opened) },
+		Pipelines: []stream.Pipeline{{Name: "p", Stream: "in", Subject: "in.x", Output: "out.x", Dead: "dead.p",
+			Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Fit: fit.Config{Method: "lda"},
+				Training: plugin.Training{Every: plugin.Every{Rows: 100}}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.console = console.New(console.Options{Engine: func() *stream.Engine { return s.engine },
+		Conn: func() *connection.Conn { return conn }, Trouble: conn.Trouble, Dead: map[string]string{"p": "dead.p"},
+		Version: "v1", Log: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = s.engine.Run(ctx) })
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	select {
+	case <-opened:
+	case <-time.After(natstest.Timeout):
+		t.Fatal("the engine does not start")
+	}
+	if h.Listen == "" {
+		h.Listen = "127.0.0.1:0"
+	}
+	h.Clients, h.Points = 3, 1000
+	if s.monitor, err = startMonitor(h, prometheus.NewRegistry(), probes{func() []readiness { return nil }, conn.Trouble},
+		s.console); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.monitor.close(context.Background()) })
+	return s
+}
+
+// send publishes messages of 100 rows.
+func (s *served) send(n int) {
+	for range n {
+		msg := nats.NewMsg("in.x")
+		msg.Data = message(s.rand, 100)
+		s.server.Publish(msg)
+	}
+}
+
+// do sends a request to the API, and decodes the answer into what is given, if anything.
+func (s *served) do(method, path, body string, into any, headers ...string) (code int, text string) {
+	s.t.Helper()
+	r := sure(http.NewRequest(method, "http://"+s.addr.String()+path, strings.NewReader(body)))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		if r.Header.Set(headers[i], headers[i+1]); headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	data := sure(io.ReadAll(answer.Body))
+	for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"} {
+		if got := answer.Header.Get(name); got != want {
+			s.t.Errorf("%s %s: %s is %q", method, path, name, got)
+		}
+	}
+	if p := answer.Header.Get("Content-Security-Policy"); !strings.Contains(p, "default-src 'none'") {
+		s.t.Errorf("%s %s: policy %q", method, path, p)
+	}
+	if into != nil {
+		if err := json.Unmarshal(data, into); err != nil {
+			s.t.Fatalf("%s %s: %d %.300s: %v", method, path, answer.StatusCode, data, err)
+		}
+	}
+	return answer.StatusCode, string(data)
+}
+
+// learn sends rows until two versions have been live and all is learned, and returns both.
+func (s *served) learn() (live, previous string) {
+	s.t.Helper()
+	sent := 0
+	natstest.Await(s.t, "two models", func() bool {
+		var r stream.Report
+		if s.do("GET", "/api/v1/pipelines/p", "", &r); r.Learning.Rows < 100*sent || r.Learning.Backlog > 0 ||
+			r.Learning.Fitting {
+			return false
+		}
+		var m models
+		s.do("GET", "/api/v1/pipelines/p/models", "", &m)
+		for _, one := range m.Models {
+			switch one.State {
+			case "live":
+				live = one.Version
+			case "previous":
+				previous = one.Version
+			}
+		}
+		if previous == "" {
+			s.send(4)
+			sent += 4
+		}
+		return previous != "" && r.Model.Version == live
+	})
+	return live, previous
+}
+
+type models struct {
+	Models []struct{ Version, State string }
+	Turns  []struct{ What, Live, Was, By string }
+}
+
+// TestAPI: an operator's session over HTTP.
+func TestAPI(t *testing.T) {
+	t.Parallel()
+	s := serveAPI(t, config.HTTP{})
+	const p = "/api/v1/pipelines/p"
+	var list struct {
+		Pipelines []struct{ Pipeline, State string }
+	}
+	if code, text := s.do("GET", "/api/v1/pipelines", "", &list); code != 200 || len(list.Pipelines) != 1 {
+		t.Fatalf("%d %s", code, text)
+	}
+	var e struct{ Code, Error string }
+	for path, want := range map[string]string{p + "/models/live": "404 no_model",
+		p + "/models/p-9-00000000":    "404 no_model",
+		p + "/models/live/conversion": "404 no_model", "/api/v1/pipelines/q": "404 not_found",
+		"/api/v1/pipelines/q/dead-letters": "404 not_found", p + "/points?limit=x": "400 bad_request"} {
+		if code, text := s.do("GET", path, "", &e); fmt.Sprint(code, " ", e.Code) != want {
+			t.Errorf("%s: %d %s, want %s", path, code, text, want)
+		}
+	}
+	if code, text := s.do("POST", p+"/retrain", "{}", &e); code != 409 || e.Code != "few_rows" {
+		t.Errorf("retrain without rows: %d %s", code, text)
+	}
+	other, first := s.learn()
+	if code, text := s.do("POST", p+"/retrain", `{"live":"`+first+`"}`, &e); code != 409 || e.Code != "conflict" ||
+		!strings.Contains(e.Error, other) {
+		t.Errorf("retrain for another live version: %d %s", code, text)
+	}
+	type shown struct {
+		Version string
+		Outputs [][]float32
+	}
+	var points struct {
+		Rows     int
+		Classes  []struct{ Name string }
+		Class    []int
+		Live     shown
+		Previous shown
+	}
+	s.do("GET", p+"/points?limit=100", "", &points)
+	if len(points.Class) != 100 || len(points.Classes) != 2 || points.Rows < 400 || points.Live.Version != other ||
+		points.Previous.Version != first || len(points.Live.Outputs[0]) != 100 || len(points.Previous.Outputs[0]) != 100 {
+		t.Errorf("points %+v", points)
+	}
+	r := sure(http.NewRequest("GET", "http://"+s.addr.String()+p+"/points?limit=100", nil))
+	r.Header.Set("Accept", "application/vnd.apache.arrow.stream")
+	answer := sure(http.DefaultClient.Do(r))
+	defer answer.Body.Close()
+	table := sure(ipc.NewReader(answer.Body))
+	if !table.Next() || table.Record().NumRows() != 100 || table.Schema().Field(0).Name != "class" {
+		t.Errorf("points as Arrow: %v", table.Schema())
+	}
+
+	// The live version is rolled back.
+	var chosen struct {
+		Live, Previous string
+		Pinned         bool
+	}
+	if code, text := s.do("POST", p+"/rollback", `{"live":"`+first+`"}`, &e); code != 409 || e.Code != "conflict" ||
+		!strings.Contains(e.Error, other) {
+		t.Errorf("rollback for another live version: %d %s", code, text)
+	}
+	if code, text := s.do("POST", p+"/rollback", `{"live":"`+other+`"}`, &chosen); code != 200 || chosen.Live != first {
+		t.Errorf("rollback: %d %s", code, text)
+	}
+	if code, text := s.do("POST", p+"/pin", `{"version":"p-9-00000000"}`, &e); code != 404 ||
+		!strings.Contains(text, first) {
+		t.Errorf("pin of a version that does not exist: %d %s", code, text)
+	}
+	if code, text := s.do("POST", p+"/pin", `{}`, &chosen); code != 200 || !chosen.Pinned {
+		t.Errorf("pin: %d %s", code, text)
+	}
+	if code, text := s.do("POST", p+"/rollback", ``, &e); code != 409 || e.Code != "pinned" {
+		t.Errorf("rollback while pinned: %d %s", code, text)
+	}
+	s.do("POST", p+"/unpin", `{}`, &chosen)
+
+	// Two operators roll back at once: one wins, and each change is recorded once.
+	const rounds = 20
+	live, won := first, 0
+	for range rounds {
+		next := map[string]string{first: other, other: first}[live]
+		codes := [2]int{}
+		var wg sync.WaitGroup
+		for i := range codes {
+			wg.Go(func() {
+				codes[i], _ = s.do("POST", p+"/rollback", `{"version":"`+next+`","live":"`+live+`"}`, nil)
+			})
+		}
+		wg.Wait()
+		if codes[0]+codes[1] != 200+409 {
+			t.Fatalf("two operators at once: %v", codes)
+		}
+		live = next
+		won++
+	}
+	var m models
+	s.do("GET", p+"/models", "", &m)
+	rollbacks := 0
+	for _, turn := range m.Turns {
+		if turn.What == "rollback" && strings.Contains(turn.By, "HTTP from 127.0.0.1") {
+			rollbacks++
+		}
+	}
+	if rollbacks != rounds+1 {
+		t.Errorf("%d rollbacks are recorded of %d: %+v", rollbacks, rounds+1, m.Turns)
+	}
+
+	// Dead letters are listed without their bodies, and replayed.
+	bad := nats.NewMsg("in.x")
+	bad.Data = []byte("secret body")
+	s.server.Publish(bad)
+	var letters struct {
+		Dead_letters []struct {
+			Number uint64
+			Code   string
+		}
+	}
+	natstest.Await(t, "a dead letter", func() bool {
+		_, text := s.do("GET", p+"/dead-letters", "", &letters)
+		return len(letters.Dead_letters) == 1 && !strings.Contains(text, "secret body")
+	})
+	var replayed struct{ Replayed []struct{ As, Error string } }
+	number := letters.Dead_letters[0].Number
+	body := fmt.Sprintf(`{"numbers":[%d,%d]}`, number, number+1000)
+	if code, text := s.do("POST", p+"/dead-letters/replay", body, &replayed); code != 200 ||
+		len(replayed.Replayed) != 2 || replayed.Replayed[0].As == "" || replayed.Replayed[1].Error == "" {
+		t.Errorf("replay: %d %s", code, text)
+	}
+
+	// Messages are transformed, within the limits.
+	code, text := s.do("POST", p+"/transform", string(message(s.rand, 3)), nil)
+	if code != 200 || sure(ipc.NewReader(strings.NewReader(text))).Schema().Field(1).Name != "embedding" {
+		t.Errorf("transform: %d %.100q", code, text)
+	}
+	for body, want := range map[string]string{"no Arrow": "422 not_arrow", "": "422 not_arrow",
+		strings.Repeat("x", 9<<20): "413 too_large"} {
+		if code, _ := s.do("POST", p+"/transform", body, &e); fmt.Sprint(code, " ", e.Code) != want {
+			t.Errorf("transform of %.10q: %d %+v", body, code, e)
+		}
+	}
+	natstest.Await(t, "a step of the history", func() bool {
+		var h struct{ Time []int64 }
+		s.do("GET", p+"/history", "", &h)
+		return len(h.Time) > 0
+	})
+}
+
+// TestHostileRequests is what a raw client tries.
+func TestHostileRequests(t *testing.T) {
+	t.Parallel()
+	s := serveAPI(t, config.HTTP{})
+	const p = "/api/v1/pipelines/p"
+	for _, c := range []struct {
+		method, path, body string
+		headers            []string
+		code               int
+	}{
+		{"POST", p + "/rollback", "{}", []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		{"POST", p + "/rollback", "{}", []string{"Origin", "https://evil.example"}, 403},
+		{"POST", p + "/rollback", "{}", []string{"Host", "evil.example"}, 421},
+		{"GET", "/", "", []string{"Host", "evil.example"}, 421},
+		{"GET", "/api/v1/events", "", []string{"Host", "evil.example"}, 421},
+		{"GET", p + "/rollback", "", nil, 405},
+		{"GET", p + "/retrain", "", nil, 405},
+		{"DELETE", p, "", nil, 405},
+		{"POST", p + "/rollback", "live=x", []string{"Content-Type", "application/x-www-form-urlencoded"}, 400},
+		{"POST", p + "/rollback", "{", nil, 400},
+		{"POST", p + "/rollback", `{"version":7}`, nil, 400},
+		{"POST", p + "/rollback", `{"version":"` + strings.Repeat("x", 1<<20) + `"}`, nil, 400},
+		{"POST", p + "/rollback", `{"version":"../../p-1-00000000"}`, nil, 404},
+		{"POST", p + "/dead-letters/replay", `{"numbers":[]}`, nil, 400},
+		{"POST", "/api/v1/pipelines/..%2Fx/pin", "{}", nil, 404},
+		{"GET", "/api/v1/nothing", "", nil, 404},
+		{"GET", "/../../etc/passwd", "", nil, 404},
+		{"GET", "/", "", nil, 200},
+	} {
+		if code, text := s.do(c.method, c.path, c.body, nil, c.headers...); code != c.code {
+			t.Errorf("%s %s %.60q %v: %d %.200s, want %d", c.method, c.path, c.body, c.headers, code, text, c.code)
+		}
+	}
+}
+
+// TestCredentials: with a token and users nothing is read without one of them, and wrong ones are answered later and
+// later. A browser gets a session.
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	token := writeFile(t, dir, "token", "hunter2\n")
+	hash := sure(bcrypt.GenerateFromPassword([]byte("swordfish"), bcrypt.MinCost))
+	users := writeFile(t, dir, "users.yaml", fmt.Sprintf("basic_auth_users:\n  alice: %s\n", hash))
+	s := serveAPI(t, config.HTTP{TokenFile: token, UsersFile: users})
+	const p = "/api/v1/pipelines"
+	basic := func(user, password string) string {
+		r := sure(http.NewRequest("GET", "http://x", nil))
+		r.SetBasicAuth(user, password)
+		return r.Header.Get("Authorization")
+	}
+	for authorization, want := range map[string]int{"": 401, "Bearer hunter2": 200, basic("alice", "swordfish"): 200,
+		"Bearer hunter3": 401, basic("alice", "x"): 401, basic("bob", "swordfish"): 401, "Bearer " + string(hash): 401,
+		"Bearer": 401} {
+		if code, _ := s.do("GET", p, "", nil, "Authorization", authorization); code != want {
+			t.Errorf("%q: %d, want %d", authorization, code, want)
+		}
+	}
+	if code, text := s.do("GET", "/", "", nil); code != 200 || strings.Contains(text, "hunter2") {
+		t.Errorf("the page, which asks for the token: %d", code)
+	}
+	r := sure(http.NewRequest("POST", "http://"+s.addr.String()+"/api/v1/session", nil))
+	r.Header.Set("Authorization", basic("alice", "swordfish"))
+	answer := sure(http.DefaultClient.Do(r))
+	answer.Body.Close()
+	if len(answer.Cookies()) != 1 {
+		t.Fatalf("a session has the cookies %v", answer.Cookies())
+	}
+	cookie := answer.Cookies()[0]
+	if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "" {
+		t.Errorf("cookie %+v", cookie)
+	}
+	session := cookie.Name + "=" + cookie.Value
+	var who struct {
+		User            string
+		Reads, Operates bool
+	}
+	if s.do("GET", "/api/v1/session", "", &who, "Cookie", session); who.User != "alice" || !who.Operates {
+		t.Errorf("the session is %+v", who)
+	}
+	if code, _ := s.do("GET", p, "", nil, "Cookie", session); code != 200 {
+		t.Errorf("with a session: %d", code)
+	}
+	if code, _ := s.do("GET", p, "", nil, "Cookie", cookie.Name+"=AAAAAAAAAAAAAAAAAAAAAAAAAA"); code != 401 {
+		t.Errorf("with a session that does not exist: %d", code)
+	}
+	writeFile(t, dir, "token", "rotated") // ends sessions
+	if code, _ := s.do("GET", p, "", nil, "Cookie", session); code != 401 {
+		t.Errorf("with a session of old credentials: %d", code)
+	}
+}
+
+// TestOperationsAreClosed: without permission the API is read-only, and says why.
+func TestOperationsAreClosed(t *testing.T) {
+	t.Parallel()
+	for name, h := range map[string]config.HTTP{"http.operate": {Operate: "false"},
+		"http.allow_insecure": {Listen: "0.0.0.0:0", AllowInsecure: true, Operate: "true"}} {
+		s := serveAPI(t, h)
+		_, port, _ := net.SplitHostPort(s.addr.String())
+		s.addr = sure(net.ResolveTCPAddr("tcp", "127.0.0.1:"+port))
+		if code, text := s.do("POST", "/api/v1/pipelines/p/retrain", "{}", nil); code != 403 ||
+			!strings.Contains(text, name) {
+			t.Errorf("%s: %d %s", name, code, text)
+		}
+		if code, _ := s.do("GET", "/api/v1/pipelines/p", "", nil); code != 200 {
+			t.Errorf("%s: reading is %d", name, code)
+		}
+	}
+}
+
+// TestEvents: clients get the state and what happens, and what they have missed; only so many are served; and one that
+// never reads keeps nobody waiting.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	s := serveAPI(t, config.HTTP{})
+	connect := func(id string) (*bufio.Scanner, *http.Response) {
+		r := sure(http.NewRequest("GET", "http://"+s.addr.String()+"/api/v1/events?pipeline=p", nil))
+		r.Header.Set("Last-Event-ID", id)
+		answer := sure(http.DefaultClient.Do(r))
+		t.Cleanup(func() { answer.Body.Close() })
+		lines := bufio.NewScanner(answer.Body)
+		lines.Buffer(nil, 1<<20)
+		return lines, answer
+	}
+	until := func(lines *bufio.Scanner, prefix string) string {
+		t.Helper()
+		for lines.Scan() {
+			if strings.HasPrefix(lines.Text(), prefix) {
+				return lines.Text()
+			}
+		}
+		t.Fatalf("the stream ends without %q: %v", prefix, lines.Err())
+		return ""
+	}
+	s.console.Observe(s.engine.Status())
+	lines, first := connect("")
+	until(lines, `data: {"time"`)
+	until(lines, "event: status")
+	s.learn()
+	s.console.Observe(s.engine.Status())
+	id := strings.TrimPrefix(until(lines, "id: "), "id: ")
+	until(lines, `data: {"time"`)
+	lines, _ = connect(strings.Split(id, "-")[0] + "-0")
+	if again := until(lines, "id: "); again != "id: "+id {
+		t.Errorf("again from the start: %s, want %s", again, id)
+	}
+	lines, _ = connect("other-7")
+	until(lines, "event: gap")
+	if _, answer := connect(""); answer.StatusCode != 503 {
+		t.Errorf("a client too many: %d", answer.StatusCode)
+	}
+	first.Body.Close()
+	natstest.Await(t, "room for another client", func() bool {
+		s.console.Observe(s.engine.Status())
+		connected, _ := s.console.Clients()
+		return connected == 2
+	})
+	if _, answer := connect(""); answer.StatusCode != 200 {
+		t.Errorf("another client: %d", answer.StatusCode)
+	}
+}
