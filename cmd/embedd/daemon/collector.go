@@ -86,7 +86,8 @@ func (c *collector) Stop(context.Context) error {
 	return nil
 }
 
-// UploadTraces implements otlptrace.Client. It tries again once a second while the collector is busy, up to the timeout.
+// UploadTraces implements otlptrace.Client. It tries again once a second while the collector is busy, until the
+// timeout.
 func (c *collector) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpans) error {
 	body, err := proto.Marshal(&otlp.TracesData{ResourceSpans: spans}) // has the bytes of an ExportTraceServiceRequest
 	if err != nil {

@@ -1,7 +1,9 @@
 package prequential
 
 import (
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/embedd/embedd/internal/stage/window"
@@ -43,6 +45,16 @@ func TestOutputsFollowTheReferences(t *testing.T) {
 	if out := v.Score(t.Context(), refs, asked, x,
 		true); out.Right[0]+out.Right[1] != 2 || out.Means[0]+out.Means[1] != 2 {
 		t.Errorf("%+v on rows in the midst of their classes", out)
+	}
+	far := *row(202) // as one of several rows: the others have their own scores
+	far.X = []float64{1e300, 1e300, 1e300}
+	mixed := []window.Row{asked[0], far, asked[1]}
+	out := v.Score(t.Context(), refs, mixed, slices.Concat(asked[0].X, far.X, asked[1].X), true)
+	if !slices.Equal(out.Right, []float64{1, 0, 1}) || out.Means[0]+out.Means[2] != 2 || out.class[2] != "b" {
+		t.Errorf("%+v of two rows and one that cannot be projected", out)
+	}
+	if near := (&outputs{}).near(&asked[0]); near != (span{}) {
+		t.Errorf("%+v of no references are near", near)
 	}
 	refs.removeIf(func(r *window.Row) bool { return r.Seq < 40 })
 	refs.Add(row(300))
@@ -124,5 +136,23 @@ func TestReferencesOfEachClass(t *testing.T) {
 	}
 	if n, held := count(); n != held {
 		t.Errorf("%d references of which %d are held out", n, held)
+	}
+}
+
+// TestKeptVariance: without labels a row scores the share of its squared length that the outputs keep, the mean scores
+// 1, and a row whose square exceeds float64 nothing.
+func TestKeptVariance(t *testing.T) {
+	d := &model.Data{M: 2, N: 4, X: []float64{3, 0, -3, 0, 0, 1, 0, -1}}
+	m, err := fit.Fit(t.Context(), d, fit.Config{Method: "pca", Dim: 1, Scale: model.ScaleNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := []float64{2, 0, 0, 2, 1, 1, 0, 0, 1e200, 1e200}
+	rows := make([]window.Row, 5)
+	out := New(m).Score(t.Context(), NewReferences(0), rows, x, false)
+	for i, want := range []float64{1, 0, 0.5, 1, 0} {
+		if !(math.Abs(out.Right[i]-want) <= 1e-6) {
+			t.Errorf("row %d keeps %g, want %g", i, out.Right[i], want)
+		}
 	}
 }

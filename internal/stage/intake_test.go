@@ -1,0 +1,39 @@
+package stage
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/embedd/embedd/plugin/spec"
+)
+
+// TestIntakeHint: what is wrong is said from the row on that makes it so.
+func TestIntakeHint(t *testing.T) {
+	t.Parallel()
+	faults := map[string]int{"x": 3, "y": 1}
+	for _, c := range []struct {
+		name string
+		in   intake
+		s    spec.Status
+		want string // "": no hint
+	}{
+		{"no rows", intake{}, spec.Status{}, ""},
+		{"half of the rows are faulty", intake{rows: 8, faulty: 4, features: faults}, spec.Status{Needed: 100}, ""},
+		{"most rows are faulty", intake{rows: 7, faulty: 4, features: faults}, spec.Status{Needed: 100},
+			`4 of 7 rows have a missing or infinite feature, most often "x" in 3`},
+		{"all rows are faulty", intake{rows: 4, faulty: 4, features: faults}, spec.Status{Needed: 100}, "all of 4 rows"},
+		{"no labels", intake{rows: 4, unlabelled: 4}, spec.Status{Needed: 100}, "none of 4 rows has a label"},
+		{"one label", intake{rows: 4, unlabelled: 3}, spec.Status{Needed: 100, Rows: 1, Classes: 2}, ""},
+		{"one class", intake{rows: 4}, spec.Status{Needed: 100, Rows: 4, Classes: 1}, "all 4 labelled rows are of one class"},
+		{"a label for each row", intake{rows: 9}, spec.Status{Needed: 8, Rows: 9, Classes: 5},
+			"9 labelled rows have 5 labels"},
+		{"rare classes", intake{rows: 9}, spec.Status{Needed: 8, Rows: 9, Classes: 4, RareClassRows: 2},
+			"2 of 9 labelled rows have labels that occur only a few times"},
+		{"classes appear", intake{rows: 9}, spec.Status{Needed: 8, Rows: 9, Classes: 4, RareClassRows: 1},
+			"classes are still appearing (4 now)"},
+	} {
+		if got := c.in.hint(c.s, "label"); c.want == "" && got != "" || !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
