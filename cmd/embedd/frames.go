@@ -65,8 +65,8 @@ func readFrame(in io.Reader, body *bytes.Buffer) error {
 	}
 	size := int64(binary.BigEndian.Uint32(length[:]))
 	if size > maxFrame {
-		return fmt.Errorf("its length is %d bytes, and the limit is %d: send each message after its length, 4 bytes with the "+
-			"most significant first", size, maxFrame)
+		return fmt.Errorf("its length is %d bytes, and the limit is %d: send each message after its length, 4 bytes with "+
+			"the most significant first", size, maxFrame)
 	}
 	body.Reset()
 	if n, err := io.CopyN(body, in, size); errors.Is(err, io.EOF) { // allocates for what arrives, not for the length
