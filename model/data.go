@@ -24,4 +24,13 @@ type Data struct {
 	// Groups is the group of each row: rows that depend on each other, such as those of a source or a stretch of time.
 	// Cross-validation has no group in two folds. nil: rows are independent.
 	Groups []int
+	// Stored has the rows in the place of X, which is nil then. Package fit says which fits read them a block at a time.
+	// Their values must be finite.
+	Stored RowReader
+}
+
+// RowReader reads rows that are kept outside of memory, such as in a file. It is safe for concurrent use.
+type RowReader interface {
+	// ReadRows fills dst with whole rows, from row from on.
+	ReadRows(dst []float64, from int) error
 }

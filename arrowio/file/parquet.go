@@ -120,8 +120,19 @@ func openParquet(file *os.File, path string) (_ *parquetReader, err error) {
 		col.add = parquetAppender(target)
 		p.columns[leaf.Index()] = col
 	}
-	p.buffer = make([]parquet.Row, batchRows(total))
+	p.buffer = make([]parquet.Row, batchRows(max(total, valuesOfRow(f))))
 	return p, nil
+}
+
+// valuesOfRow returns how many values a row has on average, elements of lists included.
+func valuesOfRow(f *parquet.File) int {
+	values := int64(0)
+	for _, g := range f.Metadata().RowGroups {
+		for _, c := range g.Columns {
+			values += max(0, c.MetaData.NumValues)
+		}
+	}
+	return int(min(values/max(f.NumRows(), 1), 1<<20))
 }
 
 // openPages opens the file to read its pages.

@@ -37,10 +37,12 @@ func fitCommand(e *cli.Env) *cobra.Command {
 		if err := files.RefuseTerminal(e, *path); err != nil {
 			return err
 		}
+		spec.Streams = c.Streams()
 		r, err := dataset.Read(ctx, e, spec)
 		if err != nil {
 			return err
 		}
+		defer r.Close()
 		if c.Method == fit.Auto && len(r.Classes) == 1 {
 			e.Notef("%s: every row with a label is of class %q, so auto takes pca, which uses no labels: check that --label %s "+
 				"is the column of the class", r.Name, r.Classes[0], spec.Label)

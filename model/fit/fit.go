@@ -18,6 +18,9 @@ import (
 // Fit learns a model from rows. The same rows in the same order with the same configuration give the same digest.
 // Methods that need labels use the labelled rows only. The model of Auto has the name of the chosen method; its
 // parameter auto and the report say that it was chosen. A cancelled ctx ends the fit with the error of the context.
+//
+// Stored rows are read a block at a time if Config.Streams says so and there are more of them than features; otherwise
+// Fit loads them. The model is the same.
 func Fit(ctx context.Context, d *model.Data, c Config) (_ *model.Model, err error) {
 	defer parallel.Recover(&err, c.name())
 	ctx = parallel.Limit(ctx, c.Workers)
@@ -27,6 +30,9 @@ func Fit(ctx context.Context, d *model.Data, c Config) (_ *model.Model, err erro
 	}
 	c.Memory = 0 // already checked, for the fits inside this one too
 	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if d, err = load(c, d); err != nil {
 		return nil, err
 	}
 	if c.Landmarks == 0 && c.Scale != model.ScaleRank && (c.Method == Auto || c.Dim == AutoDim) {

@@ -61,6 +61,16 @@ func FitMoments(ctx context.Context, s *moments.Set, features, classes []string,
 	return run(ctx, t, func() error { return t.LoadSums(ctx, s) }, features, classes), nil
 }
 
+// Streams reports whether Fit reads stored rows a block at a time: with a method that is fitted from moments, except
+// those with moments by class, and the scale standard or none.
+func (c Config) Streams() bool {
+	c = c.withDefaults()
+	m, err := c.method()
+	return err == nil && c.Criterion == nil && c.Method != Auto && c.Method != Blend && m.Streaming == "moments" &&
+		!m.Samples && !m.SecondByClass && c.Landmarks == 0 && c.Scale != model.ScaleRank &&
+		!preprocess.ScaleNeedsRows(c.Scale)
+}
+
 // settleWithoutRows replaces what a configuration leaves open. If that is the dimension alone, it becomes the method's
 // default.
 func (c Config) settleWithoutRows(s *moments.Set) (Config, error) {

@@ -58,7 +58,11 @@ type Spec struct {
 	Labelled   bool     // skip rows without a label
 	Pinned     []string // the feature elements of a model, in its order; nil: as Features says
 	How        file.Options
+	Streams    bool // many rows may be kept in a temporary file, as Rows.Stored
 }
+
+// maxHeld is the size of the rows that are kept in memory if more may be kept in a file.
+const maxHeld = 16 << 20
 
 // Flags declares the flags of the verbs that read labelled rows.
 func Flags(f *cli.Flags, s *Spec) {
@@ -93,6 +97,14 @@ type Rows struct {
 	noLabel  int // rows without a label: left out with Spec.Labelled, else kept
 	faults   []fault
 	columns  Columns
+	spool    *spool // of the rows before X; nil: none
+}
+
+// Close removes the file of stored rows.
+func (r *Rows) Close() {
+	if r.spool != nil {
+		r.spool.close()
+	}
 }
 
 // fault is a row with a feature that is not a finite number.
@@ -103,7 +115,7 @@ type fault struct {
 }
 
 // Read reads a whole file. It prints notes on stderr about what it left out or imputed.
-func Read(ctx context.Context, e *cli.Env, s Spec) (*Rows, error) {
+func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 	s.How.Label = s.Label
 	in, err := files.Open(e, s.Path, s.How)
 	if err != nil {
@@ -123,6 +135,14 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (*Rows, error) {
 		empty: map[string]bool{}, index: map[string]string{}}
 	if s.Pinned != nil {
 		r.columns.Other = "numbers that are not in the model"
+	}
+	defer func() {
+		if err != nil {
+			r.Close()
+		}
+	}()
+	if s.Streams {
+		memory.HoldRows(8 * maxHeld) // batches are read and written one after the other, and become garbage
 	}
 	labels := map[string]int{}
 	show := report.NewProgress(e)
@@ -144,25 +164,39 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (*Rows, error) {
 			return nil, ExplainBatch(err, in, s.Path, read)
 		}
 		if read == 0 {
-			r.reserve(in.Rows(), len(m.Contract().Elements()), s.Path)
+			r.M = len(m.Contract().Elements())
+			r.reserve(in.Rows(), s)
 		}
 		contract = m.Contract() // all batches of a file have the columns of the first
 		r.columns.See(m)
+		if s.Streams {
+			r.X = slices.Grow(r.X, m.Rows()*len(contract.Elements()))
+		}
 		for _, b := range m.Batches() {
 			r.add(b, s, labels, read)
 			read += b.Rows()
 		}
 		m.Release()
+		if s.Streams && (r.spool != nil || 8*len(r.X) > maxHeld) {
+			if err := r.store(); err != nil {
+				return nil, err
+			}
+		}
 		show.Show(fmt.Sprintf("reading %s: %d rows", r.Name, read), -1)
 	}
 	show.End()
 	r.Features = contract.Elements()
 	r.M = len(r.Features)
+	if err := r.endStore(); err != nil {
+		return nil, err
+	}
 	if s.Pinned == nil {
 		r.dropEmpty()
 	}
 	if s.Pinned == nil && len(s.Features) == 0 {
-		r.dropIndexes(e, in)
+		if err := r.dropIndexes(e, in); err != nil {
+			return nil, err
+		}
 	}
 	if err := r.applyNulls(s); err != nil {
 		return nil, err
@@ -184,14 +218,50 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (*Rows, error) {
 const maxReserved = 64
 
 // reserve makes room for the rows that a file says it has, so that they are not copied while they grow.
-func (r *Rows) reserve(rows int64, columns int, path string) {
+func (r *Rows) reserve(rows int64, s Spec) {
 	size := int64(0)
-	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+	if info, err := os.Stat(s.Path); err == nil && info.Mode().IsRegular() {
 		size = info.Size()
 	}
-	n := int(min(rows, maxReserved*size/int64(max(columns, 1))))
-	r.X, r.Y = make([]float64, 0, max(n, 0)*columns), make([]int, 0, max(n, 0))
+	n := max(0, int(min(rows, maxReserved*size/int64(max(r.M, 1)))))
+	held := n * r.M
+	if s.Streams && held > maxHeld/8 {
+		held = 0 // it will not stay in memory
+	}
+	r.X, r.Y = make([]float64, 0, held), make([]int, 0, n)
 	memory.HoldRows(8 * int64(cap(r.X)))
+}
+
+// store moves the rows in memory to the file.
+func (r *Rows) store() (err error) {
+	if r.spool == nil {
+		if r.spool, err = newSpool(r.M); err != nil {
+			return err
+		}
+	}
+	err = r.spool.write(r.X)
+	if r.X = r.X[:0]; 8*cap(r.X) > maxHeld {
+		r.X = nil
+	}
+	return err
+}
+
+// endStore ends the reading of rows. Rows with a missing value are changed or left out, which is done in memory.
+func (r *Rows) endStore() error {
+	if r.spool == nil {
+		return nil
+	}
+	if err := r.store(); err != nil {
+		return err
+	}
+	r.X, r.spool.bytes = nil, nil
+	if len(r.faults) == 0 {
+		r.Stored = r.spool
+		return nil
+	}
+	r.X = make([]float64, r.N*r.M)
+	memory.HoldRows(8 * int64(len(r.X)))
+	return r.spool.ReadRows(r.X, 0)
 }
 
 // Decoder returns the decoder of a file's batches, and the contract of the model that they are for, nil without one.
@@ -331,6 +401,10 @@ func (r *Rows) keep(keep func(j int) bool) {
 		}
 	}
 	if len(kept) == r.M {
+		return
+	}
+	if r.Stored != nil {
+		r.spool.columns, r.Features, r.M = kept, names, len(kept)
 		return
 	}
 	x := r.X[:0]

@@ -15,12 +15,16 @@ const minIndexRows = 20
 // dropIndexes removes columns that number the rows: those that pandas stored as an index, and columns of integers that
 // ascend or descend strictly, or whose values are as good as all numbers of a range. Files are often sorted by class,
 // and then the number of a row tells its class.
-func (r *Rows) dropIndexes(e *cli.Env, in *file.Reader) {
+func (r *Rows) dropIndexes(e *cli.Env, in *file.Reader) error {
 	single := map[string]bool{}
 	for _, f := range r.columns.fields {
 		single[f.Name] = f.Feature && f.Holds == "number"
 	}
 	stored := in.Indexes()
+	numbering, err := r.numbering(single)
+	if err != nil {
+		return err
+	}
 	r.keep(func(j int) bool {
 		name := r.Features[j]
 		switch {
@@ -28,7 +32,7 @@ func (r *Rows) dropIndexes(e *cli.Env, in *file.Reader) {
 			return true
 		case slices.Contains(stored, name):
 			r.columns.index[name] = "the index that pandas stored"
-		case r.numbersRows(j):
+		case numbering[j]:
 			r.columns.index[name] = "integers that number the rows"
 		default:
 			return true
@@ -37,27 +41,58 @@ func (r *Rows) dropIndexes(e *cli.Env, in *file.Reader) {
 			r.columns.index[name])
 		return false
 	})
+	return nil
 }
 
-// numbersRows reports whether column j has integers that ascend or descend strictly, or n different ones in a range of
-// 2n.
-func (r *Rows) numbersRows(j int) bool {
+// numbering reports which of the single columns have integers that ascend or descend strictly, or n different ones in
+// a range of 2n.
+func (r *Rows) numbering(single map[string]bool) (found []bool, err error) {
+	found = make([]bool, r.M)
 	if r.N < minIndexRows {
+		return found, nil
+	}
+	columns := map[int]*numbers{}
+	for j, name := range r.Features {
+		if single[name] {
+			columns[j] = &numbers{seen: map[float64]bool{}, up: true, down: true, low: math.Inf(1), high: math.Inf(-1)}
+		}
+	}
+	row := make([]float64, r.M)
+	for i := 0; i < r.N && len(columns) > 0; i++ {
+		if r.Stored == nil {
+			row = r.X[i*r.M : (i+1)*r.M]
+		} else if err := r.Stored.ReadRows(row, i); err != nil {
+			return nil, err
+		}
+		for j, c := range columns {
+			if !c.add(row[j]) {
+				delete(columns, j)
+			}
+		}
+	}
+	for j, c := range columns {
+		found[j] = c.up || c.down || c.high-c.low < 2*float64(r.N)
+	}
+	return found, nil
+}
+
+// numbers are the integers of a column, each once.
+type numbers struct {
+	seen      map[float64]bool
+	last      float64
+	up, down  bool
+	low, high float64
+}
+
+// add reports whether a value is an integer that is new.
+func (c *numbers) add(v float64) bool {
+	if v != math.Trunc(v) || c.seen[v] { // NaN differs from itself
 		return false
 	}
-	seen := make(map[float64]bool, r.N)
-	up, down, low, high := true, true, math.Inf(1), math.Inf(-1)
-	for i := range r.N {
-		v := r.X[i*r.M+j]
-		if v != math.Trunc(v) || seen[v] { // NaN differs from itself
-			return false
-		}
-		if i > 0 {
-			before := r.X[(i-1)*r.M+j]
-			up, down = up && v > before, down && v < before
-		}
-		seen[v] = true
-		low, high = min(low, v), max(high, v)
+	if len(c.seen) > 0 {
+		c.up, c.down = c.up && v > c.last, c.down && v < c.last
 	}
-	return up || down || high-low < 2*float64(r.N)
+	c.seen[v], c.last = true, v
+	c.low, c.high = min(c.low, v), max(c.high, v)
+	return true
 }

@@ -180,7 +180,7 @@ func (s *selection) rank(ctx context.Context) ([]model.Score, error) {
 // keepRows keeps the rows that cross-validation uses and drops the others, so that preprocessing in the folds is made
 // of these alone.
 func (s *selection) keepRows(pick []int) {
-	if len(pick) == s.v.rows.N {
+	if len(pick) == s.v.rows.N && !s.v.rows.IsStored() {
 		return
 	}
 	s.v.rows = s.v.rows.Subset(pick)

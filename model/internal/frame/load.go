@@ -48,14 +48,22 @@ func (t *Task) loadStatistics(ctx context.Context, p *Rows) {
 		t.loadWide(ctx, p)
 		return
 	}
-	t.Summarise(ctx, gather(ctx, p.X, p.M, p.Y, t.Method.SecondByClass), p, float64(p.N))
+	var read []float64
+	block := func(from, to int) []float64 {
+		if p.IsStored() {
+			read = slices.Grow(read[:0], (to-from)*p.M)
+			return p.read(read[:(to-from)*p.M], from)
+		}
+		return p.X[from*p.M : to*p.M]
+	}
+	t.Summarise(ctx, gather(ctx, p.N, p.M, p.Y, t.Method.SecondByClass, block), p, float64(p.N))
 	t.Columns = fail.Must(pencil.Rank(ctx, t.Basis.Total))
 }
 
-func gather(ctx context.Context, x []float64, m int, y []int, byClass bool) *moments.Summary {
-	n := len(x) / m
+// gather computes the moments of n rows of m numbers. block returns some of them, until its next call.
+func gather(ctx context.Context, n, m int, y []int, byClass bool, block func(from, to int) []float64) *moments.Summary {
 	set := moments.New(m, byClass)
-	fail.Check(set.SetShift(near(x, m)))
+	fail.Check(set.SetShift(near(n, m, block)))
 	for from := 0; from < n; from += chunk {
 		fail.Check(ctx.Err())
 		to := min(from+chunk, n)
@@ -63,17 +71,17 @@ func gather(ctx context.Context, x []float64, m int, y []int, byClass bool) *mom
 		if y != nil {
 			part = y[from:to]
 		}
-		fail.Check(set.Add(ctx, x[from*m:to*m], part, nil))
+		fail.Check(set.Add(ctx, block(from, to), part, nil))
 	}
 	return fail.Must(set.Summary(y != nil))
 }
 
 // near is the mean of a sample of evenly spaced rows of m numbers. Moments about it avoid cancellation.
-func near(x []float64, m int) []float64 {
-	n := len(x) / m
+func near(n, m int, block func(from, to int) []float64) []float64 {
 	mean, some := make([]float64, m), min(n, 1024)
 	for i := range some {
-		for j, v := range x[i*n/some*m:][:m] {
+		at := i * n / some
+		for j, v := range block(at, at+1) {
 			mean[j] += v / float64(some)
 		}
 	}
@@ -197,7 +205,9 @@ func (t *Task) loadWide(ctx context.Context, p *Rows) {
 	}
 	_, r := basis.Dims()
 	reduced := tile.Multiply(ctx, x, basis)
-	sum := gather(ctx, reduced.RawMatrix().Data, r, p.Y, t.Method.SecondByClass)
+	x = reduced
+	sum := gather(ctx, p.N, r, p.Y, t.Method.SecondByClass,
+		func(from, to int) []float64 { return x.RawMatrix().Data[from*r : to*r] })
 	plain := *t
 	plain.Scaling = model.ScaleNone
 	plain.Summarise(ctx, sum, nil, 0)

@@ -7,13 +7,14 @@ import (
 	"slices"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
 // Rows is the rows that a fit uses: finite, and divided by their norm if requested.
 type Rows struct {
-	X       []float64 // n x m; the given ones, if nothing had to change
+	X       []float64 // n x m; the given ones, if nothing had to change; nil if they are stored
 	N, M    int
 	Y       []int       // class of each row; nil for methods without labels
 	Classes []string    // class names
@@ -28,7 +29,7 @@ func Prepare(ctx context.Context, d *model.Data, supervised, unit bool, report *
 	switch {
 	case d == nil:
 		return nil, fmt.Errorf("data: none given")
-	case d.N < 0 || d.M < 1 || len(d.X) != d.N*d.M:
+	case d.N < 0 || d.M < 1 || len(d.X) != d.N*d.M && d.Stored == nil:
 		return nil, fmt.Errorf("data: %d values are not %d rows x %d features", len(d.X), d.N, d.M)
 	case d.Y != nil && len(d.Y) != d.N:
 		return nil, fmt.Errorf("data: %d labels for %d rows", len(d.Y), d.N)
@@ -69,6 +70,9 @@ func Prepare(ctx context.Context, d *model.Data, supervised, unit bool, report *
 			kind = "labelled rows"
 		}
 		return nil, fmt.Errorf("data: %d %s (of %d rows); a fit needs at least 2", p.N, kind, d.N)
+	}
+	if d.Stored != nil {
+		return p, nil
 	}
 	missing, err := p.hasMissing(ctx)
 	if err != nil {
@@ -163,8 +167,12 @@ func FeatureName(names []string, j int) string {
 func (p *Rows) dataOf(rows []int) *model.Data {
 	d := &model.Data{N: len(rows), M: p.M, Classes: p.Classes, X: make([]float64, 0, len(rows)*p.M)}
 	for _, r := range rows {
-		at := p.Index[r]
-		d.X = append(d.X, p.Data.X[at*p.M:(at+1)*p.M]...)
+		if p.Data.Stored != nil {
+			d.X = append(d.X, p.row(r)...)
+		} else {
+			at := p.Index[r]
+			d.X = append(d.X, p.Data.X[at*p.M:(at+1)*p.M]...)
+		}
 		d.Y = append(d.Y, p.Y[r])
 		if p.Groups != nil {
 			d.Groups = append(d.Groups, p.Groups[r])
@@ -173,11 +181,36 @@ func (p *Rows) dataOf(rows []int) *model.Data {
 	return d
 }
 
+// IsStored reports whether the rows are not in memory.
+func (p *Rows) IsStored() bool { return p.X == nil && p.Data != nil && p.Data.Stored != nil }
+
+// row returns a row. One that is not in memory is read.
+func (p *Rows) row(i int) []float64 {
+	if p.IsStored() {
+		return p.read(make([]float64, p.M), i)
+	}
+	return p.X[i*p.M : (i+1)*p.M]
+}
+
+// read fills x with stored rows, from row from on.
+func (p *Rows) read(x []float64, from int) []float64 {
+	n := len(x) / p.M
+	for at := 0; at < n; {
+		end := at + 1
+		for end < n && p.Index[from+end] == p.Index[from+end-1]+1 {
+			end++
+		}
+		fail.Check(p.Data.Stored.ReadRows(x[at*p.M:end*p.M], p.Index[from+at]))
+		at = end
+	}
+	return x
+}
+
 // Subset is some of the rows.
 func (p *Rows) Subset(rows []int) *Rows {
 	s := &Rows{N: len(rows), M: p.M, Classes: p.Classes, Data: p.Data, X: make([]float64, 0, len(rows)*p.M)}
 	for _, r := range rows {
-		s.X = append(s.X, p.X[r*p.M:(r+1)*p.M]...)
+		s.X = append(s.X, p.row(r)...)
 		if p.Y != nil {
 			s.Y = append(s.Y, p.Y[r])
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/fail"
+	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/internal/tile"
 	"github.com/embedd/embedd/model/score"
@@ -75,9 +76,13 @@ func (t *Task) Validate(ctx context.Context, name string, count, run int, set fu
 	if !t.Method.Samples {
 		run = 1 // it keeps nothing
 	}
+	rows := t.Rows
+	if rows.IsStored() {
+		rows, pick = rows.Subset(pick), linalg.Range(len(pick))
+	}
 	folds := make([]*fold, 3)
 	fail.Check(parallel.Each(ctx, len(folds), func(f int) {
-		folds[f] = t.newFold(count)
+		folds[f] = t.newFold(rows, count)
 		folds[f].train, folds[f].test = HeldOut(pick, deal, f)
 		folds[f].load(ctx)
 	}))
@@ -122,6 +127,7 @@ var errFlatFold = errors.New("no feature varies among its training rows")
 // fold is the state of one fold of a cross-validation. Folds run concurrently, so none reports progress.
 type fold struct {
 	of          *Task
+	rows        *Rows
 	train, test []int
 	task        *Task // of the rows that it trains on
 	bound       int
@@ -132,15 +138,15 @@ type fold struct {
 	err         error
 }
 
-func (t *Task) newFold(count int) *fold {
-	return &fold{of: t, tasks: make([]*Task, count), sols: make([]*Solution, count), errs: make([]error, count),
-		scores: make([]Tally, count)}
+func (t *Task) newFold(rows *Rows, count int) *fold {
+	return &fold{of: t, rows: rows, tasks: make([]*Task, count), sols: make([]*Solution, count),
+		errs: make([]error, count), scores: make([]Tally, count)}
 }
 
 func (f *fold) load(ctx context.Context) {
 	t := f.of
 	f.task = &Task{Method: t.Method, Params: t.Params, Seed: t.Seed, Scaling: t.Scaling, Report: &model.Report{}}
-	if f.err = f.task.Load(ctx, t.Rows.Subset(f.train)); f.err != nil {
+	if f.err = f.task.Load(ctx, f.rows.Subset(f.train)); f.err != nil {
 		return
 	}
 	if f.task.Columns == 0 {
@@ -168,7 +174,7 @@ func (f *fold) solve(ctx context.Context, i, first int, more bool, set func(*Tas
 	sol, err := own.Solve(ctx)
 	f.scores[i].Scored = len(f.test)
 	if err == nil && sol.Mapping != nil {
-		f.scores[i].Correct, err = own.Score(ctx, sol, f.of.Rows, f.train, f.test)
+		f.scores[i].Correct, err = own.Score(ctx, sol, f.rows, f.train, f.test)
 		sol = nil
 	}
 	f.sols[i], f.errs[i] = sol, err
@@ -178,7 +184,7 @@ func (f *fold) solve(ctx context.Context, i, first int, more bool, set func(*Tas
 func (f *fold) score(ctx context.Context) {
 	defer fail.Catch(&f.err)
 	fail.Check(cmp.Or(append([]error{f.err}, f.errs...)...))
-	f.task.scoreLinear(ctx, f.sols, f.scores, f.of.Rows, f.train, f.test)
+	f.task.scoreLinear(ctx, f.sols, f.scores, f.rows, f.train, f.test)
 }
 
 // scoreLinear scores those solutions that are linear maps (others are nil), reading the rows once for all.
