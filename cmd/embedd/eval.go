@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -40,7 +41,8 @@ func evalCommand(e *cli.Env) *cobra.Command {
 	perClass := f.Int("train-per-class", 0, "`ROWS` of each class for training, instead of a share")
 	neighbors := f.Int("neighbors", 1, "`NUMBER` of nearest training rows that vote")
 	seed := f.Uint64("seed", 1, "`NUMBER` that seeds the splits")
-	set := f.Settings("set", "a parameter as `METHOD.NAME=VALUE`; may be repeated")
+	set := f.Settings("set", "a parameter as `METHOD.NAME=VALUE`, or as NAME=VALUE for all methods that have it; may be "+
+		"repeated")
 	tune := f.Bool("tune", false, "choose parameters from their grids by 4-fold cross-validation on the training rows "+
 		"of each split; --set fixes a parameter")
 	out := report.Flag(f, e)
@@ -65,10 +67,10 @@ func evalCommand(e *cli.Env) *cobra.Command {
 		if c.Dims, err = evalDims(*dims); err != nil {
 			return err
 		}
-		if c.Params, err = evalParams(set); err != nil {
+		c.Methods = evalMethods(*methods)
+		if c.Params, err = evalParams(set, c.Methods); err != nil {
 			return err
 		}
-		c.Methods = evalMethods(*methods)
 		for _, name := range slices.Sorted(maps.Keys(c.Params)) {
 			if _, err := fit.Lookup(name); err == nil && !slices.Contains(c.Methods, name) {
 				return cli.Usagef("eval: --set for %s, which is not among the methods that are evaluated: %s", name,
@@ -132,17 +134,41 @@ func evalDims(asked []string) ([]int, error) {
 	return dims, nil
 }
 
-func evalParams(set map[string]string) (map[string]map[string]string, error) {
+// evalParams are the parameters by method. One without a method is for all methods that have it, unless they are named
+// with another value.
+func evalParams(set map[string]string, methods []string) (map[string]map[string]string, error) {
 	params := map[string]map[string]string{}
-	for key, value := range set {
-		method, name, ok := strings.Cut(key, ".")
-		if !ok || name == "" {
-			return nil, cli.Usagef("eval: --set %s=%s: want METHOD.NAME=VALUE, such as lda.ridge=0", key, value)
-		}
+	give := func(method, name, value string) {
 		if params[method] == nil {
 			params[method] = map[string]string{}
 		}
 		params[method][name] = value
+	}
+	for key, value := range set {
+		if strings.Contains(key, ".") {
+			continue
+		}
+		takes := false
+		for _, name := range methods {
+			m, err := fit.Lookup(name)
+			if err == nil && slices.ContainsFunc(m.Params, func(p fit.Param) bool { return p.Name == key }) {
+				give(name, key, value)
+				takes = true
+			}
+		}
+		if !takes {
+			return nil, cli.Usagef("eval: --set %s=%s: none of the methods %s has this parameter: `embedd methods NAME` lists "+
+				"those of a method", key, value, strings.Join(methods[1:], ", "))
+		}
+	}
+	for key, value := range set {
+		method, name, ok := strings.Cut(key, ".")
+		switch {
+		case ok && (name == "" || method == ""):
+			return nil, cli.Usagef("eval: --set %s=%s: want METHOD.NAME=VALUE, such as lda.ridge=0", key, value)
+		case ok:
+			give(method, name, value)
+		}
 	}
 	return params, nil
 }
@@ -163,6 +189,7 @@ func evaluate(ctx context.Context, e *cli.Env, out *report.Output, r *dataset.Ro
 	out.Printf("%s: %d rows, %d features, %d classes; %d splits, %d-nearest-neighbour accuracy\n", r.Name, r.N, r.M,
 		len(r.Classes), c.Splits, c.Neighbors)
 	out.Printf(line, "METHOD", "DIM", "ACCURACY", "SD", "FIT", "NOTE")
+	var best eval.Result
 	asked, failed, large := 0, 0, 0 // combinations of method and dimension; raw cannot fail
 	err := eval.Evaluate(ctx, &r.Data, c, func(res eval.Result) error {
 		show.End()
@@ -178,6 +205,9 @@ func evaluate(ctx context.Context, e *cli.Env, out *report.Output, r *dataset.Ro
 		if out.JSON {
 			return out.Object(res)
 		}
+		if res.Method != eval.Raw && res.Error == "" && (best.Recall == nil || res.AccuracyMean > best.AccuracyMean) {
+			best = res
+		}
 		if res.Error != "" {
 			out.Printf(line, res.Method, dimText(res.Dim), "-", "-", "-", res.Error)
 			return nil
@@ -190,6 +220,11 @@ func evaluate(ctx context.Context, e *cli.Env, out *report.Output, r *dataset.Ro
 	if err != nil {
 		return err
 	}
+	if best.Recall != nil {
+		if err := printRecall(out, best, r.Classes); err != nil {
+			return err
+		}
+	}
 	if failed > 0 && failed == asked {
 		return fmt.Errorf("%s: no method could be evaluated; see the table", r.Name)
 	}
@@ -197,6 +232,27 @@ func evaluate(ctx context.Context, e *cli.Env, out *report.Output, r *dataset.Ro
 		e.Notef("%d of %d left out for memory, %d MB free", large, asked, c.Memory/1_000_000)
 	}
 	return nil
+}
+
+// maxRecalls is the maximum number of classes in the report: those with the lowest recall, which a user looks for.
+const maxRecalls = 10
+
+// printRecall prints the recall of the classes by the method with the highest accuracy, the lowest first.
+func printRecall(out *report.Output, best eval.Result, classes []string) error {
+	classes = slices.Clone(classes)
+	slices.SortStableFunc(classes, func(a, b string) int { return cmp.Compare(best.Recall[a], best.Recall[b]) })
+	out.Printf("\nrecall of the classes by %s, %d outputs", best.Method, best.DimUsed)
+	if len(classes) > maxRecalls {
+		out.Printf("; the %d lowest of %d, --format json has all", maxRecalls, len(classes))
+	}
+	out.Printf("\n")
+	t := out.Table("CLASS", "RECALL")
+	for _, name := range classes[:min(len(classes), maxRecalls)] {
+		if share, ok := best.Recall[name]; ok {
+			t.Row(name, fmt.Sprintf("%.4f", share))
+		}
+	}
+	return t.Flush()
 }
 
 func dimText(d int) string {

@@ -84,18 +84,19 @@ func TestEvalWine(t *testing.T) {
 	var got []string
 	for _, line := range lines {
 		var r struct {
-			Data     string            `json:"data"`
-			Method   string            `json:"method"`
-			Dim      int               `json:"dim"`
-			Used     int               `json:"dim_used"`
-			Splits   int               `json:"splits"`
-			Accuracy float64           `json:"accuracy_mean"`
-			SD       float64           `json:"accuracy_sd"`
-			Seconds  float64           `json:"fit_seconds"`
-			Rank     int               `json:"informative_rank"`
-			Params   map[string]string `json:"params"`
-			Report   *model.Report     `json:"report"` // in addition to those of the contract
-			Error    *string           `json:"error"`
+			Data     string             `json:"data"`
+			Method   string             `json:"method"`
+			Dim      int                `json:"dim"`
+			Used     int                `json:"dim_used"`
+			Splits   int                `json:"splits"`
+			Accuracy float64            `json:"accuracy_mean"`
+			SD       float64            `json:"accuracy_sd"`
+			Recall   map[string]float64 `json:"recall"`
+			Seconds  float64            `json:"fit_seconds"`
+			Rank     int                `json:"informative_rank"`
+			Params   map[string]string  `json:"params"`
+			Report   *model.Report      `json:"report"` // in addition to those of the contract
+			Error    *string            `json:"error"`
 		}
 		d := json.NewDecoder(strings.NewReader(line))
 		d.DisallowUnknownFields()
@@ -680,7 +681,7 @@ func TestListFeatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rec.Release()
-	packed, err := dataset.Pack(rec, "pixels", "label", "", nil)
+	packed, err := dataset.Pack(rec, "pixels", []string{"label"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

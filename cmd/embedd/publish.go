@@ -45,7 +45,7 @@ func publishCommand(e *cli.Env) *cobra.Command {
 	shuffle := f.Bool("shuffle", false, "publish the rows in random order, for a file that is sorted by its label; with "+
 		"--loop in another order each time. The whole file is read into memory first")
 	seed := f.Uint64("seed", 1, "`NUMBER` that seeds --shuffle; the same seed gives the same order")
-	pack := f.String("pack", "", "pack all numeric columns but label and key into one list column of this `NAME`, the "+
+	pack := f.String("pack", "", "pack all numeric columns but label, key and the index of pandas into one list column of this `NAME`, the "+
 		"fastest form")
 	labels := f.String("labels", "", "publish the labels separately on this `SUBJECT`, as late labels for "+
 		"input.labels; needs --label and --key")
@@ -181,7 +181,7 @@ func publishCommand(e *cli.Env) *cobra.Command {
 				defer all.Release()
 				rows = all
 			}
-			return eachBatch(rows, packing{*pack, *label, *key, input.packed(*pack)}, *batch, late, see, send)
+			return eachBatch(rows, packing{*pack, append(in.Indexes(), *label, *key), input.packed(*pack)}, *batch, late, see, send)
 		}
 		for {
 			err = once()
@@ -236,10 +236,11 @@ func publishCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// packing says which columns become one list; columns nil: all of numbers but label and key. Without a list none do.
+// packing says which columns become one list; columns nil: all of numbers but the excepted ones. Without a list none
+// do.
 type packing struct {
-	list, label, key string
-	columns          []string
+	list            string
+	except, columns []string
 }
 
 // eachBatch reads a file and passes messages of at most rows rows to send, without labels if late is set. It calls see
@@ -256,7 +257,7 @@ func eachBatch(in dataset.Source, pack packing, rows int, late *lateLabels, see 
 		}
 		see(rec)
 		if pack.list != "" {
-			packed, err := dataset.Pack(rec, pack.list, pack.label, pack.key, pack.columns)
+			packed, err := dataset.Pack(rec, pack.list, pack.except, pack.columns)
 			rec.Release()
 			if err != nil {
 				return err

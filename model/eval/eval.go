@@ -56,16 +56,19 @@ type Result struct {
 	Dim          int // asked for
 	DimUsed      int // at most the bound of the method; the smallest over the splits
 	Splits       int
-	AccuracyMean float64           // share of test rows whose class is correct
-	AccuracySD   float64           // over the splits, divided by splits - 1; 0 for one
-	FitSeconds   float64           // mean of a fit, without tuning
-	Rank         int               // informative rank
-	Params       map[string]string // of the last split
-	Chosen       map[string]int    // number of splits by what Auto or AutoDim chose, for example "lda 2"
-	Tuned        map[string]int    // number of splits by the combination that Tune chose, for example "k=5 t=auto"
-	Report       *model.Report     // of the fit in the first split; nil for Raw
-	Error        string
-	TooLarge     bool // Config.Memory is too small for the fit
+	AccuracyMean float64 // share of test rows whose class is correct
+	AccuracySD   float64 // over the splits, divided by splits - 1; 0 for one
+	// Recall is the share of the test rows of each class whose class is correct, over all splits: by class, as in
+	// Data.Classes. Classes without a test row have none.
+	Recall     map[string]float64
+	FitSeconds float64           // mean of a fit, without tuning
+	Rank       int               // informative rank
+	Params     map[string]string // of the last split
+	Chosen     map[string]int    // number of splits by what Auto or AutoDim chose, for example "lda 2"
+	Tuned      map[string]int    // number of splits by the combination that Tune chose, for example "k=5 t=auto"
+	Report     *model.Report     // of the fit in the first split; nil for Raw
+	Error      string
+	TooLarge   bool // Config.Memory is too small for the fit
 }
 
 // MarshalJSON writes null instead of no error, and instead of the scores of a method that failed.
@@ -75,21 +78,22 @@ func (r Result) MarshalJSON() ([]byte, error) {
 		dim = fit.Auto
 	}
 	form := struct {
-		Data         string            `json:"data"`
-		Method       string            `json:"method"`
-		Dim          any               `json:"dim"` // "auto" if it was chosen
-		DimUsed      int               `json:"dim_used"`
-		Splits       int               `json:"splits"`
-		AccuracyMean *float64          `json:"accuracy_mean"`
-		AccuracySD   *float64          `json:"accuracy_sd"`
-		FitSeconds   *float64          `json:"fit_seconds"`
-		Rank         int               `json:"informative_rank"`
-		Params       map[string]string `json:"params"`
-		Chosen       map[string]int    `json:"chosen,omitempty"`
-		Tuned        map[string]int    `json:"tuned,omitempty"`
-		Report       *model.Report     `json:"report,omitempty"`
-		Error        *string           `json:"error"`
-	}{r.Data, r.Method, dim, r.DimUsed, r.Splits, &r.AccuracyMean, &r.AccuracySD, &r.FitSeconds, r.Rank, r.Params,
+		Data         string             `json:"data"`
+		Method       string             `json:"method"`
+		Dim          any                `json:"dim"` // "auto" if it was chosen
+		DimUsed      int                `json:"dim_used"`
+		Splits       int                `json:"splits"`
+		AccuracyMean *float64           `json:"accuracy_mean"`
+		AccuracySD   *float64           `json:"accuracy_sd"`
+		Recall       map[string]float64 `json:"recall,omitempty"`
+		FitSeconds   *float64           `json:"fit_seconds"`
+		Rank         int                `json:"informative_rank"`
+		Params       map[string]string  `json:"params"`
+		Chosen       map[string]int     `json:"chosen,omitempty"`
+		Tuned        map[string]int     `json:"tuned,omitempty"`
+		Report       *model.Report      `json:"report,omitempty"`
+		Error        *string            `json:"error"`
+	}{r.Data, r.Method, dim, r.DimUsed, r.Splits, &r.AccuracyMean, &r.AccuracySD, r.Recall, &r.FitSeconds, r.Rank, r.Params,
 		r.Chosen, r.Tuned, r.Report, nil}
 	if r.Error != "" {
 		form.AccuracyMean, form.AccuracySD, form.FitSeconds, form.Error = nil, nil, nil, &r.Error
@@ -185,6 +189,7 @@ func Evaluate(ctx context.Context, d *model.Data, c Config, yield func(Result) e
 		for _, dim := range c.dims(name, d.M) {
 			result := Result{Data: c.Data, Method: name, Dim: dim, Splits: c.Splits}
 			var shares []float64
+			count := tally{map[int]int{}, map[int]int{}}
 			for k := range splits {
 				progress := func(of float64) {
 					if c.Progress != nil {
@@ -192,7 +197,7 @@ func Evaluate(ctx context.Context, d *model.Data, c Config, yield func(Result) e
 					}
 				}
 				progress(0)
-				share, err := c.score(ctx, d, &splits[k], &result, progress)
+				share, err := c.score(ctx, d, &splits[k], &result, count, progress)
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
@@ -205,6 +210,7 @@ func Evaluate(ctx context.Context, d *model.Data, c Config, yield func(Result) e
 			done += len(splits)
 			if result.Error == "" {
 				result.AccuracyMean, result.AccuracySD = meanSD(shares)
+				result.Recall = count.recall(d.Classes)
 				result.FitSeconds /= float64(c.Splits)
 			}
 			if err := yield(result); err != nil {
@@ -223,14 +229,38 @@ func (c Config) dims(method string, m int) []int {
 	return c.Dims
 }
 
+// tally counts test rows by class, and those whose class is correct.
+type tally struct{ rows, correct map[int]int }
+
+// add counts the rows of a split, and returns the share that is correct.
+func (t tally) add(y []int, right []bool) (share float64) {
+	n := 0
+	for i, is := range right {
+		t.rows[y[i]]++
+		if is {
+			t.correct[y[i]]++
+			n++
+		}
+	}
+	return float64(n) / float64(len(right))
+}
+
+func (t tally) recall(classes []string) map[string]float64 {
+	recall := map[string]float64{}
+	for y, n := range t.rows {
+		recall[classes[y]] = float64(t.correct[y]) / float64(n)
+	}
+	return recall
+}
+
 // score fits on the training part of a split and returns the share of test rows whose class is correct. progress is
 // called with the share that is done.
-func (c Config) score(ctx context.Context, d *model.Data, s *split, r *Result, progress func(float64)) (
-	share float64, err error) {
+func (c Config) score(ctx context.Context, d *model.Data, s *split, r *Result, count tally,
+	progress func(float64)) (share float64, err error) {
 	defer fail.Catch(&err)
 	train, test := d.Subset(s.train), d.Subset(s.test)
 	start := time.Now()
-	var correct int
+	var correct []bool
 	if r.Method == Raw {
 		correct = correctRaw(ctx, train, test, c.Scale, c.Neighbors)
 		r.FitSeconds += time.Since(start).Seconds()
@@ -263,9 +293,9 @@ func (c Config) score(ctx context.Context, d *model.Data, s *split, r *Result, p
 		if r.DimUsed == 0 || m.Dim() < r.DimUsed {
 			r.DimUsed, r.Rank = m.Dim(), m.InformativeRank()
 		}
-		correct = fail.Must(score.Correct(ctx, m, train, test, c.Neighbors))
+		correct = fail.Must(score.CorrectRows(ctx, m, train, test, c.Neighbors))
 	}
-	return float64(correct) / float64(test.N), nil
+	return count.add(test.Y, correct), nil
 }
 
 // settle is the parameters of a fit at each dimension: the given ones or, with Tune, the combinations ranked on the
@@ -348,8 +378,8 @@ func fitScale(ctx context.Context, d *model.Data, scaling model.Scale) (mean, sc
 	return mean, scale
 }
 
-// correctRaw is the number of test rows whose class is that of the nearest training rows among the scaled features.
-func correctRaw(ctx context.Context, train, test *model.Data, scaling model.Scale, k int) int {
+// correctRaw reports for each test row whether its class is that of the nearest training rows among the scaled features.
+func correctRaw(ctx context.Context, train, test *model.Data, scaling model.Scale, k int) []bool {
 	mean, scale := fitScale(ctx, train, scaling)
 	scaled := func(d *model.Data) []float64 {
 		out, rows := make([]float64, len(d.X)), model.DenseRows(d.X, d.N, d.M)
@@ -358,7 +388,7 @@ func correctRaw(ctx context.Context, train, test *model.Data, scaling model.Scal
 		}
 		return out
 	}
-	return fail.Must(score.CorrectNN(ctx, scaled(train), train.Y, scaled(test), test.Y, train.M, k))
+	return fail.Must(score.CorrectRowsNN(ctx, scaled(train), train.Y, scaled(test), test.Y, train.M, k))
 }
 
 // meanSD is the mean and the sample standard deviation.

@@ -69,7 +69,7 @@ func TestTuneTrainingPartOnly(t *testing.T) {
 		for _, name := range c.Methods {
 			for _, dim := range c.Dims {
 				r := Result{Method: name, Dim: dim}
-				score, err := c.score(t.Context(), d, &splits[0], &r, func(float64) {})
+				score, err := c.score(t.Context(), d, &splits[0], &r, tally{map[int]int{}, map[int]int{}}, func(float64) {})
 				if err != nil {
 					t.Fatal(err)
 				}

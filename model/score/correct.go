@@ -12,9 +12,15 @@ import (
 // one list; the model's list may be in another order. Test rows without a label count as wrong; training rows must
 // have one.
 func Correct(ctx context.Context, m *model.Model, train, test *model.Data, k int) (int, error) {
+	right, err := CorrectRows(ctx, m, train, test, k)
+	return count(right), err
+}
+
+// CorrectRows is Correct for each test row.
+func CorrectRows(ctx context.Context, m *model.Model, train, test *model.Data, k int) ([]bool, error) {
 	for _, d := range []*model.Data{train, test} {
 		if len(d.Y) != d.N || len(d.X) != d.N*d.M {
-			return 0, fmt.Errorf("correct: %d labels and %d values for %d rows x %d features", len(d.Y), len(d.X),
+			return nil, fmt.Errorf("correct: %d labels and %d values for %d rows x %d features", len(d.Y), len(d.X),
 				d.N, d.M)
 		}
 	}
@@ -23,25 +29,24 @@ func Correct(ctx context.Context, m *model.Model, train, test *model.Data, k int
 		class := make([]int, test.N)
 		if err := m.ProjectClasses(ctx, make([]float32, test.N*m.Dim()), class,
 			model.DenseRows(test.X, test.N, test.M)); err != nil {
-			return 0, err
+			return nil, err
 		}
-		right := 0
+		right := make([]bool, test.N)
 		for i, c := range class {
-			if y := test.Y[i]; y >= 0 && y < len(test.Classes) && test.Classes[y] == names[c] {
-				right++
-			}
+			y := test.Y[i]
+			right[i] = y >= 0 && y < len(test.Classes) && test.Classes[y] == names[c]
 		}
 		return right, nil
 	}
 	ref, err := Outputs(ctx, m, train)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	query, err := Outputs(ctx, m, test)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return CorrectNN(ctx, ref, train.Y, query, test.Y, m.Dim(), k)
+	return CorrectRowsNN(ctx, ref, train.Y, query, test.Y, m.Dim(), k)
 }
 
 // Outputs are the outputs of all rows, as float64.

@@ -38,13 +38,29 @@ func Neighbors(ctx context.Context, ref []float64, refN int, query []float64, qu
 // CorrectNN counts the queries whose class the vote of their k nearest references gives: the class with most of the k,
 // ties to the class of the nearest of these. refY and queryY are the classes; rows are as in Neighbors.
 func CorrectNN(ctx context.Context, ref []float64, refY []int, query []float64, queryY []int, dim, k int) (int, error) {
+	right, err := CorrectRowsNN(ctx, ref, refY, query, queryY, dim, k)
+	return count(right), err
+}
+
+func count(right []bool) (n int) {
+	for _, is := range right {
+		if is {
+			n++
+		}
+	}
+	return n
+}
+
+// CorrectRowsNN is CorrectNN for each query.
+func CorrectRowsNN(ctx context.Context, ref []float64, refY []int, query []float64, queryY []int, dim,
+	k int) ([]bool, error) {
 	k = min(k, len(refY))
 	at, err := Neighbors(ctx, ref, len(refY), query, len(queryY), dim, k)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	votes := map[int]int{}
-	correct := 0
+	right := make([]bool, len(queryY))
 	for i, y := range queryY {
 		clear(votes)
 		most := 0
@@ -54,12 +70,10 @@ func CorrectNN(ctx context.Context, ref []float64, refY []int, query []float64, 
 		}
 		for _, j := range at[i*k : (i+1)*k] {
 			if votes[refY[j]] == most {
-				if refY[j] == y {
-					correct++
-				}
+				right[i] = refY[j] == y
 				break
 			}
 		}
 	}
-	return correct, nil
+	return right, nil
 }

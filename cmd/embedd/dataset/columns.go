@@ -108,9 +108,9 @@ func (c Columns) NoteRecord(e *cli.Env, in *file.Reader, rec arrow.Record) {
 	}
 }
 
-// Pack replaces numeric columns by one fixed-size list of float32: the given ones in their order, or all except label
-// and key in schema order. Nulls become null elements. List columns are unchanged.
-func Pack(rec arrow.Record, name, label, key string, columns []string) (arrow.Record, error) {
+// Pack replaces numeric columns by one fixed-size list of float32: the given ones in their order, or all but the
+// excepted ones in schema order. Nulls become null elements. List columns are unchanged.
+func Pack(rec arrow.Record, name string, except, columns []string) (arrow.Record, error) {
 	all, err := messageOf(rec, nil)
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func Pack(rec arrow.Record, name, label, key string, columns []string) (arrow.Re
 	var kept, packed []arrow.Array
 	var names []string
 	for i, f := range rec.Schema().Fields() {
-		if all.Fields()[i].Holds != "number" || f.Name == label || f.Name == key ||
+		if all.Fields()[i].Holds != "number" || slices.Contains(except, f.Name) ||
 			columns != nil && !slices.Contains(columns, f.Name) {
 			fields, kept = append(fields, f), append(kept, rec.Column(i))
 			continue

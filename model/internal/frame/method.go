@@ -63,6 +63,9 @@ type Candidate struct {
 	Settings []map[string]string
 }
 
+// neighborNames are names that the number of neighbours has elsewhere.
+var neighborNames = []string{"knn", "n_neighbors", "neighbors", "neighbours", "nn"}
+
 // Resolve checks the given parameters and adds the defaults of the others.
 func (m *Method) Resolve(given map[string]string) (map[string]string, error) {
 	out := make(map[string]string, len(m.Params))
@@ -80,7 +83,11 @@ func (m *Method) Resolve(given map[string]string) (map[string]string, error) {
 				names = append(names, p.Name)
 			}
 			meant := ""
-			if near := spell.Nearest(name, names); near != "" {
+			near := spell.Nearest(name, names)
+			if slices.Contains(names, "k") && slices.Contains(neighborNames, strings.ToLower(name)) {
+				near = "k"
+			}
+			if near != "" {
 				meant = fmt.Sprintf(" (did you mean %q?)", near)
 			}
 			return nil, fmt.Errorf("method %s has no parameter %q%s; allowed: %s", m.Name, name, meant,

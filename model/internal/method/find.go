@@ -18,6 +18,10 @@ func Find(name string) (*frame.Method, error) {
 		}
 		names[i] = m.Name
 	}
+	if spell.Nearest(name, names) == "" {
+		slices.Sort(names)
+		return nil, fmt.Errorf("unknown method %q; the methods are %s", name, strings.Join(names, ", "))
+	}
 	return nil, fmt.Errorf("unknown method %q; the nearest is %s", name, nearestFirst(name, names))
 }
 
