@@ -44,12 +44,23 @@ func doctorCommand(e *cli.Env) *cobra.Command {
 	where := client.AddressFlags(f, "NATS `URL`, instead of NATS_URL and nats.url of the file")
 	out := report.Flag(f, e)
 	f.BoolVar(&out.JSON, "json", false, "short for --format json")
+	bundleTo := f.String("bundle", "", "also write `FILE`, a ZIP archive with what a report of a fault needs, without secrets")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if _, err := os.Stat(*path); errors.Is(err, fs.ErrNotExist) {
 			return cli.Usagef("no configuration %s: write one with `embedd init`, or name one with -c", *path)
 		}
 		d := &doctor{out: out, path: *path, clock: e.Clock, port: embedded.Port}
-		if err := d.look(cmd.Context(), e, where); err != nil {
+		if *bundleTo != "" {
+			var err error
+			if d.bundle, err = newBundle(*bundleTo); err != nil {
+				return err
+			}
+		}
+		err := d.look(cmd.Context(), e, where)
+		if d.bundle != nil {
+			err = errors.Join(err, d.bundle.write(d.path))
+		}
+		if err != nil {
 			return err
 		}
 		if d.faults > 0 {
@@ -67,10 +78,14 @@ type doctor struct {
 	clock  func() time.Time // nil: time.Now
 	port   int              // of an embedded server
 	faults int
-	err    error // of the output
+	err    error   // of the output
+	bundle *bundle // nil: none
 }
 
 func (d *doctor) printFinding(f admin.Finding) {
+	if d.bundle != nil {
+		d.bundle.findings = append(d.bundle.findings, f)
+	}
 	if f.Level == admin.LevelFault {
 		d.faults++
 	}
@@ -122,6 +137,9 @@ func (d *doctor) look(ctx context.Context, e *cli.Env, where *client.Address) er
 	d.ok("configuration", "%s, pipelines: %d", d.path, len(c.Pipelines))
 	d.listener(c.HTTP)
 	d.disks(c)
+	if d.bundle != nil {
+		d.bundle.addMetrics(ctx, c.HTTP)
+	}
 	pipelines, err := engine.Pipelines(c)
 	if err != nil {
 		d.fault("model", err.Error(), "name a model file that `embedd model show` can read")
@@ -329,7 +347,9 @@ func (d *doctor) daemon(ctx context.Context, nc *nats.Conn, name string, running
 	}
 	if running > 0 || !mayCount {
 		err := client.Gather(ctx, nc, subject, wait, func(msg *nats.Msg) bool {
-			n++
+			if n++; d.bundle != nil {
+				d.bundle.addStatus(name, msg.Data)
+			}
 			for _, f := range reportFindings(name, msg) {
 				d.printFinding(f)
 			}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"archive/zip"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestBundle: the archive of doctor has what a report needs, and nothing of the login, also when the server is gone. An
+// existing file stays.
+func TestBundle(t *testing.T) {
+	w := newWard(t)
+	path := filepath.Join(w.dir, "embedd.yaml")
+	if err := os.WriteFile(path, []byte("# "+password+"\n"+w.config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, isUp := range []bool{true, false} {
+		if !isUp {
+			w.stop()
+		}
+		file := filepath.Join(w.dir, []string{"up.zip", "down.zip"}[i])
+		if code, _, stderr := call(t.Context(), "doctor", "-c", path, "--bundle", file); code == 1 || code == 2 {
+			t.Fatalf("exit %d: %s", code, stderr)
+		}
+		archive, err := zip.OpenReader(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer archive.Close()
+		var names []string
+		for _, f := range archive.File {
+			names = append(names, f.Name)
+			r, err := f.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(r)
+			if err != nil || strings.Contains(string(text), password) || len(text) == 0 {
+				t.Errorf("%s has the password, or nothing: %v", f.Name, err)
+			}
+		}
+		slices.Sort(names)
+		if want := []string{"embedd.yaml", "findings.json", "version.json"}; !slices.Equal(names, want) {
+			t.Errorf("the archive has %v, want %v", names, want)
+		}
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("the archive has the mode %v, %v", info.Mode(), err)
+		}
+		if code, _, stderr := call(t.Context(), "doctor", "-c", path, "--bundle", file); code != 2 ||
+			!strings.Contains(stderr, "exists") {
+			t.Errorf("an archive is overwritten: exit %d, %s", code, stderr)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// removed takes the place of a value in a redacted configuration.
+const removed = "REMOVED"
+
+// Redacted returns the text of a configuration for a report to others: without comments, without the values of keys
+// that hold secrets, and without those of unknown keys, which may be misspelt ones. Of URLs the users and passwords are
+// removed.
+func Redacted(text []byte) ([]byte, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return nil, fmt.Errorf("the file is not YAML, so its secrets cannot be told from the rest: %w", err)
+	}
+	redact(&doc, "")
+	return yaml.Marshal(&doc)
+}
+
+// redact redacts what is at a path.
+func redact(n *yaml.Node, path string) {
+	n.HeadComment, n.LineComment, n.FootComment = "", "", ""
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i]
+			key.HeadComment, key.LineComment, key.FootComment = "", "", ""
+			redact(n.Content[i+1], strings.TrimPrefix(path+"."+key.Value, "."))
+		}
+	case yaml.ScalarNode:
+		switch {
+		case path == "nats.url" || isShown(path) && strings.Contains(n.Value, "://"):
+			n.Value = Redact(n.Value)
+		case !isShown(path):
+			n.Value, n.Tag, n.Style = removed, "!!str", 0
+		}
+	case yaml.AliasNode:
+		n.Kind, n.Alias, n.Value, n.Tag = yaml.ScalarNode, nil, removed, "!!str"
+	default:
+		for _, c := range n.Content {
+			redact(c, path)
+		}
+	}
+	n.Anchor = ""
+}
+
+// isShown reports whether the value at a path may be shown: that of a key that is no secret.
+func isShown(path string) bool {
+	parts := strings.Split(path, ".")
+	if parts[0] == "pipelines" && len(parts) > 2 {
+		parts[1] = "*"
+	}
+	if parts[0] == "nats" && len(parts) == 4 && parts[1] == "users" { // a login, as in nats
+		parts = []string{"nats", parts[3]}
+	}
+	path = strings.Join(parts, ".")
+	for _, f := range spec {
+		if f.path == path || strings.HasPrefix(path, f.path+".") {
+			return !f.secret
+		}
+	}
+	return false
+}
