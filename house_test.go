@@ -174,6 +174,7 @@ var below = map[string][]string{
 	"cmd/embedd/config":      {"internal/spell", "internal/wildcard", "model", "model/fit"},
 	"tools/mutate":           {},
 	"tools/picture":          {},
+	"tools/sbom":             {},
 	"tools/soak":             {"internal/link", "arrowio/wire"},
 	"tools/results":          {"tools/picture", "model", "model/fit", "model/score", "model/eval"},
 	"tools/learning/streams": {"cmd/embedd/data", "model"},

@@ -44,7 +44,8 @@ func doctorCommand(e *cli.Env) *cobra.Command {
 	where := client.AddressFlags(f, "NATS `URL`, instead of NATS_URL and nats.url of the file")
 	out := report.Flag(f, e)
 	f.BoolVar(&out.JSON, "json", false, "short for --format json")
-	bundleTo := f.String("bundle", "", "also write `FILE`, a ZIP archive with what a report of a fault needs, without secrets")
+	bundleTo := f.String("bundle", "",
+		"also write `FILE`, a ZIP archive with what a report of a fault needs, without secrets")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if _, err := os.Stat(*path); errors.Is(err, fs.ErrNotExist) {
 			return cli.Usagef("no configuration %s: write one with `embedd init`, or name one with -c", *path)

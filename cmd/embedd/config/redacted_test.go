@@ -34,7 +34,8 @@ pipelines:
 			t.Errorf("%s is in\n%s", gone, shown)
 		}
 	}
-	for _, stays := range []string{"xxxxx@127.0.0.1:4222", "xxxxx@b:4222", "viewer.creds", "ca.pem", "http.token", "pixels",
+	for _, stays := range []string{"xxxxx@127.0.0.1:4222", "xxxxx@b:4222", "viewer.creds", "ca.pem", "http.token",
+		"pixels",
 		"reduced.digits", "operator", "127.0.0.1:8474", "token: REMOVED"} {
 		if !strings.Contains(shown, stays) {
 			t.Errorf("%s is not in\n%s", stays, shown)
