@@ -21,7 +21,8 @@ func TestRun(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &d); err != nil {
 		t.Fatal(err)
 	}
-	if c := d.Metadata.Component; c.Name != "github.com/embedd/embedd" || c.Version != "v1.2.3" || d.Format != "CycloneDX" {
+	if c := d.Metadata.Component; c.Name != "github.com/embedd/embedd" || c.Version != "v1.2.3" ||
+		d.Format != "CycloneDX" {
 		t.Errorf("the document is %s", &out)
 	}
 	seen := map[string]bool{}
