@@ -158,7 +158,9 @@ func (o *textOutput) add(batch, row int) {
 		}
 		number(v)
 	}
-	o.body = o.body[:len(o.body)-1] // the last comma
+	if len(o.body) > lo+1 || end == 0 {
+		o.body = o.body[:len(o.body)-1] // the last comma
+	}
 	if o.list {
 		o.body = append(o.body, ']')
 	}
@@ -298,4 +300,33 @@ func rejectedText(t *rowtext.Table, rows []int) []byte {
 		dst = append(dst, '\n')
 	}
 	return dst
+}
+
+// Text returns the rows of a message, with all of its columns, as text of another format, in the forms that kept fields
+// have. Rows that cannot be read are left out. A record of one row is one JSON object. The error is always an *Error.
+func Text(m *Message, f wire.Format) (msg []byte, err error) {
+	defer rescue(&err)
+	e, err := NewEncoder(Output{Format: f, Keep: []string{"*"}})
+	if err != nil {
+		return nil, err
+	}
+	o := &textOutput{format: f, r: Reduced{Message: m, Y: make([][]float32, len(m.batches))}}
+	if m.table != nil {
+		o.kept = newTableRows(e, m, nil)
+	} else {
+		o.kept = newArrowRows(e, m, nil)
+	}
+	if o.shape = o.shapeOf(m); f == wire.FormatJSON && m.table == nil && m.rows == 1 {
+		o.shape = rowtext.Object
+	}
+	o.open(nil)
+	o.body = append(o.body, o.head...)
+	for k, b := range m.batches {
+		for row := range b.data.Rows {
+			if m.table == nil || m.table.Rows[row].Err == nil {
+				o.add(k, row)
+			}
+		}
+	}
+	return o.part(0, len(o.rows), nil), nil
 }

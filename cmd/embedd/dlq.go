@@ -164,8 +164,8 @@ func dlqShowCommand(e *cli.Env) *cobra.Command {
 	}
 	f := cli.FlagsOf(cmd)
 	which := letterFlagsOf(f, false)
-	path := f.StringP("output", "o", "", "write the original bytes to `FILE` (of kind rows, those rows as an Arrow "+
-		"message); - is standard output, without the report")
+	path := f.StringP("output", "o", "", "write the original bytes to `FILE` (of kind rows, those rows in the "+
+		"input's format); - is standard output, without the report")
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()

@@ -41,6 +41,8 @@ func publishCommand(e *cli.Env) *cobra.Command {
 	server := client.ServerFlags(f, "")
 	batch := f.Int("batch", 256, "maximum `ROWS` of a message")
 	rate := f.Float64("rate", 0, "`ROWS` a second; 0 is as fast as the server confirms")
+	as := f.Choice("as", "`FORMAT` of the messages; auto is input.format of --pipeline, else arrow", "auto", "arrow",
+		"json", "ndjson", "csv")
 	loop := f.Bool("loop", false, "repeat the file until a signal")
 	shuffle := f.Bool("shuffle", false, "publish the rows in random order, for a file that is sorted by its label; with "+
 		"--loop in another order each time. The whole file is read into memory first")
@@ -76,6 +78,12 @@ func publishCommand(e *cli.Env) *cobra.Command {
 			}
 		case *subject == "":
 			return cli.Usagef("publish: --subject or --pipeline is required: usage: %s", cmd.UseLine())
+		}
+		format := wire.Format(*as)
+		if *as == "auto" {
+			if format = wire.FormatArrow; input != nil {
+				format = wire.Format(input.Input.Format)
+			}
 		}
 		if *batch < 1 || *rate < 0 {
 			return cli.Usagef("publish: --batch %d and --rate %g: want a batch of at least 1 and a rate of at least 0",
@@ -118,7 +126,7 @@ func publishCommand(e *cli.Env) *cobra.Command {
 			return err
 		}
 		defer nc.Close()
-		p, err := newPublisher(ctx, nc, *subject)
+		p, err := newPublisher(ctx, nc, *subject, format)
 		if err == nil {
 			p.others, err = inputsOf(server)
 		}
@@ -130,7 +138,7 @@ func publishCommand(e *cli.Env) *cobra.Command {
 		}
 		var late *lateLabels
 		if *labels != "" {
-			to, err := newPublisher(ctx, nc, *labels)
+			to, err := newPublisher(ctx, nc, *labels, format)
 			if err == nil && input != nil {
 				err = input.checkLabels(to)
 			}
@@ -181,7 +189,8 @@ func publishCommand(e *cli.Env) *cobra.Command {
 				defer all.Release()
 				rows = all
 			}
-			return eachBatch(rows, packing{*pack, append(in.Indexes(), *label, *key), input.packed(*pack)}, *batch, late, see, send)
+			how := packing{*pack, append(in.Indexes(), *label, *key), input.packed(*pack)}
+			return eachBatch(rows, how, *batch, late, format, see, send)
 		}
 		for {
 			err = once()
@@ -245,7 +254,7 @@ type packing struct {
 
 // eachBatch reads a file and passes messages of at most rows rows to send, without labels if late is set. It calls see
 // with each record.
-func eachBatch(in dataset.Source, pack packing, rows int, late *lateLabels, see func(arrow.Record),
+func eachBatch(in dataset.Source, pack packing, rows int, late *lateLabels, as wire.Format, see func(arrow.Record),
 	send func(body []byte, rows int) error) error {
 	for {
 		rec, err := in.Next()
@@ -266,7 +275,7 @@ func eachBatch(in dataset.Source, pack packing, rows int, late *lateLabels, see 
 		}
 		for from := int64(0); from < rec.NumRows(); from += int64(rows) {
 			part := rec.NewSlice(from, min(from+int64(rows), rec.NumRows()))
-			err := sendPart(part, late, send)
+			err := sendPart(part, late, as, send)
 			part.Release()
 			if err != nil {
 				rec.Release()
@@ -277,7 +286,7 @@ func eachBatch(in dataset.Source, pack packing, rows int, late *lateLabels, see 
 	}
 }
 
-func sendPart(part arrow.Record, late *lateLabels, send func(body []byte, rows int) error) error {
+func sendPart(part arrow.Record, late *lateLabels, as wire.Format, send func(body []byte, rows int) error) error {
 	if late != nil {
 		var err error
 		if part, err = late.split(part); err != nil {
@@ -285,11 +294,27 @@ func sendPart(part arrow.Record, late *lateLabels, send func(body []byte, rows i
 		}
 		defer part.Release()
 	}
-	body, err := arrowio.FromRecords(part.Schema(), part)
+	body, err := encoded(part, as)
 	if err != nil {
 		return err
 	}
 	return send(body, int(part.NumRows()))
+}
+
+// encoded is a record as a message in a format.
+func encoded(rec arrow.Record, as wire.Format) ([]byte, error) {
+	if !as.IsText() {
+		return arrowio.FromRecords(rec.Schema(), rec)
+	}
+	d, err := arrowio.NewDecoder(arrowio.Spec{Limits: file.Limits()})
+	if err != nil {
+		return nil, err
+	}
+	m, err := d.FromRecord(rec, nil)
+	if err != nil {
+		return nil, err
+	}
+	return arrowio.Text(m, as)
 }
 
 // publisher publishes to a subject, through JetStream if a stream has it.
@@ -297,6 +322,7 @@ type publisher struct {
 	nc      *connection.Conn
 	js      jetstream.JetStream
 	subject string
+	format  wire.Format
 	stream  string
 	others  []string // subjects that the user may have meant
 	pending []jetstream.PubAckFuture
@@ -308,8 +334,8 @@ type publisher struct {
 // maxUnconfirmed is the maximum number of unconfirmed messages.
 const maxUnconfirmed = 64
 
-func newPublisher(ctx context.Context, nc *connection.Conn, subject string) (*publisher, error) {
-	p := &publisher{nc: nc, subject: subject}
+func newPublisher(ctx context.Context, nc *connection.Conn, subject string, as wire.Format) (*publisher, error) {
+	p := &publisher{nc: nc, subject: subject, format: as}
 	js, err := nc.JetStream()
 	if err != nil {
 		return nil, err
@@ -331,7 +357,7 @@ func (p *publisher) send(ctx context.Context, body []byte, rows int) error {
 			"--batch", rows, len(body), most)
 	}
 	msg := nats.NewMsg(p.subject)
-	msg.Header.Set(wire.HeaderContentType, wire.ContentType)
+	msg.Header.Set(wire.HeaderContentType, p.format.ContentType())
 	msg.Data = body
 	switch {
 	case p.js == nil && p.messages == 0:
@@ -469,7 +495,7 @@ func (a *lateLabels) split(rec arrow.Record) (arrow.Record, error) {
 	labels := array.NewRecord(arrow.NewSchema([]arrow.Field{{Name: a.key, Type: key.DataType(), Nullable: true},
 		labelField}, nil), []arrow.Array{key, label}, n)
 	defer labels.Release()
-	body, err := arrowio.FromRecords(labels.Schema(), labels)
+	body, err := encoded(labels, a.to.format)
 	if err != nil {
 		return nil, fmt.Errorf("late labels: %w", err)
 	}

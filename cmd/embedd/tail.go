@@ -14,6 +14,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/file"
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/client"
 	"github.com/embedd/embedd/cmd/embedd/report"
@@ -135,6 +136,50 @@ func printMessage(out *report.Output, m message, data []byte, most int) error {
 	return nil
 }
 
+// format returns the format that the headers name, or that the first byte suggests.
+func (m *message) format(data []byte) wire.Format {
+	content, _, _ := strings.Cut(m.Headers.Get(wire.HeaderContentType), ";")
+	for _, f := range wire.Formats {
+		if strings.TrimSpace(content) == f.ContentType() {
+			return f
+		}
+	}
+	switch first := bytes.TrimSpace(data); {
+	case len(first) == 0 || first[0] != '{' && first[0] != '[':
+		return wire.FormatArrow
+	case first[0] == '{' && !json.Valid(first):
+		return wire.FormatNDJSON
+	}
+	return wire.FormatJSON
+}
+
+// readText is read for text.
+func (m *message) readText(data []byte, f wire.Format, most int) error {
+	d, err := arrowio.NewDecoder(arrowio.Spec{Format: f})
+	if err != nil {
+		return err
+	}
+	rows, err := d.Decode(data, nil)
+	if err != nil {
+		return err
+	}
+	m.Rows = rows.Rows()
+	for _, c := range rows.Fields() {
+		m.Schema = append(m.Schema, c.Name+": "+c.Holds)
+	}
+	lines, err := arrowio.Text(rows, wire.FormatNDJSON)
+	if err != nil {
+		return err
+	}
+	for line := range bytes.Lines(lines) {
+		if most >= 0 && len(m.Data) == most {
+			break
+		}
+		m.Data = append(m.Data, bytes.TrimSpace(line))
+	}
+	return nil
+}
+
 // read fills in the rows, the schema and the first rows as JSON.
 func (m *message) read(data []byte, most int) (err error) {
 	// Arrow panics when it prints some values, such as NaN in a list.
@@ -144,6 +189,9 @@ func (m *message) read(data []byte, most int) (err error) {
 		}
 	}()
 	m.Data = []json.RawMessage{}
+	if f := m.format(data); f.IsText() {
+		return m.readText(data, f, most)
+	}
 	check, err := arrowio.NewDecoder(arrowio.Spec{})
 	if err != nil {
 		return err
