@@ -44,6 +44,7 @@ func notArrow(msg []byte) *wire.Error {
 		e.Detail = "the message is a Parquet file"
 	case msg[0] == '{' || msg[0] == '[':
 		e.Detail = "the message looks like JSON"
+		return e.WithHint("set input.format to json or ndjson, or " + StreamHint)
 	}
 	return e.WithHint(StreamHint)
 }
