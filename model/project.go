@@ -14,11 +14,12 @@ import (
 )
 
 const (
-	tileRows  = 64      // rows that are copied together, so that scratch stays in cache
-	most      = 1024    // rows in one unit of work
-	serial    = 1 << 20 // multiply-adds up to which a call uses one core
-	rangeLow  = 1e-30   // float32 loses precision for scales and folded weights
-	rangeHigh = 1e+30   // outside of these two
+	tileRows   = 64      // rows that are copied together, so that scratch stays in cache
+	maxWidened = 1 << 20 // bytes of columns that are widened together, or eight rows: limits of messages exclude them
+	most       = 1024    // rows in one unit of work
+	serial     = 1 << 20 // multiply-adds up to which a call uses one core
+	rangeLow   = 1e-30   // float32 loses precision for scales and folded weights
+	rangeHigh  = 1e+30   // outside of these two
 )
 
 // projection projects rows: y = W (x - mean) + offset with W = A^T/scale. It has the tables of one map and a pool of
@@ -349,7 +350,10 @@ func (k *projection) span(s *scratch, j *job, from, to int) *RowError {
 		return k.place(s, j.dst, j.rows, from, to)
 	}
 	step := to - from
-	if k.steps(j) && !j.layout.widened {
+	switch {
+	case j.layout.widened:
+		step = max(8, maxWidened/(4*k.m)/8*8)
+	case k.steps(j):
 		step = tileRows
 	}
 	for ; from < to; from += step {

@@ -3,6 +3,8 @@ package model
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/embedd/embedd/model/internal/mapping"
@@ -88,5 +90,39 @@ func TestProjectRaw(t *testing.T) {
 		if err := kernel.Project(make([]float32, d), Rows{1, []Block{b}}); err == nil {
 			t.Errorf("no error for format %d with %d float32", b.Format, len(b.F32))
 		}
+	}
+}
+
+// TestWidenedIsBounded: columns of narrow numbers are widened some rows at a time, however many there are, with the
+// outputs of float32 columns.
+func TestWidenedIsBounded(t *testing.T) {
+	const n, m = 256, 20_000
+	model := randomLinear(t, m, 2, 0, 1)
+	raw, wide := make([]byte, n*m), make([]float32, n*m)
+	for i := range raw {
+		raw[i] = byte(i * 31)
+		wide[i] = float32(int8(raw[i]))
+	}
+	columns := func(b Block) Rows {
+		b.Cols, b.RowStride, b.ColStride = m, 1, n
+		return Rows{N: n, Blocks: []Block{b}}
+	}
+	have, want := make([]float32, 2*n), make([]float32, 2*n)
+	if err := model.Project(want, columns(Block{F32: wide})); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.GC() // empties the pools
+	runtime.ReadMemStats(&before)
+	if err := model.Project(have, columns(Block{Raw: raw, Format: RawInt8})); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if !slices.Equal(have, want) {
+		t.Error("the outputs differ from those of float32 columns")
+	}
+	if size := after.TotalAlloc - before.TotalAlloc; size > 8*maxWidened {
+		t.Errorf("%d bytes were allocated for %d bytes of features", size, len(raw))
 	}
 }
