@@ -48,8 +48,8 @@ class Chart {
     const axis = {stroke: css('--soft'), grid: {stroke: css('--line'), width: 1}, ticks: {stroke: css('--line')}, size: 56};
     this.plot = new uPlot({
       width: box.clientWidth, height: box.clientHeight, cursor: {show: false}, legend: {show: false},
-      scales: {y: {distr: spec.log ? 3 : 1, range: spec.log ? undefined : (_, low, high) => this.range(low, high)}},
-      axes: [{...axis, size: 34}, {...axis, values: (_, all) => all.map((v) => (v == null ? '' : number(v)))}],
+      scales: {x: {range: (_, low, high) => [Math.min(low, high - 600), high]}, y: {distr: spec.log ? 3 : 1, range: spec.log ? undefined : (_, low, high) => this.range(low, high)}},
+      axes: [{...axis, size: 34, values: (_, all) => all.map((t) => new Date(t * 1000).toTimeString().slice(0, 5))}, {...axis, values: (_, all) => all.map((v) => (v == null ? '' : number(v)))}],
       series: [{}, ...spec.names.map((_, i) => ({stroke: css(i ? '--b' : '--a'), width: 2, dash: i ? [6, 4] : undefined,
         points: {show: history.time.length < 3}}))],
       hooks: {draw: [(u) => this.mark(u)]},

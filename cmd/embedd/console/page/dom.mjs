@@ -8,13 +8,13 @@ export function h(tag, attributes = {}, ...children) {
     else if (value === true) e.setAttribute(name, '');
     else if (value !== false && value != null) e.setAttribute(name, value);
   }
-  e.append(...children.flat().filter((c) => c != null));
+  e.append(...children.flat(2).filter((c) => c != null));
   return e;
 }
 
 // put replaces the children of an element.
 export function put(e, ...children) {
-  e.replaceChildren(...children.flat().filter((c) => c != null));
+  e.replaceChildren(...children.flat(2).filter((c) => c != null));
   return e;
 }
 

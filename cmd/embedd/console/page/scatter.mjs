@@ -83,8 +83,9 @@ export class Scatter {
   show(data) {
     const swapped = this.data?.live && data?.live && this.data.live.version !== data.live.version;
     const same = this.data?.live?.version === data?.live?.version && this.data?.previous?.version === data?.previous?.version &&
-      String(this.data?.classes.map((c) => c.name)) === String(data?.classes.map((c) => c.name)) && this.dark === isDark();
+      JSON.stringify(this.data?.classes) === JSON.stringify(data?.classes) && this.dark === isDark();
     this.data = data;
+    this.assign();
     this.dark = isDark();
     if (!data?.live) {
       say(this.about, 'No model is live yet: there are no outputs to draw.');
@@ -104,6 +105,22 @@ export class Scatter {
     this.tabulate();
   }
 
+  // assign gives colours and shapes to the ten largest classes, which keep them when counts change.
+  assign() {
+    const all = this.data?.classes ?? [], kept = this.palette ?? new Map();
+    this.palette = new Map();
+    const largest = all.slice(0, 10).map((c) => c.name).sort();
+    for (const name of largest) if (kept.has(name)) this.palette.set(name, kept.get(name));
+    const used = new Set(this.palette.values());
+    for (const name of largest) {
+      if (this.palette.has(name)) continue;
+      const free = [...Array(10).keys()].find((slot) => !used.has(slot));
+      used.add(free);
+      this.palette.set(name, free);
+    }
+    this.slots = all.map((c) => this.palette.get(c.name) ?? 10);
+  }
+
   build() {
     const {live, previous, classes} = this.data;
     const axis = (key, title) => {
@@ -121,21 +138,22 @@ export class Scatter {
     }}, 'Under the previous model');
     put(this.controls, live.outputs.length > 1 ? [axis('x', 'Across'), axis('y', 'Up')] : h('span', {}, 'One output: a strip by class.'), toggle);
     this.off = new Set((this.choose.get('off') ?? '').split(',').filter(Boolean).map(Number));
-    const flip = (keys, button) => {
-      const hide = !this.off.has(keys[0]);
-      keys.forEach((k) => (hide ? this.off.add(k) : this.off.delete(k)));
+    const flip = (slot, button) => {
+      const hide = !this.off.has(slot);
+      if (hide) this.off.add(slot); else this.off.delete(slot);
       button.setAttribute('aria-pressed', String(!hide));
       this.choose.set('off', [...this.off].sort((a, b) => a - b).join(',') || null);
       this.render();
     };
-    const item = (keys, index, name, rows) => {
-      const button = h('button', {type: 'button', 'aria-pressed': String(!this.off.has(keys[0])), click: () => flip(keys, button)},
-        sample(index), name, h('span', {class: 'soft'}, count(rows)));
+    const item = (slot, name, rows) => {
+      const button = h('button', {type: 'button', 'aria-pressed': String(!this.off.has(slot)), click: () => flip(slot, button)},
+        sample(slot), name, h('span', {class: 'soft'}, count(rows)));
       return h('li', {}, button);
     };
-    const rest = classes.slice(10);
-    put(this.legend, classes.slice(0, 10).map((c, i) => item([i], i, bdi(c.name, 40), c.shown)),
-      rest.length ? item(rest.map((_, i) => i + 10), 10, `${rest.length} other classes`, rest.reduce((n, c) => n + c.shown, 0)) : null);
+    const of = classes.map((c, i) => ({...c, slot: this.slots[i]})).sort((a, b) => a.slot - b.slot);
+    const rest = of.filter((c) => c.slot === 10);
+    put(this.legend, of.filter((c) => c.slot < 10).map((c) => item(c.slot, bdi(c.name, 40), c.shown)),
+      rest.length ? item(10, `${rest.length} other classes`, rest.reduce((n, c) => n + c.shown, 0)) : null);
   }
 
   move(from, to) {
@@ -173,19 +191,19 @@ export class Scatter {
     const now = this.columns(data.live), was = data.previous ? this.columns(data.previous) : now;
     const xs = range([now[0], was[0]]), ys = range([now[1], was[1]]);
     const place = (v, [low, high], size) => (v - low) / (high - low) * size;
-    const marks = data.classes.map((_, i) => stamp(i, (data.class.length > 2000 ? 2.6 : 3.4) * ratio));
+    const marks = this.slots.map((slot) => stamp(slot, (data.class.length > 2000 ? 2.6 : 3.4) * ratio));
     for (let i = 0; i < data.class.length; i++) {
       const c = data.class[i];
       const a = [was[0]?.[i], was[1]?.[i]], b = [now[0][i], now[1][i]];
-      if (this.off.has(c) || b[0] === null || b[1] === null || a[0] == null || a[1] == null) continue;
+      if (this.off.has(this.slots[c]) || b[0] === null || b[1] === null || a[0] == null || a[1] == null) continue;
       const x = a[0] + (b[0] - a[0]) * this.at, y = a[1] + (b[1] - a[1]) * this.at;
       draw(pixels, width, height, marks[c], Math.round(place(x, xs, width)), Math.round(height - place(y, ys, height)));
     }
     context.putImageData(image, 0, 0);
     context.fillStyle = getComputedStyle(canvas).color;
     context.font = `${12 * ratio}px system-ui, "DejaVu Sans", sans-serif`;
-    context.fillText(`${number(xs[0])} … ${number(xs[1])}`, 6 * ratio, height - 6 * ratio);
-    if (data.live.outputs.length > 1) context.fillText(`${number(ys[0])} … ${number(ys[1])}`, 6 * ratio, 14 * ratio);
+    context.fillText(`across ${number(xs[0])} … ${number(xs[1])}`, 6 * ratio, height - 6 * ratio);
+    if (data.live.outputs.length > 1) context.fillText(`up ${number(ys[0])} … ${number(ys[1])}`, 6 * ratio, 14 * ratio);
   }
 
   // tabulate writes the table, if it is open.

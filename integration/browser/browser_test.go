@@ -1,0 +1,415 @@
+// Package browser drives the console in a real browser, against a real daemon and a real server. It is a separate
+// module, so that the main one does not depend on a browser.
+package browser
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	_ "embed"
+	"encoding/csv"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+var screenshots = flag.String("screenshots", "", "write screenshots to this directory")
+
+//go:embed testdata/axe.min.js
+var axe string
+
+// ample is far more than any step takes on a busy machine.
+const ample = time.Minute
+
+const config = `
+nats: {url: "nats://127.0.0.1:%d"}
+http: {listen: "127.0.0.1:%d"}
+pipelines:
+  digits:
+    input: {stream: FEATURES, subject: features.digits}
+    schema: {features: ["x*"], label: label}
+    output: {subject: reduced.digits, dead: dead.digits}
+    model: {method: lda, dim: 4}
+    training: {every: {rows: 400}}
+`
+
+// rig is a server, a daemon and a browser.
+type rig struct {
+	t       *testing.T
+	dir     string
+	bin     string
+	nats    int
+	http    int
+	server  *exec.Cmd
+	browser context.Context
+
+	mu   sync.Mutex
+	seen []string // by the browser: errors, and requests to other hosts
+	mute bool     // while the daemon or its server is away on purpose
+}
+
+func (r *rig) url() string { return fmt.Sprintf("http://127.0.0.1:%d/", r.http) }
+
+// start builds what is missing and starts everything.
+func start(t *testing.T) *rig {
+	r := &rig{t: t, dir: t.TempDir(), bin: os.Getenv("EMBEDD_BIN"), nats: freePort(t), http: freePort(t)}
+	if r.bin == "" {
+		r.bin = t.TempDir()
+		for name, path := range map[string]string{"embedd": "./cmd/embedd", "nats-server": "github.com/nats-io/nats-server/v2"} {
+			build := exec.Command("go", "build", "-o", filepath.Join(r.bin, name), path)
+			build.Dir = "../.."
+			if out, err := build.CombinedOutput(); err != nil {
+				t.Fatalf("building %s: %v\n%s", name, err, out)
+			}
+		}
+	}
+	r.write("embedd.yaml", fmt.Sprintf(config, r.nats, r.http))
+	r.serve()
+	r.until("setup", func() bool { return r.try("setup", "--apply") == nil })
+	r.run("embedd", "run")
+	r.open()
+	return r
+}
+
+func freePort(t *testing.T) int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func (r *rig) write(name, text string) {
+	if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// serve starts the NATS server, on the same store each time.
+func (r *rig) serve() {
+	r.server = r.run("nats-server", "-a", "127.0.0.1", "-p", fmt.Sprint(r.nats), "-js", "-sd", filepath.Join(r.dir, "store"))
+}
+
+// run starts a program that ends with the test.
+func (r *rig) run(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(r.bin, name), args...)
+	cmd.Dir = r.dir
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { cmd.Wait(); close(ended) }()
+	r.t.Cleanup(func() {
+		cmd.Process.Kill()
+		<-ended
+		if r.t.Failed() {
+			r.t.Logf("%s: %s", name, out.Bytes()[max(0, out.Len()-4000):])
+		}
+	})
+	return cmd
+}
+
+// try runs a verb of embedd.
+func (r *rig) try(args ...string) error {
+	cmd := exec.Command(filepath.Join(r.bin, "embedd"), args...)
+	cmd.Dir = r.dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%v: %w: %s", args, err, out)
+	}
+	return nil
+}
+
+// publish sends digits from a row on; with drift their pixels are in another order.
+func (r *rig) publish(from, to int, drift bool) {
+	file, err := os.Open("../../cmd/embedd/data/digits.csv.gz")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer file.Close()
+	unpacked, err := gzip.NewReader(file)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	rows, err := csv.NewReader(unpacked).ReadAll()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var out bytes.Buffer
+	w := csv.NewWriter(&out)
+	w.Write(rows[0])
+	for i := from; i < to; i++ {
+		row := slices.Clone(rows[1+i%(len(rows)-1)])
+		if drift {
+			slices.Reverse(row[:64])
+		}
+		w.Write(row)
+	}
+	w.Flush()
+	r.write("rows.csv", out.String())
+	if err := r.try("publish", "--data", "rows.csv", "--label", "label", "--pipeline", "digits", "--batch", "50"); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// open starts the browser, and notes what it must not log or request.
+func (r *rig) open() {
+	path := "/usr/bin/chromium-headless-shell"
+	if _, err := os.Stat(path); err != nil {
+		r.t.Fatal("no browser: apt-get install --no-install-recommends chromium-headless-shell")
+	}
+	all, end := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.NoSandbox)...)
+	r.t.Cleanup(end)
+	ctx, cancel := chromedp.NewContext(all)
+	r.t.Cleanup(cancel)
+	r.browser = ctx
+	if err := chromedp.Listen(ctx, r.note); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := chromedp.Do(ctx, command(cdplog.Enable, cdp.Empty{}),
+		chromedp.EmulateViewport(1280, 900), chromedp.Navigate("about:blank")); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) note(event any) {
+	text := ""
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		text = fmt.Sprintf("exception: %s %+v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
+	case *cdplog.EventEntryAdded:
+		text = fmt.Sprintf("log: %s %s", e.Entry.Text, e.Entry.URL)
+	case *network.EventRequestWillBeSent:
+		if !strings.HasPrefix(e.Request.URL, r.url()) && !strings.HasPrefix(e.Request.URL, "about:") {
+			text = "request to " + e.Request.URL
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if text != "" && !(r.mute && strings.HasPrefix(text, "log: Failed to load resource")) {
+		r.seen = append(r.seen, text)
+	}
+}
+
+func (r *rig) until(what string, holds func() bool) {
+	r.t.Helper()
+	for end := time.Now().Add(ample); !holds(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			r.shoot("failed")
+			r.t.Fatalf("not within %v: %s\n%s", ample, what, r.text("document.body.innerText"))
+		}
+	}
+}
+
+// js evaluates an expression in the page.
+func js[T any](r *rig, expression string) T {
+	r.t.Helper()
+	v, err := chromedp.Run(r.browser, chromedp.Evaluate[T](expression))
+	if err != nil {
+		r.t.Fatalf("%s: %v", expression, err)
+	}
+	return v
+}
+
+func (r *rig) text(expression string) string { return js[string](r, expression) }
+
+// shows waits until the page contains a text.
+func (r *rig) shows(text string) {
+	r.t.Helper()
+	quoted, _ := json.Marshal(text)
+	r.until("the page shows "+text, func() bool {
+		return js[bool](r, fmt.Sprintf("document.body.innerText.includes(%s)", quoted))
+	})
+}
+
+// look opens a view.
+func (r *rig) look(view string) {
+	r.t.Helper()
+	if err := chromedp.Do(r.browser, chromedp.Navigate(r.url()+"?pipeline=digits&view="+view)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// shoot takes screenshots in both themes, and checks the page with axe in each.
+func (r *rig) shoot(name string, widths ...int64) {
+	r.t.Helper()
+	if len(widths) == 0 {
+		widths = []int64{1280}
+	}
+	for _, width := range widths {
+		for _, theme := range []string{"light", "dark"} {
+			media := emulation.SetEmulatedMediaParams{
+				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}}
+			if err := chromedp.Do(r.browser, command(emulation.SetEmulatedMedia, media), chromedp.EmulateViewport(width, 900),
+				chromedp.Sleep(300*time.Millisecond)); err != nil {
+				r.t.Fatal(err)
+			}
+			if *screenshots != "" {
+				picture, err := chromedp.Run(r.browser, chromedp.FullScreenshot(100))
+				if err == nil {
+					err = os.WriteFile(filepath.Join(*screenshots, fmt.Sprintf("console-%s-%s-%d.png", name, theme, width)), picture, 0o644)
+				}
+				if err != nil {
+					r.t.Fatal(err)
+				}
+			}
+			if name != "failed" {
+				r.accessible(fmt.Sprintf("%s, %s, %d pixels", name, theme, width))
+			}
+		}
+	}
+	if err := chromedp.Do(r.browser, chromedp.EmulateViewport(1280, 900)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// command sends a command of the protocol.
+func command[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
+	return func(ctx context.Context, t *chromedp.Target) (v chromedp.Void, err error) {
+		_, err = cdp.Call(ctx, t, c, params)
+		return v, err
+	}
+}
+
+// accessible checks the page with axe.
+func (r *rig) accessible(where string) {
+	r.t.Helper()
+	if !js[bool](r, "typeof axe === 'object'") {
+		js[any](r, axe+"; 0")
+	}
+	found, err := chromedp.Run(r.browser, chromedp.Evaluate[string](`axe.run().then((r) => r.violations.map((v) =>
+		v.id + ': ' + v.help + ': ' + v.nodes.map((n) => n.target + ' ' + n.failureSummary).join('; ')).join('\n'))`, chromedp.EvalAwaitPromise))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if found != "" {
+		r.t.Errorf("axe, %s: %s", where, found)
+	}
+}
+
+// press presses keys.
+func (r *rig) press(keys string) {
+	r.t.Helper()
+	if err := chromedp.Do(r.browser, chromedp.KeyEvent(keys)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// tabTo moves the focus by the keyboard until an element with a text has it.
+func (r *rig) tabTo(text string) {
+	r.t.Helper()
+	for range 60 {
+		if r.text("document.activeElement.textContent.trim()") == text {
+			return
+		}
+		r.press("\t")
+	}
+	r.t.Fatalf("no way to %q by keyboard", text)
+}
+
+// TestOperatorsSession is an operator's day: a first model, a drift, a rollback by keyboard, a server that is gone.
+func TestOperatorsSession(t *testing.T) {
+	r := start(t)
+	r.until("the page answers", func() bool {
+		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.http))
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	r.look("summary")
+	r.shows("waiting for labels")
+	r.shows("Replicas that answered")
+	r.shoot("waiting")
+
+	r.publish(0, 1600, false)
+	r.until("a first model", func() bool { return r.live() != "" })
+	r.look("points")
+	r.shows("Previous model")
+	r.until("ten classes", func() bool { return js[int](r, "document.querySelectorAll('.legend button').length") == 10 })
+	r.shoot("points", 360, 1280)
+
+	before := r.live()
+	r.publish(0, 1797, true)
+	r.publish(0, 1797, true)
+	r.until("another version after the drift", func() bool { return r.live() != before })
+	r.look("models")
+	r.shows("previous")
+	r.shoot("models")
+	r.look("charts")
+	r.shows("Evidence for the candidate")
+	r.until("a chart", func() bool { return js[bool](r, "document.querySelectorAll('.chart canvas').length === 8") })
+	r.shoot("charts")
+
+	// By keyboard alone.
+	r.look("summary")
+	r.shows("Replicas that answered")
+	r.shoot("summary", 360, 1280)
+	r.until("an operation", func() bool {
+		return js[bool](r, "[...document.querySelectorAll('.bar button')].some((b) => b.textContent === 'Roll back' && !b.disabled)")
+	})
+	before = r.live()
+	r.tabTo("Roll back")
+	r.press("\r")
+	r.shows("Goes back from " + before)
+	r.shoot("rollback")
+	r.until("the dialog has the focus", func() bool { return js[bool](r, "Boolean(document.activeElement.closest('dialog'))") })
+	r.tabTo("Roll back")
+	r.press("\r")
+	r.shows("previously " + before)
+	r.until("the version that was chosen", func() bool { return r.live() != before })
+
+	// The server is gone, and comes back.
+	r.server.Process.Kill()
+	r.shows("The NATS server")
+	r.shoot("no-server")
+	r.serve()
+	r.until("the server is back", func() bool { return js[bool](r, "document.getElementById('alert').textContent === ''") })
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, text := range r.seen {
+		t.Errorf("the browser says: %s", text)
+	}
+}
+
+// live is the live version, as the API says.
+func (r *rig) live() string {
+	r.t.Helper()
+	answer, err := http.Get(r.url() + "api/v1/pipelines")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var state struct {
+		Pipelines []struct{ Model *struct{ Version string } }
+	}
+	if err := json.NewDecoder(answer.Body).Decode(&state); err != nil {
+		r.t.Fatal(err)
+	}
+	if len(state.Pipelines) == 0 || state.Pipelines[0].Model == nil {
+		return ""
+	}
+	return state.Pipelines[0].Model.Version
+}
