@@ -57,10 +57,6 @@ const (
 	requestTimeout = 5 * time.Second
 )
 
-// minVersion is the oldest server that embedd supports: with metadata of consumers, and their creation by name and
-// subject.
-var minVersion = [3]int{2, 10, 0}
-
 // The fixes that are verbs.
 const (
 	permissionsCommand = "embedd setup --permissions"
@@ -156,12 +152,22 @@ func (d *diagnosis) ask(ctx context.Context, request func(context.Context) error
 // checkServer checks version, JetStream and its limits, and the largest message.
 func (d *diagnosis) checkServer(ctx context.Context) {
 	nc := d.Conn
-	version, payload := nc.ConnectedServerVersion(), needs.ByteText(nc.MaxPayload())
-	if needs.OlderServer(version, minVersion) {
-		d.add(Finding{Check: "server", Text: "the server has version " + version + ", and embedd needs 2.10 or later",
-			Fix: "upgrade the server"})
-	} else {
-		d.addOK("server", "", "version %s, messages of up to %s", version, payload)
+	payload := needs.ByteText(nc.MaxPayload())
+	var versions []string
+	for _, one := range natsx.KnownServers(nc) {
+		if one.Err != nil {
+			d.add(Finding{Check: "server", Level: LevelNote, Text: fmt.Sprintf("the server at %s cannot be reached: %v", one.URL,
+				one.Err), Fix: "start it, or remove it from nats.url"})
+			continue
+		}
+		if fault := needs.ServerFault(one.Name, one.Version); fault != "" {
+			d.add(Finding{Check: "server", Text: fault})
+			continue
+		}
+		versions = append(versions, one.Version)
+	}
+	if len(versions) > 0 {
+		d.addOK("server", "", "version %s, messages of up to %s", strings.Join(versions, ", "), payload)
 	}
 	usesJetStream, keeps := false, ""
 	for _, p := range d.Pipelines {
@@ -200,6 +206,7 @@ func (d *diagnosis) checkServer(ctx context.Context) {
 		d.checkDisk(info)
 	}
 	d.hasJetStream = true
+	d.checkOwnStreams(ctx)
 }
 
 func (d *diagnosis) checkDisk(info *jetstream.AccountInfo) {

@@ -66,6 +66,41 @@ func (d *diagnosis) checkBucket(ctx context.Context, n *needs.Need) {
 	}
 }
 
+// checkOwnStreams checks the streams of the buckets: whether they have a leader, and whose consumers they have.
+func (d *diagnosis) checkOwnStreams(ctx context.Context) {
+	known := map[string]bool{}
+	for i := range d.needs {
+		n := &d.needs[i]
+		if n.Kind != needs.Bucket {
+			continue
+		}
+		for _, name := range n.Streams {
+			if known[name] {
+				continue
+			}
+			known[name] = true
+			var s jetstream.Stream
+			err := d.ask(ctx, func(ctx context.Context) (err error) {
+				s, err = natsx.FindStream(ctx, d.js, name)
+				return err
+			})
+			if err != nil || s == nil {
+				continue // the check of what it is for reports it
+			}
+			info := s.CachedInfo()
+			if info.Cluster != nil && info.Cluster.Leader == "" {
+				d.add(Finding{Check: "leader", Text: fmt.Sprintf("stream %s has no leader: of its %d servers too few can be "+
+					"reached, and it stores nothing", name, info.Config.Replicas), Fix: "start the servers that are down"})
+			}
+			if isBucket := strings.HasPrefix(name, "KV_") || strings.HasPrefix(name, "OBJ_"); isBucket &&
+				info.State.Consumers > 0 {
+				d.addOK("buckets", "", "stream %s has %d consumers, of mirrors, daemons of earlier versions or other programs; "+
+					"this version needs none", name, info.State.Consumers)
+			}
+		}
+	}
+}
+
 // checkStream checks a stream of the pipeline's subjects, and returns it, or nil.
 func (d *diagnosis) checkStream(ctx context.Context, n *needs.Need) jetstream.Stream {
 	var s jetstream.Stream

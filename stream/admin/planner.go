@@ -399,7 +399,13 @@ func (p *planner) checkLimits(ctx context.Context) error {
 		short = needs.StreamShortage(account, missing)
 	}
 	subscriptions, err := needs.SubscriptionShortage(ctx, p.js.Conn(), p.needs)
-	for _, text := range []string{short, subscriptions} {
+	faults := []string{short, subscriptions}
+	for _, one := range natsx.KnownServers(p.js.Conn()) {
+		if one.Err == nil {
+			faults = append(faults, needs.ServerFault(one.Name, one.Version))
+		}
+	}
+	for _, text := range faults {
 		if text != "" {
 			p.plans = append(p.plans, Plan{Name: "limit", Limit: true, conflict: true, Problem: text})
 		}

@@ -130,3 +130,13 @@ func TestParsePartition(t *testing.T) {
 		}
 	}
 }
+
+// TestServerFault: a server that is too old is named, whichever form its version has.
+func TestServerFault(t *testing.T) {
+	for version, isOld := range map[string]bool{"2.9.25": true, "1.4": true, "2.10.0": false, "v2.10.29": false,
+		"2.12.0-preview.1": false, "3.0": false, "": false, "dev": false} {
+		if fault := ServerFault("s1", version); (fault != "") != isOld || isOld && !strings.Contains(fault, "s1") {
+			t.Errorf("%s: %q", version, fault)
+		}
+	}
+}

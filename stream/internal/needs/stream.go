@@ -124,6 +124,19 @@ func PartitionFault(p *spec.Pipeline, c *jetstream.StreamConfig) *Fault {
 // partitionsSince is the oldest server with subject transforms of streams.
 var partitionsSince = [3]int{2, 10, 0}
 
+// minVersion is the oldest server that embedd supports: with metadata of consumers, and their creation by name and
+// subject.
+var minVersion = [3]int{2, 10, 0}
+
+// ServerFault says that a server is too old, with the fix; "" if it is not. Every server of a cluster counts: any of
+// them may lead a stream.
+func ServerFault(name, version string) string {
+	if !OlderServer(version, minVersion) {
+		return ""
+	}
+	return fmt.Sprintf("the server %s has version %s, and embedd needs 2.10 or later: upgrade it", name, version)
+}
+
 // PartitionServer returns an error where the server is too old for partitions.
 func PartitionServer(version string) error {
 	if !OlderServer(version, partitionsSince) {
