@@ -1,6 +1,7 @@
 package arrowio
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -9,6 +10,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/embedd/embedd/arrowio/wire"
 )
@@ -180,5 +183,80 @@ func BenchmarkKeptText(b *testing.B) {
 				e.Reuse(out)
 			}
 		})
+	}
+}
+
+// BenchmarkText compares messages of 64 features as text and as Arrow: decoding, and decoding with an output of 8
+// dimensions. alone is the tokeniser with a number parsed for each, without anything that is done with them.
+func BenchmarkText(b *testing.B) {
+	const m, dim = 64, 8
+	for _, rows := range []int{1, 256} {
+		r := rand.New(rand.NewPCG(3, 4))
+		numbers, isNull := make([]float64, rows*m), make([]bool, rows*m)
+		for i := range numbers {
+			numbers[i] = r.NormFloat64()
+		}
+		for _, asList := range []bool{true, false} {
+			contract, err := NewContract(elements(m, asList), "label", "")
+			if err != nil {
+				b.Fatal(err)
+			}
+			layout := map[bool]string{true: "list", false: "columns"}[asList]
+			forms := textForms(numbers, isNull, rows, m, asList)
+			rec := recordOf(numbers, isNull, rows, m, asList)
+			arrowForm, err := FromRecords(rec.Schema(), rec)
+			if err != nil {
+				b.Fatal(err)
+			}
+			forms = append(forms, textForm{wire.FormatArrow, string(arrowForm)})
+			for k, form := range forms {
+				if k == 1 || k > 3 && form.format != wire.FormatArrow || form.format == wire.FormatCSV && asList {
+					continue
+				}
+				spec := Spec{Features: []string{"x*"}, Label: "label", Format: form.format}
+				d, e, msg := newDecoder(b, spec), newEncoder(b, Output{Format: form.format}), []byte(form.text)
+				y := make([]float32, rows*dim)
+				for i := range y {
+					y[i] = float32(r.NormFloat64())
+				}
+				name := fmt.Sprintf("rows=%d/%s/%s", rows, layout, form.format)
+				run := func(b *testing.B, isEncoded bool) {
+					b.SetBytes(int64(len(msg)))
+					b.ReportAllocs()
+					for b.Loop() {
+						got, err := d.Decode(msg, contract)
+						if err != nil {
+							b.Fatal(err)
+						}
+						if isEncoded {
+							out, err := e.Encode(Reduced{Message: got, Dim: dim, Y: [][]float32{y}}, nil)
+							if err != nil {
+								b.Fatal(err)
+							}
+							e.Reuse(out)
+						}
+						got.Release()
+					}
+				}
+				b.Run(name+"/decode", func(b *testing.B) { run(b, false) })
+				b.Run(name+"/both", func(b *testing.B) { run(b, true) })
+			}
+			b.Run(fmt.Sprintf("rows=%d/%s/alone", rows, layout), func(b *testing.B) {
+				b.SetBytes(int64(len(forms[0].text)))
+				dec, in := jsontext.NewDecoder(&bytes.Buffer{}), []byte(forms[0].text)
+				for b.Loop() {
+					dec.Reset(bytes.NewBuffer(in), jsontext.AllowDuplicateNames(true))
+					for {
+						token, err := dec.ReadToken()
+						if err != nil {
+							break
+						}
+						if token.Kind() == '0' {
+							_, _ = token.Float()
+						}
+					}
+				}
+			})
+		}
 	}
 }

@@ -186,7 +186,7 @@ func textForms(numbers []float64, isNull []bool, rows, m int, asList bool) []tex
 					members = append(members, fmt.Sprintf(`"x%d":%s`, j, text))
 				}
 			}
-			if i%2 == 0 { // in any order
+			if i%5 == 0 { // in any order
 				slices.Reverse(members)
 			}
 		}

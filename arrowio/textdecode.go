@@ -88,7 +88,7 @@ type textFiller struct {
 // columnBuffers are the buffers of a column, and those of its list's child.
 type columnBuffers struct {
 	column         *textColumn
-	valid, inner   *ipc.Validity
+	valid, inner   ipc.Validity
 	values, starts []byte
 	used           int // of values: bytes, or elements of lists
 	next           int // row: starts are filled up to it

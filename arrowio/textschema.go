@@ -83,9 +83,13 @@ func (r *textReader) columns(t *rowtext.Table, c *Contract) []textColumn {
 // rows, unless the message has none of the features: then it has another schema.
 func contractColumns(columns []textColumn, taken []bool, t *rowtext.Table, c *Contract) []textColumn {
 	var at map[string]int
+	next := 0 // fields are in the order of the contract, usually, with others between them
 	find := func(name string) int {
-		if k := len(columns); k < len(t.Columns) && t.Columns[k].Name == name {
-			return k // in the order of the contract, which is usual
+		for k := next; k < min(next+4, len(t.Columns)); k++ {
+			if t.Columns[k].Name == name {
+				next = k + 1
+				return k
+			}
 		}
 		if at == nil {
 			at = make(map[string]int, len(t.Columns))

@@ -55,7 +55,8 @@ func New(config spec.Config) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	labels, err := arrowio.NewDecoder(arrowio.Spec{Label: c.Spec.Label, Key: c.Spec.Key, Limits: c.Spec.Limits})
+	labels, err := arrowio.NewDecoder(arrowio.Spec{Label: c.Spec.Label, Key: c.Spec.Key, Format: c.Spec.Format,
+		Limits: c.Spec.Limits})
 	if err != nil {
 		return nil, err
 	}

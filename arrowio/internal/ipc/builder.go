@@ -19,8 +19,8 @@ func NewBuilder(l *Layout, rows, size int, codecs *Decompressor) *Builder {
 }
 
 // Field begins the next field.
-func (b *Builder) Field(rows int) *Validity {
-	v := &Validity{rows: rows, node: b.chunk.nodes[16*b.node : 16*b.node+16]}
+func (b *Builder) Field(rows int) Validity {
+	v := Validity{node: b.chunk.nodes[16*b.node : 16*b.node+16]}
 	b.node++
 	le.PutUint64(v.node, uint64(rows))
 	le.PutUint64(v.node[8:], uint64(rows))
@@ -46,7 +46,6 @@ func Padded(n int) int { return (n + 7) &^ 7 }
 // Validity counts and marks the values of a field that are not null. At first all are null.
 type Validity struct {
 	Bits []byte
-	rows int
 	node []byte
 }
 

@@ -20,6 +20,8 @@ type jsonReader struct {
 	dec   *jsontext.Decoder
 	base  int // position of the decoder's input in the message
 	names names
+	// of the last message: the next one usually has as many
+	cells, columns int
 }
 
 var readers = sync.Pool{New: func() any { return &jsonReader{dec: jsontext.NewDecoder(&bytes.Buffer{})} }}
@@ -28,13 +30,15 @@ var anyNames = jsontext.AllowDuplicateNames(true)
 
 func newJSONReader(msg []byte, l Limits) *jsonReader {
 	r := readers.Get().(*jsonReader)
-	r.t = &Table{Data: msg, limits: l}
+	r.t = &Table{Data: msg, limits: l, Cells: make([]Cell, 0, min(r.cells, len(msg)/4)),
+		Columns: make([]Column, 0, min(r.columns, len(msg)/4))}
 	r.names.begin()
 	return r
 }
 
 // close lets other messages use the reader.
 func (r *jsonReader) close() {
+	r.cells, r.columns = len(r.t.Cells), len(r.t.Columns)
 	r.t, r.in = nil, bytes.Buffer{}
 	r.dec.Reset(&r.in)
 	readers.Put(r)
