@@ -527,6 +527,9 @@ func checkText(t *testing.T, d *Decoder, msg []byte, c *Contract) {
 			t.Errorf("no JSON: %q", out)
 		}
 		back, err := newDecoder(t, Spec{Format: format}).Decode(out, nil)
+		if _, isUnnamed := m.plan.index[""]; errors.Is(err, wire.NotCSV) && isUnnamed {
+			continue // a field without a name, which CSV does not have
+		}
 		if err != nil || back.Rows() != b.Rows()-len(bad) || len(faultLines(back)) > 0 {
 			t.Errorf("as %s %q: %v", format, out, err)
 		}

@@ -131,7 +131,7 @@ func contractColumns(columns []textColumn, taken []bool, t *rowtext.Table, c *Co
 // typeOf returns the type of a field that is no feature of a contract.
 func (r *textReader) typeOf(name string, k rowtext.Kinds, isCSV bool) textType {
 	switch {
-	case name == r.spec.Label || name == r.spec.Key:
+	case name != "" && (name == r.spec.Label || name == r.spec.Key):
 		return textNames
 	case k.Only():
 		return textNothing

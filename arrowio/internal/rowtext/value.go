@@ -98,4 +98,4 @@ func Floats(raw []byte, set func(k int, v float64)) {
 }
 
 // IsInteger reports whether a JSON number is written as an integer.
-func IsInteger(raw []byte) bool { return bytes.IndexAny(raw, ".eE") < 0 }
+func IsInteger(raw []byte) bool { return !bytes.ContainsAny(raw, ".eE") }

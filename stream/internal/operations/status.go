@@ -48,7 +48,7 @@ func (p *Pipeline) transform(ctx context.Context, q *Request) (any, error) {
 			return Message{q.Data, p.Stage.Spec.Format, append(marks, wire.VersionPair())}, nil
 		}
 	}
-	m, r, err := p.Relay.Project(ctx, q.Data, m)
+	_, r, err := p.Relay.Project(ctx, q.Data, m)
 	if errors.Is(err, plugin.ErrNoModel) {
 		return nil, WithCode(CodeNoModel, fmt.Errorf("%w: %s", err, p.Progress()))
 	}
