@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -147,5 +148,24 @@ func TestSubjectsOfConfiguration(t *testing.T) {
 	out := verb(t, 0, "setup", "-c", path, "--server", "nats://127.0.0.1:1", "--permissions", "daemon")
 	if !strings.Contains(out, `"r.*"`) {
 		t.Errorf("the daemon may publish %s", out)
+	}
+}
+
+// TestSetupOfAnEmbeddedServer: commands in documents run setup before run, also where run embeds the server.
+func TestSetupOfAnEmbeddedServer(t *testing.T) {
+	t.Setenv("NATS_URL", "")
+	path := writeFile(t, t.TempDir(), "embedd.yaml", corePipeline)
+	if l, err := net.Listen("tcp", "127.0.0.1:4222"); err != nil {
+		t.Skip("port 4222 is in use: ", err)
+	} else {
+		l.Close()
+	}
+	if code, _, errs := call(t.Context(), "setup", "--apply", "-c", path); code != 0 ||
+		!strings.Contains(errs, "nothing to do") {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+	if code, _, errs := call(t.Context(), "status", "-c", path); code != 1 ||
+		!strings.Contains(errs, "`embedd run` embeds one") {
+		t.Errorf("exit %d, %s", code, errs)
 	}
 }

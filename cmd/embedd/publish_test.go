@@ -29,6 +29,7 @@ pipelines:
     schema: {features: [x, y], key: id}
     model: {store: none}
   keyed: {input: {stream: KEYED, subject: keyed.*, partitions: 2}, schema: {features: [x, y]}}
+  absent: {input: {stream: ABSENT, subject: features.absent}, schema: {features: [x, y]}}
   stored: {input: {stream: STORED, subject: features.stored}, schema: {features: [x, y]}}
 `, s.ClientURL()))
 	labelled := writeFile(t, dir, "labelled.csv", labelledRows(4))
@@ -85,6 +86,7 @@ pipelines:
 	for says, flags := range map[string][]string{
 		// A message that nothing would receive is an error.
 		`nobody subscribes to it (did you mean "features.plain"?)`: {"--subject", "feature.plain"},
+		"no stream stores features.absent, and pipeline absent":    {"--pipeline", "absent"},
 		"stream OTHER stores features.stored, and pipeline stored": {"--pipeline", "stored"},
 		"pipeline plain reads features.plain":                      {"--pipeline", "plain", "--subject", "features.packed"},
 		"has wildcards (keyed.*): set --subject":                   {"--pipeline", "keyed"},

@@ -1,14 +1,18 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/client"
 	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/cmd/embedd/connection"
 	"github.com/embedd/embedd/cmd/embedd/engine"
 	"github.com/embedd/embedd/internal/wildcard"
 )
@@ -61,6 +65,24 @@ func (p *pipelineInput) checkSubject(subject string) error {
 			p.Name, p.Input.Subject)
 	}
 	return nil
+}
+
+// publisher returns a publisher to a subject of the pipeline. It waits for the stream as long as for a connection: an
+// embedded server that has just started is still creating it.
+func (p *pipelineInput) publisher(ctx context.Context, nc *connection.Conn, subject string,
+	as wire.Format) (*publisher, error) {
+	for end := time.Now().Add(client.ConnectTimeout); ; {
+		to, err := newPublisher(ctx, nc, subject, as)
+		if err != nil {
+			return nil, err
+		}
+		if err = p.checkStored(to); err == nil || to.stream != "" || time.Now().After(end) {
+			return to, err
+		}
+		if err := cli.Sleep(ctx, 100*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // checkStored returns an error if messages would not reach the pipeline: another stream stores their subject, or none.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -49,11 +50,17 @@ func setupCommand(e *cli.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		isEmbedded := n.Embedded() && os.Getenv("NATS_URL") == ""
 		n = client.WithDefaultURL(n)
 		if *permissions {
 			return showPermissions(ctx, e, out, n, pipelines, roles)
 		}
 		js, done, err := client.JetStream(client.Dial(ctx, e, n))
+		if err != nil && isEmbedded && ctx.Err() == nil {
+			e.Infof("nothing to do: %s names no server, so `embedd run` embeds one and creates its streams; --server names "+
+				"one that exists", *path)
+			return nil
+		}
 		if err != nil {
 			return err
 		}

@@ -93,7 +93,8 @@ func (r Result) MarshalJSON() ([]byte, error) {
 		Tuned        map[string]int     `json:"tuned,omitempty"`
 		Report       *model.Report      `json:"report,omitempty"`
 		Error        *string            `json:"error"`
-	}{r.Data, r.Method, dim, r.DimUsed, r.Splits, &r.AccuracyMean, &r.AccuracySD, r.Recall, &r.FitSeconds, r.Rank, r.Params,
+	}{r.Data, r.Method, dim, r.DimUsed, r.Splits, &r.AccuracyMean, &r.AccuracySD, r.Recall, &r.FitSeconds, r.Rank,
+		r.Params,
 		r.Chosen, r.Tuned, r.Report, nil}
 	if r.Error != "" {
 		form.AccuracyMean, form.AccuracySD, form.FitSeconds, form.Error = nil, nil, nil, &r.Error
@@ -378,7 +379,8 @@ func fitScale(ctx context.Context, d *model.Data, scaling model.Scale) (mean, sc
 	return mean, scale
 }
 
-// correctRaw reports for each test row whether its class is that of the nearest training rows among the scaled features.
+// correctRaw reports for each test row whether its class is that of the nearest training rows among the scaled
+// features.
 func correctRaw(ctx context.Context, train, test *model.Data, scaling model.Scale, k int) []bool {
 	mean, scale := fitScale(ctx, train, scaling)
 	scaled := func(d *model.Data) []float64 {

@@ -21,7 +21,7 @@ func TestRecall(t *testing.T) {
 	err := eval.Evaluate(t.Context(), d, eval.Config{Methods: []string{eval.Raw, "lda"}, Dims: []int{1}, Splits: 4,
 		Seed: 1}, func(r eval.Result) error {
 		mean := (r.Recall["far"] + r.Recall["mixed"] + r.Recall["other"]) / 3 // as many rows each
-		if math.Abs(mean-r.AccuracyMean) > 1e-12 || r.Recall["far"] != 1 || r.Recall["mixed"] == 1 || len(r.Recall) != 3 {
+		if !(math.Abs(mean-r.AccuracyMean) <= 1e-12) || r.Recall["far"] != 1 || r.Recall["mixed"] == 1 || len(r.Recall) != 3 {
 			t.Errorf("%s: recall %v, accuracy %g", r.Method, r.Recall, r.AccuracyMean)
 		}
 		return nil

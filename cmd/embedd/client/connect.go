@@ -159,7 +159,11 @@ func (s *Server) Dial(ctx context.Context, e *cli.Env) (*connection.Conn, error)
 	if err != nil {
 		return nil, err
 	}
-	return Dial(ctx, e, WithDefaultURL(n))
+	nc, err := Dial(ctx, e, WithDefaultURL(n))
+	if err != nil && n.Embedded() && len(c.Pipelines) > 0 && os.Getenv("NATS_URL") == "" {
+		return nil, fmt.Errorf("%w; the configuration names no server: `embedd run` embeds one there", err)
+	}
+	return nc, err
 }
 
 // WithDefaultURL fills in NATS_URL or the default URL if the configuration names no server.
