@@ -27,6 +27,7 @@ PRINTED = {
     "tls-and-roles": r"600 rows(.|\n)*embedding(.|\n)*machines-1\S* (.|\n)*refused, as it should be",
     "late-labels": r'result="joined"} 800',
     "apply-elsewhere": r"True \d\S*e-\d\d",
+    "produce-json": r'"embedding": ?\[',
     "vector-search": r"(1.0|0.9) of its section",
 }
 SUFFIXES = {"python": "#", "js": "//", "go": "//"}
@@ -63,7 +64,7 @@ def script(page, directory):
                 kept = [kept[0] + " 2>server.log &", "for _ in $(seq 300); do (: >/dev/tcp/127.0.0.1/4222) 2>/dev/null && break; sleep 0.1; done"]
             lines += kept
         else:
-            assert language == "yaml", f"{page}: a block of {language}"
+            assert language in ("yaml", "json"), f"{page}: a block of {language}"  # shown only
     return "\n".join(lines)
 
 
@@ -114,6 +115,13 @@ def test_links():
             if not path.exists() or anchor and path.suffix == ".md" and anchor not in anchors(path):
                 broken.append(f"{page.relative_to(harness.ROOT)}: {target}")
     assert broken == []
+
+
+def test_index():
+    """The index names every page."""
+    named = {(DOCS / target.partition("#")[0]).resolve() for target in re.findall(r"\]\(([^)\s]+)\)", (DOCS / "README.md").read_text())}
+    pages = {path for path in DOCS.rglob("*.md") if path.parent.name != "evidence"}
+    assert pages - named - {DOCS / "README.md"} == set()
 
 
 def anchors(page):
