@@ -141,8 +141,8 @@ func (r *rig) try(args ...string) error {
 	return nil
 }
 
-// publish sends digits from a row on; with drift their pixels are in another order.
-func (r *rig) publish(from, to int, drift bool) {
+// publish sends digits from a row on; with drift their pixels are in another order. Labels replace those of the rows.
+func (r *rig) publish(from, to int, drift bool, labels ...string) {
 	file, err := os.Open("../../cmd/embedd/data/digits.csv.gz")
 	if err != nil {
 		r.t.Fatal(err)
@@ -163,6 +163,9 @@ func (r *rig) publish(from, to int, drift bool) {
 		row := slices.Clone(rows[1+i%(len(rows)-1)])
 		if drift {
 			slices.Reverse(row[:64])
+		}
+		if len(labels) > 0 {
+			row[64] = labels[i%len(labels)]
 		}
 		w.Write(row)
 	}
@@ -369,6 +372,17 @@ func TestOperatorsSession(t *testing.T) {
 		return js[int](r, "document.querySelectorAll('.chart canvas').length") == 8
 	})
 	r.shoot("charts")
+
+	// Names of classes are shown as text, and what is invisible in them is marked.
+	r.publish(0, 100, true, "<img src=x onerror=alert(1)>", "\u202egnorw", strings.Repeat("n", 1000))
+	r.look("points")
+	r.shows("3 other classes")
+	r.until("the table of points", func() bool {
+		return js[bool](r, "document.querySelector('.panel > details').open = true")
+	})
+	r.shows("<img src=x onerror=alert(1)>")
+	r.shows("\ufffdgnorw")
+	r.shows("(1000 characters)")
 
 	// By keyboard alone.
 	r.look("summary")

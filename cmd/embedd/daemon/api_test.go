@@ -11,6 +11,10 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -424,6 +428,42 @@ func TestCredentials(t *testing.T) {
 	writeFile(t, dir, "token", "rotated") // ends sessions
 	if code, _ := s.do("GET", p, "", nil, "Cookie", session); code != 401 {
 		t.Errorf("with a session of old credentials: %d", code)
+	}
+}
+
+// TestBehindAPrefix: a proxy that strips a prefix needs no setting, and a session's cookie is sent to the API alone.
+func TestBehindAPrefix(t *testing.T) {
+	t.Parallel()
+	token := writeFile(t, t.TempDir(), "token", "hunter2\n")
+	s := serveAPI(t, config.HTTP{TokenFile: token})
+	target := sure(url.Parse("http://" + s.addr.String()))
+	proxy := httptest.NewServer(http.StripPrefix("/tools/embedd", &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, FlushInterval: -1}))
+	t.Cleanup(proxy.Close)
+	jar := sure(cookiejar.New(nil))
+	browser := &http.Client{Jar: jar}
+	get := func(path string) int {
+		answer := sure(browser.Get(proxy.URL + path))
+		answer.Body.Close()
+		return answer.StatusCode
+	}
+	if code := get("/tools/embedd/"); code != 200 {
+		t.Errorf("the page: %d", code)
+	}
+	if code := get("/tools/embedd/api/v1/pipelines"); code != 401 {
+		t.Errorf("without a session: %d", code)
+	}
+	r := sure(http.NewRequest("POST", proxy.URL+"/tools/embedd/api/v1/session", nil))
+	r.Header.Set("Authorization", "Bearer hunter2")
+	answer := sure(browser.Do(r))
+	answer.Body.Close()
+	if code := get("/tools/embedd/api/v1/pipelines"); code != 200 {
+		t.Errorf("with a session: %d", code)
+	}
+	for path, want := range map[string]int{"/tools/embedd/api/v1/pipelines": 1, "/": 0, "/tools/other": 0} {
+		if n := len(jar.Cookies(sure(url.Parse(proxy.URL + path)))); n != want {
+			t.Errorf("%s gets %d cookies, want %d", path, n, want)
+		}
 	}
 }
 
