@@ -47,9 +47,8 @@ func publishCommand(e *cli.Env) *cobra.Command {
 	shuffle := f.Bool("shuffle", false, "publish the rows in random order, for a file that is sorted by its label; with "+
 		"--loop in another order each time. The whole file is read into memory first")
 	seed := f.Uint64("seed", 1, "`NUMBER` that seeds --shuffle; the same seed gives the same order")
-	pack := f.String("pack", "", "pack all numeric columns but label, key and the index of pandas into one list column of "+
-		"this `NAME`, the "+
-		"fastest form")
+	pack := f.String("pack", "", "pack all numeric columns but label, key and the index of pandas into one list column "+
+		"of this `NAME`, the fastest form")
 	labels := f.String("labels", "", "publish the labels separately on this `SUBJECT`, as late labels for "+
 		"input.labels; needs --label and --key")
 	key := f.String("key", "", "`COLUMN` that joins rows and labels; if the file does not have it, it is added with "+
