@@ -9,9 +9,9 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/cli"
 )
 
-// TestDeadLettersPage: the commands in docs/dead-letters.md exist.
+// TestDeadLettersPage: the commands in docs/how-to/replay-dead-letters.md exist.
 func TestDeadLettersPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/dead-letters.md")
+	page, err := os.ReadFile("../../docs/how-to/replay-dead-letters.md")
 	if err != nil {
 		t.Fatal(err)
 	}
