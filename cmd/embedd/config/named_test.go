@@ -28,10 +28,11 @@ func sectionNames() []string {
 }
 
 // fileName matches a word that looks like a key and names a file or a package.
-var fileName = regexp.MustCompile(`\.(go|md|yaml|embedd|json|parquet|csv|png)$`)
+var fileName = regexp.MustCompile(`\.(go|md|yaml|embedd|json|parquet|csv|png|py|onnx|conf|password)$`)
 
-// endpoint matches a word that looks like a key and names an endpoint of a pipeline's service (docs/service.md).
-var endpoint = regexp.MustCompile(`^model\.(ls|show|pin|unpin|rollback)$`)
+// endpoint matches a word that looks like a key and names an endpoint of a pipeline's service (docs/service.md), or an
+// attribute in Python.
+var endpoint = regexp.MustCompile(`^model\.(ls|show|pin|unpin|rollback|digest)$`)
 
 // unknownKeys lists the keys in a text that do not exist.
 func unknownKeys(text string) []string {
