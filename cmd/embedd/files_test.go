@@ -641,7 +641,7 @@ func TestFileVerbErrors(t *testing.T) {
 		{"fit --data " + wine + " --label label --features y* --method lda -o " + out, 1, `"y*"`},
 		{"fit --data none.csv --label label --method lda -o " + out, 1, "none.csv"},
 		{"fit --data " + wine + " --label label --method lda -o " + dir + "/no/folder/m", 1, "cannot be created"},
-		{"eval --data " + wine + " --label label --set ridge=1", 2, "METHOD.NAME=VALUE"},
+		{"eval --data " + wine + " --label label --set .ridge=1", 2, "METHOD.NAME=VALUE"},
 		{"eval --data " + wine + " --label label --dims 0", 2, "--dims 0"},
 		{"eval --data " + wine + " --label label --splits 0", 2, "--splits 0"},
 		{"eval --data " + wine + " --label label --train-fraction 1", 2, "--train-fraction"},
