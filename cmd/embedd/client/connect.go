@@ -119,15 +119,6 @@ func (s *Server) Pipeline(name string) (*config.Pipeline, error) {
 	return nil, UnknownPipeline(path, name, names(c))
 }
 
-// FindPipeline returns the pipeline with a name if there is a configuration that has it, else nil.
-func (s *Server) FindPipeline(name string) (*config.Pipeline, error) {
-	c, err := s.OptionalConfig()
-	if err != nil {
-		return nil, err
-	}
-	return find(c, name), nil
-}
-
 func find(c *config.Config, name string) *config.Pipeline {
 	for i := range c.Pipelines {
 		if c.Pipelines[i].Name == name {
