@@ -407,11 +407,13 @@ func hostileTexts() map[string]struct {
 	}
 	wide := "{" + many(5000, func(i int) string { return fmt.Sprintf(`"f%d":1`, i) }, ",") + "}"
 	return map[string]one{
-		"depth":            {"json", `{"x":[1,2],"a":` + strings.Repeat("[", 100_000), wire.NotJSON},
-		"closed depth":     {"json", nested(9000), wire.TooManyFields},
-		"objects":          {"json", strings.Repeat(`{"a":`, 100_000), wire.NotJSON},
-		"width":            {"json", wide, wire.TooManyFields},
-		"names of rows":    {"ndjson", each(5000, `{"f%d":1}`), wire.TooManyFields},
+		"depth":         {"json", `{"x":[1,2],"a":` + strings.Repeat("[", 100_000), wire.NotJSON},
+		"closed depth":  {"json", nested(9000), wire.TooManyFields},
+		"objects":       {"json", strings.Repeat(`{"a":`, 100_000), wire.NotJSON},
+		"width":         {"json", wide, wire.TooManyFields},
+		"names of rows": {"ndjson", each(5000, `{"f%d":1}`), wire.TooManyFields},
+		"names of one row": {"ndjson", `{"x":[1,2],` + many(4000, func(i int) string { return fmt.Sprintf(`"%090d":null`, i) }, ",") +
+			"}\n" + strings.Repeat(`{"x":[1,2]}`+"\n", 10_000), ""},
 		"sparse":           {"ndjson", each(4000, `{"x":[1,2],"f%d":1}`), wire.TooLarge},
 		"rows":             {"ndjson", strings.Repeat("{}\n", 100_001), wire.TooManyRows},
 		"elements":         {"json", "[" + strings.Repeat("{},", 100_001) + "{}]", wire.TooManyRows},

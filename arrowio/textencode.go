@@ -57,7 +57,8 @@ func newTextOutput(e *Encoder, r Reduced) *textOutput {
 	}
 	o.shape = o.shapeOf(m)
 	o.open(names)
-	o.body = e.buffers.Get(len(o.head) + len(o.tail) + (16*r.Dim+32)*m.rows + o.kept.size())
+	limit := maxTextOutput(m)
+	o.body = e.buffers.Get(min(limit, len(o.head)+len(o.tail)+(16*r.Dim+32)*m.rows+o.kept.size()))
 	o.body = append(o.body, o.head...)
 	for k, b := range m.batches {
 		drop := r.drop(k)
@@ -67,13 +68,20 @@ func newTextOutput(e *Encoder, r Reduced) *textOutput {
 				continue
 			}
 			o.add(k, row)
-			if len(o.body) > max(m.decoder.limits.Body, maxRepeated) {
-				panic(wire.Errorf(wire.TooLarge, "the output takes more than %d bytes as %s", m.decoder.limits.Body, o.format).
-					WithHint("send fewer rows a message, keep fewer columns, or raise limits.expanded"))
+			if len(o.body) > limit {
+				panic(outputTooLarge(limit, o.format))
 			}
 		}
 	}
 	return o
+}
+
+// maxTextOutput is how many bytes the output of a message may take.
+func maxTextOutput(m *Message) int { return max(m.decoder.limits.Body, maxRepeated) }
+
+func outputTooLarge(limit int, f wire.Format) *Error {
+	return wire.Errorf(wire.TooLarge, "the output takes more than %d bytes as %s", limit, f).WithHint(
+		"send fewer rows a message, keep fewer columns, or raise limits.expanded")
 }
 
 // shapeOf returns the shape of the output: that of the input where the format has it.

@@ -63,6 +63,14 @@ func (k *tableRows) names() (names []string) {
 }
 
 func (k *tableRows) size() (n int) {
+	if k.quoted == nil { // objects, each with the names that it came with
+		for i := range k.t.Cells {
+			if c := &k.t.Cells[i]; k.keep[c.Column] {
+				n += int(c.Hi-c.Name) + 1
+			}
+		}
+		return n
+	}
 	for _, i := range k.order {
 		n += k.t.Columns[i].Bytes + len(k.t.Rows)*(len(k.t.Columns[i].Name)+4)
 	}
