@@ -475,6 +475,35 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
+// TestSharedValues: few bytes of Arrow that are many values, such as a list of one entry of a dictionary, do not become
+// more text than the limit.
+func TestSharedValues(t *testing.T) {
+	lists := array.NewListBuilder(memory.DefaultAllocator, &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8,
+		ValueType: arrow.BinaryTypes.String})
+	lists.Append(true)
+	for range 50_000 {
+		if err := lists.ValueBuilder().AppendValueFromString(strings.Repeat("a", 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x := recordOf([]float64{1, 2}, []bool{false, false}, 1, 2, true)
+	schema := arrow.NewSchema([]arrow.Field{x.Schema().Field(1), {Name: "a", Type: lists.Type()}}, nil)
+	msg, err := FromRecords(schema, array.NewRecord(schema, []arrow.Array{x.Column(1), lists.NewArray()}, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := decode(t, newDecoder(t, Spec{Features: []string{"x"}, Limits: Limits{Body: 1 << 20}}), msg)
+	for _, f := range []wire.Format{wire.FormatJSON, wire.FormatCSV} {
+		e := newEncoder(t, Output{Format: f})
+		bound.Check(t, 16<<20, func() {
+			_, err := e.Encode(Reduced{Message: m, Dim: 2, Y: [][]float32{{1, 2}}}, nil)
+			if !errors.Is(err, wire.TooLarge) {
+				t.Errorf("%s: %v", f, err)
+			}
+		})
+	}
+}
+
 // FuzzText: no message of text costs more memory than its length allows, breaks a reader, or becomes an output that is
 // no text of its format; rejected rows are read again with the same faults.
 func FuzzText(f *testing.F) {

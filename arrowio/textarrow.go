@@ -25,12 +25,14 @@ type arrowRows struct {
 	batches [][]arrow.Array
 	bytes   int
 	scratch []byte
+	format  wire.Format
+	limit   int // of an output: few bytes of Arrow can be many values, which share an entry of a dictionary or a list
 }
 
 // newArrowRows returns the writer for outputs with further columns of these names. Arrow's reader is safe here: the
 // bytes were checked and written by this package.
 func newArrowRows(e *Encoder, m *Message, output []string) *arrowRows {
-	k := &arrowRows{bytes: m.size}
+	k := &arrowRows{bytes: m.size, format: e.out.Format, limit: maxTextOutput(m)}
 	var fields []int
 	for _, i := range m.plan.schema.Layout.Columns {
 		if !e.keeps(m.plan, i) {
@@ -82,29 +84,38 @@ func (k *arrowRows) size() int { return k.bytes }
 
 func (k *arrowRows) members(dst []byte, batch, row int) []byte {
 	for i, a := range k.batches[batch] {
-		dst = append(appendValue(append(dst, k.quoted[i]...), a, row), ',')
+		dst = append(k.appendValue(append(dst, k.quoted[i]...), a, row), ',')
 	}
 	return dst
 }
 
 func (k *arrowRows) values(dst []byte, batch, row int) []byte {
 	for _, a := range k.batches[batch] {
-		dst = append(appendValue(dst, a, row), ',')
+		dst = append(k.appendValue(dst, a, row), ',')
 	}
 	return dst
 }
 
 func (k *arrowRows) fields(dst []byte, batch, row int) []byte {
 	for _, a := range k.batches[batch] {
-		k.scratch = appendValue(k.scratch[:0], a, row)
+		k.checkSize(dst)
+		k.scratch = k.appendValue(k.scratch[:0], a, row)
 		dst = append(rowtext.AppendAsField(dst, k.scratch, rowtext.KindOf(k.scratch)), ',')
 	}
 	return dst
 }
 
+// checkSize ends an output that is too large in the middle of a row.
+func (k *arrowRows) checkSize(dst []byte) {
+	if len(dst) > k.limit {
+		panic(outputTooLarge(k.limit, k.format))
+	}
+}
+
 // appendValue appends a value of an array as JSON. Forms are lossless: numbers have their digits, what is not finite is
 // a string, times in the years 1 to 9999 are written as ISO 8601 does with all their digits, others as their integers.
-func appendValue(dst []byte, a arrow.Array, i int) []byte {
+func (k *arrowRows) appendValue(dst []byte, a arrow.Array, i int) []byte {
+	k.checkSize(dst)
 	if a.IsNull(i) {
 		return append(dst, "null"...)
 	}
@@ -140,14 +151,14 @@ func appendValue(dst []byte, a arrow.Array, i int) []byte {
 	case *array.Decimal256:
 		return append(dst, a.Value(i).ToString(a.DataType().(arrow.DecimalType).GetScale())...)
 	case *array.Dictionary:
-		return appendValue(dst, a.Dictionary(), a.GetValueIndex(i))
+		return k.appendValue(dst, a.Dictionary(), a.GetValueIndex(i))
 	case *array.RunEndEncoded:
-		return appendValue(dst, a.Values(), a.GetPhysicalIndex(i))
+		return k.appendValue(dst, a.Values(), a.GetPhysicalIndex(i))
 	}
 	if text, ok := textValue(a, i); ok {
 		return rowtext.AppendString(dst, text)
 	}
-	return appendNested(dst, a, i)
+	return k.appendNested(dst, a, i)
 }
 
 // appendFloat appends the shortest number that reads back as the same float of so many bits; what is not finite as a
@@ -240,29 +251,29 @@ func timestampText(v int64, t *arrow.TimestampType) (text string, ok bool) {
 }
 
 // appendNested appends a value with parts.
-func appendNested(dst []byte, a arrow.Array, i int) []byte {
+func (k *arrowRows) appendNested(dst []byte, a arrow.Array, i int) []byte {
 	switch a := a.(type) {
 	case *array.Map:
 		from, to := a.ValueOffsets(i)
-		return appendEntries(dst, a.Keys(), a.Items(), int(from), int(to))
+		return k.appendEntries(dst, a.Keys(), a.Items(), int(from), int(to))
 	case array.ListLike:
 		from, to := a.ValueOffsets(i)
 		dst = append(dst, '[')
-		for k := from; k < to; k++ {
-			if k > from {
+		for j := from; j < to; j++ {
+			if j > from {
 				dst = append(dst, ',')
 			}
-			dst = appendValue(dst, a.ListValues(), int(k))
+			dst = k.appendValue(dst, a.ListValues(), int(j))
 		}
 		return append(dst, ']')
 	case *array.Struct:
 		dst = append(dst, '{')
-		for k := range a.NumField() {
-			if k > 0 {
+		for j := range a.NumField() {
+			if j > 0 {
 				dst = append(dst, ',')
 			}
-			dst = append(rowtext.AppendString(dst, a.DataType().(*arrow.StructType).Field(k).Name), ':')
-			dst = appendValue(dst, a.Field(k), i)
+			dst = append(rowtext.AppendString(dst, a.DataType().(*arrow.StructType).Field(j).Name), ':')
+			dst = k.appendValue(dst, a.Field(j), i)
 		}
 		return append(dst, '}')
 	case array.Union:
@@ -270,7 +281,7 @@ func appendNested(dst []byte, a arrow.Array, i int) []byte {
 		if dense, ok := a.(*array.DenseUnion); ok {
 			at = int(dense.ValueOffset(i))
 		}
-		return appendValue(dst, a.Field(child), at)
+		return k.appendValue(dst, a.Field(child), at)
 	case *array.Date32:
 		return strconv.AppendInt(dst, int64(a.Value(i)), 10)
 	case *array.Date64:
@@ -288,21 +299,21 @@ func appendNested(dst []byte, a arrow.Array, i int) []byte {
 		v := a.Value(i)
 		return appendIntegers(dst, int64(v.Months), int64(v.Days), v.Nanoseconds)
 	case array.ExtensionArray:
-		return appendValue(dst, a.Storage(), i)
+		return k.appendValue(dst, a.Storage(), i)
 	}
 	panic(wire.Errorf(wire.Unsupported, "a column of type %s has no form as text", a.DataType()).WithHint(
 		"do not keep it, or set output.format: arrow"))
 }
 
 // appendEntries appends the entries of a map as arrays of key and value.
-func appendEntries(dst []byte, keys, items arrow.Array, from, to int) []byte {
+func (k *arrowRows) appendEntries(dst []byte, keys, items arrow.Array, from, to int) []byte {
 	dst = append(dst, '[')
-	for k := from; k < to; k++ {
-		if k > from {
+	for j := from; j < to; j++ {
+		if j > from {
 			dst = append(dst, ',')
 		}
-		dst = append(appendValue(append(dst, '['), keys, k), ',')
-		dst = append(appendValue(dst, items, k), ']')
+		dst = append(k.appendValue(append(dst, '['), keys, j), ',')
+		dst = append(k.appendValue(dst, items, j), ']')
 	}
 	return append(dst, ']')
 }
