@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -472,6 +473,27 @@ func TestHostileText(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestManyLists: a message of many columns of lists is read about as fast as one of as many texts.
+func TestManyLists(t *testing.T) {
+	took := func(value string) time.Duration {
+		var row []string
+		for k := range 2000 {
+			row = append(row, fmt.Sprintf(`"a%d":%s`, k, value))
+		}
+		msg := []byte(strings.Repeat(`{"x":[1,2],`+strings.Join(row, ",")+"}\n", 150))
+		d, best := newDecoder(t, Spec{Features: []string{"x"}, Format: wire.FormatNDJSON}), time.Hour
+		for range 3 {
+			start := time.Now()
+			decode(t, d, msg)
+			best = min(best, time.Since(start))
+		}
+		return best
+	}
+	if lists, texts := took("[]"), took(`""`); lists > 6*texts {
+		t.Errorf("lists take %v, and texts %v", lists, texts)
 	}
 }
 

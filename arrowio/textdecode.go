@@ -83,6 +83,7 @@ type textFiller struct {
 	columns []textColumn
 	faults  []*Error // of each row, nil: it can be read
 	into    []columnBuffers
+	counts  []int // of the elements of lists, by column of the table; nil: not counted yet
 }
 
 // columnBuffers are the buffers of a column, and those of its list's child.
@@ -163,14 +164,18 @@ func (f *textFiller) size(c *textColumn) int {
 	return bits + ipc.Padded(4*n+4) + ipc.Padded(f.t.Columns[c.at].Bytes)
 }
 
-// elements returns the number of elements of a column of lists.
-func (f *textFiller) elements(c *textColumn) (n int) {
-	for i := range f.t.Cells {
-		if cell := &f.t.Cells[i]; int(cell.Column) == c.at && cell.Kind == rowtext.Numbers {
-			n += rowtext.Count(f.t.Bytes(cell))
+// elements returns the number of elements of a column of lists. Those of all columns are counted at once: there may be
+// as many columns as Limits.Fields.
+func (f *textFiller) elements(c *textColumn) int {
+	if f.counts == nil {
+		f.counts = make([]int, len(f.t.Columns))
+		for i := range f.t.Cells {
+			if cell := &f.t.Cells[i]; cell.Kind == rowtext.Numbers {
+				f.counts[cell.Column] += rowtext.Count(f.t.Bytes(cell))
+			}
 		}
 	}
-	return n
+	return f.counts[c.at]
 }
 
 // open adds a column to the batch, with null in all rows.
