@@ -476,6 +476,30 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
+// TestWideLine: the fields of a line beyond those of the header, and those of a header beyond the limit, take no memory.
+func TestWideLine(t *testing.T) {
+	commas := strings.Repeat(",", 4<<20)
+	for text, want := range map[string]string{
+		"x[0],x[1]\n1,2\n" + commas + "\n":     "the line has 4194305 fields, and the header 2",
+		"x[0],x[1]\n1,2\n\"\"" + commas + "\n": "the line has 4194305 fields, and the header 2",
+		"x" + strings.Repeat(",x", 2<<20):      "two columns have this name",
+	} {
+		d := newDecoder(t, Spec{Features: []string{"x"}, Sizes: map[string]int{"x": 2}, Format: wire.FormatCSV})
+		msg := []byte(text)
+		bound.Check(t, 4<<20, func() {
+			have := ""
+			if m, err := d.Decode(msg, contractOfSizes(t, d.spec)); err != nil {
+				have = err.Error()
+			} else {
+				have = strings.Join(faultLines(m), "")
+			}
+			if !strings.Contains(have, want) {
+				t.Errorf("%s, want %s", have, want)
+			}
+		})
+	}
+}
+
 // TestManyLists: a message of many columns of lists is read about as fast as one of as many texts.
 func TestManyLists(t *testing.T) {
 	took := func(value string) time.Duration {

@@ -15,7 +15,7 @@ import (
 // the next one begins on the next line. It panics with a *wire.Error.
 func ReadCSV(msg []byte, l Limits) *Table {
 	t := &Table{Data: msg, Shape: CSV, limits: l}
-	r := csvReader{msg: msg, at: len(msg) - len(bytes.TrimPrefix(msg, []byte("\ufeff")))}
+	r := csvReader{msg: msg, at: len(msg) - len(bytes.TrimPrefix(msg, []byte("\ufeff"))), maxFields: l.Fields + 1}
 	if !r.next() {
 		panic(notCSV("the message is empty").WithHint("begin each message with the names of the columns"))
 	}
@@ -37,13 +37,14 @@ func ReadCSV(msg []byte, l Limits) *Table {
 		names[name] = true
 		t.column(name)
 	}
+	r.maxFields = len(t.Columns)
 	isUTF8 := utf8.Valid(msg)
 	for r.next() {
 		from := len(t.Cells)
 		switch {
 		case r.fault != nil:
-		case len(r.fields) != len(t.Columns):
-			r.fault = notCSV("the line has %d fields, and the header %d", len(r.fields), len(t.Columns)).WithHint(
+		case r.count != len(t.Columns):
+			r.fault = notCSV("the line has %d fields, and the header %d", r.count, len(t.Columns)).WithHint(
 				"give each row the fields of the header, and quote a field that holds a comma")
 		case !isUTF8 && !utf8.Valid(msg[r.lo:r.hi]):
 			r.fault = notCSV("the line is not UTF-8")
@@ -101,9 +102,19 @@ func FieldKind(raw []byte) Kind {
 type csvReader struct {
 	msg    []byte
 	at     int
-	lo, hi int // of the last row, without its line break
-	fields []Cell
+	lo, hi int    // of the last row, without its line break
+	fields []Cell // the first maxFields of a row
+	count  int    // of all of its fields
 	fault  *wire.Error
+
+	maxFields int
+}
+
+// add adds a field to the row.
+func (r *csvReader) add(f Cell) {
+	if r.count++; r.count <= r.maxFields {
+		r.fields = append(r.fields, f)
+	}
 }
 
 // next reads the next row that is not empty. It returns false at the end.
@@ -115,7 +126,7 @@ func (r *csvReader) next() bool {
 			r.at = next
 			continue
 		}
-		r.lo, r.fields, r.fault = lo, r.fields[:0], nil
+		r.lo, r.fields, r.count, r.fault = lo, r.fields[:0], 0, nil
 		if bytes.IndexByte(r.msg[lo:hi], '"') >= 0 {
 			if r.quoted(); r.fault == nil {
 				return true
@@ -134,10 +145,10 @@ func (r *csvReader) plain(lo, hi int) {
 	for {
 		n := bytes.IndexByte(r.msg[lo:hi], ',')
 		if n < 0 {
-			r.fields = append(r.fields, Cell{Lo: int32(lo), Hi: int32(hi), Kind: Plain, Name: -1})
+			r.add(Cell{Lo: int32(lo), Hi: int32(hi), Kind: Plain, Name: -1})
 			return
 		}
-		r.fields = append(r.fields, Cell{Lo: int32(lo), Hi: int32(lo + n), Kind: Plain, Name: -1})
+		r.add(Cell{Lo: int32(lo), Hi: int32(lo + n), Kind: Plain, Name: -1})
 		lo += n + 1
 	}
 }
@@ -159,7 +170,7 @@ func (r *csvReader) quoted() {
 		}
 		f.Hi = int32(at)
 		if at < len(r.msg) && r.msg[at] == ',' {
-			r.fields = append(r.fields, f)
+			r.add(f)
 			at++
 			continue
 		}
@@ -172,7 +183,7 @@ func (r *csvReader) quoted() {
 				"put the field into quotes, and write a quote inside it twice")
 			return
 		}
-		r.fields = append(r.fields, f)
+		r.add(f)
 		r.hi, r.at = int(f.Hi), next
 		return
 	}
