@@ -265,6 +265,8 @@ func TestTextOutput(t *testing.T) {
 		{"json", "ndjson", nil, false, `[{"x":[1,2]},{"x":[1,2],"b":2},{"x":[1,2],"b":3}]`,
 			[]string{"{\"embedding\":[0.5,1.5]}\n{\"b\":2,\"embedding\":[2.5,3.5]}\n",
 				"{\"b\":3,\"embedding\":[4.5,5.5]}\n"}, 110},
+		{"json", "ndjson", nil, false, "{\n \"x\": [1,2],\n \"a\":\r\n {\n  \"b\": \"\\n\"\n }\n}",
+			[]string{"{\"a\":   {   \"b\": \"\\n\"  },\"embedding\":[0.5,1.5]}\n"}, 0},
 		{"json", "csv", nil, false, `[{"x":[1,2],"a":"q,\"\n"},{"b":[1,2],"a":null,"x":[1,2],"c":true,"d":1e5}]`,
 			[]string{"a,b,c,d,embedding_0,embedding_1\n\"q,\"\"\n\",,,,0.5,1.5\n,\"[1,2]\",true,1e5,2.5,3.5\n"}, 0},
 		{"ndjson", "json", nil, false, "{\"x\":[1,2],\"a\":1}\n\n{\"x\":[1,2]}", []string{`[{"a":1,"embedding":[0.5,1.5]},` +

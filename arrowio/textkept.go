@@ -14,6 +14,7 @@ type tableRows struct {
 	t      *rowtext.Table
 	keep   []bool // by column
 	order  []int  // the kept columns
+	isLine bool   // a row of the output is one line, and rows of the input may have several
 	quoted [][]byte
 	types  []columnType
 	cells  []*rowtext.Cell // of a row, by column
@@ -25,7 +26,8 @@ type columnType struct{ isNumber, isBoolean bool }
 // newTableRows returns the writer for outputs with further columns of these names.
 func newTableRows(e *Encoder, m *Message, output []string) *tableRows {
 	t, p := m.table, m.plan
-	k := &tableRows{t: t, keep: make([]bool, len(t.Columns)), cells: make([]*rowtext.Cell, len(t.Columns))}
+	k := &tableRows{t: t, keep: make([]bool, len(t.Columns)), cells: make([]*rowtext.Cell, len(t.Columns)),
+		isLine: e.out.Format == wire.FormatNDJSON && t.Shape != rowtext.Lines}
 	for i := range t.Columns {
 		name := t.Columns[i].Name
 		field := p.index[name]
@@ -83,7 +85,7 @@ func (k *tableRows) members(dst []byte, _, row int) []byte {
 			return k.appendValue(append(dst, k.quoted[i]...), i, c)
 		})
 	}
-	cells := k.t.CellsOf(row)
+	cells, from := k.t.CellsOf(row), len(dst)
 	for i := range cells {
 		c := &cells[i]
 		if !k.keep[c.Column] {
@@ -95,6 +97,13 @@ func (k *tableRows) members(dst []byte, _, row int) []byte {
 			dst = append(append(dst, k.quoted[c.Column]...), k.t.Bytes(c)...)
 		}
 		dst = append(dst, ',')
+	}
+	if k.isLine { // strings have no line breaks, so these are between values
+		for i, c := range dst[from:] {
+			if c == '\n' || c == '\r' {
+				dst[from+i] = ' '
+			}
+		}
 	}
 	return dst
 }
