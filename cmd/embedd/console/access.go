@@ -72,8 +72,28 @@ func (a *Access) IsOpen() bool {
 }
 
 // Identify returns the user of a request, and whether it may read: it has the token, a user's password, or the cookie
-// of a session, or none is configured.
+// of a session, or none is configured. With wrong credentials it waits, longer each time.
 func (a *Access) Identify(r *http.Request) (user string, ok bool) {
+	if user, ok = a.identify(r); !ok {
+		a.delay(r)
+	}
+	return user, ok
+}
+
+// IdentifyProbe reports whether a request may read, for an answer that must not wait. So it does not look at the
+// credentials of an address before the delay of its last wrong ones is over.
+func (a *Access) IdentifyProbe(r *http.Request) bool {
+	if r.Header.Get("Authorization") != "" && a.isDelayed(r) {
+		return false
+	}
+	_, ok := a.identify(r)
+	if !ok {
+		a.fail(r)
+	}
+	return ok
+}
+
+func (a *Access) identify(r *http.Request) (user string, ok bool) {
 	if a.IsOpen() {
 		return "", true
 	}
@@ -199,9 +219,8 @@ func (a *Access) end(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{Name: cookieName, HttpOnly: true, MaxAge: -1, SameSite: http.SameSiteStrictMode})
 }
 
-// Refuse answers a request that may not read. Wrong credentials delay the answer, longer each time.
+// Refuse answers a request that may not read.
 func (a *Access) Refuse(w http.ResponseWriter, r *http.Request) {
-	a.delay(r)
 	if a.config.Load().UsersFile != "" && r.Header.Get("Authorization") != "" {
 		w.Header().Add("WWW-Authenticate", `Basic realm="embedd"`)
 	}
@@ -212,29 +231,49 @@ func (a *Access) Refuse(w http.ResponseWriter, r *http.Request) {
 
 // delay waits if a request has wrong credentials.
 func (a *Access) delay(r *http.Request) {
-	if r.Header.Get("Authorization") == "" {
+	f, isWrong := a.fail(r)
+	if !isWrong {
 		return
 	}
-	host := addressOf(r)
-	now := time.Now()
-	a.mu.Lock()
-	if len(a.failures) >= maxAddresses {
-		clear(a.failures)
-	}
-	f := a.failures[host]
-	if now.Sub(f.last) > forgetAfter {
-		f.count = 0
-	}
-	f.count, f.last = f.count+1, now
-	a.failures[host] = f
-	a.mu.Unlock()
-	timer := time.NewTimer(min(firstDelay<<min(f.count-1, 16), maxDelay))
+	timer := time.NewTimer(f.delay())
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-r.Context().Done():
 	}
 }
+
+// fail counts the wrong credentials of a request; one without any is not counted.
+func (a *Access) fail(r *http.Request) (f failure, isWrong bool) {
+	if r.Header.Get("Authorization") == "" {
+		return f, false
+	}
+	host := addressOf(r)
+	now := time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.failures) >= maxAddresses {
+		clear(a.failures)
+	}
+	f = a.failures[host]
+	if now.Sub(f.last) > forgetAfter {
+		f.count = 0
+	}
+	f.count, f.last = f.count+1, now
+	a.failures[host] = f
+	return f, true
+}
+
+// isDelayed reports whether the delay of the last wrong credentials of an address is not over.
+func (a *Access) isDelayed(r *http.Request) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f, is := a.failures[addressOf(r)]
+	return is && time.Since(f.last) < f.delay()
+}
+
+// delay is the delay of the last wrong credentials.
+func (f failure) delay() time.Duration { return min(firstDelay<<min(f.count-1, 16), maxDelay) }
 
 // forget ends the delays of a request's address.
 func (a *Access) forget(r *http.Request) {

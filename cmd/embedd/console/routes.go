@@ -123,6 +123,7 @@ func (s *server) logIn(w http.ResponseWriter, r *request) (any, error) {
 	user, ok := "", s.access.IsOpen()
 	if !ok {
 		if user, ok = s.access.authenticate(r.Request); !ok {
+			s.access.delay(r.Request)
 			s.access.Refuse(w, r.Request)
 			return nil, errHandled
 		}

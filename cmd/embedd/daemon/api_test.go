@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -428,6 +429,48 @@ func TestCredentials(t *testing.T) {
 	writeFile(t, dir, "token", "rotated") // ends sessions
 	if code, _ := s.do("GET", p, "", nil, "Cookie", session); code != 401 {
 		t.Errorf("with a session of old credentials: %d", code)
+	}
+}
+
+// TestWrongCredentialsAreDelayed: no answer tells quickly whether credentials are right. Probes answer at once, and for
+// a time do not look at the credentials of an address that had wrong ones.
+func TestWrongCredentialsAreDelayed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	token := writeFile(t, dir, "token", "hunter2\n")
+	for _, path := range []string{"/api/v1/session", "/api/v1/pipelines", "/metrics", "/", "/readyz", "/healthz"} {
+		h := config.HTTP{TokenFile: token}
+		current := &atomic.Pointer[config.HTTP]{}
+		current.Store(&h)
+		handler := monitorHandler(prometheus.NewRegistry(), probes{func() []readiness { return []readiness{{Pipeline: "p"}} },
+			func() string { return "trouble with p" }}, idle(), current, nil)
+		host, isProbe := "127.0.0.1", strings.HasSuffix(path, "z")
+		if path == "/" {
+			host = "rebound.example" // its page is open, but not under this name
+		}
+		get := func(token string) (string, time.Duration) {
+			r := httptest.NewRequest("GET", path, nil)
+			r.Host = host
+			r.Header.Set("Authorization", "Bearer "+token)
+			w := httptest.NewRecorder()
+			began := time.Now()
+			handler.ServeHTTP(w, r)
+			return w.Body.String(), time.Since(began)
+		}
+		least := time.Duration(1<<63 - 1)
+		for range 3 {
+			_, took := get("hunter3")
+			least = min(least, took)
+		}
+		if !isProbe && least < 100*time.Millisecond {
+			t.Errorf("%s: wrong credentials are answered after %v", path, least)
+		}
+		if isProbe && least >= 100*time.Millisecond {
+			t.Errorf("%s: a probe is answered after %v at least", path, least)
+		}
+		if text, _ := get("hunter2"); isProbe && strings.Contains(text, `p"`) {
+			t.Errorf("%s: right credentials are recognised within the delay of wrong ones: %s", path, text)
+		}
 	}
 }
 

@@ -122,9 +122,8 @@ func monitorHandler(metrics prometheus.Gatherer, p probes, c *console.Console, c
 		_, ok := access.Identify(r)
 		return ok && !access.IsOpen()
 	}
-	allowed := func(r *http.Request) bool {
-		_, ok := access.Identify(r)
-		return ok && known(r)
+	allowed := func(r *http.Request) bool { // by a probe
+		return access.IdentifyProbe(r) && (!access.IsOpen() || known(r))
 	}
 	shown := promhttp.HandlerFor(metrics, promhttp.HandlerOpts{})
 	mux.Handle("/", c.Handler(access, done))
