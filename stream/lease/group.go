@@ -86,7 +86,9 @@ func (g *Group) coordinate(ctx context.Context, l *Lease, tenure Tenure) {
 		select {
 		case <-timer.C:
 		case change := <-watch.Changed():
-			r.add(time.Since(g.began), true, strings.TrimPrefix(change.Key, g.memberKeys()))
+			if !r.announced(time.Since(g.began), strings.TrimPrefix(change.Key, g.memberKeys())) {
+				listed = -g.TTL // it may be a new key, or none
+			}
 		case <-ctx.Done():
 			return
 		}
@@ -94,7 +96,7 @@ func (g *Group) coordinate(ctx context.Context, l *Lease, tenure Tenure) {
 			names, err := g.Bucket.keys.Names(ctx, g.memberKeys())
 			if err == nil {
 				listed = now
-				r.add(now, false, names...)
+				r.add(now, names...)
 			}
 		}
 		if err := g.check(ctx, r); err != nil {
@@ -121,7 +123,7 @@ func (g *Group) check(ctx context.Context, r *roster) error {
 		}
 		err = g.Bucket.delete(ctx, key, e.revision, g.TTL)
 		if errors.Is(err, natsx.ErrConflict) {
-			r.add(time.Since(g.began), true, name) // it was renewed, or deleted by another replica
+			r.announced(time.Since(g.began), name) // it was renewed, or deleted by another replica
 			continue
 		}
 		if err != nil {

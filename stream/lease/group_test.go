@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,7 +16,8 @@ import (
 
 // TestGroup: members that renew their leases stay, and one that stopped without releasing its own is removed by the
 // coordinator, which is called for it and can free what it held. It has not announced itself, as members of earlier
-// versions. When the coordinator leaves, another one continues. Junk is no member, and no consumer is needed.
+// versions. When the coordinator leaves, another one continues. Junk is no member,
+// whether it is stored or announced, and no consumer is needed.
 func TestGroup(t *testing.T) {
 	t.Parallel()
 	nc, err := nats.Connect(serve(t), nats.Timeout(ample))
@@ -88,6 +90,10 @@ func TestGroup(t *testing.T) {
 	}
 	leaveA := join("a")
 	await([]string{"a", "stopped"}, "a")
+	junk := "g.member." + strings.Repeat("x", 1<<20-20) // a request for it is too large for the server
+	if err := nc.Publish("embedd.g.changed."+BucketName, []byte(junk+" 5")); err != nil || nc.Flush() != nil {
+		t.Fatal(err)
+	}
 	leaveB := join("b")
 	defer leaveB()
 	await([]string{"a", "b", "stopped"}, "b")

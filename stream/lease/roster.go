@@ -27,15 +27,23 @@ func newRoster(ttl time.Duration, suspect string) *roster {
 	return &roster{ttl, map[string]*membership{}, suspect}
 }
 
-// add has keys read now that are not known yet, or that were announced.
-func (r *roster) add(at time.Duration, isAnnounced bool, names ...string) {
+// add has keys of the bucket read now that are not known yet.
+func (r *roster) add(at time.Duration, names ...string) {
 	for _, name := range names {
-		if m := r.keys[name]; m == nil {
+		if r.keys[name] == nil {
 			r.keys[name] = &membership{ttl: r.ttl, next: at}
-		} else if isAnnounced {
-			m.next = at
 		}
 	}
+}
+
+// announced has a key read now, and reports whether it is known. An unknown one is not added: any client can announce
+// keys that the bucket does not have.
+func (r *roster) announced(at time.Duration, name string) (isKnown bool) {
+	m := r.keys[name]
+	if m != nil {
+		m.next = at
+	}
+	return m != nil
 }
 
 // due are the keys to read now.

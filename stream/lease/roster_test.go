@@ -92,7 +92,7 @@ func (c *club) act(p *process) {
 		p.roster = newRoster(life, p.formerOwner)
 	}
 	for name := range c.members {
-		p.roster.add(c.now, false, name)
+		p.roster.add(c.now, name)
 	}
 	for _, name := range p.roster.due(c.now) {
 		if !p.roster.read(name, c.members[name], c.now, false) {
