@@ -415,8 +415,9 @@ func hostileTexts() map[string]struct {
 		"objects":       {"json", strings.Repeat(`{"a":`, 100_000), wire.NotJSON},
 		"width":         {"json", wide, wire.TooManyFields},
 		"names of rows": {"ndjson", each(5000, `{"f%d":1}`), wire.TooManyFields},
-		"names of one row": {"ndjson", `{"x":[1,2],` + many(4000, func(i int) string { return fmt.Sprintf(`"%090d":null`, i) }, ",") +
-			"}\n" + strings.Repeat(`{"x":[1,2]}`+"\n", 10_000), ""},
+		"names of one row": {"ndjson", `{"x":[1,2],` + many(4000, func(i int) string {
+			return fmt.Sprintf(`"%090d":null`, i)
+		}, ",") + "}\n" + strings.Repeat(`{"x":[1,2]}`+"\n", 10_000), ""},
 		"sparse":           {"ndjson", each(4000, `{"x":[1,2],"f%d":1}`), wire.TooLarge},
 		"rows":             {"ndjson", strings.Repeat("{}\n", 100_001), wire.TooManyRows},
 		"elements":         {"json", "[" + strings.Repeat("{},", 100_001) + "{}]", wire.TooManyRows},
@@ -478,7 +479,7 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// TestWideLine: the fields of a line beyond those of the header, and those of a header beyond the limit, take no memory.
+// TestWideLine: fields of a line beyond those of the header, and those of a header beyond the limit, take no memory.
 func TestWideLine(t *testing.T) {
 	commas := strings.Repeat(",", 4<<20)
 	for text, want := range map[string]string{
