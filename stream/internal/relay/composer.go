@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync/atomic"
 
@@ -136,6 +137,9 @@ func (c *composer) newOutput(in *input, number int, body []byte, pairs ...[]wire
 	o := c.newPart(in, wire.AnswerOut, number, c.OutputPattern(), body, in.Header, pairs...)
 	o.msg.Subject = in.output
 	setContentType(o.msg.Header, in.Header, c.Stage.Output.Format)
+	if len(body) == 0 { // NDJSON without rows: clients would take it for a message of the server
+		maps.DeleteFunc(o.msg.Header, func(k string, _ []string) bool { return strings.EqualFold(k, "Status") })
+	}
 	return o
 }
 

@@ -38,7 +38,7 @@ func FuzzHeaders(f *testing.F) {
 			in := &input{Message: scope.Message{Header: header, Data: body, Subject: "in",
 				Origin: wire.Origin{Stream: "S", Created: time.Unix(1, 0), Seq: 7}}}
 			model := []wire.Pair{{Key: wire.HeaderModel, Value: "v"}, {Key: wire.HeaderEpoch, Value: "1"}}
-			checkCopied(t, header, p.newOutput(in, 0, body, model).msg.Header, append(model,
+			checkCopied(t, header, p.newOutput(in, 0, []byte("rows"), model).msg.Header, append(model,
 				wire.Pair{Key: wire.HeaderContentType, Value: wire.ContentType}))
 			a := &answer{in: in}
 			l := newDeadLetter(in, wire.AnswerDead, wire.KindMessage, wire.Malformed, errors.New(text))
@@ -88,6 +88,20 @@ func checkCopied(t *testing.T, in, out nats.Header, ours []wire.Pair) {
 			k == wire.HeaderLetter || k == wire.HeaderTruncated
 		if !mine && (wire.Reserved(k) || !slices.Equal(v, in[k])) {
 			t.Errorf("header %q: %q leaves, and %q came", k, v, in[k])
+		}
+	}
+}
+
+// TestStatusOfOutputWithoutRows: an output of NDJSON without rows is empty, and must not look like a message of the
+// server.
+func TestStatusOfOutputWithoutRows(t *testing.T) {
+	p := &composer{Scope: &scope.Scope{Pipeline: spec.Pipeline{Name: "p", Output: "out", Dead: "dead"}},
+		identities: newIdentities()}
+	in := &input{Message: scope.Message{Header: nats.Header{"Status": {"409"}, "status": {"1"}, "Trace": {"a"}}}}
+	for _, body := range []string{"", "rows"} {
+		h := p.newOutput(in, 0, []byte(body)).msg.Header
+		if hasStatus := h["Status"] != nil || h["status"] != nil; hasStatus != (body != "") || h.Get("Trace") != "a" {
+			t.Errorf("%q has the headers %v", body, h)
 		}
 	}
 }
