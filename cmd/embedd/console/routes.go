@@ -207,6 +207,10 @@ func badRequest(err error) error { return stream.WithCode(stream.CodeBadRequest,
 // transforms limits the messages that are transformed at once, so that requests leave cores to the stream.
 var transforms = make(chan struct{}, runtime.GOMAXPROCS(0))
 
+// messages limits the messages that are read, wait or are answered, so that their memory is bounded (Invariant 5): over
+// HTTP/2 one connection carries many requests.
+var messages = make(chan struct{}, 16)
+
 // transformTimeout is how long the body of a message may take to arrive, and its answer to leave.
 const transformTimeout = time.Minute
 
@@ -224,6 +228,14 @@ func (s *server) transform(w http.ResponseWriter, r *request) (any, error) {
 	if err := errors.Join(deadlines.SetReadDeadline(end), deadlines.SetWriteDeadline(end)); err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithDeadline(r.Context(), end)
+	defer cancel()
+	select {
+	case messages <- struct{}{}:
+		defer func() { <-messages }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
@@ -233,8 +245,15 @@ func (s *server) transform(w http.ResponseWriter, r *request) (any, error) {
 	if err != nil {
 		return nil, badRequest(fmt.Errorf("reading the message: %w", err))
 	}
-	ctx, cancel := context.WithDeadline(r.Context(), end)
-	defer cancel()
+	answer, err := s.transformNow(ctx, e, r, data)
+	if err != nil {
+		return nil, err
+	}
+	s.answer(w, answer)
+	return nil, errHandled
+}
+
+func (s *server) transformNow(ctx context.Context, e *stream.Engine, r *request, data []byte) (any, error) {
 	select {
 	case transforms <- struct{}{}:
 		defer func() { <-transforms }()

@@ -376,6 +376,40 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
+// TestMessagesAreBounded: of the messages that are sent to be transformed a limited number is read at a time; the others
+// wait.
+func TestMessagesAreBounded(t *testing.T) {
+	t.Parallel()
+	const most, more = 16, 4
+	s := serveAPI(t, config.HTTP{})
+	var reading atomic.Int32
+	begin := func() net.Conn {
+		c := sure(net.Dial("tcp", s.addr.String()))
+		sure(io.WriteString(c, "POST /api/v1/pipelines/p/transform HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n"+
+			"Expect: 100-continue\r\n\r\n"))
+		go func() {
+			if line, _ := bufio.NewReader(c).ReadString('\n'); strings.Contains(line, " 100 ") {
+				reading.Add(1)
+			}
+		}()
+		return c
+	}
+	var open []net.Conn
+	for range most + more {
+		open = append(open, begin())
+	}
+	natstest.Await(t, "messages are read", func() bool { return reading.Load() >= most })
+	time.Sleep(100 * time.Millisecond)
+	if n := reading.Load(); n != most {
+		t.Errorf("%d messages are read at a time, want %d", n, most)
+	}
+	for _, c := range open {
+		c.(*net.TCPConn).CloseWrite() // which ends its message
+		defer c.Close()
+	}
+	natstest.Await(t, "the others are read", func() bool { return reading.Load() == most+more })
+}
+
 // TestCredentials: with a token and users nothing is read without one of them, and wrong ones are answered later and
 // later. A browser gets a session.
 func TestCredentials(t *testing.T) {

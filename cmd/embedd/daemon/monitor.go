@@ -70,6 +70,7 @@ func startMonitor(h config.HTTP, metrics prometheus.Gatherer, p probes, c *conso
 			WriteTimeout:      10 * time.Second,
 			IdleTimeout:       time.Minute,
 			MaxHeaderBytes:    16 << 10,
+			HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxConnectionStreams},
 		},
 		addr:   l.Addr(),
 		failed: make(chan error, 1),
