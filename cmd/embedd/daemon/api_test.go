@@ -376,7 +376,7 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// TestMessagesAreBounded: of the messages that are sent to be transformed a limited number is read at a time; the others
+// TestMessagesAreBounded: of the messages that are sent to be transformed a limited number is read at a time; others
 // wait.
 func TestMessagesAreBounded(t *testing.T) {
 	t.Parallel()

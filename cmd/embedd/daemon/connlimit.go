@@ -10,8 +10,8 @@ import (
 // its client does not read.
 const maxConnections = 32
 
-// maxConnectionStreams is the number of concurrent requests of one connection over HTTP/2. A browser page uses one event
-// stream and a few requests.
+// maxConnectionStreams is the number of concurrent requests of one connection over HTTP/2. A page in a browser uses one
+// event stream and a few requests.
 const maxConnectionStreams = 16
 
 // connLimit bounds the open connections (Invariant 5). It refuses no new one, so that probes are answered while another
