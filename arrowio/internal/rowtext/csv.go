@@ -25,7 +25,10 @@ func ReadCSV(msg []byte, l Limits) *Table {
 	t.Head = Cell{Lo: int32(r.lo), Hi: int32(r.hi)}
 	names := map[string]bool{}
 	for _, f := range r.fields {
-		name := string(bytes.TrimSpace([]byte(Field(msg[f.Lo:f.Hi], f.Kind))))
+		name := Field(msg[f.Lo:f.Hi], f.Kind)
+		if f.Kind != Quoted { // quotes are around what has a space at its ends
+			name = strings.TrimSpace(name)
+		}
 		switch {
 		case !utf8.ValidString(name):
 			panic(notCSV("the name of a column is not UTF-8"))
