@@ -274,6 +274,8 @@ func TestTextOutput(t *testing.T) {
 		{"ndjson", "ndjson", nil, false, "", []string{""}, 0},
 		{"csv", "csv", nil, false, "x[0],x[1],\"a,\",b\n1,2,\"\"\"\n\",007\n\n3,4,,\n",
 			[]string{"\"a,\",b,embedding_0,embedding_1\n\"\"\"\n\",007,0.5,1.5\n,,2.5,3.5\n"}, 0},
+		{"json", "csv", nil, false, `[{"x":[1,2],"a":""},{"x":[1,2],"a":null}]`,
+			[]string{"a,embedding_0,embedding_1\n\"\",0.5,1.5\n,2.5,3.5\n"}, 0},
 		{"json", "csv", nil, false, `{"x":[1,2]," ":1," a":2,"a":3}`,
 			[]string{"\" \",\" a\",a,embedding_0,embedding_1\n1,2,3,0.5,1.5\n"}, 0},
 		{"csv", "json", nil, false, "x[0],x[1],\" \",\" a\", a\n1,2,1,2,3\n",

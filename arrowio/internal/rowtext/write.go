@@ -48,12 +48,15 @@ func AppendField(dst []byte, s string) []byte {
 }
 
 // AppendAsField appends a JSON cell as a CSV field: numbers and booleans as they are written, null as nothing, a
-// string as its text, arrays and objects as their JSON.
+// string as its text, in quotes if it is empty, arrays and objects as their JSON.
 func AppendAsField(dst, raw []byte, k Kind) []byte {
 	switch k {
 	case Null:
 		return dst
 	case String:
+		if len(raw) == len(`""`) { // without quotes it would be null
+			return append(dst, raw...)
+		}
 		return AppendField(dst, Unquote(raw))
 	case Numbers, Nested:
 		return AppendField(dst, string(raw))
