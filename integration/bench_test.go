@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -42,6 +43,7 @@ type shape struct {
 	columns bool           // m columns instead of one fixed-size list
 	typ     arrow.DataType // of features; nil: float32
 	codec   string         // that the sender compresses bodies with; "": none
+	fit     fit.Config     // of the model; without a method: pca
 }
 
 // narrowShapes are of the types that embeddings are stored as; those of float32 are to compare them with.
@@ -53,6 +55,11 @@ var narrowShapes = []shape{{n: 256, m: 256, d: 8}, {n: 256, m: 256, d: 8, column
 
 var compressedShapes = []shape{{n: 256, m: 256, d: 8, codec: "zstd"}, {n: 256, m: 256, d: 8, codec: "lz4"}}
 
+// mapShapes have models that are not a matrix: 300 landmarks, and what auto makes of features, ranks and landmarks.
+var mapShapes = []shape{{n: 256, m: 256, d: 8, fit: fit.Config{Method: "lda", Landmarks: 300}},
+	{n: 1, m: 256, d: 8, fit: fit.Config{Method: "lda", Landmarks: 300}},
+	{n: 256, m: 256, d: 8, fit: fit.Config{Method: fit.Auto, Nonlinear: true}}}
+
 var shapes = []shape{{n: 16, m: 256, d: 8}, {n: 1024, m: 64, d: 8}, {n: 64, m: 1024, d: 8}, {n: 256, m: 784, d: 8},
 	{n: 256, m: 784, d: 8, columns: true}, {n: 1024, m: 256, d: 8}}
 
@@ -63,6 +70,12 @@ func (s shape) String() string {
 	}
 	if s.typ != nil {
 		form = s.typ.String() + form
+	}
+	switch {
+	case s.fit.Landmarks > 0:
+		form += "landmarks"
+	case s.fit.Nonlinear:
+		form += "sum"
 	}
 	return fmt.Sprintf("%dx%d%s%s->%d", s.n, s.m, form, s.codec, s.d)
 }
@@ -153,11 +166,26 @@ func (s shape) model(b *testing.B, msg []byte) *model.Model {
 	decoder := must(arrowio.NewDecoder(s.spec()))(b)
 	contract := must(decoder.Decode(msg, nil))(b).Contract()
 	d := &model.Data{N: 300, M: s.m, Features: contract.Elements()}
-	r := rand.New(rand.NewPCG(3, 4))
-	for range d.N * d.M {
-		d.X = append(d.X, r.NormFloat64())
+	config := s.fit
+	if config.Dim = s.d; config.Method == "" {
+		config.Method = "pca"
+	} else {
+		d.N, d.Classes = 900, strings.Split("0123456789", "")
 	}
-	return must(fit.Fit(context.Background(), d, fit.Config{Method: "pca", Dim: s.d}))(b)
+	r := rand.New(rand.NewPCG(3, 4))
+	for i := range d.N {
+		for j := range d.M {
+			shift := 0.0
+			if d.Classes != nil && j%10 == i%10 {
+				shift = 1
+			}
+			d.X = append(d.X, shift+r.NormFloat64())
+		}
+		if d.Classes != nil {
+			d.Y = append(d.Y, i%10)
+		}
+	}
+	return must(fit.Fit(context.Background(), d, config))(b)
 }
 
 // stage is a stage with that model.
@@ -366,7 +394,7 @@ func relay(ctx context.Context, js jetstream.JetStream, consumer jetstream.Consu
 // the pipeline divided by that of the relay (pipeline/relay), processor time of this process for a message divided by
 // that of the relay (cpu-pipeline/relay), and messages a second of both.
 func BenchmarkPipeline(b *testing.B) {
-	for _, s := range shapes {
+	for _, s := range slices.Concat(shapes, narrowShapes, compressedShapes, mapShapes) {
 		b.Run(s.String(), func(b *testing.B) {
 			msgs := s.messages(b, 16)
 			fixed := s.model(b, msgs[0])
