@@ -412,7 +412,7 @@ func (p *publisher) sendFirst(ctx context.Context, msg *nats.Msg) error {
 		(err != nil || answer.Header.Get("Status") != "503") {
 		return err
 	}
-	return fmt.Errorf("nothing receives %s: no stream stores it and nobody subscribes to it%s; nothing was published",
+	return fmt.Errorf("nothing receives %s: no stream stores it and it has no subscriber%s; nothing was published",
 		p.subject, cli.DidYouMean(p.subject, p.others))
 }
 

@@ -41,7 +41,7 @@ func ParseMapping(pattern, destination string) (*Mapping, error) {
 			}
 			n, _ := strconv.Atoi(found[1]) // of at most three digits
 			if i == 0 {
-				return nil, fmt.Errorf("the first token is %s, so whoever publishes could name any subject: begin with a word",
+				return nil, fmt.Errorf("the first token is %s, so a publisher could name any subject: begin with a word",
 					token)
 			}
 			if n < 1 || n > len(stars) {

@@ -84,7 +84,7 @@ func ReadJSON(msg []byte, l Limits) *Table {
 // ended checks that nothing follows the message's value.
 func (r *jsonReader) ended() {
 	if _, err := r.dec.ReadToken(); err != io.EOF {
-		panic(notJSON("the message goes on after its JSON value, at byte %d", r.at()).WithHint(
+		panic(notJSON("the message continues after its JSON value, at byte %d", r.at()).WithHint(
 			"send one object, or an array of objects; with input.format: ndjson an object a line"))
 	}
 }
@@ -127,7 +127,7 @@ func (r *jsonReader) line(lo, hi int) {
 	r.open(lo, hi)
 	err := r.object()
 	if err == nil && len(bytes.Trim(r.t.Data[r.at():hi], jsonSpace)) > 0 {
-		err = notJSON("the line goes on after its object, at byte %d", r.at()-lo)
+		err = notJSON("the line continues after its object, at byte %d", r.at()-lo)
 	}
 	r.t.end(lo, hi, from, err)
 }

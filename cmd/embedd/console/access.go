@@ -160,7 +160,7 @@ func (a *Access) isPassword(ctx context.Context, name, password, hash string) bo
 	return true
 }
 
-// hashOfNone is the hash of a password that nobody has.
+// hashOfNone is the hash of a password that no user has.
 var hashOfNone = sync.OnceValue(func() []byte {
 	hash, _ := bcrypt.GenerateFromPassword([]byte(rand.Text()), bcrypt.DefaultCost) // it is short enough
 	return hash

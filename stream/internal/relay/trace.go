@@ -105,7 +105,7 @@ func parentOf(h nats.Header) trace.SpanContext {
 	return trace.NewSpanContext(c)
 }
 
-// addParent makes the span of an input the parent of whoever reads its answer.
+// addParent makes the span of an input the parent of the spans of those who read its answer.
 func addParent(h nats.Header, span trace.Span) {
 	if span == nil || !span.SpanContext().IsValid() {
 		return

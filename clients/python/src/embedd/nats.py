@@ -90,7 +90,7 @@ def subscribe(subject: str, *, server: str = "nats://127.0.0.1:4222", to: Form =
 
 
 def encode(frame: Any, rows: int = 256) -> Iterator[bytes]:
-    """The messages of a frame, with that many rows each at most."""
+    """The messages of a frame, with at most a number of rows each."""
     if rows < 1:
         raise ValueError(f"{rows} rows in each message; give at least 1")
     table = _table(frame)
