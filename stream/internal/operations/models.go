@@ -90,18 +90,17 @@ func (p *Pipeline) retrain(_ context.Context, q *Request) (any, error) {
 	if err := p.onlyTrainer(); err != nil {
 		return nil, err
 	}
-	live := p.Running.Live()
-	if q.Live != "" && (live == nil || live.Version != q.Live) {
-		now := "no version"
-		if live != nil {
-			now = live.Version
-		}
+	now := "no version"
+	if live := p.Running.Live(); live != nil {
+		now = live.Version
+	}
+	if q.Live != "" && now != q.Live {
 		return nil, WithCode(CodeConflict, fmt.Errorf("the request was made while %s was live, and %s is; look again, and "+
 			"repeat the request", q.Live, now))
 	}
 	if p.Replica.IsPinned() {
 		return nil, WithCode(CodePinned, fmt.Errorf("%s is pinned, so no candidate goes live; `embedd model unpin %s` first",
-			live.Version, p.Name))
+			now, p.Name))
 	}
 	if err := p.Running.Refit(); err != nil {
 		return nil, err
