@@ -1,9 +1,11 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -16,6 +18,12 @@ import (
 const (
 	maxLetters    = 100
 	lettersWithin = 1000
+)
+
+// replayTimeout is how long a request to replay dead letters may take, answerTimeout how long its answer then may.
+const (
+	replayTimeout = time.Minute
+	answerTimeout = 10 * time.Second
 )
 
 // deadLetters selects the dead letters of the pipeline that a request names.
@@ -55,8 +63,9 @@ func (s *server) letters(_ http.ResponseWriter, r *request) (any, error) {
 	return map[string]any{"dead_letters": out}, err
 }
 
-// replay replays the dead letters of a request, one after another.
-func (s *server) replay(_ http.ResponseWriter, r *request) (any, error) {
+// replay replays the dead letters of a request, one after another. What was done is in the answer also if the rest
+// fails.
+func (s *server) replay(w http.ResponseWriter, r *request) (any, error) {
 	if n := len(r.body.Numbers); n == 0 || n > maxLetters {
 		return nil, badRequest(fmt.Errorf("the request has %d numbers; want 1 to %d", n, maxLetters))
 	}
@@ -65,17 +74,27 @@ func (s *server) replay(_ http.ResponseWriter, r *request) (any, error) {
 		return nil, err
 	}
 	which.Bodies = true
+	ctx, cancel := context.WithTimeout(r.Context(), replayTimeout)
+	defer cancel()
+	err = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(replayTimeout + answerTimeout))
+	if err != nil {
+		return nil, err
+	}
 	out := []admin.ReplayedLetter{}
 	for _, number := range r.body.Numbers {
-		l, err := which.Find(r.Context(), js, number)
+		l, err := which.Find(ctx, js, number)
 		if errors.Is(err, admin.ErrNoDeadLetter) { // another operator was first
 			out = append(out, admin.ReplayedLetter{Number: number, Error: err.Error()})
 			continue
 		}
-		if err != nil {
+		if err != nil && len(out) == 0 {
 			return nil, err
 		}
-		one, err := admin.Replays{}.Do(r.Context(), js, l)
+		if err != nil {
+			out = append(out, admin.ReplayedLetter{Number: number, Kept: true, Error: err.Error()})
+			break // it would fail for the others too
+		}
+		one, err := admin.Replays{}.Do(ctx, js, l)
 		out = append(out, one)
 		if err != nil {
 			break // it would fail for the others too

@@ -341,6 +341,28 @@ func TestAPI(t *testing.T) {
 	})
 }
 
+// TestReplayTakesLonger: a request to replay many dead letters is answered although it takes longer than other answers
+// may.
+func TestReplayTakesLonger(t *testing.T) {
+	t.Parallel()
+	s := serveAPI(t, config.HTTP{})
+	current := s.monitor.config
+	web := httptest.NewUnstartedServer(monitorHandler(prometheus.NewRegistry(), probes{}, s.console, current, nil))
+	web.Config.WriteTimeout = time.Millisecond
+	web.Start()
+	defer web.Close()
+	answer, err := http.Post(web.URL+"/api/v1/pipelines/p/dead-letters/replay", "application/json",
+		strings.NewReader(`{"numbers":[90,91,92,93,94,95,96,97,98,99]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var replayed struct{ Replayed []struct{ As string } }
+	if err := json.NewDecoder(answer.Body).Decode(&replayed); err != nil || len(replayed.Replayed) != 10 {
+		t.Errorf("%d are in the answer: %v", len(replayed.Replayed), err)
+	}
+}
+
 // TestHostileRequests is what a raw client tries.
 func TestHostileRequests(t *testing.T) {
 	t.Parallel()
