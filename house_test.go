@@ -27,6 +27,7 @@ const module = "github.com/embedd/embedd/"
 // below lists, for each package, the packages that it may import. ARCHITECTURE.md draws the same map.
 var below = map[string][]string{
 	"internal/spell":          {},
+	"internal/strictjson":     {},
 	"internal/narrow":         {},
 	"internal/bound":          {},
 	"internal/link":           {},
@@ -161,7 +162,7 @@ var below = map[string][]string{
 		"internal/killpoint", "internal/natsx", "internal/ratelog", "internal/stage", "internal/wildcard", "plugin",
 		"stream/internal/deliveries", "stream/internal/health", "stream/internal/needs", "stream/internal/replica",
 		"stream/internal/scope", "stream/internal/statestore", "stream/internal/training", "stream/lease", "stream/spec"},
-	"stream/internal/operations": {"arrowio", "arrowio/wire", "internal/stage", "model", "plugin",
+	"stream/internal/operations": {"arrowio", "arrowio/wire", "internal/stage", "internal/strictjson", "model", "plugin",
 		"stream/internal/relay", "stream/internal/replica", "stream/internal/scope", "stream/registry", "stream/spec"},
 	"stream/internal/service": {"arrowio/wire", "internal/ratelog", "stream/internal/needs",
 		"stream/internal/operations", "stream/internal/relay"},
@@ -194,7 +195,8 @@ var below = map[string][]string{
 	"cmd/embedd/engine": {"cmd/embedd/config", "cmd/embedd/embedded", "cmd/embedd/files", "stream", "stream/admin",
 		"stream/registry",
 		"plugin", "arrowio", "arrowio/wire"},
-	"cmd/embedd/console": {"cmd/embedd/client", "cmd/embedd/config", "cmd/embedd/connection", "stream", "stream/admin",
+	"cmd/embedd/console": {"internal/strictjson",
+		"cmd/embedd/client", "cmd/embedd/config", "cmd/embedd/connection", "stream", "stream/admin",
 		"arrowio/wire"},
 	"cmd/embedd/daemon": {"cmd/embedd/cli", "cmd/embedd/client", "cmd/embedd/config", "cmd/embedd/connection",
 		"cmd/embedd/console", "cmd/embedd/embedded", "cmd/embedd/engine", "internal/ratelog", "stream"},

@@ -85,7 +85,7 @@ pipelines:
 	}
 	for says, flags := range map[string][]string{
 		// A message that nothing would receive is an error.
-		`it has no subscriber (did you mean "features.plain"?)`: {"--subject", "feature.plain"},
+		`it has no subscriber (did you mean "features.plain"?)`:    {"--subject", "feature.plain"},
 		"no stream stores features.absent, and pipeline absent":    {"--pipeline", "absent"},
 		"stream OTHER stores features.stored, and pipeline stored": {"--pipeline", "stored"},
 		"pipeline plain reads features.plain":                      {"--pipeline", "plain", "--subject", "features.packed"},

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -36,7 +37,7 @@ func redact(n *yaml.Node, path string) {
 		switch {
 		case path == "nats.url" || isShown(path) && strings.Contains(n.Value, "://"):
 			n.Value = Redact(n.Value)
-		case !isShown(path):
+		case !isShown(path) || strings.HasPrefix(path, "nats.") && isPasted(n.Value):
 			n.Value, n.Tag, n.Style = removed, "!!str", 0
 		}
 	case yaml.AliasNode:
@@ -48,6 +49,15 @@ func redact(n *yaml.Node, path string) {
 	}
 	n.Anchor = ""
 }
+
+// isPasted reports whether the value of a key that names a file or a context is a secret itself: a seed, a JWT, the
+// text of a credentials file, or a URL with a password.
+func isPasted(value string) bool {
+	return strings.HasPrefix(value, "eyJ") || strings.ContainsAny(value, "@\n") || seed.MatchString(value)
+}
+
+// seed is the text of a private key, as nk writes it.
+var seed = regexp.MustCompile(`^S[A-Z2-7]{50,}$`)
 
 // isShown reports whether the value at a path may be shown: that of a key that is no secret.
 func isShown(path string) bool {

@@ -14,6 +14,8 @@ nats:
   token: secret-token
   users: {operator: {user: operator, password: secret-password}, viewer: {token: *secret-anchor, creds: viewer.creds}}
   pasword: secret-password
+  nkey: SUAABBCCDDEEFFGGHHIIJJKKLLMMNNOOPPQQRRSSTTUUVVWWXXYYZZ2345
+  context: secret-user:secret-password@host
   tls: {ca: ca.pem}
 http: {listen: 127.0.0.1:8474, token_file: http.token}
 secret-list: [secret-a, {secret: secret-b}]
@@ -29,7 +31,7 @@ pipelines:
 	}
 	shown := string(out)
 	for _, gone := range []string{"secret-comment", "secret-user", "secret-password", "secret-token", "secret-anchor",
-		"secret-a", "secret-b"} {
+		"secret-a", "secret-b", "SUAABB"} {
 		if strings.Contains(strings.ReplaceAll(shown, "secret-list", ""), gone) {
 			t.Errorf("%s is in\n%s", gone, shown)
 		}

@@ -200,6 +200,10 @@ var errClients = stream.WithCode("clients", errors.New("as many event streams ar
 
 // events sends server-sent events until the client leaves, or does not read.
 func (s *server) events(w http.ResponseWriter, r *request) (any, error) {
+	if r.Method == http.MethodHead { // it would take the place of a reader
+		w.Header().Set("Content-Type", "text/event-stream")
+		return nil, errHandled
+	}
 	if !s.feed.enter(s.access.config.Load().Clients) {
 		return nil, errClients
 	}

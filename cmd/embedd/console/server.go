@@ -1,7 +1,6 @@
 package console
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/strictjson"
 	"github.com/embedd/embedd/stream"
 	"github.com/embedd/embedd/stream/admin"
 )
@@ -101,7 +101,7 @@ func (r *request) read(w http.ResponseWriter) error {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
 		return fmt.Errorf("the body has Content-Type %q; want application/json", kind)
 	}
-	if err := json.Unmarshal(data, &r.body); err != nil {
+	if err := strictjson.Unmarshal(data, &r.body); err != nil {
 		return fmt.Errorf(`the body is not JSON as {"version":"...","live":"..."}: %w`, err)
 	}
 	return nil

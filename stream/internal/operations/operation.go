@@ -4,11 +4,11 @@ package operations
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/strictjson"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/relay"
 	"github.com/embedd/embedd/stream/internal/replica"
@@ -54,7 +54,7 @@ func Read(data []byte) (q Request, err error) {
 	if len(data) == 0 {
 		return q, nil
 	}
-	if err := json.Unmarshal(data, &q); err != nil {
+	if err := strictjson.Unmarshal(data, &q); err != nil {
 		return q, WithCode(CodeBadRequest, fmt.Errorf(`the request is not JSON as {"version":"..."}: %w`, err))
 	}
 	return q, nil
