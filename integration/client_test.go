@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -113,6 +114,24 @@ func TestPublishAndTail(t *testing.T) {
 	eventually(t, says("embedd_lag_messages is 0"),
 		func() bool { return d.metric(`embedd_lag_messages{pipeline="digits"}`) == "0" })
 	d.stop()
+}
+
+// TestSetupBeforeRun: commands in documents run setup before run, also where run embeds the server. The tests that need
+// the default port are in this package, one after the other.
+func TestSetupBeforeRun(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:4222")
+	if err != nil {
+		t.Skip("port 4222 is in use on this machine: ", err)
+	}
+	l.Close()
+	path := t.TempDir() + "/embedd.yaml"
+	write(t, path, "http: {listen: 127.0.0.1:0}\npipelines:\n"+indent(learning))
+	if _, errs, code := run(t, "setup", "--apply", "-c", path); code != 0 || !strings.Contains(errs, "nothing to do") {
+		t.Errorf("setup: exit code %d, %s", code, errs)
+	}
+	if _, errs, code := run(t, "status", "-c", path); code != 1 || !strings.Contains(errs, "`embedd run` embeds one") {
+		t.Errorf("status: exit code %d, %s", code, errs)
+	}
 }
 
 // TestEmbeddedServer: without a configured server the daemon embeds one, creates its streams, and clients find it at

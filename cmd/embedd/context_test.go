@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,15 +46,16 @@ pipelines:
 	}
 	refused("stores them in models", "model", "ls", "core")
 	verb(t, 0, "setup", "--apply", "--user", "daemon")
-	startRun(t, "embedd.yaml", "--user", "daemon")
+	d := startRun(t, "embedd.yaml", "--user", "daemon")
 	verb(t, 0, "publish", "--user", "operator", "--data", "rows.csv", "--pipeline", "digits")
 	if out := verb(t, 0, "tail", "--user", "operator", "--pipeline", "digits", "--of", "input", "--all", "--limit",
 		"1"); !strings.Contains(out, "rows.digits") {
 		t.Errorf("tail prints %s", out)
 	}
-	if out := verb(t, 0, "status", "--user", "operator", "digits"); !strings.Contains(out, "digits") {
-		t.Errorf("status prints %s", out)
-	}
+	d.until("status has the pipeline", func() bool {
+		code, out, _ := call(t.Context(), "status", "--user", "operator", "digits")
+		return code == 0 && strings.Contains(out, "digits")
+	})
 	nc := sure(nats.Connect(strings.Replace(s.ClientURL(), "//", "//operator:o@", 1)))
 	defer nc.Close()
 	sure(sure(jetstream.New(nc)).Publish(t.Context(), "rows.digits", []byte("not Arrow")))
@@ -148,24 +148,5 @@ func TestSubjectsOfConfiguration(t *testing.T) {
 	out := verb(t, 0, "setup", "-c", path, "--server", "nats://127.0.0.1:1", "--permissions", "daemon")
 	if !strings.Contains(out, `"r.*"`) {
 		t.Errorf("the daemon may publish %s", out)
-	}
-}
-
-// TestSetupOfAnEmbeddedServer: commands in documents run setup before run, also where run embeds the server.
-func TestSetupOfAnEmbeddedServer(t *testing.T) {
-	t.Setenv("NATS_URL", "")
-	path := writeFile(t, t.TempDir(), "embedd.yaml", corePipeline)
-	if l, err := net.Listen("tcp", "127.0.0.1:4222"); err != nil {
-		t.Skip("port 4222 is in use: ", err)
-	} else {
-		l.Close()
-	}
-	if code, _, errs := call(t.Context(), "setup", "--apply", "-c", path); code != 0 ||
-		!strings.Contains(errs, "nothing to do") {
-		t.Errorf("exit %d, %s", code, errs)
-	}
-	if code, _, errs := call(t.Context(), "status", "-c", path); code != 1 ||
-		!strings.Contains(errs, "`embedd run` embeds one") {
-		t.Errorf("exit %d, %s", code, errs)
 	}
 }

@@ -31,7 +31,10 @@ pipelines:
 	var learning stream.Learning
 	d.until("the stream is unusual", func() bool {
 		var r stream.Report
-		text := verb(t, 0, "status", "digits", "--server", s.ClientURL(), "--format", "json")
+		code, text, _ := call(t.Context(), "status", "digits", "--server", s.ClientURL(), "--format", "json")
+		if code != 0 { // the daemon does not answer yet
+			return false
+		}
 		if err := json.Unmarshal([]byte(text), &r); err != nil {
 			t.Fatal(err)
 		}
