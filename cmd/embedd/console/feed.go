@@ -29,8 +29,8 @@ type event struct {
 	Text string `json:"text"`
 }
 
-// feed is what clients of the event stream read: a ring of events, and the newest state. A client that is slow reads
-// older ones than others, and nobody waits for it.
+// feed is what clients of the event stream read: a ring of events, and the newest state. A slow client reads older
+// events than the others, and delays none of them.
 type feed struct {
 	process string // in the ids of events
 	// dropped counts clients that were disconnected because they did not read.

@@ -384,6 +384,7 @@ func TestHostileRequests(t *testing.T) {
 		{"POST", p + "/rollback", "live=x", []string{"Content-Type", "application/x-www-form-urlencoded"}, 400},
 		{"POST", p + "/rollback", "{", nil, 400},
 		{"POST", p + "/rollback", `{"version":7}`, nil, 400},
+		{"POST", p + "/rollback", `{"vesion":"p-1-00000000"}`, nil, 400},
 		{"POST", p + "/rollback", `{"version":"` + strings.Repeat("x", 1<<20) + `"}`, nil, 400},
 		{"POST", p + "/rollback", `{"version":"../../p-1-00000000"}`, nil, 404},
 		{"POST", p + "/dead-letters/replay", `{"numbers":[]}`, nil, 400},
@@ -584,8 +585,8 @@ func TestOperationsAreClosed(t *testing.T) {
 	}
 }
 
-// TestEvents: clients get the state and what happens, and what they have missed; only so many are served; and one that
-// never reads keeps nobody waiting.
+// TestEvents: clients get the state and what happens, and what they have missed. Only so many are served, and a HEAD
+// request is not one of them.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	s := serveAPI(t, config.HTTP{})
@@ -624,6 +625,9 @@ func TestEvents(t *testing.T) {
 	until(lines, "event: gap")
 	if _, answer := connect(""); answer.StatusCode != 503 {
 		t.Errorf("a client too many: %d", answer.StatusCode)
+	}
+	if answer := sure(http.Head("http://" + s.addr.String() + "/api/v1/events")); answer.StatusCode != 200 {
+		t.Errorf("HEAD: %d", answer.StatusCode)
 	}
 	first.Body.Close()
 	natstest.Await(t, "room for another client", func() bool {
