@@ -93,6 +93,7 @@ func TestEdge(t *testing.T) {
 	l := newLeafNode(t, nil)
 	p := holdingPipeline()
 	p.Role = RoleTrain
+	p.Stage.Training.Every.Rows = 1000 // no second model until the hub is cut off
 	trainer := l.hub.replica(p)
 	first := l.replica(edge())
 	l.send(300)
@@ -102,15 +103,19 @@ func TestEdge(t *testing.T) {
 	if text := first.Status()[0].Trainer; text != "the hub (domain hub) is the trainer" {
 		t.Errorf("the edge reports of the trainer: %q", text)
 	}
-	mirrored := func() bool { // all that the edge needs to start without its hub
+	l.until("the mirror has the pointer and its model", func() bool { // all that the edge needs to start without its hub
 		store, err := registry.JetStream(t.Context(), l.js)
 		if err != nil {
 			return false
 		}
-		m, err := registry.Read(t.Context(), store, first.live())
-		return err == nil && m != nil
-	}
-	l.until("the mirror has the model", mirrored)
+		mirror := registry.New(store, "p", registry.Options{})
+		at, err := mirror.Pointer(t.Context())
+		if err != nil || at.Live != first.live() {
+			return false
+		}
+		_, err = mirror.Model(t.Context(), at.Live)
+		return err == nil
+	})
 
 	l.part()
 	before := first.live()
