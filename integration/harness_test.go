@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/embedd/embedd/internal/testsize"
 )
 
 // binaries is the directory in which the programs under test are built, once for all tests.
@@ -28,6 +30,7 @@ func TestMain(m *testing.M) {
 		binaries = dir
 		// Output must not depend on the environment of the shell.
 		os.Unsetenv("NATS_URL")
+		testsize.AtOnce(8)
 		return m.Run()
 	}())
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/internal/testsize"
 )
 
 // sure is for calls that fail only if the machine does.
@@ -57,6 +58,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asItself) != "" {
 		main()
 	}
+	testsize.AtOnce(8)
 	os.Exit(m.Run())
 }
 

@@ -2,7 +2,11 @@
 // forms have a shorter form that always runs.
 package testsize
 
-import "os"
+import (
+	"flag"
+	"os"
+	"strconv"
+)
 
 // Long reports whether tests run their long form: all methods, seeds and whole streams. .ci/run sets EMBEDD_LONG once,
 // for its run of all tests.
@@ -18,4 +22,18 @@ func Of(short, long int) int {
 		return long
 	}
 	return short
+}
+
+// AtOnce lets n parallel tests of a package run at a time, for tests that wait more than they compute: go test lets as
+// many run as there are cores. TestMain calls it. What the command line says holds.
+func AtOnce(n int) {
+	flag.Parse()
+	said := false
+	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
+	if said {
+		return
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+		panic(err)
+	}
 }

@@ -35,6 +35,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	testsize.AtOnce(8)
 	os.Exit(m.Run())
 }
 
