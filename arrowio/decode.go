@@ -93,6 +93,10 @@ func (m *Message) Release() {
 		}
 		b.blocks, b.copies = nil, nil
 	}
+	if m.table != nil {
+		m.table.Release()
+		m.table = nil
+	}
 }
 
 // Batches returns the record batches in their order.

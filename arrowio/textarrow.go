@@ -100,7 +100,7 @@ func (k *arrowRows) fields(dst []byte, batch, row int) []byte {
 	for _, a := range k.batches[batch] {
 		k.checkSize(dst)
 		k.scratch = k.appendValue(k.scratch[:0], a, row)
-		dst = append(rowtext.AppendAsField(dst, k.scratch, rowtext.KindOf(k.scratch)), ',')
+		dst = append(rowtext.AppendAsField(dst, k.scratch), ',')
 	}
 	return dst
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/embedd/embedd/arrowio/internal/ipc"
 	"github.com/embedd/embedd/arrowio/internal/rowtext"
@@ -52,19 +53,14 @@ func decodeText(d *Decoder, msg []byte, c *Contract, left []string) *Message {
 	}
 	t := d.texts.table(msg)
 	budget := t.Left()
-	fill := textFiller{spec: &d.spec, t: t, columns: d.texts.columns(t, c), faults: make([]*Error, len(t.Rows))}
-	for i := range t.Rows {
-		fill.faults[i] = t.Rows[i].Err
-	}
+	fill := d.texts.filler(t)
+	defer d.texts.fillers.Put(fill)
 	fill.checkReadable() // before the schema: a message of which no row can be read has no columns
-	f, err := d.texts.schemas.frameOf(fill.columns)
-	if err != nil {
-		panic(err)
-	}
-	p, _ := d.planOf(f, c, left)
-	m := &Message{decoder: d, plan: p, table: t}
+	l := layoutOf(d, t, c, left)
+	fill.columns = l.columns
+	m := &Message{decoder: d, plan: l.plan, table: t}
 	b := m.next()
-	b.data.Chunk = fill.chunk(&p.schema.Layout, &budget, &d.codecs)
+	b.data.Chunk = fill.chunk(&l.plan.schema.Layout, &budget, &d.codecs)
 	fill.checkReadable()
 	for row, e := range fill.faults {
 		if e != nil {
@@ -76,14 +72,27 @@ func decodeText(d *Decoder, msg []byte, c *Contract, left []string) *Message {
 	return m
 }
 
-// textFiller fills the columns of a batch from the cells of a table.
+// textFiller fills the columns of a batch from the cells of a table. Messages use it one after another.
 type textFiller struct {
 	spec    *Spec
 	t       *rowtext.Table
 	columns []textColumn
 	faults  []*Error // of each row, nil: it can be read
 	into    []columnBuffers
-	counts  []int // of the elements of lists, by column of the table; nil: not counted yet
+	counts  []int // of the elements of lists, by column of the table; empty: not counted yet
+}
+
+// filler returns a filler for the rows of a table.
+func (r *textReader) filler(t *rowtext.Table) *textFiller {
+	f, ok := r.fillers.Get().(*textFiller)
+	if !ok {
+		f = &textFiller{spec: r.spec}
+	}
+	f.t, f.faults, f.counts = t, f.faults[:0], f.counts[:0]
+	for i := range t.Rows {
+		f.faults = append(f.faults, t.Rows[i].Err)
+	}
+	return f
 }
 
 // columnBuffers are the buffers of a column, and those of its list's child.
@@ -121,7 +130,7 @@ func (f *textFiller) chunk(l *ipc.Layout, budget *int, codecs *ipc.Decompressor)
 	}
 	*budget -= size
 	b := ipc.NewBuilder(l, len(f.t.Rows), size, codecs)
-	f.into = make([]columnBuffers, len(f.t.Columns))
+	f.into = slices.Grow(f.into[:0], len(f.t.Columns))[:len(f.t.Columns)]
 	var absent columnBuffers
 	for i := range f.columns {
 		into := &absent
@@ -167,8 +176,9 @@ func (f *textFiller) size(c *textColumn) int {
 // elements returns the number of elements of a column of lists. Those of all columns are counted at once: there may be
 // as many columns as Limits.Fields.
 func (f *textFiller) elements(c *textColumn) int {
-	if f.counts == nil {
-		f.counts = make([]int, len(f.t.Columns))
+	if len(f.counts) == 0 {
+		f.counts = slices.Grow(f.counts, len(f.t.Columns))[:len(f.t.Columns)]
+		clear(f.counts)
 		for i := range f.t.Cells {
 			if cell := &f.t.Cells[i]; cell.Kind == rowtext.Numbers {
 				f.counts[cell.Column] += rowtext.Count(f.t.Bytes(cell))

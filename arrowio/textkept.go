@@ -118,7 +118,7 @@ func (k *tableRows) fields(dst []byte, _, row int) []byte {
 		case k.t.Shape == rowtext.CSV:
 			return append(dst, k.t.Bytes(c)...)
 		}
-		return rowtext.AppendAsField(dst, k.t.Bytes(c), c.Kind)
+		return rowtext.AppendAsField(dst, k.t.Bytes(c))
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/apache/arrow/go/v15/arrow"
 
@@ -56,27 +57,114 @@ type textReader struct {
 	spec    *Spec
 	limits  Limits
 	schemas textSchemas
+	layouts atomic.Pointer[[]*textLayout] // of the last messages, the latest first
+	fillers sync.Pool                     // of *textFiller
 }
 
-// columns returns the columns of a table: first the features of the contract in its order, then the other fields as
-// they appear. Without a contract all are in the order of their names, since fields of an object have no order.
-func (r *textReader) columns(t *rowtext.Table, c *Contract) []textColumn {
-	columns := make([]textColumn, 0, len(t.Columns))
-	taken := make([]bool, len(t.Columns))
-	if c != nil {
-		columns = contractColumns(columns, taken, t, c)
+// A textLayout is what the fields of a message become. The next message usually has the same.
+type textLayout struct {
+	contract *Contract
+	isCSV    bool
+	names    []string   // of the fields in their order
+	taken    []bool     // fields that are features of the contract
+	types    []textType // of the other fields
+	columns  []textColumn
+	plan     *plan
+}
+
+// maxLayouts is how many layouts are remembered, and maxLayoutNames the longest names of one.
+const (
+	maxLayouts     = 8
+	maxLayoutNames = 64 << 10
+)
+
+// layoutOf returns the layout of a message with rows that can be read, or without rows.
+func layoutOf(d *Decoder, t *rowtext.Table, c *Contract, left []string) *textLayout {
+	r, isClassified := &d.texts, t.Shape != rowtext.CSV
+	known := r.layouts.Load()
+	for i := 0; known != nil && i < len(*known); i++ {
+		l := (*known)[i]
+		if !l.hasNames(t, c) {
+			continue
+		}
+		if !isClassified { // the others with these names have the same fields taken
+			classify(t, l.taken)
+			isClassified = true
+		}
+		if r.hasTypes(t, l) {
+			return l
+		}
 	}
-	kinds := kindsOf(t, taken)
+	l := r.newLayout(t, c)
+	f, err := r.schemas.frameOf(l.columns)
+	if err != nil {
+		panic(err)
+	}
+	l.plan, _ = d.planOf(f, c, left)
+	if len(left) == 0 && len(t.Rows) > 0 && l.nameBytes() <= maxLayoutNames { // otherwise more decides
+		next := []*textLayout{l}
+		if known != nil {
+			next = append(next, (*known)[:min(len(*known), maxLayouts-1)]...)
+		}
+		r.layouts.Store(&next)
+	}
+	return l
+}
+
+// hasNames reports whether a message has the names of the layout, and rows.
+func (l *textLayout) hasNames(t *rowtext.Table, c *Contract) bool {
+	if l.contract != c || l.isCSV != (t.Shape == rowtext.CSV) || len(l.names) != len(t.Columns) || len(t.Rows) == 0 {
+		return false
+	}
+	for i, name := range l.names {
+		if t.Columns[i].Name != name {
+			return false
+		}
+	}
+	return true
+}
+
+func (l *textLayout) nameBytes() (n int) {
+	for _, name := range l.names {
+		n += len(name)
+	}
+	return n
+}
+
+// hasTypes reports whether the fields of a message have the types of a layout with the same names.
+func (r *textReader) hasTypes(t *rowtext.Table, l *textLayout) bool {
 	for i := range t.Columns {
-		if !taken[i] {
-			name := t.Columns[i].Name
-			columns = append(columns, textColumn{name: name, at: i, typ: r.typeOf(name, kinds[i], t.Shape == rowtext.CSV)})
+		if !l.taken[i] && r.typeOf(&t.Columns[i], l.isCSV) != l.types[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// newLayout returns the layout of a message without its plan: first the features of the contract in its order, then
+// the other fields as they appear. Without a contract all are in the order of their names, since fields of an object
+// have no order.
+func (r *textReader) newLayout(t *rowtext.Table, c *Contract) *textLayout {
+	n := len(t.Columns)
+	l := &textLayout{contract: c, isCSV: t.Shape == rowtext.CSV, names: make([]string, n), taken: make([]bool, n),
+		types: make([]textType, n), columns: make([]textColumn, 0, n)}
+	if c != nil {
+		l.columns = contractColumns(l.columns, l.taken, t, c)
+	}
+	if l.isCSV {
+		classify(t, l.taken)
+	}
+	for i := range t.Columns {
+		l.names[i] = t.Columns[i].Name
+		if !l.taken[i] {
+			l.types[i] = r.typeOf(&t.Columns[i], l.isCSV)
+			l.columns = append(l.columns, textColumn{name: l.names[i], at: i, typ: l.types[i]})
 		}
 	}
 	if c == nil {
-		slices.SortFunc(columns, func(a, b textColumn) int { return strings.Compare(a.name, b.name) })
+		slices.SortFunc(l.columns, func(a, b textColumn) int { return strings.Compare(a.name, b.name) })
 	}
-	return columns
+	return l
 }
 
 // contractColumns appends the feature columns of a contract and marks them. A feature that no row has is null in all
@@ -129,8 +217,8 @@ func contractColumns(columns []textColumn, taken []bool, t *rowtext.Table, c *Co
 }
 
 // typeOf returns the type of a field that is no feature of a contract.
-func (r *textReader) typeOf(name string, k rowtext.Kinds, isCSV bool) textType {
-	switch {
+func (r *textReader) typeOf(c *rowtext.Column, isCSV bool) textType {
+	switch name, k := c.Name, c.Kinds; {
 	case name != "" && (name == r.spec.Label || name == r.spec.Key):
 		return textNames
 	case k.Only():
@@ -155,21 +243,16 @@ func (r *textReader) isNamed(name string) bool {
 	})
 }
 
-// kindsOf returns what the columns hold, apart from those that are taken. CSV fields are what their text is.
-func kindsOf(t *rowtext.Table, taken []bool) []rowtext.Kinds {
-	kinds := make([]rowtext.Kinds, len(t.Columns))
-	if t.Shape != rowtext.CSV {
-		for i := range t.Columns {
-			kinds[i] = t.Columns[i].Kinds
-		}
-		return kinds
+// classify sets the kinds of the columns of CSV to what the texts of their fields are. Those that are taken have none.
+func classify(t *rowtext.Table, taken []bool) {
+	for i := range t.Columns {
+		t.Columns[i].Kinds = 0
 	}
 	for j := range t.Cells {
 		if c := &t.Cells[j]; !taken[c.Column] {
-			kinds[c.Column] |= 1 << rowtext.FieldKind(t.Bytes(c))
+			t.Columns[c.Column].Kinds |= 1 << rowtext.FieldKind(t.Bytes(c))
 		}
 	}
-	return kinds
 }
 
 // textSchemas caches the schemas of text messages.

@@ -12,10 +12,12 @@ type Builder struct {
 // NewBuilder returns a builder of a chunk whose buffers take at most size bytes, each rounded up to 8. Release returns
 // the memory of the body.
 func NewBuilder(l *Layout, rows, size int, codecs *Decompressor) *Builder {
-	body := codecs.Buffers.Get(size)[:size]
-	clear(body)
-	return &Builder{chunk: Chunk{Layout: l, Rows: rows, nodes: make([]byte, 16*len(l.Fields)),
-		Ranges: make([]byte, 16*l.Buffers), Body: body, isUnpacked: true}}
+	ranges := Padded(size)
+	nodes := ranges + 16*l.Buffers
+	all := codecs.Buffers.Get(nodes + 16*len(l.Fields))[:nodes+16*len(l.Fields)]
+	clear(all[:size])
+	return &Builder{chunk: Chunk{Layout: l, Rows: rows, nodes: all[nodes:], Ranges: all[ranges:nodes], Body: all[:size],
+		isUnpacked: true}}
 }
 
 // Field begins the next field.

@@ -3,6 +3,8 @@ package number
 
 import (
 	"errors"
+	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,10 +20,10 @@ const (
 )
 
 // Scan scans a number in digits: a sign, digits with at most one decimal mark, an exponent. exact reports
-// whether v is the float64 that is next to it, which holds for mantissas below 2^53 and exponents up to 22 (Clinger,
-// How to read floating point numbers accurately, PLDI 1990); strconv reads the others.
+// whether v is the float64 that is next to it; strconv reads the others.
 func Scan(s string, decimal rune) (kind Kind, v float64, exact bool) {
-	i, digits, places, mantissa := 0, 0, 0, uint64(0)
+	i, places, mantissa := 0, 0, uint64(0)
+	digits, zeros := 0, 0 // zeros are those before the first other digit
 	negative := len(s) > 0 && s[0] == '-'
 	if negative || len(s) > 0 && s[0] == '+' {
 		i++
@@ -29,7 +31,9 @@ func Scan(s string, decimal rune) (kind Kind, v float64, exact bool) {
 	kind = Integer
 	for ; i < len(s); i++ {
 		if c := s[i] - '0'; c <= 9 {
-			digits++
+			if digits++; mantissa == 0 && c == 0 {
+				zeros++
+			}
 			mantissa = 10*mantissa + uint64(c)
 			if kind == Decimal {
 				places++
@@ -47,18 +51,40 @@ func Scan(s string, decimal rune) (kind Kind, v float64, exact bool) {
 	if i < len(s) {
 		kind = Decimal
 	}
-	if exponent -= places; digits > 18 || mantissa >= 1<<53 || exponent < -22 || exponent > 22 {
+	if digits-zeros > maxDigits { // the mantissa may have overflowed
 		return kind, 0, false
 	}
-	if v = float64(mantissa); exponent < 0 {
-		v /= powers[-exponent]
-	} else {
-		v *= powers[exponent]
-	}
-	if negative {
+	if v, exact = scaled(mantissa, exponent-places); negative {
 		v = -v
 	}
-	return kind, v, true
+	return kind, v, exact
+}
+
+// maxDigits are the most digits that any uint64 holds.
+const maxDigits = 19
+
+// scaled returns the float64 next to mantissa * 10^exponent, if no more than 128 bits are needed for it.
+func scaled(mantissa uint64, exponent int) (v float64, ok bool) {
+	switch {
+	case mantissa < 1<<53 && -22 <= exponent && exponent <= 22:
+		// Both are exact, and so is the rounding of one operation (Clinger, How to read floating point numbers accurately,
+		// PLDI 1990).
+		if exponent < 0 {
+			return float64(mantissa) / powers[-exponent], true
+		}
+		return float64(mantissa) * powers[exponent], true
+	case mantissa == 0 || exponent > 0 || exponent < -maxDigits:
+		return 0, false
+	}
+	divisor := uint64(powers[-exponent])
+	up, down := bits.LeadingZeros64(mantissa), bits.LeadingZeros64(divisor)
+	mantissa, divisor = mantissa<<up, divisor<<down
+	quotient, rest := bits.Div64(mantissa>>1, mantissa<<63, divisor) // 63 or 64 bits
+	if rest != 0 {
+		quotient |= 1 // below the bits of a float64, so that half of the last one is rounded to the right side
+	}
+	const bias, places = 1023, 52
+	return float64(quotient) * math.Float64frombits(uint64(bias+down-up-63)<<places), true
 }
 
 // powers are the powers of ten that a float64 holds exactly.

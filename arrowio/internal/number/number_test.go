@@ -1,6 +1,7 @@
 package number
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -29,17 +30,20 @@ func TestScanPlain(t *testing.T) {
 	for _, s := range []string{"", "+", "-", ".", "1.", ".5", "-.5e3", "e5", "1e", "1e+", "1e+-2", "1e5", "1E-05", "1.2.3",
 		"1e2.5", "1e400", "-1e400", "1e-400", "0", "-0", "007", "9007199254740993", "9007199254740992", "1e22", "1e23",
 		"123456789012345678", "1234567890123456789", "18446744073709551616", "99999999999999999999999", "1e99999999999999",
-		"0x1p-2", "1_000", "inf", "nan", "1 2", "١", "--1", "+5", "1f", "1e-22", "3e-23"} {
+		"0x1p-2", "1_000", "inf", "nan", "1 2", "١", "--1", "+5", "1f", "1e-22", "3e-23", "18446744073709551615e-19",
+		"9007199254740993e-1", "90071992547409925e-1", "0.00000000000000000012345678901234567", "9999999999999999999e-19"} {
 		check(s)
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	const runes = "0123456789012345678901234567890123456789.e+-"
-	for range 200_000 {
+	for range 40_000 {
 		text := make([]byte, r.IntN(12))
 		for i := range text {
 			text[i] = runes[r.IntN(len(runes))]
 		}
 		check(string(text))
+		check(fmt.Sprintf("%s0.%0*d", []string{"", "-"}[r.IntN(2)], r.IntN(20), r.Uint64()>>r.IntN(64)))
+		check(fmt.Sprint(r.Uint64()>>r.IntN(64), "e-", r.IntN(20)))
 		check(strconv.FormatFloat(r.NormFloat64()*math.Pow(10, float64(r.IntN(40)-20)), "efg"[r.IntN(3)], r.IntN(20)-1, 64))
 	}
 	if kind, v, exact := Scan("-1,25e2", ','); kind != Decimal || v != -125 || !exact {

@@ -14,8 +14,9 @@ import (
 // may hold commas, line breaks and doubled quotes. Empty lines are skipped. A row that cannot be read has an error, and
 // the next one begins on the next line. It panics with a *wire.Error.
 func ReadCSV(msg []byte, l Limits) *Table {
-	t := &Table{Data: msg, Shape: CSV, limits: l}
-	r := csvReader{msg: msg, at: len(msg) - len(bytes.TrimPrefix(msg, []byte("\ufeff"))), maxFields: l.Fields + 1}
+	t := newTable(msg, l)
+	t.Shape = CSV
+	r := csvReader{msg: msg, at: startOf(msg), maxFields: l.Fields + 1}
 	if !r.next() {
 		panic(notCSV("the message is empty").WithHint("begin each message with the names of the columns"))
 	}

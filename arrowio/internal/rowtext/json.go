@@ -12,16 +12,15 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// A jsonReader appends rows of JSON to a table. The decoder checks the syntax and UTF-8; duplicate names are found by
-// the columns that they name, which is several times as fast for rows of many fields.
+// A jsonReader appends rows of JSON to a table. The library's decoder checks the syntax and the UTF-8 of a message or a
+// line in one step, and the reader walks over what it has checked. Duplicate names are found by the columns that they
+// name, which is several times as fast for rows of many fields.
 type jsonReader struct {
 	t     *Table
 	in    bytes.Buffer
 	dec   *jsontext.Decoder
-	base  int // position of the decoder's input in the message
+	at    int // position of the walk in the message
 	names names
-	// of the last message: the next one usually has as many
-	cells, columns int
 }
 
 var readers = sync.Pool{New: func() any { return &jsonReader{dec: jsontext.NewDecoder(&bytes.Buffer{})} }}
@@ -30,63 +29,61 @@ var anyNames = jsontext.AllowDuplicateNames(true)
 
 func newJSONReader(msg []byte, l Limits) *jsonReader {
 	r := readers.Get().(*jsonReader)
-	r.t = &Table{Data: msg, limits: l, Cells: make([]Cell, 0, min(r.cells, len(msg)/4)),
-		Columns: make([]Column, 0, min(r.columns, len(msg)/4))}
+	r.t, r.at = newTable(msg, l), startOf(msg)
 	r.names.begin()
 	return r
 }
 
 // close lets other messages use the reader.
 func (r *jsonReader) close() {
-	r.cells, r.columns = len(r.t.Cells), len(r.t.Columns)
 	r.t, r.in = nil, bytes.Buffer{}
 	r.dec.Reset(&r.in)
 	readers.Put(r)
 }
 
-// open starts to read the bytes lo to hi-1 of the message.
-func (r *jsonReader) open(lo, hi int) {
-	r.base, r.in = lo, *bytes.NewBuffer(r.t.Data[lo:hi:hi])
+// check moves to the value that begins behind the position, and returns where it ends. Nothing is read behind hi.
+func (r *jsonReader) check(hi int) (end int, err *wire.Error) {
+	lo := r.at
+	r.in = *bytes.NewBuffer(r.t.Data[lo:hi:hi])
 	r.dec.Reset(&r.in, anyNames)
+	value, e := r.dec.ReadValue()
+	if e != nil {
+		return 0, r.syntax(lo, e)
+	}
+	end = lo + int(r.dec.InputOffset())
+	r.at = end - len(value)
+	return end, nil
 }
-
-// at returns the position behind what was read.
-func (r *jsonReader) at() int { return r.base + int(r.dec.InputOffset()) }
 
 // ReadJSON reads a message of one JSON value. It panics with a *wire.Error.
 func ReadJSON(msg []byte, l Limits) *Table {
 	r := newJSONReader(msg, l)
 	defer r.close()
-	r.open(0, len(msg))
+	end, err := r.check(len(msg))
+	if err != nil {
+		panic(err)
+	}
+	if n := len(bytes.TrimLeft(msg[end:], jsonSpace)); n > 0 {
+		panic(notJSON("the message continues after its JSON value, at byte %d", len(msg)-n).WithHint(
+			"send one object, or an array of objects; with input.format: ndjson an object a line"))
+	}
 	t := r.t
-	switch kind := r.dec.PeekKind(); kind {
+	switch msg[r.at] {
 	case '[':
 		t.Shape = Array
-		r.array()
-		r.ended()
+		r.elements(r.row)
 	case '{':
 		r.row()
-		r.ended()
 		if columns, index, data, ok := r.split(); ok {
-			*t = Table{Data: msg, Shape: Split, limits: l}
+			t.Shape, t.Columns, t.Rows, t.Cells = Split, t.Columns[:0], t.Rows[:0], t.Cells[:0]
+			t.limits = l
 			r.readSplit(columns, index, data)
 		}
 	default:
-		if _, err := r.dec.ReadValue(); err != nil {
-			panic(r.syntax(err))
-		}
-		panic(notJSON("the message is a JSON %s, and rows are objects", kindName(kind)))
+		panic(notJSON("the message is a JSON %s, and rows are objects", kindName(msg[r.at])))
 	}
 	t.summarize()
 	return t
-}
-
-// ended checks that nothing follows the message's value.
-func (r *jsonReader) ended() {
-	if _, err := r.dec.ReadToken(); err != io.EOF {
-		panic(notJSON("the message continues after its JSON value, at byte %d", r.at()).WithHint(
-			"send one object, or an array of objects; with input.format: ndjson an object a line"))
-	}
 }
 
 // ReadLines reads a message of JSON objects, one a line. Lines that are none are rows with an error.
@@ -94,7 +91,7 @@ func ReadLines(msg []byte, l Limits) *Table {
 	r := newJSONReader(msg, l)
 	defer r.close()
 	r.t.Shape = Lines
-	for lo := 0; lo < len(msg); {
+	for lo := r.at; lo < len(msg); {
 		hi, next := lineEnd(msg, lo)
 		if line := bytes.Trim(msg[lo:hi], jsonSpace); len(line) > 0 {
 			r.line(lo, hi)
@@ -124,116 +121,174 @@ func lineEnd(msg []byte, lo int) (hi, next int) {
 // line reads a line as a row.
 func (r *jsonReader) line(lo, hi int) {
 	from := len(r.t.Cells)
-	r.open(lo, hi)
-	err := r.object()
-	if err == nil && len(bytes.Trim(r.t.Data[r.at():hi], jsonSpace)) > 0 {
-		err = notJSON("the line continues after its object, at byte %d", r.at()-lo)
+	r.at = lo
+	end, err := r.check(hi)
+	switch {
+	case err != nil:
+	case r.t.Data[r.at] != '{':
+		err = notJSON("the line is a JSON %s, and rows are objects", kindName(r.t.Data[r.at]))
+	default:
+		err = r.object()
+		if err == nil && len(bytes.Trim(r.t.Data[end:hi], jsonSpace)) > 0 {
+			err = notJSON("the line continues after its object, at byte %d", end-lo)
+		}
 	}
 	r.t.end(lo, hi, from, err)
 }
 
-// array reads an array of objects.
-func (r *jsonReader) array() {
-	if _, err := r.dec.ReadToken(); err != nil {
-		panic(r.syntax(err))
-	}
-	for {
-		switch kind := r.dec.PeekKind(); kind {
-		case '{':
-			r.row()
-			continue
-		case ']':
-		default:
-			v, err := r.dec.ReadValue()
-			if err != nil {
-				panic(r.syntax(err))
-			}
-			r.t.end(r.at()-len(v), r.at(), len(r.t.Cells), notJSON("an element is a JSON %s, and rows are objects",
-				kindName(kind)))
-			continue
-		}
-		if _, err := r.dec.ReadToken(); err != nil {
-			panic(r.syntax(err))
-		}
-		return
-	}
-}
-
-// row reads an object as a row. An object with two fields of one name can be skipped; a syntax error cannot.
+// row reads a value as a row.
 func (r *jsonReader) row() {
-	from := len(r.t.Cells)
-	before := r.at()
-	err := r.object()
-	if err != nil && r.dec.StackDepth() > depthOf(r.t.Shape) {
-		panic(err)
+	lo, from := r.at, len(r.t.Cells)
+	var err *wire.Error
+	if c := r.t.Data[lo]; c == '{' {
+		err = r.object()
+	} else {
+		r.value(&Cell{})
+		err = notJSON("an element is a JSON %s, and rows are objects", kindName(c))
 	}
-	lo := before + bytes.IndexByte(r.t.Data[before:], '{')
-	r.t.end(lo, r.at(), from, err)
-}
-
-// depthOf is the depth at which the rows of a shape begin.
-func depthOf(s Shape) int {
-	if s == Array {
-		return 1
-	}
-	return 0
+	r.t.end(lo, r.at, from, err)
 }
 
 // object reads the cells of an object. After an error about a field it reads on to the object's end.
 func (r *jsonReader) object() (fault *wire.Error) {
-	if kind := r.dec.PeekKind(); kind != '{' {
-		if _, err := r.dec.ReadValue(); err != nil {
-			return r.syntax(err)
-		}
-		return notJSON("the line is a JSON %s, and rows are objects", kindName(kind))
-	}
-	if _, err := r.dec.ReadToken(); err != nil {
-		return r.syntax(err)
-	}
-	for k := 0; ; k++ {
-		if r.dec.PeekKind() == '}' {
-			_, err := r.dec.ReadToken()
-			if err != nil {
-				return r.syntax(err)
-			}
-			return fault
-		}
-		name, err := r.dec.ReadValue()
-		if err != nil {
-			return r.syntax(err)
-		}
-		at := r.at() - len(name)
-		column := r.names.columnOf(r.t, r.names.find(name, k))
-		value, err := r.dec.ReadValue()
-		if err != nil {
-			return r.syntax(err)
-		}
-		hi := r.at()
-		c := Cell{Column: column, Name: int32(at), Lo: int32(hi - len(value)), Hi: int32(hi), Kind: KindOf(value)}
-		if e := r.check(&c, value); e != nil && fault == nil {
+	r.skip()
+	for one := &r.names.first; r.t.Data[r.at] != '}'; {
+		c := Cell{Name: int32(r.at)}
+		r.text()
+		one = r.names.find(r.t.Data[c.Name:r.at], one)
+		c.Column = r.names.columnOf(r.t, one)
+		r.space()
+		r.skip() // the colon
+		if e := r.value(&c); e != nil && fault == nil {
 			fault = e
 		}
 		if !r.t.add(c) && fault == nil {
 			fault = notJSON("an object has two fields of this name").WithHint("give each field once").In(
-				r.t.Columns[column].Name)
+				r.t.Columns[c.Column].Name)
 		}
+		r.comma()
+	}
+	r.at++
+	return fault
+}
+
+// elements calls f with the position at each element of an array. f moves behind it.
+func (r *jsonReader) elements(f func()) {
+	r.skip()
+	for r.t.Data[r.at] != ']' {
+		f()
+		r.comma()
+	}
+	r.at++
+}
+
+// space moves behind white space. What is valid ends with no white space.
+func (r *jsonReader) space() {
+	for r.t.Data[r.at] <= ' ' {
+		r.at++
 	}
 }
 
-// check checks a nested value.
-func (r *jsonReader) check(c *Cell, value jsontext.Value) *wire.Error {
+// skip moves behind a character and the white space after it.
+func (r *jsonReader) skip() {
+	r.at++
+	r.space()
+}
+
+// comma moves behind white space and a comma.
+func (r *jsonReader) comma() {
+	if r.space(); r.t.Data[r.at] == ',' {
+		r.skip()
+	}
+}
+
+// text moves behind a string.
+func (r *jsonReader) text() {
+	r.at = behindText(r.t.Data, r.at)
+}
+
+// behindText returns the position behind a string.
+func behindText(data []byte, at int) int {
+	for at++; data[at] != '"'; at++ {
+		if data[at] == '\\' {
+			at++
+		}
+	}
+	return at + 1
+}
+
+// value moves behind a value, and sets where it is and of what kind. The error is about a nested value.
+func (r *jsonReader) value(c *Cell) *wire.Error {
+	data, lo, depth := r.t.Data, r.at, 0
+	switch data[lo] {
+	case 'n':
+		c.Kind, r.at = Null, lo+len("null")
+	case 'f':
+		c.Kind, r.at = False, lo+len("false")
+	case 't':
+		c.Kind, r.at = True, lo+len("true")
+	case '"':
+		c.Kind = String
+		r.text()
+	case '[':
+		if n := bytes.IndexByte(data[lo:], ']'); areNumbers(data[lo+1 : lo+n]) {
+			c.Kind, r.at = Numbers, lo+n+1
+			break
+		}
+		fallthrough
+	case '{':
+		c.Kind = Nested
+		r.at, depth = behindNested(data, lo)
+	default:
+		c.Kind = Number
+		for b := data[r.at]; b > ' ' && b != ',' && b != ']' && b != '}'; b = data[r.at] {
+			if r.at++; r.at == len(data) {
+				break
+			}
+		}
+	}
+	c.Lo, c.Hi = int32(lo), int32(r.at)
 	if c.Kind != Nested {
 		return nil
 	}
+	value := jsontext.Value(data[lo:r.at])
 	switch {
-	case depth(value) >= r.t.limits.Depth:
+	case depth >= r.t.limits.Depth:
 		return wire.Errorf(wire.TooManyFields, "a value is nested more than %d deep", r.t.limits.Depth).WithHint(
-			"flatten it or leave it out").In(r.t.Columns[c.Column].Name)
+			"flatten it or leave it out").In(r.t.nameOf(c))
 	case bytes.IndexByte(value, '{') >= 0 && !value.IsValid(): // names are compared, which the reader does not
-		return notJSON("an object in it has two fields of one name").WithHint("give each field once").In(
-			r.t.Columns[c.Column].Name)
+		return notJSON("an object in it has two fields of one name").WithHint("give each field once").In(r.t.nameOf(c))
 	}
 	return nil
+}
+
+// areNumbers reports whether an array, up to its first closing bracket, is of numbers and nulls alone.
+func areNumbers(inside []byte) bool {
+	for _, other := range []byte(`"[{tf`) {
+		if bytes.IndexByte(inside, other) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// behindNested returns the position behind an array or object, and its levels of nesting.
+func behindNested(data []byte, at int) (end, deepest int) {
+	for now := 0; ; {
+		switch data[at] {
+		case '"':
+			at = behindText(data, at)
+			continue
+		case '[', '{':
+			now++
+			deepest = max(deepest, now)
+		case ']', '}':
+			if now--; now == 0 {
+				return at + 1, deepest
+			}
+		}
+		at++
+	}
 }
 
 // Unquote returns the text of a JSON string that was read.
@@ -245,62 +300,13 @@ func Unquote(raw []byte) string {
 	return string(text)
 }
 
-// KindOf returns the kind of a JSON value.
-func KindOf(value []byte) Kind {
-	switch value[0] {
-	case 'n':
-		return Null
-	case 'f':
-		return False
-	case 't':
-		return True
-	case '"':
-		return String
-	case '[':
-		for _, other := range []byte(`"{tf`) {
-			if bytes.IndexByte(value, other) >= 0 {
-				return Nested
-			}
-		}
-		if bytes.IndexByte(value[1:], '[') < 0 {
-			return Numbers
-		}
-		return Nested
-	case '{':
-		return Nested
-	}
-	return Number
-}
-
-// depth returns the levels of nesting of a valid value.
-func depth(value []byte) (deepest int) {
-	now := 0
-	for i := 0; i < len(value); i++ {
-		switch value[i] {
-		case '"':
-			for i++; value[i] != '"'; i++ {
-				if value[i] == '\\' {
-					i++
-				}
-			}
-		case '[', '{':
-			now++
-			deepest = max(deepest, now)
-		case ']', '}':
-			now--
-		}
-	}
-	return deepest
-}
-
 // split returns the parts of a message that was read as one object, if it is one of columns and data.
-func (r *jsonReader) split() (columns, index, data *Cell, ok bool) {
+func (r *jsonReader) split() (columns, index, data Cell, ok bool) {
 	t := r.t
 	if t.Rows[0].Err != nil || len(t.Cells) < 2 || len(t.Cells) > 3 {
-		return nil, nil, nil, false
+		return columns, index, data, false
 	}
-	for i := range t.Cells {
-		c := &t.Cells[i]
+	for _, c := range t.Cells {
 		switch isArray := t.Data[c.Lo] == '['; {
 		case t.Columns[c.Column].Name == "columns" && isArray:
 			columns = c
@@ -309,41 +315,41 @@ func (r *jsonReader) split() (columns, index, data *Cell, ok bool) {
 		case t.Columns[c.Column].Name == "index" && isArray:
 			index = c
 		default:
-			return nil, nil, nil, false
+			return columns, index, data, false
 		}
 	}
-	return columns, index, data, columns != nil && data != nil
+	return columns, index, data, columns.Hi > 0 && data.Hi > 0
 }
 
 // readSplit reads columns, index and data.
-func (r *jsonReader) readSplit(columns, index, data *Cell) {
+func (r *jsonReader) readSplit(columns, index, data Cell) {
 	t := r.t
 	r.names.begin()
-	t.Head = *columns
-	r.elements(int(columns.Lo), int(columns.Hi), func(lo int, v jsontext.Value) {
-		if v[0] != '"' {
-			panic(notJSON("a name in columns is a JSON %s", kindName(v.Kind())).WithHint("name columns with text"))
+	t.Head = columns
+	r.at = int(columns.Lo)
+	one := &r.names.first
+	r.elements(func() {
+		if c := t.Data[r.at]; c != '"' {
+			panic(notJSON("a name in columns is a JSON %s", kindName(c)).WithHint("name columns with text"))
 		}
-		column := len(t.Columns)
-		if one := r.names.find(v, column); int(r.names.columnOf(t, one)) != column {
+		lo, column := r.at, len(t.Columns)
+		r.text()
+		if one = r.names.find(t.Data[lo:r.at], one); int(r.names.columnOf(t, one)) != column {
 			panic(notJSON("two columns have this name").WithHint("rename one").In(one.text))
 		}
 	})
-	if index != nil {
+	if index.Hi > 0 {
 		t.Index = []Cell{}
-		r.elements(int(index.Lo), int(index.Hi), func(lo int, v jsontext.Value) {
+		r.at = int(index.Lo)
+		r.elements(func() {
 			t.spend(cellBytes)
-			t.Index = append(t.Index, Cell{Lo: int32(lo), Hi: int32(lo + len(v)), Kind: KindOf(v)})
+			var c Cell
+			_ = r.value(&c) // it was read as part of the index
+			t.Index = append(t.Index, c)
 		})
 	}
-	var rows []Cell
-	r.elements(int(data.Lo), int(data.Hi), func(lo int, v jsontext.Value) {
-		t.spend(cellBytes)
-		rows = append(rows, Cell{Lo: int32(lo), Hi: int32(lo + len(v))})
-	})
-	for _, row := range rows {
-		r.splitRow(int(row.Lo), int(row.Hi))
-	}
+	r.at = int(data.Lo)
+	r.elements(r.splitRow)
 	if t.Index != nil && len(t.Index) != len(t.Rows) {
 		panic(notJSON("index has %d elements and data %d rows", len(t.Index), len(t.Rows)).WithHint(
 			"send one index for each row, or none"))
@@ -351,20 +357,21 @@ func (r *jsonReader) readSplit(columns, index, data *Cell) {
 }
 
 // splitRow reads a row of data.
-func (r *jsonReader) splitRow(lo, hi int) {
-	t := r.t
+func (r *jsonReader) splitRow() {
+	t, lo := r.t, r.at
 	from, k := len(t.Cells), 0
-	var fault *wire.Error
 	if t.Data[lo] != '[' {
-		t.end(lo, hi, from, notJSON("a row in data is no array"))
+		r.value(&Cell{})
+		t.end(lo, r.at, from, notJSON("a row in data is no array"))
 		return
 	}
-	r.elements(lo, hi, func(at int, v jsontext.Value) {
+	var fault *wire.Error
+	r.elements(func() {
+		c := Cell{Column: int32(k), Name: -1}
+		if e := r.value(&c); e != nil && fault == nil {
+			fault = e
+		}
 		if k < len(t.Columns) {
-			c := Cell{Column: int32(k), Name: -1, Lo: int32(at), Hi: int32(at + len(v)), Kind: KindOf(v)}
-			if e := r.check(&c, v); e != nil && fault == nil {
-				fault = e
-			}
 			t.add(c)
 		}
 		k++
@@ -372,26 +379,11 @@ func (r *jsonReader) splitRow(lo, hi int) {
 	if k != len(t.Columns) {
 		fault = notJSON("a row in data has %d elements and there are %d columns", k, len(t.Columns))
 	}
-	t.end(lo, hi, from, fault)
+	t.end(lo, r.at, from, fault)
 }
 
-// elements calls f with the elements of a checked array, and where they begin.
-func (r *jsonReader) elements(lo, hi int, f func(lo int, v jsontext.Value)) {
-	r.open(lo, hi)
-	if _, err := r.dec.ReadToken(); err != nil {
-		panic(r.syntax(err))
-	}
-	for r.dec.PeekKind() != ']' {
-		v, err := r.dec.ReadValue()
-		if err != nil {
-			panic(r.syntax(err))
-		}
-		f(r.at()-len(v), v)
-	}
-}
-
-// syntax returns the error for what the decoder found.
-func (r *jsonReader) syntax(err error) *wire.Error {
+// syntax returns the error for what the decoder found in the bytes from a position on.
+func (r *jsonReader) syntax(from int, err error) *wire.Error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return notJSON("the JSON ends early, after %d bytes", len(r.t.Data))
 	}
@@ -400,7 +392,7 @@ func (r *jsonReader) syntax(err error) *wire.Error {
 		return notJSON("%s", wire.Clip(err.Error()))
 	}
 	what := strings.TrimPrefix(s.Err.Error(), "jsontext: ")
-	return notJSON("the JSON is invalid at byte %d: %s", r.base+int(s.ByteOffset), wire.Clip(what))
+	return notJSON("the JSON is invalid at byte %d: %s", from+int(s.ByteOffset), wire.Clip(what))
 }
 
 // notJSON returns an error with the code and the usual hint.
@@ -409,19 +401,19 @@ func notJSON(format string, args ...any) *wire.Error {
 		"send an object of fields, or set input.format to the format of the messages")
 }
 
-// kindName returns the name of a kind of JSON values in errors.
-func kindName(k jsontext.Kind) string {
-	switch k {
+// kindName returns the name in errors of the values that begin with a byte.
+func kindName(first byte) string {
+	switch first {
 	case 'n':
 		return "null"
 	case 't', 'f':
 		return "boolean"
 	case '"':
 		return "string"
-	case '0':
-		return "number"
 	case '[':
 		return "array"
+	case '{':
+		return "object"
 	}
-	return "value"
+	return "number"
 }

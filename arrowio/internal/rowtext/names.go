@@ -8,8 +8,10 @@ import (
 // A name is a field's name that was seen, and its column in the message that is being read.
 type name struct {
 	text    string
+	isPlain bool   // without a backslash, so that it is written as it is
 	message uint64 // the last message with a field of this name
 	column  int32
+	next    *name // the one that came after it when it was last in a row
 }
 
 // names finds the column of a field. It remembers names over messages, because the next one usually has the same fields
@@ -18,7 +20,7 @@ type names struct {
 	byText  map[string]*name
 	bytes   int
 	message uint64
-	order   []*name // of the last row
+	first   name // before the first of a row
 }
 
 // Limits of the names that are remembered. Beyond them all are forgotten.
@@ -31,28 +33,28 @@ const (
 func (n *names) begin() {
 	n.message++
 	if len(n.byText) > maxNames || n.bytes > maxNameBytes || n.byText == nil {
-		n.byText, n.bytes, n.order = map[string]*name{}, 0, nil
+		n.byText, n.bytes, n.first.next = map[string]*name{}, 0, nil
 	}
 }
 
-// find returns the name that a row has as its k-th, written as raw.
-func (n *names) find(raw []byte, k int) *name {
+// find returns the name that is written as raw in a row, where it comes after another name.
+func (n *names) find(raw []byte, after *name) *name {
 	inside := raw[1 : len(raw)-1]
-	if k < len(n.order) && n.order[k].text == string(inside) && strings.IndexByte(n.order[k].text, '\\') < 0 {
-		return n.order[k]
+	if next := after.next; next != nil && next.isPlain && next.text == string(inside) {
+		return next
 	}
-	var found *name
-	if bytes.IndexByte(inside, '\\') < 0 {
-		found = n.byText[string(inside)]
-	} else {
+	isPlain := bytes.IndexByte(inside, '\\') < 0
+	found := n.byText[string(inside)]
+	if !isPlain {
 		found = n.byText[Unquote(raw)]
 	}
 	if found == nil {
-		found = &name{text: Unquote(raw)}
-		n.byText[found.text] = found
-		n.bytes += len(found.text)
+		text := Unquote(raw)
+		found = &name{text: text, isPlain: strings.IndexByte(text, '\\') < 0}
+		n.byText[text] = found
+		n.bytes += len(text)
 	}
-	n.order = append(n.order[:min(k, len(n.order))], found)
+	after.next = found
 	return found
 }
 

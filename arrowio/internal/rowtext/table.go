@@ -5,6 +5,9 @@
 package rowtext
 
 import (
+	"bytes"
+	"sync"
+
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
@@ -105,8 +108,9 @@ type Table struct {
 
 // Sizes of the elements of a table, rounded up.
 const (
-	cellBytes = 20
-	rowBytes  = 24
+	cellBytes   = 20
+	rowBytes    = 24
+	columnBytes = 40
 )
 
 // maxErrors is how many rows of a message have errors with details (Invariant 5).
@@ -124,6 +128,37 @@ func (t *Table) Keep(err *wire.Error) *wire.Error {
 		t.others[err.Code] = wire.Errorf(err.Code, "it cannot be used, as other rows before it")
 	}
 	return t.others[err.Code]
+}
+
+var tables = sync.Pool{New: func() any { return &Table{} }}
+
+// newTable returns an empty table. It has the memory of a released one if that is within the limit.
+func newTable(msg []byte, l Limits) *Table {
+	t := tables.Get().(*Table)
+	if cellBytes*cap(t.Cells)+rowBytes*cap(t.Rows)+columnBytes*cap(t.Columns) > l.Memory {
+		t = &Table{}
+	}
+	*t = Table{Data: msg, Columns: t.Columns[:0], Rows: t.Rows[:0], Cells: t.Cells[:0], limits: l}
+	return t
+}
+
+// Release lets other messages use the table's memory.
+func (t *Table) Release() {
+	clear(t.Columns)
+	clear(t.Rows)
+	*t = Table{Columns: t.Columns[:0], Rows: t.Rows[:0], Cells: t.Cells[:0]}
+	tables.Put(t)
+}
+
+// startOf returns where a message begins, behind a byte order mark.
+func startOf(msg []byte) int { return len(msg) - len(bytes.TrimPrefix(msg, []byte("\ufeff"))) }
+
+// nameOf returns the name of a cell's column, nothing for a value that is in none.
+func (t *Table) nameOf(c *Cell) string {
+	if int(c.Column) >= len(t.Columns) {
+		return ""
+	}
+	return t.Columns[c.Column].Name
 }
 
 // Left returns how much of Limits.Memory the table has not used.

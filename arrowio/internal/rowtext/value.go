@@ -47,16 +47,11 @@ func Float(raw []byte, k Kind) (v float64, isNull, ok bool) {
 	return 0, false, false
 }
 
-// maxExact is the longest text that number.Scan usually reads exactly: 15 digits with sign and mark.
-const maxExact = 17
-
 // parse returns a JSON number.
 func parse(raw []byte) float64 {
 	word := unsafe.String(unsafe.SliceData(raw), len(raw)) // it does not outlive the call
-	if len(word) <= maxExact {
-		if _, v, exact := number.Scan(word, '.'); exact {
-			return v
-		}
+	if _, v, exact := number.Scan(word, '.'); exact {
+		return v
 	}
 	v, err := strconv.ParseFloat(word, 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {

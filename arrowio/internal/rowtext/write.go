@@ -47,18 +47,18 @@ func AppendField(dst []byte, s string) []byte {
 	}
 }
 
-// AppendAsField appends a JSON cell as a CSV field: numbers and booleans as they are written, null as nothing, a
+// AppendAsField appends a JSON value as a CSV field: numbers and booleans as they are written, null as nothing, a
 // string as its text, in quotes if it is empty, arrays and objects as their JSON.
-func AppendAsField(dst, raw []byte, k Kind) []byte {
-	switch k {
-	case Null:
+func AppendAsField(dst, raw []byte) []byte {
+	switch raw[0] {
+	case 'n':
 		return dst
-	case String:
+	case '"':
 		if len(raw) == len(`""`) { // without quotes it would be null
 			return append(dst, raw...)
 		}
 		return AppendField(dst, Unquote(raw))
-	case Numbers, Nested:
+	case '[', '{':
 		return AppendField(dst, string(raw))
 	}
 	return append(dst, raw...)
