@@ -144,6 +144,27 @@ func (e *Encoder) Rejected(m *Message, rows [][]int, meta []wire.Pair) (msg []by
 	return d.Write(&e.buffers, g, meta, e.codec), nil
 }
 
+// Arrow returns a message, with all of its columns, as an Arrow IPC stream: a message of text in the types that its
+// values have. A row that cannot be read is an error. The error is always an *Error.
+func Arrow(m *Message) (msg []byte, err error) {
+	defer rescue(&err)
+	e, err := NewEncoder(Output{})
+	if err != nil {
+		return nil, err
+	}
+	d := e.form(m.plan, -1)
+	parts := make([]*rewrite.Part, len(m.batches))
+	for k, b := range m.batches {
+		if len(b.rejected) > 0 {
+			f := b.rejected[0]
+			return nil, wire.Errorf(f.Code, "row %d: %s", f.Row+1, f.What)
+		}
+		parts[k] = d.Part(&b.data, ipc.Without(0, b.data.Rows, nil), nil, 0)
+	}
+	whole := d.Whole(parts, m.dicts)
+	return d.Write(&e.buffers, &whole, nil, nil), nil
+}
+
 func ascending(rows []int, n int) {
 	last := -1
 	for _, r := range rows {

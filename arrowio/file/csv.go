@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -27,6 +28,7 @@ type csvReader struct {
 	name    string
 	how     Options                       // with the detected delimiter and decimal mark
 	always  map[string]bool               // words for missing values in columns of any type
+	used    map[string]bool               // of these, those that a field has
 	numbers bool                          // some of these words are numbers
 	spaces  bool                          // a space follows each delimiter
 	comment bool                          // the first line begins with #
@@ -50,6 +52,7 @@ type columnKind struct {
 	zeros               int // integers written with leading zeros: identifiers, not quantities
 	textLine            int // line of the first value that is not a number
 	text                string
+	missing             string // a word of Options.Missing that is a boolean, and a value of the column
 }
 
 // see counts a trimmed value that is not missing in every column. plain is what it is by number.Scan.
@@ -100,7 +103,7 @@ func (k *columnKind) dataType() arrow.DataType {
 }
 
 func openCSV(file *os.File, path string, gz bool, how Options) (*csvReader, error) {
-	c := &csvReader{name: path, file: file, how: how, always: map[string]bool{"": true}}
+	c := &csvReader{name: path, file: file, how: how, always: map[string]bool{"": true}, used: map[string]bool{}}
 	if how.Decimal == 0 {
 		c.how.Decimal = '.'
 	}
@@ -109,7 +112,9 @@ func openCSV(file *os.File, path string, gz bool, how Options) (*csvReader, erro
 		plain, _, _ := number.Scan(word, c.how.Decimal)
 		c.numbers = c.numbers || plain != number.None
 	}
-	if how.Delimiter == 0 {
+	if how.Delimiter == 0 && how.Format == "tsv" {
+		c.how.Delimiter = '\t'
+	} else if how.Delimiter == 0 && how.Format == "" {
 		c.how.Delimiter = tabDelimiter(path)
 	}
 	info, err := file.Stat()
@@ -153,6 +158,12 @@ func openCSV(file *os.File, path string, gz bool, how Options) (*csvReader, erro
 	if c.total, err = c.findTypes(len(header)); err != nil {
 		return nil, err
 	}
+	for i, k := range c.kinds {
+		if k.missing != "" && k.values > 0 && k.bools == k.values {
+			return nil, fmt.Errorf("%s: column %q has %q and %q, and --missing %s makes the second a missing value: leave the "+
+				"word out of --missing", c.name, header[i], k.text, k.missing, k.missing)
+		}
+	}
 	fields := make([]arrow.Field, len(header))
 	for i, name := range header {
 		fields[i] = arrow.Field{Name: name, Type: c.kinds[i].dataType(), Nullable: true}
@@ -175,8 +186,15 @@ func (c *csvReader) findDelimiter() error {
 		return err
 	}
 	head, _ := in.Peek(1 << 16) // the read reports what is wrong
-	line, _, _ := strings.Cut(string(head), "\n")
+	line, _, ends := strings.Cut(string(head), "\n")
 	line = strings.TrimRight(line, "\r")
+	switch {
+	case !ends && strings.Contains(line, "\r"):
+		return fmt.Errorf("%s: its lines end with a carriage return alone: write line feeds (tr '\\r' '\\n')", c.name)
+	case !utf8.ValidString(line):
+		return fmt.Errorf("%s: line 1 is not UTF-8: write the file as UTF-8 (iconv -f LATIN1 -t UTF-8, if that is its "+
+			"encoding)", c.name)
+	}
 	c.comment = strings.HasPrefix(line, "#")
 	if c.how.Delimiter == 0 {
 		c.how.Delimiter = ','
@@ -269,10 +287,16 @@ func (c *csvReader) findTypes(columns int) (rows int, err error) {
 		for i, s := range row {
 			word := strings.TrimSpace(s)
 			plain, _, _ := number.Scan(word, c.how.Decimal)
+			k := &c.kinds[i]
 			if (plain == number.None || c.numbers) && c.always[word] {
+				if word != "" {
+					c.used[word] = true
+					if _, ok := number.ParseBool(word); ok {
+						k.missing = word
+					}
+				}
 				continue
 			}
-			k := &c.kinds[i]
 			line := 0
 			if k.textLine == 0 && plain == number.None {
 				line = c.rows.line(i)
@@ -318,19 +342,36 @@ func (c *csvReader) why() map[string]textColumn {
 		case k.ints == k.values && k.zeros > 0:
 			w[name] = textColumn{"its numbers have leading zeros", true}
 		case k.textLine > 0 && k.bools < k.values:
-			w[name] = textColumn{fmt.Sprintf("line %d holds %q%s", k.textLine, k.text, c.fix(k)),
-				k.floats > 0 || c.commaNumber(k.text)}
+			fix := c.fix(k, name)
+			w[name] = textColumn{fmt.Sprintf("line %d holds %q%s", k.textLine, k.text, fix), fix != "" || k.floats > 0}
 		}
 	}
 	return w
 }
 
-// fix returns the advice for a text in a column: the flag that reads it as a number or, if most values are numbers, how
-// to mark a missing value. A column of words needs none.
-func (c *csvReader) fix(k columnKind) string {
+// notes says which words of Options.Missing no field has.
+func (c *csvReader) notes() (notes []string) {
+	for _, word := range c.how.Missing {
+		if !c.used[word] && c.total > 0 {
+			notes = append(notes, fmt.Sprintf("%s: no field is %q: --missing lists words that mean a missing value", c.name,
+				word))
+		}
+	}
+	return notes
+}
+
+// fix returns the advice for a text in a column: the flag or the form that reads it as a number or, if most values are
+// numbers, how to mark a missing value. A column of words needs none.
+func (c *csvReader) fix(k columnKind, name string) string {
+	plain := strings.NewReplacer(",", "", "'", "", " ", "").Replace(strings.Trim(k.text, "$€£¥% "))
+	_, isNumber := number.Parse(plain, c.how.Decimal)
 	switch {
-	case c.commaNumber(k.text):
+	case k.text == name:
+		return "; it repeats the header: remove the line"
+	case c.commaNumber(k.text) && c.how.Delimiter != ',':
 		return "; --decimal , reads it as a number"
+	case isNumber && plain != k.text:
+		return fmt.Sprintf("; as a number it is written %s", plain)
 	case 2*k.floats < k.values:
 		return ""
 	case strings.ContainsAny(k.text, `, '"$`):

@@ -6,6 +6,7 @@
 //	.parquet       Parquet
 //	.arrow         Arrow IPC file (random access, with a footer); .feather is the same
 //	.arrows        Arrow IPC stream
+//	.json .ndjson  JSON, as an array of objects or an object a line (.jsonl is the same); read only
 //	-              Arrow IPC stream on standard input or output
 //
 // A batch travels in one of two forms: an arrow.Record, or a message, which is the same batch as one self-contained
@@ -25,6 +26,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -41,6 +43,8 @@ const (
 	parquetFormat
 	arrowFile
 	arrowStream
+	jsonFormat
+	linesFormat
 )
 
 // suffixes lists the file name suffixes that Open and Create accept.
@@ -51,20 +55,30 @@ var suffixes = []struct {
 	{".csv", csvFormat}, {".csv.gz", csvGzip}, {".tsv", csvFormat}, {".tsv.gz", csvGzip},
 	{".parquet", parquetFormat},
 	{".arrow", arrowFile}, {".feather", arrowFile}, {".arrows", arrowStream},
+	{".json", jsonFormat}, {".ndjson", linesFormat}, {".jsonl", linesFormat},
 }
 
 func formatOf(path string) (formatName, error) {
-	if path == "-" {
-		return arrowStream, nil
-	}
 	lower := strings.ToLower(path)
 	for _, s := range suffixes {
 		if strings.HasSuffix(lower, s.end) {
 			return s.format, nil
 		}
 	}
-	return 0, fmt.Errorf("%s: unknown file name suffix: use .csv, .csv.gz, .tsv, .parquet, .arrow (IPC "+
-		"file), .arrows (IPC stream), or - for an IPC stream", path)
+	return 0, fmt.Errorf("%s: its suffix is that of no format: %s", path, suffixFix(lower))
+}
+
+// suffixFix is what to do with a file of another suffix.
+func suffixFix(path string) string {
+	switch suffix := filepath.Ext(path); suffix {
+	case ".xlsx", ".xls", ".ods", ".numbers":
+		return "save the sheet as CSV"
+	case ".bz2", ".xz", ".zst", ".zip", ".7z":
+		return "unpack it first (of compressed files, only .csv.gz and .tsv.gz are read)"
+	case ".npy", ".npz", ".h5", ".pkl", ".pickle", ".orc", ".avro", ".mat", ".sas7bdat":
+		return "write the rows as .parquet, .arrow or .csv"
+	}
+	return "if it has rows, --input-format says how they are written: " + strings.Join(FormatNames(), ", ")
 }
 
 // tabDelimiter returns a tab if the suffix means tab-separated values, else 0.
@@ -119,7 +133,7 @@ func (how Options) Open(path string) (*Reader, error) {
 	if path == "-" {
 		return how.NewReader(os.Stdin, "standard input")
 	}
-	f, err := formatOf(path)
+	f, err := how.formatOf(path)
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +151,9 @@ func (how Options) Open(path string) (*Reader, error) {
 
 func open(file *os.File, path string, f formatName, how Options) (r *Reader, err error) {
 	defer recoverTo(path, &err)
+	if is, _ := recognise(headOf(file)); is == csvGzip && f == csvFormat && how.Format != "" {
+		f = csvGzip
+	}
 	if err := looksLike(file, path, f); err != nil {
 		return nil, err
 	}
@@ -147,7 +164,7 @@ func open(file *os.File, path string, f formatName, how Options) (r *Reader, err
 		if err != nil {
 			return nil, err
 		}
-		r.records, r.why = c, c.why()
+		r.records, r.why, r.notes = c, c.why(), c.notes()
 	case parquetFormat:
 		p, err := openParquet(file, path)
 		if err != nil {
@@ -163,6 +180,10 @@ func open(file *os.File, path string, f formatName, how Options) (r *Reader, err
 			return nil, err
 		}
 		r.messages.closer = file
+	case jsonFormat, linesFormat:
+		if r.records, err = openJSON(file, path, f, how.Label); err != nil {
+			return nil, err
+		}
 	}
 	return r, r.start(how.Label)
 }
@@ -178,7 +199,15 @@ func (how Options) NewReader(in io.Reader, name string) (*Reader, error) {
 	if f, _ := recognise(head); f != arrowStream {
 		head, _ = b.Peek(512) // text is told by more bytes; a stream may not have them yet
 	}
-	if f, found := recognise(head); found && f != arrowStream {
+	f, found := recognise(head)
+	if how.Format != "" && len(head) > 0 {
+		var err error
+		if f, err = how.formatOf(name); err != nil {
+			return nil, err
+		}
+		found = true
+	}
+	if found && f != arrowStream {
 		file, err := spool(b)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -269,7 +298,8 @@ func (r *Reader) message() (msg []byte, err error) {
 // Schema returns the schema of all batches.
 func (r *Reader) Schema() *arrow.Schema { return r.schema }
 
-// Notes returns a sentence for each part of the file that is not read and why, such as Parquet columns of nested types.
+// Notes returns a sentence for each part of the file that is not read and why, such as Parquet columns of nested types,
+// and for each of Options.Missing that no field has.
 func (r *Reader) Notes() []string { return r.notes }
 
 // Indexes returns the columns that pandas stored as the index of its rows, by the metadata of a Parquet or Arrow file.
@@ -407,54 +437,44 @@ type sink interface {
 
 // Writer writes batches of one schema. It is not safe for concurrent use.
 type Writer struct {
-	name   string
-	sink   sink
-	out    io.Writer
-	file   *os.File // nil if the caller owns out
-	rename bool     // file is a temporary file in the same directory
-	done   bool
+	name string
+	sink sink
+	file *Whole // nil if the caller owns the output
+	done bool
 }
 
 // Create creates the file at path, or writes to standard output for "-". A regular file gets its name at Close: a
 // failed run leaves no partial file and keeps an existing one.
 func Create(path string) (*Writer, error) {
-	f, err := formatOf(path)
-	if err != nil {
-		return nil, err
-	}
 	if path == "-" {
 		return NewWriter(os.Stdout, "standard output"), nil
 	}
-	w := &Writer{name: path}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		if w.file, err = os.OpenFile(path, os.O_WRONLY, 0); err != nil {
-			return nil, err
-		}
-	} else {
-		// In the same directory, because only then is a rename atomic.
-		if w.file, err = os.OpenFile(fmt.Sprintf("%s.%d.tmp", path, os.Getpid()), os.O_RDWR|os.O_CREATE|os.O_TRUNC,
-			0o666); err != nil {
-			return nil, fmt.Errorf("%s cannot be created: %w", path, err)
-		}
-		w.rename = true
+	f, err := formatOf(path)
+	if err != nil || f == jsonFormat || f == linesFormat {
+		return nil, fmt.Errorf("%s: the suffix says the format of the output: use .csv, .csv.gz, .tsv, .parquet, .arrow "+
+			"(IPC file), .arrows (IPC stream), or - for an IPC stream", path)
 	}
-	w.out = w.file
+	out, err := CreateWhole(path)
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{name: path, file: out}
 	switch f {
 	case csvFormat, csvGzip:
-		w.sink = newCSVWriter(w.out, path, f == csvGzip)
+		w.sink = newCSVWriter(out, path, f == csvGzip)
 	case parquetFormat:
-		w.sink = &parquetWriter{out: w.out}
+		w.sink = &parquetWriter{out: out}
 	case arrowFile:
-		w.sink = &frameWriter{out: w.out, footer: true}
+		w.sink = &frameWriter{out: out, footer: true}
 	case arrowStream:
-		w.sink = &frameWriter{out: w.out}
+		w.sink = &frameWriter{out: out}
 	}
 	return w, nil
 }
 
 // NewWriter returns a writer of an Arrow IPC stream to out, with one Write per batch. Close does not close out.
 func NewWriter(out io.Writer, name string) *Writer {
-	return &Writer{name: name, sink: &frameWriter{out: out}, out: out}
+	return &Writer{name: name, sink: &frameWriter{out: out}}
 }
 
 // Write writes one batch. All batches have the schema of the first.
@@ -494,30 +514,14 @@ func (w *Writer) Close() (err error) {
 	if w.file == nil {
 		return nil
 	}
-	temporary := w.file.Name()
-	if err := w.file.Close(); err != nil {
-		return w.named(err)
-	}
-	if w.rename {
-		if err := os.Rename(temporary, w.name); err != nil {
-			return err
-		}
-	}
-	w.done = true
-	return nil
+	return w.named(w.file.Close())
 }
 
 // Discard removes what was written. After Close it does nothing.
 func (w *Writer) Discard() {
-	if w.done {
-		return
-	}
 	w.done = true
 	if w.file != nil {
-		w.file.Close()
-		if w.rename {
-			os.Remove(w.file.Name())
-		}
+		w.file.Discard()
 	}
 }
 
@@ -543,26 +547,40 @@ func Records(msg []byte) (*arrow.Schema, []arrow.Record, error) {
 
 // looksLike returns an error if the content clearly has another format than the file name says.
 func looksLike(file *os.File, path string, want formatName) error {
-	head := make([]byte, 8)
-	n, err := file.ReadAt(head, 0)
-	if err != nil && err != io.EOF {
+	head := headOf(file)
+	switch is, marked := recognise(head); {
+	case head == nil:
 		return nil // not a regular file, so nothing can be read ahead
-	}
-	if n == 0 {
-		return fmt.Errorf("%s is empty", path)
-	}
-	is, marked := recognise(head[:n])
-	switch {
+	case len(head) == 0:
+		return fmt.Errorf("%s is empty: write the names of the columns in its first line, and rows after it", path)
 	case isUTF16(head) && (want == csvFormat || want == csvGzip):
 		return fmt.Errorf("%s: the content is UTF-16: write it as UTF-8 (iconv -f UTF-16 -t UTF-8)", path)
-	case marked && is != want && is != csvFormat:
+	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
+		return fmt.Errorf("%s: the content is a ZIP archive, as XLSX is: unpack it, or save the sheet as CSV", path)
+	case marked && is != want && !is.isText():
 		return fmt.Errorf("%s: the content is %s", path, contents[is])
 	case want == csvGzip && is != csvGzip:
 		return fmt.Errorf("%s: the content is not gzip: name it .csv if it is plain text", path)
-	case want == parquetFormat && is != want, want == arrowFile && is != want:
-		return fmt.Errorf("%s: the content is not the format of its name", path)
+	case want == csvFormat && (is == jsonFormat || is == linesFormat):
+		return fmt.Errorf("%s: the content is JSON: name it .json, or .ndjson with an object a line", path)
+	case !want.isText() && want != csvGzip && want != arrowStream && is != want:
+		return fmt.Errorf("%s: the content is not the format of its name; it begins with %.12q: --input-format says "+
+			"which it is", path, head)
 	}
 	return nil
+}
+
+// isText reports whether a format is text, of which the first bytes tell little.
+func (f formatName) isText() bool { return f == csvFormat || f == jsonFormat || f == linesFormat }
+
+// headOf returns the first bytes of a file, nil if it is not a regular one.
+func headOf(file *os.File) []byte {
+	head := make([]byte, 64)
+	n, err := file.ReadAt(head, 0)
+	if err != nil && err != io.EOF {
+		return nil
+	}
+	return head[:n]
 }
 
 // contents says how a file of each format that its first bytes show should be named.
@@ -573,7 +591,7 @@ var contents = map[formatName]string{
 	csvGzip:       "gzip: name it .csv.gz if it holds CSV, else unpack it",
 }
 
-// recognise returns the format of content by its first bytes. Text is CSV.
+// recognise returns the format of content by its first bytes. Text is CSV unless it begins as JSON.
 func recognise(head []byte) (f formatName, found bool) {
 	switch {
 	case bytes.HasPrefix(head, []byte("ARROW1")):
@@ -584,6 +602,12 @@ func recognise(head []byte) (f formatName, found bool) {
 		return arrowStream, true
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
 		return csvGzip, true
+	}
+	switch text := bytes.TrimSpace(head); {
+	case bytes.HasPrefix(text, []byte(`{"`)):
+		return linesFormat, true
+	case bytes.HasPrefix(text, []byte("[{")):
+		return jsonFormat, true
 	}
 	return csvFormat, len(head) > 0 && (isUTF16(head) || !bytes.Contains(head, []byte{0}))
 }

@@ -464,7 +464,7 @@ func TestWrongSuffix(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"rows.txt", "rows"} {
-		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), ".parquet") {
+		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "--input-format says") {
 			t.Errorf("%s: %v", path, err)
 		}
 		if _, err := Create(path); err == nil {
@@ -576,5 +576,62 @@ func TestPolarsFile(t *testing.T) {
 		}
 		got, _ := read(t, opened(t, path))
 		equalRows(t, got, rows)
+	}
+}
+
+// TestDeviceStays: a device is written, not replaced by a file.
+func TestDeviceStays(t *testing.T) {
+	for path, want := range map[string]string{"/dev/null": "", "/dev/full": "no space left on device: free space"} {
+		before, err := os.Stat(path)
+		if err != nil || before.Mode().IsRegular() {
+			t.Skip(path + " is no device")
+		}
+		w, err := CreateWhole(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = w.Write([]byte("x")); err == nil {
+			err = w.Close()
+		}
+		w.Discard()
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", path, err, want)
+		}
+		if after, err := os.Stat(path); err != nil || after.Mode() != before.Mode() {
+			t.Errorf("%s was replaced: %v, %v", path, after, err)
+		}
+	}
+}
+
+// TestJSON: the rows of JSON are read as pipelines read them, in both forms, and none can be written.
+func TestJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		`[{"x":1,"v":[1,2],"l":"a"},{"x":2.5,"l":3}]`:              "",
+		"{\"x\":1,\"v\":[1,2],\"l\":\"a\"}\n{\"x\":2.5,\"l\":3}\n": "",
+		"{\"x\":1,\"l\":\"a\"}\n{\"x\":\n":                         "row 2",
+		"[{\"x\":1},":                                              "JSON",
+	} {
+		r, err := Options{Label: "l"}.NewReader(strings.NewReader(text), "rows")
+		if want != "" {
+			if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "rows: ") {
+				t.Errorf("%s: %v, want %s", text, err, want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec, err := r.Next()
+		if err != nil || rec.NumRows() != 2 || r.Rows() != 2 || !rec.Schema().HasField("v") {
+			t.Errorf("%s: %v, %v", text, rec, err)
+		}
+		rec.Release()
+		if _, err := r.Next(); err != io.EOF {
+			t.Errorf("%s: %v at the end", text, err)
+		}
+		r.Close()
+	}
+	if _, err := Create(filepath.Join(t.TempDir(), "rows.ndjson")); err == nil {
+		t.Error("a file of JSON was created")
 	}
 }

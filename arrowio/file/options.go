@@ -1,6 +1,7 @@
 package file
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/embedd/embedd/arrowio/internal/number"
@@ -8,6 +9,7 @@ import (
 
 // Options configure how a file is read.
 type Options struct {
+	Format    string   // one of FormatNames; "": the suffix of a path says it, or the first bytes of standard input
 	Delimiter rune     // between fields of CSV; 0: a tab for .tsv, else detected from the header line
 	NoHeader  bool     // the first line of CSV is a row; the columns are named x0, x1, ...
 	Decimal   rune     // decimal mark of CSV numbers; 0: a point
@@ -15,6 +17,27 @@ type Options struct {
 	// Label is the column of classes. If its type has fractions but its values are whole numbers, they become integers,
 	// in every format: some tools write 1 as 1.0.
 	Label string
+}
+
+// named are the formats of Options.Format. The name csv is that of compressed CSV too.
+var named = map[string]formatName{"csv": csvFormat, "tsv": csvFormat, "json": jsonFormat, "ndjson": linesFormat,
+	"parquet": parquetFormat, "arrow": arrowFile, "arrows": arrowStream}
+
+// FormatNames are the words for Options.Format.
+func FormatNames() []string {
+	return []string{"csv", "tsv", "json", "ndjson", "parquet", "arrow", "arrows"}
+}
+
+// formatOf returns the format of a file by Options.Format or its suffix.
+func (how Options) formatOf(path string) (formatName, error) {
+	if how.Format == "" {
+		return formatOf(path)
+	}
+	f, ok := named[how.Format]
+	if !ok {
+		return 0, fmt.Errorf("%s: there is no format %q: use %s", path, how.Format, strings.Join(FormatNames(), ", "))
+	}
+	return f, nil
 }
 
 // Missing reports whether a word means a missing value in a CSV column of numbers or booleans. In a text column only

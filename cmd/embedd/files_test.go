@@ -640,7 +640,7 @@ func TestFileVerbErrors(t *testing.T) {
 		{"fit --data " + wine + " --label x0 --method lda -o " + out, 1, `column "x0"`},
 		{"fit --data " + wine + " --label label --features y* --method lda -o " + out, 1, `"y*"`},
 		{"fit --data none.csv --label label --method lda -o " + out, 1, "none.csv"},
-		{"fit --data " + wine + " --label label --method lda -o " + dir + "/no/folder/m", 1, "cannot be created"},
+		{"fit --data " + wine + " --label label --method lda -o " + dir + "/no/folder/m", 2, "there is no directory"},
 		{"eval --data " + wine + " --label label --set .ridge=1", 2, "METHOD.NAME=VALUE"},
 		{"eval --data " + wine + " --label label --dims 0", 2, "--dims 0"},
 		{"eval --data " + wine + " --label label --splits 0", 2, "--splits 0"},

@@ -109,10 +109,10 @@ func fitRows(ctx context.Context, e *cli.Env, r *dataset.Rows, c fit.Config) (*m
 	c.Progress = func(phase string, done float64) { show.Show(c.Method+": "+phase, done) }
 	m, err := fit.Fit(ctx, &r.Data, c)
 	if bound, ok := asDimError(err); ok {
-		return nil, cli.UsageError{Err: fmt.Errorf("%w: give --dim %d or less, or --dim auto", err, bound.Max)}
+		return nil, cli.UsageError{Err: fmt.Errorf("%s: %w: give --dim %d or less, or --dim auto", r.Name, err, bound.Max)}
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", r.Name, err)
 	}
 	return m.WithNote(model.Note{Created: time.Now(), Source: map[string]string{"file": r.Name}}), nil
 }

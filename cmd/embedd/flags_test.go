@@ -69,25 +69,25 @@ func TestFlagErrors(t *testing.T) {
 		low, high int
 		want      string
 	}{
-		{"--dmi 3", 0, 0, "v: unknown flag --dmi (did you mean \"dim\"?): `embedd help v` lists the flags"},
-		{"-dmi=3", 0, 0, "v: unknown flag --dmi (did you mean \"dim\"?): `embedd help v` lists the flags"},
+		{"--dmi 3", 0, 0, "v: unknown flag --dmi (did you mean \"--dim\"?): `embedd help v` lists the flags"},
+		{"-dmi=3", 0, 0, "v: unknown flag --dmi (did you mean \"--dim\"?): `embedd help v` lists the flags"},
 		{"-x", 0, 0, "v: unknown flag -x: `embedd help v` lists the flags"},
-		{"--dim x", 0, 0, "v: invalid value \"x\" for flag -dim: parse error: `embedd help v` lists the flags"},
+		{"--dim x", 0, 0, "v: --dim \"x\": want a whole number: `embedd help v` lists the flags"},
 		{"--dim 99999999999999999999", 0, 0,
-			"v: invalid value \"99999999999999999999\" for flag -dim: value out of range: `embedd help v` lists the flags"},
-		{"--loop=x", 0, 0, "v: invalid boolean value \"x\" for -loop: parse error: `embedd help v` lists the flags"},
-		{"--dim", 0, 0, "v: flag needs an argument: -dim: `embedd help v` lists the flags"},
-		{"-o", 0, 0, "v: flag needs an argument: -o: `embedd help v` lists the flags"},
+			"v: --dim \"99999999999999999999\": out of range; want a whole number: `embedd help v` lists the flags"},
+		{"--loop=x", 0, 0, "v: --loop \"x\": want true or false: `embedd help v` lists the flags"},
+		{"--dim", 0, 0, "v: --dim needs a value after it: `embedd help v` lists the flags"},
+		{"-o", 0, 0, "v: -o needs a value after it: `embedd help v` lists the flags"},
 		{"--data x", 0, 0, "v: -o is required: usage: embedd v --data FILE -o FILE [flags]"},
 		{"-o x", 0, 0, "v: --data is required: usage: embedd v --data FILE -o FILE [flags]"},
-		{"a b", 0, 1, `v: argument "b" is not expected: usage: embedd v --data FILE -o FILE [flags]`},
+		{"a b", 0, 1, `v: argument "b" is not expected: name a file of rows with --data b`},
 		{"a --dim 1", 2, -1, "v: an argument is missing: usage: embedd v --data FILE -o FILE [flags]"},
-		{"--set a", 0, 0, "v: invalid value \"a\" for flag -set: want KEY=VALUE: `embedd help v` lists the flags"},
-		{"--set a=1 --set a=2", 0, 0, "v: invalid value \"a=2\" for flag -set: a is set twice: `embedd help v` lists the " +
+		{"--set a", 0, 0, "v: --set \"a\": want NAME=VALUE: `embedd help v` lists the flags"},
+		{"--set a=1 --set a=2", 0, 0, "v: --set \"a=2\": a is set twice: `embedd help v` lists the " +
 			"flags"},
-		{"--dims 1,,2", 0, 0, "v: invalid value \"1,,2\" for flag -dims: an element of the list is empty: `embedd help " +
+		{"--dims 1,,2", 0, 0, "v: --dims \"1,,2\": an element of the list is empty: `embedd help " +
 			"v` lists the flags"},
-		{"--scale big", 0, 0, "v: invalid value \"big\" for flag -scale: want one of standard, none: `embedd help v` " +
+		{"--scale big", 0, 0, "v: --scale \"big\": want one of standard, none: `embedd help v` " +
 			"lists the flags"},
 	} {
 		_, err := typed(t, c.line, cli.Arguments(c.low, c.high), func(f *cli.Flags) {

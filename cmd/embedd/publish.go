@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"path/filepath"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -32,7 +31,7 @@ import (
 func publishCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "publish", Short: "publish a file as Arrow messages"}
 	f := cli.FlagsOf(cmd)
-	data := f.String("data", "", "`FILE` to send: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for standard input")
+	data := f.String("data", "", dataset.Formats)
 	label := f.String("label", "", "label `COLUMN`; it must be in the file")
 	subject := f.String("subject", "", "`SUBJECT` to publish to")
 	pipeline := f.String("pipeline", "", "publish to the input of this pipeline, a `NAME` in the file of -c (default "+
@@ -55,7 +54,7 @@ func publishCommand(e *cli.Env) *cobra.Command {
 		"the row number")
 	delay := f.Int("delay", 0, "with --labels: publish a label this many `ROWS` after its row")
 	var how file.Options
-	dataset.CSVFlags(f, &how)
+	dataset.FileFlags(f, &how)
 	out := report.Flag(f, e)
 	f.Require("data")
 	cmd.Use += " --subject SUBJECT|--pipeline NAME"
@@ -152,7 +151,7 @@ func publishCommand(e *cli.Env) *cobra.Command {
 		show := report.NewProgress(e)
 		begin := time.Now()
 		note := func(rec arrow.Record) {
-			dataset.Columns{Name: filepath.Base(*data), Label: *label, Key: *key}.NoteRecord(e, in, rec)
+			dataset.Columns{Name: files.Base(*data), Label: *label, Key: *key}.NoteRecord(e, in, rec)
 		}
 		send := input.checkFirst(*pack, func(body []byte, rows int) error {
 			if err := p.send(ctx, body, rows); err != nil {
@@ -170,7 +169,7 @@ func publishCommand(e *cli.Env) *cobra.Command {
 			return cli.Sleep(ctx, time.Until(begin.Add(time.Duration(float64(p.rows) / *rate * float64(time.Second)))))
 		})
 		random := rand.New(rand.NewPCG(*seed, 0))
-		sorted := &dataset.SortedNote{Name: filepath.Base(*data), Label: *label}
+		sorted := &dataset.SortedNote{Name: files.Base(*data), Label: *label}
 		see := func(rec arrow.Record) {
 			if note != nil {
 				note(rec)
@@ -183,7 +182,7 @@ func publishCommand(e *cli.Env) *cobra.Command {
 		once := func() error {
 			var rows dataset.Source = in
 			if *shuffle {
-				show.Show("reading "+filepath.Base(*data)+" to shuffle it", -1)
+				show.Show("reading "+files.Base(*data)+" to shuffle it", -1)
 				all, err := dataset.Shuffle(in, random)
 				if err != nil {
 					return err

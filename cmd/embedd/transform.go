@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -26,8 +25,7 @@ func transformCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "transform", Short: "apply a model to a file or an Arrow stream"}
 	f := cli.FlagsOf(cmd)
 	modelPath := f.String("model", "", "`FILE` of the model")
-	data := f.String("data", "", "`FILE` of rows: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for "+
-		"standard input, in any of these formats")
+	data := f.String("data", "", dataset.Formats)
 	path := f.StringP("output", "o", "",
 		"`FILE` to write: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for an Arrow IPC stream on standard output")
 	keep := f.Commas("keep", "`COLUMNS` to keep next to the embedding: all (every column but the features), none, "+
@@ -38,7 +36,7 @@ func transformCommand(e *cli.Env) *cobra.Command {
 	nulls := f.Choice("nulls", "`POLICY` for rows with a missing or infinite feature: reject is an error, impute uses "+
 		"the model's mean, skip leaves them out", "reject", "impute", "skip")
 	var how file.Options
-	dataset.CSVFlags(f, &how)
+	dataset.FileFlags(f, &how)
 	frames := f.Choice("frames", "answer messages on standard input, each an Arrow IPC stream after its length in this "+
 		"`FORM`, in place of --data and -o: each with a message on standard output, or with one line on standard error",
 		"none", "uint32be")
@@ -89,7 +87,7 @@ func transformCommand(e *cli.Env) *cobra.Command {
 		}
 		defer out.Discard()
 		t := transformer{in: in, model: m, decoder: decoder, contract: contract, encoder: encoder, nulls: *nulls, path: *data,
-			meta: modelMeta(m), columns: dataset.Columns{Name: filepath.Base(*data), Other: "numbers that are not in the model"}}
+			meta: modelMeta(m), columns: dataset.Columns{Name: files.Base(*data), Other: "numbers that are not in the model"}}
 		if err := t.run(ctx, e, out); err != nil {
 			return err
 		}

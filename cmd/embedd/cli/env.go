@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -145,11 +147,23 @@ func CheckRequired(cmd *cobra.Command, _ []string) (err error) {
 // argument, or standard input, also through a link. Standard output may be such a file too.
 func CheckOutput(e *Env, cmd *cobra.Command, args []string) (err error) {
 	output := cmd.Flags().Lookup("output")
-	if output == nil {
+	if output == nil || !output.Changed && output.DefValue == "" {
 		return nil
 	}
-	out, statErr := os.Stat(output.Value.String())
-	if file, ok := e.Stdout.(*os.File); ok && output.Value.String() == "-" {
+	path := output.Value.String()
+	out, statErr := os.Stat(path)
+	switch {
+	case path == "":
+		return Usagef("%s-o is empty: name a file", ErrorPrefix(cmd))
+	case statErr == nil && out.IsDir():
+		return Usagef("%s-o %s is a directory: name a file in it", ErrorPrefix(cmd), path)
+	case statErr != nil && path != "-": // before the work that would be lost
+		if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
+			return Usagef("%s-o %s: there is no directory %s: make it, or name another file", ErrorPrefix(cmd), path,
+				filepath.Dir(path))
+		}
+	}
+	if file, ok := e.Stdout.(*os.File); ok && path == "-" {
 		out, statErr = file.Stat()
 	}
 	if statErr != nil || !out.Mode().IsRegular() {
@@ -194,6 +208,9 @@ func Group(use, short string, verbs ...*cobra.Command) *cobra.Command {
 func Arguments(low, high int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
+		case high >= 0 && len(args) > high && cmd.Flags().Lookup("data") != nil && !cmd.Flags().Changed("data"):
+			return Usagef("%sargument %q is not expected: name a file of rows with --data %s", ErrorPrefix(cmd), args[high],
+				args[high])
 		case high >= 0 && len(args) > high:
 			return Usagef("%sargument %q is not expected: usage: %s", ErrorPrefix(cmd), args[high], cmd.UseLine())
 		case len(args) < low:
@@ -229,7 +246,7 @@ func (f *Flags) Settings(name, usage string) map[string]string {
 	f.Func(name, usage, func(s string) error {
 		key, value, ok := strings.Cut(s, "=")
 		if !ok || key == "" {
-			return errors.New("want KEY=VALUE")
+			return errors.New("want NAME=VALUE")
 		}
 		if _, twice := values[key]; twice {
 			return fmt.Errorf("%s is set twice", key)
@@ -310,27 +327,27 @@ func ExplainFlagError(cmd *cobra.Command, err error) error {
 			name, _, _ = strings.Cut(letters, "=") // a long name after one dash, which pflag reads as letters
 		}
 		var names []string
-		cmd.Flags().VisitAll(func(d *pflag.Flag) { names = append(names, d.Name) })
-		text = "unknown flag " + dashed(name) + DidYouMean(name, names)
+		cmd.Flags().VisitAll(func(d *pflag.Flag) { names = append(names, dashed(d.Name)) })
+		text = "unknown flag " + dashed(name) + DidYouMean(dashed(name), names)
 	case errors.As(err, &missing):
-		text = "flag needs an argument: -" + shortest(missing.GetFlag())
+		text = dashed(shortest(missing.GetFlag())) + " needs a value after it"
 	case errors.As(err, &invalid):
-		d, form := invalid.GetFlag(), "invalid value %q for flag -%s: %v"
-		if d.Value.Type() == "bool" {
-			form = "invalid boolean value %q for -%s: %v"
-		}
-		text = fmt.Sprintf(form, invalid.GetValue(), shortest(d), cause(invalid))
+		d := invalid.GetFlag()
+		text = fmt.Sprintf("%s %q: %v", dashed(shortest(d)), invalid.GetValue(), cause(invalid))
 	}
 	return Usagef("%s%s: `%s` lists the flags", ErrorPrefix(cmd), text, HelpCommand(cmd))
 }
 
 // cause is the reason that a value is invalid, without the names of Go's functions.
 func cause(err *pflag.InvalidValueError) error {
+	kind := err.GetFlag().Value.Type()
+	want := map[string]string{"bool": "true or false", "int": "a whole number", "uint64": "a whole number from 0",
+		"float64": "a number", "duration": "a duration such as 1h30m"}[kind]
 	switch {
-	case errors.Is(err, strconv.ErrSyntax):
-		return errors.New("parse error")
 	case errors.Is(err, strconv.ErrRange):
-		return errors.New("value out of range")
+		return fmt.Errorf("out of range; want %s", want)
+	case want != "":
+		return errors.New("want " + want)
 	}
 	return err.Unwrap()
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,8 +25,23 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// CSVFlags declares the flags that describe a CSV file.
-func CSVFlags(f *cli.Flags, how *file.Options) {
+// Formats is the part of a flag's usage that names the files of rows which verbs read.
+const Formats = "`FILE` of rows: .csv .csv.gz .tsv .json .ndjson .parquet .arrow .arrows, or - for standard input, " +
+	"in any of these formats"
+
+// FileFlags declares the flags that describe a file of rows.
+func FileFlags(f *cli.Flags, how *file.Options) {
+	format := append([]string{"auto"}, file.FormatNames()...)
+	f.Func("input-format", "`FORMAT` of the rows, of a name without a suffix and of standard input: "+
+		strings.Join(format, ", ")+" (default auto: by the suffix, or by the first bytes of standard input)",
+		func(s string) error {
+			if !slices.Contains(format, s) {
+				return fmt.Errorf("want one of %s", strings.Join(format, ", "))
+			}
+			how.Format = strings.TrimPrefix(s, "auto")
+			return nil
+		})
+	f.Offer("input-format", format...)
 	character := func(to *rune, names map[string]rune) func(string) error {
 		return func(s string) error {
 			r, ok := names[s]
@@ -66,8 +80,7 @@ const maxHeld = 16 << 20
 
 // Flags declares the flags of the verbs that read labelled rows.
 func Flags(f *cli.Flags, s *Spec) {
-	f.StringVar(&s.Path, "data", "", "`FILE` of rows: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for "+
-		"standard input, in any of these formats")
+	f.StringVar(&s.Path, "data", "", Formats)
 	f.StringVar(&s.Label, "label", "", "`COLUMN` of the class: text, integers or booleans")
 	f.StringVar(&s.Key, "key", "", "`COLUMN` that identifies a row and is not a feature")
 	f.StringArrayVar(&s.Features, "features", nil,
@@ -83,7 +96,7 @@ func Flags(f *cli.Flags, s *Spec) {
 		return nil
 	})
 	f.Offer("nulls", "impute", "reject", "skip")
-	CSVFlags(f, &s.How)
+	FileFlags(f, &s.How)
 }
 
 // Rows is a file in memory, ready for a fit.
@@ -130,7 +143,7 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 	if err != nil {
 		return nil, cli.UsageError{Err: err}
 	}
-	r := &Rows{Name: filepath.Base(s.Path)}
+	r := &Rows{Name: files.Base(s.Path)}
 	r.columns = Columns{Name: r.Name, Label: s.Label, Key: s.Key, Other: "numbers that --features does not select",
 		empty: map[string]bool{}, index: map[string]string{}}
 	if s.Pinned != nil {
@@ -206,9 +219,13 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 	} else {
 		r.Y = nil
 	}
+	if read == 0 {
+		return nil, fmt.Errorf("%s has the names of columns and no rows: write a row in each line after them", s.Path)
+	}
 	r.note(e, in, s, read)
 	if r.N == 0 {
-		return nil, fmt.Errorf("%s: none of the %d rows can be used", s.Path, read)
+		return nil, fmt.Errorf("%s: none of the %d rows can be used: fill the label and a feature, or leave out --nulls skip",
+			s.Path, read)
 	}
 	return r, nil
 }
@@ -318,13 +335,19 @@ func ExplainBatch(err error, in *file.Reader, path string, read int) error {
 			return fmt.Errorf("%s: column %q is text where the model needs numbers: %s", path, refused.Column, why)
 		}
 	}
+	var have, names []string
+	for _, f := range in.Schema().Fields() {
+		why, _ := in.NotNumeric(f.Name)
+		have = append(have, fmt.Sprintf("%q (%s)", f.Name, cmp.Or(why, f.Type.Name())))
+		names = append(names, f.Name)
+	}
 	if refused != nil && refused.Code == wire.MissingColumn && refused.Column == "*" {
-		var have []string
-		for _, f := range in.Schema().Fields() {
-			have = append(have, fmt.Sprintf("%q (%s)", f.Name, f.Type.Name()))
-		}
-		return fmt.Errorf("%s has no column of numbers, or of lists of them, but label and key; it has %s: cast one",
-			path, cli.Listed(have))
+		return fmt.Errorf("%s has no column of numbers, or of lists of them, but label and key; it has %s: write one as "+
+			"numbers", path, cli.Listed(have))
+	}
+	if refused != nil && refused.Code == wire.MissingColumn {
+		return fmt.Errorf("%s has no column %q for a feature%s: its columns are %s", path, refused.Column,
+			cli.DidYouMean(refused.Column, names), cli.Listed(names))
 	}
 	if refused != nil && refused.Code == wire.SchemaChanged {
 		refused.Hint = "write all rows of the file with the same columns"
@@ -365,8 +388,8 @@ func (r *Rows) add(b *arrowio.Batch, s Spec, labels map[string]int, before int) 
 		if found != nil {
 			r.faults = append(r.faults, fault{r.N, before + i + 1, *found})
 			for j, v := range r.X[from:] {
-				if math.IsInf(v, 0) {
-					r.X[from+j] = math.NaN()
+				if !arrowio.FitsFloat32(v) {
+					r.X[from+j] = math.NaN() // as a pipeline does
 				}
 			}
 		}

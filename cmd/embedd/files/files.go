@@ -2,8 +2,10 @@
 package files
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -17,7 +19,44 @@ func Open(e *cli.Env, path string, how file.Options) (*file.Reader, error) {
 	if path == "-" {
 		return how.NewReader(e.Stdin, "standard input")
 	}
+	if err := check(path); err != nil {
+		return nil, err
+	}
 	return how.Open(path)
+}
+
+// notFound is the error of a name without a file.
+type notFound string
+
+func (n notFound) Error() string { return string(n) }
+func (notFound) Unwrap() error   { return fs.ErrNotExist }
+
+// check returns an error if there is no file of this name to read.
+func check(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		var names []string
+		entries, _ := os.ReadDir(filepath.Dir(path)) // there may be no such directory
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return notFound(fmt.Sprintf("there is no file %s%s: name one that exists", path,
+			cli.DidYouMean(filepath.Base(path), names)))
+	case err != nil:
+		return err
+	case info.IsDir():
+		return fmt.Errorf("%s is a directory: name a file in it", path)
+	}
+	return nil
+}
+
+// Base is the name of a file without its directory, in messages.
+func Base(path string) string {
+	if path == "-" {
+		return "standard input"
+	}
+	return filepath.Base(path)
 }
 
 // Create creates a file of rows, the argument of -o.
@@ -42,25 +81,20 @@ func Write(e *cli.Env, path string, write func(io.Writer) error) error {
 	return write(e.Stdout)
 }
 
-// WriteWhole writes a temporary file next to path and renames it to path.
-func WriteWhole(path string, write func(io.Writer) error) (err error) {
-	out, err := os.OpenFile(fmt.Sprintf("%s.%d.tmp", path, os.Getpid()), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+// WriteWhole writes a file that appears under its name when it is complete.
+func WriteWhole(path string, write func(io.Writer) error) error {
+	out, err := file.CreateWhole(path)
 	if err != nil {
-		return fmt.Errorf("%s cannot be created: %w", filepath.Clean(path), err)
+		return err
 	}
-	defer func() {
-		if err != nil {
-			out.Close()
-			os.Remove(out.Name())
-		}
-	}()
+	defer out.Discard()
 	if err := write(out); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if err := out.Close(); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return os.Rename(out.Name(), path)
+	return nil
 }
 
 // RefuseTerminal returns a usage error if path is a standard output that is a terminal: the output is binary. Verbs
@@ -74,6 +108,9 @@ func RefuseTerminal(e *cli.Env, path string) error {
 
 // ReadModel reads a model file.
 func ReadModel(path string) (*model.Model, error) {
+	if err := check(path); err != nil {
+		return nil, err
+	}
 	in, err := os.Open(path)
 	if err != nil {
 		return nil, err

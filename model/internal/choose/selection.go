@@ -37,7 +37,7 @@ func newSelection(ctx context.Context, p *frame.Rows, c Config) (*selection, err
 		return nil, err
 	}
 	if total.Columns == 0 {
-		return nil, fmt.Errorf("no feature varies over %d rows", p.N)
+		return nil, fmt.Errorf("no feature varies over %d rows: give features that do", p.N)
 	}
 	s := &selection{c: c, total: total, v: &validator{rows: p, applied: c.Applied, isAuto: c.isAuto(), blends: c.blends(),
 		seed: c.Seed, progress: c.Progress}}

@@ -69,7 +69,7 @@ func Prepare(ctx context.Context, d *model.Data, supervised, unit bool, report *
 		if supervised {
 			kind = "labelled rows"
 		}
-		return nil, fmt.Errorf("data: %d %s (of %d rows); a fit needs at least 2", p.N, kind, d.N)
+		return nil, fmt.Errorf("data: %d %s (of %d rows); a fit needs at least 2: give more", p.N, kind, d.N)
 	}
 	if d.Stored != nil {
 		return p, nil

@@ -21,10 +21,11 @@ import (
 func (t *Task) Run(ctx context.Context, features, classes []string) (_ *model.Model, err error) {
 	defer fail.Catch(&err)
 	if t.Method.Supervised && t.Basis.Classes() < 2 {
-		return nil, fmt.Errorf("only one class in %g labelled rows; it needs at least 2", t.Basis.N)
+		return nil, fmt.Errorf("only one class in %g labelled rows; it needs at least 2: check the label column, or use "+
+			"method pca", t.Basis.N)
 	}
 	if t.Columns == 0 {
-		return nil, fmt.Errorf("no feature varies over %g rows", t.Basis.N)
+		return nil, fmt.Errorf("no feature varies over %g rows: give features that do", t.Basis.N)
 	}
 	t.Report.Rows = int(math.Round(t.Basis.N))
 	t.Report.Rank = t.Columns
