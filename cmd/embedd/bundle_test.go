@@ -13,6 +13,7 @@ import (
 // TestBundle: the archive of doctor has what a report needs, and nothing of the login, also when the server is gone. An
 // existing file stays.
 func TestBundle(t *testing.T) {
+	t.Parallel()
 	w := newWard(t)
 	path := filepath.Join(w.dir, "embedd.yaml")
 	if err := os.WriteFile(path, []byte("# "+password+"\n"+w.config), 0o600); err != nil {

@@ -20,6 +20,7 @@ import (
 // TestDoctorOfTheEmbeddedServer: doctor examines the server that a running daemon embeds, and reports no fault.
 // A server of another program on that port is a fault.
 func TestDoctorOfTheEmbeddedServer(t *testing.T) {
+	t.Parallel()
 	dir, port := t.TempDir(), carrier.FreePort(t)
 	listen := fmt.Sprint("127.0.0.1:", carrier.FreePort(t))
 	config := writeFile(t, dir, "embedd.yaml", "http: {listen: \""+listen+`"}

@@ -41,23 +41,26 @@ pipelines:
 `, s.url, model, training))
 }
 
-// report is the status of the pipeline.
+// report is the status of the pipeline, zero while no daemon answers.
 func (s changingSite) report() (r stream.Report) {
 	s.Helper()
-	stdout := verb(s.T, 0, "status", "--server", s.url, "--format", "json")
+	code, stdout, _ := call(s.Context(), "status", "--server", s.url, "--format", "json")
+	if code != 0 {
+		return r
+	}
 	if err := json.Unmarshal([]byte(stdout), &r); err != nil {
 		s.Fatalf("%v in %s", err, stdout)
 	}
 	return r
 }
 
-// awaitModel waits for a live model of an epoch and a number of outputs.
+// awaitModel waits until a model of an epoch and a number of outputs is live, and the daemon is ready.
 func (s changingSite) awaitModel(d *runningDaemon, epoch, dim int) stream.Report {
 	s.Helper()
 	var r stream.Report
 	d.until(fmt.Sprintf("a model of epoch %d with %d outputs is live", epoch, dim), func() bool {
 		r = s.report()
-		return r.Model != nil && r.Model.Epoch == epoch && r.Model.Dim == dim && !r.Model.WasReset
+		return r.Ready && r.Model != nil && r.Model.Epoch == epoch && r.Model.Dim == dim && !r.Model.WasReset
 	})
 	return r
 }

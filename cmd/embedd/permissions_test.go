@@ -48,6 +48,7 @@ type guarded struct {
 func serveGuarded(t *testing.T, o *server.Options, port int, g *guarded, admin ...nats.Option) *guarded {
 	t.Helper()
 	o.Host, o.Port, o.NoSigs, o.NoLog, o.JetStream, o.StoreDir = "127.0.0.1", port, true, true, true, t.TempDir()
+	o.AuthTimeout = ample.Seconds()
 	s, err := server.NewServer(o)
 	if err != nil {
 		t.Fatal(err)
@@ -129,11 +130,13 @@ func verb(t *testing.T, want int, args ...string) string {
 
 // TestLeastRights runs everything with the permissions that setup prints and nothing else: the server denies nothing.
 func TestLeastRights(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		start  func(*testing.T, string, int) *guarded
 		domain string
 	}{"configuration": {byConfiguration, ""}, "JWT in a domain": {byJWT, "hub"}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			port := carrier.FreePort(t)
 			dir := t.TempDir()
 			config := writeFile(t, dir, "embedd.yaml", fmt.Sprintf(`

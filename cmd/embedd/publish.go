@@ -25,6 +25,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/dataset"
 	"github.com/embedd/embedd/cmd/embedd/files"
 	"github.com/embedd/embedd/cmd/embedd/report"
+	"github.com/embedd/embedd/internal/wildcard"
 )
 
 // publishCommand sends a file as Arrow batches.
@@ -411,8 +412,12 @@ func (p *publisher) sendFirst(ctx context.Context, msg *nats.Msg) error {
 		(err != nil || answer.Header.Get("Status") != "503") {
 		return err
 	}
+	fix := cli.DidYouMean(p.subject, p.others)
+	if wildcard.CoveredBy(p.subject, p.others) {
+		fix = " (embedd setup --apply creates the stream of the pipeline that reads it)"
+	}
 	return fmt.Errorf("nothing receives %s: no stream stores it and it has no subscriber%s; nothing was published",
-		p.subject, cli.DidYouMean(p.subject, p.others))
+		p.subject, fix)
 }
 
 // confirm waits for the oldest unconfirmed message.

@@ -111,8 +111,11 @@ func TestSchemaVerbs(t *testing.T) {
 		count := s.stored("a").Counting
 		return count != nil && count.Messages == 2
 	})
-	text, _ = s.schema(0, "show", "a")
-	s.contains("show during the count", text, "not known yet", "messages counted: 2", "x, y")
+	d.until("show has the daemon's count", func() bool { // a verb waits for a daemon's answer for a limited time
+		text, _ = s.schema(0, "show", "a")
+		return strings.Contains(text, "messages counted: 2")
+	})
+	s.contains("show during the count", text, "not known yet", "x, y")
 	s.publish("features.a", 600)
 	live := func(ready bool) func() bool {
 		return func() bool {
