@@ -2,8 +2,11 @@ package onnx
 
 import (
 	"bytes"
+	"encoding/json"
+	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/embedd/embedd/model"
@@ -39,12 +42,9 @@ func TestOperators(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			config.Dim = 2
 			config.Workers = 1
-			f, err := fit.Fit(t.Context(), d, config)
-			if err != nil {
-				t.Fatal(err)
-			}
 			x, n := probes(d)
-			compareGraph(t, f, x, n)
+			f := fixture.Must(fit.Fit(t.Context(), d, config))
+			compareGraph(t, f.WithNote(model.Note{Version: "7", Epoch: 1}), x, n)
 		})
 	}
 }
@@ -59,6 +59,9 @@ func probes(d *model.Data) ([]float64, int) {
 	last := x[len(x)-3*d.M:]
 	last[1], last[d.M], last[2*d.M+2] = math.NaN(), math.Inf(1), math.Inf(-1)
 	x = append(x, make([]float64, d.M)...) // its norm is 0
+	for _, v := range d.X[:d.M] {
+		x = append(x, 1e3*v) // kernels underflow
+	}
 	return x, len(x) / d.M
 }
 
@@ -99,9 +102,11 @@ func compareGraph(t *testing.T, f *model.Model, x []float64, n int) {
 		pair := parse(t, p.body)
 		metadata[string(pair.one(t, 1).body)] = string(pair.one(t, 2).body)
 	}
-	if metadata["digest"] != f.Digest() || metadata["features"] != `["x0","x1","x2","x3","x4"]` ||
-		metadata["informative_rank"] == "" {
-		t.Errorf("metadata %v", metadata)
+	classes := fixture.Must(json.Marshal(append([]string{}, f.Classes()...)))
+	if want := map[string]string{"digest": f.Digest(), "method": f.Method(), "map": f.Map(),
+		"features": `["x0","x1","x2","x3","x4"]`, "classes": string(classes),
+		"informative_rank": strconv.Itoa(f.InformativeRank()), "version": "7", "epoch": "1"}; !maps.Equal(metadata, want) {
+		t.Errorf("metadata %v, want %v", metadata, want)
 	}
 }
 

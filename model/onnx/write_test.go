@@ -2,11 +2,14 @@ package onnx
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/internal/mapping"
 )
 
@@ -41,12 +44,32 @@ func TestTooLarge(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the paths between 2897 rows take 64 MiB, the limit is 64") {
 		t.Errorf("%v", err)
 	}
-	_, err = barycentric(newGraph(), "z", 1, &mapping.Barycentric{Training: training(300), K: maxUnrolled + 1})
-	if err == nil || !strings.Contains(err.Error(), "257 neighbours") {
-		t.Errorf("%v", err)
+	for k, want := range map[int]string{maxUnrolled: "<nil>", maxUnrolled + 1: "257 neighbours, each of which needs " +
+		"operators; at most 256"} {
+		for _, f := range []mapping.Map{
+			&mapping.Barycentric{Training: training(300), K: k},
+			&mapping.Nystrom{Training: training(300), K: k, Lambda: []float64{0}},
+		} {
+			if _, err := outputs(newGraph(), "z", model.Content{Mean: []float64{0}, Map: f}); fmt.Sprint(err) != want {
+				t.Errorf("%T: %v", f, err)
+			}
+		}
 	}
-	_, err = barycentric(newGraph(), "z", 1, &mapping.Barycentric{Training: training(300), K: maxUnrolled})
-	if err != nil {
-		t.Error(err)
+}
+
+// TestErrors: nothing is written of a map without operators, and an error of the file is returned.
+func TestErrors(t *testing.T) {
+	d := fixture.Synthetic(3, 36, 5, 3)
+	refused := fixture.Must(fit.Fit(t.Context(), d, fit.Config{Method: "lenewks", Dim: 2, Workers: 1}))
+	var b bytes.Buffer
+	err := Write(&b, refused)
+	if err == nil || b.Len() > 0 || !strings.Contains(err.Error(), "onnx: method lenewks, map similarity: each row solves") {
+		t.Errorf("%d bytes, %v", b.Len(), err)
+	}
+	linear := fixture.Must(fit.Fit(t.Context(), d, fit.Config{Method: "pca", Dim: 2}))
+	file := fixture.Must(os.Open(os.DevNull)) // for reading
+	defer file.Close()
+	if err := Write(file, linear); err == nil {
+		t.Error("the model was written to a file that is open for reading")
 	}
 }
