@@ -236,7 +236,7 @@ func (r *Criterion) checkColumns(t *testing.T, a *mat.Dense) {
 	}
 }
 
-// checkSearch compares the map with random feasible ones, and with small changes of itself.
+// checkSearch compares the map with random feasible ones, and with those next to it along the objective's gradient.
 func (r *Criterion) checkSearch(t *testing.T, inside, v, half *mat.Dense, constrained bool) {
 	t.Helper()
 	rank, d := inside.Dims()
@@ -266,15 +266,28 @@ func (r *Criterion) checkSearch(t *testing.T, inside, v, half *mat.Dense, constr
 			t.Errorf("random columns reach %g, the fit %g", v, reached)
 		}
 	}
+	// Along the gradient, by differences: a search with a wrong one ends where the objective still rises.
 	size := mat.Norm(&back, 2)
+	uphill := mat.NewDense(rank, d, nil)
+	uphill.Apply(func(i, j int, v float64) float64 {
+		const step = 1e-4
+		next := mat.DenseCopyOf(&back)
+		next.Set(i, j, v+step*size)
+		more := at(feasible(next))
+		next.Set(i, j, v-step*size)
+		return more - at(feasible(next))
+	}, &back)
+	length := mat.Norm(uphill, 2)
+	if length == 0 {
+		return
+	}
 	for _, step := range []float64{1e-1, 1e-2, 1e-3} {
-		for range 30 {
-			next, move := new(mat.Dense), normals(rng, rank, d)
-			move.Scale(step*size/mat.Norm(move, 2), move)
-			next.Add(&back, move)
-			if v := at(feasible(next)); !(v <= reached+r.Tolerance*math.Abs(reached)) {
-				t.Errorf("a change by %g of the columns raises the objective from %.10g to %.10g", step, reached, v)
-			}
+		var next, move mat.Dense
+		move.Scale(step*size/length, uphill)
+		next.Add(&back, &move)
+		if v := at(feasible(&next)); !(v <= reached+r.Tolerance*math.Abs(reached)) {
+			t.Errorf("a change by %g of the columns, along the gradient, raises the objective from %.10g to %.10g: is the "+
+				"gradient of the search wrong?", step, reached, v)
 		}
 	}
 }
