@@ -64,7 +64,7 @@ func mpdaParams() []frame.Param {
 		frame.IntParam("k", "7", "nearest rows of the class: of the within-class graph, and the row whose distance is "+
 			"the scale of lfda's scatter", 1).WithGrid("5", "7", "15"),
 		frame.HeatParam("inf", "width of the within-class weights exp(-d^2/t): inf (weight 1, as in the authors' code), "+
-			"auto (mean squared distance to the nearest row), or a number"),
+			"auto (mean squared distance to the nearest row of the class), or a number"),
 		frame.FloatParam("gamma", "1", "weight of tangent vectors being parallel", 0, 1e12).WithGrid("0", "1"),
 		frame.FloatParam("energy", "0.95", "share of a patch's variance in its tangent space", 0, 1),
 		frame.RidgeParam("0.1", "relative ridge of both blocks: a_v = ridge tr(S3)/dim v, a_t = ridge tr(S0)/columns; 0 "+
