@@ -11,7 +11,7 @@ import (
 // The classes are those of the normal equations with a column of ones, whatever the mean of the rows and the units
 // of columns; a column that does not vary takes no part.
 func TestLinear(t *testing.T) {
-	const n, queries, dim, classes = 60, 40, 4, 3
+	const n, queries, dim, classes = 60, 400, 4, 3
 	r := rand.New(rand.NewPCG(1, 2))
 	ref, query, y := make([]float64, n*dim), make([]float64, queries*dim), make([]int, n)
 	for i := range ref {
@@ -23,6 +23,10 @@ func TestLinear(t *testing.T) {
 	}
 	for i := range n {
 		ref[i*dim+2] = 5
+		ref[i*dim+3] = ref[i*dim] + 0.05*ref[i*dim+3] // the ridge decides how much a small difference weighs
+	}
+	for i := range queries {
+		query[i*dim+3] = query[i*dim] + 0.05*query[i*dim+3]
 	}
 	got, err := Linear(ref, y, query, dim, classes)
 	if err != nil {
@@ -43,7 +47,7 @@ func TestLinear(t *testing.T) {
 	products.Mul(x.T(), x)
 	for _, c := range []int{0, 1, 3} {
 		mean := mat.Sum(x.ColView(c)) / n
-		products.Set(c, c, products.At(c, c)+linearRidge*(products.At(c, c)-n*mean*mean))
+		products.Set(c, c, products.At(c, c)+1e-3*(products.At(c, c)-n*mean*mean))
 	}
 	moments.Mul(x.T(), want)
 	if err := w.Solve(&products, &moments); err != nil {
