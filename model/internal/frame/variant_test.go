@@ -1,6 +1,7 @@
 package frame
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/embedd/embedd/model"
@@ -33,6 +34,24 @@ func TestBestRidge(t *testing.T) {
 	} {
 		if got := bestRidge(c.scores); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// TestVariants: a share of the variance is chosen from 101 columns on, unless it is given or the method has none.
+func TestVariants(t *testing.T) {
+	for _, c := range []struct {
+		columns int
+		params  map[string]string
+		want    []variant
+	}{
+		{100, map[string]string{"pca": "auto"}, []variant{{share: 1}}},
+		{101, map[string]string{"pca": "auto"}, []variant{{share: 1}, {share: 0.98}}},
+		{101, map[string]string{"pca": "0.9"}, []variant{{share: 0.9}}},
+		{101, nil, []variant{{share: 1}}},
+	} {
+		if got := variants(&Task{Columns: c.columns, Params: c.params}); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %+v", c, got)
 		}
 	}
 }
