@@ -310,9 +310,9 @@ func rejectedText(t *rowtext.Table, rows []int) []byte {
 	return dst
 }
 
-// Text returns the rows of a message as text of another format, in the forms that kept fields have: all columns that are
-// no features, which is all of them for a decoder of a Spec without features. Rows that cannot be read are left out. A
-// record of one row is one JSON object. The error is always an *Error.
+// Text returns the rows of a message as text of another format, in the forms that kept fields have: all columns that
+// are no features, which is all of them for a decoder of a Spec without features. Rows that cannot be read are left
+// out. A record of one row is one JSON object. The error is always an *Error.
 func Text(m *Message, f wire.Format) (msg []byte, err error) {
 	defer rescue(&err)
 	e, err := NewEncoder(Output{Format: f, Keep: []string{"*"}})

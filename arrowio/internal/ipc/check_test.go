@@ -257,3 +257,29 @@ func TestCountNulls(t *testing.T) {
 		}
 	}
 }
+
+// TestTakeBits compares with one bit after the other, and a single span that begins on a byte is not copied.
+func TestTakeBits(t *testing.T) {
+	b := []byte{0xa5, 0x3c, 0xff, 0x01, 0x7e}
+	bit := func(b []byte, k int) byte { return b[k/8] >> (k % 8) & 1 }
+	for _, sel := range [][]Span{{{0, 40}}, {{8, 21}}, {{3, 30}}, {{0, 3}, {5, 29}}, {{0, 8}, {16, 24}, {31, 40}}, {{7, 8}}} {
+		var want []byte
+		for _, s := range sel {
+			for k := s.Lo; k < s.Hi; k++ {
+				want = append(want, bit(b, k))
+			}
+		}
+		out := TakeBits(b, sel, len(want))
+		for k, v := range want {
+			if bit(out, k) != v {
+				t.Errorf("%v: bit %d is %d", sel, k, 1-v)
+			}
+		}
+		if isView := &out[0] == &b[sel[0].Lo/8]; isView != (len(sel) == 1 && sel[0].Lo%8 == 0) || len(out) != (len(want)+7)/8 {
+			t.Errorf("%v: a view %v, of %d bytes", sel, isView, len(out))
+		}
+	}
+	if TakeBits(nil, []Span{{0, 8}}, 8) != nil || TakeBits(b, nil, 0) != nil {
+		t.Error("there are bits of no bitmap, or none of one")
+	}
+}

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"testing"
@@ -229,5 +230,40 @@ func TestLargest(t *testing.T) {
 	}
 	if !(before > 0 && before < after && after > 0.5 && after <= 1) || a.Largest() != 0 {
 		t.Errorf("the largest difference is %v before a change, then up to %v, and %v after it", before, after, a.Largest())
+	}
+}
+
+// TestSumsAsJSON: sums come back as they were, and other JSON is an error.
+func TestSumsAsJSON(t *testing.T) {
+	want := Sums{3, 10, 2.5, 7}
+	text, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Sums
+	if err := json.Unmarshal(text, &got); err != nil || got != want || string(text) != "[3,10,2.5,7]" {
+		t.Errorf("%s, %+v, %v", text, got, err)
+	}
+	if err := json.Unmarshal([]byte(`["three"]`), &got); err == nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestEffectOfTwoClusters: by hand. The residuals are 1 and -1, the sums of clusters are twice as large in variance,
+// and 16 outcomes of a fair coin count with an effect of 4.
+func TestEffectOfTwoClusters(t *testing.T) {
+	for _, c := range []struct {
+		sizes []int // of clusters whose outcomes are 1, then -1
+		want  float64
+	}{{[]int{1, 1}, (16 + 2*2) / (4.0 + 2)}, {[]int{3, 3}, (16 + 2*18) / (4.0 + 6)}, {[]int{2}, 4}} {
+		var k Clusters
+		for cluster, n := range c.sizes {
+			for range n {
+				k.Add(cluster, "a", float64(1-2*cluster))
+			}
+		}
+		if got := k.Effect(); !(math.Abs(got-c.want) <= 1e-12) {
+			t.Errorf("clusters of %v outcomes: an effect of %g, want %g", c.sizes, got, c.want)
+		}
 	}
 }

@@ -84,8 +84,9 @@ func TestKeepsDistances(t *testing.T) {
 		}
 		return m
 	}
-	along := []float64{0, 0, 1, 0, 3, 0, 4, 0}                                              // three distances in the first feature
-	two, half := []float64{0, 0, 1, 0, 3, 0, 3, 1}, []float64{0, 0, 1, 0, 3, 0, 3, 1, 3, 2} // two of three, and of four
+	along := []float64{0, 0, 1, 0, 3, 0, 4, 0} // three distances in the first feature
+	two := []float64{0, 0, 1, 0, 3, 0, 3, 1}
+	half := append(slices.Clone(two), 3, 2) // two of four
 	for _, c := range []struct {
 		squared float64
 		x       []float64
