@@ -15,7 +15,8 @@ import (
 
 // TestTextForms: each type has the form that docs/wire.md says, with all digits, at the ends of its range, and null.
 func TestTextForms(t *testing.T) {
-	seconds, micros := &arrow.TimestampType{Unit: arrow.Second}, &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "CET"}
+	seconds := &arrow.TimestampType{Unit: arrow.Second}
+	micros := &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "CET"}
 	entries := arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int32)
 	pair := arrow.StructOf(arrow.Field{Name: "a", Type: arrow.PrimitiveTypes.Int32, Nullable: true},
 		arrow.Field{Name: `b"`, Type: arrow.BinaryTypes.String, Nullable: true})
@@ -25,8 +26,9 @@ func TestTextForms(t *testing.T) {
 		add  func(b array.Builder)
 		want string
 	}{
-		{arrow.FixedWidthTypes.Boolean, func(b array.Builder) { b.(*array.BooleanBuilder).AppendValues([]bool{true, false}, nil) },
-			"true false null"},
+		{arrow.FixedWidthTypes.Boolean, func(b array.Builder) {
+			b.(*array.BooleanBuilder).AppendValues([]bool{true, false}, nil)
+		}, "true false null"},
 		{arrow.PrimitiveTypes.Int8, func(b array.Builder) { b.(*array.Int8Builder).AppendValues([]int8{-128, 127}, nil) },
 			"-128 127 null"},
 		{arrow.PrimitiveTypes.Int16, func(b array.Builder) { b.(*array.Int16Builder).AppendValues([]int16{-32768, 12}, nil) },
@@ -78,7 +80,8 @@ func TestTextForms(t *testing.T) {
 		}, `"1969-12-31T23:59:59.999999Z" "1970-01-01T00:00:01.000020Z" 9223372036854775807 null`},
 		{arrow.FixedWidthTypes.Duration_ms, func(b array.Builder) { b.(*array.DurationBuilder).Append(-1234) },
 			"-1234 null"},
-		{arrow.FixedWidthTypes.MonthInterval, func(b array.Builder) { b.(*array.MonthIntervalBuilder).Append(-25) }, "-25 null"},
+		{arrow.FixedWidthTypes.MonthInterval, func(b array.Builder) { b.(*array.MonthIntervalBuilder).Append(-25) },
+			"-25 null"},
 		{arrow.FixedWidthTypes.DayTimeInterval, func(b array.Builder) {
 			b.(*array.DayTimeIntervalBuilder).Append(arrow.DayTimeInterval{Days: -12, Milliseconds: 345})
 		}, "[-12,345] null"},
@@ -138,8 +141,9 @@ func TestTextForms(t *testing.T) {
 func TestUnionForms(t *testing.T) {
 	fields := []arrow.Field{{Name: "n", Type: arrow.PrimitiveTypes.Int32, Nullable: true},
 		{Name: "s", Type: arrow.BinaryTypes.String, Nullable: true}}
-	sparse := array.NewSparseUnionBuilder(memory.DefaultAllocator, arrow.SparseUnionOf(fields, []arrow.UnionTypeCode{3, 7}))
-	dense := array.NewDenseUnionBuilder(memory.DefaultAllocator, arrow.DenseUnionOf(fields, []arrow.UnionTypeCode{3, 7}))
+	codes, pool := []arrow.UnionTypeCode{3, 7}, memory.DefaultAllocator
+	sparse := array.NewSparseUnionBuilder(pool, arrow.SparseUnionOf(fields, codes))
+	dense := array.NewDenseUnionBuilder(pool, arrow.DenseUnionOf(fields, codes))
 	for _, b := range []array.UnionBuilder{sparse, dense} {
 		number, text := b.Child(0).(*array.Int32Builder), b.Child(1).(*array.StringBuilder)
 		for _, code := range []arrow.UnionTypeCode{7, 3, 7} {
@@ -170,7 +174,8 @@ func TestUnionForms(t *testing.T) {
 
 // TestTextOfArrow: the rows of an Arrow message as text have all of its columns; one row of JSON is one object.
 func TestTextOfArrow(t *testing.T) {
-	for rows, want := range map[int]string{1: `{"x0":1,"x1":2,"id":0}`, 2: `[{"x0":1,"x1":2,"id":0},{"x0":3,"x1":4,"id":10}]`} {
+	for rows, want := range map[int]string{1: `{"x0":1,"x1":2,"id":0}`,
+		2: `[{"x0":1,"x1":2,"id":0},{"x0":3,"x1":4,"id":10}]`} {
 		of := func(all ...string) string { return "[" + strings.Join(all[:rows], ",") + "]" }
 		d, err := NewDecoder(Spec{})
 		if err != nil {

@@ -22,7 +22,8 @@ func TestLabelNoteFrom(t *testing.T) {
 		{"keys of a tenth repeat", spec.LabelStatus{Joined: 50, Repeated: 10}, 100, ""},
 		{"keys of more repeat", spec.LabelStatus{Joined: 50, Repeated: 11}, 100, "keys repeat: 11 of 100 rows"},
 		{"none met", spec.LabelStatus{Late: 1, Expired: 1}, 100, "1 labels arrived and none has the key"},
-		{"none met, labels wait", spec.LabelStatus{LabelsWaiting: 3, Expired: 1}, 100, "3 labels arrived and none has the key"},
+		{"none met, labels wait", spec.LabelStatus{LabelsWaiting: 3, Expired: 1}, 100,
+			"3 labels arrived and none has the key"},
 		{"none met, rows wait", spec.LabelStatus{Late: 2, RowsWaiting: 1}, 100, "2 labels arrived and none has the key"},
 		{"all wait", spec.LabelStatus{LabelsWaiting: 3, RowsWaiting: 3}, 100, ""},
 		{"no rows expired", spec.LabelStatus{Late: 1}, 100, "1 labels found no row"},
@@ -36,7 +37,8 @@ func TestLabelNoteFrom(t *testing.T) {
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
-		if strings.Contains(got, "wait at most") && !strings.Contains(got, "wait at most 1h0m0s for each other within 3 MiB") {
+		if strings.Contains(got, "wait at most") &&
+			!strings.Contains(got, "wait at most 1h0m0s for each other within 3 MiB") {
 			t.Errorf("%s: %q does not say what the limits are", c.name, got)
 		}
 	}

@@ -14,7 +14,8 @@ import (
 func TestAutoParameters(t *testing.T) {
 	d := fixture.Synthetic(4, 45, 4, 3)
 	m := standardised(d)
-	nearest, own := m.nearest(func(i, j int) bool { return true }), m.nearest(func(i, j int) bool { return d.Y[i] == d.Y[j] })
+	nearest := m.nearest(func(i, j int) bool { return true })
+	own := m.nearest(func(i, j int) bool { return d.Y[i] == d.Y[j] })
 	least, length := math.Inf(1), 0.0 // of the largest squared distances of each row; mean square
 	for i := range m.n {
 		largest := 0.0

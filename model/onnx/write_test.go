@@ -63,7 +63,8 @@ func TestErrors(t *testing.T) {
 	refused := fixture.Must(fit.Fit(t.Context(), d, fit.Config{Method: "lenewks", Dim: 2, Workers: 1}))
 	var b bytes.Buffer
 	err := Write(&b, refused)
-	if err == nil || b.Len() > 0 || !strings.Contains(err.Error(), "onnx: method lenewks, map similarity: each row solves") {
+	if err == nil || b.Len() > 0 ||
+		!strings.Contains(err.Error(), "onnx: method lenewks, map similarity: each row solves") {
 		t.Errorf("%d bytes, %v", b.Len(), err)
 	}
 	linear := fixture.Must(fit.Fit(t.Context(), d, fit.Config{Method: "pca", Dim: 2}))

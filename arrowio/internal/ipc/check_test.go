@@ -262,7 +262,8 @@ func TestCountNulls(t *testing.T) {
 func TestTakeBits(t *testing.T) {
 	b := []byte{0xa5, 0x3c, 0xff, 0x01, 0x7e}
 	bit := func(b []byte, k int) byte { return b[k/8] >> (k % 8) & 1 }
-	for _, sel := range [][]Span{{{0, 40}}, {{8, 21}}, {{3, 30}}, {{0, 3}, {5, 29}}, {{0, 8}, {16, 24}, {31, 40}}, {{7, 8}}} {
+	for _, sel := range [][]Span{{{0, 40}}, {{8, 21}}, {{3, 30}}, {{0, 3}, {5, 29}}, {{0, 8}, {16, 24}, {31, 40}},
+		{{7, 8}}} {
 		var want []byte
 		for _, s := range sel {
 			for k := s.Lo; k < s.Hi; k++ {
@@ -275,7 +276,8 @@ func TestTakeBits(t *testing.T) {
 				t.Errorf("%v: bit %d is %d", sel, k, 1-v)
 			}
 		}
-		if isView := &out[0] == &b[sel[0].Lo/8]; isView != (len(sel) == 1 && sel[0].Lo%8 == 0) || len(out) != (len(want)+7)/8 {
+		if isView := &out[0] == &b[sel[0].Lo/8]; isView != (len(sel) == 1 && sel[0].Lo%8 == 0) ||
+			len(out) != (len(want)+7)/8 {
 			t.Errorf("%v: a view %v, of %d bytes", sel, isView, len(out))
 		}
 	}

@@ -56,8 +56,8 @@ func TestScanPlain(t *testing.T) {
 
 // TestExponentOf: exponents are read up to 10,000, which is more than any number has.
 func TestExponentOf(t *testing.T) {
-	for text, want := range map[string]int{"": 0, "e0": 0, "e5": 5, "E+12": 12, "e-34": -34, "e9999": 9999, "e10000": 10000,
-		"e10001": 10000, "E-99999999999999999999": -10000} {
+	for text, want := range map[string]int{"": 0, "e0": 0, "e5": 5, "E+12": 12, "e-34": -34, "e9999": 9999,
+		"e10000": 10000, "e10001": 10000, "E-99999999999999999999": -10000} {
 		if got, ok := exponentOf(text); got != want || !ok {
 			t.Errorf("%q is %d, %v; want %d", text, got, ok, want)
 		}
