@@ -13,15 +13,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio/wire"
-	"github.com/embedd/embedd/stream/admin"
+	"github.com/embedd/embedd/stream/dlq"
 )
 
-func (s *site) letters(d admin.DeadLetters) (out []*admin.DeadLetter) {
+func (s *site) letters(d dlq.DeadLetters) (out []*dlq.DeadLetter) {
 	s.Helper()
 	if d.Subject == "" {
 		d.Subject = "dead.>"
 	}
-	if err := d.Read(s.Context(), s.js, func(l *admin.DeadLetter) error { out = append(out, l); return nil }); err != nil {
+	if err := d.Read(s.Context(), s.js, func(l *dlq.DeadLetter) error { out = append(out, l); return nil }); err != nil {
 		s.Fatal(err)
 	}
 	return out
@@ -54,7 +54,7 @@ func TestDeadLettersAreRead(t *testing.T) {
 		code   wire.Code
 	}{{nats.Header{}, []byte("bad"), wire.NotArrow}, {nats.Header{"Status": {"409"}}, nil, wire.NotArrow},
 		{header, long, wire.NotArrow}, {nats.Header{}, long, wire.NotArrow}, {larger, numbered(1, 0), wire.LargeHeaders}}
-	all := s.letters(admin.DeadLetters{Bodies: true})
+	all := s.letters(dlq.DeadLetters{Bodies: true})
 	if len(all) != len(want) {
 		t.Fatalf("%d letters, want %d", len(all), len(want))
 	}
@@ -64,38 +64,38 @@ func TestDeadLettersAreRead(t *testing.T) {
 			!bytes.Equal(body, want[i].body) || fmt.Sprint(got) != fmt.Sprint(want[i].header) {
 			t.Errorf("letter %d: %v, %d bytes of %d, headers %.100v", i, err, len(body), len(want[i].body), got)
 		}
-		one, err := admin.DeadLetters{Subject: "dead.x", Bodies: true}.Find(s.Context(), s.js, l.Number)
+		one, err := dlq.DeadLetters{Subject: "dead.x", Bodies: true}.Find(s.Context(), s.js, l.Number)
 		if err != nil || !bytes.Equal(one.Body, l.Body) || one.Number != l.Number {
 			t.Errorf("letter %d by its number: %v", i, err)
 		}
 	}
-	for i, l := range s.letters(admin.DeadLetters{}) {
+	for i, l := range s.letters(dlq.DeadLetters{}) {
 		if l.Body != nil || l.Bytes != all[i].Bytes || l.Parts != all[i].Parts || l.Number != all[i].Number {
 			t.Errorf("letter %d without its body: %+v", i, l)
 		}
 	}
 	for name, c := range map[string]struct {
-		admin.DeadLetters
+		dlq.DeadLetters
 		n int
 	}{
-		"a code":         {admin.DeadLetters{Codes: []string{"large_headers", "too_wide"}}, 1},
-		"another code":   {admin.DeadLetters{Codes: []string{"too_wide"}}, 0},
-		"since then":     {admin.DeadLetters{Since: begin}, 5},
-		"since tomorrow": {admin.DeadLetters{Since: begin.Add(24 * time.Hour)}, 0},
-		"until then":     {admin.DeadLetters{Until: begin.Add(-time.Minute)}, 0},
-		"until tomorrow": {admin.DeadLetters{Until: begin.Add(24 * time.Hour)}, 5},
+		"a code":         {dlq.DeadLetters{Codes: []string{"large_headers", "too_wide"}}, 1},
+		"another code":   {dlq.DeadLetters{Codes: []string{"too_wide"}}, 0},
+		"since then":     {dlq.DeadLetters{Since: begin}, 5},
+		"since tomorrow": {dlq.DeadLetters{Since: begin.Add(24 * time.Hour)}, 0},
+		"until then":     {dlq.DeadLetters{Until: begin.Add(-time.Minute)}, 0},
+		"until tomorrow": {dlq.DeadLetters{Until: begin.Add(24 * time.Hour)}, 5},
 	} {
 		if n := len(s.letters(c.DeadLetters)); n != c.n {
 			t.Errorf("%s: %d letters, want %d", name, n, c.n)
 		}
 	}
 	for _, number := range []uint64{0, noLetter.Sequence, 1000} {
-		if _, err := (admin.DeadLetters{Subject: "dead.x"}).Find(s.Context(), s.js, number); !errors.Is(err,
-			admin.ErrNoDeadLetter) {
+		if _, err := (dlq.DeadLetters{Subject: "dead.x"}).Find(s.Context(), s.js, number); !errors.Is(err,
+			dlq.ErrNoDeadLetter) {
 			t.Errorf("letter %d: %v", number, err)
 		}
 	}
-	if err := (admin.DeadLetters{Subject: "dread.x"}).Read(s.Context(), s.js, nil); !errors.Is(err,
+	if err := (dlq.DeadLetters{Subject: "dread.x"}).Read(s.Context(), s.js, nil); !errors.Is(err,
 		jetstream.ErrStreamNotFound) {
 		t.Error(err)
 	}
@@ -115,7 +115,7 @@ func TestDeadLetterWithoutAPart(t *testing.T) {
 	}
 	// On a loaded machine the server may fail here (stream store EOF): it cannot read yet what it has just stored.
 	s.until("a part is deleted", func() bool { return dead.DeleteMsg(s.Context(), 2) == nil })
-	all := s.letters(admin.DeadLetters{Bodies: true})
+	all := s.letters(dlq.DeadLetters{Bodies: true})
 	if len(all) != 1 || all[0].IsComplete() || all[0].Parts != all[0].Of-1 {
 		t.Fatalf("%+v", all)
 	}
@@ -134,7 +134,7 @@ func TestReplay(t *testing.T) {
 	header := nats.Header{nats.MsgIdHdr: {"mine"}, "Trace": {"a", "b"}, wire.HeaderModel: {"of another"}}
 	s.put(&nats.Msg{Subject: "in.x", Header: header, Data: long})
 	s.settled()
-	l := s.letters(admin.DeadLetters{Bodies: true})[0]
+	l := s.letters(dlq.DeadLetters{Bodies: true})[0]
 	for i := range 2 {
 		r, err := l.Replay(s.Context(), s.js, "")
 		if err != nil || r.As != "in:2" || r.Duplicate != (i == 1) {
@@ -147,14 +147,14 @@ func TestReplay(t *testing.T) {
 		t.Errorf("%d bytes with headers %v", len(again.Data), again.Header)
 	}
 	s.settled()
-	all := s.letters(admin.DeadLetters{})
+	all := s.letters(dlq.DeadLetters{})
 	if len(all) != 2 || all[1].Header.Get(wire.HeaderSource) != "in:2" {
 		t.Errorf("%d letters: what is bad again is a new one", len(all))
 	}
 	if err := l.Remove(s.Context(), s.js); err != nil {
 		t.Error(err)
 	}
-	if all = s.letters(admin.DeadLetters{}); len(all) != 1 {
+	if all = s.letters(dlq.DeadLetters{}); len(all) != 1 {
 		t.Errorf("%d letters after one was removed", len(all))
 	}
 	for _, to := range []string{"$JS.API.STREAM.DELETE.in", "in.*", "_INBOX.a", "in x"} {

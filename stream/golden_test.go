@@ -35,6 +35,7 @@ import (
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
 	"github.com/embedd/embedd/stream/admin"
+	"github.com/embedd/embedd/stream/dlq"
 )
 
 var writeGolden = flag.Bool("write-golden", false, "write testdata/golden.txt from what this tree stores and sends")
@@ -218,9 +219,9 @@ func (g *golden) fixed() {
 	g.request("live", "retrain", nil)
 	g.service("fixed-1")
 	g.stop(r)
-	letters := admin.DeadLetters{Subject: "dead.x", Bodies: true}
+	letters := dlq.DeadLetters{Subject: "dead.x", Bodies: true}
 	js := g.server.JS
-	err = letters.Read(g.Context(), js, func(l *admin.DeadLetter) error {
+	err = letters.Read(g.Context(), js, func(l *dlq.DeadLetter) error {
 		_, err := l.Replay(g.Context(), js, "")
 		return err
 	})

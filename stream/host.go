@@ -103,6 +103,8 @@ const (
 	CodeConflict     = operations.CodeConflict
 	CodeStopping     = operations.CodeStopping
 	CodeNoAnswer     = operations.CodeNoAnswer
+	CodeNotStored    = operations.CodeNotStored
+	CodeDenied       = operations.CodeDenied
 )
 
 // ServicePipeline is the key of a service's metadata whose value is the name of its pipeline.

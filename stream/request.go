@@ -23,6 +23,9 @@ type Points = operations.Points
 // PointModel is a model of Points.
 type PointModel = operations.PointModel
 
+// RequestTimeout bounds the time that a request takes.
+const RequestTimeout = needs.RequestTimeout
+
 // Message is an answer of Engine.Do that is a message, with its headers.
 type Message = operations.Message
 

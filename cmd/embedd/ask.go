@@ -1,6 +1,12 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/cmd/embedd/cli"
@@ -9,23 +15,29 @@ import (
 	"github.com/embedd/embedd/stream"
 )
 
-// askCommand is a verb that calls the endpoint of the same name of one pipeline and prints the result.
-func askCommand(e *cli.Env, endpoint, short string, say func(*report.Output, stream.Report)) *cobra.Command {
+// askCommand is a verb that calls the endpoint of the same name of one pipeline, the named one or the only one that
+// runs.
+func askCommand(e *cli.Env, endpoint, short string,
+	ask func(context.Context, *report.Output, *nats.Conn, string, []string) error) *cobra.Command {
 	cmd := &cobra.Command{Use: endpoint + " [PIPELINE]", Short: short, Args: cli.Arguments(0, 1),
 		ValidArgsFunction: cli.CompleteArguments(client.Pipelines)}
 	f := cli.FlagsOf(cmd)
 	server := client.ServerFlags(f, " of the daemon")
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		r, err := client.Ask(cmd.Context(), e, server, endpoint, names)
+		nc, err := server.Dial(cmd.Context(), e)
 		if err != nil {
 			return err
 		}
-		if out.JSON {
-			return out.Object(r)
+		defer nc.Close()
+		names, processes, err := client.Running(cmd.Context(), nc, names)
+		if err != nil {
+			return err
 		}
-		say(out, r)
-		return nil
+		if len(names) > 1 {
+			return cli.Usagef("%s: name one of the pipelines %s", endpoint, cli.Listed(names))
+		}
+		return ask(cmd.Context(), out, nc.Conn, names[0], processes[names[0]])
 	}
 	return cmd
 }
@@ -33,15 +45,35 @@ func askCommand(e *cli.Env, endpoint, short string, say func(*report.Output, str
 func retrainCommand(e *cli.Env) *cobra.Command {
 	return askCommand(e, "retrain", "ask a running daemon to fit a candidate now; the gate decides about its "+
 		"promotion as usual",
-		func(out *report.Output, r stream.Report) {
+		func(_ context.Context, out *report.Output, nc *nats.Conn, pipeline string, _ []string) error {
+			r, err := client.Ask(nc, pipeline, "retrain", stream.Request{By: requester()})
+			if err != nil {
+				return err
+			}
+			if out.JSON {
+				return out.Object(r)
+			}
 			out.Printf("%s fits a candidate from %d rows of %d classes; see `embedd status` for the result\n",
 				r.Pipeline, r.Learning.Rows, r.Learning.Classes)
+			return nil
 		})
 }
 
 func resumeCommand(e *cli.Env) *cobra.Command {
-	return askCommand(e, "resume", "resume a pipeline that limits.bad has halted", func(out *report.Output,
-		r stream.Report) {
-		out.Printf("%s resumes\n", r.Pipeline)
-	})
+	return askCommand(e, "resume", "resume a pipeline that limits.bad has halted, in all daemons that run it",
+		func(ctx context.Context, out *report.Output, nc *nats.Conn, pipeline string, processes []string) error {
+			reports, silent, err := client.AskAll(ctx, nc, pipeline, "resume", stream.Request{By: requester()}, processes)
+			if len(silent) > 0 {
+				err = errors.Join(err, fmt.Errorf("%d of %d daemons of pipeline %s did not answer within %v, and may be halted "+
+					"still: %s; `embedd status %s` lists those that answer", len(silent), len(processes), pipeline, client.Timeout,
+					strings.Join(silent, ", "), pipeline))
+			}
+			if out.JSON {
+				return errors.Join(report.Objects(out, reports), err)
+			}
+			if len(reports) > 0 {
+				out.Printf("%s resumes in %d of %d daemons\n", pipeline, len(reports), len(processes))
+			}
+			return err
+		})
 }

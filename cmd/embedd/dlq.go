@@ -19,7 +19,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/client"
 	"github.com/embedd/embedd/cmd/embedd/files"
 	"github.com/embedd/embedd/cmd/embedd/report"
-	"github.com/embedd/embedd/stream/admin"
+	"github.com/embedd/embedd/stream/dlq"
 )
 
 func dlqCommand(e *cli.Env) *cobra.Command {
@@ -60,8 +60,8 @@ func letterFlagsOf(f *cli.Flags, many bool) *letterFlags {
 
 // of returns the selection of the flags, for one pipeline unless its name is empty. The subject is that of --subject,
 // else that of the configuration, else the default.
-func (l *letterFlags) of(pipeline string, bodies bool) (admin.DeadLetters, error) {
-	d := admin.DeadLetters{Subject: *l.subject, Codes: *l.codes, Since: l.since, Until: l.until, Bodies: bodies}
+func (l *letterFlags) of(pipeline string, bodies bool) (dlq.DeadLetters, error) {
+	d := dlq.DeadLetters{Subject: *l.subject, Codes: *l.codes, Since: l.since, Until: l.until, Bodies: bodies}
 	if d.Subject != "" {
 		return d, nil
 	}
@@ -117,7 +117,7 @@ func dlqLsCommand(e *cli.Env) *cobra.Command {
 		const page = 500 // rows whose columns are aligned together
 		n := 0
 		var t *report.Table
-		err = letters.Read(ctx, js, func(l *admin.DeadLetter) error {
+		err = letters.Read(ctx, js, func(l *dlq.DeadLetter) error {
 			one := l.Listed()
 			if out.JSON {
 				return out.Object(one)
@@ -152,7 +152,7 @@ func dlqLsCommand(e *cli.Env) *cobra.Command {
 
 // shownLetter is what `embedd dlq show --format json` prints.
 type shownLetter struct {
-	admin.ListedLetter
+	dlq.ListedLetter
 	Headers nats.Header `json:"headers"` // of the message, without the server's and embedd's
 	File    string      `json:"file,omitempty"`
 }
@@ -222,7 +222,7 @@ func letterNumber(s string) (uint64, error) {
 	return n, nil
 }
 
-func printLetter(out *report.Output, l admin.ListedLetter, header nats.Header, body []byte, path string) error {
+func printLetter(out *report.Output, l dlq.ListedLetter, header nats.Header, body []byte, path string) error {
 	t := out.Table()
 	t.Row("error", l.Error)
 	t.Row("code", l.Code)
@@ -280,7 +280,7 @@ func dlqReplayCommand(e *cli.Env) *cobra.Command {
 			return err
 		}
 		defer done()
-		r := &replay{js: js, how: admin.Replays{To: *to, Keep: *keep, DryRun: *dry}, out: out}
+		r := &replay{js: js, how: dlq.Replays{To: *to, Keep: *keep, DryRun: *dry}, out: out}
 		letters, err := which.of(pipeline, true)
 		if err != nil {
 			return err
@@ -295,7 +295,7 @@ func dlqReplayCommand(e *cli.Env) *cobra.Command {
 			}
 		}
 		if numbers == nil {
-			if err := letters.Read(ctx, js, func(l *admin.DeadLetter) error { return r.one(ctx, l) }); err != nil {
+			if err := letters.Read(ctx, js, func(l *dlq.DeadLetter) error { return r.one(ctx, l) }); err != nil {
 				return err
 			}
 		}
@@ -322,12 +322,12 @@ func chosen(args []string) (pipeline string, numbers []uint64, err error) {
 // replay replays dead letters one after another, and reports each.
 type replay struct {
 	js           jetstream.JetStream
-	how          admin.Replays
+	how          dlq.Replays
 	out          *report.Output
 	done, failed int
 }
 
-func (r *replay) one(ctx context.Context, l *admin.DeadLetter) error {
+func (r *replay) one(ctx context.Context, l *dlq.DeadLetter) error {
 	one, failed := r.how.Do(ctx, r.js, l)
 	what := strings.TrimSuffix("replayed as "+one.As, " as ")
 	switch {

@@ -310,7 +310,7 @@ func (d *doctor) daemons(ctx context.Context, nc *nats.Conn, pipelines []stream.
 	isDenied := func(subject string) bool {
 		return permissions.IsDenied(natsx.Permission{Action: natsx.Publish, Subject: subject})
 	}
-	var found map[string]int
+	var found map[string][]string
 	mayCount := !isDenied(pingSubject)
 	if mayCount {
 		var err error
@@ -319,7 +319,7 @@ func (d *doctor) daemons(ctx context.Context, nc *nats.Conn, pipelines []stream.
 		}
 	}
 	for _, p := range pipelines {
-		if err := d.daemon(ctx, nc, p.Name, found[p.Name], mayCount, isDenied, answersHTTP); err != nil {
+		if err := d.daemon(ctx, nc, p.Name, len(found[p.Name]), mayCount, isDenied, answersHTTP); err != nil {
 			return err
 		}
 	}
@@ -347,7 +347,7 @@ func (d *doctor) daemon(ctx context.Context, nc *nats.Conn, name string, running
 		wait = statusWait
 	}
 	if running > 0 || !mayCount {
-		err := client.Gather(ctx, nc, subject, wait, func(msg *nats.Msg) bool {
+		err := client.Gather(ctx, nc, subject, nil, wait, func(msg *nats.Msg) bool {
 			if n++; d.bundle != nil {
 				d.bundle.addStatus(name, msg.Data)
 			}

@@ -91,18 +91,19 @@ func modelResetCommand(e *cli.Env) *cobra.Command {
 func compareWithDaemons(ctx context.Context, nc *connection.Conn, plan *admin.ModelReset) error {
 	name := plan.Pipeline.Name
 	found, err := client.Discover(ctx, nc.Conn)
-	if err != nil || found[name] == 0 {
+	if err != nil || len(found[name]) == 0 {
 		return nil // the next daemon has the values of the file
 	}
 	ours, n := waiting(plan.Changes), 0
 	var other *stream.Report
-	err = client.Gather(ctx, nc.Conn, stream.ServiceSubject(name, "status"), client.Timeout, func(msg *nats.Msg) bool {
+	subject := stream.ServiceSubject(name, "status")
+	err = client.Gather(ctx, nc.Conn, subject, nil, client.Timeout, func(msg *nats.Msg) bool {
 		n++
 		r, err := client.ReadReport(msg)
 		if err == nil && r.IsTrainer && waiting(r.Changes) != ours {
 			other = &r
 		}
-		return n < found[name]
+		return n < len(found[name])
 	})
 	if err != nil || other == nil {
 		return err

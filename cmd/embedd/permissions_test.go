@@ -19,6 +19,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	carrier "github.com/embedd/embedd/internal/link"
 	"github.com/embedd/embedd/stream/admin"
+	"github.com/embedd/embedd/stream/dlq"
 )
 
 // denials collects the permission errors of a server.
@@ -228,7 +229,7 @@ pipelines:
 						as("operator", 0, "model", verb, "a")
 					}
 					as("viewer", 0, "dlq", "ls", "--subject", "dead.late")
-					var letter admin.ListedLetter
+					var letter dlq.ListedLetter
 					if err := json.Unmarshal([]byte(as("viewer", 0, "dlq", "ls", "a", "--format", "json")), &letter); err != nil {
 						t.Fatal(err)
 					}

@@ -45,9 +45,9 @@ func reloadCommand(e *cli.Env) *cobra.Command {
 		}
 		var failed error
 		var answers []stream.Reloaded
-		count := 0
+		count, running := 0, len(instances[names[0]])
 		subject := stream.ServiceSubject(names[0], "reload")
-		err = client.Gather(ctx, nc.Conn, subject, reloadTimeout, func(msg *nats.Msg) bool {
+		err = client.Gather(ctx, nc.Conn, subject, nil, reloadTimeout, func(msg *nats.Msg) bool {
 			count++
 			r, err := readReloaded(msg)
 			if err != nil {
@@ -55,10 +55,11 @@ func reloadCommand(e *cli.Env) *cobra.Command {
 			} else {
 				answers = append(answers, r)
 			}
-			return count < instances[names[0]]
+			return count < running
 		})
-		if err == nil && count == 0 {
-			err = fmt.Errorf("no daemon of pipeline %s answers", names[0])
+		if err == nil && count < running {
+			err = fmt.Errorf("%d of %d daemons of pipeline %s did not answer within %v; look at their logs", running-count,
+				running, names[0], reloadTimeout)
 		}
 		return errors.Join(printReloaded(out, answers), failed, err)
 	}

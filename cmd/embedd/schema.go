@@ -116,17 +116,17 @@ func schemaShowCommand(e *cli.Env) *cobra.Command {
 // runningCount is the count of the trainer, or of any daemon that runs the pipeline; nil if none answers.
 func runningCount(ctx context.Context, nc *connection.Conn, name string) (count *stream.SchemaCount) {
 	found, err := client.Discover(ctx, nc.Conn)
-	if err != nil || found[name] == 0 {
+	if err != nil || len(found[name]) == 0 {
 		return nil
 	}
 	n := 0
-	_ = client.Gather(ctx, nc.Conn, stream.ServiceSubject(name, "status"), client.Timeout, func(msg *nats.Msg) bool {
+	_ = client.Gather(ctx, nc.Conn, stream.ServiceSubject(name, "status"), nil, client.Timeout, func(msg *nats.Msg) bool {
 		n++
 		r, err := client.ReadReport(msg)
 		if err == nil && r.Schema.Counting != nil && (count == nil || r.IsTrainer) {
 			count = r.Schema.Counting
 		}
-		return n < found[name]
+		return n < len(found[name])
 	})
 	return count
 }

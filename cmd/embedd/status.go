@@ -35,9 +35,10 @@ func statusCommand(e *cli.Env) *cobra.Command {
 		}
 		var reports []stream.Report
 		for _, name := range names {
-			want := len(reports) + instances[name]
+			want := len(reports) + len(instances[name])
 			var failed error
-			err := client.Gather(ctx, nc.Conn, stream.ServiceSubject(name, "status"), client.Timeout, func(msg *nats.Msg) bool {
+			subject := stream.ServiceSubject(name, "status")
+			err := client.Gather(ctx, nc.Conn, subject, nil, client.Timeout, func(msg *nats.Msg) bool {
 				r, err := client.ReadReport(msg)
 				if err != nil {
 					failed = fmt.Errorf("pipeline %s: %w", name, err)

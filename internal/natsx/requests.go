@@ -81,6 +81,21 @@ func FindStream(ctx context.Context, js jetstream.JetStream, name string) (jetst
 	return s, err
 }
 
+// StreamsOf lists the streams that take a subject or a part of it.
+func StreamsOf(ctx context.Context, js jetstream.JetStream, subject string) (out []jetstream.Stream, err error) {
+	names := js.StreamNames(ctx, jetstream.WithStreamListSubject(subject))
+	for name := range names.Name() {
+		s, err := FindStream(ctx, js, name)
+		if err != nil {
+			return nil, ExplainAPIError(err)
+		}
+		if s != nil {
+			out = append(out, s)
+		}
+	}
+	return out, ExplainAPIError(names.Err())
+}
+
 // LastMessage returns the last message of a subject, nil if there is none.
 func LastMessage(ctx context.Context, s jetstream.Stream, subject string) (*jetstream.RawStreamMsg, error) {
 	m, err := s.GetLastMsgForSubject(ctx, subject)

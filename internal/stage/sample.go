@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/embedd/embedd/internal/stage/window"
 	"github.com/embedd/embedd/model"
@@ -16,7 +17,9 @@ type Sample struct {
 	Rows    int           // in the window
 	Limit   int           // most rows of a class
 	Classes []SampleClass // most rows first
-	Class   []int         // of each sampled row: an index of Classes
+	// Oldest and Newest are the times of the oldest and the newest row of the window; zero without rows
+	Oldest, Newest time.Time
+	Class          []int // of each sampled row: an index of Classes
 	// Outputs are row-major, for each model that was given; nil for a model of other features.
 	Outputs [][]float32
 }
@@ -25,7 +28,11 @@ type Sample struct {
 type SampleClass struct {
 	Name          string
 	Rows, Sampled int
+	Ages          [AgeSteps]int // rows in each of as many equal parts of the time from Oldest to Newest
 }
+
+// AgeSteps is the number of parts into which the time of a window is divided.
+const AgeSteps = 12
 
 // sampleRequest is passed to the worker, which alone reads the window.
 type sampleRequest struct {
@@ -102,6 +109,7 @@ func chooseRows(w *window.Window, limit int) (s *Sample, rows []*window.Row) {
 	if len(s.Classes) > 0 {
 		s.Limit = max(1, limit/len(s.Classes))
 	}
+	s.countAges(members)
 	for i := range s.Classes {
 		all := members[s.Classes[i].Name]
 		n := min(len(all), s.Limit, limit-len(rows))
@@ -111,6 +119,26 @@ func chooseRows(w *window.Window, limit int) (s *Sample, rows []*window.Row) {
 		}
 	}
 	return s, rows
+}
+
+// countAges counts the rows of each class by their time.
+func (s *Sample) countAges(members map[string][]*window.Row) {
+	oldest, newest := int64(math.MaxInt64), int64(math.MinInt64)
+	for _, rows := range members {
+		for _, r := range rows {
+			oldest, newest = min(oldest, r.Time), max(newest, r.Time)
+		}
+	}
+	if newest < oldest {
+		return
+	}
+	s.Oldest, s.Newest = time.Unix(0, oldest).UTC(), time.Unix(0, newest).UTC()
+	step := float64(newest-oldest)/AgeSteps + 1 // of a window of one time the first part has all
+	for i := range s.Classes {
+		for _, r := range members[s.Classes[i].Name] {
+			s.Classes[i].Ages[int(float64(r.Time-oldest)/step)]++
+		}
+	}
 }
 
 // chunk is how many rows are projected at a time, so that their features are copied once.

@@ -2,7 +2,9 @@ package stage
 
 import (
 	"errors"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/embedd/embedd/internal/stage/window"
 	"github.com/embedd/embedd/plugin/spec"
@@ -18,13 +20,15 @@ func TestChooseRows(t *testing.T) {
 		if i%20 == 0 {
 			label = "seldom"
 		}
-		w.Add(window.Row{Position: window.Position{Seq: uint64(i + 1)}, Label: label, X: []float64{float64(i)}})
+		w.Add(window.Row{Position: window.Position{Seq: uint64(i + 1)},
+			Time: int64(i/300) * int64(time.Hour), Label: label, X: []float64{float64(i)}})
 	}
 	s, rows := chooseRows(w, 100)
 	if s.Rows != 600 || s.Limit != 50 || len(rows) != 80 || len(s.Class) != 80 {
 		t.Fatalf("%d rows of %d, at most %d a class", len(rows), s.Rows, s.Limit)
 	}
-	if want := []SampleClass{{"often", 570, 50}, {"seldom", 30, 30}}; s.Classes[0] != want[0] || s.Classes[1] != want[1] {
+	want := []SampleClass{{"often", 570, 50, [12]int{0: 285, 11: 285}}, {"seldom", 30, 30, [12]int{0: 15, 11: 15}}}
+	if !slices.Equal(s.Classes, want) || s.Newest.Sub(s.Oldest) != time.Hour {
 		t.Errorf("classes %+v, want %+v", s.Classes, want)
 	}
 	seen := map[*window.Row]bool{}

@@ -289,26 +289,11 @@ func (p *planner) streamsOf(ctx context.Context, subject string) (out []*jetstre
 	if p.js == nil {
 		return nil, nil
 	}
-	streams, err := streamsOf(ctx, p.js, subject)
+	streams, err := natsx.StreamsOf(ctx, p.js, subject)
 	for _, s := range streams {
 		out = append(out, &s.CachedInfo().Config)
 	}
 	return out, err
-}
-
-// streamsOf lists the streams that take a subject or a part of it.
-func streamsOf(ctx context.Context, js jetstream.JetStream, subject string) (out []jetstream.Stream, err error) {
-	names := js.StreamNames(ctx, jetstream.WithStreamListSubject(subject))
-	for name := range names.Name() {
-		s, err := natsx.FindStream(ctx, js, name)
-		if err != nil {
-			return nil, natsx.ExplainAPIError(err)
-		}
-		if s != nil {
-			out = append(out, s)
-		}
-	}
-	return out, natsx.ExplainAPIError(names.Err())
 }
 
 const (

@@ -334,6 +334,18 @@ func (r *Registry) Unpin(ctx context.Context, q Request) (*Pointer, error) {
 	})
 }
 
+// Record records what an operator requested, if any version is stored.
+func (r *Registry) Record(ctx context.Context, what, by string) error {
+	if p, _, err := r.pointers.read(ctx); err != nil || len(p.Versions) == 0 {
+		return err
+	}
+	_, err := r.pointers.update(ctx, func(p *Pointer) error {
+		p.turn(r.options.Clock(), what, "", by)
+		return nil
+	})
+	return err
+}
+
 // Rollback makes an earlier version the live one, from which training continues; without a version it is the one
 // before the live one.
 func (r *Registry) Rollback(ctx context.Context, q Request) (*Pointer, error) {

@@ -14,10 +14,11 @@ type Request struct {
 	By   string // who requests it, and from where, for the record
 }
 
-// Turn is a change of the live version, or of its pin.
+// Turn is a change of the live version, or of its pin, or what an operator requested otherwise.
 type Turn struct {
 	Time time.Time `json:"time"`
-	// What is promote, pin, unpin, rollback, reset, retire, or repair: a stored pointer or model was damaged.
+	// What is promote, pin, unpin, rollback, reset, retire, or repair: a stored pointer or model was damaged. Of requests
+	// that do not change the live version it is retrain, resume or replay.
 	What string `json:"what"`
 	Live string `json:"live,omitempty"` // afterwards
 	Was  string `json:"was,omitempty"`  // before; "" if the live version did not change

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,19 +25,20 @@ const Timeout = 5 * time.Second
 // discoveryTimeout is how long daemons have to answer a ping.
 const discoveryTimeout = 500 * time.Millisecond
 
-// Discover finds the pipelines that run on the server, and how many processes run each, by their NATS services.
-func Discover(ctx context.Context, nc *nats.Conn) (map[string]int, error) {
+// Discover finds the pipelines that run on the server, and the processes that run each, by their NATS services. The
+// identity of a process is in its reports too.
+func Discover(ctx context.Context, nc *nats.Conn) (map[string][]string, error) {
 	subject, err := micro.ControlSubject(micro.PingVerb, "", "")
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]int{}
-	err = Gather(ctx, nc, subject, discoveryTimeout, func(msg *nats.Msg) bool {
+	found := map[string][]string{}
+	err = Gather(ctx, nc, subject, nil, discoveryTimeout, func(msg *nats.Msg) bool {
 		var p micro.Ping
 		if json.Unmarshal(msg.Data, &p) == nil {
 			name := p.Metadata[stream.ServicePipeline]
 			if name != "" && p.Name == stream.ServiceName(name) {
-				found[name]++
+				found[name] = append(found[name], p.ID)
 			}
 		}
 		return true
@@ -46,14 +48,15 @@ func Discover(ctx context.Context, nc *nats.Conn) (map[string]int, error) {
 
 // Gather sends a request to all subscribers and passes their answers to take, until take returns false or the time is
 // over.
-func Gather(ctx context.Context, nc *nats.Conn, subject string, wait time.Duration, take func(*nats.Msg) bool) error {
+func Gather(ctx context.Context, nc *nats.Conn, subject string, data []byte, wait time.Duration,
+	take func(*nats.Msg) bool) error {
 	inbox := nc.NewInbox()
 	sub, err := nc.SubscribeSync(inbox)
 	if err != nil {
 		return err
 	}
 	defer sub.Unsubscribe()
-	if err := nc.PublishRequest(subject, inbox, nil); err != nil {
+	if err := nc.PublishRequest(subject, inbox, data); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
@@ -72,16 +75,15 @@ func Gather(ctx context.Context, nc *nats.Conn, subject string, wait time.Durati
 	}
 }
 
-// Running returns the pipelines to ask, which are the named ones or else all that run, and the number of processes of
-// each.
-func Running(ctx context.Context, nc *connection.Conn, names []string) ([]string, map[string]int, error) {
+// Running returns the pipelines to ask, which are the named ones or else all that run, and the processes of each.
+func Running(ctx context.Context, nc *connection.Conn, names []string) ([]string, map[string][]string, error) {
 	found, err := Discover(ctx, nc.Conn)
 	if err != nil {
 		return nil, nil, err
 	}
 	all := slices.Sorted(maps.Keys(found))
 	for _, name := range names {
-		if found[name] == 0 {
+		if len(found[name]) == 0 {
 			there := "no daemon answers there"
 			if len(all) > 0 {
 				there = "running there: " + strings.Join(all, ", ")
@@ -100,32 +102,46 @@ func Running(ctx context.Context, nc *connection.Conn, names []string) ([]string
 	return all, found, nil
 }
 
-// Ask sends a request to one pipeline, the named one or the only one that runs, and returns its report.
-func Ask(ctx context.Context, e *cli.Env, server *Server, endpoint string, names []string) (r stream.Report,
-	err error) {
-	nc, err := server.Dial(ctx, e)
+// Ask sends a request to the process of a pipeline that answers it, and returns its report.
+func Ask(nc *nats.Conn, pipeline, endpoint string, q stream.Request) (r stream.Report, err error) {
+	data, err := json.Marshal(q)
 	if err != nil {
 		return r, err
 	}
-	defer nc.Close()
-	names, _, err = Running(ctx, nc, names)
-	if err != nil {
-		return r, err
-	}
-	if len(names) > 1 {
-		return r, cli.Usagef("%s: name one of the pipelines %s", endpoint, cli.Listed(names))
-	}
-	msg, err := nc.Request(stream.ServiceSubject(names[0], endpoint), nil, Timeout)
+	msg, err := nc.Request(stream.ServiceSubject(pipeline, endpoint), data, Timeout)
 	if errors.Is(err, nats.ErrTimeout) {
-		return r, fmt.Errorf("pipeline %s does not answer within %v", names[0], Timeout)
+		return r, fmt.Errorf("pipeline %s does not answer within %v", pipeline, Timeout)
 	}
 	if err != nil {
-		return r, fmt.Errorf("asking pipeline %s: %w", names[0], err)
+		return r, fmt.Errorf("asking pipeline %s: %w", pipeline, err)
 	}
 	if r, err = ReadReport(msg); err != nil {
-		return r, fmt.Errorf("pipeline %s: %w", names[0], err)
+		return r, fmt.Errorf("pipeline %s: %w", pipeline, err)
 	}
 	return r, nil
+}
+
+// AskAll sends a request to all processes of a pipeline. It returns the reports of those that answered, and the
+// identities of those that did not.
+func AskAll(ctx context.Context, nc *nats.Conn, pipeline, endpoint string, q stream.Request, processes []string) (
+	reports []stream.Report, silent []string, err error) {
+	data, err := json.Marshal(q)
+	if err != nil {
+		return nil, nil, err
+	}
+	silent = slices.Clone(processes)
+	var failed error
+	err = Gather(ctx, nc, stream.ServiceSubject(pipeline, endpoint), data, Timeout, func(msg *nats.Msg) bool {
+		r, err := ReadReport(msg)
+		if err != nil {
+			failed = fmt.Errorf("pipeline %s: %w", pipeline, err)
+			return false
+		}
+		reports = append(reports, r)
+		silent = slices.DeleteFunc(silent, func(id string) bool { return id == r.Instance })
+		return len(silent) > 0
+	})
+	return reports, silent, cmp.Or(failed, err)
 }
 
 // ReadReport decodes the answer of a pipeline. Its error may be the one that the pipeline returned.

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"log/slog"
 	"net/http"
 	"strings"
 
@@ -20,9 +19,7 @@ type Options struct {
 	Engine  func() *stream.Engine   // nil until the pipelines are being opened
 	Conn    func() *connection.Conn // nil until there is one
 	Trouble func() string           // what is wrong with the connection, "" for nothing
-	Dead    map[string]string       // subjects of dead letters, by pipeline
 	Version string
-	Log     *slog.Logger
 }
 
 // Console is shared by the listeners of a process.

@@ -41,6 +41,7 @@ type feed struct {
 	last    uint64 // number of the newest event; they count from 1
 	clients int
 	status  []stream.Status // of the last tick
+	courses map[string]*course
 	now     overview
 	encoded map[string][]byte // of the tick, by pipeline; "" is the overview
 	changed chan struct{}     // closed with each tick
@@ -59,7 +60,14 @@ func (c *Console) Observe(status []stream.Status) {
 	for i := range f.status {
 		before[f.status[i].Pipeline] = &f.status[i]
 	}
+	courses := map[string]*course{}
 	for i := range status {
+		c := f.courses[status[i].Pipeline]
+		if c == nil {
+			c = &course{}
+		}
+		c.follow(&status[i], now)
+		courses[status[i].Pipeline] = c
 		if b := before[status[i].Pipeline]; b != nil {
 			for _, one := range eventsBetween(b, &status[i]) {
 				one.Time, one.Pipeline = now.UTC(), status[i].Pipeline
@@ -67,9 +75,9 @@ func (c *Console) Observe(status []stream.Status) {
 			}
 		}
 	}
-	f.status, f.encoded = status, nil
+	f.status, f.courses, f.encoded = status, courses, nil
 	if f.clients > 0 {
-		f.now, f.encoded = overviewOf(status, trouble, now), map[string][]byte{}
+		f.now, f.encoded = overviewOf(status, courses, trouble, now), map[string][]byte{}
 	}
 	close(f.changed)
 	f.changed = make(chan struct{})
@@ -131,6 +139,13 @@ func (f *feed) leave(isSlow bool) {
 	}
 }
 
+// overview is the state of all pipelines now.
+func (f *feed) overview(status []stream.Status, trouble string) overview {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return overviewOf(status, f.courses, trouble, time.Now())
+}
+
 // Clients are the connected clients of the event stream, and those that were disconnected because they did not read.
 func (c *Console) Clients() (connected, dropped int) {
 	c.feed.mu.Lock()
@@ -145,13 +160,14 @@ type reader struct {
 	next     uint64 // number of the next event
 }
 
-// newReader continues after the id of the last event that a client has, or with the next event.
+// newReader continues after the id of the last event that a client has, or with the oldest one that is kept.
 func (f *feed) newReader(pipeline, id string) (r *reader, isGap bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	r = &reader{f, pipeline, f.last + 1}
+	r = &reader{f, pipeline, max(f.last, ringSize) - ringSize + 1}
 	process, number, _ := strings.Cut(id, "-")
 	if n, err := strconv.ParseUint(number, 10, 64); id != "" && (err != nil || process != f.process || n > f.last) {
+		r.next = f.last + 1
 		return r, true
 	} else if id != "" {
 		r.next = n + 1
@@ -174,7 +190,7 @@ func (r *reader) read(trouble func() string) (text []byte, more <-chan struct{})
 		text = fmt.Appendf(text, "event: event\nid: %s-%d\ndata: %s\n\n", f.process, r.next, f.ring[r.next%ringSize])
 	}
 	if f.encoded == nil { // the first client since the last tick
-		f.now, f.encoded = overviewOf(f.status, problem, time.Now()), map[string][]byte{}
+		f.now, f.encoded = overviewOf(f.status, f.courses, problem, time.Now()), map[string][]byte{}
 	}
 	text = fmt.Appendf(text, "event: state\ndata: %s\n\n", f.encode("", f.now))
 	for i := range f.status {

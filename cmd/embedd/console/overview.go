@@ -17,6 +17,8 @@ type overview struct {
 type summary struct {
 	Pipeline   string              `json:"pipeline"`
 	State      stream.State        `json:"state"`
+	Since      time.Time           `json:"since"`             // of the state
+	Stalled    bool                `json:"stalled,omitempty"` // input waits, it is ready, and none is answered
 	Ready      bool                `json:"ready"`
 	Reason     string              `json:"reason,omitempty"`
 	IsTrainer  bool                `json:"is_trainer"`
@@ -31,11 +33,38 @@ type summary struct {
 	Conditions []stream.Condition  `json:"conditions,omitempty"`
 }
 
-func overviewOf(status []stream.Status, trouble string, now time.Time) overview {
+// stalledAfter is how long input waits without an answer in a pipeline that is stalled.
+const stalledAfter = 15 * time.Second
+
+// course is what the states of a pipeline have been.
+type course struct {
+	state    stream.State
+	since    time.Time // of the state
+	messages float64
+	moved    time.Time // when a message was answered, or none waited
+}
+
+// follow adds a state to what is known.
+func (c *course) follow(s *stream.Status, now time.Time) {
+	if c.since.IsZero() || c.state != s.State {
+		c.state, c.since = s.State, now.UTC()
+	}
+	if c.moved.IsZero() || c.messages != s.Messages || !s.LagKnown || s.Lag == 0 {
+		c.messages, c.moved = s.Messages, now
+	}
+}
+
+func overviewOf(status []stream.Status, courses map[string]*course, trouble string, now time.Time) overview {
 	out := overview{Time: now.UTC(), Connection: trouble, Pipelines: []summary{}}
-	for _, s := range status {
-		r := s.Report()
+	for i := range status {
+		s, r := &status[i], status[i].Report()
+		c := courses[r.Pipeline]
+		if c == nil {
+			c = &course{}
+			c.follow(s, now)
+		}
 		out.Pipelines = append(out.Pipelines, summary{Pipeline: r.Pipeline, State: r.State, Ready: r.Ready, Reason: r.Reason,
+			Since: c.since, Stalled: r.Ready && now.Sub(c.moved) > stalledAfter,
 			IsTrainer: r.IsTrainer, Fixed: s.FixedModel, Lag: r.Lag, Model: r.Model, Rows: r.Learning.Rows,
 			Needed: r.Learning.Needed, Accuracy: r.Learning.Accuracy, Messages: r.Messages, DeadRows: r.DeadRows,
 			Conditions: r.Conditions})

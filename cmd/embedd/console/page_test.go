@@ -67,10 +67,10 @@ curl -N http://127.0.0.1:8474/api/v1/events?pipeline=digits
 
 Routes marked *operates* change something. They need ~http.operate~, which is on by default on loopback only, and beyond
 loopback a token or users. ~live~ is the version that the operator saw as the live one: if another one is live, the
-answer is 409 with the difference, and nothing changes. Each request is logged; pin, unpin and rollback are kept with
-the models (~turns~): what, when, by whom and from where. The daemon does what its own NATS account may do.
-What it may not, for example publish to the input for a replay, is 403 ~denied~, or an error of that dead letter, and
-names the permission.
+answer is 409 with the difference, and nothing changes. Each request is logged, and kept with the models (~turns~):
+what, when, by whom and from where. ~resume~ reaches all replicas, and ~retrain~ the trainer. The daemon does what its
+own NATS account may do. What it may not, for example publish to the input for a replay, is 403 ~denied~, or an error of
+that dead letter, and names the permission.
 
 ## Access
 
@@ -90,14 +90,14 @@ credentials. A request that changes something and comes from a page of another s
 | ~event~, with an id | ~{"time","pipeline","kind","text"}~; kinds: ~state~, ~model~, ~fit~, ~drift~, ~dead_letters~ |
 | ~gap~ | ~{"missed":12}~: events that the daemon no longer has; null if it has restarted |
 
-A client that connects again with ~Last-Event-ID~ gets the events since then, of the newest 256. Up to ~http.clients~
-streams are open; further ones are 503. A client that does not read for ten seconds is disconnected, and counted in
-~embedd_console_disconnects_total~; the daemon does not wait for it.
+A client gets the newest 256 events at first; one that connects again with ~Last-Event-ID~ those since then. Up to
+~http.clients~ streams are open; further ones are 503. A client that does not read for ten seconds is disconnected, and
+counted in ~embedd_console_disconnects_total~; the daemon does not wait for it.
 
 ## Errors
 
 An error is ~{"code","error"}~. The codes are those of [requests over NATS](service.md#errors), of [messages](wire.md),
-and ~unauthorized~ (401), ~denied~, ~not_allowed~, ~cross_origin~ (403), ~not_found~ (404), ~starting~, ~clients~ (503).
+and ~unauthorized~ (401), ~not_allowed~, ~cross_origin~ (403), ~not_found~ (404), ~starting~, ~clients~ (503).
 `)
 	return []byte(strings.ReplaceAll(b.String(), "~", "`"))
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,13 +59,15 @@ var routes = []route{
 		About: "a model, as `embedd model show --format json`; `live` is the live version"},
 	{Method: "GET", Path: "pipelines/{pipeline}/models/{version}/conversion", do: ask("model conversion"),
 		About: "the map from the outputs of the epoch before"},
-	{Method: "GET", Path: "pipelines/{pipeline}/dead-letters", do: (*server).letters,
+	{Method: "GET", Path: "pipelines/{pipeline}/dead-letters", do: ask("dlq ls"),
 		About: "the newest hundred dead letters among the newest thousand messages of their stream, as `embedd dlq " +
 			"ls --format json`, without their bodies: `{\"dead_letters\":[...]}`"},
 	{Method: "POST", Path: "pipelines/{pipeline}/retrain", Request: `{"live"}`, operates: true, do: ask("retrain"),
 		About: "has the trainer fit a candidate; the status"},
-	{Method: "POST", Path: "pipelines/{pipeline}/resume", operates: true, do: ask("resume"),
-		About: "resumes this replica of a pipeline that `limits.bad` has halted; the status"},
+	{Method: "POST", Path: "pipelines/{pipeline}/resume", operates: true,
+		do: (*server).resume,
+		About: "resumes a pipeline that `limits.bad` has halted, in all replicas: the status of each that answered, and " +
+			"the identities of the others: `{\"replicas\":[...],\"silent\":[...]}`"},
 	{Method: "POST", Path: "pipelines/{pipeline}/pin", Request: `{"version","live"}`, operates: true, do: ask("model pin"),
 		About: "makes a version live and keeps it; default: the live version. The answer of pin, unpin and rollback is " +
 			"`{\"pipeline\",\"live\",\"previous\",\"pinned\"}`"},
@@ -89,8 +92,20 @@ func ask(endpoint string) func(*server, http.ResponseWriter, *request) (any, err
 		if in := r.PathValue("version"); in != "" && in != "live" {
 			version = in
 		}
-		return s.do(r, endpoint, stream.Request{Version: version, Live: r.body.Live, By: r.by()})
+		return s.do(r, endpoint, stream.Request{Version: version, Live: r.body.Live, Numbers: r.body.Numbers, By: r.by()})
 	}
+}
+
+// answerTimeout is how long the answer of a request to replay dead letters may take to be sent.
+const answerTimeout = 10 * time.Second
+
+// replay may take longer than other answers.
+func (s *server) replay(w http.ResponseWriter, r *request) (any, error) {
+	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(stream.RequestTimeout +
+		answerTimeout)); err != nil {
+		return nil, err
+	}
+	return ask("dlq replay")(s, w, r)
 }
 
 func (s *server) do(r *request, endpoint string, q stream.Request) (any, error) {
@@ -144,7 +159,7 @@ func (s *server) pipelines(http.ResponseWriter, *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return overviewOf(e.Status(), s.options.Trouble(), time.Now()), nil
+	return s.feed.overview(e.Status(), s.options.Trouble()), nil
 }
 
 // replicasTimeout is how long replicas have to answer.
@@ -158,7 +173,8 @@ func (s *server) replicas(_ http.ResponseWriter, r *request) (any, error) {
 	}
 	reports := []any{own}
 	instance := own.(stream.Report).Instance
-	err = client.Gather(r.Context(), s.options.Conn().Conn, stream.ServiceSubject(r.pipeline(), "status"), replicasTimeout,
+	err = client.Gather(r.Context(), s.options.Conn().Conn, stream.ServiceSubject(r.pipeline(), "status"), nil,
+		replicasTimeout,
 		func(msg *nats.Msg) bool {
 			if other, err := client.ReadReport(msg); err == nil && other.Instance != instance {
 				reports = append(reports, other)
@@ -166,6 +182,32 @@ func (s *server) replicas(_ http.ResponseWriter, r *request) (any, error) {
 			return len(reports) < maxReplicas
 		})
 	return map[string]any{"replicas": reports}, err
+}
+
+// resume resumes all replicas: any of them may be the halted one.
+func (s *server) resume(_ http.ResponseWriter, r *request) (any, error) {
+	q := stream.Request{By: r.by()}
+	own, err := s.do(r, "status", stream.Request{})
+	if err != nil {
+		return nil, err
+	}
+	nc, instance := s.options.Conn().Conn, own.(stream.Report).Instance
+	found, err := client.Discover(r.Context(), nc)
+	if err != nil {
+		return nil, err
+	}
+	reports, silent, err := client.AskAll(r.Context(), nc, r.pipeline(), "resume", q, found[r.pipeline()])
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(reports, func(one stream.Report) bool { return one.Instance == instance }) {
+		if own, err = s.do(r, "resume", q); err != nil { // its service does not work
+			return nil, err
+		}
+		reports = append(reports, own.(stream.Report))
+		silent = slices.DeleteFunc(silent, func(id string) bool { return id == instance })
+	}
+	return map[string]any{"replicas": reports, "silent": append([]string{}, silent...)}, nil
 }
 
 // maxReplicas bounds the replicas that are listed.

@@ -10,7 +10,6 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/strictjson"
 	"github.com/embedd/embedd/stream"
-	"github.com/embedd/embedd/stream/admin"
 )
 
 // maxBody bounds the body of a request that is no message.
@@ -125,12 +124,10 @@ func (s *server) answer(w http.ResponseWriter, answer any) {
 // codeOf is the code of an error.
 func codeOf(err error) string {
 	switch {
-	case errors.Is(err, stream.ErrNoPipeline), errors.Is(err, admin.ErrNoDeadLetter):
+	case errors.Is(err, stream.ErrNoPipeline):
 		return "not_found"
 	case errors.Is(err, errNotOpen):
 		return "starting"
-	case errors.Is(err, stream.ErrDenied):
-		return "denied"
 	}
 	return stream.ErrorCode(err)
 }
@@ -140,9 +137,9 @@ func statusOf(code string) int {
 	switch code {
 	case stream.CodeBadRequest:
 		return http.StatusBadRequest
-	case "not_found", stream.CodeNoModel, stream.CodeNoConversion:
+	case "not_found", stream.CodeNotStored, stream.CodeNoModel, stream.CodeNoConversion:
 		return http.StatusNotFound
-	case "denied":
+	case stream.CodeDenied:
 		return http.StatusForbidden
 	case stream.CodePinned, stream.CodeNotPinned, stream.CodeFewRows, stream.CodeFixed, stream.CodeConflict:
 		return http.StatusConflict

@@ -93,8 +93,7 @@ func serveAPI(t *testing.T, h config.HTTP) *served {
 		t.Fatal(err)
 	}
 	s.console = console.New(console.Options{Engine: func() *stream.Engine { return s.engine },
-		Conn: func() *connection.Conn { return conn }, Trouble: conn.Trouble, Dead: map[string]string{"p": "dead.p"},
-		Version: "v1", Log: slog.New(slog.DiscardHandler)})
+		Conn: func() *connection.Conn { return conn }, Trouble: conn.Trouble, Version: "v1"})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = s.engine.Run(ctx) })

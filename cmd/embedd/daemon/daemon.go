@@ -85,7 +85,8 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	d.reloads.opened = opened
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	d.console = d.newConsole(pipelines)
+	d.console = console.New(console.Options{Engine: d.engine.Load, Conn: d.dialled.Load, Trouble: d.trouble,
+		Version: d.options.Build.Version})
 	collect(registry, processMetrics(d.options.Build, d.dialled.Load, d.console))
 	listen := func(h config.HTTP) (*monitor, error) {
 		return startMonitor(h, registry, probes{d.readiness, d.trouble}, d.console)
@@ -110,16 +111,6 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	d.reloads.conn = d.conn
 	d.engine.Store(engine)
 	return nil
-}
-
-// newConsole makes the console of the pipelines.
-func (d *daemon) newConsole(pipelines []stream.Pipeline) *console.Console {
-	dead := map[string]string{}
-	for _, p := range pipelines {
-		dead[p.Name] = p.Dead
-	}
-	return console.New(console.Options{Engine: d.engine.Load, Conn: d.dialled.Load, Trouble: d.trouble, Dead: dead,
-		Version: d.options.Build.Version, Log: d.log})
 }
 
 // dial connects to the configured server, or starts an embedded one and creates its streams.

@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"io"
-	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -226,8 +225,7 @@ func TestMonitorBeyondLoopback(t *testing.T) {
 // idle is the console of a process without pipelines.
 func idle() *console.Console {
 	return console.New(console.Options{Engine: func() *stream.Engine { return nil },
-		Conn: func() *connection.Conn { return nil }, Trouble: func() string { return "" },
-		Log: slog.New(slog.DiscardHandler)})
+		Conn: func() *connection.Conn { return nil }, Trouble: func() string { return "" }})
 }
 
 // selfSigned writes a certificate for this machine, and its key.

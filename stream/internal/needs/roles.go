@@ -105,6 +105,8 @@ var EndpointRoles = map[string]Role{
 	"model pin":        RoleOperator,
 	"model unpin":      RoleOperator,
 	"model rollback":   RoleOperator,
+	"dlq ls":           RoleViewer,
+	"dlq replay":       RoleOperator,
 	"history":          RoleViewer,
 	"points":           RoleViewer,
 }
@@ -115,7 +117,7 @@ const EndpointStarted = "started"
 // endpointPermissions let each role request its endpoints, and find out which daemons run.
 func endpointPermissions(pipeline string) []Permission {
 	all := []Permission{{inspection, false, []string{"$SRV.PING"}}}
-	for _, endpoint := range []string{"retrain", "history", "points"} { // a daemon asks the trainer for its console
+	for _, endpoint := range []string{"retrain", "resume", "history", "points"} { // a daemon asks others for its console
 		all = append(all, Permission{RoleDaemon, false, []string{ServiceSubject(pipeline, endpoint)}})
 	}
 	for _, endpoint := range slices.Sorted(maps.Keys(EndpointRoles)) {

@@ -8,6 +8,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/registry"
+	"github.com/embedd/embedd/stream/spec"
 )
 
 // Codes of errors, in addition to those of messages in package wire.
@@ -23,6 +24,8 @@ const (
 	CodeFixed        = "fixed"      // the pipeline has a fixed model
 	CodeConflict     = "conflict"   // another model is live than the request was made for, or went live meanwhile
 	CodeStopping     = "stopping"   // the engine is stopping
+	CodeNotStored    = "not_stored" // no stream has the pipeline's dead letters
+	CodeDenied       = "denied"     // the daemon's account lacks a permission
 	CodeNoAnswer     = "no_answer"  // the trainer, which is another replica, did not answer
 )
 
@@ -63,6 +66,8 @@ func CodeOf(err error) string {
 		return CodeFixed
 	case errors.Is(err, plugin.ErrFewRows):
 		return CodeFewRows
+	case errors.Is(err, spec.ErrDenied):
+		return CodeDenied
 	case errors.Is(err, plugin.ErrClosed), errors.Is(err, context.Canceled):
 		return CodeStopping
 	}

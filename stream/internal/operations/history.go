@@ -9,7 +9,7 @@ import (
 	"github.com/embedd/embedd/stream/spec"
 )
 
-// The history of a pipeline: a step each HistoryStep for two hours. Its memory is 720 steps of 56 bytes, 40 KB.
+// The history of a pipeline: a step each HistoryStep for two hours. Its memory is 720 steps of 64 bytes, 46 KB.
 const (
 	HistoryStep  = 10 * time.Second
 	historySteps = 720
@@ -17,7 +17,8 @@ const (
 
 // historyNames are the series of a history, in the order of step.
 var historyNames = [...]string{"lag_messages", "lag_seconds", "messages_per_second", "dead_rows_per_second", "accuracy",
-	"candidate", "evidence", "evidence_required", "last_fit_seconds", "window_rows", "alarms"}
+	"candidate", "evidence", "evidence_required", "last_fit_seconds", "window_rows", "alarms", "drift",
+	"held_out", "effective_rows"}
 
 // step is one point of each series, NaN where it is not known.
 type step struct {
@@ -41,7 +42,8 @@ func (h *History) Add(now time.Time, s *spec.Status) {
 	defer h.mu.Unlock()
 	missing := math.NaN()
 	v := []float64{missing, missing, missing, missing, s.Stage.Accuracy, s.Stage.Candidate, s.Stage.Evidence,
-		s.Stage.EvidenceRequired, s.Stage.LastFit.Seconds(), float64(s.Stage.Rows), float64(s.Stage.Alarms)}
+		s.Stage.EvidenceRequired, s.Stage.LastFit.Seconds(), float64(s.Stage.Rows), float64(s.Stage.Alarms),
+		s.Stage.Drift, s.Stage.HeldOut, s.Stage.EffectiveRows}
 	if s.LagKnown {
 		v[0], v[1] = float64(s.Lag), s.Oldest.Seconds()
 	}

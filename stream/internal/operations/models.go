@@ -85,8 +85,20 @@ func (p *Pipeline) choose(ctx context.Context, q *Request, what string,
 	return pointer.Chosen(p.Name), nil
 }
 
+// record logs what an operator requested, and keeps it with the models. It is done already, so that an error is only
+// logged.
+func (p *Pipeline) record(ctx context.Context, what string, q *Request) {
+	p.Log.Info("an operator made a request", "request", what, "by", q.By)
+	if p.Replica.Models == nil {
+		return
+	}
+	if err := p.Replica.Models.Record(ctx, what, q.By); err != nil {
+		p.Log.Warn("the request of an operator is not recorded with the models", "request", what, "error", err)
+	}
+}
+
 // retrain has the trainer fit a candidate. The other replicas do not answer.
-func (p *Pipeline) retrain(_ context.Context, q *Request) (any, error) {
+func (p *Pipeline) retrain(ctx context.Context, q *Request) (any, error) {
 	if err := p.onlyTrainer(); err != nil {
 		return nil, err
 	}
@@ -105,6 +117,6 @@ func (p *Pipeline) retrain(_ context.Context, q *Request) (any, error) {
 	if err := p.Running.Refit(); err != nil {
 		return nil, err
 	}
-	p.Log.Info("an operator requested a fit", "by", q.By)
+	p.record(ctx, "retrain", q)
 	return p.report(), nil
 }

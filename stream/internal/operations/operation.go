@@ -42,11 +42,12 @@ func New(p Pipeline) *Pipeline {
 type Request struct {
 	// Version is a version of the model; "": the default of the operation. Live is the one that the operator saw as the
 	// live one, if the request is only meant for that.
-	Version string `json:"version,omitempty"`
-	Live    string `json:"live,omitempty"`
-	Limit   int    `json:"limit,omitempty"` // of rows
-	Data    []byte `json:"-"`               // a message to transform
-	By      string `json:"by,omitempty"`    // who requests it, and from where
+	Version string   `json:"version,omitempty"`
+	Live    string   `json:"live,omitempty"`
+	Limit   int      `json:"limit,omitempty"`   // of rows
+	Numbers []uint64 `json:"numbers,omitempty"` // of dead letters
+	Data    []byte   `json:"-"`                 // a message to transform
+	By      string   `json:"by,omitempty"`      // who requests it, and from where
 }
 
 // Read reads a request that was sent as JSON. An empty one has no fields.
@@ -94,6 +95,9 @@ var All = []Operation{
 	{"model unpin", `unpin the live version: {"live":"..."}`, false, false, (*Pipeline).unpin},
 	{"model rollback", `make an earlier version live: {"version":"...","live":"..."}; default: the previous version`,
 		false, false, (*Pipeline).rollback},
+	{"dlq ls", "list the newest hundred dead letters, without their bodies", false, false, listLetters},
+	{"dlq replay", `publish dead letters to the input again: {"numbers":[...]}, at most a hundred`, false, false,
+		replay},
 	{"history", "two hours of what the console's charts show", true, false, history},
 	{"points", `rows of the window under the live and the previous model: {"limit":5000}`, true, false,
 		(*Pipeline).project},

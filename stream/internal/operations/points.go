@@ -28,9 +28,12 @@ const (
 
 // Points are the same rows of the window under the previous and the live model.
 type Points struct {
-	Pipeline string       `json:"pipeline"`
-	Time     time.Time    `json:"time"` // of the projection
-	Rows     int          `json:"rows"` // in the window
+	Pipeline string    `json:"pipeline"`
+	Time     time.Time `json:"time"` // of the projection
+	Rows     int       `json:"rows"` // in the window
+	// Oldest and Newest are the times of the oldest and the newest row of the window
+	Oldest   time.Time    `json:"oldest"`
+	Newest   time.Time    `json:"newest"`
 	PerClass int          `json:"per_class"`
 	Classes  []PointClass `json:"classes"`
 	Class    []int        `json:"class"` // of each row: an index of classes
@@ -45,6 +48,8 @@ type PointClass struct {
 	Name  string `json:"name"`
 	Rows  int    `json:"rows"`  // in the window
 	Shown int    `json:"shown"` // among the points
+	// Ages are the rows in each of twelve equal parts of the time from the window's oldest row to its newest
+	Ages [stage.AgeSteps]int `json:"ages"`
 }
 
 // PointModel is a model, and its outputs of each row. An output that is not finite is null.
@@ -142,9 +147,9 @@ func (p *Pipeline) projectNow(ctx context.Context, limit int, live *plugin.Live)
 	if err != nil {
 		return nil, err
 	}
-	out.Rows, out.PerClass = s.Rows, s.Limit
+	out.Rows, out.PerClass, out.Oldest, out.Newest = s.Rows, s.Limit, s.Oldest, s.Newest
 	for _, c := range s.Classes {
-		out.Classes = append(out.Classes, PointClass{c.Name, c.Rows, c.Sampled})
+		out.Classes = append(out.Classes, PointClass{c.Name, c.Rows, c.Sampled, c.Ages})
 	}
 	out.Class = append(out.Class, s.Class...)
 	for i, m := range []*PointModel{out.Live, out.Previous} {

@@ -21,9 +21,10 @@ func (p *Pipeline) report() spec.Report {
 	return r
 }
 
-func (p *Pipeline) resume(_ context.Context, q *Request) (any, error) {
-	p.Relay.Resume() // another replica may be the one that is halted
-	p.Log.Info("an operator resumed the pipeline", "by", q.By)
+func (p *Pipeline) resume(ctx context.Context, q *Request) (any, error) {
+	if p.Relay.Resume() { // else another replica is the one that is halted
+		p.record(ctx, "resume", q)
+	}
 	return p.report(), nil
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/embedd/embedd/arrowio/wire"
-	"github.com/embedd/embedd/stream/admin"
+	"github.com/embedd/embedd/stream/dlq"
 	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/spec"
 )
@@ -42,7 +42,7 @@ func FuzzEnclose(f *testing.F) {
 			if !l.isPublishable {
 				continue
 			}
-			whole := admin.DeadLetter{Header: a.parts[0].msg.Header, Parts: len(a.parts), Of: len(a.parts)}
+			whole := dlq.DeadLetter{Header: a.parts[0].msg.Header, Parts: len(a.parts), Of: len(a.parts)}
 			for i, o := range a.parts {
 				if o.id != "" {
 					o.msg.Header.Set(nats.MsgIdHdr, o.id)

@@ -185,6 +185,7 @@ function result(done) {
     return `${done.replayed.length - failed.length} replayed, ${failed.length} not${failed.length ? `: ${failed[0].error}` : '.'}`;
   }
   if (done.live) return `${done.live} is live${done.pinned ? ', pinned' : ''}; previously ${done.previous || 'none'}.`;
+  if (done.silent?.length) return `done in ${done.replicas.length} replicas; these did not answer, and may be halted still: ${done.silent.join(', ')}.`;
   return 'done; the events show the result.';
 }
 

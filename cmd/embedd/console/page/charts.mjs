@@ -4,14 +4,15 @@ import {h, put, number, table, time, clean} from './dom.mjs';
 /* global uPlot */
 
 const charts = [
-  {title: 'Accuracy on rows before they are learned', names: ['accuracy', 'candidate'], labels: ['live model', 'candidate'], low: 0, high: 1},
+  {title: 'Accuracy', names: ['accuracy', 'candidate', 'held_out'], low: 0, high: 1,
+    labels: ['live version, on rows before they are learned', 'candidate, likewise', 'live version, on held-out rows']},
   {title: 'Evidence for the candidate', names: ['evidence', 'evidence_required'], labels: ['evidence', 'required by its door'], log: true},
   {title: 'Lag in seconds', names: ['lag_seconds'], labels: ['age of the oldest input without an answer'], low: 0},
   {title: 'Lag in messages', names: ['lag_messages'], labels: ['inputs without an answer'], low: 0},
   {title: 'Messages a second', names: ['messages_per_second', 'dead_rows_per_second'], labels: ['answered', 'rows that became dead letters'], low: 0},
-  {title: 'Rows of the window', names: ['window_rows'], labels: ['labelled rows'], low: 0},
+  {title: 'Rows of the window', names: ['window_rows', 'effective_rows'], labels: ['labelled rows', 'independent rows that they are worth'], low: 0},
   {title: 'Seconds of the last promoted fit', names: ['last_fit_seconds'], labels: ['seconds'], low: 0},
-  {title: 'Drift alarms', names: ['alarms'], labels: ['alarms since the start'], low: 0},
+  {title: 'Drift statistic, over its limit', names: ['drift'], labels: ['largest difference of the last check'], low: 0, limit: 1, alarms: true},
 ];
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -22,7 +23,8 @@ class Chart {
     this.box = h('div', {class: 'chart', role: 'img', 'aria-label': `${spec.title}. The table below has the same numbers.`});
     this.details = h('details', {toggle: () => this.tabulate()}, h('summary', {}, `Table: ${spec.title}`));
     this.root = h('section', {class: 'panel'}, h('h3', {}, spec.title),
-      h('p', {class: 'key'}, spec.labels.map((l, i) => [h('span', {class: i ? 'b' : 'a'}, i ? '┄ ' : '━ '), `${l}  `]),
+      h('p', {class: 'key'}, spec.labels.map((l, i) => [h('span', {class: 'abc'[i]}, '━┄·'[i] + ' '), `${l}  `]),
+        spec.limit ? [h('span', {class: 'b'}, '┄ '), 'limit  '] : null, spec.alarms ? [h('span', {class: 'b'}, '│ '), 'an alarm cut the window  '] : null,
         h('span', {class: 'm'}, '│ '), 'another version went live'),
       this.box, this.details);
     new ResizeObserver(() => this.plot?.setSize({width: this.box.clientWidth, height: this.box.clientHeight})).observe(this.box);
@@ -50,41 +52,46 @@ class Chart {
       width: box.clientWidth, height: box.clientHeight, cursor: {show: false}, legend: {show: false},
       scales: {x: {range: (_, low, high) => [Math.min(low, high - 600), high]}, y: {distr: spec.log ? 3 : 1, range: spec.log ? undefined : (_, low, high) => this.range(low, high)}},
       axes: [{...axis, size: 34, values: (_, all) => all.map((t) => new Date(t * 1000).toTimeString().slice(0, 5))}, {...axis, values: (_, all) => all.map((v) => (v == null ? '' : number(v)))}],
-      series: [{}, ...spec.names.map((_, i) => ({stroke: css(i ? '--b' : '--a'), width: 2, dash: i ? [6, 4] : undefined,
+      series: [{}, ...spec.names.map((_, i) => ({stroke: css(`--${'abc'[i]}`), width: 2, dash: [undefined, [6, 4], [2, 3]][i],
         points: {show: history.time.length < 3}}))],
       hooks: {draw: [(u) => this.mark(u)]},
     }, data, box);
   }
 
   range(low, high) {
-    const bottom = this.spec.low ?? low ?? 0, top = this.spec.high ?? high ?? 1;
+    const bottom = this.spec.low ?? low ?? 0, top = this.spec.high ?? Math.max(high ?? 1, this.spec.limit ?? -Infinity);
     return top > bottom ? [bottom, this.spec.high ?? bottom + (top - bottom) * 1.1] : [bottom, bottom + 1];
   }
 
   mark(u) {
-    u.ctx.save();
-    u.ctx.strokeStyle = css('--mark');
-    u.ctx.lineWidth = devicePixelRatio;
-    for (const t of this.marks ?? []) {
-      const x = Math.round(u.valToPos(Date.parse(t.time) / 1000, 'x', true));
-      if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) continue;
+    const {left, top, width, height} = u.bbox, {limit} = this.spec, {time: times, series} = this.history;
+    const line = (colour, dash, ...points) => {
+      u.ctx.strokeStyle = css(colour);
+      u.ctx.setLineDash(dash);
       u.ctx.beginPath();
-      u.ctx.moveTo(x, u.bbox.top);
-      u.ctx.lineTo(x, u.bbox.top + u.bbox.height);
+      for (const [x, y] of points) u.ctx.lineTo(x, y);
       u.ctx.stroke();
-    }
+    };
+    const upright = (colour, seconds) => {
+      const x = Math.round(u.valToPos(seconds, 'x', true));
+      if (x >= left && x <= left + width) line(colour, [], [x, top], [x, top + height]);
+    };
+    u.ctx.save();
+    u.ctx.lineWidth = devicePixelRatio;
+    for (const t of this.marks ?? []) upright('--mark', Date.parse(t.time) / 1000);
+    if (this.spec.alarms) times.forEach((t, i) => { if (i && series.alarms[i] > series.alarms[i - 1]) upright('--b', t); });
+    if (limit) line('--b', [6, 4], ...[left, left + width].map((x) => [x, u.valToPos(limit, 'y', true)]));
     u.ctx.restore();
   }
 
   tabulate() {
     if (!this.details.open || !this.history) return;
     const {spec, history} = this;
-    const live = (t) => this.marks.filter((m) => Math.abs(Date.parse(m.time) / 1000 - t) <= history.step_seconds / 2)
-      .map((m) => clean(m.live)).join(', ');
+    const live = (t) => clean(this.marks.findLast((m) => Date.parse(m.time) / 1000 <= t)?.live ?? '-');
     put(this.details, h('summary', {}, `Table: ${spec.title}`), table(`${spec.title}, the newest first`, [
       {title: 'Time', cell: (i) => time(history.time[i] * 1000)},
       ...spec.names.map((n, k) => ({title: spec.labels[k], number: true, cell: (i) => number(history.series[n][i])})),
-      {title: 'Went live', cell: (i) => live(history.time[i])}], history.time.map((_, i) => history.time.length - 1 - i), true));
+      {title: 'Live version', cell: (i) => live(history.time[i])}], history.time.map((_, i) => history.time.length - 1 - i), true));
   }
 }
 

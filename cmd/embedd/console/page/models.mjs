@@ -45,7 +45,7 @@ export class Models {
         {title: 'Window', cell: (m) => (m.last ? `${m.first}–${m.last}` : '-')}, {title: 'Parent', cell: (m) => bdi(m.parent ?? '-')},
         {title: 'Digest', cell: (m) => clean((m.digest ?? '-').slice(0, 16))}], versions)),
       pair.length === 2 ? h('section', {class: 'panel'}, h('h3', {}, 'Compared'), compare(pair)) : null,
-      h('section', {class: 'panel'}, h('h3', {}, 'Changes of the live version'), table('The newest fifty changes, the newest first', [
+      h('section', {class: 'panel'}, h('h3', {}, 'Changes and requests'), table('The newest fifty, the newest first', [
         {title: 'Time', cell: (t) => time(t.time)}, {title: 'What', cell: (t) => t.what}, {title: 'Live afterwards', cell: (t) => bdi(t.live ?? '-')},
         {title: 'Before', cell: (t) => bdi(t.was ?? '-')}, {title: 'By', long: true, cell: (t) => bdi(t.by || 'the trainer', 120)}],
       [...data.turns].reverse(), true)),
@@ -60,7 +60,8 @@ export class Models {
 }
 
 function compare([a, b]) {
-  const keys = ['state', 'method', 'dim', 'features', 'classes', 'rows', 'score', 'epoch', 'door', 'created', 'size', 'digest'];
+  const keys = ['state', 'method', 'dim', 'features', 'classes', 'rows', 'score', 'epoch', 'door', 'why', 'first', 'last', 'parent', 'created', 'size',
+    'digest'];
   const text = (m, k) => clean(m[k] == null ? '-' : k === 'score' ? score(m[k]) : k === 'created' ? time(m[k]) : String(m[k]), 80);
   return table('Two versions', [{title: 'Of', cell: (k) => k}, {title: clean(a.version), cell: (k) => text(a, k)},
     {title: clean(b.version), cell: (k) => text(b, k)}, {title: 'Differs', cell: (k) => (text(a, k) === text(b, k) ? '' : 'differs')}], keys);
@@ -86,7 +87,7 @@ const unpin = (m) => ({title: 'Unpin', what: 'unpin', body: {live: m.version}, s
 export const retrain = (status) => ({title: 'Fit a candidate', what: 'retrain', body: {live: status.model?.version},
   says: [`The trainer fits a candidate from ${count(status.learning.rows)} rows of ${status.learning.classes} classes.`,
     'It goes live only through the doors of the gate, as any other.']});
-export const resume = () => ({title: 'Resume', what: 'resume', body: {}, says: ['The pipeline takes inputs again. If they are still bad, it halts again.']});
+export const resume = () => ({title: 'Resume', what: 'resume', body: {}, says: ['The pipeline takes inputs again, in all replicas. If they are still bad, it halts again.']});
 
 // Letters are the newest dead letters. Bodies are never requested.
 export class Letters {

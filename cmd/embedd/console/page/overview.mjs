@@ -5,19 +5,12 @@ const grave = {halted: 'bad', blocked: 'bad', waiting_for_model: 'warn', stale: 
   stopping: 'warn', learning: 'warn'};
 const signs = {bad: '✖', warn: '▲', healthy: '●'};
 const order = ['bad', 'warn', 'healthy'];
-const stalledAfter = 15000; // milliseconds in which input waits and nothing is answered
-
-// progress is since when each pipeline has input that waits, and answers nothing.
-const progress = new Map();
 
 // judge says how a pipeline is: how grave, in a word, and in a sentence.
 export function judge(p) {
-  const waits = p.lag?.messages > 0;
-  const known = progress.get(p.pipeline);
-  if (!known || known.messages !== p.messages || !waits) progress.set(p.pipeline, {messages: p.messages, since: Date.now()});
   const words = p.state.replaceAll('_', ' ');
   let reason = p.reason ?? '';
-  if (waits && p.ready && Date.now() - progress.get(p.pipeline).since > stalledAfter) {
+  if (p.stalled) {
     return {level: 'bad', word: 'stalled', reason: `${count(p.lag.messages)} inputs wait, the oldest for ${duration(p.lag.seconds)}, and none ` +
       `is answered. ${reason}`};
   }
@@ -35,7 +28,6 @@ export class Overview {
     this.go = go;
     this.cards = h('ul', {class: 'cards', 'aria-label': 'Pipelines'});
     this.head = h('h2');
-    this.since = new Map();
     this.root = h('section', {}, this.head, this.cards);
   }
 
@@ -53,14 +45,11 @@ export class Overview {
     this.key = key;
     const focused = document.activeElement?.dataset?.pipeline;
     put(this.cards, all.map((p) => {
-      const was = this.since.get(p.pipeline);
-      if (was?.word !== p.word) this.since.set(p.pipeline, {word: p.word, at: state.time});
-      const {at} = this.since.get(p.pipeline);
       const m = p.model;
       return h('li', {class: p.level}, h('p', {}, h('span', {class: 'state'}, `${signs[p.level]} ${p.word} `),
         h('a', {href: `?pipeline=${encodeURIComponent(p.pipeline)}`, 'data-pipeline': p.pipeline, 'aria-current': p.pipeline === chosen ? 'true' : null,
           click: (e) => { e.preventDefault(); this.go({pipeline: p.pipeline}); }}, bdi(p.pipeline)),
-        h('span', {class: 'soft'}, ` since ${time(at)}`)),
+        h('span', {class: 'soft'}, ` since ${time(p.since)}`)),
       p.reason ? h('p', {}, clean(p.reason)) : null,
       (p.conditions ?? []).filter((c) => !p.reason?.includes(c.reason)).map((c) => h('p', {}, clean(c.reason))),
       h('p', {class: 'soft'}, [p.fixed ? 'fixed model' : null, m ? `${m.version}, epoch ${m.epoch}${m.pinned ? ', pinned' : ''}` : 'no model',
@@ -122,7 +111,7 @@ export class Summary {
 
   note(e) {
     if (e) this.newest = [e, ...this.newest].slice(0, 50);
-    put(this.events, this.newest.length === 0 ? h('li', {class: 'soft'}, 'None since this page was opened.')
+    put(this.events, this.newest.length === 0 ? h('li', {class: 'soft'}, 'None since the daemon started.')
       : this.newest.map((one) => h('li', {}, h('span', {class: 'soft'}, `${time(one.time)} `), `${one.kind.replaceAll('_', ' ')}: `, bdi(one.text, 300))));
   }
 }

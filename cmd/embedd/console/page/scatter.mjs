@@ -1,5 +1,5 @@
 // The scatter plot: the same rows under the previous and the live model, drawn as pixels.
-import {h, put, say, bdi, clean, count, number, table} from './dom.mjs';
+import {h, put, say, bdi, clean, count, duration, number, table, time} from './dom.mjs';
 
 // Ten colours that differ for people who see colours differently, and ten shapes; other classes share grey rings.
 const light = ['#0b5c8c', '#b3530a', '#1d6b3a', '#8c2d72', '#8a6d00', '#b3201b', '#3b3bb3', '#00716b', '#6b4423', '#c2187a'];
@@ -73,6 +73,8 @@ export class Scatter {
     this.rows = h('details', {toggle: () => this.tabulate()}, h('summary', {}, 'Table of the points by class'));
     this.root = h('section', {class: 'panel'}, h('h3', {}, 'Points'), this.about, this.controls,
       h('div', {class: 'plot'}, this.canvas), this.legend, this.rows);
+    this.ages = h('section', {class: 'panel', hidden: true});
+    this.root = h('div', {}, this.root, this.ages);
     this.at = 1; // 0: the previous model, 1: the live one
     this.off = new Set();
     new ResizeObserver(() => this.render()).observe(this.canvas);
@@ -100,6 +102,7 @@ export class Scatter {
         : `Live model ${data.live.version}; there is no previous one of these features.`) +
       (n > 10 ? ` The ten largest of ${n} classes have colours; the others share grey rings.` : ''));
     this.canvas.setAttribute('aria-label', `Scatter plot of ${shown} rows of ${n} classes. The table below has the same by class.`);
+    this.compose();
     if (swapped) this.move(0, 1);
     this.render();
     this.tabulate();
@@ -204,6 +207,19 @@ export class Scatter {
     context.font = `${12 * ratio}px system-ui, "DejaVu Sans", sans-serif`;
     context.fillText(`across ${number(xs[0])} … ${number(xs[1])}`, 6 * ratio, height - 6 * ratio);
     if (data.live.outputs.length > 1) context.fillText(`up ${number(ys[0])} … ${number(ys[1])}`, 6 * ratio, 14 * ratio);
+  }
+
+  // compose shows what the window is made of: the rows of each class by their age.
+  compose() {
+    const {classes, rows, oldest, newest} = this.data, most = Math.max(...classes.flatMap((c) => c.ages));
+    const bars = (c) => h('span', {class: 'bars', role: 'img', 'aria-label': `From old to new: ${c.ages.join(', ')} rows`},
+      c.ages.map((n) => (n ? '▁▂▃▄▅▆▇█'[Math.ceil(n / most * 8) - 1] : ' ')).join(''));
+    this.ages.hidden = classes.length === 0;
+    put(this.ages, h('h3', {}, 'Window by class and age'), h('p', {class: 'soft'}, `${count(rows)} rows of ${count(classes.length)} classes, from ` +
+      `${time(oldest)} to ${time(newest)} in twelve steps of ${duration((Date.parse(newest) - Date.parse(oldest)) / 12000)}.`),
+    table('Rows of each class in each step, the oldest on the left', [{title: 'Class', cell: (c) => bdi(c.name)},
+      {title: 'Rows', number: true, cell: (c) => count(c.rows)}, {title: 'Share', number: true, cell: (c) => `${(100 * c.rows / rows).toFixed(1)} %`},
+      {title: 'By age', cell: bars}, {title: 'In the newest step', number: true, cell: (c) => count(c.ages.at(-1))}], classes, true));
   }
 
   // tabulate writes the table, if it is open.

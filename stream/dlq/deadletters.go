@@ -1,4 +1,5 @@
-package admin
+// Package dlq reads the dead letters of a stream, and replays them.
+package dlq
 
 import (
 	"cmp"
@@ -126,7 +127,7 @@ var errDone = errors.New("done")
 
 // streams returns the streams with dead letters, by name.
 func (d DeadLetters) streams(ctx context.Context, js jetstream.JetStream) (out []jetstream.Stream, err error) {
-	if out, err = streamsOf(ctx, js, d.Subject); err != nil {
+	if out, err = natsx.StreamsOf(ctx, js, d.Subject); err != nil {
 		return nil, err
 	}
 	if len(out) == 0 {

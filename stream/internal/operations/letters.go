@@ -1,0 +1,72 @@
+package operations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/stream/dlq"
+)
+
+// The bounds of dead letters: those that are listed, those that are replayed at once, and how many of the newest
+// messages of their stream are read.
+const (
+	maxLetters    = 100
+	lettersWithin = 1000
+)
+
+// listLetters answers with the newest dead letters, the newest first, without their bodies.
+func listLetters(p *Pipeline, ctx context.Context, _ *Request) (any, error) {
+	newest := []dlq.ListedLetter{}
+	err := dlq.DeadLetters{Subject: p.Dead, Within: lettersWithin}.Read(ctx, p.JS, func(l *dlq.DeadLetter) error {
+		newest = append(newest, l.Listed())
+		newest = newest[max(0, len(newest)-maxLetters):]
+		return nil
+	})
+	if err != nil {
+		return nil, notStored(err)
+	}
+	slices.Reverse(newest)
+	return map[string]any{"dead_letters": newest}, nil
+}
+
+// notStored is the error of a pipeline whose dead letters no stream has.
+func notStored(err error) error {
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return WithCode(CodeNotStored, errors.New("dead letters are not stored: no stream has their subject"))
+	}
+	return err
+}
+
+// replay replays dead letters, one after another. What was done is in the answer also if the rest fails.
+func replay(p *Pipeline, ctx context.Context, q *Request) (any, error) {
+	if n := len(q.Numbers); n == 0 || n > maxLetters {
+		return nil, WithCode(CodeBadRequest, fmt.Errorf("the request has %d numbers; want 1 to %d", n, maxLetters))
+	}
+	which := dlq.DeadLetters{Subject: p.Dead, Bodies: true}
+	out := []dlq.ReplayedLetter{}
+	for _, number := range q.Numbers {
+		l, err := which.Find(ctx, p.JS, number)
+		if errors.Is(err, dlq.ErrNoDeadLetter) { // another operator was first
+			out = append(out, dlq.ReplayedLetter{Number: number, Error: err.Error()})
+			continue
+		}
+		if err != nil && len(out) == 0 {
+			return nil, notStored(err)
+		}
+		if err != nil {
+			out = append(out, dlq.ReplayedLetter{Number: number, Kept: true, Error: err.Error()})
+			break // it would fail for the others too
+		}
+		one, err := dlq.Replays{}.Do(ctx, p.JS, l)
+		out = append(out, one)
+		if err != nil {
+			break // it would fail for the others too
+		}
+	}
+	p.record(ctx, "replay", q)
+	return map[string]any{"replayed": out}, nil
+}
