@@ -149,7 +149,7 @@ var below = map[string][]string{
 	"stream/internal/scope": {"arrowio/wire", "internal/natsx", "internal/stage", "stream/internal/health",
 		"stream/internal/needs", "stream/spec"},
 	"stream/internal/schema": {"arrowio", "internal/natsx", "stream/internal/statestore"},
-	"stream/internal/replica": {"internal/natsx", "internal/ratelog", "plugin", "stream/internal/health",
+	"stream/internal/replica": {"internal/natsx", "internal/ratelog", "model", "plugin", "stream/internal/health",
 		"stream/internal/needs", "stream/internal/scope", "stream/lease", "stream/registry", "stream/spec",
 		"arrowio", "stream/internal/configured", "stream/internal/schema", "stream/internal/statestore"},
 	"stream/internal/training": {"arrowio", "arrowio/wire", "internal/bytequeue", "internal/killpoint", "internal/natsx",

@@ -72,7 +72,7 @@ func TestService(t *testing.T) {
 	var info micro.Info
 	msg := must(c.nc.Request("$SRV.INFO."+stream.ServiceName("digits"), nil, ample))(t)
 	if err := json.Unmarshal(msg.Data, &info); err != nil || info.Metadata["pipeline"] != "digits" ||
-		len(info.Endpoints) != 12 {
+		len(info.Endpoints) != 14 {
 		t.Errorf("the service says %s: %v", msg.Data, err)
 	}
 

@@ -104,6 +104,7 @@ const (
 	CodeStopping     = operations.CodeStopping
 	CodeNoAnswer     = operations.CodeNoAnswer
 	CodeNotStored    = operations.CodeNotStored
+	CodeDamaged      = operations.CodeDamaged
 	CodeDenied       = operations.CodeDenied
 )
 

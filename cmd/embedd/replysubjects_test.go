@@ -90,8 +90,8 @@ pipelines:
 	targets = append(targets, "$KV.EMBEDD_STATE.a.training", "$KV.EMBEDD_STATE.a.attempts.x",
 		"$KV.EMBEDD_LEASES.a.standby", "reduced.a", "dead.a")
 	slices.Sort(targets)
-	own := []string{"model.rollback", "model.pin", "model.unpin", "a.retrain", "a.reload", "a.resume", "MSG.DELETE",
-		"$KV."}
+	own := []string{"model.rollback", "model.pin", "model.unpin", "a.retrain", "a.reload", "a.resume", "dlq.replay",
+		"MSG.DELETE", "$KV."}
 	for line := range strings.Lines(verb(t, 0, "setup", "--permissions", "--format", "json", "-c", config)) {
 		var p admin.Permissions
 		if err := json.Unmarshal([]byte(line), &p); err != nil {

@@ -335,7 +335,7 @@ func (r *Registry) Unpin(ctx context.Context, q Request) (*Pointer, error) {
 }
 
 // Record records what an operator requested, if any version is stored.
-func (r *Registry) Record(ctx context.Context, what, by string) error {
+func Record(ctx context.Context, r *Registry, what, by string) error {
 	if p, _, err := r.pointers.read(ctx); err != nil || len(p.Versions) == 0 {
 		return err
 	}
@@ -385,8 +385,11 @@ func (r *Registry) choose(ctx context.Context, q Request, what string, which fun
 		return nil, r.pointers.noVersion(p, name)
 	}
 	m, err := r.models.get(ctx, *v)
+	if err == nil && q.Check != nil {
+		err = q.Check(m)
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; pipeline %s has the versions %s", err, r.pipeline, p.names())
 	}
 	if live := p.Find(p.Live); live != nil && !live.Bootstrap && !live.WasReset && live.Dim != 0 && live.Dim != m.Dim() {
 		return nil, fmt.Errorf("%w: model %s has %d, and readers of the output rely on the %d of %s; choose another "+

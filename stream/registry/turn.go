@@ -3,6 +3,8 @@ package registry
 import (
 	"fmt"
 	"time"
+
+	"github.com/embedd/embedd/model"
 )
 
 // Request is an operator's request to choose the live version.
@@ -12,6 +14,8 @@ type Request struct {
 	// ErrOvertaken and changes nothing.
 	Live string
 	By   string // who requests it, and from where, for the record
+	// Check says why a model cannot go live; nil: any can.
+	Check func(*model.Model) error
 }
 
 // Turn is a change of the live version, or of its pin, or what an operator requested otherwise.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -246,7 +247,7 @@ func (s *server) events(w http.ResponseWriter, r *request) (any, error) {
 			}
 		}
 		if err != nil {
-			isSlow = r.Context().Err() == nil
+			isSlow = errors.Is(err, os.ErrDeadlineExceeded)
 			return nil, errHandled
 		}
 		text = text[:0]

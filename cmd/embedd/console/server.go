@@ -141,7 +141,8 @@ func statusOf(code string) int {
 		return http.StatusNotFound
 	case stream.CodeDenied:
 		return http.StatusForbidden
-	case stream.CodePinned, stream.CodeNotPinned, stream.CodeFewRows, stream.CodeFixed, stream.CodeConflict:
+	case stream.CodePinned, stream.CodeNotPinned, stream.CodeFewRows, stream.CodeFixed, stream.CodeConflict,
+		stream.CodeDamaged:
 		return http.StatusConflict
 	case "starting", stream.CodeStale, stream.CodeStopping, "clients":
 		return http.StatusServiceUnavailable

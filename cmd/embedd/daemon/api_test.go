@@ -3,6 +3,7 @@ package daemon
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,10 +29,12 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go/micro"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/cmd/embedd/connection"
 	"github.com/embedd/embedd/cmd/embedd/console"
@@ -38,6 +42,7 @@ import (
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
+	"github.com/embedd/embedd/stream/registry"
 )
 
 // message has n rows of two features, of two classes.
@@ -106,7 +111,7 @@ func serveAPI(t *testing.T, h config.HTTP) *served {
 	if h.Listen == "" {
 		h.Listen = "127.0.0.1:0"
 	}
-	h.Clients, h.Points = 3, 1000
+	h.Clients, h.Points = cmp.Or(h.Clients, 3), 1000
 	if s.monitor, err = startMonitor(h, prometheus.NewRegistry(), probes{func() []readiness { return nil }, conn.Trouble},
 		s.console); err != nil {
 		t.Fatal(err)
@@ -189,7 +194,7 @@ func (s *served) learn() (live, previous string) {
 
 type models struct {
 	Models []struct{ Version, State string }
-	Turns  []struct{ What, Live, Was, By string }
+	Turns  []struct{ Time, What, Live, Was, By string }
 }
 
 // TestAPI: an operator's session over HTTP.
@@ -270,8 +275,10 @@ func TestAPI(t *testing.T) {
 	s.do("POST", p+"/unpin", `{}`, &chosen)
 
 	// Two operators roll back at once: one wins, and each change is recorded once.
-	const rounds = 20
-	live, won := first, 0
+	const rounds = 100
+	live := first
+	type turn struct{ Time, By string }
+	rollbacks := map[turn]string{}
 	for range rounds {
 		next := map[string]string{first: other, other: first}[live]
 		codes := [2]int{}
@@ -286,18 +293,59 @@ func TestAPI(t *testing.T) {
 			t.Fatalf("two operators at once: %v", codes)
 		}
 		live = next
-		won++
-	}
-	var m models
-	s.do("GET", p+"/models", "", &m)
-	rollbacks := 0
-	for _, turn := range m.Turns {
-		if turn.What == "rollback" && strings.Contains(turn.By, "HTTP from 127.0.0.1") {
-			rollbacks++
+		var m models
+		s.do("GET", p+"/models", "", &m)
+		newest := m.Turns[len(m.Turns)-1]
+		if newest.What != "rollback" || newest.Live != live || !strings.Contains(newest.By, "HTTP from 127.0.0.1") {
+			t.Fatalf("a rollback is recorded as %+v", newest)
+		}
+		rollbacks[turn{newest.Time, newest.By}] = live
+		if n := len(m.Turns); n > 1 && m.Turns[n-2].Live == live {
+			t.Fatalf("a rollback is recorded twice: %+v", m.Turns[n-2:])
 		}
 	}
-	if rollbacks != rounds+1 {
-		t.Errorf("%d rollbacks are recorded of %d: %+v", rollbacks, rounds+1, m.Turns)
+	if len(rollbacks) != rounds {
+		t.Errorf("%d rollbacks are recorded of %d", len(rollbacks), rounds)
+	}
+
+	// Outputs name the version that was chosen.
+	s.send(1)
+	natstest.Await(t, "outputs of the chosen version", func() bool {
+		out, err := sure(s.server.JS.Stream(t.Context(), "in")).GetLastMsgForSubject(t.Context(), "out.x")
+		if err == nil && out.Header.Get(wire.HeaderModel) == live {
+			return true
+		}
+		s.send(1)
+		return false
+	})
+
+	// What operators request is kept with the models.
+	var resumed struct {
+		Replicas []struct{ Instance string }
+		Silent   []string
+	}
+	if code, text := s.do("POST", p+"/resume", "", &resumed); code != 200 || len(resumed.Replicas) != 1 ||
+		len(resumed.Silent) != 0 {
+		t.Errorf("resume: %d %s", code, text)
+	}
+	s.do("POST", p+"/retrain", "", nil)
+	var m models
+	s.do("GET", p+"/models", "", &m)
+	if last := m.Turns[len(m.Turns)-1]; last.What != "retrain" && m.Turns[len(m.Turns)-2].What != "retrain" {
+		t.Errorf("a request to fit is recorded as %+v", last)
+	}
+
+	// A damaged version is refused, and the others are named.
+	objects := sure(s.server.JS.ObjectStore(t.Context(), registry.Bucket))
+	damaged := map[string]string{first: other, other: first}[live]
+	info := sure(objects.GetInfo(t.Context(), damaged))
+	if err := sure(s.server.JS.Stream(t.Context(), "OBJ_"+registry.Bucket)).Purge(t.Context(),
+		jetstream.WithPurgeSubject("$O."+registry.Bucket+".C."+info.NUID)); err != nil {
+		t.Fatal(err)
+	}
+	if code, text := s.do("POST", p+"/rollback", `{"version":"`+damaged+`"}`, &e); code != 409 ||
+		e.Code != "damaged" || !strings.Contains(e.Error, live) {
+		t.Errorf("rollback to a damaged version: %d %s", code, text)
 	}
 
 	// Dead letters are listed without their bodies, and replayed.
@@ -316,6 +364,10 @@ func TestAPI(t *testing.T) {
 	})
 	var replayed struct{ Replayed []struct{ As, Error string } }
 	number := letters.Dead_letters[0].Number
+	answer2 := sure(s.server.Connect().Request("embedd.p.dlq.ls", nil, natstest.Timeout))
+	if _, text := s.do("GET", p+"/dead-letters", "", nil); string(answer2.Data)+"\n" != text {
+		t.Errorf("dead letters over NATS are %s, over HTTP %s", answer2.Data, text)
+	}
 	body := fmt.Sprintf(`{"numbers":[%d,%d]}`, number, number+1000)
 	if code, text := s.do("POST", p+"/dead-letters/replay", body, &replayed); code != 200 ||
 		len(replayed.Replayed) != 2 || replayed.Replayed[0].As == "" || replayed.Replayed[1].Error == "" {
@@ -398,6 +450,60 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
+// TestResumeReportsTheSilent: of the replicas that do not answer a request to resume the answer has the identities.
+func TestResumeReportsTheSilent(t *testing.T) {
+	t.Parallel()
+	s := serveAPI(t, config.HTTP{})
+	mute := sure(micro.AddService(s.server.Connect(), micro.Config{Name: stream.ServiceName("p"), Version: "1.0.0",
+		Metadata: map[string]string{stream.ServicePipeline: "p"}}))
+	t.Cleanup(func() { mute.Stop() })
+	var resumed struct {
+		Replicas []struct{ Pipeline string }
+		Silent   []string
+	}
+	if code, text := s.do("POST", "/api/v1/pipelines/p/resume", "", &resumed); code != 200 ||
+		len(resumed.Replicas) != 1 || !slices.Equal(resumed.Silent, []string{mute.Info().ID}) {
+		t.Errorf("%d %s", code, text)
+	}
+}
+
+// TestManyReaders: event streams beyond http.clients are refused, and a client that does not read is disconnected and
+// counted.
+func TestManyReaders(t *testing.T) {
+	t.Parallel()
+	const clients = 32
+	s := serveAPI(t, config.HTTP{Clients: clients})
+	open := func() (net.Conn, string) {
+		c := sure(net.Dial("tcp", s.addr.String()))
+		t.Cleanup(func() { c.Close() })
+		sure(io.WriteString(c, "GET /api/v1/events?pipeline=p HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
+		line, _ := bufio.NewReaderSize(c, 16).ReadString('\n')
+		return c, line
+	}
+	stalled, _ := open()
+	stalled.(*net.TCPConn).SetReadBuffer(1)
+	natstest.Await(t, "the client is disconnected", func() bool {
+		for range 100 { // more than the buffers take
+			s.console.Observe(s.engine.Status())
+			time.Sleep(100 * time.Microsecond)
+		}
+		connected, dropped := s.console.Clients()
+		return connected == 0 && dropped == 1
+	})
+	served := 0
+	for range 200 {
+		switch _, line := open(); {
+		case strings.Contains(line, " 200 "):
+			served++
+		case !strings.Contains(line, " 503 "):
+			t.Fatalf("the answer is %q", line)
+		}
+	}
+	if served != clients {
+		t.Errorf("%d clients are served, want %d", served, clients)
+	}
+}
+
 // TestMessagesAreBounded: of the messages that are sent to be transformed a limited number is read at a time; others
 // wait.
 func TestMessagesAreBounded(t *testing.T) {
@@ -453,6 +559,21 @@ func TestCredentials(t *testing.T) {
 		if code, _ := s.do("GET", p, "", nil, "Authorization", authorization); code != want {
 			t.Errorf("%q: %d, want %d", authorization, code, want)
 		}
+	}
+	took := make([]time.Duration, 10)
+	var wg sync.WaitGroup
+	for i := range took {
+		wg.Go(func() {
+			began := time.Now()
+			if code, _ := s.do("GET", p, "", nil, "Authorization", "Bearer wrong"); code != 401 {
+				t.Errorf("a wrong token: %d", code)
+			}
+			took[i] = time.Since(began)
+		})
+	}
+	wg.Wait()
+	if slices.Max(took) < 5*time.Second {
+		t.Errorf("the last of ten wrong tokens is answered after %v", slices.Max(took))
 	}
 	if code, text := s.do("GET", "/", "", nil); code != 200 || strings.Contains(text, "hunter2") {
 		t.Errorf("the page, which asks for the token: %d", code)

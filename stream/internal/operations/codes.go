@@ -25,6 +25,7 @@ const (
 	CodeConflict     = "conflict"   // another model is live than the request was made for, or went live meanwhile
 	CodeStopping     = "stopping"   // the engine is stopping
 	CodeNotStored    = "not_stored" // no stream has the pipeline's dead letters
+	CodeDamaged      = "damaged"    // the version cannot be read
 	CodeDenied       = "denied"     // the daemon's account lacks a permission
 	CodeNoAnswer     = "no_answer"  // the trainer, which is another replica, did not answer
 )
@@ -66,6 +67,8 @@ func CodeOf(err error) string {
 		return CodeFixed
 	case errors.Is(err, plugin.ErrFewRows):
 		return CodeFewRows
+	case errors.Is(err, registry.ErrDamaged):
+		return CodeDamaged
 	case errors.Is(err, spec.ErrDenied):
 		return CodeDenied
 	case errors.Is(err, plugin.ErrClosed), errors.Is(err, context.Canceled):

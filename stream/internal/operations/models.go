@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/registry"
 )
@@ -76,7 +77,13 @@ func (p *Pipeline) choose(ctx context.Context, q *Request, what string,
 	if err != nil {
 		return nil, err
 	}
-	pointer, err := change(r, ctx, registry.Request{Version: q.Version, Live: q.Live, By: q.By})
+	pointer, err := change(r, ctx, registry.Request{Version: q.Version, Live: q.Live, By: q.By,
+		Check: func(m *model.Model) error {
+			if difference := p.Replica.OtherFeatures(m); difference != "" {
+				return WithCode(CodeBadRequest, fmt.Errorf("the model %s", difference))
+			}
+			return nil
+		}})
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +99,7 @@ func (p *Pipeline) record(ctx context.Context, what string, q *Request) {
 	if p.Replica.Models == nil {
 		return
 	}
-	if err := p.Replica.Models.Record(ctx, what, q.By); err != nil {
+	if err := registry.Record(ctx, p.Replica.Models, what, q.By); err != nil {
 		p.Log.Warn("the request of an operator is not recorded with the models", "request", what, "error", err)
 	}
 }

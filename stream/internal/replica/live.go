@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/scope"
@@ -41,7 +42,7 @@ func (r *Replica) accept(ctx context.Context, c *registry.Choice) (confirmed tim
 		return time.Time{}, nil
 	}
 	c.Live.Epochs = max(c.Live.Epochs, c.Epochs)
-	difference := r.otherFeatures(c.Live)
+	difference := r.OtherFeatures(c.Live.Model)
 	switch {
 	case difference == "":
 		r.setPinned(c.Pinned)
@@ -75,9 +76,9 @@ func (r *Replica) accept(ctx context.Context, c *registry.Choice) (confirmed tim
 	return time.Time{}, nil
 }
 
-// otherFeatures says which features a model has when they are not those of the configuration, else "".
-func (r *Replica) otherFeatures(l *plugin.Live) string {
-	features := l.Model.Features()
+// OtherFeatures says which features a model has when they are not those of the configuration, else "".
+func (r *Replica) OtherFeatures(m *model.Model) string {
+	features := m.Features()
 	if r.Stage.Spec.Accepts(features) {
 		return r.Schema.other(features)
 	}
@@ -103,7 +104,7 @@ func (r *Replica) KeepPinned() error {
 // Adopt makes a model of the store the live one here. The registry calls it and waits for it.
 func (r *Replica) Adopt(c *registry.Choice) error {
 	l := c.Live
-	if difference := r.otherFeatures(l); difference != "" {
+	if difference := r.OtherFeatures(l.Model); difference != "" {
 		return fmt.Errorf("it %s: restore schema.features", difference)
 	}
 	if err := r.Running.Adopt(l, c.Pinned); err != nil {
