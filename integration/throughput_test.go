@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -284,55 +285,88 @@ func TestRelay(t *testing.T) {
 	}
 }
 
-// TestIdleReplicas measures the cost of idle replicas for the server.
+// TestIdleReplicas measures the cost of idle replicas for the server: 12 that share the consumer, and 60 that share 64
+// partitions.
 func TestIdleReplicas(t *testing.T) {
 	if !testsize.Soak() {
 		t.Skip("it wants a machine that does nothing else; EMBEDD_SOAK=1 runs it")
 	}
+	t.Run("Shared", func(t *testing.T) {
+		idle(t, nil, 12, "input: {stream: FEATURES, subject: features.*}")
+	})
+	t.Run("Partitions", func(t *testing.T) {
+		idle(t, func(s *jetstream.StreamConfig) {
+			s.SubjectTransform = &jetstream.SubjectTransformConfig{Source: "features.*",
+				Destination: "features.{{wildcard(1)}}.64.{{partition(64,1)}}"}
+		}, 60, "input: {stream: FEATURES, subject: features.*, partitions: 64}")
+	})
+}
+
+// idle measures replicas of a pipeline that have nothing to do.
+func idle(t *testing.T, change func(*jetstream.StreamConfig), replicas int, input string) {
 	monitor := carrier.FreePort(t)
 	s := startServerProcess(t, fmt.Sprintf("http: 127.0.0.1:%d", monitor))
 	c := dial(t, s.url)
-	c.streams()
-	received := func() (n int64) {
+	c.stream("FEATURES", change, "features.>")
+	c.stream("REDUCED", nil, "reduced.>")
+	c.stream("DEAD", nil, "dead.>")
+	messages := func() int64 {
 		answer, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/varz", monitor))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer answer.Body.Close()
 		var varz struct {
-			InMsgs int64 `json:"in_msgs"`
+			InMsgs  int64 `json:"in_msgs"`
+			OutMsgs int64 `json:"out_msgs"`
 		}
 		if err := json.NewDecoder(answer.Body).Decode(&varz); err != nil {
 			t.Fatal(err)
 		}
-		return varz.InMsgs
+		return varz.InMsgs + varz.OutMsgs
 	}
-	const replicas, window = 12, 20 * time.Second
-	learner := startDaemon(t, at(t, s.url, "", "all"))
+	config := configFile(t, s.url, `
+p:
+  `+input+`
+  schema: {features: [pixels], label: label}
+  output: {subject: reduced.p, dead: dead.p}
+  model: {method: lda, dim: 4}
+  training: {until_ready: pca, every: {rows: 600, period: none}}`)
+	first := startDaemon(t, config)
 	for from := 0; from < 800; from += 8 {
-		c.send("features.p", digits(t).message(t, from, from+8, true))
+		c.send(fmt.Sprint("features.k", from), digits(t).message(t, from, from+8, true))
 	}
-	c.settled("FEATURES", "p")
-	eventually(t, says("a model is live"), func() bool { code, _ := learner.get("/readyz"); return code == 200 })
-	var pids []int
-	measure := func() (server, own time.Duration, asked int64) {
-		time.Sleep(3 * time.Second)
-		server, asked = -processorTime(t, s.cmd.Process.Pid), -received()
-		for _, pid := range pids {
-			own -= processorTime(t, pid)
+	c.await("REDUCED", 100)
+	eventually(t, says("a model is live"), func() bool { code, _ := first.get("/readyz"); return code == 200 })
+	all := []*daemon{first}
+	for len(all) < replicas {
+		all = append(all, startDaemon(t, config))
+	}
+	if change != nil {
+		eventually(t, says("each has its share of the partitions"), func() bool {
+			sum := 0
+			for _, d := range all {
+				n, err := strconv.Atoi(d.metric(`embedd_partitions_held{pipeline="p"}`))
+				if sum += n; err != nil || n > 3 {
+					return false
+				}
+			}
+			return sum == 65
+		})
+	}
+	const window = 30 * time.Second
+	measure := func() (server, own time.Duration, n int64) {
+		for _, d := range all {
+			own += processorTime(t, d.cmd.Process.Pid)
 		}
-		time.Sleep(window)
-		for _, pid := range pids {
-			own += processorTime(t, pid)
-		}
-		return server + processorTime(t, s.cmd.Process.Pid), own, asked + received()
+		return processorTime(t, s.cmd.Process.Pid), own, messages()
 	}
-	server0, _, asked0 := measure()
-	for range replicas {
-		pids = append(pids, startDaemon(t, at(t, s.url, "", "transform")).cmd.Process.Pid)
-	}
-	server, own, asked := measure()
-	each := replicas * window.Seconds()
-	t.Logf("a replica without work sends %.1f messages a second, which cost the server %.2f ms, and takes %.2f ms itself",
-		float64(asked-asked0)/each, float64((server-server0).Milliseconds())/each, float64(own.Milliseconds())/each)
+	time.Sleep(10 * time.Second)
+	server, own, n := measure()
+	time.Sleep(window)
+	serverEnd, ownEnd, nEnd := measure()
+	t.Logf("%d replicas without work send and receive %.1f messages a second each, use %.3f cores together, and %.3f "+
+		"of the server", replicas, float64(nEnd-n)/window.Seconds()/float64(replicas),
+		(ownEnd-own).Seconds()/window.Seconds(),
+		(serverEnd-server).Seconds()/window.Seconds())
 }

@@ -17,6 +17,8 @@ const (
 	announceJitter = 400 * time.Millisecond
 	// keyPoll is how often a process asks whether a bucket was written, whatever was announced.
 	keyPoll = 5 * time.Second
+	// maxAnnounced is how many announcements a watch keeps.
+	maxAnnounced = 16
 )
 
 // A change of a key is announced on core NATS, as its name and revision, to the processes that watch it. So no process
@@ -49,7 +51,7 @@ func (b *Bucket) Announce(key string, revision uint64) {
 type KeyWatch struct {
 	bucket      *Bucket
 	pattern     string
-	changed     chan Change // the last one that was announced
+	changed     chan Change // the last ones that were announced
 	reconnected chan nats.Status
 	last        uint64 // sequence of the stream at the last poll
 }
@@ -69,7 +71,7 @@ type announcements struct {
 // Watch watches a key, or with a final dot those that begin so, until Stop.
 func (b *Bucket) Watch(pattern string) *KeyWatch {
 	conn, pipeline := b.js.Conn(), pipelineOf(pattern)
-	k := &KeyWatch{bucket: b, pattern: pattern, changed: make(chan Change, 1),
+	k := &KeyWatch{bucket: b, pattern: pattern, changed: make(chan Change, maxAnnounced),
 		reconnected: conn.StatusChanged(nats.CONNECTED)}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -99,9 +101,8 @@ func (b *Bucket) notify(a *announcements, text string) {
 	defer b.mu.Unlock()
 	for k := range a.watches {
 		if key == k.pattern || strings.HasSuffix(k.pattern, ".") && strings.HasPrefix(key, k.pattern) {
-			select {
-			case <-k.changed:
-			default:
+			if len(k.changed) == maxAnnounced {
+				<-k.changed
 			}
 			k.changed <- Change{key, revision}
 		}
@@ -123,7 +124,7 @@ func (k *KeyWatch) Stop() {
 	}
 }
 
-// Changed receives the last change that was announced.
+// Changed receives the last changes that were announced.
 func (k *KeyWatch) Changed() <-chan Change { return k.changed }
 
 // Hint waits until a later revision of the key than one is announced, or the connection is restored, or ctx is done.

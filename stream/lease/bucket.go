@@ -47,8 +47,15 @@ type Claim struct {
 	TTL     int64  `json:"ttl_ms,omitempty"`  // how long it is valid without renewal, in milliseconds
 	// Settings are what the replicas of a pipeline must agree on, by configuration key.
 	Settings map[string]string `json:"settings,omitempty"`
-	// Members are the members of a group, in the claim of its coordinator.
-	Members []string `json:"members,omitempty"`
+
+	// Of a member of a group: the parts that it owns or drains, the number of the newest assignment that it has read, and
+	// whether it drains all of them because it leaves.
+	Holds  []string `json:"holds,omitempty"`
+	Seen   uint64   `json:"seen,omitempty"`
+	Leaves bool     `json:"leaves,omitempty"`
+	// Of the coordinator of a group: its assignment, and whether the coordinator has left, so that the lease is free.
+	Assignment *Assignment `json:"assignment,omitempty"`
+	IsLeft     bool        `json:"is_left,omitempty"`
 }
 
 // NewClaim is the claim of an instance in this process.
@@ -68,8 +75,9 @@ func (c *Claim) ttl(own time.Duration) time.Duration {
 
 // entry is the stored lease; the claim is nil if no replica holds it. The revision may be that of a delete marker.
 type entry struct {
-	claim    *Claim
-	revision uint64
+	claim      *Claim
+	revision   uint64
+	assignment *Assignment // in the claim, or left by the former holder
 }
 
 // read reads a lease at the leader of the bucket. A request may take a quarter of the TTL: if one is lost, the next is
@@ -81,14 +89,22 @@ func (b *Bucket) read(ctx context.Context, key string, ttl time.Duration) (entry
 	if value == nil || err != nil {
 		return entry{revision: revision}, err // released
 	}
-	return entry{parseClaim(value), revision}, nil
+	c := parseClaim(value)
+	e := entry{c, revision, c.Assignment}
+	if c.IsLeft {
+		e.claim = nil
+	}
+	return e, nil
 }
+
+// unknownWriter is the holder of a claim that cannot be read.
+const unknownWriter = "unknown writer"
 
 // parseClaim parses a claim. What cannot be read is one of an unknown writer, which expires like any other.
 func parseClaim(data []byte) *Claim {
 	c := &Claim{}
 	if err := json.Unmarshal(data, c); err != nil || c.Holder == "" {
-		return &Claim{Holder: "unknown writer"}
+		return &Claim{Holder: unknownWriter}
 	}
 	return c
 }
@@ -100,15 +116,6 @@ func (b *Bucket) Revision(ctx context.Context, key string, ttl time.Duration) (u
 		return 0, err
 	}
 	return e.revision, nil
-}
-
-// Free deletes a lease with a TTL if a holder has it that is known to have stopped.
-func (b *Bucket) Free(ctx context.Context, key, holder string, ttl time.Duration) error {
-	e, err := b.read(ctx, key, ttl)
-	if err != nil || e.claim == nil || e.claim.Holder != holder {
-		return err
-	}
-	return b.delete(ctx, key, e.revision, ttl)
 }
 
 // Refused returns what was refused in the last minutes under the keys of a pipeline.

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -12,107 +13,275 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 )
 
-// Group are replicas that share work. Each member holds a lease NAME.member.HOLDER of its own. One of them, the
-// coordinator, holds NAME.coordinator, reads the leases of all and lists the members in its claim, which the others
-// read. So the requests at rest grow with the number of members, not with its square.
+// Group are replicas that share the parts of some work. Each member renews a session, the lease NAME.session.N with the
+// lowest N that is free, so there are as many keys as there ever were members at once. Its claim lists the parts that
+// the member owns. One of them, the coordinator, holds NAME.assignment, reads the sessions and assigns the parts in its
+// claim, which the others read. So the requests at rest grow with the number of members, not with its square.
+//
+// Members of the previous version have a key NAME.member.HOLDER and share the parts among themselves. While there is
+// one, the coordinator assigns none.
 type Group struct {
 	Bucket *Bucket
 	Name   string
-	Own    Claim // of this process; its holder is a token of a key
+	Own    Claim // of this process. Members with other settings share no parts with it.
 	TTL    time.Duration
-	// Changed is called with the names of the members, at first and whenever they change.
-	Changed func(members []string)
-	// Stopped is called in the coordinator with the name of a member that has stopped without releasing its lease.
-	Stopped func(ctx context.Context, member string)
-	Logger  *slog.Logger
+	Parts  [][]string // each of these groups is shared equally
+	// Work owns a part until ctx is done, and then drains it. The session is valid while its tenure is the same.
+	Work   func(ctx context.Context, part string, session *Lease, tenure Tenure)
+	Logger *slog.Logger
 
 	began time.Time
 }
 
+// The keys of sessions, and those of members of the previous version, without the name of the group.
+const (
+	sessionKeys  = "session."
+	previousKeys = "member."
+)
+
 // ReleaseTimeout is how long the end of a process waits for the server to take a lease back; after that it expires.
 const ReleaseTimeout = 2 * time.Second
 
-func (g *Group) memberKeys() string { return g.Name + ".member." }
-
-// Run makes this process a member, and reports the members, until ctx is done.
+// Run makes this process a member until ctx is done, and returns when it has drained its parts.
 func (g *Group) Run(ctx context.Context) {
 	g.began = time.Now()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	member := g.lease(g.memberKeys()+g.Own.Holder, nil)
-	wg.Go(func() { g.hold(ctx, member, func(context.Context, uint64) {}) })
-	var last []string
-	coordinator := g.lease(g.Name+".coordinator", func(holder *Claim) {
-		switch {
-		case len(holder.Members) == 0:
-		case !slices.Equal(holder.Members, last):
-			last = holder.Members
-			g.Changed(slices.Clone(last))
-		case !slices.Contains(last, g.Own.Holder): // an announcement may be lost
-			g.Bucket.keys.Announce(g.memberKeys()+g.Own.Holder, member.claimed())
+	for ctx.Err() == nil {
+		s := &session{Group: g, member: member{name: g.Own.Holder, running: map[string]bool{}}, woken: make(chan struct{}, 1),
+			works: map[string]context.CancelFunc{}, ended: make(chan string)}
+		if s.join(ctx); s.lease != nil {
+			s.run(ctx)
 		}
-	})
-	g.hold(ctx, coordinator, func(ctx context.Context, term uint64) {
-		if tenure := coordinator.Tenure(); tenure.Term == term && term != 0 {
-			g.coordinate(ctx, coordinator, tenure)
-		}
-	})
-}
-
-func (g *Group) lease(key string, observe func(*Claim)) *Lease {
-	return g.Bucket.Lease(Options{Key: key, Claim: g.Own, TTL: g.TTL, Observe: observe, Logger: g.Logger})
-}
-
-// hold holds a lease or waits for it until ctx is done, and releases it.
-func (g *Group) hold(ctx context.Context, l *Lease, changed func(context.Context, uint64)) {
-	if err := l.Acquire(ctx); err != nil && ctx.Err() == nil {
-		g.Logger.Debug("a lease of a group cannot be acquired; trying again", "key", l.options.Key, "error", err)
 	}
-	l.Run(ctx, changed)
+}
+
+func (g *Group) lease(key string, o Options) *Lease {
+	o.Key, o.Claim, o.TTL, o.Logger = g.Name+"."+key, g.Own, g.TTL, g.Logger
+	return g.Bucket.Lease(o)
+}
+
+// release releases a lease, however this process ends.
+func release(ctx context.Context, l *Lease) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ReleaseTimeout)
 	defer cancel()
 	l.Release(ctx)
 }
 
-// coordinate keeps the list of members while this process is the coordinator.
+// session is the membership of this process while it has one key.
+type session struct {
+	*Group
+	lease  *Lease
+	member member
+	works  map[string]context.CancelFunc // of the parts that run
+	ended  chan string                   // parts that were drained
+	woken  chan struct{}
+
+	mu         sync.Mutex
+	stored     []string    // of the own claim
+	assignment *Assignment // the last one that was read; nil: none
+}
+
+// observe notes what was stored or read.
+func (s *session) observe(own *Claim, a *Assignment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if own != nil {
+		s.stored = own.Holds
+	}
+	if a != nil {
+		s.assignment = a
+	}
+	select {
+	case s.woken <- struct{}{}:
+	default:
+	}
+}
+
+// forget drops an assignment that may be outdated.
+func (s *session) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.assignment = nil
+}
+
+// join acquires the first key that is free.
+func (s *session) join(ctx context.Context) {
+	for n, attempt := 0, 0; ctx.Err() == nil; n++ {
+		l := s.Group.lease(fmt.Sprint(sessionKeys, n), Options{Observe: func(holder *Claim) {
+			if holder.Holder == s.Own.Holder {
+				s.observe(holder, nil)
+			}
+		}})
+		err := l.Acquire(ctx)
+		if err != nil { // the claim may be stored
+			s.Logger.Debug("a group cannot be joined; trying again", "group", s.Name, "error", err)
+			release(ctx, l)
+			natsx.Backoff(ctx, attempt)
+			attempt++
+			n = -1
+		} else if l.Term() != 0 {
+			s.lease = l
+			return
+		}
+	}
+}
+
+// run follows the assignment until another process has the key of the session, or ctx is done and all is drained.
+func (s *session) run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	lives, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	wg.Go(func() {
+		s.lease.Run(lives, func(context.Context, uint64) { s.observe(nil, nil) })
+		release(ctx, s.lease)
+	})
+	coordinates, stop := context.WithCancel(ctx)
+	defer stop()
+	wg.Go(func() {
+		coordinator := s.Group.lease("assignment", Options{Hands: true,
+			Observe: func(holder *Claim) { s.observe(nil, holder.Assignment) }})
+		if err := coordinator.Acquire(coordinates); err != nil && coordinates.Err() == nil {
+			s.Logger.Debug("the assignment of a group cannot be read; trying again", "group", s.Name, "error", err)
+		}
+		coordinator.Run(coordinates, func(ctx context.Context, term uint64) {
+			if tenure := coordinator.Tenure(); tenure.Term == term && term != 0 {
+				s.coordinate(ctx, coordinator, tenure)
+			}
+		})
+		release(ctx, coordinator)
+	})
+	tick := time.NewTicker(s.TTL / 20) // a session that cannot be renewed ends without a notification
+	defer tick.Stop()
+	stopped := ctx.Done()
+	for tenure := s.lease.Tenure(); ; {
+		if now := s.lease.Tenure(); now != tenure {
+			s.stopAll()
+			if now.Term != tenure.Term && now.Term != 0 { // others may own its parts since
+				s.member.newest, s.member.stored = Assignment{}, nil
+				s.forget()
+			}
+			tenure = now
+		}
+		s.step(&wg, lives, tenure)
+		if len(s.member.running) == 0 && (s.member.leaves || s.lease.isLost()) {
+			return
+		}
+		select {
+		case <-s.woken:
+			s.mu.Lock()
+			s.member.stored = s.stored
+			if a := s.assignment; a != nil {
+				s.member.read(*a)
+			}
+			s.assignment = nil
+			s.mu.Unlock()
+		case part := <-s.ended:
+			delete(s.member.running, part)
+			delete(s.works, part)
+		case <-stopped:
+			stopped, s.member.leaves = nil, true
+		case <-tick.C:
+		}
+	}
+}
+
+func (s *session) stopAll() {
+	for _, stop := range s.works {
+		stop()
+	}
+}
+
+// step begins and ends parts as they are assigned, and has the claim list them.
+func (s *session) step(wg *sync.WaitGroup, lives context.Context, tenure Tenure) {
+	m := &s.member
+	for part, stop := range s.works {
+		if !m.isAssigned(part) {
+			stop()
+		}
+	}
+	holds := m.holds()
+	s.lease.Update(func(c *Claim) bool {
+		if slices.Equal(c.Holds, holds) && c.Seen == m.newest.Number && c.Leaves == m.leaves {
+			return false
+		}
+		c.Holds, c.Seen, c.Leaves = holds, m.newest.Number, m.leaves
+		return true
+	})
+	if tenure.Term == 0 {
+		return
+	}
+	for _, part := range m.starts() {
+		ctx, stop := context.WithCancel(lives)
+		m.running[part], s.works[part] = true, stop
+		wg.Go(func() {
+			defer stop()
+			s.Work(ctx, part, s.lease, tenure)
+			s.ended <- part
+		})
+	}
+}
+
+// coordinate assigns the parts while this process is the coordinator.
 func (g *Group) coordinate(ctx context.Context, l *Lease, tenure Tenure) {
-	watch := g.Bucket.keys.Watch(g.memberKeys())
-	defer watch.Stop()
-	r := newRoster(g.TTL, l.formerHolder())
+	sessions, previous := g.Bucket.keys.Watch(g.Name+"."+sessionKeys), g.Bucket.keys.Watch(g.Name+"."+previousKeys)
+	defer sessions.Stop()
+	defer previous.Stop()
+	suspect, assignment := l.inherited()
+	r := newRoster(g.TTL, suspect)
 	listed := -g.TTL
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil && l.Tenure() == tenure {
+		var change natsx.Change
 		select {
 		case <-timer.C:
-		case change := <-watch.Changed():
-			if !r.announced(time.Since(g.began), strings.TrimPrefix(change.Key, g.memberKeys())) {
-				listed = -g.TTL // it may be a new key, or none
-			}
+		case change = <-sessions.Changed():
+		case change = <-previous.Changed():
 		case <-ctx.Done():
 			return
 		}
+		if change.Key != "" && !r.announced(time.Since(g.began), strings.TrimPrefix(change.Key, g.Name+".")) {
+			listed = -g.TTL // it may be a new key, or none
+		}
 		if now := time.Since(g.began); now-listed >= renewalInterval(g.TTL) {
-			names, err := g.Bucket.keys.Names(ctx, g.memberKeys())
+			names, err := g.Bucket.keys.Names(ctx, g.Name+".")
 			if err == nil {
 				listed = now
-				r.add(now, names...)
+				for _, name := range names {
+					if strings.HasPrefix(name, sessionKeys) || strings.HasPrefix(name, previousKeys) {
+						r.add(now, name)
+					}
+				}
 			}
 		}
 		if err := g.check(ctx, r); err != nil {
-			g.Logger.Debug("the leases of a group cannot be read; trying again", "group", g.Name, "error", err)
+			g.Logger.Debug("the sessions of a group cannot be read; trying again", "group", g.Name, "error", err)
 			timer.Reset(readInterval(g.TTL))
 			continue
 		}
-		l.SetMembers(r.members())
+		if members, previous, isKnown := r.members(); isKnown {
+			parts := g.Parts
+			if len(previous) > 0 {
+				parts = nil
+			}
+			assignment = assignment.next(parts, g.Own.Settings, members)
+			l.Update(func(c *Claim) bool {
+				if c.Assignment != nil && c.Assignment.Number == assignment.Number {
+					return false
+				}
+				current := assignment
+				c.Assignment = &current
+				return true
+			})
+		}
 		timer.Reset(r.next(time.Since(g.began)) - time.Since(g.began))
 	}
 }
 
-// check reads the leases that are due, and deletes those that have expired.
+// check reads the sessions that are due, and deletes those that have expired.
 func (g *Group) check(ctx context.Context, r *roster) error {
 	for _, name := range r.due(time.Since(g.began)) {
-		key := g.memberKeys() + name
+		key := g.Name + "." + name
 		e, err := g.Bucket.read(ctx, key, g.TTL)
 		if err != nil {
 			return err // none can be read now
@@ -129,8 +298,7 @@ func (g *Group) check(ctx context.Context, r *roster) error {
 		if err != nil {
 			return err
 		}
-		r.remove(name)
-		g.Stopped(ctx, name)
+		r.remove(name, time.Since(g.began))
 	}
 	return nil
 }

@@ -14,17 +14,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestGroup: members that renew their leases stay, and one that stopped without releasing its own is removed by the
-// coordinator, which is called for it and can free what it held. It has not announced itself, as members of earlier
-// versions. When the coordinator leaves, another one continues. Junk is no member,
-// whether it is stored or announced, and no consumer is needed.
-func TestGroup(t *testing.T) {
-	t.Parallel()
+// open opens the leases on a separate server.
+func open(t *testing.T) (*Bucket, jetstream.JetStream) {
+	t.Helper()
 	nc, err := nats.Connect(serve(t), nats.Timeout(ample))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer nc.Close()
+	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(ample))
 	if err != nil {
 		t.Fatal(err)
@@ -34,34 +31,40 @@ func TestGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	bucket.AnnounceChanges()
-	if err := bucket.keys.Put(t.Context(), "g.member.junk", []byte("junk")); err != nil {
+	return bucket, js
+}
+
+// TestGroup: members share the parts, a member or a process of the previous version that stopped without releasing its
+// key is forgotten, and what a member that leaves had, the coordinator too, others continue. Junk is no member, whether
+// it is stored or announced, members that come and go leave no keys behind, and no consumer is needed.
+func TestGroup(t *testing.T) {
+	t.Parallel()
+	bucket, js := open(t)
+	if err := bucket.keys.Put(t.Context(), "g.session.0", []byte("junk")); err != nil {
 		t.Fatal(err)
 	}
-	for key, holder := range map[string]string{"g.member.stopped": "stopped", "g.work": "stopped", "g.other": "another"} {
-		l := bucket.Lease(Options{Key: key, Claim: Claim{Holder: holder}, TTL: MinTTL})
+	for _, key := range []string{"g.session.1", "g.member.old"} {
+		l := bucket.Lease(Options{Key: key, Claim: Claim{Holder: "stopped"}, TTL: MinTTL})
 		if err := l.Acquire(t.Context()); err != nil || l.Term() == 0 {
 			t.Fatalf("%s: %v, term %d", key, err, l.Term())
 		}
 	}
 	var mu sync.Mutex
-	known, calls := map[string][]string{}, []string{}
+	owners := map[string][]string{"x": nil, "y": nil}
+	isTwice := false
 	join := func(name string) (leave func()) {
 		ctx, cancel := context.WithCancel(t.Context())
-		g := Group{Bucket: bucket, Name: "g", Own: Claim{Holder: name}, TTL: MinTTL, Logger: slog.New(slog.DiscardHandler)}
-		g.Changed = func(members []string) {
+		g := Group{Bucket: bucket, Name: "g", Own: Claim{Holder: name}, TTL: MinTTL, Parts: [][]string{{"x", "y"}},
+			Logger: slog.New(slog.DiscardHandler)}
+		g.Work = func(ctx context.Context, part string, session *Lease, tenure Tenure) {
 			mu.Lock()
-			defer mu.Unlock()
-			known[name] = members
-		}
-		g.Stopped = func(ctx context.Context, member string) {
-			for _, key := range []string{"g.work", "g.other"} {
-				if err := bucket.Free(ctx, key, member, MinTTL); err != nil {
-					t.Error(err)
-				}
-			}
+			owners[part] = append(owners[part], name)
+			isTwice = isTwice || len(owners[part]) > 1
+			mu.Unlock()
+			<-ctx.Done()
 			mu.Lock()
-			defer mu.Unlock()
-			calls = append(calls, member)
+			owners[part] = slices.DeleteFunc(owners[part], func(o string) bool { return o == name })
+			mu.Unlock()
 		}
 		var wg sync.WaitGroup
 		wg.Go(func() { g.Run(ctx) })
@@ -70,44 +73,44 @@ func TestGroup(t *testing.T) {
 			wg.Wait()
 		}
 	}
-	await := func(want []string, of ...string) {
+	await := func(want ...string) {
 		t.Helper()
 		for end := time.Now().Add(ample); ; time.Sleep(5 * time.Millisecond) {
 			mu.Lock()
-			isRight := true
-			for _, name := range of {
-				isRight = isRight && slices.Equal(known[name], want)
-			}
-			text := fmt.Sprint(known)
+			have := slices.Concat(owners["x"], owners["y"])
 			mu.Unlock()
-			if isRight {
+			if slices.Sort(have); slices.Equal(have, want) {
 				return
 			}
 			if time.Now().After(end) {
-				t.Fatalf("the members are %v, want %v", text, want)
+				t.Fatalf("the parts are owned by %v, want %v", have, want)
 			}
 		}
 	}
 	leaveA := join("a")
-	await([]string{"a", "stopped"}, "a")
-	junk := "g.member." + strings.Repeat("x", 1<<20-20) // a request for it is too large for the server
+	await("a", "a")
+	junk := "g.session." + strings.Repeat("x", 1<<20-20) // a request for it is too large for the server
+	nc := js.Conn()
 	if err := nc.Publish("embedd.g.changed."+BucketName, []byte(junk+" 5")); err != nil || nc.Flush() != nil {
 		t.Fatal(err)
 	}
 	leaveB := join("b")
-	defer leaveB()
-	await([]string{"a", "b", "stopped"}, "b")
-	await([]string{"a", "b"}, "a", "b")
-	if !slices.Equal(calls, []string{"stopped"}) {
-		t.Errorf("called for %v", calls)
-	}
-	for key, want := range map[string]bool{"g.member.stopped": false, "g.work": false, "g.other": true} {
-		if revision, err := bucket.Revision(t.Context(), key, MinTTL); (revision != 0) != want || err != nil {
-			t.Errorf("%s is at revision %d, %v", key, revision, err)
-		}
-	}
+	await("a", "b")
 	leaveA()
-	await([]string{"b"}, "b")
+	await("b", "b")
+	for i := range 3 {
+		leave := join(fmt.Sprint("c", i))
+		await("b", fmt.Sprint("c", i))
+		leave()
+	}
+	leaveB()
+	if isTwice {
+		t.Error("two members owned a part at the same time")
+	}
+	names, err := bucket.keys.Names(t.Context(), "g.")
+	if slices.Contains(names, "session.4") || len(names) > 6 || err != nil {
+		t.Errorf("the keys are %v, want four sessions at most: %v", names, err)
+	}
 	info, err := js.Stream(t.Context(), Stream)
 	if err != nil || info.CachedInfo().State.Consumers != 0 {
 		t.Errorf("%d consumers of the leases, %v", info.CachedInfo().State.Consumers, err)
@@ -117,19 +120,7 @@ func TestGroup(t *testing.T) {
 // TestDeletedBucket: a bucket that was deleted is created again, and a replica acquires its lease again.
 func TestDeletedBucket(t *testing.T) {
 	t.Parallel()
-	nc, err := nats.Connect(serve(t), nats.Timeout(ample))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(ample))
-	if err != nil {
-		t.Fatal(err)
-	}
-	bucket, err := Open(t.Context(), js, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bucket, js := open(t)
 	l := bucket.Lease(Options{Key: "q", Claim: Claim{Holder: "a"}, TTL: MinTTL})
 	if err := l.Acquire(t.Context()); err != nil || l.Term() == 0 {
 		t.Fatalf("%v, term %d", err, l.Term())

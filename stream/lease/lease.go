@@ -37,7 +37,9 @@ type Options struct {
 	ShouldYield func() bool
 	// Observe is called with the claim of the holder whenever it was read or stored. nil: never.
 	Observe func(holder *Claim)
-	Logger  *slog.Logger
+	// Hands has a clean stop leave the claim for the next holder, which continues with its assignment.
+	Hands  bool
+	Logger *slog.Logger
 }
 
 // Lease is one replica's part in a lease: it holds it or waits for it. Its methods are safe for concurrent use, except
@@ -53,6 +55,7 @@ type Lease struct {
 	holder      Claim    // the last known one; zero: none
 	former      string   // the holder whose claim had expired when this replica acquired the lease; "": none
 	differences []string // see Status
+	isChanged   bool     // the claim differs from the stored one
 	unconfirmed bool     // a write that expected that revision was not confirmed: it may be stored
 	expected    uint64
 }
@@ -114,6 +117,13 @@ func (l *Lease) claimed() uint64 {
 	return l.state.revision
 }
 
+// isLost reports whether another replica was seen to have the lease.
+func (l *Lease) isLost() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state.revision == 0 && l.state.observed.revision != 0
+}
+
 // Acquire renews the lease if this replica holds it. Otherwise it reads it, and acquires it if it is free or has
 // expired.
 func (l *Lease) Acquire(ctx context.Context) error {
@@ -132,9 +142,8 @@ func (l *Lease) Acquire(ctx context.Context) error {
 	}
 	switch next {
 	case take:
-		if err = l.write(ctx, e.revision); err == nil {
-			l.setFormer(e.claim)
-		}
+		l.inherit(e)
+		err = l.write(ctx, e.revision)
 	case free:
 		err = l.bucket.delete(ctx, l.options.Key, e.revision, l.options.TTL)
 	}
@@ -144,30 +153,38 @@ func (l *Lease) Acquire(ctx context.Context) error {
 	return err
 }
 
-// setFormer records whose claim this replica's has replaced.
-func (l *Lease) setFormer(c *Claim) {
+// inherit continues the assignment of the former holder, and records which one's claim has expired.
+func (l *Lease) inherit(e entry) {
+	if e.claim != nil && e.claim.Holder == l.options.Claim.Holder {
+		return // an own write that was not confirmed
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.former = ""; c != nil {
-		l.former = c.Holder
+	l.options.Claim.Assignment = e.assignment
+	if l.former = ""; e.claim != nil {
+		l.former = e.claim.Holder
 	}
 }
 
-// formerHolder is the holder whose claim had expired when this replica acquired the lease; "" if there was none.
-func (l *Lease) formerHolder() string {
+// inherited is the holder whose claim had expired when this replica acquired the lease, "" if there was none, and the
+// assignment in the own claim.
+func (l *Lease) inherited() (former string, a Assignment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.former
+	if l.options.Claim.Assignment != nil {
+		a = *l.options.Claim.Assignment
+	}
+	return l.former, a
 }
 
-// SetMembers changes the list of members in the claim; nil does not. The holder stores it at once, and announces it.
-func (l *Lease) SetMembers(members []string) {
+// Update changes the own claim. The holder stores it at once if change returns true, and announces it.
+func (l *Lease) Update(change func(*Claim) (isChanged bool)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if members == nil || slices.Equal(members, l.options.Claim.Members) {
+	if !change(&l.options.Claim) {
 		return
 	}
-	l.options.Claim.Members = members
+	l.isChanged = true
 	select {
 	case l.changed <- struct{}{}:
 	default:
@@ -196,11 +213,15 @@ func (l *Lease) read(e entry) action {
 func (l *Lease) write(ctx context.Context, revision uint64) error {
 	l.mu.Lock()
 	l.unconfirmed, l.expected = true, revision
-	claim, isNew := l.options.Claim, l.state.term == 0 || !slices.Equal(l.holder.Members, l.options.Claim.Members)
+	claim, isNew := l.options.Claim, l.state.term == 0 || l.isChanged
+	l.isChanged = false
 	l.mu.Unlock()
 	sent := l.now()
 	next, err := l.bucket.write(ctx, l.options.Key, &claim, revision, l.options.TTL)
 	if err != nil {
+		l.mu.Lock()
+		l.isChanged = l.isChanged || isNew
+		l.mu.Unlock()
 		return err
 	}
 	if isNew {
@@ -296,8 +317,9 @@ func (l *Lease) IsHolder(ctx context.Context) (bool, error) {
 	return err == nil && e.claim != nil && e.claim.Holder == l.options.Claim.Holder, err
 }
 
-// Release deletes the lease if this replica holds it, so that another can acquire it at once. An unconfirmed write
-// cannot survive it: it is stored before the delete, which then expects its revision, or rejected after it.
+// Release deletes the lease if this replica holds it, or hands it over, so that another can acquire it at once. An
+// unconfirmed write cannot survive it: it is stored before the delete, which then expects its revision, or rejected
+// after it.
 func (l *Lease) Release(ctx context.Context) {
 	l.mu.Lock()
 	revision, doubt := l.state.revision, l.unconfirmed
@@ -306,14 +328,28 @@ func (l *Lease) Release(ctx context.Context) {
 	}
 	l.state.lose()
 	l.holder, l.differences, l.unconfirmed = Claim{}, nil, false
+	claim := l.options.Claim
 	l.mu.Unlock()
 	if revision == 0 && !doubt {
 		return
 	}
 	key, ttl := l.options.Key, l.options.TTL
-	err := l.bucket.delete(ctx, key, revision, ttl)
+	end := l.bucket.delete
+	if claim.IsLeft = l.options.Hands; claim.IsLeft {
+		end = func(ctx context.Context, key string, revision uint64, ttl time.Duration) error {
+			next, err := l.bucket.write(ctx, key, &claim, revision, ttl)
+			if err == nil {
+				l.bucket.keys.Announce(key, next)
+			}
+			return err
+		}
+	}
+	err := end(ctx, key, revision, ttl)
 	if errors.Is(err, natsx.ErrConflict) {
-		err = l.bucket.Free(ctx, key, l.options.Claim.Holder, ttl)
+		var e entry
+		if e, err = l.bucket.read(ctx, key, ttl); err == nil && e.claim != nil && e.claim.Holder == claim.Holder {
+			err = end(ctx, key, e.revision, ttl)
+		}
 	}
 	if err != nil {
 		l.options.Logger.Debug("the lease cannot be released; it expires", "key", key, "error", err)

@@ -3,21 +3,24 @@ package lease
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
-// roster is what the coordinator of a group knows of the leases of its members, without requests and clocks.
+// roster is what the coordinator of a group knows of the sessions of its members, without requests and clocks. Their
+// keys are named without the group.
 type roster struct {
 	ttl  time.Duration
 	keys map[string]*membership
-	// suspect is the former coordinator, whose lease has expired. Its lease as a member ends with it: it has expired if
-	// it is not renewed within one interval either.
+	// suspect is the former coordinator, whose lease has expired. Its session ends with it: it has expired if it is not
+	// renewed within one interval either.
 	suspect string
 }
 
 // membership is what was read of the key of a member.
 type membership struct {
-	isHeld   bool // else it is the marker of a member that has left, or not of a member
+	isRead   bool
+	claim    *Claim // nil: a member has left it
 	observed observation
 	ttl      time.Duration
 	next     time.Duration // when to read it again
@@ -66,22 +69,27 @@ func (r *roster) next(at time.Duration) time.Duration {
 	return next
 }
 
-// unscheduled is the time of what is read only after an announcement.
+// unscheduled is the time of what is read only after an announcement: the markers of members of the previous version,
+// which have a key for each process. A free session is read once a life, since an announcement may be lost.
 const unscheduled = time.Duration(1<<63 - 1)
 
-// read records what was read of a key, and reports whether its member has stopped without deleting it.
+// read records what was read of a key, and reports whether it has expired.
 func (r *roster) read(name string, e entry, at time.Duration, hasDied bool) (isStopped bool) {
 	m := r.keys[name]
-	if e.claim == nil || e.claim.Holder != name {
-		m.isHeld, m.observed, m.next = false, observation{}, unscheduled
+	m.isRead = true
+	if e.claim == nil {
+		m.claim, m.observed, m.next = nil, observation{}, unscheduled
+		if strings.HasPrefix(name, sessionKeys) {
+			m.next = at + r.ttl
+		}
 		return false
 	}
-	isFirst := !m.isHeld
-	m.isHeld, m.ttl = true, e.claim.ttl(r.ttl)
+	isFirst := m.claim == nil
+	m.claim, m.ttl = e.claim, e.claim.ttl(r.ttl)
 	before := m.observed.revision
 	var isExpired bool
 	m.observed, isExpired = m.observed.read(e.revision, at, m.ttl)
-	if isFirst && name == r.suspect {
+	if isFirst && e.claim.Holder == r.suspect {
 		m.observed.since = at + renewalInterval(m.ttl) + m.ttl/8 - expiry(m.ttl)
 	}
 	m.next = at + readInterval(m.ttl)
@@ -94,19 +102,22 @@ func (r *roster) read(name string, e entry, at time.Duration, hasDied bool) (isS
 	return isExpired || hasDied
 }
 
-// remove records that the lease of a member was deleted.
-func (r *roster) remove(name string) { r.read(name, entry{}, 0, false) }
+// remove records that a key was deleted.
+func (r *roster) remove(name string, at time.Duration) { r.read(name, entry{}, at, false) }
 
-// members are the members now; nil while a key was not read yet.
-func (r *roster) members() []string {
-	var names []string
+// members are the claims of the members now, and those of processes of the previous version. isKnown is false while a
+// key was not read yet.
+func (r *roster) members() (members, previous []*Claim, isKnown bool) {
 	for _, name := range slices.Sorted(maps.Keys(r.keys)) {
 		switch m := r.keys[name]; {
-		case m.isHeld:
-			names = append(names, name)
-		case m.next != unscheduled:
-			return nil
+		case !m.isRead:
+			return nil, nil, false
+		case m.claim == nil || m.claim.Holder == unknownWriter:
+		case strings.HasPrefix(name, sessionKeys):
+			members = append(members, m.claim)
+		default:
+			previous = append(previous, m.claim)
 		}
 	}
-	return names
+	return members, previous, true
 }

@@ -14,7 +14,7 @@ const life = time.Minute
 // readings has a replica that waits read a claim at some times, in lives, and returns the last action.
 func readings(s *state, c *Claim, revision uint64, at ...float64) (last action) {
 	for _, t := range at {
-		last = s.step(reading{entry: entry{c, revision}, at: time.Duration(t * float64(life))})
+		last = s.step(reading{entry: entry{claim: c, revision: revision}, at: time.Duration(t * float64(life))})
 	}
 	return last
 }
@@ -72,11 +72,11 @@ func TestStep(t *testing.T) {
 	}{
 		"free":                    {reading{}, take},
 		"free, for the standby":   {reading{yields: true}, wait},
-		"held":                    {reading{entry: entry{theirs, 1}}, wait},
-		"held by a dead process":  {reading{entry: entry{theirs, 1}, hasDied: true}, take},
-		"dead, for the standby":   {reading{entry: entry{theirs, 1}, hasDied: true, yields: true}, free},
-		"an unconfirmed own":      {reading{entry: entry{theirs, 1}, isOwn: true}, take},
-		"an own, for the standby": {reading{entry: entry{theirs, 1}, isOwn: true, yields: true}, take},
+		"held":                    {reading{entry: entry{claim: theirs, revision: 1}}, wait},
+		"held by a dead process":  {reading{entry: entry{claim: theirs, revision: 1}, hasDied: true}, take},
+		"dead, for the standby":   {reading{entry: entry{claim: theirs, revision: 1}, hasDied: true, yields: true}, free},
+		"an unconfirmed own":      {reading{entry: entry{claim: theirs, revision: 1}, isOwn: true}, take},
+		"an own, for the standby": {reading{entry: entry{claim: theirs, revision: 1}, isOwn: true, yields: true}, take},
 	} {
 		if got := (&state{ttl: life}).step(c.r); got != c.want {
 			t.Errorf("%s: action %v, want %v", name, got, c.want)
@@ -224,7 +224,7 @@ func (r *simulated) attempt() {
 	}
 	read := func() {
 		var e entry
-		r.request(r.ttl/4, func() { e = entry{r.world.claim, r.world.last} }, func() {
+		r.request(r.ttl/4, func() { e = entry{claim: r.world.claim, revision: r.world.last} }, func() {
 			isOwn := e.claim == &r.claim
 			if r.step(reading{entry: e, at: r.clock(), isOwn: isOwn}) == take {
 				write(e.revision, again)

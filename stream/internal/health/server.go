@@ -211,6 +211,9 @@ func (c *ServerMonitor) request(ctx context.Context) (partitioned *string, err e
 	if _, err := c.JS.StreamNameBySubject(within, c.Subject); !isAnswer(err) {
 		return nil, err
 	}
+	if c.Conn.ConnectedClusterName() == "" {
+		return nil, nil // no stream has other replicas
+	}
 	for _, name := range c.Streams {
 		within, cancel := context.WithTimeout(ctx, c.Timeout/8)
 		defer cancel()

@@ -118,24 +118,35 @@ func (q Partition) Filter(subject string) string {
 	return fmt.Sprintf("%s.%d.%d", subject, q.Of, q.Number)
 }
 
-// LeaseKey is the key of the partition's lease.
-func (q Partition) LeaseKey(pipeline string) string { return pipeline + ".partition." + q.String() }
-
 // BookmarkKey is the key under which a replica that releases the partition stores its position.
-func (q Partition) BookmarkKey(pipeline string) string { return q.LeaseKey(pipeline) + ".at" }
+func (q Partition) BookmarkKey(pipeline string) string {
+	return pipeline + ".partition." + q.String() + ".at"
+}
 
-var partitionForm = regexp.MustCompile(`~(\d+)of(\d+)$`)
+var partitionForm = regexp.MustCompile(`^(\d+)of(\d+)$`)
 
-// ParsePartition parses the name of a partition's consumer; whole is the name of the pipeline's consumer.
-func ParsePartition(whole, consumer string) (q Partition, ok bool) {
-	rest, ok := strings.CutPrefix(consumer, whole)
-	m := partitionForm.FindStringSubmatch(rest)
-	if !ok || m == nil || m[0] != rest {
+// ParsePart parses what Partition.String returns.
+func ParsePart(text string) (q Partition, ok bool) {
+	if text == (Partition{}).String() {
+		return q, true
+	}
+	m := partitionForm.FindStringSubmatch(text)
+	if m == nil {
 		return q, false
 	}
 	number, err := strconv.Atoi(m[1])
 	of, err2 := strconv.Atoi(m[2])
 	return Partition{number, of}, err == nil && err2 == nil && of > 0 && number < of
+}
+
+// ParsePartition parses the name of a partition's consumer; whole is the name of the pipeline's consumer.
+func ParsePartition(whole, consumer string) (q Partition, ok bool) {
+	rest, ok := strings.CutPrefix(consumer, whole+"~")
+	if !ok {
+		return q, false
+	}
+	q, ok = ParsePart(rest)
+	return q, ok && q.Of > 0
 }
 
 // Missing is the ErrStreamMissing of a subject that no stream takes, with the fix: a stream with a name.

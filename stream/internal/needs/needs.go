@@ -289,7 +289,7 @@ func leasePermissions(a *api, p *spec.Pipeline) map[Role][]string {
 		run = append(run, a.put(key(p.Name)), a.put(key(StandbyKey(p.Name))))
 	}
 	if hasPartitionLeases(p) {
-		for _, name := range []string{".partition.*", ".partition.*.at", ".member.*", ".coordinator"} {
+		for _, name := range []string{".partition.*.at", ".session.*", ".assignment", ".member.*"} {
 			run = append(run, a.put(key(p.Name+name)))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -26,7 +27,7 @@ type owner struct {
 }
 
 // gateInterval is how often an owner checks whether it may still answer.
-const gateInterval = 100 * time.Millisecond
+const gateInterval = 500 * time.Millisecond
 
 // run owns a share of the partitions until ctx is done. While it may not answer it owns none, and the other replicas
 // own more.
@@ -58,101 +59,28 @@ func whileIn(ctx context.Context, task, condition func(context.Context)) {
 // runShare owns a share of the partitions until ctx is done, and releases each of them when what was pulled of it is
 // answered.
 func (o *owner) runShare(ctx context.Context) {
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	wanted := map[needs.Partition]chan bool{}
+	group := lease.Group{Bucket: o.leases, Name: o.Name, TTL: o.replica.LeaseTTL(), Logger: o.Log,
+		Own: lease.NewClaim(o.memberName(), map[string]string{"input.partitions": strconv.Itoa(o.Partitions)})}
+	byNumber := map[int][]string{}
 	for _, q := range slices.Concat(o.earlier, needs.Partitions(&o.Pipeline)) {
-		isWanted := make(chan bool, 1)
-		wanted[q] = isWanted
-		wg.Go(func() { o.ownWhileWanted(ctx, q, isWanted) })
+		byNumber[q.Of] = append(byNumber[q.Of], q.String())
 	}
-	claim := lease.NewClaim(o.memberName(), nil)
-	group := lease.Group{Bucket: o.leases, Name: o.Name, Own: claim, TTL: o.replica.LeaseTTL(), Logger: o.Log}
-	group.Changed = func(members []string) {
-		for q, member := range assign(slices.Collect(maps.Keys(wanted)), members) {
-			select {
-			case <-wanted[q]: // an assignment that was not received yet
-			default:
-			}
-			wanted[q] <- member == claim.Holder
+	group.Parts = slices.Collect(maps.Values(byNumber))
+	group.Work = func(ctx context.Context, part string, session *lease.Lease, tenure lease.Tenure) {
+		q, ok := needs.ParsePart(part)
+		if !ok {
+			<-ctx.Done() // an unknown writer has assigned it
+			return
 		}
-	}
-	group.Stopped = func(ctx context.Context, name string) {
-		for q := range wanted { // their own count would begin only now
-			if err := o.leases.Free(ctx, q.LeaseKey(o.Name), name, group.TTL); err != nil {
-				o.Log.Debug("the lease of a partition cannot be freed; it expires", "partition", q, "error", err)
-			}
-		}
+		o.own(ctx, q, session, tenure)
 	}
 	group.Run(ctx)
 }
 
-// ownWhileWanted owns a partition while it is assigned to this replica.
-func (o *owner) ownWhileWanted(ctx context.Context, q needs.Partition, wanted <-chan bool) {
-	for isWanted := false; ctx.Err() == nil; {
-		select {
-		case isWanted = <-wanted:
-		case <-ctx.Done():
-		}
-		if !isWanted {
-			continue
-		}
-		whileIn(ctx, func(ctx context.Context) { o.acquire(ctx, q) }, func(ctx context.Context) {
-			for isWanted && ctx.Err() == nil {
-				select {
-				case isWanted = <-wanted:
-				case <-ctx.Done():
-				}
-			}
-		})
-	}
-}
-
-// acquire acquires the lease of a partition when it is available, pulls its messages, and releases it at the end.
-func (o *owner) acquire(ctx context.Context, q needs.Partition) {
-	l := o.leases.Lease(lease.Options{Key: q.LeaseKey(o.Name), Claim: lease.NewClaim(o.memberName(), nil), TTL: o.Lease,
-		Logger: o.Log})
-	if err := l.Acquire(ctx); err != nil && ctx.Err() == nil {
-		o.Log.Debug("the lease of a partition cannot be acquired; trying again", "partition", q, "error", err)
-	}
-	l.Run(ctx, func(ctx context.Context, term uint64) {
-		// A lease that was renewed late is held again under the same term, without another call.
-		tick := time.NewTicker(o.replica.LeaseTTL() / 20)
-		defer tick.Stop()
-		for now := l.Tenure(); term != 0 && (now.Term == term || now.Term == 0); now = l.Tenure() {
-			if now.Term == term {
-				o.own(ctx, q, l, now)
-			}
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
-	o.replica.Release(l)
-}
-
-// own pulls the messages of a partition until ctx is done or its lease ends, and waits until they are answered.
+// own pulls the messages of a partition until ctx is done, and waits until they are answered.
 func (o *owner) own(ctx context.Context, q needs.Partition, l *lease.Lease, tenure lease.Tenure) {
 	o.owned.Add(1)
 	defer o.owned.Add(-1)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	wg.Go(func() { // a lease that cannot be renewed ends without a notification
-		tick := time.NewTicker(o.replica.LeaseTTL() / 20)
-		defer tick.Stop()
-		for l.Tenure() == tenure {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return
-			}
-		}
-		cancel()
-	})
 	o.Log.Debug("this replica owns a partition", "partition", q, "term", tenure.Term)
 	var end bookmark
 	isAnswered := true

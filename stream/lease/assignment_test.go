@@ -1,0 +1,451 @@
+package lease
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/embedd/embedd/internal/testsize"
+)
+
+// club is a group in virtual time, on a server that answers at once or, during an outage, not at all. Announcements
+// may be lost, processes stop, leave or are suspended, their requests hang, and their clocks run fast or slow.
+type club struct {
+	random *rand.Rand
+	now    time.Duration
+	out    time.Duration // when the outage is over
+
+	revision   uint64
+	assignment entry // the coordinator's key
+	sessions   map[string]entry
+	processes  []*process
+	parts      []string
+	previous   string // the key of a member of the previous version, which renews it; "": none
+	wrong      string // the first fault
+}
+
+// process is a process of the club.
+type process struct {
+	name        string
+	rate        float64       // of its clock
+	stops       time.Duration // killed then, or suspended until the next
+	resumes     time.Duration
+	hangs       time.Duration // until then no request of it is answered
+	session     state
+	terms       map[string]uint64 // of the session, of each part that runs
+	term        uint64
+	renews      time.Duration // its session
+	coordinator state
+	attempts    time.Duration // at the coordinator's key
+	checks      time.Duration // of the sessions, as the coordinator
+	roster      *roster
+	current     Assignment // of the coordinator
+	former      string
+	member      member
+	claim       *Claim
+	drained     map[string]time.Duration // when each part that it drains is drained
+	hasLeft     bool
+}
+
+func newClub(seed uint64, n int) *club {
+	c := &club{random: rand.New(rand.NewPCG(seed, 11)), sessions: map[string]entry{}}
+	for i := range 7 {
+		c.parts = append(c.parts, fmt.Sprint("part", i))
+	}
+	for i := range n {
+		c.join(fmt.Sprint("m", i))
+	}
+	return c
+}
+
+func (c *club) join(name string) *process {
+	p := &process{name: name, rate: 0.97 + 0.06*c.random.Float64(), stops: 1000 * life, resumes: 1000 * life,
+		session: state{ttl: life}, coordinator: state{ttl: life},
+		drained: map[string]time.Duration{}, terms: map[string]uint64{},
+		member: member{name: name, running: map[string]bool{}}, claim: &Claim{Holder: name}}
+	p.renews = p.clock(c.now) + randomTime(c.random, life/4)
+	p.attempts = p.renews
+	c.processes = append(c.processes, p)
+	return p
+}
+
+func (p *process) clock(now time.Duration) time.Duration { return time.Duration(float64(now) * p.rate) }
+
+// runs reports whether the process is not stopped.
+func (p *process) runs(now time.Duration) bool {
+	return !p.hasLeft && (now < p.stops || now >= p.resumes)
+}
+
+// owns reports whether the process may work on a part, by its own clock.
+func (p *process) owns(part string, now time.Duration) bool {
+	return !p.hasLeft && p.member.running[part] && p.session.isHeld(p.clock(now)) && p.session.term == p.terms[part]
+}
+
+func (c *club) write(claim Claim) entry {
+	c.revision++
+	return entry{&claim, c.revision, claim.Assignment}
+}
+
+// run advances the time in steps until a condition holds, and returns how long that took.
+func (c *club) run(limit time.Duration, isOver func() bool) time.Duration {
+	for began := c.now; ; c.now += life / 200 {
+		if isOver() || c.now-began >= limit {
+			return c.now - began
+		}
+		if c.previous != "" {
+			c.sessions[c.previous] = c.write(Claim{Holder: "old"})
+		}
+		for _, p := range c.processes {
+			if p.runs(c.now) {
+				c.act(p)
+			}
+		}
+		c.check()
+	}
+}
+
+// check notes a part that two processes own.
+func (c *club) check() {
+	for _, part := range c.parts {
+		var owners []string
+		for _, p := range c.processes {
+			if p.owns(part, c.now) {
+				owners = append(owners, p.name)
+			}
+		}
+		if len(owners) > 1 && c.wrong == "" {
+			c.wrong = fmt.Sprintf("at %v %v own %s", c.now, owners, part)
+		}
+	}
+}
+
+// isServed reports whether a process that runs owns each part, and is to keep it.
+func (c *club) isServed() bool {
+	for _, part := range c.parts {
+		if !slices.ContainsFunc(c.processes, func(p *process) bool {
+			return p.runs(c.now) && p.owns(part, c.now) && p.member.isAssigned(part)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// isShared reports whether each process that runs owns its share as well.
+func (c *club) isShared() bool {
+	n, least, most := 0, len(c.parts), 0
+	for _, p := range c.processes {
+		if p.runs(c.now) {
+			owned := len(p.member.running)
+			n, least, most = n+1, min(least, owned), max(most, owned)
+		}
+	}
+	return c.isServed() && most-least <= 1
+}
+
+// act is what Group.Run does.
+func (c *club) act(p *process) {
+	at := p.clock(c.now)
+	answers := c.now >= c.out && c.now >= p.hangs
+	c.work(p, at)
+	if answers && at >= p.renews {
+		c.renew(p, at)
+	}
+	if answers && at >= p.attempts && !p.member.leaves {
+		c.attempt(p, at)
+	}
+	if answers && p.coordinator.isHeld(at) && at >= p.checks {
+		c.coordinate(p, at)
+	}
+}
+
+// work is what session.run and session.step do.
+func (c *club) work(p *process, at time.Duration) {
+	m := &p.member
+	isValid := p.session.isHeld(at) && p.session.term == p.term
+	for _, part := range c.parts {
+		if !m.running[part] || isValid && m.isAssigned(part) && p.drained[part] == 0 && p.terms[part] == p.term {
+			continue
+		}
+		if p.drained[part] == 0 {
+			p.drained[part] = at + randomTime(c.random, life/10) + 1
+		}
+		if at >= p.drained[part] {
+			delete(m.running, part)
+			delete(p.drained, part)
+		}
+	}
+	if p.session.term != p.term && p.session.term != 0 {
+		m.newest, m.stored, p.term = Assignment{}, nil, p.session.term
+	}
+	if isValid {
+		for _, part := range m.starts() {
+			m.running[part], p.terms[part] = true, p.term
+		}
+	}
+	holds := m.holds()
+	if !slices.Equal(holds, p.claim.Holds) || p.claim.Seen != m.newest.Number || p.claim.Leaves != m.leaves {
+		p.claim = &Claim{Holder: p.name, Holds: holds, Seen: m.newest.Number, Leaves: m.leaves}
+		p.renews = at
+	}
+	if m.leaves && len(m.running) == 0 {
+		c.sessions[sessionKeys+p.name] = entry{}
+		c.announce(sessionKeys + p.name)
+		p.hasLeft = true
+	}
+}
+
+func (c *club) renew(p *process, at time.Duration) {
+	key := sessionKeys + p.name
+	isNew := c.sessions[key].claim == nil
+	if isNew {
+		p.session.lose()
+		p.member.stored = nil
+	}
+	c.sessions[key] = c.write(*p.claim)
+	p.session.confirm(c.revision, at, at)
+	if p.renews = at + renewalInterval(life); isNew || !slices.Equal(p.member.stored, p.claim.Holds) {
+		p.member.stored = p.claim.Holds
+		c.announce(key)
+	}
+}
+
+// announce has the coordinator read a session soon, in most cases.
+func (c *club) announce(key string) {
+	for _, p := range c.processes {
+		if p.roster != nil && c.random.IntN(5) > 0 {
+			p.roster.announced(p.clock(c.now), key)
+			p.checks = 0
+		}
+	}
+}
+
+func (c *club) attempt(p *process, at time.Duration) {
+	e := c.assignment
+	isOwn := e.claim != nil && e.claim.Holder == p.name
+	if p.coordinator.step(reading{entry: e, at: at, isOwn: isOwn}) == take {
+		if !isOwn {
+			p.former, p.roster, p.current = "", newRoster(life, ""), Assignment{}
+			if e.claim != nil {
+				p.roster.suspect = e.claim.Holder
+			}
+			if e.assignment != nil {
+				p.current = *e.assignment
+			}
+		}
+		c.assignment = c.write(Claim{Holder: p.name, Assignment: &p.current})
+		p.coordinator.confirm(c.revision, at, at)
+	}
+	if a := c.assignment.assignment; a != nil {
+		p.member.read(*a)
+	}
+	p.attempts = p.coordinator.next(at)
+}
+
+func (c *club) coordinate(p *process, at time.Duration) {
+	for name := range c.sessions {
+		p.roster.add(at, name)
+	}
+	for _, name := range p.roster.due(at) {
+		if p.roster.read(name, c.sessions[name], at, false) {
+			c.sessions[name] = entry{}
+			p.roster.remove(name, at)
+		}
+	}
+	p.checks = min(p.roster.next(at), at+life/20)
+	members, previous, isKnown := p.roster.members()
+	if !isKnown || c.assignment.claim == nil || c.assignment.claim.Holder != p.name {
+		return
+	}
+	parts := [][]string{c.parts}
+	if len(previous) > 0 {
+		parts = nil
+	}
+	next := p.current.next(parts, nil, members)
+	if next.Number == p.current.Number {
+		return
+	}
+	p.current = next
+	c.assignment = c.write(Claim{Holder: p.name, Assignment: &next})
+	p.coordinator.confirm(c.revision, at, at)
+	for _, o := range c.processes {
+		if o == p || c.random.IntN(5) > 0 {
+			o.attempts = min(o.attempts, o.clock(c.now)+randomTime(c.random, life/25))
+		}
+	}
+}
+
+// leave is a clean stop.
+func (c *club) leave(p *process) {
+	p.member.leaves = true
+	if e := c.assignment; e.claim != nil && e.claim.Holder == p.name {
+		c.revision++
+		c.assignment = entry{nil, c.revision, e.assignment}
+		p.coordinator.lose()
+		for _, o := range c.processes {
+			o.attempts = min(o.attempts, o.clock(c.now)+randomTime(c.random, life/25))
+		}
+	}
+}
+
+// running are the processes that run, the coordinator first or last.
+func (c *club) running() (coordinator *process, others []*process) {
+	for _, p := range c.processes {
+		switch {
+		case !p.runs(c.now) || p.member.leaves:
+		case c.assignment.claim != nil && c.assignment.claim.Holder == p.name:
+			coordinator = p
+		default:
+			others = append(others, p)
+		}
+	}
+	return coordinator, others
+}
+
+// TestAssignment: whatever is killed, suspended, hangs or leaves, each part has an owner again within two lives, or
+// three if the coordinator and another member stop together, and never two, by their own clocks.
+func TestAssignment(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(testsize.Of(50, 400)) {
+		attack(t, seed)
+	}
+}
+
+// attack runs a club through four faults.
+func attack(t *testing.T, seed uint64) {
+	t.Helper()
+	c := newClub(seed, 2+int(seed%5))
+	never := func() bool { return false }
+	if took := c.run(4*life, c.isShared); took >= 2*life {
+		t.Fatalf("seed %d: the parts are not shared after %v", seed, took)
+	}
+	for range 4 {
+		c.run(randomTime(c.random, 2*life), never)
+		coordinator, others := c.running()
+		if coordinator == nil || len(others) == 0 {
+			c.join(fmt.Sprint("n", c.now))
+			c.run(5*life, c.isShared)
+			continue
+		}
+		one, limit, what := others[c.random.IntN(len(others))], 2*life, ""
+		switch c.random.IntN(9) {
+		case 0:
+			what, one.stops = "a kill", c.now
+		case 1:
+			what, coordinator.stops = "a kill of the coordinator", c.now
+		case 2:
+			limit = 3 * life
+			what, one.stops, coordinator.stops = "two kills", c.now, c.now
+		case 3:
+			what, one.stops, one.resumes = "a suspension", c.now, c.now+randomTime(c.random, 3*life)
+		case 4:
+			what, coordinator.stops, coordinator.resumes = "a suspension of the coordinator", c.now,
+				c.now+randomTime(c.random, 3*life)
+		case 5:
+			what, one.hangs = "requests that hang", c.now+randomTime(c.random, 3*life)
+		case 6:
+			what = "a clean stop"
+			c.leave([]*process{one, coordinator}[c.random.IntN(2)])
+		case 7:
+			what = "a member that joins"
+			c.join(fmt.Sprint("j", c.now))
+		case 8:
+			what, c.out = "an outage", c.now+randomTime(c.random, 3*life)
+			c.run(c.out-c.now, never)
+		}
+		c.run(life/20, never)
+		if what == "two kills" && len(others) == 1 {
+			continue // no process is left
+		}
+		if took := c.run(6*life, c.isServed); took >= limit {
+			t.Errorf("seed %d: %v after %s not all parts are served", seed, took, what)
+		}
+		c.run(4*life, never)
+		if took := c.run(life, c.isShared); took >= life {
+			t.Errorf("seed %d: long after %s the parts are not shared equally", seed, what)
+		}
+	}
+	if c.wrong != "" {
+		t.Errorf("seed %d: %s", seed, c.wrong)
+	}
+}
+
+// TestPreviousVersion: while a member of the previous version renews its key, no member of this one owns a part; when
+// it is gone, they share all.
+func TestPreviousVersion(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		c := newClub(seed, 3)
+		c.run(3*life, c.isShared)
+		c.previous = previousKeys + "old"
+		isIdle := func() bool {
+			return !slices.ContainsFunc(c.processes, func(p *process) bool { return len(p.member.running) > 0 })
+		}
+		if took := c.run(2*life, isIdle); took >= life {
+			t.Errorf("seed %d: parts are owned %v after one of the previous version began", seed, took)
+		}
+		if took := c.run(3*life, c.isServed); took < 3*life {
+			t.Errorf("seed %d: parts are owned next to a member of the previous version", seed)
+		}
+		c.previous = ""
+		if took := c.run(4*life, c.isShared); took >= 2*life {
+			t.Errorf("seed %d: the parts are not shared %v after the last one of the previous version stopped", seed, took)
+		}
+	}
+}
+
+// TestBalance: each group is shared equally, parts stay where they are as far as that allows, and a part that was
+// revoked gets another owner when it is drained or its owner is gone, not before. Of members with other settings none
+// owns a part.
+func TestBalance(t *testing.T) {
+	t.Parallel()
+	groups := [][]string{{"rest"}, {"0of4", "1of4", "2of4", "3of4"}}
+	claims := func(names ...string) (all []*Claim) {
+		for _, name := range names {
+			all = append(all, &Claim{Holder: name, Settings: map[string]string{"n": "4"}})
+		}
+		return all
+	}
+	settings := map[string]string{"n": "4"}
+	owners := func(a Assignment) map[string]string {
+		out := map[string]string{}
+		for part, p := range a.Parts {
+			out[part] = p.Owner
+			if p.Revoked > 0 {
+				out[part] += "-"
+			}
+		}
+		return out
+	}
+	var a Assignment
+	step := func(members []*Claim, want map[string]string) {
+		t.Helper()
+		if a = a.next(groups, settings, members); !maps.Equal(owners(a), want) {
+			t.Errorf("assignment %d is %v, want %v", a.Number, owners(a), want)
+		}
+	}
+	one := claims("a")
+	one[0].Seen = 7 // of an assignment that was lost
+	all := map[string]string{"rest": "a", "0of4": "a", "1of4": "a", "2of4": "a", "3of4": "a"}
+	step(one, all)
+	if a.Number != 8 {
+		t.Errorf("the number is %d, want more than any that was seen", a.Number)
+	}
+	two := claims("a", "b")
+	two[0].Holds = []string{"0of4", "1of4", "2of4", "3of4", "rest"}
+	revoked := map[string]string{"rest": "a", "0of4": "a-", "1of4": "a-", "2of4": "a", "3of4": "a"}
+	step(two, revoked)
+	two[0].Seen, two[0].Holds = 8, []string{"1of4", "2of4", "3of4", "rest"} // not the newest, and it may begin 0of4 again
+	step(two, revoked)
+	two[0].Seen = 9
+	step(two, map[string]string{"rest": "a", "0of4": "b", "1of4": "a-", "2of4": "a", "3of4": "a"})
+	other := append(claims("b", "c"), &Claim{Holder: "d", Settings: map[string]string{"n": "8"}})
+	step(other, map[string]string{"rest": "b", "0of4": "b", "1of4": "c", "2of4": "c", "3of4": "b"})
+	step(nil, map[string]string{})
+	held := claims("e", "f")
+	held[1].Holds = []string{"0of4", "2of4"}
+	step(held, map[string]string{"rest": "e", "0of4": "f", "1of4": "e", "2of4": "f", "3of4": "e"})
+}
