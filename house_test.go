@@ -197,7 +197,7 @@ var below = map[string][]string{
 	"cmd/embedd/embedded": {"cmd/embedd/config", "cmd/embedd/connection"},
 	"cmd/embedd/engine": {"cmd/embedd/config", "cmd/embedd/embedded", "cmd/embedd/files", "stream", "stream/admin",
 		"stream/registry",
-		"plugin", "arrowio", "arrowio/wire"},
+		"plugin", "arrowio", "arrowio/wire", "model"},
 	"cmd/embedd/console": {"internal/strictjson",
 		"cmd/embedd/client", "cmd/embedd/config", "cmd/embedd/connection", "stream", "arrowio/wire"},
 	"cmd/embedd/daemon": {"cmd/embedd/cli", "cmd/embedd/client", "cmd/embedd/config", "cmd/embedd/connection",

@@ -314,17 +314,34 @@ func (p *plan) distinct() {
 
 // matching returns the columns that match a glob and are not taken by an earlier entry.
 func (p *plan) matching(glob string) (fields []int) {
+	var indexes []string
+	if glob == "*" {
+		indexes = p.indexColumns()
+	}
 	for _, i := range p.schema.Layout.Columns {
 		name := p.schema.Layout.Fields[i].Name
 		if name == p.spec.Label || name == p.spec.Key || !p.spec.matches(glob, name) || p.taken[i] {
 			continue
 		}
-		if _, _, ok := p.numeric(i); glob == "*" && (!ok || slices.Contains(p.left, name)) {
+		if _, _, ok := p.numeric(i); glob == "*" && (!ok || slices.Contains(p.left, name) ||
+			slices.Contains(indexes, name)) {
 			continue
 		}
 		fields = append(fields, i)
 	}
 	return fields
+}
+
+// indexColumns returns the columns of the schema that pandas stored as an index.
+func (p *plan) indexColumns() []string {
+	for j := 0; j < p.schema.Pairs.Len; j++ {
+		pair := p.schema.Pairs.Table(j, "a metadata entry")
+		if key, _ := pair.Text(0, "a metadata text"); string(key) == "pandas" {
+			value, _ := pair.Text(1, "a metadata text")
+			return IndexColumns(value)
+		}
+	}
+	return nil
 }
 
 func (p *plan) missing(name string) *Error {

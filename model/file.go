@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/mapping"
@@ -232,6 +233,9 @@ func parse(b []byte) (_ *Model, err error) {
 		if err := c.check(m.Dim()); err != nil {
 			panic(fail.With(fmt.Errorf("note: %w", err)))
 		}
+	}
+	if n := remarks.Note.Nulls; !slices.Contains([]string{"", "reject", "impute", "skip"}, n) {
+		panic(fail.With(fmt.Errorf("note: nulls %q is unknown to this program; use the release that wrote it", n)))
 	}
 	m.report = remarks.Report
 	return m.WithNote(remarks.Note), nil

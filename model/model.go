@@ -50,6 +50,9 @@ type Note struct {
 	SameAs uint64 `json:"same_as_epoch,omitempty"`
 	// Conversion leads to the outputs of this model from those of the epoch before, if the model begins an epoch.
 	Conversion *Conversion `json:"conversion,omitempty"`
+	// Nulls is what the fit did with rows that have a missing feature, and so what becomes of them wherever the model is
+	// used: reject, impute or skip; "" in files of versions that did not record it.
+	Nulls string `json:"nulls,omitempty"`
 }
 
 // Mapping turns a scaled row into outputs. Package fit makes mappings of a fixed set of kinds; [New] accepts no others.
@@ -281,6 +284,7 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 		Rank        int               `json:"informative_rank"`
 		Params      map[string]string `json:"params"`
 		Rows        int               `json:"rows"`
+		Nulls       string            `json:"nulls,omitempty"`
 		Epoch       uint64            `json:"epoch"`
 		SameAs      uint64            `json:"same_as_epoch,omitempty"`
 		Source      map[string]string `json:"source"`
@@ -290,7 +294,7 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 	}{
 		Version: m.note.Version, Digest: m.Digest(), Method: m.method, Map: m.Map(), Dim: m.Dim(),
 		Features: m.features, Classes: orEmpty(m.classes), Unit: m.unit, Wide: m.wide, Mean: m.mean, Scale: m.scale,
-		Eigenvalues: orEmpty(m.eigenvalues), Rank: m.rank, Params: m.params, Rows: m.rows,
+		Eigenvalues: orEmpty(m.eigenvalues), Rank: m.rank, Params: m.params, Rows: m.rows, Nulls: m.note.Nulls,
 		Epoch: m.note.Epoch, SameAs: m.note.SameAs, Source: m.note.Source, Report: m.report, Conversion: m.note.Conversion,
 	}
 	form.Version = cmp.Or(form.Version, m.Digest()[:16])

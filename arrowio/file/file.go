@@ -21,7 +21,6 @@ package file
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -305,22 +304,10 @@ func (r *Reader) Notes() []string { return r.notes }
 // Indexes returns the columns that pandas stored as the index of its rows, by the metadata of a Parquet or Arrow file.
 func (r *Reader) Indexes() (columns []string) {
 	meta := r.schema.Metadata()
-	at := meta.FindKey("pandas")
-	if at < 0 {
-		return nil
+	if at := meta.FindKey("pandas"); at >= 0 {
+		return arrowio.IndexColumns([]byte(meta.Values()[at]))
 	}
-	var pandas struct {
-		Columns []any `json:"index_columns"` // a name, or an object for an index that is no column
-	}
-	if json.Unmarshal([]byte(meta.Values()[at]), &pandas) != nil {
-		return nil // it is a note for readers, not part of the format
-	}
-	for _, c := range pandas.Columns {
-		if name, ok := c.(string); ok {
-			columns = append(columns, name)
-		}
-	}
-	return columns
+	return nil
 }
 
 // NotNumeric returns why a column of a CSV file is text: its first value that is not a number, with its line. Doubtful

@@ -21,10 +21,13 @@ import (
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/file"
 	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/cmd/embedd/dataset"
+	"github.com/embedd/embedd/cmd/embedd/engine"
 	"github.com/embedd/embedd/cmd/embedd/files"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin"
 )
 
 const (
@@ -445,7 +448,7 @@ func TestTransformOutputs(t *testing.T) {
 	path := fitted(t, wbc, "lda")
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out.csv")
-	code, _, stderr := call(t.Context(), "transform", "--model", path, "--data", wbc, "-o", out)
+	code, _, stderr := call(t.Context(), "transform", "--model", path, "--data", wbc, "-o", out, "--nulls", "reject")
 	if _, err := os.Stat(out); code != 1 || !strings.Contains(stderr, `row 24, feature "x5": null`) || err == nil {
 		t.Errorf("a missing value: exit %d, %s, output there: %v", code, stderr, err == nil)
 	}
@@ -705,5 +708,88 @@ func TestListFeatures(t *testing.T) {
 		if got := strings.Join(m.Features(), " "); got != "pixels[0] pixels[1] pixels[2] pixels[3]" {
 			t.Errorf("%s: features %s", suffix, got)
 		}
+	}
+}
+
+// modelRows converts the features of a batch, without a copy.
+func modelRows(b *arrowio.Batch) model.Rows {
+	blocks := b.Features()
+	r := model.Rows{N: b.Rows(), Blocks: make([]model.Block, len(blocks))}
+	for i, k := range blocks {
+		r.Blocks[i] = model.Block(k)
+	}
+	return r
+}
+
+// TestNullsOfTheFit: transform and a pipeline do with missing features what the fit did, a flag or a key overrides it,
+// and a model that does not say it works as before.
+func TestNullsOfTheFit(t *testing.T) {
+	dir := t.TempDir()
+	rows := writeFile(t, dir, "rows.csv", labelledRows(60)+"59,,1,a\n60,1e300,1,b\n")
+	fit := func(flags ...string) string {
+		path := filepath.Join(dir, "m.embedd")
+		verb(t, 0, append([]string{"fit", "--data", rows, "--label", "label", "--features", "x,y", "--method", "lda", "-o",
+			path}, flags...)...)
+		return path
+	}
+	transform := func(flags ...string) (rows int, stderr string) {
+		out := filepath.Join(dir, "out.csv")
+		os.Remove(out)
+		_, _, stderr = call(t.Context(), append([]string{"transform", "--data", filepath.Join(dir, "rows.csv"), "--model",
+			filepath.Join(dir, "m.embedd"), "-o", out}, flags...)...)
+		text, _ := os.ReadFile(out) // it is absent if rows are refused
+		return max(0, strings.Count(string(text), "\n")-1), stderr
+	}
+	policy := func(key string) plugin.Nulls {
+		t.Helper()
+		path := writeFile(t, dir, "embedd.yaml", "pipelines: {p: {input: {subject: in.p}, schema: {features: [x, y], label: "+
+			"label"+key+"}, output: {subject: out.p}, model: {file: "+filepath.Join(dir, "m.embedd")+"}}}\n")
+		c := sure(config.Load(path))
+		return sure(engine.Pipelines(c))[0].Stage.Nulls
+	}
+	for _, c := range []struct {
+		fit, flag, key string
+		rows           int
+		nulls          plugin.Nulls
+	}{
+		{"", "", "", 62, plugin.NullsImpute},
+		{"skip", "", "", 60, plugin.NullsSkip},
+		{"", "reject", ", nulls: reject", 0, plugin.NullsReject},
+		{"skip", "impute", ", nulls: impute", 62, plugin.NullsImpute},
+	} {
+		var of, with []string
+		if c.fit != "" {
+			of = []string{"--nulls", c.fit}
+		}
+		if c.flag != "" {
+			with = []string{"--nulls", c.flag}
+		}
+		fit(of...)
+		if n, stderr := transform(with...); n != c.rows {
+			t.Errorf("fit %q, transform %q: %d rows, want %d: %s", c.fit, c.flag, n, c.rows, stderr)
+		}
+		if got := policy(c.key); got != c.nulls {
+			t.Errorf("fit %q, schema.nulls%q: %s, want %s", c.fit, c.key, got, c.nulls)
+		}
+	}
+	m := sure(files.ReadModel(fit()))
+	note := m.Note()
+	note.Nulls = ""
+	if err := files.WriteWhole(filepath.Join(dir, "m.embedd"), func(w io.Writer) error {
+		return model.Write(w, m.WithNote(note))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n, stderr := transform(); n != 0 || !strings.Contains(stderr, "row 61, feature \"x\"") ||
+		policy("") != plugin.NullsReject {
+		t.Errorf("without a note: %d rows, %s, %s", n, policy(""), stderr)
+	}
+	note.Nulls = "other"
+	var file bytes.Buffer
+	if err := model.Write(&file, m.WithNote(note)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := model.Read(&file); err == nil || !strings.Contains(err.Error(), `nulls "other" is unknown`) {
+		t.Errorf("an unknown policy: %v", err)
 	}
 }

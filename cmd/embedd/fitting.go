@@ -114,7 +114,7 @@ func fitRows(ctx context.Context, e *cli.Env, r *dataset.Rows, c fit.Config) (*m
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.Name, err)
 	}
-	return m.WithNote(model.Note{Created: time.Now(), Source: map[string]string{"file": r.Name}}), nil
+	return m.WithNote(model.Note{Created: time.Now(), Source: map[string]string{"file": r.Name}, Nulls: r.Nulls}), nil
 }
 
 // asDimError finds the error of a --dim that is larger than the method has outputs.

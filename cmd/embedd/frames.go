@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ const maxFrame = 64 << 20
 // integer of 32 bits, the most significant byte first. Nothing else is written to the two, so that a program that sends
 // messages one by one can pair them with answers. It returns at the end of the input, and an error if a message is cut
 // or longer than maxFrame: where the next one begins is not known then.
-func answerFrames(e *cli.Env, t *transformer, logPath string) error {
+func answerFrames(ctx context.Context, e *cli.Env, t *transformer, logPath string) error {
 	log, done, err := openLog(logPath)
 	if err != nil {
 		return err
@@ -41,7 +42,7 @@ func answerFrames(e *cli.Env, t *transformer, logPath string) error {
 			log.Error("the input cannot be read", "message", n, "error", err)
 			return fmt.Errorf("%s: %w", t.path, err)
 		}
-		answer, err := t.batch(body.Bytes())
+		answer, err := t.batch(ctx, body.Bytes())
 		if err != nil {
 			failed++
 			log.Warn("a message cannot be transformed", "message", n, "error", err)

@@ -76,7 +76,7 @@ func TestFrames(t *testing.T) {
 			all = append(all, good)
 		}
 	}
-	code, answers, lines := run(framed(all...), "--log", log)
+	code, answers, lines := run(framed(all...), "--log", log, "--nulls", "reject")
 	if code != 0 || len(answers) != n-n/25 || len(lines) != n/25 {
 		t.Fatalf("exit %d: %d messages have %d answers and %d lines: %.300s", code, n, len(answers), len(lines), lines)
 	}

@@ -166,6 +166,9 @@ func printModel(out *report.Output, m *model.Model) error {
 	if !note.Created.IsZero() {
 		t.Row("created", note.Created.Format("2006-01-02T15:04:05Z07:00"))
 	}
+	if note.Nulls != "" {
+		t.Row("nulls", note.Nulls+": what becomes of rows with a missing feature")
+	}
 	if note.Epoch > 0 {
 		t.Row("epoch", epochText(int(note.Epoch), int(note.SameAs), 0))
 	}

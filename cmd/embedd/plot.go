@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -68,6 +69,7 @@ func plotModel(ctx context.Context, e *cli.Env, spec dataset.Spec, o *fitFlags, 
 			return nil, nil, err
 		}
 		spec.Pinned = m.Features()
+		spec.Nulls = cmp.Or(spec.Nulls, m.Note().Nulls)
 		r, err := dataset.Read(ctx, e, spec)
 		return m, r, err
 	}

@@ -12,12 +12,10 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/file"
-	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/dataset"
 	"github.com/embedd/embedd/cmd/embedd/files"
 	"github.com/embedd/embedd/cmd/embedd/report"
-	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin"
 )
 
@@ -33,8 +31,8 @@ func transformCommand(e *cli.Env) *cobra.Command {
 	column := f.String("column", "embedding", "`NAME` of the output column")
 	single := f.Bool("columns", false,
 		"write the embedding as float32 columns NAME_0, NAME_1, ... instead of one list column")
-	nulls := f.Choice("nulls", "`POLICY` for rows with a missing or infinite feature: reject is an error, impute uses "+
-		"the model's mean, skip leaves them out", "reject", "impute", "skip")
+	var nulls string
+	dataset.NullsFlag(f, &nulls, "(default what the fit did, as the model says, else reject)")
 	var how file.Options
 	dataset.FileFlags(f, &how)
 	frames := f.Choice("frames", "answer messages on standard input, each an Arrow IPC stream after its length in this "+
@@ -57,21 +55,20 @@ func transformCommand(e *cli.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		encoder, err := arrowio.NewEncoder(arrowio.Output{Column: *column, Columns: *single, Keep: *keep})
+		limits := file.Limits()
+		if *frames != "none" {
+			limits = arrowio.Limits{Message: maxFrame, Body: 4 * maxFrame}
+		}
+		t := transformer{path: *data, nulls: plugin.Nulls(cmp.Or(nulls, m.Note().Nulls))}
+		t.stage, err = plugin.New(plugin.Config{Fixed: m, Nulls: t.nulls,
+			Spec:   arrowio.Spec{Features: []string{"*"}, Limits: limits},
+			Output: arrowio.Output{Column: *column, Columns: *single, Keep: *keep}})
 		if err != nil {
 			return cli.UsageError{Err: err}
 		}
-		decoder, contract, err := dataset.Spec{Pinned: m.Features()}.Decoder()
-		if err != nil {
-			return fmt.Errorf("%s: %w", *modelPath, err)
-		}
+		defer t.stage.Close()
 		if *frames != "none" {
-			spec := arrowio.Spec{Features: []string{"*"}, Limits: arrowio.Limits{Message: maxFrame, Body: 4 * maxFrame}}
-			if decoder, err = arrowio.NewDecoder(spec.Fixed(contract)); err != nil {
-				return err
-			}
-			t := transformer{model: m, decoder: decoder, contract: contract, encoder: encoder, nulls: *nulls, meta: modelMeta(m)}
-			return answerFrames(e, &t, *log)
+			return answerFrames(ctx, e, &t, *log)
 		}
 		in, err := files.Open(e, *data, how)
 		if err != nil {
@@ -86,8 +83,8 @@ func transformCommand(e *cli.Env) *cobra.Command {
 			return err
 		}
 		defer out.Discard()
-		t := transformer{in: in, model: m, decoder: decoder, contract: contract, encoder: encoder, nulls: *nulls, path: *data,
-			meta: modelMeta(m), columns: dataset.Columns{Name: files.Base(*data), Other: "numbers that are not in the model"}}
+		t.in = in
+		t.columns = dataset.Columns{Name: files.Base(*data), Other: "numbers that are not in the model"}
 		if err := t.run(ctx, e, out); err != nil {
 			return err
 		}
@@ -124,26 +121,14 @@ func checkKept(keep []string, in *file.Reader, path string) error {
 	return nil
 }
 
-// modelMeta is the metadata of the output schema that names the model, as the daemon writes it.
-func modelMeta(fitted *model.Model) []wire.Pair {
-	version := cmp.Or(fitted.Note().Version, fitted.Digest()[:16])
-	live := plugin.Live{Model: fitted, Version: version, Epoch: int(fitted.Note().Epoch)}
-	pairs := live.Metadata()
-	return append(pairs[1:], pairs[0])
-}
-
-// transformer decodes, projects and encodes batches as the daemon does: the embedding of a file equals, bit by bit,
-// what the daemon would publish.
+// transformer transforms batches as the daemon does: the embedding of a file equals, bit by bit, what the daemon would
+// publish.
 type transformer struct {
-	in       *file.Reader // nil: messages come from elsewhere
-	model    *model.Model
-	decoder  *arrowio.Decoder
-	contract *arrowio.Contract
-	encoder  *arrowio.Encoder
-	nulls    string
-	path     string
-	meta     []wire.Pair
-	columns  dataset.Columns
+	in      *file.Reader // nil: messages come from elsewhere
+	stage   *plugin.Stage
+	nulls   plugin.Nulls
+	path    string
+	columns dataset.Columns
 
 	rows, skipped, imputed int
 }
@@ -166,7 +151,7 @@ func (t *transformer) run(ctx context.Context, e *cli.Env, out *file.Writer) err
 		if err != nil {
 			return err
 		}
-		reduced, err := t.batch(msg)
+		reduced, err := t.batch(ctx, msg)
 		if err != nil {
 			return err
 		}
@@ -177,31 +162,48 @@ func (t *transformer) run(ctx context.Context, e *cli.Env, out *file.Writer) err
 	}
 }
 
-func (t *transformer) batch(msg []byte) ([]byte, error) {
-	m, err := t.decoder.Decode(msg, t.contract)
+func (t *transformer) batch(ctx context.Context, msg []byte) ([]byte, error) {
+	m, err := t.stage.Decode(msg)
 	if err != nil {
 		return nil, t.explain(err)
 	}
 	defer m.Release()
 	t.columns.See(m)
-	r := arrowio.Reduced{Message: m, Dim: t.model.Dim()}
-	for _, b := range m.Batches() {
-		drop, err := t.faulty(b)
-		if err != nil {
-			return nil, err
-		}
-		y := make([]float32, b.Rows()*r.Dim)
-		if err := t.model.Project(y, modelRows(b)); err != nil {
-			return nil, fmt.Errorf("%s: %w", t.path, err)
-		}
-		r.Y, r.Drop = append(r.Y, y), append(r.Drop, drop)
-		t.rows += b.Rows()
+	r, err := t.stage.Transform(ctx, m)
+	if err != nil {
+		return nil, t.explain(err)
 	}
-	out, err := t.encoder.Encode(r, t.meta)
+	if len(r.Faults) > 0 {
+		return nil, fmt.Errorf("%s: %s", t.path, t.refused(r))
+	}
+	if t.skipped += r.Skipped; r.Skipped == 0 {
+		for _, b := range m.Batches() {
+			t.imputed += len(b.Faults())
+		}
+	}
+	t.rows += m.Rows()
+	out, err := t.stage.Encode(r)
 	if err != nil {
 		return nil, t.explain(err)
 	}
 	return out, nil
+}
+
+// refused says what is wrong with the first row that has no output.
+func (t *transformer) refused(r *plugin.Result) string {
+	row := t.rows
+	for k, b := range r.Reduced.Message.Batches() {
+		if len(r.Rejected[k]) > 0 {
+			row += r.Rejected[k][0]
+			break
+		}
+		row += b.Rows()
+	}
+	f, other := r.Faults[0], "--nulls impute or --nulls skip"
+	if t.nulls == plugin.NullsImpute {
+		other = "--nulls skip" // the mean does not help
+	}
+	return fmt.Sprintf("row %d, feature %q: %s: fix the row, or use %s", row+1, f.Feature, f.What, other)
 }
 
 // explain adds the place to the error of a batch.
@@ -210,31 +212,4 @@ func (t *transformer) explain(err error) error {
 		return fmt.Errorf("%s: %w", t.path, err)
 	}
 	return dataset.ExplainBatch(err, t.in, t.path, t.rows)
-}
-
-// faulty applies --nulls to a batch and returns the rows to drop.
-func (t *transformer) faulty(b *arrowio.Batch) (drop []int, err error) {
-	for _, f := range b.Faults() {
-		switch t.nulls {
-		case "reject":
-			return nil, fmt.Errorf("%s: row %d, feature %q: %s: fix the row, or use --nulls impute or --nulls skip",
-				t.path, t.rows+f.Row+1, f.Feature, f.What)
-		case "skip":
-			drop = append(drop, f.Row)
-			t.skipped++
-		default:
-			t.imputed++
-		}
-	}
-	return drop, nil
-}
-
-// modelRows converts the features of a batch, without a copy.
-func modelRows(b *arrowio.Batch) model.Rows {
-	blocks := b.Features()
-	r := model.Rows{N: b.Rows(), Blocks: make([]model.Block, len(blocks))}
-	for i, k := range blocks {
-		r.Blocks[i] = model.Block(k)
-	}
-	return r
 }

@@ -137,3 +137,23 @@ wine:
     assert [m.sequence for m in embedd.nats.subscribe("reduced.wine", server=url, limit=8, timeout=30)] == list(range(1, 9))
     with pytest.raises(ValueError, match="at least 1"):
         embedd.nats.publish(frame, "features.wine", server=url, rows=0)
+
+
+def test_nulls(run, tmp_path):
+    """Rows with a missing value get what the fit did with them, as the program gives them, unless an argument says otherwise."""
+    rows = tmp_path / "rows.csv"
+    rows.write_text("x,y,label\n" + "".join(f"{i % 3}.{i},{i % 7},{'abc'[i % 3]}\n" for i in range(30)) + ",1,a\n1e300,2,b\n")
+    x = np.array([[1, 2], [np.nan, 1], [1e300, 1], [2, 3]])
+    for asked, imputes in (([], True), (["--nulls", "skip"], False)):
+        path = tmp_path / "model.embedd"
+        run("fit", "--data", rows, "--label", "label", "--method", "pca", "-o", path, *asked)
+        model = embedd.Model.read(path)
+        if not imputes:
+            assert len(model.transform(x)) == 2
+        else:
+            assert len(model.transform(x[[0, 1, 3]])) == 3
+        assert len(model.transform(x, nulls="skip")) == 2
+        with pytest.raises(ValueError, match="row 1, feature 'x'"):
+            model.transform(x, nulls="reject")
+        with pytest.raises(ValueError, match="use one of reject, impute, skip"):
+            model.transform(x, nulls="drop")

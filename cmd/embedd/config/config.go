@@ -139,7 +139,7 @@ type Schema struct {
 	Features   []string       // names or globs
 	Sizes      map[string]int // elements of those that are written with a size: 1 is a column of numbers
 	Label, Key string
-	Nulls      string // reject, impute or skip
+	Nulls      string // auto, reject, impute or skip
 }
 
 // Output is the destination of outputs and dead letters.

@@ -101,7 +101,7 @@ func TestDefaults(t *testing.T) {
 	want := fmt.Sprintf("%+v", Pipeline{
 		Name:   "p-1",
 		Input:  Input{Subject: "features.p-1", Format: "arrow", Attempts: 5},
-		Schema: Schema{[]string{"x*"}, nil, "label", "", "reject"},
+		Schema: Schema{[]string{"x*"}, nil, "label", "", "auto"},
 		Output: Output{"reduced.p-1", "arrow", "embedding", false, []string{"all"}, "dead.p-1", "none"},
 		Model: Model{Method: "auto", Blend: 1, Scale: "standard", Features: "linear", Landmarks: 300, Width: 1, Seed: 1,
 			Store: "auto",
@@ -176,7 +176,7 @@ func TestProblems(t *testing.T) {
 				"the number of elements; see wire.md. One fixed-size list of floats is the fastest form."}},
 		{"several at once", pipeline("schema: {features: [x], nulls: drop}", "model: {dim: -1, sale: none}",
 			"limits: {message: 8 apples}"), []string{
-			`3:36: pipelines.p.schema.nulls: "drop": want reject, impute or skip`,
+			`3:36: pipelines.p.schema.nulls: "drop": want auto, reject, impute or skip`,
 			`4:18: pipelines.p.model.dim: "-1": want a count from 1 to 4096 (as 500, 100k, 2M) or auto`,
 			`4:22: pipelines.p.model: unknown key "sale": did you mean "scale"?`,
 			`5:23: pipelines.p.limits.message: "8 apples": want a size from 1KiB to 64MiB (as 512KiB, 8MiB)`}},

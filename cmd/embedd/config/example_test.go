@@ -33,6 +33,6 @@ func ExampleParse_problems() {
 	_, err := config.Parse("embedd.yaml", file, os.LookupEnv)
 	fmt.Println(err)
 	// Output:
-	// embedd.yaml:3:41: pipelines.digits.schema.nulls: "drop": want reject, impute or skip
+	// embedd.yaml:3:41: pipelines.digits.schema.nulls: "drop": want auto, reject, impute or skip
 	// embedd.yaml:4:14: pipelines.digits.model: unknown key "methd": did you mean "method"?
 }

@@ -277,10 +277,11 @@ var spec = []field{
 			"training. \"\" for none."},
 	{path: each + "schema.key", to: func(_ *Config, p *Pipeline) any { return &p.Schema.Key },
 		doc: "Key column that identifies a row: text or integers. With input.labels it joins labels with their rows."},
-	{path: each + "schema.nulls", to: func(_ *Config, p *Pipeline) any { return &p.Schema.Nulls }, value: "reject",
-		words: []string{"reject", "impute", "skip"},
+	{path: each + "schema.nulls", to: func(_ *Config, p *Pipeline) any { return &p.Schema.Nulls }, value: "auto",
+		words: []string{"auto", "reject", "impute", "skip"},
 		doc: "Rows with a feature that is null, NaN, infinite or beyond float32. reject makes them dead letters, impute " +
-			"uses the model's mean, skip drops and counts them."},
+			"uses the model's mean, skip drops and counts them. auto is what the fit of model.file did, and reject without " +
+			"one."},
 
 	{path: each + "output.subject", to: func(_ *Config, p *Pipeline) any { return &p.Output.Subject },
 		value: "reduced.NAME", check: checkDestination, start: "reduced.NAME",

@@ -70,6 +70,8 @@ func (c *Columns) why(f arrowio.Field, in *file.Reader) string {
 		return "no value in any row"
 	case c.index[f.Name] != "":
 		return c.index[f.Name]
+	case slices.Contains(in.Indexes(), f.Name):
+		return "the index that pandas stored"
 	case strings.Contains(f.Holds, "number"):
 		return c.Other
 	}
@@ -92,10 +94,6 @@ func (c Columns) NoteRecord(e *cli.Env, in *file.Reader, rec arrow.Record) {
 			}
 			c.Note(e, in, m.Contract().Elements())
 			for _, f := range m.Fields() {
-				if f.Feature && slices.Contains(in.Indexes(), f.Name) {
-					e.Notef("%s: %q is the index that pandas stored: a pipeline with features * learns from it; list the "+
-						"columns to learn from in schema.features", c.Name, f.Name)
-				}
 				if f.Feature && f.Empty && rec.NumRows() > 0 {
 					e.Notef("%s: %q has no value in the first %d rows: a pipeline with this feature rejects them unless "+
 						"schema.nulls allows them", c.Name, f.Name, rec.NumRows())

@@ -68,7 +68,7 @@ type Spec struct {
 	Path       string
 	Label, Key string
 	Features   []string // names and globs; none: every numeric column but label and key
-	Nulls      string   // impute, reject or skip: rows with a null, NaN or infinity in a feature
+	Nulls      string   // what becomes of rows with a missing feature: impute, reject or skip; "" is impute
 	Labelled   bool     // skip rows without a label
 	Pinned     []string // the feature elements of a model, in its order; nil: as Features says
 	How        file.Options
@@ -86,23 +86,28 @@ func Flags(f *cli.Flags, s *Spec) {
 	f.StringArrayVar(&s.Features, "features", nil,
 		"feature columns by name or `GLOB`, separated by commas or repeated (default every numeric or boolean column but "+
 			"label and key)")
-	s.Nulls = "impute"
-	f.Func("nulls", "`POLICY` for rows with a missing or infinite feature: impute (the feature's mean), reject (an "+
-		"error), skip (default impute)", func(v string) error {
+	NullsFlag(f, &s.Nulls, "(default impute, or with --model that of the fit)")
+	FileFlags(f, &s.How)
+}
+
+// NullsFlag declares the flag that says what becomes of rows with a missing feature. If it is not given, to stays "".
+func NullsFlag(f *cli.Flags, to *string, byDefault string) {
+	f.Func("nulls", "`POLICY` for rows with a feature that is missing, infinite or beyond float32: impute (the feature's "+
+		"mean), reject (an error), skip "+byDefault, func(v string) error {
 		if !slices.Contains([]string{"impute", "reject", "skip"}, v) {
 			return fmt.Errorf("want impute, reject or skip")
 		}
-		s.Nulls = v
+		*to = v
 		return nil
 	})
 	f.Offer("nulls", "impute", "reject", "skip")
-	FileFlags(f, &s.How)
 }
 
 // Rows is a file in memory, ready for a fit.
 type Rows struct {
 	model.Data
 	Name    string // of the file, without its directory
+	Nulls   string // what became of rows with a missing feature
 	Skipped int    // rows left out because a feature is not finite
 
 	imputed  int // values that are not finite and became NaN
@@ -129,7 +134,7 @@ type fault struct {
 
 // Read reads a whole file. It prints notes on stderr about what it left out or imputed.
 func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
-	s.How.Label = s.Label
+	s.How.Label, s.Nulls = s.Label, cmp.Or(s.Nulls, "impute")
 	in, err := files.Open(e, s.Path, s.How)
 	if err != nil {
 		return nil, err
@@ -143,7 +148,7 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 	if err != nil {
 		return nil, cli.UsageError{Err: err}
 	}
-	r := &Rows{Name: files.Base(s.Path)}
+	r := &Rows{Name: files.Base(s.Path), Nulls: s.Nulls}
 	r.columns = Columns{Name: r.Name, Label: s.Label, Key: s.Key, Other: "numbers that --features does not select",
 		empty: map[string]bool{}, index: map[string]string{}}
 	if s.Pinned != nil {
@@ -207,7 +212,7 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 		r.dropEmpty()
 	}
 	if s.Pinned == nil && len(s.Features) == 0 {
-		if err := r.dropIndexes(e, in); err != nil {
+		if err := r.dropIndexes(e); err != nil {
 			return nil, err
 		}
 	}

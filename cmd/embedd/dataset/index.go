@@ -2,9 +2,7 @@ package dataset
 
 import (
 	"math"
-	"slices"
 
-	"github.com/embedd/embedd/arrowio/file"
 	"github.com/embedd/embedd/cmd/embedd/cli"
 )
 
@@ -12,34 +10,26 @@ import (
 // codes ascend by chance.
 const minIndexRows = 20
 
-// dropIndexes removes columns that number the rows: those that pandas stored as an index, and columns of integers that
-// ascend or descend strictly, or whose values are as good as all numbers of a range. Files are often sorted by class,
-// and then the number of a row tells its class.
-func (r *Rows) dropIndexes(e *cli.Env, in *file.Reader) error {
+// dropIndexes removes columns that number the rows: integers that ascend or descend strictly, or are as good as all
+// numbers of a range. Files are often sorted by class, and then the number of a row tells its class. The index that
+// pandas stored is no feature of "*" at all, here and in messages.
+func (r *Rows) dropIndexes(e *cli.Env) error {
 	single := map[string]bool{}
 	for _, f := range r.columns.fields {
 		single[f.Name] = f.Feature && f.Holds == "number"
 	}
-	stored := in.Indexes()
 	numbering, err := r.numbering(single)
 	if err != nil {
 		return err
 	}
 	r.keep(func(j int) bool {
-		name := r.Features[j]
-		switch {
-		case !single[name]:
-			return true
-		case slices.Contains(stored, name):
-			r.columns.index[name] = "the index that pandas stored"
-		case numbering[j]:
+		if name := r.Features[j]; single[name] && numbering[j] {
 			r.columns.index[name] = "integers that number the rows"
-		default:
-			return true
+			e.Notef("%s: %q is left out: %s; to learn from it, name the features with --features", r.Name, name,
+				r.columns.index[name])
+			return false
 		}
-		e.Notef("%s: %q is left out: %s; to learn from it, name the features with --features", r.Name, name,
-			r.columns.index[name])
-		return false
+		return true
 	})
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/cmd/embedd/files"
+	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
 	"github.com/embedd/embedd/stream/admin"
@@ -33,6 +34,20 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 	var out []stream.Pipeline
 	var problems config.Problems
 	for _, p := range c.Pipelines {
+		var fixed *model.Model
+		if p.Model.File != "" {
+			var err error
+			if fixed, err = files.ReadModel(p.Model.File); err != nil {
+				problems = append(problems, c.Problem(p.Name, "model.file", "%v", err))
+				continue
+			}
+			if p.Schema.Nulls == "auto" {
+				p.Schema.Nulls = fixed.Note().Nulls
+			}
+		}
+		if p.Schema.Nulls == "" || p.Schema.Nulls == "auto" {
+			p.Schema.Nulls = string(plugin.NullsReject)
+		}
 		one := stream.Pipeline{
 			Name: p.Name, Role: stream.Role(c.Role), Standby: stream.Standby(c.Standby),
 			Lease: c.NATS.Lease, ModelSyncTimeout: cmp.Or(c.NATS.ModelSyncTimeout, -1), Stream: p.Input.Stream,
@@ -80,17 +95,12 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 		if p.Input.Labels != "" {
 			one.Stage.Labels = &plugin.Labels{Wait: p.Limits.LabelWait, Bytes: p.Limits.Labels}
 		}
-		if p.Model.File != "" {
-			m, err := files.ReadModel(p.Model.File)
-			if err != nil {
-				problems = append(problems, c.Problem(p.Name, "model.file", "%v", err))
+		if fixed != nil {
+			if _, err := one.Stage.Spec.ContractOf(fixed.Features()); err != nil {
+				problems = append(problems, c.Problem(p.Name, "schema.features", "%s", otherFeatures(&p, fixed.Features(), err)))
 				continue
 			}
-			if _, err := one.Stage.Spec.ContractOf(m.Features()); err != nil {
-				problems = append(problems, c.Problem(p.Name, "schema.features", "%s", otherFeatures(&p, m.Features(), err)))
-				continue
-			}
-			one.Stage.Fixed = m
+			one.Stage.Fixed = fixed
 		}
 		out = append(out, one)
 	}

@@ -230,7 +230,7 @@ func align(ctx context.Context, t *Trainer, m *model.Model, from window.Position
 func (t *Trainer) publish(ctx context.Context, a *placement, s *window.Suffix, o *spec.Outcome, bootstrap bool) error {
 	m, epoch := a.model, a.epoch
 	note := model.Note{Created: t.config.Clock(), Epoch: uint64(epoch), Source: map[string]string{},
-		SameAs: uint64(a.sameAs), Conversion: a.conversion}
+		SameAs: uint64(a.sameAs), Conversion: a.conversion, Nulls: string(t.config.Nulls)}
 	maps.Copy(note.Source, t.config.Source)
 	if at := s.Last.Created; at != 0 && note.Source["created"] != "" { // it may have been created again
 		note.Source["created"] = time.Unix(0, at).UTC().Format(time.RFC3339Nano)

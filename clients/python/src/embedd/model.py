@@ -16,6 +16,8 @@ from embedd.rows import Floats, matrix
 
 MAGIC = b"embedd\r\n"
 NEWEST_VERSION = 2
+NULLS = ("reject", "impute", "skip")
+FLOAT32_END = 2.0**128  # the least magnitude that float32 does not reach
 # Numbers that transform holds at once for each of its steps, as a limit on memory: 32 MiB.
 CHUNK = 4 << 20
 
@@ -80,12 +82,24 @@ class Model:
         except (KeyError, IndexError, TypeError, AttributeError) as e:
             raise ModelError(f"the header has another form than documented: {e!r}") from e
 
-    def transform(self, x: Any) -> Floats:
+    def transform(self, x: Any, nulls: str | None = None) -> Floats:
         """The outputs of rows, n x dim in float64, by the definition in docs/model-file.md.
 
-        x is a matrix with the features in the order of the model, or a data frame with columns of their names. A value
-        that is missing (NaN, infinite) is replaced by its mean in the fit."""
+        x is a matrix with the features in the order of the model, or a data frame with columns of their names. nulls says
+        what becomes of rows with a value that is missing (NaN, infinite) or beyond float32: by default what the fit did,
+        as the model says, else `impute`. `impute` replaces missing values by their mean in the fit, `reject` raises a
+        ValueError, `skip` leaves the rows out of the result."""
         rows = matrix(x, self.features)
+        nulls = nulls or self.note.get("nulls") or "impute"
+        if nulls not in NULLS:
+            raise ValueError(f"nulls {nulls!r}: use one of {', '.join(NULLS)}")
+        if nulls != "impute":
+            good = np.abs(rows) < FLOAT32_END
+            if nulls == "reject" and not good.all():
+                at, k = np.argwhere(~good)[0]
+                raise ValueError(f"row {at}, feature {self.features[k]!r}: {rows[at, k]}: fix the row, or use "
+                                 "nulls='impute' or nulls='skip'")
+            rows = rows[good.all(axis=1)]
         out = np.empty((len(rows), self.dim))
         width = max(len(self.features), *(max(a.shape, default=1) for a in self.arrays.values()))
         step = max(1, CHUNK // width)

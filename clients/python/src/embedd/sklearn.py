@@ -80,7 +80,7 @@ class Embedd(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
     def transform(self, X: Any) -> Floats:
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        return self.model_.transform(X[:, self._used])
+        return self.model_.transform(X[:, self._used], nulls="impute")
 
     @property
     def _n_features_out(self) -> int:
