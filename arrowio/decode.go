@@ -282,12 +282,14 @@ func (d *Decoder) add(m *Message, b *Batch, budget *int) {
 //
 // Features that are copied (integers of four or eight bytes, decimals, booleans, or with nulls) take another 8 bytes
 // each, are bounded by Limits.Body together with the buffers, and are released once the message is answered.
+//
+// For a message of text, which has no such figures, it is what so many bytes, commas and lines can take at most.
 func (d *Decoder) Expanded(msg []byte, dim int) int {
 	if len(msg) > d.limits.Message {
 		return len(msg)
 	}
 	if d.spec.Format.IsText() {
-		return len(msg) + d.texts.memory(msg) + 4*dim*d.texts.rows(msg)
+		return len(msg) + d.texts.memory(msg) + d.texts.answer(msg, dim)
 	}
 	size, rows, ok := ipc.Expanded(msg, d.read)
 	if !ok {

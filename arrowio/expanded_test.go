@@ -1,7 +1,12 @@
 package arrowio
 
 import (
+	"fmt"
+	"runtime"
+	"strings"
 	"testing"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // The decoded size of a message is known before it is decompressed: it is never less than what decoding allocates, for
@@ -29,6 +34,57 @@ func TestExpandedIsKnownBefore(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { d.Expanded(msg, dim) }); n > 0 {
 		t.Errorf("%g allocations", n)
 	}
+}
+
+// TestExpandedOfText: what a text message and its output hold is at most what is known before, for rows of few bytes
+// too.
+func TestExpandedOfText(t *testing.T) {
+	const dim, rows = 8, 20_000
+	each := func(one, between string) string { return strings.Repeat(one+between, rows-1) + one }
+	for _, c := range []struct {
+		format wire.Format
+		text   string
+	}{
+		{wire.FormatJSON, "[" + each(`{"x":1}`, ",") + "]"},
+		{wire.FormatJSON, `[{"x":1},` + each("0", ",") + "]"},
+		{wire.FormatJSON, `[{"x":1},` + each("{}", ",") + "]"},
+		{wire.FormatJSON, `{"columns":["{"],"data":[` + each("[1]", ",") + "]}"},
+		{wire.FormatJSON, `{"columns":["x"],"data":[[1],` + each("0", ",") + "]}"},
+		{wire.FormatNDJSON, "{\"x\":1}\n" + each("0", "\n")},
+		{wire.FormatNDJSON, each(`{"x":1}`, "\n")},
+		{wire.FormatCSV, "x\n" + each("1", "\n")},
+		{wire.FormatCSV, "x\n1\n" + each(`"`, "\n")},
+	} {
+		d := newDecoder(t, Spec{Features: []string{"?"}, Format: c.format})
+		e, msg := newEncoder(t, Output{Format: c.format}), []byte(c.text)
+		before := live()
+		m := decode(t, d, msg)
+		y := make([]float32, dim*m.Rows())
+		for i := range y {
+			y[i] = -1.2345678e-30
+		}
+		faults := m.Batches()[0].Faults()
+		out, err := e.Encode(Reduced{Message: m, Dim: dim, Y: [][]float32{y}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := fmt.Sprintf("%s %.40q", c.format, c.text)
+		if have, most := live()-before+len(msg), d.Expanded(msg, dim); have > most {
+			t.Errorf("%s: %d bytes are held, and %d were predicted", name, have, most)
+		}
+		runtime.KeepAlive(out)
+		runtime.KeepAlive(faults)
+		m.Release()
+	}
+}
+
+// live returns the bytes of the heap that are in use.
+func live() int {
+	runtime.GC()
+	runtime.GC() // what pools hold is gone with the second
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	return int(s.HeapAlloc)
 }
 
 func BenchmarkExpanded(b *testing.B) {

@@ -22,16 +22,12 @@ func (r *textReader) memory(msg []byte) int {
 	return min(r.limits.Body, 64<<10+16*len(msg)+64*n)
 }
 
-// rows returns an upper bound of the rows of a text message.
-func (r *textReader) rows(msg []byte) int {
-	mark := byte('\n')
-	if r.spec.Format == wire.FormatJSON {
-		mark = '{'
-		if n := bytes.Count(msg, []byte{mark}); n == 1 {
-			mark = '[' // perhaps columns and data
-		}
-	}
-	return min(r.limits.Rows, bytes.Count(msg, []byte{mark})+1)
+// answer returns the most memory that the rows of a text message and their outputs of dim numbers take in addition to
+// memory: the numbers, their text, and what is noted about a row, which is most if it cannot be read.
+func (r *textReader) answer(msg []byte, dim int) int {
+	const noted = 320
+	rows := min(r.limits.Rows, bytes.Count(msg, []byte{','})+bytes.Count(msg, []byte{'\n'})+1)
+	return rows * (noted + (4+rowtext.MaxFloat32+1)*dim)
 }
 
 // table reads the fields of a message.
@@ -188,10 +184,10 @@ func (f *textFiller) elements(c *textColumn) int {
 	return f.counts[c.at]
 }
 
-// open adds a column to the batch, with null in all rows.
+// open adds a column to the batch, with null in all rows. What its type does not need stays as it was.
 func (f *textFiller) open(b *ipc.Builder, c *textColumn, into *columnBuffers) {
 	n := len(f.t.Rows)
-	*into = columnBuffers{column: c, valid: b.Field(n)}
+	into.column, into.valid, into.starts, into.used, into.next = c, b.Field(n), nil, 0, 0
 	if c.typ == textNothing {
 		return
 	}

@@ -47,6 +47,10 @@ type DeadLetters struct {
 // maxIncomplete bounds the incomplete dead letters that are kept while a stream is read.
 const maxIncomplete = 64
 
+// maxDistance is how far behind the first part of a dead letter Find looks for the others. Parts are published one
+// after another; after a crash between two, the rest comes with the redelivery of the input.
+const maxDistance = 50_000
+
 // ErrNoDeadLetter is returned by Find where a sequence number has no dead letter.
 var ErrNoDeadLetter = errors.New("there is no such dead letter")
 
@@ -85,7 +89,8 @@ func (d DeadLetters) Read(ctx context.Context, js jetstream.JetStream, handle fu
 	return nil
 }
 
-// Find reads the dead letter whose first part has a sequence number.
+// Find reads the dead letter whose first part has a sequence number. One whose other parts are not among the next
+// 50,000 messages is incomplete.
 func (d DeadLetters) Find(ctx context.Context, js jetstream.JetStream, number uint64) (found *DeadLetter, err error) {
 	streams, err := d.streams(ctx, js)
 	if err != nil {
@@ -95,24 +100,20 @@ func (d DeadLetters) Find(ctx context.Context, js jetstream.JetStream, number ui
 		return nil, fmt.Errorf("the streams %s and %s have dead letters on %s, each with its own sequence numbers: name "+
 			"the subject of one", streams[0].CachedInfo().Config.Name, streams[1].CachedInfo().Config.Name, d.Subject)
 	}
-	name := streams[0].CachedInfo().Config.Name
-	first := true
-	parts := &assembler{handle: func(l *DeadLetter) error { found = l; return errDone }}
-	err = d.read(ctx, js, streams[0], jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
-		OptStartSeq: max(number, 1)}, func(l *DeadLetter, part int) error {
-		switch {
-		case first && l.Number != number:
-			return errDone
-		case !first && parts.letters[l.Header.Get(wire.HeaderLetter)] == nil:
-			return nil // another one
+	name, last := streams[0].CachedInfo().Config.Name, number+maxDistance
+	if d.Bodies { // where the parts are, before any body is read
+		where := d
+		where.Bodies = false
+		l, err := where.find(ctx, js, streams[0], number, last)
+		if err != nil {
+			return nil, err
 		}
-		first = false
-		return parts.add(l, part)
-	})
-	if err == nil {
-		err = parts.flush()
+		if l != nil {
+			last = slices.Max(l.numbers)
+		}
 	}
-	if err != nil && !errors.Is(err, errDone) {
+	found, err = d.find(ctx, js, streams[0], number, last)
+	if err != nil {
 		return nil, err
 	}
 	if found == nil {
@@ -120,6 +121,31 @@ func (d DeadLetters) Find(ctx context.Context, js jetstream.JetStream, number ui
 			ErrNoDeadLetter, name, d.Subject, number)
 	}
 	return found, nil
+}
+
+// find reads the dead letter whose first part has a sequence number, and whose parts come up to another one.
+func (d DeadLetters) find(ctx context.Context, js jetstream.JetStream, s jetstream.Stream, number, last uint64) (
+	found *DeadLetter, err error) {
+	first := true
+	parts := &assembler{handle: func(l *DeadLetter) error { found = l; return errDone }}
+	err = d.read(ctx, js, s, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq: max(number, 1)}, func(l *DeadLetter, part int) error {
+		switch {
+		case first && l.Number != number, l.Number > last:
+			return errDone
+		case !first && parts.letters[l.Header.Get(wire.HeaderLetter)] == nil:
+			return nil // another one
+		}
+		first = false
+		return parts.add(l, part)
+	})
+	if err == nil || errors.Is(err, errDone) {
+		err = parts.flush()
+	}
+	if errors.Is(err, errDone) {
+		err = nil
+	}
+	return found, err
 }
 
 // errDone ends a read that has found what it needs.

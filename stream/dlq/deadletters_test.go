@@ -40,6 +40,12 @@ func TestPartsAreAssembled(t *testing.T) {
 	if err != nil || fmt.Sprint(got) != want {
 		t.Errorf("%v (%v), want %s", got, err, want)
 	}
+	for number, want := range map[uint64]string{1: "lost0 false", 2: "a0a1a2 true", 3: "b0b1 true"} {
+		l, err := DeadLetters{Subject: "dead.>", Bodies: true}.Find(t.Context(), s.JS, number)
+		if err != nil || fmt.Sprintf("%s %v", l.Body, l.IsComplete()) != want {
+			t.Errorf("letter %d: %+v (%v)", number, l, err)
+		}
+	}
 	if _, err := (DeadLetters{Subject: "dead.>"}).Find(t.Context(), s.JS, 99); !errors.Is(err, ErrNoDeadLetter) {
 		t.Errorf("a dead letter that does not exist: %v", err)
 	}
