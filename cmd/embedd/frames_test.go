@@ -138,7 +138,7 @@ func TestConnectExample(t *testing.T) {
 			}
 		}
 	}
-	if err := yaml.Unmarshal(sure(os.ReadFile("../../examples/connect/embedd.yaml")), &c); err != nil {
+	if err := yaml.Unmarshal(sure(os.ReadFile("../../examples/connect/connect.yaml")), &c); err != nil {
 		t.Fatal(err)
 	}
 	p := c.Pipeline.Processors[0].Subprocess

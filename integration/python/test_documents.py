@@ -1,7 +1,8 @@
 """The commands of the tutorial and of the how-to pages, in their order, in an empty home directory.
 
 A block of code is saved as the file that its first line names. A block with `embedd run` starts the daemon, again if it
-runs, and waits until it answers. What installs packages is left out, except npm's, since the tests have the packages; so is what activates them.
+runs, and waits until it answers. What installs packages is left out, except npm's, since the tests have the packages; so is what activates them,
+and what needs a cluster or another product: test_kubernetes.py, .ci/run and TestConnectExample check what these read.
 Each page runs in its own network namespace, where there is one, so that it can use the ports that it names.
 """
 import os
@@ -18,7 +19,7 @@ import harness
 
 DOCS = harness.ROOT / "docs"
 PAGES = [DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
-SKIPPED = ("go install ", "python3 -m venv ", ". ~/", "pip install ", "npm install ")
+SKIPPED = ("go install ", "python3 -m venv ", ". ~/", "pip install ", "npm install ", "kubectl ", "promtool ", "redpanda-connect ")
 # What a page must print, besides that no command fails.
 PRINTED = {
     "tutorial": r"better +evidence(.|\n)*machines-\S+ is live(.|\n)*65 machines-\S+ epoch 2 (1.00|0.9)",
@@ -29,6 +30,9 @@ PRINTED = {
     "apply-elsewhere": r"True \d\S*e-\d\d",
     "produce-json": r'"embedding": ?\[',
     "vector-search": r"(1.0|0.9) of its section",
+    "alerts": r'embedd_ready\{pipeline="machines"\} 0',
+    "redpanda-connect": r"embedding\n0 +\[-?\d",
+    "upgrade": r"waiting_for_model(.|\n)*no model yet",
 }
 SUFFIXES = {"python": "#", "js": "//", "go": "//"}
 
@@ -68,6 +72,14 @@ def script(page, directory):
     return "\n".join(lines)
 
 
+def test_shown():
+    """Files that a page shows are those of the repository."""
+    assert (harness.ROOT / "examples/connect/connect.yaml").read_text() in (DOCS / "how-to/redpanda-connect.md").read_text()
+    page = (DOCS / "how-to/kubernetes.md").read_text()
+    for path in re.findall(r"[ `](?:kubernetes/)?((?:base|overlays)/[\w./]+)", page):
+        assert (harness.ROOT / "deploy/kubernetes" / path).exists(), path
+
+
 def namespaced():
     return shutil.which("unshare") and subprocess.run(["unshare", "-rn", "true"], capture_output=True).returncode == 0
 
@@ -82,7 +94,7 @@ def test_page(program, server_program, tmp_path, page):
     path = [pathlib.Path(program).parent, pathlib.Path(server_program).parent, pathlib.Path(sys.executable).parent, os.environ["PATH"]]
     env = {**os.environ, "HOME": str(tmp_path), "PATH": ":".join(map(str, path)),
            "PYTHONPATH": str(harness.ROOT / "clients" / "python" / "src"),
-           "GOCACHE": go_env("GOCACHE"), "GOMODCACHE": go_env("GOMODCACHE")}
+           "CLONE": str(harness.ROOT), "GOCACHE": go_env("GOCACHE"), "GOMODCACHE": go_env("GOMODCACHE")}
     env.pop("NATS_URL", None)
     command = ["unshare", "-rn", "bash"] if namespaced() else ["bash"]
     done = subprocess.run(command, input=script(page, tmp_path), cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)
