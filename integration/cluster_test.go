@@ -66,13 +66,13 @@ func newCluster(t testing.TB) *cluster {
 			t.Skipf("this machine gives no network namespace: %v", err)
 		}
 	}
-	path := must(natsServer())(t)
+	paths := strings.Split(must(natsServer())(t), ",")
 	var all []string
 	for i := range 3 {
 		all = append(all, fmt.Sprintf("nats://10.%d.250.%d:6222", 200+os.Getpid()%50, i+1))
 	}
 	for i := range 3 {
-		m := &member{cluster: c, n: i, path: path, client: fmt.Sprintf("%s.%d:4222", net, i+1)}
+		m := &member{cluster: c, n: i, path: paths[i%len(paths)], client: fmt.Sprintf("%s.%d:4222", net, i+1)}
 		dir := t.TempDir()
 		m.conf = filepath.Join(dir, "nats.conf")
 		own := strings.TrimSuffix(strings.TrimPrefix(all[i], "nats://"), ":6222")

@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// embedd is the path of the program, natsServer that of the server.
+// embedd is the path of the program, natsServer that of the server, or those of the servers of a cluster, separated by
+// commas.
 var (
 	embedd = sync.OnceValues(func() (string,
 		error) {

@@ -26,6 +26,7 @@ type keyed struct {
 	test     *client
 	replicas []*daemon
 	streams  []string // the streams that it uses
+	training string
 	load     *load
 }
 
@@ -34,12 +35,17 @@ const (
 	keyedKeys  = 50 // messages of each of four senders
 )
 
-func newKeyed(t *testing.T) *keyed {
+// summarised is the setting with which all replicas summarise.
+var summarised = fmt.Sprintf("block: %d, ", keyedBlock)
+
+// newKeyed starts it with further settings of training, such as summaries.
+func newKeyed(t *testing.T, training string) *keyed {
 	t.Helper()
-	k := &keyed{cluster: newCluster(t)}
+	k := &keyed{cluster: newCluster(t), training: training}
 	k.test = k.dial()
 	eventually(t, says("the servers find one another"), func() bool {
-		_, err := k.test.js.AccountInfo(within(t, 2*time.Second))
+		_, err := k.test.js.CreateStream(within(t, 2*time.Second), jetstream.StreamConfig{Name: "DEAD", Replicas: 3,
+			Subjects: []string{"dead.>"}})
 		return err == nil
 	})
 	three := func(s *jetstream.StreamConfig) { s.Replicas = 3 }
@@ -49,11 +55,13 @@ func newKeyed(t *testing.T) *keyed {
 			Destination: "features.{{wildcard(1)}}.8.{{partition(8,1)}}"}
 	}, "features.>")
 	k.test.stream("REDUCED", three, "reduced.>")
-	k.test.stream("DEAD", three, "dead.>")
 	for _, m := range k.members {
 		k.replicas = append(k.replicas, k.start(m.url(), "all"))
 	}
-	k.streams = append([]string{lease.Stream, "FEATURES", summaries.Stream, "REDUCED"}, registry.Streams()...)
+	k.streams = append([]string{lease.Stream, "FEATURES", "REDUCED"}, registry.Streams()...)
+	if training != "" {
+		k.streams = slices.Insert(k.streams, 2, summaries.Stream)
+	}
 	k.whole(k.test.js, k.streams...)
 	k.load = k.cluster.load(4, 40*time.Millisecond, func(k, n int) string {
 		return fmt.Sprintf("features.k%d", 4*(n%keyedKeys)+k)
@@ -73,7 +81,7 @@ p:
   schema: {features: [pixels], label: label}
   output: {subject: reduced.p, dead: dead.p}
   model: {method: lda, dim: 4}
-  training: {block: %d, window: {rows: 1M}, every: {rows: 5000, period: none}}`, keyedBlock))
+  training: {%swindow: {rows: 1M}, every: {rows: 5000, period: none}}`, k.training))
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		k.t.Fatal(err)
 	}
