@@ -74,6 +74,28 @@ func TestGoal(t *testing.T) {
 	}
 }
 
+// TestQuietGoal: garbage is what is allocated in four seconds, and at least half of what is in use.
+func TestQuietGoal(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		live, allocated uint64
+		since           time.Duration
+		want            uint64
+	}{
+		{70, 180, 24 * time.Second, 105}, // hundreds of idle pipelines
+		{70, 100, 5 * time.Second, 150},
+		{70, 180, time.Second, 790},
+		{2, 62, time.Hour, 64},
+	} {
+		if got := quietGoal(c.live*mib, 1<<40, c.allocated*mib, c.since); got != c.want*mib {
+			t.Errorf("%+v: the heap grows to %d MiB", c, got/mib)
+		}
+	}
+	if got := quietGoal(0, 80*mib, 1, 0); got != 20*mib {
+		t.Errorf("with a tight limit the heap grows to %d MiB", got/mib)
+	}
+}
+
 // TestPercentOf: the percentage leads to the goal, and leaves some garbage beyond it.
 func TestPercentOf(t *testing.T) {
 	const mib = 1 << 20

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/embedd/embedd/cmd/embedd/config"
 )
@@ -177,11 +178,14 @@ const minPercent = 25
 // Heap keeps the heap size at which the garbage collector runs constant: 64 MiB, or a power of two times that. Go's
 // goal is a multiple of what the last collection found in use, and most of that is messages in flight, now 2 MB and
 // then 20. Go would return memory to the system after each collection that found few of them and request it again a
-// moment later; a page fault costs more than answering a row.
+// moment later; a page fault costs more than answering a row. While little is allocated, such as by hundreds of idle
+// pipelines, it runs at a smaller size, after a few seconds' garbage.
 type Heap struct {
-	mu      sync.Mutex
-	goal    uint64
-	percent int // current GC percent; 0: not controlled
+	mu        sync.Mutex
+	goal      uint64
+	percent   int       // current GC percent; 0: not controlled
+	at        time.Time // of the last adjustment
+	allocated uint64    // bytes until then
 }
 
 // KeepHeap starts to control the heap, within the memory limit of the process. It does nothing if GOGC is set.
@@ -203,8 +207,12 @@ func (h *Heap) adjust() {
 		return
 	}
 	live, scanned := heapInUse()
-	h.goal = goalOf(h.goal, live, uint64(debug.SetMemoryLimit(-1)))
-	if percent := percentOf(live, scanned, h.goal); percent != h.percent {
+	limit := uint64(debug.SetMemoryLimit(-1))
+	h.goal = goalOf(h.goal, live, limit)
+	now, allocated := time.Now(), allocatedBytes()
+	quiet := quietGoal(live, limit, allocated-h.allocated, now.Sub(h.at))
+	h.at, h.allocated = now, allocated
+	if percent := percentOf(live, scanned, min(h.goal, quiet)); percent != h.percent {
 		h.percent = percent
 		debug.SetGCPercent(percent)
 	}
@@ -233,6 +241,16 @@ func goalOf(goal, live, limit uint64) uint64 {
 	return min(goal, limit)
 }
 
+// quietGarbage is for how long garbage may collect while little is allocated.
+const quietGarbage = 4 * time.Second
+
+// quietGoal is the heap size at which the collector runs if little is allocated: garbage is what is allocated in
+// quietGarbage, given what was allocated in the time since the last collection, and at least half of what is in use.
+func quietGoal(live, limit, allocated uint64, since time.Duration) uint64 {
+	garbage := float64(allocated) / max(since.Seconds(), 1e-3) * quietGarbage.Seconds()
+	return max(min(minHeap, limit/4), 1, live+max(live/2, uint64(garbage)))
+}
+
 // percentOf is the GC percent at which a heap with live bytes in use grows to a goal. The runtime takes it of what it
 // scans: the heap in use, stacks and globals.
 func percentOf(live, scanned, goal uint64) int {
@@ -249,4 +267,11 @@ func heapInUse() (live, scanned uint64) {
 	metrics.Read(s)
 	live = s[0].Value.Uint64()
 	return live, live + s[1].Value.Uint64() + s[2].Value.Uint64()
+}
+
+// allocatedBytes is what the process has allocated.
+func allocatedBytes() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
 }
