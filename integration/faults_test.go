@@ -1,0 +1,102 @@
+package integration
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/embedd/embedd/internal/testsize"
+)
+
+// TestReplicasUnderFaults has three replicas with partitions answer on three servers while replicas are replaced in
+// turn, killed (-9) or suspended, servers are partitioned from the others or suspended, and all servers are lost at
+// once, for the time in EMBEDD_SOAK. Nothing is lost or duplicated, and outputs are in the order of their key. It logs
+// a table of the time from input to output, and of the longest time without an output, for each fault.
+func TestReplicasUnderFaults(t *testing.T) {
+	if !testsize.Soak() {
+		t.Skip("it takes minutes; EMBEDD_SOAK=15m runs it for so long, as root: each server has a separate network")
+	}
+	long, err := time.ParseDuration(os.Getenv("EMBEDD_SOAK"))
+	if err != nil {
+		long = 3 * time.Minute
+	}
+	k := newKeyed(t, "")
+	paused := pauses(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	signal := func(m *member, s syscall.Signal) { _ = m.cmd.Process.Signal(s) }
+	replace := func(i int, s syscall.Signal) {
+		k.replicas[i].end(s)
+		k.replicas[i] = k.start(k.urls(), "all")
+	}
+	faults := []struct {
+		name   string
+		inject func(i int)
+	}{
+		{"all replicas replaced in turn", func(int) {
+			for i := range k.replicas {
+				replace(i, syscall.SIGTERM)
+			}
+		}},
+		{"a replica killed", func(i int) { replace(i, syscall.SIGKILL) }},
+		{"a replica suspended for 15 s", func(i int) {
+			_ = k.replicas[i].cmd.Process.Signal(syscall.SIGSTOP)
+			time.Sleep(15 * time.Second)
+			_ = k.replicas[i].cmd.Process.Signal(syscall.SIGCONT)
+		}},
+		{"a server partitioned for 15 s", func(i int) {
+			k.members[i].cut("k")
+			time.Sleep(15 * time.Second)
+			k.members[i].mend("k")
+		}},
+		{"a server suspended for 15 s", func(i int) {
+			signal(k.members[i], syscall.SIGSTOP)
+			time.Sleep(15 * time.Second)
+			signal(k.members[i], syscall.SIGCONT)
+		}},
+		{"all servers killed", func(int) {
+			for _, m := range k.members {
+				m.end(syscall.SIGKILL)
+			}
+			for _, m := range k.members {
+				m.start()
+			}
+		}},
+		{"none", func(int) { time.Sleep(15 * time.Second) }},
+	}
+	type span struct{ from, to time.Time }
+	spans := make([][]span, len(faults))
+	for n, end := 0, time.Now().Add(long); time.Now().Before(end); n++ {
+		f, from := n%len(faults), time.Now()
+		faults[f].inject(random.IntN(3))
+		k.well()
+		spans[f] = append(spans[f], span{from, time.Now()})
+	}
+	sent := k.load.stop()
+	k.answered(sent)
+	in, out := k.test.answers("FEATURES"), k.test.answers("REDUCED")
+	sentAt := map[string]time.Time{}
+	for i, at := range in.times {
+		sentAt[fmt.Sprint("FEATURES:", in.numbers[i])] = at
+	}
+	for f, all := range spans {
+		var took []time.Duration
+		var silence, still time.Duration
+		for _, s := range all {
+			silence, still = max(silence, out.silence(s.from, s.to)), max(still, paused(s.from, s.to))
+			for i, source := range out.sources {
+				if at := sentAt[source]; at.After(s.from) && at.Before(s.to) {
+					took = append(took, out.times[i].Sub(at))
+				}
+			}
+		}
+		if slices.Sort(took); len(took) == 0 {
+			continue
+		}
+		t.Logf("| %s | %d | %.2f s | %.2f s | %.1f s | machine still for %.1f s", faults[f].name, len(all),
+			took[len(took)/2].Seconds(), took[len(took)*99/100].Seconds(), silence.Seconds(), still.Seconds())
+	}
+}
