@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -633,5 +634,41 @@ func TestJSON(t *testing.T) {
 	}
 	if _, err := Create(filepath.Join(t.TempDir(), "rows.ndjson")); err == nil {
 		t.Error("a file of JSON was created")
+	}
+}
+
+// full is a device without space from some byte on.
+type full struct{ left int }
+
+func (f *full) Write(b []byte) (int, error) {
+	if f.left -= len(b); f.left < 0 {
+		return 0, errFull
+	}
+	return len(b), nil
+}
+
+var errFull = errors.New("no space")
+
+// TestFullDevice: in each format an error of the device, at the first byte and in the middle, ends the writing.
+func TestFullDevice(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	b := array.NewFloat64Builder(memory.DefaultAllocator)
+	for range 20_000 {
+		b.Append(r.NormFloat64())
+	}
+	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Float64}}, nil)
+	rec := array.NewRecord(schema, []arrow.Array{b.NewArray()}, 20_000)
+	for _, name := range []string{"a.csv", "a.tsv", "a.csv.gz", "a.parquet", "a.arrow", "a.arrows"} {
+		for _, room := range []int{0, 100_000, 1 << 30} {
+			out := &full{left: room}
+			w := NewWriter(out, name)
+			err := w.Write(rec)
+			if err == nil {
+				err = w.Close()
+			}
+			if want := room < 1<<30; errors.Is(err, errFull) != want {
+				t.Errorf("%s with room for %d bytes: %v", name, room, err)
+			}
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -136,8 +137,14 @@ func TestGeodesicsRefuse(t *testing.T) {
 	if _, err := Geodesics(ctx, negative); err == nil {
 		t.Error("negative lengths gave no error")
 	}
-	if _, err := GeodesicsFrom(ctx, negative, []int{2}); err == nil {
-		t.Error("a source outside gave no error")
+	pair, err := FromDense(mat.NewDense(2, 2, []float64{0, 1, 1, 0}), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sources := range [][]int{{2}, {-1}, {0, 2}, {0, -1}, {}} {
+		if _, err := GeodesicsFrom(ctx, pair, sources); err == nil || !strings.Contains(err.Error(), "sources") {
+			t.Errorf("sources %v of two rows: %v", sources, err)
+		}
 	}
 }
 

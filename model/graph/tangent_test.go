@@ -190,3 +190,13 @@ func TestTangentCoordinates(t *testing.T) {
 		}
 	}
 }
+
+// TestTangentsOfRowsOutOfRange: rows that are not finite, or whose differences are not, have no tangent space.
+func TestTangentsOfRowsOutOfRange(t *testing.T) {
+	for _, v := range [][]float64{{math.NaN(), 1, 2}, {math.Inf(1), 1, 2}, {1.7e308, -1.7e308, -1.7e308}} {
+		_, err := Tangents(ctx, mat.NewDense(3, 1, v), [][]int{{0, 1, 2}}, FixedDim(1))
+		if err == nil || !strings.Contains(err.Error(), "patch 0") {
+			t.Errorf("rows %v: %v", v, err)
+		}
+	}
+}
