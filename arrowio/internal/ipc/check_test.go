@@ -285,3 +285,33 @@ func TestTakeBits(t *testing.T) {
 		t.Error("there are bits of no bitmap, or none of one")
 	}
 }
+
+// TestChildCount: each kind of nested column has its number of children, a union without ids up to 128.
+func TestChildCount(t *testing.T) {
+	refused := func(f Field, n int) (refused bool) {
+		defer func() { refused = recover() != nil }()
+		childCount(&f, n)
+		return false
+	}
+	for kind, want := range map[Kind]int{KindNull: 0, KindFixed: 0, KindBinary: 0, KindView: 0, KindList: 1, KindListView: 1,
+		KindFixedList: 1, KindRunEnd: 2} {
+		for n := range 4 {
+			if got := refused(Field{Kind: kind}, n); got != (n != want) {
+				t.Errorf("kind %d with %d children: refused %v", kind, n, got)
+			}
+		}
+	}
+	for _, kind := range []Kind{KindSparse, KindDense} {
+		if refused(Field{Kind: kind}, 128) || !refused(Field{Kind: kind}, 129) ||
+			refused(Field{Kind: kind, IDs: []byte{9, 5}}, 2) || !refused(Field{Kind: kind, IDs: []byte{9, 5}}, 3) {
+			t.Errorf("kind %d: the number of children is not that of the ids", kind)
+		}
+		f := Field{Kind: kind}
+		if childCount(&f, 3); !slices.Equal(f.IDs, []byte{0, 1, 2}) {
+			t.Errorf("children without ids are numbered %v", f.IDs)
+		}
+	}
+	if refused(Field{Kind: KindStruct}, 7) {
+		t.Error("a struct of 7 children is refused")
+	}
+}
