@@ -293,7 +293,8 @@ func TestChildCount(t *testing.T) {
 		childCount(&f, n)
 		return false
 	}
-	for kind, want := range map[Kind]int{KindNull: 0, KindFixed: 0, KindBinary: 0, KindView: 0, KindList: 1, KindListView: 1,
+	for kind, want := range map[Kind]int{KindNull: 0, KindFixed: 0, KindBinary: 0, KindView: 0, KindList: 1,
+		KindListView:  1,
 		KindFixedList: 1, KindRunEnd: 2} {
 		for n := range 4 {
 			if got := refused(Field{Kind: kind}, n); got != (n != want) {
