@@ -248,3 +248,28 @@ func BenchmarkAdd(b *testing.B) {
 		})
 	}
 }
+
+// TestEmptyClass: a class of at most 1e-12 of the weight is empty, whatever its sums.
+func TestEmptyClass(t *testing.T) {
+	for _, c := range []struct {
+		weight float64
+		want   bool
+	}{{1, true}, {2e-12, true}, {0.5e-12, false}} {
+		s := New(1, true)
+		if err := s.Add(t.Context(), []float64{3, 5, 8}, []int{0, 0, 1}, []float64{0.5, 0.5, c.weight}); err != nil {
+			t.Fatal(err)
+		}
+		out, err := s.Summary(true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 0.0
+		if c.want {
+			want = c.weight
+		}
+		mean := out.Mean[0] + out.Means.At(1, 0)
+		if out.Counts[1] != want || (out.Second[1] != nil) != c.want || c.want && !(math.Abs(mean-8) <= 1e-3) {
+			t.Errorf("weight %g: %g rows with the mean %g", c.weight, out.Counts[1], mean)
+		}
+	}
+}

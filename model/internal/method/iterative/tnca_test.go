@@ -1,0 +1,63 @@
+package iterative
+
+import (
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/frame"
+)
+
+// TestLost: a search has lost outputs if its least singular value is 1e-6 of that of its start.
+func TestLost(t *testing.T) {
+	diagonal := func(v float64) *mat.Dense { return mat.NewDense(3, 2, []float64{1, 0, 0, v, 0, 0}) }
+	for _, c := range []struct {
+		end, begin float64
+		want       bool
+	}{{1, 1, false}, {2e-6, 1, false}, {0.5e-6, 1, true}, {2e-8, 1e-2, false}, {0.5e-8, 1e-2, true}, {0, 1, true}} {
+		if got := lost(diagonal(c.end), diagonal(c.begin)); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// TestFloorOfTheRidge: at least 0.3, from 8 dimensions on 0.1.
+func TestFloorOfTheRidge(t *testing.T) {
+	for d, want := range map[int]float64{1: 0.3, 7: 0.3, 8: 0.1, 20: 0.1} {
+		if got := tncaFloor(d); got != want {
+			t.Errorf("%d dimensions: %g, want %g", d, got, want)
+		}
+	}
+}
+
+// TestReferences: of each class evenly spaced rows, as many as its share, and two if it has them.
+func TestReferences(t *testing.T) {
+	p := &frame.Rows{N: 100, M: 1, Classes: []string{"a", "b", "c"}}
+	for i := range p.N {
+		class := 0 // 90 rows, then 9 and 1
+		if i >= 90 {
+			class = 1
+		}
+		if i == 99 {
+			class = 2
+		}
+		p.Y = append(p.Y, class)
+	}
+	for references, want := range map[int][]int{1000: {90, 9, 1}, 100: {90, 9, 1}, 50: {45, 5, 1}, 10: {9, 2, 1}, 2: {2, 2, 1}} {
+		l := NewNeighbourLoss(p, references)
+		for c, n := range want {
+			of := l.Rows[l.own[c][0]:l.own[c][1]]
+			if len(of) < n-1 || len(of) > n {
+				t.Errorf("%d references: %d of class %d, want %d", references, len(of), c, n)
+			}
+			for k, i := range of {
+				if p.Y[i] != c || l.Slot[i] != l.own[c][0]+k {
+					t.Errorf("%d references: row %d of class %d is in the place of class %d", references, i, p.Y[i], c)
+				}
+			}
+		}
+		if without := len(l.Slot) - len(l.Rows); references == 2 && (without != 95 || l.Slot[1] != -1) {
+			t.Errorf("%d rows are no references", without)
+		}
+	}
+}
