@@ -48,14 +48,9 @@ const minLoss = 3
 // makeBlend scores a blend of the best candidates, those that are not significantly worse than the best of all. More
 // members do not make the model more expensive, and each averages out some of the chance in the others.
 func (s *selection) makeBlend(ctx context.Context) error {
-	n := s.v.rows.N
 	members := s.bestBlendable(cmp.Or(s.c.Blend, len(s.candidates)))
-	if s.c.Blend == 0 && len(members) > 0 {
-		top := members[0].correctRows(members[0].best().Dim, n)
-		members = slices.DeleteFunc(members, func(e *candidate) bool {
-			behind, deviation := paired(top, e.correctRows(e.best().Dim, n))
-			return behind > minLoss*deviation
-		})
+	if s.c.Blend == 0 {
+		members = notBehind(members, s.v.rows.N)
 	}
 	if len(members) < 2 {
 		return nil
@@ -72,6 +67,14 @@ func (s *selection) makeBlend(ctx context.Context) error {
 		s.blend = nil
 	}
 	return ctx.Err()
+}
+
+// notBehind are the candidates, best first, that are not significantly worse than the first on the same n rows.
+func notBehind(candidates []*candidate, n int) []*candidate {
+	return slices.DeleteFunc(candidates, func(e *candidate) bool {
+		best := candidates[0]
+		return isAhead(best.correctRows(best.best().Dim, n), e.correctRows(e.best().Dim, n), minLoss)
+	})
 }
 
 // tryBlend scores a blend of candidates, and makes it the blend if there are scored rows.

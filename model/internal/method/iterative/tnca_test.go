@@ -43,7 +43,8 @@ func TestReferences(t *testing.T) {
 		}
 		p.Y = append(p.Y, class)
 	}
-	for references, want := range map[int][]int{1000: {90, 9, 1}, 100: {90, 9, 1}, 50: {45, 5, 1}, 10: {9, 2, 1}, 2: {2, 2, 1}} {
+	for references, want := range map[int][]int{1000: {90, 9, 1}, 100: {90, 9, 1}, 50: {45, 5, 1}, 10: {9, 2, 1},
+		2: {2, 2, 1}} {
 		l := NewNeighbourLoss(p, references)
 		for c, n := range want {
 			of := l.Rows[l.own[c][0]:l.own[c][1]]

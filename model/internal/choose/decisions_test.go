@@ -1,0 +1,185 @@
+package choose
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/fixture"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/method"
+	"github.com/embedd/embedd/model/internal/preprocess"
+)
+
+// rightIn is 1 for rows from and to, of 100.
+func rightIn(from, to int) []int {
+	out := make([]int, 100)
+	for i := from; i < to; i++ {
+		out[i] = 1
+	}
+	return out
+}
+
+// TestPaired: the difference and its standard error, by hand.
+func TestPaired(t *testing.T) {
+	for _, c := range []struct {
+		x, y            []int
+		more, deviation float64
+	}{
+		{[]int{1, 1, 1, 1}, []int{0, 0, 0, 0}, 4, 0},
+		{[]int{1, 0, 1, 0}, []int{0, 0, 0, 0}, 2, 1},
+		{[]int{0, 0, 2, 0}, []int{0, 0, 0, 1}, 1, math.Sqrt(4 + 1 - 0.25)},
+	} {
+		if more, deviation := paired(c.x, c.y); more != c.more || !(math.Abs(deviation-c.deviation) <= 1e-12) {
+			t.Errorf("%v against %v: %g ± %g, want %g ± %g", c.x, c.y, more, deviation, c.more, c.deviation)
+		}
+	}
+	x, y := []int{1, 0, 1, 0}, []int{0, 0, 0, 0} // two standard errors
+	if !isAhead(x, y, 1.99) || isAhead(x, y, 2) || isAhead(x, x, 0) || isAhead(y, x, 0) {
+		t.Error("two standard errors are not between 1.99 and more than 2")
+	}
+}
+
+// TestSmallerDimensions: a dimension of at least 5 and half of the columns is preferred if it loses no row, one of
+// fewer only if it wins by two standard errors.
+func TestSmallerDimensions(t *testing.T) {
+	for _, c := range []struct {
+		dim, columns int
+		ahead, loses int // rows
+		want         bool
+	}{
+		{5, 20, 0, 0, true}, {5, 20, 0, 1, false}, {5, 20, 1, 1, true}, {4, 20, 0, 0, false},
+		{4, 20, 5, 0, true}, {4, 20, 3, 0, false}, // of 5 rows, 2.3 standard errors; of 3 rows, 1.8
+		{4, 8, 0, 0, true}, {4, 9, 0, 0, true}, {4, 10, 0, 0, false}, {3, 8, 0, 0, false},
+	} {
+		e := &candidate{method: method.Table[0], dims: []int{c.dim, 20}}
+		e.reset(false)
+		e.correct[20], e.correct[c.dim] = rightIn(0, 50), rightIn(c.loses, 50+c.ahead)
+		if got := withoutLoss(e, 20, c.columns, 100); (got == c.dim) != c.want {
+			t.Errorf("%+v: dimension %d", c, got)
+		}
+	}
+	// The smallest that is not worse by half a standard error: two rows lost are 1.4 of them.
+	e := &candidate{method: method.Table[0], dims: []int{2, 3, 20}}
+	e.reset(false)
+	e.correct[20], e.correct[3], e.correct[2] = rightIn(0, 50), rightIn(0, 50), rightIn(2, 50)
+	if got := smallest(e, 20, 100); got != 3 {
+		t.Errorf("the smallest is %d", got)
+	}
+}
+
+// TestMembersOfABlend: candidates more than three standard errors behind the best are left out, and of each method and
+// preprocessing the best is taken.
+func TestMembersOfABlend(t *testing.T) {
+	s := &selection{v: &validator{rows: &frame.Rows{N: 100}}, total: &frame.Task{Columns: 20}, dims: []int{2},
+		scales: []model.Scale{model.ScaleStandard}}
+	add := func(name string, spec preprocess.Spec, from, to int) {
+		m, err := method.Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := &candidate{method: m, spec: spec, dims: s.dims}
+		e.reset(true)
+		e.correct[2] = rightIn(from, to)
+		e.score[2].Correct, e.score[2].Scored = float64(to-from), 100
+		s.candidates = append(s.candidates, e)
+	}
+	wide := preprocess.Spec{Landmarks: 300, Width: 4}
+	narrow := preprocess.Spec{Landmarks: 300, Width: 1}
+	add("pca", preprocess.Spec{}, 0, 80)
+	add("lda", preprocess.Spec{}, 0, 72)   // 8 rows are 2.9 standard errors
+	add("mfa", preprocess.Spec{}, 0, 70)   // 10 rows are 3.3
+	add("pca", preprocess.Spec{}, 0, 79)   // another setting
+	add("ksmpa", preprocess.Spec{}, 0, 90) // no member
+	add("lda", wide, 0, 78)
+	add("mfa", wide, 0, 77)
+	add("mfa", narrow, 0, 76)
+	all := s.bestBlendable(100)
+	var names []string
+	for _, e := range all {
+		names = append(names, fmt.Sprintf("%s %g %g", e.method.Name, e.spec.Width, e.best().Correct))
+	}
+	if want := []string{"pca 0 80", "lda 4 78", "mfa 4 77", "lda 0 72", "mfa 0 70"}; !slices.Equal(names, want) {
+		t.Errorf("members are chosen from %v, want %v", names, want)
+	}
+	if n := len(s.bestBlendable(2)); n != 2 {
+		t.Errorf("%d of 2 candidates", n)
+	}
+	if kept := notBehind(all, 100); len(kept) != 4 || kept[3] != s.candidates[1] {
+		t.Errorf("%d of the five are kept", len(kept))
+	}
+	if kept := notBehind(nil, 100); len(kept) != 0 {
+		t.Errorf("%d of none are kept", len(kept))
+	}
+}
+
+// TestRivals: with up to 3 outputs the best kernel method and the five best others are compared with a blend, each at
+// its best dimension; with more only the kernel method.
+func TestRivals(t *testing.T) {
+	for dim, want := range map[int][]int{3: {0, 1, 3, 4, 5, 6}, 4: {0}, 0: {0}} {
+		s := &selection{v: &validator{}, c: Config{Dim: dim}}
+		var ranked []model.Score
+		for _, name := range []string{"ksmpa", "pca", "pca", "lda", "mfa", "dla", "lfda", "lpp", "lenews"} {
+			m, err := method.Find(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(ranked) != 2 {
+				e := &candidate{method: m, dims: []int{2, 5}}
+				e.reset(true)
+				s.candidates = append(s.candidates, e)
+			}
+			ranked = append(ranked, model.Score{Method: name, Dim: map[bool]int{true: 5, false: 2}[len(ranked) == 2]})
+		}
+		if got := (contest{s, ranked}).rivals(); !slices.Equal(got, want) {
+			t.Errorf("%d outputs: %v, want %v", dim, got, want)
+		}
+	}
+}
+
+// TestRoundsOfFewRows: up to 500 rows are dealt to 3 folds four times, more once, and each row is scored once a round.
+func TestRoundsOfFewRows(t *testing.T) {
+	for rows, want := range map[int]int{9: 4, 500: 4, 501: 1} {
+		if got := (&validator{rows: &frame.Rows{N: rows}}).rounds(); got != want {
+			t.Errorf("%d rows: %d rounds, want %d", rows, got, want)
+		}
+	}
+	d := fixture.Synthetic(3, 30, 3, 2)
+	p, err := frame.Prepare(t.Context(), d, true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fits := 0
+	own := *method.Table[0]
+	inner := own.Fit
+	own.Fit = func(ctx context.Context, t *frame.Task) *frame.Solution { fits++; return inner(ctx, t) }
+	e := &candidate{method: &own, params: map[string]string{"whiten": "false"}, dims: []int{2}}
+	e.reset(true)
+	v := &validator{rows: p, single: true}
+	if err := v.run(t.Context(), []*candidate{e}); err != nil || fits != 12 || e.score[2].Scored != 120 {
+		t.Errorf("%d fits, %d scored rows, %v", fits, e.score[2].Scored, err)
+	}
+}
+
+// TestFirstOfARanking: moving one to the front keeps the order of the others, and the runner-up is of another method.
+func TestFirstOfARanking(t *testing.T) {
+	ranked := []model.Score{{Method: "a", Dim: 1}, {Method: "b", Dim: 1}, {Method: "b", Dim: 2}, {Method: "c", Dim: 1}}
+	moved := withFirst(ranked, model.Score{Method: "b"}, 2)
+	if moved[0].Method != "b" || moved[0].Dim != 2 || moved[1].Method != "a" ||
+		moved[2].Dim != 1 || moved[3].Method != "c" || ranked[0].Method != "a" {
+		t.Errorf("%v", moved)
+	}
+	if r := runnerUp(moved, true); r.Method != "a" {
+		t.Errorf("the runner-up of another method is %+v", *r)
+	}
+	if r := runnerUp(moved[:1], true); r != nil {
+		t.Errorf("the runner-up of one is %+v", *r)
+	}
+	same := []model.Score{{Method: "b", Dim: 2}, {Method: "b", Dim: 1}}
+	if r := runnerUp(same, false); r == nil || r.Dim != 1 || runnerUp(same, true) != nil {
+		t.Errorf("the runner-up of a given method is %+v", r)
+	}
+}
