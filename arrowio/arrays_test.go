@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -268,4 +270,21 @@ func TestRecordIsShared(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestRecordOfOneBatch: a message of no batch or of several is not one record.
+func TestRecordOfOneBatch(t *testing.T) {
+	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: f64}}, nil)
+	rec := array.NewRecord(schema, []arrow.Array{from(t, f64, "[1]")}, 1)
+	for batches, want := range []string{"a message of 0 batches is not one record", "", "a message of 2 batches"} {
+		msg, err := FromRecords(schema, slices.Repeat([]arrow.Record{rec}, batches)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := newEncoder(t, Output{}).Record(numbered(decode(t, newDecoder(t, Spec{}), msg), 2), nil)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) ||
+			err == nil && out.NumRows() != 1 {
+			t.Errorf("%d batches: %v", batches, err)
+		}
+	}
 }

@@ -235,7 +235,8 @@ func (m *Model) ProjectSuspects(dst []float32, rows Rows) (suspects []int, err e
 	return slices.Clone(j.suspects), nil
 }
 
-// ProjectClasses is Project for maps that classify: it also writes the class index of each row to class.
+// ProjectClasses is Project for maps that classify: it also writes the class index of each row to class, or
+// -1 if the map does not classify.
 func (m *Model) ProjectClasses(ctx context.Context, dst []float32, class []int, rows Rows) error {
 	if err := rows.check(m.M()); err != nil {
 		return err

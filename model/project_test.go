@@ -535,3 +535,13 @@ func BenchmarkProject(b *testing.B) {
 		}
 	}
 }
+
+// TestNoClassesOfALinearMap: a map that does not classify gives -1 for each row.
+func TestNoClassesOfALinearMap(t *testing.T) {
+	m := randomLinear(t, 3, 2, 0, 1)
+	class := []int{7, 7}
+	if err := m.ProjectClasses(t.Context(), make([]float32, 4), class, DenseRows(make([]float64, 6), 2, 3)); err != nil ||
+		class[0] != -1 || class[1] != -1 {
+		t.Errorf("classes %v, %v", class, err)
+	}
+}

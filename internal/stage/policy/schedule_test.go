@@ -51,3 +51,27 @@ func TestRowsUntilDue(t *testing.T) {
 		})
 	}
 }
+
+// TestClassDue: the whole window is fitted again for a new class when the rows since have doubled, from as many as a
+// fit costs to a quarter of the window, and never without a new class.
+func TestClassDue(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		class, since, last int // last: rows since the class at the last fit
+		features, rows     int
+		nested, want       bool
+	}{
+		{"none", 0, 100, 0, 10, 1000, true, false},
+		{"63 rows", 500, 63, 0, 10, 1000, true, false}, {"64 rows", 500, 64, 0, 10, 1000, true, true},
+		{"fewer than columns", 500, 99, 0, 100, 1000, true, false},
+		{"as many as columns", 500, 100, 0, 100, 1000, true, true},
+		{"a quarter", 500, 250, 0, 10, 1000, true, true}, {"more", 500, 251, 0, 10, 1000, true, false},
+		{"doubled", 500, 200, 100, 10, 1000, true, true}, {"not yet", 500, 199, 100, 10, 1000, true, false},
+		{"a sixteenth of rows", 500, 62, 0, 10, 1000, false, true}, {"less", 500, 61, 0, 10, 1000, false, false},
+	} {
+		p := &Schedule{Config: Config{Features: c.features, Nested: c.nested}, Class: c.class, Learned: c.class + c.since}
+		if got := p.classDue(SuffixFit{At: c.class + c.last}, c.rows); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin/spec"
 )
@@ -57,5 +58,24 @@ func TestLandmarksAreCut(t *testing.T) {
 	l.cut(100, false)
 	if marks.Landmarks != nil || !marks.New || marks.Alarmed {
 		t.Errorf("landmarks of removed rows stay: %+v", marks.renewal)
+	}
+}
+
+// TestIsClose: a method is close to the chosen one if it is at most a standard error behind at the chosen dimension.
+func TestIsClose(t *testing.T) {
+	choice := &model.Choice{Method: "mfa", Dim: 2, Scores: []model.Score{
+		{Method: "mfa", Dim: 2, Scored: 9}, {Method: "lda", Dim: 5, Scored: 9},
+		{Method: "lda", Dim: 2, Scored: 9, Behind: 0.02, BehindError: 0.02},
+		{Method: "pca", Dim: 2, Scored: 9, Behind: 0.021, BehindError: 0.02},
+		{Method: "dla", Dim: 2}, {Method: "lpp", Dim: 5, Scored: 9},
+	}}
+	for method, want := range map[string]bool{"lda": true, "pca": false, "dla": false, "lpp": false, "npe": false} {
+		if isClose(choice, method) != want {
+			t.Errorf("%s is close: %v", method, !want)
+		}
+	}
+	choice.Scores[2].Behind = 0.021
+	if isClose(choice, "lda") {
+		t.Error("the score at another dimension counts")
 	}
 }
