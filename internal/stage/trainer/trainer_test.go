@@ -4,10 +4,14 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 	"time"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/stage/evidence"
+	"github.com/embedd/embedd/internal/stage/policy"
+	"github.com/embedd/embedd/internal/stage/prequential"
 	"github.com/embedd/embedd/internal/stage/window"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
@@ -77,5 +81,26 @@ func TestIsClose(t *testing.T) {
 	choice.Scores[2].Behind = 0.021
 	if isClose(choice, "lda") {
 		t.Error("the score at another dimension counts")
+	}
+}
+
+// TestCarryOver: after a swap the rules know which suffix is live since when, and each candidate keeps the evidence that
+// its predecessor on the same suffix had.
+func TestCarryOver(t *testing.T) {
+	m := func(size int, judged float64) *candidate {
+		c := &candidate{Model: &prequential.Model{}, size: size}
+		c.Sensitivity.Add(1, 0.5, evidence.Row{Weight: 1, Effect: judged})
+		return c
+	}
+	swapped, old, other, next := m(250, 1), m(1000, 2), m(4000, 3), m(1000, 4)
+	live := m(0, 5)
+	trainer := &Trainer{live: live.Model, schedule: policy.Schedule{Learned: 9000}, candidates: []*candidate{next, swapped}}
+	before := swapped.Sensitivity
+	carryOver(trainer, []*candidate{swapped, old, other}, swapped)
+	if r := trainer.rules; r.Live != 250 || r.SwappedAt != 9000 || !r.HasLive {
+		t.Errorf("%+v", r)
+	}
+	if !reflect.DeepEqual(next.Sensitivity, old.Sensitivity) || !reflect.DeepEqual(swapped.Sensitivity, before) {
+		t.Error("a candidate has the evidence of another suffix")
 	}
 }
