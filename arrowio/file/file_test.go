@@ -672,3 +672,34 @@ func TestFullDevice(t *testing.T) {
 		}
 	}
 }
+
+// TestIntegerLabelsOfMessages: whole numbers of a label column become integers in records and in messages alike.
+func TestIntegerLabelsOfMessages(t *testing.T) {
+	b := array.NewFloat64Builder(memory.DefaultAllocator)
+	b.AppendValues([]float64{3, 7}, nil)
+	schema := arrow.NewSchema([]arrow.Field{{Name: "y", Type: arrow.PrimitiveTypes.Float64}}, nil)
+	msg, err := arrowio.FromRecords(schema, array.NewRecord(schema, []arrow.Array{b.NewArray()}, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for label, want := range map[string]arrow.DataType{"y": arrow.PrimitiveTypes.Int64, "": arrow.PrimitiveTypes.Float64} {
+		r, err := Options{Label: label}.NewReader(bytes.NewReader(msg), "a.arrows")
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := r.NextMessage()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := Records(out)
+		if err != nil || !arrow.TypeEqual(got.Field(0).Type, want) || !got.Equal(r.Schema()) {
+			t.Errorf("label %q: the message has %v, the reader says %v, want %v; %v", label, got, r.Schema(), want, err)
+		}
+		if _, err := r.NextMessage(); err != io.EOF {
+			t.Errorf("after the last message: %v", err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

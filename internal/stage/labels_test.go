@@ -1,8 +1,10 @@
 package stage
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/stage/trainer"
 	"github.com/embedd/embedd/internal/stage/window"
 	"github.com/embedd/embedd/plugin/spec"
 )
@@ -405,8 +408,8 @@ func TestBadLabels(t *testing.T) {
 	if err := plain.LearnLabels(m, spec.Position{}); err == nil || !strings.Contains(err.Error(), "Config.Labels") {
 		t.Errorf("without Labels: %v", err)
 	}
-	if _, err := plain.DecodeLabels(nil); err == nil {
-		t.Error("without spec.Labels a message of labels was decoded")
+	if _, err := plain.DecodeLabels(labelMessage(t, []string{"a"}, []string{"c0"})); !errors.Is(err, errNoLabels) {
+		t.Errorf("without spec.Labels a message of labels: %v", err)
 	}
 	if _, err := New(spec.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
 		Labels: &spec.Labels{}}); err == nil ||
@@ -434,5 +437,32 @@ func TestLabelFlood(t *testing.T) {
 	st := s.LabelStatus()
 	if int(st.Expired)+st.RowsWaiting != 10_000 || int(st.Late)+st.LabelsWaiting != 10_000 || st.Late+st.Expired == 0 {
 		t.Errorf("10,000 rows and as many labels: %+v", st)
+	}
+}
+
+// TestTimestampsAreReported: wrong timestamps are logged when their correction changes, at most once a minute.
+func TestTimestampsAreReported(t *testing.T) {
+	var log bytes.Buffer
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	l := &learner{config: &spec.Config{Clock: func() time.Time { return now },
+		Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+	var s trainer.EventTime
+	for i, c := range []struct {
+		stamp, later time.Duration // of the message, from now; until it comes
+		lines        int           // that are logged so far
+		at           time.Duration // its event time, from the beginning
+	}{
+		{0, 0, 0, 0}, {time.Hour, time.Second, 1, 0}, {time.Second, time.Second, 1, 3 * time.Second},
+		{time.Hour, time.Second, 1, 3 * time.Second}, {0, time.Minute, 1, 63 * time.Second},
+		{time.Hour, time.Second, 2, 63 * time.Second},
+	} {
+		now = now.Add(c.later)
+		got := l.eventTime(&s, spec.Position{Seq: uint64(i + 1), Time: now.Add(c.stamp)}, "messages")
+		if lines := strings.Count(log.String(), "ahead of this machine's clock"); lines != c.lines {
+			t.Errorf("message %d: %d lines, want %d: %s", i, lines, c.lines, log.String())
+		}
+		if from := got.Sub(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)); from != c.at {
+			t.Errorf("message %d has event time %v, want %v", i, from, c.at)
+		}
 	}
 }

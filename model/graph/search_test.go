@@ -354,3 +354,26 @@ func TestDiagonals(t *testing.T) {
 		}
 	}
 }
+
+// TestLocalScaleOfDuplicates: a row with duplicates has a thousandth of the median of its class, not 0.
+func TestLocalScaleOfDuplicates(t *testing.T) {
+	x := mat.NewDense(7, 1, []float64{0, 0, 10, 20, 30, 33, 36})
+	nb, err := Nearest(ctx, x, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The distances to the nearest row are 0, 0, 10, 10, 3, 3, 3: of all rows the median is 3.
+	for _, c := range []struct {
+		y    []int
+		want []float64
+	}{
+		{nil, []float64{0.003, 0.003, 10, 10, 3, 3, 3}},
+		{[]int{0, 1, 0, 1, 1, 1, 0}, []float64{0.003, 0.003, 10, 10, 3, 3, 3}},
+		{[]int{0, 1, 0, 0, 0, 1, 1}, []float64{0.01, 0.003, 10, 10, 3, 3, 3}},
+	} {
+		near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-12 }
+		if got := nb.LocalScale(c.y); !slices.EqualFunc(got, c.want, near) {
+			t.Errorf("classes %v: %v, want %v", c.y, got, c.want)
+		}
+	}
+}

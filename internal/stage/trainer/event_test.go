@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -28,5 +29,38 @@ func TestEventTimeNote(t *testing.T) {
 		if got := s.Note("messages"); c.want == "" && got != "" || !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
+	}
+}
+
+// TestEventTimeOfOldMessages: a message that is read again has the event time that it had, whatever came since.
+func TestEventTimeOfOldMessages(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 2))
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
+	var s EventTime
+	var stamps, times []int64
+	for i := range 60 {
+		now += int64(10 * time.Second)
+		stamp := now
+		if i > 5 {
+			stamp += int64([]time.Duration{0, 0, time.Hour, -time.Hour, 2 * time.Hour}[r.IntN(5)])
+		}
+		at, _ := s.At(window.Position{Seq: uint64(i + 1)}, stamp, now)
+		stamps, times = append(stamps, stamp), append(times, at)
+	}
+	if len(s.Corrections) < 10 || times[0] != stamps[0] {
+		t.Fatalf("%d corrections", len(s.Corrections))
+	}
+	for i, want := range times {
+		if at, changed := s.At(window.Position{Seq: uint64(i + 1)}, stamps[i], now+int64(time.Hour)); at != want || changed {
+			t.Errorf("message %d has event time %d, and had %d; changed %v", i, at, want, changed)
+		}
+	}
+	// The oldest corrections are dropped beyond 64.
+	for i := range 200 {
+		now += int64(10 * time.Second)
+		s.At(window.Position{Seq: uint64(100 + i)}, now+int64(i%2)*int64(time.Hour), now)
+	}
+	if n := len(s.Corrections); n != 64 || s.Corrections[63].From.Seq != 299 {
+		t.Errorf("%d corrections, the newest from message %d", n, s.Corrections[n-1].From.Seq)
 	}
 }

@@ -84,8 +84,8 @@ func TestIsClose(t *testing.T) {
 	}
 }
 
-// TestCarryOver: after a swap the rules know which suffix is live since when, and each candidate keeps the evidence that
-// its predecessor on the same suffix had.
+// TestCarryOver: after a swap the rules know which suffix is live since when, and each candidate keeps the evidence
+// that its predecessor on the same suffix had.
 func TestCarryOver(t *testing.T) {
 	m := func(size int, judged float64) *candidate {
 		c := &candidate{Model: &prequential.Model{}, size: size}
@@ -94,7 +94,8 @@ func TestCarryOver(t *testing.T) {
 	}
 	swapped, old, other, next := m(250, 1), m(1000, 2), m(4000, 3), m(1000, 4)
 	live := m(0, 5)
-	trainer := &Trainer{live: live.Model, schedule: policy.Schedule{Learned: 9000}, candidates: []*candidate{next, swapped}}
+	trainer := &Trainer{live: live.Model, schedule: policy.Schedule{Learned: 9000},
+		candidates: []*candidate{next, swapped}}
 	before := swapped.Sensitivity
 	carryOver(trainer, []*candidate{swapped, old, other}, swapped)
 	if r := trainer.rules; r.Live != 250 || r.SwappedAt != 9000 || !r.HasLive {
