@@ -191,3 +191,31 @@ func TestTextOfArrow(t *testing.T) {
 		}
 	}
 }
+
+// TestDroppedRowsOfText: rows that are left out are in no form of text, wherever they are.
+func TestDroppedRowsOfText(t *testing.T) {
+	msg := message(t, "x", from(t, f64, "[1,2,3,4,5]"), "id", from(t, i32, "[10,20,30,40,50]"))
+	m := decode(t, newDecoder(t, Spec{Features: []string{"x"}}), msg)
+	for _, c := range []struct {
+		drop []int
+		want string
+	}{{nil, "10 20 30 40 50"}, {[]int{0}, "20 30 40 50"}, {[]int{0, 2, 3}, "20 50"}, {[]int{3, 4}, "10 20 30"},
+		{[]int{0, 1, 2, 3, 4}, ""}} {
+		r := Reduced{Message: m, Dim: 1, Y: [][]float32{{1, 2, 3, 4, 5}}, Drop: [][]int{c.drop}}
+		for _, format := range []wire.Format{wire.FormatNDJSON, wire.FormatCSV, wire.FormatJSON} {
+			out, err := newEncoder(t, Output{Format: format, Keep: []string{"id"}}).Encode(r, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, id := range []string{"10", "20", "30", "40", "50"} {
+				if strings.Contains(string(out), id) {
+					got = append(got, id)
+				}
+			}
+			if ids := strings.Join(got, " "); ids != c.want {
+				t.Errorf("%s without the rows %v: %s", format, c.drop, out)
+			}
+		}
+	}
+}
