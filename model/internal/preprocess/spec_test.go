@@ -90,7 +90,7 @@ func TestQuotas(t *testing.T) {
 		for i, k := range taken {
 			all += k
 			exact := float64(count) * float64(len(of[i])) / float64(n)
-			if k > len(of[i]) || len(of) <= count && (k < 1 || math.Abs(float64(k)-exact) > float64(len(of))) ||
+			if k > len(of[i]) || len(of) <= count && (k < 1 || !(math.Abs(float64(k)-exact) <= float64(len(of)))) ||
 				len(of) > count && (k == 1) != (i < count) {
 				t.Errorf("%d of %d rows in class %d: %d of %v", count, n, i, k, taken)
 			}
