@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"gonum.org/v1/gonum/lapack/lapack64"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/linalg"
@@ -80,32 +79,86 @@ func Cut(d mat.Symmetric) (*Metric, error) {
 			return &Metric{m: m, rank: m, d: d, u: u, e: e}, nil
 		}
 	}
-	values, vectors, err := eigen(q)
-	if err != nil {
-		return nil, err
+	keep := make([]float64, 0, k)
+	for _, v := range e {
+		if v != 0 {
+			keep = append(keep, v)
+		}
 	}
-	smax := values[k-1]
-	first := 0
-	for first < k && values[first] <= float64(m)*eps*smax {
-		first++
+	var small *mat.Dense
+	if k > fewOrder {
+		small = cutByPivots(q, keep)
 	}
-	r := k - first
+	if small == nil {
+		if small, err = cutByValues(q, keep, float64(m)*eps); err != nil {
+			return nil, err
+		}
+	}
+	_, r := small.Dims()
 	z := mat.NewDense(m, r, nil)
 	for i, row := 0, 0; i < m; i++ {
-		if e[i] == 0 {
-			continue
+		if e[i] != 0 {
+			copy(z.RawRowView(i), small.RawRowView(row))
+			row++
 		}
-		for j := range r {
-			// Largest first, so that leading columns are the most accurate.
-			src := k - 1 - j
-			z.Set(i, j, e[i]*vectors.At(row, src)/math.Sqrt(values[src]))
-		}
-		row++
 	}
 	if r < k {
 		intoRange(z, e)
 	}
 	return &Metric{m: m, rank: r, d: d, z: z}, nil
+}
+
+// cutByValues is E Z for an equilibrated matrix, whose Z'qZ = I, without its eigenvalues of at most cut times the largest.
+func cutByValues(q *mat.SymDense, e []float64, cut float64) (*mat.Dense, error) {
+	values, vectors, err := eigen(q)
+	if err != nil {
+		return nil, err
+	}
+	k := len(values)
+	first := 0
+	for first < k && values[first] <= cut*values[k-1] {
+		first++
+	}
+	z := mat.NewDense(k, k-first, nil)
+	for i := range k {
+		for j := range k - first {
+			// Largest first, so that leading columns are the most accurate.
+			src := k - 1 - j
+			z.Set(i, j, e[i]*vectors.At(i, src)/math.Sqrt(values[src]))
+		}
+	}
+	return z, nil
+}
+
+// cutByPivots is cutByValues from a pivoted Cholesky factor U'U of the matrix, at a small fraction of the cost:
+// U'(UU')^-1. It returns nil if the smallest eigenvalue that the factor keeps is near the cut.
+func cutByPivots(q *mat.SymDense, e []float64) *mat.Dense {
+	k := q.SymmetricDim()
+	f := mat.NewSymDense(k, nil)
+	f.CopySym(q)
+	order, r := pivoted(alone, f, float64(k)*eps) // the diagonal is 1, and the largest eigenvalue at least that
+	if r == 0 {
+		return nil
+	}
+	u := mat.NewDense(r, k, nil) // columns in the order of q
+	for i := range r {
+		row := u.RawRowView(i)
+		for j := i; j < k; j++ {
+			row[order[j]] = f.At(i, j)
+		}
+	}
+	products := productsOfRows(alone, u)
+	c := mat.NewSymDense(r, nil)
+	c.CopySym(products)
+	t := cholesky(alone, c)
+	if t == nil || !(t.conditionOf(products) < wellConditioned) {
+		return nil
+	}
+	t.solveTransposed(alone, u)
+	t.solve(alone, u)
+	z := mat.DenseCopyOf(u.T())
+	scaleRows(z, e)
+	return z
 }
 
 // intoRange replaces the columns of z, which are E u for u in the range of E D E, by the ones of least norm that D
@@ -155,7 +208,7 @@ func Rank(ctx context.Context, d mat.Symmetric) (int, error) {
 		return k, nil
 	}
 	_, q, _ = equilibrate(d)
-	_, rank, _ := lapack64.Pstrf(q.RawSymmetric(), make([]int, k), tol, make([]float64, 2*k))
+	_, rank := pivoted(ctx, q, tol)
 	return rank, nil
 }
 

@@ -111,8 +111,7 @@ func evenRows(b *mat.Dense) bool {
 func byGram(ctx context.Context, b *mat.Dense, largest, cut float64) *mat.Dense {
 	m, r := b.Dims()
 	g := outer(ctx, b, b)
-	pivot, work := make([]int, r), make([]float64, 2*r)
-	_, k, _ := lapack64.Pstrf(g.RawSymmetric(), pivot, gramCut*largest*largest, work)
+	pivot, k := pivoted(ctx, g, gramCut*largest*largest)
 	if k == 0 || k < r && cut == 0 {
 		return nil
 	}

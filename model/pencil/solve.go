@@ -193,11 +193,9 @@ func partRank(ctx context.Context, s *mat.SymDense, end End, part *Part, d int) 
 	if above(ctx, c, tol) {
 		return m
 	}
-	var chol mat.PivotedCholesky
-	if chol.Factorize(s, tol) {
-		return m
-	}
-	return chol.Rank()
+	c.CopySym(s)
+	_, rank := pivoted(ctx, c, tol)
+	return rank
 }
 
 // SolveLow is Solve at the Max end for N = G J G' given by its factors, G m x c with few columns and J symmetric (nil

@@ -43,8 +43,11 @@ func (t *Task) LoadSums(ctx context.Context, s *moments.Set) (err error) {
 }
 
 func (t *Task) loadStatistics(ctx context.Context, p *Rows) {
-	// Without centring, the mean counts too, and it is not in the space that the centred rows span.
-	if p.N < p.M && t.Params["origin"] != "none" {
+	// Without centring, the mean counts too, and it is not in the space that the centred rows span. A method that does
+	// not read the rows needs a basis of them only if they are much fewer than features: making it costs more time and
+	// memory than matrices of not many more features than rows.
+	wide := p.N < p.M && (t.Method.Samples || 5*p.N < 3*p.M)
+	if wide && t.Params["origin"] != "none" {
 		t.loadWide(ctx, p)
 		return
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // Task is one fit as its method sees it: statistics and rows in scaled coordinates. With fewer rows than features, the
-// coordinates are those of the space that the rows span.
+// coordinates may be those of the space that the rows span.
 type Task struct {
 	Method     *Method
 	Params     map[string]string
