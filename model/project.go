@@ -173,7 +173,8 @@ func newRowProjection(mean, scale []float64, unit bool, mp mapping.RowMap) (*pro
 	k.scratch.New = func() any {
 		s := &scratch{x64: make([]float64, k.m), y64: make([]float64, k.dim), own: k.extension.Workspace()}
 		if k.many != nil {
-			s.wide, s.y64 = make([]float64, mapping.Together*k.m), make([]float64, mapping.Together*k.dim)
+			n := k.many.AtOnce()
+			s.wide, s.y64 = make([]float64, n*k.m), make([]float64, n*k.dim)
 		}
 		return s
 	}
@@ -478,8 +479,8 @@ func (k *projection) place(s *scratch, dst []float32, rows Rows, from, to int) *
 
 // placeMany is place for a map that places several rows at once.
 func (k *projection) placeMany(s *scratch, dst []float32, rows Rows, from, to int) *RowError {
-	for ; from < to; from += mapping.Together {
-		n := min(mapping.Together, to-from)
+	for ; from < to; from += k.many.AtOnce() {
+		n := min(k.many.AtOnce(), to-from)
 		for i := range n {
 			rows.Scaled(s.wide[i*k.m:(i+1)*k.m], from+i, k.mean, k.scale, k.unit)
 		}

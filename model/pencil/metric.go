@@ -108,7 +108,8 @@ func Cut(d mat.Symmetric) (*Metric, error) {
 	return &Metric{m: m, rank: r, d: d, z: z}, nil
 }
 
-// cutByValues is E Z for an equilibrated matrix, whose Z'qZ = I, without its eigenvalues of at most cut times the largest.
+// cutByValues is EZ with Z'qZ = I for an equilibrated matrix q, without its eigenvalues of at most cut times the
+// largest.
 func cutByValues(q *mat.SymDense, e []float64, cut float64) (*mat.Dense, error) {
 	values, vectors, err := eigen(q)
 	if err != nil {

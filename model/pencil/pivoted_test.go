@@ -15,7 +15,8 @@ import (
 // TestPivoted compares rank, order and factor with LAPACK's, for matrices that end within a block and at its end.
 func TestPivoted(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 2))
-	for _, c := range []struct{ n, r int }{{1, 1}, {7, 3}, {48, 48}, {96, 96}, {97, 96}, {131, 48}, {160, 150}, {200, 101}} {
+	for _, c := range []struct{ n, r int }{{1, 1}, {7, 3}, {48, 48}, {96, 96}, {97, 96}, {131, 48}, {160, 150},
+		{200, 101}} {
 		s := gram(rng, c.n, c.r, func(i int) float64 { return 1 + float64(i%5) })
 		a, b := mat.NewSymDense(c.n, nil), mat.NewSymDense(c.n, nil)
 		a.CopySym(s)

@@ -118,6 +118,8 @@ func newGaussExtension(k *KernelMap, m int) *gaussExtension {
 
 func (e *gaussExtension) Cost() int { return e.g.n }
 
+func (e *gaussExtension) AtOnce() int { return Together }
+
 func (e *gaussExtension) Workspace() *Workspace {
 	sideBySide := e.g.m*tile.Together + e.g.room() + e.weights.Rows()*tile.Together
 	return &Workspace{many: make([]float64, max(sideBySide, e.g.packed.Width()+e.weights.Width()))}

@@ -16,6 +16,7 @@ type Workspace struct {
 	Row       []float64    // scratch of a map
 	many      []float64    // scratch for several rows
 	part      []float64    // outputs of one of several maps
+	fetched   float64      // keeps the compiler from dropping reads that only fill a cache
 	parts     []*Workspace // of the several maps
 	query     []float32    // the row in the form of the filter of index
 	norm      float64      // of query; negative: the filter cannot be used for the row

@@ -76,6 +76,8 @@ func (p *kernelExtension) Cost() int { return len(p.Rows) / p.m }
 
 func (p *kernelExtension) Workspace() *Workspace { return &Workspace{Row: make([]float64, p.m)} }
 
+func (p *kernelExtension) AtOnce() int { return Together }
+
 // Project is ProjectMany of one row.
 func (p *kernelExtension) Project(dst, z []float64, w *Workspace) error {
 	p.ProjectMany(dst, z, 1, w)

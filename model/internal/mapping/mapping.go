@@ -76,14 +76,15 @@ type Extension interface {
 	Project(dst, z []float64, w *Workspace) error
 }
 
-// ManyExtension is an extension that projects up to Together rows at once. Rows and outputs are row-major. The outputs
+// ManyExtension is an extension that projects up to AtOnce rows at once. Rows and outputs are row-major. The outputs
 // of a row do not depend on the other rows.
 type ManyExtension interface {
 	Extension
+	AtOnce() int
 	ProjectMany(dst, z []float64, n int, w *Workspace)
 }
 
-// Together is the maximum number of rows that a ManyExtension projects at once.
+// Together is the number of rows that products compare side by side.
 const Together = tile.Together
 
 // Array is a named float64 array, row-major.

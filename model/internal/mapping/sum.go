@@ -131,15 +131,22 @@ func (e *sumExtension) Cost() int {
 	return cost
 }
 
-// Workspace holds normal scores, rows side by side, the outputs of a part, and the workspace of a kernel map.
+// AtOnce is more rows than Together if there are ranks: the knots of a feature are then read from a distant memory once
+// for more rows. The rows themselves take a megabyte at most.
+func (e *sumExtension) AtOnce() int {
+	if e.ranks == nil {
+		return Together
+	}
+	return Together * max(1, min(10, 1<<20/(8*Together*e.m)))
+}
+
+// Workspace holds rows side by side, the outputs of a product or of a part, and the workspace of a kernel map.
 func (e *sumExtension) Workspace() *Workspace {
 	w := &Workspace{part: make([]float64, Together*e.D)}
-	if e.ranks != nil {
-		w.Row = make([]float64, Together*e.m)
-	}
 	for _, t := range []*tile.Table{e.linear, e.ranked} {
 		if t != nil {
-			w.many = make([]float64, e.m*Together+max(t.Rows()*Together, t.Width()))
+			w.Row = make([]float64, max(t.Rows()*Together, t.Width()))
+			w.many = make([]float64, e.AtOnce()*e.m)
 		}
 	}
 	for _, k := range e.kernels {
@@ -154,41 +161,79 @@ func (e *sumExtension) Project(dst, z []float64, w *Workspace) error {
 	return nil
 }
 
-// ProjectMany writes the outputs of n rows, Together at most.
+// ProjectMany writes the outputs of n rows, AtOnce at most.
 func (e *sumExtension) ProjectMany(dst, z []float64, n int, w *Workspace) {
 	for r := range n {
 		copy(dst[r*e.D:(r+1)*e.D], e.Offset)
 	}
-	if e.linear != nil {
-		e.add(dst, z, n, e.linear, w)
-	}
-	if e.ranks != nil {
-		e.ranks.to(w.Row, z, n)
-		e.add(dst, w.Row, n, e.ranked, w)
+	if n > few {
+		e.sideBySide(dst, z, n, w)
+	} else {
+		for r := range n {
+			e.alone(dst[r*e.D:(r+1)*e.D], z[r*e.m:(r+1)*e.m], w)
+		}
 	}
 	for i, k := range e.kernels {
-		k.ProjectMany(w.part, z, n, w.parts[i])
-		for c, v := range w.part[:n*e.D] {
-			dst[c] += v
+		for from := 0; from < n; from += Together {
+			count := min(Together, n-from)
+			k.ProjectMany(w.part, z[from*e.m:(from+count)*e.m], count, w.parts[i])
+			for c, v := range w.part[:count*e.D] {
+				dst[from*e.D+c] += v
+			}
 		}
 	}
 }
 
-// add adds the products of n rows with a table to dst.
-func (e *sumExtension) add(dst, rows []float64, n int, t *tile.Table, w *Workspace) {
-	across, out := w.many[:e.m*Together], w.many[e.m*Together:]
-	if n > few {
-		spread(across, rows, e.m, n)
-		t.Times(out, across)
-		for i := range dst[:n*e.D] {
-			dst[i] += out[i%e.D*Together+i/e.D]
-		}
+// sideBySide adds the outputs of n rows but those of the kernel map to dst.
+func (e *sumExtension) sideBySide(dst, z []float64, n int, w *Workspace) {
+	if w.many == nil {
 		return
 	}
-	for r := range n {
-		t.Row(out, rows[r*e.m:(r+1)*e.m])
-		for c := range e.D {
-			dst[r*e.D+c] += out[c]
+	size := Together * e.m
+	eachTile := func(do func(x []float64, from, count int)) {
+		for from := 0; from < n; from += Together {
+			do(w.many[from*e.m:][:size], from, min(Together, n-from))
 		}
+	}
+	add := func(t *tile.Table) {
+		eachTile(func(x []float64, from, count int) {
+			t.Times(w.Row, x)
+			to := dst[from*e.D:][:count*e.D]
+			for i := range to {
+				to[i] += w.Row[i%e.D*Together+i/e.D]
+			}
+		})
+	}
+	eachTile(func(x []float64, from, count int) { spread(x, z[from*e.m:(from+count)*e.m], e.m, count) })
+	if e.linear != nil {
+		add(e.linear)
+	}
+	if e.ranks != nil {
+		for j := range e.m {
+			w.fetched = e.ranks.fetch(j)
+			eachTile(func(x []float64, _, count int) { e.ranks.score(x[j*Together:][:count], j) })
+		}
+		add(e.ranked)
+	}
+}
+
+// alone is sideBySide of one row.
+func (e *sumExtension) alone(dst, z []float64, w *Workspace) {
+	add := func(t *tile.Table, row []float64) {
+		t.Row(w.Row, row)
+		for c := range dst {
+			dst[c] += w.Row[c]
+		}
+	}
+	if e.linear != nil {
+		add(e.linear, z)
+	}
+	if e.ranks != nil {
+		row := w.many[:e.m]
+		copy(row, z)
+		for j := range row {
+			e.ranks.score(row[j:j+1], j)
+		}
+		add(e.ranked, row)
 	}
 }

@@ -110,7 +110,8 @@ func TestSumOfManyRows(t *testing.T) {
 		"polynomial": {Name: "polynomial", Param: []float64{m}}} {
 		kernels[name] = &KernelMap{D: d, Rows: random(n * m), Coefficients: random(n * d), Offset: random(d), K: k}
 	}
-	z := random(Together * m)
+	const rows = 3*Together + 5
+	z := random(rows * m)
 	for name, k := range kernels {
 		s := &Sum{D: d, Offset: random(d), Linear: random(m * d), Ranks: ranks, Ranked: random(m * d)}
 		if k != nil {
@@ -123,8 +124,8 @@ func TestSumOfManyRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := make([]float64, Together*d)
-		for i := range Together {
+		want := make([]float64, rows*d)
+		for i := range rows {
 			row, y := z[i*m:(i+1)*m], want[i*d:(i+1)*d]
 			copy(y, s.Offset)
 			addTimes(y, row, s.Linear)
@@ -146,16 +147,19 @@ func TestSumOfManyRows(t *testing.T) {
 				y[c] += v
 			}
 		}
-		all := make([]float64, Together*d)
-		e.(ManyExtension).ProjectMany(all, z, Together, e.Workspace())
+		all, w := make([]float64, rows*d), e.Workspace()
+		if at := e.(ManyExtension).AtOnce(); at < rows {
+			t.Fatalf("%d rows at once, want %d", at, rows)
+		}
+		e.(ManyExtension).ProjectMany(all, z, rows, w)
 		for i, v := range all {
 			if !(math.Abs(v-want[i]) <= 1e-13*(1+math.Abs(want[i]))) {
 				t.Errorf("kernel %s: output %d is %g, want %g", name, i, v, want[i])
 			}
 		}
-		for _, count := range []int{Together - 1, 13, 12, 7, 1} {
+		for _, count := range []int{rows - 1, Together + 1, Together, Together - 1, 13, 12, 7, 1} {
 			got := make([]float64, count*d)
-			e.(ManyExtension).ProjectMany(got, z, count, e.Workspace())
+			e.(ManyExtension).ProjectMany(got, z, count, w)
 			if !slices.Equal(got, all[:count*d]) {
 				t.Errorf("kernel %s: %d rows placed together are not what each is by itself", name, count)
 			}
@@ -218,7 +222,11 @@ func TestRankTable(t *testing.T) {
 			value[0], value[len(value)-1]}[r.IntN(10)]
 	}
 	got, want := make([]float64, n*60), make([]float64, n*60)
-	newRankTable(ranks).to(got, z, n)
+	table := newRankTable(ranks)
+	for i, v := range z {
+		got[i] = v
+		table.score(got[i:i+1], i%60)
+	}
 	for i := range n {
 		ranks.To(want[i*60:(i+1)*60], z[i*60:(i+1)*60])
 	}
