@@ -131,6 +131,9 @@ func (s *sink) has(ctx context.Context, seq uint64, o *part) (bool, error) {
 		(msg.Subject == o.msg.Subject || info.Config.SubjectTransform != nil), nil
 }
 
+// maxUnknown is how often a consumer that was just created is asked for while its leader is not known: for six seconds.
+const maxUnknown = 7
+
 // read passes the headers of the messages behind a position to take, and returns the position that it reached. It
 // reads all messages if the stream was created again.
 func (s *sink) read(ctx context.Context, from position, take func(storedAnswer)) (position, error) {
@@ -168,7 +171,7 @@ func (s *sink) read(ctx context.Context, from position, take func(storedAnswer))
 		_ = stream.DeleteConsumer(clean, c.CachedInfo().Name) // its inactive threshold deletes it otherwise
 	}()
 	delivered := uint64(0)
-	for pending := c.CachedInfo().NumPending; pending > 0; {
+	for pending, attempt := c.CachedInfo().NumPending, 0; pending > 0; {
 		hasGap := false
 		n, err := natsx.Pull(ctx, s.js, c, int(min(pending, natsx.MaxFetchMessages)), 0, func(msg *natsx.Message) {
 			meta, err := msg.Metadata()
@@ -180,6 +183,10 @@ func (s *sink) read(ctx context.Context, from position, take func(storedAnswer))
 		})
 		if err == nil && hasGap {
 			err = natsx.ErrGap
+		}
+		if errors.Is(err, nats.ErrNoResponders) && delivered == 0 && attempt < maxUnknown && natsx.Backoff(ctx, attempt) {
+			attempt++ // the server does not know yet that another one has created the consumer
+			continue
 		}
 		if err != nil {
 			return from, fmt.Errorf("reading the end of stream %s: %w", info.Config.Name, err)
