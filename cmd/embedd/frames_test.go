@@ -3,19 +3,23 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/embedd/embedd/arrowio/file"
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/files"
 	"github.com/embedd/embedd/internal/testsize"
 )
 
@@ -110,14 +114,166 @@ func TestFrames(t *testing.T) {
 		}
 	}
 	for says, args := range map[string][]string{
-		"--data and -o are required, or --frames": {"transform", "--model", model},
-		"--frames and -o exclude each other":      {"transform", "--model", model, "--frames", "uint32be", "-o", "x.csv"},
-		"together with --frames":                  {"transform", "--model", model, "--data", "x", "-o", "y", "--log", "z"},
-		"want one of none, uint32be":              {"transform", "--model", model, "--frames", "lines"},
+		"--data and -o are required, or --frames":  {"transform", "--model", model},
+		"-o x.csv and --frames without --pipeline": {"transform", "--model", model, "--frames", "uint32be", "-o", "x.csv"},
+		"together with --frames":                   {"transform", "--model", model, "--data", "x", "-o", "y", "--log", "z"},
+		"want one of none, uint32be":               {"transform", "--model", model, "--frames", "lines"},
 	} {
 		if code, _, errs := call(t.Context(), args...); code != 2 || !strings.Contains(errs, says) {
 			t.Errorf("%v: exit %d, %s; want %s", args, code, errs, says)
 		}
+	}
+}
+
+// talk starts transform with frames, and returns a function that sends a message and returns its answer, or the line of
+// one that has none, and one that ends the input and returns the exit code.
+func talk(t *testing.T, ctx context.Context, args ...string) (ask func([]byte) (answer []byte, line string), end func() int) {
+	t.Helper()
+	stdin, send := io.Pipe()
+	receive, stdout := io.Pipe()
+	lines, stderr := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- dispatch(ctx, &cli.Env{Stdin: stdin, Stdout: stdout, Stderr: stderr}, append([]string{"transform", "--frames",
+			"uint32be"}, args...))
+		stdout.Close()
+		stderr.Close()
+	}()
+	type reply struct {
+		answer []byte
+		line   string
+	}
+	replies := make(chan reply)
+	go func() {
+		for {
+			var length [4]byte
+			if _, err := io.ReadFull(receive, length[:]); err != nil {
+				return
+			}
+			answer := make([]byte, binary.BigEndian.Uint32(length[:]))
+			if _, err := io.ReadFull(receive, answer); err != nil {
+				return
+			}
+			replies <- reply{answer: answer}
+		}
+	}()
+	go func() {
+		errs := bufio.NewScanner(lines)
+		for errs.Scan() {
+			replies <- reply{line: errs.Text()}
+		}
+	}()
+	return func(msg []byte) ([]byte, string) {
+			sure(send.Write(framed(msg)))
+			r := <-replies
+			return r.answer, r.line
+		}, func() int {
+			send.Close()
+			return <-ended
+		}
+}
+
+// modelOf is the model that an answer names.
+func modelOf(t *testing.T, answer []byte) string {
+	t.Helper()
+	r := sure(ipc.NewReader(bytes.NewReader(answer)))
+	defer r.Release()
+	meta := r.Schema().Metadata()
+	return meta.Values()[meta.FindKey(wire.HeaderModel)]
+}
+
+// TestFramesWatch: a model that replaces the file answers the next message, and a damaged one changes nothing.
+func TestFramesWatch(t *testing.T) {
+	model, message := framesModel(t)
+	log := filepath.Join(t.TempDir(), "log")
+	ask, end := talk(t, t.Context(), "--model", model, "--watch", "--log", log)
+	msg := message("1,2,a\n")
+	live := func() string {
+		t.Helper()
+		answer, line := ask(msg)
+		if line != "" {
+			t.Fatal(line)
+		}
+		return modelOf(t, answer)
+	}
+	first := live()
+	if again := live(); again != first {
+		t.Errorf("model %s became %s", first, again)
+	}
+	rows := writeFile(t, t.TempDir(), "rows.csv", labelledRows(80))
+	verb(t, 0, "fit", "--data", rows, "--label", "label", "--method", "lda", "-o", model)
+	second := live()
+	if second == first {
+		t.Errorf("the new model does not answer")
+	}
+	writeFile(t, filepath.Dir(model), filepath.Base(model), "damaged")
+	if now := live(); now != second {
+		t.Errorf("a damaged model: %s answers, want %s", now, second)
+	}
+	if code := end(); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	if text := string(sure(os.ReadFile(log))); strings.Count(text, "a new model is live") != 1 ||
+		strings.Count(text, "the new model cannot be used") != 1 {
+		t.Errorf("the log is %s", text)
+	}
+}
+
+// TestFramesLearn: with a pipeline messages are learned, each is answered, and the next process begins with the model.
+func TestFramesLearn(t *testing.T) {
+	dir := t.TempDir()
+	path := writeFile(t, dir, "embedd.yaml", "pipelines: {p: {input: {subject: in.p}, schema: {features: [x, y], label: label, "+
+		"key: id}, output: {subject: out.p}, model: {method: lda, dim: 1}}}\n")
+	model := filepath.Join(dir, "m.embedd")
+	in := sure(file.Options{}.NewReader(strings.NewReader(labelledRows(300)), "test"))
+	defer in.Close()
+	msg := sure(in.NextMessage())
+	ask, end := talk(t, t.Context(), "-c", path, "--pipeline", "p", "-o", model)
+	_, line := ask(msg)
+	if !strings.Contains(line, "message 1: ") {
+		t.Fatalf("before the first model the line is %q", line)
+	}
+	var answer []byte
+	for answer == nil {
+		answer, line = ask(msg)
+	}
+	live := modelOf(t, answer)
+	if code := end(); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	ask, end = talk(t, t.Context(), "-c", path, "--pipeline", "p", "-o", model)
+	if answer, line = ask(msg); line != "" || modelOf(t, answer) == "" {
+		t.Fatalf("a new process: %q", line)
+	}
+	if stored := sure(files.ReadModel(model)).Digest()[:16]; len(live) != len(stored) {
+		t.Errorf("%s answered, and %s is stored", live, stored)
+	}
+	end()
+	if code, _, errs := call(t.Context(), "transform", "--frames", "uint32be", "-c", path, "--pipeline", "q"); code != 2 ||
+		!strings.Contains(errs, `has no pipeline "q"`) {
+		t.Errorf("an unknown pipeline: exit %d, %s", code, errs)
+	}
+}
+
+// TestFirstSignal: the first signal ends verbs that wait for standard input.
+func TestFirstSignal(t *testing.T) {
+	model, _ := framesModel(t)
+	for _, args := range [][]string{
+		{"transform", "--model", model, "--frames", "uint32be"},
+		{"transform", "--model", model, "--data", "-", "-o", "-"},
+		{"fit", "--data", "-", "--label", "label", "-o", filepath.Join(t.TempDir(), "x")},
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		silent, sender := io.Pipe()
+		ended := make(chan int)
+		go func() {
+			ended <- dispatch(ctx, &cli.Env{Stdin: silent, Stdout: io.Discard, Stderr: io.Discard}, args)
+		}()
+		cancel(signalError{syscall.SIGTERM})
+		if code := <-ended; code != 128+15 {
+			t.Errorf("%v: exit %d", args, code)
+		}
+		sender.Close()
 	}
 }
 
@@ -150,44 +306,28 @@ func TestConnectExample(t *testing.T) {
 	if err := os.Rename(model, "model.embedd"); err != nil {
 		t.Fatal(err)
 	}
-	stdin, send := io.Pipe()
-	receive, stdout := io.Pipe()
-	lines, stderr := io.Pipe()
-	ended := make(chan int, 1)
-	go func() {
-		ended <- dispatch(t.Context(), &cli.Env{Stdin: stdin, Stdout: stdout, Stderr: stderr}, p.Args)
-		stdout.Close()
-		stderr.Close()
-	}()
-	errs := bufio.NewReader(lines)
+	if strings.Join(p.Args[:3], " ") != "transform --frames uint32be" {
+		t.Fatalf("the arguments are %q", p.Args)
+	}
+	ask, end := talk(t, t.Context(), p.Args[3:]...)
 	for i := range 5 {
-		body := message("1,2,a\n")
-		isBad := i%2 == 1
-		if isBad {
-			body = []byte("{}")
-		}
-		sure(send.Write(framed(body)))
-		if isBad {
-			if line, err := errs.ReadString('\n'); err != nil || !strings.Contains(line, fmt.Sprintf("message %d", i+1)) {
-				t.Fatalf("the line is %q, %v", line, err)
+		if i%2 == 1 {
+			if _, line := ask([]byte("{}")); !strings.Contains(line, fmt.Sprintf("message %d", i+1)) {
+				t.Fatalf("the line is %q", line)
 			}
 			continue
 		}
-		var length [4]byte
-		sure(io.ReadFull(receive, length[:]))
-		answer := make([]byte, binary.BigEndian.Uint32(length[:]))
-		if len(answer) > p.Buffer {
-			t.Fatalf("an answer of %d bytes", len(answer))
+		answer, line := ask(message("1,2,a\n"))
+		if line != "" || len(answer) > p.Buffer {
+			t.Fatalf("an answer of %d bytes, %s", len(answer), line)
 		}
-		sure(io.ReadFull(receive, answer))
 		r := sure(ipc.NewReader(bytes.NewReader(answer)))
 		if !r.Schema().HasField("embedding") {
 			t.Errorf("the answer is %v", r.Schema())
 		}
 		r.Release()
 	}
-	send.Close()
-	if code := <-ended; code != 0 {
+	if code := end(); code != 0 {
 		t.Errorf("exit %d at the end of the input", code)
 	}
 }

@@ -103,7 +103,7 @@ func publishCommand(e *cli.Env) *cobra.Command {
 		}
 		how.Label = *label
 		open := func() (*file.Reader, error) {
-			in, err := files.Open(e, *data, how)
+			in, err := files.Open(ctx, e, *data, how)
 			if err != nil {
 				return nil, err
 			}

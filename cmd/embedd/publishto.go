@@ -15,6 +15,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/connection"
 	"github.com/embedd/embedd/cmd/embedd/engine"
 	"github.com/embedd/embedd/internal/wildcard"
+	"github.com/embedd/embedd/plugin"
 )
 
 // pipelineInput is the input of a pipeline of the configuration, as far as that and its model file determine it.
@@ -25,25 +26,34 @@ type pipelineInput struct {
 	features []string          // of the model file; nil without one
 }
 
-// inputOf returns the input of a pipeline of the configuration.
-func inputOf(server *client.Server, name string) (*pipelineInput, error) {
-	one, err := server.Pipeline(name)
+// stageOf returns a pipeline of the configuration, and what its stage is configured with.
+func stageOf(file *client.File, name string) (*config.Pipeline, plugin.Config, error) {
+	one, err := file.Pipeline(name)
 	if err != nil {
-		return nil, err
+		return nil, plugin.Config{}, err
 	}
-	_, c, err := server.Config()
+	_, c, err := file.Config()
 	if err != nil {
-		return nil, err
+		return nil, plugin.Config{}, err
 	}
 	only := *c
 	only.Pipelines = []config.Pipeline{*one}
 	pipelines, err := engine.Pipelines(&only)
 	if err != nil {
-		return nil, cli.UsageError{Err: err}
+		return nil, plugin.Config{}, cli.UsageError{Err: err}
 	}
-	p, spec := &pipelineInput{Pipeline: *one}, pipelines[0].Stage.Spec
+	return one, pipelines[0].Stage, nil
+}
+
+// inputOf returns the input of a pipeline of the configuration.
+func inputOf(server *client.Server, name string) (*pipelineInput, error) {
+	one, stage, err := stageOf(server.File, name)
+	if err != nil {
+		return nil, err
+	}
+	p, spec := &pipelineInput{Pipeline: *one}, stage.Spec
 	p.contract, _ = spec.Contract()
-	if m := pipelines[0].Stage.Fixed; m != nil {
+	if m := stage.Fixed; m != nil {
 		p.features = m.Features()
 		if p.contract, err = spec.ContractOf(p.features); err != nil {
 			return nil, err

@@ -13,9 +13,11 @@ import (
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/file"
 	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/client"
 	"github.com/embedd/embedd/cmd/embedd/dataset"
 	"github.com/embedd/embedd/cmd/embedd/files"
 	"github.com/embedd/embedd/cmd/embedd/report"
+	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin"
 )
 
@@ -35,42 +37,64 @@ func transformCommand(e *cli.Env) *cobra.Command {
 	dataset.NullsFlag(f, &nulls, "(default what the fit did, as the model says, else reject)")
 	var how file.Options
 	dataset.FileFlags(f, &how)
-	frames := f.Choice("frames", "answer messages on standard input, each an Arrow IPC stream after its length in this "+
-		"`FORM`, in place of --data and -o: each with a message on standard output, or with one line on standard error",
+	form := f.Choice("frames", "answer messages on standard input, each a message after its length in this `FORM`, in "+
+		"place of --data: each with a message on standard output, or with one line on standard error",
 		"none", "uint32be")
+	watch := f.Bool("watch", false, "with --frames: read the file of --model again when it has changed")
+	pipeline := f.String("pipeline", "", "with --frames, in place of --model: work as this pipeline, a `NAME` in the file "+
+		"of -c, and learn from the messages; -o keeps the live model in a file, and begins with it if it exists")
+	configuration := client.FileFlag(f, "the pipelines")
+	f.Complete("pipeline", client.Pipelines)
 	log := f.String("log", "", "with --frames: append the log to this `FILE`; without it there is none")
-	f.Require("model")
 	f.Exclusive("frames", "data")
-	f.Exclusive("frames", "output")
-	cmd.Use += " --data FILE -o FILE|--frames FORM"
+	f.Exclusive("model", "pipeline")
+	for _, ofModel := range []string{"keep", "column", "columns", "nulls", "watch"} {
+		f.Exclusive("pipeline", ofModel)
+	}
+	cmd.Use += " --model FILE --data FILE -o FILE | --frames FORM --model FILE|--pipeline NAME"
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
-		switch isFrames := *frames != "none"; {
+		isFrames := *form != "none"
+		switch {
+		case *modelPath == "" && *pipeline == "":
+			return cli.Usagef("transform: --model is required: usage: %s", cmd.UseLine())
 		case !isFrames && (*data == "" || *path == ""):
 			return cli.Usagef("transform: --data and -o are required, or --frames: usage: %s", cmd.UseLine())
-		case !isFrames && *log != "":
-			return cli.Usagef("transform: --log %s: want it together with --frames", *log)
+		case isFrames && *pipeline == "" && *path != "":
+			return cli.Usagef("transform: -o %s and --frames without --pipeline: answers are written to standard output; leave "+
+				"-o out", *path)
 		}
+		for name, given := range map[string]bool{"log": *log != "", "watch": *watch, "pipeline": *pipeline != ""} {
+			if given && !isFrames {
+				return cli.Usagef("transform: --%s: want it together with --frames", name)
+			}
+		}
+		if *pipeline != "" {
+			return answerLearning(ctx, e, configuration, *pipeline, *path, *log)
+		}
+		output := arrowio.Output{Column: *column, Columns: *single, Keep: *keep}
 		m, err := files.ReadModel(*modelPath)
 		if err != nil {
 			return err
 		}
-		limits := file.Limits()
-		if *frames != "none" {
-			limits = arrowio.Limits{Message: maxFrame, Body: 4 * maxFrame}
+		t := &transformer{path: *data}
+		if isFrames {
+			limits := arrowio.Limits{Message: maxFrame, Body: 4 * maxFrame}
+			if err := t.open(m, nulls, output, limits); err != nil {
+				return err
+			}
+			defer t.stage.Close()
+			f := &frames{transformer: t}
+			if *watch {
+				f.refresh = watched(*modelPath, func(m *model.Model) error { return t.open(m, nulls, output, limits) })
+			}
+			return f.answer(ctx, e, *log)
 		}
-		t := transformer{path: *data, nulls: plugin.Nulls(cmp.Or(nulls, m.Note().Nulls))}
-		t.stage, err = plugin.New(plugin.Config{Fixed: m, Nulls: t.nulls,
-			Spec:   arrowio.Spec{Features: []string{"*"}, Limits: limits},
-			Output: arrowio.Output{Column: *column, Columns: *single, Keep: *keep}})
-		if err != nil {
-			return cli.UsageError{Err: err}
+		if err := t.open(m, nulls, output, file.Limits()); err != nil {
+			return err
 		}
 		defer t.stage.Close()
-		if *frames != "none" {
-			return answerFrames(ctx, e, &t, *log)
-		}
-		in, err := files.Open(e, *data, how)
+		in, err := files.Open(ctx, e, *data, how)
 		if err != nil {
 			return err
 		}
@@ -127,10 +151,26 @@ type transformer struct {
 	in      *file.Reader // nil: messages come from elsewhere
 	stage   *plugin.Stage
 	nulls   plugin.Nulls
+	learn   func(*arrowio.Message) error // nil: nothing is learned
 	path    string
 	columns dataset.Columns
 
 	rows, skipped, imputed int
+}
+
+// open takes a model. If it fails, the one before stays.
+func (t *transformer) open(m *model.Model, nulls string, output arrowio.Output, limits arrowio.Limits) error {
+	policy := plugin.Nulls(cmp.Or(nulls, m.Note().Nulls))
+	stage, err := plugin.New(plugin.Config{Fixed: m, Nulls: policy, Output: output,
+		Spec: arrowio.Spec{Features: []string{"*"}, Limits: limits}})
+	if err != nil {
+		return cli.UsageError{Err: err}
+	}
+	if t.stage != nil {
+		t.stage.Close()
+	}
+	t.stage, t.nulls = stage, policy
+	return nil
 }
 
 // run processes one batch at a time.
@@ -169,6 +209,11 @@ func (t *transformer) batch(ctx context.Context, msg []byte) ([]byte, error) {
 	}
 	defer m.Release()
 	t.columns.See(m)
+	if t.learn != nil {
+		if err := t.learn(m); err != nil {
+			return nil, t.explain(err)
+		}
+	}
 	r, err := t.stage.Transform(ctx, m)
 	if err != nil {
 		return nil, t.explain(err)

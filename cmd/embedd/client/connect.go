@@ -66,19 +66,29 @@ func (a *Address) Apply(n config.NATS) (config.NATS, error) {
 	return n, nil
 }
 
+// File is the configuration file of a verb, which has the pipelines.
+type File struct {
+	path *string
+	read *config.Config // once read
+}
+
+// FileFlag declares the flag of a File; has completes its description.
+func FileFlag(f *cli.Flags, has string) *File {
+	return &File{path: f.StringP("config", "c", "", "configuration `FILE` that has "+has+" (default "+DefaultConfig+
+		", if there is one)")}
+}
+
 // Server is the server of a verb, and the configuration that names it and the pipelines, if there is one.
 type Server struct {
 	*Address
-	path *string
-	read *config.Config // once read
+	*File
 }
 
 // ServerFlags declares the flags of a Server. of completes the description of --server.
 func ServerFlags(f *cli.Flags, of string) *Server {
 	return &Server{
 		Address: AddressFlags(f, "NATS `URL`"+of+" (default that of -c, else NATS_URL, else nats://127.0.0.1:4222)"),
-		path: f.StringP("config", "c", "", "configuration `FILE` that has the server, the login and the pipelines (default "+
-			DefaultConfig+", if there is one)"),
+		File:    FileFlag(f, "the server, the login and the pipelines"),
 	}
 }
 
@@ -86,7 +96,7 @@ func ServerFlags(f *cli.Flags, of string) *Server {
 const DefaultConfig = "embedd.yaml"
 
 // Config reads the file of -c, by default embedd.yaml.
-func (s *Server) Config() (path string, c *config.Config, err error) {
+func (s *File) Config() (path string, c *config.Config, err error) {
 	path = cmp.Or(*s.path, DefaultConfig)
 	if s.read == nil {
 		s.read, err = LoadConfig(path)
@@ -108,7 +118,7 @@ func (s *Server) OptionalConfig() (*config.Config, error) {
 }
 
 // Pipeline returns the pipeline of the configuration with a name. If there is none, the error names those that it has.
-func (s *Server) Pipeline(name string) (*config.Pipeline, error) {
+func (s *File) Pipeline(name string) (*config.Pipeline, error) {
 	path, c, err := s.Config()
 	if err != nil {
 		return nil, err

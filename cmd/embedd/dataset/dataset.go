@@ -135,7 +135,7 @@ type fault struct {
 // Read reads a whole file. It prints notes on stderr about what it left out or imputed.
 func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 	s.How.Label, s.Nulls = s.Label, cmp.Or(s.Nulls, "impute")
-	in, err := files.Open(e, s.Path, s.How)
+	in, err := files.Open(ctx, e, s.Path, s.How)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@
 package files
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,9 +16,9 @@ import (
 )
 
 // Open opens a file of rows, the argument of --data.
-func Open(e *cli.Env, path string, how file.Options) (*file.Reader, error) {
+func Open(ctx context.Context, e *cli.Env, path string, how file.Options) (*file.Reader, error) {
 	if path == "-" {
-		return how.NewReader(e.Stdin, "standard input")
+		return how.NewReader(e.Input(ctx), "standard input")
 	}
 	if err := check(path); err != nil {
 		return nil, err
