@@ -71,8 +71,11 @@ func serveGuarded(t *testing.T, o *server.Options, port int, g *guarded, admin .
 // byConfiguration returns a server with a user for each role, as setup prints them.
 func byConfiguration(t *testing.T, config string, port int) *guarded {
 	g := &guarded{url: fmt.Sprintf("nats://127.0.0.1:%d", port), config: config, who: map[string][]string{}}
-	printed := verb(t, 0, "setup", "--permissions", "-c", config)
-	snippet := printed[:strings.Index(printed, "# The same as users")]
+	snippet := verb(t, 0, "setup", "--permissions", "-c", config)
+	if users := verb(t, 0, "setup", "--permissions", "--nsc", "-c", config); strings.Contains(users, "authorization") ||
+		strings.Count(users, "nsc add user --name embedd_") != 6 || strings.Contains(snippet, "nsc") {
+		t.Fatalf("with --nsc:\n%s\nwithout:\n%s", users, snippet)
+	}
 	for _, v := range []string{"daemon", "producer", "reader", "operator", "viewer", "setup"} {
 		snippet = strings.ReplaceAll(snippet, "$EMBEDD_"+strings.ToUpper(v)+"_PASSWORD", v+"pw")
 		g.who[v] = []string{"--server", fmt.Sprintf("nats://embedd_%s:%spw@127.0.0.1:%d", v, v, port)}

@@ -28,12 +28,18 @@ func setupCommand(e *cli.Env) *cobra.Command {
 		"before with fewer; configured is nats.replicas", "configured", "auto", "1", "3", "5")
 	permissions := f.Bool("permissions", false, "print the least permissions of each role or, with an argument, of "+
 		"one ROLE or of that of a verb, and do nothing else")
+	nsc := f.Bool("nsc", false, "with --permissions: print the commands of nsc for an account with JWTs, instead of the "+
+		"configuration of a server")
 	out := report.Flag(f, e)
 	f.Exclusive("apply", "permissions")
+	f.Exclusive("nsc", "format")
 	cmd.RunE = func(cmd *cobra.Command, roles []string) error {
 		ctx := cmd.Context()
 		if len(roles) > 0 && !*permissions {
 			return cli.Usagef("setup: the argument %q needs --permissions: usage: %s", roles[0], cmd.UseLine())
+		}
+		if *nsc && !*permissions {
+			return cli.Usagef("setup: --nsc: want it together with --permissions")
 		}
 		c, err := client.LoadConfig(*path)
 		if err != nil {
@@ -53,7 +59,7 @@ func setupCommand(e *cli.Env) *cobra.Command {
 		isEmbedded := n.Embedded() && os.Getenv("NATS_URL") == ""
 		n = client.WithDefaultURL(n)
 		if *permissions {
-			return showPermissions(ctx, e, out, n, pipelines, roles)
+			return showPermissions(ctx, e, out, n, pipelines, roles, *nsc)
 		}
 		js, done, err := client.JetStream(client.Dial(ctx, e, n))
 		if err != nil && isEmbedded && ctx.Err() == nil {

@@ -18,7 +18,7 @@ import (
 // showPermissions prints the permissions of the named roles, or of all, for the streams of the server or, where none
 // answers, for those that setup would create.
 func showPermissions(ctx context.Context, e *cli.Env, out *report.Output, n config.NATS, pipelines []stream.Pipeline,
-	names []string) error {
+	names []string, nsc bool) error {
 	plans, err := existingPlans(ctx, e, n, pipelines)
 	if err != nil {
 		e.Infof("streams have the names that setup would give them, since no server answers: %v", err)
@@ -44,6 +44,9 @@ func showPermissions(ctx context.Context, e *cli.Env, out *report.Output, n conf
 				cli.Listed(roles))
 		}
 	}
+	if nsc {
+		return printUsers(out, all)
+	}
 	return printPermissions(out, all)
 }
 
@@ -61,7 +64,7 @@ func existingPlans(ctx context.Context, e *cli.Env, n config.NATS, pipelines []s
 	return plans, nc.Explain(err)
 }
 
-// printPermissions prints the least permissions of roles, as a server's configuration and for nsc.
+// printPermissions prints the least permissions of roles as the configuration of a server.
 func printPermissions(out *report.Output, all []admin.Permissions) error {
 	if out.JSON {
 		return report.Objects(out, all)
@@ -73,9 +76,15 @@ func printPermissions(out *report.Output, all []admin.Permissions) error {
 		out.Printf("        publish: {%s}\n        subscribe: {%s}\n", allowed(r.Publish), allowed(r.Subscribe))
 		out.Printf("      }\n    }\n")
 	}
-	out.Printf("  ]\n}\n\n# The same as users of an account with JWTs; --format json prints the claims. A JWT over 4 KB " +
-		"needs a larger\n# max_control_line in the server, or these permissions in a scoped signing key (nsc edit " +
-		"signing-key takes the\n# same flags).\n")
+	out.Printf("  ]\n}\n")
+	return nil
+}
+
+// printUsers prints the commands of nsc that make the users of roles.
+func printUsers(out *report.Output, all []admin.Permissions) error {
+	out.Printf("# Users of an account with JWTs; --format json prints the claims. A JWT over 4 KB needs a larger\n" +
+		"# max_control_line in the server, or these permissions in a scoped signing key (nsc edit signing-key takes the\n" +
+		"# same flags).\n")
 	for _, r := range all {
 		out.Printf("nsc add user --name %s%s%s", userOf(r), flagged("--allow-pub", r.Publish),
 			flagged("--allow-sub", r.Subscribe))

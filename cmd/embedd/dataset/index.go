@@ -47,16 +47,24 @@ func (r *Rows) numbering(single map[string]bool) (found []bool, err error) {
 			columns[j] = &numbers{seen: map[float64]bool{}, up: true, down: true, low: math.Inf(1), high: math.Inf(-1)}
 		}
 	}
-	row := make([]float64, r.M)
-	for i := 0; i < r.N && len(columns) > 0; i++ {
+	const block = 1024 // rows read at a time
+	for from := 0; from < r.N && len(columns) > 0; from += block {
+		rows := min(block, r.N-from)
+		var x []float64
 		if r.Stored == nil {
-			row = r.X[i*r.M : (i+1)*r.M]
-		} else if err := r.Stored.ReadRows(row, i); err != nil {
-			return nil, err
+			x = r.X[from*r.M : (from+rows)*r.M]
+		} else {
+			x = make([]float64, rows*r.M)
+			if err := r.Stored.ReadRows(x, from); err != nil {
+				return nil, err
+			}
 		}
 		for j, c := range columns {
-			if !c.add(row[j]) {
-				delete(columns, j)
+			for i := range rows {
+				if !c.add(x[i*r.M+j]) {
+					delete(columns, j)
+					break
+				}
 			}
 		}
 	}
