@@ -102,7 +102,7 @@ func dlqLsCommand(e *cli.Env) *cobra.Command {
 	}
 	f := cli.FlagsOf(cmd)
 	which := letterFlagsOf(f, true)
-	out := report.Flag(f, e)
+	out := report.TableFlag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
 		letters, err := which.of(append(names, "")[0], false)

@@ -17,7 +17,7 @@ func methodsCommand(e *cli.Env) *cobra.Command {
 		Args: cobra.ArbitraryArgs, ValidArgs: methodNames(),
 	}
 	f := cli.FlagsOf(cmd)
-	out := report.Flag(f, e)
+	out := report.TableFlag(f, e)
 	cmd.RunE = func(_ *cobra.Command, names []string) error {
 		methods := fit.Methods()
 		if len(names) > 0 {

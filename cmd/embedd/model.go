@@ -38,7 +38,7 @@ func modelLsCommand(e *cli.Env) *cobra.Command {
 	}
 	f := cli.FlagsOf(cmd)
 	where := client.StoreFlags(f)
-	out := report.Flag(f, e)
+	out := report.TableFlag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
 		store, done, err := where.Open(ctx, e, append(names, "")[0])

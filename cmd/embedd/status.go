@@ -21,7 +21,7 @@ func statusCommand(e *cli.Env) *cobra.Command {
 	}
 	f := cli.FlagsOf(cmd)
 	server := client.ServerFlags(f, " of the daemon")
-	out := report.Flag(f, e)
+	out := report.TableFlag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
 		nc, err := server.Dial(ctx, e)

@@ -10,7 +10,6 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/embedd/embedd/cmd/embedd/cli"
@@ -18,8 +17,9 @@ import (
 
 // Output writes a report as the flag --format asks: text, or JSON with one object a line.
 type Output struct {
-	w    io.Writer
-	JSON bool // --format json was given
+	w     io.Writer
+	limit int  // columns of a table's line; 0: none
+	JSON  bool // --format json was given
 }
 
 // Flag declares --format and returns the Output that it controls.
@@ -75,33 +75,12 @@ func (o *Output) Printf(format string, args ...any) {
 
 // Table starts a table, with a header unless none is given.
 func (o *Output) Table(header ...any) *Table {
-	t := NewTable(o.w)
+	t := &Table{w: o.w, limit: o.limit}
 	if len(header) > 0 {
 		t.Row(header...)
 	}
 	return t
 }
-
-// Table aligns columns. It writes nothing before Flush.
-type Table struct{ w *tabwriter.Writer }
-
-// NewTable returns a table without a header.
-func NewTable(w io.Writer) *Table { return &Table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)} }
-
-// lineBreaks replaces the characters that would end a cell.
-var lineBreaks = strings.NewReplacer("\n", " ", "\t", " ")
-
-// Row adds a row of printable text. A cell is one line: line breaks and tabs become spaces.
-func (t *Table) Row(cells ...any) {
-	text := make([]string, len(cells))
-	for i, c := range cells {
-		text[i] = cli.Printable(lineBreaks.Replace(fmt.Sprint(c)))
-	}
-	fmt.Fprintln(t.w, strings.Join(text, "\t"))
-}
-
-// Flush writes the rows.
-func (t *Table) Flush() error { return t.w.Flush() }
 
 // OrDash is s, or "-" if it is empty.
 func OrDash(s string) string { return cmp.Or(s, "-") }

@@ -83,3 +83,27 @@ func TestProgressOfALongStep(t *testing.T) {
 		t.Errorf("wrote %q", b.String())
 	}
 }
+
+// TestTableFits: long cells are wrapped so that no line exceeds the limit, and no text is lost.
+func TestTableFits(t *testing.T) {
+	for _, limit := range []int{0, 40, 60, 100} {
+		var b bytes.Buffer
+		table := (&Output{w: &b, limit: limit}).Table("NAME", "STATE", "WHY")
+		table.Row("digits", "live", strings.Repeat("some words ", 20))
+		table.Row("größe", "", strings.Repeat("x", 150))
+		table.Row("... 3 more, which is a long cell that ends a row")
+		if err := table.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		words := 0
+		for line := range strings.Lines(b.String()) {
+			if n := len([]rune(strings.TrimSuffix(line, "\n"))); limit > 0 && n > max(limit, 48) {
+				t.Errorf("limit %d: a line of %d columns: %q", limit, n, line)
+			}
+			words += strings.Count(line, "some") + strings.Count(line, "x")
+		}
+		if words != 170 || limit == 0 && strings.Count(b.String(), "\n") != 4 {
+			t.Errorf("limit %d: %d words in\n%s", limit, words, &b)
+		}
+	}
+}

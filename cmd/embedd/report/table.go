@@ -1,0 +1,167 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"github.com/embedd/embedd/cmd/embedd/cli"
+)
+
+// TableFlag is Flag with --wide, for a report that is a table of long lines: without --wide cells are wrapped so that
+// the table fits the terminal or, without one, defaultColumns.
+func TableFlag(f *cli.Flags, e *cli.Env) *Output {
+	o := Flag(f, e)
+	o.limit = columnsOf(e.Stdout)
+	f.BoolFunc("wide", "one line for each row of the report, however long", func(string) error {
+		o.limit = 0
+		return nil
+	})
+	return o
+}
+
+// defaultColumns is the width of tables that are not written to a terminal.
+const defaultColumns = 100
+
+func columnsOf(out io.Writer) int {
+	if file, ok := out.(*os.File); ok {
+		if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {
+			return columns
+		}
+	}
+	return defaultColumns
+}
+
+// Table aligns columns. It writes nothing before Flush.
+type Table struct {
+	w     io.Writer
+	limit int // columns of a line; 0: none
+	rows  [][]string
+}
+
+// NewTable returns a table without a header.
+func NewTable(w io.Writer) *Table { return &Table{w: w} }
+
+// lineBreaks replaces the characters that would end a cell.
+var lineBreaks = strings.NewReplacer("\n", " ", "\t", " ")
+
+// Row adds a row of printable text. A cell is one text without line breaks and tabs, which become spaces.
+func (t *Table) Row(cells ...any) {
+	text := make([]string, len(cells))
+	for i, c := range cells {
+		text[i] = cli.Printable(lineBreaks.Replace(fmt.Sprint(c)))
+	}
+	t.rows = append(t.rows, text)
+}
+
+// gap separates columns.
+const gap = "  "
+
+// Flush writes the rows.
+func (t *Table) Flush() error {
+	widths := t.widths()
+	var b strings.Builder
+	for _, row := range t.rows {
+		lines := make([][]string, len(row))
+		height := 1
+		for j, cell := range row {
+			if lines[j] = []string{cell}; t.limit > 0 && j < len(widths) {
+				lines[j] = wrap(cell, widths[j])
+			}
+			height = max(height, len(lines[j]))
+		}
+		for k := range height {
+			for j := range row {
+				part := ""
+				if k < len(lines[j]) {
+					part = lines[j][k]
+				}
+				b.WriteString(part)
+				if j < len(row)-1 {
+					b.WriteString(strings.Repeat(" ", widths[j]-utf8.RuneCountInString(part)) + gap)
+				}
+			}
+			b.WriteByte('\n')
+		}
+	}
+	t.rows = nil
+	_, err := io.WriteString(t.w, b.String())
+	return err
+}
+
+// widths returns the widths of the columns, which fit the limit if there is one.
+func (t *Table) widths() (widths []int) {
+	columns := 0
+	for _, row := range t.rows {
+		columns = max(columns, len(row))
+	}
+	widths, least := make([]int, columns), make([]int, columns)
+	for _, row := range t.rows {
+		for j, cell := range row {
+			if j == len(row)-1 && len(row) < columns {
+				continue // what ends a shorter row may be longer than its column
+			}
+			widths[j] = max(widths[j], utf8.RuneCountInString(cell))
+			for word := range strings.FieldsSeq(cell) {
+				least[j] = max(least[j], utf8.RuneCountInString(word))
+			}
+		}
+	}
+	if t.limit > 0 {
+		narrow(widths, least, t.limit)
+		narrow(widths, slices.Repeat([]int{minColumn}, columns), t.limit) // words are broken only if they have to be
+	}
+	return widths
+}
+
+// minColumn is the width to which a column of long words may be narrowed.
+const minColumn = 6
+
+// narrow takes from the columns that are furthest above their least width until a line fits the limit.
+func narrow(widths, least []int, limit int) {
+	for {
+		sum, at := len(gap)*(len(widths)-1), 0
+		for j, w := range widths {
+			if sum += w; w-least[j] > widths[at]-least[at] {
+				at = j
+			}
+		}
+		if sum <= limit || widths[at] <= least[at] {
+			return
+		}
+		widths[at]--
+	}
+}
+
+// wrap breaks a text into lines of at most width characters, between words where it can.
+func wrap(text string, width int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		for first := true; first || word != ""; first = false {
+			room := width - utf8.RuneCountInString(line)
+			if line != "" {
+				room--
+			}
+			switch n := utf8.RuneCountInString(word); {
+			case n <= room && line != "":
+				line, word = line+" "+word, ""
+			case n <= room:
+				line, word = word, ""
+			case line != "":
+				lines, line = append(lines, line), ""
+			default: // a word that no line has room for
+				at := len(string([]rune(word)[:max(1, width)]))
+				lines, word = append(lines, word[:at]), word[at:]
+			}
+		}
+	}
+	if line != "" || lines == nil {
+		lines = append(lines, line)
+	}
+	return lines
+}
