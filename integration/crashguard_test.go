@@ -54,7 +54,7 @@ func TestMessageThatCrashesTraining(t *testing.T) {
 			continue
 		}
 		const sentence = "FEATURES:" + deadly + " is quarantined"
-		if text := succeed(t, "status", "--server", s.ClientURL()); !strings.Contains(text, sentence) {
+		if text := succeed(t, "status", "--wide", "--server", s.ClientURL()); !strings.Contains(text, sentence) {
 			t.Errorf("the status says %s", text)
 		}
 		if !strings.Contains(d.log.String(), sentence) {

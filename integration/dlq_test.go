@@ -52,7 +52,7 @@ digits:
 	c.send("features.digits", pixelsWith(t, 5, 3, float32(math.NaN())))
 	c.settled("FEATURES", "digits")
 
-	if text := succeed(t, "dlq", "ls", server); !strings.Contains(text, "non_finite") ||
+	if text := succeed(t, "dlq", "ls", "--wide", server); !strings.Contains(text, "non_finite") ||
 		!strings.Contains(text, "FEATURES:1") {
 		t.Errorf("dlq ls prints\n%s", text)
 	}

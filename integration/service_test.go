@@ -152,7 +152,7 @@ func TestService(t *testing.T) {
 		r.Learning.Classes != 10 || r.Instance == "" {
 		t.Errorf("status says %+v, %+v", r, r.Model)
 	}
-	table, windows, _ := strings.Cut(succeed(t, "status", "--server", s.ClientURL()), "\n\n")
+	table, windows, _ := strings.Cut(succeed(t, "status", "--wide", "--server", s.ClientURL()), "\n\n")
 	if lines := strings.Count(table, "\n") + 1; lines != 3 || !strings.Contains(windows, "digits: window: 1000 rows") {
 		t.Errorf("status of all has a table of %d lines, want a header and two pipelines, and %q", lines, windows)
 	}

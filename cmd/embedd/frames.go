@@ -26,8 +26,8 @@ const maxFrame = 64 << 20
 
 // frames answers each message on standard input, before it reads the next one: with a message on standard output or, if
 // it cannot be transformed, with one line on standard error. A message is bytes after their number, an unsigned integer
-// of 32 bits, the most significant byte first. Nothing else is written to the two, so that a program that sends messages
-// one by one can pair them with answers.
+// of 32 bits, the most significant byte first. Nothing else is written to the two, so that a program that sends
+// messages one by one can pair them with answers.
 type frames struct {
 	*transformer
 	refresh func(*slog.Logger) // before each message; nil: nothing
@@ -71,8 +71,8 @@ func (t *frames) answer(ctx context.Context, e *cli.Env, logPath string) error {
 	}
 }
 
-// watched returns a function that opens the model of a file again if the file has changed. A model that cannot be opened
-// is logged, once for each change, and changes nothing.
+// watched returns a function that opens the model of a file again if the file has changed. A model that cannot be
+// opened is logged, once for each change, and changes nothing.
 func watched(path string, open func(*model.Model) error) func(*slog.Logger) {
 	last, _ := os.Stat(path) // the model was just read
 	return func(log *slog.Logger) {
@@ -94,8 +94,8 @@ func watched(path string, open func(*model.Model) error) func(*slog.Logger) {
 	}
 }
 
-// answerLearning answers messages as a pipeline of the configuration does, and learns from them. Without a model, before
-// the first, a message is answered with a line. The live model is kept in the file at path, if it is not "".
+// answerLearning answers messages as a pipeline of the configuration does, and learns from them. Without a model,
+// before the first, a message is answered with a line. The live model is kept in the file at path, if it is not "".
 func answerLearning(ctx context.Context, e *cli.Env, configuration *client.File, name, path, logPath string) error {
 	pipeline, c, err := stageOf(configuration, name)
 	if err != nil {

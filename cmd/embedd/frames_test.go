@@ -127,15 +127,16 @@ func TestFrames(t *testing.T) {
 
 // talk starts transform with frames, and returns a function that sends a message and returns its answer, or the line of
 // one that has none, and one that ends the input and returns the exit code.
-func talk(t *testing.T, ctx context.Context, args ...string) (ask func([]byte) (answer []byte, line string), end func() int) {
+func talk(t *testing.T, ctx context.Context, args ...string) (ask func([]byte) (answer []byte, line string),
+	end func() int) {
 	t.Helper()
 	stdin, send := io.Pipe()
 	receive, stdout := io.Pipe()
 	lines, stderr := io.Pipe()
 	ended := make(chan int, 1)
 	go func() {
-		ended <- dispatch(ctx, &cli.Env{Stdin: stdin, Stdout: stdout, Stderr: stderr}, append([]string{"transform", "--frames",
-			"uint32be"}, args...))
+		e := &cli.Env{Stdin: stdin, Stdout: stdout, Stderr: stderr}
+		ended <- dispatch(ctx, e, append([]string{"transform", "--frames", "uint32be"}, args...))
 		stdout.Close()
 		stderr.Close()
 	}()
@@ -222,8 +223,8 @@ func TestFramesWatch(t *testing.T) {
 // TestFramesLearn: with a pipeline messages are learned, each is answered, and the next process begins with the model.
 func TestFramesLearn(t *testing.T) {
 	dir := t.TempDir()
-	path := writeFile(t, dir, "embedd.yaml", "pipelines: {p: {input: {subject: in.p}, schema: {features: [x, y], label: label, "+
-		"key: id}, output: {subject: out.p}, model: {method: lda, dim: 1}}}\n")
+	path := writeFile(t, dir, "embedd.yaml", "pipelines: {p: {input: {subject: in.p}, schema: {features: [x, y], "+
+		"label: label, key: id}, output: {subject: out.p}, model: {method: lda, dim: 1}}}\n")
 	model := filepath.Join(dir, "m.embedd")
 	in := sure(file.Options{}.NewReader(strings.NewReader(labelledRows(300)), "test"))
 	defer in.Close()

@@ -41,8 +41,8 @@ func transformCommand(e *cli.Env) *cobra.Command {
 		"place of --data: each with a message on standard output, or with one line on standard error",
 		"none", "uint32be")
 	watch := f.Bool("watch", false, "with --frames: read the file of --model again when it has changed")
-	pipeline := f.String("pipeline", "", "with --frames, in place of --model: work as this pipeline, a `NAME` in the file "+
-		"of -c, and learn from the messages; -o keeps the live model in a file, and begins with it if it exists")
+	pipeline := f.String("pipeline", "", "with --frames, in place of --model: work as this pipeline, a `NAME` in the "+
+		"file of -c, and learn from the messages; -o keeps the live model in a file, and begins with it if it exists")
 	configuration := client.FileFlag(f, "the pipelines")
 	f.Complete("pipeline", client.Pipelines)
 	log := f.String("log", "", "with --frames: append the log to this `FILE`; without it there is none")

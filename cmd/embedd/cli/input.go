@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// Input returns standard input. A read that waits for it ends when ctx is cancelled, so that the first signal ends a verb
-// whose sender is silent. The goroutine of that read ends with the process, or when the sender sends.
+// Input returns standard input. A read that waits for it ends when ctx is cancelled, so that the first signal ends a
+// verb whose sender is silent. The goroutine of that read ends with the process, or when the sender sends.
 func (e *Env) Input(ctx context.Context) io.Reader { return &input{ctx: ctx, in: e.Stdin} }
 
 type input struct {
