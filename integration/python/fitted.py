@@ -70,7 +70,11 @@ def transformed(run, directory, fit):
     return column.flatten().to_numpy().astype(float).reshape(len(fit.rows), -1)
 
 
-def share_off(got, want, bound):
-    """The share of rows off by more than the bound times the root mean square of an output, such as rows at a tie of neighbours."""
+def share_off(got, want, bound, by_row=False):
+    """The share of rows off by more than the bound times the root mean square of an output, such as rows at a tie of neighbours.
+    By row it is the bound times the largest output of the row where that is more."""
     rms = np.sqrt((want**2).mean(0))
-    return (~(np.abs(got - want) <= bound * np.where(rms > 0, rms, 1)).all(axis=1)).mean()
+    size = np.where(rms > 0, rms, 1) + np.zeros_like(want)
+    if by_row:
+        size = np.maximum(size, np.abs(want).max(axis=1, keepdims=True))
+    return (~(np.abs(got - want) <= bound * size).all(axis=1)).mean()

@@ -28,8 +28,9 @@ def test_transform(fit, run, tmp_path, name, asked):
         f = fit(data, asked)
         want = fitted.transformed(run, tmp_path, f)
         assert f.outputs.dtype == np.float64 and f.outputs.shape == want.shape
-        bound = 2e-6 if f.model.map in ("linear", "views") else 1e-6  # the program computes these in float32
-        assert fitted.share_off(f.outputs, want, bound) <= 1e-3, f"{name}, {data}: {f.model.map}"
+        # The program computes these in float32, whose error grows with the row; the package is within 1e-14 of the definition.
+        by_row = f.model.map in ("linear", "views")
+        assert fitted.share_off(f.outputs, want, 1e-6, by_row) <= 1e-3, f"{name}, {data}: {f.model.map}"
         assert f.model.transform(f.rows[:0]).shape == (0, f.model.dim)
 
 
