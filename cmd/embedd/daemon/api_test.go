@@ -375,7 +375,9 @@ func TestAPI(t *testing.T) {
 	}
 
 	// Messages are transformed, within the limits.
-	code, text := s.do("POST", p+"/transform", string(message(s.rand, 3)), nil)
+	rows := string(message(s.rand, 3))
+	code, text := s.do("POST", p+"/transform", rows, nil)
+	s.transformMany(p+"/transform", rows, text)
 	if code != 200 || sure(ipc.NewReader(strings.NewReader(text))).Schema().Field(1).Name != "embedding" {
 		t.Errorf("transform: %d %.100q", code, text)
 	}
@@ -390,6 +392,34 @@ func TestAPI(t *testing.T) {
 		s.do("GET", p+"/history", "", &h)
 		return len(h.Time) > 0
 	})
+}
+
+// transformMany sends a message in 32 requests at a time, one of which sends the second half after the others have
+// their answers. All have the same bytes.
+func (s *served) transformMany(path, rows, want string) {
+	s.t.Helper()
+	slow, rest := io.Pipe()
+	var others, all sync.WaitGroup
+	post := func(body io.Reader) {
+		answer, err := http.Post("http://"+s.addr.String()+path, wire.ContentType, body)
+		if err != nil {
+			s.t.Error(err)
+			return
+		}
+		defer answer.Body.Close()
+		if got, err := io.ReadAll(answer.Body); err != nil || string(got) != want {
+			s.t.Errorf("an answer of %d bytes differs from one of %d: %v", len(got), len(want), err)
+		}
+	}
+	all.Go(func() { post(slow) })
+	for range 31 {
+		others.Go(func() { post(strings.NewReader(rows)) })
+	}
+	sure(io.WriteString(rest, rows[:len(rows)/2]))
+	others.Wait()
+	sure(io.WriteString(rest, rows[len(rows)/2:]))
+	rest.Close()
+	all.Wait()
 }
 
 // TestReplayTakesLonger: a request to replay many dead letters is answered although it takes longer than other answers
