@@ -13,7 +13,7 @@ import (
 const (
 	// serviceSubscriptions are those of the service of a pipeline: its endpoints, reload, and three verbs under three
 	// names.
-	serviceSubscriptions = 23
+	serviceSubscriptions = 25
 	// connectionSubscriptions are those of a connection: replies, confirmations, and lookups of outputs.
 	connectionSubscriptions = 4
 )
