@@ -9,19 +9,43 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/client"
 	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/cmd/embedd/report"
 )
 
 func initCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "init", Short: "write a starter configuration"}
+	cmd := &cobra.Command{Use: "init", Short: "write a starter configuration", Long: "Write a starter configuration. " +
+		"With a file or a subject it has the columns of the file, or of one message of the subject: features, label, and the " +
+		"number of outputs. On a terminal init asks for one of them; otherwise it writes an example."}
 	f := cli.FlagsOf(cmd)
+	var from example
+	f.StringVar(&from.file, "data", "", "`FILE` of rows whose columns to fill in")
+	f.StringVar(&from.subject, "subject", "", "`SUBJECT` of the messages whose columns to fill in; the newest stored one "+
+		"is read, or the next")
+	f.Exclusive("data", "subject")
+	server := client.ServerFlags(f, " that has the subject")
 	path := f.StringP("output", "o", "embedd.yaml", "`FILE` to write; - is standard output")
 	force := f.Bool("force", false, "overwrite an existing file")
 	out := report.Flag(f, e)
-	cmd.RunE = func(*cobra.Command, []string) error {
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *path != "-" && !*force { // before a question
+			if _, err := os.Lstat(*path); err == nil {
+				return fmt.Errorf("%s exists: --force overwrites it, -o names another file", *path)
+			}
+		}
+		if cli.IsTerminal(e.Stdin) && cli.IsTerminal(e.Stderr) {
+			if err := from.ask(e); err != nil {
+				return err
+			}
+		}
+		values, err := from.values(cmd.Context(), e, server)
+		if err != nil {
+			return err
+		}
+		text := config.Starter(values)
 		if *path == "-" {
-			_, err := e.Stdout.Write(config.Starter())
+			_, err := e.Stdout.Write(text)
 			return err
 		}
 		// Create exclusively: checking first would race with another process.
@@ -36,7 +60,7 @@ func initCommand(e *cli.Env) *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("writing the configuration: %w", err)
 		}
-		if _, err := file.Write(config.Starter()); err != nil {
+		if _, err := file.Write(text); err != nil {
 			file.Close()
 			return fmt.Errorf("writing %s: %w", *path, err)
 		}
@@ -46,8 +70,11 @@ func initCommand(e *cli.Env) *cobra.Command {
 		if out.JSON {
 			return out.Object(map[string]string{"file": *path})
 		}
-		out.Printf("wrote %s. Name your feature column in it, then: embedd check -c %s && embedd run -c %s\n", *path,
-			*path, *path)
+		todo := "Name your feature column in it, then"
+		if values != nil {
+			todo = "Next"
+		}
+		out.Printf("wrote %s. %s: embedd check -c %s && embedd run -c %s\n", *path, todo, *path, *path)
 		return nil
 	}
 	return cmd

@@ -1,13 +1,15 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 )
 
 // Starter is a starter configuration: one pipeline, and all other keys as comments with their defaults. It is valid.
-func Starter() []byte {
+// values are of keys of the pipeline, such as schema.label, in place of those of the example.
+func Starter(values map[string]string) []byte {
 	var b strings.Builder
 	b.WriteString("# Configuration of embedd. `embedd check` checks this file, `embedd run` serves it.\n" +
 		"# Lines that begin with # are defaults. Values may contain ${NAME} and ${NAME:-default} from the environment.\n")
@@ -31,8 +33,9 @@ func Starter() []byte {
 		for _, f := range keys {
 			key := f.path[strings.LastIndexByte(f.path, '.')+1:]
 			mark, value := "#", f.shown()
-			if f.start != "" {
-				mark, value = "", f.start
+			set, isSet := values[strings.TrimPrefix(f.path, each)]
+			if isSet || f.start != "" {
+				mark, value = "", cmp.Or(set, f.start)
 			}
 			line := fmt.Sprintf("%s%s  %s: %s", mark, indent, key, strings.ReplaceAll(value, "NAME", name))
 			brief, _, _ := strings.Cut(f.doc, ". ") // the reference page has the rest

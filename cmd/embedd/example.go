@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/file"
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/client"
+	"github.com/embedd/embedd/cmd/embedd/dataset"
+	"github.com/embedd/embedd/cmd/embedd/files"
+)
+
+// example is where init finds the columns of a pipeline.
+type example struct{ file, subject string }
+
+// exampleTimeout is how long init waits for a message.
+const exampleTimeout = 30 * time.Second
+
+// ask asks for a file or a subject, unless one is known.
+func (x *example) ask(e *cli.Env) error {
+	if x.file != "" || x.subject != "" {
+		return nil
+	}
+	e.Print("A file of rows, or a subject with messages, whose columns to fill in (Enter for an example): ")
+	line, err := bufio.NewReader(e.Stdin).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	line = strings.TrimSpace(line)
+	if _, err := os.Stat(line); err == nil || strings.ContainsRune(line, '/') {
+		x.file = line
+	} else {
+		x.subject = line
+	}
+	return nil
+}
+
+// values reads the rows, and returns the keys of a pipeline for them; nil without any.
+func (x *example) values(ctx context.Context, e *cli.Env, server *client.Server) (map[string]string, error) {
+	values := map[string]string{}
+	var in *file.Reader
+	var err error
+	switch {
+	case x.file != "":
+		in, err = files.Open(e, x.file, file.Options{})
+	case x.subject != "":
+		var data []byte
+		if data, values["input.stream"], err = x.message(ctx, e, server); err != nil {
+			return nil, err
+		}
+		values["input.subject"] = quoted(x.subject)
+		if format := formatOf(data); format != "arrow" {
+			values["input.format"] = format
+		}
+		in, err = file.NewReader(bytes.NewReader(data), x.subject)
+	default:
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	rec, err := in.Next()
+	if err != nil {
+		return nil, fmt.Errorf("%s has no rows to read columns from: %w", cmp.Or(x.file, x.subject), err)
+	}
+	defer rec.Release()
+	return values, describe(e, rec, values)
+}
+
+// message is the newest stored message of the subject and the name of its stream, or the next message.
+func (x *example) message(ctx context.Context, e *cli.Env, server *client.Server) (data []byte, stream string,
+	err error) {
+	nc, err := server.Dial(ctx, e)
+	if err != nil {
+		return nil, "", err
+	}
+	defer nc.Close()
+	js, err := nc.JetStream()
+	if err != nil {
+		return nil, "", err
+	}
+	next, err := nc.SubscribeSync(x.subject)
+	if err != nil {
+		return nil, "", fmt.Errorf("subscribing to %s: %w", x.subject, err)
+	}
+	if name, err := js.StreamNameBySubject(ctx, x.subject); err == nil {
+		if s, err := js.Stream(ctx, name); err == nil {
+			stream = name
+			if msg, err := s.GetLastMsgForSubject(ctx, x.subject); err == nil {
+				return msg.Data, stream, nil
+			} else if !errors.Is(err, jetstream.ErrMsgNotFound) {
+				return nil, "", fmt.Errorf("reading stream %s: %w", name, err)
+			}
+		}
+	}
+	e.Infof("waiting %v for a message on %s", exampleTimeout, x.subject)
+	ctx, cancel := context.WithTimeout(ctx, exampleTimeout)
+	defer cancel()
+	msg, err := next.NextMsgWithContext(ctx)
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) {
+		return nil, "", fmt.Errorf("no message on %s within %v: publish one, or give a file with --data", x.subject,
+			exampleTimeout)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	return msg.Data, stream, nil
+}
+
+// formatOf is the value of input.format for a message.
+func formatOf(data []byte) string {
+	text := bytes.TrimSpace(data)
+	switch {
+	case bytes.HasPrefix(data, []byte{0xff, 0xff, 0xff, 0xff}):
+		return "arrow"
+	case len(text) > 0 && (text[0] == '[' || text[0] == '{'):
+		if json.Valid(text) {
+			return "json"
+		}
+		return "ndjson"
+	}
+	return "csv"
+}
+
+// labels are the usual names of a column of labels.
+var labels = []string{"label", "labels", "class", "target", "y", "species", "category", "variety", "quality"}
+
+// maxListed is the number of feature columns that are listed one by one.
+const maxListed = 16
+
+// describe sets the columns and the number of outputs of a record.
+func describe(e *cli.Env, rec arrow.Record, values map[string]string) error {
+	label := labelOf(rec.Schema().Fields())
+	decoder, _, err := dataset.Spec{Label: label}.Decoder()
+	if err != nil {
+		return err
+	}
+	m, err := decoder.FromRecord(rec, nil)
+	if err != nil {
+		return err
+	}
+	defer m.Release()
+	var lists, numbers []string
+	for _, f := range m.Fields() {
+		switch {
+		case !f.Feature:
+		case f.Holds == "number":
+			numbers = append(numbers, f.Name)
+		default:
+			lists = append(lists, f.Name)
+		}
+	}
+	features := cmp.Or(listOf(lists), listOf(numbers))
+	if len(lists) == 0 && len(numbers) > maxListed {
+		features = listOf([]string{globOf(numbers, m.Fields())})
+	}
+	elements := slices.DeleteFunc(m.Contract().Elements(), func(element string) bool {
+		list, _, _ := strings.Cut(element, "[")
+		return len(lists) > 0 && !slices.Contains(lists, list)
+	})
+	n := len(elements)
+	values["schema.features"], values["schema.label"] = features, cmp.Or(quoted(label), `""`)
+	values["model.dim"] = fmt.Sprint(max(1, min(8, n-1)))
+	e.Infof("%d features in %s; label: %s", n, features, cmp.Or(label, "none, which the method then does not use"))
+	return nil
+}
+
+// labelOf is the column with a usual name of labels, else the only column of text; "" if there is none.
+func labelOf(fields []arrow.Field) string {
+	for _, name := range labels {
+		for _, f := range fields {
+			if strings.EqualFold(f.Name, name) {
+				return f.Name
+			}
+		}
+	}
+	var texts []string
+	for _, f := range fields {
+		if f.Type.ID() == arrow.STRING || f.Type.ID() == arrow.DICTIONARY {
+			texts = append(texts, f.Name)
+		}
+	}
+	if len(texts) == 1 {
+		return texts[0]
+	}
+	return ""
+}
+
+// globOf is a pattern for many columns: their common beginning if no other column has it, else all numeric ones.
+func globOf(names []string, all []arrowio.Field) string {
+	prefix := names[0]
+	for _, name := range names {
+		for !strings.HasPrefix(name, prefix) {
+			prefix = prefix[:len(prefix)-1]
+		}
+	}
+	for _, f := range all {
+		if strings.HasPrefix(f.Name, prefix) && !slices.Contains(names, f.Name) {
+			return "*"
+		}
+	}
+	return prefix + "*"
+}
+
+// listOf writes names as a list of YAML; "" for none.
+func listOf(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	var out []string
+	for _, name := range names {
+		out = append(out, quoted(name))
+	}
+	return "[" + strings.Join(out, ", ") + "]"
+}
+
+// word is a text that YAML reads as text without quotes.
+var word = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
+
+// quoted writes a text as a value of YAML, with quotes unless it is a plain word.
+func quoted(text string) string {
+	if word.MatchString(text) && !slices.Contains([]string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"},
+		strings.ToLower(text)) {
+		return text
+	}
+	data, _ := json.Marshal(text) // a text
+	return strings.ReplaceAll(string(data), "${", "$${")
+}

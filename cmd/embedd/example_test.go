@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/internal/natstest"
+)
+
+// TestInitFromRows: init fills in the columns of a file, or of a message of a subject, and what it writes is valid.
+func TestInitFromRows(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	s.Stream(jetstream.StreamConfig{Name: "events", Subjects: []string{"in.>"}})
+	dir := t.TempDir()
+	var wide strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&wide, "x%d,", i)
+	}
+	wide.WriteString("Class\n" + strings.Repeat("1,", 20) + "a\n")
+	for name, c := range map[string]struct {
+		text                  string
+		features, label, more string
+		dim                   int
+	}{
+		"quotes.csv": {"sepal len,\"x ${y}\",kind,t\n1,2,a,3\n", "sepal len, x ${y}, t", "kind", "", 2},
+		"wide.csv":   {wide.String(), "x*", "Class", "", 8},
+		"in.json":    {`{"a":1,"b":[1,2,3],"y":"c"}`, "b", "y", "json", 2},
+		"in.lines":   {"{\"a\":1,\"t\":4}\n{\"a\":2,\"t\":5}\n", "a, t", "", "ndjson", 1},
+		"in.csv":     {"a,b,label\n1,2,3\n", "a, b", "label", "csv", 1},
+	} {
+		path := filepath.Join(dir, name+".yaml")
+		args := []string{"init", "-o", path, "--server", s.URL(), "--subject", name}
+		if c.more == "" {
+			data := filepath.Join(dir, name)
+			if err := os.WriteFile(data, []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args = []string{"init", "-o", path, "--data", data}
+		} else {
+			s.Publish(&nats.Msg{Subject: name, Data: []byte(c.text)})
+		}
+		if code, _, stderr := call(t.Context(), args...); code != 0 {
+			t.Errorf("%s: exit %d: %s", name, code, stderr)
+			continue
+		}
+		got, err := config.Load(path)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		p := got.Pipelines[0]
+		if strings.Join(p.Schema.Features, ", ") != c.features || p.Schema.Label != c.label || p.Model.Dim != c.dim ||
+			c.more != "" && (p.Input.Subject != name || p.Input.Stream != "events" || p.Input.Format != c.more) {
+			t.Errorf("%s: %+v %+v, %d outputs", name, p.Schema, p.Input, p.Model.Dim)
+		}
+	}
+	if code, _, stderr := call(t.Context(), "init", "-o", filepath.Join(dir, "x.yaml"), "--data", "none.csv"); code != 1 ||
+		!strings.Contains(stderr, "there is no file none.csv") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	for line, want := range map[string]example{"\n": {}, "in.x\n": {subject: "in.x"},
+		dir + "/none.csv\n": {file: dir + "/none.csv"}} {
+		var got example
+		if err := got.ask(&cli.Env{Stdin: strings.NewReader(line), Stderr: &strings.Builder{}}); err != nil || got != want {
+			t.Errorf("the answer %q is understood as %+v (%v)", line, got, err)
+		}
+	}
+}
