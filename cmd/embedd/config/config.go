@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -273,24 +274,35 @@ func (m Model) Fit() fit.Config {
 // Redacted is the URL without its secrets, for logs.
 func (n NATS) Redacted() string { return Redact(n.URL) }
 
-// Redact removes user names, passwords and tokens from a list of server URLs.
+// Redact removes user names, passwords, tokens and queries from a list of server URLs.
 func Redact(urls string) string {
 	parts := strings.Split(urls, ",")
-	for i, part := range parts {
-		at := strings.LastIndex(part, "@")
-		if at < 0 {
-			continue
+	for i := 0; i < len(parts); i++ {
+		part := parts[i]
+		// A password may have commas.
+		if _, rest, ok := strings.Cut(part, "://"); ok && !strings.Contains(rest, "@") && i+1 < len(parts) &&
+			strings.Contains(parts[i+1], "@") && !strings.Contains(parts[i+1], "://") && !port.MatchString(rest) {
+			parts[i+1] = part + "," + parts[i+1]
+			parts = slices.Delete(parts, i, i+1)
+			part = parts[i]
 		}
-		scheme, _, ok := strings.Cut(part[:at], "://")
-		if ok {
-			scheme += "://"
-		} else {
-			scheme = ""
+		scheme := ""
+		if at := strings.Index(part, "://"); at >= 0 {
+			scheme, part = part[:at+len("://")], part[at+len("://"):]
 		}
-		parts[i] = scheme + "xxxxx@" + part[at+1:]
+		if at := strings.LastIndex(part, "@"); at >= 0 {
+			part = "xxxxx@" + part[at+1:]
+		}
+		if at := strings.IndexAny(part, "?#"); at >= 0 {
+			part = part[:at+1] + "xxxxx"
+		}
+		parts[i] = scheme + part
 	}
 	return strings.Join(parts, ",")
 }
+
+// port ends an address.
+var port = regexp.MustCompile(`:[0-9]+$`)
 
 // Problem is one finding in a file.
 type Problem struct {

@@ -32,12 +32,15 @@ func redact(n *yaml.Node, path string) {
 			key := n.Content[i]
 			key.HeadComment, key.LineComment, key.FootComment = "", "", ""
 			redact(n.Content[i+1], strings.TrimPrefix(path+"."+key.Value, "."))
+			if strings.Contains(key.Value, "://") || isPasted(path, key.Value) {
+				key.Value, key.Tag, key.Style = removed, "!!str", 0
+			}
 		}
 	case yaml.ScalarNode:
 		switch {
 		case path == "nats.url" || isShown(path) && strings.Contains(n.Value, "://"):
 			n.Value = Redact(n.Value)
-		case !isShown(path) || strings.HasPrefix(path, "nats.") && isPasted(n.Value):
+		case !isShown(path) || isPasted(path, n.Value):
 			n.Value, n.Tag, n.Style = removed, "!!str", 0
 		}
 	case yaml.AliasNode:
@@ -48,16 +51,25 @@ func redact(n *yaml.Node, path string) {
 		}
 	}
 	n.Anchor = ""
+	if !strings.HasPrefix(n.Tag, "!!") {
+		n.Tag = "" // it may be a word that another tool replaces by a secret
+	}
 }
 
-// isPasted reports whether the value of a key that names a file or a context is a secret itself: a seed, a JWT, the
-// text of a credentials file, or a URL with a password.
-func isPasted(value string) bool {
-	return strings.HasPrefix(value, "eyJ") || strings.ContainsAny(value, "@\n") || seed.MatchString(value)
+// isPasted reports whether a value is a secret itself: a seed of nk, a JWT, a hash of bcrypt, or a private key. For a
+// key that names a file, a host or a context it is one also if it has a user, more than a line, or the look of a token.
+func isPasted(path, value string) bool {
+	if secrets.MatchString(value) {
+		return true
+	}
+	return (strings.HasPrefix(path, "nats.") || strings.HasPrefix(path, "http.")) &&
+		(strings.ContainsAny(value, "@\n") || opaque.MatchString(value))
 }
 
-// seed is the text of a private key, as nk writes it.
-var seed = regexp.MustCompile(`^S[A-Z2-7]{50,}$`)
+var (
+	secrets = regexp.MustCompile(`S[A-Z2-7]{50,}|eyJ|\$2[abxy]\$|-----BEGIN`)
+	opaque  = regexp.MustCompile(`^[A-Za-z0-9_+=-]{20,}$`)
+)
 
 // isShown reports whether the value at a path may be shown: that of a key that is no secret.
 func isShown(path string) bool {
