@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,17 +18,24 @@ func TestCompose(t *testing.T) {
 	const dir = "../deploy/compose"
 	var compose struct {
 		Services map[string]struct {
-			Volumes []string
-			Ports   []string
+			Image       string
+			Command     []string
+			Volumes     []string
+			Ports       []string
+			DependsOn   map[string]struct{ Condition string } `yaml:"depends_on"`
+			Healthcheck any
 		}
 		Volumes map[string]any
 	}
 	if err := yaml.Unmarshal(must(os.ReadFile(dir+"/compose.yaml"))(t), &compose); err != nil {
 		t.Fatal(err)
 	}
+	dockerfile := string(must(os.ReadFile("../deploy/Dockerfile"))(t))
 	for name, service := range compose.Services {
+		var targets []string
 		for _, volume := range service.Volumes {
-			source, _, _ := strings.Cut(volume, ":")
+			source, target, _ := strings.Cut(volume, ":")
+			targets = append(targets, strings.TrimSuffix(target, ":ro"))
 			if !strings.HasPrefix(source, ".") {
 				if _, ok := compose.Volumes[source]; !ok {
 					t.Errorf("%s uses the volume %s, which is not listed", name, source)
@@ -35,10 +44,46 @@ func TestCompose(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
+		for other, on := range service.DependsOn {
+			there, ok := compose.Services[other]
+			if !ok || on.Condition == "service_healthy" && there.Healthcheck == nil {
+				t.Errorf("%s waits for %s to be %q, which does not exist or has no check", name, other, on.Condition)
+			}
+		}
+		if service.Image == "embedd" { // its entry point is the program
+			help := succeed(t, "help", service.Command[0])
+			for _, flag := range service.Command[1:] {
+				switch {
+				case strings.HasPrefix(flag, "-") && !strings.Contains(help, flag):
+					t.Errorf("%s: embedd %s has no flag %s", name, service.Command[0], flag)
+				case strings.HasPrefix(flag, "/") && !slices.Contains(targets, flag):
+					t.Errorf("%s: nothing is mounted at %s", name, flag)
+				}
+			}
+		}
+		for _, flag := range service.Command {
+			if _, path, ok := strings.Cut(flag, "=/"); ok && !slices.Contains(targets, "/"+path) {
+				t.Errorf("%s: nothing is mounted at /%s", name, path)
+			}
+		}
 		for _, port := range service.Ports {
 			if !strings.HasPrefix(port, "127.0.0.1:") {
 				t.Errorf("%s publishes %s to other machines", name, port)
 			}
+		}
+	}
+	// The default command of the image and its directories exist in it.
+	for _, line := range []string{"/out/embedd /usr/local/bin/embedd", `ENTRYPOINT ["/usr/local/bin/embedd"]`,
+		"/out/data /data", `CMD ["run", "-c", "/etc/embedd/embedd.yaml"]`, "/out/tmp /tmp", "./cmd/embedd"} {
+		if !strings.Contains(dockerfile, line) {
+			t.Errorf("the Dockerfile has no %s", line)
+		}
+	}
+	source := string(must(os.ReadFile("../cmd/embedd/help.go"))(t))
+	declared := regexp.MustCompile(`\nvar (.*) string\n`).FindStringSubmatch(source)
+	for _, name := range regexp.MustCompile(`-X main\.(\w+)=`).FindAllStringSubmatch(dockerfile, -1) {
+		if !slices.Contains(strings.Split(declared[1], ", "), name[1]) {
+			t.Errorf("the Dockerfile sets main.%s, which does not exist", name[1])
 		}
 	}
 	succeed(t, "check", "-c", must(filepath.Abs(dir+"/embedd.yaml"))(t))
