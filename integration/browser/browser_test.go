@@ -3,6 +3,7 @@
 package browser
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -30,7 +31,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-var screenshots = flag.String("screenshots", "", "write screenshots to this directory")
+var screenshots = flag.String("screenshots", "", "write pictures of each state, and a page, to this directory")
 
 //go:embed testdata/axe.min.js
 var axe string
@@ -38,10 +39,7 @@ var axe string
 // ample is far more than any step takes on a busy machine.
 const ample = 3 * time.Minute
 
-const config = `
-nats: {url: "nats://127.0.0.1:%d"}
-http: {listen: "127.0.0.1:%d"}
-pipelines:
+const learning = `
   digits:
     input: {stream: FEATURES, subject: features.digits}
     schema: {features: ["x*"], label: label}
@@ -58,16 +56,18 @@ type rig struct {
 	nats    int
 	http    int
 	server  *exec.Cmd
+	daemon  *exec.Cmd
 	browser context.Context
 
-	mu   sync.Mutex
-	seen []string // by the browser: errors, and requests to other hosts
+	mu     sync.Mutex
+	seen   []string // by the browser: errors, and requests to other hosts
+	isDown bool     // the daemon is: requests fail
 }
 
 func (r *rig) url() string { return fmt.Sprintf("http://127.0.0.1:%d/", r.http) }
 
-// start builds what is missing and starts everything.
-func start(t *testing.T) *rig {
+// start builds what is missing and starts everything, with the pipelines of a configuration.
+func start(t *testing.T, pipelines string) *rig {
 	r := &rig{t: t, dir: t.TempDir(), bin: os.Getenv("EMBEDD_BIN"), nats: freePort(t), http: freePort(t)}
 	if r.bin == "" {
 		r.bin = t.TempDir()
@@ -80,12 +80,29 @@ func start(t *testing.T) *rig {
 			}
 		}
 	}
-	r.write("embedd.yaml", fmt.Sprintf(config, r.nats, r.http))
+	r.write("embedd.yaml", fmt.Sprintf("nats: {url: \"nats://127.0.0.1:%d\"}\nhttp: {listen: \"127.0.0.1:%d\"}\n"+
+		"pipelines:%s", r.nats, r.http, pipelines))
 	r.serve()
+	if strings.Contains(pipelines, "model.embedd") {
+		r.rows(0, 400, false)
+		r.must("fit", "--data", "rows.csv", "--label", "label", "--method", "lda", "--dim", "4", "-o", "model.embedd")
+	}
 	r.until("setup", func() bool { return r.try("setup", "--apply") == nil })
-	r.run("embedd", "run")
+	r.embedd()
 	r.open()
 	return r
+}
+
+// embedd starts the daemon, and waits until it listens.
+func (r *rig) embedd() {
+	r.daemon = r.run("embedd", "run")
+	r.until("the page answers", func() bool {
+		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.http))
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
 }
 
 func freePort(t *testing.T) int {
@@ -141,8 +158,35 @@ func (r *rig) try(args ...string) error {
 	return nil
 }
 
-// publish sends digits from a row on; with drift their pixels are in another order. Labels replace those of the rows.
-func (r *rig) publish(from, to int, drift bool, labels ...string) {
+// must runs a verb of embedd that succeeds.
+func (r *rig) must(args ...string) {
+	r.t.Helper()
+	if err := r.try(args...); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// send sends a message to a subject as a raw client.
+func (r *rig) send(subject, message string) {
+	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.nats))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "CONNECT {\"verbose\":false}\r\nPUB %s _INBOX.x %d\r\n%s\r\nPING\r\n", subject, len(message), message)
+	for lines := bufio.NewScanner(c); lines.Scan() && lines.Text() != "PONG"; {
+	}
+}
+
+// publish sends digits to a pipeline.
+func (r *rig) publish(pipeline string, from, to int, drift bool, labels ...string) {
+	r.rows(from, to, drift, labels...)
+	r.must("publish", "--data", "rows.csv", "--label", "label", "--pipeline", pipeline, "--batch", "50")
+}
+
+// rows writes digits from a row on to rows.csv; with drift their pixels are in another order. Labels replace those of
+// the rows.
+func (r *rig) rows(from, to int, drift bool, labels ...string) {
 	file, err := os.Open("../../cmd/embedd/data/digits.csv.gz")
 	if err != nil {
 		r.t.Fatal(err)
@@ -164,17 +208,14 @@ func (r *rig) publish(from, to int, drift bool, labels ...string) {
 		if drift {
 			slices.Reverse(row[:64])
 		}
-		if len(labels) > 0 {
-			row[64] = labels[i%len(labels)]
+		if n := len(labels); n > 0 { // each digit has its share
+			digit := int(row[64][0] - '0')
+			row[64] = labels[(digit*n/10+i%max(n/10, 1))%n]
 		}
 		w.Write(row)
 	}
 	w.Flush()
 	r.write("rows.csv", out.String())
-	err = r.try("publish", "--data", "rows.csv", "--label", "label", "--pipeline", "digits", "--batch", "50")
-	if err != nil {
-		r.t.Fatal(err)
-	}
 }
 
 // open starts the browser, and notes what it must not log or request.
@@ -212,6 +253,9 @@ func (r *rig) note(event any) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.isDown && (strings.Contains(text, "net::ERR_") || strings.Contains(text, "status of 503")) {
+		return
+	}
 	if text != "" {
 		r.seen = append(r.seen, text)
 	}
@@ -221,7 +265,6 @@ func (r *rig) until(what string, holds func() bool) {
 	r.t.Helper()
 	for end := time.Now().Add(ample); !holds(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			r.shoot("failed")
 			r.t.Fatalf("not within %v: %s\n%s", ample, what, r.text("document.body.innerText"))
 		}
 	}
@@ -248,42 +291,47 @@ func (r *rig) shows(text string) {
 	})
 }
 
-// look opens a view.
-func (r *rig) look(view string) {
+// look opens a view of a pipeline.
+func (r *rig) look(pipeline, view string) {
 	r.t.Helper()
-	if err := chromedp.Do(r.browser, chromedp.Navigate(r.url()+"?pipeline=digits&view="+view)); err != nil {
+	if err := chromedp.Do(r.browser, chromedp.Navigate(r.url()+"?pipeline="+pipeline+"&view="+view)); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-// shoot takes screenshots in both themes, and checks the page with axe in each.
-func (r *rig) shoot(name string, widths ...int64) {
+// view is how a picture is taken.
+type view struct {
+	width int64
+	theme string
+}
+
+// shoot checks the page with axe. With the flag it takes pictures of all widths and themes, and checks each.
+func (r *rig) shoot(name string) {
 	r.t.Helper()
-	if len(widths) == 0 {
-		widths = []int64{1280}
+	views := []view{{360, "dark"}, {1280, "light"}}
+	if *screenshots != "" {
+		views = nil
+		for _, width := range widths {
+			views = append(views, view{width, "light"}, view{width, "dark"})
+		}
 	}
-	for _, width := range widths {
-		for _, theme := range []string{"light", "dark"} {
-			media := emulation.SetEmulatedMediaParams{
-				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}}
-			if err := chromedp.Do(r.browser, command(emulation.SetEmulatedMedia, media), chromedp.EmulateViewport(width, 900),
-				chromedp.Sleep(300*time.Millisecond)); err != nil {
+	for _, v := range views {
+		media := emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: v.theme}}}
+		if err := chromedp.Do(r.browser, command(emulation.SetEmulatedMedia, media),
+			chromedp.EmulateViewport(v.width, 900), chromedp.Sleep(300*time.Millisecond)); err != nil {
+			r.t.Fatal(err)
+		}
+		if *screenshots != "" {
+			picture, err := chromedp.Run(r.browser, chromedp.FullScreenshot(100))
+			if err == nil {
+				err = writePicture(filepath.Join(*screenshots, fmt.Sprintf("%s-%s-%d.png", name, v.theme, v.width)), picture)
+			}
+			if err != nil {
 				r.t.Fatal(err)
 			}
-			if *screenshots != "" {
-				picture, err := chromedp.Run(r.browser, chromedp.FullScreenshot(100))
-				if err == nil {
-					file := fmt.Sprintf("console-%s-%s-%d.png", name, theme, width)
-					err = os.WriteFile(filepath.Join(*screenshots, file), picture, 0o644)
-				}
-				if err != nil {
-					r.t.Fatal(err)
-				}
-			}
-			if name != "failed" {
-				r.accessible(fmt.Sprintf("%s, %s, %d pixels", name, theme, width))
-			}
 		}
+		r.accessible(fmt.Sprintf("%s, %s, %d pixels", name, v.theme, v.width))
 	}
 	if err := chromedp.Do(r.browser, chromedp.EmulateViewport(1280, 900)); err != nil {
 		r.t.Fatal(err)
@@ -337,36 +385,33 @@ func (r *rig) tabTo(text string) {
 
 // TestOperatorsSession is an operator's day: a first model, a drift, a rollback by keyboard, a server that is gone.
 func TestOperatorsSession(t *testing.T) {
-	r := start(t)
-	r.until("the page answers", func() bool {
-		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.http))
-		if err == nil {
-			c.Close()
-		}
-		return err == nil
-	})
-	r.look("summary")
+	r := start(t, learning)
+	r.look("digits", "summary")
 	r.shows("waiting for labels")
 	r.shows("Replicas that answered")
 	r.shoot("waiting")
 
-	r.publish(0, 1600, false)
+	r.publish("digits", 0, 1600, false)
 	r.until("a first model", func() bool { return r.live() != "" })
-	r.look("points")
+	r.look("digits", "points")
 	r.shows("Previous model")
 	r.until("ten classes", func() bool {
 		return js[int](r, "document.querySelectorAll('.legend button').length") == 10
 	})
-	r.shoot("points", 360, 1280)
+	r.shoot("points")
 
 	before := r.live()
-	r.publish(0, 1797, true)
-	r.publish(0, 1797, true)
+	r.publish("digits", 0, 1797, true)
+	r.publish("digits", 0, 1797, true)
 	r.until("another version after the drift", func() bool { return r.live() != before })
-	r.look("models")
+	r.look("digits", "models")
 	r.shows("previous")
+	for i := range 2 { // a choice draws the table again
+		js[any](r, fmt.Sprintf("document.querySelectorAll('td input[type=checkbox]')[%d].click()", i))
+	}
+	r.shows("Two versions")
 	r.shoot("models")
-	r.look("charts")
+	r.look("digits", "charts")
 	r.shows("Evidence for the candidate")
 	r.until("eight charts", func() bool {
 		return js[int](r, "document.querySelectorAll('.chart canvas').length") == 8
@@ -374,8 +419,8 @@ func TestOperatorsSession(t *testing.T) {
 	r.shoot("charts")
 
 	// Names of classes are shown as text, and what is invisible in them is marked.
-	r.publish(0, 100, true, "<img src=x onerror=alert(1)>", "\u202egnorw", strings.Repeat("n", 1000))
-	r.look("points")
+	r.publish("digits", 0, 100, true, "<img src=x onerror=alert(1)>", "\u202egnorw", strings.Repeat("n", 1000))
+	r.look("digits", "points")
 	r.shows("3 other classes")
 	r.until("the table of points", func() bool {
 		return js[bool](r, "document.querySelector('.panel > details').open = true")
@@ -385,9 +430,9 @@ func TestOperatorsSession(t *testing.T) {
 	r.shows("(1000 characters)")
 
 	// By keyboard alone.
-	r.look("summary")
+	r.look("digits", "summary")
 	r.shows("Replicas that answered")
-	r.shoot("summary", 360, 1280)
+	r.shoot("summary")
 	r.until("an operation", func() bool {
 		return js[bool](r, `[...document.querySelectorAll('.bar button')].some((b) =>
 			b.textContent === 'Roll back' && !b.disabled)`)
@@ -403,6 +448,9 @@ func TestOperatorsSession(t *testing.T) {
 	r.tabTo("Roll back")
 	r.press("\r")
 	r.shows("previously " + before)
+	r.look("digits", "models")
+	r.shows("HTTP from 127.0.0.1")
+	r.look("digits", "summary")
 	r.until("the version that was chosen", func() bool { return r.live() != before })
 
 	// The server is gone, and comes back.
@@ -412,11 +460,128 @@ func TestOperatorsSession(t *testing.T) {
 	r.serve()
 	r.until("the server is back", func() bool { return r.text("document.getElementById('alert').textContent") == "" })
 
+	r.quiet()
+}
+
+// quiet checks that the browser has logged no error, and requested nothing from another host.
+func (r *rig) quiet() {
+	r.t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, text := range r.seen {
-		t.Errorf("the browser says: %s", text)
+		r.t.Errorf("the browser says: %s", text)
 	}
+}
+
+// states has a pipeline in each state that an operator may find.
+const states = `
+  halted:
+    input: {stream: FEATURES, subject: features.halted}
+    schema: {features: ["x*"], label: label}
+    output: {subject: reduced.halted, dead: dead.halted}
+    model: {file: model.embedd}
+    limits: {bad: 3 of 10}
+  stalled:
+    input: {stream: FEATURES, subject: features.stalled}
+    schema: {features: ["x*"], label: label}
+    output: {subject: reduced.stalled, dead: dead.stalled}
+    model: {file: model.embedd}
+  stale:
+    input: {stream: FEATURES, subject: features.stale}
+    schema: {features: ["x*"], label: label}
+    output: {subject: reduced.stale, dead: dead.stale}
+    model: {method: lda, dim: 4}
+    training: {max_age: 1s}
+  waiting:
+    input: {stream: FEATURES, subject: features.waiting}
+    schema: {features: ["x*"], label: label}
+    output: {subject: reduced.waiting, dead: dead.waiting}
+    model: {method: lda, dim: 4}
+  fixed:
+    input: {stream: FEATURES, subject: features.fixed}
+    schema: {features: ["x*"], label: label}
+    output: {subject: reduced.fixed, dead: dead.fixed}
+    model: {file: model.embedd}
+  many:
+    input: {stream: FEATURES, subject: features.many}
+    schema: {features: ["x*"], label: label}
+    output: {subject: reduced.many, dead: dead.many}
+    model: {method: lda, dim: 1}
+`
+
+// TestStates shows each state of a pipeline, a thousand classes in one output, and a daemon that is gone.
+func TestStates(t *testing.T) {
+	r := start(t, states)
+	r.look("fixed", "summary")
+	r.shows("The model is a file")
+	r.shows("ready fixed since")
+
+	r.publish("waiting", 0, 100, false)
+	r.publish("stale", 0, 400, false)
+	r.send("$JS.API.CONSUMER.PAUSE.FEATURES.embedd_stalled", `{"pause_until":"2100-01-01T00:00:00Z"}`)
+	r.publish("stalled", 0, 100, false)
+	for range 3 {
+		r.send("features.halted", "bad")
+	}
+	var classes []string
+	for i := range 1000 {
+		classes = append(classes, fmt.Sprint("class ", i))
+	}
+	r.publish("many", 0, 3000, false, classes...)
+	r.publish("many", 0, 150, false, "\u202egnorw", strings.Repeat("n", 1000), "<img src=x onerror=alert(1)>")
+	r.shows("halted halted since")
+	r.shows("stale stale since")
+	r.shows("stalled stalled since")
+	r.shows("100 of ")
+	r.shows("4 of 6 pipelines need attention")
+	if *screenshots != "" { // a minute
+		r.shows("idle fixed since")
+	}
+	r.shoot("states")
+
+	r.look("many", "points")
+	r.shows("One output: a strip by class.")
+	r.shows("The ten largest of 9")
+	r.shows("Window by class and age")
+	r.shows("\ufffdgnorw")
+	r.shows("(1000 characters)")
+	r.shows("<img src=x onerror=alert(1)>")
+	r.shoot("many-classes")
+
+	r.rows(0, 1, false, strings.Repeat("n", 10_000))
+	r.must("publish", "--data", "rows.csv", "--label", "label", "--subject", "features.many")
+	r.look("many", "letters")
+	r.shows("a text of 10000 bytes")
+
+	r.look("halted", "letters")
+	r.shows("not_arrow")
+	r.shoot("dead-letters")
+	r.until("an operation", func() bool {
+		return js[bool](r, `[...document.querySelectorAll('.bar button')].some((b) =>
+			b.textContent === 'Resume' && !b.disabled)`)
+	})
+	r.tabTo("Resume")
+	r.press("\r")
+	r.shows("The pipeline takes inputs again")
+	r.until("the dialog has the focus", func() bool {
+		return js[bool](r, "Boolean(document.activeElement.closest('dialog'))")
+	})
+	r.tabTo("Resume")
+	r.press("\r")
+	r.shows("Resume: done")
+	r.shows("3 of 6 pipelines need attention")
+
+	// The daemon is gone: the last picture stays, with its age.
+	r.mu.Lock()
+	r.isDown = true
+	r.mu.Unlock()
+	r.daemon.Process.Kill()
+	r.shows("The daemon does not answer. What is shown is ")
+	r.shows("3 of 6 pipelines need attention")
+	r.shoot("disconnected")
+	r.embedd()
+	r.shows("● connected")
+	r.quiet()
 }
 
 // live is the live version, as the API says.

@@ -17,7 +17,7 @@ type overview struct {
 type summary struct {
 	Pipeline   string              `json:"pipeline"`
 	State      stream.State        `json:"state"`
-	Since      time.Time           `json:"since"`             // of the state
+	Since      time.Time           `json:"since"`             // of the state, or of the stall
 	Stalled    bool                `json:"stalled,omitempty"` // input waits, it is ready, and none is answered
 	Ready      bool                `json:"ready"`
 	Reason     string              `json:"reason,omitempty"`
@@ -50,7 +50,7 @@ func (c *course) follow(s *stream.Status, now time.Time) {
 		c.state, c.since = s.State, now.UTC()
 	}
 	if c.moved.IsZero() || c.messages != s.Messages || !s.LagKnown || s.Lag == 0 {
-		c.messages, c.moved = s.Messages, now
+		c.messages, c.moved = s.Messages, now.UTC()
 	}
 }
 
@@ -63,8 +63,12 @@ func overviewOf(status []stream.Status, courses map[string]*course, trouble stri
 			c = &course{}
 			c.follow(s, now)
 		}
+		since, isStalled := c.since, r.Ready && now.Sub(c.moved) > stalledAfter
+		if isStalled {
+			since = c.moved
+		}
 		out.Pipelines = append(out.Pipelines, summary{Pipeline: r.Pipeline, State: r.State, Ready: r.Ready, Reason: r.Reason,
-			Since: c.since, Stalled: r.Ready && now.Sub(c.moved) > stalledAfter,
+			Since: since, Stalled: isStalled,
 			IsTrainer: r.IsTrainer, Fixed: s.FixedModel, Lag: r.Lag, Model: r.Model, Rows: r.Learning.Rows,
 			Needed: r.Learning.Needed, Accuracy: r.Learning.Accuracy, Messages: r.Messages, DeadRows: r.DeadRows,
 			Conditions: r.Conditions})

@@ -29,6 +29,29 @@ func TestAPIPage(t *testing.T) {
 	}
 }
 
+// TestPageIsSmall holds the page to its weight and, without the charts' library, to its length.
+func TestPageIsSmall(t *testing.T) {
+	const maxBytes, maxLines = 200_000, 1500
+	entries, err := files.ReadDir("page")
+	if err != nil {
+		t.Fatal(err)
+	}
+	size, lines := 0, 0
+	for _, e := range entries {
+		data, err := files.ReadFile("page/" + e.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += len(data)
+		if !strings.HasPrefix(e.Name(), "uPlot") {
+			lines += bytes.Count(data, []byte("\n"))
+		}
+	}
+	if size > maxBytes || lines > maxLines {
+		t.Errorf("the page has %d bytes, of at most %d, and %d lines, of at most %d", size, maxBytes, lines, maxLines)
+	}
+}
+
 func apiPage() []byte {
 	var b strings.Builder
 	b.WriteString(`# The HTTP API

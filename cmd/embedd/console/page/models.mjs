@@ -3,11 +3,14 @@ import {h, put, bdi, clean, count, number, table, time, list} from './dom.mjs';
 
 const score = (v) => (v == null ? '-' : v.toFixed(4));
 
+const note = (text) => h('p', {class: 'note'}, clean(text));
+
 export class Models {
   constructor(ask, choose) {
     this.ask = ask; // opens the dialog of an operation
     this.choose = choose;
-    this.root = h('div');
+    this.body = h('div');
+    this.root = h('div', {}, this.body);
   }
 
   show(data, status, may) {
@@ -33,7 +36,8 @@ export class Models {
       return [`${time(t.time)} – ${next ? time(next.time) : 'now'}`];
     }).join(', ') || '-';
     const pair = compared.map((v) => versions.find((m) => m.version === v)).filter(Boolean);
-    put(this.root,
+    put(this.root, this.body);
+    put(this.body,
       h('section', {class: 'panel'}, h('h3', {}, 'Versions'), table('Versions of the model, the newest first', [
         {title: 'Compare', cell: pick}, {title: 'Version', cell: (m) => bdi(m.version)},
         {title: 'State', cell: (m) => m.state + (m.pinned ? ', pinned' : '') + (m.reset ? ', reset' : '')},
@@ -55,14 +59,14 @@ export class Models {
   }
 
   fail(text) {
-    put(this.root, h('p', {class: 'note'}, clean(text)));
+    put(this.root, note(text), this.body); // what is known stays
   }
 }
 
 function compare([a, b]) {
   const keys = ['state', 'method', 'dim', 'features', 'classes', 'rows', 'score', 'epoch', 'door', 'why', 'first', 'last', 'parent', 'created', 'size',
     'digest'];
-  const text = (m, k) => clean(m[k] == null ? '-' : k === 'score' ? score(m[k]) : k === 'created' ? time(m[k]) : String(m[k]), 80);
+  const text = (m, k) => clean(m[k] == null ? '-' : k === 'score' ? score(m[k]) : k === 'created' ? time(m[k]) : String(m[k]).slice(0, k === 'digest' ? 16 : undefined), 80);
   return table('Two versions', [{title: 'Of', cell: (k) => k}, {title: clean(a.version), cell: (k) => text(a, k)},
     {title: clean(b.version), cell: (k) => text(b, k)}, {title: 'Differs', cell: (k) => (text(a, k) === text(b, k) ? '' : 'differs')}], keys);
 }
@@ -93,7 +97,8 @@ export const resume = () => ({title: 'Resume', what: 'resume', body: {}, says: [
 export class Letters {
   constructor(ask) {
     this.ask = ask;
-    this.root = h('div');
+    this.body = h('div');
+    this.root = h('div', {}, this.body);
   }
 
   show(data, may) {
@@ -107,7 +112,8 @@ export class Letters {
     }});
     const codes = {};
     for (const l of letters) codes[l.code] = (codes[l.code] ?? 0) + 1;
-    put(this.root, letters.length === 0 ? h('p', {}, 'No dead letters among the newest messages of their stream.') : h('section', {class: 'panel'},
+    put(this.root, this.body);
+    put(this.body, letters.length === 0 ? h('p', {}, 'No dead letters among the newest messages of their stream.') : h('section', {class: 'panel'},
       h('h3', {}, 'Dead letters'), list(Object.entries(codes).map(([code, n]) => [clean(code), count(n)])), h('div', {class: 'bar'}, button),
       table('The newest hundred dead letters, without their bodies', [{title: 'Choose', cell: choose}, {title: 'Number', number: true, cell: (l) => l.number},
         {title: 'Time', cell: (l) => time(l.time)}, {title: 'Code', cell: (l) => clean(l.code)}, {title: 'Error', long: true, cell: (l) => bdi(l.error, 300)},
@@ -116,6 +122,6 @@ export class Letters {
   }
 
   fail(text) {
-    put(this.root, h('p', {class: 'note'}, clean(text)));
+    put(this.root, note(text), this.body); // what is known stays
   }
 }

@@ -34,7 +34,7 @@ export class Overview {
   show(state, chosen) {
     const all = state.pipelines.map((p) => ({...p, ...judge(p)})).sort((a, b) => order.indexOf(a.level) - order.indexOf(b.level));
     const wrong = all.filter((p) => p.level !== 'healthy').length;
-    this.head.textContent = all.length === 0 ? 'No pipeline runs' : wrong ? `${wrong} of ${all.length} pipelines need attention`
+    this.head.textContent = all.length === 0 ? 'No pipeline runs' : wrong && all.length === 1 ? 'The pipeline needs attention' : wrong ? `${wrong} of ${all.length} pipelines need attention`
       : all.length === 1 ? 'The pipeline is healthy' : `All ${all.length} pipelines are healthy`;
     if (all.length === 0) {
       put(this.cards, h('li', {class: 'warn'}, 'The pipelines are being opened, or the configuration has none. `embedd doctor` says what is missing.'));
@@ -50,7 +50,7 @@ export class Overview {
         h('a', {href: `?pipeline=${encodeURIComponent(p.pipeline)}`, 'data-pipeline': p.pipeline, 'aria-current': p.pipeline === chosen ? 'true' : null,
           click: (e) => { e.preventDefault(); this.go({pipeline: p.pipeline}); }}, bdi(p.pipeline)),
         h('span', {class: 'soft'}, ` since ${time(p.since)}`)),
-      p.reason ? h('p', {}, clean(p.reason)) : null,
+      p.reason ? h('p', {}, clean(p.reason, 600)) : null,
       (p.conditions ?? []).filter((c) => !p.reason?.includes(c.reason)).map((c) => h('p', {}, clean(c.reason))),
       h('p', {class: 'soft'}, [p.fixed ? 'fixed model' : null, m ? `${m.version}, epoch ${m.epoch}${m.pinned ? ', pinned' : ''}` : 'no model',
         p.accuracy == null ? null : `accuracy ${p.accuracy.toFixed(3)}`, p.lag ? `lag ${count(p.lag.messages)}` : null].filter(Boolean).join(' · ')));

@@ -1,5 +1,5 @@
 // The scatter plot: the same rows under the previous and the live model, drawn as pixels.
-import {h, put, say, bdi, clean, count, duration, number, table, time} from './dom.mjs';
+import {h, put, say, bdi, clean, count, number, table, time} from './dom.mjs';
 
 // Ten colours that differ for people who see colours differently, and ten shapes; other classes share grey rings.
 const light = ['#0b5c8c', '#b3530a', '#1d6b3a', '#8c2d72', '#8a6d00', '#b3201b', '#3b3bb3', '#00716b', '#6b4423', '#c2187a'];
@@ -216,10 +216,10 @@ export class Scatter {
       c.ages.map((n) => (n ? '▁▂▃▄▅▆▇█'[Math.ceil(n / most * 8) - 1] : ' ')).join(''));
     this.ages.hidden = classes.length === 0;
     put(this.ages, h('h3', {}, 'Window by class and age'), h('p', {class: 'soft'}, `${count(rows)} rows of ${count(classes.length)} classes, from ` +
-      `${time(oldest)} to ${time(newest)} in twelve steps of ${duration((Date.parse(newest) - Date.parse(oldest)) / 12000)}.`),
-    table('Rows of each class in each step, the oldest on the left', [{title: 'Class', cell: (c) => bdi(c.name)},
+      `${time(oldest)} to ${time(newest)}, in twelve equal steps.`),
+    table(`Rows of ${classes.length > 30 ? 'the thirty largest classes' : 'each class'} in each step, the oldest on the left`, [{title: 'Class', cell: (c) => bdi(c.name)},
       {title: 'Rows', number: true, cell: (c) => count(c.rows)}, {title: 'Share', number: true, cell: (c) => `${(100 * c.rows / rows).toFixed(1)} %`},
-      {title: 'By age', cell: bars}, {title: 'In the newest step', number: true, cell: (c) => count(c.ages.at(-1))}], classes, true));
+      {title: 'By age', cell: bars}, {title: 'In the newest step', number: true, cell: (c) => count(c.ages.at(-1))}], classes.slice(0, 30), true));
   }
 
   // tabulate writes the table, if it is open.

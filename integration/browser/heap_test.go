@@ -1,0 +1,62 @@
+package browser
+
+import (
+	"context"
+	"flag"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/heapprofiler"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+var heapFor = flag.Duration("heap", 0, "measure the heap of an open page for this long, such as 30m")
+
+// TestHeap follows the heap of an open page while events come: with -heap alone. It must be flat.
+func TestHeap(t *testing.T) {
+	if *heapFor == 0 {
+		t.Skip("takes as long as -heap says")
+	}
+	r := start(t, learning)
+	r.look("digits", "summary")
+	r.publish("digits", 0, 1600, false)
+	r.until("a first model", func() bool { return r.live() != "" })
+	const turns = 30
+	views := []string{"Summary", "Points", "Charts", "Models", "Dead letters"}
+	var sizes []float64
+	for turn := range turns {
+		view := views[turn%len(views)]
+		js[any](r, `[...document.querySelectorAll('nav a')].find((a) => a.textContent === '`+view+`').click()`)
+		for end := time.Now().Add(*heapFor / turns); time.Now().Before(end); time.Sleep(5 * time.Second) {
+			r.publish("digits", turn*50, turn*50+50, turn%10 > 4)
+			r.send("features.digits", "bad")
+		}
+		if err := chromedp.Do(r.browser, command(heapprofiler.CollectGarbage, cdp.Empty{})); err != nil {
+			t.Fatal(err)
+		}
+		usage, err := chromedp.Run(r.browser, heapUsage)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes = append(sizes, usage.UsedSize)
+		t.Logf("turn %2d, %s: %.2f MB", turn, view, usage.UsedSize/1e6)
+	}
+	third := func(from int) float64 {
+		part := slices.Sorted(slices.Values(sizes[from : from+turns/3]))
+		return part[len(part)/2]
+	}
+	second, last := third(turns/3), third(2*turns/3)
+	t.Logf("median of the second third %.2f MB, of the last %.2f MB", second/1e6, last/1e6)
+	if last > 1.1*second {
+		t.Errorf("the heap grew from %.2f to %.2f MB", second/1e6, last/1e6)
+	}
+}
+
+// heapUsage is the heap of the page.
+var heapUsage chromedp.Action[runtime.GetHeapUsageResult] = func(ctx context.Context, t *chromedp.Target) (
+	runtime.GetHeapUsageResult, error) {
+	return cdp.Call(ctx, t, runtime.GetHeapUsage, cdp.Empty{})
+}
