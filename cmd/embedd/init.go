@@ -16,8 +16,8 @@ import (
 
 func initCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "init", Short: "write a starter configuration", Long: "Write a starter configuration. " +
-		"With a file or a subject it has the columns of the file, or of one message of the subject: features, label, and the " +
-		"number of outputs. On a terminal init asks for one of them; otherwise it writes an example."}
+		"With a file or a subject it has the columns of the file, or of one message of the subject: features, label, and " +
+		"the number of outputs. On a terminal init asks for one of them; otherwise it writes an example."}
 	f := cli.FlagsOf(cmd)
 	var from example
 	f.StringVar(&from.file, "data", "", "`FILE` of rows whose columns to fill in")

@@ -96,7 +96,8 @@ func TestGallery(t *testing.T) {
 	const page = "../../docs/console/README.md"
 	var b strings.Builder
 	b.WriteString("# Pictures of the console\n\nEach state that [the console](../console.md) draws, light and dark, for " +
-		"those who change the page or write\nabout it. `TestOperatorsSession` and `TestStates` take them with `-screenshots`.\n")
+		"those who change the page or write\nabout it. `TestOperatorsSession` and `TestStates` take them with " +
+		"`-screenshots`.\n")
 	for _, p := range pictures {
 		fmt.Fprintf(&b, "\n## %s\n\n| width | light | dark |\n|---|---|---|\n", p.about)
 		for _, width := range widths {
