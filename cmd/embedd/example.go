@@ -59,7 +59,7 @@ func (x *example) values(ctx context.Context, e *cli.Env, server *client.Server)
 	var err error
 	switch {
 	case x.file != "":
-		in, err = files.Open(e, x.file, file.Options{})
+		in, err = files.Open(ctx, e, x.file, file.Options{})
 	case x.subject != "":
 		var data []byte
 		if data, values["input.stream"], err = x.message(ctx, e, server); err != nil {
