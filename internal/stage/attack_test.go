@@ -42,14 +42,14 @@ func TestOneRowStopsNothing(t *testing.T) {
 				}
 				limited := 0
 				if class == "c0" {
-					limited = 3 // the rows in the window; those of one row each are of no class that enters fits
+					limited = 2 // the rows in the window; those of one row each are of no class that enters fits
 				}
 				if want := fmt.Sprintf("of in.a: feature x[0] is %.4g, and its limits are within", far); st.Outliers > 0 ||
 					st.LimitedRows != limited || !strings.Contains(st.LastOutlier, want) {
 					t.Errorf("the status says %q, %d rows set aside and %d limited, not %q", st.LastOutlier, st.Outliers,
 						st.LimitedRows, want)
 				}
-				if of := st.OutlierClasses; class == "c0" && (len(of) != 1 || of[0].Class != class || of[0].Limited != 3) {
+				if of := st.OutlierClasses; class == "c0" && (len(of) != 1 || of[0].Class != class || of[0].Limited != 2) {
 					t.Errorf("by class the status says %+v", of)
 				}
 			})

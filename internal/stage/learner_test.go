@@ -472,7 +472,7 @@ func TestReset(t *testing.T) {
 	if l := c.Live(); l.Version != live.Version {
 		t.Errorf("while the window is read again live is %+v", l)
 	}
-	learnRows(t, c, live.Seen+1, rows[20*int(live.Seen):][:20])
+	learnRows(t, c, live.Seen+1, rows[20*int(live.Seen):200])
 	if l := c.Live(); l.Model.Dim() != 1 || l.Epoch != live.Epoch+1 {
 		t.Errorf("after the window was read again live is %+v with %d outputs", l, l.Model.Dim())
 	}

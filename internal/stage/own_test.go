@@ -73,11 +73,12 @@ func TestOwnIsAsAnyMethod(t *testing.T) {
 	fits = slices.DeleteFunc(fits, func(o spec.Outcome) bool { return !o.Promoted })
 	last := fits[len(fits)-1]
 	if len(fits) < 3 || !last.Promoted || !(last.Candidate > 0.9) || !(last.Previous > 0.9) ||
-		!strings.Contains(last.Reason, "coordinates of the epoch's first model lose") {
+		!strings.Contains(last.Reason, "first model lose") {
 		t.Errorf("%d fits, the last is %+v", len(fits), last)
 	}
-	if live.Epoch != 2 {
-		t.Errorf("epoch %d; every model is aligned to the one before it, so that all but the PCA share one", live.Epoch)
+	if live.Epoch != 2 && (live.Epoch != 3 || live.Undecided != 2) {
+		t.Errorf("epoch %d; every model is aligned to the one before it, so that no epoch but that of the PCA is separate",
+			live.Epoch)
 	}
 	read, err := model.Read(&stored)
 	if err != nil {

@@ -435,10 +435,10 @@ var spec = []field{
 	{path: each + "training.gate.more_rows", to: func(_ *Config, p *Pipeline) any { return &p.Training.Gate.MoreRows },
 		or: "auto", low: 2, high: 1e12, words: never,
 		reload: true,
-		doc: "Odds required that a candidate is not worse by a percentage point, if it has twice the rows of the live " +
-			"model, half as many more below 175 effective ones, or four times from 1,000 on. auto is the square root of " +
-			"gate.evidence, 31.6 by default, and one to four while the live model is early (models.md); never: it has to " +
-			"be better as any other."},
+		doc: "Odds required that a candidate is not worse by a percentage point, if it has half as many more rows " +
+			"as the live model, a fifth more below 250 effective ones, or four times as many from 1,000 on. auto is the " +
+			"square root of gate.evidence, 31.6 by default, and one to four while the live model is early (models.md); " +
+			"never: it has to be better as any other."},
 	{path: each + "training.gate.new_class", to: func(_ *Config, p *Pipeline) any { return &p.Training.Gate.NewClass },
 		or: "auto", low: 2, high: 1e12, words: never,
 		reload: true,

@@ -55,13 +55,13 @@ var Doors = []Door{
 			"`training.gate.margin`: odds of `training.gate.evidence`", Key: "training.gate.evidence", Closed: "`never`",
 		Epoch: keptEpoch, trained: true, threshold: func(g spec.Gate) float64 { return g.Evidence },
 		margin: func(m float64) float64 { return m + minGain }},
-	{Name: DoorMoreRows, Models: "a candidate from twice the rows of the live model, from half as many more if that has " +
-		"fewer than 175 effective ones, from four times if it has 1,000",
+	{Name: DoorMoreRows, Models: "a candidate from half as many more rows as the live model, from a fifth more if that " +
+		"has fewer than 250 effective ones, from four times as many if it has 1,000",
 		Shown: notWorse + "`training.gate.more_rows`" + earlyRoot, Key: "training.gate.more_rows", Closed: "`never`",
 		Epoch: keptEpoch, trained: true, threshold: func(g spec.Gate) float64 { return orRoot(g.MoreRows, g) },
 		margin: func(m float64) float64 { return m - maxLoss }},
-	{Name: DoorNewClass, Models: "a candidate with a class that the live model does not know and that has half of a " +
-		"fair share of the rows",
+	{Name: DoorNewClass, Models: "a candidate with classes that the live model does not know and that have half of the " +
+		"fair share of one of the rows",
 		Shown: notWorse + "`training.gate.new_class`" + earlyRoot, Key: "training.gate.new_class", Closed: "`never`",
 		Epoch: keptEpoch, trained: true, threshold: func(g spec.Gate) float64 { return orRoot(g.NewClass, g) },
 		margin: func(m float64) float64 { return m - maxLoss }},

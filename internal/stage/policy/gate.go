@@ -16,8 +16,6 @@ const (
 	// maxLoss is the loss in accuracy that a candidate from far more rows must be shown not to have. It need not be
 	// shown to be better: more rows of the same concept only help.
 	maxLoss = 0.01
-	// firstShare is the share of the rows of a first model that its fit sees at least; others are held out.
-	firstShare = 0.7
 	// lowOdds and notWorseOdds are the evidence in place of a model from few rows; see Schedule.EarlyOdds.
 	lowOdds      = 3
 	notWorseOdds = 0.25
@@ -25,32 +23,34 @@ const (
 	minJudged = 32
 )
 
-// Grown reports whether a candidate has enough more rows than the live model to go live if it is merely no worse: half
-// as many more, twice the rows from 175 effective rows on, or four times from 1,000 on, where more rows gain less and
-// every change moves the outputs. effect is the design effect of the stream.
+// Grown reports whether a candidate has enough more rows than the live model to go live if it is merely no worse: a
+// fifth more, half as many more from 250 effective rows on, or four times as many from 1,000 on, where more rows gain
+// less and every change moves the outputs. A window grows by a quarter between two fits, or by nine sixteenths between
+// three, so that few of them fall just short. effect is the design effect of the stream.
 func Grown(rows, live int, effect float64) bool {
 	switch effective := float64(live) / effect; {
-	case effective < firstShare*minSuffix:
-		return live > 0 && 2*rows >= 3*live
+	case effective < minSuffix:
+		return live > 0 && 5*rows >= 6*live
 	case effective < 1000:
-		return rows >= 2*live
+		return 2*rows >= 3*live
 	}
 	return rows >= 4*live
 }
 
-// HasNewClass reports whether a class that the live model was not fitted on has at least half of a fair share of the
-// rows of a candidate that has about as many rows. The live model may recognise such rows by accident, so that a gain
-// in accuracy would take long to show. counts are the candidate's rows by class.
+// HasNewClass reports whether the classes that the live model was not fitted on have together at least half of the fair
+// share of one of the rows of a candidate that has about as many rows. The live model may recognise such rows by
+// accident, so that a gain in accuracy would take long to show. counts are the candidate's rows by class.
 func HasNewClass(rows int, classes []string, counts []int, liveRows int, liveClasses []string) bool {
 	if 2*rows < liveRows || len(liveClasses) == 0 {
 		return false
 	}
+	fresh := 0
 	for i, class := range classes {
-		if 2*counts[i]*len(classes) >= rows && !slices.Contains(liveClasses, class) {
-			return true
+		if !slices.Contains(liveClasses, class) {
+			fresh += counts[i]
 		}
 	}
-	return false
+	return fresh > 0 && 2*fresh*len(classes) >= rows
 }
 
 // Comparison is the test of a candidate against the live model on rows that neither has seen (Invariant 8).
@@ -94,14 +94,14 @@ func (c *Comparison) Required(g spec.Gate) float64 {
 // EarlyOdds is the most evidence that a candidate of the same method from more rows or classes needs while the live
 // model, of a number of rows and classes, is early; 0: it is not. If it is from fewer effective rows than a first model
 // of independent ones, or knows at most half of the established classes, and no change was detected, the candidate must
-// not be shown to be worse: so few rows cannot show that it is better, and it most likely is. If the live model is from
-// about as many rows, low odds suffice. effect is the design effect of the stream.
+// not be shown to be worse: so few rows cannot show that it is better, and it most likely is. If it is from fewer than
+// twice as many, or a change was detected, low odds suffice. effect is the design effect of the stream.
 func (p *Schedule) EarlyOdds(rows int, effect float64, classes, established int, changed bool) float64 {
 	effective, first := float64(rows)/effect, float64(p.FirstRows())
 	switch {
-	case !changed && (effective < firstShare*first || established > 0 && 2*classes <= established):
+	case !changed && (effective < first || established > 0 && 2*classes <= established):
 		return notWorseOdds
-	case effective < first:
+	case effective < first, !changed && effective < 2*first:
 		return lowOdds
 	}
 	return 0

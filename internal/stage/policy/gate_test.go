@@ -8,10 +8,14 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// TestHasNewClass: a class is new to the live model if it has half of a fair share of about as many rows as the live
-// model has, so that rare labels do not make promotion easier.
+// TestHasNewClass: classes are new to the live model if they have together half of the fair share of one of about as
+// many rows as the live model has, so that rare labels do not make promotion easier.
 func TestHasNewClass(t *testing.T) {
 	known := []string{"c0", "c1", "c2"}
+	if classes := append([]string{"one", "another"}, known...); !HasNewClass(300, classes, []int{15, 15, 90, 90, 90}, 300,
+		known) || HasNewClass(300, classes, []int{15, 14, 90, 90, 91}, 300, known) {
+		t.Error("of two new classes both count")
+	}
 	for _, c := range []struct {
 		name   string
 		rows   int
@@ -34,7 +38,7 @@ func TestHasNewClass(t *testing.T) {
 	}
 }
 
-// TestEarlyModels: a model from few effective rows, or of few of the classes, is replaced by one from half as many more
+// TestEarlyModels: a model from few effective rows, or of few of the classes, is replaced by one from a fifth more
 // rows, or with a new class, unless that is shown to be worse or odds are
 // configured; dependent rows count less.
 func TestEarlyModels(t *testing.T) {
@@ -46,9 +50,9 @@ func TestEarlyModels(t *testing.T) {
 		changed              bool
 		want                 float64
 	}{
-		{174, 1, 2, 2, false, 0.25}, {175, 1, 2, 2, false, 3}, {249, 1, 2, 2, false, 3}, {250, 1, 2, 2, false, 0},
-		{1749, 10, 2, 2, false, 0.25}, {1750, 10, 2, 2, false, 3}, {2500, 10, 2, 2, false, 0},
-		{174, 1, 2, 2, true, 3}, {250, 1, 2, 2, true, 0},
+		{249, 1, 2, 2, false, 0.25}, {250, 1, 2, 2, false, 3}, {499, 1, 2, 2, false, 3}, {500, 1, 2, 2, false, 0},
+		{2499, 10, 2, 2, false, 0.25}, {2500, 10, 2, 2, false, 3}, {5000, 10, 2, 2, false, 0},
+		{249, 1, 2, 2, true, 3}, {250, 1, 2, 2, true, 0},
 		{2500, 1, 3, 5, false, 0}, {2500, 1, 3, 6, false, 0.25}, {2500, 1, 3, 6, true, 0}, {2500, 1, 0, 0, false, 0},
 	} {
 		if got := s.EarlyOdds(c.rows, c.effect, c.classes, c.established, c.changed); got != c.want {
@@ -59,9 +63,8 @@ func TestEarlyModels(t *testing.T) {
 		rows, live int
 		effect     float64
 		want       bool
-	}{{2000, 1000, 1, false}, {4000, 1000, 1, true}, {1998, 999, 1, true}, {2000, 1000, 2, true}, {3999, 2000, 2, false},
-		{3998, 1999, 2, true}, {261, 174, 1, true}, {260, 174, 1, false}, {263, 175, 1, false}, {2624, 1749, 10, true},
-		{10, 0, 1, false}} {
+	}{{3999, 2000, 2, false}, {2999, 1999, 2, true}, {2998, 1999, 2, false}, {2999, 2499, 10, true},
+		{2998, 2499, 10, false}, {3749, 2500, 10, false}} {
 		if got := Grown(c.rows, c.live, c.effect); got != c.want {
 			t.Errorf("%d rows for a model of %d, design effect %g: %t", c.rows, c.live, c.effect, got)
 		}

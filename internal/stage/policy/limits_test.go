@@ -19,8 +19,9 @@ func TestGrown(t *testing.T) {
 		effect     float64
 		want       bool
 	}{
-		{499, 250, 1, false}, {500, 250, 1, true}, {1997, 999, 1, false}, {1998, 999, 1, true},
-		{3999, 1000, 1, false}, {4000, 1000, 1, true}, {2000, 1000, 2, true}, {100, 0, 1, false},
+		{298, 249, 1, false}, {299, 249, 1, true}, {374, 250, 1, false}, {375, 250, 1, true},
+		{1498, 999, 1, false}, {1499, 999, 1, true}, {3999, 1000, 1, false}, {4000, 1000, 1, true},
+		{1500, 1000, 2, true}, {100, 0, 1, false},
 	} {
 		if Grown(c.rows, c.live, c.effect) != c.want {
 			t.Errorf("%+v: %v", c, !c.want)
@@ -265,13 +266,14 @@ func TestFirstRows(t *testing.T) {
 			t.Errorf("%+v: %d, want %d", c.config, got, c.want)
 		}
 	}
-	// While classes come it waits, for at most three times the rows.
+	// While classes come, or if labels come in runs, it waits, for at most three times the rows.
 	for _, c := range []struct {
 		learned, class int
-		want           bool
-	}{{249, 0, false}, {250, 0, true}, {250, 126, false}, {250, 125, true}, {749, 700, false}, {750, 700, true}} {
+		inRuns, want   bool
+	}{{249, 0, false, false}, {250, 0, false, true}, {250, 126, false, false}, {250, 125, false, true},
+		{749, 700, false, false}, {750, 700, false, true}, {749, 0, true, false}, {750, 0, true, true}} {
 		p := Schedule{Config: Config{Features: 10}, Learned: c.learned, Class: c.class}
-		if p.FirstDue(c.learned) != c.want {
+		if p.FirstDue(c.learned, func() bool { return c.inRuns }) != c.want {
 			t.Errorf("%+v: %v", c, !c.want)
 		}
 	}
@@ -294,15 +296,17 @@ func TestSuffixes(t *testing.T) {
 	}
 }
 
-// TestRefits: a suffix is fitted again when a quarter of it is new, or as many rows as cost as much to score as the
-// fit; for a method that needs the rows, when half of it is.
+// TestRefits: a suffix is fitted again when a quarter of it is new, a small window when a fifth is, or as many rows as
+// cost as much to score as the fit; for a method that needs the rows, when half of it is.
 func TestRefits(t *testing.T) {
 	for _, c := range []struct {
 		config     Config
 		size, rows int
 		want       int
 	}{
-		{Config{Features: 10, Nested: true}, 0, 1000, 250}, {Config{Features: 10, Nested: true}, 0, 100, 32},
+		{Config{Features: 10, Nested: true}, 0, 1000, 200}, {Config{Features: 10, Nested: true}, 0, 100, 32},
+		{Config{Features: 10, Nested: true}, 500, 1000, 250}, {Config{Features: 10, Nested: true}, 0, 2000, 400},
+		{Config{Features: 10, Nested: true}, 0, 2040, 410},
 		{Config{Features: 256, Nested: true}, 0, 1000, 2048}, {Config{Features: 10}, 500, 500, 250},
 		{Config{Features: 10}, 0, 1000, math.MaxInt},
 	} {

@@ -112,7 +112,9 @@ func (p *Schedule) FirstRows() int {
 
 // FirstDue reports whether a first model is due, with this many rows in a window that can be fitted at all. While new
 // classes still appear it waits for up to three times the rows: every class that comes later costs a change of models.
-func (p *Schedule) FirstDue(rows int) bool {
+// So it does if labels come in runs: such rows are like each other, and a model of too few of them is little better
+// than chance.
+func (p *Schedule) FirstDue(rows int, inRuns func() bool) bool {
 	if p.requested {
 		return true
 	}
@@ -120,7 +122,7 @@ func (p *Schedule) FirstDue(rows int) bool {
 		return true
 	}
 	n := p.FirstRows()
-	return rows >= n && (2*p.Class <= p.Learned || p.Learned >= 3*n)
+	return rows >= n && (p.Learned >= 3*n || 2*p.Class <= p.Learned && !inRuns())
 }
 
 // Due lists the suffixes to fit now, longest first; 0 is the whole window, of the given number of rows.
@@ -248,8 +250,9 @@ func (p *Schedule) Sizes(rows int) []int {
 }
 
 // refitRows is the number of new rows after which a suffix is fitted again: a quarter of it, or as many as cost as much
-// to score as the fit. For a method that needs the rows it is half of a suffix; the whole window is then fitted for
-// other reasons.
+// to score as the fit. The whole window is fitted again when a fifth is new, while it has fewer rows than eight first
+// models need: few more rows make a better model then. For a method that needs the rows it is half of a suffix; the
+// whole window is then fitted for other reasons.
 func (p *Schedule) refitRows(size, rows int) int {
 	switch {
 	case !p.Nested && size == 0:
@@ -257,7 +260,11 @@ func (p *Schedule) refitRows(size, rows int) int {
 	case !p.Nested:
 		return rows / 2
 	}
-	return max(rows/4, minRows/2, p.columns()*p.columns()/costShare)
+	due := rows / 4
+	if size == 0 {
+		due = max(rows/5, due-2*p.FirstRows()/5)
+	}
+	return max(due, minRows/2, p.columns()*p.columns()/costShare)
 }
 
 // columns is the number of columns of a fit.

@@ -32,7 +32,7 @@ func (t *Trainer) fitDue(ctx context.Context) {
 	if w == nil || t.pinned || t.standby || t.plan.learnsNothing() || !w.Trainable() {
 		return
 	}
-	if t.live == nil && !t.config.Training.Gate.NeverFirst && t.schedule.FirstDue(w.FirstModelRows()) {
+	if t.live == nil && !t.config.Training.Gate.NeverFirst && t.schedule.FirstDue(w.FirstModelRows(), t.data.isInRuns) {
 		t.fitFirst(ctx)
 	}
 	if t.live == nil {
