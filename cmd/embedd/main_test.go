@@ -40,13 +40,13 @@ func TestUsage(t *testing.T) {
 		{[]string{"version", "-h"}, 0, "usage: embedd version", ""},
 		{[]string{"help", "nothing"}, 2, "", `unknown verb "nothing"`},
 		{[]string{"vresion"}, 2, "", `embedd: unknown verb "vresion" (did you mean "version"?)`},
-		{[]string{"version", "--fromat", "json"}, 2, "", `unknown flag --fromat (did you mean "format"?)`},
+		{[]string{"version", "--fromat", "json"}, 2, "", `unknown flag --fromat (did you mean "--format"?)`},
 		{[]string{"version", "--format", "xml"}, 2, "", "want text or json"},
 		{[]string{"version", "more"}, 2, "", `argument "more" is not expected`},
 		{[]string{"version"}, 0, "embedd ", ""},
 		{[]string{"--version"}, 0, "embedd ", ""},
 		{[]string{"-v"}, 0, "embedd ", ""},
-		{[]string{"--verison"}, 2, "", `embedd: unknown flag --verison (did you mean "version"?): ` +
+		{[]string{"--verison"}, 2, "", `embedd: unknown flag --verison (did you mean "--version"?): ` +
 			"`embedd help` lists the flags"},
 		{[]string{"model"}, 2, "", "embedd: model: name a verb: usage: embedd model " +
 			"ls|show|diff|pin|unpin|rollback|reset|export NAME"},
