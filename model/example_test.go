@@ -79,7 +79,7 @@ func ExampleWrite() {
 func ExampleRead() {
 	_, err := model.Read(bytes.NewReader([]byte("a,b,label\n1,2,x\n")))
 	fmt.Println(err)
-	// Output: model file: not a model file: it does not start with the magic bytes
+	// Output: model file: not a model file: it does not start with the magic bytes; name another file
 }
 
 func ExampleEvaluate() {

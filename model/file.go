@@ -191,7 +191,7 @@ var errTruncated = errors.New("truncated; copy or export it again")
 func parse(b []byte) (_ *Model, err error) {
 	defer fail.Catch(&err)
 	if !bytes.HasPrefix(b, []byte(magic)) {
-		panic(fail.With(errors.New("not a model file: it does not start with the magic bytes")))
+		panic(fail.With(errors.New("not a model file: it does not start with the magic bytes; name another file")))
 	}
 	b = b[len(magic):]
 	if len(b) < 8 {
@@ -204,7 +204,7 @@ func parse(b []byte) (_ *Model, err error) {
 	}
 	content, sum, rest := cut(b[8:])
 	if digestOf(content) != sum {
-		panic(fail.With(errors.New("the content does not match its digest; the file is damaged")))
+		panic(fail.With(errors.New("the content does not match its digest; the file is damaged: copy or export it again")))
 	}
 	note, noteSum, rest := cut(rest)
 	if sha256.Sum256(note) != noteSum {

@@ -310,7 +310,7 @@ func (c *csvReader) explain(err error) error {
 	var p *csv.ParseError
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return fmt.Errorf("%s: the gzip data ends early: the file was cut off", c.name)
+		return fmt.Errorf("%s: the gzip data ends early: the file was cut off; copy it again", c.name)
 	case !errors.As(err, &p):
 		return fmt.Errorf("%s: %w", c.name, err)
 	}
