@@ -236,7 +236,7 @@ func TestFramesLearn(t *testing.T) {
 	}
 	var answer []byte
 	for answer == nil {
-		answer, line = ask(msg)
+		answer, _ = ask(msg)
 	}
 	live := modelOf(t, answer)
 	if code := end(); code != 0 {

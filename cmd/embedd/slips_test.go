@@ -50,9 +50,11 @@ func slipFiles(t *testing.T, dir string) {
 		"quote.csv":    head + rows + "1,2,3,\"a\n", "bare-quote.csv": head + rows + "1,2,3,a\"b\"\n",
 		"short.csv": head + rows + "1,2,3\n", "long.csv": head + rows + "1,2,3,a,\n", "gzip.csv": zip(head + rows),
 		"plain.csv.gz": head + rows, "cut.csv.gz": zip(head + rows)[:99], "rows.txt": head + rows, "rows": head + rows,
-		"sheet.xlsx": "PK\x03\x04", "packed.csv.bz2": "BZh9", "text.parquet": head + rows, "sheet.csv": "PK\x03\x04aaaa",
-		"on.csv": "x,on,label\n1,true,a\n2,false,b\n3,false,a\n", "rows.json": `[{"x":1},`, "rows.ndjson": "{\"x\":1}\n{\"x\"\n",
-		"json.csv": `[{"x":1}]`, "narrow.csv": "x,label\n1,a\n2,b\n", "words.csv": "x,y,z,label\nhi,1,1,a\n",
+		"sheet.xlsx": "PK\x03\x04", "packed.csv.bz2": "BZh9", "text.parquet": head + rows,
+		"sheet.csv": "PK\x03\x04aaaa",
+		"on.csv":    "x,on,label\n1,true,a\n2,false,b\n3,false,a\n", "rows.json": `[{"x":1},`,
+		"rows.ndjson": "{\"x\":1}\n{\"x\"\n",
+		"json.csv":    `[{"x":1}]`, "narrow.csv": "x,label\n1,a\n2,b\n", "words.csv": "x,y,z,label\nhi,1,1,a\n",
 		"junk.embedd": "junk", "key.yaml": "pipelines: {p: {inputt: {}}}\n", "tab.yaml": "pipelines:\n\tp: {}\n",
 		"empty.yaml": "", "value.yaml": "pipelines: {p: {schema: {features: [x], nulls: drop}}}\n",
 		"two.yaml":  "pipelines:\n  p: {schema: {features: [x]}}\n  p: {schema: {features: [x]}}\n",
@@ -74,8 +76,8 @@ func slipFiles(t *testing.T, dir string) {
 	writeFile(t, dir, "bit.embedd", m[:200]+"~"+m[201:])
 }
 
-// TestSlips: each mistake in testdata/slips.txt has the exit code and the sentence that stand there, with the cause, the
-// place and the fix, and changes no file. -update writes the sentences: read the difference.
+// TestSlips: each mistake in testdata/slips.txt has the exit code and the sentence that stand there, with the cause,
+// the place and the fix, and changes no file. -update writes the sentences: read the difference.
 func TestSlips(t *testing.T) {
 	path := sure(filepath.Abs("testdata/slips.txt"))
 	dir := t.TempDir()

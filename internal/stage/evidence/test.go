@@ -16,6 +16,8 @@ const (
 	minChance = 0.05
 	// unlikeRuns is the effective number of runs up to which the mean of all of them may be chance.
 	unlikeRuns = 8
+	// runRows is the number of rows of a run that are counted as judged.
+	runRows = 8
 	// estimateMargin enlarges the excess of the design effect of runs, which is an estimate.
 	estimateMargin = 1.25
 )
@@ -39,7 +41,9 @@ type SequentialTest struct {
 	Margin float64            `json:"margin"`
 	Logs   [len(bets)]float64 `json:"logs"` // logarithms of the capital of each bettor
 	Count  int                `json:"count"`
-	Runs   runSums            `json:"runs"`
+	// Judged counts at most runRows rows of a run: more rows of one class say little about others.
+	Judged int     `json:"judged,omitempty"`
+	Runs   runSums `json:"runs"`
 }
 
 // Row describes a row of a stream for tests of its outcomes.
@@ -74,7 +78,9 @@ func (t *SequentialTest) AddChance(right, chance float64, r Row) {
 // bet has the bettors stake on x, which is above minus most.
 func (t *SequentialTest) bet(x, weight, most float64, r Row) {
 	t.Count++
-	t.Runs.add(weight*x, r.NewRun)
+	if t.Runs.add(weight*x, r.NewRun); t.Runs.Rows <= runRows {
+		t.Judged++
+	}
 	effect := max(r.Effect, t.Runs.effect(), 1)
 	for i, b := range bets {
 		stake := min(b*weight, maxStake) / most // the capital stays positive

@@ -19,7 +19,7 @@ const (
 	// lowOdds and notWorseOdds are the evidence in place of a model from few rows; see Schedule.EarlyOdds.
 	lowOdds      = 3
 	notWorseOdds = 0.25
-	// minJudged is the number of rows that judge a candidate at notWorseOdds at least.
+	// minJudged is the number of rows that judge a candidate at notWorseOdds at least, of a run at most eight.
 	minJudged = 32
 )
 
@@ -122,9 +122,9 @@ type Standing struct {
 // s is nil without labels. The reason is a sentence.
 func Passes(g spec.Gate, c *Comparison, s *Standing) (pass bool, reason string) {
 	value, rows, need, claim := c.Test.Value(), c.Test.Count, c.Required(g), "better"
-	provisional := need < 1
-	if h := c.HeldOut; s != nil && (h.Evidence > value || provisional && rows < minJudged && h.Rows >= minJudged) {
-		value, rows = h.Evidence, h.Rows
+	provisional, judged := need < 1, c.Test.Judged
+	if h := c.HeldOut; s != nil && (h.Evidence > value || provisional && judged < minJudged && h.Rows >= minJudged) {
+		value, rows, judged = h.Evidence, h.Rows, h.Rows
 		s = &Standing{Agreement: nil, Candidate: h.Candidate || s.Candidate, Live: h.Live || s.Live}
 	}
 	if c.NeedNotBeBetter() {
@@ -134,8 +134,8 @@ func Passes(g spec.Gate, c *Comparison, s *Standing) (pass bool, reason string) 
 		return false, fmt.Sprintf("evidence %.3g that it is %s, on %d rows, and the door is closed: %s is never", value,
 			claim, rows, DoorNamed(c.Door).Key)
 	}
-	if provisional && rows < minJudged {
-		return false, fmt.Sprintf("it was judged on %d rows of at least %d", rows, minJudged)
+	if provisional && judged < minJudged {
+		return false, fmt.Sprintf("it was judged on %d rows of at least %d, of a run at most eight", judged, minJudged)
 	}
 	if value < need {
 		return false, fmt.Sprintf("evidence %.3g of %.4g that it is %s, on %d rows", value, need, claim, rows)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/embedd/embedd/internal/stage/evidence"
 	"github.com/embedd/embedd/plugin/spec"
 )
 
@@ -88,6 +89,15 @@ func TestEarlyModels(t *testing.T) {
 		}
 	}
 	g := spec.Gate{Evidence: 1000}
+	for _, runs := range []int{3, 4} { // rows of one run say little: eight of each count
+		one := Comparison{Door: DoorMoreRows, EarlyOdds: notWorseOdds}
+		for i := range 20 * runs {
+			one.Test.AddRow(0, evidence.Row{NewRun: i%20 == 0})
+		}
+		if pass, reason := Passes(g, &one, nil); pass != (runs == 4) {
+			t.Errorf("judged by %d runs of 20 rows: %t: %s", runs, pass, reason)
+		}
+	}
 	for _, c := range []struct {
 		rows            int
 		evidence        float64
