@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -78,7 +79,7 @@ func Pull(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, max
 	if err != nil {
 		return 0, err
 	}
-	ended := false
+	ended, isEarly := false, false // isEarly: the status that ends the request has arrived before its last messages
 	defer func() {
 		if ended {
 			_ = sub.Unsubscribe()
@@ -93,6 +94,7 @@ func Pull(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, max
 	heartbeat := time.NewTimer(fetchWait * 2 / 5)
 	defer heartbeat.Stop()
 	for n < maxMessages {
+		heartbeat.Reset(fetchWait * 2 / 5) // handle may have taken longer
 		var msg *nats.Msg
 		select {
 		case msg = <-arrived:
@@ -100,6 +102,9 @@ func Pull(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, max
 			select {
 			case msg = <-arrived:
 			case <-heartbeat.C:
+				if isEarly {
+					return n, ErrGap
+				}
 				return n, jetstream.ErrNoHeartbeat
 			case <-ctx.Done():
 			}
@@ -110,15 +115,19 @@ func Pull(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, max
 			}
 			return n, ctx.Err()
 		}
-		heartbeat.Reset(fetchWait * 2 / 5)
 		if strings.HasPrefix(msg.Reply, AckPrefix) {
 			n++
 			handle(&Message{msg: msg, nc: nc})
 			continue
 		}
-		if ended, err = readStatus(msg); ended {
+		if ended, err = readStatus(msg); !ended {
+			continue
+		}
+		delivered, isCounted := deliveredBefore(msg, maxMessages)
+		if isEarly = err == nil && isCounted && n < delivered; !isEarly {
 			return n, err
 		}
+		ended, maxMessages = false, delivered
 	}
 	ended = true
 	return n, nil
@@ -184,6 +193,14 @@ func readStatus(msg *nats.Msg) (ended bool, err error) {
 	default:
 		return true, fmt.Errorf("the server rejected a pull request: %s %s", status, description)
 	}
+}
+
+// deliveredBefore is how many messages of a pull request a server has delivered, as the status that ends the request
+// says. From 2.11 on a consumer with replicas holds messages back until most of the servers know that they are
+// delivered, and the status of a request that has reached its limit overtakes them.
+func deliveredBefore(status *nats.Msg, requested int) (n int, isCounted bool) {
+	pending, err := strconv.Atoi(status.Header.Get("Nats-Pending-Messages"))
+	return requested - pending, err == nil && pending >= 0
 }
 
 // AckPrefix begins the subjects on which messages of streams are acknowledged; AckSubjects is all of them.

@@ -1,0 +1,47 @@
+package natsx_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natstest"
+	"github.com/embedd/embedd/internal/natsx"
+)
+
+// TestPullFromReplicas: a pull request that ends at its limit of messages or bytes hands on all that the server
+// delivered for it, although a consumer with replicas sends the status of the end before most of the messages.
+func TestPullFromReplicas(t *testing.T) {
+	t.Parallel()
+	s := natstest.NewCluster(t)[0]
+	s.Stream(jetstream.StreamConfig{Name: "IN", Replicas: 3})
+	for i := range 250 {
+		s.Publish(&nats.Msg{Subject: "IN.a", Data: fmt.Append(nil, i)})
+	}
+	for _, maxBytes := range []int{0, 1 << 20, 6000} {
+		c, err := s.JS.CreateConsumer(s.Context(), "IN", jetstream.ConsumerConfig{Durable: fmt.Sprint("c", maxBytes),
+			AckPolicy: jetstream.AckExplicitPolicy, Replicas: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := uint64(0)
+		for range 2 {
+			n, err := natsx.Pull(s.Context(), s.JS, c, 100, maxBytes, func(m *natsx.Message) {
+				meta, err := m.Metadata()
+				if err != nil || meta.Sequence.Consumer != last+1 {
+					t.Errorf("at most %d bytes: delivery %+v (error %v) came after %d", maxBytes, meta, err, last)
+				}
+				last = meta.Sequence.Consumer
+			})
+			if err != nil || n == 0 || n < 100 && maxBytes != 6000 {
+				t.Errorf("at most %d bytes: a pull of 100 messages has %d, error %v", maxBytes, n, err)
+			}
+		}
+		info, err := c.Info(s.Context())
+		if err != nil || info.Delivered.Consumer != last {
+			t.Errorf("at most %d bytes: %d of %+v deliveries were handed on, error %v", maxBytes, last, info.Delivered, err)
+		}
+	}
+}
