@@ -37,7 +37,8 @@ func checkCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "check", Short: "check a configuration file"}
 	f := cli.FlagsOf(cmd)
 	path := f.StringP("config", "c", "embedd.yaml", "`FILE` to check")
-	where := client.AddressFlags(f, "NATS `URL`: compare with the streams of this server")
+	where := client.AddressFlags(f, "NATS `URL`: compare with the streams of this server; without a value, of the "+
+		"configured one").OrConfigured(f)
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := client.LoadConfig(*path)

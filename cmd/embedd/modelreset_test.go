@@ -105,7 +105,7 @@ func TestChangedDimension(t *testing.T) {
 			}
 		}
 	}
-	contains("check", verb(t, 0, "check", "-c", path, "--server", s.url), ":8:",
+	contains("check", verb(t, 0, "check", "-c", path, "--server"), ":8:",
 		"pipelines.p.model.dim: changed from 2 to 1: the live model keeps 2", fix,
 		"pipelines.p.training.gate.evidence: changed from 1000 to 500: applied at the next start")
 	d = startRun(t, path)
@@ -116,7 +116,7 @@ func TestChangedDimension(t *testing.T) {
 		r.Changes[1].Effect != stream.EffectApplied || !r.Ready {
 		t.Errorf("the status has ready %v and %+v", r.Ready, r.Changes)
 	}
-	contains("status", verb(t, 0, "status", "--server", s.url), change, fix)
+	contains("status", verb(t, 0, "status", "--wide", "--server", s.url), change, fix)
 	code, ready := d.get("/readyz")
 	if contains("/readyz", ready, change); code != http.StatusOK {
 		t.Errorf("/readyz is %d", code)

@@ -352,7 +352,16 @@ func cause(err *pflag.InvalidValueError) error {
 	return err.Unwrap()
 }
 
-// NormalizeFlags writes -data as --data and --o as -o, which older versions accepted.
+// withoutValue is the annotation of a flag whose value may be left out. It is the value then.
+const withoutValue = "embedd_without_value"
+
+// Optional lets the value of a flag be left out, and says what it is then.
+func (f *Flags) Optional(name, value string) {
+	_ = f.SetAnnotation(name, withoutValue, []string{value}) // the flag exists
+}
+
+// NormalizeFlags writes -data as --data and --o as -o, which older versions accepted, and adds values that were left
+// out.
 func NormalizeFlags(known *pflag.FlagSet, args []string) []string {
 	out := append([]string{}, args...) // never nil: cobra would read os.Args
 	for i := 0; i < len(args) && args[i] != "--"; i++ {
@@ -370,7 +379,12 @@ func NormalizeFlags(known *pflag.FlagSet, args []string) []string {
 			continue
 		}
 		out[i] = dashed(name) + text[len(name):]
-		if d.NoOptDefVal == "" && !assigned {
+		isLast := i+1 == len(args) || strings.HasPrefix(args[i+1], "-")
+		switch value := d.Annotations[withoutValue]; {
+		case assigned || d.NoOptDefVal != "":
+		case value != nil && isLast:
+			out[i] += "=" + value[0]
+		default:
 			i++ // skip its value, which may begin with a dash
 		}
 	}

@@ -43,12 +43,21 @@ func AddressFlags(f *cli.Flags, about string) *Address {
 	return a
 }
 
+// configured is the value of a --server without one.
+const configured = "the configured one"
+
+// OrConfigured lets --server have no value: it is the configured server then.
+func (a *Address) OrConfigured(f *cli.Flags) *Address {
+	f.Optional("server", configured)
+	return a
+}
+
 // IsSet reports whether the command line names a server.
 func (a *Address) IsSet() bool { return *a.url != "" || *a.context != "" }
 
 // Apply returns the configuration with the overrides of the command line.
 func (a *Address) Apply(n config.NATS) (config.NATS, error) {
-	if *a.url != "" {
+	if *a.url != "" && *a.url != configured {
 		n.URL, n.Context = *a.url, ""
 	}
 	if *a.context != "" {
