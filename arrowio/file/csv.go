@@ -185,13 +185,14 @@ func (c *csvReader) findDelimiter() error {
 	if err != nil {
 		return err
 	}
-	head, _ := in.Peek(1 << 16) // the read reports what is wrong
+	const most = 1 << 16
+	head, _ := in.Peek(most) // the read reports what is wrong
 	line, _, ends := strings.Cut(string(head), "\n")
 	line = strings.TrimRight(line, "\r")
 	switch {
 	case !ends && strings.Contains(line, "\r"):
 		return fmt.Errorf("%s: its lines end with a carriage return alone: write line feeds (tr '\\r' '\\n')", c.name)
-	case !utf8.ValidString(line):
+	case !utf8.ValidString(line[:wholeRunes(line, ends || len(head) < most)]):
 		return fmt.Errorf("%s: line 1 is not UTF-8: write the file as UTF-8 (iconv -f LATIN1 -t UTF-8, if that is its "+
 			"encoding)", c.name)
 	}
@@ -215,6 +216,16 @@ func (c *csvReader) findDelimiter() error {
 			c.name, delimiterName(c.how.Decimal))
 	}
 	return nil
+}
+
+// wholeRunes returns the length of a line without a last character that is cut off, unless the line is complete.
+func wholeRunes(line string, isComplete bool) int {
+	for n := max(0, len(line)-utf8.UTFMax+1); n < len(line) && !isComplete; n++ {
+		if !utf8.FullRuneInString(line[n:]) {
+			return n
+		}
+	}
+	return len(line)
 }
 
 // open starts to read the text.

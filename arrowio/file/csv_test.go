@@ -282,3 +282,18 @@ func BenchmarkCSV(b *testing.B) {
 		}
 	}
 }
+
+// TestCSVWideHeader: a header line is not UTF-8 only if it has such bytes, however long it is.
+func TestCSVWideHeader(t *testing.T) {
+	for shift := range 3 {
+		header := strings.Repeat("x", shift) + strings.Repeat("ö", 40_000) + ",b"
+		if _, err := NewReader(strings.NewReader(header+"\n1,2\n"), "rows"); err != nil {
+			t.Errorf("shifted by %d: %v", shift, err)
+		}
+	}
+	for _, text := range []string{"a,b\xf6\n1,2\n", "a,b\xc3", "\xf6" + strings.Repeat("x", 1<<16) + "\n1\n"} {
+		if _, err := NewReader(strings.NewReader(text), "rows"); err == nil || !strings.Contains(err.Error(), "not UTF-8") {
+			t.Errorf("%.10q: %v", text, err)
+		}
+	}
+}
