@@ -590,11 +590,15 @@ func recognise(head []byte) (f formatName, found bool) {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
 		return csvGzip, true
 	}
-	switch text := bytes.TrimSpace(head); {
-	case bytes.HasPrefix(text, []byte(`{"`)):
-		return linesFormat, true
-	case bytes.HasPrefix(text, []byte("[{")):
-		return jsonFormat, true
+	if text := bytes.TrimSpace(head); len(text) > 1 {
+		inside := bytes.TrimSpace(text[1:]) // not empty: text does not end with white space
+		space := text[1 : len(text)-len(inside)]
+		switch {
+		case text[0] == '{' && inside[0] == '"' && !bytes.Contains(space, []byte{'\n'}):
+			return linesFormat, true
+		case text[0] == '{' && inside[0] == '"', text[0] == '[' && inside[0] == '{':
+			return jsonFormat, true
+		}
 	}
 	return csvFormat, len(head) > 0 && (isUTF16(head) || !bytes.Contains(head, []byte{0}))
 }

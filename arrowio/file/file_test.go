@@ -607,10 +607,13 @@ func TestDeviceStays(t *testing.T) {
 // TestJSON: the rows of JSON are read as pipelines read them, in both forms, and none can be written.
 func TestJSON(t *testing.T) {
 	for text, want := range map[string]string{
-		`[{"x":1,"v":[1,2],"l":"a"},{"x":2.5,"l":3}]`:              "",
-		"{\"x\":1,\"v\":[1,2],\"l\":\"a\"}\n{\"x\":2.5,\"l\":3}\n": "",
-		"{\"x\":1,\"l\":\"a\"}\n{\"x\":\n":                         "row 2",
-		"[{\"x\":1},":                                              "JSON",
+		`[{"x":1,"v":[1,2],"l":"a"},{"x":2.5,"l":3}]`:                       "",
+		"{\"x\":1,\"v\":[1,2],\"l\":\"a\"}\n{\"x\":2.5,\"l\":3}\n":          "",
+		"[\n  {\"x\":1,\"v\":[1,2],\"l\":\"a\"},\n  {\"x\":2.5,\"l\":3}\n]": "",
+		"{ \"x\":1,\"v\":[1,2]}\n{ \"x\":2.5}\n":                            "",
+		"{\n\"columns\":[\"x\",\"v\"],\n\"data\":[[1,[1,2]],[2.5,null]]}":   "",
+		"{\"x\":1,\"l\":\"a\"}\n{\"x\":\n":                                  "row 2",
+		"[{\"x\":1},":                                                       "JSON",
 	} {
 		r, err := Options{Label: "l"}.NewReader(strings.NewReader(text), "rows")
 		if want != "" {
