@@ -182,3 +182,38 @@ func TestEnsure(t *testing.T) {
 		t.Errorf("what is never there: %v", err)
 	}
 }
+
+// TestAnnouncementsInAFlood: a watch that empties its channel while more is announced does not block the announcements
+// of all others.
+func TestAnnouncementsInAFlood(t *testing.T) {
+	t.Parallel()
+	b, k := &Bucket{}, &KeyWatch{pattern: "k", changed: make(chan Change, maxAnnounced)}
+	a := &announcements{watches: map[*KeyWatch]bool{k: true}}
+	stop, announced := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(announced)
+		for range 500_000 {
+			b.notify(a, "k 1")
+		}
+	}()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer close(stop)
+	wg.Go(func() {
+		for full := false; ; full = len(k.changed) > 0 && (full || len(k.changed) == maxAnnounced) {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if full {
+				<-k.changed
+			}
+		}
+	})
+	select {
+	case <-announced:
+	case <-time.After(testTimeout):
+		t.Fatal("an announcement blocks")
+	}
+}

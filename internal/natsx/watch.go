@@ -102,7 +102,10 @@ func (b *Bucket) notify(a *announcements, text string) {
 	for k := range a.watches {
 		if key == k.pattern || strings.HasSuffix(k.pattern, ".") && strings.HasPrefix(key, k.pattern) {
 			if len(k.changed) == maxAnnounced {
-				<-k.changed
+				select {
+				case <-k.changed:
+				default: // it was just emptied
+				}
 			}
 			k.changed <- Change{key, revision}
 		}
