@@ -246,9 +246,7 @@ func (c *club) attempt(p *process, at time.Duration) {
 }
 
 func (c *club) coordinate(p *process, at time.Duration) {
-	for name := range c.sessions {
-		p.roster.add(at, name)
-	}
+	p.roster.list(at, slices.Collect(maps.Keys(c.sessions)))
 	for _, name := range p.roster.due(at) {
 		if p.roster.read(name, c.sessions[name], at, false) {
 			c.sessions[name] = entry{}
@@ -448,4 +446,17 @@ func TestBalance(t *testing.T) {
 	held := claims("e", "f")
 	held[1].Holds = []string{"0of4", "2of4"}
 	step(held, map[string]string{"rest": "e", "0of4": "f", "1of4": "e", "2of4": "f", "3of4": "e"})
+}
+
+// TestUnlistedSessions: before the keys were listed, a coordinator does not take a group for empty.
+func TestUnlistedSessions(t *testing.T) {
+	t.Parallel()
+	r := newRoster(life, "")
+	if _, _, isKnown := r.members(); isKnown {
+		t.Error("the members are known before the keys were listed")
+	}
+	r.list(0, nil)
+	if _, _, isKnown := r.members(); !isKnown {
+		t.Error("the members are not known after the keys were listed")
+	}
 }

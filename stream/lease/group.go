@@ -247,11 +247,11 @@ func (g *Group) coordinate(ctx context.Context, l *Lease, tenure Tenure) {
 			names, err := g.Bucket.keys.Names(ctx, g.Name+".")
 			if err == nil {
 				listed = now
-				for _, name := range names {
-					if strings.HasPrefix(name, sessionKeys) || strings.HasPrefix(name, previousKeys) {
-						r.add(now, name)
-					}
-				}
+				r.list(now, slices.DeleteFunc(names, func(name string) bool {
+					return !strings.HasPrefix(name, sessionKeys) && !strings.HasPrefix(name, previousKeys)
+				}))
+			} else {
+				g.Logger.Debug("the sessions of a group cannot be listed; trying again", "group", g.Name, "error", err)
 			}
 		}
 		if err := g.check(ctx, r); err != nil {

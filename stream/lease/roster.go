@@ -12,6 +12,8 @@ import (
 type roster struct {
 	ttl  time.Duration
 	keys map[string]*membership
+	// isListed is whether the keys of the bucket were listed: before that there may be others.
+	isListed bool
 	// suspect is the former coordinator, whose lease has expired. Its session ends with it: it has expired if it is not
 	// renewed within one interval either.
 	suspect string
@@ -27,11 +29,12 @@ type membership struct {
 }
 
 func newRoster(ttl time.Duration, suspect string) *roster {
-	return &roster{ttl, map[string]*membership{}, suspect}
+	return &roster{ttl: ttl, keys: map[string]*membership{}, suspect: suspect}
 }
 
-// add has keys of the bucket read now that are not known yet.
-func (r *roster) add(at time.Duration, names ...string) {
+// list has the keys of the bucket read now that are not known yet.
+func (r *roster) list(at time.Duration, names []string) {
+	r.isListed = true
 	for _, name := range names {
 		if r.keys[name] == nil {
 			r.keys[name] = &membership{ttl: r.ttl, next: at}
@@ -105,9 +108,12 @@ func (r *roster) read(name string, e entry, at time.Duration, hasDied bool) (isS
 // remove records that a key was deleted.
 func (r *roster) remove(name string, at time.Duration) { r.read(name, entry{}, at, false) }
 
-// members are the claims of the members now, and those of processes of the previous version. isKnown is false while a
-// key was not read yet.
+// members are the claims of the members now, and those of processes of the previous version. isKnown is false while
+// the keys were not listed, or one was not read yet.
 func (r *roster) members() (members, previous []*Claim, isKnown bool) {
+	if !r.isListed {
+		return nil, nil, false
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.keys)) {
 		switch m := r.keys[name]; {
 		case !m.isRead:
