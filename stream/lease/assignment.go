@@ -9,7 +9,7 @@ import (
 // Assignment is which member of a group owns which part of its work, by name. The coordinator of the group stores it in
 // its claim, and its successor continues from it.
 type Assignment struct {
-	Number uint64          `json:"number"` // grows with each change
+	Number uint64          `json:"number"` // grows with each change, see isBefore; 0: none
 	Parts  map[string]Part `json:"parts,omitempty"`
 }
 
@@ -20,6 +20,10 @@ type Part struct {
 	Revoked uint64 `json:"revoked,omitempty"`
 }
 
+// isBefore reports whether a number of an assignment is older than another one. Numbers wrap around: a client may have
+// stored the highest.
+func isBefore(a, b uint64) bool { return b != 0 && (a == 0 || int64(a-b) < 0) }
+
 // next is the assignment that follows from the claims of all members. A part gets another owner only when the one
 // before has drained it, which that one's claim shows, or is no member any more. groups are the parts, each group of
 // which is shared equally; members with other settings than these own none.
@@ -29,22 +33,28 @@ func (a Assignment) next(groups [][]string, settings map[string]string, members 
 	var able []string
 	for _, m := range members {
 		byName[m.Holder] = m
-		next.Number = max(next.Number, m.Seen)
+		if isBefore(next.Number, m.Seen) {
+			next.Number = m.Seen
+		}
 		if !m.Leaves && maps.Equal(m.Settings, settings) {
 			able = append(able, m.Holder)
 		}
 	}
-	next.Number++
+	next.Number = max(next.Number+1, 1)
 	for part, p := range a.Parts {
 		m := byName[p.Owner]
-		isDrained := p.Revoked > 0 && m != nil && m.Seen >= p.Revoked && !slices.Contains(m.Holds, part)
+		isDrained := p.Revoked > 0 && m != nil && !isBefore(m.Seen, p.Revoked) && !slices.Contains(m.Holds, part)
 		if m != nil && !isDrained {
 			next.Parts[part] = p
 		}
 	}
+	isPart := map[string]bool{}
+	for _, part := range slices.Concat(groups...) {
+		isPart[part] = true
+	}
 	for _, m := range members { // the assignment that they have followed may be lost
 		for _, part := range m.Holds {
-			if _, isKnown := next.Parts[part]; !isKnown {
+			if _, isKnown := next.Parts[part]; !isKnown && isPart[part] {
 				next.Parts[part] = Part{Owner: m.Holder}
 			}
 		}
@@ -120,7 +130,7 @@ type member struct {
 
 // read notes an assignment. An older one than before is that of a server that does not know the newest yet.
 func (m *member) read(a Assignment) {
-	if a.Number >= m.newest.Number {
+	if !isBefore(a.Number, m.newest.Number) {
 		m.newest = a
 	}
 }

@@ -448,6 +448,41 @@ func TestBalance(t *testing.T) {
 	step(held, map[string]string{"rest": "e", "0of4": "f", "1of4": "e", "2of4": "f", "3of4": "e"})
 }
 
+// TestForgedClaims: whatever number and parts a client writes into a claim or an assignment, members follow the next
+// assignments, parts move, and the assignment has no parts that the group has not.
+func TestForgedClaims(t *testing.T) {
+	t.Parallel()
+	groups := [][]string{{"x", "y"}}
+	for _, number := range []uint64{0, 1, 1<<63 - 1, 1 << 63, 1<<64 - 2, 1<<64 - 1} {
+		for _, a := range []Assignment{{}, {Number: 7}, {Number: number}} {
+			forged := &Claim{Holder: "f", Settings: map[string]string{"n": "1"}, Seen: number, Holds: []string{"z", "0of9"}}
+			one, two := &member{name: "a", newest: a}, &member{name: "b"}
+			step := func(all ...*member) {
+				for range 3 {
+					claims := []*Claim{forged}
+					for _, m := range all {
+						claims = append(claims, &Claim{Holder: m.name, Holds: m.holds(), Seen: m.newest.Number})
+						m.running = map[string]bool{}
+						for _, part := range m.holds() {
+							m.running[part] = m.isAssigned(part)
+						}
+						maps.DeleteFunc(m.running, func(_ string, isAssigned bool) bool { return !isAssigned })
+					}
+					a = a.next(groups, nil, claims)
+					for _, m := range all {
+						m.read(a)
+					}
+				}
+			}
+			step(one)
+			step(one, two)
+			if len(one.running) != 1 || len(two.holds()) != 1 || len(a.Parts) != 2 {
+				t.Errorf("forged %d: a works on %v, b is to own %v, assignment %v", number, one.running, two.holds(), a)
+			}
+		}
+	}
+}
+
 // TestUnlistedSessions: before the keys were listed, a coordinator does not take a group for empty.
 func TestUnlistedSessions(t *testing.T) {
 	t.Parallel()
