@@ -64,9 +64,9 @@ func resumeCommand(e *cli.Env) *cobra.Command {
 		func(ctx context.Context, out *report.Output, nc *nats.Conn, pipeline string, processes []string) error {
 			reports, silent, err := client.AskAll(ctx, nc, pipeline, "resume", stream.Request{By: requester()}, processes)
 			if len(silent) > 0 {
-				err = errors.Join(err, fmt.Errorf("%d of %d daemons of pipeline %s did not answer within %v, and may be halted "+
-					"still: %s; `embedd status %s` lists those that answer", len(silent), len(processes), pipeline, client.Timeout,
-					strings.Join(silent, ", "), pipeline))
+				err = errors.Join(err, fmt.Errorf("%d of %d daemons of pipeline %s did not report within %v that they "+
+					"resume, and may be halted still: %s; `embedd status %s` lists those that answer", len(silent), len(processes),
+					pipeline, client.Timeout, strings.Join(silent, ", "), pipeline))
 			}
 			if out.JSON {
 				return errors.Join(report.Objects(out, reports), err)

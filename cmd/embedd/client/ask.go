@@ -121,8 +121,8 @@ func Ask(nc *nats.Conn, pipeline, endpoint string, q stream.Request) (r stream.R
 	return r, nil
 }
 
-// AskAll sends a request to all processes of a pipeline. It returns the reports of those that answered, and the
-// identities of those that did not.
+// AskAll sends a request to all processes of a pipeline. It returns the reports of those that did it, the identities of
+// the others, and the first error that one of those answered.
 func AskAll(ctx context.Context, nc *nats.Conn, pipeline, endpoint string, q stream.Request, processes []string) (
 	reports []stream.Report, silent []string, err error) {
 	data, err := json.Marshal(q)
@@ -131,15 +131,20 @@ func AskAll(ctx context.Context, nc *nats.Conn, pipeline, endpoint string, q str
 	}
 	silent = slices.Clone(processes)
 	var failed error
+	failures := 0
 	err = Gather(ctx, nc, stream.ServiceSubject(pipeline, endpoint), data, Timeout, func(msg *nats.Msg) bool {
 		r, err := ReadReport(msg)
-		if err != nil {
-			failed = fmt.Errorf("pipeline %s: %w", pipeline, err)
-			return false
+		switch {
+		case err != nil: // one that is stopping does not hide what the others did
+			failures++
+			failed = cmp.Or(failed, fmt.Errorf("pipeline %s: %w", pipeline, err))
+		case r.Instance == "" || !slices.ContainsFunc(reports, func(one stream.Report) bool {
+			return one.Instance == r.Instance
+		}):
+			reports = append(reports, r)
+			silent = slices.DeleteFunc(silent, func(id string) bool { return id == r.Instance })
 		}
-		reports = append(reports, r)
-		silent = slices.DeleteFunc(silent, func(id string) bool { return id == r.Instance })
-		return len(silent) > 0
+		return len(silent) > failures
 	})
 	return reports, silent, cmp.Or(failed, err)
 }

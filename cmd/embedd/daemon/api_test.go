@@ -35,6 +35,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/cmd/embedd/client"
 	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/cmd/embedd/connection"
 	"github.com/embedd/embedd/cmd/embedd/console"
@@ -493,6 +494,37 @@ func TestResumeReportsTheSilent(t *testing.T) {
 	}
 	if code, text := s.do("POST", "/api/v1/pipelines/p/resume", "", &resumed); code != 200 ||
 		len(resumed.Replicas) != 1 || !slices.Equal(resumed.Silent, []string{mute.Info().ID}) {
+		t.Errorf("%d %s", code, text)
+	}
+}
+
+// TestResumeOutlivesAnError: a replica that answers with an error, such as one that is stopping, does not hide that the
+// others resumed.
+func TestResumeOutlivesAnError(t *testing.T) {
+	t.Parallel()
+	s := serveAPI(t, config.HTTP{})
+	nc := s.server.Connect()
+	stopping := sure(micro.AddService(nc, micro.Config{Name: stream.ServiceName("p"), Version: "1.0.0",
+		Metadata: map[string]string{stream.ServicePipeline: "p"}}))
+	t.Cleanup(func() { stopping.Stop() })
+	refuse := micro.HandlerFunc(func(r micro.Request) { r.Error("stopping", "the engine is stopping", nil) })
+	if err := stopping.AddEndpoint("resume", refuse, micro.WithEndpointSubject(stream.ServiceSubject("p", "resume")),
+		micro.WithEndpointQueueGroupDisabled()); err != nil {
+		t.Fatal(err)
+	}
+	var processes []string
+	natstest.Await(t, "both are found", func() bool {
+		processes = sure(client.Discover(t.Context(), nc))["p"]
+		return len(processes) == 2
+	})
+	reports, silent, err := client.AskAll(t.Context(), nc, "p", "resume", stream.Request{}, processes)
+	if len(reports) != 1 || !slices.Equal(silent, []string{stopping.Info().ID}) ||
+		err == nil || !strings.Contains(err.Error(), "the engine is stopping") {
+		t.Errorf("%d reports, %v did not report, %v", len(reports), silent, err)
+	}
+	var resumed struct{ Replicas, Silent []any }
+	if code, text := s.do("POST", "/api/v1/pipelines/p/resume", "", &resumed); code != 200 ||
+		len(resumed.Replicas) != 1 || len(resumed.Silent) != 1 {
 		t.Errorf("%d %s", code, text)
 	}
 }
