@@ -335,6 +335,13 @@ func TestAPI(t *testing.T) {
 	if last := m.Turns[len(m.Turns)-1]; last.What != "retrain" && m.Turns[len(m.Turns)-2].What != "retrain" {
 		t.Errorf("a request to fit is recorded as %+v", last)
 	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	s.engine.Do(gone, "p", "retrain", stream.Request{By: "who left"})
+	s.do("GET", p+"/models", "", &m)
+	if !strings.Contains(fmt.Sprint(m.Turns), "who left") {
+		t.Errorf("a request to fit whose client has left is not in %+v", m.Turns[len(m.Turns)-2:])
+	}
 
 	// A damaged version is refused, and the others are named.
 	objects := sure(s.server.JS.ObjectStore(t.Context(), registry.Bucket))

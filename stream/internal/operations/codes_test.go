@@ -59,3 +59,11 @@ func constants(t *testing.T, file, prefix string) (values []string) {
 	})
 	return values
 }
+
+// TestRequestersAreShort: who requests something is logged, so its length is limited.
+func TestRequestersAreShort(t *testing.T) {
+	q, err := Read([]byte(`{"by":"` + strings.Repeat("é", 1000) + `"}`))
+	if err != nil || len(q.By) > 510 || !strings.HasSuffix(q.By, "é...") {
+		t.Errorf("%d bytes, %v", len(q.By), err)
+	}
+}

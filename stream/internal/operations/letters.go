@@ -67,6 +67,6 @@ func replay(p *Pipeline, ctx context.Context, q *Request) (any, error) {
 			break // it would fail for the others too
 		}
 	}
-	p.record(ctx, "replay", q)
+	p.record(ctx, "replay", q, "numbers", q.Numbers)
 	return map[string]any{"replayed": out}, nil
 }

@@ -3,6 +3,7 @@ package operations
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin"
@@ -92,13 +93,18 @@ func (p *Pipeline) choose(ctx context.Context, q *Request, what string,
 	return pointer.Chosen(p.Name), nil
 }
 
-// record logs what an operator requested, and keeps it with the models. It is done already, so that an error is only
-// logged.
-func (p *Pipeline) record(ctx context.Context, what string, q *Request) {
-	p.Log.Info("an operator made a request", "request", what, "by", q.By)
+// recordTimeout is how long it may take to keep a request with the models.
+const recordTimeout = 5 * time.Second
+
+// record logs what an operator requested, with attributes, and keeps it with the models. It is done already, so that an
+// error is only logged, and that the request was canceled or took too long does not hide it.
+func (p *Pipeline) record(ctx context.Context, what string, q *Request, attributes ...any) {
+	p.Log.Info("an operator made a request", append([]any{"request", what, "by", q.By}, attributes...)...)
 	if p.Replica.Models == nil {
 		return
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
 	if err := registry.Record(ctx, p.Replica.Models, what, q.By); err != nil {
 		p.Log.Warn("the request of an operator is not recorded with the models", "request", what, "error", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/strictjson"
@@ -50,6 +51,9 @@ type Request struct {
 	By      string   `json:"by,omitempty"`      // who requests it, and from where
 }
 
+// maxBy bounds By, in bytes, because it is logged.
+const maxBy = 500
+
 // Read reads a request that was sent as JSON. An empty one has no fields.
 func Read(data []byte) (q Request, err error) {
 	if len(data) == 0 {
@@ -57,6 +61,9 @@ func Read(data []byte) (q Request, err error) {
 	}
 	if err := strictjson.Unmarshal(data, &q); err != nil {
 		return q, WithCode(CodeBadRequest, fmt.Errorf(`the request is not JSON as {"version":"..."}: %w`, err))
+	}
+	if len(q.By) > maxBy {
+		q.By = strings.ToValidUTF8(q.By[:maxBy], "") + "..."
 	}
 	return q, nil
 }
