@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"regexp"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -148,12 +150,14 @@ const maxListed = 16
 
 // describe sets the columns and the number of outputs of a record.
 func describe(e *cli.Env, rec arrow.Record, values map[string]string) error {
-	label := labelOf(rec.Schema().Fields())
-	decoder, _, err := dataset.Spec{Label: label}.Decoder()
+	label := labelOf(rec)
+	rest := without(rec, label)
+	defer rest.Release()
+	decoder, _, err := dataset.Spec{}.Decoder()
 	if err != nil {
 		return err
 	}
-	m, err := decoder.FromRecord(rec, nil)
+	m, err := decoder.FromRecord(rest, nil)
 	if err != nil {
 		return err
 	}
@@ -183,11 +187,12 @@ func describe(e *cli.Env, rec arrow.Record, values map[string]string) error {
 	return nil
 }
 
-// labelOf is the column with a usual name of labels, else the only column of text; "" if there is none.
-func labelOf(fields []arrow.Field) string {
+// labelOf is the column with a usual name and values of labels, else the only column of text; "" if there is none.
+func labelOf(rec arrow.Record) string {
+	fields := rec.Schema().Fields()
 	for _, name := range labels {
-		for _, f := range fields {
-			if strings.EqualFold(f.Name, name) {
+		for i, f := range fields {
+			if strings.EqualFold(f.Name, name) && hasLabels(rec.Column(i)) {
 				return f.Name
 			}
 		}
@@ -202,6 +207,34 @@ func labelOf(fields []arrow.Field) string {
 		return texts[0]
 	}
 	return ""
+}
+
+// hasLabels reports whether a column can be labels: text, integers or booleans, and numbers of JSON that are integers,
+// but no coordinates, which a column y may have.
+func hasLabels(column arrow.Array) bool {
+	if numbers, ok := column.(*array.Float64); ok {
+		for _, v := range numbers.Float64Values() {
+			if v != math.Trunc(v) { // NaN too
+				return false
+			}
+		}
+		return true
+	}
+	id := column.DataType().ID()
+	return arrow.IsInteger(id) || slices.Contains([]arrow.Type{arrow.STRING, arrow.LARGE_STRING, arrow.DICTIONARY,
+		arrow.BOOL}, id)
+}
+
+// without is a record without the column of a name.
+func without(rec arrow.Record, name string) arrow.Record {
+	var fields []arrow.Field
+	var columns []arrow.Array
+	for i, f := range rec.Schema().Fields() {
+		if name == "" || f.Name != name {
+			fields, columns = append(fields, f), append(columns, rec.Column(i))
+		}
+	}
+	return array.NewRecord(arrow.NewSchema(fields, nil), columns, rec.NumRows())
 }
 
 // globOf is a pattern for many columns: their common beginning if no other column has it, else all numeric ones.

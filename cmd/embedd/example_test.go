@@ -36,6 +36,9 @@ func TestInitFromRows(t *testing.T) {
 		"in.json":    {`{"a":1,"b":[1,2,3],"y":"c"}`, "b", "y", "json", 2},
 		"in.lines":   {"{\"a\":1,\"t\":4}\n{\"a\":2,\"t\":5}\n", "a, t", "", "ndjson", 1},
 		"in.csv":     {"a,b,label\n1,2,3\n", "a, b", "label", "csv", 1},
+		"in.number":  {`{"a":1,"b":2,"label":3}`, "a, b", "label", "json", 1},
+		"xyz.csv":    {"x,y,z,kind\n1,0.5,3,a\n", "x, y, z", "kind", "", 2},
+		"points.csv": {"x,y\n1,0.5\n", "x, y", "", "", 1},
 	} {
 		path := filepath.Join(dir, name+".yaml")
 		args := []string{"init", "-o", path, "--server", s.URL(), "--subject", name}
