@@ -55,6 +55,29 @@ func TestHeap(t *testing.T) {
 	}
 }
 
+// TestViewsAreFreed: the views of a pipeline that is no longer looked at are freed.
+func TestViewsAreFreed(t *testing.T) {
+	r := start(t, learning)
+	r.look("digits", "summary")
+	r.shows("waiting for labels")
+	made, err := chromedp.Run(r.browser, chromedp.Evaluate[int](`(async () => {
+		const {Charts} = await import('./charts.mjs'), {Scatter} = await import('./scatter.mjs');
+		const choose = {get: () => null, set: () => {}};
+		window.views = [];
+		for (let i = 0; i < 10; i++) views.push(new WeakRef(new Charts()), new WeakRef(new Scatter(choose)));
+		return views.length;
+	})()`, chromedp.EvalAwaitPromise))
+	if err != nil || made != 20 {
+		t.Fatal(made, err)
+	}
+	r.until("the views are freed", func() bool {
+		if err := chromedp.Do(r.browser, command(heapprofiler.CollectGarbage, cdp.Empty{})); err != nil {
+			t.Fatal(err)
+		}
+		return js[int](r, "views.filter((v) => v.deref()).length") == 0
+	})
+}
+
 // heapUsage is the heap of the page.
 var heapUsage chromedp.Action[runtime.GetHeapUsageResult] = func(ctx context.Context, t *chromedp.Target) (
 	runtime.GetHeapUsageResult, error) {

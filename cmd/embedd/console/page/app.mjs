@@ -226,5 +226,7 @@ async function start() {
 
 addEventListener('popstate', route);
 document.addEventListener('visibilitychange', refresh);
+// One listener for the page: one of each view would keep the views of every pipeline that was looked at.
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { parts.points.recolour(); parts.charts.recolour(); });
 setInterval(render, 1000);
 start();

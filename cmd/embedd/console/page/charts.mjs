@@ -28,7 +28,6 @@ class Chart {
         h('span', {class: 'm'}, '│ '), 'another version went live'),
       this.box, this.details);
     new ResizeObserver(() => this.plot?.setSize({width: this.box.clientWidth, height: this.box.clientHeight})).observe(this.box);
-    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { this.plot?.destroy(); this.plot = null; this.draw(); });
   }
 
   show(history, marks) {
@@ -36,6 +35,13 @@ class Chart {
     this.marks = marks;
     this.draw();
     this.tabulate();
+  }
+
+  // recolour draws the chart in the colours of another scheme.
+  recolour() {
+    this.plot?.destroy();
+    this.plot = null;
+    this.draw();
   }
 
   draw() {
@@ -105,6 +111,10 @@ export class Charts {
   show(history, turns) {
     const marks = (turns ?? []).filter((t) => t.was || t.what === 'promote');
     for (const c of this.charts) c.show(history, marks);
+  }
+
+  recolour() {
+    for (const c of this.charts) c.recolour();
   }
 
   fail(text) {

@@ -78,7 +78,10 @@ export class Scatter {
     this.at = 1; // 0: the previous model, 1: the live one
     this.off = new Set();
     new ResizeObserver(() => this.render()).observe(this.canvas);
-    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.show(this.data));
+  }
+
+  recolour() {
+    this.show(this.data);
   }
 
   // show draws new points. If another model is live, they move from the previous one to it.
