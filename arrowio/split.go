@@ -112,7 +112,7 @@ func (s *splitter) split(whole []*rewrite.Part) {
 	}
 	if len(s.out) == 0 {
 		panic(wire.Errorf(wire.TooLarge, "the schema alone does not fit into a part").WithHint(
-			"raise the server's max_payload, or keep fewer columns"))
+			"raise the server's max_payload or the stream's max_msg_size, or keep fewer columns"))
 	}
 }
 
@@ -133,7 +133,7 @@ func (s *splitter) divide(k int, g *rewrite.Bundle, lo, hi int) {
 		sel := ipc.Without(lo, hi, s.r.drop(k))
 		e := wire.Errorf(wire.TooWide, "one row takes %d bytes with its schema and dictionaries, and a part may take %d",
 			g.Size+s.form.SchemaSize(), s.maxBytes+s.form.SchemaSize()).
-			WithHint("raise the server's max_payload, or keep fewer columns").At(sel[0].Lo)
+			WithHint("raise the server's max_payload or the stream's max_msg_size, or keep fewer columns").At(sel[0].Lo)
 		e.Batch = k
 		if s.wide = append(s.wide, e); len(s.wide) == maxWide {
 			panic(s.tooWide())

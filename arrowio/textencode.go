@@ -249,7 +249,7 @@ func splitText(e *Encoder, r Reduced, limit int, meta func(part, parts int) []wi
 		panic(&first)
 	case around > limit:
 		panic(wire.Errorf(wire.TooLarge, "the names of the columns alone take %d bytes, and a part may take %d", around,
-			limit).WithHint("raise the server's max_payload, or keep fewer columns"))
+			limit).WithHint("raise the server's max_payload or the stream's max_msg_size, or keep fewer columns"))
 	case len(cuts) > 1 && total+size > max(2*len(o.body)+maxRepeated, r.Message.decoder.limits.Body):
 		panic(wire.Errorf(wire.TooLarge, "the %d parts of the output take %d bytes, because each repeats the names",
 			len(cuts), total+size).WithHint("send fewer rows a message, or raise the server's max_payload or limits.expanded"))
@@ -268,7 +268,7 @@ func splitText(e *Encoder, r Reduced, limit int, meta func(part, parts int) []wi
 
 func (o *textOutput) tooWide(one *textRow, around, limit int) *Error {
 	e := wire.Errorf(wire.TooWide, "one row takes up to %d bytes, and a part may take %d", around+one.longest, limit).
-		WithHint("raise the server's max_payload, or keep fewer columns").At(one.row)
+		WithHint("raise the server's max_payload or the stream's max_msg_size, or keep fewer columns").At(one.row)
 	e.Batch = one.batch
 	return e
 }

@@ -174,13 +174,13 @@ func TestBadInput(t *testing.T) {
 	d := startDaemon(t, configFile(t, s.ClientURL(), `
 digits:
   input: {stream: FEATURES, subject: features.digits}
-  schema: {features: [pixels], label: label}
+  schema: {features: [pixels], label: label, nulls: reject}
   output: {subject: reduced.digits, dead: dead.digits}
   limits: {message: 800KiB}
   model: {file: `+model+`}
 wide:
   input: {stream: FEATURES, subject: features.wide}
-  schema: {features: [pixels], label: label}
+  schema: {features: [pixels], label: label, nulls: reject}
   output: {subject: reduced.wide, dead: dead.wide}
   model: {file: `+model+`}`))
 

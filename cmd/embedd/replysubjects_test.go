@@ -125,8 +125,12 @@ pipelines:
 		for name, isStored := range map[string]func() bool{
 			"identity key": func() bool { return stored("EMBEDD_STATE", "a.identity")["key"] == identity },
 			"schema":       func() bool { return stored("EMBEDD_STATE", "a.contract")["contract"] != nil },
-			"pointer":      func() bool { return stored("EMBEDD_MODELS", "a")["live"] == before.Version },
-			"lease":        func() bool { return stored("EMBEDD_LEASES", "a")["holder"] != nil },
+			"pointer": func() bool { // its model, or a newer one
+				live := stored("EMBEDD_MODELS", "a")["live"]
+				r := status()
+				return live == before.Version || r.Model != nil && live == r.Model.Version
+			},
+			"lease": func() bool { return stored("EMBEDD_LEASES", "a")["holder"] != nil },
 		} {
 			d.until(what+": the same "+name+" is stored", isStored)
 		}

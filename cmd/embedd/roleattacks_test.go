@@ -282,11 +282,11 @@ func TestReaderReadsItsSubject(t *testing.T) {
 	}
 }
 
-// TestVerbsHaveRoles: each verb that connects to a server has a role.
+// TestVerbsHaveRoles: each verb that connects to a server has a role, except init, which runs before there are roles.
 func TestVerbsHaveRoles(t *testing.T) {
 	everyCommand(newRoot(&cli.Env{}), func(cmd *cobra.Command) {
 		_, name, _ := strings.Cut(cmd.CommandPath(), " ")
-		if cmd.Flags().Lookup("creds") != nil && admin.RoleOf(name) == "" {
+		if cmd.Flags().Lookup("creds") != nil && admin.RoleOf(name) == "" && name != "init" {
 			t.Errorf("embedd %s has no role", name)
 		}
 	})

@@ -38,9 +38,9 @@ const usualSubject = 512
 // maxHeaderBytes is the largest size of headers that a server stores.
 const maxHeaderBytes = 64<<10 - 1
 
-// maxOutputBody is how many bytes the body of an output may take.
+// maxOutputBody is how many bytes the body of an output may take, 1 if the headers leave none.
 func (c *composer) maxOutputBody(in *input) int64 {
-	return c.maxBytes(&c.outputLimit) - c.ownHeaders(in) - headerBytes(in.Header)
+	return max(1, c.maxBytes(&c.outputLimit)-c.ownHeaders(in)-headerBytes(in.Header))
 }
 
 // maxBytes is how many bytes a message may take: the lower of the server's max_payload and the stream's limit.
