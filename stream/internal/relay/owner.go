@@ -80,7 +80,11 @@ func (o *owner) runShare(ctx context.Context) {
 // own pulls the messages of a partition until ctx is done, and waits until they are answered.
 func (o *owner) own(ctx context.Context, q needs.Partition, l *lease.Lease, tenure lease.Tenure) {
 	o.owned.Add(1)
-	defer o.owned.Add(-1)
+	defer func() {
+		if o.owned.Add(-1) == 0 {
+			o.Conditions.Clear(health.Pull) // no pull would
+		}
+	}()
 	o.Log.Debug("this replica owns a partition", "partition", q, "term", tenure.Term)
 	var end bookmark
 	isAnswered := true

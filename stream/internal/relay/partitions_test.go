@@ -18,6 +18,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/natstest"
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/spec"
@@ -73,6 +74,34 @@ func TestInOrderAfterLapse(t *testing.T) {
 	}
 	if ln.isActive() {
 		t.Error("what comes next is answered")
+	}
+}
+
+// TestErrorOfReleasedPartition: the error of a partition that cannot be pulled ends when this replica owns none any
+// more: without a pull nothing else would end it.
+func TestErrorOfReleasedPartition(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	leases, err := lease.Open(t.Context(), s.JS, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := leases.Lease(lease.Options{Key: "q", Claim: lease.Claim{Holder: "a"}, TTL: lease.MaxTTL})
+	if err := l.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	conditions := &health.Conditions{}
+	r := New(&scope.Scope{Pipeline: spec.Pipeline{Name: "p", Stream: "in", Subject: "in.*", Partitions: 2}, JS: s.JS,
+		Conditions: conditions, Log: slog.New(slog.DiscardHandler)}, &Activity{}, 0)
+	o := &owner{partitions: r.partitions, work: t.Context(), inFlight: newInFlight(r.activity, nil)}
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { o.own(ctx, needs.Partition{Number: 1, Of: 2}, l, l.Tenure()) }) // the consumer p is missing
+	natstest.Await(t, "the error is reported", func() bool { return conditions.Reason(health.Pull) != "" })
+	stop()
+	wg.Wait()
+	if reason := conditions.Reason(health.Pull); reason != "" {
+		t.Errorf("after the partition was released: %s", reason)
 	}
 }
 
