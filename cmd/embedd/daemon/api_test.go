@@ -382,6 +382,19 @@ func TestAPI(t *testing.T) {
 		t.Errorf("replay: %d %s", code, text)
 	}
 
+	// A dead letter that someone else published is not replayed to the output, where only the daemon may publish.
+	forged := nats.NewMsg("dead.p")
+	forged.Header = nats.Header{wire.HeaderCode: {"not_arrow"}, wire.HeaderPart: {"1/1"}, wire.HeaderSubject: {"out.x"},
+		wire.HeaderSource: {"in:1"}}
+	s.server.Publish(forged)
+	js := s.server.JS
+	last := sure(sure(js.Stream(t.Context(), "dead")).GetLastMsgForSubject(t.Context(), "dead.p"))
+	body = fmt.Sprintf(`{"numbers":[%d]}`, last.Sequence)
+	if code, text := s.do("POST", p+"/dead-letters/replay", body, &replayed); code != 200 ||
+		!strings.Contains(replayed.Replayed[0].Error, `"out.x" is no input`) {
+		t.Errorf("a forged dead letter: %d %s", code, text)
+	}
+
 	// Messages are transformed, within the limits.
 	rows := string(message(s.rand, 3))
 	code, text := s.do("POST", p+"/transform", rows, nil)

@@ -8,7 +8,11 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/wildcard"
 	"github.com/embedd/embedd/stream/dlq"
+	"github.com/embedd/embedd/stream/internal/needs"
 )
 
 // The bounds of dead letters: those that are listed, those that are replayed at once, and how many of the newest
@@ -61,6 +65,12 @@ func replay(p *Pipeline, ctx context.Context, q *Request) (any, error) {
 			out = append(out, dlq.ReplayedLetter{Number: number, Kept: true, Error: err.Error()})
 			break // it would fail for the others too
 		}
+		if err := mayReplay(p, l.Stream, l.Header.Get(wire.HeaderSubject)); err != nil {
+			one, _ := dlq.Replays{DryRun: true}.Do(ctx, p.JS, l) // describes it
+			one.DryRun, one.Error = false, err.Error()
+			out = append(out, one)
+			continue
+		}
 		one, err := dlq.Replays{}.Do(ctx, p.JS, l)
 		out = append(out, one)
 		if err != nil {
@@ -69,4 +79,24 @@ func replay(p *Pipeline, ctx context.Context, q *Request) (any, error) {
 	}
 	p.record(ctx, "replay", q, "numbers", q.Numbers)
 	return map[string]any{"replayed": out}, nil
+}
+
+// mayReplay returns an error unless a subject is one of the pipeline's inputs, and the daemon may publish on it and
+// delete the dead letter from its stream. The subject is in the dead letter, whose publisher can name any; the daemon
+// may publish where an operator may not.
+func mayReplay(p *Pipeline, stream, subject string) error {
+	isInput := p.Labels != "" && wildcard.Covers(p.Labels, subject)
+	for _, q := range needs.Partitions(&p.Pipeline) {
+		isInput = isInput || wildcard.Covers(q.Filter(p.Subject), subject)
+	}
+	if !isInput {
+		return fmt.Errorf("subject %q is no input of pipeline %s; `embedd dlq replay` publishes there, with the permissions "+
+			"of its user", subject, p.Name)
+	}
+	for _, one := range []string{subject, natsx.APIPrefix(p.JS) + "STREAM.MSG.DELETE." + stream} {
+		if need := (natsx.Permission{Action: natsx.Publish, Subject: one}); p.Permissions.IsDenied(need) {
+			return need.DeniedError()
+		}
+	}
+	return nil
 }
