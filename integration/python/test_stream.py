@@ -105,7 +105,7 @@ def plane(tmp_path, run):
 PIPELINE = """
 wide:
   input: {{stream: FEATURES, subject: features.wide}}
-  schema: {{features: [x], label: ""}}
+  schema: {{features: [x], label: "", nulls: reject}}
   output: {{subject: reduced.wide, dead: dead.wide}}
   model: {{file: {model}}}
 """
