@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -45,8 +46,10 @@ func (t *Task) LoadSums(ctx context.Context, s *moments.Set) (err error) {
 func (t *Task) loadStatistics(ctx context.Context, p *Rows) {
 	// Without centring, the mean counts too, and it is not in the space that the centred rows span. A method that does
 	// not read the rows needs a basis of them only if they are much fewer than features: making it costs more time and
-	// memory than matrices of not many more features than rows.
-	wide := p.N < p.M && (t.Method.Samples || 5*p.N < 3*p.M)
+	// memory than matrices of not many more features than rows. Without a ridge, a denominator may be definite only in
+	// that space.
+	ridge, err := strconv.ParseFloat(t.Params["ridge"], 64)
+	wide := p.N < p.M && (t.Method.Samples || 5*p.N < 3*p.M || err == nil && ridge == 0)
 	if wide && t.Params["origin"] != "none" {
 		t.loadWide(ctx, p)
 		return
