@@ -2,6 +2,7 @@ package arrowio
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -217,5 +218,24 @@ func TestDroppedRowsOfText(t *testing.T) {
 				t.Errorf("%s without the rows %v: %s", format, c.drop, out)
 			}
 		}
+	}
+}
+
+// TestVaryingListsOfText: a column of lists whose lengths vary is no feature if only "*" selects it, in each message
+// with these fields.
+func TestVaryingListsOfText(t *testing.T) {
+	d, err := NewDecoder(Spec{Format: wire.FormatJSON, Features: []string{"*"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		m, err := d.Decode([]byte(`[{"a":1,"z":[1]},{"a":2,"z":[1,2]}]`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.Contract().Elements(); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("the features are %v", got)
+		}
+		m.Release()
 	}
 }

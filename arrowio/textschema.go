@@ -81,8 +81,8 @@ const (
 // layoutOf returns the layout of a message with rows that can be read, or without rows.
 func layoutOf(d *Decoder, t *rowtext.Table, c *Contract, left []string) *textLayout {
 	r, isClassified := &d.texts, t.Shape != rowtext.CSV
-	known := r.layouts.Load()
-	for i := 0; known != nil && i < len(*known); i++ {
+	known, isByFields := r.layouts.Load(), len(left) == 0 // otherwise the rows decide too
+	for i := 0; known != nil && isByFields && i < len(*known); i++ {
 		l := (*known)[i]
 		if !l.hasNames(t, c) {
 			continue
@@ -101,7 +101,7 @@ func layoutOf(d *Decoder, t *rowtext.Table, c *Contract, left []string) *textLay
 		panic(err)
 	}
 	l.plan, _ = d.planOf(f, c, left)
-	if len(left) == 0 && len(t.Rows) > 0 && l.nameBytes() <= maxLayoutNames { // otherwise more decides
+	if isByFields && len(t.Rows) > 0 && l.nameBytes() <= maxLayoutNames {
 		next := []*textLayout{l}
 		if known != nil {
 			next = append(next, (*known)[:min(len(*known), maxLayouts-1)]...)
