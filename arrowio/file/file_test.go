@@ -706,3 +706,18 @@ func TestIntegerLabelsOfMessages(t *testing.T) {
 		}
 	}
 }
+
+// TestHugeJSON: a file of JSON that is too large to read whole is refused before it is read.
+func TestHugeJSON(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "huge.json")
+	if err := os.WriteFile(path, []byte("[{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, 8<<30); err != nil { // sparse
+		t.Fatal(err)
+	}
+	_, err := Open(path)
+	if err == nil || !strings.Contains(err.Error(), "JSON is read whole, and the limit is 2147483647 bytes") {
+		t.Errorf("a file of 8 GiB: %v", err)
+	}
+}

@@ -20,13 +20,25 @@ type jsonRows struct {
 	rows  int64
 }
 
+// maxJSON is the most bytes of a file of JSON: positions in it are 32 bits.
+const maxJSON = 1<<31 - 1
+
 // openJSON reads an array of objects, or an object a line.
 func openJSON(file *os.File, path string, f formatName, label string) (*jsonRows, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, withoutPath(err))
+	}
+	if info.Size() > maxJSON {
+		return nil, fmt.Errorf("%s: JSON is read whole, and the limit is %d bytes; split it, or write Parquet, Arrow or CSV, "+
+			"which are read in batches", path, maxJSON)
+	}
 	text, err := io.ReadAll(file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, withoutPath(err))
 	}
 	spec := arrowio.Spec{Format: wire.FormatJSON, Limits: Limits(), Label: label}
+	spec.Limits.Message = maxJSON
 	if f == linesFormat {
 		spec.Format = wire.FormatNDJSON
 	}
