@@ -30,8 +30,8 @@ func openJSON(file *os.File, path string, f formatName, label string) (*jsonRows
 		return nil, fmt.Errorf("%s: %w", path, withoutPath(err))
 	}
 	if info.Size() > maxJSON {
-		return nil, fmt.Errorf("%s: JSON is read whole, and the limit is %d bytes; split it, or write Parquet, Arrow or CSV, "+
-			"which are read in batches", path, maxJSON)
+		return nil, fmt.Errorf("%s: JSON is read whole, and the limit is %d bytes; split it, or write Parquet, Arrow or "+
+			"CSV, which are read in batches", path, maxJSON)
 	}
 	text, err := io.ReadAll(file)
 	if err != nil {

@@ -132,6 +132,9 @@ func answerLearning(ctx context.Context, e *cli.Env, configuration *client.File,
 func keepModel(c *plugin.Config, path string) error {
 	m, err := files.ReadModel(path)
 	switch {
+	case err == nil && !c.Spec.Accepts(m.Features()):
+		return cli.Usagef("transform: -o %s: its model has features other than schema.features of the pipeline: name "+
+			"another file, or move this one away", path)
 	case err == nil:
 		epoch := max(1, int(m.Note().Epoch))
 		c.Resume = &plugin.Live{Model: m, Version: m.Digest()[:16], Epoch: epoch}

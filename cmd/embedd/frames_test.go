@@ -250,6 +250,11 @@ func TestFramesLearn(t *testing.T) {
 		t.Errorf("%s answered, and %s is stored", live, stored)
 	}
 	end()
+	other := writeFile(t, dir, "other.yaml", strings.Replace(string(sure(os.ReadFile(path))), "[x, y]", "[x]", 1))
+	if code, _, errs := call(t.Context(), "transform", "--frames", "uint32be", "-c", other, "--pipeline", "p", "-o",
+		model); code != 2 || !strings.Contains(errs, "features other than schema.features") {
+		t.Errorf("a model of other features: exit %d, %s", code, errs)
+	}
 	if code, _, errs := call(t.Context(), "transform", "--frames", "uint32be", "-c", path, "--pipeline", "q"); code != 2 ||
 		!strings.Contains(errs, `has no pipeline "q"`) {
 		t.Errorf("an unknown pipeline: exit %d, %s", code, errs)
