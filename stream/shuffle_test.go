@@ -67,7 +67,7 @@ func shuffle(s *natstest.Server, seed uint64) map[string]map[string]int {
 		names = append(names, slices.Repeat([]string{one.name}, 1+random.IntN(2))...)
 	}
 	random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	names = append(names, good(30)...)
+	names = append(names, good(60)...) // labels come in runs, so that the first model waits for three times the rows
 
 	running := make([]*replica, 2)
 	restart := func(i int) {

@@ -32,7 +32,7 @@ func TestIntakeHint(t *testing.T) {
 		{"rare classes from the first moment", intake{rows: 9}, spec.Status{Needed: 8, Rows: 8, Classes: 4, RareClassRows: 1},
 			"1 of 8 labelled rows have labels that occur only a few times"},
 		{"classes appear from the first moment", intake{rows: 9}, spec.Status{Needed: 8, Rows: 8, Classes: 4},
-			"classes are still appearing (4 now): the first model waits for up to 32 rows"},
+			"classes are still appearing (4 now), or labels come in runs: the first model waits for up to 32 rows"},
 		{"too few rows", intake{rows: 9}, spec.Status{Needed: 8, Rows: 7, Classes: 4, RareClassRows: 2}, ""},
 		{"another note", intake{rows: 9}, spec.Status{Needed: 8, Rows: 8, Classes: 4, Note: "x"}, ""},
 		{"rare classes", intake{rows: 9}, spec.Status{Needed: 8, Rows: 9, Classes: 4, RareClassRows: 2},

@@ -156,8 +156,8 @@ func (in *intake) hint(s spec.Status, label string) string {
 		return fmt.Sprintf("%d of %d labelled rows have labels that occur only a few times, and are not fitted until "+
 			"more arrive: send more rows of each class, or check that column %q holds classes", s.RareClassRows, s.Rows, label)
 	case s.Rows >= s.Needed && s.Note == "":
-		return fmt.Sprintf("classes are still appearing (%d now): the first model waits for up to %d rows, since the "+
-			"number of outputs never changes after it", s.Classes, 4*s.Needed)
+		return fmt.Sprintf("classes are still appearing (%d now), or labels come in runs: the first model waits for up to "+
+			"%d rows, since each class that comes later costs a change of models", s.Classes, 4*s.Needed)
 	case in.faulty > in.rows/2:
 		return fmt.Sprintf("%d of %d rows have a missing or infinite feature, most often %s", in.faulty, in.rows, in.worst())
 	}
