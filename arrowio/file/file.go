@@ -557,7 +557,7 @@ func looksLike(file *os.File, path string, want formatName) error {
 	return nil
 }
 
-// isText reports whether a format is text, of which the first bytes tell little.
+// isText reports whether a format is text. The first bytes of a file do not distinguish these formats reliably.
 func (f formatName) isText() bool { return f == csvFormat || f == jsonFormat || f == linesFormat }
 
 // headOf returns the first bytes of a file, nil if it is not a regular one.

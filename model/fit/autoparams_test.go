@@ -10,7 +10,8 @@ import (
 	"github.com/embedd/embedd/model/internal/fixture"
 )
 
-// TestAutoParameters: what auto stands for in each method, computed again from the rows by what its documentation says.
+// TestAutoParameters: the value that each method uses for auto is the one that its documentation defines, computed here
+// from the rows.
 func TestAutoParameters(t *testing.T) {
 	d := fixture.Synthetic(4, 45, 4, 3)
 	m := standardised(d)

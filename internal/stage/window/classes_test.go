@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// classesOfSizes has that many rows of each class.
+// classesOfSizes returns classes of which number i has sizes[i] rows.
 func classesOfSizes(sizes ...int) *classes {
 	t := &classes{index: map[string]int{}}
 	seq := uint64(0)
