@@ -1,10 +1,12 @@
 package stream_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -238,6 +240,59 @@ func TestResetRefused(t *testing.T) {
 		file); err != nil || shown.Elements != 4 || shown.Generation != 0 {
 		t.Errorf("the schema of a model file is %+v: %v", shown, err)
 	}
+}
+
+// TestSchemaOverwritten: a schema that is overwritten or deleted as soon as it is stored, before any process has read
+// it, is stored again.
+func TestSchemaOverwritten(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	for name, attack := range map[string]func(nc *nats.Conn, key string) error{
+		"foreign": func(nc *nats.Conn, key string) error { return nc.Publish(key, []byte("1")) },
+		"deleted": func(nc *nats.Conn, key string) error {
+			return nc.PublishMsg(&nats.Msg{Subject: key, Header: nats.Header{"KV-Operation": {"DEL"}}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := s.For(t)
+			p := contractPipeline(name)
+			makeStreams(s, p)
+			nc, key := s.Connect(), "$KV.EMBEDD_STATE."+name+".contract"
+			var writes atomic.Int32
+			if _, err := nc.Subscribe(key, func(*nats.Msg) {
+				if writes.Add(1) > 1 {
+					return
+				}
+				if err := attack(nc, key); err != nil {
+					t.Error(err)
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+			s.AwaitSubscriber(key)
+			startReplica(t, s.Connect(), p)
+			publishShapes(s, p, good(30)...)
+			var fixed schemaOf
+			natstest.Await(t, "the schema is stored again", func() bool {
+				bucket, err := s.JS.Stream(t.Context(), "KV_EMBEDD_STATE")
+				if err != nil || writes.Load() < 3 { // by the trainer, the attacker and the trainer
+					return false
+				}
+				last, err := bucket.GetLastMsgForSubject(t.Context(), key)
+				fixed = schemaOf{}
+				return err == nil && json.Unmarshal(last.Data, &fixed) == nil && fixed.Contract != nil
+			})
+			if fixed.Generation != 1 {
+				t.Errorf("the schema is of generation %d", fixed.Generation)
+			}
+		})
+	}
+}
+
+// schemaOf is what is stored of a schema, as far as the tests read it.
+type schemaOf struct {
+	Generation uint64
+	Contract   json.RawMessage
 }
 
 // TestUnreadableSchema: with a record of a newer version the engine does not start, and says what to do; a reset

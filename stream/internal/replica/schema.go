@@ -194,7 +194,7 @@ func (s *Schema) follow(ctx context.Context) {
 	}
 	watch := s.State.Watch(statestore.ContractKey(s.Name))
 	defer watch.Stop()
-	newest := s.record // that was stored
+	newest := s.record // that was read
 	for attempt := 0; ctx.Err() == nil; {
 		record, revision, err := s.store.Read(ctx)
 		switch {
@@ -203,8 +203,8 @@ func (s *Schema) follow(ctx context.Context) {
 			natsx.Backoff(ctx, attempt)
 			attempt++
 			continue
-		case !record.IsStored && newest.IsStored:
-			s.restore(ctx, newest, revision)
+		case !record.IsStored && s.known(newest).IsStored:
+			s.restore(ctx, s.known(newest), revision)
 			continue
 		case record.Generation != s.record.Generation:
 			s.Log.Warn("the schema was reset: the pipeline is opened again", "generation", record.Generation)
@@ -219,6 +219,15 @@ func (s *Schema) follow(ctx context.Context) {
 		attempt = 0
 		watch.Wait(ctx, revision)
 	}
+}
+
+// known is the newest schema that was read, or the one that this process stored as the trainer: its key can be
+// overwritten before it is read.
+func (s *Schema) known(read schema.Record) schema.Record {
+	if fixed := s.Running.Contract(); !read.IsStored && fixed != nil && s.isTrainer() {
+		read.Contract, read.IsStored = fixed, true
+	}
+	return read
 }
 
 // restore stores the schema again when its key was deleted or overwritten. Another replica may be faster.
