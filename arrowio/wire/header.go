@@ -28,6 +28,7 @@ const (
 	HeaderKind      = "Embedd-Kind"
 	HeaderRows      = "Embedd-Rows"
 	HeaderSubject   = "Embedd-Subject"
+	HeaderPipeline  = "Embedd-Pipeline" // on dead letter: the pipeline; several may share a subject of dead letters
 	HeaderLetter    = "Embedd-Letter"
 	HeaderTruncated = "Embedd-Truncated"
 )

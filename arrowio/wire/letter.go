@@ -21,6 +21,7 @@ type Letter struct {
 	Attempts uint64 // how often embedd tried to process the input, including the last time
 	Origin   Origin
 	Subject  string // of the input
+	Pipeline string
 	Kind     Kind
 	Rows     string // positions of the rejected rows in the message; only with KindRows
 }
@@ -31,7 +32,8 @@ func (l Letter) Pairs() []Pair {
 	out := []Pair{{HeaderError, l.Error}, {HeaderCode, string(l.Code)},
 		{HeaderAttempts, strconv.FormatUint(l.Attempts, 10)}}
 	out = append(out, l.Origin.Pairs(0, 1)...)
-	out = append(out, Pair{HeaderSubject, l.Subject}, Pair{HeaderKind, string(l.Kind)})
+	out = append(out, Pair{HeaderSubject, l.Subject}, Pair{HeaderPipeline, l.Pipeline},
+		Pair{HeaderKind, string(l.Kind)})
 	if l.Kind == KindRows {
 		out = append(out, Pair{HeaderRows, l.Rows})
 	}

@@ -61,7 +61,8 @@ func letterFlagsOf(f *cli.Flags, many bool) *letterFlags {
 // of returns the selection of the flags, for one pipeline unless its name is empty. The subject is that of --subject,
 // else that of the configuration, else the default.
 func (l *letterFlags) of(pipeline string, bodies bool) (dlq.DeadLetters, error) {
-	d := dlq.DeadLetters{Subject: *l.subject, Codes: *l.codes, Since: l.since, Until: l.until, Bodies: bodies}
+	d := dlq.DeadLetters{Subject: *l.subject, Pipeline: pipeline, Codes: *l.codes, Since: l.since, Until: l.until,
+		Bodies: bodies}
 	if d.Subject != "" {
 		return d, nil
 	}

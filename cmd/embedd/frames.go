@@ -71,10 +71,10 @@ func (t *frames) answer(ctx context.Context, e *cli.Env, logPath string) error {
 	}
 }
 
-// watched returns a function that opens the model of a file again if the file has changed. A model that cannot be
-// opened is logged, once for each change, and changes nothing.
-func watched(path string, open func(*model.Model) error) func(*slog.Logger) {
-	last, _ := os.Stat(path) // the model was just read
+// watched returns a function that opens the model of a file again if the file has changed since last, which was taken
+// before the model was read, so that no change between the two is missed. A model that cannot be opened is logged, once
+// for each change, and changes nothing.
+func watched(path string, last os.FileInfo, open func(*model.Model) error) func(*slog.Logger) {
 	return func(log *slog.Logger) {
 		now, err := os.Stat(path)
 		if err != nil || last != nil && os.SameFile(now, last) && now.ModTime().Equal(last.ModTime()) &&

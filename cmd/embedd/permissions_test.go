@@ -245,6 +245,11 @@ pipelines:
 						}
 					}
 					as("reader", 0, "tail", "--subject", "reduced.a", "--all", "--limit", "1")
+					// The daemon lists dead letters, and says why it may not replay them.
+					if code, body := d.get("/api/v1/pipelines/a/dead-letters"); code != 200 || !strings.Contains(body,
+						`"why_not":"the daemon has no permission to publish on \"features.a\"`) {
+						t.Errorf("dead letters: %d %s", code, body)
+					}
 				}
 				if begin == 1 {
 					as("operator", 0, "dlq", "replay", "a")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -73,6 +74,7 @@ func transformCommand(e *cli.Env) *cobra.Command {
 			return answerLearning(ctx, e, configuration, *pipeline, *path, *log)
 		}
 		output := arrowio.Output{Column: *column, Columns: *single, Keep: *keep}
+		before, _ := os.Stat(*modelPath) // an error is that of the read
 		m, err := files.ReadModel(*modelPath)
 		if err != nil {
 			return err
@@ -86,7 +88,8 @@ func transformCommand(e *cli.Env) *cobra.Command {
 			defer t.stage.Close()
 			f := &frames{transformer: t}
 			if *watch {
-				f.refresh = watched(*modelPath, func(m *model.Model) error { return t.open(m, nulls, output, limits) })
+				f.refresh = watched(*modelPath, before,
+					func(m *model.Model) error { return t.open(m, nulls, output, limits) })
 			}
 			return f.answer(ctx, e, *log)
 		}

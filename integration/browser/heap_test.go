@@ -15,15 +15,35 @@ import (
 
 var heapFor = flag.Duration("heap", 0, "measure the heap of an open page for this long, such as 30m")
 
-// TestHeap follows the heap of an open page while events come: with -heap alone. It must be flat.
+// fullHistory has the page receive a history of two hours from the start: a daemon needs two hours to fill it, and the
+// page grows with it until then. The missing steps are copies of the oldest one.
+const fullHistory = `{
+	const request = fetch;
+	window.fetch = async (url, init) => {
+		const answer = await request(url, init);
+		if (!answer.ok || !String(url).endsWith('/history')) return answer;
+		const full = await answer.json(), missing = 720 - full.time.length;
+		const fill = (column, oldest) => [...Array(missing).keys()].map(oldest).concat(column);
+		full.time = fill(full.time, (i) => full.time[0] - 10 * (missing - i));
+		for (const name in full.series) full.series[name] = fill(full.series[name], () => full.series[name][0]);
+		return new Response(JSON.stringify(full));
+	};
+}`
+
+// TestHeap follows the heap of an open page while events come: with -heap alone. It must be flat once all that the page
+// shows is full.
 func TestHeap(t *testing.T) {
 	if *heapFor == 0 {
 		t.Skip("takes as long as -heap says")
 	}
 	r := start(t, learning)
 	r.look("digits", "summary")
+	js[any](r, fullHistory)
 	r.publish("digits", 0, 8000, false) // as many as are shown from the start
 	r.until("a first model", func() bool { return r.live() != "" })
+	for range 100 { // likewise
+		r.send("features.digits", "bad")
+	}
 	const turns = 30
 	views := []string{"Summary", "Points", "Charts", "Models", "Dead letters"}
 	var sizes []float64

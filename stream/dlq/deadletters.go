@@ -38,6 +38,7 @@ type DeadLetter struct {
 // DeadLetters selects dead letters.
 type DeadLetters struct {
 	Subject      string    // to which they were published; wildcards as in NATS
+	Pipeline     string    // of this one, or of an earlier embedd, which did not name it; "": of any
 	Codes        []string  // with one of these codes; none: any
 	Since, Until time.Time // stored between these times; zero: no bound
 	Bodies       bool      // read the bodies too
@@ -202,6 +203,9 @@ func (d DeadLetters) read(ctx context.Context, js jetstream.JetStream, s jetstre
 			part, parts, ok := wire.ParsePart(msg.Headers().Get(wire.HeaderPart))
 			if !ok || msg.Headers().Get(wire.HeaderCode) == "" {
 				return // not a dead letter
+			}
+			if of := msg.Headers().Get(wire.HeaderPipeline); d.Pipeline != "" && of != "" && of != d.Pipeline {
+				return
 			}
 			l := &DeadLetter{Stream: stream.Config.Name, Number: meta.Sequence.Stream, Subject: msg.Subject(),
 				Time: meta.Timestamp, Header: msg.Headers(), Bytes: len(msg.Data()), Parts: 1, Of: parts,

@@ -37,9 +37,10 @@ type Pointer struct {
 	Candidate string `json:"candidate,omitempty"` // claimed and being written; no version yet
 	Pin       string `json:"pin,omitempty"`       // the live one, while nothing may replace it
 
-	Versions []Version `json:"versions"`          // oldest first
-	Refused  []Refusal `json:"refused,omitempty"` // the newest, oldest first
-	Turns    []Turn    `json:"turns,omitempty"`   // changes of Live and Pin, the newest, oldest first
+	Versions []Version     `json:"versions"`                // oldest first
+	Refused  []Refusal     `json:"refused,omitempty"`       // the newest, oldest first
+	Turns    []Turn        `json:"turns,omitempty"`         // changes of Live and Pin, and requests, oldest first
+	Dropped  *DroppedTurns `json:"dropped_turns,omitempty"` // nil: none
 
 	// ConfirmedAt is when the live model was last confirmed: fitted, or evaluated on labelled rows and kept.
 	ConfirmedAt time.Time `json:"good,omitzero"`

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/embedd/embedd/model"
@@ -29,8 +30,15 @@ type Turn struct {
 	By   string `json:"by,omitempty"`   // who requested it, and from where; "" for the trainer and for a reset
 }
 
-// maxTurns is how many turns a pointer keeps.
+// maxTurns is how many turns a pointer keeps: at least half as many of the trainer and as many of requests, so that
+// neither hides the other.
 const maxTurns = 50
+
+// DroppedTurns are the turns that a pointer does not keep any more.
+type DroppedTurns struct {
+	Until time.Time      `json:"until"` // of the newest of them
+	Count map[string]int `json:"count"` // by What
+}
 
 // turn records a change that was made to the pointer.
 func (p *Pointer) turn(at time.Time, what, was, by string) {
@@ -38,7 +46,24 @@ func (p *Pointer) turn(at time.Time, what, was, by string) {
 		was = ""
 	}
 	p.Turns = append(p.Turns, Turn{at.UTC(), what, p.Live, was, short(by)})
-	p.Turns = p.Turns[max(0, len(p.Turns)-maxTurns):]
+	if len(p.Turns) <= maxTurns {
+		return
+	}
+	requests := 0
+	for _, t := range p.Turns {
+		if t.By != "" {
+			requests++
+		}
+	}
+	i := slices.IndexFunc(p.Turns, func(t Turn) bool { return (t.By != "") == (requests > maxTurns/2) })
+	if p.Dropped == nil {
+		p.Dropped = &DroppedTurns{Count: map[string]int{}}
+	}
+	if at := p.Turns[i].Time; at.After(p.Dropped.Until) {
+		p.Dropped.Until = at
+	}
+	p.Dropped.Count[p.Turns[i].What]++
+	p.Turns = slices.Delete(p.Turns, i, i+1)
 }
 
 // expects fails if the request was made for another live version.

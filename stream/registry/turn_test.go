@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // TestRequestsForAnotherLiveVersion: a request for a version that is not live any more changes nothing, and its error
@@ -56,5 +57,38 @@ func TestRequestsForAnotherLiveVersion(t *testing.T) {
 		if turn.What != "rollback" || turn.By != "an operator" || turn.Was == "" || turn.Was != p.Turns[i+1].Live {
 			t.Errorf("change %d: %+v", i, turn)
 		}
+	}
+}
+
+// TestDroppedTurns: neither many requests nor many promotions hide the others, and what is not kept is counted.
+func TestDroppedTurns(t *testing.T) {
+	p := &Pointer{}
+	at := time.Unix(0, 0)
+	add := func(n int, what, by string) {
+		for range n {
+			at = at.Add(time.Second)
+			p.turn(at, what, "", by)
+		}
+	}
+	kept := func(what string) (n int) {
+		for i, turn := range p.Turns {
+			if turn.What == what {
+				n++
+			}
+			if i > 0 && turn.Time.Before(p.Turns[i-1].Time) {
+				t.Errorf("turn %d is older than the one before", i)
+			}
+		}
+		return n
+	}
+	add(30, "promote", "")
+	add(1000, "replay", "an attacker")
+	if kept("promote") != 25 || kept("replay") != 25 || p.Dropped.Count["promote"] != 5 ||
+		p.Dropped.Count["replay"] != 975 || !p.Dropped.Until.Equal(at.Add(-25*time.Second)) {
+		t.Errorf("%d and %d turns are kept, %+v dropped", kept("promote"), kept("replay"), p.Dropped)
+	}
+	add(1000, "promote", "")
+	if kept("promote") != 25 || kept("replay") != 25 {
+		t.Errorf("%d and %d turns are kept", kept("promote"), kept("replay"))
 	}
 }

@@ -54,14 +54,15 @@ var routes = []route{
 			"model. With `Accept: application/vnd.apache.arrow.stream` an Arrow stream"},
 	{Method: "GET", Path: "pipelines/{pipeline}/models", do: ask("model ls"),
 		About: "the versions and the rejected candidates, as `embedd model ls --format json`, and the changes of the live " +
-			"version: `{\"models\":[...],\"turns\":[...]}`"},
+			"version: `{\"models\":[...],\"turns\":[...],\"dropped_turns\":{...}}`"},
 	{Method: "GET", Path: "pipelines/{pipeline}/models/{version}", do: ask("model show"),
 		About: "a model, as `embedd model show --format json`; `live` is the live version"},
 	{Method: "GET", Path: "pipelines/{pipeline}/models/{version}/conversion", do: ask("model conversion"),
 		About: "the map from the outputs of the epoch before"},
 	{Method: "GET", Path: "pipelines/{pipeline}/dead-letters", do: ask("dlq ls"),
 		About: "the newest hundred dead letters among the newest thousand messages of their stream, as `embedd dlq " +
-			"ls --format json`, without their bodies: `{\"dead_letters\":[...]}`"},
+			"ls --format json`, without their bodies; `why_not` says why the daemon would not replay one: " +
+			"`{\"dead_letters\":[...]}`"},
 	{Method: "POST", Path: "pipelines/{pipeline}/retrain", Request: `{"live"}`, operates: true, do: ask("retrain"),
 		About: "has the trainer fit a candidate; the status"},
 	{Method: "POST", Path: "pipelines/{pipeline}/resume", operates: true,

@@ -382,13 +382,27 @@ func TestAPI(t *testing.T) {
 		t.Errorf("replay: %d %s", code, text)
 	}
 
+	// One of another pipeline with the same subject of dead letters is neither listed nor replayed.
+	others := nats.NewMsg("dead.p")
+	others.Header = nats.Header{wire.HeaderCode: {"not_arrow"}, wire.HeaderPart: {"1/1"}, wire.HeaderSubject: {"in.x"},
+		wire.HeaderSource: {"in:1"}, wire.HeaderPipeline: {"q"}}
+	s.server.Publish(others)
+	js := s.server.JS
+	last := sure(sure(js.Stream(t.Context(), "dead")).GetLastMsgForSubject(t.Context(), "dead.p"))
+	_, listed := s.do("GET", p+"/dead-letters", "", nil)
+	body = fmt.Sprintf(`{"numbers":[%d]}`, last.Sequence)
+	if code, text := s.do("POST", p+"/dead-letters/replay", body, &replayed); code != 200 ||
+		strings.Contains(listed, fmt.Sprintf(`"number":%d,`, last.Sequence)) ||
+		!strings.Contains(text, "no such dead letter") {
+		t.Errorf("a dead letter of another pipeline: %s, %d %s", listed, code, text)
+	}
+
 	// A dead letter that someone else published is not replayed to the output, where only the daemon may publish.
 	forged := nats.NewMsg("dead.p")
 	forged.Header = nats.Header{wire.HeaderCode: {"not_arrow"}, wire.HeaderPart: {"1/1"}, wire.HeaderSubject: {"out.x"},
 		wire.HeaderSource: {"in:1"}}
 	s.server.Publish(forged)
-	js := s.server.JS
-	last := sure(sure(js.Stream(t.Context(), "dead")).GetLastMsgForSubject(t.Context(), "dead.p"))
+	last = sure(sure(js.Stream(t.Context(), "dead")).GetLastMsgForSubject(t.Context(), "dead.p"))
 	body = fmt.Sprintf(`{"numbers":[%d]}`, last.Sequence)
 	if code, text := s.do("POST", p+"/dead-letters/replay", body, &replayed); code != 200 ||
 		!strings.Contains(replayed.Replayed[0].Error, `"out.x" is no input`) {

@@ -22,11 +22,18 @@ const (
 	lettersWithin = 1000
 )
 
+// listedLetter is a dead letter of the list, and why the daemon would not replay it.
+type listedLetter struct {
+	dlq.ListedLetter
+	WhyNot string `json:"why_not,omitempty"`
+}
+
 // listLetters answers with the newest dead letters, the newest first, without their bodies.
 func listLetters(p *Pipeline, ctx context.Context, _ *Request) (any, error) {
-	newest := []dlq.ListedLetter{}
-	err := dlq.DeadLetters{Subject: p.Dead, Within: lettersWithin}.Read(ctx, p.JS, func(l *dlq.DeadLetter) error {
-		newest = append(newest, l.Listed())
+	newest := []listedLetter{}
+	which := dlq.DeadLetters{Subject: p.Dead, Pipeline: p.Name, Within: lettersWithin}
+	err := which.Read(ctx, p.JS, func(l *dlq.DeadLetter) error {
+		newest = append(newest, listedLetter{ListedLetter: l.Listed()})
 		newest = newest[max(0, len(newest)-maxLetters):]
 		return nil
 	})
@@ -34,6 +41,11 @@ func listLetters(p *Pipeline, ctx context.Context, _ *Request) (any, error) {
 		return nil, notStored(err)
 	}
 	slices.Reverse(newest)
+	for i := range newest {
+		if err := mayReplay(p, newest[i].Stream, newest[i].Input); err != nil {
+			newest[i].WhyNot = err.Error()
+		}
+	}
 	return map[string]any{"dead_letters": newest}, nil
 }
 
@@ -50,7 +62,7 @@ func replay(p *Pipeline, ctx context.Context, q *Request) (any, error) {
 	if n := len(q.Numbers); n == 0 || n > maxLetters {
 		return nil, WithCode(CodeBadRequest, fmt.Errorf("the request has %d numbers; want 1 to %d", n, maxLetters))
 	}
-	which := dlq.DeadLetters{Subject: p.Dead, Bodies: true}
+	which := dlq.DeadLetters{Subject: p.Dead, Pipeline: p.Name, Bodies: true}
 	out := []dlq.ReplayedLetter{}
 	for _, number := range q.Numbers {
 		l, err := which.Find(ctx, p.JS, number)
@@ -94,8 +106,9 @@ func mayReplay(p *Pipeline, stream, subject string) error {
 			"of its user", subject, p.Name)
 	}
 	for _, one := range []string{subject, natsx.APIPrefix(p.JS) + "STREAM.MSG.DELETE." + stream} {
-		if need := (natsx.Permission{Action: natsx.Publish, Subject: one}); p.Permissions.IsDenied(need) {
-			return need.DeniedError()
+		if p.Permissions.IsDenied(natsx.Permission{Action: natsx.Publish, Subject: one}) {
+			return fmt.Errorf("the daemon has no permission to publish on %q, which a replay needs: grant it, or use `embedd "+
+				"dlq replay` as a user of role operator", one)
 		}
 	}
 	return nil

@@ -24,7 +24,7 @@ func (p *Pipeline) list(ctx context.Context, _ *Request) (any, error) {
 	if turns == nil {
 		turns = []registry.Turn{}
 	}
-	return map[string]any{"models": pointer.List(p.Name), "turns": turns}, nil
+	return map[string]any{"models": pointer.List(p.Name), "turns": turns, "dropped_turns": pointer.Dropped}, nil
 }
 
 func (p *Pipeline) show(ctx context.Context, q *Request) (any, error) {

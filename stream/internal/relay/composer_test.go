@@ -41,7 +41,7 @@ func FuzzHeaders(f *testing.F) {
 			checkCopied(t, header, p.newOutput(in, 0, []byte("rows"), model).msg.Header, append(model,
 				wire.Pair{Key: wire.HeaderContentType, Value: wire.ContentType}))
 			a := &answer{in: in}
-			l := newDeadLetter(in, wire.AnswerDead, wire.KindMessage, wire.Malformed, errors.New(text))
+			l := p.newDeadLetter(in, wire.AnswerDead, wire.KindMessage, wire.Malformed, errors.New(text))
 			l.body = body
 			p.addDeadLetter(a, l, int64(most))
 			if !l.isPublishable {

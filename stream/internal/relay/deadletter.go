@@ -33,7 +33,7 @@ const (
 
 // deadMessage turns an answer into the dead letter of its whole input: the original bytes and the error.
 func (c *composer) deadMessage(a *answer, cause error) *answer {
-	l := newDeadLetter(a.in, wire.AnswerDead, wire.KindMessage, codeOf(cause), cause)
+	l := c.newDeadLetter(a.in, wire.AnswerDead, wire.KindMessage, codeOf(cause), cause)
 	l.body = a.in.Data
 	a.parts, a.deadLetters = nil, nil
 	c.addDeadLetter(a, l, c.maxBytes(&c.deadLetterLimit))
@@ -45,7 +45,7 @@ func (c *composer) deadMessage(a *answer, cause error) *answer {
 // addRejectedRows adds the dead letter of the rejected rows of a message to its answer.
 func (c *composer) addRejectedRows(a *answer, r *plugin.Result) error {
 	code, cause := RejectedRows(r)
-	l := newDeadLetter(a.in, wire.AnswerRows, wire.KindRows, code, cause)
+	l := c.newDeadLetter(a.in, wire.AnswerRows, wire.KindRows, code, cause)
 	l.Rows = rejectedRows(r)
 	var err error
 	if l.body, err = c.Running.EncodeRejected(r, l.Pairs()...); err != nil {
@@ -73,9 +73,9 @@ func RejectedRows(r *plugin.Result) (wire.Code, error) {
 
 // newDeadLetter returns a dead letter without its body. Attempts counts failures of processing: deliveries of a message
 // that waited or was postponed do not count.
-func newDeadLetter(in *input, kind wire.Answer, what wire.Kind, code wire.Code, cause error) *deadLetter {
+func (c *composer) newDeadLetter(in *input, kind wire.Answer, what wire.Kind, code wire.Code, cause error) *deadLetter {
 	return &deadLetter{in: in, kind: kind, Letter: wire.Letter{Error: HeaderText(cause), Code: code,
-		Attempts: max(in.attempts, 1), Origin: in.Origin, Subject: in.Subject, Kind: what}}
+		Attempts: max(in.attempts, 1), Origin: in.Origin, Subject: in.Subject, Pipeline: c.Name, Kind: what}}
 }
 
 // rejectedRows lists the indices of rejected rows in the message, counted through all batches.

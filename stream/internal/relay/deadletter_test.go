@@ -32,7 +32,7 @@ func FuzzEnclose(f *testing.F) {
 				spec.DefaultAckPending, nil), identities: newIdentities()}
 			in := &input{Message: scope.Message{Subject: "in.x", Header: header, Data: body,
 				Origin: wire.Origin{Stream: stream, Created: time.Unix(1, 2), Seq: 7}}}
-			l := newDeadLetter(in, wire.AnswerDead, wire.KindMessage, wire.NotArrow, wire.NotArrow)
+			l := p.newDeadLetter(in, wire.AnswerDead, wire.KindMessage, wire.NotArrow, wire.NotArrow)
 			l.body = body
 			a := &answer{in: in}
 			p.addDeadLetter(a, l, int64(most))

@@ -33,8 +33,10 @@ export class Models {
     const lives = (m) => data.turns.flatMap((t, i) => {
       if (t.live !== m.version || !t.was && t.what !== 'promote') return [];
       const next = data.turns.slice(i + 1).find((n) => n.was === m.version);
-      return [`${time(t.time)} – ${next ? time(next.time) : 'now'}`];
+      return [`${time(t.time)} – ${next ? time(next.time) : m.state === 'live' ? 'now' : 'not kept'}`];
     }).join(', ') || '-';
+    const dropped = data.dropped_turns ? ` Not kept any more, up to ${time(data.dropped_turns.until)}: ` +
+      `${Object.entries(data.dropped_turns.count).map(([what, n]) => `${count(n)} ${what}`).join(', ')}.` : '';
     const pair = compared.map((v) => versions.find((m) => m.version === v)).filter(Boolean);
     put(this.root, this.body);
     put(this.body,
@@ -49,7 +51,7 @@ export class Models {
         {title: 'Window', cell: (m) => (m.last ? `${m.first}–${m.last}` : '-')}, {title: 'Parent', cell: (m) => bdi(m.parent ?? '-')},
         {title: 'Digest', cell: (m) => clean((m.digest ?? '-').slice(0, 16))}], versions)),
       pair.length === 2 ? h('section', {class: 'panel'}, h('h3', {}, 'Compared'), compare(pair)) : null,
-      h('section', {class: 'panel'}, h('h3', {}, 'Changes and requests'), table('The newest fifty, the newest first', [
+      h('section', {class: 'panel'}, h('h3', {}, 'Changes and requests'), table(`The newest first.${dropped}`, [
         {title: 'Time', cell: (t) => time(t.time)}, {title: 'What', cell: (t) => t.what}, {title: 'Live afterwards', cell: (t) => bdi(t.live ?? '-')},
         {title: 'Before', cell: (t) => bdi(t.was ?? '-')}, {title: 'By', long: true, cell: (t) => bdi(t.by || 'the trainer', 120)}],
       [...data.turns].reverse(), true)),
@@ -106,7 +108,8 @@ export class Letters {
     const button = h('button', {type: 'button', disabled: true, click: () => this.ask({title: 'Replay', what: 'dead-letters/replay',
       body: {numbers: [...chosen]}, says: [`Publishes ${chosen.size} message${chosen.size > 1 ? 's' : ''} to the input again and deletes ` +
         'the dead letters. What is still bad becomes a dead letter again.']})}, 'Replay the chosen');
-    const choose = (l) => h('input', {type: 'checkbox', disabled: !may, 'aria-label': `Choose dead letter ${l.number}`, change: (e) => {
+    const reasons = new Set(letters.flatMap((l) => l.why_not ?? []));
+    const choose = (l) => h('input', {type: 'checkbox', disabled: !may || Boolean(l.why_not), 'aria-label': `Choose dead letter ${l.number}`, change: (e) => {
       if (e.target.checked) chosen.add(l.number); else chosen.delete(l.number);
       button.disabled = !may || chosen.size === 0;
     }});
@@ -114,7 +117,7 @@ export class Letters {
     for (const l of letters) codes[l.code] = (codes[l.code] ?? 0) + 1;
     put(this.root, this.body);
     put(this.body, letters.length === 0 ? h('p', {}, 'No dead letters among the newest messages of their stream.') : h('section', {class: 'panel'},
-      h('h3', {}, 'Dead letters'), list(Object.entries(codes).map(([code, n]) => [clean(code), count(n)])), h('div', {class: 'bar'}, button),
+      h('h3', {}, 'Dead letters'), list(Object.entries(codes).map(([code, n]) => [clean(code), count(n)])), h('div', {class: 'bar'}, button), [...reasons].slice(0, 3).map(note),
       table('The newest hundred dead letters, without their bodies', [{title: 'Choose', cell: choose}, {title: 'Number', number: true, cell: (l) => l.number},
         {title: 'Time', cell: (l) => time(l.time)}, {title: 'Code', cell: (l) => clean(l.code)}, {title: 'Error', long: true, cell: (l) => bdi(l.error, 300)},
         {title: 'Source', cell: (l) => bdi(l.source ?? '-')}, {title: 'Input', cell: (l) => bdi(l.input)}, {title: 'Kind', cell: (l) => clean(l.kind)},
