@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -129,15 +130,16 @@ func dlqLsCommand(e *cli.Env) *cobra.Command {
 						return err
 					}
 				}
-				t = out.Table("NUMBER", "TIME", "SUBJECT", "CODE", "KIND", "SOURCE", "BYTES", "ERROR")
+				t = out.Table("NUMBER", "TIME", "SUBJECT", "CODE", "KIND", "SOURCE", "BYTES")
 			}
 			n++
 			size := strconv.Itoa(one.Bytes)
 			if !l.IsComplete() {
 				size += fmt.Sprintf(" (%d of %d parts)", l.Parts, l.Of)
 			}
-			t.Row(one.Number, one.Time.Format("2006-01-02T15:04:05Z07:00"), one.Subject, one.Code, one.Kind,
-				report.OrDash(one.Source), size, report.Shorten(one.Error, 100))
+			t.Row(one.Number, one.Time.Format(time.RFC3339), one.Subject, one.Code, one.Kind,
+				report.OrDash(one.Source), size)
+			t.Below(one.Error)
 			return nil
 		})
 		if err == nil && t != nil {
@@ -239,11 +241,21 @@ func printLetter(out *report.Output, l dlq.ListedLetter, header nats.Header, bod
 			t.Row("header "+k, report.Shorten(v, 200))
 		}
 	}
-	t.Row("bytes", fmt.Sprintf("%d, the first are %q", len(body), body[:min(len(body), 40)]))
+	t.Row("bytes", fmt.Sprintf("%d, the first are %s", len(body), excerpt(body)))
 	if path != "" {
 		t.Row("saved in", path)
 	}
 	return t.Flush()
+}
+
+// excerpt is the begin of a message: its text or, of other bytes, Go's notation.
+func excerpt(body []byte) string {
+	const n = 60
+	if text := string(body[:min(len(body), n)]); utf8.Valid(body) {
+		return strings.ToValidUTF8(text, "")
+	} else {
+		return fmt.Sprintf("%q", text)
+	}
 }
 
 func dlqReplayCommand(e *cli.Env) *cobra.Command {

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -50,7 +49,7 @@ func doctorCommand(e *cli.Env) *cobra.Command {
 		if _, err := os.Stat(*path); errors.Is(err, fs.ErrNotExist) {
 			return cli.Usagef("no configuration %s: write one with `embedd init`, or name one with -c", *path)
 		}
-		d := &doctor{out: out, path: *path, clock: e.Clock, port: embedded.Port}
+		d := &doctor{out: out, path: *path, clock: e.Clock, port: embedded.Port, count: map[admin.Level]int{}}
 		if *bundleTo != "" {
 			var err error
 			if d.bundle, err = newBundle(*bundleTo); err != nil {
@@ -64,8 +63,10 @@ func doctorCommand(e *cli.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if d.faults > 0 {
-			return cli.Checkf("faults: %d", d.faults)
+		d.out.Printf("ok: %d, notes: %d, faults: %d\n", d.count[admin.LevelOK], d.count[admin.LevelNote],
+			d.count[admin.LevelFault])
+		if n := d.count[admin.LevelFault]; n > 0 {
+			return cli.Checkf("faults: %d", n)
 		}
 		return nil
 	}
@@ -78,18 +79,19 @@ type doctor struct {
 	path   string
 	clock  func() time.Time // nil: time.Now
 	port   int              // of an embedded server
-	faults int
+	count  map[admin.Level]int
 	err    error   // of the output
 	bundle *bundle // nil: none
 }
+
+// indent is where the text of a finding begins.
+const indent = 7
 
 func (d *doctor) printFinding(f admin.Finding) {
 	if d.bundle != nil {
 		d.bundle.findings = append(d.bundle.findings, f)
 	}
-	if f.Level == admin.LevelFault {
-		d.faults++
-	}
+	d.count[f.Level]++
 	if strings.HasPrefix(f.Command, "embedd ") {
 		f.Command += " -c " + d.path
 	}
@@ -101,13 +103,18 @@ func (d *doctor) printFinding(f admin.Finding) {
 	if f.Pipeline != "" {
 		about += " (" + f.Pipeline + ")"
 	}
-	text := f.Text
-	setting := strings.TrimSpace(strings.TrimPrefix(f.Key+": "+f.Value, ": "))
-	fixes := slices.DeleteFunc([]string{f.Fix, f.Command, setting}, func(s string) bool { return s == "" })
-	if len(fixes) > 0 {
-		text += ". Fix: " + strings.Join(fixes, ": ")
+	d.out.Paragraph(fmt.Sprintf("%-*s", indent, f.Level), about+": "+f.Text, indent)
+	lead := "Fix: "
+	if f.Fix != "" {
+		d.out.Paragraph(strings.Repeat(" ", indent), lead+f.Fix, indent)
+		lead = ""
 	}
-	d.out.Printf("%-5s  %s: %s\n", f.Level, about, strings.ReplaceAll(text, "\n", " "))
+	setting := strings.TrimSpace(strings.TrimPrefix(f.Key+": "+f.Value, ": "))
+	for _, line := range []string{f.Command, setting} { // whole, to be copied
+		if line != "" {
+			d.out.Printf("%*s%s%s\n", indent, "", lead, line)
+		}
+	}
 }
 
 func (d *doctor) fault(check, text, fix string) {

@@ -15,6 +15,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/embedded"
 	"github.com/embedd/embedd/cmd/embedd/report"
 	carrier "github.com/embedd/embedd/internal/link"
+	"github.com/embedd/embedd/stream/admin"
 )
 
 // TestDoctorOfTheEmbeddedServer: doctor examines the server that a running daemon embeds, and reports no fault.
@@ -35,11 +36,11 @@ pipelines:
 		var out bytes.Buffer
 		e := &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Verb: "doctor"}
 		f := cli.FlagsOf(&cobra.Command{})
-		d := &doctor{out: report.Flag(f, e), path: config, port: port}
+		d := &doctor{out: report.Flag(f, e), path: config, port: port, count: map[admin.Level]int{}}
 		if err := d.look(t.Context(), e, client.AddressFlags(f, "")); err != nil {
 			t.Fatal(err)
 		}
-		return d.faults, out.String()
+		return d.count[admin.LevelFault], out.String()
 	}
 	l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
 	if err != nil {
@@ -55,7 +56,7 @@ pipelines:
 	}
 	go other.Start()
 	other.ReadyForConnections(ample)
-	if faults, text := examine(); faults != 1 || !strings.Contains(text, "use that server: nats.url: nats://127.0.0.1:") {
+	if faults, text := examine(); faults != 1 || !strings.Contains(text, "use that server\n       nats.url: nats://127.0.0.1:") {
 		t.Errorf("%d faults with another server on the port:\n%s", faults, text)
 	}
 	embedded.Stop(other)

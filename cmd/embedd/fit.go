@@ -194,36 +194,42 @@ func landmarksText(landmarks int, width float64) string {
 
 // printChoice prints what auto chose and the scores: a row for each method, a column for each dimension.
 func printChoice(out *report.Output, c *model.Choice) error {
-	out.Printf("\nauto chose the %s: %s at %d", c.Chosen, c.Method, c.Dim)
+	text := fmt.Sprintf("auto chose the %s: %s at %d", c.Chosen, c.Method, c.Dim)
+	out.Printf("\n")
 	if c.Rule != "cv" {
-		out.Printf(" (%s)\n", c.Rule)
+		out.Printf("%s (%s)\n", text, c.Rule)
 		return nil
 	}
 	if len(c.Members) > 0 {
-		out.Printf(" of")
-		for i, m := range c.Members {
-			out.Printf("%s %s at %d on scale %s%s%s: %+d", strings.Repeat(",", min(i, 1)), m.Method, m.Dim, m.Scale,
-				landmarksText(m.Landmarks, m.Width), settings(m.Params), m.Adds)
+		out.Printf("%s of\n", text)
+		t := out.Table("MEMBER", "DIM", "SCALE", "ADDS")
+		for _, m := range c.Members {
+			t.Row(m.Method+landmarksText(m.Landmarks, m.Width)+settings(m.Params), m.Dim, m.Scale, fmt.Sprintf("%+d", m.Adds))
 		}
-		out.Printf("\n(after each: how many more held-out rows of a round are classified correctly with it than without " +
-			"it)\n")
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		out.Printf("ADDS: how many more held-out rows of a round are classified correctly with it than without it\n")
+		text = ""
 	} else if c.RunnerUp == nil {
-		out.Printf(", the only candidate\n")
+		out.Printf("%s, the only candidate\n", text)
 		return nil
 	}
 	if c.RunnerUp != nil {
-		out.Printf("; next is %s at %d\n", c.RunnerUp.Method, c.RunnerUp.Dim)
+		text = strings.TrimPrefix(fmt.Sprintf("%s; next is %s at %d", text, c.RunnerUp.Method, c.RunnerUp.Dim), "; ")
 	}
-	if c.Note != "" {
-		out.Printf("%s\n", c.Note)
+	for _, line := range []string{text, c.Note} {
+		if line != "" {
+			out.Paragraph("", line, 0)
+		}
 	}
 	folds := "3 folds"
 	if c.Rounds > 1 {
 		folds = fmt.Sprintf("3 folds in %d rounds", c.Rounds)
 	}
-	out.Printf("accuracy on held-out rows (%s, %d rows, each counted once; too optimistic if near-duplicates follow each "+
-		"other); * is chosen, - is worse by more than two standard errors of the difference on the same rows:\n",
-		folds, c.Scores[0].Scored)
+	out.Paragraph("", fmt.Sprintf("accuracy on held-out rows (%s, %d rows, each counted once; too optimistic if "+
+		"near-duplicates follow each other); * is chosen, - is worse by more than two standard errors of the difference on "+
+		"the same rows:", folds, c.Scores[0].Scored), 0)
 	var methods []string
 	var dims []int
 	cell := map[string]string{}

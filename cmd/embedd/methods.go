@@ -33,13 +33,14 @@ func methodsCommand(e *cli.Env) *cobra.Command {
 		if out.JSON {
 			return report.Objects(out, methods)
 		}
-		t := out.Table("METHOD", "LABELS", "MAP", "STREAMING", "TITLE", "PAPER")
+		t := out.Table("METHOD", "LABELS", "MAP", "STREAMING", "TITLE")
 		for _, m := range methods {
 			labels := "no"
 			if m.Supervised {
 				labels = "yes"
 			}
-			t.Row(m.Name, labels, m.Map, m.Streaming, m.Title, m.Paper)
+			t.Row(m.Name, labels, m.Map, m.Streaming, m.Title)
+			t.Below(m.Paper)
 		}
 		if err := t.Flush(); err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"os/user"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -89,7 +90,7 @@ func printListed(out *report.Output, lines []registry.Listed) error {
 	if out.JSON {
 		return report.Objects(out, lines)
 	}
-	t := out.Table("VERSION", "STATE", "EPOCH", "METHOD", "DIM", "ROWS", "SCORE", "CREATED", "DOOR", "WHY")
+	t := out.Table("VERSION", "STATE", "EPOCH", "METHOD", "DIM", "ROWS", "SCORE", "DOOR")
 	for _, l := range lines {
 		state := l.State
 		if l.Pinned {
@@ -102,12 +103,13 @@ func printListed(out *report.Output, lines []registry.Listed) error {
 		if l.Score != nil {
 			score = fmt.Sprintf("%.4f", *l.Score)
 		}
-		created := "-"
+		why := l.Why
 		if !l.Created.IsZero() {
-			created = l.Created.Format("2006-01-02T15:04:05Z07:00")
+			why = strings.TrimSuffix(l.Created.Format(time.RFC3339)+": "+why, ": ")
 		}
 		t.Row(report.OrDash(l.Name), state, epochText(l.Epoch, l.SameAs, l.Undecided), report.OrDash(l.Method),
-			count(l.Dim), count(l.Rows), score, created, report.OrDash(l.Door), report.OrDash(l.Why))
+			count(l.Dim), count(l.Rows), score, report.OrDash(l.Door))
+		t.Below(why)
 	}
 	return t.Flush()
 }
@@ -164,7 +166,7 @@ func printModel(out *report.Output, m *model.Model) error {
 	}
 	note := m.Note()
 	if !note.Created.IsZero() {
-		t.Row("created", note.Created.Format("2006-01-02T15:04:05Z07:00"))
+		t.Row("created", note.Created.Format(time.RFC3339))
 	}
 	if note.Nulls != "" {
 		t.Row("nulls", note.Nulls+": what becomes of rows with a missing feature")

@@ -28,7 +28,6 @@ var writers = map[string]string{
 	"root.go newRoot":               "help, from this program alone",
 	"help.go completionCommand":     "the same",
 	"root.go printUsage":            "the same",
-	"report/table.go TableFlag":     "it only asks how wide the terminal is",
 	"frames.go answer":              "messages in Arrow",
 	"init.go initCommand":           "the same",
 	"help.go versionCommand":        "the same",

@@ -114,9 +114,13 @@ func printPlans(out *report.Output, n config.NATS, plans []admin.Plan) error {
 			}
 			continue
 		}
-		out.Printf("%s\n", planText(n, p))
+		text, command, _ := strings.Cut(planText(n, p), ": nats ")
+		out.Paragraph("", text, 4)
+		if command != "" { // in one line, to be copied
+			out.Printf("    nats %s\n", command)
+		}
 		if warning := warningOf(n, p); warning != "" {
-			out.Printf("warning: %s\n", warning)
+			out.Paragraph("", "warning: "+warning, 4)
 		}
 	}
 	switch {

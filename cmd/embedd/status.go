@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -59,93 +58,109 @@ func statusCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
+// printReports prints a table of the pipelines, and below each what has no place in a table. A pipeline without a model
+// has nothing to add but the reason.
 func printReports(out *report.Output, reports []stream.Report) error {
 	if out.JSON {
 		return report.Objects(out, reports)
 	}
-	t := out.Table("PIPELINE", "STATE", "LAG", "MODEL", "EPOCH", "AGE", "WINDOW", "LEARNING")
+	t := out.Table("PIPELINE", "STATE", "LAG", "EPOCH", "AGE", "WINDOW", "ACCURACY")
 	for _, r := range reports {
-		state, lag, version, epoch, age := string(r.State), "-", "-", "-", "-"
-		if r.Reason != "" {
-			state += ": " + r.Reason
-		}
+		l := &r.Learning
+		lag, epoch, age, window, accuracy := "-", "-", "-", "-", "-"
 		if r.Lag != nil && r.Lag.Messages > 0 {
 			lag = fmt.Sprintf("%d, oldest %v", r.Lag.Messages, time.Duration(r.Lag.Seconds)*time.Second)
 		}
+		if m := r.Model; m != nil {
+			epoch = epochText(m.Epoch, m.SameAs, m.Undecided)
+			age = (time.Duration(m.AgeSeconds) * time.Second).String()
+		}
+		if l.Rows > 0 {
+			window = fmt.Sprintf("%d rows", l.Rows)
+		}
+		if l.Accuracy != nil {
+			accuracy = fmt.Sprintf("%.3f", *l.Accuracy)
+		}
+		t.Row(r.Pipeline, r.State, lag, epoch, age, window, accuracy)
+		t.Below(r.Reason)
 		if r.Claimed > 0 {
-			state += fmt.Sprintf("; %d answers have their second identity, because other messages had the first", r.Claimed)
+			t.Below(fmt.Sprintf("%d answers have their second identity, because other messages had the first", r.Claimed))
 		}
 		if r.Undeliverable != nil && r.State != stream.StateParked {
-			state += fmt.Sprintf("; %d inputs are undeliverable: %s", r.Undeliverable.Messages, r.Undeliverable.Reason)
+			t.Below(fmt.Sprintf("%d inputs are undeliverable: %s", r.Undeliverable.Messages, r.Undeliverable.Reason))
 		}
 		if m := r.Model; m != nil {
-			version, epoch = m.Version+" ("+m.Method+", "+fmt.Sprint(m.Dim)+")", epochText(m.Epoch, m.SameAs, m.Undecided)
-			if m.Pinned {
-				version += ", pinned"
+			text := fmt.Sprintf("model: %s, %s, %d dimensions", m.Version, m.Method, m.Dim)
+			for _, state := range []struct {
+				holds bool
+				name  string
+			}{{m.Pinned, "pinned"}, {m.WasReset, "reset"}, {m.Stale, "stale"}} {
+				if state.holds {
+					text += ", " + state.name
+				}
 			}
-			if m.WasReset {
-				version += ", reset"
-			}
-			age = (time.Duration(m.AgeSeconds) * time.Second).String()
-			if m.Stale {
-				age += ", stale"
-			}
+			t.Below(text)
 		}
-		l := r.Learning
-		t.Row(r.Pipeline, state, lag, version, epoch, age, fmt.Sprintf("%d rows, %s", l.Rows, classesText(&l)),
-			learningText(l, r.Labels, r.Partitions, r.Trainer))
+		printLearning(t, &r)
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	printWindows(out, reports)
-	return nil
+	return t.Flush()
 }
 
-// learningText summarises training: the accuracy of the live model, the candidate, and the backlog.
-func learningText(l stream.Learning, late *stream.Labels, held *int, others string) string {
-	var parts []string
-	if l.Accuracy != nil {
-		parts = append(parts, fmt.Sprintf("accuracy %.3f", *l.Accuracy))
+// printLearning adds what is known about training: the window, the candidate, and the backlog.
+func printLearning(t *report.Table, r *stream.Report) {
+	l := &r.Learning
+	if l.Rows > 0 {
+		t.Below("window: " + windowText(l))
+	}
+	for _, u := range l.Unusual {
+		t.Below(string(u.Kind) + ": " + u.Text)
 	}
 	if l.Candidate != nil {
 		required := "closed"
 		if l.EvidenceRequired != nil {
 			required = fmt.Sprintf("%.4g", *l.EvidenceRequired)
 		}
-		parts = append(parts, fmt.Sprintf("a candidate %.3f on %d rows, evidence %.3g of %s at door %s", *l.Candidate,
-			l.CandidateRows, l.Evidence, required, l.Door))
+		t.Below(fmt.Sprintf("candidate: %.3f on %d rows, evidence %.3g of %s at door %s", *l.Candidate, l.CandidateRows,
+			l.Evidence, required, l.Door))
 	}
 	switch {
 	case l.Restoring:
-		parts = append(parts, "refilling the window")
+		t.Below("refilling the window")
+	case l.BehindSeconds != nil && l.Backlog > 0:
+		t.Below(fmt.Sprintf("%d rows wait, training is %.0f s behind", l.Backlog, *l.BehindSeconds))
 	case l.Backlog > 0:
-		text := fmt.Sprintf("%d rows wait", l.Backlog)
-		if l.BehindSeconds != nil {
-			text += fmt.Sprintf(", training is %.0f s behind", *l.BehindSeconds)
-		}
-		parts = append(parts, text)
+		t.Below(fmt.Sprintf("%d rows wait", l.Backlog))
 	}
-	if late != nil {
-		parts = append(parts, fmt.Sprintf("%d rows wait for labels, %d labels wait for rows", late.RowsWaiting,
-			late.LabelsWaiting))
-		if late.Note != "" {
-			parts = append(parts, late.Note)
-		}
+	if late := r.Labels; late != nil {
+		t.Below(fmt.Sprintf("%d rows wait for labels, %d labels wait for rows", late.RowsWaiting, late.LabelsWaiting))
+		t.Below(late.Note)
 	}
-	for _, text := range []string{l.LastFit, l.InputEvent} {
-		if text != "" {
-			parts = append(parts, text)
-		}
+	if l.LastFit != "" {
+		t.Below("last fit: " + l.LastFit)
 	}
-	if held != nil {
-		parts = append(parts, fmt.Sprintf("%d partitions here", *held))
+	t.Below(l.InputEvent)
+	if r.Partitions != nil {
+		t.Below(fmt.Sprintf("%d partitions here", *r.Partitions))
 	}
-	if others != "" {
-		parts = append(parts, others)
+	t.Below(r.Trainer)
+}
+
+// windowText describes the rows that a pipeline learns from.
+func windowText(l *stream.Learning) string {
+	text := fmt.Sprintf("%d rows", l.Rows)
+	if l.EffectiveRows != nil && int(*l.EffectiveRows) != l.Rows {
+		text += fmt.Sprintf(" (worth %.0f independent ones)", *l.EffectiveRows)
 	}
-	if parts == nil {
-		return "-"
+	if l.ClassesSeen > l.Classes {
+		text += fmt.Sprintf(", %d of %d classes", l.Classes, l.ClassesSeen)
+	} else {
+		text += fmt.Sprintf(", %d classes", l.Classes)
 	}
-	return strings.Join(parts, "; ")
+	if l.HasRuns && l.RunRows != nil {
+		text += fmt.Sprintf(", runs of %.3g rows", *l.RunRows)
+	}
+	if l.LabelledShare != nil {
+		text += fmt.Sprintf(", labels on %.3g %% of the rows", 100**l.LabelledShare)
+	}
+	return text
 }

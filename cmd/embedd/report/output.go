@@ -18,13 +18,14 @@ import (
 // Output writes a report as the flag --format asks: text, or JSON with one object a line.
 type Output struct {
 	w     io.Writer
-	limit int  // columns of a table's line; 0: none
+	limit int  // columns of a line; 0: none
 	JSON  bool // --format json was given
 }
 
-// Flag declares --format and returns the Output that it controls.
+// Flag declares --format and returns the Output that it controls. Text is wrapped so that it fits the terminal or, without
+// one, defaultColumns.
 func Flag(f *cli.Flags, e *cli.Env) *Output {
-	o := &Output{w: e.Stdout}
+	o := &Output{w: e.Stdout, limit: columnsOf(e.Stdout)}
 	f.Func("format", "`FORM` of the report: text or json, which is one object a line (default text)",
 		func(s string) error {
 			if s != "text" && s != "json" {
@@ -73,9 +74,15 @@ func (o *Output) Printf(format string, args ...any) {
 	}
 }
 
+// Paragraph writes a printable text after a lead, in lines that fit, all but the first with an indent.
+func (o *Output) Paragraph(lead, text string, indent int) {
+	o.Printf("%s", paragraph(lead, lineBreaks.Replace(text), o.limit, indent))
+}
+
 // Table starts a table, with a header unless none is given.
 func (o *Output) Table(header ...any) *Table {
-	t := &Table{w: o.w, limit: o.limit}
+	t := NewTable(o.w)
+	t.limit = o.limit
 	if len(header) > 0 {
 		t.Row(header...)
 	}

@@ -91,6 +91,7 @@ func TestTableFits(t *testing.T) {
 		table := (&Output{w: &b, limit: limit}).Table("NAME", "STATE", "WHY")
 		table.Row("digits", "live", strings.Repeat("some words ", 20))
 		table.Row("größe", "", strings.Repeat("x", 150))
+		table.Below(strings.Repeat("some words ", 20))
 		table.Row("... 3 more, which is a long cell that ends a row")
 		if err := table.Flush(); err != nil {
 			t.Fatal(err)
@@ -102,7 +103,7 @@ func TestTableFits(t *testing.T) {
 			}
 			words += strings.Count(line, "some") + strings.Count(line, "x")
 		}
-		if words != 170 || limit == 0 && strings.Count(b.String(), "\n") != 4 {
+		if words != 190 || limit == 0 && strings.Count(b.String(), "\n") != 4 {
 			t.Errorf("limit %d: %d words in\n%s", limit, words, &b)
 		}
 	}

@@ -13,11 +13,9 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/cli"
 )
 
-// TableFlag is Flag with --wide, for a report that is a table of long lines: without --wide cells are wrapped so that
-// the table fits the terminal or, without one, defaultColumns.
+// TableFlag is Flag with --wide, for a report that is a table of long lines.
 func TableFlag(f *cli.Flags, e *cli.Env) *Output {
 	o := Flag(f, e)
-	o.limit = columnsOf(e.Stdout)
 	f.BoolFunc("wide", "one line for each row of the report, however long", func(string) error {
 		o.limit = 0
 		return nil
@@ -25,7 +23,7 @@ func TableFlag(f *cli.Flags, e *cli.Env) *Output {
 	return o
 }
 
-// defaultColumns is the width of tables that are not written to a terminal.
+// defaultColumns is the width of reports that are not written to a terminal.
 const defaultColumns = 100
 
 func columnsOf(out io.Writer) int {
@@ -42,10 +40,11 @@ type Table struct {
 	w     io.Writer
 	limit int // columns of a line; 0: none
 	rows  [][]string
+	below map[int][]string // texts below a row
 }
 
 // NewTable returns a table without a header.
-func NewTable(w io.Writer) *Table { return &Table{w: w} }
+func NewTable(w io.Writer) *Table { return &Table{w: w, below: map[int][]string{}} }
 
 // lineBreaks replaces the characters that would end a cell.
 var lineBreaks = strings.NewReplacer("\n", " ", "\t", " ")
@@ -59,6 +58,19 @@ func (t *Table) Row(cells ...any) {
 	t.rows = append(t.rows, text)
 }
 
+// Below adds a text that is longer than a cell to the last row: in lines of its own, or with --wide at the end of the
+// row.
+func (t *Table) Below(text string) {
+	at := len(t.rows) - 1
+	switch text = cli.Printable(lineBreaks.Replace(text)); {
+	case text == "":
+	case t.limit == 0:
+		t.rows[at] = append(t.rows[at], text)
+	default:
+		t.below[at] = append(t.below[at], text)
+	}
+}
+
 // gap separates columns.
 const gap = "  "
 
@@ -66,7 +78,7 @@ const gap = "  "
 func (t *Table) Flush() error {
 	widths := t.widths()
 	var b strings.Builder
-	for _, row := range t.rows {
+	for i, row := range t.rows {
 		lines := make([][]string, len(row))
 		height := 1
 		for j, cell := range row {
@@ -76,22 +88,33 @@ func (t *Table) Flush() error {
 			height = max(height, len(lines[j]))
 		}
 		for k := range height {
+			line := ""
 			for j := range row {
 				part := ""
 				if k < len(lines[j]) {
 					part = lines[j][k]
 				}
-				b.WriteString(part)
-				if j < len(row)-1 {
-					b.WriteString(strings.Repeat(" ", widths[j]-utf8.RuneCountInString(part)) + gap)
-				}
+				line += part + strings.Repeat(" ", max(0, widths[j]-utf8.RuneCountInString(part))) + gap
 			}
-			b.WriteByte('\n')
+			b.WriteString(strings.TrimRight(line, " ") + "\n")
+		}
+		for _, text := range t.below[i] {
+			b.WriteString(paragraph("    ", text, t.limit, 6))
 		}
 	}
 	t.rows = nil
+	clear(t.below)
 	_, err := io.WriteString(t.w, b.String())
 	return err
+}
+
+// paragraph breaks a text into lines of at most width characters, the first after a lead and the others after an indent.
+// 0: no limit.
+func paragraph(lead, text string, width, indent int) string {
+	if width > 0 {
+		text = strings.Join(wrap(text, max(minColumn, width-indent)), "\n"+strings.Repeat(" ", indent))
+	}
+	return lead + text + "\n"
 }
 
 // widths returns the widths of the columns, which fit the limit if there is one.
@@ -108,19 +131,21 @@ func (t *Table) widths() (widths []int) {
 			}
 			widths[j] = max(widths[j], utf8.RuneCountInString(cell))
 			for word := range strings.FieldsSeq(cell) {
-				least[j] = max(least[j], utf8.RuneCountInString(word))
+				least[j] = max(least[j], min(maxWord, utf8.RuneCountInString(word)))
 			}
 		}
 	}
 	if t.limit > 0 {
 		narrow(widths, least, t.limit)
-		narrow(widths, slices.Repeat([]int{minColumn}, columns), t.limit) // words are broken only if they have to be
+		narrow(widths, slices.Repeat([]int{minColumn}, columns), t.limit)
 	}
 	return widths
 }
 
-// minColumn is the width to which a column of long words may be narrowed.
-const minColumn = 6
+const (
+	minColumn = 6  // the width to which a column of long words may be narrowed
+	maxWord   = 24 // longer words are broken before other columns become narrower
+)
 
 // narrow takes from the columns that are furthest above their least width until a line fits the limit.
 func narrow(widths, least []int, limit int) {
@@ -156,6 +181,9 @@ func wrap(text string, width int) (lines []string) {
 				lines, line = append(lines, line), ""
 			default: // a word that no line has room for
 				at := len(string([]rune(word)[:max(1, width)]))
+				if dash := strings.LastIndexAny(word[:at], "-,") + 1; dash > 1 {
+					at = dash
+				}
 				lines, word = append(lines, word[:at]), word[at:]
 			}
 		}
