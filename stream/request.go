@@ -29,6 +29,9 @@ const RequestTimeout = needs.RequestTimeout
 // Message is an answer of Engine.Do that is a message, with its headers.
 type Message = operations.Message
 
+// Messages are the limit and the formats of a pipeline's messages.
+type Messages = operations.Messages
+
 // trainerTimeout is how long another replica may take to answer.
 const trainerTimeout = 6 * time.Second
 
@@ -80,14 +83,14 @@ func (p *pipeline) askTrainer(ctx context.Context, endpoint string, q Request) (
 	return json.RawMessage(msg.Data), nil
 }
 
-// MaxMessage is the size limit of a pipeline's messages, in bytes.
-func (e *Engine) MaxMessage(pipeline string) (int64, error) {
+// Messages are the limit and the formats of a pipeline's messages.
+func (e *Engine) Messages(pipeline string) (Messages, error) {
 	for _, p := range e.pipelines() {
 		if p.Name == pipeline {
-			return p.operations.MaxMessage(), nil
+			return p.operations.Messages(), nil
 		}
 	}
-	return 0, fmt.Errorf("%w: %s", ErrNoPipeline, pipeline)
+	return Messages{}, fmt.Errorf("%w: %s", ErrNoPipeline, pipeline)
 }
 
 // WithCode returns an error with a code, for a host's own requests.

@@ -26,6 +26,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -175,7 +176,7 @@ func open(file *os.File, path string, f formatName, how Options) (r *Reader, err
 			return nil, err
 		}
 	case arrowStream:
-		if r.messages, err = openArrowStream(file, path); err != nil {
+		if r.messages, err = openArrowStream(file, path, 0); err != nil {
 			return nil, err
 		}
 		r.messages.closer = file
@@ -219,7 +220,7 @@ func (how Options) NewReader(in io.Reader, name string) (*Reader, error) {
 		r.spooled = file
 		return r, nil
 	}
-	m, err := openArrowStream(b, name)
+	m, err := openArrowStream(b, name, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -578,6 +579,9 @@ var contents = map[formatName]string{
 	csvGzip:       "gzip: name it .csv.gz if it holds CSV, else unpack it",
 }
 
+// split is how an object of columns and data begins, as pandas writes it with orient="split", mostly in one line.
+var split = regexp.MustCompile(`^\{\s*"(columns"\s*:\s*\["|index"\s*:\s*\[|data"\s*:\s*\[\s*\[)`)
+
 // recognise returns the format of content by its first bytes. Text is CSV unless it begins as JSON.
 func recognise(head []byte) (f formatName, found bool) {
 	switch {
@@ -594,6 +598,8 @@ func recognise(head []byte) (f formatName, found bool) {
 		inside := bytes.TrimSpace(text[1:]) // not empty: text does not end with white space
 		space := text[1 : len(text)-len(inside)]
 		switch {
+		case split.Match(text):
+			return jsonFormat, true
 		case text[0] == '{' && inside[0] == '"' && !bytes.Contains(space, []byte{'\n'}):
 			return linesFormat, true
 		case text[0] == '{' && inside[0] == '"', text[0] == '[' && inside[0] == '{':

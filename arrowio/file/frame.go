@@ -10,6 +10,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/internal/flat"
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // An Arrow IPC stream is a sequence of frames: 0xFFFFFFFF, the length of the metadata (int32), the metadata (a
@@ -110,17 +111,36 @@ type frames struct {
 	head    []byte // the schema frame
 	order   []int64
 	dicts   map[int64][]byte
-	batches int // record batches read
+	batches int   // record batches read
+	limit   int64 // of a message, in bytes; 0: none
 }
 
-func openArrowStream(in io.Reader, name string) (*frames, error) {
-	fs := &frames{name: name, dicts: map[int64][]byte{}}
+// Messages returns a function that returns the next batch of an Arrow IPC stream, which is read no further, as a
+// self-contained message of at most limit bytes, and io.EOF at the end. Nothing but frames is checked.
+func Messages(in io.Reader, limit int64) (next func() ([]byte, error)) {
+	var fs *frames
+	return func() (msg []byte, err error) {
+		if fs == nil {
+			if fs, err = openArrowStream(in, "the stream", limit); err != nil {
+				return nil, err
+			}
+		}
+		if msg, err = fs.next(); err == io.EOF && fs.batches == 0 {
+			fs.batches++
+			return fs.empty(), nil // a schema alone
+		}
+		return msg, err
+	}
+}
+
+func openArrowStream(in io.Reader, name string, limit int64) (*frames, error) {
+	fs := &frames{name: name, dicts: map[int64][]byte{}, limit: limit}
 	ended := false
 	fs.read = func() (*frame, error) {
-		f, err := readFrame(in)
+		f, err := readFrame(in, limit)
 		for f == nil && err == nil { // the stream ended; another may follow
 			ended = true
-			f, err = readFrame(in)
+			f, err = readFrame(in, limit)
 		}
 		if err == nil && ended {
 			if f.kind != schemaKind || !bytes.Equal(f.bytes, fs.head) {
@@ -151,7 +171,7 @@ func (fs *frames) first() error {
 }
 
 // readFrame reads one frame; nil without an error is an end-of-stream marker. It allocates memory as bytes arrive.
-func readFrame(in io.Reader) (*frame, error) {
+func readFrame(in io.Reader, limit int64) (*frame, error) {
 	var prefix [prefixBytes]byte
 	n, err := io.ReadFull(in, prefix[:4])
 	if err != nil {
@@ -171,6 +191,9 @@ func readFrame(in io.Reader) (*frame, error) {
 	if size == 0 {
 		return nil, nil
 	}
+	if limit > 0 && size > limit {
+		return nil, tooLarge(size, limit)
+	}
 	if size > maxMetadata {
 		return nil, fmt.Errorf("a frame declares that its metadata has %d bytes; the limit is %d", size, maxMetadata)
 	}
@@ -183,11 +206,18 @@ func readFrame(in io.Reader) (*frame, error) {
 	if err != nil {
 		return nil, err
 	}
+	if n := prefixBytes + size + f.body; limit > 0 && n > limit {
+		return nil, tooLarge(n, limit)
+	}
 	if err := grow(&b, in, f.body); err != nil {
 		return nil, err
 	}
 	whole, _, err := cut(b.Bytes())
 	return whole, err
+}
+
+func tooLarge(n, limit int64) error {
+	return wire.Errorf(wire.TooLarge, "a batch has %d bytes, and the limit is %d", n, limit).WithHint("write smaller batches")
 }
 
 // grow reads n more bytes. It allocates up to 1 MiB for a declared length, and more only as bytes arrive (Invariant 6).
@@ -227,7 +257,7 @@ func openArrowFile(file *os.File, name string) (*frames, error) {
 			if _, err := file.ReadAt(mark[:], 8); err == nil && !bytes.Equal(mark[:], continuation) {
 				return schemaOf(footer)
 			}
-			return readFrame(start)
+			return readFrame(start, 0)
 		}
 		if len(blocks) == 0 {
 			return nil, io.EOF
@@ -346,11 +376,14 @@ func (fs *frames) next() ([]byte, error) {
 				fs.order = append(fs.order, f.id)
 			}
 			fs.dicts[f.id] = f.bytes
+			if n := fs.size(0); fs.limit > 0 && n > fs.limit {
+				return nil, tooLarge(n, fs.limit)
+			}
 		case recordBatch:
 			fs.batches++
-			size := len(fs.head) + len(f.bytes) + len(endOfStream)
-			for _, d := range fs.dicts {
-				size += len(d)
+			size := fs.size(len(f.bytes))
+			if fs.limit > 0 && size > fs.limit {
+				return nil, tooLarge(size, fs.limit)
 			}
 			msg := append(make([]byte, 0, size), fs.head...)
 			for _, id := range fs.order {
@@ -362,6 +395,15 @@ func (fs *frames) next() ([]byte, error) {
 				"as rows", fs.name, fs.batches, f.kind)
 		}
 	}
+}
+
+// size is the size of a message with a batch of n bytes.
+func (fs *frames) size(n int) int64 {
+	n += len(fs.head) + len(endOfStream)
+	for _, d := range fs.dicts {
+		n += len(d)
+	}
+	return int64(n)
 }
 
 func (fs *frames) close() error {

@@ -40,7 +40,11 @@ func (s *transformer) Live() *spec.Live { return s.live.Load() }
 // float32, are handled by Config.Nulls. The result shares memory with the message. Before a first model it returns
 // ErrNoModel. It checks ctx between batches, since some models take seconds for a large batch, and returns its error.
 func (s *transformer) Transform(ctx context.Context, m *arrowio.Message) (*spec.Result, error) {
-	live := s.Live()
+	return s.TransformWith(ctx, m, s.Live())
+}
+
+// TransformWith is Transform with a model that is or was live.
+func (s *transformer) TransformWith(ctx context.Context, m *arrowio.Message, live *spec.Live) (*spec.Result, error) {
 	if live == nil {
 		return nil, spec.ErrNoModel
 	}

@@ -95,6 +95,22 @@ what, when, by whom and from where. ~resume~ reaches all replicas, and ~retrain~
 own NATS account may do. What it may not, for example publish to the input for a replay, is 403 ~denied~, or an error of
 that dead letter, and names the permission.
 
+## Transform
+
+A body of at most ~limits.message~ bytes with a ~Content-Length~ is one message of ~input.format~. A longer one, or one
+that is sent in chunks, is a stream if input and output have the same format and it is not JSON: an Arrow IPC stream of
+many batches, lines, or CSV. Each batch, or the lines that have arrived (about 64 KiB), is answered before the next is
+read, all by the model that was live at the first, which the headers name. ~limits.message~ bounds a batch.
+
+~~~sh
+curl -T rows.arrows -X POST http://127.0.0.1:8474/api/v1/pipelines/digits/transform -o reduced.arrows
+~~~
+
+An error of the first batch is an answer as below. After that the connection is closed without the end of the answer, so
+that a client sees that it is incomplete, and the log says why. A message or a batch has one minute to arrive and be
+answered. Sixteen are read or answered at once, and as many transformed as the process has cores; others wait. A stream
+that waits for its client between batches holds up no other.
+
 ## Access
 
 Without ~http.token_file~ and ~http.users_file~ every client that reaches the listener may read. With them a request

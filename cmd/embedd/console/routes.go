@@ -1,13 +1,9 @@
 package console
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,7 +79,7 @@ var routes = []route{
 	{Method: "POST", Path: "pipelines/{pipeline}/transform", Request: "a message of the input", isMessage: true,
 		do: (*server).transform,
 		About: "the output of the live model, with the headers of [the wire format](wire.md); it changes no counter. " +
-			"At most `limits.message` bytes; as many requests at once as the process has cores, others wait"},
+			"See [Transform](#transform)"},
 }
 
 // ask is a route that does the operation of a pipeline's service of the same name.
@@ -246,62 +242,3 @@ func (s *server) points(w http.ResponseWriter, r *request) (any, error) {
 
 // badRequest is an error of the request.
 func badRequest(err error) error { return stream.WithCode(stream.CodeBadRequest, err) }
-
-// transforms limits the messages that are transformed at once, so that requests leave cores to the stream.
-var transforms = make(chan struct{}, runtime.GOMAXPROCS(0))
-
-// messages limits the messages that are read, wait or are answered, so that their memory is bounded (Invariant 5): over
-// HTTP/2 one connection carries many requests.
-var messages = make(chan struct{}, 16)
-
-// transformTimeout is how long the body of a message may take to arrive, and its answer to leave.
-const transformTimeout = time.Minute
-
-func (s *server) transform(w http.ResponseWriter, r *request) (any, error) {
-	e, err := s.engine()
-	if err != nil {
-		return nil, err
-	}
-	limit, err := e.MaxMessage(r.pipeline())
-	if err != nil {
-		return nil, err
-	}
-	deadlines := http.NewResponseController(w)
-	end := time.Now().Add(transformTimeout)
-	if err := errors.Join(deadlines.SetReadDeadline(end), deadlines.SetWriteDeadline(end)); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithDeadline(r.Context(), end)
-	defer cancel()
-	select {
-	case messages <- struct{}{}:
-		defer func() { <-messages }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		return nil, stream.WithCode("too_large", fmt.Errorf("the message has more than %d bytes; send fewer rows, or raise "+
-			"limits.message", limit))
-	}
-	if err != nil {
-		return nil, badRequest(fmt.Errorf("reading the message: %w", err))
-	}
-	answer, err := s.transformNow(ctx, e, r, data)
-	if err != nil {
-		return nil, err
-	}
-	s.answer(w, answer)
-	return nil, errHandled
-}
-
-func (s *server) transformNow(ctx context.Context, e *stream.Engine, r *request, data []byte) (any, error) {
-	select {
-	case transforms <- struct{}{}:
-		defer func() { <-transforms }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	return e.Do(ctx, r.pipeline(), "transform", stream.Request{Data: data, By: r.by()})
-}

@@ -113,12 +113,16 @@ func (s *server) answer(w http.ResponseWriter, answer any) {
 		Reply(w, http.StatusOK, answer)
 		return
 	}
+	setHeaders(w, m)
+	w.Write(m.Data)
+}
+
+func setHeaders(w http.ResponseWriter, m stream.Message) {
 	for _, pair := range m.Pairs {
 		w.Header().Set(pair.Key, pair.Value)
 	}
 	w.Header().Set("Content-Type", m.Format.ContentType())
 	w.Header().Set("Cache-Control", "no-store")
-	w.Write(m.Data)
 }
 
 // codeOf is the code of an error.

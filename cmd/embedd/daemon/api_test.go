@@ -417,7 +417,7 @@ func TestAPI(t *testing.T) {
 		t.Errorf("transform: %d %.100q", code, text)
 	}
 	for body, want := range map[string]string{"no Arrow": "422 not_arrow", "": "422 not_arrow",
-		strings.Repeat("x", 9<<20): "413 too_large"} {
+		strings.Repeat("x", 9<<20): "422 not_arrow"} {
 		if code, _ := s.do("POST", p+"/transform", body, &e); fmt.Sprint(code, " ", e.Code) != want {
 			t.Errorf("transform of %.10q: %d %+v", body, code, e)
 		}
@@ -455,6 +455,92 @@ func (s *served) transformMany(path, rows, want string) {
 	sure(io.WriteString(rest, rows[len(rows)/2:]))
 	rest.Close()
 	all.Wait()
+}
+
+// streamed is a request whose body is a stream that is still being sent.
+type streamed struct {
+	t      *testing.T
+	in     *io.PipeWriter
+	answer *http.Response
+	rows   *ipc.Reader
+}
+
+// stream begins a request with one batch.
+func (s *served) stream(batch []byte) *streamed {
+	s.t.Helper()
+	body, in := io.Pipe()
+	one := &streamed{t: s.t, in: in}
+	go in.Write(batch[:len(batch)-8]) // without the end of the stream
+	one.answer = sure(http.Post("http://"+s.addr.String()+"/api/v1/pipelines/p/transform", wire.ContentType, body))
+	s.t.Cleanup(func() { in.Close(); one.answer.Body.Close() })
+	return one
+}
+
+// next reads a batch of the answer.
+func (s *streamed) next() string {
+	s.t.Helper()
+	if s.rows == nil {
+		s.rows = sure(ipc.NewReader(s.answer.Body))
+	}
+	if !s.rows.Next() {
+		s.t.Fatalf("the answer ends: %v", s.rows.Err())
+	}
+	return fmt.Sprint(s.rows.Record().Columns())
+}
+
+// TestTransformStream: batches of a stream are answered before the next is sent, all by the model of the first, with
+// the bits that they have as messages. Streams that wait hold up nobody; what is bad ends the answer without its end.
+func TestTransformStream(t *testing.T) {
+	t.Parallel()
+	const path = "/api/v1/pipelines/p/transform"
+	s := serveAPI(t, config.HTTP{})
+	live, previous := s.learn()
+	first, second := message(s.rand, 3), message(s.rand, 5)
+	head := bytes.Index(first[8:], []byte{255, 255, 255, 255}) + 8 // the schema
+	rows := func(text string) string {
+		r := sure(ipc.NewReader(strings.NewReader(text)))
+		r.Next()
+		return fmt.Sprint(r.Record().Columns())
+	}
+	var want []string
+	for _, one := range [][]byte{first, second} {
+		_, text := s.do("POST", path, string(one), nil)
+		want = append(want, rows(text))
+	}
+	one := s.stream(first)
+	if got := one.next(); got != want[0] || one.answer.Header.Get(wire.HeaderModel) != live {
+		t.Errorf("%s of %v, want %s", got, one.answer.Header, want[0])
+	}
+	for range 20 { // more than the messages that are read at once
+		if got := s.stream(first).next(); got != want[0] {
+			t.Error(got)
+		}
+	}
+	if code, text := s.do("POST", "/api/v1/pipelines/p/rollback", "", nil); code != 200 {
+		t.Fatal(text)
+	}
+	natstest.Await(t, "the rollback", func() bool {
+		_, text := s.do("POST", path, string(second), nil)
+		return rows(text) != want[1] && strings.Contains(text, previous)
+	})
+	sure(one.in.Write(second[head:]))
+	one.in.Close()
+	if got := one.next(); got != want[1] || one.rows.Next() || one.rows.Err() != nil {
+		t.Errorf("the second batch after a rollback: %s, want %s, %v", got, want[1], one.rows.Err())
+	}
+	for name, rest := range map[string][]byte{"cut off": second[head : len(second)-20], "no frame": []byte("junkjunk"),
+		"too large": {255, 255, 255, 255, 0, 0, 0, 2}} {
+		bad := s.stream(first)
+		bad.next()
+		sure(bad.in.Write(rest))
+		bad.in.Close()
+		if _, err := io.ReadAll(bad.answer.Body); err == nil {
+			t.Errorf("%s: the answer ends as if it were complete", name)
+		}
+	}
+	if code, text := s.do("POST", path, "junk"+strings.Repeat(" ", 9<<20), nil); code != 422 {
+		t.Errorf("a stream of junk: %d %.200s", code, text)
+	}
 }
 
 // TestReplayTakesLonger: a request to replay many dead letters is answered although it takes longer than other answers

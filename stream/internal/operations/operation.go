@@ -43,12 +43,13 @@ func New(p Pipeline) *Pipeline {
 type Request struct {
 	// Version is a version of the model; "": the default of the operation. Live is the one that the operator saw as the
 	// live one, if the request is only meant for that.
-	Version string   `json:"version,omitempty"`
-	Live    string   `json:"live,omitempty"`
-	Limit   int      `json:"limit,omitempty"`   // of rows
-	Numbers []uint64 `json:"numbers,omitempty"` // of dead letters
-	Data    []byte   `json:"-"`                 // a message to transform
-	By      string   `json:"by,omitempty"`      // who requests it, and from where
+	Version string       `json:"version,omitempty"`
+	Live    string       `json:"live,omitempty"`
+	Limit   int          `json:"limit,omitempty"`   // of rows
+	Numbers []uint64     `json:"numbers,omitempty"` // of dead letters
+	Data    []byte       `json:"-"`                 // a message to transform
+	Model   *plugin.Live `json:"-"`                 // to transform with; nil: the live one
+	By      string       `json:"by,omitempty"`      // who requests it, and from where
 }
 
 // maxBy bounds By, in bytes, because it is logged.
@@ -73,6 +74,7 @@ type Message struct {
 	Data   []byte
 	Format wire.Format
 	Pairs  []wire.Pair
+	Model  *plugin.Live // nil: the message is the input itself, because the live model is stale
 }
 
 // ErrNotTrainer is returned by operations that only the trainer answers.

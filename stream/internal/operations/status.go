@@ -28,9 +28,16 @@ func (p *Pipeline) resume(ctx context.Context, q *Request) (any, error) {
 	return p.report(), nil
 }
 
-// MaxMessage is the size limit of messages, in bytes.
-func (p *Pipeline) MaxMessage() int64 {
-	return int64(cmp.Or(p.Stage.Spec.Limits.Message, arrowio.DefaultLimits().Message))
+// Messages are the limit and the formats of messages.
+type Messages struct {
+	Limit         int64 // bytes
+	Input, Output wire.Format
+}
+
+// Messages are what messages the pipeline takes and makes.
+func (p *Pipeline) Messages() Messages {
+	return Messages{int64(cmp.Or(p.Stage.Spec.Limits.Message, arrowio.DefaultLimits().Message)),
+		cmp.Or(p.Stage.Spec.Format, wire.FormatArrow), cmp.Or(p.Stage.Output.Format, wire.FormatArrow)}
 }
 
 func (p *Pipeline) transform(ctx context.Context, q *Request) (any, error) {
@@ -46,10 +53,10 @@ func (p *Pipeline) transform(ctx context.Context, q *Request) (any, error) {
 		case spec.StaleHold:
 			return nil, WithCode(CodeStale, errors.New(p.Relay.StaleReason(age)))
 		case spec.StalePass:
-			return Message{q.Data, p.Stage.Spec.Format, append(marks, wire.VersionPair())}, nil
+			return Message{Data: q.Data, Format: p.Stage.Spec.Format, Pairs: append(marks, wire.VersionPair())}, nil
 		}
 	}
-	_, r, err := p.Relay.Project(ctx, q.Data, m)
+	_, r, err := p.Relay.Project(ctx, q.Data, m, cmp.Or(q.Model, p.Running.Live()))
 	if errors.Is(err, plugin.ErrNoModel) {
 		return nil, WithCode(CodeNoModel, fmt.Errorf("%w: %s", err, p.Progress()))
 	}
@@ -64,5 +71,5 @@ func (p *Pipeline) transform(ctx context.Context, q *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Message{data, p.Stage.Output.Format, append(r.Live.Metadata(), marks...)}, nil
+	return Message{data, p.Stage.Output.Format, append(r.Live.Metadata(), marks...), r.Live}, nil
 }

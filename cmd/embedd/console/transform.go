@@ -1,0 +1,251 @@
+package console
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/embedd/embedd/arrowio/file"
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/stream"
+)
+
+// transforms limits the messages that are transformed at once, so that requests leave cores to the stream.
+var transforms = make(chan struct{}, runtime.GOMAXPROCS(0))
+
+// messages limits the messages that are read, wait or are answered, so that their memory is bounded (Invariant 5): over
+// HTTP/2 one connection carries many requests.
+var messages = make(chan struct{}, 16)
+
+// transformTimeout is how long a message, or a batch of a stream of them, may take to arrive and its answer to leave.
+const transformTimeout = time.Minute
+
+// transform answers a message or, if its length is not known or exceeds the limit, a stream: batch by batch, all under
+// one model. Between batches a stream holds none of the messages that are limited.
+func (s *server) transform(w http.ResponseWriter, r *request) (any, error) {
+	e, err := s.engine()
+	if err != nil {
+		return nil, err
+	}
+	form, err := e.Messages(r.pipeline())
+	if err != nil {
+		return nil, err
+	}
+	t := &transform{engine: e, request: r, w: w, out: http.NewResponseController(w), form: form}
+	if (r.ContentLength < 0 || r.ContentLength > form.Limit) && form.Input == form.Output && form.Input != wire.FormatJSON {
+		return nil, t.stream()
+	}
+	err = t.one(func() ([]byte, error) { return t.whole(r.Body) }, func(m stream.Message) error {
+		s.answer(w, m)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return nil, errHandled
+}
+
+// transform is one request.
+type transform struct {
+	engine  *stream.Engine
+	request *request
+	w       http.ResponseWriter
+	out     *http.ResponseController
+	form    stream.Messages
+	first   stream.Message // its model serves all
+	batches int
+}
+
+// one reads, transforms and answers a message within transformTimeout.
+func (t *transform) one(read func() ([]byte, error), answer func(stream.Message) error) error {
+	end := time.Now().Add(transformTimeout)
+	ctx, cancel := context.WithDeadline(t.request.Context(), end)
+	defer cancel()
+	select {
+	case messages <- struct{}{}:
+		defer func() { <-messages }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := errors.Join(t.out.SetReadDeadline(end), t.out.SetWriteDeadline(end)); err != nil {
+		return err
+	}
+	data, err := read()
+	if err != nil {
+		return err
+	}
+	select {
+	case transforms <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	made, err := t.engine.Do(ctx, t.request.pipeline(), "transform", stream.Request{Data: data, Model: t.first.Model})
+	<-transforms
+	if err != nil {
+		return err
+	}
+	m := made.(stream.Message)
+	if t.batches++; t.batches == 1 {
+		t.first = m
+	}
+	return answer(m)
+}
+
+// whole reads a message.
+func (t *transform) whole(in io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(http.MaxBytesReader(t.w, io.NopCloser(in), t.form.Limit))
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return nil, stream.WithCode(string(wire.TooLarge), fmt.Errorf("the message has more than %d bytes; send fewer rows, or raise "+
+			"limits.message", t.form.Limit))
+	}
+	if err != nil {
+		err = badRequest(fmt.Errorf("reading the message: %w", err))
+	}
+	return data, err
+}
+
+// readError is the error of reading a body.
+func (t *transform) readError(err error) error {
+	switch {
+	case err == nil, err == io.EOF, stream.ErrorCode(err) == string(wire.TooLarge):
+		return err
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return badRequest(fmt.Errorf("a message did not arrive within %v: %w", transformTimeout, err))
+	case t.form.Input == wire.FormatArrow && t.batches == 0:
+		return stream.WithCode(string(wire.NotArrow), err)
+	}
+	return badRequest(fmt.Errorf("reading the message: %w", err))
+}
+
+// stream answers each batch before the next is read. An error of the first is answered as that of a message; a later one
+// ends the answer without its end, so that no client takes it for complete.
+func (t *transform) stream() error {
+	if err := t.out.EnableFullDuplex(); err != nil {
+		return err
+	}
+	in := bufio.NewReaderSize(t.request.Body, chunkBytes)
+	write, end := t.arrow()
+	read := file.Messages(in, t.form.Limit)
+	if t.form.Input != wire.FormatArrow {
+		lines := &lineChunks{in: in, limit: t.form.Limit, isCSV: t.form.Input == wire.FormatCSV}
+		read, write, end = lines.next, t.text(lines.isCSV), func() error { return nil }
+	}
+	for {
+		err := t.out.SetReadDeadline(time.Now().Add(transformTimeout))
+		if err == nil {
+			_, err = in.Peek(1)
+		}
+		if err == io.EOF && t.batches > 0 {
+			err = t.out.SetWriteDeadline(time.Now().Add(transformTimeout))
+			if err = errors.Join(err, end()); err == nil {
+				return errHandled
+			}
+		} else if err == nil || err == io.EOF {
+			err = t.one(func() ([]byte, error) {
+				data, err := read()
+				return data, t.readError(err)
+			}, func(m stream.Message) error {
+				if t.batches == 1 {
+					setHeaders(t.w, m)
+				}
+				return errors.Join(write(m.Data), t.out.Flush())
+			})
+		}
+		switch {
+		case err == nil:
+		case err == io.EOF && t.batches > 0: // the end of an Arrow stream was all that was left
+		case t.batches == 0:
+			return err
+		default:
+			slog.Info("a stream of messages over HTTP is cut off", "pipeline", t.request.pipeline(), "batches", t.batches,
+				"by", t.request.by(), "error", err)
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
+// arrow returns what writes messages as one Arrow stream, and its end.
+func (t *transform) arrow() (write func([]byte) error, end func() error) {
+	w := file.NewWriter(t.w, "the answer")
+	return w.WriteMessage, w.Close
+}
+
+// text returns what writes messages of lines as one: CSV has its header once.
+func (t *transform) text(isCSV bool) func([]byte) error {
+	return func(data []byte) error {
+		if isCSV && t.batches > 1 {
+			first := &lineChunks{in: bufio.NewReader(bytes.NewReader(data)), limit: int64(len(data)), isCSV: true}
+			header, err := first.row()
+			if err != nil && err != io.EOF {
+				return err
+			}
+			data = data[len(header):]
+		}
+		_, err := t.w.Write(data)
+		return err
+	}
+}
+
+// chunkBytes is the size of a batch of lines: large enough to amortize its cost, small enough to be answered soon.
+const chunkBytes = 64 << 10
+
+// lineChunks cuts text into messages of whole rows, CSV with its header in each: those that have arrived, up to
+// chunkBytes.
+type lineChunks struct {
+	in      *bufio.Reader
+	limit   int64
+	isCSV   bool
+	header  []byte
+	started bool // there was a message
+}
+
+func (l *lineChunks) next() ([]byte, error) {
+	chunk, rows := bytes.Clone(l.header), 0
+	for len(chunk) < chunkBytes && (rows == 0 || l.in.Buffered() > 0) { // else more has not arrived
+		row, err := l.row()
+		if err != nil && err != io.EOF {
+			return nil, err
+		}
+		if len(bytes.TrimSpace(row)) > 0 {
+			if row[len(row)-1] != '\n' {
+				row = append(row, '\n')
+			}
+			if chunk = append(chunk, row...); l.isCSV && l.header == nil {
+				l.header = bytes.Clone(row)
+			} else {
+				rows++
+			}
+		}
+		if err == io.EOF && rows == 0 && l.started {
+			return nil, io.EOF
+		}
+		if err == io.EOF {
+			break // also without rows: the pipeline says what it wants
+		}
+	}
+	l.started = true
+	return chunk, nil
+}
+
+// row reads a line, or several where a line break is inside of quotes of CSV.
+func (l *lineChunks) row() (row []byte, err error) {
+	for quotes := 0; ; {
+		part, err := l.in.ReadSlice('\n')
+		if row = append(row, part...); int64(len(row)) > l.limit {
+			return nil, wire.Errorf(wire.TooLarge, "a line has more than %d bytes", l.limit).WithHint("raise limits.message")
+		}
+		if quotes += bytes.Count(part, []byte{'"'}); err == bufio.ErrBufferFull || err == nil && l.isCSV && quotes%2 == 1 {
+			continue
+		}
+		return row, err
+	}
+}

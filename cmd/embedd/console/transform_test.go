@@ -1,0 +1,54 @@
+package console
+
+import (
+	"bufio"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// TestLineChunks: text is cut into messages of whole rows, those that have arrived, CSV with its header in each.
+func TestLineChunks(t *testing.T) {
+	for name, c := range map[string]struct {
+		isCSV    bool
+		in, want string // messages are separated by |
+	}{
+		"lines":            {false, "{\"x\":1}\n{\"x\":2}\n", "{\"x\":1}\n|{\"x\":2}\n"},
+		"no last break":    {false, "{}\r\n{}", "{}\r\n|{}\n"},
+		"blank lines":      {false, "\n{}\n\n\n", "{}\n"},
+		"nothing":          {false, "", ""},
+		"csv":              {true, "a,b\n1,2\n3,4\n", "a,b\n1,2\n|a,b\n3,4\n"},
+		"break in quotes":  {true, "a,b\n1,\"x\ny\"\n3,4", "a,b\n1,\"x\ny\"\n|a,b\n3,4\n"},
+		"header in quotes": {true, "\"a\nb\"\n1\n2\n", "\"a\nb\"\n1\n|\"a\nb\"\n2\n"},
+		"header":           {true, "a,b\n", "a,b\n"},
+	} {
+		// One byte at a time: a message ends where no more has arrived.
+		in := bufio.NewReader(iotest.OneByteReader(strings.NewReader(c.in)))
+		var got []string
+		for l := (&lineChunks{in: in, limit: 50, isCSV: c.isCSV}); ; {
+			chunk, err := l.next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			got = append(got, string(chunk))
+			if _, err := in.Peek(1); err != nil {
+				break
+			}
+		}
+		if strings.Join(got, "|") != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	l := &lineChunks{in: bufio.NewReader(strings.NewReader(strings.Repeat("x", 9000))), limit: 50}
+	if _, err := l.next(); err == nil || !strings.Contains(err.Error(), "limits.message") {
+		t.Errorf("a long line: %v", err)
+	}
+	l = &lineChunks{in: bufio.NewReader(strings.NewReader(strings.Repeat("{\"x\":1}\n", 20_000))), limit: 1 << 20}
+	if chunk, err := l.next(); err != nil || len(chunk) < 4000 || len(chunk) > chunkBytes+9 {
+		t.Errorf("%d bytes, %v", len(chunk), err)
+	}
+}
