@@ -217,7 +217,8 @@ func readFrame(in io.Reader, limit int64) (*frame, error) {
 }
 
 func tooLarge(n, limit int64) error {
-	return wire.Errorf(wire.TooLarge, "a batch has %d bytes, and the limit is %d", n, limit).WithHint("write smaller batches")
+	return wire.Errorf(wire.TooLarge, "a batch has %d bytes, and the limit is %d", n, limit).WithHint(
+		"write smaller batches")
 }
 
 // grow reads n more bytes. It allocates up to 1 MiB for a declared length, and more only as bytes arrive (Invariant 6).

@@ -56,7 +56,8 @@ pipelines:
 	}
 	go other.Start()
 	other.ReadyForConnections(ample)
-	if faults, text := examine(); faults != 1 || !strings.Contains(text, "use that server\n       nats.url: nats://127.0.0.1:") {
+	if faults, text := examine(); faults != 1 || !strings.Contains(text,
+		"use that server\n       nats.url: nats://127.0.0.1:") {
 		t.Errorf("%d faults with another server on the port:\n%s", faults, text)
 	}
 	embedded.Stop(other)

@@ -40,7 +40,8 @@ func (s *server) transform(w http.ResponseWriter, r *request) (any, error) {
 		return nil, err
 	}
 	t := &transform{engine: e, request: r, w: w, out: http.NewResponseController(w), form: form}
-	if (r.ContentLength < 0 || r.ContentLength > form.Limit) && form.Input == form.Output && form.Input != wire.FormatJSON {
+	hasBatches := form.Input == form.Output && form.Input != wire.FormatJSON
+	if hasBatches && (r.ContentLength < 0 || r.ContentLength > form.Limit) {
 		return nil, t.stream()
 	}
 	err = t.one(func() ([]byte, error) { return t.whole(r.Body) }, func(m stream.Message) error {
@@ -104,8 +105,8 @@ func (t *transform) whole(in io.Reader) ([]byte, error) {
 	data, err := io.ReadAll(http.MaxBytesReader(t.w, io.NopCloser(in), t.form.Limit))
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return nil, stream.WithCode(string(wire.TooLarge), fmt.Errorf("the message has more than %d bytes; send fewer rows, or raise "+
-			"limits.message", t.form.Limit))
+		return nil, stream.WithCode(string(wire.TooLarge), fmt.Errorf("the message has more than %d bytes; send fewer "+
+			"rows, or raise limits.message", t.form.Limit))
 	}
 	if err != nil {
 		err = badRequest(fmt.Errorf("reading the message: %w", err))
@@ -126,8 +127,8 @@ func (t *transform) readError(err error) error {
 	return badRequest(fmt.Errorf("reading the message: %w", err))
 }
 
-// stream answers each batch before the next is read. An error of the first is answered as that of a message; a later one
-// ends the answer without its end, so that no client takes it for complete.
+// stream answers each batch before the next is read. An error of the first is answered as that of a message; a later
+// one ends the answer without its end, so that no client takes it for complete.
 func (t *transform) stream() error {
 	if err := t.out.EnableFullDuplex(); err != nil {
 		return err

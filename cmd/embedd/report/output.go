@@ -22,8 +22,8 @@ type Output struct {
 	JSON  bool // --format json was given
 }
 
-// Flag declares --format and returns the Output that it controls. Text is wrapped so that it fits the terminal or, without
-// one, defaultColumns.
+// Flag declares --format and returns the Output that it controls. Text is wrapped so that it fits the terminal or,
+// without one, defaultColumns.
 func Flag(f *cli.Flags, e *cli.Env) *Output {
 	o := &Output{w: e.Stdout, limit: columnsOf(e.Stdout)}
 	f.Func("format", "`FORM` of the report: text or json, which is one object a line (default text)",

@@ -108,8 +108,8 @@ func (t *Table) Flush() error {
 	return err
 }
 
-// paragraph breaks a text into lines of at most width characters, the first after a lead and the others after an indent.
-// 0: no limit.
+// paragraph breaks a text into lines of at most width characters, the first after a lead, others after an indent. 0: no
+// limit.
 func paragraph(lead, text string, width, indent int) string {
 	if width > 0 {
 		text = strings.Join(wrap(text, max(minColumn, width-indent)), "\n"+strings.Repeat(" ", indent))

@@ -152,8 +152,8 @@ func (t *transformer) transform(ctx context.Context, in *input) *answer {
 }
 
 // Project transforms a message. A message that was decoded before the schema was fixed is decoded again.
-func (t *transformer) Project(ctx context.Context, data []byte, m *arrowio.Message, live *plugin.Live) (*arrowio.Message,
-	*plugin.Result, error) {
+func (t *transformer) Project(ctx context.Context, data []byte, m *arrowio.Message, live *plugin.Live) (
+	*arrowio.Message, *plugin.Result, error) {
 	r, err := t.Running.TransformWith(ctx, m, live)
 	if errors.Is(err, plugin.ErrContract) {
 		if m, err = t.Running.Decode(data); err != nil {
