@@ -222,6 +222,10 @@ func TestDeletedIdentityKey(t *testing.T) {
 	natstest.Await(t, "the key is stored in a new bucket", func() bool {
 		return strings.Contains(r.Log.String()[stored:], "it is stored again")
 	})
+	natstest.Await(t, "the new bucket has the key", func() bool { // the bucket may end while the key is stored
+		_, err := state.Get(t.Context(), "p.identity")
+		return err == nil
+	})
 	if identityKey(s).ID(o, "p", wire.AnswerOut, 0) != before {
 		t.Error("another key is stored in the new bucket")
 	}
