@@ -33,6 +33,7 @@ func terminal(t *testing.T, typed string) *os.File {
 // schemaSite is a configuration with a server, whose schema verbs are tested.
 type schemaSite struct {
 	*testing.T
+	server      *server.Server
 	dir, config string
 }
 
@@ -40,7 +41,7 @@ func newSchemaSite(t *testing.T) schemaSite {
 	t.Helper()
 	s := serveNATS(t, server.Options{JetStream: true, StoreDir: t.TempDir()})
 	dir := t.TempDir()
-	return schemaSite{t, dir, writeFile(t, dir, "embedd.yaml", fmt.Sprintf(`
+	return schemaSite{t, s, dir, writeFile(t, dir, "embedd.yaml", fmt.Sprintf(`
 nats: {url: '%s'}
 http: {listen: 127.0.0.1:0}
 pipelines:
@@ -85,6 +86,16 @@ func (s schemaSite) publish(subject string, rows int) {
 	data := writeFile(s.T, s.dir, "rows.csv", labelledRows(rows))
 	verb(s.T, 0, "publish", "-c", s.config, "--data", data, "--label", "label", "--subject", subject, "--batch",
 		"20")
+}
+
+// publishDirectory sends rows over core NATS once the daemon has subscribed: it loses what is published before.
+func (s schemaSite) publishDirectory(d *runningDaemon) {
+	s.Helper()
+	d.until("the daemon subscribes", func() bool {
+		found, err := s.server.Subsz(&server.SubszOptions{Subscriptions: true, Test: "core.directory"})
+		return err == nil && found.Total > 0
+	})
+	s.publish("core.directory", 600)
 }
 
 func (s schemaSite) contains(what, text string, parts ...string) {
@@ -178,7 +189,7 @@ func TestSchemaVerbsOnCoreNATS(t *testing.T) {
 		_, body := d.get("/readyz")
 		return !strings.Contains(body, `{"pipeline":"directory","ready":true`)
 	}
-	s.publish("core.directory", 600)
+	s.publishDirectory(d)
 	d.until("a model answers", func() bool { return !waits() })
 	if got := s.stored("directory"); got.Elements != 2 || got.Generation != 1 {
 		t.Errorf("the schema is %+v", got)
@@ -198,7 +209,7 @@ func TestSchemaVerbsOnCoreNATS(t *testing.T) {
 	if !waits() {
 		t.Error("a daemon that starts after the reset answers with the model of before")
 	}
-	s.publish("core.directory", 600)
+	s.publishDirectory(d)
 	d.until("a model of the new schema answers", func() bool { return !waits() })
 	if got := s.stored("directory"); got.Elements != 2 || got.Generation != 2 {
 		t.Errorf("the new schema is %+v", got)
