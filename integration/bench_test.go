@@ -216,8 +216,8 @@ type course struct {
 	age      float64               // of the newest row learned, in seconds, when the last inputs of a turn were sent
 }
 
-// newCourse fills the input with the messages, in rotation, up to the size of a turn.
-func newCourse(b *testing.B, url string, msgs [][]byte, storage jetstream.StorageType) *course {
+// newCourse fills the input with the messages, in rotation, up to the size of a turn and the most messages.
+func newCourse(b *testing.B, url string, msgs [][]byte, storage jetstream.StorageType, most int) *course {
 	b.Helper()
 	connect := func() *nats.Conn {
 		nc := must(nats.Connect(url))(b)
@@ -233,7 +233,7 @@ func newCourse(b *testing.B, url string, msgs [][]byte, storage jetstream.Storag
 		must(c.observer.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"},
 			Storage: storage}))(b)
 	}
-	c.last = uint64(min(turnMessages, turnBytes/len(msgs[0])))
+	c.last = uint64(min(most, turnBytes/len(msgs[0])))
 	for i := range c.last {
 		must(c.observer.PublishAsync("features.bench", msgs[int(i)%len(msgs)], jetstream.WithStallWait(time.Minute)))(b)
 	}
@@ -398,7 +398,7 @@ func BenchmarkPipeline(b *testing.B) {
 		b.Run(s.String(), func(b *testing.B) {
 			msgs := s.messages(b, 16)
 			fixed := s.model(b, msgs[0])
-			c := newCourse(b, startServerProcess(b, "max_payload: 8MB").url, msgs, jetstream.FileStorage)
+			c := newCourse(b, startServerProcess(b, "max_payload: 8MB").url, msgs, jetstream.FileStorage, turnMessages)
 			contestants := []func(context.Context, string) error{c.pipeline(plugin.Config{Spec: s.spec(), Fixed: fixed}),
 				c.relay(s.answer(b, msgs[0]))}
 			for _, contestant := range contestants {

@@ -43,7 +43,7 @@ func BenchmarkDrainWhileLearning(b *testing.B) {
 		b.Run(s.String(), func(b *testing.B) {
 			msgs := s.messages(b, 16)
 			stages := s.stages(b, msgs[0])
-			c := newCourse(b, startServerProcess(b, "max_payload: 8MB").url, msgs, jetstream.FileStorage)
+			c := newCourse(b, startServerProcess(b, "max_payload: 8MB").url, msgs, jetstream.FileStorage, turnMessages)
 			c.run(c.pipeline(stages[0]))
 			var ratio, rate, cpu []float64
 			for b.Loop() {
@@ -70,10 +70,10 @@ func BenchmarkAnswerWhileLearning(b *testing.B) {
 			stages := s.stages(b, msgs[0])
 			b.Setenv("GOGC", "100") // of the server: with streams in memory the heap must not grow fivefold before a collection
 			url := startServerProcess(b, "max_payload: 8MB").url
-			c := newCourse(b, url, msgs, jetstream.FileStorage)
+			c := newCourse(b, url, msgs, jetstream.FileStorage, turnMessages)
 			c.run(c.pipeline(stages[0]))
 			rate := 1 / c.run(c.pipeline(stages[0])).seconds / 3
-			c = newCourse(b, url, msgs[:1], jetstream.MemoryStorage)
+			c = newCourse(b, url, msgs[:1], jetstream.MemoryStorage, turnMessages)
 			contestants := []plugin.Config{stages[0], stages[1], stages[0]}
 			took := make([][][]float64, len(contestants)) // seconds for each answer, by turn
 			var fits []float64
@@ -132,7 +132,7 @@ func BenchmarkLearnAtARate(b *testing.B) {
 			msgs := s.messages(b, 16)
 			stages := s.stages(b, msgs[0])
 			b.Setenv("GOGC", "100")
-			c := newCourse(b, startServerProcess(b, "max_payload: 8MB").url, msgs[:1], jetstream.MemoryStorage)
+			c := newCourse(b, startServerProcess(b, "max_payload: 8MB").url, msgs[:1], jetstream.MemoryStorage, turnMessages)
 			const fixed, learning, again, spinning = 0, 1, 2, 3
 			var p50, p99 [4][]float64
 			var ages []float64
@@ -223,9 +223,16 @@ func below(v []float64, share float64) float64 {
 // answers publishes at a rate and returns the latencies of some thousand answers, and the number of fits in a second.
 // Answers before the first model do not count.
 func (c *course) answers(stage plugin.Config, msgs [][]byte, rate float64) (took []float64, fits float64) {
-	const lead, most = 2 * time.Second, 10 * time.Second
+	const least, most = 4 * time.Second, 10 * time.Second
 	const enough = 3000
-	whole := lead + min(max(time.Duration(enough/rate*float64(time.Second)), 4*time.Second), most)
+	return c.answersOf(c.pipeline(stage), msgs, rate, 2*time.Second,
+		min(max(time.Duration(enough/rate*float64(time.Second)), least), most))
+}
+
+// answersOf is answers of a contestant to what is published in a time after a lead.
+func (c *course) answersOf(contestant func(context.Context, string) error, msgs [][]byte, rate float64, lead,
+	measured time.Duration) (took []float64, fits float64) {
+	whole := lead + measured
 	b := c.b
 	for _, name := range []string{"features", "reduced"} {
 		stream := must(c.observer.Stream(b.Context(), name))(b)
@@ -245,7 +252,7 @@ func (c *course) answers(stage plugin.Config, msgs [][]byte, rate float64) (took
 	runtime.GC() // so that no turn collects the garbage of the one before
 	ctx, stop := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- c.pipeline(stage)(ctx, "beside_"+strconv.Itoa(c.turns)) }()
+	go func() { ended <- contestant(ctx, "beside_"+strconv.Itoa(c.turns)) }()
 	sent := map[string]time.Time{}
 	take := func(m *nats.Msg) {
 		_, number, _ := strings.Cut(m.Header.Get(wire.HeaderSource), ":")

@@ -385,6 +385,7 @@ func (r *rig) tabTo(text string) {
 
 // TestOperatorsSession is an operator's day: a first model, a drift, a rollback by keyboard, a server that is gone.
 func TestOperatorsSession(t *testing.T) {
+	t.Parallel()
 	r := start(t, learning)
 	r.look("digits", "summary")
 	r.shows("waiting for labels")
@@ -511,6 +512,7 @@ const states = `
 
 // TestStates shows each state of a pipeline, a thousand classes in one output, and a daemon that is gone.
 func TestStates(t *testing.T) {
+	t.Parallel()
 	r := start(t, states)
 	r.look("fixed", "summary")
 	r.shows("The model is a file")
@@ -534,11 +536,6 @@ func TestStates(t *testing.T) {
 	r.shows("stalled stalled since")
 	r.shows("100 of ")
 	r.shows("4 of 6 pipelines need attention")
-	if *screenshots != "" { // a minute
-		r.shows("idle fixed since")
-	}
-	r.shoot("states")
-
 	r.look("many", "points")
 	r.shows("One output: a strip by class.")
 	r.shows("The ten largest of 9")
@@ -552,6 +549,10 @@ func TestStates(t *testing.T) {
 	r.must("publish", "--data", "rows.csv", "--label", "label", "--subject", "features.many")
 	r.look("many", "letters")
 	r.shows("a text of 10000 bytes")
+
+	r.look("fixed", "summary")
+	r.shows("idle fixed since") // a minute after the start
+	r.shoot("states")
 
 	r.look("halted", "letters")
 	r.shows("not_arrow")
