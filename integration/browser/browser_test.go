@@ -383,6 +383,17 @@ func (r *rig) tabTo(text string) {
 	r.t.Fatalf("no way to %q by keyboard", text)
 }
 
+// confirm presses the button that has the focus, and the one in the dialog that it opens.
+func (r *rig) confirm(operation string) {
+	r.t.Helper()
+	r.press("\r")
+	r.until("the dialog has the focus", func() bool {
+		return js[bool](r, "document.activeElement.closest('dialog') !== null")
+	})
+	r.tabTo(operation)
+	r.press("\r")
+}
+
 // TestOperatorsSession is an operator's day: a first model, a drift, a rollback by keyboard, a server that is gone.
 func TestOperatorsSession(t *testing.T) {
 	t.Parallel()
@@ -412,6 +423,16 @@ func TestOperatorsSession(t *testing.T) {
 	}
 	r.shows("Two versions")
 	r.shoot("models")
+	js[any](r, "[...document.querySelectorAll('td button')].find((b) => b.textContent === 'Pin').focus()")
+	r.confirm("Pin")
+	r.shows("live, pinned") // the table follows,
+	r.until("the button has the focus again", func() bool { // and the focus stays
+		return r.text("document.activeElement.closest('td button')?.textContent ?? ''") == "Unpin"
+	})
+	r.confirm("Unpin")
+	r.until("no version is pinned", func() bool {
+		return !js[bool](r, "document.body.innerText.includes('live, pinned')")
+	})
 	r.look("digits", "charts")
 	r.shows("Evidence for the candidate")
 	r.until("eight charts", func() bool {
@@ -443,11 +464,9 @@ func TestOperatorsSession(t *testing.T) {
 	r.press("\r")
 	r.shows("Goes back from " + before)
 	r.shoot("rollback")
-	r.until("the dialog has the focus", func() bool {
-		return js[bool](r, "Boolean(document.activeElement.closest('dialog'))")
-	})
+	r.press("\u001b")
 	r.tabTo("Roll back")
-	r.press("\r")
+	r.confirm("Roll back")
 	r.shows("previously " + before)
 	r.look("digits", "models")
 	r.shows("HTTP from 127.0.0.1")
@@ -562,13 +581,7 @@ func TestStates(t *testing.T) {
 			b.textContent === 'Resume' && !b.disabled)`)
 	})
 	r.tabTo("Resume")
-	r.press("\r")
-	r.shows("The pipeline takes inputs again")
-	r.until("the dialog has the focus", func() bool {
-		return js[bool](r, "Boolean(document.activeElement.closest('dialog'))")
-	})
-	r.tabTo("Resume")
-	r.press("\r")
+	r.confirm("Resume")
 	r.shows("Resume: done")
 	r.shows("3 of 6 pipelines need attention")
 

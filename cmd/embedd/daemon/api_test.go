@@ -382,6 +382,16 @@ func TestAPI(t *testing.T) {
 		t.Errorf("replay: %d %s", code, text)
 	}
 
+	var pages sync.WaitGroup
+	for range 20 { // more than a stream has consumers for readers
+		pages.Go(func() {
+			if code, text := s.do("GET", p+"/dead-letters", "", nil); code != 200 {
+				t.Errorf("many pages list dead letters: %d %s", code, text)
+			}
+		})
+	}
+	pages.Wait()
+
 	// One of another pipeline with the same subject of dead letters is neither listed nor replayed.
 	others := nats.NewMsg("dead.p")
 	others.Header = nats.Header{wire.HeaderCode: {"not_arrow"}, wire.HeaderPart: {"1/1"}, wire.HeaderSubject: {"in.x"},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/registry"
 	"github.com/embedd/embedd/stream/spec"
@@ -42,6 +43,16 @@ func WithCode(code string, err error) error { return &codedError{code, err} }
 func (e *codedError) Error() string { return e.err.Error() }
 func (e *codedError) Unwrap() error { return e.err }
 
+// codes are those of errors that have none themselves.
+var codes = []struct {
+	err  error
+	code string
+}{{registry.ErrMissing, CodeNoModel}, {plugin.ErrNoModel, CodeNoModel}, {registry.ErrNoConversion, CodeNoConversion},
+	{registry.ErrPinned, CodePinned}, {registry.ErrNotPinned, CodeNotPinned}, {registry.ErrDim, CodeBadRequest},
+	{registry.ErrOvertaken, CodeConflict}, {natsx.ErrReadersBusy, CodeConflict}, {plugin.ErrFixed, CodeFixed},
+	{plugin.ErrFewRows, CodeFewRows}, {registry.ErrDamaged, CodeDamaged}, {spec.ErrDenied, CodeDenied},
+	{plugin.ErrClosed, CodeStopping}, {context.Canceled, CodeStopping}}
+
 // CodeOf is the code of an error.
 func CodeOf(err error) string {
 	var own *codedError
@@ -51,28 +62,11 @@ func CodeOf(err error) string {
 		return own.code
 	case errors.As(err, &message):
 		return string(message.Code)
-	case errors.Is(err, registry.ErrMissing), errors.Is(err, plugin.ErrNoModel):
-		return CodeNoModel
-	case errors.Is(err, registry.ErrNoConversion):
-		return CodeNoConversion
-	case errors.Is(err, registry.ErrPinned):
-		return CodePinned
-	case errors.Is(err, registry.ErrNotPinned):
-		return CodeNotPinned
-	case errors.Is(err, registry.ErrDim):
-		return CodeBadRequest
-	case errors.Is(err, registry.ErrOvertaken):
-		return CodeConflict
-	case errors.Is(err, plugin.ErrFixed):
-		return CodeFixed
-	case errors.Is(err, plugin.ErrFewRows):
-		return CodeFewRows
-	case errors.Is(err, registry.ErrDamaged):
-		return CodeDamaged
-	case errors.Is(err, spec.ErrDenied):
-		return CodeDenied
-	case errors.Is(err, plugin.ErrClosed), errors.Is(err, context.Canceled):
-		return CodeStopping
+	}
+	for _, one := range codes {
+		if errors.Is(err, one.err) {
+			return one.code
+		}
 	}
 	return string(wire.Internal)
 }

@@ -28,14 +28,27 @@ type listedLetter struct {
 	WhyNot string `json:"why_not,omitempty"`
 }
 
+// readLetters waits until no other request of this process reads dead letters of the pipeline, and reads.
+func (p *Pipeline) readLetters(ctx context.Context, read func() error) error {
+	select {
+	case p.letters <- struct{}{}:
+		defer func() { <-p.letters }()
+		return read()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // listLetters answers with the newest dead letters, the newest first, without their bodies.
 func listLetters(p *Pipeline, ctx context.Context, _ *Request) (any, error) {
 	newest := []listedLetter{}
 	which := dlq.DeadLetters{Subject: p.Dead, Pipeline: p.Name, Within: lettersWithin}
-	err := which.Read(ctx, p.JS, func(l *dlq.DeadLetter) error {
-		newest = append(newest, listedLetter{ListedLetter: l.Listed()})
-		newest = newest[max(0, len(newest)-maxLetters):]
-		return nil
+	err := p.readLetters(ctx, func() error {
+		return which.Read(ctx, p.JS, func(l *dlq.DeadLetter) error {
+			newest = append(newest, listedLetter{ListedLetter: l.Listed()})
+			newest = newest[max(0, len(newest)-maxLetters):]
+			return nil
+		})
 	})
 	if err != nil {
 		return nil, notStored(err)
@@ -65,7 +78,11 @@ func replay(p *Pipeline, ctx context.Context, q *Request) (any, error) {
 	which := dlq.DeadLetters{Subject: p.Dead, Pipeline: p.Name, Bodies: true}
 	out := []dlq.ReplayedLetter{}
 	for _, number := range q.Numbers {
-		l, err := which.Find(ctx, p.JS, number)
+		var l *dlq.DeadLetter
+		err := p.readLetters(ctx, func() (err error) {
+			l, err = which.Find(ctx, p.JS, number)
+			return err
+		})
 		if errors.Is(err, dlq.ErrNoDeadLetter) { // another operator was first
 			out = append(out, dlq.ReplayedLetter{Number: number, Error: err.Error()})
 			continue

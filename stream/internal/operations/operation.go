@@ -29,12 +29,13 @@ type Pipeline struct {
 	// Service is the identity of this process's service on NATS; "" without one.
 	Service func() string
 
-	points chan *points // has the newest, or nil; the owner of the only element may project
+	points  chan *points  // has the newest, or nil; the owner of the only element may project
+	letters chan struct{} // has an element while dead letters are read: a stream has four consumers for readers
 }
 
 // New completes the pipeline.
 func New(p Pipeline) *Pipeline {
-	p.points = make(chan *points, 1)
+	p.points, p.letters = make(chan *points, 1), make(chan struct{}, 1)
 	p.points <- nil
 	return &p
 }

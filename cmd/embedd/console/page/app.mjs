@@ -1,5 +1,5 @@
 // The console: it observes and operates the pipelines of one daemon. What it shows is in the URL.
-import {h, put, say, clean, duration, bdi} from './dom.mjs';
+import {h, put, redraw, say, clean, duration, bdi} from './dom.mjs';
 import * as api from './api.mjs';
 import {Overview, Summary} from './overview.mjs';
 import {Scatter} from './scatter.mjs';
@@ -91,7 +91,7 @@ function render() {
   if (!state) return;
   overview.show(state, chosen());
   const name = chosen();
-  put(title, bdi(name));
+  redraw(title, name, () => bdi(name));
   nav.hidden = bar.hidden = !name;
   document.title = `${name || 'no pipeline'} · embedd`;
   if (status && status.pipeline === name) parts.summary.show(trainer() ?? status, summary());
@@ -103,16 +103,13 @@ const trainer = () => (status?.is_trainer ? null : data.replicas?.find((r) => r.
 // operations draws the buttons, and says why they are disabled.
 function operations() {
   const may = session.operates && !lost, p = summary();
-  const key = JSON.stringify([may, p?.fixed, Boolean(p?.model), p?.state === 'halted', session.why_not, Boolean(status)]);
-  if (bar.dataset.key === key) return;
-  bar.dataset.key = key;
-  const button = (text, make, isOff) => h('button', {type: 'button', disabled: !may || isOff || !status, click: async () => {
+  const button = (text, make, isOff) => h('button', {type: 'button', 'data-key': text, disabled: !may || isOff || !status, click: async () => {
     const question = await make();
     if (question) ask(question);
   }}, text);
-  put(bar, p?.fixed ? h('span', {class: 'soft'}, 'Fixed model: there is nothing to fit or to roll back.')
+  redraw(bar, [may, p?.fixed, Boolean(p?.model), p?.state === 'halted', session.why_not, Boolean(status)], () => [p?.fixed ? h('span', {class: 'soft'}, 'Fixed model: there is nothing to fit or to roll back.')
     : [button('Fit a candidate', () => retrain(status)), button('Roll back', previous, !p?.model)],
-  p?.state === 'halted' ? button('Resume', resume) : null, session.operates ? null : h('span', {class: 'soft'}, clean(session.why_not ?? '')));
+  p?.state === 'halted' ? button('Resume', resume) : null, session.operates ? null : h('span', {class: 'soft'}, clean(session.why_not ?? ''))]);
 }
 
 // previous asks for a rollback to the version before the live one.
@@ -127,12 +124,12 @@ async function previous() {
 async function refresh() {
   clearTimeout(timer);
   const name = chosen(), at = view(), part = parts[at];
-  if (name && session.reads && document.visibilityState === 'visible' && !document.activeElement?.closest?.('td')) {
+  if (name && session.reads && document.visibilityState === 'visible') {
     try {
       const may = session.operates && !lost;
       if (at === 'points') part.show(await api.points(name));
       if (at === 'charts') part.show(await api.history(name), summary()?.fixed ? [] : (await api.models(name)).turns);
-      if (at === 'models') part.show(await api.models(name), status, may);
+      if (at === 'models') part.show(await api.models(name), may);
       if (at === 'letters') part.show(await api.letters(name), may);
       if (at === 'summary' && Date.now() - gathered > 10000) {
         gathered = Date.now();
@@ -220,7 +217,6 @@ async function start() {
   put($('who'), session.user ? [`${clean(session.user, 40)} `, h('button', {type: 'button', click: async () => { await api.logOut(); start(); }}, 'Log out')] : null,
     session.version ? ` ${clean(session.version, 40)}` : '', session.reads && !session.operates ? ' · read-only' : '');
   put($('main'), session.reads ? page : logInForm());
-  delete bar.dataset.key;
   if (session.reads) route();
 }
 

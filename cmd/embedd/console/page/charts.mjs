@@ -1,5 +1,5 @@
 // Charts of the history, each of which is a table too. Changes of the live version are marks on all of them.
-import {h, put, number, table, time, clean} from './dom.mjs';
+import {h, number, redraw, table, time, clean, View} from './dom.mjs';
 
 /* global uPlot */
 
@@ -21,10 +21,11 @@ class Chart {
   constructor(spec) {
     this.spec = spec;
     this.box = h('div', {class: 'chart', role: 'img', 'aria-label': `${spec.title}. The table below has the same numbers.`});
-    this.details = h('details', {toggle: () => this.tabulate()}, h('summary', {}, `Table: ${spec.title}`));
+    this.table = h('div');
+    this.details = h('details', {toggle: () => this.tabulate()}, h('summary', {}, `Table: ${spec.title}`), this.table);
     this.root = h('section', {class: 'panel'}, h('h3', {}, spec.title),
       h('p', {class: 'key'}, spec.labels.map((l, i) => [h('span', {class: 'abc'[i]}, '━┄·'[i] + ' '), `${l}  `]),
-        spec.limit ? [h('span', {class: 'b'}, '┄ '), 'limit  '] : null, spec.alarms ? [h('span', {class: 'b'}, '│ '), 'an alarm cut the window  '] : null,
+        spec.limit ? [h('span', {class: 'b'}, '┄ '), 'limit  '] : null, spec.alarms ? [h('span', {class: 'b'}, '┊ '), 'an alarm cut the window  '] : null,
         h('span', {class: 'm'}, '│ '), 'another version went live'),
       this.box, this.details);
     new ResizeObserver(() => this.plot?.setSize({width: this.box.clientWidth, height: this.box.clientHeight})).observe(this.box);
@@ -78,14 +79,14 @@ class Chart {
       for (const [x, y] of points) u.ctx.lineTo(x, y);
       u.ctx.stroke();
     };
-    const upright = (colour, seconds) => {
+    const upright = (colour, dash, seconds) => {
       const x = Math.round(u.valToPos(seconds, 'x', true));
-      if (x >= left && x <= left + width) line(colour, [], [x, top], [x, top + height]);
+      if (x >= left && x <= left + width) line(colour, dash, [x, top], [x, top + height]);
     };
     u.ctx.save();
     u.ctx.lineWidth = devicePixelRatio;
-    for (const t of this.marks ?? []) upright('--mark', Date.parse(t.time) / 1000);
-    if (this.spec.alarms) times.forEach((t, i) => { if (i && series.alarms[i] > series.alarms[i - 1]) upright('--b', t); });
+    for (const t of this.marks ?? []) upright('--mark', [], Date.parse(t.time) / 1000);
+    if (this.spec.alarms) times.forEach((t, i) => { if (i && series.alarms[i] > series.alarms[i - 1]) upright('--b', [2, 4], t); });
     if (limit) line('--b', [6, 4], ...[left, left + width].map((x) => [x, u.valToPos(limit, 'y', true)]));
     u.ctx.restore();
   }
@@ -94,30 +95,26 @@ class Chart {
     if (!this.details.open || !this.history) return;
     const {spec, history} = this;
     const live = (t) => clean(this.marks.findLast((m) => Date.parse(m.time) / 1000 <= t)?.live ?? '-');
-    put(this.details, h('summary', {}, `Table: ${spec.title}`), table(`${spec.title}, the newest first`, [
+    redraw(this.table, [history.time.at(-1), this.marks], () => table(`${spec.title}, the newest first`, [
       {title: 'Time', cell: (i) => time(history.time[i] * 1000)},
       ...spec.names.map((n, k) => ({title: spec.labels[k], number: true, cell: (i) => number(history.series[n][i])})),
       {title: 'Live version', cell: (i) => live(history.time[i])}], history.time.map((_, i) => history.time.length - 1 - i), true));
   }
 }
 
-export class Charts {
+export class Charts extends View {
   constructor() {
+    super();
     this.charts = charts.map((spec) => new Chart(spec));
-    this.note = h('p', {class: 'soft'}, 'The newest two hours, in steps of ten seconds.');
-    this.root = h('div', {}, this.note, h('div', {class: 'grid'}, this.charts.map((c) => c.root)));
   }
 
   show(history, turns) {
+    this.draw('', () => [h('p', {class: 'soft'}, 'The newest two hours, in steps of ten seconds.'), h('div', {class: 'grid'}, this.charts.map((c) => c.root))]);
     const marks = (turns ?? []).filter((t) => t.was || t.what === 'promote');
     for (const c of this.charts) c.show(history, marks);
   }
 
   recolour() {
     for (const c of this.charts) c.recolour();
-  }
-
-  fail(text) {
-    put(this.note, clean(text));
   }
 }

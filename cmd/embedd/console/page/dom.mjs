@@ -18,6 +18,41 @@ export function put(e, ...children) {
   return e;
 }
 
+// redraw replaces the children of an element by those that make returns, unless they would be those of the same state. What has
+// the focus, and what is scrolled, stays where it is: both are found again by data-key.
+export function redraw(e, state, make) {
+  const key = JSON.stringify(state);
+  if (e.drawn === key) return;
+  e.drawn = key;
+  const named = () => e.querySelectorAll('[data-key]');
+  const focused = e.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+  const scrolled = new Map([...named()].map((c) => [c.dataset.key, [c.scrollLeft, c.scrollTop]]));
+  put(e, make());
+  for (const c of named()) {
+    c.scrollTo(...scrolled.get(c.dataset.key) ?? [0, 0]);
+    if (c.dataset.key === focused) c.focus({preventScroll: true});
+  }
+}
+
+// View is a part of the page that is drawn from an answer, and keeps what is known if the next one is an error.
+export class View {
+  constructor() {
+    this.error = h('p', {class: 'note', hidden: true});
+    this.body = h('div');
+    this.root = h('div', {}, this.error, this.body);
+  }
+
+  draw(state, make) {
+    this.error.hidden = true;
+    redraw(this.body, state, make);
+  }
+
+  fail(text) {
+    say(this.error, clean(text));
+    this.error.hidden = false;
+  }
+}
+
 // say sets the text of an element, if it differs, so that screen readers do not repeat it.
 export function say(e, text) {
   if (e.textContent !== text) e.textContent = text;
@@ -60,7 +95,7 @@ export function time(t) {
 // table makes a table. Columns are {title, cell(row), number, long}; a cell is text or a node.
 export function table(caption, columns, rows, tall = false) {
   const attributes = (c) => ({class: c.number ? 'number' : c.long ? 'long' : 'name'});
-  return h('div', {class: tall ? 'scroll tall' : 'scroll', tabindex: '0', role: 'region', 'aria-label': caption},
+  return h('div', {class: tall ? 'scroll tall' : 'scroll', tabindex: '0', role: 'region', 'aria-label': caption, 'data-key': columns.map((c) => c.title)},
     h('table', {}, h('caption', {}, caption),
       h('thead', {}, h('tr', {}, columns.map((c) => h('th', {...attributes(c), scope: 'col'}, c.title)))),
       h('tbody', {}, rows.map((row) => h('tr', {}, columns.map((c) => h('td', attributes(c), c.cell(row))))))));

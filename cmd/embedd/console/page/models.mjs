@@ -1,35 +1,37 @@
 // The versions of a pipeline, the changes of the live one, and the operations that choose it.
-import {h, put, bdi, clean, count, number, table, time, list} from './dom.mjs';
+import {h, bdi, clean, count, number, table, time, list, View} from './dom.mjs';
 
 const score = (v) => (v == null ? '-' : v.toFixed(4));
 
 const note = (text) => h('p', {class: 'note'}, clean(text));
 
-export class Models {
+// action is a button or a box of a table. Its label is its name.
+const action = (tag, label, attributes, text = '') => h(tag, {'aria-label': label, 'data-key': label, ...tag === 'button' ? {type: 'button'} : {type: 'checkbox'},
+  ...attributes}, text);
+
+export class Models extends View {
   constructor(ask, choose) {
+    super();
     this.ask = ask; // opens the dialog of an operation
     this.choose = choose;
-    this.body = h('div');
-    this.root = h('div', {}, this.body);
   }
 
-  show(data, status, may) {
+  show(data, may) {
     const versions = data.models.filter((m) => m.version).reverse(), refused = data.models.filter((m) => !m.version).reverse();
     const live = versions.find((m) => m.state === 'live');
     const compared = [this.choose.get('a'), this.choose.get('b')].filter(Boolean);
-    const pick = (m) => h('input', {type: 'checkbox', checked: compared.includes(m.version), 'aria-label': `Compare ${m.version}`,
+    const pick = (m) => action('input', `Compare ${m.version}`, {checked: compared.includes(m.version),
       change: (e) => {
         const now = e.target.checked ? [...compared, m.version].slice(-2) : compared.filter((v) => v !== m.version);
         this.choose.set('a', now[0] ?? null);
         this.choose.set('b', now[1] ?? null);
-        this.show(data, status, may);
+        this.show(data, may);
       }});
     const act = (m) => [
-      m.state === 'live' || m.state === 'damaged' ? null : h('button', {type: 'button', disabled: !may, 'aria-label': `Roll back to ${m.version}`,
+      m.state === 'live' || m.state === 'damaged' ? null : action('button', `Roll back to ${m.version}`, {disabled: !may,
         click: () => this.ask(rollback(m, live))}, 'Roll back'), ' ',
-      m.pinned ? h('button', {type: 'button', disabled: !may, 'aria-label': `Unpin ${m.version}`, click: () => this.ask(unpin(m))}, 'Unpin')
-        : h('button', {type: 'button', disabled: !may || m.state === 'damaged', 'aria-label': `Pin ${m.version}`,
-          click: () => this.ask(pin(m, live))}, 'Pin')];
+      m.pinned ? action('button', `Unpin ${m.version}`, {'data-key': `Pin ${m.version}`, disabled: !may, click: () => this.ask(unpin(m))}, 'Unpin')
+        : action('button', `Pin ${m.version}`, {disabled: !may || m.state === 'damaged', click: () => this.ask(pin(m, live))}, 'Pin')];
     const lives = (m) => data.turns.flatMap((t, i) => {
       if (t.live !== m.version || !t.was && t.what !== 'promote') return [];
       const next = data.turns.slice(i + 1).find((n) => n.was === m.version);
@@ -38,8 +40,7 @@ export class Models {
     const dropped = data.dropped_turns ? ` Not kept any more, up to ${time(data.dropped_turns.until)}: ` +
       `${Object.entries(data.dropped_turns.count).map(([what, n]) => `${count(n)} ${what}`).join(', ')}.` : '';
     const pair = compared.map((v) => versions.find((m) => m.version === v)).filter(Boolean);
-    put(this.root, this.body);
-    put(this.body,
+    this.draw([data, may, compared], () => [
       h('section', {class: 'panel'}, h('h3', {}, 'Versions'), table('Versions of the model, the newest first', [
         {title: 'Compare', cell: pick}, {title: 'Version', cell: (m) => bdi(m.version)},
         {title: 'State', cell: (m) => m.state + (m.pinned ? ', pinned' : '') + (m.reset ? ', reset' : '')},
@@ -57,11 +58,7 @@ export class Models {
       [...data.turns].reverse(), true)),
       h('section', {class: 'panel'}, h('h3', {}, 'Refused candidates'), refused.length === 0 ? h('p', {class: 'soft'}, 'None.')
         : table('The newest refused candidates', [{title: 'Time', cell: (m) => time(m.created)}, {title: 'Score', number: true, cell: (m) => score(m.score)},
-          {title: 'Live model', number: true, cell: (m) => score(m.live_score)}, {title: 'Why', long: true, cell: (m) => clean(m.why)}], refused, true)));
-  }
-
-  fail(text) {
-    put(this.root, note(text), this.body); // what is known stays
+          {title: 'Live model', number: true, cell: (m) => score(m.live_score)}, {title: 'Why', long: true, cell: (m) => clean(m.why)}], refused, true))]);
   }
 }
 
@@ -96,35 +93,31 @@ export const retrain = (status) => ({title: 'Fit a candidate', what: 'retrain', 
 export const resume = () => ({title: 'Resume', what: 'resume', body: {}, says: ['The pipeline takes inputs again, in all replicas. If they are still bad, it halts again.']});
 
 // Letters are the newest dead letters. Bodies are never requested.
-export class Letters {
+export class Letters extends View {
   constructor(ask) {
+    super();
     this.ask = ask;
-    this.body = h('div');
-    this.root = h('div', {}, this.body);
+    this.chosen = new Set();
   }
 
   show(data, may) {
-    const letters = data.dead_letters, chosen = new Set();
-    const button = h('button', {type: 'button', disabled: true, click: () => this.ask({title: 'Replay', what: 'dead-letters/replay',
+    const letters = data.dead_letters, {chosen} = this;
+    for (const n of chosen) if (!letters.some((l) => l.number === n)) chosen.delete(n);
+    const button = h('button', {type: 'button', 'data-key': 'replay', disabled: !may || chosen.size === 0, click: () => this.ask({title: 'Replay', what: 'dead-letters/replay',
       body: {numbers: [...chosen]}, says: [`Publishes ${chosen.size} message${chosen.size > 1 ? 's' : ''} to the input again and deletes ` +
         'the dead letters. What is still bad becomes a dead letter again.']})}, 'Replay the chosen');
     const reasons = new Set(letters.flatMap((l) => l.why_not ?? []));
-    const choose = (l) => h('input', {type: 'checkbox', disabled: !may || Boolean(l.why_not), 'aria-label': `Choose dead letter ${l.number}`, change: (e) => {
+    const choose = (l) => action('input', `Choose dead letter ${l.number}`, {disabled: !may || Boolean(l.why_not), checked: chosen.has(l.number), change: (e) => {
       if (e.target.checked) chosen.add(l.number); else chosen.delete(l.number);
       button.disabled = !may || chosen.size === 0;
     }});
     const codes = {};
     for (const l of letters) codes[l.code] = (codes[l.code] ?? 0) + 1;
-    put(this.root, this.body);
-    put(this.body, letters.length === 0 ? h('p', {}, 'No dead letters among the newest messages of their stream.') : h('section', {class: 'panel'},
+    this.draw([letters, may], () => [letters.length === 0 ? h('p', {}, 'No dead letters among the newest messages of their stream.') : h('section', {class: 'panel'},
       h('h3', {}, 'Dead letters'), list(Object.entries(codes).map(([code, n]) => [clean(code), count(n)])), h('div', {class: 'bar'}, button), [...reasons].slice(0, 3).map(note),
       table('The newest hundred dead letters, without their bodies', [{title: 'Choose', cell: choose}, {title: 'Number', number: true, cell: (l) => l.number},
         {title: 'Time', cell: (l) => time(l.time)}, {title: 'Code', cell: (l) => clean(l.code)}, {title: 'Error', long: true, cell: (l) => bdi(l.error, 300)},
         {title: 'Source', cell: (l) => bdi(l.source ?? '-')}, {title: 'Input', cell: (l) => bdi(l.input)}, {title: 'Kind', cell: (l) => clean(l.kind)},
-        {title: 'Rows', cell: (l) => clean(l.rows ?? '-', 40)}, {title: 'Bytes', number: true, cell: (l) => count(l.bytes)}], letters)));
-  }
-
-  fail(text) {
-    put(this.root, note(text), this.body); // what is known stays
+        {title: 'Rows', cell: (l) => clean(l.rows ?? '-', 40)}, {title: 'Bytes', number: true, cell: (l) => count(l.bytes)}], letters))]);
   }
 }

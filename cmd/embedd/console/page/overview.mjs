@@ -1,5 +1,5 @@
 // The state of all pipelines, what needs attention first, and the summary of one.
-import {h, put, clean, count, number, duration, list, table, bdi, time} from './dom.mjs';
+import {h, put, redraw, clean, count, number, duration, list, table, bdi, time} from './dom.mjs';
 
 const grave = {halted: 'bad', blocked: 'bad', waiting_for_model: 'warn', stale: 'warn', parked: 'bad', degraded: 'warn', starting: 'warn',
   stopping: 'warn', learning: 'warn'};
@@ -36,18 +36,12 @@ export class Overview {
     const wrong = all.filter((p) => p.level !== 'healthy').length;
     this.head.textContent = all.length === 0 ? 'No pipeline runs' : wrong && all.length === 1 ? 'The pipeline needs attention' : wrong ? `${wrong} of ${all.length} pipelines need attention`
       : all.length === 1 ? 'The pipeline is healthy' : `All ${all.length} pipelines are healthy`;
-    if (all.length === 0) {
-      put(this.cards, h('li', {class: 'warn'}, 'The pipelines are being opened, or the configuration has none. `embedd doctor` says what is missing.'));
-      return;
-    }
-    const key = JSON.stringify([chosen, all.map((p) => [p.pipeline, p.word, p.reason, p.model?.version, p.lag?.messages, p.accuracy, p.fixed])]);
-    if (key === this.key) return; // so that the focus stays where it is
-    this.key = key;
-    const focused = document.activeElement?.dataset?.pipeline;
-    put(this.cards, all.map((p) => {
+    const key = [chosen, all.map((p) => [p.pipeline, p.word, p.reason, p.model?.version, p.lag?.messages, p.accuracy, p.fixed])];
+    redraw(this.cards, key, () => all.length === 0
+      ? h('li', {class: 'warn'}, 'The pipelines are being opened, or the configuration has none. `embedd doctor` says what is missing.') : all.map((p) => {
       const m = p.model;
       return h('li', {class: p.level}, h('p', {}, h('span', {class: 'state'}, `${signs[p.level]} ${p.word} `),
-        h('a', {href: `?pipeline=${encodeURIComponent(p.pipeline)}`, 'data-pipeline': p.pipeline, 'aria-current': p.pipeline === chosen ? 'true' : null,
+        h('a', {href: `?pipeline=${encodeURIComponent(p.pipeline)}`, 'data-key': p.pipeline, 'aria-current': p.pipeline === chosen ? 'true' : null,
           click: (e) => { e.preventDefault(); this.go({pipeline: p.pipeline}); }}, bdi(p.pipeline)),
         h('span', {class: 'soft'}, ` since ${time(p.since)}`)),
       p.reason ? h('p', {}, clean(p.reason, 600)) : null,
@@ -55,7 +49,6 @@ export class Overview {
       h('p', {class: 'soft'}, [p.fixed ? 'fixed model' : null, m ? `${m.version}, epoch ${m.epoch}${m.pinned ? ', pinned' : ''}` : 'no model',
         p.accuracy == null ? null : `accuracy ${p.accuracy.toFixed(3)}`, p.lag ? `lag ${count(p.lag.messages)}` : null].filter(Boolean).join(' · ')));
     }));
-    if (focused) this.cards.querySelector(`[data-pipeline="${CSS.escape(focused)}"]`)?.focus();
   }
 }
 
@@ -104,9 +97,9 @@ export class Summary {
   // replicas shows which process answers for the trainer.
   replicas(all, error) {
     this.others.hidden = false;
-    put(this.others, h('h3', {}, 'Replicas'), error ? h('p', {class: 'soft'}, clean(error)) : table('Replicas that answered within a second', [
+    redraw(this.others, [all, error], () => [h('h3', {}, 'Replicas'), error ? h('p', {class: 'soft'}, clean(error)) : table('Replicas that answered within a second', [
       {title: 'Process', cell: (r) => clean((r.instance ?? '-').slice(0, 8))}, {title: 'Work', cell: (r) => (r.is_trainer ? 'trainer' : r.role)},
-      {title: 'State', cell: (r) => r.state.replaceAll('_', ' ')}, {title: 'Model', cell: (r) => bdi(r.model?.version ?? '-')}], all));
+      {title: 'State', cell: (r) => r.state.replaceAll('_', ' ')}, {title: 'Model', cell: (r) => bdi(r.model?.version ?? '-')}], all)]);
   }
 
   note(e) {

@@ -1,5 +1,5 @@
 // The scatter plot: the same rows under the previous and the live model, drawn as pixels.
-import {h, put, say, bdi, clean, count, number, table, time} from './dom.mjs';
+import {h, redraw, say, bdi, clean, count, number, table, time} from './dom.mjs';
 
 // Ten colours that differ for people who see colours differently, and ten shapes; other classes share grey rings.
 const light = ['#0b5c8c', '#b3530a', '#1d6b3a', '#8c2d72', '#8a6d00', '#b3201b', '#3b3bb3', '#00716b', '#6b4423', '#c2187a'];
@@ -70,7 +70,8 @@ export class Scatter {
     this.about = h('p', {class: 'soft'});
     this.legend = h('ul', {class: 'legend'});
     this.controls = h('div', {class: 'bar'});
-    this.rows = h('details', {toggle: () => this.tabulate()}, h('summary', {}, 'Table of the points by class'));
+    this.table = h('div');
+    this.rows = h('details', {toggle: () => this.tabulate()}, h('summary', {}, 'Table of the points by class'), this.table);
     this.root = h('section', {class: 'panel'}, h('h3', {}, 'Points'), this.about, this.controls,
       h('div', {class: 'plot'}, this.canvas), this.legend, this.rows);
     this.ages = h('section', {class: 'panel', hidden: true});
@@ -87,16 +88,13 @@ export class Scatter {
   // show draws new points. If another model is live, they move from the previous one to it.
   show(data) {
     const swapped = this.data?.live && data?.live && this.data.live.version !== data.live.version;
-    const same = this.data?.live?.version === data?.live?.version && this.data?.previous?.version === data?.previous?.version &&
-      JSON.stringify(this.data?.classes) === JSON.stringify(data?.classes) && this.dark === isDark();
     this.data = data;
     this.assign();
-    this.dark = isDark();
     if (!data?.live) {
       say(this.about, 'No model is live yet: there are no outputs to draw.');
       return;
     }
-    if (!same) this.build();
+    this.build();
     const shown = data.class.length, n = data.classes.length;
     say(this.about, `${count(shown)} of ${count(data.rows)} labelled rows of the window, at most ${count(data.per_class)} a class. ` +
       (data.previous ? `Previous model ${data.previous.version}, epoch ${data.previous.epoch}; live model ${data.live.version}, ` +
@@ -135,14 +133,16 @@ export class Scatter {
         live.outputs.map((_, k) => h('option', {value: k, selected: k === at}, `output ${k}`))));
     };
     const before = this.choose.get('model') === 'previous' && previous;
-    this.at = before ? 0 : 1;
     const toggle = h('button', {type: 'button', disabled: !previous, 'aria-pressed': String(Boolean(before)), click: () => {
       const back = this.at > .5;
       this.choose.set('model', back ? 'previous' : null);
       toggle.setAttribute('aria-pressed', String(back));
       this.move(this.at, back ? 0 : 1);
     }}, 'Under the previous model');
-    put(this.controls, live.outputs.length > 1 ? [axis('x', 'Across'), axis('y', 'Up')] : h('span', {}, 'One output: a strip by class.'), toggle);
+    redraw(this.controls, [live.version, live.outputs.length, previous?.version], () => {
+      this.at = before ? 0 : 1;
+      return [live.outputs.length > 1 ? [axis('x', 'Across'), axis('y', 'Up')] : h('span', {}, 'One output: a strip by class.'), toggle];
+    });
     this.off = new Set((this.choose.get('off') ?? '').split(',').filter(Boolean).map(Number));
     const flip = (slot, button) => {
       const hide = !this.off.has(slot);
@@ -152,14 +152,14 @@ export class Scatter {
       this.render();
     };
     const item = (slot, name, rows) => {
-      const button = h('button', {type: 'button', 'aria-pressed': String(!this.off.has(slot)), click: () => flip(slot, button)},
+      const button = h('button', {type: 'button', 'data-key': slot, 'aria-pressed': String(!this.off.has(slot)), click: () => flip(slot, button)},
         sample(slot), name, h('span', {class: 'soft'}, count(rows)));
       return h('li', {}, button);
     };
     const of = classes.map((c, i) => ({...c, slot: this.slots[i]})).sort((a, b) => a.slot - b.slot);
     const rest = of.filter((c) => c.slot === 10);
-    put(this.legend, of.filter((c) => c.slot < 10).map((c) => item(c.slot, bdi(c.name, 40), c.shown)),
-      rest.length ? item(10, `${rest.length} other classes`, rest.reduce((n, c) => n + c.shown, 0)) : null);
+    redraw(this.legend, [of, isDark(), [...this.off]], () => [of.filter((c) => c.slot < 10).map((c) => item(c.slot, bdi(c.name, 40), c.shown)),
+      rest.length ? item(10, `${rest.length} other classes`, rest.reduce((n, c) => n + c.shown, 0)) : null]);
   }
 
   move(from, to) {
@@ -218,11 +218,11 @@ export class Scatter {
     const bars = (c) => h('span', {class: 'bars', role: 'img', 'aria-label': `From old to new: ${c.ages.join(', ')} rows`},
       c.ages.map((n) => (n ? '▁▂▃▄▅▆▇█'[Math.ceil(n / most * 8) - 1] : ' ')).join(''));
     this.ages.hidden = classes.length === 0;
-    put(this.ages, h('h3', {}, 'Window by class and age'), h('p', {class: 'soft'}, `${count(rows)} rows of ${count(classes.length)} classes, from ` +
+    redraw(this.ages, [classes, rows, oldest, newest], () => [h('h3', {}, 'Window by class and age'), h('p', {class: 'soft'}, `${count(rows)} rows of ${count(classes.length)} classes, from ` +
       `${time(oldest)} to ${time(newest)}, in twelve equal steps.`),
     table(`Rows of ${classes.length > 30 ? 'the thirty largest classes' : 'each class'} in each step, the oldest on the left`, [{title: 'Class', cell: (c) => bdi(c.name)},
       {title: 'Rows', number: true, cell: (c) => count(c.rows)}, {title: 'Share', number: true, cell: (c) => `${(100 * c.rows / rows).toFixed(1)} %`},
-      {title: 'By age', cell: bars}, {title: 'In the newest step', number: true, cell: (c) => count(c.ages.at(-1))}], classes.slice(0, 30), true));
+      {title: 'By age', cell: bars}, {title: 'In the newest step', number: true, cell: (c) => count(c.ages.at(-1))}], classes.slice(0, 30), true)]);
   }
 
   // tabulate writes the table, if it is open.
@@ -244,7 +244,7 @@ export class Scatter {
         }
       }
     }
-    put(this.rows, h('summary', {}, 'Table of the points by class'), table('Points by class', columns, data.classes, true));
+    redraw(this.table, [data.time, this.choose.get('x'), this.choose.get('y')], () => table('Points by class', columns, data.classes, true));
   }
 
   fail(text) {
