@@ -39,14 +39,20 @@ var axe string
 // ample is far more than any step takes on a busy machine.
 const ample = 3 * time.Minute
 
-const learning = `
-  digits:
-    input: {stream: FEATURES, subject: features.digits}
+// configured is a pipeline of digits.
+func configured(name string, keys ...string) string {
+	return fmt.Sprintf(`
+  %[1]s:
+    input: {stream: FEATURES, subject: features.%[1]s}
     schema: {features: ["x*"], label: label}
-    output: {subject: reduced.digits, dead: dead.digits}
-    model: {method: lda, dim: 4}
-    training: {every: {rows: 400}}
-`
+    output: {subject: reduced.%[1]s, dead: dead.%[1]s}
+    %[2]s
+`, name, strings.Join(keys, "\n    "))
+}
+
+const lda, fixed = "model: {method: lda, dim: 4}", "model: {file: model.embedd}"
+
+var learning = configured("digits", lda, "training: {every: {rows: 400}}")
 
 // rig is a server, a daemon and a browser.
 type rig struct {
@@ -425,7 +431,7 @@ func TestOperatorsSession(t *testing.T) {
 	r.shoot("models")
 	js[any](r, "[...document.querySelectorAll('td button')].find((b) => b.textContent === 'Pin').focus()")
 	r.confirm("Pin")
-	r.shows("live, pinned") // the table follows,
+	r.shows("live, pinned")                                 // the table follows,
 	r.until("the button has the focus again", func() bool { // and the focus stays
 		return r.text("document.activeElement.closest('td button')?.textContent ?? ''") == "Unpin"
 	})
@@ -494,40 +500,9 @@ func (r *rig) quiet() {
 }
 
 // states has a pipeline in each state that an operator may find.
-const states = `
-  halted:
-    input: {stream: FEATURES, subject: features.halted}
-    schema: {features: ["x*"], label: label}
-    output: {subject: reduced.halted, dead: dead.halted}
-    model: {file: model.embedd}
-    limits: {bad: 3 of 10}
-  stalled:
-    input: {stream: FEATURES, subject: features.stalled}
-    schema: {features: ["x*"], label: label}
-    output: {subject: reduced.stalled, dead: dead.stalled}
-    model: {file: model.embedd}
-  stale:
-    input: {stream: FEATURES, subject: features.stale}
-    schema: {features: ["x*"], label: label}
-    output: {subject: reduced.stale, dead: dead.stale}
-    model: {method: lda, dim: 4}
-    training: {max_age: 1s}
-  waiting:
-    input: {stream: FEATURES, subject: features.waiting}
-    schema: {features: ["x*"], label: label}
-    output: {subject: reduced.waiting, dead: dead.waiting}
-    model: {method: lda, dim: 4}
-  fixed:
-    input: {stream: FEATURES, subject: features.fixed}
-    schema: {features: ["x*"], label: label}
-    output: {subject: reduced.fixed, dead: dead.fixed}
-    model: {file: model.embedd}
-  many:
-    input: {stream: FEATURES, subject: features.many}
-    schema: {features: ["x*"], label: label}
-    output: {subject: reduced.many, dead: dead.many}
-    model: {method: lda, dim: 1}
-`
+var states = configured("halted", fixed, "limits: {bad: 3 of 10}") + configured("stalled", fixed) +
+	configured("stale", lda, "training: {max_age: 1s}") + configured("waiting", lda) + configured("fixed", fixed) +
+	configured("many", "model: {method: lda, dim: 1}")
 
 // TestStates shows each state of a pipeline, a thousand classes in one output, and a daemon that is gone.
 func TestStates(t *testing.T) {

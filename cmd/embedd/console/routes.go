@@ -127,8 +127,13 @@ func (s *server) session(_ http.ResponseWriter, r *request) (any, error) {
 	if !ok {
 		return sessionState{WhyNot: "log in with the token of http.token_file, or as a user of http.users_file"}, nil
 	}
+	return s.sessionOf(user), nil
+}
+
+// sessionOf is the answer about a session that may read.
+func (s *server) sessionOf(user string) sessionState {
 	why := s.access.mayNotOperate()
-	return sessionState{User: user, Reads: true, Operates: why == "", WhyNot: why, Version: s.options.Version}, nil
+	return sessionState{User: user, Reads: true, Operates: why == "", WhyNot: why, Version: s.options.Version}
 }
 
 func (s *server) logIn(w http.ResponseWriter, r *request) (any, error) {
@@ -142,8 +147,7 @@ func (s *server) logIn(w http.ResponseWriter, r *request) (any, error) {
 		s.access.forget(r.Request)
 		s.access.open(w, user, r.TLS != nil)
 	}
-	why := s.access.mayNotOperate()
-	return sessionState{User: user, Reads: true, Operates: why == "", WhyNot: why, Version: s.options.Version}, nil
+	return s.sessionOf(user), nil
 }
 
 func (s *server) logOut(w http.ResponseWriter, r *request) (any, error) {

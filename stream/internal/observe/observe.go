@@ -52,7 +52,6 @@ type Observer struct {
 	snapshot atomic.Pointer[Snapshot]
 	now      chan struct{} // signalled by Now
 
-	reported   string            // the blocker that was logged last
 	sinks      map[string]string // streams of the output subjects at the last inspection
 	oldest     map[string]oldest // by the subjects of a consumer
 	mayNotRead bool              // the user may not read single messages
@@ -92,11 +91,9 @@ func (w *Observer) Run(ctx context.Context) {
 		if skip <= 0 && w.Conn.IsConnected() {
 			if s := w.inspect(ctx); ctx.Err() == nil {
 				w.snapshot.Store(s)
-				w.Conditions.SetText(health.Streams, s.Blocker)
-				w.report(s.Blocker)
-				if w.Conditions.SetText(health.DeadLetterStream, s.DeadLetters) {
-					w.reportDeadLetters(s.DeadLetters)
-				}
+				w.report(health.Streams, s.Blocker, "no input can be answered", "inputs can be answered again")
+				w.report(health.DeadLetterStream, s.DeadLetters, "dead letters cannot be stored; other inputs are answered",
+					"dead letters can be stored again")
 				if !s.LagKnown && s.Blocker == "" && s.DeadLetters == "" {
 					skip = othersFactor // the hot path reports what it runs into itself
 				}
@@ -112,24 +109,14 @@ func (w *Observer) Run(ctx context.Context) {
 	}
 }
 
-// report logs a blocker once, and that it is gone.
-func (w *Observer) report(blocker string) {
-	switch {
-	case blocker != "" && w.reported == "":
-		w.Log.Warn("no input can be answered", "reason", blocker)
-	case blocker == "" && w.reported != "":
-		w.Log.Info("inputs can be answered again")
+// report sets the reason of a component, and logs that it appears or is gone.
+func (w *Observer) report(c health.Component, reason, appears, isGone string) {
+	switch isChanged := w.Conditions.SetText(c, reason); {
+	case isChanged && reason == "":
+		w.Log.Info(isGone)
+	case isChanged:
+		w.Log.Warn(appears, "reason", reason)
 	}
-	w.reported = blocker
-}
-
-// reportDeadLetters logs why dead letters are not stored, or that they are stored again.
-func (w *Observer) reportDeadLetters(reason string) {
-	if reason == "" {
-		w.Log.Info("dead letters can be stored again")
-		return
-	}
-	w.Log.Warn("dead letters cannot be stored; other inputs are answered", "reason", reason)
 }
 
 func (w *Observer) inspect(ctx context.Context) *Snapshot {

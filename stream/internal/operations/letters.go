@@ -29,7 +29,7 @@ type listedLetter struct {
 }
 
 // readLetters waits until no other request of this process reads dead letters of the pipeline, and reads.
-func (p *Pipeline) readLetters(ctx context.Context, read func() error) error {
+func readLetters(p *Pipeline, ctx context.Context, read func() error) error {
 	select {
 	case p.letters <- struct{}{}:
 		defer func() { <-p.letters }()
@@ -43,7 +43,7 @@ func (p *Pipeline) readLetters(ctx context.Context, read func() error) error {
 func listLetters(p *Pipeline, ctx context.Context, _ *Request) (any, error) {
 	newest := []listedLetter{}
 	which := dlq.DeadLetters{Subject: p.Dead, Pipeline: p.Name, Within: lettersWithin}
-	err := p.readLetters(ctx, func() error {
+	err := readLetters(p, ctx, func() error {
 		return which.Read(ctx, p.JS, func(l *dlq.DeadLetter) error {
 			newest = append(newest, listedLetter{ListedLetter: l.Listed()})
 			newest = newest[max(0, len(newest)-maxLetters):]
@@ -79,7 +79,7 @@ func replay(p *Pipeline, ctx context.Context, q *Request) (any, error) {
 	out := []dlq.ReplayedLetter{}
 	for _, number := range q.Numbers {
 		var l *dlq.DeadLetter
-		err := p.readLetters(ctx, func() (err error) {
+		err := readLetters(p, ctx, func() (err error) {
 			l, err = which.Find(ctx, p.JS, number)
 			return err
 		})

@@ -27,70 +27,54 @@ func (p *Pipeline) list(ctx context.Context, _ *Request) (any, error) {
 	return map[string]any{"models": pointer.List(p.Name), "turns": turns, "dropped_turns": pointer.Dropped}, nil
 }
 
-func (p *Pipeline) show(ctx context.Context, q *Request) (any, error) {
-	live := p.Running.Live()
-	if q.Version == "" || live != nil && q.Version == live.Version {
-		if live == nil {
+func modelOf(live *plugin.Live) (*model.Model, error) { return live.Model, nil }
+
+// conversionOf is the map from the outputs of the epoch before. The first version of an epoch has it.
+func conversionOf(live *plugin.Live) (*registry.Conversion, error) {
+	return registry.ConversionOf(live.First())
+}
+
+// find answers with what is read of a version: of the live one, which is the default, or of one in the store.
+func find[T any](live func(*plugin.Live) (T, error),
+	stored func(*registry.Registry, context.Context, string) (T, error)) do {
+	return func(p *Pipeline, ctx context.Context, q *Request) (any, error) {
+		now := p.Running.Live()
+		switch {
+		case q.Version == "" && now == nil:
 			return nil, plugin.ErrNoModel
+		case q.Version == "" || now != nil && q.Version == now.Version:
+			return live(now)
 		}
-		return live.Model, nil
+		r, err := p.store()
+		if err != nil {
+			return nil, err
+		}
+		return stored(r, ctx, q.Version)
 	}
-	r, err := p.store()
-	if err != nil {
-		return nil, err
-	}
-	return r.Model(ctx, q.Version)
-}
-
-// conversion answers with the map from the outputs of the epoch before that of a version. The first version of an epoch
-// has it.
-func (p *Pipeline) conversion(ctx context.Context, q *Request) (any, error) {
-	live := p.Running.Live()
-	if q.Version == "" && live == nil {
-		return nil, plugin.ErrNoModel
-	}
-	if q.Version == "" || live != nil && q.Version == live.Version {
-		return registry.ConversionOf(live.First())
-	}
-	r, err := p.store()
-	if err != nil {
-		return nil, err
-	}
-	return r.Conversion(ctx, q.Version)
-}
-
-func (p *Pipeline) pin(ctx context.Context, q *Request) (any, error) {
-	return p.choose(ctx, q, "model pin", (*registry.Registry).Pin)
-}
-
-func (p *Pipeline) unpin(ctx context.Context, q *Request) (any, error) {
-	return p.choose(ctx, q, "model unpin", (*registry.Registry).Unpin)
-}
-
-func (p *Pipeline) rollback(ctx context.Context, q *Request) (any, error) {
-	return p.choose(ctx, q, "model rollback", (*registry.Registry).Rollback)
 }
 
 // choose changes which model is live. This process follows the store, as all replicas do.
-func (p *Pipeline) choose(ctx context.Context, q *Request, what string,
-	change func(*registry.Registry, context.Context, registry.Request) (*registry.Pointer, error)) (any, error) {
-	r, err := p.store()
-	if err != nil {
-		return nil, err
+func choose(what string,
+	change func(*registry.Registry, context.Context, registry.Request) (*registry.Pointer, error)) do {
+	return func(p *Pipeline, ctx context.Context, q *Request) (any, error) {
+		r, err := p.store()
+		if err != nil {
+			return nil, err
+		}
+		pointer, err := change(r, ctx, registry.Request{Version: q.Version, Live: q.Live, By: q.By,
+			Check: func(m *model.Model) error {
+				if difference := p.Replica.OtherFeatures(m); difference != "" {
+					return WithCode(CodeBadRequest, fmt.Errorf("the model %s", difference))
+				}
+				return nil
+			}})
+		if err != nil {
+			return nil, err
+		}
+		p.Log.Info("an operator chose the live model", "request", what, "live", pointer.Live, "pinned",
+			pointer.Pin != "", "by", q.By)
+		return pointer.Chosen(p.Name), nil
 	}
-	pointer, err := change(r, ctx, registry.Request{Version: q.Version, Live: q.Live, By: q.By,
-		Check: func(m *model.Model) error {
-			if difference := p.Replica.OtherFeatures(m); difference != "" {
-				return WithCode(CodeBadRequest, fmt.Errorf("the model %s", difference))
-			}
-			return nil
-		}})
-	if err != nil {
-		return nil, err
-	}
-	p.Log.Info("an operator chose the live model", "request", what, "live", pointer.Live, "pinned", pointer.Pin != "",
-		"by", q.By)
-	return pointer.Chosen(p.Name), nil
 }
 
 // recordTimeout is how long it may take to keep a request with the models.

@@ -86,8 +86,11 @@ type Operation struct {
 	Name, About string
 	IsForAll    bool // over NATS every replica receives a request, else one of them
 	IsMessage   bool // the request is a message, else JSON
-	Do          func(*Pipeline, context.Context, *Request) (any, error)
+	Do          do
 }
+
+// do does an operation.
+type do = func(*Pipeline, context.Context, *Request) (any, error)
 
 // All are the operations.
 var All = []Operation{
@@ -97,14 +100,16 @@ var All = []Operation{
 	{"transform", "transform an Arrow message", false, true, (*Pipeline).transform},
 	{"model ls", "list the versions and the rejected candidates, and the changes of the live version", false, false,
 		(*Pipeline).list},
-	{"model show", `show a model: {"version":"..."}; default: the live version`, false, false, (*Pipeline).show},
+	{"model show", `show a model: {"version":"..."}; default: the live version`, false, false,
+		find(modelOf, (*registry.Registry).Model)},
 	{"model conversion", `the map from the outputs of the epoch before: {"version":"..."}; default: the live version`,
-		false, false, (*Pipeline).conversion},
+		false, false, find(conversionOf, (*registry.Registry).Conversion)},
 	{"model pin", `make a version live and keep it: {"version":"...","live":"..."}; default: the live version`, false,
-		false, (*Pipeline).pin},
-	{"model unpin", `unpin the live version: {"live":"..."}`, false, false, (*Pipeline).unpin},
+		false, choose("model pin", (*registry.Registry).Pin)},
+	{"model unpin", `unpin the live version: {"live":"..."}`, false, false,
+		choose("model unpin", (*registry.Registry).Unpin)},
 	{"model rollback", `make an earlier version live: {"version":"...","live":"..."}; default: the previous version`,
-		false, false, (*Pipeline).rollback},
+		false, false, choose("model rollback", (*registry.Registry).Rollback)},
 	{"dlq ls", "list the newest hundred dead letters, without their bodies", false, false, listLetters},
 	{"dlq replay", `publish dead letters to the input again: {"numbers":[...]}, at most a hundred`, false, false,
 		replay},
