@@ -21,19 +21,17 @@ func TestReversedLabels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var runs [2]*trial.Result
-		for i := range runs {
-			s.Reversed = i == 1
-			if runs[i], err = trial.Run(t.Context(), trial.Config{Stream: s, Seed: c.seed, Rows: 4000, Every: 4000,
-				Fit: fit.Config{Method: "lda"}}); err != nil {
-				t.Fatal(err)
-			}
+		s.Reversed = false
+		plain, changed, err := trial.Both(t.Context(), trial.Config{Stream: s, Seed: c.seed, Rows: 4000, Every: 4000,
+			Fit: fit.Config{Method: "lda"}}, trial.Reversed)
+		if err != nil {
+			t.Fatal(err)
 		}
-		want, got := runs[0].Status.Rows, runs[1].Status.Rows
+		want, got := plain.Status.Rows, changed.Status.Rows
 		if diff := got - want; diff < -100 || diff > 100 {
 			t.Errorf("%s, seed %d: the window has %d rows, with labels in order %d", c.stream, c.seed, got, want)
 		}
-		before, after := runs[0].Checkpoints[0].Live, runs[1].Checkpoints[0].Live
+		before, after := plain.Checkpoints[0].Live, changed.Checkpoints[0].Live
 		if after < before-0.03 {
 			t.Errorf("%s, seed %d: accuracy %.3f, with labels in order %.3f", c.stream, c.seed, after, before)
 		}

@@ -7,6 +7,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -43,6 +44,8 @@ type options struct {
 	every    int
 	nulls    string
 	exported string
+	equal    bool
+	pairs    bool
 }
 
 func main() {
@@ -65,6 +68,9 @@ func main() {
 	flag.StringVar(&o.nulls, "nulls", "", "`policy` for missing features: reject, impute or skip")
 	flag.StringVar(&o.exported, "export", "", "write the rows of dependent streams and the results on them to a "+
 		"`folder`, for tools/comparison")
+	flag.BoolVar(&o.equal, "equal", false, "print how often one of two equal models is taken for better, and nothing else")
+	flag.BoolVar(&o.pairs, "pairs", false, "print what missing features, reversed labels, takeovers and outliers "+
+		"change, and nothing else")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -78,6 +84,12 @@ func main() {
 func (o options) fit() fit.Config { return fit.Config{Method: o.method, Dim: o.dim} }
 
 func (o options) run(ctx context.Context, stdout io.Writer) error {
+	if o.equal {
+		return o.equals(ctx, stdout)
+	}
+	if o.pairs {
+		return o.comparePairs(ctx, stdout)
+	}
 	some, dependent, err := chosen(o.streams)
 	if err != nil {
 		return err
@@ -104,7 +116,7 @@ func (o options) run(ctx context.Context, stdout io.Writer) error {
 		o.out = "docs/evidence"
 	}
 	if o.out != "" {
-		if err := writePage(o.out, o, all, trials); err != nil {
+		if err := o.writePage(ctx, all, trials); err != nil {
 			return err
 		}
 	}
@@ -142,17 +154,21 @@ func (o options) try(ctx context.Context, some []streams.Stream) ([][]*trial.Res
 		if o.classes > 0 && s.Shape.Separation > 0 {
 			s.Shape.Classes = o.classes
 		}
-		r, err := trial.Run(ctx, trial.Config{Stream: s, Seed: seed, Rows: o.rows, Every: o.every, Fit: o.fit(),
-			Configure: func(c *plugin.Config) {
-				if o.nulls != "" {
-					c.Nulls = plugin.Nulls(o.nulls)
-				}
-			}})
+		r, err := trial.Run(ctx, o.trial(s, seed))
 		if err == nil {
 			o.say("%s, seed %d: %d promotions, %d alarms", s.Name, r.Seed, len(r.Promotions), r.Status.Alarms)
 		}
 		return r, err
 	})
+}
+
+// trial is the configuration of a run on a dependent stream.
+func (o options) trial(s streams.Stream, seed uint64) trial.Config {
+	c := trial.Config{Stream: s, Seed: seed, Rows: o.rows, Every: o.every, Fit: o.fit()}
+	if o.nulls != "" {
+		c.Configure = func(c *plugin.Config) { c.Nulls = plugin.Nulls(o.nulls) }
+	}
+	return c
 }
 
 // each does a run of all streams with all seeds, as many at once as there are cores.
@@ -194,12 +210,21 @@ func (o options) say(format string, args ...any) {
 }
 
 // writePage writes the page and its picture into a folder.
-func writePage(folder string, o options, all []*figures, trials [][]*trial.Result) error {
-	if err := os.MkdirAll(filepath.Join(folder, "learning"), 0o777); err != nil {
+func (o options) writePage(ctx context.Context, all []*figures, trials [][]*trial.Result) error {
+	if err := os.MkdirAll(filepath.Join(o.out, "learning"), 0o777); err != nil {
 		return err
 	}
-	if err := draw(filepath.Join(folder, "learning", "streams.png"), all); err != nil {
+	if err := draw(filepath.Join(o.out, "learning", "streams.png"), all); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(folder, "learning.md"), []byte(page(o, all, trials)), 0o666)
+	text := bytes.NewBufferString(page(o, all, trials))
+	if err := o.comparePairs(ctx, text); err != nil {
+		return err
+	}
+	equal := o
+	equal.seeds = equalSeeds
+	if err := equal.equals(ctx, text); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(o.out, "learning.md"), text.Bytes(), 0o666)
 }

@@ -12,7 +12,7 @@ const preamble = `# Learning
 
 Measurements of training on streams with concept drift, for readers who want to know how fast and how safely %s follows
 it. It is compared with the first model kept unchanged (frozen) and with an oracle. ` + "`go run ./tools/learning`" + `
-writes this page in a few minutes; ` + "`-streams rotation,means -seeds 1`" + ` runs a part and prints the tables;
+writes this page in an hour; ` + "`-streams rotation,means -seeds 1`" + ` runs a part and prints the tables;
 ` + "`-json`" + ` prints every figure.
 
 ## How it is measured

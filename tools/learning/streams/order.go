@@ -12,6 +12,7 @@ type order struct {
 	mean   int     // mean number of rows of one class in a row, of geometric distribution
 	ar     float64 // autocorrelation of the noise within a run
 	copies int     // of each row
+	tails  bool    // the noise has Student's distribution with two degrees of freedom
 }
 
 // begin returns the process of a stream.
@@ -22,7 +23,25 @@ func (o order) begin() process {
 	case o.mean > 0:
 		return &markov{mean: o.mean, now: NoLabel}
 	}
+	return o.fresh()
+}
+
+// fresh is the process of independent rows with the distribution of the stream's.
+func (o order) fresh() process {
+	if o.tails {
+		return tailed{}
+	}
 	return independent{}
+}
+
+// tailed draws noise of Student's distribution with two degrees of freedom.
+type tailed struct{ independent }
+
+func (p tailed) noise(r *rand.Rand, z []float64) {
+	p.independent.noise(r, z)
+	for j := range z {
+		z[j] /= math.Sqrt(r.ExpFloat64()) // half of a chi squared number of two degrees
+	}
 }
 
 // inRuns draws runs of one class of the same length.

@@ -93,5 +93,5 @@ func (g *generated) Fresh(r *rand.Rand, at, refs, queries int) (ref, query *mode
 	if g.stream.fresh != nil {
 		c = g.stream.fresh(g.world, at, g.total)
 	}
-	return c.Draw(r, refs), c.Draw(r, queries)
+	return c.draw(r, refs, g.stream.order.fresh()), c.draw(r, queries, g.stream.order.fresh())
 }

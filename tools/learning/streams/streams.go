@@ -29,9 +29,10 @@ type Stream struct {
 	Noise              float64 // share of labels that name another class
 	Labelled           float64 // share of rows with a label; 0: all
 	Missing            float64 // share of rows with missing features, a tenth of their features each
-	// Delay is the number of rows between a row and its label, if labels arrive in separate messages; 0: they do not.
-	// Reversed labels arrive after all rows, the newest first.
+	// Delay is the number of rows between a row and its label, if labels arrive in separate messages; 0: they do not. It
+	// grows by Slower for each row. Reversed labels arrive after all rows, the newest first.
 	Delay    int
+	Slower   float64
 	Reversed bool
 
 	concept func(w *World, row, rows int) *Concept
@@ -165,6 +166,15 @@ var Dependent = slices.Concat(
 			concept: func(w *World, row, _ int) *Concept { return w.first(1 + row/1000) }},
 		{Name: "late", Title: "Late labels", About: "each label 2,000 rows after its row", Rows: 16_000, Shape: far,
 			Delay: 2000, concept: after(base, base)},
+		{Name: "slower", Title: "Labels that come later and later", About: "after 250 rows at first, after 8,250 at the " +
+			"end; a rotation at half", Rows: 16_000, Shape: far, Delay: 250, Slower: 0.5, Events: half,
+			concept: after(base, rotated)},
+		{Name: "tails", Title: "Heavy tails", About: "the noise has Student's distribution with two degrees of freedom; a " +
+			"rotation at half", Rows: 16_000, Shape: far, order: order{tails: true}, Events: half,
+			concept: after(base, rotated)},
+		{Name: "machines", Title: "Machines", About: "each message is of one of five machines, whose features have " +
+			"other offsets, two standard deviations of the noise or more", Rows: 16_000, Shape: far,
+			concept: func(w *World, row, _ int) *Concept { return w.offset(row / BatchRows * 2 % 5) }},
 		{Name: "reversed", Title: "Reversed labels", About: "all labels after 12,000 rows, the newest first; a rotation at " +
 			"half", Rows: 12_000, Shape: far, Reversed: true, Events: half, concept: after(base, rotated)},
 		{Name: "sparse", Title: "Few labels", About: "one row in a hundred has a label; a rotation at half",

@@ -208,6 +208,14 @@ func (w *World) first(classes int) *Concept {
 	return w.Base.withShares(shares)
 }
 
+// offset is the first concept with all rows moved along an axis.
+func (w *World) offset(axis int) *Concept {
+	k, m := w.Base.means.Dims()
+	means := mat.NewDense(k, m, nil)
+	means.Apply(func(_, j int, v float64) float64 { return v + 2*Nuisance*w.axes.At(j, axis) }, w.Base.means)
+	return &Concept{shares: w.Base.shares, means: means, spread: w.Base.spread}
+}
+
 // drifted is the first concept with its features turned by an angle in each of the planes that pairs of axes span.
 func (w *World) drifted(angle float64) *Concept {
 	sin, cos := math.Sincos(angle)

@@ -142,7 +142,7 @@ func (t *trial) step(ctx context.Context, at int) error {
 		return t.learned(ctx, d)
 	}
 	t.held = append(t.held, d)
-	if t.Stream.Reversed || at+d.N-t.from <= t.Stream.Delay {
+	if delay := t.Stream.Delay + int(t.Stream.Slower*float64(t.from)); t.Stream.Reversed || at+d.N-t.from <= delay {
 		return nil
 	}
 	return t.release(ctx, at+d.N, false)
@@ -197,10 +197,11 @@ func (t *trial) end(ctx context.Context) error {
 	return t.check(ctx, t.source.Rows())
 }
 
-// note scores the models that went live with the last message.
+// note scores the models that went live with the last message, on rows of the concept of its last row: a swap at the
+// border of two concepts was decided without a row of the second one.
 func (t *trial) note(ctx context.Context, at int) error {
 	for _, r := range t.player.Released {
-		ref, query := t.source.Fresh(rand.New(rand.NewPCG(t.Seed, 3)), at, manyRefs, manyQueries)
+		ref, query := t.source.Fresh(rand.New(rand.NewPCG(t.Seed, 3)), at-1, manyRefs, manyQueries)
 		after, err := Accuracy(ctx, r.Model, ref, query)
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/embedd/embedd/internal/testsize"
@@ -115,6 +116,21 @@ func TestEarlyPoison(t *testing.T) {
 	for i, p := range r.Promotions {
 		if lost := float64(p.Before - p.After); i > 0 && !(lost <= 0.03) {
 			t.Errorf("row %d: a promotion by %s lost %.1f points", p.Row, p.Door, 100*lost)
+		}
+	}
+}
+
+// Of two equal models neither is better, and one of both halves of the features is.
+func TestEqualModels(t *testing.T) {
+	twins := streams.Twins()
+	s := twins[slices.IndexFunc(twins, func(s streams.Stream) bool { return s.Name == "markov30" })]
+	for better, want := range map[bool]int{false: 1, true: 2} {
+		r, err := trial.RunEqual(t.Context(), s, 1, 3000, better)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Promotions) != want {
+			t.Errorf("better is %t: %d promotions", better, len(r.Promotions))
 		}
 	}
 }
