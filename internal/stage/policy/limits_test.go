@@ -273,7 +273,7 @@ func TestFirstRows(t *testing.T) {
 	}{{249, 0, false, false}, {250, 0, false, true}, {250, 126, false, false}, {250, 125, false, true},
 		{749, 700, false, false}, {750, 700, false, true}, {749, 0, true, false}, {750, 0, true, true}} {
 		p := Schedule{Config: Config{Features: 10}, Learned: c.learned, Class: c.class}
-		if p.FirstDue(c.learned, func() bool { return c.inRuns }) != c.want {
+		if p.FirstDue(c.learned, c.inRuns) != c.want {
 			t.Errorf("%+v: %v", c, !c.want)
 		}
 	}

@@ -104,7 +104,7 @@ func (s *decisions) scored(kind string, i int) {
 // decide returns what the policy fits now, and records it as done.
 func (s *decisions) decide() string {
 	if !s.live {
-		if !s.policy.FirstDue(s.rows, func() bool { return false }) {
+		if !s.policy.FirstDue(s.rows, false) {
 			return "wait"
 		}
 		s.live = true

@@ -114,7 +114,7 @@ func (p *Schedule) FirstRows() int {
 // classes still appear it waits for up to three times the rows: every class that comes later costs a change of models.
 // So it does if labels come in runs: such rows are like each other, and a model of too few of them is little better
 // than chance.
-func (p *Schedule) FirstDue(rows int, inRuns func() bool) bool {
+func (p *Schedule) FirstDue(rows int, inRuns bool) bool {
 	if p.requested {
 		return true
 	}
@@ -122,7 +122,7 @@ func (p *Schedule) FirstDue(rows int, inRuns func() bool) bool {
 		return true
 	}
 	n := p.FirstRows()
-	return rows >= n && (p.Learned >= 3*n || 2*p.Class <= p.Learned && !inRuns())
+	return rows >= n && (p.Learned >= 3*n || 2*p.Class <= p.Learned && !inRuns)
 }
 
 // Due lists the suffixes to fit now, longest first; 0 is the whole window, of the given number of rows.

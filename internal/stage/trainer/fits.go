@@ -32,7 +32,8 @@ func (t *Trainer) fitDue(ctx context.Context) {
 	if w == nil || t.pinned || t.standby || t.plan.learnsNothing() || !w.Trainable() {
 		return
 	}
-	if t.live == nil && !t.config.Training.Gate.NeverFirst && t.schedule.FirstDue(w.FirstModelRows(), t.data.isInRuns) {
+	if t.live == nil && !t.config.Training.Gate.NeverFirst &&
+		t.schedule.FirstDue(w.FirstModelRows(), t.sampling.HasRuns()) {
 		t.fitFirst(ctx)
 	}
 	if t.live == nil {

@@ -62,16 +62,6 @@ func effectOfRows(t *Trainer) float64 {
 	return t.drift.Blocks.Effect()
 }
 
-// isInRuns reports whether the labels of the window come in runs.
-func (d *dataset) isInRuns() bool {
-	var s evidence.Sampling
-	d.window.All(func(r *window.Row) bool {
-		s.Add(r.Label)
-		return true
-	})
-	return s.HasRuns()
-}
-
 // earlyOdds is Schedule.EarlyOdds of the live model.
 func earlyOdds(t *Trainer) float64 {
 	return t.schedule.EarlyOdds(t.live.Rows(), effectOfRows(t), len(t.live.Classes()), t.data.window.EstablishedClasses(),

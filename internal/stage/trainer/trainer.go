@@ -168,7 +168,7 @@ func (t *Trainer) learnRows(ctx context.Context, rows []window.Row) {
 	for _, r := range rows {
 		t.newest = max(t.newest, r.Time)
 	}
-	changed := t.score(ctx, t.data.scored(rows))
+	changed := t.score(ctx, rows)
 	t.addRows(rows)
 	t.learned(ctx, changed, rows)
 }
@@ -190,7 +190,7 @@ func (t *Trainer) learnSummary(ctx context.Context, s *window.Summary) {
 	}
 	t.newest = max(t.newest, last.Time)
 	changed := false
-	for rows := t.data.scored(s.Rows); len(rows) > 0 && ctx.Err() == nil; {
+	for rows := s.Rows; len(rows) > 0 && ctx.Err() == nil; {
 		part := rows[:min(chunkRows, len(rows))]
 		rows = rows[len(part):]
 		changed = t.score(ctx, part) || changed
@@ -211,12 +211,18 @@ func (t *Trainer) learned(ctx context.Context, changed bool, rows []window.Row) 
 	t.fitDue(ctx)
 }
 
-// score scores all models on rows that none has seen, and reports whether the drift detector found a change.
+// score scores all models on rows that none has seen, and reports whether the drift detector found a change. Before the
+// first model it counts how their classes come.
 func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 	labelled, refs := t.plan.labelled(), t.data.references
-	if t.live == nil || labelled && refs.Len() == 0 {
+	if t.live == nil {
+		sampleOf(t, rows)
 		return false
 	}
+	if labelled && refs.Len() == 0 {
+		return false
+	}
+	rows = t.data.scored(rows)
 	ctx = Endless(ctx) // an interrupted score would count as wrong
 	t.x = t.x[:0]
 	for i := range rows {
