@@ -33,6 +33,7 @@ type checkpoint struct {
 	LiveBeats  policy.Sensitivity     `json:"live_beats"`
 	LiveFitted int                    `json:"live_fitted"`
 	LiveFrom   window.Position        `json:"live_from,omitzero"`
+	LiveTo     window.Position        `json:"live_to,omitzero"`
 	Sampling   evidence.Sampling      `json:"sampling"`
 	Suspicion  policy.Suspicion       `json:"suspicion"`
 	Judged     int                    `json:"judged"`
@@ -133,7 +134,7 @@ func readCheckpoint(text []byte) (*checkpoint, error) {
 func (s *checkpoint) forgetModels() {
 	s.Rules = policy.Rules{}
 	s.Candidates, s.Probe, s.Live, s.Drift = nil, nil, policy.Agreement{}, evidence.DriftDetector{}
-	s.LiveBeats, s.LiveFrom = policy.Sensitivity{}, window.Position{}
+	s.LiveBeats, s.LiveFrom, s.LiveTo = policy.Sensitivity{}, window.Position{}, window.Position{}
 	s.Policy.Fitted = nil
 }
 
@@ -194,7 +195,7 @@ func (t *Trainer) resumeFrom(r *spec.Live) {
 }
 
 func (t *Trainer) setLive(l *spec.Live) {
-	t.live, t.liveFrom = prequential.New(l.Model), window.Position{}
+	t.live, t.liveRows = prequential.New(l.Model), fittedRows{}
 	t.origin, t.before = l.First(), l.Before
 }
 
@@ -226,7 +227,7 @@ func (t *Trainer) state() []byte {
 	}
 	if t.live != nil {
 		s.Live, s.LiveBeats, s.LiveFitted = t.live.Agreement, t.live.Sensitivity, t.live.FittedAt
-		s.LiveFrom = t.liveFrom
+		s.LiveFrom, s.LiveTo = t.liveRows.first, t.liveRows.last
 	}
 	for _, c := range t.candidates {
 		s.Candidates = append(s.Candidates, stateOf(c))
@@ -262,7 +263,7 @@ func (t *Trainer) restore(ctx context.Context) {
 	}
 	if t.live != nil {
 		t.live.Agreement, t.live.Sensitivity, t.live.FittedAt = s.Live, s.LiveBeats, s.LiveFitted
-		t.liveFrom = s.LiveFrom
+		t.liveRows = fittedRows{s.LiveFrom, s.LiveTo}
 	}
 	t.rules = s.Rules
 	if !t.data.window.Trainable() || t.live == nil {

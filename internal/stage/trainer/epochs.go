@@ -20,8 +20,8 @@ const (
 )
 
 const (
-	// maxCrossLoss is the accuracy that a reader of stored outputs may lose within one epoch, minCrossLoss what it loses
-	// at least where an epoch is not comparable with the one before, each by compareErrors standard errors.
+	// maxCrossLoss is the accuracy that a reader of stored outputs may lose within one epoch, by compareErrors standard
+	// errors. Where an epoch is not comparable with the one before it loses more, and minCrossLoss by as many errors.
 	maxCrossLoss  = 0.02
 	minCrossLoss  = 0.005
 	compareErrors = 1.5
@@ -35,7 +35,7 @@ func answerOf(l prequential.Loss) answer {
 	switch e := compareErrors * l.Error; {
 	case l.Mean+e <= maxCrossLoss:
 		return comparable
-	case l.Mean-e > minCrossLoss:
+	case l.Mean > maxCrossLoss && l.Mean-e > minCrossLoss:
 		return different
 	}
 	return undecided
@@ -46,17 +46,26 @@ func describeLoss(l prequential.Loss) string {
 	return fmt.Sprintf("lose %.1f +- %.1f points on %d rows", 100*l.Mean, 100*l.Error, l.Rows)
 }
 
-// compareModels decides whether the outputs of a model are comparable with those of an earlier one, by the newest rows
-// from a position on, as many as the answer needs. Rows before that are not of the concept that the model was fitted
-// on.
+// fittedRows are the positions of the oldest and the newest row that a model was fitted on; zero: not known.
+type fittedRows struct{ first, last window.Position }
+
+// isFair reports whether a row may compare a model of these rows with others: the model was not fitted on it, and it is
+// not older than those, of another concept.
+func (f fittedRows) isFair(r *window.Row) bool {
+	isNewer := f.last != (window.Position{}) && r.Compare(f.last) > 0
+	return r.IsIncluded() && r.Compare(f.first) >= 0 && (isNewer || r.IsUnseen())
+}
+
+// compareModels decides whether the outputs of a model of some rows are comparable with those of an earlier one, by the
+// newest rows that are fair to it, as many as the answer needs: rows that it was fitted on flatter it.
 func compareModels(ctx context.Context, w *window.Window, first, next *model.Model,
-	from window.Position) (answer, prequential.Loss, error) {
+	fitted fittedRows) (answer, prequential.Loss, error) {
 	loss := prequential.Loss{Mean: 1}
 	if first.Dim() != next.Dim() {
 		return different, loss, nil
 	}
 	for n := minCompared; ; n *= 2 {
-		rows, all := newestPerClass(w, from, n)
+		rows, all := newestFair(w, fitted, n)
 		var err error
 		if loss, err = prequential.CrossLoss(ctx, first, next, rows); err != nil {
 			return undecided, loss, err
@@ -67,16 +76,16 @@ func compareModels(ctx context.Context, w *window.Window, first, next *model.Mod
 	}
 }
 
-// newestPerClass returns about n rows that enter fits, in the order of their positions: the newest ones from a position
-// on, as many of each class as there are. all reports that there are no others.
-func newestPerClass(w *window.Window, from window.Position, n int) (rows []*window.Row, all bool) {
+// newestFair returns about n fair rows in the order of their positions: the newest ones, as many of each class as there
+// are. all reports that there are no others.
+func newestFair(w *window.Window, fitted fittedRows, n int) (rows []*window.Row, all bool) {
 	most := (n + w.Classes() - 1) / max(w.Classes(), 1)
 	all = true
 	w.EachClass(func(_ string, members []*window.Row) {
 		taken := 0
 		for _, r := range slices.Backward(members) {
 			switch {
-			case !r.IsIncluded() || r.Compare(from) < 0:
+			case !fitted.isFair(r):
 			case taken == most:
 				all = false
 				return

@@ -88,13 +88,13 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 		settleEpoch(ctx, t)
 		live = t.host.Live()
 		var err error
-		if a, err = align(ctx, t, m, s.First, live, &o); err != nil {
+		if a, err = align(ctx, t, m, s, live, &o); err != nil {
 			return fmt.Errorf("aligning to model %s: %w", live.Version, err)
 		}
 	}
 	before, marks := *t, t.fitter.landmarks
 	t.live, t.candidates, t.fitter.landmarks.New = prequential.New(a.model), nil, false
-	t.origin, t.before, t.liveFrom = a.origin, a.before, s.First
+	t.origin, t.before, t.liveRows = a.origin, a.before, fittedRows{s.First, s.Last}
 	t.live.FittedAt, t.judged = t.sampling.Count, 0
 	t.heldOut = math.NaN()
 	if c != nil {
@@ -138,9 +138,9 @@ func settleEpoch(ctx context.Context, t *Trainer) {
 	if t.before == nil || t.live == nil {
 		return
 	}
-	found, loss, err := compareModels(ctx, t.data.window, t.before, t.live.Model, t.liveFrom)
+	found, loss, err := compareModels(ctx, t.data.window, t.before, t.live.Model, t.liveRows)
 	if err == nil && found == comparable && t.origin.Digest() != t.live.Digest() {
-		found, loss, err = compareModels(ctx, t.data.window, t.before, t.origin, t.liveFrom)
+		found, loss, err = compareModels(ctx, t.data.window, t.before, t.origin, t.liveRows)
 	}
 	if err != nil || found == undecided {
 		return
@@ -168,9 +168,8 @@ func settleEpoch(ctx context.Context, t *Trainer) {
 		live.Undecided, "comparable", found == comparable, "loss", describeLoss(loss))
 }
 
-// align brings a model into the coordinates of the live one, and decides to which epoch it belongs. It was fitted on
-// rows from a position on.
-func align(ctx context.Context, t *Trainer, m *model.Model, from window.Position, live *spec.Live,
+// align brings a model of a suffix into the coordinates of the live one, and decides to which epoch it belongs.
+func align(ctx context.Context, t *Trainer, m *model.Model, s *window.Suffix, live *spec.Live,
 	o *spec.Outcome) (*placement, error) {
 	next := max(live.Epoch, live.Epochs) + 1
 	if live.IsProvisional() {
@@ -195,7 +194,7 @@ func align(ctx context.Context, t *Trainer, m *model.Model, from window.Position
 		o.Reason += "; a new epoch: it is fitted on new landmarks"
 	case t.plan.labelled():
 		var loss prequential.Loss
-		if found, loss, err = compareModels(ctx, t.data.window, t.origin, aligned, from); err != nil {
+		if found, loss, err = compareModels(ctx, t.data.window, t.origin, aligned, fittedRows{s.First, s.Last}); err != nil {
 			return nil, err
 		}
 		o.Reason += [...]string{

@@ -30,7 +30,7 @@ type Trainer struct {
 	live       *prequential.Model     // nil before the first model that is no bootstrap model
 	origin     *model.Model           // the first model of the epoch, and of those recorded as one with it
 	before     *model.Model           // that of the epoch before, while it is undecided whether both are comparable
-	liveFrom   window.Position        // of the oldest row that the live model was fitted on; zero: not known
+	liveRows   fittedRows             // of the live model
 	drift      evidence.DriftDetector // of the recall of the nearest class mean in the live model's outputs
 	sampling   evidence.Sampling      // of the rows that are scored
 	suspicion  policy.Suspicion

@@ -1,0 +1,56 @@
+package trainer
+
+import (
+	"testing"
+
+	"github.com/embedd/embedd/internal/stage/prequential"
+	"github.com/embedd/embedd/internal/stage/window"
+)
+
+// TestFairRows: models are compared by the newest rows that the new one was not fitted on: the held-out ones of its
+// rows, and all newer ones. If it is not known which rows it was fitted on, only held-out ones are fair.
+func TestFairRows(t *testing.T) {
+	w := window.New(window.Config{Features: 1, Rows: 10_000, Classes: 10, Holdout: 0.2, Labelled: true})
+	for seq := range uint64(3000) {
+		w.Add(window.Row{Position: window.Position{Seq: seq}, Label: string(rune('a' + seq%3)), X: []float64{float64(seq)}})
+	}
+	for _, c := range []struct {
+		fitted fittedRows
+		n      int
+		all    bool
+	}{
+		{fittedRows{window.Position{Seq: 500}, window.Position{Seq: 2000}}, 500, false},
+		{fittedRows{window.Position{Seq: 500}, window.Position{Seq: 2000}}, 5000, true},
+		{fittedRows{}, 5000, true},
+	} {
+		rows, all := newestFair(w, c.fitted, c.n)
+		heldOut := 0
+		for _, r := range rows {
+			if r.IsUnseen() {
+				heldOut++
+			} else if c.fitted.last.Seq == 0 || r.Seq <= c.fitted.last.Seq {
+				t.Errorf("%+v: row %d was fitted on", c.fitted, r.Seq)
+			}
+			if r.Seq < c.fitted.first.Seq {
+				t.Errorf("%+v: row %d is older", c.fitted, r.Seq)
+			}
+		}
+		if n := len(rows); all != c.all || n < 400 || n > c.n+3 || heldOut < n/10 {
+			t.Errorf("%+v: %d rows, %d held out, all: %t", c.fitted, n, heldOut, all)
+		}
+	}
+}
+
+// TestAnswers: at most two points lost, with a margin, are comparable; more, and half a point without the margin, are
+// not.
+func TestAnswers(t *testing.T) {
+	for _, c := range []struct {
+		mean, err float64
+		want      answer
+	}{{0.004, 0.01, comparable}, {0.006, 0.01, undecided}, {0.017, 0.002, comparable}, {0.019, 0.002, undecided},
+		{0.019, 0.01, undecided}, {0.021, 0.01, different}, {0.021, 0.011, undecided}, {0.3, 0.1, different}} {
+		if got := answerOf(prequential.Loss{Mean: c.mean, Error: c.err}); got != c.want {
+			t.Errorf("%g +- %g: answer %d, want %d", c.mean, c.err, got, c.want)
+		}
+	}
+}
