@@ -1,6 +1,7 @@
 package prequential
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -153,6 +154,22 @@ func TestKeptVariance(t *testing.T) {
 	for i, want := range []float64{1, 0, 0.5, 1, 0} {
 		if !(math.Abs(out.Right[i]-want) <= 1e-6) {
 			t.Errorf("row %d keeps %g, want %g", i, out.Right[i], want)
+		}
+	}
+}
+
+// TestFewReferences: eight held-out rows of each class are enough, and so are a hundred of many classes.
+func TestFewReferences(t *testing.T) {
+	for _, c := range []struct {
+		classes, rows int
+		want          bool
+	}{{1, 7, true}, {1, 8, false}, {10, 79, true}, {10, 80, false}, {50, 99, true}, {50, 100, false}} {
+		refs := NewReferences(0)
+		for i := range c.rows {
+			refs.Add(&window.Row{Position: window.Position{Seq: uint64(i)}, Label: fmt.Sprint(i % c.classes)})
+		}
+		if refs.AreFew() != c.want {
+			t.Errorf("%d rows of %d classes: few is %t", c.rows, c.classes, !c.want)
 		}
 	}
 }

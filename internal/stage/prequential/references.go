@@ -40,6 +40,10 @@ func (r *References) Level() int { return r.level }
 // Len is the number of rows.
 func (r *References) Len() int { return len(r.rows) + len(r.substitutes) }
 
+// AreFew reports whether fewer than eight held-out rows of a class, on average, and than a hundred in all make it
+// possible that of two models one is better with these references, and the other with more.
+func (r *References) AreFew() bool { return len(r.rows) < min(8*len(r.count), 100) }
+
 // All returns the rows in the order of their positions.
 func (r *References) All() []*window.Row {
 	if r.merged != r.changes {
