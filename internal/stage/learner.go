@@ -89,7 +89,7 @@ func (l *learner) start() {
 	l.pace = newPace(ctx, l.shouldPause)
 	go func() {
 		defer close(l.done)
-		l.work(l.pace, l.config.LowPriority)
+		l.work(l.pace, false)
 	}()
 }
 
@@ -115,16 +115,19 @@ func (l *learner) close() {
 	<-l.done
 }
 
+// threadIdle is how long the thread of low priority waits for the next event before it ends: threads of idle pipelines
+// would take most of their memory.
+const threadIdle = 10 * time.Second
+
 // work handles one event after another. Between them it advances the time while there is no model, so that a first
-// model does not need further messages. With lowPriority it moves to a thread of low priority once there is a model.
-func (l *learner) work(ctx *pace, lowPriority bool) {
+// model does not need further messages. Once there is a model, it moves to a thread of low priority for each event and
+// those that follow within threadIdle, if the configuration says so.
+func (l *learner) work(ctx *pace, isMoved bool) {
 	tick := time.NewTicker(tickInterval(l.config.Training.Every.Period))
 	defer tick.Stop()
+	idle := time.NewTimer(threadIdle)
+	defer idle.Stop()
 	for ctx.Err() == nil {
-		if lowPriority && l.hasModel() {
-			runAtLowPriority(func() { l.work(ctx, false) })
-			return
-		}
 		answerSample(l)
 		if l.isCountingDue() {
 			l.endCounting(ctx)
@@ -132,8 +135,17 @@ func (l *learner) work(ctx *pace, lowPriority bool) {
 			continue
 		}
 		if next := l.take(); next != nil {
+			if !isMoved && l.config.LowPriority && l.hasModel() {
+				runAtLowPriority(func() {
+					l.handle(ctx, next)
+					l.publishStatus()
+					l.work(ctx, true)
+				})
+				continue
+			}
 			l.handle(ctx, next)
 			l.publishStatus()
+			idle.Reset(threadIdle)
 			continue
 		}
 		select {
@@ -142,10 +154,14 @@ func (l *learner) work(ctx *pace, lowPriority bool) {
 			q.answer(l.trainer.Window())
 		case <-l.wake:
 			ctx.begin()
+		case <-idle.C:
+			if isMoved {
+				return
+			}
 		case <-tick.C:
 			ctx.begin()
 			if l.beginIfIdle() {
-				l.trainer.Tick(ctx, l.config.Clock())
+				l.trainer.Tick(ctx, l.config.Clock()) // does nothing once a model is live
 				l.publishStatus()
 			}
 		}
