@@ -393,7 +393,7 @@ func (c *cluster) at(daemons []*daemon, m *member) int {
 }
 
 // connectedTo returns the server of the connection, by the log.
-var connectedTo = regexp.MustCompile(`msg=(?:serving|"reconnected") server=(\S+)`)
+var connectedTo = regexp.MustCompile(`msg=(?:serving|reconnected) server=(\S+)`)
 
 // holds reports whether a daemon is the trainer of a pipeline.
 func (d *daemon) holds(pipeline string) bool {

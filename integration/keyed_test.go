@@ -155,6 +155,10 @@ func (k *keyed) learned(sent int) {
 	}
 	ours := append(registry.Streams(), lease.Stream)
 	forget(ours...)
+	marks := must(test.js.Stream(within(t, 30*time.Second), summaries.Stream))(t)
+	if err := marks.Purge(within(t, 30*time.Second), jetstream.WithPurgeSubject(progressKeys)); err != nil {
+		t.Fatal(err) // promoted would not wait for what the next replica learns
+	}
 	one := k.start(k.urls(), "train") // learns the existing messages
 	fromTheirs := test.promoted(blocks)
 	if n := one.metric(`embedd_summaries_total{pipeline="p",result="stored"}`); n != "0" {
@@ -174,6 +178,9 @@ func (k *keyed) learned(sent int) {
 	t.Logf("%d blocks, models %v", blocks, own)
 }
 
+// progressKeys has the number of blocks that are learned.
+const progressKeys = "$KV." + summaries.BucketName + ".p.*.*.mark"
+
 // summed waits until a number of blocks of the pipeline are learned, and returns the digests of their summaries.
 func (c *client) summed(blocks int) map[string]string {
 	c.t.Helper()
@@ -185,7 +192,7 @@ func (c *client) summed(blocks int) map[string]string {
 			if s, err = c.js.Stream(within(c.t, 5*time.Second), summaries.Stream); err != nil {
 				return false
 			}
-			m, err := s.GetLastMsgForSubject(within(c.t, 5*time.Second), "$KV."+summaries.BucketName+".p.*.*.mark")
+			m, err := s.GetLastMsgForSubject(within(c.t, 5*time.Second), progressKeys)
 			var mark summaries.Progress
 			if err == nil && json.Unmarshal(m.Data, &mark) == nil {
 				n = mark.Next
