@@ -129,7 +129,8 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 		return err
 	}
 	s := &session{Engine: e, js: js, permissions: natsx.MonitorPermissions(e.options.Conn),
-		pulls: natsx.NewPullLimit(e.options.Conn, e.log), severed: severed}
+		pulls: natsx.NewPullLimit(e.options.Conn, e.log), receiver: natsx.NewReceiver(e.options.Conn),
+		severed: severed}
 	defer s.permissions.Stop()
 	var stoppedAt atomic.Int64 // in Unix nanoseconds
 	defer context.AfterFunc(ctx, func() { stoppedAt.Store(time.Now().UnixNano()) })()

@@ -24,6 +24,7 @@ type session struct {
 	js          jetstream.JetStream
 	permissions *natsx.PermissionMonitor
 	pulls       *natsx.PullLimit
+	receiver    *natsx.Receiver
 	severed     context.Context // ends when the host closes the connection
 }
 
@@ -112,7 +113,7 @@ const pollPerPipeline = 20 * time.Millisecond
 // openOnce binds the streams of a pipeline, loads what is stored, and starts its stage.
 func (s *session) openOnce(ctx context.Context, c Pipeline) (_ *pipeline, err error) {
 	p := newPipeline(&scope.Scope{Pipeline: c, Conn: s.options.Conn, JS: s.js, Permissions: s.permissions,
-		Streams: s.seen, Pulls: s.pulls, Instance: nats.NewInbox(), Log: s.log.With("pipeline", c.Name),
+		Streams: s.seen, Pulls: s.pulls, Receiver: s.receiver, Instance: nats.NewInbox(), Log: s.log.With("pipeline", c.Name),
 		Conditions: s.conditions[c.Name], Clock: s.options.Clock,
 		PollInterval: time.Duration(len(s.options.Pipelines)) * pollPerPipeline}, &s.activity, s.histories[c.Name], s.drain)
 	p.configuration, p.watch.Interval = &s.configuration, s.watchInterval

@@ -36,6 +36,7 @@ type Bucket struct {
 	mirror bool                        // what earlier versions wrote has no header that tells it from answers
 
 	announces atomic.Bool  // see AnnounceChanges
+	receiver  *Receiver    // of announcements
 	streams   *StreamCache // for lastSequence
 
 	mu      sync.Mutex
@@ -74,7 +75,8 @@ func OpenMirroredBucket(ctx context.Context, js jetstream.JetStream, name string
 
 // NewBucket is a bucket that was opened before.
 func NewBucket(js jetstream.JetStream, kv jetstream.KeyValue) *Bucket {
-	return &Bucket{js: js, kv: kv, prefix: PublishPrefix(js) + "$KV." + kv.Bucket() + ".", streams: NewStreamCache()}
+	return &Bucket{js: js, kv: kv, prefix: PublishPrefix(js) + "$KV." + kv.Bucket() + ".", streams: NewStreamCache(),
+		receiver: NewReceiver(js.Conn())}
 }
 
 // EnsureBucket opens a bucket, and creates it with a number of replicas (see WithReplicas) where it is missing. If it

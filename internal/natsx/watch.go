@@ -81,7 +81,7 @@ func (b *Bucket) Watch(pattern string) *KeyWatch {
 	a := b.watches[pipeline]
 	if a == nil {
 		a = &announcements{watches: map[*KeyWatch]bool{}}
-		a.subscription, _ = conn.Subscribe(ChangedSubject(pipeline, b.Name()), func(msg *nats.Msg) {
+		a.subscription, _ = b.receiver.Subscribe(ChangedSubject(pipeline, b.Name()), "", func(msg *nats.Msg) {
 			b.notify(a, string(msg.Data))
 		})
 		b.watches[pipeline] = a
@@ -117,13 +117,15 @@ func (k *KeyWatch) Stop() {
 	b, pipeline := k.bucket, pipelineOf(k.pattern)
 	b.js.Conn().RemoveStatusListener(k.reconnected)
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	a := b.watches[pipeline]
-	if delete(a.watches, k); len(a.watches) == 0 {
+	delete(a.watches, k)
+	isLast := len(a.watches) == 0
+	if isLast {
 		delete(b.watches, pipeline)
-		if a.subscription != nil {
-			_ = a.subscription.Unsubscribe()
-		}
+	}
+	b.mu.Unlock()
+	if isLast && a.subscription != nil {
+		b.receiver.Unsubscribe(a.subscription)
 	}
 }
 

@@ -66,11 +66,11 @@ func (w *Watch) Start() (run func(context.Context)) {
 	}
 	started := needs.ServiceSubject(w.Name, needs.EndpointStarted)
 	inbox := w.Conn.NewInbox()
-	replies, err := w.Conn.Subscribe(inbox+".*", w.take)
+	replies, err := w.Receiver.Subscribe(inbox+".*", "", w.take)
 	if err != nil {
 		return nil
 	}
-	starts, err := w.Conn.Subscribe(started, func(msg *nats.Msg) {
+	starts, err := w.Receiver.Subscribe(started, "", func(msg *nats.Msg) {
 		if len(msg.Data) == 0 && len(msg.Header) == 0 && msg.Reply == "" { // else it is an answer that a client sent here
 			w.disturb()
 		}
@@ -80,9 +80,9 @@ func (w *Watch) Start() (run func(context.Context)) {
 	}
 	return func(ctx context.Context) {
 		defer func() {
-			_ = replies.Unsubscribe()
+			w.Receiver.Unsubscribe(replies)
 			if starts != nil {
-				_ = starts.Unsubscribe()
+				w.Receiver.Unsubscribe(starts)
 			}
 		}()
 		if err == nil {

@@ -42,12 +42,17 @@ type announcement struct {
 // prefetch fetches the versions that the trainer announces, until ctx is done.
 func (a *announcer) prefetch(ctx context.Context) {
 	announcements := make(chan *nats.Msg, 4)
-	sub, err := a.Conn.ChanSubscribe(needs.StagedSubject(a.Name), announcements)
+	sub, err := a.Receiver.Subscribe(needs.StagedSubject(a.Name), "", func(msg *nats.Msg) {
+		select {
+		case announcements <- msg:
+		default: // the version is fetched when it goes live
+		}
+	})
 	if err != nil {
 		a.Log.Debug("announcements of models cannot be subscribed to; versions are fetched when they go live", "error", err)
 		return
 	}
-	defer func() { _ = sub.Unsubscribe() }()
+	defer a.Receiver.Unsubscribe(sub)
 	for {
 		select {
 		case msg := <-announcements:

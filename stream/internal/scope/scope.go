@@ -29,6 +29,7 @@ type Scope struct {
 	Conn        *nats.Conn
 	JS          jetstream.JetStream
 	Permissions *natsx.PermissionMonitor
+	Receiver    *natsx.Receiver    // of the connection
 	Streams     *natsx.StreamCache // shared by all pipelines of the engine
 	Pulls       *natsx.PullLimit   // of the connection
 	Domain      string             // of JetStream, on a leaf node whose models come from a hub; else ""

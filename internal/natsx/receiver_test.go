@@ -1,0 +1,74 @@
+package natsx
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// TestReceiver: one goroutine receives the messages of all subscriptions, a drain handles what was sent before it, and
+// nothing is handled or left behind after the end.
+func TestReceiver(t *testing.T) {
+	s := startServer(t, server.Options{})
+	sender, nc := connect(t, s), connect(t, s)
+	r := NewReceiver(nc)
+	before := runtime.NumGoroutine()
+	handled := map[string]int{}
+	var subs []*nats.Subscription
+	for _, subject := range []string{"a", "b", "c.*"} {
+		for _, queue := range []string{"", "q"} {
+			sub, err := r.Subscribe(subject, queue, func(msg *nats.Msg) { handled[msg.Subject+queue]++ })
+			if err != nil {
+				t.Fatal(err)
+			}
+			subs = append(subs, sub)
+		}
+	}
+	if n := runtime.NumGoroutine(); n > before+1 {
+		t.Errorf("%d goroutines for %d subscriptions", n-before, len(subs))
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	const each = 100
+	send := func() {
+		for range each {
+			for _, subject := range []string{"a", "b", "c.d"} {
+				if err := sender.Publish(subject, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := sender.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send()
+	r.Drain(subs[:4])
+	send()
+	r.Drain(subs[4:])
+	for name, n := range handled {
+		want := each
+		if strings.HasPrefix(name, "c") {
+			want = 2 * each
+		}
+		if n != want {
+			t.Errorf("%d of %d messages of %s are handled", n, want, name)
+		}
+	}
+	if len(handled) != len(subs) || r.arrived != nil || len(r.handlers) > 0 {
+		t.Errorf("handled are %v, and left %d subscriptions", handled, len(r.handlers))
+	}
+	if sub, err := r.Subscribe("a", "", func(*nats.Msg) {}); err != nil {
+		t.Error("after the end, another subscription:", err)
+	} else {
+		r.Unsubscribe(sub)
+	}
+	nc.Close()
+	if _, err := r.Subscribe("a", "", func(*nats.Msg) {}); err == nil || r.arrived != nil {
+		t.Error("a closed connection is subscribed to")
+	}
+}
