@@ -253,7 +253,8 @@ func (p *plan) add(i int) {
 		panic(wire.Errorf(wire.NotNumeric,
 			"a column of type %s holds no numbers: floating point, integers, decimals or booleans",
 			p.schema.Layout.Describe(i)).
-			WithHint("cast it to float32, or choose the features by other names").In(name))
+			WithHint("send numbers (a category as a column of 0 and 1 for each value, a date as days), or choose the features " +
+				"by other names").In(name))
 	}
 	if size == 0 {
 		panic(wire.Errorf(wire.FeatureCount, "a list of no elements").WithHint("use 1 to %d features",
@@ -345,13 +346,23 @@ func (p *plan) indexColumns() []string {
 }
 
 func (p *plan) missing(name string) *Error {
+	isPattern := strings.ContainsAny(name, "*?[")
 	var have []string
 	for _, i := range p.schema.Layout.Columns {
 		if len(have) == 8 {
 			have = append(have, "...")
 			break
 		}
-		have = append(have, wire.Clip(p.schema.Layout.Fields[i].Name))
+		one := wire.Clip(p.schema.Layout.Fields[i].Name)
+		if isPattern {
+			one += " (" + p.schema.Layout.Describe(i) + ")"
+		}
+		have = append(have, one)
+	}
+	if isPattern {
+		return wire.Errorf(wire.MissingColumn, "no feature column matches; the message has %d: %s",
+			len(p.schema.Layout.Columns), strings.Join(have, ", ")).
+			WithHint("send columns of numbers, or name other features").In(name)
 	}
 	return wire.Errorf(wire.MissingColumn, "no such feature column; the message has %d: %s", len(p.schema.Layout.Columns),
 		strings.Join(have, ", ")).

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -79,15 +80,20 @@ func publishCommand(e *cli.Env) *cobra.Command {
 		case *subject == "":
 			return cli.Usagef("publish: --subject or --pipeline is required: usage: %s", cmd.UseLine())
 		}
+		if err := checkSubject("publish", *subject, false); err != nil {
+			return err
+		}
 		format := wire.Format(*as)
 		if *as == "auto" {
 			if format = wire.FormatArrow; input != nil {
 				format = wire.Format(input.Input.Format)
 			}
 		}
-		if *batch < 1 || *rate < 0 {
-			return cli.Usagef("publish: --batch %d and --rate %g: want a batch of at least 1 and a rate of at least 0",
-				*batch, *rate)
+		switch {
+		case *batch < 1:
+			return cli.Usagef("publish: --batch %d: want at least 1 row", *batch)
+		case *rate < 0:
+			return cli.Usagef("publish: --rate %g: want 0, which is as fast as possible, or more", *rate)
 		}
 		if *labels != "" && (*label == "" || *key == "") {
 			return cli.Usagef("publish: --labels needs --label and --key, which joins labels with rows")
@@ -518,6 +524,23 @@ func (a *lateLabels) send(ctx context.Context, all bool) error {
 			return err
 		}
 		a.waiting = a.waiting[1:]
+	}
+	return nil
+}
+
+// checkSubject checks the subject of a flag. NATS takes features.* as a word of a subject to publish to.
+func checkSubject(verb, subject string, isPattern bool) error {
+	tokens := strings.Split(subject, ".")
+	for i, token := range tokens {
+		switch {
+		case token == "" || strings.ContainsAny(token, " \t\r\n"):
+			return cli.Usagef("%s: --subject %q is no subject: it is words without spaces, with a point between two", verb,
+				subject)
+		case !isPattern && (token == "*" || token == ">"):
+			return cli.Usagef("%s: --subject %s has the wildcard %s: name one subject", verb, subject, token)
+		case token == ">" && i < len(tokens)-1:
+			return cli.Usagef("%s: --subject %s: > can only be its end", verb, subject)
+		}
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf16"
+
+	"github.com/nats-io/nats-server/v2/server"
 )
 
 // slipFiles are the files of TestSlips: rows, and what people have in their place.
@@ -137,6 +139,32 @@ func TestSlips(t *testing.T) {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {
 			t.Errorf("got  %s\nwant %s", b[i], a[i])
+		}
+	}
+}
+
+// TestServerSlips: mistakes about a server get the cause and the fix.
+func TestServerSlips(t *testing.T) {
+	t.Parallel()
+	plain := serveNATS(t, server.Options{JetStream: true, StoreDir: t.TempDir()})
+	locked := serveNATS(t, server.Options{Username: "alice", Password: "secret"})
+	rows := writeFile(t, t.TempDir(), "rows.csv", "x,y\n1,2\n")
+	at := " --server " + plain.ClientURL()
+	for args, want := range map[string]string{
+		"status --server " + withUser(locked, "alice:wrong"): "refused the credentials: user and password",
+		"status --server " + locked.ClientURL():              "credentials",
+		"status --server tls://" + plain.Addr().String():     "the server has no TLS",
+		"status" + at:                 "start one with `embedd run`",
+		"model ls" + at:               "EMBEDD_MODELS",
+		"model show p" + at:           "EMBEDD_MODELS",
+		"dlq ls" + at:                 "no stream has dead letters",
+		"tail --all --subject a" + at: "no stream takes a, so there is nothing stored to read",
+		"publish --data " + rows + " --subject a" + at: "nothing receives a: no stream stores it",
+		"retrain p" + at: "start one with `embedd run`",
+	} {
+		code, _, stderr := call(t.Context(), strings.Fields(args)...)
+		if code == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("embedd %s: %d %s, want %s", args, code, stderr, want)
 		}
 	}
 }

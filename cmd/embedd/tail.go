@@ -52,6 +52,9 @@ func tailCommand(e *cli.Env) *cobra.Command {
 		case *subject == "":
 			return cli.Usagef("tail: --subject or --pipeline is required: usage: %s", cmd.UseLine())
 		}
+		if err := checkSubject("tail", *subject, true); err != nil {
+			return err
+		}
 		nc, err := server.Dial(ctx, e)
 		if err != nil {
 			return err

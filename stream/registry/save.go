@@ -356,8 +356,10 @@ func (r *Registry) Rollback(ctx context.Context, q Request) (*Pointer, error) {
 		case q.Version != "":
 			return q.Version, nil
 		case p.Previous == "":
-			return "", &missing{fmt.Sprintf("no version of pipeline %s was live before %s", r.pipeline,
-				cmp.Or(p.Live, "no model"))}
+			if p.Live == "" {
+				return "", &missing{fmt.Sprintf("pipeline %s has no live model, and none to go back to", r.pipeline)}
+			}
+			return "", &missing{fmt.Sprintf("no version of pipeline %s was live before %s", r.pipeline, p.Live)}
 		}
 		return p.Previous, nil
 	})

@@ -87,7 +87,7 @@ class Model:
 
         x is a matrix with the features in the order of the model, or a data frame with columns of their names. nulls says
         what becomes of rows with a value that is missing (NaN, infinite) or beyond float32: by default what the fit did,
-        as the model says, else `impute`. `impute` replaces missing values by their mean in the fit, `reject` raises a
+        as the model says, else `impute`. `impute` replaces these values by their mean in the fit, `reject` raises a
         ValueError, `skip` leaves the rows out of the result."""
         rows = matrix(x, self.features)
         nulls = nulls or self.note.get("nulls") or "impute"
@@ -113,8 +113,8 @@ class Model:
         return out
 
     def _scaled(self, x: Floats) -> Floats:
-        """(x - mean) / scale, missing values at the mean."""
-        missing = ~np.isfinite(x)
+        """(x - mean) / scale, values that are missing or beyond float32 at the mean."""
+        missing = ~(np.abs(x) < FLOAT32_END)
         if self.unit:
             there = np.where(missing, 0, x)
             largest = np.abs(there).max(axis=1, keepdims=True, initial=0)
