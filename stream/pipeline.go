@@ -41,12 +41,14 @@ type pipeline struct {
 	operations *operations.Pipeline
 	// configuration is that of the engine.
 	configuration *configuration
-	reopening     chan struct{} // signalled by reopen
+	reopening     context.Context // done after reopen, which ends run with errReopen once it has drained
+	reopen        func()
 }
 
 // newPipeline composes a pipeline. It opens nothing.
 func newPipeline(s *scope.Scope, a *relay.Activity, h *operations.History, drainTimeout time.Duration) *pipeline {
-	p := &pipeline{Scope: s, relay: relay.New(s, a, drainTimeout), reopening: make(chan struct{}, 1)}
+	p := &pipeline{Scope: s, relay: relay.New(s, a, drainTimeout)}
+	p.reopening, p.reopen = context.WithCancel(context.Background())
 	p.replica = replica.New(s, replica.Hooks{HasAnswered: p.hasAnswered, TurnChanged: func() { p.observer.Now() },
 		Reopen: p.reopen})
 	p.training = training.New(s, p.replica, training.Hooks{MayLearn: p.relay.MayLearn,
@@ -159,9 +161,6 @@ func (p *pipeline) serviceID() string {
 // errReopen is returned by run when what is stored has changed so that the pipeline must be opened again.
 var errReopen = errors.New("the pipeline has to be opened again")
 
-// reopen ends run with errReopen, after it has drained.
-func (p *pipeline) reopen() { scope.Signal(p.reopening) }
-
 // run serves until ctx is done, and then drains: what was pulled is answered and acknowledged, unless severed is done
 // because the connection was closed.
 func (p *pipeline) run(ctx, severed context.Context) (err error) {
@@ -170,13 +169,7 @@ func (p *pipeline) run(ctx, severed context.Context) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { p.draining.Store(true) })()
-	wg.Go(func() {
-		select {
-		case <-p.reopening:
-			cancel(errReopen)
-		case <-ctx.Done():
-		}
-	})
+	defer context.AfterFunc(p.reopening, func() { cancel(errReopen) })()
 	defer func() {
 		if !errors.Is(context.Cause(ctx), errReopen) {
 			return
@@ -190,7 +183,7 @@ func (p *pipeline) run(ctx, severed context.Context) (err error) {
 		}
 	}()
 	wg.Go(func() { p.replica.Run(ctx) })
-	wg.Go(func() { p.relay.LogDeadLetters(ctx) })
+	defer p.relay.LogDeadLetters()
 	if s, err := service.Start(ctx, p.operations); err != nil {
 		p.Log.Warn("the service of the pipeline cannot start; requests over NATS are not answered", "error", err)
 	} else {

@@ -1,7 +1,6 @@
 package health
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -16,8 +15,9 @@ import (
 // LetterLog counts dead letters and logs them: the first of each code with its sentence, then counts once a minute. A
 // stream of bad messages must neither be silent nor fill the disk. Safe for concurrent use.
 type LetterLog struct {
-	log    *slog.Logger
-	series *Series
+	log     *slog.Logger
+	series  *Series
+	updated time.Time // see Update
 
 	mu     sync.Mutex
 	counts map[wire.Code]int // since the last summary; a code that was logged once has an entry
@@ -65,18 +65,20 @@ func (l *LetterLog) summary() (counts, last string) {
 	return strings.Join(parts, ", "), l.last
 }
 
-// Run logs the counts at an interval until ctx is done, and once more then.
-func (l *LetterLog) Run(ctx context.Context, interval time.Duration) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for done := false; !done; {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			done = true
-		}
-		if counts, last := l.summary(); counts != "" {
-			l.log.Warn("dead letters", "counts", counts, "last", last)
-		}
+// Update logs the counts if an interval has passed since the last call that did. One goroutine calls it.
+func (l *LetterLog) Update(now time.Time, interval time.Duration) {
+	if l.updated.IsZero() {
+		l.updated = now
+	}
+	if now.Sub(l.updated) >= interval {
+		l.updated = now
+		l.Log()
+	}
+}
+
+// Log logs the counts.
+func (l *LetterLog) Log() {
+	if counts, last := l.summary(); counts != "" {
+		l.log.Warn("dead letters", "counts", counts, "last", last)
 	}
 }

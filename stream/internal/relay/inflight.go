@@ -223,18 +223,9 @@ func (f *inFlight) all() []*natsx.Message {
 	return out
 }
 
-// keepAlive reports the messages to the server as in progress until ctx is done.
-func (f *inFlight) keepAlive(ctx context.Context, ackWait time.Duration) {
-	tick := time.NewTicker(ackWait / 3)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			for _, m := range f.all() {
-				_ = m.InProgress() // while the connection is down messages are redelivered, and deduplicated
-			}
-		case <-ctx.Done():
-			return
-		}
+// keepAlive reports the messages to the server as in progress.
+func (f *inFlight) keepAlive() {
+	for _, m := range f.all() {
+		_ = m.InProgress() // while the connection is down messages are redelivered, and deduplicated
 	}
 }

@@ -17,6 +17,9 @@ import (
 	"github.com/embedd/embedd/stream/spec"
 )
 
+// minBatch is how many messages the first pull after an empty one is for. The next ones are for four times as many.
+const minBatch = 64
+
 // puller pulls the messages of a consumer that the replicas share.
 type puller struct {
 	*hotPath
@@ -30,6 +33,7 @@ type puller struct {
 	consumer jetstream.Consumer
 	created  time.Time       // of the stream
 	delivery uint64          // consumer sequence of the newest delivery
+	batch    int             // messages of a pull at most: idle pipelines do not keep room for many
 	newest   uint64          // sequence up to which an input may be answered: it was pulled before, or has an output
 	bound    context.Context // ends when the consumer has to be bound again
 	unbind   context.CancelFunc
@@ -38,7 +42,7 @@ type puller struct {
 // run pulls messages until ctx is done. It retries after every failure, except when the consumer belongs to another
 // pipeline.
 func (p *puller) run(ctx context.Context) error {
-	p.unbind = func() {}
+	p.unbind, p.batch = func() {}, minBatch
 	defer func() { p.unbind() }()
 	for attempt := 0; ctx.Err() == nil; {
 		if p.consumer == nil {
@@ -171,7 +175,7 @@ func (p *puller) pull(ctx context.Context, limit pullLimit) (isRecreated bool, e
 	if p.Conn.ConnectedClusterName() != "" {
 		until = p.work
 	}
-	_, err = p.Pulls.Fetch(until, p.JS, p.consumer, min(limit.messages, natsx.MaxFetchMessages), limit.bytes,
+	n, err := p.Pulls.Fetch(until, p.JS, p.consumer, min(limit.messages, p.batch), limit.bytes,
 		func(msg *natsx.Message) {
 			p.Series.Read(health.PathAnswer, len(msg.Data()))
 			in := p.received(msg, p.created)
@@ -187,6 +191,12 @@ func (p *puller) pull(ctx context.Context, limit pullLimit) (isRecreated bool, e
 			p.take(ctx, in)
 		})
 	p.deliveries.End(err)
+	switch n {
+	case 0:
+		p.batch = minBatch
+	case p.batch:
+		p.batch = min(4*p.batch, natsx.MaxFetchMessages)
+	}
 	return isRecreated, err
 }
 

@@ -167,7 +167,7 @@ func (r *Relay) Serve(ctx, severed context.Context) error {
 	defer context.AfterFunc(severed, stop)()
 
 	var wg sync.WaitGroup
-	wg.Go(func() { held.keepAlive(work, r.AckWait) })
+	defer scope.Every(r.AckWait/3, held.keepAlive)()
 	wg.Go(func() {
 		defer close(sent)
 		for in := range r.utilization.receive(pulled) {
@@ -271,8 +271,8 @@ func (r *Relay) ServeCore(ctx, severed context.Context) error { return r.core.ru
 // FollowIdentityKey keeps the key of the answers' identities stored, until ctx is done.
 func (r *Relay) FollowIdentityKey(ctx context.Context) { r.identities.follow(ctx) }
 
-// LogDeadLetters logs a summary of the dead letters once a minute, until ctx is done.
-func (r *Relay) LogDeadLetters(ctx context.Context) { r.deadLetterLog.Run(ctx, time.Minute) }
+// LogDeadLetters logs a summary of the dead letters since the last one.
+func (r *Relay) LogDeadLetters() { r.deadLetterLog.Log() }
 
 // SendLabelDeadLetter publishes the dead letter of a message of labels, and waits until it is stored.
 func (r *Relay) SendLabelDeadLetter(ctx context.Context, m *scope.Message, cause error) error {
@@ -308,6 +308,7 @@ func (r *Relay) Rebind() { r.shared.requestRebind() }
 
 // Update updates the metrics that depend on time. One goroutine calls it, about every second.
 func (r *Relay) Update(now time.Time) {
+	r.deadLetterLog.Update(now, time.Minute)
 	r.utilization.sample(now)
 	r.countUndeliverable() // inputs that were redelivered to another replica do not count any more
 	if r.undeliverable.forget(now) {

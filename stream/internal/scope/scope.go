@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -71,6 +72,29 @@ func (s *Scope) GuardInput(ctx context.Context, verbs []string, do func(context.
 func (s *Scope) InputGone() error {
 	return spec.Describe(fmt.Sprintf("the input stream %s is gone; create it again: 'embedd setup --apply'", s.Stream),
 		jetstream.ErrStreamNotFound)
+}
+
+// Every calls f at an interval until stop, which waits for a call that runs. There is no goroutine between the calls.
+func Every(interval time.Duration, f func()) (stop func()) {
+	var mu sync.Mutex
+	var timer *time.Timer
+	mu.Lock()
+	defer mu.Unlock()
+	isOver := false
+	timer = time.AfterFunc(interval, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !isOver {
+			f()
+			timer.Reset(interval)
+		}
+	})
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		isOver = true
+		timer.Stop()
+	}
 }
 
 // Signal wakes the goroutine that waits on a channel of capacity one. A signal that it has not received yet stays.
