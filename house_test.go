@@ -53,7 +53,7 @@ var below = map[string][]string{
 	"model/internal/stiefel":    {"model/internal/fail", "model", "model/internal/linalg"},
 	"model/internal/svm":        {"model/internal/linalg"},
 	"model/internal/similarity": {"model/internal/fail", "model/internal/linalg", "model/internal/parallel"},
-	"model/internal/tangent":    {"model/internal/fail", "model/graph", "model/pencil"},
+	"model/internal/tangent":    {"model/internal/fail", "model/graph", "model/pencil", "model/internal/linalg"},
 	"model/internal/frame": {"internal/spell", "model/internal/fail",
 		"model", "model/score", "model/moments", "model/graph", "model/pencil",
 		"model/internal/mapping",

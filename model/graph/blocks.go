@@ -97,24 +97,15 @@ func centre(x []float64, dim int) []float64 {
 
 // farthest is the largest difference of a coordinate from the mean.
 func farthest(ctx context.Context, x, mean []float64, workers int) (float64, error) {
-	const part = 256
-	n := len(x) / len(mean)
-	far := make([]float64, (n+part-1)/part)
-	err := parallel.EachOn(ctx, workers, len(far), func(p int) {
+	far := make([]float64, len(x)/len(mean))
+	err := parallel.EachOn(ctx, workers, len(far), func(i int) {
 		largest := 0.0
-		for i := p * part; i < min(n, (p+1)*part); i++ {
-			for j, v := range x[i*len(mean):][:len(mean)] {
-				if d := math.Abs(v - mean[j]); !(d <= largest) { // NaN stays NaN
-					largest = max(largest, d)
-				}
-			}
+		for j, v := range x[i*len(mean):][:len(mean)] {
+			largest = max(largest, math.Abs(v-mean[j])) // NaN stays NaN
 		}
-		far[p] = largest
+		far[i] = largest
 	})
-	if err != nil {
-		return 0, err
-	}
-	return slices.Max(far), nil
+	return slices.Max(far), err
 }
 
 func newPoints(ctx context.Context, x []float64, dim int, y []int, mean []float64, scale float64, workers int) (*points,
@@ -326,10 +317,9 @@ func (b *blocks) run(ctx context.Context) error {
 	if err := parallel.EachOn(ctx, min(b.s.workers(ctx), count), tasks, task); err != nil {
 		return err
 	}
-	const part = 64
-	return parallel.EachOn(ctx, b.s.workers(ctx), (queryN+part-1)/part, func(p int) {
+	return parallel.EachOn(ctx, b.s.workers(ctx), queryN, func(q int) {
 		for _, c := range []*shortlist{b.same, b.other} {
-			for q := p * part; c != nil && q < min(queryN, (p+1)*part); q++ {
+			if c != nil {
 				c.prune(q)
 				c.settle(q)
 			}

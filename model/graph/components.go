@@ -71,7 +71,7 @@ func (a *Matrix) medianWeight() float64 {
 // of their first rows. An edge connects if its weight is positive and at least 1e-3 of the median positive one.
 func (a *Matrix) Components() []int {
 	weak := weakEdge * a.medianWeight()
-	return label(a.rows, func(join func(i, j int)) {
+	return linalg.Sets(a.rows, func(join func(i, j int)) {
 		for i := range a.rows {
 			index, value := a.Row(i)
 			for p, j := range index {
@@ -85,41 +85,19 @@ func (a *Matrix) Components() []int {
 
 // Components labels the rows that lists connect, in either direction.
 func (nb *Neighbors) Components() []int {
-	return label(nb.Len(), func(join func(i, j int)) {
-		for i := range nb.Len() {
-			index, _ := nb.Row(i)
+	return joined(nb.Len(), nb.Row)
+}
+
+// joined labels the n rows that lists connect, in either direction.
+func joined(n int, list func(i int) ([]int, []float64)) []int {
+	return linalg.Sets(n, func(join func(i, j int)) {
+		for i := range n {
+			index, _ := list(i)
 			for _, j := range index {
 				join(i, j)
 			}
 		}
 	})
-}
-
-// label numbers the sets that the joins make, in the order of first members.
-func label(n int, joins func(join func(i, j int))) []int {
-	parent := linalg.Range(n)
-	find := func(i int) int {
-		for parent[i] != i {
-			parent[i] = parent[parent[i]]
-			i = parent[i]
-		}
-		return i
-	}
-	joins(func(i, j int) {
-		// The root is the first member, which gives the order of the numbers.
-		i, j = find(i), find(j)
-		parent[max(i, j)] = min(i, j)
-	})
-	out, count := make([]int, n), 0
-	for i := range n {
-		if r := find(i); r == i {
-			out[i] = count
-			count++
-		} else {
-			out[i] = out[r]
-		}
-	}
-	return out
 }
 
 // Edge is a pair of rows I < J and their squared distance.
@@ -141,7 +119,7 @@ func (e Edge) before(f Edge) bool {
 // most log2 of the number of components searches for nearest rows).
 func bridges(ctx context.Context, x *mat.Dense, component []int) ([]Edge, error) {
 	first := map[int]int{}
-	part := label(len(component), func(join func(i, j int)) {
+	part := linalg.Sets(len(component), func(join func(i, j int)) {
 		for i, c := range component {
 			if _, ok := first[c]; !ok {
 				first[c] = i
@@ -169,13 +147,13 @@ func bridges(ctx context.Context, x *mat.Dense, component []int) ([]Edge, error)
 				tree = append(tree, e)
 			}
 		}
-		joined := label(len(best), func(join func(i, j int)) {
+		merged := linalg.Sets(len(best), func(join func(i, j int)) {
 			for _, e := range best {
 				join(part[e.I], part[e.J])
 			}
 		})
 		for i, c := range part {
-			part[i] = joined[c]
+			part[i] = merged[c]
 		}
 	}
 	slices.SortFunc(tree, func(a, b Edge) int {

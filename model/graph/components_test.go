@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/linalg"
 )
 
 // clusters returns c groups of size rows each, far apart.
@@ -62,7 +64,7 @@ func TestBridgesAreMinimumSpanningTree(t *testing.T) {
 			}
 			component[i] = r.IntN(1 + trial)
 		}
-		component = label(n, func(join func(i, j int)) {
+		component = linalg.Sets(n, func(join func(i, j int)) {
 			for i := range n {
 				for j := range i {
 					if component[i] == component[j] {

@@ -16,7 +16,7 @@ func WeightForm(ctx context.Context, x *mat.Dense, w mat.Matrix) (*mat.SymDense,
 	if err != nil {
 		return nil, err
 	}
-	return gram(ctx, operand(x), wx)
+	return tile.Gram(ctx, tile.Rows(x), wx)
 }
 
 // DegreeForm is X'DX of a diagonal D: the sum of d_i x_i x_i'.
@@ -25,8 +25,8 @@ func DegreeForm(ctx context.Context, x *mat.Dense, d []float64) (*mat.SymDense, 
 	if len(d) != n {
 		return nil, fmt.Errorf("degree form: %d degrees for %d rows; give one per row", len(d), n)
 	}
-	o := operand(x)
-	return gram(ctx, o, &tile.Operand{K: o.K, M: o.M, Row: func(dst []float64, i int) {
+	o := tile.Rows(x)
+	return tile.Gram(ctx, o, &tile.Operand{K: o.K, M: o.M, Row: func(dst []float64, i int) {
 		for j, v := range x.RawRowView(i) {
 			dst[j] = d[i] * v
 		}
@@ -50,7 +50,7 @@ func LaplacianForm(ctx context.Context, x *mat.Dense, w mat.Matrix) (*mat.SymDen
 			degree[i] += w.At(i, j)
 		}
 	}
-	return gram(ctx, operand(x), &tile.Operand{K: lx.K, M: lx.M, Row: func(dst []float64, i int) {
+	return tile.Gram(ctx, tile.Rows(x), &tile.Operand{K: lx.K, M: lx.M, Row: func(dst []float64, i int) {
 		row := lx.At(i)
 		for c, v := range x.RawRowView(i) {
 			dst[c] = degree[i]*v - row[c]
@@ -78,8 +78,8 @@ func Embedding(ctx context.Context, x *mat.Dense, w *Matrix, hold Constraint) (n
 	}
 	switch hold {
 	case Total:
-		o := operand(x)
-		n, err = gram(ctx, o, o)
+		o := tile.Rows(x)
+		n, err = tile.Gram(ctx, o, o)
 		return n, d, err
 	case Degree:
 		n, err = DegreeForm(ctx, x, w.Degrees())
@@ -120,7 +120,7 @@ func ReconstructionForm(ctx context.Context, x *mat.Dense, w *Matrix) (*mat.SymD
 			dst[c] = v - dst[c]
 		}
 	}}
-	return gram(ctx, o, o)
+	return tile.Gram(ctx, o, o)
 }
 
 // product is the rows of w x. Each row of a sparse w is computed where it is packed, and not stored.
@@ -136,19 +136,7 @@ func product(ctx context.Context, w mat.Matrix, x *mat.Dense) (*tile.Operand, er
 			tile.Gather(dst, index, value, rows.Data, rows.Stride)
 		}}, nil
 	}
-	dense, out := mat.DenseCopyOf(w).RawMatrix(), mat.NewDense(n, m, nil)
-	a, b := tile.Columns(dense.Data, n, n, dense.Stride), operand(x)
-	return operand(out), tile.Add(ctx, tile.Sum{C: out.RawMatrix().Data, Stride: m, Alpha: 1, A: a, B: b})
-}
-
-// gram is A'B of operands whose product is symmetric: its upper triangle.
-func gram(ctx context.Context, a, b *tile.Operand) (*mat.SymDense, error) {
-	out := mat.NewSymDense(a.M, nil)
-	return out, tile.Add(ctx, tile.Sum{C: out.RawSymmetric().Data, Stride: a.M, Alpha: 1, A: a, B: b, Upper: true})
-}
-
-// operand is the rows of x.
-func operand(x *mat.Dense) *tile.Operand {
-	r := x.RawMatrix()
-	return tile.Dense(r.Data, r.Rows, r.Cols, r.Stride)
+	out := mat.NewDense(n, m, nil)
+	return tile.Rows(out), tile.Add(ctx, tile.Sum{C: out.RawMatrix().Data, Stride: m, Alpha: 1,
+		A: tile.Transposed(mat.DenseCopyOf(w)), B: tile.Rows(x)})
 }

@@ -58,15 +58,7 @@ func paths(ctx context.Context, lengths *Matrix, count int, source func(i int) i
 			}
 		}
 	}
-	part := label(lengths.rows, func(join func(i, j int)) {
-		for i := range lengths.rows {
-			index, _ := lengths.Row(i)
-			for _, j := range index {
-				join(i, j)
-			}
-		}
-	})
-	if parts(part) > 1 {
+	if part := joined(lengths.rows, lengths.Row); parts(part) > 1 {
 		return disconnected(part)
 	}
 	return each(ctx, count, 8, func() func(from, to int) {

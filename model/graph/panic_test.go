@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/parallel"
+	"github.com/embedd/embedd/model/internal/tile"
 )
 
 // TestPanicInAPoolIsAnError: of a caller's function, of indices that do not exist, and of tables that are damaged where
@@ -49,7 +50,7 @@ func TestPanicInAPoolIsAnError(t *testing.T) {
 			return err
 		},
 		"gram": func() error {
-			_, err := gram(ctx, operand(x), operand(mat.NewDense(n/2, m, nil)))
+			_, err := tile.Gram(ctx, tile.Rows(x), tile.Rows(mat.NewDense(n/2, m, nil)))
 			return err
 		},
 	} {

@@ -100,14 +100,10 @@ func (s *search) run(ctx context.Context) error {
 
 // plain computes the distances of all pairs.
 func (s *search) plain(ctx context.Context) error {
-	const part = 16
-	refN, queryN := len(s.ref)/s.dim, len(s.query)/s.dim
-	return parallel.EachOn(ctx, s.workers(ctx), (queryN+part-1)/part, func(p int) {
-		for q := p * part; q < min(queryN, (p+1)*part); q++ {
-			for j := range refN {
-				if l := s.list(q, j); l != nil && !(s.self && q == j) {
-					l.offer(q, j, squared(s.query[q*s.dim:(q+1)*s.dim], s.ref[j*s.dim:(j+1)*s.dim]))
-				}
+	return parallel.EachOn(ctx, s.workers(ctx), len(s.query)/s.dim, func(q int) {
+		for j := range len(s.ref) / s.dim {
+			if l := s.list(q, j); l != nil && !(s.self && q == j) {
+				l.offer(q, j, squared(s.query[q*s.dim:(q+1)*s.dim], s.ref[j*s.dim:(j+1)*s.dim]))
 			}
 		}
 	})

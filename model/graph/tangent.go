@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/parallel"
 )
 
 // Barycentric is the weights, of sum 1, that best reconstruct each query row from its neighbours among the rows of ref
@@ -32,13 +33,9 @@ func Barycentric(ctx context.Context, ref, query *mat.Dense, nb *Neighbors, reg 
 	}
 	a := &Matrix{rows: n, cols: refN, start: nb.start, index: nb.index, value: make([]float64, len(nb.index))}
 	failed := make([]bool, n)
-	err := each(ctx, n, chunkOf(n, len(nb.index)*m), func() func(from, to int) {
-		return func(from, to int) {
-			for i := from; i < to; i++ {
-				index, _ := nb.Row(i)
-				failed[i] = !barycenter(a.value[a.start[i]:a.start[i+1]], ref, query.RawRowView(i), index, reg)
-			}
-		}
+	err := parallel.Each(ctx, n, func(i int) {
+		index, _ := nb.Row(i)
+		failed[i] = !barycenter(a.value[a.start[i]:a.start[i+1]], ref, query.RawRowView(i), index, reg)
 	})
 	if err != nil {
 		return nil, err
@@ -167,13 +164,9 @@ func tangents(ctx context.Context, x *mat.Dense, patches [][]int, dim Dimension,
 			return nil, fmt.Errorf("tangents: patch %d has no rows", i)
 		}
 	}
-	err := each(ctx, len(patches), 4, func() func(from, to int) {
-		return func(from, to int) {
-			for i := from; i < to; i++ {
-				out[i] = tangent(x, m, patches[i], dim, basis)
-				failed[i] = out[i] == nil
-			}
-		}
+	err := parallel.Each(ctx, len(patches), func(i int) {
+		out[i] = tangent(x, m, patches[i], dim, basis)
+		failed[i] = out[i] == nil
 	})
 	if err != nil {
 		return nil, err

@@ -71,37 +71,20 @@ func grade(s mat.Symmetric) []int {
 
 // spectrum is eigen in descending order.
 func spectrum(s *mat.SymDense) ([]float64, *mat.Dense) {
-	k := s.SymmetricDim()
-	if k == 0 {
+	if s.SymmetricDim() == 0 {
 		return nil, new(mat.Dense)
 	}
-	up, v := fail.Must2(eigen(s))
-	down := make([]float64, k)
-	w := mat.NewDense(k, k, nil)
-	for j := range k {
-		down[j] = up[k-1-j]
-	}
-	for i := range k {
-		src, dst := v.RawRowView(i), w.RawRowView(i)
-		for j := range k {
-			dst[j] = src[k-1-j]
-		}
-	}
-	return down, w
+	return reversed(fail.Must2(eigen(s)))
 }
 
+// reversed is eigenpairs in the other order.
 func reversed(values []float64, v *mat.Dense) ([]float64, *mat.Dense) {
-	k := len(values)
-	up := make([]float64, k)
-	m, _ := v.Dims()
-	w := mat.NewDense(m, k, nil)
-	for j := range k {
-		up[j] = values[k-1-j]
-		for i := range m {
-			w.Set(i, j, v.At(i, k-1-j))
-		}
+	values, v = slices.Clone(values), mat.DenseCopyOf(v)
+	slices.Reverse(values)
+	for i := range v.RawMatrix().Rows {
+		slices.Reverse(v.RawRowView(i))
 	}
-	return up, w
+	return values, v
 }
 
 // FixSigns makes the entry of largest magnitude of every column positive. Of entries within 1e-12 of the largest, the

@@ -6,6 +6,8 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/linalg"
 )
 
 // Operator is a symmetric matrix M of order n that is known by its products.
@@ -29,11 +31,8 @@ type Entries interface {
 // Dense is a dense symmetric matrix as an operator that exposes its rows. It copies s: 8 n^2 bytes.
 func Dense(s mat.Symmetric) Entries {
 	n := s.SymmetricDim()
-	a := &dense{a: mat.NewDense(n, n, nil), columns: make([]int, n)}
+	a := &dense{a: mat.NewDense(n, n, nil), columns: linalg.Range(n)}
 	a.a.Copy(s)
-	for i := range a.columns {
-		a.columns[i] = i
-	}
 	return a
 }
 
@@ -65,13 +64,9 @@ func (d *dense) Apply(ctx context.Context, dst, x *mat.Dense) {
 	})
 }
 
-// operatorNorm is a norm of a small operator by its columns.
-func operatorNorm(ctx context.Context, m Operator) float64 {
-	n := m.Order()
-	x, y := mat.NewDense(n, n, nil), mat.NewDense(n, n, nil)
-	for i := range n {
-		x.Set(i, i, 1)
-	}
-	m.Apply(ctx, y, x)
-	return mat.Norm(y, 2)
+// allOf is the matrix of an operator.
+func allOf(ctx context.Context, m Operator) *mat.Dense {
+	out := mat.NewDense(m.Order(), m.Order(), nil)
+	m.Apply(ctx, out, linalg.Identity(m.Order()))
+	return out
 }

@@ -154,9 +154,10 @@ func beyond(ctx context.Context, q, rows *mat.Dense, least float64) *mat.Dense {
 	s, _ := rows.Dims()
 	for range 2 { // the second time removes rounding errors
 		along := mat.NewDense(s, k, nil)
-		multiply(ctx, tile.Sum{C: along.RawMatrix().Data, Stride: k, Alpha: 1, A: byColumns(rows), B: byColumns(q)})
-		multiply(ctx, tile.Sum{C: rows.RawMatrix().Data, Stride: m, Alpha: -1, A: byColumns(along),
-			B: tile.Dense(q.RawMatrix().Data, k, m, m)})
+		multiply(ctx, tile.Sum{C: along.RawMatrix().Data, Stride: k, Alpha: 1, A: tile.Transposed(rows),
+			B: tile.Transposed(q)})
+		multiply(ctx, tile.Sum{C: rows.RawMatrix().Data, Stride: m, Alpha: -1, A: tile.Transposed(along),
+			B: tile.Rows(q)})
 	}
 	var left []int
 	for i := range s {

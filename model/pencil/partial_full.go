@@ -14,32 +14,7 @@ const fullOrder = 2500
 // full decomposes all of m, with the known vectors moved past the other end.
 func (p *partial) full() *Part {
 	fail.Check(p.ctx.Err())
-	s := mat.NewSymDense(p.n, nil)
-	if rows, ok := p.m.(Entries); ok {
-		for i := range p.n {
-			columns, values := rows.Row(i)
-			for at, j := range columns {
-				if j >= i {
-					s.SetSym(i, j, s.At(i, j)+values[at])
-				}
-			}
-		}
-	} else {
-		const width = 64
-		for from := 0; from < p.n; from += width {
-			b := min(width, p.n-from)
-			x, y := mat.NewDense(p.n, b, nil), mat.NewDense(p.n, b, nil)
-			for j := range b {
-				x.Set(from+j, j, 1)
-			}
-			p.m.Apply(p.ctx, y, x)
-			for j := range b {
-				for i := 0; i <= from+j; i++ {
-					s.SetSym(i, from+j, y.At(i, j))
-				}
-			}
-		}
-	}
+	s := mat.NewSymDense(p.n, allOf(p.ctx, p.m).RawMatrix().Data) // by its upper triangle
 	if p.null != nil {
 		away := 4 * mat.Norm(s, 1)
 		if p.end == Max {

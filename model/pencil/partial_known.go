@@ -49,7 +49,7 @@ func (p *partial) checkKnown() {
 	}
 	scale := p.largest
 	if scale == 0 {
-		scale = operatorNorm(p.ctx, p.m)
+		scale = mat.Norm(allOf(p.ctx, p.m), 2)
 	}
 	if !(left <= 1e-9*scale) {
 		panic(fail.With(fmt.Errorf("known vectors are not eigenvectors: M moves them by %.2g, its largest value is %.4g",

@@ -53,11 +53,7 @@ var alone = parallel.Limit(context.Background(), 1)
 
 // outer is X'Y if that is symmetric.
 func outer(ctx context.Context, x, y *mat.Dense) *mat.SymDense {
-	a, b := x.RawMatrix(), y.RawMatrix()
-	out := mat.NewSymDense(a.Cols, nil)
-	multiply(ctx, tile.Sum{C: out.RawSymmetric().Data, Stride: a.Cols, Alpha: 1,
-		A: tile.Dense(a.Data, a.Rows, a.Cols, a.Stride), B: tile.Dense(b.Data, b.Rows, b.Cols, b.Stride), Upper: true})
-	return out
+	return upperProduct(ctx, tile.Rows(x), tile.Rows(y))
 }
 
 func finite(a *mat.Dense) error {
@@ -120,17 +116,17 @@ func split(ctx context.Context, count, work int, f func(i int)) {
 	}
 }
 
-// byColumns is the operand whose rows are the columns of a.
-func byColumns(a *mat.Dense) *tile.Operand {
-	r := a.RawMatrix()
-	return tile.Columns(r.Data, r.Cols, r.Rows, r.Stride)
+// productsOfRows is Q Q'.
+func productsOfRows(ctx context.Context, q *mat.Dense) *mat.SymDense {
+	o := tile.Transposed(q)
+	return upperProduct(ctx, o, o)
 }
 
-// productsOfRows is Q Q', by its upper triangle.
-func productsOfRows(ctx context.Context, q *mat.Dense) *mat.SymDense {
-	k, _ := q.Dims()
-	g := mat.NewSymDense(k, nil)
-	o := byColumns(q)
-	multiply(ctx, tile.Sum{C: g.RawSymmetric().Data, Stride: k, Alpha: 1, A: o, B: o, Upper: true})
-	return g
+// upperProduct is tile.Gram with a panic like that of multiply.
+func upperProduct(ctx context.Context, a, b *tile.Operand) *mat.SymDense {
+	s, err := tile.Gram(ctx, a, b)
+	if err != nil {
+		panic(err)
+	}
+	return s
 }

@@ -270,13 +270,10 @@ func (t *Task) sample(ctx context.Context, p *Rows) {
 		return // nothing varies; Run reports it
 	}
 	x := mat.NewDense(p.N, p.M, nil)
-	const part = 64
-	fail.Check(parallel.Each(ctx, (p.N+part-1)/part, func(k int) {
-		for i := k * part; i < min(p.N, (k+1)*part); i++ {
-			row, mean, scale := x.RawRowView(i), t.Units.Mean, t.Units.Scale
-			for j, v := range p.X[i*p.M : (i+1)*p.M] {
-				row[j] = (v - mean[j]) / scale[j]
-			}
+	fail.Check(parallel.Each(ctx, p.N, func(i int) {
+		row, mean, scale := x.RawRowView(i), t.Units.Mean, t.Units.Scale
+		for j, v := range p.X[i*p.M : (i+1)*p.M] {
+			row[j] = (v - mean[j]) / scale[j]
 		}
 	}))
 	if t.axes == nil && t.Columns < t.M {

@@ -30,12 +30,9 @@ func pad(t *Task, sol *Solution) {
 	if t.M-sol.Dim < k {
 		panic(fail.With(&model.DimError{Asked: t.padTo, Max: t.M, What: t.Explain(RankOfTotal, t.M)}))
 	}
-	free := q.Slice(0, t.M, sol.Dim, t.M) // an orthonormal basis of the rest
-	var half, inner mat.Dense
-	half.Mul(t.Basis.Total, free)
-	inner.Mul(free.T(), &half)
+	free := q.Slice(0, t.M, sol.Dim, t.M).(*mat.Dense) // an orthonormal basis of the rest
 	var eig mat.EigenSym
-	if !eig.Factorize(linalg.Symmetric(&inner), true) {
+	if !eig.Factorize(linalg.Congruence(t.Basis.Total, free), true) {
 		panic(fail.With(fmt.Errorf("padding to %d outputs: the eigenvectors of the total scatter did not converge", t.padTo)))
 	}
 	var vectors mat.Dense

@@ -110,13 +110,8 @@ func Prepare(ctx context.Context, d *model.Data, supervised, unit bool, report *
 
 // hasMissing reports whether a value is missing: NaN or infinite, as in a projection.
 func (p *Rows) hasMissing(ctx context.Context) (bool, error) {
-	const part = 256
-	gaps := make([]bool, (p.N+part-1)/part)
-	err := parallel.Each(ctx, len(gaps), func(k int) {
-		for _, i := range p.Index[k*part : min((k+1)*part, p.N)] {
-			gaps[k] = gaps[k] || !linalg.AllFinite(p.Data.X[i*p.M:][:p.M])
-		}
-	})
+	gaps := make([]bool, p.N)
+	err := parallel.Each(ctx, p.N, func(k int) { gaps[k] = !linalg.AllFinite(p.Data.X[p.Index[k]*p.M:][:p.M]) })
 	return slices.Contains(gaps, true), err
 }
 

@@ -106,8 +106,7 @@ func (s *BasisScatters) withinFromTotal(ctx context.Context) {
 	m := s.Total.SymmetricDim()
 	s.Within = mat.NewSymDense(m, nil)
 	s.Within.CopySym(s.Total)
-	g := mat.DenseCopyOf(s.BetweenFactor().T()).RawMatrix()
-	o := tile.Dense(g.Data, g.Rows, g.Cols, g.Stride)
+	o := tile.Transposed(s.BetweenFactor())
 	fail.Check(tile.Add(ctx, tile.Sum{C: s.Within.RawSymmetric().Data, Stride: m, Alpha: -1, A: o, B: o,
 		Upper: true}))
 	for j := range m {

@@ -61,11 +61,8 @@ func Leading(ctx context.Context, s *mat.SymDense, k int) *mat.Dense {
 
 // Principal rotates A to the principal axes of its outputs, most variance first. Distances stay the same.
 func Principal(ctx context.Context, t *Task, a *mat.Dense) *mat.Dense {
-	var sa, v mat.Dense
-	sa.Mul(t.Basis.Total, a)
-	v.Mul(a.T(), &sa)
 	_, d := a.Dims()
-	r := Leading(ctx, linalg.Symmetric(&v), d)
+	r := Leading(ctx, linalg.Congruence(t.Basis.Total, a), d)
 	out := mat.NewDense(t.M, d, nil)
 	out.Mul(a, r)
 	return out

@@ -101,3 +101,30 @@ func FloatMax(v []float64) float64 {
 	}
 	return m
 }
+
+// Sets numbers the sets that joins make of n members, in the order of their first ones.
+func Sets(n int, joins func(join func(i, j int))) []int {
+	parent := Range(n)
+	find := func(i int) int {
+		for parent[i] != i {
+			parent[i] = parent[parent[i]]
+			i = parent[i]
+		}
+		return i
+	}
+	joins(func(i, j int) {
+		// The root is the first member, which gives the order of the numbers.
+		i, j = find(i), find(j)
+		parent[max(i, j)] = min(i, j)
+	})
+	out, count := make([]int, n), 0
+	for i := range n {
+		if r := find(i); r == i {
+			out[i] = count
+			count++
+		} else {
+			out[i] = out[r]
+		}
+	}
+	return out
+}

@@ -3,6 +3,7 @@ package mapping
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/embedd/embedd/model/internal/linalg"
 )
@@ -59,20 +60,11 @@ func (e *Geodesic) Check(m, classes int) error {
 
 // connected checks that there is a path to every row.
 func (e *Geodesic) connected() error {
-	parent, parts := linalg.Range(e.Len()), e.Len()
-	root := func(i int) int {
-		for parent[i] != i {
-			parent[i] = parent[parent[i]]
-			i = parent[i]
+	parts := 1 + slices.Max(linalg.Sets(e.Len(), func(join func(i, j int)) {
+		for k := range e.Length {
+			join(int(e.Edge[2*k]), int(e.Edge[2*k+1]))
 		}
-		return i
-	}
-	for k := range e.Length {
-		if a, b := root(int(e.Edge[2*k])), root(int(e.Edge[2*k+1])); a != b {
-			parent[max(a, b)] = min(a, b)
-			parts--
-		}
-	}
+	}))
 	if parts > 1 {
 		return fmt.Errorf("the graph has %d components; geodesics need one", parts)
 	}

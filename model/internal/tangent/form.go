@@ -9,6 +9,7 @@ import (
 
 	"github.com/embedd/embedd/model/graph"
 	"github.com/embedd/embedd/model/internal/fail"
+	"github.com/embedd/embedd/model/internal/linalg"
 )
 
 // Form is the quadratic form that MPDA, TSIMR and related methods share, over
@@ -181,25 +182,15 @@ func (f *Form) Trace() float64 {
 
 // parts are the groups of patches that links join: S3 is block diagonal in them.
 func (f *Form) parts() [][]int {
-	root := make([]int, len(f.S3))
-	for p := range root {
-		root[p] = p
-	}
-	find := func(p int) int {
-		for root[p] != p {
-			root[p] = root[root[p]]
-			p = root[p]
+	part := linalg.Sets(len(f.S3), func(join func(p, q int)) {
+		for _, l := range f.Links {
+			join(l.P, l.Q)
 		}
-		return p
-	}
-	for _, l := range f.Links {
-		a, b := find(l.P), find(l.Q)
-		root[max(a, b)] = min(a, b)
-	}
-	members := make([][]int, len(root))
+	})
+	members := make([][]int, len(f.S3))
 	for p, s := range f.S3 {
 		if s != nil {
-			members[find(p)] = append(members[find(p)], p)
+			members[part[p]] = append(members[part[p]], p)
 		}
 	}
 	return slices.DeleteFunc(members, func(g []int) bool { return len(g) == 0 })

@@ -17,24 +17,39 @@ func Symmetric(s *mat.SymDense) *Operand {
 	}}
 }
 
-// Multiply is A B, on as many cores as ctx allows.
-func Multiply(ctx context.Context, a, b *mat.Dense) *mat.Dense {
-	x, y := a.RawMatrix(), b.RawMatrix()
-	out := mat.NewDense(x.Rows, y.Cols, nil)
-	if err := Add(ctx, Sum{C: out.RawMatrix().Data, Stride: y.Cols, Alpha: 1,
-		A: Columns(x.Data, x.Cols, x.Rows, x.Stride), B: Dense(y.Data, y.Rows, y.Cols, y.Stride)}); err != nil {
-		panic(err) // can only be a bug here
+// Rows is the operand of the rows of a.
+func Rows(a *mat.Dense) *Operand {
+	r := a.RawMatrix()
+	return Dense(r.Data, r.Rows, r.Cols, r.Stride)
+}
+
+// Transposed is the operand whose rows are the columns of a.
+func Transposed(a *mat.Dense) *Operand {
+	r := a.RawMatrix()
+	return Columns(r.Data, r.Cols, r.Rows, r.Stride)
+}
+
+// Gram is A'B if that is symmetric: its upper triangle is computed.
+func Gram(ctx context.Context, a, b *Operand) (*mat.SymDense, error) {
+	out := mat.NewSymDense(a.M, nil)
+	return out, Add(ctx, Sum{C: out.RawSymmetric().Data, Stride: a.M, Alpha: 1, A: a, B: b, Upper: true})
+}
+
+// product is A'B. It panics like a gonum product with mismatched shapes.
+func product(ctx context.Context, a, b *Operand) *mat.Dense {
+	out := mat.NewDense(a.M, b.M, nil)
+	if err := Add(ctx, Sum{C: out.RawMatrix().Data, Stride: b.M, Alpha: 1, A: a, B: b}); err != nil {
+		panic(err)
 	}
 	return out
 }
 
+// Multiply is A B, on as many cores as ctx allows.
+func Multiply(ctx context.Context, a, b *mat.Dense) *mat.Dense {
+	return product(ctx, Transposed(a), Rows(b))
+}
+
 // Times is S A, on as many cores as ctx allows.
 func Times(ctx context.Context, s *mat.SymDense, a *mat.Dense) *mat.Dense {
-	r := a.RawMatrix()
-	out := mat.NewDense(r.Rows, r.Cols, nil)
-	if err := Add(ctx, Sum{C: out.RawMatrix().Data, Stride: r.Cols, Alpha: 1, A: Symmetric(s),
-		B: Dense(r.Data, r.Rows, r.Cols, r.Stride)}); err != nil {
-		panic(err) // like a gonum product with mismatched shapes
-	}
-	return out
+	return product(ctx, Symmetric(s), Rows(a))
 }

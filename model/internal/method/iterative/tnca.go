@@ -162,11 +162,7 @@ func NewNeighbourLoss(p *frame.Rows, references int) *neighbourLoss {
 
 // Project computes the coordinates of the rows in the space.
 func (l *neighbourLoss) Project(ctx context.Context, x, space *mat.Dense) {
-	from, to := x.RawMatrix(), space.RawMatrix()
-	l.u = mat.NewDense(from.Rows, to.Cols, nil)
-	fail.Check(tile.Add(ctx, tile.Sum{C: l.u.RawMatrix().Data, Stride: to.Cols, Alpha: 1,
-		A: tile.Columns(from.Data, from.Cols, from.Rows, from.Stride),
-		B: tile.Dense(to.Data, from.Cols, to.Cols, to.Stride)}))
+	l.u = tile.Multiply(ctx, x, space)
 }
 
 // tie finds the scale c at which the leading d columns have the least loss, ties
