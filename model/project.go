@@ -17,7 +17,6 @@ const (
 	tileRows   = 64      // rows that are copied together, so that scratch stays in cache
 	maxWidened = 1 << 20 // bytes of columns that are widened together, or eight rows: limits of messages exclude them
 	most       = 1024    // rows in one unit of work
-	serial     = 1 << 20 // multiply-adds up to which a call uses one core
 	rangeLow   = 1e-30   // float32 loses precision for scales and folded weights
 	rangeHigh  = 1e+30   // outside of these two
 )
@@ -297,10 +296,8 @@ type job struct {
 
 func (j *job) run(ctx context.Context, dst []float32, class []int, rows Rows) error {
 	k := j.kernel
-	workers := 1
-	if float64(rows.N)*float64(k.m)*float64(k.width) > serial {
-		workers = min(parallel.Workers(ctx), (rows.N+tileRows-1)/tileRows)
-	}
+	workers := parallel.WorkersFor(ctx, float64(rows.N)*float64(k.m)*float64(k.width))
+	workers = max(1, min(workers, (rows.N+tileRows-1)/tileRows))
 	j.dst, j.class, j.rows = dst, class, rows
 	if k.products != nil && !k.centred && !k.exact {
 		j.layout.find(rows)

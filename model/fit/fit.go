@@ -3,7 +3,6 @@ package fit
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -131,22 +130,10 @@ func fitRanked(ctx context.Context, d *model.Data, c Config) *model.Model {
 	sum := &mapping.Sum{D: dim, Offset: make([]float64, dim)}
 	s.AddTo(sum, w, m.Mean())
 	content := m.Content()
-	content.Features, content.Float64 = featureNames(d), false
+	content.Features, content.Float64 = frame.FeatureNames(d.Features, d.M), false
 	content.Mean, content.Scale, content.Map = s.Mean, s.Scale, sum
 	content.Params["scale"] = string(model.ScaleRank)
 	content.Report.Unlabelled, content.Report.Imputed = report.Unlabelled, report.Imputed
 	content.Report.Notes = append(report.Notes, content.Report.Notes...)
 	return fail.Must(model.New(content))
-}
-
-// featureNames are those of the data, or x0, x1, ...
-func featureNames(d *model.Data) []string {
-	if d.Features != nil {
-		return slices.Clone(d.Features)
-	}
-	names := make([]string, d.M)
-	for j := range names {
-		names[j] = fmt.Sprintf("x%d", j)
-	}
-	return names
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/parallel"
 )
 
 // Geodesics are the lengths of the shortest paths between all rows of a graph whose weights are lengths (see Length),
@@ -61,15 +63,13 @@ func paths(ctx context.Context, lengths *Matrix, count int, source func(i int) i
 	if part := joined(lengths.rows, lengths.Row); parts(part) > 1 {
 		return disconnected(part)
 	}
-	return each(ctx, count, 8, func() func(from, to int) {
+	return parallel.NewPool(func(p *parallel.Pool) {
 		s := newShortest(lengths)
-		return func(from, to int) {
-			for i := from; i < to; i++ {
-				s.from(source(i))
-				take(i, s.dist)
-			}
+		for i, _, ok := p.Next(); ok; i, _, ok = p.Next() {
+			s.from(source(i))
+			take(i, s.dist)
 		}
-	})
+	}).Run(ctx, parallel.Workers(ctx), count, 1)
 }
 
 // shortest is the scratch of shortest paths from one row, by buckets of lengths (Meyer and Sanders 2003): those of a

@@ -3,7 +3,6 @@ package graph
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
@@ -53,14 +52,16 @@ func (a *Matrix) Row(i int) (index []int, value []float64) {
 // ctx does not stop it.
 func (a *Matrix) Apply(ctx context.Context, dst, x *mat.Dense) {
 	r := x.RawMatrix()
-	if err := each(context.WithoutCancel(ctx), a.rows, chunkOf(a.rows, len(a.index)*r.Cols), func() func(from, to int) {
-		return func(from, to int) {
+	workers := parallel.WorkersFor(ctx, float64(len(a.index)*r.Cols))
+	pool := parallel.NewPool(func(p *parallel.Pool) {
+		for from, to, ok := p.Next(); ok; from, to, ok = p.Next() {
 			for i := from; i < to; i++ {
 				index, value := a.Row(i)
 				tile.Gather(dst.RawRowView(i), index, value, r.Data, r.Stride)
 			}
 		}
-	}); err != nil {
+	})
+	if err := pool.Run(context.WithoutCancel(ctx), workers, a.rows, max(1, a.rows/(8*workers))); err != nil {
 		panic(err)
 	}
 }
@@ -212,23 +213,4 @@ func FromDense(w mat.Matrix, cut float64) (*Matrix, error) {
 		}
 	}
 	return assemble(n, entries), nil
-}
-
-// chunkOf is how many of n rows are one unit of work, given the work of all.
-func chunkOf(n, work int) int {
-	if work <= maxSerial {
-		return max(n, 1)
-	}
-	return max(1, n/(8*runtime.GOMAXPROCS(0)))
-}
-
-// each calls the function that start makes, one for each worker, for the chunks of [0, n), on as many cores as ctx
-// allows. It stops early when ctx ends. The result for one index must not depend on its chunk.
-func each(ctx context.Context, n, chunk int, start func() func(from, to int)) error {
-	return parallel.NewPool(func(p *parallel.Pool) {
-		do := start()
-		for from, to, ok := p.Next(); ok; from, to, ok = p.Next() {
-			do(from, to)
-		}
-	}).Run(ctx, parallel.Workers(ctx), n, chunk)
 }

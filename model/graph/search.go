@@ -10,7 +10,6 @@ import (
 const (
 	minPairs      = 1 << 12 // below it, packing costs more than it saves
 	maxFewQueries = 4       // up to it, packing the references does not pay off
-	maxSerial     = 1 << 20 // multiply-adds up to which a call uses one core
 )
 
 // lists are the k nearest found so far of each of n rows, ordered by distance and then by index. The final result does
@@ -74,11 +73,7 @@ type search struct {
 }
 
 func (s *search) workers(ctx context.Context) int {
-	refN, queryN := len(s.ref)/s.dim, len(s.query)/s.dim
-	if float64(refN)*float64(queryN)*float64(s.dim) <= maxSerial {
-		return 1
-	}
-	return parallel.Workers(ctx)
+	return parallel.WorkersFor(ctx, float64(len(s.ref))*float64(len(s.query)/s.dim))
 }
 
 // run compares all pairs. It stops early when ctx ends.

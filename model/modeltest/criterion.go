@@ -328,7 +328,7 @@ func (r *Criterion) checkEmbedding(t *testing.T, p *Problem, y *mat.Dense) {
 		unit(t, y, r.N, float32s)
 	}
 	// The optimum among vectors orthogonal to the constant: an orthonormal basis of the complement of N 1.
-	ones.Mul(r.N, mat.NewDense(n, 1, constant(n)))
+	ones.Mul(r.N, mat.NewDense(n, 1, slices.Repeat([]float64{1}, n)))
 	var qr mat.QR
 	qr.Factorize(&ones)
 	var q mat.Dense
@@ -494,14 +494,6 @@ func identity(n int) *mat.SymDense {
 		s.SetSym(i, i, 1)
 	}
 	return s
-}
-
-func constant(n int) []float64 {
-	v := make([]float64, n)
-	for i := range v {
-		v[i] = 1
-	}
-	return v
 }
 
 func normals(r *rand.Rand, n, d int) *mat.Dense {

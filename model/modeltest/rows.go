@@ -37,14 +37,17 @@ func clouds(seed uint64, n, m int, rare bool) *model.Data {
 	return d
 }
 
+// duplicated draws rows of which some are equal.
+func duplicated(seed uint64) *model.Data {
+	d := clouds(seed, 45, 5, false)
+	for i := 0; i+3 < d.N; i += 5 {
+		copy(d.X[(i+3)*d.M:(i+4)*d.M], d.X[i*d.M:]) // of the same class
+	}
+	return d
+}
+
 // ordinary are data sets that every method can fit.
 func ordinary() map[string]*model.Data {
-	duplicates := clouds(2, 45, 5, false)
-	for i := 0; i < duplicates.N; i += 5 {
-		if to := i + 3; to < duplicates.N { // of the same class
-			copy(duplicates.X[to*duplicates.M:(to+1)*duplicates.M], duplicates.X[i*duplicates.M:])
-		}
-	}
 	missing := clouds(3, 45, 5, false)
 	for i := 0; i < missing.N; i += 4 {
 		missing.X[i*missing.M+i%missing.M] = math.NaN()
@@ -52,7 +55,7 @@ func ordinary() map[string]*model.Data {
 	return map[string]*model.Data{
 		"tall":       clouds(1, 60, 6, false),
 		"wide":       clouds(1, 18, 30, false),
-		"duplicates": duplicates,
+		"duplicates": duplicated(2),
 		"missing":    missing,
 		"rare class": clouds(4, 45, 5, true),
 	}
@@ -129,12 +132,6 @@ func telling() map[string]*model.Data {
 	for i := range uneven.N {
 		uneven.Y[i] = []int{0, 0, 1, 0, 1, 0, 0, 0, 2}[i%9]
 	}
-	duplicates := clouds(12, 45, 5, false)
-	for i := 0; i < duplicates.N; i += 5 {
-		if to := i + 3; to < duplicates.N { // of the same class
-			copy(duplicates.X[to*duplicates.M:(to+1)*duplicates.M], duplicates.X[i*duplicates.M:(i+1)*duplicates.M])
-		}
-	}
 	far := clouds(13, 40, 5, false)
 	for _, i := range []int{7, 23} {
 		for j := range far.M {
@@ -151,7 +148,7 @@ func telling() map[string]*model.Data {
 	}
 	return map[string]*model.Data{
 		"uneven":     uneven,
-		"duplicates": duplicates,
+		"duplicates": duplicated(12),
 		"wide":       clouds(16, 20, 30, false),
 		"far pair":   far,
 		"huge mean":  mean,

@@ -8,7 +8,6 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
@@ -302,14 +301,6 @@ func (s *Set) accumulate(ctx context.Context, x table, y []int, w []float64, sig
 		return fmt.Errorf("moments: %w", err)
 	}
 	return nil
-}
-
-// workersFor is how many goroutines make one pass over x: one for less than 2^17 numbers, else the workers of ctx.
-func workersFor(ctx context.Context, x *table) int {
-	if x.n*x.m < 1<<17 {
-		return 1
-	}
-	return parallel.Workers(ctx)
 }
 
 // finite checks that all numbers are finite.

@@ -63,8 +63,8 @@ func (s *Set) summed(ctx context.Context, x *table, shift []float64, slots int, 
 
 func (u *sums) add(ctx context.Context, x *table, shift []float64, slotOf func(int) int, w []float64,
 	sign float64) error {
-	workers := workersFor(ctx, x)
-	columns := max(128, (x.m/workers+7)/8*8) // reading fewer of a row at a time is not faster
+	workers := parallel.WorkersFor(ctx, 8*float64(x.n*x.m)) // each number costs some operations
+	columns := max(128, (x.m/workers+7)/8*8)                // reading fewer of a row at a time is not faster
 	return parallel.EachOn(context.WithoutCancel(ctx), workers, (x.m+columns-1)/columns, func(p int) {
 		from, to := p*columns, min(x.m, (p+1)*columns)
 		labelled, weighed, nothing := u.labelled[from:to], make([]float64, to-from), make([]float64, to-from)

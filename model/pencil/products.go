@@ -107,11 +107,8 @@ func maxAbs(a *mat.Dense) float64 {
 // enough. It finishes even if ctx ends. Tasks are the same for any number of processors, so that results do not depend
 // on it. A panic in one of them panics in the caller, and becomes an error at the boundary of the package.
 func split(ctx context.Context, count, work int, f func(i int)) {
-	workers := 1
-	if work >= 1<<18 {
-		workers = parallel.Workers(ctx)
-	}
-	if err := parallel.EachOn(context.WithoutCancel(ctx), workers, count, f); err != nil {
+	err := parallel.EachOn(context.WithoutCancel(ctx), parallel.WorkersFor(ctx, float64(work)), count, f)
+	if err != nil {
 		panic(err)
 	}
 }

@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -51,15 +52,7 @@ func Nearest(x *mat.Dense, i, k int, may func(j int) bool) []int {
 			all = append(all, j)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b int) int {
-		switch d, e := Distance2(x, i, a), Distance2(x, i, b); {
-		case d < e:
-			return -1
-		case d > e:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(Distance2(x, i, a), Distance2(x, i, b)) })
 	return all[:min(k, len(all))]
 }
 
@@ -205,12 +198,7 @@ func (g Graph) Connect(x *mat.Dense, w func(i, j int) float64) Graph {
 
 // IsConnected reports whether there is a path between any two rows.
 func (g Graph) IsConnected() bool {
-	for _, c := range g.components() {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(g.components(), func(c int) bool { return c != 0 })
 }
 
 // components is a number for each row, equal for rows with a path between them.

@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -102,12 +103,7 @@ func split(x *mat.Dense, near, g Graph, rows []int) (left, right []int) {
 			rows []int
 		}{{&left, toLeft}, {&right, toRight}} {
 			if own := (*side.to)[0]; len(side.rows) == 0 && len(*side.to) == 1 && len(free) > 0 {
-				take(side.to, slices.MinFunc(free, func(i, j int) int {
-					if g[own][i] < g[own][j] {
-						return -1
-					}
-					return 1
-				}))
+				take(side.to, slices.MinFunc(free, func(i, j int) int { return cmp.Compare(g[own][i], g[own][j]) }))
 			}
 		}
 		if len(toLeft) == 0 && len(toRight) == 0 {

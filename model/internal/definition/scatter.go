@@ -42,22 +42,16 @@ func Scatters(x *mat.Dense, y []int, classes int) (total, within, between *mat.S
 
 // Products is the sum of x x'.
 func Products(x *mat.Dense) *mat.SymDense {
-	n, m := x.Dims()
-	s := mat.NewSymDense(m, nil)
-	for i := range n {
-		s.SymRankOne(s, 1, x.RowView(i))
-	}
+	s := new(mat.SymDense)
+	s.SymOuterK(1, x.T())
 	return s
 }
 
 // Sum is the sum of a s and b u.
 func Sum(a float64, s *mat.SymDense, b float64, u *mat.SymDense) *mat.SymDense {
-	n := s.SymmetricDim()
-	out := mat.NewSymDense(n, nil)
-	for i := range n {
-		for j := i; j < n; j++ {
-			out.SetSym(i, j, a*s.At(i, j)+b*u.At(i, j))
-		}
-	}
+	out, other := new(mat.SymDense), new(mat.SymDense)
+	out.ScaleSym(a, s)
+	other.ScaleSym(b, u)
+	out.AddSym(out, other)
 	return out
 }

@@ -193,15 +193,8 @@ func (t *Task) loadWide(ctx context.Context, p *Rows) {
 		}
 	}
 	scale, constant, low := t.Scales(mean, variance, float64(p.N), p)
-	x := mat.NewDense(p.N, p.M, nil)
-	for i := range p.N {
-		row := x.RawRowView(i)
-		for j, v := range p.X[i*p.M : (i+1)*p.M] {
-			if !constant[j] {
-				row[j] = (v - mean[j]) / scale[j]
-			}
-		}
-	}
+	t.Units = &Units{mean, scale, low, constant}
+	x := t.FeatureRows()
 	basis := rowSpace(ctx, x, variance, scale, constant)
 	fail.Check(ctx.Err())
 	if basis == nil { // nothing varies; Run reports it
@@ -210,15 +203,13 @@ func (t *Task) loadWide(ctx context.Context, p *Rows) {
 		return
 	}
 	_, r := basis.Dims()
-	reduced := tile.Multiply(ctx, x, basis)
-	x = reduced
+	x = tile.Multiply(ctx, x, basis)
 	sum := gather(ctx, p.N, r, p.Y, t.Method.SecondByClass,
 		func(from, to int) []float64 { return x.RawMatrix().Data[from*r : to*r] })
 	plain := *t
 	plain.Scaling = model.ScaleNone
 	plain.Summarise(ctx, sum, nil, 0)
 	t.Basis, t.M, t.axes, t.Columns = plain.Basis, r, basis, r
-	t.Units = &Units{mean, scale, low, constant}
 }
 
 func countClasses(t *Task, p *Rows) {

@@ -150,6 +150,18 @@ func (p *Rows) impute(features []string, report *model.Report) error {
 	return nil
 }
 
+// FeatureNames are the names of m features, or x0, x1, ...
+func FeatureNames(names []string, m int) []string {
+	if names != nil {
+		return slices.Clone(names)
+	}
+	names = make([]string, m)
+	for j := range names {
+		names[j] = fmt.Sprintf("x%d", j)
+	}
+	return names
+}
+
 // FeatureName names a feature in an error.
 func FeatureName(names []string, j int) string {
 	if j < len(names) {

@@ -85,17 +85,11 @@ func (t *Task) model(ctx context.Context, sol *Solution, features, classes []str
 		panic(fail.With(fmt.Errorf("the outputs vary by %.3g, which float32 cannot represent; scale the features, "+
 			"or multiply them by a constant", s)))
 	}
-	if features == nil {
-		features = make([]string, len(t.Units.Mean))
-		for j := range features {
-			features[j] = fmt.Sprintf("x%d", j)
-		}
-	}
 	if e, ok := mp.(interface{ Values() []float64 }); ok {
 		noteNarrow(t, e.Values(), sol.Dim)
 	}
 	c := model.Content{
-		Method: t.Method.Name, Params: sol.params, Features: slices.Clone(features), Rows: t.Report.Rows,
+		Method: t.Method.Name, Params: sol.params, Features: FeatureNames(features, len(t.Units.Mean)), Rows: t.Report.Rows,
 		Unit: t.Scaling == model.ScaleUnit, Float64: wide, Mean: t.Units.Mean, Scale: t.Units.Scale,
 		Map: mp, Eigenvalues: sol.Eigenvalues, InformativeRank: sol.Informative, Report: *t.Report,
 	}

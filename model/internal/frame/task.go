@@ -78,12 +78,7 @@ func (t *Task) Float(name string) float64 {
 
 // Solved makes a solution of an eigenproblem's, and reports its evidence.
 func (t *Task) Solved(s *pencil.Solution, informative int) *Solution {
-	if !math.IsInf(s.Gap, 0) {
-		gap := s.Gap
-		t.Report.Gap = &gap
-	}
-	t.Report.Ties = s.Ties
-	t.Report.Residual = s.Residual
+	t.found(s.Gap, s.Ties, s.Residual)
 	return t.InBasis(s.Vectors, s.Values, informative)
 }
 
@@ -109,17 +104,21 @@ func (t *Task) Mapped(m mapping.Map, eigenvalues []float64, informative int) *So
 
 // Found reports the evidence of an eigenproblem of rows x rows.
 func (t *Task) Found(p *pencil.Part) {
-	if !math.IsInf(p.Gap, 0) {
-		gap := p.Gap
-		t.Report.Gap = &gap
-	}
-	t.Report.Ties = p.Ties
+	residual := p.Residual
 	if p.Largest > 0 {
-		t.Report.Residual = p.Residual / p.Largest
+		residual /= p.Largest
 	}
+	t.found(p.Gap, p.Ties, residual)
 	for _, n := range p.Notes {
 		t.Report.Note("eigenvectors: " + n)
 	}
+}
+
+func (t *Task) found(gap float64, ties [][2]int, residual float64) {
+	if !math.IsInf(gap, 0) {
+		t.Report.Gap = &gap
+	}
+	t.Report.Ties, t.Report.Residual = ties, residual
 }
 
 // Explain formats a bound for an error or a note.

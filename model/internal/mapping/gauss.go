@@ -37,9 +37,9 @@ func (g *Gauss) of(rows []float64, param float64) bool {
 	return g != nil && len(g.rows) == len(rows) && &g.rows[0] == &rows[0] && g.param == param
 }
 
-// minExact is the size of two rows, in bandwidths, from which their distance is computed directly: taken from their
+// MinExact is the size of two rows, in bandwidths, from which their distance is computed directly: taken from their
 // dot product, it would lose too many digits.
-const minExact = 1e6
+const MinExact = 1e6
 
 // kernels writes k(z_j, row i) to dst[i*tile.Together+j], for n rows z, at most tile.Together. across is scratch for
 // as many, m numbers each.
@@ -86,13 +86,13 @@ func (g *Gauss) kernelsOf(dst, z []float64) {
 }
 
 // near reports whether no row is too far from one of this size for their dot product.
-func (g *Gauss) near(size float64) bool { return size+g.largest < minExact*g.param }
+func (g *Gauss) near(size float64) bool { return size+g.largest < MinExact*g.param }
 
 // measure computes directly the distances of z from the rows for which the dot product would lose too many digits.
 // Those of row i are at dst[i*stride].
 func (g *Gauss) measure(dst, z []float64, size float64, stride int) {
 	for i, norm := range g.norms[:g.n] {
-		if !(size+norm < minExact*g.param) {
+		if !(size+norm < MinExact*g.param) {
 			dst[i*stride] = linalg.SquaredDistance(z, g.row(i)) * g.rate
 		}
 	}

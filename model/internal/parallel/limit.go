@@ -39,6 +39,14 @@ func Workers(ctx context.Context) int {
 	return cores
 }
 
+// WorkersFor is Workers for this many multiply-adds: one for few, which end before others would have started.
+func WorkersFor(ctx context.Context, work float64) int {
+	if work <= 1<<20 {
+		return 1
+	}
+	return Workers(ctx)
+}
+
 func budgetOf(ctx context.Context) *budget {
 	b, _ := ctx.Value(budgetKey{}).(*budget)
 	return b

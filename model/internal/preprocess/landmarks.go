@@ -138,12 +138,7 @@ func (l *Landmarks) Map(ctx context.Context, dst []float64, rows [][]float64) (e
 	return nil
 }
 
-const (
-	mapRows = 512 // rows mapped in one batch
-	// minExact is the size of two rows, in bandwidths, from which their distance is computed directly: taken from their
-	// dot product, it would lose too many digits.
-	minExact = 1e6
-)
+const mapRows = 512 // rows mapped in one batch
 
 func (l *Landmarks) mapBatch(ctx context.Context, phi []float64, rows [][]float64) {
 	n, m, count := len(rows), len(l.mean), l.Len()
@@ -159,7 +154,7 @@ func (l *Landmarks) mapBatch(ctx context.Context, phi []float64, rows [][]float6
 		for j := range count {
 			at := &k[i*count+j]
 			d := size + l.norms[j] - 2**at
-			if !(size+l.norms[j] < minExact*l.kernel.Param[0]) {
+			if !(size+l.norms[j] < mapping.MinExact*l.kernel.Param[0]) {
 				d = linalg.SquaredDistance(row, l.rows[j*m:(j+1)*m])
 			}
 			*at = -max(d, 0) / l.kernel.Param[0]
@@ -237,12 +232,7 @@ func (l *Landmarks) Compose(m *model.Model, features []string, report *model.Rep
 		}
 	}
 	content := m.Content()
-	content.Features = slices.Clone(features)
-	if content.Features == nil {
-		for j := range l.mean {
-			content.Features = append(content.Features, fmt.Sprintf("x%d", j))
-		}
-	}
+	content.Features = frame.FeatureNames(features, len(l.mean))
 	content.Unit, content.Float64, content.Mean, content.Scale = l.unit, false, l.mean, l.scale
 	content.Map = &mapping.KernelMap{D: dim, Rows: l.rows, Coefficients: coefficients.RawMatrix().Data, Offset: offset,
 		K: l.kernel, Tables: l.tables}

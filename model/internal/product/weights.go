@@ -112,7 +112,7 @@ func (p *Weights) List64(dst []float32, x []float64, rows, stride int) (finite b
 	return listOf(p, &p.f64, dst, x, rows, stride)
 }
 
-// Columns32 is List32 for rows starting at from whose features are columns.
+// Columns32 is List32 for rows starting at from of columns: x has the first number of each feature, s is scratch.
 func (p *Weights) Columns32(dst []float32, x []*float32, from, rows int, s *Sums) (finite bool) {
 	return columnsOf(p, &p.f32, dst, x, from, rows, s)
 }

@@ -21,7 +21,6 @@ const (
 	widest      = 42 * stripRows // columns of an operand that a block packs, if they can be split
 	packRows    = 64             // rows that one unit of work packs
 	packed      = 1 << 17        // numbers that one stage packs, unless a block has more: 1 MB
-	serial      = 1 << 20        // multiply-adds up to which one core is used
 )
 
 // Operand is K rows of M numbers, finite or not, given by one of Row, At and Column.
@@ -62,14 +61,12 @@ func Add(ctx context.Context, sums ...Sum) (err error) {
 	defer parallel.Recover(&err, "product")
 	paced := ctx
 	ctx = context.WithoutCancel(ctx)
-	workers, work := 1, 0.0
+	work := 0.0
 	for i := range sums {
 		sums[i].check()
 		work += float64(sums[i].A.K) * float64(sums[i].A.M) * float64(sums[i].B.M)
 	}
-	if work > serial {
-		workers = parallel.Workers(ctx)
-	}
+	workers := parallel.WorkersFor(ctx, work)
 	p := newPlan(sums, workers)
 	if len(p.tasks) == 0 {
 		return nil
