@@ -168,8 +168,18 @@ func TestAlignKernels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	before, _ := outputs(t.Context(), turned, anchors, 4)
 	if turned, err = turned.shifted([]float64{1, 2, 3, 4}); err != nil {
 		t.Fatal(err)
+	}
+	after, err := outputs(t.Context(), turned, anchors, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for c := range 4 {
+		if v := after.At(5, c) - before.At(5, c); !(math.Abs(v-float64(c+1)) <= 1e-5) {
+			t.Errorf("output %d is shifted by %g, not by %d", c, v, c+1)
+		}
 	}
 	if _, a := align(t, turned, m, anchors, AlignNone); a.Comparable || !(a.Residual >= 1) {
 		t.Errorf("the test shows nothing: %+v", a)

@@ -206,6 +206,9 @@ func TestCSVMissingText(t *testing.T) {
 		if rows[0][0] != c.want || rows[2][0] != array.NullValueStr {
 			t.Errorf("%v: %q, want %q first", c.how, rows, c.want)
 		}
+		if n := r.Notes(); len(n) != len(c.how.Missing)/2 || len(n) == 1 && !strings.Contains(n[0], `no field is "?"`) {
+			t.Errorf("%v: notes %q, want one for each word that no field has", c.how, n)
+		}
 		r.Close()
 	}
 }

@@ -196,6 +196,12 @@ func TestCheckOfValues(t *testing.T) {
 		{"dictionary", set(1, []byte{0, 1, 2}), "index 2 into a dictionary of 2 entries"},
 		{"dictionary", set(1, []byte{0, 1, 255}), "index -1"},
 		{"dictionary", func(c *column) { c.nodes[1], c.arrays = 1, [][]byte{{3}, {0, 1, 9}} }, ""}, // of a null
+		{"dictionary", func(c *column) { // of a null in another byte
+			c.nodes[0], c.nodes[1], c.arrays = 18, 1, [][]byte{{255, 255, 1}, append(make([]byte, 17), 9)}
+		}, ""},
+		{"dictionary", func(c *column) {
+			c.nodes[0], c.nodes[1], c.arrays = 18, 1, [][]byte{{255, 254, 3}, append(make([]byte, 17), 9)}
+		}, "index 9"},
 		{"null", number(0, 1001), "1001 rows"},
 		{"fixed 2", func(c *column) { c.fields[0].Size, c.nodes[0] = 0, 1000 }, ""},
 		{"fixed 2", func(c *column) { c.fields[0].Size, c.nodes[0] = 0, 1001 }, "1001 rows"},

@@ -1,17 +1,39 @@
 package scatter_test
 
 import (
+	"errors"
 	"math"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/model/internal/definition"
 	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/internal/mapping"
 	"github.com/embedd/embedd/model/modeltest"
 )
+
+// TestSLEOfEveryDimension: sle has every number of outputs up to a largest one, which the error beyond it names, also
+// where no directions are tied.
+func TestSLEOfEveryDimension(t *testing.T) {
+	for _, origin := range []string{"mean", "none", "augment"} {
+		for m := 2; m <= 4; m++ {
+			d := fixture.Synthetic(3, 40, m, m)
+			for dim := 1; ; dim++ {
+				got, err := fit.Fit(t.Context(), d, fit.Config{Method: "sle", Dim: dim, Scale: model.ScaleMinMax,
+					Params: map[string]string{"origin": origin}})
+				if bound := (*model.DimError)(nil); dim > 1 && errors.As(err, &bound) && bound.Max == dim-1 {
+					break
+				}
+				if err != nil || got.Dim() != dim {
+					t.Fatalf("origin %s, %d of %d features: %v", origin, dim, m, err)
+				}
+			}
+		}
+	}
+}
 
 // TestFormulas compares each method with its definition.
 func TestFormulas(t *testing.T) {

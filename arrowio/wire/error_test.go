@@ -1,0 +1,23 @@
+package wire
+
+import "testing"
+
+// TestErrorNamesItsPlace: column, row and batch come before what is wrong, as far as they are known; the first batch goes
+// without saying, and so does a batch without a row.
+func TestErrorNamesItsPlace(t *testing.T) {
+	for _, c := range []struct {
+		of   Error
+		want string
+	}{
+		{Error{Row: -1, Detail: "bad"}, "bad"},
+		{Error{Row: 0, Detail: "bad"}, "row 0: bad"},
+		{Error{Row: 3, Batch: 1, Detail: "bad"}, "row 3, batch 1: bad"},
+		{Error{Row: -1, Batch: 2, Detail: "bad"}, "bad"},
+		{Error{Row: 2, Column: "x", Batch: 2, Detail: "bad"}, `column "x", row 2, batch 2: bad`},
+		{Error{Row: -1, Column: "x", Detail: "bad"}, `column "x": bad`},
+	} {
+		if got := c.of.Error(); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.of, got, c.want)
+		}
+	}
+}
