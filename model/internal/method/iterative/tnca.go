@@ -37,7 +37,7 @@ var TNCA = frame.Method{
 	Supervised: true, Map: "linear", Streaming: "window",
 	Params: []frame.Param{
 		frame.RidgeParam("oas", "relative ridge of the space that is searched: oas (at least 0.3, from 8 dimensions on "+
-			"0.1; auto is the same), or a number above 0", true),
+			"0.1; auto is the same), or a number from 0 on", true),
 		frame.IntParam("references", "1000",
 			"most rows that others are drawn to; of more, evenly spaced ones of each class", 2),
 		frame.IntParam("iters", "15", "most iterations of the search", 1),
