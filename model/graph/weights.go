@@ -76,20 +76,21 @@ func merge(a, b *Matrix, rule Symmetry) (*Matrix, error) {
 		ai, av := a.Row(i)
 		bi, bv := b.Row(i)
 		for len(ai) > 0 || len(bi) > 0 {
+			inA, inB := len(ai) > 0 && (len(bi) == 0 || ai[0] <= bi[0]), len(bi) > 0 && (len(ai) == 0 || bi[0] <= ai[0])
 			switch {
-			case len(bi) == 0 || len(ai) > 0 && ai[0] < bi[0]:
-				if rule != Mutual {
-					out.index, out.value = append(out.index, ai[0]), append(out.value, av[0])
-				}
-				ai, av = ai[1:], av[1:]
-			case len(ai) == 0 || bi[0] < ai[0]:
-				if rule != Mutual {
-					out.index, out.value = append(out.index, bi[0]), append(out.value, bv[0])
-				}
-				bi, bv = bi[1:], bv[1:]
-			default:
+			case inA && inB:
 				out.index, out.value = append(out.index, ai[0]), append(out.value, both(av[0], bv[0]))
-				ai, av, bi, bv = ai[1:], av[1:], bi[1:], bv[1:]
+			case rule == Mutual:
+			case inA:
+				out.index, out.value = append(out.index, ai[0]), append(out.value, av[0])
+			default:
+				out.index, out.value = append(out.index, bi[0]), append(out.value, bv[0])
+			}
+			if inA {
+				ai, av = ai[1:], av[1:]
+			}
+			if inB {
+				bi, bv = bi[1:], bv[1:]
 			}
 		}
 		out.start[i+1] = len(out.index)

@@ -75,11 +75,7 @@ func Denominator(t *Task, d *mat.SymDense) *pencil.Metric {
 	if !(mat.Trace(d) > 0) {
 		panic(fail.With(zero))
 	}
-	rho := pencil.Rho(t.Ridge, d, t.Columns)
-	if t.Report.Ridge != nil {
-		t.Report.Ridge.Absolute = rho
-	}
-	q, err := Factor(t, d, rho)
+	q, err := factored(t, d)
 	if err != nil && mat.Trace(d) <= rounding*t.Basis.N*mat.Trace(t.Basis.Total) {
 		panic(fail.With(zero))
 	}
@@ -105,11 +101,16 @@ func RidgeMetric(t *Task, d *mat.SymDense) *pencil.Metric {
 		panic(fail.With(fmt.Errorf("no class has two different rows (n=%g, %d classes): the within-class scatter is zero; "+
 			"give more rows per class", t.Basis.N, t.Basis.Classes())))
 	}
+	return fail.Must(factored(t, d))
+}
+
+// factored factors D + rho I, and reports rho.
+func factored(t *Task, d *mat.SymDense) (*pencil.Metric, error) {
 	rho := pencil.Rho(t.Ridge, d, t.Columns)
 	if t.Report.Ridge != nil {
 		t.Report.Ridge.Absolute = rho
 	}
-	return fail.Must(Factor(t, d, rho))
+	return Factor(t, d, rho)
 }
 
 // Factor is pencil.Ridge with the fix in its error.
