@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -16,60 +15,32 @@ import (
 // n x n. A graph of several components is a *DisconnectedError; connect its lists first.
 func Geodesics(ctx context.Context, lengths *Matrix) (*mat.SymDense, error) {
 	n := lengths.rows
-	out := mat.NewSymDense(n, nil)
-	raw := out.RawSymmetric()
-	// The sum along a path depends on the end it starts at. The row of the lower end counts, so that the result is
-	// symmetric.
-	err := paths(ctx, lengths, n, func(i int) int { return i }, func(i int, dist []float64) {
-		copy(raw.Data[i*raw.Stride+i:i*raw.Stride+n], dist[i:])
-	})
-	if err != nil {
-		return nil, err
+	if n != lengths.cols {
+		return nil, fmt.Errorf("geodesics: %d x %d lengths; give a square matrix", n, lengths.cols)
 	}
-	return out, nil
-}
-
-// GeodesicsFrom are the lengths of the shortest paths from each of the sources to all rows, len(sources) x n. The
-// conditions are those of Geodesics.
-func GeodesicsFrom(ctx context.Context, lengths *Matrix, sources []int) (*mat.Dense, error) {
-	if len(sources) == 0 || slices.Min(sources) < 0 || slices.Max(sources) >= lengths.rows {
-		return nil, fmt.Errorf("geodesics: sources %v are not rows of 0 to %d", sources, lengths.rows-1)
-	}
-	out := mat.NewDense(len(sources), lengths.rows, nil)
-	err := paths(ctx, lengths, len(sources), func(i int) int { return sources[i] }, func(i int, dist []float64) {
-		out.SetRow(i, dist)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-// paths finds the shortest paths from count sources and passes each result to take, which must not keep it.
-func paths(ctx context.Context, lengths *Matrix, count int, source func(i int) int,
-	take func(i int, dist []float64)) error {
-	if lengths.rows != lengths.cols {
-		return fmt.Errorf("geodesics: %d x %d lengths; give a square matrix", lengths.rows, lengths.cols)
-	}
-	for i := range lengths.rows {
+	for i := range n {
 		index, value := lengths.Row(i)
 		for p, v := range value {
 			if !(v >= 0) || math.IsInf(v, 0) {
-				return fmt.Errorf("geodesics: edge (%d, %d) has length %g; lengths are finite and not negative", i,
+				return nil, fmt.Errorf("geodesics: edge (%d, %d) has length %g; lengths are finite and not negative", i,
 					index[p], v)
 			}
 		}
 	}
-	if part := joined(lengths.rows, lengths.Row); parts(part) > 1 {
-		return disconnected(part)
+	if part := joined(n, lengths.Row); parts(part) > 1 {
+		return nil, disconnected(part)
 	}
-	return parallel.NewPool(func(p *parallel.Pool) {
+	out := mat.NewSymDense(n, nil)
+	raw := out.RawSymmetric()
+	// The sum along a path depends on the end it starts at. The row of the lower end counts, so that the result is
+	// symmetric.
+	return out, parallel.NewPool(func(p *parallel.Pool) {
 		s := newShortest(lengths)
 		for i, _, ok := p.Next(); ok; i, _, ok = p.Next() {
-			s.from(source(i))
-			take(i, s.dist)
+			s.from(i)
+			copy(raw.Data[i*raw.Stride+i:i*raw.Stride+n], s.dist[i:])
 		}
-	}).Run(ctx, parallel.Workers(ctx), count, 1)
+	}).Run(ctx, parallel.Workers(ctx), n, 1)
 }
 
 // shortest is the scratch of shortest paths from one row, by buckets of lengths (Meyer and Sanders 2003): those of a

@@ -33,10 +33,6 @@ func TestPanicInAPoolIsAnError(t *testing.T) {
 			_, err := Barycentric(ctx, mat.NewDense(2, m, nil), x, nb, 1e-3)
 			return err
 		},
-		"geodesics": func() error {
-			return paths(ctx, mustWeights(t, nb, Union, Length), 9, func(i int) int { return i },
-				func(int, []float64) { panic("nowhere") })
-		},
 		"search": func() error {
 			s := &search{ref: rows, query: rows, dim: m, self: true, same: newLists(n/2, 3)}
 			return s.run(ctx)
