@@ -2,8 +2,8 @@ package wire
 
 import "testing"
 
-// TestErrorNamesItsPlace: column, row and batch come before what is wrong, as far as they are known; the first batch goes
-// without saying, and so does a batch without a row.
+// TestErrorNamesItsPlace: column, row and batch come before what is wrong, as far as they are known; the first batch is
+// not named, nor is a batch without a row.
 func TestErrorNamesItsPlace(t *testing.T) {
 	for _, c := range []struct {
 		of   Error

@@ -7,17 +7,10 @@ import (
 	"github.com/embedd/embedd/model/internal/frame"
 )
 
-// fewOutputs is the largest given dimension at which any candidate may take the place of the blend. In so few principal
-// components, much of what the members have is lost. With more outputs a blend is better on fresh rows than a candidate
-// that the folds prefer to it (docs/methods.md has the measurements).
+// fewOutputs is the largest given dimension at which any candidate that is ahead takes the place of the blend. In so
+// few principal components, much of what the members have is lost. With more outputs a blend is better on fresh rows
+// than a candidate that the folds prefer to it (docs/methods.md has the measurements).
 const fewOutputs = 3
-
-// maxRivals is how many candidates that a blend may have are compared with it.
-const maxRivals = 5
-
-// minLead is by how many standard errors (of the difference on the same rows) such a candidate has to be ahead of the
-// blend: it is the best of about forty, so that a part of its lead is luck. A kernel method is one of two or three.
-const minLead = 0.75
 
 // contest compares the blend with single candidates on the same rows.
 type contest struct {
@@ -33,7 +26,10 @@ func (s contest) lostByBlend(ctx context.Context) bool {
 		return false
 	}
 	n, d := s.v.rows.N, s.chosenBlendDim()
-	best, most := -1, 0.0
+	best, most, lead := -1, 0.0, minGain
+	if s.c.hasFewOutputs() {
+		lead = 0
+	}
 	for _, i := range s.rivals() {
 		e, at := s.candidateOf(s.ranked[i]), s.ranked[i].Dim
 		if e.correct[at] == nil { // it classifies by itself: which rows are correct is not known
@@ -43,10 +39,6 @@ func (s contest) lostByBlend(ctx context.Context) bool {
 			continue
 		}
 		s.countLinear(ctx, e, at)
-		lead := minGain
-		if e.isBlendable() {
-			lead = minLead
-		}
 		if isAhead(s.blend.correctRows(d, n), e.correctRows(at, n), minGain) {
 			continue
 		}
@@ -63,24 +55,19 @@ func (s contest) lostByBlend(ctx context.Context) bool {
 }
 
 // rivals are the indices of the candidates that are compared with the blend, each at its best dimension: the best
-// kernel method and, with few outputs, the best of the others.
+// kernel method and, with few outputs, all others.
 func (s contest) rivals() (out []int) {
-	seen, kernel, others := map[*candidate]bool{}, 0, 0
+	seen, kernel := map[*candidate]bool{}, false
 	for i := range s.ranked {
 		e := s.candidateOf(s.ranked[i])
 		if seen[e] {
 			continue
 		}
 		seen[e] = true
-		switch {
-		case !e.isBlendable() && kernel == 0:
-			kernel++
-		case e.isBlendable() && s.c.hasFewOutputs() && others < maxRivals:
-			others++
-		default:
-			continue
+		if e.isBlendable() && s.c.hasFewOutputs() || !e.isBlendable() && !kernel {
+			kernel = kernel || !e.isBlendable()
+			out = append(out, i)
 		}
-		out = append(out, i)
 	}
 	return out
 }

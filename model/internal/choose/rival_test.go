@@ -8,9 +8,10 @@ import (
 	"github.com/embedd/embedd/model/internal/method"
 )
 
-// With few given outputs a single candidate takes the place of the blend if it is ahead by 0.75 standard errors on the
-// same rows, by neighbours and a linear classifier together, and not behind by neighbours. With more outputs only a
-// kernel method does, and a number of members leaves no choice.
+// With few given outputs the single candidate with the most correct rows, by neighbours and a linear classifier
+// together, takes the place of the blend if it has more than the blend and is not behind by neighbours, however many
+// candidates have more neighbours right. With more outputs only a kernel method does, and a number of members leaves
+// no choice.
 func TestBlendAgainstSingles(t *testing.T) {
 	const n = 100
 	rows := func(from, to int) []int {
@@ -33,7 +34,13 @@ func TestBlendAgainstSingles(t *testing.T) {
 	}{
 		{"equal", 2, 0, []right{{"mfa", ofBlend.nearest, ofBlend.line}}, ""},
 		{"one row ahead, one standard error", 2, 0, []right{{"mfa", [2]int{0, 61}, ofBlend.line}}, "mfa"},
-		{"ahead by less than the noise", 2, 0, []right{{"mfa", [2]int{19, 80}, ofBlend.line}}, ""}, // 20 against 19 rows
+		{"ahead by less than the noise", 2, 0, []right{{"mfa", [2]int{19, 80}, ofBlend.line}}, "mfa"}, // 20 against 19 rows
+		{"many outputs of a kernel, ahead by less than the noise", 4, 0,
+			[]right{{"ksmpa", [2]int{19, 80}, ofBlend.line}}, ""},
+		{"a row behind", 2, 0, []right{{"mfa", [2]int{0, 59}, ofBlend.line}}, ""},
+		{"the sixth by neighbours", 2, 0, []right{{"lda", [2]int{0, 66}, ofBlend.line}, {"lfda", [2]int{0, 65}, ofBlend.line},
+			{"dla", [2]int{0, 64}, ofBlend.line}, {"lsda", [2]int{0, 63}, ofBlend.line},
+			{"pca", [2]int{0, 62}, ofBlend.line}, {"mfa", [2]int{0, 61}, [2]int{0, 75}}}, "mfa"},
 		{"ahead by lines, behind by neighbours", 2, 0, []right{{"mfa", [2]int{0, 55}, [2]int{0, 80}}}, ""},
 		{"many outputs", 4, 0, []right{{"mfa", [2]int{0, 80}, [2]int{0, 80}}}, ""},
 		{"many outputs of a kernel", 4, 0, []right{{"ksmpa", [2]int{0, 80}, [2]int{0, 80}}}, "ksmpa"},

@@ -81,7 +81,7 @@ func (t *Task) model(ctx context.Context, sol *Solution, features, classes []str
 			t.axes) > maxCancellation
 		mp = l
 	}
-	if s := spread(ctx, t, sol); s > 0 && (s < minSpread || s > maxSpread) {
+	if s := spread(ctx, t, sol); s > 0 && (s < 1/maxSpread || s > maxSpread) {
 		panic(fail.With(fmt.Errorf("the outputs vary by %.3g, which float32 cannot represent; scale the features, "+
 			"or multiply them by a constant", s)))
 	}
@@ -100,11 +100,9 @@ func (t *Task) model(ctx context.Context, sol *Solution, features, classes []str
 	return fail.Must(model.New(c))
 }
 
-// Outputs are float32. These bounds leave some orders of magnitude for rows unlike those of the fit.
-const (
-	minSpread = 1e-34
-	maxSpread = 1e34
-)
+// maxSpread, and its reciprocal, bound the size of outputs, which are float32. They leave some orders of magnitude for
+// rows unlike those of the fit.
+const maxSpread = 1e34
 
 // spread is the largest standard deviation of an output of a linear map, or the largest value of an embedding; 0 for
 // other maps, whose outputs are scaled differently.

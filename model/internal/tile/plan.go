@@ -91,12 +91,12 @@ func (p *plan) pack(at int) {
 					break
 				}
 			}
-			size, step := k.rows, packRows
+			size := k.rows
 			if o.Column != nil {
-				size, step = panels(o.M)*panel, stripRows
+				size = panels(o.M) * panel
 			}
-			for first := 0; first < size; first += step {
-				t := task{stage: at, block: i, first: first, count: min(step, size-first), right: right}
+			for first := 0; first < size; first += stripRows {
+				t := task{stage: at, block: i, first: first, count: min(stripRows, size-first), right: right}
 				p.tasks = append(p.tasks, t)
 			}
 		}

@@ -19,7 +19,6 @@ const (
 	stripRows   = 4 * panel // rows and columns of the result in one unit of work
 	stripPanels = 6
 	widest      = 42 * stripRows // columns of an operand that a block packs, if they can be split
-	packRows    = 64             // rows that one unit of work packs
 	packed      = 1 << 17        // numbers that one stage packs, unless a block has more: 1 MB
 )
 

@@ -148,19 +148,18 @@ func (s *scaling) Apply(ctx context.Context, dst, x *mat.Dense) {
 
 // product sets y to S x, for tile.Thin vectors side by side. Each number of S is read once for both of its entries.
 func (s *scaling) product(ctx context.Context, y, x []float64) {
-	const thin = tile.Thin
 	parts := make([][]float64, scalingParts)
 	fail.Check(parallel.Each(ctx, len(parts), func(p int) {
 		sum := make([]float64, len(y))
 		parts[p] = sum
 		for from := p * scalingRows; from < s.n; from += len(parts) * scalingRows {
 			to := min(s.n, from+scalingRows)
-			rows, own := s.Squared[from*s.n:to*s.n], sum[from*thin:]
-			tile.Along(own, rows[from:], to-from, to-from, s.n, x[from*thin:], 1)
+			rows, own := s.Squared[from*s.n:to*s.n], sum[from*tile.Thin:]
+			tile.Along(own, rows[from:], to-from, to-from, s.n, x[from*tile.Thin:], 1)
 			for j := to; j < s.n; j += scalingSpan {
 				span := min(s.n-j, scalingSpan)
-				tile.Along(own, rows[j:], to-from, span, s.n, x[j*thin:], 1)
-				tile.Across(sum[j*thin:], rows[j:], to-from, span, s.n, x[from*thin:])
+				tile.Along(own, rows[j:], to-from, span, s.n, x[j*tile.Thin:], 1)
+				tile.Across(sum[j*tile.Thin:], rows[j:], to-from, span, s.n, x[from*tile.Thin:])
 			}
 		}
 	}))
