@@ -93,7 +93,7 @@ func Pull(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, max
 	}
 	heartbeat := time.NewTimer(fetchWait * 2 / 5)
 	defer heartbeat.Stop()
-	for n < maxMessages {
+	for bytes := 0; n < maxMessages && (maxBytes == 0 || bytes != maxBytes); { // no status comes then
 		heartbeat.Reset(fetchWait * 2 / 5) // handle may have taken longer
 		var msg *nats.Msg
 		select {
@@ -116,7 +116,7 @@ func Pull(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, max
 			return n, ctx.Err()
 		}
 		if strings.HasPrefix(msg.Reply, AckPrefix) {
-			n++
+			n, bytes = n+1, bytes+msg.Size()
 			handle(&Message{msg: msg, nc: nc})
 			continue
 		}

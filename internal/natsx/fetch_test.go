@@ -45,3 +45,46 @@ func TestPullFromReplicas(t *testing.T) {
 		}
 	}
 }
+
+// TestPullOfExactBytes: a pull request that ends with a message that reaches its limit of bytes exactly ends with that
+// message. The server sends no status then.
+func TestPullOfExactBytes(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	s.Stream(jetstream.StreamConfig{Name: "IN"})
+	for range 9 {
+		s.Publish(&nats.Msg{Subject: "IN.a", Header: nats.Header{"A": {"b"}}, Data: make([]byte, 1000)})
+	}
+	consumer := func(name string) jetstream.Consumer {
+		c, err := s.JS.CreateConsumer(s.Context(), "IN", jetstream.ConsumerConfig{Durable: name,
+			AckPolicy: jetstream.AckExplicitPolicy})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	nc := s.JS.Conn()
+	sub, err := nc.SubscribeSync(nc.NewInbox())
+	if err != nil {
+		t.Fatal(err)
+	}
+	consumer("a")
+	if err := nc.PublishRequest(natsx.PullSubject(s.JS, "IN", "a"), sub.Subject, []byte(`{"batch": 3}`)); err != nil {
+		t.Fatal(err)
+	}
+	maxBytes := 0
+	for range 3 {
+		msg, err := sub.NextMsg(natstest.Timeout)
+		if err != nil {
+			t.Fatal(err)
+		}
+		maxBytes += msg.Size()
+	}
+	c := consumer("b")
+	for range 2 {
+		n, err := natsx.Pull(s.Context(), s.JS, c, 9, maxBytes, func(*natsx.Message) {})
+		if n != 3 || err != nil {
+			t.Errorf("a pull of %d bytes, which are three messages, has %d, error %v", maxBytes, n, err)
+		}
+	}
+}
