@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -72,6 +74,16 @@ func TestCompose(t *testing.T) {
 			}
 		}
 	}
+	options, err := server.ConfigureOptions(flag.NewFlagSet("nats", flag.ContinueOnError),
+		compose.Services["nats"].Command, func() {}, func() {}, func() {})
+	if err != nil || !options.JetStream || options.StoreDir != "/data" || options.HTTPPort != 8222 {
+		t.Errorf("nats: %+v, %v", options, err)
+	}
+	for name, service := range compose.Services { // no image moves by itself
+		if _, tag, ok := strings.Cut(service.Image, ":"); service.Image != "embedd" && (!ok || tag == "latest") {
+			t.Errorf("%s: image %s has no version", name, service.Image)
+		}
+	}
 	// The default command of the image and its directories exist in it.
 	for _, line := range []string{"/out/embedd /usr/local/bin/embedd", `ENTRYPOINT ["/usr/local/bin/embedd"]`,
 		"/out/data /data", `CMD ["run", "-c", "/etc/embedd/embedd.yaml"]`, "/out/tmp /tmp", "./cmd/embedd"} {
@@ -99,5 +111,11 @@ func TestCompose(t *testing.T) {
 	cmd.Dir = work
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("promtool check config: %v\n%s", err, out)
+	}
+	help, _ := exec.Command(prometheusTool(t, "prometheus"), "--help-long").CombinedOutput()
+	for _, arg := range compose.Services["prometheus"].Command {
+		if name, _, _ := strings.Cut(arg, "="); !strings.Contains(string(help), name) {
+			t.Errorf("prometheus has no flag %s", name)
+		}
 	}
 }

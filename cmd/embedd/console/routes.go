@@ -185,30 +185,26 @@ func (s *server) replicas(_ http.ResponseWriter, r *request) (any, error) {
 	return map[string]any{"replicas": reports}, err
 }
 
-// resume resumes all replicas: any of them may be the halted one.
+// resume resumes all replicas: any of them may be the halted one. This one is resumed also if its service does not work.
 func (s *server) resume(_ http.ResponseWriter, r *request) (any, error) {
 	q := stream.Request{By: r.by()}
-	own, err := s.do(r, "status", stream.Request{})
-	if err != nil {
-		return nil, err
-	}
-	nc, instance := s.options.Conn().Conn, own.(stream.Report).Instance
+	nc := s.options.Conn().Conn
 	found, err := client.Discover(r.Context(), nc)
 	if err != nil {
 		return nil, err
 	}
-	reports, silent, err := client.AskAll(r.Context(), nc, r.pipeline(), "resume", q, found[r.pipeline()])
-	if err != nil && len(reports) == 0 {
+	reports, silent, failed := client.AskAll(r.Context(), nc, r.pipeline(), "resume", q, found[r.pipeline()])
+	answer, err := s.do(r, "resume", q)
+	if err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(reports, func(one stream.Report) bool { return one.Instance == instance }) {
-		if own, err = s.do(r, "resume", q); err != nil { // its service does not work
-			return nil, err
-		}
-		reports = append(reports, own.(stream.Report))
-		silent = slices.DeleteFunc(silent, func(id string) bool { return id == instance })
+	if failed != nil && len(reports) == 0 {
+		return nil, failed
 	}
-	return map[string]any{"replicas": reports, "silent": append([]string{}, silent...)}, nil
+	own := answer.(stream.Report)
+	isOwn := func(one stream.Report) bool { return one.Instance == own.Instance }
+	return map[string]any{"replicas": append([]stream.Report{own}, slices.DeleteFunc(reports, isOwn)...),
+		"silent": slices.DeleteFunc(append([]string{}, silent...), func(id string) bool { return id == own.Instance })}, nil
 }
 
 // maxReplicas bounds the replicas that are listed.

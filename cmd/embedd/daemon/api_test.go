@@ -615,9 +615,11 @@ func TestHostileRequests(t *testing.T) {
 func TestResumeReportsTheSilent(t *testing.T) {
 	t.Parallel()
 	s := serveAPI(t, config.HTTP{})
-	mute := sure(micro.AddService(s.server.Connect(), micro.Config{Name: stream.ServiceName("p"), Version: "1.0.0",
+	nc := s.server.Connect()
+	mute := sure(micro.AddService(nc, micro.Config{Name: stream.ServiceName("p"), Version: "1.0.0",
 		Metadata: map[string]string{stream.ServicePipeline: "p"}}))
 	t.Cleanup(func() { mute.Stop() })
+	natstest.Await(t, "both are found", func() bool { return len(sure(client.Discover(t.Context(), nc))["p"]) == 2 })
 	var resumed struct {
 		Replicas []struct{ Pipeline string }
 		Silent   []string
