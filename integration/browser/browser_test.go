@@ -5,6 +5,7 @@ package browser
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	_ "embed"
@@ -61,6 +62,7 @@ type rig struct {
 	bin     string
 	nats    int
 	http    int
+	proxy   string // its address, under which the browser opens the page; "": none
 	server  *exec.Cmd
 	daemon  *exec.Cmd
 	browser context.Context
@@ -70,7 +72,7 @@ type rig struct {
 	isDown bool     // the daemon is: requests fail
 }
 
-func (r *rig) url() string { return fmt.Sprintf("http://127.0.0.1:%d/", r.http) }
+func (r *rig) url() string { return cmp.Or(r.proxy, fmt.Sprintf("http://127.0.0.1:%d/", r.http)) }
 
 // start builds what is missing and starts everything, with the pipelines of a configuration.
 func start(t *testing.T, pipelines string) *rig {
@@ -407,6 +409,7 @@ func TestOperatorsSession(t *testing.T) {
 	r.look("digits", "summary")
 	r.shows("waiting for labels")
 	r.shows("Replicas that answered")
+	t.Logf("the first picture after %.0f ms", js[float64](r, "performance.getEntriesByType('paint').at(-1).startTime"))
 	r.shoot("waiting")
 
 	r.publish("digits", 0, 1600, false)

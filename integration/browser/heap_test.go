@@ -3,6 +3,10 @@ package browser
 import (
 	"context"
 	"flag"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"slices"
 	"testing"
 	"time"
@@ -75,11 +79,21 @@ func TestHeap(t *testing.T) {
 	}
 }
 
-// TestViewsAreFreed: the views of a pipeline that is no longer looked at are freed.
+// TestViewsAreFreed: the views of a pipeline that is no longer looked at are freed. The page is behind a proxy, under a
+// prefix.
 func TestViewsAreFreed(t *testing.T) {
 	r := start(t, learning)
+	to, err := url.Parse(r.url())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httptest.NewServer(http.StripPrefix("/tools/embedd", httputil.NewSingleHostReverseProxy(to)))
+	defer proxy.Close()
+	defer proxy.CloseClientConnections() // the stream of events
+	r.proxy = proxy.URL + "/tools/embedd/"
 	r.look("digits", "summary")
 	r.shows("waiting for labels")
+	r.shows("● connected")
 	made, err := chromedp.Run(r.browser, chromedp.Evaluate[int](`(async () => {
 		const {Charts} = await import('./charts.mjs'), {Scatter} = await import('./scatter.mjs');
 		const choose = {get: () => null, set: () => {}};
@@ -96,6 +110,7 @@ func TestViewsAreFreed(t *testing.T) {
 		}
 		return js[int](r, "views.filter((v) => v.deref()).length") == 0
 	})
+	r.quiet()
 }
 
 // heapUsage is the heap of the page.
