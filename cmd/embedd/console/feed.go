@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -43,8 +44,7 @@ type feed struct {
 	clients int
 	status  []stream.Status // of the last tick
 	courses map[string]*course
-	now     overview
-	encoded map[string][]byte // of the tick, by pipeline; "" is the overview
+	encoded map[string][]byte // of the tick, by pipeline; "" is the overview; nil: no client has asked yet
 	changed chan struct{}     // closed with each tick
 }
 
@@ -53,33 +53,21 @@ func newFeed() *feed { return &feed{process: rand.Text()[:8], changed: make(chan
 // Observe takes the state of all pipelines, about once a second, and notes what is notable since the last time.
 func (c *Console) Observe(status []stream.Status) {
 	now := time.Now()
-	trouble := c.options.Trouble()
 	f := c.feed
-	before := map[string]*stream.Status{}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for i := range f.status {
-		before[f.status[i].Pipeline] = &f.status[i]
-	}
 	courses := map[string]*course{}
 	for i := range status {
-		c := f.courses[status[i].Pipeline]
-		if c == nil {
-			c = &course{}
+		s := &status[i]
+		c := cmp.Or(f.courses[s.Pipeline], &course{})
+		for _, one := range eventsBetween(cmp.Or(c.last, s), s) {
+			one.Time, one.Pipeline = now.UTC(), s.Pipeline
+			f.add(one)
 		}
-		c.follow(&status[i], now)
-		courses[status[i].Pipeline] = c
-		if b := before[status[i].Pipeline]; b != nil {
-			for _, one := range eventsBetween(b, &status[i]) {
-				one.Time, one.Pipeline = now.UTC(), status[i].Pipeline
-				f.add(one)
-			}
-		}
+		c.follow(s, now)
+		courses[s.Pipeline] = c
 	}
 	f.status, f.courses, f.encoded = status, courses, nil
-	if f.clients > 0 {
-		f.now, f.encoded = overviewOf(status, courses, trouble, now), map[string][]byte{}
-	}
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
@@ -190,10 +178,11 @@ func (r *reader) read(trouble func() string) (text []byte, more <-chan struct{})
 	for ; r.next <= f.last; r.next++ {
 		text = fmt.Appendf(text, "event: event\nid: %s-%d\ndata: %s\n\n", f.process, r.next, f.ring[r.next%ringSize])
 	}
-	if f.encoded == nil { // the first client since the last tick
-		f.now, f.encoded = overviewOf(f.status, f.courses, problem, time.Now()), map[string][]byte{}
+	if f.encoded == nil {
+		f.encoded = map[string][]byte{}
+		f.encode("", overviewOf(f.status, f.courses, problem, time.Now()))
 	}
-	text = fmt.Appendf(text, "event: state\ndata: %s\n\n", f.encode("", f.now))
+	text = fmt.Appendf(text, "event: state\ndata: %s\n\n", f.encoded[""])
 	for i := range f.status {
 		if f.status[i].Pipeline == r.pipeline && r.pipeline != "" {
 			text = fmt.Appendf(text, "event: status\ndata: %s\n\n", f.encode(r.pipeline, f.status[i].Report()))

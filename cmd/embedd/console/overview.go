@@ -38,20 +38,20 @@ const stalledAfter = 15 * time.Second
 
 // course is what the states of a pipeline have been.
 type course struct {
-	state    stream.State
-	since    time.Time // of the state
-	messages float64
-	moved    time.Time // when a message was answered, or none waited
+	last  *stream.Status
+	since time.Time // of the state
+	moved time.Time // when a message was answered, or none waited
 }
 
 // follow adds a state to what is known.
 func (c *course) follow(s *stream.Status, now time.Time) {
-	if c.since.IsZero() || c.state != s.State {
-		c.state, c.since = s.State, now.UTC()
+	if c.last == nil || c.last.State != s.State {
+		c.since = now.UTC()
 	}
-	if c.moved.IsZero() || c.messages != s.Messages || !s.LagKnown || s.Lag == 0 {
-		c.messages, c.moved = s.Messages, now.UTC()
+	if c.last == nil || c.last.Messages != s.Messages || !s.LagKnown || s.Lag == 0 {
+		c.moved = now.UTC()
 	}
+	c.last = s
 }
 
 func overviewOf(status []stream.Status, courses map[string]*course, trouble string, now time.Time) overview {
