@@ -185,7 +185,7 @@ func (s *server) replicas(_ http.ResponseWriter, r *request) (any, error) {
 	return map[string]any{"replicas": reports}, err
 }
 
-// resume resumes all replicas: any of them may be the halted one. This one is resumed also if its service does not work.
+// resume resumes all replicas: any of them may be the halted one. This one resumes also if its service does not work.
 func (s *server) resume(_ http.ResponseWriter, r *request) (any, error) {
 	q := stream.Request{By: r.by()}
 	nc := s.options.Conn().Conn
