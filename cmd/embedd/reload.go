@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,49 +21,30 @@ import (
 const reloadTimeout = 2 * time.Minute
 
 func reloadCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "reload [PIPELINE]", Short: "ask running daemons to read their configuration files again",
-		Long: "Ask all daemons that run a pipeline to read their configuration files again, as SIGHUP does. A file with an " +
-			"error changes nothing. Keys that cannot change while a daemon runs are named; they need a restart.",
-		Args: cli.Arguments(0, 1), ValidArgsFunction: cli.CompleteArguments(client.Pipelines),
-	}
-	f := cli.FlagsOf(cmd)
-	server := client.ServerFlags(f, " of the daemon")
-	out := report.Flag(f, e)
-	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		ctx := cmd.Context()
-		nc, err := server.Dial(ctx, e)
-		if err != nil {
-			return err
-		}
-		defer nc.Close()
-		names, instances, err := client.Running(ctx, nc, names)
-		if err != nil {
-			return err
-		}
-		if len(names) > 1 {
-			return cli.Usagef("reload: name one of the pipelines %s; its daemons read their whole files", cli.Listed(names))
-		}
-		var failed error
-		var answers []stream.Reloaded
-		count, running := 0, len(instances[names[0]])
-		subject := stream.ServiceSubject(names[0], "reload")
-		err = client.Gather(ctx, nc.Conn, subject, nil, reloadTimeout, func(msg *nats.Msg) bool {
-			count++
-			r, err := readReloaded(msg)
-			if err != nil {
-				failed = errors.Join(failed, fmt.Errorf("the daemon on %s keeps its configuration: %w", r.Host, err))
-			} else {
-				answers = append(answers, r)
+	cmd := askCommand(e, "reload", "ask running daemons to read their configuration files again",
+		func(ctx context.Context, out *report.Output, nc *nats.Conn, pipeline string, processes []string) error {
+			var failed error
+			var answers []stream.Reloaded
+			count := 0
+			subject := stream.ServiceSubject(pipeline, "reload")
+			err := client.Gather(ctx, nc, subject, nil, reloadTimeout, func(msg *nats.Msg) bool {
+				count++
+				r, err := readReloaded(msg)
+				if err != nil {
+					failed = errors.Join(failed, fmt.Errorf("the daemon on %s keeps its configuration: %w", r.Host, err))
+				} else {
+					answers = append(answers, r)
+				}
+				return count < len(processes)
+			})
+			if n := len(processes); err == nil && count < n {
+				err = fmt.Errorf("%d of %d daemons of pipeline %s did not answer within %v; look at their logs", n-count, n,
+					pipeline, reloadTimeout)
 			}
-			return count < running
+			return errors.Join(printReloaded(out, answers), failed, err)
 		})
-		if err == nil && count < running {
-			err = fmt.Errorf("%d of %d daemons of pipeline %s did not answer within %v; look at their logs", running-count,
-				running, names[0], reloadTimeout)
-		}
-		return errors.Join(printReloaded(out, answers), failed, err)
-	}
+	cmd.Long = "Ask all daemons that run a pipeline to read their configuration files again, as SIGHUP does. A file with an " +
+		"error changes nothing. Keys that cannot change while a daemon runs are named; they need a restart."
 	return cmd
 }
 

@@ -27,17 +27,20 @@ def project(s, rows):
 
 IS_LONG = "EMBEDD_LONG" in os.environ  # every method on each scale and data set
 SCALES = ["minmax", "none", "unit", "rank"]  # and standard, the default
+NONLINEAR = {"sle-ovr", "le", "lle", "isomap", "ksmpa", "tsimr", "mp-tsimr"}  # which take no ranks
 if IS_LONG:
     CASES += [(f"{m}-{scale}", ["--method", m, "--scale", scale]) for m in fitted.METHODS for scale in SCALES
-              if m not in REFUSED]
-worst = {}  # for each method, the largest difference as a share of the output's root mean square
+              if m not in REFUSED and (scale != "rank" or m not in NONLINEAR)]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def report():
-    yield
-    for name, share in sorted(worst.items(), key=lambda one: -one[1])[:5]:
-        print(f"\n{name}: {share:.1e} of the output's root mean square", end="")
+def at_a_tie(model, rows):
+    """Rows whose neighbours depend on the last bits of distances: two at the same distance, or a row that is one of the fit
+    but for the rounding of its norm, which has that row's embedding where the distance is 0."""
+    if "neighbors" not in model.arrays:
+        return np.zeros(len(rows), bool)
+    z, k = model._scaled(rows), int(model.arrays["neighbors"][0])
+    near = np.sort(((z[:, None] - model.arrays["rows"]) ** 2).sum(2), axis=1)
+    return (near[:, k] - near[:, k - 1] < 1e-12 * near[:, k]) | (near[:, 0] < 1e-24 * near[:, k])
 
 
 @pytest.mark.parametrize("name, asked", CASES, ids=[name for name, _ in CASES])
@@ -58,9 +61,9 @@ def test_export(fit, run, tmp_path, name, asked):
             assert got.dtype == np.float32 and got.shape == (n, f.model.dim)
             if n > 0:
                 want = np.resize(f.outputs, (n, f.model.dim))
-                assert fitted.share_off(got, want, 1e-6) <= 1e-3, f"{name}, {data}: {f.model.map}, {n} rows"
-                off = np.abs(got - want).max(1) / np.sqrt((want**2).mean())
-                worst[name] = max(worst.get(name, 0), np.quantile(off, 0.999))
+                clear = ~np.resize(at_a_tie(f.model, f.rows), n) if IS_LONG else np.ones(n, bool)
+                off = fitted.share_off(got[clear], want[clear], 1e-6) if clear.any() else 0
+                assert off <= 1e-3, f"{name}, {data}: {f.model.map}, {n} rows"
 
 
 @pytest.mark.parametrize("method", sorted(REFUSED))
