@@ -45,7 +45,7 @@ func TestStates(t *testing.T) {
 			return d.metric(`embedd_state{pipeline="digits",state="`+state+`"}`) == "1" &&
 				d.metric(`embedd_ready{pipeline="digits"}`) == "0" && d.metric(`embedd_lag_messages{pipeline="digits"}`) == "5"
 		})
-		if text := succeed(t, "status", "--wide", "--server", s.ClientURL()); !strings.Contains(text, state+": ") ||
+		if text := succeed(t, "status", "--wide", "--server", s.ClientURL()); !strings.Contains(text, "  "+state+"  ") ||
 			!strings.Contains(text, "5, oldest ") {
 			t.Errorf("status says\n%s", text)
 		}

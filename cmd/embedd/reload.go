@@ -31,7 +31,8 @@ func reloadCommand(e *cli.Env) *cobra.Command {
 				count++
 				r, err := readReloaded(msg)
 				if err != nil {
-					failed = errors.Join(failed, fmt.Errorf("the daemon on %s keeps its configuration: %w", r.Host, err))
+					err = fmt.Errorf("the daemon on %s keeps its configuration: %w", r.Host, err)
+					failed = errors.Join(failed, err)
 				} else {
 					answers = append(answers, r)
 				}
@@ -43,8 +44,8 @@ func reloadCommand(e *cli.Env) *cobra.Command {
 			}
 			return errors.Join(printReloaded(out, answers), failed, err)
 		})
-	cmd.Long = "Ask all daemons that run a pipeline to read their configuration files again, as SIGHUP does. A file with an " +
-		"error changes nothing. Keys that cannot change while a daemon runs are named; they need a restart."
+	cmd.Long = "Ask all daemons that run a pipeline to read their configuration files again, as SIGHUP does. A file " +
+		"with an error changes nothing. Keys that cannot change while a daemon runs are named; they need a restart."
 	return cmd
 }
 

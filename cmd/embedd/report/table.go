@@ -61,12 +61,8 @@ func (t *Table) Row(cells ...any) {
 // Below adds a text that is longer than a cell to the last row: in lines of its own, or with --wide at the end of the
 // row.
 func (t *Table) Below(text string) {
-	at := len(t.rows) - 1
-	switch text = cli.Printable(lineBreaks.Replace(text)); {
-	case text == "":
-	case t.limit == 0:
-		t.rows[at] = append(t.rows[at], text)
-	default:
+	if text = cli.Printable(lineBreaks.Replace(text)); text != "" {
+		at := len(t.rows) - 1
 		t.below[at] = append(t.below[at], text)
 	}
 }
@@ -96,10 +92,15 @@ func (t *Table) Flush() error {
 				}
 				line += part + strings.Repeat(" ", max(0, widths[j]-utf8.RuneCountInString(part))) + gap
 			}
+			if t.limit == 0 {
+				line += strings.Join(t.below[i], "; ")
+			}
 			b.WriteString(strings.TrimRight(line, " ") + "\n")
 		}
-		for _, text := range t.below[i] {
-			b.WriteString(paragraph("    ", text, t.limit, 6))
+		if t.limit > 0 {
+			for _, text := range t.below[i] {
+				b.WriteString(paragraph("    ", text, t.limit, 6))
+			}
 		}
 	}
 	t.rows = nil
