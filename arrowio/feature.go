@@ -27,37 +27,37 @@ type Block struct {
 func (b *Batch) features(budget *int, limits Limits) []Block {
 	b.columns = b.message.plan.columns
 	b.sizes()
-	b.reserve(budget, limits)
-	blocks := b.block1[:0]
+	blocks, total := b.block1[:0], 0
+	var copied []int // the blocks, and the columns, whose numbers are copied
 	for k := 0; k < len(b.columns); k++ {
+		c := &b.columns[k]
 		if n, block := b.run(k); n > 0 {
 			blocks = append(blocks, block)
 			k += n - 1
 			continue
 		}
-		blocks = append(blocks, b.block(&b.columns[k]))
-	}
-	return blocks
-}
-
-// reserve gets the memory for the features that are copied, and reduces the budget by it.
-func (b *Batch) reserve(budget *int, limits Limits) {
-	total := 0
-	for k := range b.columns {
-		c := &b.columns[k]
-		size := max(0, c.size)
-		if size == 0 || b.isView(c) {
+		if b.isView(c) {
+			blocks = append(blocks, b.block(c))
 			continue
 		}
-		if b.data.Rows > *budget/8/size {
+		copied = append(copied, len(blocks), k)
+		blocks = append(blocks, Block{})
+		if c.size <= 0 {
+			continue
+		}
+		if b.data.Rows > *budget/8/c.size {
 			panic(ipc.TooLarge(limits.Body).In(b.data.Layout.Fields[c.field].Name))
 		}
-		*budget -= 8 * b.data.Rows * size
-		total += copiedBytes(b.data.Layout.Fields[c.value].Number, b.data.Rows*size)
+		*budget -= 8 * b.data.Rows * c.size
+		total += copiedBytes(b.data.Layout.Fields[c.value].Number, b.data.Rows*c.size)
 	}
 	if total > 0 {
 		b.copies = b.message.decoder.codecs.Buffers.Get(total)
 	}
+	for ; len(copied) > 0; copied = copied[2:] {
+		blocks[copied[0]] = b.block(&b.columns[copied[1]])
+	}
+	return blocks
 }
 
 // isSingle reports whether numbers of a type become float32 when they are copied, otherwise float64.
@@ -94,6 +94,9 @@ func (b *Batch) isWhole(c *column) bool {
 // sizes determines the list lengths that are not in the schema from the data, and checks the others.
 func (b *Batch) sizes() {
 	p := b.message.plan
+	if !p.varies {
+		return
+	}
 	if slices.ContainsFunc(b.columns, func(c column) bool { return c.size < 0 }) {
 		b.columns = slices.Clone(b.columns) // the plan's columns are shared
 	}
@@ -170,7 +173,13 @@ func (b *Batch) run(k int) (n int, block Block) {
 	width := b.data.Layout.Fields[b.columns[k].field].Width
 	stride := b.data.Rows * width
 	n = 1
+	field := b.columns[k].field
+	r := b.data.RunOf(field)
 	for last := first; k+n < len(b.columns) && b.data.Arrays == nil; n++ {
+		if n > 1 && b.columns[k+n].field == field+n && field+n < r.End && b.data.Follows(&r, field+n, last+stride) {
+			last += stride
+			continue
+		}
 		at, m, ok := b.plain(k + n)
 		if !ok || m != num || at < 0 {
 			break

@@ -39,6 +39,7 @@ type plan struct {
 	taken       []bool         // fields that are features
 	left        []string       // columns that "*" does not select in this message
 	index       map[string]int // top-level field by name, -1 if two have the name
+	varies      bool           // a column has lists whose lengths the data determine
 	elements    int
 	maxElements int // limit of elements
 	label       int // index of the top-level field, -1 = none
@@ -264,6 +265,8 @@ func (p *plan) add(i int) {
 		panic(p.tooMany().In(name))
 	}
 	p.taken[i] = true
+	kind := p.schema.Layout.Fields[i].Kind
+	p.varies = p.varies || kind == ipc.KindList || kind == ipc.KindListView
 	p.columns = append(p.columns, column{field: i, value: value, size: size})
 }
 

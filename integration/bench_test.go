@@ -43,6 +43,7 @@ type shape struct {
 	columns bool           // m columns instead of one fixed-size list
 	typ     arrow.DataType // of features; nil: float32
 	codec   string         // that the sender compresses bodies with; "": none
+	passed  int            // bytes of a binary column in each row that is passed on; 0: no such column
 	fit     fit.Config     // of the model; without a method: pca
 }
 
@@ -60,6 +61,10 @@ var mapShapes = []shape{{n: 256, m: 256, d: 8, fit: fit.Config{Method: "lda", La
 	{n: 1, m: 256, d: 8, fit: fit.Config{Method: "lda", Landmarks: 300}},
 	{n: 256, m: 256, d: 8, fit: fit.Config{Method: fit.Auto, Nonlinear: true}}}
 
+// smallShapes cost more than a relay by what a message costs, not by what a number does.
+var smallShapes = []shape{{n: 1, m: 256, d: 8}, {n: 16, m: 256, d: 8, columns: true},
+	{n: 16, m: 256, d: 8, passed: 8 << 10}}
+
 var shapes = []shape{{n: 16, m: 256, d: 8}, {n: 1024, m: 64, d: 8}, {n: 64, m: 1024, d: 8}, {n: 256, m: 784, d: 8},
 	{n: 256, m: 784, d: 8, columns: true}, {n: 1024, m: 256, d: 8}}
 
@@ -76,6 +81,9 @@ func (s shape) String() string {
 		form += "landmarks"
 	case s.fit.Nonlinear:
 		form += "sum"
+	}
+	if s.passed > 0 {
+		form += "passed"
 	}
 	return fmt.Sprintf("%dx%d%s%s->%d", s.n, s.m, form, s.codec, s.d)
 }
@@ -100,6 +108,9 @@ func (s shape) messages(b *testing.B, count int) [][]byte {
 		fields = append(fields, arrow.Field{Name: "x",
 			Type: arrow.FixedSizeListOf(int32(s.m), typ)})
 	}
+	if s.passed > 0 {
+		fields = append(fields, arrow.Field{Name: "document", Type: arrow.BinaryTypes.Binary})
+	}
 	schema := arrow.NewSchema(fields, nil)
 	r := rand.New(rand.NewPCG(1, 2))
 	var out [][]byte
@@ -111,6 +122,9 @@ func (s shape) messages(b *testing.B, count int) [][]byte {
 			build.Field(1).(*array.StringBuilder).Append("class " + strconv.Itoa(class))
 			if !s.columns {
 				build.Field(2).(*array.FixedSizeListBuilder).Append(true)
+			}
+			if s.passed > 0 {
+				build.Field(len(fields) - 1).(*array.BinaryBuilder).Append(make([]byte, s.passed))
 			}
 			for j := range s.m {
 				v := float32(r.NormFloat64())
@@ -394,7 +408,7 @@ func relay(ctx context.Context, js jetstream.JetStream, consumer jetstream.Consu
 // the pipeline divided by that of the relay (pipeline/relay), processor time of this process for a message divided by
 // that of the relay (cpu-pipeline/relay), and messages a second of both.
 func BenchmarkPipeline(b *testing.B) {
-	for _, s := range slices.Concat(shapes, narrowShapes, compressedShapes, mapShapes) {
+	for _, s := range slices.Concat(shapes, smallShapes, narrowShapes, compressedShapes, mapShapes) {
 		b.Run(s.String(), func(b *testing.B) {
 			msgs := s.messages(b, 16)
 			fixed := s.model(b, msgs[0])
@@ -464,7 +478,7 @@ func median(v []float64) float64 {
 // the step, x-memcpy is its time divided by that of the copy. "all" is the three steps one after the other. Times are
 // 10th percentiles.
 func BenchmarkStage(b *testing.B) {
-	for _, s := range slices.Concat(shapes, narrowShapes, compressedShapes) {
+	for _, s := range slices.Concat(shapes, smallShapes, narrowShapes, compressedShapes) {
 		b.Run(s.String(), func(b *testing.B) {
 			msgs := s.messages(b, 4)
 			stage := s.stage(b, msgs[0])

@@ -13,7 +13,16 @@ import (
 // dictionary, and values are in the range of their type. Afterwards the columns may be read, and readers accept what is
 // written of them. dicts are the dictionaries by normalised id.
 func (c *Chunk) Check(limits Limits, dicts []Chunk) *wire.Error {
-	for _, i := range c.Layout.Columns {
+	runs := c.Layout.Runs
+	for k := 0; k < len(c.Layout.Columns); k++ {
+		i := c.Layout.Columns[k]
+		if len(runs) > 0 && runs[0].First == i {
+			r := runs[0]
+			if runs = runs[1:]; c.isWhole(r) {
+				k += r.End - r.First - 1
+				continue
+			}
+		}
 		if n, _ := c.Node(i); n != c.Rows {
 			return Malformed("a column of %d rows in a batch of %d", n, c.Rows).In(c.Layout.Fields[i].Name)
 		}
@@ -22,6 +31,25 @@ func (c *Chunk) Check(limits Limits, dicts []Chunk) *wire.Error {
 		}
 	}
 	return nil
+}
+
+// isWhole reports whether the columns of a run have all rows, without nulls. If not, they are checked one by one.
+func (c *Chunk) isWhole(r Run) bool {
+	if c.Arrays != nil || c.Shift != nil {
+		return false
+	}
+	rows := uint64(c.Rows)
+	bitmap, values := (rows+7)/8, rows*uint64(r.Width)
+	nodes, ranges := c.nodes[16*r.First:16*r.End], c.Ranges[16*r.Buffer:]
+	for len(nodes) >= 16 && len(ranges) >= 32 {
+		valid := le.Uint64(ranges[8:])
+		if le.Uint64(nodes) != rows || le.Uint64(nodes[8:]) != 0 || valid != 0 && valid < bitmap ||
+			le.Uint64(ranges[24:]) < values {
+			return false
+		}
+		nodes, ranges = nodes[16:], ranges[32:]
+	}
+	return len(nodes) == 0
 }
 
 func short(what string, have, want int64) *wire.Error {

@@ -1,6 +1,7 @@
 package ipc
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/embedd/embedd/arrowio/internal/flat"
@@ -53,6 +54,21 @@ func (c *Chunk) Buf(at int) []byte {
 	b := c.Ranges[16*at:]
 	from, n := le.Uint64(b), le.Uint64(b[8:])
 	return c.Body[from : from+n : from+n]
+}
+
+// RunOf returns the run of field i; an empty one if it is in none, or positions do not follow from the run alone.
+func (c *Chunk) RunOf(i int) Run {
+	runs := c.Layout.Runs
+	k, _ := slices.BinarySearchFunc(runs, i+1, func(r Run, end int) int { return r.End - end })
+	if k == len(runs) || runs[k].First > i || c.Arrays != nil || c.Shift != nil {
+		return Run{}
+	}
+	return runs[k]
+}
+
+// Follows reports whether field i of a run has no nulls, and its values begin at a position of the body.
+func (c *Chunk) Follows(r *Run, i, at int) bool {
+	return le.Uint64(c.nodes[16*i+8:]) == 0 && le.Uint64(c.Ranges[16*(r.Buffer+2*(i-r.First)+1):]) == uint64(at)
 }
 
 // Data returns the index of the first data buffer of field i, a view column, and the number of its data buffers.
@@ -148,15 +164,14 @@ func ReadChunk(f Frame, head flat.Table, l *Layout, limits Limits, budget *int, 
 		panic(Malformed("a batch with %d buffers, and the schema needs %d", buffers.Len, want))
 	}
 	c.nodes, c.Ranges = nodes.Bytes(), buffers.Bytes()
-	total := 0
-	for i := 0; i < buffers.Len; i++ {
-		from, n := int64(le.Uint64(c.Ranges[16*i:])), int64(le.Uint64(c.Ranges[16*i+8:]))
-		if from < 0 || n < 0 || from > int64(len(c.Body)) || n > int64(len(c.Body))-from {
-			panic(Malformed("buffer %d is %d bytes from %d, and the body has %d", i, n, from, len(c.Body)))
-		}
-		if total += int(n); total > *budget {
-			panic(TooLarge(limits.Body))
-		}
+	total, outside := sizeOf(c.Ranges, len(c.Body))
+	if outside >= 0 {
+		r := c.Ranges[16*outside:]
+		panic(Malformed("buffer %d is %d bytes from %d, and the body has %d", outside, int64(le.Uint64(r[8:])),
+			int64(le.Uint64(r)), len(c.Body)))
+	}
+	if total > *budget {
+		panic(TooLarge(limits.Body))
 	}
 	if packed, ok := head.Table(3, "the compression"); ok {
 		codecs.unpack(&c, packed, limits, budget)
@@ -164,6 +179,18 @@ func ReadChunk(f Frame, head flat.Table, l *Layout, limits Limits, budget *int, 
 		*budget -= total
 	}
 	return c
+}
+
+// sizeOf returns the total length of the buffers at these ranges of a body, and the first that is not inside; -1: all are.
+func sizeOf(ranges []byte, body int) (total, outside int) {
+	for i, r := 0, ranges; len(r) >= 16; i, r = i+1, r[16:] {
+		from, n := le.Uint64(r), le.Uint64(r[8:])
+		if from > uint64(body) || n > uint64(body)-from {
+			return 0, i
+		}
+		total += int(n)
+	}
+	return total, -1
 }
 
 // readVariadic reads the numbers of data buffers of the view columns and returns the total number of buffers.

@@ -32,6 +32,38 @@ type Layout struct {
 	Columns []int // the top-level fields
 	Buffers int   // number of buffers without data buffers of views
 	Views   int
+	Runs    []Run // in their order
+}
+
+// A Run is columns of one type of numbers that follow each other, fields First to End-1: nothing needs to be known of
+// each to check its nodes and buffers. Short runs are left out.
+type Run struct {
+	First, End int
+	Buffer     int // index of the first buffer; each field has a validity bitmap and its values
+	Width      int // of a value in bytes
+}
+
+// minRun is the length of the shortest run that is worth an entry.
+const minRun = 8
+
+// findRuns sets the runs.
+func (l *Layout) findRuns() {
+	for k := 0; k < len(l.Columns); {
+		r := Run{First: l.Columns[k], End: l.Columns[k]}
+		f := &l.Fields[r.First]
+		for r.Buffer, r.Width = f.Buffer, f.Width; k < len(l.Columns); k++ {
+			if g := &l.Fields[l.Columns[k]]; g.Type != TypeInt && g.Type != TypeFloat || g.Kind != KindFixed || g.Dict >= 0 ||
+				g.Number != f.Number {
+				break
+			}
+			r.End++
+		}
+		if r.End == r.First {
+			k++
+		} else if r.End-r.First >= minRun {
+			l.Runs = append(l.Runs, r)
+		}
+	}
 }
 
 // Describe returns the name of a field's type, with the type of its elements.

@@ -57,6 +57,7 @@ func ParseSchema(f Frame, l Limits) *Schema {
 		w.s.Layout.Columns = append(w.s.Layout.Columns, len(w.s.Layout.Fields))
 		w.field(&w.s.Layout, fields.Table(i, "a field"), 1, false)
 	}
+	w.s.Layout.findRuns()
 	slices.SortStableFunc(w.ids, func(a, b encoding) int { return a.offset - b.offset })
 	for _, x := range w.ids {
 		w.s.IDAt, w.s.IDOf = append(w.s.IDAt, x.offset), append(w.s.IDOf, x.dict)

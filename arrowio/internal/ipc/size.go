@@ -44,15 +44,14 @@ func bodySize(f Frame, head flat.Table) (total int64, ok bool) {
 	buffers := head.Vector(2, 16, "")
 	_, packed := head.Table(3, "")
 	ranges := buffers.Bytes()
+	size, outside := sizeOf(ranges, len(f.Body))
+	if outside >= 0 || !packed {
+		return int64(size), outside < 0
+	}
 	for i := 0; i < buffers.Len; i++ {
-		from, n := int64(le.Uint64(ranges[16*i:])), int64(le.Uint64(ranges[16*i+8:]))
-		if from < 0 || n < 0 || from > int64(len(f.Body)) || n > int64(len(f.Body))-from {
-			return 0, false
-		}
-		if packed {
-			n = (unpackedSize(f.Body[from:from+n]) + 7) &^ 7
-		}
-		if total += n; total < 0 || n < 0 {
+		from, n := le.Uint64(ranges[16*i:]), le.Uint64(ranges[16*i+8:])
+		size := (unpackedSize(f.Body[from:from+n]) + 7) &^ 7
+		if total += size; total < 0 || size < 0 {
 			return 0, false
 		}
 	}
