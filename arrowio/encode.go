@@ -44,7 +44,29 @@ type Encoder struct {
 	forms  map[formKey]*rewrite.Form
 	cached int // size of the forms and their plans
 
-	buffers ipc.Buffers
+	buffers  ipc.Buffers
+	outlines sync.Pool // of *outline
+}
+
+// outline is the memory of an undivided output, without that of the bytes, for a message of one batch.
+type outline struct {
+	rewrite.Bundle
+	parts [1]*rewrite.Part
+	part  rewrite.Part
+	rows  [1]ipc.Span
+}
+
+func (e *Encoder) outline() *outline {
+	if o, ok := e.outlines.Get().(*outline); ok {
+		return o
+	}
+	return &outline{}
+}
+
+// reuse makes the memory of an outline available to later outputs. It keeps no reference to the message.
+func (e *Encoder) reuse(o *outline) {
+	*o = outline{}
+	e.outlines.Put(o)
 }
 
 // Reuse returns the memory of messages that the encoder wrote, for later ones. The caller must not use them afterwards.
@@ -86,8 +108,9 @@ func (e *Encoder) Encode(r Reduced, meta []wire.Pair) (msg []byte, err error) {
 	if e.out.Format.IsText() {
 		return encodeText(e, r), nil
 	}
-	d, whole := e.prepare(r)
-	return d.Write(&e.buffers, &whole, meta, e.codec), nil
+	o := e.outline()
+	defer e.reuse(o)
+	return e.prepare(r, o).Write(&e.buffers, &o.Bundle, meta, e.codec), nil
 }
 
 // Record is Encode for a message of one batch, and returns the output as a record that does not share memory with the
@@ -98,9 +121,10 @@ func (e *Encoder) Record(r Reduced, meta []wire.Pair) (rec arrow.Record, err err
 		return nil, wire.Errorf(wire.Internal, "a message of %d batches is not one record", n).WithHint(
 			"encode it, or give records one by one")
 	}
-	d, whole := e.prepare(r)
+	o := e.outline()
+	defer e.reuse(o)
 	// Arrow's reader is safe here: the bytes were checked and written by this package.
-	reader, err := arrowipc.NewReader(bytes.NewReader(d.Write(&e.buffers, &whole, meta, nil)))
+	reader, err := arrowipc.NewReader(bytes.NewReader(e.prepare(r, o).Write(&e.buffers, &o.Bundle, meta, nil)))
 	if err != nil {
 		return nil, noRecord(err)
 	}
@@ -159,7 +183,7 @@ func Arrow(m *Message) (msg []byte, err error) {
 			f := b.rejected[0]
 			return nil, wire.Errorf(f.Code, "row %d: %s", f.Row+1, f.What)
 		}
-		parts[k] = d.Part(&b.data, ipc.Without(0, b.data.Rows, nil), nil, 0)
+		parts[k] = d.Part(&b.data, ipc.Without(nil, 0, b.data.Rows, nil), nil, 0)
 	}
 	whole := d.Whole(parts, m.dicts)
 	return d.Write(&e.buffers, &whole, nil, nil), nil
@@ -203,15 +227,21 @@ func (r *Reduced) drop(k int) []int {
 	return r.Drop[k]
 }
 
-// prepare returns the undivided output.
-func (e *Encoder) prepare(r Reduced) (*rewrite.Form, rewrite.Bundle) {
+// prepare sets the undivided output, and returns its form.
+func (e *Encoder) prepare(r Reduced, o *outline) *rewrite.Form {
 	r.check()
 	d := e.form(r.Message.plan, r.Dim)
-	parts := make([]*rewrite.Part, len(r.Message.batches))
+	parts := o.parts[:0]
 	for k, b := range r.Message.batches {
-		parts[k] = d.Part(&b.data, ipc.Without(0, b.data.Rows, r.drop(k)), r.Y[k], r.Dim)
+		p := &o.part
+		if k > 0 {
+			p = &rewrite.Part{}
+		}
+		d.Fill(p, &b.data, ipc.Without(o.rows[:0], 0, b.data.Rows, r.drop(k)), r.Y[k], r.Dim)
+		parts = append(parts, p)
 	}
-	return d, d.Whole(parts, r.Message.dicts)
+	o.Bundle = d.Whole(parts, r.Message.dicts)
+	return d
 }
 
 // form returns the output form of a plan; with dim -1, of the plan's own schema.

@@ -261,7 +261,8 @@ func checkSplit(t *testing.T, name string, e *Encoder, r Reduced, in []byte, wit
 	if err != nil || len(whole) != 1 {
 		t.Fatalf("%d parts where one fits, error %v", len(whole), err)
 	}
-	form, undivided := e.prepare(r)
+	undivided := e.outline()
+	form := e.prepare(r, undivided)
 	parts, dicts := undivided.Parts, r.Message.dicts
 	size := func(p *rewrite.Part) int {
 		return form.Whole([]*rewrite.Part{p, p}, dicts).Size - form.Whole([]*rewrite.Part{p}, dicts).Size

@@ -44,8 +44,8 @@ func compareRuns(t *testing.T, allNull bool) {
 		t.Fatal("the message is not a schema and a batch")
 	}
 	for at, zeroed := batch+8, 0; allNull && at+16 <= end && zeroed < 9; at += 8 {
-		if le.Uint64(msg[at:]) == count && le.Uint64(msg[at+8:]) == 1 { // the node of a column: readers ignore its bitmap then
-			le.PutUint64(msg[at+8:], 0)
+		if le.Uint64(msg[at:]) == count && le.Uint64(msg[at+8:]) == 1 { // the node of a column
+			le.PutUint64(msg[at+8:], 0) // readers ignore the bitmap then
 			zeroed++
 		}
 	}

@@ -21,10 +21,12 @@ func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.
 	if e.out.Format.IsText() {
 		return splitText(e, r, limit, meta), nil
 	}
-	d, whole := e.prepare(r)
+	whole := e.outline()
+	defer e.reuse(whole)
+	d := e.prepare(r, whole)
 	s := splitter{e: e, r: r, form: d, maxBytes: d.BodyLimit(limit)}
 	if whole.Size <= s.maxBytes {
-		return [][]byte{s.write(&whole, limit, 0, 1, meta)}, nil
+		return [][]byte{s.write(&whole.Bundle, limit, 0, 1, meta)}, nil
 	}
 	s.maxTotal = max(2*(d.SchemaSize()+whole.Size)+maxRepeated, r.Message.decoder.limits.Body)
 	s.split(whole.Parts)
@@ -130,7 +132,7 @@ func (s *splitter) divide(k int, g *rewrite.Bundle, lo, hi int) {
 		return
 	}
 	if p.Rows == 1 {
-		sel := ipc.Without(lo, hi, s.r.drop(k))
+		sel := ipc.Without(nil, lo, hi, s.r.drop(k))
 		e := wire.Errorf(wire.TooWide, "one row takes %d bytes with its schema and dictionaries, and a part may take %d",
 			g.Size+s.form.SchemaSize(), s.maxBytes+s.form.SchemaSize()).
 			WithHint("raise the server's max_payload or the stream's max_msg_size, or keep fewer columns").At(sel[0].Lo)
@@ -146,7 +148,7 @@ func (s *splitter) divide(k int, g *rewrite.Bundle, lo, hi int) {
 	}
 	for j := 0; j < pieces; j++ {
 		from, to := lo+(hi-lo)*j/pieces, lo+(hi-lo)*(j+1)/pieces
-		sel := ipc.Without(from, to, s.r.drop(k))
+		sel := ipc.Without(nil, from, to, s.r.drop(k))
 		if len(sel) == 0 {
 			continue
 		}

@@ -57,7 +57,7 @@ func newArrowRows(e *Encoder, m *Message, output []string) *arrowRows {
 	form := rewrite.NewForm(m.plan.schema, fields, nil, 0)
 	parts := make([]*rewrite.Part, len(m.batches))
 	for i, b := range m.batches {
-		parts[i] = form.Part(&b.data, ipc.Without(0, b.data.Rows, nil), nil, 0)
+		parts[i] = form.Part(&b.data, ipc.Without(nil, 0, b.data.Rows, nil), nil, 0)
 	}
 	whole := form.Whole(parts, m.dicts)
 	reader, err := arrowipc.NewReader(bytes.NewReader(form.Write(&e.buffers, &whole, nil, nil)))

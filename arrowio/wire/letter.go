@@ -31,7 +31,7 @@ type Letter struct {
 func (l Letter) Pairs() []Pair {
 	out := []Pair{{HeaderError, l.Error}, {HeaderCode, string(l.Code)},
 		{HeaderAttempts, strconv.FormatUint(l.Attempts, 10)}}
-	out = append(out, l.Origin.Pairs(0, 1)...)
+	out = l.Origin.AppendPairs(out, 0, 1)
 	out = append(out, Pair{HeaderSubject, l.Subject}, Pair{HeaderPipeline, l.Pipeline},
 		Pair{HeaderKind, string(l.Kind)})
 	if l.Kind == KindRows {

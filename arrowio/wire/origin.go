@@ -14,19 +14,21 @@ type Origin struct {
 }
 
 // Source returns the value of Embedd-Source.
-func (o Origin) Source() string { return o.Stream + ":" + strconv.FormatUint(o.Seq, 10) }
+func (o Origin) Source() string {
+	var digits [20]byte
+	return o.Stream + ":" + string(strconv.AppendUint(digits[:0], o.Seq, 10))
+}
 
-// Pairs returns the pairs that identify the input of an output, if it is in a stream, and its part, counted from 0, if
-// it was split.
-func (o Origin) Pairs(part, parts int) []Pair {
-	var out []Pair
+// AppendPairs appends the pairs that identify the input of an output, if it is in a stream, and its part, counted from
+// 0, if it was split.
+func (o Origin) AppendPairs(to []Pair, part, parts int) []Pair {
 	if o.Stream != "" {
-		out = append(out, Pair{HeaderSource, o.Source()})
+		to = append(to, Pair{HeaderSource, o.Source()})
 	}
 	if parts > 1 {
-		out = append(out, Pair{HeaderPart, PartOf(part, parts)})
+		to = append(to, Pair{HeaderPart, PartOf(part, parts)})
 	}
-	return out
+	return to
 }
 
 // Answer is a kind of result of an input.

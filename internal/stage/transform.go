@@ -25,6 +25,7 @@ type transformer struct {
 	live     atomic.Pointer[spec.Live]
 	metadata atomic.Pointer[liveMetadata]
 	outputs  sync.Pool // of *[]float32: the memory of released results
+	merged   sync.Pool // of *[]wire.Pair: the memory of the metadata of a part
 }
 
 // liveMetadata caches the metadata of a model.
@@ -51,10 +52,11 @@ func (s *transformer) TransformWith(ctx context.Context, m *arrowio.Message, liv
 	if !m.Contract().Equal(s.contract.Load()) {
 		return nil, spec.ErrContract
 	}
-	// One allocation serves the result and the outputs of a message with one batch, which is the usual case.
+	// One allocation serves the result, the features and the outputs of a message with one batch, which is the usual case.
 	alloc := &struct {
 		spec.Result
-		y [1][]float32
+		y      [1][]float32
+		blocks [1]model.Block
 	}{Result: spec.Result{Live: live, Reduced: arrowio.Reduced{Message: m, Dim: live.Model.Dim()}}}
 	r, batches := &alloc.Result, m.Batches()
 	if r.Reduced.Y = alloc.y[:]; len(batches) != 1 {
@@ -64,7 +66,7 @@ func (s *transformer) TransformWith(ctx context.Context, m *arrowio.Message, liv
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("projecting batch %d of %d: %w", i, len(batches), err)
 		}
-		y, far, err := s.project(ctx, live, b)
+		y, far, err := s.project(ctx, live, b, alloc.blocks[:0])
 		if err != nil {
 			return nil, fmt.Errorf("projecting batch %d with model %s: %w", i, live.Version, err)
 		}
@@ -131,8 +133,14 @@ func (s *transformer) Record(r *spec.Result, more ...wire.Pair) (arrow.Record, e
 // bytes. Where it splits depends on the input and the configuration alone (Invariant 2). pairs returns the further
 // metadata of a part.
 func (s *transformer) Split(r *spec.Result, limit int, pairs func(part, parts int) []wire.Pair) ([][]byte, error) {
+	merged, _ := s.merged.Get().(*[]wire.Pair)
+	if merged == nil {
+		merged = new([]wire.Pair)
+	}
+	defer s.merged.Put(merged)
 	return s.encoder.Split(r.Reduced, limit, func(part, parts int) []wire.Pair {
-		return append(s.pairs(r.Live), pairs(part, parts)...)
+		*merged = append(append((*merged)[:0], s.pairs(r.Live)...), pairs(part, parts)...)
+		return *merged
 	})
 }
 
@@ -146,10 +154,10 @@ const projectedRows = 64
 
 // project returns the outputs of a batch. far are the rows whose output exceeds float32, unless they have a missing
 // feature, which is a fault already; the other rows have their outputs. Under NullsImpute, features that exceed float32
-// are imputed first.
-func (s *transformer) project(ctx context.Context, live *spec.Live,
-	b *arrowio.Batch) (y []float32, far []arrowio.Fault, err error) {
-	rows, d := rowsOf(b), live.Model.Dim()
+// are imputed first. blocks is memory for the features.
+func (s *transformer) project(ctx context.Context, live *spec.Live, b *arrowio.Batch,
+	blocks []model.Block) (y []float32, far []arrowio.Fault, err error) {
+	rows, d := rowsOf(b, blocks), live.Model.Dim()
 	y = s.memory(rows.N * d)
 	suspects, err := live.Model.ProjectSuspects(y, rows)
 	if err == nil {
@@ -202,14 +210,13 @@ func (s *transformer) project(ctx context.Context, live *spec.Live,
 	return y, far, nil
 }
 
-// rowsOf returns the features of a batch as the rows of a model, in the same memory.
-func rowsOf(b *arrowio.Batch) model.Rows {
-	blocks := b.Features()
-	rows := model.Rows{N: b.Rows(), Blocks: make([]model.Block, len(blocks))}
-	for i, v := range blocks {
-		rows.Blocks[i] = model.Block(v)
+// rowsOf returns the features of a batch as the rows of a model, in the same memory. blocks is memory for them.
+func rowsOf(b *arrowio.Batch, blocks []model.Block) model.Rows {
+	blocks = slices.Grow(blocks[:0], len(b.Features()))
+	for _, v := range b.Features() {
+		blocks = append(blocks, model.Block(v))
 	}
-	return rows
+	return model.Rows{N: b.Rows(), Blocks: blocks}
 }
 
 // slice returns rows from to to, exclusive.

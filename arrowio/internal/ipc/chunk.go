@@ -181,7 +181,8 @@ func ReadChunk(f Frame, head flat.Table, l *Layout, limits Limits, budget *int, 
 	return c
 }
 
-// sizeOf returns the total length of the buffers at these ranges of a body, and the first that is not inside; -1: all are.
+// sizeOf returns the total length of the buffers at these ranges of a body, and the first that is not inside, -1 if all
+// are.
 func sizeOf(ranges []byte, body int) (total, outside int) {
 	for i, r := 0, ranges; len(r) >= 16; i, r = i+1, r[16:] {
 		from, n := le.Uint64(r), le.Uint64(r[8:])

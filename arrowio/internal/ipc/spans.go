@@ -23,8 +23,8 @@ func JoinSpans(sel []Span, lo, hi int) []Span {
 	return append(sel, Span{lo, hi})
 }
 
-// Without returns the rows lo to hi-1 that are not in drop, which is ascending.
-func Without(lo, hi int, drop []int) (sel []Span) {
+// Without appends the rows lo to hi-1 that are not in drop, which is ascending, to an empty list.
+func Without(sel []Span, lo, hi int, drop []int) []Span {
 	for _, d := range drop {
 		if d < lo || d >= hi {
 			continue

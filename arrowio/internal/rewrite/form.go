@@ -80,7 +80,14 @@ func (p *Part) size() int { return p.Record.size() + p.Batch.Extra }
 
 // Part selects rows of a batch, and the same rows of y, which has dim columns; with dim 0 there is no output column.
 func (f *Form) Part(b *ipc.Batch, rows []ipc.Span, y []float32, dim int) *Part {
-	p := &Part{Batch: b}
+	p := &Part{}
+	f.Fill(p, b, rows, y, dim)
+	return p
+}
+
+// Fill is Part into memory of the caller, which is zero. The part keeps no reference to rows.
+func (f *Form) Fill(p *Part, b *ipc.Batch, rows []ipc.Span, y []float32, dim int) {
+	p.Batch = b
 	p.Rows, p.noting = ipc.CountRows(rows), len(f.dicts) > 0
 	p.Nodes, p.Buffers = p.few.nodes[:0], p.few.buffers[:0]
 	if f.nodes > cap(p.Nodes) || f.buffers > cap(p.Buffers) {
@@ -101,7 +108,6 @@ func (f *Form) Part(b *ipc.Batch, rows []ipc.Span, y []float32, dim int) *Part {
 		p.node(p.Rows*dim, 0)
 		p.buffer(nil, nil, takeFixed(ipc.AsBytes(y, 4), 4*dim, rows))
 	}
-	return p
 }
 
 func transpose(y []float32, dim int, sel []ipc.Span, n int) [][]float32 {

@@ -71,7 +71,8 @@ func (p *publisher) send(o *part) {
 		o.firstSentAt = o.sentAt
 	}
 	p.pending[o.number] = o
-	o.msg.Reply = p.inbox + strconv.FormatUint(o.number, 10)
+	var digits [20]byte
+	o.msg.Reply = p.inbox + string(strconv.AppendUint(digits[:0], o.number, 10))
 	p.mu.Unlock()
 	if err := p.nc.PublishMsg(o.msg); err != nil {
 		p.fail(o, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -32,6 +31,7 @@ type transformer struct {
 		live  *plugin.Live
 		pairs []wire.Pair
 	}
+	partPairs [][]wire.Pair // memory of the headers of parts
 }
 
 // answer answers an input with the live model. It never fails: an input that cannot be transformed becomes a dead
@@ -42,7 +42,8 @@ func (t *transformer) answer(ctx context.Context, in *input) *answer {
 	if a == nil {
 		return nil
 	}
-	a.seconds = time.Since(begin).Seconds()
+	end := time.Now()
+	a.seconds = end.Sub(begin).Seconds()
 	t.answeredAt.Store(begin.UnixNano())
 	if in.Delivered > 1 && t.undeliverable.restore(a) {
 		if err := t.dedup.lookUp(ctx, a.doubtful()); err != nil {
@@ -51,7 +52,7 @@ func (t *transformer) answer(ctx context.Context, in *input) *answer {
 		return a
 	}
 	// A message that was held for the ack wait may have been delivered to, and answered by, another process.
-	t.dedup.markStored(ctx, a, in.mayBeAnswered || time.Since(in.receivedAt) > t.AckWait)
+	t.dedup.markStored(ctx, a, in.mayBeAnswered || end.Sub(in.receivedAt) > t.AckWait)
 	t.recordResult(a)
 	return a
 }
@@ -111,7 +112,7 @@ func (t *transformer) transform(ctx context.Context, in *input) *answer {
 		return t.deadMessage(a, err)
 	}
 	age, isStale := t.Freshness.Age()
-	marks := t.marks(in, age, isStale)
+	marks := StaleMark(age, isStale)
 	if isStale && t.WhenStale == spec.StalePass {
 		return t.pass(a, m, marks)
 	}
@@ -169,28 +170,30 @@ func (t *transformer) pass(a *answer, m *arrowio.Message, marks []wire.Pair) *an
 	in := a.in
 	a.result, a.rows.Pass = "pass", m.Rows()
 	a.parts = []*part{t.newOutput(in, 0, in.Data,
-		slices.Concat([]wire.Pair{wire.VersionPair()}, in.Origin.Pairs(0, 1), marks))}
+		appendPairs([]wire.Pair{wire.VersionPair()}, in, 0, 1, marks))}
 	setContentType(a.parts[0].msg.Header, nil, t.Stage.Spec.Format)
 	return a
 }
 
 // encode encodes the output in as many parts as the limits require, and returns the headers of each part in addition to
-// those of the model. A row that exceeds the limit alone is rejected.
+// those of the model, until the next call. A row that exceeds the limit alone is rejected.
 func (t *transformer) encode(in *input, r *plugin.Result, marks []wire.Pair) (bodies [][]byte, pairs [][]wire.Pair,
 	err error) {
 	limit := int(t.maxOutputBody(in))
 	for {
-		pairs = pairs[:0]
 		bodies, err = t.Running.Split(r, limit, func(part, parts int) []wire.Pair {
-			pairs = append(pairs, append(in.Origin.Pairs(part, parts), marks...))
-			return pairs[part]
+			if part == len(t.partPairs) {
+				t.partPairs = append(t.partPairs, nil)
+			}
+			t.partPairs[part] = appendPairs(t.partPairs[part][:0], in, part, parts, marks)
+			return t.partPairs[part]
 		})
 		var wide *arrowio.Error
 		if errors.As(err, &wide) {
 			t.nameLimit(wide)
 		}
 		if err == nil || wide == nil || wide.Code != wire.TooWide || wide.Row < 0 {
-			return bodies, pairs, err
+			return bodies, t.partPairs, err
 		}
 		if r.RejectedRows()+len(wide.Also) >= maxListedRows {
 			return nil, nil, err
@@ -213,13 +216,14 @@ func (t *transformer) nameLimit(e *arrowio.Error) {
 	}
 }
 
-// marks are the headers of an output in addition to its model and origin.
-func (t *transformer) marks(in *input, age time.Duration, isStale bool) []wire.Pair {
-	out := append(StaleMark(age, isStale), wire.Pair{Key: wire.HeaderSubject, Value: in.Subject})
+// appendPairs appends the headers of a part of an output in addition to its model.
+func appendPairs(to []wire.Pair, in *input, part, parts int, marks []wire.Pair) []wire.Pair {
+	to = append(in.Origin.AppendPairs(to, part, parts), marks...)
+	to = append(to, wire.Pair{Key: wire.HeaderSubject, Value: in.Subject})
 	if in.isRedelivered {
-		out = append(out, wire.Pair{Key: wire.HeaderRedelivered, Value: "1"})
+		to = append(to, wire.Pair{Key: wire.HeaderRedelivered, Value: "1"})
 	}
-	return out
+	return to
 }
 
 // StaleMark is the header of an output of a stale model; none of a fresh one.
