@@ -43,6 +43,7 @@ func TestEqualModelsOfDependentRows(t *testing.T) {
 				passed++
 			}
 		}
+		t.Logf("%s: one of two equal models is taken for better in %d of %d runs", o.name, passed, runs)
 		if most := math.Ceil(0.03 * float64(runs)); float64(passed) > most {
 			t.Errorf("%s: in %d of %d runs one of two equal models is better", o.name, passed, runs)
 		}

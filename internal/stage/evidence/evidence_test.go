@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"encoding/json"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -141,5 +142,30 @@ func TestReplacedModel(t *testing.T) {
 		if at := add(500, 0.85); at > 100 || a.Earlier > 0 {
 			t.Errorf("seed %d: a rise among the values of one model was found after %d rows", seed, at)
 		}
+	}
+}
+
+// TestSampleHasNoOrder: of a sample in which a candidate is worse for half of the rows and better by as much for the
+// others, the order does not matter, and nothing shows that it is better.
+func TestSampleHasNoOrder(t *testing.T) {
+	var values [2]float64
+	for order := range values {
+		test := SequentialTest{IsSample: true}
+		for i := range 400 {
+			worse := i < 200
+			if order == 1 {
+				worse = i%2 == 0
+			}
+			outcome := 0.5
+			if worse {
+				outcome = -0.5
+			}
+			test.AddRow(outcome, Row{NewRun: true})
+
+		}
+		values[order] = test.Value()
+	}
+	if !(math.Abs(values[0]-values[1]) < 1e-9) || !(values[0] <= 1) {
+		t.Errorf("in runs the evidence is %g, in turns %g", values[0], values[1])
 	}
 }

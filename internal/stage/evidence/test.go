@@ -44,6 +44,9 @@ type SequentialTest struct {
 	// Judged counts at most runRows rows of a run: more rows of one class say little about others.
 	Judged int     `json:"judged,omitempty"`
 	Runs   runSums `json:"runs"`
+	// IsSample says that the outcomes are a sample that is judged as a whole, in whatever order: no bettor starts over.
+	// Classes in which the candidate is worse would else count less than those after them in which it is better.
+	IsSample bool `json:"-"`
 }
 
 // Row describes a row of a stream for tests of its outcomes.
@@ -81,10 +84,13 @@ func (t *SequentialTest) bet(x, weight, most float64, r Row) {
 	if t.Runs.add(weight*x, r.NewRun); t.Runs.Rows <= runRows {
 		t.Judged++
 	}
-	effect := max(r.Effect, t.Runs.effect(), 1)
+	effect, least := max(r.Effect, t.Runs.effect(), 1), math.Log(minCapital)
+	if t.IsSample {
+		least = math.Inf(-1)
+	}
 	for i, b := range bets {
 		stake := min(b*weight, maxStake) / most // the capital stays positive
-		t.Logs[i] = max(t.Logs[i]+math.Log1p(stake*x)/effect, math.Log(minCapital))
+		t.Logs[i] = max(t.Logs[i]+math.Log1p(stake*x)/effect, least)
 	}
 }
 

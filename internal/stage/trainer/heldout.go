@@ -40,7 +40,9 @@ func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	u := c.Score(ctx, t.data.references, rows, x, true)
 	n, effect := float64(len(rows)), heldOutEffect(t, rows, u.Right, v.Right)
 	test := policy.Compare(t.config.Training.Gate, c.comparison.Door).Test
-	var candidate, live policy.Sensitivity
+	sample := policy.Sensitivity{Test: evidence.SequentialTest{IsSample: true}}
+	test.IsSample = true
+	candidate, live := sample, sample
 	right := 0.0
 	for i, r := range rows {
 		share := count[r.Label] / n
