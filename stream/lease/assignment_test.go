@@ -304,7 +304,8 @@ func (c *club) running() (coordinator *process, others []*process) {
 }
 
 // TestAssignment: whatever is killed, suspended, hangs or leaves, each part has an owner again within two lives, or
-// three if the coordinator and another member stop together, and never two, by their own clocks.
+// three if the coordinator stops together with another member or with the loss of the newest keys, and never two, by
+// their own clocks.
 func TestAssignment(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(testsize.Of(50, 400)) {
@@ -321,6 +322,7 @@ func attack(t *testing.T, seed uint64) {
 		t.Fatalf("seed %d: the parts are not shared after %v", seed, took)
 	}
 	for range 4 {
+		revision, assignment, sessions := c.revision, c.assignment, maps.Clone(c.sessions)
 		c.run(randomTime(c.random, 2*life), never)
 		coordinator, others := c.running()
 		if coordinator == nil || len(others) == 0 {
@@ -329,7 +331,7 @@ func attack(t *testing.T, seed uint64) {
 			continue
 		}
 		one, limit, what := others[c.random.IntN(len(others))], 2*life, ""
-		switch c.random.IntN(9) {
+		switch c.random.IntN(10) {
 		case 0:
 			what, one.stops = "a kill", c.now
 		case 1:
@@ -353,6 +355,10 @@ func attack(t *testing.T, seed uint64) {
 		case 8:
 			what, c.out = "an outage", c.now+randomTime(c.random, 3*life)
 			c.run(c.out-c.now, never)
+		case 9:
+			limit, what = 3*life, "a kill of the coordinator and the return of an earlier state of the bucket"
+			coordinator.stops = c.now
+			c.revision, c.assignment, c.sessions = revision, assignment, sessions
 		}
 		c.run(life/20, never)
 		if what == "two kills" && len(others) == 1 {
