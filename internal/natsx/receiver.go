@@ -79,6 +79,9 @@ func (r *Receiver) Drain(subs []*nats.Subscription) {
 		arrived <- &nats.Msg{Sub: last}
 		<-handled
 	}
+	for _, sub := range subs {
+		_ = sub.Unsubscribe() // the client subscribes to a drained one again if the connection was down meanwhile
+	}
 	r.remove(last)
 	r.remove(subs...)
 }

@@ -1,12 +1,16 @@
 package natsx
 
 import (
+	"errors"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/embedd/embedd/internal/link"
 )
 
 // TestReceiver: one goroutine receives the messages of all subscriptions, a drain handles what was sent before it, and
@@ -70,5 +74,44 @@ func TestReceiver(t *testing.T) {
 	nc.Close()
 	if _, err := r.Subscribe("a", "", func(*nats.Msg) {}); err == nil || r.arrived != nil {
 		t.Error("a closed connection is subscribed to")
+	}
+}
+
+// TestDrainWhileDisconnected: a subscription that is drained while the connection is down ends too. The server would
+// send it its share of a queue group's messages, which nobody handles.
+func TestDrainWhileDisconnected(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, server.Options{})
+	l, err := link.New(s.Addr().String(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	mayReconnect, isConnected := make(chan struct{}), make(chan struct{})
+	nc, err := nats.Connect("nats://"+l.Address(), nats.MaxReconnects(-1), nats.Timeout(testTimeout),
+		nats.CustomReconnectDelay(func(int) time.Duration { <-mayReconnect; return 0 }),
+		nats.ReconnectHandler(func(*nats.Conn) { close(isConnected) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	r, isDown := NewReceiver(nc), nc.StatusChanged(nats.RECONNECTING)
+	sub, err := r.Subscribe("a", "q", func(*nats.Msg) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	l.Cut()
+	<-isDown
+	r.Drain([]*nats.Subscription{sub})
+	close(mayReconnect)
+	<-isConnected
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := connect(t, s).Request("a", nil, time.Second); !errors.Is(err, nats.ErrNoResponders) {
+		t.Error("a request that nobody receives:", err)
 	}
 }
