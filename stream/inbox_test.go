@@ -42,7 +42,7 @@ func TestRequestsNeedAnInbox(t *testing.T) {
 		"$JS.API.CONSUMER.DELETE.in.embedd_p", "$KV.EMBEDD_STATE.p.identity", "out.x", "in.x",
 		"embedd.p.resume", "orders.new"} {
 		for _, subject := range []string{"embedd.p.transform", "embedd.p.model.show", "embedd.p.model.ls", "embedd.p.status",
-			"embedd.p.model.unpin", "embedd.p.reload"} {
+			"embedd.p.model.unpin", "embedd.p.reload", "$SRV.PING", "$SRV.INFO.embedd_p", "$SRV.STATS.embedd_p"} {
 			if err := nc.PublishRequest(subject, reply, []byte("x")); err != nil {
 				t.Fatal(err)
 			}
@@ -54,7 +54,7 @@ func TestRequestsNeedAnInbox(t *testing.T) {
 		}
 	}
 	for _, subject := range []string{"embedd.p.transform", "embedd.p.model.show", "embedd.p.model.ls", "embedd.p.status",
-		"embedd.p.model.unpin"} { // whose earlier requests are done when this one is answered
+		"embedd.p.model.unpin", "$SRV.PING.embedd_p"} { // whose earlier requests are done when this one is answered
 		if _, err := nc.Request(subject, []byte("x"), natstest.Timeout); err != nil {
 			t.Fatal(err)
 		}

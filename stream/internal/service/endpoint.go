@@ -58,6 +58,11 @@ func (s *Service) run(e *endpoint) {
 		e.pending[0] = nil
 		e.pending, e.bytes = e.pending[1:], e.bytes-len(msg.Data)
 		s.mu.Unlock()
+		if !needs.IsInbox(s.pipeline.Conn, msg.Reply) {
+			s.noInbox.Warn(s.pipeline.Log, "a request is not answered: its reply subject is no inbox", "subject", msg.Subject,
+				"reply", msg.Reply, "fix", "use a reply subject that begins with _INBOX or with nats.inbox_prefix of the daemon")
+			continue
+		}
 		begin := time.Now()
 		err := e.answer(msg)
 		if err != nil {
@@ -82,11 +87,6 @@ var errStopping = operations.WithCode(operations.CodeStopping,
 // answer returns the function that answers requests for an operation. Its error was the answer, or there is none.
 func (s *Service) answer(ctx context.Context, o operations.Operation) func(*nats.Msg) error {
 	return func(msg *nats.Msg) error {
-		if !needs.IsInbox(s.pipeline.Conn, msg.Reply) {
-			s.noInbox.Warn(s.pipeline.Log, "a request is not answered: its reply subject is no inbox", "subject", msg.Subject,
-				"reply", msg.Reply, "fix", "use a reply subject that begins with _INBOX or with nats.inbox_prefix of the daemon")
-			return nil
-		}
 		answer := nats.NewMsg("")
 		err := errStopping
 		if !s.isStopped.Load() {
