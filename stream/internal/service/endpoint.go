@@ -33,12 +33,12 @@ type endpoint struct {
 func (s *Service) receive(e *endpoint, msg *nats.Msg) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(e.pending) == maxPending || e.bytes+len(msg.Data) > e.maxBytes {
+	if len(e.pending) == maxPending || e.bytes+msg.Size() > e.maxBytes {
 		s.tooMany.Warn(s.pipeline.Log, "requests are dropped: too many wait for an answer", "subject", msg.Subject,
 			"requests", len(e.pending), "bytes", e.bytes)
 		return
 	}
-	e.pending, e.bytes = append(e.pending, msg), e.bytes+len(msg.Data)
+	e.pending, e.bytes = append(e.pending, msg), e.bytes+msg.Size()
 	if !e.isRunning {
 		e.isRunning = true
 		s.running.Go(func() { s.run(e) })
@@ -56,7 +56,7 @@ func (s *Service) run(e *endpoint) {
 		}
 		msg := e.pending[0]
 		e.pending[0] = nil
-		e.pending, e.bytes = e.pending[1:], e.bytes-len(msg.Data)
+		e.pending, e.bytes = e.pending[1:], e.bytes-msg.Size()
 		s.mu.Unlock()
 		if !needs.IsInbox(s.pipeline.Conn, msg.Reply) {
 			s.noInbox.Warn(s.pipeline.Log, "a request is not answered: its reply subject is no inbox", "subject", msg.Subject,
