@@ -183,6 +183,10 @@ func (o *operator) run() []tensor {
 		return of(x.each(x.kind, math.Sqrt))
 	case "Abs":
 		return of(x.each(x.kind, math.Abs))
+	case "IsNaN":
+		return of(x.each(boolType, func(v float64) float64 { return truth(v != v) }))
+	case "IsInf":
+		return of(x.each(boolType, func(v float64) float64 { return truth(math.IsInf(v, 0)) }))
 	case "Clip":
 		return of(x.each(x.kind, func(v float64) float64 { return min(max(v, o.in[1].data[0]), o.in[2].data[0]) }))
 	case "Cast":

@@ -85,12 +85,12 @@ func metadata(dst []byte, m *model.Model) ([]byte, error) {
 	return dst, nil
 }
 
-// scaled is (x - mean)/scale, with values that are missing or beyond float32 at the mean.
+// scaled is (x - mean)/scale, with missing values at the mean.
 func scaled(g *graph, c model.Content) string {
 	x := "features"
-	there := g.op("Less", g.op("Abs", x), g.number(0x1p128)) // NaN is not less
+	missing := g.op("Or", g.op("IsNaN", x), g.op("IsInf", x))
 	if c.Unit {
-		x = g.op("Where", there, x, g.number(0))
+		x = g.op("Where", missing, g.number(0), x)
 		// Relative to the largest, so that no square exceeds float64.
 		largest := g.with("ReduceMax", []attribute{many("axes", 1)}, g.op("Abs", x))
 		largest = g.op("Where", g.op("Equal", largest, g.number(0)), g.number(1), largest)
@@ -99,7 +99,7 @@ func scaled(g *graph, c model.Content) string {
 		x = g.op("Div", x, g.op("Min", norm, g.number(math.MaxFloat64)))
 	}
 	z := g.op("Div", g.op("Sub", x, g.floats(c.Mean, len(c.Mean))), g.floats(c.Scale, len(c.Scale)))
-	z = g.op("Where", there, z, g.number(0))
+	z = g.op("Where", missing, g.number(0), z)
 	return g.op("Clip", z, g.number(-math.MaxFloat64), g.number(math.MaxFloat64))
 }
 

@@ -87,8 +87,8 @@ class Model:
 
         x is a matrix with the features in the order of the model, or a data frame with columns of their names. nulls says
         what becomes of rows with a value that is missing (NaN, infinite) or beyond float32: by default what the fit did,
-        as the model says, else `impute`. `impute` replaces these values by their mean in the fit, `reject` raises a
-        ValueError, `skip` leaves the rows out of the result."""
+        as the model says, else `impute`. `impute` replaces missing values by their mean in the fit, and values beyond float32
+        in rows whose output would exceed it; `reject` raises a ValueError, `skip` leaves the rows out of the result."""
         rows = matrix(x, self.features)
         nulls = nulls or self.note.get("nulls") or "impute"
         if nulls not in NULLS:
@@ -106,15 +106,20 @@ class Model:
         apply = maps.ready(self.map, self.arrays)
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
             for at in range(0, len(rows), step):
-                out[at : at + step] = apply(self._scaled(rows[at : at + step]))
+                part = rows[at : at + step]
+                y = apply(self._scaled(part))
+                far = ~(np.abs(y) < FLOAT32_END).all(axis=1)
+                if far.any() and nulls == "impute":  # perhaps for values beyond float32, which count as missing then
+                    y[far] = apply(self._scaled(np.where(np.abs(part[far]) < FLOAT32_END, part[far], np.nan)))
+                out[at : at + step] = y
         bad = np.flatnonzero(~np.isfinite(out).all(axis=1))
         if len(bad):
             raise ValueError(f"row {bad[0]} has no finite output; look for a feature far outside the range of the fit")
         return out
 
     def _scaled(self, x: Floats) -> Floats:
-        """(x - mean) / scale, values that are missing or beyond float32 at the mean."""
-        missing = ~(np.abs(x) < FLOAT32_END)
+        """(x - mean) / scale, missing values at the mean."""
+        missing = ~np.isfinite(x)
         if self.unit:
             there = np.where(missing, 0, x)
             largest = np.abs(there).max(axis=1, keepdims=True, initial=0)
