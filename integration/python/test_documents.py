@@ -22,7 +22,7 @@ PAGES = [DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
 SKIPPED = ("go install ", "python3 -m venv ", ". ~/", "pip install ", "npm install ", "kubectl ", "promtool ", "redpanda-connect ")
 # What a page must print, besides that no command fails.
 PRINTED = {
-    "tutorial": r"better +evidence(.|\n)*machines-\S+ is live(.|\n)*65 machines-\S+ epoch 2 (1.00|0.9)",
+    "tutorial": r"better\n +\S+ evidence(.|\n)*machines-\S+ is live(.|\n)*65 machines-\S+ epoch 2 (1.00|0.9)",
     "replay-dead-letters": r"4 dead letters were replayed\nno dead letters",
     "change-dimension-or-features": r"epoch 1 1 outputs(.|\n)*epoch 2 2 outputs(.|\n)*sensors +8(.|\n)*epoch 3 2 outputs(.|\n)*sensors +12",
     "tls-and-roles": r"600 rows(.|\n)*embedding(.|\n)*machines-1\S* (.|\n)*refused, as it should be",
