@@ -135,21 +135,22 @@ func Messages(in io.Reader, limit int64) (next func() ([]byte, error)) {
 
 func openArrowStream(in io.Reader, name string, limit int64) (*frames, error) {
 	fs := &frames{name: name, dicts: map[int64][]byte{}, limit: limit}
-	ended := false
 	fs.read = func() (*frame, error) {
-		f, err := readFrame(in, limit)
-		for f == nil && err == nil { // the stream ended; another may follow
-			ended = true
-			f, err = readFrame(in, limit)
-		}
-		if err == nil && ended {
-			if f.kind != schemaKind || !bytes.Equal(f.bytes, fs.head) {
+		for ended := false; ; {
+			f, err := readFrame(in, limit)
+			switch {
+			case err != nil:
+				return nil, err
+			case f == nil: // the stream ended; another may follow
+				ended = true
+			case !ended:
+				return f, nil
+			case f.kind != schemaKind || !bytes.Equal(f.bytes, fs.head):
 				return nil, errors.New("a second stream with another schema follows the first: split them")
+			default:
+				ended = false
 			}
-			ended = false
-			return fs.read()
 		}
-		return f, err
 	}
 	return fs, fs.first()
 }
