@@ -135,15 +135,18 @@ func (t *transform) stream() error {
 	}
 	in := bufio.NewReaderSize(t.request.Body, chunkBytes)
 	write, end := t.arrow()
-	read := file.Messages(in, t.form.Limit)
+	read, more := file.Messages(in, t.form.Limit), func() error {
+		_, err := in.Peek(1)
+		return err
+	}
 	if t.form.Input != wire.FormatArrow {
 		lines := &lineChunks{in: in, limit: t.form.Limit, isCSV: t.form.Input == wire.FormatCSV}
-		read, write, end = lines.next, t.text(lines.isCSV), func() error { return nil }
+		read, more, write, end = lines.next, lines.more, t.text(lines.isCSV), func() error { return nil }
 	}
 	for {
 		err := t.out.SetReadDeadline(time.Now().Add(transformTimeout))
 		if err == nil {
-			_, err = in.Peek(1)
+			err = more()
 		}
 		if err == io.EOF && t.batches > 0 {
 			err = t.out.SetWriteDeadline(time.Now().Add(transformTimeout))
@@ -200,18 +203,29 @@ func (t *transform) text(isCSV bool) func([]byte) error {
 const chunkBytes = 64 << 10
 
 // lineChunks cuts text into messages of whole rows, CSV with its header in each: those that have arrived, up to
-// chunkBytes.
+// chunkBytes or the size of the header, and within the limit.
 type lineChunks struct {
 	in      *bufio.Reader
 	limit   int64
 	isCSV   bool
 	header  []byte
-	started bool // there was a message
+	kept    []byte // a row for which the last message had no room
+	started bool   // there was a message
+}
+
+// more returns io.EOF if there is nothing left.
+func (l *lineChunks) more() error {
+	if l.kept != nil {
+		return nil
+	}
+	_, err := l.in.Peek(1)
+	return err
 }
 
 func (l *lineChunks) next() ([]byte, error) {
 	chunk, rows := bytes.Clone(l.header), 0
-	for len(chunk) < chunkBytes && (rows == 0 || l.in.Buffered() > 0) { // else more has not arrived
+	for len(chunk)-len(l.header) < max(chunkBytes, len(l.header)) &&
+		(rows == 0 || l.in.Buffered() > 0) { // else more has not arrived
 		row, err := l.row()
 		if err != nil && err != io.EOF {
 			return nil, err
@@ -219,6 +233,10 @@ func (l *lineChunks) next() ([]byte, error) {
 		if len(bytes.TrimSpace(row)) > 0 {
 			if row[len(row)-1] != '\n' {
 				row = append(row, '\n')
+			}
+			if rows > 0 && int64(len(chunk)+len(row)) > l.limit {
+				l.kept = row
+				break
 			}
 			if chunk = append(chunk, row...); l.isCSV && l.header == nil {
 				l.header = bytes.Clone(row)
@@ -239,6 +257,10 @@ func (l *lineChunks) next() ([]byte, error) {
 
 // row reads a line, or several where a line break is inside of quotes of CSV.
 func (l *lineChunks) row() (row []byte, err error) {
+	if row = l.kept; row != nil {
+		l.kept = nil
+		return row, nil
+	}
 	for quotes := 0; ; {
 		part, err := l.in.ReadSlice('\n')
 		if row = append(row, part...); int64(len(row)) > l.limit {

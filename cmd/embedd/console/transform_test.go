@@ -52,3 +52,31 @@ func TestLineChunks(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(chunk), err)
 	}
 }
+
+// TestLineChunksProgress: a header larger than a chunk does not keep rows from being read, and a message exceeds the
+// limit only if a row does.
+func TestLineChunksProgress(t *testing.T) {
+	for name, c := range map[string]struct{ header, row, want int }{
+		"long header": {2 * chunkBytes, 10, 100},
+		"low limit":   {10, 300, 100},
+	} {
+		header, row := strings.Repeat("a", c.header)+",b\n", strings.Repeat("1", c.row)+",2\n"
+		limit := len(header) + 3*len(row) + len(row)/2
+		in := bufio.NewReaderSize(strings.NewReader(header+strings.Repeat(row, c.want)), chunkBytes)
+		l := &lineChunks{in: in, limit: int64(limit), isCSV: true}
+		rows := 0
+		for range c.want {
+			if l.more() != nil {
+				break
+			}
+			chunk, err := l.next()
+			if err != nil || len(chunk) > limit {
+				t.Fatalf("%s: %d bytes, %v", name, len(chunk), err)
+			}
+			rows += strings.Count(string(chunk), "\n") - 1
+		}
+		if rows != c.want || l.more() != io.EOF {
+			t.Errorf("%s: %d rows of %d", name, rows, c.want)
+		}
+	}
+}
