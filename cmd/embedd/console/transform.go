@@ -61,7 +61,7 @@ type transform struct {
 	w       http.ResponseWriter
 	out     *http.ResponseController
 	form    stream.Messages
-	first   stream.Message // its model serves all
+	first   *stream.Message // without its data: its model serves all
 	batches int
 }
 
@@ -88,14 +88,16 @@ func (t *transform) one(read func() ([]byte, error), answer func(stream.Message)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	made, err := t.engine.Do(ctx, t.request.pipeline(), "transform", stream.Request{Data: data, Model: t.first.Model})
+	made, err := t.engine.Do(ctx, t.request.pipeline(), "transform", stream.Request{Data: data, First: t.first})
 	<-transforms
 	if err != nil {
 		return err
 	}
 	m := made.(stream.Message)
 	if t.batches++; t.batches == 1 {
-		t.first = m
+		first := m
+		first.Data = nil
+		t.first = &first
 	}
 	return answer(m)
 }

@@ -79,7 +79,7 @@ type served struct {
 }
 
 // serveAPI starts a server, an engine and a listener.
-func serveAPI(t *testing.T, h config.HTTP) *served {
+func serveAPI(t *testing.T, h config.HTTP, change ...func(*stream.Pipeline)) *served {
 	t.Helper()
 	s := &served{t: t, server: natstest.New(t), rand: rand.New(rand.NewPCG(1, 2))}
 	s.server.Stream(jetstream.StreamConfig{Name: "in", Subjects: []string{"in.>", "out.>"}})
@@ -91,10 +91,14 @@ func serveAPI(t *testing.T, h config.HTTP) *served {
 	}
 	t.Cleanup(conn.Close)
 	opened := make(chan struct{})
+	p := stream.Pipeline{Name: "p", Stream: "in", Subject: "in.x", Output: "out.x", Dead: "dead.p",
+		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Fit: fit.Config{Method: "lda"},
+			Training: plugin.Training{Every: plugin.Every{Rows: 100}}}}
+	for _, change := range change {
+		change(&p)
+	}
 	s.engine, err = stream.New(stream.Options{Conn: conn.Conn, Wait: natstest.Timeout, Opened: func() { close(opened) },
-		Pipelines: []stream.Pipeline{{Name: "p", Stream: "in", Subject: "in.x", Output: "out.x", Dead: "dead.p",
-			Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Fit: fit.Config{Method: "lda"},
-				Training: plugin.Training{Every: plugin.Every{Rows: 100}}}}}})
+		Pipelines: []stream.Pipeline{p}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -550,6 +554,30 @@ func TestTransformStream(t *testing.T) {
 	}
 	if code, text := s.do("POST", path, "junk"+strings.Repeat(" ", 9<<20), nil); code != 422 {
 		t.Errorf("a stream of junk: %d %.200s", code, text)
+	}
+}
+
+// TestTransformStreamStale: batches of a stream that a stale model answers have the mark of the first, though the age
+// of the model changes: a stream has one schema.
+func TestTransformStreamStale(t *testing.T) {
+	t.Parallel()
+	s := serveAPI(t, config.HTTP{}, func(p *stream.Pipeline) { p.MaxAge, p.WhenStale = time.Second, stream.StaleServe })
+	s.learn()
+	batch := message(s.rand, 3)
+	age := func() string {
+		r := sure(http.Post("http://"+s.addr.String()+"/api/v1/pipelines/p/transform", wire.ContentType,
+			bytes.NewReader(batch)))
+		defer r.Body.Close()
+		return r.Header.Get(wire.HeaderStale)
+	}
+	natstest.Await(t, "a stale model", func() bool { return age() != "" })
+	one := s.stream(batch)
+	want, mark := one.next(), one.answer.Header.Get(wire.HeaderStale)
+	natstest.Await(t, "an older model", func() bool { return age() > mark })
+	sure(one.in.Write(batch[bytes.Index(batch[8:], []byte{255, 255, 255, 255})+8:])) // without the schema
+	one.in.Close()
+	if got := one.next(); got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 

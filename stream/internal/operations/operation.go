@@ -44,13 +44,13 @@ func New(p Pipeline) *Pipeline {
 type Request struct {
 	// Version is a version of the model; "": the default of the operation. Live is the one that the operator saw as the
 	// live one, if the request is only meant for that.
-	Version string       `json:"version,omitempty"`
-	Live    string       `json:"live,omitempty"`
-	Limit   int          `json:"limit,omitempty"`   // of rows
-	Numbers []uint64     `json:"numbers,omitempty"` // of dead letters
-	Data    []byte       `json:"-"`                 // a message to transform
-	Model   *plugin.Live `json:"-"`                 // to transform with; nil: the live one
-	By      string       `json:"by,omitempty"`      // who requests it, and from where
+	Version string   `json:"version,omitempty"`
+	Live    string   `json:"live,omitempty"`
+	Limit   int      `json:"limit,omitempty"`   // of rows
+	Numbers []uint64 `json:"numbers,omitempty"` // of dead letters
+	Data    []byte   `json:"-"`                 // a message to transform
+	First   *Message `json:"-"`                 // of an answer that this transform continues; nil: none
+	By      string   `json:"by,omitempty"`      // who requests it, and from where
 }
 
 // maxBy bounds By, in bytes, because it is logged.
@@ -76,6 +76,7 @@ type Message struct {
 	Format wire.Format
 	Pairs  []wire.Pair
 	Model  *plugin.Live // nil: the message is the input itself, because the live model is stale
+	marks  []wire.Pair  // of a stale model
 }
 
 // ErrNotTrainer is returned by operations that only the trainer answers.

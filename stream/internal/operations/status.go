@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
@@ -47,16 +48,23 @@ func (p *Pipeline) transform(ctx context.Context, q *Request) (any, error) {
 	}
 	defer m.Release()
 	age, stale := p.Freshness.Age()
-	marks := relay.StaleMark(age, stale)
+	marks, live := relay.StaleMark(age, stale), p.Running.Live()
+	if first := q.First; first != nil {
+		if p.WhenStale == spec.StalePass && stale != (first.Model == nil) {
+			return nil, WithCode(CodeStale, errors.New("the model became stale, or fresh again, in the middle of a stream"))
+		}
+		marks, live = first.marks, first.Model
+	}
 	if stale {
 		switch p.WhenStale {
 		case spec.StaleHold:
 			return nil, WithCode(CodeStale, errors.New(p.Relay.StaleReason(age)))
 		case spec.StalePass:
-			return Message{Data: q.Data, Format: p.Stage.Spec.Format, Pairs: append(marks, wire.VersionPair())}, nil
+			return Message{Data: q.Data, Format: p.Stage.Spec.Format, Pairs: append(slices.Clone(marks), wire.VersionPair()),
+				marks: marks}, nil
 		}
 	}
-	_, r, err := p.Relay.Project(ctx, q.Data, m, cmp.Or(q.Model, p.Running.Live()))
+	_, r, err := p.Relay.Project(ctx, q.Data, m, live)
 	if errors.Is(err, plugin.ErrNoModel) {
 		return nil, WithCode(CodeNoModel, fmt.Errorf("%w: %s", err, p.Progress()))
 	}
@@ -71,5 +79,5 @@ func (p *Pipeline) transform(ctx context.Context, q *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Message{data, p.Stage.Output.Format, append(r.Live.Metadata(), marks...), r.Live}, nil
+	return Message{data, p.Stage.Output.Format, append(r.Live.Metadata(), marks...), r.Live, marks}, nil
 }
