@@ -99,9 +99,10 @@ that dead letter, and names the permission.
 
 A body of at most ~limits.message~ bytes with a ~Content-Length~ is one message of ~input.format~. A longer one, or one
 that is sent in chunks, is a stream if input and output have the same format and it is not JSON: an Arrow IPC stream of
-many batches, lines, or CSV. Each batch, or the lines that have arrived (about 64 KiB), is answered before the next is
-read, all by the model that was live at the first, which the headers name; the mark of a stale model is that of the first
-too. ~limits.message~ bounds a batch.
+many batches, lines, or CSV. HTTP/1.0 has no streams, because its clients cannot tell an answer that is cut off. Each
+batch, or the lines that have arrived (about 64 KiB), is answered before the next is read, all by the model that was
+live at the first, which the headers name; the mark of a stale model is that of the first too. ~limits.message~ bounds a
+batch.
 
 ~~~sh
 curl -T rows.arrows -X POST http://127.0.0.1:8474/api/v1/pipelines/digits/transform -o reduced.arrows

@@ -40,7 +40,8 @@ func (s *server) transform(w http.ResponseWriter, r *request) (any, error) {
 		return nil, err
 	}
 	t := &transform{engine: e, request: r, w: w, out: http.NewResponseController(w), form: form}
-	hasBatches := form.Input == form.Output && form.Input != wire.FormatJSON
+	// An answer over HTTP/1.0 ends with the connection: its client would take one that is cut off for complete.
+	hasBatches := form.Input == form.Output && form.Input != wire.FormatJSON && r.ProtoAtLeast(1, 1)
 	if hasBatches && (r.ContentLength < 0 || r.ContentLength > form.Limit) {
 		return nil, t.stream()
 	}

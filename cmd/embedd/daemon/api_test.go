@@ -581,6 +581,19 @@ func TestTransformStreamStale(t *testing.T) {
 	}
 }
 
+// TestTransformHTTP10: a stream over HTTP/1.0 is refused, because its client could not tell an answer that is cut off.
+func TestTransformHTTP10(t *testing.T) {
+	t.Parallel()
+	s := serveAPI(t, config.HTTP{})
+	c := sure(net.Dial("tcp", s.addr.String()))
+	defer c.Close()
+	go fmt.Fprintf(c, "POST /api/v1/pipelines/p/transform HTTP/1.0\r\nHost: %s\r\nContent-Length: %d\r\n\r\n%s", s.addr,
+		9<<20, strings.Repeat("x", 9<<20))
+	if r := sure(http.ReadResponse(bufio.NewReader(c), nil)); r.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("status %d", r.StatusCode)
+	}
+}
+
 // TestReplayTakesLonger: a request to replay many dead letters is answered although it takes longer than other answers
 // may.
 func TestReplayTakesLonger(t *testing.T) {
