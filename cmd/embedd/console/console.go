@@ -3,10 +3,12 @@
 package console
 
 import (
+	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"strings"
 
@@ -20,6 +22,7 @@ type Options struct {
 	Conn    func() *connection.Conn // nil until there is one
 	Trouble func() string           // what is wrong with the connection, "" for nothing
 	Version string
+	Log     *slog.Logger // nil: nothing is logged
 }
 
 // Console is shared by the listeners of a process.
@@ -29,7 +32,10 @@ type Console struct {
 }
 
 // New makes a console. Observe must be called about every second.
-func New(o Options) *Console { return &Console{o, newFeed()} }
+func New(o Options) *Console {
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	return &Console{o, newFeed()}
+}
 
 // policy lets the page load nothing but its own files, and no other page frame it.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +

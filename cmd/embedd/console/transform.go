@@ -39,7 +39,7 @@ func (s *server) transform(w http.ResponseWriter, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &transform{engine: e, request: r, w: w, out: http.NewResponseController(w), form: form}
+	t := &transform{engine: e, log: s.options.Log, request: r, w: w, out: http.NewResponseController(w), form: form}
 	// An answer over HTTP/1.0 ends with the connection: its client would take one that is cut off for complete.
 	hasBatches := form.Input == form.Output && form.Input != wire.FormatJSON && r.ProtoAtLeast(1, 1)
 	if hasBatches && (r.ContentLength < 0 || r.ContentLength > form.Limit) {
@@ -58,6 +58,7 @@ func (s *server) transform(w http.ResponseWriter, r *request) (any, error) {
 // transform is one request.
 type transform struct {
 	engine  *stream.Engine
+	log     *slog.Logger
 	request *request
 	w       http.ResponseWriter
 	out     *http.ResponseController
@@ -173,7 +174,7 @@ func (t *transform) stream() error {
 		case t.batches == 0:
 			return err
 		default:
-			slog.Info("a stream of messages over HTTP is cut off", "pipeline", t.request.pipeline(), "batches", t.batches,
+			t.log.Info("a stream of messages over HTTP is cut off", "pipeline", t.request.pipeline(), "batches", t.batches,
 				"by", t.request.by(), "error", err)
 			panic(http.ErrAbortHandler)
 		}

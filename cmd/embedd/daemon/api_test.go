@@ -76,12 +76,18 @@ type served struct {
 	server  *natstest.Server
 	engine  *stream.Engine
 	rand    *rand.Rand
+	logged  *counter
 }
+
+// counter is a log that counts its messages.
+type counter struct{ n atomic.Int64 }
+
+func (c *counter) Write(p []byte) (int, error) { c.n.Add(1); return len(p), nil }
 
 // serveAPI starts a server, an engine and a listener.
 func serveAPI(t *testing.T, h config.HTTP, change ...func(*stream.Pipeline)) *served {
 	t.Helper()
-	s := &served{t: t, server: natstest.New(t), rand: rand.New(rand.NewPCG(1, 2))}
+	s := &served{t: t, server: natstest.New(t), rand: rand.New(rand.NewPCG(1, 2)), logged: &counter{}}
 	s.server.Stream(jetstream.StreamConfig{Name: "in", Subjects: []string{"in.>", "out.>"}})
 	s.server.Stream(jetstream.StreamConfig{Name: "dead", Subjects: []string{"dead.>"}})
 	conn, err := connection.Dial(t.Context(), config.NATS{URL: s.server.URL()}, connection.Options{Wait: natstest.Timeout,
@@ -103,7 +109,8 @@ func serveAPI(t *testing.T, h config.HTTP, change ...func(*stream.Pipeline)) *se
 		t.Fatal(err)
 	}
 	s.console = console.New(console.Options{Engine: func() *stream.Engine { return s.engine },
-		Conn: func() *connection.Conn { return conn }, Trouble: conn.Trouble, Version: "v1"})
+		Conn: func() *connection.Conn { return conn }, Trouble: conn.Trouble, Version: "v1",
+		Log: slog.New(slog.NewTextHandler(s.logged, nil))})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = s.engine.Run(ctx) })
@@ -551,6 +558,9 @@ func TestTransformStream(t *testing.T) {
 		if _, err := io.ReadAll(bad.answer.Body); err == nil {
 			t.Errorf("%s: the answer ends as if it were complete", name)
 		}
+	}
+	if s.logged.n.Load() < 3 {
+		t.Error("the log does not say why answers were cut off")
 	}
 	if code, text := s.do("POST", path, "junk"+strings.Repeat(" ", 9<<20), nil); code != 422 {
 		t.Errorf("a stream of junk: %d %.200s", code, text)

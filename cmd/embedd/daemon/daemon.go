@@ -86,7 +86,7 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	d.console = console.New(console.Options{Engine: d.engine.Load, Conn: d.dialled.Load, Trouble: d.trouble,
-		Version: d.options.Build.Version})
+		Version: d.options.Build.Version, Log: d.log})
 	collect(registry, processMetrics(d.options.Build, d.dialled.Load, d.console))
 	listen := func(h config.HTTP) (*monitor, error) {
 		return startMonitor(h, registry, probes{d.readiness, d.trouble}, d.console)
