@@ -74,9 +74,9 @@ func (o *Output) Printf(format string, args ...any) {
 	}
 }
 
-// Paragraph writes a printable text after a lead, in lines that fit, all but the first with an indent.
+// Paragraph writes a text, made printable, after a lead, in lines that fit, all but the first with an indent.
 func (o *Output) Paragraph(lead, text string, indent int) {
-	o.Printf("%s", paragraph(lead, lineBreaks.Replace(text), o.limit, indent))
+	o.Printf("%s", paragraph(lead, cli.Printable(lineBreaks.Replace(text)), o.limit, indent))
 }
 
 // Table starts a table, with a header unless none is given.

@@ -108,3 +108,20 @@ func TestTableFits(t *testing.T) {
 		}
 	}
 }
+
+// TestHostileText: names are printed as they are where there is room, and no bytes make a text impossible to wrap.
+func TestHostileText(t *testing.T) {
+	var b strings.Builder
+	table := NewTable(&b)
+	table.limit = 100
+	table.Row("a  b", "c\u00a0d", "e")
+	if err := table.Flush(); err != nil || b.String() != "a  b  c\u00a0d  e\n" {
+		t.Errorf("%q, %v", b.String(), err)
+	}
+	b.Reset()
+	out := &Output{w: &b, limit: 100}
+	out.Paragraph("", strings.Repeat("\xff", 200), 4)
+	if got := strings.ReplaceAll(b.String(), "\n    ", ""); got != strings.Repeat(`\xff`, 200)+"\n" {
+		t.Errorf("%q", got)
+	}
+}

@@ -164,8 +164,11 @@ func narrow(widths, least []int, limit int) {
 	}
 }
 
-// wrap breaks a text into lines of at most width characters, between words where it can.
+// wrap breaks a text into lines of at most width characters, between words where it can. One that fits stays as it is.
 func wrap(text string, width int) (lines []string) {
+	if utf8.RuneCountInString(text) <= width {
+		return []string{text}
+	}
 	line := ""
 	for _, word := range strings.Fields(text) {
 		for first := true; first || word != ""; first = false {
@@ -181,7 +184,11 @@ func wrap(text string, width int) (lines []string) {
 			case line != "":
 				lines, line = append(lines, line), ""
 			default: // a word that no line has room for
-				at := len(string([]rune(word)[:max(1, width)]))
+				at := 0
+				for range max(1, width) {
+					_, n := utf8.DecodeRuneInString(word[at:])
+					at += n
+				}
 				if dash := strings.LastIndexAny(word[:at], "-,") + 1; dash > 1 {
 					at = dash
 				}
