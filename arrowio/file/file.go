@@ -582,6 +582,9 @@ var contents = map[formatName]string{
 // split is how an object of columns and data begins, as pandas writes it with orient="split", mostly in one line.
 var split = regexp.MustCompile(`^\{\s*"(columns"\s*:\s*\["|index"\s*:\s*\[|data"\s*:\s*\[\s*\[)`)
 
+// follows is where an object is followed by one in another line: no comma is between them.
+var follows = regexp.MustCompile(`\}[ \t\r]*\n\s*\{`)
+
 // recognise returns the format of content by its first bytes. Text is CSV unless it begins as JSON.
 func recognise(head []byte) (f formatName, found bool) {
 	switch {
@@ -598,7 +601,7 @@ func recognise(head []byte) (f formatName, found bool) {
 		inside := bytes.TrimSpace(text[1:]) // not empty: text does not end with white space
 		space := text[1 : len(text)-len(inside)]
 		switch {
-		case split.Match(text):
+		case split.Match(text) && !follows.Match(text):
 			return jsonFormat, true
 		case text[0] == '{' && inside[0] == '"' && !bytes.Contains(space, []byte{'\n'}):
 			return linesFormat, true
