@@ -76,6 +76,7 @@ func TestCompose(t *testing.T) {
 	}
 	options, err := server.ConfigureOptions(flag.NewFlagSet("nats", flag.ContinueOnError),
 		compose.Services["nats"].Command, func() {}, func() {}, func() {})
+	server.FlagSnapshot = nil // else every server of this process takes these flags when it is reloaded
 	if err != nil || !options.JetStream || options.StoreDir != "/data" || options.HTTPPort != 8222 {
 		t.Errorf("nats: %+v, %v", options, err)
 	}

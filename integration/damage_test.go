@@ -82,9 +82,12 @@ func TestDamagedModels(t *testing.T) {
 		}
 	}
 	d = startDaemon(t, config)
-	eventually(t, says("a first model again"), func() bool { return promotions(d) > 0 })
-	m := promoted.FindStringSubmatch(d.log.String())
-	if len(m) == 0 || len(m[2]) < 10 {
+	var m []string
+	eventually(t, says("a first model again"), func() bool {
+		m = promoted.FindStringSubmatch(d.log.String())
+		return promotions(d) > 0 && m != nil
+	})
+	if len(m[2]) < 10 {
 		t.Errorf("after the store was deleted it continues with %v", m)
 	}
 	d.stop()
