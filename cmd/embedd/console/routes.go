@@ -188,16 +188,16 @@ func (s *server) replicas(_ http.ResponseWriter, r *request) (any, error) {
 // resume resumes all replicas: any of them may be the halted one. This one resumes also if its service does not work.
 func (s *server) resume(_ http.ResponseWriter, r *request) (any, error) {
 	q := stream.Request{By: r.by()}
+	answer, err := s.do(r, "resume", q) // first: without the pipeline or a connection nobody is asked
+	if err != nil {
+		return nil, err
+	}
 	nc := s.options.Conn().Conn
 	found, err := client.Discover(r.Context(), nc)
 	if err != nil {
 		return nil, err
 	}
 	reports, silent, failed := client.AskAll(r.Context(), nc, r.pipeline(), "resume", q, found[r.pipeline()])
-	answer, err := s.do(r, "resume", q)
-	if err != nil {
-		return nil, err
-	}
 	if failed != nil && len(reports) == 0 {
 		return nil, failed
 	}

@@ -662,6 +662,26 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
+// TestResumeOfNoPipeline: a process that is starting says so, and one without the pipeline asks no other process.
+func TestResumeOfNoPipeline(t *testing.T) {
+	t.Parallel()
+	const path = "/api/v1/pipelines/q/resume"
+	current := &atomic.Pointer[config.HTTP]{}
+	current.Store(&config.HTTP{Listen: "127.0.0.1:0"})
+	r, w := httptest.NewRequest("POST", path, nil), httptest.NewRecorder()
+	r.Host = "127.0.0.1"
+	monitorHandler(prometheus.NewRegistry(), probes{}, idle(), current, nil).ServeHTTP(w, r)
+	if w.Code != http.StatusServiceUnavailable {
+		t.Errorf("starting: %d %s", w.Code, w.Body)
+	}
+	s := serveAPI(t, config.HTTP{})
+	asked := sure(s.server.Connect().SubscribeSync(stream.ServiceSubject("q", "resume")))
+	code, text := s.do("POST", path, "", nil)
+	if n, _, _ := asked.Pending(); code != http.StatusNotFound || n > 0 {
+		t.Errorf("%d %s, and others got %d requests", code, text, n)
+	}
+}
+
 // TestResumeReportsTheSilent: of the replicas that do not answer a request to resume the answer has the identities.
 func TestResumeReportsTheSilent(t *testing.T) {
 	t.Parallel()
