@@ -131,6 +131,9 @@ func (t *transform) readError(err error) error {
 	return badRequest(fmt.Errorf("reading the message: %w", err))
 }
 
+// endOfStream ends an Arrow IPC stream.
+const endOfStream = "\xff\xff\xff\xff\x00\x00\x00\x00"
+
 // stream answers each batch before the next is read. An error of the first is answered as that of a message; a later
 // one ends the answer without its end, so that no client takes it for complete.
 func (t *transform) stream() error {
@@ -141,6 +144,9 @@ func (t *transform) stream() error {
 	write, end := t.arrow()
 	read, more := file.Messages(in, t.form.Limit), func() error {
 		_, err := in.Peek(1)
+		if head, _ := in.Peek(len(endOfStream)); err == nil && t.batches > 0 && string(head) == endOfStream {
+			_, err = in.Peek(len(endOfStream) + 1) // the client may keep the body open
+		}
 		return err
 	}
 	if t.form.Input != wire.FormatArrow {

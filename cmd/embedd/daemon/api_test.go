@@ -533,9 +533,11 @@ func TestTransformStream(t *testing.T) {
 		t.Errorf("%s of %v, want %s", got, one.answer.Header, want[0])
 	}
 	for range 20 { // more than the messages that are read at once
-		if got := s.stream(first).next(); got != want[0] {
+		waits := s.stream(first)
+		if got := waits.next(); got != want[0] {
 			t.Error(got)
 		}
+		sure(waits.in.Write(first[len(first)-8:])) // the end of the stream, but not of the body
 	}
 	if code, text := s.do("POST", "/api/v1/pipelines/p/rollback", "", nil); code != 200 {
 		t.Fatal(text)
