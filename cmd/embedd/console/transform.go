@@ -28,6 +28,14 @@ var messages = make(chan struct{}, 16)
 // transformTimeout is how long a message, or a batch of a stream of them, may take to arrive and its answer to leave.
 const transformTimeout = time.Minute
 
+// busy is the error of a request whose time is over before its turn came.
+func busy(ctx context.Context) error {
+	if ctx.Err() != context.DeadlineExceeded {
+		return ctx.Err()
+	}
+	return stream.WithCode("clients", fmt.Errorf("for %v other requests were transformed: try again", transformTimeout))
+}
+
 // transform answers a message or, if its length is not known or exceeds the limit, a stream: batch by batch, all under
 // one model. Between batches a stream holds none of the messages that are limited.
 func (s *server) transform(w http.ResponseWriter, r *request) (any, error) {
@@ -76,7 +84,7 @@ func (t *transform) one(read func() ([]byte, error), answer func(stream.Message)
 	case messages <- struct{}{}:
 		defer func() { <-messages }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return busy(ctx)
 	}
 	if err := errors.Join(t.out.SetReadDeadline(end), t.out.SetWriteDeadline(end)); err != nil {
 		return err
@@ -88,7 +96,7 @@ func (t *transform) one(read func() ([]byte, error), answer func(stream.Message)
 	select {
 	case transforms <- struct{}{}:
 	case <-ctx.Done():
-		return ctx.Err()
+		return busy(ctx)
 	}
 	made, err := t.engine.Do(ctx, t.request.pipeline(), "transform", stream.Request{Data: data, First: t.first})
 	<-transforms

@@ -2,10 +2,14 @@ package console
 
 import (
 	"bufio"
+	"context"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 )
 
 // TestLineChunks: text is cut into messages of whole rows, those that have arrived, CSV with its header in each.
@@ -78,5 +82,24 @@ func TestLineChunksProgress(t *testing.T) {
 		if rows != c.want || l.more() != io.EOF {
 			t.Errorf("%s: %d rows of %d", name, rows, c.want)
 		}
+	}
+}
+
+// TestBusy: a message whose turn does not come is answered with what to do.
+func TestBusy(t *testing.T) {
+	for range cap(messages) {
+		messages <- struct{}{}
+	}
+	defer func() {
+		for range cap(messages) {
+			<-messages
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	one := &transform{request: &request{Request: httptest.NewRequestWithContext(ctx, "POST", "/", nil)}}
+	err := one.one(nil, nil)
+	if code := codeOf(err); statusOf(code) != http.StatusServiceUnavailable || !strings.Contains(err.Error(), "try again") {
+		t.Errorf("%s: %v", code, err)
 	}
 }
