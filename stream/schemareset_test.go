@@ -243,46 +243,55 @@ func TestResetRefused(t *testing.T) {
 }
 
 // TestSchemaOverwritten: a schema that is overwritten or deleted as soon as it is stored, before any process has read
-// it, is stored again.
+// it, is stored again, after a reset too.
 func TestSchemaOverwritten(t *testing.T) {
 	t.Parallel()
 	s := natstest.New(t)
-	for name, attack := range map[string]func(nc *nats.Conn, key string) error{
-		"foreign": func(nc *nats.Conn, key string) error { return nc.Publish(key, []byte("1")) },
-		"deleted": func(nc *nats.Conn, key string) error {
-			return nc.PublishMsg(&nats.Msg{Subject: key, Header: nats.Header{"KV-Operation": {"DEL"}}})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
+	foreign := func(nc *nats.Conn, key string) error { return nc.Publish(key, []byte("1")) }
+	for _, c := range []struct {
+		name    string
+		attack  func(nc *nats.Conn, key string) error
+		isReset bool
+	}{{"foreign", foreign, false}, {"reset", foreign, true}, {"deleted", func(nc *nats.Conn, key string) error {
+		return nc.PublishMsg(&nats.Msg{Subject: key, Header: nats.Header{"KV-Operation": {"DEL"}}})
+	}, false}} {
+		t.Run(c.name, func(t *testing.T) {
 			s := s.For(t)
-			p := contractPipeline(name)
+			p := contractPipeline(c.name)
 			makeStreams(s, p)
-			nc, key := s.Connect(), "$KV.EMBEDD_STATE."+name+".contract"
-			var writes atomic.Int32
-			if _, err := nc.Subscribe(key, func(*nats.Msg) {
-				if writes.Add(1) > 1 {
+			nc, key := s.Connect(), "$KV.EMBEDD_STATE."+c.name+".contract"
+			var writes atomic.Int32 // of the trainer
+			if _, err := nc.Subscribe(key, func(msg *nats.Msg) {
+				if !strings.Contains(string(msg.Data), `"contract"`) || writes.Add(1) > 1 {
 					return
 				}
-				if err := attack(nc, key); err != nil {
+				if err := c.attack(nc, key); err != nil {
 					t.Error(err)
 				}
 			}); err != nil {
 				t.Fatal(err)
 			}
 			s.AwaitSubscriber(key)
-			startReplica(t, s.Connect(), p)
+			r, generation := startReplica(t, s.Connect(), p), uint64(1)
+			if c.isReset {
+				generation = 2
+				resetSchema(s, p)
+				natstest.Await(t, "the pipeline is opened again", func() bool {
+					return r.Log.has("level=WARN", "the schema was reset") && r.pipeline().State == stream.StateWaitingForModel
+				})
+			}
 			publishShapes(s, p, good(30)...)
 			var fixed schemaOf
 			natstest.Await(t, "the schema is stored again", func() bool {
 				bucket, err := s.JS.Stream(t.Context(), "KV_EMBEDD_STATE")
-				if err != nil || writes.Load() < 3 { // by the trainer, the attacker and the trainer
+				if err != nil || writes.Load() < 2 {
 					return false
 				}
 				last, err := bucket.GetLastMsgForSubject(t.Context(), key)
 				fixed = schemaOf{}
 				return err == nil && json.Unmarshal(last.Data, &fixed) == nil && fixed.Contract != nil
 			})
-			if fixed.Generation != 1 {
+			if fixed.Generation != generation {
 				t.Errorf("the schema is of generation %d", fixed.Generation)
 			}
 		})

@@ -224,7 +224,7 @@ func (s *Schema) follow(ctx context.Context) {
 // known is the newest schema that was read, or the one that this process stored as the trainer: its key can be
 // overwritten before it is read.
 func (s *Schema) known(read schema.Record) schema.Record {
-	if fixed := s.Running.Contract(); !read.IsStored && fixed != nil && s.isTrainer() {
+	if fixed := s.Running.Contract(); read.Contract == nil && fixed != nil && s.isTrainer() {
 		read.Contract, read.IsStored = fixed, true
 	}
 	return read
