@@ -99,7 +99,8 @@ func TestBusy(t *testing.T) {
 	defer cancel()
 	one := &transform{request: &request{Request: httptest.NewRequestWithContext(ctx, "POST", "/", nil)}}
 	err := one.one(nil, nil)
-	if code := codeOf(err); statusOf(code) != http.StatusServiceUnavailable || !strings.Contains(err.Error(), "try again") {
+	code := codeOf(err)
+	if statusOf(code) != http.StatusServiceUnavailable || !strings.Contains(err.Error(), "try again") {
 		t.Errorf("%s: %v", code, err)
 	}
 }
