@@ -77,6 +77,7 @@ type Message struct {
 	Pairs  []wire.Pair
 	Model  *plugin.Live // nil: the message is the input itself, because the live model is stale
 	marks  []wire.Pair  // of a stale model
+	of     *Pipeline
 }
 
 // ErrNotTrainer is returned by operations that only the trainer answers.

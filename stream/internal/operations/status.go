@@ -42,6 +42,10 @@ func (p *Pipeline) Messages() Messages {
 }
 
 func (p *Pipeline) transform(ctx context.Context, q *Request) (any, error) {
+	if q.First != nil && q.First.of != p { // its model may be of other features, its format another one
+		return nil, WithCode(CodeConflict, errors.New("the pipeline was opened again in the middle of a stream, because its "+
+			"configuration or schema changed: send it again"))
+	}
 	m, err := p.Running.Decode(q.Data)
 	if err != nil {
 		return nil, err
@@ -61,7 +65,7 @@ func (p *Pipeline) transform(ctx context.Context, q *Request) (any, error) {
 			return nil, WithCode(CodeStale, errors.New(p.Relay.StaleReason(age)))
 		case spec.StalePass:
 			return Message{Data: q.Data, Format: p.Stage.Spec.Format, Pairs: append(slices.Clone(marks), wire.VersionPair()),
-				marks: marks}, nil
+				marks: marks, of: p}, nil
 		}
 	}
 	_, r, err := p.Relay.Project(ctx, q.Data, m, live)
@@ -79,5 +83,5 @@ func (p *Pipeline) transform(ctx context.Context, q *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Message{data, p.Stage.Output.Format, append(r.Live.Metadata(), marks...), r.Live, marks}, nil
+	return Message{data, p.Stage.Output.Format, append(r.Live.Metadata(), marks...), r.Live, marks, p}, nil
 }
