@@ -30,7 +30,8 @@ func (t *Trainer) passes(c *candidate) (bool, string) {
 		!(c.comparison.HeldOut.Evidence >= c.comparison.Required(t.config.Training.Gate)) { // rows of all classes say more
 		return false, "more rows do not help: a shorter suffix is ahead"
 	}
-	if c.comparison.Door == policy.DoorBetter && standing != nil && standing.Live && t.data.references.AreFew() {
+	if c.comparison.Door == policy.DoorBetter && standing != nil && standing.Live && t.data.references.AreFew() &&
+		t.data.window.IsGrowing() { // else there would never be more
 		return false, "few rows are held out, and the live model beats chance: with more references it may be the better one"
 	}
 	return policy.Passes(t.config.Training.Gate, &c.comparison, standing)

@@ -175,6 +175,23 @@ func (w *Window) MaxRows() int { return w.maxRows }
 // Features is the number of features of a row.
 func (w *Window) Features() int { return w.config.Features }
 
+// IsGrowing reports whether the window may come to hold far more rows: it is not full, and the rows since the last Cut
+// are not half as old as rows may be.
+func (w *Window) IsGrowing() bool {
+	if w.Len() >= w.maxRows || w.quota < w.maxRows { // a full window of balanced classes has lowered the quota
+		return false
+	}
+	isYoung := true
+	w.All(func(r *Row) bool {
+		if r.Compare(w.start) < 0 { // Cut has kept it until newer ones replace it
+			return true
+		}
+		isYoung = w.config.Age <= 0 || w.newest-r.Time < int64(w.config.Age)/2
+		return false
+	})
+	return isYoung
+}
+
 // Len is the number of rows, including those that are only in sums.
 func (w *Window) Len() int { return w.blockList.rows + w.summedRows }
 
