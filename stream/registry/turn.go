@@ -57,7 +57,10 @@ func (p *Pointer) turn(at time.Time, what, was, by string) {
 	}
 	i := slices.IndexFunc(p.Turns, func(t Turn) bool { return (t.By != "") == (requests > maxTurns/2) })
 	if p.Dropped == nil {
-		p.Dropped = &DroppedTurns{Count: map[string]int{}}
+		p.Dropped = &DroppedTurns{}
+	}
+	if p.Dropped.Count == nil { // as any client may have stored it
+		p.Dropped.Count = map[string]int{}
 	}
 	if at := p.Turns[i].Time; at.After(p.Dropped.Until) {
 		p.Dropped.Until = at

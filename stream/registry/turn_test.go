@@ -62,7 +62,10 @@ func TestRequestsForAnotherLiveVersion(t *testing.T) {
 
 // TestDroppedTurns: neither many requests nor many promotions hide the others, and what is not kept is counted.
 func TestDroppedTurns(t *testing.T) {
-	p := &Pointer{}
+	p, err := parse([]byte(`{"format": 2, "dropped_turns": {}}`)) // by another client
+	if err != nil {
+		t.Fatal(err)
+	}
 	at := time.Unix(0, 0)
 	add := func(n int, what, by string) {
 		for range n {
