@@ -169,12 +169,13 @@ func TestNoConsumerInOneSentence(t *testing.T) {
 func TestSubscriptionsAreCounted(t *testing.T) {
 	t.Parallel()
 	s := natstest.New(t)
-	p, q := contractPipeline("p"), contractPipeline("q")
+	p, q, idle := contractPipeline("p"), contractPipeline("q"), contractPipeline("idle")
 	q.Labels, q.Stage.Labels = "inq.labels", &plugin.Labels{}
 	makeStreams(s, p)
 	makeStreams(s, q)
+	makeStreams(s, idle)
 	nc := s.Connect()
-	startReplica(t, nc, p, q)
+	startReplica(t, nc, p, q, idle)
 	most := 0
 	for i := range 60 {
 		s.Publish(&nats.Msg{Subject: p.Subject, Data: shapeOf(t, "good").write(t, drawRows(uint64(i), 5, 4))})
@@ -182,7 +183,7 @@ func TestSubscriptionsAreCounted(t *testing.T) {
 	}
 	awaitOutcomes(s, p, 60)
 	most = max(most, nc.NumSubscriptions())
-	all := needs.Subscriptions(needs.For(needs.Config{Pipelines: []stream.Pipeline{p, q}}))
+	all := needs.Subscriptions(needs.For(needs.Config{Pipelines: []stream.Pipeline{p, q, idle}}))
 	if most > all || most < all-12 {
 		t.Errorf("%d subscriptions, and %d are asked for", most, all)
 	}

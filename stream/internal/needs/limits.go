@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// serviceSubscriptions are those of the service of a pipeline: its endpoints, reload, and the verbs of NATS services
-	// for all services, those of its name, and itself.
-	serviceSubscriptions = 18
+	// serviceSubscriptions are those of the service of a pipeline: its endpoints, reload, the verbs of NATS services
+	// for all services, those of its name, and itself, and what its replicas announce: their start, and models.
+	serviceSubscriptions = 20
 	// connectionSubscriptions are those of a connection: replies, confirmations, and lookups of outputs.
 	connectionSubscriptions = 4
 )
