@@ -61,9 +61,10 @@ func everyStretch(rows []*window.Row, every, from int) (some []*window.Row) {
 
 // comparison sums how right the nearest rows of one model, and of another one, are.
 type comparison struct {
-	rows    int
-	lost    float64 // sum of the differences
-	squares float64 // of the sums of stretches
+	rows      int
+	stretches int
+	lost      float64 // sum of the differences
+	squares   float64 // of the sums of stretches
 }
 
 func (c *comparison) loss() Loss {
@@ -71,7 +72,11 @@ func (c *comparison) loss() Loss {
 		return Loss{Error: math.Inf(1)}
 	}
 	n := float64(c.rows)
-	return Loss{Mean: c.lost / n, Error: math.Sqrt(c.squares) / n, Rows: c.rows}
+	l := Loss{Mean: c.lost / n, Error: math.Sqrt(c.squares) / n, Rows: c.rows}
+	if c.stretches < 3 { // of two, each is in all pairs of a row and its nearest, so that their sums are 0
+		l.Error = math.Inf(1)
+	}
+	return l
 }
 
 // add compares the outputs of two models for some rows.
@@ -119,6 +124,7 @@ func (c *comparison) add(ctx context.Context, first, next *model.Model, rows []*
 	for i := range rows {
 		sum += own.influence[i] - cross.influence[i]
 		if i+1 == n || !sameNeighbourhood(rows[i], rows[i+1]) {
+			c.stretches++
 			c.squares += sum * sum
 			sum = 0
 		}

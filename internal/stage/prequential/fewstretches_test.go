@@ -1,0 +1,36 @@
+package prequential
+
+import (
+	"testing"
+
+	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+)
+
+// TestLossOfTwoStretches: rows of two stretches do not tell the error of a loss, which would be estimated as 0.
+func TestLossOfTwoStretches(t *testing.T) {
+	w := window.New(window.Config{Features: 2, Rows: 10_000, Classes: 10, Holdout: 0.2, Labelled: true})
+	d := &model.Data{M: 2, Classes: []string{"a", "b", "c"}}
+	var rows []*window.Row
+	for seq := range uint64(200) {
+		x := []float64{float64(seq%3) + float64(seq*7919%101)/80, float64(seq*7907%97) / 97}
+		p := window.Position{Seq: seq + 1}
+		w.Add(window.Row{Position: p, Label: d.Classes[seq%3], X: x})
+		d.X, d.Y, d.N = append(d.X, x...), append(d.Y, int(seq%3)), d.N+1
+		if r := w.At(p); r.HeldOut() {
+			rows = append(rows, r)
+		}
+	}
+	var models [2]*model.Model
+	for i, method := range []string{"pca", "lda"} {
+		var err error
+		if models[i], err = fit.Fit(t.Context(), d, fit.Config{Method: method, Dim: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := CrossLoss(t.Context(), models[0], models[1], rows)
+	if err != nil || l.Rows == 0 || l.Error < 1e-3 {
+		t.Errorf("loses %g +- %g on %d rows, %v", l.Mean, l.Error, l.Rows, err)
+	}
+}
