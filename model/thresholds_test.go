@@ -32,8 +32,8 @@ func TestFloat64FromRange(t *testing.T) {
 	}
 }
 
-// TestConversionWeighsOutputsByVariance: an output whose variance is 1e-9 of their mean has half of its weight, one
-// with less has next to none.
+// TestConversionWeighsOutputsByVariance: an output whose variance is 1e-9 of the mean variance has half of its weight.
+// The weight of an output with a smaller variance tends to 0.
 func TestConversionWeighsOutputsByVariance(t *testing.T) {
 	const n = 64
 	x := make([]float64, 0, 2*n)

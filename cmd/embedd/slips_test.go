@@ -78,8 +78,8 @@ func slipFiles(t *testing.T, dir string) {
 	writeFile(t, dir, "bit.embedd", m[:200]+"~"+m[201:])
 }
 
-// TestSlips: each mistake in testdata/slips.txt has the exit code and the sentence that stand there, with the cause,
-// the place and the fix, and changes no file. -update writes the sentences: read the difference.
+// TestSlips runs each mistake in testdata/slips.txt and compares the exit code and the message, which has the cause,
+// the place and the fix. No mistake changes a file. -update writes the sentences: read the difference.
 func TestSlips(t *testing.T) {
 	path := sure(filepath.Abs("testdata/slips.txt"))
 	dir := t.TempDir()

@@ -58,8 +58,8 @@ func statusCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// printReports prints a table of the pipelines, and below each what has no place in a table. A pipeline without a model
-// has nothing to add but the reason.
+// printReports prints a table of the pipelines, and longer texts below each row. For a pipeline without a model that is
+// the reason alone.
 func printReports(out *report.Output, reports []stream.Report) error {
 	if out.JSON {
 		return report.Objects(out, reports)

@@ -77,8 +77,8 @@ func TestReceiver(t *testing.T) {
 	}
 }
 
-// TestDrainWhileDisconnected: a subscription that is drained while the connection is down ends too. The server would
-// send it its share of a queue group's messages, which nobody handles.
+// TestDrainWhileDisconnected: a subscription that is drained while the connection is down does not return after a
+// reconnect. The server would send it messages of the queue group, which would get no answer.
 func TestDrainWhileDisconnected(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, server.Options{})
@@ -112,6 +112,6 @@ func TestDrainWhileDisconnected(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := connect(t, s).Request("a", nil, time.Second); !errors.Is(err, nats.ErrNoResponders) {
-		t.Error("a request that nobody receives:", err)
+		t.Error("a request without a subscriber:", err)
 	}
 }

@@ -80,7 +80,7 @@ type session struct {
 	assignment *Assignment // the last one that was read; nil: none
 }
 
-// observe notes what was stored or read.
+// observe stores the own claim that was written and the assignment that was read; nil: unchanged.
 func (s *session) observe(own *Claim, a *Assignment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

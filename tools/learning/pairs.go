@@ -75,7 +75,7 @@ func (o options) comparePairs(ctx context.Context, w io.Writer) error {
 	return o.setAside(ctx, w)
 }
 
-// pair is a run and the same with a change.
+// pair has the results of a run and of the same run with one change.
 type pair struct{ plain, changed *trial.Result }
 
 func pairLine(name string, all []pair) string {

@@ -188,7 +188,7 @@ func (s *server) replicas(_ http.ResponseWriter, r *request) (any, error) {
 // resume resumes all replicas: any of them may be the halted one. This one resumes also if its service does not work.
 func (s *server) resume(_ http.ResponseWriter, r *request) (any, error) {
 	q := stream.Request{By: r.by()}
-	answer, err := s.do(r, "resume", q) // first: without the pipeline or a connection nobody is asked
+	answer, err := s.do(r, "resume", q) // fails for an unknown pipeline, before other replicas get the request
 	if err != nil {
 		return nil, err
 	}

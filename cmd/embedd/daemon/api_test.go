@@ -509,8 +509,9 @@ func (s *streamed) next() string {
 	return fmt.Sprint(s.rows.Record().Columns())
 }
 
-// TestTransformStream: batches of a stream are answered before the next is sent, all by the model of the first, with
-// the bits that they have as messages. Streams that wait hold up nobody; what is bad ends the answer without its end.
+// TestTransformStream: each batch of a stream is answered before the next one is sent. The model of the first batch
+// answers all of them, with the same bits as for single messages. Open streams do not block other requests, and a bad
+// batch cuts the answer off.
 func TestTransformStream(t *testing.T) {
 	t.Parallel()
 	const path = "/api/v1/pipelines/p/transform"

@@ -177,9 +177,9 @@ const minPercent = 25
 
 // Heap keeps the heap size at which the garbage collector runs constant: 64 MiB, or a power of two times that. Go's
 // goal is a multiple of what the last collection found in use, and most of that is messages in flight, now 2 MB and
-// then 20. Go would return memory to the system after each collection that found few of them and request it again a
-// moment later; a page fault costs more than answering a row. While little is allocated, such as by hundreds of idle
-// pipelines, it runs at a smaller size, after a few seconds' garbage.
+// then 20. With a varying goal Go returns memory to the system and requests it again a moment later, and a page fault
+// costs more than answering a row. While few bytes a second are allocated, as by hundreds of idle pipelines, the goal
+// is smaller, so that the garbage of a few seconds is collected.
 type Heap struct {
 	mu        sync.Mutex
 	goal      uint64

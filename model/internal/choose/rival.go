@@ -54,8 +54,8 @@ func (s contest) lostByBlend(ctx context.Context) bool {
 	return true
 }
 
-// rivals are the indices of the candidates that are compared with the blend, each at its best dimension: the best
-// kernel method and, with few outputs, all others.
+// rivals returns the indices of the candidates that are compared with the blend, each at its best dimension: the best
+// kernel method, and all candidates where few outputs are requested.
 func (s contest) rivals() (out []int) {
 	seen, kernel := map[*candidate]bool{}, false
 	for i := range s.ranked {

@@ -111,8 +111,8 @@ func replay(p *Pipeline, ctx context.Context, q *Request) (any, error) {
 }
 
 // mayReplay returns an error unless a subject is one of the pipeline's inputs, and the daemon may publish on it and
-// delete the dead letter from its stream. The subject is in the dead letter, whose publisher can name any; the daemon
-// may publish where an operator may not.
+// delete the dead letter from its stream. The publisher of a dead letter chooses its header with the subject, and the
+// daemon has permissions that an operator may lack.
 func mayReplay(p *Pipeline, stream, subject string) error {
 	isInput := p.Labels != "" && wildcard.Covers(p.Labels, subject)
 	for _, q := range needs.Partitions(&p.Pipeline) {
