@@ -102,8 +102,8 @@ that is sent in chunks, is a stream if input and output have the same format and
 many batches, lines, or CSV. HTTP/1.0 has no streams, because its clients cannot tell an answer that is cut off. Each
 batch, or the lines that have arrived (about 64 KiB), is answered before the next is read, all by the model that was
 live at the first, which the headers name; the mark of a stale model is that of the first too. ~limits.message~ bounds a
-batch. A client has to read the answer while it sends, as curl does: one that first sends all is cut off when the
-connection's buffers are full.
+batch, and 24 streams may be open; further ones are 503. A client has to read the answer while it sends, as curl does:
+one that first sends all is cut off when the connection's buffers are full.
 
 ~~~sh
 curl -T rows.arrows -X POST http://127.0.0.1:8474/api/v1/pipelines/digits/transform -o reduced.arrows

@@ -25,6 +25,10 @@ var transforms = make(chan struct{}, runtime.GOMAXPROCS(0))
 // HTTP/2 one connection carries many requests.
 var messages = make(chan struct{}, 16)
 
+// streams limits the open streams: each waits for its client, and keeps the dictionaries of its Arrow stream, up to
+// limits.message.
+var streams = make(chan struct{}, 24)
+
 // transformTimeout is how long a message, or a batch of a stream of them, may take to arrive and its answer to leave.
 const transformTimeout = time.Minute
 
@@ -145,8 +149,15 @@ const endOfStream = "\xff\xff\xff\xff\x00\x00\x00\x00"
 // stream answers each batch before the next is read. An error of the first is answered as that of a message; a later
 // one ends the answer without its end, so that no client takes it for complete.
 func (t *transform) stream() error {
-	if err := t.out.EnableFullDuplex(); err != nil {
+	if err := t.out.EnableFullDuplex(); err != nil { // else a refusal waits for the end of the body
 		return err
+	}
+	select {
+	case streams <- struct{}{}:
+		defer func() { <-streams }()
+	default:
+		return stream.WithCode("clients", fmt.Errorf("%d streams are open, which is the limit: try again, or send messages "+
+			"with their length", cap(streams)))
 	}
 	in := bufio.NewReaderSize(t.request.Body, chunkBytes)
 	write, end := t.arrow()

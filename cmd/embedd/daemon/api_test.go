@@ -394,7 +394,7 @@ func TestAPI(t *testing.T) {
 	}
 
 	var pages sync.WaitGroup
-	for range 20 { // more than a stream has consumers for readers
+	for range 17 { // more than a stream has consumers for readers
 		pages.Go(func() {
 			if code, text := s.do("GET", p+"/dead-letters", "", nil); code != 200 {
 				t.Errorf("many pages list dead letters: %d %s", code, text)
@@ -533,7 +533,7 @@ func TestTransformStream(t *testing.T) {
 	if got := one.next(); got != want[0] || one.answer.Header.Get(wire.HeaderModel) != live {
 		t.Errorf("%s of %v, want %s", got, one.answer.Header, want[0])
 	}
-	for range 20 { // more than the messages that are read at once
+	for range 17 { // more than the messages that are read at once
 		waits := s.stream(first)
 		if got := waits.next(); got != want[0] {
 			t.Error(got)
@@ -605,6 +605,27 @@ func TestTransformHTTP10(t *testing.T) {
 	if r := sure(http.ReadResponse(bufio.NewReader(c), nil)); r.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("status %d", r.StatusCode)
 	}
+}
+
+// TestOpenStreams: a stream beyond the limit is refused, and one that ends makes room. It is not parallel, because the
+// limit is that of the process.
+func TestOpenStreams(t *testing.T) {
+	s := serveAPI(t, config.HTTP{})
+	isRefused := func() (net.Conn, bool) {
+		c := sure(net.Dial("tcp", s.addr.String()))
+		t.Cleanup(func() { c.Close() })
+		sure(fmt.Fprintf(c, "POST /api/v1/pipelines/p/transform HTTP/1.1\r\nHost: %s\r\nTransfer-Encoding: chunked\r\n\r\n",
+			s.addr))
+		if err := c.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.ReadResponse(bufio.NewReader(c), nil) // an open stream has no answer yet
+		return c, err == nil && r.StatusCode == http.StatusServiceUnavailable
+	}
+	first, _ := isRefused()
+	natstest.Await(t, "a stream is refused", func() bool { _, refused := isRefused(); return refused })
+	first.Close()
+	natstest.Await(t, "a stream is open", func() bool { _, refused := isRefused(); return !refused })
 }
 
 // TestReplayTakesLonger: a request to replay many dead letters is answered although it takes longer than other answers
