@@ -1,6 +1,7 @@
 package natsx_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -28,12 +29,16 @@ func TestPullFromReplicas(t *testing.T) {
 		}
 		last := uint64(0)
 		for range 2 {
-			n, err := natsx.Pull(s.Context(), s.JS, c, 100, maxBytes, func(m *natsx.Message) {
-				meta, err := m.Metadata()
-				if err != nil || meta.Sequence.Consumer != last+1 {
-					t.Errorf("at most %d bytes: delivery %+v (error %v) came after %d", maxBytes, meta, err, last)
-				}
-				last = meta.Sequence.Consumer
+			var n int
+			natstest.Await(t, "the servers know the leader of the consumer", func() bool {
+				n, err = natsx.Pull(s.Context(), s.JS, c, 100, maxBytes, func(m *natsx.Message) {
+					meta, err := m.Metadata()
+					if err != nil || meta.Sequence.Consumer != last+1 {
+						t.Errorf("at most %d bytes: delivery %+v (error %v) came after %d", maxBytes, meta, err, last)
+					}
+					last = meta.Sequence.Consumer
+				})
+				return !errors.Is(err, nats.ErrNoResponders)
 			})
 			if err != nil || n == 0 || n < 100 && maxBytes != 6000 {
 				t.Errorf("at most %d bytes: a pull of 100 messages has %d, error %v", maxBytes, n, err)
