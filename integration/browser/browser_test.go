@@ -429,6 +429,7 @@ func TestOperatorsSession(t *testing.T) {
 	r.publish("digits", 0, 1797, true)
 	r.publish("digits", 0, 1797, true)
 	r.until("another version after the drift", func() bool { return r.live() != before })
+	r.settle()
 	r.look("digits", "models")
 	r.shows("previous")
 	for i := range 2 { // a choice draws the table again
@@ -582,22 +583,47 @@ func TestStates(t *testing.T) {
 	r.quiet()
 }
 
-// live is the live version, as the API says.
-func (r *rig) live() string {
+// report is what the API reports of a pipeline, as far as the tests read it.
+type report struct {
+	Model    struct{ Version string }
+	Lag      struct{ Messages int }
+	Learning struct {
+		Backlog int
+		Fitting bool
+	}
+}
+
+// report is that of the first pipeline.
+func (r *rig) report() (first report) {
 	r.t.Helper()
 	answer, err := http.Get(r.url() + "api/v1/pipelines")
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	var state struct {
-		Pipelines []struct{ Model *struct{ Version string } }
-	}
+	var state struct{ Pipelines []report }
 	if err := json.NewDecoder(answer.Body).Decode(&state); err != nil {
 		r.t.Fatal(err)
 	}
-	if len(state.Pipelines) == 0 || state.Pipelines[0].Model == nil {
-		return ""
+	if len(state.Pipelines) > 0 {
+		first = state.Pipelines[0]
 	}
-	return state.Pipelines[0].Model.Version
+	return first
+}
+
+// live is the live version, "" while there is none.
+func (r *rig) live() string { return r.report().Model.Version }
+
+// settle waits until all rows are learned and the live version stays: an operation that was confirmed for one version
+// is refused when another one has gone live.
+func (r *rig) settle() {
+	r.t.Helper()
+	version, since := "", time.Now()
+	r.until("the rows are learned", func() bool {
+		now := r.report()
+		if now.Lag.Messages > 0 || now.Learning.Backlog > 0 || now.Learning.Fitting || now.Model.Version != version {
+			version, since = now.Model.Version, time.Now()
+		}
+		return time.Since(since) > time.Second
+	})
 }
