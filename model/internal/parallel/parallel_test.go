@@ -48,10 +48,11 @@ func TestOneWorkerGoesInOrder(t *testing.T) {
 // TestPanicIsAnError of the caller, from the caller's goroutine and from another; work that has begun ends, the rest is
 // not done.
 func TestPanicIsAnError(t *testing.T) {
+	const n = 1 << 20 // more than the other workers do while the panic is recovered
 	for _, workers := range []int{1, 2, 7} {
 		cores(t, workers)
 		var running, calls atomic.Int32
-		err := Each(t.Context(), 10000, func(i int) {
+		err := Each(t.Context(), n, func(i int) {
 			running.Add(1)
 			defer running.Add(-1)
 			calls.Add(1)
@@ -67,7 +68,7 @@ func TestPanicIsAnError(t *testing.T) {
 		if !bytes.Contains(p.stack, []byte("TestPanicIsAnError")) {
 			t.Errorf("%d workers: the stack does not show where it was:\n%s", workers, p.stack)
 		}
-		if running.Load() != 0 || calls.Load() == 10000 {
+		if running.Load() != 0 || calls.Load() == n {
 			t.Errorf("%d workers: %d still run, %d were called", workers, running.Load(), calls.Load())
 		}
 	}
