@@ -74,13 +74,22 @@ func (s *pointerStore) update(ctx context.Context, change func(*Pointer) error) 
 	}
 }
 
-// maxReadBacks is how often an unconfirmed write is looked up.
-const maxReadBacks = 4
+// maxReadBacks is how often an unconfirmed write is looked up, each after it has waited for swapWait at most: a
+// confirmation that is lost with a connection never comes.
+const (
+	maxReadBacks = 4
+	swapWait     = 5 * time.Second
+)
 
 // swap writes the pointer if its revision is still the given one. A write that was not confirmed is read back: it may
 // be stored, and to repeat it would fail as if another process had been first.
 func (s *pointerStore) swap(ctx context.Context, value []byte, revision uint64) (uint64, error) {
-	next, err := s.store.compareAndSet(ctx, s.pipeline, value, revision)
+	write := func() (uint64, error) {
+		ctx, cancel := context.WithTimeout(ctx, swapWait)
+		defer cancel()
+		return s.store.compareAndSet(ctx, s.pipeline, value, revision)
+	}
+	next, err := write()
 	for attempt := 0; err != nil && !errors.Is(err, errMoved) && attempt < maxReadBacks; attempt++ {
 		if !natsx.Sleep(ctx, 20*time.Millisecond<<attempt) {
 			return 0, err
@@ -93,7 +102,7 @@ func (s *pointerStore) swap(ctx context.Context, value []byte, revision uint64) 
 		case at != revision:
 			return 0, errMoved
 		default:
-			next, err = s.store.compareAndSet(ctx, s.pipeline, value, revision)
+			next, err = write()
 		}
 	}
 	return next, err
