@@ -155,6 +155,7 @@ func TestSkip(t *testing.T) {
 
 // TestWorkQueue: a stream with work-queue retention has one reader, for both paths.
 func TestWorkQueue(t *testing.T) {
+	t.Parallel()
 	for _, retention := range []jetstream.RetentionPolicy{jetstream.WorkQueuePolicy, jetstream.InterestPolicy} {
 		t.Run(retention.String(), func(t *testing.T) {
 			t.Parallel()

@@ -17,6 +17,7 @@ import (
 // TestCompose: the files of the example with containers exist where they are mounted, embedd accepts its configuration
 // and knows the name by which Prometheus asks for it.
 func TestCompose(t *testing.T) {
+	t.Parallel()
 	const dir = "../deploy/compose"
 	var compose struct {
 		Services map[string]struct {

@@ -153,6 +153,7 @@ func TestTwoEngines(t *testing.T) { // not parallel: it checks for leaked gorout
 
 // TestPipelineOfFile runs an engine with a fixed model and compares its bytes with those of the stage without NATS.
 func TestPipelineOfFile(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()

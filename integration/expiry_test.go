@@ -14,6 +14,7 @@ import (
 // trains and answers all keys soon. It needs nothing of the server but that it runs with embedd: EMBEDD_NATS_SERVER
 // names the program of another version.
 func TestSuspendedReplica(t *testing.T) {
+	t.Parallel()
 	s := startServerProcess(t, "")
 	c := dial(t, s.url)
 	config := configFile(t, s.url, `

@@ -17,6 +17,7 @@ import (
 // TestFileEqualsDaemon checks that `fit` and `transform` of a file give the bits that the daemon publishes for the same
 // rows and model, whatever the batches and types of the messages.
 func TestFileEqualsDaemon(t *testing.T) {
+	t.Parallel()
 	for _, method := range []string{"lda", "pca", "pairacc"} {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
@@ -118,6 +119,7 @@ func (d *table) columns(t testing.TB, from, to int) []byte {
 // float32, the recommended form: an output depends only on the values of the row and the model, and every value of the
 // digits is exact in float32.
 func TestFileEqualsPacked(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "m.embedd")
 	// The model in the documented way for that form: a file of packed rows has the features pixels[0] ..., so the model
 	// is fitted on one.

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		binaries = dir
 		// Output must not depend on the environment of the shell.
 		os.Unsetenv("NATS_URL")
-		testsize.AtOnce(8)
+		testsize.AtOnce(12)
 		return m.Run()
 	}())
 }

@@ -36,6 +36,7 @@ func zeros(t testing.TB, n, m int) []byte {
 // TestMemoryOfSmallWindow: 32 messages of some kilobytes that expand to the limit cost less than 512 MB, because the
 // heap may grow by what the window holds, not by what it may hold.
 func TestMemoryOfSmallWindow(t *testing.T) {
+	t.Parallel()
 	g := digits(t)
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())

@@ -395,6 +395,7 @@ func TestLabelStream(t *testing.T) {
 
 // TestLateLabelsCore: without streams labels are joined as they arrive.
 func TestLateLabelsCore(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	dead := must(c.nc.SubscribeSync("dead.digits"))(t)

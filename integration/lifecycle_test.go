@@ -195,6 +195,7 @@ func TestHangingServer(t *testing.T) {
 // TestHangLongerThanTheWindow suspends the server repeatedly for longer than the duplicate window of the output and the
 // timeout of a confirmation, under load and with daemons that crash: nothing is lost or duplicated.
 func TestHangLongerThanTheWindow(t *testing.T) {
+	t.Parallel()
 	if !testsize.Soak() {
 		t.Skip("takes two minutes; EMBEDD_SOAK=1 runs it, and stream.TestOutageLongerThanTheWindow is its short form")
 	}

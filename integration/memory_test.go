@@ -49,6 +49,7 @@ func manyFeatures(t testing.TB, n, m int) []byte {
 // TestSmallMessagesLargeInMemory: messages of some kilobytes that would expand to gigabytes, as parts of an output or
 // as matrices of a fit, are rejected or handled in little memory, by a daemon that answers the messages behind them.
 func TestSmallMessagesLargeInMemory(t *testing.T) {
+	t.Parallel()
 	g := digits(t)
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())

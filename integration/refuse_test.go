@@ -45,6 +45,7 @@ func refused(t *testing.T, config string, code int, words ...string) string {
 
 // TestMissingStream: exit code 1 with the command that creates it, and `setup --apply` creates it.
 func TestMissingStream(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	config := configFile(t, s.ClientURL(), fixed)
 	refused(t, config, 1, "embedd setup --apply", "nats stream add FEATURES --subjects", `"features.digits"`)
@@ -65,6 +66,7 @@ func TestMissingStream(t *testing.T) {
 
 // TestUnreachable: an unreachable server is an error after nats.wait.
 func TestUnreachable(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "embedd.yaml")
 	url := fmt.Sprintf("nats://127.0.0.1:%d", carrier.FreePort(t))
 	write(t, path, "nats: {url: \""+url+"\", wait: 1s}\nhttp: {listen: 127.0.0.1:0}\npipelines:\n"+indent(fixed))
@@ -103,6 +105,7 @@ func TestOccupiedPorts(t *testing.T) {
 
 // TestWrongConfiguration: exit code 2 with file, line and column before anything starts.
 func TestWrongConfiguration(t *testing.T) {
+	t.Parallel()
 	for _, one := range []struct {
 		name, text string
 		line       int

@@ -175,6 +175,7 @@ func TestService(t *testing.T) {
 
 // TestServiceEnds: engines in one process end their services with them, and leave nothing on the connection.
 func TestServiceEnds(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()
@@ -195,6 +196,7 @@ func TestServiceEnds(t *testing.T) {
 
 // TestServiceDenied: where the account may not subscribe to the service's subjects, the pipeline serves without it.
 func TestServiceDenied(t *testing.T) {
+	t.Parallel()
 	s := startServerProcess(t, `
 authorization: {users: [
   {user: all, password: x}

@@ -14,6 +14,7 @@ import (
 // keys are named, and a file with an error changes nothing. Over twenty-four reloads and a kill every input is answered
 // once. SIGTERM drains.
 func TestHangup(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	config := configFile(t, s.ClientURL(), learning)
 	d := launch(t, config)

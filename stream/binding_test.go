@@ -14,6 +14,7 @@ import (
 // TestNameIsBoundToItsSubject: a second daemon with the name of a pipeline and another subject is refused with an error
 // that names both subjects, and takes no messages from the first.
 func TestNameIsBoundToItsSubject(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	p := answerer(t)
 	s.engine(s.url(), p)
@@ -63,6 +64,7 @@ func TestNameIsBoundToItsSubject(t *testing.T) {
 // delivers all messages again as if for the first time; answered messages are not answered again, long after the
 // duplicate window of the output.
 func TestConsumerRemoved(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	const window = 200 * time.Millisecond
 	s.window(window)

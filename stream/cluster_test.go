@@ -200,6 +200,7 @@ func TestSetupInACluster(t *testing.T) {
 // TestColdStarts: replicas that start concurrently on three empty servers, on a busy machine too, all open and answer:
 // none ends because a server does not know yet what another replica has created.
 func TestColdStarts(t *testing.T) {
+	t.Parallel()
 	sizes := []int{4}
 	if testsize.Soak() {
 		sizes = slices.Repeat([]int{2, 4, 8}, 34)

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	testsize.AtOnce(8)
+	testsize.AtOnce(16)
 	os.Exit(m.Run())
 }
 

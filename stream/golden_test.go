@@ -46,6 +46,7 @@ const goldenFile = "testdata/golden.txt"
 // streams, buckets, consumers, keys, forms of values, services, metrics and permissions. Where a change is meant,
 // -write-golden rewrites the file, and CHANGELOG.md lists the difference.
 func TestGolden(t *testing.T) {
+	t.Parallel()
 	variants := map[string]func(*golden){
 		"learning":   (*golden).learning,
 		"fixed":      (*golden).fixed,

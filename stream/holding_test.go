@@ -15,6 +15,7 @@ import (
 // TestWorkQueueHoldsBeyondInFlight: with an input that only one consumer can read, a pipeline holds messages until a
 // first model, which needs more messages than may be in flight. Training gets them nevertheless, and each is answered.
 func TestWorkQueueHoldsBeyondInFlight(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.again(jetstream.StreamConfig{Retention: jetstream.WorkQueuePolicy})
 	const n = 400
@@ -31,6 +32,7 @@ func TestWorkQueueHoldsBeyondInFlight(t *testing.T) {
 // TestStopReleases: messages that were delivered to a pipeline when it is stopped are available at once to the next
 // process.
 func TestStopReleases(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.again(jetstream.StreamConfig{Retention: jetstream.WorkQueuePolicy})
 	p := answerer(t)

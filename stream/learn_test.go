@@ -23,6 +23,7 @@ import (
 
 // TestOneReadFeedsBoth: while the durable consumer is in step, training reads no message itself.
 func TestOneReadFeedsBoth(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.calm = ample // learning does not lose patience where the hot path has no processor
 	s.send(500)
@@ -41,6 +42,7 @@ func TestOneReadFeedsBoth(t *testing.T) {
 // TestHandover: while the hot path holds messages, training reads; when a model is live, the hot path's messages serve
 // both, and none is learned twice or left out.
 func TestHandover(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.send(300)
 	q := s.runPipeline(func(c *Pipeline) { c.Stage.Until = plugin.UntilHold }, func(q *testPipeline, l *training.Message) {
@@ -105,6 +107,7 @@ func TestStreamRecreated(t *testing.T) {
 
 // TestStreamRecreatedBusy repeatedly deletes and recreates the stream under load.
 func TestStreamRecreatedBusy(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.again(jetstream.StreamConfig{})
 	q := s.runPipeline(nil, nil)
@@ -369,6 +372,7 @@ func TestServerRestarts(t *testing.T) {
 // TestRestarts ends the pipeline at random points. Each time its successor gets every message from the start of the
 // window on, in order.
 func TestRestarts(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	times := testsize.Of(6, 12)

@@ -21,6 +21,7 @@ import (
 // answer, and messages of one shape have the same in every draw (Invariant 13): what an input becomes is a function of
 // the input, the configuration and what is stored, never of what a process saw before.
 func TestShuffle(t *testing.T) {
+	t.Parallel()
 	draws := testsize.Of(8, 20)
 	if testsize.Soak() {
 		draws = 500

@@ -18,6 +18,7 @@ import (
 // TestSlowLink checks that a backlog passes a slow link: a server closes a connection if more than its max_pending is
 // buffered, and the same pull would then be cut off repeatedly.
 func TestSlowLink(t *testing.T) {
+	t.Parallel()
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
 		StoreDir:      t.TempDir(),
 		MaxPending:    24 << 20, // three pulls: both readers of the pipeline, and space for one

@@ -124,6 +124,7 @@ func TestDamagedModel(t *testing.T) {
 // TestDamagedPointer: a start continues with the pointer before, or without one with what the models' notes contain. No
 // model is removed.
 func TestDamagedPointer(t *testing.T) {
+	t.Parallel()
 	for _, value := range []string{"{", `{"format":2,"live":"digits-9-00000000"}`, "\x00\x01"} {
 		eachStore(t, func(t *testing.T, s Store) {
 			r := New(s, "digits", Options{})

@@ -29,6 +29,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, learn(where))
 		os.Exit(1)
 	}
+	testsize.AtOnce(8)
 	os.Exit(m.Run())
 }
 
@@ -86,6 +87,7 @@ func openChild(ctx context.Context, where string) (Store, error) {
 // TestKilled kills a process that saves models 50 times, at a random moment. After each kill the pointer names a model
 // that a start can read, all versions that it lists are complete, and the next process continues from there.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	places := map[string]func(t *testing.T) string{
 		"jetstream": func(t *testing.T) string { return js(t, nil).Conn().ConnectedUrl() },
 		"directory": func(t *testing.T) string { return filepath.Join(t.TempDir(), "models") },

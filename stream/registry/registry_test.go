@@ -230,6 +230,7 @@ func (c *cut) compareAndSet(ctx context.Context, pipeline string, value []byte, 
 // TestCutAtEachStep interrupts a save at each of its calls on the store, before the call and after it. A start finds
 // the model from before or the new one, complete; the next save continues; no unused files are left.
 func TestCutAtEachStep(t *testing.T) {
+	t.Parallel()
 	eachStore(t, func(t *testing.T, s Store) {
 		first := New(s, "digits", Options{Keep: Keep{Versions: 3}})
 		at := save(t, first, 1, "")
@@ -390,6 +391,7 @@ func TestFormats(t *testing.T) {
 
 // TestPrune: versions are removed by count and by age, but never the live, the previous and the pinned one.
 func TestPrune(t *testing.T) {
+	t.Parallel()
 	eachStore(t, func(t *testing.T, s Store) {
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		r := New(s, "digits", Options{Keep: Keep{Versions: 4, Age: 10 * time.Hour},
@@ -590,6 +592,7 @@ func TestReset(t *testing.T) {
 // TestTwoWriters: two processes train one pipeline and find the same model concurrently. One of them wins each round,
 // and its model is complete.
 func TestTwoWriters(t *testing.T) {
+	t.Parallel()
 	eachStore(t, func(t *testing.T, s Store) {
 		rs := []*Registry{New(s, "digits", Options{Keep: Keep{Versions: 3}}),
 			New(s, "digits", Options{Keep: Keep{Versions: 3}})}
@@ -638,6 +641,7 @@ func TestTwoWriters(t *testing.T) {
 
 // TestSwap: concurrent changes of one pointer are not lost.
 func TestSwap(t *testing.T) {
+	t.Parallel()
 	eachStore(t, func(t *testing.T, s Store) {
 		const writers, each = 6, 20
 		var wg sync.WaitGroup
@@ -666,6 +670,7 @@ func TestSwap(t *testing.T) {
 
 // TestFollow: a follower is notified once of what others chose, and not of what it saved itself.
 func TestFollow(t *testing.T) {
+	t.Parallel()
 	eachStore(t, func(t *testing.T, s Store) {
 		r, other := New(s, "digits", Options{}), New(s, "digits", Options{})
 		ctx, stop := context.WithCancel(t.Context())
@@ -717,6 +722,7 @@ func TestFollow(t *testing.T) {
 
 // TestSmallMessages: a server with a small max_payload can store models too.
 func TestSmallMessages(t *testing.T) {
+	t.Parallel()
 	s, err := CreateJetStream(t.Context(), js(t, func(o *server.Options) { o.MaxPayload = 16 << 10 }))
 	if err != nil {
 		t.Fatal(err)

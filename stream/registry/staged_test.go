@@ -13,6 +13,7 @@ import (
 
 // TestFetch: a process that fetched a version before it is live needs only the pointer from the store.
 func TestFetch(t *testing.T) {
+	t.Parallel()
 	eachStore(t, func(t *testing.T, s Store) {
 		follower := New(s, "digits", Options{})
 		staged := 0
@@ -164,6 +165,7 @@ func TestReachedWithoutAModel(t *testing.T) {
 // TestCannotFollow: if a pointer has a newer format, a digest does not match, or a model is missing, the live model
 // stays; the reason is logged once and shown.
 func TestCannotFollow(t *testing.T) {
+	t.Parallel()
 	eachStore(t, func(t *testing.T, s Store) {
 		for name, c := range map[string]struct {
 			spoil func(p *Pointer)
@@ -221,6 +223,7 @@ func TestCannotFollow(t *testing.T) {
 // TestStoreRolledBack: a state of the store that is older than one seen before is ignored until it persists: then the
 // store has lost its last changes, and the follower continues from it.
 func TestStoreRolledBack(t *testing.T) {
+	t.Parallel()
 	eachStore(t, func(t *testing.T, s Store) {
 		r, other := New(s, "digits", Options{MaxStaleness: 20 * time.Millisecond}), New(s, "digits", Options{})
 		save(t, other, 1, "")

@@ -406,6 +406,7 @@ func (a *authority) options(cert, key string, clients, first bool) server.Option
 
 // TestTLS: each way to use TLS works, and the error of each mistake has its fix.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ours, other := newAuthority(), newAuthority()
 	ca, otherCA := ours.file(t, dir, "ca.pem"), other.file(t, dir, "other.pem")
@@ -468,6 +469,7 @@ func TestTLS(t *testing.T) {
 // embedd waits for a server that starts later; a server that does not start is an error with the fix; and a signal ends
 // the wait.
 func TestDialWaits(t *testing.T) {
+	t.Parallel()
 	port := link.FreePort(t)
 	n := config.NATS{URL: fmt.Sprint("nats://u:hunter2@127.0.0.1:", port)}
 
@@ -498,6 +500,7 @@ func TestDialWaits(t *testing.T) {
 
 // TestTLSRotated: certificate files are read again, and problems with them are reported.
 func TestTLSRotated(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ours, other := newAuthority(), newAuthority()
 	soon := time.Now().Add(time.Hour)
@@ -522,6 +525,7 @@ func TestTLSRotated(t *testing.T) {
 
 // TestNoStorm: a refused login is retried less and less often.
 func TestNoStorm(t *testing.T) {
+	t.Parallel()
 	c := &Conn{log: slog.New(slog.DiscardHandler), target: target{login: func() (config.Login, error) {
 		return config.Login{}, nil
 	}}}
@@ -541,6 +545,7 @@ func TestNoStorm(t *testing.T) {
 
 // TestDomain: JetStream requests go to the domain.
 func TestDomain(t *testing.T) {
+	t.Parallel()
 	s := serve(t, server.Options{JetStream: true, JetStreamDomain: "hub", StoreDir: t.TempDir()})
 	for domain, works := range map[string]bool{"": true, "hub": true, "moon": false} {
 		nc, err := dial(t, config.NATS{URL: address(s, ""), Domain: domain})
@@ -559,6 +564,7 @@ func TestDomain(t *testing.T) {
 
 // A missing permission is named in the error of the request that gets no reply.
 func TestDenied(t *testing.T) {
+	t.Parallel()
 	s := serve(t, server.Options{JetStream: true, StoreDir: t.TempDir(), Users: []*server.User{{Username: "u",
 		Password: "p", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{"a"}}}}}})
 	nc, err := dial(t, config.NATS{URL: address(s, "u:p")})
@@ -585,6 +591,7 @@ func TestDenied(t *testing.T) {
 
 // TestEnded: errors that no retry can fix are recognised.
 func TestEnded(t *testing.T) {
+	t.Parallel()
 	nc, err := dial(t, config.NATS{URL: address(serve(t, server.Options{MaxPayload: 1000}), "")})
 	if err != nil {
 		t.Fatal(err)
@@ -607,6 +614,7 @@ func TestEnded(t *testing.T) {
 
 // TestReceived: the bytes of an incomplete message count as received.
 func TestReceived(t *testing.T) {
+	t.Parallel()
 	s := serve(t, server.Options{MaxPayload: 8 << 20})
 	release := make(chan struct{})
 	var passed atomic.Int64
