@@ -136,21 +136,44 @@ func (m *Message) Contract() *Contract {
 // The error is always an *Error. If the Spec can read the message but its features do not fit the contract, the code is
 // wire.SchemaChanged. The result is a view on msg, which must not change while the result is in use.
 func (d *Decoder) Decode(msg []byte, c *Contract) (*Message, error) {
+	var e Envelope
+	e.Open(d, msg)
+	return e.Decode(c)
+}
+
+// An Envelope is a message that is not decoded yet. Its frames are read once for both of its methods. It may be opened
+// again, and references the message until then. One goroutine uses it.
+type Envelope struct {
+	decoder *Decoder
+	msg     []byte
+	frames  ipc.Stream
+}
+
+// Open begins with a message.
+func (e *Envelope) Open(d *Decoder, msg []byte) {
+	e.decoder, e.msg = d, msg
+	e.frames.Reset(msg)
+}
+
+// Decode is [Decoder.Decode] for the message.
+func (e *Envelope) Decode(c *Contract) (*Message, error) {
+	d := e.decoder
 	return d.withoutVaryingLists(c, func(left []string) (m *Message, err error) {
 		defer rescue(&err)
 		if d.spec.Format.IsText() {
-			return decodeText(d, msg, c, left), nil
+			return decodeText(d, e.msg, c, left), nil
 		}
-		return d.decode(msg, c, left), nil
+		return d.decode(e, c, left), nil
 	})
 }
 
-func (d *Decoder) decode(msg []byte, c *Contract, left []string) *Message {
-	if len(msg) > d.limits.Message {
-		panic(d.tooLong(msg))
+func (d *Decoder) decode(e *Envelope, c *Contract, left []string) *Message {
+	if len(e.msg) > d.limits.Message {
+		panic(d.tooLong(e.msg))
 	}
-	f, rest, end := ipc.NextFrame(msg, true)
-	if end {
+	var at ipc.Cursor
+	f := e.frames.Next(&at)
+	if f == nil {
 		panic(wire.Errorf(wire.NotArrow, "the stream ends before its schema").WithHint(ipc.StreamHint))
 	}
 	if f.Kind != ipc.HeadSchema {
@@ -166,13 +189,13 @@ func (d *Decoder) decode(msg []byte, c *Contract, left []string) *Message {
 		m.dicts, have = make([]ipc.Chunk, len(ids)), make([]bool, len(ids))
 	}
 	for {
-		marked := len(rest) > 0 // true if an end-of-stream mark may follow
-		f, rest, end = ipc.NextFrame(rest, false)
-		if end && !marked && len(m.batches) == 0 {
+		isMarked := !at.IsAtEnd() // true if an end-of-stream mark may follow
+		f = e.frames.Next(&at)
+		if f == nil && !isMarked && len(m.batches) == 0 {
 			panic(wire.Errorf(wire.Truncated, "the stream stops before its first batch and without an end mark").WithHint(
 				"send the whole stream in one message"))
 		}
-		if end {
+		if f == nil {
 			m.size = d.limits.Body - budget
 			return m
 		}
@@ -208,7 +231,7 @@ func byNumber(ids []int64) map[int64]int {
 }
 
 // dictionary reads a DictionaryBatch.
-func (d *Decoder) dictionary(m *Message, f ipc.Frame, byID map[int64]int, have []bool, budget *int) {
+func (d *Decoder) dictionary(m *Message, f *ipc.Frame, byID map[int64]int, have []bool, budget *int) {
 	id := f.Head.Integer(0, 8, 0, "a dictionary's number")
 	delta := f.Head.Integer(2, 1, 0, "a dictionary's delta mark")
 	k, known := byID[id]
@@ -248,7 +271,7 @@ func (d *Decoder) dictionaries(m *Message, have []bool) {
 }
 
 // batch reads a RecordBatch.
-func (d *Decoder) batch(m *Message, f ipc.Frame, budget *int) {
+func (d *Decoder) batch(m *Message, f *ipc.Frame, budget *int) {
 	if len(m.batches) == d.limits.Batches {
 		panic(wire.Errorf(wire.TooManyRows, "more than %d record batches", d.limits.Batches).WithHint(
 			"send larger batches or more messages"))
@@ -274,6 +297,13 @@ func (d *Decoder) add(m *Message, b *Batch, budget *int) {
 	m.batches = append(m.batches, b)
 }
 
+// Expanded is [Envelope.Expanded] for a message.
+func (d *Decoder) Expanded(msg []byte, dim int) int {
+	var e Envelope
+	e.Open(d, msg)
+	return e.Expanded(dim)
+}
+
 // Expanded returns an upper bound of the memory that a message needs while it is decoded and answered, without
 // unpacking or allocating anything: its own bytes, all buffers after decompression (shared bytes count once per
 // buffer), and dim float32 outputs per row. The output is at most this long, apart from metadata; if Split divides it,
@@ -284,14 +314,15 @@ func (d *Decoder) add(m *Message, b *Batch, budget *int) {
 // each, are bounded by Limits.Body together with the buffers, and are released once the message is answered.
 //
 // For a message of text, which has no such figures, it is what so many bytes, commas and lines can take at most.
-func (d *Decoder) Expanded(msg []byte, dim int) int {
+func (e *Envelope) Expanded(dim int) int {
+	d, msg := e.decoder, e.msg
 	if len(msg) > d.limits.Message {
 		return len(msg)
 	}
 	if d.spec.Format.IsText() {
 		return len(msg) + d.texts.memory(msg) + d.texts.answer(msg, dim)
 	}
-	size, rows, ok := ipc.Expanded(msg, d.read)
+	size, rows, ok := e.frames.Expanded(d.read)
 	if !ok {
 		return len(msg)
 	}

@@ -1,11 +1,14 @@
 package arrowio
 
 import (
+	"bytes"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/embedd/embedd/arrowio/internal/ipc"
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
@@ -34,6 +37,50 @@ func TestExpandedIsKnownBefore(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { d.Expanded(msg, dim) }); n > 0 {
 		t.Errorf("%g allocations", n)
 	}
+}
+
+// TestEnvelope: a message whose frames were read for its size, by an envelope that had other messages before, is
+// decoded as one whose frames were not.
+func TestEnvelope(t *testing.T) {
+	d := newDecoder(t, Spec{})
+	msgs := fixtures(t)
+	for name, c := range crafts(t) {
+		msgs["crafted "+name] = c.msg
+	}
+	whole := sample(t, 3, 4, false, true)
+	for end := range whole {
+		msgs[fmt.Sprintf("the first %d bytes", end)] = whole[:end]
+	}
+	one := sample(t, 64, 3, false, true)
+	schema, _, _ := ipc.NextFrame(one, true)
+	batches := one[8+len(schema.Meta) : len(one)-8]
+	msgs["nine batches"] = slices.Concat(one[:len(one)-8], bytes.Repeat(batches, 8), one[len(one)-8:])
+	msgs["a second schema after nine"] = slices.Concat(one[:len(one)-8], bytes.Repeat(batches, 8), one)
+	var e Envelope
+	for name, msg := range msgs { // in any order
+		e.Open(d, msg)
+		if got, want := e.Expanded(2), d.Expanded(msg, 2); got != want {
+			t.Errorf("%s: %d bytes are predicted, and %d by a new envelope", name, got, want)
+		}
+		have, err := e.Decode(nil)
+		want, fault := d.Decode(msg, nil)
+		if (err == nil) != (fault == nil) || err != nil && err.Error() != fault.Error() {
+			t.Errorf("%s: the error is %v, want %v", name, err, fault)
+			continue
+		}
+		if err == nil && (have.Rows() != want.Rows() || have.Bytes() != want.Bytes() ||
+			fmt.Sprint(featuresOf(have)) != fmt.Sprint(featuresOf(want))) {
+			t.Errorf("%s: %d rows, want %d, or other features", name, have.Rows(), want.Rows())
+		}
+	}
+}
+
+// featuresOf returns the features of all batches.
+func featuresOf(m *Message) (blocks [][]Block) {
+	for _, b := range m.Batches() {
+		blocks = append(blocks, b.Features())
+	}
+	return blocks
 }
 
 // TestExpandedOfText: what a text message and its output hold is at most what is known before, for rows of few bytes

@@ -57,7 +57,7 @@ type entry struct {
 }
 
 // planOf returns the plan of a schema frame, and the ids of the message's dictionaries in normalised order.
-func (d *Decoder) planOf(f ipc.Frame, c *Contract, left []string) (*plan, []int64) {
+func (d *Decoder) planOf(f *ipc.Frame, c *Contract, left []string) (*plan, []int64) {
 	en, ids := d.entry(f)
 	if len(left) > 0 { // the rows decide, so no other message has this plan
 		return d.newPlan(en.schema, c, left), ids
@@ -132,7 +132,7 @@ func changed(e *Error) *Error {
 	return e.WithHint("send the features of the pipeline's schema, or change it: embedd schema reset, or schema.features")
 }
 
-func (d *Decoder) entry(f ipc.Frame) (*entry, []int64) {
+func (d *Decoder) entry(f *ipc.Frame) (*entry, []int64) {
 	d.mu.RLock()
 	found := d.plans[len(f.Meta)]
 	d.mu.RUnlock()

@@ -29,7 +29,7 @@ func (d *Decoder) FromRecord(rec arrow.Record, c *Contract) (m *Message, err err
 	}
 	return d.withoutVaryingLists(c, func(left []string) (m *Message, err error) {
 		defer rescue(&err)
-		return d.fromRecord(s.frame, rec, c, left), nil
+		return d.fromRecord(&s.frame, rec, c, left), nil
 	})
 }
 
@@ -43,7 +43,7 @@ func schemaFrameOf(schema *arrow.Schema) (*recordSchema, error) {
 	return &recordSchema{schema, f}, nil
 }
 
-func (d *Decoder) fromRecord(f ipc.Frame, rec arrow.Record, c *Contract, left []string) *Message {
+func (d *Decoder) fromRecord(f *ipc.Frame, rec arrow.Record, c *Contract, left []string) *Message {
 	p, _ := d.planOf(f, c, left)
 	m := &Message{decoder: d, plan: p}
 	b := &Batch{message: m}

@@ -100,7 +100,7 @@ func layoutOf(d *Decoder, t *rowtext.Table, c *Contract, left []string) *textLay
 	if err != nil {
 		panic(err)
 	}
-	l.plan, _ = d.planOf(f, c, left)
+	l.plan, _ = d.planOf(&f, c, left)
 	if isByFields && len(t.Rows) > 0 && l.nameBytes() <= maxLayoutNames {
 		next := []*textLayout{l}
 		if known != nil {

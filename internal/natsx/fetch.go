@@ -209,6 +209,8 @@ const (
 	AckSubjects = AckPrefix + ">"
 )
 
+var ackBody = []byte("+ACK") // must not be changed
+
 // Message is a message that a pull consumer delivered.
 type Message struct {
 	msg  *nats.Msg
@@ -228,7 +230,7 @@ func (m *Message) Metadata() (*nats.MsgMetadata, error) {
 	return m.msg.Metadata()
 }
 
-func (m *Message) Ack() error { return m.nc.Publish(m.msg.Reply, []byte("+ACK")) }
+func (m *Message) Ack() error { return m.nc.Publish(m.msg.Reply, ackBody) }
 func (m *Message) Nak() error { return m.nc.Publish(m.msg.Reply, []byte("-NAK")) }
 func (m *Message) NakWithDelay(delay time.Duration) error {
 	return m.nc.Publish(m.msg.Reply, fmt.Appendf(nil, `-NAK {"delay": %d}`, delay.Nanoseconds()))
@@ -236,7 +238,7 @@ func (m *Message) NakWithDelay(delay time.Duration) error {
 
 // DoubleAck acknowledges the message and waits until the server confirms the acknowledgement.
 func (m *Message) DoubleAck(ctx context.Context) error {
-	_, err := m.nc.RequestWithContext(ctx, m.msg.Reply, []byte("+ACK"))
+	_, err := m.nc.RequestWithContext(ctx, m.msg.Reply, ackBody)
 	return err
 }
 

@@ -119,14 +119,17 @@ func (s *Stage) Decode(msg []byte) (*arrowio.Message, error) {
 	return s.decoder.Decode(msg, s.contract.Load())
 }
 
-// Expanded returns the bytes that a message takes while it is decoded and transformed, before anything is unpacked; see
-// [arrowio.Decoder.Expanded].
-func (s *Stage) Expanded(msg []byte) int {
+// Open begins with a message, for Expanded, and then Envelope.Decode with the contract of the stage.
+func (s *Stage) Open(e *arrowio.Envelope, msg []byte) { e.Open(s.decoder, msg) }
+
+// Expanded returns the bytes that an opened message takes while it is decoded and transformed, before anything is
+// unpacked; see [arrowio.Envelope.Expanded].
+func (s *Stage) Expanded(e *arrowio.Envelope) int {
 	dim := s.config.Fit.Dim
 	if live := s.Live(); live != nil {
 		dim = live.Model.Dim()
 	}
-	return s.decoder.Expanded(msg, dim)
+	return e.Expanded(dim)
 }
 
 // FromRecord is Decode for an Arrow record. The message and its results are views on the record's memory: the host

@@ -370,7 +370,9 @@ func TestFixed(t *testing.T) {
 	}
 	msg := encodeRows(t, rows)
 	want := len(msg) + y.Reduced.Message.Bytes() + 4*len(y.Reduced.Y[0])
-	if got := fixed.Expanded(msg); got != want {
+	var e arrowio.Envelope
+	fixed.Open(&e, msg)
+	if got := fixed.Expanded(&e); got != want {
 		t.Errorf("the message has %d bytes, and %d were predicted", want, got)
 	}
 }

@@ -141,7 +141,7 @@ func (c *Chunk) Release(codecs *Decompressor) {
 
 // ReadChunk reads a RecordBatch table. budget is the rest of Limits.Body; each buffer counts, so that many small ranges
 // of the same bytes cannot expand to more.
-func ReadChunk(f Frame, head flat.Table, l *Layout, limits Limits, budget *int, codecs *Decompressor) Chunk {
+func ReadChunk(f *Frame, head flat.Table, l *Layout, limits Limits, budget *int, codecs *Decompressor) Chunk {
 	c := Chunk{Layout: l, Body: f.Body}
 	rows := head.Integer(0, 8, 0, "a batch's length")
 	if rows < 0 {

@@ -97,6 +97,54 @@ func NextFrame(rest []byte, first bool) (f Frame, tail []byte, end bool) {
 	return f, rest[body:], false
 }
 
+// A Stream is the frames of a message. It keeps the first ones, which are all frames of a usual message, so that frames
+// are read once for the size of the message and for decoding it. One goroutine uses it.
+type Stream struct {
+	msg   []byte
+	kept  [3]Frame // a schema, a dictionary and a batch
+	tails [3][]byte
+	read  int   // frames that are kept
+	other Frame // the newest frame that is not kept
+}
+
+// Reset begins with another message.
+func (s *Stream) Reset(msg []byte) { s.msg, s.read = msg, 0 }
+
+// A Cursor is a place in a Stream.
+type Cursor struct {
+	frames int
+	tail   []byte // after the first frame: what follows
+}
+
+// Next returns the next frame, which is valid until the next call, and nil at the end of the stream. It panics with a
+// *wire.Error.
+func (s *Stream) Next(at *Cursor) *Frame {
+	k := at.frames
+	at.frames++
+	if k < s.read {
+		at.tail = s.tails[k]
+		return &s.kept[k]
+	}
+	rest, f := at.tail, &s.other
+	if k == 0 {
+		rest = s.msg
+	}
+	if k < len(s.kept) {
+		f = &s.kept[k]
+	}
+	var end bool
+	if *f, at.tail, end = NextFrame(rest, k == 0); end {
+		return nil
+	}
+	if k < len(s.kept) {
+		s.tails[k], s.read = at.tail, k+1
+	}
+	return f
+}
+
+// IsAtEnd reports whether no byte follows.
+func (c *Cursor) IsAtEnd() bool { return len(c.tail) == 0 }
+
 // open reads the message table and returns the declared length of the body.
 func (f *Frame) open() (body int64) {
 	version := f.Message.Integer(0, 2, 0, "the metadata version")

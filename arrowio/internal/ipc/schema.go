@@ -38,7 +38,7 @@ type encoding struct {
 }
 
 // ParseSchema parses a schema frame.
-func ParseSchema(f Frame, l Limits) *Schema {
+func ParseSchema(f *Frame, l Limits) *Schema {
 	if len(f.Body) != 0 {
 		panic(Malformed("the schema has a body of %d bytes", len(f.Body)))
 	}

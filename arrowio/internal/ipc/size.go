@@ -2,22 +2,21 @@ package ipc
 
 import "github.com/embedd/embedd/arrowio/internal/flat"
 
-// Expanded returns the number of rows of a message and the size of its buffers after decompression, where shared bytes
-// count once per buffer. It reads only frames and allocates nothing. ok is false if the message is rejected because of
-// its frames.
-func Expanded(msg []byte, limits Limits) (size, rows int, ok bool) {
+// Expanded returns the number of rows of the message and the size of its buffers after decompression, where shared
+// bytes count once per buffer. It reads only frames and allocates nothing. ok is false if the message is rejected
+// because of its frames.
+func (s *Stream) Expanded(limits Limits) (size, rows int, ok bool) {
 	defer func() {
 		if recover() != nil {
 			ok = false // decoding finds the same fault and returns it as an error
 		}
 	}()
 	body, total := int64(0), int64(0)
-	for rest, first := msg, true; ; first = false {
-		f, tail, end := NextFrame(rest, first)
-		if end {
+	for at := (Cursor{}); ; {
+		f := s.Next(&at)
+		if f == nil {
 			return int(body), int(total), true
 		}
-		rest = tail
 		if f.Kind == HeadSchema {
 			continue
 		}
@@ -40,7 +39,7 @@ func Expanded(msg []byte, limits Limits) (size, rows int, ok bool) {
 }
 
 // bodySize returns the size of a batch's buffers after decompression. ok is false if ReadChunk would reject them.
-func bodySize(f Frame, head flat.Table) (total int64, ok bool) {
+func bodySize(f *Frame, head flat.Table) (total int64, ok bool) {
 	buffers := head.Vector(2, 16, "")
 	_, packed := head.Table(3, "")
 	ranges := buffers.Bytes()

@@ -25,12 +25,12 @@ const (
 )
 
 // received records an input. pending is the number of messages that the consumer has not delivered yet.
-func (a *Activity) received(pending uint64) {
+func (a *Activity) received(at time.Time, pending uint64) {
 	gap := arrivalGap
 	if pending > 0 {
 		gap = backlogGap
 	}
-	a.until.Store(time.Now().Add(gap).UnixNano())
+	a.until.Store(at.Add(gap).UnixNano())
 }
 
 // IsBusy reports whether inputs are being processed or are expected now, and no core is idle on which training would

@@ -97,7 +97,7 @@ func (c *core) run(ctx, severed context.Context) error {
 func (c *core) receive(msg *nats.Msg) {
 	in := &input{Message: scope.ReceivedCore(msg), receivedAt: time.Now()}
 	in.size = in.Size()
-	c.activity.received(0)
+	c.activity.received(time.Now(), 0)
 	if c.training.Feed != nil && c.gate.isWaiting() {
 		c.training.Offer(&in.Message, &in.training)
 	}
@@ -139,6 +139,7 @@ func (c *core) reportLost(n int, why reasons) error {
 func (c *core) answerOne(ctx context.Context, in *input) bool {
 	beginSpan(c.Scope, in)
 	defer func() { endSpan(in.span, nil) }()
+	c.Running.Open(&c.opened, in.Data)
 	a := c.answer(ctx, in)
 	if a == nil {
 		return false

@@ -183,7 +183,7 @@ func (o *owner) pull(ctx context.Context, q needs.Partition, s *source) error {
 
 // take passes a message of a partition on to the transformer. newest is the newest input that is answered.
 func (o *owner) take(in *input, s *source, newest uint64) {
-	o.activity.received(in.Pending)
+	o.activity.received(in.receivedAt, in.Pending)
 	killpoint.Here(killpoint.Pulled)
 	in.source = s
 	in.training.MarkOffered() // training has a separate consumer

@@ -203,7 +203,7 @@ func (p *puller) pull(ctx context.Context, limit pullLimit) (isRecreated bool, e
 // take passes a message on to the transformer, and to training if that reads from this consumer.
 func (p *puller) take(ctx context.Context, in *input) {
 	in.source = p.source
-	p.activity.received(in.Pending)
+	p.activity.received(in.receivedAt, in.Pending)
 	killpoint.Here(killpoint.Pulled)
 	in.mayBeAnswered = in.Delivered > 1 || in.Origin.Seq <= p.newest
 	p.newest = max(p.newest, in.Origin.Seq)

@@ -251,7 +251,8 @@ func (r *Relay) process(ctx, work context.Context, held *inFlight, in *input) *a
 	if work.Err() != nil {
 		return nil
 	}
-	expanded := int64(r.Running.Expanded(in.Data) - len(in.Data))
+	r.Running.Open(&r.opened, in.Data)
+	expanded := int64(r.Running.Expanded(&r.opened) - len(in.Data))
 	if !held.process(work, in, expanded, r.partitions.maxInFlight(), in.isSuspect) {
 		return nil
 	}

@@ -27,15 +27,16 @@ type transformer struct {
 	attempts      attemptStore
 	halt          health.Halt
 	answeredAt    atomic.Int64 // when an input was last answered, in Unix nanoseconds
-	metadata      struct {     // headers of the model that transformed last
+	opened        arrowio.Envelope
+	metadata      struct { // headers of the model that transformed last
 		live  *plugin.Live
 		pairs []wire.Pair
 	}
 	partPairs [][]wire.Pair // memory of the headers of parts
 }
 
-// answer answers an input with the live model. It never fails: an input that cannot be transformed becomes a dead
-// letter. It returns nil when ctx is done first.
+// answer answers an opened input with the live model. It never fails: an input that cannot be transformed becomes a
+// dead letter. It returns nil when ctx is done first.
 func (t *transformer) answer(ctx context.Context, in *input) *answer {
 	begin := time.Now()
 	a := t.transform(ctx, in)
@@ -98,7 +99,7 @@ func (t *transformer) countOwners(ctx context.Context, in *input) {
 func (t *transformer) transform(ctx context.Context, in *input) *answer {
 	a := &answer{in: in, result: "out"}
 	decoding := childSpan(t.Scope, in, "decode", trace.SpanKindInternal)
-	m, err := t.Running.Decode(in.Data)
+	m, err := t.opened.Decode(t.Running.Contract())
 	endSpan(decoding, err)
 	t.training.OfferDecoded(&in.Message, &in.training, m, err)
 	if err == nil {
