@@ -2,7 +2,6 @@ package file
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,24 +18,33 @@ import (
 	"github.com/embedd/embedd/internal/narrow"
 )
 
-// parquetReader reads flat columns and lists of flat values, one row group at a time.
+// parquetReader reads flat columns and lists of flat values, one row group at a time, column by column.
 type parquetReader struct {
 	name string
 	file *os.File
 	// uncompressed is read instead of file if that has LZ4 pages.
 	uncompressed *os.File
 	arrow        *arrow.Schema
-	columns      []*parquetColumn // by leaf index; nil = not read
-	groups       []parquet.RowGroup
-	total        int64 // rows
-	rows         parquet.Rows
+	columns      []*parquetColumn
+	groups       []parquet.RowGroup // that are not begun
+	sizes        [][]int64          // of their leaves
+	total        int64              // rows
 	values       *array.RecordBuilder
-	buffer       []parquet.Row
+	batch        int64 // rows of a batch
+	maxLeafBytes int64
 	notes        []string
+
+	// Of the group that is being read:
+	left    int64 // rows
+	leaves  []*leafReader
+	stripes []*stripe // if there are any, they are read instead of leaves
+	batches int       // that were read of the stripes
 }
 
 // parquetColumn is a leaf that becomes an Arrow column.
 type parquetColumn struct {
+	name    string
+	leaf    int
 	add     func(parquet.Value)
 	builder array.Builder      // name of the column
 	list    *array.ListBuilder // nil for a flat column
@@ -56,7 +64,7 @@ func openParquet(file *os.File, path string) (_ *parquetReader, err error) {
 		return nil, fmt.Errorf("%s: the Parquet footer cannot be read (%w): the file was cut off or not closed by its "+
 			"writer", path, err)
 	}
-	p := &parquetReader{name: path, file: file}
+	p := &parquetReader{name: path, file: file, maxLeafBytes: defaultLeafBytes}
 	defer func() {
 		if err != nil && p.uncompressed != nil {
 			removeTemporary(p.uncompressed)
@@ -72,7 +80,7 @@ func openParquet(file *os.File, path string) (_ *parquetReader, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	p.groups, p.total = f.RowGroups(), f.NumRows()
+	p.groups, p.sizes, p.total = f.RowGroups(), leafSizes(f), f.NumRows()
 	float16s := float16Leaves(f)
 	var fields []arrow.Field
 	var leaves []*parquet.Column
@@ -106,9 +114,8 @@ func openParquet(file *os.File, path string) (_ *parquetReader, err error) {
 	}
 	p.arrow = arrow.NewSchema(fields, &notes)
 	p.values = array.NewRecordBuilder(memory.DefaultAllocator, p.arrow)
-	p.columns = make([]*parquetColumn, total)
 	for i, leaf := range leaves {
-		col := &parquetColumn{builder: p.values.Field(i)}
+		col := &parquetColumn{name: fields[i].Name, leaf: leaf.Index(), builder: p.values.Field(i)}
 		target := col.builder
 		if lists[i] {
 			col.list = col.builder.(*array.ListBuilder)
@@ -118,9 +125,9 @@ func openParquet(file *os.File, path string) (_ *parquetReader, err error) {
 			}
 		}
 		col.add = parquetAppender(target)
-		p.columns[leaf.Index()] = col
+		p.columns = append(p.columns, col)
 	}
-	p.buffer = make([]parquet.Row, batchRows(max(total, valuesOfRow(f))))
+	p.batch = int64(batchRows(max(total, valuesOfRow(f))))
 	return p, nil
 }
 
@@ -397,36 +404,6 @@ func (p *parquetReader) schema() *arrow.Schema { return p.arrow }
 
 func (p *parquetReader) count() int64 { return p.total }
 
-func (p *parquetReader) next() (arrow.Record, error) {
-	for {
-		if p.rows == nil {
-			if len(p.groups) == 0 {
-				return nil, io.EOF
-			}
-			p.rows = p.groups[0].Rows()
-			p.groups = p.groups[1:]
-		}
-		n, err := p.rows.ReadRows(p.buffer)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("%s: %w: the file is damaged or uses an unknown encoding", p.name, err)
-		}
-		for _, row := range p.buffer[:n] {
-			for _, v := range row {
-				if c := p.columns[v.Column()]; c != nil {
-					c.append(v)
-				}
-			}
-		}
-		if err != nil || n == 0 {
-			p.rows.Close()
-			p.rows = nil
-		}
-		if n > 0 {
-			return p.values.NewRecord(), nil
-		}
-	}
-}
-
 // append appends the next value of the column. Repetition level 0 begins a row; the definition level says at which
 // depth something is null.
 func (c *parquetColumn) append(v parquet.Value) {
@@ -455,9 +432,7 @@ func (c *parquetColumn) append(v parquet.Value) {
 }
 
 func (p *parquetReader) close() error {
-	if p.rows != nil {
-		p.rows.Close()
-	}
+	p.closeGroup()
 	p.values.Release()
 	if p.uncompressed != nil {
 		removeTemporary(p.uncompressed)

@@ -53,6 +53,67 @@ func TestPyarrowFile(t *testing.T) {
 	}
 }
 
+// TestStripes: a row group that is read a column after the other, through temporary files, has the same rows.
+func TestStripes(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("TMPDIR", folder)
+	path := filepath.Join("testdata", "types.parquet")
+	want, _ := read(t, opened(t, path))
+	for _, batch := range []int64{1, 3, 10} {
+		r := opened(t, path)
+		p := r.records.(*parquetReader)
+		p.maxLeafBytes, p.batch = 1, batch
+		got, _ := read(t, r)
+		equalRows(t, got, want)
+	}
+	r := opened(t, path)
+	r.records.(*parquetReader).maxLeafBytes = 1
+	rec, err := r.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec.Release()
+	if n := len(r.records.(*parquetReader).stripes); n != 17 {
+		t.Errorf("%d stripes, want one for each column", n)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+		t.Errorf("temporary files are left: %v, error %v", left, err)
+	}
+}
+
+// TestParquetNumbersOfRows: a row group that declares more rows than a column has, or fewer than none, is damaged.
+func TestParquetNumbersOfRows(t *testing.T) {
+	for _, rows := range []int64{-1, 11, 1 << 62} {
+		r := opened(t, filepath.Join("testdata", "types.parquet"))
+		p := r.records.(*parquetReader)
+		for i, g := range p.groups {
+			p.groups[i] = declared{g, rows}
+		}
+		for {
+			rec, err := r.Next()
+			if err == nil {
+				rec.Release()
+				continue
+			}
+			if !strings.Contains(err.Error(), "damaged") {
+				t.Errorf("%d rows declared: the error is %v", rows, err)
+			}
+			break
+		}
+	}
+}
+
+// declared is a row group with another number of rows.
+type declared struct {
+	parquet.RowGroup
+	rows int64
+}
+
+func (d declared) NumRows() int64 { return d.rows }
+
 // Pages of LZ4_RAW, of both versions, are read correctly. The library alone returns zeros for the first file.
 func TestParquetLZ4(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())

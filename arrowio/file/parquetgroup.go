@@ -1,0 +1,274 @@
+package file
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/parquet-go/parquet-go"
+)
+
+// A leafReader reads the values of a leaf in one row group. In memory are its dictionary and a page.
+type leafReader struct {
+	column *parquetColumn
+	pages  parquet.Pages
+	page   parquet.Page
+	values parquet.ValueReader // of the page
+	ahead  []parquet.Value     // that are read and not appended, in memory
+	memory [256]parquet.Value
+}
+
+// append appends rows to the column. A list ends where the next one begins.
+func (l *leafReader) append(rows int) error {
+	for {
+		for k, v := range l.ahead {
+			if v.RepetitionLevel() == 0 {
+				if rows == 0 {
+					l.ahead = l.ahead[k:]
+					return nil
+				}
+				rows--
+			}
+			l.column.append(v)
+		}
+		l.ahead = nil
+		if rows == 0 && l.column.list == nil {
+			return nil
+		}
+		err := l.read()
+		if rows == 0 && errors.Is(err, io.EOF) {
+			return nil
+		}
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// read reads the next values. Those before must have been appended, because texts are views on a page.
+func (l *leafReader) read() error {
+	for {
+		if l.values != nil {
+			n, err := l.values.ReadValues(l.memory[:])
+			if n > 0 {
+				l.ahead = l.memory[:n]
+				return nil
+			}
+			if err != nil && !errors.Is(err, io.EOF) {
+				return err
+			}
+			l.release()
+		}
+		page, err := l.pages.ReadPage()
+		if err != nil {
+			return err
+		}
+		l.page, l.values = page, page.Values()
+	}
+}
+
+func (l *leafReader) release() {
+	if l.page != nil {
+		parquet.Release(l.page)
+	}
+	l.page, l.values = nil, nil
+}
+
+func (l *leafReader) close() {
+	l.release()
+	l.pages.Close()
+}
+
+// defaultLeafBytes is the memory of the leaves that are read together, as far as their sizes in the file say.
+const defaultLeafBytes = 32 << 20
+
+// usualLeafBytes is what a leaf takes at most with the usual sizes of pages and dictionaries: 1 MiB each.
+const usualLeafBytes = 2 << 20
+
+// A stripe is a file with some columns of a row group, as batches of rows. The columns of a wide group are read a
+// stripe after the other, because each needs memory for a page and its dictionary.
+type stripe struct {
+	file    *os.File
+	reader  *ipc.FileReader
+	columns []int // in the schema of the file
+}
+
+func (s *stripe) close() {
+	if s.reader != nil {
+		s.reader.Close()
+	}
+	removeTemporary(s.file)
+}
+
+// openGroup begins with a row group: its leaves or, if they are large, stripes.
+func (p *parquetReader) openGroup(g parquet.RowGroup, sizes []int64) error {
+	if p.left, p.batches = g.NumRows(), 0; p.left == 0 {
+		return nil
+	}
+	if p.left < 0 {
+		return fmt.Errorf("%s: a row group of %d rows: the file is damaged", p.name, p.left)
+	}
+	chunks := g.ColumnChunks()
+	open := func(columns []int) {
+		for _, k := range columns {
+			p.leaves = append(p.leaves, &leafReader{column: p.columns[k], pages: chunks[p.columns[k].leaf].Pages()})
+		}
+	}
+	var parts [][]int
+	room := int64(0)
+	for k, c := range p.columns {
+		size := min(sizes[c.leaf], usualLeafBytes)
+		if len(parts) == 0 || size > room {
+			parts, room = append(parts, nil), p.maxLeafBytes
+		}
+		room -= size
+		parts[len(parts)-1] = append(parts[len(parts)-1], k)
+	}
+	if len(parts) == 1 {
+		open(parts[0])
+		return nil
+	}
+	for _, columns := range parts {
+		open(columns)
+		s, err := p.write(columns)
+		if err != nil {
+			return err
+		}
+		p.stripes = append(p.stripes, s)
+		p.closeLeaves()
+	}
+	return nil
+}
+
+// write writes the columns of the open leaves for all rows of the group.
+func (p *parquetReader) write(columns []int) (_ *stripe, err error) {
+	s := &stripe{columns: columns}
+	if s.file, err = os.CreateTemp("", "embedd-*.columns"); err != nil {
+		return nil, errTemporary(err)
+	}
+	os.Remove(s.file.Name()) // as the copy of a file with LZ4 pages
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	fields := make([]arrow.Field, len(columns))
+	for k, c := range columns {
+		fields[k] = p.arrow.Field(c)
+	}
+	schema := arrow.NewSchema(fields, nil)
+	w, err := ipc.NewFileWriter(s.file, ipc.WithSchema(schema))
+	if err != nil {
+		return nil, errTemporary(err)
+	}
+	for left := p.left; left > 0; {
+		n := min(left, p.batch)
+		left -= n
+		if err := p.append(n); err != nil {
+			return nil, err
+		}
+		arrays := make([]arrow.Array, len(columns))
+		for k, c := range columns {
+			arrays[k] = p.values.Field(c).NewArray()
+		}
+		rec := array.NewRecord(schema, arrays, n)
+		for _, a := range arrays {
+			a.Release()
+		}
+		err := w.Write(rec)
+		rec.Release()
+		if err != nil {
+			return nil, errTemporary(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, errTemporary(err)
+	}
+	if s.reader, err = ipc.NewFileReader(s.file); err != nil {
+		return nil, errTemporary(err)
+	}
+	return s, nil
+}
+
+func errTemporary(err error) error {
+	return fmt.Errorf("columns are written to a temporary file: %w: set TMPDIR to another folder", err)
+}
+
+// append appends rows to the columns of the open leaves.
+func (p *parquetReader) append(rows int64) error {
+	for _, l := range p.leaves {
+		if err := l.append(int(rows)); err != nil {
+			return fmt.Errorf("%s: column %q: %w: the file is damaged or uses an unknown encoding", p.name, l.column.name, err)
+		}
+	}
+	return nil
+}
+
+// next returns the next batch.
+func (p *parquetReader) next() (arrow.Record, error) {
+	for p.left == 0 {
+		p.closeGroup()
+		if len(p.groups) == 0 {
+			return nil, io.EOF
+		}
+		if err := p.openGroup(p.groups[0], p.sizes[0]); err != nil {
+			return nil, err
+		}
+		p.groups, p.sizes = p.groups[1:], p.sizes[1:]
+	}
+	n := min(p.left, p.batch)
+	p.left -= n
+	if len(p.stripes) == 0 {
+		if err := p.append(n); err != nil {
+			return nil, err
+		}
+		return p.values.NewRecord(), nil
+	}
+	p.batches++
+	arrays := make([]arrow.Array, len(p.columns))
+	for _, s := range p.stripes {
+		rec, err := s.reader.RecordAt(p.batches - 1)
+		if err != nil {
+			return nil, errTemporary(err)
+		}
+		defer rec.Release()
+		for k, c := range s.columns {
+			arrays[c] = rec.Column(k)
+		}
+	}
+	return array.NewRecord(p.arrow, arrays, n), nil
+}
+
+func (p *parquetReader) closeLeaves() {
+	for _, l := range p.leaves {
+		l.close()
+	}
+	p.leaves = nil
+}
+
+func (p *parquetReader) closeGroup() {
+	p.closeLeaves()
+	for _, s := range p.stripes {
+		s.close()
+	}
+	p.stripes = nil
+}
+
+// leafSizes returns the uncompressed sizes of the leaves of each row group.
+func leafSizes(f *parquet.File) (groups [][]int64) {
+	for _, g := range f.Metadata().RowGroups {
+		sizes := make([]int64, len(g.Columns))
+		for k := range g.Columns {
+			sizes[k] = max(0, g.Columns[k].MetaData.TotalUncompressedSize)
+		}
+		groups = append(groups, sizes)
+	}
+	return groups
+}
