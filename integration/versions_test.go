@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -230,7 +229,8 @@ func (h *pointerHistory) check(t testing.TB, out []stored) {
 
 var logLine = regexp.MustCompile(`level=(\w+) msg=("[^"]*"|\S+)`)
 
-// checkLogs fails the test on an error in the logs of a version, and logs what the version warned of.
+// checkLogs fails the test on an error in the logs of a version, and logs what the version warned of. That a fit is not
+// stored because another replica trains is none: the old version takes leases of this one.
 func checkLogs(t testing.TB, version string, logs []*buffer) {
 	t.Helper()
 	n := map[string]int{}
@@ -241,7 +241,7 @@ func checkLogs(t testing.TB, version string, logs []*buffer) {
 			case m == nil && strings.Contains(line, "panic"):
 				t.Errorf("%s version: %s", version, line)
 			case m == nil:
-			case m[1] == "ERROR":
+			case m[1] == "ERROR" && !strings.Contains(line, registry.ErrFenced.Error()):
 				t.Errorf("%s version: %s", version, line)
 			default:
 				n[m[1]+" "+m[2]]++
@@ -253,8 +253,8 @@ func checkLogs(t testing.TB, version string, logs []*buffer) {
 	}
 }
 
-// upgradeAndBack runs the old version and this one, one at a time: it continues with the model, the window and the
-// epoch of the one before. Then the old version runs again, and the server refuses its pull requests.
+// upgradeAndBack runs the old version, this one and the old one again, one at a time: each continues with the model,
+// the window and the epoch of the one before.
 func upgradeAndBack(t *testing.T, old string) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -271,7 +271,8 @@ func upgradeAndBack(t *testing.T, old string) {
 		c.await("REDUCED", sent)
 	}
 	var was *registry.Pointer
-	for i, binary := range []string{old, must(embedd())(t)} {
+	names := []string{"old", "new", "old"}
+	for i, binary := range []string{old, must(embedd())(t), old} {
 		d := launchBinary(t, binary, config)
 		d.awaitServing()
 		models := registry.New(must(registry.JetStream(t.Context(), c.js))(t), "digits", registry.Options{})
@@ -307,25 +308,9 @@ func upgradeAndBack(t *testing.T, old string) {
 		}
 		t.Logf("run %d: live %s, epoch %d, %d versions, contract %s", i, p.Live, p.Epochs, p.Number, contract)
 		d.stop()
-		checkLogs(t, []string{"old", "new"}[i], []*buffer{d.log})
+		checkLogs(t, names[i], []*buffer{d.log})
 		was = must(models.Pointer(t.Context()))(t)
 	}
-	d := launchBinary(t, old, config)
-	d.awaitServing()
-	c.send("features.digits", g.message(t, 0, 10, false))
-	sent++
-	eventually(t, says("the old version reports that it is refused"), func() bool {
-		code, body := d.get("/readyz")
-		return code != http.StatusOK && strings.Contains(body, "MaxRequestExpires")
-	})
-	if n := c.count("REDUCED"); n != sent-1 {
-		t.Errorf("%d outputs while the old version runs, want %d", n, sent-1)
-	}
-	d.end(syscall.SIGTERM)
-	d = launchBinary(t, must(embedd())(t), config)
-	d.awaitServing()
-	c.await("REDUCED", sent)
-	d.stop()
 	c.settled("FEATURES", "digits")
 	once(t, "FEATURES", 1, sent, c.read("REDUCED"))
 	if dead := c.count("DEAD"); dead != 0 {

@@ -194,7 +194,7 @@ func (b *Bucket) Names(ctx context.Context, prefix string) (names []string, err 
 
 // lastSequence is the last sequence of the bucket's stream, as it was at most a second ago.
 func (b *Bucket) lastSequence(ctx context.Context) (uint64, error) {
-	s, err := b.streams.Stream(ctx, b.stream(), func(ctx context.Context) (jetstream.Stream, error) {
+	s, err := b.streams.Get(ctx, b.stream(), func(ctx context.Context) (jetstream.Stream, error) {
 		return Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) { return b.js.Stream(ctx, b.stream()) })
 	})
 	if err != nil {

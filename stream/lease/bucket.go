@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -19,7 +20,13 @@ const (
 )
 
 // Bucket has the leases of all pipelines.
-type Bucket struct{ keys *natsx.Bucket }
+type Bucket struct {
+	keys   *natsx.Bucket
+	silent *natsx.Bucket // the same; its changes are not announced
+
+	mu       sync.Mutex
+	sessions map[time.Duration]*sharedSession // by TTL
+}
 
 // AnnounceChanges has changes by this process announced to the replicas that wait for them.
 func (b *Bucket) AnnounceChanges() { b.keys.AnnounceChanges() }
@@ -27,16 +34,21 @@ func (b *Bucket) AnnounceChanges() { b.keys.AnnounceChanges() }
 // Open opens the bucket, and creates it with a number of replicas (see [natsx.WithReplicas]) where it is missing: as
 // the client would, but without direct reads, since other replicas of the stream may be behind the leader.
 func Open(ctx context.Context, js jetstream.JetStream, replicas int) (*Bucket, error) {
-	keys, err := natsx.EnsureBucketBy(ctx, js, BucketName, func(ctx context.Context) error {
+	create := func(ctx context.Context) error {
 		return natsx.CreateStream(ctx, js, jetstream.StreamConfig{Name: Stream,
 			Subjects: []string{"$KV." + BucketName + ".>"}, Storage: jetstream.FileStorage,
 			Description: "which replica of an embedd pipeline learns", MaxMsgsPerSubject: 1,
 			Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true}, replicas)
-	})
+	}
+	keys, err := natsx.EnsureBucketBy(ctx, js, BucketName, create)
+	var silent *natsx.Bucket
+	if err == nil {
+		silent, err = natsx.EnsureBucketBy(ctx, js, BucketName, create)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the leases (key-value bucket %s): %w", BucketName, err)
 	}
-	return &Bucket{keys}, nil
+	return &Bucket{keys: keys, silent: silent, sessions: map[time.Duration]*sharedSession{}}, nil
 }
 
 // Claim is the value of a lease: its holder.
@@ -45,6 +57,8 @@ type Claim struct {
 	Host    string `json:"host,omitempty"`    // where it runs, for operators
 	Process string `json:"process,omitempty"` // see processID
 	TTL     int64  `json:"ttl_ms,omitempty"`  // how long it is valid without renewal, in milliseconds
+	// Session is the session of the process, with which the claim ends; nil: the claim is renewed.
+	Session *Session `json:"session,omitempty"`
 	// Settings are what the replicas of a pipeline must agree on, by configuration key.
 	Settings map[string]string `json:"settings,omitempty"`
 
@@ -56,6 +70,12 @@ type Claim struct {
 	// Of the coordinator of a group: its assignment, and whether the coordinator has left, so that the lease is free.
 	Assignment *Assignment `json:"assignment,omitempty"`
 	IsLeft     bool        `json:"is_left,omitempty"`
+}
+
+// Session is the lease of a process that holds other leases.
+type Session struct {
+	Key    string `json:"key"`
+	Holder string `json:"holder"`
 }
 
 // NewClaim is the claim of an instance in this process.
@@ -106,16 +126,24 @@ func parseClaim(data []byte) *Claim {
 	if err := json.Unmarshal(data, c); err != nil || c.Holder == "" {
 		return &Claim{Holder: unknownWriter}
 	}
+	if c.Session != nil && !c.Session.isValid() {
+		c.Session = nil
+	}
 	return c
 }
 
-// Revision reads at the leader which revision a lease with a TTL has, 0 if it is free. It changes with each renewal.
+// Revision reads at the leader which revision a lease with a TTL has, or the session of its holder; 0 if it is free. It
+// changes with each renewal.
 func (b *Bucket) Revision(ctx context.Context, key string, ttl time.Duration) (uint64, error) {
-	e, err := b.read(ctx, key, ttl)
-	if e.claim == nil || err != nil {
+	r := reading{}
+	var err error
+	if r.entry, err = b.read(ctx, key, ttl); r.claim != nil && r.claim.Session != nil {
+		_, err = b.sessionOf(ttl).complete(ctx, &r)
+	}
+	if r.claim == nil || err != nil {
 		return 0, err
 	}
-	return e.revision, nil
+	return r.newest(), nil
 }
 
 // Refused returns what was refused in the last minutes under the keys of a pipeline.

@@ -274,13 +274,15 @@ func (w *writers) signal(one *exec.Cmd, s syscall.Signal) {
 	}
 }
 
-// stop stops the holder with SIGSTOP for the given time; then it continues.
-func (w *writers) stop(d time.Duration) {
+// stop stops the holder with SIGSTOP until another replica has taken over; then it continues.
+func (w *writers) stop() {
+	var former *exec.Cmd
 	w.takeover(func(one *exec.Cmd) {
+		former = one
 		w.signal(one, syscall.SIGSTOP)
-		time.AfterFunc(d, func() { w.signal(one, syscall.SIGCONT) })
 	})
-	time.Sleep(d)
+	w.signal(former, syscall.SIGCONT)
+	time.Sleep(MinTTL / 4) // it writes what it was about to
 }
 
 // times is how often something is done: few times, and often where the long forms of the tests are asked for.
@@ -306,7 +308,7 @@ func TestFence(t *testing.T) {
 		}))
 	}
 	for range times(1, 20) {
-		w.stop(MinTTL * time.Duration(times(3, 5)) / 2)
+		w.stop()
 	}
 	slices.Sort(took)
 	w.mu.Lock()
@@ -326,7 +328,7 @@ func TestFenceControl(t *testing.T) {
 	t.Parallel()
 	w := newWriters(t, "unfenced")
 	for range 20 {
-		w.stop(5 * MinTTL / 2)
+		w.stop()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -54,11 +53,6 @@ func (g *Group) Run(ctx context.Context) {
 	}
 }
 
-func (g *Group) lease(key string, o Options) *Lease {
-	o.Key, o.Claim, o.TTL, o.Logger = g.Name+"."+key, g.Own, g.TTL, g.Logger
-	return g.Bucket.Lease(o)
-}
-
 // release releases a lease, however this process ends.
 func release(ctx context.Context, l *Lease) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ReleaseTimeout)
@@ -105,23 +99,19 @@ func (s *session) forget() {
 
 // join acquires the first key that is free.
 func (s *session) join(ctx context.Context) {
-	for n, attempt := 0, 0; ctx.Err() == nil; n++ {
-		l := s.Group.lease(fmt.Sprint(sessionKeys, n), Options{Observe: func(holder *Claim) {
-			if holder.Holder == s.Own.Holder {
-				s.observe(holder, nil)
-			}
-		}})
-		err := l.Acquire(ctx)
-		if err != nil { // the claim may be stored
-			s.Logger.Debug("a group cannot be joined; trying again", "group", s.Name, "error", err)
-			release(ctx, l)
-			natsx.Backoff(ctx, attempt)
-			attempt++
-			n = -1
-		} else if l.Term() != 0 {
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		l, err := s.Bucket.firstFree(ctx, s.Name+"."+sessionKeys, Options{Claim: s.Own, TTL: s.TTL, Logger: s.Logger,
+			Observe: func(holder *Claim) {
+				if holder.Holder == s.Own.Holder {
+					s.observe(holder, nil)
+				}
+			}})
+		if err == nil {
 			s.lease = l
 			return
 		}
+		s.Logger.Debug("a group cannot be joined; trying again", "group", s.Name, "error", err)
+		natsx.Backoff(ctx, attempt)
 	}
 }
 
@@ -138,8 +128,8 @@ func (s *session) run(ctx context.Context) {
 	coordinates, stop := context.WithCancel(ctx)
 	defer stop()
 	wg.Go(func() {
-		coordinator := s.Group.lease("assignment", Options{Hands: true,
-			Observe: func(holder *Claim) { s.observe(nil, holder.Assignment) }})
+		coordinator := s.Bucket.renewed(Options{Key: s.Name + ".assignment", Claim: s.Own, TTL: s.TTL, Logger: s.Logger,
+			Hands: true, Observe: func(holder *Claim) { s.observe(nil, holder.Assignment) }})
 		if err := coordinator.Acquire(coordinates); err != nil && coordinates.Err() == nil {
 			s.Logger.Debug("the assignment of a group cannot be read; trying again", "group", s.Name, "error", err)
 		}

@@ -46,9 +46,16 @@ type Options struct {
 // Acquire, Run and Release, which belong to its owner.
 type Lease struct {
 	bucket  *Bucket
+	shared  *sharedSession // whose session the claim names; nil: the claim is renewed
 	options Options
 	began   time.Time     // the moment since which state counts
 	changed chan struct{} // signalled when the claim has changed and is to be stored
+
+	// Of the owner: the lease as it was read or written last, and when; since then it may have changed.
+	stored    entry
+	storedAt  time.Duration
+	isStale   bool
+	hasJoined bool // the process
 
 	mu          sync.Mutex
 	state       state
@@ -72,6 +79,13 @@ type Status struct {
 
 // Lease returns one replica's part in a lease. It sends no request.
 func (b *Bucket) Lease(o Options) *Lease {
+	l := b.renewed(o)
+	l.shared = b.sessionOf(l.options.TTL)
+	return l
+}
+
+// renewed is Lease for a claim that names no session.
+func (b *Bucket) renewed(o Options) *Lease {
 	o.TTL = cmp.Or(o.TTL, DefaultTTL)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Claim.TTL = o.TTL.Milliseconds()
@@ -98,13 +112,14 @@ type Tenure struct {
 
 // Tenure returns the current tenure.
 func (l *Lease) Tenure() Tenure {
+	var session *Tenure
+	if l.shared != nil {
+		_, t := l.shared.session()
+		session = &t
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := Tenure{l.state.term, l.state.lapses}
-	if !l.state.isHeld(l.now()) {
-		t.Term = 0
-	}
-	return t
+	return l.state.tenure(l.now(), session)
 }
 
 // Term is Status().Term.
@@ -128,28 +143,85 @@ func (l *Lease) isLost() bool {
 // expired.
 func (l *Lease) Acquire(ctx context.Context) error {
 	if revision := l.claimed(); revision != 0 {
-		if err := l.write(ctx, revision); !errors.Is(err, natsx.ErrConflict) {
+		if err := l.renew(ctx, revision); !errors.Is(err, natsx.ErrConflict) {
 			return err
 		}
 	}
-	e, err := l.bucket.read(ctx, l.options.Key, l.options.TTL)
+	r, err := l.readStored(ctx)
 	if err != nil {
 		return err
 	}
-	next := l.read(e)
-	if e.claim != nil && l.options.Observe != nil {
-		l.options.Observe(e.claim)
+	next := l.decide(&r)
+	if r.claim != nil && l.options.Observe != nil {
+		l.options.Observe(r.claim)
 	}
-	switch next {
-	case take:
-		l.inherit(e)
-		err = l.write(ctx, e.revision)
-	case free:
-		err = l.bucket.delete(ctx, l.options.Key, e.revision, l.options.TTL)
+	if next == end {
+		err = l.shared.end(ctx, &r)
+		if r.claim, r.session = nil, (entry{}); err == nil {
+			next = l.decide(&r)
+		}
+	}
+	if next != wait {
+		l.isStale = true
+	}
+	switch {
+	case err != nil:
+	case next == take:
+		l.inherit(r.entry)
+		err = l.write(ctx, r.revision)
+	case next == free:
+		err = l.bucket.delete(ctx, l.options.Key, r.revision, l.options.TTL)
 	}
 	if errors.Is(err, natsx.ErrConflict) {
 		return nil // another replica was first; the watch or the next attempt reports it
 	}
+	return err
+}
+
+// readStored reads the lease, and the session that it names: the lease itself only if it may have changed.
+func (l *Lease) readStored(ctx context.Context) (r reading, err error) {
+	isKnown := l.shared != nil && l.stored.claim != nil && l.stored.claim.Session != nil
+	if !isKnown || l.isStale || l.now()-l.storedAt > l.options.TTL/2 {
+		if l.stored, err = l.bucket.read(ctx, l.options.Key, l.options.TTL); err != nil {
+			l.isStale = true
+			return r, err
+		}
+		l.storedAt, l.isStale = l.now(), false
+	}
+	r = reading{entry: l.stored, at: l.now()}
+	if l.shared != nil && r.claim != nil && r.claim.Session != nil {
+		var at time.Time
+		if at, err = l.shared.complete(ctx, &r); r.session.claim != nil {
+			r.at = at.Sub(l.began)
+		}
+	}
+	return r, err
+}
+
+// renew has the lease held on. It reads it once a TTL: a replica of an earlier version does not know sessions.
+func (l *Lease) renew(ctx context.Context, revision uint64) error {
+	if l.shared == nil {
+		return l.write(ctx, revision)
+	}
+	if err := l.shared.keep(ctx); err != nil {
+		return err
+	}
+	_, session := l.shared.session()
+	l.mu.Lock()
+	isStored := !l.isChanged && l.state.under == session
+	l.mu.Unlock()
+	if !isStored {
+		return l.write(ctx, revision)
+	}
+	if !l.isStale && l.now()-l.storedAt < l.options.TTL {
+		return nil
+	}
+	e, err := l.bucket.read(ctx, l.options.Key, l.options.TTL)
+	if err == nil && e.revision != revision {
+		l.isStale = true
+		return natsx.ErrConflict
+	}
+	l.storedAt, l.isStale = l.now(), err != nil
 	return err
 }
 
@@ -191,18 +263,17 @@ func (l *Lease) Update(change func(*Claim) (isChanged bool)) {
 	}
 }
 
-// read notes a reading of the lease, and decides what to do.
-func (l *Lease) read(e entry) action {
-	r := reading{entry: e, yields: l.options.ShouldYield != nil && l.options.ShouldYield()}
+// decide notes a reading of the lease, and decides what to do.
+func (l *Lease) decide(r *reading) action {
+	r.yields = l.options.ShouldYield != nil && l.options.ShouldYield()
 	holder, mine := Claim{}, &l.options.Claim
-	if e.claim != nil {
-		holder = *e.claim
-		r.isOwn, r.hasDied = holder.Holder == mine.Holder, hasDied(e.claim, mine)
+	if r.claim != nil {
+		holder = *r.claim
+		r.isOwn, r.hasDied = holder.Holder == mine.Holder, hasDied(r.claim, mine)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r.at = l.now()
-	next := l.state.step(r)
+	next := l.state.step(*r)
 	if !r.isOwn {
 		l.holder, l.differences = holder, differentSettings(holder.Settings, mine.Settings)
 	}
@@ -211,7 +282,22 @@ func (l *Lease) read(e entry) action {
 
 // write replaces a revision by this replica's claim.
 func (l *Lease) write(ctx context.Context, revision uint64) error {
+	var session *Session
+	var under Tenure
+	if l.shared != nil {
+		if !l.hasJoined {
+			l.hasJoined = true
+			l.shared.join()
+		}
+		if err := l.shared.keep(ctx); err != nil {
+			return err
+		}
+		if session, under = l.shared.session(); under.Term == 0 {
+			return errNoSession
+		}
+	}
 	l.mu.Lock()
+	l.options.Claim.Session = session
 	l.unconfirmed, l.expected = true, revision
 	claim, isNew := l.options.Claim, l.state.term == 0 || l.isChanged
 	l.isChanged = false
@@ -228,7 +314,12 @@ func (l *Lease) write(ctx context.Context, revision uint64) error {
 		l.bucket.keys.Announce(l.options.Key, next)
 	}
 	l.mu.Lock()
-	l.state.confirm(next, sent, l.now())
+	if session != nil {
+		l.state.confirmUnder(next, under)
+	} else {
+		l.state.confirm(next, sent, l.now())
+	}
+	l.storedAt, l.isStale = sent, false
 	l.holder, l.differences, l.unconfirmed = claim, nil, false
 	l.mu.Unlock()
 	if l.options.Observe != nil {
@@ -276,9 +367,9 @@ func (l *Lease) Run(ctx context.Context, changed func(ctx context.Context, term 
 		select {
 		case <-timer.C:
 		case <-l.changed:
-		case <-key.Changed(): // it was released, or has another list of members
-			if !isHinted && l.claimed() == 0 {
-				isHinted = true
+		case change := <-key.Changed(): // it was released, another replica has it, or it has another list of members
+			if !isHinted && change.Revision != l.claimed() {
+				isHinted, l.isStale = true, true
 				timer.Reset(natsx.AnnounceDelay())
 			}
 			continue
@@ -306,6 +397,9 @@ func (l *Lease) Run(ctx context.Context, changed func(ctx context.Context, term 
 
 // pause is how long to wait for the next attempt after one that began at a time.
 func (l *Lease) pause(began time.Duration) time.Duration {
+	if l.shared != nil && l.claimed() != 0 {
+		return time.Until(l.shared.next())
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return max(l.state.next(began)-l.now(), 0)
@@ -321,6 +415,11 @@ func (l *Lease) IsHolder(ctx context.Context) (bool, error) {
 // unconfirmed write cannot survive it: it is stored before the delete, which then expects its revision, or rejected
 // after it.
 func (l *Lease) Release(ctx context.Context) {
+	if l.hasJoined {
+		l.hasJoined = false
+		defer l.shared.leave(ctx)
+	}
+	l.isStale = true
 	l.mu.Lock()
 	revision, doubt := l.state.revision, l.unconfirmed
 	if doubt {

@@ -53,6 +53,9 @@ func TestReleasedDuringRequest(t *testing.T) {
 	if left > 0 {
 		t.Errorf("%d of 300 replicas left the lease behind", left)
 	}
+	if session, err := bucket.read(t.Context(), "process.0", time.Minute); session.claim != nil || session.revision == 0 {
+		t.Errorf("a session is left behind: %+v, %v", session.claim, err)
+	}
 }
 
 // leaseOf is a lease on a separate server.
@@ -102,9 +105,10 @@ func TestRenewedLate(t *testing.T) {
 		}
 	}
 	held()
-	l.mu.Lock()
-	l.state.expires = l.now() - time.Millisecond // as after a pause of the process
-	l.mu.Unlock()
+	session := l.shared.lease
+	session.mu.Lock()
+	session.state.expires = session.now() - time.Millisecond // as after a pause of the process
+	session.mu.Unlock()
 	held()
 }
 
@@ -112,7 +116,12 @@ func TestRenewedLate(t *testing.T) {
 func TestRenewedWhileItEnds(t *testing.T) {
 	t.Parallel()
 	l := leaseOf(t)
-	revision := l.claimed
+	revision := func() uint64 { // of its session
+		if _, session := l.shared.session(); session.Term == 0 {
+			return 0
+		}
+		return l.shared.lease.claimed()
+	}
 	for end := time.Now().Add(3 * time.Minute); revision() == 0; {
 		if err := l.Acquire(t.Context()); err != nil && time.Now().After(end) {
 			t.Fatal(err)
@@ -120,7 +129,7 @@ func TestRenewedWhileItEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	renewed := false
+	renewed, own := false, l.claimed()
 	l.Run(ctx, func(context.Context, uint64) {
 		before := revision()
 		for end := time.Now().Add(3 * time.Minute); !renewed && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
@@ -129,5 +138,8 @@ func TestRenewedWhileItEnds(t *testing.T) {
 	})
 	if !renewed {
 		t.Error("the lease is not renewed while its holder ends")
+	}
+	if l.claimed() != own {
+		t.Error("the lease is renewed, not only its session")
 	}
 }

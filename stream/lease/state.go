@@ -17,6 +17,12 @@ func readInterval(ttl time.Duration) time.Duration    { return ttl / 6 }
 func maxGap(ttl time.Duration) time.Duration          { return ttl / 2 }
 func expiry(ttl time.Duration) time.Duration          { return ttl + ttl/10 }
 
+// A claim that names the session of a process is not renewed: it is valid while the session is, the lease of a key
+// that the process renews for all its leases. The holder holds it while the session has the tenure under which the
+// claim was stored; if that has lapsed, it stores the claim again. A replica that waits counts the time since the
+// last renewal of the session. It first deletes a session that has expired, by compare-and-set, which fails if it was
+// renewed since; with it all its leases are free.
+
 // observation is what a replica has read of a lease that another one holds. Times are those of a monotonic clock since
 // any moment. The zero value has read nothing.
 type observation struct {
@@ -42,6 +48,7 @@ type state struct {
 	revision uint64        // of the last confirmed claim; 0: none
 	expires  time.Duration // when it is no longer held, unless it is renewed
 	lapses   uint64        // renewals that were confirmed after that
+	under    Tenure        // of the session when the claim was stored, if it names one
 
 	// Of a replica that waits.
 	observed observation
@@ -61,6 +68,25 @@ func (s *state) confirm(revision uint64, sent, at time.Duration) {
 	s.revision, s.expires, s.observed = revision, sent+s.ttl, observation{}
 }
 
+// confirmUnder is confirm for a claim that names a session, which had a tenure when the claim was sent.
+func (s *state) confirmUnder(revision uint64, session Tenure) {
+	if s.term == 0 {
+		s.term = revision
+	} else if s.under != session {
+		s.lapses++
+	}
+	s.revision, s.under, s.observed = revision, session, observation{}
+}
+
+// tenure is the tenure at a time, while the session that the claim names, if it names one, has a tenure.
+func (s *state) tenure(at time.Duration, session *Tenure) Tenure {
+	t := Tenure{s.term, s.lapses}
+	if session == nil && !s.isHeld(at) || session != nil && (session.Term == 0 || s.under != *session) {
+		t.Term = 0
+	}
+	return t
+}
+
 // lose notes that this replica does not hold the lease.
 func (s *state) lose() { s.term, s.revision = 0, 0 }
 
@@ -71,15 +97,31 @@ const (
 	wait action = iota // read it again later
 	take               // write the own claim, if the revision is still the same
 	free               // delete it, if the revision is still the same: another replica is to take it
+	end                // delete the session of its holder, if the revision of that is still the same
 )
 
 // reading is what a replica has read of a lease at the leader, and what else it knows then.
 type reading struct {
 	entry
-	at      time.Duration // when the reading was answered
-	isOwn   bool          // the claim is this replica's: a write that was not confirmed is stored
-	hasDied bool          // the process of the holder is known to have ended
-	yields  bool          // another replica that waits is to get the lease
+	session entry         // that the claim names; without it the lease is free
+	at      time.Duration // when the reading was answered, of the session if the claim names one
+
+	isOwn   bool // the claim is this replica's: a write that was not confirmed is stored
+	hasDied bool // the process of the holder is known to have ended
+	yields  bool // another replica that waits is to get the lease
+}
+
+// newest is the revision of the last that the holder has stored.
+func (r *reading) newest() uint64 { return max(r.revision, r.session.revision) }
+
+// withSession adds the reading of the session that the claim names, of which an unreadable one may be a forgery. If it
+// is over, the lease is free.
+func (r *reading) withSession(e entry) {
+	isOver := e.claim == nil && e.revision != 0 ||
+		e.claim != nil && e.claim.Holder != r.claim.Session.Holder && e.claim.Holder != unknownWriter
+	if r.session = e; isOver {
+		r.claim, r.session = nil, entry{}
+	}
 }
 
 // step decides what to do after a reading.
@@ -94,9 +136,12 @@ func (s *state) step(r reading) action {
 	} else {
 		s.theirTTL = r.claim.ttl(s.ttl)
 		var isExpired bool
-		s.observed, isExpired = s.observed.read(r.revision, r.at, s.theirTTL)
+		s.observed, isExpired = s.observed.read(r.newest(), r.at, s.theirTTL)
 		if !isExpired && !r.hasDied {
 			return wait
+		}
+		if r.claim.Session != nil {
+			return end
 		}
 	}
 	switch {

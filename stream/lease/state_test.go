@@ -11,10 +11,16 @@ import (
 // life is the TTL of the leases in tests of the state: only ratios to it count.
 const life = time.Minute
 
-// readings has a replica that waits read a claim at some times, in lives, and returns the last action.
+// readings has a replica that waits read a claim at some times, in lives, and returns the last action. The session that
+// it names has a later revision.
 func readings(s *state, c *Claim, revision uint64, at ...float64) (last action) {
 	for _, t := range at {
-		last = s.step(reading{entry: entry{claim: c, revision: revision}, at: time.Duration(t * float64(life))})
+		r := reading{entry: entry{claim: c, revision: revision}, at: time.Duration(t * float64(life))}
+		if c.Session != nil {
+			r.revision = 1
+			r.withSession(entry{claim: &Claim{Holder: c.Session.Holder}, revision: revision})
+		}
+		last = s.step(r)
 	}
 	return last
 }
@@ -45,6 +51,9 @@ func TestExpiry(t *testing.T) {
 		"read twice in an outage":   {theirs, []float64{5, 6.1}, wait},
 		"a longer life":             {&Claim{Holder: "other", TTL: 2 * life.Milliseconds()}, every(5, 7.19), wait},
 		"the end of a longer life":  {&Claim{Holder: "other", TTL: 2 * life.Milliseconds()}, every(5, 7.2), take},
+		"under a session":           {&Claim{Holder: "other", Session: &Session{Holder: "it"}}, every(5, 6.09), wait},
+		"an expired session":        {&Claim{Holder: "other", Session: &Session{Holder: "it"}}, every(5, 6.1), end},
+		"a forged session":          {&Claim{Holder: "other", Session: &Session{Holder: unknownWriter}}, every(5, 6.1), end},
 		"no replica has such a TTL": {&Claim{Holder: "other", TTL: 1 << 60}, every(5, 6.1), take},
 	} {
 		if got := readings(&state{ttl: life}, c.claim, 7, c.at...); got != c.want {
@@ -65,7 +74,7 @@ func TestExpiry(t *testing.T) {
 // to take.
 func TestStep(t *testing.T) {
 	t.Parallel()
-	theirs := &Claim{Holder: "other"}
+	theirs, under := &Claim{Holder: "other"}, &Claim{Holder: "other", Session: &Session{Holder: "it"}}
 	for name, c := range map[string]struct {
 		r    reading
 		want action
@@ -77,6 +86,7 @@ func TestStep(t *testing.T) {
 		"dead, for the standby":   {reading{entry: entry{claim: theirs, revision: 1}, hasDied: true, yields: true}, free},
 		"an unconfirmed own":      {reading{entry: entry{claim: theirs, revision: 1}, isOwn: true}, take},
 		"an own, for the standby": {reading{entry: entry{claim: theirs, revision: 1}, isOwn: true, yields: true}, take},
+		"under a dead process":    {reading{entry: entry{claim: under, revision: 1}, hasDied: true, yields: true}, end},
 	} {
 		if got := (&state{ttl: life}).step(c.r); got != c.want {
 			t.Errorf("%s: action %v, want %v", name, got, c.want)
@@ -113,13 +123,57 @@ func TestHeld(t *testing.T) {
 	}
 }
 
+// TestUnderASession: a claim is held while the session has the tenure under which it was stored, and a claim that is
+// stored again after that is a lapse. The session is over once its key was deleted or is another process's, not when
+// the server does not know it yet.
+func TestUnderASession(t *testing.T) {
+	t.Parallel()
+	s, session := &state{ttl: life}, Tenure{Term: 2}
+	s.confirmUnder(3, session)
+	if got := s.tenure(1000*life, &session); got != (Tenure{Term: 3}) {
+		t.Errorf("under the session: %+v", got)
+	}
+	for _, other := range []Tenure{{}, {Term: 2, Lapses: 1}, {Term: 4}} {
+		if got := s.tenure(0, &other); got.Term != 0 {
+			t.Errorf("held under %+v", other)
+		}
+	}
+	session.Lapses++
+	s.confirmUnder(7, session)
+	s.confirmUnder(8, session)
+	if got := s.tenure(0, &session); got != (Tenure{3, 1}) {
+		t.Errorf("stored again: %+v", got)
+	}
+	for name, c := range map[string]struct {
+		session entry
+		isOver  bool
+	}{
+		"of the process":    {entry{claim: &Claim{Holder: "it"}, revision: 5}, false},
+		"deleted":           {entry{revision: 5}, true},
+		"not known":         {entry{}, false},
+		"of another":        {entry{claim: &Claim{Holder: "not it"}, revision: 5}, true},
+		"of no one we know": {entry{claim: parseClaim([]byte("junk")), revision: 5}, false},
+	} {
+		r := reading{entry: entry{claim: &Claim{Holder: "a", Session: &Session{Holder: "it"}}, revision: 4}}
+		if r.withSession(c.session); (r.claim == nil) != c.isOver {
+			t.Errorf("%s: over is %v", name, r.claim == nil)
+		}
+	}
+	for key, isValid := range map[string]bool{"process.17": true, "process.": false, "process.x": false, "p": false,
+		"p.session.1": false, "process.1.2": false} {
+		if c := parseClaim([]byte(`{"holder": "a", "session": {"key": "` + key + `"}}`)); (c.Session != nil) != isValid {
+			t.Errorf("a session %q: %+v", key, c.Session)
+		}
+	}
+}
+
 // world has replicas that compete for one lease, in simulated time: requests take time and are lost, processes are
 // suspended, and clocks run fast or slow.
 type world struct {
 	now    time.Duration
 	events events
 	random *rand.Rand
-	claim  *Claim
+	keys   map[string]entry
 	last   uint64 // revision
 	out    time.Duration
 	all    []*simulated
@@ -154,6 +208,10 @@ type simulated struct {
 	*world
 	state
 	claim   Claim
+	session state
+	due     time.Duration // of the next renewal of the session
+	stored  entry         // the lease as it was read last, and when
+	since   time.Duration
 	rate    float64 // of its clock
 	resumes time.Duration
 }
@@ -200,50 +258,151 @@ func (r *simulated) awake(do func()) {
 	do()
 }
 
+// put has the server store a claim under a key that is at a revision, nil to delete it; stored is 0 after a conflict.
+func (r *simulated) put(key string, c *Claim, revision uint64, then func(stored uint64), lost func()) {
+	stored := uint64(0)
+	r.request(renewalInterval(r.ttl), func() {
+		if r.keys[key].revision == revision {
+			r.world.last++
+			stored = r.world.last
+			r.keys[key] = entry{claim: c, revision: stored}
+		}
+	}, func() { then(stored) }, lost)
+}
+
+// get reads a key.
+func (r *simulated) get(key string, then func(entry), lost func()) {
+	var e entry
+	r.request(r.ttl/4, func() { e = r.keys[key] }, func() { then(e) }, lost)
+}
+
+// tenure is the tenure of the lease.
+func (r *simulated) tenure() Tenure {
+	session := r.session.tenure(r.clock(), nil)
+	return r.state.tenure(r.clock(), &session)
+}
+
 // attempt is what Lease.Acquire and Run do.
 func (r *simulated) attempt() {
 	began := r.clock()
 	again := func() {
-		r.after(max(time.Duration(float64(r.state.next(began)-r.clock())/r.rate), 1), func() { r.awake(r.attempt) })
+		next := r.state.next(began)
+		if r.revision != 0 {
+			next = r.due
+		}
+		r.after(max(time.Duration(float64(next-r.clock())/r.rate), 1), func() { r.awake(r.attempt) })
 	}
+	if r.revision == 0 {
+		r.read(again)
+		return
+	}
+	r.keep(func() {
+		if r.under == r.session.tenure(r.clock(), nil) {
+			again()
+			return
+		}
+		r.write(r.revision, again, func() { r.read(again) })
+	}, again)
+}
+
+// keep is sharedSession.keep.
+func (r *simulated) keep(then, failed func()) {
+	if r.session.revision != 0 && r.clock() < r.due {
+		then()
+		return
+	}
+	key, mine, sent := r.claim.Session.Key, &Claim{Holder: r.claim.Holder}, r.clock()
+	r.due = sent + renewalInterval(r.ttl)
 	write := func(revision uint64, conflict func()) {
-		sent, stored := r.clock(), uint64(0)
-		r.request(renewalInterval(r.ttl), func() {
-			if r.world.last == revision {
-				r.world.last++
-				r.world.claim, stored = &r.claim, r.world.last
-			}
-		}, func() {
+		sent := r.clock()
+		r.put(key, mine, revision, func(stored uint64) {
 			if stored == 0 {
 				conflict()
 				return
 			}
-			r.confirm(stored, sent, r.clock())
+			r.session.confirm(stored, sent, r.clock())
+			then()
+		}, failed)
+	}
+	acquire := func() { r.get(key, func(e entry) { r.session.lose(); write(e.revision, failed) }, failed) }
+	if r.session.revision != 0 {
+		write(r.session.revision, acquire)
+		return
+	}
+	acquire()
+}
+
+// write is Lease.write.
+func (r *simulated) write(revision uint64, again, conflict func()) {
+	r.keep(func() {
+		under := r.session.tenure(r.clock(), nil)
+		if under.Term == 0 {
+			again()
+			return
+		}
+		r.put("lease", &r.claim, revision, func(stored uint64) {
+			if stored == 0 {
+				conflict()
+				return
+			}
+			r.confirmUnder(stored, under)
 			again()
 		}, again)
-	}
-	read := func() {
-		var e entry
-		r.request(r.ttl/4, func() { e = entry{claim: r.world.claim, revision: r.world.last} }, func() {
-			isOwn := e.claim == &r.claim
-			if r.step(reading{entry: e, at: r.clock(), isOwn: isOwn}) == take {
-				write(e.revision, again)
+	}, again)
+}
+
+// read is Lease.Acquire of a replica that waits.
+func (r *simulated) read(again func()) {
+	act := func(one reading) {
+		one.at, one.isOwn = r.clock(), one.claim == &r.claim
+		next := r.step(one)
+		finish := func() {
+			if r.stored = (entry{}); next == take {
+				r.write(one.revision, again, again)
 				return
 			}
 			again()
+		}
+		if next != end {
+			if next == wait {
+				again()
+				return
+			}
+			finish()
+			return
+		}
+		r.put(one.claim.Session.Key, nil, one.session.revision, func(stored uint64) {
+			if one.claim, one.session = nil, (entry{}); stored != 0 {
+				next = r.step(one)
+			}
+			finish()
 		}, again)
 	}
-	if r.revision != 0 {
-		write(r.revision, read)
+	known := func(e entry) {
+		if e.claim == nil {
+			act(reading{entry: e})
+			return
+		}
+		r.get(e.claim.Session.Key, func(session entry) {
+			one := reading{entry: e}
+			one.withSession(session)
+			act(one)
+		}, again)
+	}
+	if r.stored.claim != nil && r.clock()-r.since < r.ttl/2 {
+		known(r.stored)
 		return
 	}
-	read()
+	r.get("lease", func(e entry) {
+		r.stored, r.since = e, r.clock()
+		known(e)
+	}, again)
 }
 
 // holder is the replica that holds the lease, nil if none does; two are a fault.
 func (w *world) holder() (h *simulated) {
 	for _, r := range w.all {
-		if !r.isHeld(r.clock()) {
+		if r.tenure().Term == 0 {
 			continue
 		}
 		if h != nil {
@@ -255,10 +414,12 @@ func (w *world) holder() (h *simulated) {
 }
 
 func newWorld(seed uint64) *world {
-	w := &world{random: rand.New(rand.NewPCG(seed, 7))}
+	w := &world{random: rand.New(rand.NewPCG(seed, 7)), keys: map[string]entry{}}
 	for i := range 4 {
-		r := &simulated{world: w, state: state{ttl: life}, claim: Claim{Holder: fmt.Sprint("r", i)},
-			rate: 0.97 + 0.06*w.random.Float64()}
+		name := fmt.Sprint("r", i)
+		r := &simulated{world: w, state: state{ttl: life}, session: state{ttl: life},
+			claim: Claim{Holder: name, Session: &Session{Key: name, Holder: name}},
+			rate:  0.97 + 0.06*w.random.Float64()}
 		w.all = append(w.all, r)
 		w.after(randomTime(w.random, life), r.attempt)
 	}

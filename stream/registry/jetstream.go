@@ -189,7 +189,7 @@ func (s *jetStream) watch(pipeline string) (func(context.Context, uint64) error,
 }
 
 func (s *jetStream) lastSequence(ctx context.Context, _ string) (uint64, time.Time, error) {
-	stream, at, err := s.streams.StreamAt(ctx, pointerStream, func(ctx context.Context) (jetstream.Stream, error) {
+	stream, at, err := s.streams.GetAt(ctx, pointerStream, func(ctx context.Context) (jetstream.Stream, error) {
 		return natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) {
 			return s.js.Stream(ctx, pointerStream)
 		})

@@ -156,7 +156,7 @@ type blockRange struct {
 
 // complete asks the server which blocks are complete.
 func (b *Blocks) complete(ctx context.Context) (blockRange, error) {
-	input, err := b.Streams.Stream(ctx, b.Stream, func(ctx context.Context) (jetstream.Stream, error) {
+	input, err := b.Streams.Get(ctx, b.Stream, func(ctx context.Context) (jetstream.Stream, error) {
 		return b.JS.Stream(ctx, b.Stream)
 	})
 	if err != nil {

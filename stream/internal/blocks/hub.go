@@ -195,7 +195,7 @@ func (h *hubLearner) reportRefused(one *summaries.Received, reason string) {
 
 // follow starts over when the stream was recreated, and creates it when it is missing. It loads the ledger once.
 func (h *hubLearner) follow(ctx context.Context) error {
-	now, err := h.Streams.Stream(ctx, summaries.HubStream, func(ctx context.Context) (jetstream.Stream, error) {
+	now, err := h.Streams.Get(ctx, summaries.HubStream, func(ctx context.Context) (jetstream.Stream, error) {
 		return h.JS.Stream(ctx, summaries.HubStream)
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {

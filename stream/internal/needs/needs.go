@@ -286,7 +286,7 @@ func leasePermissions(a *api, p *spec.Pipeline) map[Role][]string {
 		return "$KV." + lease.BucketName + "." + name
 	}
 	if hasTrainerLease(p) {
-		run = append(run, a.put(key(p.Name)), a.put(key(StandbyKey(p.Name))))
+		run = append(run, a.put(key(p.Name)), a.put(key(StandbyKey(p.Name))), a.put(key(lease.ProcessKeys)))
 	}
 	if hasPartitionLeases(p) {
 		for _, name := range []string{".partition.*.at", ".session.*", ".assignment", ".member.*"} {

@@ -255,7 +255,7 @@ func (w *Observer) countUnanswered(ctx context.Context, q needs.Partition) (n, f
 
 // stream is a stream as one of the pipelines of the process has last requested it.
 func (w *Observer) stream(ctx context.Context, name string) (jetstream.Stream, error) {
-	return w.Streams.Stream(ctx, name, func(ctx context.Context) (s jetstream.Stream, err error) {
+	return w.Streams.Get(ctx, name, func(ctx context.Context) (s jetstream.Stream, err error) {
 		err = w.Permissions.Guard(ctx, func(one natsx.Permission) bool {
 			return strings.HasSuffix(one.Subject, ".STREAM.INFO."+name)
 		}, func(ctx context.Context) (err error) {

@@ -1,0 +1,183 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/embedd/embedd/internal/natsx"
+)
+
+// sharedSession is what the leases of a process with one TTL share: its session, which their claims name, and what
+// was read of the sessions of others. So neither the renewals of a holder nor the readings of sessions grow with the
+// leases. The session has the key process.N with the lowest N that is free, while there is a lease that needs it. It
+// has no goroutine: the first lease for which a renewal is due renews it.
+type sharedSession struct {
+	bucket *Bucket // of the sessions
+	ttl    time.Duration
+	claim  Claim
+	read   *natsx.Cache[sessionReading]
+	turn   chan struct{} // has a value while one of the leases sends requests about the session for all
+
+	mu    sync.Mutex
+	lease *Lease    // nil: there is no session
+	due   time.Time // of the next renewal
+	users int       // leases that need the session
+}
+
+// ProcessKeys are the keys of sessions of processes.
+const ProcessKeys = processKeys + "*"
+
+// processKeys begin the keys of sessions of processes. No key of a pipeline is among them: a name has no dot.
+const processKeys = "process."
+
+// isValid reports whether a claim may name a session. It is deleted when it expires, so no other key may be named.
+func (s *Session) isValid() bool {
+	number, isSession := strings.CutPrefix(s.Key, processKeys)
+	_, err := strconv.ParseUint(number, 10, 32)
+	return isSession && err == nil
+}
+
+// sessionReading is a session as it was read, and when that was answered.
+type sessionReading struct {
+	entry
+	at time.Time
+}
+
+// errNoSession reports that a lease cannot be held now.
+var errNoSession = errors.New("the session of this process is not stored")
+
+// sessionOf returns what leases with a TTL share.
+func (b *Bucket) sessionOf(ttl time.Duration) *sharedSession {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.sessions[ttl]
+	if s == nil {
+		s = &sharedSession{bucket: &Bucket{keys: b.silent}, ttl: ttl, claim: NewClaim(nats.NewInbox(), nil),
+			read: natsx.NewCache[sessionReading](ttl / 12), turn: make(chan struct{}, 1)}
+		b.sessions[ttl] = s
+	}
+	return s
+}
+
+// session returns the session and its current tenure.
+func (s *sharedSession) session() (*Session, Tenure) {
+	s.mu.Lock()
+	l := s.lease
+	s.mu.Unlock()
+	if l == nil {
+		return nil, Tenure{}
+	}
+	return &Session{l.options.Key, s.claim.Holder}, l.Tenure()
+}
+
+// next is when a renewal is due.
+func (s *sharedSession) next() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.due
+}
+
+func (s *sharedSession) set(l *Lease, due time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lease, s.due = l, due
+}
+
+// keep renews the session if that is due, or acquires one.
+func (s *sharedSession) keep(ctx context.Context) error {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	began, l := time.Now(), s.lease
+	if l != nil && began.Before(s.next()) {
+		return nil
+	}
+	var err error
+	if l != nil {
+		if err = l.Acquire(ctx); l.isLost() {
+			l = nil
+		}
+	}
+	if l == nil && err == nil {
+		l, err = s.bucket.firstFree(ctx, processKeys, Options{Claim: s.claim, TTL: s.ttl})
+	}
+	interval := renewalInterval(s.ttl)
+	if l == nil {
+		interval = readInterval(s.ttl)
+	}
+	if ctx.Err() != nil {
+		interval = 0 // the next lease tries again
+	}
+	s.set(l, began.Add(interval))
+	return err
+}
+
+// firstFree acquires the first of the keys PREFIX0, PREFIX1, ... that is free.
+func (b *Bucket) firstFree(ctx context.Context, prefix string, o Options) (*Lease, error) {
+	for n := 0; ; n++ {
+		o.Key = fmt.Sprint(prefix, n)
+		l := b.renewed(o)
+		if err := l.Acquire(ctx); err != nil {
+			release(ctx, l) // the claim may be stored
+			return nil, err
+		}
+		if l.Term() != 0 {
+			return l, nil
+		}
+	}
+}
+
+// join notes that a lease needs the session.
+func (s *sharedSession) join() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.users++
+}
+
+// leave notes that a lease does not need the session any more, and releases it after the last one.
+func (s *sharedSession) leave(ctx context.Context) {
+	s.mu.Lock()
+	s.users--
+	s.mu.Unlock()
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return // it expires
+	}
+	s.mu.Lock()
+	l, isNeeded := s.lease, s.users > 0
+	s.mu.Unlock()
+	if l != nil && !isNeeded {
+		s.set(nil, time.Time{})
+		l.Release(ctx)
+	}
+}
+
+// complete adds to a reading of a lease that of the session that its claim names, and returns when that was answered.
+func (s *sharedSession) complete(ctx context.Context, r *reading) (answered time.Time, err error) {
+	key := r.claim.Session.Key
+	e, err := s.read.Get(ctx, key, func(ctx context.Context) (sessionReading, error) {
+		e, err := s.bucket.read(ctx, key, s.ttl)
+		return sessionReading{e, time.Now()}, err
+	})
+	if err == nil {
+		r.withSession(e.entry)
+	}
+	return e.at, err
+}
+
+// end deletes a session that has expired.
+func (s *sharedSession) end(ctx context.Context, r *reading) error {
+	return s.bucket.delete(ctx, r.claim.Session.Key, r.session.revision, s.ttl)
+}
