@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -111,6 +112,30 @@ func TestUndecidedEpoch(t *testing.T) {
 		same := slices.Contains(l.Metadata(), wire.Pair{Key: wire.HeaderSameAs, Value: "1"})
 		if same != (c.sameAs == 1) {
 			t.Errorf("outputs say %v", l.Metadata())
+		}
+	}
+}
+
+// TestSettledAtAChange: the rows before a change decide whether two epochs are comparable, since they leave the window,
+// and those after it do not: there both models are wrong. If they do not say, the epochs stay separate.
+func TestSettledAtAChange(t *testing.T) {
+	all := overlapping(1, 8000, 8000, 1.5)
+	before := fittedOn(t, all[3200:5600], nil)
+	next := fittedOn(t, all[5600:], before)
+	other := fittedOn(t, overlapping(2, 2000, 2000, 1.5), nil)
+	never := math.Inf(1)
+	for _, c := range []struct {
+		before       *model.Model
+		rows, sameAs int
+	}{{before, 1200, 1}, {other, 1200, 0}, {before, 150, 0}} {
+		s := newStage(t, func(to *spec.Config) {
+			ofOverlapping(to)
+			to.Resume = undecidedEpoch(c.before, next)
+			to.Training.Gate = spec.Gate{Evidence: never, MoreRows: never, NewClass: never, Following: never}
+		})
+		learnRows(t, s, 1, overlapping(1, c.rows+600, c.rows, 1.5))
+		if l := s.Live(); s.Status().Alarms == 0 || l.SameAs != c.sameAs || l.Undecided != 0 || l.Before != nil {
+			t.Errorf("%d alarms, live is %+v", s.Status().Alarms, l)
 		}
 	}
 }

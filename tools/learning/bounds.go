@@ -18,7 +18,7 @@ type bound struct {
 const (
 	settledSlack   = 0.02
 	poisonLoss     = 0.03
-	storedLoss     = 0.01
+	storedLoss     = 0.02
 	stationarySwap = 1
 	probeMove      = 0.12
 	shareLostOne   = 0.02
@@ -63,7 +63,7 @@ func bounds(all []*figures) []bound {
 			found = append(found,
 				bound{"swaps after the first quarter", f.Name, "1", most(f.LatePromotions, 1),
 					f.LatePromotions.Most <= stationarySwap},
-				bound{"what stored coordinates lose", f.Name, "1 point", most(f.Stored, 100),
+				bound{"what stored coordinates lose", f.Name, "2 points", most(f.Stored, 100),
 					!(f.Stored.Most > storedLoss)},
 				bound{"how far a swap moves a probe, the window being full", f.Name, "0.12 of its neighbour's distance",
 					most(f.Moved, 1), !(f.Moved.Most > probeMove)})

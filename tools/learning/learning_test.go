@@ -140,7 +140,7 @@ func TestBounds(t *testing.T) {
 	moved := promoted(0)
 	moved[0].Moved = 0.13
 	stored := promoted(0)
-	stored[0].Stored = 0.68
+	stored[0].Stored = 0.67
 	for _, c := range []struct {
 		name, stream string
 		run          run

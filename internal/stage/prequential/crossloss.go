@@ -16,13 +16,9 @@ type Loss struct {
 	Rows  int     // that it was estimated on
 }
 
-const (
-	// comparedNeighbors is the number of nearest rows by which a row is classified. The share of them that have its label
-	// has about the mean of one nearest row among as many times fewer, and a smaller variance.
-	comparedNeighbors = 10
-	// maxCompared bounds the cost: more rows are compared in parts.
-	maxCompared = 4000
-)
+// comparedNeighbors is the number of nearest rows by which a row is classified. The share of them that have its label
+// has about the mean of one nearest row among as many times fewer, and a smaller variance.
+const comparedNeighbors = 10
 
 // CrossLoss is the accuracy that is lost if the outputs of model first are the references for outputs of model next. It
 // classifies each row by its nearest ones among the others, outside of its neighbourhood, where copies would answer for
@@ -31,59 +27,9 @@ const (
 // The standard error is from the sums of stretches, since rows next to each other may depend on each other. A row
 // counts for its own class and, as a reference, for those of others.
 func CrossLoss(ctx context.Context, first, next *model.Model, rows []*window.Row) (Loss, error) {
-	parts := 1 + (len(rows)-1)/maxCompared
-	c := comparison{}
-	for part := range parts {
-		if err := c.add(ctx, first, next, everyStretch(rows, parts, part)); err != nil {
-			return Loss{}, err
-		}
-	}
-	return c.loss(), nil
-}
-
-// everyStretch returns the rows of every so many stretches, from one on.
-func everyStretch(rows []*window.Row, every, from int) (some []*window.Row) {
-	if every == 1 {
-		return rows
-	}
-	stretch := -1
-	var last window.Position
-	for i, r := range rows {
-		if at, _ := r.Neighbourhood(); i == 0 || at != last {
-			stretch, last = stretch+1, at
-		}
-		if stretch%every == from {
-			some = append(some, r)
-		}
-	}
-	return some
-}
-
-// comparison sums how right the nearest rows of one model, and of another one, are.
-type comparison struct {
-	rows      int
-	stretches int
-	lost      float64 // sum of the differences
-	squares   float64 // of the sums of stretches
-}
-
-func (c *comparison) loss() Loss {
-	if c.rows == 0 {
-		return Loss{Error: math.Inf(1)}
-	}
-	n := float64(c.rows)
-	l := Loss{Mean: c.lost / n, Error: math.Sqrt(c.squares) / n, Rows: c.rows}
-	if c.stretches < 3 { // of two, each is in all pairs of a row and its nearest, so that their sums are 0
-		l.Error = math.Inf(1)
-	}
-	return l
-}
-
-// add compares the outputs of two models for some rows.
-func (c *comparison) add(ctx context.Context, first, next *model.Model, rows []*window.Row) error {
 	n, d := len(rows), next.Dim()
 	if n < 2 {
-		return nil
+		return Loss{Error: math.Inf(1)}, nil
 	}
 	x := make([]float64, 0, n*next.M())
 	for _, r := range rows {
@@ -91,17 +37,17 @@ func (c *comparison) add(ctx context.Context, first, next *model.Model, rows []*
 	}
 	before, err := project(ctx, first, x, n)
 	if err != nil {
-		return err
+		return Loss{}, err
 	}
 	after, err := project(ctx, next, x, n)
 	if err != nil {
-		return err
+		return Loss{}, err
 	}
 	own := &classified{rows: rows, influence: make([]float64, n)}
 	cross := &classified{rows: rows, influence: make([]float64, n)}
 	for i := 0; i < n; {
 		if err := ctx.Err(); err != nil { // learning pauses there
-			return err
+			return Loss{}, err
 		}
 		near, count := neighbourhood(rows, i)
 		for _, by := range []struct {
@@ -110,7 +56,7 @@ func (c *comparison) add(ctx context.Context, first, next *model.Model, rows []*
 		}{{own, after}, {cross, before}} {
 			at, err := neighborsOutside(ctx, by.outputs, d, near, after[i*d:(i+count)*d], comparedNeighbors)
 			if err != nil {
-				return err
+				return Loss{}, err
 			}
 			by.add(i, count, at)
 		}
@@ -118,18 +64,22 @@ func (c *comparison) add(ctx context.Context, first, next *model.Model, rows []*
 	}
 	own.centre()
 	cross.centre()
-	c.lost += own.right - cross.right
-	c.rows += own.count
-	sum := 0.0
+	if own.count == 0 {
+		return Loss{Error: math.Inf(1)}, nil
+	}
+	squares, sum, stretches := 0.0, 0.0, 0
 	for i := range rows {
 		sum += own.influence[i] - cross.influence[i]
 		if i+1 == n || !sameNeighbourhood(rows[i], rows[i+1]) {
-			c.stretches++
-			c.squares += sum * sum
-			sum = 0
+			squares, sum, stretches = squares+sum*sum, 0, stretches+1
 		}
 	}
-	return nil
+	count := float64(own.count)
+	l := Loss{Mean: (own.right - cross.right) / count, Error: math.Sqrt(squares) / count, Rows: own.count}
+	if stretches < 3 { // of two, each is in all pairs of a row and its nearest, so that their sums are 0
+		l.Error = math.Inf(1)
+	}
+	return l, nil
 }
 
 // neighbourhood returns the span of the rows in the neighbourhood of row i, and the number of rows from there on that

@@ -107,27 +107,3 @@ func TestKeepsDistances(t *testing.T) {
 		}
 	}
 }
-
-// TestEveryStretch: parts have whole stretches in turn, the first one of them in the first part.
-func TestEveryStretch(t *testing.T) {
-	var rows []*window.Row
-	for i := range 200 { // of messages of 8 rows: two are a stretch
-		rows = append(rows, &window.Row{Position: window.Position{Seq: uint64(i/8 + 1), Row: i % 8}, MessageRows: 8})
-	}
-	for _, parts := range []int{1, 2, 3} {
-		for part := range parts {
-			var want []*window.Row
-			stretches := map[window.Position]bool{}
-			for _, r := range rows {
-				from, _ := r.Neighbourhood()
-				stretches[from] = true
-				if (len(stretches)-1)%parts == part {
-					want = append(want, r)
-				}
-			}
-			if got := everyStretch(rows, parts, part); !slices.Equal(got, want) || len(got) < 200/parts-16 {
-				t.Errorf("part %d of %d has %d rows, want %d", part, parts, len(got), len(want))
-			}
-		}
-	}
-}

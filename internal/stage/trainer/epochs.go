@@ -26,8 +26,9 @@ const (
 	minCrossLoss  = 0.005
 	compareErrors = 1.5
 	// minCompared is the number of rows of the first comparison. The next ones have twice as many each, until one
-	// decides.
+	// decides or has maxCompared, which bounds the cost: every pair of rows is compared.
 	minCompared = 500
+	maxCompared = 4000
 )
 
 // answerOf returns the answer of a loss.
@@ -57,20 +58,21 @@ func (f fittedRows) isFair(r *window.Row) bool {
 }
 
 // compareModels decides whether the outputs of a model of some rows are comparable with those of an earlier one, by the
-// newest rows that are fair to it, as many as the answer needs: rows that it was fitted on flatter it.
-func compareModels(ctx context.Context, w *window.Window, first, next *model.Model,
-	fitted fittedRows) (answer, prequential.Loss, error) {
+// newest rows before a position that are fair to it, as many as the answer needs: rows that it was fitted on flatter
+// it. The zero position is the end of the window.
+func compareModels(ctx context.Context, w *window.Window, first, next *model.Model, fitted fittedRows,
+	until window.Position) (answer, prequential.Loss, error) {
 	loss := prequential.Loss{Mean: 1}
 	if first.Dim() != next.Dim() {
 		return different, loss, nil
 	}
 	for n := minCompared; ; n *= 2 {
-		rows, all := newestFair(w, fitted, n)
+		rows, all := newestFair(w, fitted, until, n)
 		var err error
 		if loss, err = prequential.CrossLoss(ctx, first, next, rows); err != nil {
 			return undecided, loss, err
 		}
-		if a := answerOf(loss); a != undecided || all {
+		if a := answerOf(loss); a != undecided || all || n >= maxCompared {
 			return a, loss, nil
 		}
 	}
@@ -78,14 +80,14 @@ func compareModels(ctx context.Context, w *window.Window, first, next *model.Mod
 
 // newestFair returns about n fair rows in the order of their positions: the newest ones, as many of each class as there
 // are. all reports that there are no others.
-func newestFair(w *window.Window, fitted fittedRows, n int) (rows []*window.Row, all bool) {
+func newestFair(w *window.Window, fitted fittedRows, until window.Position, n int) (rows []*window.Row, all bool) {
 	most := (n + w.Classes() - 1) / max(w.Classes(), 1)
 	all = true
 	w.EachClass(func(_ string, members []*window.Row) {
 		taken := 0
 		for _, r := range slices.Backward(members) {
 			switch {
-			case !fitted.isFair(r):
+			case !fitted.isFair(r), until != (window.Position{}) && r.Compare(until) >= 0:
 			case taken == most:
 				all = false
 				return

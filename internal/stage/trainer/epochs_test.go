@@ -23,7 +23,7 @@ func TestFairRows(t *testing.T) {
 		{fittedRows{window.Position{Seq: 500}, window.Position{Seq: 2000}}, 5000, true},
 		{fittedRows{}, 5000, true},
 	} {
-		rows, all := newestFair(w, c.fitted, c.n)
+		rows, all := newestFair(w, c.fitted, window.Position{}, c.n)
 		heldOut := 0
 		for _, r := range rows {
 			if r.IsUnseen() {

@@ -78,7 +78,7 @@ func (t *Trainer) saveCheckpoint(ctx context.Context) {
 	if t.isProbing() {
 		t.probe.fitDue(ctx, true)
 	}
-	settleEpoch(ctx, t)
+	settleEpoch(ctx, t, window.Position{})
 	if t.config.Checkpoint == nil || ctx.Err() != nil { // fits are missing then, which a restart would not repeat
 		return
 	}

@@ -89,7 +89,7 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 	live := t.host.Live()
 	a := begins(m, t.config.Epochs+1)
 	if live != nil {
-		settleEpoch(ctx, t)
+		settleEpoch(ctx, t, window.Position{})
 		live = t.host.Live()
 		var err error
 		if a, err = align(ctx, t, m, s, live, &o); err != nil {
@@ -135,16 +135,20 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 }
 
 // settleEpoch decides whether the epoch of the live model is comparable with those before it, where the rows at its
-// first promotion did not, and records the answer. It is called when the candidates have just been fitted, or before
-// the live model is replaced: a restart decides at the same rows.
-func settleEpoch(ctx context.Context, t *Trainer) {
+// first promotion did not, and records the answer. It is called when the candidates have just been fitted, before
+// the live model is replaced, and before a change of the rows, at a position, removes those that can tell: a restart
+// decides at the same rows. An epoch that is undecided at a change stays separate.
+func settleEpoch(ctx context.Context, t *Trainer, change window.Position) {
 	live := t.host.Live()
-	if t.before == nil || t.live == nil {
+	if t.before == nil || t.live == nil || t.pinned || t.standby {
 		return
 	}
-	found, loss, err := compareModels(ctx, t.data.window, t.before, t.live.Model, t.liveRows)
+	found, loss, err := compareModels(ctx, t.data.window, t.before, t.live.Model, t.liveRows, change)
 	if err == nil && found == comparable && t.origin.Digest() != t.live.Digest() {
-		found, loss, err = compareModels(ctx, t.data.window, t.before, t.origin, t.liveRows)
+		found, loss, err = compareModels(ctx, t.data.window, t.before, t.origin, t.liveRows, change)
+	}
+	if change != (window.Position{}) && found == undecided {
+		found = different
 	}
 	if err != nil || found == undecided {
 		return
@@ -198,7 +202,8 @@ func align(ctx context.Context, t *Trainer, m *model.Model, s *window.Suffix, li
 		o.Reason += "; a new epoch: it is fitted on new landmarks"
 	case t.plan.labelled():
 		var loss prequential.Loss
-		if found, loss, err = compareModels(ctx, t.data.window, t.origin, aligned, fittedRows{s.First, s.Last}); err != nil {
+		if found, loss, err = compareModels(ctx, t.data.window, t.origin, aligned, fittedRows{s.First, s.Last},
+			window.Position{}); err != nil {
 			return nil, err
 		}
 		o.Reason += [...]string{

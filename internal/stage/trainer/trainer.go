@@ -205,7 +205,7 @@ func (t *Trainer) learnSummary(ctx context.Context, s *window.Summary) {
 // learned does what is due after rows were added; nil: of a summary.
 func (t *Trainer) learned(ctx context.Context, changed bool, rows []window.Row) {
 	if changed && !t.config.Training.IgnoreDrift && t.data.window.Len() > 0 {
-		t.cut(t.drift.Len(), t.config.Labels != nil && t.data.isBackwards(rows))
+		t.cut(ctx, t.drift.Len(), t.config.Labels != nil && t.data.isBackwards(rows))
 	}
 	t.promoteBest(ctx)
 	t.fitDue(ctx)
@@ -336,13 +336,17 @@ func (t *Trainer) count(rows, classes int, nanos int64) {
 // cut removes the rows before a change from the window and the references; a number of rows has arrived since then.
 // Candidates are then fitted on the newest rows; the change itself promotes nothing. If labels arrive backwards, the
 // rows from before the change are the newer ones and stay.
-func (t *Trainer) cut(rows int, backwards bool) {
+func (t *Trainer) cut(ctx context.Context, rows int, backwards bool) {
 	stay := max(rows, 1)
 	if backwards {
 		stay = max(t.data.window.Len()-rows, 1)
 	}
 	t.alarms++
-	t.data.cut(t.data.window.Back(stay))
+	at := t.data.window.Back(stay)
+	if !backwards {
+		settleEpoch(Endless(ctx), t, at)
+	}
+	t.data.cut(at)
 	t.drift.Reset() // what older references scored is no base for the scores by newer ones
 	t.data.sift()
 	t.schedule.Cut(t.data.window.Len())

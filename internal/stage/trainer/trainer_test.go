@@ -51,7 +51,7 @@ func TestLandmarksAreCut(t *testing.T) {
 	if live() == nil || first == nil || marks.New {
 		t.Fatalf("landmarks are %+v", marks.renewal)
 	}
-	l.cut(200, false)
+	l.cut(t.Context(), 200, false)
 	if marks.Landmarks != first || marks.New || !marks.Alarmed {
 		t.Errorf("landmarks of the live model are gone, or will not be checked: %+v", marks.renewal)
 	}
@@ -59,7 +59,7 @@ func TestLandmarksAreCut(t *testing.T) {
 	if err := l.fitter.draw(t.Context()); err != nil || marks.Landmarks == nil {
 		t.Fatal(err)
 	}
-	l.cut(100, false)
+	l.cut(t.Context(), 100, false)
 	if marks.Landmarks != nil || !marks.New || marks.Alarmed {
 		t.Errorf("landmarks of removed rows stay: %+v", marks.renewal)
 	}
