@@ -40,11 +40,10 @@ type projection struct {
 	steady   *steady
 	finish   func(dst, y []float32) int // of maps whose outputs are not the products themselves
 
-	extension mapping.Extension     // instead of products and finish; nil: products
-	many      mapping.ManyExtension // the same, if it places several rows at once
-	scale     []float64             // of the row for extension
-	scratch   sync.Pool             // *scratch of extension; that of products is shared
-	jobs      sync.Pool             // *job
+	extension mapping.Extension // instead of products and finish; nil: products
+	scale     []float64         // of the row for extension
+	scratch   sync.Pool         // *scratch of extension; that of products is shared
+	jobs      sync.Pool         // *job
 }
 
 type scratch struct {
@@ -168,14 +167,9 @@ func newRowProjection(mean, scale []float64, unit bool, mp mapping.RowMap) (*pro
 		return nil, err
 	}
 	k.width = k.extension.Cost()
-	k.many, _ = k.extension.(mapping.ManyExtension)
 	k.scratch.New = func() any {
-		s := &scratch{x64: make([]float64, k.m), y64: make([]float64, k.dim), own: k.extension.Workspace()}
-		if k.many != nil {
-			n := k.many.AtOnce()
-			s.wide, s.y64 = make([]float64, n*k.m), make([]float64, n*k.dim)
-		}
-		return s
+		n := k.extension.AtOnce()
+		return &scratch{wide: make([]float64, n*k.m), y64: make([]float64, n*k.dim), own: k.extension.Workspace()}
 	}
 	k.jobs.New = k.newJob
 	return k, nil
@@ -457,35 +451,21 @@ func (k *projection) reproject(s *scratch, y []float32, j *job, from, n int) *Ro
 	return nil
 }
 
-// place is span for a map that needs the scaled row itself, in float64.
+// place is span for a map that needs the scaled rows themselves, in float64.
 func (k *projection) place(s *scratch, dst []float32, rows Rows, from, to int) *RowError {
-	if k.many != nil {
-		return k.placeMany(s, dst, rows, from, to)
-	}
-	for i := from; i < to; i++ {
-		rows.Scaled(s.x64, i, k.mean, k.scale, k.unit)
-		if err := k.extension.Project(s.y64, s.x64, s.own); err != nil {
-			return &RowError{i, err.Error()}
-		}
-		if err := k.put(dst, s.y64, i); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// placeMany is place for a map that places several rows at once.
-func (k *projection) placeMany(s *scratch, dst []float32, rows Rows, from, to int) *RowError {
-	for ; from < to; from += k.many.AtOnce() {
-		n := min(k.many.AtOnce(), to-from)
+	for atOnce := k.extension.AtOnce(); from < to; from += atOnce {
+		n := min(atOnce, to-from)
 		for i := range n {
 			rows.Scaled(s.wide[i*k.m:(i+1)*k.m], from+i, k.mean, k.scale, k.unit)
 		}
-		k.many.ProjectMany(s.y64, s.wide, n, s.own)
-		for i := range n {
+		done, err := k.extension.Project(s.y64, s.wide, n, s.own)
+		for i := range done {
 			if err := k.put(dst, s.y64[i*k.dim:(i+1)*k.dim], from+i); err != nil {
 				return err
 			}
+		}
+		if err != nil {
+			return &RowError{from + done, err.Error()}
 		}
 	}
 	return nil

@@ -339,7 +339,7 @@ func TestIsomapMeetsItsProblem(t *testing.T) {
 	for i := range n {
 		copy(z, e.Rows[3*i:3*i+3])
 		z[0] += 1e-10
-		if err := p.Project(out, z, w); err != nil {
+		if _, err := p.Project(out, z, 1, w); err != nil {
 			t.Fatal(err)
 		}
 		for c, v := range out {

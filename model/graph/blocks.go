@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/internal/tile"
 )
@@ -20,13 +21,12 @@ const blockBytes = 256 << 10
 type blocks struct {
 	s          *search
 	ref, query *points
-	// The error of a squared distance between scaled rows that is computed by a product is at most relative times the sum
-	// of their squared norms, plus absolute.
-	relative, absolute float64
-	unit               float64 // squared distances of the scaled rows over those of the rows
-	side               int     // points on each side of a block
-	same, other        *shortlist
-	limitless          []tile.Bounds // of references: bounds that exclude nothing
+	bound      linalg.DistanceBound // of scaled rows
+	unit       float64              // squared distances of the scaled rows over those of the rows
+	side       int                  // points on each side of a block
+	same       *shortlist
+	other      *shortlist
+	limitless  []tile.Bounds // of references: bounds that exclude nothing
 }
 
 // points are the rows of one side. With classes they are ordered by class, so that most blocks have pairs of one list
@@ -56,13 +56,8 @@ func newBlocks(ctx context.Context, s *search) (*blocks, error) {
 	if math.IsNaN(largest) || math.IsInf(largest, 0) || exp < -400 || exp > 400 {
 		return nil, nil
 	}
-	scale, dim := math.Ldexp(1, -exp), float64(s.dim)
-	b := &blocks{s: s, unit: scale * scale}
-	// With u = 2^-24, a dot product of n terms in float32 is off by at most (n + 2) u |q||r| to first order (Higham
-	// 2002, eq. 3.5), plus the smallest float32 for each term that underflows; dim + 16 leaves room. 2^-20 is added
-	// since the bounds are compared in float32, and 2^-50 for each term since the distance in float64 is rounded too.
-	b.relative = (dim+16)*0x1p-24 + 0x1p-20 + dim*0x1p-50
-	b.absolute = 2 * (dim + 16) * 0x1p-126
+	scale := math.Ldexp(1, -exp)
+	b := &blocks{s: s, bound: linalg.NewDistanceBound(s.dim), unit: scale * scale}
 	b.side = min(max(blockBytes/(4*s.dim*tile.PointPanel), 1), 8) * tile.PointPanel
 	var err error
 	if b.ref, err = newPoints(ctx, s.ref, s.dim, s.y, mean, scale, s.workers(ctx)); err != nil {
@@ -145,13 +140,10 @@ func (b *blocks) bounds(p *points) []tile.Bounds {
 		}
 	}
 	for i, norm := range p.norm {
-		all[i/tile.PointPanel][i%tile.PointPanel] = float32(b.half(norm))
+		all[i/tile.PointPanel][i%tile.PointPanel] = float32(b.bound.Half(norm))
 	}
 	return all
 }
-
-// half is what a point with this squared norm adds to the smallest product of a pair at distance 0.
-func (b *blocks) half(norm float64) float64 { return norm * (1 - b.relative) / 2 }
 
 // interval bounds a distance that is d with an error of at most off. The lower bound is not negative, except for
 // rounding; nor is the upper bound minus zero, whose bits would be those of the smallest number.
@@ -193,8 +185,8 @@ func (b *blocks) newShortlist(l *lists) *shortlist {
 // lower sets the limit of point q: a pair whose product is below the resulting bound is not a candidate.
 func (c *shortlist) lower(q int, limit float64) {
 	c.limit[q] = float32(limit)
-	c.bounds[q/tile.PointPanel][tile.PointPanel+q%tile.PointPanel] = float32(c.b.half(c.b.query.norm[q]) -
-		c.b.absolute/2 - limit/2)
+	c.bounds[q/tile.PointPanel][tile.PointPanel+q%tile.PointPanel] = float32(c.b.bound.Lowest(c.b.query.norm[q],
+		limit))
 }
 
 // add adds a candidate to the list of point q. If that is full, it drops candidates above the limit.
@@ -424,7 +416,7 @@ func (b *blocks) take(w *comparison, group, p int) {
 				continue
 			}
 			norms := b.query.norm[q] + b.ref.norm[r]
-			d, off := norms-2*float64(w.Dot[i*tile.PointPanel+in]), b.relative*norms+b.absolute
+			d, off := norms-2*float64(w.Dot[i*tile.PointPanel+in]), b.bound.Relative*norms+b.bound.Absolute
 			low, high := interval(d, off)
 			if low <= list.limit[q] {
 				list.add(q, candidate{low, high, int32(r)})

@@ -16,24 +16,32 @@ const Lane = 16
 // Pad is the length of a row of n numbers, padded to whole lanes.
 func Pad(n int) int { return (n + Lane - 1) / Lane * Lane }
 
-// DistanceBound is a lower bound of squared distances by |q|^2 + |r|^2 - 2 q.r with the product in float32, for rows
-// that are centred at one point (a large mean would swamp the differences) and scaled to at most 1 (nothing overflows).
-type DistanceBound struct {
-	relative, absolute float64 // bounds of the error of a product
+// DistanceBound bounds squared distances |q|^2 + |r|^2 - 2 q.r from below, with the product in float32, for rows that
+// are centred at one point (a large mean would swamp the differences) and scaled so that nothing overflows. The error
+// is at most Relative times the sum of the squared norms, plus Absolute.
+type DistanceBound struct{ Relative, Absolute float64 }
+
+// NewDistanceBound is the bound for rows of n numbers. With u = 2^-24, a dot product of n terms in float32 is off by at
+// most (n + 2) u |q||r| to first order (Higham 2002, eq. 3.5), plus the smallest float32 for each term that underflows;
+// n + 16 leaves room. 2^-20 is added since the bounds are compared in float32, and 2^-50 for each term since the
+// distance in float64 is rounded too.
+func NewDistanceBound(n int) DistanceBound {
+	k := float64(n)
+	return DistanceBound{Relative: (k+16)*0x1p-24 + 0x1p-20 + k*0x1p-50, Absolute: 2 * (k + 16) * 0x1p-126}
 }
 
-// NewDistanceBound is the bound for rows of stride padded numbers. The error of a dot product of n terms rounded to
-// float32 is at most (n + 2) u |q||r| to first order (Higham 2002, eq. 3.5), u = 2^-24, plus the smallest float32 for
-// each term that underflows.
-func NewDistanceBound(stride int) DistanceBound {
-	return DistanceBound{relative: float64(stride+8) * 0x1p-24, absolute: float64(stride+8) * 0x1p-126}
-}
-
-// Below is a lower bound of the squared distance of two rows with Euclidean norms a and b and this product.
+// Below is a lower bound of the squared distance of rows with squared norms a and b and this product.
 func (d DistanceBound) Below(a, b float64, product float32) float64 {
-	// 1e-12 covers the errors of the norms, of the difference from the mean, and of this line.
-	off := 2*(d.relative*a*b+d.absolute) + 1e-12*(a+b)*(a+b)
-	return (a-b)*(a-b) + 2*(a*b-float64(product)) - off
+	return a + b - 2*float64(product) - d.Relative*(a+b) - d.Absolute
+}
+
+// Half is what a row with this squared norm adds to the smallest product of a pair at distance 0.
+func (d DistanceBound) Half(norm float64) float64 { return norm * (1 - d.Relative) / 2 }
+
+// Lowest is Half of one row of a pair at a squared distance of at most limit: the product is at least the sum of it and
+// Half of the other row.
+func (d DistanceBound) Lowest(norm, limit float64) float64 {
+	return d.Half(norm) - d.Absolute/2 - limit/2
 }
 
 // Aligned returns n zeros that start on a cache line.

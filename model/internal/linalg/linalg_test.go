@@ -239,7 +239,7 @@ func TestDistanceBoundIsBelow(t *testing.T) {
 		for i := range a {
 			product += float32(a[i]) * float32(b[i])
 		}
-		got, want := bound.Below(floats.Norm(a, 2), floats.Norm(b, 2), product), SquaredDistance(a, b)
+		got, want := bound.Below(Dot(a, a), Dot(b, b), product), SquaredDistance(a, b)
 		if !(got <= want) || !(want-got <= 1e-3) {
 			t.Fatalf("the bound of %v is %v", want, got)
 		}

@@ -45,7 +45,7 @@ func rebuildBarycentric(arrays []Array) Map {
 }
 
 func (e *Barycentric) Extension(m int) (Extension, error) {
-	return &barycentricExtension{e, NewIndex(&e.Training, m, e.K)}, nil
+	return &barycentricExtension{e, newIndex(&e.Training, m, e.K, nil)}, nil
 }
 
 type barycentricExtension struct {
@@ -60,10 +60,11 @@ func (p *barycentricExtension) Workspace() *Workspace {
 	return w
 }
 
-func (p *barycentricExtension) Project(dst, z []float64, w *Workspace) error {
-	if done, err := p.known(dst, z, w); done {
-		return err
-	}
+func (p *barycentricExtension) Project(dst, z []float64, n int, w *Workspace) (int, error) {
+	return p.each(dst, z, n, w, p.place)
+}
+
+func (p *barycentricExtension) place(dst, z []float64, w *Workspace) error {
 	k := p.index.K
 	weight, diff := w.Row[:k], w.Row[k:]
 	// Differences relative to the farthest, so that no product overflows.

@@ -125,20 +125,13 @@ func (e *gaussExtension) Workspace() *Workspace {
 	return &Workspace{many: make([]float64, max(sideBySide, e.g.packed.Width()+e.weights.Width()))}
 }
 
-// Project is ProjectMany of one row.
-func (e *gaussExtension) Project(dst, z []float64, w *Workspace) error {
-	e.ProjectMany(dst, z, 1, w)
-	return nil
-}
-
 // few is the number of rows up to which each of them is faster alone than all of them side by side.
 const few = 12
 
-// ProjectMany writes the outputs of n rows, tile.Together at most.
-func (e *gaussExtension) ProjectMany(dst, z []float64, n int, w *Workspace) {
+func (e *gaussExtension) Project(dst, z []float64, n int, w *Workspace) (int, error) {
 	if n > few {
 		e.sideBySide(dst, z, n, w)
-		return
+		return n, nil
 	}
 	values, out := w.many[:e.g.packed.Width()], w.many[e.g.packed.Width():]
 	for j := range n {
@@ -146,6 +139,7 @@ func (e *gaussExtension) ProjectMany(dst, z []float64, n int, w *Workspace) {
 		e.weights.Row(out, values[:e.g.n])
 		e.put(dst[j*e.D:(j+1)*e.D], out, 1)
 	}
+	return n, nil
 }
 
 func (e *gaussExtension) sideBySide(dst, z []float64, n int, w *Workspace) {

@@ -93,7 +93,7 @@ func rebuildGeodesic(arrays []Array) Map {
 
 func (e *Geodesic) Extension(m int) (Extension, error) {
 	n := e.Len()
-	p := &geodesicExtension{Geodesic: e, index: NewIndex(&e.Training, m, e.K), start: make([]int, n+1),
+	p := &geodesicExtension{Geodesic: e, index: newIndex(&e.Training, m, e.K, nil), start: make([]int, n+1),
 		end: make([]int, len(e.Edge)), Length: make([]float64, len(e.Edge))}
 	for _, i := range e.Edge {
 		p.start[int(i)+1]++
@@ -125,10 +125,11 @@ func (p *geodesicExtension) Workspace() *Workspace {
 	return w
 }
 
-func (p *geodesicExtension) Project(dst, z []float64, w *Workspace) error {
-	if done, err := p.known(dst, z, w); done {
-		return err
-	}
+func (p *geodesicExtension) Project(dst, z []float64, n int, w *Workspace) (int, error) {
+	return p.each(dst, z, n, w, p.place)
+}
+
+func (p *geodesicExtension) place(dst, _ []float64, w *Workspace) error {
 	p.paths(w)
 	clear(dst)
 	for i, d := range w.Row {
@@ -169,7 +170,7 @@ func (e *Geodesic) Paths(m int) ([]float64, error) {
 	}
 	p, n := made.(*geodesicExtension), e.Len()
 	w := p.Workspace()
-	w.Nearest, w.dist = w.Nearest[:1], []float64{0}
+	w.neighbours = &neighbours{Nearest: make([]int, 1), dist: make([]float64, 1)}
 	out := make([]float64, n*n)
 	for i := range n {
 		w.Nearest[0] = i

@@ -57,13 +57,11 @@ func rebuildKernelMap(arrays []Array) Map {
 	return m
 }
 
-func (k *KernelMap) Extension(m int) (Extension, error) { return k.many(m), nil }
-
-func (k *KernelMap) many(m int) ManyExtension {
+func (k *KernelMap) Extension(m int) (Extension, error) {
 	if k.K.Name == "gauss" && k.K.Origin == nil {
-		return newGaussExtension(k, m)
+		return newGaussExtension(k, m), nil
 	}
-	return &kernelExtension{k, k.K.Ready(k.Rows, m), m}
+	return &kernelExtension{k, k.K.Ready(k.Rows, m), m}, nil
 }
 
 type kernelExtension struct {
@@ -78,17 +76,12 @@ func (p *kernelExtension) Workspace() *Workspace { return &Workspace{Row: make([
 
 func (p *kernelExtension) AtOnce() int { return Together }
 
-// Project is ProjectMany of one row.
-func (p *kernelExtension) Project(dst, z []float64, w *Workspace) error {
-	p.ProjectMany(dst, z, 1, w)
-	return nil
-}
-
-// ProjectMany writes the outputs of n rows, one after the other.
-func (p *kernelExtension) ProjectMany(dst, z []float64, n int, w *Workspace) {
+// Project projects one row after the other.
+func (p *kernelExtension) Project(dst, z []float64, n int, w *Workspace) (int, error) {
 	for r := range n {
 		p.place(dst[r*p.D:(r+1)*p.D], z[r*p.m:(r+1)*p.m], w)
 	}
+	return n, nil
 }
 
 func (p *kernelExtension) place(dst, z []float64, w *Workspace) {

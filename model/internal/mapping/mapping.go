@@ -68,20 +68,15 @@ type RowMap interface {
 	Extension(m int) (Extension, error) // the map with the tables that it needs to project rows
 }
 
-// Extension projects rows. It is immutable; what changes from row to row is in a workspace.
+// Extension projects up to AtOnce scaled rows z at once. Rows and outputs are row-major; the outputs of a row do not
+// depend on the other rows. It is immutable; what changes from row to row is in a workspace, on whose previous contents
+// the outputs do not depend.
 type Extension interface {
 	Cost() int // of a row, in comparisons with a row of the fit
-	Workspace() *Workspace
-	// Project writes the outputs of the scaled row z to dst. They do not depend on the previous contents of the workspace.
-	Project(dst, z []float64, w *Workspace) error
-}
-
-// ManyExtension is an extension that projects up to AtOnce rows at once. Rows and outputs are row-major. The outputs
-// of a row do not depend on the other rows.
-type ManyExtension interface {
-	Extension
 	AtOnce() int
-	ProjectMany(dst, z []float64, n int, w *Workspace)
+	Workspace() *Workspace
+	// Project writes the outputs of n rows to dst. It ends at the first row that has none, and returns how many have.
+	Project(dst, z []float64, n int, w *Workspace) (int, error)
 }
 
 // Together is the number of rows that products compare side by side.

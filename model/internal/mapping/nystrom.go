@@ -3,8 +3,6 @@ package mapping
 import (
 	"fmt"
 	"math"
-
-	"github.com/embedd/embedd/model/internal/linalg"
 )
 
 // Nystrom extends Laplacian eigenmaps: y_k(x) = sum_j p_j(x) y_k(j) / (1 - lambda_k), p the normalised row that x would
@@ -49,7 +47,7 @@ func rebuildNystrom(arrays []Array) Map {
 }
 
 func (e *Nystrom) Extension(m int) (Extension, error) {
-	return &nystromExtension{e, NewIndex(&e.Training, m, e.K)}, nil
+	return &nystromExtension{e, newIndex(&e.Training, m, e.K, e.Reach)}, nil
 }
 
 type nystromExtension struct {
@@ -57,25 +55,12 @@ type nystromExtension struct {
 	*index
 }
 
-func (p *nystromExtension) Workspace() *Workspace {
-	w := p.index.Workspace()
-	w.near, w.near2 = make([]int, 0, p.Len()), make([]float64, 0, p.Len())
-	return w
+func (p *nystromExtension) Project(dst, z []float64, n int, w *Workspace) (int, error) {
+	return p.each(dst, z, n, w, p.place)
 }
 
-func (p *nystromExtension) Project(dst, z []float64, w *Workspace) error {
-	if done, err := p.known(dst, z, w); done {
-		return err
-	}
+func (p *nystromExtension) place(dst, _ []float64, w *Workspace) error {
 	// A tie goes to the existing neighbour, so reach is exclusive.
-	w.near, w.near2 = w.near[:0], w.near2[:0]
-	for i, r := range p.Reach {
-		if p.below(w, i) < r {
-			if d := linalg.SquaredDistance(z, p.Rows[i*p.m:(i+1)*p.m]); d < r {
-				w.near, w.near2 = append(w.near, i), append(w.near2, d)
-			}
-		}
-	}
 	for c, i := range w.Nearest {
 		if !(w.dist[c] < p.Reach[i]) {
 			w.near, w.near2 = append(w.near, i), append(w.near2, w.dist[c])

@@ -65,7 +65,7 @@ func rebuildSimilarity(arrays []Array) Map {
 }
 
 func (e *SimilarityMap) Extension(m int) (Extension, error) {
-	p := &SimilarityExtension{SimilarityMap: e, index: NewIndex(&e.Training, m, 1), Ready: e.K.Ready(e.Rows, m)}
+	p := &SimilarityExtension{SimilarityMap: e, index: newIndex(&e.Training, m, 1, nil), Ready: e.K.Ready(e.Rows, m)}
 	// The linear kernel is the product of the rows themselves, with m numbers instead of n.
 	p.factor, p.linear = p.Ready.Rows, true
 	if e.K.Name != "linear" {
@@ -110,10 +110,11 @@ func (p *SimilarityExtension) Workspace() *Workspace {
 	return w
 }
 
-func (p *SimilarityExtension) Project(dst, z []float64, w *Workspace) error {
-	if done, err := p.known(dst, z, w); done {
-		return err
-	}
+func (p *SimilarityExtension) Project(dst, z []float64, n int, w *Workspace) (int, error) {
+	return p.each(dst, z, n, w, p.place)
+}
+
+func (p *SimilarityExtension) place(dst, z []float64, w *Workspace) error {
 	n := p.Len()
 	x, q := w.Row[:p.m], SimilarityProblem{}
 	q.Over(w.Row[p.m:], n, len(p.factor)/n)

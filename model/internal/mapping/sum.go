@@ -107,7 +107,11 @@ func (s *Sum) Extension(m int) (Extension, error) {
 		e.ranks, e.ranked = newRankTable(s.Ranks), tile.NewTable(s.Ranked, s.D, m, 1, s.D)
 	}
 	for _, k := range s.Kernels {
-		e.kernels = append(e.kernels, k.many(m))
+		part, err := k.Extension(m)
+		if err != nil {
+			return nil, err
+		}
+		e.kernels = append(e.kernels, part)
 	}
 	return e, nil
 }
@@ -117,7 +121,7 @@ type sumExtension struct {
 	m              int
 	linear, ranked *tile.Table // of Linear and Ranked; nil: none
 	ranks          *rankTable
-	kernels        []ManyExtension
+	kernels        []Extension
 }
 
 func (e *sumExtension) Cost() int {
@@ -155,14 +159,7 @@ func (e *sumExtension) Workspace() *Workspace {
 	return w
 }
 
-// Project is ProjectMany of one row.
-func (e *sumExtension) Project(dst, z []float64, w *Workspace) error {
-	e.ProjectMany(dst, z, 1, w)
-	return nil
-}
-
-// ProjectMany writes the outputs of n rows, AtOnce at most.
-func (e *sumExtension) ProjectMany(dst, z []float64, n int, w *Workspace) {
+func (e *sumExtension) Project(dst, z []float64, n int, w *Workspace) (int, error) {
 	for r := range n {
 		copy(dst[r*e.D:(r+1)*e.D], e.Offset)
 	}
@@ -176,12 +173,15 @@ func (e *sumExtension) ProjectMany(dst, z []float64, n int, w *Workspace) {
 	for i, k := range e.kernels {
 		for from := 0; from < n; from += Together {
 			count := min(Together, n-from)
-			k.ProjectMany(w.part, z[from*e.m:(from+count)*e.m], count, w.parts[i])
+			if done, err := k.Project(w.part, z[from*e.m:(from+count)*e.m], count, w.parts[i]); err != nil {
+				return from + done, err
+			}
 			for c, v := range w.part[:count*e.D] {
 				dst[from*e.D+c] += v
 			}
 		}
 	}
+	return n, nil
 }
 
 // sideBySide adds the outputs of n rows but those of the kernel map to dst.

@@ -53,7 +53,7 @@ func TestSumArrays(t *testing.T) {
 			t.Fatal(err)
 		}
 		y := make([]float64, 1)
-		if err := e.Project(y, z, e.Workspace()); err != nil || !(math.Abs(y[0]-c.want) <= 1e-12) {
+		if _, err := e.Project(y, z, 1, e.Workspace()); err != nil || !(math.Abs(y[0]-c.want) <= 1e-12) {
 			t.Errorf("%v is %g, %v, want %g", c.arrays, y[0], err, c.want)
 		}
 	}
@@ -90,13 +90,7 @@ func TestSumArrays(t *testing.T) {
 func TestSumOfManyRows(t *testing.T) {
 	const m, d, n = 5, 3, 40
 	r := rand.New(rand.NewPCG(5, 6))
-	random := func(n int) []float64 {
-		x := make([]float64, n)
-		for i := range x {
-			x[i] = r.NormFloat64()
-		}
-		return x
-	}
+	random := func(n int) []float64 { return normals(r, n) }
 	ranks := &Ranks{First: []float64{0}}
 	for range m {
 		value, score := random(7), random(7)
@@ -140,7 +134,7 @@ func TestSumOfManyRows(t *testing.T) {
 				t.Fatal(err)
 			}
 			part := make([]float64, d)
-			if err := one.Project(part, row, one.Workspace()); err != nil {
+			if _, err := one.Project(part, row, 1, one.Workspace()); err != nil {
 				t.Fatal(err)
 			}
 			for c, v := range part {
@@ -148,10 +142,12 @@ func TestSumOfManyRows(t *testing.T) {
 			}
 		}
 		all, w := make([]float64, rows*d), e.Workspace()
-		if at := e.(ManyExtension).AtOnce(); at < rows {
+		if at := e.AtOnce(); at < rows {
 			t.Fatalf("%d rows at once, want %d", at, rows)
 		}
-		e.(ManyExtension).ProjectMany(all, z, rows, w)
+		if done, err := e.Project(all, z, rows, w); done != rows || err != nil {
+			t.Fatalf("%d rows: %v", done, err)
+		}
 		for i, v := range all {
 			if !(math.Abs(v-want[i]) <= 1e-13*(1+math.Abs(want[i]))) {
 				t.Errorf("kernel %s: output %d is %g, want %g", name, i, v, want[i])
@@ -159,9 +155,8 @@ func TestSumOfManyRows(t *testing.T) {
 		}
 		for _, count := range []int{rows - 1, Together + 1, Together, Together - 1, 13, 12, 7, 1} {
 			got := make([]float64, count*d)
-			e.(ManyExtension).ProjectMany(got, z, count, w)
-			if !slices.Equal(got, all[:count*d]) {
-				t.Errorf("kernel %s: %d rows placed together are not what each is by itself", name, count)
+			if _, err := e.Project(got, z, count, w); err != nil || !slices.Equal(got, all[:count*d]) {
+				t.Errorf("kernel %s: %d rows placed together are not what each is by itself; %v", name, count, err)
 			}
 		}
 	}

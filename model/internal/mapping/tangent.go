@@ -45,7 +45,7 @@ func rebuildTangent(arrays []Array) Map {
 }
 
 func (e *Tangent) Extension(m int) (Extension, error) {
-	return &tangentExtension{e, NewIndex(&e.Training, m, 1)}, nil
+	return &tangentExtension{e, newIndex(&e.Training, m, 1, nil)}, nil
 }
 
 type tangentExtension struct {
@@ -53,16 +53,13 @@ type tangentExtension struct {
 	*index
 }
 
-func (p *tangentExtension) Project(dst, z []float64, w *Workspace) error {
-	zero, err := p.Nearest(z, w)
-	if err != nil {
-		return err
-	}
+func (p *tangentExtension) Project(dst, z []float64, n int, w *Workspace) (int, error) {
+	return p.each(dst, z, n, w, p.place)
+}
+
+func (p *tangentExtension) place(dst, z []float64, w *Workspace) error {
 	i, d := w.Nearest[0], p.D
 	p.put(dst, i)
-	if zero {
-		return nil
-	}
 	slope := p.Slope[int(p.Patch[i])*p.m*d:][:p.m*d]
 	x := p.Rows[i*p.m : (i+1)*p.m]
 	for j, v := range z {
