@@ -275,7 +275,9 @@ def page(all_results, seeds, every, flags):
         means = {"embedd": mean([mean(list(r[0]["accuracy"].values())) for r in runs])}
         used = {"embedd": mean([r[0]["seconds"] for r in runs])}
         for name in ALTERNATIVES:
-            done = [(embedd, others[name]) for embedd, others in runs if others[name]]
+            done = [(embedd, others[name]) for embedd, others in runs]
+            if not all(found for _, found in done):  # means of other seeds than those of embedd
+                done = []
             means[name] = mean([mean([r["accuracy"].get(k) for k in embedd["accuracy"]]) for embedd, r in done])
             used[name] = mean([r["seconds"] for _, r in done])
             if done:
