@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -298,11 +297,11 @@ func TestAutoWithoutWhatItNeeds(t *testing.T) {
 		}
 	}
 	s := moments.New(data.M, false)
-	if err := s.Add(t.Context(), data.X, data.Y, nil); err != nil {
+	if err := s.Add(t.Context(), data.X, data.Y); err != nil {
 		t.Fatal(err)
 	}
 	unlabelled := moments.New(data.M, false)
-	if err := unlabelled.Add(t.Context(), data.X, nil, nil); err != nil {
+	if err := unlabelled.Add(t.Context(), data.X, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

@@ -73,7 +73,7 @@ func BenchmarkFitMoments(b *testing.B) {
 		n := 5000
 		d := synthetic(1, n, m, 20)
 		s := moments.New(m, false)
-		if err := s.Add(b.Context(), d.X, d.Y, nil); err != nil {
+		if err := s.Add(b.Context(), d.X, d.Y); err != nil {
 			b.Fatal(err)
 		}
 		for _, method := range method.Table {

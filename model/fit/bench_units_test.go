@@ -93,12 +93,12 @@ func BenchmarkRefit(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%dx%d", method, shape[0], shape[1]), func(b *testing.B) {
 				d := synthetic(1, shape[0], shape[1], 10)
 				s := moments.New(d.M, false)
-				if err := s.Add(b.Context(), d.X, d.Y, nil); err != nil {
+				if err := s.Add(b.Context(), d.X, d.Y); err != nil {
 					b.Fatal(err)
 				}
 				c := Config{Method: method, Dim: 9}
 				again := func() error {
-					err := s.Add(b.Context(), d.X[:1000*d.M], d.Y[:1000], nil)
+					err := s.Add(b.Context(), d.X[:1000*d.M], d.Y[:1000])
 					if err == nil {
 						_, err = FitMoments(b.Context(), s, nil, d.Classes, c)
 					}

@@ -329,7 +329,7 @@ func isPrincipalComponentsOf(t *testing.T, m *model.Model, data *model.Data, sid
 func TestBlendOfMoments(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
 	sums := moments.New(data.M, false)
-	if err := sums.Add(t.Context(), data.X, data.Y, nil); err != nil {
+	if err := sums.Add(t.Context(), data.X, data.Y); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

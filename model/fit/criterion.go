@@ -13,15 +13,12 @@ import (
 
 // Criterion is a linear method of the caller: the numerator N and the denominator D of max tr((A'DA)^-1 A'NA),
 // computed from weights, patches or dissimilarities of the rows. Package graph has the forms: LaplacianForm,
-// WeightForm, DegreeForm, AlignLinear, FromDS. Config.Criterion uses it instead of a method of the table; its models
+// WeightForm, DegreeForm, FromDS. Config.Criterion uses it instead of a method of the table; its models
 // are served, stored and aligned like any other. Package modeltest checks a criterion.
 //
 // The default of Dim is 2, and AutoDim is an error. The only parameter is ridge, unless the criterion is Orthonormal:
 // auto (by cross-validation; oas for a criterion that is not supervised), oas, or a number; 0 is the rank cut of D
 // alone. The same rows in the same order give the same digest if InBasis or PerFeature gives the same matrices.
-//
-// graph.Embedding has both sides of a graph embedding under a constraint; with orthonormal columns it is Orthonormal
-// here too.
 type Criterion struct {
 	Name       string // of the method in the model; it must not be one of the table
 	Supervised bool   // rows without a label are left out

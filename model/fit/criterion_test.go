@@ -78,7 +78,7 @@ func TestCriterionIsTheMethod(t *testing.T) {
 						weights[i] = -0.3
 					}
 				}
-				d, err = graph.AlignLinear(t.Context(), x.Dense, func(yield func(graph.Patch) bool) {
+				parts, err := graph.Align(len(y), func(yield func(graph.Patch) bool) {
 					for i := range y {
 						near, _ := same.Row(i)
 						far, _ := other.Row(i)
@@ -87,6 +87,10 @@ func TestCriterionIsTheMethod(t *testing.T) {
 						}
 					}
 				})
+				if err != nil {
+					return nil, nil, err
+				}
+				d, err = graph.WeightForm(t.Context(), x.Dense, parts)
 				return nil, d, err
 			}}},
 	} {

@@ -81,7 +81,7 @@ func ExampleConfig_WithChoice() {
 
 func ExampleFitMoments() {
 	seen := moments.New(3, false)
-	if err := seen.Add(context.Background(), rows.X, rows.Y, nil); err != nil {
+	if err := seen.Add(context.Background(), rows.X, rows.Y); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -120,13 +120,17 @@ func ExampleCriterion() {
 				return nil, nil, err
 			}
 			star := func(nb *graph.Neighbors) (*mat.SymDense, error) {
-				return graph.AlignLinear(ctx, x.Dense, func(yield func(graph.Patch) bool) {
+				parts, err := graph.Align(nb.Len(), func(yield func(graph.Patch) bool) {
 					for _, rows := range nb.Patches() {
 						if !yield(graph.Patch{Rows: rows, L: graph.StarPart([]float64{1})}) {
 							return
 						}
 					}
 				})
+				if err != nil {
+					return nil, err
+				}
+				return graph.WeightForm(ctx, x.Dense, parts)
 			}
 			if n, err = star(other); err != nil {
 				return nil, nil, err

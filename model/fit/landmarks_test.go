@@ -127,7 +127,7 @@ func TestLandmarksAreKept(t *testing.T) {
 			if err := kept.Map(t.Context(), phi, rows); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Add(t.Context(), phi, data.Y[from:from+len(rows)], nil); err != nil {
+			if err := s.Add(t.Context(), phi, data.Y[from:from+len(rows)]); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -18,7 +18,7 @@ import (
 func TestPad(t *testing.T) {
 	d := synthetic(3, 400, 12, 4)
 	s := moments.New(12, false)
-	if err := s.Add(t.Context(), d.X, d.Y, nil); err != nil {
+	if err := s.Add(t.Context(), d.X, d.Y); err != nil {
 		t.Fatal(err)
 	}
 	rows := func(c Config) (*model.Model, error) { return Fit(context.Background(), d, c) }
@@ -83,7 +83,7 @@ func TestPad(t *testing.T) {
 func TestOutputs(t *testing.T) {
 	d := synthetic(3, 400, 12, 4)
 	s := moments.New(12, false)
-	if err := s.Add(t.Context(), d.X, d.Y, nil); err != nil {
+	if err := s.Add(t.Context(), d.X, d.Y); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

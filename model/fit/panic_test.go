@@ -153,7 +153,7 @@ func TestPanicOfACallersFunction(t *testing.T) {
 		}
 	}
 	s := moments.New(d.M, false)
-	if err := s.Add(t.Context(), d.X, d.Y, nil); err != nil {
+	if err := s.Add(t.Context(), d.X, d.Y); err != nil {
 		t.Fatal(err)
 	}
 	_, err := FitMoments(ctx, s, nil, d.Classes,

@@ -42,7 +42,10 @@ func TestOneWorker(t *testing.T) {
 			if err != nil {
 				return nil, nil, err
 			}
-			return graph.Embedding(ctx, x.Dense, w, graph.Degree)
+			if d, err = graph.LaplacianForm(ctx, x.Dense, w); err == nil {
+				n, err = graph.DegreeForm(ctx, x.Dense, w.Degrees())
+			}
+			return n, d, err
 		}}
 	configs = append(configs, Config{Criterion: own, Dim: 2}, Config{Method: "lda", Dim: AutoDim})
 	wide := 0 // fits that use more than one goroutine if they may
@@ -85,7 +88,7 @@ func TestOneWorkerOfMoments(t *testing.T) {
 		fit := func(workers int) (digest string, started int64) {
 			at := parallel.Started()
 			s := moments.New(d.M, m.Name == "sle")
-			if err := s.Add(model.Limit(t.Context(), workers), d.X, d.Y, nil); err != nil {
+			if err := s.Add(model.Limit(t.Context(), workers), d.X, d.Y); err != nil {
 				t.Fatal(err)
 			}
 			f, err := FitMoments(t.Context(), s, nil, d.Classes, Config{Method: m.Name, Dim: 2, Workers: workers})

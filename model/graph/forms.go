@@ -58,43 +58,6 @@ func LaplacianForm(ctx context.Context, x *mat.Dense, w mat.Matrix) (*mat.SymDen
 	}})
 }
 
-// Constraint is what a graph embedding keeps constant while it draws the rows of each edge together. The fourth
-// constraint of the literature, Y'Y = I for outputs that are not a function of x, is the low end of the graph's
-// Laplacian: see the example of Matrix.Laplacian.
-type Constraint string
-
-const (
-	Total       Constraint = "total"       // A'X'XA = I: the variance, of centred rows
-	Degree      Constraint = "degree"      // A'X'DXA = I: the variance, rows weighed by their degrees
-	Orthonormal Constraint = "orthonormal" // A'A = I
-)
-
-// Embedding is the linear graph embedding min tr(A'X'LXA) of symmetric weights under a constraint, as the two sides of
-// max tr((A'DA)^-1 A'NA): D = X'LX, and N the matrix of the constraint. With orthonormal columns the embedding is the
-// low end of D alone, and N is the identity (Yan et al. 2007, section II).
-func Embedding(ctx context.Context, x *mat.Dense, w *Matrix, hold Constraint) (n, d *mat.SymDense, err error) {
-	if d, err = LaplacianForm(ctx, x, w); err != nil {
-		return nil, nil, err
-	}
-	switch hold {
-	case Total:
-		o := tile.Rows(x)
-		n, err = tile.Gram(ctx, o, o)
-		return n, d, err
-	case Degree:
-		n, err = DegreeForm(ctx, x, w.Degrees())
-		return n, d, err
-	case Orthonormal:
-		_, m := x.Dims()
-		n = mat.NewSymDense(m, nil)
-		for j := range m {
-			n.SetSym(j, j, 1)
-		}
-		return n, d, nil
-	}
-	return nil, nil, fmt.Errorf("graph embedding: constraint %q; give one of total, degree, orthonormal", hold)
-}
-
 // FromDS is the linear pencil of the metric framework: maximise tr((A'NA) (A'PA)^-1), N = X'L_D X of dissimilarities D
 // and P = X'L_S X of similarities S, both symmetric n x n, sparse or dense, with diagonals ignored. The nonlinear
 // pencil is that of their Laplacians.

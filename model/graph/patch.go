@@ -1,14 +1,10 @@
 package graph
 
 import (
-	"cmp"
-	"context"
 	"fmt"
 	"iter"
 
 	"gonum.org/v1/gonum/mat"
-
-	"github.com/embedd/embedd/model/internal/tile"
 )
 
 // Patch is a sample with the rows of its part of an objective: the part of an embedding Y is tr(Y_F' L Y_F), Y_F its
@@ -31,8 +27,7 @@ func (p Patch) check(n int) error {
 }
 
 // Align is the alignment matrix of all patches, sparse n x n: the sum of S_i L_i S_i', S_i the selection of the rows
-// of patch i. It is the matrix of a nonlinear method; WeightForm makes that of the linear method from it, at less cost
-// than AlignLinear if patches are small.
+// of patch i. It is the matrix of a nonlinear method, and WeightForm makes that of the linear method from it.
 func Align(n int, patches iter.Seq[Patch]) (*Matrix, error) {
 	var entries []entry
 	for p := range patches {
@@ -50,47 +45,6 @@ func Align(n int, patches iter.Seq[Patch]) (*Matrix, error) {
 		}
 	}
 	return assemble(n, entries), nil
-}
-
-// AlignLinear is the sum of X_i' L_i X_i over the patches, m x m, X_i the rows of patch i: the matrix of a linear
-// method. It never holds an n x n matrix, and it is additive: adding a patch with -L removes it.
-func AlignLinear(ctx context.Context, x *mat.Dense, patches iter.Seq[Patch]) (*mat.SymDense, error) {
-	const batch = 1024 // rows of one product: a product and an m x m sum for each patch take 20 times as long
-	n, m := x.Dims()
-	sum := mat.NewSymDense(m, nil)
-	var left, right []float64
-	flush := func() error {
-		if rows := len(left) / m; rows > 0 {
-			part, err := tile.Gram(ctx, tile.Dense(left, rows, m, m), tile.Dense(right, rows, m, m))
-			if err != nil {
-				return err
-			}
-			sum.AddSym(sum, part)
-		}
-		left, right = left[:0], right[:0]
-		return nil
-	}
-	for p := range patches {
-		if err := cmp.Or(ctx.Err(), p.check(n)); err != nil {
-			return nil, err
-		}
-		if len(p.Rows) == 0 {
-			continue
-		}
-		from := len(left)
-		for _, i := range p.Rows {
-			left = append(left, x.RawRowView(i)...)
-		}
-		var lx mat.Dense
-		lx.Mul(p.L, mat.NewDense(len(p.Rows), m, left[from:]))
-		right = append(right, lx.RawMatrix().Data...)
-		if len(left) >= batch*m {
-			if err := flush(); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return sum, flush()
 }
 
 // StarPart is the part of weighted squared differences to the first row of a patch, the sum of w_j |y_0 - y_j|^2:

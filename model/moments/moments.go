@@ -11,7 +11,7 @@ import (
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
-// Set is the statistics of weighted rows of m features. Sums are of x - r, where the shift r is the mean of the first
+// Set is the statistics of rows of m features. Sums are of x - r, where the shift r is the mean of the first
 // rows added, so that a mean far from zero costs no digits. The zero value is not usable; see New. A Set is not safe
 // for concurrent use; Add itself uses as many cores as its context allows.
 type Set struct {
@@ -42,7 +42,7 @@ func (s *Set) PerClass() bool { return s.perClass }
 // Classes is one more than the largest class index added.
 func (s *Set) Classes() int { return max(len(s.weight)-1, 0) }
 
-// Count is the weight of class c, or of the unlabelled rows for c = -1.
+// Count is the number of rows of class c, or of the unlabelled rows for c = -1.
 func (s *Set) Count(c int) float64 {
 	if c+1 >= len(s.weight) {
 		return 0
@@ -62,27 +62,21 @@ func (s *Set) SetShift(r []float64) error {
 	return nil
 }
 
-// Add adds rows: x is n x m row-major, y the class of each row (-1: no label; nil: none has one), w the weight of each
-// row (nil: 1). A class index past the last one grows the set. After an error the set is unchanged, unless the error
-// is a panic: the set must not be used then. ctx only limits the goroutines: either all rows are added or none.
-func (s *Set) Add(ctx context.Context, x []float64, y []int, w []float64) error {
-	return s.accumulate(ctx, adjacent(x, s.m), y, w, 1)
+// Add adds rows: x is n x m row-major, y the class of each row (-1: no label; nil: none has one). A class index past
+// the last one grows the set. After an error the set is unchanged, unless the error is a panic: the set must not be
+// used then. ctx only limits the goroutines: either all rows are added or none.
+func (s *Set) Add(ctx context.Context, x []float64, y []int) error {
+	return s.add(ctx, table{n: len(x) / max(s.m, 1), m: s.m, x: x}, y)
 }
 
-// AddRows is Add for separate rows of weight 1, without copying them.
+// AddRows is Add for separate rows, without copying them.
 func (s *Set) AddRows(ctx context.Context, rows [][]float64, y []int) error {
 	for i, x := range rows {
 		if len(x) != s.m {
 			return fmt.Errorf("moments: row %d has %d numbers, the set %d features", i, len(x), s.m)
 		}
 	}
-	return s.accumulate(ctx, table{n: len(rows), m: s.m, apart: rows}, y, nil, 1)
-}
-
-// Sub removes rows that were added with the same class and weight. Rounding errors of many removals accumulate: prefer
-// a ring of sets that are merged, or rebuild from the rows regularly.
-func (s *Set) Sub(ctx context.Context, x []float64, y []int, w []float64) error {
-	return s.accumulate(ctx, adjacent(x, s.m), y, w, -1)
+	return s.add(ctx, table{n: len(rows), m: s.m, apart: rows}, y)
 }
 
 // table is rows of m numbers, contiguous or separate.
@@ -91,9 +85,6 @@ type table struct {
 	x     []float64
 	apart [][]float64
 }
-
-// adjacent is a table of numbers that may not be whole rows.
-func adjacent(x []float64, m int) table { return table{n: len(x) / max(m, 1), m: m, x: x} }
 
 func (t *table) row(i int) []float64 {
 	if t.apart != nil {
@@ -230,13 +221,13 @@ func (s *Set) secondSlot(slot int) int {
 	return min(slot, 1)
 }
 
-func (s *Set) accumulate(ctx context.Context, x table, y []int, w []float64, sign float64) error {
+func (s *Set) add(ctx context.Context, x table, y []int) error {
 	if s.m < 1 || x.apart == nil && len(x.x) != x.n*s.m {
 		return fmt.Errorf("moments: %d numbers are not rows of %d features", len(x.x), s.m)
 	}
 	n := x.n
-	if (y != nil && len(y) != n) || (w != nil && len(w) != n) {
-		return fmt.Errorf("moments: %d rows, %d classes, %d weights", n, len(y), len(w))
+	if y != nil && len(y) != n {
+		return fmt.Errorf("moments: %d rows, %d classes", n, len(y))
 	}
 	slots := 1
 	for i, c := range y {
@@ -244,11 +235,6 @@ func (s *Set) accumulate(ctx context.Context, x table, y []int, w []float64, sig
 			return fmt.Errorf("moments: row %d has class %d; -1 means no label", i, c)
 		}
 		slots = max(slots, c+2)
-	}
-	for i, v := range w {
-		if !(v >= 0) || math.IsInf(v, 0) {
-			return fmt.Errorf("moments: row %d has weight %g; it must be finite and >= 0", i, v)
-		}
 	}
 	if n == 0 {
 		return nil
@@ -263,7 +249,7 @@ func (s *Set) accumulate(ctx context.Context, x table, y []int, w []float64, sig
 		}
 		return y[i] + 1
 	}
-	sums, err := s.summed(ctx, &x, shift, slots, slotOf, w, sign)
+	sums, err := s.summed(ctx, &x, shift, slots, slotOf)
 	if err != nil {
 		return err
 	}
@@ -282,19 +268,14 @@ func (s *Set) accumulate(ctx context.Context, x table, y []int, w []float64, sig
 	for i := range n {
 		k := slotOf(i)
 		rows[s.secondSlot(k)] = append(rows[s.secondSlot(k)], i)
-		if w != nil {
-			s.weight[k] += sign * w[i]
-		} else {
-			s.weight[k] += sign
-		}
+		s.weight[k]++
 	}
 	var products []tile.Sum
 	for k, index := range rows {
 		if len(index) > 0 {
 			raw := s.matrix(k).RawSymmetric()
-			centred := x.centred(index, shift, w)
-			products = append(products, tile.Sum{C: raw.Data, Stride: raw.Stride, Alpha: sign, A: centred, B: centred,
-				Upper: true})
+			centred := &tile.Operand{K: len(index), M: s.m, At: func(k int) []float64 { return x.row(index[k]) }, About: shift}
+			products = append(products, tile.Sum{C: raw.Data, Stride: raw.Stride, Alpha: 1, A: centred, B: centred, Upper: true})
 		}
 	}
 	if err := tile.Add(ctx, products...); err != nil {
@@ -313,19 +294,6 @@ func (t *table) finite() error {
 		}
 	}
 	return nil
-}
-
-// centred is the rows of index as an operand: about the shift, times the square roots of their weights.
-func (t *table) centred(index []int, shift, w []float64) *tile.Operand {
-	if w == nil {
-		return &tile.Operand{K: len(index), M: t.m, At: func(k int) []float64 { return t.row(index[k]) }, About: shift}
-	}
-	return &tile.Operand{K: len(index), M: t.m, Row: func(dst []float64, k int) {
-		f := math.Sqrt(w[index[k]])
-		for j, v := range t.row(index[k]) {
-			dst[j] = f * (v - shift[j])
-		}
-	}}
 }
 
 // means are those of the columns.

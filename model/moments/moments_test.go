@@ -10,21 +10,20 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// rows draws n labelled rows of m features around mean, with weights.
-func rows(rng *rand.Rand, n, m, classes int, mean float64) (x []float64, y []int, w []float64) {
+// rows draws n labelled rows of m features around mean.
+func rows(rng *rand.Rand, n, m, classes int, mean float64) (x []float64, y []int) {
 	for range n {
 		c := rng.IntN(classes+1) - 1
 		y = append(y, c)
-		w = append(w, 0.5+rng.Float64())
 		for j := range m {
 			x = append(x, mean+float64(c*j)/10+rng.NormFloat64()*float64(1+j))
 		}
 	}
-	return x, y, w
+	return x, y
 }
 
 // direct computes a summary the plain way, in two passes.
-func direct(x []float64, y []int, w []float64, m int, labelled bool) *Summary {
+func direct(x []float64, y []int, m int, labelled bool) *Summary {
 	s := &Summary{Mean: make([]float64, m), Total: mat.NewSymDense(m, nil)}
 	classes := 0
 	for i, c := range y {
@@ -32,9 +31,9 @@ func direct(x []float64, y []int, w []float64, m int, labelled bool) *Summary {
 			continue
 		}
 		classes = max(classes, c+1)
-		s.Weight += w[i]
+		s.Weight++
 		for j := range m {
-			s.Mean[j] += w[i] * x[i*m+j]
+			s.Mean[j] += x[i*m+j]
 		}
 	}
 	for j := range m {
@@ -54,12 +53,12 @@ func direct(x []float64, y []int, w []float64, m int, labelled bool) *Summary {
 		for j := range m {
 			d.SetVec(j, x[i*m+j]-s.Mean[j])
 		}
-		s.Total.SymRankOne(s.Total, w[i]/s.Weight, d)
+		s.Total.SymRankOne(s.Total, 1/s.Weight, d)
 		if c >= 0 {
-			s.Counts[c] += w[i]
-			s.Second[c].SymRankOne(s.Second[c], w[i], d)
+			s.Counts[c]++
+			s.Second[c].SymRankOne(s.Second[c], 1, d)
 			for j := range m {
-				s.Means.Set(c, j, s.Means.At(c, j)+w[i]*d.AtVec(j))
+				s.Means.Set(c, j, s.Means.At(c, j)+d.AtVec(j))
 			}
 		}
 	}
@@ -118,36 +117,17 @@ func TestStatisticsEqualBatch(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, m := range []int{1, 5, 70, 150} {
 		for _, mean := range []float64{0, 1e5} {
-			x, y, w := rows(rng, 700, m, 3, mean)
+			x, y := rows(rng, 700, m, 3, mean)
 			for _, perClass := range []bool{false, true} {
 				s := New(m, perClass)
 				for from, to := 0, 0; from < 700; from = to { // batches that fit no block
 					to = min(from+1+(from*7)%310, 700)
-					must(t, s.Add(t.Context(), x[from*m:to*m], y[from:to], w[from:to]))
+					must(t, s.Add(t.Context(), x[from*m:to*m], y[from:to]))
 				}
 				for _, labelled := range []bool{false, true} {
-					same(t, "batches", summary(t, s, labelled), direct(x, y, w, m, labelled), 1e-9)
+					same(t, "batches", summary(t, s, labelled), direct(x, y, m, labelled), 1e-9)
 				}
 			}
-		}
-	}
-}
-
-func TestAddThenRemoveEqualsNever(t *testing.T) {
-	rng := rand.New(rand.NewPCG(2, 1))
-	m := 9
-	x, y, w := rows(rng, 300, m, 3, 20)
-	gone, goneY, goneW := rows(rng, 120, m, 4, -30)
-	for _, perClass := range []bool{false, true} {
-		s := New(m, perClass)
-		must(t, s.Add(t.Context(), x[:100*m], y[:100], w[:100]))
-		must(t, s.Add(t.Context(), gone, goneY, goneW))
-		must(t, s.Add(t.Context(), x[100*m:], y[100:], w[100:]))
-		must(t, s.Sub(t.Context(), gone, goneY, goneW))
-		got := summary(t, s, true)
-		same(t, "after removal", got, direct(x, y, w, m, true), 1e-9)
-		if got.Counts[3] != 0 {
-			t.Errorf("a class that left has weight %g", got.Counts[3])
 		}
 	}
 }
@@ -155,19 +135,18 @@ func TestAddThenRemoveEqualsNever(t *testing.T) {
 func TestMergeEqualsUnion(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	m := 6
-	x, y, w := rows(rng, 200, m, 3, 5)
-	far, farY, farW := rows(rng, 150, m, 5, 500) // another shift, more classes
-	all, allY, allW := append(append([]float64{}, x...), far...), append(append([]int{}, y...), farY...),
-		append(append([]float64{}, w...), farW...)
+	x, y := rows(rng, 200, m, 3, 5)
+	far, farY := rows(rng, 150, m, 5, 500) // another shift, more classes
+	all, allY := append(append([]float64{}, x...), far...), append(append([]int{}, y...), farY...)
 	for _, perClass := range []bool{false, true} {
 		a, b := New(m, perClass), New(m, perClass)
-		must(t, a.Add(t.Context(), x, y, w))
-		must(t, b.Add(t.Context(), far, farY, farW))
+		must(t, a.Add(t.Context(), x, y))
+		must(t, b.Add(t.Context(), far, farY))
 		keep := New(m, perClass)
-		must(t, keep.Add(t.Context(), far, farY, farW))
+		must(t, keep.Add(t.Context(), far, farY))
 		must(t, a.Merge(b))
 		for _, labelled := range []bool{false, true} {
-			same(t, "merged", summary(t, a, labelled), direct(all, allY, allW, m, labelled), 1e-9)
+			same(t, "merged", summary(t, a, labelled), direct(all, allY, m, labelled), 1e-9)
 			same(t, "merged from", summary(t, b, labelled), summary(t, keep, labelled), 0)
 		}
 		empty := New(m, perClass)
@@ -183,11 +162,11 @@ func TestMergeEqualsUnion(t *testing.T) {
 func TestBitsDoNotDependOnCores(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 1))
 	m := 200
-	x, y, _ := rows(rng, 600, m, 3, 0)
+	x, y := rows(rng, 600, m, 3, 0)
 	fit := func(cores int) *Summary {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
 		s := New(m, false)
-		must(t, s.Add(t.Context(), x, y, nil))
+		must(t, s.Add(t.Context(), x, y))
 		return summary(t, s, true)
 	}
 	one, two := fit(1), fit(4)
@@ -198,23 +177,22 @@ func TestBitsDoNotDependOnCores(t *testing.T) {
 
 func TestBadRowsAreRefusedWhole(t *testing.T) {
 	s := New(2, false)
-	must(t, s.Add(t.Context(), []float64{1, 2, 3, 4, 5, 7}, []int{0, 1, -1}, nil))
+	must(t, s.Add(t.Context(), []float64{1, 2, 3, 4, 5, 7}, []int{0, 1, -1}))
 	before := summary(t, s, false)
 	for name, err := range map[string]error{
-		"NaN":             s.Add(t.Context(), []float64{1, 2, math.NaN(), 4}, []int{0, 1}, nil),
-		"Inf":             s.Add(t.Context(), []float64{1, math.Inf(1)}, nil, nil),
-		"ragged":          s.Add(t.Context(), []float64{1, 2, 3}, nil, nil),
-		"labels":          s.Add(t.Context(), []float64{1, 2}, []int{0, 1}, nil),
-		"class -2":        s.Add(t.Context(), []float64{1, 2}, []int{-2}, nil),
-		"negative weight": s.Add(t.Context(), []float64{1, 2}, nil, []float64{-1}),
-		"late shift":      s.SetShift([]float64{0, 0}),
+		"NaN":        s.Add(t.Context(), []float64{1, 2, math.NaN(), 4}, []int{0, 1}),
+		"Inf":        s.Add(t.Context(), []float64{1, math.Inf(1)}, nil),
+		"ragged":     s.Add(t.Context(), []float64{1, 2, 3}, nil),
+		"labels":     s.Add(t.Context(), []float64{1, 2}, []int{0, 1}),
+		"class -2":   s.Add(t.Context(), []float64{1, 2}, []int{-2}),
+		"late shift": s.SetShift([]float64{0, 0}),
 	} {
 		if err == nil {
 			t.Errorf("%s was accepted", name)
 		}
 	}
 	same(t, "after errors", summary(t, s, false), before, 0)
-	must(t, s.Add(t.Context(), nil, nil, nil))
+	must(t, s.Add(t.Context(), nil, nil))
 	if _, err := New(2, false).Summary(false); err == nil {
 		t.Error("an empty set has a summary")
 	}
@@ -223,12 +201,12 @@ func TestBadRowsAreRefusedWhole(t *testing.T) {
 func BenchmarkAdd(b *testing.B) {
 	rng := rand.New(rand.NewPCG(7, 1))
 	n, m := 5000, 256
-	x, y, _ := rows(rng, n, m, 10, 0)
+	x, y := rows(rng, n, m, 10, 0)
 	for _, batch := range []int{1, 4, 8, 32, 256} {
 		b.Run(fmt.Sprintf("batch/n=%d/m=%d", batch, m), func(b *testing.B) {
 			s := New(m, false)
 			for b.Loop() {
-				if err := s.Add(b.Context(), x[:batch*m], nil, nil); err != nil {
+				if err := s.Add(b.Context(), x[:batch*m], nil); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -241,7 +219,7 @@ func BenchmarkAdd(b *testing.B) {
 		}
 		b.Run(name+"/n=5000/m=256", func(b *testing.B) {
 			for b.Loop() {
-				if err := New(m, perClass).Add(b.Context(), x, y, nil); err != nil {
+				if err := New(m, perClass).Add(b.Context(), x, y); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -249,27 +227,15 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// TestEmptyClass: a class of at most 1e-12 of the weight is empty, whatever its sums.
+// TestEmptyClass: a class without rows between others has no mean and no second moments.
 func TestEmptyClass(t *testing.T) {
-	for _, c := range []struct {
-		weight float64
-		want   bool
-	}{{1, true}, {2e-12, true}, {0.5e-12, false}} {
-		s := New(1, true)
-		if err := s.Add(t.Context(), []float64{3, 5, 8}, []int{0, 0, 1}, []float64{0.5, 0.5, c.weight}); err != nil {
-			t.Fatal(err)
-		}
-		out, err := s.Summary(true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := 0.0
-		if c.want {
-			want = c.weight
-		}
-		mean := out.Mean[0] + out.Means.At(1, 0)
-		if out.Counts[1] != want || (out.Second[1] != nil) != c.want || c.want && !(math.Abs(mean-8) <= 1e-3) {
-			t.Errorf("weight %g: %g rows with the mean %g", c.weight, out.Counts[1], mean)
-		}
+	s := New(1, true)
+	must(t, s.Add(t.Context(), []float64{3, 5, 8}, []int{0, 0, 2}))
+	out := summary(t, s, true)
+	if out.Counts[1] != 0 || out.Second[1] != nil || out.Means.At(1, 0) != 0 {
+		t.Errorf("%g rows with the mean %g", out.Counts[1], out.Means.At(1, 0))
+	}
+	if mean := out.Mean[0] + out.Means.At(2, 0); out.Counts[2] != 1 || !(math.Abs(mean-8) <= 1e-12) {
+		t.Errorf("%g rows with the mean %g", out.Counts[2], mean)
 	}
 }

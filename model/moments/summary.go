@@ -8,22 +8,18 @@ import (
 
 // Summary is the statistics of the rows in a Set, about their mean.
 type Summary struct {
-	Weight float64   // sum of the weights, n for unit weights
+	Weight float64   // number of rows
 	Mean   []float64 // of the rows, unscaled
-	// Counts and Means have one entry for each class of the set: its weight and its mean minus Mean (zero for a class of
-	// weight 0).
+	// Counts and Means have one entry for each class of the set: its rows and its mean minus Mean (zero for a class
+	// without rows).
 	Counts []float64
 	Means  *mat.Dense // Classes x m, nil without classes
-	// Total is (1/Weight) sum w (x - Mean)(x - Mean)'.
+	// Total is (1/Weight) sum (x - Mean)(x - Mean)'.
 	Total *mat.SymDense
-	// Second is sum w (x - Mean)(x - Mean)' of each class, if the set has second moments by class; nil for a class of
-	// weight 0.
+	// Second is sum (x - Mean)(x - Mean)' of each class, if the set has second moments by class; nil for a class without
+	// rows.
 	Second []*mat.SymDense
 }
-
-// negligible is the share of the total weight below which a class counts as empty: what remains of it is rounding
-// error.
-const negligible = 1e-12
 
 // Summary computes the statistics about the mean, of the labelled rows or of all rows. It costs O(m^2), and with
 // second moments by class O(C m^2).
@@ -57,14 +53,13 @@ func (s *Set) Summary(labelledOnly bool) (*Summary, error) {
 	for j := range raw {
 		raw[j] = out.Total.At(j, j)
 	}
-	// sum w (x-r-mu)(x-r-mu)' = M - n mu mu'.
+	// sum (x-r-mu)(x-r-mu)' = M - n mu mu'.
 	rankTwo(out.Total, mu, mu, 0, -out.Weight)
 	for j := range raw {
 		v := out.Total.At(j, j)
 		if v < 0 {
 			if v < -1e-9*raw[j] || raw[j] < 0 {
-				return nil, fmt.Errorf("moments: feature %d has second moment %.3g after removals; "+
-					"rebuild the set from its rows", j, v)
+				return nil, fmt.Errorf("moments: feature %d has second moment %.3g; rebuild the set from its rows", j, v)
 			}
 			out.Total.SetSym(j, j, 0)
 		}
@@ -82,7 +77,7 @@ func (s *Set) Summary(labelledOnly bool) (*Summary, error) {
 	}
 	for c := range classes {
 		n := s.weight[c+1]
-		if s.sum[c+1] == nil || n <= negligible*out.Weight {
+		if s.sum[c+1] == nil || n == 0 {
 			continue
 		}
 		out.Counts[c] = n

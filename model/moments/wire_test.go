@@ -32,7 +32,7 @@ func TestWire(t *testing.T) {
 			t.Errorf("an empty set does not come back: %v", err)
 		}
 		x, y := some(300)
-		if err := s.Add(t.Context(), x, y, nil); err != nil {
+		if err := s.Add(t.Context(), x, y); err != nil {
 			t.Fatal(err)
 		}
 		b, err := s.AppendBinary(nil)
@@ -45,7 +45,7 @@ func TestWire(t *testing.T) {
 		}
 		x, y = some(200)
 		for _, set := range []*moments.Set{s, back} {
-			if err := set.Add(t.Context(), x, y, nil); err != nil {
+			if err := set.Add(t.Context(), x, y); err != nil {
 				t.Fatal(err)
 			}
 		}

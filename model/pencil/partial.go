@@ -49,8 +49,8 @@ func (p *Part) SmallestBound() float64 { return p.smallest }
 //
 // The result satisfies |M v - lambda v| <= 1e-3 times the distance of lambda to the nearest eigenvalue outside its
 // tie. If that cannot be reached, small problems are decomposed in full and Notes say so; large ones are an error. The
-// result does not depend on the number of processors. Partial stops with the error of ctx; only a full decomposition,
-// of order 2500 at most, is not interrupted.
+// result does not depend on the number of processors. Partial stops with the error of ctx, except that a full
+// decomposition is not interrupted. That is of order 2500 at most, and takes 9 n^3 operations: about a minute.
 func Partial(ctx context.Context, m Operator, end End, d int, known *mat.Dense) (_ *Part, err error) {
 	defer parallel.Recover(&err, "eigenvectors")
 	n := m.Order()

@@ -24,7 +24,7 @@ type oracle struct {
 func (o *oracle) add(ctx context.Context, d *model.Data) error {
 	o.classes = d.Classes
 	s := moments.New(d.M, false)
-	if err := s.Add(ctx, d.X, d.Y, nil); err != nil {
+	if err := s.Add(ctx, d.X, d.Y); err != nil {
 		return err
 	}
 	o.chunks = append(o.chunks, s)

@@ -3,6 +3,7 @@ package trainer
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/embedd/embedd/internal/stage/prequential"
@@ -44,6 +45,12 @@ func answerOf(l prequential.Loss) answer {
 
 // describeLoss is a loss for the reason of a promotion.
 func describeLoss(l prequential.Loss) string {
+	switch {
+	case l.Rows == 0:
+		return "have no rows to be compared on"
+	case math.IsInf(l.Error, 1):
+		return fmt.Sprintf("lose %.1f points on %d rows, too few for a standard error", 100*l.Mean, l.Rows)
+	}
 	return fmt.Sprintf("lose %.1f +- %.1f points on %d rows", 100*l.Mean, 100*l.Error, l.Rows)
 }
 

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"math"
 	"testing"
 
 	"github.com/embedd/embedd/internal/stage/prequential"
@@ -51,6 +52,19 @@ func TestAnswers(t *testing.T) {
 		{0.019, 0.01, undecided}, {0.021, 0.01, different}, {0.021, 0.011, undecided}, {0.3, 0.1, different}} {
 		if got := answerOf(prequential.Loss{Mean: c.mean, Error: c.err}); got != c.want {
 			t.Errorf("%g +- %g: answer %d, want %d", c.mean, c.err, got, c.want)
+		}
+	}
+}
+
+// TestDescribedLosses: a reader sees no number that is not known.
+func TestDescribedLosses(t *testing.T) {
+	for want, l := range map[string]prequential.Loss{
+		"have no rows to be compared on":                           {Mean: 1, Error: math.Inf(1)},
+		"lose 1.2 points on 40 rows, too few for a standard error": {Mean: 0.012, Error: math.Inf(1), Rows: 40},
+		"lose 1.2 +- 0.3 points on 40 rows":                        {Mean: 0.012, Error: 0.003, Rows: 40},
+	} {
+		if got := describeLoss(l); got != want {
+			t.Errorf("%+v: %q, want %q", l, got, want)
 		}
 	}
 }

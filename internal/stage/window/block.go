@@ -167,7 +167,7 @@ func (s *summer) add(ctx context.Context, set *moments.Set, x [][]float64, y []i
 	if err := s.mapping.Map(ctx, phi, x); err != nil {
 		return err
 	}
-	return set.Add(ctx, phi, y, nil)
+	return set.Add(ctx, phi, y)
 }
 
 // sumRows is how many rows of a summary are summed per call: the shift of its moments is the mean of the first ones.

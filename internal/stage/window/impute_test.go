@@ -129,7 +129,7 @@ func imputedByHand(t *testing.T, w *Window, first Position, classes []string) *m
 					y = c
 				}
 			}
-			if err := set.Add(t.Context(), x, []int{y}, nil); err != nil {
+			if err := set.Add(t.Context(), x, []int{y}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -312,7 +312,7 @@ func (d *summarizer) sumRest(ctx context.Context, rows iter.Seq[*Row]) (*Summary
 		if !d.config.Labelled {
 			classes = nil
 		}
-		err := s.Moments.Add(ctx, x, classes, nil)
+		err := s.Moments.Add(ctx, x, classes)
 		x, y = x[:0], y[:0]
 		if err != nil {
 			return fmt.Errorf("summing rows: %w", err)

@@ -374,14 +374,18 @@ func TestSummaryNumbers(t *testing.T) {
 		b := bytesOf(t, t.Context(), c, rows)
 		for what, change := range map[string]func(*Summary) error{
 			"a weight of more rows": func(s *Summary) error {
-				return s.Moments.Add(t.Context(), make([]float64, 6), []int{s.Moments.Classes() - 1}, []float64{1e300})
+				err := s.Moments.Add(t.Context(), make([]float64, 6), []int{s.Moments.Classes() - 1})
+				for range 100 { // 2^100 rows
+					err = errors.Join(err, s.Moments.Merge(s.Moments))
+				}
+				return err
 			},
 			"a weight without a label": func(s *Summary) error {
 				if !labelled {
 					s.Summed[0] = 0
 					return nil
 				}
-				return s.Moments.Add(t.Context(), make([]float64, 6), []int{-1}, nil)
+				return s.Moments.Add(t.Context(), make([]float64, 6), []int{-1})
 			},
 			"more rows than were read": func(s *Summary) error { s.Summed[0] = math.MaxInt; return nil },
 			"fewer than no messages":   func(s *Summary) error { s.Read.Unread = -1; return nil },
@@ -401,7 +405,7 @@ func TestSummaryNumbers(t *testing.T) {
 					class = nil
 				}
 				s.Summed[len(s.Summed)-1], s.Read.Rows = 1<<30, 1<<31
-				return s.Moments.Add(t.Context(), []float64{0, 0, 1e150, 0, 0, 0}, class, nil)
+				return s.Moments.Add(t.Context(), []float64{0, 0, 1e150, 0, 0, 0}, class)
 			},
 			"a shift that is": func(s *Summary) error {
 				s.Moments = moments.New(6, false)

@@ -259,7 +259,7 @@ func TestMoments(t *testing.T) {
 			n++
 			if r.HeldOut() {
 				held++
-			} else if err := want.Add(t.Context(), r.X, []int{int(r.Label[6] - '0')}, nil); err != nil {
+			} else if err := want.Add(t.Context(), r.X, []int{int(r.Label[6] - '0')}); err != nil {
 				t.Fatal(err)
 			}
 		}

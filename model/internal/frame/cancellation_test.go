@@ -5,9 +5,6 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
-
-	"github.com/embedd/embedd/model"
-	"github.com/embedd/embedd/model/internal/fixture"
 )
 
 // TestCancellation: the worst column decides, in a basis as well, and one without outputs has none.
@@ -28,30 +25,6 @@ func TestCancellation(t *testing.T) {
 			"a basis": Cancellation(t.Context(), a, within, basis)} {
 			if !(math.Abs(got-c.want) <= 1e-9) {
 				t.Errorf("%v by %s: %g, want %g", c.a, name, got, c.want)
-			}
-		}
-	}
-}
-
-// TestFeaturesWithoutLabels: without labels single features have no statistics of classes.
-func TestFeaturesWithoutLabels(t *testing.T) {
-	d := fixture.Synthetic(2, 20, 3, 2)
-	for _, supervised := range []bool{true, false} {
-		p, err := Prepare(t.Context(), d, supervised, false, &model.Report{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		task := &Task{Method: &Method{Name: "any", Supervised: supervised, Samples: true}, Report: &model.Report{}}
-		if err := task.Load(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
-		f := NewFeatureScatters(t.Context(), task)
-		if (f.Means != nil) != supervised || (f.Within != nil) != supervised || len(f.Total) != 3 || f.N != 20 {
-			t.Errorf("supervised %v: %+v", supervised, f)
-		}
-		for j, v := range f.Total {
-			if !(math.Abs(v-1) <= 1e-9) {
-				t.Errorf("feature %d has variance %g", j, v)
 			}
 		}
 	}

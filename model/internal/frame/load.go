@@ -77,7 +77,7 @@ func gather(ctx context.Context, n, m int, y []int, byClass bool, block func(fro
 		if y != nil {
 			part = y[from:to]
 		}
-		fail.Check(set.Add(ctx, block(from, to), part, nil))
+		fail.Check(set.Add(ctx, block(from, to), part))
 	}
 	return fail.Must(set.Summary(y != nil))
 }

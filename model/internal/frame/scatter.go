@@ -13,7 +13,7 @@ import (
 // BasisScatters are the statistics of the scaled rows about their mean, in an orthonormal basis of the space that they
 // span. With fewer rows than features, or with collinear features, the basis is rotated: column j is then a direction,
 // not feature j. Only what does not depend on the choice of the axes may be computed from them, such as a pencil. What
-// looks at single features uses [FeatureScatters].
+// looks at single features reads [Task.FeatureRows].
 type BasisScatters struct {
 	N      float64 // rows, or their weight
 	Counts []float64
@@ -39,27 +39,6 @@ func (u *Units) constantFeatures() int {
 		}
 	}
 	return n
-}
-
-// FeatureScatters are the statistics of single features, scaled as the rows are: column j is feature j for any number
-// of rows. They have no covariances: those are m x m.
-type FeatureScatters struct {
-	N             float64 // rows, or their weight
-	Counts        []float64
-	Class         []int      // index of each present class among the given ones
-	Means         *mat.Dense // of the classes, about the mean; nil without labels
-	Total, Within []float64  // variances: the diagonals of S_t and, with labels, of S_w
-}
-
-// NewFeatureScatters computes the statistics of single features.
-func NewFeatureScatters(ctx context.Context, t *Task) *FeatureScatters {
-	b := t.Basis
-	f := &FeatureScatters{N: b.N, Counts: b.Counts, Class: b.Class, Total: featureVariances(ctx, b.Total, t.axes)}
-	if b.Means != nil {
-		f.Within = featureVariances(ctx, b.Within, t.axes)
-		f.Means = mat.DenseCopyOf(t.Expand(mat.DenseCopyOf(b.Means.T())).T())
-	}
-	return f
 }
 
 // featureVariances is the diagonal of V S V' for a scatter S in the axes V (m x r), or that of S for axes nil.

@@ -39,7 +39,7 @@ func (r *refit) add(ctx context.Context, d *model.Data) error {
 			r.x, r.y = append(r.x, row...), append(r.y, y)
 		}
 	}
-	if err := r.all.Add(ctx, r.x[from*r.m:], r.y[from:], nil); err != nil {
+	if err := r.all.Add(ctx, r.x[from*r.m:], r.y[from:]); err != nil {
 		return err
 	}
 	if most := Newest[len(Newest)-1]; len(r.y) > 4*most {
@@ -56,7 +56,7 @@ func (r *refit) accuracies(ctx context.Context, ref, query *model.Data) (all flo
 	for i, n := range Newest {
 		from := max(0, len(r.y)-n)
 		s := moments.New(r.m, false)
-		if err := s.Add(ctx, r.x[from*r.m:], r.y[from:], nil); err != nil {
+		if err := s.Add(ctx, r.x[from*r.m:], r.y[from:]); err != nil {
 			return 0, newest, err
 		}
 		newest[i] = r.accuracy(ctx, s, ref, query)

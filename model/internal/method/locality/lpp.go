@@ -33,6 +33,8 @@ func lppRatio(ctx context.Context, t *frame.Task) *frame.Ratio {
 	lists := frame.Nearest(ctx, t, "k")
 	width := frame.HeatWidth(t, lists)
 	w := fail.Must(lists.Weights(graph.Union, graph.Heat(width)))
-	n, d := fail.Must2(graph.Embedding(ctx, t.X, w, graph.Degree))
-	return &frame.Ratio{N: n, D: d, Used: map[string]float64{"t": width}}
+	return &frame.Ratio{
+		N: fail.Must(graph.DegreeForm(ctx, t.X, w.Degrees())), D: fail.Must(graph.LaplacianForm(ctx, t.X, w)),
+		Used: map[string]float64{"t": width},
+	}
 }

@@ -236,6 +236,9 @@ func fitLEnewS(ctx context.Context, t *frame.Task) *frame.Solution {
 func lppnewsRatio(ctx context.Context, t *frame.Task) *frame.Ratio {
 	t = t.Capped(t.Int("rows"))
 	l := learnSimilarity(ctx, t)
-	n, d := fail.Must2(graph.Embedding(ctx, t.X, learnedGraph(ctx, t, l), graph.Degree))
-	return &frame.Ratio{N: n, D: d, Used: l.used(), Search: l.search()}
+	w := learnedGraph(ctx, t, l)
+	return &frame.Ratio{
+		N: fail.Must(graph.DegreeForm(ctx, t.X, w.Degrees())), D: fail.Must(graph.LaplacianForm(ctx, t.X, w)),
+		Used: l.used(), Search: l.search(),
+	}
 }
