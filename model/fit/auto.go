@@ -128,8 +128,11 @@ func (c Config) WithChoice(choice *model.Choice) Config {
 	if c.withDefaults().Method == Auto {
 		c.Params = candidateParams(choice.Method, c.Params["ridge"])
 		c.Method, c.Nonlinear = choice.Method, false
-		if len(choice.Members) > 0 {
+		switch {
+		case len(choice.Members) > 0:
 			c.Params = blend.Params(choice.Members)
+		case c.Blend != 1 && len(choice.Scores) > 0: // it was compared with a blend, whose members keep theirs too
+			maps.Copy(c.Params, choice.Scores[0].Params)
 		}
 		if c.Scale == model.ScaleAuto || c.Scale == "" {
 			c.Scale = choice.Scale
@@ -151,11 +154,11 @@ func (c Config) WithChoice(choice *model.Choice) Config {
 // candidateParams are the parameters with which auto fits the method that it chose. It passes its ridge on to a method
 // that has one. The ridge auto is the default of every candidate.
 func candidateParams(name, ridge string) map[string]string {
+	params := map[string]string{}
 	m, err := lookup(name)
 	if err != nil {
-		return nil
+		return params
 	}
-	params := map[string]string{}
 	if m.Auto != nil {
 		maps.Copy(params, m.Auto.Fixed)
 	}

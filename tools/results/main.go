@@ -90,12 +90,13 @@ func main() {
 	first := flag.String("first", "", "`command` to compare with -second: a program and flags of its verb fit")
 	second := flag.String("second", "", "the other `command`")
 	sets := flag.String("sets", strings.Join(smallSets, ","), "data `sets` on which they are compared")
+	seed := flag.Uint64("seed", 1, "`seed` of the splits on which they are compared")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	b.out = strings.TrimSuffix(*page, ".md")
 	if *first != "" || *second != "" {
-		v := versus{[2][]string{strings.Fields(*first), strings.Fields(*second)}, strings.Split(*sets, ","), b.repeats}
+		v := versus{[2][]string{strings.Fields(*first), strings.Fields(*second)}, strings.Split(*sets, ","), b.repeats, *seed}
 		if err := v.run(ctx, b, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "results:", err)
 			os.Exit(1)

@@ -103,7 +103,7 @@ func TestVersus(t *testing.T) {
 	if more == 0 || deviation == 0 {
 		t.Fatalf("one output and two are equal: %v", accuracy)
 	}
-	v := versus{[2][]string{{program}, {program, "--dim", "1"}}, []string{"iris"}, splits}
+	v := versus{[2][]string{{program}, {program, "--dim", "1"}}, []string{"iris"}, splits, 1}
 	var out bytes.Buffer
 	if err := v.run(t.Context(), &bench{}, &out); err != nil {
 		t.Fatal(err)

@@ -71,14 +71,11 @@ func (e *candidate) variants() (out []*candidate) {
 			settings = append(settings, map[string]string{"ridge": r})
 		}
 	}
-	for _, s := range e.method.Auto.Settings {
-		all := maps.Clone(e.changed)
-		maps.Copy(all, s)
-		settings = append(settings, all)
-	}
-	for _, s := range settings {
-		v := &candidate{method: e.method, spec: e.spec, params: maps.Clone(e.params), changed: s, dims: e.dims}
+	for _, s := range append(settings, e.method.Auto.Settings...) {
+		v := &candidate{method: e.method, spec: e.spec, params: maps.Clone(e.params), changed: maps.Clone(e.changed),
+			dims: e.dims}
 		maps.Copy(v.params, s)
+		maps.Copy(v.changed, s)
 		v.reset(true)
 		out = append(out, v)
 	}
