@@ -61,18 +61,19 @@ func retrainCommand(e *cli.Env) *cobra.Command {
 
 func resumeCommand(e *cli.Env) *cobra.Command {
 	return askCommand(e, "resume", "resume a pipeline that limits.bad has halted, in all daemons that run it",
-		func(ctx context.Context, out *report.Output, nc *nats.Conn, pipeline string, processes []string) error {
-			reports, silent, err := client.AskAll(ctx, nc, pipeline, "resume", stream.Request{By: requester()}, processes)
+		func(ctx context.Context, out *report.Output, nc *nats.Conn, pipeline string, _ []string) error {
+			reports, silent, err := client.AskAll(ctx, nc, pipeline, "resume", stream.Request{By: requester()})
+			daemons := len(reports) + len(silent)
 			if len(silent) > 0 {
 				err = errors.Join(err, fmt.Errorf("%d of %d daemons of pipeline %s did not report within %v that they "+
-					"resume, and may be halted still: %s; `embedd status %s` lists those that answer", len(silent), len(processes),
+					"resume, and may be halted still: %s; `embedd status %s` lists those that answer", len(silent), daemons,
 					pipeline, client.Timeout, strings.Join(silent, ", "), pipeline))
 			}
 			if out.JSON {
 				return errors.Join(report.Objects(out, reports), err)
 			}
 			if len(reports) > 0 {
-				out.Printf("%s resumes in %d of %d daemons\n", pipeline, len(reports), len(processes))
+				out.Printf("%s resumes in %d of %d daemons\n", pipeline, len(reports), daemons)
 			}
 			return err
 		})

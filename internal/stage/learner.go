@@ -516,6 +516,11 @@ func (l *learner) currentStatus() spec.Status {
 		}
 		counted = c.candidates.hint()
 	}
+	if s.Live != nil && !s.LabelsSuspect {
+		if u, dropped := profile.AccuracyDropped(s.Accuracy, s.Live.Score, s.Scored); dropped {
+			s.Unusual = append([]spec.Unusual{u}, s.Unusual...)
+		}
+	}
 	s.Received, s.Unlabelled, s.Incomplete = in.rows, in.unlabelled, in.faulty
 	if l.config.Spec.Label != "" && in.rows > 0 {
 		s.LabelledShare = labelledShare(in, l.late)

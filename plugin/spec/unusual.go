@@ -13,6 +13,7 @@ type UnusualKind string
 const (
 	UnusualFewLabels UnusualKind = "few_labels"        // few rows have a label
 	UnusualLabels    UnusualKind = "labels_suspect"    // no model beats chance
+	UnusualAccuracy  UnusualKind = "accuracy_dropped"  // the live model is less accurate than when it was promoted
 	UnusualOutputs   UnusualKind = "few_outputs"       // the live model has few outputs for so many classes
 	UnusualAbsent    UnusualKind = "absent_classes"    // classes of the stream that have no rows in the window
 	UnusualSorted    UnusualKind = "sorted"            // rows are sorted by their label
@@ -23,6 +24,9 @@ const (
 	UnusualConstant  UnusualKind = "constant_features" // most features hardly vary
 )
 
+// IsInaccurate reports whether the live model is at chance, or less accurate than it was.
+func (k UnusualKind) IsInaccurate() bool { return k == UnusualLabels || k == UnusualAccuracy }
+
 // UnusualKinds are all kinds, in the order in which they are reported.
-var UnusualKinds = []UnusualKind{UnusualFewLabels, UnusualLabels, UnusualOutputs, UnusualAbsent, UnusualSorted,
-	UnusualRuns, UnusualImbalance, UnusualCopies, UnusualTails, UnusualConstant}
+var UnusualKinds = []UnusualKind{UnusualFewLabels, UnusualLabels, UnusualAccuracy, UnusualOutputs, UnusualAbsent,
+	UnusualSorted, UnusualRuns, UnusualImbalance, UnusualCopies, UnusualTails, UnusualConstant}

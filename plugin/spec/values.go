@@ -258,6 +258,7 @@ type Status struct {
 	// held-out rows. Chance is the accuracy that independent labels would have. Without labels it is the share of
 	// variance that the outputs keep. NaN before there is any.
 	Accuracy, Chance float64
+	Scored           int // rows that Accuracy is of
 	// HeldOut is the share of held-out rows of the window that the live model had right when they last judged a candidate
 	// against it, which happens where labels come in runs. NaN: they judged none.
 	HeldOut float64

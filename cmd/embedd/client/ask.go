@@ -22,18 +22,25 @@ import (
 // Timeout is how long a verb waits for the answer of a daemon.
 const Timeout = 5 * time.Second
 
-// discoveryTimeout is how long daemons have to answer a ping.
-const discoveryTimeout = 500 * time.Millisecond
+// discoveryTimeout is how long daemons have to answer a ping, busyTimeout how long where a slow one must not be missed.
+const (
+	discoveryTimeout = 500 * time.Millisecond
+	busyTimeout      = 3 * time.Second
+)
 
 // Discover finds the pipelines that run on the server, and the processes that run each, by their NATS services. The
 // identity of a process is in its reports too.
 func Discover(ctx context.Context, nc *nats.Conn) (map[string][]string, error) {
+	return discover(ctx, nc, discoveryTimeout)
+}
+
+func discover(ctx context.Context, nc *nats.Conn, wait time.Duration) (map[string][]string, error) {
 	subject, err := micro.ControlSubject(micro.PingVerb, "", "")
 	if err != nil {
 		return nil, err
 	}
 	found := map[string][]string{}
-	err = Gather(ctx, nc, subject, nil, discoveryTimeout, func(msg *nats.Msg) bool {
+	err = Gather(ctx, nc, subject, nil, wait, func(msg *nats.Msg) bool {
 		var p micro.Ping
 		if json.Unmarshal(msg.Data, &p) == nil {
 			name := p.Metadata[stream.ServicePipeline]
@@ -122,14 +129,18 @@ func Ask(nc *nats.Conn, pipeline, endpoint string, q stream.Request) (r stream.R
 }
 
 // AskAll sends a request to all processes of a pipeline. It returns the reports of those that did it, the identities of
-// the others, and the first error that one of those answered.
-func AskAll(ctx context.Context, nc *nats.Conn, pipeline, endpoint string, q stream.Request, processes []string) (
-	reports []stream.Report, silent []string, err error) {
+// the others, and the first error that one of those answered. It takes some seconds, so that it knows of busy ones.
+func AskAll(ctx context.Context, nc *nats.Conn, pipeline, endpoint string, q stream.Request) (reports []stream.Report,
+	silent []string, err error) {
 	data, err := json.Marshal(q)
 	if err != nil {
 		return nil, nil, err
 	}
-	silent = slices.Clone(processes)
+	found, err := discover(ctx, nc, busyTimeout)
+	if err != nil {
+		return nil, nil, err
+	}
+	silent = found[pipeline]
 	var failed error
 	failures := 0
 	err = Gather(ctx, nc, stream.ServiceSubject(pipeline, endpoint), data, Timeout, func(msg *nats.Msg) bool {

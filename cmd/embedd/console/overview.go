@@ -31,6 +31,7 @@ type summary struct {
 	Messages   float64             `json:"messages"`  // answered since the start
 	DeadRows   float64             `json:"dead_rows"` // that became dead letters since the start
 	Conditions []stream.Condition  `json:"conditions,omitempty"`
+	Doubts     []string            `json:"doubts,omitempty"` // about the accuracy of the live model
 }
 
 // stalledAfter is how long input waits without an answer in a pipeline that is stalled.
@@ -67,11 +68,17 @@ func overviewOf(status []stream.Status, courses map[string]*course, trouble stri
 		if isStalled {
 			since = c.moved
 		}
+		var doubts []string
+		for _, u := range r.Learning.Unusual {
+			if u.Kind.IsInaccurate() {
+				doubts = append(doubts, u.Text)
+			}
+		}
 		out.Pipelines = append(out.Pipelines, summary{Pipeline: r.Pipeline, State: r.State, Ready: r.Ready, Reason: r.Reason,
 			Since: since, Stalled: isStalled,
 			IsTrainer: r.IsTrainer, Fixed: s.FixedModel, Lag: r.Lag, Model: r.Model, Rows: r.Learning.Rows,
 			Needed: r.Learning.Needed, Accuracy: r.Learning.Accuracy, Messages: r.Messages, DeadRows: r.DeadRows,
-			Conditions: r.Conditions})
+			Conditions: r.Conditions, Doubts: doubts})
 	}
 	return out
 }

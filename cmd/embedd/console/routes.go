@@ -64,7 +64,7 @@ var routes = []route{
 	{Method: "POST", Path: "pipelines/{pipeline}/resume", operates: true,
 		do: (*server).resume,
 		About: "resumes a pipeline that `limits.bad` has halted, in all replicas: the status of each that answered, and " +
-			"the identities of the others: `{\"replicas\":[...],\"silent\":[...]}`"},
+			"the identities of those that answered a ping within 3 s alone: `{\"replicas\":[...],\"silent\":[...]}`"},
 	{Method: "POST", Path: "pipelines/{pipeline}/pin", Request: `{"version","live"}`, operates: true, do: ask("model pin"),
 		About: "makes a version live and keeps it; default: the live version. The answer of pin, unpin and rollback is " +
 			"`{\"pipeline\",\"live\",\"previous\",\"pinned\"}`"},
@@ -192,12 +192,7 @@ func (s *server) resume(_ http.ResponseWriter, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	nc := s.options.Conn().Conn
-	found, err := client.Discover(r.Context(), nc)
-	if err != nil {
-		return nil, err
-	}
-	reports, silent, failed := client.AskAll(r.Context(), nc, r.pipeline(), "resume", q, found[r.pipeline()])
+	reports, silent, failed := client.AskAll(r.Context(), s.options.Conn().Conn, r.pipeline(), "resume", q)
 	if failed != nil && len(reports) == 0 {
 		return nil, failed
 	}

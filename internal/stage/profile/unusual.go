@@ -29,6 +29,20 @@ var LabelsSuspect = spec.Unusual{Kind: spec.UnusualLabels, Text: "labels contrad
 	"chance on the newest rows, so none goes live; check the source of the labels"}
 
 const (
+	minScored = 200 // rows
+	maxDrop   = 0.1 // of accuracy, as in the alert EmbeddAccuracyDropped
+)
+
+// AccuracyDropped is for a live model whose accuracy on the newest rows is far below that of its promotion, and reports
+// whether that is so. Without an accuracy at promotion, as of a first model, it is not.
+func AccuracyDropped(accuracy, promotion float64, rows int) (u spec.Unusual, dropped bool) {
+	u = spec.Unusual{Kind: spec.UnusualAccuracy, Text: fmt.Sprintf("the live model is right on %.1f %% of the newest "+
+		"labelled rows, and was on %.1f %% when it was promoted: the stream or its labels have changed", 100*accuracy,
+		100*promotion)}
+	return u, rows >= minScored && promotion > 0 && accuracy < promotion-maxDrop
+}
+
+const (
 	minArrived  = 1000 // rows
 	maxLabelled = 0.05 // share of them that is few
 )

@@ -413,7 +413,9 @@ func (t *Trainer) Status() Status {
 		s.EffectiveRows = float64(s.Rows) / effect.Effect()
 	}
 	if t.live != nil {
-		s.Accuracy, s.Chance = t.live.Agreement.Rate(), t.live.Agreement.Chance()
+		agreement := &t.live.Agreement
+		s.Accuracy, s.Chance = agreement.Rate(), agreement.Chance()
+		s.Scored = int(agreement.Last.Rows + agreement.Before.Rows)
 	}
 	for _, c := range t.candidates {
 		if v := c.comparison.Evidence(); v >= s.Evidence {

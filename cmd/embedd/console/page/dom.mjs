@@ -58,7 +58,7 @@ export function say(e, text) {
   if (e.textContent !== text) e.textContent = text;
 }
 
-const hidden = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+const hidden = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 
 // clean makes a name or sentence of a stranger readable: characters that are invisible or change the direction are
 // marked, and the rest after a length is cut.

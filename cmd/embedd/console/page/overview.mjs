@@ -20,7 +20,9 @@ export function judge(p) {
   }
   if (p.state === 'idle') reason ||= 'no input arrives';
   if (p.model?.stale) return {level: 'warn', word: 'stale', reason: reason || `the model is ${duration(p.model.age_seconds)} old`};
-  return {level: grave[p.state] ?? 'healthy', word: words, reason};
+  if (p.state in grave) return {level: grave[p.state], word: words, reason};
+  if (p.doubts) return {level: 'warn', word: 'inaccurate', reason: p.doubts.join('; ')};
+  return {level: p.conditions ? 'warn' : 'healthy', word: words, reason};
 }
 
 export class Overview {
@@ -36,7 +38,7 @@ export class Overview {
     const wrong = all.filter((p) => p.level !== 'healthy').length;
     this.head.textContent = all.length === 0 ? 'No pipeline runs' : wrong && all.length === 1 ? 'The pipeline needs attention' : wrong ? `${wrong} of ${all.length} pipelines need attention`
       : all.length === 1 ? 'The pipeline is healthy' : `All ${all.length} pipelines are healthy`;
-    const key = [chosen, all.map((p) => [p.pipeline, p.word, p.reason, p.model?.version, p.lag?.messages, p.accuracy, p.fixed])];
+    const key = [chosen, all.map((p) => [p.pipeline, p.word, p.reason, p.model?.version, p.lag?.messages, p.accuracy, p.fixed, p.conditions])];
     redraw(this.cards, key, () => all.length === 0
       ? h('li', {class: 'warn'}, 'The pipelines are being opened, or the configuration has none. `embedd doctor` says what is missing.') : all.map((p) => {
       const m = p.model;
