@@ -62,6 +62,7 @@ type rig struct {
 	bin     string
 	nats    int
 	http    int
+	login   string // of raw clients, where the server has the printed permissions
 	proxy   string // its address, under which the browser opens the page; "": none
 	server  *exec.Cmd
 	daemon  *exec.Cmd
@@ -88,14 +89,26 @@ func start(t *testing.T, pipelines string) *rig {
 			}
 		}
 	}
-	r.write("embedd.yaml", fmt.Sprintf("nats: {url: \"nats://127.0.0.1:%d\"}\nhttp: {listen: \"127.0.0.1:%d\"}\n"+
-		"pipelines:%s", r.nats, r.http, pipelines))
-	r.serve()
+	logins, setup := "", []string{"setup", "--apply"}
+	if strings.Contains(pipelines, restricted) {
+		logins = ", user: embedd_daemon, password: p, users: {setup: {user: embedd_setup, password: p}}"
+		r.login, setup = `,"user":"embedd_producer","pass":"p"`, append(setup, "--user", "setup")
+	}
+	r.write("embedd.yaml", fmt.Sprintf("nats: {url: \"nats://127.0.0.1:%d\"%s}\nhttp: {listen: \"127.0.0.1:%d\"}\n"+
+		"pipelines:%s", r.nats, logins, r.http, pipelines))
 	if strings.Contains(pipelines, "model.embedd") {
 		r.rows(0, 400, false)
 		r.must("fit", "--data", "rows.csv", "--label", "label", "--method", "lda", "--dim", "4", "-o", "model.embedd")
 	}
-	r.until("setup", func() bool { return r.try("setup", "--apply") == nil })
+	if r.login != "" {
+		permissions, err := r.verb("setup", "--permissions").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.write("server.conf", string(permissions))
+	}
+	r.serve()
+	r.until("setup", func() bool { return r.try(setup...) == nil })
 	r.embedd()
 	r.open()
 	return r
@@ -130,14 +143,21 @@ func (r *rig) write(name, text string) {
 
 // serve starts the NATS server, on the same store each time.
 func (r *rig) serve() {
-	r.server = r.run("nats-server", "-a", "127.0.0.1", "-p", fmt.Sprint(r.nats), "-js", "-sd",
-		filepath.Join(r.dir, "store"))
+	args := []string{"-a", "127.0.0.1", "-p", fmt.Sprint(r.nats), "-js", "-sd", filepath.Join(r.dir, "store")}
+	if r.login != "" {
+		args = append(args, "-c", "server.conf")
+	}
+	r.server = r.run("nats-server", args...)
 }
 
 // run starts a program that ends with the test.
 func (r *rig) run(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(r.bin, name), args...)
 	cmd.Dir = r.dir
+	cmd.Env = cmd.Environ()
+	for _, role := range []string{"DAEMON", "PRODUCER", "READER", "OPERATOR", "VIEWER", "SETUP"} {
+		cmd.Env = append(cmd.Env, "EMBEDD_"+role+"_PASSWORD=p")
+	}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
@@ -155,11 +175,16 @@ func (r *rig) run(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// try runs a verb of embedd.
-func (r *rig) try(args ...string) error {
+// verb is a command of embedd.
+func (r *rig) verb(args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(r.bin, "embedd"), args...)
 	cmd.Dir = r.dir
-	out, err := cmd.CombinedOutput()
+	return cmd
+}
+
+// try runs a verb of embedd.
+func (r *rig) try(args ...string) error {
+	out, err := r.verb(args...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%v: %w: %s", args, err, out)
 	}
@@ -181,7 +206,7 @@ func (r *rig) send(subject, message string) {
 		r.t.Fatal(err)
 	}
 	defer c.Close()
-	fmt.Fprintf(c, "CONNECT {\"verbose\":false}\r\nPUB %s _INBOX.x %d\r\n%s\r\nPING\r\n", subject, len(message), message)
+	fmt.Fprintf(c, "CONNECT {\"verbose\":false%s}\r\nPUB %s _INBOX.x %d\r\n%s\r\nPING\r\n", r.login, subject, len(message), message)
 	for lines := bufio.NewScanner(c); lines.Scan() && lines.Text() != "PONG"; {
 	}
 }
@@ -580,6 +605,25 @@ func TestStates(t *testing.T) {
 	r.shoot("disconnected")
 	r.embedd()
 	r.shows("● connected")
+	r.quiet()
+}
+
+// restricted is the name of a pipeline whose server has the printed permissions.
+const restricted = "restricted"
+
+// TestReplayIsNotAllowed: with the printed permissions the daemon may not replay. The page says so, and what it lacks.
+func TestReplayIsNotAllowed(t *testing.T) {
+	t.Parallel()
+	r := start(t, configured(restricted, fixed))
+	r.send("features.restricted", "bad")
+	r.look(restricted, "letters")
+	r.shows("not_arrow")
+	r.shows(`the daemon has no permission to publish on "features.restricted", which a replay needs`)
+	if !js[bool](r, "[...document.querySelectorAll('td input')].every((one) => one.disabled)") ||
+		!js[bool](r, "document.querySelector('.panel .bar button').disabled") {
+		t.Error("a dead letter can be chosen")
+	}
+	r.shoot("replay-not-allowed")
 	r.quiet()
 }
 

@@ -28,6 +28,7 @@ var pictures = []struct{ name, about string }{
 	{"charts", "The newest two hours"},
 	{"models", "Versions, two of them compared, and who did what"},
 	{"dead-letters", "Dead letters of a halted pipeline"},
+	{"replay-not-allowed", "With the printed permissions the daemon may not replay, and names what it lacks"},
 	{"rollback", "What a rollback would do"},
 	{"no-server", "The NATS server is gone"},
 	{"disconnected", "The daemon is gone: the last picture stays, with its age"},
