@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -59,6 +60,11 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	testsize.AtOnce(8)
+	// Verbs set the pace of the collector for their process, such as 20 % for the rows of a file, and a limit for one
+	// pipeline. Here all tests share it, and three quarters of the processor time went to the collector.
+	os.Setenv("GOGC", "400")
+	os.Setenv("GOMEMLIMIT", "off")
+	debug.SetGCPercent(400)
 	os.Exit(m.Run())
 }
 

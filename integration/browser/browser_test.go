@@ -206,7 +206,8 @@ func (r *rig) send(subject, message string) {
 		r.t.Fatal(err)
 	}
 	defer c.Close()
-	fmt.Fprintf(c, "CONNECT {\"verbose\":false%s}\r\nPUB %s _INBOX.x %d\r\n%s\r\nPING\r\n", r.login, subject, len(message), message)
+	fmt.Fprintf(c, "CONNECT {\"verbose\":false%s}\r\nPUB %s _INBOX.x %d\r\n%s\r\nPING\r\n", r.login, subject,
+		len(message), message)
 	for lines := bufio.NewScanner(c); lines.Scan() && lines.Text() != "PONG"; {
 	}
 }

@@ -706,8 +706,8 @@ func TestResumeOfNoPipeline(t *testing.T) {
 	}
 }
 
-// TestResumeReportsTheSilent: of the replicas that do not answer a request to resume the answer has the identities, also
-// of one that is slow to answer a ping.
+// TestResumeReportsTheSilent: of the replicas that do not answer a request to resume the answer has the identities,
+// also of one that is slow to answer a ping.
 func TestResumeReportsTheSilent(t *testing.T) {
 	t.Parallel()
 	s := serveAPI(t, config.HTTP{})
