@@ -30,7 +30,14 @@ func (s Spec) ContractOf(elements []string) (*Contract, error) {
 			return nil, errors.New(what)
 		}
 	}
-	return NewContract(elements, s.Label, s.Key)
+	if len(s.Encodings) == 0 {
+		return NewContract(elements, s.Label, s.Key)
+	}
+	columns, err := s.columnsOf(elements)
+	if err != nil {
+		return nil, err
+	}
+	return newContract(columns, s.Label, s.Key)
 }
 
 // mismatch says in which way the feature elements of a model are not those of Features, "" if they are.
@@ -40,6 +47,9 @@ func (s Spec) mismatch(elements []string, isOrdered bool) string {
 		column, _, list := strings.Cut(element, "[")
 		if !list || !strings.HasSuffix(element, "]") {
 			column = element
+		}
+		if encoded := s.encodedColumn(element); encoded != element {
+			column = encoded
 		}
 		named[column]++
 		if element != column {
@@ -66,4 +76,40 @@ func (s Spec) mismatch(elements []string, isOrdered bool) string {
 		}
 	}
 	return ""
+}
+
+// encodedColumn returns the encoded column that a feature element is of, and otherwise the element.
+func (s *Spec) encodedColumn(element string) string {
+	for _, e := range s.Encodings {
+		if value, ok := strings.CutPrefix(element, valueName(e.Column, "")); ok && slices.Contains(e.Values, value) {
+			return e.Column
+		}
+	}
+	return element
+}
+
+// columnsOf returns the columns of feature elements. The elements of a category must follow each other.
+func (s *Spec) columnsOf(elements []string) ([]ContractColumn, error) {
+	columns := make([]ContractColumn, 0, len(elements))
+	for i := 0; i < len(elements); i++ {
+		name := s.encodedColumn(elements[i])
+		e := s.encoding(name)
+		switch {
+		case e == nil:
+			columns = append(columns, ContractColumn{Name: elements[i]})
+			continue
+		case e.Values == nil:
+			columns = append(columns, ContractColumn{Name: name, Date: true})
+			continue
+		}
+		column := ContractColumn{Name: name, Values: e.Values}
+		want := column.elements()
+		if len(elements)-i < len(want) || !slices.Equal(elements[i:i+len(want)], want) {
+			return nil, wire.Errorf(wire.Malformed, "the features of a category do not follow each other").WithHint(
+				"fit the model again").In(name)
+		}
+		columns = append(columns, column)
+		i += len(want) - 1
+	}
+	return columns, nil
 }

@@ -47,6 +47,30 @@ type ContractColumn struct {
 	// Number is the class of the numbers in the message that proposed the contract: float, integer, decimal or boolean,
 	// or "" if unknown. It is informative: messages may hold numbers of any class.
 	Number string `json:"number,omitempty"`
+	// Values and Date say that the column holds no numbers, see [Encoding].
+	Values []string `json:"values,omitempty"`
+	Date   bool     `json:"date,omitempty"`
+}
+
+// len returns the number of feature elements of the column.
+func (x *ContractColumn) len() int { return max(1, x.Size, len(x.Values)) }
+
+// isEncoded reports whether the column has an [Encoding].
+func (x *ContractColumn) isEncoded() bool { return x.Date || len(x.Values) > 0 }
+
+// elements returns the names of the column's feature elements.
+func (x *ContractColumn) elements() []string {
+	if x.Size == 0 && len(x.Values) == 0 {
+		return []string{x.Name}
+	}
+	names := make([]string, 0, x.len())
+	for k := range x.Size {
+		names = append(names, elementName(x.Name, k))
+	}
+	for _, v := range x.Values {
+		names = append(names, valueName(x.Name, v))
+	}
+	return names
 }
 
 // NewContract returns the contract with the feature elements of a model, named as in [Contract.Elements].
@@ -104,19 +128,30 @@ func newContract(columns []ContractColumn, label, key string) (*Contract, error)
 		case x.Size < 0:
 			return nil, wire.Errorf(wire.Malformed, "a feature column with lists of %d elements", x.Size).WithHint(
 				"give a size of 1 or more, or none").In(x.Name)
-		case x.Size > maxFeatures || c.size+max(1, x.Size) > maxFeatures:
-			return nil, tooManyElements(c.size + x.Size)
+		case x.Size > maxFeatures || c.size+x.len() > maxFeatures:
+			return nil, tooManyElements(c.size + x.len())
+		case x.isEncoded() && x.Size > 0 || x.Date && len(x.Values) > 0 || len(x.Values) > MaxValues:
+			return nil, wire.Errorf(wire.Malformed, "a feature column that is several of a list, a date and a category, or has "+
+				"more than %d values", MaxValues).WithHint("fit the model again").In(x.Name)
 		case x.Number != "" && !slices.Contains(numberClasses, x.Number):
 			return nil, wire.Errorf(wire.Malformed, "a feature column of %q", x.Number).WithHint(
 				"use one of %s", strings.Join(numberClasses, ", ")).In(x.Name)
 		}
 		sizes[x.Name] = x.Size
-		c.size += max(1, x.Size)
+		c.size += x.len()
 	}
 	for _, x := range c.columns {
 		if base, k, ok := elementOf(x.Name); ok && x.Size == 0 && k < sizes[base] {
 			return nil, wire.Errorf(wire.Malformed, "it has the name of an element of the list %q", wire.Clip(base)).WithHint(
 				"rename one").In(x.Name)
+		}
+	}
+	for _, x := range c.columns {
+		for _, v := range x.Values {
+			if _, twice := sizes[valueName(x.Name, v)]; twice {
+				return nil, wire.Errorf(wire.Malformed, "a column has the name of the feature %q of this category", wire.Clip(
+					valueName(x.Name, v))).WithHint("rename one").In(x.Name)
+			}
 		}
 	}
 	if c.size == 0 {
@@ -135,7 +170,7 @@ func joinElements(columns []ContractColumn) []ContractColumn {
 		base, k, ok := elementOf(x.Name)
 		last := len(out) - 1
 		switch {
-		case !ok || x.Size != 0:
+		case !ok || x.Size != 0 || x.isEncoded():
 			out = append(out, x)
 		case last >= 0 && out[last].Name == base && out[last].Size == k && k > 0:
 			out[last].Size++
@@ -193,12 +228,7 @@ func (c *Contract) Elements() []string {
 func (c *Contract) elementNames() []string {
 	names := make([]string, 0, c.size)
 	for _, x := range c.columns {
-		if x.Size == 0 {
-			names = append(names, x.Name)
-		}
-		for k := range x.Size {
-			names = append(names, elementName(x.Name, k))
-		}
+		names = append(names, x.elements()...)
 	}
 	return names
 }
@@ -224,7 +254,7 @@ func (c *Contract) Equal(d *Contract) bool {
 		return c == d
 	}
 	return slices.EqualFunc(c.columns, d.columns, func(x, y ContractColumn) bool {
-		return x.Name == y.Name && x.Size == y.Size
+		return x.Name == y.Name && x.Size == y.Size && x.Date == y.Date && slices.Equal(x.Values, y.Values)
 	})
 }
 
@@ -246,6 +276,9 @@ func (c *Contract) digest() string {
 	for _, x := range columns {
 		text = binary.AppendUvarint(text, uint64(len(x.Name)))
 		text = binary.AppendUvarint(append(text, x.Name...), uint64(x.Size))
+		if x.isEncoded() {
+			text = fmt.Appendf(text, "%q", x.Values)
+		}
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])
@@ -279,8 +312,13 @@ func (c *Contract) list(classes bool) string {
 	names := make([]string, 0, most)
 	for _, x := range columns[:min(len(columns), most)] {
 		name := wire.Clip(x.Name)
-		if x.Size > 0 {
+		switch {
+		case x.Size > 0:
 			name = elementName(name, x.Size)
+		case x.Date:
+			name += " (date)"
+		case x.isEncoded():
+			name += fmt.Sprintf(" (%d categories)", len(x.Values))
 		}
 		if classes && x.Number != "" {
 			name += " " + x.Number

@@ -337,8 +337,10 @@ type Batch struct {
 	block1  [1]Block
 	copies  []byte   // of features that are not views on the message
 	columns []column // the feature columns in order
-	// rejected are the rows of a text message that cannot be read, or have a value of the wrong type. Their codes are set.
+	// rejected are the rows of a text message that cannot be read, and rows with a value of the wrong type, such as a date
+	// that is none. Their codes are set.
 	rejected []Fault
+	unseen   int // categories with none of the values of their encoding
 
 	once   sync.Once
 	faults []Fault
@@ -350,3 +352,11 @@ func (b *Batch) Rows() int { return b.data.Rows }
 // Features returns blocks that form the n x m feature matrix side by side, in the order of the contract. They are views
 // on the message where possible and must not be written to.
 func (b *Batch) Features() []Block { return b.blocks }
+
+// Unseen returns how many categories in the rows have none of the values of their [Encoding].
+func (m *Message) Unseen() (n int) {
+	for _, b := range m.batches {
+		n += b.unseen
+	}
+	return n
+}

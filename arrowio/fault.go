@@ -213,6 +213,8 @@ func (b *Batch) faultAt(row, element int, names map[int]string) Fault {
 	if f.Feature == "" {
 		if f.Feature = b.data.Layout.Fields[c.field].Name; list {
 			f.Feature = elementName(f.Feature, j)
+		} else if c.encoder != nil {
+			f.Feature = c.encoder.column.elements()[j]
 		}
 		names[element] = f.Feature
 	}

@@ -1,10 +1,13 @@
 package arrowio
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/embedd/embedd/arrowio/internal/ipc"
+	"github.com/embedd/embedd/arrowio/internal/number"
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/narrow"
 )
@@ -49,7 +52,7 @@ func (b *Batch) features(budget *int, limits Limits) []Block {
 			panic(ipc.TooLarge(limits.Body).In(b.data.Layout.Fields[c.field].Name))
 		}
 		*budget -= 8 * b.data.Rows * c.size
-		total += copiedBytes(b.data.Layout.Fields[c.value].Number, b.data.Rows*c.size)
+		total += c.bytes(b.data.Layout, b.data.Rows*c.size)
 	}
 	if total > 0 {
 		b.copies = b.message.decoder.codecs.Buffers.Get(total)
@@ -73,6 +76,17 @@ func copiedBytes(n ipc.Number, count int) int {
 	return 8 * count
 }
 
+// bytes returns the memory of count numbers of the column that are copied.
+func (c *column) bytes(l *ipc.Layout, count int) int {
+	switch {
+	case c.encoder == nil:
+		return copiedBytes(l.Fields[c.value].Number, count)
+	case c.encoder.column.Date:
+		return copiedBytes(ipc.Float64, count)
+	}
+	return copiedBytes(ipc.Float32, count)
+}
+
 // copied returns the memory of the next n bytes of copies.
 func (b *Batch) copied(n int) []byte {
 	from := len(b.copies)
@@ -82,7 +96,7 @@ func (b *Batch) copied(n int) []byte {
 
 // isView reports whether a column of features is a view on the message: its numbers are of such a type, and whole.
 func (b *Batch) isView(c *column) bool {
-	return isView(b.data.Layout.Fields[c.value].Number) && b.isWhole(c)
+	return c.encoder == nil && isView(b.data.Layout.Fields[c.value].Number) && b.isWhole(c)
 }
 
 // isWhole reports whether the numbers of a column are in one piece: none is null, and lists are in order.
@@ -232,7 +246,7 @@ func isView(n ipc.Number) bool {
 func (b *Batch) plain(k int) (at int, n ipc.Number, ok bool) {
 	c := &b.columns[k]
 	f := &b.data.Layout.Fields[c.field]
-	if c.value != c.field || !isView(f.Number) || b.data.Valid(c.field) != nil {
+	if c.encoder != nil || c.value != c.field || !isView(f.Number) || b.data.Valid(c.field) != nil {
 		return 0, 0, false
 	}
 	if b.data.Arrays != nil {
@@ -247,6 +261,9 @@ func (b *Batch) plain(k int) (at int, n ipc.Number, ok bool) {
 
 // block returns the block of one column.
 func (b *Batch) block(c *column) Block {
+	if c.encoder != nil {
+		return b.encoded(c)
+	}
 	f := &b.data.Layout.Fields[c.value]
 	n := f.Number
 	values := b.data.Buffer(c.value, 1)
@@ -346,4 +363,74 @@ func widen[T int32 | int64 | uint32 | uint64](dst []float64, values []byte, coun
 	for i, v := range ipc.View[T](values, count) {
 		dst[i] = float64(v)
 	}
+}
+
+// encoded returns the block of an encoded column. A null is NaN in all of its features.
+func (b *Batch) encoded(c *column) Block {
+	block := Block{Cols: c.size, RowStride: c.size, ColStride: 1}
+	count := b.data.Rows * c.size
+	if !c.encoder.column.Date {
+		block.F32 = ipc.View[float32](b.copied(c.bytes(b.data.Layout, count)), count)
+		b.categories(c, block.F32)
+		return block
+	}
+	block.F64 = ipc.View[float64](b.copied(c.bytes(b.data.Layout, count)), count)
+	for row := range block.F64 {
+		v, ok := b.days(c.field, row)
+		if !ok {
+			text, _ := b.text(c.field, row)
+			b.rejected = append(b.rejected, Fault{Row: row, Feature: c.encoder.column.Name, Code: wire.NotNumeric,
+				What: fmt.Sprintf("%q is no date such as 2024-05-01 or 2024-05-01T12:00:00Z", wire.Clip(text))})
+		}
+		block.F64[row] = v
+	}
+	slices.SortStableFunc(b.rejected, func(x, y Fault) int { return x.Row - y.Row })
+	return block
+}
+
+// categories sets the features of a category.
+func (b *Batch) categories(c *column, to []float32) {
+	clear(to)
+	for row := range b.data.Rows {
+		features := to[row*c.size : (row+1)*c.size]
+		text, ok := b.text(c.field, row)
+		if !ok {
+			for k := range features {
+				features[k] = float32(math.NaN())
+			}
+			continue
+		}
+		k, ok := c.encoder.places[text]
+		if v, isBool := number.ParseBool(text); !ok && isBool {
+			k, ok = c.encoder.places[strconv.FormatBool(v)] // True in CSV
+		}
+		if ok {
+			features[k] = 1
+		} else {
+			b.unseen++
+		}
+	}
+}
+
+// days returns the date of a row, NaN if it has none. ok is false if it is text that is no date.
+func (b *Batch) days(field, row int) (v float64, ok bool) {
+	f := &b.data.Layout.Fields[field]
+	if f.Kind == ipc.KindNull || f.Type != ipc.TypeDate && f.Type != ipc.TypeTimestamp {
+		text, ok := b.text(field, row)
+		if !ok {
+			return math.NaN(), true
+		}
+		return parseDays(text)
+	}
+	if b.data.IsNull(field, row) {
+		return math.NaN(), true
+	}
+	raw := b.data.Buffer(field, 1)
+	switch {
+	case f.Type == ipc.TypeTimestamp:
+		return float64(int64(le.Uint64(raw[8*row:]))) / perDay[f.Unit], true
+	case f.Width == 4:
+		return float64(int32(le.Uint32(raw[4*row:]))), true
+	}
+	return float64(int64(le.Uint64(raw[8*row:]))) / perDay[1], true // date64: milliseconds
 }

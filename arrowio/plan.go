@@ -28,6 +28,8 @@ type column struct {
 	field int // index in the layout
 	value int // index of the field with the numbers: the same, or the list's child
 	size  int // number of elements, -1 if only the data determine it
+	// encoder of a column that holds no numbers; nil: it holds numbers
+	encoder *columnEncoder
 }
 
 // A plan is a schema with the columns that a Spec or a Contract selects in it.
@@ -254,8 +256,8 @@ func (p *plan) add(i int) {
 		panic(wire.Errorf(wire.NotNumeric,
 			"a column of type %s holds no numbers: floating point, integers, decimals or booleans",
 			p.schema.Layout.Describe(i)).
-			WithHint("send numbers (a category as a column of 0 and 1 for each value, a date as days), or choose the features " +
-				"by other names").In(name))
+			WithHint("send numbers (a category as a column of 0 and 1 for each value, a date as days), use a model file that " +
+				"embedd fit --categories or --dates wrote, or choose the features by other names").In(name))
 	}
 	if size == 0 {
 		panic(wire.Errorf(wire.FeatureCount, "a list of no elements").WithHint("use 1 to %d features",
@@ -280,6 +282,12 @@ func (p *plan) bySpec() {
 	for _, entry := range p.spec.Features {
 		i := p.find(entry)
 		size := p.spec.Sizes[entry]
+		if e := p.spec.encoding(entry); i >= 0 && e != nil {
+			if !p.taken[i] {
+				p.addEncoded(i, ContractColumn{Name: entry, Values: e.Values, Date: e.Values == nil})
+			}
+			continue
+		}
 		if i >= 0 {
 			if !p.taken[i] {
 				p.add(i)
@@ -324,7 +332,8 @@ func (p *plan) matching(glob string) (fields []int) {
 	}
 	for _, i := range p.schema.Layout.Columns {
 		name := p.schema.Layout.Fields[i].Name
-		if name == p.spec.Label || name == p.spec.Key || !p.spec.matches(glob, name) || p.taken[i] {
+		if name == p.spec.Label || name == p.spec.Key || !p.spec.matches(glob, name) || p.taken[i] ||
+			p.spec.encoding(name) != nil {
 			continue
 		}
 		if _, _, ok := p.numeric(i); glob == "*" && (!ok || slices.Contains(p.left, name) ||
@@ -376,6 +385,14 @@ func (p *plan) missing(name string) *Error {
 // numbers x[0], x[1] ...
 func (p *plan) byContract() {
 	for _, want := range p.contract.columns {
+		if want.isEncoded() {
+			i := p.find(want.Name)
+			if i < 0 {
+				panic(p.missing(want.Name))
+			}
+			p.addEncoded(i, want)
+			continue
+		}
 		if want.Size > 0 && !p.isList(want.Name) && p.isNumber(elementName(want.Name, 0)) {
 			for k := range want.Size {
 				p.take(elementName(want.Name, k), 0)
@@ -445,6 +462,10 @@ func (p *plan) propose(columns []column) *Contract {
 			return nil
 		}
 		fields := p.schema.Layout.Fields
+		if c.encoder != nil {
+			out[i] = c.encoder.column
+			continue
+		}
 		out[i] = ContractColumn{Name: fields[c.field].Name, Number: fields[c.value].Number.Class()}
 		if c.value != c.field {
 			out[i].Size = c.size
@@ -458,4 +479,40 @@ func (p *plan) propose(columns []column) *Contract {
 		return nil // not reached: the plan rejects such columns
 	}
 	return c
+}
+
+// A columnEncoder makes the features of the rows of an encoded column.
+type columnEncoder struct {
+	column ContractColumn
+	places map[string]int // of the values
+}
+
+func encoderOf(c ContractColumn) *columnEncoder {
+	e := &columnEncoder{column: c, places: make(map[string]int, len(c.Values))}
+	for k, v := range c.Values {
+		e.places[v] = k
+	}
+	return e
+}
+
+// addEncoded adds an encoded column to the features.
+func (p *plan) addEncoded(i int, want ContractColumn) {
+	f := &p.schema.Layout.Fields[i]
+	isText := f.Type == ipc.TypeUtf8 || f.Type == ipc.TypeLargeUtf8 || f.Type == ipc.TypeUtf8View
+	refuse := func(what, hint string) {
+		panic(wire.Errorf(wire.NotNumeric, "a column of type %s cannot be a %s", p.schema.Layout.Describe(i),
+			what).WithHint("%s", hint).In(f.Name))
+	}
+	switch {
+	case isText || f.Type == ipc.TypeNull:
+	case want.Date && (f.Dict >= 0 || f.Type != ipc.TypeDate && f.Type != ipc.TypeTimestamp):
+		refuse("date", "send dates or times, or text as 2024-05-01 or 2024-05-01T12:00:00Z")
+	case !want.Date && f.Type != ipc.TypeInt && f.Type != ipc.TypeBool:
+		refuse("category", "send text, integers or booleans")
+	}
+	if p.elements += want.len(); p.elements > p.maxElements {
+		panic(p.tooMany().In(f.Name))
+	}
+	p.taken[i] = true
+	p.columns = append(p.columns, column{field: i, value: i, size: want.len(), encoder: encoderOf(want)})
 }

@@ -62,9 +62,11 @@ type Spec struct {
 	Key      string // key column, "" for none
 	// Sizes fixes the number of elements of columns in Features: 1 for a column of numbers, n for a column of lists of
 	// n. An entry of Features with a size is a literal name. See [Spec.Contract].
-	Sizes  map[string]int
-	Format wire.Format // of messages; "" is Arrow
-	Limits Limits
+	Sizes map[string]int
+	// Encodings are of columns that hold no numbers. Features select them by their names alone, never by a glob.
+	Encodings []Encoding
+	Format    wire.Format // of messages; "" is Arrow
+	Limits    Limits
 }
 
 func (s Spec) check() error {
@@ -122,7 +124,9 @@ func (s Spec) Contract() (c *Contract, ok bool) {
 func (s Spec) Fixed(c *Contract) Spec {
 	s.Features, s.Sizes = make([]string, len(c.columns)), make(map[string]int, len(c.columns))
 	for i, x := range c.columns {
-		s.Features[i], s.Sizes[x.Name] = x.Name, max(1, x.Size)
+		if s.Features[i] = x.Name; !x.isEncoded() {
+			s.Sizes[x.Name] = max(1, x.Size)
+		}
 	}
 	return s
 }
@@ -165,4 +169,14 @@ func matches(entry, name string) bool {
 	}
 	ok, err := path.Match(entry, name)
 	return ok && err == nil
+}
+
+// encoding returns the encoding of a column, nil if it has none.
+func (s *Spec) encoding(column string) *Encoding {
+	for i := range s.Encodings {
+		if s.Encodings[i].Column == column {
+			return &s.Encodings[i]
+		}
+	}
+	return nil
 }

@@ -298,8 +298,13 @@ func (f *textFiller) setList(b *columnBuffers, row int, cell *rowtext.Cell, raw 
 // setName fills in a label or key as its text. 3 and "3" are the same.
 func (f *textFiller) setName(b *columnBuffers, row int, cell *rowtext.Cell, raw []byte) *Error {
 	code, what := wire.LabelType, "label"
-	if b.column.name == f.spec.Key {
+	switch e := f.spec.encoding(b.column.name); {
+	case b.column.name == f.spec.Key:
 		code, what = wire.KeyType, "key"
+	case b.column.name != f.spec.Label && e != nil && e.Values == nil:
+		code, what = wire.NotNumeric, "date"
+	case b.column.name != f.spec.Label:
+		code, what = wire.NotNumeric, "category"
 	}
 	refuse := func(found string) *Error {
 		return wire.Errorf(code, "%s %s cannot be a %s", found, wire.Clip(string(raw)), what).WithHint(

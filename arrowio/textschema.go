@@ -200,6 +200,10 @@ func contractColumns(columns []textColumn, taken []bool, t *rowtext.Table, c *Co
 	}
 	for _, want := range c.columns {
 		switch {
+		case want.isEncoded() && find(want.Name) < 0:
+			columns = append(columns, textColumn{name: want.Name, typ: textNothing, at: -1})
+		case want.isEncoded():
+			add(want.Name, textNames, 0)
 		case want.Size == 0:
 			add(want.Name, textNumbers, 0)
 		case find(want.Name) < 0 && find(elementName(want.Name, 0)) >= 0:
@@ -219,7 +223,7 @@ func contractColumns(columns []textColumn, taken []bool, t *rowtext.Table, c *Co
 // typeOf returns the type of a field that is no feature of a contract.
 func (r *textReader) typeOf(c *rowtext.Column, isCSV bool) textType {
 	switch name, k := c.Name, c.Kinds; {
-	case name != "" && (name == r.spec.Label || name == r.spec.Key):
+	case name != "" && (name == r.spec.Label || name == r.spec.Key || r.spec.encoding(name) != nil):
 		return textNames
 	case k.Only():
 		return textNothing

@@ -53,6 +53,10 @@ type Note struct {
 	// Nulls is what the fit did with rows that have a missing feature, and so what becomes of them wherever the model is
 	// used: reject, impute or skip; "" in files of versions that did not record it.
 	Nulls string `json:"nulls,omitempty"`
+	// Categories are columns of text that the fit made features of: city=Rome is 1 where city is Rome, else 0. Dates are
+	// columns whose feature is the number of days since 1970-01-01. Who uses the model does the same with its rows.
+	Categories []string `json:"categories,omitempty"`
+	Dates      []string `json:"dates,omitempty"`
 }
 
 // Mapping turns a scaled row into outputs. Package fit makes mappings of a fixed set of kinds; [New] accepts no others.
@@ -256,6 +260,7 @@ func (m *Model) WithNote(n Note) *Model {
 	c.note = n
 	c.note.Created = n.Created.Round(0).UTC()
 	c.note.Source = maps.Clone(n.Source)
+	c.note.Categories, c.note.Dates = slices.Clone(n.Categories), slices.Clone(n.Dates)
 	return &c
 }
 
@@ -285,6 +290,8 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 		Params      map[string]string `json:"params"`
 		Rows        int               `json:"rows"`
 		Nulls       string            `json:"nulls,omitempty"`
+		Categories  []string          `json:"categories,omitempty"`
+		Dates       []string          `json:"dates,omitempty"`
 		Epoch       uint64            `json:"epoch"`
 		SameAs      uint64            `json:"same_as_epoch,omitempty"`
 		Source      map[string]string `json:"source"`
@@ -295,6 +302,7 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 		Version: m.note.Version, Digest: m.Digest(), Method: m.method, Map: m.Map(), Dim: m.Dim(),
 		Features: m.features, Classes: orEmpty(m.classes), Unit: m.unit, Wide: m.wide, Mean: m.mean, Scale: m.scale,
 		Eigenvalues: orEmpty(m.eigenvalues), Rank: m.rank, Params: m.params, Rows: m.rows, Nulls: m.note.Nulls,
+		Categories: m.note.Categories, Dates: m.note.Dates,
 		Epoch: m.note.Epoch, SameAs: m.note.SameAs, Source: m.note.Source, Report: m.report, Conversion: m.note.Conversion,
 	}
 	form.Version = cmp.Or(form.Version, m.Digest()[:16])

@@ -114,7 +114,8 @@ func fitRows(ctx context.Context, e *cli.Env, r *dataset.Rows, c fit.Config) (*m
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.Name, err)
 	}
-	return m.WithNote(model.Note{Created: time.Now(), Source: map[string]string{"file": r.Name}, Nulls: r.Nulls}), nil
+	return m.WithNote(model.Note{Created: time.Now(), Source: map[string]string{"file": r.Name}, Nulls: r.Nulls,
+		Categories: r.Categories, Dates: r.Dates}), nil
 }
 
 // asDimError finds the error of a --dim that is larger than the method has outputs.

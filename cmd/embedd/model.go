@@ -171,6 +171,12 @@ func printModel(out *report.Output, m *model.Model) error {
 	if note.Nulls != "" {
 		t.Row("nulls", note.Nulls+": what becomes of rows with a missing feature")
 	}
+	if len(note.Categories) > 0 {
+		t.Row("categories", cli.Listed(note.Categories)+": columns of text with a feature for each value")
+	}
+	if len(note.Dates) > 0 {
+		t.Row("dates", cli.Listed(note.Dates)+": columns that become days since 1970")
+	}
 	if note.Epoch > 0 {
 		t.Row("epoch", epochText(int(note.Epoch), int(note.SameAs), 0))
 	}

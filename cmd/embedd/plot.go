@@ -68,8 +68,9 @@ func plotModel(ctx context.Context, e *cli.Env, spec dataset.Spec, o *fitFlags, 
 		if err != nil {
 			return nil, nil, err
 		}
-		spec.Pinned = m.Features()
-		spec.Nulls = cmp.Or(spec.Nulls, m.Note().Nulls)
+		n := m.Note()
+		spec.Pinned, spec.Categories, spec.Dates = m.Features(), n.Categories, n.Dates
+		spec.Nulls = cmp.Or(spec.Nulls, n.Nulls)
 		r, err := dataset.Read(ctx, e, spec)
 		return m, r, err
 	}

@@ -126,6 +126,7 @@ func transformCommand(e *cli.Env) *cobra.Command {
 		if t.imputed > 0 {
 			e.Notef("%d of %d rows have missing features: each became the model's mean", t.imputed, t.rows)
 		}
+		dataset.NoteUnseen(e, t.unseen)
 		e.Infof("%d rows, %d features to %d by %s %s, to %s", t.rows-t.skipped, m.M(), m.Dim(), m.Method(),
 			m.Digest()[:16], *path)
 		return nil
@@ -158,7 +159,7 @@ type transformer struct {
 	path    string
 	columns dataset.Columns
 
-	rows, skipped, imputed int
+	rows, skipped, imputed, unseen int
 }
 
 // open takes a model. If it fails, the one before stays.
@@ -230,6 +231,7 @@ func (t *transformer) batch(ctx context.Context, msg []byte) ([]byte, error) {
 		}
 	}
 	t.rows += m.Rows()
+	t.unseen += m.Unseen()
 	out, err := t.stage.Encode(r)
 	if err != nil {
 		return nil, t.explain(err)
@@ -248,6 +250,9 @@ func (t *transformer) refused(r *plugin.Result) string {
 		row += b.Rows()
 	}
 	f, other := r.Faults[0], "--nulls impute or --nulls skip"
+	if f.Code != "" {
+		return fmt.Sprintf("row %d, column %q: %s: fix the row", row+1, f.Feature, f.What)
+	}
 	if t.nulls == plugin.NullsImpute {
 		other = "--nulls skip" // the mean does not help
 	}

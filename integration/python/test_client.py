@@ -57,6 +57,30 @@ def test_geodesic_version1():
     assert np.isfinite(model.transform(np.zeros((1, len(model.features))))).all()
 
 
+def test_encodings(run, tmp_path):
+    """Categories and dates in a frame are what they are in the program's files."""
+    n = 120
+    frame = pd.DataFrame({"age": np.arange(n) % 7 + 0.5, "city": np.array(["Oslo", "Paris", "Rome"])[np.arange(n) % 3],
+                          "floor": np.arange(n) % 4, "vip": np.arange(n) % 2 == 0,
+                          "when": pd.Timestamp("2024-02-28 12:00") + pd.to_timedelta(np.arange(n) * 7 % 50, "h"),
+                          "label": np.arange(n) % 3 == 2})
+    frame.to_parquet(tmp_path / "rows.parquet", index=False)
+    run("fit", "--data", tmp_path / "rows.parquet", "--label", "label", "--categories", "city,floor,vip", "--dates", "when",
+        "--method", "lda", "-o", tmp_path / "m.embedd")
+    rows = frame.drop(columns="label").astype({"city": object})
+    rows.loc[0, "city"], rows.loc[1, "city"], rows.loc[2, "when"] = "Berlin", None, pd.NaT
+    rows.to_parquet(tmp_path / "new.parquet", index=False)
+    run("transform", "--model", tmp_path / "m.embedd", "--data", tmp_path / "new.parquet", "-o", tmp_path / "out.csv")
+    model, want = embedd.Model.read(tmp_path / "m.embedd"), pd.read_csv(tmp_path / "out.csv").to_numpy()
+    text = rows.assign(when=[None if pd.isna(t) else t.isoformat() for t in rows["when"]])
+    for form in (rows, text, pl.from_pandas(rows), pa.Table.from_pandas(rows)):
+        assert np.allclose(model.transform(form), want, atol=1e-5)
+    with pytest.raises(ValueError, match="'05/01/2024'"):
+        model.transform(text.assign(when="05/01/2024"))
+    with pytest.raises(ValueError, match="category"):
+        model.transform(text.assign(floor=0.5))
+
+
 def test_frames(run, tmp_path):
     """Features are found in frames by name, in any order, also as elements of a list column."""
     x, y = load_digits(return_X_y=True)

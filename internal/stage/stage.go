@@ -42,10 +42,17 @@ func New(config spec.Config) (*Stage, error) {
 		contract, _ = c.Spec.Contract()
 	}
 	if c.Fixed != nil {
+		n := c.Fixed.Note()
+		if c.Spec.Encodings, err = arrowio.EncodingsOf(c.Fixed.Features(), n.Categories, n.Dates); err != nil {
+			return nil, fmt.Errorf("the fixed model: %w", err)
+		}
 		if contract, err = c.Spec.ContractOf(c.Fixed.Features()); err != nil {
 			return nil, fmt.Errorf("the fixed model and the features of messages differ: %w", err)
 		}
 		c.Spec = c.Spec.Fixed(contract)
+	} else if len(c.Spec.Encodings) > 0 {
+		return nil, fmt.Errorf("column %q has an encoding, and a stage that learns takes numbers only: send numbers, or set "+
+			"Fixed to a model of such columns", c.Spec.Encodings[0].Column)
 	}
 	decoder, err := arrowio.NewDecoder(c.Spec)
 	if err != nil {

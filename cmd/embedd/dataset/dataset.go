@@ -70,9 +70,12 @@ type Spec struct {
 	Features   []string // names and globs; none: every numeric column but label and key
 	Nulls      string   // what becomes of rows with a missing feature: impute, reject or skip; "" is impute
 	Labelled   bool     // skip rows without a label
+	Categories []string // columns of text with a feature for each value
+	Dates      []string // columns whose feature is a number of days
 	Pinned     []string // the feature elements of a model, in its order; nil: as Features says
 	How        file.Options
-	Streams    bool // many rows may be kept in a temporary file, as Rows.Stored
+	encodings  []arrowio.Encoding // of Categories and Dates
+	Streams    bool               // many rows may be kept in a temporary file, as Rows.Stored
 }
 
 // maxHeld is the size of the rows that are kept in memory if more may be kept in a file.
@@ -86,6 +89,10 @@ func Flags(f *cli.Flags, s *Spec) {
 	f.StringArrayVar(&s.Features, "features", nil,
 		"feature columns by name or `GLOB`, separated by commas or repeated (default every numeric or boolean column but "+
 			"label and key)")
+	f.CommasVar(&s.Categories, "categories", "`COLUMNS` of text that become a feature for each value, 1 or 0; in "+
+		"other rows a value that the fit did not see is 0 in all of them")
+	f.CommasVar(&s.Dates, "dates", "`COLUMNS` of dates or times that become days since 1970; text is 2024-05-01 or "+
+		"2024-05-01T12:00:00Z")
 	NullsFlag(f, &s.Nulls, "(default impute, or with --model that of the fit)")
 	FileFlags(f, &s.How)
 }
@@ -106,9 +113,11 @@ func NullsFlag(f *cli.Flags, to *string, byDefault string) {
 // Rows is a file in memory, ready for a fit.
 type Rows struct {
 	model.Data
-	Name    string // of the file, without its directory
-	Nulls   string // what became of rows with a missing feature
-	Skipped int    // rows left out because a feature is not finite
+	Name  string // of the file, without its directory
+	Nulls string // what became of rows with a missing feature
+	// Categories and Dates are those of the Spec.
+	Categories, Dates []string
+	Skipped           int // rows left out because a feature is not finite
 
 	imputed  int // values that are not finite and became NaN
 	affected int // rows with such values
@@ -135,6 +144,10 @@ type fault struct {
 // Read reads a whole file. It prints notes on stderr about what it left out or imputed.
 func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 	s.How.Label, s.Nulls = s.Label, cmp.Or(s.Nulls, "impute")
+	if s.Pinned == nil && len(s.Categories) > 0 && s.Path == "-" {
+		return nil, cli.Usagef("--categories reads the rows twice, and standard input can be read once: name a file with " +
+			"--data")
+	}
 	in, err := files.Open(ctx, e, s.Path, s.How)
 	if err != nil {
 		return nil, err
@@ -144,11 +157,14 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 		return nil, err
 	}
 	s.Features = splitNames(s.Features, in.Schema())
+	if err := s.encode(ctx, e, in.Schema()); err != nil {
+		return nil, err
+	}
 	decoder, contract, err := s.Decoder()
 	if err != nil {
 		return nil, cli.UsageError{Err: err}
 	}
-	r := &Rows{Name: files.Base(s.Path), Nulls: s.Nulls}
+	r := &Rows{Name: files.Base(s.Path), Nulls: s.Nulls, Categories: s.Categories, Dates: s.Dates}
 	r.columns = Columns{Name: r.Name, Label: s.Label, Key: s.Key, Other: "numbers that --features does not select",
 		empty: map[string]bool{}, index: map[string]string{}}
 	if s.Pinned != nil {
@@ -165,7 +181,7 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 	labels := map[string]int{}
 	show := report.NewProgress(e)
 	defer show.End()
-	read := 0
+	read, unseen := 0, 0
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -185,13 +201,16 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 			r.M = len(m.Contract().Elements())
 			r.reserve(in.Rows(), s)
 		}
+		unseen += m.Unseen()
 		contract = m.Contract() // all batches of a file have the columns of the first
 		r.columns.See(m)
 		if s.Streams {
 			r.X = slices.Grow(r.X, m.Rows()*len(contract.Elements()))
 		}
 		for _, b := range m.Batches() {
-			r.add(b, s, labels, read)
+			if err := r.add(b, s, labels, read); err != nil {
+				return nil, err
+			}
 			read += b.Rows()
 		}
 		m.Release()
@@ -228,6 +247,7 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 		return nil, fmt.Errorf("%s has the names of columns and no rows: write a row in each line after them", s.Path)
 	}
 	r.note(e, in, s, read)
+	NoteUnseen(e, unseen)
 	if r.N == 0 {
 		return nil, fmt.Errorf("%s: none of the %d rows can be used: fill the label and a feature, or leave out --nulls skip",
 			s.Path, read)
@@ -292,10 +312,17 @@ func (s Spec) Decoder() (*arrowio.Decoder, *arrowio.Contract, error) {
 	if len(s.Features) == 0 {
 		spec.Features = []string{"*"}
 	}
+	spec.Encodings = s.encodings
+	for _, one := range s.encodings {
+		if !slices.Contains(spec.Features, one.Column) {
+			spec.Features = append(slices.Clip(spec.Features), one.Column)
+		}
+	}
 	var contract *arrowio.Contract
 	if s.Pinned != nil {
 		var err error
-		if contract, err = arrowio.NewContract(s.Pinned, s.Label, s.Key); err != nil {
+		spec.Features = nil
+		if contract, err = spec.ContractOf(s.Pinned); err != nil {
 			return nil, nil, err
 		}
 		spec = spec.Fixed(contract)
@@ -323,7 +350,19 @@ func (s Spec) Check(schema *arrow.Schema) error {
 	for _, f := range schema.Fields() {
 		names = append(names, f.Name)
 	}
-	for _, c := range []struct{ flag, column string }{{"label", s.Label}, {"key", s.Key}} {
+	named := []struct{ flag, column string }{{"label", s.Label}, {"key", s.Key}}
+	for _, column := range s.Categories {
+		named = append(named, struct{ flag, column string }{"categories", column})
+	}
+	for _, column := range s.Dates {
+		named = append(named, struct{ flag, column string }{"dates", column})
+	}
+	for i, c := range named {
+		if j := slices.IndexFunc(named[:i], func(other struct{ flag, column string }) bool {
+			return c.column != "" && other.column == c.column
+		}); j >= 0 && i > 1 {
+			return cli.Usagef("column %q is in --%s and in --%s: leave it out of one", c.column, named[j].flag, c.flag)
+		}
 		if c.column != "" && !slices.Contains(names, c.column) {
 			return cli.Usagef("%s has no column %q for --%s%s: its columns are %s", s.Path, c.column, c.flag,
 				cli.DidYouMean(c.column, names), cli.Listed(names))
@@ -364,7 +403,7 @@ func ExplainBatch(err error, in *file.Reader, path string, read int) error {
 }
 
 // add copies a batch. before is the number of rows of the file before it.
-func (r *Rows) add(b *arrowio.Batch, s Spec, labels map[string]int, before int) {
+func (r *Rows) add(b *arrowio.Batch, s Spec, labels map[string]int, before int) error {
 	faults := b.Faults()
 	for i := range b.Rows() {
 		var found *arrowio.Fault
@@ -390,6 +429,10 @@ func (r *Rows) add(b *arrowio.Batch, s Spec, labels map[string]int, before int) 
 		for _, block := range b.Features() {
 			r.X = appendRow(r.X, block, i)
 		}
+		if found != nil && found.Code != "" {
+			return fmt.Errorf("%s: row %d, column %q: %s: fix the row, or leave the column out", s.Path, before+i+1,
+				found.Feature, found.What)
+		}
 		if found != nil {
 			r.faults = append(r.faults, fault{r.N, before + i + 1, *found})
 			for j, v := range r.X[from:] {
@@ -401,6 +444,7 @@ func (r *Rows) add(b *arrowio.Batch, s Spec, labels map[string]int, before int) 
 		r.Y = append(r.Y, class)
 		r.N++
 	}
+	return nil
 }
 
 // dropEmpty removes the columns without a number in any row: a fit refuses them. Elements of lists stay, since the list

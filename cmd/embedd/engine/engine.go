@@ -96,6 +96,13 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 			one.Stage.Labels = &plugin.Labels{Wait: p.Limits.LabelWait, Bytes: p.Limits.Labels}
 		}
 		if fixed != nil {
+			n := fixed.Note()
+			encodings, err := arrowio.EncodingsOf(fixed.Features(), n.Categories, n.Dates)
+			if err != nil {
+				problems = append(problems, c.Problem(p.Name, "model.file", "%s: %v", p.Model.File, err))
+				continue
+			}
+			one.Stage.Spec.Encodings = encodings
 			if _, err := one.Stage.Spec.ContractOf(fixed.Features()); err != nil {
 				problems = append(problems, c.Problem(p.Name, "schema.features", "%s", otherFeatures(&p, fixed.Features(), err)))
 				continue

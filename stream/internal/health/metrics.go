@@ -74,6 +74,8 @@ var (
 		starts: each(PathAnswer, PathLearn)})
 	ReadBytes = define(Metric{name: "embedd_read_bytes_total", labels: []string{"path"},
 		help: "Bytes of the messages of embedd_read_messages_total.", starts: each(PathAnswer, PathLearn)})
+	UnseenCategories = define(Metric{name: "embedd_unseen_categories_total", starts: single,
+		help: "Values of categories that the model of model.file does not have: all features of the category were 0."})
 	Redeliveries = define(Metric{name: "embedd_redeliveries_total", starts: single,
 		help: "Input messages that arrived again, because an earlier delivery was not acknowledged."})
 	Duplicates = define(Metric{name: "embedd_duplicates_total", starts: single,
@@ -211,6 +213,7 @@ type Series struct {
 	transform       prometheus.Observer
 	confirm         prometheus.Observer
 	endToEnd        prometheus.Observer
+	unseen          prometheus.Counter
 	redeliveries    prometheus.Counter
 }
 
@@ -246,6 +249,7 @@ func (g *Registry) Series(pipeline string, hasLateLabels, hasSummaries bool) *Se
 	s.transform = g.histograms[TransformSeconds].WithLabelValues(pipeline)
 	s.confirm = g.histograms[ConfirmSeconds].WithLabelValues(pipeline)
 	s.endToEnd = g.histograms[EndToEndSeconds].WithLabelValues(pipeline)
+	s.unseen = g.counters[UnseenCategories].WithLabelValues(pipeline)
 	s.redeliveries = g.counters[Redeliveries].WithLabelValues(pipeline)
 	return s
 }
@@ -290,7 +294,10 @@ func valueOf(c prometheus.Counter) float64 {
 }
 
 // RowCounts are the rows of a message by result.
-type RowCounts struct{ Out, Dead, Skip, Pass int }
+type RowCounts struct {
+	Out, Dead, Skip, Pass int
+	Unseen                int // values of categories that the model does not have
+}
 
 // Answered counts a message that was answered: its result, its rows, and the seconds that decoding, projecting and
 // encoding took.
@@ -300,6 +307,7 @@ func (s *Series) Answered(result string, rows RowCounts, seconds float64) {
 	s.rows["dead"].Add(float64(rows.Dead))
 	s.rows["skip"].Add(float64(rows.Skip))
 	s.rows["pass"].Add(float64(rows.Pass))
+	s.unseen.Add(float64(rows.Unseen))
 	s.transform.Observe(seconds)
 }
 

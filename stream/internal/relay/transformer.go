@@ -142,6 +142,7 @@ func (t *transformer) transform(ctx context.Context, in *input) *answer {
 	for i, body := range bodies {
 		a.parts = append(a.parts, t.newOutput(in, i, body, t.metadata.pairs, pairs[i]))
 	}
+	a.rows.Unseen = m.Unseen()
 	a.rows.Skip = r.Skipped
 	a.rows.Dead = r.RejectedRows()
 	a.rows.Out = m.Rows() - a.rows.Skip - a.rows.Dead

@@ -85,11 +85,12 @@ class Model:
     def transform(self, x: Any, nulls: str | None = None) -> Floats:
         """The outputs of rows, n x dim in float64, by the definition in docs/model-file.md.
 
-        x is a matrix with the features in the order of the model, or a data frame with columns of their names. nulls says
+        x is a matrix with the features in the order of the model, or a data frame with columns of their names; columns that
+        the fit encoded (`--categories`, `--dates`) hold text and dates as there. nulls says
         what becomes of rows with a value that is missing (NaN, infinite) or beyond float32: by default what the fit did,
         as the model says, else `impute`. `impute` replaces missing values by their mean in the fit, and values beyond float32
         in rows whose output would exceed it; `reject` raises a ValueError, `skip` leaves the rows out of the result."""
-        rows = matrix(x, self.features)
+        rows = matrix(x, self.features, self.note.get("categories") or (), self.note.get("dates") or ())
         nulls = nulls or self.note.get("nulls") or "impute"
         if nulls not in NULLS:
             raise ValueError(f"nulls {nulls!r}: use one of {', '.join(NULLS)}")

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import numpy as np
@@ -11,19 +12,32 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
-def matrix(x: Any, features: Sequence[str]) -> Floats:
+def matrix(x: Any, features: Sequence[str], categories: Sequence[str] = (), dates: Sequence[str] = ()) -> Floats:
     """The n x m matrix of x. Arrays have the features in their order. Frames of pandas, polars and pyarrow, and mappings
     of arrays, are searched by name, in any order; the features `pixels[0]`, `pixels[1]` ... may also be one column
-    `pixels` of lists."""
+    `pixels` of lists. A column of categories gives its features `city=Rome`, 1 where it has the value and NaN where it is
+    null; one of dates gives days since 1970."""
     names = _column_names(x)
-    if names is None or names.isdisjoint(features) and names.isdisjoint(_list_of(f) for f in features):
+    if names is None or (names.isdisjoint(features) and names.isdisjoint(categories)
+                         and names.isdisjoint(_list_of(f) for f in features)):
         out = np.asarray(x, dtype=np.float64)
         if out.ndim != 2 or out.shape[1] != len(features):
             raise ValueError(f"rows of shape {out.shape}; the model needs (rows, {len(features)})")
         return out
     lists: dict[str, Floats] = {}
     columns = []
+    texts: dict[str, list[str | None]] = {}
     for name in features:
+        category = next((c for c in categories if name.startswith(c + "=")), None)
+        if category is not None and category in names:
+            if category not in texts:
+                texts[category] = [_text(v, category) for v in _values(x[category])]
+            value = name[len(category) + 1 :]
+            columns.append(np.array([np.nan if t is None else float(t == value) for t in texts[category]]))
+            continue
+        if name in dates and name in names:
+            columns.append(_days(x[name], name))
+            continue
         if name in names:
             columns.append(_numbers(x[name], name))
             continue
@@ -38,6 +52,47 @@ def matrix(x: Any, features: Sequence[str]) -> Floats:
             raise ValueError(f"column {base!r} has no element {at}; the model needs {name!r}")
         columns.append(lists[base][:, at])
     return np.stack(columns, axis=1)
+
+
+def _values(column: Any) -> list[Any]:
+    """The values of a column, None where it has none."""
+    values: Any = column.to_pylist() if hasattr(column, "to_pylist") else column
+    return [None if v is None or v != v else v for v in values]  # NaN and NaT differ from themselves
+
+
+def _text(value: Any, name: str) -> str | None:
+    """A category as the program writes it; text that is empty is none only in files of CSV."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    raise ValueError(f"column {name!r} is a category and holds {value!r}: give text, integers or booleans")
+
+
+def _days(column: Any, name: str) -> Floats:
+    """Dates as days since 1970 in UTC, which is also the zone of those without one."""
+    out = []
+    for value in _values(column):
+        if value is None:
+            out.append(np.nan)
+            continue
+        try:
+            if isinstance(value, np.datetime64):
+                out.append(float((value - np.datetime64(0, "D")) / np.timedelta64(1, "D")))
+                continue
+            if isinstance(value, str):
+                value = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
+            if not isinstance(value, datetime):
+                value = datetime(value.year, value.month, value.day)
+            if value.tzinfo is None:
+                value = value.replace(tzinfo=timezone.utc)
+            out.append((value - datetime(1970, 1, 1, tzinfo=timezone.utc)) / timedelta(days=1))
+        except (ValueError, AttributeError) as e:
+            raise ValueError(f"column {name!r} is a date and holds {value!r}: give dates, or text as 2024-05-01 or "
+                             "2024-05-01T12:00:00Z") from e
+    return np.array(out, dtype=np.float64)
 
 
 def _column_names(x: Any) -> set[str] | None:
