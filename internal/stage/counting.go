@@ -245,7 +245,7 @@ const storeRetry = time.Second
 // count counts a message that arrived before the contract is known, and keeps it. The caller holds the lock.
 func (l *learner) count(m *arrowio.Message, at spec.Position) {
 	c, known := l.counting, l.stage.Contract() != nil
-	u := l.usable(m)
+	u := l.countUsable(m)
 	in := &l.intake
 	if l.config.Training.Block > 0 {
 		in = &c.intake
@@ -334,27 +334,17 @@ func copyOf(copies *arrowio.Encoder, m *arrowio.Message) ([]byte, error) {
 	return copies.Rejected(m, all, nil)
 }
 
-// usable counts the rows of a message that can be learned from.
-func (l *learner) usable(m *arrowio.Message) (u usableRows) {
-	for _, b := range m.Batches() {
-		faults := excluded(l.config, b)
-		for k := range b.Rows() {
-			if faulty := len(faults) > 0 && faults[0].Row == k; faulty {
-				faults = faults[1:]
-				continue
-			}
-			label, ok := "", l.config.Spec.Label == ""
-			if !ok {
-				if label, ok = b.Label(k); ok {
-					u.labels = append(u.labels, label)
-				}
-			}
-			switch {
-			case ok || l.late != nil:
-				u.rows++
-			case l.config.Until == spec.UntilPCA:
-				u.unlabelled++
-			}
+// countUsable counts the rows of a message that can be learned from.
+func (l *learner) countUsable(m *arrowio.Message) (u usableRows) {
+	for r := range usable(l.config, m, spec.Position{}, 0) {
+		if r.isKnown && l.config.Spec.Label != "" {
+			u.labels = append(u.labels, r.label)
+		}
+		switch {
+		case r.isKnown || l.late != nil:
+			u.rows++
+		case l.config.Until == spec.UntilPCA:
+			u.unlabelled++
 		}
 	}
 	return u

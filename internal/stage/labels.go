@@ -148,40 +148,24 @@ func collect(e *trainer.Event, out []join.Out[waitingRow]) {
 // addRows adds the rows of a message to the join. Rows with a missing feature are left out unless they are imputed.
 func (t *lateLabels) addRows(c *spec.Config, msg *arrowio.Message, at spec.Position, m int,
 	unlabelled bool) *trainer.Event {
-	e, i := &trainer.Event{}, 0
-	for _, b := range msg.Batches() {
-		if width(b) != m {
-			i += b.Rows() // lists whose length no row has shown
-			continue
+	e := &trainer.Event{}
+	for u := range usable(c, msg, at, m) {
+		r := join.Row[waitingRow]{Position: join.Position(u.at), Time: at.Time, Label: u.label, HasLabel: u.isKnown}
+		if r.Key, _ = u.Key(u.row); r.Key != "" {
+			t.rows++
+		} else {
+			t.keyless++
 		}
-		faults := excluded(c, b)
-		for k := range b.Rows() {
-			faulty := len(faults) > 0 && faults[0].Row == k
-			if faulty {
-				faults = faults[1:]
-			}
-			r := join.Row[waitingRow]{Position: join.Position(rowPosition(at, i)), Time: at.Time}
-			i++
-			if faulty {
-				continue
-			}
-			r.Label, r.HasLabel = b.Label(k)
-			if r.Key, _ = b.Key(k); r.Key != "" {
-				t.rows++
-			} else {
-				t.keyless++
-			}
-			if r.Key == "" && !r.HasLabel && !unlabelled {
-				continue // no label can ever reach it
-			}
-			r.Payload = waitingRow{make([]float64, m), sourceOf(c, b, k, at), msg.Rows()}
-			copyRow(r.Payload.x, b.Features(), k)
-			r.Size = 9*m + 16 // an eighth for the allocator's size classes
-			if unlabelled && !r.HasLabel {
-				e.Unlabelled = append(e.Unlabelled, r.Payload.x)
-			}
-			collect(e, t.join.Row(r))
+		if r.Key == "" && !r.HasLabel && !unlabelled {
+			continue // no label can ever reach it
 		}
+		r.Payload = waitingRow{make([]float64, m), sourceOf(c, u.Batch, u.row, at), msg.Rows()}
+		copyRow(r.Payload.x, u.Features(), u.row)
+		r.Size = 9*m + 16 // an eighth for the allocator's size classes
+		if unlabelled && !r.HasLabel {
+			e.Unlabelled = append(e.Unlabelled, r.Payload.x)
+		}
+		collect(e, t.join.Row(r))
 	}
 	t.created = rowPosition(at, 0).Created
 	e.OldestWaiting, e.NewestLabel = t.oldest(), t.newest

@@ -2,6 +2,7 @@ package stage
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -31,45 +32,63 @@ func excluded(c *spec.Config, b *arrowio.Batch) []arrowio.Fault {
 	return slices.DeleteFunc(slices.Clone(faults), func(f arrowio.Fault) bool { return f.Code == "" })
 }
 
+// usableRow is a row of a message without a fault.
+type usableRow struct {
+	*arrowio.Batch
+	row     int // of the batch
+	at      window.Position
+	label   string
+	isKnown bool // the row has a label, or needs none
+}
+
+// usable yields the rows of a message without a fault, in their order. Those with a missing feature are among them only
+// if they are transformed too. It leaves out batches of other numbers of features than given, which are lists whose
+// length no row has shown; 0: none.
+func usable(c *spec.Config, m *arrowio.Message, at spec.Position, features int) iter.Seq[usableRow] {
+	return func(yield func(usableRow) bool) {
+		i := 0
+		for _, b := range m.Batches() {
+			if features > 0 && width(b) != features {
+				i += b.Rows()
+				continue
+			}
+			faults := excluded(c, b)
+			for k := range b.Rows() {
+				r := usableRow{Batch: b, row: k, at: rowPosition(at, i), isKnown: true}
+				i++
+				if len(faults) > 0 && faults[0].Row == k {
+					faults = faults[1:]
+					continue
+				}
+				if c.Spec.Label != "" {
+					r.label, r.isKnown = b.Label(k)
+				}
+				if !yield(r) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // rowOverhead is the memory of a queued row besides its features.
 const rowOverhead = 176
 
-// eventOf copies the rows of a message that are learned from. Rows with a missing feature are among them only if they
-// are transformed too. Rows without a label are copied if unlabelled is set.
+// eventOf copies the rows of a message that are learned from. Rows without a label are copied if unlabelled is set.
 func eventOf(c *spec.Config, m *arrowio.Message, at spec.Position, features int, unlabelled bool) *trainer.Event {
-	e, i := &trainer.Event{}, 0
-	for _, batch := range m.Batches() {
-		if width(batch) != features {
-			i += batch.Rows() // lists whose length no row has shown
+	e := &trainer.Event{}
+	for r := range usable(c, m, at, features) {
+		if !r.isKnown && !unlabelled {
 			continue
 		}
-		faults := excluded(c, batch)
-		for k := range batch.Rows() {
-			faulty := len(faults) > 0 && faults[0].Row == k
-			if faulty {
-				faults = faults[1:]
-			}
-			position := rowPosition(at, i)
-			i++
-			if faulty {
-				continue
-			}
-			label, ok := "", true
-			if c.Spec.Label != "" {
-				label, ok = batch.Label(k)
-			}
-			if !ok && !unlabelled {
-				continue
-			}
-			x := make([]float64, features)
-			copyRow(x, batch.Features(), k)
-			if !ok {
-				e.Unlabelled = append(e.Unlabelled, x)
-				continue
-			}
-			e.Rows = append(e.Rows, window.Row{Position: position, Time: at.Time.UnixNano(), Label: label,
-				Source: sourceOf(c, batch, k, at), X: x, MessageRows: m.Rows()})
+		x := make([]float64, features)
+		copyRow(x, r.Features(), r.row)
+		if !r.isKnown {
+			e.Unlabelled = append(e.Unlabelled, x)
+			continue
 		}
+		e.Rows = append(e.Rows, window.Row{Position: r.at, Time: at.Time.UnixNano(), Label: r.label,
+			Source: sourceOf(c, r.Batch, r.row, at), X: x, MessageRows: m.Rows()})
 	}
 	return e
 }

@@ -169,30 +169,19 @@ func (s *SummaryBuilder) contract() (*arrowio.Contract, error) {
 // messageRows yields the rows of a message, all in the memory of row. It reports whether more rows are wanted.
 func (s *SummaryBuilder) messageRows(message *arrowio.Message, at spec.Position, row *window.Row,
 	read *window.ReadCounts, yield func(*window.Row) bool) bool {
-	labelled, i := s.stage.config.Spec.Label != "", -1
-	row.MessageRows = message.Rows()
+	row.MessageRows, row.Time = message.Rows(), at.Time.UnixNano()
 	for _, batch := range message.Batches() {
-		faults := excluded(s.stage.config, batch)
-		for k := range batch.Rows() {
-			i++
-			if faulty := len(faults) > 0 && faults[0].Row == k; faulty {
-				faults = faults[1:]
-				read.Faulty++
-				continue
-			}
-			label, ok := "", true
-			if labelled {
-				label, ok = batch.Label(k)
-			}
-			if !ok {
-				read.Unlabelled++
-				continue
-			}
-			row.Position, row.Time, row.Label = rowPosition(at, i), at.Time.UnixNano(), label
-			copyRow(row.X, batch.Features(), k)
-			if !yield(row) {
-				return false
-			}
+		read.Faulty += len(excluded(s.stage.config, batch))
+	}
+	for r := range usable(s.stage.config, message, at, 0) {
+		if !r.isKnown {
+			read.Unlabelled++
+			continue
+		}
+		row.Position, row.Label = r.at, r.label
+		copyRow(row.X, r.Features(), r.row)
+		if !yield(row) {
+			return false
 		}
 	}
 	return true
