@@ -190,3 +190,12 @@ func TestSelfLoopsAndBands(t *testing.T) {
 		t.Errorf("weights of another order gave %v", err)
 	}
 }
+
+// TestWeightsOfLists: the weight of an edge is that of the row whose list has it, and of the row in the list.
+func TestWeightsOfLists(t *testing.T) {
+	nb := mustNearest(t, mat.NewDense(3, 1, []float64{0, 1, 3}), 1) // the last row is in no list
+	w := mustWeights(t, nb, Union, func(i, j int, d2 float64) float64 { return float64(100*i + 10*j + int(d2)) })
+	if w.At(0, 1) != w.At(1, 0) || w.At(2, 1) != 214 || w.At(1, 2) != 214 || w.At(0, 2) != 0 {
+		t.Errorf("weights %v", mat.Formatted(w))
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // column describes a chunk of one column: its fields, depth first, and the length and null count of each.
@@ -320,5 +322,29 @@ func TestChildCount(t *testing.T) {
 	}
 	if refused(Field{Kind: KindStruct}, 7) {
 		t.Error("a struct of 7 children is refused")
+	}
+}
+
+// TestChildErrors: an error about a value of a child names the row of the parent that has it, if one has.
+func TestChildErrors(t *testing.T) {
+	for _, c := range []struct {
+		parent Field
+		rows   []int // of the parent, by value of the child
+	}{
+		{Field{Kind: KindList, Width: 4}, []int{0, 0, 2, 2, 2, -1}},
+		{Field{Kind: KindFixedList, Size: 2}, []int{0, 0, 1, 1, 2, 2}},
+		{Field{Kind: KindStruct}, []int{0, 1, 2}},
+		{Field{Kind: KindDense}, []int{-1, -1}},
+	} {
+		k := &Chunk{Layout: &Layout{Fields: []Field{c.parent, {Name: "x"}}}, Arrays: [][]byte{nil, words(4, 0, 2, 2, 5)},
+			Shift: []int{0, 0}, nodes: words(8, 3, 0, 6, 0)}
+		for at, row := range c.rows {
+			if e := k.childError(&wire.Error{Row: at}, 0, 1); e.Row != row || !strings.Contains(e.Detail, `child "x"`) {
+				t.Errorf("value %d of a child of kind %v: row %d, %q, want row %d", at, c.parent.Kind, e.Row, e.Detail, row)
+			}
+		}
+		if e := k.childError(&wire.Error{Row: -1}, 0, 1); e.Row != -1 || e.Detail != "" {
+			t.Errorf("an error without a row: %+v", e)
+		}
 	}
 }

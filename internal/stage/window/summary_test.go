@@ -12,6 +12,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/embedd/embedd/internal/testsize"
@@ -671,6 +672,28 @@ func TestSummariesKeepTheirHoldout(t *testing.T) {
 		}
 		if byStretch < 20 || alone < 5 {
 			t.Errorf("%d and %d rows are held out", byStretch, alone)
+		}
+	}
+}
+
+// TestHeadsThatContradictThemselves: one fault in the header of a summary is enough to refuse it.
+func TestHeadsThatContradictThemselves(t *testing.T) {
+	for what, change := range map[string]func(*head){
+		"":                            func(*head) {},
+		"no feature":                  func(h *head) { h.Features = nil },
+		"fewer than no rows":          func(h *head) { h.Rows = -1 },
+		"numbers of five bytes":       func(h *head) { h.Width = 5 },
+		"more rows than bytes":        func(h *head) { h.Rows, h.Read.Rows = 1, 1 },
+		"a sum of no class":           func(h *head) { h.Summed = []int{0} },
+		"labels in another order":     func(h *head) { h.Labels = []string{"b", "a"} },
+		"a feature that is not there": func(h *head) { h.Absent = []int{1} },
+		"an end before the beginning": func(h *head) { h.First = 1 },
+	} {
+		h := &head{Features: []string{"x"}, Width: 4}
+		change(h)
+		_, err := h.readBody(nil, false)
+		if contradicts := err != nil && strings.Contains(err.Error(), "contradicts itself"); contradicts != (what != "") {
+			t.Errorf("%q: %v", what, err)
 		}
 	}
 }

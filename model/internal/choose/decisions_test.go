@@ -183,3 +183,53 @@ func TestFirstOfARanking(t *testing.T) {
 		t.Errorf("the runner-up of a given method is %+v", r)
 	}
 }
+
+// TestWhatAutoTries: auto tries the dimensions, the landmarks and the number of refined candidates that docs/methods.md
+// names, and settings on four folds.
+func TestWhatAutoTries(t *testing.T) {
+	d := fixture.Synthetic(5, 40, 24, 3)
+	p, err := frame.Prepare(t.Context(), d, true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newSelection(t.Context(), p, Config{Scale: model.ScaleStandard, Nonlinear: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{2, 5, 10, 20}; !slices.Equal(s.dims, want) {
+		t.Errorf("dimensions %v, want %v", s.dims, want)
+	}
+	kernels := map[preprocess.Spec]bool{}
+	for _, e := range s.candidates {
+		if e.spec.Landmarks > 0 {
+			kernels[preprocess.Spec{Landmarks: e.spec.Landmarks, Width: e.spec.Width}] = true
+		}
+	}
+	if len(kernels) != 3 || !kernels[preprocess.Spec{Landmarks: 300, Width: 0.25}] {
+		t.Errorf("kernels %v", kernels)
+	}
+	if s, err = newSelection(t.Context(), p, Config{Scale: model.ScaleAuto, Dim: 2}); err != nil {
+		t.Fatal(err)
+	}
+	before := len(s.candidates)
+	if _, err := s.rank(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	refined := map[string]bool{}
+	for _, e := range s.candidates[before:] {
+		refined[e.method.Name+string(e.spec.Scale)] = true
+	}
+	if len(refined) != 5 {
+		t.Errorf("%d candidates are refined, want 5: %v", len(refined), refined)
+	}
+	calls := 0
+	settings := Settings{Method: &frame.Method{}, All: []map[string]string{{}, {"ridge": "1"}},
+		Scale: model.ScaleStandard, Progress: func(float64) { calls++ }}
+	if settings.Method, err = method.Find("lda"); err != nil {
+		t.Fatal(err)
+	}
+	settings.All[0]["ridge"] = "0.1"
+	if _, err := settings.Rank(t.Context(), p, []int{1}); err != nil || calls != 4*len(settings.All) {
+		t.Errorf("%d fits of %d settings, %v", calls, len(settings.All), err)
+	}
+}

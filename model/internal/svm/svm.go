@@ -19,7 +19,7 @@ import (
 // rows inside the margin, so it ends at the optimum, in some tens of steps at most. Coordinate descent needs many
 // thousands of passes if classes overlap, and its result depends on the order of the rows.
 func Normal(ctx context.Context, a, b *mat.Dense, c float64) (w []float64, err error) {
-	const steps, halvings = 200, 60
+	const halvings = 60
 	na, m := a.Dims()
 	nb, _ := b.Dims()
 	z := mat.NewDense(na+nb, m+1, nil) // s_i (x_i, 1)
@@ -38,7 +38,7 @@ func Normal(ctx context.Context, a, b *mat.Dense, c float64) (w []float64, err e
 	lambda := 1 / (2 * c)
 	v := mat.NewVecDense(m+1, nil)
 	value, inside, gradient := margins(z, v, lambda)
-	for range steps {
+	for { // the value falls at each step
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
