@@ -158,6 +158,12 @@ func (x *index) find(z []float64, n int, s *search) {
 		s.bounds[tile.PointPanel+i] = x.lowest(f.norm, f.limit())
 	}
 	for p := range x.bounds {
+		if n == 1 {
+			if s.products.CompareFirst(s.queries, &s.bounds, x.points, p, &x.bounds[p]) {
+				x.measureMarked(z, 0, p, s)
+			}
+			continue
+		}
 		for group := 0; group < n; group += tile.PointRows {
 			if s.products.Compare(s.queries, group, &s.bounds, x.points, p, &x.bounds[p]) {
 				x.measureMarked(z, group, p, s)

@@ -44,6 +44,17 @@ func (out *Products) Compare(a *Points, group int, rows *Bounds, b *Points, p in
 	height := PointPanel * a.Dim
 	in := group % PointPanel
 	compare(a.Dim, a.data[group/PointPanel*height+in:], b.data[p*height:], out, rows[in:], columns)
+	return out.any()
+}
+
+// CompareFirst is Compare of the first point of a alone. Masks of other points are 0; their bounds must exclude all.
+func (out *Products) CompareFirst(a *Points, rows *Bounds, b *Points, p int, columns *Bounds) bool {
+	out.Mask = [blockRows]uint64{}
+	compareFirst(a.Dim, a.data, b.data[p*PointPanel*a.Dim:], out, rows[:], columns)
+	return out.any()
+}
+
+func (out *Products) any() bool {
 	any := uint64(0)
 	for _, m := range out.Mask {
 		any |= m

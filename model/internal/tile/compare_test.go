@@ -3,6 +3,7 @@ package tile
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -65,6 +66,20 @@ func TestCompare(t *testing.T) {
 					}
 					if any != found {
 						t.Fatalf("level %d: %v where a bit is set: %v", l, found, any)
+					}
+					if group > 0 {
+						continue
+					}
+					var first Bounds
+					for i := range first {
+						first[i] = inf
+					}
+					first[0], first[PointPanel] = bounds[0][0], bounds[0][PointPanel]
+					alone := Products{Mask: [PointRows]uint64{1, 2, 3}}
+					found = alone.CompareFirst(points, &first, points, p, &bounds[p])
+					if alone.Mask != [PointRows]uint64{out.Mask[0]} || found != (out.Mask[0] != 0) ||
+						!slices.Equal(alone.Dot[:PointPanel], out.Dot[:PointPanel]) {
+						t.Fatalf("level %d, %d points of %d: the first alone has %x, not %x", l, n, dim, alone.Mask, out.Mask[0])
 					}
 				}
 			}

@@ -25,11 +25,12 @@ func fenced(t *testing.T, pages int) []float64 {
 	return unsafe.Slice((*float64)(unsafe.Pointer(&all[0])), size/8)
 }
 
-// No kernel for rows, tables and distances reads or writes a number after its operands.
+// No kernel for rows, tables, points and distances reads or writes a number after its operands.
 func TestStaysInside(t *testing.T) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	a, b, c, d := fenced(t, 64), fenced(t, 64), fenced(t, 64), fenced(t, 64)
 	last := func(x []float64, n int) []float64 { return x[len(x)-n:] }
+	single := func(x []float64) []float32 { return unsafe.Slice((*float32)(unsafe.Pointer(&x[0])), 2*len(x)) }
 	for _, l := range levels() {
 		force(t, l)
 		for n := 1; n <= 50; n += 7 {
@@ -38,6 +39,10 @@ func TestStaysInside(t *testing.T) {
 				table.data = last(a, len(table.data))
 				table.Times(last(c, table.Rows()*Together), last(b, k*Together))
 				table.Row(last(c, table.Width()), last(b, k))
+				points, out, bounds := NewPoints(n, k), Products{}, Bounds{}
+				points.data = single(last(a, len(points.data)/2))
+				out.CompareFirst(points, &bounds, points, points.Panels()-1, &bounds)
+				out.Compare(points, (points.Panels()-1)*PointPanel, &bounds, points, points.Panels()-1, &bounds)
 			}
 			Distances(last(a, n), last(b, n), 1, -1)
 			Standardise(last(a, n), last(b, n), last(d, n))

@@ -28,6 +28,18 @@ func updateAVX2(k int, a *float64, b *float64, c *float64, stride int, alpha flo
 //go:noescape
 func compareAVX2(k int, a *float32, b *float32, c *float32, row *float32, column *float32, mask *byte)
 
+// compareOneAVX512 sets 1 rows of c, 48 numbers apart, to a'b, and bit j of mask i where
+// c[i, j] >= min(row[i] + column[48+j], row[48+i] + column[j]). Masks are 8 bytes apart.
+//
+//go:noescape
+func compareOneAVX512(k int, a *float32, b *float32, c *float32, row *float32, column *float32, mask *byte)
+
+// compareOneAVX2 sets 1 rows of c, 48 numbers apart, to a'b, and bit j of mask i where
+// c[i, j] >= min(row[i] + column[48+j], row[48+i] + column[j]). Masks are 8 bytes apart.
+//
+//go:noescape
+func compareOneAVX2(k int, a *float32, b *float32, c *float32, row *float32, column *float32, mask *byte)
+
 // alongAVX512 adds alpha a x to the 8 x 8 numbers of dst: a is 8 x k, its rows stride apart, x is k x 8.
 //
 //go:noescape

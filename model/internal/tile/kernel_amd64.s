@@ -724,6 +724,118 @@ done:
 	VZEROUPPER
 	RET
 
+// func compareOneAVX512(k int, a *float32, b *float32, c *float32, row *float32, column *float32, mask *byte)
+// Requires: AVX, AVX512F
+TEXT ·compareOneAVX512(SB), NOSPLIT, $0-56
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	MOVQ   k+0(FP), AX
+	MOVQ   a+8(FP), CX
+	MOVQ   b+16(FP), DX
+	TESTQ  AX, AX
+	JZ     done
+
+loop:
+	VMOVUPS      (DX), Z3
+	VMOVUPS      64(DX), Z4
+	VMOVUPS      128(DX), Z5
+	VBROADCASTSS (CX), Z6
+	VFMADD231PS  Z3, Z6, Z0
+	VFMADD231PS  Z4, Z6, Z1
+	VFMADD231PS  Z5, Z6, Z2
+	ADDQ         $0xc0, CX
+	ADDQ         $0xc0, DX
+	DECQ         AX
+	JNZ          loop
+
+done:
+	MOVQ         c+24(FP), AX
+	MOVQ         row+32(FP), CX
+	MOVQ         column+40(FP), DX
+	MOVQ         mask+48(FP), BX
+	VBROADCASTSS (CX), Z3
+	VBROADCASTSS 192(CX), Z4
+	VMOVUPS      Z0, (AX)
+	VADDPS       192(DX), Z3, Z5
+	VADDPS       (DX), Z4, Z6
+	VMINPS       Z6, Z5, Z5
+	VCMPPS       $0x1d, Z5, Z0, K1
+	KMOVW        K1, CX
+	MOVW         CX, (BX)
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       256(DX), Z3, Z5
+	VADDPS       64(DX), Z4, Z6
+	VMINPS       Z6, Z5, Z5
+	VCMPPS       $0x1d, Z5, Z1, K1
+	KMOVW        K1, CX
+	MOVW         CX, 2(BX)
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       320(DX), Z3, Z5
+	VADDPS       128(DX), Z4, Z6
+	VMINPS       Z6, Z5, Z5
+	VCMPPS       $0x1d, Z5, Z2, K1
+	KMOVW        K1, CX
+	MOVW         CX, 4(BX)
+	VZEROUPPER
+	RET
+
+// func compareOneAVX2(k int, a *float32, b *float32, c *float32, row *float32, column *float32, mask *byte)
+// Requires: AVX, FMA3
+TEXT ·compareOneAVX2(SB), NOSPLIT, $0-56
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	MOVQ   k+0(FP), AX
+	MOVQ   a+8(FP), CX
+	MOVQ   b+16(FP), DX
+	TESTQ  AX, AX
+	JZ     done
+
+loop:
+	VMOVUPS      (DX), Y3
+	VMOVUPS      32(DX), Y4
+	VMOVUPS      64(DX), Y5
+	VBROADCASTSS (CX), Y6
+	VFMADD231PS  Y3, Y6, Y0
+	VFMADD231PS  Y4, Y6, Y1
+	VFMADD231PS  Y5, Y6, Y2
+	ADDQ         $0xc0, CX
+	ADDQ         $0xc0, DX
+	DECQ         AX
+	JNZ          loop
+
+done:
+	MOVQ         c+24(FP), AX
+	MOVQ         row+32(FP), CX
+	MOVQ         column+40(FP), DX
+	MOVQ         mask+48(FP), BX
+	VBROADCASTSS (CX), Y3
+	VBROADCASTSS 192(CX), Y4
+	VMOVUPS      Y0, (AX)
+	VADDPS       192(DX), Y3, Y5
+	VADDPS       (DX), Y4, Y6
+	VMINPS       Y6, Y5, Y5
+	VCMPPS       $0x1d, Y5, Y0, Y5
+	VMOVMSKPS    Y5, CX
+	MOVB         CL, (BX)
+	VMOVUPS      Y1, 32(AX)
+	VADDPS       224(DX), Y3, Y5
+	VADDPS       32(DX), Y4, Y6
+	VMINPS       Y6, Y5, Y5
+	VCMPPS       $0x1d, Y5, Y1, Y5
+	VMOVMSKPS    Y5, CX
+	MOVB         CL, 1(BX)
+	VMOVUPS      Y2, 64(AX)
+	VADDPS       256(DX), Y3, Y5
+	VADDPS       64(DX), Y4, Y6
+	VMINPS       Y6, Y5, Y5
+	VCMPPS       $0x1d, Y5, Y2, Y5
+	VMOVMSKPS    Y5, CX
+	MOVB         CL, 2(BX)
+	VZEROUPPER
+	RET
+
 // func alongAVX512(k int, a *float64, stride int, x *float64, dst *float64, alpha float64)
 // Requires: AVX, AVX512F
 TEXT ·alongAVX512(SB), NOSPLIT, $0-48

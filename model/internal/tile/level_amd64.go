@@ -59,3 +59,18 @@ func compare(k int, a, b []float32, out *Products, rows []float32, columns *Boun
 		comparePortable(k, a, b, out, rows, columns)
 	}
 }
+
+// compareFirst compares the point at a alone, if there are instructions for it.
+func compareFirst(k int, a, b []float32, out *Products, rows []float32, columns *Bounds) {
+	switch level {
+	case avx512:
+		compareOneAVX512(k, &a[0], &b[0], &out.Dot[0], &rows[0], &columns[0], (*byte)(unsafe.Pointer(&out.Mask)))
+	case avx2:
+		masks := (*[8 * blockRows]byte)(unsafe.Pointer(&out.Mask))
+		for j := 0; j < PointPanel; j += 24 {
+			compareOneAVX2(k, &a[0], &b[j], &out.Dot[j], &rows[0], &columns[j], &masks[j/8])
+		}
+	default:
+		comparePortable(k, a, b, out, rows, columns)
+	}
+}

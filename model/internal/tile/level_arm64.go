@@ -56,3 +56,7 @@ func compare(k int, a, b []float32, out *Products, rows []float32, columns *Boun
 	}
 	out.mark(rows, columns)
 }
+
+func compareFirst(k int, a, b []float32, out *Products, rows []float32, columns *Bounds) {
+	compare(k, a, b, out, rows, columns)
+}

@@ -16,3 +16,7 @@ func row(k int, x, table, dst []float64) { rowPortable(k, x, table, dst) }
 func compare(k int, a, b []float32, out *Products, rows []float32, columns *Bounds) {
 	comparePortable(k, a, b, out, rows, columns)
 }
+
+func compareFirst(k int, a, b []float32, out *Products, rows []float32, columns *Bounds) {
+	compare(k, a, b, out, rows, columns)
+}

@@ -22,8 +22,10 @@ type shape struct {
 }
 
 var (
-	zmm = shape{rows: 8, vectors: 3, bytes: 64, register: z}
-	ymm = shape{rows: 4, vectors: 3, bytes: 32, register: y}
+	zmm    = shape{rows: 8, vectors: 3, bytes: 64, register: z}
+	ymm    = shape{rows: 4, vectors: 3, bytes: 32, register: y}
+	oneZMM = shape{rows: 1, vectors: 3, bytes: 64, register: z}
+	oneYMM = shape{rows: 1, vectors: 3, bytes: 32, register: y}
 )
 
 func vector(i int, s reg.Spec) reg.VecPhysical {
@@ -70,7 +72,10 @@ func main() {
 	ConstraintExpr("amd64,!purego")
 	for _, s := range []shape{zmm, ymm} {
 		update(s)
-		compare(s)
+		compare("compare", s)
+	}
+	for _, s := range []shape{oneZMM, oneYMM} {
+		compare("compareOne", s)
 	}
 	thin()
 	rankTwos()
@@ -194,10 +199,10 @@ func update(s shape) {
 }
 
 // compare emits code that multiplies in float32 and marks the products that reach a bound.
-func compare(s shape) {
-	TEXT("compare"+s.name(), NOSPLIT, "func(k int, a, b, c, row, column *float32, mask *byte)")
+func compare(name string, s shape) {
+	TEXT(name+s.name(), NOSPLIT, "func(k int, a, b, c, row, column *float32, mask *byte)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("compare%s sets %d rows of c, %d numbers apart, to a'b, and bit j of mask i where", s.name(),
+	Doc(fmt.Sprintf("%s%s sets %d rows of c, %d numbers apart, to a'b, and bit j of mask i where", name, s.name(),
 		s.rows, panel/4),
 		"c[i, j] >= min(row[i] + column[48+j], row[48+i] + column[j]). Masks are 8 bytes apart.")
 	acc := s.sum(4, VBROADCASTSS, VMOVUPS, VFMADD231PS, s.clear, func() {})
