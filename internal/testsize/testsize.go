@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// Long reports whether tests run their long form: all methods, seeds and whole streams. .ci/run sets EMBEDD_LONG once,
-// for its run of all tests.
+// Long reports whether tests run their long form: all methods, seeds and whole streams. .ci/run sets EMBEDD_LONG for
+// some of them.
 func Long() bool { return os.Getenv("EMBEDD_LONG") != "" || Soak() }
 
 // Soak reports whether tests run for minutes or hours, with more messages and more kills: EMBEDD_SOAK, which .ci/run
