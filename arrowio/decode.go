@@ -297,13 +297,6 @@ func (d *Decoder) add(m *Message, b *Batch, budget *int) {
 	m.batches = append(m.batches, b)
 }
 
-// Expanded is [Envelope.Expanded] for a message.
-func (d *Decoder) Expanded(msg []byte, dim int) int {
-	var e Envelope
-	e.Open(d, msg)
-	return e.Expanded(dim)
-}
-
 // Expanded returns an upper bound of the memory that a message needs while it is decoded and answered, without
 // unpacking or allocating anything: its own bytes, all buffers after decompression (shared bytes count once per
 // buffer), and dim float32 outputs per row. The output is at most this long, apart from metadata; if Split divides it,

@@ -493,7 +493,7 @@ func touch(d *Decoder, e *Encoder, msg []byte, c *Contract) error {
 			return err
 		}
 	}
-	predicted := d.Expanded(msg, 2)
+	predicted := expanded(d, msg, 2)
 	if predicted < len(msg)+4*2*m.Rows() {
 		return fmt.Errorf("a message of %d bytes and %d rows is predicted to expand to %d", len(msg), m.Rows(), predicted)
 	}

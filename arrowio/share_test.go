@@ -133,7 +133,7 @@ func TestWhatRowsShareIsNotMultiplied(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const most = 16 << 20
 			d := newDecoder(t, Spec{Limits: Limits{Body: most}})
-			expanded := uint64(d.Expanded(msg, 2))
+			expanded := uint64(expanded(d, msg, 2))
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			m := decode(t, d, msg)
@@ -184,7 +184,7 @@ func TestSharedWithinTheLimit(t *testing.T) {
 				}
 				seen = append(seen, sameRows(t, msg, p, "")...)
 			}
-			if total <= 2*d.Expanded(msg, 2) || total > c.most || !slices.Equal(seen, upTo(rows)) {
+			if total <= 2*expanded(d, msg, 2) || total > c.most || !slices.Equal(seen, upTo(rows)) {
 				t.Errorf("%d rows in %d bytes", len(seen), total)
 			}
 		})
@@ -219,7 +219,7 @@ func TestPartsHaveTheirOwnEntries(t *testing.T) {
 				total += len(p)
 				seen = append(seen, sameRows(t, msg, p, "")...)
 			}
-			if most := 2*d.Expanded(msg, 2) + maxRepeated; len(parts) < 4 || total > most {
+			if most := 2*expanded(d, msg, 2) + maxRepeated; len(parts) < 4 || total > most {
 				t.Errorf("%d parts of %d bytes; the bound is %d", len(parts), total, most)
 			}
 			if !slices.Equal(seen, upTo(rows)) {

@@ -465,7 +465,7 @@ func TestHostileText(t *testing.T) {
 			s := Spec{Features: []string{"x"}, Sizes: map[string]int{"x": 2}, Label: "label", Key: "id", Format: c.format}
 			d, e := newDecoder(t, s), newEncoder(t, Output{Format: c.format})
 			msg := []byte(c.msg)
-			bound.Check(t, 64<<20+4*uint64(d.Expanded(msg, 2)), func() {
+			bound.Check(t, 64<<20+4*uint64(expanded(d, msg, 2)), func() {
 				m, err := d.Decode(msg, contractOfSizes(t, s))
 				if c.code == "" && err != nil || c.code != "" && !errors.Is(err, c.code) {
 					t.Errorf("%v, want %q", err, c.code)

@@ -32,16 +32,19 @@ type endpoint struct {
 // receive has a request answered after those before it. A goroutine runs while there are any.
 func (s *Service) receive(e *endpoint, msg *nats.Msg) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(e.pending) == maxPending || e.bytes+msg.Size() > e.maxBytes {
-		s.tooMany.Warn(s.pipeline.Log, "requests are dropped: too many wait for an answer", "subject", msg.Subject,
-			"requests", len(e.pending), "bytes", e.bytes)
-		return
+	requests, bytes := len(e.pending), e.bytes
+	isFull := requests == maxPending || bytes+msg.Size() > e.maxBytes
+	if !isFull {
+		e.pending, e.bytes = append(e.pending, msg), bytes+msg.Size()
 	}
-	e.pending, e.bytes = append(e.pending, msg), e.bytes+msg.Size()
-	if !e.isRunning {
+	if !isFull && !e.isRunning {
 		e.isRunning = true
 		s.running.Go(func() { s.run(e) })
+	}
+	s.mu.Unlock()
+	if isFull {
+		s.tooMany.Warn(s.pipeline.Log, "requests are dropped: too many wait for an answer", "subject", msg.Subject,
+			"requests", requests, "bytes", bytes)
 	}
 }
 
