@@ -10,6 +10,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/internal/flat"
+	"github.com/embedd/embedd/arrowio/internal/ipc"
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
@@ -22,9 +23,6 @@ const (
 	maxFrame    = 2 << 30   // bytes of one frame
 	maxMetadata = 256 << 20 // bytes of a frame's metadata
 	magic       = "ARROW1"
-	schemaKind  = 1
-	dictionary  = 2
-	recordBatch = 3
 	prefixBytes = 8 // continuation marker and metadata length
 	footerTail  = 4 + len(magic)
 	blockBytes  = 24
@@ -38,69 +36,49 @@ var (
 
 // frame is one frame of a stream.
 type frame struct {
-	bytes  []byte // prefix, metadata and body
-	meta   []byte
-	kind   byte
-	header flat.Table // Schema, DictionaryBatch or RecordBatch
-	body   int64      // bytes
-	id     int64      // of a dictionary
-	delta  bool       // it extends a dictionary
+	ipc.Frame
+	bytes []byte // prefix, metadata and body
+	id    int64  // of a dictionary
+	delta bool   // it extends a dictionary
 }
 
-// insteadOf is deferred: it replaces the error with which package flat stopped.
+// cut returns the first frame of a message and what follows it. At the end of the stream the frame is nil.
+func cut(b []byte) (_ *frame, rest []byte, err error) {
+	defer insteadOf(&err, nil)
+	head, rest, end := ipc.NextFrame(b, false)
+	if end {
+		return nil, nil, nil
+	}
+	n := len(b) - len(rest)
+	f := &frame{Frame: head, bytes: b[:n:n]}
+	if f.Kind == ipc.HeadDictionary {
+		f.id = f.Head.Integer(0, 8, 0, "a dictionary's number")
+		f.delta = f.Head.Integer(2, 1, 0, "a dictionary's delta mark") != 0
+	}
+	return f, rest, nil
+}
+
+// bodyBytes returns the declared length of a frame's body.
+func bodyBytes(meta []byte) (n int64, err error) {
+	defer insteadOf(&err, nil)
+	if _, n = ipc.OpenFrame(meta); n > maxFrame {
+		return 0, fmt.Errorf("a frame declares that its body has %d bytes; the limit is %d: write smaller batches", n,
+			int64(maxFrame))
+	}
+	return n, nil
+}
+
+// insteadOf is deferred: it replaces the error with which package ipc or flat stopped, or returns it if other is nil.
 func insteadOf(err *error, other error) {
 	switch r := recover().(type) {
 	case nil:
 	case *arrowio.Error:
-		*err = other
+		if *err = other; other == nil {
+			*err = r
+		}
 	default:
 		panic(r)
 	}
-}
-
-// parseMeta parses the metadata of a frame.
-func parseMeta(meta []byte) (f frame, err error) {
-	defer insteadOf(&err, errFrame)
-	root := flat.Root(meta, "the message")
-	kind := root.Slot(1, 1, "the header's type")
-	header, ok := root.Table(2, "the header")
-	if kind == 0 || !ok {
-		return frame{}, errFrame
-	}
-	f = frame{meta: meta, kind: meta[kind], header: header, body: root.Integer(3, 8, 0, "the body's length")}
-	if f.kind == dictionary {
-		f.id = header.Integer(0, 8, 0, "a dictionary's number")
-		f.delta = header.Integer(2, 1, 0, "a dictionary's delta mark") != 0
-	}
-	if f.body < 0 || f.body > maxFrame {
-		return frame{}, fmt.Errorf("a frame declares that its body has %d bytes; the limit is %d: write smaller batches",
-			f.body, int64(maxFrame))
-	}
-	return f, nil
-}
-
-// cut returns the first frame of a message and what follows it. At the end of the stream the frame is nil.
-func cut(b []byte) (*frame, []byte, error) {
-	if len(b) == 0 || bytes.HasPrefix(b, endOfStream) {
-		return nil, nil, nil
-	}
-	if len(b) < prefixBytes || !bytes.HasPrefix(b, continuation) {
-		return nil, nil, errFrame
-	}
-	n := int(binary.LittleEndian.Uint32(b[4:]))
-	if n > len(b)-prefixBytes {
-		return nil, nil, errFrame
-	}
-	f, err := parseMeta(b[prefixBytes : prefixBytes+n])
-	if err != nil {
-		return nil, nil, err
-	}
-	end := int64(prefixBytes+n) + f.body
-	if end > int64(len(b)) {
-		return nil, nil, errFrame
-	}
-	f.bytes = b[:end:end]
-	return &f, b[end:], nil
 }
 
 // frames reads the frames of a stream or a file and returns self-contained messages.
@@ -145,7 +123,7 @@ func openArrowStream(in io.Reader, name string, limit int64) (*frames, error) {
 				ended = true
 			case !ended:
 				return f, nil
-			case f.kind != schemaKind || !bytes.Equal(f.bytes, fs.head):
+			case f.Kind != ipc.HeadSchema || !bytes.Equal(f.bytes, fs.head):
 				return nil, errors.New("a second stream with another schema follows the first: split them")
 			default:
 				ended = false
@@ -164,7 +142,7 @@ func (fs *frames) first() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", fs.name, err)
 	}
-	if f.kind != schemaKind {
+	if f.Kind != ipc.HeadSchema {
 		return fmt.Errorf("%s: the first frame is not a schema", fs.name)
 	}
 	fs.head = f.bytes
@@ -203,14 +181,14 @@ func readFrame(in io.Reader, limit int64) (*frame, error) {
 	if err := grow(&b, in, size); err != nil {
 		return nil, err
 	}
-	f, err := parseMeta(b.Bytes()[prefixBytes:])
+	body, err := bodyBytes(b.Bytes()[prefixBytes:])
 	if err != nil {
 		return nil, err
 	}
-	if n := prefixBytes + size + f.body; limit > 0 && n > limit {
+	if n := prefixBytes + size + body; limit > 0 && n > limit {
 		return nil, tooLarge(n, limit)
 	}
-	if err := grow(&b, in, f.body); err != nil {
+	if err := grow(&b, in, body); err != nil {
 		return nil, err
 	}
 	whole, _, err := cut(b.Bytes())
@@ -306,7 +284,7 @@ func schemaOf(footer []byte) (_ *frame, err error) {
 	b = le.AppendUint32(b, tableAt-4)
 	b = le.AppendUint32(b, uint32(footerAt+schema.Pos-headerField))
 	b = le.AppendUint16(b, uint16(version))
-	b = append(b, schemaKind, 0, 0, 0, 0, 0)
+	b = append(b, ipc.HeadSchema, 0, 0, 0, 0, 0)
 	b = append(b, footer...)
 	for len(b)%8 != 0 {
 		b = append(b, 0)
@@ -367,8 +345,8 @@ func (fs *frames) next() ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: after batch %d: %w", fs.name, fs.batches, err)
 		}
-		switch f.kind {
-		case dictionary:
+		switch f.Kind {
+		case ipc.HeadDictionary:
 			_, known := fs.dicts[f.id]
 			if f.delta {
 				return nil, fmt.Errorf("%s: dictionary %d is extended by a delta, which is not supported: write it without "+
@@ -381,7 +359,7 @@ func (fs *frames) next() ([]byte, error) {
 			if n := fs.size(0); fs.limit > 0 && n > fs.limit {
 				return nil, tooLarge(n, fs.limit)
 			}
-		case recordBatch:
+		case ipc.HeadRecord:
 			fs.batches++
 			size := fs.size(len(f.bytes))
 			if fs.limit > 0 && size > fs.limit {
@@ -393,8 +371,8 @@ func (fs *frames) next() ([]byte, error) {
 			}
 			return append(append(msg, f.bytes...), endOfStream...), nil
 		default:
-			return nil, fmt.Errorf("%s: after batch %d: a frame of kind %d (a tensor or a second schema) cannot be read "+
-				"as rows", fs.name, fs.batches, f.kind)
+			return nil, fmt.Errorf("%s: after batch %d: a second schema follows, of other rows: split the streams",
+				fs.name, fs.batches)
 		}
 	}
 }
@@ -430,11 +408,11 @@ type frameWriter struct {
 func (w *frameWriter) write(msg []byte) error {
 	var buf bytes.Buffer // one Write per batch
 	f, rest, err := cut(msg)
-	if err != nil || f == nil || f.kind != schemaKind {
+	if err != nil || f == nil || f.Kind != ipc.HeadSchema {
 		return errors.New("a message without a schema cannot be written")
 	}
 	if w.head == nil {
-		f.bytes, f.meta = bytes.Clone(f.bytes), bytes.Clone(f.meta)
+		f.bytes, f.Meta = bytes.Clone(f.bytes), bytes.Clone(f.Meta)
 		w.head, w.headFrame, w.dicts = f.bytes, f, map[int64][]byte{}
 		if w.footer {
 			buf.WriteString(magic + "\x00\x00")
@@ -450,8 +428,8 @@ func (w *frameWriter) write(msg []byte) error {
 		if f == nil {
 			break
 		}
-		at := block{w.offset + int64(buf.Len()), int64(len(f.bytes)) - f.body, f.body}
-		if f.kind == dictionary {
+		at := block{w.offset + int64(buf.Len()), int64(len(f.bytes) - len(f.Body)), int64(len(f.Body))}
+		if f.Kind == ipc.HeadDictionary {
 			last, known := w.dicts[f.id]
 			if bytes.Equal(last, f.bytes) {
 				continue // every message has its dictionaries; a stream needs them once
@@ -497,21 +475,21 @@ func (w *frameWriter) buildFooter() []byte {
 	dictAt := 36
 	rowAt := dictAt + 4 + blockBytes*len(w.dictBlocks) + 4
 	metaAt := rowAt + 4 + blockBytes*len(w.rowBlocks)
-	version := flat.Root(w.headFrame.meta, "the message").Integer(0, 2, 0, "the metadata version")
+	version := flat.Root(w.headFrame.Meta, "the message").Integer(0, 2, 0, "the metadata version")
 	le := binary.LittleEndian
 	b := le.AppendUint32(nil, tableAt)
 	for _, v := range []uint16{12, 20, 16, 4, 8, 12} { // sizes of vtable and table, then positions of the fields
 		b = le.AppendUint16(b, v)
 	}
 	b = le.AppendUint32(b, tableAt-4)
-	b = le.AppendUint32(b, uint32(metaAt+w.headFrame.header.Pos-schemaField))
+	b = le.AppendUint32(b, uint32(metaAt+w.headFrame.Head.Pos-schemaField))
 	b = le.AppendUint32(b, uint32(dictAt-(schemaField+4)))
 	b = le.AppendUint32(b, uint32(rowAt-(schemaField+8)))
 	b = le.AppendUint16(le.AppendUint16(b, uint16(version)), 0)
 	b = appendBlocks(b, w.dictBlocks)
 	b = le.AppendUint32(b, 0) // the elements of the next vector are aligned to 8 bytes
 	b = appendBlocks(b, w.rowBlocks)
-	return append(b, w.headFrame.meta...)
+	return append(b, w.headFrame.Meta...)
 }
 
 func appendBlocks(b []byte, blocks []block) []byte {

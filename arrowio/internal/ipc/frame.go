@@ -52,9 +52,9 @@ func notArrow(msg []byte) *wire.Error {
 // NextFrame returns the first frame of rest and what follows it. end is true at the end of the stream. first says that
 // rest is the beginning of a message: what is no Arrow stream then gets an error that says so. It panics with a
 // *wire.Error.
-func NextFrame(rest []byte, first bool) (f Frame, tail []byte, end bool) {
+func NextFrame(rest []byte, first bool) (_ Frame, tail []byte, end bool) {
 	if len(rest) == 0 && !first {
-		return f, nil, true // the end-of-stream mark is optional
+		return Frame{}, nil, true // the end-of-stream mark is optional
 	}
 	if len(rest) < 4 || le.Uint32(rest) != 0xFFFFFFFF {
 		if first {
@@ -76,7 +76,7 @@ func NextFrame(rest []byte, first bool) (f Frame, tail []byte, end bool) {
 			panic(wire.Errorf(wire.Malformed, "%d bytes follow the end of the stream", len(rest)).WithHint(
 				"send one stream a message and nothing after it"))
 		}
-		return f, nil, true
+		return Frame{}, nil, true
 	}
 	if n < 16 || n%8 != 0 {
 		panic(Malformed("a frame declares %d bytes of metadata, which is below 16 or not a multiple of 8", n))
@@ -84,12 +84,8 @@ func NextFrame(rest []byte, first bool) (f Frame, tail []byte, end bool) {
 	if n > len(rest) {
 		panic(truncated("a frame's metadata", int64(n), len(rest)))
 	}
-	f.Meta, rest = rest[:n:n], rest[n:]
-	f.Message = flat.Root(f.Meta, "the message table")
-	body := f.open()
-	if body < 0 {
-		panic(Malformed("a frame declares a body of %d bytes", body))
-	}
+	f, body := OpenFrame(rest[:n:n])
+	rest = rest[n:]
 	if body > int64(len(rest)) {
 		panic(truncated("a frame's body", body, len(rest)))
 	}
@@ -145,8 +141,9 @@ func (s *Stream) Next(at *Cursor) *Frame {
 // IsAtEnd reports whether no byte follows.
 func (c *Cursor) IsAtEnd() bool { return len(c.tail) == 0 }
 
-// open reads the message table and returns the declared length of the body.
-func (f *Frame) open() (body int64) {
+// OpenFrame reads the metadata of a frame. It returns the frame without its body, and the declared length of that.
+func OpenFrame(meta []byte) (f Frame, body int64) {
+	f.Meta, f.Message = meta, flat.Root(meta, "the message table")
 	version := f.Message.Integer(0, 2, 0, "the metadata version")
 	if version != versionV4 && version != VersionV5 {
 		panic(wire.Errorf(wire.Unsupported, "metadata version %d", version+1).WithHint(
@@ -163,8 +160,10 @@ func (f *Frame) open() (body int64) {
 		panic(Malformed("a frame without header"))
 	}
 	f.Head = head
-	body = f.Message.Integer(3, 8, 0, "the body's length")
-	return body
+	if body = f.Message.Integer(3, 8, 0, "the body's length"); body < 0 {
+		panic(Malformed("a frame declares a body of %d bytes", body))
+	}
+	return f, body
 }
 
 func truncated(what string, want int64, have int) *wire.Error {

@@ -37,15 +37,13 @@ type encoding struct {
 	dict   int
 }
 
-// ParseSchema parses a schema frame.
-func ParseSchema(f *Frame, l Limits) *Schema {
-	if len(f.Body) != 0 {
-		panic(Malformed("the schema has a body of %d bytes", len(f.Body)))
+// ParseSchema parses a schema frame. The schema has its own memory.
+func ParseSchema(frame *Frame, l Limits) *Schema {
+	if len(frame.Body) != 0 {
+		panic(Malformed("the schema has a body of %d bytes", len(frame.Body)))
 	}
-	buf := slices.Clone(f.Meta)
-	f.Meta = buf
-	f.Message = flat.Root(buf, "the message table")
-	f.open()
+	buf := slices.Clone(frame.Meta)
+	f, _ := OpenFrame(buf)
 	w := schemaWalk{s: &Schema{Bytes: buf, version: f.version}, limits: l}
 	if f.Head.Integer(0, 2, 0, "the byte order") != 0 {
 		panic(wire.Errorf(wire.Unsupported, "the data is big-endian").WithHint("write little-endian Arrow"))
