@@ -107,7 +107,7 @@ var below = map[string][]string{
 	"arrowio/internal/rowtext": {"arrowio/wire", "arrowio/internal/number"},
 	"arrowio": {"internal/narrow", "arrowio/wire", "arrowio/internal/ipc",
 		"arrowio/internal/number", "arrowio/internal/rewrite", "arrowio/internal/rowtext"},
-	"arrowio/file": {"internal/narrow", "arrowio", "arrowio/wire", "arrowio/internal/flat",
+	"arrowio/file": {"internal/narrow", "arrowio", "arrowio/wire", "arrowio/internal/flat", "arrowio/internal/ipc",
 		"arrowio/internal/number"},
 	"plugin/spec":             {"arrowio", "arrowio/wire", "model", "model/fit"},
 	"internal/stage/evidence": {},

@@ -31,8 +31,9 @@ type parquetReader struct {
 	total        int64              // rows
 	values       *array.RecordBuilder
 	batch        int64 // rows of a batch
-	maxLeafBytes int64
-	notes        []string
+
+	maxLeafBytes, maxStripeBytes int64
+	notes                        []string
 
 	// Of the group that is being read:
 	left    int64 // rows
@@ -64,7 +65,8 @@ func openParquet(file *os.File, path string) (_ *parquetReader, err error) {
 		return nil, fmt.Errorf("%s: the Parquet footer cannot be read (%w): the file was cut off or not closed by its "+
 			"writer", path, err)
 	}
-	p := &parquetReader{name: path, file: file, maxLeafBytes: defaultLeafBytes}
+	p := &parquetReader{name: path, file: file, maxLeafBytes: defaultLeafBytes,
+		maxStripeBytes: maxExpansion * info.Size()}
 	defer func() {
 		if err != nil && p.uncompressed != nil {
 			removeTemporary(p.uncompressed)

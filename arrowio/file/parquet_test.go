@@ -66,6 +66,15 @@ func TestStripes(t *testing.T) {
 		got, _ := read(t, r)
 		equalRows(t, got, want)
 	}
+	for _, room := range []int64{0, 6000} { // the first or a later stripe is too large
+		r := opened(t, path)
+		p := r.records.(*parquetReader)
+		p.maxLeafBytes, p.maxStripeBytes, p.batch = 1, room, 3
+		got, _ := read(t, r)
+		if equalRows(t, got, want); len(p.stripes) > 0 {
+			t.Errorf("%d stripes with room for %d bytes", len(p.stripes), room)
+		}
+	}
 	r := opened(t, path)
 	r.records.(*parquetReader).maxLeafBytes = 1
 	rec, err := r.Next()

@@ -1,10 +1,12 @@
 package file
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -135,9 +137,15 @@ func (p *parquetReader) openGroup(g parquet.RowGroup, sizes []int64) error {
 		open(parts[0])
 		return nil
 	}
+	room = p.maxStripeBytes
 	for _, columns := range parts {
 		open(columns)
-		s, err := p.write(columns)
+		s, err := p.write(columns, &room)
+		if errors.Is(err, errExpands) {
+			p.closeGroup()
+			open(slices.Concat(parts...))
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -147,8 +155,15 @@ func (p *parquetReader) openGroup(g parquet.RowGroup, sizes []int64) error {
 	return nil
 }
 
-// write writes the columns of the open leaves for all rows of the group.
-func (p *parquetReader) write(columns []int) (_ *stripe, err error) {
+// maxExpansion is how many times the size of the file the stripes of a group may take, so that a few bytes do not fill a
+// disk.
+const maxExpansion = 64
+
+// errExpands reports that the values of a group are so much larger than the file. Its leaves are small, then.
+var errExpands = errors.New("the values of a row group are much larger than the file")
+
+// write writes the columns of the open leaves for all rows of the group. It reduces room by the bytes of the file.
+func (p *parquetReader) write(columns []int, room *int64) (_ *stripe, err error) {
 	s := &stripe{columns: columns}
 	if s.file, err = os.CreateTemp("", "embedd-*.columns"); err != nil {
 		return nil, errTemporary(err)
@@ -187,6 +202,13 @@ func (p *parquetReader) write(columns []int) (_ *stripe, err error) {
 		if err != nil {
 			return nil, errTemporary(err)
 		}
+		if at, err := s.file.Seek(0, io.SeekCurrent); err != nil || at > *room {
+			return nil, cmp.Or(err, errExpands)
+		}
+	}
+	at, err := s.file.Seek(0, io.SeekCurrent)
+	if *room -= at; err != nil {
+		return nil, errTemporary(err)
 	}
 	if err := w.Close(); err != nil {
 		return nil, errTemporary(err)
