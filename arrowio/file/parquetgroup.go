@@ -155,8 +155,8 @@ func (p *parquetReader) openGroup(g parquet.RowGroup, sizes []int64) error {
 	return nil
 }
 
-// maxExpansion is how many times the size of the file the stripes of a group may take, so that a few bytes do not fill a
-// disk.
+// maxExpansion is how many times the size of the file the stripes of a group may take, so that a few bytes do not fill
+// a disk.
 const maxExpansion = 64
 
 // errExpands reports that the values of a group are so much larger than the file. Its leaves are small, then.
