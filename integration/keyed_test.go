@@ -211,7 +211,13 @@ func (c *client) summed(blocks int) map[string]string {
 		out[token[5]] = string(must(s.GetLastMsgForSubject(ctx, subject))(c.t).Data)
 	}
 	if len(out) != blocks {
-		c.t.Errorf("%d blocks are learned, and of %d there is a summary", blocks, len(out))
+		var missing []int
+		for n := range blocks {
+			if _, there := out[strconv.Itoa(n)]; !there {
+				missing = append(missing, n)
+			}
+		}
+		c.t.Errorf("%d blocks are learned, and of %d there is a summary; missing are %v", blocks, len(out), missing)
 	}
 	return out
 }

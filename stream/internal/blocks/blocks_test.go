@@ -103,6 +103,25 @@ func TestWaiting(t *testing.T) {
 	step(false, "learning waits until message 40 is stored, the last of the next block (training.block is 10)")
 }
 
+// TestJoinsTheWindow: a replica that becomes the trainer begins with the first block of the window of the one before,
+// whatever the live model is fitted on; one that was the trainer may need blocks before it.
+func TestJoinsTheWindow(t *testing.T) {
+	t.Parallel()
+	server := natstest.New(t)
+	b := open(t, server, server.Stream(jetstream.StreamConfig{Name: "in"}))
+	for resumes, want := range map[bool]uint64{false: 2, true: 1} {
+		l := newLearner(b)
+		l.resumes, l.next = resumes, 1
+		l.collection = b.collection(b.Created)
+		if err := l.collection.SetProgress(t.Context(), summaries.Progress{From: 2, Next: 5}); err != nil {
+			t.Fatal(err)
+		}
+		if l.SkipTo(nil); l.storeProgress(t.Context(), blockRange{end: 6}) != nil || l.next != want {
+			t.Errorf("it resumes: %t; it begins with block %d, want %d", resumes, l.next, want)
+		}
+	}
+}
+
 // TestSentIsSwept: the summary of a block that another replica stored after it was sent is deleted.
 func TestSentIsSwept(t *testing.T) {
 	t.Parallel()

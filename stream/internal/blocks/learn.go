@@ -10,7 +10,6 @@ import (
 	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
-	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/training"
 	"github.com/embedd/embedd/stream/summaries"
 )
@@ -26,19 +25,21 @@ type reader struct {
 }
 
 // learner learns from the summaries of the input. The schema is known before it runs.
-type learner struct{ reader }
+type learner struct {
+	reader
+	resumes bool // the trainer that this process was continues from its checkpoint
+}
 
 func newLearner(b *Blocks) *learner {
-	return &learner{reader{Blocks: b, created: b.Created, next: b.blockOf(b.training.ReadFrom)}}
+	return &learner{reader{Blocks: b, created: b.Created, next: b.blockOf(b.training.ReadFrom)}, b.replica.IsTrainer()}
 }
 
 // Run learns until ctx is done.
 func (l *learner) Run(ctx context.Context) { l.repeat(ctx, l.step) }
 
-// SkipTo moves to where the window of a model begins.
-func (l *learner) SkipTo(live *plugin.Live) {
-	l.next = max(l.next, l.blockOf(needs.WindowStart(live, l.created)))
-}
+// SkipTo does nothing: the stored progress has the first block of the trainer's window, and the live model may be fitted
+// on less.
+func (l *learner) SkipTo(*plugin.Live) {}
 
 // step learns from the next summary, or moves past blocks that will have none.
 func (l *learner) step(ctx context.Context) (learned bool, err error) {
@@ -150,7 +151,11 @@ func (l *learner) storeProgress(ctx context.Context, complete blockRange) error 
 		if before == nil {
 			before = &summaries.Progress{From: complete.first}
 		}
-		l.next = max(l.next, min(before.From, complete.first)) // older blocks have neither a summary nor rows
+		first := before.From
+		if l.resumes { // at blocks that had left the window since
+			first = min(first, complete.first)
+		}
+		l.next, l.resumes = max(l.next, first), false
 	}
 	from := l.next
 	if first := l.Running.Status().ReadFrom; first > 0 {
