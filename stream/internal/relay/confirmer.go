@@ -298,7 +298,7 @@ func (c *confirmer) await(ctx context.Context, o *part) error {
 	for !o.isSettled() {
 		c.timeout.Reset(time.Until(o.sentAt.Add(ackTimeout)))
 		select {
-		case ack := <-u.acks:
+		case ack := <-u.arrived():
 			u.receive(ack)
 		case <-u.broken:
 			u.failAll()

@@ -49,10 +49,7 @@ func TestInOrderAfterLapse(t *testing.T) {
 	natstest.Await(t, "the lease is held", func() bool { try(); is = l.Tenure(); return is.Term != 0 })
 	ln := &source{ownership: &ownership{lease: l, tenure: is}}
 	natstest.Await(t, "the lease is over by our clock", func() bool { return l.Term() == 0 })
-	u, err := newPublisher(s.JS.Conn(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := newPublisher(s.JS.Conn(), "")
 	defer u.close()
 	p := New(&scope.Scope{}, &Activity{}, 0)
 	u.release = func(a *answer) { p.send(u, a) }

@@ -15,13 +15,13 @@ import (
 // for each message, which together take longer than answering a small message.
 type publisher struct {
 	nc     *nats.Conn
-	hub    string // JetStream domain of a hub whose acknowledgements are ignored: its streams take the same subjects
-	inbox  string // prefix of the reply subjects; the number of the attempt follows
-	sub    *nats.Subscription
-	acks   chan *nats.Msg
+	hub    string           // JetStream domain of a hub whose acknowledgements are ignored: its streams take the same subjects
+	inbox  string           // prefix of the reply subjects; the number of the attempt follows
 	broken chan nats.Status // receives when the connection was lost, and with it the acknowledgements
 
 	mu       sync.Mutex
+	sub      *nats.Subscription // nil until something is sent: an idle pipeline needs no room for acknowledgements
+	acks     chan *nats.Msg
 	newest   uint64
 	pending  map[uint64]*part   // sent and not acknowledged, by number
 	newestOf map[string]*answer // with partitions: the newest answer of each key that is not settled
@@ -37,20 +37,34 @@ const maxAcks = 4 * maxPending
 
 var errAckTimeout = errors.New("the server has not said in time whether it stored the message")
 
-func newPublisher(nc *nats.Conn, hub string) (*publisher, error) {
-	p := &publisher{nc: nc, hub: hub, inbox: nc.NewInbox() + ".", acks: make(chan *nats.Msg, maxAcks),
-		pending: map[uint64]*part{}, newestOf: map[string]*answer{}}
-	var err error
-	if p.sub, err = nc.ChanSubscribe(p.inbox+"*", p.acks); err != nil {
-		return nil, err
+func newPublisher(nc *nats.Conn, hub string) *publisher {
+	return &publisher{nc: nc, hub: hub, inbox: nc.NewInbox() + ".", pending: map[uint64]*part{},
+		newestOf: map[string]*answer{}, broken: nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)}
+}
+
+// subscribe subscribes to the acknowledgements, once. The caller holds the lock.
+func (p *publisher) subscribe() (err error) {
+	if p.sub == nil {
+		acks := make(chan *nats.Msg, maxAcks)
+		if p.sub, err = p.nc.ChanSubscribe(p.inbox+"*", acks); err == nil {
+			p.acks = acks
+		}
 	}
-	p.broken = nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
-	return p, nil
+	return err
+}
+
+// arrived receives the acknowledgements; nil: nothing was sent.
+func (p *publisher) arrived() <-chan *nats.Msg {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.acks
 }
 
 func (p *publisher) close() {
 	p.nc.RemoveStatusListener(p.broken)
-	_ = p.sub.Unsubscribe()
+	if p.sub != nil {
+		_ = p.sub.Unsubscribe()
+	}
 }
 
 // send publishes a part. If that fails, the part's error is set.
@@ -65,6 +79,7 @@ func (p *publisher) send(o *part) {
 	o.ids[0] = o.id
 	o.msg.Header[jetstream.MsgIDHeader] = o.ids[:]
 	p.mu.Lock()
+	err := p.subscribe()
 	p.newest++
 	o.number, o.sentAt = p.newest, time.Now()
 	if o.firstSentAt.IsZero() {
@@ -74,7 +89,10 @@ func (p *publisher) send(o *part) {
 	var digits [20]byte
 	o.msg.Reply = p.inbox + string(strconv.AppendUint(digits[:0], o.number, 10))
 	p.mu.Unlock()
-	if err := p.nc.PublishMsg(o.msg); err != nil {
+	if err == nil {
+		err = p.nc.PublishMsg(o.msg)
+	}
+	if err != nil {
 		p.fail(o, err)
 	}
 }
@@ -182,9 +200,10 @@ func (p *publisher) failAll() {
 
 // receiveAll processes all acknowledgements that have arrived.
 func (p *publisher) receiveAll() {
+	acks := p.arrived()
 	for {
 		select {
-		case ack := <-p.acks:
+		case ack := <-acks:
 			p.receive(ack)
 			continue
 		default:

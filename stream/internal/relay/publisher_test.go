@@ -28,10 +28,7 @@ func TestPubAckOfTheHub(t *testing.T) {
 	node("hub", server.LeafNodeOpts{Host: "127.0.0.1", Port: port, NoAdvertise: true})
 	edge := node("edge", server.LeafNodeOpts{
 		Remotes: []*server.RemoteLeafOpts{{URLs: []*url.URL{{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", port)}}}}})
-	p, err := newPublisher(edge.JS.Conn(), "hub")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := newPublisher(edge.JS.Conn(), "hub")
 	defer p.close()
 	ack := func(domain string) (msg *nats.Msg) {
 		t.Helper()

@@ -147,11 +147,8 @@ func (r *Relay) Open(progress func() string) {
 
 // Serve answers the messages of the input stream in order until ctx is done, and then those that were pulled before, as
 // far as the drain timeout allows. severed is done when the connection was closed: then nothing can be answered.
-func (r *Relay) Serve(ctx, severed context.Context) error {
-	u, err := newPublisher(r.Conn, r.Models.Hub)
-	if err != nil {
-		return err
-	}
+func (r *Relay) Serve(ctx, severed context.Context) (err error) {
+	u := newPublisher(r.Conn, r.Models.Hub)
 	defer u.close()
 	u.release = func(a *answer) { r.send(u, a) }
 	held := newInFlight(r.activity, r.utilization.maxMessages)
@@ -284,12 +281,9 @@ func (r *Relay) SendLabelDeadLetter(ctx context.Context, m *scope.Message, cause
 	}
 	// An earlier process may have sent it: labels are read again after a restart.
 	r.labelDeadLetters.markStored(ctx, a, true)
-	u, err := newPublisher(r.Conn, r.Models.Hub)
-	if err != nil {
-		return err
-	}
+	u := newPublisher(r.Conn, r.Models.Hub)
 	defer u.close()
-	a, err = newConfirmer(r.hotPath, u).deliver(ctx, a)
+	a, err := newConfirmer(r.hotPath, u).deliver(ctx, a)
 	if err == nil {
 		r.logDeadLetters(a)
 	}
