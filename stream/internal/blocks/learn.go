@@ -37,8 +37,8 @@ func newLearner(b *Blocks) *learner {
 // Run learns until ctx is done.
 func (l *learner) Run(ctx context.Context) { l.repeat(ctx, l.step) }
 
-// SkipTo does nothing: the stored progress has the first block of the trainer's window, and the live model may be fitted
-// on less.
+// SkipTo does nothing: the stored progress has the first block of the trainer's window, and the live model may be
+// fitted on less.
 func (l *learner) SkipTo(*plugin.Live) {}
 
 // step learns from the next summary, or moves past blocks that will have none.

@@ -14,9 +14,10 @@ import (
 // may share it: one sends, the other receives. PublishAsync of the client allocates a channel, a timer and a decoder
 // for each message, which together take longer than answering a small message.
 type publisher struct {
-	nc     *nats.Conn
-	hub    string           // JetStream domain of a hub whose acknowledgements are ignored: its streams take the same subjects
-	inbox  string           // prefix of the reply subjects; the number of the attempt follows
+	nc    *nats.Conn
+	hub   string // JetStream domain of a hub whose acknowledgements are ignored: its streams take the same subjects
+	inbox string // prefix of the reply subjects; the number of the attempt follows
+
 	broken chan nats.Status // receives when the connection was lost, and with it the acknowledgements
 
 	mu       sync.Mutex
