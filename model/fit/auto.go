@@ -127,13 +127,13 @@ func presentClasses(d *model.Data) int {
 func (c Config) WithChoice(choice *model.Choice) Config {
 	if c.withDefaults().Method == Auto {
 		c.Params = candidateParams(choice.Method, c.Params["ridge"])
-		c.Method, c.Nonlinear = choice.Method, false
 		switch {
 		case len(choice.Members) > 0:
 			c.Params = blend.Params(choice.Members)
-		case c.Blend != 1 && len(choice.Scores) > 0: // it was compared with a blend, whose members keep theirs too
+		case c.Nonlinear && c.Blend != 1 && len(choice.Scores) > 0: // as the members of the blend that it beat keep theirs
 			maps.Copy(c.Params, choice.Scores[0].Params)
 		}
+		c.Method, c.Nonlinear = choice.Method, false
 		if c.Scale == model.ScaleAuto || c.Scale == "" {
 			c.Scale = choice.Scale
 		}

@@ -159,19 +159,21 @@ func TestAutoTakesTheBestAndSaysSo(t *testing.T) {
 	}
 }
 
-// TestKeptAsCompared: a candidate that was compared with a blend is fitted with the parameters of the folds, on other
-// rows too; without a blend its ridge is chosen again.
+// TestKeptAsCompared: a candidate that beat a nonlinear blend is fitted with the parameters of the folds, on other rows
+// too; otherwise its ridge is chosen again.
 func TestKeptAsCompared(t *testing.T) {
 	folds := map[string]string{"ridge": "0.1", "beta": "1"}
 	choice := &model.Choice{Method: "dla", Dim: 2, Scores: []model.Score{{Method: "dla", Dim: 2, Params: folds}}}
-	if got := (Config{}).WithChoice(choice).Params; !maps.Equal(got, folds) {
+	if got := (Config{Nonlinear: true}).WithChoice(choice).Params; !maps.Equal(got, folds) {
 		t.Errorf("compared with %v, fitted with %v", folds, got)
 	}
-	if got := (Config{Blend: 1}).WithChoice(choice).Params; len(got) > 0 {
-		t.Errorf("without a blend: %v, want the defaults", got)
+	for _, c := range []Config{{}, {Nonlinear: true, Blend: 1}} {
+		if got := c.WithChoice(choice).Params; len(got) > 0 {
+			t.Errorf("%+v: %v, want the defaults", c, got)
+		}
 	}
 	choice.Method = "unknown" // of a checkpoint of another version
-	if err := (Config{Dim: 2}).WithChoice(choice).Validate(); err == nil {
+	if err := (Config{Dim: 2, Nonlinear: true}).WithChoice(choice).Validate(); err == nil {
 		t.Error("an unknown method is accepted")
 	}
 }
