@@ -53,8 +53,10 @@ func (e *Env) Infof(format string, args ...any) {
 	e.Print(fmt.Sprintf("embedd: "+format+"\n", args...))
 }
 
-// Notef prints a note on stderr.
-func (e *Env) Notef(format string, args ...any) { e.Infof("note: "+format, args...) }
+// Notef prints a note on stderr, in one line: names of columns may have line breaks.
+func (e *Env) Notef(format string, args ...any) {
+	e.Infof("note: %s", escapeBreaks(fmt.Sprintf(format, args...)))
+}
 
 // IsTerminal reports whether a standard stream is a terminal.
 func IsTerminal(file any) bool {
@@ -89,12 +91,13 @@ func DidYouMean(given string, names []string) string {
 	return fmt.Sprintf(" (did you mean %q?)", near)
 }
 
-// Listed joins names with commas; of more than twelve it counts the rest.
+// Listed joins names with commas, in one line; of more than twelve it counts the rest.
 func Listed(names []string) string {
+	listed := escapeBreaks(strings.Join(names[:min(12, len(names))], ", "))
 	if len(names) > 12 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:12], ", "), len(names)-12)
+		return fmt.Sprintf("%s and %d more", listed, len(names)-12)
 	}
-	return strings.Join(names, ", ")
+	return listed
 }
 
 // Sleep waits for d, or until ctx is cancelled.

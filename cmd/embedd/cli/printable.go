@@ -33,6 +33,9 @@ func isInterpreted(r rune) bool {
 	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
 }
 
+// escapeBreaks replaces line breaks by escapes.
+func escapeBreaks(s string) string { return strings.ReplaceAll(s, "\n", `\n`) }
+
 // OneLine replaces the line breaks of a text by spaces.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 

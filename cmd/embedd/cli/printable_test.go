@@ -24,6 +24,15 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
+// TestNoteIsALine: a line break in the name of a column does not begin another line.
+func TestNoteIsALine(t *testing.T) {
+	var out bytes.Buffer
+	(&Env{Stderr: &out}).Notef("column %s", "a\nembedd: all is well\x1b[2J")
+	if got, want := out.String(), `embedd: note: column a\nembedd: all is well\x1b[2J`+"\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestPrintableJSON: JSON has no character that a terminal interprets, and decodes to the same value.
 func TestPrintableJSON(t *testing.T) {
 	const text = "\x1b[2J\x7f \u009b31m \u202egnp.exe\n ä"

@@ -28,6 +28,25 @@ func TestOutput(t *testing.T) {
 	if got, want := b.String(), "NAME             ROWS\ndigits and more  1797\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	b.Reset()
+	table = (&Output{w: &b}).Table("NAME", "ROWS") // East Asian characters take two cells, combining ones none
+	table.Row("東京", 1)
+	table.Row("cafe\u0301", 2)
+	if err := table.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := b.String(), "NAME  ROWS\n東京  1\ncafe\u0301  2\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestWrapWide: a word of wide characters is broken where its cells end.
+func TestWrapWide(t *testing.T) {
+	for width, want := range map[int]string{0: "東/京/都", 1: "東/京/都", 3: "東/京/都", 4: "東京/都", 6: "東京都"} {
+		if got := strings.Join(wrap("東京都", width), "/"); got != want {
+			t.Errorf("width %d: %s, want %s", width, got, want)
+		}
+	}
 }
 
 // If stderr is not a terminal, progress is written in whole lines, and rarely.

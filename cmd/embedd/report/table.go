@@ -6,9 +6,11 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/term"
+	"golang.org/x/text/width"
 
 	"github.com/embedd/embedd/cmd/embedd/cli"
 )
@@ -90,7 +92,7 @@ func (t *Table) Flush() error {
 				if k < len(lines[j]) {
 					part = lines[j][k]
 				}
-				line += part + strings.Repeat(" ", max(0, widths[j]-utf8.RuneCountInString(part))) + gap
+				line += part + strings.Repeat(" ", max(0, widths[j]-cells(part))) + gap
 			}
 			if t.limit == 0 {
 				line += strings.Join(t.below[i], "; ")
@@ -130,9 +132,9 @@ func (t *Table) widths() (widths []int) {
 			if j == len(row)-1 && len(row) < columns {
 				continue // what ends a shorter row may be longer than its column
 			}
-			widths[j] = max(widths[j], utf8.RuneCountInString(cell))
+			widths[j] = max(widths[j], cells(cell))
 			for word := range strings.FieldsSeq(cell) {
-				least[j] = max(least[j], min(maxWord, utf8.RuneCountInString(word)))
+				least[j] = max(least[j], min(maxWord, cells(word)))
 			}
 		}
 	}
@@ -164,19 +166,19 @@ func narrow(widths, least []int, limit int) {
 	}
 }
 
-// wrap breaks a text into lines of at most width characters, between words where it can. One that fits stays as it is.
+// wrap breaks a text into lines of at most width cells, between words where it can. One that fits stays as it is.
 func wrap(text string, width int) (lines []string) {
-	if utf8.RuneCountInString(text) <= width {
+	if cells(text) <= width {
 		return []string{text}
 	}
 	line := ""
 	for _, word := range strings.Fields(text) {
 		for first := true; first || word != ""; first = false {
-			room := width - utf8.RuneCountInString(line)
+			room := width - cells(line)
 			if line != "" {
 				room--
 			}
-			switch n := utf8.RuneCountInString(word); {
+			switch n := cells(word); {
 			case n <= room && line != "":
 				line, word = line+" "+word, ""
 			case n <= room:
@@ -185,8 +187,11 @@ func wrap(text string, width int) (lines []string) {
 				lines, line = append(lines, line), ""
 			default: // a word that no line has room for
 				at := 0
-				for range max(1, width) {
+				for at < len(word) {
 					_, n := utf8.DecodeRuneInString(word[at:])
+					if at > 0 && cells(word[:at+n]) > width {
+						break
+					}
 					at += n
 				}
 				if dash := strings.LastIndexAny(word[:at], "-,") + 1; dash > 1 {
@@ -200,4 +205,19 @@ func wrap(text string, width int) (lines []string) {
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+// cells is the number of cells of a terminal that a text takes: East Asian characters take two, and marks that combine
+// with the one before them none.
+func cells(text string) (n int) {
+	for _, r := range text {
+		switch kind := width.LookupRune(r).Kind(); {
+		case unicode.In(r, unicode.Mn, unicode.Me):
+		case kind == width.EastAsianWide || kind == width.EastAsianFullwidth:
+			n += 2
+		default:
+			n++
+		}
+	}
+	return n
 }
