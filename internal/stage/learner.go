@@ -517,7 +517,8 @@ func (l *learner) currentStatus() spec.Status {
 		counted = c.candidates.hint()
 	}
 	if s.Live != nil && !s.LabelsSuspect {
-		if u, dropped := profile.AccuracyDropped(s.Accuracy, s.Live.Score, s.Scored); dropped {
+		effective := float64(s.Scored) * s.EffectiveRows / float64(s.Rows)
+		if u, dropped := profile.AccuracyDropped(s.Accuracy, s.Live.Score, effective); dropped {
 			s.Unusual = append([]spec.Unusual{u}, s.Unusual...)
 		}
 	}

@@ -101,12 +101,11 @@ func TestFewOutputs(t *testing.T) {
 
 func TestAccuracyDropped(t *testing.T) {
 	for _, c := range []struct {
-		accuracy, promotion float64
-		rows                int
-		dropped             bool
+		accuracy, promotion, rows float64
+		dropped                   bool
 	}{
 		{0.6, 0.9, 1000, true}, {0.85, 0.9, 1000, false}, {0.6, 0.9, 199, false}, {0.6, 0, 1000, false},
-		{math.NaN(), 0.9, 1000, false},
+		{math.NaN(), 0.9, 1000, false}, {0.6, 0.9, math.NaN(), false},
 	} {
 		if u, dropped := AccuracyDropped(c.accuracy, c.promotion, c.rows); dropped != c.dropped {
 			t.Errorf("%v: %v, %s", c, dropped, u.Text)

@@ -29,13 +29,14 @@ var LabelsSuspect = spec.Unusual{Kind: spec.UnusualLabels, Text: "labels contrad
 	"chance on the newest rows, so none goes live; check the source of the labels"}
 
 const (
-	minScored = 200 // rows
+	minScored = 200 // effective rows
 	maxDrop   = 0.1 // of accuracy, as in the alert EmbeddAccuracyDropped
 )
 
 // AccuracyDropped is for a live model whose accuracy on the newest rows is far below that of its promotion, and reports
-// whether that is so. Without an accuracy at promotion, as of a first model, it is not.
-func AccuracyDropped(accuracy, promotion float64, rows int) (u spec.Unusual, dropped bool) {
+// whether that is so. Without an accuracy at promotion, as of a first model, it is not, nor while it is unknown for how
+// many independent rows these count (NaN): copies and runs move an accuracy by chance.
+func AccuracyDropped(accuracy, promotion, rows float64) (u spec.Unusual, dropped bool) {
 	u = spec.Unusual{Kind: spec.UnusualAccuracy, Text: fmt.Sprintf("the live model is right on %.1f %% of the newest "+
 		"labelled rows, and was on %.1f %% when it was promoted: the stream or its labels have changed", 100*accuracy,
 		100*promotion)}
