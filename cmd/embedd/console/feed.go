@@ -201,7 +201,7 @@ func (f *feed) encode(key string, v any) []byte {
 	return data
 }
 
-var errClients = stream.WithCode("clients", errors.New("as many event streams are open as http.clients "+
+var errClients = stream.WithCode(codeClients, errors.New("as many event streams are open as http.clients "+
 	"allows; close a page, or raise it"))
 
 // events sends server-sent events until the client leaves, or does not read.

@@ -111,8 +111,9 @@ curl -T rows.arrows -X POST http://127.0.0.1:8474/api/v1/pipelines/digits/transf
 
 An error of the first batch is an answer as below. After that the connection is closed without the end of the answer, so
 that a client sees that it is incomplete, and the log says why. A message or a batch has one minute to arrive and be
-answered. Sixteen are read or answered at once, and as many transformed as the process has cores; others wait. A stream
-that waits for its client between batches holds up no other.
+answered. As many are transformed at once as the process has cores; others wait. A client that stalls while it sends or
+reads holds up no other. What has arrived of messages that are no stream, and their answers, may take as much memory as
+sixteen messages of ~limits.message~; a message for which there is no room is 503.
 
 ## Access
 

@@ -125,6 +125,9 @@ func setHeaders(w http.ResponseWriter, m stream.Message) {
 	w.Header().Set("Cache-Control", "no-store")
 }
 
+// codeClients is the code where other clients take the room of a request.
+const codeClients = "clients"
+
 // codeOf is the code of an error.
 func codeOf(err error) string {
 	switch {
@@ -148,7 +151,7 @@ func statusOf(code string) int {
 	case stream.CodePinned, stream.CodeNotPinned, stream.CodeFewRows, stream.CodeFixed, stream.CodeConflict,
 		stream.CodeDamaged:
 		return http.StatusConflict
-	case "starting", stream.CodeStale, stream.CodeStopping, "clients":
+	case "starting", stream.CodeStale, stream.CodeStopping, codeClients:
 		return http.StatusServiceUnavailable
 	case stream.CodeNoAnswer:
 		return http.StatusGatewayTimeout

@@ -18,15 +18,12 @@ import (
 	"github.com/embedd/embedd/stream"
 )
 
-// transforms limits the messages that are transformed at once, so that requests leave cores to the stream.
+// transforms limits the messages that are transformed at once, so that requests leave cores to the stream. No place is
+// taken while a client sends or reads.
 var transforms = make(chan struct{}, runtime.GOMAXPROCS(0))
 
-// messages limits the messages that are read, wait or are answered, so that their memory is bounded (Invariant 5): over
-// HTTP/2 one connection carries many requests.
-var messages = make(chan struct{}, 16)
-
-// streams limits the open streams: each waits for its client, and keeps the dictionaries of its Arrow stream, up to
-// limits.message.
+// streams limits the open streams. Each keeps the dictionaries of its Arrow stream and a message or its answer, up to
+// limits.message each.
 var streams = make(chan struct{}, 24)
 
 // transformTimeout is how long a message, or a batch of a stream of them, may take to arrive and its answer to leave.
@@ -37,7 +34,8 @@ func busy(ctx context.Context) error {
 	if ctx.Err() != context.DeadlineExceeded {
 		return ctx.Err()
 	}
-	return stream.WithCode("clients", fmt.Errorf("for %v other requests were transformed: try again", transformTimeout))
+	return stream.WithCode(codeClients, fmt.Errorf("for %v other requests were transformed: try again",
+		transformTimeout))
 }
 
 // transform answers a message or, if its length is not known or exceeds the limit, a stream: batch by batch, all under
@@ -57,14 +55,15 @@ func (s *server) transform(w http.ResponseWriter, r *request) (any, error) {
 	if hasBatches && (r.ContentLength < 0 || r.ContentLength > form.Limit) {
 		return nil, t.stream()
 	}
-	err = t.one(func() ([]byte, error) { return t.whole(r.Body) }, func(m stream.Message) error {
+	t.held.limit = form.Limit
+	defer t.held.set(0)
+	return nil, t.one(func() ([]byte, error) { return t.whole(r.Body) }, func(m stream.Message) error {
+		if err := t.held.set(int64(len(m.Data))); err != nil {
+			return err
+		}
 		s.answer(w, m)
-		return nil
+		return errHandled
 	})
-	if err != nil {
-		return nil, err
-	}
-	return nil, errHandled
 }
 
 // transform is one request.
@@ -77,6 +76,7 @@ type transform struct {
 	form    stream.Messages
 	first   *stream.Message // without its data: its model serves all
 	batches int
+	held    heldMemory // of a message that is no stream
 }
 
 // one reads, transforms and answers a message within transformTimeout.
@@ -84,12 +84,6 @@ func (t *transform) one(read func() ([]byte, error), answer func(stream.Message)
 	end := time.Now().Add(transformTimeout)
 	ctx, cancel := context.WithDeadline(t.request.Context(), end)
 	defer cancel()
-	select {
-	case messages <- struct{}{}:
-		defer func() { <-messages }()
-	case <-ctx.Done():
-		return busy(ctx)
-	}
 	if err := errors.Join(t.out.SetReadDeadline(end), t.out.SetWriteDeadline(end)); err != nil {
 		return err
 	}
@@ -97,17 +91,10 @@ func (t *transform) one(read func() ([]byte, error), answer func(stream.Message)
 	if err != nil {
 		return err
 	}
-	select {
-	case transforms <- struct{}{}:
-	case <-ctx.Done():
-		return busy(ctx)
-	}
-	made, err := t.engine.Do(ctx, t.request.pipeline(), "transform", stream.Request{Data: data, First: t.first})
-	<-transforms
+	m, err := t.do(ctx, data)
 	if err != nil {
 		return err
 	}
-	m := made.(stream.Message)
 	if t.batches++; t.batches == 1 {
 		first := m
 		first.Data = nil
@@ -116,15 +103,30 @@ func (t *transform) one(read func() ([]byte, error), answer func(stream.Message)
 	return answer(m)
 }
 
+// do transforms a message when its turn comes.
+func (t *transform) do(ctx context.Context, data []byte) (stream.Message, error) {
+	select {
+	case transforms <- struct{}{}:
+		defer func() { <-transforms }()
+	case <-ctx.Done():
+		return stream.Message{}, busy(ctx)
+	}
+	made, err := t.engine.Do(ctx, t.request.pipeline(), "transform", stream.Request{Data: data, First: t.first})
+	if err != nil {
+		return stream.Message{}, err
+	}
+	return made.(stream.Message), nil
+}
+
 // whole reads a message.
 func (t *transform) whole(in io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(http.MaxBytesReader(t.w, io.NopCloser(in), t.form.Limit))
+	data, err := io.ReadAll(t.held.reader(http.MaxBytesReader(t.w, io.NopCloser(in), t.form.Limit)))
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
 		return nil, stream.WithCode(string(wire.TooLarge), fmt.Errorf("the message has more than %d bytes; send fewer "+
 			"rows, or raise limits.message", t.form.Limit))
 	}
-	if err != nil {
+	if err != nil && stream.ErrorCode(err) != codeClients {
 		err = badRequest(fmt.Errorf("reading the message: %w", err))
 	}
 	return data, err
@@ -156,8 +158,8 @@ func (t *transform) stream() error {
 	case streams <- struct{}{}:
 		defer func() { <-streams }()
 	default:
-		return stream.WithCode("clients", fmt.Errorf("%d streams are open, which is the limit: try again, or send messages "+
-			"with their length", cap(streams)))
+		return stream.WithCode(codeClients, fmt.Errorf("%d streams are open, which is the limit: try again, or send "+
+			"messages with their length", cap(streams)))
 	}
 	in := bufio.NewReaderSize(t.request.Body, chunkBytes)
 	write, end := t.arrow()

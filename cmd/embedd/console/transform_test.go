@@ -5,11 +5,12 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/embedd/embedd/stream"
 )
 
 // TestLineChunks: text is cut into messages of whole rows, those that have arrived, CSV with its header in each.
@@ -87,18 +88,49 @@ func TestLineChunksProgress(t *testing.T) {
 
 // TestBusy: a message whose turn does not come is answered with what to do.
 func TestBusy(t *testing.T) {
-	for range cap(messages) {
-		messages <- struct{}{}
+	for range cap(transforms) {
+		transforms <- struct{}{}
 	}
 	defer func() {
-		for range cap(messages) {
-			<-messages
+		for range cap(transforms) {
+			<-transforms
 		}
 	}()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	one := &transform{request: &request{Request: httptest.NewRequestWithContext(ctx, "POST", "/", nil)}}
-	err := one.one(nil, nil)
+	_, err := (&transform{}).do(ctx, nil)
+	isTryAgain(t, err)
+}
+
+// TestHeldMemory: a message takes room for what has arrived of it, then for its answer, of a limit for all.
+func TestHeldMemory(t *testing.T) {
+	read := func(bytes, limit int) (*transform, error) {
+		one := &transform{form: stream.Messages{Limit: int64(limit)}, held: heldMemory{limit: int64(limit)}}
+		t.Cleanup(func() { one.held.set(0) })
+		_, err := one.whole(strings.NewReader(strings.Repeat("x", bytes)))
+		return one, err
+	}
+	var last *transform
+	for i := range maxMessages {
+		limit := 1000 << i
+		one, err := read(limit, limit)
+		if err != nil {
+			t.Fatalf("message %d: %v", i, err)
+		}
+		last = one
+	}
+	_, err := read(100, 1000)
+	isTryAgain(t, err)
+	if err := last.held.set(last.held.limit / 2); err != nil {
+		t.Error(err)
+	}
+	if _, err := read(400, 1000); err != nil {
+		t.Errorf("where an answer is smaller than its message: %v", err)
+	}
+}
+
+func isTryAgain(t *testing.T, err error) {
+	t.Helper()
 	code := codeOf(err)
 	if statusOf(code) != http.StatusServiceUnavailable || !strings.Contains(err.Error(), "try again") {
 		t.Errorf("%s: %v", code, err)

@@ -16,6 +16,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -533,7 +534,7 @@ func TestTransformStream(t *testing.T) {
 	if got := one.next(); got != want[0] || one.answer.Header.Get(wire.HeaderModel) != live {
 		t.Errorf("%s of %v, want %s", got, one.answer.Header, want[0])
 	}
-	for range 17 { // more than the messages that are read at once
+	for range 17 {
 		waits := s.stream(first)
 		if got := waits.next(); got != want[0] {
 			t.Error(got)
@@ -793,38 +794,56 @@ func TestManyReaders(t *testing.T) {
 	}
 }
 
-// TestMessagesAreBounded: of the messages that are sent to be transformed a limited number is read at a time; others
-// wait.
-func TestMessagesAreBounded(t *testing.T) {
-	t.Parallel()
-	const most, more = 16, 4
-	s := serveAPI(t, config.HTTP{})
-	var reading atomic.Int32
-	begin := func() net.Conn {
+// TestSlowClients: clients that stall in the middle of a message, of a stream or of an answer hold up no other. It runs
+// alone, because the limits are those of the process.
+func TestSlowClients(t *testing.T) {
+	const streams, path = 24, "/api/v1/pipelines/p/transform"
+	s := serveAPI(t, config.HTTP{Clients: 3 * streams})
+	s.learn()
+	rows := string(message(s.rand, 100))
+	_, want := s.do("POST", path, rows, nil)
+	begin := func(header, body string) net.Conn {
 		c := sure(net.Dial("tcp", s.addr.String()))
-		sure(io.WriteString(c, "POST /api/v1/pipelines/p/transform HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n"+
-			"Expect: 100-continue\r\n\r\n"))
-		go func() {
-			if line, _ := bufio.NewReader(c).ReadString('\n'); strings.Contains(line, " 100 ") {
-				reading.Add(1)
-			}
-		}()
+		t.Cleanup(func() { c.Close() })
+		sure(fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: %s\r\n%s\r\n\r\n%s", path, s.addr, header, body))
 		return c
 	}
-	var open []net.Conn
-	for range most + more {
-		open = append(open, begin())
+	chunk := func(data string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(data), data) }
+	const chunked = "Transfer-Encoding: chunked"
+	for range streams {
+		begin(fmt.Sprint("Content-Length: ", len(rows)), rows[:len(rows)/2])
 	}
-	natstest.Await(t, "messages are read", func() bool { return reading.Load() >= most })
-	time.Sleep(100 * time.Millisecond)
-	if n := reading.Load(); n != most {
-		t.Errorf("%d messages are read at a time, want %d", n, most)
+	for range streams / 2 {
+		begin(chunked, chunk(rows[:len(rows)/2]))
+		c := begin(chunked, chunk(rows[:len(rows)-8])) // without the end of the stream
+		batch := chunk(rows[strings.Index(rows[8:], "\xff\xff\xff\xff")+8 : len(rows)-8])
+		go func() { // sends batches and reads no answer
+			for err := error(nil); err == nil; {
+				_, err = io.WriteString(c, batch)
+			}
+		}()
 	}
-	for _, c := range open {
-		c.(*net.TCPConn).CloseWrite() // which ends its message
-		defer c.Close()
+	natstest.Await(t, "all clients have stalled", func() bool {
+		var reads, writes int
+		stacks := make([]byte, 1<<22)
+		for one := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+			switch {
+			case !strings.Contains(one, "console.(*transform)."):
+			case strings.Contains(one, "poll.(*FD).Write"):
+				writes++
+			case strings.Contains(one, "poll.(*FD).Read"):
+				reads++
+			}
+		}
+		return reads == streams+streams/2 && writes == streams/2
+	})
+	if code, got := s.do("POST", path, rows, nil); code != 200 || got != want {
+		t.Errorf("while clients stall, a message is answered with %d, %d bytes of %d", code, len(got), len(want))
 	}
-	natstest.Await(t, "the others are read", func() bool { return reading.Load() == most+more })
+	c := begin(chunked, chunk(rows))
+	if line := sure(bufio.NewReader(c).ReadString('\n')); !strings.Contains(line, " 503 ") {
+		t.Errorf("a stream more than the limit: %q", line)
+	}
 }
 
 // TestCredentials: with a token and users nothing is read without one of them, and wrong ones are answered later and
