@@ -138,7 +138,7 @@ func (b *Bucket) Revision(ctx context.Context, key string, ttl time.Duration) (u
 	r := reading{}
 	var err error
 	if r.entry, err = b.read(ctx, key, ttl); r.claim != nil && r.claim.Session != nil {
-		_, err = b.sessionOf(ttl).complete(ctx, &r)
+		_, err = b.sessionOf(ttl).complete(ctx, &r, time.Now())
 	}
 	if r.claim == nil || err != nil {
 		return 0, err

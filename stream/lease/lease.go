@@ -191,7 +191,7 @@ func (l *Lease) readStored(ctx context.Context) (r reading, err error) {
 	r = reading{entry: l.stored, at: l.now()}
 	if l.shared != nil && r.claim != nil && r.claim.Session != nil {
 		var at time.Time
-		if at, err = l.shared.complete(ctx, &r); r.session.claim != nil {
+		if at, err = l.shared.complete(ctx, &r, l.began.Add(l.storedAt)); r.session.claim != nil {
 			r.at = at.Sub(l.began)
 		}
 	}

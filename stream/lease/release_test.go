@@ -143,3 +143,47 @@ func TestRenewedWhileItEnds(t *testing.T) {
 		t.Error("the lease is renewed, not only its session")
 	}
 }
+
+// TestSessionKeyIsReused: a lease is not free because the key of its holder's session was read, for another lease,
+// after a former process had deleted it and before this one stored it.
+func TestSessionKeyIsReused(t *testing.T) {
+	t.Parallel()
+	nc, err := nats.Connect(serve(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	process := func(key string) *Lease {
+		t.Helper()
+		b, err := Open(t.Context(), js, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.Lease(Options{Key: key, Claim: Claim{Holder: nats.NewInbox()}, TTL: MaxTTL})
+	}
+	acquire := func(l *Lease) {
+		t.Helper()
+		if err := l.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	former := process("p")
+	acquire(former)
+	waits := process("p")
+	former.shared.leave(t.Context()) // the session ends, and the lease names it
+	if revision, err := waits.bucket.Revision(t.Context(), "p", MaxTTL); revision != 0 || err != nil {
+		t.Fatalf("a lease of a session that is over has revision %d, %v", revision, err)
+	}
+	holder := process("q")
+	acquire(holder)
+	other := waits.bucket.Lease(Options{Key: "q", Claim: Claim{Holder: nats.NewInbox()}, TTL: MaxTTL})
+	acquire(other)
+	if isHolder, err := holder.IsHolder(t.Context()); !isHolder || other.Term() != 0 || err != nil {
+		t.Errorf("another process took a lease from its holder, whose session is %s; %v",
+			holder.options.Claim.Session.Key, err)
+	}
+}

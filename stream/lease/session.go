@@ -164,13 +164,18 @@ func (s *sharedSession) leave(ctx context.Context) {
 	}
 }
 
-// complete adds to a reading of a lease that of the session that its claim names, and returns when that was answered.
-func (s *sharedSession) complete(ctx context.Context, r *reading) (answered time.Time, err error) {
+// complete adds to a reading of a lease, answered at a time, that of the session that its claim names, and returns when
+// that was answered. An older, shared reading does not show that the session is over: it may have begun since.
+func (s *sharedSession) complete(ctx context.Context, r *reading, answered time.Time) (time.Time, error) {
 	key := r.claim.Session.Key
-	e, err := s.read.Get(ctx, key, func(ctx context.Context) (sessionReading, error) {
+	request := func(ctx context.Context) (sessionReading, error) {
 		e, err := s.bucket.read(ctx, key, s.ttl)
 		return sessionReading{e, time.Now()}, err
-	})
+	}
+	e, began, err := s.read.GetAt(ctx, key, request)
+	if err == nil && began.Before(answered) && r.isOver(e.entry) {
+		e, err = request(ctx)
+	}
 	if err == nil {
 		r.withSession(e.entry)
 	}

@@ -114,11 +114,17 @@ type reading struct {
 // newest is the revision of the last that the holder has stored.
 func (r *reading) newest() uint64 { return max(r.revision, r.session.revision) }
 
-// withSession adds the reading of the session that the claim names, of which an unreadable one may be a forgery. If it
-// is over, the lease is free.
+// isOver reports whether the session that the claim names is over, according to a reading of its key. An unreadable one
+// may be a forgery.
+func (r *reading) isOver(session entry) bool {
+	c := session.claim
+	return c == nil && session.revision != 0 ||
+		c != nil && c.Holder != r.claim.Session.Holder && c.Holder != unknownWriter
+}
+
+// withSession adds the reading of the session that the claim names. If it is over, the lease is free.
 func (r *reading) withSession(e entry) {
-	isOver := e.claim == nil && e.revision != 0 ||
-		e.claim != nil && e.claim.Holder != r.claim.Session.Holder && e.claim.Holder != unknownWriter
+	isOver := r.isOver(e)
 	if r.session = e; isOver {
 		r.claim, r.session = nil, entry{}
 	}
