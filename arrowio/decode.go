@@ -303,10 +303,11 @@ func (d *Decoder) add(m *Message, b *Batch, budget *int) {
 // at most twice as long or Limits.Body. For a message that Decode rejects because of its frames, it is the length of
 // the message.
 //
-// Features that are copied (integers of four or eight bytes, decimals, booleans, or with nulls) take another 8 bytes
-// each, are bounded by Limits.Body together with the buffers, and are released once the message is answered.
+// Features that are copied (integers of four or eight bytes, decimals, booleans, encoded, or with nulls) take another 8
+// bytes each, are bounded by Limits.Body together with the buffers, and are released once the message is answered.
 //
-// For a message of text, which has no such figures, it is what so many bytes, commas and lines can take at most.
+// For a message of text, which has no such figures, it is what so many bytes, commas and lines can take at most,
+// without encoded features.
 func (e *Envelope) Expanded(dim int) int {
 	d, msg := e.decoder, e.msg
 	if len(msg) > d.limits.Message {

@@ -495,6 +495,16 @@ func encoderOf(c ContractColumn) *columnEncoder {
 	return e
 }
 
+// encodedFeatures returns the number of features of encoded columns, which the length of a text message does not bound.
+func (p *plan) encodedFeatures() (n int) {
+	for _, c := range p.columns {
+		if c.encoder != nil {
+			n += c.size
+		}
+	}
+	return n
+}
+
 // addEncoded adds an encoded column to the features.
 func (p *plan) addEncoded(i int, want ContractColumn) {
 	f := &p.schema.Layout.Fields[i]

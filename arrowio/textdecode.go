@@ -63,8 +63,11 @@ func decodeText(d *Decoder, msg []byte, c *Contract, left []string) *Message {
 			b.rejected = append(b.rejected, Fault{Row: row, Feature: e.Column, What: e.Detail, Code: e.Code})
 		}
 	}
+	memory := d.texts.memory(msg)
+	encoded := min(8*len(t.Rows)*l.plan.encodedFeatures(), d.limits.Body-memory)
+	budget += encoded
 	d.add(m, b, &budget)
-	m.size = d.texts.memory(msg) - budget
+	m.size = memory + encoded - budget
 	return m
 }
 

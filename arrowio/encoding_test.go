@@ -1,0 +1,59 @@
+package arrowio
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/embedd/embedd/arrowio/wire"
+)
+
+// encodedDecoder returns a decoder of messages with a model's columns, all of which are encoded, and their contract.
+func encodedDecoder(t *testing.T, format wire.Format, encodings ...Encoding) (*Decoder, *Contract) {
+	t.Helper()
+	spec := Spec{Encodings: encodings, Format: format}
+	var elements []string
+	for _, e := range encodings {
+		column := ContractColumn{Name: e.Column, Values: e.Values}
+		elements = append(elements, column.elements()...)
+	}
+	c, err := spec.ContractOf(elements)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := NewDecoder(spec.Fixed(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, c
+}
+
+// TestEncodedText: a short message of text may have many features of a category, within Limits.Body.
+func TestEncodedText(t *testing.T) {
+	e := Encoding{Column: "city"}
+	for k := range 500 {
+		e.Values = append(e.Values, fmt.Sprint("v", k))
+	}
+	const rows = 2000
+	for _, format := range []wire.Format{wire.FormatCSV, wire.FormatNDJSON, wire.FormatJSON} {
+		var lines []string
+		for row := range rows {
+			line := fmt.Sprint("v", row%500)
+			if format != wire.FormatCSV {
+				line = fmt.Sprintf(`{"city":%q}`, line)
+			}
+			lines = append(lines, line)
+		}
+		text := map[wire.Format]string{wire.FormatCSV: "city\n" + strings.Join(lines, "\n"),
+			wire.FormatNDJSON: strings.Join(lines, "\n"), wire.FormatJSON: "[" + strings.Join(lines, ",") + "]"}[format]
+		d, c := encodedDecoder(t, format, e)
+		m, err := d.Decode([]byte(text), c)
+		if err != nil {
+			t.Errorf("%s: %v", format, err)
+			continue
+		}
+		if f := m.Batches()[0].Features(); m.Rows() != rows || f[0].At(501, 1) != 1 || m.Bytes() < 8*rows*500 {
+			t.Errorf("%s: %d rows of %d bytes", format, m.Rows(), m.Bytes())
+		}
+	}
+}
