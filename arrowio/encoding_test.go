@@ -57,3 +57,15 @@ func TestEncodedText(t *testing.T) {
 		}
 	}
 }
+
+// TestEncodedFaults: a row with two dates that are none is rejected once.
+func TestEncodedFaults(t *testing.T) {
+	d, c := encodedDecoder(t, wire.FormatCSV, Encoding{Column: "from"}, Encoding{Column: "to"})
+	m, err := d.Decode([]byte("from,to\nx,y\n2024-05-01,2024-05-02\n1.5,y\n"), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := m.Batches()[0].FaultsIn(nil); len(f) != 2 || f[0].Row != 0 || f[1].Row != 2 || f[1].Feature != "from" {
+		t.Errorf("faults %v", f)
+	}
+}

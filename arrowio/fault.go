@@ -53,9 +53,13 @@ func (b *Batch) withRejected(faults []Fault) []Fault {
 	if len(b.rejected) == 0 {
 		return faults
 	}
-	all := append(slices.Clip(b.rejected), faults...)
-	slices.SortStableFunc(all, func(a, b Fault) int { return a.Row - b.Row })
-	return slices.CompactFunc(all, func(a, b Fault) bool { return a.Row == b.Row })
+	return onePerRow(append(slices.Clip(b.rejected), faults...))
+}
+
+// onePerRow sorts faults by their rows, and leaves the first of each.
+func onePerRow(faults []Fault) []Fault {
+	slices.SortStableFunc(faults, func(a, b Fault) int { return a.Row - b.Row })
+	return slices.CompactFunc(faults, func(a, b Fault) bool { return a.Row == b.Row })
 }
 
 // firstBad returns the first element of a row that is not a float32 number.

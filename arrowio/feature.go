@@ -384,7 +384,7 @@ func (b *Batch) encoded(c *column) Block {
 		}
 		block.F64[row] = v
 	}
-	slices.SortStableFunc(b.rejected, func(x, y Fault) int { return x.Row - y.Row })
+	b.rejected = onePerRow(b.rejected)
 	return block
 }
 
@@ -402,7 +402,7 @@ func (b *Batch) categories(c *column, to []float32) {
 		}
 		k, ok := c.encoder.places[text]
 		if v, isBool := number.ParseBool(text); !ok && isBool {
-			k, ok = c.encoder.places[strconv.FormatBool(v)] // True in CSV
+			k, ok = c.encoder.places[strconv.FormatBool(v)]
 		}
 		if ok {
 			features[k] = 1
