@@ -69,3 +69,14 @@ func TestEncodedFaults(t *testing.T) {
 		t.Errorf("faults %v", f)
 	}
 }
+
+// TestEncodedNames: the name of an encoded column may have the characters of a glob.
+func TestEncodedNames(t *testing.T) {
+	for _, name := range []string{"price [EUR", "*"} {
+		d, c := encodedDecoder(t, wire.FormatCSV, Encoding{Column: name, Values: []string{"a", "b"}})
+		m, err := d.Decode([]byte("x,"+name+"\n1,b\n"), c)
+		if err != nil || m.Batches()[0].Features()[0].At(0, 1) != 1 {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}

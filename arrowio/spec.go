@@ -63,7 +63,8 @@ type Spec struct {
 	// Sizes fixes the number of elements of columns in Features: 1 for a column of numbers, n for a column of lists of
 	// n. An entry of Features with a size is a literal name. See [Spec.Contract].
 	Sizes map[string]int
-	// Encodings are of columns that hold no numbers. Features select them by their names alone, never by a glob.
+	// Encodings are of columns that hold no numbers. Features select them by their names alone, never by a glob, and such
+	// an entry is a literal name.
 	Encodings []Encoding
 	Format    wire.Format // of messages; "" is Arrow
 	Limits    Limits
@@ -77,7 +78,7 @@ func (s Spec) check() error {
 		if f == "" && s.Sizes[f] == 0 {
 			return wire.Errorf(wire.Internal, "an empty feature name").WithHint("name a column or a glob")
 		}
-		if _, err := path.Match(f, ""); err != nil && s.Sizes[f] == 0 {
+		if _, err := path.Match(f, ""); err != nil && !s.isLiteral(f) {
 			return wire.Errorf(wire.Internal, "feature glob %q: %v", f, err).WithHint(
 				"close the bracket or escape it with a backslash")
 		}
@@ -156,9 +157,12 @@ func listOf(size int) int {
 // isGlob reports whether an entry of Features has a wildcard.
 func isGlob(s string) bool { return strings.ContainsAny(s, `*?[\`) }
 
-// matches reports whether an entry of Features selects the column of this name. An entry with a size is a literal name.
+// isLiteral reports whether an entry of Features is a name and no glob: it has a size or an encoding.
+func (s *Spec) isLiteral(entry string) bool { return s.Sizes[entry] > 0 || s.encoding(entry) != nil }
+
+// matches reports whether an entry of Features selects the column of this name.
 func (s *Spec) matches(entry, name string) bool {
-	return entry == name || s.Sizes[entry] == 0 && matches(entry, name)
+	return entry == name || !s.isLiteral(entry) && matches(entry, name)
 }
 
 // matches reports whether an entry is the name of a column or a glob that matches it. The name comes first, so that an
