@@ -58,6 +58,33 @@ func TestEncodedText(t *testing.T) {
 	}
 }
 
+// TestEncodedBooleans: a text column with the value True is one of booleans in messages without other words.
+func TestEncodedBooleans(t *testing.T) {
+	for _, c := range []struct{ values, sent, places string }{
+		{"False True maybe", "true false True maybe", "1 0 1 2"},
+		{"false true", "True FALSE true", "1 0 1"},
+		{"True true", "true True TRUE", "1 0 1"},
+	} {
+		d, contract := encodedDecoder(t, wire.FormatNDJSON, Encoding{Column: "vip", Values: strings.Fields(c.values)})
+		var msg strings.Builder
+		for _, v := range strings.Fields(c.sent) {
+			if v != "true" && v != "false" {
+				v = fmt.Sprintf("%q", v)
+			}
+			fmt.Fprintf(&msg, "{\"vip\":%s}\n", v)
+		}
+		m, err := d.Decode([]byte(msg.String()), contract)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for row, place := range strings.Fields(c.places) {
+			if m.Batches()[0].Features()[0].At(row, int(place[0]-'0')) != 1 || m.Unseen() != 0 {
+				t.Errorf("%s: row %d of %s is not value %s", c.values, row, c.sent, place)
+			}
+		}
+	}
+}
+
 // TestEncodedFaults: a row with two dates that are none is rejected once.
 func TestEncodedFaults(t *testing.T) {
 	d, c := encodedDecoder(t, wire.FormatCSV, Encoding{Column: "from"}, Encoding{Column: "to"})

@@ -2,10 +2,12 @@ package arrowio
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
 	"github.com/embedd/embedd/arrowio/internal/ipc"
+	"github.com/embedd/embedd/arrowio/internal/number"
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
@@ -491,6 +493,14 @@ func encoderOf(c ContractColumn) *columnEncoder {
 	e := &columnEncoder{column: c, places: make(map[string]int, len(c.Values))}
 	for k, v := range c.Values {
 		e.places[v] = k
+	}
+	// A column of True, False and maybe is text. Where no row is maybe, it is one of booleans: true and false.
+	for k, v := range c.Values {
+		if is, ok := number.ParseBool(v); ok {
+			if _, given := e.places[strconv.FormatBool(is)]; !given {
+				e.places[strconv.FormatBool(is)] = k
+			}
+		}
 	}
 	return e
 }
