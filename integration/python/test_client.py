@@ -75,10 +75,29 @@ def test_encodings(run, tmp_path):
     text = rows.assign(when=[None if pd.isna(t) else t.isoformat() for t in rows["when"]])
     for form in (rows, text, pl.from_pandas(rows), pa.Table.from_pandas(rows)):
         assert np.allclose(model.transform(form), want, atol=1e-5)
+    for text_type in ("string", "string[pyarrow]"):  # their null is NA, not None
+        assert np.allclose(model.transform(rows.astype({"city": text_type, "vip": "boolean"})), want, atol=1e-5)
+    assert np.allclose(model.transform(rows.assign(vip=rows["vip"].map(str))), want, atol=1e-5)  # True and False as text
     with pytest.raises(ValueError, match="'05/01/2024'"):
         model.transform(text.assign(when="05/01/2024"))
     with pytest.raises(ValueError, match="category"):
         model.transform(text.assign(floor=0.5))
+
+
+def test_boolean_categories(run, tmp_path):
+    """Where the fit saw True, False and other words, True of a frame is the text or the boolean."""
+    n = 120
+    frame = pd.DataFrame({"x": np.arange(n) % 7 + 0.5, "vip": np.array(["True", "False", "maybe"])[np.arange(n) % 3],
+                          "label": np.arange(n) % 3})
+    frame.to_parquet(tmp_path / "rows.parquet", index=False)
+    run("fit", "--data", tmp_path / "rows.parquet", "--label", "label", "--categories", "vip", "--method", "lda", "-o",
+        tmp_path / "m.embedd")
+    rows = frame.drop(columns="label")[np.arange(n) % 3 < 2]
+    rows.assign(vip=rows["vip"] == "True").to_csv(tmp_path / "new.csv", index=False)
+    run("transform", "--model", tmp_path / "m.embedd", "--data", tmp_path / "new.csv", "-o", tmp_path / "out.csv")
+    model, want = embedd.Model.read(tmp_path / "m.embedd"), pd.read_csv(tmp_path / "out.csv").to_numpy()
+    for form in (rows, rows.assign(vip=rows["vip"] == "True")):
+        assert np.allclose(model.transform(form), want, atol=1e-5)
 
 
 def test_frames(run, tmp_path):

@@ -31,7 +31,8 @@ def matrix(x: Any, features: Sequence[str], categories: Sequence[str] = (), date
         category = next((c for c in categories if name.startswith(c + "=")), None)
         if category is not None and category in names:
             if category not in texts:
-                texts[category] = [_text(v, category) for v in _values(x[category])]
+                known = [f[len(category) + 1 :] for f in features if f.startswith(category + "=")]
+                texts[category] = [_known(_text(v, category), known) for v in _values(x[category])]
             value = name[len(category) + 1 :]
             columns.append(np.array([np.nan if t is None else float(t == value) for t in texts[category]]))
             continue
@@ -57,7 +58,14 @@ def matrix(x: Any, features: Sequence[str], categories: Sequence[str] = (), date
 def _values(column: Any) -> list[Any]:
     """The values of a column, None where it has none."""
     values: Any = column.to_pylist() if hasattr(column, "to_pylist") else column
-    return [None if v is None or v != v else v for v in values]  # NaN and NaT differ from themselves
+    return [None if _is_null(v) else v for v in values]
+
+
+def _is_null(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)  # NaN and NaT differ from themselves
+    except TypeError:
+        return True  # it is not known whether the NA of pandas does
 
 
 def _text(value: Any, name: str) -> str | None:
@@ -69,6 +77,17 @@ def _text(value: Any, name: str) -> str | None:
     if isinstance(value, (int, np.integer)):
         return str(int(value))
     raise ValueError(f"column {name!r} is a category and holds {value!r}: give text, integers or booleans")
+
+
+BOOLEANS = {word: word.lower() for word in ("true", "True", "TRUE", "false", "False", "FALSE")}
+
+
+def _known(text: str | None, known: list[str]) -> str | None:
+    """The value of a fit that a text is: of booleans also in another spelling."""
+    if text is None or text in known or text not in BOOLEANS:
+        return text
+    boolean = BOOLEANS[text]
+    return boolean if boolean in known else next((v for v in known if BOOLEANS.get(v) == boolean), text)
 
 
 def _days(column: Any, name: str) -> Floats:
