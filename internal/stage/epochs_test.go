@@ -203,3 +203,24 @@ func TestSettledElsewhere(t *testing.T) {
 		t.Errorf("live is %+v, its accuracy %g, which was %g", l, standby.Status().Accuracy, rate)
 	}
 }
+
+// TestVarianceIsNoAccuracy: without labels no model is right or wrong about a row, however much less of the variance it
+// keeps than when it was promoted. With labels the same rows show a drop.
+func TestVarianceIsNoAccuracy(t *testing.T) {
+	m, never := fittedOn(t, overlapping(1, 2000, 2000, 4), nil), math.Inf(1)
+	for label, want := range map[string]bool{"": false, "label": true} {
+		s := newStage(t, func(c *spec.Config) {
+			ofOverlapping(c)
+			c.Spec.Label, c.Fit.Method, c.Training.IgnoreDrift = label, "pca", true
+			c.Training.Gate = spec.Gate{Evidence: never, MoreRows: never, NewClass: never, Following: never}
+			c.Resume = &spec.Live{Model: m.WithNote(model.Note{Version: "a", Epoch: 1}), Version: "a", Epoch: 1, Epochs: 1,
+				Score: 0.99}
+		})
+		learnRows(t, s, 1, overlapping(1, 1200, 0, 4))
+		status := s.Status()
+		dropped := slices.ContainsFunc(status.Unusual, func(u spec.Unusual) bool { return u.Kind == spec.UnusualAccuracy })
+		if !(status.Accuracy < 0.89) || dropped != want {
+			t.Errorf("label %q: accuracy %v: %+v", label, status.Accuracy, status.Unusual)
+		}
+	}
+}

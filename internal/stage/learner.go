@@ -516,7 +516,7 @@ func (l *learner) currentStatus() spec.Status {
 		}
 		counted = c.candidates.hint()
 	}
-	if s.Live != nil && !s.LabelsSuspect {
+	if l.config.Spec.Label != "" && s.Live != nil && !s.LabelsSuspect {
 		effective := float64(s.Scored) * s.EffectiveRows / float64(s.Rows)
 		if u, dropped := profile.AccuracyDropped(s.Accuracy, s.Live.Score, effective); dropped {
 			s.Unusual = append([]spec.Unusual{u}, s.Unusual...)
