@@ -3,8 +3,10 @@ package blocks
 import (
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -13,6 +15,7 @@ import (
 	"github.com/embedd/embedd/internal/natstest"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/stage"
+	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
@@ -119,6 +122,36 @@ func TestJoinsTheWindow(t *testing.T) {
 		if l.SkipTo(nil); l.storeProgress(t.Context(), blockRange{end: 6}) != nil || l.next != want {
 			t.Errorf("it resumes: %t; it begins with block %d, want %d", resumes, l.next, want)
 		}
+	}
+}
+
+// TestRestoredHub: after an older copy of the hub's stream was restored, and the bucket of the summaries deleted, a hub
+// learns all of it, and what follows, wherever the fit of the live model began.
+func TestRestoredHub(t *testing.T) {
+	t.Parallel()
+	server := natstest.New(t)
+	b := open(t, server, server.Stream(jetstream.StreamConfig{Name: "in"}))
+	var err error
+	if b.receiver, b.Input, err = summaries.OpenReceiver(t.Context(), server.JS, nil, 1<<20, 1); err != nil {
+		t.Fatal(err)
+	}
+	b.Created = b.Input.CachedInfo().Created
+	b.Stage.Source = map[string]string{"created": b.Created.UTC().Format(time.RFC3339Nano)}
+	file, err := os.Open("../../../model/testdata/geodesic-version1.embedd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	m, err := model.Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := map[string]string{"created": b.Stage.Source["created"], "first": "60", "last": "100"}
+	live := &plugin.Live{Model: m.WithNote(model.Note{Source: source}), State: []byte("of the newer copy")}
+	b.training.Resume(live)
+	h := newHubLearner(b)
+	if h.SkipTo(live); h.follow(t.Context()) != nil || h.from != 0 || h.next != 0 {
+		t.Errorf("the hub reads from message %d, and learns from message %d on", h.next, h.from)
 	}
 }
 
