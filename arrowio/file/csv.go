@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -52,8 +53,60 @@ type columnKind struct {
 	zeros               int // integers written with leading zeros: identifiers, not quantities
 	textLine            int // line of the first value that is not a number
 	text                string
+	textFile            string // " of FILE" if there are several files
 	missing             string // a word of Options.Missing that is a boolean, and a value of the column
 }
+
+// merge adds the counts of the same column of another file.
+func (k *columnKind) merge(other columnKind, path string) {
+	k.values, k.words = k.values+other.values, k.words+other.words
+	k.ints, k.floats, k.bools = k.ints+other.ints, k.floats+other.floats, k.bools+other.bools
+	k.zeros += other.zeros
+	if k.textLine == 0 && other.textLine > 0 {
+		k.textLine, k.text, k.textFile = other.textLine, other.text, " of "+path
+	}
+	if k.missing == "" {
+		k.missing = other.missing
+	}
+}
+
+// csvTypes is the result of the first pass over several files.
+type csvTypes struct {
+	kinds map[string]*columnKind // by column
+	used  map[string]bool        // as in csvReader
+	rows  int
+}
+
+// add adds the first pass over one file.
+func (t *csvTypes) add(c *csvReader) {
+	if t.kinds == nil {
+		t.kinds, t.used = map[string]*columnKind{}, map[string]bool{}
+	}
+	for i, k := range c.kinds {
+		name := c.arrow.Field(i).Name
+		if t.kinds[name] == nil {
+			t.kinds[name] = &columnKind{}
+		}
+		t.kinds[name].merge(k, c.name)
+	}
+	maps.Copy(t.used, c.used)
+	t.rows += c.total
+}
+
+// use takes the types of all files in place of a first pass over this one.
+func (c *csvReader) use(t *csvTypes, header []string) error {
+	for _, name := range header {
+		k := t.kinds[name]
+		if k == nil {
+			return c.errChanged()
+		}
+		c.kinds = append(c.kinds, *k)
+	}
+	c.used, c.total = t.used, t.rows
+	return nil
+}
+
+func (c *csvReader) errChanged() error { return fmt.Errorf("%s changed while it was read", c.name) }
 
 // see counts a trimmed value that is not missing in every column. plain is what it is by number.Scan.
 func (k *columnKind) see(s string, plain number.Kind, decimal rune, line int) {
@@ -155,7 +208,12 @@ func openCSV(file *os.File, path string, gz bool, how Options) (*csvReader, erro
 	if err := c.checkHeader(header); err != nil {
 		return nil, err
 	}
-	if c.total, err = c.findTypes(len(header)); err != nil {
+	if how.types != nil {
+		err = c.use(how.types, header)
+	} else {
+		c.total, err = c.findTypes(len(header))
+	}
+	if err != nil {
 		return nil, err
 	}
 	for i, k := range c.kinds {
@@ -354,7 +412,8 @@ func (c *csvReader) why() map[string]textColumn {
 			w[name] = textColumn{"its numbers have leading zeros", true}
 		case k.textLine > 0 && k.bools < k.values:
 			fix := c.fix(k, name)
-			w[name] = textColumn{fmt.Sprintf("line %d holds %q%s", k.textLine, k.text, fix), fix != "" || k.floats > 0}
+			w[name] = textColumn{fmt.Sprintf("line %d%s holds %q%s", k.textLine, k.textFile, k.text, fix),
+				fix != "" || k.floats > 0}
 		}
 	}
 	return w
@@ -449,7 +508,7 @@ func (c *csvReader) append(i int, s string) error {
 		b.Append(s)
 	}
 	if !ok { // the first pass found that all values have this type
-		return fmt.Errorf("%s changed while it was read", c.name)
+		return c.errChanged()
 	}
 	return nil
 }

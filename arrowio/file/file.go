@@ -110,7 +110,7 @@ type source interface {
 	close() error
 }
 
-// Reader reads the rows of a file. It is not safe for concurrent use.
+// Reader reads the rows of a file, or of several as one table. It is not safe for concurrent use.
 type Reader struct {
 	name     string
 	schema   *arrow.Schema
@@ -122,6 +122,7 @@ type Reader struct {
 	check    *arrowio.Decoder
 	notes    []string
 	why      map[string]textColumn
+	size     int64 // bytes of regular files
 	err      error
 }
 
@@ -158,6 +159,9 @@ func open(file *os.File, path string, f formatName, how Options) (r *Reader, err
 		return nil, err
 	}
 	r = &Reader{name: path}
+	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+		r.size = info.Size()
+	}
 	switch f {
 	case csvFormat, csvGzip:
 		c, err := openCSV(file, path, f == csvGzip, how)
@@ -331,6 +335,9 @@ func (r *Reader) Rows() int64 {
 	}
 	return r.records.count()
 }
+
+// Size returns the bytes of the files, 0 for what is no regular file.
+func (r *Reader) Size() int64 { return r.size }
 
 // Next returns the next batch, io.EOF after the last. The caller releases it.
 func (r *Reader) Next() (rec arrow.Record, err error) {

@@ -17,6 +17,7 @@ type Options struct {
 	// Label is the column of classes. If its type has fractions but its values are whole numbers, they become integers,
 	// in every format: some tools write 1 as 1.0.
 	Label string
+	types *csvTypes // of several CSV files; nil: each value is read first
 }
 
 // named are the formats of Options.Format. The name csv is that of compressed CSV too.

@@ -34,6 +34,9 @@ pipelines:
 `, s.ClientURL()))
 	labelled := writeFile(t, dir, "labelled.csv", labelledRows(4))
 	rows := writeFile(t, dir, "rows.csv", "x,y\n1,2\n3,4\n")
+	parts := t.TempDir()
+	writeFile(t, parts, "a.csv", "x,y\n1,2\n")
+	writeFile(t, parts, "b.csv", "y,x\n0.5,4\n")
 	nc := sure(nats.Connect(s.ClientURL(), nats.Timeout(ample)))
 	t.Cleanup(nc.Close)
 	js := sure(jetstream.New(nc))
@@ -69,6 +72,7 @@ pipelines:
 		{[]string{"--data", labelled, "--pipeline", "plain"}, []string{"features.plain: id x y label"}},
 		{[]string{"--data", labelled, "--pipeline", "packed", "--pack", "p"}, []string{"features.packed: p id label"}},
 		{[]string{"--data", rows, "--pipeline", "plain"}, []string{"features.plain: x y"}},
+		{[]string{"--data", parts, "--pipeline", "plain"}, []string{"features.plain: x y", "features.plain: x y"}},
 		{[]string{"--data", labelled, "--pipeline", "late"}, []string{"features.late: id x y", "labels.late: id label"}},
 		{[]string{"--data", rows, "--pipeline", "late"}, []string{"features.late: x y"}},
 		{[]string{"--data", rows, "--pipeline", "keyed", "--subject", "keyed.a"}, []string{"keyed.a: x y"}},

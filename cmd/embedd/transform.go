@@ -223,7 +223,7 @@ func (t *transformer) batch(ctx context.Context, msg []byte) ([]byte, error) {
 		return nil, t.explain(err)
 	}
 	if len(r.Faults) > 0 {
-		return nil, fmt.Errorf("%s: %s", t.path, t.refused(r))
+		return nil, t.refused(r)
 	}
 	if t.skipped += r.Skipped; r.Skipped == 0 {
 		for _, b := range m.Batches() {
@@ -239,9 +239,9 @@ func (t *transformer) batch(ctx context.Context, msg []byte) ([]byte, error) {
 	return out, nil
 }
 
-// refused says what is wrong with the first row that has no output.
-func (t *transformer) refused(r *plugin.Result) string {
-	row := t.rows
+// refused returns what is wrong with the first row that has no output.
+func (t *transformer) refused(r *plugin.Result) error {
+	row := t.rows + 1
 	for k, b := range r.Reduced.Message.Batches() {
 		if len(r.Rejected[k]) > 0 {
 			row += r.Rejected[k][0]
@@ -249,14 +249,18 @@ func (t *transformer) refused(r *plugin.Result) string {
 		}
 		row += b.Rows()
 	}
+	path := t.path
+	if t.in != nil {
+		path, row = t.in.Place(row)
+	}
 	f, other := r.Faults[0], "--nulls impute or --nulls skip"
 	if f.Code != "" {
-		return fmt.Sprintf("row %d, column %q: %s: fix the row", row+1, f.Feature, f.What)
+		return fmt.Errorf("%s: row %d, column %q: %s: fix the row", path, row, f.Feature, f.What)
 	}
 	if t.nulls == plugin.NullsImpute {
 		other = "--nulls skip" // the mean does not help
 	}
-	return fmt.Sprintf("row %d, feature %q: %s: fix the row, or use %s", row+1, f.Feature, f.What, other)
+	return fmt.Errorf("%s: row %d, feature %q: %s: fix the row, or use %s", path, row, f.Feature, f.What, other)
 }
 
 // explain adds the place to the error of a batch.

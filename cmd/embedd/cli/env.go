@@ -166,6 +166,13 @@ func CheckOutput(e *Env, cmd *cobra.Command, args []string) (err error) {
 				filepath.Dir(path))
 		}
 	}
+	if data := cmd.Flags().Lookup("data"); data != nil && path != "-" {
+		in, inErr := os.Stat(data.Value.String())
+		if directory, err := os.Stat(filepath.Dir(path)); err == nil && inErr == nil && os.SameFile(in, directory) {
+			return Usagef("%s-o %s is in the directory that --data names, whose files are rows: name a file in another one",
+				ErrorPrefix(cmd), path)
+		}
+	}
 	if file, ok := e.Stdout.(*os.File); ok && path == "-" {
 		out, statErr = file.Stat()
 	}
@@ -180,8 +187,11 @@ func CheckOutput(e *Env, cmd *cobra.Command, args []string) (err error) {
 	}
 	cmd.Flags().VisitAll(func(d *pflag.Flag) {
 		if value, _ := pflag.UnquoteUsage(d); value == "FILE" && d != output {
-			if in, statErr := os.Stat(d.Value.String()); statErr == nil {
-				refuse(in, dashed(d.Name))
+			paths, _ := Expand(d.Value.String()) // the read reports an error
+			for _, read := range paths {
+				if in, statErr := os.Stat(read); statErr == nil {
+					refuse(in, dashed(d.Name))
+				}
 			}
 		}
 	})
@@ -214,6 +224,9 @@ func Arguments(low, high int) cobra.PositionalArgs {
 		case high >= 0 && len(args) > high && cmd.Flags().Lookup("data") != nil && !cmd.Flags().Changed("data"):
 			return Usagef("%sargument %q is not expected: name a file of rows with --data %s", ErrorPrefix(cmd), args[high],
 				args[high])
+		case high == 0 && len(args) > 1 && cmd.Flags().Lookup("data") != nil: // the shell expanded a pattern
+			return Usagef("%sargument %q is not expected: quote a pattern of files, such as --data 'rows/*.csv'",
+				ErrorPrefix(cmd), args[0])
 		case high >= 0 && len(args) > high:
 			return Usagef("%sargument %q is not expected: usage: %s", ErrorPrefix(cmd), args[high], cmd.UseLine())
 		case len(args) < low:

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,8 +25,8 @@ import (
 )
 
 // Formats is the part of a flag's usage that names the files of rows which verbs read.
-const Formats = "`FILE` of rows: .csv .csv.gz .tsv .json .ndjson .parquet .arrow .arrows, or - for standard input, " +
-	"in any of these formats"
+const Formats = "`FILE` of rows: .csv .csv.gz .tsv .json .ndjson .parquet .arrow .arrows, a directory of files in " +
+	"one of these formats, a quoted pattern of their names such as 'rows/*.csv', or - for standard input"
 
 // FileFlags declares the flags that describe a file of rows.
 func FileFlags(f *cli.Flags, how *file.Options) {
@@ -199,7 +198,7 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 		}
 		if read == 0 {
 			r.M = len(m.Contract().Elements())
-			r.reserve(in.Rows(), s)
+			r.reserve(in, s)
 		}
 		unseen += m.Unseen()
 		contract = m.Contract() // all batches of a file have the columns of the first
@@ -208,7 +207,7 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 			r.X = slices.Grow(r.X, m.Rows()*len(contract.Elements()))
 		}
 		for _, b := range m.Batches() {
-			if err := r.add(b, s, labels, read); err != nil {
+			if err := r.add(b, s, in, labels, read); err != nil {
 				return nil, err
 			}
 			read += b.Rows()
@@ -235,7 +234,7 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 			return nil, err
 		}
 	}
-	if err := r.applyNulls(s); err != nil {
+	if err := r.applyNulls(s, in); err != nil {
 		return nil, err
 	}
 	if s.Label != "" {
@@ -260,12 +259,8 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 const maxReserved = 64
 
 // reserve makes room for the rows that a file says it has, so that they are not copied while they grow.
-func (r *Rows) reserve(rows int64, s Spec) {
-	size := int64(0)
-	if info, err := os.Stat(s.Path); err == nil && info.Mode().IsRegular() {
-		size = info.Size()
-	}
-	n := max(0, int(min(rows, maxReserved*size/int64(max(r.M, 1)))))
+func (r *Rows) reserve(in *file.Reader, s Spec) {
+	n := max(0, int(min(in.Rows(), maxReserved*in.Size()/int64(max(r.M, 1)))))
 	held := n * r.M
 	if s.Streams && held > maxHeld/8 {
 		held = 0 // it will not stay in memory
@@ -396,14 +391,15 @@ func ExplainBatch(err error, in *file.Reader, path string, read int) error {
 	if refused != nil && refused.Code == wire.SchemaChanged {
 		refused.Hint = "write all rows of the file with the same columns"
 	}
-	if read == 0 {
+	path, row := in.Place(read + 1)
+	if row == 1 {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return fmt.Errorf("%s, in the batch after row %d: %w", path, read, err)
+	return fmt.Errorf("%s, in the batch after row %d: %w", path, row-1, err)
 }
 
 // add copies a batch. before is the number of rows of the file before it.
-func (r *Rows) add(b *arrowio.Batch, s Spec, labels map[string]int, before int) error {
+func (r *Rows) add(b *arrowio.Batch, s Spec, in *file.Reader, labels map[string]int, before int) error {
 	faults := b.Faults()
 	for i := range b.Rows() {
 		var found *arrowio.Fault
@@ -430,8 +426,9 @@ func (r *Rows) add(b *arrowio.Batch, s Spec, labels map[string]int, before int) 
 			r.X = appendRow(r.X, block, i)
 		}
 		if found != nil && found.Code != "" {
-			return fmt.Errorf("%s: row %d, column %q: %s: fix the row, or leave the column out", s.Path, before+i+1,
-				found.Feature, found.What)
+			path, row := in.Place(before + i + 1)
+			return fmt.Errorf("%s: row %d, column %q: %s: fix the row, or leave the column out", path, row, found.Feature,
+				found.What)
 		}
 		if found != nil {
 			r.faults = append(r.faults, fault{r.N, before + i + 1, *found})
@@ -499,7 +496,7 @@ func (r *Rows) isEmpty(j int) bool {
 }
 
 // applyNulls applies --nulls to the rows with a missing feature.
-func (r *Rows) applyNulls(s Spec) error {
+func (r *Rows) applyNulls(s Spec, in *file.Reader) error {
 	out := map[int]bool{}
 	for _, f := range r.faults {
 		row := r.X[f.row*r.M : (f.row+1)*r.M]
@@ -513,8 +510,9 @@ func (r *Rows) applyNulls(s Spec) error {
 			if f.Feature != r.Features[first] {
 				what = "not a number"
 			}
-			return fmt.Errorf("%s: row %d, feature %q: %s: fix the row, or use --nulls impute or --nulls skip", s.Path,
-				f.line, r.Features[first], what)
+			path, row := in.Place(f.line)
+			return fmt.Errorf("%s: row %d, feature %q: %s: fix the row, or use --nulls impute or --nulls skip", path, row,
+				r.Features[first], what)
 		case "skip":
 			out[f.row] = true
 		default:

@@ -15,15 +15,19 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// Open opens a file of rows, the argument of --data.
+// Open opens the argument of --data: a file of rows, a directory of them, or a pattern of their names.
 func Open(ctx context.Context, e *cli.Env, path string, how file.Options) (*file.Reader, error) {
 	if path == "-" {
 		return how.NewReader(e.Input(ctx), "standard input")
 	}
-	if err := check(path); err != nil {
+	paths, err := cli.Expand(path)
+	if err != nil {
 		return nil, err
 	}
-	return how.Open(path)
+	if len(paths) == 0 {
+		return nil, check(path)
+	}
+	return how.OpenAll(paths)
 }
 
 // notFound is the error of a name without a file.
