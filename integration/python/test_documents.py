@@ -19,7 +19,7 @@ import harness
 
 DOCS = harness.ROOT / "docs"
 PAGES = [DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
-SKIPPED = ("go install ", "python3 -m venv ", ". ~/", "pip install ", "npm install ", "kubectl ", "promtool ", "redpanda-connect ")
+SKIPPED = ("go install ", "python3 -m venv ", ". ~/", "pip install ", "npm install ", "go mod ", "kubectl ", "promtool ", "redpanda-connect ")
 # What a page must print, besides that no command fails.
 PRINTED = {
     "tutorial": r"better\n +\S+ evidence(.|\n)*machines-\S+ is live(.|\n)*65 machines-\S+ epoch 2 (1.00|0.9)",
