@@ -65,7 +65,7 @@ func write(url string, fenced bool) error {
 	}
 	var term atomic.Uint64
 	r := registry.New(store, "p", registry.Options{Term: term.Load})
-	lease := bucket.Lease(Options{Key: "p", Claim: Claim{Holder: nats.NewInbox()}, TTL: MinTTL})
+	lease := bucket.Lease(Options{Key: "p", Claim: Claim{Holder: fmt.Sprint(os.Getpid())}, TTL: MinTTL})
 	go lease.Run(ctx, func(ctx context.Context, taken uint64) {
 		if fenced && taken != 0 {
 			sealed, err := r.Seal(ctx, taken, lease.IsHolder)
@@ -117,6 +117,7 @@ func unfenced(ctx context.Context, pointers jetstream.KeyValue, term uint64) err
 type writers struct {
 	*testing.T
 	url, how string
+	bucket   *Bucket
 	running  []*exec.Cmd
 
 	mu       sync.Mutex
@@ -161,7 +162,11 @@ func newWriters(t *testing.T, how string) *writers {
 	if _, err := registry.CreateJetStream(t.Context(), js); err != nil {
 		t.Fatal(err)
 	}
-	w := &writers{T: t, url: url, how: how, terms: map[uint64]time.Time{}}
+	bucket, err := Open(t.Context(), js, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &writers{T: t, url: url, how: how, bucket: bucket, terms: map[uint64]time.Time{}}
 	kv, err := js.KeyValue(t.Context(), registry.Bucket)
 	if err != nil {
 		t.Fatal(err)
@@ -238,34 +243,22 @@ func (w *writers) takeover(do func(*exec.Cmd)) time.Duration {
 	return time.Since(begin)
 }
 
-// holder is the process that writes: where it is stopped for a moment nothing is written.
+// holder is the process that the stored claim names, once a pointer was written.
 func (w *writers) holder() *exec.Cmd {
 	w.Helper()
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
+	for end := time.Now().Add(ample); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		e, err := w.bucket.read(w.Context(), "p", MinTTL)
+		if err != nil || e.claim == nil || w.seen() == 0 {
+			continue
+		}
 		for _, one := range w.running {
-			w.signal(one, syscall.SIGSTOP)
-			time.Sleep(30 * time.Millisecond) // what was on its way arrives
-			n := w.written()
-			time.Sleep(60 * time.Millisecond)
-			quiet := w.written() == n
-			w.signal(one, syscall.SIGCONT)
-			if quiet && n > 0 {
-				for again := time.Now().Add(200 * time.Millisecond); time.Now().Before(again); time.Sleep(time.Millisecond) {
-					if w.written() > n {
-						return one
-					}
-				}
+			if e.claim.Holder == fmt.Sprint(one.Process.Pid) {
+				return one
 			}
 		}
 	}
-	w.Fatal("no process writes")
+	w.Fatal("no process holds the lease and writes")
 	return nil
-}
-
-func (w *writers) written() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.pointers
 }
 
 func (w *writers) signal(one *exec.Cmd, s syscall.Signal) {
