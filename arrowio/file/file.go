@@ -185,7 +185,7 @@ func open(file *os.File, path string, f formatName, how Options) (r *Reader, err
 		}
 		r.messages.closer = file
 	case jsonFormat, linesFormat:
-		if r.records, err = openJSON(file, path, f, how.Label); err != nil {
+		if r.records, err = openJSON(file, path, f, how); err != nil {
 			return nil, err
 		}
 	}

@@ -24,7 +24,7 @@ type jsonRows struct {
 const maxJSON = 1<<31 - 1
 
 // openJSON reads an array of objects, or an object a line.
-func openJSON(file *os.File, path string, f formatName, label string) (*jsonRows, error) {
+func openJSON(file *os.File, path string, f formatName, how Options) (*jsonRows, error) {
 	info, err := file.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, withoutPath(err))
@@ -37,7 +37,10 @@ func openJSON(file *os.File, path string, f formatName, label string) (*jsonRows
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, withoutPath(err))
 	}
-	spec := arrowio.Spec{Format: wire.FormatJSON, Limits: Limits(), Label: label}
+	spec := arrowio.Spec{Format: wire.FormatJSON, Limits: Limits(), Label: how.Label}
+	for _, column := range how.Categories {
+		spec.Encodings = append(spec.Encodings, arrowio.Encoding{Column: column, Values: []string{}})
+	}
 	spec.Limits.Message = maxJSON
 	if f == linesFormat {
 		spec.Format = wire.FormatNDJSON

@@ -17,7 +17,10 @@ type Options struct {
 	// Label is the column of classes. If its type has fractions but its values are whole numbers, they become integers,
 	// in every format: some tools write 1 as 1.0.
 	Label string
-	types *csvTypes // of several CSV files; nil: each value is read first
+	// Categories are columns of JSON whose numbers and booleans become text, as those of the label: 3 and "3" are the
+	// same.
+	Categories []string
+	types      *csvTypes // of several CSV files; nil: each value is read first
 }
 
 // named are the formats of Options.Format. The name csv is that of compressed CSV too.

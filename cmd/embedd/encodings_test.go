@@ -102,6 +102,29 @@ pipelines:
 	d.stop()
 }
 
+// TestEncodingsOfJSON: categories in a JSON file are text, integers and booleans, also in one column, as in messages.
+func TestEncodingsOfJSON(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var rows strings.Builder
+	for i := range 60 {
+		value := []string{`"a"`, "3", "true"}[i%3]
+		fmt.Fprintf(&rows, `{"x":%d,"floor":%d,"any":%s,"label":"%d"}`+"\n", i%7, i%2, value, i%2)
+	}
+	data, model := writeFile(t, dir, "rows.ndjson", rows.String()), filepath.Join(dir, "m.embedd")
+	code, _, said := call(t.Context(), "fit", "--data", data, "--label", "label", "--categories", "floor,any", "--method",
+		"lda", "-o", model)
+	if want := "6 features: x, floor=0, floor=1, any=3, any=a, any=true"; code != 0 || !strings.Contains(said, want) {
+		t.Errorf("fit says %s, want %q", said, want)
+	}
+	out := filepath.Join(dir, "out.csv")
+	few := writeFile(t, dir, "few.ndjson", `{"x":1,"floor":1,"any":"a"}`+"\n"+`{"x":1,"floor":0,"any":"3"}`+"\n")
+	code, _, said = call(t.Context(), "transform", "--model", model, "--data", few, "-o", out)
+	if code != 0 || strings.Contains(said, "none that the fit saw") {
+		t.Errorf("transform says %s", said)
+	}
+}
+
 // TestEncodingMistakes: what cannot be encoded is an error that names the column and what to do.
 func TestEncodingMistakes(t *testing.T) {
 	dir := t.TempDir()

@@ -97,6 +97,7 @@ func transformCommand(e *cli.Env) *cobra.Command {
 			return err
 		}
 		defer t.stage.Close()
+		how.Categories = m.Note().Categories
 		in, err := files.Open(ctx, e, *data, how)
 		if err != nil {
 			return err

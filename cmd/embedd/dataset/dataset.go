@@ -142,7 +142,7 @@ type fault struct {
 
 // Read reads a whole file. It prints notes on stderr about what it left out or imputed.
 func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
-	s.How.Label, s.Nulls = s.Label, cmp.Or(s.Nulls, "impute")
+	s.How.Label, s.How.Categories, s.Nulls = s.Label, s.Categories, cmp.Or(s.Nulls, "impute")
 	if s.Pinned == nil && len(s.Categories) > 0 && s.Path == "-" {
 		return nil, cli.Usagef("--categories reads the rows twice, and standard input can be read once: name a file with " +
 			"--data")
