@@ -50,12 +50,8 @@ func retrainCommand(e *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if out.JSON {
-				return out.Object(r)
-			}
-			out.Printf("%s fits a candidate from %d rows of %d classes; see `embedd status` for the result\n",
+			return out.Result(r, "%s fits a candidate from %d rows of %d classes; see `embedd status` for the result\n",
 				r.Pipeline, r.Learning.Rows, r.Learning.Classes)
-			return nil
 		})
 }
 

@@ -67,15 +67,12 @@ func initCommand(e *cli.Env) *cobra.Command {
 		if err := file.Close(); err != nil {
 			return fmt.Errorf("writing %s: %w", *path, err)
 		}
-		if out.JSON {
-			return out.Object(map[string]string{"file": *path})
-		}
 		todo := "Name your feature column in it, then"
 		if values != nil {
 			todo = "Next"
 		}
-		out.Printf("wrote %s. %s: embedd check -c %s && embedd run -c %s\n", *path, todo, *path, *path)
-		return nil
+		return out.Result(map[string]string{"file": *path}, "wrote %s. %s: embedd check -c %s && embedd run -c %s\n", *path,
+			todo, *path, *path)
 	}
 	return cmd
 }

@@ -261,15 +261,12 @@ func changeCommand(e *cli.Env, use, short string,
 		if err != nil {
 			return err
 		}
-		if out.JSON {
-			return out.Object(p.Chosen(pipeline))
-		}
 		pinned := ""
 		if p.Pin != "" {
 			pinned = ", pinned"
 		}
-		out.Printf("%s: %s is live%s; previously %s\n", pipeline, p.Live, pinned, report.OrDash(p.Previous))
-		return nil
+		return out.Result(p.Chosen(pipeline), "%s: %s is live%s; previously %s\n", pipeline, p.Live, pinned,
+			report.OrDash(p.Previous))
 	}
 	return cmd
 }

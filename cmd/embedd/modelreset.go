@@ -13,7 +13,6 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/client"
 	"github.com/embedd/embedd/cmd/embedd/connection"
-	"github.com/embedd/embedd/cmd/embedd/report"
 	"github.com/embedd/embedd/stream"
 	"github.com/embedd/embedd/stream/admin"
 )
@@ -34,56 +33,31 @@ func modelResetCommand(e *cli.Env) *cobra.Command {
 			"and has the configured number of outputs. The live model answers until then, and all versions stay. Restart the\n" +
 			"daemons with the new configuration first; running ones follow the reset. `embedd model rollback VERSION` with\n" +
 			"the live version cancels it. The command says what it will do, and asks.",
-		Args: cli.Arguments(1, 1), ValidArgsFunction: cli.CompleteArguments(client.Pipelines),
 	}
-	f := cli.FlagsOf(cmd)
-	flags := schemaFlagsOf(f)
-	yes := f.Bool("yes", false, "do not ask")
-	out := report.Flag(f, e)
-	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		ctx := cmd.Context()
-		if err := checkConfirmable(e, *yes, "model reset"); err != nil {
-			return err
-		}
-		p, nc, js, err := flags.open(ctx, e, names[0])
+	return resetting(e, cmd, "model", func(ctx context.Context, r resetRun) error {
+		plan, err := admin.PlanModelReset(ctx, r.js, r.p)
 		if err != nil {
 			return err
 		}
-		if nc != nil {
-			defer nc.Close()
-		}
-		plan, err := admin.PlanModelReset(ctx, js, p)
-		if err != nil {
-			return err
-		}
-		done := resetModel{p.Name, plan.Live.Name, plan.Epoch, append([]stream.Change{}, plan.Changes...)}
+		done := resetModel{r.p.Name, plan.Live.Name, plan.Epoch, append([]stream.Change{}, plan.Changes...)}
 		if plan.Live.Name == "" || plan.Live.WasReset {
-			if out.JSON {
-				return out.Object(done)
-			}
-			out.Printf("%s: nothing to do: the next model is a first one of epoch %d already\n", p.Name, plan.Epoch)
-			return nil
+			return r.out.Result(done, "%s: nothing to do: the next model is a first one of epoch %d already\n", r.p.Name,
+				plan.Epoch)
 		}
-		if nc != nil {
-			if err := compareWithDaemons(ctx, nc, plan); err != nil {
+		if r.nc != nil {
+			if err := compareWithDaemons(ctx, r.nc, plan); err != nil {
 				return err
 			}
 		}
-		e.Print(modelResetText(plan))
-		if err := confirm(e, *yes, "model reset", "Reset the model?"); err != nil {
+		if err := r.confirm(modelResetText(plan)); err != nil {
 			return err
 		}
-		if err := plan.Apply(ctx, js); err != nil {
+		if err := plan.Apply(ctx, r.js); err != nil {
 			return err
 		}
-		if out.JSON {
-			return out.Object(done)
-		}
-		out.Printf("%s: the model was reset; %s answers until the first model of epoch %d exists\n", p.Name, plan.Live.Name,
-			plan.Epoch)
-		return nil
-	}
-	return cmd
+		return r.out.Result(done, "%s: the model was reset; %s answers until the first model of epoch %d exists\n", r.p.Name,
+			plan.Live.Name, plan.Epoch)
+	})
 }
 
 // compareWithDaemons returns an error if the trainer that runs was started with other values of the keys that a reset

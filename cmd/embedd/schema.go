@@ -204,71 +204,71 @@ func schemaResetCommand(e *cli.Env) *cobra.Command {
 			"that schema.features fixes with sizes. The live model is retired and the next one begins a new epoch; inputs " +
 			"wait until\n" +
 			"it exists (see training.until_ready). Running daemons follow. The command says what it will do, and asks.",
-		Args: cli.Arguments(1, 1), ValidArgsFunction: cli.CompleteArguments(client.Pipelines),
 	}
+	return resetting(e, cmd, "schema", func(ctx context.Context, r resetRun) error {
+		plan, err := admin.PlanSchemaReset(ctx, r.js, r.p)
+		if err != nil {
+			return err
+		}
+		if plan.Contract != nil && plan.Contract.Equal(plan.Before.Contract) {
+			return r.out.Result(resetSchema{plan.Before, plan.Before},
+				"%s: the stored schema is the one that schema.features fixes: nothing to do\n", r.p.Name)
+		}
+		if err := r.confirm(resetText(plan)); err != nil {
+			return err
+		}
+		after, err := plan.Apply(ctx, r.js)
+		if err != nil {
+			return err
+		}
+		return r.out.Result(resetSchema{plan.Before, after}, "%s: the schema was reset, generation %d\n", r.p.Name,
+			after.Generation)
+	})
+}
+
+// resetRun is a run of a verb that resets what is stored of a pipeline.
+type resetRun struct {
+	p       stream.Pipeline
+	nc      *connection.Conn // nil for a pipeline on core NATS that no server was found for
+	js      jetstream.JetStream
+	out     *report.Output
+	confirm func(text string) error // asks whether to do what the text says
+}
+
+// resetting completes a verb that resets something of a pipeline.
+func resetting(e *cli.Env, cmd *cobra.Command, what string, run func(context.Context, resetRun) error) *cobra.Command {
+	cmd.Args, cmd.ValidArgsFunction = cli.Arguments(1, 1), cli.CompleteArguments(client.Pipelines)
 	f := cli.FlagsOf(cmd)
 	flags := schemaFlagsOf(f)
 	yes := f.Bool("yes", false, "do not ask")
 	out := report.Flag(f, e)
+	verb := what + " reset"
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		ctx := cmd.Context()
-		if err := checkConfirmable(e, *yes, "schema reset"); err != nil {
-			return err
+		if !*yes && !cli.IsTerminal(e.Stdin) {
+			return cli.Usagef("%s: the standard input is not a terminal, so there is no one to confirm: add --yes", verb)
 		}
-		p, nc, js, err := flags.open(ctx, e, names[0])
+		p, nc, js, err := flags.open(cmd.Context(), e, names[0])
 		if err != nil {
 			return err
 		}
 		if nc != nil {
 			defer nc.Close()
 		}
-		plan, err := admin.PlanSchemaReset(ctx, js, p)
-		if err != nil {
-			return err
-		}
-		if plan.Contract != nil && plan.Contract.Equal(plan.Before.Contract) {
-			if out.JSON {
-				return out.Object(resetSchema{plan.Before, plan.Before})
+		confirm := func(text string) error {
+			e.Print(text)
+			if *yes {
+				return nil
 			}
-			out.Printf("%s: the stored schema is the one that schema.features fixes: nothing to do\n", p.Name)
+			e.Print("Reset the " + what + "? [y/N] ")
+			answer, _ := bufio.NewReader(e.Stdin).ReadString('\n')
+			if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
+				return cli.Checkf("%s: nothing was changed", verb)
+			}
 			return nil
 		}
-		e.Print(resetText(plan))
-		if err := confirm(e, *yes, "schema reset", "Reset the schema?"); err != nil {
-			return err
-		}
-		after, err := plan.Apply(ctx, js)
-		if err != nil {
-			return err
-		}
-		if out.JSON {
-			return out.Object(resetSchema{plan.Before, after})
-		}
-		out.Printf("%s: the schema was reset, generation %d\n", p.Name, after.Generation)
-		return nil
+		return run(cmd.Context(), resetRun{p, nc, js, out, confirm})
 	}
 	return cmd
-}
-
-// checkConfirmable returns an error if no one can be asked.
-func checkConfirmable(e *cli.Env, yes bool, verb string) error {
-	if yes || cli.IsTerminal(e.Stdin) {
-		return nil
-	}
-	return cli.Usagef("%s: the standard input is not a terminal, so there is no one to confirm: add --yes", verb)
-}
-
-// confirm asks a question, unless yes is set, and returns an error unless the answer is yes.
-func confirm(e *cli.Env, yes bool, verb, question string) error {
-	if yes {
-		return nil
-	}
-	e.Print(question + " [y/N] ")
-	answer, _ := bufio.NewReader(e.Stdin).ReadString('\n')
-	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
-		return cli.Checkf("%s: nothing was changed", verb)
-	}
-	return nil
 }
 
 // resetText says what a reset will do.

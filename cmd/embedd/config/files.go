@@ -108,40 +108,35 @@ func holdsCreds(path string) error {
 	return cause(err)
 }
 
-func holdsSeed(path string) error {
-	_, err := readSeed(path)
-	return cause(err)
-}
-
-func holdsJWT(path string) error {
-	_, err := readJWT(path)
-	return cause(err)
-}
-
-func holdsSecret(path string) error {
-	_, err := readSecret(path)
-	return cause(err)
-}
-
-// readSecret reads a file of one line.
-func readSecret(path string) (string, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
+// holds is the check of the content of a file that a function reads.
+func holds[T any](read func(path string) (T, error)) func(path string) error {
+	return func(path string) error {
+		_, err := read(path)
+		return cause(err)
 	}
+}
+
+// The files of a login, without those of credentials.
+var readSecret, readSeed, readJWT = fileOf(secretIn), fileOf(seedIn), fileOf(jwtIn)
+
+// fileOf reads files whose content a function parses.
+func fileOf(parse func([]byte) (string, error)) func(path string) (string, error) {
+	return func(path string) (string, error) {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return "", err
+		}
+		return parse(data)
+	}
+}
+
+// secretIn is the text of a file of one line.
+func secretIn(data []byte) (string, error) {
 	text := strings.TrimRight(string(data), "\r\n")
 	if text == "" || strings.ContainsAny(text, "\r\n\x00") {
 		return "", errors.New("the file must contain only the secret, in one line")
 	}
 	return text, nil
-}
-
-func readSeed(path string) (string, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	return seedIn(data)
 }
 
 // seedIn finds the seed of a user, bare or decorated.
@@ -157,14 +152,6 @@ func seedIn(data []byte) (string, error) {
 	}
 	seed, err := key.Seed()
 	return string(seed), err
-}
-
-func readJWT(path string) (string, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	return jwtIn(data)
 }
 
 // jwtIn finds the JWT of a user, bare or decorated.
@@ -226,8 +213,3 @@ func ReadUsers(path string) (map[string]string, error) {
 
 // maxCost bounds the time of a comparison: about a second.
 const maxCost = 14
-
-func holdsUsers(path string) error {
-	_, err := ReadUsers(path)
-	return cause(err)
-}

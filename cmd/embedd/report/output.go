@@ -74,6 +74,15 @@ func (o *Output) Printf(format string, args ...any) {
 	}
 }
 
+// Result writes what a verb did: the object for programs, or the text.
+func (o *Output) Result(v any, format string, args ...any) error {
+	if o.JSON {
+		return o.Object(v)
+	}
+	o.Printf(format, args...)
+	return nil
+}
+
 // Paragraph writes a text, made printable, after a lead, in lines that fit, all but the first with an indent.
 func (o *Output) Paragraph(lead, text string, indent int) {
 	o.Printf("%s", paragraph(lead, cli.Printable(lineBreaks.Replace(text)), o.limit, indent))
