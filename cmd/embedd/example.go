@@ -213,12 +213,8 @@ func labelOf(rec arrow.Record) string {
 // but no coordinates, which a column y may have.
 func hasLabels(column arrow.Array) bool {
 	if numbers, ok := column.(*array.Float64); ok {
-		for _, v := range numbers.Float64Values() {
-			if v != math.Trunc(v) { // NaN too
-				return false
-			}
-		}
-		return true
+		isFraction := func(v float64) bool { return v != math.Trunc(v) } // NaN too
+		return !slices.ContainsFunc(numbers.Float64Values(), isFraction)
 	}
 	id := column.DataType().ID()
 	return arrow.IsInteger(id) || slices.Contains([]arrow.Type{arrow.STRING, arrow.LARGE_STRING, arrow.DICTIONARY,

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -93,11 +94,7 @@ func (o *objects) subjects(ctx context.Context, prefix string) (all []string, er
 	if err != nil {
 		return nil, err
 	}
-	for subject := range info.State.Subjects {
-		all = append(all, subject)
-	}
-	slices.Sort(all)
-	return all, nil
+	return slices.Sorted(maps.Keys(info.State.Subjects)), nil
 }
 
 // remove removes an object, its metadata last: an object that is removed in part is listed and removed again.

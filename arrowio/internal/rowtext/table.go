@@ -6,6 +6,7 @@ package rowtext
 
 import (
 	"bytes"
+	"slices"
 	"sync"
 
 	"github.com/embedd/embedd/arrowio/wire"
@@ -44,12 +45,7 @@ type Kinds uint16
 
 // Has reports whether the set has one of these kinds.
 func (s Kinds) Has(kinds ...Kind) bool {
-	for _, k := range kinds {
-		if s>>k&1 == 1 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(kinds, func(k Kind) bool { return s>>k&1 == 1 })
 }
 
 // Only reports whether the set has no other kinds than these and Null, and at least one of these.

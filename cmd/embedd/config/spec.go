@@ -101,7 +101,7 @@ var spec = []field{
 		doc: "Name of a context of the `nats` CLI, instead of url."},
 	{path: "nats.creds", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Login.Creds },
 		content: holdsCreds, reload: true,
-		doc:    "Credentials file: a JWT and its seed. This and all files below are read again at each connect."},
+		doc: "Credentials file: a JWT and its seed. This and all files below are read again at each connect."},
 	{path: "nats.nkey", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Login.NKey }, content: holds(readSeed),
 		reload: true, doc: "File with the NKey seed of a user."},
 	{path: "nats.jwt", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Login.JWT }, content: holds(readJWT),

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"maps"
 	"math"
 	"slices"
 )
@@ -85,11 +86,7 @@ func (s *Sampling) Share(class string) float64 {
 // setLevel sets the share that each class has in a weighted mean: the same for all, except that of a class that would
 // weigh more than maxWeight times its share of the rows.
 func (s *Sampling) setLevel() {
-	counts := make([]float64, 0, len(s.Rows))
-	for _, n := range s.Rows {
-		counts = append(counts, n)
-	}
-	slices.Sort(counts)
+	counts := slices.Sorted(maps.Values(s.Rows))
 	s.ByChance = 0
 	for _, n := range counts {
 		s.ByChance += n / s.All * n / s.All

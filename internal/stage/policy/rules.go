@@ -196,12 +196,9 @@ func (r *Rules) IsBehind(size int) bool {
 			own = s.mean()
 		}
 	}
-	for _, s := range r.Scores {
-		if s.Size > 0 && (size == 0 || s.Size < size) && s.mean() > own+minLead {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Scores, func(s RuleScore) bool {
+		return s.Size > 0 && (size == 0 || s.Size < size) && s.mean() > own+minLead
+	})
 }
 
 // IsShownBehind reports whether the stage follows a drift, or low odds show that the rule of a shorter suffix is better

@@ -78,12 +78,8 @@ type ReadCounts struct {
 
 // IsComplete reports whether no feature is missing in the sample, or in all rows of the moments.
 func (s *Summary) IsComplete() bool {
-	for i := range s.Rows {
-		if slices.ContainsFunc(s.Rows[i].X, math.IsNaN) {
-			return false
-		}
-	}
-	return len(s.Absent) == 0
+	return len(s.Absent) == 0 &&
+		!slices.ContainsFunc(s.Rows, func(r Row) bool { return slices.ContainsFunc(r.X, math.IsNaN) })
 }
 
 // Len is the number of rows that are learned, including held-out ones.

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -68,20 +69,26 @@ func ofLabels(of func(plugin.LabelStatus) []sample) func(spec.Status) []sample {
 	}
 }
 
-// ifCounted is a metric that only the replica has that observes the input's lag.
-func ifCounted(s spec.Status, v float64) []sample {
-	if !s.LagKnown {
+// when is a metric that has a series only if a condition holds.
+func when(holds bool, v float64) []sample {
+	if !holds {
 		return nil
 	}
 	return one(v)
 }
 
+// ifCounted is a metric that only the replica has that observes the input's lag.
+func ifCounted(s spec.Status, v float64) []sample { return when(s.LagKnown, v) }
+
 // ifPositive is a metric without a series where its value is 0: not known, or not limited.
-func ifPositive(v float64) []sample {
-	if !(v > 0) {
+func ifPositive(v float64) []sample { return when(v > 0, v) }
+
+// ifKnown is a metric without a series where its value is not known.
+func ifKnown[T int | int64 | uint64](v *T) []sample {
+	if v == nil {
 		return nil
 	}
-	return one(v)
+	return one(float64(*v))
 }
 
 func boolean(holds bool) float64 {
@@ -141,12 +148,7 @@ var statusGaugeTable = []statusGauge{
 		prometheus.GaugeValue, func(s spec.Status) []sample { return one(s.Busy) }},
 	{describe("embedd_partitions_held", "Partitions of the input that this process holds, for pipelines with "+
 		"input.partitions. The part of the stream stored before it had partitions counts as one."),
-		prometheus.GaugeValue, func(s spec.Status) []sample {
-			if s.Partitions == nil {
-				return nil
-			}
-			return one(float64(*s.Partitions))
-		}},
+		prometheus.GaugeValue, func(s spec.Status) []sample { return ifKnown(s.Partitions) }},
 	{describe("embedd_config_generation", "Configurations that the process has run with: 1 at its start, one more after "+
 		"each reload that changed something."), prometheus.GaugeValue,
 		func(s spec.Status) []sample { return one(float64(s.Generation)) }},
@@ -156,12 +158,7 @@ var statusGaugeTable = []statusGauge{
 		"exceed it."), prometheus.GaugeValue, func(s spec.Status) []sample { return one(float64(s.InFlightLimit)) }},
 	{describe("embedd_dead_letters_stored", "Messages that the stream has on the subject of the dead letters, as of the "+
 		"last 10 seconds. Only the trainer's replica has the series."), prometheus.GaugeValue,
-		func(s spec.Status) []sample {
-			if s.DeadLetters == nil {
-				return nil
-			}
-			return one(float64(*s.DeadLetters))
-		}},
+		func(s spec.Status) []sample { return ifKnown(s.DeadLetters) }},
 	{describe("embedd_model_created_timestamp_seconds", "When the live model was fitted."), prometheus.GaugeValue,
 		ofStage(func(s plugin.Status) []sample {
 			if s.Live == nil || s.Live.Model.Note().Created.IsZero() { // a model file may not say
@@ -170,12 +167,7 @@ var statusGaugeTable = []statusGauge{
 			return one(float64(s.Live.Model.Note().Created.UnixNano()) / 1e9)
 		})},
 	{describe("embedd_model_stale", "1 while the live model is older than training.max_age, else 0."),
-		prometheus.GaugeValue, func(s spec.Status) []sample {
-			if s.Stage.Live == nil {
-				return nil
-			}
-			return one(boolean(s.Stale))
-		}},
+		prometheus.GaugeValue, func(s spec.Status) []sample { return when(s.Stage.Live != nil, boolean(s.Stale)) }},
 	{describe("embedd_accuracy", "Accuracy of the live model: with which it was promoted, and on the held-out rows of "+
 		"the window when they last judged a candidate, which is done where labels come in runs.", "kind"),
 		prometheus.GaugeValue, func(s spec.Status) (out []sample) {
@@ -185,12 +177,7 @@ var statusGaugeTable = []statusGauge{
 			return append(out, sample{[]string{"holdout"}, s.Stage.HeldOut})
 		}},
 	{describe("embedd_fit_due_rows", "Labelled rows until the next fit is due by their number. Only the trainer has the "+
-		"series."), prometheus.GaugeValue, ofStage(func(s plugin.Status) []sample {
-		if s.RowsUntilFit == nil {
-			return nil
-		}
-		return one(float64(*s.RowsUntilFit))
-	})},
+		"series."), prometheus.GaugeValue, ofStage(func(s plugin.Status) []sample { return ifKnown(s.RowsUntilFit) })},
 	{describe("embedd_drift", "Largest difference that the drift detector found at its last check, over its limit: at 1 "+
 		"the window is cut, and the value starts over. No series while there are too few rows."), prometheus.GaugeValue,
 		ofStage(func(s plugin.Status) []sample { return ifPositive(s.Drift) })},
@@ -222,19 +209,9 @@ var statusGaugeTable = []statusGauge{
 		prometheus.GaugeValue, ofStage(func(s plugin.Status) []sample { return one(float64(s.ClassesSeen)) })},
 	{describe("embedd_window_effective_rows", "How many independent rows those of the window are worth: their number "+
 		"divided by the design effect of rows that depend on each other. No series while it is not known."),
-		prometheus.GaugeValue, ofStage(func(s plugin.Status) []sample {
-			if s.Rows == 0 {
-				return nil
-			}
-			return one(s.EffectiveRows)
-		})},
+		prometheus.GaugeValue, ofStage(func(s plugin.Status) []sample { return when(s.Rows != 0, s.EffectiveRows) })},
 	{describe("embedd_labelled_ratio", "Share of the rows that arrived since the start that have a label."),
-		prometheus.GaugeValue, ofStage(func(s plugin.Status) []sample {
-			if s.Received == 0 {
-				return nil
-			}
-			return one(s.LabelledShare)
-		})},
+		prometheus.GaugeValue, ofStage(func(s plugin.Status) []sample { return when(s.Received != 0, s.LabelledShare) })},
 	{describe("embedd_unusual", "1 for what is unusual about the stream, 0 for the others.", "kind"),
 		prometheus.GaugeValue, ofStage(func(s plugin.Status) (out []sample) {
 			for _, kind := range plugin.UnusualKinds {
@@ -263,18 +240,10 @@ var statusGaugeTable = []statusGauge{
 		ofStage(func(s plugin.Status) []sample { return one(float64(s.Backlog)) })},
 	{describe("embedd_training_newest_row_timestamp_seconds", "Time of the newest labelled row that was learned. Where "+
 		"labelled rows arrive, time() minus this is how far training is behind."), prometheus.GaugeValue,
-		ofStage(func(s plugin.Status) []sample {
-			if s.Newest.IsZero() {
-				return nil
-			}
-			return one(float64(s.Newest.UnixNano()) / 1e9)
-		})},
+		ofStage(func(s plugin.Status) []sample { return when(!s.Newest.IsZero(), float64(s.Newest.UnixNano())/1e9) })},
 	{describe("embedd_newest_row_learned_seconds", "Age of the newest labelled row that was learned."),
 		prometheus.GaugeValue, ofStage(func(s plugin.Status) []sample {
-			if s.Newest.IsZero() {
-				return nil
-			}
-			return one(max(time.Since(s.Newest).Seconds(), 0))
+			return when(!s.Newest.IsZero(), max(time.Since(s.Newest).Seconds(), 0))
 		})},
 	{describe("embedd_training_skipped_rows_total",
 		"Labelled rows that were not used for training, by reason: queue_full (they arrived too fast), class_limit "+
@@ -314,10 +283,7 @@ func (g *statusGauges) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (g *statusGauges) Collect(out chan<- prometheus.Metric) {
 	g.mu.Lock()
-	read := make(map[string]func() spec.Status, len(g.read))
-	for pipeline, status := range g.read {
-		read[pipeline] = status
-	}
+	read := maps.Clone(g.read)
 	g.mu.Unlock()
 	for pipeline, status := range read {
 		now := status()

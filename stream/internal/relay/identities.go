@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -192,12 +193,9 @@ func (i *identities) second(o *part) string {
 // areOurs reports whether an identity is that of an output or a dead letter of a whole input.
 func (i *identities) areOurs(o wire.Origin, id string) bool {
 	key := i.current.Load()
-	for _, kind := range []wire.Answer{wire.AnswerOut, wire.AnswerDead} {
-		if id == key.ID(o, i.Name, kind, 0) || id == key.SecondID(o, i.Name, kind, 0) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]wire.Answer{wire.AnswerOut, wire.AnswerDead}, func(kind wire.Answer) bool {
+		return id == key.ID(o, i.Name, kind, 0) || id == key.SecondID(o, i.Name, kind, 0)
+	})
 }
 
 // isBefore reports whether an input is older than the key, so that it may have an answer under any identity.

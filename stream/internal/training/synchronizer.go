@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/stream/internal/scope"
 )
 
 // synchronizer keeps the reader of rows and the reader of labels in the order of the server's timestamps. So a restart
@@ -39,10 +41,7 @@ func (s *progress) moveTo(t time.Time) {
 		s.reached = t
 	}
 	s.moved = time.Now()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	scope.Signal(s.wake)
 }
 
 // labelsAt records up to which time labels are read, and whether that is the end of their stream.
