@@ -9,7 +9,7 @@ import (
 )
 
 // Long reports whether tests run their long form: all methods, seeds and whole streams. .ci/run sets EMBEDD_LONG for
-// some of them.
+// each test that has one.
 func Long() bool { return os.Getenv("EMBEDD_LONG") != "" || Soak() }
 
 // Soak reports whether tests run for minutes or hours, with more messages and more kills: EMBEDD_SOAK, which .ci/run
