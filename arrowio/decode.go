@@ -149,7 +149,7 @@ type Envelope struct {
 	frames  ipc.Stream
 }
 
-// Open begins with a message.
+// Open sets the message that the other methods read.
 func (e *Envelope) Open(d *Decoder, msg []byte) {
 	e.decoder, e.msg = d, msg
 	e.frames.Reset(msg)

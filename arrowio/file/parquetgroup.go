@@ -162,7 +162,8 @@ const maxExpansion = 64
 // errExpands reports that the values of a group are so much larger than the file. Its leaves are small, then.
 var errExpands = errors.New("the values of a row group are much larger than the file")
 
-// write writes the columns of the open leaves for all rows of the group. It reduces room by the bytes of the file.
+// write copies the columns of the open leaves, of all rows of the group, to a temporary file, and subtracts its size
+// from room.
 func (p *parquetReader) write(columns []int, room *int64) (_ *stripe, err error) {
 	s := &stripe{columns: columns}
 	if s.file, err = os.CreateTemp("", "embedd-*.columns"); err != nil {

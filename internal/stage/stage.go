@@ -126,7 +126,7 @@ func (s *Stage) Decode(msg []byte) (*arrowio.Message, error) {
 	return s.decoder.Decode(msg, s.contract.Load())
 }
 
-// Open begins with a message, for Expanded, and then Envelope.Decode with the contract of the stage.
+// Open sets the message of an envelope, which is for Expanded, and then for Decode with the contract of the stage.
 func (s *Stage) Open(e *arrowio.Envelope, msg []byte) { e.Open(s.decoder, msg) }
 
 // Expanded returns the bytes that an opened message takes while it is decoded and transformed, before anything is

@@ -243,7 +243,7 @@ func (w *writers) takeover(do func(*exec.Cmd)) time.Duration {
 	return time.Since(begin)
 }
 
-// holder is the process that the stored claim names, once a pointer was written.
+// holder waits until a pointer is stored, and returns the process that the stored claim of the lease names.
 func (w *writers) holder() *exec.Cmd {
 	w.Helper()
 	for end := time.Now().Add(ample); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {

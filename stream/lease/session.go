@@ -77,7 +77,7 @@ func (s *sharedSession) session() (*Session, Tenure) {
 	return &Session{l.options.Key, s.claim.Holder}, l.Tenure()
 }
 
-// next is when a renewal is due.
+// next returns when the next renewal is due.
 func (s *sharedSession) next() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -107,7 +107,7 @@ func TestWaiting(t *testing.T) {
 }
 
 // TestJoinsTheWindow: a replica that becomes the trainer begins with the first block of the window of the one before,
-// whatever the live model is fitted on; one that was the trainer may need blocks before it.
+// not with the first block that the live model is fitted on. A former trainer keeps the blocks of its own window too.
 func TestJoinsTheWindow(t *testing.T) {
 	t.Parallel()
 	server := natstest.New(t)

@@ -37,8 +37,8 @@ func newHubLearner(b *Blocks) *hubLearner {
 // Run learns until ctx is done.
 func (h *hubLearner) Run(ctx context.Context) { h.repeat(ctx, h.step) }
 
-// SkipTo moves to where the window of the trainer began at the checkpoint of a model. Without a checkpoint, as where
-// the stream is an older copy that was restored, where the fit of the model began does not show that.
+// SkipTo moves to where the window of the trainer began at the checkpoint of a model. Without a checkpoint it moves
+// nothing: the stream may be an older copy that was restored, in which the numbers of the model mean other messages.
 func (h *hubLearner) SkipTo(live *plugin.Live) {
 	if live != nil && live.State != nil {
 		h.from = max(h.from, needs.WindowStart(live, h.created))
