@@ -1,0 +1,63 @@
+package natsx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// maxFollowAttempts is how often in a row Follow may fail to read.
+const maxFollowAttempts = 6
+
+// Follow reads a subject of a stream: the stored messages, then new ones, in order and each once. It returns when
+// handle returns false, ctx is done, or the stream cannot be read in several attempts.
+func Follow(ctx context.Context, js jetstream.JetStream, subject string, handle func(*nats.Msg, time.Time) bool) error {
+	name, err := StreamName(ctx, js, subject)
+	if err != nil {
+		return fmt.Errorf("no stream takes %s, so there is nothing stored to read: %w", subject, err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := false
+	for attempt, next := 0, uint64(1); !done && attempt < maxFollowAttempts; {
+		var c jetstream.Consumer
+		c, err = CreateNamedReader(ctx, js, name, jetstream.ConsumerConfig{
+			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: next, FilterSubject: subject})
+		if errors.Is(err, ErrReadersBusy) {
+			return err
+		}
+		created := c
+		for sequence := uint64(0); err == nil && !done; {
+			gap := false
+			_, err = Fetch(ctx, js, c, MaxFetchMessages, MaxFetchBytes, func(m *Message) {
+				meta, err := m.Metadata()
+				if sequence++; done || gap || err != nil || meta.Sequence.Consumer != sequence {
+					gap = true // a message was lost, or the server recreated the consumer
+					return
+				}
+				attempt, next = 0, meta.Sequence.Stream+1
+				if done = !handle(m.msg, meta.Timestamp); done {
+					cancel()
+				}
+			})
+			if err == nil && gap {
+				err = ErrGap
+			}
+		}
+		if created != nil {
+			DeleteNamedReader(ctx, js, created)
+		}
+		if !done && !Backoff(ctx, attempt) {
+			return ctx.Err()
+		}
+		attempt++
+	}
+	if done {
+		return nil
+	}
+	return err
+}

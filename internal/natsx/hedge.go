@@ -1,0 +1,59 @@
+package natsx
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	hedgeWait  = 5 * time.Second
+	hedgeDelay = time.Second
+	maxHedges  = int(hedgeWait / hedgeDelay)
+)
+
+// Hedge sends a request, and again each second while it is unanswered, for five seconds. It returns the first answer.
+//
+// A request to a stream that is electing its leader is lost without an error, as is one in flight when the connection
+// breaks. The request must have the same effect when it is processed twice.
+func Hedge[T any](ctx context.Context, request func(context.Context) (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	answers := make(chan answer, maxHedges)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithTimeout(ctx, hedgeWait)
+	defer cancel()
+	tick := time.NewTicker(hedgeDelay)
+	defer tick.Stop()
+	for sent := 0; ; sent++ {
+		if sent < maxHedges {
+			wg.Go(func() {
+				v, err := request(ctx)
+				answers <- answer{v, err}
+			})
+		}
+		select {
+		case a := <-answers:
+			return a.value, a.err
+		case <-tick.C:
+		}
+	}
+}
+
+// Backoff waits before the next attempt, 50 ms after the first and up to 5 s, and returns false if ctx ends first.
+func Backoff(ctx context.Context, attempt int) bool {
+	return Sleep(ctx, min(50*time.Millisecond<<min(attempt, 8), 5*time.Second))
+}
+
+// Sleep waits, and returns false if ctx ends first.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,84 @@
+package natsx
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/wildcard"
+)
+
+// CreateStream creates a stream with a number of replicas (see WithReplicas). One that exists is no error: another
+// replica was faster.
+func CreateStream(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig, replicas int) error {
+	err := WithReplicas(js, replicas, func(n int) error {
+		c.Replicas = n
+		_, err := js.CreateStream(ctx, c)
+		return err
+	})
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return nil
+	}
+	return err
+}
+
+// FindStream returns a stream, nil if it does not exist.
+func FindStream(ctx context.Context, js jetstream.JetStream, name string) (jetstream.Stream, error) {
+	s, err := js.Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, nil
+	}
+	return s, err
+}
+
+// StreamsOf lists the streams that take a subject or a part of it.
+func StreamsOf(ctx context.Context, js jetstream.JetStream, subject string) (out []jetstream.Stream, err error) {
+	names := js.StreamNames(ctx, jetstream.WithStreamListSubject(subject))
+	for name := range names.Name() {
+		s, err := FindStream(ctx, js, name)
+		if err != nil {
+			return nil, ExplainAPIError(err)
+		}
+		if s != nil {
+			out = append(out, s)
+		}
+	}
+	return out, ExplainAPIError(names.Err())
+}
+
+// LastMessage returns the last message of a subject, nil if there is none.
+func LastMessage(ctx context.Context, s jetstream.Stream, subject string) (*jetstream.RawStreamMsg, error) {
+	m, err := s.GetLastMsgForSubject(ctx, subject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, nil
+	}
+	return m, err
+}
+
+// StreamName returns the name of the stream that takes a subject. Of a subject with wildcards it is the stream that
+// takes all of it, else the error is [jetstream.ErrStreamNotFound].
+func StreamName(ctx context.Context, js jetstream.JetStream, subject string) (string, error) {
+	if !strings.ContainsAny(subject, "*>") {
+		return js.StreamNameBySubject(ctx, subject)
+	}
+	names := js.StreamNames(ctx, jetstream.WithStreamListSubject(subject))
+	var overlap []string
+	for name := range names.Name() {
+		overlap = append(overlap, name)
+	}
+	if err := names.Err(); err != nil {
+		return "", err
+	}
+	for _, name := range overlap {
+		s, err := js.Stream(ctx, name)
+		if err != nil {
+			return "", err
+		}
+		if wildcard.CoveredBy(subject, s.CachedInfo().Config.Subjects) {
+			return name, nil
+		}
+	}
+	return "", jetstream.ErrStreamNotFound
+}
