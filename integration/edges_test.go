@@ -1,11 +1,13 @@
 package integration
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -16,9 +18,7 @@ import (
 
 	"github.com/embedd/embedd/internal/link"
 	"github.com/embedd/embedd/internal/testsize"
-	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
-	"github.com/embedd/embedd/stream/summaries"
 )
 
 // TestEdgesKilled: two edges with two replicas each summarise what their hub learns. Meanwhile replicas of the edges
@@ -126,12 +126,16 @@ pipelines:
 	// learned waits until the trainer has learned all blocks, and returns the digests of the promoted models.
 	learned := func(d *daemon) (digests []string) {
 		t.Helper()
-		in := must(js.Stream(t.Context(), summaries.HubStream))(t)
-		bucket := must(summaries.Open(t.Context(), js, 1))(t)
+		in := must(js.Stream(t.Context(), hubStream))(t)
+		ledgers := must(js.Stream(t.Context(), summaryStream))(t)
+		key := "$KV.EMBEDD_SUMMARIES.p.edges." + strconv.FormatInt(in.CachedInfo().Created.UnixNano(), 36)
 		progress := ""
 		eventually(t, func() string { return "all blocks are learned; " + progress }, func() bool {
-			ledger, err := bucket.LoadLedger(t.Context(), "p", in.CachedInfo().Created)
-			if err != nil {
+			m, err := ledgers.GetLastMsgForSubject(t.Context(), key)
+			var ledger struct {
+				Edges map[string][]struct{ Last uint64 }
+			}
+			if err != nil || json.Unmarshal(m.Data, &ledger) != nil {
 				return false
 			}
 			progress = fmt.Sprintf("%+v", ledger)
@@ -168,7 +172,7 @@ pipelines:
 	}
 	trainer.end(syscall.SIGTERM)
 	t.Logf("%d processes killed, %d models", kills, len(together))
-	for _, name := range append(registry.Streams(), lease.Stream, summaries.Stream) {
+	for _, name := range append(registry.Streams(), leaseStream, summaryStream) {
 		if err := js.DeleteStream(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}

@@ -15,9 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
-	"github.com/embedd/embedd/stream/summaries"
 )
 
 // keyed is a pipeline with partitions that is trained on summaries: three replicas on three servers, under load.
@@ -58,9 +56,9 @@ func newKeyed(t *testing.T, training string) *keyed {
 	for _, m := range k.members {
 		k.replicas = append(k.replicas, k.start(m.url(), "all"))
 	}
-	k.streams = append([]string{lease.Stream, "FEATURES", "REDUCED"}, registry.Streams()...)
+	k.streams = append([]string{leaseStream, "FEATURES", "REDUCED"}, registry.Streams()...)
 	if training != "" {
-		k.streams = slices.Insert(k.streams, 2, summaries.Stream)
+		k.streams = slices.Insert(k.streams, 2, summaryStream)
 	}
 	k.whole(k.test.js, k.streams...)
 	k.load = k.cluster.load(4, 40*time.Millisecond, func(k, n int) string {
@@ -153,9 +151,9 @@ func (k *keyed) learned(sent int) {
 			}
 		}
 	}
-	ours := append(registry.Streams(), lease.Stream)
+	ours := append(registry.Streams(), leaseStream)
 	forget(ours...)
-	marks := must(test.js.Stream(within(t, 30*time.Second), summaries.Stream))(t)
+	marks := must(test.js.Stream(within(t, 30*time.Second), summaryStream))(t)
 	if err := marks.Purge(within(t, 30*time.Second), jetstream.WithPurgeSubject(progressKeys)); err != nil {
 		t.Fatal(err) // promoted would not wait for what the next replica learns
 	}
@@ -165,7 +163,7 @@ func (k *keyed) learned(sent int) {
 		t.Errorf("%s summaries were made once more", n)
 	}
 	one.end(syscall.SIGTERM)
-	forget(append(ours, summaries.Stream)...)
+	forget(append(ours, summaryStream)...)
 	k.start(k.urls(), "train")
 	alone := test.summed(blocks)
 	if !maps.Equal(alone, together) {
@@ -178,8 +176,15 @@ func (k *keyed) learned(sent int) {
 	t.Logf("%d blocks, models %v", blocks, own)
 }
 
+// The streams behind the buckets of leases and of summaries, and the hub's stream of the summaries of edges.
+const (
+	leaseStream   = "KV_EMBEDD_LEASES"
+	summaryStream = "KV_EMBEDD_SUMMARIES"
+	hubStream     = "EMBEDD_EDGES"
+)
+
 // progressKeys has the number of blocks that are learned.
-const progressKeys = "$KV." + summaries.BucketName + ".p.*.*.mark"
+const progressKeys = "$KV.EMBEDD_SUMMARIES.p.*.*.mark"
 
 // summed waits until a number of blocks of the pipeline are learned, and returns the digests of their summaries.
 func (c *client) summed(blocks int) map[string]string {
@@ -189,11 +194,11 @@ func (c *client) summed(blocks int) map[string]string {
 		before := n
 		eventually(c.t, says(fmt.Sprintf("more than %d of %d blocks are learned", n, blocks)), func() bool {
 			var err error
-			if s, err = c.js.Stream(within(c.t, 5*time.Second), summaries.Stream); err != nil {
+			if s, err = c.js.Stream(within(c.t, 5*time.Second), summaryStream); err != nil {
 				return false
 			}
 			m, err := s.GetLastMsgForSubject(within(c.t, 5*time.Second), progressKeys)
-			var mark summaries.Progress
+			var mark struct{ Next uint64 }
 			if err == nil && json.Unmarshal(m.Data, &mark) == nil {
 				n = mark.Next
 			}
@@ -201,7 +206,7 @@ func (c *client) summed(blocks int) map[string]string {
 		})
 	}
 	ctx := within(c.t, time.Minute)
-	info := must(s.Info(ctx, jetstream.WithSubjectFilter("$KV."+summaries.BucketName+".p.>")))(c.t)
+	info := must(s.Info(ctx, jetstream.WithSubjectFilter("$KV.EMBEDD_SUMMARIES.p.>")))(c.t)
 	out := map[string]string{}
 	for subject := range info.State.Subjects {
 		token := strings.Split(subject, ".")

@@ -13,9 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/testsize"
-	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
-	"github.com/embedd/embedd/stream/summaries"
 )
 
 // TestSharedKilled: one replica trains, three summarise, and one of these is killed (-9) twice a second and replaced,
@@ -58,12 +56,12 @@ pipelines:
 	learned := func(blocks int) (digests []string) {
 		t.Helper()
 		eventually(t, says(fmt.Sprintf("%d blocks are learned", blocks)), func() bool {
-			kv, err := js.Stream(t.Context(), summaries.Stream)
+			kv, err := js.Stream(t.Context(), summaryStream)
 			if err != nil {
 				return false
 			}
-			m, err := kv.GetLastMsgForSubject(t.Context(), "$KV."+summaries.BucketName+".p.*.*.mark")
-			var mark summaries.Progress
+			m, err := kv.GetLastMsgForSubject(t.Context(), "$KV.EMBEDD_SUMMARIES.p.*.*.mark")
+			var mark struct{ Next uint64 }
 			return err == nil && json.Unmarshal(m.Data, &mark) == nil && mark.Next == uint64(blocks)
 		})
 		store := must(registry.JetStream(t.Context(), js))(t)
@@ -98,7 +96,7 @@ pipelines:
 	for _, d := range append(sums, trainer) {
 		d.end(syscall.SIGTERM)
 	}
-	for _, name := range append(registry.Streams(), lease.Stream, summaries.Stream) {
+	for _, name := range append(registry.Streams(), leaseStream, summaryStream) {
 		if err := js.DeleteStream(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}

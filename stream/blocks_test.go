@@ -14,10 +14,10 @@ import (
 
 	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/lease"
 	"github.com/embedd/embedd/stream/internal/scope"
-	"github.com/embedd/embedd/stream/lease"
+	"github.com/embedd/embedd/stream/internal/summaries"
 	"github.com/embedd/embedd/stream/registry"
-	"github.com/embedd/embedd/stream/summaries"
 )
 
 // The messages and rows of the blocks of these tests.

@@ -18,8 +18,8 @@ import (
 	carrier "github.com/embedd/embedd/internal/link"
 	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/stream/admin"
+	"github.com/embedd/embedd/stream/internal/lease"
 	"github.com/embedd/embedd/stream/internal/needs"
-	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/embedd/embedd/internal/natstest"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
-	"github.com/embedd/embedd/stream/lease"
+	"github.com/embedd/embedd/stream/internal/lease"
 )
 
 // The schema of a pipeline is a contract that is stored once. What an input becomes must depend on nothing that a

@@ -22,8 +22,8 @@ import (
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/lease"
 	"github.com/embedd/embedd/stream/internal/needs"
-	"github.com/embedd/embedd/stream/lease"
 )
 
 // replicaVariable makes this program a replica: it holds the address of a server and the number of partitions.

@@ -21,7 +21,7 @@ import (
 	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/admin"
-	"github.com/embedd/embedd/stream/summaries"
+	"github.com/embedd/embedd/stream/internal/summaries"
 )
 
 // hubAndEdges is a hub and its edges, with the link of each.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/embedd/embedd/stream/internal/summaries"
 	"github.com/embedd/embedd/stream/registry"
-	"github.com/embedd/embedd/stream/summaries"
 )
 
 // notice publishes a notice at an edge that no replica there would publish.

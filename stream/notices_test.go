@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/plugin"
-	"github.com/embedd/embedd/stream/lease"
+	"github.com/embedd/embedd/stream/internal/lease"
 )
 
 // TestNotices: a thousand rows without a label are a condition that blocks no answer, and the pipeline stays ready. A

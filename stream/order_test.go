@@ -16,8 +16,8 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 	carrier "github.com/embedd/embedd/internal/link"
 	"github.com/embedd/embedd/internal/testsize"
+	"github.com/embedd/embedd/stream/internal/lease"
 	"github.com/embedd/embedd/stream/internal/needs"
-	"github.com/embedd/embedd/stream/lease"
 )
 
 // order is what the outputs show about their order.

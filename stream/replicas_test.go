@@ -12,7 +12,7 @@ import (
 	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
-	"github.com/embedd/embedd/stream/lease"
+	"github.com/embedd/embedd/stream/internal/lease"
 )
 
 // runner is an engine of one pipeline on a separate connection, one of several replicas.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/admin"
-	"github.com/embedd/embedd/stream/summaries"
+	"github.com/embedd/embedd/stream/internal/summaries"
 )
 
 // sends is a pipeline of an edge that takes its input before it has a model.

@@ -13,7 +13,7 @@ import (
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/internal/statestore"
-	"github.com/embedd/embedd/stream/summaries"
+	"github.com/embedd/embedd/stream/internal/summaries"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )

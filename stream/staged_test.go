@@ -13,7 +13,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/plugin"
-	"github.com/embedd/embedd/stream/lease"
+	"github.com/embedd/embedd/stream/internal/lease"
 	"github.com/embedd/embedd/stream/registry"
 )
 

@@ -12,9 +12,9 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/summaries"
 	"github.com/embedd/embedd/stream/registry"
 	"github.com/embedd/embedd/stream/spec"
-	"github.com/embedd/embedd/stream/summaries"
 )
 
 // checkStore checks where models are stored, and reads the live one.

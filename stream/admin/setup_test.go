@@ -11,8 +11,8 @@ import (
 	"github.com/embedd/embedd/internal/natstest"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/summaries"
 	"github.com/embedd/embedd/stream/spec"
-	"github.com/embedd/embedd/stream/summaries"
 )
 
 // piped is a pipeline as far as setup looks at it.

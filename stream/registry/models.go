@@ -140,13 +140,6 @@ func Read(ctx context.Context, s Store, name string) (*model.Model, error) {
 			return r.models.get(ctx, *v)
 		}
 	}
-	if isVersion {
-		// The pointer of an early embedd does not list it.
-		m, err := readModel(ctx, s, pipeline, name, model.DefaultFileLimit)
-		if !errors.Is(err, ErrMissing) {
-			return m, err
-		}
-	}
 	return nil, &missing{fmt.Sprintf("the store (%s) has neither a model nor a pipeline %q", s, name)}
 }
 

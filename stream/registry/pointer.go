@@ -14,8 +14,7 @@ import (
 	"github.com/embedd/embedd/plugin"
 )
 
-// Format is the version of the pointer's encoding. A newer one is an error and is never overwritten. Format 1, which
-// named the live model alone, is read and becomes the current one with the next change.
+// Format is the version of the pointer's encoding. A newer one is an error and is never overwritten.
 const Format = 2
 
 // Pointer is everything that is known of the models of a pipeline, except their bytes.
@@ -58,7 +57,7 @@ func (p *Pointer) Damage() string { return p.damage }
 // Version describes one model.
 type Version struct {
 	Name   string `json:"version"`
-	Digest string `json:"digest,omitempty"` // "" for one that an early embedd stored
+	Digest string `json:"digest,omitempty"` // "" if the model could not be read
 	Parent string `json:"parent,omitempty"` // the version that it replaced
 	Epoch  int    `json:"epoch"`
 	// SameAs is the first of the epochs that are recorded as one with Epoch, since their outputs are comparable. Undecided
@@ -80,7 +79,7 @@ type Version struct {
 	Score     *float64          `json:"score,omitempty"`
 	LiveScore *float64          `json:"live_score,omitempty"` // of the version that it replaced
 	Why       string            `json:"why,omitempty"`
-	Door      string            `json:"door,omitempty"` // by which it went live; "" for one of an early embedd
+	Door      string            `json:"door,omitempty"` // by which it went live; "" if that is not known
 	Created   time.Time         `json:"created,omitzero"`
 	Size      int64             `json:"size,omitempty"`    // bytes
 	Damaged   bool              `json:"damaged,omitempty"` // it could not be read
@@ -108,15 +107,6 @@ type Keep struct {
 	Age      time.Duration // none older; 0: no bound
 }
 
-// first is the pointer of format 1.
-type first struct {
-	Version   string `json:"version"`
-	Digest    string `json:"digest"`
-	Epoch     int    `json:"epoch"`
-	Bootstrap bool   `json:"standin"`
-	Number    int    `json:"number"`
-}
-
 // parse decodes a pointer. Empty data is the pointer of a pipeline without a model.
 func parse(value []byte) (*Pointer, error) {
 	p := &Pointer{Format: Format}
@@ -131,19 +121,11 @@ func parse(value []byte) (*Pointer, error) {
 	case head.Format > Format:
 		return nil, fmt.Errorf("%w: it has format %d and this one writes %d; use a newer embedd", ErrNewer,
 			head.Format, Format)
-	case head.Format == 1:
-		var old first
-		if err := json.Unmarshal(value, &old); err != nil {
-			return nil, &damaged{fmt.Errorf("it is damaged: %w", err)}
-		}
-		p.Format, p.Number, p.Epochs, p.Live = 1, old.Number, old.Epoch, old.Version
-		p.Versions = []Version{{Name: old.Version, Digest: old.Digest, Epoch: old.Epoch, Bootstrap: old.Bootstrap}}
-	case head.Format == Format:
-		if err := json.Unmarshal(value, p); err != nil {
-			return nil, &damaged{fmt.Errorf("it is damaged: %w", err)}
-		}
-	default:
+	case head.Format != Format:
 		return nil, &damaged{fmt.Errorf("it is damaged: format %d", head.Format)}
+	}
+	if err := json.Unmarshal(value, p); err != nil {
+		return nil, &damaged{fmt.Errorf("it is damaged: %w", err)}
 	}
 	for _, name := range []string{p.Live, p.Previous, p.Pin} {
 		if name != "" && p.Find(name) == nil {

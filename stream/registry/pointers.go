@@ -52,9 +52,6 @@ func (s *pointerStore) update(ctx context.Context, change func(*Pointer) error) 
 		if err != nil {
 			return nil, err
 		}
-		if err := s.upgrade(ctx, p); err != nil {
-			return nil, err
-		}
 		if err := change(p); err != nil {
 			return nil, err
 		}
@@ -130,29 +127,6 @@ func (s *pointerStore) encode(p *Pointer) ([]byte, error) {
 			len(p.Versions), s.pipeline, len(value), s.store.maxPointerBytes())
 	}
 	return value, nil
-}
-
-// upgrade lists the models that a version of format 1 stored and did not list.
-func (s *pointerStore) upgrade(ctx context.Context, p *Pointer) error {
-	if p.Format != 1 {
-		return nil
-	}
-	there, err := s.store.versions(ctx, s.pipeline)
-	if err != nil {
-		return fmt.Errorf("listing the models of %s (%s): %w", s.pipeline, s.store, err)
-	}
-	for _, one := range there {
-		v := p.Find(one.name)
-		if v == nil && numberOf(one.name) < p.Number {
-			p.Versions = append(p.Versions, Version{Name: one.name})
-			v = &p.Versions[len(p.Versions)-1]
-		}
-		if v != nil {
-			v.Created, v.Size = one.time, one.size
-		}
-	}
-	slices.SortFunc(p.Versions, func(a, b Version) int { return numberOf(a.Name) - numberOf(b.Name) })
-	return nil
 }
 
 func (s *pointerStore) noVersion(p *Pointer, name string) error {

@@ -328,8 +328,8 @@ func TestTooLarge(t *testing.T) {
 	})
 }
 
-// TestFormats: the pointer of an early embedd is read, and rewritten with its models listed; one of a later embedd is
-// refused and left unchanged.
+// TestFormats: a pointer of an earlier format counts as damaged, and is written again from the models; one of a later
+// embedd is refused and left unchanged.
 func TestFormats(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		r := New(s, "digits", Options{})
@@ -339,7 +339,7 @@ func TestFormats(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		old := fmt.Sprintf(`{"format":1,"version":%q,"digest":%q,"epoch":3,"number":2}`, b, fitted(t, 2, 5).Digest())
+		old := fmt.Sprintf(`{"format":1,"version":%q,"epoch":3,"number":2}`, b)
 		if _, err = s.compareAndSet(t.Context(), "digits", []byte(old), revision); err != nil {
 			t.Fatal(err)
 		}
@@ -347,20 +347,12 @@ func TestFormats(t *testing.T) {
 		if err := fresh.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		l, p := live(t, s)
-		if l.Version != b || l.Epoch != 3 || p.Number != 2 {
+		if l, _ := live(t, s); l.Version != b {
 			t.Errorf("of format 1, live is %+v", l)
 		}
 		c := save(t, fresh, 3, b)
-		l, p = live(t, s)
-		if l.Version != c || p.Format != Format || p.Previous != b || p.Find(a) == nil || p.Number != 3 {
+		if l, p := live(t, s); l.Version != c || p.Format != Format || p.Previous != b || p.Find(a) == nil || p.Number != 3 {
 			t.Errorf("after the next save live is %s, the pointer %+v", l.Version, p)
-		}
-		if _, err := fresh.Rollback(t.Context(), Request{Version: a}); err != nil {
-			t.Fatal(err)
-		}
-		if l, p := live(t, s); l.Version != a || p.Find(a).Method != "pca" {
-			t.Errorf("after going back to a model of format 1, live is %+v, the pointer %+v", l, p)
 		}
 
 		_, revision, _ = s.load(t.Context(), "digits")

@@ -161,7 +161,7 @@ func (r *Registry) Sweep(ctx context.Context) error {
 		return err
 	}
 	p, err := r.Pointer(ctx)
-	if err != nil || p.Format == 1 {
+	if err != nil {
 		return err
 	}
 	for _, s := range there {
@@ -372,9 +372,6 @@ func (r *Registry) choose(ctx context.Context, q Request, what string, which fun
 	if err != nil {
 		return nil, err
 	}
-	if err := r.pointers.upgrade(ctx, p); err != nil {
-		return nil, err
-	}
 	if err := q.expects(p); err != nil {
 		return nil, err
 	}
@@ -406,13 +403,8 @@ func (r *Registry) choose(ctx context.Context, q Request, what string, which fun
 		if name == p.Live {
 			good = p.ConfirmedAt
 		}
-		v := p.Find(name)
-		if v == nil {
+		if p.Find(name) == nil {
 			return &missing{fmt.Sprintf("version %s of pipeline %s was removed meanwhile", name, r.pipeline)}
-		}
-		if v.Epoch == 0 { // what an early embedd stored and did not list
-			*v = Version{Name: name, Digest: m.Digest(), Epoch: int(m.Note().Epoch), Method: m.Method(), Dim: m.Dim(),
-				Features: m.M(), Classes: len(m.Classes()), Params: m.Params(), Rows: m.Rows(), Created: v.Created, Size: v.Size}
 		}
 		was := p.Live
 		p.choose(name, good)

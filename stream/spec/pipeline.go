@@ -12,7 +12,7 @@ import (
 
 	"github.com/embedd/embedd/internal/wildcard"
 	"github.com/embedd/embedd/plugin"
-	"github.com/embedd/embedd/stream/lease"
+	"github.com/embedd/embedd/stream/internal/lease"
 	"github.com/embedd/embedd/stream/registry"
 )
 

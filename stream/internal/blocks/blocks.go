@@ -22,8 +22,8 @@ import (
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/replica"
 	"github.com/embedd/embedd/stream/internal/scope"
+	"github.com/embedd/embedd/stream/internal/summaries"
 	"github.com/embedd/embedd/stream/internal/training"
-	"github.com/embedd/embedd/stream/summaries"
 )
 
 // Blocks makes the block summaries of one pipeline, and learns from them or sends them to the hub.

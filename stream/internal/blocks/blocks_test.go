@@ -21,9 +21,9 @@ import (
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/replica"
 	"github.com/embedd/embedd/stream/internal/scope"
+	"github.com/embedd/embedd/stream/internal/summaries"
 	"github.com/embedd/embedd/stream/internal/training"
 	"github.com/embedd/embedd/stream/spec"
-	"github.com/embedd/embedd/stream/summaries"
 )
 
 const blockSize = 10

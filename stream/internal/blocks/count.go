@@ -11,7 +11,7 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/schema"
 	"github.com/embedd/embedd/stream/internal/statestore"
-	"github.com/embedd/embedd/stream/summaries"
+	"github.com/embedd/embedd/stream/internal/summaries"
 )
 
 // countMessages reads the input until its schema is known: the stage counts the messages and keeps none. The blocks are

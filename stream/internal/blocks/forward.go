@@ -11,7 +11,7 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
-	"github.com/embedd/embedd/stream/summaries"
+	"github.com/embedd/embedd/stream/internal/summaries"
 )
 
 // forwarder computes the summaries of an edge and sends them to the hub, in the order of the blocks, each once. Any

@@ -12,8 +12,8 @@ import (
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/summaries"
 	"github.com/embedd/embedd/stream/internal/training"
-	"github.com/embedd/embedd/stream/summaries"
 )
 
 // hubLearner learns from the summaries of the edges, in the order in which the hub's stream has stored them. The

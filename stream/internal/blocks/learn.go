@@ -10,8 +10,8 @@ import (
 	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/summaries"
 	"github.com/embedd/embedd/stream/internal/training"
-	"github.com/embedd/embedd/stream/summaries"
 )
 
 // reader reads the summaries of the input in the order of the blocks.

@@ -10,8 +10,8 @@ import (
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/replica"
 	"github.com/embedd/embedd/stream/internal/scope"
+	"github.com/embedd/embedd/stream/internal/summaries"
 	"github.com/embedd/embedd/stream/internal/training"
-	"github.com/embedd/embedd/stream/summaries"
 )
 
 const (

@@ -9,11 +9,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/lease"
 	"github.com/embedd/embedd/stream/internal/statestore"
-	"github.com/embedd/embedd/stream/lease"
+	"github.com/embedd/embedd/stream/internal/summaries"
 	"github.com/embedd/embedd/stream/registry"
 	"github.com/embedd/embedd/stream/spec"
-	"github.com/embedd/embedd/stream/summaries"
 )
 
 // Need is one thing in a server that a pipeline uses. Setup, check, doctor and permissions are derived from all needs
@@ -289,7 +289,7 @@ func leasePermissions(a *api, p *spec.Pipeline) map[Role][]string {
 		run = append(run, a.put(key(p.Name)), a.put(key(StandbyKey(p.Name))), a.put(key(lease.ProcessKeys)))
 	}
 	if hasPartitionLeases(p) {
-		for _, name := range []string{".partition.*.at", ".session.*", ".assignment", ".member.*"} {
+		for _, name := range []string{".partition.*.at", ".session.*", ".assignment"} {
 			run = append(run, a.put(key(p.Name+name)))
 		}
 	}

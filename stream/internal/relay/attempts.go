@@ -2,9 +2,6 @@ package relay
 
 import (
 	"encoding/json"
-	"maps"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -26,17 +23,12 @@ type attempts struct {
 	mu      sync.Mutex
 	floor   uint64            // all messages up to here are acknowledged or will not be delivered again
 	counts  map[uint64]uint64 // attempts by sequence, as last read or stored
-	legacy  map[uint64]uint64 // those that earlier versions stored in the consumer's metadata
 	askedAt time.Time
 	since   time.Time
 }
 
-// attemptsMetadata is the key of the consumer's metadata where earlier versions stored attempts, as
-// sequence:attempts,... maxCounted bounds the messages that are counted: the newest stay.
-const (
-	attemptsMetadata = "embedd_trials"
-	maxCounted       = 64
-)
+// maxCounted bounds the messages that are counted: the newest stay.
+const maxCounted = 64
 
 // attemptsNote is the value of a source's key in the state bucket.
 type attemptsNote struct {
@@ -52,7 +44,6 @@ func (t *attempts) begin(note []byte, created time.Time, c *jetstream.ConsumerIn
 	if c.NumAckPending == 0 {
 		t.floor = t.upTo
 	}
-	t.legacy = parseAttempts(c.Config.Metadata[attemptsMetadata])
 	t.counts = t.parse(note)
 }
 
@@ -60,7 +51,7 @@ func (t *attempts) begin(note []byte, created time.Time, c *jetstream.ConsumerIn
 func (t *attempts) parse(note []byte) map[uint64]uint64 {
 	var n attemptsNote
 	if json.Unmarshal(note, &n) != nil || n.Created != t.created.UnixNano() || n.Attempts == nil {
-		return maps.Clone(t.legacy)
+		return map[uint64]uint64{}
 	}
 	return n.Attempts
 }
@@ -73,17 +64,4 @@ func (t *attempts) isSuspect(m *scope.Message, previous uint64, ackWait time.Dur
 	}
 	return m.Delivered > 1 && (time.Since(t.sharedAt) < 2*ackWait ||
 		m.Origin.Seq <= t.upTo && m.Origin.Created.Equal(t.created))
-}
-
-func parseAttempts(text string) map[uint64]uint64 {
-	counts := map[uint64]uint64{}
-	for _, one := range strings.Split(text, ",") {
-		number, count, _ := strings.Cut(one, ":")
-		seq, err := strconv.ParseUint(number, 10, 64)
-		n, err2 := strconv.ParseUint(count, 10, 64)
-		if err == nil && err2 == nil {
-			counts[seq] = n
-		}
-	}
-	return counts
 }

@@ -73,23 +73,3 @@ func TestAttemptsOfTwoReplicas(t *testing.T) {
 		t.Errorf("%d of 100 survive, %v", n-3, err)
 	}
 }
-
-// TestAttemptsOfAnEarlierVersion: attempts that an earlier version stored in the metadata of the consumer count.
-func TestAttemptsOfAnEarlierVersion(t *testing.T) {
-	t.Parallel()
-	s := newServer(t)
-	for range 10 {
-		s.Publish(nats.NewMsg("in.x"))
-	}
-	store, src := loadAttempts(t, s, jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy,
-		Metadata: map[string]string{attemptsMetadata: "5:4,6:3"}})
-	if n := src.attempts.counts[5]; n != 4 {
-		t.Errorf("%d attempts are known, want 4", n)
-	}
-	for want := uint64(4); want < 7; want++ {
-		n, err := store.increment(t.Context(), inputOf(src, 6))
-		if n != want || err != nil {
-			t.Errorf("attempt %d, want %d: %v", n, want, err)
-		}
-	}
-}

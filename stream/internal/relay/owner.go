@@ -13,9 +13,9 @@ import (
 	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/lease"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/replica"
-	"github.com/embedd/embedd/stream/lease"
 )
 
 // owner owns this replica's share of the partitions and pulls their messages.

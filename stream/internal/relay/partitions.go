@@ -13,9 +13,9 @@ import (
 
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/ratelog"
+	"github.com/embedd/embedd/stream/internal/lease"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/replica"
-	"github.com/embedd/embedd/stream/lease"
 )
 
 // partitions keeps the order of each key. The key is what the wildcards of the pipeline's subject match. The input

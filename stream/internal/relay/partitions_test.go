@@ -19,8 +19,8 @@ import (
 	"github.com/embedd/embedd/internal/natstest"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/lease"
 	"github.com/embedd/embedd/stream/internal/needs"
-	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/spec"
 )
 

@@ -22,11 +22,11 @@ import (
 	"github.com/embedd/embedd/internal/wildcard"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/lease"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/replica"
 	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/internal/training"
-	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/spec"
 )
 

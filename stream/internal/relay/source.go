@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"github.com/embedd/embedd/stream/lease"
+	"github.com/embedd/embedd/stream/internal/lease"
 )
 
 // source is a durable consumer of the input stream. A pipeline has one, which all of its replicas share. With

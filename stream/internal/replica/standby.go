@@ -4,8 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/embedd/embedd/stream/internal/lease"
 	"github.com/embedd/embedd/stream/internal/scope"
-	"github.com/embedd/embedd/stream/lease"
 )
 
 // standby is the second lease: of the replicas that wait for the trainer's lease, its holder reads the input for

@@ -24,7 +24,6 @@ import (
 type crashGuard struct {
 	*Path
 	note    guardNote // as it was read, then as it was written
-	legacy  guardNote // that an earlier version left in the consumer's metadata
 	danger  run       // where an earlier process crashed
 	block   run       // that is learned now
 	goal    uint64    // sequence number of the last message that was stored when learning began
@@ -51,8 +50,7 @@ type guardNote struct {
 const noteTimeout = 5 * time.Second
 
 const (
-	legacyKey  = "embedd_learning" // of the consumer metadata in which earlier versions kept the note
-	guardBlock = 256               // messages
+	guardBlock = 256 // messages
 	// maxPlainStarts is how many consecutive starts are not careful, maxTries how often a message may be alone when the
 	// process crashes.
 	maxPlainStarts = 2
@@ -73,7 +71,6 @@ func newCrashGuard(ctx context.Context, p *Path) *crashGuard {
 	input, err := p.JS.Stream(ctx, p.Stream)
 	if err == nil {
 		c.goal = input.CachedInfo().State.LastSeq
-		c.readLegacy(ctx)
 		err = c.write(ctx, func(n *guardNote) { n.Starts++ })
 	}
 	if err != nil {
@@ -102,7 +99,7 @@ func (c *crashGuard) write(ctx context.Context, change func(*guardNote)) error {
 	_, err := c.State.Modify(ctx, statestore.TrainingKey(c.Name), func(old []byte) ([]byte, error) {
 		var n guardNote
 		if json.Unmarshal(old, &n) != nil || n.Created != c.Created.UnixNano() {
-			n = c.legacy // none, unreadable, or of another stream under the same name
+			n = guardNote{} // none, unreadable, or of another stream under the same name
 		}
 		change(&n)
 		n.Created = c.Created.UnixNano()
@@ -110,14 +107,6 @@ func (c *crashGuard) write(ctx context.Context, change func(*guardNote)) error {
 		return json.Marshal(n)
 	})
 	return err
-}
-
-// readLegacy reads the note of an earlier version.
-func (c *crashGuard) readLegacy(ctx context.Context) {
-	consumer, err := c.JS.Consumer(ctx, c.Stream, c.ConsumerName())
-	if err == nil {
-		_ = json.Unmarshal([]byte(consumer.CachedInfo().Config.Metadata[legacyKey]), &c.legacy) // unreadable is none
-	}
 }
 
 // writeFirst writes the note before something begins that may crash the process.

@@ -137,23 +137,6 @@ func TestQuarantineOfARecreatedStream(t *testing.T) {
 	}
 }
 
-// TestNoteOfAnEarlierVersion: what an earlier version noted in the metadata of the consumer counts.
-func TestNoteOfAnEarlierVersion(t *testing.T) {
-	t.Parallel()
-	s := newServer(t)
-	p := s.open()
-	if _, err := s.JS.CreateConsumer(t.Context(), "in", jetstream.ConsumerConfig{Durable: p.ConsumerName(),
-		Metadata: map[string]string{legacyKey: `{"starts":0,"aside":[3]}`}}); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 { // also after the note was written to the bucket
-		c := newCrashGuard(t.Context(), p)
-		if c.allows(t.Context(), 3, p.Created) || !c.allows(t.Context(), 4, p.Created) {
-			t.Errorf("the note is %+v", c.note)
-		}
-	}
-}
-
 // server is a NATS server with an input stream.
 type server struct{ *natstest.Server }
 

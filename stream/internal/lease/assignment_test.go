@@ -23,7 +23,6 @@ type club struct {
 	sessions   map[string]entry
 	processes  []*process
 	parts      []string
-	previous   string // the key of a member of the previous version, which renews it; "": none
 	wrong      string // the first fault
 }
 
@@ -94,9 +93,6 @@ func (c *club) run(limit time.Duration, isOver func() bool) time.Duration {
 	for began := c.now; ; c.now += life / 200 {
 		if isOver() || c.now-began >= limit {
 			return c.now - began
-		}
-		if c.previous != "" {
-			c.sessions[c.previous] = c.write(Claim{Holder: "old"})
 		}
 		for _, p := range c.processes {
 			if p.runs(c.now) {
@@ -192,14 +188,14 @@ func (c *club) work(p *process, at time.Duration) {
 		p.renews = at
 	}
 	if m.leaves && len(m.running) == 0 {
-		c.sessions[sessionKeys+p.name] = entry{}
-		c.announce(sessionKeys + p.name)
+		c.sessions[p.name] = entry{}
+		c.announce(p.name)
 		p.hasLeft = true
 	}
 }
 
 func (c *club) renew(p *process, at time.Duration) {
-	key := sessionKeys + p.name
+	key := p.name
 	isNew := c.sessions[key].claim == nil
 	if isNew {
 		p.session.lose()
@@ -254,15 +250,11 @@ func (c *club) coordinate(p *process, at time.Duration) {
 		}
 	}
 	p.checks = min(p.roster.next(at), at+life/20)
-	members, previous, isKnown := p.roster.members()
+	members, isKnown := p.roster.members()
 	if !isKnown || c.assignment.claim == nil || c.assignment.claim.Holder != p.name {
 		return
 	}
-	parts := [][]string{c.parts}
-	if len(previous) > 0 {
-		parts = nil
-	}
-	next := p.current.next(parts, nil, members)
+	next := p.current.next([][]string{c.parts}, nil, members)
 	if next.Number == p.current.Number {
 		return
 	}
@@ -377,30 +369,6 @@ func attack(t *testing.T, seed uint64) {
 	}
 }
 
-// TestPreviousVersion: while a member of the previous version renews its key, no member of this one owns a part; when
-// it is gone, they share all.
-func TestPreviousVersion(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(20) {
-		c := newClub(seed, 3)
-		c.run(3*life, c.isShared)
-		c.previous = previousKeys + "old"
-		isIdle := func() bool {
-			return !slices.ContainsFunc(c.processes, func(p *process) bool { return len(p.member.running) > 0 })
-		}
-		if took := c.run(2*life, isIdle); took >= life {
-			t.Errorf("seed %d: parts are owned %v after one of the previous version began", seed, took)
-		}
-		if took := c.run(3*life, c.isServed); took < 3*life {
-			t.Errorf("seed %d: parts are owned next to a member of the previous version", seed)
-		}
-		c.previous = ""
-		if took := c.run(4*life, c.isShared); took >= 2*life {
-			t.Errorf("seed %d: the parts are not shared %v after the last one of the previous version stopped", seed, took)
-		}
-	}
-}
-
 // TestBalance: each group is shared equally, parts stay where they are as far as that allows, and a part that was
 // revoked gets another owner when it is drained or its owner is gone, not before. Of members with other settings none
 // owns a part.
@@ -493,11 +461,11 @@ func TestForgedClaims(t *testing.T) {
 func TestUnlistedSessions(t *testing.T) {
 	t.Parallel()
 	r := newRoster(life, "")
-	if _, _, isKnown := r.members(); isKnown {
+	if _, isKnown := r.members(); isKnown {
 		t.Error("the members are known before the keys were listed")
 	}
 	r.list(0, nil)
-	if _, _, isKnown := r.members(); !isKnown {
+	if _, isKnown := r.members(); !isKnown {
 		t.Error("the members are not known after the keys were listed")
 	}
 }

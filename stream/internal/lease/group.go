@@ -16,9 +16,6 @@ import (
 // lowest N that is free, so there are as many keys as there ever were members at once. Its claim lists the parts that
 // the member owns. One of them, the coordinator, holds NAME.assignment, reads the sessions and assigns the parts in its
 // claim, which the others read. So the requests at rest grow with the number of members, not with its square.
-//
-// Members of the previous version have a key NAME.member.HOLDER and share the parts among themselves. While there is
-// one, the coordinator assigns none.
 type Group struct {
 	Bucket *Bucket
 	Name   string
@@ -32,11 +29,8 @@ type Group struct {
 	began time.Time
 }
 
-// The keys of sessions, and those of members of the previous version, without the name of the group.
-const (
-	sessionKeys  = "session."
-	previousKeys = "member."
-)
+// sessionKeys begin the keys of sessions, without the name of the group.
+const sessionKeys = "session."
 
 // ReleaseTimeout is how long the end of a process waits for the server to take a lease back; after that it expires.
 const ReleaseTimeout = 2 * time.Second
@@ -213,9 +207,9 @@ func (s *session) step(wg *sync.WaitGroup, lives context.Context, tenure Tenure)
 
 // coordinate assigns the parts while this process is the coordinator.
 func (g *Group) coordinate(ctx context.Context, l *Lease, tenure Tenure) {
-	sessions, previous := g.Bucket.keys.Watch(g.Name+"."+sessionKeys), g.Bucket.keys.Watch(g.Name+"."+previousKeys)
+	prefix := g.Name + "." + sessionKeys
+	sessions := g.Bucket.keys.Watch(prefix)
 	defer sessions.Stop()
-	defer previous.Stop()
 	suspect, assignment := l.inherited()
 	r := newRoster(g.TTL, suspect)
 	listed := -g.TTL
@@ -226,20 +220,17 @@ func (g *Group) coordinate(ctx context.Context, l *Lease, tenure Tenure) {
 		select {
 		case <-timer.C:
 		case change = <-sessions.Changed():
-		case change = <-previous.Changed():
 		case <-ctx.Done():
 			return
 		}
-		if change.Key != "" && !r.announced(time.Since(g.began), strings.TrimPrefix(change.Key, g.Name+".")) {
+		if change.Key != "" && !r.announced(time.Since(g.began), strings.TrimPrefix(change.Key, prefix)) {
 			listed = -g.TTL // it may be a new key, or none
 		}
 		if now := time.Since(g.began); now-listed >= renewalInterval(g.TTL) {
-			names, err := g.Bucket.keys.Names(ctx, g.Name+".")
+			names, err := g.Bucket.keys.Names(ctx, prefix)
 			if err == nil {
 				listed = now
-				r.list(now, slices.DeleteFunc(names, func(name string) bool {
-					return !strings.HasPrefix(name, sessionKeys) && !strings.HasPrefix(name, previousKeys)
-				}))
+				r.list(now, names)
 			} else {
 				g.Logger.Debug("the sessions of a group cannot be listed; trying again", "group", g.Name, "error", err)
 			}
@@ -249,12 +240,8 @@ func (g *Group) coordinate(ctx context.Context, l *Lease, tenure Tenure) {
 			timer.Reset(readInterval(g.TTL))
 			continue
 		}
-		if members, previous, isKnown := r.members(); isKnown {
-			parts := g.Parts
-			if len(previous) > 0 {
-				parts = nil
-			}
-			assignment = assignment.next(parts, g.Own.Settings, members)
+		if members, isKnown := r.members(); isKnown {
+			assignment = assignment.next(g.Parts, g.Own.Settings, members)
 			l.Update(func(c *Claim) bool {
 				if c.Assignment != nil && c.Assignment.Number == assignment.Number {
 					return false
@@ -271,7 +258,7 @@ func (g *Group) coordinate(ctx context.Context, l *Lease, tenure Tenure) {
 // check reads the sessions that are due, and deletes those that have expired.
 func (g *Group) check(ctx context.Context, r *roster) error {
 	for _, name := range r.due(time.Since(g.began)) {
-		key := g.Name + "." + name
+		key := g.Name + "." + sessionKeys + name
 		e, err := g.Bucket.read(ctx, key, g.TTL)
 		if err != nil {
 			return err // none can be read now

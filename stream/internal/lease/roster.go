@@ -3,12 +3,11 @@ package lease
 import (
 	"maps"
 	"slices"
-	"strings"
 	"time"
 )
 
 // roster is what the coordinator of a group knows of the sessions of its members, without requests and clocks. Their
-// keys are named without the group.
+// keys are named by their numbers.
 type roster struct {
 	ttl  time.Duration
 	keys map[string]*membership
@@ -72,19 +71,13 @@ func (r *roster) next(at time.Duration) time.Duration {
 	return next
 }
 
-// unscheduled is the time of what is read only after an announcement: the markers of members of the previous version,
-// which have a key for each process. A free session is read once a life, since an announcement may be lost.
-const unscheduled = time.Duration(1<<63 - 1)
-
-// read records what was read of a key, and reports whether it has expired.
+// read records what was read of a key, and reports whether it has expired. A free session is read once a life, since an
+// announcement may be lost.
 func (r *roster) read(name string, e entry, at time.Duration, hasDied bool) (isStopped bool) {
 	m := r.keys[name]
 	m.isRead = true
 	if e.claim == nil {
-		m.claim, m.observed, m.next = nil, observation{}, unscheduled
-		if strings.HasPrefix(name, sessionKeys) {
-			m.next = at + r.ttl
-		}
+		m.claim, m.observed, m.next = nil, observation{}, at+r.ttl
 		return false
 	}
 	isFirst := m.claim == nil
@@ -108,22 +101,18 @@ func (r *roster) read(name string, e entry, at time.Duration, hasDied bool) (isS
 // remove records that a key was deleted.
 func (r *roster) remove(name string, at time.Duration) { r.read(name, entry{}, at, false) }
 
-// members are the claims of the members now, and those of processes of the previous version. isKnown is false while
-// the keys were not listed, or one was not read yet.
-func (r *roster) members() (members, previous []*Claim, isKnown bool) {
+// members are the claims of the members now. isKnown is false while the keys were not listed, or one was not read yet.
+func (r *roster) members() (members []*Claim, isKnown bool) {
 	if !r.isListed {
-		return nil, nil, false
+		return nil, false
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.keys)) {
 		switch m := r.keys[name]; {
 		case !m.isRead:
-			return nil, nil, false
-		case m.claim == nil || m.claim.Holder == unknownWriter:
-		case strings.HasPrefix(name, sessionKeys):
+			return nil, false
+		case m.claim != nil && m.claim.Holder != unknownWriter:
 			members = append(members, m.claim)
-		default:
-			previous = append(previous, m.claim)
 		}
 	}
-	return members, previous, true
+	return members, true
 }
