@@ -58,7 +58,6 @@ var below = map[string][]string{
 		"model", "model/score", "model/moments", "model/graph", "model/pencil",
 		"model/internal/mapping",
 		"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
-	"model/internal/definition": {},
 	"model/internal/method/scatter": {"model/internal/fail", "model", "model/pencil",
 		"model/internal/frame", "model/internal/mapping", "model/internal/stiefel",
 		"model/internal/linalg", "model/internal/parallel"},

@@ -1,32 +1,36 @@
 package method_test
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
+	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/model/internal/method"
+	"github.com/embedd/embedd/model/modeltest"
 )
 
-// TestEveryMethodIsComparedWithItsFormula: the tests of the families name every method of the table.
-func TestEveryMethodIsComparedWithItsFormula(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("*", "formula_test.go"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d files: %v", len(files), err)
-	}
-	var all strings.Builder
-	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
+// formula is a method with parameters, and its definition.
+type formula struct {
+	method    string
+	params    map[string]string
+	reference modeltest.Reference // nil: a test of the family compares it
+}
+
+// TestFormulas compares each method with its definition. The references share no code with the methods, so that no
+// fault can be in both.
+func TestFormulas(t *testing.T) {
+	compared := map[string]bool{}
+	for _, family := range []map[string]formula{scatterFormulas(), marginFormulas(), iterativeFormulas(),
+		manifoldFormulas(), localityFormulas(), patchFormulas()} {
+		for name, f := range family {
+			compared[f.method] = true
+			t.Run(name, func(t *testing.T) {
+				modeltest.Run(t, fit.Config{Method: f.method, Seed: 5, Params: f.params}, f.reference)
+			})
 		}
-		all.Write(text)
 	}
 	for _, m := range method.Table {
-		if !strings.Contains(all.String(), fmt.Sprintf("%q", m.Name)) {
-			t.Errorf("%s is not in a formula_test.go of its family", m.Name)
+		if !compared[m.Name] {
+			t.Errorf("%s is compared with no formula", m.Name)
 		}
 	}
 }

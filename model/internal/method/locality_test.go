@@ -1,4 +1,4 @@
-package locality_test
+package method_test
 
 import (
 	"testing"
@@ -6,19 +6,14 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/fit"
-	"github.com/embedd/embedd/model/internal/definition"
 	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/modeltest"
 )
 
-// TestFormulas compares each method with its definition.
-func TestFormulas(t *testing.T) {
+// localityFormulas are those of package locality.
+func localityFormulas() map[string]formula {
 	ridge := map[string]string{"ridge": "0.1"}
-	for name, c := range map[string]struct {
-		method    string
-		params    map[string]string
-		reference modeltest.Reference
-	}{
+	return map[string]formula{
 		"lpp":                  {"lpp", ridge, lpp},
 		"lpp of equal weights": {"lpp", map[string]string{"ridge": "0.1", "t": "inf", "k": "3"}, lpp},
 		"npe":                  {"npe", ridge, npe},
@@ -26,10 +21,6 @@ func TestFormulas(t *testing.T) {
 		"lltsa":                {"lltsa", ridge, lltsa},
 		"lltsa of small parts": {"lltsa", map[string]string{"ridge": "0.1", "k": "6"}, lltsa},
 		"lltsa of three rows":  {"lltsa", map[string]string{"ridge": "0.1", "k": "3"}, lltsa},
-	} {
-		t.Run(name, func(t *testing.T) {
-			modeltest.Run(t, fit.Config{Method: c.method, Seed: 5, Params: c.params}, c.reference)
-		})
 	}
 }
 
@@ -61,14 +52,14 @@ func TestPatchSize(t *testing.T) {
 
 // lpp has heat weights of the k nearest rows; t is by default their mean squared distance to the nearest.
 func lpp(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
-	g := definition.Joined(p.X, p.Int(t, "k"), definition.Any).Union().Times(definition.Heat(p.X, p.Float(t, "t")))
-	return &modeltest.Criterion{Form: modeltest.Ratio, N: definition.Weighted(p.X, g.Degrees()), D: g.Form(p.X)}
+	g := joined(p.X, p.Int(t, "k"), anyPair).union().times(heatKernel(p.X, p.Float(t, "t")))
+	return &modeltest.Criterion{Form: modeltest.Ratio, N: weighted(p.X, g.degrees()), D: g.form(p.X)}
 }
 
 // npe has the error of each row's reconstruction from its k nearest, with weights of sum 1.
 func npe(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 	_, m := p.X.Dims()
-	w := definition.Reconstructions(t, p.X, p.Int(t, "k"), p.Float(t, "reg"))
+	w := reconstructions(t, p.X, p.Int(t, "k"), p.Float(t, "reg"))
 	errors := mat.NewSymDense(m, nil)
 	for i := range w {
 		off := mat.NewVecDense(m, nil)
@@ -78,7 +69,7 @@ func npe(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 		}
 		errors.SymRankOne(errors, 1, off)
 	}
-	return &modeltest.Criterion{Form: modeltest.Ratio, N: definition.Products(p.X), D: errors}
+	return &modeltest.Criterion{Form: modeltest.Ratio, N: sumOfSquares(p.X), D: errors}
 }
 
 // lltsa has what no affine map of the tangent coordinates of a patch of k rows explains, min(d, k-2, m-1)
@@ -88,8 +79,8 @@ func lltsa(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 	k := p.Int(t, "k")
 	b := mat.NewSymDense(n, nil)
 	for i := range n {
-		rows := append([]int{i}, definition.Nearest(p.X, i, k-1, func(int) bool { return true })...)
-		space, unique := definition.Tangent(t, p.X, rows, min(p.Dim, k-2, p.Columns-1))
+		rows := append([]int{i}, nearest(p.X, i, k-1, func(int) bool { return true })...)
+		space, unique := tangent(t, p.X, rows, min(p.Dim, k-2, p.Columns-1))
 		if !unique {
 			return nil
 		}
@@ -125,5 +116,5 @@ func lltsa(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 			}
 		}
 	}
-	return &modeltest.Criterion{Form: modeltest.Ratio, N: definition.Products(p.X), D: definition.Conjugate(p.X, b)}
+	return &modeltest.Criterion{Form: modeltest.Ratio, N: sumOfSquares(p.X), D: conjugate(p.X, b)}
 }

@@ -1,4 +1,4 @@
-package definition
+package method_test
 
 import (
 	"cmp"
@@ -8,15 +8,15 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Patches divides the rows: the largest patch, of equally large ones the last, is split until all have fewer than limit
+// divide divides the rows: the largest patch, of equally large ones the last, is split until all have fewer than limit
 // rows. The result is the level at which the mean over patches of the mean ratio of geodesic to Euclidean distance is
 // closest to 1, of equal ones the first. It also returns the patch of each row.
-func Patches(x *mat.Dense, k, limit int) (patches [][]int, of []int) {
+func divide(x *mat.Dense, k, limit int) (patches [][]int, of []int) {
 	n, _ := x.Dims()
-	for k = min(k, n-1); !Joined(x, k, Any).Union().IsConnected(); {
+	for k = min(k, n-1); !joined(x, k, anyPair).union().isConnected(); {
 		k = min(k+2, n-1)
 	}
-	near, g := Joined(x, k, Any), Geodesics(x, k)
+	near, g := joined(x, k, anyPair), geodesics(x, k)
 	var all []int
 	for i := range n {
 		all = append(all, i)
@@ -52,11 +52,11 @@ func Patches(x *mat.Dense, k, limit int) (patches [][]int, of []int) {
 }
 
 // stretch is the mean ratio of geodesic to Euclidean distance of all pairs, in which equal rows have 1.
-func stretch(x *mat.Dense, g Graph, rows []int) float64 {
+func stretch(x *mat.Dense, g pairGraph, rows []int) float64 {
 	sum := 0.0
 	for _, i := range rows {
 		for _, j := range rows {
-			if d := math.Sqrt(Distance2(x, i, j)); d > 0 {
+			if d := math.Sqrt(distance2(x, i, j)); d > 0 {
 				sum += g[i][j] / d
 			} else {
 				sum++
@@ -70,7 +70,7 @@ func stretch(x *mat.Dense, g Graph, rows []int) float64 {
 // rows that are among the nearest rows of theirs. A row that both reach goes to one that has a single row, else to the
 // less stretched. A patch of a single row that reaches none takes the nearest one. If none is reached, the rows go to
 // the smaller patch.
-func split(x *mat.Dense, near, g Graph, rows []int) (left, right []int) {
+func split(x *mat.Dense, near, g pairGraph, rows []int) (left, right []int) {
 	free := slices.Sorted(slices.Values(rows))
 	first, second := free[0], free[1]
 	for a, i := range free {

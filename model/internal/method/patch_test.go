@@ -1,29 +1,19 @@
-package patch_test
+package method_test
 
 import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/embedd/embedd/model/fit"
-	"github.com/embedd/embedd/model/internal/definition"
 	"github.com/embedd/embedd/model/modeltest"
 )
 
-// TestFormulas compares each method with its definition. With few rows a class is one patch of mpda.
-func TestFormulas(t *testing.T) {
-	for name, c := range map[string]struct {
-		method    string
-		params    map[string]string
-		reference modeltest.Reference
-	}{
+// patchFormulas are those of package patch.
+func patchFormulas() map[string]formula {
+	return map[string]formula{
 		"mpda":            {"mpda", map[string]string{"patch_size": "100"}, discriminant(false)},
 		"pmpda":           {"pmpda", nil, discriminant(true)},
 		"pmpda with heat": {"pmpda", map[string]string{"t": "auto", "gamma": "0.3", "energy": "0.8"}, discriminant(true)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			modeltest.Run(t, fit.Config{Method: c.method, Seed: 5, Params: c.params}, c.reference)
-		})
 	}
 }
 
@@ -34,13 +24,13 @@ func discriminant(points bool) modeltest.Reference {
 		n := len(p.Y)
 		k := p.Int(t, "k")
 		same := func(i, j int) bool { return p.Y[i] == p.Y[j] }
-		w := definition.Joined(p.X, k, same).Union().Times(definition.Heat(p.X, p.Float(t, "t")))
+		w := joined(p.X, k, same).union().times(heatKernel(p.X, p.Float(t, "t")))
 		var space []*mat.Dense
 		of := make([]int, n)
 		if points {
 			for i := range n {
 				of[i] = i
-				patch := append([]int{i}, definition.Nearest(p.X, i, k, func(j int) bool { return same(i, j) })...)
+				patch := append([]int{i}, nearest(p.X, i, k, func(j int) bool { return same(i, j) })...)
 				s, unique := energetic(t, p.X, patch, p.Float(t, "energy"))
 				if !unique {
 					return nil
@@ -63,17 +53,17 @@ func discriminant(points bool) modeltest.Reference {
 				space = append(space, s)
 			}
 		}
-		q := definition.TangentForm(p.X, w, space, of, p.Float(t, "gamma"))
-		unexplained := definition.Eliminate(t, q, n, p.Float(t, "ridge"))
+		q := tangentForm(p.X, w, space, of, p.Float(t, "gamma"))
+		unexplained := eliminate(t, q, n, p.Float(t, "ridge"))
 		return &modeltest.Criterion{Form: modeltest.Ratio, N: localBetween(p, k),
-			D: definition.Conjugate(p.X, unexplained), Tolerance: 1e-5}
+			D: conjugate(p.X, unexplained), Tolerance: 1e-5}
 	}
 }
 
 // energetic is the tangent space of the fewest directions with this share of the variance of a patch.
 func energetic(t testing.TB, x *mat.Dense, patch []int, energy float64) (space *mat.Dense, unique bool) {
 	_, m := x.Dims()
-	all, _ := definition.Tangent(t, x, patch, m)
+	all, _ := tangent(t, x, patch, m)
 	_, most := all.Dims()
 	mean := mat.NewVecDense(m, nil)
 	for _, r := range patch {
@@ -95,17 +85,17 @@ func energetic(t testing.TB, x *mat.Dense, patch []int, energy float64) (space *
 	for dim < most && variance(dim) < energy*variance(most)*(1-1e-12) {
 		dim++
 	}
-	return definition.Tangent(t, x, patch, dim)
+	return tangent(t, x, patch, dim)
 }
 
 // localBetween is S_b of lfda.
 func localBetween(p *modeltest.Problem, k int) *mat.SymDense {
-	n, count := len(p.Y), definition.Counts(p.Y, p.Classes)
-	affinity := definition.Affinity(p.X, p.Y, p.Classes, k)
-	return definition.Pairs(n, func(i, j int) float64 {
+	n, count := len(p.Y), classCounts(p.Y, p.Classes)
+	affinity := localScaling(p.X, p.Y, p.Classes, k)
+	return pairWeights(n, func(i, j int) float64 {
 		if p.Y[i] != p.Y[j] {
 			return 1 / float64(n)
 		}
 		return affinity(i, j) * (1/float64(n) - 1/count[p.Y[i]])
-	}).Form(p.X)
+	}).form(p.X)
 }

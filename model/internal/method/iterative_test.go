@@ -1,4 +1,4 @@
-package iterative_test
+package method_test
 
 import (
 	"math"
@@ -6,30 +6,21 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/embedd/embedd/model/fit"
-	"github.com/embedd/embedd/model/internal/definition"
 	"github.com/embedd/embedd/model/modeltest"
 )
 
-// TestFormulas compares each method with its definition.
-func TestFormulas(t *testing.T) {
-	for name, c := range map[string]struct {
-		params    map[string]string
-		reference modeltest.Reference
-	}{
-		"tnca": {map[string]string{"ridge": "0.3", "iters": "2000"}, tnca},
-		"lsdr": {map[string]string{"starts": "1", "iters": "2000"}, lsdr},
-	} {
-		t.Run(name, func(t *testing.T) {
-			modeltest.Run(t, fit.Config{Method: name, Seed: 5, Params: c.params}, c.reference)
-		})
+// iterativeFormulas are those of package iterative.
+func iterativeFormulas() map[string]formula {
+	return map[string]formula{
+		"tnca": {"tnca", map[string]string{"ridge": "0.3", "iters": "2000"}, tnca},
+		"lsdr": {"lsdr", map[string]string{"starts": "1", "iters": "2000"}, lsdr},
 	}
 }
 
 // tnca minimises the mean of -log(p_i + 1e-12) + (0.03/d)|L|^2, where A = T L for the whitening T of S_w + rho I, so
 // that |L|^2 = tr(A'(S_w + rho I)A).
 func tnca(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
-	_, within, _ := definition.Scatters(p.X, p.Y, p.Classes)
+	_, within, _ := scatters(p.X, p.Y, p.Classes)
 	rho := p.Float(t, "ridge") * mat.Trace(within) / float64(p.Columns)
 	return &modeltest.Criterion{Form: modeltest.Search, AnyScale: true, Tolerance: 1e-4,
 		Objective: func(a *mat.Dense) float64 {
@@ -43,7 +34,7 @@ func tnca(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 					if i == j {
 						continue
 					}
-					k := math.Pow(1+definition.Distance2(&y, i, j)/8, -4)
+					k := math.Pow(1+distance2(&y, i, j)/8, -4)
 					all += k
 					if p.Y[i] == p.Y[j] {
 						same += k
@@ -51,7 +42,7 @@ func tnca(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 				}
 				loss -= math.Log(same/all+1e-12) / float64(n)
 			}
-			size := mat.Trace(definition.Conjugate(a, within))
+			size := mat.Trace(conjugate(a, within))
 			for j := range d {
 				size += rho * mat.Dot(a.ColView(j), a.ColView(j))
 			}
@@ -70,7 +61,7 @@ func lsdr(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 			if p.Y[l] != class {
 				return 0
 			}
-			return math.Exp(-definition.Distance2(&y, i, l) / (2 * s * s))
+			return math.Exp(-distance2(&y, i, l) / (2 * s * s))
 		}
 		h, v := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil)
 		for i := range n {
@@ -79,7 +70,7 @@ func lsdr(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 				own.SetVec(l, phi(i, p.Y[i], l))
 			}
 			v.AddScaledVec(v, 1/float64(n), own)
-			for class, count := range definition.Counts(p.Y, p.Classes) {
+			for class, count := range classCounts(p.Y, p.Classes) {
 				each := mat.NewVecDense(n, nil)
 				for l := range n {
 					each.SetVec(l, phi(i, class, l))

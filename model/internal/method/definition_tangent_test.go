@@ -1,4 +1,4 @@
-package definition
+package method_test
 
 import (
 	"testing"
@@ -6,13 +6,13 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// TangentForm is the quadratic form
+// tangentForm is the quadratic form
 //
 //	sum_ij w_ij (f_i - f_j - v_p(j)' T_p(j)' (x_i - x_j))^2 + gamma sum_ij w_ij |v_p(i) - T_p(i)' T_p(j) v_p(j)|^2
 //
 // over the values f at the rows, first, and the tangent vectors v. space is the tangent space of each patch, of the
 // patch of each row.
-func TangentForm(x *mat.Dense, w Graph, space []*mat.Dense, of []int, gamma float64) *mat.SymDense {
+func tangentForm(x *mat.Dense, w pairGraph, space []*mat.Dense, of []int, gamma float64) *mat.SymDense {
 	n, m := x.Dims()
 	start := []int{n}
 	for _, t := range space {
@@ -58,9 +58,9 @@ func TangentForm(x *mat.Dense, w Graph, space []*mat.Dense, of []int, gamma floa
 	return q
 }
 
-// Eliminate is the form over its first n variables at the best of the others, of which ridge times the mean diagonal
+// eliminate is the form over its first n variables at the best of the others, of which ridge times the mean diagonal
 // entry penalises the squares. Directions without any weight do not count.
-func Eliminate(t testing.TB, q *mat.SymDense, n int, ridge float64) *mat.SymDense {
+func eliminate(t testing.TB, q *mat.SymDense, n int, ridge float64) *mat.SymDense {
 	t.Helper()
 	size := q.SymmetricDim()
 	out := mat.NewSymDense(n, nil)
@@ -74,7 +74,7 @@ func Eliminate(t testing.TB, q *mat.SymDense, n int, ridge float64) *mat.SymDens
 	for c := range size - n {
 		s3.SetSym(c, c, s3.At(c, c)+more)
 	}
-	values, vectors := Eigen(t, s3)
+	values, vectors := eigen(t, s3)
 	s2 := mat.NewDense(n, size-n, nil)
 	for i := range n {
 		for c := range size - n {

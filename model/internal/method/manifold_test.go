@@ -1,4 +1,4 @@
-package manifold_test
+package method_test
 
 import (
 	"math"
@@ -7,22 +7,16 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/embedd/embedd/model/fit"
-	"github.com/embedd/embedd/model/internal/definition"
 	"github.com/embedd/embedd/model/modeltest"
 )
 
-// TestFormulas compares each method with its definition.
-func TestFormulas(t *testing.T) {
+// manifoldFormulas are those of package manifold.
+func manifoldFormulas() map[string]formula {
 	few := map[string]string{"rows": "60", "iters": "30", "tol": "0"}
 	paper := map[string]string{"rows": "60", "iters": "40", "tol": "0", "alpha": "1", "beta": "1", "sigma": "0.02",
 		"start": "sum"}
 	parts := map[string]string{"patch_k": "4", "patch_size": "20"}
-	for name, c := range map[string]struct {
-		method    string
-		params    map[string]string
-		reference modeltest.Reference
-	}{
+	return map[string]formula{
 		"le":              {"le", nil, le},
 		"le of heat":      {"le", map[string]string{"t": "auto", "k": "6"}, le},
 		"lle":             {"lle", nil, lle},
@@ -43,25 +37,21 @@ func TestFormulas(t *testing.T) {
 		"lenewks":              {"lenewks", few, lenews},
 		"lppnews":              {"lppnews", few, lppnews},
 		"lppnews of the paper": {"lppnews", paper, lppnews},
-	} {
-		t.Run(name, func(t *testing.T) {
-			modeltest.Run(t, fit.Config{Method: c.method, Seed: 5, Params: c.params}, c.reference)
-		})
 	}
 }
 
 // neighbours is the graph of the k nearest rows with heat weights, connected by the shortest edges. It is nil if
 // weights vanish, so that the rules for weak edges, which package graph tests, decide what is connected.
-func neighbours(t testing.TB, p *modeltest.Problem) definition.Graph {
-	heat := definition.Heat(p.X, p.Float(t, "t"))
+func neighbours(t testing.TB, p *modeltest.Problem) pairGraph {
+	heat := heatKernel(p.X, p.Float(t, "t"))
 	for i := range p.Y {
-		for _, j := range definition.Nearest(p.X, i, p.Int(t, "k"), func(int) bool { return true }) {
+		for _, j := range nearest(p.X, i, p.Int(t, "k"), func(int) bool { return true }) {
 			if heat(i, j) < 1e-30 {
 				return nil
 			}
 		}
 	}
-	return definition.Joined(p.X, p.Int(t, "k"), definition.Any).Union().Times(heat).Connect(p.X, heat)
+	return joined(p.X, p.Int(t, "k"), anyPair).union().times(heat).connect(p.X, heat)
 }
 
 // le minimises Y'LY with Y'DY = I.
@@ -70,17 +60,17 @@ func le(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 	if g == nil {
 		return nil
 	}
-	return &modeltest.Criterion{Form: modeltest.Embedding, N: definition.Diagonal(g.Degrees()), D: g.Laplacian()}
+	return &modeltest.Criterion{Form: modeltest.Embedding, N: diagonal(g.degrees()), D: g.laplacian()}
 }
 
 // lle minimises the error of the reconstructions with Y'Y = nI.
 func lle(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 	n, _ := p.X.Dims()
 	k := p.Int(t, "k")
-	if !definition.Joined(p.X, k, definition.Any).Union().IsConnected() {
+	if !joined(p.X, k, anyPair).union().isConnected() {
 		return nil // the edges between components enter the reconstructions
 	}
-	w := definition.Reconstructions(t, p.X, k, p.Float(t, "reg"))
+	w := reconstructions(t, p.X, k, p.Float(t, "reg"))
 	form, size := mat.NewSymDense(n, nil), make([]float64, n)
 	for i := range n {
 		size[i] = 1 / float64(n)
@@ -91,12 +81,12 @@ func lle(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 		}
 		form.SymRankOne(form, 1, off)
 	}
-	return &modeltest.Criterion{Form: modeltest.Embedding, N: definition.Diagonal(size), D: form}
+	return &modeltest.Criterion{Form: modeltest.Embedding, N: diagonal(size), D: form}
 }
 
 // isomap scales the leading eigenvectors of -HGH/2, G the squared geodesics, by the roots of their eigenvalues.
 func isomap(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
-	g := definition.Geodesics(p.X, p.Int(t, "k"))
+	g := geodesics(p.X, p.Int(t, "k"))
 	n := len(g)
 	rows, all := make([]float64, n), 0.0
 	for i := range n {
@@ -111,7 +101,7 @@ func isomap(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 			b.SetSym(i, j, -(g[i][j]*g[i][j]-rows[i]-rows[j]+all)/2)
 		}
 	}
-	values, vectors := definition.Eigen(t, b)
+	values, vectors := eigen(t, b)
 	y := mat.NewDense(n, p.Dim, nil)
 	for c := range p.Dim {
 		if values[n-1-c]-values[n-2-c] < 1e-3*values[n-1-c] {
@@ -133,8 +123,8 @@ func unexplained(t testing.TB, p *modeltest.Problem, dim int) *mat.SymDense {
 	if space == nil || g == nil {
 		return nil
 	}
-	q := definition.TangentForm(p.X, g, space, of, p.Float(t, "gamma"))
-	return definition.Eliminate(t, q, n, 0)
+	q := tangentForm(p.X, g, space, of, p.Float(t, "gamma"))
+	return eliminate(t, q, n, 0)
 }
 
 // tangents are the tangent spaces of each patch, and the patch of each row: its k nearest and itself, or one of the
@@ -143,15 +133,15 @@ func tangents(t testing.TB, p *modeltest.Problem, dim int) (space []*mat.Dense, 
 	n, _ := p.X.Dims()
 	var patches [][]int
 	if _, divided := p.Params["patch_k"]; divided {
-		patches, of = definition.Patches(p.X, p.Int(t, "patch_k"), p.Int(t, "patch_size"))
+		patches, of = divide(p.X, p.Int(t, "patch_k"), p.Int(t, "patch_size"))
 	} else {
 		for i := range n {
-			near := definition.Nearest(p.X, i, p.Int(t, "k"), func(int) bool { return true })
+			near := nearest(p.X, i, p.Int(t, "k"), func(int) bool { return true })
 			patches, of = append(patches, append([]int{i}, near...)), append(of, i)
 		}
 	}
 	for _, rows := range patches {
-		s, unique := definition.Tangent(t, p.X, rows, dim)
+		s, unique := tangent(t, p.X, rows, dim)
 		if !unique {
 			return nil, nil
 		}
@@ -171,7 +161,7 @@ func tsimr(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 	for i := range one {
 		one[i] = 1
 	}
-	return &modeltest.Criterion{Form: modeltest.Embedding, N: definition.Diagonal(one), D: form, Shifted: true}
+	return &modeltest.Criterion{Form: modeltest.Embedding, N: diagonal(one), D: form, Shifted: true}
 }
 
 // ltsimr maximises the variance against what is unexplained of f = X a.
@@ -180,60 +170,60 @@ func ltsimr(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 	if form == nil {
 		return nil
 	}
-	return &modeltest.Criterion{Form: modeltest.Ratio, N: definition.Products(p.X),
-		D: definition.Conjugate(p.X, form), Tolerance: 1e-5}
+	return &modeltest.Criterion{Form: modeltest.Ratio, N: sumOfSquares(p.X),
+		D: conjugate(p.X, form), Tolerance: 1e-5}
 }
 
 // learned are the weights W after the given number of steps of the paper's algorithms, which lower
 // |X - XW|^2 + alpha |W - S|^2 + beta sum W: algorithm 2 if no product of rows is negative, else algorithm 1. Those
 // below 1e-6 of the largest are left out. It is nil if weak weights decide what is connected.
-func learned(t testing.TB, p *modeltest.Problem) definition.Graph {
+func learned(t testing.TB, p *modeltest.Problem) pairGraph {
 	n, _ := p.X.Dims()
 	alpha, beta := p.Float(t, "alpha"), p.Float(t, "beta")
-	product := definition.Kernel(p.X, p.Params["kernel"])
+	product := kernelMatrix(p.X, p.Params["kernel"])
+	positive, negative := mat.NewDense(n, n, nil), mat.NewDense(n, n, nil)
+	positive.Apply(func(_, _ int, v float64) float64 { return math.Max(v, 0) }, product)
+	negative.Apply(func(_, _ int, v float64) float64 { return math.Max(-v, 0) }, product)
 	least, start, isSigned := math.Inf(1), 1.0, false
 	for i := range n {
 		largest := 0.0
 		for j := range n {
-			largest = math.Max(largest, definition.Distance2(p.X, i, j))
+			largest = math.Max(largest, distance2(p.X, i, j))
 			isSigned = isSigned || product.At(i, j) < 0
 		}
 		least = math.Min(least, largest)
 	}
-	heat := definition.Heat(p.X, p.Float(t, "sigma")*least)
+	heat := heatKernel(p.X, p.Float(t, "sigma")*least)
 	if p.Params["start"] == "sum" {
 		start = 1 / float64(n-1)
 	}
-	w := definition.Pairs(n, func(int, int) float64 { return start })
+	w := pairWeights(n, func(int, int) float64 { return start })
 	for range p.Int(t, "iters") {
 		// plus and minus are W times the positive and the negative parts of the products.
-		plus, minus := definition.New(n), definition.New(n)
-		for i := range n {
-			for j := range n {
-				for k := range n {
-					plus[i][j] += w[i][k] * math.Max(product.At(k, j), 0)
-					minus[i][j] += w[i][k] * math.Max(-product.At(k, j), 0)
-				}
-			}
+		now := mat.NewDense(n, n, nil)
+		for i, row := range w {
+			now.SetRow(i, row)
 		}
-		next := definition.Pairs(n, func(i, j int) float64 {
-			above := 2 * (math.Max(product.At(i, j), 0) + alpha*heat(i, j))
-			below := plus[i][j] + plus[j][i] + 2*alpha*w[i][j] + beta
+		var plus, minus mat.Dense
+		plus.Mul(now, positive)
+		minus.Mul(now, negative)
+		w = pairWeights(n, func(i, j int) float64 {
+			above := 2 * (positive.At(i, j) + alpha*heat(i, j))
+			below := plus.At(i, j) + plus.At(j, i) + 2*alpha*w[i][j] + beta
 			if !isSigned {
 				return w[i][j] * above / below
 			}
-			above += minus[i][j] + minus[j][i]
-			below += 2 * math.Max(-product.At(i, j), 0)
+			above += minus.At(i, j) + minus.At(j, i)
+			below += 2 * negative.At(i, j)
 			return w[i][j] * math.Sqrt(above/below)
 		})
-		w = next
 	}
 	largest := 0.0
 	for i := range n {
 		largest = math.Max(largest, slices.Max(w[i]))
 	}
 	var all []float64
-	kept := definition.Pairs(n, func(i, j int) float64 {
+	kept := pairWeights(n, func(i, j int) float64 {
 		if w[i][j] < 1e-6*largest {
 			return 0
 		}
@@ -241,13 +231,13 @@ func learned(t testing.TB, p *modeltest.Problem) definition.Graph {
 		return w[i][j]
 	})
 	slices.Sort(all)
-	strong := definition.Pairs(n, func(i, j int) float64 {
+	strong := pairWeights(n, func(i, j int) float64 {
 		if kept[i][j] < 2e-3*all[len(all)/2] {
 			return 0
 		}
 		return kept[i][j]
 	})
-	if !strong.IsConnected() {
+	if !strong.isConnected() {
 		return nil
 	}
 	return kept
@@ -259,7 +249,7 @@ func lenews(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 	if g == nil {
 		return nil
 	}
-	return &modeltest.Criterion{Form: modeltest.Embedding, N: definition.Diagonal(g.Degrees()), D: g.Laplacian()}
+	return &modeltest.Criterion{Form: modeltest.Embedding, N: diagonal(g.degrees()), D: g.laplacian()}
 }
 
 // lppnews is its linear form.
@@ -268,13 +258,13 @@ func lppnews(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 	if g == nil {
 		return nil
 	}
-	return &modeltest.Criterion{Form: modeltest.Ratio, N: definition.Weighted(p.X, g.Degrees()), D: g.Form(p.X)}
+	return &modeltest.Criterion{Form: modeltest.Ratio, N: weighted(p.X, g.degrees()), D: g.form(p.X)}
 }
 
 // lpfe follows the most parallel fields of unit vectors: a = (2 X L X' + rho I)^-1 X r, made orthonormal.
 func lpfe(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 	n, m := p.X.Dims()
-	w := definition.Joined(p.X, p.Int(t, "k"), definition.Any).Union().Connect(p.X,
+	w := joined(p.X, p.Int(t, "k"), anyPair).union().connect(p.X,
 		func(int, int) float64 { return 1 })
 	space, of := tangents(t, p, p.Dim)
 	if space == nil {
@@ -285,11 +275,11 @@ func lpfe(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 		_, k := s.Dims()
 		start = append(start, start[len(start)-1]+k)
 	}
-	parallel := definition.TangentForm(mat.NewDense(n, m, nil), w, space, of, 1) // without positions only v counts
+	parallel := tangentForm(mat.NewDense(n, m, nil), w, space, of, 1) // without positions only v counts
 	v3 := mat.NewSymDense(start[n], nil)
 	v3.CopySym(parallel.SliceSym(n, n+start[n]))
-	values, vectors := definition.Eigen(t, v3)
-	d := w.Form(p.X)
+	values, vectors := eigen(t, v3)
+	d := w.form(p.X)
 	d.ScaleSym(2, d)
 	rho := p.Float(t, "ridge") * mat.Trace(d) / float64(p.Columns)
 	for j := range m {

@@ -1,4 +1,4 @@
-package scatter_test
+package method_test
 
 import (
 	"errors"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
-	"github.com/embedd/embedd/model/internal/definition"
 	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/internal/mapping"
 	"github.com/embedd/embedd/model/modeltest"
@@ -35,36 +34,29 @@ func TestSLEOfEveryDimension(t *testing.T) {
 	}
 }
 
-// TestFormulas compares each method with its definition.
-func TestFormulas(t *testing.T) {
+// scatterFormulas are those of package scatter.
+func scatterFormulas() map[string]formula {
 	ridge := map[string]string{"ridge": "0.1"}
-	for name, c := range map[string]struct {
-		params    map[string]string
-		reference modeltest.Reference
-	}{
-		"pca":     {nil, pca},
-		"lda":     {ridge, lda},
-		"srda":    {ridge, srda},
-		"sle":     {nil, sle},
-		"pairacc": {ridge, pairacc},
-		"sle-ovr": {nil, nil}, // a map for each class; see TestViewsMeetTheirPencils
-	} {
-		t.Run(name, func(t *testing.T) {
-			modeltest.Run(t, fit.Config{Method: name, Seed: 5, Params: c.params}, c.reference)
-		})
+	return map[string]formula{
+		"pca":     {"pca", nil, pca},
+		"lda":     {"lda", ridge, lda},
+		"srda":    {"srda", ridge, srda},
+		"sle":     {"sle", nil, sle},
+		"pairacc": {"pairacc", ridge, pairacc},
+		"sle-ovr": {"sle-ovr", nil, nil}, // a map for each class; see TestViewsMeetTheirPencils
 	}
 }
 
 // pca maximises the variance of orthonormal columns.
 func pca(_ testing.TB, p *modeltest.Problem) *modeltest.Criterion {
-	total, _, _ := definition.Scatters(p.X, p.Y, p.Classes)
+	total, _, _ := scatters(p.X, p.Y, p.Classes)
 	total.ScaleSym(-1, total)
 	return &modeltest.Criterion{Form: modeltest.Orthonormal, D: total}
 }
 
 // lda maximises S_b against S_w.
 func lda(_ testing.TB, p *modeltest.Problem) *modeltest.Criterion {
-	_, within, between := definition.Scatters(p.X, p.Y, p.Classes)
+	_, within, between := scatters(p.X, p.Y, p.Classes)
 	return &modeltest.Criterion{Form: modeltest.Ratio, N: between, D: within}
 }
 
@@ -85,7 +77,7 @@ func srda(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 	qr.QTo(&q)
 	responses := mat.DenseCopyOf(q.Slice(0, n, 1, p.Classes))
 	responses.Scale(math.Sqrt(float64(n)), responses)
-	total, _, _ := definition.Scatters(p.X, p.Y, p.Classes)
+	total, _, _ := scatters(p.X, p.Y, p.Classes)
 	rho := p.Float(t, "ridge") * mat.Trace(total) / float64(p.Columns)
 	inverse := mat.NewSymDense(m, nil)
 	inverse.CopySym(total)
@@ -101,7 +93,7 @@ func srda(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 	half.Mul(total, &a)
 	spread.Mul(a.T(), &half)
 	var e mat.EigenSym
-	if !e.Factorize(definition.Conjugate(&a, total), true) {
+	if !e.Factorize(conjugate(&a, total), true) {
 		t.Fatal("no eigenvalues")
 	}
 	var axes mat.Dense
@@ -127,16 +119,16 @@ func sle(_ testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 			}
 		}
 	}
-	products := definition.Products(p.X)
+	products := sumOfSquares(p.X)
 	numerator := mat.NewSymDense(m, nil)
-	numerator.AddSym(definition.Conjugate(p.X, w), definition.Sum(-float64(n), products, 0, products))
+	numerator.AddSym(conjugate(p.X, w), combine(-float64(n), products, 0, products))
 	return &modeltest.Criterion{Form: modeltest.Ratio, N: numerator, D: products}
 }
 
 // pairacc maximises sum_{i<j} p_i p_j erf(|A'(m_i - m_j)|/(2 sqrt 2)) over whitened directions.
 func pairacc(_ testing.TB, p *modeltest.Problem) *modeltest.Criterion {
-	_, within, _ := definition.Scatters(p.X, p.Y, p.Classes)
-	means, count := definition.Means(p.X, p.Y, p.Classes), definition.Counts(p.Y, p.Classes)
+	_, within, _ := scatters(p.X, p.Y, p.Classes)
+	means, count := classMeans(p.X, p.Y, p.Classes), classCounts(p.Y, p.Classes)
 	n := float64(len(p.Y))
 	objective := func(a *mat.Dense) float64 {
 		var y mat.Dense
@@ -144,7 +136,7 @@ func pairacc(_ testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 		sum := 0.0
 		for i := range p.Classes {
 			for j := i + 1; j < p.Classes; j++ {
-				distance := math.Sqrt(definition.Distance2(&y, i, j))
+				distance := math.Sqrt(distance2(&y, i, j))
 				sum += count[i] / n * count[j] / n * math.Erf(distance/(2*math.Sqrt2))
 			}
 		}
@@ -184,7 +176,7 @@ func TestViewsMeetTheirPencils(t *testing.T) {
 					z.Set(i, d.M, 1)
 				}
 			}
-			views, count := m.Content().Map.(*mapping.Views), definition.Counts(d.Y, len(d.Classes))
+			views, count := m.Content().Map.(*mapping.Views), classCounts(d.Y, len(d.Classes))
 			for c := range d.Classes {
 				alpha, beta := of(count[c], float64(d.N)-count[c])
 				p := mat.NewSymDense(size, nil)
@@ -217,7 +209,7 @@ func TestViewsMeetTheirPencils(t *testing.T) {
 				if size > d.M {
 					a.SetRow(d.M, views.Offset[c*2:c*2+2])
 				}
-				modeltest.CheckRatio(t, definition.Products(z), p, a)
+				modeltest.CheckRatio(t, sumOfSquares(z), p, a)
 			}
 		}
 	}

@@ -1,11 +1,11 @@
-package definition
+package method_test
 
 import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Counts are the numbers of rows of each class.
-func Counts(y []int, classes int) []float64 {
+// classCounts are the numbers of rows of each class.
+func classCounts(y []int, classes int) []float64 {
 	n := make([]float64, classes)
 	for _, c := range y {
 		n[c]++
@@ -13,10 +13,10 @@ func Counts(y []int, classes int) []float64 {
 	return n
 }
 
-// Means are the class means, a row for each class.
-func Means(x *mat.Dense, y []int, classes int) *mat.Dense {
+// classMeans are the class means, a row for each class.
+func classMeans(x *mat.Dense, y []int, classes int) *mat.Dense {
 	_, m := x.Dims()
-	means, n := mat.NewDense(classes, m, nil), Counts(y, classes)
+	means, n := mat.NewDense(classes, m, nil), classCounts(y, classes)
 	for i, c := range y {
 		for j := range m {
 			means.Set(c, j, means.At(c, j)+x.At(i, j)/n[c])
@@ -25,11 +25,11 @@ func Means(x *mat.Dense, y []int, classes int) *mat.Dense {
 	return means
 }
 
-// Scatters are S_t, S_w and S_b of rows about zero, divided by their number.
-func Scatters(x *mat.Dense, y []int, classes int) (total, within, between *mat.SymDense) {
+// scatters are S_t, S_w and S_b of rows about zero, divided by their number.
+func scatters(x *mat.Dense, y []int, classes int) (total, within, between *mat.SymDense) {
 	n, m := x.Dims()
 	total, within, between = mat.NewSymDense(m, nil), mat.NewSymDense(m, nil), mat.NewSymDense(m, nil)
-	means := Means(x, y, classes)
+	means := classMeans(x, y, classes)
 	for i, c := range y {
 		away := mat.NewVecDense(m, nil)
 		away.SubVec(x.RowView(i), means.RowView(c))
@@ -40,15 +40,15 @@ func Scatters(x *mat.Dense, y []int, classes int) (total, within, between *mat.S
 	return total, within, between
 }
 
-// Products is the sum of x x'.
-func Products(x *mat.Dense) *mat.SymDense {
+// sumOfSquares is the sum of x x'.
+func sumOfSquares(x *mat.Dense) *mat.SymDense {
 	s := new(mat.SymDense)
 	s.SymOuterK(1, x.T())
 	return s
 }
 
-// Sum is the sum of a s and b u.
-func Sum(a float64, s *mat.SymDense, b float64, u *mat.SymDense) *mat.SymDense {
+// combine is the sum of a s and b u.
+func combine(a float64, s *mat.SymDense, b float64, u *mat.SymDense) *mat.SymDense {
 	out, other := new(mat.SymDense), new(mat.SymDense)
 	out.ScaleSym(a, s)
 	other.ScaleSym(b, u)

@@ -1,4 +1,4 @@
-package margin_test
+package method_test
 
 import (
 	"math"
@@ -7,19 +7,13 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/embedd/embedd/model/fit"
-	"github.com/embedd/embedd/model/internal/definition"
 	"github.com/embedd/embedd/model/modeltest"
 )
 
-// TestFormulas compares each method with its definition.
-func TestFormulas(t *testing.T) {
+// marginFormulas are those of package margin.
+func marginFormulas() map[string]formula {
 	ridge := map[string]string{"ridge": "0.1"}
-	for name, c := range map[string]struct {
-		method    string
-		params    map[string]string
-		reference modeltest.Reference
-	}{
+	return map[string]formula{
 		"mfa":                  {"mfa", ridge, mfa},
 		"lfda":                 {"lfda", ridge, lfda},
 		"dla":                  {"dla", map[string]string{"beta": "0.3"}, dla},
@@ -36,10 +30,6 @@ func TestFormulas(t *testing.T) {
 		"mfa by class":         {"mfa", map[string]string{"ridge": "0.1", "penalty": "class-pairs"}, mfa},
 		"mfa by the shortest":  {"mfa", map[string]string{"ridge": "0.1", "penalty": "global-pairs"}, mfa},
 		"mfa with other sizes": {"mfa", map[string]string{"ridge": "1", "k1": "2", "k2": "3"}, mfa},
-	} {
-		t.Run(name, func(t *testing.T) {
-			modeltest.Run(t, fit.Config{Method: c.method, Seed: 5, Params: c.params}, c.reference)
-		})
 	}
 }
 
@@ -54,8 +44,8 @@ func otherClass(p *modeltest.Problem) func(i, j int) bool {
 // mfa has edges to the k1 nearest of the class, and between classes as penalty says.
 func mfa(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 	k2 := p.Int(t, "k2")
-	own := definition.Joined(p.X, p.Int(t, "k1"), sameClass(p)).Union()
-	other := definition.Joined(p.X, k2, otherClass(p)).Union()
+	own := joined(p.X, p.Int(t, "k1"), sameClass(p)).union()
+	other := joined(p.X, k2, otherClass(p)).union()
 	n := len(p.Y)
 	type pair struct{ i, j int }
 	// Of equally long pairs those of the first row come first.
@@ -68,7 +58,7 @@ func mfa(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 			}
 		}
 		slices.SortStableFunc(all, func(a, b pair) int {
-			switch d, e := definition.Distance2(p.X, a.i, a.j), definition.Distance2(p.X, b.i, b.j); {
+			switch d, e := distance2(p.X, a.i, a.j), distance2(p.X, b.i, b.j); {
 			case d < e:
 				return -1
 			case d > e:
@@ -78,50 +68,44 @@ func mfa(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 		})
 		return all[:min(k2, len(all))]
 	}
-	join := func(g definition.Graph, pairs []pair) {
+	join := func(g pairGraph, pairs []pair) {
 		for _, e := range pairs {
 			g[e.i][e.j], g[e.j][e.i] = 1, 1
 		}
 	}
 	switch p.Params["penalty"] {
 	case "class-pairs":
-		other = definition.New(n)
+		other = newGraph(n)
 		for c := range p.Classes {
 			join(other, shortest(func(i, _ int) bool { return p.Y[i] == c }))
 		}
 	case "global-pairs":
-		other = definition.New(n)
+		other = newGraph(n)
 		join(other, shortest(func(i, j int) bool { return i < j }))
 	}
-	return &modeltest.Criterion{Form: modeltest.Ratio, N: other.Form(p.X), D: own.Form(p.X)}
+	return &modeltest.Criterion{Form: modeltest.Ratio, N: other.form(p.X), D: own.form(p.X)}
 }
 
 // lfda has Sugiyama's weights of pairs: A_ij/n_c within, A_ij (1/n - 1/n_c) or 1/n between.
 func lfda(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
-	n, count := len(p.Y), definition.Counts(p.Y, p.Classes)
-	affinity := definition.Affinity(p.X, p.Y, p.Classes, p.Int(t, "kNN"))
-	within := definition.Pairs(n, func(i, j int) float64 {
+	n, count := len(p.Y), classCounts(p.Y, p.Classes)
+	affinity := localScaling(p.X, p.Y, p.Classes, p.Int(t, "kNN"))
+	within := pairWeights(n, func(i, j int) float64 {
 		if p.Y[i] != p.Y[j] {
 			return 0
 		}
 		return affinity(i, j) / count[p.Y[i]]
 	})
-	between := definition.Pairs(n, func(i, j int) float64 {
-		if p.Y[i] != p.Y[j] {
-			return 1 / float64(n)
-		}
-		return affinity(i, j) * (1/float64(n) - 1/count[p.Y[i]])
-	})
-	return &modeltest.Criterion{Form: modeltest.Ratio, N: between.Form(p.X), D: within.Form(p.X)}
+	return &modeltest.Criterion{Form: modeltest.Ratio, N: localBetween(p, p.Int(t, "kNN")), D: within.form(p.X)}
 }
 
 // dla sums patches: of each row, its k1 nearest of the class with weight 1 and its k2 nearest of others with -beta.
 func dla(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
-	heat := definition.Heat(p.X, p.Float(t, "t"))
-	own := definition.Joined(p.X, p.Int(t, "k1"), sameClass(p)).Both().Times(heat)
-	other := definition.Joined(p.X, p.Int(t, "k2"), otherClass(p)).Both().Times(heat)
+	heat := heatKernel(p.X, p.Float(t, "t"))
+	own := joined(p.X, p.Int(t, "k1"), sameClass(p)).both().times(heat)
+	other := joined(p.X, p.Int(t, "k2"), otherClass(p)).both().times(heat)
 	return &modeltest.Criterion{Form: modeltest.Orthonormal,
-		D: definition.Sum(1, own.Form(p.X), -p.Float(t, "beta"), other.Form(p.X))}
+		D: combine(1, own.form(p.X), -p.Float(t, "beta"), other.form(p.X))}
 }
 
 // lsda splits one graph of the k nearest rows, or of all for 0, by class; each row is its own neighbour in the class.
@@ -131,8 +115,8 @@ func lsda(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 	if k == 0 {
 		k = n
 	}
-	near := definition.Joined(p.X, k, definition.Any).Union()
-	within := near.Times(func(i, j int) float64 {
+	near := joined(p.X, k, anyPair).union()
+	within := near.times(func(i, j int) float64 {
 		if p.Y[i] == p.Y[j] {
 			return 1
 		}
@@ -141,7 +125,7 @@ func lsda(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 	for i := range within {
 		within[i][i] = 1
 	}
-	between := near.Times(func(i, j int) float64 {
+	between := near.times(func(i, j int) float64 {
 		if p.Y[i] != p.Y[j] {
 			return 1
 		}
@@ -155,14 +139,14 @@ func lsda(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 	}
 	beta := p.Float(t, "beta")
 	return &modeltest.Criterion{Form: modeltest.Ratio,
-		N: definition.Sum(beta, between.Form(p.X), 1-beta, definition.Conjugate(p.X, w)),
-		D: definition.Weighted(p.X, within.Degrees())}
+		N: combine(beta, between.form(p.X), 1-beta, conjugate(p.X, w)),
+		D: weighted(p.X, within.degrees())}
 }
 
 // sides are the graphs of lsmpa: dissimilarities l1 g in a class and l2/g between classes, and similarities l3/g in a
 // class, for geodesics g over the largest, at least 1e-3 of their median.
-func sides(t testing.TB, p *modeltest.Problem) (dissimilar, similar definition.Graph) {
-	g := definition.Geodesics(p.X, p.Int(t, "k"))
+func sides(t testing.TB, p *modeltest.Problem) (dissimilar, similar pairGraph) {
+	g := geodesics(p.X, p.Int(t, "k"))
 	var positive []float64
 	for i := range g {
 		for j := i + 1; j < len(g); j++ {
@@ -172,16 +156,16 @@ func sides(t testing.TB, p *modeltest.Problem) (dissimilar, similar definition.G
 		}
 	}
 	slices.Sort(positive)
-	least, largest := 1e-3*definition.Median(positive), positive[len(positive)-1]
+	least, largest := 1e-3*median(positive), positive[len(positive)-1]
 	near := func(i, j int) float64 { return math.Max(g[i][j], least) / largest }
 	l1, l2, l3 := p.Float(t, "l1"), p.Float(t, "l2"), p.Float(t, "l3")
-	dissimilar = definition.Pairs(len(g), func(i, j int) float64 {
+	dissimilar = pairWeights(len(g), func(i, j int) float64 {
 		if p.Y[i] == p.Y[j] {
 			return l1 * near(i, j)
 		}
 		return l2 / near(i, j)
 	})
-	similar = definition.Pairs(len(g), func(i, j int) float64 {
+	similar = pairWeights(len(g), func(i, j int) float64 {
 		if p.Y[i] == p.Y[j] {
 			return l3 / near(i, j)
 		}
@@ -192,7 +176,7 @@ func sides(t testing.TB, p *modeltest.Problem) (dissimilar, similar definition.G
 
 func lsmpa(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 	dissimilar, similar := sides(t, p)
-	return &modeltest.Criterion{Form: modeltest.Ratio, N: dissimilar.Form(p.X), D: similar.Form(p.X)}
+	return &modeltest.Criterion{Form: modeltest.Ratio, N: dissimilar.form(p.X), D: similar.form(p.X)}
 }
 
 // ksmpa has the criterion of lsmpa on the rows of K^1/2, K the matrix of the kernel: the outputs of the rows are
@@ -202,9 +186,9 @@ func lsmpa(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 func ksmpa(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 	n := len(p.Y)
 	dissimilar, similar := sides(t, p)
-	root := power(t, definition.Kernel(p.X, p.Params["kernel"]), 0.5)
-	numerator := definition.Conjugate(root, dissimilar.Laplacian())
-	denominator := definition.Conjugate(root, similar.Laplacian())
+	root := power(t, kernelMatrix(p.X, p.Params["kernel"]), 0.5)
+	numerator := conjugate(root, dissimilar.laplacian())
+	denominator := conjugate(root, similar.laplacian())
 	relative := n
 	if p.Params["kernel"] == "linear" {
 		relative = p.Columns
@@ -214,7 +198,7 @@ func ksmpa(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 		denominator.SetSym(i, i, denominator.At(i, i)+rho)
 	}
 	white := power(t, denominator, -0.5)
-	values, vectors := definition.Eigen(t, definition.Conjugate(white, numerator))
+	values, vectors := eigen(t, conjugate(white, numerator))
 	for c := range p.Dim {
 		if values[n-1-c]-values[n-2-c] < 1e-3*values[n-1] {
 			return nil
@@ -231,7 +215,7 @@ func ksmpa(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 
 // power is the power of a matrix without its part of no variance.
 func power(t testing.TB, s *mat.SymDense, exponent float64) *mat.Dense {
-	values, vectors := definition.Eigen(t, s)
+	values, vectors := eigen(t, s)
 	n := len(values)
 	scaled := mat.DenseCopyOf(vectors)
 	for c, v := range values {
@@ -269,7 +253,7 @@ func dawge(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 		distance := func(i int) float64 {
 			least := math.Inf(1)
 			for _, j := range own {
-				least = math.Min(least, definition.Distance2(p.X, i, j))
+				least = math.Min(least, distance2(p.X, i, j))
 			}
 			return least
 		}
@@ -288,7 +272,7 @@ func dawge(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 		if p.Params["normalize"] == "class" {
 			scale = 1 / float64(len(own))
 		}
-		g := definition.Pairs(n, func(i, j int) float64 {
+		g := pairWeights(n, func(i, j int) float64 {
 			if p.Y[i] != c || p.Y[j] != c {
 				return 0
 			}
@@ -303,9 +287,9 @@ func dawge(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 			}
 			return scale * cos
 		})
-		form.AddSym(form, g.Form(p.X))
+		form.AddSym(form, g.form(p.X))
 	}
-	return &modeltest.Criterion{Form: modeltest.Ratio, N: definition.Products(p.X), D: form, Tolerance: 1e-5}
+	return &modeltest.Criterion{Form: modeltest.Ratio, N: sumOfSquares(p.X), D: form, Tolerance: 1e-5}
 }
 
 // margin is the normal w of min (|w|^2 + b^2)/2 + c sum max(0, 1 - s(w.x + b))^2, by steps to the minimum of the rows

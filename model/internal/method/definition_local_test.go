@@ -1,4 +1,4 @@
-package definition
+package method_test
 
 import (
 	"math"
@@ -8,14 +8,14 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Reconstructions are the weights, of sum 1, by which its k nearest rows reconstruct each row best, with reg times
+// reconstructions are the weights, of sum 1, by which its k nearest rows reconstruct each row best, with reg times
 // the trace added to the diagonal of each Gram matrix. If that is zero, all rows are equal and so are the weights.
-func Reconstructions(t testing.TB, x *mat.Dense, k int, reg float64) Graph {
+func reconstructions(t testing.TB, x *mat.Dense, k int, reg float64) pairGraph {
 	t.Helper()
 	n, m := x.Dims()
-	g := New(n)
+	g := newGraph(n)
 	for i := range n {
-		near := Nearest(x, i, k, func(int) bool { return true })
+		near := nearest(x, i, k, func(int) bool { return true })
 		away := mat.NewDense(len(near), m, nil)
 		for a, j := range near {
 			for c := range m {
@@ -45,13 +45,13 @@ func Reconstructions(t testing.TB, x *mat.Dense, k int, reg float64) Graph {
 	return g
 }
 
-// Affinity is exp(-d^2/(s_i s_j)) of two rows of a class, where s is the distance of a row to its k-th nearest of the
-// class, at least 1e-3 of the median of the class.
-func Affinity(x *mat.Dense, y []int, classes, k int) func(i, j int) float64 {
+// localScaling is exp(-d^2/(s_i s_j)) of two rows of a class, where s is the distance of a row to its k-th nearest of
+// the class, at least 1e-3 of the median of the class.
+func localScaling(x *mat.Dense, y []int, classes, k int) func(i, j int) float64 {
 	reach, own := make([]float64, len(y)), make([][]float64, classes)
 	for i, c := range y {
-		if near := Nearest(x, i, k, func(j int) bool { return y[j] == c }); len(near) > 0 {
-			reach[i] = math.Sqrt(Distance2(x, i, near[len(near)-1]))
+		if near := nearest(x, i, k, func(j int) bool { return y[j] == c }); len(near) > 0 {
+			reach[i] = math.Sqrt(distance2(x, i, near[len(near)-1]))
 		}
 		own[c] = append(own[c], reach[i])
 	}
@@ -59,12 +59,12 @@ func Affinity(x *mat.Dense, y []int, classes, k int) func(i, j int) float64 {
 		slices.Sort(own[c])
 	}
 	width := func(i int) float64 { return math.Max(reach[i], 1e-3*own[y[i]][len(own[y[i]])/2]) }
-	return func(i, j int) float64 { return math.Exp(-Distance2(x, i, j) / (width(i) * width(j))) }
+	return func(i, j int) float64 { return math.Exp(-distance2(x, i, j) / (width(i) * width(j))) }
 }
 
-// Tangent is the space of the leading dim directions of rows about their mean, m x dim or fewer where they span less.
+// tangent is the space of the leading dim directions of rows about their mean, m x dim or fewer where they span less.
 // It is not unique if the next direction has as much variance as the last.
-func Tangent(t testing.TB, x *mat.Dense, rows []int, dim int) (space *mat.Dense, unique bool) {
+func tangent(t testing.TB, x *mat.Dense, rows []int, dim int) (space *mat.Dense, unique bool) {
 	t.Helper()
 	_, m := x.Dims()
 	mean := mat.NewVecDense(m, nil)

@@ -1,4 +1,4 @@
-package definition
+package method_test
 
 import (
 	"math"
@@ -8,14 +8,14 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Kernel is the matrix of a kernel of rows: gauss exp(-d^2/w) for the median w of the squared distances, polynomial
-// (x'y/m + 1)^2, cosine, or x'y.
-func Kernel(x *mat.Dense, name string) *mat.SymDense {
+// kernelMatrix is the matrix of a kernel of rows: gauss exp(-d^2/w) for the median w of the squared distances,
+// polynomial (x'y/m + 1)^2, cosine, or x'y.
+func kernelMatrix(x *mat.Dense, name string) *mat.SymDense {
 	n, m := x.Dims()
 	var squared []float64
 	for i := range n {
 		for j := range i {
-			squared = append(squared, Distance2(x, i, j))
+			squared = append(squared, distance2(x, i, j))
 		}
 	}
 	slices.Sort(squared)
@@ -26,7 +26,7 @@ func Kernel(x *mat.Dense, name string) *mat.SymDense {
 			v := mat.Dot(a, b)
 			switch name {
 			case "gauss":
-				v = math.Exp(-Distance2(x, i, j) / Median(squared))
+				v = math.Exp(-distance2(x, i, j) / median(squared))
 			case "polynomial":
 				v = (v/float64(m) + 1) * (v/float64(m) + 1)
 			case "cosine":
@@ -38,14 +38,14 @@ func Kernel(x *mat.Dense, name string) *mat.SymDense {
 	return k
 }
 
-// Median is that of sorted values.
-func Median(sorted []float64) float64 {
+// median is that of sorted values.
+func median(sorted []float64) float64 {
 	n := len(sorted)
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// Eigen are the eigenvalues of a matrix, ascending, and its eigenvectors.
-func Eigen(t testing.TB, s *mat.SymDense) (values []float64, vectors *mat.Dense) {
+// eigen are the eigenvalues of a matrix, ascending, and its eigenvectors.
+func eigen(t testing.TB, s *mat.SymDense) (values []float64, vectors *mat.Dense) {
 	t.Helper()
 	var e mat.EigenSym
 	if !e.Factorize(s, true) {
