@@ -75,8 +75,8 @@ func TestUnusualStreams(t *testing.T) {
 		{name: "file that is repeated", stream: "independent", rows: 2000, change: repeated(500),
 			want: []string{"copies"}, text: "75 %"},
 		{name: "imbalance", stream: "imbalance", rows: 3000, want: []string{"imbalance"}},
-		{name: "few labels", stream: "sparse", rows: 5000, want: []string{"few_labels"}, text: "of 5000 rows have a label"},
-		{name: "poison", stream: "independent", rows: 4000, change: poisoned(2000), want: []string{"labels_suspect"}},
+		{name: "few labels", stream: "sparse", rows: 2500, want: []string{"few_labels"}, text: "of 2500 rows have a label"},
+		{name: "poison", stream: "independent", rows: 3000, change: poisoned(1500), want: []string{"labels_suspect"}},
 		{name: "few outputs", stream: "independent", rows: 2000, dim: 1, want: []string{"few_outputs"}, text: "1 for 8"},
 		{name: "heavy tails", stream: "independent", rows: 2000, want: []string{"heavy_tails"},
 			change: each(func(_ int, v float64) float64 { return v * v * v * v * v * v * v })},
@@ -139,18 +139,18 @@ func poisoned(rows int) func(*model.Data) {
 // The status says what the window is: how many of the classes it has, how long runs are, and how many independent rows
 // its rows are worth.
 func TestWindowReport(t *testing.T) {
-	s := play(t, "independent", 3000, 0, nil)
+	s := play(t, "independent", 2000, 0, nil)
 	if s.ClassesSeen != 8 || s.Classes != 8 || s.HasRuns || s.RunRows < 1 || s.RunRows > 1.5 {
 		t.Errorf("independent rows: %+v", s)
 	}
 	if s.EffectiveRows != float64(s.Rows) || s.LabelledShare != 1 {
 		t.Errorf("%d independent rows, %g labelled, are worth %g", s.Rows, s.LabelledShare, s.EffectiveRows)
 	}
-	s = play(t, "copies", 4000, 0, nil)
+	s = play(t, "copies", 2000, 0, nil)
 	if worth := s.EffectiveRows / float64(s.Rows); math.IsNaN(worth) || worth > 0.3 {
 		t.Errorf("rows that are sent ten times are worth %.2f of their number", worth)
 	}
-	s = play(t, "runs300", 6000, 0, nil)
+	s = play(t, "runs300", 3000, 0, nil)
 	if !s.HasRuns || s.RunRows < 250 || s.RunRows > 350 {
 		t.Errorf("runs of 300 rows: %g rows", s.RunRows)
 	}

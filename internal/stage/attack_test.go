@@ -16,7 +16,11 @@ import (
 // TestOneRowStopsNothing: a class with one outlier among good rows does not stop later fits, and the status describes
 // the row.
 func TestOneRowStopsNothing(t *testing.T) {
-	for _, far := range []float32{1e4, 1e6, 1e9, 1e19, 3e38} {
+	magnitudes := []float32{1e4, 3e38}
+	if testsize.Long() {
+		magnitudes = append(magnitudes, 1e6, 1e9, 1e19)
+	}
+	for _, far := range magnitudes {
 		for _, class := range []string{"once", "c0"} {
 			t.Run(fmt.Sprint(far, " ", class), func(t *testing.T) {
 				failed := 0
@@ -65,7 +69,7 @@ func TestJunkLabels(t *testing.T) {
 				if labels > 1000 && (each == 2 || when == "among") {
 					continue
 				}
-				if !testsize.Long() && (each == 2 || labels*each > 10000) {
+				if !testsize.Long() && (each == 2 || labels > 1000 || (each == 1) != (when == "before")) {
 					continue
 				}
 				t.Run(fmt.Sprint(labels, " of ", each, " rows ", when), func(t *testing.T) {

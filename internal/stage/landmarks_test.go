@@ -118,7 +118,11 @@ func TestLandmarksReproducible(t *testing.T) {
 			continue
 		}
 		t.Run(method, func(t *testing.T) {
-			w := compareRestarts(t, rows, []int{600, 1900, 2060, 3000}, func(c *spec.Config) {
+			stops := []int{1900, 2060}
+			if testsize.Long() {
+				stops = []int{600, 1900, 2060, 3000}
+			}
+			w := compareRestarts(t, rows, stops, func(c *spec.Config) {
 				c.Training.Window.Rows = 1000
 				c.Training.Every.Rows = 500
 				c.Fit.Method, c.Fit.Landmarks = method, 80

@@ -332,7 +332,7 @@ func TestDimensionStays(t *testing.T) {
 		t.Fatalf("live is %+v: %s", first, s.Status().Note)
 	}
 	for i := range 3 {
-		rows := clouds(r, 1400, 6) // more classes, with other means each time
+		rows := clouds(r, 800, 6) // more classes, with other means each time
 		for k := range rows {
 			rows[k].x[(k+i)%6] += 9
 		}

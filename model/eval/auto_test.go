@@ -12,12 +12,12 @@ import (
 
 func TestAutoInAnEvaluation(t *testing.T) {
 	err := Evaluate(context.Background(), fixture.Dataset(t, "iris"),
-		Config{Methods: []string{fit.Auto}, Dims: []int{fit.AutoDim}, Splits: 3}, func(r Result) error {
+		Config{Methods: []string{fit.Auto}, Dims: []int{fit.AutoDim}, Splits: 2}, func(r Result) error {
 			sum := 0
 			for _, n := range r.Chosen {
 				sum += n
 			}
-			if sum != 3 || r.Error != "" || !(r.AccuracyMean >= 0.9) {
+			if sum != 2 || r.Error != "" || !(r.AccuracyMean >= 0.9) {
 				t.Errorf("%+v", r)
 			}
 			text, err := json.Marshal(r)

@@ -10,7 +10,7 @@ import (
 // auto on rows that are few, wide, or nearly without classes: it chooses among the candidates that can be fitted.
 func TestAutoOfBadRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
-	wide := &model.Data{N: 60, M: 500, Classes: []string{"a", "b", "c"}}
+	wide := &model.Data{N: 60, M: 150, Classes: []string{"a", "b", "c"}}
 	for i := range wide.N {
 		for j := range wide.M {
 			v := r.NormFloat64()

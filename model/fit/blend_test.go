@@ -77,6 +77,7 @@ func centredOutputs(t *testing.T, m *model.Model, data *model.Data) *mat.Dense {
 // The blend of auto fits other rows in the same way, and the same rows to the same model.
 func TestAutoBlends(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
+	data = data.Subset(every(data.N, 2))
 	m := fit(t, data, Config{Dim: AutoDim})
 	choice := m.Report().Choice
 	if m.Method() != Blend || choice.Method != Blend || len(choice.Members) < 2 || choice.Dim != m.Dim() {
@@ -126,6 +127,7 @@ func every(n, step int) (out []int) {
 // three standard errors, on the same rows.
 func TestBlendScoresAreCrossValidation(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
+	data = data.Subset(every(data.N, 2))
 	m := fit(t, data, Config{Dim: AutoDim})
 	choice := m.Report().Choice
 	p, err := frame.Prepare(t.Context(), data, true, false, &model.Report{})

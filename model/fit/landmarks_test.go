@@ -24,6 +24,7 @@ import (
 // except for a constant. So tests of the methods apply to landmarks too.
 func TestLandmarkModel(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
+	data = data.Subset(every(data.N, 2))
 	for _, of := range append(linearMethods(), &choose.Method) {
 		method := of.Name
 		c := Config{Method: method, Dim: 2, Landmarks: 40, Seed: 3}

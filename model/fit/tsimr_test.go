@@ -10,6 +10,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/graph"
 	"github.com/embedd/embedd/model/internal/fixture"
@@ -65,7 +66,7 @@ func TestTSIMRUnrollsTheSwissRoll(t *testing.T) {
 		method string
 		n      int
 		least  float64
-	}{{"tsimr", 1000, 0.99}, {"mp-tsimr", 1000, 0.9}, {"mp-tsimr", 2000, 0.97}} {
+	}{{"tsimr", 1000, 0.99}, {"mp-tsimr", 1000, 0.9}, {"mp-tsimr", 2000, 0.97}}[:testsize.Of(2, 3)] {
 		all, flat := swissRoll(c.n+300, 2)
 		roll := &model.Data{N: c.n, M: 3, X: all.X[:3*c.n]}
 		m := fit(t, roll, Config{Method: c.method, Scale: model.ScaleNone})

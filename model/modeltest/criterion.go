@@ -366,8 +366,11 @@ func (s suite) parameters(t *testing.T, d *model.Data, about fit.Method) {
 	for _, p := range about.Params {
 		c.Params[p.Name] = used[p.Name]
 	}
-	again := outputMatrix(t, s.fit(t, d, c), d)
-	y := outputMatrix(t, m, d)
+	same := s.fit(t, d, c)
+	if !maps.Equal(same.Params(), used) {
+		t.Errorf("a fit with the reported parameters reports %v instead of %v", same.Params(), used)
+	}
+	again, y := outputMatrix(t, same, d), outputMatrix(t, m, d)
 	again.Sub(again, y)
 	if off := mat.Norm(again, 2) / mat.Norm(y, 2); !(off <= 1e-3) {
 		t.Errorf("a fit with the reported parameters %v has outputs that are %.2g apart", used, off)

@@ -167,9 +167,10 @@ func TestBounds(t *testing.T) {
 // A run is a function of its seed. It uses the library as a host does.
 func TestFollow(t *testing.T) {
 	s := independent(t, "rotation")
+	rows := testsize.Of(6000, 10_000)
 	var texts []string
 	for range testsize.Of(1, 2) {
-		r, err := follow(t.Context(), s, 10_000, 1, options{method: method}.fit())
+		r, err := follow(t.Context(), s, rows, 1, options{method: method}.fit())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +180,7 @@ func TestFollow(t *testing.T) {
 		}
 		texts = append(texts, string(text))
 		last := r.Checkpoints[len(r.Checkpoints)-1]
-		if r.First == 0 || last.Row != 10_000 || last.Frozen > 0.4 || last.Oracle < 0.6 ||
+		if r.First == 0 || last.Row != rows || last.Frozen > 0.4 || last.Oracle < 0.6 ||
 			!slices.Equal(r.Widths, []int{20}) {
 			t.Errorf("first model after %d rows, widths %v, at the end %+v", r.First, r.Widths, last)
 		}

@@ -35,25 +35,25 @@ func TestEvidence(t *testing.T) {
 	for _, c := range []struct {
 		name             string
 		margin, up, down float64
-		rows, passes     int // of 200 runs of the rows, the minimum (passes > 0) or maximum (< 0) that pass
+		rows, passes     int // of 100 runs of the rows, the minimum (passes > 0) or maximum (< 0) that pass
 	}{
-		{"20 points better", 0.005, 0.3, 0.1, 300, 180},
-		{"5 points better", 0.005, 0.1, 0.05, 2000, 185},
-		{"2 points better", 0.005, 0.06, 0.04, 12000, 150},
-		{"equal, models alike", 0.005, 0.03, 0.03, 30000, -3},
-		{"equal, models unlike", 0.005, 0.15, 0.15, 30000, -6},
+		{"20 points better", 0.005, 0.3, 0.1, 300, 90},
+		{"5 points better", 0.005, 0.1, 0.05, 2000, 92},
+		{"2 points better", 0.005, 0.06, 0.04, 12000, 75},
+		{"equal, models alike", 0.005, 0.03, 0.03, 30000, -2},
+		{"equal, models unlike", 0.005, 0.15, 0.15, 30000, -3},
 		{"2 points worse", 0.005, 0.06, 0.08, 30000, -1},
-		{"not worse by a point, where it is equal", -0.01, 0.03, 0.03, 15000, 165},
-		{"not worse by a point, where it is by two", -0.01, 0.03, 0.05, 30000, -3},
+		{"not worse by a point, where it is equal", -0.01, 0.03, 0.03, 15000, 82},
+		{"not worse by a point, where it is by two", -0.01, 0.03, 0.05, 30000, -2},
 	} {
 		passed := 0
-		for seed := range uint64(200) {
+		for seed := range uint64(100) {
 			if until(seed, c.margin, c.up, c.down, c.rows) < c.rows {
 				passed++
 			}
 		}
 		if c.passes > 0 && passed < c.passes || c.passes < 0 && passed > -c.passes {
-			t.Errorf("%s: %d of 200 passed within %d rows", c.name, passed, c.rows)
+			t.Errorf("%s: %d of 100 passed within %d rows", c.name, passed, c.rows)
 		}
 	}
 	var old SequentialTest

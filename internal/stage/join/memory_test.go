@@ -26,20 +26,20 @@ func TestMemoryBound(t *testing.T) {
 		feed  func(j *Join[[]float64], i int)
 		share float64 // of the books that the heap must reach at least: they are no fiction
 	}{
-		{"rows", 200_000, func(j *Join[[]float64], i int) {
+		{"rows", 100_000, func(j *Join[[]float64], i int) {
 			j.Row(Row[[]float64]{Position: Position{Seq: uint64(i + 1)}, Time: at(i), Key: fmt.Sprint("row ", i),
 				Payload: make([]float64, 48), Size: 48 * 8})
 		}, 0.7},
-		{"labels", 200_000, func(j *Join[[]float64], i int) {
+		{"labels", 100_000, func(j *Join[[]float64], i int) {
 			j.Label(Label{Position: Position{Seq: uint64(i + 1)}, Time: at(i), Key: fmt.Sprint("label ", i),
 				Text: fmt.Sprint(i)})
 		}, 0.6},
-		{"both", 200_000, func(j *Join[[]float64], i int) {
+		{"both", 100_000, func(j *Join[[]float64], i int) {
 			j.Row(Row[[]float64]{Position: Position{Seq: uint64(i + 1)}, Time: at(i), Key: fmt.Sprint("row ", i),
 				Payload: make([]float64, 4), Size: 32})
 			j.Label(Label{Position: Position{Seq: uint64(i + 1)}, Time: at(i), Key: fmt.Sprint("label ", i), Text: "x"})
 		}, 0.6},
-		{"given", 200_000, func(j *Join[[]float64], i int) {
+		{"given", 100_000, func(j *Join[[]float64], i int) {
 			j.Row(Row[[]float64]{Position: Position{Seq: uint64(i + 1)}, Time: at(i), Key: fmt.Sprint("row ", i),
 				Payload: make([]float64, 48), Size: 48 * 8})
 			j.Label(Label{Position: Position{Seq: uint64(i + 1)}, Time: at(i), Key: fmt.Sprint("row ", i), Text: "x"})
@@ -47,7 +47,7 @@ func TestMemoryBound(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := c.n
-			limits := Limits{Wait: 24 * time.Hour, Bytes: 32 << 20}
+			limits := Limits{Wait: 24 * time.Hour, Bytes: 12 << 20}
 			before := heap()
 			j := New[[]float64](limits)
 			begin := time.Now()
@@ -84,14 +84,14 @@ func TestMemoryBound(t *testing.T) {
 func TestOneKey(t *testing.T) {
 	j := New[int](Limits{Wait: time.Minute, Bytes: 64 << 20})
 	begin := time.Now()
-	for i := range 200_000 { // labels far ahead of the rows
+	for i := range 50_000 { // labels far ahead of the rows
 		j.Label(Label{Position: Position{Seq: uint64(i + 1)}, Time: time.Unix(int64(i)*3600, 0), Key: "a", Text: "x"})
 	}
-	for i := range 200_000 {
+	for i := range 50_000 {
 		j.Row(Row[int]{Position: Position{Seq: uint64(i + 1)}, Time: time.Unix(int64(i)*100, 0), Key: "a"})
 	}
 	if d := time.Since(begin); d > time.Minute {
-		t.Errorf("400,000 events of one key took %v", d)
+		t.Errorf("100,000 events of one key took %v", d)
 	}
 	if len(j.keys) != 1 || j.Bytes() > 1<<20 {
 		t.Errorf("%d keys and %d bytes are held of one key", len(j.keys), j.Bytes())

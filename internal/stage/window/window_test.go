@@ -105,10 +105,10 @@ func TestOrderOfArrival(t *testing.T) {
 
 // TestRestart: a window that is filled again from its oldest row, with its quotas, is the same.
 func TestRestart(t *testing.T) {
-	rows := stream(3, 15000, 3, 0.6, 0.3, 0.095, 0.005)
+	rows := stream(3, 10000, 3, 0.6, 0.3, 0.095, 0.005)
 	c := config
 	c.Age = 3000 * time.Second
-	for _, at := range []int{40, 900, 5000, 9000, 14000} {
+	for _, at := range []int{40, 900, 9000} {
 		before := fill(c, rows[:at])
 		oldest, _ := before.Oldest()
 		again := New(c)

@@ -33,7 +33,7 @@ func run(t *testing.T, name string, rows int, change func(*trial.Config)) *trial
 // A run is a function of its seed, and restarts from checkpoints change nothing.
 func TestRunsRepeat(t *testing.T) {
 	texts := map[string]bool{}
-	for _, restarts := range [][]int{nil, nil, {750, 2500}} {
+	for _, restarts := range [][]int{nil, {750, 2500}} {
 		r := run(t, "independent", 4000, func(c *trial.Config) { c.RestartAt = restarts })
 		for i := range r.Checkpoints {
 			r.Checkpoints[i].Note = "" // counts what this process did
@@ -60,7 +60,7 @@ func TestRunsRepeat(t *testing.T) {
 // All labels of late streams arrive.
 func TestLateLabels(t *testing.T) {
 	for _, name := range []string{"late", "reversed"} {
-		if r := run(t, name, 4000, nil); r.Status.Received != 4000 || r.Status.Unlabelled != 0 {
+		if r := run(t, name, 2500, nil); r.Status.Received != 2500 || r.Status.Unlabelled != 0 {
 			t.Errorf("%s: %d rows, %d of them unlabelled", name, r.Status.Received, r.Status.Unlabelled)
 		}
 	}
@@ -73,10 +73,11 @@ func TestDependentStreams(t *testing.T) {
 	if testsize.Soak() {
 		maps.Copy(streams, map[string]float64{"runs300": 0.05, "runs2000": 0.05, "markov30": 0.05, "markov100": 0.05})
 	}
+	rows := testsize.Of(8000, 12_000)
 	for name, below := range streams {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			plain := run(t, name, 12_000, nil)
+			plain := run(t, name, rows, nil)
 			last := plain.Checkpoints[len(plain.Checkpoints)-1]
 			if !(float64(last.All-last.Live) <= below) || last.Alarms > 1 || last.Classes != 8 {
 				t.Errorf("%+v", last)
@@ -86,10 +87,10 @@ func TestDependentStreams(t *testing.T) {
 					t.Errorf("a promotion lost: %+v", p)
 				}
 			}
-			if name != "copies" && !testsize.Long() {
+			if !testsize.Long() {
 				return
 			}
-			again := run(t, name, 12_000, func(c *trial.Config) { c.RestartAt = []int{2250, 7000} })
+			again := run(t, name, rows, func(c *trial.Config) { c.RestartAt = []int{2250, 7000} })
 			if end := again.Checkpoints[len(again.Checkpoints)-1]; len(again.Promotions) != len(plain.Promotions) ||
 				end.Live != last.Live {
 				t.Errorf("with restarts\n%+v\n%+v\nwithout\n%+v\n%+v", end, again.Promotions, last, plain.Promotions)
