@@ -126,6 +126,19 @@ func TestColumnsAreNamed(t *testing.T) {
 	}
 }
 
+// A column of numbers beyond float32 is not said to be empty.
+func TestColumnBeyondFloat32(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "far.csv")
+	if err := os.WriteFile(path, []byte("a,far,label\n1,1e39,x\n2,-1e40,y\n3,NaN,x\n5,1e300,y\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr := must(t, "fit", "--data", path, "--label", "label", "--method", "lda", "--nulls", "impute",
+		"-o", filepath.Join(t.TempDir(), "m"))
+	if want := `not features: "far" (no finite float32 value in any row)`; !strings.Contains(stderr, want) {
+		t.Errorf("fit says %s", stderr)
+	}
+}
+
 // -o - is standard output, and the report goes to standard error.
 func TestOutputToStandardOutput(t *testing.T) {
 	t.Chdir(t.TempDir())

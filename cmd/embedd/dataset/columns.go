@@ -66,8 +66,10 @@ func (c *Columns) named() string {
 // why is the reason that a column is not a feature.
 func (c *Columns) why(f arrowio.Field, in *file.Reader) string {
 	switch {
-	case f.Empty || c.empty[f.Name]:
+	case f.Empty:
 		return "no value in any row"
+	case c.empty[f.Name]: // NaN, infinite or beyond float32
+		return "no finite float32 value in any row"
 	case c.index[f.Name] != "":
 		return c.index[f.Name]
 	case slices.Contains(in.Indexes(), f.Name):
