@@ -17,17 +17,12 @@ import (
 
 // CompareConfiguration returns the keys of a pipeline's configuration that are not those with which it last ran, and
 // what a start makes of each. It changes nothing. js may be nil for a pipeline on core NATS.
-func CompareConfiguration(ctx context.Context, js jetstream.JetStream, p spec.Pipeline) (changes []spec.Change,
-	err error) {
-	err = guard(ctx, js, func(ctx context.Context) error {
-		changes, _, err = compareConfiguration(ctx, js, &p)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("comparing the configuration of pipeline %s with the one in effect: %w", p.Name,
-			natsx.ExplainAPIError(err))
-	}
-	return changes, nil
+func CompareConfiguration(ctx context.Context, js jetstream.JetStream, p spec.Pipeline) ([]spec.Change, error) {
+	return guard(ctx, js, "reading the configuration in effect", p.Name,
+		func(ctx context.Context) ([]spec.Change, error) {
+			changes, _, err := compareConfiguration(ctx, js, &p)
+			return changes, err
+		})
 }
 
 func compareConfiguration(ctx context.Context, js jetstream.JetStream, p *spec.Pipeline) (changes []spec.Change,
@@ -102,7 +97,7 @@ var ErrModelElsewhere = errors.New("there is no model to reset")
 
 // PlanModelReset checks that the live model of a pipeline can be reset, and returns what the reset would do. It changes
 // nothing. js may be nil for a pipeline on core NATS.
-func PlanModelReset(ctx context.Context, js jetstream.JetStream, p spec.Pipeline) (r *ModelReset, err error) {
+func PlanModelReset(ctx context.Context, js jetstream.JetStream, p spec.Pipeline) (*ModelReset, error) {
 	switch {
 	case p.Stage.Fixed != nil:
 		return nil, fmt.Errorf("the model of pipeline %s is a file: change model.file (%w)", p.Name, ErrModelElsewhere)
@@ -113,40 +108,31 @@ func PlanModelReset(ctx context.Context, js jetstream.JetStream, p spec.Pipeline
 		return nil, fmt.Errorf("the models of pipeline %s are not stored, and a restart begins without one (%w)", p.Name,
 			ErrModelElsewhere)
 	}
-	r = &ModelReset{Pipeline: p}
-	err = guard(ctx, js, func(ctx context.Context) error {
+	return guard(ctx, js, "resetting the model", p.Name, func(ctx context.Context) (*ModelReset, error) {
 		changes, pointer, err := compareConfiguration(ctx, js, &p)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if pointer.Pin != "" {
-			return fmt.Errorf("model %s is pinned, so no other goes live: 'embedd model unpin %s' first (%w)", pointer.Pin,
+			return nil, fmt.Errorf("model %s is pinned, so no other goes live: 'embedd model unpin %s' first (%w)", pointer.Pin,
 				p.Name, registry.ErrPinned)
 		}
-		r.Changes, r.Epoch = changes, pointer.Epochs+1
+		r := &ModelReset{Pipeline: p, Changes: changes, Epoch: pointer.Epochs + 1}
 		if v := pointer.Find(pointer.Live); v != nil {
 			r.Live, r.Epoch = *v, max(r.Epoch, v.Epoch+1)
 		}
-		return nil
+		return r, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("resetting the model of pipeline %s: %w", p.Name, natsx.ExplainAPIError(err))
-	}
-	return r, nil
 }
 
 // Apply marks the live model as reset. Running daemons follow.
 func (r *ModelReset) Apply(ctx context.Context, js jetstream.JetStream) error {
-	err := guard(ctx, js, func(ctx context.Context) error {
+	_, err := guard(ctx, js, "resetting the model", r.Pipeline.Name, func(ctx context.Context) (any, error) {
 		models, err := modelsOf(ctx, js, &r.Pipeline)
 		if models == nil || err != nil {
-			return err
+			return nil, err
 		}
-		_, err = models.Reset(ctx)
-		return err
+		return models.Reset(ctx)
 	})
-	if err != nil {
-		return fmt.Errorf("resetting the model of pipeline %s: %w", r.Pipeline.Name, natsx.ExplainAPIError(err))
-	}
-	return nil
+	return err
 }

@@ -142,11 +142,16 @@ func (d *diagnosis) addFault(check, pipeline string, f *needs.Fault) {
 	d.add(Finding{Check: check, Pipeline: pipeline, Text: f.Text, Fix: f.Fix, Command: f.Command})
 }
 
-// ask runs a request to the server, and ends it as soon as the server denies it.
-func (d *diagnosis) ask(ctx context.Context, request func(context.Context) error) error {
+// ask sends requests to the server, and ends them as soon as the server denies one.
+func ask[T any](ctx context.Context, p *natsx.PermissionMonitor, requests func(context.Context) (T, error)) (answer T,
+	err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	return d.permissions.Guard(ctx, d.permissions.IsServerRequest, request)
+	err = p.Guard(ctx, p.IsServerRequest, func(ctx context.Context) (err error) {
+		answer, err = requests(ctx)
+		return err
+	})
+	return answer, err
 }
 
 // checkServer checks version, JetStream and its limits, and the largest message.
@@ -185,11 +190,7 @@ func (d *diagnosis) checkServer(ctx context.Context) {
 			Fix: "set max_payload in the server to 1MB or more, or store models in a directory",
 			Key: "pipelines." + keeps + ".model.store", Value: "./embedd-models"})
 	}
-	var info *jetstream.AccountInfo
-	err := d.ask(ctx, func(ctx context.Context) (err error) {
-		info, err = d.js.AccountInfo(ctx)
-		return err
-	})
+	info, err := ask(ctx, d.permissions, d.js.AccountInfo)
 	switch {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount),
 		errors.Is(err, nats.ErrNoResponders):
@@ -223,10 +224,8 @@ func (d *diagnosis) checkDisk(info *jetstream.AccountInfo) {
 
 // checkPlans reports the warnings of Setup.
 func (d *diagnosis) checkPlans(ctx context.Context) {
-	var plans []Plan
-	err := d.ask(ctx, func(ctx context.Context) (err error) {
-		plans, err = Setup(ctx, d.js, d.Pipelines, false)
-		return err
+	plans, err := ask(ctx, d.permissions, func(ctx context.Context) ([]Plan, error) {
+		return Setup(ctx, d.js, d.Pipelines, false)
 	})
 	if err != nil {
 		return // the same requests were sent before, and their errors reported

@@ -64,9 +64,8 @@ func (d *diagnosis) openStore(ctx context.Context, p *spec.Pipeline) (store regi
 		}
 		return store
 	}
-	err := d.ask(ctx, func(ctx context.Context) (err error) {
-		store, err = registry.JetStream(ctx, d.js)
-		return err
+	store, err := ask(ctx, d.permissions, func(ctx context.Context) (registry.Store, error) {
+		return registry.JetStream(ctx, d.js)
 	})
 	switch {
 	case errors.Is(err, registry.ErrMissing):
@@ -93,8 +92,8 @@ func (d *diagnosis) checkName(ctx context.Context, p *spec.Pipeline, bound strin
 	if p.ModelsFromHub() {
 		domain = d.domain
 	}
-	err := d.ask(ctx, func(ctx context.Context) error {
-		return needs.CheckName(ctx, d.js, d.permissions, p, domain, bound)
+	_, err := ask(ctx, d.permissions, func(ctx context.Context) (any, error) {
+		return nil, needs.CheckName(ctx, d.js, d.permissions, p, domain, bound)
 	})
 	if errors.Is(err, spec.ErrConsumerTaken) {
 		d.add(Finding{Check: "store", Pipeline: p.Name, Text: err.Error(),
@@ -106,10 +105,8 @@ func (d *diagnosis) checkName(ctx context.Context, p *spec.Pipeline, bound strin
 // checkWindow notes that the stream of all edges' summaries has deleted the first ones of the live model's window, as
 // when a busy pipeline shares it with a quiet one.
 func (d *diagnosis) checkWindow(ctx context.Context, p *spec.Pipeline, live *plugin.Live) {
-	var s jetstream.Stream
-	err := d.ask(ctx, func(ctx context.Context) (err error) {
-		s, err = d.js.Stream(ctx, summaries.HubStream)
-		return err
+	s, err := ask(ctx, d.permissions, func(ctx context.Context) (jetstream.Stream, error) {
+		return d.js.Stream(ctx, summaries.HubStream)
 	})
 	if err != nil {
 		return // reported before
@@ -153,10 +150,9 @@ func (d *diagnosis) checkConfiguration(ctx context.Context, p *spec.Pipeline) {
 	if len(p.Settings) == 0 || p.Stream != "" && !d.hasJetStream {
 		return
 	}
-	var changes []spec.Change
-	err := d.ask(ctx, func(ctx context.Context) (err error) {
-		changes, _, err = compareConfiguration(ctx, d.js, p)
-		return err
+	changes, err := ask(ctx, d.permissions, func(ctx context.Context) ([]spec.Change, error) {
+		changes, _, err := compareConfiguration(ctx, d.js, p)
+		return changes, err
 	})
 	if err != nil {
 		if errors.Is(err, natsx.ErrPermissionDenied) {

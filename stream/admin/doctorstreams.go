@@ -38,10 +38,8 @@ func (d *diagnosis) checkStreams(ctx context.Context, p *spec.Pipeline) {
 
 // checkBucket compares what belongs to embedd with what is needed.
 func (d *diagnosis) checkBucket(ctx context.Context, n *needs.Need) {
-	var in needs.Inspection
-	err := d.ask(ctx, func(ctx context.Context) (err error) {
-		in, err = n.Compare(ctx, d.js)
-		return err
+	in, err := ask(ctx, d.permissions, func(ctx context.Context) (needs.Inspection, error) {
+		return n.Compare(ctx, d.js)
 	})
 	if err != nil {
 		d.addError(n.Check, n.Pipeline, natsx.ExplainRequestError(err, "about "+n.Purpose+" "+n.Name))
@@ -79,10 +77,8 @@ func (d *diagnosis) checkOwnStreams(ctx context.Context) {
 				continue
 			}
 			known[name] = true
-			var s jetstream.Stream
-			err := d.ask(ctx, func(ctx context.Context) (err error) {
-				s, err = natsx.FindStream(ctx, d.js, name)
-				return err
+			s, err := ask(ctx, d.permissions, func(ctx context.Context) (jetstream.Stream, error) {
+				return natsx.FindStream(ctx, d.js, name)
 			})
 			if err != nil || s == nil {
 				continue // the check of what it is for reports it
@@ -103,17 +99,12 @@ func (d *diagnosis) checkOwnStreams(ctx context.Context) {
 
 // checkStream checks a stream of the pipeline's subjects, and returns it, or nil.
 func (d *diagnosis) checkStream(ctx context.Context, n *needs.Need) jetstream.Stream {
-	var s jetstream.Stream
 	begin := d.Clock()
-	err := d.ask(ctx, func(ctx context.Context) (err error) {
-		name := n.Name
-		if name == "" {
-			if name, err = natsx.StreamName(ctx, d.js, n.Subject); err != nil {
-				return err
-			}
+	s, err := ask(ctx, d.permissions, func(ctx context.Context) (jetstream.Stream, error) {
+		if n.Name == "" {
+			return d.streamOf(ctx, n.Subject)
 		}
-		s, err = d.js.Stream(ctx, name)
-		return err
+		return d.js.Stream(ctx, n.Name)
 	})
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
@@ -282,10 +273,8 @@ func (d *diagnosis) checkConsumer(ctx context.Context, p *spec.Pipeline, s jetst
 		domain = d.domain
 	}
 	name := needs.ConsumerName(p.Name, domain)
-	var c jetstream.Consumer
-	err := d.ask(ctx, func(ctx context.Context) (err error) {
-		c, err = s.Consumer(ctx, name)
-		return err
+	c, err := ask(ctx, d.permissions, func(ctx context.Context) (jetstream.Consumer, error) {
+		return s.Consumer(ctx, name)
 	})
 	info := s.CachedInfo()
 	limit := info.Config.MaxConsumers

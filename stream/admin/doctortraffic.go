@@ -72,7 +72,7 @@ func (t *traffic) check(ctx context.Context) {
 		return // an error of the configuration
 	}
 	t.columns = map[string]int{}
-	if err := t.ask(ctx, t.read); err != nil {
+	if _, err := ask(ctx, t.permissions, func(ctx context.Context) (any, error) { return nil, t.read(ctx) }); err != nil {
 		return // the checks of the stream and of permissions report it
 	}
 	known := len(t.findings)
@@ -270,34 +270,33 @@ func (t *traffic) checkLabels(ctx context.Context) {
 // checkLateLabels reports that inputs arrive and labels do not.
 func (t *traffic) checkLateLabels(ctx context.Context) {
 	p := t.pipeline
-	var inputs, labels uint64
 	name := ""
-	err := t.ask(ctx, func(ctx context.Context) (err error) {
-		if inputs, err = countMessages(ctx, t.input, p.Subject); err != nil {
-			return err
+	count, err := ask(ctx, t.permissions, func(ctx context.Context) (of struct{ inputs, labels uint64 }, err error) {
+		if of.inputs, err = countMessages(ctx, t.input, p.Subject); err != nil {
+			return of, err
 		}
-		var s jetstream.Stream
-		if s, err = t.streamOf(ctx, p.Labels); err != nil {
-			return err // reported by the check of the stream
+		s, err := t.streamOf(ctx, p.Labels)
+		if err != nil {
+			return of, err // reported by the check of the stream
 		}
 		name = s.CachedInfo().Config.Name
-		labels, err = countMessages(ctx, s, p.Labels)
-		return err
+		of.labels, err = countMessages(ctx, s, p.Labels)
+		return of, err
 	})
-	if err == nil && labels == 0 && inputs >= minUnlabelled {
+	if err == nil && count.labels == 0 && count.inputs >= minUnlabelled {
 		t.add(Finding{Check: "labels", Pipeline: p.Name, Text: fmt.Sprintf("stream %s has no message of labels on %s, and "+
-			"the input has %d messages: nothing is learned", name, p.Labels, inputs),
+			"the input has %d messages: nothing is learned", name, p.Labels, count.inputs),
 			Fix: "publish labels with the keys of the rows: 'embedd publish --labels'"})
 	}
 }
 
 // streamOf is the stream that takes a subject.
-func (t *traffic) streamOf(ctx context.Context, subject string) (jetstream.Stream, error) {
-	name, err := natsx.StreamName(ctx, t.js, subject)
+func (d *diagnosis) streamOf(ctx context.Context, subject string) (jetstream.Stream, error) {
+	name, err := natsx.StreamName(ctx, d.js, subject)
 	if err != nil {
 		return nil, err
 	}
-	return t.js.Stream(ctx, name)
+	return d.js.Stream(ctx, name)
 }
 
 // countMessages counts the messages of a subject in a stream.
@@ -332,40 +331,39 @@ func (t *traffic) checkWindow() {
 // checkDeadShare reports that nearly all answers are dead letters. A user that may not read answers does not see it.
 func (t *traffic) checkDeadShare(ctx context.Context) {
 	p := t.pipeline
-	var dead, all uint64
-	reason := ""
-	err := t.ask(ctx, func(ctx context.Context) (err error) {
-		dead, all, reason, err = t.countAnswers(ctx)
-		return err
-	})
-	if err != nil || dead < minDead || float64(dead) <= maxDeadShare*float64(all) {
+	n, err := ask(ctx, t.permissions, t.countAnswers)
+	if err != nil || n.dead < minDead || float64(n.dead) <= maxDeadShare*float64(n.all) {
 		return
 	}
 	t.add(Finding{Check: "dead letters", Pipeline: p.Name, Text: fmt.Sprintf("%d of the %d answers of the %v before the "+
-		"newest are dead letters, the last because: %s", dead, all, deadWindow, reason),
+		"newest are dead letters, the last because: %s", n.dead, n.all, deadWindow, n.reason),
 		Fix: "read them, correct the cause, and replay them", Command: "embedd dlq ls " + p.Name})
 }
 
-// countAnswers counts the dead letters and all answers of deadWindow before the newest, and returns why the last dead
-// letter is one.
-func (t *traffic) countAnswers(ctx context.Context) (dead, all uint64, reason string, err error) {
+// answers are the dead letters and all answers of deadWindow before the newest, and why the last dead letter is one.
+type answers struct {
+	dead, all uint64
+	reason    string
+}
+
+func (t *traffic) countAnswers(ctx context.Context) (n answers, err error) {
 	p := t.pipeline
 	var newest time.Time
 	streams := map[string]jetstream.Stream{}
 	for _, subject := range []string{p.Dead, p.OutputPattern()} {
 		s, err := t.streamOf(ctx, subject)
 		if err != nil || !t.mayRead(s.CachedInfo().Config.Name, subject) {
-			return 0, 0, "", err
+			return n, err
 		}
 		msg, err := natsx.LastMessage(ctx, s, subject)
 		if err != nil || msg == nil && subject == p.Dead {
-			return 0, 0, "", err
+			return n, err
 		}
 		if msg != nil && msg.Time.After(newest) {
 			newest = msg.Time
 		}
 		if subject == p.Dead {
-			reason = firstLine(msg.Header.Get(wire.HeaderError))
+			n.reason = firstLine(msg.Header.Get(wire.HeaderError))
 		}
 		streams[subject] = s
 	}
@@ -375,15 +373,15 @@ func (t *traffic) countAnswers(ctx context.Context) (dead, all uint64, reason st
 			FilterSubject: subject, AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, HeadersOnly: true,
 			InactiveThreshold: time.Minute, DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &since})
 		if err != nil {
-			return 0, 0, "", err
+			return n, err
 		}
-		all += r.Pending()
+		n.all += r.Pending()
 		if subject == p.Dead {
-			dead = r.Pending()
+			n.dead = r.Pending()
 		}
 		r.Close(ctx)
 	}
-	return dead, all, reason, nil
+	return n, nil
 }
 
 // mayRead reports whether the user may read a subject of a stream: the last message, and through a consumer.
@@ -408,17 +406,14 @@ func (t *traffic) checkTrend(ctx context.Context) {
 	p := t.pipeline
 	name := needs.ConsumerName(p.Name, "")
 	look := func() (unanswered uint64, isPulled bool, err error) {
-		err = t.ask(ctx, func(ctx context.Context) error {
-			c, err := t.input.Consumer(ctx, name)
-			if err != nil {
-				return err
-			}
-			info := c.CachedInfo()
-			unanswered = info.NumPending + uint64(info.NumAckPending)
-			isPulled = info.NumAckPending > 0 || info.NumWaiting > 0
-			return nil
+		c, err := ask(ctx, t.permissions, func(ctx context.Context) (jetstream.Consumer, error) {
+			return t.input.Consumer(ctx, name)
 		})
-		return unanswered, isPulled, err
+		if err != nil {
+			return 0, false, err
+		}
+		info := c.CachedInfo()
+		return info.NumPending + uint64(info.NumAckPending), info.NumAckPending > 0 || info.NumWaiting > 0, nil
 	}
 	before, isPulled, err := look()
 	if err != nil || before < maxHead || !isPulled || !natsx.Sleep(ctx, trendWait) {

@@ -41,28 +41,22 @@ var (
 )
 
 // ReadSchema reads the stored schema of a pipeline. It changes nothing. js may be nil for a pipeline on core NATS.
-func ReadSchema(ctx context.Context, js jetstream.JetStream, p spec.Pipeline) (s Schema, err error) {
+func ReadSchema(ctx context.Context, js jetstream.JetStream, p spec.Pipeline) (Schema, error) {
 	if m := p.Stage.Fixed; m != nil {
 		contract, err := p.Stage.Spec.ContractOf(m.Features())
 		return schemaOf(p.Name, schema.Record{Contract: contract}), err
 	}
-	err = guard(ctx, js, func(ctx context.Context) error {
+	return guard(ctx, js, "reading the schema", p.Name, func(ctx context.Context) (s Schema, err error) {
 		store, err := schemaStore(ctx, js, &p, false)
 		if errors.Is(err, jetstream.ErrBucketNotFound) { // the daemon creates it
-			s = schemaOf(p.Name, schema.Record{Generation: 1})
-			return nil
+			return schemaOf(p.Name, schema.Record{Generation: 1}), nil
 		}
 		if err != nil {
-			return err
+			return s, err
 		}
 		record, _, err := store.Read(ctx)
-		s = schemaOf(p.Name, record)
-		return err
+		return schemaOf(p.Name, record), err
 	})
-	if err != nil {
-		return s, fmt.Errorf("reading the schema of pipeline %s: %w", p.Name, natsx.ExplainAPIError(err))
-	}
-	return s, nil
 }
 
 func schemaOf(pipeline string, r schema.Record) Schema {
@@ -82,7 +76,7 @@ type SchemaReset struct {
 
 // PlanSchemaReset checks that the schema of a pipeline can be reset, and returns what the reset would do. It changes
 // nothing. js may be nil for a pipeline on core NATS.
-func PlanSchemaReset(ctx context.Context, js jetstream.JetStream, p spec.Pipeline) (r *SchemaReset, err error) {
+func PlanSchemaReset(ctx context.Context, js jetstream.JetStream, p spec.Pipeline) (*SchemaReset, error) {
 	if p.Stage.Fixed != nil {
 		return nil, fmt.Errorf("the schema of pipeline %s is that of its model file: change model.file (%w)", p.Name,
 			ErrSchemaElsewhere)
@@ -91,9 +85,9 @@ func PlanSchemaReset(ctx context.Context, js jetstream.JetStream, p spec.Pipelin
 		return nil, fmt.Errorf("the edges count and read messages under the schema of the hub: set schema.features at the "+
 			"hub and at each of them, with sizes (%w)", ErrSchemaElsewhere)
 	}
-	r = &SchemaReset{Pipeline: p}
-	r.Contract, _ = p.Stage.Spec.Contract()
-	err = guard(ctx, js, func(ctx context.Context) error {
+	return guard(ctx, js, "resetting the schema", p.Name, func(ctx context.Context) (*SchemaReset, error) {
+		r := &SchemaReset{Pipeline: p}
+		r.Contract, _ = p.Stage.Spec.Contract()
 		store, err := schemaStore(ctx, js, &p, false)
 		if err == nil {
 			err = checkUnpinned(ctx, js, &p)
@@ -107,40 +101,31 @@ func PlanSchemaReset(ctx context.Context, js jetstream.JetStream, p spec.Pipelin
 			}
 		}
 		if err != nil && !errors.Is(err, jetstream.ErrBucketNotFound) {
-			return err
+			return nil, err
 		}
 		if p.Stream == "" {
-			return nil
+			return r, nil
 		}
 		input, err := js.Stream(ctx, p.Stream)
 		if err != nil {
-			return fmt.Errorf("input stream %s: %w", p.Stream, err)
+			return nil, fmt.Errorf("input stream %s: %w", p.Stream, err)
 		}
 		r.After, r.created = input.CachedInfo().State.LastSeq, input.CachedInfo().Created
-		return nil
+		return r, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("resetting the schema of pipeline %s: %w", p.Name, natsx.ExplainAPIError(err))
-	}
-	return r, nil
 }
 
 // Apply begins a new generation of the schema. Running daemons with an input stream open the pipeline again.
-func (r *SchemaReset) Apply(ctx context.Context, js jetstream.JetStream) (s Schema, err error) {
+func (r *SchemaReset) Apply(ctx context.Context, js jetstream.JetStream) (Schema, error) {
 	p := &r.Pipeline
-	err = guard(ctx, js, func(ctx context.Context) error {
+	return guard(ctx, js, "resetting the schema", p.Name, func(ctx context.Context) (s Schema, err error) {
 		store, err := schemaStore(ctx, js, p, true)
 		if err != nil {
-			return err
+			return s, err
 		}
 		record, err := schema.Replace(ctx, store, r.Contract, r.After, r.created)
-		s = schemaOf(p.Name, record)
-		return err
+		return schemaOf(p.Name, record), err
 	})
-	if err != nil {
-		return s, fmt.Errorf("resetting the schema of pipeline %s: %w", p.Name, natsx.ExplainAPIError(err))
-	}
-	return s, nil
 }
 
 // schemaStore opens the store of a pipeline's schema, and with create its bucket where it is missing.
@@ -206,14 +191,19 @@ func checkUnpinned(ctx context.Context, js jetstream.JetStream, p *spec.Pipeline
 	return nil
 }
 
-// guard runs requests to the server, and ends them as soon as it denies one: the error names the permission.
-func guard(ctx context.Context, js jetstream.JetStream, requests func(context.Context) error) error {
+// guard sends requests to the server as ask does. Its error says what could not be done, as in "reading the schema",
+// with which pipeline, and names the permission that is denied. js may be nil: the requests send none.
+func guard[T any](ctx context.Context, js jetstream.JetStream, what, pipeline string,
+	requests func(context.Context) (T, error)) (answer T, err error) {
 	if js == nil {
-		return requests(ctx)
+		answer, err = requests(ctx)
+	} else {
+		permissions := natsx.MonitorPermissions(js.Conn())
+		defer permissions.Stop()
+		answer, err = ask(ctx, permissions, requests)
 	}
-	permissions := natsx.MonitorPermissions(js.Conn())
-	defer permissions.Stop()
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	return permissions.Guard(ctx, permissions.IsServerRequest, requests)
+	if err != nil {
+		return answer, fmt.Errorf("%s of pipeline %s: %w", what, pipeline, natsx.ExplainAPIError(err))
+	}
+	return answer, nil
 }

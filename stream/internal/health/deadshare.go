@@ -23,8 +23,7 @@ type DeadShare struct {
 	log        *slog.Logger
 
 	mu     sync.Mutex
-	newest []wire.Code // ring: codes of the newest messages, "" for those that are not dead letters
-	at     int
+	newest recent[wire.Code] // of the newest messages, "" for those that are not dead letters
 	dead   int
 }
 
@@ -40,19 +39,13 @@ func (d *DeadShare) Record(code wire.Code, text string) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.newest) < shareOf {
-		d.newest = append(d.newest, "")
-		d.at = len(d.newest) - 1
-	}
-	if d.newest[d.at] != "" {
+	if d.newest.push(code, shareOf) != "" {
 		d.dead--
 	}
-	d.newest[d.at] = code
-	d.at = (d.at + 1) % shareOf
 	if code != "" {
 		d.dead++
 	}
-	switch n := len(d.newest); {
+	switch n := len(d.newest.values); {
 	case code != "" && n >= minShared && 10*d.dead > 9*n:
 		reason := fmt.Sprintf("%d of the last %d messages are dead letters, most of them %s; the last: %s; `embedd dlq ls "+
 			"%s` lists them", d.dead, n, d.mostly(), text, d.pipeline)
@@ -67,7 +60,7 @@ func (d *DeadShare) Record(code wire.Code, text string) {
 // mostly is the most frequent code of the newest messages. The caller holds the lock.
 func (d *DeadShare) mostly() (most wire.Code) {
 	counts := map[wire.Code]int{}
-	for _, code := range d.newest {
+	for _, code := range d.newest.values {
 		if code == "" {
 			continue
 		}

@@ -9,74 +9,54 @@ import (
 // labelled row and kept. A stream that does not change has no stale model, and one whose labels have ended has. Safe
 // for concurrent use.
 type Freshness struct {
-	clock func() time.Time
+	maxAge time.Duration
+	clock  func() time.Time
 
-	mu    sync.Mutex
-	state staleness
+	mu        sync.Mutex
+	confirmed time.Time // zero: there is no model
+	latest    time.Time // that the clock has shown: the age of a model does not shrink with a clock that is set back
 }
 
 // NewFreshness returns the freshness of a model that is stale when it is older than maxAge; 0: never.
 func NewFreshness(maxAge time.Duration, clock func() time.Time) *Freshness {
-	return &Freshness{clock: clock, state: staleness{maxAge: maxAge}}
+	return &Freshness{maxAge: maxAge, clock: clock}
+}
+
+// now is the time. The caller holds the lock.
+func (f *Freshness) now() time.Time {
+	if at := f.clock(); at.After(f.latest) {
+		f.latest = at
+	}
+	return f.latest
 }
 
 // Age returns the age of the live model, and whether it is stale.
 func (f *Freshness) Age() (age time.Duration, isStale bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.state.tick(f.clock())
-	return f.state.age(), f.state.stale()
+	if now := f.now(); !f.confirmed.IsZero() {
+		age = max(now.Sub(f.confirmed), 0)
+	}
+	return age, f.maxAge > 0 && age > f.maxAge
 }
 
-// Confirm records that the live model was the best known one at a time.
+// Confirm records that the live model was the best known one at a time. One before the last confirmation is ignored,
+// and one ahead of the clock counts as now.
 func (f *Freshness) Confirm(at time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.state.confirm(at, f.clock())
+	if now := f.now(); at.After(now) {
+		at = now
+	}
+	if at.After(f.confirmed) {
+		f.confirmed = at
+	}
 }
 
 // Replace records that another model went live, which was last confirmed at a time.
 func (f *Freshness) Replace(confirmed time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.state.replace(confirmed, f.clock())
+	f.now()
+	f.confirmed = confirmed
 }
-
-// staleness is a pure function of its events in virtual time.
-type staleness struct {
-	maxAge    time.Duration
-	confirmed time.Time // zero: there is no model
-	now       time.Time
-}
-
-// tick advances the virtual time; it never moves backwards.
-func (s *staleness) tick(at time.Time) {
-	if at.After(s.now) {
-		s.now = at
-	}
-}
-
-func (s *staleness) replace(confirmed, at time.Time) {
-	s.tick(at)
-	s.confirmed = confirmed
-}
-
-// confirm ignores times before the last confirmation; times ahead of the clock count as now.
-func (s *staleness) confirm(confirmed, at time.Time) {
-	s.tick(at)
-	if confirmed.After(s.now) {
-		confirmed = s.now
-	}
-	if confirmed.After(s.confirmed) {
-		s.confirmed = confirmed
-	}
-}
-
-func (s *staleness) age() time.Duration {
-	if s.confirmed.IsZero() {
-		return 0
-	}
-	return max(s.now.Sub(s.confirmed), 0)
-}
-
-func (s *staleness) stale() bool { return s.maxAge > 0 && s.age() > s.maxAge }

@@ -21,8 +21,9 @@ func TestStaleness(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var s staleness
 		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		now := start
+		s := NewFreshness(0, func() time.Time { return now })
 		for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
 			if line == "" || strings.HasPrefix(line, "#") {
 				continue
@@ -33,22 +34,21 @@ func TestStaleness(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s:%d: %v", path, i+1, err)
 			}
-			at := start.Add(after)
+			now = start.Add(after)
 			switch words[1] {
 			case "max_age":
 				s.maxAge = duration(t, words[2])
-				s.tick(at)
 			case "chosen":
-				s.replace(start.Add(duration(t, words[2])), at)
+				s.Replace(start.Add(duration(t, words[2])))
 			case "judged":
-				s.confirm(start.Add(duration(t, words[2])), at)
+				s.Confirm(start.Add(duration(t, words[2])))
 			case "tick":
-				s.tick(at)
 			default:
 				t.Fatalf("%s:%d: no event %s", path, i+1, words[1])
 			}
-			got := fmt.Sprintf("age %v", s.age())
-			if s.stale() {
+			age, isStale := s.Age()
+			got := fmt.Sprintf("age %v", age)
+			if isStale {
 				got += " stale"
 			}
 			if got != strings.TrimSpace(want) {

@@ -10,10 +10,10 @@ import (
 type Halt struct {
 	Bad, Of int
 
-	mu      sync.Mutex
-	newest  []bool // ring: which of the newest messages were bad
-	at, bad int
-	reason  string // why the pipeline is halted; "" while it is not
+	mu     sync.Mutex
+	newest recent[bool] // which of the newest messages were bad
+	bad    int
+	reason string // why the pipeline is halted; "" while it is not
 }
 
 // Record counts the result of a message. It reports whether this message halted the pipeline.
@@ -23,22 +23,16 @@ func (h *Halt) Record(isBad bool, reason string) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.newest) < h.Of {
-		h.newest = append(h.newest, false)
-		h.at = len(h.newest) - 1
-	}
-	if h.newest[h.at] {
+	if h.newest.push(isBad, h.Of) {
 		h.bad--
 	}
-	h.newest[h.at] = isBad
-	h.at = (h.at + 1) % h.Of
 	if isBad {
 		h.bad++
 	}
 	if h.reason != "" || !isBad || h.bad < h.Bad {
 		return false
 	}
-	h.reason = fmt.Sprintf("%d of the newest %d messages were bad, the last: %s", h.bad, len(h.newest), reason)
+	h.reason = fmt.Sprintf("%d of the newest %d messages were bad, the last: %s", h.bad, len(h.newest.values), reason)
 	return true
 }
 
@@ -49,7 +43,7 @@ func (h *Halt) Resume() bool {
 	if h.reason == "" {
 		return false
 	}
-	h.reason, h.newest, h.at, h.bad = "", nil, 0, 0
+	h.reason, h.newest, h.bad = "", recent[bool]{}, 0
 	return true
 }
 
