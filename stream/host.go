@@ -7,31 +7,26 @@ import (
 	"github.com/embedd/embedd/stream/spec"
 )
 
-// What hosts use of package spec.
+// What hosts use of package spec, which has the rest: the parts of a Report, and the values of enumerations.
 type (
-	Pipeline        = spec.Pipeline
-	Models          = spec.Models
-	Stop            = spec.Stop
-	Role            = spec.Role
-	Standby         = spec.Standby
-	WhenStale       = spec.WhenStale
-	State           = spec.State
-	Status          = spec.Status
-	Report          = spec.Report
-	ReportModel     = spec.ReportModel
-	Hub             = spec.Hub
-	Lag             = spec.Lag
-	Learning        = spec.Learning
-	Labels          = spec.Labels
-	Schema          = spec.Schema
-	SchemaCount     = spec.SchemaCount
-	SchemaCandidate = spec.SchemaCandidate
-	Undeliverable   = spec.Undeliverable
-	Condition       = spec.Condition
-	Blocks          = spec.Blocks
-	Setting         = spec.Setting
-	Change          = spec.Change
-	Effect          = spec.Effect
+	Pipeline      = spec.Pipeline
+	Models        = spec.Models
+	Stop          = spec.Stop
+	Role          = spec.Role
+	Standby       = spec.Standby
+	WhenStale     = spec.WhenStale
+	State         = spec.State
+	Status        = spec.Status
+	Report        = spec.Report
+	ReportModel   = spec.ReportModel
+	Lag           = spec.Lag
+	Learning      = spec.Learning
+	SchemaCount   = spec.SchemaCount
+	Undeliverable = spec.Undeliverable
+	Condition     = spec.Condition
+	Setting       = spec.Setting
+	Change        = spec.Change
+	Effect        = spec.Effect
 )
 
 // The roles, the kinds of standby, and what follows when the live model is stale.
@@ -61,28 +56,15 @@ const (
 	StateReady           = spec.StateReady
 )
 
-// The kinds of answers that conditions block.
-const (
-	BlocksAnswers     = spec.BlocksAnswers
-	BlocksDeadLetters = spec.BlocksDeadLetters
-	BlocksNothing     = spec.BlocksNothing
-)
-
 // What becomes of a changed key of the configuration.
 const (
 	EffectApplied     = spec.EffectApplied
 	EffectModelReset  = spec.EffectModelReset
 	EffectSchemaReset = spec.EffectSchemaReset
-	EffectIgnored     = spec.EffectIgnored
-	EffectTrainer     = spec.EffectTrainer
 )
 
-// All values of the enumerations, and the errors that a host reacts to.
+// The errors that a host reacts to.
 var (
-	Roles    = spec.Roles
-	Standbys = spec.Standbys
-	States   = spec.States
-
 	ErrStreamMissing = spec.ErrStreamMissing
 	ErrNoJetStream   = spec.ErrNoJetStream
 	ErrConsumerTaken = spec.ErrConsumerTaken

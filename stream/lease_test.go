@@ -14,6 +14,7 @@ import (
 
 	"github.com/embedd/embedd/stream/internal/lease"
 	"github.com/embedd/embedd/stream/registry"
+	"github.com/embedd/embedd/stream/spec"
 )
 
 // holders are the replicas that train.
@@ -197,7 +198,7 @@ func TestRoles(t *testing.T) {
 // the live model.
 func TestOneStandbyReads(t *testing.T) {
 	t.Parallel()
-	for _, kind := range Standbys {
+	for _, kind := range spec.Standbys {
 		s := newSite(t)
 		var replicas []*runner
 		for i := range 4 {

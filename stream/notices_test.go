@@ -7,6 +7,7 @@ import (
 
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/lease"
+	"github.com/embedd/embedd/stream/spec"
 )
 
 // TestNotices: a thousand rows without a label are a condition that blocks no answer, and the pipeline stays ready. A
@@ -34,7 +35,7 @@ func TestNotices(t *testing.T) {
 	find := func(name string) (reason string) {
 		for _, st := range e.Status() {
 			for _, c := range st.Conditions {
-				if c.Name == name && c.Blocks == BlocksNothing && st.Ready && st.State == StateDegraded {
+				if c.Name == name && c.Blocks == spec.BlocksNothing && st.Ready && st.State == StateDegraded {
 					reason = c.Reason
 				}
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/spec"
 )
 
 // guarded is a site whose daemon has a separate user, with permissions that a test revokes and grants. The test's own
@@ -151,7 +152,7 @@ func TestReady(t *testing.T) {
 		}
 		s.grant(denied("dead.x"))
 		last := s.awaitState(e, StateParked, true, `publish on "dead.x"`)
-		if len(last.Conditions) != 1 || last.Conditions[0].Blocks != BlocksDeadLetters {
+		if len(last.Conditions) != 1 || last.Conditions[0].Blocks != spec.BlocksDeadLetters {
 			t.Errorf("conditions: %v", last.Conditions)
 		}
 		if v := gauge(t, r, "embedd_condition", "condition=dead_letter_stream", "blocks=dead_letters"); v != 1 {

@@ -23,6 +23,17 @@ type Points = operations.Points
 // PointModel is a model of Points.
 type PointModel = operations.PointModel
 
+// Endpoint is what can be requested of a pipeline, by Engine.Do, its service and over HTTP.
+type Endpoint = operations.Endpoint
+
+// Endpoints are those of each pipeline.
+func Endpoints() (all []Endpoint) {
+	for _, o := range operations.All {
+		all = append(all, o.Endpoint)
+	}
+	return all
+}
+
 // RequestTimeout bounds the time that a request takes.
 const RequestTimeout = needs.RequestTimeout
 

@@ -149,6 +149,15 @@ func (d *diagnosis) checkStream(ctx context.Context, n *needs.Need) jetstream.St
 	return s
 }
 
+// streamOf is the stream that takes a subject.
+func (d *diagnosis) streamOf(ctx context.Context, subject string) (jetstream.Stream, error) {
+	name, err := natsx.StreamName(ctx, d.js, subject)
+	if err != nil {
+		return nil, err
+	}
+	return d.js.Stream(ctx, name)
+}
+
 func (d *diagnosis) addMissing(ctx context.Context, n *needs.Need) {
 	f := Finding{Check: n.Purpose, Pipeline: n.Pipeline, Text: "no stream takes " + n.Subject, Fix: "create one",
 		Command: setupCommand}

@@ -290,15 +290,6 @@ func (t *traffic) checkLateLabels(ctx context.Context) {
 	}
 }
 
-// streamOf is the stream that takes a subject.
-func (d *diagnosis) streamOf(ctx context.Context, subject string) (jetstream.Stream, error) {
-	name, err := natsx.StreamName(ctx, d.js, subject)
-	if err != nil {
-		return nil, err
-	}
-	return d.js.Stream(ctx, name)
-}
-
 // countMessages counts the messages of a subject in a stream.
 func countMessages(ctx context.Context, s jetstream.Stream, subject string) (n uint64, err error) {
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter(subject))

@@ -225,8 +225,8 @@ func (a *Access) Refuse(w http.ResponseWriter, r *http.Request) {
 		w.Header().Add("WWW-Authenticate", `Basic realm="embedd"`)
 	}
 	w.Header().Add("WWW-Authenticate", "Bearer")
-	Reply(w, http.StatusUnauthorized, failed{"unauthorized", "the token of http.token_file is required, as " +
-		"Authorization: Bearer TOKEN, or a user of http.users_file"})
+	Refuse(w, "unauthorized", "the token of http.token_file is required, as Authorization: Bearer TOKEN, or a user of "+
+		"http.users_file")
 }
 
 // delay waits if a request has wrong credentials.

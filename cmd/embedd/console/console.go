@@ -45,7 +45,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 func Protect(next http.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	crossOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		Reply(w, http.StatusForbidden, failed{"cross_origin", "the request comes from a page of another site"})
+		Refuse(w, "cross_origin", "the request comes from a page of another site")
 	}))
 	inner := crossOrigin.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -69,6 +69,7 @@ func (c *Console) Handler(a *Access, done <-chan struct{}) http.Handler {
 	for _, r := range routes {
 		mux.HandleFunc(r.Method+" /api/v1/"+r.Path, s.serve(r))
 	}
+	mux.HandleFunc("/api/v1/", func(w http.ResponseWriter, r *http.Request) { noRoute(mux, w, r) })
 	page, err := fs.Sub(files, "page")
 	if err != nil {
 		panic(err) // it is embedded
@@ -85,10 +86,20 @@ func (c *Console) Handler(a *Access, done <-chan struct{}) http.Handler {
 	return mux
 }
 
-// failed is an answer that is an error.
-type failed struct {
-	Code  string `json:"code"`
-	Error string `json:"error"`
+// noRoute answers a request that no route is for.
+func noRoute(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	for _, method := range []string{"GET", "POST", "DELETE"} {
+		if _, pattern := mux.Handler(&http.Request{Method: method, URL: r.URL, Host: r.Host}); pattern != r.Pattern {
+			allowed = append(allowed, method)
+		}
+	}
+	if allowed == nil {
+		Refuse(w, "not_found", "the API has no such path")
+		return
+	}
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	Refuse(w, "method_not_allowed", "want "+strings.Join(allowed, " or "))
 }
 
 // Reply answers with JSON.
@@ -104,7 +115,8 @@ func Reply(w http.ResponseWriter, code int, v any) {
 }
 
 // errNotOpen is the error of requests before the pipelines are open.
-var errNotOpen = errors.New("the pipelines are being opened; repeat the request in some seconds")
+var errNotOpen = stream.WithCode("starting",
+	errors.New("the pipelines are being opened; repeat the request in some seconds"))
 
 // engine is the engine, unless the pipelines are not open yet.
 func (c *Console) engine() (*stream.Engine, error) {

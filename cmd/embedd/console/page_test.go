@@ -70,9 +70,12 @@ Paths begin with ~/api/v1/~ at [http.listen](configuration.md#http). Bodies and 
 		request := r.Request
 		if strings.HasPrefix(request, "{") {
 			request = "~" + request + "~"
+			if r.Method == "GET" { // the path has it
+				request = ""
+			}
 		}
 		about := r.About
-		if r.operates {
+		if r.operates() {
 			about += " *(operates)*"
 		}
 		fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", r.Method, r.Path, request, about)
@@ -140,7 +143,8 @@ counted in ~embedd_console_disconnects_total~; the daemon does not wait for it.
 ## Errors
 
 An error is ~{"code","error"}~. The codes are those of [requests over NATS](service.md#errors), of [messages](wire.md),
-and ~unauthorized~ (401), ~not_allowed~, ~cross_origin~ (403), ~not_found~ (404), ~starting~, ~clients~ (503).
+and ~unauthorized~ (401), ~not_allowed~, ~cross_origin~ (403), ~not_found~ (404), ~method_not_allowed~ (405),
+~unknown_host~ (421), ~starting~, ~clients~ (503).
 `)
 	return []byte(strings.ReplaceAll(b.String(), "~", "`"))
 }

@@ -17,73 +17,48 @@ import (
 
 // route is one row of the table of the API. docs/api.md is generated from it.
 type route struct {
-	Method, Path string // below /api/v1/
-	Request      string // what it reads, "" for nothing
-	About        string
-	isOpen       bool // needs no credentials
-	operates     bool // changes something: http.operate must allow it
-	isMessage    bool // the body is a message
-	do           func(*server, http.ResponseWriter, *request) (any, error)
+	stream.Endpoint      // its path is below /api/v1/
+	isOpen          bool // needs no credentials
+	do              handler
 }
 
-// routes are all routes of the API.
-var routes = []route{
-	{Method: "GET", Path: "session", isOpen: true, do: (*server).session,
-		About: "who the request comes from, and what it may do: `{\"user\",\"reads\",\"operates\",\"why_not\",\"version\"}`"},
-	{Method: "POST", Path: "session", Request: "credentials in the header `Authorization`", isOpen: true,
-		do: (*server).logIn,
-		About: "begins a session: the answer sets a cookie (`HttpOnly`, `SameSite=Strict`, `Secure` with TLS) which " +
-			"replaces the credentials until the process ends or they change"},
-	{Method: "DELETE", Path: "session", isOpen: true, do: (*server).logOut, About: "ends the session"},
-	{Method: "GET", Path: "events", Request: "`?pipeline=NAME`", do: (*server).events,
-		About: "server-sent events, see below; with a name also its status once a second"},
-	{Method: "GET", Path: "pipelines", do: (*server).pipelines,
-		About: "the pipelines of this process: `{\"time\",\"connection\",\"pipelines\":[...]}`"},
-	{Method: "GET", Path: "pipelines/{pipeline}", do: ask("status"),
-		About: "the status, as `embedd status --format json`"},
-	{Method: "GET", Path: "pipelines/{pipeline}/replicas", do: (*server).replicas,
-		About: "the status of each replica that answers within a second: `{\"replicas\":[...]}`"},
-	{Method: "GET", Path: "pipelines/{pipeline}/history", do: ask("history"),
-		About: "two hours in steps of ten seconds of what the charts show"},
-	{Method: "GET", Path: "pipelines/{pipeline}/points", do: (*server).points,
-		About: "at most `http.points` rows of the window, an equal share of each class, under the live and the previous " +
-			"model. With `Accept: application/vnd.apache.arrow.stream` an Arrow stream"},
-	{Method: "GET", Path: "pipelines/{pipeline}/models", do: ask("model ls"),
-		About: "the versions and the rejected candidates, as `embedd model ls --format json`, and the changes of the live " +
-			"version: `{\"models\":[...],\"turns\":[...],\"dropped_turns\":{...}}`"},
-	{Method: "GET", Path: "pipelines/{pipeline}/models/{version}", do: ask("model show"),
-		About: "a model, as `embedd model show --format json`; `live` is the live version"},
-	{Method: "GET", Path: "pipelines/{pipeline}/models/{version}/conversion", do: ask("model conversion"),
-		About: "the map from the outputs of the epoch before"},
-	{Method: "GET", Path: "pipelines/{pipeline}/dead-letters", do: ask("dlq ls"),
-		About: "the newest hundred dead letters among the newest thousand messages of their stream, as `embedd dlq " +
-			"ls --format json`, without their bodies; `why_not` says why the daemon would not replay one: " +
-			"`{\"dead_letters\":[...]}`"},
-	{Method: "POST", Path: "pipelines/{pipeline}/retrain", Request: `{"live"}`, operates: true, do: ask("retrain"),
-		About: "has the trainer fit a candidate; the status"},
-	{Method: "POST", Path: "pipelines/{pipeline}/resume", operates: true,
-		do: (*server).resume,
-		About: "resumes a pipeline that `limits.bad` has halted, in all replicas: the status of each that answered, and " +
-			"the identities of those that answered a ping within 3 s alone: `{\"replicas\":[...],\"silent\":[...]}`"},
-	{Method: "POST", Path: "pipelines/{pipeline}/pin", Request: `{"version","live"}`, operates: true, do: ask("model pin"),
-		About: "makes a version live and keeps it; default: the live version. The answer of pin, unpin and rollback is " +
-			"`{\"pipeline\",\"live\",\"previous\",\"pinned\"}`"},
-	{Method: "POST", Path: "pipelines/{pipeline}/unpin", Request: `{"live"}`, operates: true, do: ask("model unpin"),
-		About: "lets training continue from the pinned version"},
-	{Method: "POST", Path: "pipelines/{pipeline}/rollback", Request: `{"version","live"}`, operates: true,
-		do: ask("model rollback"), About: "makes an earlier version live; default: the previous one"},
-	{Method: "POST", Path: "pipelines/{pipeline}/dead-letters/replay", Request: `{"numbers":[...]}`, operates: true,
-		do: (*server).replay,
-		About: "publishes dead letters to the input again and deletes them, at most a hundred; an object for each, as " +
-			"`embedd dlq replay --format json`: `{\"replayed\":[...]}`"},
-	{Method: "POST", Path: "pipelines/{pipeline}/transform", Request: "a message of the input", isMessage: true,
-		do: (*server).transform,
-		About: "the output of the live model, with the headers of [the wire format](wire.md); it changes no counter. " +
-			"See [Transform](#transform)"},
-}
+// handler answers a request, unless its error is errHandled.
+type handler func(*server, http.ResponseWriter, *request) (any, error)
 
-// ask is a route that does the operation of a pipeline's service of the same name.
-func ask(endpoint string) func(*server, http.ResponseWriter, *request) (any, error) {
+// operates reports whether a route changes something of a pipeline: http.operate must allow it.
+func (r *route) operates() bool { return r.Method == "POST" && !r.isOpen && !r.IsMessage }
+
+// routes are all routes of the API: those of this process, and the endpoints of its pipelines.
+var routes = func() []route {
+	all := []route{
+		{stream.Endpoint{Method: "GET", Path: "session", About: "who the request comes from, and what it may do: " +
+			"`{\"user\",\"reads\",\"operates\",\"why_not\",\"version\"}`"}, true, (*server).session},
+		{stream.Endpoint{Method: "POST", Path: "session", Request: "credentials in the header `Authorization`",
+			About: "begins a session: the answer sets a cookie (`HttpOnly`, `SameSite=Strict`, `Secure` with TLS) which " +
+				"replaces the credentials until the process ends or they change"}, true, (*server).logIn},
+		{stream.Endpoint{Method: "DELETE", Path: "session", About: "ends the session"}, true, (*server).logOut},
+		{stream.Endpoint{Method: "GET", Path: "events", Request: "`?pipeline=NAME`",
+			About: "server-sent events, see below; with a name also its status once a second"}, false, (*server).events},
+		{stream.Endpoint{Method: "GET", Path: "pipelines", About: "the pipelines of this process: " +
+			"`{\"time\",\"connection\",\"pipelines\":[...]}`"}, false, (*server).pipelines},
+		{stream.Endpoint{Method: "GET", Path: "pipelines/{pipeline}/replicas", About: "the status of each replica that " +
+			"answers within a second: `{\"replicas\":[...]}`"}, false, (*server).replicas},
+	}
+	over := map[string]handler{"points": (*server).points, "resume": (*server).resume, "dlq replay": (*server).replay,
+		"transform": (*server).transform}
+	for _, e := range stream.Endpoints() {
+		do, is := over[e.Name]
+		if !is {
+			do = ask(e.Name)
+		}
+		e.Path = strings.TrimSuffix("pipelines/{pipeline}/"+e.Path, "/")
+		all = append(all, route{e, false, do})
+	}
+	return all
+}()
+
+// ask is a handler that does an operation of a pipeline.
+func ask(endpoint string) handler {
 	return func(s *server, _ http.ResponseWriter, r *request) (any, error) {
 		version := r.body.Version
 		if in := r.PathValue("version"); in != "" && in != "live" {

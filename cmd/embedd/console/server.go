@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -64,15 +65,13 @@ func (s *server) serve(one route) http.HandlerFunc {
 				s.access.forget(r)
 			}
 		}
-		if one.operates {
+		if one.operates() {
 			if why := s.access.mayNotOperate(); why != "" {
-				Reply(w, http.StatusForbidden, failed{"not_allowed", why})
+				Refuse(w, "not_allowed", why)
 				return
 			}
-		}
-		if one.operates && !one.isMessage {
 			if err := q.read(w); err != nil {
-				Reply(w, http.StatusBadRequest, failed{stream.CodeBadRequest, err.Error()})
+				Refuse(w, stream.CodeBadRequest, err.Error())
 				return
 			}
 		}
@@ -80,8 +79,7 @@ func (s *server) serve(one route) http.HandlerFunc {
 		switch {
 		case errors.Is(err, errHandled):
 		case err != nil:
-			code := codeOf(err)
-			Reply(w, statusOf(code), failed{code, err.Error()})
+			refuse(w, err)
 		default:
 			s.answer(w, answer)
 		}
@@ -128,37 +126,32 @@ func setHeaders(w http.ResponseWriter, m stream.Message) {
 // codeClients is the code where other clients take the room of a request.
 const codeClients = "clients"
 
-// codeOf is the code of an error.
-func codeOf(err error) string {
-	switch {
-	case errors.Is(err, stream.ErrNoPipeline):
-		return "not_found"
-	case errors.Is(err, errNotOpen):
-		return "starting"
-	}
-	return stream.ErrorCode(err)
+// statuses are those of answers that are errors, by their codes. Other codes are those of messages.
+var statuses = map[string]int{
+	stream.CodeBadRequest: http.StatusBadRequest, "unauthorized": http.StatusUnauthorized,
+	stream.CodeDenied: http.StatusForbidden, "not_allowed": http.StatusForbidden, "cross_origin": http.StatusForbidden,
+	"not_found": http.StatusNotFound, stream.CodeNotStored: http.StatusNotFound, stream.CodeNoModel: http.StatusNotFound,
+	stream.CodeNoConversion: http.StatusNotFound, "method_not_allowed": http.StatusMethodNotAllowed,
+	stream.CodePinned: http.StatusConflict, stream.CodeNotPinned: http.StatusConflict,
+	stream.CodeFewRows: http.StatusConflict, stream.CodeFixed: http.StatusConflict,
+	stream.CodeConflict: http.StatusConflict, stream.CodeDamaged: http.StatusConflict,
+	string(wire.TooLarge): http.StatusRequestEntityTooLarge, "unknown_host": http.StatusMisdirectedRequest,
+	string(wire.Internal): http.StatusInternalServerError,
+	"starting":            http.StatusServiceUnavailable, stream.CodeStale: http.StatusServiceUnavailable,
+	stream.CodeStopping: http.StatusServiceUnavailable, codeClients: http.StatusServiceUnavailable,
+	stream.CodeNoAnswer: http.StatusGatewayTimeout,
 }
 
-// statusOf is the status of an answer that is an error.
-func statusOf(code string) int {
-	switch code {
-	case stream.CodeBadRequest:
-		return http.StatusBadRequest
-	case "not_found", stream.CodeNotStored, stream.CodeNoModel, stream.CodeNoConversion:
-		return http.StatusNotFound
-	case stream.CodeDenied:
-		return http.StatusForbidden
-	case stream.CodePinned, stream.CodeNotPinned, stream.CodeFewRows, stream.CodeFixed, stream.CodeConflict,
-		stream.CodeDamaged:
-		return http.StatusConflict
-	case "starting", stream.CodeStale, stream.CodeStopping, codeClients:
-		return http.StatusServiceUnavailable
-	case stream.CodeNoAnswer:
-		return http.StatusGatewayTimeout
-	case string(wire.TooLarge):
-		return http.StatusRequestEntityTooLarge
-	case string(wire.Internal):
-		return http.StatusInternalServerError
+// Refuse answers with an error: a code, which determines the status, and a sentence.
+func Refuse(w http.ResponseWriter, code, text string) {
+	Reply(w, cmp.Or(statuses[code], http.StatusUnprocessableEntity), map[string]string{"code": code, "error": text})
+}
+
+// refuse answers with an error.
+func refuse(w http.ResponseWriter, err error) {
+	code := stream.ErrorCode(err)
+	if errors.Is(err, stream.ErrNoPipeline) {
+		code = "not_found"
 	}
-	return http.StatusUnprocessableEntity // a code of messages
+	Refuse(w, code, err.Error())
 }

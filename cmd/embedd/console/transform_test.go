@@ -131,8 +131,8 @@ func TestHeldMemory(t *testing.T) {
 
 func isTryAgain(t *testing.T, err error) {
 	t.Helper()
-	code := codeOf(err)
-	if statusOf(code) != http.StatusServiceUnavailable || !strings.Contains(err.Error(), "try again") {
+	code := stream.ErrorCode(err)
+	if statuses[code] != http.StatusServiceUnavailable || !strings.Contains(err.Error(), "try again") {
 		t.Errorf("%s: %v", code, err)
 	}
 }

@@ -681,8 +681,14 @@ func TestHostileRequests(t *testing.T) {
 		{"GET", "/../../etc/passwd", "", nil, 404},
 		{"GET", "/", "", nil, 200},
 	} {
-		if code, text := s.do(c.method, c.path, c.body, nil, c.headers...); code != c.code {
+		code, text := s.do(c.method, c.path, c.body, nil, c.headers...)
+		if code != c.code {
 			t.Errorf("%s %s %.60q %v: %d %.200s, want %d", c.method, c.path, c.body, c.headers, code, text, c.code)
+		}
+		var refusal struct{ Code, Error string }
+		if err := json.Unmarshal([]byte(text), &refusal); strings.HasPrefix(c.path, "/api/") && (err != nil ||
+			refusal.Code == "" || refusal.Error == "") {
+			t.Errorf("%s %s: the answer %.200s has no code or no error", c.method, c.path, text)
 		}
 	}
 }

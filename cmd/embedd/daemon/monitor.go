@@ -162,8 +162,8 @@ func monitorHandler(metrics prometheus.Gatherer, p probes, c *console.Console, c
 	})
 	return console.Protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if probe := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"; !probe && !known(r) {
-			console.Reply(w, http.StatusMisdirectedRequest, map[string]string{"error": fmt.Sprintf("the request is for %q, "+
-				"which is not in http.hosts: add it, or use an address or the token of http.token_file", r.Host)})
+			console.Refuse(w, "unknown_host", fmt.Sprintf("the request is for %q, which is not in http.hosts: add it, or use "+
+				"an address or the token of http.token_file", r.Host))
 			return
 		}
 		mux.ServeHTTP(w, r)

@@ -83,41 +83,68 @@ type Message struct {
 // ErrNotTrainer is returned by operations that only the trainer answers.
 var ErrNotTrainer = errors.New("the trainer answers")
 
-// Operation is one row of the table of operations.
+// Endpoint is a row of the table of operations, as the NATS service and the HTTP API offer it.
+type Endpoint struct {
+	Name         string // in the NATS service, and of the verb
+	Method, Path string // over HTTP; "": not over HTTP. The path is below that of the pipeline.
+	Request      string // what it reads, "" for nothing
+	About        string
+	IsForAll     bool // over NATS every replica receives a request, else one of them
+	IsMessage    bool // the request is a message, else JSON
+}
+
+// Operation is an endpoint and what it does.
 type Operation struct {
-	Name, About string
-	IsForAll    bool // over NATS every replica receives a request, else one of them
-	IsMessage   bool // the request is a message, else JSON
-	Do          do
+	Endpoint
+	Do do
 }
 
 // do does an operation.
 type do = func(*Pipeline, context.Context, *Request) (any, error)
 
-// All are the operations.
+// All are the operations. Over HTTP those that are posted change something, except for transform.
 var All = []Operation{
-	{"status", "status of the pipeline", true, false, (*Pipeline).status},
-	{"retrain", `fit a candidate now: {"live":"..."}, if that version is still live`, true, false, (*Pipeline).retrain},
-	{"resume", "resume after too many bad messages", true, false, (*Pipeline).resume},
-	{"transform", "transform an Arrow message", false, true, (*Pipeline).transform},
-	{"model ls", "list the versions and the rejected candidates, and the changes of the live version", false, false,
-		(*Pipeline).list},
-	{"model show", `show a model: {"version":"..."}; default: the live version`, false, false,
-		find(modelOf, (*registry.Registry).Model)},
-	{"model conversion", `the map from the outputs of the epoch before: {"version":"..."}; default: the live version`,
-		false, false, find(conversionOf, (*registry.Registry).Conversion)},
-	{"model pin", `make a version live and keep it: {"version":"...","live":"..."}; default: the live version`, false,
-		false, choose("model pin", (*registry.Registry).Pin)},
-	{"model unpin", `unpin the live version: {"live":"..."}`, false, false,
-		choose("model unpin", (*registry.Registry).Unpin)},
-	{"model rollback", `make an earlier version live: {"version":"...","live":"..."}; default: the previous version`,
-		false, false, choose("model rollback", (*registry.Registry).Rollback)},
-	{"dlq ls", "list the newest hundred dead letters, without their bodies", false, false, listLetters},
-	{"dlq replay", `publish dead letters to the input again: {"numbers":[...]}, at most a hundred`, false, false,
-		replay},
-	{"history", "two hours of what the console's charts show", true, false, history},
-	{"points", `rows of the window under the live and the previous model: {"limit":5000}`, true, false,
+	{Endpoint{Name: "status", Method: "GET", IsForAll: true, About: "the status, as `embedd status --format json`"},
+		(*Pipeline).status},
+	{Endpoint{Name: "history", Method: "GET", Path: "history", IsForAll: true,
+		About: "two hours in steps of ten seconds of what the charts show"}, history},
+	{Endpoint{Name: "points", Method: "GET", Path: "points", Request: `{"limit"}`, IsForAll: true,
+		About: "at most `http.points` rows of the window, or `limit` (`?limit=N` over HTTP), an equal share of each " +
+			"class, under the live and the previous model. With `Accept: application/vnd.apache.arrow.stream` an Arrow stream"},
 		(*Pipeline).project},
+	{Endpoint{Name: "model ls", Method: "GET", Path: "models",
+		About: "the versions and the rejected candidates, as `embedd model ls --format json`, and the changes of the live " +
+			"version: `{\"models\":[...],\"turns\":[...],\"dropped_turns\":{...}}`"}, (*Pipeline).list},
+	{Endpoint{Name: "model show", Method: "GET", Path: "models/{version}", Request: `{"version"}`,
+		About: "a model, as `embedd model show --format json`; default, and `live` over HTTP: the live version"},
+		find(modelOf, (*registry.Registry).Model)},
+	{Endpoint{Name: "model conversion", Method: "GET", Path: "models/{version}/conversion", Request: `{"version"}`,
+		About: "the map from the outputs of the epoch before; default, and `live` over HTTP: of the live version"},
+		find(conversionOf, (*registry.Registry).Conversion)},
+	{Endpoint{Name: "dlq ls", Method: "GET", Path: "dead-letters",
+		About: "the newest hundred dead letters among the newest thousand messages of their stream, as `embedd dlq " +
+			"ls --format json`, without their bodies; `why_not` says why the daemon would not replay one: " +
+			"`{\"dead_letters\":[...]}`"}, listLetters},
+	{Endpoint{Name: "retrain", Method: "POST", Path: "retrain", Request: `{"live"}`, IsForAll: true,
+		About: "has the trainer fit a candidate; the status"}, (*Pipeline).retrain},
+	{Endpoint{Name: "resume", Method: "POST", Path: "resume", IsForAll: true,
+		About: "resumes a pipeline that `limits.bad` has halted, in all replicas: over NATS each answers with its status. " +
+			"Over HTTP: those of all that answered, and the identities of those that answered a ping within 3 s alone: " +
+			"`{\"replicas\":[...],\"silent\":[...]}`"}, (*Pipeline).resume},
+	{Endpoint{Name: "model pin", Method: "POST", Path: "pin", Request: `{"version","live"}`,
+		About: "makes a version live and keeps it; default: the live version. The answer of pin, unpin and rollback is " +
+			"`{\"pipeline\",\"live\",\"previous\",\"pinned\"}`"}, choose("model pin", (*registry.Registry).Pin)},
+	{Endpoint{Name: "model unpin", Method: "POST", Path: "unpin", Request: `{"live"}`,
+		About: "lets training continue from the pinned version"}, choose("model unpin", (*registry.Registry).Unpin)},
+	{Endpoint{Name: "model rollback", Method: "POST", Path: "rollback", Request: `{"version","live"}`,
+		About: "makes an earlier version live; default: the previous one"},
+		choose("model rollback", (*registry.Registry).Rollback)},
+	{Endpoint{Name: "dlq replay", Method: "POST", Path: "dead-letters/replay", Request: `{"numbers":[...]}`,
+		About: "publishes dead letters to the input again and deletes them, at most a hundred; an object for each, as " +
+			"`embedd dlq replay --format json`: `{\"replayed\":[...]}`"}, replay},
+	{Endpoint{Name: "transform", Method: "POST", Path: "transform", Request: "a message of the input", IsMessage: true,
+		About: "the output of the live model, with the headers of [the wire format](wire.md); it changes no counter. " +
+			"See [Transform](#transform)"}, (*Pipeline).transform},
 }
 
 // Find returns the operation of a name, nil if there is none.

@@ -18,8 +18,8 @@ import (
 
 // endpoint answers the requests to one subject, one at a time.
 type endpoint struct {
-	about    string
-	maxBytes int // of the requests that wait
+	about    map[string]string // metadata
+	maxBytes int               // of the requests that wait
 	answer   func(*nats.Msg) error
 
 	// Guarded by the mutex of the service.

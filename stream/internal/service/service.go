@@ -53,8 +53,9 @@ func Start(ctx context.Context, p *operations.Pipeline) (*Service, error) {
 	s := &Service{pipeline: p, started: time.Now().UTC(), identity: micro.ServiceIdentity{Name: name, ID: id,
 		Version: version, Metadata: map[string]string{MetadataPipeline: p.Name}}}
 	for _, o := range operations.All {
-		e := &endpoint{about: o.About, maxBytes: maxPendingBytes, answer: s.answer(ctx, o), stats: micro.EndpointStats{
-			Name: strings.ReplaceAll(o.Name, " ", "-"), Subject: needs.ServiceSubject(p.Name, o.Name)}}
+		e := &endpoint{about: map[string]string{"about": o.About, "request": o.Request}, maxBytes: maxPendingBytes,
+			answer: s.answer(ctx, o), stats: micro.EndpointStats{Name: strings.ReplaceAll(o.Name, " ", "-"),
+				Subject: needs.ServiceSubject(p.Name, o.Name)}}
 		if o.IsMessage {
 			e.maxBytes = int(min(p.InFlight, maxTransformBytes))
 		}
@@ -108,7 +109,7 @@ func (s *Service) describe(msg *nats.Msg) error {
 			Description: "embedd pipeline " + s.pipeline.Name}
 		for _, e := range s.endpoints {
 			info.Endpoints = append(info.Endpoints, micro.EndpointInfo{Name: e.stats.Name, Subject: e.stats.Subject,
-				QueueGroup: e.stats.QueueGroup, Metadata: map[string]string{"about": e.about}})
+				QueueGroup: e.stats.QueueGroup, Metadata: e.about})
 		}
 		answer = info
 	case micro.StatsVerb.String():

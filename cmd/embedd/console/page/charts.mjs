@@ -24,9 +24,9 @@ class Chart {
     this.table = h('div');
     this.details = h('details', {toggle: () => this.tabulate()}, h('summary', {}, `Table: ${spec.title}`), this.table);
     this.root = h('section', {class: 'panel'}, h('h3', {}, spec.title),
-      h('p', {class: 'key'}, spec.labels.map((l, i) => [h('span', {class: 'abc'[i]}, '━┄·'[i] + ' '), `${l}  `]),
-        spec.limit ? [h('span', {class: 'b'}, '┄ '), 'limit  '] : null, spec.alarms ? [h('span', {class: 'b'}, '┊ '), 'an alarm cut the window  '] : null,
-        h('span', {class: 'm'}, '│ '), 'another version went live'),
+      h('ul', {class: 'key'}, [...spec.labels.map((l, i) => ['abc'[i], ['━━', '╍╍', '┄┄'][i], l]), spec.limit && ['b', '╍╍', 'limit'],
+        spec.alarms && ['b', '┊', 'an alarm cut the window'], ['m', '│', 'another version went live']].filter(Boolean)
+        .map(([colour, sign, text]) => h('li', {}, h('span', {class: colour}, `${sign} `), text))),
       this.box, this.details);
     new ResizeObserver(() => this.plot?.setSize({width: this.box.clientWidth, height: this.box.clientHeight})).observe(this.box);
   }
@@ -54,7 +54,7 @@ class Chart {
       this.plot.setData(data);
       return;
     }
-    const axis = {stroke: css('--soft'), grid: {stroke: css('--line'), width: 1}, ticks: {stroke: css('--line')}, size: 56};
+    const axis = {stroke: css('--soft'), grid: {stroke: css('--line'), width: 1, filter: (_, at) => at.map((v) => (spec.log && Math.log10(v) % 1 ? null : v))}, ticks: {stroke: css('--line')}, size: 56};
     this.plot = new uPlot({
       width: box.clientWidth, height: box.clientHeight, cursor: {show: false}, legend: {show: false},
       scales: {x: {range: (_, low, high) => [Math.min(low, high - 600), high]}, y: {distr: spec.log ? 3 : 1, range: spec.log ? undefined : (_, low, high) => this.range(low, high)}},

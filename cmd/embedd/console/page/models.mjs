@@ -42,9 +42,8 @@ export class Models extends View {
     const pair = compared.map((v) => versions.find((m) => m.version === v)).filter(Boolean);
     this.draw([data, may, compared], () => [
       h('section', {class: 'panel'}, h('h3', {}, 'Versions'), table('Versions of the model, the newest first', [
-        {title: 'Compare', cell: pick}, {title: 'Version', cell: (m) => bdi(m.version)},
-        {title: 'State', cell: (m) => m.state + (m.pinned ? ', pinned' : '') + (m.reset ? ', reset' : '')},
-        {title: 'Operate', cell: (m) => h('span', {}, act(m))},
+        {title: 'Version', cell: (m) => bdi(m.version)}, {title: 'Operate', cell: (m) => h('span', {}, act(m))},
+        {title: 'State', cell: (m) => m.state + (m.pinned ? ', pinned' : '') + (m.reset ? ', reset' : '')}, {title: 'Compare', cell: pick},
         {title: 'Method', cell: (m) => clean(m.method ?? '-')}, {title: 'Outputs', number: true, cell: (m) => number(m.dim)},
         {title: 'Score', number: true, cell: (m) => score(m.score)}, {title: 'Epoch', number: true, cell: (m) => number(m.epoch)},
         {title: 'Rows', number: true, cell: (m) => count(m.rows)}, {title: 'Door', cell: (m) => clean(m.door ?? '-')},
@@ -71,7 +70,7 @@ function compare([a, b]) {
 }
 
 const described = (m) => `${m.version} (${m.method ?? 'unknown method'}, ${m.dim ?? '?'} outputs` +
-  (m.score == null ? '' : `, scored ${m.score.toFixed(2)} on held-out rows of ${count(m.rows)}`) + ')';
+  (m.score == null ? '' : `, scored ${m.score.toFixed(2)} on held-out ones of ${count(m.rows)} rows`) + ')';
 
 function epochs(m, live) {
   if (!live) return '';
@@ -82,7 +81,7 @@ function epochs(m, live) {
 
 export const rollback = (m, live) => ({title: 'Roll back', what: 'rollback', body: {version: m.version, live: live?.version},
   says: [`Goes back from ${live ? described(live) : 'no model'} to ${described(m)}.`, epochs(m, live),
-    'Training continues from it, and may promote another version.']});
+    'Training continues from it, and may promote another version within seconds: pin it to keep it live.']});
 const pin = (m, live) => ({title: 'Pin', what: 'pin', body: {version: m.version, live: live?.version},
   says: [`${described(m)} ${m.state === 'live' ? 'stays' : 'becomes'} live, and no other version is promoted until it is unpinned.`,
     m.state === 'live' ? '' : epochs(m, live)]});
