@@ -70,7 +70,7 @@ type rig struct {
 
 	mu     sync.Mutex
 	seen   []string // by the browser: errors, and requests to other hosts
-	isDown bool     // the daemon is: requests fail
+	isDown bool     // the daemon is, or refuses the browser: requests fail
 }
 
 func (r *rig) url() string { return cmp.Or(r.proxy, fmt.Sprintf("http://127.0.0.1:%d/", r.http)) }
@@ -94,8 +94,13 @@ func start(t *testing.T, pipelines string) *rig {
 		logins = ", user: embedd_daemon, password: p, users: {setup: {user: embedd_setup, password: p}}"
 		r.login, setup = `,"user":"embedd_producer","pass":"p"`, append(setup, "--user", "setup")
 	}
-	r.write("embedd.yaml", fmt.Sprintf("nats: {url: \"nats://127.0.0.1:%d\"%s}\nhttp: {listen: \"127.0.0.1:%d\"}\n"+
-		"pipelines:%s", r.nats, logins, r.http, pipelines))
+	access := ""
+	if strings.Contains(pipelines, closed) {
+		access = ", token_file: token, operate: false"
+		r.write("token", "secret")
+	}
+	r.write("embedd.yaml", fmt.Sprintf("nats: {url: \"nats://127.0.0.1:%d\"%s}\nhttp: {listen: \"127.0.0.1:%d\"%s}\n"+
+		"pipelines:%s", r.nats, logins, r.http, access, pipelines))
 	if strings.Contains(pipelines, "model.embedd") {
 		r.rows(0, 400, false)
 		r.must("fit", "--data", "rows.csv", "--label", "label", "--method", "lda", "--dim", "4", "-o", "model.embedd")
@@ -287,12 +292,20 @@ func (r *rig) note(event any) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.isDown && (strings.Contains(text, "net::ERR_") || strings.Contains(text, "status of 503")) {
+	if r.isDown && (strings.Contains(text, "net::ERR_") || strings.Contains(text, "status of 503") ||
+		strings.Contains(text, "status of 401")) {
 		return
 	}
 	if text != "" {
 		r.seen = append(r.seen, text)
 	}
+}
+
+// failing says whether requests fail from now on, because the test has them fail.
+func (r *rig) failing(is bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.isDown = is
 }
 
 func (r *rig) until(what string, holds func() bool) {
@@ -597,9 +610,7 @@ func TestStates(t *testing.T) {
 	r.shows("3 of 6 pipelines need attention")
 
 	// The daemon is gone: the last picture stays, with its age.
-	r.mu.Lock()
-	r.isDown = true
-	r.mu.Unlock()
+	r.failing(true)
 	r.daemon.Process.Kill()
 	r.shows("The daemon does not answer. What is shown is ")
 	r.shows("3 of 6 pipelines need attention")
@@ -625,6 +636,39 @@ func TestReplayIsNotAllowed(t *testing.T) {
 		t.Error("a dead letter can be chosen")
 	}
 	r.shoot("replay-not-allowed")
+	r.quiet()
+}
+
+// closed is the name of a pipeline whose daemon wants a token, and lets nobody operate.
+const closed = "closed"
+
+// TestLogIn: the page asks for the token, says that a wrong one is refused, shows what it may not do, and logs out.
+func TestLogIn(t *testing.T) {
+	t.Parallel()
+	r := start(t, configured(closed, lda))
+	r.look(closed, "summary")
+	r.shows("Password or token")
+	isUnconnected := func() bool { return r.text("document.getElementById('link').textContent") == "" }
+	r.until("no connection is shown", isUnconnected)
+	r.shoot("log-in")
+	enter := func(secret string) {
+		js[any](r, "document.querySelector('input[type=password]').focus()")
+		js[any](r, "document.activeElement.value = '"+secret+"'; 0")
+		r.press("\r")
+	}
+	r.failing(true)
+	enter("wrong")
+	r.shows("the token of http.token_file is required")
+	r.failing(false)
+	enter("secret")
+	r.shows("read-only")
+	r.shows("http.operate is false")
+	r.shows("Replicas that answered")
+	r.shoot("read-only")
+	r.tabTo("Log out")
+	r.press("\r")
+	r.shows("Password or token")
+	r.until("no connection is shown", isUnconnected)
 	r.quiet()
 }
 

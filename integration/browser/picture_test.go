@@ -31,6 +31,8 @@ var pictures = []struct{ name, about string }{
 	{"replay-not-allowed", "With the printed permissions the daemon may not replay, and names what it lacks"},
 	{"rollback", "What a rollback would do"},
 	{"no-server", "The NATS server is gone"},
+	{"log-in", "A daemon with a token or users asks for them"},
+	{"read-only", "What a user sees while http.operate is false"},
 	{"disconnected", "The daemon is gone: the last picture stays, with its age"},
 }
 

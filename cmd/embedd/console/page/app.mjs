@@ -85,7 +85,7 @@ function render() {
   const age = arrived ? (Date.now() - arrived) / 1000 : null;
   const isOld = lost || age > 5;
   document.body.classList.toggle('old', isOld);
-  say($('link'), isOld ? '○ disconnected' : state ? '● connected' : '… connecting');
+  say($('link'), isOld ? '○ disconnected' : state ? '● connected' : session.reads ? '… connecting' : '');
   say($('alert'), isOld ? `The daemon does not answer. ${arrived ? `What is shown is ${duration(Math.round(age))} old.` : ''} The page connects again by itself.`
     : state?.connection ? `The NATS server: ${clean(state.connection)}. What is shown is what the daemon knew last.` : '');
   if (!state) return;
@@ -217,7 +217,9 @@ async function start() {
   put($('who'), session.user ? [`${clean(session.user, 40)} `, h('button', {type: 'button', click: async () => { await api.logOut(); start(); }}, 'Log out')] : null,
     session.version ? ` ${clean(session.version, 40)}` : '', session.reads && !session.operates ? ' · read-only' : '');
   put($('main'), session.reads ? page : logInForm());
-  if (session.reads) route();
+  if (session.reads) { route(); return; }
+  [state, status, arrived] = [null, null, 0]; // nothing of the user before
+  render();
 }
 
 addEventListener('popstate', route);
