@@ -185,7 +185,7 @@ func TestAdoptWithoutRequest(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer end()
-	wg.Go(func() { p.replica.Run(ctx) })
+	p.replica.Start(ctx, &wg)
 	l.until("the mirror is cleaned", func() bool { return asked() > 0 })
 }
 

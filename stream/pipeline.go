@@ -182,7 +182,7 @@ func (p *pipeline) run(ctx, severed context.Context) (err error) {
 			err = errReopen
 		}
 	}()
-	wg.Go(func() { p.replica.Run(ctx) })
+	p.replica.Start(ctx, &wg)
 	defer p.relay.LogDeadLetters()
 	if s, err := service.Start(ctx, p.operations); err != nil {
 		p.Log.Warn("the service of the pipeline cannot start; requests over NATS are not answered", "error", err)

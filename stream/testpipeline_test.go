@@ -75,7 +75,7 @@ func (s *site) runPipeline(change func(*Pipeline), teach func(*testPipeline, *tr
 	wg.Go(func() { q.training.Read(ctx, take) })
 	wg.Go(func() { q.observer.Run(ctx) })
 	wg.Go(func() { _ = q.relay.Serve(ctx, context.Background()) })
-	wg.Go(func() { q.replica.Run(ctx) })
+	q.replica.Start(ctx, &wg)
 	q.end = sync.OnceFunc(func() {
 		cancel()
 		wg.Wait()

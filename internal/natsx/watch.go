@@ -2,6 +2,7 @@ package natsx
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -171,6 +172,35 @@ func (k *KeyWatch) Wait(ctx context.Context, revision uint64) {
 			k.last = 0
 		}
 		return
+	}
+}
+
+// Follow calls read at once, and again whenever the key may have changed, until ctx is done. read returns the revision
+// that it has read; after an error it is called again, with growing pauses.
+func (b *Bucket) Follow(ctx context.Context, key string, read func(context.Context) (uint64, error)) {
+	watch := b.Watch(key)
+	defer watch.Stop()
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		revision, err := read(ctx)
+		if err != nil {
+			Backoff(ctx, min(attempt, maxFollowBackoff))
+			continue
+		}
+		attempt = -1
+		watch.Wait(ctx, revision)
+	}
+}
+
+// maxFollowBackoff bounds the pauses of Follow.
+const maxFollowBackoff = 5
+
+// Touch has those who follow a key in this process read it again.
+func (b *Bucket) Touch(key string) {
+	b.mu.Lock()
+	a := b.watches[pipelineOf(key)]
+	b.mu.Unlock()
+	if a != nil {
+		b.notify(a, key+" "+strconv.FormatUint(math.MaxUint64, 10))
 	}
 }
 

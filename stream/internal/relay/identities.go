@@ -122,22 +122,13 @@ func (i *identities) marks(ctx context.Context) (map[string]streamMark, error) {
 
 // follow keeps the key stored, and follows a change of it, until ctx is done.
 func (i *identities) follow(ctx context.Context) {
-	watch := i.State.Watch(statestore.IdentityKey(i.Name))
-	defer watch.Stop()
-	for attempt := 0; ctx.Err() == nil; {
+	i.State.Follow(ctx, statestore.IdentityKey(i.Name), func(ctx context.Context) (uint64, error) {
 		revision, err := i.refresh(ctx)
-		switch {
-		case errors.Is(err, natsx.ErrConflict): // another replica was faster
-		case err != nil:
+		if err != nil && !errors.Is(err, natsx.ErrConflict) { // else another replica was faster
 			i.logged.Warn(i.Log, "the stored key of the identities cannot be read or kept; trying again", "error", err)
-		default:
-			attempt = 0
-			watch.Wait(ctx, revision)
-			continue
 		}
-		natsx.Backoff(ctx, min(attempt, 5))
-		attempt++
-	}
+		return revision, err
+	})
 }
 
 // refresh compares the stored key with the one in use. It stores that again if there is none, and takes another one. It

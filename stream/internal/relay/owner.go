@@ -23,7 +23,7 @@ type owner struct {
 	*partitions
 	work     context.Context // ends when what was pulled cannot be answered any more
 	inFlight *inFlight
-	out      chan<- *input
+	out      func(*input)
 }
 
 // gateInterval is how often an owner checks whether it may still answer.
@@ -194,6 +194,6 @@ func (o *owner) take(in *input, s *source, newest uint64) {
 		in.isSuspect, in.Delivered = true, max(in.Delivered, 2)
 	}
 	if o.inFlight.add(in) {
-		o.out <- in
+		o.out(in)
 	}
 }

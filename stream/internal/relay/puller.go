@@ -26,7 +26,7 @@ type puller struct {
 	source   *source
 	work     context.Context // ends when what was pulled cannot be answered any more
 	inFlight *inFlight
-	out      chan<- *input
+	out      func(*input)
 	bindLog  ratelog.Limiter
 
 	// Of the consumer that is bound; nil: none is.
@@ -222,7 +222,7 @@ func (p *puller) take(ctx context.Context, in *input) {
 	if bytes, messages := p.inFlight.room(p.InFlight); isWaiting && (bytes <= 0 || messages <= 0) {
 		p.postpone(in)
 	} else if p.inFlight.add(in) {
-		p.out <- in
+		p.out(in)
 	}
 }
 

@@ -153,8 +153,6 @@ func (r *Relay) Serve(ctx, severed context.Context) (err error) {
 	u.release = func(a *answer) { r.send(u, a) }
 	held := newInFlight(r.activity, r.utilization.maxMessages)
 	r.held.Store(held)
-	pulled := make(chan *input, maxPending)
-	sent := make(chan *answer, maxPending)
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	ctx, endPull := context.WithCancel(ctx)
@@ -165,35 +163,48 @@ func (r *Relay) Serve(ctx, severed context.Context) (err error) {
 
 	var wg sync.WaitGroup
 	defer scope.Every(r.AckWait/3, held.keepAlive)()
-	wg.Go(func() {
-		defer close(sent)
-		for in := range r.utilization.receive(pulled) {
-			if a := r.process(ctx, work, held, in); a != nil {
-				r.publish(u, a)
-				killpoint.Here(killpoint.Published)
-				if len(a.deadLetters) > 0 {
-					killpoint.Here(killpoint.Dead)
-				}
-				sent <- a
-				if in.isSuspect {
-					held.awaitIdle(work)
+	var pulled chan *input
+	endWait := r.utilization.wait()
+	begin := sync.OnceFunc(func() { // an idle pipeline has neither the goroutines nor the queues
+		endWait()
+		pulled = make(chan *input, maxPending)
+		sent := make(chan *answer, maxPending)
+		wg.Go(func() {
+			defer close(sent)
+			for in := range r.utilization.receive(pulled) {
+				if a := r.process(ctx, work, held, in); a != nil {
+					r.publish(u, a)
+					killpoint.Here(killpoint.Published)
+					if len(a.deadLetters) > 0 {
+						killpoint.Here(killpoint.Dead)
+					}
+					sent <- a
+					if in.isSuspect {
+						held.awaitIdle(work)
+					}
 				}
 			}
-		}
+		})
+		wg.Go(func() {
+			defer stop()
+			c := newConfirmer(r.hotPath, u)
+			c.inFlight, c.sent = held, sent
+			c.run(work)
+		})
 	})
-	wg.Go(func() {
-		defer stop()
-		c := newConfirmer(r.hotPath, u)
-		c.inFlight, c.sent = held, sent
-		c.run(work)
-	})
+	out := func(in *input) {
+		begin()
+		pulled <- in
+	}
 	if r.Partitions > 0 {
-		(&owner{partitions: r.partitions, work: work, inFlight: held, out: pulled}).run(ctx)
+		(&owner{partitions: r.partitions, work: work, inFlight: held, out: out}).run(ctx)
 	} else {
-		err = (&puller{hotPath: r.hotPath, source: r.shared, work: work, inFlight: held, out: pulled}).run(ctx)
+		err = (&puller{hotPath: r.hotPath, source: r.shared, work: work, inFlight: held, out: out}).run(ctx)
 	}
 	endPull() // after an error of the pull, inputs must not wait for a model any longer
-	close(pulled)
+	if pulled != nil {
+		close(pulled)
+	}
 	wg.Wait()
 	r.activity.processing.Add(-int64(held.processing))
 	for _, in := range held.inputs {

@@ -34,16 +34,24 @@ func (u *utilization) receive(from <-chan *input) iter.Seq[*input] {
 			select {
 			case in, more = <-from:
 			default:
-				begin := time.Now()
-				u.waitingSince.Store(begin.UnixNano())
+				end := u.wait()
 				in, more = <-from
-				u.waitingSince.Store(0)
-				u.waited.Add(int64(time.Since(begin)))
+				end()
 			}
 			if !more || !yield(in) {
 				return
 			}
 		}
+	}
+}
+
+// wait begins to wait for an input, until end is called.
+func (u *utilization) wait() (end func()) {
+	begin := time.Now()
+	u.waitingSince.Store(begin.UnixNano())
+	return func() {
+		u.waitingSince.Store(0)
+		u.waited.Add(int64(time.Since(begin)))
 	}
 }
 

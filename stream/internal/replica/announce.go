@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -39,28 +40,31 @@ type announcement struct {
 	From    string `json:"from"` // the trainer's instance
 }
 
-// prefetch fetches the versions that the trainer announces, until ctx is done.
-func (a *announcer) prefetch(ctx context.Context) {
-	announcements := make(chan *nats.Msg, 4)
+// maxPrefetches is how many announced versions are fetched concurrently; another one is fetched when it goes live.
+const maxPrefetches = 4
+
+// prefetch fetches the versions that the trainer announces until ctx is done, in goroutines of wg.
+func (a *announcer) prefetch(ctx context.Context, wg *sync.WaitGroup) {
+	turns := make(chan struct{}, maxPrefetches)
 	sub, err := a.Receiver.Subscribe(needs.StagedSubject(a.Name), "", func(msg *nats.Msg) {
 		select {
-		case announcements <- msg:
-		default: // the version is fetched when it goes live
+		case turns <- struct{}{}:
+			wg.Go(func() {
+				defer func() { <-turns }()
+				a.prefetchOne(ctx, msg)
+			})
+		default:
 		}
 	})
 	if err != nil {
 		a.Log.Debug("announcements of models cannot be subscribed to; versions are fetched when they go live", "error", err)
 		return
 	}
-	defer a.Receiver.Unsubscribe(sub)
-	for {
-		select {
-		case msg := <-announcements:
-			a.prefetchOne(ctx, msg)
-		case <-ctx.Done():
-			return
-		}
-	}
+	wg.Add(1)
+	context.AfterFunc(ctx, func() {
+		defer wg.Done()
+		a.Receiver.Drain([]*nats.Subscription{sub})
+	})
 }
 
 func (a *announcer) prefetchOne(ctx context.Context, msg *nats.Msg) {

@@ -4,11 +4,9 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/configured"
 	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/internal/statestore"
@@ -23,11 +21,11 @@ type configuration struct {
 	entry     statestore.Entry // nil: it is not stored
 	record    atomic.Pointer[configured.Record]
 	applied   atomic.Pointer[[]spec.Change] // by this process
-	due       chan struct{}                 // the trainer has to store it
+	isDue     atomic.Bool                   // the trainer has to store it
 }
 
 func newConfiguration(s *scope.Scope, isTrainer func() bool) *configuration {
-	return &configuration{Scope: s, isTrainer: isTrainer, due: make(chan struct{}, 1)}
+	return &configuration{Scope: s, isTrainer: isTrainer}
 }
 
 // open finds where the configuration in effect is stored, and compares it. isStored: the models of the pipeline are.
@@ -118,46 +116,26 @@ func (c *configuration) changes() (all []spec.Change) {
 }
 
 // apply has the trainer store the configuration again: what it works with has changed.
-func (c *configuration) apply() { scope.Signal(c.due) }
-
-// follow reads the record when the trainer has stored it, and stores it when apply was called, until ctx is done.
-func (c *configuration) follow(ctx context.Context) {
-	if c.entry == nil {
-		return
-	}
-	changed := make(chan struct{}, 1)
-	if c.State != nil && c.Stage.Fixed == nil {
-		watch := c.State.Watch(statestore.ConfiguredKey(c.Name))
-		defer watch.Stop()
-		var wg sync.WaitGroup
-		defer wg.Wait()
-		wg.Go(func() { c.awaitChanges(ctx, watch, changed) })
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-c.due:
-			c.settle(ctx)
-		case <-changed:
-			if record, _, err := configured.Read(ctx, c.entry); err == nil {
-				c.record.Store(&record)
-			}
-		}
+func (c *configuration) apply() {
+	if c.isDue.Store(true); c.State != nil {
+		c.State.Touch(statestore.ConfiguredKey(c.Name))
 	}
 }
 
-// awaitChanges signals each change of the record.
-func (c *configuration) awaitChanges(ctx context.Context, watch *natsx.KeyWatch, changed chan struct{}) {
-	for attempt := 0; ctx.Err() == nil; {
-		_, revision, err := configured.Read(ctx, c.entry)
-		if err != nil {
-			natsx.Backoff(ctx, attempt)
-			attempt++
-			continue
-		}
-		attempt = 0
-		scope.Signal(changed)
-		watch.Wait(ctx, revision)
+// follow reads the record when the trainer has stored it, and stores it when apply was called, until ctx is done. One
+// in a directory is not followed: its pipelines have one process that trains.
+func (c *configuration) follow(ctx context.Context) {
+	if c.entry == nil || c.State == nil {
+		return
 	}
+	c.State.Follow(ctx, statestore.ConfiguredKey(c.Name), func(ctx context.Context) (uint64, error) {
+		if c.isDue.Swap(false) {
+			c.settle(ctx)
+		}
+		record, revision, err := configured.Read(ctx, c.entry)
+		if err == nil {
+			c.record.Store(&record)
+		}
+		return revision, err
+	})
 }

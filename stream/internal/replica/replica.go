@@ -143,14 +143,13 @@ func (r *Replica) storeOptions() registry.Options {
 	return o
 }
 
-// Run follows the model store, renews the leases and prefetches announced versions until ctx is done.
-func (r *Replica) Run(ctx context.Context) {
-	var wg sync.WaitGroup
-	defer wg.Wait()
+// Start follows the model store, renews the leases and prefetches announced versions until ctx is done, in goroutines
+// of wg.
+func (r *Replica) Start(ctx context.Context, wg *sync.WaitGroup) {
 	if r.Models != nil {
 		wg.Go(func() { r.Models.Follow(ctx, r.Adopt) })
 		if r.Leases != nil {
-			wg.Go(func() { (&announcer{r.Scope, r.Models.Prefetch}).prefetch(ctx) })
+			(&announcer{r.Scope, r.Models.Prefetch}).prefetch(ctx, wg)
 		}
 	}
 	if r.mirror != nil {

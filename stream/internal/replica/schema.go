@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/arrowio"
-	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/schema"
 	"github.com/embedd/embedd/stream/internal/scope"
@@ -192,33 +191,25 @@ func (s *Schema) follow(ctx context.Context) {
 	if s.store == nil || s.State == nil {
 		return
 	}
-	watch := s.State.Watch(statestore.ContractKey(s.Name))
-	defer watch.Stop()
 	newest := s.record // that was read
-	for attempt := 0; ctx.Err() == nil; {
+	s.State.Follow(ctx, statestore.ContractKey(s.Name), func(ctx context.Context) (uint64, error) {
 		record, revision, err := s.store.Read(ctx)
 		switch {
 		case err != nil:
 			s.Log.Debug("the stored schema cannot be read; trying again", "error", err)
-			natsx.Backoff(ctx, attempt)
-			attempt++
-			continue
 		case !record.IsStored && s.known(newest).IsStored:
-			s.restore(ctx, s.known(newest), revision)
-			continue
+			return revision, s.restore(ctx, s.known(newest), revision)
 		case record.Generation != s.record.Generation:
 			s.Log.Warn("the schema was reset: the pipeline is opened again", "generation", record.Generation)
 			s.reopen()
-			return
 		case record.Contract != nil && !s.isOther:
 			newest = record
 			if err := s.Running.FixContract(record.Contract); err != nil {
 				s.Log.Warn("the stored schema is not the one of this replica", "error", err)
 			}
 		}
-		attempt = 0
-		watch.Wait(ctx, revision)
-	}
+		return revision, err
+	})
 }
 
 // known is the newest schema that was read, or the one that this process stored as the trainer: its key can be
@@ -230,14 +221,17 @@ func (s *Schema) known(read schema.Record) schema.Record {
 	return read
 }
 
-// restore stores the schema again when its key was deleted or overwritten. Another replica may be faster.
-func (s *Schema) restore(ctx context.Context, record schema.Record, revision uint64) {
-	switch err := s.store.Write(ctx, record, revision); {
+// restore stores the schema again when its key was deleted or overwritten, and has it read again. Another replica may
+// be faster.
+func (s *Schema) restore(ctx context.Context, record schema.Record, revision uint64) error {
+	err := s.store.Write(ctx, record, revision)
+	switch {
 	case err == nil:
 		s.Log.Warn("the stored schema was deleted or overwritten; it is stored again", "bucket", statestore.Bucket, "key",
 			statestore.ContractKey(s.Name))
+		s.State.Touch(statestore.ContractKey(s.Name))
 	case !errors.Is(err, schema.ErrConflict):
 		s.Log.Debug("the stored schema cannot be stored again; trying again", "error", err)
-		natsx.Backoff(ctx, 1)
 	}
+	return err
 }
