@@ -45,6 +45,7 @@ type shape struct {
 	codec   string         // that the sender compresses bodies with; "": none
 	passed  int            // bytes of a binary column in each row that is passed on; 0: no such column
 	fit     fit.Config     // of the model; without a method: pca
+	factors int            // that the features of the model's rows are made of; 0: they are independent
 }
 
 // narrowShapes are of the types that embeddings are stored as; those of float32 are to compare them with.
@@ -57,7 +58,10 @@ var narrowShapes = []shape{{n: 256, m: 256, d: 8}, {n: 256, m: 256, d: 8, column
 var compressedShapes = []shape{{n: 256, m: 256, d: 8, codec: "zstd"}, {n: 256, m: 256, d: 8, codec: "lz4"}}
 
 // mapShapes have models that are not a matrix: 300 landmarks, and what auto makes of features, ranks and landmarks.
+// Landmarks of features made of 50 factors have rank 50, as have those of usps.
 var mapShapes = []shape{{n: 256, m: 256, d: 8, fit: fit.Config{Method: "lda", Landmarks: 300}},
+	{n: 256, m: 256, d: 8, fit: fit.Config{Method: "lda", Landmarks: 300}, factors: 50},
+	{n: 256, m: 256, d: 8, fit: fit.Config{Method: fit.Auto, Nonlinear: true}, factors: 50},
 	{n: 1, m: 256, d: 8, fit: fit.Config{Method: "lda", Landmarks: 300}},
 	{n: 256, m: 256, d: 8, fit: fit.Config{Method: fit.Auto, Nonlinear: true}}}
 
@@ -75,6 +79,9 @@ func (s shape) String() string {
 	}
 	if s.typ != nil {
 		form = s.typ.String() + form
+	}
+	if s.factors > 0 {
+		form += "correlated"
 	}
 	switch {
 	case s.fit.Landmarks > 0:
@@ -194,6 +201,13 @@ func (s shape) model(b *testing.B, msg []byte) *model.Model {
 				shift = 1
 			}
 			d.X = append(d.X, shift+r.NormFloat64())
+		}
+		if row := d.X[i*d.M:]; s.factors > 0 {
+			for j := range row { // each feature but the first ones is a sum of three factors
+				if j >= s.factors {
+					row[j] = row[j%s.factors] + row[(3*j+1)%s.factors] - row[(7*j+2)%s.factors]
+				}
+			}
 		}
 		if d.Classes != nil {
 			d.Y = append(d.Y, i%10)

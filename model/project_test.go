@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
 )
@@ -460,13 +462,14 @@ func steps(r *rand.Rand, m, knots int) *mapping.Ranks {
 // BenchmarkLandmarks compares a row with landmarks, and a sum of them with a linear map of features and of normal
 // scores, with a row of a linear map, in turns, on one core.
 func BenchmarkLandmarks(b *testing.B) {
-	for _, c := range []struct{ n, m, d, landmarks int }{{256, 64, 10, 300}, {256, 64, 2, 300}, {256, 16, 2, 300},
-		{256, 784, 10, 300}, {256, 256, 8, 300}, {1, 256, 8, 300}} {
+	for _, c := range []struct{ n, m, d, landmarks, rank int }{{256, 64, 10, 300, 64}, {256, 64, 2, 300, 64},
+		{256, 16, 2, 300, 16}, {256, 784, 10, 300, 300}, {256, 256, 8, 300, 256}, {1, 256, 8, 300, 256},
+		{256, 256, 8, 300, 50}, {1, 256, 8, 300, 50}} {
 		linear := randomLinear(b, c.m, c.d, 1, 1)
 		x, _ := rowsOf(linear, c.n)
 		r := rand.New(rand.NewPCG(1, 2))
 		curved := linear.Content()
-		curved.Map = &mapping.KernelMap{D: c.d, Rows: normals(r, c.landmarks*c.m),
+		curved.Map = &mapping.KernelMap{D: c.d, Rows: ofRank(r, c.landmarks, c.m, c.rank),
 			Coefficients: normals(r, c.landmarks*c.d), Offset: make([]float64, c.d),
 			K: mapping.Kernel{Name: "gauss", Param: []float64{2 * float64(c.m)}}}
 		curved.Report.Convergence = Direct
@@ -478,7 +481,7 @@ func BenchmarkLandmarks(b *testing.B) {
 		sum := must(New(mixed))
 		y, rows := make([]float32, c.n*c.d), rowMajor(x, c.n, c.m)
 		ctx := Limit(b.Context(), 1)
-		b.Run(fmt.Sprintf("n=%d/m=%d/d=%d/landmarks=%d", c.n, c.m, c.d, c.landmarks), func(b *testing.B) {
+		b.Run(fmt.Sprintf("n=%d/m=%d/d=%d/landmarks=%d/rank=%d", c.n, c.m, c.d, c.landmarks, c.rank), func(b *testing.B) {
 			least := [3]time.Duration{time.Hour, time.Hour, time.Hour}
 			for b.Loop() {
 				for i, mo := range []*Model{linear, marks, sum} {
@@ -502,6 +505,17 @@ func BenchmarkLandmarks(b *testing.B) {
 			b.ReportMetric(0, "ns/op")
 		})
 	}
+}
+
+// ofRank is n rows of m numbers, with variances near 1.
+func ofRank(r *rand.Rand, n, m, rank int) []float64 {
+	if rank >= min(n, m) {
+		return normals(r, n*m)
+	}
+	var rows mat.Dense
+	rows.Mul(mat.NewDense(n, rank, normals(r, n*rank)), mat.NewDense(rank, m, normals(r, rank*m)))
+	rows.Scale(1/math.Sqrt(float64(rank)), &rows)
+	return rows.RawMatrix().Data
 }
 
 func BenchmarkProject(b *testing.B) {

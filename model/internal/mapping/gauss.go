@@ -15,13 +15,22 @@ type Gauss struct {
 	norms []float64 // squared, and zeros up to a multiple of tile.Lanes
 	// largest is that of norms.
 	largest float64
-	packed  *tile.Table
+	// basis is of the subspace that the rows are in, orthonormal; nil: they are in none that is worth a product with it.
+	basis  *tile.Table
+	packed *tile.Table // of the rows, in the coordinates of basis
 }
 
 // NewGauss makes the tables of the rows, n x m.
 func NewGauss(rows []float64, m int, param float64) *Gauss {
 	n := len(rows) / m
-	g := &Gauss{n: n, m: m, rows: rows, param: param, rate: -1 / param, packed: tile.NewTable(rows, n, m, m, 1)}
+	g := &Gauss{n: n, m: m, rows: rows, param: param, rate: -1 / param}
+	if basis := subspace(rows, m); basis != nil {
+		r := len(basis) / m
+		g.basis = tile.NewTable(basis, r, m, m, 1)
+		g.packed = tile.NewTable(coordinates(rows, m, g.basis), n, r, r, 1)
+	} else {
+		g.packed = tile.NewTable(rows, n, m, m, 1)
+	}
 	g.norms = make([]float64, (n+tile.Lanes-1)/tile.Lanes*tile.Lanes)
 	for i := range n {
 		g.norms[i] = linalg.Dot(g.row(i), g.row(i))
@@ -42,7 +51,7 @@ func (g *Gauss) of(rows []float64, param float64) bool {
 const MinExact = 1e6
 
 // kernels writes k(z_j, row i) to dst[i*tile.Together+j], for n rows z, at most tile.Together. across is scratch for
-// as many, m numbers each.
+// as many.
 func (g *Gauss) kernels(dst, z, across []float64, n int) {
 	var sizes [tile.Together]float64
 	spread(across, z, g.m, n)
@@ -51,6 +60,10 @@ func (g *Gauss) kernels(dst, z, across []float64, n int) {
 		row := z[j*g.m : (j+1)*g.m]
 		sizes[j] = linalg.Dot(row, row)
 		largest = max(largest, sizes[j])
+	}
+	if side := across; g.basis != nil {
+		across = across[g.m*tile.Together:]
+		g.basis.Times(across, side)
 	}
 	g.packed.Times(dst, across)
 	for i, norm := range g.norms[:g.n] {
@@ -75,9 +88,14 @@ func spread(across, z []float64, m, n int) {
 }
 
 // kernelsOf writes k(z, row i) to dst[i], with the same bits as kernels.
-func (g *Gauss) kernelsOf(dst, z []float64) {
+func (g *Gauss) kernelsOf(dst, z, across []float64) {
 	size, whole := linalg.Dot(z, z), len(g.norms)
-	g.packed.Row(dst, z)
+	at := z
+	if g.basis != nil {
+		g.basis.Row(across, z)
+		at = across
+	}
+	g.packed.Row(dst, at)
 	tile.Distances(dst[:whole], g.norms, size, g.rate)
 	if !g.near(size) {
 		g.measure(dst, z, size, 1)
@@ -98,8 +116,15 @@ func (g *Gauss) measure(dst, z []float64, size float64, stride int) {
 	}
 }
 
-// room is how many numbers kernels writes.
+// room is how many numbers kernels writes, and scratch how many it needs.
 func (g *Gauss) room() int { return g.packed.Rows() * tile.Together }
+
+func (g *Gauss) scratch() int {
+	if g.basis == nil {
+		return g.m * tile.Together
+	}
+	return (g.m + g.basis.Rows()) * tile.Together
+}
 
 // gaussExtension is a KernelMap of such kernels.
 type gaussExtension struct {
@@ -121,8 +146,9 @@ func (e *gaussExtension) Cost() int { return e.g.n }
 func (e *gaussExtension) AtOnce() int { return Together }
 
 func (e *gaussExtension) Workspace() *Workspace {
-	sideBySide := e.g.m*tile.Together + e.g.room() + e.weights.Rows()*tile.Together
-	return &Workspace{many: make([]float64, max(sideBySide, e.g.packed.Width()+e.weights.Width()))}
+	sideBySide := e.g.room() + e.weights.Rows()*tile.Together
+	alone := e.g.packed.Width() + e.weights.Width()
+	return &Workspace{many: make([]float64, max(sideBySide, alone)), Row: make([]float64, e.g.scratch())}
 }
 
 // few is the number of rows up to which each of them is faster alone than all of them side by side.
@@ -135,7 +161,7 @@ func (e *gaussExtension) Project(dst, z []float64, n int, w *Workspace) (int, er
 	}
 	values, out := w.many[:e.g.packed.Width()], w.many[e.g.packed.Width():]
 	for j := range n {
-		e.g.kernelsOf(values, z[j*e.g.m:(j+1)*e.g.m])
+		e.g.kernelsOf(values, z[j*e.g.m:(j+1)*e.g.m], w.Row)
 		e.weights.Row(out, values[:e.g.n])
 		e.put(dst[j*e.D:(j+1)*e.D], out, 1)
 	}
@@ -143,10 +169,8 @@ func (e *gaussExtension) Project(dst, z []float64, n int, w *Workspace) (int, er
 }
 
 func (e *gaussExtension) sideBySide(dst, z []float64, n int, w *Workspace) {
-	across := w.many[:e.g.m*tile.Together]
-	values := w.many[len(across):][:e.g.room()]
-	out := w.many[len(across)+len(values):]
-	e.g.kernels(values, z, across, n)
+	values, out := w.many[:e.g.room()], w.many[e.g.room():]
+	e.g.kernels(values, z, w.Row, n)
 	e.weights.Times(out, values)
 	for j := range n {
 		e.put(dst[j*e.D:(j+1)*e.D], out[j:], tile.Together)

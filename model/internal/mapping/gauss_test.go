@@ -12,17 +12,30 @@ import (
 // Kernels are those of the exact distances, for rows that are close, equal, or as far apart as float64 allows.
 func TestGauss(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for _, m := range []int{1, 7, 24, 64, 300} {
+	for _, c := range []struct{ m, rank int }{{1, 1}, {7, 7}, {24, 24}, {64, 64}, {300, 300}, {64, 3}, {300, 12}} {
 		const n = 31
-		rows := make([]float64, n*m)
+		m, rows := c.m, make([]float64, n*c.m)
 		for i := range rows {
 			rows[i] = r.NormFloat64()
 		}
 		for j := range m { // rows that are far from zero and near each other
 			rows[5*m+j] = 1e9 + float64(j)
 		}
+		for i := c.rank; i < n; i++ { // in the space of the first rows
+			if clear(rows[i*m : (i+1)*m]); i == n-1 {
+				continue
+			}
+			for k := range c.rank {
+				if k != 5 {
+					subtract(rows[i*m:(i+1)*m], rows[k*m:(k+1)*m], r.NormFloat64()/float64(c.rank))
+				}
+			}
+		}
 		g := NewGauss(rows, m, 2*float64(m))
-		values, across := make([]float64, g.room()), make([]float64, m*tile.Together)
+		if (g.basis != nil) != (c.rank < m) || c.rank < m && g.basis.Len() != c.rank {
+			t.Fatalf("rows of rank %d of %d features: %+v", c.rank, m, g.basis)
+		}
+		values, across := make([]float64, g.room()), make([]float64, g.scratch())
 		z := make([]float64, tile.Together*m)
 		for i := range z {
 			z[i] = r.NormFloat64()
@@ -37,7 +50,7 @@ func TestGauss(t *testing.T) {
 			g.kernels(values, z, across, count)
 			for j := range count { // alone too, with the same bits
 				alone := make([]float64, g.packed.Width())
-				g.kernelsOf(alone, z[j*m:(j+1)*m])
+				g.kernelsOf(alone, z[j*m:(j+1)*m], across)
 				for i := range n {
 					if got := values[i*tile.Together+j]; math.Float64bits(alone[i]) != math.Float64bits(got) {
 						t.Fatalf("%d features, row %d with %d: alone %g, next to others %g", m, j, i, alone[i], got)

@@ -12,6 +12,8 @@ import (
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/mapping"
 )
 
 // Products of the features of landmarks are the kernel, exactly if every row is a landmark.
@@ -46,6 +48,60 @@ func TestLandmarksSpanTheKernel(t *testing.T) {
 			if want := math.Exp(-d / s.kernel.Param[0]); !(math.Abs(gram.At(i, j)-want) <= 1e-6) {
 				t.Fatalf("rows %d and %d: product %g, kernel %g", i, j, gram.At(i, j), want)
 			}
+		}
+	}
+}
+
+// Landmarks of many correlated features are stored as rows of a low rank, which changes little of their dot products,
+// also if there is an outlier among them. Others are stored as they are.
+func TestLandmarksAreCompressed(t *testing.T) {
+	const n, m = 200, 128
+	r := rand.New(rand.NewPCG(1, 2))
+	of := func(rank int, noise float64) []float64 {
+		basis, rows := make([]float64, rank*m), make([]float64, n*m)
+		for i := range basis {
+			basis[i] = r.NormFloat64()
+		}
+		for i := range n {
+			for k := range rank {
+				weight := r.NormFloat64()
+				for j := range m {
+					rows[i*m+j] += weight * basis[k*m+j]
+				}
+			}
+			for j := range m {
+				rows[i*m+j] += noise * r.NormFloat64()
+			}
+		}
+		return rows
+	}
+	correlated := of(12, 0.3)
+	outlier := slices.Clone(correlated)
+	for j := range m {
+		outlier[3*m+j] = 1e9 * r.NormFloat64()
+	}
+	for name, rows := range map[string][]float64{"correlated": correlated, "one far away": outlier} {
+		got := mat.NewDense(n, m, compress(slices.Clone(rows), m))
+		var svd mat.SVD
+		if !svd.Factorize(got, mat.SVDNone) {
+			t.Fatalf("%s: no singular values", name)
+		}
+		if rank := svd.Rank(1e-13); rank < 12 || rank > mapping.MaxRank(n, m) {
+			t.Errorf("%s: rank %d", name, rank)
+		}
+		for i := 4; i < n; i++ { // not the outlier
+			row, other := got.RawRowView(i), rows[i*m:(i+1)*m]
+			if lost := linalg.SquaredDistance(row, other) / linalg.Dot(other, other); !(lost < 0.02) {
+				t.Fatalf("%s: row %d loses %.3g", name, i, lost)
+			}
+		}
+	}
+	large := slices.Clone(correlated)
+	large[7] = 1e200
+	for name, rows := range map[string][]float64{"independent": of(1, 1e3), "zero": make([]float64, n*m),
+		"beyond squares": large} {
+		if got := compress(slices.Clone(rows), m); !slices.Equal(got, rows) {
+			t.Errorf("%s: landmarks are others", name)
 		}
 	}
 }

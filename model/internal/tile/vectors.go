@@ -23,6 +23,9 @@ func NewTable(data []float64, n, k, stride, step int) *Table {
 	return t
 }
 
+// Len is the number of vectors.
+func (t *Table) Len() int { return t.n }
+
 // Rows is how many rows of Together numbers Times writes: the number of vectors rounded up to a multiple of eight.
 func (t *Table) Rows() int { return (t.n + blockRows - 1) / blockRows * blockRows }
 

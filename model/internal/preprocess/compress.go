@@ -1,0 +1,80 @@
+package preprocess
+
+import (
+	"fmt"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/fail"
+	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/mapping"
+)
+
+// maxDropped is how much of the dot products of landmarks compress may drop, in root mean square, as a share of their
+// mean squared length. A kernel depends on a row through such products. docs/methods.md has the accuracy on real data.
+const maxDropped = 0.0125
+
+// compress returns the landmarks as their projections onto the leading singular vectors, as few as maxDropped allows:
+// rows are then compared with them in that many dimensions. It returns them unchanged if that saves little.
+func compress(rows []float64, m int) []float64 {
+	n := len(rows) / m
+	limit := mapping.MaxRank(n, m)
+	if limit == 0 {
+		return rows
+	}
+	z := mat.NewDense(n, m, rows)
+	weighed, ok := weigh(z)
+	if !ok {
+		return rows
+	}
+	var gram mat.SymDense
+	gram.SymOuterK(1, weighed)
+	var eig mat.EigenSym
+	if !eig.Factorize(&gram, true) {
+		panic(fail.With(fmt.Errorf("the dot products of %d landmarks have no eigenvectors", n)))
+	}
+	values, all := eig.Values(nil), 0.0
+	for _, v := range values {
+		all += v
+	}
+	dropped, sum := 0, 0.0
+	for _, v := range values[:n-1] {
+		if sum += v * v; !(sum <= maxDropped*all*maxDropped*all) {
+			break
+		}
+		dropped++
+	}
+	if all == 0 || n-dropped > limit {
+		return rows
+	}
+	var u, axes, at, out mat.Dense // axes are singular vectors, each times its singular value
+	eig.VectorsTo(&u)
+	axes.Mul(u.Slice(0, n, dropped, n).T(), weighed)
+	at.Mul(z, axes.T())
+	for k, v := range values[dropped:] {
+		linalg.ScaleColumn(&at, k, 1/v)
+	}
+	out.Mul(&at, &axes)
+	return out.RawMatrix().Data
+}
+
+// weigh makes rows above the median size as long as it, so that an outlier does not make all others negligible. It
+// reports whether all are of a size that float64 can square.
+func weigh(z *mat.Dense) (*mat.Dense, bool) {
+	n, _ := z.Dims()
+	weighed, sizes := mat.DenseCopyOf(z), make([]float64, n)
+	for i := range sizes {
+		if sizes[i] = mat.Norm(z.RowView(i), 2); !(sizes[i] < 1e150) {
+			return nil, false
+		}
+	}
+	median := linalg.Median(slices.Sorted(slices.Values(sizes)))
+	for i, size := range sizes {
+		if size > median {
+			floats.Scale(median/size, weighed.RawRowView(i))
+		}
+	}
+	return weighed, true
+}
