@@ -4,14 +4,15 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
 // Geodesic extends ISOMAP: y_k(x) = v_k'(s - d(x)^2) / (2 sqrt(lambda_k)), where d(x)_i is the length of the shortest
 // path from x to row i through the k nearest rows of x, and s the column means of the squared geodesics of the fit
-// (de Silva and Tenenbaum 2003, landmark MDS). It stores the graph of the fit and searches paths in it: that is much
-// smaller than the n x n geodesics and gives the same result.
+// (de Silva and Tenenbaum 2003, landmark MDS). It stores the graph of the fit, which is much smaller than the n x n
+// geodesics.
 type Geodesic struct {
 	Training
 	Lambda []float64 // d positive eigenvalues of B
@@ -94,7 +95,10 @@ func rebuildGeodesic(arrays []Array) Map {
 func (e *Geodesic) Extension(m int) (Extension, error) {
 	n := e.Len()
 	p := &geodesicExtension{Geodesic: e, index: newIndex(&e.Training, m, e.K, nil), start: make([]int, n+1),
-		end: make([]int, len(e.Edge)), Length: make([]float64, len(e.Edge))}
+		end: make([]int, len(e.Edge)), Length: make([]float64, len(e.Edge)), columns: linalg.Transpose(e.Embedding, e.D)}
+	if n*n <= maxKnown/8 {
+		p.known = make([]atomic.Pointer[[]float64], n)
+	}
 	for _, i := range e.Edge {
 		p.start[int(i)+1]++
 	}
@@ -111,12 +115,18 @@ func (e *Geodesic) Extension(m int) (Extension, error) {
 	return p, nil
 }
 
+// maxKnown is the memory that the paths between rows of the fit may take, in bytes.
+const maxKnown = 64 << 20
+
 // geodesicExtension has the edges in both directions, by row.
 type geodesicExtension struct {
 	*Geodesic
 	*index
 	start, end []int
 	Length     []float64
+	columns    []float64 // of Embedding
+	// known are the paths from the rows of the fit that were near another row; nil: all would take more than maxKnown.
+	known []atomic.Pointer[[]float64]
 }
 
 func (p *geodesicExtension) Workspace() *Workspace {
@@ -130,29 +140,59 @@ func (p *geodesicExtension) Project(dst, z []float64, n int, w *Workspace) (int,
 }
 
 func (p *geodesicExtension) place(dst, _ []float64, w *Workspace) error {
-	p.paths(w)
-	clear(dst)
+	if p.known == nil {
+		p.paths(w.Row, w.Nearest, w.dist, w)
+	} else {
+		p.through(w)
+	}
 	for i, d := range w.Row {
-		gap := p.Square[i] - d*d
-		for c, y := range p.Embedding[i*p.D : (i+1)*p.D] {
-			dst[c] += gap * y // y = sqrt(lambda) v
-		}
+		w.Row[i] = p.Square[i] - d*d
 	}
 	for c, l := range p.Lambda {
-		dst[c] /= 2 * l
+		dst[c] = linalg.Dot(w.Row, p.columns[c*len(w.Row):]) / (2 * l) // columns are sqrt(lambda) v
 	}
 	return nil
 }
 
-// paths computes the lengths of the shortest paths from a new row to every row of the fit, in w.Row: Dijkstra's
-// algorithm starts from the nearest rows of the new one.
-func (p *geodesicExtension) paths(w *Workspace) {
-	q := pathQueue{w.Row, w.heap[:0], w.HeapIndex}
+// through writes the lengths of the shortest paths from a new row to every row of the fit to w.Row: each goes through
+// one of the nearest rows of the new one.
+func (p *geodesicExtension) through(w *Workspace) {
+	to := w.Row
+	for i := range to {
+		to[i] = math.Inf(1)
+	}
+	for c := 0; c < len(w.Nearest); c += 2 { // two at a time, or the last one twice
+		other := min(c+1, len(w.Nearest)-1)
+		a, b := p.pathsFrom(w.Nearest[c], w)[:len(to)], p.pathsFrom(w.Nearest[other], w)[:len(to)]
+		toA, toB := math.Sqrt(w.dist[c]), math.Sqrt(w.dist[other])
+		for i, length := range to {
+			// Numbers that are not negative are in the order of their bits, which are compared without a branch.
+			to[i] = math.Float64frombits(min(math.Float64bits(length), math.Float64bits(a[i]+toA),
+				math.Float64bits(b[i]+toB)))
+		}
+	}
+}
+
+// pathsFrom returns the lengths of the shortest paths from row i of the fit.
+func (p *geodesicExtension) pathsFrom(i int, w *Workspace) []float64 {
+	if known := p.known[i].Load(); known != nil {
+		return *known
+	}
+	length := make([]float64, p.Len())
+	p.paths(length, []int{i}, []float64{0}, w)
+	p.known[i].Store(&length)
+	return length
+}
+
+// paths computes the lengths of the shortest paths from a row to every row of the fit, given its distance from some of
+// them: Dijkstra's algorithm starts from those.
+func (p *geodesicExtension) paths(length []float64, from []int, squares []float64, w *Workspace) {
+	q := pathQueue{length, w.heap[:0], w.HeapIndex}
 	for i := range q.Length {
 		q.Length[i], q.HeapIndex[i] = math.Inf(1), -1
 	}
-	for c, i := range w.Nearest {
-		q.shorten(i, math.Sqrt(w.dist[c]))
+	for c, i := range from {
+		q.shorten(i, math.Sqrt(squares[c]))
 	}
 	for len(q.heap) > 0 {
 		i := q.pop()
@@ -169,13 +209,9 @@ func (e *Geodesic) Paths(m int) ([]float64, error) {
 		return nil, err
 	}
 	p, n := made.(*geodesicExtension), e.Len()
-	w := p.Workspace()
-	w.neighbours = &neighbours{Nearest: make([]int, 1), dist: make([]float64, 1)}
-	out := make([]float64, n*n)
+	w, out := p.Workspace(), make([]float64, n*n)
 	for i := range n {
-		w.Nearest[0] = i
-		p.paths(w)
-		copy(out[i*n:], w.Row)
+		p.paths(out[i*n:(i+1)*n], []int{i}, []float64{0}, w)
 	}
 	return out, nil
 }
