@@ -75,7 +75,8 @@ func OpenMirroredBucket(ctx context.Context, js jetstream.JetStream, name string
 
 // NewBucket is a bucket that was opened before.
 func NewBucket(js jetstream.JetStream, kv jetstream.KeyValue) *Bucket {
-	return &Bucket{js: js, kv: kv, prefix: PublishPrefix(js) + "$KV." + kv.Bucket() + ".", streams: NewStreamCache(),
+	return &Bucket{js: js, kv: kv, prefix: PublishPrefix(js) + "$KV." + kv.Bucket() + ".",
+		streams:  NewCache[jetstream.Stream](keyPoll / 4),
 		receiver: NewReceiver(js.Conn())}
 }
 

@@ -17,7 +17,7 @@ const (
 	// receive the announcement at once.
 	announceJitter = 400 * time.Millisecond
 	// keyPoll is how often a process asks whether a bucket was written, whatever was announced.
-	keyPoll = 5 * time.Second
+	keyPoll = 10 * time.Second
 	// maxAnnounced is how many announcements a watch keeps.
 	maxAnnounced = 16
 )
@@ -222,7 +222,7 @@ func (b *Bucket) Names(ctx context.Context, prefix string) (names []string, err 
 	return names, nil
 }
 
-// lastSequence is the last sequence of the bucket's stream, as it was at most a second ago.
+// lastSequence is the last sequence of the bucket's stream, as it was at most a quarter of keyPoll ago.
 func (b *Bucket) lastSequence(ctx context.Context) (uint64, error) {
 	s, err := b.streams.Get(ctx, b.stream(), func(ctx context.Context) (jetstream.Stream, error) {
 		return Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) { return b.js.Stream(ctx, b.stream()) })

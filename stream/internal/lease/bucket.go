@@ -84,14 +84,17 @@ func NewClaim(instance string, settings map[string]string) Claim {
 	return Claim{Holder: instance, Host: host, Process: processID(), Settings: settings}
 }
 
-// ttl is how long the claim is valid without renewal: the reader's TTL where it does not say so, as those of earlier
-// versions and unknown writers, or where no replica can have that TTL.
+// ttl is how long the claim is valid without renewal: the reader's TTL where it does not say so, as those of unknown
+// writers, or where no replica can have that TTL. A forged claim may have any: it is valid for maxTTLFactor of the
+// reader's. A holder renews its claim three times in its TTL, so one with up to eighteen times the reader's keeps it.
 func (c *Claim) ttl(own time.Duration) time.Duration {
 	if c.TTL < MinTTL.Milliseconds() || c.TTL > MaxTTL.Milliseconds() {
 		return own
 	}
-	return time.Duration(c.TTL) * time.Millisecond
+	return min(time.Duration(c.TTL)*time.Millisecond, maxTTLFactor*own)
 }
+
+const maxTTLFactor = 6
 
 // entry is the stored lease; the claim is nil if no replica holds it. The revision may be that of a delete marker.
 type entry struct {

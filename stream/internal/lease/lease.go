@@ -181,7 +181,7 @@ func (l *Lease) Acquire(ctx context.Context) error {
 // readStored reads the lease, and the session that it names: the lease itself only if it may have changed.
 func (l *Lease) readStored(ctx context.Context) (r reading, err error) {
 	isKnown := l.shared != nil && l.stored.claim != nil && l.stored.claim.Session != nil
-	if !isKnown || l.isStale || l.now()-l.storedAt > l.options.TTL/2 {
+	if !isKnown || l.isStale || l.now()-l.storedAt > l.options.TTL {
 		if l.stored, err = l.bucket.read(ctx, l.options.Key, l.options.TTL); err != nil {
 			l.isStale = true
 			return r, err

@@ -187,3 +187,31 @@ func TestSessionKeyIsReused(t *testing.T) {
 			holder.options.Claim.Session.Key, err)
 	}
 }
+
+// TestLeftSessions: a process that begins deletes the session of one that ended with no lease, and no other.
+func TestLeftSessions(t *testing.T) {
+	t.Parallel()
+	bucket, _ := open(t)
+	for key, ttl := range map[string]time.Duration{"process.5": MinTTL, "process.6": MaxTTL} {
+		l := bucket.renewed(Options{Key: key, Claim: Claim{Holder: key}, TTL: ttl})
+		if err := l.Acquire(t.Context()); err != nil || l.Term() == 0 {
+			t.Fatalf("%s: %v, term %d", key, err, l.Term())
+		}
+	}
+	l := bucket.Lease(Options{Key: "p", Claim: Claim{Holder: "me"}, TTL: MinTTL})
+	holds := func(key string) bool {
+		e, err := bucket.read(t.Context(), key, MaxTTL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.claim != nil
+	}
+	for end := time.Now().Add(time.Minute); holds("process.5") && time.Now().Before(end); time.Sleep(MinTTL / 6) {
+		if err := l.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if holds("process.5") || !holds("process.6") || !holds("process.0") || !holds("p") {
+		t.Error("sessions are deleted that are renewed, or one is left that is not")
+	}
+}

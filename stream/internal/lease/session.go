@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,9 +22,12 @@ import (
 type sharedSession struct {
 	bucket *Bucket // of the sessions
 	ttl    time.Duration
+	began  time.Time
 	claim  Claim
 	read   *natsx.Cache[sessionReading]
 	turn   chan struct{} // has a value while one of the leases sends requests about the session for all
+	// others are sessions that were there when this one began, and of which it is not known whether they are renewed.
+	others map[string]observation
 
 	mu    sync.Mutex
 	lease *Lease    // nil: there is no session
@@ -59,8 +63,9 @@ func (b *Bucket) sessionOf(ttl time.Duration) *sharedSession {
 	defer b.mu.Unlock()
 	s := b.sessions[ttl]
 	if s == nil {
-		s = &sharedSession{bucket: &Bucket{keys: b.silent}, ttl: ttl, claim: NewClaim(nats.NewInbox(), nil),
-			read: natsx.NewCache[sessionReading](ttl / 12), turn: make(chan struct{}, 1)}
+		s = &sharedSession{bucket: &Bucket{keys: b.silent}, ttl: ttl, began: time.Now(),
+			claim: NewClaim(nats.NewInbox(), nil), read: natsx.NewCache[sessionReading](ttl / 12),
+			turn: make(chan struct{}, 1)}
 		b.sessions[ttl] = s
 	}
 	return s
@@ -109,7 +114,12 @@ func (s *sharedSession) keep(ctx context.Context) error {
 		}
 	}
 	if l == nil && err == nil {
-		l, err = s.bucket.firstFree(ctx, processKeys, Options{Claim: s.claim, TTL: s.ttl})
+		if l, err = s.bucket.firstFree(ctx, processKeys, Options{Claim: s.claim, TTL: s.ttl}); err == nil {
+			s.listOthers(ctx)
+		}
+	}
+	if err == nil {
+		s.sweep(ctx, began)
 	}
 	interval := renewalInterval(s.ttl)
 	if l == nil {
@@ -120,6 +130,41 @@ func (s *sharedSession) keep(ctx context.Context) error {
 	}
 	s.set(l, began.Add(interval))
 	return err
+}
+
+// maxSwept is how many sessions a process that begins one looks at.
+const maxSwept = 8
+
+// listOthers finds the sessions to sweep.
+func (s *sharedSession) listOthers(ctx context.Context) {
+	s.others = map[string]observation{}
+	names, err := s.bucket.keys.Names(ctx, processKeys)
+	if err != nil {
+		return // another process that begins finds them
+	}
+	rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	for _, name := range names[:min(len(names), maxSwept)] {
+		s.others[processKeys+name] = observation{}
+	}
+}
+
+// sweep deletes sessions that have expired: no replica does where none waits for their leases. They may have longer
+// TTLs than this one.
+func (s *sharedSession) sweep(ctx context.Context, at time.Time) {
+	for key, before := range s.others {
+		e, err := s.bucket.read(ctx, key, s.ttl)
+		if err != nil {
+			return // tried again with the next renewal
+		}
+		if e.claim == nil || before.revision != 0 && before.revision != e.revision {
+			delete(s.others, key)
+			continue
+		}
+		now, isExpired := before.read(e.revision, at.Sub(s.began), e.claim.ttl(MaxTTL))
+		if s.others[key] = now; isExpired {
+			_ = s.bucket.delete(ctx, key, e.revision, s.ttl) // else it is renewed, or read again
+		}
+	}
 }
 
 // firstFree acquires the first of the keys PREFIX0, PREFIX1, ... that is free.

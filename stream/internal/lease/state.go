@@ -7,9 +7,10 @@ import "time"
 //
 //   - The holder renews it every third of its TTL. It holds it for the TTL, counted from sending the last renewal that
 //     the server confirmed.
-//   - A replica that waits reads it at the leader every sixth of the TTL. A revision that is unchanged for 1.1 TTLs,
-//     counted from its first reading, has expired: its holder, which began to count earlier, has stopped before. The
-//     replica takes the lease by compare-and-set, which fails if the holder has renewed it since.
+//   - A replica that waits reads it at the leader a quarter of the TTL after it has read a new revision, and then every
+//     sixth. A revision that is unchanged for 1.1 TTLs, counted from its first reading, has expired: its holder, which
+//     began to count earlier, has stopped before. The replica takes the lease by compare-and-set, which fails if the
+//     holder has renewed it since.
 //   - A gap of more than half a TTL between two readings restarts the count: in an outage of the servers a holder
 //     cannot renew its lease.
 func renewalInterval(ttl time.Duration) time.Duration { return ttl / 3 }
@@ -38,6 +39,9 @@ func (o observation) read(revision uint64, at, ttl time.Duration) (next observat
 	o.last = at
 	return o, at-o.since >= expiry(ttl)
 }
+
+// isNew reports whether the revision was read once.
+func (o observation) isNew() bool { return o.since == o.last }
 
 // state is one replica's part in a lease, without requests and clocks: it holds the lease or waits for it.
 type state struct {
@@ -167,7 +171,11 @@ func (s *state) next(began time.Duration) time.Duration {
 	case s.observed.revision == 0:
 		return began + readInterval(s.ttl)
 	}
-	next, end := began+readInterval(min(s.ttl, s.theirTTL)), s.observed.since+expiry(s.theirTTL)
+	ttl, end := min(s.ttl, s.theirTTL), s.observed.since+expiry(s.theirTTL)
+	next := began + readInterval(ttl)
+	if s.observed.isNew() {
+		next = began + ttl/4
+	}
 	if began < end {
 		next = min(next, end)
 	}

@@ -54,6 +54,8 @@ func TestExpiry(t *testing.T) {
 		"under a session":           {&Claim{Holder: "other", Session: &Session{Holder: "it"}}, every(5, 6.09), wait},
 		"an expired session":        {&Claim{Holder: "other", Session: &Session{Holder: "it"}}, every(5, 6.1), end},
 		"a forged session":          {&Claim{Holder: "other", Session: &Session{Holder: unknownWriter}}, every(5, 6.1), end},
+		"before a long life ends":   {&Claim{Holder: "other", TTL: 60 * life.Milliseconds()}, every(5, 11.59), wait},
+		"a long life":               {&Claim{Holder: "other", TTL: 60 * life.Milliseconds()}, every(5, 11.6), take},
 		"no replica has such a TTL": {&Claim{Holder: "other", TTL: 1 << 60}, every(5, 6.1), take},
 	} {
 		if got := readings(&state{ttl: life}, c.claim, 7, c.at...); got != c.want {
@@ -114,7 +116,7 @@ func TestHeld(t *testing.T) {
 	if got := readings(s, &Claim{Holder: "other"}, 7, 12.1); got != wait || s.isHeld(12*life) {
 		t.Errorf("after another replica took it: action %v, %+v", got, s)
 	}
-	if next := s.next(12 * life); next != 12*life+life/6 {
+	if next := s.next(12 * life); next != 12*life+life/4 {
 		t.Errorf("it is read again after %v", next-12*life)
 	}
 	s.observed.since = 11*life + 1 // so it expires sooner

@@ -57,6 +57,7 @@ type Observer struct {
 	mayNotRead bool              // the user may not read single messages
 
 	deadCountedAt time.Time
+	answered      position // end of the input up to which all is answered in all partitions
 
 	// Of a replica that is not part of the election: the trainer's lease as it was last read.
 	leaseReadAt   time.Time
@@ -69,6 +70,12 @@ type oldest struct {
 	floor uint64    // acknowledged up to here
 	first uint64    // sequence of the first message after it, 0: not known
 	at    time.Time // when that was stored, by our clock
+}
+
+// position is a place in the input stream.
+type position struct {
+	created time.Time // of the stream
+	seq     uint64
 }
 
 // New returns an observer that has inspected nothing yet.
@@ -206,7 +213,12 @@ func (w *Observer) lag(ctx context.Context, s *Snapshot) error {
 	info := c.CachedInfo()
 	s.Lag = info.NumPending + uint64(info.NumAckPending)
 	s.Oldest = w.after(ctx, input, info.AckFloor.Stream, w.Subject, s.Lag)
-	for _, q := range slices.Concat(w.former(), needs.Partitions(&w.Pipeline)[1:]) {
+	at := position{input.CachedInfo().Created, input.CachedInfo().State.LastSeq}
+	partitions := slices.Concat(w.former(), needs.Partitions(&w.Pipeline)[1:])
+	if at == w.answered { // nothing is stored since then
+		partitions = nil
+	}
+	for _, q := range partitions {
 		n, from, err := w.countUnanswered(ctx, q)
 		if err != nil {
 			return natsx.ExplainRequestError(err, "about partition "+q.String()+" of stream "+w.Stream)
@@ -215,6 +227,9 @@ func (w *Observer) lag(ctx context.Context, s *Snapshot) error {
 			s.Oldest = at
 		}
 		s.Lag += n
+	}
+	if s.Lag == 0 {
+		w.answered = at
 	}
 	if f := needs.PartitionFault(&w.Pipeline, &input.CachedInfo().Config); f != nil {
 		return f
