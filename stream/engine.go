@@ -128,7 +128,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s := &session{Engine: e, js: js, permissions: natsx.MonitorPermissions(e.options.Conn),
+	s := &engineRun{Engine: e, js: js, permissions: natsx.MonitorPermissions(e.options.Conn),
 		pulls: natsx.NewPullLimit(e.options.Conn, e.log), receiver: natsx.NewReceiver(e.options.Conn),
 		severed: severed}
 	defer s.permissions.Stop()

@@ -201,7 +201,7 @@ func (e *Engine) replace(ctx context.Context, next map[int]Pipeline) (failed map
 
 // reopen opens a pipeline again, with the next configuration if there is one, and with the old one if that fails. Then
 // it tries until ctx is done, since the pipeline has run with it.
-func (s *session) reopen(ctx context.Context, i int) (p *pipeline, err error) {
+func (s *engineRun) reopen(ctx context.Context, i int) (p *pipeline, err error) {
 	now, next := s.configuration.of(i)
 	var failed error
 	if next != nil {

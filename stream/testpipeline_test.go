@@ -34,7 +34,7 @@ type testPipeline struct {
 func (s *site) open(e *Engine, js jetstream.JetStream) *pipeline {
 	s.Helper()
 	e.options.Wait = ample
-	run := &session{Engine: e, js: js, permissions: natsx.MonitorPermissions(js.Conn()),
+	run := &engineRun{Engine: e, js: js, permissions: natsx.MonitorPermissions(js.Conn()),
 		receiver: natsx.NewReceiver(js.Conn())}
 	p, err := run.open(s.Context(), e.options.Pipelines[0], time.Now())
 	if err != nil {

@@ -77,7 +77,7 @@ const attemptPoll = 100 * time.Millisecond
 
 // mayLearn reports whether a message of a source may be used for training: not if it crashed processes. It waits, for a
 // while, until a suspect message was answered: training must not crash on a message before the hot path has tried it.
-func (s attemptStore) mayLearn(ctx context.Context, src *source, seq uint64, created time.Time, g *gate) bool {
+func (s attemptStore) mayLearn(ctx context.Context, src *source, seq uint64, created time.Time, g *answerGate) bool {
 	t := &src.attempts
 	for {
 		t.mu.Lock()

@@ -15,7 +15,7 @@ import (
 // hotPath has what the steps of a relay share.
 type hotPath struct {
 	*transformer
-	gate          gate
+	gate          answerGate
 	consumers     *consumers
 	activity      *Activity
 	utilization   utilization

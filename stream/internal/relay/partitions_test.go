@@ -90,7 +90,7 @@ func TestErrorOfReleasedPartition(t *testing.T) {
 	conditions := &health.Conditions{}
 	r := New(&scope.Scope{Pipeline: spec.Pipeline{Name: "p", Stream: "in", Subject: "in.*", Partitions: 2}, JS: s.JS,
 		Conditions: conditions, Log: slog.New(slog.DiscardHandler)}, &Activity{}, 0)
-	o := &owner{partitions: r.partitions, work: t.Context(), inFlight: newInFlight(r.activity, nil)}
+	o := &partitionOwner{partitions: r.partitions, work: t.Context(), inFlight: newInFlight(r.activity, nil)}
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { o.own(ctx, needs.Partition{Number: 1, Of: 2}, l, l.Tenure()) }) // the consumer p is missing

@@ -35,8 +35,8 @@ import (
 type Relay struct {
 	*hotPath
 	partitions *partitions
-	core       *core
-	held       atomic.Pointer[inFlight] // nil until Serve
+	core       *coreNATS
+	unacked    atomic.Pointer[inFlight] // nil until Serve
 	// shared is the consumer of the pipeline; with partitions, of the messages from before they were configured.
 	shared *source
 
@@ -56,7 +56,7 @@ func New(s *scope.Scope, activity *Activity, drainTimeout time.Duration) *Relay 
 		consumers: &consumers{Scope: s, dedup: c.dedup, identities: c.identities},
 		activity:  activity, drainTimeout: drainTimeout, inspect: func() {}}
 	path.answeredAt.Store(time.Now().UnixNano())
-	return &Relay{hotPath: path, partitions: newPartitions(path), core: &core{hotPath: path},
+	return &Relay{hotPath: path, partitions: newPartitions(path), core: &coreNATS{hotPath: path},
 		shared: &source{filter: s.Subject}}
 }
 
@@ -140,7 +140,7 @@ func (r *Relay) BindPartitions(ctx context.Context, leases func(context.Context,
 func (r *Relay) Open(progress func() string) {
 	r.deadLetterLog = health.NewLetterLog(r.Log, r.Series)
 	replica := r.partitions.replica
-	r.gate = gate{stage: r.Running, skipsUntilReady: r.Stage.Until == plugin.UntilSkip,
+	r.gate = answerGate{stage: r.Running, skipsUntilReady: r.Stage.Until == plugin.UntilSkip,
 		holdsWhenStale: r.WhenStale == spec.StaleHold, freshness: r.Freshness, refresh: replica.RefreshAge, halt: &r.halt,
 		outdated: replica.Outdated, progress: progress, log: r.Log}
 }
@@ -151,8 +151,8 @@ func (r *Relay) Serve(ctx, severed context.Context) (err error) {
 	u := newPublisher(r.Conn, r.Models.Hub)
 	defer u.close()
 	u.release = func(a *answer) { r.send(u, a) }
-	held := newInFlight(r.activity, r.utilization.maxMessages)
-	r.held.Store(held)
+	unacked := newInFlight(r.activity, r.utilization.maxMessages)
+	r.unacked.Store(unacked)
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	ctx, endPull := context.WithCancel(ctx)
@@ -162,7 +162,7 @@ func (r *Relay) Serve(ctx, severed context.Context) (err error) {
 	defer context.AfterFunc(severed, stop)()
 
 	var wg sync.WaitGroup
-	defer scope.Every(r.AckWait/3, held.keepAlive)()
+	defer scope.Every(r.AckWait/3, unacked.keepAlive)()
 	var pulled chan *input
 	endWait := r.utilization.wait()
 	begin := sync.OnceFunc(func() { // an idle pipeline has neither the goroutines nor the queues
@@ -172,7 +172,7 @@ func (r *Relay) Serve(ctx, severed context.Context) (err error) {
 		wg.Go(func() {
 			defer close(sent)
 			for in := range r.utilization.receive(pulled) {
-				if a := r.process(ctx, work, held, in); a != nil {
+				if a := r.process(ctx, work, unacked, in); a != nil {
 					r.publish(u, a)
 					killpoint.Here(killpoint.Published)
 					if len(a.deadLetters) > 0 {
@@ -180,7 +180,7 @@ func (r *Relay) Serve(ctx, severed context.Context) (err error) {
 					}
 					sent <- a
 					if in.isSuspect {
-						held.awaitIdle(work)
+						unacked.awaitIdle(work)
 					}
 				}
 			}
@@ -188,7 +188,7 @@ func (r *Relay) Serve(ctx, severed context.Context) (err error) {
 		wg.Go(func() {
 			defer stop()
 			c := newConfirmer(r.hotPath, u)
-			c.inFlight, c.sent = held, sent
+			c.inFlight, c.sent = unacked, sent
 			c.run(work)
 		})
 	})
@@ -197,20 +197,20 @@ func (r *Relay) Serve(ctx, severed context.Context) (err error) {
 		pulled <- in
 	}
 	if r.Partitions > 0 {
-		(&owner{partitions: r.partitions, work: work, inFlight: held, out: out}).run(ctx)
+		(&partitionOwner{partitions: r.partitions, work: work, inFlight: unacked, out: out}).run(ctx)
 	} else {
-		err = (&puller{hotPath: r.hotPath, source: r.shared, work: work, inFlight: held, out: out}).run(ctx)
+		err = (&puller{hotPath: r.hotPath, source: r.shared, work: work, inFlight: unacked, out: out}).run(ctx)
 	}
 	endPull() // after an error of the pull, inputs must not wait for a model any longer
 	if pulled != nil {
 		close(pulled)
 	}
 	wg.Wait()
-	r.activity.processing.Add(-int64(held.processing))
-	for _, in := range held.inputs {
+	r.activity.processing.Add(-int64(unacked.processing))
+	for _, in := range unacked.inputs {
 		endSpan(in.span, errNotAnswered)
 	}
-	left := held.all()
+	left := unacked.all()
 	for _, msg := range left { // what is not answered is redelivered at once
 		_ = msg.Nak()
 	}
@@ -233,17 +233,17 @@ func (r *Relay) errDrain(inputs int) error {
 // errNotAnswered is the status of the span of an input that is redelivered after a stop.
 var errNotAnswered = errors.New("stopping: not answered here")
 
-// process answers a pulled input. It returns nil if the input is not answered here. Then it was removed from held, or
-// stays there until Serve naks what is left; either way it is redelivered.
-func (r *Relay) process(ctx, work context.Context, held *inFlight, in *input) *answer {
+// process answers a pulled input. It returns nil if the input is not answered here. Then it was removed from those in
+// flight, or stays there until Serve naks what is left; either way it is redelivered.
+func (r *Relay) process(ctx, work context.Context, unacked *inFlight, in *input) *answer {
 	if !in.source.isActive() { // it is redelivered, here or to the new owner of the partition
-		held.remove(in)
+		unacked.remove(in)
 		return nil
 	}
 	if in.source.isOrdered() {
 		if r.gate.check() != 0 { // the partition is released, which must not wait for the input
 			in.source.abort()
-			held.remove(in)
+			unacked.remove(in)
 			return nil
 		}
 	} else if !r.gate.wait(ctx, anyReason&^outdated) { // other replicas wait for the same, except while this is outdated
@@ -253,7 +253,7 @@ func (r *Relay) process(ctx, work context.Context, held *inFlight, in *input) *a
 			r.training.Offer(&in.Message, &in.training) // the redelivery is not used for training
 		}
 		_ = in.msg.NakWithDelay(time.Second) // without a delay the open pull would receive it
-		held.remove(in)
+		unacked.remove(in)
 		return nil
 	}
 	if work.Err() != nil {
@@ -261,7 +261,7 @@ func (r *Relay) process(ctx, work context.Context, held *inFlight, in *input) *a
 	}
 	r.Running.Open(&r.opened, in.Data)
 	expanded := int64(r.Running.Expanded(&r.opened) - len(in.Data))
-	if !held.process(work, in, expanded, r.partitions.maxInFlight(), in.isSuspect) {
+	if !unacked.process(work, in, expanded, r.partitions.maxInFlight(), in.isSuspect) {
 		return nil
 	}
 	beginSpan(r.Scope, in)
@@ -269,7 +269,7 @@ func (r *Relay) process(ctx, work context.Context, held *inFlight, in *input) *a
 	if a == nil {
 		return nil
 	}
-	held.grow(in, a.bytes())
+	unacked.grow(in, a.bytes())
 	r.utilization.processed(a.seconds)
 	return a
 }

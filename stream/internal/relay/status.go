@@ -19,7 +19,7 @@ func (r *Relay) Report(s *spec.Status) {
 		s.Deliveries = r.deliveries.Report(r.Conn.Stats().Reconnects, r.Conn.ConnectedServerName())
 	}
 	s.Busy = r.utilization.value()
-	if held := r.held.Load(); held != nil {
+	if held := r.unacked.Load(); held != nil {
 		s.InFlight = held.size()
 	} else if queue := r.core.queue.Load(); queue != nil {
 		s.InFlight = queue.Bytes()

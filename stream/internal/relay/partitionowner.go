@@ -18,8 +18,8 @@ import (
 	"github.com/embedd/embedd/stream/internal/replica"
 )
 
-// owner owns this replica's share of the partitions and pulls their messages.
-type owner struct {
+// partitionOwner owns this replica's share of the partitions and pulls their messages.
+type partitionOwner struct {
 	*partitions
 	work     context.Context // ends when what was pulled cannot be answered any more
 	inFlight *inFlight
@@ -31,7 +31,7 @@ const gateInterval = 500 * time.Millisecond
 
 // run owns a share of the partitions until ctx is done. While it may not answer it owns none, and the other replicas
 // own more.
-func (o *owner) run(ctx context.Context) {
+func (o *partitionOwner) run(ctx context.Context) {
 	tick := time.NewTicker(gateInterval)
 	defer tick.Stop()
 	for o.gate.wait(ctx, anyReason) && ctx.Err() == nil {
@@ -58,7 +58,7 @@ func whileIn(ctx context.Context, task, condition func(context.Context)) {
 
 // runShare owns a share of the partitions until ctx is done, and releases each of them when what was pulled of it is
 // answered.
-func (o *owner) runShare(ctx context.Context) {
+func (o *partitionOwner) runShare(ctx context.Context) {
 	group := lease.Group{Bucket: o.leases, Name: o.Name, TTL: o.replica.LeaseTTL(), Logger: o.Log,
 		Own: lease.NewClaim(o.memberName(), map[string]string{"input.partitions": strconv.Itoa(o.Partitions)})}
 	byNumber := map[int][]string{}
@@ -78,7 +78,7 @@ func (o *owner) runShare(ctx context.Context) {
 }
 
 // own pulls the messages of a partition until ctx is done, and waits until they are answered.
-func (o *owner) own(ctx context.Context, q needs.Partition, l *lease.Lease, tenure lease.Tenure) {
+func (o *partitionOwner) own(ctx context.Context, q needs.Partition, l *lease.Lease, tenure lease.Tenure) {
 	o.owned.Add(1)
 	defer func() {
 		if o.owned.Add(-1) == 0 {
@@ -119,7 +119,7 @@ func (o *owner) own(ctx context.Context, q needs.Partition, l *lease.Lease, tenu
 }
 
 // endCleanly stores that everything that was pulled of a partition is answered.
-func (o *owner) endCleanly(q needs.Partition, end bookmark) {
+func (o *partitionOwner) endCleanly(q needs.Partition, end bookmark) {
 	ctx, cancel := context.WithTimeout(context.Background(), replica.ReleaseTimeout)
 	defer cancel()
 	end.Holder = ""
@@ -129,7 +129,7 @@ func (o *owner) endCleanly(q needs.Partition, end bookmark) {
 }
 
 // pull pulls the messages of a partition in order, until ctx is done or a message is missing.
-func (o *owner) pull(ctx context.Context, q needs.Partition, s *source) error {
+func (o *partitionOwner) pull(ctx context.Context, q needs.Partition, s *source) error {
 	if err := o.awaitTurn(ctx, q); err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (o *owner) pull(ctx context.Context, q needs.Partition, s *source) error {
 }
 
 // take passes a message of a partition on to the transformer. newest is the newest input that is answered.
-func (o *owner) take(in *input, s *source, newest uint64) {
+func (o *partitionOwner) take(in *input, s *source, newest uint64) {
 	o.activity.received(in.receivedAt, in.Pending)
 	killpoint.Here(killpoint.Pulled)
 	in.source = s

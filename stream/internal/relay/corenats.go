@@ -16,9 +16,9 @@ import (
 	"github.com/embedd/embedd/stream/spec"
 )
 
-// core answers the messages of a subject without a stream, at most once. Messages that wait for a first model are
+// coreNATS answers the messages of a subject without a stream, at most once. Messages that wait for a first model are
 // queued in memory, up to limits.in_flight; beyond it the oldest are dropped, counted and logged.
-type core struct {
+type coreNATS struct {
 	*hotPath
 	queue   atomic.Pointer[bytequeue.Queue[*input]] // nil until run
 	dropped dropCounter
@@ -39,7 +39,7 @@ const flushTimeout = 5 * time.Second
 
 // run answers messages until ctx is done, and then those that were received before, as far as the gate is open and the
 // drain timeout and the connection allow.
-func (c *core) run(ctx, severed context.Context) error {
+func (c *coreNATS) run(ctx, severed context.Context) error {
 	c.Log.Info("the input has no stream: messages are answered at most once", "subject", c.Subject)
 	queue := bytequeue.New(c.InFlight, (*input).bytes)
 	c.queue.Store(queue)
@@ -94,7 +94,7 @@ func (c *core) run(ctx, severed context.Context) error {
 }
 
 // receive queues a message, and drops the oldest ones beyond the limit.
-func (c *core) receive(msg *nats.Msg) {
+func (c *coreNATS) receive(msg *nats.Msg) {
 	in := &input{Message: scope.ReceivedCore(msg), receivedAt: time.Now()}
 	in.size = in.Size()
 	c.activity.received(time.Now(), 0)
@@ -121,7 +121,7 @@ func (c *core) receive(msg *nats.Msg) {
 }
 
 // reportLost counts and reports the inputs that a stop leaves without an answer, because no stream keeps them.
-func (c *core) reportLost(n int, why reasons) error {
+func (c *coreNATS) reportLost(n int, why reasons) error {
 	if n == 0 {
 		return nil
 	}
@@ -136,7 +136,7 @@ func (c *core) reportLost(n int, why reasons) error {
 }
 
 // answerOne answers an input. It returns false when ctx is done first.
-func (c *core) answerOne(ctx context.Context, in *input) bool {
+func (c *coreNATS) answerOne(ctx context.Context, in *input) bool {
 	beginSpan(c.Scope, in)
 	defer func() { endSpan(in.span, nil) }()
 	c.Running.Open(&c.opened, in.Data)
@@ -153,7 +153,7 @@ func (c *core) answerOne(ctx context.Context, in *input) bool {
 }
 
 // publish publishes an answer. It reports whether all of it could be sent.
-func (c *core) publish(a *answer) bool {
+func (c *coreNATS) publish(a *answer) bool {
 	for _, l := range a.deadLetters {
 		if !l.isPublishable {
 			c.Log.Error("a dead letter is dropped: it exceeds the maximum payload of the server", "subject", c.Dead)
@@ -175,7 +175,7 @@ func (c *core) publish(a *answer) bool {
 }
 
 // lag returns how many inputs are not answered, and when the oldest of them was received.
-func (c *core) lag() (messages uint64, oldest time.Time) {
+func (c *coreNATS) lag() (messages uint64, oldest time.Time) {
 	queue := c.queue.Load()
 	if queue == nil {
 		return 0, oldest

@@ -18,8 +18,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// session is one call of Engine.Run.
-type session struct {
+// engineRun is one call of Engine.Run.
+type engineRun struct {
 	*Engine
 	js          jetstream.JetStream
 	permissions *natsx.PermissionMonitor
@@ -29,7 +29,7 @@ type session struct {
 }
 
 // openAll opens the pipelines. It returns none if ctx is done first: then nothing has started, and nothing drains.
-func (s *session) openAll(ctx context.Context) ([]*pipeline, error) {
+func (s *engineRun) openAll(ctx context.Context) ([]*pipeline, error) {
 	until := time.Now().Add(s.options.Wait)
 	if err := s.checkLimits(ctx); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (s *session) openAll(ctx context.Context) ([]*pipeline, error) {
 
 // checkLimits returns an error with the fix where the server or the account allows less than the pipelines need. What
 // the user may not ask, and what the server does not answer, is not known yet.
-func (s *session) checkLimits(ctx context.Context) error {
+func (s *engineRun) checkLimits(ctx context.Context) error {
 	all := needs.For(needs.Config{Pipelines: s.options.Pipelines, APIPrefix: s.options.APIPrefix})
 	if short, err := needs.SubscriptionShortage(ctx, s.options.Conn, all); err == nil && short != "" {
 		return errors.New(short)
@@ -78,7 +78,7 @@ func (s *session) checkLimits(ctx context.Context) error {
 }
 
 // open opens a pipeline. After errors that may pass it tries again until a time, or indefinitely if that is zero.
-func (s *session) open(ctx context.Context, c Pipeline, until time.Time) (p *pipeline, err error) {
+func (s *engineRun) open(ctx context.Context, c Pipeline, until time.Time) (p *pipeline, err error) {
 	for attempt := 0; ; attempt++ {
 		err = s.permissions.Guard(ctx, s.permissions.IsServerRequest, func(ctx context.Context) (err error) {
 			p, err = s.openOnce(ctx, c)
@@ -92,7 +92,7 @@ func (s *session) open(ctx context.Context, c Pipeline, until time.Time) (p *pip
 }
 
 // isTransient reports whether an error is one of a server that is starting, or of a cluster that elects a leader.
-func (s *session) isTransient(err error) bool {
+func (s *engineRun) isTransient(err error) bool {
 	var api *jetstream.APIError
 	if errors.As(err, &api) {
 		return slices.Contains([]jetstream.ErrorCode{natsx.ErrCodeNoCluster, natsx.ErrCodeNoLeader,
@@ -111,7 +111,7 @@ func (s *session) isTransient(err error) bool {
 const pollPerPipeline = 20 * time.Millisecond
 
 // openOnce binds the streams of a pipeline, loads what is stored, and starts its stage.
-func (s *session) openOnce(ctx context.Context, c Pipeline) (_ *pipeline, err error) {
+func (s *engineRun) openOnce(ctx context.Context, c Pipeline) (_ *pipeline, err error) {
 	p := newPipeline(&scope.Scope{Pipeline: c, Conn: s.options.Conn, JS: s.js, Permissions: s.permissions,
 		Streams: s.seen, Pulls: s.pulls, Receiver: s.receiver, Instance: nats.NewInbox(), Log: s.log.With("pipeline", c.Name),
 		Conditions: s.conditions[c.Name], Clock: s.options.Clock,
@@ -179,7 +179,7 @@ func (s *session) openOnce(ctx context.Context, c Pipeline) (_ *pipeline, err er
 }
 
 // openState opens the state bucket, which the pipelines of the engine share.
-func (s *session) openState(ctx context.Context, p *pipeline) (err error) {
+func (s *engineRun) openState(ctx context.Context, p *pipeline) (err error) {
 	if s.state == nil {
 		err = s.permissions.Guard(ctx, s.permissions.IsServerRequest, func(ctx context.Context) (err error) {
 			s.state, err = statestore.Open(ctx, s.js, p.Models.Replicas)
@@ -199,7 +199,7 @@ func (s *session) openState(ctx context.Context, p *pipeline) (err error) {
 
 // serve runs one pipeline until ctx is done, and opens it again when its stored schema was reset, or its configuration
 // changes.
-func (s *session) serve(ctx context.Context, i int) error {
+func (s *engineRun) serve(ctx context.Context, i int) error {
 	for p := s.pipelines()[i]; ; {
 		err := p.run(ctx, s.severed)
 		if errors.Is(err, errReopen) {
@@ -221,7 +221,7 @@ func (s *session) serve(ctx context.Context, i int) error {
 }
 
 // serverMonitor monitors the server for the pipelines that read a stream; nil if none does.
-func (s *session) serverMonitor(open []*pipeline) *health.ServerMonitor {
+func (s *engineRun) serverMonitor(open []*pipeline) *health.ServerMonitor {
 	m := &health.ServerMonitor{Conn: s.options.Conn, JS: s.js, Log: s.log, Permissions: s.permissions,
 		Timeout: s.serverTimeout, Leave: s.options.Leave, Received: s.options.Received}
 	for _, p := range open {

@@ -39,8 +39,9 @@ func (r reasons) String() string {
 	return "nothing"
 }
 
-// gate decides whether a pipeline may answer. All steps of the hot path ask it, so that none checks less than another.
-type gate struct {
+// answerGate decides whether a pipeline may answer. All steps of the hot path ask it, so that none checks less than
+// another.
+type answerGate struct {
 	stage           *stage.Stage
 	skipsUntilReady bool // inputs that come before the first model are skipped
 	holdsWhenStale  bool // a stale model answers nothing
@@ -54,7 +55,7 @@ type gate struct {
 }
 
 // closed returns why nothing may be answered now. It takes no lock that training holds.
-func (g *gate) closed() (why reasons) {
+func (g *answerGate) closed() (why reasons) {
 	if g.stage.Live() == nil && !g.skipsUntilReady {
 		why |= noModel
 	}
@@ -73,7 +74,7 @@ func (g *gate) closed() (why reasons) {
 }
 
 // check is closed with a freshness that is up to date.
-func (g *gate) check() reasons {
+func (g *answerGate) check() reasons {
 	why := g.closed()
 	if why&staleModel != 0 {
 		g.refresh()
@@ -83,13 +84,13 @@ func (g *gate) check() reasons {
 }
 
 // isWaiting reports whether inputs wait for a model.
-func (g *gate) isWaiting() bool { return g.closed()&waitsForModel != 0 }
+func (g *answerGate) isWaiting() bool { return g.closed()&waitsForModel != 0 }
 
 // gatePoll is how often a waiting pipeline checks the gate. The first model is not polled for.
 const gatePoll = 50 * time.Millisecond
 
 // wait blocks while one of these reasons closes the gate. It returns false when ctx is done first.
-func (g *gate) wait(ctx context.Context, among reasons) bool {
+func (g *answerGate) wait(ctx context.Context, among reasons) bool {
 	why := g.check() & among
 	if why == 0 {
 		return true
@@ -120,7 +121,7 @@ func (g *gate) wait(ctx context.Context, among reasons) bool {
 }
 
 // report logs why nothing is answered, at most once a minute.
-func (g *gate) report(why reasons) {
+func (g *answerGate) report(why reasons) {
 	switch {
 	case why&outdated != 0:
 		g.logged.outdated.Warn(g.log, "nothing is answered here", "reason", g.outdated())
