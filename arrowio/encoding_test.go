@@ -2,6 +2,8 @@ package arrowio
 
 import (
 	"fmt"
+	"math"
+	"os"
 	"strings"
 	"testing"
 
@@ -104,6 +106,21 @@ func TestEncodedNames(t *testing.T) {
 		m, err := d.Decode([]byte("x,"+name+"\n1,b\n"), c)
 		if err != nil || m.Batches()[0].Features()[0].At(0, 1) != 1 {
 			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// TestDates reads testdata/dates.txt, as the tests of the package for Python do: dates as text, with their days since 1970.
+func TestDates(t *testing.T) {
+	lines, err := os.ReadFile("testdata/dates.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(lines)) {
+		text, want, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		days, ok := parseDays(text)
+		if got := fmt.Sprint(days); !ok != math.IsNaN(days) || got != want {
+			t.Errorf("%q is %s, want %s", text, got, want)
 		}
 	}
 }

@@ -16,7 +16,7 @@ MODELS = [(m, ["--method", m]) for m in METHODS] + [
     ("unit", ["--method", "mfa", "--scale", "unit"]),
     ("minmax", ["--method", "pairacc", "--scale", "minmax"]),
     ("unscaled", ["--method", "npe", "--scale", "none"]),
-    ("weighted", ["--method", "le", "--set", "t=auto"]),
+    ("weighted", ["--method", "le", "--set", "t=auto", "--scale", "unit"]),
     ("linear", ["--method", "ksmpa", "--set", "kernel=linear"]),
     ("polynomial", ["--method", "ksmpa", "--set", "kernel=polynomial"]),
     ("cosine", ["--method", "ksmpa", "--set", "kernel=cosine"]),

@@ -19,6 +19,7 @@ import embedd.nats
 import embedd.sklearn
 import fitted
 import harness
+from embedd import rows
 
 
 @pytest.mark.parametrize("name, asked", fitted.MODELS, ids=[name for name, _ in fitted.MODELS])
@@ -82,6 +83,26 @@ def test_encodings(run, tmp_path):
         model.transform(text.assign(when="05/01/2024"))
     with pytest.raises(ValueError, match="category"):
         model.transform(text.assign(floor=0.5))
+
+
+def test_dates():
+    """The forms of dates as text are those of the program."""
+    for line in (harness.ROOT / "arrowio" / "testdata" / "dates.txt").read_text().splitlines():
+        text, days = line.split("\t")
+        if days == "NaN":
+            with pytest.raises(ValueError, match="is a date and holds"):
+                rows._days([text], "when")
+        else:
+            assert rows._days([text], "when") == [float(days)], text
+
+
+def test_far_rows(fit):
+    """A row whose output exceeds float32 has none, here and in the program."""
+    f = fit("wine", ["--method", "isomap"])
+    x = fitted.rows_of("wine")[1][:1]
+    x[0, 0] = 1e37
+    with pytest.raises(ValueError, match="row 0 is too far from the rows of the fit: its output exceeds float32"):
+        f.model.transform(x)
 
 
 def test_boolean_categories(run, tmp_path):

@@ -67,7 +67,7 @@ func (x *neighbours) placed() string { return x.g.op("Gather", x.embedding, x.ne
 // float64.
 func (x *neighbours) known(y string) string {
 	g := x.g
-	y = g.op("Where", g.op("Equal", x.least, g.number(0)), x.placed(), y)
+	y = g.op("Where", g.op("LessOrEqual", x.least, g.number(g.equal)), x.placed(), y)
 	return g.op("Add", y, g.op("Sub", x.least, x.least))
 }
 

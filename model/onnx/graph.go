@@ -21,6 +21,7 @@ type graph struct {
 	nodes, constants []byte
 	names            int
 	scalars          map[float64]string
+	equal            float64 // squared distance up to which a row is one of the fit
 }
 
 func newGraph() *graph { return &graph{scalars: map[float64]string{}} }

@@ -90,6 +90,11 @@ func scaled(g *graph, c model.Content) string {
 	x := "features"
 	missing := g.op("Or", g.op("IsNaN", x), g.op("IsInf", x))
 	if c.Unit {
+		// A norm whose sum of m squares rounds otherwise moves no feature by more.
+		for _, s := range c.Scale {
+			move := float64(len(c.Scale)) * 0x1p-52 / s
+			g.equal += move * move
+		}
 		x = g.op("Where", missing, g.number(0), x)
 		// Relative to the largest, so that no square exceeds float64.
 		largest := g.with("ReduceMax", []attribute{many("axes", 1)}, g.op("Abs", x))

@@ -113,9 +113,10 @@ class Model:
                 if far.any() and nulls == "impute":  # perhaps for values beyond float32, which count as missing then
                     y[far] = apply(self._scaled(np.where(np.abs(part[far]) < FLOAT32_END, part[far], np.nan)))
                 out[at : at + step] = y
-        bad = np.flatnonzero(~np.isfinite(out).all(axis=1))
+        bad = np.flatnonzero(~(np.abs(out) < FLOAT32_END).all(axis=1))
         if len(bad):
-            raise ValueError(f"row {bad[0]} has no finite output; look for a feature far outside the range of the fit")
+            raise ValueError(f"row {bad[0]} is too far from the rows of the fit: its output exceeds float32; look for a "
+                             "feature far outside the range of the fit")
         return out
 
     def _scaled(self, x: Floats) -> Floats:
@@ -125,7 +126,10 @@ class Model:
             there = np.where(missing, 0, x)
             largest = np.abs(there).max(axis=1, keepdims=True, initial=0)
             largest[largest == 0] = 1
-            norm = largest * np.sqrt(((there / largest) ** 2).sum(axis=1, keepdims=True))
+            # One after the other, as the program sums: rows of the fit have its norm to the last bit, and distance 0 then.
+            squares = (there**2).cumsum(axis=1)[:, -1:]
+            relative = largest * np.sqrt(((there / largest) ** 2).cumsum(axis=1)[:, -1:])
+            norm = np.where((squares > 1e-290) & (squares < 1e300), np.sqrt(squares), relative)
             x = there / np.where(norm == 0, 1, np.minimum(norm, np.finfo(float).max))
         z = np.where(missing, 0, (x - self.mean) / self.scale)
         limit = np.finfo(float).max

@@ -90,6 +90,24 @@ def _known(text: str | None, known: list[str]) -> str | None:
     return boolean if boolean in known else next((v for v in known if BOOLEANS.get(v) == boolean), text)
 
 
+# Dates as text, in the forms that the program takes.
+DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d?):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?(Z|[+-]\d\d:\d\d)?)?", re.ASCII)
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def _day(text: str) -> float:
+    found = DATE.fullmatch(text.strip())
+    if not found:
+        raise ValueError(text)
+    year, month, day, hour, minute, second = (int(n or 0) for n in found.groups()[:6])
+    since = datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc) - EPOCH
+    seconds = float(since.days * 86400 + since.seconds)
+    if found[8] and found[8] != "Z":
+        offset = 3600 * int(found[8][1:3]) + 60 * int(found[8][4:])
+        seconds -= offset if found[8][0] == "+" else -offset
+    return (seconds + int((found[7] or "0")[:9].ljust(9, "0")) / 1e9) / 86400
+
+
 def _days(column: Any, name: str) -> Floats:
     """Dates as days since 1970 in UTC, which is also the zone of those without one."""
     out = []
@@ -102,12 +120,13 @@ def _days(column: Any, name: str) -> Floats:
                 out.append(float((value - np.datetime64(0, "D")) / np.timedelta64(1, "D")))
                 continue
             if isinstance(value, str):
-                value = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
+                out.append(_day(value))
+                continue
             if not isinstance(value, datetime):
                 value = datetime(value.year, value.month, value.day)
             if value.tzinfo is None:
                 value = value.replace(tzinfo=timezone.utc)
-            out.append((value - datetime(1970, 1, 1, tzinfo=timezone.utc)) / timedelta(days=1))
+            out.append((value - EPOCH) / timedelta(days=1))
         except (ValueError, AttributeError) as e:
             raise ValueError(f"column {name!r} is a date and holds {value!r}: give dates, or text as 2024-05-01 or "
                              "2024-05-01T12:00:00Z") from e
