@@ -50,8 +50,8 @@ func EncodingsOf(elements, categories, dates []string) (all []Encoding, err erro
 var perDay = [...]float64{86400, 86400e3, 86400e6, 86400e9}
 
 // dateForms are the forms of dates as text. Those without a zone are in UTC. Seconds may have a fraction.
-var dateForms = [...]string{time.DateOnly, time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05", time.DateTime,
-	"2006-01-02T15:04Z07:00", "2006-01-02 15:04Z07:00", "2006-01-02T15:04", "2006-01-02 15:04"}
+var dateForms = [...]string{time.DateOnly, time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05",
+	time.DateTime, "2006-01-02T15:04Z07:00", "2006-01-02 15:04Z07:00", "2006-01-02T15:04", "2006-01-02 15:04"}
 
 func parseDays(text string) (days float64, ok bool) {
 	for _, form := range dateForms {

@@ -110,7 +110,7 @@ func TestEncodedNames(t *testing.T) {
 	}
 }
 
-// TestDates reads testdata/dates.txt, as the tests of the package for Python do: dates as text, with their days since 1970.
+// TestDates reads testdata/dates.txt, as the tests of the package for Python do: dates as text, and days since 1970.
 func TestDates(t *testing.T) {
 	lines, err := os.ReadFile("testdata/dates.txt")
 	if err != nil {

@@ -248,6 +248,10 @@ func (c *csvReader) findDelimiter() error {
 	line, _, ends := strings.Cut(string(head), "\n")
 	line = strings.TrimRight(line, "\r")
 	switch {
+	case strings.HasPrefix(line, "\x1f\x8b"):
+		return fmt.Errorf("%s: it was compressed twice: unpack it once (gunzip)", c.name)
+	case strings.HasPrefix(line, "sep="):
+		return fmt.Errorf("%s: line 1 is %q, which Excel alone reads: remove it", c.name, line)
 	case !ends && strings.Contains(line, "\r"):
 		return fmt.Errorf("%s: its lines end with a carriage return alone: write line feeds (tr '\\r' '\\n')", c.name)
 	case !utf8.ValidString(line[:wholeRunes(line, ends || len(head) < most)]):
@@ -433,7 +437,7 @@ func (c *csvReader) notes() (notes []string) {
 // fix returns the advice for a text in a column: the flag or the form that reads it as a number or, if most values are
 // numbers, how to mark a missing value. A column of words needs none.
 func (c *csvReader) fix(k columnKind, name string) string {
-	plain := strings.NewReplacer(",", "", "'", "", " ", "").Replace(strings.Trim(k.text, "$€£¥% "))
+	plain := c.plain(k.text)
 	_, isNumber := number.Parse(plain, c.how.Decimal)
 	switch {
 	case k.text == name:
@@ -444,10 +448,28 @@ func (c *csvReader) fix(k columnKind, name string) string {
 		return fmt.Sprintf("; as a number it is written %s", plain)
 	case 2*k.floats < k.values:
 		return ""
-	case strings.ContainsAny(k.text, `, '"$`):
+	case strings.ContainsAny(k.text, `, '"$`) || !strconv.CanBackquote(k.text):
 		return "; leave a missing value empty"
 	}
 	return fmt.Sprintf("; leave a missing value empty, or name the word: --missing %s", k.text)
+}
+
+// plain returns a number that has a currency, separators of thousands or another form as CSV has it. Where it has
+// commas and points, the last is the decimal mark; a comma alone is that too, unless three digits follow.
+func (c *csvReader) plain(text string) string {
+	text = strings.NewReplacer("'", "", " ", "", "\u00a0", "").Replace(strings.Trim(text, "$€£¥% "))
+	if n, err := strconv.ParseInt(text, 0, 64); err == nil && strings.ContainsAny(text, "xX_") {
+		return strconv.FormatInt(n, 10)
+	}
+	mark := strings.LastIndexAny(text, ",.")
+	if mark < 0 || text[mark] == ',' && len(text)-mark == 4 && !strings.Contains(text, ".") {
+		return strings.ReplaceAll(text, ",", "")
+	}
+	decimal := "."
+	if c.how.Decimal != 0 {
+		decimal = string(c.how.Decimal)
+	}
+	return strings.NewReplacer(",", "", ".", "").Replace(text[:mark]) + decimal + text[mark+1:]
 }
 
 // commaNumber reports whether a text is a number with another decimal mark.

@@ -29,7 +29,7 @@ func CreateWhole(path string) (*Whole, error) {
 	default:
 		w.file, err = os.OpenFile(fmt.Sprintf("%s.%d.tmp", path, os.Getpid()), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
 	}
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, missing := os.Stat(filepath.Dir(path)); err != nil && errors.Is(missing, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s cannot be created: there is no directory %s: make it, or name another file", path,
 			filepath.Dir(path))
 	}

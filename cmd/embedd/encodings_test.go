@@ -80,7 +80,7 @@ pipelines:
 		t.Fatal(err)
 	}
 	d := startRun(t, path)
-	for _, c := range [][2]string{{"csv", csv}, {"json", lines}, {"arrow", csv}} {
+	for _, c := range [][2]string{{"csv", csv}, {"json", lines}, {"arrow", csv}, {"arrow", lines}} {
 		verb(t, 0, "publish", "-c", path, "--pipeline", c[0], "--data", c[1])
 		m, err := reduced.NextMsg(ample)
 		if err != nil || strings.ReplaceAll(string(m.Data), "\r", "") != outputs[0] {

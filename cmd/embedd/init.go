@@ -20,7 +20,7 @@ func initCommand(e *cli.Env) *cobra.Command {
 		"the number of outputs. On a terminal init asks for one of them; otherwise it writes an example."}
 	f := cli.FlagsOf(cmd)
 	var from example
-	f.StringVar(&from.file, "data", "", "`FILE` of rows whose columns to fill in")
+	f.Data(&from.file, "`FILE` of rows whose columns to fill in")
 	f.StringVar(&from.subject, "subject", "", "`SUBJECT` of the messages whose columns to fill in; the newest stored one "+
 		"is read, or the next")
 	f.Exclusive("data", "subject")

@@ -33,7 +33,7 @@ import (
 func publishCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "publish", Short: "publish a file as Arrow messages"}
 	f := cli.FlagsOf(cmd)
-	data := f.String("data", "", dataset.Formats)
+	data := f.Data(new(string), dataset.Formats)
 	label := f.String("label", "", "label `COLUMN`; it must be in the file")
 	subject := f.String("subject", "", "`SUBJECT` to publish to")
 	pipeline := f.String("pipeline", "", "publish to the input of this pipeline, a `NAME` in the file of -c (default "+
@@ -107,7 +107,7 @@ func publishCommand(e *cli.Env) *cobra.Command {
 		if *loop && *data == "-" {
 			return cli.Usagef("publish: --loop cannot repeat standard input")
 		}
-		how.Label = *label
+		how.Label, how.Categories = *label, input.categories()
 		open := func() (*file.Reader, error) {
 			in, err := files.Open(ctx, e, *data, how)
 			if err != nil {

@@ -139,6 +139,19 @@ func (p *pipelineInput) packed(list string) []string {
 	return p.features
 }
 
+// categories are the columns of the model file that hold categories.
+func (p *pipelineInput) categories() (names []string) {
+	if p == nil || p.contract == nil {
+		return nil
+	}
+	for _, column := range p.contract.Columns() {
+		if column.Values != nil {
+			names = append(names, column.Name)
+		}
+	}
+	return names
+}
+
 // check returns an error if the pipeline would answer a message with a dead letter. list is the column of --pack.
 func (p *pipelineInput) check(body []byte, list string) error {
 	_, err := p.decoder.Decode(body, p.contract)

@@ -39,6 +39,7 @@ func slipFiles(t *testing.T, dir string) {
 		}
 		return strings.Join(lines, "\n") + "\n"
 	}
+	ids := each(func(i int, _ string) string { return fmt.Sprintf("%d,%c", i, 'a'+i%2) })
 	for name, text := range map[string]string{
 		"ok.csv": head + rows, "empty.csv": "", "head.csv": head, "twoheads.csv": head + head + rows, "utf16.csv": wide,
 		"latin1.csv": "gr\xf6\xdfe,y,z,label\n" + rows, "cr.csv": strings.ReplaceAll(head+rows, "\n", "\r"),
@@ -53,8 +54,13 @@ func slipFiles(t *testing.T, dir string) {
 		"short.csv": head + rows + "1,2,3\n", "long.csv": head + rows + "1,2,3,a,\n", "gzip.csv": zip(head + rows),
 		"plain.csv.gz": head + rows, "cut.csv.gz": zip(head + rows)[:99], "rows.txt": head + rows, "rows": head + rows,
 		"sheet.xlsx": "PK\x03\x04", "packed.csv.bz2": "BZh9", "text.parquet": head + rows,
-		"sheet.csv": "PK\x03\x04aaaa",
-		"on.csv":    "x,on,label\n1,true,a\n2,false,b\n3,false,a\n", "rows.json": `[{"x":1},`,
+		"sheet.csv":     "PK\x03\x04aaaa",
+		"thousands.csv": "x,y,label\n" + strings.Repeat("\"1,234.5\",1_000,a\n0.5,0x1F,b\n", 9),
+		"european.csv":  "x;label\n" + strings.Repeat("1.234,5;a\n", 9), "decimals.csv": "x,label\n" + strings.Repeat(
+			"\"0,25\",a\n", 9), "numbers.csv": "id,label\n" + ids, "excel.csv": "sep=,\n" + head + rows,
+		"page.csv": "<!DOCTYPE html><html>404</html>\n", "nul.csv": head + rows + "1,2,\x00,a\n",
+		"lfs.csv": "version https://git-lfs.github.com/spec/v1\n", "twice.csv.gz": zip(zip(head + rows)),
+		"on.csv": "x,on,label\n1,true,a\n2,false,b\n3,false,a\n", "rows.json": `[{"x":1},`,
 		"rows.ndjson": "{\"x\":1}\n{\"x\"\n",
 		"json.csv":    `[{"x":1}]`, "narrow.csv": "x,label\n1,a\n2,b\n", "words.csv": "x,y,z,label\nhi,1,1,a\n",
 		"junk.embedd": "junk", "key.yaml": "pipelines: {p: {inputt: {}}}\n", "tab.yaml": "pipelines:\n\tp: {}\n",

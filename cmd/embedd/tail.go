@@ -55,6 +55,9 @@ func tailCommand(e *cli.Env) *cobra.Command {
 		if err := checkSubject("tail", *subject, true); err != nil {
 			return err
 		}
+		if *limit < 0 {
+			return cli.Usagef("tail: --limit %d: want 0, which is no limit, or more", *limit)
+		}
 		nc, err := server.Dial(ctx, e)
 		if err != nil {
 			return err

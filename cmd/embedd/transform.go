@@ -26,7 +26,7 @@ func transformCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "transform", Short: "apply a model to a file or an Arrow stream"}
 	f := cli.FlagsOf(cmd)
 	modelPath := f.String("model", "", "`FILE` of the model")
-	data := f.String("data", "", dataset.Formats)
+	data := f.Data(new(string), dataset.Formats)
 	path := f.StringP("output", "o", "",
 		"`FILE` to write: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for an Arrow IPC stream on standard output")
 	keep := f.Commas("keep", "`COLUMNS` to keep next to the embedding: all (every column but the features), none, "+

@@ -185,7 +185,7 @@ func (t *traffic) checkReadable() {
 	p := t.pipeline
 	f := Finding{Check: "input", Pipeline: p.Name, Text: fmt.Sprintf("%d of the %s %d messages of %s cannot be read and "+
 		"become dead letters: %v", t.unreadable, t.sample, t.messages, p.Subject, t.unread),
-		Fix: "send Arrow messages with the configured columns, or configure those that are sent"}
+		Fix: "send messages in input.format with the configured columns, or configure those that are sent"}
 	if columns := t.sentColumns(); columns != nil && p.Stage.Fixed == nil {
 		f.Fix, f.Key = "read the columns that are sent", "pipelines."+p.Name+".schema.features"
 		f.Value = "[" + strings.Join(columns, ", ") + "]"

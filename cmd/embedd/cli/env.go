@@ -42,6 +42,9 @@ func (e *Env) Explain(err error) error {
 	for _, explain := range e.explain {
 		err = explain(err)
 	}
+	if p, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(p, fs.ErrPermission) {
+		err = fmt.Errorf("%w: let this user in (chmod, chown), or name another file", err)
+	}
 	return err
 }
 
@@ -228,12 +231,49 @@ func Arguments(low, high int) cobra.PositionalArgs {
 			return Usagef("%sargument %q is not expected: quote a pattern of files, such as --data 'rows/*.csv'",
 				ErrorPrefix(cmd), args[0])
 		case high >= 0 && len(args) > high:
-			return Usagef("%sargument %q is not expected: usage: %s", ErrorPrefix(cmd), args[high], cmd.UseLine())
+			return Usagef("%sargument %q is not expected: %s", ErrorPrefix(cmd), args[high], flagFor(cmd, args[high]))
 		case len(args) < low:
 			return Usagef("%san argument is missing: usage: %s", ErrorPrefix(cmd), cmd.UseLine())
 		}
 		return nil
 	}
+}
+
+// flagFor says how the file in an argument would be named, or how the command is used.
+func flagFor(cmd *cobra.Command, arg string) string {
+	switch suffix := filepath.Ext(arg); {
+	case suffix == ".embedd" && cmd.Flags().Lookup("model") != nil && !cmd.Flags().Changed("model"):
+		return "name a model file with --model " + arg
+	case (suffix == ".yaml" || suffix == ".yml") && cmd.Flags().Lookup("config") != nil:
+		return "name a configuration with -c " + arg
+	case cmd.Flags().Lookup("data") != nil:
+		if _, err := os.Stat(arg); err == nil {
+			return SeveralFiles
+		}
+	}
+	return "usage: " + cmd.UseLine()
+}
+
+// SeveralFiles is the advice for more than one file of rows.
+const SeveralFiles = "several files are a directory, or a quoted pattern such as --data 'rows/*.csv'"
+
+// Data declares the flag of the rows that a verb reads. One that is given twice would replace the first.
+func (f *Flags) Data(path *string, usage string) *string {
+	f.Var((*once)(path), "data", usage)
+	return path
+}
+
+type once string
+
+func (v *once) String() string { return string(*v) }
+func (*once) Type() string     { return "string" }
+
+func (v *once) Set(s string) error {
+	if *v != "" {
+		return errors.New("it is given twice: " + SeveralFiles)
+	}
+	*v = once(s)
+	return nil
 }
 
 // Commas declares a flag that takes values separated by commas and may be repeated.
@@ -345,6 +385,9 @@ func ExplainFlagError(cmd *cobra.Command, err error) error {
 		var names []string
 		cmd.Flags().VisitAll(func(d *pflag.Flag) { names = append(names, dashed(d.Name)) })
 		text = "unknown flag " + dashed(name) + DidYouMean(dashed(name), names)
+		if name == "pipeline" && strings.Contains(cmd.Use, "PIPELINE") {
+			return Usagef("%s%s: the pipeline is an argument: usage: %s", ErrorPrefix(cmd), text, cmd.UseLine())
+		}
 	case errors.As(err, &missing):
 		text = dashed(shortest(missing.GetFlag())) + " needs a value after it"
 	case errors.As(err, &invalid):

@@ -82,7 +82,7 @@ const maxHeld = 16 << 20
 
 // Flags declares the flags of the verbs that read labelled rows.
 func Flags(f *cli.Flags, s *Spec) {
-	f.StringVar(&s.Path, "data", "", Formats)
+	f.Data(&s.Path, Formats)
 	f.StringVar(&s.Label, "label", "", "`COLUMN` of the class: text, integers or booleans")
 	f.StringVar(&s.Key, "key", "", "`COLUMN` that identifies a row and is not a feature")
 	f.StringArrayVar(&s.Features, "features", nil,
@@ -247,6 +247,10 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 	}
 	r.note(e, in, s, read)
 	NoteUnseen(e, unseen)
+	if r.M == 0 {
+		return nil, fmt.Errorf("%s: no feature is left: correct a column that the notes name, or name features with "+
+			"--features", s.Path)
+	}
 	if r.N == 0 {
 		return nil, fmt.Errorf("%s: none of the %d rows can be used: fill the label and a feature, or leave out --nulls skip",
 			s.Path, read)

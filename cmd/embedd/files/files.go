@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/embedd/embedd/arrowio/file"
 	"github.com/embedd/embedd/cmd/embedd/cli"
@@ -41,6 +42,9 @@ func check(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if first, _, found := strings.Cut(path, ","); found && check(first) == nil {
+			return notFound(fmt.Sprintf("there is no file %s: %s", path, cli.SeveralFiles))
+		}
 		var names []string
 		entries, _ := os.ReadDir(filepath.Dir(path)) // there may be no such directory
 		for _, e := range entries {
@@ -56,10 +60,13 @@ func check(path string) error {
 	return nil
 }
 
-// Base is the name of a file without its directory, in messages.
+// Base is the name of a file without its directory, in messages; a pattern is given as it is.
 func Base(path string) string {
 	if path == "-" {
 		return "standard input"
+	}
+	if strings.ContainsAny(path, "*?[") {
+		return path
 	}
 	return filepath.Base(path)
 }

@@ -97,14 +97,11 @@ func demandOf(c *config.Config, held, container int64) int64 {
 // container and GOMEMLIMIT leave. 0 means unknown.
 func Free() int64 {
 	free := int64(math.MaxInt64)
-	left := func(limit, held int64) {
-		if limit < math.MaxInt64 {
-			free = min(free, max(1, limit-held))
-		}
+	if limit, container := debug.SetMemoryLimit(-1), containerMemory(); min(limit, container) < math.MaxInt64 {
+		runtime.GC() // so that garbage does not count as used
+		used := processUse()
+		free = max(1, min(limit-used, container-max(containerUse("/sys/fs/cgroup"), used)))
 	}
-	runtime.GC() // so that garbage does not count as used
-	left(debug.SetMemoryLimit(-1), processUse())
-	left(containerMemory(), max(containerUse("/sys/fs/cgroup"), processUse()))
 	text, _ := os.ReadFile("/proc/meminfo") // exists on Linux only
 	for line := range strings.Lines(string(text)) {
 		if kb, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
