@@ -159,7 +159,7 @@ func number(path string) (int64, bool) {
 // containerMemory is the memory limit of the control group of the process, math.MaxInt64 if there is none.
 func containerMemory() int64 {
 	for _, path := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
-		if n, ok := number(path); ok && n > 0 {
+		if n, ok := number(path); ok && n > 0 && n < 1<<62 { // without a limit, version 1 has about 1<<63
 			return n
 		}
 	}
