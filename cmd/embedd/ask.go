@@ -19,9 +19,8 @@ import (
 // runs.
 func askCommand(e *cli.Env, endpoint, short string,
 	ask func(context.Context, *report.Output, *nats.Conn, string, []string) error) *cobra.Command {
-	cmd := &cobra.Command{Use: endpoint + " [PIPELINE]", Short: short, Args: cli.Arguments(0, 1),
-		ValidArgsFunction: cli.CompleteArguments(client.Pipelines)}
-	f := cli.FlagsOf(cmd)
+	cmd, f := cli.Verb(endpoint+" [PIPELINE]", short, 0, 1)
+	cmd.ValidArgsFunction = cli.CompleteArguments(client.Pipelines)
 	server := client.ServerFlags(f, " of the daemon")
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {

@@ -34,8 +34,7 @@ type verdict struct {
 }
 
 func checkCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "check", Short: "check a configuration file"}
-	f := cli.FlagsOf(cmd)
+	cmd, f := cli.Verb("check", "check a configuration file", 0, 0)
 	path := f.StringP("config", "c", "embedd.yaml", "`FILE` to check")
 	where := client.AddressFlags(f, "NATS `URL`: compare with the streams of this server; without a value, of the "+
 		"configured one").OrConfigured(f)

@@ -16,9 +16,7 @@ import (
 )
 
 func demoCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "demo", Short: "demonstration: real digits through an embedded server, with a table " +
-		"and a picture"}
-	f := cli.FlagsOf(cmd)
+	cmd, f := cli.Verb("demo", "demonstration: real digits through an embedded server, with a table and a picture", 0, 0)
 	path := f.StringP("output", "o", "embedd-demo.png", "`FILE` of the picture: .png or .svg")
 	verbose := f.BoolP("verbose", "v", false, "log at level info")
 	out := report.Flag(f, e)

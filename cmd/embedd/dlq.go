@@ -98,11 +98,8 @@ func parseTime(s string) (time.Time, error) {
 }
 
 func dlqLsCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "ls [PIPELINE]", Short: "list dead letters, the newest last",
-		Args: cli.Arguments(0, 1), ValidArgsFunction: cli.CompleteArguments(client.Pipelines),
-	}
-	f := cli.FlagsOf(cmd)
+	cmd, f := cli.Verb("ls [PIPELINE]", "list dead letters, the newest last", 0, 1)
+	cmd.ValidArgsFunction = cli.CompleteArguments(client.Pipelines)
 	which := letterFlagsOf(f, true)
 	out := report.TableFlag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
@@ -161,11 +158,7 @@ type shownLetter struct {
 }
 
 func dlqShowCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "show NUMBER", Short: "show a dead letter: its error, its headers, and its bytes in a file",
-		Args: cli.Arguments(1, 1),
-	}
-	f := cli.FlagsOf(cmd)
+	cmd, f := cli.Verb("show NUMBER", "show a dead letter: its error, its headers, and its bytes in a file", 1, 1)
 	which := letterFlagsOf(f, false)
 	path := f.StringP("output", "o", "", "write the original bytes to `FILE` (of kind rows, those rows in the "+
 		"input's format); - is standard output, without the report")

@@ -21,8 +21,7 @@ import (
 )
 
 func evalCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "eval", Short: "compare the accuracy of methods on random splits of a file"}
-	f := cli.FlagsOf(cmd)
+	cmd, f := cli.Verb("eval", "compare the accuracy of methods on random splits of a file", 0, 0)
 	spec := dataset.Spec{Labelled: true}
 	dataset.Flags(f, &spec)
 	methods := f.Commas("methods", "`NAMES` of methods, or all; auto chooses one on the training rows; raw is the "+

@@ -17,8 +17,7 @@ import (
 )
 
 func fitCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "fit", Short: "fit a projection to a file of labelled rows"}
-	f := cli.FlagsOf(cmd)
+	cmd, f := cli.Verb("fit", "fit a projection to a file of labelled rows", 0, 0)
 	var spec dataset.Spec
 	dataset.Flags(f, &spec)
 	o := fittingFlags(f)

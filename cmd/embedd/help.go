@@ -143,8 +143,8 @@ func (b build) String() string {
 }
 
 func versionCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "version", Short: "print the version of embedd"}
-	out := report.Flag(cli.FlagsOf(cmd), e)
+	cmd, f := cli.Verb("version", "print the version of embedd", 0, 0)
+	out := report.Flag(f, e)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if out.JSON {
 			return out.Object(buildInfo())

@@ -12,11 +12,8 @@ import (
 )
 
 func methodsCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "methods [NAME]...", Short: "list the methods, their parameters and papers",
-		Args: cobra.ArbitraryArgs, ValidArgs: methodNames(),
-	}
-	f := cli.FlagsOf(cmd)
+	cmd, f := cli.Verb("methods [NAME]...", "list the methods, their parameters and papers", 0, -1)
+	cmd.ValidArgs = methodNames()
 	out := report.TableFlag(f, e)
 	cmd.RunE = func(_ *cobra.Command, names []string) error {
 		methods := fit.Methods()

@@ -126,11 +126,7 @@ func epochText(epoch, sameAs, undecided int) string {
 }
 
 func modelShowCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "show NAME", Short: "show a model: a file, or a version or pipeline in the store",
-		Args: cli.Arguments(1, 1),
-	}
-	f := cli.FlagsOf(cmd)
+	cmd, f := cli.Verb("show NAME", "show a model: a file, or a version or pipeline in the store", 1, 1)
 	where := client.StoreFlags(f)
 	cmd.ValidArgsFunction = where.CompleteModels
 	out := report.Flag(f, e)
@@ -239,8 +235,7 @@ func modelRollbackCommand(e *cli.Env) *cobra.Command {
 // changeCommand is a verb that selects the live version. Running daemons follow within seconds.
 func changeCommand(e *cli.Env, use, short string,
 	change func(*registry.Registry, context.Context, registry.Request) (*registry.Pointer, error)) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Args: cli.Arguments(1, 1)}
-	f := cli.FlagsOf(cmd)
+	cmd, f := cli.Verb(use, short, 1, 1)
 	where := client.StoreFlags(f)
 	live := f.String("live", "", "change nothing unless `VERSION` is live")
 	cmd.ValidArgsFunction = cli.CompleteArguments(where.Models)

@@ -43,11 +43,7 @@ type featureChange struct {
 const maxFeatureChanges = 10
 
 func modelDiffCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "diff A B", Short: "compare two models: files, versions, or pipelines for their live models",
-		Args: cli.Arguments(2, 2),
-	}
-	f := cli.FlagsOf(cmd)
+	cmd, f := cli.Verb("diff A B", "compare two models: files, versions, or pipelines for their live models", 2, 2)
 	where := client.StoreFlags(f)
 	cmd.ValidArgsFunction = where.CompleteModels
 	out := report.Flag(f, e)

@@ -23,11 +23,7 @@ import (
 )
 
 func modelExportCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "export NAME", Short: "write a model in a format for other programs",
-		Args: cli.Arguments(1, 1),
-	}
-	f := cli.FlagsOf(cmd)
+	cmd, f := cli.Verb("export NAME", "write a model in a format for other programs", 1, 1)
 	where := client.StoreFlags(f)
 	cmd.ValidArgsFunction = where.CompleteModels
 	path := f.StringP("output", "o", "", "`FILE` to write: .embedd (a model file), .onnx, .json, .npz (NumPy) or "+

@@ -17,8 +17,7 @@ import (
 )
 
 func plotCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "plot", Short: "draw a file in two dimensions"}
-	f := cli.FlagsOf(cmd)
+	cmd, f := cli.Verb("plot", "draw a file in two dimensions", 0, 0)
 	var spec dataset.Spec
 	dataset.Flags(f, &spec)
 	o := fittingFlags(f)

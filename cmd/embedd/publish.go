@@ -31,8 +31,7 @@ import (
 
 // publishCommand sends a file as Arrow batches.
 func publishCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "publish", Short: "publish a file as Arrow messages"}
-	f := cli.FlagsOf(cmd)
+	cmd, f := cli.Verb("publish", "publish a file as Arrow messages", 0, 0)
 	data := f.Data(new(string), dataset.Formats)
 	label := f.String("label", "", "label `COLUMN`; it must be in the file")
 	subject := f.String("subject", "", "`SUBJECT` to publish to")

@@ -17,8 +17,7 @@ import (
 )
 
 func runCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "run", Short: "run the daemon until a signal"}
-	f := cli.FlagsOf(cmd)
+	cmd, f := cli.Verb("run", "run the daemon until a signal", 0, 0)
 	path := f.StringP("config", "c", "embedd.yaml", "configuration `FILE`")
 	where := client.AddressFlags(f, "NATS `URL`; overrides NATS_URL and nats.url")
 	role := f.Choice("role", "`ROLE` of this daemon; configured is daemon.role of the file",

@@ -81,12 +81,9 @@ type shownSchema struct {
 }
 
 func schemaShowCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "show PIPELINE",
-		Short: "show the stored schema of a pipeline, or how far the count of its messages is",
-		Args:  cli.Arguments(1, 1), ValidArgsFunction: cli.CompleteArguments(client.Pipelines),
-	}
-	f := cli.FlagsOf(cmd)
+	cmd, f := cli.Verb("show PIPELINE", "show the stored schema of a pipeline, or how far the count of its messages is",
+		1, 1)
+	cmd.ValidArgsFunction = cli.CompleteArguments(client.Pipelines)
 	flags := schemaFlagsOf(f)
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {

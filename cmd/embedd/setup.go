@@ -17,9 +17,7 @@ import (
 
 // setupCommand shows the streams that a configuration needs, and creates the missing ones with --apply.
 func setupCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "setup [--permissions [ROLE]]", Args: cli.Arguments(0, 1),
-		Short: "show the streams that a configuration needs, or create them"}
-	f := cli.FlagsOf(cmd)
+	cmd, f := cli.Verb("setup [--permissions [ROLE]]", "show the streams that a configuration needs, or create them", 0, 1)
 	path := f.StringP("config", "c", "embedd.yaml", "configuration `FILE`")
 	where := client.AddressFlags(f, "NATS `URL`, instead of NATS_URL and nats.url of the file")
 	apply := f.Bool("apply", false, "create missing streams and buckets; a stream that setup did not create is never "+

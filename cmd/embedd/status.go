@@ -14,11 +14,8 @@ import (
 )
 
 func statusCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "status [PIPELINE]", Short: "show the state of running pipelines",
-		Args: cli.Arguments(0, 1), ValidArgsFunction: cli.CompleteArguments(client.Pipelines),
-	}
-	f := cli.FlagsOf(cmd)
+	cmd, f := cli.Verb("status [PIPELINE]", "show the state of running pipelines", 0, 1)
+	cmd.ValidArgsFunction = cli.CompleteArguments(client.Pipelines)
 	server := client.ServerFlags(f, " of the daemon")
 	out := report.TableFlag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {

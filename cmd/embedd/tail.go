@@ -22,8 +22,7 @@ import (
 )
 
 func tailCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "tail", Short: "print the messages of a subject"}
-	f := cli.FlagsOf(cmd)
+	cmd, f := cli.Verb("tail", "print the messages of a subject", 0, 0)
 	subject := f.String("subject", "", "`SUBJECT` to read; wildcards are allowed")
 	pipeline := f.String("pipeline", "", "read what this pipeline, a `NAME` in the file of -c (default embedd.yaml), "+
 		"publishes or reads")

@@ -23,8 +23,7 @@ import (
 )
 
 func transformCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "transform", Short: "apply a model to a file or an Arrow stream"}
-	f := cli.FlagsOf(cmd)
+	cmd, f := cli.Verb("transform", "apply a model to a file or an Arrow stream", 0, 0)
 	modelPath := f.String("model", "", "`FILE` of the model")
 	data := f.Data(new(string), dataset.Formats)
 	path := f.StringP("output", "o", "",

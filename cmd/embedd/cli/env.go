@@ -211,6 +211,12 @@ func CheckOutput(e *Env, cmd *cobra.Command, args []string) (err error) {
 	return err
 }
 
+// Verb returns a command with between low and high arguments, and its flags; high < 0 is no limit.
+func Verb(use, short string, low, high int) (*cobra.Command, *Flags) {
+	cmd := &cobra.Command{Use: use, Short: short, Args: Arguments(low, high)}
+	return cmd, FlagsOf(cmd)
+}
+
 // Group returns a command that does nothing itself and has verbs.
 func Group(use, short string, verbs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, _ []string) error {
