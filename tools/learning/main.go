@@ -46,6 +46,7 @@ type options struct {
 	exported string
 	equal    bool
 	pairs    bool
+	aside    bool
 }
 
 func main() {
@@ -69,8 +70,10 @@ func main() {
 	flag.StringVar(&o.exported, "export", "", "write the rows of dependent streams and the results on them to a "+
 		"`folder`, for tools/comparison")
 	flag.BoolVar(&o.equal, "equal", false, "print how often one of two equal models is taken for better, and nothing else")
-	flag.BoolVar(&o.pairs, "pairs", false, "print what missing features, reversed labels, takeovers and outliers "+
-		"change, and nothing else")
+	flag.BoolVar(&o.pairs, "pairs", false, "print what missing features, reversed labels and takeovers change, "+
+		"and nothing else")
+	flag.BoolVar(&o.aside, "aside", false, "print how many rows of real streams are outliers and what their limits cost, "+
+		"and nothing else")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -89,6 +92,9 @@ func (o options) run(ctx context.Context, stdout io.Writer) error {
 	}
 	if o.pairs {
 		return o.comparePairs(ctx, stdout)
+	}
+	if o.aside {
+		return o.setAside(ctx, stdout)
 	}
 	some, dependent, err := chosen(o.streams)
 	if err != nil {
@@ -218,7 +224,7 @@ func (o options) writePage(ctx context.Context, all []*figures, trials [][]*tria
 		return err
 	}
 	text := bytes.NewBufferString(page(o, all, trials))
-	if err := o.comparePairs(ctx, text); err != nil {
+	if err := errors.Join(o.comparePairs(ctx, text), o.setAside(ctx, text)); err != nil {
 		return err
 	}
 	equal := o

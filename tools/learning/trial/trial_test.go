@@ -57,6 +57,19 @@ func TestRunsRepeat(t *testing.T) {
 	}
 }
 
+// Hardly a row of real digits is set aside as an outlier, and the limits cost no accuracy.
+func TestSetAside(t *testing.T) {
+	s, err := streams.Named("usps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Events, s.Rows = nil, 2000
+	a, err := trial.SetAside(t.Context(), s, 1)
+	if err != nil || a.Rows != 2000 || 100*a.SetAside > a.Rows || !(math.Abs(a.With-a.Without) <= 0.005 && a.With > 0.8) {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
 // All labels of late streams arrive.
 func TestLateLabels(t *testing.T) {
 	for _, name := range []string{"late", "reversed"} {
