@@ -162,11 +162,11 @@ func outputsOf(ctx context.Context, by *model.Model, rows []*window.Row, m int) 
 			x = append(x, r.X...)
 		}
 		y := out[from*d : (from+n)*d]
-		if by.Project(y, dense(x, n, m)) == nil {
+		if by.Project(y, model.DenseRows(x, n, m)) == nil {
 			continue
 		}
 		for i := range n { // one of them is too large
-			if row := y[i*d : (i+1)*d]; by.Project(row, dense(x[i*m:(i+1)*m], 1, m)) != nil {
+			if row := y[i*d : (i+1)*d]; by.Project(row, model.DenseRows(x[i*m:(i+1)*m], 1, m)) != nil {
 				for k := range row {
 					row[k] = float32(math.NaN())
 				}
@@ -174,9 +174,4 @@ func outputsOf(ctx context.Context, by *model.Model, rows []*window.Row, m int) 
 		}
 	}
 	return out, nil
-}
-
-// dense is a view of n rows of m features.
-func dense(x []float64, n, m int) model.Rows {
-	return model.Rows{N: n, Blocks: []model.Block{{F64: x, Cols: m, RowStride: m, ColStride: 1}}}
 }

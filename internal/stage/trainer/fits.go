@@ -247,22 +247,26 @@ func (t *Trainer) fitBootstrap(ctx context.Context, rows [][]float64) {
 	if t.standby || m == 0 || len(t.unlabelled) < need {
 		return
 	}
-	kept := window.WithoutOutliers(t.unlabelled, m)
-	n := len(kept) / m
+	n := len(t.unlabelled) / m
+	w := window.New(window.Config{Features: m, Rows: n}) // for its limits
+	for i := range n {
+		w.Add(window.Row{Position: window.Position{Seq: uint64(i + 1)}, X: t.unlabelled[i*m : (i+1)*m]})
+	}
+	s := w.NewestRows(n)
 	c := t.config.Fit
 	c.Method, c.Criterion, c.Params, c.Landmarks = "pca", nil, nil, 0
 	begin := t.config.Clock()
-	p, err := fit.Fit(ctx, &model.Data{X: kept, N: n, M: m, Features: t.host.Features()}, c)
+	p, err := fit.Fit(ctx, &model.Data{X: s.X, N: s.Rows, M: m, Features: t.host.Features()}, c)
 	t.unlabelled = nil
 	if err != nil {
-		t.reportFailure(ctx, fmt.Errorf("fitting the bootstrap model: %w", err), n)
+		t.reportFailure(ctx, fmt.Errorf("fitting the bootstrap model: %w", err), s.Rows)
 		return
 	}
-	o := spec.Outcome{Candidate: math.NaN(), Previous: math.NaN(), Rows: n, Door: policy.DoorBootstrap,
-		Reason: fmt.Sprintf("a PCA of the first %d rows serves until a first model exists", n)}
+	o := spec.Outcome{Candidate: math.NaN(), Previous: math.NaN(), Rows: s.Rows, Door: policy.DoorBootstrap,
+		Reason: fmt.Sprintf("a PCA of the first %d rows serves until a first model exists", s.Rows)}
 	t.origin = p
-	if err := t.publish(ctx, begins(p, t.config.Epochs+1), &window.Suffix{Rows: n}, &o, true); err != nil {
-		t.reportFailure(ctx, err, n)
+	if err := t.publish(ctx, begins(p, t.config.Epochs+1), &window.Suffix{Rows: s.Rows}, &o, true); err != nil {
+		t.reportFailure(ctx, err, s.Rows)
 		return
 	}
 	o.Duration = t.config.Clock().Sub(begin)

@@ -248,6 +248,7 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 		c.Count(u, rows, sampled)
 		for i, r := range sampled.Rows {
 			if t.live.IsFair(r) && c.IsFair(r) {
+				r.Effect += referenceEffect(t, c.comparison.Test.Count)
 				c.comparison.Test.AddRow(u.Right[i]-v.Right[i], r)
 			}
 		}

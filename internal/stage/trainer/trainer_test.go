@@ -105,3 +105,23 @@ func TestCarryOver(t *testing.T) {
 		t.Error("a candidate has the evidence of another suffix")
 	}
 }
+
+// TestReferenceEffect: few rows per reference hardly add to the design effect, many as many as a reference judges, and
+// none without labels.
+func TestReferenceEffect(t *testing.T) {
+	c := &spec.Config{Spec: arrowio.Spec{Label: "label"}, Fit: fit.Config{Method: "lda"}, Logger: slog.New(slog.DiscardHandler),
+		Training: spec.Training{Holdout: 0.2}}
+	l, _ := newTrainer([]string{"x"}, c)
+	for i := range 100 {
+		l.data.references.Add(&window.Row{Position: window.Position{Seq: uint64(i)}, Label: "a"})
+	}
+	for rows, want := range map[int]float64{0: 0, 10: 0.025, 200: 0.5, 500: 1.25, 10_000: 1.25} {
+		if got := referenceEffect(l, rows); !(math.Abs(got-want) <= 1e-12) {
+			t.Errorf("%d rows by 100 references add %g, want %g", rows, got, want)
+		}
+	}
+	l, _ = newTrainer([]string{"x"}, &spec.Config{Fit: fit.Config{Method: "pca"}, Logger: c.Logger, Training: c.Training})
+	if got := referenceEffect(l, 100); got != 0 {
+		t.Errorf("without labels the references add %g", got)
+	}
+}

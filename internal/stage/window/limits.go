@@ -207,31 +207,3 @@ func chooseSetAside(suspects []suspect, rows int, perClass map[int]int, setAside
 		}
 	}
 }
-
-// WithoutOutliers returns the rows of m features as they enter fits: within limits, and without those set aside.
-func WithoutOutliers(x []float64, m int) []float64 {
-	n := len(x) / m
-	rows := make([][]float64, n)
-	for i := range rows {
-		rows[i] = x[i*m : (i+1)*m]
-	}
-	l := limitsOf(rows, m, func() {})
-	var suspects []suspect
-	drop := make([]bool, n)
-	for i, r := range rows {
-		if g := l.judge(r); g.enormous {
-			drop[i] = true
-		} else if g.isSuspect(m) {
-			suspects = append(suspects, suspect{i, 0})
-		}
-	}
-	chooseSetAside(suspects, n, map[int]int{0: maxOfClass * n}, func(n int) { drop[n] = true })
-	kept := make([]float64, 0, len(x))
-	for i, r := range rows {
-		if !drop[i] {
-			kept = append(kept, r...)
-			l.apply(kept[len(kept)-m:])
-		}
-	}
-	return kept
-}
