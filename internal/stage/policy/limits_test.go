@@ -42,39 +42,14 @@ func TestNewClassHasHalfAFairShare(t *testing.T) {
 	}
 }
 
-// TestLeadIsCertain: a lead needs 64 rows, and exceeds half a percentage point by two standard errors.
-func TestLeadIsCertain(t *testing.T) {
-	for _, c := range []struct {
-		rows         int
-		mean, spread float64 // the standard deviation of a row
-		want         bool
-	}{
-		{63, 0.5, 0, false}, {64, 0.5, 0, true}, {100, 0.0049, 0, false}, {100, 0.0051, 0, true},
-		{100, 0.1, 0.47, true}, {100, 0.1, 0.48, false}, {100, -0.5, 0, false},
-	} {
-		var l Lead
-		for i := range c.rows {
-			l.Add(c.mean + c.spread*float64(1-2*(i%2)))
-		}
-		if _, certain := l.Mean(); certain != c.want {
-			t.Errorf("%+v: %v", c, certain)
-		}
-	}
-}
-
-// TestRecentRows: leads and agreements are of the last 500 to 1,000 rows.
+// TestRecentRows: agreements are of the last 500 to 1,000 rows.
 func TestRecentRows(t *testing.T) {
-	var l Lead
 	var a Agreement
 	for n := 1; n <= 3000; n++ {
-		l.Add(1)
 		a.Add(1, "a", "a")
 		want := float64(n)
 		if n > 1000 {
 			want = float64(500 + (n-1)%500 + 1)
-		}
-		if got := l.Last.Rows + l.Before.Rows; got != want {
-			t.Fatalf("after %d rows a lead is of %v, want %v", n, got, want)
 		}
 		if got := a.Last.Rows + a.Before.Rows; got != want {
 			t.Fatalf("after %d rows an agreement is of %v, want %v", n, got, want)

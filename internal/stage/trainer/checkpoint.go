@@ -90,7 +90,7 @@ func (s *candidateState) restore(c *policy.Comparison, g spec.Gate) {
 type probeState struct {
 	Policy policy.Schedule `json:"policy"`
 	Sizes  []int           `json:"sizes"`
-	Leads  []policy.Lead   `json:"leads"`
+	Rules  policy.Rules    `json:"rules"`
 }
 
 // maxCheckpoint is the maximum size of a checkpoint: stores take it with its encoding.
@@ -116,14 +116,15 @@ func (s *checkpoint) marshal() []byte {
 	return text
 }
 
-// readCheckpoint reads a checkpoint. If this version cannot read it, the rows are read from the stream again.
+// readCheckpoint reads a checkpoint. If this version cannot read it, it is empty, and the rows are read from the stream
+// again.
 func readCheckpoint(text []byte) (*checkpoint, error) {
 	s := &checkpoint{}
 	if err := json.Unmarshal(text, s); err != nil {
-		return nil, fmt.Errorf("the checkpoint is damaged: %w", err)
+		return &checkpoint{}, fmt.Errorf("the checkpoint is damaged: %w", err)
 	}
 	if s.Format > checkpointFormat {
-		return nil, fmt.Errorf("the checkpoint has format %d and this embedd reads %d; use a newer embedd", s.Format,
+		return &checkpoint{}, fmt.Errorf("the checkpoint has format %d and this embedd reads %d; use a newer embedd", s.Format,
 			checkpointFormat)
 	}
 	return s, nil
@@ -141,10 +142,7 @@ func (s *checkpoint) forgetModels() {
 // ReadFrom returns the first message that must be learned again to restore the window of a checkpoint: the creation
 // time of its stream in nanoseconds, and its sequence number; 0 is the first message.
 func ReadFrom(text []byte) (created int64, seq uint64) {
-	s, err := readCheckpoint(text)
-	if len(text) == 0 || err != nil {
-		return 0, 0
-	}
+	s, _ := readCheckpoint(text)
 	return s.Oldest.Created, s.Oldest.Seq
 }
 
@@ -178,14 +176,11 @@ func Inspect(t *Trainer) Parts {
 
 // resumeFrom continues from the model that was live before a restart.
 func (t *Trainer) resumeFrom(r *spec.Live) {
-	t.resume = &checkpoint{}
-	if len(r.State) > 0 {
-		if s, err := readCheckpoint(r.State); err != nil {
-			t.log.Warn("the checkpoint cannot be read; the rows are learned again", "error", err)
-		} else {
-			t.resume, t.data.resumedRow, t.data.resumedTo = s, s.Last, s.Labels
-		}
+	s, err := readCheckpoint(r.State)
+	if err != nil && len(r.State) > 0 {
+		t.log.Warn("the checkpoint cannot be read; the rows are learned again", "error", err)
 	}
+	t.resume, t.data.resumedRow, t.data.resumedTo = s, s.Last, s.Labels
 	if r.IsProvisional() {
 		return
 	}
@@ -201,13 +196,7 @@ func (t *Trainer) setLive(l *spec.Live) {
 
 // Times returns the event time of a checkpoint, the zero value if it cannot be read.
 func Times(text []byte) (rows, labels EventTime) {
-	if len(text) == 0 {
-		return EventTime{}, EventTime{}
-	}
-	s, err := readCheckpoint(text)
-	if err != nil {
-		return EventTime{}, EventTime{}
-	}
+	s, _ := readCheckpoint(text)
 	return s.Stamps, s.Answers
 }
 
@@ -368,14 +357,8 @@ func startOver(ctx context.Context, t *Trainer) {
 // syncWindow brings the window of a stage on standby to the state of the process that stored a model, and returns the
 // choice of auto there, and the number of classes that it was made from.
 func (t *Trainer) syncWindow(l *spec.Live) (choice *model.Choice, known int) {
-	if len(l.State) == 0 {
-		return nil, 0
-	}
-	s, err := readCheckpoint(l.State)
-	if err != nil {
-		return nil, 0 // its format is newer; the model suffices
-	}
-	if t.standby && t.data.window != nil {
+	s, err := readCheckpoint(l.State) // if its format is newer, the model suffices
+	if err == nil && t.standby && t.data.window != nil {
 		t.data.cut(s.Start)
 		t.data.window.LowerQuota(s.Level)
 		t.data.references.Sync(t.data.window)

@@ -49,7 +49,7 @@ func (t *Trainer) fitDue(ctx context.Context) {
 	if t.schedule.CheckpointDue() {
 		t.reportRejected()
 		t.fitter.redraw()
-		t.fitAll(ctx)
+		t.fitAll(ctx, nil)
 		t.saveCheckpoint(ctx)
 		return
 	}
@@ -87,23 +87,14 @@ func (t *Trainer) saveCheckpoint(ctx context.Context) {
 	}
 }
 
-// fitAll fits every suffix.
-func (t *Trainer) fitAll(ctx context.Context) {
+// fitAll fits every suffix except that of a model that goes live; nil: there is none.
+func (t *Trainer) fitAll(ctx context.Context, except *candidate) {
 	sizes := t.schedule.Sizes(t.data.window.Len())
+	if except != nil {
+		sizes = slices.DeleteFunc(sizes, func(size int) bool { return size == except.size })
+	}
 	for _, size := range sizes {
 		t.fitCandidate(ctx, size)
-	}
-	t.schedule.Fit(sizes, t.data.window.Len())
-}
-
-// fitOthers fits every suffix except that of the model that goes live.
-func (t *Trainer) fitOthers(ctx context.Context, c *candidate) {
-	var sizes []int
-	for _, size := range t.schedule.Sizes(t.data.window.Len()) {
-		if c != nil && size != c.size && t.schedule.Nested {
-			t.fitCandidate(ctx, size)
-			sizes = append(sizes, size)
-		}
 	}
 	t.schedule.Fit(sizes, t.data.window.Len())
 }

@@ -6,59 +6,48 @@ import (
 	"math"
 	"slices"
 
+	"github.com/embedd/embedd/internal/stage/evidence"
 	"github.com/embedd/embedd/internal/stage/policy"
 	"github.com/embedd/embedd/internal/stage/prequential"
 	"github.com/embedd/embedd/internal/stage/window"
 	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin/spec"
 )
 
 // windowProbe estimates how far back the current concept extends, for methods that need the rows and are expensive to
 // fit. It fits discriminants on nested suffixes, which is cheap since they come from moments, and scores them on every
-// row before it is learned. The expensive method is fitted on the suffix whose discriminant is right most often.
+// row before it is learned. The expensive method is fitted on the suffix that a stage of discriminants would follow.
 type windowProbe struct {
 	schedule policy.Schedule
 	fitter   *fitter
 	members  []*probeModel // longest suffix first
+	rules    policy.Rules  // of their suffixes
 }
 
 // probeModel is the discriminant of one suffix.
 type probeModel struct {
 	*prequential.Model
 	size int // 0: the whole window
-	lead policy.Lead
 }
 
-// score scores the discriminants on rows that none has seen.
-func (p *windowProbe) score(ctx context.Context, refs *prequential.References, rows []window.Row, x []float64) {
-	var whole []float64
-	for _, c := range p.members { // the whole window is the first
-		right := c.Score(ctx, refs, rows, x, true).Right
-		if c.size == 0 {
-			whole = right
-			continue
-		}
-		for i := range rows {
-			if whole != nil {
-				c.lead.Add(right[i] - whole[i])
-			}
-		}
+// score scores the discriminants on rows that none has seen, and returns the suffix whose rule is better than that of
+// the whole window, 0 if none is.
+func (p *windowProbe) score(ctx context.Context, g spec.Gate, rows []window.Row, x []float64,
+	sampled []evidence.Row) int {
+	rules := make([]policy.RuleScores, len(p.members))
+	for k, c := range p.members {
+		rules[k] = policy.RuleScores{Size: c.size, Right: c.Score(ctx, p.fitter.data.references, rows, x, true).Means}
 	}
-}
-
-// best is the suffix with the largest certain lead over the whole window, 0 if there is none.
-func (p *windowProbe) best() int {
-	size, most := 0, 0.0
-	for _, c := range p.members {
-		if mean, certain := c.lead.Mean(); certain && mean > most {
-			size, most = c.size, mean
-		}
+	if len(rules) > 0 && rules[0].Size == 0 { // it takes the place of a live model
+		p.rules.Add(g, rules, rules[0].Right, sampled)
+		p.rules.Choose(g, p.fitter.data.window.Len())
 	}
-	return size
+	return p.rules.Followed
 }
 
 // cut starts over after a change.
 func (p *windowProbe) cut(rows int) {
-	p.members = nil
+	p.members, p.rules = nil, policy.Rules{}
 	p.schedule.Cut(rows)
 }
 
@@ -75,7 +64,7 @@ func (p *windowProbe) fitDue(ctx context.Context, all bool) {
 	p.schedule.Fit(due, rows)
 }
 
-// fit fits a discriminant on a suffix. The lead of its predecessors on that suffix stays.
+// fit fits a discriminant on a suffix. The evidence for the rule of the suffix stays.
 func (p *windowProbe) fit(ctx context.Context, size int) {
 	f := p.fitter
 	n := cmp.Or(size, f.data.window.Len())
@@ -100,7 +89,7 @@ func (p *windowProbe) fit(ctx context.Context, size int) {
 	slices.SortStableFunc(p.members, func(a, b *probeModel) int { return compareSizes(b.size, a.size) })
 }
 
-// restore takes the schedule and the leads from a checkpoint. It refits the discriminants, since the checkpoint stores
+// restore takes the schedule and the rules from a checkpoint. It refits the discriminants, since the checkpoint stores
 // only their sizes.
 func (p *windowProbe) restore(ctx context.Context, s *probeState) {
 	if s == nil {
@@ -109,21 +98,16 @@ func (p *windowProbe) restore(ctx context.Context, s *probeState) {
 	for _, size := range s.Sizes {
 		p.fit(ctx, size)
 	}
-	for _, c := range p.members {
-		if at := slices.Index(s.Sizes, c.size); at >= 0 && at < len(s.Leads) {
-			c.lead = s.Leads[at]
-		}
-	}
 	configured := p.schedule.Config
-	p.schedule = s.Policy
+	p.schedule, p.rules = s.Policy, s.Rules
 	p.schedule.Config = configured
 }
 
 // state is what a checkpoint saves.
 func (p *windowProbe) state() *probeState {
-	s := &probeState{Policy: p.schedule}
+	s := &probeState{Policy: p.schedule, Rules: p.rules}
 	for _, c := range p.members {
-		s.Sizes, s.Leads = append(s.Sizes, c.size), append(s.Leads, c.lead)
+		s.Sizes = append(s.Sizes, c.size)
 	}
 	return s
 }

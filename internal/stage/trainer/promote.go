@@ -112,8 +112,8 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 		t.drift.Reset()
 	}
 	t.schedule.Save()
-	t.fitOthers(ctx, c)
 	if c != nil && t.schedule.Nested {
+		t.fitAll(ctx, c)
 		carryOver(t, before.candidates, c)
 	} else {
 		t.rules = policy.Rules{}

@@ -64,17 +64,17 @@ func effectOfRows(t *Trainer) float64 {
 
 // perReference is what each row that a reference judges adds to the design effect of all of them. The variance of the
 // difference between two models over sets of n references is a tenth of the variance of a row's difference, divided by n
-// (simulated), and counts twice, since references are added while they judge.
-const perReference = 0.25
+// (simulated), and more while references are added.
+const perReference = 0.15
 
-// referenceEffect is what the references add to the design effect of rows that have judged a candidate: of two equal
-// models one may be better with the references that there are, on all rows that these judge. Of many rows each reference
-// judges as many as come until the next one replaces it.
-func referenceEffect(t *Trainer, rows int) float64 {
-	if !t.plan.labelled() { // models are judged without references
+// referenceEffect is what the references add to the design effect of the rows that judge whether a candidate is better:
+// of two equal models one may be better with the references that there are, on all rows that these judge. Of many
+// rows each reference judges as many as come until the next one replaces it.
+func referenceEffect(t *Trainer, c *policy.Comparison) float64 {
+	if c.Door != policy.DoorBetter || !t.plan.labelled() { // without labels there are no references
 		return 0
 	}
-	return perReference * min(float64(rows)/float64(t.data.references.Len()), 1/t.config.Training.Holdout)
+	return perReference * min(float64(c.Test.Count)/float64(t.data.references.Len()), 1/t.config.Training.Holdout)
 }
 
 // earlyOdds is Schedule.EarlyOdds of the live model.

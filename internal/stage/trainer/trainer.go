@@ -235,8 +235,7 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 		changed = t.drift.Add(rows[i].Label, right) || changed
 	}
 	if t.isProbing() {
-		t.probe.score(ctx, refs, rows, t.x)
-		t.schedule.Suffix = t.probe.best()
+		t.schedule.Suffix = t.probe.score(ctx, t.config.Training.Gate, rows, t.x, sampled.Rows)
 	}
 	scores := make([][]float64, len(t.candidates))
 	early := earlyOdds(t)
@@ -248,7 +247,7 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 		c.Count(u, rows, sampled)
 		for i, r := range sampled.Rows {
 			if t.live.IsFair(r) && c.IsFair(r) {
-				r.Effect += referenceEffect(t, c.comparison.Test.Count)
+				r.Effect += referenceEffect(t, &c.comparison)
 				c.comparison.Test.AddRow(u.Right[i]-v.Right[i], r)
 			}
 		}
