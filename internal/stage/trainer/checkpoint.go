@@ -124,8 +124,8 @@ func readCheckpoint(text []byte) (*checkpoint, error) {
 		return &checkpoint{}, fmt.Errorf("the checkpoint is damaged: %w", err)
 	}
 	if s.Format > checkpointFormat {
-		return &checkpoint{}, fmt.Errorf("the checkpoint has format %d and this embedd reads %d; use a newer embedd", s.Format,
-			checkpointFormat)
+		return &checkpoint{}, fmt.Errorf("the checkpoint has format %d and this embedd reads %d; use a newer embedd",
+			s.Format, checkpointFormat)
 	}
 	return s, nil
 }

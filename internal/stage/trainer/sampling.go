@@ -63,8 +63,8 @@ func effectOfRows(t *Trainer) float64 {
 }
 
 // perReference is what each row that a reference judges adds to the design effect of all of them. The variance of the
-// difference between two models over sets of n references is a tenth of the variance of a row's difference, divided by n
-// (simulated), and more while references are added.
+// difference between two models over sets of n references is a tenth of the variance of a row's difference, divided by
+// n (simulated), and more while references are added.
 const perReference = 0.15
 
 // referenceEffect is what the references add to the design effect of the rows that judge whether a candidate is better:

@@ -109,8 +109,8 @@ func TestCarryOver(t *testing.T) {
 // TestReferenceEffect: few rows per reference hardly add to the design effect, many as many as a reference judges, and
 // none without labels.
 func TestReferenceEffect(t *testing.T) {
-	c := &spec.Config{Spec: arrowio.Spec{Label: "label"}, Fit: fit.Config{Method: "lda"}, Logger: slog.New(slog.DiscardHandler),
-		Training: spec.Training{Holdout: 0.2}}
+	c := &spec.Config{Spec: arrowio.Spec{Label: "label"}, Fit: fit.Config{Method: "lda"},
+		Logger: slog.New(slog.DiscardHandler), Training: spec.Training{Holdout: 0.2}}
 	l, _ := newTrainer([]string{"x"}, c)
 	for i := range 100 {
 		l.data.references.Add(&window.Row{Position: window.Position{Seq: uint64(i)}, Label: "a"})
