@@ -2,7 +2,6 @@ package stream
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -103,11 +102,9 @@ func TestPartitionsAfterConsumerRecreated(t *testing.T) {
 	p := keyed()
 	p.Partitions, p.Stage.Fixed = 2, fixed(t)
 	bookmarked := func() (at struct{ Floor uint64 }) {
-		text, err := f.seats().Bookmark(t.Context(), needs.Partition{}.BookmarkKey("p"))
-		if err != nil {
+		if err := f.seats().Load(t.Context(), needs.Partition{}.BookmarkKey("p"), &at); err != nil {
 			t.Fatal(err)
 		}
-		_ = json.Unmarshal([]byte(text), &at)
 		return at
 	}
 	for bookmarked().Floor < 10 { // one reads them, the next finds that they are acknowledged

@@ -162,15 +162,6 @@ func (b *Bucket) stream() string { return "KV_" + b.Name() }
 
 func (b *Bucket) subject(key string) string { return "$KV." + b.Name() + "." + key }
 
-// Any returns the newest message under a key, whoever wrote it: earlier versions wrote some keys without a mark.
-func (b *Bucket) Any(ctx context.Context, key string) ([]byte, error) {
-	stored, err := NewestMessage(ctx, b.js, b.stream(), b.subject(key))
-	if stored == nil {
-		return nil, err
-	}
-	return stored.Data, nil
-}
-
 // History returns the values of a key that the bucket still has, the newest first.
 func (b *Bucket) History(ctx context.Context, key string) (values [][]byte, err error) {
 	for seq := uint64(1); ; {

@@ -152,16 +152,22 @@ func (b *Bucket) Revision(ctx context.Context, key string, ttl time.Duration) (u
 // Refused returns what was refused in the last minutes under the keys of a pipeline.
 func (b *Bucket) Refused(pipeline string) []natsx.Refusal { return b.keys.Refused(pipeline) }
 
-// SetBookmark stores a text for the next holder of a lease, under its own key.
-func (b *Bucket) SetBookmark(ctx context.Context, key, word string) error {
-	return b.keys.Put(ctx, key, []byte(word))
+// Save stores a value for the next holder of a lease, under its own key.
+func (b *Bucket) Save(ctx context.Context, key string, value any) error {
+	text, err := json.Marshal(value)
+	if err == nil {
+		err = b.keys.Put(ctx, key, text)
+	}
+	return err
 }
 
-// Bookmark reads what SetBookmark stored, "" if nothing. It may be an answer of the server that a client had stored
-// there.
-func (b *Bucket) Bookmark(ctx context.Context, key string) (string, error) {
-	text, err := b.keys.Any(ctx, key)
-	return string(text), err
+// Load reads what Save stored. If that cannot be decoded, value is as far as it could be, and else unchanged.
+func (b *Bucket) Load(ctx context.Context, key string, value any) error {
+	text, _, err := b.keys.Get(ctx, key)
+	if err == nil && text != nil {
+		_ = json.Unmarshal(text, value)
+	}
+	return err
 }
 
 // write stores a claim if the key is still at a revision, 0 for none.

@@ -123,7 +123,7 @@ func (o *partitionOwner) endCleanly(q needs.Partition, end bookmark) {
 	ctx, cancel := context.WithTimeout(context.Background(), replica.ReleaseTimeout)
 	defer cancel()
 	end.Holder = ""
-	if err := o.saveBookmark(ctx, q, end); err != nil {
+	if err := o.leases.Save(ctx, q.BookmarkKey(o.Name), end); err != nil {
 		o.Log.Debug("the next owner of the partition counts this one as crashed", "partition", q, "error", err)
 	}
 }

@@ -2,7 +2,6 @@ package relay
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 	"sync"
@@ -134,32 +133,15 @@ func (p *partitions) awaitTurn(ctx context.Context, q needs.Partition) error {
 	return nil
 }
 
-func (p *partitions) loadBookmark(ctx context.Context, q needs.Partition) (b bookmark, err error) {
-	text, err := p.leases.Bookmark(ctx, q.BookmarkKey(p.Name))
-	if err != nil {
-		return b, err
-	}
-	_ = json.Unmarshal([]byte(text), &b) // without a valid one the partition starts from what the consumer knows
-	return b, nil
-}
-
-func (p *partitions) saveBookmark(ctx context.Context, q needs.Partition, b bookmark) error {
-	text, err := json.Marshal(b)
-	if err != nil {
-		return err
-	}
-	return p.leases.SetBookmark(ctx, q.BookmarkKey(p.Name), string(text))
-}
-
 var errStillShared = errors.New("replicas without partitions still read it")
 
 // bindConsumer binds the consumer of a partition. It creates the consumer again if messages are delivered and not
 // acknowledged, or may still be delivered to another process.
 func (p *partitions) bindConsumer(ctx context.Context, q needs.Partition, s *source) (c jetstream.Consumer,
 	created time.Time, err error) {
-	if s.previous, err = p.loadBookmark(ctx, q); err != nil {
+	if err = p.leases.Load(ctx, q.BookmarkKey(p.Name), &s.previous); err != nil {
 		return nil, created, err
-	}
+	} // without a valid one the partition starts from what the consumer knows
 	if c, created, err = p.consumers.bind(ctx, s); err != nil {
 		return nil, created, err
 	}
@@ -182,7 +164,7 @@ func (p *partitions) bindConsumer(ctx context.Context, q needs.Partition, s *sou
 		return nil, created, errStillShared
 	}
 	s.current, s.first = now, now.Floor+1
-	if err := p.saveBookmark(ctx, q, now); err != nil {
+	if err := p.leases.Save(ctx, q.BookmarkKey(p.Name), now); err != nil {
 		return nil, created, err
 	}
 	if info.NumAckPending > 0 || info.NumWaiting > 0 || isBehind {
