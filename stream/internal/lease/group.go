@@ -32,26 +32,26 @@ type Group struct {
 // sessionKeys begin the keys of sessions, without the name of the group.
 const sessionKeys = "session."
 
-// ReleaseTimeout is how long the end of a process waits for the server to take a lease back; after that it expires.
-const ReleaseTimeout = 2 * time.Second
-
 // Run makes this process a member until ctx is done, and returns when it has drained its parts.
 func (g *Group) Run(ctx context.Context) {
 	g.began = time.Now()
-	for ctx.Err() == nil {
+	for attempt := 0; ctx.Err() == nil; attempt++ {
 		s := &session{Group: g, member: member{name: g.Own.Holder, running: map[string]bool{}}, woken: make(chan struct{}, 1),
 			works: map[string]context.CancelFunc{}, ended: make(chan string)}
-		if s.join(ctx); s.lease != nil {
-			s.run(ctx)
+		var err error
+		if s.lease, err = g.Bucket.firstFree(ctx, g.Name+"."+sessionKeys, Options{Claim: g.Own, TTL: g.TTL, Logger: g.Logger,
+			Observe: func(holder *Claim) {
+				if holder.Holder == g.Own.Holder {
+					s.observe(holder, nil)
+				}
+			}}); err != nil {
+			g.Logger.Debug("a group cannot be joined; trying again", "group", g.Name, "error", err)
+			natsx.Backoff(ctx, attempt)
+			continue
 		}
+		attempt = -1
+		s.run(ctx)
 	}
-}
-
-// release releases a lease, however this process ends.
-func release(ctx context.Context, l *Lease) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ReleaseTimeout)
-	defer cancel()
-	l.Release(ctx)
 }
 
 // session is the membership of this process while it has one key.
@@ -84,31 +84,6 @@ func (s *session) observe(own *Claim, a *Assignment) {
 	}
 }
 
-// forget drops an assignment that may be outdated.
-func (s *session) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.assignment = nil
-}
-
-// join acquires the first key that is free.
-func (s *session) join(ctx context.Context) {
-	for attempt := 0; ctx.Err() == nil; attempt++ {
-		l, err := s.Bucket.firstFree(ctx, s.Name+"."+sessionKeys, Options{Claim: s.Own, TTL: s.TTL, Logger: s.Logger,
-			Observe: func(holder *Claim) {
-				if holder.Holder == s.Own.Holder {
-					s.observe(holder, nil)
-				}
-			}})
-		if err == nil {
-			s.lease = l
-			return
-		}
-		s.Logger.Debug("a group cannot be joined; trying again", "group", s.Name, "error", err)
-		natsx.Backoff(ctx, attempt)
-	}
-}
-
 // run follows the assignment until another process has the key of the session, or ctx is done and all is drained.
 func (s *session) run(ctx context.Context) {
 	var wg sync.WaitGroup
@@ -117,7 +92,7 @@ func (s *session) run(ctx context.Context) {
 	defer end()
 	wg.Go(func() {
 		s.lease.Run(lives, func(context.Context, uint64) { s.observe(nil, nil) })
-		release(ctx, s.lease)
+		s.lease.Release(ctx)
 	})
 	coordinates, stop := context.WithCancel(ctx)
 	defer stop()
@@ -132,7 +107,7 @@ func (s *session) run(ctx context.Context) {
 				s.coordinate(ctx, coordinator, tenure)
 			}
 		})
-		release(ctx, coordinator)
+		coordinator.Release(ctx)
 	})
 	tick := time.NewTicker(s.TTL / 20) // a session that cannot be renewed ends without a notification
 	defer tick.Stop()
@@ -142,7 +117,9 @@ func (s *session) run(ctx context.Context) {
 			s.stopAll()
 			if now.Term != tenure.Term && now.Term != 0 { // others may own its parts since
 				s.member.newest, s.member.stored = Assignment{}, nil
-				s.forget()
+				s.mu.Lock()
+				s.assignment = nil
+				s.mu.Unlock()
 			}
 			tenure = now
 		}

@@ -411,10 +411,19 @@ func (l *Lease) IsHolder(ctx context.Context) (bool, error) {
 	return err == nil && e.claim != nil && e.claim.Holder == l.options.Claim.Holder, err
 }
 
-// Release deletes the lease if this replica holds it, or hands it over, so that another can acquire it at once. An
-// unconfirmed write cannot survive it: it is stored before the delete, which then expects its revision, or rejected
-// after it.
+// ReleaseTimeout is how long the end of a process waits for the server to take a lease back; after that it expires.
+const ReleaseTimeout = 2 * time.Second
+
+// Release deletes the lease if this replica holds it, or hands it over, so that another can acquire it at once, however
+// this process ends. An unconfirmed write cannot survive it: it is stored before the delete, which then expects its
+// revision, or rejected after it.
 func (l *Lease) Release(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ReleaseTimeout)
+	defer cancel()
+	l.release(ctx)
+}
+
+func (l *Lease) release(ctx context.Context) {
 	if l.hasJoined {
 		l.hasJoined = false
 		defer l.shared.leave(ctx)

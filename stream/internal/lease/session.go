@@ -173,7 +173,7 @@ func (b *Bucket) firstFree(ctx context.Context, prefix string, o Options) (*Leas
 		o.Key = fmt.Sprint(prefix, n)
 		l := b.renewed(o)
 		if err := l.Acquire(ctx); err != nil {
-			release(ctx, l) // the claim may be stored
+			l.Release(ctx) // the claim may be stored
 			return nil, err
 		}
 		if l.Term() != 0 {
@@ -205,7 +205,7 @@ func (s *sharedSession) leave(ctx context.Context) {
 	s.mu.Unlock()
 	if l != nil && !isNeeded {
 		s.set(nil, time.Time{})
-		l.Release(ctx)
+		l.release(ctx)
 	}
 }
 

@@ -201,19 +201,12 @@ func (e *Election) otherTrainer() string {
 // Close releases the trainer's lease: another replica can take it at once. The stage must be closed before.
 func (e *Election) Close() {
 	if e.trainer.Lease != nil {
-		e.Release(e.trainer.Lease)
+		e.trainer.Release(context.Background())
 	}
 }
 
 // ReleaseTimeout is how long the end of a process waits for the server to take a lease back; after that it expires.
 const ReleaseTimeout = lease.ReleaseTimeout
-
-// Release releases a lease, however this process ends.
-func (e *Election) Release(l *lease.Lease) {
-	ctx, cancel := context.WithTimeout(context.Background(), ReleaseTimeout)
-	defer cancel()
-	l.Release(ctx)
-}
 
 // readsOnce reports whether the stream keeps messages for their consumers, so that only the hot path can read them.
 func (e *Election) readsOnce() bool {

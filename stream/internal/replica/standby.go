@@ -59,7 +59,7 @@ func (e *Election) keepStandby(ctx context.Context) {
 				e.Log.Debug("the standby's lease cannot be requested; trying again", "error", err)
 			}
 			s.lease.Run(waiting, func(context.Context, uint64) { scope.Signal(s.changed) })
-			e.Release(s.lease)
+			s.lease.Release(ctx)
 			scope.Signal(s.changed)
 		}
 		stop()
