@@ -26,9 +26,10 @@ type Sample struct {
 
 // SampleClass is a class of the window.
 type SampleClass struct {
-	Name          string
-	Rows, Sampled int
-	Ages          [AgeSteps]int // rows in each of as many equal parts of the time from Oldest to Newest
+	Name  string        `json:"name"`
+	Rows  int           `json:"rows"`  // in the window
+	Shown int           `json:"shown"` // in the sample
+	Ages  [AgeSteps]int `json:"ages"`  // rows in each of as many equal parts of the time from Oldest to Newest
 }
 
 // AgeSteps is the number of parts into which the time of a window is divided.
@@ -113,7 +114,7 @@ func chooseRows(w *window.Window, limit int) (s *Sample, rows []*window.Row) {
 	for i := range s.Classes {
 		all := members[s.Classes[i].Name]
 		n := min(len(all), s.Limit, limit-len(rows))
-		s.Classes[i].Sampled = n
+		s.Classes[i].Shown = n
 		for k := range n {
 			rows, s.Class = append(rows, all[k*len(all)/n]), append(s.Class, i)
 		}

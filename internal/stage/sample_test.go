@@ -38,7 +38,7 @@ func TestChooseRows(t *testing.T) {
 		}
 		seen[r] = true
 	}
-	if s, rows = chooseRows(w, 1); len(rows) != 1 || s.Classes[1].Sampled != 0 {
+	if s, rows = chooseRows(w, 1); len(rows) != 1 || s.Classes[1].Shown != 0 {
 		t.Errorf("a limit of one gives %d rows", len(rows))
 	}
 	if _, rows = chooseRows(window.New(window.Config{Features: 1, Rows: 10, Labelled: true}), 10); len(rows) != 0 {

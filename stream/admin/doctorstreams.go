@@ -173,13 +173,15 @@ func (d *diagnosis) addMissing(ctx context.Context, n *needs.Need) {
 	d.add(f)
 }
 
+// addEdit reports a setting of a stream that its flags of the nats CLI change.
+func (d *diagnosis) addEdit(n *needs.Need, check string, level Level, stream, text, fix, flags string) {
+	d.add(Finding{Check: check, Pipeline: n.Pipeline, Level: level, Text: "stream " + stream + text, Fix: fix,
+		Command: fmt.Sprintf("nats stream edit %s %s --force", stream, flags)})
+}
+
 // checkRetained checks that a stream takes the inputs, and keeps them until they are answered.
 func (d *diagnosis) checkRetained(n *needs.Need, c *jetstream.StreamConfig) {
-	level := LevelFault
-	add := func(text, fix, flags string) {
-		d.add(Finding{Check: n.Purpose, Pipeline: n.Pipeline, Level: level, Text: "stream " + c.Name + " " + text, Fix: fix,
-			Command: fmt.Sprintf("nats stream edit %s %s --force", c.Name, flags)})
-	}
+	add := func(text, fix, flags string) { d.addEdit(n, n.Purpose, LevelFault, c.Name, " "+text, fix, flags) }
 	subjects := strings.Join(c.Subjects, ", ")
 	switch {
 	case len(c.Subjects) > 0 && c.Mirror == nil && len(c.Sources) == 0 && !wildcard.CoveredBy(n.Subject, c.Subjects):
@@ -201,8 +203,8 @@ func (d *diagnosis) checkRetained(n *needs.Need, c *jetstream.StreamConfig) {
 		add(fmt.Sprintf("takes messages of up to %d bytes: an Arrow message does not fit, and is refused", c.MaxMsgSize),
 			"raise or remove its limit", "--max-msg-size=-1")
 	case c.NoAck:
-		level = LevelNote
-		add("confirms nothing: no publisher knows whether its message is stored", "make it confirm", "--ack")
+		d.addEdit(n, n.Purpose, LevelNote, c.Name, " confirms nothing: no publisher knows whether its message is stored",
+			"make it confirm", "--ack")
 	}
 }
 
@@ -216,10 +218,7 @@ const (
 
 // checkConsumerLimits notes limits of the consumers of a stream with which the pipeline runs, but slower.
 func (d *diagnosis) checkConsumerLimits(n *needs.Need, c *jetstream.StreamConfig) {
-	add := func(text, fix, flag string) {
-		d.add(Finding{Check: "consumer", Pipeline: n.Pipeline, Level: LevelNote, Text: "stream " + c.Name + " " + text,
-			Fix: fix, Command: fmt.Sprintf("nats stream edit %s %s --force", c.Name, flag)})
-	}
+	add := func(text, fix, flag string) { d.addEdit(n, "consumer", LevelNote, c.Name, " "+text, fix, flag) }
 	if limit := c.ConsumerLimits.MaxAckPending; limit > 0 && limit < spec.MinAckPending {
 		add(fmt.Sprintf("allows %d messages without an acknowledgement, and a daemon holds up to %d: it is slower", limit,
 			spec.MinAckPending), "raise the limit", "--limit-consumer-max-pending="+strconv.Itoa(spec.DefaultAckPending))
@@ -234,11 +233,8 @@ func (d *diagnosis) checkConsumerLimits(n *needs.Need, c *jetstream.StreamConfig
 // checkConfirming checks a stream that has to confirm outputs or dead letters.
 func (d *diagnosis) checkConfirming(n *needs.Need, info *jetstream.StreamInfo) {
 	c := &info.Config
-	text := fmt.Sprintf("stream %s, which takes %s, ", c.Name, n.Subject)
-	add := func(what, fix, flag string) {
-		d.add(Finding{Check: n.Purpose, Pipeline: n.Pipeline, Text: text + what, Fix: fix,
-			Command: fmt.Sprintf("nats stream edit %s %s --force", c.Name, flag)})
-	}
+	takes := fmt.Sprintf(", which takes %s, ", n.Subject)
+	add := func(text, fix, flag string) { d.addEdit(n, n.Purpose, LevelFault, c.Name, takes+text, fix, flag) }
 	if c.MaxMsgsPerSubject > 0 && c.MaxMsgsPerSubject < minRetained && c.Discard == jetstream.DiscardOld {
 		add(fmt.Sprintf("keeps only the newest %d messages of a subject: the others are gone before they are read",
 			c.MaxMsgsPerSubject), "remove the limit", "--max-msgs-per-subject=-1")
@@ -267,10 +263,10 @@ func (d *diagnosis) checkConfirming(n *needs.Need, info *jetstream.StreamInfo) {
 		return
 	}
 	f := Finding{Check: n.Purpose, Pipeline: n.Pipeline, Level: LevelFault,
-		Text: text + "keeps messages for its consumers, and it has none", // so it keeps nothing
+		Text: "stream " + c.Name + takes + "keeps messages for its consumers, and it has none", // so it keeps nothing
 		Fix:  "create the consumer of its reader, or a stream with limits retention"}
 	if c.Retention == jetstream.WorkQueuePolicy {
-		f.Level, f.Text = LevelNote, text+"is a work queue, and has no consumer"
+		f.Level, f.Text = LevelNote, "stream "+c.Name+takes+"is a work queue, and has no consumer"
 	}
 	d.add(f)
 }

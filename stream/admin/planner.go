@@ -100,11 +100,7 @@ func (p *planner) planPartitions(ctx context.Context, n *needs.Need) error {
 	case fault == nil:
 	case have.SubjectTransform == nil && have.Retention == jetstream.LimitsPolicy && have.Metadata[createdBySetup] != "":
 		plan.Transform, plan.Exists, plan.Outdated = want, false, true
-		subjects := have.Subjects // those of other pipelines stay
-		for _, s := range plan.Subjects {
-			subjects = with(subjects, s)
-		}
-		plan.Subjects = subjects
+		plan.Subjects = with(have.Subjects, plan.Subjects...) // those of other pipelines stay
 	default:
 		plan.Problem = fault.Error()
 	}
@@ -171,15 +167,9 @@ func (p *planner) propose(n *needs.Need, name string, have *jetstream.StreamConf
 			}
 		}
 	}
-	plan := p.find(name)
-	if plan == nil {
-		p.plans = append(p.plans, Plan{Name: name, purpose: n.Purpose})
-		plan = &p.plans[len(p.plans)-1]
-	}
+	plan := p.planOf(n, name)
 	if have != nil {
-		for _, s := range have.Subjects {
-			plan.Subjects = with(plan.Subjects, s)
-		}
+		plan.Subjects = with(plan.Subjects, have.Subjects...)
 	}
 	plan.Subjects, plan.Exists = with(plan.Subjects, n.Subject), false
 	switch {
@@ -192,22 +182,29 @@ func (p *planner) propose(n *needs.Need, name string, have *jetstream.StreamConf
 	}
 }
 
-// with returns subjects and one more, without those that it covers.
-func with(subjects []string, subject string) []string {
-	if wildcard.CoveredBy(subject, subjects) {
-		return subjects
+// with returns subjects and more, without those that these cover.
+func with(subjects []string, more ...string) []string {
+	for _, subject := range more {
+		if !wildcard.CoveredBy(subject, subjects) {
+			subjects = append(slices.DeleteFunc(slices.Clone(subjects),
+				func(s string) bool { return wildcard.Covers(subject, s) }), subject)
+		}
 	}
-	out := slices.DeleteFunc(slices.Clone(subjects), func(s string) bool { return wildcard.Covers(subject, s) })
-	return append(out, subject)
+	return subjects
 }
 
 func (p *planner) addExisting(n *needs.Need, name string) {
-	plan, subject := p.find(name), n.Subject
-	if plan == nil {
-		p.plans = append(p.plans, Plan{Name: name, Exists: true, purpose: n.Purpose})
-		plan = &p.plans[len(p.plans)-1]
+	plan := p.planOf(n, name)
+	plan.Subjects = with(plan.Subjects, n.Subject)
+}
+
+// planOf finds the plan of a stream, or adds one for a stream that exists.
+func (p *planner) planOf(n *needs.Need, name string) *Plan {
+	if plan := p.find(name); plan != nil {
+		return plan
 	}
-	plan.Subjects = with(plan.Subjects, subject)
+	p.plans = append(p.plans, Plan{Name: name, Exists: true, purpose: n.Purpose})
+	return &p.plans[len(p.plans)-1]
 }
 
 func (p *planner) addConflict(name, subject, text string) {

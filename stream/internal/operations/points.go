@@ -32,24 +32,15 @@ type Points struct {
 	Time     time.Time `json:"time"` // of the projection
 	Rows     int       `json:"rows"` // in the window
 	// Oldest and Newest are the times of the oldest and the newest row of the window
-	Oldest   time.Time    `json:"oldest"`
-	Newest   time.Time    `json:"newest"`
-	PerClass int          `json:"per_class"`
-	Classes  []PointClass `json:"classes"`
-	Class    []int        `json:"class"` // of each row: an index of classes
-	Live     *PointModel  `json:"live"`
-	Previous *PointModel  `json:"previous"` // null if there is none, or one of other features
+	Oldest   time.Time           `json:"oldest"`
+	Newest   time.Time           `json:"newest"`
+	PerClass int                 `json:"per_class"`
+	Classes  []stage.SampleClass `json:"classes"`
+	Class    []int               `json:"class"` // of each row: an index of classes
+	Live     *PointModel         `json:"live"`
+	Previous *PointModel         `json:"previous"` // null if there is none, or one of other features
 	// Comparable says whether the outputs of the two models are comparable: yes, no, or undecided; "" without two models
 	Comparable string `json:"comparable,omitempty"`
-}
-
-// PointClass is a class of the window.
-type PointClass struct {
-	Name  string `json:"name"`
-	Rows  int    `json:"rows"`  // in the window
-	Shown int    `json:"shown"` // among the points
-	// Ages are the rows in each of twelve equal parts of the time from the window's oldest row to its newest
-	Ages [stage.AgeSteps]int `json:"ages"`
 }
 
 // PointModel is a model, and its outputs of each row. An output that is not finite is null.
@@ -123,7 +114,7 @@ func (p *Pipeline) project(ctx context.Context, q *Request) (any, error) {
 }
 
 func (p *Pipeline) projectNow(ctx context.Context, limit int, live *plugin.Live) (*Points, error) {
-	out := &Points{Pipeline: p.Name, Time: time.Now().UTC(), Classes: []PointClass{}, Class: []int{}}
+	out := &Points{Pipeline: p.Name, Time: time.Now().UTC(), Classes: []stage.SampleClass{}, Class: []int{}}
 	var models []*model.Model
 	if live != nil {
 		models = append(models, live.Model)
@@ -148,10 +139,7 @@ func (p *Pipeline) projectNow(ctx context.Context, limit int, live *plugin.Live)
 		return nil, err
 	}
 	out.Rows, out.PerClass, out.Oldest, out.Newest = s.Rows, s.Limit, s.Oldest, s.Newest
-	for _, c := range s.Classes {
-		out.Classes = append(out.Classes, PointClass{c.Name, c.Rows, c.Sampled, c.Ages})
-	}
-	out.Class = append(out.Class, s.Class...)
+	out.Classes, out.Class = append(out.Classes, s.Classes...), append(out.Class, s.Class...)
 	for i, m := range []*PointModel{out.Live, out.Previous} {
 		if m != nil {
 			m.Outputs = columns(s.Outputs[i], m.Dim)
