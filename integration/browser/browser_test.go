@@ -476,6 +476,17 @@ func TestOperatorsSession(t *testing.T) {
 	}
 	r.shows("Two versions")
 	r.shoot("models")
+	narrow := func(width int64) {
+		if err := chromedp.Do(r.browser, chromedp.EmulateViewport(width, 900)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	narrow(360)
+	if right := js[float64](r, "Math.max(...[...document.querySelectorAll('td button')].map((b) => "+
+		"b.getBoundingClientRect().right))"); right > 360 {
+		t.Errorf("on a page of 360 pixels the buttons of versions end at %v", right)
+	}
+	narrow(1280)
 	js[any](r, "[...document.querySelectorAll('td button')].find((b) => b.textContent === 'Pin').focus()")
 	r.confirm("Pin")
 	r.shows("live, pinned")                                 // the table follows,
@@ -505,6 +516,7 @@ func TestOperatorsSession(t *testing.T) {
 	r.tabTo("Roll back")
 	r.press("\r")
 	r.shows("Goes back from " + before)
+	r.shows("pin it to keep it live")
 	r.shoot("rollback")
 	r.press("\u001b")
 	r.tabTo("Roll back")
