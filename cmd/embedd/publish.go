@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -157,6 +158,9 @@ func publishCommand(e *cli.Env) *cobra.Command {
 		show := report.NewProgress(e)
 		begin := time.Now()
 		note := func(rec arrow.Record) {
+			if input != nil && !slices.Equal(input.Schema.Features, []string{"*"}) {
+				return // the first message is checked
+			}
 			dataset.Columns{Name: files.Base(*data), Label: *label, Key: *key}.NoteRecord(e, in, rec)
 		}
 		send := input.checkFirst(*pack, func(body []byte, rows int) error {
