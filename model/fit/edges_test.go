@@ -384,7 +384,7 @@ func TestLFDAMetrics(t *testing.T) {
 
 // The affinities of a class are computed in blocks; with more rows than one block the result is the sum over all pairs.
 func TestLFDAOfManyRowsEqualsPairs(t *testing.T) {
-	data := synthetic(44, 2*frame.AffinityRows+40, 3, 2)
+	data := synthetic(44, 2*frame.PairRows+40, 3, 2)
 	data.X = append(data.X, data.X[:30]...) // ten rows twice
 	data.Y = append(data.Y, data.Y[:10]...)
 	data.N += 10

@@ -7,10 +7,7 @@ import (
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
-const (
-	minPairs      = 1 << 12 // below it, packing costs more than it saves
-	maxFewQueries = 4       // up to it, packing the references does not pay off
-)
+const maxFewQueries = 4 // up to it, packing the references does not pay off
 
 // lists are the k nearest found so far of each of n rows, ordered by distance and then by index. The final result does
 // not depend on the order of the offers, so it does not depend on the number of cores.
@@ -82,7 +79,7 @@ func (s *search) run(ctx context.Context) error {
 	if refN == 0 || queryN == 0 {
 		return ctx.Err()
 	}
-	if refN*queryN >= minPairs && queryN >= maxFewQueries {
+	if queryN >= maxFewQueries {
 		if b, err := newBlocks(ctx, s); b != nil || err != nil {
 			if err != nil {
 				return err

@@ -107,7 +107,7 @@ func (p *partial) ways() []way {
 	direct := func(limit int) way {
 		return way{"products", func() *Part { return p.direct(limit) }}
 	}
-	limit := max(2*p.n, 600)
+	limit := 2 * p.n
 	if p.brief {
 		limit = p.n
 	}

@@ -201,16 +201,15 @@ func project(ctx context.Context, w, v *mat.Dense) *mat.Dense {
 
 // orthonormal makes the rows of w orthonormal, and orthogonal to the rows of v and to the null vectors. It returns the
 // coordinates (rows of w squared) of the old rows in the new ones. A row with norm tiny or less counts as zero and is
-// replaced by a random one with coordinates zero. It gives up if rng is nil, or if random rows come out as zero too,
-// which happens if earlier rows are not finite.
+// replaced by a random one with coordinates zero. It gives up if rng is nil, or if the random row comes out as zero
+// too, which happens if earlier rows are not finite.
 func (k *krylov) orthonormal(w, v *mat.Dense, tiny float64, rng *rand.Rand) *mat.Dense {
-	const replacements = 8
 	b, n := w.Dims()
 	c := mat.NewDense(b, b, nil)
 	for i := range b {
 		row := rowsView(w, i, i+1)
 		x := blas64.Vector{N: n, Data: w.RawRowView(i), Inc: 1}
-		replaced, least := 0, tiny
+		replaced, least := false, tiny
 		for try := 0; ; try++ {
 			fail.Check(k.ctx.Err())
 			before := blas64.Nrm2(x)
@@ -219,19 +218,19 @@ func (k *krylov) orthonormal(w, v *mat.Dense, tiny float64, rng *rand.Rand) *mat
 					y := blas64.Vector{N: n, Data: w.RawRowView(j), Inc: 1}
 					dot := blas64.Dot(x, y)
 					blas64.Axpy(-dot, y, x)
-					if replaced == 0 {
+					if !replaced {
 						c.Set(j, i, c.At(j, i)+dot)
 					}
 				}
 			}
 			norm := blas64.Nrm2(x)
 			if !(norm > least) {
-				if replaced == replacements || rng == nil {
+				if replaced || rng == nil {
 					panic(fail.With(fmt.Errorf("%w: row %d of a block of order %d has norm %g", errShort, i, n, norm)))
 				}
 				// The space of the start is exhausted: continue with a new direction. Its length, about the square root
 				// of n, is unrelated to the scale of the operator.
-				replaced++
+				replaced = true
 				least = 0x1p-20
 				for j := range n {
 					x.Data[j] = rng.NormFloat64()
@@ -244,7 +243,7 @@ func (k *krylov) orthonormal(w, v *mat.Dense, tiny float64, rng *rand.Rand) *mat
 				k.clean(row, v)
 				continue
 			}
-			if replaced == 0 {
+			if !replaced {
 				c.Set(i, i, norm)
 			}
 			blas64.Scal(1/norm, x)

@@ -117,10 +117,12 @@ func choose(all []*mutant, n int, seed uint64, only string) ([]*mutant, error) {
 	return chosen, nil
 }
 
-// tenTimesOff lists the mutants of named constants that change the order of magnitude.
+// tenTimesOff lists the mutants of named constants that change the order of magnitude. An enumeration and the largest
+// number of a type have none.
 func tenTimesOff(all []*mutant) (chosen []*mutant) {
 	for _, m := range all {
-		if m.Named != "" && m.Kind != "constant off by one" {
+		if m.Named != "" && m.Kind != "constant off by one" && !strings.Contains(m.From, "iota") &&
+			!strings.HasPrefix(m.From, "math.Max") {
 			chosen = append(chosen, m)
 		}
 	}

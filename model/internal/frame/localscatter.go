@@ -88,13 +88,12 @@ func addScatters(ctx context.Context, both *mat.Dense, t *Task, sigma []float64,
 		A: tile.Dense(x, len(class), t.M, t.M), B: sides}))
 }
 
-// AffinityRows is the number of rows of A that are held at once.
-const AffinityRows = 256
+// PairRows is the number of rows of a matrix of all pairs of a class that are held at once.
+const PairRows = 256
 
 // addPull adds T, see LocalScatters, to dst for the rows x of a class and their scales. A_ij is exp(-|x_i -
 // x_j|^2/(s_i s_j)); squared distances are computed from dot products.
 func addPull(ctx context.Context, dst, x, scale []float64) {
-	const together = 8 // values per call of tile.Exp
 	n := len(scale)
 	m := len(x) / n
 	norm, degree := make([]float64, n), make([]float64, n)
@@ -103,12 +102,12 @@ func addPull(ctx context.Context, dst, x, scale []float64) {
 			norm[i] += v * v
 		}
 	}
-	block := make([]float64, min(n, AffinityRows)*(n+together))
-	for from := 0; from < n; from += AffinityRows {
+	block := make([]float64, min(n, PairRows)*(n+tile.Lanes))
+	for from := 0; from < n; from += PairRows {
 		fail.Check(ctx.Err())
-		to := min(from+AffinityRows, n)
+		to := min(from+PairRows, n)
 		later, count := x[from*m:], n-from
-		stride := (count + together - 1) / together * together
+		stride := (count + tile.Lanes - 1) / tile.Lanes * tile.Lanes
 		a := block[:(to-from)*stride]
 		clear(a)
 		fail.Check(tile.Add(ctx, tile.Sum{C: a, Stride: stride, Alpha: -2, A: tile.Columns(later, m, to-from, m),

@@ -65,29 +65,12 @@ func Cholesky(a, b []float64) bool {
 	return true
 }
 
-// Transpose turns n x d row-major data into d x n, eight rows at a time: reads are sequential in each, and writes fill
-// a cache line.
+// Transpose turns n x d row-major data into d x n.
 func Transpose(a []float64, d int) []float64 {
-	const together = 8
-	n := len(a) / d
-	t := make([]float64, len(a))
-	i := 0
-	for ; i+together <= n; i += together {
-		rows := a[i*d:]
-		r0, r1, r2, r3 := rows[:d], rows[d:][:d], rows[2*d:][:d], rows[3*d:][:d]
-		r4, r5, r6, r7 := rows[4*d:][:d], rows[5*d:][:d], rows[6*d:][:d], rows[7*d:][:d]
-		for j, v := range r0 {
-			line := t[j*n+i:][:together]
-			line[0], line[1], line[2], line[3] = v, r1[j], r2[j], r3[j]
-			line[4], line[5], line[6], line[7] = r4[j], r5[j], r6[j], r7[j]
-		}
+	if len(a) == 0 {
+		return nil
 	}
-	for ; i < n; i++ {
-		for j := range d {
-			t[j*n+i] = a[i*d+j]
-		}
-	}
-	return t
+	return mat.DenseCopyOf(mat.NewDense(len(a)/d, d, a).T()).RawMatrix().Data
 }
 
 // Constant is the constant vector, n x 1.

@@ -142,7 +142,7 @@ const mapRows = 512 // rows mapped in one batch
 
 func (l *Landmarks) mapBatch(ctx context.Context, phi []float64, rows [][]float64) {
 	n, m, count := len(rows), len(l.mean), l.Len()
-	z, k := make([]float64, n*m), make([]float64, (n*count+7)/8*8)
+	z, k := make([]float64, n*m), make([]float64, (n*count+tile.Lanes-1)/tile.Lanes*tile.Lanes)
 	fail.Check(parallel.Each(ctx, n, func(i int) {
 		model.DenseRows(rows[i], 1, m).Scaled(z[i*m:(i+1)*m], 0, l.mean, l.scale, l.unit)
 	}))

@@ -134,6 +134,27 @@ func TestLandmarksAreDrawn(t *testing.T) {
 	}
 }
 
+// The width of the kernels is the median distance of all of some hundred rows.
+func TestBandwidthIsOfAllRows(t *testing.T) {
+	d := fixture.Synthetic(5, 150, 3, 2)
+	p, err := frame.Prepare(t.Context(), d, true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := DrawLandmarks(t.Context(), p, Kernels{Count: 10, Width: 1, Scale: model.ScaleNone}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := slices.Clone(d.X)
+	for i := range x {
+		x[i] -= l.mean[i%d.M]
+	}
+	k, err := mapping.NewKernel(t.Context(), "gauss", x, d.M, nil)
+	if err != nil || !(math.Abs(k.Param[0]-l.kernel.Param[0]) <= 1e-12*k.Param[0]) {
+		t.Errorf("the width is %g, of all rows %v (%v)", l.kernel.Param[0], k, err)
+	}
+}
+
 // There are never more landmarks than requested, for any number and sizes of classes.
 func TestLandmarksOfManyClasses(t *testing.T) {
 	d := fixture.Synthetic(5, 60, 3, 2)

@@ -21,7 +21,7 @@ type Ascent struct {
 // From starts at o: the gradient is projected to the tangent space, the step doubled and then halved until Armijo's
 // rule holds, with QR retraction.
 func (c *Ascent) From(ctx context.Context, o *mat.Dense, s *model.Search) *mat.Dense {
-	const armijo, flat, shortest = 1e-4, 1e-10, 1e-14
+	const armijo, shortest = 1e-4, 1e-14
 	f, step := s.Start, 1.0
 	s.End, s.Limit, s.Converged = f, c.Steps, true
 	for ; s.Steps < c.Steps; s.Steps++ {
@@ -33,9 +33,6 @@ func (c *Ascent) From(ctx context.Context, o *mat.Dense, s *model.Search) *mat.D
 		back.Mul(o, linalg.Symmetric(&og))
 		g.Sub(g, &back)
 		s.Gradient = mat.Norm(g, 2)
-		if s.Gradient <= flat {
-			return o
-		}
 		step *= 2
 		var next *mat.Dense
 		reached := f

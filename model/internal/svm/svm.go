@@ -19,7 +19,6 @@ import (
 // rows inside the margin, so it ends at the optimum, in some tens of steps at most. Coordinate descent needs many
 // thousands of passes if classes overlap, and its result depends on the order of the rows.
 func Normal(ctx context.Context, a, b *mat.Dense, c float64) (w []float64, err error) {
-	const halvings = 60
 	na, m := a.Dims()
 	nb, _ := b.Dims()
 	z := mat.NewDense(na+nb, m+1, nil) // s_i (x_i, 1)
@@ -46,11 +45,13 @@ func Normal(ctx context.Context, a, b *mat.Dense, c float64) (w []float64, err e
 		if !ok {
 			break
 		}
-		slope, t := mat.Dot(gradient, step), 1.0
+		slope := mat.Dot(gradient, step)
 		var next mat.VecDense
 		moved := false
-		for range halvings {
-			next.AddScaledVec(v, -t, step)
+		for t := 1.0; ; t /= 2 {
+			if next.AddScaledVec(v, -t, step); mat.Equal(&next, v) {
+				break
+			}
 			f, in, g := margins(z, &next, lambda)
 			if f <= value-1e-4*t*slope && f < value {
 				same := t == 1 && slices.Equal(in, inside)
@@ -59,7 +60,6 @@ func Normal(ctx context.Context, a, b *mat.Dense, c float64) (w []float64, err e
 				v.CopyVec(&next)
 				break
 			}
-			t /= 2
 		}
 		if !moved {
 			break

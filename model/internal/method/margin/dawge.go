@@ -138,7 +138,6 @@ func nearestTo(ctx context.Context, own, others *mat.Dense, k int) *mat.Dense {
 // angleForm is X L X' of one class and its normal; without a normal all edges have the same weight. The n_c^2 weights
 // are computed some rows at a time.
 func angleForm(ctx context.Context, t *frame.Task, x *mat.Dense, v []float64) *mat.SymDense {
-	const rows = 256
 	n, m := x.Dims()
 	factor := 1.0
 	if t.Params["normalize"] == "class" {
@@ -151,9 +150,9 @@ func angleForm(ctx context.Context, t *frame.Task, x *mat.Dense, v []float64) *m
 		along[i] = floats.Dot(v, x.RawRowView(i))
 	}
 	lx := mat.NewDense(n, m, nil)
-	for from := 0; from < n; from += rows {
+	for from := 0; from < n; from += frame.PairRows {
 		fail.Check(ctx.Err())
-		to := min(from+rows, n)
+		to := min(from+frame.PairRows, n)
 		w := mat.NewDense(to-from, n, nil)
 		part := lx.Slice(from, to, 0, m).(*mat.Dense)
 		for i := from; i < to; i++ {

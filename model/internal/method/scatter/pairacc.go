@@ -80,10 +80,7 @@ type Pairs struct {
 	Prior []float64
 }
 
-// least is the distance below which two means count as equal.
-const least = 1e-9
-
-// each calls f for every pair i < j of rows of z with their distance.
+// each calls f for every pair i < j of different rows of z with their distance.
 func each(z *mat.Dense, f func(i, j int, distance float64)) {
 	c, _ := z.Dims()
 	for i := range c {
@@ -93,7 +90,9 @@ func each(z *mat.Dense, f func(i, j int, distance float64)) {
 			for l, v := range z.RawRowView(j) {
 				sum += (a[l] - v) * (a[l] - v)
 			}
-			f(i, j, math.Sqrt(sum))
+			if sum > 0 {
+				f(i, j, math.Sqrt(sum))
+			}
 		}
 	}
 }
@@ -121,11 +120,7 @@ func (p *Pairs) laplace(z *mat.Dense, w func(i, j int, distance float64) float64
 // in the whole whitened space.
 func (p *Pairs) start(ctx context.Context, k int) *mat.Dense {
 	m := p.laplace(p.Means, func(i, j int, d float64) float64 {
-		w := p.Prior[i] * p.Prior[j]
-		if d < least {
-			return w / (2 * math.Sqrt(2*math.Pi) * max(d, least))
-		}
-		return w * math.Erf(d/(2*math.Sqrt2)) / (2 * d * d)
+		return p.Prior[i] * p.Prior[j] * math.Erf(d/(2*math.Sqrt2)) / (2 * d * d)
 	})
 	return frame.Leading(ctx, linalg.Symmetric(m), k)
 }
@@ -146,7 +141,6 @@ func (p *Pairs) Gradient(o *mat.Dense) *mat.Dense {
 	var z mat.Dense
 	z.Mul(p.Means, o)
 	return p.laplace(&z, func(i, j int, d float64) float64 {
-		d = max(d, least)
 		return p.Prior[i] * p.Prior[j] * math.Exp(-d*d/8) / (math.Sqrt(2*math.Pi) * d)
 	})
 }
