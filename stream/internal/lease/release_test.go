@@ -120,6 +120,8 @@ func TestRenewedWhileItEnds(t *testing.T) {
 		if _, session := l.shared.session(); session.Term == 0 {
 			return 0
 		}
+		l.shared.mu.Lock()
+		defer l.shared.mu.Unlock()
 		return l.shared.lease.claimed()
 	}
 	for end := time.Now().Add(3 * time.Minute); revision() == 0; {
