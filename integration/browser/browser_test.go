@@ -625,6 +625,9 @@ func TestStates(t *testing.T) {
 	r.failing(true)
 	r.daemon.Process.Kill()
 	r.shows("The daemon does not answer. What is shown is ")
+	r.until("the view says so too", func() bool {
+		return r.text("document.querySelector('.note:not([hidden])')?.textContent ?? ''") == "The daemon does not answer."
+	})
 	r.shows("3 of 6 pipelines need attention")
 	r.shoot("disconnected")
 	r.embedd()

@@ -14,7 +14,7 @@ async function send(method, path, body, headers = {}) {
     init.body = JSON.stringify(body);
     headers['Content-Type'] = 'application/json';
   }
-  const answer = await fetch(`api/v1/${path}`, init);
+  const answer = await fetch(`api/v1/${path}`, init).catch(() => { throw new Error('The daemon does not answer.'); });
   const data = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Refused(answer.status, data);
   return data;
