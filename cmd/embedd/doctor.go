@@ -65,6 +65,9 @@ func doctorCommand(e *cli.Env) *cobra.Command {
 		}
 		d.out.Printf("ok: %d, notes: %d, faults: %d\n", d.count[admin.LevelOK], d.count[admin.LevelNote],
 			d.count[admin.LevelFault])
+		if d.bundle != nil {
+			e.Infof("wrote %s", *bundleTo)
+		}
 		if n := d.count[admin.LevelFault]; n > 0 {
 			return cli.Checkf("faults: %d", n)
 		}
