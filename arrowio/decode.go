@@ -267,7 +267,7 @@ func (d *Decoder) dictionaries(m *Message, have []bool) {
 			panic(ipc.EntryError(e))
 		}
 	}
-	d.checkTexts(m)
+	d.checkNames(m, nil)
 }
 
 // batch reads a RecordBatch.
@@ -292,7 +292,7 @@ func (d *Decoder) add(m *Message, b *Batch, budget *int) {
 	if e := b.data.Check(d.read, m.dicts); e != nil {
 		panic(e)
 	}
-	d.checkNames(b)
+	d.checkNames(m, b)
 	b.blocks = b.features(budget, d.limits)
 	m.batches = append(m.batches, b)
 }

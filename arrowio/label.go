@@ -17,17 +17,10 @@ func (b *Batch) Key(row int) (text string, ok bool) {
 
 // LabelKind returns what the label column holds: "text", "integers" or "booleans"; "" if the message has no label
 // column or one of type null.
-func (m *Message) LabelKind() string { return m.plan.labels.column() }
+func (m *Message) LabelKind() string { return m.plan.labels }
 
 // KeyKind is LabelKind for the key column.
-func (m *Message) KeyKind() string { return m.plan.keys.column() }
-
-func (c class) column() string {
-	if c == unknown {
-		return ""
-	}
-	return c.String()
-}
+func (m *Message) KeyKind() string { return m.plan.keys }
 
 func (b *Batch) text(i, row int) (string, bool) {
 	if i < 0 || row < 0 || row >= b.data.Rows || b.data.IsNull(i, row) {
@@ -44,30 +37,23 @@ func (b *Batch) text(i, row int) (string, bool) {
 	return c.Text(i, row), true
 }
 
-// checkNames checks the texts of label and key, which become class names, map keys and lines of reports.
-func (d *Decoder) checkNames(b *Batch) {
-	for _, i := range [...]int{b.message.plan.label, b.message.plan.key} {
-		if i < 0 || b.data.Layout.Fields[i].Dict >= 0 {
-			continue
-		}
-		if e := b.data.CheckTexts(i, d.limits.LabelBytes); e != nil {
-			panic(e.In(b.data.Layout.Fields[i].Name))
-		}
-	}
-}
-
-// checkTexts is checkNames for dictionaries.
-func (d *Decoder) checkTexts(m *Message) {
+// checkNames checks the texts of label and key in a batch, or those in the dictionaries if b is nil. They become class
+// names, map keys and lines of reports.
+func (d *Decoder) checkNames(m *Message, b *Batch) {
 	for _, i := range [...]int{m.plan.label, m.plan.key} {
 		if i < 0 {
 			continue
 		}
+		var e *Error
 		f := &m.plan.schema.Layout.Fields[i]
-		if f.Dict < 0 {
-			continue
+		switch {
+		case b != nil && f.Dict < 0:
+			e = b.data.CheckTexts(i, d.limits.LabelBytes)
+		case b == nil && f.Dict >= 0:
+			e = ipc.EntryError(m.dicts[f.Dict].CheckTexts(0, d.limits.LabelBytes))
 		}
-		if e := m.dicts[f.Dict].CheckTexts(0, d.limits.LabelBytes); e != nil {
-			panic(ipc.EntryError(e).In(f.Name))
+		if e != nil {
+			panic(e.In(f.Name))
 		}
 	}
 }

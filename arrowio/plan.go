@@ -11,20 +11,6 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// A class is the kind of values in a label or key column.
-type class uint8
-
-const (
-	unknown class = iota
-	text
-	integers
-	booleans
-)
-
-func (c class) String() string {
-	return [...]string{"nothing", "text", "integers", "booleans"}[c]
-}
-
 // A column is a feature column of a schema.
 type column struct {
 	field int // index in the layout
@@ -48,8 +34,8 @@ type plan struct {
 	maxElements int // limit of elements
 	label       int // index of the top-level field, -1 = none
 	key         int
-	labels      class
-	keys        class
+	labels      string // what it holds: text, integers or booleans; "" if it is -1
+	keys        string
 
 	proposal atomic.Pointer[proposal] // the latest one, without a contract
 }
@@ -196,35 +182,32 @@ func (p *plan) resolve() {
 }
 
 // named finds the label or key column. A missing column, and one of type null, count as none.
-func (p *plan) named(name string, code wire.Code) (int, class) {
+func (p *plan) named(name string, code wire.Code) (i int, holds string) {
 	if name == "" {
-		return -1, unknown
+		return -1, ""
 	}
-	i := p.find(name)
-	if i < 0 {
-		return -1, unknown
+	if i = p.find(name); i < 0 {
+		return -1, ""
 	}
-	f := &p.schema.Layout.Fields[i]
-	c := unknown
-	switch f.Type {
+	switch p.schema.Layout.Fields[i].Type {
 	case ipc.TypeNull:
-		return -1, unknown
+		return -1, ""
 	case ipc.TypeUtf8, ipc.TypeLargeUtf8, ipc.TypeUtf8View:
-		c = text
+		holds = "text"
 	case ipc.TypeInt:
-		c = integers
+		holds = "integers"
 	case ipc.TypeBool:
-		c = booleans
+		holds = "booleans"
 	}
 	switch {
-	case c == unknown && code == wire.LabelType:
+	case holds == "" && code == wire.LabelType:
 		panic(wire.Errorf(code, "a column of type %s cannot be a label", p.schema.Layout.Describe(i)).WithHint(
 			"use a string, dictionary, integer or boolean column").In(name))
-	case code == wire.KeyType && (c == unknown || c == booleans):
+	case code == wire.KeyType && (holds == "" || holds == "booleans"):
 		panic(wire.Errorf(code, "a column of type %s cannot be a key", p.schema.Layout.Describe(i)).WithHint(
 			"use a string or integer column").In(name))
 	}
-	return i, c
+	return i, holds
 }
 
 // numeric reports whether a column can be a feature, and returns the field with its numbers and the number of elements.
@@ -319,7 +302,7 @@ func (p *plan) distinct() {
 	for _, c := range p.columns {
 		name := p.schema.Layout.Fields[c.field].Name
 		base, _, ok := elementOf(name)
-		if ok && c.value == c.field && p.isList(base) && p.taken[p.index[base]] {
+		if ok && c.value == c.field && p.holdsNumbers(base, true) && p.taken[p.index[base]] {
 			panic(wire.Errorf(wire.Malformed, "it has the name of an element of the list %q", wire.Clip(base)).WithHint(
 				"rename one, or choose the features by other names").In(name))
 		}
@@ -395,7 +378,7 @@ func (p *plan) byContract() {
 			p.addEncoded(i, want)
 			continue
 		}
-		if want.Size > 0 && !p.isList(want.Name) && p.isNumber(elementName(want.Name, 0)) {
+		if want.Size > 0 && !p.holdsNumbers(want.Name, true) && p.holdsNumbers(elementName(want.Name, 0), false) {
 			for k := range want.Size {
 				p.take(elementName(want.Name, k), 0)
 			}
@@ -405,19 +388,14 @@ func (p *plan) byContract() {
 	}
 }
 
-// isNumber reports whether a column holds one number a row.
-func (p *plan) isNumber(name string) bool { return p.holdsNumbers(name, false) }
-
-// isList reports whether a column holds lists of numbers.
-func (p *plan) isList(name string) bool { return p.holdsNumbers(name, true) }
-
-func (p *plan) holdsNumbers(name string, list bool) bool {
+// holdsNumbers reports whether a column holds lists of numbers, or one number a row.
+func (p *plan) holdsNumbers(name string, lists bool) bool {
 	i, ok := p.index[name]
 	if !ok || i < 0 {
 		return false
 	}
 	value, _, ok := p.numeric(i)
-	return ok && list == (value != i)
+	return ok && lists == (value != i)
 }
 
 // take adds the column of this name. It must hold lists of size elements, or numbers if size is 0.

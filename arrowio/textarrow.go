@@ -124,22 +124,8 @@ func (k *arrowRows) appendValue(dst []byte, a arrow.Array, i int) []byte {
 		return append(dst, "null"...)
 	case *array.Boolean:
 		return strconv.AppendBool(dst, a.Value(i))
-	case *array.Int8:
-		return strconv.AppendInt(dst, int64(a.Value(i)), 10)
-	case *array.Int16:
-		return strconv.AppendInt(dst, int64(a.Value(i)), 10)
-	case *array.Int32:
-		return strconv.AppendInt(dst, int64(a.Value(i)), 10)
-	case *array.Int64:
-		return strconv.AppendInt(dst, a.Value(i), 10)
-	case *array.Uint8:
-		return strconv.AppendUint(dst, uint64(a.Value(i)), 10)
-	case *array.Uint16:
-		return strconv.AppendUint(dst, uint64(a.Value(i)), 10)
-	case *array.Uint32:
-		return strconv.AppendUint(dst, uint64(a.Value(i)), 10)
-	case *array.Uint64:
-		return strconv.AppendUint(dst, a.Value(i), 10)
+	case *array.Int8, *array.Int16, *array.Int32, *array.Int64, *array.Uint8, *array.Uint16, *array.Uint32, *array.Uint64:
+		return append(dst, a.ValueStr(i)...)
 	case *array.Float16:
 		return appendFloat(dst, float64(a.Value(i).Float32()), 32)
 	case *array.Float32:
@@ -176,19 +162,9 @@ func appendFloat(dst []byte, v float64, bits int) []byte {
 // textValue returns a value whose JSON form is a string.
 func textValue(a arrow.Array, i int) (text string, ok bool) {
 	switch a := a.(type) {
-	case *array.String:
+	case interface{ Value(int) string }:
 		return a.Value(i), true
-	case *array.LargeString:
-		return a.Value(i), true
-	case *array.StringView:
-		return a.Value(i), true
-	case *array.Binary:
-		return base64.StdEncoding.EncodeToString(a.Value(i)), true
-	case *array.LargeBinary:
-		return base64.StdEncoding.EncodeToString(a.Value(i)), true
-	case *array.BinaryView:
-		return base64.StdEncoding.EncodeToString(a.Value(i)), true
-	case *array.FixedSizeBinary:
+	case interface{ Value(int) []byte }:
 		return base64.StdEncoding.EncodeToString(a.Value(i)), true
 	case *array.Date32:
 		return dateText(int64(a.Value(i)) * 86400)
@@ -253,19 +229,17 @@ func timestampText(v int64, t *arrow.TimestampType) (text string, ok bool) {
 // appendNested appends a value with parts.
 func (k *arrowRows) appendNested(dst []byte, a arrow.Array, i int) []byte {
 	switch a := a.(type) {
-	case *array.Map:
+	case *array.Map: // entries are arrays of key and value
 		from, to := a.ValueOffsets(i)
-		return k.appendEntries(dst, a.Keys(), a.Items(), int(from), int(to))
+		return appendList(dst, int(from), int(to), func(dst []byte, j int) []byte {
+			dst = append(k.appendValue(append(dst, '['), a.Keys(), j), ',')
+			return append(k.appendValue(dst, a.Items(), j), ']')
+		})
 	case array.ListLike:
 		from, to := a.ValueOffsets(i)
-		dst = append(dst, '[')
-		for j := from; j < to; j++ {
-			if j > from {
-				dst = append(dst, ',')
-			}
-			dst = k.appendValue(dst, a.ListValues(), int(j))
-		}
-		return append(dst, ']')
+		return appendList(dst, int(from), int(to), func(dst []byte, j int) []byte {
+			return k.appendValue(dst, a.ListValues(), j)
+		})
 	case *array.Struct:
 		dst = append(dst, '{')
 		for j := range a.NumField() {
@@ -282,16 +256,9 @@ func (k *arrowRows) appendNested(dst []byte, a arrow.Array, i int) []byte {
 			at = int(dense.ValueOffset(i))
 		}
 		return k.appendValue(dst, a.Field(child), at)
-	case *array.Date32:
-		return strconv.AppendInt(dst, int64(a.Value(i)), 10)
-	case *array.Date64:
-		return strconv.AppendInt(dst, int64(a.Value(i)), 10)
-	case *array.Timestamp:
-		return strconv.AppendInt(dst, int64(a.Value(i)), 10)
-	case *array.Duration:
-		return strconv.AppendInt(dst, int64(a.Value(i)), 10)
-	case *array.MonthInterval:
-		return strconv.AppendInt(dst, int64(a.Value(i)), 10)
+	case *array.Date32, *array.Date64, *array.Timestamp, *array.Duration, *array.MonthInterval:
+		data, width := a.Data(), a.DataType().(arrow.FixedWidthDataType).Bytes()
+		return strconv.AppendInt(dst, ipc.Offset(data.Buffers()[1].Bytes(), width, data.Offset()+i), 10)
 	case *array.DayTimeInterval:
 		v := a.Value(i)
 		return appendIntegers(dst, int64(v.Days), int64(v.Milliseconds))
@@ -305,26 +272,18 @@ func (k *arrowRows) appendNested(dst []byte, a arrow.Array, i int) []byte {
 		"do not keep it, or set output.format: arrow"))
 }
 
-// appendEntries appends the entries of a map as arrays of key and value.
-func (k *arrowRows) appendEntries(dst []byte, keys, items arrow.Array, from, to int) []byte {
+// appendList appends an array of elements from to to-1.
+func appendList(dst []byte, from, to int, element func(dst []byte, j int) []byte) []byte {
 	dst = append(dst, '[')
 	for j := from; j < to; j++ {
 		if j > from {
 			dst = append(dst, ',')
 		}
-		dst = append(k.appendValue(append(dst, '['), keys, j), ',')
-		dst = append(k.appendValue(dst, items, j), ']')
+		dst = element(dst, j)
 	}
 	return append(dst, ']')
 }
 
 func appendIntegers(dst []byte, v ...int64) []byte {
-	dst = append(dst, '[')
-	for k, one := range v {
-		if k > 0 {
-			dst = append(dst, ',')
-		}
-		dst = strconv.AppendInt(dst, one, 10)
-	}
-	return append(dst, ']')
+	return appendList(dst, 0, len(v), func(dst []byte, j int) []byte { return strconv.AppendInt(dst, v[j], 10) })
 }

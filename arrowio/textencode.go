@@ -48,15 +48,8 @@ type textRow struct {
 func newTextOutput(e *Encoder, r Reduced) *textOutput {
 	r.check()
 	m := r.Message
-	o := &textOutput{format: e.out.Format, r: r, list: !e.hasColumns()}
-	names := e.names(r.Dim)
-	if m.table != nil {
-		o.kept = newTableRows(e, m, names)
-	} else {
-		o.kept = newArrowRows(e, m, names)
-	}
-	o.shape = o.shapeOf(m)
-	o.open(names)
+	o := openTextOutput(e, r, e.names(r.Dim))
+	o.list = !e.hasColumns()
 	limit := maxTextOutput(m)
 	o.body = e.buffers.Get(min(limit, len(o.head)+len(o.tail)+(16*r.Dim+32)*m.rows+o.kept.size()))
 	o.body = append(o.body, o.head...)
@@ -73,6 +66,21 @@ func newTextOutput(e *Encoder, r Reduced) *textOutput {
 			}
 		}
 	}
+	return o
+}
+
+// openTextOutput returns an output without rows.
+func openTextOutput(e *Encoder, r Reduced, names []string) *textOutput {
+	o, m := &textOutput{format: e.out.Format, r: r}, r.Message
+	if m.table != nil {
+		o.kept = newTableRows(e, m, names)
+	} else {
+		o.kept = newArrowRows(e, m, names)
+	}
+	if o.shape = o.shapeOf(m); r.Dim == 0 && o.format == wire.FormatJSON && m.table == nil && m.rows == 1 {
+		o.shape = rowtext.Object
+	}
+	o.open(names)
 	return o
 }
 
@@ -319,16 +327,7 @@ func Text(m *Message, f wire.Format) (msg []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &textOutput{format: f, r: Reduced{Message: m, Y: make([][]float32, len(m.batches))}}
-	if m.table != nil {
-		o.kept = newTableRows(e, m, nil)
-	} else {
-		o.kept = newArrowRows(e, m, nil)
-	}
-	if o.shape = o.shapeOf(m); f == wire.FormatJSON && m.table == nil && m.rows == 1 {
-		o.shape = rowtext.Object
-	}
-	o.open(nil)
+	o := openTextOutput(e, Reduced{Message: m, Y: make([][]float32, len(m.batches))}, nil)
 	o.body = append(o.body, o.head...)
 	for k, b := range m.batches {
 		for row := range b.data.Rows {

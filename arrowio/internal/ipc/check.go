@@ -243,22 +243,12 @@ func (c *Chunk) offsets(i int, rows, size int64, what string) (int64, *wire.Erro
 	if last < 0 {
 		return 0, Malformed("an offset of %d", last).At(0)
 	}
-	if w == 4 {
-		for k := 1; k <= int(rows); k++ {
-			v := int64(int32(le.Uint32(b[4*k:])))
-			if v < last {
-				return 0, Malformed("offsets go back from %d to %d", last, v).At(k - 1)
-			}
-			last = v
+	for k := 1; k <= int(rows); k++ {
+		v := Offset(b, w, k)
+		if v < last {
+			return 0, Malformed("offsets go back from %d to %d", last, v).At(k - 1)
 		}
-	} else {
-		for k := 1; k <= int(rows); k++ {
-			v := int64(le.Uint64(b[8*k:]))
-			if v < last {
-				return 0, Malformed("offsets go back from %d to %d", last, v).At(k - 1)
-			}
-			last = v
-		}
+		last = v
 	}
 	if last > size {
 		return 0, Malformed("offsets reach %d and %s ends at %d", last, what, size)
