@@ -13,12 +13,13 @@ import (
 )
 
 // maxDropped is how much of the dot products of landmarks compress may drop, in root mean square, as a share of their
-// mean squared length. A kernel depends on a row through such products. docs/methods.md has the accuracy on real data.
+// mean squared length, with kernels of the width 1 or more. A kernel depends on a row through such products times its
+// width. docs/methods.md has the accuracy on real data.
 const maxDropped = 0.0125
 
 // compress returns the landmarks as their projections onto the leading singular vectors, as few as maxDropped allows:
 // rows are then compared with them in that many dimensions. It returns them unchanged if that saves little.
-func compress(rows []float64, m int) []float64 {
+func compress(rows []float64, m int, width float64) []float64 {
 	n := len(rows) / m
 	limit := mapping.MaxRank(n, m)
 	if limit == 0 {
@@ -39,9 +40,9 @@ func compress(rows []float64, m int) []float64 {
 	for _, v := range values {
 		all += v
 	}
-	dropped, sum := 0, 0.0
+	dropped, sum, most := 0, 0.0, maxDropped*all/max(1, width)
 	for _, v := range values[:n-1] {
-		if sum += v * v; !(sum <= maxDropped*all*maxDropped*all) {
+		if sum += v * v; !(sum <= most*most) {
 			break
 		}
 		dropped++

@@ -84,7 +84,7 @@ func DrawLandmarks(ctx context.Context, p *frame.Rows, k Kernels, seed uint64) (
 	some := frame.Spaced(linalg.Range(p.N), min(p.N, maxBandwidthRows))
 	l.kernel = fail.Must(mapping.NewKernel(ctx, "gauss", t.Features(some), p.M, nil))
 	l.kernel.Param[0] /= k.Width
-	l.rows = compress(t.Features(draw(p, k.Count, seed)), p.M)
+	l.rows = compress(t.Features(draw(p, k.Count, seed)), p.M, k.Width)
 	l.whiten(ctx)
 	return l, nil
 }

@@ -81,7 +81,7 @@ func TestLandmarksAreCompressed(t *testing.T) {
 		outlier[3*m+j] = 1e9 * r.NormFloat64()
 	}
 	for name, rows := range map[string][]float64{"correlated": correlated, "one far away": outlier} {
-		got := mat.NewDense(n, m, compress(slices.Clone(rows), m))
+		got := mat.NewDense(n, m, compress(slices.Clone(rows), m, 1))
 		var svd mat.SVD
 		if !svd.Factorize(got, mat.SVDNone) {
 			t.Fatalf("%s: no singular values", name)
@@ -96,11 +96,14 @@ func TestLandmarksAreCompressed(t *testing.T) {
 			}
 		}
 	}
+	if got := compress(slices.Clone(correlated), m, 64); !slices.Equal(got, correlated) {
+		t.Error("narrow kernels: landmarks are others")
+	}
 	large := slices.Clone(correlated)
 	large[7] = 1e200
 	for name, rows := range map[string][]float64{"independent": of(1, 1e3), "zero": make([]float64, n*m),
 		"beyond squares": large} {
-		if got := compress(slices.Clone(rows), m); !slices.Equal(got, rows) {
+		if got := compress(slices.Clone(rows), m, 1); !slices.Equal(got, rows) {
 			t.Errorf("%s: landmarks are others", name)
 		}
 	}
