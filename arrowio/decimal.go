@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"strconv"
+
+	"github.com/embedd/embedd/arrowio/internal/ipc"
 )
 
 var le = binary.LittleEndian
@@ -11,22 +13,7 @@ var le = binary.LittleEndian
 // decimal returns the float64 nearest to a decimal: a little-endian two's complement integer times 10^-scale. Parsing
 // the decimal's text gives the same number, so a value is the same feature in every file format.
 func decimal(b []byte, scale int) float64 {
-	var limbs [4]uint64
-	n := max(1, len(b)/8)
-	if len(b) == 4 {
-		limbs[0] = uint64(int32(le.Uint32(b)))
-	} else {
-		for i := range n {
-			limbs[i] = le.Uint64(b[8*i:])
-		}
-	}
-	negative := int64(limbs[n-1]) < 0
-	if negative {
-		carry := uint64(1)
-		for i := range n {
-			limbs[i], carry = bits.Add64(^limbs[i], 0, carry)
-		}
-	}
+	limbs, isNegative := ipc.Magnitude(b)
 	const exact = 1 << 53 // division rounds once when both numbers are exact
 	var v float64
 	if limbs[1]|limbs[2]|limbs[3] == 0 && limbs[0] <= exact && 0 <= scale && scale < len(tens) {
@@ -36,7 +23,7 @@ func decimal(b []byte, scale int) float64 {
 		// A number beyond float64 becomes an infinity.
 		v, _ = strconv.ParseFloat(string(strconv.AppendInt(text, int64(-scale), 10)), 64)
 	}
-	if negative {
+	if isNegative {
 		return -v
 	}
 	return v

@@ -1,7 +1,6 @@
 package arrowio
 
 import (
-	"bytes"
 	"cmp"
 	"math"
 	"path"
@@ -10,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/apache/arrow/go/v15/arrow"
-	arrowipc "github.com/apache/arrow/go/v15/arrow/ipc"
 
 	"github.com/embedd/embedd/arrowio/internal/ipc"
 	"github.com/embedd/embedd/arrowio/internal/rewrite"
@@ -123,23 +121,17 @@ func (e *Encoder) Record(r Reduced, meta []wire.Pair) (rec arrow.Record, err err
 	}
 	o := e.outline()
 	defer e.reuse(o)
-	// Arrow's reader is safe here: the bytes were checked and written by this package.
-	reader, err := arrowipc.NewReader(bytes.NewReader(e.prepare(r, o).Write(&e.buffers, &o.Bundle, meta, nil)))
-	if err != nil {
-		return nil, noRecord(err)
-	}
-	defer reader.Release()
-	if !reader.Next() {
-		return nil, noRecord(reader.Err())
-	}
-	rec = reader.Record()
-	rec.Retain()
-	return rec, nil
+	return written(e.prepare(r, o).Write(&e.buffers, &o.Bundle, meta, nil))[0], nil
 }
 
-func noRecord(err error) *Error {
-	return wire.Errorf(wire.Unsupported, "the record cannot be created: %v", err).WithHint(
-		"keep fewer columns, or encode the message")
+// written returns the records of a message that this package has written, so that Arrow's reader is safe.
+func written(msg []byte) []arrow.Record {
+	_, recs, err := Records(msg)
+	if err != nil {
+		panic(wire.Errorf(wire.Unsupported, "the record cannot be created: %v", err).WithHint(
+			"keep fewer columns, or encode the message"))
+	}
+	return recs
 }
 
 // Rejected writes a message of the original schema, including features, with only these rows of each batch and only the
@@ -335,16 +327,9 @@ func fromRecord(rec arrow.Record) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := NewEncoder(Output{})
-	if err != nil {
-		return nil, err
-	}
 	m, err := d.FromRecord(rec, nil)
 	if err != nil {
 		return nil, err
 	}
-	form := e.form(m.plan, -1)
-	all := form.Part(&m.batches[0].data, []ipc.Span{{Lo: 0, Hi: m.rows}}, nil, 0)
-	whole := form.Whole([]*rewrite.Part{all}, m.dicts)
-	return form.Write(&e.buffers, &whole, nil, nil), nil
+	return Arrow(m)
 }

@@ -1,7 +1,6 @@
 package arrowio
 
 import (
-	"bytes"
 	"encoding/base64"
 	"math"
 	"slices"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
-	arrowipc "github.com/apache/arrow/go/v15/arrow/ipc"
 
 	"github.com/embedd/embedd/arrowio/internal/ipc"
 	"github.com/embedd/embedd/arrowio/internal/rewrite"
@@ -29,8 +27,7 @@ type arrowRows struct {
 	limit   int // of an output: few bytes of Arrow can be many values, which share an entry of a dictionary or a list
 }
 
-// newArrowRows returns the writer for outputs with further columns of these names. Arrow's reader is safe here: the
-// bytes were checked and written by this package.
+// newArrowRows returns the writer for outputs with further columns of these names.
 func newArrowRows(e *Encoder, m *Message, output []string) *arrowRows {
 	k := &arrowRows{bytes: m.size, format: e.out.Format, limit: maxTextOutput(m)}
 	var fields []int
@@ -60,20 +57,8 @@ func newArrowRows(e *Encoder, m *Message, output []string) *arrowRows {
 		parts[i] = form.Part(&b.data, ipc.Without(nil, 0, b.data.Rows, nil), nil, 0)
 	}
 	whole := form.Whole(parts, m.dicts)
-	reader, err := arrowipc.NewReader(bytes.NewReader(form.Write(&e.buffers, &whole, nil, nil)))
-	if err != nil {
-		panic(noRecord(err))
-	}
-	defer reader.Release()
-	for i := range m.batches {
-		if !reader.Next() {
-			panic(noRecord(reader.Err()))
-		}
-		rec := reader.Record()
-		for _, column := range rec.Columns() {
-			column.Retain() // until the garbage collector takes it
-			k.batches[i] = append(k.batches[i], column)
-		}
+	for i, rec := range written(form.Write(&e.buffers, &whole, nil, nil)) {
+		k.batches[i] = rec.Columns() // until the garbage collector takes them
 	}
 	return k
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
+	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/internal/number"
 )
 
@@ -566,7 +567,7 @@ func newCSVWriter(out io.Writer, name string, gz bool) *csvWriter {
 }
 
 func (c *csvWriter) write(msg []byte) error {
-	schema, recs, err := Records(msg)
+	schema, recs, err := arrowio.Records(msg)
 	if err != nil {
 		return err
 	}

@@ -369,7 +369,7 @@ func (r *Reader) record() (arrow.Record, error) {
 	if _, err := r.check.Decode(msg, nil); err != nil {
 		return nil, fmt.Errorf("%s: batch %d: %w", r.name, r.messages.batches, err)
 	}
-	_, recs, err := Records(msg)
+	_, recs, err := arrowio.Records(msg)
 	if err != nil {
 		return nil, fmt.Errorf("%s: batch %d: %w", r.name, r.messages.batches, err)
 	}
@@ -518,26 +518,6 @@ func (w *Writer) Discard() {
 	if w.file != nil {
 		w.file.Discard()
 	}
-}
-
-// Records reads a message with Arrow's own reader. An arrowio.Decoder must have accepted the message, because unchecked
-// bytes can crash the process. The records do not share memory with msg; the caller releases them.
-func Records(msg []byte) (*arrow.Schema, []arrow.Record, error) {
-	r, err := ipc.NewReader(bytes.NewReader(msg))
-	if err != nil {
-		return nil, nil, err
-	}
-	defer r.Release()
-	var recs []arrow.Record
-	for r.Next() {
-		rec := r.Record()
-		rec.Retain()
-		recs = append(recs, rec)
-	}
-	if err := r.Err(); err != nil && err != io.EOF {
-		return nil, nil, err
-	}
-	return r.Schema(), recs, nil
 }
 
 // looksLike returns an error if the content clearly has another format than the file name says.

@@ -227,7 +227,7 @@ func TestMessages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		schema, recs, err := Records(msg)
+		schema, recs, err := arrowio.Records(msg)
 		if err != nil || !schema.Equal(rec.Schema()) || len(recs) != 1 || recs[0].NumRows() != 16 {
 			t.Fatalf("message %d: %d records of %v: %v", n, len(recs), schema, err)
 		}
@@ -696,7 +696,7 @@ func TestIntegerLabelsOfMessages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, _, err := Records(out)
+		got, _, err := arrowio.Records(out)
 		if err != nil || !arrow.TypeEqual(got.Field(0).Type, want) || !got.Equal(r.Schema()) {
 			t.Errorf("label %q: the message has %v, the reader says %v, want %v; %v", label, got, r.Schema(), want, err)
 		}

@@ -58,7 +58,7 @@ func openJSON(file *os.File, path string, f formatName, how Options) (*jsonRows,
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	j := &jsonRows{file: file}
-	if j.whole, j.recs, err = Records(msg); err != nil {
+	if j.whole, j.recs, err = arrowio.Records(msg); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	for _, rec := range j.recs {

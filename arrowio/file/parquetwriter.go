@@ -14,6 +14,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/snappy"
 
+	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/internal/narrow"
 )
 
@@ -40,7 +41,7 @@ type parquetOut struct {
 }
 
 func (p *parquetWriter) write(msg []byte) error {
-	schema, recs, err := Records(msg)
+	schema, recs, err := arrowio.Records(msg)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/arrowio"
-	"github.com/embedd/embedd/arrowio/file"
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/client"
@@ -204,7 +203,7 @@ func (m *message) read(data []byte, most int) (err error) {
 	if _, err := check.Decode(data, nil); err != nil {
 		return err
 	}
-	schema, records, err := file.Records(data)
+	schema, records, err := arrowio.Records(data)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/embedd/embedd/arrowio/file"
+	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
@@ -68,7 +68,7 @@ func (d *Demo) collect(ctx context.Context, pipeline string, mark int, failed fu
 
 // take reads one output message. It keeps the rows if they are compared.
 func (a *answers) take(body []byte, version string, keep bool) error {
-	_, records, err := file.Records(body)
+	_, records, err := arrowio.Records(body)
 	if err != nil {
 		return err
 	}

@@ -79,23 +79,28 @@ func (c *Chunk) decimals(i, rows int) *wire.Error {
 	return nil
 }
 
-// magnitudeBelow reports whether the two's complement number in b, of 4 to 32 bytes, is between -limit and limit.
-func magnitudeBelow(b []byte, limit *[4]uint64) bool {
-	var v [4]uint64
-	words := (len(b) + 7) / 8
+// Magnitude returns the magnitude of the two's complement number in b, of 4 to 32 bytes, least significant word first.
+func Magnitude(b []byte) (v [4]uint64, isNegative bool) {
+	words := max(1, len(b)/8)
 	if len(b) == 4 {
-		v[0] = uint64(int64(int32(le.Uint32(b))))
+		v[0] = uint64(int32(le.Uint32(b)))
 	} else {
 		for w := range words {
 			v[w] = le.Uint64(b[8*w:])
 		}
 	}
-	if int64(v[words-1]) < 0 {
+	if isNegative = int64(v[words-1]) < 0; isNegative {
 		carry := uint64(1)
 		for w := range words {
 			v[w], carry = bits.Add64(^v[w], 0, carry)
 		}
 	}
+	return v, isNegative
+}
+
+// magnitudeBelow reports whether the two's complement number in b, of 4 to 32 bytes, is between -limit and limit.
+func magnitudeBelow(b []byte, limit *[4]uint64) bool {
+	v, _ := Magnitude(b)
 	for w := len(v) - 1; w >= 0; w-- {
 		if v[w] != limit[w] {
 			return v[w] < limit[w]
