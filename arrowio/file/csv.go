@@ -466,6 +466,9 @@ func (c *csvReader) plain(text string) string {
 	if mark < 0 || text[mark] == ',' && len(text)-mark == 4 && !strings.Contains(text, ".") {
 		return strings.ReplaceAll(text, ",", "")
 	}
+	if strings.IndexByte(text, text[mark]) < mark { // such as a version, 1.5.1
+		return text
+	}
 	decimal := "."
 	if c.how.Decimal != 0 {
 		decimal = string(c.how.Decimal)
