@@ -543,6 +543,9 @@ func TestOperatorsSession(t *testing.T) {
 	r.shows("Replicas that answered")
 	r.server.Process.Kill()
 	r.shows("The NATS server")
+	r.until("no operation is offered", func() bool {
+		return js[bool](r, "[...document.querySelectorAll('.bar button')].every((b) => b.disabled)")
+	})
 	r.shoot("no-server")
 	r.serve()
 	r.until("the server is back", func() bool { return r.text("document.getElementById('alert').textContent") == "" })

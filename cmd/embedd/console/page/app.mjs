@@ -100,9 +100,12 @@ function render() {
 
 const trainer = () => (status?.is_trainer ? null : data.replicas?.find((r) => r.is_trainer));
 
+// mayOperate: every operation is a request to the NATS server.
+const mayOperate = () => session.operates && !lost && !state?.connection;
+
 // operations draws the buttons, and says why they are disabled.
 function operations() {
-  const may = session.operates && !lost, p = summary();
+  const may = mayOperate(), p = summary();
   const button = (text, make, isOff) => h('button', {type: 'button', 'data-key': text, disabled: !may || isOff || !status, click: async () => {
     const question = await make();
     if (question) ask(question);
@@ -126,7 +129,7 @@ async function refresh() {
   const name = chosen(), at = view(), part = parts[at];
   if (name && session.reads && document.visibilityState === 'visible') {
     try {
-      const may = session.operates && !lost;
+      const may = mayOperate();
       if (at === 'points') part.show(await api.points(name));
       if (at === 'charts') part.show(await api.history(name), summary()?.fixed ? [] : (await api.models(name)).turns);
       if (at === 'models') part.show(await api.models(name), may);
