@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -402,9 +401,7 @@ func TestCraftedMessages(t *testing.T) {
 			d := newDecoder(t, Spec{})
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			start := time.Now()
 			_, err := d.Decode(c.msg, nil)
-			took := time.Since(start)
 			runtime.ReadMemStats(&after)
 			wantCode(t, err, c.code)
 			if _, err := newDecoder(t, Spec{Features: []string{"*"}}).Decode(c.msg, nil); err == nil {
@@ -412,9 +409,6 @@ func TestCraftedMessages(t *testing.T) {
 			}
 			if spent := after.TotalAlloc - before.TotalAlloc; spent > uint64(4*len(c.msg)+2<<20) {
 				t.Errorf("%d bytes allocated for a message of %d", spent, len(c.msg))
-			}
-			if took > time.Second {
-				t.Errorf("it took %v", took)
 			}
 		})
 	}
