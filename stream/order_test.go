@@ -233,7 +233,7 @@ func TestOrderHalted(t *testing.T) {
 		all := r.Status()
 		for _, q := range needs.Partitions(&p) {
 			c, err := f.js.Consumer(t.Context(), "in", q.ConsumerName(needs.ConsumerName("p", "")))
-			if err == nil && c.CachedInfo().NumAckPending == 10 {
+			if err == nil && c.CachedInfo().NumAckPending > 0 {
 				has = q
 			}
 		}
