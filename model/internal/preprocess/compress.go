@@ -47,7 +47,7 @@ func compress(rows []float64, m int, width float64) []float64 {
 		}
 		dropped++
 	}
-	if all == 0 || n-dropped > limit {
+	if n-dropped > limit {
 		return rows
 	}
 	var u, axes, at, out mat.Dense // axes are singular vectors, each times its singular value
@@ -62,7 +62,7 @@ func compress(rows []float64, m int, width float64) []float64 {
 }
 
 // weigh makes rows above the median size as long as it, so that an outlier does not make all others negligible. It
-// reports whether all are of a size that float64 can square.
+// reports whether float64 can square all sizes, and the dot products of rows of the median size.
 func weigh(z *mat.Dense) (*mat.Dense, bool) {
 	n, _ := z.Dims()
 	weighed, sizes := mat.DenseCopyOf(z), make([]float64, n)
@@ -72,6 +72,9 @@ func weigh(z *mat.Dense) (*mat.Dense, bool) {
 		}
 	}
 	median := linalg.Median(slices.Sorted(slices.Values(sizes)))
+	if !(median > 1e-70 && median < 1e70) {
+		return nil, false
+	}
 	for i, size := range sizes {
 		if size > median {
 			floats.Scale(median/size, weighed.RawRowView(i))

@@ -101,8 +101,15 @@ func TestLandmarksAreCompressed(t *testing.T) {
 	}
 	large := slices.Clone(correlated)
 	large[7] = 1e200
+	inUnit := func(unit float64) []float64 {
+		rows := slices.Clone(correlated)
+		for i := range rows {
+			rows[i] *= unit
+		}
+		return rows
+	}
 	for name, rows := range map[string][]float64{"independent": of(1, 1e3), "zero": make([]float64, n*m),
-		"beyond squares": large} {
+		"beyond squares": large, "tiny": inUnit(1e-100), "subnormal products": inUnit(1e-160), "huge": inUnit(1e100)} {
 		if got := compress(slices.Clone(rows), m, 1); !slices.Equal(got, rows) {
 			t.Errorf("%s: landmarks are others", name)
 		}
