@@ -11,6 +11,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -456,14 +457,15 @@ func (c *csvReader) fix(k columnKind, name string) string {
 }
 
 // plain returns a number that has a currency, separators of thousands or another form as CSV has it. Where it has
-// commas and points, the last is the decimal mark; a comma alone is that too, unless three digits follow.
+// commas and points, the last is the decimal mark; a comma alone is that too, unless it can separate thousands: one to
+// three digits come before, the first of which is not 0, and three after.
 func (c *csvReader) plain(text string) string {
 	text = strings.NewReplacer("'", "", " ", "", "\u00a0", "").Replace(strings.Trim(text, "$€£¥% "))
 	if n, err := strconv.ParseInt(text, 0, 64); err == nil && strings.ContainsAny(text, "xX_") {
 		return strconv.FormatInt(n, 10)
 	}
 	mark := strings.LastIndexAny(text, ",.")
-	if mark < 0 || text[mark] == ',' && len(text)-mark == 4 && !strings.Contains(text, ".") {
+	if mark < 0 || thousands.MatchString(text) {
 		return strings.ReplaceAll(text, ",", "")
 	}
 	if strings.IndexByte(text, text[mark]) < mark { // such as a version, 1.5.1
@@ -475,6 +477,9 @@ func (c *csvReader) plain(text string) string {
 	}
 	return strings.NewReplacer(",", "", ".", "").Replace(text[:mark]) + decimal + text[mark+1:]
 }
+
+// thousands matches an integer with separators of thousands.
+var thousands = regexp.MustCompile(`^[+-]?[1-9]\d{0,2}(,\d{3})+$`)
 
 // commaNumber reports whether a text is a number with another decimal mark.
 func (c *csvReader) commaNumber(text string) bool {

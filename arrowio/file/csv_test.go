@@ -176,10 +176,14 @@ func TestCSVDialects(t *testing.T) {
 		r.Close()
 	}
 	for content, want := range map[string]string{
-		"a;b\n1,5;2\n":        "--decimal ,",
-		"a;b\nn/k;2\n1;2\n":   "--missing n/k",
-		"a;b\nn k;2\n1;2\n":   "leave a missing value empty",
-		"a,b\n1.5.1,2\n1,2\n": "--missing 1.5.1",
+		"a;b\n1,5;2\n":           "--decimal ,",
+		"a;b\nn/k;2\n1;2\n":      "--missing n/k",
+		"a;b\nn k;2\n1;2\n":      "leave a missing value empty",
+		"a,b\n1.5.1,2\n1,2\n":    "--missing 1.5.1",
+		"a,b\n\"0,125\",2\n":     "written 0.125",
+		"a,b\n\"1234,567\",2\n":  "written 1234.567",
+		"a,b\n\"-1,234\",2\n":    "written -1234",
+		"a,b\n\"1,234,567\",2\n": "written 1234567",
 	} {
 		if why, _ := opened(t, csvFile(t, "x.csv", content)).NotNumeric("a"); !strings.Contains(why, want) {
 			t.Errorf("%q: %q, want %q", content, why, want)
