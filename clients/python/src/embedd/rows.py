@@ -100,10 +100,14 @@ def _day(text: str) -> float:
     if not found:
         raise ValueError(text)
     year, month, day, hour, minute, second = (int(n or 0) for n in found.groups()[:6])
-    since = datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc) - EPOCH
-    seconds = float(since.days * 86400 + since.seconds)
+    # datetime has no year 0, which is as long as 400 and 146,097 days before.
+    since = datetime(year or 400, month, day, hour, minute, second, tzinfo=timezone.utc) - EPOCH
+    seconds = float((since.days - (0 if year else 146097)) * 86400 + since.seconds)
     if found[8] and found[8] != "Z":
-        offset = 3600 * int(found[8][1:3]) + 60 * int(found[8][4:])
+        hours, minutes = int(found[8][1:3]), int(found[8][4:])
+        if hours > 24 or minutes > 60:
+            raise ValueError(text)
+        offset = 3600 * hours + 60 * minutes
         seconds -= offset if found[8][0] == "+" else -offset
     return (seconds + int((found[7] or "0")[:9].ljust(9, "0")) / 1e9) / 86400
 
