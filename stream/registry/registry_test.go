@@ -145,6 +145,9 @@ func TestSave(t *testing.T) {
 		}
 		a := save(t, r, 1, "")
 		b := save(t, r, 2, a)
+		if err := r.Checkpoint(t.Context(), make([]byte, 400<<10)); err != nil { // of a window of 100 million rows
+			t.Fatal(err)
+		}
 		if err := r.Checkpoint(t.Context(), []byte("newer")); err != nil {
 			t.Fatal(err)
 		}

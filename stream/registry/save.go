@@ -175,8 +175,8 @@ func (r *Registry) Sweep(ctx context.Context) error {
 // maxWriteIdle is how long an unfinished write may make no progress before it is removed.
 const maxWriteIdle = time.Hour
 
-// maxState is the size limit of a checkpoint.
-const maxState = 64 << 10
+// maxState is the size limit of a checkpoint. That of a window of 100 million rows has 360 KiB at most.
+const maxState = 512 << 10
 
 // Checkpoint stores what the trainer knows outside its window, after it compared the live model with candidates from
 // newer rows and kept it. Before the first model there is nothing it could belong to, and it is dropped.

@@ -93,12 +93,14 @@ type probeState struct {
 	Rules  policy.Rules    `json:"rules"`
 }
 
-// maxCheckpoint is the maximum size of a checkpoint: stores take it with its encoding.
+// maxCheckpoint is the maximum size of a checkpoint without the evidence for rules, which grows with the square of the
+// number of suffixes: stores take both with their encoding.
 const maxCheckpoint = 40 << 10
 
 func (s *checkpoint) bytes() []byte {
 	text := s.marshal()
-	if len(text) > maxCheckpoint { // very many classes: their agreement is counted again after a restart
+	rest := checkpoint{Rules: s.Rules, Probe: s.Probe}
+	if len(text) > maxCheckpoint+len(rest.marshal()) { // very many classes: a restart counts their agreement again
 		s.Live = policy.Agreement{}
 		for i := range s.Candidates {
 			s.Candidates[i].Agree = policy.Agreement{}

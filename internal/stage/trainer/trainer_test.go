@@ -130,3 +130,30 @@ func TestReferenceEffect(t *testing.T) {
 		t.Errorf("without labels the references add %g", got)
 	}
 }
+
+// TestCheckpointOfManySuffixes: the evidence for the suffixes of a large window takes no room from the rest of a
+// checkpoint, and stores accept both.
+func TestCheckpointOfManySuffixes(t *testing.T) {
+	r := rand.New(rand.NewPCG(81, 82))
+	schedule := policy.Schedule{Config: policy.Config{Features: 4, MaxRows: 100_000_000, Nested: true}}
+	sizes := schedule.Sizes(100_000_000)
+	var rules policy.Rules
+	for n := range 300 {
+		scores := make([]policy.RuleScores, len(sizes))
+		for k, size := range sizes {
+			scores[k] = policy.RuleScores{Size: size, Right: []float64{r.Float64()}}
+		}
+		rules.Add(spec.Gate{Evidence: 1000}, scores, scores[0].Right,
+			[]evidence.Row{{NewRun: n%9 == 0, Weight: 1 / 3., Effect: 1.1}})
+	}
+	s := checkpoint{Format: checkpointFormat, Rules: rules, Probe: &probeState{Sizes: sizes, Rules: rules},
+		Live: policy.Agreement{Last: policy.Confusion{Rows: 40, Right: 30}}}
+	text := s.bytes()
+	back, err := readCheckpoint(text)
+	if err != nil || back.Live.Last.Rows != 40 {
+		t.Errorf("%d suffixes: the agreement of the live model is %+v (%v)", len(sizes), back.Live.Last, err)
+	}
+	if len(text) > 400<<10 {
+		t.Errorf("%d suffixes: a checkpoint of %d bytes", len(sizes), len(text))
+	}
+}
