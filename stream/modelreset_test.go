@@ -101,6 +101,59 @@ func TestModelReset(t *testing.T) {
 	}
 }
 
+// TestModelResetOfBusyPipeline: a reset puts into effect what it says also if the next model goes live at once, and
+// where models are in a directory.
+func TestModelResetOfBusyPipeline(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	nc := s.Connect()
+	stored, core := contractPipeline("p"), contractPipeline("c")
+	makeStreams(s, stored)
+	core.Stream, core.Models.Directory = "", t.TempDir()
+	for _, p := range []stream.Pipeline{stored, core} {
+		withDim := func(dim string) stream.Pipeline {
+			p := p
+			p.Settings = []stream.Setting{{Key: "model.dim", Value: dim, Effect: stream.EffectModelReset,
+				IsLearning: true}}
+			return p
+		}
+		var r *replica
+		start := func(dim string) {
+			r = startReplica(t, s.Connect(), withDim(dim))
+			if p.Stream == "" {
+				s.AwaitSubscriber(p.Subject)
+			}
+		}
+		awaitEpoch := func(epoch int) {
+			t.Helper()
+			natstest.Await(t, "a model of the epoch is live", func() bool {
+				if err := nc.Publish(p.Subject, shapeOf(s, "good").write(s, drawRows(1, 50, 4))); err != nil {
+					t.Fatal(err)
+				}
+				l := r.pipeline().Stage.Live
+				return l != nil && l.Epoch == epoch && !l.WasReset
+			})
+		}
+		start("2")
+		awaitEpoch(1)
+		if err := r.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		start("auto")
+		const open = "model.dim 2 auto model reset"
+		natstest.Await(t, "it reports the change", func() bool { return r.changesOf() == open })
+		plan, err := admin.PlanModelReset(t.Context(), s.JS, withDim("auto"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := plan.Apply(t.Context(), s.JS); err != nil {
+			t.Fatal(err)
+		}
+		awaitEpoch(2)
+		natstest.Await(t, "the change is in effect", func() bool { return r.changesOf() == "model.dim 2 auto applied" })
+	}
+}
+
 // TestModelResetWithoutReplica: a reset while no replica runs is applied by the next start, and the version of before
 // can be chosen until then. Pinned and fixed models are refused.
 func TestModelResetWithoutReplica(t *testing.T) {

@@ -22,6 +22,7 @@ type configuration struct {
 	record    atomic.Pointer[configured.Record]
 	applied   atomic.Pointer[[]spec.Change] // by this process
 	isDue     atomic.Bool                   // the trainer has to store it
+	wasReset  atomic.Bool                   // the live model was reset since it was stored
 }
 
 func newConfiguration(s *scope.Scope, isTrainer func() bool) *configuration {
@@ -63,15 +64,19 @@ const settleTimeout = 5 * time.Second
 func (c *configuration) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
+	actual := c.actual()
+	if c.wasReset.Swap(false) {
+		actual.Dim = 0
+	}
 	var record configured.Record
 	var changes []spec.Change
 	err := c.Permissions.Guard(ctx, c.Permissions.IsServerRequest, func(ctx context.Context) (err error) {
 		if c.isTrainer() {
-			record, changes, err = configured.Apply(ctx, c.entry, &c.Pipeline, c.actual())
+			record, changes, err = configured.Apply(ctx, c.entry, &c.Pipeline, actual)
 			return err
 		}
 		record, _, err = configured.Read(ctx, c.entry)
-		changes = configured.Compare(&c.Pipeline, record, c.actual())
+		changes = configured.Compare(&c.Pipeline, record, actual)
 		return err
 	})
 	if err != nil {
@@ -117,9 +122,20 @@ func (c *configuration) changes() (all []spec.Change) {
 
 // apply has the trainer store the configuration again: what it works with has changed.
 func (c *configuration) apply() {
-	if c.isDue.Store(true); c.State != nil {
+	switch c.isDue.Store(true); {
+	case c.entry == nil:
+	case c.State != nil:
 		c.State.Touch(statestore.ConfiguredKey(c.Name))
+	default: // nothing follows it
+		c.settle(context.Background())
 	}
+}
+
+// applyReset is apply after a reset of the live model. The first model of the next epoch may be live before the
+// configuration is stored.
+func (c *configuration) applyReset() {
+	c.wasReset.Store(true)
+	c.apply()
 }
 
 // follow reads the record when the trainer has stored it, and stores it when apply was called, until ctx is done. One

@@ -122,7 +122,7 @@ func (r *Replica) Adopt(c *registry.Choice) error {
 		scope.Signal(r.adopted)
 	}
 	if l.WasReset {
-		r.configuration.apply()
+		r.configuration.applyReset()
 	}
 	return nil
 }
