@@ -119,7 +119,7 @@ func (s *sharedSession) keep(ctx context.Context) error {
 		}
 	}
 	if err == nil {
-		s.sweep(ctx, began)
+		s.sweep(ctx)
 	}
 	interval := renewalInterval(s.ttl)
 	if l == nil {
@@ -137,6 +137,8 @@ const maxSwept = 8
 
 // listOthers finds the sessions to sweep.
 func (s *sharedSession) listOthers(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, readInterval(s.ttl))
+	defer cancel()
 	s.others = map[string]observation{}
 	names, err := s.bucket.keys.Names(ctx, processKeys)
 	if err != nil {
@@ -149,8 +151,10 @@ func (s *sharedSession) listOthers(ctx context.Context) {
 }
 
 // sweep deletes sessions that have expired: no replica does where none waits for their leases. They may have longer
-// TTLs than this one.
-func (s *sharedSession) sweep(ctx context.Context, at time.Time) {
+// TTLs than this one; shorter ones count as this one, since they are read with its renewals. Those must not wait long.
+func (s *sharedSession) sweep(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, readInterval(s.ttl))
+	defer cancel()
 	for key, before := range s.others {
 		e, err := s.bucket.read(ctx, key, s.ttl)
 		if err != nil {
@@ -160,7 +164,7 @@ func (s *sharedSession) sweep(ctx context.Context, at time.Time) {
 			delete(s.others, key)
 			continue
 		}
-		now, isExpired := before.read(e.revision, at.Sub(s.began), e.claim.ttl(MaxTTL))
+		now, isExpired := before.read(e.revision, time.Since(s.began), max(e.claim.ttl(MaxTTL), s.ttl))
 		if s.others[key] = now; isExpired {
 			_ = s.bucket.delete(ctx, key, e.revision, s.ttl) // else it is renewed, or read again
 		}
