@@ -18,8 +18,9 @@ import (
 const maxDropped = 0.0125
 
 // compress returns the landmarks as their projections onto the leading singular vectors, as few as maxDropped allows:
-// rows are then compared with them in that many dimensions. It returns them unchanged if that saves little.
-func compress(rows []float64, m int, width float64) []float64 {
+// rows are then compared with them in that many dimensions. It returns them unchanged if that saves little, or if most
+// are further from zero than from each other, given the square of their usual distance.
+func compress(rows []float64, m int, distance, width float64) []float64 {
 	n := len(rows) / m
 	limit := mapping.MaxRank(n, m)
 	if limit == 0 {
@@ -39,6 +40,9 @@ func compress(rows []float64, m int, width float64) []float64 {
 	values, all := eig.Values(nil), 0.0
 	for _, v := range values {
 		all += v
+	}
+	if all > float64(n)*distance { // about a half of it, unless outliers moved the mean away from the other rows
+		return rows
 	}
 	dropped, sum, most := 0, 0.0, maxDropped*all/max(1, width)
 	for _, v := range values[:n-1] {

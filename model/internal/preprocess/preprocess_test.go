@@ -80,8 +80,9 @@ func TestLandmarksAreCompressed(t *testing.T) {
 	for j := range m {
 		outlier[3*m+j] = 1e9 * r.NormFloat64()
 	}
+	distance := 2 * linalg.Dot(correlated, correlated) / n
 	for name, rows := range map[string][]float64{"correlated": correlated, "one far away": outlier} {
-		got := mat.NewDense(n, m, compress(slices.Clone(rows), m, 1))
+		got := mat.NewDense(n, m, compress(slices.Clone(rows), m, distance, 1))
 		var svd mat.SVD
 		if !svd.Factorize(got, mat.SVDNone) {
 			t.Fatalf("%s: no singular values", name)
@@ -96,11 +97,15 @@ func TestLandmarksAreCompressed(t *testing.T) {
 			}
 		}
 	}
-	if got := compress(slices.Clone(correlated), m, 64); !slices.Equal(got, correlated) {
+	if got := compress(slices.Clone(correlated), m, distance, 64); !slices.Equal(got, correlated) {
 		t.Error("narrow kernels: landmarks are others")
 	}
 	large := slices.Clone(correlated)
 	large[7] = 1e200
+	moved := slices.Clone(correlated) // by outliers in the mean: the part that is the same in all is the largest
+	for i := range moved {
+		moved[i] += 100
+	}
 	inUnit := func(unit float64) []float64 {
 		rows := slices.Clone(correlated)
 		for i := range rows {
@@ -109,8 +114,13 @@ func TestLandmarksAreCompressed(t *testing.T) {
 		return rows
 	}
 	for name, rows := range map[string][]float64{"independent": of(1, 1e3), "zero": make([]float64, n*m),
-		"beyond squares": large, "tiny": inUnit(1e-100), "subnormal products": inUnit(1e-160), "huge": inUnit(1e100)} {
-		if got := compress(slices.Clone(rows), m, 1); !slices.Equal(got, rows) {
+		"beyond squares": large, "moved": moved, "tiny": inUnit(1e-100), "subnormal products": inUnit(1e-160),
+		"huge": inUnit(1e100)} {
+		apart := distance
+		if name != "moved" {
+			apart = math.MaxFloat64 / n
+		}
+		if got := compress(slices.Clone(rows), m, apart, 1); !slices.Equal(got, rows) {
 			t.Errorf("%s: landmarks are others", name)
 		}
 	}
