@@ -683,6 +683,20 @@ func TestLogIn(t *testing.T) {
 	r.shows("http.operate is false")
 	r.shows("Replicas that answered")
 	r.shoot("read-only")
+
+	// A daemon that starts again has no sessions.
+	r.failing(true)
+	r.daemon.Process.Kill()
+	r.shows("The daemon does not answer.")
+	r.embedd()
+	r.shows("Password or token")
+	r.until("the daemon is not said to be gone", isUnconnected)
+	if title := r.text("document.title"); title != "embedd" {
+		t.Errorf("the title of the log-in page is %q", title)
+	}
+	enter("secret")
+	r.shows("Replicas that answered")
+	r.failing(false)
 	r.tabTo("Log out")
 	r.press("\r")
 	r.shows("Password or token")

@@ -221,7 +221,8 @@ async function start() {
     session.version ? ` ${clean(session.version, 40)}` : '', session.reads && !session.operates ? ' · read-only' : '');
   put($('main'), session.reads ? page : logInForm());
   if (session.reads) { route(); return; }
-  [state, status, arrived] = [null, null, 0]; // nothing of the user before
+  [state, status, arrived, lost] = [null, null, 0, false]; // nothing of the user before
+  document.title = 'embedd';
   render();
 }
 
