@@ -40,17 +40,21 @@ type announcement struct {
 	From    string `json:"from"` // the trainer's instance
 }
 
-// maxPrefetches is how many announced versions are fetched concurrently; another one is fetched when it goes live.
+// maxPrefetches is how many announced versions are fetched or wait for it; another one is fetched when it goes live.
 const maxPrefetches = 4
 
-// prefetch fetches the versions that the trainer announces until ctx is done, in goroutines of wg.
+// prefetch fetches the versions that the trainer announces until ctx is done, in goroutines of wg. Anyone can announce
+// versions, so it reads one at a time (Invariant 5).
 func (a *announcer) prefetch(ctx context.Context, wg *sync.WaitGroup) {
 	turns := make(chan struct{}, maxPrefetches)
+	var turn sync.Mutex
 	sub, err := a.Receiver.Subscribe(needs.StagedSubject(a.Name), "", func(msg *nats.Msg) {
 		select {
 		case turns <- struct{}{}:
 			wg.Go(func() {
 				defer func() { <-turns }()
+				turn.Lock()
+				defer turn.Unlock()
 				a.prefetchOne(ctx, msg)
 			})
 		default:
