@@ -461,7 +461,8 @@ func (c *csvReader) fix(k columnKind, name string) string {
 // three digits come before, the first of which is not 0, and three after.
 func (c *csvReader) plain(text string) string {
 	text = strings.NewReplacer("'", "", " ", "", "\u00a0", "").Replace(strings.Trim(text, "$€£¥% "))
-	if n, err := strconv.ParseInt(text, 0, 64); err == nil && strings.ContainsAny(text, "xX_") {
+	isOctal := strings.HasPrefix(strings.TrimLeft(text, "+-"), "0") && !strings.ContainsAny(text, "xX") // to Go alone
+	if n, err := strconv.ParseInt(text, 0, 64); err == nil && !isOctal && strings.ContainsAny(text, "xX_") {
 		return strconv.FormatInt(n, 10)
 	}
 	mark := strings.LastIndexAny(text, ",.")

@@ -189,6 +189,9 @@ func TestCSVDialects(t *testing.T) {
 			t.Errorf("%q: %q, want %q", content, why, want)
 		}
 	}
+	if why, _ := opened(t, csvFile(t, "x.csv", "a,b\n0000_11,2\n")).NotNumeric("a"); strings.Contains(why, "written") {
+		t.Errorf("an identifier that Go reads in octal: %q", why)
+	}
 	if _, err := (Options{Decimal: ','}).Open(csvFile(t, "x.csv", "a,b\n1,2\n")); err == nil ||
 		!strings.Contains(err.Error(), "--delimiter") {
 		t.Errorf("a comma that parts fields and numbers: %v", err)
