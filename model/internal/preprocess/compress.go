@@ -2,6 +2,7 @@ package preprocess
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
@@ -32,7 +33,11 @@ func compress(rows []float64, m int, distance, width float64) []float64 {
 		return rows
 	}
 	var gram mat.SymDense
-	gram.SymOuterK(1, weighed)
+	side := mat.Matrix(weighed)
+	if m < n {
+		side = weighed.T() // has the same squares of singular values besides 0
+	}
+	gram.SymOuterK(1, side)
 	var eig mat.EigenSym
 	if !eig.Factorize(&gram, true) {
 		panic(fail.With(fmt.Errorf("the dot products of %d landmarks have no eigenvectors", n)))
@@ -45,22 +50,27 @@ func compress(rows []float64, m int, distance, width float64) []float64 {
 		return rows
 	}
 	dropped, sum, most := 0, 0.0, maxDropped*all/max(1, width)
-	for _, v := range values[:n-1] {
+	for _, v := range values[:len(values)-1] {
 		if sum += v * v; !(sum <= most*most) {
 			break
 		}
 		dropped++
 	}
-	if n-dropped > limit {
+	if len(values)-dropped > limit {
 		return rows
 	}
-	var u, axes, at, out mat.Dense // axes are singular vectors, each times its singular value
+	var u, axes, at, out mat.Dense // axes are singular vectors
 	eig.VectorsTo(&u)
-	axes.Mul(u.Slice(0, n, dropped, n).T(), weighed)
-	at.Mul(z, axes.T())
-	for k, v := range values[dropped:] {
-		linalg.ScaleColumn(&at, k, 1/v)
+	leading := u.Slice(0, len(values), dropped, len(values))
+	if m < n {
+		axes.CloneFrom(leading.T())
+	} else {
+		axes.Mul(leading.T(), weighed)
+		for k, v := range values[dropped:] {
+			floats.Scale(1/math.Sqrt(v), axes.RawRowView(k))
+		}
 	}
+	at.Mul(z, axes.T())
 	out.Mul(&at, &axes)
 	return out.RawMatrix().Data
 }

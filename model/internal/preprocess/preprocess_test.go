@@ -81,7 +81,9 @@ func TestLandmarksAreCompressed(t *testing.T) {
 		outlier[3*m+j] = 1e9 * r.NormFloat64()
 	}
 	distance := 2 * linalg.Dot(correlated, correlated) / n
-	for name, rows := range map[string][]float64{"correlated": correlated, "one far away": outlier} {
+	for name, rows := range map[string][]float64{"correlated": correlated, "one far away": outlier,
+		"fewer than features": correlated[:100*m]} {
+		n := len(rows) / m
 		got := mat.NewDense(n, m, compress(slices.Clone(rows), m, distance, 1))
 		var svd mat.SVD
 		if !svd.Factorize(got, mat.SVDNone) {
