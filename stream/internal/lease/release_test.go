@@ -206,7 +206,8 @@ func TestLeftSessions(t *testing.T) {
 			}
 		}
 	}
-	for key, ttl := range map[string]time.Duration{"process.5": MinTTL, "process.6": MaxTTL} {
+	const standby = "process.standby" // of a pipeline named process
+	for key, ttl := range map[string]time.Duration{"process.5": MinTTL, "process.6": MaxTTL, standby: MinTTL} {
 		l := bucket.renewed(Options{Key: key, Claim: Claim{Holder: key}, TTL: ttl})
 		until(func() bool { return l.claimed() != 0 }, func() error { return l.Acquire(t.Context()) })
 	}
@@ -224,5 +225,8 @@ func TestLeftSessions(t *testing.T) {
 	})
 	if !holds("process.6") || !holds("p") {
 		t.Error("sessions are deleted that are renewed")
+	}
+	if !holds(standby) {
+		t.Error("a lease is deleted that is no session")
 	}
 }

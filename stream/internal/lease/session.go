@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,7 +39,7 @@ type sharedSession struct {
 // ProcessKeys are the keys of sessions of processes.
 const ProcessKeys = processKeys + "*"
 
-// processKeys begin the keys of sessions of processes. No key of a pipeline is among them: a name has no dot.
+// processKeys begin the keys of sessions of processes, and those of a pipeline named process, none of which is a number.
 const processKeys = "process."
 
 // isValid reports whether a claim may name a session. It is deleted when it expires, so no other key may be named.
@@ -144,6 +145,7 @@ func (s *sharedSession) listOthers(ctx context.Context) {
 	if err != nil {
 		return // another process that begins finds them
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !(&Session{Key: processKeys + name}).isValid() })
 	rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	for _, name := range names[:min(len(names), maxSwept)] {
 		s.others[processKeys+name] = observation{}
