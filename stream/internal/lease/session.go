@@ -39,7 +39,7 @@ type sharedSession struct {
 // ProcessKeys are the keys of sessions of processes.
 const ProcessKeys = processKeys + "*"
 
-// processKeys begin the keys of sessions of processes, and those of a pipeline named process, none of which is a number.
+// processKeys begin the keys of sessions of processes, and those of a pipeline named process, which are no numbers.
 const processKeys = "process."
 
 // isValid reports whether a claim may name a session. It is deleted when it expires, so no other key may be named.
