@@ -548,7 +548,22 @@ func TestOperatorsSession(t *testing.T) {
 	})
 	r.shoot("no-server")
 	r.serve()
-	r.until("the server is back", func() bool { return r.text("document.getElementById('alert').textContent") == "" })
+	isBack := func() bool { return r.text("document.getElementById('alert').textContent") == "" }
+	r.until("the server is back", isBack)
+
+	// A view that shows an earlier answer offers none either.
+	r.look("digits", "models")
+	isOffered := func() bool {
+		return js[bool](r, "[...document.querySelectorAll('td button')].some((b) => !b.disabled)")
+	}
+	r.until("versions can be chosen", isOffered)
+	r.failing(true)
+	r.daemon.Process.Kill()
+	r.until("no version can be chosen", func() bool { return !isOffered() })
+	r.embedd()
+	r.until("the daemon is back", isBack)
+	r.until("versions can be chosen again", isOffered)
+	r.failing(false)
 
 	r.quiet()
 }

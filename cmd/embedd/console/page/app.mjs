@@ -106,6 +106,7 @@ const mayOperate = () => session.operates && !lost && !state?.connection;
 // operations draws the buttons, and says why they are disabled.
 function operations() {
   const may = mayOperate(), p = summary();
+  if (!may) parts[view()].withhold?.();
   const button = (text, make, isOff) => h('button', {type: 'button', 'data-key': text, disabled: !may || isOff || !status, click: async () => {
     const question = await make();
     if (question) ask(question);
@@ -129,11 +130,10 @@ async function refresh() {
   const name = chosen(), at = view(), part = parts[at];
   if (name && session.reads && document.visibilityState === 'visible') {
     try {
-      const may = mayOperate();
       if (at === 'points') part.show(await api.points(name));
       if (at === 'charts') part.show(await api.history(name), summary()?.fixed ? [] : (await api.models(name)).turns);
-      if (at === 'models') part.show(await api.models(name), may);
-      if (at === 'letters') part.show(await api.letters(name), may);
+      if (at === 'models') part.show(await api.models(name), mayOperate());
+      if (at === 'letters') part.show(await api.letters(name), mayOperate());
       if (at === 'summary' && Date.now() - gathered > 10000) {
         gathered = Date.now();
         const answer = await api.replicas(name);

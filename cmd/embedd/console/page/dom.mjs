@@ -47,6 +47,14 @@ export class View {
     redraw(this.body, state, make);
   }
 
+  // withhold offers no operation: the daemon or the server does not answer. A view with operations sets data and may.
+  withhold() {
+    if (!this.may) return;
+    const {hidden} = this.error;
+    this.show(this.data, false);
+    this.error.hidden = hidden;
+  }
+
   fail(text) {
     say(this.error, clean(text));
     this.error.hidden = false;

@@ -17,6 +17,7 @@ export class Models extends View {
   }
 
   show(data, may) {
+    [this.data, this.may] = [data, may];
     const versions = data.models.filter((m) => m.version).reverse(), refused = data.models.filter((m) => !m.version).reverse();
     const live = versions.find((m) => m.state === 'live');
     const compared = [this.choose.get('a'), this.choose.get('b')].filter(Boolean);
@@ -100,6 +101,7 @@ export class Letters extends View {
   }
 
   show(data, may) {
+    [this.data, this.may] = [data, may];
     const letters = data.dead_letters, {chosen} = this;
     for (const n of chosen) if (!letters.some((l) => l.number === n)) chosen.delete(n);
     const button = h('button', {type: 'button', 'data-key': 'replay', disabled: !may || chosen.size === 0, click: () => this.ask({title: 'Replay', what: 'dead-letters/replay',
