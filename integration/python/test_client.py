@@ -140,6 +140,13 @@ def test_frames(run, tmp_path):
         model.transform(x[:, 1:])
 
 
+def test_message_that_is_no_arrow():
+    """Outputs of a pipeline with output.format json or csv."""
+    for data in b'[{"id": 17,"embedding":[0.31,-1.2]}]', b"id,embedding_0\n17,0.31\n", b"":
+        with pytest.raises(ValueError, match="no Arrow stream(.|\n)*output.format"):
+            embedd.nats.decode(data)
+
+
 @pytest.fixture
 def program_in_path(program, monkeypatch):
     monkeypatch.setenv("EMBEDD", program)

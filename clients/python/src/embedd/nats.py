@@ -103,7 +103,13 @@ def encode(frame: Any, rows: int = 256) -> Iterator[bytes]:
 
 def decode(data: bytes, to: Form = "pandas") -> Any:
     """The rows of a message. As numpy it is a dict of arrays, where lists of one length are a matrix."""
-    table = pa.ipc.open_stream(data).read_all()
+    try:
+        table = pa.ipc.open_stream(data).read_all()
+    except (pa.ArrowInvalid, OSError) as error:
+        if data[:4] == b"\xff\xff\xff\xff":
+            raise
+        raise ValueError(f"the message is no Arrow stream, it begins with {bytes(data[:20])!r}; leave output.format of the "
+                         "pipeline at arrow, or read its JSON or CSV with nats-py") from error
     if to == "arrow":
         return table
     if to == "pandas":
