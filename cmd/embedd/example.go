@@ -11,6 +11,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -53,6 +54,24 @@ func (x *example) ask(e *cli.Env) error {
 	}
 	return nil
 }
+
+// name is a name for the pipeline: that of the file without its suffix, or the last token of the subject; that of the
+// starter file if it cannot be a plain key, or if an output would go to the input.
+func (x *example) name() string {
+	name, _, _ := strings.Cut(filepath.Base(x.file), ".")
+	if x.file == "" {
+		name = x.subject[strings.LastIndexByte(x.subject, '.')+1:]
+	}
+	name = strings.ReplaceAll(name, " ", "_")
+	isOutput := x.subject == "reduced."+name || x.subject == "dead."+name
+	if isOutput || !pipelineName.MatchString(name) || quoted(name) != name && !strings.Contains(name, "-") {
+		return "digits"
+	}
+	return name
+}
+
+// pipelineName is a name of a pipeline that YAML reads as text.
+var pipelineName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
 // values reads the rows, and returns the keys of a pipeline for them; nil without any.
 func (x *example) values(ctx context.Context, e *cli.Env, server *client.Server) (map[string]string, error) {

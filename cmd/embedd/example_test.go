@@ -70,6 +70,13 @@ func TestInitFromRows(t *testing.T) {
 		!strings.Contains(stderr, "there is no file none.csv") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
+	for x, want := range map[example]string{{}: "digits", {file: "-"}: "digits", {file: "a/my rows.csv.gz"}: "my_rows",
+		{file: "a-b.csv"}: "a-b", {file: "rows/*.csv"}: "digits", {file: "no.csv"}: "digits", {file: "7.csv"}: "digits",
+		{subject: "features.rooms"}: "rooms", {subject: "features.>"}: "digits", {subject: "reduced.rooms"}: "digits"} {
+		if got := x.name(); got != want {
+			t.Errorf("%+v gives the name %q, want %q", x, got, want)
+		}
+	}
 	for line, want := range map[string]example{"\n": {}, "in.x\n": {subject: "in.x"},
 		dir + "/none.csv\n": {file: dir + "/none.csv"}} {
 		var got example

@@ -17,7 +17,8 @@ import (
 func initCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "init", Short: "write a starter configuration", Long: "Write a starter configuration. " +
 		"With a file or a subject it has the columns of the file, or of one message of the subject: features, label, and " +
-		"the number of outputs. On a terminal init asks for one of them; otherwise it writes an example."}
+		"the number of outputs. The pipeline has the name of the file, or the last token of the subject. " +
+		"On a terminal init asks for one of them; otherwise it writes an example."}
 	f := cli.FlagsOf(cmd)
 	var from example
 	f.Data(&from.file, "`FILE` of rows whose columns to fill in")
@@ -43,7 +44,7 @@ func initCommand(e *cli.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		text := config.Starter(values)
+		text := config.Starter(from.name(), values)
 		if *path == "-" {
 			_, err := e.Stdout.Write(text)
 			return err

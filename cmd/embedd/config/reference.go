@@ -8,12 +8,11 @@ import (
 )
 
 // Starter is a starter configuration: one pipeline, and all other keys as comments with their defaults. It is valid.
-// values are of keys of the pipeline, such as schema.label, in place of those of the example.
-func Starter(values map[string]string) []byte {
+// name is the pipeline's; values are of its keys, such as schema.label, in place of those of the example.
+func Starter(name string, values map[string]string) []byte {
 	var b strings.Builder
 	b.WriteString("# Configuration of embedd. `embedd check` checks this file, `embedd run` serves it.\n" +
 		"# Lines that begin with # are defaults. Values may contain ${NAME} and ${NAME:-default} from the environment.\n")
-	const name = "digits"
 	for _, s := range sections {
 		depth := strings.Count(s.path, ".")
 		indent := strings.Repeat("  ", depth)

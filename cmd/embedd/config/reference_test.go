@@ -65,7 +65,7 @@ writes a starter file and ` + "`embedd check`" + ` checks a file. Flags override
 		}
 	}
 	b.WriteString("## Example\n\nWhat `embedd init` writes:\n\n```yaml\n")
-	b.Write(Starter(nil))
+	b.Write(Starter("digits", nil))
 	b.WriteString("```\n")
 	return []byte(b.String())
 }
