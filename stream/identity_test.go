@@ -339,7 +339,7 @@ func TestOlderVersionIsRefused(t *testing.T) {
 	}
 	inputs(s, 5)
 	consumer, err := s.JS.CreateConsumer(t.Context(), "in", jetstream.ConsumerConfig{Durable: "embedd_p",
-		AckPolicy: jetstream.AckExplicitPolicy, FilterSubject: "in.x", AckWait: 3 * time.Second})
+		AckPolicy: jetstream.AckExplicitPolicy, FilterSubject: "in.x", AckWait: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -397,7 +397,7 @@ func TestOlderVersionIsRefused(t *testing.T) {
 		}
 	}()
 	p := fixedPipeline(t)
-	p.AckWait = 3 * time.Second
+	p.AckWait = 10 * time.Second
 	startReplica(t, s.Connect(), p)
 	<-isSent
 	refused, err := pull(4500 * time.Millisecond).NextMsg(natstest.Timeout)

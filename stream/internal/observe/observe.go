@@ -57,7 +57,8 @@ type Observer struct {
 	mayNotRead bool              // the user may not read single messages
 
 	deadCountedAt time.Time
-	answered      position // end of the input up to which all is answered in all partitions
+	noneWaits     position // end of the input at the last count that found all answered in all partitions
+	answered      position // that, counted twice: the leader of a consumer may be behind the stream's
 
 	// Of a replica that is not part of the election: the trainer's lease as it was last read.
 	leaseReadAt   time.Time
@@ -229,7 +230,7 @@ func (w *Observer) lag(ctx context.Context, s *Snapshot) error {
 		s.Lag += n
 	}
 	if s.Lag == 0 {
-		w.answered = at
+		w.answered, w.noneWaits = w.noneWaits, at
 	}
 	if f := needs.PartitionFault(&w.Pipeline, &input.CachedInfo().Config); f != nil {
 		return f

@@ -54,11 +54,13 @@ class Chart {
       this.plot.setData(data);
       return;
     }
-    const axis = {stroke: css('--soft'), grid: {stroke: css('--line'), width: 1, filter: (_, at) => at.map((v) => (spec.log && Math.log10(v) % 1 ? null : v))}, ticks: {stroke: css('--line')}, size: 56};
+    const axis = {stroke: css('--soft'), grid: {stroke: css('--line'), width: 1}, ticks: {stroke: css('--line')}, size: 56};
     this.plot = new uPlot({
       width: box.clientWidth, height: box.clientHeight, cursor: {show: false}, legend: {show: false},
       scales: {x: {range: (_, low, high) => [Math.min(low, high - 600), high]}, y: {distr: spec.log ? 3 : 1, range: spec.log ? undefined : (_, low, high) => this.range(low, high)}},
-      axes: [{...axis, size: 34, values: (_, all) => all.map((t) => new Date(t * 1000).toTimeString().slice(0, 5))}, {...axis, values: (_, all) => all.map((v) => (v == null ? '' : number(v)))}],
+      axes: [{...axis, size: 34, values: (_, all) => all.map((t) => new Date(t * 1000).toTimeString().slice(0, 5))}, {...axis,
+        grid: {...axis.grid, filter: (_, at) => at.map((v) => (spec.log && Math.log10(v) % 1 ? null : v))},
+        values: (_, all) => all.map((v) => (v == null ? '' : number(v)))}],
       series: [{}, ...spec.names.map((_, i) => ({stroke: css(`--${'abc'[i]}`), width: 2, dash: [undefined, [6, 4], [2, 3]][i],
         points: {show: history.time.length < 3}}))],
       hooks: {draw: [(u) => this.mark(u)]},
