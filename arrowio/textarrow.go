@@ -257,7 +257,7 @@ func (k *arrowRows) appendNested(dst []byte, a arrow.Array, i int) []byte {
 		"do not keep it, or set output.format: arrow"))
 }
 
-// appendList appends an array of elements from to to-1.
+// appendList appends a JSON array of the elements [from, to).
 func appendList(dst []byte, from, to int, element func(dst []byte, j int) []byte) []byte {
 	dst = append(dst, '[')
 	for j := from; j < to; j++ {

@@ -672,7 +672,7 @@ func TestReplayIsNotAllowed(t *testing.T) {
 	r.quiet()
 }
 
-// closed is the name of a pipeline whose daemon wants a token, and lets nobody operate.
+// closed is the name of a pipeline whose daemon requires a token and allows no operations.
 const closed = "closed"
 
 // TestLogIn: the page asks for the token, says that a wrong one is refused, shows what it may not do, and logs out.

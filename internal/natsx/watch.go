@@ -194,7 +194,7 @@ func (b *Bucket) Follow(ctx context.Context, key string, read func(context.Conte
 // maxFollowBackoff bounds the pauses of Follow.
 const maxFollowBackoff = 5
 
-// Touch has those who follow a key in this process read it again.
+// Touch wakes the watches of a key in this process, so that they read it again.
 func (b *Bucket) Touch(key string) {
 	b.mu.Lock()
 	a := b.watches[pipelineOf(key)]

@@ -131,8 +131,8 @@ func TestReferenceEffect(t *testing.T) {
 	}
 }
 
-// TestCheckpointOfManySuffixes: the evidence for the suffixes of a large window takes no room from the rest of a
-// checkpoint, and stores accept both.
+// TestCheckpointOfManySuffixes: a checkpoint of a large window keeps its other parts next to the evidence for many
+// suffixes, and is below the size limit of the stores.
 func TestCheckpointOfManySuffixes(t *testing.T) {
 	r := rand.New(rand.NewPCG(81, 82))
 	schedule := policy.Schedule{Config: policy.Config{Features: 4, MaxRows: 100_000_000, Nested: true}}

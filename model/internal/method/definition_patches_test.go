@@ -8,9 +8,9 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// divide divides the rows: the largest patch, of equally large ones the last, is split until all have fewer than limit
-// rows. The result is the level at which the mean over patches of the mean ratio of geodesic to Euclidean distance is
-// closest to 1, of equal ones the first. It also returns the patch of each row.
+// divide splits the rows into patches. It splits the largest patch, the last one on ties, until each has fewer than
+// limit rows. Of these divisions it returns the one whose mean ratio of geodesic to Euclidean distance, the
+// mean over its patches, is closest to 1, the first one on ties. It also returns the patch of each row.
 func divide(x *mat.Dense, k, limit int) (patches [][]int, of []int) {
 	n, _ := x.Dims()
 	for k = min(k, n-1); !joined(x, k, anyPair).union().isConnected(); {

@@ -18,9 +18,9 @@ import (
 // width. docs/methods.md has the accuracy on real data.
 const maxDropped = 0.0125
 
-// compress returns the landmarks as their projections onto the leading singular vectors, as few as maxDropped allows:
-// rows are then compared with them in that many dimensions. It returns them unchanged if that saves little, or if most
-// are further from zero than from each other, given the square of their usual distance.
+// compress projects the landmarks onto their leading singular vectors, as few as maxDropped allows, so that rows are
+// compared with them in a space of this rank. distance is the median of their squared distances. The landmarks are
+// returned unchanged if the rank saves little, or if their mean squared length exceeds distance.
 func compress(rows []float64, m int, distance, width float64) []float64 {
 	n := len(rows) / m
 	limit := mapping.MaxRank(n, m)

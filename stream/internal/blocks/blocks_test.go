@@ -125,8 +125,8 @@ func TestJoinsTheWindow(t *testing.T) {
 	}
 }
 
-// TestRestoredHub: after an older copy of the hub's stream was restored, and the bucket of the summaries deleted, a hub
-// learns all of it, and what follows, wherever the fit of the live model began.
+// TestRestoredHub: after an older copy of the hub's stream was restored and the bucket of the summaries deleted, a hub
+// learns the whole stream and later messages, whatever the start position of the live model's fit.
 func TestRestoredHub(t *testing.T) {
 	t.Parallel()
 	server := natstest.New(t)

@@ -221,8 +221,8 @@ func (s *Schema) known(read schema.Record) schema.Record {
 	return read
 }
 
-// restore stores the schema again when its key was deleted or overwritten, and has it read again. Another replica may
-// be faster.
+// restore stores the schema again after its key was deleted or overwritten, and triggers a new read of it. The error is
+// schema.ErrConflict if another replica was first.
 func (s *Schema) restore(ctx context.Context, record schema.Record, revision uint64) error {
 	err := s.store.Write(ctx, record, revision)
 	switch {
