@@ -422,3 +422,23 @@ func TestCountRemote(t *testing.T) {
 		t.Error("counts that cannot be read are accepted")
 	}
 }
+
+// TestRefitWhileCounting: a request to fit before the schema is known fits the rows that were kept, also if it comes
+// while the worker looks for work, as here, where it has only started.
+func TestRefitWhileCounting(t *testing.T) {
+	rows := decode(t, newStage(t, nil), clouds(rand.New(rand.NewPCG(21, 22)), 20, 3))
+	for i := range 500 {
+		s := newStage(t, nil)
+		if err := s.Learn(rows, spec.Position{Seq: 1, Time: time.Unix(1, 0), Source: "in.a"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Refit(); err != nil {
+			t.Fatal(err)
+		}
+		waitIdle(t, s)
+		if s.Live() == nil {
+			t.Fatalf("attempt %d: the request was lost: %+v", i, s.Status())
+		}
+		s.Close()
+	}
+}
