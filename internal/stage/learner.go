@@ -188,8 +188,8 @@ func tickInterval(period time.Duration) time.Duration {
 	return min(max(period/20, 10*time.Millisecond), 10*time.Second)
 }
 
-// take removes the next event from the queue. If there is none, it wakes those that wait for that and returns nil. While
-// counting has to end it returns nil too: a request to fit means the rows that were kept until then.
+// take removes the next event from the queue. If there is none, it wakes those that wait for that and returns nil. It
+// also returns nil while counting has to end: a request to fit means the rows that were kept until then.
 func (l *learner) take() *trainer.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
