@@ -1,5 +1,7 @@
 package wire
 
+import "strings"
+
 // Format is how a message writes its rows.
 type Format string
 
@@ -28,4 +30,15 @@ func (f Format) ContentType() string {
 		return "text/csv"
 	}
 	return ContentType
+}
+
+// FormatOf returns the format of a value of Content-Type, "" of any other.
+func FormatOf(contentType string) Format {
+	media, _, _ := strings.Cut(contentType, ";")
+	for _, f := range Formats {
+		if strings.EqualFold(strings.TrimSpace(media), f.ContentType()) {
+			return f
+		}
+	}
+	return ""
 }

@@ -142,11 +142,8 @@ func printMessage(out *report.Output, m message, data []byte, most int) error {
 
 // format returns the format that the headers name, or that the first byte suggests.
 func (m *message) format(data []byte) wire.Format {
-	content, _, _ := strings.Cut(m.Headers.Get(wire.HeaderContentType), ";")
-	for _, f := range wire.Formats {
-		if strings.TrimSpace(content) == f.ContentType() {
-			return f
-		}
+	if f := wire.FormatOf(m.Headers.Get(wire.HeaderContentType)); f != "" {
+		return f
 	}
 	switch first := bytes.TrimSpace(data); {
 	case len(first) == 0 || first[0] != '{' && first[0] != '[':

@@ -13,9 +13,6 @@ import (
 	"github.com/embedd/embedd/stream"
 )
 
-// arrowStream is the media type of an Arrow IPC stream.
-const arrowStream = "application/vnd.apache.arrow.stream"
-
 // arrowOf writes points as an Arrow stream: a column class, then live_0 ... and previous_0 ...
 func arrowOf(p *stream.Points) ([]byte, error) {
 	var fields []arrow.Field

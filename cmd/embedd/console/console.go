@@ -92,6 +92,9 @@ func noRoute(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
 	for _, method := range []string{"GET", "POST", "DELETE"} {
 		if _, pattern := mux.Handler(&http.Request{Method: method, URL: r.URL, Host: r.Host}); pattern != r.Pattern {
 			allowed = append(allowed, method)
+			if method == "GET" {
+				allowed = append(allowed, "HEAD")
+			}
 		}
 	}
 	if allowed == nil {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 var update = flag.Bool("update", false, "write docs/api.md")
@@ -100,9 +102,24 @@ that dead letter, and names the permission.
 
 ## Transform
 
-A body of at most ~limits.message~ bytes with a ~Content-Length~ is one message of ~input.format~. A longer one, or one
-that is sent in chunks, is a stream if input and output have the same format and it is not JSON: an Arrow IPC stream of
-many batches, lines, or CSV. HTTP/1.0 has no streams, because its clients cannot tell an answer that is cut off. Each
+The header ~Content-Type~ names the format of the body, and ~Accept~ that of the answer, whatever the formats of the
+pipeline are:
+
+| format | media type |
+|---|---|
+`)
+	for _, f := range wire.Formats {
+		fmt.Fprintf(&b, "| `%s` | `%s` |\n", f, f.ContentType())
+	}
+	b.WriteString(`
+A body without a type, or with one that clients send for any bytes (~application/octet-stream~,
+~application/x-www-form-urlencoded~), has ~input.format~; another type is 415. Without ~Accept~ the answer has
+~output.format~, or the format of the body if that is not ~input.format~; an ~Accept~ without a format of the table is
+406. Features have the names of the pipeline's schema in each format.
+
+A body of at most ~limits.message~ bytes with a ~Content-Length~ is one message. A longer one, or one that is sent in
+chunks, is a stream if body and answer have the same format and it is not JSON: an Arrow IPC stream of many batches,
+lines, or CSV. HTTP/1.0 has no streams, because its clients cannot tell an answer that is cut off. Each
 batch, or the lines that have arrived (about 64 KiB), is answered before the next is read, all by the model that was
 live at the first, which the headers name; the mark of a stale model is that of the first too. ~limits.message~ bounds a
 batch, and 24 streams may be open; further ones are 503. A client has to read the answer while it sends, as curl does:
@@ -110,6 +127,8 @@ one that first sends all is cut off when the connection's buffers are full.
 
 ~~~sh
 curl -T rows.arrows -X POST http://127.0.0.1:8474/api/v1/pipelines/digits/transform -o reduced.arrows
+curl -H 'Content-Type: text/csv' -H 'Accept: application/json' --data-binary @rows.csv \
+  http://127.0.0.1:8474/api/v1/pipelines/digits/transform
 ~~~
 
 An error of the first batch is an answer as below. After that the connection is closed without the end of the answer, so
@@ -144,7 +163,7 @@ counted in ~embedd_console_disconnects_total~; the daemon does not wait for it.
 
 An error is ~{"code","error"}~. The codes are those of [requests over NATS](service.md#errors), of [messages](wire.md),
 and ~unauthorized~ (401), ~not_allowed~, ~cross_origin~ (403), ~not_found~ (404), ~method_not_allowed~ (405),
-~unknown_host~ (421), ~starting~, ~clients~ (503).
+~not_acceptable~ (406), ~unsupported_media_type~ (415), ~unknown_host~ (421), ~starting~, ~clients~ (503).
 `)
 	return []byte(strings.ReplaceAll(b.String(), "~", "`"))
 }

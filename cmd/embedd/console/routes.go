@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/cmd/embedd/client"
 	"github.com/embedd/embedd/stream"
 )
@@ -190,7 +191,8 @@ func (s *server) points(w http.ResponseWriter, r *request) (any, error) {
 		limit = min(n, limit)
 	}
 	answer, err := s.do(r, "points", stream.Request{Limit: limit})
-	if err != nil || !strings.Contains(r.Header.Get("Accept"), arrowStream) {
+	isArrow := accepted(r.Header.Get("Accept"), wire.FormatJSON, wire.FormatArrow) == wire.FormatArrow
+	if err != nil || !isArrow {
 		return answer, err
 	}
 	points, isHere := answer.(*stream.Points)
@@ -204,7 +206,7 @@ func (s *server) points(w http.ResponseWriter, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.Header().Set("Content-Type", arrowStream)
+	w.Header().Set("Content-Type", wire.ContentType)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Write(data)
 	return nil, errHandled

@@ -123,8 +123,12 @@ func setHeaders(w http.ResponseWriter, m stream.Message) {
 	w.Header().Set("Cache-Control", "no-store")
 }
 
-// codeClients is the code where other clients take the room of a request.
-const codeClients = "clients"
+// Codes of errors of requests over HTTP.
+const (
+	codeClients       = "clients" // other clients take the room of a request
+	codeMediaType     = "unsupported_media_type"
+	codeNotAcceptable = "not_acceptable"
+)
 
 // statuses are those of answers that are errors, by their codes. Other codes are those of messages.
 var statuses = map[string]int{
@@ -135,6 +139,7 @@ var statuses = map[string]int{
 	stream.CodePinned: http.StatusConflict, stream.CodeNotPinned: http.StatusConflict,
 	stream.CodeFewRows: http.StatusConflict, stream.CodeFixed: http.StatusConflict,
 	stream.CodeConflict: http.StatusConflict, stream.CodeDamaged: http.StatusConflict,
+	codeMediaType: http.StatusUnsupportedMediaType, codeNotAcceptable: http.StatusNotAcceptable,
 	string(wire.TooLarge): http.StatusRequestEntityTooLarge, "unknown_host": http.StatusMisdirectedRequest,
 	string(wire.Internal): http.StatusInternalServerError,
 	"starting":            http.StatusServiceUnavailable, stream.CodeStale: http.StatusServiceUnavailable,

@@ -46,6 +46,9 @@ func (s *server) transform(w http.ResponseWriter, r *request) (any, error) {
 		return nil, err
 	}
 	form, err := e.Messages(r.pipeline())
+	if err == nil {
+		err = negotiate(&form, r.Header)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +114,8 @@ func (t *transform) do(ctx context.Context, data []byte) (stream.Message, error)
 	case <-ctx.Done():
 		return stream.Message{}, busy(ctx)
 	}
-	made, err := t.engine.Do(ctx, t.request.pipeline(), "transform", stream.Request{Data: data, First: t.first})
+	made, err := t.engine.Do(ctx, t.request.pipeline(), "transform", stream.Request{Data: data, First: t.first,
+		Input: t.form.Input, Output: t.form.Output})
 	if err != nil {
 		return stream.Message{}, err
 	}

@@ -146,7 +146,7 @@ func (s *served) send(n int) {
 func (s *served) do(method, path, body string, into any, headers ...string) (code int, text string) {
 	s.t.Helper()
 	r := sure(http.NewRequest(method, "http://"+s.addr.String()+path, strings.NewReader(body)))
-	if body != "" {
+	if body != "" && !strings.HasSuffix(path, "/transform") {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	for i := 0; i < len(headers); i += 2 {
@@ -444,11 +444,58 @@ func TestAPI(t *testing.T) {
 			t.Errorf("transform of %.10q: %d %+v", body, code, e)
 		}
 	}
+	s.transformFormats(p+"/transform", rows)
 	natstest.Await(t, "a step of the history", func() bool {
 		var h struct{ Time []int64 }
 		s.do("GET", p+"/history", "", &h)
 		return len(h.Time) > 0
 	})
+}
+
+// transformFormats sends the first row of a message in each format, and asks for it in each: all answers in JSON have
+// the same numbers.
+func (s *served) transformFormats(path, rows string) {
+	s.t.Helper()
+	arrow, csv := wire.ContentType, "text/csv; charset=utf-8"
+	r := sure(ipc.NewReader(strings.NewReader(rows)))
+	r.Next()
+	x := r.Record().Column(0).(*array.FixedSizeList).ListValues().(*array.Float32)
+	object := fmt.Sprintf(`{"x":[%v,%v]}`, x.Value(0), x.Value(1))
+	lines := fmt.Sprintf("x[0],x[1]\n%v,%v\n", x.Value(0), x.Value(1))
+	_, want := s.do("POST", path, object, nil, "Content-Type", "application/json")
+	for _, c := range []struct{ body, content, accept, code, has string }{
+		{object, "application/json", "*/*", "200", `{"embedding":[`},
+		{object + "\n", "application/x-ndjson", "", "200", `{"embedding":[`},
+		{lines, csv, "", "200", "embedding_0,embedding_1\n"},
+		{lines, csv, "application/xml, application/json;q=0.5", "200", want[:len(want)-1]},
+		{lines, csv, arrow, "200", "ARROW"},
+		{object, "application/json", arrow, "200", "ARROW"},
+		{rows, "", "text/*", "200", ",embedding_0,embedding_1\n"},
+		{rows, arrow, "application/json", "200", want[1 : len(want)-1]},
+		{rows, "application/x-www-form-urlencoded", "*/*", "200", "ARROW"},
+		{lines, "application/json", "", "422", "not_json"},
+		{object, "", "", "422", "not_arrow"},
+		{`{"y":1}`, "application/json", "", "422", "missing_column"},
+		{lines, "text/plain", "", "415", "unsupported_media_type"},
+		{lines, csv, "image/png", "406", "not_acceptable"},
+	} {
+		code, text := s.do("POST", path, c.body, nil, "Content-Type", c.content, "Accept", c.accept)
+		if c.has == "ARROW" {
+			if answer, err := ipc.NewReader(strings.NewReader(text)); err == nil && answer.Next() {
+				text += c.has
+			}
+		}
+		if fmt.Sprint(code) != c.code || !strings.Contains(text, c.has) {
+			s.t.Errorf("%.40q as %s, for %s: %d %.200q, want %s %q", c.body, c.content, c.accept, code, text, c.code, c.has)
+		}
+	}
+	long := io.MultiReader(strings.NewReader("x[0],x[1]\n"), strings.NewReader(strings.Repeat("1,2\n", 50_000)))
+	answer := sure(http.Post("http://"+s.addr.String()+path, csv, struct{ io.Reader }{long})) // in chunks: a stream
+	defer answer.Body.Close()
+	if text := string(sure(io.ReadAll(answer.Body))); strings.Count(text, "\n") != 50_001 ||
+		strings.Count(text, "embedding_0") != 1 {
+		s.t.Errorf("a stream of CSV: %d, %d bytes, %.100q", answer.StatusCode, len(text), text)
+	}
 }
 
 // transformMany sends a message in 32 requests at a time, one of which sends the second half after the others have

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/internal/strictjson"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/relay"
@@ -50,7 +51,10 @@ type Request struct {
 	Numbers []uint64 `json:"numbers,omitempty"` // of dead letters
 	Data    []byte   `json:"-"`                 // a message to transform
 	First   *Message `json:"-"`                 // of an answer that this transform continues; nil: none
-	By      string   `json:"by,omitempty"`      // who requests it, and from where
+	// Input is the format of Data, and Output that of the answer; "": the configured one.
+	Input  wire.Format `json:"-"`
+	Output wire.Format `json:"-"`
+	By     string      `json:"by,omitempty"` // who requests it, and from where
 }
 
 // maxBy bounds By, in bytes, because it is logged.
@@ -78,6 +82,7 @@ type Message struct {
 	Model  *plugin.Live // nil: the message is the input itself, because the live model is stale
 	marks  []wire.Pair  // of a stale model
 	of     *Pipeline
+	codec  *stage.Codec
 }
 
 // ErrNotTrainer is returned by operations that only the trainer answers.

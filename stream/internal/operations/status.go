@@ -9,6 +9,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/relay"
 	"github.com/embedd/embedd/stream/spec"
@@ -46,7 +47,11 @@ func (p *Pipeline) transform(ctx context.Context, q *Request) (any, error) {
 		return nil, WithCode(CodeConflict, errors.New("the pipeline was opened again in the middle of a stream, because its "+
 			"configuration or schema changed: send it again"))
 	}
-	m, err := p.Running.Decode(q.Data)
+	codec, err := p.codec(q)
+	if err != nil {
+		return nil, err
+	}
+	m, err := codec.Decode(q.Data)
 	if err != nil {
 		return nil, err
 	}
@@ -64,11 +69,11 @@ func (p *Pipeline) transform(ctx context.Context, q *Request) (any, error) {
 		case spec.StaleHold:
 			return nil, WithCode(CodeStale, errors.New(p.Relay.StaleReason(age)))
 		case spec.StalePass:
-			return Message{Data: q.Data, Format: p.Stage.Spec.Format, Pairs: append(slices.Clone(marks), wire.VersionPair()),
-				marks: marks, of: p}, nil
+			return Message{Data: q.Data, Format: cmp.Or(q.Input, p.Messages().Input),
+				Pairs: append(slices.Clone(marks), wire.VersionPair()), marks: marks, of: p, codec: codec}, nil
 		}
 	}
-	_, r, err := p.Relay.Project(ctx, q.Data, m, live)
+	_, r, err := p.Relay.Project(ctx, codec, q.Data, m, live)
 	if errors.Is(err, plugin.ErrNoModel) {
 		return nil, WithCode(CodeNoModel, fmt.Errorf("%w: %s", err, p.Progress()))
 	}
@@ -79,9 +84,19 @@ func (p *Pipeline) transform(ctx context.Context, q *Request) (any, error) {
 		code, err := relay.RejectedRows(r)
 		return nil, WithCode(string(code), err)
 	}
-	data, err := p.Running.Encode(r, marks...)
+	data, err := codec.Encode(r, marks...)
 	if err != nil {
 		return nil, err
 	}
-	return Message{data, p.Stage.Output.Format, append(r.Live.Metadata(), marks...), r.Live, marks, p}, nil
+	return Message{data, cmp.Or(q.Output, p.Messages().Output), append(r.Live.Metadata(), marks...), r.Live, marks, p,
+		codec}, nil
+}
+
+// codec is the codec of a transform, which is that of the answer that it continues.
+func (p *Pipeline) codec(q *Request) (*stage.Codec, error) {
+	if q.First != nil {
+		return q.First.codec, nil
+	}
+	own := p.Messages()
+	return stage.NewCodec(p.Running, cmp.Or(q.Input, own.Input), cmp.Or(q.Output, own.Output))
 }

@@ -118,7 +118,7 @@ func (t *transformer) transform(ctx context.Context, in *input) *answer {
 		return t.pass(a, m, marks)
 	}
 	projecting := childSpan(t.Scope, in, "transform", trace.SpanKindInternal)
-	m, r, err := t.Project(ctx, in.Data, m, t.Running.Live())
+	m, r, err := t.Project(ctx, t.Running, in.Data, m, t.Running.Live())
 	endSpan(projecting, err)
 	switch {
 	case errors.Is(err, plugin.ErrNoModel):
@@ -154,12 +154,17 @@ func (t *transformer) transform(ctx context.Context, in *input) *answer {
 	return a
 }
 
+// decoder is a stage, or a codec of it.
+type decoder interface {
+	Decode(msg []byte) (*arrowio.Message, error)
+}
+
 // Project transforms a message. A message that was decoded before the schema was fixed is decoded again.
-func (t *transformer) Project(ctx context.Context, data []byte, m *arrowio.Message, live *plugin.Live) (
+func (t *transformer) Project(ctx context.Context, by decoder, data []byte, m *arrowio.Message, live *plugin.Live) (
 	*arrowio.Message, *plugin.Result, error) {
 	r, err := t.Running.TransformWith(ctx, m, live)
 	if errors.Is(err, plugin.ErrContract) {
-		if m, err = t.Running.Decode(data); err != nil {
+		if m, err = by.Decode(data); err != nil {
 			return nil, nil, err
 		}
 		r, err = t.Running.TransformWith(ctx, m, live)

@@ -1,0 +1,76 @@
+package console
+
+import (
+	"fmt"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/stream"
+)
+
+// unnamed are values of Content-Type that clients send for any bytes: curl that of a form.
+var unnamed = map[string]bool{"": true, "application/octet-stream": true, "application/x-www-form-urlencoded": true}
+
+// negotiate replaces the formats of a pipeline with those that a request names. An answer to another format than
+// input.format has that of the request, unless Accept names one.
+func negotiate(form *stream.Messages, h http.Header) error {
+	content := h.Get("Content-Type")
+	media, _, _ := mime.ParseMediaType(content)
+	if f := wire.FormatOf(content); f != "" && f != form.Input {
+		form.Input, form.Output = f, f
+	} else if f == "" && !unnamed[media] {
+		return stream.WithCode(codeMediaType, fmt.Errorf("Content-Type %q is not a format of messages; want %s",
+			content, mediaTypes()))
+	}
+	accepts := strings.Join(h.Values("Accept"), ",")
+	f := accepted(accepts, append([]wire.Format{form.Output}, wire.Formats...)...)
+	if f == "" {
+		return stream.WithCode(codeNotAcceptable, fmt.Errorf("Accept %q names no format of messages; want %s", accepts,
+			mediaTypes()))
+	}
+	form.Output = f
+	return nil
+}
+
+// mediaTypes lists the formats for errors.
+func mediaTypes() string {
+	var all []string
+	for _, f := range wire.Formats {
+		all = append(all, f.ContentType())
+	}
+	return strings.Join(all, ", ")
+}
+
+// accepted returns the format that a header Accept prefers, the first of equal ones; "" if it allows none.
+func accepted(accept string, formats ...wire.Format) (best wire.Format) {
+	most := 0.0
+	for _, f := range formats {
+		if q := quality(accept, f.ContentType()); q > most {
+			best, most = f, q
+		}
+	}
+	return best
+}
+
+// quality is the weight that a header Accept gives a media type: that of the range that is most specific.
+func quality(accept, content string) (q float64) {
+	if strings.TrimSpace(accept) == "" {
+		return 1
+	}
+	kind, _, _ := strings.Cut(content, "/")
+	closest := -1
+	for part := range strings.SplitSeq(accept, ",") {
+		media, params, err := mime.ParseMediaType(part)
+		near := map[string]int{"*/*": 0, kind + "/*": 1, content: 2}
+		if at, matches := near[media]; err == nil && matches && at > closest {
+			closest, q = at, 1
+			if text, given := params["q"]; given {
+				q, _ = strconv.ParseFloat(text, 64) // unreadable: not accepted
+			}
+		}
+	}
+	return q
+}
