@@ -145,6 +145,7 @@ const corePipeline = "http: {listen: 127.0.0.1:0}\npipelines:\n  p: {schema: {fe
 // A password that is wrong for a while does not stop reconnecting, however often it was refused; and the probes report
 // it.
 func TestPasswordIsRotated(t *testing.T) {
+	t.Parallel()
 	options := server.Options{Username: "u", Password: "old"}
 	s := serveNATS(t, options)
 	d := startRun(t, writeFile(t, t.TempDir(), "embedd.yaml",

@@ -293,6 +293,7 @@ func (w *ward) follow(f admin.Finding) bool {
 // TestDoctor plants faults, each in a configuration and a server without others. Doctor finds it, and after its fix it
 // is gone. If the fix is a command or a key, the test applies it literally; else repair does it.
 func TestDoctor(t *testing.T) {
+	t.Parallel()
 	full := func(name string) func(*ward) {
 		return func(w *ward) {
 			w.stream(jetstream.StreamConfig{Name: name, MaxMsgs: 2, Discard: jetstream.DiscardNew})

@@ -103,7 +103,51 @@ func (x *example) values(ctx context.Context, e *cli.Env, server *client.Server)
 		return nil, fmt.Errorf("%s has no rows to read columns from: %w", cmp.Or(x.file, x.subject), err)
 	}
 	defer rec.Release()
-	return values, describe(e, rec, values)
+	label := labelOf(rec)
+	n, err := describe(rec, label, values)
+	if err != nil {
+		return nil, err
+	}
+	about, dim := "none, which the method then does not use", min(8, n/2)
+	if label != "" {
+		about = label
+	}
+	if classes := classesOf(in, rec, label); classes > 1 {
+		about, dim = fmt.Sprintf("%s with %d classes", label, classes), min(20, max(2, classes-1))
+	}
+	dim = max(1, min(dim, n-1))
+	values["model.dim"] = fmt.Sprint(dim)
+	e.Infof("%d features in %s; label: %s; %d outputs (model.dim)", n, values["schema.features"], about, dim)
+	return values, nil
+}
+
+// maxCounted is the number of rows among which classes are counted.
+const maxCounted = 100_000
+
+// classesOf counts the classes of the rows of a file, of which rec are the first; 0 without a label.
+func classesOf(in *file.Reader, rec arrow.Record, label string) int {
+	classes := map[string]bool{}
+	rec.Retain()
+	for rows := int64(0); rows < maxCounted; {
+		of := rec.Schema().FieldIndices(label)
+		if len(of) != 1 {
+			break
+		}
+		for i := range int(rec.NumRows()) {
+			if !rec.Column(of[0]).IsNull(i) {
+				classes[rec.Column(of[0]).ValueStr(i)] = true
+			}
+		}
+		rows += rec.NumRows()
+		next, err := in.Next()
+		if err != nil { // the end, or a row that other verbs report
+			break
+		}
+		rec.Release()
+		rec = next
+	}
+	rec.Release()
+	return len(classes)
 }
 
 // message is the newest stored message of the subject and the name of its stream, or the next message.
@@ -167,18 +211,17 @@ var labels = []string{"label", "labels", "class", "target", "y", "species", "cat
 // maxListed is the number of feature columns that are listed one by one.
 const maxListed = 16
 
-// describe sets the columns and the number of outputs of a record.
-func describe(e *cli.Env, rec arrow.Record, values map[string]string) error {
-	label := labelOf(rec)
+// describe sets the columns of a record, and returns the number of features.
+func describe(rec arrow.Record, label string, values map[string]string) (features int, err error) {
 	rest := without(rec, label)
 	defer rest.Release()
 	decoder, _, err := dataset.Spec{}.Decoder()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	m, err := decoder.FromRecord(rest, nil)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer m.Release()
 	var lists, numbers []string
@@ -191,19 +234,16 @@ func describe(e *cli.Env, rec arrow.Record, values map[string]string) error {
 			lists = append(lists, f.Name)
 		}
 	}
-	features := cmp.Or(listOf(lists), listOf(numbers))
+	list := cmp.Or(listOf(lists), listOf(numbers))
 	if len(lists) == 0 && len(numbers) > maxListed {
-		features = listOf([]string{globOf(numbers, m.Fields())})
+		list = listOf([]string{globOf(numbers, m.Fields())})
 	}
 	elements := slices.DeleteFunc(m.Contract().Elements(), func(element string) bool {
 		list, _, _ := strings.Cut(element, "[")
 		return len(lists) > 0 && !slices.Contains(lists, list)
 	})
-	n := len(elements)
-	values["schema.features"], values["schema.label"] = features, cmp.Or(quoted(label), `""`)
-	values["model.dim"] = fmt.Sprint(max(1, min(8, n-1)))
-	e.Infof("%d features in %s; label: %s", n, features, cmp.Or(label, "none, which the method then does not use"))
-	return nil
+	values["schema.features"], values["schema.label"] = list, cmp.Or(quoted(label), `""`)
+	return len(elements), nil
 }
 
 // labelOf is the column with a usual name and values of labels, else the only column of text; "" if there is none.

@@ -31,13 +31,16 @@ func TestInitFromRows(t *testing.T) {
 		features, label, more string
 		dim                   int
 	}{
-		"quotes.csv": {"sepal len,\"x ${y}\",kind,t\n1,2,a,3\n", "sepal len, x ${y}, t", "kind", "", 2},
+		"quotes.csv": {"sepal len,\"x ${y}\",kind,t\n1,2,a,3\n", "sepal len, x ${y}, t", "kind", "", 1},
 		"wide.csv":   {wide.String(), "x*", "Class", "", 8},
-		"in.json":    {`{"a":1,"b":[1,2,3],"y":"c"}`, "b", "y", "json", 2},
+		"eight.csv": {"a,b,c,d,e,f,g,h,kind\n1,2,3,4,5,6,7,8,x\n2,2,3,4,5,6,7,8,y\n3,2,3,4,5,6,7,8,z\n",
+			"a, b, c, d, e, f, g, h", "kind", "", 2},
+		"two.csv":    {"a,b,c,d,kind\n1,2,3,4,x\n3,4,5,6,y\n", "a, b, c, d", "kind", "", 2},
+		"in.json":    {`{"a":1,"b":[1,2,3],"y":"c"}`, "b", "y", "json", 1},
 		"in.lines":   {"{\"a\":1,\"t\":4}\n{\"a\":2,\"t\":5}\n", "a, t", "", "ndjson", 1},
 		"in.csv":     {"a,b,label\n1,2,3\n", "a, b", "label", "csv", 1},
 		"in.number":  {`{"a":1,"b":2,"label":3}`, "a, b", "label", "json", 1},
-		"xyz.csv":    {"x,y,z,kind\n1,0.5,3,a\n", "x, y, z", "kind", "", 2},
+		"xyz.csv":    {"x,y,z,kind\n1,0.5,3,a\n", "x, y, z", "kind", "", 1},
 		"points.csv": {"x,y\n1,0.5\n", "x, y", "", "", 1},
 	} {
 		path := filepath.Join(dir, name+".yaml")

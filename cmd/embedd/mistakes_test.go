@@ -53,6 +53,7 @@ func (w *ward) letters(n int) {
 // TestPlantedMistakes: doctor finds each mistake of an operator, and the fix that it prints works when it is applied
 // literally; where it prints none that can be, repair does what it says.
 func TestPlantedMistakes(t *testing.T) {
+	t.Parallel()
 	stream := func(c jetstream.StreamConfig) func(*ward) { return func(w *ward) { w.stream(c) } }
 	edit := func(name string, change func(*jetstream.StreamConfig)) func(*ward) {
 		return func(w *ward) { w.edit(name, change) }

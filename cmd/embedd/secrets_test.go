@@ -112,6 +112,7 @@ func crashDump(t *testing.T, config string) string {
 // TestSecretsStaySecret plants a secret in every field that may have one, and searches all output: of every verb that
 // connects, with accepted and refused logins, of the daemon, its debug log and its listener, and of its crash dump.
 func TestSecretsStaySecret(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	const secret = "hunter2hunter2"
 	seed, public := newUser()

@@ -67,6 +67,7 @@ var soundInstallations = map[string]func(t *testing.T, config string, port int) 
 // running daemon that answers and learns, and that reports nothing either. TestDoctorOfTheEmbeddedServer examines a
 // server that the daemon embeds, without an address in the configuration.
 func TestDoctorOfSoundInstallations(t *testing.T) {
+	t.Parallel()
 	for name, start := range soundInstallations {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,13 +1,21 @@
 package natsx
 
 import (
+	"os"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/testsize"
 )
+
+func TestMain(m *testing.M) {
+	testsize.AtOnce(8)
+	os.Exit(m.Run())
+}
 
 // testTimeout is a timeout for events that must happen, also on a busy machine.
 const testTimeout = 30 * time.Second

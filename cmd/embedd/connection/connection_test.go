@@ -30,7 +30,13 @@ import (
 
 	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/internal/link"
+	"github.com/embedd/embedd/internal/testsize"
 )
+
+func TestMain(m *testing.M) {
+	testsize.AtOnce(8)
+	os.Exit(m.Run())
+}
 
 // serve starts a real server until the test ends.
 func serve(t *testing.T, o server.Options) *server.Server {
@@ -297,7 +303,7 @@ func TestRotated(t *testing.T) {
 			var nc *Conn
 			if c.path == expiring { // its validity begins now, and ends if the machine pauses
 				until(t, func() bool {
-					o.creds(t, dir, "expiring.creds", func(c *jwt.UserClaims) { c.Expires = time.Now().Add(6 * time.Second).Unix() })
+					o.creds(t, dir, "expiring.creds", func(c *jwt.UserClaims) { c.Expires = time.Now().Add(3 * time.Second).Unix() })
 					var err error
 					nc, err = dial(t, n)
 					return err == nil
