@@ -382,12 +382,12 @@ func TestWrongInputIsRefusedWithFigures(t *testing.T) {
 			for i := range d.N {
 				d.X[i*4+2] = math.Inf(1 - 2*(i%2))
 			}
-		}), Config{Method: "pca"}, "feature 2 has no value in any of 30 rows"},
+		}), Config{Method: "pca"}, "feature 2 is missing, infinite or beyond float32 in each of 30 rows"},
 		{"empty feature", change(func(d *model.Data) {
 			for i := range d.N {
 				d.X[i*4+3] = math.NaN()
 			}
-		}), Config{Method: "pca"}, "feature 3 has no value in any of 30 rows"},
+		}), Config{Method: "pca"}, "feature 3 is missing, infinite or beyond float32 in each of 30 rows"},
 		{"all constant", change(func(d *model.Data) {
 			for i := range d.X {
 				d.X[i] = 0.1

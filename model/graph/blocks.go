@@ -224,34 +224,14 @@ func (c *shortlist) prune(q int) {
 	c.count[q] = int32(kept)
 }
 
-// atMost is a bound that k of the distances of the list certainly do not exceed, and more than k only if theirs are
-// equal. It guesses bounds and counts, which has no unpredictable branches, whereas sorting has many.
+// atMost is a bound that k of the distances of the list certainly do not exceed.
 func atMost(list []candidate, k int) float32 {
-	// Non-negative numbers are ordered by their bits.
-	low, high := int32(math.MaxInt32), int32(0)
-	for i := range list {
-		bits := int32(math.Float32bits(list[i].high))
-		low, high = min(low, bits), max(high, bits)
+	high := make([]float32, 0, 64) // on the stack, as long as k is not above 32
+	for _, x := range list {
+		high = append(high, x.high)
 	}
-	low-- // invariant: fewer than k are at most low, at least k are at most high
-	under, upTo := 0, len(list)
-	for step := 0; upTo > k && high-low > 1; step++ {
-		middle := low + (high-low)/2
-		if step%4 < 3 { // assuming that they are evenly spread between the two
-			share := (int64(high) - int64(low)) * int64(2*(k-under)+1) / int64(2*(upTo-under)+2)
-			middle = min(max(low+int32(share), low+1), high-1)
-		}
-		count := 0
-		for i := range list {
-			count -= int((int32(math.Float32bits(list[i].high)) - middle - 1) >> 31)
-		}
-		if count >= k {
-			high, upTo = middle, count
-		} else {
-			low, under = middle, count
-		}
-	}
-	return math.Float32frombits(uint32(high))
+	slices.Sort(high)
+	return high[k-1]
 }
 
 // settle computes the distances of the candidates of point q, offers them to the list, and empties the shortlist.

@@ -216,41 +216,6 @@ func TestBoundIsNotMinusZero(t *testing.T) {
 	}
 }
 
-// TestAtMostLeavesK tests numbers that are random, equal, zero, or far apart.
-func TestAtMostLeavesK(t *testing.T) {
-	rng := rand.New(rand.NewPCG(11, 3))
-	for name, draw := range map[string]func() float64{
-		"even":  rng.Float64,
-		"apart": func() float64 { return math.Ldexp(1, -rng.IntN(140)) },
-		"few":   func() float64 { return float64(rng.IntN(3)) },
-		"equal": func() float64 { return 0.25 },
-		"zero":  func() float64 { return 0 },
-	} {
-		for range 200 {
-			list := make([]candidate, 1+rng.IntN(60))
-			sorted := make([]float32, len(list))
-			for i := range list {
-				list[i].high = float32(draw())
-				sorted[i] = list[i].high
-			}
-			slices.Sort(sorted)
-			k := 1 + rng.IntN(len(list))
-			if got := atMost(list, k); got != sorted[k-1] {
-				// If it counts k, the others are above: it is the same limit.
-				below := 0
-				for _, x := range sorted {
-					if x <= got {
-						below++
-					}
-				}
-				if below != k {
-					t.Fatalf("%s: %g is at least %d of %d, want %d", name, got, below, len(list), k)
-				}
-			}
-		}
-	}
-}
-
 // Few queries, and rows whose squares float32 cannot hold, are answered without products.
 func TestWithoutProducts(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))

@@ -9,9 +9,8 @@ import (
 type Symmetry string
 
 const (
-	Union  Symmetry = "union"  // max(W, W'): an edge if either lists the other
-	Mutual Symmetry = "mutual" // min(W, W'): an edge if each lists the other
-	Sum    Symmetry = "sum"    // W + W': mutual neighbours count twice
+	Union Symmetry = "union" // max(W, W'): an edge if either lists the other
+	Sum   Symmetry = "sum"   // W + W': mutual neighbours count twice
 )
 
 // Weight is the weight of an edge between rows i and j whose squared distance is dist2. It must be symmetric in i and
@@ -58,16 +57,13 @@ func (nb *Neighbors) Weights(rule Symmetry, weight Weight) (*Matrix, error) {
 
 // merge joins two matrices of the same shape whose rows ascend.
 func merge(a, b *Matrix, rule Symmetry) (*Matrix, error) {
-	var both func(v, w float64) float64
+	both := math.Max
 	switch rule {
 	case Union:
-		both = math.Max
-	case Mutual:
-		both = math.Min
 	case Sum:
 		both = func(v, w float64) float64 { return v + w }
 	default:
-		return nil, fmt.Errorf("unknown symmetry %q; the rules are union, mutual, sum", rule)
+		return nil, fmt.Errorf("unknown symmetry %q; the rules are union and sum", rule)
 	}
 	most := len(a.index) + len(b.index)
 	out := &Matrix{rows: a.rows, cols: a.cols, start: make([]int, a.rows+1), index: make([]int, 0, most),
@@ -76,21 +72,16 @@ func merge(a, b *Matrix, rule Symmetry) (*Matrix, error) {
 		ai, av := a.Row(i)
 		bi, bv := b.Row(i)
 		for len(ai) > 0 || len(bi) > 0 {
-			inA, inB := len(ai) > 0 && (len(bi) == 0 || ai[0] <= bi[0]), len(bi) > 0 && (len(ai) == 0 || bi[0] <= ai[0])
 			switch {
-			case inA && inB:
-				out.index, out.value = append(out.index, ai[0]), append(out.value, both(av[0], bv[0]))
-			case rule == Mutual:
-			case inA:
+			case len(bi) == 0 || len(ai) > 0 && ai[0] < bi[0]:
 				out.index, out.value = append(out.index, ai[0]), append(out.value, av[0])
-			default:
-				out.index, out.value = append(out.index, bi[0]), append(out.value, bv[0])
-			}
-			if inA {
 				ai, av = ai[1:], av[1:]
-			}
-			if inB {
+			case len(ai) == 0 || bi[0] < ai[0]:
+				out.index, out.value = append(out.index, bi[0]), append(out.value, bv[0])
 				bi, bv = bi[1:], bv[1:]
+			default:
+				out.index, out.value = append(out.index, ai[0]), append(out.value, both(av[0], bv[0]))
+				ai, av, bi, bv = ai[1:], av[1:], bi[1:], bv[1:]
 			}
 		}
 		out.start[i+1] = len(out.index)

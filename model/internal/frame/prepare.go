@@ -128,7 +128,7 @@ func (p *Rows) impute(features []string, report *model.Report) error {
 	}
 	for j, k := range missing {
 		if k == p.N {
-			return fmt.Errorf("data: feature %s has no value in any of %d rows; leave it out",
+			return fmt.Errorf("data: feature %s is missing, infinite or beyond float32 in each of %d rows; leave it out",
 				FeatureName(features, j), p.N)
 		}
 		if k == 0 {

@@ -95,7 +95,7 @@ func rebuildGeodesic(arrays []Array) Map {
 func (e *Geodesic) Extension(m int) (Extension, error) {
 	n := e.Len()
 	p := &geodesicExtension{Geodesic: e, index: newIndex(&e.Training, m, e.K, nil), start: make([]int, n+1),
-		end: make([]int, len(e.Edge)), Length: make([]float64, len(e.Edge)), columns: linalg.Transpose(e.Embedding, e.D)}
+		end: make([]int32, len(e.Edge)), Length: make([]float64, len(e.Edge)), columns: linalg.Transpose(e.Embedding, e.D)}
 	if n*n <= maxKnown/8 {
 		p.known = make([]atomic.Pointer[[]float64], n)
 	}
@@ -108,7 +108,7 @@ func (e *Geodesic) Extension(m int) (Extension, error) {
 	next := append([]int(nil), p.start...)
 	for at, i := range e.Edge {
 		from := int(i)
-		p.end[next[from]] = int(e.Edge[at^1]) // the other one of the pair
+		p.end[next[from]] = int32(e.Edge[at^1]) // the other one of the pair
 		p.Length[next[from]] = e.Length[at/2]
 		next[from]++
 	}
@@ -122,16 +122,17 @@ const maxKnown = 64 << 20
 type geodesicExtension struct {
 	*Geodesic
 	*index
-	start, end []int
-	Length     []float64
-	columns    []float64 // of Embedding
+	start   []int
+	end     []int32
+	Length  []float64
+	columns []float64 // of Embedding
 	// known are the paths from the rows of the fit that were near another row; nil: all would take more than maxKnown.
 	known []atomic.Pointer[[]float64]
 }
 
 func (p *geodesicExtension) Workspace() *Workspace {
 	w := p.index.Workspace()
-	w.Row, w.heap, w.HeapIndex = make([]float64, p.Len()), make([]int, 0, p.Len()), make([]int, p.Len())
+	w.Row, w.paths = make([]float64, p.Len()), linalg.NewPaths(p.start, p.end, p.Length)
 	return w
 }
 
@@ -141,7 +142,7 @@ func (p *geodesicExtension) Project(dst, z []float64, n int, w *Workspace) (int,
 
 func (p *geodesicExtension) place(dst, _ []float64, w *Workspace) error {
 	if p.known == nil {
-		p.paths(w.Row, w.Nearest, w.dist, w)
+		w.paths.From(w.Row, w.Nearest, w.dist)
 	} else {
 		p.through(w)
 	}
@@ -179,27 +180,9 @@ func (p *geodesicExtension) pathsFrom(i int, w *Workspace) []float64 {
 		return *known
 	}
 	length := make([]float64, p.Len())
-	p.paths(length, []int{i}, []float64{0}, w)
+	w.paths.From(length, []int{i}, []float64{0})
 	p.known[i].Store(&length)
 	return length
-}
-
-// paths computes the lengths of the shortest paths from a row to every row of the fit, given its distance from some of
-// them: Dijkstra's algorithm starts from those.
-func (p *geodesicExtension) paths(length []float64, from []int, squares []float64, w *Workspace) {
-	q := pathQueue{length, w.heap[:0], w.HeapIndex}
-	for i := range q.Length {
-		q.Length[i], q.HeapIndex[i] = math.Inf(1), -1
-	}
-	for c, i := range from {
-		q.shorten(i, math.Sqrt(squares[c]))
-	}
-	for len(q.heap) > 0 {
-		i := q.pop()
-		for e := p.start[i]; e < p.start[i+1]; e++ {
-			q.shorten(p.end[e], q.Length[i]+p.Length[e])
-		}
-	}
 }
 
 // Paths are the lengths of the shortest paths between all rows of the fit, n x n.
@@ -211,64 +194,7 @@ func (e *Geodesic) Paths(m int) ([]float64, error) {
 	p, n := made.(*geodesicExtension), e.Len()
 	w, out := p.Workspace(), make([]float64, n*n)
 	for i := range n {
-		p.paths(out[i*n:(i+1)*n], []int{i}, []float64{0}, w)
+		w.paths.From(out[i*n:(i+1)*n], []int{i}, []float64{0})
 	}
 	return out, nil
-}
-
-// pathQueue is a heap of rows by the length of the path to them.
-type pathQueue struct {
-	Length    []float64
-	heap      []int
-	HeapIndex []int // of each row in heap; -1: not in it
-}
-
-// shorten takes row i in, or up, if this path is shorter.
-func (q *pathQueue) shorten(i int, length float64) {
-	if !(length < q.Length[i]) {
-		return
-	}
-	q.Length[i] = length
-	p := q.HeapIndex[i]
-	if p < 0 {
-		p = len(q.heap)
-		q.heap = append(q.heap, i)
-	}
-	for p > 0 {
-		up := (p - 1) / 2
-		if !(length < q.Length[q.heap[up]]) {
-			break
-		}
-		q.heap[p] = q.heap[up]
-		q.HeapIndex[q.heap[p]] = p
-		p = up
-	}
-	q.heap[p], q.HeapIndex[i] = i, p
-}
-
-func (q *pathQueue) pop() int {
-	top, last := q.heap[0], q.heap[len(q.heap)-1]
-	q.HeapIndex[top] = -1
-	q.heap = q.heap[:len(q.heap)-1]
-	if len(q.heap) == 0 {
-		return top
-	}
-	p := 0
-	for {
-		down := 2*p + 1
-		if down >= len(q.heap) {
-			break
-		}
-		if down+1 < len(q.heap) && q.Length[q.heap[down+1]] < q.Length[q.heap[down]] {
-			down++
-		}
-		if !(q.Length[q.heap[down]] < q.Length[last]) {
-			break
-		}
-		q.heap[p] = q.heap[down]
-		q.HeapIndex[q.heap[p]] = p
-		p = down
-	}
-	q.heap[p], q.HeapIndex[last] = last, p
-	return top
 }

@@ -23,8 +23,7 @@ type Workspace struct {
 	parts       []*Workspace // of the several maps
 	search      *search      // of index
 	Gram        []float64
-	heap        []int
-	HeapIndex   []int // of each row in heap
+	paths       *linalg.Paths
 }
 
 // index finds the nearest rows of training. The result is that of comparing float64 sums of squared differences one by
