@@ -5,10 +5,10 @@ import (
 	"syscall"
 )
 
-// niceness of the learning thread. A transforming thread then gets half as much again of a core that both want. It is
-// not larger, since garbage collection and holders of locks wait for this thread too: on a busy machine a thread of
-// niceness 10 gets a core after 30 to 50 ms, one of niceness 2 after 8 ms, like one of 0. It is the pauses of learning
-// that keep transforms fast.
+// niceness of the learning thread, in addition to that of the process. A transforming thread then gets half as much
+// again of a core that both want. It is not larger, since garbage collection and holders of locks wait for this thread
+// too: on a busy machine a thread of niceness 10 gets a core after 30 to 50 ms, one of niceness 2 after 8 ms, like one
+// of 0. It is the pauses of learning that keep transforms fast.
 const niceness = 2
 
 // runAtLowPriority calls f on a separate thread of low priority, which ends with the call, and waits for it.
@@ -24,7 +24,10 @@ func runAtLowPriority(f func()) {
 			runAtLowPriority(f)
 			return
 		}
-		_ = syscall.Setpriority(syscall.PRIO_PROCESS, syscall.Gettid(), niceness) // learning works without it
+		// Of this thread. The system call returns 20 minus the niceness. Learning works without it.
+		if p, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0); err == nil {
+			_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 20-p+niceness)
+		}
 		f()
 	}()
 	<-done

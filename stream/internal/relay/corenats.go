@@ -34,7 +34,7 @@ type dropCounter struct {
 // dropLogInterval is how often dropped messages are logged.
 const dropLogInterval = 10 * time.Second
 
-// flushTimeout bounds the last flush of the connection, when the relay stops.
+// flushTimeout bounds each flush of the connection when the relay stops.
 const flushTimeout = 5 * time.Second
 
 // run answers messages until ctx is done, and then those that were received before, as far as the gate is open and the
@@ -76,7 +76,9 @@ func (c *coreNATS) run(ctx, severed context.Context) error {
 		}
 	}
 	if err := sub.Drain(); err == nil {
-		for sub.IsValid() && work.Err() == nil { // until the callback has run for what the client had received
+		// What the server had sent is with the client after a flush, and in the queue once the callback has run for it.
+		_ = c.Conn.FlushTimeout(flushTimeout)
+		for n := 1; n > 0 && err == nil; n, _, err = sub.Pending() {
 			time.Sleep(time.Millisecond)
 		}
 	}
