@@ -194,6 +194,10 @@ func openCSV(file *os.File, path string, gz bool, how Options) (*csvReader, erro
 				return nil, c.explain(err)
 			}
 			b = bufio.NewReaderSize(z, csvBuffer)
+			head, _ := b.Peek(64) // the read reports an error
+			if err := Stray(head); err != nil {
+				return nil, fmt.Errorf("%s: %w", c.name, err)
+			}
 		}
 		if mark, _ := b.Peek(3); string(mark) == "\ufeff" {
 			b.Discard(3)
@@ -330,6 +334,10 @@ func (c *csvReader) start() ([]string, error) {
 func (c *csvReader) checkHeader(header []string) error {
 	seen := map[string]int{}
 	for i, name := range header {
+		if name == "" && i > 0 && i == len(header)-1 {
+			return fmt.Errorf("%s: line 1: column %d, the last, has no name: name it, or delete the delimiter at the end of each line",
+				c.name, i+1)
+		}
 		if name == "" {
 			return fmt.Errorf("%s: line 1: column %d has no name: name it, or leave a row number out (pandas: "+
 				"to_csv(..., index=False))", c.name, i+1)
@@ -392,6 +400,10 @@ func (c *csvReader) explain(err error) error {
 	if errors.Is(p.Err, csv.ErrFieldCount) && c.comment {
 		return fmt.Errorf("%s: line 1 begins with #, and the other lines have another number of fields: remove comments",
 			c.name)
+	}
+	if errors.Is(p.Err, csv.ErrFieldCount) && c.rows.columns == 1 && c.how.Delimiter == ',' {
+		return fmt.Errorf("%s: line %d has more fields than line 1, which has one: delete lines before the names of the "+
+			"columns, or quote a field that holds a comma", c.name, p.Line)
 	}
 	if errors.Is(p.Err, csv.ErrFieldCount) {
 		return fmt.Errorf("%s: line %d has another number of fields than the %d of the header: correct the line, or "+

@@ -256,6 +256,8 @@ func flagFor(cmd *cobra.Command, arg string) string {
 		if _, err := os.Stat(arg); err == nil {
 			return SeveralFiles
 		}
+	case cmd.Flags().Lookup("subject") != nil && strings.Contains(arg, "."):
+		return "name a subject with --subject " + arg
 	}
 	return "usage: " + cmd.UseLine()
 }
@@ -389,10 +391,13 @@ func ExplainFlagError(cmd *cobra.Command, err error) error {
 			name, _, _ = strings.Cut(letters, "=") // a long name after one dash, which pflag reads as letters
 		}
 		var names []string
-		cmd.Flags().VisitAll(func(d *pflag.Flag) { names = append(names, dashed(d.Name)) })
-		text = "unknown flag " + dashed(name) + DidYouMean(dashed(name), names)
-		if name == "pipeline" && strings.Contains(cmd.Use, "PIPELINE") {
-			return Usagef("%s%s: the pipeline is an argument: usage: %s", ErrorPrefix(cmd), text, cmd.UseLine())
+		if name == "pipeline" && (strings.Contains(cmd.Use, "PIPELINE") || strings.Contains(cmd.Use, " NAME")) {
+			return Usagef("%sunknown flag --pipeline: the pipeline is an argument: usage: %s", ErrorPrefix(cmd), cmd.UseLine())
+		}
+		cmd.Flags().VisitAll(func(d *pflag.Flag) { names = append(names, d.Name) })
+		text = "unknown flag " + dashed(name)
+		if near := spell.Nearest(name, names); near != "" { // the dashes of both would count as letters that agree
+			text += fmt.Sprintf(" (did you mean %q?)", dashed(near))
 		}
 	case errors.As(err, &missing):
 		text = dashed(shortest(missing.GetFlag())) + " needs a value after it"

@@ -260,15 +260,16 @@ func (d *document) member(c *Config, p *Pipeline, under, path string, key, value
 	}
 	f, ok := lookup(specPath)
 	if !ok {
-		d.unknown(under, path, key)
+		d.unknown(under, path, key, value.Tag == "!!null" && value.Value == "")
 		return
 	}
 	d.places[here] = placeOf(resolve(value))
 	d.value(f, f.target(c, p), here, resolve(value))
 }
 
-// unknown reports an unknown key, with its new name if it was renamed, else with a suggestion.
-func (d *document) unknown(under, path string, key *yaml.Node) {
+// unknown reports an unknown key, with its new name if it was renamed, else with a suggestion. One without a value may
+// be an element of a list.
+func (d *document) unknown(under, path string, key *yaml.Node, isNull bool) {
 	if now, ok := renamedKeys[under+key.Value]; ok {
 		d.problemAt(placeOf(key), path, "unknown key %q: it is now %s", key.Value, strings.Replace(now, each,
 			"pipelines.NAME.", 1))
@@ -296,6 +297,9 @@ func (d *document) unknown(under, path string, key *yaml.Node) {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	} else if elsewhere != "" {
 		hint = fmt.Sprintf("it belongs to %s; %s", elsewhere, hint)
+	}
+	if isNull {
+		hint += "; a list of several is written [a, b]"
 	}
 	d.problemAt(placeOf(key), path, "unknown key %q: %s", key.Value, hint)
 }

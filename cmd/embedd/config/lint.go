@@ -603,6 +603,9 @@ func CheckURL(s string) error {
 		if err != nil || u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
 			return errors.New("not a server URL: want nats://HOST:PORT (or tls, ws, wss), several separated by commas")
 		}
+		if strings.HasPrefix(u.Host, "$") {
+			return errors.New("the host begins with $: a variable is written ${NAME}, with braces")
+		}
 	}
 	return nil
 }

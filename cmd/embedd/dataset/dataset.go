@@ -363,8 +363,12 @@ func (s Spec) Check(schema *arrow.Schema) error {
 			return cli.Usagef("column %q is in --%s and in --%s: leave it out of one", c.column, named[j].flag, c.flag)
 		}
 		if c.column != "" && !slices.Contains(names, c.column) {
+			listed := cli.Listed(names)
+			if fields := strings.Fields(names[0]); len(names) == 1 && slices.Contains(fields, c.column) {
+				listed += ", which is one: replace the spaces between columns by commas (tr -s ' ' ,)"
+			}
 			return cli.Usagef("%s has no column %q for --%s%s: its columns are %s", s.Path, c.column, c.flag,
-				cli.DidYouMean(c.column, names), cli.Listed(names))
+				cli.DidYouMean(c.column, names), listed)
 		}
 	}
 	return nil
@@ -594,10 +598,16 @@ func compareClasses(a, b string) int {
 func (r *Rows) note(e *cli.Env, in *file.Reader, s Spec, read int) {
 	NoteFile(e, in)
 	r.columns.Note(e, in, r.Features)
+	plain := map[string]string{}
 	for _, class := range r.Classes {
 		if file.Missing(class) && class != "" {
 			e.Notef("%q is one of the classes: with --missing %s it is a missing label", class, class)
 		}
+		key := strings.ToLower(strings.TrimSpace(class))
+		if other, twice := plain[key]; twice {
+			e.Notef("%q and %q are two classes: write both in the same way if they are one", other, class)
+		}
+		plain[key] = class
 	}
 	if r.isSorted() {
 		e.Notef("%s: rows are sorted by %q: this does not matter here, but to a pipeline; publish the file with --shuffle",

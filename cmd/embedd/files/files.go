@@ -2,6 +2,7 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,10 @@ func check(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if strings.Contains(path, "://") {
+			return notFound(fmt.Sprintf("%s is an address, and files are read from this machine: download it first, and name "+
+				"the file", path))
+		}
 		if first, _, found := strings.Cut(path, ","); found && check(first) == nil {
 			return notFound(fmt.Sprintf("there is no file %s: %s", path, cli.SeveralFiles))
 		}
@@ -130,7 +135,9 @@ func ReadModel(path string) (*model.Model, error) {
 	defer in.Close()
 	m, err := model.Read(in)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		head := make([]byte, 64)
+		n, _ := in.ReadAt(head, 0)
+		return nil, fmt.Errorf("%s: %w", path, cmp.Or(file.Stray(head[:n]), err))
 	}
 	return m, nil
 }
