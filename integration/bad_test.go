@@ -351,6 +351,7 @@ func TestNulls(t *testing.T) {
 // TestOversized: a stored message that is larger than the server now accepts blocks nothing. It was stored under a
 // higher limit, and a pull with a byte limit below one message ends silently.
 func TestOversized(t *testing.T) {
+	t.Parallel()
 	for _, limit := range []string{"8MiB", "32MiB"} {
 		t.Run("limits.message "+limit, func(t *testing.T) {
 			t.Parallel()

@@ -126,11 +126,17 @@ func TestSetupBeforeRun(t *testing.T) {
 	l.Close()
 	path := t.TempDir() + "/embedd.yaml"
 	write(t, path, "http: {listen: 127.0.0.1:0}\npipelines:\n"+indent(learning))
-	if _, errs, code := run(t, "setup", "--apply", "-c", path); code != 0 || !strings.Contains(errs, "nothing to do") {
-		t.Errorf("setup: exit code %d, %s", code, errs)
-	}
-	if _, errs, code := run(t, "status", "-c", path); code != 1 || !strings.Contains(errs, "`embedd run` embeds one") {
-		t.Errorf("status: exit code %d, %s", code, errs)
+	for verb, want := range map[string]struct {
+		code int
+		says string
+	}{"setup --apply": {0, "nothing to do"}, "status": {1, "`embedd run` embeds one"}} {
+		t.Run(verb, func(t *testing.T) { // at once: each waits five seconds for a server
+			t.Parallel()
+			_, errs, code := run(t, append(strings.Fields(verb), "-c", path)...)
+			if code != want.code || !strings.Contains(errs, want.says) {
+				t.Errorf("exit code %d, %s", code, errs)
+			}
+		})
 	}
 }
 

@@ -68,6 +68,7 @@ func TestHandover(t *testing.T) {
 // TestStreamRecreated: training continues within 10 s at the first message of a stream that was deleted and recreated,
 // whatever its sequence numbers, and the status reports it.
 func TestStreamRecreated(t *testing.T) {
+	t.Parallel()
 	for name, again := range map[string]struct {
 		config jetstream.StreamConfig
 		n      int
@@ -182,6 +183,7 @@ func TestPurgedLearned(t *testing.T) {
 // TestRenumbered restores an old copy of the server's store: the stream has the same name and creation time, and
 // sequence numbers that were read are assigned again to other messages.
 func TestRenumbered(t *testing.T) {
+	t.Parallel()
 	for name, more := range map[string]int{"seen by its end": 20, "grown past what was read": 90} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -335,8 +335,8 @@ func (c *csvReader) checkHeader(header []string) error {
 	seen := map[string]int{}
 	for i, name := range header {
 		if name == "" && i > 0 && i == len(header)-1 {
-			return fmt.Errorf("%s: line 1: column %d, the last, has no name: name it, or delete the delimiter at the end of each line",
-				c.name, i+1)
+			return fmt.Errorf("%s: line 1: column %d, the last, has no name: name it, or delete the delimiter at the end of "+
+				"each line", c.name, i+1)
 		}
 		if name == "" {
 			return fmt.Errorf("%s: line 1: column %d has no name: name it, or leave a row number out (pandas: "+
