@@ -364,7 +364,7 @@ func (l *learner) isContractDue(now time.Time) bool {
 	}
 	period := l.config.Training.Every.Period
 	return leader.rows >= need || leader.unlabelled >= need ||
-		period > 0 && now.Sub(leader.since) >= period && l.isTrainable(leader) ||
+		(l.refitQueued || period > 0 && now.Sub(leader.since) >= period) && l.isTrainable(leader) ||
 		l.bytes > trainer.QueueBytes(l.config.Training.Window.Bytes)
 }
 

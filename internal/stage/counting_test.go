@@ -442,3 +442,36 @@ func TestRefitWhileCounting(t *testing.T) {
 		s.Close()
 	}
 }
+
+// TestRefitWhileTheStoreFails: the request stays until the schema is stored. A change of standby does not wait for it.
+func TestRefitWhileTheStoreFails(t *testing.T) {
+	rows := clouds(rand.New(rand.NewPCG(23, 24)), 60, 3)
+	for _, standby := range []bool{false, true} {
+		now, tries := time.Unix(1000, 0), 0
+		s := countingStage(t, func(c *spec.Config) {
+			c.Clock = func() time.Time { return now }
+			c.StoreContract = func(_ context.Context, c *arrowio.Contract) (*arrowio.Contract, error) {
+				if tries++; tries == 1 {
+					return nil, errors.New("no connection")
+				}
+				return c, nil
+			}
+		})
+		send(t, s, 1, tabular(t, rows[:30], "a", "b"))
+		if err := s.Refit(); err != nil {
+			t.Fatal(err)
+		}
+		waitIdle(t, s)
+		if tries != 1 || s.Contract() != nil {
+			t.Fatalf("%d attempts, the schema is %v", tries, s.Contract())
+		}
+		s.Standby(standby)
+		waitIdle(t, s)
+		now = now.Add(time.Minute)
+		send(t, s, 2, tabular(t, rows[30:], "a", "b"))
+		waitIdle(t, s)
+		if tries != 2 || s.Status().Rows != 60 || (s.Live() != nil) == standby {
+			t.Errorf("standby %v: %d attempts, %+v", standby, tries, s.Status())
+		}
+	}
+}

@@ -189,14 +189,18 @@ func tickInterval(period time.Duration) time.Duration {
 }
 
 // take removes the next event from the queue. If there is none, it wakes those that wait for that and returns nil. It
-// also returns nil while counting has to end: a request to fit means the rows that were kept until then.
+// also returns nil while counting has to end. A request to fit means the rows that are kept until then, so it waits
+// behind a change of standby.
 func (l *learner) take() *trainer.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.counting != nil && l.counting.due {
 		return nil
 	}
-	if len(l.queue) == 0 {
+	if l.counting != nil && len(l.queue) > 1 && l.queue[0].Refit {
+		l.queue[0], l.queue[1] = l.queue[1], l.queue[0]
+	}
+	if len(l.queue) == 0 || l.counting != nil && l.queue[0].Refit {
 		if l.busy {
 			l.busy = false
 			close(l.idle)
