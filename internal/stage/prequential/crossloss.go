@@ -3,10 +3,10 @@ package prequential
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/embedd/embedd/internal/stage/window"
 	"github.com/embedd/embedd/model"
-	"github.com/embedd/embedd/model/score"
 )
 
 // Loss is the accuracy that readers of stored outputs lose, estimated on some rows.
@@ -145,28 +145,33 @@ func (c *classified) centre() {
 	}
 }
 
-// neighborsOutside returns the k nearest outputs of each row with outputs y, nearest first: the indices of those
-// outside a span, all of them if there are fewer than k.
+// neighborsOutside returns the k nearest outputs of each row with outputs y, nearest first, ties to the lower index:
+// the indices of those outside a span, all of them if there are fewer than k.
 func neighborsOutside(ctx context.Context, outputs []float64, d int, near span, y []float64, k int) ([]int, error) {
-	n, rows := len(outputs)/d, len(y)/d
-	older, err := score.Neighbors(ctx, outputs, near.from, y, rows, d, k)
-	if err != nil {
-		return nil, err
-	}
-	newer, err := score.Neighbors(ctx, outputs[near.to*d:], n-near.to, y, rows, d, k)
-	if err != nil {
-		return nil, err
-	}
-	nearest := make([]int, 0, rows*k)
-	for i := range rows {
-		a, b := older[i*len(older)/rows:(i+1)*len(older)/rows], newer[i*len(newer)/rows:(i+1)*len(newer)/rows]
-		distance := func(at int) float64 { return squaredDistance(outputs[at*d:(at+1)*d], y[i*d:(i+1)*d]) }
-		for range min(k, len(a)+len(b)) {
-			if len(b) == 0 || len(a) > 0 && distance(a[0]) <= distance(near.to+b[0]) {
-				nearest, a = append(nearest, a[0]), a[1:]
-			} else {
-				nearest, b = append(nearest, near.to+b[0]), b[1:]
+	n := len(outputs) / d
+	k = min(k, n-(near.to-near.from))
+	nearest, distances := make([]int, 0, len(y)/d*k), make([]float64, 0, k)
+	for ; len(y) > 0 && k > 0; y = y[d:] {
+		if err := ctx.Err(); err != nil { // learning pauses there
+			return nil, err
+		}
+		from := len(nearest)
+		distances = distances[:0]
+		for j := range n {
+			distance := squaredDistance(outputs[j*d:(j+1)*d], y[:d])
+			if near.from <= j && j < near.to || len(distances) == k && distance >= distances[k-1] {
+				continue
 			}
+			if len(distances) == k {
+				nearest, distances = nearest[:from+k-1], distances[:k-1]
+			}
+			at, _ := slices.BinarySearchFunc(distances, distance, func(a, b float64) int {
+				if a <= b {
+					return -1
+				}
+				return 1
+			})
+			nearest, distances = slices.Insert(nearest, from+at, j), slices.Insert(distances, at, distance)
 		}
 	}
 	return nearest, nil
