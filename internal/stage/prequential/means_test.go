@@ -107,3 +107,26 @@ func TestKeepsDistances(t *testing.T) {
 		}
 	}
 }
+
+// TestShares: the share of the ten nearest references that have the label of a row, or of as many as a class has on
+// average, outside the span near the row.
+func TestShares(t *testing.T) {
+	for _, c := range []struct {
+		each  int
+		near  span
+		label string
+		want  float64
+	}{
+		{12, span{}, "a", 1}, {12, span{}, "b", 0}, {12, span{0, 6}, "a", 0.6}, {12, span{0, 6}, "b", 0.4},
+		{12, span{0, 12}, "b", 1}, {3, span{}, "a", 1}, {3, span{0, 2}, "a", 1. / 3}, {1, span{}, "b", 0},
+	} {
+		k := classesAt(map[string]int{"a": c.each, "b": c.each}, map[string]float64{"a": 0, "b": 10})
+		class, shares := make([]string, 1), make([]float64, 1)
+		if err := k.nearest(t.Context(), c.near, []window.Row{{Label: c.label}}, []float64{1}, class, shares); err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(shares[0]-c.want) > 1e-9 || (class[0] == "a") != (c.near.to < c.each) {
+			t.Errorf("%+v: class %s, share %g", c, class[0], shares[0])
+		}
+	}
+}

@@ -133,17 +133,25 @@ func (k *outputs) before(p window.Position) int {
 	return at
 }
 
-// nearest sets the class of each row with outputs y to that of the nearest reference outside a span.
-func (k *outputs) nearest(ctx context.Context, near span, rows []window.Row, y []float64, class []string) error {
+// nearest sets the class of each row with outputs y to that of the nearest reference outside a span, and the share of
+// the nearest that have its label: of comparedNeighbors, or of as many as a class has on average.
+func (k *outputs) nearest(ctx context.Context, near span, rows []window.Row, y []float64, class []string,
+	shares []float64) error {
 	if near.from == 0 && near.to == len(k.rows) {
 		return errNoReference
 	}
-	at, err := neighborsOutside(ctx, k.y, k.dim, near, y, 1)
+	at, err := neighborsOutside(ctx, k.y, k.dim, near, y, min(comparedNeighbors, max(len(k.rows)/len(k.labels), 1)))
 	if err != nil {
 		return err
 	}
+	n := len(at) / len(rows)
 	for i := range rows {
-		class[i] = k.rows[at[i]].Label
+		class[i] = k.rows[at[i*n]].Label
+		for _, j := range at[i*n : (i+1)*n] {
+			if k.rows[j].Label == rows[i].Label {
+				shares[i] += 1 / float64(n)
+			}
+		}
 	}
 	return nil
 }

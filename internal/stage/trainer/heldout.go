@@ -38,7 +38,8 @@ func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	ctx = Endless(ctx)
 	v := t.live.Score(ctx, t.data.references, rows, x, true)
 	u := c.Score(ctx, t.data.references, rows, x, true)
-	n, effect := float64(len(rows)), heldOutEffect(t, rows, u.Right, v.Right)
+	differences := differencesOf(t, c, u, v)
+	n, effect := float64(len(rows)), heldOutEffect(t, rows, differences)
 	test := policy.Compare(t.config.Training.Gate, c.comparison.Door).Test
 	sample := policy.Sensitivity{Test: evidence.SequentialTest{IsSample: true}}
 	test.IsSample = true
@@ -47,7 +48,7 @@ func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	for i, r := range rows {
 		share := count[r.Label] / n
 		row := evidence.Row{Weight: min(maxBalance, 1/(share*float64(len(count)))), Effect: effect, NewRun: true}
-		test.AddRow(u.Right[i]-v.Right[i], row)
+		test.AddRow(differences[i], row)
 		candidate.Add(u.Right[i], count[u.Class(i)]/n, row)
 		live.Add(v.Right[i], count[v.Class(i)]/n, row)
 		right += v.Right[i]
@@ -60,14 +61,14 @@ func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 
 // heldOutEffect is the design effect of the differences of two models on rows that are held out: that of the stretches
 // in which they were drawn, or that of the stream if that is known and larger.
-func heldOutEffect(t *Trainer, rows []window.Row, right, other []float64) float64 {
+func heldOutEffect(t *Trainer, rows []window.Row, differences []float64) float64 {
 	var clusters evidence.Clusters
 	stretch, last := 0, window.Position{}
 	for i := range rows {
 		if from, _ := rows[i].Neighbourhood(); i == 0 || from != last {
 			stretch, last = stretch+1, from
 		}
-		clusters.Add(stretch, rows[i].Label, right[i]-other[i])
+		clusters.Add(stretch, rows[i].Label, differences[i])
 	}
 	effect := clusters.Effect()
 	if t.drift.Blocks.IsKnown() {

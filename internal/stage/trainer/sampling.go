@@ -21,6 +21,21 @@ func fairScores(m *prequential.Model, right []float64, rows []evidence.Row) []fl
 	return out
 }
 
+// differencesOf returns by how much a candidate is better than the live model on each row, from their scores. That it
+// is better is shown by the nearest reference, as readers look a row up; that it is no worse, by the share of the
+// nearest, which needs far fewer rows. Models that predict classes themselves have no such share.
+func differencesOf(t *Trainer, c *candidate, scores, live prequential.Scores) []float64 {
+	a, b := scores.Shares, live.Shares
+	if c.comparison.Door == policy.DoorBetter || (c.Map() == "views") != (t.live.Map() == "views") {
+		a, b = scores.Right, live.Right
+	}
+	all := make([]float64, len(a))
+	for i := range all {
+		all[i] = a[i] - b[i]
+	}
+	return all
+}
+
 // suspect notes whether any model beats chance, and reports when that changes.
 func suspect(t *Trainer, rows []evidence.Row) {
 	if !t.plan.labelled() {

@@ -245,10 +245,11 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 		}
 		u := c.Score(ctx, refs, rows, t.x, labelled)
 		c.Count(u, rows, sampled)
+		differences := differencesOf(t, c, u, v)
 		for i, r := range sampled.Rows {
 			if t.live.IsFair(r) && c.IsFair(r) {
 				r.Effect += referenceEffect(t, &c.comparison)
-				c.comparison.Test.AddRow(u.Right[i]-v.Right[i], r)
+				c.comparison.Test.AddRow(differences[i], r)
 			}
 		}
 		scores[k] = fairScores(c.Model, u.Means, sampled.Rows)
