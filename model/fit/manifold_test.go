@@ -632,7 +632,12 @@ func TestIsomapRefusesManyRows(t *testing.T) {
 	for i := range many.X {
 		many.X[i] = float64(i)
 	}
-	_, err := Fit(t.Context(), many, Config{Method: "isomap", Dim: 1})
+	ctx, stop := context.WithCancel(t.Context())
+	_, err := Fit(ctx, many, Config{Method: "isomap", Dim: 1, Progress: func(phase string, _ float64) {
+		if phase == "neighbours" {
+			stop()
+		}
+	}})
 	if want := "20001 rows need 3 GB"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}

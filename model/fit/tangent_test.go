@@ -393,3 +393,14 @@ func TestPseudoInverseOfALargeBlock(t *testing.T) {
 		}
 	}
 }
+
+// TestPseudoInverseCut: an eigenvalue counts as zero up to a share of 1e-10 of the largest.
+func TestPseudoInverseCut(t *testing.T) {
+	for _, share := range []float64{2e-10, 5e-11} {
+		s := mat.NewSymDense(3, []float64{7, 0, 0, 0, 7 * share, 0, 0, 0, 1})
+		_, null, err := tangent.PseudoInverse(t.Context(), s)
+		if err != nil || (null != nil) != (share < 1e-10) {
+			t.Errorf("a share of %g: the null space is %v, %v", share, null, err)
+		}
+	}
+}

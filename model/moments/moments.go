@@ -318,8 +318,7 @@ func (s *Set) Relabel(to []int) {
 	weight, sum := make([]float64, slots), make([][]float64, slots)
 	second := s.second
 	if s.perClass {
-		second = append(second[:0:0], second...)
-		clear(second)
+		second = nil
 	}
 	for k, v := range s.weight {
 		at := 0

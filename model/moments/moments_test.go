@@ -1,6 +1,8 @@
 package moments
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -237,5 +239,28 @@ func TestEmptyClass(t *testing.T) {
 	}
 	if mean := out.Mean[0] + out.Means.At(2, 0); out.Counts[2] != 1 || !(math.Abs(mean-8) <= 1e-12) {
 		t.Errorf("%g rows with the mean %g", out.Counts[2], mean)
+	}
+}
+
+// TestRelabel: the moments are those of rows with the new labels, where a class without rows goes.
+func TestRelabel(t *testing.T) {
+	x, y := []float64{1, 2, 3, 5, 8, 13, 21, 34, 55, 89}, []int{0, 2, -1, 2, 0}
+	for _, perClass := range []bool{false, true} {
+		var forms [2][]byte
+		for i, y := range [][]int{y, {1, 0, -1, 0, 1}} {
+			s := New(2, perClass)
+			err := cmp.Or(s.SetShift([]float64{4, 6}), s.Add(t.Context(), x, y))
+			if i == 0 {
+				s.Relabel([]int{1, -1, 0})
+			}
+			var made error
+			forms[i], made = s.AppendBinary(nil)
+			if err = cmp.Or(err, made); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !bytes.Equal(forms[0], forms[1]) {
+			t.Errorf("by class %v: a set of rows with the new labels has other moments", perClass)
+		}
 	}
 }

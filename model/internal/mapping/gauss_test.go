@@ -18,8 +18,9 @@ func TestGauss(t *testing.T) {
 		for i := range rows {
 			rows[i] = r.NormFloat64()
 		}
-		for j := range m { // rows that are far from zero and near each other
+		for j := range m { // rows that are far from zero and near each other, the second pair by few million widths
 			rows[5*m+j] = 1e9 + float64(j)
+			rows[6*m+j] = 2500 + float64(j)/300
 		}
 		for i := c.rank; i < n; i++ { // in the space of the first rows
 			if clear(rows[i*m : (i+1)*m]); i == n-1 {
@@ -44,6 +45,7 @@ func TestGauss(t *testing.T) {
 		for j := range m {
 			z[3*m+j] = rows[5*m+j] + 0.5
 			z[4*m+j] = math.MaxFloat64
+			z[6*m+j] = rows[6*m+j] + 0.5
 			z[5*m+j] = -1e200
 		}
 		for _, count := range []int{tile.Together, 6, 1} {
