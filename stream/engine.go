@@ -41,7 +41,8 @@ type Options struct {
 	// Reload, if not nil, reads the host's configuration again for Engine.Reload, which replaces the running one. Then
 	// requests to the endpoint reload of each pipeline call it too.
 	Reload func(ctx context.Context) (*Reload, error)
-	// Opened, if not nil, is called when Run has opened all pipelines, before it takes the first input.
+	// Opened, if not nil, is called when Run has opened all pipelines and answers requests, before it takes the first
+	// input.
 	Opened func()
 	// Leave closes the connection to a server that has stopped answering, so that the client connects to another one.
 	// Default: Conn.ForceReconnect, which blocks while the server does not accept what is written to it.
@@ -149,14 +150,22 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	e.mu.Lock()
 	e.isOpen = true
 	e.mu.Unlock()
-	if e.options.Opened != nil {
-		e.options.Opened()
-	}
-
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	errs := make(chan error, len(open))
 	var wg sync.WaitGroup
+	for _, p := range open {
+		p.startService(ctx)
+	}
+	if e.options.Reload != nil {
+		subscribed := make(chan struct{})
+		wg.Go(func() { e.answerReloads(ctx, func() { close(subscribed) }) })
+		<-subscribed
+	}
+	if e.options.Opened != nil {
+		e.flush("the server may not know yet which requests are answered")
+		e.options.Opened()
+	}
+	errs := make(chan error, len(open))
 	for i := range open {
 		wg.Go(func() {
 			err := s.serve(ctx, i)
@@ -167,15 +176,13 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 		})
 	}
 	wg.Go(func() { e.updateMetrics(ctx) })
-	if e.options.Reload != nil {
-		wg.Go(func() { e.answerReloads(ctx) })
-	}
 	if server != nil {
 		wg.Go(func() { server.Run(ctx) })
 	}
 	wg.Wait()
 	if severed.Err() == nil {
-		e.flush()
+		// Acknowledgements are not confirmed, and a host that closes the connection next must not lose the last of them.
+		e.flush("the last acknowledgements may be lost; redelivered messages will be recognised")
 	}
 	close(errs)
 	for one := range errs {
@@ -259,15 +266,13 @@ func (e *Engine) close(timeout time.Duration) {
 	}
 }
 
-// flushTimeout is how long the end of Run waits until the server has received the last acknowledgements.
+// flushTimeout is how long Run waits until the server has received what was sent.
 const flushTimeout = 2 * time.Second
 
-// flush waits until the server has received what was sent: acknowledgements are not confirmed, and a host that closes
-// the connection next must not lose the last of them. If the server is gone they are lost, and the redeliveries are
-// deduplicated.
-func (e *Engine) flush() {
+// flush waits until the server has received what was sent. It logs what follows if the server is gone.
+func (e *Engine) flush(otherwise string) {
 	if err := e.options.Conn.FlushTimeout(flushTimeout); err != nil {
-		e.log.Debug("the last acknowledgements may be lost; redelivered messages will be recognised", "error", err)
+		e.log.Debug(otherwise, "error", err)
 	}
 }
 

@@ -158,6 +158,18 @@ func (p *pipeline) serviceID() string {
 	return ""
 }
 
+// startService answers requests over NATS until run ends.
+func (p *pipeline) startService(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	context.AfterFunc(p.reopening, cancel)
+	s, err := service.Start(ctx, p.operations)
+	if err != nil {
+		p.Log.Warn("the service of the pipeline cannot start; requests over NATS are not answered", "error", err)
+		return
+	}
+	p.service.Store(s)
+}
+
 // errReopen is returned by run when what is stored has changed so that the pipeline must be opened again.
 var errReopen = errors.New("the pipeline has to be opened again")
 
@@ -184,10 +196,7 @@ func (p *pipeline) run(ctx, severed context.Context) (err error) {
 	}()
 	p.replica.Start(ctx, &wg)
 	defer p.relay.LogDeadLetters()
-	if s, err := service.Start(ctx, p.operations); err != nil {
-		p.Log.Warn("the service of the pipeline cannot start; requests over NATS are not answered", "error", err)
-	} else {
-		p.service.Store(s)
+	if s := p.service.Load(); s != nil {
 		defer s.Stop()
 	}
 	if p.Input == nil {

@@ -350,7 +350,7 @@ func TestNotDrained(t *testing.T) {
 	}
 }
 
-// TestOpened: it is called when the streams have been checked, and not if one is missing.
+// TestOpened: it is called when the streams have been checked and requests are answered, and not if one is missing.
 func TestOpened(t *testing.T) {
 	t.Parallel()
 	s := guarded(t)
@@ -358,8 +358,11 @@ func TestOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	e, _, run := s.invite(nil)
-	opened := make(chan struct{}, 1)
-	e.options.Opened = func() { opened <- struct{}{} }
+	opened := make(chan error, 1)
+	e.options.Opened = func() {
+		_, err := s.js.Conn().Request(ServiceSubject("p", "status"), nil, ample)
+		opened <- err
+	}
 	if err := run(t.Context()); !errors.Is(err, ErrStreamMissing) || len(opened) > 0 {
 		t.Errorf("without dead letters it ended with %v, called %d times", err, len(opened))
 	}
@@ -367,7 +370,9 @@ func TestOpened(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx) }()
-	<-opened
+	if err := <-opened; err != nil {
+		t.Errorf("a request when it is called: %v", err)
+	}
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)

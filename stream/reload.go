@@ -214,6 +214,7 @@ func (s *engineRun) reopen(ctx context.Context, i int) (p *pipeline, err error) 
 			return nil, err
 		}
 	}
+	p.startService(ctx)
 	s.mu.Lock()
 	s.running[i] = p
 	s.mu.Unlock()
@@ -225,9 +226,10 @@ func (s *engineRun) reopen(ctx context.Context, i int) (p *pipeline, err error) 
 	return p, nil
 }
 
-// answerReloads answers requests to reload the configuration, at one subject for each pipeline, until ctx is done. The
-// subscriptions are not those of the pipelines' services, which end while a pipeline is opened again.
-func (e *Engine) answerReloads(ctx context.Context) {
+// answerReloads answers requests to reload the configuration, at one subject for each pipeline, until ctx is done. It
+// calls subscribed first. The subscriptions are not those of the pipelines' services, which end while a pipeline is
+// opened again.
+func (e *Engine) answerReloads(ctx context.Context, subscribed func()) {
 	requests := make(chan *nats.Msg, 16)
 	for _, p := range e.options.Pipelines {
 		sub, err := e.options.Conn.ChanSubscribe(needs.ServiceSubject(p.Name, "reload"), requests)
@@ -237,6 +239,7 @@ func (e *Engine) answerReloads(ctx context.Context) {
 		}
 		defer sub.Unsubscribe()
 	}
+	subscribed()
 	for {
 		select {
 		case <-ctx.Done():
