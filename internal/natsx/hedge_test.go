@@ -5,6 +5,10 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // TestHedge: a lost request is repeated, an error is an answer, and a cancelled context ends the requests.
@@ -33,5 +37,29 @@ func TestHedge(t *testing.T) {
 		return 0, ctx.Err()
 	}); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the context ended the error is %v", err)
+	}
+}
+
+// TestFindStreamAsksAgain: a request about a stream that is not answered, as in a cluster that deletes it, is repeated.
+func TestFindStreamAsksAgain(t *testing.T) {
+	t.Parallel()
+	nc := connect(t, startServer(t, server.Options{}))
+	var requests atomic.Int32
+	_, err := nc.Subscribe("lossy.STREAM.INFO.S", func(m *nats.Msg) {
+		if requests.Add(1) > 1 {
+			_ = m.Respond([]byte(`{"error":{"code":404,"err_code":10059,"description":"stream not found"}}`))
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.NewWithAPIPrefix(nc, "lossy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+	defer cancel()
+	if s, err := FindStream(ctx, js, "S"); s != nil || err != nil {
+		t.Errorf("%v, %v", s, err)
 	}
 }

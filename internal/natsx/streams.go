@@ -24,13 +24,18 @@ func CreateStream(ctx context.Context, js jetstream.JetStream, c jetstream.Strea
 	return err
 }
 
-// FindStream returns a stream, nil if it does not exist.
+// FindStream returns a stream, nil if it does not exist. A cluster does not answer a request about a stream that it is
+// deleting: the request is repeated until the deadline of ctx, or for as long as Hedge does.
 func FindStream(ctx context.Context, js jetstream.JetStream, name string) (jetstream.Stream, error) {
-	s, err := js.Stream(ctx, name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, nil
+	for {
+		s, err := Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, name) })
+		switch _, hasDeadline := ctx.Deadline(); {
+		case errors.Is(err, jetstream.ErrStreamNotFound):
+			return nil, nil
+		case !hasDeadline || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded):
+			return s, err
+		}
 	}
-	return s, err
 }
 
 // StreamsOf lists the streams that take a subject or a part of it.
