@@ -29,9 +29,14 @@ const (
 )
 
 // Discover finds the pipelines that run on the server, and the processes that run each, by their NATS services. The
-// identity of a process is in its reports too.
+// identity of a process is in its reports too. Where services answer and none is a pipeline in time, those of a busy
+// machine get longer.
 func Discover(ctx context.Context, nc *nats.Conn) (map[string][]string, error) {
-	return discover(ctx, nc, discoveryTimeout)
+	found, err := discover(ctx, nc, discoveryTimeout)
+	if err != nil || len(found) > 0 {
+		return found, err
+	}
+	return discover(ctx, nc, busyTimeout)
 }
 
 func discover(ctx context.Context, nc *nats.Conn, wait time.Duration) (map[string][]string, error) {
