@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -72,7 +73,7 @@ func (t *traffic) check(ctx context.Context) {
 		return // an error of the configuration
 	}
 	t.columns = map[string]int{}
-	if _, err := ask(ctx, t.permissions, func(ctx context.Context) (any, error) { return nil, t.read(ctx) }); err != nil {
+	if err := t.read(ctx); err != nil {
 		return // the checks of the stream and of permissions report it
 	}
 	known := len(t.findings)
@@ -101,7 +102,7 @@ func (t *traffic) read(ctx context.Context) error {
 		next = max(next, state.LastSeq-maxNewest+1)
 	}
 	for _, filter := range needs.Filters(t.pipeline) {
-		if _, err := t.readFrom(ctx, next, maxNewest, filter); err != nil {
+		if err := t.readFrom(ctx, next, maxNewest, filter); err != nil {
 			return err
 		}
 	}
@@ -114,10 +115,15 @@ func (t *traffic) readHead(ctx context.Context) error {
 	parts := needs.Partitions(t.pipeline)
 	for _, q := range parts {
 		next := max(t.input.CachedInfo().State.FirstSeq, 1)
-		if c, err := t.input.Consumer(ctx, q.ConsumerName(needs.ConsumerName(t.pipeline.Name, ""))); err == nil {
+		c, err := ask(ctx, t.permissions, func(ctx context.Context) (jetstream.Consumer, error) {
+			return t.input.Consumer(ctx, q.ConsumerName(needs.ConsumerName(t.pipeline.Name, "")))
+		})
+		if err == nil {
 			next = max(next, c.CachedInfo().AckFloor.Stream+1)
+		} else if !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			return err
 		}
-		if _, err := t.readFrom(ctx, next, max(1, maxHead/len(parts)), q.Filter(t.pipeline.Subject)); err != nil {
+		if err := t.readFrom(ctx, next, max(1, maxHead/len(parts)), q.Filter(t.pipeline.Subject)); err != nil {
 			return err
 		}
 	}
@@ -125,19 +131,18 @@ func (t *traffic) readHead(ctx context.Context) error {
 }
 
 // readFrom examines up to limit messages of a subject from a sequence number on.
-func (t *traffic) readFrom(ctx context.Context, next uint64, limit int, filter string) (n int, err error) {
-	for ; n < limit && next <= t.input.CachedInfo().State.LastSeq; n++ {
-		msg, err := natsx.NextMessage(ctx, t.js, t.input.CachedInfo().Config.Name, filter, next)
-		if err != nil {
-			return n, err
-		}
-		if msg == nil {
-			break
+func (t *traffic) readFrom(ctx context.Context, next uint64, limit int, filter string) error {
+	for n := 0; n < limit && next <= t.input.CachedInfo().State.LastSeq; n++ {
+		msg, err := ask(ctx, t.permissions, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
+			return natsx.NextMessage(ctx, t.js, t.input.CachedInfo().Config.Name, filter, next)
+		})
+		if msg == nil || err != nil {
+			return err
 		}
 		t.examine(msg.Data)
 		next = msg.Sequence + 1
 	}
-	return n, nil
+	return nil
 }
 
 func (t *traffic) examine(data []byte) {
