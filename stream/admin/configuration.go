@@ -67,9 +67,7 @@ func compareConfiguration(ctx context.Context, js jetstream.JetStream, p *spec.P
 // configurationOf returns where the configuration in effect is stored; nil where it is not.
 func configurationOf(ctx context.Context, js jetstream.JetStream, p *spec.Pipeline) (statestore.Entry, error) {
 	switch {
-	case p.ModelsFromHub():
-		return nil, nil
-	case p.Stream == "" && (p.Models.Directory == "" || p.Stage.Fixed != nil):
+	case p.ModelsFromHub(), p.Stream == "" && (p.Models.Directory == "" || p.Stage.Fixed != nil):
 		return nil, nil
 	case p.Stream == "":
 		return statestore.File(filepath.Join(p.Models.Directory, p.Name, "configured.json")), nil

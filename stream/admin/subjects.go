@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/embedd/embedd/internal/wildcard"
@@ -44,12 +45,9 @@ func otherSubjects(all []needs.Need, stream string, subjects []string) string {
 	if len(answers) == 0 {
 		return ""
 	}
+	known := slices.Concat(answers, others)
 	for _, s := range subjects {
-		isKnown := false
-		for _, known := range append(answers, others...) {
-			isKnown = isKnown || wildcard.Overlap(s, known)
-		}
-		if !isKnown {
+		if !slices.ContainsFunc(known, func(one string) bool { return wildcard.Overlap(s, one) }) {
 			others = append(others, s)
 		}
 	}

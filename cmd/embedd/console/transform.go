@@ -166,7 +166,8 @@ func (t *transform) stream() error {
 			"messages with their length", cap(streams)))
 	}
 	in := bufio.NewReaderSize(t.request.Body, chunkBytes)
-	write, end := t.arrow()
+	w := file.NewWriter(t.w, "the answer") // as one Arrow stream
+	write, end := w.WriteMessage, w.Close
 	read, more := file.Messages(in, t.form.Limit), func() error {
 		_, err := in.Peek(1)
 		if head, _ := in.Peek(len(endOfStream)); err == nil && t.batches > 0 && string(head) == endOfStream {
@@ -210,12 +211,6 @@ func (t *transform) stream() error {
 			panic(http.ErrAbortHandler)
 		}
 	}
-}
-
-// arrow returns what writes messages as one Arrow stream, and its end.
-func (t *transform) arrow() (write func([]byte) error, end func() error) {
-	w := file.NewWriter(t.w, "the answer")
-	return w.WriteMessage, w.Close
 }
 
 // text returns what writes messages of lines as one: CSV has its header once.

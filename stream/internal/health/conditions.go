@@ -65,11 +65,11 @@ func (c *Conditions) Set(component Component, reason string) (isNew bool) {
 
 // SetError sets the component's reason to the error, or clears it when the error is nil.
 func (c *Conditions) SetError(component Component, err error) {
-	if err == nil {
-		c.Clear(component)
-		return
+	text := ""
+	if err != nil {
+		text = err.Error()
 	}
-	c.Set(component, err.Error())
+	c.SetText(component, text)
 }
 
 // SetText sets the component's reason, or clears it when the reason is "". It reports whether there is a reason now and

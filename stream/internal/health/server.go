@@ -118,7 +118,7 @@ func (c *ServerMonitor) isSilent(heard time.Time) bool {
 		c.report(fmt.Sprintf("the server does not answer since %s: it hangs, or is partitioned from its cluster",
 			Timestamp(heard)))
 	default:
-		c.clear()
+		c.report("")
 	}
 	return silence >= c.Timeout
 }
@@ -157,24 +157,17 @@ func (b *backoff) allows(heard time.Time, isPartitioned bool) bool {
 	return true
 }
 
-// report sets why nothing can be answered, for all pipelines of the engine.
+// report sets why nothing can be answered, for all pipelines of the engine; "": the server answers.
 func (c *ServerMonitor) report(reason string) {
-	if c.reason == "" {
+	switch {
+	case reason != "" && c.reason == "":
 		c.Log.Warn("no input can be answered", "reason", reason)
+	case reason == "" && c.reason != "":
+		c.Log.Info("the server answers")
 	}
 	c.reason = reason
 	for _, p := range c.Conditions {
-		p.Set(Server, reason)
-	}
-}
-
-func (c *ServerMonitor) clear() {
-	if c.reason != "" {
-		c.Log.Info("the server answers")
-	}
-	c.reason = ""
-	for _, p := range c.Conditions {
-		p.Clear(Server)
+		p.SetText(Server, reason)
 	}
 }
 

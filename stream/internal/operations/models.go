@@ -20,11 +20,8 @@ func (p *Pipeline) list(ctx context.Context, _ *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	turns := pointer.Turns
-	if turns == nil {
-		turns = []registry.Turn{}
-	}
-	return map[string]any{"models": pointer.List(p.Name), "turns": turns, "dropped_turns": pointer.Dropped}, nil
+	return map[string]any{"models": pointer.List(p.Name), "turns": append([]registry.Turn{}, pointer.Turns...),
+		"dropped_turns": pointer.Dropped}, nil
 }
 
 func modelOf(live *plugin.Live) (*model.Model, error) { return live.Model, nil }
