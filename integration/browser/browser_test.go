@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -131,13 +132,25 @@ func (r *rig) embedd() {
 	})
 }
 
+// freePort reserves a port until the test ends, as FreePort of internal/link does, for all tests that run.
 func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100_000 {
+		port := 20000 + rand.IntN(12000)
+		held, err := net.ListenPacket("udp", fmt.Sprint("127.0.0.1:", port))
+		if err != nil {
+			continue
+		}
+		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
+		if err != nil {
+			held.Close()
+			continue
+		}
+		l.Close()
+		t.Cleanup(func() { held.Close() })
+		return port
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port of 20000 to 31999 is free")
+	return 0
 }
 
 func (r *rig) write(name, text string) {

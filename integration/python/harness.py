@@ -3,7 +3,7 @@ import asyncio
 import contextlib
 import os
 import pathlib
-import re
+import random
 import socket
 import subprocess
 import time
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONTENT_TYPE = "application/vnd.apache.arrow.stream"
+AMPLE = 180  # seconds for what must happen: only a failing test waits so long, however busy the machine is
 
 
 def build(directory, name, package):
@@ -24,26 +25,45 @@ def build(directory, name, package):
     return str(path)
 
 
+def until(holds, what):
+    """Waits until a condition holds."""
+    end = time.monotonic() + AMPLE
+    while not holds():
+        assert time.monotonic() < end, what()
+        time.sleep(0.1)
+
+
+def free_port():
+    """A port and what reserves it, as FreePort of internal/link does, for all tests that run."""
+    while True:
+        port, held = random.randrange(20000, 32000), socket.socket(type=socket.SOCK_DGRAM)
+        with contextlib.suppress(OSError), socket.socket() as s:
+            held.bind(("127.0.0.1", port))
+            s.bind(("127.0.0.1", port))
+            return port, held
+        held.close()
+
+
 class Server:
     """A nats-server process on a free port, with its own store."""
 
     def __init__(self, program, directory, settings=""):
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            port = s.getsockname()[1]
+        port, self.held = free_port()
         self.url = f"nats://127.0.0.1:{port}"
         conf = directory / "nats.conf"
         conf.write_text(f'listen: 127.0.0.1:{port}\njetstream {{store_dir: "{directory}/store"}}\nlog_file: "{directory}/nats.log"\n{settings}\n')
         self.process = subprocess.Popen([program, "-c", conf])
-        for _ in range(200):
+
+        def listens():
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                return
-            time.sleep(0.1)
-        raise RuntimeError("the server does not listen")
+                return True
+
+        until(listens, lambda: "the server does not listen")
 
     def stop(self):
         self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(AMPLE)
+        self.held.close()
 
 
 class Daemon:
@@ -56,17 +76,12 @@ class Daemon:
         self.log = directory / "embedd.log"
         with open(self.log, "w") as log:
             self.process = subprocess.Popen([program, "run", "-c", conf], stderr=log, cwd=directory)
-        for _ in range(600):
-            if re.search("msg=serving", self.log.read_text()):
-                return
-            if self.process.poll() is not None:
-                break
-            time.sleep(0.1)
-        raise RuntimeError("the daemon does not serve:\n" + self.log.read_text())
+        until(lambda: self.process.poll() is not None or "msg=serving" in self.log.read_text(), self.log.read_text)
+        assert self.process.poll() is None, f"the daemon does not serve:\n{self.log.read_text()}"
 
     def stop(self):
         self.process.terminate()
-        code = self.process.wait(40)
+        code = self.process.wait(AMPLE)
         assert code == 0, f"the daemon ended with {code}:\n{self.log.read_text()}"
 
 
@@ -78,7 +93,7 @@ class Client:
 
     async def __aenter__(self):
         self.nc = await nats.connect(self.url)
-        self.js = self.nc.jetstream()
+        self.js = self.nc.jetstream(timeout=AMPLE)
         return self
 
     async def __aexit__(self, *_):
@@ -92,7 +107,7 @@ class Client:
         ack = await self.js.publish(subject, to_bytes(*batches), headers={"Content-Type": CONTENT_TYPE, "X-Client": "python"})
         return ack.seq
 
-    async def read(self, stream, n, seconds=60):
+    async def read(self, stream, n, seconds=AMPLE):
         """The first n messages of a stream, when they are there."""
         end = time.monotonic() + seconds
         while True:

@@ -198,16 +198,16 @@ wine:
     # Each subscription of one name continues where the last one ended; a message at which the loop was left comes again.
     sequence = 0
     for to in ("pandas", "polars", "numpy", "arrow"):
-        for message in embedd.nats.subscribe("reduced.wine", server=url, to=to, durable="reader", limit=2, timeout=30):
+        for message in embedd.nats.subscribe("reduced.wine", server=url, to=to, durable="reader", limit=2, timeout=harness.AMPLE):
             sequence += 1
             check(to, message, sequence)
             if sequence == 2:
                 break
         if sequence == 2:
-            (message,) = embedd.nats.subscribe("reduced.wine", server=url, to=to, durable="reader", limit=1, timeout=30)
+            (message,) = embedd.nats.subscribe("reduced.wine", server=url, to=to, durable="reader", limit=1, timeout=harness.AMPLE)
             check(to, message, 2)
     assert sequence == 8
-    assert [m.sequence for m in embedd.nats.subscribe("reduced.wine", server=url, limit=8, timeout=30)] == list(range(1, 9))
+    assert [m.sequence for m in embedd.nats.subscribe("reduced.wine", server=url, limit=8, timeout=harness.AMPLE)] == list(range(1, 9))
     with pytest.raises(ValueError, match="at least 1"):
         embedd.nats.publish(frame, "features.wine", server=url, rows=0)
 

@@ -20,7 +20,7 @@ def test_asked_from_python(daemon, server):
         return pa.record_batch({"id": pa.array(rows, pa.int64()), "label": label, "pixels": pixels})
 
     async def ask(c, endpoint, data=b""):
-        return await c.nc.request("embedd.digits." + endpoint, data, timeout=20)
+        return await c.nc.request("embedd.digits." + endpoint, data, timeout=harness.AMPLE)
 
     async def go():
         async with harness.Client(server.url) as c:
@@ -36,10 +36,10 @@ digits:
             for rows in batches:
                 await c.publish("features.digits", batch(rows))
             await c.read("REDUCED", len(batches))
-            info = json.loads((await c.nc.request("$SRV.INFO.embedd_digits", b"", timeout=20)).data)
+            info = json.loads((await c.nc.request("$SRV.INFO.embedd_digits", b"", timeout=harness.AMPLE)).data)
             assert info["type"] == "io.nats.micro.v1.info_response" and info["metadata"] == {"pipeline": "digits"}
             assert {e["subject"] for e in info["endpoints"]} >= {"embedd.digits." + e for e in ("status", "retrain", "transform", "model.ls", "model.pin")}
-            for _ in range(600):
+            for _ in range(10 * harness.AMPLE):
                 status = json.loads((await ask(c, "status")).data)
                 if status["learning"]["rows"] == len(x) and not status["learning"]["fitting"]:
                     break
@@ -60,7 +60,7 @@ digits:
             refused = await ask(c, "transform", b"no Arrow")
             assert refused.headers["Nats-Service-Error-Code"] == "not_arrow" == refused.headers["Embedd-Code"]
             assert refused.headers["Nats-Service-Error"]
-            for _ in range(100):
+            for _ in range(10 * harness.AMPLE):
                 refused = await ask(c, "retrain")
                 if refused.headers:
                     break
