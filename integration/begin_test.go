@@ -78,9 +78,10 @@ func TestHold(t *testing.T) {
 	c.send("features.digits", g.message(t, 300, 400, true))
 	c.await("REDUCED", 4)
 	once(t, "FEATURES", 1, 4, c.read("REDUCED"))
-	if code, r := d.readyz(); code != 200 || !r.Ready {
-		t.Errorf("/readyz is %d %v with a live model", code, r)
-	}
+	eventually(t, func() string { return fmt.Sprintf("ready with a live model: %d %v", code, r) }, func() bool {
+		code, r = d.readyz()
+		return code == 200 && r.Ready
+	})
 	d.stop()
 }
 
@@ -146,10 +147,12 @@ func TestSkip(t *testing.T) {
 	c.send("features.digits", g.message(t, 200, 350, true))
 	eventually(t, says("the first model"), func() bool { return promotions(d) >= 1 })
 	seq := c.send("features.digits", g.message(t, 350, 360, false))
-	c.await("REDUCED", 1)
-	if source := c.last("REDUCED").header.Get(wire.HeaderSource); source != fmt.Sprintf("FEATURES:%d", seq) {
-		t.Errorf("the first output is of %s, want FEATURES:%d", source, seq)
+	c.settled("FEATURES", "digits")
+	out := c.read("REDUCED")
+	if n := len(out); n != 1 && n != 2 { // a model may be learned from the message before sooner than that is answered
+		t.Errorf("%d outputs, want that of FEATURES:%d", n, seq)
 	}
+	once(t, "FEATURES", int(seq)+1-len(out), int(seq), out)
 	d.stop()
 }
 

@@ -27,6 +27,12 @@ func TestPublishAndTail(t *testing.T) {
 	d := startDaemon(t, config)
 	g := digits(t)
 
+	listens := func(want bool) func() bool {
+		return func() bool {
+			z, err := s.Subsz(&server.SubszOptions{Subscriptions: true, Test: "reduced.unused"})
+			return err == nil && len(z.Subs) > 0 == want
+		}
+	}
 	var shown bytes.Buffer
 	tail := exec.CommandContext(within(t, ample), must(embedd())(t), "tail", "--subject", "reduced.>",
 		"--limit", "5", "--format", "json", "--server", s.ClientURL())
@@ -34,10 +40,7 @@ func TestPublishAndTail(t *testing.T) {
 	if err := tail.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, says("tail listens"), func() bool {
-		z, err := s.Subsz(&server.SubszOptions{Subscriptions: true, Test: "reduced.unused"})
-		return err == nil && len(z.Subs) > 0
-	})
+	eventually(t, says("tail listens"), listens(true))
 
 	report := succeed(t, "publish", "--server", s.ClientURL(), "--data", digitsFile(t), "--label", "label", "--subject",
 		"features.digits",
@@ -78,15 +81,13 @@ func TestPublishAndTail(t *testing.T) {
 		}
 	}
 
+	eventually(t, says("tail has left"), listens(false))
 	// A tail without a limit ends by its signal, with the exit code of that signal.
 	endless := exec.Command(must(embedd())(t), "tail", "--subject", "reduced.>", "--server", s.ClientURL())
 	if err := endless.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, says("tail listens"), func() bool {
-		z, err := s.Subsz(&server.SubszOptions{Subscriptions: true, Test: "reduced.unused"})
-		return err == nil && len(z.Subs) > 0
-	})
+	eventually(t, says("tail listens"), listens(true))
 	_ = endless.Process.Signal(syscall.SIGINT)
 	_ = endless.Wait()
 	if code := endless.ProcessState.ExitCode(); code != 128+int(syscall.SIGINT) {
@@ -96,16 +97,15 @@ func TestPublishAndTail(t *testing.T) {
 	// The headers of the wire format exist.
 	for _, name := range []string{"embedd_messages_total", "embedd_rows_total", "embedd_model_info",
 		"embedd_fit_seconds_count", "embedd_transform_seconds_count"} {
-		if _, body := d.get("/metrics"); !strings.Contains(body, name+"{pipeline=\"digits\"") &&
-			!strings.Contains(body, name+"{epoch=") {
-			t.Errorf("/metrics has no %s of pipeline digits", name)
-		}
+		eventually(t, says("/metrics has "+name+" of pipeline digits"), func() bool {
+			_, body := d.get("/metrics")
+			return strings.Contains(body, name+"{pipeline=\"digits\"") || strings.Contains(body, name+"{epoch=")
+		})
 	}
-	out := d.metric(`embedd_messages_total{pipeline="digits",result="out"}`)
+	out := strconv.Itoa(sent.Messages)
+	d.awaitMetric(`embedd_messages_total{pipeline="digits",result="out"}`, out)
 	for _, name := range []string{"embedd_end_to_end_seconds", "embedd_publish_confirm_seconds"} {
-		if count := d.metric(name + `_count{pipeline="digits"}`); count != out || count == "0" {
-			t.Errorf("%s has %s observations of %s answers", name, count, out)
-		}
+		d.awaitMetric(name+`_count{pipeline="digits"}`, out)
 		sum := must(strconv.ParseFloat(d.metric(name+`_sum{pipeline="digits"}`), 64))(t)
 		if !(sum > 0 && sum < 3600) {
 			t.Errorf("%s sums to %g s", name, sum)

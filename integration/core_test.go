@@ -2,7 +2,6 @@ package integration
 
 import (
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -65,8 +64,8 @@ core:
 	d.stop()
 }
 
-// heard reports whether a subject has a subscriber: without one a request fails at once.
+// heard reports whether a subject of a service has a subscriber, which answers: without one the server does.
 func (c *client) heard(subject string) bool {
-	_, err := c.nc.Request(subject, nil, 100*time.Millisecond)
+	_, err := c.nc.Request(subject, nil, ample)
 	return err != nats.ErrNoResponders
 }

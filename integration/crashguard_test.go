@@ -57,9 +57,7 @@ func TestMessageThatCrashesTraining(t *testing.T) {
 		if text := succeed(t, "status", "--wide", "--server", s.ClientURL()); !strings.Contains(text, sentence) {
 			t.Errorf("the status says %s", text)
 		}
-		if !strings.Contains(d.log.String(), sentence) {
-			t.Errorf("the log does not report it:\n%s", d.log)
-		}
+		d.awaitLog(sentence)
 		d.awaitMetric(`embedd_quarantined_messages{pipeline="digits"}`, "1")
 		c.settled("FEATURES", "digits")
 		once(t, "FEATURES", 1, n, c.read("REDUCED"))

@@ -187,6 +187,13 @@ func (d *daemon) awaitMetric(line, want string) {
 	})
 }
 
+// awaitLog waits until the log has a text: another goroutine reads what the daemon writes.
+func (d *daemon) awaitLog(text string) {
+	d.t.Helper()
+	eventually(d.t, func() string { return "the log has " + text + ":\n" + d.log.String() },
+		func() bool { return strings.Contains(d.log.String(), text) })
+}
+
 // run runs a verb to its end.
 func run(t testing.TB, args ...string) (stdout, stderr string, code int) {
 	t.Helper()

@@ -59,9 +59,7 @@ func TestDamagedModels(t *testing.T) {
 	}
 	for _, want := range []string{"cannot be read", p.Live, "embedd model rollback",
 		`msg="a model is live" pipeline=digits version=` + p.Previous} {
-		if !strings.Contains(d.log.String(), want) {
-			t.Errorf("the log does not say %q", want)
-		}
+		d.awaitLog(want)
 	}
 	states := map[string]string{}
 	for _, v := range versions(t, "--server", s.ClientURL()) {

@@ -140,9 +140,9 @@ func TestTwoEngines(t *testing.T) { // not parallel: it checks for leaked gorout
 	// The object store of nats.go creates a publisher for each model that it writes. Its watcher can stay behind if it
 	// is scheduled too late. Goroutines of an engine are checked separately.
 	theirs := goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect")
-	if err := goleak.Find(before, theirs); err != nil {
-		t.Errorf("after both engines have ended: %v", err)
-	}
+	var leaked error
+	eventually(t, func() string { return fmt.Sprint("no goroutine is left after both engines have ended: ", leaked) },
+		func() bool { leaked = goleak.Find(before, theirs); return leaked == nil })
 	// The connections still work for their owner.
 	for i, host := range hosts {
 		if err := host.nc.FlushTimeout(ample); err != nil {

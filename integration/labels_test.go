@@ -124,12 +124,9 @@ func TestLateLabels(t *testing.T) {
 	})
 	rows(0, 600)
 	eventually(t, func() string { return "rows wait for labels: " + d.labelled() }, func() bool {
-		return d.labels("joined") == 12
+		_, body := d.get("/readyz")
+		return d.labels("joined") == 12 && strings.Contains(body, "588 rows wait for labels on labels.digits")
 	})
-	_, body := d.get("/readyz")
-	if !strings.Contains(body, "588 rows wait for labels on labels.digits") {
-		t.Errorf("readiness does not say that rows wait for labels: %s", body)
-	}
 	c.sendLabels(late[:300])
 	eventually(t, says("half is joined"), func() bool { return d.labels("joined") == 312 })
 
@@ -387,9 +384,7 @@ func TestLabelStream(t *testing.T) {
 	c.sendLabels([]labelOf{{2, "b"}, {3, "b"}})
 	eventually(t, func() string { return "labels of the new stream are read: " + d.labelled() },
 		func() bool { return d.labels("joined") == 4 && d.labels("corrected") == 1 })
-	if !strings.Contains(d.log.String(), "the stream of labels was recreated") {
-		t.Error("the log does not say that the stream of labels was recreated")
-	}
+	d.awaitLog("the stream of labels was recreated")
 	d.stop()
 }
 

@@ -91,9 +91,7 @@ wide:
 		out[msg.subject]++
 	}
 	// They have more features than limits.features allows, in any order.
-	if !strings.Contains(d.log.String(), "limits.features") {
-		t.Error("the log does not name limits.features")
-	}
+	d.awaitLog("limits.features")
 	want := map[string]int{"dead.shares too_large": 5, "dead.many too_many_fields": 5}
 	if !maps.Equal(codes, want) {
 		t.Errorf("dead letters %v, want %v", codes, want)

@@ -121,31 +121,37 @@ func learnedDaemon(t *testing.T) *daemon {
 func TestMonitoringSeries(t *testing.T) {
 	t.Parallel()
 	d := learnedDaemon(t)
-	_, body := d.get("/metrics")
-	families := map[string]bool{}
-	for _, line := range strings.Split(body, "\n") {
-		if name, ok := strings.CutPrefix(line, "# TYPE "); ok {
-			families[strings.Fields(name)[0]] = true
-		}
-	}
 	asked := selectors(t)
 	if len(asked) < 30 {
 		t.Errorf("the alerts and the dashboard ask for %d metrics", len(asked))
 	}
-	for name, labels := range asked {
-		if name == "embedd_drift" { // it exists after more rows
-			continue
-		}
-		if !strings.Contains(body, "\n"+name+"{") && !strings.Contains(body, "\n"+name+" ") {
-			t.Errorf("%s is asked for, and the daemon has no such series", name)
-		}
-		for label, values := range labels {
-			for _, value := range values {
-				want := regexp.MustCompile(fmt.Sprintf(`(?m)^%s\{(?:.*,)?%s="%s"`, name, label, regexp.QuoteMeta(value)))
-				if !want.MatchString(body) {
-					t.Errorf("%s with %s=%q is asked for, and the daemon has no such series", name, label, value)
+	delete(asked, "embedd_drift") // it exists after more rows
+	body, missing := "", []string(nil)
+	eventually(t, func() string {
+		return fmt.Sprintf("the daemon has the series that are asked for, now without %q", missing)
+	},
+		func() bool {
+			_, body = d.get("/metrics")
+			missing = nil
+			need := func(series string) {
+				if !regexp.MustCompile("(?m)^" + series).MatchString(body) {
+					missing = append(missing, series)
 				}
 			}
+			for name, labels := range asked {
+				need(name + "[{ ]")
+				for label, values := range labels {
+					for _, value := range values {
+						need(fmt.Sprintf(`%s\{(?:.*,)?%s="%s"`, name, label, regexp.QuoteMeta(value)))
+					}
+				}
+			}
+			return len(missing) == 0
+		})
+	families := map[string]bool{}
+	for _, line := range strings.Split(body, "\n") {
+		if name, ok := strings.CutPrefix(line, "# TYPE "); ok {
+			families[strings.Fields(name)[0]] = true
 		}
 	}
 	page := string(must(os.ReadFile("../docs/metrics.md"))(t))
@@ -218,19 +224,12 @@ func TestPrometheus(t *testing.T) {
 	if out, err := check.CombinedOutput(); err != nil {
 		t.Errorf("promtool check metrics: %v\n%s", err, out)
 	}
-	scraped := scrape(t, d)
-	for name := range selectors(t) {
-		if name == "embedd_drift" {
-			continue
-		}
-		if !slices.Contains(scraped, name) {
-			t.Errorf("Prometheus has no %s of the daemon", name)
-		}
-	}
+	scrape(t, d, slices.DeleteFunc(slices.Collect(maps.Keys(selectors(t))),
+		func(name string) bool { return name == "embedd_drift" }))
 }
 
-// scrape runs a Prometheus with the alerts until it has scraped the daemon, and returns the names of its metrics.
-func scrape(t *testing.T, d *daemon) (names []string) {
+// scrape runs a Prometheus with the alerts until it has these metrics of the daemon.
+func scrape(t *testing.T, d *daemon, want []string) {
 	t.Helper()
 	dir := t.TempDir()
 	rules := must(filepath.Abs(monitoring + "/alerts.yaml"))(t)
@@ -249,8 +248,8 @@ func scrape(t *testing.T, d *daemon) (names []string) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}()
-	eventually(t, func() string { return "Prometheus has scraped the daemon; it says:\n" + log.String() }, func() bool {
-		names = nil
+	var missing []string
+	eventually(t, func() string { return fmt.Sprintf("Prometheus has no %q; it says:\n%s", missing, log) }, func() bool {
 		answer, err := http.Get("http://" + address + "/api/v1/label/__name__/values?match[]=" +
 			url.QueryEscape(`{job="embedd"}`))
 		if err != nil {
@@ -258,11 +257,10 @@ func scrape(t *testing.T, d *daemon) (names []string) {
 		}
 		defer answer.Body.Close()
 		var list struct{ Data []string }
-		text, err := io.ReadAll(answer.Body)
-		if err == nil && json.Unmarshal(text, &list) == nil {
-			names = list.Data
+		if text, err := io.ReadAll(answer.Body); err != nil || json.Unmarshal(text, &list) != nil {
+			return false
 		}
-		return slices.Contains(names, "embedd_ready")
+		missing = slices.DeleteFunc(slices.Clone(want), func(name string) bool { return slices.Contains(list.Data, name) })
+		return len(missing) == 0
 	})
-	return names
 }

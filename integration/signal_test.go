@@ -57,7 +57,7 @@ func TestHangup(t *testing.T) {
 		if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, func() string { return "the log has " + step.log }, func() bool {
+		eventually(t, says("the log has "+step.log), func() bool {
 			return strings.Contains(d.log.String()[from:], step.log)
 		})
 		d.awaitMetric(`embedd_config_generation{pipeline="digits"}`, step.generation)

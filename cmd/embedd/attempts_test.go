@@ -133,6 +133,7 @@ func TestAttempts(t *testing.T) {
 		}
 	}
 
+	sure(js.Publish(t.Context(), "features.a", nil)) // what was published before without a confirmation is stored now
 	inputs := storedIn(t, js, "FEATURES")
 	as("producer", "publish", "-c", config, "--data", rows, "--label", "label", "--subject", "features.a", "--batch", "20")
 	d.until("the inputs after the attempts are answered", func() bool { return storedIn(t, js, "REDUCED") == 60 })

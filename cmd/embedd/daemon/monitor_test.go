@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -27,6 +28,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/cmd/embedd/connection"
 	"github.com/embedd/embedd/cmd/embedd/console"
+	"github.com/embedd/embedd/internal/link"
 	"github.com/embedd/embedd/stream"
 )
 
@@ -36,7 +38,8 @@ func TestMonitor(t *testing.T) {
 	registry.MustRegister(counter)
 	counter.Add(3)
 	var learned atomic.Bool
-	m, err := startMonitor(config.HTTP{Listen: "127.0.0.1:0"}, registry, probes{func() []readiness {
+	address := fmt.Sprint("127.0.0.1:", link.FreePort(t))
+	m, err := startMonitor(config.HTTP{Listen: address}, registry, probes{func() []readiness {
 		if learned.Load() {
 			return []readiness{{Pipeline: "digits", Ready: true}, {Pipeline: "wine", Ready: true}}
 		}
@@ -46,7 +49,6 @@ func TestMonitor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := m.addr.String()
 	get := func(path string) (int, string) {
 		t.Helper()
 		r, err := http.Get("http://" + address + path)

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/internal/link"
 )
 
 // TestReloadOfHTTP: address, token and TLS of the listener change together, or not at all.
@@ -17,7 +19,7 @@ func TestReloadOfHTTP(t *testing.T) {
 		return startMonitor(h, prometheus.NewRegistry(), probes{func() []readiness { return nil },
 			func() string { return "" }}, idle())
 	}
-	now := config.HTTP{Listen: "127.0.0.1:0"}
+	now := config.HTTP{Listen: fmt.Sprint("127.0.0.1:", link.FreePort(t))}
 	m := sure(listen(now))
 	defer func() { m.close(context.Background()) }()
 	h := &httpReloader{listen: listen, monitor: &m, log: slog.New(slog.DiscardHandler)}
@@ -51,7 +53,7 @@ func TestReloadOfHTTP(t *testing.T) {
 	}
 
 	now, next.TokenFile = next, ""
-	next.Listen = "127.0.0.1:00"
+	next.Listen = "127.0.0.1:0"
 	next.Cert, next.Key = selfSigned(t, dir)
 	_, abandon, err := h.prepare(now, next)
 	if err != nil {
