@@ -208,7 +208,9 @@ func TestOrderWhereOutputsAreRefused(t *testing.T) {
 	}
 	limit(-1)
 	f.answered()
-	if o := f.order(); o != (order{}) {
+	o := f.order()
+	o.again = 0 // a busy machine may say too late that an input is still under way
+	if o != (order{}) {
 		t.Errorf("%+v", o)
 	}
 	f.bodies()
