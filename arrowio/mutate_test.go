@@ -187,7 +187,7 @@ func mutateChild(t *testing.T, file string) {
 			d, contract = newDecoder(t, specs[seed/64%2]), nil
 		}
 		msg := mutation(seed, from)
-		watchdog := time.AfterFunc(8*time.Second, func() {
+		watchdog := time.AfterFunc(bound.Hang, func() {
 			fmt.Println("hang")
 			os.Exit(3)
 		})

@@ -384,6 +384,6 @@ func TestLeaderOfTheLeasesDies(t *testing.T) {
 	}
 	s.once(s.sent)
 	if v := h.violations(); v != nil {
-		t.Errorf("of %d pointers: %q", len(h.pointers), v)
+		t.Errorf("of %d pointers: %q", h.read(), v)
 	}
 }

@@ -63,6 +63,7 @@ func newLeafNode(t *testing.T, granted *server.Permissions) *leafNode {
 	t.Cleanup(l.way.Close)
 	l.site = site("edge", server.LeafNodeOpts{ReconnectInterval: 100 * time.Millisecond,
 		Remotes: []*server.RemoteLeafOpts{{URLs: []*url.URL{{Scheme: "nats", Host: l.way.Address()}}}}})
+	l.reaches("hub")
 	l.make(jetstream.StreamConfig{Name: "in"})
 	l.make(jetstream.StreamConfig{Name: "out"})
 	l.hub.make(jetstream.StreamConfig{Name: "out"}) // what the edge answers comes here too
@@ -72,6 +73,19 @@ func newLeafNode(t *testing.T, granted *server.Permissions) *leafNode {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// reaches waits until the site reaches JetStream of a domain.
+func (s *site) reaches(domain string) {
+	s.Helper()
+	js, err := jetstream.NewWithDomain(s.js.Conn(), domain)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.until("JetStream of "+domain+" answers", func() bool {
+		_, err := js.AccountInfo(s.Context())
+		return err == nil
+	})
 }
 
 func (l *leafNode) part() { l.cut.Store(true); l.way.Cut() }

@@ -19,8 +19,9 @@ func TestEndpointsHaveRoles(t *testing.T) {
 	p := basicPipeline()
 	p.Stage.Fixed = fixedModel(t)
 	startReplica(t, s.Connect(), p)
-	s.AwaitSubscriber(needs.ServiceSubject(p.Name, "status"))
-	msg, err := s.Connect().Request("$SRV.INFO."+needs.ServiceName(p.Name), nil, natstest.Timeout)
+	about := "$SRV.INFO." + needs.ServiceName(p.Name)
+	s.AwaitSubscriber(about)
+	msg, err := s.Connect().Request(about, nil, natstest.Timeout)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -618,9 +618,11 @@ func (g *golden) request(when, endpoint string, body []byte) {
 	defer cancel()
 	var answer *nats.Msg
 	var err error
+	hasReason := g.variant == "stale" // the others are ready, or will be in a moment
 	natstest.Await(g, "there is "+subject, func() bool {
 		answer, err = g.server.JS.Conn().RequestWithContext(ctx, subject, body)
-		return !errors.Is(err, nats.ErrNoResponders)
+		return !errors.Is(err, nats.ErrNoResponders) &&
+			(err != nil || endpoint != "status" || bytes.Contains(answer.Data, []byte(`"reason":`)) == hasReason)
 	})
 	if err != nil {
 		g.Fatalf("%s: %v", subject, err)

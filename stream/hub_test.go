@@ -61,6 +61,7 @@ func newHubAndEdges(t *testing.T, domains ...string) *hubAndEdges {
 		f.edges[domain] = f.site(domain, server.LeafNodeOpts{ReconnectInterval: 100 * time.Millisecond,
 			Remotes: []*server.RemoteLeafOpts{{URLs: []*url.URL{{Scheme: "nats", Host: w.Address()}},
 				DenyExports: []string{"in.>", "out.>"}}}})
+		f.edges[domain].reaches("hub")
 		f.edges[domain].make(jetstream.StreamConfig{Name: "in"})
 		f.edges[domain].make(jetstream.StreamConfig{Name: "out"})
 	}
@@ -78,7 +79,7 @@ func (f *hubAndEdges) site(domain string, leaf server.LeafNodeOpts) *site {
 	f.Helper()
 	s := &site{T: f.T, options: server.Options{ServerName: domain, Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true,
 		JetStream: true, JetStreamDomain: domain, StoreDir: f.TempDir(), LeafNode: leaf, NoAuthUser: "test",
-		Users: users(nil)}}
+		Users: users(nil), AuthTimeout: ample.Seconds()}}
 	p := blockPipeline()
 	p.Role, p.Edges = RoleTrain, []string{"berlin"}
 	if domain != "hub" {
@@ -99,7 +100,7 @@ func (f *hubAndEdges) rejoin(domain string) { f.ways[domain].cut.Store(false) }
 // blockPipeline is a pipeline that is learned from summaries.
 func blockPipeline() Pipeline {
 	p := holdingPipeline()
-	p.Lease = 10 * time.Minute // no replica takes over where the machine pauses
+	p.Lease = longLease
 	p.Stage.Training.Block, p.Stage.Training.Window.Rows = sharedBlock, 1500
 	p.Stage.Training.Gate.MoreRows = 1.15 // the rows of a message are alike, and count as few
 	return p
@@ -135,14 +136,9 @@ func (f *hubAndEdges) trainAs(login nats.Option, domains ...string) *trainer {
 	if _, err := admin.Setup(f.Context(), f.hub.js, []Pipeline{p}, true); err != nil {
 		f.Fatal(err)
 	}
-	nc, err := nats.Connect(f.hub.server.ClientURL(), login, nats.MaxReconnects(-1),
-		nats.CustomInboxPrefix(admin.InboxPrefix("", "daemon")),
+	nc := connect(f.T, f.hub.server.ClientURL(), login, nats.CustomInboxPrefix(admin.InboxPrefix("", "daemon")),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { f.Errorf("the hub says: %v", err) }))
-	if err != nil {
-		f.Fatal(err)
-	}
-	e, err := New(Options{Conn: nc, Pipelines: []Pipeline{p}, Logger: f.hub.log, Registerer: g.metrics,
-		Wait: 2 * time.Minute})
+	e, err := New(Options{Conn: nc, Pipelines: []Pipeline{p}, Logger: f.hub.log, Registerer: g.metrics, Wait: ample})
 	if err != nil {
 		f.Fatal(err)
 	}

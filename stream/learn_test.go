@@ -48,21 +48,14 @@ func TestHandover(t *testing.T) {
 	q := s.runPipeline(func(c *Pipeline) { c.Stage.Until = plugin.UntilHold }, func(q *testPipeline, l *training.Message) {
 		q.training.Learn(t.Context(), l)
 	})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.send(1200)
-	}()
-	<-done
+	s.send(1200)
 	q.await(1500)
+	s.until("a model is live", func() bool { return q.Running.Live() != nil })
 	s.send(200)
 	q.await(1700)
 	q.exactly(to(1700))
 	t.Logf("messages read: %v to be answered, %v to be learned", q.metric("embedd_read_messages_total", "answer"),
 		q.metric("embedd_read_messages_total", "learn"))
-	if q.Running.Live() == nil {
-		t.Error("no model is live")
-	}
 }
 
 // TestStreamRecreated: training continues within 10 s at the first message of a stream that was deleted and recreated,

@@ -12,7 +12,6 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/embedd/embedd/stream/internal/lease"
 	"github.com/embedd/embedd/stream/registry"
 	"github.com/embedd/embedd/stream/spec"
 )
@@ -69,6 +68,13 @@ func (s *site) history() *history {
 	return h
 }
 
+// read is how many pointers were read.
+func (h *history) read() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.pointers)
+}
+
 // violations are pointers of an older term after a newer one, and those that do not replace the pointer before.
 func (h *history) violations() (out []string) {
 	h.mu.Lock()
@@ -92,7 +98,7 @@ func TestOneLearns(t *testing.T) {
 	var replicas []*runner
 	for range 3 {
 		p := holdingPipeline()
-		p.Lease = 10 * time.Second // a pause of the machine of two must not look like a crashed holder
+		p.Lease = longLease
 		replicas = append(replicas, s.replica(p))
 	}
 	s.until("all are open", func() bool {
@@ -126,8 +132,9 @@ func TestOneLearns(t *testing.T) {
 		holder.end()
 		replicas = slices.DeleteFunc(replicas, func(r *runner) bool { return r == holder })
 	}
-	if v := h.violations(); v != nil || len(h.pointers) < 6 {
-		t.Errorf("of %d pointers: %q", len(h.pointers), v)
+	s.until("six pointers are read", func() bool { return h.read() >= 6 })
+	if v := h.violations(); v != nil {
+		t.Errorf("of %d pointers: %q", h.read(), v)
 	}
 	s.once(s.sent)
 }
@@ -139,7 +146,7 @@ func TestRoles(t *testing.T) {
 	s := newSite(t)
 	of := func(role Role) Pipeline {
 		p := holdingPipeline()
-		p.Role, p.Lease = role, lease.MinTTL
+		p.Role, p.Lease = role, longLease
 		return p
 	}
 	transform, train := s.replica(of(RoleTransform)), s.replica(of(RoleTrain))
@@ -203,7 +210,7 @@ func TestOneStandbyReads(t *testing.T) {
 		var replicas []*runner
 		for i := range 4 {
 			p := holdingPipeline()
-			p.Lease, p.Standby = lease.MinTTL, kind
+			p.Lease, p.Standby = longLease, kind
 			replicas = append(replicas, s.replica(p))
 			s.until("it is open", func() bool { return len(replicas[i].Status()) > 0 })
 		}

@@ -65,6 +65,7 @@ func TestRunsWithLess(t *testing.T) {
 				want[seq+1] = "out"
 			}
 			wantOutcomes(t, awaitOutcomes(s, p, 60), want)
+			natstest.Await(t, "it is logged", func() bool { return r.Log.has(c.log) })
 			if c.log != "" && strings.Count(r.Log.String(), c.log) != 1 {
 				t.Errorf("the log does not say once that %s:\n%s", c.log, r.Log)
 			}

@@ -69,13 +69,13 @@ func TestMetricsOfAFirstModel(t *testing.T) {
 	natstest.Await(t, "nothing is in flight", func() bool { return r.counter("embedd_inflight_bytes") == 0 })
 }
 
-// TestMetricsOfRepetitions: an input that another client pulled and kept is counted as redelivered, and answers that
-// are stored already as duplicates, also where the consumer was deleted and all inputs are new to it.
+// TestMetricsOfRepetitions: an input that another client pulled and released is counted as redelivered, and answers
+// that are stored already as duplicates, also where the consumer was deleted and all inputs are new to it.
 func TestMetricsOfRepetitions(t *testing.T) {
 	t.Parallel()
 	s := natstest.New(t)
 	p := basicPipeline()
-	p.Stage.Fixed, p.AckWait = fixedModel(t), time.Second
+	p.Stage.Fixed = fixedModel(t)
 	streamsOf(s)
 	inputs(s, 5)
 	s.Publish(message("dead.x", []byte("one")))
@@ -94,7 +94,12 @@ func TestMetricsOfRepetitions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if msg, err := c.Next(jetstream.FetchMaxWait(time.Second)); err != nil || msg == nil {
+	var msg jetstream.Msg
+	natstest.Await(t, "the input is pulled", func() bool {
+		msg, err = c.Next(jetstream.FetchMaxWait(time.Second))
+		return err == nil
+	})
+	if err := msg.Nak(); err != nil {
 		t.Fatal(err)
 	}
 	r = startReplica(t, s.Connect(), p)

@@ -12,7 +12,6 @@ import (
 	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
-	"github.com/embedd/embedd/stream/internal/lease"
 )
 
 // runner is an engine of one pipeline on a separate connection, one of several replicas.
@@ -21,6 +20,9 @@ type runner struct {
 	kill context.CancelFunc // ends it as an orderly stop does
 	end  func()
 }
+
+// longLease is the lease of tests in which no replica dies: none takes over where the machine pauses.
+const longLease = 10 * time.Minute
 
 // holdingPipeline is a pipeline that holds messages until some replica has trained a model of the numbered messages.
 func holdingPipeline() Pipeline {
@@ -125,7 +127,7 @@ func TestTrainerCountsLag(t *testing.T) {
 	s := newSite(t)
 	of := func(role Role) Pipeline {
 		p := holdingPipeline()
-		p.Role, p.Lease = role, lease.MinTTL
+		p.Role, p.Lease = role, longLease
 		return p
 	}
 	replicas := []*runner{s.replica(of(RoleAll))}

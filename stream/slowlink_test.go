@@ -50,7 +50,7 @@ func TestSlowLink(t *testing.T) {
 		}
 	}
 	// A message that cannot be decoded becomes a dead letter at no extra cost.
-	const messages = 80
+	const messages = 40
 	for range messages {
 		if _, err := js.Publish(ctx, "in.x", make([]byte, 900<<10)); err != nil {
 			t.Fatal(err)

@@ -205,11 +205,11 @@ func TestPullThroughADomain(t *testing.T) {
 	s.js = slowJetStream(t, s.dial().Conn())
 	s.send(3)
 	nc := s.js.Conn()
-	domain, err := jetstream.NewWithDomain(nc, "hub")
+	domain, err := jetstream.NewWithDomain(nc, "hub", jetstream.WithDefaultTimeout(ample))
 	if err != nil {
 		t.Fatal(err)
 	}
-	prefix, err := jetstream.NewWithAPIPrefix(nc, "$JS.hub.API")
+	prefix, err := jetstream.NewWithAPIPrefix(nc, "$JS.hub.API", jetstream.WithDefaultTimeout(ample))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,6 +51,7 @@ func TestStopWhileTheStoreHangs(t *testing.T) {
 	}
 	defer lock.Close()
 	s.send(300)
+	s.acknowledged("p") // no input keeps the stop waiting
 	s.until("the first model waits for the lock", func() bool { return opened(t, path) > 1 })
 	stop()
 	select {

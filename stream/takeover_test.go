@@ -52,13 +52,11 @@ func (s *site) storesAlike(alone *runner, rows, least int) {
 	if strings.Count(want, "\n")+1 < least {
 		s.Fatalf("the test shows nothing: alone it stored\n%s", want)
 	}
-	deadline := time.Now().Add(20 * time.Second)
-	for s.versions("p") != want && time.Now().Before(deadline) {
-		time.Sleep(50 * time.Millisecond)
-	}
-	if got := s.versions("p"); got != want {
-		s.Errorf("alone it stored\n%s\nwith takeovers\n%s", want, got)
-	}
+	got := ""
+	s.eventually(func() any { return fmt.Sprintf("alone it stored\n%s\nwith takeovers\n%s", want, got) }, func() bool {
+		got = s.versions("p")
+		return got == want
+	})
 }
 
 // depose deletes the lease of the trainer of a pipeline.
@@ -79,7 +77,7 @@ func TestTakeoversPromoteAlike(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	one := takenOver("alone")
-	one.Lease = 10 * time.Minute
+	one.Lease = longLease
 	alone := s.replica(one)
 	random := rand.New(rand.NewPCG(31, 32))
 	replicas := []*runner{s.replica(takenOver("p")), s.replica(takenOver("p"))}
@@ -111,6 +109,7 @@ func TestTakeoverOfPurgedRows(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	pipeline := takenOver("p")
+	pipeline.Lease = longLease
 	pipeline.Stage.Spec.Sizes = map[string]int{"x": 32}
 	replicas := []*runner{s.replica(pipeline), s.replica(pipeline)}
 	s.until("one trains", func() bool { return len(holders(replicas)) == 1 })

@@ -33,7 +33,7 @@ type Server struct {
 func New(t testing.TB, changes ...func(*server.Options)) *Server {
 	t.Helper()
 	s := &Server{TB: t, Options: server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
-		StoreDir: t.TempDir()}}
+		StoreDir: t.TempDir(), AuthTimeout: Timeout.Seconds()}}
 	for _, change := range changes {
 		change(&s.Options)
 	}

@@ -9,9 +9,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natstest"
 )
+
+// jetStreamOf is JetStream of another connection to a server.
+func jetStreamOf(s *natstest.Server) jetstream.JetStream {
+	s.Helper()
+	js, err := jetstream.New(s.Connect(), jetstream.WithDefaultTimeout(natstest.Timeout))
+	if err != nil {
+		s.Fatal(err)
+	}
+	return js
+}
 
 func newBucket(t *testing.T, js jetstream.JetStream) *Bucket {
 	t.Helper()
@@ -25,9 +36,9 @@ func newBucket(t *testing.T, js jetstream.JetStream) *Bucket {
 // TestModify: of 100 concurrent changes by two clients all survive, and a create returns what was stored first.
 func TestModify(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, server.Options{})
+	s := natstest.New(t)
 	var wg sync.WaitGroup
-	buckets := []*Bucket{newBucket(t, jetStreamOf(t, connect(t, s))), newBucket(t, jetStreamOf(t, connect(t, s)))}
+	buckets := []*Bucket{newBucket(t, jetStreamOf(s)), newBucket(t, jetStreamOf(s))}
 	for i := range 100 {
 		wg.Go(func() {
 			_, err := buckets[i%2].Modify(t.Context(), "p.count", func(old []byte) ([]byte, error) {
@@ -74,7 +85,7 @@ func TestModify(t *testing.T) {
 // TestDeletedBucket: a bucket that was deleted is created again.
 func TestDeletedBucket(t *testing.T) {
 	t.Parallel()
-	js := jetStreamOf(t, connect(t, startServer(t, server.Options{})))
+	js := natstest.New(t).JS
 	b := newBucket(t, js)
 	if err := b.Put(t.Context(), "k", []byte("v")); err != nil {
 		t.Fatal(err)
@@ -94,9 +105,9 @@ func TestDeletedBucket(t *testing.T) {
 // announcements when they are polled. No watch needs a consumer, and none hears of another pipeline or of renewals.
 func TestWatch(t *testing.T) {
 	t.Parallel()
-	b := newBucket(t, jetStreamOf(t, connect(t, startServer(t, server.Options{}))))
+	b := newBucket(t, natstest.New(t).JS)
 	one, all, other := b.Watch("p.contract"), b.Watch("p."), b.Watch("q.contract")
-	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), natstest.Timeout)
 	defer cancel()
 	silent, err := b.Update(ctx, "p.contract", []byte("v"), 0)
 	if err != nil {
@@ -213,7 +224,7 @@ func TestAnnouncementsInAFlood(t *testing.T) {
 	})
 	select {
 	case <-announced:
-	case <-time.After(testTimeout):
+	case <-time.After(natstest.Timeout):
 		t.Fatal("an announcement blocks")
 	}
 }

@@ -6,9 +6,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natstest"
 )
 
 // TestHedge: a lost request is repeated, an error is an answer, and a cancelled context ends the requests.
@@ -43,7 +44,7 @@ func TestHedge(t *testing.T) {
 // TestFindStreamAsksAgain: a request about a stream that is not answered, as in a cluster that deletes it, is repeated.
 func TestFindStreamAsksAgain(t *testing.T) {
 	t.Parallel()
-	nc := connect(t, startServer(t, server.Options{}))
+	nc := natstest.New(t).Connect()
 	var requests atomic.Int32
 	_, err := nc.Subscribe("lossy.STREAM.INFO.S", func(m *nats.Msg) {
 		if requests.Add(1) > 1 {
@@ -57,7 +58,7 @@ func TestFindStreamAsksAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), natstest.Timeout)
 	defer cancel()
 	if s, err := FindStream(ctx, js, "S"); s != nil || err != nil {
 		t.Errorf("%v, %v", s, err)

@@ -9,15 +9,20 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/embedd/embedd/internal/natstest"
 )
 
 // TestDeniedOnce: the host receives a repeated denial once, and never that of the request for permissions.
 func TestDeniedOnce(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, server.Options{Users: []*server.User{{Username: "embedd", Password: "secret",
-		Permissions: &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"out.x", "$SYS.>"}}}}}})
+	s := natstest.New(t, func(o *server.Options) {
+		o.Users = []*server.User{{Username: "test"}, {Username: "embedd", Password: "secret",
+			Permissions: &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"out.x", "$SYS.>"}}}}}
+		o.NoAuthUser = "test"
+	})
 	var reported, others atomic.Int64
-	nc := connect(t, s, nats.UserInfo("embedd", "secret"),
+	nc := s.Connect(nats.UserInfo("embedd", "secret"),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			if strings.Contains(err.Error(), `"out.x"`) {
 				reported.Add(1)
@@ -37,12 +42,12 @@ func TestDeniedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the denial is not noticed", func() bool { return m.IsDenied(p) })
+	natstest.Await(t, "the denial is noticed", func() bool { return m.IsDenied(p) })
 	if err := nc.Publish("other", nil); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the host does not hear of the denial", func() bool { return reported.Load() == 1 })
-	if err := nc.FlushTimeout(testTimeout); err != nil {
+	natstest.Await(t, "the host hears of the denial", func() bool { return reported.Load() == 1 })
+	if err := nc.FlushTimeout(natstest.Timeout); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(50 * time.Millisecond)
@@ -59,7 +64,7 @@ func TestDeniedOnce(t *testing.T) {
 // host's handler again, and an error passes through one handler of ours.
 func TestHandlersDoNotPileUp(t *testing.T) {
 	t.Parallel()
-	nc := connect(t, startServer(t, server.Options{}))
+	nc := natstest.New(t).Connect()
 	depth := 0
 	nc.SetErrorHandler(func(*nats.Conn, *nats.Subscription, error) {
 		var frames [1024]uintptr

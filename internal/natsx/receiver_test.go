@@ -7,19 +7,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"github.com/embedd/embedd/internal/link"
+	"github.com/embedd/embedd/internal/natstest"
 )
 
 // TestReceiver: one goroutine receives the messages of all subscriptions, a drain handles what was sent before it, and
 // nothing is handled or left behind after the end.
 func TestReceiver(t *testing.T) {
-	s := startServer(t, server.Options{})
-	sender, nc := connect(t, s), connect(t, s)
+	s := natstest.New(t)
+	sender, nc := s.Connect(), s.Connect()
 	r := NewReceiver(nc)
-	before := runtime.NumGoroutine()
+	started := func(by string) int { // goroutines
+		stacks := make([]byte, 4<<20)
+		return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "created by "+by)
+	}
+	const ours, clients = "github.com/embedd/embedd/internal/natsx.(*Receiver)", "github.com/nats-io/nats.go.(*Conn).sub"
+	before, clientsBefore := started(ours), started(clients)
 	handled := map[string]int{}
 	var subs []*nats.Subscription
 	for _, subject := range []string{"a", "b", "c.*"} {
@@ -31,8 +36,8 @@ func TestReceiver(t *testing.T) {
 			subs = append(subs, sub)
 		}
 	}
-	if n := runtime.NumGoroutine(); n > before+1 {
-		t.Errorf("%d goroutines for %d subscriptions", n-before, len(subs))
+	if own, clients := started(ours)-before, started(clients)-clientsBefore; own != 1 || clients != 0 {
+		t.Errorf("%d goroutines, and %d of the client, for %d subscriptions", own, clients, len(subs))
 	}
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
@@ -81,14 +86,14 @@ func TestReceiver(t *testing.T) {
 // reconnect. The server would send it messages of the queue group, which would get no answer.
 func TestDrainWhileDisconnected(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, server.Options{})
-	l, err := link.New(s.Addr().String(), nil, nil)
+	s := natstest.New(t)
+	l, err := link.New(strings.TrimPrefix(s.URL(), "nats://"), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
 	mayReconnect, isConnected := make(chan struct{}), make(chan struct{})
-	nc, err := nats.Connect("nats://"+l.Address(), nats.MaxReconnects(-1), nats.Timeout(testTimeout),
+	nc, err := nats.Connect("nats://"+l.Address(), nats.MaxReconnects(-1), nats.Timeout(natstest.Timeout),
 		nats.CustomReconnectDelay(func(int) time.Duration { <-mayReconnect; return 0 }),
 		nats.ReconnectHandler(func(*nats.Conn) { close(isConnected) }))
 	if err != nil {
@@ -111,7 +116,7 @@ func TestDrainWhileDisconnected(t *testing.T) {
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := connect(t, s).Request("a", nil, time.Second); !errors.Is(err, nats.ErrNoResponders) {
+	if _, err := s.Connect().Request("a", nil, natstest.Timeout); !errors.Is(err, nats.ErrNoResponders) {
 		t.Error("a request without a subscriber:", err)
 	}
 }

@@ -4,14 +4,14 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/nats-io/nats-server/v2/server"
+	"github.com/embedd/embedd/internal/natstest"
 )
 
 // TestCountSubscriptionsMemory: counting takes little memory, however many subscriptions a daemon with many pipelines
 // wants.
 func TestCountSubscriptionsMemory(t *testing.T) {
 	const wanted, most = 1000, 16 << 20
-	nc := connect(t, startServer(t, server.Options{}))
+	nc := natstest.New(t).Connect()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	n, err := CountSubscriptions(t.Context(), nc, wanted)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/natstest"
 	"github.com/embedd/embedd/plugin"
 )
 
@@ -21,7 +22,7 @@ func damage(t *testing.T, s Store, version string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j, _ := jetstream.New(s.conn, jetstream.WithDefaultTimeout(ample))
+		j, _ := jetstream.New(s.conn, jetstream.WithDefaultTimeout(natstest.Timeout))
 		st, err := j.Stream(t.Context(), "OBJ_"+Bucket)
 		if err != nil {
 			t.Fatal(err)

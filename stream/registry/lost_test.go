@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/embedd/embedd/internal/natstest"
 )
 
 // TestLostStore: a user deletes the store of a running daemon. It is reported once, and the next model is stored
@@ -21,7 +23,7 @@ func TestLostStore(t *testing.T) {
 		a := save(t, r, 1, "")
 		switch s := s.(type) {
 		case *jetStream:
-			if _, err := JetStream(t.Context(), js(t, nil)); !errors.Is(err, ErrMissing) {
+			if _, err := JetStream(t.Context(), natstest.New(t).JS); !errors.Is(err, ErrMissing) {
 				t.Errorf("opening the store of a server that keeps no models: %v", err)
 			}
 			deleteBuckets(t, s)

@@ -15,49 +15,17 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/natstest"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
 )
 
-// ample is the timeout of tests for an event that has to happen, generous for a loaded machine.
-const ample = 3 * time.Minute
-
-// js is a connection to a separate server.
-func js(t *testing.T, change func(*server.Options)) jetstream.JetStream {
-	t.Helper()
-	o := &server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()}
-	if change != nil {
-		change(o)
-	}
-	s, err := server.NewServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	go s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(ample) {
-		t.Fatal("the server does not start")
-	}
-	nc, err := nats.Connect(s.ClientURL(), nats.Timeout(ample))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	j, err := jetstream.New(nc, jetstream.WithDefaultTimeout(ample))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return j
-}
-
 // eachStore runs a test on both stores.
 func eachStore(t *testing.T, test func(t *testing.T, s Store)) {
 	t.Run("jetstream", func(t *testing.T) {
-		s, err := CreateJetStream(t.Context(), js(t, nil))
+		s, err := CreateJetStream(t.Context(), natstest.New(t).JS)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -290,7 +258,7 @@ func TestDamaged(t *testing.T) {
 		a := save(t, r, 1, "")
 		b := save(t, r, 2, a)
 		damage(t, s, b)
-		ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
+		ctx, stop := context.WithTimeout(t.Context(), natstest.Timeout)
 		defer stop()
 		_, err := New(s, "digits", Options{Strict: true}).Live(ctx)
 		if err == nil || !strings.Contains(err.Error(), "embedd model rollback digits") ||
@@ -685,7 +653,7 @@ func TestFollow(t *testing.T) {
 				if got != what {
 					t.Fatalf("heard %s, want %s", got, what)
 				}
-			case <-time.After(3 * time.Minute):
+			case <-time.After(natstest.Timeout):
 				t.Fatalf("did not hear %s", what)
 			}
 		}
@@ -718,7 +686,7 @@ func TestFollow(t *testing.T) {
 // TestSmallMessages: a server with a small max_payload can store models too.
 func TestSmallMessages(t *testing.T) {
 	t.Parallel()
-	s, err := CreateJetStream(t.Context(), js(t, func(o *server.Options) { o.MaxPayload = 16 << 10 }))
+	s, err := CreateJetStream(t.Context(), natstest.New(t, func(o *server.Options) { o.MaxPayload = 16 << 10 }).JS)
 	if err != nil {
 		t.Fatal(err)
 	}

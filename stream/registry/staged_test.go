@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/embedd/embedd/internal/natstest"
 )
 
 // TestFetch: a process that fetched a version before it is live needs only the pointer from the store.
@@ -79,11 +81,7 @@ func TestReached(t *testing.T) {
 		later := func(why string) {
 			t.Helper()
 			asked := time.Now()
-			for end := time.Now().Add(time.Minute); r.ConfirmedAt().Before(asked); time.Sleep(time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatalf("%s: reached %v ago", why, time.Since(r.ConfirmedAt()))
-				}
-			}
+			natstest.Await(t, why, func() bool { return !r.ConfirmedAt().Before(asked) })
 		}
 		later("nothing is there")
 		a := save(t, other, 1, "")
@@ -95,11 +93,7 @@ func TestReached(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for end := time.Now().Add(time.Minute); r.Problem() == ""; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal("what cannot be taken is no trouble")
-			}
-		}
+		natstest.Await(t, "what cannot be taken is trouble", func() bool { return r.Problem() != "" })
 		stood := r.ConfirmedAt()
 		time.Sleep(2 * r.options.MaxStaleness)
 		if now := r.ConfirmedAt(); !now.Equal(stood) {

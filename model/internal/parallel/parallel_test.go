@@ -79,7 +79,7 @@ func TestEndOfContextStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var calls atomic.Int32
 	err := Each(ctx, 1000, func(i int) {
-		if calls.Add(1) == 10 {
+		if calls.Add(1) >= 10 { // the other worker may be ahead of the one that cancels first
 			cancel()
 		}
 	})

@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/natstest"
 	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/registry"
@@ -131,34 +131,10 @@ type writers struct {
 // ample is the timeout of tests for an event that has to happen, generous for a loaded machine.
 const ample = 3 * time.Minute
 
-// serve starts a server and returns its address.
-func serve(t *testing.T) string {
-	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
-		StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	go s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(ample) {
-		t.Fatal("the server does not start")
-	}
-	return s.ClientURL()
-}
-
 func newWriters(t *testing.T, how string) *writers {
 	t.Helper()
-	url := serve(t)
-	nc, err := nats.Connect(url, nats.Timeout(ample))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(ample))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := natstest.New(t)
+	url, js := s.URL(), s.JS
 	if _, err := registry.CreateJetStream(t.Context(), js); err != nil {
 		t.Fatal(err)
 	}
@@ -235,11 +211,7 @@ func (w *writers) takeover(do func(*exec.Cmd)) time.Duration {
 	holder := w.holder()
 	before, begin := w.seen(), time.Now()
 	do(holder)
-	for end := begin.Add(2 * time.Minute); w.seen() == before; time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			w.Fatal("no replica takes over")
-		}
-	}
+	natstest.Await(w, "another replica takes over", func() bool { return w.seen() != before })
 	return time.Since(begin)
 }
 

@@ -10,22 +10,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natstest"
 )
 
 // open opens the leases on a separate server.
 func open(t *testing.T) (*Bucket, jetstream.JetStream) {
 	t.Helper()
-	nc, err := nats.Connect(serve(t), nats.Timeout(ample))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(ample))
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := natstest.New(t).JS
 	bucket, err := Open(t.Context(), js, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +45,7 @@ func TestGroup(t *testing.T) {
 	isTwice := false
 	join := func(name string) (leave func()) {
 		ctx, cancel := context.WithCancel(t.Context())
-		g := Group{Bucket: bucket, Name: "g", Own: Claim{Holder: name}, TTL: MinTTL, Parts: [][]string{{"x", "y"}},
+		g := Group{Bucket: bucket, Name: "g", Own: Claim{Holder: name}, TTL: time.Minute, Parts: [][]string{{"x", "y"}},
 			Logger: slog.New(slog.DiscardHandler)}
 		g.Work = func(ctx context.Context, part string, session *Lease, tenure Tenure) {
 			mu.Lock()

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -55,8 +54,8 @@ type sessionReading struct {
 	at time.Time
 }
 
-// errNoSession reports that a lease cannot be held now.
-var errNoSession = errors.New("the session of this process is not stored")
+// errNoSession reports that a lease cannot be held now, and may be soon: the server took longer than the TTL.
+var errNoSession = fmt.Errorf("the session of this process expired before it was used: %w", context.DeadlineExceeded)
 
 // sessionOf returns what leases with a TTL share.
 func (b *Bucket) sessionOf(ttl time.Duration) *sharedSession {
