@@ -300,7 +300,8 @@ func TestUpgradeWithoutAKey(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(10 * time.Millisecond)
-				s.Stream(jetstream.StreamConfig{Name: "in"})
+				// In memory: the server may take up the files of the deleted one.
+				s.Stream(jetstream.StreamConfig{Name: "in", Storage: jetstream.MemoryStorage})
 				inputs(s, 20)
 			}
 			startReplica(t, s.Connect(), fixedPipeline(t))

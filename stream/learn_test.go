@@ -283,6 +283,7 @@ func TestReplicas(t *testing.T) {
 func TestOverflow(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
+	s.calm = ample // all comes from the hot path, however slow that is
 	answered, begun := make(chan struct{}), false
 	q := s.runPipeline(func(c *Pipeline) { c.InFlight = 64 << 10 }, func(*testPipeline, *training.Message) {
 		if !begun {

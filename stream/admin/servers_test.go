@@ -56,15 +56,15 @@ func TestDoctorSeesTheCluster(t *testing.T) {
 		})
 	}
 	version := nc.ConnectedServerVersion()
-	if !has("server", LevelOK, version+", "+version+", "+version) {
-		t.Error("not all versions are reported")
-	}
-	if !has("buckets", LevelOK, statestore.Stream, "1 consumers") {
-		t.Error("the consumer of a bucket is not reported")
-	}
+	natstest.Await(t, "all versions are reported", func() bool {
+		return has("server", LevelOK, version+", "+version+", "+version)
+	})
+	natstest.Await(t, "the consumer of a bucket is reported", func() bool {
+		return has("buckets", LevelOK, statestore.Stream, "1 consumers")
+	})
 	stopped := strings.TrimPrefix(all[2].URL(), "nats://")
 	all[2].Stop()
-	if !has("server", LevelNote, stopped, "cannot be reached") {
-		t.Error("a server that is down is not named")
-	}
+	natstest.Await(t, "a server that is down is named", func() bool {
+		return has("server", LevelNote, stopped, "cannot be reached")
+	})
 }

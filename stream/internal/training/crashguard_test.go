@@ -129,7 +129,7 @@ func TestQuarantineOfARecreatedStream(t *testing.T) {
 	if err := s.JS.DeleteStream(t.Context(), "in"); err != nil {
 		t.Fatal(err)
 	}
-	s.Stream(jetstream.StreamConfig{Name: "in"})
+	s.Stream(jetstream.StreamConfig{Name: "in", Storage: jetstream.MemoryStorage}) // without the files of the deleted one
 	s.publish(10)
 	p = s.open()
 	if learned, _, _ := life(t, p, 10, func(uint64, int) bool { return false }); len(learned) != 10 {
