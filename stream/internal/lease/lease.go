@@ -142,6 +142,17 @@ func (l *Lease) isLost() bool {
 // Acquire renews the lease if this replica holds it. Otherwise it reads it, and acquires it if it is free or has
 // expired.
 func (l *Lease) Acquire(ctx context.Context) error {
+	err := l.acquire(ctx)
+	if errors.Is(err, natsx.ErrConflict) { // another replica was first, and may have announced it before Run watches
+		err = l.acquire(ctx)
+	}
+	if errors.Is(err, natsx.ErrConflict) {
+		return nil // the watch or the next attempt reports the other one
+	}
+	return err
+}
+
+func (l *Lease) acquire(ctx context.Context) error {
 	if revision := l.claimed(); revision != 0 {
 		if err := l.renew(ctx, revision); !errors.Is(err, natsx.ErrConflict) {
 			return err
@@ -171,9 +182,6 @@ func (l *Lease) Acquire(ctx context.Context) error {
 		err = l.write(ctx, r.revision)
 	case next == free:
 		err = l.bucket.delete(ctx, l.options.Key, r.revision, l.options.TTL)
-	}
-	if errors.Is(err, natsx.ErrConflict) {
-		return nil // another replica was first; the watch or the next attempt reports it
 	}
 	return err
 }

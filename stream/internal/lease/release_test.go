@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -91,6 +93,29 @@ func TestRenewedLate(t *testing.T) {
 	session.state.expires = session.now() - time.Millisecond // as after a pause of the process
 	session.mu.Unlock()
 	held()
+}
+
+// TestLoserKnowsTheHolder: of two replicas that acquire a lease at the same time, each knows which one has it then.
+func TestLoserKnowsTheHolder(t *testing.T) {
+	t.Parallel()
+	bucket, _ := open(t)
+	for i := range 50 {
+		var wg sync.WaitGroup
+		var holders [2]string
+		for n := range holders {
+			l := bucket.Lease(Options{Key: fmt.Sprint("p", i), Claim: Claim{Holder: fmt.Sprint(n)}, TTL: MaxTTL})
+			wg.Go(func() {
+				if err := l.Acquire(t.Context()); err != nil {
+					t.Error(err)
+				}
+				holders[n] = l.Status().Holder.Holder
+			})
+		}
+		wg.Wait()
+		if holders[0] != holders[1] || holders[0] == "" {
+			t.Fatalf("lease %d: the holders are %q", i, holders)
+		}
+	}
 }
 
 // TestExpiredSession: where the session of a process expires before a lease can name it, on a busy machine, the error
