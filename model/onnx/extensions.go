@@ -6,12 +6,8 @@ import (
 	"github.com/embedd/embedd/model/internal/mapping"
 )
 
-const (
-	// maxUnrolled bounds the neighbours of a row, for each of which a graph has nodes.
-	maxUnrolled = 256
-	// maxPaths bounds the table of shortest paths between the rows of the fit.
-	maxPaths = 64 << 20
-)
+// maxUnrolled bounds the neighbours of a row, for each of which a graph has nodes.
+const maxUnrolled = 256
 
 // neighbours are the k rows of the fit that are nearest to each z.
 type neighbours struct {
@@ -133,9 +129,9 @@ func barycentric(g *graph, z string, m int, f *mapping.Barycentric) (string, err
 
 func geodesic(g *graph, z string, m int, f *mapping.Geodesic) (string, error) {
 	n := f.Len()
-	if n*n > maxPaths/8 {
+	if n*n > mapping.MaxPaths/8 {
 		return "", fmt.Errorf("the paths between %d rows take %d MiB, the limit is %d: fit on fewer rows", n, n*n*8>>20,
-			maxPaths>>20)
+			mapping.MaxPaths>>20)
 	}
 	x, err := find(g, z, m, f.K, &f.Training)
 	if err != nil {

@@ -120,3 +120,34 @@ func checkValue(t *testing.T, p fields, name string, kind, columns int) {
 		t.Errorf("the graph has no value %s of %d columns and type %d", name, columns, kind)
 	}
 }
+
+// TestOperatorsOfOutliers: rows a million times as far away as others move the mean away from these, whose distances
+// are differences of much larger numbers.
+func TestOperatorsOfOutliers(t *testing.T) {
+	d := fixture.Synthetic(3, 60, 5, 3)
+	for i := 0; i < d.N; i += 20 {
+		for j := range d.M {
+			d.X[i*d.M+j] *= 1e9 / float64(1+i)
+		}
+	}
+	for name, config := range map[string]fit.Config{
+		"landmarks":   {Method: "lda", Landmarks: 30},
+		"gauss":       {Method: "ksmpa", Params: map[string]string{"kernel": "gauss"}},
+		"nystrom":     {Method: "le"},
+		"heat":        {Method: "le", Params: map[string]string{"t": "auto"}},
+		"barycentric": {Method: "lle"},
+		"geodesic":    {Method: "isomap"},
+		"tangent":     {Method: "tsimr"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config.Dim = 2
+			config.Workers = 1
+			f := fixture.Must(fit.Fit(t.Context(), d, config))
+			x := slices.Clone(d.X)
+			for i := range 4 * d.M {
+				x = append(x, d.X[i+d.M]+0.1*d.X[i+3*d.M])
+			}
+			compareGraph(t, f.WithNote(model.Note{Version: "7", Epoch: 1}), x, len(x)/d.M)
+		})
+	}
+}

@@ -1,20 +1,53 @@
 package onnx
 
 import (
+	"fmt"
 	"math"
+	"slices"
 
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
 )
 
 // kernels is offset + sum_i a_i k(z, x_i).
-func kernels(g *graph, z string, m int, f *mapping.KernelMap) string {
+func kernels(g *graph, z string, m int, f *mapping.KernelMap) (string, error) {
 	n := len(f.Rows) / m
-	y := g.op("MatMul", kernel(g, z, m, f.Rows, f.K), g.floats(f.Coefficients, n, f.D))
+	near, weights, far := f.Rows, f.Coefficients, []int(nil)
+	if f.K.Name == "gauss" {
+		near, weights, far = nil, nil, outliers(f.Rows, m, mapping.MinExact*f.K.Param[0])
+		for i := range n {
+			if !slices.Contains(far, i) {
+				near = append(near, f.Rows[i*m:(i+1)*m]...)
+				weights = append(weights, f.Coefficients[i*f.D:(i+1)*f.D]...)
+			}
+		}
+	}
+	if len(far) > maxUnrolled {
+		return "", fmt.Errorf("%d of %d rows of the fit are so far from the others that products lose the digits of "+
+			"their distances, at most %d are measured one by one: leave outliers out of the fit", len(far), n, maxUnrolled)
+	}
+	y := g.op("MatMul", kernel(g, z, m, near, f.K), g.floats(weights, len(near)/m, f.D))
+	for _, i := range far {
+		d := g.sum(g.squared(g.op("Sub", z, g.floats(f.Rows[i*m:(i+1)*m], m))), 1)
+		k := g.op("Exp", g.op("Mul", d, g.number(-1/f.K.Param[0])))
+		y = g.op("Add", y, g.op("MatMul", k, g.floats(f.Coefficients[i*f.D:(i+1)*f.D], 1, f.D)))
+	}
 	if f.Offset != nil {
 		y = g.op("Add", y, g.floats(f.Offset, f.D))
 	}
-	return y
+	return y, nil
+}
+
+// outliers are the rows whose squared distance from the median is not below a limit.
+func outliers(rows []float64, m int, limit float64) []int {
+	var far []int
+	centre := medians(rows, m)
+	for i := range len(rows) / m {
+		if !(linalg.SquaredDistance(rows[i*m:(i+1)*m], centre) < limit) {
+			far = append(far, i)
+		}
+	}
+	return far
 }
 
 // kernel is k of each z with each row, rows x n.
@@ -75,10 +108,16 @@ func chiSquared(g *graph, z string, n int, across []float64, p float64) string {
 	return g.op("Exp", g.op("Mul", total, g.number(-1/p)))
 }
 
-// distances are the squared distances of each z from each row, rows x n, by one product.
+// distances are the squared distances of each z from each row, rows x n, by one product of what is left without the
+// median of the rows: outliers move their mean away from most of them, and products lose digits there.
 func distances(g *graph, z string, m int, rows []float64) string {
 	n := len(rows) / m
-	norms, across := make([]float64, n), linalg.Transpose(rows, m)
+	centre, norms := medians(rows, m), make([]float64, n)
+	z, rows = g.op("Sub", z, g.floats(centre, m)), slices.Clone(rows)
+	for i := range rows {
+		rows[i] -= centre[i%m]
+	}
+	across := linalg.Transpose(rows, m)
 	for i := range norms {
 		norms[i] = linalg.Dot(rows[i*m:(i+1)*m], rows[i*m:(i+1)*m])
 	}
@@ -89,8 +128,17 @@ func distances(g *graph, z string, m int, rows []float64) string {
 	return g.op("Max", g.op("Add", d, g.sum(g.squared(z), 1)), g.number(0))
 }
 
+// medians are those of each feature.
+func medians(rows []float64, m int) []float64 {
+	across, n, out := linalg.Transpose(rows, m), len(rows)/m, make([]float64, m)
+	for j := range out {
+		out[j] = linalg.Median(slices.Sorted(slices.Values(across[j*n : (j+1)*n])))
+	}
+	return out
+}
+
 // sum is offset + z·A + r(z)·B + a kernel map.
-func sum(g *graph, z string, m int, f *mapping.Sum) string {
+func sum(g *graph, z string, m int, f *mapping.Sum) (string, error) {
 	y := g.floats(f.Offset, f.D)
 	if f.Linear != nil {
 		y = g.op("Add", y, g.op("MatMul", z, g.floats(f.Linear, m, f.D)))
@@ -99,9 +147,13 @@ func sum(g *graph, z string, m int, f *mapping.Sum) string {
 		y = g.op("Add", y, g.op("MatMul", scores(g, z, m, f.Ranks), g.floats(f.Ranked, m, f.D)))
 	}
 	for _, k := range f.Kernels {
-		y = g.op("Add", y, kernels(g, z, m, k))
+		part, err := kernels(g, z, m, k)
+		if err != nil {
+			return "", err
+		}
+		y = g.op("Add", y, part)
 	}
-	return y
+	return y, nil
 }
 
 // scores are the normal scores of z, rows x m: a binary search for the last knot that is not above z, unrolled.

@@ -115,9 +115,9 @@ func outputs(g *graph, z string, c model.Content) (string, error) {
 	case *mapping.Linear:
 		return g.op("MatMul", z, g.floats(f.Components, m, f.D)), nil
 	case *mapping.KernelMap:
-		return kernels(g, z, m, f), nil
+		return kernels(g, z, m, f)
 	case *mapping.Sum:
-		return sum(g, z, m, f), nil
+		return sum(g, z, m, f)
 	case *mapping.Views:
 		return views(g, z, m, f), nil
 	case *mapping.Nystrom:

@@ -80,7 +80,19 @@ func spread(across, z []float64, m, n int) {
 	if n < tile.Together {
 		clear(across[:m*tile.Together])
 	}
-	for j := range n {
+	j := 0
+	for ; j+8 <= n; j += 8 { // a line of the cache
+		var row [8][]float64
+		for i := range row {
+			row[i] = z[(j+i)*m:][:m]
+		}
+		r0, r1, r2, r3, r4, r5, r6, r7 := row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7]
+		for l, v := range r0 {
+			to := (*[8]float64)(across[l*tile.Together+j:])
+			to[0], to[1], to[2], to[3], to[4], to[5], to[6], to[7] = v, r1[l], r2[l], r3[l], r4[l], r5[l], r6[l], r7[l]
+		}
+	}
+	for ; j < n; j++ {
 		for l, v := range z[j*m : (j+1)*m] {
 			across[l*tile.Together+j] = v
 		}

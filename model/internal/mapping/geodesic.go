@@ -96,7 +96,7 @@ func (e *Geodesic) Extension(m int) (Extension, error) {
 	n := e.Len()
 	p := &geodesicExtension{Geodesic: e, index: newIndex(&e.Training, m, e.K, nil), start: make([]int, n+1),
 		end: make([]int32, len(e.Edge)), Length: make([]float64, len(e.Edge)), columns: linalg.Transpose(e.Embedding, e.D)}
-	if n*n <= maxKnown/8 {
+	if n*n <= MaxPaths/8 {
 		p.known = make([]atomic.Pointer[[]float64], n)
 	}
 	for _, i := range e.Edge {
@@ -115,8 +115,8 @@ func (e *Geodesic) Extension(m int) (Extension, error) {
 	return p, nil
 }
 
-// maxKnown is the memory that the paths between rows of the fit may take, in bytes.
-const maxKnown = 64 << 20
+// MaxPaths is the memory that the paths between all rows of the fit may take, in bytes.
+const MaxPaths = 64 << 20
 
 // geodesicExtension has the edges in both directions, by row.
 type geodesicExtension struct {
@@ -126,7 +126,7 @@ type geodesicExtension struct {
 	end     []int32
 	Length  []float64
 	columns []float64 // of Embedding
-	// known are the paths from the rows of the fit that were near another row; nil: all would take more than maxKnown.
+	// known are the paths from the rows of the fit that were near another row; nil: all would take more than MaxPaths.
 	known []atomic.Pointer[[]float64]
 }
 

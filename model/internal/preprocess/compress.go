@@ -1,7 +1,8 @@
 package preprocess
 
 import (
-	"fmt"
+	"context"
+	"errors"
 	"math"
 	"slices"
 
@@ -11,6 +12,8 @@ import (
 	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
+	"github.com/embedd/embedd/model/internal/tile"
+	"github.com/embedd/embedd/model/pencil"
 )
 
 // maxDropped is how much of the dot products of landmarks compress may drop, in root mean square, as a share of their
@@ -21,7 +24,7 @@ const maxDropped = 0.0125
 // compress projects the landmarks onto their leading singular vectors, as few as maxDropped allows, so that rows are
 // compared with them in a space of this rank. distance is the median of their squared distances. The landmarks are
 // returned unchanged if the rank saves little, or if their mean squared length exceeds distance.
-func compress(rows []float64, m int, distance, width float64) []float64 {
+func compress(ctx context.Context, rows []float64, m int, distance, width float64) []float64 {
 	n := len(rows) / m
 	limit := mapping.MaxRank(n, m)
 	if limit == 0 {
@@ -32,47 +35,39 @@ func compress(rows []float64, m int, distance, width float64) []float64 {
 	if !ok {
 		return rows
 	}
-	var gram mat.SymDense
-	side := mat.Matrix(weighed)
+	side := tile.Transposed(weighed)
 	if m < n {
-		side = weighed.T() // has the same squares of singular values besides 0
+		side = tile.Rows(weighed) // has the same squares of singular values besides 0
 	}
-	gram.SymOuterK(1, side)
-	var eig mat.EigenSym
-	if !eig.Factorize(&gram, true) {
-		panic(fail.With(fmt.Errorf("the dot products of %d landmarks have no eigenvectors", n)))
-	}
-	values, all := eig.Values(nil), 0.0
-	for _, v := range values {
-		all += v
-	}
+	gram := fail.Must(tile.Gram(ctx, side, side))
+	all := mat.Trace(gram)
 	if all > float64(n)*distance { // about a half of it, unless outliers moved the mean away from the other rows
 		return rows
 	}
-	dropped, sum, most := 0, 0.0, maxDropped*all/max(1, width)
-	for _, v := range values[:len(values)-1] {
-		if sum += v * v; !(sum <= most*most) {
-			break
+	order := gram.SymmetricDim()
+	largest, err := pencil.Solve(ctx, gram, pencil.Identity(order), pencil.Max, limit)
+	if short := (*pencil.RankError)(nil); errors.As(err, &short) {
+		largest, err = pencil.Solve(ctx, gram, pencil.Identity(order), pencil.Max, short.Max)
+	}
+	fail.Check(err)
+	norm, most := mat.Norm(gram, 2), maxDropped*all/max(1, width)
+	dropped, rank := norm*norm, 0 // sum of the squares of the other eigenvalues
+	for ; !(dropped <= most*most); rank++ {
+		if rank == len(largest.Values) {
+			return rows
 		}
-		dropped++
+		dropped -= largest.Values[rank] * largest.Values[rank]
 	}
-	if len(values)-dropped > limit {
-		return rows
-	}
-	var u, axes, at, out mat.Dense // axes are singular vectors
-	eig.VectorsTo(&u)
-	leading := u.Slice(0, len(values), dropped, len(values))
-	if m < n {
-		axes.CloneFrom(leading.T())
-	} else {
-		axes.Mul(leading.T(), weighed)
-		for k, v := range values[dropped:] {
-			floats.Scale(1/math.Sqrt(v), axes.RawRowView(k))
+	leading := mat.DenseCopyOf(largest.Vectors.Slice(0, order, 0, rank))
+	axes := leading // singular vectors
+	if m >= n {
+		axes = tile.Multiply(ctx, mat.DenseCopyOf(weighed.T()), leading)
+		for k, v := range largest.Values[:rank] {
+			column := axes.Slice(0, m, k, k+1).(*mat.Dense)
+			column.Scale(1/math.Sqrt(v), column)
 		}
 	}
-	at.Mul(z, axes.T())
-	out.Mul(&at, &axes)
-	return out.RawMatrix().Data
+	return tile.Multiply(ctx, tile.Multiply(ctx, z, axes), mat.DenseCopyOf(axes.T())).RawMatrix().Data
 }
 
 // weigh makes rows above the median size as long as it, so that an outlier does not make all others negligible. It

@@ -83,7 +83,7 @@ func DrawLandmarks(ctx context.Context, p *frame.Rows, k Kernels, seed uint64) (
 	l := &Landmarks{mean: t.Units.Mean, scale: t.Units.Scale, unit: k.Scale == model.ScaleUnit, asked: k}
 	some := frame.Spaced(linalg.Range(p.N), min(p.N, maxBandwidthRows))
 	l.kernel = fail.Must(mapping.NewKernel(ctx, "gauss", t.Features(some), p.M, nil))
-	l.rows = compress(t.Features(draw(p, k.Count, seed)), p.M, l.kernel.Param[0], k.Width)
+	l.rows = compress(ctx, t.Features(draw(p, k.Count, seed)), p.M, l.kernel.Param[0], k.Width)
 	l.kernel.Param[0] /= k.Width
 	l.whiten(ctx)
 	return l, nil

@@ -84,7 +84,7 @@ func TestLandmarksAreCompressed(t *testing.T) {
 	for name, rows := range map[string][]float64{"correlated": correlated, "one far away": outlier,
 		"fewer than features": correlated[:100*m]} {
 		n := len(rows) / m
-		got := mat.NewDense(n, m, compress(slices.Clone(rows), m, distance, 1))
+		got := mat.NewDense(n, m, compress(t.Context(), slices.Clone(rows), m, distance, 1))
 		var svd mat.SVD
 		if !svd.Factorize(got, mat.SVDNone) {
 			t.Fatalf("%s: no singular values", name)
@@ -99,7 +99,7 @@ func TestLandmarksAreCompressed(t *testing.T) {
 			}
 		}
 	}
-	if got := compress(slices.Clone(correlated), m, distance, 64); !slices.Equal(got, correlated) {
+	if got := compress(t.Context(), slices.Clone(correlated), m, distance, 64); !slices.Equal(got, correlated) {
 		t.Error("narrow kernels: landmarks are others")
 	}
 	large := slices.Clone(correlated)
@@ -122,7 +122,7 @@ func TestLandmarksAreCompressed(t *testing.T) {
 		if name != "moved" {
 			apart = math.MaxFloat64 / n
 		}
-		if got := compress(slices.Clone(rows), m, apart, 1); !slices.Equal(got, rows) {
+		if got := compress(t.Context(), slices.Clone(rows), m, apart, 1); !slices.Equal(got, rows) {
 			t.Errorf("%s: landmarks are others", name)
 		}
 	}

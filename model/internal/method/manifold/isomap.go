@@ -31,7 +31,10 @@ var Isomap = frame.Method{
 	},
 	Bound:   frame.RowsLessOne,
 	Samples: true,
-	Memory:  func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) + e.Copies(0, 1500) + frame.Pairs(e.Rows, 8) },
+	Memory: func(e frame.Extent) int64 {
+		kept := 2 * min(frame.Pairs(e.Rows, 8), mapping.MaxPaths) // by a candidate and the model that it may replace
+		return e.Lists(e.Int("k", 0)) + e.Copies(0, 1500) + frame.Pairs(e.Rows, 8) + kept
+	},
 	MaxRows: maxGeodesics,
 	Fit:     fitIsomap,
 	Nested:  true,
