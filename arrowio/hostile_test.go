@@ -174,6 +174,7 @@ func crafts(t testing.TB) map[string]craft {
 		"lz4 garbage":   {compressedWith(t, ipc.CodecLZ4, 64, []byte("no lz4 frame at all")), wire.Malformed},
 		"zstd garbage":  {compressedWith(t, ipc.CodecZSTD, 64, []byte("no zstd frame at all")), wire.Malformed},
 		"zstd negative": {compressedWith(t, ipc.CodecZSTD, 1<<63, zstdFrame(20)), wire.Malformed},
+		"zstd longer":   {compressedWith(t, ipc.CodecZSTD, 4, zstdFrame(20)), wire.Malformed}, // within the slack
 		"zstd window":   {compressedWith(t, ipc.CodecZSTD, 8, zstdFrame(29)), wire.Malformed},
 		"codec":         {compressedWith(t, 7, 8, zstdFrame(20)), wire.Unsupported},
 		"DAG 24 x 2":    {shared(2, 24), wire.TooManyFields},

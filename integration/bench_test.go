@@ -2,7 +2,9 @@ package integration
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -21,8 +23,10 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/float16"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/klauspost/compress/zstd"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/pierrec/lz4/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/arrowio"
@@ -46,28 +50,29 @@ type shape struct {
 	passed  int            // bytes of a binary column in each row that is passed on; 0: no such column
 	fit     fit.Config     // of the model; without a method: pca
 	factors int            // that the features of the model's rows are made of; 0: they are independent
+	goal    float64        // the most processor time, as a multiple of the relay's; 0: 1.3
 }
 
 // narrowShapes are of the types that embeddings are stored as; those of float32 are to compare them with.
 var narrowShapes = []shape{{n: 256, m: 256, d: 8}, {n: 256, m: 256, d: 8, columns: true},
-	{n: 256, m: 256, d: 8, typ: arrow.PrimitiveTypes.Int8},
-	{n: 256, m: 256, d: 8, typ: arrow.PrimitiveTypes.Int8, columns: true},
-	{n: 256, m: 256, d: 8, typ: arrow.FixedWidthTypes.Float16},
-	{n: 256, m: 256, d: 8, typ: arrow.FixedWidthTypes.Float16, columns: true}}
+	{n: 256, m: 256, d: 8, goal: 1.2, typ: arrow.PrimitiveTypes.Int8},
+	{n: 256, m: 256, d: 8, goal: 1.2, typ: arrow.PrimitiveTypes.Int8, columns: true},
+	{n: 256, m: 256, d: 8, goal: 1.2, typ: arrow.FixedWidthTypes.Float16},
+	{n: 256, m: 256, d: 8, goal: 1.2, typ: arrow.FixedWidthTypes.Float16, columns: true}}
 
 var compressedShapes = []shape{{n: 256, m: 256, d: 8, codec: "zstd"}, {n: 256, m: 256, d: 8, codec: "lz4"}}
 
 // mapShapes have models that are not a matrix: 300 landmarks, and what auto makes of features, ranks and landmarks.
 // Landmarks of features made of 50 factors have rank 50, as have those of usps.
-var mapShapes = []shape{{n: 256, m: 256, d: 8, fit: fit.Config{Method: "lda", Landmarks: 300}},
-	{n: 256, m: 256, d: 8, fit: fit.Config{Method: "lda", Landmarks: 300}, factors: 50},
-	{n: 256, m: 256, d: 8, fit: fit.Config{Method: fit.Auto, Nonlinear: true}, factors: 50},
-	{n: 1, m: 256, d: 8, fit: fit.Config{Method: "lda", Landmarks: 300}},
-	{n: 256, m: 256, d: 8, fit: fit.Config{Method: fit.Auto, Nonlinear: true}}}
+var mapShapes = []shape{{n: 256, m: 256, d: 8, goal: 3, fit: fit.Config{Method: "lda", Landmarks: 300}},
+	{n: 256, m: 256, d: 8, goal: 2, fit: fit.Config{Method: "lda", Landmarks: 300}, factors: 50},
+	{n: 256, m: 256, d: 8, goal: 4, fit: fit.Config{Method: fit.Auto, Nonlinear: true}, factors: 50},
+	{n: 1, m: 256, d: 8, goal: 3, fit: fit.Config{Method: "lda", Landmarks: 300}},
+	{n: 256, m: 256, d: 8, goal: 4, fit: fit.Config{Method: fit.Auto, Nonlinear: true}}}
 
 // smallShapes cost more than a relay by what a message costs, not by what a number does.
-var smallShapes = []shape{{n: 1, m: 256, d: 8}, {n: 16, m: 256, d: 8, columns: true},
-	{n: 16, m: 256, d: 8, passed: 8 << 10}}
+var smallShapes = []shape{{n: 1, m: 256, d: 8, goal: 1.5}, {n: 16, m: 256, d: 8, goal: 1.5, columns: true},
+	{n: 16, m: 256, d: 8, goal: 1.2, passed: 8 << 10}}
 
 var shapes = []shape{{n: 16, m: 256, d: 8}, {n: 1024, m: 64, d: 8}, {n: 64, m: 1024, d: 8}, {n: 256, m: 784, d: 8},
 	{n: 256, m: 784, d: 8, columns: true}, {n: 1024, m: 256, d: 8}}
@@ -420,7 +425,8 @@ func relay(ctx context.Context, js jetstream.JetStream, consumer jetstream.Consu
 // BenchmarkPipeline compares the pipeline with a fixed model with a relay of as many bytes, through a server in a
 // separate process, in turns. One iteration is one turn of each. It reports medians over the iterations: throughput of
 // the pipeline divided by that of the relay (pipeline/relay), processor time of this process for a message divided by
-// that of the relay (cpu-pipeline/relay), and messages a second of both.
+// that of the relay (cpu-pipeline/relay), and messages a second of both. The relay does not look into a compressed
+// body, so the goal is larger by what the codec's library alone takes for it (library-us).
 func BenchmarkPipeline(b *testing.B) {
 	for _, s := range slices.Concat(shapes, smallShapes, narrowShapes, compressedShapes, mapShapes) {
 		b.Run(s.String(), func(b *testing.B) {
@@ -439,7 +445,7 @@ func BenchmarkPipeline(b *testing.B) {
 					turns[k] = append(turns[k], c.run(contestants[k]))
 				}
 			}
-			c.report(s, turns)
+			c.report(s, turns, s.decoding(b, msgs))
 		})
 	}
 }
@@ -452,14 +458,63 @@ func (s shape) answer(b *testing.B, msg []byte) []byte {
 	return must(stage.Encode(r, wire.Pair{Key: wire.HeaderSource, Value: "features:1234"}))(b)
 }
 
-func (c *course) report(s shape, turns [2][]turn) {
+// decoding is the processor time in which the codec's library alone decodes the features of a message, in seconds: the
+// median of some turns on all cores, as in the pipeline. zstd is quicker with some memory behind the end.
+func (s shape) decoding(b *testing.B, msgs [][]byte) float64 {
+	b.Helper()
+	if s.codec == "" {
+		return 0
+	}
+	size := 4 * s.n * s.m
+	prefix := append(binary.LittleEndian.AppendUint64(nil, uint64(size)), map[string]string{
+		"zstd": "\x28\xb5\x2f\xfd", "lz4": "\x04\x22\x4d\x18"}[s.codec]...)
+	frames := must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(0)))(b)
+	defer frames.Close()
+	decode := func(frame, dst []byte) (length int) {
+		if s.codec == "zstd" {
+			out, _ := frames.DecodeAll(frame, dst[:0]) // an error of what is behind the frame
+			return len(out)
+		}
+		for at := 7; length < size; { // behind the header: blocks, each after its length
+			n := int(binary.LittleEndian.Uint32(frame[at:]))
+			block, err := lz4.UncompressBlock(frame[at+4:][:n], dst[length:])
+			if err != nil {
+				return 0
+			}
+			length, at = length+block, at+4+n
+		}
+		return length
+	}
+	var took []float64
+	for range 20 {
+		begin, workers := processorSeconds(b), runtime.GOMAXPROCS(0)
+		var all sync.WaitGroup
+		for range workers {
+			all.Go(func() {
+				dst := make([]byte, size, size+16)
+				for _, msg := range msgs {
+					if length := decode(msg[bytes.Index(msg, prefix)+8:], dst); length != size {
+						b.Errorf("%d of %d bytes are decoded", length, size)
+					}
+				}
+			})
+		}
+		all.Wait()
+		took = append(took, (processorSeconds(b)-begin)/float64(workers*len(msgs)))
+	}
+	b.ReportMetric(1e6*median(took), "library-us")
+	return median(took)
+}
+
+func (c *course) report(s shape, turns [2][]turn, decoding float64) {
 	b := c.b
 	var rate [2][]float64
-	var speed, cpu []float64
+	var speed, cpu, relays []float64
 	for i, ours := range turns[0] {
 		relay := turns[1][i]
 		rate[0], rate[1] = append(rate[0], 1/ours.seconds), append(rate[1], 1/relay.seconds)
 		speed, cpu = append(speed, relay.seconds/ours.seconds), append(cpu, ours.cpu/relay.cpu)
+		relays = append(relays, relay.cpu)
 	}
 	b.ReportMetric(median(speed), "pipeline/relay")
 	b.ReportMetric(median(cpu), "cpu-pipeline/relay")
@@ -470,7 +525,8 @@ func (c *course) report(s shape, turns [2][]turn) {
 	if s.n*s.m < 1<<14 { // a message that takes a few microseconds
 		least = 0.8
 	}
-	b.Logf("processor time of the pipeline / relay %s", verdict(median(cpu), 1.3, true))
+	most := cmp.Or(s.goal, 1.3)
+	b.Logf("processor time of the pipeline / relay %s", verdict(median(cpu), most+decoding/median(relays), true))
 	b.Logf("messages a second, pipeline / relay %s", verdict(median(speed), least, false))
 }
 
@@ -480,7 +536,7 @@ func verdict(ratio, goal float64, most bool) string {
 	if most {
 		what, holds = "at most", ratio <= goal
 	}
-	return fmt.Sprintf("%.2f, goal %s %g: %s", ratio, what, goal, map[bool]string{true: "holds", false: "missed"}[holds])
+	return fmt.Sprintf("%.2f, goal %s %.3g: %s", ratio, what, goal, map[bool]string{true: "holds", false: "missed"}[holds])
 }
 
 func median(v []float64) float64 {

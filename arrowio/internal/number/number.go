@@ -22,27 +22,16 @@ const (
 // Scan scans a number in digits: a sign, digits with at most one decimal mark, an exponent. exact reports
 // whether v is the float64 that is next to it; strconv reads the others.
 func Scan(s string, decimal rune) (kind Kind, v float64, exact bool) {
-	i, places, mantissa := 0, 0, uint64(0)
-	digits, zeros := 0, 0 // zeros are those before the first other digit
 	negative := len(s) > 0 && s[0] == '-'
 	if negative || len(s) > 0 && s[0] == '+' {
-		i++
+		s = s[1:]
 	}
-	kind = Integer
-	for ; i < len(s); i++ {
-		if c := s[i] - '0'; c <= 9 {
-			if digits++; mantissa == 0 && c == 0 {
-				zeros++
-			}
-			mantissa = 10*mantissa + uint64(c)
-			if kind == Decimal {
-				places++
-			}
-		} else if rune(s[i]) == decimal && s[i] < 0x80 && kind == Integer {
-			kind = Decimal
-		} else {
-			break
-		}
+	mantissa, i := readDigits(0, s)
+	digits, places := i, 0
+	if kind = Integer; i < len(s) && rune(s[i]) == decimal && s[i] < 0x80 {
+		kind = Decimal
+		mantissa, places = readDigits(mantissa, s[i+1:])
+		digits, i = digits+places, i+1+places
 	}
 	exponent, ok := exponentOf(s[i:])
 	if digits == 0 || !ok {
@@ -51,13 +40,42 @@ func Scan(s string, decimal rune) (kind Kind, v float64, exact bool) {
 	if i < len(s) {
 		kind = Decimal
 	}
-	if digits-zeros > maxDigits { // the mantissa may have overflowed
-		return kind, 0, false
+	if digits > maxDigits { // the mantissa may have overflowed, unless some are zeros in front of it
+		front := s[:i-len(strings.TrimLeft(s[:i], "0"+string(decimal)))]
+		if digits-strings.Count(front, "0") > maxDigits {
+			return kind, 0, false
+		}
 	}
 	if v, exact = scaled(mantissa, exponent-places); negative {
 		v = -v
 	}
 	return kind, v, exact
+}
+
+// readDigits appends the digits at the start of a text to those of n, and returns how many there are.
+func readDigits(n uint64, s string) (_ uint64, count int) {
+	for ; len(s)-count >= 8; count += 8 {
+		t := s[count : count+8]
+		v := uint64(t[0]) | uint64(t[1])<<8 | uint64(t[2])<<16 | uint64(t[3])<<24 |
+			uint64(t[4])<<32 | uint64(t[5])<<40 | uint64(t[6])<<48 | uint64(t[7])<<56
+		const high, zeros = 0xf0f0f0f0f0f0f0f0, 0x3030303030303030
+		if v&high != zeros || (v+0x0606060606060606)&high != zeros {
+			break
+		}
+		v -= zeros
+		v = v*10 + v>>8 // pairs, in every second byte; then eight digits by two products, after Lemire
+		const pairs = 0x000000ff000000ff
+		v = (v&pairs*(100+1000000<<32) + v>>16&pairs*(1+10000<<32)) >> 32
+		n = 100000000*n + v
+	}
+	for ; count < len(s); count++ {
+		c := s[count] - '0'
+		if c > 9 {
+			break
+		}
+		n = 10*n + uint64(c)
+	}
+	return n, count
 }
 
 // maxDigits are the most digits that any uint64 holds.
