@@ -28,7 +28,7 @@ import (
 func startServer(t testing.TB, change func(*server.Options)) *server.Server {
 	t.Helper()
 	o := &server.Options{ServerName: "test", Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
-		StoreDir: t.TempDir()}
+		StoreDir: t.TempDir(), AuthTimeout: ample.Seconds()}
 	if change != nil {
 		change(o)
 	}

@@ -112,7 +112,7 @@ const ample = 3 * time.Minute
 // serveNATS starts a real server until the test ends.
 func serveNATS(t *testing.T, o server.Options) *server.Server {
 	t.Helper()
-	o.Host, o.Port, o.NoSigs, o.NoLog = "127.0.0.1", -1, true, true
+	o.Host, o.Port, o.NoSigs, o.NoLog, o.AuthTimeout = "127.0.0.1", -1, true, true, ample.Seconds()
 	s, err := server.NewServer(&o)
 	if err != nil {
 		t.Fatal(err)

@@ -56,7 +56,7 @@ pipelines:
 		code, out, _ := call(t.Context(), "status", "--user", "operator", "digits")
 		return code == 0 && strings.Contains(out, "digits")
 	})
-	nc := sure(nats.Connect(strings.Replace(s.ClientURL(), "//", "//operator:o@", 1)))
+	nc := sure(nats.Connect(strings.Replace(s.ClientURL(), "//", "//operator:o@", 1), nats.Timeout(ample)))
 	defer nc.Close()
 	sure(sure(jetstream.New(nc)).Publish(t.Context(), "rows.digits", []byte("not Arrow")))
 	if out := verb(t, 0, "tail", "--user", "operator", "--pipeline", "digits", "--of", "dead", "--all", "--limit",

@@ -38,7 +38,8 @@ func newWard(t *testing.T) *ward {
 	t.Helper()
 	w := &ward{T: t, dir: t.TempDir()}
 	w.options = server.Options{Host: "127.0.0.1", Port: carrier.FreePort(t), NoSigs: true, NoLog: true, JetStream: true,
-		StoreDir: filepath.Join(w.dir, "jetstream"), NoAuthUser: "test", Users: w.users(nil)}
+		StoreDir: filepath.Join(w.dir, "jetstream"), NoAuthUser: "test", Users: w.users(nil),
+		AuthTimeout: ample.Seconds()}
 	w.start()
 	t.Cleanup(func() { w.stop() })
 	w.config = `nats: {url: "nats://embedd:` + password + `@127.0.0.1:` + strconv.Itoa(w.options.Port) + `", ack_wait: 20s}

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 // serve starts a real server until the test ends.
 func serve(t *testing.T, o server.Options) *server.Server {
 	t.Helper()
-	o.Host, o.NoSigs, o.NoLog = "127.0.0.1", true, true
+	o.Host, o.NoSigs, o.NoLog, o.AuthTimeout = "127.0.0.1", true, true, 60
 	if o.Port == 0 {
 		o.Port = link.FreePort(t)
 	}
@@ -401,7 +401,7 @@ func encode(kind string, der []byte) string {
 
 // options are those of a server that speaks TLS.
 func (a *authority) options(cert, key string, clients, first bool) server.Options {
-	o := server.Options{TLSHandshakeFirst: first, TLSTimeout: 20, AuthTimeout: 20,
+	o := server.Options{TLSHandshakeFirst: first, TLSTimeout: 60,
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{must(tls.LoadX509KeyPair(cert, key))}}}
 	if clients {
 		o.TLSConfig.ClientAuth, o.TLSConfig.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
