@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/cmd/embedd/cli"
@@ -63,27 +62,15 @@ func modelResetCommand(e *cli.Env) *cobra.Command {
 // compareWithDaemons returns an error if the trainer that runs was started with other values of the keys that a reset
 // applies: the new epoch would have its values.
 func compareWithDaemons(ctx context.Context, nc *connection.Conn, plan *admin.ModelReset) error {
-	name := plan.Pipeline.Name
-	found, err := client.Discover(ctx, nc.Conn)
-	if err != nil || len(found[name]) == 0 {
-		return nil // the next daemon has the values of the file
-	}
-	ours, n := waiting(plan.Changes), 0
-	var other *stream.Report
-	subject := stream.ServiceSubject(name, "status")
-	err = client.Gather(ctx, nc.Conn, subject, nil, client.Timeout, func(msg *nats.Msg) bool {
-		n++
-		r, err := client.ReadReport(msg)
-		if err == nil && r.IsTrainer && waiting(r.Changes) != ours {
-			other = &r
+	name, ours := plan.Pipeline.Name, waiting(plan.Changes)
+	reports, err := client.Reports(ctx, nc.Conn, name)
+	for _, r := range reports { // without one the next daemon has the values of the file
+		if there := waiting(r.Changes); r.IsTrainer && there != ours {
+			return cli.Checkf("model reset: the daemon that trains %s was not started with this file: here a reset applies %s, "+
+				"and there %s; restart the daemons with the file, and reset then", name, ours, there)
 		}
-		return n < len(found[name])
-	})
-	if err != nil || other == nil {
-		return err
 	}
-	return cli.Checkf("model reset: the daemon that trains %s was not started with this file: here a reset applies %s, "+
-		"and there %s; restart the daemons with the file, and reset then", name, ours, waiting(other.Changes))
+	return err
 }
 
 // waiting lists the changes that a reset of the model applies.

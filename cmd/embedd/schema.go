@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/spf13/cobra"
 
@@ -112,19 +111,12 @@ func schemaShowCommand(e *cli.Env) *cobra.Command {
 
 // runningCount is the count of the trainer, or of any daemon that runs the pipeline; nil if none answers.
 func runningCount(ctx context.Context, nc *connection.Conn, name string) (count *stream.SchemaCount) {
-	found, err := client.Discover(ctx, nc.Conn)
-	if err != nil || len(found[name]) == 0 {
-		return nil
-	}
-	n := 0
-	_ = client.Gather(ctx, nc.Conn, stream.ServiceSubject(name, "status"), nil, client.Timeout, func(msg *nats.Msg) bool {
-		n++
-		r, err := client.ReadReport(msg)
-		if err == nil && r.Schema.Counting != nil && (count == nil || r.IsTrainer) {
+	reports, _ := client.Reports(ctx, nc.Conn, name)
+	for _, r := range reports {
+		if r.Schema.Counting != nil && (count == nil || r.IsTrainer) {
 			count = r.Schema.Counting
 		}
-		return n < len(found[name])
-	})
+	}
 	return count
 }
 

@@ -359,7 +359,7 @@ func (t *traffic) countAnswers(ctx context.Context) (n answers, err error) {
 			newest = msg.Time
 		}
 		if subject == p.Dead {
-			n.reason = firstLine(msg.Header.Get(wire.HeaderError))
+			n.reason, _, _ = strings.Cut(msg.Header.Get(wire.HeaderError), "\n")
 		}
 		streams[subject] = s
 	}
@@ -390,11 +390,6 @@ func (t *traffic) mayRead(stream, subject string) bool {
 		"CONSUMER.DELETE." + stream + ".*"}, func(request string) bool {
 		return t.permissions.IsDenied(natsx.Permission{Action: natsx.Publish, Subject: prefix + request})
 	})
-}
-
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	return line
 }
 
 // checkTrend looks twice at messages that are not answered while a daemon pulls them.

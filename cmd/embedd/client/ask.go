@@ -87,6 +87,23 @@ func Gather(ctx context.Context, nc *nats.Conn, subject string, data []byte, wai
 	}
 }
 
+// Reports are the status of a pipeline in each process that runs it and answers.
+func Reports(ctx context.Context, nc *nats.Conn, pipeline string) (reports []stream.Report, err error) {
+	found, err := Discover(ctx, nc)
+	n := len(found[pipeline])
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	err = Gather(ctx, nc, stream.ServiceSubject(pipeline, "status"), nil, Timeout, func(msg *nats.Msg) bool {
+		if r, err := ReadReport(msg); err == nil {
+			reports = append(reports, r)
+		}
+		n--
+		return n > 0
+	})
+	return reports, err
+}
+
 // Running returns the pipelines to ask, which are the named ones or else all that run, and the processes of each.
 func Running(ctx context.Context, nc *connection.Conn, names []string) ([]string, map[string][]string, error) {
 	found, err := Discover(ctx, nc.Conn)

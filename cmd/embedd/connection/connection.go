@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // Options are the options of Dial.
@@ -80,10 +81,8 @@ func Dial(ctx context.Context, n config.NATS, o Options) (*Conn, error) {
 		case last:
 			return nil, c.explain(err)
 		}
-		select {
-		case <-ctx.Done():
+		if !natsx.Sleep(ctx, retryPause) {
 			return nil, ctx.Err()
-		case <-time.After(retryPause):
 		}
 	}
 }

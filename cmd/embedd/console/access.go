@@ -235,12 +235,9 @@ func (a *Access) delay(r *http.Request) {
 	if !isWrong {
 		return
 	}
-	timer := time.NewTimer(f.delay())
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.Context().Done():
-	}
+	ctx, cancel := context.WithTimeout(r.Context(), f.delay())
+	defer cancel()
+	<-ctx.Done()
 }
 
 // fail counts the wrong credentials of a request; one without any is not counted.
