@@ -41,19 +41,11 @@ type Scores struct {
 	// Means are, by row, how right the nearest class mean in the same outputs is, among the classes that the model was
 	// fitted on; NaN for other rows, and for a class with few references.
 	Means []float64
-	class []string // predicted by row; nil without labels
+	Class []string // predicted by row, "" without labels
 }
 
 func newScores(n int) Scores {
 	return Scores{make([]float64, n), make([]float64, n), make([]float64, n), make([]string, n)}
-}
-
-// Class is the class that was predicted for row i, "" without labels.
-func (s Scores) Class(i int) string {
-	if s.class == nil {
-		return ""
-	}
-	return s.class[i]
 }
 
 // IsFair reports whether the model has learned no row of the run that a row belongs to.
@@ -62,11 +54,10 @@ func (v *Model) IsFair(r evidence.Row) bool { return r.RunStart >= v.FittedAt }
 // Count adds scores to the model's agreement with the labels, and to its evidence that it beats chance.
 func (v *Model) Count(s Scores, rows []window.Row, sampled policy.Sampled) {
 	for i, right := range s.Right {
-		class := s.Class(i)
-		if s.class != nil && v.IsFair(sampled.Rows[i]) {
-			v.Sensitivity.Add(right, sampled.Share(class), sampled.Rows[i])
+		if v.IsFair(sampled.Rows[i]) {
+			v.Sensitivity.Add(right, sampled.Share(s.Class[i]), sampled.Rows[i])
 		}
-		v.Agreement.Add(right, rows[i].Label, class)
+		v.Agreement.Add(right, rows[i].Label, s.Class[i])
 	}
 }
 
@@ -84,9 +75,7 @@ func (v *Model) Score(ctx context.Context, refs *References, rows []window.Row, 
 	for i := range rows {
 		if one, err := v.scoreAll(ctx, refs, rows[i:i+1], x[i*m:(i+1)*m], labelled); err == nil {
 			out.Right[i], out.Shares[i], out.Means[i] = one.Right[0], one.Shares[0], one.Means[0]
-			if one.class != nil {
-				out.class[i] = one.class[0]
-			}
+			out.Class[i] = one.Class[0]
 		}
 	}
 	return out
@@ -114,14 +103,14 @@ func (v *Model) scoreAll(ctx context.Context, refs *References, rows []window.Ro
 			n++
 		}
 		part := rows[i : i+n]
-		if err := k.nearest(ctx, near, part, y[i*d:(i+n)*d], out.class[i:i+n], out.Shares[i:i+n]); err != nil {
+		if err := k.nearest(ctx, near, part, y[i*d:(i+n)*d], out.Class[i:i+n], out.Shares[i:i+n]); err != nil {
 			return Scores{}, err
 		}
 		k.nearestMeans(near, part, y[i*d:(i+n)*d], out.Means[i:i+n], v.classes)
 		i += n
 	}
 	for i := range rows {
-		if out.class[i] == rows[i].Label {
+		if out.Class[i] == rows[i].Label {
 			out.Right[i] = 1
 		}
 	}
@@ -138,10 +127,10 @@ func (v *Model) classify(ctx context.Context, x []float64, rows []window.Row) (S
 		model.DenseRows(x, len(rows), v.M())); err != nil {
 		return Scores{}, err
 	}
-	out := Scores{Right: make([]float64, len(rows)), class: make([]string, len(rows))}
+	out := newScores(len(rows))
 	names := v.Classes()
 	for i, c := range class {
-		out.class[i] = names[c]
+		out.Class[i] = names[c]
 		if names[c] == rows[i].Label {
 			out.Right[i] = 1
 		}
@@ -158,7 +147,7 @@ func (v *Model) keptVariance(ctx context.Context, x []float64, n int) (Scores, e
 	if err != nil {
 		return Scores{}, err
 	}
-	out, scaled := Scores{Right: make([]float64, n)}, make([]float64, m)
+	out, scaled := newScores(n), make([]float64, m)
 	for i := range n {
 		if err := v.ScaledTo(scaled, model.DenseRows(x[i*m:(i+1)*m], 1, m)); err != nil {
 			return Scores{}, err

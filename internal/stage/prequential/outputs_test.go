@@ -51,7 +51,7 @@ func TestOutputsFollowTheReferences(t *testing.T) {
 	far.X = []float64{1e300, 1e300, 1e300}
 	mixed := []window.Row{asked[0], far, asked[1]}
 	out := v.Score(t.Context(), refs, mixed, slices.Concat(asked[0].X, far.X, asked[1].X), true)
-	if !slices.Equal(out.Right, []float64{1, 0, 1}) || out.Means[0]+out.Means[2] != 2 || out.class[2] != "b" {
+	if !slices.Equal(out.Right, []float64{1, 0, 1}) || out.Means[0]+out.Means[2] != 2 || out.Class[2] != "b" {
 		t.Errorf("%+v of two rows and one that cannot be projected", out)
 	}
 	if near := (&outputs{}).near(&asked[0]); near != (span{}) {

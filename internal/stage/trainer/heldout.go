@@ -49,8 +49,8 @@ func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 		share := count[r.Label] / n
 		row := evidence.Row{Weight: min(maxBalance, 1/(share*float64(len(count)))), Effect: effect, NewRun: true}
 		test.AddRow(differences[i], row)
-		candidate.Add(u.Right[i], count[u.Class(i)]/n, row)
-		live.Add(v.Right[i], count[v.Class(i)]/n, row)
+		candidate.Add(u.Right[i], count[u.Class[i]]/n, row)
+		live.Add(v.Right[i], count[v.Class[i]]/n, row)
 		right += v.Right[i]
 	}
 	t.judged++
