@@ -60,7 +60,7 @@ func Align(ctx context.Context, candidate, live *Model, anchors Rows, mode strin
 		}
 		return candidate, a, nil
 	}
-	if !candidate.rotates() || !live.rotates() || !slices.Equal(candidate.features, live.features) {
+	if !candidate.rotates() || !live.rotates() || !slices.Equal(candidate.fitted.Features, live.fitted.Features) {
 		return candidate, Alignment{}, nil
 	}
 	if anchors.N < 2 {
@@ -78,9 +78,9 @@ func Align(ctx context.Context, candidate, live *Model, anchors Rows, mode strin
 	rotation, from := linalg.Identity(d), linalg.Range(d)
 	switch mode {
 	case AlignSign, AlignBlock:
-		rotation, from = signRotation(correlations(y1, y0), min(candidate.rank, d))
+		rotation, from = signRotation(correlations(y1, y0), min(candidate.fitted.InformativeRank, d))
 		if mode == AlignBlock {
-			rotateTies(rotation, from, candidate.eigenvalues, y1, y0)
+			rotateTies(rotation, from, candidate.fitted.Eigenvalues, y1, y0)
 		}
 	case AlignRigid:
 		if err = rotateVarying(rotation, centred(y1), centred(y0)); err != nil {
@@ -137,7 +137,7 @@ func outputs(ctx context.Context, m *Model, rows Rows, d int) (*mat.Dense, error
 	}
 	k := m.projection
 	if l, ok := m.mapping.(*mapping.Linear); ok {
-		k = newProducts(m.mean, m.scale, m.unit, m.wide, l)
+		k = newProducts(m.fitted.Mean, m.fitted.Scale, m.fitted.Unit, m.fitted.Float64, l)
 		k.hold()
 	}
 	y := make([]float32, rows.N*m.Dim())
@@ -174,11 +174,11 @@ func (m *Model) rotated(rotation *mat.Dense, from []int, mode string) (*Model, e
 	}
 	switch {
 	case mode == AlignRigid:
-		c.eigenvalues = nil
-	case len(m.eigenvalues) >= k:
-		c.eigenvalues = slices.Clone(m.eigenvalues)
+		c.fitted.Eigenvalues = nil
+	case len(m.fitted.Eigenvalues) >= k:
+		c.fitted.Eigenvalues = slices.Clone(m.fitted.Eigenvalues)
 		for to, old := range from {
-			c.eigenvalues[to] = m.eigenvalues[old]
+			c.fitted.Eigenvalues[to] = m.fitted.Eigenvalues[old]
 		}
 	}
 	return c.seal()
@@ -244,9 +244,9 @@ func (m *Model) shifted(shift []float64) (*Model, error) {
 	}
 	delta.MulVec(&u, &inV)
 	c := *m
-	c.mean = slices.Clone(m.mean)
-	for j := range c.mean {
-		c.mean[j] -= m.scale[j] * delta.AtVec(j)
+	c.fitted.Mean = slices.Clone(m.fitted.Mean)
+	for j := range c.fitted.Mean {
+		c.fitted.Mean[j] -= m.fitted.Scale[j] * delta.AtVec(j)
 	}
 	return c.seal()
 }

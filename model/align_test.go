@@ -15,9 +15,9 @@ import (
 // live is a linear model of 4 outputs, the inner two of one eigenspace, and anchors for it.
 func live(t *testing.T) (*Model, Rows) {
 	m := randomLinear(t, 10, 4, 5, 2)
-	m.eigenvalues = []float64{3, 2, 2, 1}
-	m.rank = 4
-	m.classes = []string{"a"}
+	m.fitted.Eigenvalues = []float64{3, 2, 2, 1}
+	m.fitted.InformativeRank = 4
+	m.fitted.Classes = []string{"a"}
 	_, x := rowsOf(m, 200)
 	return seal(t, m), DenseRows(x, 200, 10)
 }
@@ -28,7 +28,7 @@ func turnedBy(t *testing.T, m *Model, r *mat.Dense, eigenvalues []float64) *Mode
 	a.Mul(mat.NewDense(m.M(), m.Dim(), m.Components()), r)
 	c := *m
 	c.mapping = &mapping.Linear{D: m.Dim(), Components: a.RawMatrix().Data}
-	c.eigenvalues = eigenvalues
+	c.fitted.Eigenvalues = eigenvalues
 	return seal(t, &c)
 }
 
@@ -78,7 +78,7 @@ func TestAlignSign(t *testing.T) {
 	if before.Comparable || !(before.Residual >= 0.5) {
 		t.Errorf("without alignment: %+v", before)
 	}
-	c.rank = 2 // columns may not leave the informative part
+	c.fitted.InformativeRank = 2 // columns may not leave the informative part
 	got, _ = align(t, seal(t, c), m, anchors, AlignSign)
 	if e := got.Eigenvalues(); min(e[0], e[1]) != 2 || max(e[0], e[1]) != 2.5 {
 		t.Errorf("a column left the informative part: %v", e)
@@ -162,7 +162,7 @@ func TestAlignKernels(t *testing.T) {
 	m := withMapping(t, 10, &mapping.KernelMap{D: 4, Rows: normals(r, 20*10), Coefficients: normals(r, 20*4),
 		K: mapping.Kernel{Name: "gauss", Param: []float64{20}}})
 	c := *m
-	c.features = linear.features
+	c.fitted.Features = linear.fitted.Features
 	m = seal(t, &c)
 	turned, err := m.rotated(rotation(7, 4), linalg.Range(4), AlignRigid)
 	if err != nil {
@@ -215,7 +215,8 @@ func TestAlignEdges(t *testing.T) {
 		}
 	}
 	small := *c
-	small.mapping, small.eigenvalues, small.rank = &mapping.Linear{D: 3, Components: three}, nil, 3
+	small.mapping = &mapping.Linear{D: 3, Components: three}
+	small.fitted.Eigenvalues, small.fitted.InformativeRank = nil, 3
 	got, a := align(t, seal(t, &small), m, anchors, AlignSign)
 	if a.Comparable || len(a.Correlation) != 3 || !(slices.Min(a.Correlation) >= 1-1e-9) ||
 		got.Components()[0] != m.Components()[0] {

@@ -92,10 +92,11 @@ func rowMappings(n, m int) map[string]mapping.Map {
 // withMapping is a model of the mapping, with means and scales that leave rows as they are.
 func withMapping(t testing.TB, m int, mp mapping.Map) *Model {
 	t.Helper()
-	mo := &Model{method: "test", rows: 5, features: names("f", m), mean: make([]float64, m), scale: make([]float64, m),
+	mo := &Model{fitted: Content{Method: "test", Rows: 5, Features: names("f", m), Mean: make([]float64,
+		m), Scale: make([]float64, m)},
 		mapping: mp}
 	for j := range m {
-		mo.scale[j] = 1
+		mo.fitted.Scale[j] = 1
 	}
 	return seal(t, mo)
 }
@@ -422,7 +423,8 @@ func TestExtensionRefuses(t *testing.T) {
 	change := func(kind string, f func(mp mapping.Map)) error {
 		mp := rowMappings(n, m)[kind]
 		f(mp)
-		mo := &Model{method: "test", features: names("f", m), mean: make([]float64, m), scale: []float64{1, 1, 1, 1},
+		mo := &Model{fitted: Content{Method: "test", Features: names("f", m), Mean: make([]float64, m),
+			Scale: []float64{1, 1, 1, 1}},
 			mapping: mp}
 		_, err := mo.seal()
 		return err

@@ -83,17 +83,18 @@ func checkNames(arrays []arrayHead, kind string, version uint64) error {
 // allArrays are the arrays of the content: those of every model, then those of its map.
 func (m *Model) allArrays() []mapping.Array {
 	return append([]mapping.Array{
-		{Name: "mean", Shape: []int{len(m.mean)}, Data: m.mean},
-		{Name: "scale", Shape: []int{len(m.scale)}, Data: m.scale},
-		{Name: "eigenvalues", Shape: []int{len(m.eigenvalues)}, Data: m.eigenvalues},
+		{Name: "mean", Shape: []int{len(m.fitted.Mean)}, Data: m.fitted.Mean},
+		{Name: "scale", Shape: []int{len(m.fitted.Scale)}, Data: m.fitted.Scale},
+		{Name: "eigenvalues", Shape: []int{len(m.fitted.Eigenvalues)}, Data: m.fitted.Eigenvalues},
 	}, m.mapping.Arrays()...)
 }
 
 // content is the content section.
 func (m *Model) content() ([]byte, error) {
-	h := header{Method: m.method, Map: m.mapping.Kind(), Dim: m.Dim(), Features: m.features,
-		Classes: orEmpty(m.classes),
-		Unit:    m.unit, Wide: m.wide, Rows: m.rows, Rank: m.rank, Params: m.params}
+	c := &m.fitted
+	h := header{Method: c.Method, Map: m.mapping.Kind(), Dim: m.Dim(), Features: c.Features,
+		Classes: orEmpty(c.Classes),
+		Unit:    c.Unit, Wide: c.Float64, Rows: c.Rows, Rank: c.InformativeRank, Params: c.Params}
 	if h.Params == nil {
 		h.Params = map[string]string{}
 	}
@@ -144,7 +145,7 @@ func Write(w io.Writer, m *Model) error {
 	if err != nil {
 		return fmt.Errorf("model file: %w", err)
 	}
-	note, err := section(remarks{m.note, m.report}, 0)
+	note, err := section(remarks{m.note, m.fitted.Report}, 0)
 	if err != nil {
 		return fmt.Errorf("model file: note: %w", err)
 	}
@@ -237,7 +238,7 @@ func parse(b []byte) (_ *Model, err error) {
 	if n := remarks.Note.Nulls; !slices.Contains([]string{"", "reject", "impute", "skip"}, n) {
 		panic(fail.With(fmt.Errorf("note: nulls %q is unknown to this program; use the release that wrote it", n)))
 	}
-	m.report = remarks.Report
+	m.fitted.Report = remarks.Report
 	return m.WithNote(remarks.Note), nil
 }
 
@@ -284,14 +285,14 @@ func parseContent(content []byte, version uint64) *Model {
 	if h.Dim != mp.Dim() {
 		panic(fail.With(fmt.Errorf("header: dim is %d, the arrays have %d", h.Dim, mp.Dim())))
 	}
-	m := &Model{method: h.Method, params: h.Params, features: h.Features, classes: h.Classes, rows: h.Rows,
-		unit: h.Unit, wide: h.Wide,
-		mean: arrays[0].Data, scale: arrays[1].Data, mapping: mp, eigenvalues: arrays[2].Data, rank: h.Rank}
-	if len(m.classes) == 0 {
-		m.classes = nil
+	m := &Model{mapping: mp, fitted: Content{Method: h.Method, Params: h.Params, Features: h.Features, Classes: h.Classes,
+		Rows: h.Rows, Unit: h.Unit, Float64: h.Wide, Mean: arrays[0].Data, Scale: arrays[1].Data,
+		Eigenvalues: arrays[2].Data, InformativeRank: h.Rank}}
+	if len(h.Classes) == 0 {
+		m.fitted.Classes = nil
 	}
-	if len(m.eigenvalues) == 0 {
-		m.eigenvalues = nil
+	if len(m.fitted.Eigenvalues) == 0 {
+		m.fitted.Eigenvalues = nil
 	}
 	return fail.Must(m.seal())
 }

@@ -25,12 +25,12 @@ import (
 // fileModels are one model of each kind, with everything set that a file holds.
 func fileModels(t testing.TB) []*Model {
 	lin := randomLinear(t, 5, 2, 1e4, 1)
-	lin.classes = []string{"a<b>&c", "é\u2028\"\\"}
-	lin.params = map[string]string{"ridge": "auto", "alpha": "1"}
-	lin.eigenvalues = []float64{3, math.Copysign(0, -1), 5e-324}
-	lin.rank = 1
-	lin.unit = true
-	lin.report = Report{Rows: 10, Notes: []string{"one note"}, Phases: []Phase{{"eigen", 0.25}}}
+	lin.fitted.Classes = []string{"a<b>&c", "é\u2028\"\\"}
+	lin.fitted.Params = map[string]string{"ridge": "auto", "alpha": "1"}
+	lin.fitted.Eigenvalues = []float64{3, math.Copysign(0, -1), 5e-324}
+	lin.fitted.InformativeRank = 1
+	lin.fitted.Unit = true
+	lin.fitted.Report = Report{Rows: 10, Notes: []string{"one note"}, Phases: []Phase{{"eigen", 0.25}}}
 	lin = seal(t, lin).WithNote(Note{Created: time.Date(2024, 2, 29, 12, 0, 0, 123456789, time.FixedZone("x", 3600)),
 		Version: "v7", Epoch: 3, Source: map[string]string{"stream": "FEATURES", "first": "18446744073709551615"}})
 	x := randomLinear(t, 4, 1, 0, 1)
@@ -96,17 +96,17 @@ func TestDigest(t *testing.T) {
 			t.Errorf("%s does not change the digest", name)
 		}
 	}
-	change("method", func(c *Model) { c.method = "other" })
-	change("params", func(c *Model) { c.params = nil })
-	change("features", func(c *Model) { c.features = names("g", 5) })
-	change("classes", func(c *Model) { c.classes = nil })
-	change("rows", func(c *Model) { c.rows++ })
-	change("unit", func(c *Model) { c.unit = !c.unit })
-	change("wide", func(c *Model) { c.wide = true })
-	change("mean", func(c *Model) { c.mean = append([]float64{m.mean[0] + 1e-11}, m.mean[1:]...) })
-	change("scale", func(c *Model) { c.scale = append([]float64{m.scale[0] * 2}, m.scale[1:]...) })
-	change("eigenvalues", func(c *Model) { c.eigenvalues = nil })
-	change("rank", func(c *Model) { c.rank = 2 })
+	change("method", func(c *Model) { c.fitted.Method = "other" })
+	change("params", func(c *Model) { c.fitted.Params = nil })
+	change("features", func(c *Model) { c.fitted.Features = names("g", 5) })
+	change("classes", func(c *Model) { c.fitted.Classes = nil })
+	change("rows", func(c *Model) { c.fitted.Rows++ })
+	change("unit", func(c *Model) { c.fitted.Unit = !c.fitted.Unit })
+	change("wide", func(c *Model) { c.fitted.Float64 = true })
+	change("mean", func(c *Model) { c.fitted.Mean = append([]float64{m.fitted.Mean[0] + 1e-11}, m.fitted.Mean[1:]...) })
+	change("scale", func(c *Model) { c.fitted.Scale = append([]float64{m.fitted.Scale[0] * 2}, m.fitted.Scale[1:]...) })
+	change("eigenvalues", func(c *Model) { c.fitted.Eigenvalues = nil })
+	change("rank", func(c *Model) { c.fitted.InformativeRank = 2 })
 	change("components", func(c *Model) {
 		c.mapping = &mapping.Linear{D: 2, Components: append([]float64{0},
 			m.mapping.(*mapping.Linear).Components[1:]...)}
@@ -226,8 +226,9 @@ func TestRepeatedNames(t *testing.T) {
 		t.Errorf("the reader: %v", err)
 	}
 	for kind, mp := range rowMappings(12, 3) {
-		m := &Model{method: "x", features: []string{"a", "b", "c"}, rows: 12, mean: make([]float64, 3),
-			scale: []float64{1, 1, 1}, mapping: mp}
+		m := &Model{fitted: Content{Method: "x", Features: []string{"a", "b", "c"}, Rows: 12,
+			Mean: make([]float64, 3), Scale: []float64{1, 1, 1}},
+			mapping: mp}
 		if _, err := m.seal(); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}

@@ -17,23 +17,9 @@ import (
 // Model is a fitted projection from M features to Dim outputs. It is immutable and safe for concurrent use. Slices and
 // maps that its methods return are copies.
 type Model struct {
-	method   string
-	params   map[string]string // as used: every parameter with its effective value
-	features []string          // m names
-	classes  []string          // nil: fitted without labels
-	rows     int               // rows it was fitted on
-
-	unit  bool      // each row is first divided by its Euclidean norm
-	wide  bool      // the outputs are small differences of large terms: project in float64
-	mean  []float64 // m
-	scale []float64 // m, positive
-
-	mapping     mapping.Map
-	eigenvalues []float64 // as the method reports them, or nil
-	rank        int       // informative rank: leading outputs that the criterion decides
-
-	report Report
-	note   Note
+	fitted  Content // without the map
+	mapping mapping.Map
+	note    Note
 
 	// Set by seal.
 	digest     [32]byte
@@ -92,12 +78,8 @@ func New(c Content) (*Model, error) {
 		return nil, fmt.Errorf("model %q: %w", c.Method, err)
 	}
 	mapped, _ := c.Map.(mapping.Map)
-	m := &Model{
-		method: c.Method, params: c.Params, features: c.Features, classes: c.Classes, rows: c.Rows,
-		unit: c.Unit, wide: c.Float64, mean: c.Mean, scale: c.Scale,
-		mapping: mapped, eigenvalues: c.Eigenvalues, rank: c.InformativeRank, report: c.Report,
-	}
-	return m.seal()
+	c.Map = nil // of an aligned model it would be the map of another
+	return (&Model{fitted: c, mapping: mapped}).seal()
 }
 
 // checkFit checks what the fit reports.
@@ -119,64 +101,65 @@ func (c *Content) checkFit() error {
 
 // Content is what the model consists of. Its slices and maps are shared with the model and must not be changed.
 func (m *Model) Content() Content {
-	return Content{Method: m.method, Params: m.params, Features: m.features, Classes: m.classes, Rows: m.rows,
-		Unit: m.unit, Float64: m.wide, Mean: m.mean, Scale: m.scale,
-		Map: m.mapping, Eigenvalues: m.eigenvalues, InformativeRank: m.rank, Report: m.report}
+	c := m.fitted
+	c.Map = m.mapping
+	return c
 }
 
 // seal checks the content, builds the tables of the projection and computes the digest. Every model is sealed once.
 func (m *Model) seal() (*Model, error) {
 	if err := m.check(); err != nil {
-		return nil, fmt.Errorf("model %q: %w", m.method, err)
+		return nil, fmt.Errorf("model %q: %w", m.fitted.Method, err)
 	}
 	var err error
-	if m.projection, err = newProjection(m.mean, m.scale, m.unit, m.wide, m.mapping); err != nil {
-		return nil, fmt.Errorf("model %q: %w", m.method, err)
+	c := &m.fitted
+	if m.projection, err = newProjection(c.Mean, c.Scale, c.Unit, c.Float64, m.mapping); err != nil {
+		return nil, fmt.Errorf("model %q: %w", m.fitted.Method, err)
 	}
 	content, err := m.content()
 	if err != nil {
-		return nil, fmt.Errorf("model %q: %w", m.method, err)
+		return nil, fmt.Errorf("model %q: %w", m.fitted.Method, err)
 	}
 	m.digest = digestOf(content)
 	return m, nil
 }
 
 func (m *Model) check() error {
-	n := len(m.mean)
+	n := len(m.fitted.Mean)
 	switch {
-	case m.method == "":
+	case m.fitted.Method == "":
 		return fmt.Errorf("no method name")
 	case n == 0:
 		return fmt.Errorf("no features")
-	case len(m.scale) != n:
-		return fmt.Errorf("%d scales for %d means", len(m.scale), n)
-	case len(m.features) != n:
-		return fmt.Errorf("%d feature names for %d features", len(m.features), n)
+	case len(m.fitted.Scale) != n:
+		return fmt.Errorf("%d scales for %d means", len(m.fitted.Scale), n)
+	case len(m.fitted.Features) != n:
+		return fmt.Errorf("%d feature names for %d features", len(m.fitted.Features), n)
 	case m.mapping == nil:
 		return fmt.Errorf("no mapping")
 	case m.mapping.Dim() < 1:
 		return fmt.Errorf("dimension %d; it must be at least 1", m.mapping.Dim())
-	case m.rows < 0 || m.rank < 0:
-		return fmt.Errorf("rows %d, informative rank %d; neither may be negative", m.rows, m.rank)
+	case m.fitted.Rows < 0 || m.fitted.InformativeRank < 0:
+		return fmt.Errorf("rows %d, informative rank %d; neither may be negative", m.fitted.Rows, m.fitted.InformativeRank)
 	}
-	for j, s := range m.scale {
+	for j, s := range m.fitted.Scale {
 		if !(s > 0) || !linalg.IsFinite(s) {
-			return fmt.Errorf("scale of feature %q is %g; it must be positive and finite", m.features[j], s)
+			return fmt.Errorf("scale of feature %q is %g; it must be positive and finite", m.fitted.Features[j], s)
 		}
 	}
-	for _, names := range [][]string{{m.method}, m.features, m.classes} {
+	for _, names := range [][]string{{m.fitted.Method}, m.fitted.Features, m.fitted.Classes} {
 		for _, s := range names {
 			if !utf8.ValidString(s) {
 				return fmt.Errorf("name %q is not valid UTF-8; rename the feature or class", s)
 			}
 		}
 	}
-	for k, v := range m.params {
+	for k, v := range m.fitted.Params {
 		if !utf8.ValidString(k) || !utf8.ValidString(v) {
 			return fmt.Errorf("parameter %q is not valid UTF-8", k)
 		}
 	}
-	if err := m.mapping.Check(n, len(m.classes)); err != nil {
+	if err := m.mapping.Check(n, len(m.fitted.Classes)); err != nil {
 		return err
 	}
 	for _, a := range m.allArrays() {
@@ -190,41 +173,41 @@ func (m *Model) check() error {
 }
 
 // Method is the name of the method that fitted the model.
-func (m *Model) Method() string { return m.method }
+func (m *Model) Method() string { return m.fitted.Method }
 
 // Dim is the number of outputs of a row, d.
 func (m *Model) Dim() int { return m.mapping.Dim() }
 
 // M is the number of features of a row, m.
-func (m *Model) M() int { return len(m.mean) }
+func (m *Model) M() int { return len(m.fitted.Mean) }
 
 // Features are the names of the m features, in the order a row has them.
-func (m *Model) Features() []string { return slices.Clone(m.features) }
+func (m *Model) Features() []string { return slices.Clone(m.fitted.Features) }
 
 // Classes are the names of the classes it was fitted on, nil for none.
-func (m *Model) Classes() []string { return slices.Clone(m.classes) }
+func (m *Model) Classes() []string { return slices.Clone(m.fitted.Classes) }
 
 // Rows is the number of rows it was fitted on.
-func (m *Model) Rows() int { return m.rows }
+func (m *Model) Rows() int { return m.fitted.Rows }
 
 // Mean is subtracted from each feature and replaces missing values.
-func (m *Model) Mean() []float64 { return slices.Clone(m.mean) }
+func (m *Model) Mean() []float64 { return slices.Clone(m.fitted.Mean) }
 
 // Scale divides each centred feature.
-func (m *Model) Scale() []float64 { return slices.Clone(m.scale) }
+func (m *Model) Scale() []float64 { return slices.Clone(m.fitted.Scale) }
 
 // Unit reports whether each row is divided by its Euclidean norm before anything else.
-func (m *Model) Unit() bool { return m.unit }
+func (m *Model) Unit() bool { return m.fitted.Unit }
 
 // Eigenvalues are those of the method's criterion, one for each output column; nil if the method has none.
-func (m *Model) Eigenvalues() []float64 { return slices.Clone(m.eigenvalues) }
+func (m *Model) Eigenvalues() []float64 { return slices.Clone(m.fitted.Eigenvalues) }
 
 // InformativeRank is the number of leading output columns that the method's criterion decides; the rest follow from a
 // tie-break.
-func (m *Model) InformativeRank() int { return m.rank }
+func (m *Model) InformativeRank() int { return m.fitted.InformativeRank }
 
 // Params are the parameters as used.
-func (m *Model) Params() map[string]string { return maps.Clone(m.params) }
+func (m *Model) Params() map[string]string { return maps.Clone(m.fitted.Params) }
 
 // Map is the kind of the map: "linear" for y = ((x - mean)/scale) · A, "views" for one such map per class, "kernel"
 // for a sum of kernels of x and rows of the fit, "sum" for a sum of linear maps of the features and of their normal
@@ -233,7 +216,7 @@ func (m *Model) Params() map[string]string { return maps.Clone(m.params) }
 func (m *Model) Map() string { return m.mapping.Kind() }
 
 // Report is what the fit found and decided.
-func (m *Model) Report() Report { return m.report }
+func (m *Model) Report() Report { return m.fitted.Report }
 
 // Digest identifies the content of the model: the SHA-256 of the content section of its file, in hexadecimal. Note and
 // report do not change it.
@@ -271,6 +254,7 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 		Components [][]float64 `json:"components"`
 		Offset     []float64   `json:"offset"`
 	}
+	c := &m.fitted
 	form := struct {
 		Version     string            `json:"version"`
 		Digest      string            `json:"digest"`
@@ -299,11 +283,11 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 		Report      Report            `json:"report"`
 		Conversion  *Conversion       `json:"conversion,omitempty"`
 	}{
-		Version: m.note.Version, Digest: m.Digest(), Method: m.method, Map: m.Map(), Dim: m.Dim(),
-		Features: m.features, Classes: orEmpty(m.classes), Unit: m.unit, Wide: m.wide, Mean: m.mean, Scale: m.scale,
-		Eigenvalues: orEmpty(m.eigenvalues), Rank: m.rank, Params: m.params, Rows: m.rows, Nulls: m.note.Nulls,
+		Version: m.note.Version, Digest: m.Digest(), Method: c.Method, Map: m.Map(), Dim: m.Dim(),
+		Features: c.Features, Classes: orEmpty(c.Classes), Unit: c.Unit, Wide: c.Float64, Mean: c.Mean, Scale: c.Scale,
+		Eigenvalues: orEmpty(c.Eigenvalues), Rank: c.InformativeRank, Params: c.Params, Rows: c.Rows, Nulls: m.note.Nulls,
 		Categories: m.note.Categories, Dates: m.note.Dates,
-		Epoch: m.note.Epoch, SameAs: m.note.SameAs, Source: m.note.Source, Report: m.report, Conversion: m.note.Conversion,
+		Epoch: m.note.Epoch, SameAs: m.note.SameAs, Source: m.note.Source, Report: c.Report, Conversion: m.note.Conversion,
 	}
 	form.Version = cmp.Or(form.Version, m.Digest()[:16])
 	if form.Params == nil {
@@ -319,7 +303,7 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 	case *mapping.Linear:
 		form.Components = matrix(a.Components, a.D)
 	case *mapping.Views:
-		for c, name := range m.classes {
+		for c, name := range c.Classes {
 			form.Views = append(form.Views, view{name, matrix(a.Of(c), a.D), a.Offset[c*a.D : (c+1)*a.D]})
 		}
 	}

@@ -61,17 +61,17 @@ func TestModelConcurrent(t *testing.T) {
 // An invalid model is an error with its cause.
 func TestSealRefuses(t *testing.T) {
 	for want, change := range map[string]func(m *Model){
-		"no method":           func(m *Model) { m.method = "" },
-		"no features":         func(m *Model) { m.mean = nil },
-		"scales":              func(m *Model) { m.scale = m.scale[1:] },
-		"feature names":       func(m *Model) { m.features = m.features[1:] },
+		"no method":           func(m *Model) { m.fitted.Method = "" },
+		"no features":         func(m *Model) { m.fitted.Mean = nil },
+		"scales":              func(m *Model) { m.fitted.Scale = m.fitted.Scale[1:] },
+		"feature names":       func(m *Model) { m.fitted.Features = m.fitted.Features[1:] },
 		"no mapping":          func(m *Model) { m.mapping = nil },
 		"dimension":           func(m *Model) { m.mapping = &mapping.Linear{} },
-		"negative":            func(m *Model) { m.rows = -1 },
-		"positive and finite": func(m *Model) { m.scale = []float64{1, 0, 1, 1, 1} },
-		"mean[1] is NaN":      func(m *Model) { m.mean = []float64{1, math.NaN(), 1, 1, 1} },
-		"UTF-8":               func(m *Model) { m.classes = []string{"\xff"} },
-		"parameter":           func(m *Model) { m.params = map[string]string{"a": "\xff"} },
+		"negative":            func(m *Model) { m.fitted.Rows = -1 },
+		"positive and finite": func(m *Model) { m.fitted.Scale = []float64{1, 0, 1, 1, 1} },
+		"mean[1] is NaN":      func(m *Model) { m.fitted.Mean = []float64{1, math.NaN(), 1, 1, 1} },
+		"UTF-8":               func(m *Model) { m.fitted.Classes = []string{"\xff"} },
+		"parameter":           func(m *Model) { m.fitted.Params = map[string]string{"a": "\xff"} },
 		"5 x 2 are needed":    func(m *Model) { m.mapping = &mapping.Linear{D: 2, Components: make([]float64, 9)} },
 		"as many outputs":     func(m *Model) { m.mapping = &mapping.Linear{D: 6, Components: make([]float64, 30)} },
 		"components[3] is Inf": func(m *Model) {
@@ -123,7 +123,7 @@ func TestRowNorm(t *testing.T) {
 
 func TestScaledTo(t *testing.T) {
 	m := randomLinear(t, 3, 1, 10, 2)
-	x := []float64{m.mean[0] + m.scale[0], math.NaN(), m.mean[2] - 2*m.scale[2]}
+	x := []float64{m.fitted.Mean[0] + m.fitted.Scale[0], math.NaN(), m.fitted.Mean[2] - 2*m.fitted.Scale[2]}
 	z := make([]float64, 3)
 	if err := m.ScaledTo(z, DenseRows(x, 1, 3)); err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestNewNeedsWhatTheFitReports(t *testing.T) {
 		}
 	}
 	old := *m
-	old.params, old.report.Convergence = map[string]string{"width": "auto"}, ""
+	old.fitted.Params, old.fitted.Report.Convergence = map[string]string{"width": "auto"}, ""
 	var file bytes.Buffer
 	if err := Write(&file, seal(t, &old)); err != nil {
 		t.Fatal(err)

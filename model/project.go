@@ -262,7 +262,7 @@ func (m *Model) ScaledTo(dst []float64, rows Rows) error {
 		return fmt.Errorf("scale: dst holds %d values, %d rows x %d features need %d", len(dst), rows.N, m.M(), want)
 	}
 	for i := range rows.N {
-		rows.Scaled(dst[i*m.M():(i+1)*m.M()], i, m.mean, m.scale, m.unit)
+		rows.Scaled(dst[i*m.M():(i+1)*m.M()], i, m.fitted.Mean, m.fitted.Scale, m.fitted.Unit)
 	}
 	return nil
 }

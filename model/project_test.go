@@ -22,11 +22,12 @@ import (
 func randomLinear(t testing.TB, m, d int, mean, scale float64) *Model {
 	t.Helper()
 	r := rand.New(rand.NewPCG(uint64(m), uint64(d)))
-	mo := &Model{method: "test", rows: 10, features: names("f", m), mean: make([]float64, m), scale: make([]float64, m),
+	mo := &Model{fitted: Content{Method: "test", Rows: 10, Features: names("f", m), Mean: make([]float64,
+		m), Scale: make([]float64, m)},
 		mapping: &mapping.Linear{D: d, Components: normals(r, m*d)}}
 	for j := range m {
-		mo.mean[j] = mean * (1 + 0.1*r.NormFloat64())
-		mo.scale[j] = scale * (0.5 + r.Float64())
+		mo.fitted.Mean[j] = mean * (1 + 0.1*r.NormFloat64())
+		mo.fitted.Scale[j] = scale * (0.5 + r.Float64())
 	}
 	return seal(t, mo)
 }
@@ -37,13 +38,14 @@ func randomViews(t testing.TB, m, d, classes int, x Rows, label []int) *Model {
 	r := rand.New(rand.NewPCG(uint64(m), uint64(d+100*classes)))
 	mo := randomLinear(t, m, 1, 1, 1)
 	v := &mapping.Views{D: d, Components: normals(r, classes*m*d), Offset: normals(r, classes*d)}
-	y, err := Content{Mean: mo.mean, Scale: mo.scale, Map: v}.ViewOutputs(t.Context(), x)
+	y, err := Content{Mean: mo.fitted.Mean, Scale: mo.fitted.Scale, Map: v}.ViewOutputs(t.Context(), x)
 	if err != nil {
 		t.Fatal(err)
 	}
 	v.SetWindow(y, label)
-	return seal(t, &Model{method: "test", rows: x.N, features: mo.features, classes: names("c", classes),
-		mean: mo.mean, scale: mo.scale, mapping: v})
+	return seal(t, &Model{fitted: Content{Method: "test", Rows: x.N, Features: mo.fitted.Features,
+		Classes: names("c", classes), Mean: mo.fitted.Mean, Scale: mo.fitted.Scale},
+		mapping: v})
 }
 
 func seal(t testing.TB, m *Model) *Model {
@@ -78,7 +80,7 @@ func rowsOf(mo *Model, n int) (f32 []float32, f64 []float64) {
 	f64 = make([]float64, n*mo.M())
 	for i := range f32 {
 		j := i % mo.M()
-		f32[i] = float32(mo.mean[j] + mo.scale[j]*r.NormFloat64())
+		f32[i] = float32(mo.fitted.Mean[j] + mo.fitted.Scale[j]*r.NormFloat64())
 		f64[i] = float64(f32[i])
 	}
 	return f32, f64
@@ -223,7 +225,7 @@ func TestProjectFarMean(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 1))
 		x := make([]float64, 50*100)
 		for i := range x {
-			x[i] = mo.mean[i%100] + mo.scale[i%100]*r.NormFloat64()
+			x[i] = mo.fitted.Mean[i%100] + mo.fitted.Scale[i%100]*r.NormFloat64()
 		}
 		if e := relative(project(t, mo, DenseRows(x, 50, 100)), exact(mo, x)); !(e <= 5e-7) {
 			t.Errorf("mean/sd %g: off by %.2g", ratio, e)
@@ -237,7 +239,7 @@ func TestProjectExtremeScales(t *testing.T) {
 		mo := randomLinear(t, 20, 3, 10*scale, scale)
 		_, x64 := rowsOf(mo, 9)
 		for i := range x64 {
-			x64[i] = mo.mean[i%20] + mo.scale[i%20]*math.Sin(float64(i))
+			x64[i] = mo.fitted.Mean[i%20] + mo.fitted.Scale[i%20]*math.Sin(float64(i))
 		}
 		if e := relative(project(t, mo, DenseRows(x64, 9, 20)), exact(mo, x64)); !(e <= 5e-7) {
 			t.Errorf("scale %g: off by %.2g", scale, e)
@@ -249,7 +251,7 @@ func TestProjectExtremeScales(t *testing.T) {
 func TestProjectMissing(t *testing.T) {
 	for _, unit := range []bool{false, true} {
 		mo := randomLinear(t, 30, 4, 3, 2)
-		mo.unit = unit
+		mo.fitted.Unit = unit
 		mo = seal(t, mo)
 		x, x64 := rowsOf(mo, 5)
 		for i, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
@@ -264,7 +266,7 @@ func TestProjectMissing(t *testing.T) {
 		}
 		if !unit { // the mean itself gives the same row
 			for i := range 3 {
-				x64[2*30+i] = mo.mean[i]
+				x64[2*30+i] = mo.fitted.Mean[i]
 			}
 			want := project(t, mo, DenseRows(x64, 5, 30))
 			for c := range 4 {
@@ -281,11 +283,11 @@ func TestProjectMissing(t *testing.T) {
 func TestProjectSuspects(t *testing.T) {
 	const n, m = 700, 30
 	linear, unit := randomLinear(t, m, 3, 5, 2), randomLinear(t, m, 3, 5, 2)
-	unit.unit = true
+	unit.fitted.Unit = true
 	unit = seal(t, unit)
 	far := randomLinear(t, m, 3, 1e12, 1)
 	wide := randomLinear(t, m, 3, 5, 2)
-	wide.wide = true
+	wide.fitted.Float64 = true
 	wide = seal(t, wide)
 	x, x64 := rowsOf(linear, n)
 	label := make([]int, n)

@@ -16,9 +16,11 @@ func TestProjectRaw(t *testing.T) {
 	const n, m, d = 300, 29, 3
 	r := rand.New(rand.NewPCG(1, 2))
 	unit, far := randomLinear(t, m, d, 1, 1), randomLinear(t, m, d, 1, 1)
-	unit = seal(t, &Model{method: "test", rows: 10, features: unit.features, mean: unit.mean, scale: unit.scale,
-		mapping: unit.mapping, unit: true})
-	kernel := seal(t, &Model{method: "test", rows: 10, features: far.features, mean: far.mean, scale: far.scale,
+	unit = seal(t, &Model{fitted: Content{Method: "test", Rows: 10, Features: unit.fitted.Features,
+		Mean: unit.fitted.Mean, Scale: unit.fitted.Scale, Unit: true},
+		mapping: unit.mapping})
+	kernel := seal(t, &Model{fitted: Content{Method: "test", Rows: 10, Features: far.fitted.Features,
+		Mean: far.fitted.Mean, Scale: far.fitted.Scale},
 		mapping: &mapping.KernelMap{D: d, Rows: normals(r, 5*m), Coefficients: normals(r, 5*d),
 			K: mapping.Kernel{Name: "gauss", Param: []float64{1e4}}}})
 	for _, f := range []RawFormat{RawInt8, RawUint8, RawInt16, RawUint16, RawFloat16} {

@@ -62,10 +62,10 @@ func TestShiftAlongSmallComponents(t *testing.T) {
 		want      bool
 	}{{1, true}, {2e-10, true}, {0.5e-10, false}} {
 		m := withMapping(t, 2, &mapping.Linear{D: 2, Components: []float64{1, 0, 0, c.component}})
-		m.scale = []float64{3, 1}
+		m.fitted.Scale = []float64{3, 1}
 		got, err := m.shifted([]float64{2, c.component})
-		if err != nil || !(math.Abs(got.mean[0]+6) <= 1e-9) || (math.Abs(got.mean[1]+1) <= 1e-6) != c.want {
-			t.Errorf("%+v: mean %v, %v", c, got.mean, err)
+		if err != nil || !(math.Abs(got.fitted.Mean[0]+6) <= 1e-9) || (math.Abs(got.fitted.Mean[1]+1) <= 1e-6) != c.want {
+			t.Errorf("%+v: mean %v, %v", c, got.fitted.Mean, err)
 		}
 	}
 }

@@ -51,7 +51,9 @@ func TestViewsWinner(t *testing.T) {
 		var out []float32
 		for c := range classes {
 			one := &mapping.Linear{D: d, Components: v.Of(c)}
-			mc := seal(t, &Model{method: "test", features: mo.features, mean: mo.mean, scale: mo.scale, mapping: one})
+			mc := seal(t, &Model{fitted: Content{Method: "test", Features: mo.fitted.Features,
+				Mean: mo.fitted.Mean, Scale: mo.fitted.Scale},
+				mapping: one})
 			yc := project(t, mc, rowMajor(x[i*m:(i+1)*m], 1, m))
 			for j := range yc {
 				yc[j] += float32(v.Offset[c*d+j])

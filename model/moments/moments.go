@@ -66,31 +66,14 @@ func (s *Set) SetShift(r []float64) error {
 // the last one grows the set. After an error the set is unchanged, unless the error is a panic: the set must not be
 // used then. ctx only limits the goroutines: either all rows are added or none.
 func (s *Set) Add(ctx context.Context, x []float64, y []int) error {
-	return s.add(ctx, table{n: len(x) / max(s.m, 1), m: s.m, x: x}, y)
-}
-
-// AddRows is Add for separate rows, without copying them.
-func (s *Set) AddRows(ctx context.Context, rows [][]float64, y []int) error {
-	for i, x := range rows {
-		if len(x) != s.m {
-			return fmt.Errorf("moments: row %d has %d numbers, the set %d features", i, len(x), s.m)
-		}
+	rows := make([][]float64, len(x)/max(s.m, 1))
+	if s.m < 1 || len(x) != len(rows)*s.m {
+		return fmt.Errorf("moments: %d numbers are not rows of %d features", len(x), s.m)
 	}
-	return s.add(ctx, table{n: len(rows), m: s.m, apart: rows}, y)
-}
-
-// table is rows of m numbers, contiguous or separate.
-type table struct {
-	n, m  int
-	x     []float64
-	apart [][]float64
-}
-
-func (t *table) row(i int) []float64 {
-	if t.apart != nil {
-		return t.apart[i]
+	for i := range rows {
+		rows[i] = x[i*s.m : (i+1)*s.m]
 	}
-	return t.x[i*t.m : (i+1)*t.m]
+	return s.AddRows(ctx, rows, y)
 }
 
 // Merge adds the statistics of o, whose class indices must mean the same classes.
@@ -221,11 +204,14 @@ func (s *Set) secondSlot(slot int) int {
 	return min(slot, 1)
 }
 
-func (s *Set) add(ctx context.Context, x table, y []int) error {
-	if s.m < 1 || x.apart == nil && len(x.x) != x.n*s.m {
-		return fmt.Errorf("moments: %d numbers are not rows of %d features", len(x.x), s.m)
+// AddRows is Add for separate rows, without copying them.
+func (s *Set) AddRows(ctx context.Context, x [][]float64, y []int) error {
+	for i, row := range x {
+		if len(row) != s.m || s.m < 1 {
+			return fmt.Errorf("moments: row %d has %d numbers, the set %d features", i, len(row), s.m)
+		}
 	}
-	n := x.n
+	n := len(x)
 	if y != nil && len(y) != n {
 		return fmt.Errorf("moments: %d rows, %d classes", n, len(y))
 	}
@@ -241,7 +227,7 @@ func (s *Set) add(ctx context.Context, x table, y []int) error {
 	}
 	shift := s.shift
 	if shift == nil {
-		shift = x.means()
+		shift = means(x, s.m)
 	}
 	slotOf := func(i int) int {
 		if y == nil {
@@ -249,7 +235,7 @@ func (s *Set) add(ctx context.Context, x table, y []int) error {
 		}
 		return y[i] + 1
 	}
-	sums, err := s.summed(ctx, &x, shift, slots, slotOf)
+	sums, err := s.summed(ctx, x, shift, slots, slotOf)
 	if err != nil {
 		return err
 	}
@@ -274,7 +260,7 @@ func (s *Set) add(ctx context.Context, x table, y []int) error {
 	for k, index := range rows {
 		if len(index) > 0 {
 			raw := s.matrix(k).RawSymmetric()
-			centred := &tile.Operand{K: len(index), M: s.m, At: func(k int) []float64 { return x.row(index[k]) }, About: shift}
+			centred := &tile.Operand{K: len(index), M: s.m, At: func(k int) []float64 { return x[index[k]] }, About: shift}
 			products = append(products, tile.Sum{C: raw.Data, Stride: raw.Stride, Alpha: 1, A: centred, B: centred, Upper: true})
 		}
 	}
@@ -285,9 +271,9 @@ func (s *Set) add(ctx context.Context, x table, y []int) error {
 }
 
 // finite checks that all numbers are finite.
-func (t *table) finite() error {
-	for i := range t.n {
-		for j, v := range t.row(i) {
+func finite(x [][]float64) error {
+	for i, row := range x {
+		for j, v := range row {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
 				return fmt.Errorf("moments: row %d, feature %d is %g; impute or leave out such rows first", i, j, v)
 			}
@@ -297,12 +283,11 @@ func (t *table) finite() error {
 }
 
 // means are those of the columns.
-func (t *table) means() []float64 {
-	mean := make([]float64, t.m)
-	n := float64(t.n)
-	for i := range t.n {
-		for j, v := range t.row(i) {
-			mean[j] += v / n
+func means(x [][]float64, m int) []float64 {
+	mean := make([]float64, m)
+	for _, row := range x {
+		for j, v := range row {
+			mean[j] += v / float64(len(x))
 		}
 	}
 	return mean

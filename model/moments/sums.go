@@ -22,10 +22,11 @@ type sums struct {
 var rooms sync.Pool // of *[]float64
 
 // summed adds rows to the sums of their slots, some columns at a time: each sum is in the order of the rows.
-func (s *Set) summed(ctx context.Context, x *table, shift []float64, slots int, slotOf func(int) int) (*sums, error) {
+func (s *Set) summed(ctx context.Context, x [][]float64, shift []float64, slots int, slotOf func(int) int) (*sums,
+	error) {
 	out := &sums{of: make([][]float64, slots)}
 	seen, count := make([]bool, slots), 1
-	for i := range x.n {
+	for i := range x {
 		if k := slotOf(i); !seen[k] {
 			seen[k] = true
 			count++
@@ -55,21 +56,22 @@ func (s *Set) summed(ctx context.Context, x *table, shift []float64, slots int, 
 		return nil, fmt.Errorf("moments: %w", err)
 	}
 	if !linalg.AllFinite((*out.room)[:count*s.m]) {
-		if err := x.finite(); err != nil {
+		if err := finite(x); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-func (u *sums) add(ctx context.Context, x *table, shift []float64, slotOf func(int) int) error {
-	workers := parallel.WorkersFor(ctx, 8*float64(x.n*x.m)) // each number costs some operations
-	columns := max(128, (x.m/workers+7)/8*8)                // reading fewer of a row at a time is not faster
-	return parallel.EachOn(context.WithoutCancel(ctx), workers, (x.m+columns-1)/columns, func(p int) {
-		from, to := p*columns, min(x.m, (p+1)*columns)
+func (u *sums) add(ctx context.Context, x [][]float64, shift []float64, slotOf func(int) int) error {
+	m := len(shift)
+	workers := parallel.WorkersFor(ctx, 8*float64(len(x)*m)) // each number costs some operations
+	columns := max(128, (m/workers+7)/8*8)                   // reading fewer of a row at a time is not faster
+	return parallel.EachOn(context.WithoutCancel(ctx), workers, (m+columns-1)/columns, func(p int) {
+		from, to := p*columns, min(m, (p+1)*columns)
 		centred := make([]float64, to-from)
-		for i := range x.n {
-			floats.SubTo(centred, x.row(i)[from:to], shift[from:to])
+		for i, row := range x {
+			floats.SubTo(centred, row[from:to], shift[from:to])
 			k := slotOf(i)
 			floats.Add(u.of[k][from:to], centred)
 			if k > 0 {

@@ -72,16 +72,22 @@ func HeatWidth(t *Task, lists *graph.Neighbors) float64 {
 	return t.Float("t")
 }
 
-// Geodesics are those of the graph of the k nearest rows, with the lengths of its edges, and k as clamped to the
-// number of rows. repair says what to do if the graph is not connected.
-func Geodesics(ctx context.Context, t *Task, repair graph.Repair) (g *mat.SymDense, lengths *graph.Matrix, k int) {
-	lists := Nearest(ctx, t, "k")
+// Joined are the lists of the k nearest rows, and the edges between components of their graph.
+func Joined(ctx context.Context, t *Task, repair graph.Repair) (lists *graph.Neighbors, k int) {
+	lists = Nearest(ctx, t, "k")
 	first, _ := lists.Row(0)
 	lists, edges := fail.Must2(lists.Connect(ctx, t.X, repair))
 	NoteEdges(t, edges)
+	return lists, len(first)
+}
+
+// Geodesics are those of the graph of the k nearest rows, with the lengths of its edges, and k as clamped to the
+// number of rows. repair says what to do if the graph is not connected.
+func Geodesics(ctx context.Context, t *Task, repair graph.Repair) (g *mat.SymDense, lengths *graph.Matrix, k int) {
+	lists, k := Joined(ctx, t, repair)
 	lengths = fail.Must(lists.Weights(graph.Union, graph.Length))
 	t.ReportProgress("geodesics", 0)
-	return fail.Must(graph.Geodesics(ctx, lengths)), lengths, len(first)
+	return fail.Must(graph.Geodesics(ctx, lengths)), lengths, k
 }
 
 // NoteEdges reports the edges that were added to connect a graph.

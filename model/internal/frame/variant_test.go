@@ -10,10 +10,10 @@ import (
 // TestSimplest: of 100 rows with 80 correct the standard error is 4.
 func TestSimplest(t *testing.T) {
 	for _, c := range []struct{ first, best, want int }{
-		{80, 80, 0}, {77, 80, 0}, {75, 80, 1}, {99, 100, 1}, {100, 100, 0}, {0, 0, 0},
+		{80, 80, 1}, {77, 80, 1}, {75, 80, 2}, {99, 100, 2}, {100, 100, 1}, {0, 0, 1},
 	} {
-		scores := []model.RidgeScore{{Correct: c.first, Scored: 100}, {Correct: c.best, Scored: 100}}
-		if got := simplest(scores, 1, 0); got != c.want {
+		scores := []model.RidgeScore{{Scored: 100}, {Correct: c.first, Scored: 100}, {Correct: c.best, Scored: 100}}
+		if got := simplest(scores, 2, 1); got != c.want {
 			t.Errorf("%d and %d correct: %d is chosen, want %d", c.first, c.best, got, c.want)
 		}
 	}

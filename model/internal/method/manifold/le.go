@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"github.com/embedd/embedd/model/graph"
-	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
@@ -43,10 +42,7 @@ func fitLE(ctx context.Context, t *frame.Task) *frame.Solution {
 		t.Report.Note(fmt.Sprintf("k=%d joins most of %d rows: their edges have heat weights of width %.4g in place of 1", k,
 			t.Rows.N, width))
 	}
-	w := fail.Must(lists.Weights(graph.Union, graph.Heat(width)))
-	w, edges := fail.Must2(w.Connect(ctx, t.X, graph.Repair(t.Params["components"]), graph.Heat(width)))
-	frame.NoteEdges(t, edges)
-	y, lambda := frame.LaplacianEigenmap(ctx, t, w)
+	y, lambda := frame.LaplacianEigenmap(ctx, t, frame.Connected(ctx, t, lists, graph.Heat(width)))
 	e := &mapping.Nystrom{Training: t.Training(nil, y, t.D), Lambda: lambda, Rate: min(1/width, math.MaxFloat64)}
 	e.Reach, e.K = reaches(&e.Training, lists)
 	return t.Mapped(e, lambda, t.D).Use("t", width)

@@ -39,10 +39,7 @@ var LLE = frame.Method{
 }
 
 func fitLLE(ctx context.Context, t *frame.Task) *frame.Solution {
-	lists := frame.Nearest(ctx, t, "k")
-	index, _ := lists.Row(0)
-	lists, edges := fail.Must2(lists.Connect(ctx, t.X, graph.Repair(t.Params["components"])))
-	frame.NoteEdges(t, edges)
+	lists, k := frame.Joined(ctx, t, graph.Repair(t.Params["components"]))
 	t.ReportProgress("weights", 0)
 	reg := t.Float("reg")
 	a := fail.Must(graph.Align(t.Rows.N, reconstructions(fail.Must(graph.Barycentric(ctx, t.X, t.X, lists, reg)))))
@@ -50,7 +47,7 @@ func fitLLE(ctx context.Context, t *frame.Task) *frame.Solution {
 	part := fail.Must(pencil.Partial(ctx, a, pencil.Min, t.D, linalg.Constant(t.Rows.N)))
 	t.Found(part)
 	part.Vectors.Scale(math.Sqrt(float64(t.Rows.N)), part.Vectors)
-	e := &mapping.Barycentric{Training: t.Training(nil, part.Vectors.RawMatrix().Data, t.D), K: len(index),
+	e := &mapping.Barycentric{Training: t.Training(nil, part.Vectors.RawMatrix().Data, t.D), K: k,
 		Regular: reg}
 	return t.Mapped(e, part.Values, t.D)
 }
