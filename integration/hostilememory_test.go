@@ -33,8 +33,9 @@ func zeros(t testing.TB, n, m int) []byte {
 	return out.Bytes()
 }
 
-// TestMemoryOfSmallWindow: 32 messages of some kilobytes that expand to the limit cost less than 512 MB, because the
-// heap may grow by what the window holds, not by what it may hold.
+// TestMemoryOfSmallWindow: 32 messages of some kilobytes that expand to the limit cost less than 800 MiB, because the
+// heap may grow by what the window holds, not by what it may hold: then it is 1.2 GB. On two quiet cores it is 454 MiB,
+// with more cores or under load more messages are decoded before the first is collected.
 func TestMemoryOfSmallWindow(t *testing.T) {
 	t.Parallel()
 	g := digits(t)
@@ -64,7 +65,7 @@ many:
 	most := resident(d.cmd.Process.Pid) - begin
 	t.Logf("%d MiB at the start, %d MiB more; %d outputs, %d dead letters", begin>>20, most>>20, c.count("REDUCED"),
 		c.count("DEAD"))
-	if most > 512<<20 {
+	if most > 800<<20 {
 		t.Errorf("%d MiB more than at the start", most>>20)
 	}
 	d.stop()
