@@ -1,13 +1,19 @@
 package natsx_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/link"
 	"github.com/embedd/embedd/internal/natstest"
 	"github.com/embedd/embedd/internal/natsx"
 )
@@ -92,4 +98,45 @@ func TestPullOfExactBytes(t *testing.T) {
 			t.Errorf("a pull of %d bytes, which are three messages, has %d, error %v", maxBytes, n, err)
 		}
 	}
+}
+
+// TestPullLimitWithoutAByte: a pull is halved where the connection breaks twice before anything of it has arrived.
+func TestPullLimitWithoutAByte(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	s.Stream(jetstream.StreamConfig{Name: "IN"})
+	for range 20 { // each is lost with its connection
+		s.Publish(&nats.Msg{Subject: "IN.a", Data: []byte("large")})
+	}
+	var cuts atomic.Bool
+	l, err := link.New(strings.TrimPrefix(s.URL(), "nats://"), nil, func(piece []byte) error {
+		if cuts.Load() && bytes.Contains(piece, []byte("large")) {
+			return errors.New("cut")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	nc, err := nats.Connect("nats://"+l.Address(), nats.MaxReconnects(-1), nats.ReconnectWait(time.Millisecond),
+		nats.Timeout(natstest.Timeout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(natstest.Timeout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := js.CreateConsumer(t.Context(), "IN", jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cuts.Store(true)
+	p := natsx.NewPullLimit(nc, slog.New(slog.DiscardHandler))
+	natstest.Await(t, "less is pulled at a time", func() bool {
+		_, _ = p.Fetch(t.Context(), js, c, 1, natsx.MaxFetchBytes, func(*natsx.Message) {})
+		return p.Bytes() < natsx.MaxFetchBytes
+	})
 }

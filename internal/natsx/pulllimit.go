@@ -31,7 +31,7 @@ type PullLimit struct {
 	mu         sync.Mutex
 	bytes      int64
 	reconnects uint64    // of the connection, when it was last seen to work
-	isBroken   bool      // a pull saw the connection break while the server was sending, and it is not restored yet
+	isBroken   bool      // a pull saw the connection break, and it is not restored yet
 	brokeAt    time.Time // when that last happened
 	changedAt  time.Time // when bytes was reduced or doubled
 	isLogged   bool
@@ -63,24 +63,25 @@ func (p *PullLimit) Fetch(ctx context.Context, js jetstream.JetStream, c jetstre
 	if now := p.Bytes(); now < MaxFetchBytes {
 		limit = min(limit, now)
 	}
-	received, begin := nc.Stats().InBytes, time.Now()
+	begin := time.Now()
 	n, err := Pull(ctx, js, c, maxMessages, int(limit), handle)
-	p.observe(nc.Stats().InBytes > received, limit)
+	p.observe(limit)
 	if n > 0 || err != nil || time.Since(begin) > fetchWait/2 {
 		return n, err
 	}
 	return Pull(ctx, js, c, 1, 0, handle)
 }
 
-// observe halves the limit if the connection broke again while the server was sending.
-func (p *PullLimit) observe(hasReceived bool, limit int64) {
+// observe halves the limit if the connection broke again during a pull. A server that disconnects a slow client drops
+// what waits, so that none of it may have arrived.
+func (p *PullLimit) observe(limit int64) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	reconnects, isConnected := p.nc.Stats().Reconnects, p.nc.IsConnected()
-	if hasReceived && (reconnects != p.reconnects || !isConnected) {
+	if reconnects != p.reconnects || !isConnected {
 		p.isBroken = true
 	}
 	p.reconnects = reconnects
@@ -95,7 +96,7 @@ func (p *PullLimit) observe(hasReceived bool, limit int64) {
 	p.bytes, p.changedAt = max(min(p.bytes, limit)/2, minFetchBytes), time.Now()
 	if !p.isLogged {
 		p.isLogged = true
-		p.log.Warn("the connection broke again while the server was sending; less is pulled at a time, since the server's "+
-			"max_pending may be below a pull: raise it", "bytes", p.bytes)
+		p.log.Warn("the connection broke again during a pull; less is pulled at a time, since the server's max_pending may "+
+			"be below a pull: raise it", "bytes", p.bytes)
 	}
 }
