@@ -39,24 +39,23 @@ func doctorCommand(e *cli.Env) *cobra.Command {
 			"Each\n" +
 			"line is ok, a note, or a fault with its fix. The exit code is 3 if there is a fault."}
 	f := cli.FlagsOf(cmd)
-	path := f.StringP("config", "c", "embedd.yaml", "configuration `FILE`")
-	where := client.AddressFlags(f, "NATS `URL`, instead of NATS_URL and nats.url of the file")
+	flags := deployedFlags(f)
 	out := report.Flag(f, e)
 	f.BoolVar(&out.JSON, "json", false, "short for --format json")
 	bundleTo := f.String("bundle", "",
 		"also write `FILE`, a ZIP archive with what a report of a fault needs, without secrets")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if _, err := os.Stat(*path); errors.Is(err, fs.ErrNotExist) {
-			return cli.Usagef("no configuration %s: write one with `embedd init`, or name one with -c", *path)
+		if _, err := os.Stat(*flags.path); errors.Is(err, fs.ErrNotExist) {
+			return cli.Usagef("no configuration %s: write one with `embedd init`, or name one with -c", *flags.path)
 		}
-		d := &doctor{out: out, path: *path, clock: e.Clock, port: embedded.Port, count: map[admin.Level]int{}}
+		d := &doctor{out: out, path: *flags.path, clock: e.Clock, port: embedded.Port, count: map[admin.Level]int{}}
 		if *bundleTo != "" {
 			var err error
 			if d.bundle, err = newBundle(*bundleTo); err != nil {
 				return err
 			}
 		}
-		err := d.look(cmd.Context(), e, where)
+		err := d.look(cmd.Context(), e, flags.where)
 		if d.bundle != nil {
 			err = errors.Join(err, d.bundle.write(d.path))
 		}

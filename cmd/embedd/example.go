@@ -126,16 +126,14 @@ const maxCounted = 100_000
 
 // classesOf counts the classes of the rows of a file, of which rec are the first; 0 without a label.
 func classesOf(in *file.Reader, rec arrow.Record, label string) int {
-	classes := map[string]bool{}
+	classes, at := map[string]bool{}, rec.Schema().FieldIndices(label)
 	rec.Retain()
-	for rows := int64(0); rows < maxCounted; {
-		of := rec.Schema().FieldIndices(label)
-		if len(of) != 1 {
-			break
-		}
-		for i := range int(rec.NumRows()) {
-			if !rec.Column(of[0]).IsNull(i) {
-				classes[rec.Column(of[0]).ValueStr(i)] = true
+	defer func() { rec.Release() }()
+	for rows := int64(0); len(at) == 1 && rows < maxCounted; {
+		column := rec.Column(at[0])
+		for i := range column.Len() {
+			if column.IsValid(i) {
+				classes[column.ValueStr(i)] = true
 			}
 		}
 		rows += rec.NumRows()
@@ -146,7 +144,6 @@ func classesOf(in *file.Reader, rec arrow.Record, label string) int {
 		rec.Release()
 		rec = next
 	}
-	rec.Release()
 	return len(classes)
 }
 

@@ -26,8 +26,12 @@ import (
 func modelCommand(e *cli.Env) *cobra.Command {
 	return cli.Group("model ls|show|diff|pin|unpin|rollback|reset|export NAME",
 		"list, show, compare, pin, roll back, reset and export models", modelLsCommand(e), modelShowCommand(e),
-		modelDiffCommand(e), modelPinCommand(e), modelUnpinCommand(e), modelRollbackCommand(e), modelResetCommand(e),
-		modelExportCommand(e))
+		modelDiffCommand(e), changeCommand(e, "pin VERSION|PIPELINE",
+			"make a version live and keep it; for a pipeline, its live version", (*registry.Registry).Pin),
+		changeCommand(e, "unpin PIPELINE", "let training promote models again", (*registry.Registry).Unpin),
+		changeCommand(e, "rollback PIPELINE|VERSION",
+			"make the previous or the named version live; training continues from it", (*registry.Registry).Rollback),
+		modelResetCommand(e), modelExportCommand(e))
 }
 
 func modelLsCommand(e *cli.Env) *cobra.Command {
@@ -216,20 +220,6 @@ func printModel(out *report.Output, m *model.Model) error {
 		t.Row(row...)
 	}
 	return t.Flush()
-}
-
-func modelPinCommand(e *cli.Env) *cobra.Command {
-	return changeCommand(e, "pin VERSION|PIPELINE", "make a version live and keep it; for a pipeline, its live version",
-		(*registry.Registry).Pin)
-}
-
-func modelUnpinCommand(e *cli.Env) *cobra.Command {
-	return changeCommand(e, "unpin PIPELINE", "let training promote models again", (*registry.Registry).Unpin)
-}
-
-func modelRollbackCommand(e *cli.Env) *cobra.Command {
-	return changeCommand(e, "rollback PIPELINE|VERSION",
-		"make the previous or the named version live; training continues from it", (*registry.Registry).Rollback)
 }
 
 // changeCommand is a verb that selects the live version. Running daemons follow within seconds.

@@ -94,17 +94,13 @@ func publishCommand(e *cli.Env) *cobra.Command {
 			return cli.Usagef("publish: --batch %d: want at least 1 row", *batch)
 		case *rate < 0:
 			return cli.Usagef("publish: --rate %g: want 0, which is as fast as possible, or more", *rate)
-		}
-		if *labels != "" && (*label == "" || *key == "") {
+		case *labels != "" && (*label == "" || *key == ""):
 			return cli.Usagef("publish: --labels needs --label and --key, which joins labels with rows")
-		}
-		if *delay < 0 || *delay > 0 && *labels == "" {
+		case *delay < 0 || *delay > 0 && *labels == "":
 			return cli.Usagef("publish: --delay %d: want a number of rows, together with --labels", *delay)
-		}
-		if cmd.Flags().Changed("seed") && !*shuffle {
+		case cmd.Flags().Changed("seed") && !*shuffle:
 			return cli.Usagef("publish: --seed %d: want it together with --shuffle", *seed)
-		}
-		if *loop && *data == "-" {
+		case *loop && *data == "-":
 			return cli.Usagef("publish: --loop cannot repeat standard input")
 		}
 		how.Label, how.Categories = *label, input.categories()

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-	"io/fs"
 	"log/slog"
 	"os"
 	"sync/atomic"
@@ -27,9 +25,6 @@ func runCommand(e *cli.Env) *cobra.Command {
 		"configured", "debug", "info", "warn", "error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
-		if _, err := os.Stat(*path); errors.Is(err, fs.ErrNotExist) {
-			return cli.Usagef("there is no configuration %s: write one with `embedd init`, or name one with -c", *path)
-		}
 		load := func() (*config.Config, error) {
 			c, err := client.LoadConfig(*path)
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/client"
+	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/cmd/embedd/connection"
 	"github.com/embedd/embedd/cmd/embedd/engine"
 	"github.com/embedd/embedd/cmd/embedd/report"
@@ -23,43 +25,41 @@ func schemaCommand(e *cli.Env) *cobra.Command {
 		schemaResetCommand(e))
 }
 
-// schemaFlags name a pipeline of a configuration and the server.
-type schemaFlags struct {
+// deployed are the flags of verbs that work on a configuration and its server.
+type deployed struct {
 	path  *string
 	where *client.Address
 }
 
-func schemaFlagsOf(f *cli.Flags) schemaFlags {
-	return schemaFlags{f.StringP("config", "c", "embedd.yaml", "configuration `FILE`"),
+func deployedFlags(f *cli.Flags) deployed {
+	return deployed{f.StringP("config", "c", "embedd.yaml", "configuration `FILE`"),
 		client.AddressFlags(f, "NATS `URL`, instead of NATS_URL and nats.url of the file")}
 }
 
+// read returns the configuration, its pipelines, and the server that it or the command line names.
+func (s deployed) read() (c *config.Config, pipelines []stream.Pipeline, n config.NATS, err error) {
+	if c, err = client.LoadConfig(*s.path); err != nil {
+		return nil, nil, n, err
+	}
+	if pipelines, err = engine.Pipelines(c); err != nil {
+		return nil, nil, n, cli.UsageError{Err: err}
+	}
+	n, err = s.where.Apply(c.NATS)
+	return c, pipelines, n, err
+}
+
 // open returns the pipeline with a name and a connection to the server; js is nil for a pipeline on core NATS.
-func (s schemaFlags) open(ctx context.Context, e *cli.Env, name string) (p stream.Pipeline, nc *connection.Conn,
+func (s deployed) open(ctx context.Context, e *cli.Env, name string) (p stream.Pipeline, nc *connection.Conn,
 	js jetstream.JetStream, err error) {
-	c, err := client.LoadConfig(*s.path)
+	c, pipelines, n, err := s.read()
 	if err != nil {
 		return p, nil, nil, err
 	}
-	pipelines, err := engine.Pipelines(c)
-	if err != nil {
-		return p, nil, nil, cli.UsageError{Err: err}
+	at := slices.IndexFunc(pipelines, func(one stream.Pipeline) bool { return one.Name == name })
+	if at < 0 {
+		return p, nil, nil, client.UnknownPipeline(*s.path, name, c)
 	}
-	var names []string
-	found := false
-	for _, one := range pipelines {
-		names = append(names, one.Name)
-		if one.Name == name {
-			p, found = one, true
-		}
-	}
-	if !found {
-		return p, nil, nil, client.UnknownPipeline(*s.path, name, names)
-	}
-	n, err := s.where.Apply(c.NATS)
-	if err != nil {
-		return p, nil, nil, err
-	}
+	p = pipelines[at]
 	nc, err = client.Dial(ctx, e, client.WithDefaultURL(n))
 	if p.Stream == "" || err != nil {
 		if p.Stream == "" {
@@ -83,7 +83,7 @@ func schemaShowCommand(e *cli.Env) *cobra.Command {
 	cmd, f := cli.Verb("show PIPELINE", "show the stored schema of a pipeline, or how far the count of its messages is",
 		1, 1)
 	cmd.ValidArgsFunction = cli.CompleteArguments(client.Pipelines)
-	flags := schemaFlagsOf(f)
+	flags := deployedFlags(f)
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
@@ -228,7 +228,7 @@ type resetRun struct {
 func resetting(e *cli.Env, cmd *cobra.Command, what string, run func(context.Context, resetRun) error) *cobra.Command {
 	cmd.Args, cmd.ValidArgsFunction = cli.Arguments(1, 1), cli.CompleteArguments(client.Pipelines)
 	f := cli.FlagsOf(cmd)
-	flags := schemaFlagsOf(f)
+	flags := deployedFlags(f)
 	yes := f.Bool("yes", false, "do not ask")
 	out := report.Flag(f, e)
 	verb := what + " reset"

@@ -18,8 +18,7 @@ import (
 // setupCommand shows the streams that a configuration needs, and creates the missing ones with --apply.
 func setupCommand(e *cli.Env) *cobra.Command {
 	cmd, f := cli.Verb("setup [--permissions [ROLE]]", "show the streams that a configuration needs, or create them", 0, 1)
-	path := f.StringP("config", "c", "embedd.yaml", "configuration `FILE`")
-	where := client.AddressFlags(f, "NATS `URL`, instead of NATS_URL and nats.url of the file")
+	flags := deployedFlags(f)
 	apply := f.Bool("apply", false, "create missing streams and buckets; a stream that setup did not create is never "+
 		"changed")
 	count := f.Choice("replicas", "`NUMBER` of replicas of what is created; with --apply also of what setup created "+
@@ -39,20 +38,12 @@ func setupCommand(e *cli.Env) *cobra.Command {
 		if *nsc && !*permissions {
 			return cli.Usagef("setup: --nsc: want it together with --permissions")
 		}
-		c, err := client.LoadConfig(*path)
+		c, pipelines, n, err := flags.read()
 		if err != nil {
 			return err
-		}
-		pipelines, err := engine.Pipelines(c)
-		if err != nil {
-			return cli.UsageError{Err: err}
 		}
 		if *count != "configured" {
 			c.NATS.Replicas = *count
-		}
-		n, err := where.Apply(c.NATS)
-		if err != nil {
-			return err
 		}
 		isEmbedded := n.Embedded() && os.Getenv("NATS_URL") == ""
 		n = client.WithDefaultURL(n)
@@ -62,7 +53,7 @@ func setupCommand(e *cli.Env) *cobra.Command {
 		js, done, err := client.JetStream(client.Dial(ctx, e, n))
 		if err != nil && isEmbedded && ctx.Err() == nil {
 			e.Infof("nothing to do: %s names no server, so `embedd run` embeds one and creates its streams; --server names "+
-				"one that exists", *path)
+				"one that exists", *flags.path)
 			return nil
 		}
 		if err != nil {

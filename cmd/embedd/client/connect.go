@@ -135,7 +135,7 @@ func (s *File) Pipeline(name string) (*config.Pipeline, error) {
 	if p := find(c, name); p != nil {
 		return p, nil
 	}
-	return nil, UnknownPipeline(path, name, names(c))
+	return nil, UnknownPipeline(path, name, c)
 }
 
 func find(c *config.Config, name string) *config.Pipeline {
@@ -155,8 +155,9 @@ func names(c *config.Config) (names []string) {
 }
 
 // UnknownPipeline is the error of a name that is not among those of the configuration in a file.
-func UnknownPipeline(path, name string, names []string) error {
-	return cli.Usagef("%s has no pipeline %q%s; it has %s", path, name, cli.DidYouMean(name, names), cli.Listed(names))
+func UnknownPipeline(path, name string, c *config.Config) error {
+	there := names(c)
+	return cli.Usagef("%s has no pipeline %q%s; it has %s", path, name, cli.DidYouMean(name, there), cli.Listed(there))
 }
 
 // Dial connects as the configuration and the flags say.

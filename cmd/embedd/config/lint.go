@@ -545,45 +545,35 @@ func checkName(s string) error {
 	return nil
 }
 
-func checkStream(s string) error {
-	if !isStreamName(s) {
-		return errors.New(`a stream's name has no spaces and none of . * > / \; without a stream delete this line`)
+// unless returns a check whose error is a text, for values that do not hold.
+func unless(holds func(string) bool, text string) func(string) error {
+	return func(s string) error {
+		if !holds(s) {
+			return errors.New(text)
+		}
+		return nil
 	}
-	return nil
 }
 
-func checkDomain(s string) error {
-	if !isStreamName(s) {
-		return errors.New(`a JetStream domain has no spaces and none of . * > / \; without domains delete this line`)
-	}
-	return nil
-}
+var (
+	checkStream = unless(isStreamName,
+		`a stream's name has no spaces and none of . * > / \; without a stream delete this line`)
+	checkDomain = unless(isStreamName,
+		`a JetStream domain has no spaces and none of . * > / \; without domains delete this line`)
+	checkInbox = unless(func(s string) bool {
+		return !slices.Contains(strings.Split(s, "."), "") && !strings.ContainsAny(s, "*> \t\r\n")
+	}, "want a subject prefix, such as _INBOX_embedd, without wildcards and without a trailing dot")
+	checkContext = unless(func(s string) bool { return s != "" && !strings.Contains(s, "..") },
+		"want the name of a context, as `nats context ls` lists them")
+	checkNotEmpty = unless(func(s string) bool { return s != "" }, "want a name")
+	checkHost     = unless(func(s string) bool { return s != "" && !strings.ContainsAny(s, ":/@ *") },
+		"want the name of a host, without scheme and port, such as metrics.example.com")
+)
 
 // isStreamName reports whether a stream or a domain can have this name.
 func isStreamName(s string) bool {
 	return s != "" && len(s) <= 255 && !strings.ContainsFunc(s,
 		func(r rune) bool { return r <= ' ' || strings.ContainsRune(`.*>/\`, r) || r == 0x7f })
-}
-
-func checkInbox(s string) error {
-	if slices.Contains(strings.Split(s, "."), "") || strings.ContainsAny(s, "*> \t\r\n") {
-		return errors.New("want a subject prefix, such as _INBOX_embedd, without wildcards and without a trailing dot")
-	}
-	return nil
-}
-
-func checkContext(s string) error {
-	if s == "" || strings.Contains(s, "..") {
-		return errors.New("want the name of a context, as `nats context ls` lists them")
-	}
-	return nil
-}
-
-func checkNotEmpty(s string) error {
-	if s == "" {
-		return errors.New("want a name")
-	}
-	return nil
 }
 
 func checkGlob(s string) error {
@@ -606,13 +596,6 @@ func CheckURL(s string) error {
 		if strings.HasPrefix(u.Host, "$") {
 			return errors.New("the host begins with $: a variable is written ${NAME}, with braces")
 		}
-	}
-	return nil
-}
-
-func checkHost(s string) error {
-	if s == "" || strings.ContainsAny(s, ":/@ *") {
-		return errors.New("want the name of a host, without scheme and port, such as metrics.example.com")
 	}
 	return nil
 }

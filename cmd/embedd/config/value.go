@@ -334,38 +334,35 @@ func parseDuration(s string) (time.Duration, error) {
 	return time.ParseDuration(s)
 }
 
-func countText(n float64) string {
-	switch {
-	case n >= 1e6 && math.Mod(n, 1e6) == 0:
-		return fmt.Sprintf("%.0fM", n/1e6)
-	case n >= 1e5 && math.Mod(n, 1e3) == 0:
-		return fmt.Sprintf("%.0fk", n/1e3)
-	}
-	return fmt.Sprintf("%.0f", n)
+// unit is a unit in which a number is written.
+type unit struct {
+	name string
+	size float64
 }
 
-func sizeText(n float64) string {
-	for _, u := range []struct {
-		name string
-		size float64
-	}{{"GiB", gib}, {"MiB", mib}, {"KiB", kib}} {
+// textIn is a number in the first of the units that divides it, else in a unit of 1.
+func textIn(n float64, one string, units ...unit) string {
+	for _, u := range units {
 		if n >= u.size && math.Mod(n, u.size) == 0 {
 			return fmt.Sprintf("%.0f%s", n/u.size, u.name)
 		}
 	}
-	return fmt.Sprintf("%.0fB", n)
+	return fmt.Sprintf("%.0f%s", n, one)
+}
+
+func countText(n float64) string {
+	if n < 1e5 {
+		return textIn(n, "")
+	}
+	return textIn(n, "", unit{"M", 1e6}, unit{"k", 1e3})
+}
+
+func sizeText(n float64) string {
+	return textIn(n, "B", unit{"GiB", gib}, unit{"MiB", mib}, unit{"KiB", kib})
 }
 
 func durationText(seconds float64) string {
-	switch {
-	case seconds >= day && math.Mod(seconds, day) == 0:
-		return fmt.Sprintf("%.0fd", seconds/day)
-	case seconds >= 3600 && math.Mod(seconds, 3600) == 0:
-		return fmt.Sprintf("%.0fh", seconds/3600)
-	case seconds >= 60 && math.Mod(seconds, 60) == 0:
-		return fmt.Sprintf("%.0fm", seconds/60)
-	}
-	return fmt.Sprintf("%.0fs", seconds)
+	return textIn(seconds, "s", unit{"d", day}, unit{"h", 3600}, unit{"m", 60})
 }
 
 // variable is ${NAME} or ${NAME:-default}; $${ is a literal ${.
