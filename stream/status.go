@@ -18,8 +18,9 @@ func (e *Engine) Status() []Status {
 	if !isOpen {
 		return nil
 	}
-	var out []Status
-	for _, p := range e.pipelines() {
+	all := e.pipelines()
+	out := make([]Status, 0, len(all))
+	for _, p := range all {
 		out = append(out, p.status())
 	}
 	return out

@@ -49,27 +49,28 @@ func runCommand(e *cli.Env) *cobra.Command {
 			return err
 		}
 		var level slog.LevelVar
-		var heap *memory.Heap
+		var heap memory.Heap
 		log := newLogger(e, *logFormat, &level)
 		var current atomic.Pointer[config.Config]
 		apply := func(c *config.Config) {
 			current.Store(c)
 			_ = level.UnmarshalText([]byte(c.LogLevel)) // the file is checked
-			if heap != nil {
-				heap.End()
-			}
+			heap.End()
 			log.Debug("memory limit of the process", "limits.memory", memory.Limit(c))
-			heap = memory.KeepHeap()
+			heap.Keep()
 		}
 		apply(c)
-		defer func() { heap.End() }()
+		defer heap.End()
 		for _, n := range c.Notes {
 			log.Info("configuration: "+n.Message, "key", n.Key)
 		}
 		b := buildInfo()
 		return daemon.Run(ctx, daemon.Options{Config: c, Log: log,
 			Build: daemon.Build{Version: b.Version, Revision: b.Revision, Date: b.Date, Go: b.Go}, Load: load, Apply: apply,
-			Hangups: e.Hangups, Held: func(bytes int64) { memory.Follow(current.Load(), bytes) }})
+			Hangups: e.Hangups, Held: func(bytes int64) {
+				heap.Control()
+				memory.Follow(current.Load(), bytes)
+			}})
 	}
 	return cmd
 }

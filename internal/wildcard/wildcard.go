@@ -45,18 +45,19 @@ func Keys(pattern string) (n int, err error) {
 
 // Covers reports whether a pattern matches every subject that another pattern matches.
 func Covers(pattern, other string) bool {
-	p, o := strings.Split(pattern, "."), strings.Split(other, ".")
-	for i, token := range p {
+	for {
+		p, morePattern, patternGoesOn := strings.Cut(pattern, ".")
+		o, moreOther, otherGoesOn := strings.Cut(other, ".")
 		switch {
-		case i >= len(o):
-			return false
-		case token == ">":
+		case p == ">":
 			return true
-		case o[i] == ">" || token != "*" && token != o[i]:
+		case o == ">" || p != "*" && p != o || patternGoesOn != otherGoesOn:
 			return false
+		case !patternGoesOn:
+			return true
 		}
+		pattern, other = morePattern, moreOther
 	}
-	return len(p) == len(o)
 }
 
 // CoveredBy reports whether one of the patterns covers another.

@@ -208,7 +208,9 @@ func (d *daemon) reportHeld(ctx context.Context) {
 		for _, s := range status {
 			held += s.Stage.Bytes + s.Labels.Bytes
 		}
-		d.options.Held(held)
+		if len(status) > 0 {
+			d.options.Held(held)
+		}
 	}
 }
 

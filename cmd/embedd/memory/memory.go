@@ -175,45 +175,68 @@ const minPercent = 25
 // Heap keeps the heap size at which the garbage collector runs constant: 64 MiB, or a power of two times that. Go's
 // goal is a multiple of what the last collection found in use, and most of that is messages in flight, now 2 MB and
 // then 20. With a varying goal Go returns memory to the system and requests it again a moment later, and a page fault
-// costs more than answering a row. While few bytes a second are allocated, as by hundreds of idle pipelines, the goal
-// is smaller, so that the garbage of a few seconds is collected.
+// costs more than answering a row. While few bytes a second are allocated, as by idle pipelines, the goal is smaller,
+// so that the garbage of a few seconds is collected.
 type Heap struct {
-	mu        sync.Mutex
-	goal      uint64
-	percent   int       // current GC percent; 0: not controlled
-	at        time.Time // of the last adjustment
-	allocated uint64    // bytes until then
+	mu           sync.Mutex
+	isControlled bool
+	isHooked     bool // the next collection calls adjust
+	goal         uint64
+	percent      int       // current GC percent; 0: not kept
+	at           time.Time // of the last adjustment
+	allocated    uint64    // bytes until then
 }
 
-// KeepHeap starts to control the heap, within the memory limit of the process. It does nothing if GOGC is set.
-func KeepHeap() *Heap {
-	h := &Heap{}
-	if os.Getenv("GOGC") == "" {
-		h.percent = gcPercent
+// openingPercent is the GC percent while pipelines are opened. What they keep is allocated between the garbage of their
+// requests, and with much garbage most of the heap would remain in use by a few objects a page.
+const openingPercent = 50
+
+// Keep has the heap collected often until Control. It does nothing if GOGC is set.
+func (h *Heap) Keep() {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.percent = openingPercent
+	debug.SetGCPercent(openingPercent)
+}
+
+// Control begins to control the heap, within the memory limit of the process, if it is kept.
+func (h *Heap) Control() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.percent != 0 && !h.isControlled {
+		h.isControlled = true
 		h.adjust()
 	}
-	return h
 }
 
 // adjust sets the GC percent for the next collection. The cleanup of an unreachable object calls it again after that
 // collection.
 func (h *Heap) adjust() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.percent == 0 {
-		return
-	}
 	live, scanned := heapInUse()
-	limit := uint64(debug.SetMemoryLimit(-1))
-	h.goal = goalOf(h.goal, live, limit)
+	h.goal = goalOf(h.goal, live, uint64(debug.SetMemoryLimit(-1)))
 	now, allocated := time.Now(), allocatedBytes()
-	quiet := quietGoal(live, limit, allocated-h.allocated, now.Sub(h.at))
+	quiet := quietGoal(live, allocated-h.allocated, now.Sub(h.at))
 	h.at, h.allocated = now, allocated
 	if percent := percentOf(live, scanned, min(h.goal, quiet)); percent != h.percent {
 		h.percent = percent
 		debug.SetGCPercent(percent)
 	}
-	runtime.AddCleanup(&struct{ at *Heap }{}, (*Heap).adjust, h)
+	if !h.isHooked {
+		h.isHooked = true
+		runtime.AddCleanup(new(*Heap), (*Heap).collected, h)
+	}
+}
+
+// collected is called after a collection.
+func (h *Heap) collected() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.isHooked = false; h.isControlled {
+		h.adjust()
+	}
 }
 
 // End returns the heap to its usual GC percent.
@@ -223,7 +246,7 @@ func (h *Heap) End() {
 	if h.percent != 0 {
 		debug.SetGCPercent(gcPercent)
 	}
-	h.percent = 0
+	h.percent, h.isControlled = 0, false
 }
 
 // goalOf is the next heap size at which the collector runs. The size stays while it is 2.5 to 16 times what is in use;
@@ -238,14 +261,18 @@ func goalOf(goal, live, limit uint64) uint64 {
 	return min(goal, limit)
 }
 
-// quietGarbage is for how long garbage may collect while little is allocated.
-const quietGarbage = 4 * time.Second
+// quietGarbage is for how long garbage may collect while little is allocated, and minGarbage how much may.
+const (
+	quietGarbage = 4 * time.Second
+	minGarbage   = 4 << 20
+)
 
 // quietGoal is the heap size at which the collector runs if little is allocated: garbage is what is allocated in
-// quietGarbage, given what was allocated in the time since the last collection, and at least half of what is in use.
-func quietGoal(live, limit, allocated uint64, since time.Duration) uint64 {
+// quietGarbage, given what was allocated in the time since the last collection, and at least a quarter of what is in
+// use.
+func quietGoal(live, allocated uint64, since time.Duration) uint64 {
 	garbage := float64(allocated) / max(since.Seconds(), 1e-3) * quietGarbage.Seconds()
-	return max(min(minHeap, limit/4), 1, live+max(live/2, uint64(garbage)))
+	return live + max(live/4, minGarbage, uint64(garbage))
 }
 
 // percentOf is the GC percent at which a heap with live bytes in use grows to a goal. The runtime takes it of what it

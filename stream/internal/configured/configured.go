@@ -51,8 +51,10 @@ type Actual struct {
 func Compare(p *spec.Pipeline, r Record, a Actual) (changes []spec.Change) {
 	for _, s := range p.Settings {
 		was, isKnown := r.Values[s.Key]
-		if _, err := strconv.Atoi(s.Value); s.Key == spec.KeyDim && err == nil && a.Dim > 0 {
-			was, isKnown = strconv.Itoa(a.Dim), true
+		if s.Key == spec.KeyDim && a.Dim > 0 {
+			if _, err := strconv.Atoi(s.Value); err == nil {
+				was, isKnown = strconv.Itoa(a.Dim), true
+			}
 		}
 		if isKnown && was != s.Value {
 			changes = append(changes, spec.Change{Key: s.Key, Was: was, Now: s.Value, Effect: effect(p, s, a)})

@@ -3,12 +3,18 @@ package health
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/stage/policy"
+	"github.com/embedd/embedd/stream/spec"
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 )
 
 // Metric describes one metric that the pipelines move. The table below lists all of them; what is read from a Status
@@ -20,6 +26,7 @@ type Metric struct {
 	buckets    []float64
 	of         feature
 	starts     [][]string // label values of the series that exist, at zero, from the start
+	desc       *prometheus.Desc
 }
 
 type kind uint8
@@ -140,6 +147,7 @@ var (
 var metrics []*Metric
 
 func define(m Metric) *Metric {
+	m.desc = prometheus.NewDesc(m.name, m.help, append([]string{"pipeline"}, m.labels...), nil)
 	metrics = append(metrics, &m)
 	return &m
 }
@@ -150,147 +158,220 @@ const (
 	PathLearn  = "learn"
 )
 
-// Registry holds the metrics of an engine.
+// Registry has the metrics of the pipelines of an engine. It keeps numbers, and makes metrics of them when Prometheus
+// scrapes: vectors of the client library take five times as much memory, 47 KB a pipeline.
 type Registry struct {
-	counters   map[*Metric]*prometheus.CounterVec
-	gauges     map[*Metric]*prometheus.GaugeVec
-	histograms map[*Metric]*prometheus.HistogramVec
-	status     *statusGauges
+	mu        sync.Mutex
+	pipelines map[string]*Series
 }
 
 // NewRegistry registers the metrics, or shares those that an engine before registered. With a nil registerer they are
-// private to the engine. It fails where a metric of another kind has one of the names.
+// private to the engine. It fails where another metric has one of the names.
 func NewRegistry(r prometheus.Registerer) (*Registry, error) {
-	g := &Registry{counters: map[*Metric]*prometheus.CounterVec{}, gauges: map[*Metric]*prometheus.GaugeVec{},
-		histograms: map[*Metric]*prometheus.HistogramVec{}}
-	for _, m := range metrics {
-		labels := append([]string{"pipeline"}, m.labels...)
-		var err error
-		switch m.kind {
-		case counter:
-			g.counters[m], err = share(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.name, Help: m.help}, labels))
-		case gauge:
-			g.gauges[m], err = share(r, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.name, Help: m.help}, labels))
-		case histogram:
-			g.histograms[m], err = share(r, prometheus.NewHistogramVec(
-				prometheus.HistogramOpts{Name: m.name, Help: m.help, Buckets: m.buckets}, labels))
-		}
-		if err != nil {
-			return nil, err
+	g := &Registry{pipelines: map[string]*Series{}}
+	if r == nil {
+		return g, nil
+	}
+	err := r.Register(g)
+	var existing prometheus.AlreadyRegisteredError
+	if errors.As(err, &existing) {
+		if same, ok := existing.ExistingCollector.(*Registry); ok {
+			return same, nil
 		}
 	}
-	var err error
-	g.status, err = share(r, newStatusGauges())
-	return g, err
+	if err != nil {
+		return nil, fmt.Errorf("%w; give embedd a separate registry", err)
+	}
+	return g, nil
 }
 
-// share registers a collector, or returns the one of the same name that is registered already.
-func share[C prometheus.Collector](r prometheus.Registerer, c C) (C, error) {
-	if r == nil {
-		return c, nil
+// Describe implements prometheus.Collector.
+func (g *Registry) Describe(out chan<- *prometheus.Desc) {
+	for _, m := range metrics {
+		out <- m.desc
 	}
-	err := r.Register(c)
-	var existing prometheus.AlreadyRegisteredError
-	if !errors.As(err, &existing) {
-		return c, err
+	for _, m := range statusGaugeTable {
+		out <- m.Desc
 	}
-	same, ok := existing.ExistingCollector.(C)
-	if !ok {
-		return c, fmt.Errorf("%w, by a collector of type %T; give embedd a separate registry", err,
-			existing.ExistingCollector)
+}
+
+// Collect implements prometheus.Collector.
+func (g *Registry) Collect(out chan<- prometheus.Metric) {
+	g.mu.Lock()
+	all := slices.Collect(maps.Values(g.pipelines))
+	g.mu.Unlock()
+	for _, s := range all {
+		s.mu.Lock()
+		values, status := maps.Clone(s.values), s.status
+		s.mu.Unlock()
+		for k, v := range values {
+			out <- v.metric(k.of, s.labels(k))
+		}
+		if status != nil {
+			collectStatus(out, s.pipeline, status())
+		}
 	}
-	return same, nil
 }
 
 // Series are the metrics of one pipeline.
 type Series struct {
-	registry *Registry
 	pipeline string
 
+	mu     sync.Mutex
+	values map[seriesKey]*value
+	status func() spec.Status // what the gauges of the status are read from; nil: they have no series
+
 	// The series that every message moves, looked up once.
-	messages, rows  map[string]prometheus.Counter // by result
-	read, readBytes map[string]prometheus.Counter // by path
-	transform       prometheus.Observer
-	confirm         prometheus.Observer
-	endToEnd        prometheus.Observer
-	unseen          prometheus.Counter
-	redeliveries    prometheus.Counter
+	messages, rows  map[string]*value // by result
+	read, readBytes map[string]*value // by path
+	transform       *value
+	confirm         *value
+	endToEnd        *value
+	unseen          *value
+	redeliveries    *value
+}
+
+// seriesKey is a series of a pipeline: a metric, and the values of its labels, joined by a byte that no text has.
+type seriesKey struct {
+	of     *Metric
+	labels string
+}
+
+const labelSeparator = "\xff"
+
+func (s *Series) labels(k seriesKey) []string {
+	if len(k.of.labels) == 0 {
+		return []string{s.pipeline}
+	}
+	return append([]string{s.pipeline}, strings.Split(k.labels, labelSeparator)...)
+}
+
+// value is the value of a series: a number, or the sum of a histogram, which has also counts.
+type value struct {
+	bits   atomic.Uint64   // of the float64
+	counts []atomic.Uint64 // of the observations by bucket, and of those above the last one
+	bounds []float64
+}
+
+func (v *value) Load() float64 { return math.Float64frombits(v.bits.Load()) }
+
+func (v *value) Set(n float64) { v.bits.Store(math.Float64bits(n)) }
+
+func (v *value) Add(n float64) {
+	for n != 0 {
+		old := v.bits.Load()
+		if v.bits.CompareAndSwap(old, math.Float64bits(math.Float64frombits(old)+n)) {
+			return
+		}
+	}
+}
+
+// Observe adds an observation to a histogram.
+func (v *value) Observe(n float64) {
+	i, _ := slices.BinarySearch(v.bounds, n)
+	v.counts[i].Add(1)
+	v.Add(n)
+}
+
+func (v *value) metric(m *Metric, labels []string) prometheus.Metric {
+	switch m.kind {
+	case counter:
+		return prometheus.MustNewConstMetric(m.desc, prometheus.CounterValue, v.Load(), labels...)
+	case gauge:
+		return prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, v.Load(), labels...)
+	}
+	sum, count, upTo := v.Load(), uint64(0), map[float64]uint64{}
+	for i := range v.counts {
+		if count += v.counts[i].Load(); i < len(v.bounds) {
+			upTo[v.bounds[i]] = count
+		}
+	}
+	return prometheus.MustNewConstHistogram(m.desc, count, sum, upTo, labels...)
 }
 
 // Series returns the metrics of a pipeline, and creates at zero those that exist from the start: late labels and
 // summaries only where the pipeline has them.
 func (g *Registry) Series(pipeline string, hasLateLabels, hasSummaries bool) *Series {
-	s := &Series{registry: g, pipeline: pipeline, messages: map[string]prometheus.Counter{},
-		rows: map[string]prometheus.Counter{}, read: map[string]prometheus.Counter{},
-		readBytes: map[string]prometheus.Counter{}}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.pipelines[pipeline]
+	if s == nil {
+		s = &Series{pipeline: pipeline, values: map[seriesKey]*value{}}
+		s.messages, s.rows = s.each(Messages), s.each(Rows)
+		s.read, s.readBytes = s.each(ReadMessages), s.each(ReadBytes)
+		s.transform, s.confirm, s.endToEnd = s.of(TransformSeconds), s.of(ConfirmSeconds), s.of(EndToEndSeconds)
+		s.unseen, s.redeliveries = s.of(UnseenCategories), s.of(Redeliveries)
+		g.pipelines[pipeline] = s
+	}
 	for _, m := range metrics {
 		if m.of == onDemand || m.of == lateLabels && !hasLateLabels || m.of == summaries && !hasSummaries {
 			continue
 		}
 		for _, values := range m.starts {
-			switch m.kind {
-			case counter:
-				s.Add(m, 0, values...)
-			case gauge:
-				s.Set(m, 0, values...)
-			case histogram:
-				g.histograms[m].WithLabelValues(s.labels(values)...)
-			}
+			s.of(m, values...)
 		}
 	}
-	for _, result := range []string{"out", "dead", "skip", "pass"} {
-		s.messages[result] = g.counters[Messages].WithLabelValues(pipeline, result)
-		s.rows[result] = g.counters[Rows].WithLabelValues(pipeline, result)
-	}
-	for _, path := range []string{PathAnswer, PathLearn} {
-		s.read[path] = g.counters[ReadMessages].WithLabelValues(pipeline, path)
-		s.readBytes[path] = g.counters[ReadBytes].WithLabelValues(pipeline, path)
-	}
-	s.transform = g.histograms[TransformSeconds].WithLabelValues(pipeline)
-	s.confirm = g.histograms[ConfirmSeconds].WithLabelValues(pipeline)
-	s.endToEnd = g.histograms[EndToEndSeconds].WithLabelValues(pipeline)
-	s.unseen = g.counters[UnseenCategories].WithLabelValues(pipeline)
-	s.redeliveries = g.counters[Redeliveries].WithLabelValues(pipeline)
 	return s
 }
 
-func (s *Series) labels(values []string) []string { return append([]string{s.pipeline}, values...) }
+// of is a series, which is created at zero if it does not exist.
+func (s *Series) of(m *Metric, labels ...string) *value {
+	k := seriesKey{m, strings.Join(labels, labelSeparator)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.values[k]
+	if v == nil {
+		v = &value{}
+		if m.kind == histogram {
+			v.counts, v.bounds = make([]atomic.Uint64, len(m.buckets)+1), m.buckets
+		}
+		s.values[k] = v
+	}
+	return v
+}
+
+// each are the series of a metric with a single label, by its value.
+func (s *Series) each(m *Metric) map[string]*value {
+	all := map[string]*value{}
+	for _, labels := range m.starts {
+		all[labels[0]] = s.of(m, labels...)
+	}
+	return all
+}
+
+// Watch has the status metrics of the pipeline read from status, until Unwatch.
+func (s *Series) Watch(status func() spec.Status) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status = status
+}
+
+// Unwatch ends the pipeline's status metrics.
+func (s *Series) Unwatch() { s.Watch(nil) }
 
 // Add adds n to a counter; values are those of its labels other than the pipeline.
-func (s *Series) Add(m *Metric, n float64, values ...string) {
-	s.registry.counters[m].WithLabelValues(s.labels(values)...).Add(n)
-}
+func (s *Series) Add(m *Metric, n float64, values ...string) { s.of(m, values...).Add(n) }
 
 // Set sets a gauge.
-func (s *Series) Set(m *Metric, v float64, values ...string) {
-	s.registry.gauges[m].WithLabelValues(s.labels(values)...).Set(v)
-}
+func (s *Series) Set(m *Metric, v float64, values ...string) { s.of(m, values...).Set(v) }
 
 // Replace sets a gauge whose label values changed: the pipeline's other series of it end.
 func (s *Series) Replace(m *Metric, v float64, values ...string) {
-	s.registry.gauges[m].DeletePartialMatch(prometheus.Labels{"pipeline": s.pipeline})
+	s.mu.Lock()
+	maps.DeleteFunc(s.values, func(k seriesKey, _ *value) bool { return k.of == m })
+	s.mu.Unlock()
 	s.Set(m, v, values...)
 }
 
 // Observe adds an observation to a histogram.
-func (s *Series) Observe(m *Metric, v float64, values ...string) {
-	s.registry.histograms[m].WithLabelValues(s.labels(values)...).Observe(v)
-}
+func (s *Series) Observe(m *Metric, v float64, values ...string) { s.of(m, values...).Observe(v) }
 
 // Total is what was counted so far: messages that were answered, and rows that became dead letters.
 func (s *Series) Total() (messages, deadRows float64) {
-	for _, c := range s.messages {
-		messages += valueOf(c)
+	for _, v := range s.messages {
+		messages += v.Load()
 	}
-	return messages, valueOf(s.rows["dead"])
-}
-
-func valueOf(c prometheus.Counter) float64 {
-	var m dto.Metric
-	if c.Write(&m) != nil { // never, for a counter
-		return 0
-	}
-	return m.Counter.GetValue()
+	return messages, s.rows["dead"].Load()
 }
 
 // RowCounts are the rows of a message by result.
@@ -302,7 +383,7 @@ type RowCounts struct {
 // Answered counts a message that was answered: its result, its rows, and the seconds that decoding, projecting and
 // encoding took.
 func (s *Series) Answered(result string, rows RowCounts, seconds float64) {
-	s.messages[result].Inc()
+	s.messages[result].Add(1)
 	s.rows["out"].Add(float64(rows.Out))
 	s.rows["dead"].Add(float64(rows.Dead))
 	s.rows["skip"].Add(float64(rows.Skip))
@@ -320,10 +401,10 @@ func (s *Series) Stored(input, sent time.Time) {
 }
 
 // Redelivered counts an input that arrived again.
-func (s *Series) Redelivered() { s.redeliveries.Inc() }
+func (s *Series) Redelivered() { s.redeliveries.Add(1) }
 
 // Read counts a message read from the input stream, by one of the two paths.
 func (s *Series) Read(path string, bytes int) {
-	s.read[path].Inc()
+	s.read[path].Add(1)
 	s.readBytes[path].Add(float64(bytes))
 }

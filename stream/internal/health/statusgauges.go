@@ -1,11 +1,9 @@
 package health
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,31 +11,6 @@ import (
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/spec"
 )
-
-// statusGauges are the metrics that are read from the pipelines' Status when Prometheus scrapes. Engines that share a
-// registerer share one.
-type statusGauges struct {
-	mu   sync.Mutex
-	read map[string]func() spec.Status // by pipeline
-}
-
-func newStatusGauges() *statusGauges { return &statusGauges{read: map[string]func() spec.Status{}} }
-
-// Watch has the status metrics of the pipeline read from status, until Unwatch.
-func (s *Series) Watch(status func() spec.Status) {
-	g := s.registry.status
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.read[s.pipeline] = status
-}
-
-// Unwatch ends the pipeline's status metrics.
-func (s *Series) Unwatch() {
-	g := s.registry.status
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.read, s.pipeline)
-}
 
 // statusGauge is one metric that is read from a Status.
 type statusGauge struct {
@@ -277,25 +250,12 @@ func describe(name, help string, labels ...string) desc {
 	return desc{prometheus.NewDesc(name, help, append([]string{"pipeline"}, labels...), nil), kind}
 }
 
-// Describe implements prometheus.Collector.
-func (g *statusGauges) Describe(out chan<- *prometheus.Desc) {
-	for _, s := range statusGaugeTable {
-		out <- s.Desc
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (g *statusGauges) Collect(out chan<- prometheus.Metric) {
-	g.mu.Lock()
-	read := maps.Clone(g.read)
-	g.mu.Unlock()
-	for pipeline, status := range read {
-		now := status()
-		for _, m := range statusGaugeTable {
-			for _, s := range m.of(now) {
-				if !math.IsNaN(s.value) {
-					out <- prometheus.MustNewConstMetric(m.Desc, m.kind, s.value, append([]string{pipeline}, s.labels...)...)
-				}
+// collectStatus sends the metrics of a status.
+func collectStatus(out chan<- prometheus.Metric, pipeline string, now spec.Status) {
+	for _, m := range statusGaugeTable {
+		for _, s := range m.of(now) {
+			if !math.IsNaN(s.value) {
+				out <- prometheus.MustNewConstMetric(m.Desc, m.kind, s.value, append([]string{pipeline}, s.labels...)...)
 			}
 		}
 	}

@@ -18,8 +18,8 @@ import (
 
 // endpoint answers the requests to one subject, one at a time.
 type endpoint struct {
-	about    map[string]string // metadata
-	maxBytes int               // of the requests that wait
+	about    *operations.Operation // nil: the endpoint is not described
+	maxBytes int                   // of the requests that wait
 	answer   func(*nats.Msg) error
 
 	// Guarded by the mutex of the service.

@@ -52,10 +52,10 @@ func Start(ctx context.Context, p *operations.Pipeline) (*Service, error) {
 	name, id := needs.ServiceName(p.Name), strings.TrimPrefix(nats.NewInbox(), nats.InboxPrefix)
 	s := &Service{pipeline: p, started: time.Now().UTC(), identity: micro.ServiceIdentity{Name: name, ID: id,
 		Version: version, Metadata: map[string]string{MetadataPipeline: p.Name}}}
-	for _, o := range operations.All {
-		e := &endpoint{about: map[string]string{"about": o.About, "request": o.Request}, maxBytes: maxPendingBytes,
-			answer: s.answer(ctx, o), stats: micro.EndpointStats{Name: strings.ReplaceAll(o.Name, " ", "-"),
-				Subject: needs.ServiceSubject(p.Name, o.Name)}}
+	for i := range operations.All {
+		o := &operations.All[i]
+		e := &endpoint{about: o, maxBytes: maxPendingBytes, answer: s.answer(ctx, *o), stats: micro.EndpointStats{
+			Name: strings.ReplaceAll(o.Name, " ", "-"), Subject: needs.ServiceSubject(p.Name, o.Name)}}
 		if o.IsMessage {
 			e.maxBytes = int(min(p.InFlight, maxTransformBytes))
 		}
@@ -109,7 +109,8 @@ func (s *Service) describe(msg *nats.Msg) error {
 			Description: "embedd pipeline " + s.pipeline.Name}
 		for _, e := range s.endpoints {
 			info.Endpoints = append(info.Endpoints, micro.EndpointInfo{Name: e.stats.Name, Subject: e.stats.Subject,
-				QueueGroup: e.stats.QueueGroup, Metadata: e.about})
+				QueueGroup: e.stats.QueueGroup,
+				Metadata:   map[string]string{"about": e.about.About, "request": e.about.Request}})
 		}
 		answer = info
 	case micro.StatsVerb.String():
