@@ -206,9 +206,13 @@ func (p *pipeline) run(ctx, severed context.Context) (err error) {
 		}
 		return p.relay.ServeCore(ctx, severed)
 	}
+	followed := p.replica.Followed()
 	if !p.LearnsFromEdges() {
 		wg.Go(func() { p.observer.Run(ctx) })
-		wg.Go(func() { p.relay.FollowIdentityKey(ctx) })
+		followed = append(followed, p.relay.IdentityKey())
+	}
+	if len(followed) > 0 {
+		wg.Go(func() { p.State.Follow(ctx, p.Name, followed) })
 	}
 	if p.training.HasLateLabels() {
 		wg.Go(func() { p.training.RunLabels(ctx) })

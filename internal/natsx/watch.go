@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,7 +55,6 @@ type KeyWatch struct {
 	pattern     string
 	changed     chan Change // the last ones that were announced
 	reconnected chan nats.Status
-	last        uint64 // sequence of the stream at the last poll
 }
 
 // Change is the revision of a key that was announced.
@@ -153,46 +153,78 @@ func (k *KeyWatch) Hint(ctx context.Context, revision uint64) {
 // AnnounceDelay is how long to wait before reading what was announced.
 func AnnounceDelay() time.Duration { return rand.N(announceJitter) }
 
-// Wait is Hint that also returns when the bucket was written since it was asked last, or cannot be asked. The first
-// call returns when it is asked first: the key may have been written after it was read.
-func (k *KeyWatch) Wait(ctx context.Context, revision uint64) {
-	for ctx.Err() == nil {
-		within, cancel := context.WithTimeout(ctx, jitter(keyPoll))
-		k.Hint(within, revision)
-		isHint := within.Err() == nil
-		cancel()
-		if isHint || ctx.Err() != nil {
-			return
-		}
-		last, err := k.bucket.lastSequence(ctx)
-		if err == nil && last == k.last {
-			continue
-		}
-		if k.last = last; err != nil {
-			k.last = 0
-		}
-		return
-	}
+// Followed is a key that Follow reads. Read returns the revision that it has read.
+type Followed struct {
+	Key  string
+	Read func(context.Context) (uint64, error)
 }
 
-// Follow calls read at once, and again whenever the key may have changed, until ctx is done. read returns the revision
-// that it has read; after an error it is called again, with growing pauses.
-func (b *Bucket) Follow(ctx context.Context, key string, read func(context.Context) (uint64, error)) {
-	watch := b.Watch(key)
+// Follow reads keys of a pipeline at once, and again whenever they may have changed, until ctx is done: one that was
+// announced, and all after the connection was restored, or the bucket was written since it was asked last. After an
+// error a key is read again, with growing pauses.
+func (b *Bucket) Follow(ctx context.Context, pipeline string, keys []Followed) {
+	watch := b.Watch(pipeline + ".")
 	defer watch.Stop()
-	for attempt := 0; ctx.Err() == nil; attempt++ {
-		revision, err := read(ctx)
-		if err != nil {
-			Backoff(ctx, min(attempt, maxFollowBackoff))
-			continue
+	revisions := make([]uint64, len(keys)) // that were read, plus 1; 0: the key is to be read
+	for attempt, last := 0, uint64(0); ctx.Err() == nil; attempt++ {
+		pause := jitter(keyPoll)
+		for i, k := range keys {
+			if revisions[i] == 0 {
+				revision, err := k.Read(ctx)
+				if err == nil {
+					revisions[i] = revision + 1
+					continue
+				}
+				pause = 50 * time.Millisecond << min(attempt, maxFollowBackoff)
+			}
 		}
-		attempt = -1
-		watch.Wait(ctx, revision)
+		if !slices.Contains(revisions, 0) {
+			attempt = -1
+		}
+		last = watch.await(ctx, pause, keys, revisions, last)
 	}
 }
 
 // maxFollowBackoff bounds the pauses of Follow.
 const maxFollowBackoff = 5
+
+// await waits until keys are to be read, for a pause if one is already, and sets their revisions to 0. After a pause it
+// asks whether the bucket was written. It returns the sequence of the bucket's stream as it was asked last; 0: it could
+// not be asked.
+func (k *KeyWatch) await(ctx context.Context, pause time.Duration, keys []Followed, revisions []uint64,
+	last uint64) uint64 {
+	poll := time.NewTimer(pause)
+	defer poll.Stop()
+	for {
+		select {
+		case change := <-k.changed:
+			i := slices.IndexFunc(keys, func(f Followed) bool { return f.Key == change.Key })
+			if i < 0 || revisions[i] == 0 || change.Revision < revisions[i] {
+				continue
+			}
+			Sleep(ctx, AnnounceDelay())
+			revisions[i] = 0
+			return last
+		case <-k.reconnected:
+			Sleep(ctx, AnnounceDelay())
+		case <-poll.C:
+			if slices.Contains(revisions, 0) {
+				return last
+			}
+			now, err := k.bucket.lastSequence(ctx)
+			if err == nil && now == last {
+				poll.Reset(jitter(keyPoll))
+				continue
+			}
+			if last = now; err != nil {
+				last = 0
+			}
+		case <-ctx.Done():
+		}
+		clear(revisions)
+		return last
+	}
+}
 
 // Touch wakes the watches of a key in this process, so that they read it again.
 func (b *Bucket) Touch(key string) {

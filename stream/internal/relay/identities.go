@@ -120,15 +120,15 @@ func (i *identities) marks(ctx context.Context) (map[string]streamMark, error) {
 	return marks, nil
 }
 
-// follow keeps the key stored, and follows a change of it, until ctx is done.
-func (i *identities) follow(ctx context.Context) {
-	i.State.Follow(ctx, statestore.IdentityKey(i.Name), func(ctx context.Context) (uint64, error) {
+// followed keeps the key stored, and follows a change of it.
+func (i *identities) followed() natsx.Followed {
+	return natsx.Followed{Key: statestore.IdentityKey(i.Name), Read: func(ctx context.Context) (uint64, error) {
 		revision, err := i.refresh(ctx)
 		if err != nil && !errors.Is(err, natsx.ErrConflict) { // else another replica was faster
 			i.logged.Warn(i.Log, "the stored key of the identities cannot be read or kept; trying again", "error", err)
 		}
 		return revision, err
-	})
+	}}
 }
 
 // refresh compares the stored key with the one in use. It stores that again if there is none, and takes another one. It

@@ -277,8 +277,8 @@ func (r *Relay) process(ctx, work context.Context, unacked *inFlight, in *input)
 // ServeCore is Serve for an input without a stream.
 func (r *Relay) ServeCore(ctx, severed context.Context) error { return r.core.run(ctx, severed) }
 
-// FollowIdentityKey keeps the key of the answers' identities stored, until ctx is done.
-func (r *Relay) FollowIdentityKey(ctx context.Context) { r.identities.follow(ctx) }
+// IdentityKey keeps the key of the answers' identities stored.
+func (r *Relay) IdentityKey() natsx.Followed { return r.identities.followed() }
 
 // LogDeadLetters logs a summary of the dead letters since the last one.
 func (r *Relay) LogDeadLetters() { r.deadLetterLog.Log() }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/configured"
 	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/internal/statestore"
@@ -94,7 +95,7 @@ func (c *configuration) settle(ctx context.Context) {
 		}
 	}
 	c.applied.Store(&applied)
-	c.record.Store(&record)
+	c.keep(record)
 	for _, change := range changes {
 		switch attrs := []any{"key", change.Key, "was", change.Was, "now", change.Now, "effect", change.Effect}; {
 		case slices.Contains(before, change):
@@ -104,6 +105,18 @@ func (c *configuration) settle(ctx context.Context) {
 			c.Log.Info("a changed key of the configuration is applied", attrs...)
 		}
 	}
+}
+
+// keep keeps what differs from the configuration of this process, which is little of the record or nothing.
+func (c *configuration) keep(r configured.Record) {
+	differences := map[string]string{}
+	for _, s := range c.Settings {
+		if was, isKnown := r.Values[s.Key]; isKnown && was != s.Value {
+			differences[s.Key] = was
+		}
+	}
+	r.Values = differences
+	c.record.Store(&r)
 }
 
 // changes are the keys that are not in effect now, and those that this process applied.
@@ -138,20 +151,16 @@ func (c *configuration) applyReset() {
 	c.apply()
 }
 
-// follow reads the record when the trainer has stored it, and stores it when apply was called, until ctx is done. One
-// in a directory is not followed: its pipelines have one process that trains.
-func (c *configuration) follow(ctx context.Context) {
-	if c.entry == nil || c.State == nil {
-		return
-	}
-	c.State.Follow(ctx, statestore.ConfiguredKey(c.Name), func(ctx context.Context) (uint64, error) {
+// followed reads the record when the trainer has stored it, and stores it when apply was called.
+func (c *configuration) followed() natsx.Followed {
+	return natsx.Followed{Key: statestore.ConfiguredKey(c.Name), Read: func(ctx context.Context) (uint64, error) {
 		if c.isDue.Swap(false) {
 			c.settle(ctx)
 		}
 		record, revision, err := configured.Read(ctx, c.entry)
 		if err == nil {
-			c.record.Store(&record)
+			c.keep(record)
 		}
 		return revision, err
-	})
+	}}
 }

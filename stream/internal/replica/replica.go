@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/ratelog"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
@@ -143,6 +144,18 @@ func (r *Replica) storeOptions() registry.Options {
 	return o
 }
 
+// Followed are the keys of the pipeline's state that this replica follows. Those in a directory are not followed: its
+// pipelines have one process that trains.
+func (r *Replica) Followed() (keys []natsx.Followed) {
+	if r.Schema.store != nil && r.State != nil {
+		keys = append(keys, r.Schema.followed())
+	}
+	if r.configuration.entry != nil && r.State != nil {
+		keys = append(keys, r.configuration.followed())
+	}
+	return keys
+}
+
 // Start follows the model store, renews the leases and prefetches announced versions until ctx is done, in goroutines
 // of wg.
 func (r *Replica) Start(ctx context.Context, wg *sync.WaitGroup) {
@@ -155,8 +168,6 @@ func (r *Replica) Start(ctx context.Context, wg *sync.WaitGroup) {
 	if r.mirror != nil {
 		wg.Go(func() { r.mirror.sweep(ctx) })
 	}
-	wg.Go(func() { r.Schema.follow(ctx) })
-	wg.Go(func() { r.configuration.follow(ctx) })
 	if r.trainer.Lease != nil {
 		wg.Go(func() { r.trainer.Run(ctx, r.takeTurn) })
 		if r.standby.lease != nil && !r.allRead() {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/schema"
 	"github.com/embedd/embedd/stream/internal/scope"
@@ -185,14 +186,11 @@ func (s *Schema) storeContract(ctx context.Context, counted *arrowio.Contract) (
 	return contract, err
 }
 
-// follow fixes the schema here when another replica has stored it, and has the pipeline opened again when it was
-// reset, until ctx is done. A directory is not followed: its pipelines have one process that trains.
-func (s *Schema) follow(ctx context.Context) {
-	if s.store == nil || s.State == nil {
-		return
-	}
+// followed fixes the schema here when another replica has stored it, and has the pipeline opened again when it was
+// reset.
+func (s *Schema) followed() natsx.Followed {
 	newest := s.record // that was read
-	s.State.Follow(ctx, statestore.ContractKey(s.Name), func(ctx context.Context) (uint64, error) {
+	return natsx.Followed{Key: statestore.ContractKey(s.Name), Read: func(ctx context.Context) (uint64, error) {
 		record, revision, err := s.store.Read(ctx)
 		switch {
 		case err != nil:
@@ -209,7 +207,7 @@ func (s *Schema) follow(ctx context.Context) {
 			}
 		}
 		return revision, err
-	})
+	}}
 }
 
 // known is the newest schema that was read, or the one that this process stored as the trainer: its key can be
