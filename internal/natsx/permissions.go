@@ -118,9 +118,10 @@ type PermissionMonitor struct {
 	denied     map[Permission]time.Time
 	guards     map[*context.CancelCauseFunc]func(Permission) bool
 	granted    userPermissions
-	known      bool   // granted is the server's answer
-	mayNotAsk  bool   // the user may not publish on UserInfoSubject, on this connection
-	reconnects uint64 // number of reconnects at which this was read
+	known      bool                    // granted is the server's answer
+	mayNotAsk  bool                    // the user may not publish on UserInfoSubject, on this connection
+	reconnects uint64                  // number of reconnects at which this was read
+	requests   *Cache[userPermissions] // since then; the pipelines of a process ask together
 }
 
 // userPermissions are the lists of a user as the server reports them; nil lists allow everything and deny nothing.
@@ -154,7 +155,7 @@ func (u userPermissions) allows(p Permission) bool {
 // still gets them.
 func MonitorPermissions(nc *nats.Conn) *PermissionMonitor {
 	m := &PermissionMonitor{nc: nc, denied: map[Permission]time.Time{},
-		guards: map[*context.CancelCauseFunc]func(Permission) bool{}}
+		guards: map[*context.CancelCauseFunc]func(Permission) bool{}, requests: NewCache[userPermissions](time.Second)}
 	m.handler = addMonitor(nc, m)
 	return m
 }
@@ -360,23 +361,24 @@ func (m *PermissionMonitor) MarkAllowed(p Permission) {
 	m.anyDenied.Store(len(m.denied) > 0)
 }
 
-// Refresh requests the user's permissions from the server. A missing answer is not an error: denials are then known
-// once they occur.
+// Refresh requests the user's permissions from the server, if no other call has within a second. A missing answer is
+// not an error: denials are then known once they occur.
 func (m *PermissionMonitor) Refresh(ctx context.Context) {
 	m.mu.Lock()
 	if n := m.nc.Stats().Reconnects; n != m.reconnects {
 		clear(m.denied) // the permissions may be different
 		m.anyDenied.Store(false)
 		m.reconnects, m.granted, m.mayNotAsk, m.known = n, userPermissions{}, false, false
+		m.requests = NewCache[userPermissions](time.Second)
 	}
-	mayNotAsk := m.mayNotAsk
+	mayNotAsk, requests := m.mayNotAsk, m.requests
 	m.mu.Unlock()
 	if mayNotAsk {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	granted, err := m.requestPermissions(ctx)
+	granted, err := requests.Get(ctx, UserInfoSubject, m.requestPermissions)
 	if err != nil {
 		return
 	}

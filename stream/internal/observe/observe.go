@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -57,8 +56,9 @@ type Observer struct {
 	mayNotRead bool              // the user may not read single messages
 
 	deadCountedAt time.Time
-	noneWaits     position // end of the input at the last count that found all answered in all partitions
-	answered      position // that, counted twice: the leader of a consumer may be behind the stream's
+	deadStream    jetstream.StreamState // of the dead letters when they were counted
+	noneWaits     position              // end of the input at the last count that found all answered in all partitions
+	answered      position              // that, counted twice: the leader of a consumer may be behind the stream's
 
 	// Of a replica that is not part of the election: the trainer's lease as it was last read.
 	leaseReadAt   time.Time
@@ -157,9 +157,7 @@ func (w *Observer) inspect(ctx context.Context) *Snapshot {
 		s.Dead = nil
 	case w.sinks[w.Dead] != "" && time.Since(w.deadCountedAt) >= deadInterval:
 		w.deadCountedAt = time.Now()
-		if n, err := w.matching(ctx, w.sinks[w.Dead], w.Dead); err == nil {
-			s.Dead = &n
-		}
+		w.countDead(ctx, s)
 	}
 	one := natsx.Permission{Action: natsx.Publish, Subject: natsx.PullSubject(w.JS, w.Stream, w.ConsumerName())}
 	if w.Permissions.IsDenied(one) {
@@ -170,6 +168,23 @@ func (w *Observer) inspect(ctx context.Context) *Snapshot {
 		note(one.DeniedError().Error())
 	}
 	return s
+}
+
+// countDead counts the stored dead letters, if their stream has changed since.
+func (w *Observer) countDead(ctx context.Context, s *Snapshot) {
+	sink, err := w.RecentStream(ctx, w.sinks[w.Dead])
+	if err != nil {
+		return
+	}
+	state := sink.CachedInfo().State
+	was := &w.deadStream
+	if s.Dead != nil && state.Msgs == was.Msgs && state.FirstSeq == was.FirstSeq && state.LastSeq == was.LastSeq &&
+		state.FirstTime.Equal(was.FirstTime) {
+		return
+	}
+	if n, err := w.matching(ctx, w.sinks[w.Dead], w.Dead); err == nil {
+		s.Dead, *was = &n, state
+	}
 }
 
 // observesLag reports whether this replica observes the lag, as only the trainer of a pipeline does.
@@ -190,7 +205,7 @@ func (w *Observer) observesLag(ctx context.Context) bool {
 // be.
 func (w *Observer) lag(ctx context.Context, s *Snapshot) error {
 	var c jetstream.Consumer
-	input, err := w.stream(ctx, w.Stream)
+	input, err := w.RecentStream(ctx, w.Stream)
 	if err == nil {
 		err = w.GuardInput(ctx, []string{".CONSUMER.INFO."}, func(ctx context.Context) (err error) {
 			c, err = w.JS.Consumer(ctx, w.Stream, w.ConsumerName())
@@ -269,19 +284,6 @@ func (w *Observer) countUnanswered(ctx context.Context, q needs.Partition) (n, f
 	return info.NumPending + uint64(info.NumAckPending), info.AckFloor.Stream, nil
 }
 
-// stream is a stream as one of the pipelines of the process has last requested it.
-func (w *Observer) stream(ctx context.Context, name string) (jetstream.Stream, error) {
-	return w.Streams.Get(ctx, name, func(ctx context.Context) (s jetstream.Stream, err error) {
-		err = w.Permissions.Guard(ctx, func(one natsx.Permission) bool {
-			return strings.HasSuffix(one.Subject, ".STREAM.INFO."+name)
-		}, func(ctx context.Context) (err error) {
-			s, err = w.JS.Stream(ctx, name)
-			return err
-		})
-		return s, err
-	})
-}
-
 // matching counts the messages of a stream that match a filter.
 func (w *Observer) matching(ctx context.Context, stream, filter string) (n uint64, err error) {
 	input, err := w.JS.Stream(ctx, stream)
@@ -342,7 +344,7 @@ func (w *Observer) checkPublish(ctx context.Context, subject string) error {
 // sink is the stream that takes a subject: the one of the last inspection, when it still does.
 func (w *Observer) sink(ctx context.Context, subject string) (*jetstream.StreamInfo, error) {
 	if name := w.sinks[subject]; name != "" {
-		s, err := w.stream(ctx, name)
+		s, err := w.RecentStream(ctx, name)
 		if err == nil && wildcard.CoveredBy(subject, s.CachedInfo().Config.Subjects) {
 			return s.CachedInfo(), nil
 		}

@@ -68,6 +68,20 @@ func (s *Scope) GuardInput(ctx context.Context, verbs []string, do func(context.
 	}, do)
 }
 
+// RecentStream is a stream as one of the pipelines of the process has requested it within a second. Callers read the
+// cached info only.
+func (s *Scope) RecentStream(ctx context.Context, name string) (jetstream.Stream, error) {
+	return s.Streams.Get(ctx, name, func(ctx context.Context) (stream jetstream.Stream, err error) {
+		err = s.Permissions.Guard(ctx, func(p natsx.Permission) bool {
+			return strings.HasSuffix(p.Subject, ".STREAM.INFO."+name)
+		}, func(ctx context.Context) (err error) {
+			stream, err = s.JS.Stream(ctx, name)
+			return err
+		})
+		return stream, err
+	})
+}
+
 // InputGone is the error of an input stream that no longer exists.
 func (s *Scope) InputGone() error {
 	return spec.Describe(fmt.Sprintf("the input stream %s is gone; create it again: 'embedd setup --apply'", s.Stream),

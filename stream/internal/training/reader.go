@@ -122,7 +122,7 @@ func (r *reader) step(ctx context.Context) error {
 		r.at.end = max(r.at.end, s.previous.pulled)
 	}
 	if r.hasReconnected(ctx) || r.isDoubtful || r.at.skipped.n > 0 && time.Since(r.lookedAt) > LookAfter {
-		if _, err := r.look(ctx); err != nil {
+		if _, err := r.look(ctx, false); err != nil {
 			return err
 		}
 	}
@@ -184,7 +184,7 @@ func (r *reader) await(ctx context.Context, s feedState) error {
 	if r.Feed.Wait(ctx, max(LookAfter, r.PollInterval)) || ctx.Err() != nil {
 		return nil
 	}
-	last, err := r.look(ctx)
+	last, err := r.look(ctx, true)
 	if err != nil || last < r.at.next {
 		return err
 	}
@@ -224,7 +224,7 @@ func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 		}
 		r.cursor.upTo = upTo
 		// Requested after the consumer was created, so that it shows a stream that was recreated before.
-		last, err := r.look(ctx)
+		last, err := r.look(ctx, false)
 		if err != nil || r.cursor == nil {
 			return err
 		}
@@ -262,15 +262,18 @@ func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 	if upTo != noEnd {
 		r.close(ctx) // its pending messages have left the stream
 	}
-	_, err = r.look(ctx)
+	_, err = r.look(ctx, true)
 	return err
 }
 
 // look requests the state of the input stream, and moves to where learning continues. It returns the sequence number of
-// the stream's last message.
-func (r *reader) look(ctx context.Context) (last uint64, err error) {
-	r.hasReconnected(ctx)
-	input, err := r.JS.Stream(ctx, r.Stream)
+// the stream's last message. If nothing arrived for seconds, the request is shared with other pipelines.
+func (r *reader) look(ctx context.Context, isQuiet bool) (last uint64, err error) {
+	request := r.JS.Stream
+	if !r.hasReconnected(ctx) && !r.isDoubtful && isQuiet {
+		request = r.RecentStream
+	}
+	input, err := request(ctx, r.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) && !r.isGone {
 		r.isGone = true
 		r.SetEvent(fmt.Sprintf("the input stream %s is gone, seen at %s; "+
