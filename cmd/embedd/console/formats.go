@@ -22,14 +22,14 @@ func negotiate(form *stream.Messages, h http.Header) error {
 	if f := wire.FormatOf(content); f != "" && f != form.Input {
 		form.Input, form.Output = f, f
 	} else if f == "" && !unnamed[media] {
-		return stream.WithCode(codeMediaType, fmt.Errorf("Content-Type %q is not a format of messages; want %s",
+		return stream.WithCode(codeMediaType, fmt.Errorf("the Content-Type %q is not a format of messages; want %s",
 			content, mediaTypes()))
 	}
 	accepts := strings.Join(h.Values("Accept"), ",")
 	f := accepted(accepts, append([]wire.Format{form.Output}, wire.Formats...)...)
 	if f == "" {
-		return stream.WithCode(codeNotAcceptable, fmt.Errorf("Accept %q names no format of messages; want %s", accepts,
-			mediaTypes()))
+		return stream.WithCode(codeNotAcceptable, fmt.Errorf("the header Accept %q names no format of messages; want %s",
+			accepts, mediaTypes()))
 	}
 	form.Output = f
 	return nil
