@@ -151,3 +151,23 @@ func TestOperatorsOfOutliers(t *testing.T) {
 		})
 	}
 }
+
+// TestOperatorsOfOutliersAlone: where each of many classes is far from the large one and has a landmark, the median of
+// the landmarks is far from all of them.
+func TestOperatorsOfOutliersAlone(t *testing.T) {
+	const far, each = 25, 3
+	d := fixture.Synthetic(3, 300, 5, 1)
+	for i := range far * each {
+		class, row := i/each, d.X[i*d.M:(i+1)*d.M]
+		d.Y[i] = 1 + class
+		for j := range row {
+			row[j] = 1e5*row[j] + 1e6*float64(1+class)
+		}
+	}
+	d.Classes = []string{"near"}
+	for class := range far {
+		d.Classes = append(d.Classes, "far "+strconv.Itoa(class))
+	}
+	f := fixture.Must(fit.Fit(t.Context(), d, fit.Config{Method: "lda", Dim: 2, Landmarks: 30, Workers: 1}))
+	compareGraph(t, f.WithNote(model.Note{Version: "7", Epoch: 1}), d.X, d.N)
+}

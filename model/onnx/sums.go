@@ -26,7 +26,10 @@ func kernels(g *graph, z string, m int, f *mapping.KernelMap) (string, error) {
 		return "", fmt.Errorf("%d of %d rows of the fit are so far from the others that products lose the digits of "+
 			"their distances, at most %d are measured one by one: leave outliers out of the fit", len(far), n, maxUnrolled)
 	}
-	y := g.op("MatMul", kernel(g, z, m, near, f.K), g.floats(weights, len(near)/m, f.D))
+	y := g.floats(make([]float64, f.D), f.D)
+	if len(near) > 0 {
+		y = g.op("MatMul", kernel(g, z, m, near, f.K), g.floats(weights, len(near)/m, f.D))
+	}
 	for _, i := range far {
 		d := g.sum(g.squared(g.op("Sub", z, g.floats(f.Rows[i*m:(i+1)*m], m))), 1)
 		k := g.op("Exp", g.op("Mul", d, g.number(-1/f.K.Param[0])))
