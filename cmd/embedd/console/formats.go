@@ -18,7 +18,10 @@ var unnamed = map[string]bool{"": true, "application/octet-stream": true, "appli
 // input.format has that of the request, unless Accept names one.
 func negotiate(form *stream.Messages, h http.Header) error {
 	content := h.Get("Content-Type")
-	media, _, _ := mime.ParseMediaType(content)
+	media, _, err := mime.ParseMediaType(content)
+	if media == "" && err != nil {
+		media = content // not "", as without the header
+	}
 	if f := wire.FormatOf(content); f != "" && f != form.Input {
 		form.Input, form.Output = f, f
 	} else if f == "" && !unnamed[media] {

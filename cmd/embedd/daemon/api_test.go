@@ -487,6 +487,7 @@ func (s *served) transformFormats(path, rows string) {
 		{object, "", "", "422", "not_arrow"},
 		{`{"y":1}`, "application/json", "", "422", "missing_column"},
 		{lines, "text/plain", "", "415", "unsupported_media_type"},
+		{rows, "application/json, text/csv", "", "415", "unsupported_media_type"}, // no media type
 		{lines, csv, "image/png", "406", "not_acceptable"},
 	} {
 		var code int
