@@ -2,8 +2,11 @@ package natsx
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
+
+	"github.com/nats-io/nats.go"
 )
 
 const (
@@ -41,6 +44,24 @@ func Hedge[T any](ctx context.Context, request func(context.Context) (T, error))
 		case <-tick.C:
 		}
 	}
+}
+
+// WhileConnected calls f with a context that ends when the connection breaks; the error is nats.ErrDisconnected then.
+func WhileConnected(ctx context.Context, nc *nats.Conn, f func(context.Context) error) error {
+	broken := nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
+	within, cancel := context.WithCancel(ctx)
+	isBroken := make(chan bool, 1)
+	go func() {
+		defer cancel()
+		_, ok := <-broken
+		isBroken <- ok
+	}()
+	err := f(within)
+	nc.RemoveStatusListener(broken) // closes the channel
+	if <-isBroken && err != nil {
+		return fmt.Errorf("%w: %w", nats.ErrDisconnected, err)
+	}
+	return err
 }
 
 // Backoff waits before the next attempt, 50 ms after the first and up to 5 s, and returns false if ctx ends first.

@@ -64,3 +64,31 @@ func TestFindStreamAsksAgain(t *testing.T) {
 		t.Errorf("%v, %v", s, err)
 	}
 }
+
+// TestWhileConnected: what waits for a lost answer ends with the connection, and an error without that is passed on.
+func TestWhileConnected(t *testing.T) {
+	t.Parallel()
+	nc := natstest.New(t).Connect()
+	no := errors.New("no")
+	if err := WhileConnected(t.Context(), nc, func(context.Context) error { return no }); err != no {
+		t.Errorf("the error is %v", err)
+	}
+	wait := func(ctx context.Context) error {
+		<-ctx.Done()
+		return no
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := WhileConnected(ended, nc, wait); err != no {
+		t.Errorf("after the context ended the error is %v", err)
+	}
+	for _, end := range []func(){func() { _ = nc.ForceReconnect() }, nc.Close} {
+		err := WhileConnected(t.Context(), nc, func(ctx context.Context) error {
+			end()
+			return wait(ctx)
+		})
+		if !errors.Is(err, nats.ErrDisconnected) || !errors.Is(err, no) {
+			t.Errorf("after the connection broke the error is %v", err)
+		}
+	}
+}

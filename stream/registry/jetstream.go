@@ -115,11 +115,19 @@ func CreateReplicated(ctx context.Context, js jetstream.JetStream, replicas int)
 	return s, nil
 }
 
+// put begins again when the connection breaks: what was lost then the client would await until the deadline of ctx.
 func (s *jetStream) put(ctx context.Context, _, version string, data []byte) error {
 	size := uint32(min(chunk, s.conn.MaxPayload()))
-	_, err := s.writer.Put(ctx, jetstream.ObjectMeta{Name: version,
-		Opts: &jetstream.ObjectMetaOptions{ChunkSize: size}}, bytes.NewReader(data))
-	return err
+	for attempt := 0; ; attempt++ {
+		err := natsx.WhileConnected(ctx, s.conn, func(ctx context.Context) error {
+			_, err := s.writer.Put(ctx, jetstream.ObjectMeta{Name: version,
+				Opts: &jetstream.ObjectMetaOptions{ChunkSize: size}}, bytes.NewReader(data))
+			return err
+		})
+		if !errors.Is(err, nats.ErrDisconnected) || !natsx.Backoff(ctx, attempt) {
+			return err
+		}
+	}
 }
 
 func (s *jetStream) get(ctx context.Context, _, version string) (io.ReadCloser, error) {

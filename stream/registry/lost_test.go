@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/embedd/embedd/internal/natstest"
 )
@@ -53,5 +57,33 @@ func deleteBuckets(t *testing.T, s *jetStream) {
 		if _, err := s.conn.Request("$JS.API.STREAM.DELETE."+stream, nil, time.Minute); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestPutWhileTheConnectionBreaks: a model is stored although the connection breaks while it is sent.
+func TestPutWhileTheConnectionBreaks(t *testing.T) {
+	t.Parallel()
+	server := natstest.New(t)
+	store, err := CreateJetStream(t.Context(), server.JS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	once, s := sync.Once{}, store.(*jetStream)
+	if _, err := server.Connect().Subscribe(chunkPrefix+">", func(*nats.Msg) {
+		once.Do(func() { _ = s.conn.ForceReconnect() })
+	}); err != nil {
+		t.Fatal(err)
+	}
+	data := bytes.Repeat([]byte("model"), 4<<20)
+	if err := s.put(t.Context(), "p", "p-1", data); err != nil {
+		t.Fatal(err)
+	}
+	object, err := s.get(t.Context(), "p", "p-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer object.Close()
+	if got, err := io.ReadAll(object); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("%d of %d bytes are read back: %v", len(got), len(data), err)
 	}
 }
