@@ -363,6 +363,9 @@ func (s Spec) Check(schema *arrow.Schema) error {
 			return cli.Usagef("column %q is in --%s and in --%s: leave it out of one", c.column, named[j].flag, c.flag)
 		}
 		if c.column != "" && !slices.Contains(names, c.column) {
+			if len(names) == 0 {
+				return cli.Usagef("%s has no column %q for --%s, nor any other: name another file", s.Path, c.column, c.flag)
+			}
 			listed := cli.Listed(names)
 			if fields := strings.Fields(names[0]); len(names) == 1 && slices.Contains(fields, c.column) {
 				listed += ", which is one: replace the spaces between columns by commas (tr -s ' ' ,)"
