@@ -64,7 +64,7 @@ func slipFiles(t *testing.T, dir string) {
 		"rows.ndjson": "{\"x\":1}\n{\"x\"\n",
 		"json.csv":    `[{"x":1}]`, "narrow.csv": "x,label\n1,a\n2,b\n", "words.csv": "x,y,z,label\nhi,1,1,a\n",
 		"title.csv":    "Measurements\n\n" + head + rows,
-		"trailing.csv": strings.ReplaceAll(head+rows, "\n", ",\n"), "fixed.csv": "x  y  label\n1  2  a\n",
+		"trailing.csv": strings.ReplaceAll(head+rows, "\n", ",\n"), "fixed.csv": "  x  y  label\n  1  2  a\n",
 		"none.ndjson": "{}\n",
 		"page.csv.gz": zip("\n<HTML>"), "lfs.embedd": "version https://git-lfs.github.com/spec/v1\n",
 		"list.yaml":   "pipelines: {p: {schema: {features: a,b}}}\n",

@@ -368,7 +368,7 @@ func (s Spec) Check(schema *arrow.Schema) error {
 			}
 			listed := cli.Listed(names)
 			if fields := strings.Fields(names[0]); len(names) == 1 && slices.Contains(fields, c.column) {
-				listed += ", which is one: replace the spaces between columns by commas (tr -s ' ' ,)"
+				listed += ", which is one: replace the spaces between columns by commas (awk -v OFS=, '{$1 = $1} 1')"
 			}
 			return cli.Usagef("%s has no column %q for --%s%s: its columns are %s", s.Path, c.column, c.flag,
 				cli.DidYouMean(c.column, names), listed)
