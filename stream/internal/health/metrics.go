@@ -314,9 +314,14 @@ func (g *Registry) Series(pipeline string, hasLateLabels, hasSummaries bool) *Se
 	return s
 }
 
-// of is a series, which is created at zero if it does not exist.
+// of is a series, which is created at zero if it does not exist. Bytes of labels that are no text are replaced, since
+// Prometheus would refuse them.
 func (s *Series) of(m *Metric, labels ...string) *value {
-	k := seriesKey{m, strings.Join(labels, labelSeparator)}
+	text := make([]string, len(labels))
+	for i, l := range labels {
+		text[i] = strings.ToValidUTF8(l, "\uFFFD")
+	}
+	k := seriesKey{m, strings.Join(text, labelSeparator)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := s.values[k]

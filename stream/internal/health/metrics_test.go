@@ -78,3 +78,23 @@ func entry(name, help string, labels []string) doctable.Entry {
 	}
 	return doctable.Entry{Name: name, Row: cell + help}
 }
+
+// TestLabelsThatAreNoText: what a client sends as the name of an edge cannot end the process when Prometheus scrapes.
+func TestLabelsThatAreNoText(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	g, err := NewRegistry(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Series("p", false, false).Add(EdgeSummaries, 1, "a\xffb", "learned")
+	all, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all {
+		if m.GetName() == "embedd_edge_summaries_total" && m.GetMetric()[0].GetLabel()[0].GetValue() == "a\uFFFDb" {
+			return
+		}
+	}
+	t.Errorf("no series of the edge: %v", all)
+}
