@@ -91,7 +91,8 @@ def _known(text: str | None, known: list[str]) -> str | None:
 
 
 # Dates as text, in the forms that the program takes.
-DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d?):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?(Z|[+-]\d\d:\d\d)?)?", re.ASCII)
+DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)"
+                  r"(?:(?:T| +)(\d\d?):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?(Z|[+-]\d\d:\d\d)?)?", re.ASCII)
 # White space around them, as the program has it: str.strip() also removes the separators of ASCII, \x1c to \x1f.
 SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
