@@ -158,6 +158,41 @@ func TestFollow(t *testing.T) {
 	await(store("p.first"))
 }
 
+// TestFollowPolls: a change that was not announced is read while another key cannot be read, or is announced again and
+// again.
+func TestFollowPolls(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{"broken": errors.New("broken"), "announced": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBucket(t, natstest.New(t).JS)
+			ctx, cancel := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			defer cancel()
+			var read atomic.Uint64
+			wg.Go(func() {
+				b.Follow(ctx, "p", []Followed{{"p.first", func(ctx context.Context) (uint64, error) {
+					_, revision, err := b.Get(ctx, "p.first")
+					read.Store(revision)
+					return revision, err
+				}}, {"p.second", func(context.Context) (uint64, error) { return 1, err }}})
+			})
+			for revision := range uint64(2) { // the first poll reads all keys in any case
+				if _, err := b.Update(ctx, "p.first", []byte("v"), revision); err != nil {
+					t.Fatal(err)
+				}
+				natstest.Await(t, "the change is read", func() bool {
+					if err == nil {
+						b.Touch("p.second")
+					}
+					return read.Load() == revision+1
+				})
+			}
+		})
+	}
+}
+
 // TestWatch: changes of a key and of a prefix are reported when they are announced, also after reconnects.
 // No watch needs a consumer, and none hears of another pipeline or of renewals.
 func TestWatch(t *testing.T) {

@@ -165,36 +165,35 @@ type Followed struct {
 func (b *Bucket) Follow(ctx context.Context, pipeline string, keys []Followed) {
 	watch := b.Watch(pipeline + ".")
 	defer watch.Stop()
+	poll := time.NewTimer(jitter(keyPoll))
+	defer poll.Stop()
 	revisions := make([]uint64, len(keys)) // that were read, plus 1; 0: the key is to be read
 	for attempt, last := 0, uint64(0); ctx.Err() == nil; attempt++ {
-		pause := jitter(keyPoll)
 		for i, k := range keys {
 			if revisions[i] == 0 {
-				revision, err := k.Read(ctx)
-				if err == nil {
+				if revision, err := k.Read(ctx); err == nil {
 					revisions[i] = revision + 1
-					continue
 				}
-				pause = 50 * time.Millisecond << min(attempt, maxFollowBackoff)
 			}
 		}
-		if !slices.Contains(revisions, 0) {
+		var retry <-chan time.Time // nil: all keys were read
+		if slices.Contains(revisions, 0) {
+			retry = time.After(50 * time.Millisecond << min(attempt, maxFollowBackoff))
+		} else {
 			attempt = -1
 		}
-		last = watch.await(ctx, pause, keys, revisions, last)
+		last = watch.await(ctx, retry, poll, keys, revisions, last)
 	}
 }
 
 // maxFollowBackoff bounds the pauses of Follow.
 const maxFollowBackoff = 5
 
-// await waits until keys are to be read, for a pause if one is already, and sets their revisions to 0. After a pause it
-// asks whether the bucket was written. It returns the sequence of the bucket's stream as it was asked last; 0: it could
-// not be asked.
-func (k *KeyWatch) await(ctx context.Context, pause time.Duration, keys []Followed, revisions []uint64,
-	last uint64) uint64 {
-	poll := time.NewTimer(pause)
-	defer poll.Stop()
+// await waits until keys are to be read, or for the retry of those that are already, and sets their revisions to 0.
+// When poll fires it asks whether the bucket was written, whatever was announced or failed since. It returns the
+// sequence of the bucket's stream as it was asked last; 0: it could not be asked.
+func (k *KeyWatch) await(ctx context.Context, retry <-chan time.Time, poll *time.Timer, keys []Followed,
+	revisions []uint64, last uint64) uint64 {
 	for {
 		select {
 		case change := <-k.changed:
@@ -207,13 +206,12 @@ func (k *KeyWatch) await(ctx context.Context, pause time.Duration, keys []Follow
 			return last
 		case <-k.reconnected:
 			Sleep(ctx, AnnounceDelay())
+		case <-retry:
+			return last
 		case <-poll.C:
-			if slices.Contains(revisions, 0) {
-				return last
-			}
+			poll.Reset(jitter(keyPoll))
 			now, err := k.bucket.lastSequence(ctx)
 			if err == nil && now == last {
-				poll.Reset(jitter(keyPoll))
 				continue
 			}
 			if last = now; err != nil {
