@@ -450,6 +450,40 @@ func BenchmarkPipeline(b *testing.B) {
 	}
 }
 
+// BenchmarkObjects compares the pipeline on messages of one JSON object each, which it answers with objects, with the
+// pipeline on the same rows as Arrow, each with its own server, in turns: processor time of a message (cpu-json/arrow).
+func BenchmarkObjects(b *testing.B) {
+	s := shape{n: 1, m: 64, d: 8}
+	msgs := s.messages(b, 16)
+	fixed := s.model(b, msgs[0])
+	var objects [][]byte
+	for _, msg := range msgs {
+		in := must(ipc.NewReader(bytes.NewReader(msg)))(b)
+		var object bytes.Buffer
+		if err := array.RecordToJSON(must(in.Read())(b), &object); err != nil {
+			b.Fatal(err)
+		}
+		objects = append(objects, object.Bytes())
+	}
+	contestant := func(msgs [][]byte, format wire.Format) func() turn {
+		c := newCourse(b, startServerProcess(b, "").url, msgs, jetstream.FileStorage, turnMessages)
+		spec := s.spec()
+		spec.Format = format
+		run := c.pipeline(plugin.Config{Spec: spec, Fixed: fixed, Output: arrowio.Output{Format: format}})
+		c.run(run) // fills caches and grows the heap
+		return func() turn { return c.run(run) }
+	}
+	asJSON, asArrow := contestant(objects, wire.FormatJSON), contestant(msgs, wire.FormatArrow)
+	var cpu []float64
+	for b.Loop() {
+		text, binary := asJSON(), asArrow()
+		cpu = append(cpu, text.cpu/binary.cpu)
+	}
+	b.ReportMetric(median(cpu), "cpu-json/arrow")
+	b.ReportMetric(0, "ns/op")
+	b.Logf("processor time of an object / its row as Arrow %s", verdict(median(cpu), 1.5, true))
+}
+
 // answer is the body of the pipeline's answer to a message.
 func (s shape) answer(b *testing.B, msg []byte) []byte {
 	b.Helper()
