@@ -56,17 +56,27 @@ func (s *server) transform(w http.ResponseWriter, r *request) (any, error) {
 	// An answer over HTTP/1.0 ends with the connection: its client would take one that is cut off for complete.
 	hasBatches := form.Input == form.Output && form.Input != wire.FormatJSON && r.ProtoAtLeast(1, 1)
 	if hasBatches && (r.ContentLength < 0 || r.ContentLength > form.Limit) {
-		return nil, t.stream()
+		return nil, withFormatHint(t.stream())
 	}
 	t.held.limit = form.Limit
 	defer t.held.set(0)
-	return nil, t.one(func() ([]byte, error) { return t.whole(r.Body) }, func(m stream.Message) error {
+	return nil, withFormatHint(t.one(func() ([]byte, error) { return t.whole(r.Body) }, func(m stream.Message) error {
 		if err := t.held.set(int64(len(m.Data))); err != nil {
 			return err
 		}
 		s.answer(w, m)
 		return errHandled
-	})
+	}))
+}
+
+// withFormatHint adds to the error of a body in another format how a request names it: the error itself names
+// input.format, as for messages of the stream.
+func withFormatHint(err error) error {
+	switch code := stream.ErrorCode(err); wire.Code(code) {
+	case wire.NotArrow, wire.NotJSON, wire.NotCSV:
+		return stream.WithCode(code, fmt.Errorf("%w; over HTTP the header Content-Type names the format", err))
+	}
+	return err
 }
 
 // transform is one request.

@@ -484,7 +484,7 @@ func (s *served) transformFormats(path, rows string) {
 		{rows, arrow, "application/json", "200", "JSON"},
 		{rows, "application/x-www-form-urlencoded", "*/*", "200", "ARROW"},
 		{lines, "application/json", "", "422", "not_json"},
-		{object, "", "", "422", "not_arrow"},
+		{object, "", "", "422", "over HTTP the header Content-Type names the format"},
 		{`{"y":1}`, "application/json", "", "422", "missing_column"},
 		{lines, "text/plain", "", "415", "unsupported_media_type"},
 		{rows, "application/json, text/csv", "", "415", "unsupported_media_type"}, // no media type
