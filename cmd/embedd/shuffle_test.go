@@ -120,3 +120,18 @@ func TestSortedFileHint(t *testing.T) {
 		}
 	}
 }
+
+// TestNoteOfClassesThatLookAlike: one line, however many there are.
+func TestNoteOfClassesThatLookAlike(t *testing.T) {
+	t.Parallel()
+	var rows strings.Builder
+	rows.WriteString("x,y,label\n")
+	for i := range 80 {
+		fmt.Fprintf(&rows, "%d,%d,%c%d\n", i, i*i%7, "aA"[i%2], i/2%20)
+	}
+	data := writeFile(t, t.TempDir(), "rows.csv", rows.String())
+	code, _, notes := call(t.Context(), "fit", "--data", data, "--label", "label", "--method", "lda", "-o", data+".embedd")
+	if code != 0 || strings.Count(notes, "are two classes") != 1 || !strings.Contains(notes, "19 other pairs") {
+		t.Errorf("%d %s", code, notes)
+	}
+}

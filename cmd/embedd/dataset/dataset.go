@@ -601,16 +601,24 @@ func compareClasses(a, b string) int {
 func (r *Rows) note(e *cli.Env, in *file.Reader, s Spec, read int) {
 	NoteFile(e, in)
 	r.columns.Note(e, in, r.Features)
-	plain := map[string]string{}
+	plain, alike, first := map[string]string{}, 0, ""
 	for _, class := range r.Classes {
 		if file.Missing(class) && class != "" {
 			e.Notef("%q is one of the classes: with --missing %s it is a missing label", class, class)
 		}
 		key := strings.ToLower(strings.TrimSpace(class))
 		if other, twice := plain[key]; twice {
-			e.Notef("%q and %q are two classes: write both in the same way if they are one", other, class)
+			if alike++; alike == 1 {
+				first = fmt.Sprintf("%q and %q are two classes", other, class)
+			}
 		}
 		plain[key] = class
+	}
+	if alike > 1 {
+		first += fmt.Sprintf(", and so are %d other pairs that look alike", alike-1)
+	}
+	if alike > 0 {
+		e.Notef("%s: write both in the same way if they are one", first)
 	}
 	if r.isSorted() {
 		e.Notef("%s: rows are sorted by %q: this does not matter here, but to a pipeline; publish the file with --shuffle",
