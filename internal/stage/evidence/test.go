@@ -94,6 +94,13 @@ func (t *SequentialTest) bet(x, weight, most float64, r Row) {
 	}
 }
 
+// Forget takes what the bettors have won: it says nothing of what follows.
+func (t *SequentialTest) Forget() {
+	for i := range t.Logs {
+		t.Logs[i] = min(t.Logs[i], 0)
+	}
+}
+
 // Value is the e-value: the mean capital.
 func (t *SequentialTest) Value() float64 {
 	sum := 0.0
@@ -102,6 +109,9 @@ func (t *SequentialTest) Value() float64 {
 	}
 	return sum / float64(len(bets))
 }
+
+// Cautious is the capital of the bettor of the smallest stakes: below 1 the mean of the outcomes was below the margin.
+func (t *SequentialTest) Cautious() float64 { return math.Exp(min(t.Logs[0], 700)) }
 
 // runSums are sums over runs of rows of one class.
 type runSums struct {

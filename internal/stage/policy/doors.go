@@ -36,7 +36,7 @@ const (
 	newEpoch    = "a new one"
 	storedEpoch = "that of the version"
 	notWorse    = "that the share of a row's nearest references with its label is at most one percentage point, less " +
-		"`training.gate.margin`, below that of the live model: odds of "
+		"`training.gate.margin`, below that of the live model, and the nearest one alone does not contradict: odds of "
 	rootOdds  = "; auto is the square root of `training.gate.evidence`"
 	earlyRoot = rootOdds + ", and one to four while the live model is [early](#early-models)"
 )

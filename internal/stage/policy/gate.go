@@ -19,6 +19,9 @@ const (
 	// lowOdds and notWorseOdds are the evidence in place of a model from few rows; see Schedule.EarlyOdds.
 	lowOdds      = 3
 	notWorseOdds = 0.25
+	// minNearest is the capital of the most cautious bettor below which a candidate counts as worse by the nearest
+	// reference, whatever the share of the nearest ones says.
+	minNearest = 0.9
 	// minJudged is the number of rows that judge a candidate at notWorseOdds at least, of a run at most eight.
 	minJudged = 32
 )
@@ -55,7 +58,10 @@ func HasNewClass(rows int, classes []string, counts []int, liveRows int, liveCla
 
 // Comparison is the test of a candidate against the live model on rows that neither has seen (Invariant 8).
 type Comparison struct {
-	Test    evidence.SequentialTest
+	Test evidence.SequentialTest
+	// Nearest is the same test by the nearest reference, at a door where a candidate need only be no worse. Fine
+	// structure that a model loses shows there, while the share of the nearest references can even rise.
+	Nearest evidence.SequentialTest
 	HeldOut HeldOut
 	Door    string // whose hypothesis is tested
 	// EarlyOdds is the most evidence that the candidate needs if it need only be no worse and no odds are configured; 0:
@@ -65,7 +71,8 @@ type Comparison struct {
 
 // HeldOut is what the held-out rows of a window say of a candidate and the live model.
 type HeldOut struct {
-	Evidence        float64 `json:"evidence"` // divided by the number of candidates that the rows have judged
+	Evidence        float64 `json:"evidence"`          // divided by the number of candidates that the rows have judged
+	Nearest         float64 `json:"nearest,omitempty"` // of Comparison.Nearest, not divided; 0: unknown
 	Rows            int     `json:"rows"`
 	Candidate, Live bool    // whether they beat chance
 }
@@ -75,7 +82,9 @@ func (c *Comparison) Evidence() float64 { return max(c.Test.Value(), c.HeldOut.E
 
 // Compare begins a comparison at a door.
 func Compare(g spec.Gate, door string) Comparison {
-	return Comparison{Test: evidence.SequentialTest{Margin: DoorNamed(door).margin(g.Margin)}, Door: door}
+	margin := DoorNamed(door).margin(g.Margin)
+	return Comparison{Test: evidence.SequentialTest{Margin: margin},
+		Nearest: evidence.SequentialTest{Margin: margin}, Door: door}
 }
 
 // IsOpen reports whether the candidate can go live at all with the present gate.
@@ -122,9 +131,9 @@ type Standing struct {
 // s is nil without labels. The reason is a sentence.
 func Passes(g spec.Gate, c *Comparison, s *Standing) (pass bool, reason string) {
 	value, rows, need, claim := c.Test.Value(), c.Test.Count, c.Required(g), "better"
-	provisional, judged := need < 1, c.Test.Judged
+	provisional, judged, nearest := need < 1, c.Test.Judged, c.Nearest.Cautious()
 	if h := c.HeldOut; s != nil && (h.Evidence > value || provisional && judged < minJudged && h.Rows >= minJudged) {
-		value, rows, judged = h.Evidence, h.Rows, h.Rows
+		value, rows, judged, nearest = h.Evidence, h.Rows, h.Rows, h.Nearest
 		s = &Standing{Agreement: nil, Candidate: h.Candidate || s.Candidate, Live: h.Live || s.Live}
 	}
 	if c.NeedNotBeBetter() {
@@ -139,6 +148,10 @@ func Passes(g spec.Gate, c *Comparison, s *Standing) (pass bool, reason string) 
 	}
 	if value < need {
 		return false, fmt.Sprintf("evidence %.3g of %.4g that it is %s, on %d rows", value, need, claim, rows)
+	}
+	if c.NeedNotBeBetter() && nearest > 0 && nearest < minNearest {
+		return false, fmt.Sprintf("evidence %.3g of at least %g that it is not worse by the nearest reference alone, on %d "+
+			"rows", nearest, minNearest, rows)
 	}
 	switch {
 	case s == nil:

@@ -124,3 +124,30 @@ func TestEarlyModels(t *testing.T) {
 		}
 	}
 }
+
+// TestNearestContradicts: a candidate whose share of the nearest references is higher, and whose nearest one is right
+// far less often, stays a candidate; one that is right as often goes live.
+func TestNearestContradicts(t *testing.T) {
+	gate, right := spec.Gate{Evidence: 1000}, Agreement{}
+	for i := range 100 {
+		right.Add(1, []string{"a", "b"}[i%2], []string{"a", "b"}[i%2])
+	}
+	for _, lost := range []bool{false, true} {
+		c := Compare(gate, DoorMoreRows)
+		for i := range 100 {
+			c.Test.Add(0.3)
+			if lost && i%5 < 2 {
+				c.Nearest.Add(-1)
+			} else {
+				c.Nearest.Add(0)
+			}
+		}
+		c.Nearest.Forget()
+		held := Comparison{Door: DoorMoreRows, HeldOut: HeldOut{Evidence: 40, Rows: 100, Nearest: c.Nearest.Cautious()}}
+		for _, c := range []*Comparison{&c, &held} {
+			if pass, why := Passes(gate, c, &Standing{Candidate: true, Live: true, Agreement: &right}); pass == lost {
+				t.Errorf("lost %v: %v, %s", lost, pass, why)
+			}
+		}
+	}
+}

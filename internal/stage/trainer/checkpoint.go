@@ -54,6 +54,7 @@ type candidateState struct {
 	Growing bool                    `json:"growing"`        // it need only be no worse
 	Door    string                  `json:"door,omitempty"` // if it is not the one that Growing implies
 	Test    evidence.SequentialTest `json:"test"`
+	Nearest evidence.SequentialTest `json:"nearest,omitzero"`
 	Agree   policy.Agreement        `json:"agree"`
 	Beats   policy.Sensitivity      `json:"beats"`
 	HeldOut policy.HeldOut          `json:"held_out"`
@@ -61,8 +62,8 @@ type candidateState struct {
 
 // stateOf returns the state of a candidate.
 func stateOf(c *candidate) candidateState {
-	s := candidateState{Size: c.size, Growing: c.comparison.NeedNotBeBetter(), Test: c.comparison.Test, Agree: c.Agreement,
-		Beats: c.Sensitivity, HeldOut: c.comparison.HeldOut}
+	s := candidateState{Size: c.size, Growing: c.comparison.NeedNotBeBetter(), Test: c.comparison.Test,
+		Nearest: c.comparison.Nearest, Agree: c.Agreement, Beats: c.Sensitivity, HeldOut: c.comparison.HeldOut}
 	if c.comparison.Door == policy.DoorNewClass {
 		s.Door = c.comparison.Door
 	}
@@ -83,7 +84,10 @@ func (s *candidateState) restore(c *policy.Comparison, g spec.Gate) {
 	if was.NeedNotBeBetter() && !was.IsOpen(g) || was.Test.Margin != s.Test.Margin {
 		return
 	}
-	*c = policy.Comparison{Test: s.Test, HeldOut: s.HeldOut, Door: door}
+	if was.Test, was.HeldOut = s.Test, s.HeldOut; s.Nearest.Count > 0 { // else the state is of an earlier version
+		was.Nearest = s.Nearest
+	}
+	*c = was
 }
 
 // probeState is the state of the window probe.

@@ -43,12 +43,14 @@ func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	test := policy.Compare(t.config.Training.Gate, c.comparison.Door).Test
 	sample := policy.Sensitivity{Test: evidence.SequentialTest{IsSample: true}}
 	test.IsSample = true
+	nearest := test // of the same hypothesis
 	candidate, live := sample, sample
 	right := 0.0
 	for i, r := range rows {
 		share := count[r.Label] / n
 		row := evidence.Row{Weight: min(maxBalance, 1/(share*float64(len(count)))), Effect: effect, NewRun: true}
 		test.AddRow(differences[i], row)
+		nearest.AddRow(u.Right[i]-v.Right[i], row)
 		candidate.Add(u.Right[i], count[u.Class[i]]/n, row)
 		live.Add(v.Right[i], count[v.Class[i]]/n, row)
 		right += v.Right[i]
@@ -56,6 +58,7 @@ func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	t.judged++
 	t.heldOut = right / n
 	c.comparison.HeldOut = policy.HeldOut{Evidence: test.Value() / float64(t.judged), Rows: len(rows),
+		Nearest:   nearest.Cautious(),
 		Candidate: candidate.BeatsChance(), Live: live.BeatsChance()}
 }
 

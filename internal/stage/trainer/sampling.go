@@ -82,14 +82,14 @@ func effectOfRows(t *Trainer) float64 {
 // n (simulated), and more while references are added.
 const perReference = 0.15
 
-// referenceEffect is what the references add to the design effect of the rows that judge whether a candidate is better:
-// of two equal models one may be better with the references that there are, on all rows that these judge. Of many
-// rows each reference judges as many as come until the next one replaces it.
-func referenceEffect(t *Trainer, c *policy.Comparison) float64 {
-	if c.Door != policy.DoorBetter || !t.plan.labelled() { // without labels there are no references
+// referenceEffect is what the references add to the design effect of rows that are judged by the nearest one: of two
+// equal models one may be better with the references that there are, on all rows that these judge. Of many rows each
+// reference judges as many as come until the next one replaces it.
+func referenceEffect(t *Trainer, rows int) float64 {
+	if !t.plan.labelled() { // without labels there are no references
 		return 0
 	}
-	return perReference * min(float64(c.Test.Count)/float64(t.data.references.Len()), 1/t.config.Training.Holdout)
+	return perReference * min(float64(rows)/float64(t.data.references.Len()), 1/t.config.Training.Holdout)
 }
 
 // earlyOdds is Schedule.EarlyOdds of the live model.

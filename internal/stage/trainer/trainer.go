@@ -248,7 +248,13 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 		differences := differencesOf(t, c, u, v)
 		for i, r := range sampled.Rows {
 			if t.live.IsFair(r) && c.IsFair(r) {
-				r.Effect += referenceEffect(t, &c.comparison)
+				nearest := r
+				nearest.Effect += referenceEffect(t, c.comparison.Test.Count)
+				if c.comparison.Door == policy.DoorBetter {
+					r = nearest
+				} else {
+					c.comparison.Nearest.AddRow(u.Right[i]-v.Right[i], nearest)
+				}
 				c.comparison.Test.AddRow(differences[i], r)
 			}
 		}

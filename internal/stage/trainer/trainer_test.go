@@ -115,18 +115,13 @@ func TestReferenceEffect(t *testing.T) {
 	for i := range 100 {
 		l.data.references.Add(&window.Row{Position: window.Position{Seq: uint64(i)}, Label: "a"})
 	}
-	better := policy.Comparison{Door: policy.DoorBetter}
 	for rows, want := range map[int]float64{0: 0, 10: 0.015, 200: 0.3, 500: 0.75, 10_000: 0.75} {
-		better.Test.Count = rows
-		if got := referenceEffect(l, &better); !(math.Abs(got-want) <= 1e-12) {
+		if got := referenceEffect(l, rows); !(math.Abs(got-want) <= 1e-12) {
 			t.Errorf("%d rows by 100 references add %g, want %g", rows, got, want)
 		}
 	}
-	if got := referenceEffect(l, &policy.Comparison{Door: policy.DoorMoreRows, Test: better.Test}); got != 0 {
-		t.Errorf("where a candidate need not be better the references add %g", got)
-	}
 	l, _ = newTrainer([]string{"x"}, &spec.Config{Fit: fit.Config{Method: "pca"}, Logger: c.Logger, Training: c.Training})
-	if got := referenceEffect(l, &better); got != 0 {
+	if got := referenceEffect(l, 500); got != 0 {
 		t.Errorf("without labels the references add %g", got)
 	}
 }
