@@ -293,12 +293,13 @@ func (d *document) unknown(under, path string, key *yaml.Node, isNull bool) {
 		add(f.path)
 	}
 	hint := fmt.Sprintf("allowed are %s", strings.Join(siblings, ", "))
-	if near := spell.Nearest(key.Value, siblings); near != "" {
+	near := spell.Nearest(key.Value, siblings)
+	if near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	} else if elsewhere != "" {
 		hint = fmt.Sprintf("it belongs to %s; %s", elsewhere, hint)
 	}
-	if isNull {
+	if isNull && near == "" {
 		hint += "; a list of several is written [a, b]"
 	}
 	d.problemAt(placeOf(key), path, "unknown key %q: %s", key.Value, hint)
