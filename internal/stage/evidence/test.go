@@ -110,9 +110,6 @@ func (t *SequentialTest) Value() float64 {
 	return sum / float64(len(bets))
 }
 
-// Cautious is the capital of the bettor of the smallest stakes: below 1 the mean of the outcomes was below the margin.
-func (t *SequentialTest) Cautious() float64 { return math.Exp(min(t.Logs[0], 700)) }
-
 // runSums are sums over runs of rows of one class.
 type runSums struct {
 	Rows     float64 `json:"n"` // of the newest run

@@ -19,9 +19,9 @@ const (
 	// lowOdds and notWorseOdds are the evidence in place of a model from few rows; see Schedule.EarlyOdds.
 	lowOdds      = 3
 	notWorseOdds = 0.25
-	// minNearest is the capital of the most cautious bettor below which a candidate counts as worse by the nearest
-	// reference, whatever the share of the nearest ones says.
-	minNearest = 0.9
+	// minNearest is the evidence by the nearest reference below which a candidate counts as worse, whatever the share of
+	// the nearest ones says. Before the first row it is 1.
+	minNearest = 0.7
 	// minJudged is the number of rows that judge a candidate at notWorseOdds at least, of a run at most eight.
 	minJudged = 32
 )
@@ -131,7 +131,7 @@ type Standing struct {
 // s is nil without labels. The reason is a sentence.
 func Passes(g spec.Gate, c *Comparison, s *Standing) (pass bool, reason string) {
 	value, rows, need, claim := c.Test.Value(), c.Test.Count, c.Required(g), "better"
-	provisional, judged, nearest := need < 1, c.Test.Judged, c.Nearest.Cautious()
+	provisional, judged, nearest := need < 1, c.Test.Judged, c.Nearest.Value()
 	if h := c.HeldOut; s != nil && (h.Evidence > value || provisional && judged < minJudged && h.Rows >= minJudged) {
 		value, rows, judged, nearest = h.Evidence, h.Rows, h.Rows, h.Nearest
 		s = &Standing{Agreement: nil, Candidate: h.Candidate || s.Candidate, Live: h.Live || s.Live}

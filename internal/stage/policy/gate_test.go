@@ -143,7 +143,7 @@ func TestNearestContradicts(t *testing.T) {
 			}
 		}
 		c.Nearest.Forget()
-		held := Comparison{Door: DoorMoreRows, HeldOut: HeldOut{Evidence: 40, Rows: 100, Nearest: c.Nearest.Cautious()}}
+		held := Comparison{Door: DoorMoreRows, HeldOut: HeldOut{Evidence: 40, Rows: 100, Nearest: c.Nearest.Value()}}
 		for _, c := range []*Comparison{&c, &held} {
 			if pass, why := Passes(gate, c, &Standing{Candidate: true, Live: true, Agreement: &right}); pass == lost {
 				t.Errorf("lost %v: %v, %s", lost, pass, why)

@@ -58,7 +58,7 @@ func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	t.judged++
 	t.heldOut = right / n
 	c.comparison.HeldOut = policy.HeldOut{Evidence: test.Value() / float64(t.judged), Rows: len(rows),
-		Nearest:   nearest.Cautious(),
+		Nearest:   nearest.Value(),
 		Candidate: candidate.BeatsChance(), Live: live.BeatsChance()}
 }
 
