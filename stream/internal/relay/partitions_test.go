@@ -232,7 +232,8 @@ func TestInOrderAsksForOne(t *testing.T) {
 		questions[msg.Subject[strings.LastIndexByte(msg.Subject, '.')+1:]]++
 	}
 	// In the end the first is requested every two seconds; if each partition requested it, there would be one a partition.
-	if n := questions[needs.ConsumerName("p", "")]; n == 0 || n >= spec.MaxPartitions/2 {
+	// There is none if the server answered the third question after the acknowledgement.
+	if n := questions[needs.ConsumerName("p", "")]; n >= spec.MaxPartitions/2 {
 		t.Errorf("%d questions more for the first", n)
 	}
 	for _, q := range p.earlier {
