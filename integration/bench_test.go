@@ -425,8 +425,8 @@ func relay(ctx context.Context, js jetstream.JetStream, consumer jetstream.Consu
 // BenchmarkPipeline compares the pipeline with a fixed model with a relay of as many bytes, through a server in a
 // separate process, in turns. One iteration is one turn of each. It reports medians over the iterations: throughput of
 // the pipeline divided by that of the relay (pipeline/relay), processor time of this process for a message divided by
-// that of the relay (cpu-pipeline/relay), and messages a second of both. The relay does not look into a compressed
-// body, so the goal is larger by what the codec's library alone takes for it (library-us).
+// that of the relay (cpu-pipeline/relay), and messages a second of both. The relay does not
+// decompress bodies, so the goal of a compressed shape includes the time of the codec's library (library-us).
 func BenchmarkPipeline(b *testing.B) {
 	for _, s := range slices.Concat(shapes, smallShapes, narrowShapes, compressedShapes, mapShapes) {
 		b.Run(s.String(), func(b *testing.B) {
@@ -450,8 +450,8 @@ func BenchmarkPipeline(b *testing.B) {
 	}
 }
 
-// BenchmarkObjects compares the pipeline on messages of one JSON object each, which it answers with objects, with the
-// pipeline on the same rows as Arrow, each with its own server, in turns: processor time of a message (cpu-json/arrow).
+// BenchmarkObjects measures the processor time of a message of one JSON object, answered with an object, divided by
+// that of the same row as Arrow (cpu-json/arrow). The two pipelines run in turns, each with a separate server.
 func BenchmarkObjects(b *testing.B) {
 	s := shape{n: 1, m: 64, d: 8}
 	msgs := s.messages(b, 16)
@@ -492,8 +492,9 @@ func (s shape) answer(b *testing.B, msg []byte) []byte {
 	return must(stage.Encode(r, wire.Pair{Key: wire.HeaderSource, Value: "features:1234"}))(b)
 }
 
-// decoding is the processor time in which the codec's library alone decodes the features of a message, in seconds: the
-// median of some turns on all cores, as in the pipeline. zstd is quicker with some memory behind the end.
+// decoding measures how many seconds of processor time the codec's library needs to decompress the features of a
+// message: the median of 20 turns on all cores, as in the pipeline. The buffer has the spare capacity that makes zstd
+// faster.
 func (s shape) decoding(b *testing.B, msgs [][]byte) float64 {
 	b.Helper()
 	if s.codec == "" {

@@ -33,9 +33,9 @@ func zeros(t testing.TB, n, m int) []byte {
 	return out.Bytes()
 }
 
-// TestMemoryOfSmallWindow: 32 messages of some kilobytes that expand to the limit cost less than 800 MiB, because the
-// heap may grow by what the window holds, not by what it may hold: then it is 1.2 GB. On two quiet cores it is 454 MiB,
-// with more cores or under load more messages are decoded before the first is collected.
+// TestMemoryOfSmallWindow: 32 small messages that expand to the size limit take less than 800 MiB. The heap goal grows
+// with the rows in the window, not with its capacity; with the capacity it takes 1.2 GB. It is 454 MiB on two idle
+// cores, and more under load, when more messages are decoded before a collection.
 func TestMemoryOfSmallWindow(t *testing.T) {
 	t.Parallel()
 	g := digits(t)

@@ -195,7 +195,7 @@ func openCSV(file *os.File, path string, gz bool, how Options) (*csvReader, erro
 			}
 			b = bufio.NewReaderSize(z, csvBuffer)
 			head, _ := b.Peek(64) // the read reports an error
-			if err := Stray(head); err != nil {
+			if err := CheckContent(head); err != nil {
 				return nil, fmt.Errorf("%s: %w", c.name, err)
 			}
 		}

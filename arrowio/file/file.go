@@ -532,8 +532,8 @@ func looksLike(file *os.File, path string, want formatName) error {
 		return fmt.Errorf("%s: the content is UTF-16: write it as UTF-8 (iconv -f UTF-16 -t UTF-8)", path)
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
 		return fmt.Errorf("%s: the content is a ZIP archive, as XLSX is: unpack it, or save the sheet as CSV", path)
-	case Stray(head) != nil:
-		return fmt.Errorf("%s: %w", path, Stray(head))
+	case CheckContent(head) != nil:
+		return fmt.Errorf("%s: %w", path, CheckContent(head))
 	case marked && is != want && !is.isText():
 		return fmt.Errorf("%s: the content is %s", path, contents[is])
 	case want == csvGzip && is != csvGzip:
@@ -571,14 +571,14 @@ var contents = map[formatName]string{
 // mark is how a web page or another document of tags begins.
 var mark = regexp.MustCompile(`^(?i:\x{feff}?\s*<(!DOCTYPE|html|\?xml|table)\b)`)
 
-// Stray is the error of text that stands in place of a file, by its first bytes; nil for any other content.
-func Stray(head []byte) error {
+// CheckContent returns an error if the first bytes of a file are a web page or a Git LFS pointer instead of data.
+func CheckContent(head []byte) error {
 	switch {
 	case mark.Match(head):
 		return errors.New("the content is HTML or XML, such as a page to log in: download the file itself, or save the " +
 			"table as CSV")
 	case bytes.HasPrefix(head, []byte("version https://git-lfs")):
-		return errors.New("the content is a pointer of Git LFS, in place of the file: get it with git lfs pull")
+		return errors.New("the content is a pointer of Git LFS, not the file: get it with git lfs pull")
 	}
 	return nil
 }

@@ -46,7 +46,8 @@ func Hedge[T any](ctx context.Context, request func(context.Context) (T, error))
 	}
 }
 
-// WhileConnected calls f with a context that ends when the connection breaks; the error is nats.ErrDisconnected then.
+// WhileConnected calls f with a context that is cancelled when the connection is lost. If f fails then, the error wraps
+// nats.ErrDisconnected.
 func WhileConnected(ctx context.Context, nc *nats.Conn, f func(context.Context) error) error {
 	broken := nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
 	within, cancel := context.WithCancel(ctx)

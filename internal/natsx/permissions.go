@@ -361,8 +361,8 @@ func (m *PermissionMonitor) MarkAllowed(p Permission) {
 	m.anyDenied.Store(len(m.denied) > 0)
 }
 
-// Refresh requests the user's permissions from the server, if no other call has within a second. A missing answer is
-// not an error: denials are then known once they occur.
+// Refresh requests the user's permissions from the server, at most once a second for all pipelines of the process. No
+// answer is not an error: a denied permission is then detected when it is first used.
 func (m *PermissionMonitor) Refresh(ctx context.Context) {
 	m.mu.Lock()
 	if n := m.nc.Stats().Reconnects; n != m.reconnects {

@@ -15,8 +15,8 @@ const (
 	minFetchBytes = 64 << 10
 	// pullLimitAge is how long the connection has to last before a reduced pull is doubled.
 	pullLimitAge = time.Hour
-	// breakWindow is the time within which a second break has the same reason. A server that is restarted, or a network
-	// that fails, breaks a connection once.
+	// breakWindow is the time within which a second break has the same reason. A single restart of a server or
+	// a network failure breaks a connection once. Restarting the servers of a cluster in turn can halve a pull too.
 	breakWindow = time.Minute
 )
 
@@ -72,8 +72,8 @@ func (p *PullLimit) Fetch(ctx context.Context, js jetstream.JetStream, c jetstre
 	return Pull(ctx, js, c, 1, 0, handle)
 }
 
-// observe halves the limit if the connection broke again during a pull. A server that disconnects a slow client drops
-// what waits, so that none of it may have arrived.
+// observe halves the limit if the connection was lost again during a pull. It does not require that bytes of the pull
+// have arrived: a server that disconnects a slow client discards the pending bytes.
 func (p *PullLimit) observe(limit int64) {
 	if p == nil {
 		return

@@ -189,7 +189,7 @@ func (b *Bucket) Follow(ctx context.Context, pipeline string, keys []Followed) {
 // maxFollowBackoff bounds the pauses of Follow.
 const maxFollowBackoff = 5
 
-// await waits until keys are to be read, or for the retry of those that are already, and sets their revisions to 0.
+// await waits for a change, or for the retry of keys that could not be read, and sets the revisions of these keys to 0.
 // When poll fires it asks whether the bucket was written, whatever was announced or failed since. It returns the
 // sequence of the bucket's stream as it was asked last; 0: it could not be asked.
 func (k *KeyWatch) await(ctx context.Context, retry <-chan time.Time, poll *time.Timer, keys []Followed,

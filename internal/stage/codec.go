@@ -15,8 +15,8 @@ type Codec struct {
 	encoder *arrowio.Encoder
 }
 
-// NewCodec returns a codec of a stage. One of other formats has caches of its own, so that its messages displace no
-// schema of the configured ones.
+// NewCodec returns a codec of a stage. With other formats it has separate caches, so that its messages do not evict the
+// schemas of the configured formats.
 func NewCodec(s *Stage, input, output wire.Format) (c *Codec, err error) {
 	c = &Codec{s, s.decoder, s.encoder}
 	in, out := s.config.Spec, s.config.Output

@@ -189,8 +189,8 @@ func tickInterval(period time.Duration) time.Duration {
 }
 
 // take removes the next event from the queue. If there is none, it wakes those that wait for that and returns nil. It
-// also returns nil while counting has to end. A request to fit means the rows that are kept until then, so it waits
-// behind a change of standby.
+// also returns nil while counting must end first: a request to fit includes the rows kept while counting. A change of
+// standby overtakes such a request.
 func (l *learner) take() *trainer.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()

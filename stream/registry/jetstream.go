@@ -115,7 +115,8 @@ func CreateReplicated(ctx context.Context, js jetstream.JetStream, replicas int)
 	return s, nil
 }
 
-// put begins again when the connection breaks: what was lost then the client would await until the deadline of ctx.
+// put stores a model, and starts again when the connection is lost: the client would wait for a lost response until the
+// deadline of ctx.
 func (s *jetStream) put(ctx context.Context, _, version string, data []byte) error {
 	size := uint32(min(chunk, s.conn.MaxPayload()))
 	for attempt := 0; ; attempt++ {

@@ -38,8 +38,8 @@ func (d *Decompressor) zstdDecoder() (*zstd.Decoder, error) {
 	return d.zstd, d.err
 }
 
-// zstdSlack is the memory behind a buffer that lets the library of zstd copy 16 bytes at a time to the end, which takes
-// a fifth less time. It is the next buffer's, or padding, and is written afterwards.
+// zstdSlack is the capacity after a buffer's end. With it the zstd library copies whole 16-byte vectors, which is a
+// fifth faster. These bytes are padding or belong to the next buffer, which is decoded later.
 const zstdSlack = 16
 
 // unpack replaces body and ranges of c by the decompressed ones. It checks the sum of the declared sizes before it

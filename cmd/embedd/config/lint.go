@@ -545,7 +545,7 @@ func checkName(s string) error {
 	return nil
 }
 
-// unless returns a check whose error is a text, for values that do not hold.
+// unless returns a check that fails with a fixed text if the value does not satisfy holds.
 func unless(holds func(string) bool, text string) func(string) error {
 	return func(s string) error {
 		if !holds(s) {

@@ -340,7 +340,7 @@ type unit struct {
 	size float64
 }
 
-// textIn is a number in the first of the units that divides it, else in a unit of 1.
+// textIn formats a number in the first unit that divides it, without a unit if there is none.
 func textIn(n float64, one string, units ...unit) string {
 	for _, u := range units {
 		if n >= u.size && math.Mod(n, u.size) == 0 {

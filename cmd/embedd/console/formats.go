@@ -11,11 +11,11 @@ import (
 	"github.com/embedd/embedd/stream"
 )
 
-// unnamed are values of Content-Type that clients send for any bytes: curl that of a form.
+// unnamed lists the Content-Types that say nothing about the body. curl sends the form type by default.
 var unnamed = map[string]bool{"": true, "application/octet-stream": true, "application/x-www-form-urlencoded": true}
 
-// negotiate replaces the formats of a pipeline with those that a request names. An answer to another format than
-// input.format has that of the request, unless Accept names one.
+// negotiate sets the formats of a request from its Content-Type and Accept headers. The defaults are the formats of the
+// pipeline. If the body has another format than input.format, the default of the answer is the format of the body.
 func negotiate(form *stream.Messages, h http.Header) error {
 	content := h.Get("Content-Type")
 	media, _, err := mime.ParseMediaType(content)
@@ -47,7 +47,7 @@ func mediaTypes() string {
 	return strings.Join(all, ", ")
 }
 
-// accepted returns the format that a header Accept prefers, the first of equal ones; "" if it allows none.
+// accepted returns the format with the highest weight in an Accept header, the first on ties; "" if none is accepted.
 func accepted(accept string, formats ...wire.Format) (best wire.Format) {
 	most := 0.0
 	for _, f := range formats {
@@ -58,7 +58,7 @@ func accepted(accept string, formats ...wire.Format) (best wire.Format) {
 	return best
 }
 
-// quality is the weight that a header Accept gives a media type: that of the range that is most specific.
+// quality returns the weight (q) of a media type in an Accept header: the q of the most specific range that matches.
 func quality(accept, content string) (q float64) {
 	if strings.TrimSpace(accept) == "" {
 		return 1

@@ -125,7 +125,7 @@ func setHeaders(w http.ResponseWriter, m stream.Message) {
 
 // Codes of errors of requests over HTTP.
 const (
-	codeClients       = "clients" // other clients take the room of a request
+	codeClients       = "clients" // too many requests are running
 	codeMediaType     = "unsupported_media_type"
 	codeNotAcceptable = "not_acceptable"
 )

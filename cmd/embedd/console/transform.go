@@ -69,8 +69,8 @@ func (s *server) transform(w http.ResponseWriter, r *request) (any, error) {
 	}))
 }
 
-// withFormatHint adds to the error of a body in another format how a request names it: the error itself names
-// input.format, as for messages of the stream.
+// withFormatHint adds the Content-Type header to the error of a body that is not in the expected format. The error
+// itself names only the key input.format, because messages of a stream cause it too.
 func withFormatHint(err error) error {
 	switch code := stream.ErrorCode(err); wire.Code(code) {
 	case wire.NotArrow, wire.NotJSON, wire.NotCSV:

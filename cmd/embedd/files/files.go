@@ -137,7 +137,7 @@ func ReadModel(path string) (*model.Model, error) {
 	if err != nil {
 		head := make([]byte, 64)
 		n, _ := in.ReadAt(head, 0)
-		return nil, fmt.Errorf("%s: %w", path, cmp.Or(file.Stray(head[:n]), err))
+		return nil, fmt.Errorf("%s: %w", path, cmp.Or(file.CheckContent(head[:n]), err))
 	}
 	return m, nil
 }

@@ -187,11 +187,11 @@ type Heap struct {
 	allocated    uint64    // bytes until then
 }
 
-// openingPercent is the GC percent while pipelines are opened. What they keep is allocated between the garbage of their
-// requests, and with much garbage most of the heap would remain in use by a few objects a page.
+// openingPercent is the GC percent while pipelines are opened. Long-lived objects are allocated between short-lived
+// ones then. If garbage accumulated, each heap page would retain a few live objects and could not be released.
 const openingPercent = 50
 
-// Keep has the heap collected often until Control. It does nothing if GOGC is set.
+// Keep makes the garbage collector run often until Control is called. It does nothing if GOGC is set.
 func (h *Heap) Keep() {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -261,7 +261,7 @@ func goalOf(goal, live, limit uint64) uint64 {
 	return min(goal, limit)
 }
 
-// quietGarbage is for how long garbage may collect while little is allocated, and minGarbage how much may.
+// quietGarbage is the time for which garbage may accumulate at a low allocation rate, and minGarbage its minimum size.
 const (
 	quietGarbage = 4 * time.Second
 	minGarbage   = 4 << 20

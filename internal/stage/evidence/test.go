@@ -94,7 +94,7 @@ func (t *SequentialTest) bet(x, weight, most float64, r Row) {
 	}
 }
 
-// Forget takes what the bettors have won: it says nothing of what follows.
+// Forget resets capital above 1 to 1: evidence for an earlier fit does not count for the next one.
 func (t *SequentialTest) Forget() {
 	for i := range t.Logs {
 		t.Logs[i] = min(t.Logs[i], 0)

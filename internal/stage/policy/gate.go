@@ -59,8 +59,8 @@ func HasNewClass(rows int, classes []string, counts []int, liveRows int, liveCla
 // Comparison is the test of a candidate against the live model on rows that neither has seen (Invariant 8).
 type Comparison struct {
 	Test evidence.SequentialTest
-	// Nearest is the same test by the nearest reference, at a door where a candidate need only be no worse. Fine
-	// structure that a model loses shows there, while the share of the nearest references can even rise.
+	// Nearest tests the same hypothesis by the nearest reference alone, at doors where a candidate need only be no worse.
+	// It detects the loss of fine structure, where the share of the nearest references can even rise.
 	Nearest evidence.SequentialTest
 	HeldOut HeldOut
 	Door    string // whose hypothesis is tested

@@ -97,8 +97,8 @@ type probeState struct {
 	Rules  policy.Rules    `json:"rules"`
 }
 
-// maxCheckpoint is the maximum size of a checkpoint without the evidence for rules, which grows with the square of the
-// number of suffixes: stores take both with their encoding.
+// maxCheckpoint is the maximum size of a checkpoint without the evidence for rules. That evidence grows with the square
+// of the number of suffixes. The size limit of the stores has room for both.
 const maxCheckpoint = 40 << 10
 
 func (s *checkpoint) bytes() []byte {

@@ -21,9 +21,9 @@ func fairScores(m *prequential.Model, right []float64, rows []evidence.Row) []fl
 	return out
 }
 
-// differencesOf returns by how much a candidate is better than the live model on each row, from their scores. That it
-// is better is shown by the nearest reference, as readers look a row up; that it is no worse, by the share of the
-// nearest, which needs far fewer rows. Models that predict classes themselves have no such share.
+// differencesOf returns the score of a candidate minus that of the live model, by row. The door better compares the
+// nearest reference (1-NN), as consumers look rows up. The other doors compare the share of the nearest references,
+// which needs far fewer rows. Models that predict classes directly have no such share.
 func differencesOf(t *Trainer, c *candidate, scores, live prequential.Scores) []float64 {
 	a, b := scores.Shares, live.Shares
 	if c.comparison.Door == policy.DoorBetter || (c.Map() == "views") != (t.live.Map() == "views") {

@@ -158,8 +158,8 @@ const (
 	PathLearn  = "learn"
 )
 
-// Registry has the metrics of the pipelines of an engine. It keeps numbers, and makes metrics of them when Prometheus
-// scrapes: vectors of the client library take five times as much memory, 47 KB a pipeline.
+// Registry is the prometheus.Collector of the pipelines of an engine. It stores plain numbers and creates constant
+// metrics at each scrape: vectors of the client library take five times as much memory, 47 KB a pipeline.
 type Registry struct {
 	mu        sync.Mutex
 	pipelines map[string]*Series
@@ -231,7 +231,8 @@ type Series struct {
 	redeliveries    *value
 }
 
-// seriesKey is a series of a pipeline: a metric, and the values of its labels, joined by a byte that no text has.
+// seriesKey identifies a series of a pipeline: a metric and its label values, joined by a byte that UTF-8 never
+// contains.
 type seriesKey struct {
 	of     *Metric
 	labels string
@@ -246,7 +247,7 @@ func (s *Series) labels(k seriesKey) []string {
 	return append([]string{s.pipeline}, strings.Split(k.labels, labelSeparator)...)
 }
 
-// value is the value of a series: a number, or the sum of a histogram, which has also counts.
+// value is the value of a series: a number, or the sum and the bucket counts of a histogram.
 type value struct {
 	bits   atomic.Uint64   // of the float64
 	counts []atomic.Uint64 // of the observations by bucket, and of those above the last one
@@ -314,8 +315,8 @@ func (g *Registry) Series(pipeline string, hasLateLabels, hasSummaries bool) *Se
 	return s
 }
 
-// of is a series, which is created at zero if it does not exist. Bytes of labels that are no text are replaced, since
-// Prometheus would refuse them.
+// of returns a series, and creates it at zero if it does not exist. Invalid UTF-8 in labels is replaced, since the
+// client library rejects it.
 func (s *Series) of(m *Metric, labels ...string) *value {
 	text := make([]string, len(labels))
 	for i, l := range labels {

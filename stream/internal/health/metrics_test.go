@@ -79,8 +79,8 @@ func entry(name, help string, labels []string) doctable.Entry {
 	return doctable.Entry{Name: name, Row: cell + help}
 }
 
-// TestLabelsThatAreNoText: what a client sends as the name of an edge cannot end the process when Prometheus scrapes.
-func TestLabelsThatAreNoText(t *testing.T) {
+// TestInvalidLabels: an edge name that is not UTF-8 does not make a scrape fail.
+func TestInvalidLabels(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	g, err := NewRegistry(registry)
 	if err != nil {

@@ -95,7 +95,7 @@ func TestRenewedLate(t *testing.T) {
 	held()
 }
 
-// TestLoserKnowsTheHolder: of two replicas that acquire a lease at the same time, each knows which one has it then.
+// TestLoserKnowsTheHolder: when two replicas acquire a lease concurrently, both know the holder afterwards.
 func TestLoserKnowsTheHolder(t *testing.T) {
 	t.Parallel()
 	bucket, _ := open(t)

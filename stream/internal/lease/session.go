@@ -54,7 +54,8 @@ type sessionReading struct {
 	at time.Time
 }
 
-// errNoSession reports that a lease cannot be held now, and may be soon: the server took longer than the TTL.
+// errNoSession reports that the session expired before the lease was stored: the server took longer than the TTL. It is
+// transient.
 var errNoSession = fmt.Errorf("the session of this process expired before it was used: %w", context.DeadlineExceeded)
 
 // sessionOf returns what leases with a TTL share.

@@ -40,11 +40,12 @@ type announcement struct {
 	From    string `json:"from"` // the trainer's instance
 }
 
-// maxPrefetches is how many announced versions are fetched or wait for it; another one is fetched when it goes live.
+// maxPrefetches bounds the announced versions that are being fetched or queued. A version beyond it is fetched when it
+// goes live.
 const maxPrefetches = 4
 
-// prefetch fetches the versions that the trainer announces until ctx is done, in goroutines of wg. Anyone can announce
-// versions, so it reads one at a time (Invariant 5).
+// prefetch fetches the versions that the trainer announces until ctx is done, in goroutines of wg. Any client
+// can announce versions, so it fetches one at a time to bound memory (Invariant 5).
 func (a *announcer) prefetch(ctx context.Context, wg *sync.WaitGroup) {
 	turns := make(chan struct{}, maxPrefetches)
 	var turn sync.Mutex
