@@ -3,7 +3,6 @@ package prequential
 import (
 	"context"
 	"math"
-	"slices"
 
 	"github.com/embedd/embedd/internal/stage/window"
 	"github.com/embedd/embedd/model"
@@ -150,29 +149,28 @@ func (c *classified) centre() {
 func neighborsOutside(ctx context.Context, outputs []float64, d int, near span, y []float64, k int) ([]int, error) {
 	n := len(outputs) / d
 	k = min(k, n-(near.to-near.from))
-	nearest, distances := make([]int, 0, len(y)/d*k), make([]float64, 0, k)
-	for ; len(y) > 0 && k > 0; y = y[d:] {
+	all, distances := make([]int, len(y)/max(d, 1)*k), make([]float64, k)
+	for nearest := all; len(nearest) > 0; y, nearest = y[d:], nearest[k:] {
 		if err := ctx.Err(); err != nil { // learning pauses there
 			return nil, err
 		}
-		from := len(nearest)
-		distances = distances[:0]
-		for j := range n {
-			distance := squaredDistance(outputs[j*d:(j+1)*d], y[:d])
-			if near.from <= j && j < near.to || len(distances) == k && distance >= distances[k-1] {
-				continue
-			}
-			if len(distances) == k {
-				nearest, distances = nearest[:from+k-1], distances[:k-1]
-			}
-			at, _ := slices.BinarySearchFunc(distances, distance, func(a, b float64) int {
-				if a <= b {
-					return -1
+		for i := range distances {
+			distances[i] = math.Inf(1)
+		}
+		for _, part := range [2]span{{0, near.from}, {near.to, n}} {
+			for j := part.from; j < part.to; j++ {
+				distance := squaredDistance(y[:d], outputs[j*d:(j+1)*d])
+				at := k
+				for ; at > 0 && distance < distances[at-1]; at-- {
+					if at < k {
+						distances[at], nearest[at] = distances[at-1], nearest[at-1]
+					}
 				}
-				return 1
-			})
-			nearest, distances = slices.Insert(nearest, from+at, j), slices.Insert(distances, at, distance)
+				if at < k {
+					distances[at], nearest[at] = distance, j
+				}
+			}
 		}
 	}
-	return nearest, nil
+	return all, nil
 }

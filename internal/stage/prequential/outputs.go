@@ -157,6 +157,7 @@ func (k *outputs) nearest(ctx context.Context, near span, rows []window.Row, y [
 }
 
 func squaredDistance(a, b []float64) (sum float64) {
+	b = b[:len(a)]
 	for j, v := range a {
 		sum += (v - b[j]) * (v - b[j])
 	}

@@ -111,7 +111,7 @@ func (r *References) removeIf(remove func(*window.Row) bool) {
 // Sync removes rows that have left the window or enter no fit any more, and substitutes for missing ones. So a window
 // that is filled again after a restart has the same references.
 func (r *References) Sync(w *window.Window) {
-	r.removeIf(func(x *window.Row) bool { return !x.IsIncluded() || w.At(x.Position) != x })
+	r.removeIf(func(x *window.Row) bool { return !x.IsIncluded() })
 	var next []*window.Row
 	w.EachClass(func(label string, rows []*window.Row) {
 		missing := min(minPerClass, r.level) - r.count[label]

@@ -102,11 +102,11 @@ const (
 	sampledRows = 256
 	// constantShare is the share of a feature's values that are equal, or as good as, if the feature is constant.
 	constantShare = 0.99
-	// constantRange is the largest difference from the median, relative to it, of values that are as good as equal.
+	// constantRange is the largest difference from the usual value, relative to it, of values that are as good as equal.
 	constantRange = 1e-5
 )
 
-// isConstant reports whether nearly all values of a feature are equal.
+// isConstant reports whether nearly all values of a feature are equal to the median of three of them.
 func isConstant(rows [][]float64, j int) bool {
 	v := make([]float64, 0, len(rows))
 	for _, x := range rows {
@@ -114,17 +114,21 @@ func isConstant(rows [][]float64, j int) bool {
 			v = append(v, x[j])
 		}
 	}
-	if len(v) < minRows {
+	n := len(v)
+	if n < minRows {
 		return false
 	}
-	slices.Sort(v)
-	median, equal := v[len(v)/2], 0
+	three := []float64{v[0], v[n/2], v[n-1]}
+	slices.Sort(three)
+	others := (1 - constantShare) * float64(n)
 	for _, f := range v {
-		if math.Abs(f-median) <= constantRange*math.Abs(median) {
-			equal++
+		if math.Abs(f-three[1]) > constantRange*math.Abs(three[1]) {
+			if others--; others < 0 {
+				return false
+			}
 		}
 	}
-	return float64(equal) >= constantShare*float64(len(v))
+	return true
 }
 
 // HasRuns reports whether labels come in runs, more than a random order of the same rows has: the share of rows with

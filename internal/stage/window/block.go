@@ -42,8 +42,8 @@ type Row struct {
 	missing  bool    // some features are NaN
 }
 
-// IsIncluded reports whether the row enters fits and scores, as of the last Sift. Rows with an extreme value may enter
-// fits, within limits, but no scores.
+// IsIncluded reports whether the row is in its window and enters fits and scores, as of the last Sift. Rows with an
+// extreme value may enter fits, within limits, but no scores.
 func (r *Row) IsIncluded() bool { return r.excluded == included && !r.extreme }
 
 // fitted returns the features as they enter fits. The result must not be changed.
@@ -78,6 +78,10 @@ type block struct {
 	sum    *rowSums   // of the rows that enter fits; nil if those changed
 	sums   *blockSums // nil: all rows are there; see AddSummary
 	limits *limits    // nil if the rows changed since the last Sift
+
+	// As of the limits:
+	aside   []bool // by row: it is set aside
+	farTail int    // rows with a feature in the far tail
 }
 
 // Mapping maps features to the Dim columns of which moments are made.

@@ -113,31 +113,33 @@ func (l *blockList) forgetSum(r *Row) {
 }
 
 // sampleOf returns a sample of the rows of a block for its limits. If these are few, rows before the block are added,
-// and rows after it if those are few too.
-func (l *blockList) sampleOf(at int) (sample [][]float64) {
+// and rows after it if those are few too. The sample is of the blocks from one, inclusive, to another, exclusive.
+func (l *blockList) sampleOf(at int) (sample [][]float64, from, to int) {
 	rows := l.blocks[at].rows
+	from, to = at, at+1
 	if bound := share(sampledForLimits / float64(len(rows))); len(rows) > sampledForLimits {
 		for _, r := range rows {
 			if r.draw(drawStats) <= bound {
 				sample = append(sample, r.X)
 			}
 		}
-		return sample
+		return sample, from, to
 	}
 	for _, r := range rows {
 		sample = append(sample, r.X)
 	}
-	for before := at - 1; before >= 0; before-- {
-		for i := len(l.blocks[before].rows) - 1; i >= 0 && len(sample) < sampledForLimits; i-- {
-			sample = append(sample, l.blocks[before].rows[i].X)
-		}
-	}
-	for after := at + 1; after < len(l.blocks) && len(sample) < sampledForLimits; after++ {
-		for _, r := range l.blocks[after].rows[:min(len(l.blocks[after].rows), sampledForLimits-len(sample))] {
+	for ; from > 0 && len(sample) < sampledForLimits; from-- {
+		before := l.blocks[from-1].rows
+		for _, r := range before[max(len(before)-sampledForLimits+len(sample), 0):] {
 			sample = append(sample, r.X)
 		}
 	}
-	return sample
+	for ; to < len(l.blocks) && len(sample) < sampledForLimits; to++ {
+		for _, r := range l.blocks[to].rows[:min(len(l.blocks[to].rows), sampledForLimits-len(sample))] {
+			sample = append(sample, r.X)
+		}
+	}
+	return sample, from, to
 }
 
 // remove removes a row.
@@ -154,13 +156,21 @@ func (l *blockList) remove(r *Row) {
 	b.changed()
 	switch {
 	case len(b.rows) == 0:
-		l.blocks = slices.Delete(l.blocks, at, at+1)
+		l.drop(at)
 	case i == 0 && at > 0 && b.rows[0].draw(drawBorder) >= l.border:
 		// The block has lost its border: its rows belong to the block before.
 		before := l.blocks[at-1]
 		before.rows = append(before.rows, b.rows...)
 		before.changed()
-		l.blocks = slices.Delete(l.blocks, at, at+1)
+		l.drop(at)
+	}
+}
+
+// drop removes a block. The limits of those next to it may be from its rows.
+func (l *blockList) drop(at int) {
+	l.blocks = slices.Delete(l.blocks, at, at+1)
+	for _, b := range l.blocks[max(at-1, 0):min(at+1, len(l.blocks))] {
+		b.limits = nil
 	}
 }
 

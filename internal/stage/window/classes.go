@@ -55,6 +55,7 @@ func (t *classes) insert(r *Row) {
 }
 
 func (t *classes) remove(r *Row) {
+	r.excluded = removed
 	rows := t.rows[r.class]
 	if t.sources != nil {
 		n := t.sources[r.class]

@@ -72,11 +72,8 @@ func limitsOf(rows [][]float64, m int, pause func()) *limits {
 		if n := len(v); n >= minForLimits {
 			slices.Sort(v)
 			l.median[j] = v[(n-1)/2]
-			for i, f := range v {
-				v[i] = math.Abs(f - l.median[j])
-			}
-			slices.Sort(v)
-			all[j] = spread{v[(n-1)*9/10], v[(n-1)*97/100], v[n-3], v[n/2] == 0, true}
+			of := func(rank int) float64 { return distanceOf(v, l.median[j], rank) }
+			all[j] = spread{of((n - 1) * 9 / 10), of((n - 1) * 97 / 100), of(n - 3), of(n/2) == 0, true}
 		}
 	}
 	usual := usualReach(all)
@@ -94,6 +91,19 @@ func limitsOf(rows [][]float64, m int, pause func()) *limits {
 		l.low[j], l.high[j] = rounded(l.median[j]-reach, reach), rounded(l.median[j]+reach, reach)
 	}
 	return l
+}
+
+// distanceOf is the distance from the median of the value of a rank, 0 being the nearest one.
+func distanceOf(sorted []float64, median float64, rank int) float64 {
+	low, high := 0, len(sorted)-1
+	for high-low > rank {
+		if median-sorted[low] > sorted[high]-median {
+			low++
+		} else {
+			high--
+		}
+	}
+	return max(median-sorted[low], sorted[high]-median)
 }
 
 // usualReach is the upper quartile of the positive distances of nine in ten rows; if there are none, of 97 in 100, or

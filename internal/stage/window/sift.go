@@ -18,6 +18,7 @@ const (
 	included    exclusion = iota
 	sparseClass           // its class has too few rows
 	outlier               // it is set aside
+	removed               // it has left the window
 )
 
 const (
@@ -79,7 +80,10 @@ func (w *Window) sift() {
 	for c := range w.classes.rows {
 		w.classes.included = append(w.classes.included, w.classes.size(c) >= least)
 	}
-	s := &sifter{Window: w, counts: make([]ClassOutliers, len(w.classes.names))}
+	s := &sifter{Window: w, counts: make([]ClassOutliers, len(w.classes.names)), changed: make([]bool, len(w.blocks))}
+	for at, b := range w.blocks {
+		s.changed[at] = b.limits == nil
+	}
 	for at, b := range w.blocks {
 		s.sift(at, b)
 	}
@@ -91,6 +95,7 @@ func (w *Window) sift() {
 // sifter determines the limits of the blocks of a window, and which of their rows enter fits.
 type sifter struct {
 	*Window
+	changed []bool          // by block: its rows have changed since the last Sift
 	counts  []ClassOutliers // by class number
 	rows    int
 	farTail int // rows with a feature in the far tail
@@ -98,20 +103,23 @@ type sifter struct {
 
 // sift does so for a block.
 func (s *sifter) sift(at int, b *block) {
-	// Limits of a small block are also from the rows next to it, which may have changed.
-	if l := b.limits; l == nil || len(b.rows) < sampledForLimits {
-		b.limits = limitsOf(s.blockList.sampleOf(at), s.config.Features, s.config.pause)
-		if b.limits.isEqual(l) {
-			b.limits = l
+	// Limits of a small block are also from the rows next to it.
+	if sample, from, to := s.blockList.sampleOf(at); slices.Contains(s.changed[from:to], true) {
+		before := b.limits
+		if b.limits = limitsOf(sample, s.config.Features, s.config.pause); b.limits.isEqual(before) {
+			b.limits = before
+		} else {
+			s.judge(b)
 		}
 	}
 	s.limits = b.limits
-	aside := s.judge(b)
+	s.rows += len(b.rows)
+	s.farTail += b.farTail
 	for i, r := range b.rows {
 		before := r.excluded
 		r.excluded = included
 		switch {
-		case aside[i]:
+		case b.aside[i]:
 			r.excluded = outlier
 			s.counts[r.class].SetAside++
 			if !r.counted {
@@ -148,33 +156,32 @@ func (s *sifter) byClass() (limited int, list []ClassOutliers) {
 	return limited, list[:min(len(list), maxListed)]
 }
 
-// judge compares the rows of a block with its limits, and returns which are set aside.
-func (s *sifter) judge(b *block) (aside []bool) {
-	aside = make([]bool, len(b.rows))
+// judge compares the rows of a block with its limits, and determines which are set aside.
+func (s *sifter) judge(b *block) {
+	b.aside, b.farTail = make([]bool, len(b.rows)), 0
 	var suspects []suspect
 	for i, r := range b.rows {
-		if s.rows++; s.rows%pauseSifted == 0 {
+		if i%pauseSifted == 0 {
 			s.config.pause()
 		}
 		g := b.limits.judge(r.X)
 		if g.ratio > FarTail/reachOfNine {
-			s.farTail++
+			b.farTail++
 		}
 		if s.limit(b, r, &g); g.enormous {
-			aside[i] = true
+			b.aside[i] = true
 		} else if b.sums == nil && g.isSuspect(len(r.X)) { // a summary has set its outliers aside
 			suspects = append(suspects, suspect{i, r.class})
 		}
 	}
 	if len(suspects) == 0 {
-		return aside
+		return
 	}
 	perClass := map[int]int{}
 	for _, r := range b.rows {
 		perClass[r.class]++
 	}
-	chooseSetAside(suspects, len(b.rows), perClass, func(n int) { aside[n] = true })
-	return aside
+	chooseSetAside(suspects, len(b.rows), perClass, func(n int) { b.aside[n] = true })
 }
 
 // limit notes the limits of a row with values beyond them, and describes the newest row with an extreme one.

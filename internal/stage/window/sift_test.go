@@ -210,3 +210,47 @@ func TestSparseFeatures(t *testing.T) {
 		}
 	}
 }
+
+// TestSiftsWhatHasChanged: the limits of each block are those of its sample after any changes of the rows, and each row
+// is judged by them.
+func TestSiftsWhatHasChanged(t *testing.T) {
+	c, r := config, rand.New(rand.NewPCG(31, 32))
+	c.Rows = 1500
+	w := New(c)
+	w.border = share(1.0 / 60)
+	rows := stream(33, 4000, 3, 0.6, 0.3, 0.1)
+	r.Shuffle(len(rows), func(i, k int) {
+		if max(i, k)-min(i, k) < 500 {
+			rows[i], rows[k] = rows[k], rows[i]
+		}
+	})
+	for i, row := range rows {
+		for j := range row.X {
+			if r.IntN(20) == 0 {
+				row.X[j] *= 1000
+			}
+		}
+		w.Add(row)
+		switch past := rows[r.IntN(i+1)].Position; r.IntN(10) {
+		case 0:
+			w.Remove(past)
+		case 1:
+			w.Relabel(past, rows[0].Label)
+		}
+		if r.IntN(100) > 0 {
+			continue
+		}
+		w.Sift()
+		for at, b := range w.blocks {
+			sample, _, _ := w.sampleOf(at)
+			if !b.limits.isEqual(limitsOf(sample, c.Features, func() {})) {
+				t.Fatalf("after %d rows the limits of block %d are not those of its sample", i, at)
+			}
+			for _, row := range b.rows {
+				if g := b.limits.judge(row.X); g.limited != (row.limits != nil) || row.limits != nil && row.limits != b.limits {
+					t.Fatalf("after %d rows a row of block %d was judged by other limits", i, at)
+				}
+			}
+		}
+	}
+}

@@ -108,7 +108,7 @@ func (w *Window) countBlock(b *block, sign int) {
 
 func (w *Window) dropFirst() {
 	b := w.blocks[0]
-	w.blocks = slices.Delete(w.blocks, 0, 1)
+	w.drop(0)
 	for _, r := range b.rows {
 		w.classes.remove(r)
 	}
