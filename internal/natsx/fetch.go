@@ -40,18 +40,6 @@ const (
 // acknowledgements nothing redelivers it, so the reader has to start again behind the last message it has.
 var ErrGap = errors.New("a message was lost in transit")
 
-// Fetch sends one pull request for at most maxMessages and about maxBytes, calls handle with each message in order, and
-// returns the number of messages.
-//
-// A server refuses a pull request whose byte limit is below the next message, indefinitely and without an error that
-// reaches the caller. So the limit is never below the server's max_payload, which is read for each request because it
-// may change with a reconnect. A message stored under a larger max_payload ends the request at once and empty; then one
-// message is requested without a byte limit.
-func Fetch(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, maxMessages int, maxBytes int64,
-	handle func(*Message)) (int, error) {
-	return (*PullLimit)(nil).Fetch(ctx, js, c, maxMessages, maxBytes, handle)
-}
-
 // pullRequest is the JetStream API's request for messages of a consumer.
 type pullRequest struct {
 	Batch     int           `json:"batch"`

@@ -24,32 +24,25 @@ func Follow(ctx context.Context, js jetstream.JetStream, subject string, handle 
 	defer cancel()
 	done := false
 	for attempt, next := 0, uint64(1); !done && attempt < maxFollowAttempts; {
-		var c jetstream.Consumer
-		c, err = CreateNamedReader(ctx, js, name, jetstream.ConsumerConfig{
+		var r *Reader
+		r, err = OpenNamedReader(ctx, js, name, jetstream.ConsumerConfig{
 			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: next, FilterSubject: subject})
 		if errors.Is(err, ErrReadersBusy) {
 			return err
 		}
-		created := c
-		for sequence := uint64(0); err == nil && !done; {
-			gap := false
-			_, err = Fetch(ctx, js, c, MaxFetchMessages, MaxFetchBytes, func(m *Message) {
-				meta, err := m.Metadata()
-				if sequence++; done || gap || err != nil || meta.Sequence.Consumer != sequence {
-					gap = true // a message was lost, or the server recreated the consumer
+		for err == nil && !done {
+			_, err = r.Fetch(ctx, nil, MaxFetchMessages, MaxFetchBytes, func(m *Message) {
+				if done {
 					return
 				}
-				attempt, next = 0, meta.Sequence.Stream+1
-				if done = !handle(m.msg, meta.Timestamp); done {
+				attempt, next = 0, m.meta.Sequence.Stream+1
+				if done = !handle(m.msg, m.meta.Timestamp); done {
 					cancel()
 				}
 			})
-			if err == nil && gap {
-				err = ErrGap
-			}
 		}
-		if created != nil {
-			DeleteNamedReader(ctx, js, created)
+		if r != nil {
+			r.Close(ctx)
 		}
 		if !done && !Backoff(ctx, attempt) {
 			return ctx.Err()

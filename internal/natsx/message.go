@@ -20,7 +20,7 @@ var ackBody = []byte("+ACK") // must not be changed
 type Message struct {
 	msg  *nats.Msg
 	nc   *nats.Conn
-	meta *nats.MsgMetadata // of a message that no consumer delivered; nil: it is in the reply subject
+	meta *nats.MsgMetadata // nil: it is in the reply subject
 }
 
 func (m *Message) Subject() string      { return m.msg.Subject }

@@ -22,27 +22,22 @@ const readerThreshold = 2 * time.Minute
 // ErrReadersBusy reports that as many readers as there are names read a stream.
 var ErrReadersBusy = errors.New("all consumers for readers are in use")
 
-// CreateNamedReader creates an ephemeral consumer without acknowledgement, with a name of ReaderNames that no other
-// reader of the stream has.
-func CreateNamedReader(ctx context.Context, js jetstream.JetStream, stream string, c jetstream.ConsumerConfig) (
-	jetstream.Consumer, error) {
+// OpenNamedReader is OpenReader for a consumer with a name of ReaderNames that no other reader of the stream has.
+func OpenNamedReader(ctx context.Context, js jetstream.JetStream, stream string, c jetstream.ConsumerConfig) (*Reader,
+	error) {
 	c.AckPolicy, c.MemoryStorage, c.InactiveThreshold = jetstream.AckNonePolicy, true, readerThreshold
 	// The server returns an existing consumer of the same configuration, which is another reader's.
 	c.Metadata = map[string]string{"embedd_reader": nats.NewInbox()}
 	for _, i := range rand.Perm(len(ReaderNames)) {
 		c.Name = ReaderNames[i]
 		consumer, err := CreateConsumer(ctx, js, stream, c)
+		if err == nil {
+			return NewReader(js, consumer), nil
+		}
 		if !errors.Is(err, jetstream.ErrConsumerExists) {
-			return consumer, err
+			return nil, err
 		}
 	}
 	return nil, fmt.Errorf("stream %s already has %d readers: wait until one of them ends; one that was killed counts "+
 		"for %v (%w)", stream, len(ReaderNames), readerThreshold, ErrReadersBusy)
-}
-
-// DeleteNamedReader deletes the consumer of a reader, also when ctx is done.
-func DeleteNamedReader(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWait)
-	defer cancel()
-	_ = js.DeleteConsumer(ctx, c.CachedInfo().Stream, c.CachedInfo().Name)
 }

@@ -55,7 +55,13 @@ func (p *PullLimit) Bytes() int64 {
 	return p.bytes
 }
 
-// Fetch is the function Fetch within the limit.
+// Fetch sends one pull request for at most maxMessages and about maxBytes, within the limit, calls handle with each
+// message in order, and returns the number of messages.
+//
+// A server refuses a pull request whose byte limit is below the next message, indefinitely and without an error that
+// reaches the caller. So the limit is never below the server's max_payload, which is read for each request because it
+// may change with a reconnect. A message stored under a larger max_payload ends the request at once and empty; then one
+// message is requested without a byte limit.
 func (p *PullLimit) Fetch(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, maxMessages int,
 	maxBytes int64, handle func(*Message)) (int, error) {
 	nc := js.Conn()

@@ -43,28 +43,37 @@ func CreateConsumer(ctx context.Context, js jetstream.JetStream, stream string, 
 // Reader reads messages of a stream in order and acknowledges none: with a consumer or, where the server allows no
 // further one, with a request for each message. One goroutine uses it.
 type Reader struct {
-	js       jetstream.JetStream
-	stream   string
-	consumer jetstream.Consumer // nil: none is allowed
+	js        jetstream.JetStream
+	stream    string
+	consumer  jetstream.Consumer // nil: none is allowed
+	delivered uint64             // consumer sequence of the newest message
+	pending   uint64             // messages that were not delivered yet, as of the newest
 
 	// Without a consumer:
-	source    jetstream.Stream
-	filters   []string
-	ahead     []*jetstream.RawStreamMsg // the next message of each filter; nil: none is stored
-	next      uint64                    // sequence number from which messages are requested
-	last      uint64                    // of the stream, as far as is known
-	delivered uint64
+	source  jetstream.Stream
+	filters []string
+	ahead   []*jetstream.RawStreamMsg // the next message of each filter; nil: none is stored
+	next    uint64                    // sequence number from which messages are requested
+	last    uint64                    // of the stream, as far as is known
+}
+
+// NewReader returns the reader of a consumer that has delivered nothing yet and needs no acknowledgements.
+func NewReader(js jetstream.JetStream, c jetstream.Consumer) *Reader {
+	info := c.CachedInfo()
+	return &Reader{js: js, stream: info.Stream, consumer: c, pending: info.NumPending}
 }
 
 // OpenReader creates a consumer that begins at a sequence number or at a time, or does without it.
 func OpenReader(ctx context.Context, js jetstream.JetStream, stream string, c jetstream.ConsumerConfig) (*Reader,
 	error) {
-	r := &Reader{js: js, stream: stream}
 	consumer, err := CreateConsumer(ctx, js, stream, c)
-	if !HasErrorCode(err, ErrCodeMaxConsumers) {
-		r.consumer = consumer
-		return r, err
+	if err == nil {
+		return NewReader(js, consumer), nil
 	}
+	if !HasErrorCode(err, ErrCodeMaxConsumers) {
+		return nil, err
+	}
+	r := &Reader{js: js, stream: stream}
 	if r.source, err = js.Stream(ctx, stream); err != nil {
 		return nil, err
 	}
@@ -80,19 +89,16 @@ func OpenReader(ctx context.Context, js jetstream.JetStream, stream string, c je
 	}
 	r.next = max(r.next, c.OptStartSeq)
 	r.ahead = make([]*jetstream.RawStreamMsg, len(r.filters))
-	return r, r.lookAhead(ctx)
+	err = r.lookAhead(ctx)
+	r.pending = r.countAhead()
+	return r, err
 }
 
 // HasConsumer reports whether it reads with a consumer.
 func (r *Reader) HasConsumer() bool { return r.consumer != nil }
 
-// Pending is the number of messages to read at the start; without a consumer, an upper bound.
-func (r *Reader) Pending() uint64 {
-	if r.consumer != nil {
-		return r.consumer.CachedInfo().NumPending
-	}
-	return r.pending()
-}
+// Pending is the number of messages to read, as of the newest that was read; without a consumer, an upper bound.
+func (r *Reader) Pending() uint64 { return r.pending }
 
 // Start is the sequence number of the message with which it begins, or one before it.
 func (r *Reader) Start() uint64 {
@@ -102,12 +108,31 @@ func (r *Reader) Start() uint64 {
 	return r.next
 }
 
-// Fetch is PullLimit.Fetch.
+// Fetch is PullLimit.Fetch. The messages have their metadata. A message that was lost in transit ends the reader: the
+// error is ErrGap, and handle is not called with those behind it.
 func (r *Reader) Fetch(ctx context.Context, limit *PullLimit, maxMessages int, maxBytes int64,
 	handle func(*Message)) (n int, err error) {
-	if r.consumer != nil {
-		return limit.Fetch(ctx, r.js, r.consumer, maxMessages, maxBytes, handle)
+	if r.consumer == nil {
+		return r.fetchEach(ctx, maxMessages, maxBytes, handle)
 	}
+	hasGap := false
+	n, err = limit.Fetch(ctx, r.js, r.consumer, maxMessages, maxBytes, func(m *Message) {
+		meta, err := m.Metadata()
+		if hasGap = hasGap || err != nil || meta.Sequence.Consumer != r.delivered+1; hasGap {
+			return
+		}
+		m.meta, r.delivered, r.pending = meta, meta.Sequence.Consumer, meta.NumPending
+		handle(m)
+	})
+	if err == nil && hasGap {
+		err = ErrGap
+	}
+	return n, err
+}
+
+// fetchEach is Fetch without a consumer.
+func (r *Reader) fetchEach(ctx context.Context, maxMessages int, maxBytes int64, handle func(*Message)) (n int,
+	err error) {
 	for end, delay := time.Now().Add(fetchWait), ensureDelay; ; delay = min(2*delay, time.Second) {
 		if err := r.lookAhead(ctx); err != nil {
 			return 0, err
@@ -132,8 +157,9 @@ func (r *Reader) Fetch(ctx context.Context, limit *PullLimit, maxMessages int, m
 		}
 		bytes += int64(len(raw.Data))
 		r.delivered++
+		r.pending = r.countAhead()
 		handle(&Message{msg: &nats.Msg{Subject: raw.Subject, Header: raw.Header, Data: raw.Data}, nc: r.js.Conn(),
-			meta: &nats.MsgMetadata{Stream: r.stream, Timestamp: raw.Time, NumDelivered: 1, NumPending: r.pending(),
+			meta: &nats.MsgMetadata{Stream: r.stream, Timestamp: raw.Time, NumDelivered: 1, NumPending: r.pending,
 				Sequence: nats.SequencePair{Consumer: r.delivered, Stream: raw.Sequence}}})
 	}
 	return n, nil
@@ -192,7 +218,8 @@ func (r *Reader) first() int {
 	return at
 }
 
-func (r *Reader) pending() uint64 {
+// countAhead is an upper bound of the messages from the next one on.
+func (r *Reader) countAhead() uint64 {
 	at := r.first()
 	if at < 0 {
 		return 0

@@ -172,50 +172,21 @@ func (d DeadLetters) read(ctx context.Context, js jetstream.JetStream, s jetstre
 	handle func(*DeadLetter, int) error) error {
 	stream := s.CachedInfo()
 	c.Description, c.FilterSubject, c.HeadersOnly = "embedd dlq", d.Subject, !d.Bodies
-	consumer, err := natsx.CreateNamedReader(ctx, js, stream.Config.Name, c)
+	r, err := natsx.OpenNamedReader(ctx, js, stream.Config.Name, c)
 	if err != nil {
 		return fmt.Errorf("reading stream %s: %w", stream.Config.Name, err)
 	}
-	defer natsx.DeleteNamedReader(ctx, js, consumer)
+	defer r.Close(ctx)
 	most := uint64(natsx.MaxFetchMessages)
 	if d.Bodies {
 		most /= 16 // handle may be slow; the consumer must not expire meanwhile
 	}
-	for left, number := consumer.CachedInfo().NumPending, uint64(0); left > 0; {
+	for left := r.Pending(); left > 0; {
 		var failed error
-		n, err := natsx.Fetch(ctx, js, consumer, int(min(left, most)), natsx.MaxFetchBytes, func(msg *natsx.Message) {
-			meta, err := msg.Metadata()
-			switch {
-			case failed != nil:
-				return
-			case err != nil:
-				failed = err
-				return
-			case meta.Sequence.Consumer != number+1:
-				failed = natsx.ErrGap
-				return
+		n, err := r.Fetch(ctx, nil, int(min(left, most)), natsx.MaxFetchBytes, func(msg *natsx.Message) {
+			if failed == nil {
+				failed = d.readPart(stream, msg, handle)
 			}
-			number = meta.Sequence.Consumer
-			if !d.Until.IsZero() && meta.Timestamp.After(d.Until) {
-				failed = errDone
-				return
-			}
-			part, parts, ok := wire.ParsePart(msg.Headers().Get(wire.HeaderPart))
-			if !ok || msg.Headers().Get(wire.HeaderCode) == "" {
-				return // not a dead letter
-			}
-			if of := msg.Headers().Get(wire.HeaderPipeline); d.Pipeline != "" && of != "" && of != d.Pipeline {
-				return
-			}
-			l := &DeadLetter{Stream: stream.Config.Name, Number: meta.Sequence.Stream, Subject: msg.Subject(),
-				Time: meta.Timestamp, Header: msg.Headers(), Bytes: len(msg.Data()), Parts: 1, Of: parts,
-				created: stream.Created, numbers: []uint64{meta.Sequence.Stream}}
-			if d.Bodies {
-				l.Body = msg.Data()
-			} else {
-				l.Bytes, _ = strconv.Atoi(msg.Headers().Get(nats.MsgSize))
-			}
-			failed = handle(l, part)
 		})
 		if failed != nil {
 			return failed
@@ -229,6 +200,33 @@ func (d DeadLetters) read(ctx context.Context, js jetstream.JetStream, s jetstre
 		left -= min(left, uint64(n))
 	}
 	return nil
+}
+
+// readPart passes a message to handle if it is a dead letter, or a part of one.
+func (d DeadLetters) readPart(stream *jetstream.StreamInfo, msg *natsx.Message, handle func(*DeadLetter, int) error) error {
+	meta, err := msg.Metadata()
+	if err != nil {
+		return err
+	}
+	if !d.Until.IsZero() && meta.Timestamp.After(d.Until) {
+		return errDone
+	}
+	part, parts, ok := wire.ParsePart(msg.Headers().Get(wire.HeaderPart))
+	if !ok || msg.Headers().Get(wire.HeaderCode) == "" {
+		return nil // not a dead letter
+	}
+	if of := msg.Headers().Get(wire.HeaderPipeline); d.Pipeline != "" && of != "" && of != d.Pipeline {
+		return nil
+	}
+	l := &DeadLetter{Stream: stream.Config.Name, Number: meta.Sequence.Stream, Subject: msg.Subject(),
+		Time: meta.Timestamp, Header: msg.Headers(), Bytes: len(msg.Data()), Parts: 1, Of: parts,
+		created: stream.Created, numbers: []uint64{meta.Sequence.Stream}}
+	if d.Bodies {
+		l.Body = msg.Data()
+	} else {
+		l.Bytes, _ = strconv.Atoi(msg.Headers().Get(nats.MsgSize))
+	}
+	return handle(l, part)
 }
 
 // assembler puts the parts of dead letters together. They arrive in any order, and more than once.

@@ -153,38 +153,20 @@ func (s *sink) read(ctx context.Context, from position, take func(storedAnswer))
 	if info.Config.SubjectTransform != nil {
 		filter = "" // messages are stored under other subjects than they are published to
 	}
-	config := jetstream.ConsumerConfig{
-		// With a name, a repeated request creates the same consumer.
-		Name:          strings.TrimPrefix(nats.NewInbox(), nats.InboxPrefix),
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from.seq + 1, FilterSubject: filter,
-		AckPolicy: jetstream.AckNonePolicy, HeadersOnly: true, MemoryStorage: true, InactiveThreshold: time.Minute,
-	}
-	c, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
-		return natsx.CreateConsumer(ctx, s.js, info.Config.Name, config)
-	})
+	r, err := s.openReader(ctx, info.Config.Name, jetstream.ConsumerConfig{OptStartSeq: from.seq + 1, FilterSubject: filter})
 	if err != nil {
 		return from, fmt.Errorf("reading the end of stream %s: %w", info.Config.Name, err)
 	}
-	defer func() {
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		defer cancel()
-		_ = stream.DeleteConsumer(clean, c.CachedInfo().Name) // its inactive threshold deletes it otherwise
-	}()
-	delivered := uint64(0)
-	for pending, attempt := c.CachedInfo().NumPending, 0; pending > 0; {
-		hasGap := false
-		n, err := natsx.Pull(ctx, s.js, c, int(min(pending, natsx.MaxFetchMessages)), 0, func(msg *natsx.Message) {
-			meta, err := msg.Metadata()
-			if delivered++; err != nil || meta.Sequence.Consumer != delivered {
-				hasGap = true
-				return
+	defer r.Close(ctx)
+	hasRead := false
+	for pending, attempt := r.Pending(), 0; pending > 0; {
+		n, err := r.Fetch(ctx, nil, int(min(pending, natsx.MaxFetchMessages)), natsx.MaxFetchBytes, func(msg *natsx.Message) {
+			hasRead = true
+			if meta, err := msg.Metadata(); err == nil {
+				take(answerOf(msg.Headers(), meta.Timestamp))
 			}
-			take(answerOf(msg.Headers(), meta.Timestamp))
 		})
-		if err == nil && hasGap {
-			err = natsx.ErrGap
-		}
-		if errors.Is(err, nats.ErrNoResponders) && delivered == 0 && attempt < maxUnknown && natsx.Backoff(ctx, attempt) {
+		if errors.Is(err, nats.ErrNoResponders) && !hasRead && attempt < maxUnknown && natsx.Backoff(ctx, attempt) {
 			attempt++ // the server does not know yet that another one has created the consumer
 			continue
 		}
@@ -197,6 +179,21 @@ func (s *sink) read(ctx context.Context, from position, take func(storedAnswer))
 		pending -= min(pending, uint64(n))
 	}
 	return end, nil
+}
+
+// openReader creates a consumer that reads the headers of a stream's messages. With a name, a repeated request creates
+// the same consumer.
+func (s *sink) openReader(ctx context.Context, stream string, c jetstream.ConsumerConfig) (*natsx.Reader, error) {
+	c.Name, c.DeliverPolicy = strings.TrimPrefix(nats.NewInbox(), nats.InboxPrefix), jetstream.DeliverByStartSequencePolicy
+	c.AckPolicy, c.HeadersOnly, c.MemoryStorage = jetstream.AckNonePolicy, true, true
+	c.InactiveThreshold = time.Minute
+	consumer, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
+		return natsx.CreateConsumer(ctx, s.js, stream, c)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return natsx.NewReader(s.js, consumer), nil
 }
 
 // sourceSeq returns the sequence of the input that an Embedd-Source header names, if it is of this stream.

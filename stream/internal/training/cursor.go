@@ -17,25 +17,16 @@ import (
 // requested waits behind it.
 const maxPull = 1 << 20
 
-// cursor reads a stream for learning alone.
-type cursor struct {
-	*natsx.Reader
-	upTo      uint64 // sequence number at which the read ends, or noEnd
-	delivered uint64
-	pending   uint64 // messages that it has not delivered yet, as of the newest
-}
-
 // openCursor creates a consumer of the input that begins at a sequence number or at a time.
-func (p *Path) openCursor(ctx context.Context, c jetstream.ConsumerConfig) (*cursor, error) {
+func (p *Path) openCursor(ctx context.Context, c jetstream.ConsumerConfig) (*natsx.Reader, error) {
 	if c.FilterSubjects = needs.Filters(&p.Pipeline); len(c.FilterSubjects) == 1 {
 		c.FilterSubject, c.FilterSubjects = p.Subject, nil
 	}
 	return p.openCursorOf(ctx, p.Stream, "learning", c)
 }
 
-// openCursorOf creates a consumer of a stream. Nothing is acknowledged, so a message that is lost on the way shows as a
-// gap in the deliveries.
-func (p *Path) openCursorOf(ctx context.Context, stream, use string, c jetstream.ConsumerConfig) (*cursor, error) {
+// openCursorOf creates a consumer of a stream, which acknowledges nothing.
+func (p *Path) openCursorOf(ctx context.Context, stream, use string, c jetstream.ConsumerConfig) (*natsx.Reader, error) {
 	c.Description = needs.ConsumerDescription + p.Name + ", " + use
 	c.AckPolicy, c.MemoryStorage, c.InactiveThreshold = jetstream.AckNonePolicy, true, 5*time.Minute
 	r, err := natsx.OpenReader(ctx, p.JS, stream, c)
@@ -46,43 +37,31 @@ func (p *Path) openCursorOf(ctx context.Context, stream, use string, c jetstream
 		p.Log.Warn("the stream allows no further consumer; its messages are requested one by one for learning, which is "+
 			"slower", "stream", stream)
 	}
-	return &cursor{Reader: r, pending: r.Pending()}, nil
+	return r, nil
 }
 
 // pull brings at most a number of messages of the input, which was created at a time, to take. It returns how many the
-// server sent, and natsx.ErrGap after a gap.
-func (p *Path) pull(ctx context.Context, c *cursor, limit int, created time.Time, take func(*scope.Message)) (
+// server sent.
+func (p *Path) pull(ctx context.Context, r *natsx.Reader, limit int, created time.Time, take func(*scope.Message)) (
 	int, error) {
-	gap := false
-	n, err := c.Fetch(ctx, p.Pulls, limit, maxPull, func(msg *natsx.Message) {
+	return r.Fetch(ctx, p.Pulls, limit, maxPull, func(msg *natsx.Message) {
 		p.Series.Read(health.PathLearn, len(msg.Data()))
-		m, ok := p.Received(msg, created)
-		if !ok || gap {
-			return
+		if m, ok := p.Received(msg, created); ok {
+			take(&m)
 		}
-		if c.delivered++; m.ConsumerSeq != c.delivered {
-			gap = true
-			return
-		}
-		c.pending = m.Pending
-		take(&m)
 	})
-	if err == nil && gap {
-		err = natsx.ErrGap
-	}
-	return n, err
 }
 
 // ReadBlock brings the messages of a block of the input to take, once and in order.
 func (p *Path) ReadBlock(ctx context.Context, b stage.Block, take func(*scope.Message)) error {
-	c, err := p.openCursor(ctx, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
+	r, err := p.openCursor(ctx, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
 		OptStartSeq: b.First})
 	if err != nil {
 		return err
 	}
-	defer c.Close(ctx)
-	for next := b.First; next <= b.Last && c.pending > 0; {
-		n, err := p.pull(ctx, c, int(min(natsx.MaxFetchMessages, c.pending, b.Last-next+1)), b.Created,
+	defer r.Close(ctx)
+	for next := b.First; next <= b.Last && r.Pending() > 0; {
+		n, err := p.pull(ctx, r, int(min(natsx.MaxFetchMessages, r.Pending(), b.Last-next+1)), b.Created,
 			func(m *scope.Message) {
 				if next = m.Origin.Seq + 1; next <= b.Last+1 {
 					take(m)

@@ -106,17 +106,13 @@ func (l *labelReader) read(ctx context.Context, next *uint64) (read int, err err
 		return 0, err
 	}
 	defer c.Close(ctx)
-	l.sync.labelsAt(time.Time{}, c.pending == 0)
-	for gap := false; !gap; {
+	l.sync.labelsAt(time.Time{}, c.Pending() == 0)
+	for ctx.Err() == nil {
 		l.sendPending(ctx)
 		rows := l.sync.rowsTime()
 		n, err := c.Fetch(ctx, l.Pulls, natsx.MaxFetchMessages, natsx.MaxFetchBytes, func(msg *natsx.Message) {
 			meta, err := msg.Metadata()
-			if err != nil || gap {
-				return
-			}
-			if c.delivered++; meta.Sequence.Consumer != c.delivered {
-				gap = true
+			if err != nil || ctx.Err() != nil {
 				return
 			}
 			m := &scope.Message{Subject: msg.Subject(), Header: msg.Headers(), Data: msg.Data(),
@@ -125,7 +121,6 @@ func (l *labelReader) read(ctx context.Context, next *uint64) (read int, err err
 			l.awaitRows(ctx, m.Time)
 			l.awaitBacklog(ctx, 0)
 			if ctx.Err() != nil {
-				gap = true
 				return
 			}
 			l.learn(ctx, m)
@@ -142,11 +137,11 @@ func (l *labelReader) read(ctx context.Context, next *uint64) (read int, err err
 			l.Running.LabelsReached(rows)
 		}
 	}
-	return read, nil
+	return read, ctx.Err()
 }
 
 // open creates the consumer of the labels. It moves next to the first message when the stream was recreated.
-func (l *labelReader) open(ctx context.Context, next *uint64) (*cursor, error) {
+func (l *labelReader) open(ctx context.Context, next *uint64) (*natsx.Reader, error) {
 	s, err := l.JS.Stream(ctx, l.stream)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/internal/killpoint"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/ratelog"
 	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/plugin"
@@ -303,9 +304,7 @@ func (p *Path) Learn(ctx context.Context, received *Message) {
 // awaitBacklog waits until the stage has room for more rows. It returns false when ctx is done first.
 func (p *Path) awaitBacklog(ctx context.Context, rows int) bool {
 	for n := p.Running.Backlog(); n > 0 && n+rows > maxBacklog; n = p.Running.Backlog() {
-		select {
-		case <-time.After(time.Millisecond):
-		case <-ctx.Done():
+		if !natsx.Sleep(ctx, time.Millisecond) {
 			return false
 		}
 	}

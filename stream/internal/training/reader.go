@@ -54,7 +54,8 @@ type reader struct {
 	isGone     bool      // the stream does not exist, and the status reports it
 	isStuck    bool      // reads have failed for a while, and the status reports it
 	head       *Message  // taken from the feed, not learned yet
-	cursor     *cursor
+	cursor     *natsx.Reader
+	cursorEnd  uint64 // sequence number at which the cursor's read ends, or noEnd
 	// contradictedSince is since when the stream's state contradicts what was read; zero: it does not.
 	contradictedSince time.Time
 
@@ -111,8 +112,7 @@ func (r *reader) Run(ctx context.Context) {
 // isAtEnd reports whether everything was read that was stored when reading began. The last messages may be of other
 // subjects: then the cursor has nothing pending.
 func (r *reader) isAtEnd() bool {
-	c := r.cursor
-	return r.at.next > r.guard.goal || c != nil && c.upTo == noEnd && c.pending == 0
+	return r.at.next > r.guard.goal || r.cursor != nil && r.cursorEnd == noEnd && r.cursor.Pending() == 0
 }
 
 // step takes one message from the feed, or reads one pull, or waits for messages a while.
@@ -130,9 +130,9 @@ func (r *reader) step(ctx context.Context) error {
 		r.binding, r.isDoubtful = s.binding, true
 		return nil
 	}
-	switch c := r.cursor; {
-	case c != nil && c.upTo != noEnd:
-		return r.read(ctx, c.upTo) // a read that has begun
+	switch {
+	case r.cursor != nil && r.cursorEnd != noEnd:
+		return r.read(ctx, r.cursorEnd) // a read that has begun
 	case r.Feed == nil || r.Role == spec.RoleTrain || r.Partitions > 0 || r.hooks.IsHolding() ||
 		time.Since(s.gapAt) < SharedFor:
 		return r.read(ctx, noEnd)
@@ -169,10 +169,7 @@ func (r *reader) hasReconnected(ctx context.Context) bool {
 		return false
 	}
 	r.reconnects, r.isDoubtful = n, true
-	select {
-	case <-time.After(rand.N(max(time.Second, r.PollInterval))):
-	case <-ctx.Done():
-	}
+	natsx.Sleep(ctx, rand.N(max(time.Second, r.PollInterval)))
 	return true
 }
 
@@ -216,13 +213,13 @@ func (r *reader) close(ctx context.Context) {
 
 // read reads messages of the stream up to a sequence number, as many as one pull has. The next step continues it.
 func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
-	if r.cursor == nil || r.cursor.upTo != upTo {
+	if r.cursor == nil || r.cursorEnd != upTo {
 		r.close(ctx)
 		if r.cursor, err = r.openCursor(ctx, jetstream.ConsumerConfig{
 			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: r.at.next}); err != nil {
 			return err
 		}
-		r.cursor.upTo = upTo
+		r.cursorEnd = upTo
 		// Requested after the consumer was created, so that it shows a stream that was recreated before.
 		last, err := r.look(ctx, false)
 		if err != nil || r.cursor == nil {
@@ -243,7 +240,7 @@ func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 	// Without an end each pull is short, because the hot path may begin to bring the same messages.
 	c, limit := r.cursor, uint64(natsx.MaxFetchMessages/8)
 	if upTo != noEnd {
-		if limit = min(natsx.MaxFetchMessages, c.pending, upTo-r.at.next+1); limit == 0 {
+		if limit = min(natsx.MaxFetchMessages, c.Pending(), upTo-r.at.next+1); limit == 0 {
 			r.at.skip(upTo + 1) // the rest has other subjects, or has left the stream
 			r.close(ctx)
 			return nil
