@@ -129,10 +129,7 @@ func (b *Blocks) repeat(ctx context.Context, step func(context.Context) (progres
 			failures++
 			continue
 		case !progressed:
-			select {
-			case <-time.After(max(minPoll, b.PollInterval)):
-			case <-ctx.Done():
-			}
+			natsx.Sleep(ctx, max(minPoll, b.PollInterval))
 		}
 		failures = 0
 	}

@@ -1,21 +1,30 @@
 package relay
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/scope"
+	"github.com/embedd/embedd/stream/internal/statestore"
 )
 
-// attempts counts the attempts at messages that an earlier process had and did not acknowledge: one of them may have
-// crashed it. Each of them is processed alone. From its third delivery on, an attempt is stored in the state bucket
-// before it begins, where the next process finds it. After Pipeline.Attempts of them the message becomes a dead letter.
-// The number of deliveries is no measure: it also counts those of messages that were queued behind the one that crashed
-// the process.
+// attempts counts the attempts at messages of a consumer that an earlier process received and did not acknowledge: one
+// of them may have crashed it. Each of them is processed alone. From its third delivery on, an attempt is stored in the
+// state bucket before it begins, where the next process finds it. After Pipeline.Attempts of them the message becomes a
+// dead letter. The number of deliveries is no measure: it also counts those of messages that were queued behind the one
+// that crashed the process. It is complete when load has returned.
 type attempts struct {
+	*scope.Scope
+	durable  string    // name of the consumer
 	created  time.Time // of the input stream
 	upTo     uint64    // sequence of the newest message that was delivered before this process started
 	sharedAt time.Time // when another process was last seen to receive messages, or some were lost
@@ -30,21 +39,34 @@ type attempts struct {
 // maxCounted bounds the messages that are counted: the newest stay.
 const maxCounted = 64
 
-// attemptsNote is the value of a source's key in the state bucket.
+// attemptsNote is the value of a consumer's key in the state bucket.
 type attemptsNote struct {
 	Created  int64             `json:"stream_created"` // of the input stream, in nanoseconds
 	Attempts map[uint64]uint64 `json:"attempts"`       // by sequence
 }
 
-// begin starts with what the consumer and the stored note say.
-func (t *attempts) begin(note []byte, created time.Time, c *jetstream.ConsumerInfo) {
+// load starts with the state of a consumer and what is stored about its messages.
+func (t *attempts) load(ctx context.Context, s *scope.Scope, created time.Time, c *jetstream.ConsumerInfo) error {
+	t.mu.Lock()
+	t.Scope, t.durable, t.created = s, c.Name, created
+	t.mu.Unlock()
+	note, _, err := s.State.Get(ctx, t.key())
+	if err != nil {
+		return fmt.Errorf("reading the stored attempts of consumer %s: %w", c.Name, err)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.created, t.floor, t.upTo, t.since = created, c.AckFloor.Stream, c.Delivered.Stream, time.Now()
+	t.floor, t.upTo, t.since = c.AckFloor.Stream, c.Delivered.Stream, time.Now()
 	if c.NumAckPending == 0 {
 		t.floor = t.upTo
 	}
 	t.counts = t.parse(note)
+	return nil
+}
+
+func (t *attempts) key() string {
+	q, _ := needs.ParsePartition(t.ConsumerName(), t.durable)
+	return statestore.AttemptsKey(t.Name, q.String())
 }
 
 // parse reads a note. A note about another stream of the same name is ignored.
@@ -58,10 +80,85 @@ func (t *attempts) parse(note []byte) map[uint64]uint64 {
 
 // isSuspect reports whether another process had a message and did not acknowledge it. previous is the consumer sequence
 // of the delivery before.
-func (t *attempts) isSuspect(m *scope.Message, previous uint64, ackWait time.Duration) bool {
+func (t *attempts) isSuspect(m *scope.Message, previous uint64) bool {
 	if m.ConsumerSeq != previous+1 {
 		t.sharedAt = time.Now()
 	}
-	return m.Delivered > 1 && (time.Since(t.sharedAt) < 2*ackWait ||
+	return m.Delivered > 1 && (time.Since(t.sharedAt) < 2*t.AckWait ||
 		m.Origin.Seq <= t.upTo && m.Origin.Created.Equal(t.created))
+}
+
+// record stores that an attempt is about to begin, and returns how many there were. The first two deliveries count
+// without being stored: few messages are delivered a third time. It retries until ctx is done.
+func (t *attempts) record(ctx context.Context, seq uint64) uint64 {
+	for attempt := 0; ; attempt++ {
+		n, err := t.increment(ctx, seq)
+		if err == nil || ctx.Err() != nil {
+			return n
+		}
+		t.Log.Warn("an attempt cannot be stored before it begins; trying again", "source",
+			fmt.Sprintf("%s:%d", t.Stream, seq), "error", err)
+		if !natsx.Backoff(ctx, attempt) {
+			return n
+		}
+	}
+}
+
+func (t *attempts) increment(ctx context.Context, seq uint64) (uint64, error) {
+	var counts map[uint64]uint64
+	_, err := t.State.Modify(ctx, t.key(), func(note []byte) ([]byte, error) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		counts = t.parse(note)
+		counts[seq] = max(counts[seq], 2) + 1
+		sequences := slices.Sorted(maps.Keys(counts))
+		for _, oldest := range sequences[:max(0, len(sequences)-maxCounted)] {
+			delete(counts, oldest)
+		}
+		return json.Marshal(attemptsNote{t.created.UnixNano(), counts})
+	})
+	if err != nil {
+		return 0, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts = counts
+	return counts[seq], nil
+}
+
+// attemptPoll is how often it is checked whether a message was answered.
+const attemptPoll = 100 * time.Millisecond
+
+// mayLearn reports whether a message may be used for training: not if it crashed processes. It waits, for a while, until
+// a suspect message was answered: training must not crash on a message before the hot path has tried it.
+func (t *attempts) mayLearn(ctx context.Context, seq uint64, created time.Time, g *answerGate) bool {
+	for {
+		t.mu.Lock()
+		isCounted := created.Equal(t.created) && seq <= t.upTo
+		crashes := isCounted && t.counts[seq] > t.Attempts
+		waits := isCounted && !crashes && seq > t.floor && time.Since(t.since) < 3*t.AckWait && !g.isWaiting()
+		ask := waits && time.Since(t.askedAt) > attemptPoll
+		if ask {
+			t.askedAt = time.Now()
+		}
+		t.mu.Unlock()
+		if !waits {
+			return !crashes
+		}
+		if ask {
+			if c, err := t.JS.Consumer(ctx, t.Stream, t.durable); err == nil {
+				info := c.CachedInfo()
+				t.mu.Lock()
+				t.floor = max(t.floor, info.AckFloor.Stream)
+				if info.NumAckPending == 0 {
+					t.floor = t.upTo
+				}
+				t.mu.Unlock()
+				continue
+			}
+		}
+		if !natsx.Sleep(ctx, attemptPoll) {
+			return false
+		}
+	}
 }

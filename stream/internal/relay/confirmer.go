@@ -354,9 +354,7 @@ func (c *confirmer) resend(ctx context.Context, o *part) error {
 // awaitConnection waits for a connection. It returns false when ctx is done first.
 func (c *confirmer) awaitConnection(ctx context.Context) bool {
 	for !c.Conn.IsConnected() {
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
+		if !natsx.Sleep(ctx, 10*time.Millisecond) {
 			return false
 		}
 	}

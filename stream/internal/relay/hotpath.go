@@ -1,11 +1,14 @@
 package relay
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/ratelog"
 	"github.com/embedd/embedd/stream/internal/deliveries"
@@ -66,14 +69,25 @@ func (p *hotPath) explain(err error, subject string) error {
 	return natsx.ExplainPublishError(err, subject)
 }
 
-// received returns a pulled message as an input, nil if it has no metadata.
-func (p *hotPath) received(msg *natsx.Message, created time.Time) *input {
-	m, ok := p.Received(msg, created)
-	if !ok {
-		return nil
-	}
-	if m.Delivered > 1 {
-		p.Series.Redelivered()
-	}
-	return &input{Message: m, msg: msg, size: m.Size(), receivedAt: time.Now()}
+// fetch pulls messages of a source once and passes each to take, as nil if it has no metadata. created is the creation
+// time of the stream.
+func (p *hotPath) fetch(ctx context.Context, s *source, c jetstream.Consumer, created time.Time, messages int,
+	bytes int64, take func(*input)) (int, error) {
+	s.identity.beginPull()
+	defer s.identity.endPull()
+	return p.Pulls.Fetch(ctx, p.JS, c, messages, bytes, func(msg *natsx.Message) {
+		p.Series.Read(health.PathAnswer, len(msg.Data()))
+		m, ok := p.Received(msg, created)
+		if !ok {
+			take(nil)
+			return
+		}
+		if m.Delivered > 1 {
+			p.Series.Redelivered()
+		}
+		in := &input{Message: m, msg: msg, source: s, size: m.Size(), receivedAt: time.Now()}
+		p.activity.received(in.receivedAt, in.Pending)
+		killpoint.Here(killpoint.Pulled)
+		take(in)
+	})
 }

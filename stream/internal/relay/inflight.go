@@ -104,26 +104,41 @@ func (f *inFlight) remove(in *input) {
 	scope.Signal(f.removed)
 }
 
-// process waits until there is room for the expanded message within limit, and counts it as processing. One message
-// always has room when no other is processed; with alone it waits for that. It returns false when ctx is done first.
-func (f *inFlight) process(ctx context.Context, in *input, expanded, limit int64, alone bool) bool {
+// await waits until isReady, which is called with the lock held, returns true. It returns false when ctx is done first.
+func (f *inFlight) await(ctx context.Context, changed <-chan struct{}, isReady func() bool) bool {
 	for {
 		f.mu.Lock()
-		if f.processing == 0 || !alone && f.bytes+expanded <= limit {
-			in.isProcessing, in.expanded = true, expanded
-			f.bytes += expanded
-			f.queued -= in.size
-			f.processing++
-			f.mu.Unlock()
-			f.activity.processing.Add(1)
-			scope.Signal(f.freed)
+		ok := isReady()
+		f.mu.Unlock()
+		if ok {
 			return true
 		}
-		f.mu.Unlock()
-		if !f.awaitRemoval(ctx) {
+		select {
+		case <-changed:
+		case <-ctx.Done():
 			return false
 		}
 	}
+}
+
+// process waits until there is room for the expanded message within limit, and counts it as processing. One message
+// always has room when no other is processed; with alone it waits for that. It returns false when ctx is done first.
+func (f *inFlight) process(ctx context.Context, in *input, expanded, limit int64, alone bool) bool {
+	if !f.await(ctx, f.removed, func() bool {
+		if f.processing > 0 && (alone || f.bytes+expanded > limit) {
+			return false
+		}
+		in.isProcessing, in.expanded = true, expanded
+		f.bytes += expanded
+		f.queued -= in.size
+		f.processing++
+		return true
+	}) {
+		return false
+	}
+	f.activity.processing.Add(1)
+	scope.Signal(f.freed)
+	return true
 }
 
 // grow counts the size of an answer if it is larger than was estimated before it was made.
@@ -138,23 +153,7 @@ func (f *inFlight) grow(in *input, answer int64) {
 
 // awaitIdle waits until no message is processed. It returns false when ctx is done first.
 func (f *inFlight) awaitIdle(ctx context.Context) bool {
-	for {
-		f.mu.Lock()
-		n := f.processing
-		f.mu.Unlock()
-		if n == 0 || !f.awaitRemoval(ctx) {
-			return n == 0
-		}
-	}
-}
-
-func (f *inFlight) awaitRemoval(ctx context.Context) bool {
-	select {
-	case <-f.removed:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return f.await(ctx, f.removed, func() bool { return f.processing == 0 })
 }
 
 // size returns the bytes that are held.
@@ -176,38 +175,19 @@ func (f *inFlight) room(limit int64) (bytes int64, messages int) {
 // messages that are pulled long before they are processed only fill memory, and have left the processor's caches by
 // then.
 func (f *inFlight) awaitRoom(ctx context.Context, limit int64) (bytes int64, messages int) {
-	for {
-		f.mu.Lock()
-		queued := f.queued
-		f.mu.Unlock()
-		bytes, messages = f.room(limit)
-		if bytes > 0 && messages >= f.maxInputs()/2 && messages > 0 && queued <= natsx.MaxFetchBytes {
-			scope.Signal(f.freed) // other pulls wait for the same
-			return bytes, messages
-		}
-		select {
-		case <-f.freed:
-		case <-ctx.Done():
-			return 0, 0
-		}
+	if !f.await(ctx, f.freed, func() bool {
+		bytes, messages = limit-f.bytes, f.maxInputs()-len(f.inputs)
+		return bytes > 0 && messages >= max(f.maxInputs()/2, 1) && f.queued <= natsx.MaxFetchBytes
+	}) {
+		return 0, 0
 	}
+	scope.Signal(f.freed) // other pulls wait for the same
+	return bytes, messages
 }
 
 // awaitNone waits until no message of a source is in flight. It returns false when ctx is done first.
 func (f *inFlight) awaitNone(ctx context.Context, s *source) bool {
-	for ctx.Err() == nil {
-		f.mu.Lock()
-		n := s.inFlight
-		f.mu.Unlock()
-		if n == 0 {
-			return true
-		}
-		select {
-		case <-s.removed:
-		case <-ctx.Done():
-		}
-	}
-	return false
+	return f.await(ctx, s.removed, func() bool { return s.inFlight == 0 })
 }
 
 // all returns the messages that an acknowledgement can name.

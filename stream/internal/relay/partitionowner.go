@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/lease"
@@ -32,28 +31,15 @@ const gateInterval = 500 * time.Millisecond
 // run owns a share of the partitions until ctx is done. While it may not answer it owns none, and the other replicas
 // own more.
 func (o *partitionOwner) run(ctx context.Context) {
-	tick := time.NewTicker(gateInterval)
-	defer tick.Stop()
 	for o.gate.wait(ctx, anyReason) && ctx.Err() == nil {
-		whileIn(ctx, o.runShare, func(ctx context.Context) {
-			for o.gate.check() == 0 && ctx.Err() == nil {
-				select {
-				case <-tick.C:
-				case <-ctx.Done():
-				}
-			}
-		})
+		share, release := context.WithCancel(ctx)
+		var wg sync.WaitGroup
+		wg.Go(func() { o.runShare(share) })
+		for o.gate.check() == 0 && natsx.Sleep(ctx, gateInterval) {
+		}
+		release()
+		wg.Wait()
 	}
-}
-
-// whileIn runs a task in a goroutine until condition returns, and waits until the task has ended.
-func whileIn(ctx context.Context, task, condition func(context.Context)) {
-	taskContext, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() { task(taskContext) })
-	condition(ctx)
-	cancel()
-	wg.Wait()
 }
 
 // runShare owns a share of the partitions until ctx is done, and releases each of them when what was pulled of it is
@@ -154,22 +140,18 @@ func (o *partitionOwner) pull(ctx context.Context, q needs.Partition, s *source)
 		}
 		bytes, _ := o.pullBytes()
 		hasGap := false
-		s.identity.beginPull()
-		_, err := o.Pulls.Fetch(ctx, o.JS, c, max(min(messages, natsx.MaxFetchMessages)/o.Partitions, 1), bytes,
-			func(msg *natsx.Message) {
-				o.Series.Read(health.PathAnswer, len(msg.Data()))
-				in := o.received(msg, created)
-				if in == nil || !s.isActive() || hasGap {
-					return
-				}
-				if hasGap = in.ConsumerSeq != delivery+1; hasGap {
-					s.stop() // a message was lost or another process received it: it must be answered before this one
-					return
-				}
+		messages = max(min(messages, natsx.MaxFetchMessages)/o.Partitions, 1)
+		_, err := o.fetch(ctx, s, c, created, messages, bytes, func(in *input) {
+			switch {
+			case in == nil || !s.isActive() || hasGap:
+			case in.ConsumerSeq != delivery+1:
+				hasGap = true
+				s.stop() // a message was lost or another process received it: it must be answered before this one
+			default:
 				delivery = in.ConsumerSeq
-				o.take(in, s, newest)
-			})
-		s.identity.endPull()
+				o.take(in, newest)
+			}
+		})
 		switch {
 		case hasGap:
 			return natsx.ErrGap
@@ -182,10 +164,8 @@ func (o *partitionOwner) pull(ctx context.Context, q needs.Partition, s *source)
 }
 
 // take passes a message of a partition on to the transformer. newest is the newest input that is answered.
-func (o *partitionOwner) take(in *input, s *source, newest uint64) {
-	o.activity.received(in.receivedAt, in.Pending)
-	killpoint.Here(killpoint.Pulled)
-	in.source = s
+func (o *partitionOwner) take(in *input, newest uint64) {
+	s := in.source
 	in.training.MarkOffered() // training has a separate consumer
 	in.isRedelivered = in.Delivered > 1 || in.Origin.Seq <= s.current.UpTo
 	in.mayBeAnswered = in.isRedelivered || in.Origin.Seq <= newest

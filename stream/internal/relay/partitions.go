@@ -123,9 +123,7 @@ func (p *partitions) awaitTurn(ctx context.Context, q needs.Partition) error {
 		p.waitLog.Warn(p.Log, "the partitions wait until the messages that were stored before the stream had "+
 			"partitions are answered",
 			"consumer", durable, "messages", messages)
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if !natsx.Sleep(ctx, wait) {
 			return ctx.Err()
 		}
 		wait = min(2*wait, 8*turnWait)
@@ -172,7 +170,7 @@ func (p *partitions) bindConsumer(ctx context.Context, q needs.Partition, s *sou
 			return nil, created, err
 		}
 	}
-	return c, created, p.attempts.load(ctx, s, created, c.CachedInfo())
+	return c, created, s.attempts.load(ctx, p.Scope, created, c.CachedInfo())
 }
 
 // recreateConsumer creates a consumer again so that it starts at a message.

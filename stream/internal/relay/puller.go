@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/ratelog"
 	"github.com/embedd/embedd/stream/internal/health"
@@ -65,11 +64,11 @@ func (p *puller) run(ctx context.Context) error {
 				continue
 			}
 		}
-		limit, ok := p.awaitTurn()
-		if !ok {
+		bytes, messages := p.awaitTurn()
+		if bytes == 0 {
 			continue
 		}
-		isRecreated, err := p.pull(ctx, limit)
+		isRecreated, err := p.pull(ctx, bytes, messages)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -129,36 +128,26 @@ func (p *puller) bind(ctx context.Context) error {
 	return nil
 }
 
-// pullLimit is how much a pull may fetch.
-type pullLimit struct {
-	bytes    int64
-	messages int
-}
-
-// awaitTurn waits until a pull makes sense. It returns false if the state must be checked again.
+// awaitTurn waits until a pull makes sense, and returns how much it may fetch; 0: the state must be checked again.
 //
 // A pipeline that waits for a model pulls nothing, so that no delivery is counted. If no other consumer can read the
 // input it must pull for training; then it holds what it pulled and keeps it in progress. The consumer exists
 // meanwhile: it shows what is not answered, and a stream with interest retention keeps the messages for it.
-func (p *puller) awaitTurn() (limit pullLimit, ok bool) {
+func (p *puller) awaitTurn() (bytes int64, messages int) {
 	readsOnce := p.training.ReadsOnce()
 	if !readsOnce && !p.gate.wait(p.bound, waitsForModel) || !p.gate.wait(p.bound, halted|outdated) ||
 		p.bound.Err() != nil {
 		p.consumer = nil
-		return limit, false
+		return 0, 0
 	}
-	isWaiting := readsOnce && p.gate.isWaiting()
-	if isWaiting {
-		// What was pulled just before waits for a model, which it may be needed to fit.
-		for _, in := range p.inFlight.notOffered() {
-			p.training.Offer(&in.Message, &in.training)
-		}
-	}
-	limit = pullLimit{natsx.MaxFetchBytes, natsx.MaxFetchMessages}
 	if !readsOnce || !p.gate.isWaiting() {
-		limit.bytes, limit.messages = p.inFlight.awaitRoom(p.bound, p.InFlight)
+		return p.inFlight.awaitRoom(p.bound, p.InFlight)
 	}
-	return limit, limit.bytes != 0
+	// What was pulled just before waits for a model, which it may be needed to fit.
+	for _, in := range p.inFlight.notOffered() {
+		p.training.Offer(&in.Message, &in.training)
+	}
+	return natsx.MaxFetchBytes, natsx.MaxFetchMessages
 }
 
 // pull fetches messages once. isRecreated is true if deliveries are counted from one again: the consumer was created
@@ -167,29 +156,24 @@ func (p *puller) awaitTurn() (limit pullLimit, ok bool) {
 // In a cluster the last pull before a stop is read to its end, four seconds at most, and answered. If its subscription
 // ended with ctx, what the consumer's leader sends until the other servers know that would reach no client, and would
 // wait for the ack wait.
-func (p *puller) pull(ctx context.Context, limit pullLimit) (isRecreated bool, err error) {
-	p.source.identity.beginPull()
-	defer p.source.identity.endPull()
+func (p *puller) pull(ctx context.Context, bytes int64, messages int) (isRecreated bool, err error) {
 	p.deliveries.Begin()
 	until := ctx
 	if p.Conn.ConnectedClusterName() != "" {
 		until = p.work
 	}
-	n, err := p.Pulls.Fetch(until, p.JS, p.consumer, min(limit.messages, p.batch), limit.bytes,
-		func(msg *natsx.Message) {
-			p.Series.Read(health.PathAnswer, len(msg.Data()))
-			in := p.received(msg, p.created)
-			if in == nil {
-				p.deliveries.Add(0)
-				return
-			}
-			p.deliveries.Add(in.ConsumerSeq)
-			if isRecreated = isRecreated || in.ConsumerSeq <= p.delivery; isRecreated {
-				_ = msg.Nak()
-				return
-			}
-			p.take(ctx, in)
-		})
+	n, err := p.fetch(until, p.source, p.consumer, p.created, min(messages, p.batch), bytes, func(in *input) {
+		if in == nil {
+			p.deliveries.Add(0)
+			return
+		}
+		p.deliveries.Add(in.ConsumerSeq)
+		if isRecreated = isRecreated || in.ConsumerSeq <= p.delivery; isRecreated {
+			_ = in.msg.Nak()
+			return
+		}
+		p.take(ctx, in)
+	})
 	p.deliveries.End(err)
 	switch n {
 	case 0:
@@ -202,12 +186,9 @@ func (p *puller) pull(ctx context.Context, limit pullLimit) (isRecreated bool, e
 
 // take passes a message on to the transformer, and to training if that reads from this consumer.
 func (p *puller) take(ctx context.Context, in *input) {
-	in.source = p.source
-	p.activity.received(in.receivedAt, in.Pending)
-	killpoint.Here(killpoint.Pulled)
 	in.mayBeAnswered = in.Delivered > 1 || in.Origin.Seq <= p.newest
 	p.newest = max(p.newest, in.Origin.Seq)
-	in.isSuspect = p.source.attempts.isSuspect(&in.Message, p.delivery, p.AckWait)
+	in.isSuspect = p.source.attempts.isSuspect(&in.Message, p.delivery)
 	p.delivery = in.ConsumerSeq
 	if p.training.Feed != nil {
 		p.training.Feed.RecordDelivery(&in.Message, &in.training)

@@ -51,7 +51,7 @@ func New(s *scope.Scope, activity *Activity, drainTimeout time.Duration) *Relay 
 		c.dedup = newDedup(s.JS, s.Log, s.AckPending, c.identities)
 	}
 	path := &hotPath{
-		transformer: &transformer{composer: c, attempts: attemptStore{s},
+		transformer: &transformer{composer: c,
 			halt: health.Halt{Bad: s.Stop.Bad, Of: s.Stop.Of}},
 		consumers: &consumers{Scope: s, dedup: c.dedup, identities: c.identities},
 		activity:  activity, drainTimeout: drainTimeout, inspect: func() {}}
@@ -112,7 +112,7 @@ func (r *Relay) Bind(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			return r.attempts.load(ctx, r.shared, created, c.CachedInfo())
+			return r.shared.attempts.load(ctx, r.Scope, created, c.CachedInfo())
 		}
 		if !errors.Is(err, jetstream.ErrConsumerExists) || !natsx.Backoff(ctx, attempt) {
 			return natsx.ExplainAPIError(err)
@@ -306,7 +306,7 @@ func (r *Relay) MayLearn(ctx context.Context, seq uint64, created time.Time) boo
 	if r.Partitions > 0 {
 		return true // another replica may answer it; package training quarantines messages that crash training
 	}
-	return r.attempts.mayLearn(ctx, r.shared, seq, created, &r.gate)
+	return r.shared.attempts.mayLearn(ctx, seq, created, &r.gate)
 }
 
 // Rebind makes the relay bind its consumer again, because it was seen to be gone.

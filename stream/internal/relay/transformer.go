@@ -24,7 +24,6 @@ type transformer struct {
 	*composer
 	training      *training.Path
 	undeliverable undeliverable
-	attempts      attemptStore
 	halt          health.Halt
 	answeredAt    atomic.Int64 // when an input was last answered, in Unix nanoseconds
 	opened        arrowio.Envelope
@@ -65,7 +64,7 @@ func (t *transformer) answerSuspect(ctx context.Context, in *input) *answer {
 	if !in.isSuspect || in.Delivered < 3 || t.undeliverable.has(in) {
 		return t.answer(ctx, in)
 	}
-	if t.attempts.record(ctx, in) <= t.Attempts {
+	if in.source.attempts.record(ctx, in.Origin.Seq) <= t.Attempts {
 		return t.answer(ctx, in)
 	}
 	in.attempts = t.Attempts
