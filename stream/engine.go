@@ -70,11 +70,12 @@ type Engine struct {
 	running []*pipeline
 	isOpen  bool // all of them are
 
-	configuration configuration
+	reloading  sync.Mutex   // reloads one after another
+	generation atomic.Int64 // of the configuration, from 1
 
 	conditions map[string]*health.Conditions  // by pipeline
 	histories  map[string]*operations.History // by pipeline
-	seen       *natsx.StreamCache
+	streams    *natsx.StreamCache
 }
 
 // drainTimeout is how long answers that are in progress may take after a stop.
@@ -107,10 +108,10 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
-	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainTimeout, serverTimeout: health.DefaultServerTimeout,
-		configuration: configuration{pipelines: slices.Clone(o.Pipelines), generation: 1},
-		seen:          natsx.NewStreamCache(), stores: replica.NewStores(), conditions: conditions,
-		histories: histories}, nil
+	e := &Engine{options: o, log: o.Logger, metrics: m, drain: drainTimeout, serverTimeout: health.DefaultServerTimeout,
+		streams: natsx.NewStreamCache(), stores: replica.NewStores(), conditions: conditions, histories: histories}
+	e.generation.Store(1)
+	return e, nil
 }
 
 // Run opens all pipelines and serves until ctx is done; then it drains and returns nil. It returns ErrDrain if inputs
@@ -146,47 +147,13 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	if err != nil || open == nil {
 		return err
 	}
-	server := s.serverMonitor(open)
 	e.mu.Lock()
 	e.isOpen = true
 	e.mu.Unlock()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var wg sync.WaitGroup
-	for _, p := range open {
-		p.startService(ctx)
-	}
-	if e.options.Reload != nil {
-		subscribed := make(chan struct{})
-		wg.Go(func() { e.answerReloads(ctx, func() { close(subscribed) }) })
-		<-subscribed
-	}
-	if e.options.Opened != nil {
-		e.flush("the server may not know yet which requests are answered")
-		e.options.Opened()
-	}
-	errs := make(chan error, len(open))
-	for i := range open {
-		wg.Go(func() {
-			err := s.serve(ctx, i)
-			if err != nil {
-				cancel() // a pipeline that cannot continue ends the process, so that an operator sees it
-			}
-			errs <- err
-		})
-	}
-	wg.Go(func() { e.updateMetrics(ctx) })
-	if server != nil {
-		wg.Go(func() { server.Run(ctx) })
-	}
-	wg.Wait()
+	err = s.serveAll(ctx, open)
 	if severed.Err() == nil {
 		// Acknowledgements are not confirmed, and a host that closes the connection next must not lose the last of them.
 		e.flush("the last acknowledgements may be lost; redelivered messages will be recognised")
-	}
-	close(errs)
-	for one := range errs {
-		err = errors.Join(err, one)
 	}
 	return err
 }
@@ -237,28 +204,25 @@ func (e *Engine) pipelines() []*pipeline {
 // block that indefinitely, so it waits for the timeout at most. A step that ends later writes nothing.
 func (e *Engine) close(timeout time.Duration) {
 	open := e.pipelines()
-	closed := make(chan string, len(open))
-	left := map[string]bool{}
-	for _, p := range open {
-		left[p.Name] = true
+	closed := make([]chan struct{}, len(open))
+	for i, p := range open {
+		closed[i] = make(chan struct{})
 		go func() {
+			defer close(closed[i])
 			p.close()
-			closed <- p.Name
 		}()
 	}
-	late := time.NewTimer(timeout)
-	defer late.Stop()
-	for isLate := false; len(left) > 0 && !isLate; {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	for i, p := range open {
 		select {
-		case name := <-closed:
-			delete(left, name)
-		case <-late.C:
-			isLate = true
+		case <-closed[i]:
+		case <-ctx.Done():
 		}
-	}
-	for _, p := range open {
 		p.Series.Unwatch()
-		if left[p.Name] {
+		select {
+		case <-closed[i]:
+		default:
 			p.Log.Warn("training has not ended, because a write to the model store has not completed; what was learned since "+
 				"the last stored version is learned again after the next start",
 				"waited", timeout.Round(time.Millisecond))

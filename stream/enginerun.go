@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/embedd/embedd/internal/natsx"
@@ -113,10 +114,10 @@ const pollPerPipeline = 20 * time.Millisecond
 // openOnce binds the streams of a pipeline, loads what is stored, and starts its stage.
 func (s *engineRun) openOnce(ctx context.Context, c Pipeline) (_ *pipeline, err error) {
 	p := newPipeline(&scope.Scope{Pipeline: c, Conn: s.options.Conn, JS: s.js, Permissions: s.permissions,
-		Streams: s.seen, Pulls: s.pulls, Receiver: s.receiver, Instance: nats.NewInbox(), Log: s.log.With("pipeline", c.Name),
+		Streams: s.streams, Pulls: s.pulls, Receiver: s.receiver, Instance: nats.NewInbox(), Log: s.log.With("pipeline", c.Name),
 		Conditions: s.conditions[c.Name], Clock: s.options.Clock,
 		PollInterval: time.Duration(len(s.options.Pipelines)) * pollPerPipeline}, &s.activity, s.histories[c.Name], s.drain)
-	p.configuration, p.watch.Interval = &s.configuration, s.watchInterval
+	p.configured, p.generation, p.watch.Interval = c, &s.generation, s.watchInterval
 	if provider := s.options.TracerProvider; provider != nil {
 		p.Tracer = provider.Tracer("github.com/embedd/embedd/stream")
 	}
@@ -197,6 +198,46 @@ func (s *engineRun) openState(ctx context.Context, p *pipeline) (err error) {
 	return err
 }
 
+// serveAll runs the pipelines until ctx is done, or one of them fails.
+func (s *engineRun) serveAll(ctx context.Context, open []*pipeline) (err error) {
+	server := s.serverMonitor(open)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, p := range open {
+		p.startService(ctx)
+	}
+	if s.options.Reload != nil {
+		subscribed := make(chan struct{})
+		wg.Go(func() { s.answerReloads(ctx, func() { close(subscribed) }) })
+		<-subscribed
+	}
+	if s.options.Opened != nil {
+		s.flush("the server may not know yet which requests are answered")
+		s.options.Opened()
+	}
+	errs := make(chan error, len(open))
+	for i := range open {
+		wg.Go(func() {
+			err := s.serve(ctx, i)
+			if err != nil {
+				cancel() // a pipeline that cannot continue ends the process, so that an operator sees it
+			}
+			errs <- err
+		})
+	}
+	wg.Go(func() { s.updateMetrics(ctx) })
+	if server != nil {
+		wg.Go(func() { server.Run(ctx) })
+	}
+	wg.Wait()
+	close(errs)
+	for one := range errs {
+		err = errors.Join(err, one)
+	}
+	return err
+}
+
 // serve runs one pipeline until ctx is done, and opens it again when its stored schema was reset, or its configuration
 // changes.
 func (s *engineRun) serve(ctx context.Context, i int) error {
@@ -205,7 +246,7 @@ func (s *engineRun) serve(ctx context.Context, i int) error {
 		if errors.Is(err, errReopen) {
 			p.close()
 			var next *pipeline
-			if next, err = s.reopen(ctx, i); err == nil {
+			if next, err = s.reopen(ctx, i, p); err == nil {
 				p = next
 				continue
 			}

@@ -39,10 +39,11 @@ type pipeline struct {
 	service  atomic.Pointer[service.Service] // nil unless it runs
 	// operations are what can be requested of the pipeline.
 	operations *operations.Pipeline
-	// configuration is that of the engine.
-	configuration *configuration
-	reopening     context.Context // done after reopen, which ends run with errReopen once it has drained
-	reopen        func()
+	configured Pipeline                    // as the host gave it
+	next       atomic.Pointer[replacement] // with which it is to be opened again; nil: with the same configuration
+	generation *atomic.Int64               // of the engine's configuration
+	reopening  context.Context             // done after reopen, which ends run with errReopen once it has drained
+	reopen     func()
 }
 
 // newPipeline composes a pipeline. It opens nothing.

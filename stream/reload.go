@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -41,57 +40,10 @@ type Reloaded struct {
 	Error      string   `json:"error,omitempty"`   // why the configuration is the one before
 }
 
-// configuration is what the pipelines of an engine run with, and what is about to replace it.
-type configuration struct {
-	one sync.Mutex // reloads one after another
-
-	mu         sync.Mutex
-	pipelines  []Pipeline       // as they run
-	next       map[int]Pipeline // by index, until the pipeline is opened again
-	opened     chan replaced
-	generation int // of configurations, from 1
-}
-
-// replaced says how opening a pipeline with a new configuration ended: if err is not nil it runs with the old one.
-type replaced struct {
-	index int
-	err   error
-}
-
-// of returns the configuration that a pipeline runs with, and the next one if there is one.
-func (c *configuration) of(i int) (now Pipeline, next *Pipeline) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if p, is := c.next[i]; is {
-		next = &p
-	}
-	return c.pipelines[i], next
-}
-
-// begin sets the next configurations.
-func (c *configuration) begin(next map[int]Pipeline) <-chan replaced {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.next, c.opened = maps.Clone(next), make(chan replaced, len(next))
-	return c.opened
-}
-
-// settle ends the replacement for one pipeline.
-func (c *configuration) settle(i int, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err == nil {
-		c.pipelines[i] = c.next[i]
-	}
-	delete(c.next, i)
-	c.opened <- replaced{i, err}
-}
-
-// current returns the generation of the configuration.
-func (c *configuration) current() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.generation
+// replacement is the configuration with which a pipeline is about to be opened again.
+type replacement struct {
+	Pipeline
+	opened chan error // receives how that ended: after an error the pipeline runs with the configuration of before
 }
 
 // errNoReload is returned where the host has no configuration that could be read again.
@@ -102,23 +54,20 @@ var errNoReload = errors.New("this host does not reload its configuration; resta
 // again, and the error says why. Run must have opened the pipelines. ctx must end with that of Run, and not before:
 // Reload returns when the pipelines run again.
 func (e *Engine) Reload(ctx context.Context) (Reloaded, error) {
-	c := &e.configuration
-	c.one.Lock()
-	defer c.one.Unlock()
+	e.reloading.Lock()
+	defer e.reloading.Unlock()
 	r, err := e.reload(ctx)
 	for _, conditions := range e.conditions {
 		conditions.SetError(health.Reload, err)
 	}
 	if err != nil {
-		e.log.Error("the configuration was not reloaded; the old one stays", "generation", c.current(), "error", err)
-		return Reloaded{Generation: c.current()}, err
+		e.log.Error("the configuration was not reloaded; the old one stays", "generation", e.generation.Load(), "error", err)
+		return Reloaded{Generation: int(e.generation.Load())}, err
 	}
 	if len(r.Applied) > 0 {
-		c.mu.Lock()
-		c.generation++
-		c.mu.Unlock()
+		e.generation.Add(1)
 	}
-	out := Reloaded{Generation: c.current(), Applied: r.Applied, Restart: r.Restart}
+	out := Reloaded{Generation: int(e.generation.Load()), Applied: r.Applied, Restart: r.Restart}
 	if len(r.Applied) > 0 {
 		e.log.Info("the configuration was reloaded", "generation", out.Generation, "keys", r.Applied)
 	} else {
@@ -159,14 +108,13 @@ func (e *Engine) replaceAll(ctx context.Context, pipelines []Pipeline) error {
 	if err != nil {
 		return err
 	}
-	before, next := map[int]Pipeline{}, map[int]Pipeline{}
+	before, next, running := map[int]Pipeline{}, map[int]Pipeline{}, e.pipelines()
 	for _, p := range changed {
-		i := slices.IndexFunc(e.options.Pipelines, func(o Pipeline) bool { return o.Name == p.Name })
+		i := slices.IndexFunc(running, func(o *pipeline) bool { return o.Name == p.Name })
 		if i < 0 {
 			return fmt.Errorf("no pipeline %s runs; restart to add it", p.Name)
 		}
-		before[i], _ = e.configuration.of(i)
-		next[i] = p
+		before[i], next[i] = running[i].configured, p
 	}
 	failed, err := e.replace(ctx, next)
 	if err != nil && ctx.Err() == nil {
@@ -178,19 +126,21 @@ func (e *Engine) replaceAll(ctx context.Context, pipelines []Pipeline) error {
 
 // replace opens pipelines again with other configurations, and returns the errors of those that run with the old one.
 func (e *Engine) replace(ctx context.Context, next map[int]Pipeline) (failed map[int]error, err error) {
-	done := e.configuration.begin(next)
+	replacements := map[int]*replacement{}
 	e.mu.Lock()
-	for i := range next {
+	for i, p := range next {
+		replacements[i] = &replacement{p, make(chan error, 1)}
+		e.running[i].next.Store(replacements[i])
 		e.running[i].reopen()
 	}
 	e.mu.Unlock()
 	failed = map[int]error{}
-	for range next {
+	for i, r := range replacements {
 		select {
-		case o := <-done:
-			if o.err != nil {
-				failed[o.index] = o.err
-				err = errors.Join(err, fmt.Errorf("pipeline %s: %w", next[o.index].Name, o.err))
+		case failure := <-r.opened:
+			if failure != nil {
+				failed[i] = failure
+				err = errors.Join(err, fmt.Errorf("pipeline %s: %w", r.Name, failure))
 			}
 		case <-ctx.Done():
 			return failed, fmt.Errorf("the engine ends: %w", context.Cause(ctx))
@@ -199,29 +149,29 @@ func (e *Engine) replace(ctx context.Context, next map[int]Pipeline) (failed map
 	return failed, err
 }
 
-// reopen opens a pipeline again, with the next configuration if there is one, and with the old one if that fails. Then
+// reopen opens a pipeline again, with its next configuration if there is one, and with that of before if that fails. Then
 // it tries until ctx is done, since the pipeline has run with it.
-func (s *engineRun) reopen(ctx context.Context, i int) (p *pipeline, err error) {
-	now, next := s.configuration.of(i)
+func (s *engineRun) reopen(ctx context.Context, i int, before *pipeline) (p *pipeline, err error) {
+	next := before.next.Load()
 	var failed error
 	if next != nil {
-		if p, err = s.open(ctx, *next, time.Now().Add(s.options.Wait)); err != nil {
-			failed = err
-		}
+		p, failed = s.open(ctx, next.Pipeline, time.Now().Add(s.options.Wait))
 	}
 	if p == nil {
-		if p, err = s.open(ctx, now, time.Time{}); err != nil {
+		if p, err = s.open(ctx, before.configured, time.Time{}); err != nil {
 			return nil, err
 		}
 	}
 	p.startService(ctx)
 	s.mu.Lock()
 	s.running[i] = p
+	if later := before.next.Load(); later != next { // a reload began meanwhile
+		p.next.Store(later)
+		p.reopen()
+	}
 	s.mu.Unlock()
 	if next != nil {
-		s.configuration.settle(i, failed)
-	} else if _, next = s.configuration.of(i); next != nil { // a reload began meanwhile
-		p.reopen()
+		next.opened <- failed
 	}
 	return p, nil
 }
@@ -230,7 +180,7 @@ func (s *engineRun) reopen(ctx context.Context, i int) (p *pipeline, err error) 
 // calls subscribed first. The subscriptions are not those of the pipelines' services, which end while a pipeline is
 // opened again.
 func (e *Engine) answerReloads(ctx context.Context, subscribed func()) {
-	requests := make(chan *nats.Msg, 16)
+	requests, pipelines := make(chan *nats.Msg, 16), map[*nats.Subscription]string{}
 	for _, p := range e.options.Pipelines {
 		sub, err := e.options.Conn.ChanSubscribe(needs.ServiceSubject(p.Name, "reload"), requests)
 		if err != nil {
@@ -238,6 +188,7 @@ func (e *Engine) answerReloads(ctx context.Context, subscribed func()) {
 			continue
 		}
 		defer sub.Unsubscribe()
+		pipelines[sub] = p.Name
 	}
 	subscribed()
 	for {
@@ -251,7 +202,7 @@ func (e *Engine) answerReloads(ctx context.Context, subscribed func()) {
 			}
 			r, err := e.Reload(ctx)
 			r.Host, _ = os.Hostname()
-			r.Pipeline = pipelineOf(msg.Subject, e.options.Pipelines)
+			r.Pipeline = pipelines[msg.Sub]
 			answer := nats.NewMsg(msg.Reply)
 			if err != nil {
 				answer.Header, r.Error = service.ErrorHeaders(operations.CodeBadRequest, err), err.Error()
@@ -262,14 +213,4 @@ func (e *Engine) answerReloads(ctx context.Context, subscribed func()) {
 			}
 		}
 	}
-}
-
-// pipelineOf is the pipeline whose subject of reloads was asked.
-func pipelineOf(subject string, pipelines []Pipeline) string {
-	for _, p := range pipelines {
-		if subject == needs.ServiceSubject(p.Name, "reload") {
-			return p.Name
-		}
-	}
-	return ""
 }

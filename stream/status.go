@@ -30,7 +30,7 @@ func (p *pipeline) status() Status {
 	s := Status{Pipeline: p.Name, Stage: p.Running.Status(), Contract: p.Running.Contract(),
 		Labels:     p.Running.LabelStatus(),
 		FixedModel: p.Stage.Fixed != nil}
-	s.Generation = p.configuration.current()
+	s.Generation = int(p.generation.Load())
 	s.Messages, s.DeadRows = p.Series.Total()
 	p.training.Report(&s)
 	p.replica.Report(&s)
