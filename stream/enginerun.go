@@ -114,7 +114,8 @@ const pollPerPipeline = 20 * time.Millisecond
 // openOnce binds the streams of a pipeline, loads what is stored, and starts its stage.
 func (s *engineRun) openOnce(ctx context.Context, c Pipeline) (_ *pipeline, err error) {
 	p := newPipeline(&scope.Scope{Pipeline: c, Conn: s.options.Conn, JS: s.js, Permissions: s.permissions,
-		Streams: s.streams, Pulls: s.pulls, Receiver: s.receiver, Instance: nats.NewInbox(), Log: s.log.With("pipeline", c.Name),
+		Streams: s.streams, Pulls: s.pulls, Receiver: s.receiver, Instance: nats.NewInbox(),
+		Log:        s.log.With("pipeline", c.Name),
 		Conditions: s.conditions[c.Name], Clock: s.options.Clock,
 		PollInterval: time.Duration(len(s.options.Pipelines)) * pollPerPipeline}, &s.activity, s.histories[c.Name], s.drain)
 	p.configured, p.generation, p.watch.Interval = c, &s.generation, s.watchInterval

@@ -149,8 +149,8 @@ func (e *Engine) replace(ctx context.Context, next map[int]Pipeline) (failed map
 	return failed, err
 }
 
-// reopen opens a pipeline again, with its next configuration if there is one, and with that of before if that fails. Then
-// it tries until ctx is done, since the pipeline has run with it.
+// reopen opens a pipeline again: with its next configuration if there is one, and if that fails with the one of before.
+// It tries that until ctx is done, since the pipeline has run with it.
 func (s *engineRun) reopen(ctx context.Context, i int, before *pipeline) (p *pipeline, err error) {
 	next := before.next.Load()
 	var failed error

@@ -87,3 +87,12 @@ func StreamName(ctx context.Context, js jetstream.JetStream, subject string) (st
 	}
 	return "", jetstream.ErrStreamNotFound
 }
+
+// StreamOf returns the stream that StreamName names.
+func StreamOf(ctx context.Context, js jetstream.JetStream, subject string) (jetstream.Stream, error) {
+	name, err := StreamName(ctx, js, subject)
+	if err != nil {
+		return nil, err
+	}
+	return js.Stream(ctx, name)
+}

@@ -129,7 +129,7 @@ func (r *SchemaReset) Apply(ctx context.Context, js jetstream.JetStream) (Schema
 }
 
 // schemaStore opens the store of a pipeline's schema, and with create its bucket where it is missing.
-func schemaStore(ctx context.Context, js jetstream.JetStream, p *spec.Pipeline, create bool) (schema.Store, error) {
+func schemaStore(ctx context.Context, js jetstream.JetStream, p *spec.Pipeline, create bool) (*schema.Store, error) {
 	switch {
 	case p.ModelsFromHub():
 		return nil, fmt.Errorf("the models come from the hub (JetStream domain %s), which decides their schema: use "+

@@ -203,7 +203,8 @@ func (d DeadLetters) read(ctx context.Context, js jetstream.JetStream, s jetstre
 }
 
 // readPart passes a message to handle if it is a dead letter, or a part of one.
-func (d DeadLetters) readPart(stream *jetstream.StreamInfo, msg *natsx.Message, handle func(*DeadLetter, int) error) error {
+func (d DeadLetters) readPart(stream *jetstream.StreamInfo, msg *natsx.Message,
+	handle func(*DeadLetter, int) error) error {
 	meta, err := msg.Metadata()
 	if err != nil {
 		return err

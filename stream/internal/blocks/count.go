@@ -35,10 +35,10 @@ func (b *Blocks) countMessages(ctx context.Context, read func(context.Context)) 
 // edgeCounter sends what an edge counts to the hub, which adds up what all edges counted and decides on the schema.
 type edgeCounter struct {
 	*Blocks
-	schema   schema.Store // of the hub; nil: not opened yet
-	messages int          // that had been counted when the counts were sent last
-	begun    time.Time    // when the first counts were sent
-	sentAt   time.Time    // when the last were
+	schema   *schema.Store // of the hub; nil: not opened yet
+	messages int           // that had been counted when the counts were sent last
+	begun    time.Time     // when the first counts were sent
+	sentAt   time.Time     // when the last were
 }
 
 // step uses the schema of the hub if it is stored there, and sends what was counted here if not.

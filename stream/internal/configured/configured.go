@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/statestore"
 	"github.com/embedd/embedd/stream/spec"
 )
@@ -110,7 +111,7 @@ func Apply(ctx context.Context, entry statestore.Entry, p *spec.Pipeline, a Actu
 		if err == nil {
 			return next, changes, nil
 		}
-		if !errors.Is(err, statestore.ErrConflict) {
+		if !errors.Is(err, natsx.ErrConflict) {
 			return r, changes, fmt.Errorf("storing the configuration that is in effect: %w", err)
 		}
 	}

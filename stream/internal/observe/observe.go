@@ -204,45 +204,29 @@ func (w *Observer) observesLag(ctx context.Context) bool {
 // lag counts the messages of the input that are not answered, and finds the oldest. The error says why none of them can
 // be.
 func (w *Observer) lag(ctx context.Context, s *Snapshot) error {
-	var c jetstream.Consumer
 	input, err := w.RecentStream(ctx, w.Stream)
+	var shared *jetstream.ConsumerInfo
 	if err == nil {
-		err = w.GuardInput(ctx, []string{".CONSUMER.INFO."}, func(ctx context.Context) (err error) {
-			c, err = w.JS.Consumer(ctx, w.Stream, w.ConsumerName())
-			return err
-		})
+		shared, err = w.count(ctx, input, needs.Partition{}, s)
 	}
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return w.InputGone()
-	case errors.Is(err, jetstream.ErrConsumerNotFound):
-		n, err := w.matching(ctx, w.Stream, w.Subject)
-		if err != nil {
-			return natsx.ExplainRequestError(err, "about stream "+w.Stream)
-		}
-		s.Lag, s.Oldest = n, w.after(ctx, input, 0, w.Subject, n)
-		w.consumerGone()
-		return fmt.Errorf("the consumer %s of stream %s is not there; it is created again", w.ConsumerName(), w.Stream)
 	case err != nil:
 		return natsx.ExplainRequestError(err, "about stream "+w.Stream+" and its consumer "+w.ConsumerName())
+	case shared == nil:
+		w.consumerGone()
+		return fmt.Errorf("the consumer %s of stream %s is not there; it is created again", w.ConsumerName(), w.Stream)
 	}
-	info := c.CachedInfo()
-	s.Lag = info.NumPending + uint64(info.NumAckPending)
-	s.Oldest = w.after(ctx, input, info.AckFloor.Stream, w.Subject, s.Lag)
 	at := position{input.CachedInfo().Created, input.CachedInfo().State.LastSeq}
 	partitions := slices.Concat(w.former(), needs.Partitions(&w.Pipeline)[1:])
 	if at == w.answered { // nothing is stored since then
 		partitions = nil
 	}
 	for _, q := range partitions {
-		n, from, err := w.countUnanswered(ctx, q)
-		if err != nil {
+		if _, err := w.count(ctx, input, q, s); err != nil {
 			return natsx.ExplainRequestError(err, "about partition "+q.String()+" of stream "+w.Stream)
 		}
-		if at := w.after(ctx, input, from, q.Filter(w.Subject), n); s.Oldest.IsZero() || !at.IsZero() && at.Before(s.Oldest) {
-			s.Oldest = at
-		}
-		s.Lag += n
 	}
 	if s.Lag == 0 {
 		w.answered, w.noneWaits = w.noneWaits, at
@@ -250,7 +234,39 @@ func (w *Observer) lag(ctx context.Context, s *Snapshot) error {
 	if f := needs.PartitionFault(&w.Pipeline, &input.CachedInfo().Config); f != nil {
 		return f
 	}
-	return w.exhausted(info)
+	return w.exhausted(shared)
+}
+
+// count adds the messages of a partition that are not answered to the lag, which begins with the messages without a
+// partition. It returns nil if the partition has no consumer now.
+func (w *Observer) count(ctx context.Context, input jetstream.Stream, q needs.Partition, s *Snapshot) (
+	info *jetstream.ConsumerInfo, err error) {
+	filter := q.Filter(w.Subject)
+	var n, floor uint64 // all messages up to floor are answered
+	err = w.GuardInput(ctx, []string{".CONSUMER.INFO."}, func(ctx context.Context) error {
+		c, err := w.JS.Consumer(ctx, w.Stream, q.ConsumerName(w.ConsumerName()))
+		if err == nil {
+			info = c.CachedInfo()
+			n, floor = info.NumPending+uint64(info.NumAckPending), info.AckFloor.Stream
+		}
+		return err
+	})
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		n, err = w.matching(ctx, w.Stream, filter)
+	}
+	if err != nil {
+		return nil, err
+	}
+	at := w.after(ctx, input, floor, filter, n)
+	if q.Of == 0 {
+		s.Lag, s.Oldest = n, at
+		return info, nil
+	}
+	s.Lag += n
+	if s.Oldest.IsZero() || !at.IsZero() && at.Before(s.Oldest) {
+		s.Oldest = at
+	}
+	return info, nil
 }
 
 // exhausted returns an error if the inputs whose dead letters are refused have used up the messages that the consumer
@@ -263,25 +279,6 @@ func (w *Observer) exhausted(c *jetstream.ConsumerInfo) error {
 	return fmt.Errorf("%d inputs wait for their dead letters to be stored, as many as nats.max_ack_pending lets be "+
 		"without an answer, so no other input is delivered: %s; or raise nats.max_ack_pending, up to %d",
 		c.NumAckPending, refused, spec.MaxAckPending)
-}
-
-// countUnanswered counts the messages of a partition that are not answered. floor is the sequence number up to which
-// all are.
-func (w *Observer) countUnanswered(ctx context.Context, q needs.Partition) (n, floor uint64, err error) {
-	var c jetstream.Consumer
-	err = w.GuardInput(ctx, []string{".CONSUMER.INFO."}, func(ctx context.Context) (err error) {
-		c, err = w.JS.Consumer(ctx, w.Stream, q.ConsumerName(w.ConsumerName()))
-		return err
-	})
-	switch {
-	case errors.Is(err, jetstream.ErrConsumerNotFound): // its holder is creating it
-		n, err = w.matching(ctx, w.Stream, q.Filter(w.Subject))
-		return n, 0, err
-	case err != nil:
-		return 0, 0, err
-	}
-	info := c.CachedInfo()
-	return info.NumPending + uint64(info.NumAckPending), info.AckFloor.Stream, nil
 }
 
 // matching counts the messages of a stream that match a filter.
@@ -349,22 +346,10 @@ func (w *Observer) sink(ctx context.Context, subject string) (*jetstream.StreamI
 			return s.CachedInfo(), nil
 		}
 	}
-	info, err := streamOf(ctx, w.JS, subject)
-	if err == nil {
-		w.sinks[subject] = info.Config.Name
-	}
-	return info, err
-}
-
-// streamOf is the stream that takes a subject.
-func streamOf(ctx context.Context, js jetstream.JetStream, subject string) (*jetstream.StreamInfo, error) {
-	name, err := natsx.StreamName(ctx, js, subject)
+	stream, err := natsx.StreamOf(ctx, w.JS, subject)
 	if err != nil {
 		return nil, err
 	}
-	s, err := js.Stream(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return s.CachedInfo(), nil
+	w.sinks[subject] = stream.CachedInfo().Config.Name
+	return stream.CachedInfo(), nil
 }

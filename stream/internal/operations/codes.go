@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/embedd/embedd/arrowio"
-	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/registry"
 	"github.com/embedd/embedd/stream/spec"
 )
@@ -56,17 +55,13 @@ var codes = []struct {
 // CodeOf is the code of an error.
 func CodeOf(err error) string {
 	var own *codedError
-	var message *arrowio.Error
-	switch {
-	case errors.As(err, &own):
+	if errors.As(err, &own) {
 		return own.code
-	case errors.As(err, &message):
-		return string(message.Code)
 	}
 	for _, one := range codes {
 		if errors.Is(err, one.err) {
 			return one.code
 		}
 	}
-	return string(wire.Internal)
+	return string(scope.CodeOf(err))
 }

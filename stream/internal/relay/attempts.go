@@ -129,8 +129,8 @@ func (t *attempts) increment(ctx context.Context, seq uint64) (uint64, error) {
 // attemptPoll is how often it is checked whether a message was answered.
 const attemptPoll = 100 * time.Millisecond
 
-// mayLearn reports whether a message may be used for training: not if it crashed processes. It waits, for a while, until
-// a suspect message was answered: training must not crash on a message before the hot path has tried it.
+// mayLearn reports whether a message may be used for training: not if it crashed processes. It waits for a limited time
+// until a suspect message was answered: training must not crash on a message before the hot path has tried it.
 func (t *attempts) mayLearn(ctx context.Context, seq uint64, created time.Time, g *answerGate) bool {
 	for {
 		t.mu.Lock()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/wildcard"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/scope"
@@ -54,11 +55,7 @@ func (c *composer) maxBytes(streamLimit *atomic.Int64) int64 {
 
 // refreshDeadLetterLimit reads the limit of the dead-letter stream again: it has changed if a message was refused.
 func (c *composer) refreshDeadLetterLimit(ctx context.Context) {
-	name, err := c.JS.StreamNameBySubject(ctx, c.Dead)
-	if err != nil {
-		return
-	}
-	if s, err := c.JS.Stream(ctx, name); err == nil {
+	if s, err := natsx.StreamOf(ctx, c.JS, c.Dead); err == nil {
 		c.deadLetterLimit.Store(int64(s.CachedInfo().Config.MaxMsgSize))
 	}
 }

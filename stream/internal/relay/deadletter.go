@@ -3,7 +3,6 @@ package relay
 import (
 	"cmp"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/scope"
 )
 
 // maxListedRows bounds the rows in the header Embedd-Rows, maxErrorText the bytes of Embedd-Error.
@@ -33,7 +33,7 @@ const (
 
 // deadMessage turns an answer into the dead letter of its whole input: the original bytes and the error.
 func (c *composer) deadMessage(a *answer, cause error) *answer {
-	l := c.newDeadLetter(a.in, wire.AnswerDead, wire.KindMessage, codeOf(cause), cause)
+	l := c.newDeadLetter(a.in, wire.AnswerDead, wire.KindMessage, scope.CodeOf(cause), cause)
 	l.body = a.in.Data
 	a.parts, a.deadLetters = nil, nil
 	c.addDeadLetter(a, l, c.maxBytes(&c.deadLetterLimit))
@@ -162,15 +162,6 @@ func headerBlock(h nats.Header) []byte {
 		}
 	}
 	return append(out, "\r\n"...)
-}
-
-// codeOf returns the code of an error; an error without a code is internal.
-func codeOf(cause error) wire.Code {
-	var e *arrowio.Error
-	if errors.As(cause, &e) {
-		return e.Code
-	}
-	return wire.Internal
 }
 
 // HeaderText is the text of an error as the value of a header: one line of bounded length.

@@ -35,16 +35,13 @@ type position struct {
 
 // refresh reads the stream's state. If the stream was created again, its end is before the first message.
 func (s *sink) refresh(ctx context.Context) (jetstream.Stream, error) {
-	name := s.stream()
 	var stream jetstream.Stream
 	err := error(jetstream.ErrStreamNotFound)
-	if name != "" {
+	if name := s.stream(); name != "" {
 		stream, err = s.js.Stream(ctx, name)
 	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) { // not known yet, or another stream takes the subject now
-		if name, err = natsx.StreamName(ctx, s.js, s.subject); err == nil {
-			stream, err = s.js.Stream(ctx, name)
-		}
+		stream, err = natsx.StreamOf(ctx, s.js, s.subject)
 	}
 	if err != nil {
 		return nil, err
@@ -58,7 +55,7 @@ func (s *sink) refresh(ctx context.Context) (jetstream.Stream, error) {
 	case !s.end.created.Equal(info.Created):
 		s.end = position{created: info.Created}
 	}
-	s.name, s.first = name, max(info.State.FirstSeq, 1)
+	s.name, s.first = info.Config.Name, max(info.State.FirstSeq, 1)
 	return stream, nil
 }
 
@@ -153,14 +150,16 @@ func (s *sink) read(ctx context.Context, from position, take func(storedAnswer))
 	if info.Config.SubjectTransform != nil {
 		filter = "" // messages are stored under other subjects than they are published to
 	}
-	r, err := s.openReader(ctx, info.Config.Name, jetstream.ConsumerConfig{OptStartSeq: from.seq + 1, FilterSubject: filter})
+	config := jetstream.ConsumerConfig{OptStartSeq: from.seq + 1, FilterSubject: filter}
+	r, err := s.openReader(ctx, info.Config.Name, config)
 	if err != nil {
 		return from, fmt.Errorf("reading the end of stream %s: %w", info.Config.Name, err)
 	}
 	defer r.Close(ctx)
 	hasRead := false
 	for pending, attempt := r.Pending(), 0; pending > 0; {
-		n, err := r.Fetch(ctx, nil, int(min(pending, natsx.MaxFetchMessages)), natsx.MaxFetchBytes, func(msg *natsx.Message) {
+		most := int(min(pending, natsx.MaxFetchMessages))
+		n, err := r.Fetch(ctx, nil, most, natsx.MaxFetchBytes, func(msg *natsx.Message) {
 			hasRead = true
 			if meta, err := msg.Metadata(); err == nil {
 				take(answerOf(msg.Headers(), meta.Timestamp))

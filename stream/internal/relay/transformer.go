@@ -240,28 +240,30 @@ func StaleMark(age time.Duration, isStale bool) []wire.Pair {
 	return []wire.Pair{{Key: wire.HeaderStale, Value: strconv.FormatInt(int64(age/time.Second), 10)}}
 }
 
-// isBad reports whether no row of the message could be answered.
-func (a *answer) isBad() bool {
-	return len(a.deadLetters) > 0 && a.rows.Out+a.rows.Pass+a.rows.Skip == 0
+// failure returns the first dead letter of an answer if no row of the message could be answered, else nil.
+func (a *answer) failure() *deadLetter {
+	if len(a.deadLetters) == 0 || a.rows.Out+a.rows.Pass+a.rows.Skip > 0 {
+		return nil
+	}
+	return a.deadLetters[0]
 }
 
 // recordShare counts an answer among the newest ones: also one whose output the server refused for good.
 func (t *transformer) recordShare(a *answer) {
-	if !a.isBad() {
-		t.DeadShare.Record("", "")
-		return
+	var failure wire.Letter
+	if l := a.failure(); l != nil {
+		failure = l.Letter
 	}
-	t.DeadShare.Record(a.deadLetters[0].Code, a.deadLetters[0].Error)
+	t.DeadShare.Record(failure.Code, failure.Error)
 }
 
 // recordResult halts the pipeline if this answer is one dead letter too many.
 func (t *transformer) recordResult(a *answer) {
-	isBad := a.isBad()
-	reason := ""
-	if isBad {
-		reason = a.deadLetters[0].Error
+	l, reason := a.failure(), ""
+	if l != nil {
+		reason = l.Error
 	}
-	if t.halt.Record(isBad, reason) {
+	if t.halt.Record(l != nil, reason) {
 		t.Series.Set(health.Halted, 1)
 		t.Log.Error("halted: too many messages are bad", "reason", t.HaltReason())
 	}

@@ -17,7 +17,7 @@ import (
 // Schema is the stored schema of the pipeline as this process has loaded it.
 type Schema struct {
 	*scope.Scope
-	store  schema.Store // nil: the schema is not stored
+	store  *schema.Store // nil: the schema is not stored
 	record schema.Record
 	// isOther: the stored schema is not one that the configuration of this replica can read, and another replica is the
 	// trainer.
@@ -180,8 +180,8 @@ func (s *Schema) storeContract(ctx context.Context, counted *arrowio.Contract) (
 		}
 	}
 	contract, err := schema.Fix(ctx, s.store, s.record.Generation, counted)
-	if errors.Is(err, schema.ErrConflict) {
-		return nil, fmt.Errorf("%w: it was reset; the pipeline is opened again", err)
+	if errors.Is(err, natsx.ErrConflict) {
+		return nil, fmt.Errorf("the schema was reset, and the pipeline is opened again (%w)", err)
 	}
 	return contract, err
 }
@@ -220,7 +220,7 @@ func (s *Schema) known(read schema.Record) schema.Record {
 }
 
 // restore stores the schema again after its key was deleted or overwritten, and triggers a new read of it. The error is
-// schema.ErrConflict if another replica was first.
+// natsx.ErrConflict if another replica was first.
 func (s *Schema) restore(ctx context.Context, record schema.Record, revision uint64) error {
 	err := s.store.Write(ctx, record, revision)
 	switch {
@@ -228,7 +228,7 @@ func (s *Schema) restore(ctx context.Context, record schema.Record, revision uin
 		s.Log.Warn("the stored schema was deleted or overwritten; it is stored again", "bucket", statestore.Bucket, "key",
 			statestore.ContractKey(s.Name))
 		s.State.Touch(statestore.ContractKey(s.Name))
-	case !errors.Is(err, schema.ErrConflict):
+	case !errors.Is(err, natsx.ErrConflict):
 		s.Log.Debug("the stored schema cannot be stored again; trying again", "error", err)
 	}
 	return err

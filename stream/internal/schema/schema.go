@@ -79,31 +79,22 @@ func parse(text []byte) (r Record, err error) {
 	return r, err
 }
 
-// ErrConflict reports that a record was written by another process since it was read.
-var ErrConflict = errors.New("the stored schema was changed by another process")
-
 // Store has the record of one pipeline.
-type Store interface {
-	// Read returns the record and its revision; while there is none, generation 1 without a contract. When the record
-	// cannot be read, the revision is returned with the error.
-	Read(ctx context.Context) (r Record, revision uint64, err error)
-	// Write replaces the record with a revision. It fails with ErrConflict when that is not the newest.
-	Write(ctx context.Context, r Record, revision uint64) error
-}
+type Store struct{ entry statestore.Entry }
 
 // In returns the store of a pipeline in the state bucket.
-func In(bucket *natsx.Bucket, pipeline string) Store {
-	return store{statestore.Key(bucket, statestore.ContractKey(pipeline))}
+func In(bucket *natsx.Bucket, pipeline string) *Store {
+	return &Store{statestore.Key(bucket, statestore.ContractKey(pipeline))}
 }
 
 // Directory returns the store of a pipeline in a directory of models, for core NATS.
-func Directory(path, pipeline string) Store {
-	return store{statestore.File(filepath.Join(path, pipeline, "schema.json"))}
+func Directory(path, pipeline string) *Store {
+	return &Store{statestore.File(filepath.Join(path, pipeline, "schema.json"))}
 }
 
-type store struct{ entry statestore.Entry }
-
-func (s store) Read(ctx context.Context) (r Record, revision uint64, err error) {
+// Read returns the record and its revision; while there is none, generation 1 without a contract. When the record
+// cannot be read, the revision is returned with the error.
+func (s *Store) Read(ctx context.Context) (r Record, revision uint64, err error) {
 	text, revision, err := s.entry.Read(ctx)
 	if err != nil || text == nil {
 		return Record{Generation: 1}, revision, err
@@ -112,21 +103,18 @@ func (s store) Read(ctx context.Context) (r Record, revision uint64, err error) 
 	return r, revision, err
 }
 
-func (s store) Write(ctx context.Context, r Record, revision uint64) error {
+// Write replaces the record with a revision. It fails with natsx.ErrConflict when that is not the newest.
+func (s *Store) Write(ctx context.Context, r Record, revision uint64) error {
 	text, err := r.marshal()
 	if err != nil {
 		return err
 	}
-	err = s.entry.Write(ctx, text, revision)
-	if errors.Is(err, statestore.ErrConflict) {
-		return ErrConflict
-	}
-	return err
+	return s.entry.Write(ctx, text, revision)
 }
 
 // Fix stores the contract that was counted, unless one of the same generation is stored: the first write wins. It
-// returns the contract that is stored. It fails with ErrConflict when the schema was reset since generation.
-func Fix(ctx context.Context, s Store, generation uint64, counted *arrowio.Contract) (*arrowio.Contract, error) {
+// returns the contract that is stored. It fails with natsx.ErrConflict when the schema was reset since generation.
+func Fix(ctx context.Context, s *Store, generation uint64, counted *arrowio.Contract) (*arrowio.Contract, error) {
 	for {
 		r, revision, err := s.Read(ctx)
 		if err != nil {
@@ -134,14 +122,14 @@ func Fix(ctx context.Context, s Store, generation uint64, counted *arrowio.Contr
 		}
 		switch {
 		case r.Generation != generation:
-			return nil, ErrConflict
+			return nil, natsx.ErrConflict
 		case r.Contract != nil:
 			return r.Contract, nil
 		}
 		r.Contract = counted
 		if err := s.Write(ctx, r, revision); err == nil {
 			return counted, nil
-		} else if !errors.Is(err, ErrConflict) {
+		} else if !errors.Is(err, natsx.ErrConflict) {
 			return nil, err
 		}
 	}
@@ -149,7 +137,7 @@ func Fix(ctx context.Context, s Store, generation uint64, counted *arrowio.Contr
 
 // Replace begins a new generation, with a contract, or with none: then the messages after a sequence number of the
 // input stream, which was created at a time, are counted. It returns the record that it stored.
-func Replace(ctx context.Context, s Store, contract *arrowio.Contract, after uint64, created time.Time) (
+func Replace(ctx context.Context, s *Store, contract *arrowio.Contract, after uint64, created time.Time) (
 	Record, error) {
 	for {
 		before, revision, err := s.Read(ctx)
@@ -163,7 +151,7 @@ func Replace(ctx context.Context, s Store, contract *arrowio.Contract, after uin
 		if err := s.Write(ctx, r, revision); err == nil {
 			r.IsStored = true
 			return r, nil
-		} else if !errors.Is(err, ErrConflict) {
+		} else if !errors.Is(err, natsx.ErrConflict) {
 			return Record{}, err
 		}
 	}

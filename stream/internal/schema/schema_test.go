@@ -13,6 +13,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/internal/natstest"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/statestore"
 )
 
@@ -26,7 +27,7 @@ func contract(t *testing.T, elements ...string) *arrowio.Contract {
 }
 
 // stores are both kinds of store, empty.
-func stores(t *testing.T) map[string]Store {
+func stores(t *testing.T) map[string]*Store {
 	t.Helper()
 	js, err := jetstream.New(natstest.New(t).Connect())
 	if err != nil {
@@ -36,7 +37,7 @@ func stores(t *testing.T) map[string]Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]Store{"bucket": In(bucket, "p"), "directory": Directory(t.TempDir(), "p")}
+	return map[string]*Store{"bucket": In(bucket, "p"), "directory": Directory(t.TempDir(), "p")}
 }
 
 // TestFirstWriteWins checks that of several processes that fix a schema all get the one that is stored.
@@ -92,7 +93,7 @@ func TestReplace(t *testing.T) {
 			if err != nil || r.Generation != 2 || !r.IsReset() || r.After != 41 || !r.Stream.Equal(created) {
 				t.Fatalf("after a reset the record is %+v: %v", r, err)
 			}
-			if _, err := Fix(t.Context(), s, 1, contract(t, "a")); !errors.Is(err, ErrConflict) {
+			if _, err := Fix(t.Context(), s, 1, contract(t, "a")); !errors.Is(err, natsx.ErrConflict) {
 				t.Errorf("a process of generation 1 wrote: %v", err)
 			}
 			if c, err := Fix(t.Context(), s, 2, contract(t, "b", "c")); err != nil || c.Len() != 2 {

@@ -1,10 +1,12 @@
 package scope
 
 import (
+	"errors"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/needs"
@@ -45,4 +47,12 @@ func (s *Scope) Received(msg *natsx.Message, created time.Time) (Message, bool) 
 // ReceivedCore is a message of core NATS that was received now.
 func ReceivedCore(msg *nats.Msg) Message {
 	return Message{Subject: msg.Subject, Header: msg.Header, Data: msg.Data, Time: time.Now(), Delivered: 1}
+}
+
+// CodeOf returns the code of an error of a message; an error without a code is internal.
+func CodeOf(err error) wire.Code {
+	if e, ok := errors.AsType[*arrowio.Error](err); ok {
+		return e.Code
+	}
+	return wire.Internal
 }

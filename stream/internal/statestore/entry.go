@@ -11,14 +11,11 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 )
 
-// ErrConflict reports that an entry was written by another process since it was read.
-var ErrConflict = errors.New("the entry was changed by another process")
-
 // Entry is one stored value: a key of the bucket or, without JetStream, a file in the model directory.
 type Entry interface {
 	// Read returns the value and its revision; nil where there is none.
 	Read(ctx context.Context) (value []byte, revision uint64, err error)
-	// Write replaces the value with a revision. It fails with ErrConflict when that is not the newest.
+	// Write replaces the value with a revision. It fails with natsx.ErrConflict when that is not the newest.
 	Write(ctx context.Context, value []byte, revision uint64) error
 }
 
@@ -36,9 +33,6 @@ func (e keyEntry) Read(ctx context.Context) ([]byte, uint64, error) {
 
 func (e keyEntry) Write(ctx context.Context, value []byte, revision uint64) error {
 	_, err := e.bucket.Update(ctx, e.key, value, revision)
-	if errors.Is(err, natsx.ErrConflict) {
-		return ErrConflict
-	}
 	return err
 }
 
@@ -63,7 +57,7 @@ func (e fileEntry) Read(context.Context) ([]byte, uint64, error) {
 
 func (e fileEntry) Write(ctx context.Context, value []byte, revision uint64) error {
 	if _, at, err := e.Read(ctx); err == nil && at != revision {
-		return ErrConflict
+		return natsx.ErrConflict
 	}
 	dir := filepath.Dir(string(e))
 	if err := os.MkdirAll(dir, 0o777); err != nil {

@@ -26,7 +26,8 @@ func (p *Path) openCursor(ctx context.Context, c jetstream.ConsumerConfig) (*nat
 }
 
 // openCursorOf creates a consumer of a stream, which acknowledges nothing.
-func (p *Path) openCursorOf(ctx context.Context, stream, use string, c jetstream.ConsumerConfig) (*natsx.Reader, error) {
+func (p *Path) openCursorOf(ctx context.Context, stream, use string, c jetstream.ConsumerConfig) (*natsx.Reader,
+	error) {
 	c.Description = needs.ConsumerDescription + p.Name + ", " + use
 	c.AckPolicy, c.MemoryStorage, c.InactiveThreshold = jetstream.AckNonePolicy, true, 5*time.Minute
 	r, err := natsx.OpenReader(ctx, p.JS, stream, c)

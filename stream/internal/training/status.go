@@ -1,11 +1,10 @@
 package training
 
 import (
-	"errors"
 	"fmt"
 
-	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/spec"
 )
 
@@ -32,11 +31,7 @@ func codeOf(err error) (code wire.Code, text string) {
 	if err == nil {
 		return "", ""
 	}
-	var e *arrowio.Error
-	if errors.As(err, &e) {
-		return e.Code, err.Error()
-	}
-	return wire.Internal, err.Error()
+	return scope.CodeOf(err), err.Error()
 }
 
 // SetEvent logs what happened to the input, and shows it in the status until the next event.
