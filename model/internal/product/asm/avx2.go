@@ -29,67 +29,51 @@ func (avx2) clear() {
 	MOVQ(U32(0), flag2)
 }
 
-func (s avx2) half(bits int, t tile, rows, nth int) {
+func (s avx2) eight(bits int, t tile, rows, nth int, last bool) {
 	first := s.vectors(t.outputs) * rows
 	if rows == 1 {
 		first = 12
+	}
+	var mask Mem
+	if last {
+		Load(Param("features"), count)
+		ANDQ(Imm(7), count)
+		NEGQ(count)
+		mask = Mem{Base: ahead0, Index: count, Scale: uint8(bits / 8)}
+		if bits == 32 {
+			LEAQ(masks32.Offset(32), ahead0)
+		} else {
+			LEAQ(masks64.Offset(64), ahead0)
+		}
 	}
 	disp := nth * lanes * bits / 8
 	for r := range rows {
-		at := rowAt(r, disp)
-		if bits == 32 {
-			VMOVUPS(at, y(first+r))
-			VSUBPS(Mem{Base: means, Disp: disp}, y(first+r), y(first+r))
-		} else {
-			VMOVUPD(at, y(first+r))
-			VMOVUPD(at.Offset(32), y(15))
-			s.narrow(first+r, disp)
-		}
-	}
-	s.products(t, rows, first, nth)
-}
-
-func (s avx2) tail(bits int, t tile, rows int) {
-	first := s.vectors(t.outputs) * rows
-	if rows == 1 {
-		first = 12
-	}
-	Load(Param("features"), count)
-	ANDQ(Imm(7), count)
-	NEGQ(count)
-	if bits == 32 {
-		LEAQ(masks32.Offset(32), ahead0)
-	} else {
-		LEAQ(masks64.Offset(64), ahead0)
-	}
-	mask := Mem{Base: ahead0, Index: count, Scale: uint8(bits / 8)}
-	for r := range rows {
-		at := rowAt(r, 0)
-		if bits == 32 {
+		at, v := rowAt(r, disp), y(first+r)
+		switch {
+		case bits == 32 && last:
 			VMOVUPS(mask, y(15))
-			VMASKMOVPS(at, y(15), y(first+r))
-			VSUBPS(Mem{Base: means}, y(first+r), y(first+r))
-		} else {
+			VMASKMOVPS(at, y(15), v)
+		case bits == 32:
+			VMOVUPS(at, v)
+		case last:
 			VMOVUPD(mask, y(15))
-			VMASKMOVPD(at, y(15), y(first+r))
+			VMASKMOVPD(at, y(15), v)
 			VMOVUPD(mask.Offset(32), y(15))
 			VMASKMOVPD(at.Offset(32), y(15), y(15))
-			s.narrow(first+r, 0)
+		default:
+			VMOVUPD(at, v)
+			VMOVUPD(at.Offset(32), y(15))
 		}
+		if bits == 32 {
+			VSUBPS(Mem{Base: means, Disp: disp}, v, v)
+			continue
+		}
+		VSUBPD(Mem{Base: means, Disp: disp}, v, v)
+		VSUBPD(Mem{Base: means, Disp: disp + 32}, y(15), y(15))
+		VCVTPD2PSY(v, x(first+r))
+		VCVTPD2PSY(y(15), x(15))
+		VINSERTF128(Imm(1), x(15), v, v)
 	}
-	s.products(t, rows, first, 0)
-}
-
-// narrow centres the eight float64 in v and 15 and makes float32 of them.
-func (avx2) narrow(v, disp int) {
-	VSUBPD(Mem{Base: means, Disp: disp}, y(v), y(v))
-	VSUBPD(Mem{Base: means, Disp: disp + 32}, y(15), y(15))
-	VCVTPD2PSY(y(v), x(v))
-	VCVTPD2PSY(y(15), x(15))
-	VINSERTF128(Imm(1), x(15), y(v), y(v))
-}
-
-func (s avx2) products(t tile, rows, first, nth int) {
 	for c := range t.outputs {
 		VMOVUPS(Mem{Base: weights, Disp: (nth*t.outputs + c) * group}, y(15))
 		for r := range rows {
@@ -109,16 +93,12 @@ func (s avx2) reduce(t tile, rows int) {
 	for r := 0; r < rows; r += step {
 		v := t.outputs * r
 		VHADDPS(y(v+1), y(v), y(v))
-		switch {
-		case t.outputs == 4:
-			VHADDPS(y(v+3), y(v+2), y(v+2))
-			VHADDPS(y(v+2), y(v), y(v))
-		case rows > 1:
-			VHADDPS(y(v+3), y(v+2), y(v+2))
-			VHADDPS(y(v+2), y(v), y(v))
-		default:
-			VHADDPS(y(v), y(v), y(v))
+		other := v
+		if t.outputs == 4 || rows > 1 {
+			other = v + 2
+			VHADDPS(y(v+3), y(other), y(other))
 		}
+		VHADDPS(y(other), y(v), y(v))
 		VEXTRACTF128(Imm(1), y(v), x(12))
 		VADDPS(x(12), x(v), x(v))
 		VADDPS(x(14), x(v), x(v))
@@ -138,22 +118,34 @@ func (s avx2) reduce(t tile, rows int) {
 
 func (avx2) flag() { MOVQ(flag2, reg.R11) }
 
-func (s avx2) centre(bits, i, first int) {
-	v := first + i
-	if bits == 32 {
-		if i == 0 {
-			VBROADCASTSS(Mem{Base: means}, y(15))
-		}
-		VMOVUPS(Mem{Base: column, Index: row, Scale: 4, Disp: 32 * i}, y(v))
-		VSUBPS(y(15), y(v), y(v))
-		return
-	}
-	if i == 0 {
+func (s avx2) centre(bits, i, first int, masked bool) {
+	v, at := y(first+i), Mem{Base: column, Index: row, Scale: uint8(bits / 8), Disp: bits * i}
+	if i == 0 && bits == 32 {
+		VBROADCASTSS(Mem{Base: means}, y(15))
+	} else if i == 0 {
 		VBROADCASTSD(Mem{Base: means}, y(15))
 	}
-	VMOVUPD(Mem{Base: column, Index: row, Scale: 8, Disp: 64 * i}, y(v))
-	VMOVUPD(Mem{Base: column, Index: row, Scale: 8, Disp: 64*i + 32}, y(14))
-	join2(v)
+	switch {
+	case bits == 32 && masked:
+		VMASKMOVPS(at, y(13), v)
+	case bits == 32:
+		VMOVUPS(at, v)
+	case masked:
+		VMASKMOVPD(at, y(13), v)
+		VMASKMOVPD(at.Offset(32), y(12), y(14))
+	default:
+		VMOVUPD(at, v)
+		VMOVUPD(at.Offset(32), y(14))
+	}
+	if bits == 32 {
+		VSUBPS(y(15), v, v)
+		return
+	}
+	VSUBPD(y(15), v, v)
+	VSUBPD(y(15), y(14), y(14))
+	VCVTPD2PSY(v, x(first+i))
+	VCVTPD2PSY(y(14), x(14))
+	VINSERTF128(Imm(1), x(14), v, v)
 }
 
 func (avx2) rowMask(bits int) {
@@ -169,26 +161,4 @@ func (avx2) rowMask(bits int) {
 	LEAQ(masks64.Offset(64), reg.R10)
 	VMOVUPD(Mem{Base: reg.R10, Index: reg.R11, Scale: 8}, y(13))
 	VMOVUPD(Mem{Base: reg.R10, Index: reg.R11, Scale: 8, Disp: 32}, y(12))
-}
-
-func (avx2) centreMasked(bits, v int) {
-	if bits == 32 {
-		VBROADCASTSS(Mem{Base: means}, y(15))
-		VMASKMOVPS(Mem{Base: column, Index: row, Scale: 4}, y(13), y(v))
-		VSUBPS(y(15), y(v), y(v))
-		return
-	}
-	VBROADCASTSD(Mem{Base: means}, y(15))
-	VMASKMOVPD(Mem{Base: column, Index: row, Scale: 8}, y(13), y(v))
-	VMASKMOVPD(Mem{Base: column, Index: row, Scale: 8, Disp: 32}, y(12), y(14))
-	join2(v)
-}
-
-// join2 centres the float64 in v and 14 by 15 and makes one vector of them.
-func join2(v int) {
-	VSUBPD(y(15), y(v), y(v))
-	VSUBPD(y(15), y(14), y(14))
-	VCVTPD2PSY(y(v), x(v))
-	VCVTPD2PSY(y(14), x(14))
-	VINSERTF128(Imm(1), x(14), y(v), y(v))
 }

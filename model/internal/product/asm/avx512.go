@@ -39,8 +39,10 @@ func lowest(bits uint64, k reg.OpmaskPhysical) {
 	KMOVW(reg.EAX, k)
 }
 
-func (s avx512) half(bits int, t tile, rows, nth int) {
-	s.weights(t, nth)
+func (s avx512) eight(bits int, t tile, rows, nth int, last bool) {
+	for p := range s.vectors(t.outputs) {
+		VMOVUPS(Mem{Base: weights, Disp: nth*t.outputs*group + 64*p}, z(24+p))
+	}
 	disp := nth * lanes * bits / 8
 	if bits == 32 {
 		VBROADCASTF64X4(Mem{Base: means, Disp: disp}, z(28))
@@ -48,38 +50,26 @@ func (s avx512) half(bits int, t tile, rows, nth int) {
 		VMOVUPD(Mem{Base: means, Disp: disp}, z(28))
 	}
 	for r := range rows {
-		v := 29 + r%2
-		at := rowAt(r, disp)
-		if bits == 32 {
-			VBROADCASTF64X4(at, z(v))
-			VSUBPS(z(28), z(v), z(v))
-		} else {
+		v, at := 29+r%2, rowAt(r, disp)
+		switch {
+		case bits == 64 && last:
+			VMOVUPD_Z(at, reg.K1, z(v))
+			s.narrow(v)
+		case bits == 64:
 			VMOVUPD(at, z(v))
 			s.narrow(v)
-		}
-		s.products(t, r, v)
-	}
-}
-
-func (s avx512) tail(bits int, t tile, rows int) {
-	s.weights(t, 0)
-	if bits == 32 {
-		VMOVUPS(Mem{Base: means}, y(28))
-	} else {
-		VMOVUPD(Mem{Base: means}, z(28))
-	}
-	for r := range rows {
-		v := 29 + r%2
-		at := rowAt(r, 0)
-		if bits == 32 {
+		case last:
 			VMOVUPS_Z(at, reg.K1, y(v))
 			VSUBPS(y(28), y(v), y(v))
 			VINSERTF64X4(Imm(1), y(v), z(v), z(v))
-		} else {
-			VMOVUPD_Z(at, reg.K1, z(v))
-			s.narrow(v)
+		default:
+			VBROADCASTF64X4(at, z(v))
+			VSUBPS(z(28), z(v), z(v))
 		}
-		s.products(t, r, v)
+		n := s.vectors(t.outputs)
+		for p := range n {
+			s.multiply(24+p, v, n*r+p)
+		}
 	}
 }
 
@@ -88,19 +78,6 @@ func (avx512) narrow(v int) {
 	VSUBPD(z(28), z(v), z(v))
 	VCVTPD2PS(z(v), y(v))
 	VINSERTF64X4(Imm(1), y(v), z(v), z(v))
-}
-
-func (s avx512) weights(t tile, nth int) {
-	for p := range s.vectors(t.outputs) {
-		VMOVUPS(Mem{Base: weights, Disp: nth*t.outputs*group + 64*p}, z(24+p))
-	}
-}
-
-func (s avx512) products(t tile, r, v int) {
-	n := s.vectors(t.outputs)
-	for p := range n {
-		s.multiply(24+p, v, n*r+p)
-	}
 }
 
 // pairs adds neighbours in both vectors; the sums alternate between the first and the second, two at a time.
@@ -134,29 +111,16 @@ func (s avx512) reduce(t tile, rows int) {
 			}
 			at = func(r int) int { return n * r }
 		}
-		switch t.outputs {
-		case 8:
-			for r := range 2 {
-				s.pairs(at(r), at(r)+1)
-				s.pairs(at(r)+2, at(r)+3)
-				s.pairs(at(r), at(r)+2)
-			}
-			s.halves(at(0), at(1))
-		case 4:
-			for r := range 4 {
-				s.pairs(at(r), at(r)+1)
-			}
-			s.pairs(at(0), at(1))
-			s.pairs(at(2), at(3))
-			s.halves(at(0), at(2))
-		case 2:
-			for r := 0; r < 8; r += 2 {
-				s.pairs(at(r), at(r+1))
-			}
-			s.pairs(at(0), at(2))
-			s.pairs(at(4), at(6))
-			s.halves(at(0), at(4))
+		var sums [8]int
+		for i := range sums {
+			sums[i] = at(i/n) + i%n
 		}
+		for i := 0; i < 8; i += 4 {
+			s.pairs(sums[i], sums[i+1])
+			s.pairs(sums[i+2], sums[i+3])
+			s.pairs(sums[i], sums[i+2])
+		}
+		s.halves(sums[0], sums[4])
 		v := at(0)
 		VADDPS(z(27), z(v), z(v))
 		VFMADD231PS(z(26), z(v), z(31))
@@ -169,35 +133,26 @@ func (s avx512) reduce(t tile, rows int) {
 
 // put stores the outputs of row r of those in vector v.
 func (avx512) put(t tile, v, r int) {
-	at := Mem{Base: out}
-	switch t.outputs {
-	case 8:
+	if t.outputs == 8 {
 		if r == 1 {
 			VEXTRACTF64X4(Imm(1), z(v), y(28))
 			v = 28
 		}
-		VMOVUPS(y(v), reg.K2, at)
-	case 4:
-		if r > 0 {
-			VEXTRACTF32X4(Imm(uint64(r)), z(v), x(28))
-			v = 28
-		}
-		VMOVUPS(x(v), reg.K2, at)
-	case 2:
-		if r > 1 && r%2 == 0 {
-			VEXTRACTF32X4(Imm(uint64(r/2)), z(v), x(28))
-		}
-		if r == 1 {
-			VMOVAPS(x(v), x(28))
-		}
-		if r%2 == 1 {
-			VPERMILPD(Imm(1), x(28), x(28))
-		}
-		if r > 0 {
-			v = 28
-		}
-		VMOVUPS(x(v), reg.K2, at)
+		VMOVUPS(y(v), reg.K2, Mem{Base: out})
+		return
 	}
+	from, quarter, second := x(v), r*t.outputs/4, r*t.outputs%4 > 0
+	if quarter > 0 {
+		from = x(28) // for the second half, the row before has extracted it
+		if !second {
+			VEXTRACTF32X4(Imm(uint64(quarter)), z(v), from)
+		}
+	}
+	if second {
+		VPERMILPD(Imm(1), from, x(28))
+		from = x(28)
+	}
+	VMOVUPS(from, reg.K2, Mem{Base: out})
 }
 
 func (avx512) flag() {
@@ -205,16 +160,29 @@ func (avx512) flag() {
 	KMOVW(reg.K3, reg.R11.As32().(reg.GPPhysical))
 }
 
-func (avx512) centre(bits, i, first int) {
-	v := first + i
+func (avx512) centre(bits, i, first int, masked bool) {
+	v, at := z(first+i), Mem{Base: column, Index: row, Scale: uint8(bits / 8), Disp: 2 * bits * i}
+	switch {
+	case bits == 32 && masked:
+		VMOVUPS_Z(at, reg.K1, v)
+	case bits == 32:
+		VMOVUPS(at, v)
+	case masked:
+		VMOVUPD_Z(at, reg.K1, v)
+		VMOVUPD_Z(at.Offset(64), reg.K2, z(31))
+	default:
+		VMOVUPD(at, v)
+		VMOVUPD(at.Offset(64), z(31))
+	}
 	if bits == 32 {
-		VMOVUPS(Mem{Base: column, Index: row, Scale: 4, Disp: 64 * i}, z(v))
-		VSUBPS_BCST(Mem{Base: means}, z(v), z(v))
+		VSUBPS_BCST(Mem{Base: means}, v, v)
 		return
 	}
-	VMOVUPD(Mem{Base: column, Index: row, Scale: 8, Disp: 128 * i}, z(v))
-	VMOVUPD(Mem{Base: column, Index: row, Scale: 8, Disp: 128*i + 64}, z(31))
-	join512(v)
+	VSUBPD_BCST(Mem{Base: means}, v, v)
+	VSUBPD_BCST(Mem{Base: means}, z(31), z(31))
+	VCVTPD2PS(v, y(first+i))
+	VCVTPD2PS(z(31), y(31))
+	VINSERTF64X4(Imm(1), y(31), v, v)
 }
 
 func (avx512) rowMask(bits int) {
@@ -227,24 +195,4 @@ func (avx512) rowMask(bits int) {
 	DECL(reg.EAX)
 	KMOVW(reg.EAX, reg.K1)
 	KSHIFTRW(Imm(8), reg.K1, reg.K2)
-}
-
-func (avx512) centreMasked(bits, v int) {
-	if bits == 32 {
-		VMOVUPS_Z(Mem{Base: column, Index: row, Scale: 4}, reg.K1, z(v))
-		VSUBPS_BCST(Mem{Base: means}, z(v), z(v))
-		return
-	}
-	VMOVUPD_Z(Mem{Base: column, Index: row, Scale: 8}, reg.K1, z(v))
-	VMOVUPD_Z(Mem{Base: column, Index: row, Scale: 8, Disp: 64}, reg.K2, z(31))
-	join512(v)
-}
-
-// join512 centres the float64 in v and 31 and makes one vector of them.
-func join512(v int) {
-	VSUBPD_BCST(Mem{Base: means}, z(v), z(v))
-	VSUBPD_BCST(Mem{Base: means}, z(31), z(31))
-	VCVTPD2PS(z(v), y(v))
-	VCVTPD2PS(z(31), y(31))
-	VINSERTF64X4(Imm(1), y(31), z(v), z(v))
 }

@@ -90,17 +90,15 @@ func columnsOfRows(s set, bits int, t tile, masked bool) {
 	}
 	times(reg.RDX, func() {
 		MOVQ(Mem{Base: columnsAt}, column)
-		if masked {
-			s.centreMasked(bits, n)
-		} else {
+		if !masked {
 			MOVQ(Mem{Base: aheadAt}, reg.R10)
 			ADDQ(U32(8*lanes), aheadAt)
 			for line := 0; line < t.rows*s.width()*bits/8; line += 64 {
 				PREFETCHT0(Mem{Base: reg.R10, Index: aheadRow, Scale: uint8(bits / 8), Disp: line})
 			}
-			for r := range t.rows {
-				s.centre(bits, r, n)
-			}
+		}
+		for r := range t.rows {
+			s.centre(bits, r, n, masked)
 		}
 		for c := range t.outputs {
 			w := 15

@@ -62,19 +62,12 @@ func tables() {
 	}
 	masks32 = GLOBL("masks32", attr.RODATA|attr.NOPTR)
 	for i := range 16 {
-		DATA(4*i, U32(ones(i < 8)))
+		DATA(4*i, U32((i/8-1)&(1<<32-1))) // ones, then zeros
 	}
 	masks64 = GLOBL("masks64", attr.RODATA|attr.NOPTR)
 	for i := range 16 {
-		DATA(8*i, U64(ones(i < 8)))
+		DATA(8*i, U64(uint64(i/8-1)))
 	}
-}
-
-func ones(set bool) uint64 {
-	if set {
-		return 0xffffffffffffffff
-	}
-	return 0
 }
 
 // set is an instruction set.
@@ -83,18 +76,17 @@ type set interface {
 	width() int // float32 in a vector
 
 	// of lists
-	vectors(outputs int) int              // for the sums of a row
-	masks()                               // for tail and reduce: the features in R8 and the outputs in use in R11
-	clear()                               // the flag
-	half(bits int, t tile, rows, nth int) // the first or the second eight features
-	tail(bits int, t tile, rows int)      // the last features, fewer than eight
-	reduce(t tile, rows int)              // sums to outputs, stored at out; values that are not finite set the flag
-	flag()                                // to R11
+	vectors(outputs int) int // for the sums of a row
+	masks()                  // for the last eight and reduce: the features in R8 and the outputs in use in R11
+	clear()                  // the flag
+	// eight adds the products of the first or the second eight features, or of the last, fewer than eight.
+	eight(bits int, t tile, rows, nth int, last bool)
+	reduce(t tile, rows int) // sums to outputs, stored at out; values that are not finite set the flag
+	flag()                   // to R11
 
-	// of columns: vector i of a group, which end as centred float32 in one register each
-	centre(bits, i, first int)
-	rowMask(bits int) // of the rows in R8
-	centreMasked(bits, first int)
+	// of columns: vector i of a group, which end as centred float32 in one register each; masked: by rowMask
+	centre(bits, i, first int, masked bool)
+	rowMask(bits int)        // of the rows in R8
 	broadcast(at Mem, i int) // a weight
 	multiply(a, b, sum int)  // sum += a b
 	zero(i int)
@@ -257,21 +249,21 @@ func rowsOfList(s set, bits int, t tile, rows int) {
 			ADDQ(step.Addr, ahead0)
 			ADDQ(step.Addr, ahead3)
 		}
-		s.half(bits, t, rows, 0)
-		s.half(bits, t, rows, 1)
+		s.eight(bits, t, rows, 0, false)
+		s.eight(bits, t, rows, 1, false)
 		forward(16)
 	})
 	even, whole := fresh("even"), fresh("whole")
 	Load(Param("features"), count)
 	TESTQ(U32(8), count)
 	JZ(LabelRef(even))
-	s.half(bits, t, rows, 0)
+	s.eight(bits, t, rows, 0, false)
 	forward(8)
 	Label(even)
 	Load(Param("features"), count)
 	TESTQ(U32(7), count)
 	JZ(LabelRef(whole))
-	s.tail(bits, t, rows)
+	s.eight(bits, t, rows, 0, true)
 	Label(whole)
 	Load(Param("offset"), weights)
 	Load(Param("dst"), out)

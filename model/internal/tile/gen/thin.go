@@ -49,39 +49,15 @@ func step(all []Mem) {
 // along emits dst += alpha a x: the rows of a go along those of x.
 func along(name string, rows, bytes int, register []reg.VecPhysical) {
 	TEXT("along"+name, NOSPLIT, "func(k int, a *float64, stride int, x, dst *float64, alpha float64)")
-	Pragma("noescape")
 	Doc(fmt.Sprintf("along%s adds alpha a x to the %d x 8 numbers of dst: a is %d x k, its rows stride apart, "+
 		"x is k x 8.", name, rows, rows))
-	k, a, stride := Load(Param("k"), GP64()), Load(Param("a"), GP64()), Load(Param("stride"), GP64())
-	x, dst := Load(Param("x"), GP64()), Load(Param("dst"), GP64())
-	SHLQ(Imm(3), stride)
 	parts := line / bytes
 	acc, free := register[:rows*parts], register[rows*parts:]
+	x, dst := Load(Param("x"), GP64()), Load(Param("dst"), GP64())
 	for _, v := range acc {
 		zero(bytes, v)
 	}
-	from := entries(a.(reg.GPVirtual), stride.(reg.GPVirtual), rows)
-	Label("loop")
-	TESTQ(k, k)
-	JZ(LabelRef("done"))
-	for p := range parts {
-		VMOVUPD(Mem{Base: x, Disp: p * bytes}, free[p])
-	}
-	for r, m := range from {
-		if bytes == line {
-			VFMADD231PD_BCST(m, free[0], acc[r])
-			continue
-		}
-		VBROADCASTSD(m, free[parts])
-		for p := range parts {
-			VFMADD231PD(free[p], free[parts], acc[r*parts+p])
-		}
-	}
-	step(from)
-	ADDQ(Imm(line), x)
-	DECQ(k)
-	JMP(LabelRef("loop"))
-	Label("done")
+	columns(rows, bytes, x, free, func(i, p int) (x, sum reg.VecPhysical) { return free[p], acc[i*parts+p] }, func() {})
 	VBROADCASTSD(argument("alpha"), free[0])
 	for i, v := range acc {
 		m := Mem{Base: dst, Disp: i * bytes}
@@ -96,42 +72,53 @@ func along(name string, rows, bytes int, register []reg.VecPhysical) {
 // across emits dst += a'x: the columns of a.
 func across(name string, rows, bytes int, register []reg.VecPhysical) {
 	TEXT("across"+name, NOSPLIT, "func(k int, a *float64, stride int, x, dst *float64)")
-	Pragma("noescape")
 	Doc(fmt.Sprintf("across%s adds a'x to the k x 8 numbers of dst: a is %d x k, its rows stride apart, x is %d x 8.",
 		name, rows, rows))
-	k, a, stride := Load(Param("k"), GP64()), Load(Param("a"), GP64()), Load(Param("stride"), GP64())
-	x, dst := Load(Param("x"), GP64()), Load(Param("dst"), GP64())
-	SHLQ(Imm(3), stride)
 	parts := line / bytes
 	own, free := register[:rows*parts], register[rows*parts:]
+	x, dst := Load(Param("x"), GP64()), Load(Param("dst"), GP64())
 	for i, v := range own {
 		VMOVUPD(Mem{Base: x, Disp: i * bytes}, v)
 	}
-	from := entries(a.(reg.GPVirtual), stride.(reg.GPVirtual), rows)
+	columns(rows, bytes, dst, free, func(i, p int) (x, sum reg.VecPhysical) { return own[i*parts+p], free[p] }, func() {
+		for p := range parts {
+			VMOVUPD(free[p], Mem{Base: dst, Disp: p * bytes})
+		}
+	})
+	VZEROUPPER()
+	RET()
+}
+
+// columns emits a loop over the columns of a: it loads the line at moving into free, adds the product of each entry i
+// and each part p of a vector to a sum, and ends with after and the next line.
+func columns(rows, bytes int, moving reg.Register, free []reg.VecPhysical,
+	product func(i, p int) (x, sum reg.VecPhysical), after func()) {
+	Pragma("noescape")
+	k, a, stride := Load(Param("k"), GP64()), Load(Param("a"), GP64()), Load(Param("stride"), GP64())
+	SHLQ(Imm(3), stride)
+	from, parts := entries(a.(reg.GPVirtual), stride.(reg.GPVirtual), rows), line/bytes
 	Label("loop")
 	TESTQ(k, k)
 	JZ(LabelRef("done"))
 	for p := range parts {
-		VMOVUPD(Mem{Base: dst, Disp: p * bytes}, free[p])
+		VMOVUPD(Mem{Base: moving, Disp: p * bytes}, free[p])
 	}
-	for r, m := range from {
+	for i, m := range from {
 		if bytes == line {
-			VFMADD231PD_BCST(m, own[r], free[0])
+			x, sum := product(i, 0)
+			VFMADD231PD_BCST(m, x, sum)
 			continue
 		}
 		VBROADCASTSD(m, free[parts])
 		for p := range parts {
-			VFMADD231PD(own[r*parts+p], free[parts], free[p])
+			x, sum := product(i, p)
+			VFMADD231PD(x, free[parts], sum)
 		}
 	}
-	for p := range parts {
-		VMOVUPD(free[p], Mem{Base: dst, Disp: p * bytes})
-	}
+	after()
 	step(from)
-	ADDQ(Imm(line), dst)
+	ADDQ(Imm(line), moving)
 	DECQ(k)
 	JMP(LabelRef("loop"))
 	Label("done")
-	VZEROUPPER()
-	RET()
 }
