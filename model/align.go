@@ -287,7 +287,9 @@ func rotateTies(rotation *mat.Dense, from []int, eigenvalues []float64, y1, y0 *
 		return
 	}
 	c1, c0 := centred(y1), centred(y0)
-	for _, run := range ties(eigenvalues[:d]) {
+	largest := max(slices.Max(eigenvalues[:d]), -slices.Min(eigenvalues[:d]))
+	tied := func(a, b float64) bool { return linalg.Tied(a, b, d, largest) }
+	for _, run := range linalg.Ties(eigenvalues[:d], d, tied) {
 		var to []int // the new columns that come from this run
 		for c, old := range from {
 			if old >= run[0] && old < run[1] {
@@ -316,27 +318,6 @@ func rotateTies(rotation *mat.Dense, from []int, eigenvalues []float64, y1, y0 *
 			}
 		}
 	}
-}
-
-// ties are the runs [from, to) of two or more neighbouring eigenvalues that are equal within rounding error.
-func ties(v []float64) [][2]int {
-	largest := 0.0
-	for _, x := range v {
-		largest = max(largest, math.Abs(x))
-	}
-	var runs [][2]int
-	for from := 0; from < len(v); {
-		to := from + 1
-		for to < len(v) && math.Abs(v[to]-v[to-1]) <= 1e-6*max(math.Abs(v[to]),
-			math.Abs(v[to-1]))+1e-14*float64(len(v))*largest {
-			to++
-		}
-		if to-from > 1 {
-			runs = append(runs, [2]int{from, to})
-		}
-		from = to
-	}
-	return runs
 }
 
 // procrustes is the orthogonal R that minimises |A R - B|_F: U V' of the singular value decomposition of A'B

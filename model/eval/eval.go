@@ -362,13 +362,7 @@ func fitAtMost(ctx context.Context, d *model.Data, c fit.Config) (*model.Model, 
 // fitScale learns mean and scale as a fit does, and nothing else.
 func fitScale(ctx context.Context, d *model.Data, scaling model.Scale) (mean, scale []float64) {
 	p := fail.Must(frame.Prepare(ctx, d, false, scaling == model.ScaleUnit, &model.Report{}))
-	mean, variance := make([]float64, p.M), make([]float64, p.M)
-	for i, v := range p.X {
-		mean[i%p.M] += v / float64(p.N)
-	}
-	for i, v := range p.X {
-		variance[i%p.M] += (v - mean[i%p.M]) * (v - mean[i%p.M]) / float64(p.N)
-	}
+	mean, variance := p.Spread()
 	scale, _, _ = (&frame.Task{Scaling: scaling}).Scales(mean, variance, float64(p.N), p)
 	for j, v := range scale {
 		if !linalg.IsFinite(v) {

@@ -252,7 +252,7 @@ func TestBlendReduces(t *testing.T) {
 
 // A member that these rows do not allow is left out and named; the others are blended.
 func TestBlendWithoutAMember(t *testing.T) {
-	data := fixture.Degenerate()["single rows"]
+	data := degenerate()["single rows"]
 	m := fit(t, data, Config{Method: Blend, Dim: 1,
 		Params: map[string]string{"members": "mfa/standard/1/ridge=oas,pca/none/1"}})
 	notes := strings.Join(m.Report().Notes, "; ")

@@ -61,7 +61,7 @@ type Config struct {
 // Memo shares intermediate results, such as a learned similarity, between fits of one method on the same rows with
 // different dimensions. It must not be used by two fits concurrently, nor for other rows. The zero value is ready to
 // use.
-type Memo struct{ shared frame.Memo }
+type Memo struct{ shared map[string]any }
 
 // Validate checks everything that can be checked without rows.
 func (c Config) Validate() error {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/choose"
-	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/internal/method"
 )
 
@@ -16,7 +15,7 @@ import (
 // and without a ridge, chosen or tuned; never a panic.
 func TestDegenerateRowsWithEveryRidge(t *testing.T) {
 	ctx := context.Background()
-	for name, d := range fixture.Degenerate() {
+	for name, d := range degenerate() {
 		for _, method := range append(method.Table, &choose.Method) {
 			for _, ridge := range []string{"", "0", "0.1"} {
 				params := map[string]string{}
@@ -51,7 +50,7 @@ func TestDegenerateRowsWithEveryRidge(t *testing.T) {
 
 // TestAutoTakesPCAWhereClassesAreSingleRows: such labels have no information.
 func TestAutoTakesPCAWhereClassesAreSingleRows(t *testing.T) {
-	m := fit(t, fixture.Degenerate()["single rows"], Config{Method: Auto, Dim: AutoDim})
+	m := fit(t, degenerate()["single rows"], Config{Method: Auto, Dim: AutoDim})
 	if choice := m.Report().Choice; m.Method() != "pca" ||
 		!strings.Contains(choice.Rule, "no class has two different rows") {
 		t.Errorf("%s, by %+v", m.Method(), choice)
@@ -60,9 +59,32 @@ func TestAutoTakesPCAWhereClassesAreSingleRows(t *testing.T) {
 
 // TestRareFeaturesHaveARidge: folds in which nothing varies are left out, with a note, and the fit continues.
 func TestRareFeaturesHaveARidge(t *testing.T) {
-	m := fit(t, fixture.Degenerate()["rare features"], Config{Method: "srda"})
+	m := fit(t, degenerate()["rare features"], Config{Method: "srda"})
 	if notes := strings.Join(m.Report().Notes, "; "); !strings.Contains(notes,
 		"no feature varies among its training rows") {
 		t.Errorf("notes %q", notes)
+	}
+}
+
+// degenerate are small data sets whose rows hardly differ.
+func degenerate() map[string]*model.Data {
+	rare := &model.Data{X: make([]float64, 12*20), N: 12, M: 20, Classes: []string{"a", "b"}}
+	rare.X[3], rare.X[3*20+7] = 1, 2 // nothing varies in a fold without rows 0 and 3
+	for i := range rare.N {
+		rare.Y = append(rare.Y, i/6)
+	}
+	equal := &model.Data{X: make([]float64, 8*3), N: 8, M: 3, Classes: []string{"a", "b"},
+		Y: []int{0, 0, 0, 0, 1, 1, 1, 1}}
+	for i := 4; i < 8; i++ {
+		equal.X[3*i] = 1 // one point per class
+	}
+	return map[string]*model.Data{
+		"rare features": rare,
+		"equal rows":    equal,
+		"two rows":      {X: []float64{1, 2, 3, 5}, N: 2, M: 2, Y: []int{0, 1}, Classes: []string{"a", "b"}},
+		"single rows": {X: []float64{1, 2, 3, 5, 4, 4, 0, 1}, N: 4, M: 2, Y: []int{0, 1, 2, 3},
+			Classes: []string{"a", "b", "c", "d"}},
+		"one column": {X: []float64{1, 2, 3, 5, 4, 9}, N: 6, M: 1, Y: []int{0, 0, 0, 1, 1, 1},
+			Classes: []string{"a", "b"}},
 	}
 }

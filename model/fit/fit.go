@@ -83,7 +83,10 @@ func newTask(m *frame.Method, params map[string]string, c Config, report *model.
 	t := &frame.Task{Method: m, Params: params, D: c.Dim, Pad: c.Pad, Outputs: c.Outputs, Seed: c.Seed,
 		Scaling: c.Scale, Progress: c.Progress, Report: report}
 	if c.Memo != nil {
-		t.Memo = &c.Memo.shared
+		if c.Memo.shared == nil {
+			c.Memo.shared = map[string]any{}
+		}
+		t.Memo = c.Memo.shared
 	}
 	return t
 }

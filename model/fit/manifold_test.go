@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/embedd/embedd/model/internal/fail"
+
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat"
@@ -334,7 +336,7 @@ func TestIsomapMeetsItsProblem(t *testing.T) {
 	}
 	// The rule is exact on the rows of the fit, and continuous there.
 	e := m.Content().Map.(*mapping.Geodesic)
-	p := fixture.Must(e.Extension(3))
+	p := fail.Must(e.Extension(3))
 	w, z, out := p.Workspace(), make([]float64, 3), make([]float64, 3)
 	for i := range n {
 		copy(z, e.Rows[3*i:3*i+3])
@@ -478,7 +480,7 @@ func TestManifoldDisconnected(t *testing.T) {
 		y := embeddingOf(m)
 		// Rows keep to their group: the nearest row in the embedding is of it.
 		flat := slices.Clone(y.RawMatrix().Data)
-		for i, j := range fixture.Must(score.Neighbors(t.Context(), flat, 60, flat, 60, 2, 2)) {
+		for i, j := range fail.Must(score.Neighbors(t.Context(), flat, 60, flat, 60, 2, 2)) {
 			if j%3 != i/2%3 {
 				t.Errorf("%s: row %d is next to row %d of another group", method, i/2, j)
 			}

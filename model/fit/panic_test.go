@@ -2,8 +2,10 @@ package fit
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -11,7 +13,6 @@ import (
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/graph"
 	"github.com/embedd/embedd/model/internal/fail"
-	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
@@ -30,18 +31,18 @@ func TestPanicInAPoolIsAnErrorOfTheFit(t *testing.T) {
 		"sle-ovr": func(t *frame.Task) { t.Basis.Second[1] = mat.NewSymDense(1, nil) },
 		"lsdr":    func(t *frame.Task) { t.Rows.Y = append(t.Rows.Y, 0) },
 	} {
-		method := *fixture.Must(lookup(name))
+		method := *fail.Must(lookup(name))
 		honest := method.Fit
 		method.Fit = func(ctx context.Context, t *frame.Task) *frame.Solution {
 			damage(t)
 			return honest(ctx, t)
 		}
-		params := fixture.Must(method.Resolve(nil))
+		params := fail.Must(method.Resolve(nil))
 		if name == "lsdr" {
 			params["s"], params["lambda"] = "1", "0.1" // not by cross-validation, which looks there too
 		}
 		err := failure(func() { fitWith(t.Context(), &method, params, d, Config{Method: name, Dim: 2}) })
-		fixture.Panicked(t, name, err, name+": panicked: ")
+		panicked(t, name, err, name+": panicked: ")
 	}
 }
 
@@ -60,35 +61,35 @@ func TestPanicInAPoolIsAnErrorOfItsFunction(t *testing.T) {
 	l.Project(t.Context(), mat.NewDense(n, m, rows), unit)
 	l.Slot = l.Slot[:n/2]
 	err := failure(func() { l.Value(t.Context(), unit, nil) })
-	fixture.Panicked(t, "tnca", err, "index out of range")
+	panicked(t, "tnca", err, "index out of range")
 
 	_, err = mapping.EachPair(t.Context(), rows, m, func(a, b []float64) float64 { panic("a pair") })
-	fixture.Panicked(t, "pairs", err, "a pair")
+	panicked(t, "pairs", err, "a pair")
 
 	nameless := mapping.Kernel{Name: "gauss"} // without its bandwidth
 	_, err = nameless.Gram(t.Context(), rows, m)
-	fixture.Panicked(t, "gram", err, "index out of range")
+	panicked(t, "gram", err, "index out of range")
 	e := &mapping.SimilarityMap{Training: mapping.Training{D: 2, Rows: normals(r, 20*m), Embedding: normals(r, 40)},
 		Lambda: []float64{1, 1}, K: nameless}
 	_, err = e.Extension(m)
-	fixture.Panicked(t, "tables of a similarity", err, "index out of range")
+	panicked(t, "tables of a similarity", err, "index out of range")
 
 	square := mat.NewDense(n, n, nil)
 	err = failure(func() {
 		(similarity.Rule{}).Step(t.Context(), square, nil, mat.NewDense(1, 1, nil),
 			mat.NewDense(n, n, slices.Repeat([]float64{1}, n*n)), square, nil)
 	})
-	fixture.Panicked(t, "step of a similarity", err, "out of range")
+	panicked(t, "step of a similarity", err, "out of range")
 	product := &similarity.IncrementalProduct{G: square}
 	product.Of(t.Context(), mat.NewDense(n, n, nil), square)
 	product.Out = mat.NewDense(1, 1, nil)
 	err = failure(func() { product.Of(t.Context(), mat.NewDense(n, n, nil), square) })
-	fixture.Panicked(t, "product of a similarity", err, "out of range")
+	panicked(t, "product of a similarity", err, "out of range")
 
 	s := manifold.NewScaling(t.Context(), mat.NewSymDense(n, slices.Repeat([]float64{1}, n*n)))
 	s.Squared = slices.Clip(s.Squared[:n])
 	_, err = pencil.Partial(t.Context(), s, pencil.Max, 2, linalg.Constant(n))
-	fixture.Panicked(t, "isomap", err, "eigenvectors: panicked: ")
+	panicked(t, "isomap", err, "eigenvectors: panicked: ")
 }
 
 // failure is the error that f fails with.
@@ -133,7 +134,7 @@ func TestPanicOfACallersFunction(t *testing.T) {
 	} {
 		c.own.Name = name + "-criterion"
 		_, err := Fit(ctx, d, Config{Criterion: &c.own, Params: c.params})
-		fixture.Panicked(t, name, err, c.own.Name+": panicked: my "+name)
+		panicked(t, name, err, c.own.Name+": panicked: my "+name)
 	}
 	for _, method := range []string{"lda", "lsdr", "sle-ovr", "tnca", Auto} {
 		// In the fit itself, and before it: in the middle of a pool's concurrent work.
@@ -146,7 +147,7 @@ func TestPanicOfACallersFunction(t *testing.T) {
 				}
 			}})
 			if reached {
-				fixture.Panicked(t, method+" "+phase, err, method+": panicked: my progress")
+				panicked(t, method+" "+phase, err, method+": panicked: my progress")
 			} else if err != nil {
 				t.Errorf("%s: %v", method, err)
 			}
@@ -158,16 +159,25 @@ func TestPanicOfACallersFunction(t *testing.T) {
 	}
 	_, err := FitMoments(ctx, s, nil, d.Classes,
 		Config{Method: "lda", Progress: func(string, float64) { panic("my progress") }})
-	fixture.Panicked(t, "moments", err, "lda: panicked: my progress")
+	panicked(t, "moments", err, "lda: panicked: my progress")
 
 	m := fit(t, d, Config{Method: "pca"})
-	fixture.Panicked(t, "project", new(model.Model).Project(nil, model.DenseRows(d.X, d.N, 0)), "project: panicked: ")
+	panicked(t, "project", new(model.Model).Project(nil, model.DenseRows(d.X, d.N, 0)), "project: panicked: ")
 	_, _, err = model.Align(t.Context(), m, nil, model.DenseRows(d.X, d.N, d.M), model.AlignSign)
-	fixture.Panicked(t, "align", err, "align: panicked: ")
+	panicked(t, "align", err, "align: panicked: ")
 	_, err = model.Read(brokenReader{})
-	fixture.Panicked(t, "read", err, "model file: panicked: my reader")
+	panicked(t, "read", err, "model file: panicked: my reader")
 }
 
 type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { panic("my reader") }
+
+// panicked fails the test unless err is of a panic and contains why.
+func panicked(t *testing.T, what string, err error, why string) {
+	t.Helper()
+	var p model.Panic
+	if !errors.As(err, &p) || len(p.Stack()) == 0 || !strings.Contains(err.Error(), why) {
+		t.Errorf("%s: error %v, want a panic that says %q", what, err, why)
+	}
+}

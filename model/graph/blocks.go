@@ -40,7 +40,9 @@ type points struct {
 
 // newBlocks returns nil if squares of the rows exceed float64: distances are then compared directly.
 func newBlocks(ctx context.Context, s *search) (*blocks, error) {
-	mean := centre(s.ref, s.dim)
+	n := len(s.ref) / s.dim
+	some := min(n, 256) // any point among the rows works
+	mean := linalg.Mean(some, s.dim, func(i int) []float64 { return s.ref[i*n/some*s.dim:][:s.dim] })
 	largest := 0.0
 	for _, x := range [][]float64{s.ref, s.query} {
 		far, err := farthest(ctx, x, mean, s.workers(ctx))
@@ -76,18 +78,6 @@ func newBlocks(ctx context.Context, s *search) (*blocks, error) {
 		b.other = b.newShortlist(s.other)
 	}
 	return b, nil
-}
-
-// centre is the mean of some rows: any point among them works.
-func centre(x []float64, dim int) []float64 {
-	n := len(x) / dim
-	mean, some := make([]float64, dim), min(n, 256)
-	for i := range some {
-		for j, v := range x[i*n/some*dim:][:dim] {
-			mean[j] += v / float64(some)
-		}
-	}
-	return mean
 }
 
 // farthest is the largest difference of a coordinate from the mean.

@@ -7,8 +7,6 @@ import (
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
-const maxFewQueries = 4 // up to it, packing the references does not pay off
-
 // lists are the k nearest found so far of each of n rows, ordered by distance and then by index. The final result does
 // not depend on the order of the offers, so it does not depend on the number of cores.
 type lists struct {
@@ -79,13 +77,12 @@ func (s *search) run(ctx context.Context) error {
 	if refN == 0 || queryN == 0 {
 		return ctx.Err()
 	}
-	if queryN >= maxFewQueries {
-		if b, err := newBlocks(ctx, s); b != nil || err != nil {
-			if err != nil {
-				return err
-			}
-			return b.run(ctx)
-		}
+	b, err := newBlocks(ctx, s)
+	switch {
+	case err != nil:
+		return err
+	case b != nil:
+		return b.run(ctx)
 	}
 	return s.plain(ctx)
 }

@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
@@ -227,7 +228,7 @@ func (s *Set) AddRows(ctx context.Context, x [][]float64, y []int) error {
 	}
 	shift := s.shift
 	if shift == nil {
-		shift = means(x, s.m)
+		shift = linalg.Mean(n, s.m, func(i int) []float64 { return x[i] })
 	}
 	slotOf := func(i int) int {
 		if y == nil {
@@ -280,17 +281,6 @@ func finite(x [][]float64) error {
 		}
 	}
 	return nil
-}
-
-// means are those of the columns.
-func means(x [][]float64, m int) []float64 {
-	mean := make([]float64, m)
-	for _, row := range x {
-		for j, v := range row {
-			mean[j] += v / float64(len(x))
-		}
-	}
-	return mean
 }
 
 // Relabel moves the statistics of class c to class to[c], for every class; a negative to[c] drops a class without

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/embedd/embedd/model/internal/fail"
+
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/model/internal/fixture"
@@ -43,7 +45,7 @@ func TestOperators(t *testing.T) {
 			config.Dim = 2
 			config.Workers = 1
 			x, n := probes(d)
-			f := fixture.Must(fit.Fit(t.Context(), d, config))
+			f := fail.Must(fit.Fit(t.Context(), d, config))
 			compareGraph(t, f.WithNote(model.Note{Version: "7", Epoch: 1}), x, n)
 		})
 	}
@@ -102,7 +104,7 @@ func compareGraph(t *testing.T, f *model.Model, x []float64, n int) {
 		pair := parse(t, p.body)
 		metadata[string(pair.one(t, 1).body)] = string(pair.one(t, 2).body)
 	}
-	classes := fixture.Must(json.Marshal(append([]string{}, f.Classes()...)))
+	classes := fail.Must(json.Marshal(append([]string{}, f.Classes()...)))
 	if want := map[string]string{"digest": f.Digest(), "method": f.Method(), "map": f.Map(),
 		"features": `["x0","x1","x2","x3","x4"]`, "classes": string(classes),
 		"informative_rank": strconv.Itoa(f.InformativeRank()), "version": "7", "epoch": "1"}; !maps.Equal(metadata, want) {
@@ -142,7 +144,7 @@ func TestOperatorsOfOutliers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			config.Dim = 2
 			config.Workers = 1
-			f := fixture.Must(fit.Fit(t.Context(), d, config))
+			f := fail.Must(fit.Fit(t.Context(), d, config))
 			x := slices.Clone(d.X)
 			for i := range 4 * d.M {
 				x = append(x, d.X[i+d.M]+0.1*d.X[i+3*d.M])
@@ -168,6 +170,6 @@ func TestOperatorsOfOutliersAlone(t *testing.T) {
 	for class := range far {
 		d.Classes = append(d.Classes, "far "+strconv.Itoa(class))
 	}
-	f := fixture.Must(fit.Fit(t.Context(), d, fit.Config{Method: "lda", Dim: 2, Landmarks: 30, Workers: 1}))
+	f := fail.Must(fit.Fit(t.Context(), d, fit.Config{Method: "lda", Dim: 2, Landmarks: 30, Workers: 1}))
 	compareGraph(t, f.WithNote(model.Note{Version: "7", Epoch: 1}), d.X, d.N)
 }

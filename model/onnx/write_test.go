@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/embedd/embedd/model/internal/fail"
+
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/model/internal/fixture"
@@ -60,15 +62,15 @@ func TestTooLarge(t *testing.T) {
 // TestErrors: nothing is written of a map without operators, and an error of the file is returned.
 func TestErrors(t *testing.T) {
 	d := fixture.Synthetic(3, 36, 5, 3)
-	refused := fixture.Must(fit.Fit(t.Context(), d, fit.Config{Method: "lenewks", Dim: 2, Workers: 1}))
+	refused := fail.Must(fit.Fit(t.Context(), d, fit.Config{Method: "lenewks", Dim: 2, Workers: 1}))
 	var b bytes.Buffer
 	err := Write(&b, refused)
 	if err == nil || b.Len() > 0 ||
 		!strings.Contains(err.Error(), "onnx: method lenewks, map similarity: each row solves") {
 		t.Errorf("%d bytes, %v", b.Len(), err)
 	}
-	linear := fixture.Must(fit.Fit(t.Context(), d, fit.Config{Method: "pca", Dim: 2}))
-	file := fixture.Must(os.Open(os.DevNull)) // for reading
+	linear := fail.Must(fit.Fit(t.Context(), d, fit.Config{Method: "pca", Dim: 2}))
+	file := fail.Must(os.Open(os.DevNull)) // for reading
 	defer file.Close()
 	if err := Write(file, linear); err == nil {
 		t.Error("the model was written to a file that is open for reading")

@@ -111,11 +111,6 @@ func FixSigns(a *mat.Dense) {
 	}
 }
 
-// tie reports whether two eigenvalues of a problem of order k share an eigenspace.
-func tie(a, b float64, k int, largest float64) bool {
-	return math.Abs(a-b) <= 1e-6*max(math.Abs(a), math.Abs(b))+1e-14*float64(k)*largest
-}
-
 // errShort reports an algorithm that did not reach the required accuracy.
 var errShort = errors.New("not converged")
 
@@ -125,7 +120,7 @@ func leastGap(values []float64, d, order int, largest float64) float64 {
 	gap := math.Inf(1)
 	for i := 0; i < d && i+1 < len(values); i++ {
 		a, b := values[i], values[i+1]
-		if tie(a, b, order, largest) {
+		if linalg.Tied(a, b, order, largest) {
 			return 0
 		}
 		gap = min(gap, math.Abs(a-b)/max(math.Abs(a), math.Abs(b)))

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/lapack/lapack64"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/tile"
 )
@@ -110,7 +111,7 @@ func evenRows(b *mat.Dense) bool {
 // returns nil if that is not accurate.
 func byGram(ctx context.Context, b *mat.Dense, largest, cut float64) *mat.Dense {
 	m, r := b.Dims()
-	g := outer(ctx, b, b)
+	g := fail.Must(tile.Gram(ctx, tile.Rows(b), tile.Rows(b)))
 	pivot, k := pivoted(ctx, g, gramCut*largest*largest)
 	if k == 0 || k < r && cut == 0 {
 		return nil
@@ -154,10 +155,10 @@ func beyond(ctx context.Context, q, rows *mat.Dense, least float64) *mat.Dense {
 	s, _ := rows.Dims()
 	for range 2 { // the second time removes rounding errors
 		along := mat.NewDense(s, k, nil)
-		multiply(ctx, tile.Sum{C: along.RawMatrix().Data, Stride: k, Alpha: 1, A: tile.Transposed(rows),
-			B: tile.Transposed(q)})
-		multiply(ctx, tile.Sum{C: rows.RawMatrix().Data, Stride: m, Alpha: -1, A: tile.Transposed(along),
-			B: tile.Rows(q)})
+		fail.Check(tile.Add(ctx, tile.Sum{C: along.RawMatrix().Data, Stride: k, Alpha: 1, A: tile.Transposed(rows),
+			B: tile.Transposed(q)}))
+		fail.Check(tile.Add(ctx, tile.Sum{C: rows.RawMatrix().Data, Stride: m, Alpha: -1, A: tile.Transposed(along),
+			B: tile.Rows(q)}))
 	}
 	var left []int
 	for i := range s {

@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/fail"
+	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
@@ -183,7 +184,7 @@ func (p *partial) direct(limit int) *Part {
 func (p *partial) plain() *krylov {
 	return &krylov{ctx: p.ctx, n: p.n, apply: p.apply, null: p.null,
 		noise: func(_, _, largest float64) float64 { return 4 * eps * largest },
-		tied:  func(a, b, largest float64) bool { return tie(a, b, p.n, largest) }}
+		tied:  func(a, b, largest float64) bool { return linalg.Tied(a, b, p.n, largest) }}
 }
 
 // lanczos runs k for d pairs, and again with a larger block if the first may have missed copies: a block of b finds at
@@ -203,14 +204,9 @@ func (p *partial) lanczos(k *krylov, d int) *ritz {
 			panic(fail.With(fmt.Errorf("%w after %d products, residual %.2g of the largest value", errShort, found.products,
 				found.worst/found.largest)))
 		}
-		longest, run := 1, 1
-		for i := 1; i < d; i++ {
-			if k.tied(found.values[i-1], found.values[i], found.largest) {
-				run++
-			} else {
-				run = 1
-			}
-			longest = max(longest, run)
+		longest := 1
+		for _, run := range linalg.Ties(found.values[:d], d, func(a, b float64) bool { return k.tied(a, b, found.largest) }) {
+			longest = max(longest, run[1]-run[0])
 		}
 		if longest < k.block || k.block > d {
 			return found
@@ -251,7 +247,7 @@ func (p *partial) judge(values []float64, rows *mat.Dense) *Part {
 		part.Residual = max(part.Residual, r)
 		gap := math.Inf(1)
 		for _, v := range values {
-			if !tie(v, values[i], p.n, p.largest) {
+			if !linalg.Tied(v, values[i], p.n, p.largest) {
 				gap = min(gap, math.Abs(v-values[i]))
 			}
 		}
@@ -268,22 +264,12 @@ func (p *partial) judge(values []float64, rows *mat.Dense) *Part {
 
 // part is the result for values, best first, with their vectors as columns.
 func (p *partial) part(values []float64, vectors *mat.Dense) *Part {
-	k := len(values)
 	out := &Part{Values: append([]float64(nil), values[:p.d]...), Next: math.NaN(),
 		Largest: p.largest, all: values, vectors: vectors}
-	if k > p.d {
+	if len(values) > p.d {
 		out.Next = values[p.d]
 	}
-	for from := 0; from < p.d; {
-		to := from + 1
-		for to < k && tie(values[to-1], values[to], p.n, p.largest) {
-			to++
-		}
-		if to-from > 1 {
-			out.Ties = append(out.Ties, [2]int{from, to})
-		}
-		from = to
-	}
+	out.Ties = linalg.Ties(values, p.d, func(a, b float64) bool { return linalg.Tied(a, b, p.n, p.largest) })
 	out.Gap = leastGap(values, p.d, p.n, p.largest)
 	out.Vectors = mat.DenseCopyOf(vectors.Slice(0, p.n, 0, p.d))
 	FixSigns(out.Vectors)

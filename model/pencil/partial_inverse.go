@@ -42,7 +42,7 @@ func (p *partial) inverse(rows Entries, env *envelope) *Part {
 		noise: func(mu, outside, largest float64) float64 {
 			return max(16*eps*norm*math.Abs(mu*outside), 4*eps*largest)
 		},
-		tied: func(a, b, _ float64) bool { return tie(1/a, 1/b, p.n, norm) },
+		tied: func(a, b, _ float64) bool { return linalg.Tied(1/a, 1/b, p.n, norm) },
 	})
 	// One more step of inverse iteration removes rounding errors along large eigenvalues.
 	b, _ := found.vectors.Dims()

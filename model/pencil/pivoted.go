@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/tile"
 )
@@ -59,7 +60,8 @@ func pivoted(ctx context.Context, a *mat.SymDense, least float64) (order []int, 
 		}
 		if rank == end && end < n {
 			panel := tile.Dense(raw.Data[from*stride+end:], end-from, n-end, stride)
-			multiply(ctx, tile.Sum{C: raw.Data[end*(stride+1):], Stride: stride, Alpha: -1, A: panel, B: panel, Upper: true})
+			fail.Check(tile.Add(ctx, tile.Sum{C: raw.Data[end*(stride+1):], Stride: stride, Alpha: -1, A: panel, B: panel,
+				Upper: true}))
 			for i := end; i < n; i++ {
 				left[i] = row(i)[i]
 			}

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/internal/tile"
 )
@@ -23,14 +24,6 @@ func finiteDiagonal(t blas64.Triangular) bool {
 		}
 	}
 	return true
-}
-
-// multiply is a product on as many cores as ctx allows. A panic in it panics in the caller, and becomes an error at
-// the boundary of the package.
-func multiply(ctx context.Context, s tile.Sum) {
-	if err := tile.Add(ctx, s); err != nil {
-		panic(err)
-	}
 }
 
 // times is S A.
@@ -50,11 +43,6 @@ func symDense(s mat.Symmetric) *mat.SymDense {
 
 // alone is the context of work whose caller has none: it runs on one core.
 var alone = parallel.Limit(context.Background(), 1)
-
-// outer is X'Y if that is symmetric.
-func outer(ctx context.Context, x, y *mat.Dense) *mat.SymDense {
-	return upperProduct(ctx, tile.Rows(x), tile.Rows(y))
-}
 
 func finite(a *mat.Dense) error {
 	m, n := a.Dims()
@@ -116,14 +104,5 @@ func split(ctx context.Context, count, work int, f func(i int)) {
 // productsOfRows is Q Q'.
 func productsOfRows(ctx context.Context, q *mat.Dense) *mat.SymDense {
 	o := tile.Transposed(q)
-	return upperProduct(ctx, o, o)
-}
-
-// upperProduct is tile.Gram with a panic like that of multiply.
-func upperProduct(ctx context.Context, a, b *tile.Operand) *mat.SymDense {
-	s, err := tile.Gram(ctx, a, b)
-	if err != nil {
-		panic(err)
-	}
-	return s
+	return fail.Must(tile.Gram(ctx, o, o))
 }

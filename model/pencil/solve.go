@@ -10,7 +10,9 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/fail"
+	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
+	"github.com/embedd/embedd/model/internal/tile"
 )
 
 // Solution has the eigenpairs at the requested end of the spectrum of a pencil (N, D).
@@ -156,7 +158,7 @@ func solveReduced(ctx context.Context, s *mat.SymDense, q *Metric, end End, d in
 		panic(fail.With(&RankError{Asked: d, Max: rank}))
 	}
 	count := d
-	for tie(values[count-1], values[count], n, largest) { // less than a quarter are wanted: there is a next one
+	for linalg.Tied(values[count-1], values[count], n, largest) { // less than a quarter are wanted: there is a next one
 		if count++; 4*count > n {
 			return nil
 		}
@@ -224,7 +226,7 @@ func SolveLow(ctx context.Context, g *mat.Dense, j mat.Symmetric, q *Metric, d i
 	h := q.whiten(ctx, g)
 	if c > q.rank { // with more columns than the rank N is not smaller
 		ht := mat.DenseCopyOf(h.T())
-		return solveWhite(ctx, outer(ctx, ht, inner(ht)), q, Max, d, apply), nil
+		return solveWhite(ctx, fail.Must(tile.Gram(ctx, tile.Rows(ht), tile.Rows(inner(ht)))), q, Max, d, apply), nil
 	}
 	var svd mat.SVD
 	fail.Check(finite(h))
@@ -279,19 +281,10 @@ func finish(q *Metric, values []float64, vectors *mat.Dense, end End, d int,
 // the wanted ones.
 func complete(q *Metric, values []float64, vectors *mat.Dense, order, rank int, largest float64, d int,
 	apply func(*mat.Dense) *mat.Dense) *Solution {
-	k := len(values)
 	sol := &Solution{Rank: rank}
-	tied := func(i, j int) bool { return tie(values[i], values[j], order, largest) }
-	for from := 0; from < d; {
-		to := from + 1
-		for to < k && tied(to-1, to) {
-			to++
-		}
-		if to-from > 1 {
-			settle(q, vectors, from, to)
-			sol.Ties = append(sol.Ties, [2]int{from, to})
-		}
-		from = to
+	sol.Ties = linalg.Ties(values, d, func(a, b float64) bool { return linalg.Tied(a, b, order, largest) })
+	for _, run := range sol.Ties {
+		settle(q, vectors, run[0], run[1])
 	}
 	sol.Gap = leastGap(values, d, order, largest)
 	sol.Values = append([]float64(nil), values[:d]...)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/linalg"
 )
 
 // TestFixSignsAtTies: of entries within 1e-12 of the largest, the first one becomes positive.
@@ -45,7 +47,7 @@ func TestTie(t *testing.T) {
 		{-1, -1 - 1.1e-6, 10, 0, false}, {-1, 1, 10, 0, false}, {1e-20, 1e-19, 10, 1, true},
 		{0, 0.9e-13, 10, 1, true}, {0, 1.1e-13, 10, 1, false}, {0, 0.9e-12, 10, 10, true}, {0, 0, 1, 0, true},
 	} {
-		if got := tie(c.a, c.b, c.k, c.largest); got != c.want {
+		if got := linalg.Tied(c.a, c.b, c.k, c.largest); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

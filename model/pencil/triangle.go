@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/lapack/lapack64"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
@@ -36,7 +37,7 @@ func cholesky(ctx context.Context, a *mat.SymDense) *triangle {
 			right, below := t.u[j*t.n+j+d.N:], t.u[(j+d.N)*(t.n+1):]
 			blas64.Trsm(blas.Left, blas.Trans, 1, d, blas64.General{Rows: d.N, Cols: rest, Stride: t.n, Data: right})
 			panel := tile.Dense(right, d.N, rest, t.n)
-			multiply(ctx, tile.Sum{C: below, Stride: t.n, Alpha: -1, A: panel, B: panel, Upper: true})
+			fail.Check(tile.Add(ctx, tile.Sum{C: below, Stride: t.n, Alpha: -1, A: panel, B: panel, Upper: true}))
 		}
 	}
 	return t
@@ -55,8 +56,8 @@ func (t *triangle) solveTransposed(ctx context.Context, x *mat.Dense) {
 		d := t.diagonal(j)
 		own := blas64.General{Rows: d.N, Cols: r.Cols, Stride: r.Stride, Data: r.Data[j*r.Stride:]}
 		if j > 0 {
-			multiply(ctx, tile.Sum{C: own.Data, Stride: r.Stride, Alpha: -1, A: tile.Dense(t.u[j:], j, d.N, t.n),
-				B: tile.Dense(r.Data, j, r.Cols, r.Stride)})
+			fail.Check(tile.Add(ctx, tile.Sum{C: own.Data, Stride: r.Stride, Alpha: -1, A: tile.Dense(t.u[j:], j, d.N, t.n),
+				B: tile.Dense(r.Data, j, r.Cols, r.Stride)}))
 		}
 		blas64.Trsm(blas.Left, blas.Trans, 1, d, own)
 	}
@@ -69,9 +70,9 @@ func (t *triangle) solve(ctx context.Context, x *mat.Dense) {
 		d := t.diagonal(j)
 		own := blas64.General{Rows: d.N, Cols: r.Cols, Stride: r.Stride, Data: r.Data[j*r.Stride:]}
 		if next := j + d.N; next < t.n {
-			multiply(ctx, tile.Sum{C: own.Data, Stride: r.Stride, Alpha: -1,
+			fail.Check(tile.Add(ctx, tile.Sum{C: own.Data, Stride: r.Stride, Alpha: -1,
 				A: tile.Columns(t.u[j*t.n+next:], t.n-next, d.N, t.n),
-				B: tile.Dense(r.Data[next*r.Stride:], t.n-next, r.Cols, r.Stride)})
+				B: tile.Dense(r.Data[next*r.Stride:], t.n-next, r.Cols, r.Stride)}))
 		}
 		blas64.Trsm(blas.Left, blas.NoTrans, 1, d, own)
 	}

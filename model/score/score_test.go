@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/embedd/embedd/model/internal/fixture"
+	"github.com/embedd/embedd/model/internal/fail"
 )
 
 // everyPair returns what Neighbors promises: all distances, sorted, ties by index.
@@ -92,7 +92,7 @@ func BenchmarkNearest(b *testing.B) {
 		ref, query := normals(r, c.n*c.d), normals(r, c.n*c.d)
 		b.Run(fmt.Sprintf("n=%d/d=%d", c.n, c.d), func(b *testing.B) {
 			for b.Loop() {
-				fixture.Must(Nearest(b.Context(), ref, c.n, query, c.n, c.d))
+				fail.Must(Nearest(b.Context(), ref, c.n, query, c.n, c.d))
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(c.n)/float64(c.n), "ns/pair")
 		})

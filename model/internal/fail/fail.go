@@ -7,6 +7,9 @@ package fail
 // Failure is the value that panic is called with.
 type Failure struct{ Err error }
 
+// Error makes the runtime print a failure that nothing catches.
+func (f Failure) Error() string { return f.Err.Error() }
+
 // With is the failure of an error: panic(fail.With(err)).
 func With(err error) Failure { return Failure{err} }
 

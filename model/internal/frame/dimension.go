@@ -4,14 +4,6 @@ import (
 	"fmt"
 )
 
-// defaultDim is the dimension of a task that gives none.
-func (m *Method) defaultDim(t *Task) int {
-	if m.Dim == nil {
-		return 2
-	}
-	return m.Dim(t)
-}
-
 // MaxDim is the largest dimension that the rows allow, and a format that explains it.
 func (m *Method) MaxDim(t *Task) (int, string) {
 	if m.Bound == nil {

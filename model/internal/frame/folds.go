@@ -6,8 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-
-	"github.com/embedd/embedd/model/internal/linalg"
 )
 
 // MaxValidated is the number of rows that cross-validation uses; more cost time and change nothing.
@@ -22,7 +20,7 @@ func Folds(p *Rows, limit, count, round int) (pick, fold []int) {
 	order := slices.SortedFunc(maps.Keys(byClass), func(a, b int) int {
 		return cmp.Or(strings.Compare(p.Classes[a], p.Classes[b]), a-b)
 	})
-	scored, earlier := 0, 0
+	at, scored, earlier := map[int]int{}, 0, 0 // fold of each row
 	share := Shares(p.N, limit)
 	for _, c := range order {
 		rows := byClass[c]
@@ -35,11 +33,8 @@ func Folds(p *Rows, limit, count, round int) (pick, fold []int) {
 			draw.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
 		}
 		for j, r := range rows {
-			pick = append(pick, r)
-			if len(rows) < count {
-				fold = append(fold, -1)
-			} else {
-				fold = append(fold, (j+earlier)%count)
+			if at[r] = (j + earlier) % count; len(rows) < count {
+				at[r] = -1
 			}
 		}
 		earlier += len(rows)
@@ -47,7 +42,10 @@ func Folds(p *Rows, limit, count, round int) (pick, fold []int) {
 	if scored < 2 {
 		return nil, nil
 	}
-	sortByRow(pick, fold)
+	pick = slices.Sorted(maps.Keys(at)) // of equally near neighbours the earlier row wins
+	for _, r := range pick {
+		fold = append(fold, at[r])
+	}
 	if p.Groups != nil && !dealGroups(p, pick, fold, count, round) {
 		return nil, nil
 	}
@@ -108,15 +106,21 @@ func HeldOut(pick, fold []int, f int) (train, test []int) {
 
 // Stratified is all rows or, of more than limit, an even choice in each class, at least one, in row order.
 func (p *Rows) Stratified(limit int) []int {
-	var pick []int
-	byClass, share := p.ByClass(), Shares(p.N, limit)
-	for c := range p.Classes {
-		if rows := byClass[c]; len(rows) > 0 {
-			pick = append(pick, Spaced(rows, max(1, share(len(rows))))...)
-		}
-	}
+	pick, _ := p.References(limit, 1)
 	slices.Sort(pick)
 	return pick
+}
+
+// References are rows by class, evenly spaced in each: count in all, but at least least of each class that has them. of
+// is where each class begins and ends among them.
+func (p *Rows) References(count, least int) (pick []int, of [][2]int) {
+	byClass, share := p.ByClass(), Shares(p.N, count)
+	for c := range p.Classes {
+		rows, from := byClass[c], len(pick)
+		pick = append(pick, Spaced(rows, max(min(least, len(rows)), share(len(rows))))...)
+		of = append(of, [2]int{from, len(pick)})
+	}
+	return pick, of
 }
 
 // Shares divides limit among groups of n rows in all, in proportion to their sizes, which are passed one after the
@@ -131,16 +135,6 @@ func Shares(n, limit int) func(size int) int {
 		k := limit*after/n - limit*before/n
 		before = after
 		return k
-	}
-}
-
-// sortByRow puts pick in row order, so that of equally near neighbours the earlier row wins.
-func sortByRow(pick, fold []int) {
-	at := linalg.Range(len(pick))
-	slices.SortFunc(at, func(a, b int) int { return pick[a] - pick[b] })
-	p, f := slices.Clone(pick), slices.Clone(fold)
-	for i, k := range at {
-		pick[i], fold[i] = p[k], f[k]
 	}
 }
 

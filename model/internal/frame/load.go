@@ -69,7 +69,8 @@ func (t *Task) loadStatistics(ctx context.Context, p *Rows) {
 // gather computes the moments of n rows of m numbers. block returns some of them, until its next call.
 func gather(ctx context.Context, n, m int, y []int, byClass bool, block func(from, to int) []float64) *moments.Summary {
 	set := moments.New(m, byClass)
-	fail.Check(set.SetShift(near(n, m, block)))
+	some := min(n, 1024) // a mean of these, because moments about it avoid cancellation
+	fail.Check(set.SetShift(linalg.Mean(some, m, func(i int) []float64 { return block(i*n/some, i*n/some+1) })))
 	for from := 0; from < n; from += chunk {
 		fail.Check(ctx.Err())
 		to := min(from+chunk, n)
@@ -80,18 +81,6 @@ func gather(ctx context.Context, n, m int, y []int, byClass bool, block func(fro
 		fail.Check(set.Add(ctx, block(from, to), part))
 	}
 	return fail.Must(set.Summary(y != nil))
-}
-
-// near is the mean of a sample of evenly spaced rows of m numbers. Moments about it avoid cancellation.
-func near(n, m int, block func(from, to int) []float64) []float64 {
-	mean, some := make([]float64, m), min(n, 1024)
-	for i := range some {
-		at := i * n / some
-		for j, v := range block(at, at+1) {
-			mean[j] += v / float64(some)
-		}
-	}
-	return mean
 }
 
 // Summarise turns a summary of the unscaled features into scaled scatters, in the memory of the summary. p is nil if
@@ -175,18 +164,7 @@ func ranges(p *Rows) (low, high []float64) {
 // loadWide loads fewer rows than features: it expresses the rows in an orthonormal basis of the space that they span,
 // so that no matrix is m x m.
 func (t *Task) loadWide(ctx context.Context, p *Rows) {
-	variance := make([]float64, p.M)
-	mean := make([]float64, p.M)
-	for i := range p.N {
-		for j, v := range p.X[i*p.M : (i+1)*p.M] {
-			mean[j] += v / float64(p.N)
-		}
-	}
-	for i := range p.N {
-		for j, v := range p.X[i*p.M : (i+1)*p.M] {
-			variance[j] += (v - mean[j]) * (v - mean[j]) / float64(p.N)
-		}
-	}
+	mean, variance := p.Spread()
 	for j := range variance {
 		if !linalg.IsFinite(variance[j]) || !linalg.IsFinite(mean[j]) {
 			panic(fail.With(errTooLarge(j)))

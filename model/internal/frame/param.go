@@ -12,15 +12,7 @@ import (
 
 // HeatParam is the width t of the weights exp(-d^2/t).
 func HeatParam(def, doc string) Param {
-	return Param{Name: "t", Default: def, Doc: doc, Check: func(s string) error {
-		if s == "auto" || s == "inf" {
-			return nil
-		}
-		if v, err := strconv.ParseFloat(s, 64); err != nil || !(v > 0) || !linalg.IsFinite(v) {
-			return fmt.Errorf("%q is not allowed; give auto, inf or a number > 0", s)
-		}
-		return nil
-	}}
+	return number("t", def, doc, "> 0", func(v float64) bool { return v > 0 }, "auto", "inf")
 }
 
 // HeatDoc describes the width of heat weights. The default of methods that embed rows is inf: a row is joined equally
@@ -73,12 +65,18 @@ func IntParam(name, def, doc string, least int, words ...string) Param {
 
 // FloatParam is a number in [low, high], or one of the words.
 func FloatParam(name, def, doc string, low, high float64, words ...string) Param {
+	return number(name, def, doc, fmt.Sprintf("in [%g, %g]", low, high),
+		func(v float64) bool { return v >= low && v <= high }, words...)
+}
+
+// number is a finite number that ok accepts, which bound describes, or one of the words.
+func number(name, def, doc, bound string, ok func(v float64) bool, words ...string) Param {
 	return Param{Name: name, Default: def, Doc: doc, Check: func(s string) error {
 		v, err := strconv.ParseFloat(s, 64)
-		if slices.Contains(words, s) || err == nil && v >= low && v <= high && linalg.IsFinite(v) {
+		if slices.Contains(words, s) || err == nil && ok(v) && linalg.IsFinite(v) {
 			return nil
 		}
-		return fmt.Errorf("%q is not allowed; give %sa number in [%g, %g]", s, alternatives(words), low, high)
+		return fmt.Errorf("%q is not allowed; give %sa number %s", s, alternatives(words), bound)
 	}}
 }
 
@@ -92,19 +90,11 @@ func alternatives(words []string) string {
 
 // RidgeParam is the ridge of a denominator. If words is false, only a number is allowed.
 func RidgeParam(def, doc string, words bool) Param {
-	return Param{Name: "ridge", Default: def, Doc: doc, Check: func(s string) error {
-		if words && (s == "auto" || s == "oas") {
-			return nil
-		}
-		r, err := strconv.ParseFloat(s, 64)
-		if err != nil || !(r >= 0) || !linalg.IsFinite(r) {
-			if words {
-				return fmt.Errorf("%q is not allowed; give auto, oas or a number >= 0", s)
-			}
-			return fmt.Errorf("%q is not allowed; give a number >= 0", s)
-		}
-		return nil
-	}}
+	allowed := []string{"auto", "oas"}
+	if !words {
+		allowed = nil
+	}
+	return number("ridge", def, doc, ">= 0", func(v float64) bool { return v >= 0 }, allowed...)
 }
 
 // OriginParam is the point that sums of products are about.

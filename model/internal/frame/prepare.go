@@ -188,6 +188,18 @@ func (p *Rows) dataOf(rows []int) *model.Data {
 	return d
 }
 
+// Spread is the mean and the variance of each feature of rows in memory.
+func (p *Rows) Spread() (mean, variance []float64) {
+	mean = linalg.Mean(p.N, p.M, p.row)
+	squares := make([]float64, p.M)
+	return mean, linalg.Mean(p.N, p.M, func(i int) []float64 {
+		for j, v := range p.row(i) {
+			squares[j] = (v - mean[j]) * (v - mean[j])
+		}
+		return squares
+	})
+}
+
 // IsStored reports whether the rows are not in memory.
 func (p *Rows) IsStored() bool { return p.X == nil && p.Data != nil && p.Data.Stored != nil }
 

@@ -29,7 +29,11 @@ func (t *Task) Run(ctx context.Context, features, classes []string) (_ *model.Mo
 	}
 	t.Report.Rows = int(math.Round(t.Basis.N))
 	t.Report.Rank = t.Columns
-	t.Report.Constant = t.Units.constantFeatures()
+	for _, c := range t.Units.constant {
+		if c {
+			t.Report.Constant++
+		}
+	}
 	if t.Report.Constant > 0 {
 		t.Report.Note(fmt.Sprintf("%d of %d features are constant and have no effect", t.Report.Constant,
 			len(t.Units.Mean)))
@@ -129,7 +133,9 @@ func (t *Task) settleDim() {
 	bound, what := t.Method.MaxDim(t)
 	if t.D == 0 {
 		t.DefaultDim = true
-		t.D = t.Method.defaultDim(t)
+		if t.D = 2; t.Method.Dim != nil {
+			t.D = t.Method.Dim(t)
+		}
 		if t.D > bound {
 			t.Report.Note(fmt.Sprintf("the default dim %d was clamped to %s", t.D, t.Explain(what, bound)))
 			t.D = bound

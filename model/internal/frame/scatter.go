@@ -31,16 +31,6 @@ type Units struct {
 	constant    []bool    // features without variance; nil if nothing varies
 }
 
-func (u *Units) constantFeatures() int {
-	n := 0
-	for _, c := range u.constant {
-		if c {
-			n++
-		}
-	}
-	return n
-}
-
 // featureVariances is the diagonal of V S V' for a scatter S in the axes V (m x r), or that of S for axes nil.
 func featureVariances(ctx context.Context, s *mat.SymDense, axes *mat.Dense) []float64 {
 	if axes == nil {

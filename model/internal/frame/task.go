@@ -28,7 +28,9 @@ type Task struct {
 	Scaling    model.Scale
 	Progress   func(string, float64)
 	Report     *model.Report
-	Memo       *Memo // nil: nothing is shared with other fits
+	// Memo shares results between fits on the same rows: an evaluation fits a method at several dimensions, and a learned
+	// similarity is the same for all. Its fits must not run concurrently. nil: nothing is shared.
+	Memo map[string]any
 
 	Rows *Rows        // nil when fitting from moments
 	Sums *moments.Set // nil when fitting from rows

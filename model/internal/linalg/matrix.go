@@ -146,6 +146,29 @@ func Congruence(s mat.Symmetric, a *mat.Dense) *mat.SymDense {
 	return Symmetric(&full)
 }
 
+// PivotedFactor is F (n x r) with F F' = S, by a pivoted Cholesky factor with pivots above this share of the largest
+// diagonal entry; nil if S is zero.
+func PivotedFactor(s *mat.SymDense, share float64) (f *mat.Dense, chol *mat.PivotedCholesky) {
+	n, largest := s.SymmetricDim(), 0.0
+	for i := range n {
+		largest = max(largest, s.At(i, i))
+	}
+	chol = new(mat.PivotedCholesky)
+	chol.Factorize(s, share*largest)
+	r := chol.Rank()
+	if r == 0 || largest == 0 {
+		return nil, nil
+	}
+	f = mat.NewDense(n, r, nil)
+	upper := chol.RawU()
+	for i, row := range chol.ColumnPivots(nil) {
+		for c := range min(i+1, r) {
+			f.Set(row, c, upper.At(c, i))
+		}
+	}
+	return f, chol
+}
+
 // Orthonormalize makes columns orthonormal, each by its part outside of those before it.
 func Orthonormalize(a *mat.Dense) {
 	m, d := a.Dims()

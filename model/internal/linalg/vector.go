@@ -12,10 +12,39 @@ func Range(d int) []int {
 	return c
 }
 
+// Mean is the mean of n rows of m numbers, summed in their order.
+func Mean(n, m int, row func(i int) []float64) []float64 {
+	mean := make([]float64, m)
+	for i := range n {
+		for j, v := range row(i) {
+			mean[j] += v / float64(n)
+		}
+	}
+	return mean
+}
+
 // Median of sorted values.
 func Median(sorted []float64) float64 {
 	n := len(sorted)
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// Tied reports whether two eigenvalues of a problem of order k share an eigenspace: only rounding errors separate them.
+func Tied(a, b float64, k int, largest float64) bool {
+	return math.Abs(a-b) <= 1e-6*max(math.Abs(a), math.Abs(b))+1e-14*float64(k)*largest
+}
+
+// Ties are the runs [from, to) of two or more neighbouring values that are tied, of those that begin among the first d.
+func Ties(values []float64, d int, tied func(a, b float64) bool) (runs [][2]int) {
+	for from, to := 0, 0; from < d; from = to {
+		for to = from + 1; to < len(values) && tied(values[to-1], values[to]); {
+			to++
+		}
+		if to-from > 1 {
+			runs = append(runs, [2]int{from, to})
+		}
+	}
+	return runs
 }
 
 // SquaredDistance is |a - b|^2, in four partial sums whose order depends only on the length.
@@ -92,14 +121,6 @@ func AllFinite(x []float64) bool {
 		a += 0 * v
 	}
 	return a+b+c+d == 0
-}
-
-func FloatMax(v []float64) float64 {
-	m := math.Inf(-1)
-	for _, x := range v {
-		m = max(m, x)
-	}
-	return m
 }
 
 // Sets numbers the sets that joins make of n members, in the order of their first ones.

@@ -3,7 +3,6 @@ package mapping
 import (
 	"fmt"
 	"math"
-	"slices"
 	"sort"
 )
 
@@ -15,21 +14,11 @@ type Ranks struct {
 	Score []float64
 }
 
-// To writes the scores of the scaled row z to dst.
-func (r *Ranks) To(dst, z []float64) {
-	for j, v := range z {
-		from, to := int(r.First[j]), int(r.First[j+1])
-		value, score := r.Value[from:to], r.Score[from:to]
-		at, found := slices.BinarySearch(value, v)
-		switch {
-		case found || at == 0:
-			dst[j] = score[at]
-		case at == len(value):
-			dst[j] = score[at-1]
-		default:
-			share := (v - value[at-1]) / (value[at] - value[at-1])
-			dst[j] = score[at-1] + share*(score[at]-score[at-1])
-		}
+// Apply replaces the values of scaled rows z by their scores.
+func (r *Ranks) Apply(z []float64) {
+	table := newRankTable(r)
+	for i := range z {
+		table.score(z[i:i+1], i%len(table.rate))
 	}
 }
 
@@ -89,7 +78,7 @@ func interval(distance, rate float64, count int) int {
 // maxSteps is the number of knots of an interval up to which they are compared one after the other.
 const maxSteps = 8
 
-// score replaces scaled values of feature j by their scores, with the same bits as To.
+// score replaces scaled values of feature j by their scores, with the same bits as a search over all knots.
 func (t *rankTable) score(values []float64, j int) {
 	knots, start := t.feature(j)
 	rate, first, last := t.rate[j], knots[0], knots[len(knots)-1]

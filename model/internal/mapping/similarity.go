@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
@@ -312,7 +313,7 @@ func (p *SimilarityExtension) conjugate(q *SimilarityProblem) bool {
 // direct reports whether the linear kernel of this many features is solved faster by a factor of their order: (X'X +
 // alpha I)^-1 = (I - X'(X X' + alpha I)^-1 X)/alpha, which needs an alpha well above rounding error.
 func (p *SimilarityExtension) direct(features int) bool {
-	return p.linear && features <= 300 && p.Alpha > 1e-8*linalg.FloatMax(p.diagonal)
+	return p.linear && features <= 300 && p.Alpha > 1e-8*slices.Max(p.diagonal)
 }
 
 // newton sets step to the one from the weights above 0 to their minimum, and reports whether it could.

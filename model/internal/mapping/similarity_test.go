@@ -3,9 +3,8 @@ package mapping
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
-
-	"github.com/embedd/embedd/model/internal/linalg"
 )
 
 type hard struct {
@@ -48,8 +47,8 @@ func TestDescendEndsAtTheMinimum(t *testing.T) {
 			if err := p.Descend(q); err != nil {
 				t.Fatal(err)
 			}
-			move := p.Slope(q) * max(linalg.FloatMax(q.Target), 1) / (linalg.FloatMax(p.diagonal) + c.alpha)
-			if largest := linalg.FloatMax(q.Weight); !(move <= c.tolerance*largest) {
+			move := p.Slope(q) * max(slices.Max(q.Target), 1) / (slices.Max(p.diagonal) + c.alpha)
+			if largest := slices.Max(q.Weight); !(move <= c.tolerance*largest) {
 				t.Errorf("%s, seed %d: a weight would move by %g of %g", name, seed, move, largest)
 			}
 		}

@@ -124,7 +124,7 @@ func TestSumOfManyRows(t *testing.T) {
 			copy(y, s.Offset)
 			addTimes(y, row, s.Linear)
 			scores := make([]float64, m)
-			ranks.To(scores, row)
+			scoresOf(ranks, scores, row)
 			addTimes(y, scores, s.Ranked)
 			if k == nil {
 				continue
@@ -223,11 +223,29 @@ func TestRankTable(t *testing.T) {
 		table.score(got[i:i+1], i%60)
 	}
 	for i := range n {
-		ranks.To(want[i*60:(i+1)*60], z[i*60:(i+1)*60])
+		scoresOf(ranks, want[i*60:(i+1)*60], z[i*60:(i+1)*60])
 	}
 	for i, v := range got {
 		if math.Float64bits(v) != math.Float64bits(want[i]) {
 			t.Fatalf("feature %d: %g has the score %g, not %g", i%60, z[i], v, want[i])
+		}
+	}
+}
+
+// scoresOf writes the scores of the scaled row z to dst, by a search over all knots.
+func scoresOf(r *Ranks, dst, z []float64) {
+	for j, v := range z {
+		from, to := int(r.First[j]), int(r.First[j+1])
+		value, score := r.Value[from:to], r.Score[from:to]
+		at, found := slices.BinarySearch(value, v)
+		switch {
+		case found || at == 0:
+			dst[j] = score[at]
+		case at == len(value):
+			dst[j] = score[at-1]
+		default:
+			share := (v - value[at-1]) / (value[at] - value[at-1])
+			dst[j] = score[at-1] + share*(score[at]-score[at-1])
 		}
 	}
 }

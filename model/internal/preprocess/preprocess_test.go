@@ -221,7 +221,8 @@ func TestFewKnots(t *testing.T) {
 		t.Errorf("%d knots", n)
 	}
 	for _, v := range []float64{-2, -0.5, 0, 1, 2} {
-		if ranks.To(y, []float64{v}); !(math.Abs(y[0]-v) <= 0.15) {
+		y[0] = v
+		if ranks.Apply(y); !(math.Abs(y[0]-v) <= 0.15) {
 			t.Errorf("the normal score of the normal %g is %g", v, y[0])
 		}
 	}
@@ -266,7 +267,8 @@ func TestKnotsAreOfRows(t *testing.T) {
 	}
 	quantile := func(score float64) float64 { return (1 + math.Erf(score/math.Sqrt2)) / 2 }
 	for i, v := range x {
-		if ranks.To(y, []float64{v}); !(math.Abs(quantile(y[0])-quantile(want[i])) <= 0.01) {
+		y[0] = v
+		if ranks.Apply(y); !(math.Abs(quantile(y[0])-quantile(want[i])) <= 0.01) {
 			t.Fatalf("row %d is at %g of the rows, by its score at %g", i, quantile(want[i]), quantile(y[0]))
 		}
 	}

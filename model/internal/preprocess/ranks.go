@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/embedd/embedd/model"
-	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
 )
@@ -60,13 +58,4 @@ func knots(share []float64) []int {
 			return at
 		}
 	}
-}
-
-// applyRanks turns scaled rows into their normal scores.
-func applyRanks(r *mapping.Ranks, z []float64, p *frame.Rows) *model.Data {
-	d := &model.Data{N: p.N, M: p.M, X: make([]float64, len(z)), Y: p.Y, Classes: p.Classes, Groups: p.Groups}
-	for i := range p.N {
-		r.To(d.X[i*p.M:(i+1)*p.M], z[i*p.M:(i+1)*p.M])
-	}
-	return d
 }

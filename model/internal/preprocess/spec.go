@@ -99,7 +99,8 @@ func (s Spec) Fit(ctx context.Context, p *frame.Rows, train []int, inner model.S
 		}
 		f.ranks = normalScores(t.Features(nil), p.M)
 		t.Rows = p
-		made = applyRanks(f.ranks, t.Features(nil), p)
+		made = &model.Data{N: p.N, M: p.M, X: t.Features(nil), Y: p.Y, Classes: p.Classes, Groups: p.Groups}
+		f.ranks.Apply(made.X)
 		f.Mean, f.Scale = t.Units.Mean, t.Units.Scale
 	}
 	if made != nil {

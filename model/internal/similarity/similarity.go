@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 
 	transposes "gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -51,7 +52,7 @@ func Width(squared *mat.Dense, sigma float64) float64 {
 	n, _ := squared.Dims()
 	least := math.Inf(1)
 	for i := range n {
-		least = min(least, linalg.FloatMax(squared.RawRowView(i)))
+		least = min(least, slices.Max(squared.RawRowView(i)))
 	}
 	return sigma * least
 }
@@ -134,8 +135,10 @@ func (r Rule) Learn(ctx context.Context, g, s *mat.Dense, report func(float64)) 
 			}
 		}
 	}
-	plus, minus := g, (*mat.Dense)(nil)
+	wp := mat.NewDense(n, n, nil)
+	plus, minus, wm, thin := g, (*mat.Dense)(nil), (*mat.Dense)(nil), (*mat.Dense)(nil)
 	if signed {
+		wm, thin = mat.NewDense(n, n, nil), thinFactor(g)
 		plus, minus = mat.NewDense(n, n, nil), mat.NewDense(n, n, nil)
 		for i := range n {
 			p, q := plus.RawRowView(i), minus.RawRowView(i)
@@ -143,15 +146,6 @@ func (r Rule) Learn(ctx context.Context, g, s *mat.Dense, report func(float64)) 
 				p[j], q[j] = max(v, 0), max(-v, 0)
 			}
 		}
-	}
-	wp := mat.NewDense(n, n, nil)
-	var wm *mat.Dense
-	if signed {
-		wm = mat.NewDense(n, n, nil)
-	}
-	var thin *mat.Dense
-	if signed {
-		thin = thinFactor(g)
 	}
 	byPlus, byMinus := &IncrementalProduct{G: plus}, &IncrementalProduct{G: minus}
 	out := &Learned{W: w}
@@ -185,22 +179,9 @@ func (r Rule) Learn(ctx context.Context, g, s *mat.Dense, report func(float64)) 
 // cheaper; else nil. Products of rows have the rank of the features.
 func thinFactor(g *mat.Dense) *mat.Dense {
 	n, _ := g.Dims()
-	s := linalg.Symmetric(g)
-	largest := 0.0
-	for i := range n {
-		largest = max(largest, s.At(i, i))
-	}
-	var chol mat.PivotedCholesky
-	chol.Factorize(s, float64(n)*0x1p-52*largest)
-	r := chol.Rank()
-	if r == 0 || r > n/4 {
+	f, chol := linalg.PivotedFactor(linalg.Symmetric(g), float64(n)*0x1p-52)
+	if f == nil || chol.Rank() > n/4 {
 		return nil
-	}
-	f, upper := mat.NewDense(n, r, nil), chol.RawU()
-	for i, row := range chol.ColumnPivots(nil) {
-		for c := range min(i+1, r) {
-			f.Set(row, c, upper.At(c, i))
-		}
 	}
 	return f
 }
@@ -343,23 +324,20 @@ func (r Rule) Step(ctx context.Context, plus, minus, s, w, wp, wm *mat.Dense) {
 			if v == 0 {
 				continue
 			}
-			var next float64
-			if minus == nil {
-				// Algorithm 2: W <- W 2(G + alpha S) / (W G + G W + 2 alpha W + beta).
-				above := 2 * (plus.At(i, j) + r.Alpha*s.At(i, j))
-				below := wp.At(i, j) + wp.At(j, i) + 2*r.Alpha*v + r.Beta
-				next = ratio(v, above, below)
-			} else {
-				// Algorithm 1, eq. 7: the square root of the same with the signs apart.
-				above := wm.At(i, j) + wm.At(j, i) + 2*(plus.At(i, j)+r.Alpha*s.At(i, j))
-				below := wp.At(i, j) + wp.At(j, i) + 2*r.Alpha*v + 2*minus.At(i, j) + r.Beta
-				next = v
-				if below > 0 {
-					next = v * math.Sqrt(above/below)
-				}
+			// Algorithm 2: W <- W 2(G + alpha S) / (W G + G W + 2 alpha W + beta).
+			above, below := 2*(plus.At(i, j)+r.Alpha*s.At(i, j)), wp.At(i, j)+wp.At(j, i)+2*r.Alpha*v
+			if minus != nil { // algorithm 1, eq. 7: the square root of the same with the signs apart
+				above, below = wm.At(i, j)+wm.At(j, i)+above, below+2*minus.At(i, j)
+			}
+			if below += r.Beta; !(below > 0) {
+				continue // beta = 0 and no terms: keep it
+			}
+			share := above / below
+			if minus != nil {
+				share = math.Sqrt(share)
 			}
 			// Only this goroutine writes the lower triangle; the upper one is filled later.
-			w.Set(i, j, next)
+			w.Set(i, j, v*share)
 		}
 	})
 	for i := range n {
@@ -368,13 +346,6 @@ func (r Rule) Step(ctx context.Context, plus, minus, s, w, wp, wm *mat.Dense) {
 		}
 	}
 	fail.Check(err)
-}
-
-func ratio(v, above, below float64) float64 {
-	if below <= 0 {
-		return v // beta = 0 and no terms: keep it
-	}
-	return v * (above / below)
 }
 
 // optimality is max |W o grad J| over max |grad J|: zero where W is optimal.

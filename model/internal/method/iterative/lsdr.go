@@ -104,17 +104,12 @@ func (q *Information) at(a *mat.Dense) *point {
 }
 
 func NewInformation(x *mat.Dense, p *frame.Rows, centres int) *Information {
-	q := &Information{x: x, y: p.Y, Own: make([][2]int, len(p.Classes)), count: make([]float64, len(p.Classes))}
-	byClass, share := p.ByClass(), frame.Shares(p.N, centres)
-	var rows []int
-	for c := range p.Classes {
-		from := len(rows)
-		if of := byClass[c]; len(of) > 0 {
-			rows = append(rows, frame.Spaced(of, max(1, share(len(of))))...)
-			q.count[c] = float64(len(of))
-		}
-		q.Own[c] = [2]int{from, len(rows)}
+	q := &Information{x: x, y: p.Y, count: make([]float64, len(p.Classes))}
+	for _, c := range p.Y {
+		q.count[c]++
 	}
+	var rows []int
+	rows, q.Own = p.References(centres, 1)
 	q.Ref = linalg.Pick(x, rows)
 	return q
 }
@@ -142,7 +137,7 @@ func (q *Information) kernel(x, a *mat.Dense) (k, u, z *mat.Dense) {
 
 // solve is alpha and beta, and the quadratic and linear form of alpha, by class.
 func (q *Information) solve(k *mat.Dense) (alpha, beta []float64, smi float64) {
-	n, b := k.Dims()
+	_, b := k.Dims()
 	alpha, beta = make([]float64, b), make([]float64, b)
 	smi = -0.5
 	for c, own := range q.Own {
@@ -157,18 +152,12 @@ func (q *Information) solve(k *mat.Dense) (alpha, beta []float64, smi float64) {
 			h.SetSym(l, l, h.At(l, l)+q.Lambda)
 		}
 		var chol mat.Cholesky
-		if !chol.Factorize(h) { // cannot happen: lambda is above rounding error
-			return alpha, beta, math.Inf(-1)
-		}
 		a, bb := mat.NewVecDense(size, alpha[own[0]:own[1]]), mat.NewVecDense(size, beta[own[0]:own[1]])
-		if chol.SolveVecTo(a, linear) != nil || chol.SolveVecTo(bb, a) != nil {
-			return alpha, beta, math.Inf(-1)
+		if !chol.Factorize(h) || chol.SolveVecTo(a, linear) != nil || chol.SolveVecTo(bb, a) != nil {
+			return alpha, beta, math.Inf(-1) // lambda is below rounding error
 		}
 		bb.ScaleVec(q.Lambda, bb)
 		smi += mat.Dot(a, linear) - mat.Inner(a, kept, a)/2
-	}
-	if n == 0 {
-		return alpha, beta, math.Inf(-1)
 	}
 	return alpha, beta, smi
 }
@@ -310,12 +299,9 @@ func medianDistance(z *mat.Dense) float64 {
 			all = append(all, floats.Distance(z.RawRowView(i), z.RawRowView(j), 2))
 		}
 	}
-	if len(all) == 0 {
-		return 1
-	}
 	slices.Sort(all)
-	if m := all[len(all)/2]; m > 0 {
-		return m
+	if k := len(all) / 2; k < len(all) && all[k] > 0 {
+		return all[k]
 	}
 	return 1
 }

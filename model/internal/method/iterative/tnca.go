@@ -143,17 +143,8 @@ type neighbourLoss struct {
 
 // NewNeighbourLoss chooses the references: evenly spaced rows of each class, at least 2 if it has them.
 func NewNeighbourLoss(p *frame.Rows, references int) *neighbourLoss {
-	l := &neighbourLoss{y: p.Y, own: make([][2]int, len(p.Classes)), Slot: make([]int, p.N)}
-	for i := range l.Slot {
-		l.Slot[i] = -1
-	}
-	byClass, share := p.ByClass(), frame.Shares(p.N, references)
-	for c := range p.Classes {
-		rows := byClass[c]
-		from := len(l.Rows)
-		l.Rows = append(l.Rows, frame.Spaced(rows, max(min(2, len(rows)), share(len(rows))))...)
-		l.own[c] = [2]int{from, len(l.Rows)}
-	}
+	l := &neighbourLoss{y: p.Y, Slot: slices.Repeat([]int{-1}, p.N)}
+	l.Rows, l.own = p.References(references, 2)
 	for k, i := range l.Rows {
 		l.Slot[i] = k
 	}

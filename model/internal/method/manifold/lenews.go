@@ -12,7 +12,6 @@ import (
 	"github.com/embedd/embedd/model/graph"
 	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
-	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
 	"github.com/embedd/embedd/model/internal/similarity"
 	"github.com/embedd/embedd/model/pencil"
@@ -106,10 +105,8 @@ func learnSimilarity(ctx context.Context, t *frame.Task) *learnedSimilarity {
 	}
 	key := strings.Join([]string{name, t.Params["alpha"], t.Params["beta"], t.Params["sigma"], t.Params["iters"],
 		t.Params["start"], t.Params["tol"], t.Params["rows"]}, " ")
-	if t.Memo != nil {
-		if l, ok := t.Memo.Learned[key].(*learnedSimilarity); ok {
-			return searched(t, l)
-		}
+	if l, ok := t.Memo[key].(*learnedSimilarity); ok {
+		return searched(t, l)
 	}
 	rows, m := t.Features(nil), len(t.Units.Mean)
 	kernel := fail.Must(mapping.NewKernel(ctx, name, rows, m, t.Origin()))
@@ -128,10 +125,7 @@ func learnSimilarity(ctx context.Context, t *frame.Task) *learnedSimilarity {
 	l.rule = balance(t, g)
 	l.Learned = l.rule.Learn(ctx, g, s, func(done float64) { t.ReportProgress("similarity", done) })
 	if t.Memo != nil {
-		if t.Memo.Learned == nil {
-			t.Memo.Learned = map[string]any{}
-		}
-		t.Memo.Learned[key] = l
+		t.Memo[key] = l
 	}
 	return searched(t, l)
 }
@@ -209,7 +203,7 @@ func learnedGraph(ctx context.Context, t *frame.Task, l *learnedSimilarity) *gra
 	largest := 0.0
 	n, _ := l.W.Dims()
 	for i := range n {
-		largest = max(largest, linalg.FloatMax(l.W.RawRowView(i)))
+		largest = max(largest, slices.Max(l.W.RawRowView(i)))
 	}
 	if !(largest > 0) {
 		panic(fail.With(fmt.Errorf("all similarities became 0; give a smaller beta, or scale the features")))

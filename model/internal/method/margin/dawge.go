@@ -1,6 +1,7 @@
 package margin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -121,15 +122,7 @@ func nearestTo(ctx context.Context, own, others *mat.Dense, k int) *mat.Dense {
 	for i, j := range at {
 		distance[i], order[i] = floats.Distance(others.RawRowView(i), own.RawRowView(j), 2), i
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case distance[a] < distance[b]:
-			return -1
-		case distance[a] > distance[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(distance[a], distance[b]) })
 	order = order[:min(k, rows)]
 	slices.Sort(order)
 	return linalg.Pick(others, order)

@@ -11,6 +11,7 @@ import (
 	"github.com/embedd/embedd/model/graph"
 	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
 	"github.com/embedd/embedd/model/pencil"
 )
@@ -118,25 +119,11 @@ func newKernelSpace(ctx context.Context, t *frame.Task) *kernelSpace {
 // row order, determine all others: back maps A, r x d, to the coefficients a of these rows with F'a = A. It returns
 // nil if K is zero.
 func factorKernel(k *mat.SymDense) (factor *mat.Dense, pivots []int, back *mat.Dense) {
-	n := k.SymmetricDim()
-	largest := 0.0
-	for i := range n {
-		largest = max(largest, k.At(i, i))
-	}
-	var chol mat.PivotedCholesky
-	chol.Factorize(k, kernelCut*largest)
-	r := chol.Rank()
-	if r == 0 || largest == 0 {
+	factor, chol := linalg.PivotedFactor(k, kernelCut)
+	if factor == nil {
 		return nil, nil, nil
 	}
-	order := chol.ColumnPivots(nil)
-	upper := chol.RawU()
-	factor = mat.NewDense(n, r, nil)
-	for i, row := range order {
-		for c := range min(i+1, r) {
-			factor.Set(row, c, upper.At(c, i))
-		}
-	}
+	r, order, upper := chol.Rank(), chol.ColumnPivots(nil), chol.RawU()
 	lead := mat.NewTriDense(r, mat.Upper, nil)
 	for i := range r {
 		for j := i; j < r; j++ {

@@ -140,19 +140,19 @@ func rowAt(r, disp int) Mem { return nth(r, disp, base0, base3, stride1, stride3
 
 // nth is the operand r strides from b0; b3 is b0 plus three strides, s3 three strides.
 func nth(r, disp int, b0, b3, s1, s3 reg.Register) Mem {
-	switch r {
-	case 0:
-		return Mem{Base: b0, Disp: disp}
-	case 1, 2:
-		return Mem{Base: b0, Disp: disp, Index: s1, Scale: uint8(r)}
-	case 3:
-		return Mem{Base: b3, Disp: disp}
-	case 4, 5:
-		return Mem{Base: b3, Disp: disp, Index: s1, Scale: uint8(r - 3)}
-	case 6:
-		return Mem{Base: b0, Disp: disp, Index: s3, Scale: 2}
+	m := Mem{Base: b0, Disp: disp, Index: s1, Scale: uint8(r % 3)}
+	switch {
+	case r == 6:
+		m.Index, m.Scale = s3, 2
+	case r == 7:
+		m.Base, m.Scale = b3, 4
+	case r >= 3:
+		m.Base = b3
 	}
-	return Mem{Base: b3, Disp: disp, Index: s1, Scale: 4}
+	if m.Scale == 0 {
+		m.Index = nil
+	}
+	return m
 }
 
 // list is the loop over row-major rows. The remaining rows at the end are computed together with some rows before them

@@ -349,16 +349,14 @@ func columnsOf(bits, outputs, rows int) {
 // centre loads the centred features of a number of rows of the column at R9 into registers, and returns their names.
 func centre(bits, rows int) (centred []int) {
 	switch {
-	case rows == 1 && bits == 32:
-		emit("FMOVS (R9), F16")
-		emit("FMOVS (R7), F24")
-		emit("FSUBS F24, F16, F16")
-		return []int{16}
 	case rows == 1:
-		emit("FMOVD (R9), F16")
-		emit("FMOVD (R7), F24")
-		emit("FSUBD F24, F16, F16")
-		emit("FCVTDS F16, F16")
+		kind := map[int]string{32: "S", 64: "D"}[bits]
+		emit("FMOV%s (R9), F16", kind)
+		emit("FMOV%s (R7), F24", kind)
+		emit("FSUB%s F24, F16, F16", kind)
+		if bits == 64 {
+			emit("FCVTDS F16, F16")
+		}
 		return []int{16}
 	case bits == 32:
 		emit("VLD1 (R9), %s", vectors(16, rows/4, "S4"))
