@@ -124,10 +124,10 @@ func TestDefaults(t *testing.T) {
 // Every default of the table must be a valid value.
 func TestDefaultsAreAllowed(t *testing.T) {
 	for _, f := range spec {
-		if f.to == nil || f.value == "" {
+		if f.value == "" {
 			continue
 		}
-		if err := f.set(f.to(&Config{}, &Pipeline{}), f.value); err != nil {
+		if err := f.set(f.target(&Config{}, &Pipeline{}), f.value); err != nil {
 			t.Errorf("%s: default %s: %v", f.path, f.value, err)
 		}
 	}

@@ -52,6 +52,20 @@ func (d *document) note(path, format string, args ...any) {
 	d.notes = append(d.notes, Problem{d.file, at.line, at.column, path, fmt.Sprintf(format, args...)})
 }
 
+// problemIf reports a problem at path if a rule is broken.
+func (d *document) problemIf(isBroken bool, path, format string, args ...any) {
+	if isBroken {
+		d.problem(path, format, args...)
+	}
+}
+
+// noteIf adds a note about path if something holds.
+func (d *document) noteIf(holds bool, path, format string, args ...any) {
+	if holds {
+		d.note(path, format, args...)
+	}
+}
+
 // nearest is the position of a key or, if the file does not have it, of the nearest section around it.
 func (p places) nearest(path string) place {
 	for {
@@ -308,24 +322,17 @@ func (d *document) unknown(under, path string, key *yaml.Node, isNull bool) {
 // defaults sets the defaults of a pipeline's keys, or of all others.
 func (d *document) defaults(prefix string, c *Config, p *Pipeline) {
 	for _, f := range spec {
-		if (prefix == each) != strings.HasPrefix(f.path, each) || f.value == "" || f.to == nil {
+		if (prefix == each) != strings.HasPrefix(f.path, each) || f.value == "" {
 			continue
 		}
 		value := f.value
 		if p != nil {
 			value = strings.ReplaceAll(value, "NAME", p.Name)
 		}
-		if err := f.set(f.to(c, p), value); err != nil {
+		if err := f.set(f.target(c, p), value); err != nil {
 			panic(fmt.Sprintf("default of %s: %v", f.path, err)) // a test sets every default
 		}
 	}
-}
-
-func (f field) target(c *Config, p *Pipeline) any {
-	if f.to == nil {
-		return nil
-	}
-	return f.to(c, p)
 }
 
 func resolve(n *yaml.Node) *yaml.Node {

@@ -118,10 +118,7 @@ func TestListen(t *testing.T) {
 // TestNothingIsNegative: no duration, size or count of the table goes below its minimum, which is never negative.
 func TestNothingIsNegative(t *testing.T) {
 	for _, f := range spec {
-		if f.to == nil {
-			continue
-		}
-		switch target := f.to(&Config{}, &Pipeline{}); target.(type) {
+		switch target := f.target(&Config{}, &Pipeline{}); target.(type) {
 		case *int, *int64, *uint64, *float64:
 			if err := f.set(target, "-1"); err == nil {
 				t.Errorf("%s takes -1", f.path)

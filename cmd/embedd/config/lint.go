@@ -55,38 +55,28 @@ func (d *document) lintEdges(c *Config) {
 		}
 	}
 	for _, p := range c.Pipelines {
-		if p.Training.Block > 0 && p.Model.File == "" && c.NATS.EdgeBytes < p.Training.Window.Bytes {
-			d.note("nats.edge_bytes", "less than training.window.bytes of pipeline %s (%s), the maximum size of a summary: "+
-				"a summary larger than half of edge_bytes is not sent, and the status says so",
-				p.Name, sizeText(float64(p.Training.Window.Bytes)))
-		}
+		d.noteIf(p.Training.Block > 0 && p.Model.File == "" && c.NATS.EdgeBytes < p.Training.Window.Bytes,
+			"nats.edge_bytes", "less than training.window.bytes of pipeline %s (%s), the maximum size of a summary: a "+
+				"summary larger than half of edge_bytes is not sent, and the status says so", p.Name,
+			sizeText(float64(p.Training.Window.Bytes)))
 	}
-	if !sums {
-		d.problem("nats.edges", "no pipeline trains on summaries: set training.block, here and at the hub, or delete "+
-			"this line")
-	}
+	d.problemIf(!sums, "nats.edges", "no pipeline trains on summaries: set training.block, here and at the hub, or "+
+		"delete this line")
 }
 
 func (d *document) lintNATS(n NATS) {
-	if n.URL != "" && n.Context != "" {
-		d.problem("nats.context", "url and context exclude each other: the context has its own URL; delete one")
-	}
-	if n.Hub != "" && n.Hub == n.Domain {
-		d.problem("nats.hub", "hub and domain are the same JetStream domain, and models are not mirrored within a "+
-			"domain: name another, or delete this line")
-	}
+	d.problemIf(n.URL != "" && n.Context != "", "nats.context", "url and context exclude each other: the context has "+
+		"its own URL; delete one")
+	d.problemIf(n.Hub != "" && n.Hub == n.Domain, "nats.hub", "hub and domain are the same JetStream domain, and "+
+		"models are not mirrored within a domain: name another, or delete this line")
 	d.lintLogins(n)
 	if s := n.Streams; s.MaxAge > 0 && s.Duplicates > s.MaxAge {
 		d.problem("nats.streams.duplicates", "it is more than max_age (%v): the server does not recognise duplicates of "+
 			"deleted messages; lower it", s.MaxAge)
 	}
-	if n.Streams.Duplicates < 3*n.AckWait {
-		d.note("nats.streams.duplicates", "less than three times nats.ack_wait (%v): a redelivery may come after it, and "+
-			"is then searched in the newest outputs", n.AckWait)
-	}
-	if (n.TLS.Cert == "") != (n.TLS.Key == "") {
-		d.problem("nats.tls", "cert and key belong together: set both or none")
-	}
+	d.noteIf(n.Streams.Duplicates < 3*n.AckWait, "nats.streams.duplicates", "less than three times nats.ack_wait (%v): "+
+		"a redelivery may come after it, and is then searched in the newest outputs", n.AckWait)
+	d.problemIf((n.TLS.Cert == "") != (n.TLS.Key == ""), "nats.tls", "cert and key belong together: set both or none")
 	if !d.files {
 		return
 	}
@@ -118,13 +108,11 @@ func (d *document) lintNATS(n NATS) {
 func (d *document) lintLogins(n NATS) {
 	given := d.lintLogin("nats", n.Login)
 	for _, key := range given {
-		if n.Context != "" {
-			d.problem("nats."+key, "%s and context exclude each other: the context has its own credentials; delete one", key)
-		}
+		d.problemIf(n.Context != "", "nats."+key, "%s and context exclude each other: the context has its own "+
+			"credentials; delete one", key)
 	}
-	if n.Context != "" && len(n.Users) > 0 {
-		d.problem(users, "users and context exclude each other: the context has its own credentials; delete one")
-	}
+	d.problemIf(n.Context != "" && len(n.Users) > 0, users, "users and context exclude each other: the context has its "+
+		"own credentials; delete one")
 	login, err := LoginOf(n.URL)
 	switch {
 	case err != nil:
@@ -135,9 +123,7 @@ func (d *document) lintLogins(n NATS) {
 	for role, login := range n.Users {
 		at := join(users, role)
 		d.lintLogin(at, login)
-		if login == (Login{}) {
-			d.problem(at, "no login: set one of %s", strings.Join(loginKeys, ", "))
-		}
+		d.problemIf(login == (Login{}), at, "no login: set one of %s", strings.Join(loginKeys, ", "))
 	}
 }
 
@@ -150,9 +136,8 @@ func (d *document) lintLogin(at string, l Login) (given []string) {
 		}
 	}
 	for _, key := range given {
-		if key != given[0] {
-			d.problem(join(at, key), "%s and %s exclude each other: a connection has one login; delete one", given[0], key)
-		}
+		d.problemIf(key != given[0], join(at, key), "%s and %s exclude each other: a connection has one login; delete one",
+			given[0], key)
 	}
 	switch {
 	case l.Password != "" && l.PasswordFile != "":
@@ -162,9 +147,8 @@ func (d *document) lintLogin(at string, l Login) (given []string) {
 	case l.User != "" && l.Password == "" && l.PasswordFile == "":
 		d.problem(join(at, "user"), "a user needs %s.password or %s.password_file; for a token use %s.token", at, at, at)
 	}
-	if l.JWT != "" && l.NKey == "" {
-		d.problem(join(at, "jwt"), "a JWT needs its seed: set %s.nkey to its file, or %s.creds to a file with both", at, at)
-	}
+	d.problemIf(l.JWT != "" && l.NKey == "", join(at, "jwt"), "a JWT needs its seed: set %s.nkey to its file, or "+
+		"%s.creds to a file with both", at, at)
 	return given
 }
 
@@ -191,9 +175,7 @@ func (d *document) lintModel(p *Pipeline) {
 	}
 	for _, f := range spec {
 		path := actual(f.path, p.Name)
-		if isLearning(f) && d.has(path) {
-			d.problem(path, "has no effect with a fixed model: delete it, or delete model.file")
-		}
+		d.problemIf(isLearning(f) && d.has(path), path, "has no effect with a fixed model: delete it, or delete model.file")
 	}
 }
 
@@ -205,9 +187,8 @@ func (d *document) lintMethod(p *Pipeline) {
 		d.problem(at+"model.method", "%v", err)
 		return
 	}
-	if p.Model.Blend > 1 && method.Name != fit.Auto {
-		d.note(at+"model.blend", "has no effect without model.method auto: the method is %s", method.Name)
-	}
+	d.noteIf(p.Model.Blend > 1 && method.Name != fit.Auto, at+"model.blend", "has no effect without model.method auto: "+
+		"the method is %s", method.Name)
 	fit, right := p.Model.Fit(), true
 	for _, name := range slices.Sorted(maps.Keys(p.Model.Params)) {
 		path := at + "model.params." + name
@@ -225,9 +206,8 @@ func (d *document) lintMethod(p *Pipeline) {
 	if err := fit.Validate(); right && err != nil {
 		d.problem(at+"model", "%v", err)
 	}
-	if method.Supervised && p.Schema.Label == "" {
-		d.problem(at+"schema.label", "method %s needs labels: set the label column, or use method pca", method.Name)
-	}
+	d.problemIf(method.Supervised && p.Schema.Label == "", at+"schema.label", "method %s needs labels: set the label "+
+		"column, or use method pca", method.Name)
 }
 
 // lintFeatures checks model.features.
@@ -235,12 +215,8 @@ func (d *document) lintFeatures(p *Pipeline, method fit.Method) {
 	at := "pipelines." + p.Name + ".model."
 	switch m := p.Model; {
 	case m.Features == "linear":
-		if m.Landmarks != 300 {
-			d.note(at+"landmarks", "has no effect without model.features nystroem")
-		}
-		if m.Width != 1 {
-			d.note(at+"width", "has no effect without model.features nystroem")
-		}
+		d.noteIf(m.Landmarks != 300, at+"landmarks", "has no effect without model.features nystroem")
+		d.noteIf(m.Width != 1, at+"width", "has no effect without model.features nystroem")
 	case p.Schema.Label == "":
 		d.problem(at+"features", "nystroem needs labels: name the label column in schema.label, or use linear")
 	case method.Map != "linear":
@@ -256,24 +232,17 @@ func (d *document) lintLimits(p *Pipeline) {
 			sizeText(float64(l.InFlight)), sizeText(float64(l.Message)))
 	}
 	t := p.Training
-	if t.MaxAge == 0 && t.WhenStale != "serve" {
-		d.note(at+"training.when_stale", "has no effect without training.max_age: no model becomes stale")
-	}
-	if t.Quota.By == "key" && p.Schema.Key == "" {
-		d.problem(at+"training.quota.by", "a quota by key needs the key column: set schema.key, or use subject")
-	}
-	if t.Quota.By == "none" && t.Quota.Share != 0.5 {
-		d.note(at+"training.quota.share", "has no effect without training.quota.by")
-	}
+	d.noteIf(t.MaxAge == 0 && t.WhenStale != "serve", at+"training.when_stale", "has no effect without "+
+		"training.max_age: no model becomes stale")
+	d.problemIf(t.Quota.By == "key" && p.Schema.Key == "", at+"training.quota.by", "a quota by key needs the key "+
+		"column: set schema.key, or use subject")
+	d.noteIf(t.Quota.By == "none" && t.Quota.Share != 0.5, at+"training.quota.share", "has no effect without "+
+		"training.quota.by")
 	d.lintBlock(p)
-	if t.Every.Rows > t.Window.Rows {
-		d.note(at+"training.every.rows", "%d is more than window.rows (%d): rows leave the window before a fit sees "+
-			"them", t.Every.Rows, t.Window.Rows)
-	}
-	if t.Window.Age > 0 && t.Every.Period > t.Window.Age {
-		d.note(at+"training.every.period", "%v is more than window.age (%v): rows leave the window before a fit sees "+
-			"them", t.Every.Period, t.Window.Age)
-	}
+	d.noteIf(t.Every.Rows > t.Window.Rows, at+"training.every.rows", "%d is more than window.rows (%d): rows leave the "+
+		"window before a fit sees them", t.Every.Rows, t.Window.Rows)
+	d.noteIf(t.Window.Age > 0 && t.Every.Period > t.Window.Age, at+"training.every.period", "%v is more than "+
+		"window.age (%v): rows leave the window before a fit sees them", t.Every.Period, t.Window.Age)
 }
 
 // lintBlock refuses what cannot be combined with training on summaries.
@@ -294,9 +263,7 @@ func (d *document) lintBlock(p *Pipeline) {
 		{p.Training.UntilReady == "pca", "excludes training.until_ready pca: the trainer has no rows for it; use hold or " +
 			"skip"},
 	} {
-		if one.is {
-			d.problem("pipelines."+p.Name+".training.block", "%s", one.what)
-		}
+		d.problemIf(one.is, "pipelines."+p.Name+".training.block", "%s", one.what)
 	}
 }
 
@@ -322,56 +289,44 @@ func (d *document) lintSchema(p *Pipeline) {
 	s := p.Schema
 	for _, column := range [][2]string{{"label", s.Label}, {"key", s.Key}} {
 		what, name := column[0], column[1]
-		if name != "" && slices.Contains(s.Features, name) {
-			d.problem(at+"features", "column %q is the %s too: remove the %s from the list", name, what, what)
-		}
+		d.problemIf(name != "" && slices.Contains(s.Features, name), at+"features", "column %q is the %s too: remove the "+
+			"%s from the list", name, what, what)
 	}
 	elements := 0
 	for i, name := range s.Features {
-		if s.Sizes[name] > 0 && slices.Contains(s.Features[:i], name) {
-			d.problem(at+"features", "column %q is given twice; keep the one with the size", name)
-		}
+		d.problemIf(s.Sizes[name] > 0 && slices.Contains(s.Features[:i], name), at+"features", "column %q is given "+
+			"twice; keep the one with the size", name)
 		elements += s.Sizes[name]
 	}
-	if elements > p.Limits.Features {
-		d.problem(at+"features", "the sizes add up to %d elements, and limits.features is %d; raise it", elements,
-			p.Limits.Features)
-	}
-	if s.Label != "" && s.Label == s.Key {
-		d.problem(at+"key", "column %q is the label too: a key identifies a row, a label its class", s.Key)
-	}
+	d.problemIf(elements > p.Limits.Features, at+"features", "the sizes add up to %d elements, and limits.features is "+
+		"%d; raise it", elements, p.Limits.Features)
+	d.problemIf(s.Label != "" && s.Label == s.Key, at+"key", "column %q is the label too: a key identifies a row, a "+
+		"label its class", s.Key)
 }
 
 // lintReserved refuses the subjects on which pipelines answer requests.
 func (d *document) lintReserved(p *Pipeline) {
 	for _, s := range []struct{ key, subject string }{{"input.subject", p.Input.Subject}, {"input.labels", p.Input.Labels},
 		{"output.subject", p.OutputPattern()}, {"output.dead", p.Output.Dead}} {
-		if strings.HasPrefix(s.subject, "embedd.") {
-			d.problem("pipelines."+p.Name+"."+s.key, "%s: pipelines answer requests on subjects that begin with embedd.; "+
-				"choose another", s.subject)
-		}
+		d.problemIf(strings.HasPrefix(s.subject, "embedd."), "pipelines."+p.Name+"."+s.key, "%s: pipelines answer "+
+			"requests on subjects that begin with embedd.; choose another", s.subject)
 	}
 }
 
 func (d *document) lintOutput(p *Pipeline, earlier []Pipeline) {
 	at := "pipelines." + p.Name + ".output."
-	if len(p.Output.Keep) > 1 && (slices.Contains(p.Output.Keep, "all") || slices.Contains(p.Output.Keep, "none")) {
-		d.problem(at+"keep", "all and none exclude other entries")
-	}
+	d.problemIf(len(p.Output.Keep) > 1 && (slices.Contains(p.Output.Keep, "all") || slices.Contains(p.Output.Keep,
+		"none")), at+"keep", "all and none exclude other entries")
 	if _, err := wildcard.ParseMapping(p.Input.Subject, p.Output.Subject); err != nil {
 		d.problem(at+"subject", "%v", err)
 	}
-	if p.Output.Format != "arrow" && p.Output.Compression != "none" {
-		d.problem(at+"compression", "it is of Arrow buffers, and output.format is %s: delete one", p.Output.Format)
-	}
-	if wildcard.Overlap(p.OutputPattern(), p.Output.Dead) {
-		d.problem(at+"dead", "the same subject as output.subject: readers could not distinguish outputs and dead letters")
-	}
+	d.problemIf(p.Output.Format != "arrow" && p.Output.Compression != "none", at+"compression", "it is of Arrow "+
+		"buffers, and output.format is %s: delete one", p.Output.Format)
+	d.problemIf(wildcard.Overlap(p.OutputPattern(), p.Output.Dead), at+"dead", "the same subject as output.subject: "+
+		"readers could not distinguish outputs and dead letters")
 	for _, q := range earlier {
-		if wildcard.Overlap(p.OutputPattern(), q.OutputPattern()) {
-			d.problem(at+"subject", "pipeline %s writes to %s too: their coordinates differ, so give each a separate subject",
-				q.Name, p.Output.Subject)
-		}
+		d.problemIf(wildcard.Overlap(p.OutputPattern(), q.OutputPattern()), at+"subject", "pipeline %s writes to %s too: "+
+			"their coordinates differ, so give each a separate subject", q.Name, p.Output.Subject)
 		if wildcard.Overlap(p.OutputPattern(), q.Output.Dead) || wildcard.Overlap(p.Output.Dead, q.OutputPattern()) {
 			d.problem(at+"subject", "pipelines %s and %s mix outputs and dead letters on one subject", q.Name, p.Name)
 		}
@@ -400,10 +355,8 @@ func (d *document) lintLabels(p *Pipeline, all []Pipeline) {
 	for _, q := range all {
 		for _, s := range []struct{ key, subject string }{{"output.subject", q.OutputPattern()},
 			{"output.dead", q.Output.Dead}} {
-			if wildcard.Overlap(labels, s.subject) {
-				d.problem(at+"input.labels", "pipeline %s writes to %s (%s), which would be read as labels; give labels a "+
-					"separate subject", q.Name, s.subject, s.key)
-			}
+			d.problemIf(wildcard.Overlap(labels, s.subject), at+"input.labels", "pipeline %s writes to %s (%s), which "+
+				"would be read as labels; give labels a separate subject", q.Name, s.subject, s.key)
 		}
 	}
 }
@@ -414,9 +367,7 @@ func (d *document) lintPartitions(p *Pipeline, all []Pipeline) {
 	if p.Input.Partitions == 0 {
 		return
 	}
-	if p.Input.Stream == "" {
-		d.problem(at, "partitions need a stream: set input.stream, or delete this line")
-	}
+	d.problemIf(p.Input.Stream == "", at, "partitions need a stream: set input.stream, or delete this line")
 	if _, err := wildcard.Keys(p.Input.Subject); err != nil {
 		d.problem(at, "%v", err)
 	}

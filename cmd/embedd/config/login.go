@@ -25,7 +25,7 @@ type Login struct {
 	Creds                        string // file of a JWT and its seed
 	NKey, JWT                    string // files: a seed, and its JWT
 
-	jwt, seed string // the values, if a context contains them
+	jwtText, seedText string // the values, if a context contains them
 }
 
 // Identity is what a connection presents to the server.
@@ -36,7 +36,7 @@ type Identity struct {
 
 // Read reads the files. The error never contains a secret.
 func (l Login) Read() (id Identity, err error) {
-	id = Identity{User: l.User, Password: l.Password, Token: l.Token, JWT: l.jwt, Seed: l.seed}
+	id = Identity{User: l.User, Password: l.Password, Token: l.Token, JWT: l.jwtText, Seed: l.seedText}
 	for _, f := range []struct {
 		path string
 		read func(string) (string, error)
@@ -76,7 +76,7 @@ func (l Login) Name() string {
 		return "the token"
 	case l.User != "":
 		return "user and password"
-	case l.jwt != "":
+	case l.jwtText != "":
 		return "the JWT"
 	}
 	return "no credentials"
@@ -241,7 +241,7 @@ func ReadContext(name string) (*Context, error) {
 	case f.Creds != "":
 		c.Login.Creds = expandHome(os.ExpandEnv(f.Creds))
 	case f.JWT != "":
-		c.Login.jwt, c.Login.seed, c.Login.NKey = f.JWT, f.Seed, expandHome(f.NKey)
+		c.Login.jwtText, c.Login.seedText, c.Login.NKey = f.JWT, f.Seed, expandHome(f.NKey)
 	case f.NKey != "":
 		c.Login.NKey = expandHome(f.NKey)
 	case f.Token != "":

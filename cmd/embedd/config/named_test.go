@@ -53,7 +53,7 @@ func settable(key string) bool {
 		key = each + rest
 	}
 	named := func(path string) bool { return path == key || strings.HasSuffix(path, "."+key) }
-	return slices.ContainsFunc(spec, func(f field) bool { return f.later == "" && named(f.path) }) ||
+	return slices.ContainsFunc(spec, func(f field) bool { return named(f.path) }) ||
 		slices.ContainsFunc(sections, func(s section) bool { return named(s.path) })
 }
 

@@ -54,7 +54,7 @@ func fieldsOf(path string) []field {
 	var in []field
 	for _, f := range spec {
 		rest, ok := strings.CutPrefix(f.path, path+".")
-		if ok && !strings.Contains(rest, ".") && f.to != nil {
+		if ok && !strings.Contains(rest, ".") {
 			in = append(in, f)
 		}
 	}

@@ -45,8 +45,6 @@ writes a starter file and ` + "`embedd check`" + ` checks a file. Flags override
 			rows++
 			form, value := f.form(), ""
 			switch {
-			case f.to == nil:
-				form = "not available yet"
 			case f.required:
 				value = "required"
 			case f.value != "" || f.or != "":

@@ -43,12 +43,6 @@ func (d *document) value(f field, target any, path string, n *yaml.Node) {
 		if !ok {
 			return
 		}
-		if target == nil {
-			if !slices.Contains(f.words, s) {
-				d.problemAt(placeOf(n), path, "%s", f.later)
-			}
-			return
-		}
 		if err := f.set(target, s); err != nil {
 			d.problemAt(placeOf(n), path, "%s", f.explain(n, err))
 			return

@@ -24,10 +24,10 @@ type Value struct {
 func (p *Pipeline) Values() (values []Value) {
 	for _, f := range spec {
 		key, ok := strings.CutPrefix(f.path, each)
-		if !ok || f.to == nil || f.secret {
+		if !ok || f.secret {
 			continue
 		}
-		target := f.to(&Config{}, p)
+		target := f.target(&Config{}, p)
 		if _, isSet := target.(func(string) error); isSet {
 			continue // its value is in another key
 		}
