@@ -226,18 +226,14 @@ func printLetter(out *report.Output, l dlq.ListedLetter, header nats.Header, bod
 	t.Row("input", strings.TrimSpace(l.Source+" on "+l.Input))
 	t.Row("attempts", l.Attempts)
 	t.Row("kind", l.Kind)
-	if l.Rows != "" {
-		t.Row("rows", l.Rows)
-	}
+	t.RowIf(l.Rows != "", "rows", l.Rows)
 	for _, k := range slices.Sorted(maps.Keys(header)) {
 		for _, v := range header[k] {
 			t.Row("header "+k, report.Shorten(v, 200))
 		}
 	}
 	t.Row("bytes", fmt.Sprintf("%d, the first are %s", len(body), excerpt(body)))
-	if path != "" {
-		t.Row("saved in", path)
-	}
+	t.RowIf(path != "", "saved in", path)
 	return t.Flush()
 }
 

@@ -227,9 +227,7 @@ func evaluate(ctx context.Context, e *cli.Env, out *report.Output, r *dataset.Ro
 	if failed > 0 && failed == asked {
 		return fmt.Errorf("%s: no method could be evaluated; see the table", r.Name)
 	}
-	if large > 0 {
-		e.Notef("%d of %d left out for memory, %d MB free", large, asked, c.Memory/1_000_000)
-	}
+	e.NoteIf(large > 0, "%d of %d left out for memory, %d MB free", large, asked, c.Memory/1_000_000)
 	return nil
 }
 

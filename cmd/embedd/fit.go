@@ -115,15 +115,11 @@ func printFit(out *report.Output, m *model.Model, path, scale string) error {
 	}
 	t.Row("rank", fmt.Sprintf("%d of %s; the criterion determines %d of the %d outputs", report.Rank, columns,
 		min(report.Informative, m.Dim()), m.Dim()))
-	if report.Constant > 0 {
-		t.Row("constant", fmt.Sprintf("%d features have no variance", report.Constant))
-	}
+	t.RowIf(report.Constant > 0, "constant", fmt.Sprintf("%d features have no variance", report.Constant))
 	if r := report.Ridge; r != nil {
 		t.Row("ridge", fmt.Sprintf("%.3g relative (%.3g absolute), chosen by %s", r.Relative, r.Absolute, r.Rule))
 	}
-	if len(report.Eigenvalues) > 0 {
-		t.Row("eigenvalues", numbers(report.Eigenvalues, 8))
-	}
+	t.RowIf(len(report.Eigenvalues) > 0, "eigenvalues", numbers(report.Eigenvalues, 8))
 	if report.Gap != nil {
 		t.Row("gap", fmt.Sprintf("%.3g: the smallest relative distance between neighbouring eigenvalues", *report.Gap))
 	}

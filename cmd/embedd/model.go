@@ -157,29 +157,18 @@ func printModel(out *report.Output, m *model.Model) error {
 	t.Row("method", m.Method()+settings(m.Params()))
 	t.Row("map", fmt.Sprintf("%s, %d features to %d", m.Map(), m.M(), m.Dim()))
 	t.Row("informative", fmt.Sprintf("%d of %d outputs", min(m.InformativeRank(), m.Dim()), m.Dim()))
-	if len(m.Eigenvalues()) > 0 {
-		t.Row("eigenvalues", numbers(m.Eigenvalues(), 8))
-	}
+	t.RowIf(len(m.Eigenvalues()) > 0, "eigenvalues", numbers(m.Eigenvalues(), 8))
 	t.Row("rows", m.Rows())
 	if classes := m.Classes(); len(classes) > 0 {
 		t.Row("classes", fmt.Sprintf("%d: %s", len(classes), cli.Listed(classes)))
 	}
 	note := m.Note()
-	if !note.Created.IsZero() {
-		t.Row("created", note.Created.Format(time.RFC3339))
-	}
-	if note.Nulls != "" {
-		t.Row("nulls", note.Nulls+": what becomes of rows with a missing feature")
-	}
-	if len(note.Categories) > 0 {
-		t.Row("categories", cli.Listed(note.Categories)+": columns of text with a feature for each value")
-	}
-	if len(note.Dates) > 0 {
-		t.Row("dates", cli.Listed(note.Dates)+": columns that become days since 1970")
-	}
-	if note.Epoch > 0 {
-		t.Row("epoch", epochText(int(note.Epoch), int(note.SameAs), 0))
-	}
+	t.RowIf(!note.Created.IsZero(), "created", note.Created.Format(time.RFC3339))
+	t.RowIf(note.Nulls != "", "nulls", note.Nulls+": what becomes of rows with a missing feature")
+	t.RowIf(len(note.Categories) > 0, "categories", cli.Listed(note.Categories)+": columns of text with a feature for "+
+		"each value")
+	t.RowIf(len(note.Dates) > 0, "dates", cli.Listed(note.Dates)+": columns that become days since 1970")
+	t.RowIf(note.Epoch > 0, "epoch", epochText(int(note.Epoch), int(note.SameAs), 0))
 	if c := note.Conversion; c != nil {
 		t.Row("conversion", fmt.Sprintf("from the outputs of epoch %d: y Matrix + Shift, %d x %d, residual %.3g; "+
 			"--format json has it", c.FromEpoch, len(c.Matrix), len(c.Shift), c.Residual))
@@ -187,9 +176,7 @@ func printModel(out *report.Output, m *model.Model) error {
 	for _, key := range slices.Sorted(maps.Keys(note.Source)) {
 		t.Row("source "+key, note.Source[key])
 	}
-	if m.Unit() {
-		t.Row("scale", "unit: each row is divided by its Euclidean norm")
-	}
+	t.RowIf(m.Unit(), "scale", "unit: each row is divided by its Euclidean norm")
 	for _, n := range m.Report().Notes {
 		t.Row("note", n)
 	}

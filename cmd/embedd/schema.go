@@ -123,12 +123,8 @@ func runningCount(ctx context.Context, nc *connection.Conn, name string) (count 
 func printSchema(out *report.Output, s shownSchema) error {
 	t := out.Table()
 	t.Row("pipeline", s.Pipeline)
-	if s.Generation > 0 {
-		t.Row("generation", s.Generation)
-	}
-	if s.After > 0 {
-		t.Row("since", fmt.Sprintf("message %d of the input stream", s.After+1))
-	}
+	t.RowIf(s.Generation > 0, "generation", s.Generation)
+	t.RowIf(s.After > 0, "since", fmt.Sprintf("message %d of the input stream", s.After+1))
 	c := s.Contract
 	if c == nil {
 		t.Row("state", "not known yet: messages are counted, and the most frequent schema is stored with the first model")
@@ -168,9 +164,7 @@ func printCount(out *report.Output, count *stream.SchemaCount) error {
 	for _, c := range count.Candidates {
 		t.Row(c.Columns, c.Features, c.Messages, c.Rows, c.First)
 	}
-	if count.Other > 0 {
-		t.Row("others", "-", count.Other)
-	}
+	t.RowIf(count.Other > 0, "others", "-", count.Other)
 	if err := t.Flush(); err != nil {
 		return err
 	}

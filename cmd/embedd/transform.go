@@ -120,12 +120,8 @@ func transformCommand(e *cli.Env) *cobra.Command {
 		}
 		dataset.NoteFile(e, in)
 		t.columns.Note(e, in, m.Features())
-		if t.skipped > 0 {
-			e.Notef("%d of %d rows are left out, because a feature is missing", t.skipped, t.rows)
-		}
-		if t.imputed > 0 {
-			e.Notef("%d of %d rows have missing features: each became the model's mean", t.imputed, t.rows)
-		}
+		e.NoteIf(t.skipped > 0, "%d of %d rows are left out, because a feature is missing", t.skipped, t.rows)
+		e.NoteIf(t.imputed > 0, "%d of %d rows have missing features: each became the model's mean", t.imputed, t.rows)
 		dataset.NoteUnseen(e, t.unseen)
 		e.Infof("%d rows, %d features to %d by %s %s, to %s", t.rows-t.skipped, m.M(), m.Dim(), m.Method(),
 			m.Digest()[:16], *path)

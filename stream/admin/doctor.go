@@ -121,6 +121,13 @@ func (d *diagnosis) add(f Finding) {
 	}
 }
 
+// addIf adds a finding if what it says holds.
+func (d *diagnosis) addIf(holds bool, f Finding) {
+	if holds {
+		d.add(f)
+	}
+}
+
 func (d *diagnosis) addOK(check, pipeline, format string, args ...any) {
 	d.add(Finding{Check: check, Pipeline: pipeline, Level: LevelOK, Text: fmt.Sprintf(format, args...)})
 }
@@ -231,21 +238,14 @@ func (d *diagnosis) checkPlans(ctx context.Context) {
 		return // the same requests were sent before, and their errors reported
 	}
 	for _, p := range plans {
-		if p.Limit {
-			d.add(Finding{Check: "limits", Text: p.Problem})
+		level := LevelNote
+		if p.NoConsumers {
+			level = LevelFault
 		}
-		if p.Warning != "" {
-			d.add(Finding{Check: "replicas", Level: LevelNote, Text: p.Warning})
-		}
-		if p.SubjectWarning != "" {
-			d.add(Finding{Check: "subjects", Level: LevelNote, Text: p.SubjectWarning})
-		}
-		if p.ConsumerWarning != "" && !slices.Contains(d.full, p.Name) {
-			f := Finding{Check: "consumer", Level: LevelNote, Text: p.ConsumerWarning}
-			if p.NoConsumers {
-				f.Level = LevelFault
-			}
-			d.add(f)
-		}
+		d.addIf(p.Limit, Finding{Check: "limits", Text: p.Problem})
+		d.addIf(p.Warning != "", Finding{Check: "replicas", Level: LevelNote, Text: p.Warning})
+		d.addIf(p.SubjectWarning != "", Finding{Check: "subjects", Level: LevelNote, Text: p.SubjectWarning})
+		d.addIf(p.ConsumerWarning != "" && !slices.Contains(d.full, p.Name), Finding{Check: "consumer", Level: level,
+			Text: p.ConsumerWarning})
 	}
 }

@@ -95,10 +95,8 @@ func (d *diagnosis) checkName(ctx context.Context, p *spec.Pipeline, bound strin
 	_, err := ask(ctx, d.permissions, func(ctx context.Context) (any, error) {
 		return nil, needs.CheckName(ctx, d.js, d.permissions, p, domain, bound)
 	})
-	if errors.Is(err, spec.ErrConsumerTaken) {
-		d.add(Finding{Check: "store", Pipeline: p.Name, Text: err.Error(),
-			Command: fmt.Sprintf("nats consumer rm %s %s --force", bound, needs.ConsumerName(p.Name, domain))})
-	}
+	d.addIf(errors.Is(err, spec.ErrConsumerTaken), Finding{Check: "store", Pipeline: p.Name, Text: err.Error(),
+		Command: fmt.Sprintf("nats consumer rm %s %s --force", bound, needs.ConsumerName(p.Name, domain))})
 	return errors.Is(err, spec.ErrConsumerTaken)
 }
 

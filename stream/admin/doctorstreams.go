@@ -45,12 +45,9 @@ func (d *diagnosis) checkBucket(ctx context.Context, n *needs.Need) {
 		d.addError(n.Check, n.Pipeline, natsx.ExplainRequestError(err, "about "+n.Purpose+" "+n.Name))
 		return
 	}
-	if in.Problem != "" {
-		d.add(Finding{Check: n.Check, Pipeline: n.Pipeline, Text: in.Problem})
-	}
-	if in.Limit != "" {
-		d.add(Finding{Check: n.Check, Pipeline: n.Pipeline, Level: LevelNote, Text: in.Limit, Command: setupCommand})
-	}
+	d.addIf(in.Problem != "", Finding{Check: n.Check, Pipeline: n.Pipeline, Text: in.Problem})
+	d.addIf(in.Limit != "", Finding{Check: n.Check, Pipeline: n.Pipeline, Level: LevelNote, Text: in.Limit,
+		Command: setupCommand})
 	switch {
 	case len(in.Missing) > 0:
 		d.add(Finding{Check: n.Check, Pipeline: n.Pipeline, Text: fmt.Sprintf("%s %s does not take the summaries of %s: "+
@@ -84,10 +81,9 @@ func (d *diagnosis) checkOwnStreams(ctx context.Context) {
 				continue // the check of what it is for reports it
 			}
 			info := s.CachedInfo()
-			if info.Cluster != nil && info.Cluster.Leader == "" {
-				d.add(Finding{Check: "leader", Text: fmt.Sprintf("stream %s has no leader: of its %d servers too few can be "+
-					"reached, and it stores nothing", name, info.Config.Replicas), Fix: "start the servers that are down"})
-			}
+			d.addIf(info.Cluster != nil && info.Cluster.Leader == "", Finding{Check: "leader",
+				Text: fmt.Sprintf("stream %s has no leader: of its %d servers too few can be reached, and it stores nothing",
+					name, info.Config.Replicas), Fix: "start the servers that are down"})
 			if isBucket := strings.HasPrefix(name, "KV_") || strings.HasPrefix(name, "OBJ_"); isBucket &&
 				info.State.Consumers > 0 {
 				d.addOK("buckets", "", "stream %s has %d consumers, of mirrors, daemons of earlier versions or other programs; "+
@@ -234,31 +230,26 @@ func (d *diagnosis) checkConsumerLimits(n *needs.Need, c *jetstream.StreamConfig
 func (d *diagnosis) checkConfirming(n *needs.Need, info *jetstream.StreamInfo) {
 	c := &info.Config
 	takes := fmt.Sprintf(", which takes %s, ", n.Subject)
-	add := func(text, fix, flag string) { d.addEdit(n, n.Purpose, LevelFault, c.Name, takes+text, fix, flag) }
-	if c.MaxMsgsPerSubject > 0 && c.MaxMsgsPerSubject < minRetained && c.Discard == jetstream.DiscardOld {
-		add(fmt.Sprintf("keeps only the newest %d messages of a subject: the others are gone before they are read",
+	addIf := func(holds bool, text, fix, flag string) {
+		if holds {
+			d.addEdit(n, n.Purpose, LevelFault, c.Name, takes+text, fix, flag)
+		}
+	}
+	addIf(c.MaxMsgsPerSubject > 0 && c.MaxMsgsPerSubject < minRetained && c.Discard == jetstream.DiscardOld,
+		fmt.Sprintf("keeps only the newest %d messages of a subject: the others are gone before they are read",
 			c.MaxMsgsPerSubject), "remove the limit", "--max-msgs-per-subject=-1")
-	}
-	if c.MaxMsgs > 0 && c.MaxMsgs < minRetained && c.Discard == jetstream.DiscardOld {
-		add(fmt.Sprintf("keeps only the newest %d messages: the others are gone before they are read", c.MaxMsgs),
-			"raise or remove the limit", "--max-msgs=-1")
-	}
-	if c.MaxAge > 0 && c.MaxAge < time.Minute {
-		add(fmt.Sprintf("keeps messages for %v: they are gone before they are read", c.MaxAge), "keep them longer",
-			"--max-age=24h")
-	}
-	if c.NoAck {
-		add("confirms nothing, and an input is acknowledged only when its output is confirmed", "make it confirm", "--ack")
-	}
-	if c.MaxMsgSize > 0 && int(c.MaxMsgSize) < 4*needs.OwnHeaderBytes {
-		add(fmt.Sprintf("takes messages of up to %d bytes: a row with its headers hardly fits", c.MaxMsgSize),
-			"raise or remove its limit", "--max-msg-size=-1")
-	}
-	if c.Duplicates < n.Duplicates {
-		add(fmt.Sprintf("has a duplicate window of %v, and inputs are redelivered after %v (nats.ack_wait): more outputs "+
-			"have to be looked up", c.Duplicates, n.Duplicates/3), "make it three times as long at least", "--dupe-window="+
-			n.Duplicates.String())
-	}
+	addIf(c.MaxMsgs > 0 && c.MaxMsgs < minRetained && c.Discard == jetstream.DiscardOld, fmt.Sprintf("keeps only the "+
+		"newest %d messages: the others are gone before they are read", c.MaxMsgs), "raise or remove the limit",
+		"--max-msgs=-1")
+	addIf(c.MaxAge > 0 && c.MaxAge < time.Minute, fmt.Sprintf("keeps messages for %v: they are gone before they are read",
+		c.MaxAge), "keep them longer", "--max-age=24h")
+	addIf(c.NoAck, "confirms nothing, and an input is acknowledged only when its output is confirmed", "make it confirm",
+		"--ack")
+	addIf(c.MaxMsgSize > 0 && int(c.MaxMsgSize) < 4*needs.OwnHeaderBytes, fmt.Sprintf("takes messages of up to %d "+
+		"bytes: a row with its headers hardly fits", c.MaxMsgSize), "raise or remove its limit", "--max-msg-size=-1")
+	addIf(c.Duplicates < n.Duplicates, fmt.Sprintf("has a duplicate window of %v, and inputs are redelivered after %v "+
+		"(nats.ack_wait): more outputs have to be looked up", c.Duplicates, n.Duplicates/3), "make it three times as "+
+		"long at least", "--dupe-window="+n.Duplicates.String())
 	if c.Retention == jetstream.LimitsPolicy || info.State.Consumers > 0 {
 		return
 	}

@@ -61,6 +61,13 @@ func (e *Env) Notef(format string, args ...any) {
 	e.Infof("note: %s", escapeBreaks(fmt.Sprintf(format, args...)))
 }
 
+// NoteIf prints a note if there is something to note.
+func (e *Env) NoteIf(noted bool, format string, args ...any) {
+	if noted {
+		e.Notef(format, args...)
+	}
+}
+
 // IsTerminal reports whether a standard stream is a terminal.
 func IsTerminal(file any) bool {
 	f, ok := file.(*os.File)

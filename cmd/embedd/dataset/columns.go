@@ -47,9 +47,7 @@ func (c *Columns) Note(e *cli.Env, in *file.Reader, features []string) {
 		}
 		none = append(none, fmt.Sprintf("%q (%s)", f.Name, c.why(f, in)))
 	}
-	if len(none) > 0 {
-		e.Notef("%s: not features: %s", c.Name, cli.Listed(none))
-	}
+	e.NoteIf(len(none) > 0, "%s: not features: %s", c.Name, cli.Listed(none))
 }
 
 // named lists the label and key columns.
@@ -103,9 +101,7 @@ func (c Columns) NoteRecord(e *cli.Env, in *file.Reader, rec arrow.Record) {
 			}
 		}
 	}
-	if err != nil {
-		e.Notef("%s: a pipeline with features * rejects it: %v", c.Name, err)
-	}
+	e.NoteIf(err != nil, "%s: a pipeline with features * rejects it: %v", c.Name, err)
 }
 
 // Pack replaces numeric columns by one fixed-size list of float32: the given ones in their order, or all but the

@@ -603,9 +603,8 @@ func (r *Rows) note(e *cli.Env, in *file.Reader, s Spec, read int) {
 	r.columns.Note(e, in, r.Features)
 	plain, alike, first := map[string]string{}, 0, ""
 	for _, class := range r.Classes {
-		if file.Missing(class) && class != "" {
-			e.Notef("%q is one of the classes: with --missing %s it is a missing label", class, class)
-		}
+		e.NoteIf(file.Missing(class) && class != "", "%q is one of the classes: with --missing %s it is a missing label",
+			class, class)
 		key := strings.ToLower(strings.TrimSpace(class))
 		if other, twice := plain[key]; twice {
 			if alike++; alike == 1 {
@@ -617,23 +616,13 @@ func (r *Rows) note(e *cli.Env, in *file.Reader, s Spec, read int) {
 	if alike > 1 {
 		first += fmt.Sprintf(", and so are %d other pairs that look alike", alike-1)
 	}
-	if alike > 0 {
-		e.Notef("%s: write both in the same way if they are one", first)
-	}
-	if r.isSorted() {
-		e.Notef("%s: rows are sorted by %q: this does not matter here, but to a pipeline; publish the file with --shuffle",
-			r.Name, s.Label)
-	}
-	if r.imputed > 0 {
-		e.Notef("%d of %d values are missing, in %d rows: each becomes its feature's mean (--nulls skip leaves the rows out)",
-			r.imputed, r.N*r.M, r.affected)
-	}
-	if r.Skipped > 0 {
-		e.Notef("%d of %d rows are left out, because a feature is missing", r.Skipped, read)
-	}
-	if r.noLabel > 0 {
-		e.Notef("%d of %d rows have no %s", r.noLabel, read, s.Label)
-	}
+	e.NoteIf(alike > 0, "%s: write both in the same way if they are one", first)
+	e.NoteIf(r.isSorted(), "%s: rows are sorted by %q: this does not matter here, but to a pipeline; publish the file "+
+		"with --shuffle", r.Name, s.Label)
+	e.NoteIf(r.imputed > 0, "%d of %d values are missing, in %d rows: each becomes its feature's mean (--nulls skip "+
+		"leaves the rows out)", r.imputed, r.N*r.M, r.affected)
+	e.NoteIf(r.Skipped > 0, "%d of %d rows are left out, because a feature is missing", r.Skipped, read)
+	e.NoteIf(r.noLabel > 0, "%d of %d rows have no %s", r.noLabel, read, s.Label)
 }
 
 // NoteFile prints which parts of a file are not read.

@@ -108,7 +108,5 @@ func addValues(to map[string]bool, d *arrowio.Decoder, msg []byte) error {
 
 // NoteUnseen prints how many categories were not among those of the model.
 func NoteUnseen(e *cli.Env, unseen int) {
-	if unseen > 0 {
-		e.Notef("%d values of categories are none that the fit saw: their features are 0", unseen)
-	}
+	e.NoteIf(unseen > 0, "%d values of categories are none that the fit saw: their features are 0", unseen)
 }

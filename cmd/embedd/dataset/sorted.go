@@ -68,9 +68,7 @@ func (s *SortedNote) See(rec arrow.Record) {
 
 // Print prints a note if all rows are there and they are sorted, and forgets them.
 func (s *SortedNote) Print(e *cli.Env) {
-	if s.runs.areSorted() {
-		e.Notef("%s: rows are sorted by %q: a pipeline learns one class after the other, and the newest rows of its window "+
-			"are of one class; publish the file with --shuffle", s.Name, s.Label)
-	}
+	e.NoteIf(s.runs.areSorted(), "%s: rows are sorted by %q: a pipeline learns one class after the other, and the "+
+		"newest rows of its window are of one class; publish the file with --shuffle", s.Name, s.Label)
 	s.runs = labelRuns{returned: true}
 }

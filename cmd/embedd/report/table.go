@@ -60,6 +60,13 @@ func (t *Table) Row(cells ...any) {
 	t.rows = append(t.rows, text)
 }
 
+// RowIf adds a row if there is something to report.
+func (t *Table) RowIf(shown bool, cells ...any) {
+	if shown {
+		t.Row(cells...)
+	}
+}
+
 // Below adds a text that is longer than a cell to the last row: in lines of its own, or with --wide at the end of the
 // row.
 func (t *Table) Below(text string) {
