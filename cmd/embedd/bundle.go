@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,13 +51,9 @@ const maxMetrics = 64 << 20
 
 // addMetrics adds what a daemon on http.listen serves.
 func (b *bundle) addMetrics(ctx context.Context, h config.HTTP) {
-	scheme := "http"
-	client := http.Client{Timeout: 5 * time.Second}
-	if h.Cert != "" {
-		scheme = "https"
-	}
+	client, url := daemonClient(h)
 	get := func(path, file string, hasToken bool) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+h.Listen+path, nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+path, nil)
 		if err != nil {
 			return
 		}
@@ -80,11 +75,7 @@ func (b *bundle) addMetrics(ctx context.Context, h config.HTTP) {
 		}
 	}
 	// The token is sent to this machine's own daemon alone, and never past a certificate that is not checked.
-	hasToken := h.TokenFile != "" && scheme == "http"
-	if scheme == "https" {
-		client.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
-		defer client.CloseIdleConnections()
-	}
+	hasToken := h.TokenFile != "" && h.Cert == ""
 	get("/readyz", "readyz.json", hasToken)
 	get("/metrics", "metrics.txt", hasToken)
 }

@@ -45,30 +45,27 @@ func checkCommand(e *cli.Env) *cobra.Command {
 			err = compare(cmd.Context(), e, where, *path, c)
 		}
 		var problems config.Problems
-		switch {
-		case errors.As(err, &problems) && out.JSON:
-			for _, p := range problems {
-				if err := out.Object(finding{"error", p}); err != nil {
+		if err != nil && (!errors.As(err, &problems) || !out.JSON) {
+			return err
+		}
+		if out.JSON {
+			v := verdict{File: *path, Valid: err == nil, Errors: len(problems), Pipelines: []string{}}
+			level, found := "error", problems
+			if v.Valid {
+				level, found, v.Notes, v.Server = "note", c.Notes, len(c.Notes), serverOf(c.NATS)
+				for _, p := range c.Pipelines {
+					v.Pipelines = append(v.Pipelines, p.Name)
+				}
+			}
+			for _, p := range found {
+				if err := out.Object(finding{level, p}); err != nil {
 					return err
 				}
 			}
-			if err := out.Object(verdict{File: *path, Errors: len(problems), Pipelines: []string{}}); err != nil {
+			if err := out.Object(v); err != nil || v.Valid {
 				return err
 			}
 			return cli.Usagef("%s: errors: %d", *path, len(problems))
-		case err != nil:
-			return err
-		case out.JSON:
-			for _, n := range c.Notes {
-				if err := out.Object(finding{"note", n}); err != nil {
-					return err
-				}
-			}
-			v := verdict{File: *path, Valid: true, Notes: len(c.Notes), Server: serverOf(c.NATS)}
-			for _, p := range c.Pipelines {
-				v.Pipelines = append(v.Pipelines, p.Name)
-			}
-			return out.Object(v)
 		}
 		for _, n := range c.Notes {
 			out.Printf("%s:%d:%d: note: %s: %s\n", n.File, n.Line, n.Column, n.Key, n.Message)

@@ -251,19 +251,25 @@ func (d *doctor) listener(h config.HTTP) {
 
 // isEmbedd reports whether the listener is a daemon.
 func isEmbedd(h config.HTTP) bool {
-	client, scheme := http.Client{Timeout: 2 * time.Second}, "http"
-	if h.Cert != "" {
-		scheme = "https" // any certificate will do: nothing secret is sent, and one word is read
-		client.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
-		defer client.CloseIdleConnections()
-	}
-	answer, err := client.Get(scheme + "://" + h.Listen + "/readyz")
+	client, url := daemonClient(h)
+	answer, err := client.Get(url + "/readyz")
 	if err != nil {
 		return false
 	}
 	defer answer.Body.Close()
 	var said struct{ Ready *bool }
 	return json.NewDecoder(io.LimitReader(answer.Body, 1<<20)).Decode(&said) == nil && said.Ready != nil
+}
+
+// daemonClient returns a client for the listener of this machine's daemon, and its URL. It accepts any certificate: no
+// secret may be sent.
+func daemonClient(h config.HTTP) (client http.Client, url string) {
+	scheme := "http"
+	if h.Cert != "" {
+		scheme = "https"
+	}
+	return http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}, scheme + "://" + h.Listen
 }
 
 // minFree is the least free space of a disk.

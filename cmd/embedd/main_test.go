@@ -41,7 +41,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"help", "nothing"}, 2, "", `unknown verb "nothing"`},
 		{[]string{"vresion"}, 2, "", `embedd: unknown verb "vresion" (did you mean "version"?)`},
 		{[]string{"version", "--fromat", "json"}, 2, "", `unknown flag --fromat (did you mean "--format"?)`},
-		{[]string{"version", "--format", "xml"}, 2, "", "want text or json"},
+		{[]string{"version", "--format", "xml"}, 2, "", "want one of text, json"},
 		{[]string{"version", "more"}, 2, "", `argument "more" is not expected`},
 		{[]string{"version"}, 0, "embedd ", ""},
 		{[]string{"--version"}, 0, "embedd ", ""},

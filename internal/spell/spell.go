@@ -1,7 +1,10 @@
 // Package spell measures the distance between two names, for suggestions in errors.
 package spell
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Distance counts the letters to insert, delete, change or swap with their neighbour (optimal string alignment), in
 // bytes. The distance of cobra is not exported, and the modules for Levenshtein's count a swap as two changes: --dmi
@@ -28,6 +31,15 @@ func Distance(a, b string) int {
 		}
 	}
 	return d[len(a)][len(b)]
+}
+
+// Suggest returns ` (did you mean "near"?)` if one of the names is close to the given one, else "".
+func Suggest(given string, names []string) string {
+	near := Nearest(given, names)
+	if near == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %q?)", near)
 }
 
 // Nearest is the name that is most similar to the given one, in any case of letters, "" if none is

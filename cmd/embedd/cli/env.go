@@ -92,14 +92,8 @@ func (c CheckError) Unwrap() error { return c.Err }
 // Checkf returns a CheckError with the formatted message.
 func Checkf(format string, args ...any) error { return CheckError{fmt.Errorf(format, args...)} }
 
-// DidYouMean returns ` (did you mean "near"?)` if one of the names is close to the given one, else "".
-func DidYouMean(given string, names []string) string {
-	near := spell.Nearest(given, names)
-	if near == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (did you mean %q?)", near)
-}
+// DidYouMean suggests one of the names if it is close to the given one.
+func DidYouMean(given string, names []string) string { return spell.Suggest(given, names) }
 
 // Listed joins names with commas, in one line; of more than twelve it counts the rest.
 func Listed(names []string) string {
@@ -331,15 +325,21 @@ func (f *Flags) Settings(name, usage string) map[string]string {
 // Choice declares a flag that takes one of the words; the first is the default.
 func (f *Flags) Choice(name, usage string, words ...string) *string {
 	value := words[0]
-	f.Func(name, fmt.Sprintf("%s: %s (default %s)", usage, strings.Join(words, ", "), words[0]), func(s string) error {
+	f.Words(name, fmt.Sprintf("%s: %s (default %s)", usage, strings.Join(words, ", "), words[0]),
+		func(word string) { value = word }, words...)
+	return &value
+}
+
+// Words declares a flag that takes one of the words and passes it to set.
+func (f *Flags) Words(name, usage string, set func(word string), words ...string) {
+	f.Func(name, usage, func(s string) error {
 		if !slices.Contains(words, s) {
 			return fmt.Errorf("want one of %s", strings.Join(words, ", "))
 		}
-		value = s
+		set(s)
 		return nil
 	})
 	f.Offer(name, words...)
-	return &value
 }
 
 // exclusive is the annotation of a flag with those that it excludes.

@@ -90,12 +90,8 @@ func (n NATS) WithUser(role string) (NATS, error) {
 		if len(roles) == 0 {
 			return n, fmt.Errorf("there is no login %q: nats.users of the configuration has none; add nats.users.%s", role, role)
 		}
-		near := ""
-		if nearest := spell.Nearest(role, roles); nearest != "" {
-			near = fmt.Sprintf(" (did you mean %q?)", nearest)
-		}
-		return n, fmt.Errorf("there is no login %q%s: nats.users of the configuration has %s", role, near,
-			strings.Join(roles, ", "))
+		return n, fmt.Errorf("there is no login %q%s: nats.users of the configuration has %s", role,
+			spell.Suggest(role, roles), strings.Join(roles, ", "))
 	}
 	n.Login = login
 	if n.URL != "" {

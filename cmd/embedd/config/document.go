@@ -243,18 +243,12 @@ func (d *document) users(c *Config, n *yaml.Node) {
 		}
 		one := &Config{}
 		d.mapping(value, path, func(key, value *yaml.Node) {
-			f, ok := lookup("nats." + key.Value)
-			if !ok || !slices.Contains(loginKeys, key.Value) {
-				hint := "allowed are " + strings.Join(loginKeys, ", ")
-				if near := spell.Nearest(key.Value, loginKeys); near != "" {
-					hint = fmt.Sprintf("did you mean %q?", near)
-				}
-				d.problemAt(placeOf(key), path, "unknown key %q: %s", key.Value, hint)
+			if slices.Contains(loginKeys, key.Value) {
+				d.member(one, nil, "nats.", path, key, value)
 				return
 			}
-			here := join(path, key.Value)
-			d.places[here] = placeOf(resolve(value))
-			d.value(f, f.target(one, nil), here, resolve(value))
+			hint, _ := allowed(key.Value, loginKeys)
+			d.problemAt(placeOf(key), path, "unknown key %q: %s", key.Value, hint)
 		})
 		c.NATS.Users[role] = one.NATS.Login
 	})
@@ -306,17 +300,22 @@ func (d *document) unknown(under, path string, key *yaml.Node, isNull bool) {
 	for _, f := range spec {
 		add(f.path)
 	}
-	hint := fmt.Sprintf("allowed are %s", strings.Join(siblings, ", "))
-	near := spell.Nearest(key.Value, siblings)
-	if near != "" {
-		hint = fmt.Sprintf("did you mean %q?", near)
-	} else if elsewhere != "" {
+	hint, isNear := allowed(key.Value, siblings)
+	if !isNear && elsewhere != "" {
 		hint = fmt.Sprintf("it belongs to %s; %s", elsewhere, hint)
 	}
-	if isNull && near == "" {
+	if isNull && !isNear {
 		hint += "; a list of several is written [a, b]"
 	}
 	d.problemAt(placeOf(key), path, "unknown key %q: %s", key.Value, hint)
+}
+
+// allowed names the key that an unknown one is near to, or else all keys.
+func allowed(given string, keys []string) (hint string, isNear bool) {
+	if near := spell.Nearest(given, keys); near != "" {
+		return fmt.Sprintf("did you mean %q?", near), true
+	}
+	return "allowed are " + strings.Join(keys, ", "), false
 }
 
 // defaults sets the defaults of a pipeline's keys, or of all others.

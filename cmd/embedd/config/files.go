@@ -103,11 +103,6 @@ func holdsPair(cert, key string) error {
 	return err
 }
 
-func holdsCreds(path string) error {
-	_, _, err := readCreds(path)
-	return cause(err)
-}
-
 // holds is the check of the content of a file that a function reads.
 func holds[T any](read func(path string) (T, error)) func(path string) error {
 	return func(path string) error {
@@ -168,15 +163,15 @@ func jwtIn(data []byte) (string, error) {
 }
 
 // readCreds reads the JWT and the seed of a credentials file.
-func readCreds(path string) (token, seed string, err error) {
+func readCreds(path string) (id Identity, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return "", "", err
+		return id, err
 	}
-	if token, err = jwtIn(data); err == nil {
-		seed, err = seedIn(data)
+	if id.JWT, err = jwtIn(data); err == nil {
+		id.Seed, err = seedIn(data)
 	}
-	return token, seed, err
+	return id, err
 }
 
 // maxUsersFile bounds a file of users, in bytes.

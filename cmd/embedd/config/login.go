@@ -52,26 +52,24 @@ func (l Login) Read() (id Identity, err error) {
 		}
 	}
 	if l.Creds != "" {
-		if id.JWT, id.Seed, err = readCreds(l.Creds); err != nil {
+		creds, err := readCreds(l.Creds)
+		if err != nil {
 			return Identity{}, fmt.Errorf("nats.creds: %w", cause(err))
 		}
+		id.JWT, id.Seed = creds.JWT, creds.Seed
 	}
 	return id, nil
 }
 
 // Name describes the login in messages: its source, without its secret.
 func (l Login) Name() string {
+	for _, file := range [][2]string{{"creds", l.Creds}, {"jwt", l.JWT}, {"nkey", l.NKey}, {"token_file", l.TokenFile},
+		{"password_file", l.PasswordFile}} {
+		if file[1] != "" {
+			return "nats." + file[0] + " " + file[1]
+		}
+	}
 	switch {
-	case l.Creds != "":
-		return "nats.creds " + l.Creds
-	case l.JWT != "":
-		return "nats.jwt " + l.JWT
-	case l.NKey != "":
-		return "nats.nkey " + l.NKey
-	case l.TokenFile != "":
-		return "nats.token_file " + l.TokenFile
-	case l.PasswordFile != "":
-		return "nats.password_file " + l.PasswordFile
 	case l.Token != "":
 		return "the token"
 	case l.User != "":

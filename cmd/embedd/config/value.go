@@ -170,10 +170,7 @@ func (f field) set(target any, text string) error {
 			return nil
 		}
 		if len(f.words) > 0 && !slices.Contains(f.words, text) {
-			if near := spell.Nearest(text, f.words); near != "" {
-				return fmt.Errorf("want %s (did you mean %q?)", f.form(), near)
-			}
-			return fmt.Errorf("want %s", f.form())
+			return fmt.Errorf("want %s%s", f.form(), spell.Suggest(text, f.words))
 		}
 		if f.check != nil {
 			if err := f.check(text); err != nil {

@@ -15,14 +15,12 @@ import (
 
 // arrowOf writes points as an Arrow stream: a column class, then live_0 ... and previous_0 ...
 func arrowOf(p *stream.Points) ([]byte, error) {
-	var fields []arrow.Field
-	var columns []arrow.Array
 	names := array.NewStringBuilder(memory.DefaultAllocator)
 	for _, class := range p.Class {
 		names.Append(p.Classes[class].Name)
 	}
-	fields, columns = append(fields, arrow.Field{Name: "class", Type: arrow.BinaryTypes.String}),
-		append(columns, names.NewArray())
+	fields := []arrow.Field{{Name: "class", Type: arrow.BinaryTypes.String}}
+	columns := []arrow.Array{names.NewArray()}
 	var keys, values []string
 	add := func(prefix string, m *stream.PointModel) {
 		if m == nil {

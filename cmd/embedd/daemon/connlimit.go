@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"net"
+	"slices"
 	"sync"
 )
 
@@ -64,12 +65,7 @@ func (l *connLimit) victim() (oldest *limitedConn) {
 // Close implements net.Conn.
 func (c *limitedConn) Close() error {
 	c.limit.mu.Lock()
-	for i, one := range c.limit.open {
-		if one == c {
-			c.limit.open = append(c.limit.open[:i], c.limit.open[i+1:]...)
-			break
-		}
-	}
+	c.limit.open = slices.DeleteFunc(c.limit.open, func(one *limitedConn) bool { return one == c })
 	c.limit.mu.Unlock()
 	return c.Conn.Close()
 }

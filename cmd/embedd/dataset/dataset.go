@@ -31,16 +31,9 @@ const Formats = "`FILE` of rows: .csv .csv.gz .tsv .json .ndjson .parquet .arrow
 // FileFlags declares the flags that describe a file of rows.
 func FileFlags(f *cli.Flags, how *file.Options) {
 	format := append([]string{"auto"}, file.FormatNames()...)
-	f.Func("input-format", "`FORMAT` of the rows, of a name without a suffix and of standard input: "+
+	f.Words("input-format", "`FORMAT` of the rows, of a name without a suffix and of standard input: "+
 		strings.Join(format, ", ")+" (default auto: by the suffix, or by the first bytes of standard input)",
-		func(s string) error {
-			if !slices.Contains(format, s) {
-				return fmt.Errorf("want one of %s", strings.Join(format, ", "))
-			}
-			how.Format = strings.TrimPrefix(s, "auto")
-			return nil
-		})
-	f.Offer("input-format", format...)
+		func(word string) { how.Format = strings.TrimPrefix(word, "auto") }, format...)
 	character := func(to *rune, names map[string]rune) func(string) error {
 		return func(s string) error {
 			r, ok := names[s]
@@ -98,15 +91,8 @@ func Flags(f *cli.Flags, s *Spec) {
 
 // NullsFlag declares the flag that says what becomes of rows with a missing feature. If it is not given, to stays "".
 func NullsFlag(f *cli.Flags, to *string, byDefault string) {
-	f.Func("nulls", "`POLICY` for rows with a feature that is missing, infinite or beyond float32: impute (the feature's "+
-		"mean), reject (an error), skip "+byDefault, func(v string) error {
-		if !slices.Contains([]string{"impute", "reject", "skip"}, v) {
-			return fmt.Errorf("want impute, reject or skip")
-		}
-		*to = v
-		return nil
-	})
-	f.Offer("nulls", "impute", "reject", "skip")
+	f.Words("nulls", "`POLICY` for rows with a feature that is missing, infinite or beyond float32: impute (the feature's "+
+		"mean), reject (an error), skip "+byDefault, func(word string) { *to = word }, "impute", "reject", "skip")
 }
 
 // Rows is a file in memory, ready for a fit.

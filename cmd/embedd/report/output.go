@@ -26,15 +26,8 @@ type Output struct {
 // without one, defaultColumns.
 func Flag(f *cli.Flags, e *cli.Env) *Output {
 	o := &Output{w: e.Stdout, limit: columnsOf(e.Stdout)}
-	f.Func("format", "`FORM` of the report: text or json, which is one object a line (default text)",
-		func(s string) error {
-			if s != "text" && s != "json" {
-				return fmt.Errorf("want text or json")
-			}
-			o.JSON = s == "json"
-			return nil
-		})
-	f.Offer("format", "text", "json")
+	f.Words("format", "`FORM` of the report: text or json, which is one object a line (default text)",
+		func(word string) { o.JSON = word == "json" }, "text", "json")
 	return o
 }
 
