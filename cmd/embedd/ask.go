@@ -28,7 +28,6 @@ func askCommand(e *cli.Env, endpoint, short string,
 		if err != nil {
 			return err
 		}
-		defer nc.Close()
 		names, processes, err := client.Running(cmd.Context(), nc, names)
 		if err != nil {
 			return err

@@ -101,11 +101,10 @@ func compare(ctx context.Context, e *cli.Env, where *client.Address, path string
 	if err != nil {
 		return err
 	}
-	js, done, err := client.JetStream(client.Dial(ctx, e, client.WithDefaultURL(n)))
+	js, err := client.JetStream(client.Dial(ctx, e, client.WithDefaultURL(n)))
 	if err != nil {
 		return err
 	}
-	defer done()
 	for _, p := range pipelines {
 		changes, err := admin.CompareConfiguration(ctx, js, p)
 		if err != nil {

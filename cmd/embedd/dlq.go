@@ -108,11 +108,10 @@ func dlqLsCommand(e *cli.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		js, done, err := client.JetStream(which.server.Dial(ctx, e))
+		js, err := client.JetStream(which.server.Dial(ctx, e))
 		if err != nil {
 			return err
 		}
-		defer done()
 		const page = 500 // rows whose columns are aligned together
 		n := 0
 		var t *report.Table
@@ -169,11 +168,10 @@ func dlqShowCommand(e *cli.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		js, done, err := client.JetStream(which.server.Dial(ctx, e))
+		js, err := client.JetStream(which.server.Dial(ctx, e))
 		if err != nil {
 			return err
 		}
-		defer done()
 		letters, err := which.of("", true)
 		if err != nil {
 			return err
@@ -277,11 +275,10 @@ func dlqReplayCommand(e *cli.Env) *cobra.Command {
 		if len(numbers) > 0 && which.hasFilters() {
 			return cli.Usagef("dlq replay: numbers select the dead letters; omit --code, --since and --until")
 		}
-		js, done, err := client.JetStream(which.server.Dial(ctx, e))
+		js, err := client.JetStream(which.server.Dial(ctx, e))
 		if err != nil {
 			return err
 		}
-		defer done()
 		r := &replay{js: js, how: dlq.Replays{To: *to, Keep: *keep, DryRun: *dry}, out: out}
 		letters, err := which.of(pipeline, true)
 		if err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/dataset"
 	"github.com/embedd/embedd/cmd/embedd/memory"
 	"github.com/embedd/embedd/cmd/embedd/report"
-	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/eval"
 	"github.com/embedd/embedd/model/fit"
 )
@@ -28,21 +27,17 @@ func evalCommand(e *cli.Env) *cobra.Command {
 		"unprojected features (default raw and all)")
 	f.Offer("methods", append(methodNames(), fit.Auto, eval.Raw, "all")...)
 	dims := f.Commas("dims", "`NUMBERS` of outputs, or auto, which chooses on the training rows (default 2)")
-	scale := f.Choice("scale", "`SCALE` of the features; auto compares standard, none and minmax for method auto, "+
-		"else it is standard", scales...)
-	blend := f.Int("blend", 0, "`NUMBER` of the best candidates that method auto combines; 1 is the best alone "+
-		"(default: all that are not significantly worse on held-out rows)")
-	curved := nonlinearFlag(f)
-	fewest := fewestFlag(f)
-	landmarks, width := landmarkFlags(f)
-	splits := f.Int("splits", 10, "`NUMBER` of random splits, stratified by class")
-	fraction := f.Float64("train-fraction", 0.5, "`SHARE` of the rows for training")
-	perClass := f.Int("train-per-class", 0, "`ROWS` of each class for training, instead of a share")
-	neighbors := f.Int("neighbors", 1, "`NUMBER` of nearest training rows that vote")
-	seed := f.Uint64("seed", 1, "`NUMBER` that seeds the splits")
+	var c eval.Config
+	autoFlags(f, &c.Scale, &c.Blend, &c.Nonlinear, &c.Fewest)
+	landmarkFlags(f, &c.Landmarks, &c.Width)
+	f.IntVar(&c.Splits, "splits", 10, "`NUMBER` of random splits, stratified by class")
+	f.Float64Var(&c.TrainFraction, "train-fraction", 0.5, "`SHARE` of the rows for training")
+	f.IntVar(&c.TrainPerClass, "train-per-class", 0, "`ROWS` of each class for training, instead of a share")
+	f.IntVar(&c.Neighbors, "neighbors", 1, "`NUMBER` of nearest training rows that vote")
+	f.Uint64Var(&c.Seed, "seed", 1, "`NUMBER` that seeds the splits")
 	set := f.Settings("set", "a parameter as `METHOD.NAME=VALUE`, or as NAME=VALUE for all methods that have it; may be "+
 		"repeated")
-	tune := f.Bool("tune", false, "choose parameters from their grids by 4-fold cross-validation on the training rows "+
+	f.BoolVar(&c.Tune, "tune", false, "choose parameters from their grids by 4-fold cross-validation on the training rows "+
 		"of each split; --set fixes a parameter")
 	out := report.Flag(f, e)
 	f.Require("data", "label")
@@ -51,16 +46,13 @@ func evalCommand(e *cli.Env) *cobra.Command {
 		if f.Changed("train-per-class") && f.Changed("train-fraction") {
 			return cli.Usagef("eval: --train-per-class and --train-fraction exclude each other: give one")
 		}
-		c := eval.Config{Scale: model.Scale(*scale), Blend: *blend, Nonlinear: *curved, Fewest: *fewest,
-			Landmarks: *landmarks, Width: *width, Splits: *splits, TrainFraction: *fraction,
-			TrainPerClass: *perClass, Neighbors: *neighbors, Seed: *seed, Tune: *tune}
-		for name, n := range map[string]int{"splits": *splits, "neighbors": *neighbors, "train-per-class": *perClass} {
+		for name, n := range map[string]int{"splits": c.Splits, "neighbors": c.Neighbors, "train-per-class": c.TrainPerClass} {
 			if f.Changed(name) && n < 1 {
 				return cli.Usagef("eval: --%s %d: want at least 1", name, n)
 			}
 		}
-		if !(*fraction > 0 && *fraction < 1) {
-			return cli.Usagef("eval: --train-fraction %g: want a number between 0 and 1", *fraction)
+		if !(c.TrainFraction > 0 && c.TrainFraction < 1) {
+			return cli.Usagef("eval: --train-fraction %g: want a number between 0 and 1", c.TrainFraction)
 		}
 		var err error
 		if c.Dims, err = evalDims(*dims); err != nil {

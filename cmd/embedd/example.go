@@ -26,6 +26,7 @@ import (
 	"github.com/embedd/embedd/arrowio/file"
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/client"
+	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/cmd/embedd/dataset"
 	"github.com/embedd/embedd/cmd/embedd/files"
 )
@@ -64,7 +65,7 @@ func (x *example) name() string {
 	}
 	name = strings.ReplaceAll(name, " ", "_")
 	isOutput := x.subject == "reduced."+name || x.subject == "dead."+name
-	if isOutput || !pipelineName.MatchString(name) || quoted(name) != name && !strings.Contains(name, "-") {
+	if isOutput || !pipelineName.MatchString(name) || config.Quoted(name) != name && !strings.Contains(name, "-") {
 		return "digits"
 	}
 	return name
@@ -86,7 +87,7 @@ func (x *example) values(ctx context.Context, e *cli.Env, server *client.Server)
 		if data, values["input.stream"], err = x.message(ctx, e, server); err != nil {
 			return nil, err
 		}
-		values["input.subject"] = quoted(x.subject)
+		values["input.subject"] = config.Quoted(x.subject)
 		if format := formatOf(data); format != "arrow" {
 			values["input.format"] = format
 		}
@@ -154,7 +155,6 @@ func (x *example) message(ctx context.Context, e *cli.Env, server *client.Server
 	if err != nil {
 		return nil, "", err
 	}
-	defer nc.Close()
 	js, err := nc.JetStream()
 	if err != nil {
 		return nil, "", err
@@ -239,7 +239,7 @@ func describe(rec arrow.Record, label string, values map[string]string) (feature
 		list, _, _ := strings.Cut(element, "[")
 		return len(lists) > 0 && !slices.Contains(lists, list)
 	})
-	values["schema.features"], values["schema.label"] = list, cmp.Or(quoted(label), `""`)
+	values["schema.features"], values["schema.label"] = list, cmp.Or(config.Quoted(label), `""`)
 	return len(elements), nil
 }
 
@@ -312,20 +312,7 @@ func listOf(names []string) string {
 	}
 	var out []string
 	for _, name := range names {
-		out = append(out, quoted(name))
+		out = append(out, config.Quoted(name))
 	}
 	return "[" + strings.Join(out, ", ") + "]"
-}
-
-// word is a text that YAML reads as text without quotes.
-var word = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
-
-// quoted writes a text as a value of YAML, with quotes unless it is a plain word.
-func quoted(text string) string {
-	if word.MatchString(text) && !slices.Contains([]string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"},
-		strings.ToLower(text)) {
-		return text
-	}
-	data, _ := json.Marshal(text) // a text
-	return strings.ReplaceAll(string(data), "${", "$${")
 }

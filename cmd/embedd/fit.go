@@ -57,19 +57,19 @@ func fitCommand(e *cli.Env) *cobra.Command {
 		if out.JSON {
 			return out.Object(fitReport{Data: r.Name, Model: *path, Digest: m.Digest(), Method: m.Method(),
 				Dim: m.Dim(), Features: m.M(), Classes: m.Classes(),
-				Rows: m.Rows(), Skipped: r.Skipped, Scale: *o.scale, Params: m.Params(), Report: m.Report()})
+				Rows: m.Rows(), Skipped: r.Skipped, Scale: string(o.Scale), Params: m.Params(), Report: m.Report()})
 		}
-		return printFit(out, m, *path, scaleText(m, *o.scale))
+		return printFit(out, m, *path, scaleText(m, o.Scale))
 	}
 	return cmd
 }
 
 // scaleText is the scale of a model, also if auto chose it.
-func scaleText(m *model.Model, asked string) string {
+func scaleText(m *model.Model, asked model.Scale) string {
 	choice := m.Report().Choice
 	switch {
-	case asked != string(model.ScaleAuto):
-		return asked
+	case asked != model.ScaleAuto:
+		return string(asked)
 	case choice != nil && len(choice.Members) > 0:
 		return "of each member"
 	case choice != nil && choice.Scale != "":

@@ -18,53 +18,41 @@ import (
 
 // fitFlags are the flags of a fit.
 type fitFlags struct {
-	method    *string
-	dim       string
-	scale     *string
-	blend     *int
-	nonlinear *bool
-	fewest    *bool
-	maxDim    *int
-	landmarks *int
-	width     *float64
-	seed      *uint64
-	params    map[string]string
+	fit.Config
+	dim string
 }
 
 func fittingFlags(f *cli.Flags) *fitFlags {
-	o := &fitFlags{
-		method: f.String("method", fit.Auto,
-			"`NAME` of the method, as `embedd methods` lists them, or auto to choose by cross-validation"),
-		params: f.Settings("set", "a parameter of the method, as `NAME=VALUE`; may be repeated"),
-		scale: f.Choice("scale", "`SCALE` of the features; auto compares standard, none and minmax for method auto, else "+
-			"it is standard", scales...),
-		blend: f.Int("blend", 0, "`NUMBER` of the best candidates that method auto combines; 1 is the best alone "+
-			"(default: all that are not significantly worse on held-out rows)"),
-		nonlinear: nonlinearFlag(f),
-		fewest:    fewestFlag(f),
-		maxDim:    f.Int("max-dim", 0, "maximum `NUMBER` of outputs for dim auto"),
-		seed:      f.Uint64("seed", 1, "`NUMBER` that seeds random choices; the same seed gives the same model"),
-	}
-	o.landmarks, o.width = landmarkFlags(f)
+	o := &fitFlags{}
+	f.StringVar(&o.Method, "method", fit.Auto,
+		"`NAME` of the method, as `embedd methods` lists them, or auto to choose by cross-validation")
+	o.Params = f.Settings("set", "a parameter of the method, as `NAME=VALUE`; may be repeated")
+	autoFlags(f, &o.Scale, &o.Blend, &o.Nonlinear, &o.Fewest)
+	f.IntVar(&o.MaxDim, "max-dim", 0, "maximum `NUMBER` of outputs for dim auto")
+	f.Uint64Var(&o.Seed, "seed", 1, "`NUMBER` that seeds random choices; the same seed gives the same model")
+	landmarkFlags(f, &o.Landmarks, &o.Width)
 	f.Offer("method", append(methodNames(), fit.Auto)...)
 	return o
 }
 
 // landmarkFlags declares the flags of landmarks, which replace the features of a linear method.
-func landmarkFlags(f *cli.Flags) (count *int, width *float64) {
-	return f.Int("landmarks", 0,
-			"`NUMBER` of rows whose kernels replace the features, so that a linear method gives curved boundaries; try 300"),
-		f.Float64("width", 0, "`NUMBER` that narrows these kernels, usually 0.25 to 4 (default 1)")
+func landmarkFlags(f *cli.Flags, count *int, width *float64) {
+	f.IntVar(count, "landmarks", 0,
+		"`NUMBER` of rows whose kernels replace the features, so that a linear method gives curved boundaries; try 300")
+	f.Float64Var(width, "width", 0, "`NUMBER` that narrows these kernels, usually 0.25 to 4 (default 1)")
 }
 
-func fewestFlag(f *cli.Flags) *bool {
-	return f.Bool("fewest", false, "let dim auto have as few outputs as possible: the smallest number that is worse on "+
-		"held-out rows by less than half a standard error")
-}
-
-func nonlinearFlag(f *cli.Flags) *bool {
-	return f.Bool("nonlinear", false, "let method auto try normal scores and 300 landmarks too, for curved "+
+// autoFlags declares the flags of what method auto and dim auto try.
+func autoFlags(f *cli.Flags, scale *model.Scale, blend *int, nonlinear, fewest *bool) {
+	*scale = model.ScaleAuto
+	f.Words("scale", "`SCALE` of the features; auto compares standard, none and minmax for method auto, else it is "+
+		"standard: "+strings.Join(scales, ", ")+" (default auto)", func(word string) { *scale = model.Scale(word) }, scales...)
+	f.IntVar(blend, "blend", 0, "`NUMBER` of the best candidates that method auto combines; 1 is the best alone "+
+		"(default: all that are not significantly worse on held-out rows)")
+	f.BoolVar(nonlinear, "nonlinear", false, "let method auto try normal scores and 300 landmarks too, for curved "+
 		"boundaries; a projection then costs more")
+	f.BoolVar(fewest, "fewest", false, "let dim auto have as few outputs as possible: the smallest number that is worse on "+
+		"held-out rows by less than half a standard error")
 }
 
 var scales = []string{string(model.ScaleAuto), string(model.ScaleStandard), string(model.ScaleMinMax),
@@ -72,9 +60,8 @@ var scales = []string{string(model.ScaleAuto), string(model.ScaleStandard), stri
 
 // config returns the configuration of the fit. It checks what can be checked before the rows are read.
 func (o *fitFlags) config(label string) (fit.Config, error) {
-	c := fit.Config{Method: *o.method, Scale: model.Scale(*o.scale), Blend: *o.blend, Nonlinear: *o.nonlinear,
-		Fewest: *o.fewest, MaxDim: *o.maxDim, Landmarks: *o.landmarks, Width: *o.width, Seed: *o.seed,
-		Params: map[string]string{}}
+	c := o.Config
+	c.Params = map[string]string{}
 	if o.dim == fit.Auto {
 		c.Dim = fit.AutoDim
 	} else if o.dim != "" {
@@ -84,7 +71,7 @@ func (o *fitFlags) config(label string) (fit.Config, error) {
 		}
 		c.Dim = dim
 	}
-	for name, value := range o.params {
+	for name, value := range o.Params {
 		// METHOD.NAME=VALUE, the form of eval, works here too.
 		c.Params[strings.TrimPrefix(name, c.Method+".")] = value
 	}

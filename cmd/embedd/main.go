@@ -55,6 +55,7 @@ func hangups() <-chan struct{} {
 
 // dispatch runs the verb that args name, prints its error and returns the exit code.
 func dispatch(ctx context.Context, e *cli.Env, args []string) int {
+	defer e.End()
 	err := run(ctx, newRoot(e), args)
 	err = e.Explain(err)
 	code := exitCode(ctx, err)

@@ -46,11 +46,10 @@ func modelLsCommand(e *cli.Env) *cobra.Command {
 	out := report.TableFlag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
-		store, done, err := where.Open(ctx, e, append(names, "")[0])
+		store, err := where.Open(ctx, e, append(names, "")[0])
 		if err != nil {
 			return err
 		}
-		defer done()
 		there, err := registry.Pipelines(ctx, store)
 		if err != nil {
 			return err
@@ -219,11 +218,10 @@ func changeCommand(e *cli.Env, use, short string,
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
-		store, done, err := where.Open(ctx, e, names[0])
+		store, err := where.Open(ctx, e, names[0])
 		if err != nil {
 			return err
 		}
-		defer done()
 		pipeline, version, err := nameIn(ctx, store, names[0])
 		if err != nil {
 			return err
@@ -276,10 +274,9 @@ func findModel(ctx context.Context, e *cli.Env, name string, where *client.Store
 	if !errors.Is(err, fs.ErrNotExist) || strings.ContainsAny(name, "/.") {
 		return m, err
 	}
-	store, done, err := where.Open(ctx, e, name)
+	store, err := where.Open(ctx, e, name)
 	if err != nil {
 		return nil, fmt.Errorf("there is no file %s, and the model store cannot be opened: %w", name, err)
 	}
-	defer done()
 	return registry.Read(ctx, store, name)
 }

@@ -127,7 +127,6 @@ func publishCommand(e *cli.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		defer nc.Close()
 		var p *publisher
 		if input != nil {
 			p, err = input.publisher(ctx, nc, *subject, format)
@@ -159,7 +158,12 @@ func publishCommand(e *cli.Env) *cobra.Command {
 			}
 			dataset.Columns{Name: files.Base(*data), Label: *label, Key: *key}.NoteRecord(e, in, rec)
 		}
-		send := input.checkFirst(*pack, func(body []byte, rows int) error {
+		send := func(body []byte, rows int) error {
+			if p.messages == 0 {
+				if err := input.check(body, *pack); err != nil {
+					return err
+				}
+			}
 			if err := p.send(ctx, body, rows); err != nil {
 				return err
 			}
@@ -173,7 +177,7 @@ func publishCommand(e *cli.Env) *cobra.Command {
 				return nil
 			}
 			return cli.Sleep(ctx, time.Until(begin.Add(time.Duration(float64(p.rows) / *rate * float64(time.Second)))))
-		})
+		}
 		random := rand.New(rand.NewPCG(*seed, 0))
 		sorted := &dataset.SortedNote{Name: files.Base(*data), Label: *label}
 		see := func(rec arrow.Record) {
@@ -196,8 +200,8 @@ func publishCommand(e *cli.Env) *cobra.Command {
 				defer all.Release()
 				rows = all
 			}
-			how := packing{*pack, append(in.Indexes(), *label, *key), input.packed(*pack)}
-			return eachBatch(rows, how, *batch, late, format, see, send)
+			b := &batches{*pack, append(in.Indexes(), *label, *key), input.packed(*pack), *batch, late, format, see, send}
+			return b.all(rows)
 		}
 		for {
 			err = once()
@@ -252,60 +256,69 @@ func publishCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// packing says which columns become one list; columns nil: all of numbers but the excepted ones. Without a list none
-// do.
-type packing struct {
-	list            string
-	except, columns []string
+// batches cuts records into messages.
+type batches struct {
+	list            string   // the column into which others are packed; "": none
+	except, columns []string // columns that are not packed, or all that are; nil: those of numbers
+	rows            int      // of a message
+	late            *lateLabels
+	format          wire.Format
+	see             func(arrow.Record) // is called with each record
+	send            func(body []byte, rows int) error
 }
 
-// eachBatch reads a file and passes messages of at most rows rows to send, without labels if late is set. It calls see
-// with each record.
-func eachBatch(in dataset.Source, pack packing, rows int, late *lateLabels, as wire.Format, see func(arrow.Record),
-	send func(body []byte, rows int) error) error {
+// all sends all records of a source.
+func (b *batches) all(in dataset.Source) error {
 	for {
 		rec, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
+		if err == nil {
+			err = b.one(rec)
+		}
 		if err != nil {
 			return err
 		}
-		see(rec)
-		if pack.list != "" {
-			packed, err := dataset.Pack(rec, pack.list, pack.except, pack.columns)
-			rec.Release()
-			if err != nil {
-				return err
-			}
-			rec = packed
-		}
-		for from := int64(0); from < rec.NumRows(); from += int64(rows) {
-			part := rec.NewSlice(from, min(from+int64(rows), rec.NumRows()))
-			err := sendPart(part, late, as, send)
-			part.Release()
-			if err != nil {
-				rec.Release()
-				return err
-			}
-		}
-		rec.Release()
 	}
 }
 
-func sendPart(part arrow.Record, late *lateLabels, as wire.Format, send func(body []byte, rows int) error) error {
-	if late != nil {
-		var err error
-		if part, err = late.split(part); err != nil {
+// one sends a record and releases it.
+func (b *batches) one(rec arrow.Record) error {
+	defer func() { rec.Release() }()
+	b.see(rec)
+	if b.list != "" {
+		packed, err := dataset.Pack(rec, b.list, b.except, b.columns)
+		if err != nil {
 			return err
 		}
-		defer part.Release()
+		rec.Release()
+		rec = packed
 	}
-	body, err := encoded(part, as)
+	for from := int64(0); from < rec.NumRows(); from += int64(b.rows) {
+		if err := b.part(rec.NewSlice(from, min(from+int64(b.rows), rec.NumRows()))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// part sends a message, without labels if they are late, and releases its record.
+func (b *batches) part(part arrow.Record) error {
+	defer part.Release()
+	if b.late != nil {
+		rows, err := b.late.split(part)
+		if err != nil {
+			return err
+		}
+		defer rows.Release()
+		part = rows
+	}
+	body, err := encoded(part, b.format)
 	if err != nil {
 		return err
 	}
-	return send(body, int(part.NumRows()))
+	return b.send(body, int(part.NumRows()))
 }
 
 // encoded is a record as a message in a format.

@@ -154,6 +154,9 @@ func (p *pipelineInput) categories() (names []string) {
 
 // check returns an error if the pipeline would answer a message with a dead letter. list is the column of --pack.
 func (p *pipelineInput) check(body []byte, list string) error {
+	if p == nil {
+		return nil
+	}
 	_, err := p.decoder.Decode(body, p.contract)
 	var refused *arrowio.Error
 	if !errors.As(err, &refused) {
@@ -165,21 +168,4 @@ func (p *pipelineInput) check(body []byte, list string) error {
 	}
 	return cli.Usagef("publish: pipeline %s would answer with dead letters (%s): %v%s; --subject without --pipeline "+
 		"publishes without this check", p.Name, refused.Code, refused, list)
-}
-
-// checkFirst calls check for the first message and then send for each.
-func (p *pipelineInput) checkFirst(list string, send func(body []byte, rows int) error) func([]byte, int) error {
-	if p == nil {
-		return send
-	}
-	isChecked := false
-	return func(body []byte, rows int) error {
-		if !isChecked {
-			if err := p.check(body, list); err != nil {
-				return err
-			}
-			isChecked = true
-		}
-		return send(body, rows)
-	}
 }

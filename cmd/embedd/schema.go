@@ -67,9 +67,7 @@ func (s deployed) open(ctx context.Context, e *cli.Env, name string) (p stream.P
 		}
 		return p, nc, nil, err
 	}
-	if js, err = nc.JetStream(); err != nil {
-		nc.Close()
-	}
+	js, err = nc.JetStream()
 	return p, nc, js, err
 }
 
@@ -90,9 +88,6 @@ func schemaShowCommand(e *cli.Env) *cobra.Command {
 		p, nc, js, err := flags.open(ctx, e, names[0])
 		if err != nil {
 			return err
-		}
-		if nc != nil {
-			defer nc.Close()
 		}
 		shown := shownSchema{}
 		if shown.Schema, err = admin.ReadSchema(ctx, js, p); err != nil {
@@ -233,9 +228,6 @@ func resetting(e *cli.Env, cmd *cobra.Command, what string, run func(context.Con
 		p, nc, js, err := flags.open(cmd.Context(), e, names[0])
 		if err != nil {
 			return err
-		}
-		if nc != nil {
-			defer nc.Close()
 		}
 		confirm := func(text string) error {
 			e.Print(text)

@@ -50,7 +50,7 @@ func setupCommand(e *cli.Env) *cobra.Command {
 		if *permissions {
 			return showPermissions(ctx, e, out, n, pipelines, roles, *nsc)
 		}
-		js, done, err := client.JetStream(client.Dial(ctx, e, n))
+		js, err := client.JetStream(client.Dial(ctx, e, n))
 		if err != nil && isEmbedded && ctx.Err() == nil {
 			e.Infof("nothing to do: %s names no server, so `embedd run` embeds one and creates its streams; --server names "+
 				"one that exists", *flags.path)
@@ -59,7 +59,6 @@ func setupCommand(e *cli.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		defer done()
 		plans, err := engine.Streams(c.NATS).Setup(ctx, js, pipelines, *apply)
 		if err != nil {
 			return err

@@ -24,7 +24,6 @@ func statusCommand(e *cli.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		defer nc.Close()
 		names, instances, err := client.Running(ctx, nc, names)
 		if err != nil {
 			return err

@@ -60,7 +60,6 @@ func tailCommand(e *cli.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		defer nc.Close()
 		n := 0
 		done := make(chan error, 1)
 		// show prints a message and reports whether to continue.

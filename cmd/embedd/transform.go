@@ -132,10 +132,7 @@ func transformCommand(e *cli.Env) *cobra.Command {
 
 // checkKept returns an error if a name of --keep is no column of the file.
 func checkKept(keep []string, in *file.Reader, path string) error {
-	var names []string
-	for _, f := range in.Schema().Fields() {
-		names = append(names, f.Name)
-	}
+	names := dataset.ColumnNames(in.Schema())
 	for _, name := range keep {
 		if name != "all" && name != "none" && !strings.ContainsAny(name, `*?[\`) && !slices.Contains(names, name) {
 			return cli.Usagef("%s has no column %q for --keep%s: its columns are %s", path, name,

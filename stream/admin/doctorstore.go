@@ -95,9 +95,12 @@ func (d *diagnosis) checkName(ctx context.Context, p *spec.Pipeline, bound strin
 	_, err := ask(ctx, d.permissions, func(ctx context.Context) (any, error) {
 		return nil, needs.CheckName(ctx, d.js, d.permissions, p, domain, bound)
 	})
-	d.addIf(errors.Is(err, spec.ErrConsumerTaken), Finding{Check: "store", Pipeline: p.Name, Text: err.Error(),
+	if !errors.Is(err, spec.ErrConsumerTaken) {
+		return false
+	}
+	d.add(Finding{Check: "store", Pipeline: p.Name, Text: err.Error(),
 		Command: fmt.Sprintf("nats consumer rm %s %s --force", bound, needs.ConsumerName(p.Name, domain))})
-	return errors.Is(err, spec.ErrConsumerTaken)
+	return true
 }
 
 // checkWindow notes that the stream of all edges' summaries has deleted the first ones of the live model's window, as

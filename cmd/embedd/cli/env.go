@@ -31,6 +31,7 @@ type Env struct {
 	Hangups        <-chan struct{}  // SIGHUPs that run answers by reading its configuration again; nil for other verbs
 
 	explain []func(error) error
+	ends    []func()
 }
 
 // OnError registers a function that may add context to the error with which the verb fails, such as what a connection
@@ -46,6 +47,16 @@ func (e *Env) Explain(err error) error {
 		err = fmt.Errorf("%w: let this user in (chmod, chown), or name another file", err)
 	}
 	return err
+}
+
+// OnEnd registers a function that is called after the verb, such as the one that closes its connection.
+func (e *Env) OnEnd(end func()) { e.ends = append(e.ends, end) }
+
+// End calls all functions that OnEnd registered, the last one first.
+func (e *Env) End() {
+	for _, end := range slices.Backward(e.ends) {
+		end()
+	}
 }
 
 // Print prints a text on stderr.

@@ -36,11 +36,11 @@ func (s *Store) Models(cmd *cobra.Command) []string {
 	ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
 	defer cancel()
 	quiet := &cli.Env{Stdout: io.Discard, Stderr: io.Discard, Verb: "model show"}
-	store, done, err := s.Open(ctx, quiet, "")
+	defer quiet.End()
+	store, err := s.Open(ctx, quiet, "")
 	if err != nil {
 		return all
 	}
-	defer done()
 	there, err := registry.Pipelines(ctx, store)
 	if err != nil {
 		return all

@@ -188,7 +188,7 @@ func WithDefaultURL(n config.NATS) config.NATS {
 // Inbox is what follows the prefix of reply subjects in those of a verb: its role.
 func Inbox(verb string) string { return string(admin.RoleOf(verb)) }
 
-// Dial connects a verb other than run. The connection explains the verb's error.
+// Dial connects a verb other than run. The connection explains the verb's error, and is closed at its end.
 func Dial(ctx context.Context, e *cli.Env, n config.NATS) (*connection.Conn, error) {
 	if err := CheckAddress(n); err != nil {
 		return nil, err
@@ -198,20 +198,16 @@ func Dial(ctx context.Context, e *cli.Env, n config.NATS) (*connection.Conn, err
 		return nil, err
 	}
 	e.OnError(nc.Explain)
+	e.OnEnd(nc.Close)
 	return nc, nil
 }
 
-// JetStream takes the results of Dial, and returns the connection's JetStream context and the function that closes it.
-func JetStream(nc *connection.Conn, err error) (jetstream.JetStream, func(), error) {
+// JetStream takes the results of Dial, and returns the connection's JetStream context.
+func JetStream(nc *connection.Conn, err error) (jetstream.JetStream, error) {
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	js, err := nc.JetStream()
-	if err != nil {
-		nc.Close()
-		return nil, nil, err
-	}
-	return js, nc.Close, nil
+	return nc.JetStream()
 }
 
 // CheckAddress returns a usage error if the URL, which may come from the command line or the environment, is invalid.
@@ -252,30 +248,28 @@ func StoreFlags(f *cli.Flags) *Store {
 }
 
 // Open opens the model store of a pipeline or version; of "" the one that all pipelines of the configuration have. It
-// is that of --store, else a directory that the configuration names, else that of the server. The caller calls done.
-func (s *Store) Open(ctx context.Context, e *cli.Env, name string) (store registry.Store, done func(), err error) {
+// is that of --store, else a directory that the configuration names, else that of the server.
+func (s *Store) Open(ctx context.Context, e *cli.Env, name string) (store registry.Store, err error) {
 	directory := *s.directory
 	if directory == "" {
 		if directory, err = s.configured(name); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	} else if _, err := os.Stat(directory); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, cli.Usagef("--store %s: no such directory", directory)
+		return nil, cli.Usagef("--store %s: no such directory", directory)
 	}
 	if directory != "" {
-		store, err = registry.Directory(directory)
-		return store, func() {}, err
+		return registry.Directory(directory)
 	}
-	js, done, err := JetStream(s.server.Dial(ctx, e))
+	js, err := JetStream(s.server.Dial(ctx, e))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if store, err = registry.JetStream(ctx, js); err != nil {
-		done()
-		return nil, nil, fmt.Errorf("%w; a pipeline without input.stream keeps its models in a directory: name it with "+
+		return nil, fmt.Errorf("%w; a pipeline without input.stream keeps its models in a directory: name it with "+
 			"--store", err)
 	}
-	return store, done, nil
+	return store, nil
 }
 
 // configured is the directory of the models of a pipeline or version as the configuration names it; "" if it names

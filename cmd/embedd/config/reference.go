@@ -2,7 +2,9 @@ package config
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -73,4 +75,17 @@ func (f field) shown() string {
 		return "{}"
 	}
 	return `""`
+}
+
+// word is a text that YAML reads as text without quotes.
+var word = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
+
+// Quoted writes a text as a value of YAML, with quotes unless it is a plain word.
+func Quoted(text string) string {
+	if word.MatchString(text) && !slices.Contains([]string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"},
+		strings.ToLower(text)) {
+		return text
+	}
+	data, _ := json.Marshal(text) // a text
+	return strings.ReplaceAll(string(data), "${", "$${")
 }

@@ -328,13 +328,18 @@ func splitNames(names []string, schema *arrow.Schema) (split []string) {
 	return split
 }
 
-// Check returns an error if the file lacks the label or key column. In a message a missing label column is allowed, in
-// a file it is a typo.
-func (s Spec) Check(schema *arrow.Schema) error {
-	var names []string
+// ColumnNames are the names of the columns of a file.
+func ColumnNames(schema *arrow.Schema) (names []string) {
 	for _, f := range schema.Fields() {
 		names = append(names, f.Name)
 	}
+	return names
+}
+
+// Check returns an error if the file lacks the label or key column. In a message a missing label column is allowed, in
+// a file it is a typo.
+func (s Spec) Check(schema *arrow.Schema) error {
+	names := ColumnNames(schema)
 	named := []struct{ flag, column string }{{"label", s.Label}, {"key", s.Key}}
 	for _, column := range s.Categories {
 		named = append(named, struct{ flag, column string }{"categories", column})
@@ -371,12 +376,12 @@ func ExplainBatch(err error, in *file.Reader, path string, read int) error {
 			return fmt.Errorf("%s: column %q is text where the model needs numbers: %s", path, refused.Column, why)
 		}
 	}
-	var have, names []string
+	var have []string
 	for _, f := range in.Schema().Fields() {
 		why, _ := in.NotNumeric(f.Name)
 		have = append(have, fmt.Sprintf("%q (%s)", f.Name, cmp.Or(why, f.Type.Name())))
-		names = append(names, f.Name)
 	}
+	names := ColumnNames(in.Schema())
 	if refused != nil && refused.Code == wire.MissingColumn && refused.Column == "*" {
 		return fmt.Errorf("%s has no column of numbers, or of lists of them, but label and key; it has %s: write one as "+
 			"numbers", path, cli.Listed(have))

@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +25,7 @@ func otherFeatures(p *config.Pipeline, elements []string, difference error) stri
 	}
 	return fmt.Sprintf("%sif the lists of %s have these features in this order, as `embedd publish --pack %[2]s` sends "+
 		"them, write features: [{column: %s, size: %d}]; if they are columns of the messages, %s", text, asked[0],
-		quoted(asked[0]), len(elements), ours)
+		config.Quoted(asked[0]), len(elements), ours)
 }
 
 // entriesOf are entries of schema.features that accept a fixed model with these feature elements.
@@ -38,7 +37,7 @@ func entriesOf(elements []string) (entries []string) {
 	var names []string
 	for _, c := range contract.Columns() {
 		names = append(names, c.Name)
-		entries = append(entries, quoted(c.Name))
+		entries = append(entries, config.Quoted(c.Name))
 	}
 	if len(names) <= 4 {
 		return entries
@@ -54,16 +53,6 @@ func entriesOf(elements []string) (entries []string) {
 		glob = "*"
 	}
 	return []string{strconv.Quote(glob)}
-}
-
-var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-// quoted is a name as it is written in YAML.
-func quoted(name string) string {
-	if plainName.MatchString(name) {
-		return name
-	}
-	return strconv.Quote(name)
 }
 
 func shortened(names []string) string {
