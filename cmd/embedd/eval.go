@@ -37,8 +37,8 @@ func evalCommand(e *cli.Env) *cobra.Command {
 	f.Uint64Var(&c.Seed, "seed", 1, "`NUMBER` that seeds the splits")
 	set := f.Settings("set", "a parameter as `METHOD.NAME=VALUE`, or as NAME=VALUE for all methods that have it; may be "+
 		"repeated")
-	f.BoolVar(&c.Tune, "tune", false, "choose parameters from their grids by 4-fold cross-validation on the training rows "+
-		"of each split; --set fixes a parameter")
+	f.BoolVar(&c.Tune, "tune", false, "choose parameters from their grids by 4-fold cross-validation on the training "+
+		"rows of each split; --set fixes a parameter")
 	out := report.Flag(f, e)
 	f.Require("data", "label")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -46,7 +46,8 @@ func evalCommand(e *cli.Env) *cobra.Command {
 		if f.Changed("train-per-class") && f.Changed("train-fraction") {
 			return cli.Usagef("eval: --train-per-class and --train-fraction exclude each other: give one")
 		}
-		for name, n := range map[string]int{"splits": c.Splits, "neighbors": c.Neighbors, "train-per-class": c.TrainPerClass} {
+		for name, n := range map[string]int{"splits": c.Splits, "neighbors": c.Neighbors,
+			"train-per-class": c.TrainPerClass} {
 			if f.Changed(name) && n < 1 {
 				return cli.Usagef("eval: --%s %d: want at least 1", name, n)
 			}

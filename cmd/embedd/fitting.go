@@ -46,13 +46,14 @@ func landmarkFlags(f *cli.Flags, count *int, width *float64) {
 func autoFlags(f *cli.Flags, scale *model.Scale, blend *int, nonlinear, fewest *bool) {
 	*scale = model.ScaleAuto
 	f.Words("scale", "`SCALE` of the features; auto compares standard, none and minmax for method auto, else it is "+
-		"standard: "+strings.Join(scales, ", ")+" (default auto)", func(word string) { *scale = model.Scale(word) }, scales...)
+		"standard: "+strings.Join(scales, ", ")+" (default auto)", func(word string) { *scale = model.Scale(word) },
+		scales...)
 	f.IntVar(blend, "blend", 0, "`NUMBER` of the best candidates that method auto combines; 1 is the best alone "+
 		"(default: all that are not significantly worse on held-out rows)")
 	f.BoolVar(nonlinear, "nonlinear", false, "let method auto try normal scores and 300 landmarks too, for curved "+
 		"boundaries; a projection then costs more")
-	f.BoolVar(fewest, "fewest", false, "let dim auto have as few outputs as possible: the smallest number that is worse on "+
-		"held-out rows by less than half a standard error")
+	f.BoolVar(fewest, "fewest", false, "let dim auto have as few outputs as possible: the smallest number that is "+
+		"worse on held-out rows by less than half a standard error")
 }
 
 var scales = []string{string(model.ScaleAuto), string(model.ScaleStandard), string(model.ScaleMinMax),

@@ -95,8 +95,8 @@ var spec = []field{
 	{path: "nats.url", check: CheckURL, secret: true, doc: "Server URL, or several separated by commas. nats://, " +
 		"tls://, ws:// or wss://."},
 	{path: "nats.context", check: checkContext, doc: "Name of a context of the `nats` CLI, instead of url."},
-	{path: "nats.creds", field: "nats.login.creds", content: holds(readCreds), reload: true, doc: "Credentials file: a JWT " +
-		"and its seed. This and all files below are read again at each connect."},
+	{path: "nats.creds", field: "nats.login.creds", content: holds(readCreds), reload: true, doc: "Credentials file: a " +
+		"JWT and its seed. This and all files below are read again at each connect."},
 	{path: "nats.nkey", field: "nats.login.nkey", content: holds(readSeed), reload: true, doc: "File with the NKey " +
 		"seed of a user."},
 	{path: "nats.jwt", field: "nats.login.jwt", content: holds(readJWT), reload: true, doc: "File with the JWT of a " +

@@ -91,8 +91,8 @@ func Flags(f *cli.Flags, s *Spec) {
 
 // NullsFlag declares the flag that says what becomes of rows with a missing feature. If it is not given, to stays "".
 func NullsFlag(f *cli.Flags, to *string, byDefault string) {
-	f.Words("nulls", "`POLICY` for rows with a feature that is missing, infinite or beyond float32: impute (the feature's "+
-		"mean), reject (an error), skip "+byDefault, func(word string) { *to = word }, "impute", "reject", "skip")
+	f.Words("nulls", "`POLICY` for rows with a feature that is missing, infinite or beyond float32: impute (the "+
+		"feature's mean), reject (an error), skip "+byDefault, func(word string) { *to = word }, "impute", "reject", "skip")
 }
 
 // Rows is a file in memory, ready for a fit.
