@@ -123,6 +123,12 @@ func (d *doctor) fault(check, text, fix string) {
 	d.printFinding(admin.Finding{Check: check, Level: admin.LevelFault, Text: text, Fix: fix})
 }
 
+// note prints a note about the daemons of a pipeline.
+func (d *doctor) note(pipeline, text, fix, command string) {
+	d.printFinding(admin.Finding{Check: "daemon", Pipeline: pipeline, Level: admin.LevelNote, Text: text, Fix: fix,
+		Command: command})
+}
+
 func (d *doctor) ok(check, format string, args ...any) {
 	d.printFinding(admin.Finding{Check: check, Level: admin.LevelOK, Text: fmt.Sprintf(format, args...)})
 }
@@ -349,13 +355,11 @@ func (d *doctor) daemon(ctx context.Context, nc *nats.Conn, name string, running
 	isDenied func(string) bool, answersHTTP bool) error {
 	subject, n, wait := stream.ServiceSubject(name, "status"), 0, client.Timeout
 	if isDenied(subject) {
-		f := admin.Finding{Check: "daemon", Pipeline: name, Level: admin.LevelNote, Text: fmt.Sprintf("this user may not "+
-			"ask whether one is running (publish on %q)", subject), Fix: "run doctor with the user of the role viewer"}
+		what := "this user may not ask whether one is running"
 		if answersHTTP {
-			f.Text = fmt.Sprintf("one answers on http.listen, and this user may not ask for its status (publish on %q)",
-				subject)
+			what = "one answers on http.listen, and this user may not ask for its status"
 		}
-		d.printFinding(f)
+		d.note(name, fmt.Sprintf("%s (publish on %q)", what, subject), "run doctor with the user of the role viewer", "")
 		return nil
 	}
 	if !mayCount {
@@ -380,12 +384,10 @@ func (d *doctor) daemon(ctx context.Context, nc *nats.Conn, name string, running
 		d.fault("daemon", fmt.Sprintf("pipeline %s runs, and does not answer within %v", name, wait),
 			"look at its log, and restart it if it hangs")
 	case answersHTTP:
-		d.printFinding(admin.Finding{Check: "daemon", Pipeline: name, Level: admin.LevelNote, Text: "one answers on " +
-			"http.listen, and does not run this pipeline on this server: it may have another configuration, or be starting",
-			Fix: "compare its configuration and its server with these"})
+		d.note(name, "one answers on http.listen, and does not run this pipeline on this server: it may have another "+
+			"configuration, or be starting", "compare its configuration and its server with these", "")
 	default:
-		d.printFinding(admin.Finding{Check: "daemon", Pipeline: name, Level: admin.LevelNote, Text: "none is running",
-			Command: "embedd run"})
+		d.note(name, "none is running", "", "embedd run")
 	}
 	return nil
 }

@@ -30,10 +30,9 @@ func initCommand(e *cli.Env) *cobra.Command {
 	force := f.Bool("force", false, "overwrite an existing file")
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if *path != "-" && !*force { // before a question
-			if _, err := os.Lstat(*path); err == nil {
-				return fmt.Errorf("%s exists: --force overwrites it, -o names another file", *path)
-			}
+		exists := fmt.Errorf("%s exists: --force overwrites it, -o names another file", *path)
+		if _, err := os.Lstat(*path); err == nil && *path != "-" && !*force { // before a question
+			return exists
 		}
 		if cli.IsTerminal(e.Stdin) && cli.IsTerminal(e.Stderr) {
 			if err := from.ask(e); err != nil {
@@ -56,16 +55,13 @@ func initCommand(e *cli.Env) *cobra.Command {
 		}
 		file, err := os.OpenFile(*path, mode, 0o644)
 		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("%s exists: --force overwrites it, -o names another file", *path)
+			return exists
 		}
 		if err != nil {
 			return fmt.Errorf("writing the configuration: %w", err)
 		}
-		if _, err := file.Write(text); err != nil {
-			file.Close()
-			return fmt.Errorf("writing %s: %w", *path, err)
-		}
-		if err := file.Close(); err != nil {
+		_, err = file.Write(text)
+		if err := errors.Join(err, file.Close()); err != nil {
 			return fmt.Errorf("writing %s: %w", *path, err)
 		}
 		todo := "Name your feature column in it, then"

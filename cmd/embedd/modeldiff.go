@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/client"
@@ -117,30 +117,21 @@ func (d *modelDifference) compareWeights(a, b *model.Model) {
 	if wa == nil || wb == nil || !slices.Equal(a.Features(), b.Features()) || a.Unit() != b.Unit() {
 		return
 	}
-	for k := range min(a.Dim(), b.Dim()) {
-		var dot, na, nb float64
-		for j := range a.M() {
-			x, y := wa[j*a.Dim()+k], wb[j*b.Dim()+k]
-			dot, na, nb = dot+x*y, na+x*x, nb+y*y
-		}
-		cosine := 0.0
-		if na > 0 && nb > 0 {
-			cosine = dot / math.Sqrt(na*nb)
+	dim := min(a.Dim(), b.Dim())
+	before, after := mat.NewDense(a.M(), a.Dim(), wa), mat.NewDense(b.M(), b.Dim(), wb)
+	for k := range dim {
+		x, y, cosine := before.ColView(k), after.ColView(k), 0.0
+		if norms := mat.Norm(x, 2) * mat.Norm(y, 2); norms > 0 {
+			cosine = mat.Dot(x, y) / norms
 		}
 		d.Cosines = append(d.Cosines, cosine)
 	}
-	var all float64
-	for _, v := range wa {
-		all += v * v
-	}
+	all := mat.Norm(before, 2)
+	var moved mat.Dense
+	moved.Sub(after.Slice(0, b.M(), 0, dim), before.Slice(0, a.M(), 0, dim))
 	for j, name := range a.Features() {
-		var change float64
-		for k := range min(a.Dim(), b.Dim()) {
-			v := wb[j*b.Dim()+k] - wa[j*a.Dim()+k]
-			change += v * v
-		}
-		if change > 0 && all > 0 {
-			d.Features = append(d.Features, featureChange{name, math.Sqrt(change / all)})
+		if change := mat.Norm(moved.RowView(j), 2); change > 0 && all > 0 {
+			d.Features = append(d.Features, featureChange{name, change / all})
 		}
 	}
 	slices.SortStableFunc(d.Features, func(a, b featureChange) int {

@@ -65,16 +65,15 @@ func publishCommand(e *cli.Env) *cobra.Command {
 		var input *pipelineInput // nil without --pipeline
 		switch {
 		case *pipeline != "":
-			p, err := inputOf(server, *pipeline)
-			if err != nil {
+			var err error
+			if input, err = inputOf(server, *pipeline); err != nil {
 				return err
 			}
-			input = p
-			for to, from := range map[*string]string{subject: p.Input.Subject, label: p.Schema.Label, key: p.Schema.Key,
-				labels: p.Input.Labels} {
+			for to, from := range map[*string]string{subject: input.Input.Subject, label: input.Schema.Label,
+				key: input.Schema.Key, labels: input.Input.Labels} {
 				*to = cmp.Or(*to, from)
 			}
-			if err := p.checkSubject(*subject); err != nil {
+			if err := input.checkSubject(*subject); err != nil {
 				return err
 			}
 		case *subject == "":
@@ -127,12 +126,7 @@ func publishCommand(e *cli.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var p *publisher
-		if input != nil {
-			p, err = input.publisher(ctx, nc, *subject, format)
-		} else {
-			p, err = newPublisher(ctx, nc, *subject, format)
-		}
+		p, err := input.publisher(ctx, nc, *subject, format)
 		if err != nil {
 			return err
 		}
@@ -152,12 +146,7 @@ func publishCommand(e *cli.Env) *cobra.Command {
 		}
 		show := report.NewProgress(e)
 		begin := time.Now()
-		note := func(rec arrow.Record) {
-			if input != nil && !slices.Equal(input.Schema.Features, []string{"*"}) {
-				return // the first message is checked
-			}
-			dataset.Columns{Name: files.Base(*data), Label: *label, Key: *key}.NoteRecord(e, in, rec)
-		}
+		isNoted := input != nil && !slices.Equal(input.Schema.Features, []string{"*"}) // the first message is checked
 		send := func(body []byte, rows int) error {
 			if p.messages == 0 {
 				if err := input.check(body, *pack); err != nil {
@@ -181,9 +170,9 @@ func publishCommand(e *cli.Env) *cobra.Command {
 		random := rand.New(rand.NewPCG(*seed, 0))
 		sorted := &dataset.SortedNote{Name: files.Base(*data), Label: *label}
 		see := func(rec arrow.Record) {
-			if note != nil {
-				note(rec)
-				note = nil
+			if !isNoted {
+				dataset.Columns{Name: files.Base(*data), Label: *label, Key: *key}.NoteRecord(e, in, rec)
+				isNoted = true
 			}
 			if !*shuffle {
 				sorted.See(rec)

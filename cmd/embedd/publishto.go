@@ -83,8 +83,8 @@ func (p *pipelineInput) publisher(ctx context.Context, nc *connection.Conn, subj
 	as wire.Format) (*publisher, error) {
 	for end := time.Now().Add(client.ConnectTimeout); ; {
 		to, err := newPublisher(ctx, nc, subject, as)
-		if err != nil {
-			return nil, err
+		if p == nil || err != nil {
+			return to, err
 		}
 		if err = p.checkStored(to); err == nil || to.stream != "" || time.Now().After(end) {
 			return to, err

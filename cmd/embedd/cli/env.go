@@ -194,8 +194,8 @@ func CheckOutput(e *Env, cmd *cobra.Command, args []string) (err error) {
 	if statErr != nil || !out.Mode().IsRegular() {
 		return nil // it does not exist, or nothing can be lost
 	}
-	refuse := func(in os.FileInfo, name string) {
-		if os.SameFile(in, out) {
+	refuse := func(name string, in os.FileInfo, statErr error) {
+		if statErr == nil && os.SameFile(in, out) {
 			err = Usagef("%s-o %s would overwrite the file that %s names: name another file", ErrorPrefix(cmd),
 				output.Value, name)
 		}
@@ -204,21 +204,18 @@ func CheckOutput(e *Env, cmd *cobra.Command, args []string) (err error) {
 		if value, _ := pflag.UnquoteUsage(d); value == "FILE" && d != output {
 			paths, _ := Expand(d.Value.String()) // the read reports an error
 			for _, read := range paths {
-				if in, statErr := os.Stat(read); statErr == nil {
-					refuse(in, dashed(d.Name))
-				}
+				in, statErr := os.Stat(read)
+				refuse(dashed(d.Name), in, statErr)
 			}
 		}
 	})
 	for _, arg := range args {
-		if in, statErr := os.Stat(arg); statErr == nil {
-			refuse(in, fmt.Sprintf("the argument %q", arg))
-		}
+		in, statErr := os.Stat(arg)
+		refuse(fmt.Sprintf("the argument %q", arg), in, statErr)
 	}
 	if file, ok := e.Stdin.(*os.File); ok {
-		if in, statErr := file.Stat(); statErr == nil {
-			refuse(in, "standard input")
-		}
+		in, statErr := file.Stat()
+		refuse("standard input", in, statErr)
 	}
 	return err
 }

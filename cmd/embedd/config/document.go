@@ -212,8 +212,9 @@ func (d *document) pipelines(c *Config, n *yaml.Node) {
 	d.mapping(n, "pipelines", func(key, value *yaml.Node) {
 		name, path := key.Value, join("pipelines", key.Value)
 		d.places[path] = placeOf(key)
-		if err := checkName(name); err != nil {
-			d.problemAt(placeOf(key), path, "%v", err)
+		if !pipelineName.MatchString(name) {
+			d.problemAt(placeOf(key), path, "a pipeline's name has 1 to 64 letters, digits, - and _: %q is part of "+
+				"consumer and bucket names", name)
 			return
 		}
 		p := Pipeline{Name: name}

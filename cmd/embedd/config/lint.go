@@ -488,14 +488,6 @@ func checkTokens(s string) error {
 
 var pipelineName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-func checkName(s string) error {
-	if !pipelineName.MatchString(s) {
-		return fmt.Errorf("a pipeline's name has 1 to 64 letters, digits, - and _: %q is part of consumer and bucket "+
-			"names", s)
-	}
-	return nil
-}
-
 // unless returns a check that fails with a fixed text if the value does not satisfy holds.
 func unless(holds func(string) bool, text string) func(string) error {
 	return func(s string) error {

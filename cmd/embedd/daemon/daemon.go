@@ -51,6 +51,7 @@ type daemon struct {
 	log       *slog.Logger
 	engine    atomic.Pointer[stream.Engine] // nil until it exists: probes may come earlier
 	monitor   *monitor
+	listen    func(config.HTTP) (*monitor, error)
 	console   *console.Console
 	conn      *connection.Conn
 	dialled   atomic.Pointer[connection.Conn] // conn, as the goroutines of probes read it
@@ -88,13 +89,13 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	d.console = console.New(console.Options{Engine: d.engine.Load, Conn: d.dialled.Load, Trouble: d.trouble,
 		Version: d.options.Build.Version, Log: d.log})
 	collect(registry, processMetrics(d.options.Build, d.dialled.Load, d.console))
-	listen := func(h config.HTTP) (*monitor, error) {
+	d.listen = func(h config.HTTP) (*monitor, error) {
 		return startMonitor(h, registry, probes{d.readiness, d.trouble}, d.console)
 	}
-	if d.monitor, err = listen(c.HTTP); err != nil {
+	if d.monitor, err = d.listen(c.HTTP); err != nil {
 		return err
 	}
-	d.reloads.http = &httpReloader{listen: listen, monitor: &d.monitor, log: d.log}
+	d.reloads.prepare = d.prepareListener
 	if err := d.dial(ctx, c, pipelines); err != nil {
 		return err
 	}
@@ -247,11 +248,7 @@ const closeTimeout = 2 * time.Second
 
 func (d *daemon) close() {
 	if d.monitor != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-		defer cancel()
-		if err := d.monitor.close(ctx); err != nil {
-			d.log.Warn("closing the listener", "error", err)
-		}
+		d.closeListener(d.monitor)
 	}
 	for i := len(d.cleanup) - 1; i >= 0; i-- {
 		d.cleanup[i]()

@@ -8,10 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -186,37 +184,20 @@ func isKnownHost(host string, names []string) bool {
 		slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(host, strings.TrimSuffix(name, ".")) })
 }
 
-// certificate is the key pair of two files. It is read again when a file changes.
+// certificate is the key pair of two files, which are read at each handshake.
 type certificate struct {
 	config *atomic.Pointer[config.HTTP]
-
-	mu     sync.Mutex
-	paths  [2]string
-	read   [2]time.Time // modification times of the files
-	loaded *tls.Certificate
+	last   atomic.Pointer[tls.Certificate] // that could be read
 }
 
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var at [2]time.Time
 	h := c.config.Load()
-	paths := [2]string{h.Cert, h.Key}
-	for i, path := range paths {
-		if info, err := os.Stat(path); err == nil {
-			at[i] = info.ModTime()
-		}
-	}
-	if c.loaded != nil && paths == c.paths && at == c.read {
-		return c.loaded, nil
-	}
 	pair, err := tls.LoadX509KeyPair(h.Cert, h.Key)
-	if err != nil {
-		if c.loaded != nil {
-			return c.loaded, nil // the files may be half written
-		}
-		return nil, err
+	if err == nil {
+		c.last.Store(&pair)
 	}
-	c.loaded, c.paths, c.read = &pair, paths, at
-	return c.loaded, nil
+	if last := c.last.Load(); last != nil {
+		return last, nil // the files may be half written
+	}
+	return nil, err
 }

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 
 	"github.com/embedd/embedd/cmd/embedd/config"
@@ -17,7 +16,7 @@ type reloader struct {
 	running   *config.Config    // what is in effect
 	pipelines []stream.Pipeline // as they were opened first
 	cores     int
-	http      *httpReloader
+	prepare   func(now, next config.HTTP) (commit, abandon func(), err error)
 	conn      *connection.Conn
 	opened    <-chan struct{} // closed when the pipelines are open
 }
@@ -57,7 +56,7 @@ func (r *reloader) reload(ctx context.Context) (*stream.Reload, error) {
 			return nil, err
 		}
 	}
-	commit, abandon, err := r.http.prepare(r.running.HTTP, applied.HTTP)
+	commit, abandon, err := r.prepare(r.running.HTTP, applied.HTTP)
 	if err != nil {
 		return nil, err
 	}
@@ -83,36 +82,29 @@ func (r *reloader) reload(ctx context.Context) (*stream.Reload, error) {
 	return out, nil
 }
 
-// httpReloader changes the listener of probes and metrics.
-type httpReloader struct {
-	listen  func(config.HTTP) (*monitor, error)
-	monitor **monitor
-	log     *slog.Logger
-}
-
-// prepare opens the listener of the next configuration if its address differs. Of the two functions that it returns one
-// is called.
-func (h *httpReloader) prepare(now, next config.HTTP) (commit, abandon func(), err error) {
-	current := *h.monitor
+// prepareListener opens the listener of the next configuration if its address differs. Of the two functions that it
+// returns one is called.
+func (d *daemon) prepareListener(now, next config.HTTP) (commit, abandon func(), err error) {
+	current := d.monitor
 	if now.Listen == next.Listen {
 		return func() { current.config.Store(&next) }, func() {}, nil
 	}
-	opened, err := h.listen(next)
+	opened, err := d.listen(next)
 	if err != nil {
 		return nil, nil, err
 	}
 	return func() {
-		*h.monitor = opened
-		h.log.Info("http listens on another address", "http", opened.addr.String())
-		h.end(current)
-	}, func() { h.end(opened) }, nil
+		d.monitor = opened
+		d.log.Info("http listens on another address", "http", opened.addr.String())
+		d.closeListener(current)
+	}, func() { d.closeListener(opened) }, nil
 }
 
-// end closes a listener, after its requests.
-func (h *httpReloader) end(m *monitor) {
+// closeListener closes a listener, after its requests.
+func (d *daemon) closeListener(m *monitor) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := m.close(ctx); err != nil {
-		h.log.Warn("closing the listener", "error", err)
+		d.log.Warn("closing the listener", "error", err)
 	}
 }

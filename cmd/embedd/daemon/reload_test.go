@@ -21,8 +21,8 @@ func TestReloadOfHTTP(t *testing.T) {
 	}
 	now := config.HTTP{Listen: fmt.Sprint("127.0.0.1:", link.FreePort(t))}
 	m := sure(listen(now))
-	defer func() { m.close(context.Background()) }()
-	h := &httpReloader{listen: listen, monitor: &m, log: slog.New(slog.DiscardHandler)}
+	d := &daemon{listen: listen, monitor: m, log: slog.New(slog.DiscardHandler)}
+	defer func() { d.monitor.close(context.Background()) }()
 	status := func(url string) int {
 		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 		r, err := client.Get(url)
@@ -32,7 +32,7 @@ func TestReloadOfHTTP(t *testing.T) {
 		r.Body.Close()
 		return r.StatusCode
 	}
-	first := m.addr.String()
+	first := d.monitor.addr.String()
 	if got := status("http://" + first + "/metrics"); got != 200 {
 		t.Errorf("/metrics returns %d", got)
 	}
@@ -40,7 +40,7 @@ func TestReloadOfHTTP(t *testing.T) {
 	dir := t.TempDir()
 	next := now
 	next.TokenFile = writeFile(t, dir, "token", "hunter2")
-	commit, _, err := h.prepare(now, next)
+	commit, _, err := d.prepareListener(now, next)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,24 +55,24 @@ func TestReloadOfHTTP(t *testing.T) {
 	now, next.TokenFile = next, ""
 	next.Listen = "127.0.0.1:0"
 	next.Cert, next.Key = selfSigned(t, dir)
-	_, abandon, err := h.prepare(now, next)
+	_, abandon, err := d.prepareListener(now, next)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if abandon(); m.addr.String() != first || status("http://"+first+"/metrics") != 401 {
-		t.Errorf("a change that was abandoned is in effect on %s", m.addr)
+	if abandon(); d.monitor.addr.String() != first || status("http://"+first+"/metrics") != 401 {
+		t.Errorf("a change that was abandoned is in effect on %s", d.monitor.addr)
 	}
-	if commit, _, err = h.prepare(now, next); err != nil {
+	if commit, _, err = d.prepareListener(now, next); err != nil {
 		t.Fatal(err)
 	}
-	if commit(); m.addr.String() == first || status("http://"+first+"/metrics") != 0 ||
-		status("http://"+m.addr.String()+"/metrics") == 200 {
-		t.Errorf("it listens on %s, before on %s, and without TLS", m.addr, first)
+	if commit(); d.monitor.addr.String() == first || status("http://"+first+"/metrics") != 0 ||
+		status("http://"+d.monitor.addr.String()+"/metrics") == 200 {
+		t.Errorf("it listens on %s, before on %s, and without TLS", d.monitor.addr, first)
 	}
 	now, next.Listen = next, first
 	taken := sure(listen(config.HTTP{Listen: first}))
 	defer taken.close(context.Background())
-	if _, _, err = h.prepare(now, next); err == nil {
+	if _, _, err = d.prepareListener(now, next); err == nil {
 		t.Error("a listener whose address is in use was changed")
 	}
 }
