@@ -24,6 +24,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/file"
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/client"
 	"github.com/embedd/embedd/cmd/embedd/config"
@@ -88,8 +89,8 @@ func (x *example) values(ctx context.Context, e *cli.Env, server *client.Server)
 			return nil, err
 		}
 		values["input.subject"] = config.Quoted(x.subject)
-		if format := formatOf(data); format != "arrow" {
-			values["input.format"] = format
+		if format := formatOf(data); format != wire.FormatArrow {
+			values["input.format"] = string(format)
 		}
 		in, err = file.NewReader(bytes.NewReader(data), x.subject)
 	default:
@@ -188,18 +189,18 @@ func (x *example) message(ctx context.Context, e *cli.Env, server *client.Server
 }
 
 // formatOf is the value of input.format for a message.
-func formatOf(data []byte) string {
+func formatOf(data []byte) wire.Format {
 	text := bytes.TrimSpace(data)
 	switch {
 	case bytes.HasPrefix(data, []byte{0xff, 0xff, 0xff, 0xff}):
-		return "arrow"
+		return wire.FormatArrow
 	case len(text) > 0 && (text[0] == '[' || text[0] == '{'):
 		if json.Valid(text) {
-			return "json"
+			return wire.FormatJSON
 		}
-		return "ndjson"
+		return wire.FormatNDJSON
 	}
-	return "csv"
+	return wire.FormatCSV
 }
 
 // labels are the usual names of a column of labels.

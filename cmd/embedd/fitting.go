@@ -96,7 +96,7 @@ func fitRows(ctx context.Context, e *cli.Env, r *dataset.Rows, c fit.Config) (*m
 	c.Memory = memory.Free()
 	c.Progress = func(phase string, done float64) { show.Show(c.Method+": "+phase, done) }
 	m, err := fit.Fit(ctx, &r.Data, c)
-	if bound, ok := asDimError(err); ok {
+	if bound, ok := errors.AsType[*model.DimError](err); ok {
 		return nil, cli.UsageError{Err: fmt.Errorf("%s: %w: give --dim %d or less, or --dim auto", r.Name, err, bound.Max)}
 	}
 	if err != nil {
@@ -104,12 +104,6 @@ func fitRows(ctx context.Context, e *cli.Env, r *dataset.Rows, c fit.Config) (*m
 	}
 	return m.WithNote(model.Note{Created: time.Now(), Source: map[string]string{"file": r.Name}, Nulls: r.Nulls,
 		Categories: r.Categories, Dates: r.Dates}), nil
-}
-
-// asDimError finds the error of a --dim that is larger than the method has outputs.
-func asDimError(err error) (bound *model.DimError, ok bool) {
-	ok = errors.As(err, &bound)
-	return bound, ok
 }
 
 // methodNames are the names of all methods, for completion.

@@ -26,7 +26,9 @@ func main() {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	switch {
 	case len(os.Args) > 1 && os.Args[1] == "run": // from the start on, so that none ends the daemon
-		e.Hangups = hangups()
+		hangups := make(chan os.Signal, 1)
+		signal.Notify(hangups, syscall.SIGHUP)
+		e.Hangups = hangups
 	case !signal.Ignored(syscall.SIGHUP): // as under nohup
 		signal.Notify(signals, syscall.SIGHUP)
 	}
@@ -36,21 +38,6 @@ func main() {
 		cancel(signalError{s})
 	}()
 	os.Exit(dispatch(ctx, e, os.Args[1:]))
-}
-
-// hangups returns a channel that has an element when SIGHUP was received since the last one was read.
-func hangups() <-chan struct{} {
-	received, out := make(chan os.Signal, 1), make(chan struct{}, 1)
-	signal.Notify(received, syscall.SIGHUP)
-	go func() {
-		for range received {
-			select {
-			case out <- struct{}{}:
-			default:
-			}
-		}
-	}()
-	return out
 }
 
 // dispatch runs the verb that args name, prints its error and returns the exit code.
@@ -71,19 +58,16 @@ func dispatch(ctx context.Context, e *cli.Env, args []string) int {
 }
 
 func exitCode(ctx context.Context, err error) int {
+	ended, isSignal := context.Cause(ctx).(signalError)
 	var (
-		ended signalError
 		usage cli.UsageError
 		check cli.CheckError
 	)
 	switch {
 	case err == nil:
 		return 0
-	case errors.As(context.Cause(ctx), &ended) && errors.Is(err, context.Canceled):
-		if n, ok := ended.Signal.(syscall.Signal); ok {
-			return 128 + int(n)
-		}
-		return 1
+	case isSignal && errors.Is(err, context.Canceled):
+		return 128 + int(ended.Signal.(syscall.Signal)) // Go has no others here
 	case errors.As(err, &usage):
 		return 2
 	case errors.As(err, &check):

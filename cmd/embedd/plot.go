@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -83,7 +84,7 @@ func plotModel(ctx context.Context, e *cli.Env, spec dataset.Spec, o *fitFlags, 
 		return nil, nil, err
 	}
 	m, err := fitRows(ctx, e, r, c)
-	if bound, ok := asDimError(err); ok && bound.Max == 1 {
+	if bound, ok := errors.AsType[*model.DimError](err); ok && bound.Max == 1 {
 		c.Dim = 1 // LDA and similar methods have one direction for two classes: draw that
 		m, err = fitRows(ctx, e, r, c)
 	}

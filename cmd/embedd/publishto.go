@@ -158,8 +158,8 @@ func (p *pipelineInput) check(body []byte, list string) error {
 		return nil
 	}
 	_, err := p.decoder.Decode(body, p.contract)
-	var refused *arrowio.Error
-	if !errors.As(err, &refused) {
+	refused, ok := errors.AsType[*arrowio.Error](err)
+	if !ok {
 		return err
 	}
 	if list != "" {

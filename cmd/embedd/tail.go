@@ -144,13 +144,10 @@ func (m *message) format(data []byte) wire.Format {
 	if f := wire.FormatOf(m.Headers.Get(wire.HeaderContentType)); f != "" {
 		return f
 	}
-	switch first := bytes.TrimSpace(data); {
-	case len(first) == 0 || first[0] != '{' && first[0] != '[':
-		return wire.FormatArrow
-	case first[0] == '{' && !json.Valid(first):
-		return wire.FormatNDJSON
+	if f := formatOf(data); f != wire.FormatCSV {
+		return f
 	}
-	return wire.FormatJSON
+	return wire.FormatArrow
 }
 
 // readText is read for text.

@@ -28,7 +28,7 @@ type Env struct {
 	Stdout, Stderr io.Writer
 	Clock          func() time.Time // nil: the system's clock
 	Verb           string           // that runs, as in "model pin"; set before it runs
-	Hangups        <-chan struct{}  // SIGHUPs that run answers by reading its configuration again; nil for other verbs
+	Hangups        <-chan os.Signal // SIGHUPs that run answers by reading its configuration again; nil for other verbs
 
 	explain []func(error) error
 	ends    []func()

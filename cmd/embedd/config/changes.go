@@ -52,10 +52,8 @@ func Apply(now, next *Config) (applied *Config, names []string) {
 		if !change.Reloads {
 			continue
 		}
-		for _, f := range spec {
-			if f.path == change.Key {
-				f.copy(&c, next, nil, nil)
-			}
+		if f, ok := lookup(change.Key); ok {
+			f.copy(&c, next, nil, nil)
 		}
 		for name, p := range running {
 			if rest, ok := strings.CutPrefix(change.Key, "pipelines."+name+"."); ok {

@@ -155,10 +155,7 @@ func deniedIn(err error) string {
 func (c *Conn) deny(permission string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if i := slices.Index(c.denied, permission); i >= 0 {
-		c.denied = slices.Delete(c.denied, i, i+1)
-	}
-	c.denied = append(c.denied, permission)
+	c.denied = append(slices.DeleteFunc(c.denied, func(p string) bool { return p == permission }), permission)
 	if len(c.denied) > maxDenied {
 		c.denied = c.denied[1:]
 	}

@@ -237,11 +237,6 @@ func (c *Conn) login() []nats.Option {
 // before each attempt, while the client holds the lock of its options.
 func (c *Conn) key(id config.Identity) []nats.Option {
 	public, err := id.Public()
-	read := func() {
-		if id, _, err = c.identity(); err == nil {
-			public, err = id.Public()
-		}
-	}
 	return []nats.Option{
 		nats.Nkey(public, func(nonce []byte) ([]byte, error) {
 			if err != nil {
@@ -250,10 +245,11 @@ func (c *Conn) key(id config.Identity) []nats.Option {
 			return id.Sign(nonce)
 		}),
 		nats.ReconnectToServer(func([]nats.Server, nats.ServerInfo) (*nats.Server, time.Duration) {
-			if read(); err == nil {
-				if nc := c.nc(); nc != nil {
-					nc.Opts.Nkey = public
-				}
+			if id, _, err = c.identity(); err == nil {
+				public, err = id.Public()
+			}
+			if nc := c.nc(); nc != nil && err == nil {
+				nc.Opts.Nkey = public
 			}
 			return nil, 0
 		}),

@@ -39,7 +39,7 @@ type Options struct {
 	// pipelines. It is called after Hangups, and after a request of `embedd reload`.
 	Load    func() (*config.Config, error)
 	Apply   func(*config.Config)
-	Hangups <-chan struct{}
+	Hangups <-chan os.Signal
 	// Held is called about every second with the bytes that windows and late labels hold.
 	Held func(int64)
 }
@@ -47,22 +47,24 @@ type Options struct {
 // daemon is what Run holds open.
 type daemon struct {
 	options   Options
-	reloads   *reloader
 	log       *slog.Logger
+	running   *config.Config    // what is in effect
+	pipelines []stream.Pipeline // as they were opened first
+	cores     int
+	opened    chan struct{}                 // closed when the pipelines are open
 	engine    atomic.Pointer[stream.Engine] // nil until it exists: probes may come earlier
 	monitor   *monitor
 	listen    func(config.HTTP) (*monitor, error)
 	console   *console.Console
-	conn      *connection.Conn
-	dialled   atomic.Pointer[connection.Conn] // conn, as the goroutines of probes read it
-	traces    trace.TracerProvider            // nil: no traces are exported
+	conn      atomic.Pointer[connection.Conn]
+	traces    trace.TracerProvider // nil: no traces are exported
 	tracesLog ratelog.Limiter
 	cleanup   []func()
 }
 
 // Run opens what the configuration asks for and serves until ctx is cancelled, then drains.
 func Run(ctx context.Context, o Options) error {
-	d := &daemon{options: o, log: o.Log}
+	d := &daemon{options: o, log: o.Log, running: o.Config, cores: runtime.GOMAXPROCS(0), opened: make(chan struct{})}
 	defer d.close()
 	if err := d.openTraces(ctx); err != nil {
 		return err
@@ -79,77 +81,67 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return cli.UsageError{Err: err}
 	}
-	cores := runtime.GOMAXPROCS(0)
 	trainInBackground(pipelines)
-	d.reloads = &reloader{Options: d.options, running: c, pipelines: pipelines, cores: cores}
-	opened := make(chan struct{})
-	d.reloads.opened = opened
+	d.pipelines = pipelines
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	d.console = console.New(console.Options{Engine: d.engine.Load, Conn: d.dialled.Load, Trouble: d.trouble,
+	d.console = console.New(console.Options{Engine: d.engine.Load, Conn: d.conn.Load, Trouble: d.trouble,
 		Version: d.options.Build.Version, Log: d.log})
-	collect(registry, processMetrics(d.options.Build, d.dialled.Load, d.console))
+	collect(registry, processMetrics(d.options.Build, d.conn.Load, d.console))
 	d.listen = func(h config.HTTP) (*monitor, error) {
 		return startMonitor(h, registry, probes{d.readiness, d.trouble}, d.console)
 	}
 	if d.monitor, err = d.listen(c.HTTP); err != nil {
 		return err
 	}
-	d.reloads.prepare = d.prepareListener
-	if err := d.dial(ctx, c, pipelines); err != nil {
+	conn, err := d.dial(ctx, c, pipelines)
+	if err != nil {
 		return err
 	}
-	engine, err := stream.New(stream.Options{Conn: d.conn.Conn, APIPrefix: d.conn.APIPrefix(), Pipelines: pipelines,
-		Logger: d.log, Registerer: registry, TracerProvider: d.traces, Wait: c.NATS.Wait, Leave: d.conn.Leave,
-		Received: d.conn.Received, Reload: d.reloads.reload,
+	engine, err := stream.New(stream.Options{Conn: conn.Conn, APIPrefix: conn.APIPrefix(), Pipelines: pipelines,
+		Logger: d.log, Registerer: registry, TracerProvider: d.traces, Wait: c.NATS.Wait, Leave: conn.Leave,
+		Received: conn.Received, Reload: d.reload,
 		Opened: func() {
-			close(opened)
-			d.log.Info("serving", "server", d.conn.Address(), "pipelines", len(pipelines), "http", d.monitor.addr.String())
+			close(d.opened)
+			d.log.Info("serving", "server", conn.Address(), "pipelines", len(pipelines), "http", d.monitor.addr.String())
 		}})
 	if err != nil {
 		return cli.UsageError{Err: err}
 	}
-	d.reloads.conn = d.conn
 	d.engine.Store(engine)
 	return nil
 }
 
 // dial connects to the configured server, or starts an embedded one and creates its streams.
-func (d *daemon) dial(ctx context.Context, c *config.Config, pipelines []stream.Pipeline) error {
+func (d *daemon) dial(ctx context.Context, c *config.Config, pipelines []stream.Pipeline) (*connection.Conn, error) {
 	o := connection.Options{Wait: c.NATS.Wait, Logger: d.log, Inbox: client.Inbox("run")}
 	if !c.NATS.Embedded() {
 		if err := client.CheckAddress(c.NATS); err != nil {
-			return err
+			return nil, err
 		}
 		conn, err := connection.Dial(ctx, c.NATS, o)
-		if err != nil {
-			return err
-		}
-		d.conn = conn
-		d.dialled.Store(conn)
-		d.cleanup = append(d.cleanup, conn.Close)
-		return nil
+		return d.keep(conn), err
 	}
 	if c.NATS.Hub != "" {
-		return cli.Usagef("nats.hub: the embedded server is not a leaf node of a hub; set nats.url to the leaf node")
+		return nil, cli.Usagef("nats.hub: the embedded server is not a leaf node of a hub; set nats.url to the leaf node")
 	}
 	if len(c.NATS.Edges) > 0 {
-		return cli.Usagef("nats.edges: the embedded server has no leaf nodes; set nats.url to the hub")
+		return nil, cli.Usagef("nats.edges: the embedded server has no leaf nodes; set nats.url to the hub")
 	}
 	s, err := embedded.Start(embedded.Store, embedded.Port)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	d.cleanup = append(d.cleanup, func() { embedded.Stop(s) })
-	if d.conn, err = embedded.Dial(ctx, s, o); err != nil {
-		return fmt.Errorf("connecting to the embedded server: %w", err)
-	}
-	d.dialled.Store(d.conn)
-	d.cleanup = append(d.cleanup, d.conn.Close)
-	d.log.Info("embedded NATS server", "url", s.ClientURL(), "store", s.StoreDir())
-	js, err := d.conn.JetStream()
+	conn, err := embedded.Dial(ctx, s, o)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("connecting to the embedded server: %w", err)
+	}
+	d.keep(conn)
+	d.log.Info("embedded NATS server", "url", s.ClientURL(), "store", s.StoreDir())
+	js, err := conn.JetStream()
+	if err != nil {
+		return nil, err
 	}
 	plans, err := engine.Streams(c.NATS).Setup(ctx, js, pipelines, true)
 	for _, p := range plans {
@@ -157,12 +149,21 @@ func (d *daemon) dial(ctx context.Context, c *config.Config, pipelines []stream.
 			err = errors.Join(err, errors.New(p.Problem))
 		}
 	}
-	return err
+	return conn, err
+}
+
+// keep keeps a connection until the daemon is closed; nil is none.
+func (d *daemon) keep(conn *connection.Conn) *connection.Conn {
+	if conn != nil {
+		d.conn.Store(conn)
+		d.cleanup = append(d.cleanup, conn.Close)
+	}
+	return conn
 }
 
 // trouble is what is wrong with the connection, "" for nothing. It may be called before there is one.
 func (d *daemon) trouble() string {
-	if conn := d.dialled.Load(); conn != nil {
+	if conn := d.conn.Load(); conn != nil {
 		return conn.Trouble()
 	}
 	return "not connected yet"
@@ -219,21 +220,22 @@ func (d *daemon) reportHeld(ctx context.Context) {
 func (d *daemon) serve(ctx context.Context) error {
 	hangups, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	wg.Go(func() { d.reloads.follow(hangups, d.engine.Load()) })
+	wg.Go(func() { d.follow(hangups) })
 	watched, end := context.WithCancel(ctx)
 	defer end()
 	go d.reportHeld(watched)
 	err := d.engine.Load().Run(ctx)
 	stop()
 	wg.Wait()
+	conn := d.conn.Load()
 	switch {
 	case errors.Is(err, nats.ErrConnectionClosed):
-		<-d.conn.Ended() // then it is known why
-		return fmt.Errorf("%w: %s", errConnectionEnded, d.conn.Trouble())
+		<-conn.Ended() // then it is known why
+		return fmt.Errorf("%w: %s", errConnectionEnded, conn.Trouble())
 	case errors.Is(err, stream.ErrDenied), errors.Is(err, stream.ErrDrain):
 		return err // it contains the reason
 	case err != nil:
-		return d.conn.Explain(err)
+		return conn.Explain(err)
 	case ctx.Err() != nil:
 		d.log.Info("drained", "cause", context.Cause(ctx).Error())
 	}

@@ -5,33 +5,21 @@ import (
 	"slices"
 
 	"github.com/embedd/embedd/cmd/embedd/config"
-	"github.com/embedd/embedd/cmd/embedd/connection"
 	"github.com/embedd/embedd/cmd/embedd/engine"
 	"github.com/embedd/embedd/stream"
 )
 
-// reloader reads the configuration again while the daemon runs.
-type reloader struct {
-	Options
-	running   *config.Config    // what is in effect
-	pipelines []stream.Pipeline // as they were opened first
-	cores     int
-	prepare   func(now, next config.HTTP) (commit, abandon func(), err error)
-	conn      *connection.Conn
-	opened    <-chan struct{} // closed when the pipelines are open
-}
-
 // follow reloads the configuration after each hangup, until ctx is done. What fails is logged, and in the status.
-func (r *reloader) follow(ctx context.Context, e *stream.Engine) {
+func (d *daemon) follow(ctx context.Context) {
 	select {
-	case <-r.opened:
+	case <-d.opened:
 	case <-ctx.Done():
 		return
 	}
 	for {
 		select {
-		case <-r.Hangups:
-			_, _ = e.Reload(ctx)
+		case <-d.options.Hangups:
+			_, _ = d.engine.Load().Reload(ctx)
 		case <-ctx.Done():
 			return
 		}
@@ -39,40 +27,40 @@ func (r *reloader) follow(ctx context.Context, e *stream.Engine) {
 }
 
 // reload reads the configuration again. The engine calls it, one reload after another.
-func (r *reloader) reload(ctx context.Context) (*stream.Reload, error) {
-	next, err := r.Load()
+func (d *daemon) reload(ctx context.Context) (*stream.Reload, error) {
+	next, err := d.options.Load()
 	if err != nil {
 		return nil, err
 	}
-	applied, names := config.Apply(r.running, next)
+	applied, names := config.Apply(d.running, next)
 	pipelines, err := engine.Pipelines(applied)
 	if err != nil {
 		return nil, err
 	}
-	yieldCores(pipelines, r.cores)
+	yieldCores(pipelines, d.cores)
 	relogin := func() {}
-	if r.running.NATS.Login != applied.NATS.Login {
-		if relogin, err = r.conn.PrepareLogin(ctx, applied.NATS); err != nil {
+	if d.running.NATS.Login != applied.NATS.Login {
+		if relogin, err = d.conn.Load().PrepareLogin(ctx, applied.NATS); err != nil {
 			return nil, err
 		}
 	}
-	commit, abandon, err := r.prepare(r.running.HTTP, applied.HTTP)
+	commit, abandon, err := d.prepareListener(d.running.HTTP, applied.HTTP)
 	if err != nil {
 		return nil, err
 	}
 	out := &stream.Reload{Abandon: abandon, Commit: func() {
-		r.running = applied
+		d.running = applied
 		commit()
 		relogin()
-		r.Apply(applied)
+		d.options.Apply(applied)
 	}}
 	for i, p := range pipelines {
 		if slices.Contains(names, p.Name) {
-			p.Stage.Fixed = r.pipelines[i].Stage.Fixed // its file may have changed since
+			p.Stage.Fixed = d.pipelines[i].Stage.Fixed // its file may have changed since
 			out.Pipelines = append(out.Pipelines, p)
 		}
 	}
-	for _, c := range config.Changes(r.running, next) {
+	for _, c := range config.Changes(d.running, next) {
 		if c.Reloads {
 			out.Applied = append(out.Applied, c.Key)
 		} else {

@@ -50,6 +50,15 @@ func (c *Columns) Note(e *cli.Env, in *file.Reader, features []string) {
 	e.NoteIf(len(none) > 0, "%s: not features: %s", c.Name, cli.Listed(none))
 }
 
+// single are the features that are columns of numbers, not lists.
+func (c *Columns) single() map[string]bool {
+	single := map[string]bool{}
+	for _, f := range c.fields {
+		single[f.Name] = f.Feature && f.Holds == "number"
+	}
+	return single
+}
+
 // named lists the label and key columns.
 func (c *Columns) named() string {
 	text := ""
@@ -85,23 +94,23 @@ func (c *Columns) why(f arrowio.Field, in *file.Reader) string {
 func (c Columns) NoteRecord(e *cli.Env, in *file.Reader, rec arrow.Record) {
 	NoteFile(e, in)
 	decoder, _, err := Spec{Label: c.Label, Key: c.Key}.Decoder()
+	var m *arrowio.Message
 	if err == nil {
-		var m *arrowio.Message
-		if m, err = decoder.FromRecord(rec, nil); err == nil {
-			c.See(m)
-			for i, f := range c.fields { // later rows are unknown
-				c.fields[i].Empty = f.Empty && f.Holds == "null"
-			}
-			c.Note(e, in, m.Contract().Elements())
-			for _, f := range m.Fields() {
-				if f.Feature && f.Empty && rec.NumRows() > 0 {
-					e.Notef("%s: %q has no value in the first %d rows: a pipeline with this feature rejects them unless "+
-						"schema.nulls allows them", c.Name, f.Name, rec.NumRows())
-				}
-			}
-		}
+		m, err = decoder.FromRecord(rec, nil)
 	}
-	e.NoteIf(err != nil, "%s: a pipeline with features * rejects it: %v", c.Name, err)
+	if err != nil {
+		e.Notef("%s: a pipeline with features * rejects it: %v", c.Name, err)
+		return
+	}
+	c.See(m)
+	for i, f := range c.fields { // later rows are unknown
+		c.fields[i].Empty = f.Empty && f.Holds == "null"
+	}
+	c.Note(e, in, m.Contract().Elements())
+	for _, f := range m.Fields() {
+		e.NoteIf(f.Feature && f.Empty && rec.NumRows() > 0, "%s: %q has no value in the first %d rows: a pipeline with this "+
+			"feature rejects them unless schema.nulls allows them", c.Name, f.Name, rec.NumRows())
+	}
 }
 
 // Pack replaces numeric columns by one fixed-size list of float32: the given ones in their order, or all but the

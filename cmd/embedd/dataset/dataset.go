@@ -449,10 +449,7 @@ func (r *Rows) add(b *arrowio.Batch, s Spec, in *file.Reader, labels map[string]
 // dropEmpty removes the columns without a number in any row: a fit refuses them. Elements of lists stay, since the list
 // of a model has no gaps.
 func (r *Rows) dropEmpty() {
-	single := map[string]bool{}
-	for _, f := range r.columns.fields {
-		single[f.Name] = f.Feature && f.Holds == "number"
-	}
+	single := r.columns.single()
 	if r.N == 0 || len(r.faults) < r.N {
 		return // some row is complete
 	}

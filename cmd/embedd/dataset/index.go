@@ -14,10 +14,7 @@ const minIndexRows = 20
 // numbers of a range. Files are often sorted by class, and then the number of a row tells its class. The index that
 // pandas stored is no feature of "*" at all, here and in messages.
 func (r *Rows) dropIndexes(e *cli.Env) error {
-	single := map[string]bool{}
-	for _, f := range r.columns.fields {
-		single[f.Name] = f.Feature && f.Holds == "number"
-	}
+	single := r.columns.single()
 	numbering, err := r.numbering(single)
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 type spool struct {
 	file    *os.File
 	wide    int       // numbers of a row in the file
-	columns []int     // those that are read; nil: all
+	columns []int     // those that are read
 	bytes   []byte    // of rows that are written
 	pool    sync.Pool // of *[]byte
 }
@@ -25,7 +25,11 @@ func newSpool(wide int) (*spool, error) {
 		return nil, spoolError(err)
 	}
 	os.Remove(f.Name()) // on systems where an open file can be removed
-	return &spool{file: f, wide: wide}, nil
+	s := &spool{file: f, wide: wide}
+	for j := range wide {
+		s.columns = append(s.columns, j)
+	}
+	return s, nil
 }
 
 func spoolError(err error) error {
@@ -49,10 +53,7 @@ func (s *spool) write(x []float64) error {
 
 // ReadRows fills dst with rows, from row from on.
 func (s *spool) ReadRows(dst []float64, from int) error {
-	width := s.wide
-	if s.columns != nil {
-		width = len(s.columns)
-	}
+	width := len(s.columns)
 	const part = 1 << 18 // bytes read at a time
 	step := max(1, part/8/s.wide)
 	held, _ := s.pool.Get().(*[]byte)
@@ -68,22 +69,14 @@ func (s *spool) ReadRows(dst []float64, from int) error {
 			return fmt.Errorf("the temporary file of rows: %w", err)
 		}
 		for i := range n {
-			s.row(dst[i*width:(i+1)*width], b[i*s.wide*8:])
+			row := b[i*s.wide*8:]
+			for j, at := range s.columns {
+				dst[i*width+j] = math.Float64frombits(binary.LittleEndian.Uint64(row[8*at:]))
+			}
 		}
 		dst, from, rows = dst[n*width:], from+n, rows-n
 	}
 	return nil
-}
-
-// row decodes one row.
-func (s *spool) row(dst []float64, b []byte) {
-	for j := range dst {
-		at := j
-		if s.columns != nil {
-			at = s.columns[j]
-		}
-		dst[j] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*at:]))
-	}
 }
 
 func (s *spool) close() {
