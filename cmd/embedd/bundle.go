@@ -16,6 +16,7 @@ import (
 
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/cmd/embedd/daemon"
 	"github.com/embedd/embedd/stream/admin"
 )
 
@@ -97,7 +98,7 @@ func (b *bundle) write(configuration string) (err error) {
 	}
 	b.files["findings.json"] = findings.Bytes()
 	if b.files["version.json"], err = json.Marshal(struct {
-		build
+		daemon.Build
 		Cores int       `json:"cores"`
 		Time  time.Time `json:"time"`
 	}{buildInfo(), runtime.NumCPU(), time.Now().UTC()}); err != nil {

@@ -53,9 +53,7 @@ func checkCommand(e *cli.Env) *cobra.Command {
 			level, found := "error", problems
 			if v.Valid {
 				level, found, v.Notes, v.Server = "note", c.Notes, len(c.Notes), serverOf(c.NATS)
-				for _, p := range c.Pipelines {
-					v.Pipelines = append(v.Pipelines, p.Name)
-				}
+				v.Pipelines = c.Names()
 			}
 			for _, p := range found {
 				if err := out.Object(finding{level, p}); err != nil {

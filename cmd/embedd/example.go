@@ -287,7 +287,8 @@ func without(rec arrow.Record, name string) arrow.Record {
 			fields, columns = append(fields, f), append(columns, rec.Column(i))
 		}
 	}
-	return array.NewRecord(arrow.NewSchema(fields, nil), columns, rec.NumRows())
+	meta := rec.Schema().Metadata()
+	return array.NewRecord(arrow.NewSchema(fields, &meta), columns, rec.NumRows())
 }
 
 // globOf is a pattern for many columns: their common beginning if no other column has it, else all numeric ones.

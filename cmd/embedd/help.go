@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra/doc"
 
 	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/daemon"
 	"github.com/embedd/embedd/cmd/embedd/report"
 )
 
@@ -95,18 +96,8 @@ func manCommand() *cobra.Command {
 // the build information has them.
 var version, revision, date string
 
-// build is what `embedd version` prints.
-type build struct {
-	Version  string `json:"version"`
-	Revision string `json:"revision,omitempty"`
-	Date     string `json:"date,omitempty"`     // of the revision, RFC 3339
-	Modified bool   `json:"modified,omitempty"` // built from a tree with uncommitted changes
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
-}
-
-func buildInfo() build {
-	b := build{Version: version, Revision: revision, Date: date, Go: runtime.Version(),
+func buildInfo() daemon.Build {
+	b := daemon.Build{Version: version, Revision: revision, Date: date, Go: runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if ok {
@@ -124,22 +115,6 @@ func buildInfo() build {
 	}
 	b.Version = cmp.Or(b.Version, "(devel)")
 	return b
-}
-
-// String is the text form.
-func (b build) String() string {
-	text := fmt.Sprintf("embedd %s\n", b.Version)
-	if b.Revision != "" {
-		modified := ""
-		if b.Modified {
-			modified = " (modified)"
-		}
-		text += fmt.Sprintf("revision %s%s\n", b.Revision, modified)
-	}
-	if b.Date != "" {
-		text += fmt.Sprintf("date %s\n", b.Date)
-	}
-	return text + fmt.Sprintf("%s %s\n", b.Go, b.Platform)
 }
 
 func versionCommand(e *cli.Env) *cobra.Command {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/daemon"
 )
 
 // call runs a command line and returns its exit code and its output.
@@ -118,7 +119,7 @@ func TestExitCodes(t *testing.T) {
 
 func TestVersionJSON(t *testing.T) {
 	_, stdout, _ := call(t.Context(), "version", "--format", "json")
-	var b build
+	var b daemon.Build
 	if err := json.Unmarshal([]byte(stdout), &b); err != nil || b.Version == "" || strings.Count(stdout, "\n") != 1 {
 		t.Errorf("%q: %v", stdout, err)
 	}

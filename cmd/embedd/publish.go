@@ -478,22 +478,9 @@ type delayed struct {
 
 // split removes the label column from a record, queues it as late labels, and returns the record with a key column.
 func (a *lateLabels) split(rec arrow.Record) (arrow.Record, error) {
-	n := rec.NumRows()
-	var fields []arrow.Field
-	var columns []arrow.Array
-	var key, label arrow.Array
-	var labelField arrow.Field
-	for i, f := range rec.Schema().Fields() {
-		switch f.Name {
-		case a.label:
-			label, labelField = rec.Column(i), f
-			continue
-		case a.key:
-			key = rec.Column(i)
-		}
-		fields, columns = append(fields, f), append(columns, rec.Column(i))
-	}
-	if key == nil {
+	n, at := rec.NumRows(), rec.Schema().FieldIndices(a.label)[0] // open has checked that it has the label
+	label, rest := rec.Column(at), without(rec, a.label)
+	if !rest.Schema().HasField(a.key) {
 		b := array.NewInt64Builder(memory.DefaultAllocator)
 		defer b.Release()
 		for i := range n {
@@ -501,21 +488,23 @@ func (a *lateLabels) split(rec arrow.Record) (arrow.Record, error) {
 		}
 		numbers := b.NewArray()
 		defer numbers.Release()
-		key = numbers
-		fields = append(fields, arrow.Field{Name: a.key, Type: key.DataType()})
-		columns = append(columns, key)
+		defer rest.Release()
+		meta := rec.Schema().Metadata()
+		fields := append(rest.Schema().Fields(), arrow.Field{Name: a.key, Type: numbers.DataType()})
+		rest = array.NewRecord(arrow.NewSchema(fields, &meta), append(rest.Columns(), numbers), n)
 	}
+	key := rest.Column(rest.Schema().FieldIndices(a.key)[0])
 	labels := array.NewRecord(arrow.NewSchema([]arrow.Field{{Name: a.key, Type: key.DataType(), Nullable: true},
-		labelField}, nil), []arrow.Array{key, label}, n)
+		rec.Schema().Field(at)}, nil), []arrow.Array{key, label}, n)
 	defer labels.Release()
 	body, err := encoded(labels, a.to.format)
 	if err != nil {
+		rest.Release()
 		return nil, fmt.Errorf("late labels: %w", err)
 	}
 	a.rows += n
 	a.waiting = append(a.waiting, delayed{body, int(n), a.rows + int64(a.delay)})
-	meta := rec.Schema().Metadata()
-	return array.NewRecord(arrow.NewSchema(fields, &meta), columns, n), nil
+	return rest, nil
 }
 
 // send publishes the labels that are due, or all.

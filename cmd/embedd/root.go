@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -22,13 +23,7 @@ func newRoot(e *cli.Env) *cobra.Command {
 			"exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 a check did not hold, 128+n ended by signal n",
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
 			_, e.Verb, _ = strings.Cut(cmd.CommandPath(), " ")
-			if err := cli.CheckExclusive(cmd); err != nil {
-				return err
-			}
-			if err := cli.CheckRequired(cmd, args); err != nil {
-				return err
-			}
-			return cli.CheckOutput(e, cmd, args)
+			return cmp.Or(cli.CheckExclusive(cmd), cli.CheckRequired(cmd, args), cli.CheckOutput(e, cmd, args))
 		},
 		SilenceErrors:     true, // dispatch prints them
 		SilenceUsage:      true,
@@ -45,30 +40,10 @@ func newRoot(e *cli.Env) *cobra.Command {
 		return cli.Usagef("no verb given: start with `embedd demo`")
 	}
 	root.AddCommand(
-		demoCommand(e),
-		runCommand(e),
-		statusCommand(e),
-		retrainCommand(e),
-		reloadCommand(e),
-		resumeCommand(e),
-		publishCommand(e),
-		tailCommand(e),
-		setupCommand(e),
-		initCommand(e),
-		checkCommand(e),
-		doctorCommand(e),
-		fitCommand(e),
-		transformCommand(e),
-		evalCommand(e),
-		methodsCommand(e),
-		plotCommand(e),
-		benchCommand(e),
-		modelCommand(e),
-		dlqCommand(e),
-		schemaCommand(e),
-		versionCommand(e),
-		completionCommand(e),
-		manCommand(),
+		demoCommand(e), runCommand(e), statusCommand(e), retrainCommand(e), reloadCommand(e), resumeCommand(e),
+		publishCommand(e), tailCommand(e), setupCommand(e), initCommand(e), checkCommand(e), doctorCommand(e),
+		fitCommand(e), transformCommand(e), evalCommand(e), methodsCommand(e), plotCommand(e), benchCommand(e),
+		modelCommand(e), dlqCommand(e), schemaCommand(e), versionCommand(e), completionCommand(e), manCommand(),
 	)
 	root.SetHelpCommand(helpCommand())
 	root.InitDefaultHelpCmd()

@@ -64,9 +64,7 @@ func runCommand(e *cli.Env) *cobra.Command {
 		for _, n := range c.Notes {
 			log.Info("configuration: "+n.Message, "key", n.Key)
 		}
-		b := buildInfo()
-		return daemon.Run(ctx, daemon.Options{Config: c, Log: log,
-			Build: daemon.Build{Version: b.Version, Revision: b.Revision, Date: b.Date, Go: b.Go}, Load: load, Apply: apply,
+		return daemon.Run(ctx, daemon.Options{Config: c, Log: log, Build: buildInfo(), Load: load, Apply: apply,
 			Hangups: e.Hangups, Held: func(bytes int64) {
 				heap.Control()
 				memory.Follow(current.Load(), bytes)

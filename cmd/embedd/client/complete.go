@@ -28,7 +28,7 @@ func configOf(cmd *cobra.Command) *config.Config {
 }
 
 // Pipelines completes a word with the pipelines of the configuration.
-func Pipelines(cmd *cobra.Command) []string { return names(configOf(cmd)) }
+func Pipelines(cmd *cobra.Command) []string { return configOf(cmd).Names() }
 
 // Models completes a word with the pipelines of the configuration, and the versions in the model store.
 func (s *Store) Models(cmd *cobra.Command) []string {

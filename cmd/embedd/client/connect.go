@@ -147,16 +147,9 @@ func find(c *config.Config, name string) *config.Pipeline {
 	return nil
 }
 
-func names(c *config.Config) (names []string) {
-	for _, p := range c.Pipelines {
-		names = append(names, p.Name)
-	}
-	return names
-}
-
 // UnknownPipeline is the error of a name that is not among those of the configuration in a file.
 func UnknownPipeline(path, name string, c *config.Config) error {
-	there := names(c)
+	there := c.Names()
 	return cli.Usagef("%s has no pipeline %q%s; it has %s", path, name, cli.DidYouMean(name, there), cli.Listed(there))
 }
 

@@ -253,6 +253,15 @@ func (p *Pipeline) StoreDirectory() string {
 	return p.Model.Store
 }
 
+// Names are the names of the pipelines.
+func (c *Config) Names() []string {
+	names := []string{}
+	for _, p := range c.Pipelines {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
 // Embedded reports that no server is configured.
 func (n NATS) Embedded() bool { return n.URL == "" && n.Context == "" }
 

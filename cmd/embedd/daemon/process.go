@@ -1,15 +1,38 @@
 package daemon
 
 import (
+	"fmt"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/cmd/embedd/connection"
 	"github.com/embedd/embedd/cmd/embedd/console"
 )
 
-// Build says from what the program was built; every field is a label of embedd_build_info.
+// Build says from what the program was built. It is what `embedd version` prints.
 type Build struct {
-	Version, Revision, Date, Go string
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Date     string `json:"date,omitempty"`     // of the revision, RFC 3339
+	Modified bool   `json:"modified,omitempty"` // built from a tree with uncommitted changes
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// String is the text form.
+func (b Build) String() string {
+	text := fmt.Sprintf("embedd %s\n", b.Version)
+	if b.Revision != "" {
+		modified := ""
+		if b.Modified {
+			modified = " (modified)"
+		}
+		text += fmt.Sprintf("revision %s%s\n", b.Revision, modified)
+	}
+	if b.Date != "" {
+		text += fmt.Sprintf("date %s\n", b.Date)
+	}
+	return text + fmt.Sprintf("%s %s\n", b.Go, b.Platform)
 }
 
 // processMetric is a metric of the process, which has no label for a pipeline.

@@ -48,6 +48,7 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 		if p.Schema.Nulls == "" || p.Schema.Nulls == "auto" {
 			p.Schema.Nulls = string(plugin.NullsReject)
 		}
+		gate := p.Training.Gate
 		one := stream.Pipeline{
 			Name: p.Name, Role: stream.Role(c.Role), Standby: stream.Standby(c.Standby),
 			Lease: c.NATS.Lease, ModelSyncTimeout: cmp.Or(c.NATS.ModelSyncTimeout, -1), Stream: p.Input.Stream,
@@ -59,7 +60,7 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 			Attempts:  uint64(p.Input.Attempts),
 			DoubleAck: p.Input.DoubleAck, Edges: c.NATS.Edges, EdgeBytes: c.NATS.EdgeBytes,
 			Models: stream.Models{Limit: p.Limits.Model, Replicas: Replicas(c.NATS), Hub: c.NATS.Hub,
-				Strict: p.Model.Damaged == "stop", Keep: registry.Keep{Versions: p.Model.Keep.Versions, Age: p.Model.Keep.Age}},
+				Strict: p.Model.Damaged == "stop", Keep: registry.Keep(p.Model.Keep)},
 			MaxAge: p.Training.MaxAge, WhenStale: stream.WhenStale(p.Training.WhenStale),
 			Stage: plugin.Config{
 				Spec: arrowio.Spec{
@@ -80,8 +81,9 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 					IgnoreDrift: p.Training.Every.Drift == "false",
 					Holdout:     p.Training.Holdout,
 					Block:       p.Training.Block,
-					Gate:        gateOf(p.Training.Gate),
-					Align:       plugin.Align(p.Training.Align),
+					Gate: plugin.Gate{Evidence: gate.Evidence, Margin: gate.Margin, MoreRows: gate.MoreRows,
+						NewClass: gate.NewClass, Following: gate.Following, NeverFirst: gate.First == "never"},
+					Align: plugin.Align(p.Training.Align),
 				},
 				Until:   plugin.Until(p.Training.UntilReady),
 				Classes: p.Limits.Classes,
@@ -115,12 +117,6 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 		return nil, problems
 	}
 	return out, nil
-}
-
-func gateOf(g config.Gate) plugin.Gate {
-	return plugin.Gate{Evidence: g.Evidence, Margin: g.Margin, MoreRows: g.MoreRows, NewClass: g.NewClass,
-		Following:  g.Following,
-		NeverFirst: g.First == "never"}
 }
 
 // effects are the effects of changed values, by the resets that they need.
