@@ -204,7 +204,7 @@ func (t *Trainer) learnSummary(ctx context.Context, s *window.Summary) {
 
 // learned does what is due after rows were added; nil: of a summary.
 func (t *Trainer) learned(ctx context.Context, changed bool, rows []window.Row) {
-	if changed && !t.config.Training.IgnoreDrift && t.data.window.Len() > 0 {
+	if changed && !t.config.Training.IgnoreDrift && t.data.window.Len() > 0 && !followsChange(t) {
 		t.cut(ctx, t.drift.Len(), t.config.Labels != nil && t.data.isBackwards(rows))
 	}
 	t.promoteBest(ctx)

@@ -27,25 +27,59 @@ func newTrainer(features []string, c *spec.Config) (t *Trainer, live func() *spe
 		Pause: func() {}}), live
 }
 
-// TestLandmarksAreCut: when older rows are removed, landmarks that are not those of the live model are drawn again from
-// the remaining rows.
-func TestLandmarksAreCut(t *testing.T) {
-	c := &spec.Config{Spec: arrowio.Spec{Label: "label"}, Fit: fit.Config{Method: "lda", Dim: 2, Landmarks: 20},
-		Training: spec.Training{Every: spec.Every{Rows: 100}, Window: spec.Window{Rows: 1000, Bytes: 1 << 30,
-			Balance: spec.BalanceClass}, Holdout: 0.2, Gate: spec.Gate{Evidence: 1000}, Align: spec.AlignRigid},
+// configOf is the configuration of a trainer for learnRings.
+func configOf(f fit.Config) *spec.Config {
+	return &spec.Config{Spec: arrowio.Spec{Label: "label"}, Fit: f, Training: spec.Training{Every: spec.Every{Rows: 100},
+		Window:  spec.Window{Rows: 1000, Bytes: 1 << 30, Balance: spec.BalanceClass},
+		Holdout: 0.2, Gate: spec.Gate{Evidence: 1000}, Align: spec.AlignRigid},
 		Classes: 10, Logger: slog.New(slog.DiscardHandler), Clock: time.Now}
-	l, live := newTrainer([]string{"x", "y"}, c)
+}
+
+// learnRings learns 300 rows of two rings, whose radii differ, around the origin and a point.
+func learnRings(t *testing.T, l *Trainer, apart float64) {
 	r := rand.New(rand.NewPCG(71, 72))
-	for seq := uint64(1); seq <= 15; seq++ { // two rings of different radius
+	for seq := uint64(1); seq <= 15; seq++ {
 		e := &Event{}
 		for row := range 20 {
-			angle, radius := 2*math.Pi*r.Float64(), 1+2*float64(row%2)
+			angle, class := 2*math.Pi*r.Float64(), float64(row%2)
+			radius := 1 + 2*class
 			e.Rows = append(e.Rows, window.Row{Position: window.Position{Seq: seq, Row: row}, MessageRows: 20,
 				Label: []string{"in", "out"}[row%2], Time: int64(seq) * 1e9,
-				X: []float64{radius*math.Cos(angle) + r.NormFloat64()/10, radius*math.Sin(angle) + r.NormFloat64()/10}})
+				X: []float64{apart*class + radius*math.Cos(angle) + r.NormFloat64()/10,
+					radius*math.Sin(angle) + r.NormFloat64()/10}})
 		}
 		l.Learn(t.Context(), e)
 	}
+}
+
+// TestChangeWhileFollowing: a change cuts the window, also while the stage follows a drift if the live model is at
+// chance since then; else it is part of that drift.
+func TestChangeWhileFollowing(t *testing.T) {
+	for _, c := range []struct {
+		followed int
+		beats    bool
+		alarms   int
+	}{{0, true, 1}, {250, true, 0}, {250, false, 1}} {
+		l, live := newTrainer([]string{"x", "y"}, configOf(fit.Config{Method: "lda", Dim: 2}))
+		learnRings(t, l, 9)
+		if live() == nil || !l.live.Sensitivity.BeatsChance() {
+			t.Fatalf("the live model is %v, or at chance", live())
+		}
+		if l.rules.Followed = c.followed; !c.beats {
+			l.live.Sensitivity = policy.Sensitivity{}
+		}
+		l.learned(t.Context(), true, nil)
+		if l.alarms != c.alarms || c.alarms == 0 && l.rules.Followed != c.followed {
+			t.Errorf("%+v: %d alarms, and %d is followed", c, l.alarms, l.rules.Followed)
+		}
+	}
+}
+
+// TestLandmarksAreCut: when older rows are removed, landmarks that are not those of the live model are drawn again from
+// the remaining rows.
+func TestLandmarksAreCut(t *testing.T) {
+	l, live := newTrainer([]string{"x", "y"}, configOf(fit.Config{Method: "lda", Dim: 2, Landmarks: 20}))
+	learnRings(t, l, 0)
 	marks := &l.fitter.landmarks
 	first := marks.Landmarks
 	if live() == nil || first == nil || marks.New {
