@@ -270,6 +270,9 @@ func (s *engineRun) serverMonitor(open []*pipeline) *health.ServerMonitor {
 		if p.Input == nil {
 			continue
 		}
+		if r := p.replica; r.Models != nil && r.Leases != nil { // its models are in JetStream of this server
+			m.Confirmed = r.Models.ConfirmedAt
+		}
 		m.Subject = p.OutputPattern()
 		m.Conditions = append(m.Conditions, p.Conditions)
 		if p.LearnsFromEdges() {

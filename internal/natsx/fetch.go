@@ -29,6 +29,11 @@ const (
 	// PullExpiry is when a pull request expires. Messages that arrive before are handed on at once.
 	PullExpiry = 4 * time.Second
 
+	// heartbeat is how often the server reports that it has a pull request, at most half of PullExpiry. Without one for
+	// maxSilence the request is lost, as after a reconnect.
+	heartbeat  = PullExpiry / 2
+	maxSilence = 3 * time.Second
+
 	// fetchWait bounds the time without a sign of life of the server.
 	fetchWait = 5 * time.Second
 
@@ -57,7 +62,7 @@ type pullRequest struct {
 func Pull(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, maxMessages, maxBytes int,
 	handle func(*Message)) (n int, err error) {
 	request, err := json.Marshal(pullRequest{Batch: maxMessages, MaxBytes: maxBytes, Expires: PullExpiry,
-		Heartbeat: fetchWait / 5})
+		Heartbeat: heartbeat})
 	if err != nil {
 		return 0, err
 	}
@@ -75,22 +80,25 @@ func Pull(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, max
 			releaseAll(sub, arrived, nc, c)
 		}
 	}()
-	info := c.CachedInfo()
+	info, reconnects := c.CachedInfo(), nc.Stats().Reconnects
 	if err := nc.PublishRequest(PullSubject(js, info.Stream, info.Name), inbox, request); err != nil {
 		return 0, err
 	}
-	heartbeat := time.NewTimer(fetchWait * 2 / 5)
-	defer heartbeat.Stop()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	heard := time.Now()
 	for bytes := 0; n < maxMessages && (maxBytes == 0 || bytes != maxBytes); { // no status comes then
-		heartbeat.Reset(fetchWait * 2 / 5) // handle may have taken longer
 		var msg *nats.Msg
 		select {
 		case msg = <-arrived:
 		default:
 			select {
 			case msg = <-arrived:
-			case <-heartbeat.C:
-				if isEarly {
+			case <-tick.C:
+				switch {
+				case time.Since(heard) < maxSilence && nc.Stats().Reconnects == reconnects:
+					continue
+				case isEarly:
 					return n, ErrGap
 				}
 				return n, jetstream.ErrNoHeartbeat
@@ -106,8 +114,10 @@ func Pull(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, max
 		if strings.HasPrefix(msg.Reply, AckPrefix) {
 			n, bytes = n+1, bytes+msg.Size()
 			handle(&Message{msg: msg, nc: nc})
+			heard = time.Now()
 			continue
 		}
+		heard = time.Now()
 		if ended, err = readStatus(msg); !ended {
 			continue
 		}

@@ -2,6 +2,7 @@ package natsx_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -139,4 +140,32 @@ func TestPullLimitWithoutAByte(t *testing.T) {
 		_, _ = p.Fetch(t.Context(), js, c, 1, natsx.MaxFetchBytes, func(*natsx.Message) {})
 		return p.Bytes() < natsx.MaxFetchBytes
 	})
+}
+
+// TestPullLimitOfRestartedServers: a pull is as large as before where the servers were restarted, however often.
+func TestPullLimitOfRestartedServers(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	s.Stream(jetstream.StreamConfig{Name: "IN"})
+	nc := s.Connect(nats.MaxReconnects(-1), nats.ReconnectWait(time.Millisecond))
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(natstest.Timeout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := js.CreateConsumer(t.Context(), "IN", jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := natsx.NewPullLimit(nc, slog.New(slog.DiscardHandler))
+	over, cancel := context.WithCancel(t.Context())
+	cancel() // a pull only sees that the connection broke
+	for i := range uint64(4) {
+		s.Stop()
+		s.Start()
+		natstest.Await(t, "the connection is restored", func() bool { return nc.Stats().Reconnects > i && nc.IsConnected() })
+		_, _ = p.Fetch(over, js, c, 1, natsx.MaxFetchBytes, func(*natsx.Message) {})
+	}
+	if got := p.Bytes(); got != natsx.MaxFetchBytes {
+		t.Errorf("after four restarts a pull has %d bytes", got)
+	}
 }

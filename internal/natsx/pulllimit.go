@@ -15,14 +15,14 @@ const (
 	minFetchBytes = 64 << 10
 	// pullLimitAge is how long the connection has to last before a reduced pull is doubled.
 	pullLimitAge = time.Hour
-	// breakWindow is the time within which a second break has the same reason. A single restart of a server or
-	// a network failure breaks a connection once. Restarting the servers of a cluster in turn can halve a pull too.
+	// breakWindow is the time within which a second break has the same reason. A network failure breaks it once.
 	breakWindow = time.Minute
 )
 
 // PullLimit is the maximum number of bytes of one pull of a connection. A server disconnects a client for which more
 // than its max_pending wait to be written, and no client can ask for that limit. So a pull is halved when the
-// connection broke during pulls twice within breakWindow, until the server keeps the connection. Safe for concurrent
+// connection broke during pulls twice within breakWindow, until the server keeps the connection. A break does not count
+// if the client is with a server after it that it did not know: a restarted server has a new id. Safe for concurrent
 // use; a nil one does not change.
 type PullLimit struct {
 	nc  *nats.Conn
@@ -35,11 +35,13 @@ type PullLimit struct {
 	brokeAt    time.Time // when that last happened
 	changedAt  time.Time // when bytes was reduced or doubled
 	isLogged   bool
+	servers    map[string]bool // the ids of those that the connection was with
 }
 
 // NewPullLimit returns the limit of a connection, which begins at MaxFetchBytes.
 func NewPullLimit(nc *nats.Conn, log *slog.Logger) *PullLimit {
-	return &PullLimit{nc: nc, log: log, bytes: MaxFetchBytes, reconnects: nc.Stats().Reconnects}
+	return &PullLimit{nc: nc, log: log, bytes: MaxFetchBytes, reconnects: nc.Stats().Reconnects,
+		servers: map[string]bool{nc.ConnectedServerId(): true}}
 }
 
 // Bytes is the present limit.
@@ -94,9 +96,13 @@ func (p *PullLimit) observe(limit int64) {
 	if !p.isBroken || !isConnected {
 		return
 	}
+	p.isBroken = false
+	if id := p.nc.ConnectedServerId(); !p.servers[id] {
+		p.servers[id] = true
+		return
+	}
 	isAgain := time.Since(p.brokeAt) < breakWindow
-	p.isBroken, p.brokeAt = false, time.Now()
-	if !isAgain {
+	if p.brokeAt = time.Now(); !isAgain {
 		return
 	}
 	p.bytes, p.changedAt = max(min(p.bytes, limit)/2, minFetchBytes), time.Now()

@@ -48,6 +48,9 @@ type ServerMonitor struct {
 	Subject    string
 	Streams    []string
 	Conditions []*Conditions
+	// Confirmed returns when the newest request was sent that JetStream has answered to others. A single server is
+	// requested only if there was none for a time. nil: it is requested at intervals.
+	Confirmed func() time.Time
 
 	answered    atomic.Int64           // when the newest requests were sent that were all answered, in nanoseconds
 	isRefused   atomic.Bool            // the server answers with errors
@@ -173,9 +176,7 @@ func (c *ServerMonitor) report(reason string) {
 
 // poll sends requests until ctx is done.
 func (c *ServerMonitor) poll(ctx context.Context) {
-	tick := time.NewTicker(c.Timeout / 4)
-	defer tick.Stop()
-	for {
+	for ctx.Err() == nil {
 		begin := time.Now()
 		partitioned, err := c.request(ctx)
 		var refusal *jetstream.APIError
@@ -188,10 +189,15 @@ func (c *ServerMonitor) poll(ctx context.Context) {
 			c.partitioned.Store(nil)
 			c.Log.Debug("the server does not answer", "error", err)
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
+		natsx.Sleep(ctx, c.Timeout/4-time.Since(begin))
+		for c.Confirmed != nil && c.Conn.ConnectedClusterName() == "" && ctx.Err() == nil {
+			at := c.Confirmed()
+			pause := c.Timeout*3/8 - time.Since(at)
+			if pause <= 0 {
+				break
+			}
+			c.answered.Store(max(c.answered.Load(), at.UnixNano()))
+			natsx.Sleep(ctx, pause)
 		}
 	}
 }

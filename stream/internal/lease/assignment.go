@@ -76,6 +76,17 @@ func (a Assignment) next(groups [][]string, settings map[string]string, members 
 	return next
 }
 
+// ownersBefore is how many owners of parts have a name before one.
+func (a *Assignment) ownersBefore(name string) int {
+	owners := map[string]bool{}
+	for _, p := range a.Parts {
+		if p.Owner < name {
+			owners[p.Owner] = true
+		}
+	}
+	return len(owners)
+}
+
 // balance is who is to own each part: of each group all have the same number, or one more. As few parts as possible
 // move.
 func balance(groups [][]string, parts map[string]Part, members []string) (owners map[string]string) {

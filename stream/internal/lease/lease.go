@@ -35,6 +35,9 @@ type Options struct {
 	// ShouldYield reports whether another waiting replica should get the lease first; then this one does not acquire it.
 	// nil: never.
 	ShouldYield func() bool
+	// IsPatient reports whether it may take longer, three TTLs, until this replica has a lease that was not released; then
+	// it reads the lease less often. nil: it may not.
+	IsPatient func() bool
 	// Observe is called with the claim of the holder whenever it was read or stored. nil: never.
 	Observe func(holder *Claim)
 	// Hands has a clean stop leave the claim for the next holder, which continues with its assignment.
@@ -189,7 +192,11 @@ func (l *Lease) acquire(ctx context.Context) error {
 // readStored reads the lease, and the session that it names: the lease itself only if it may have changed.
 func (l *Lease) readStored(ctx context.Context) (r reading, err error) {
 	isKnown := l.shared != nil && l.stored.claim != nil && l.stored.claim.Session != nil
-	if !isKnown || l.isStale || l.now()-l.storedAt > l.options.TTL {
+	age := l.options.TTL
+	if l.state.isPatient { // which only the owner sets
+		age *= 2
+	}
+	if !isKnown || l.isStale || l.now()-l.storedAt > age {
 		if l.stored, err = l.bucket.read(ctx, l.options.Key, l.options.TTL); err != nil {
 			l.isStale = true
 			return r, err
@@ -279,8 +286,10 @@ func (l *Lease) decide(r *reading) action {
 		holder = *r.claim
 		r.isOwn, r.hasDied = holder.Holder == mine.Holder, hasDied(r.claim, mine)
 	}
+	isPatient := l.options.IsPatient != nil && l.options.IsPatient()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.state.isPatient = isPatient
 	next := l.state.step(*r)
 	if !r.isOwn {
 		l.holder, l.differences = holder, differentSettings(holder.Settings, mine.Settings)

@@ -82,19 +82,12 @@ func (r *roster) read(name string, e entry, at time.Duration, hasDied bool) (isS
 	}
 	isFirst := m.claim == nil
 	m.claim, m.ttl = e.claim, e.claim.ttl(r.ttl)
-	before := m.observed.revision
 	var isExpired bool
 	m.observed, isExpired = m.observed.read(e.revision, at, m.ttl)
 	if isFirst && e.claim.Holder == r.suspect {
 		m.observed.since = at + renewalInterval(m.ttl) + m.ttl/8 - expiry(m.ttl)
 	}
-	m.next = at + readInterval(m.ttl)
-	if before != e.revision {
-		m.next = at + renewalInterval(m.ttl)
-	}
-	if end := m.observed.since + expiry(m.ttl); end > at {
-		m.next = min(m.next, end)
-	}
+	m.next = m.observed.next(m.ttl, true)
 	return isExpired || hasDied
 }
 

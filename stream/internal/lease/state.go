@@ -7,10 +7,10 @@ import "time"
 //
 //   - The holder renews it every third of its TTL. It holds it for the TTL, counted from sending the last renewal that
 //     the server confirmed.
-//   - A replica that waits reads it at the leader a quarter of the TTL after it has read a new revision, and then every
-//     sixth. A revision that is unchanged for 1.1 TTLs, counted from its first reading, has expired: its holder, which
-//     began to count earlier, has stopped before. The replica takes the lease by compare-and-set, which fails if the
-//     holder has renewed it since.
+//   - A replica that waits reads it at the leader soon after each renewal is due, and every twelfth of the TTL while a
+//     renewal is late. A revision that is unchanged for 1.1 TTLs, counted from its first reading, has expired: its
+//     holder, which began to count earlier, has stopped before. The replica takes the lease by compare-and-set, which
+//     fails if the holder has renewed it since.
 //   - A gap of more than half a TTL between two readings restarts the count: in an outage of the servers a holder
 //     cannot renew its lease.
 func renewalInterval(ttl time.Duration) time.Duration { return ttl / 3 }
@@ -29,23 +29,48 @@ func expiry(ttl time.Duration) time.Duration          { return ttl + ttl/10 }
 type observation struct {
 	revision    uint64
 	since, last time.Duration // of the first reading of the revision without a gap, and of the newest one
+	stored      time.Duration // when it was stored, at the earliest
 }
 
 // read is the observation after a reading that was answered at a time. isExpired reports whether the lease has expired.
 func (o observation) read(revision uint64, at, ttl time.Duration) (next observation, isExpired bool) {
-	if revision != o.revision || at-o.last > maxGap(ttl) {
-		return observation{revision, at, at}, false
+	switch interval := renewalInterval(ttl); {
+	case revision != o.revision && o.revision != 0: // the clock of the holder may be fast
+		stored := max(at-interval, o.last, o.stored+interval-interval/32)
+		return observation{revision, at, at, min(stored, at)}, false
+	case revision != o.revision:
+		return observation{revision, at, at, at - interval}, false
+	case at-o.last > maxGap(ttl):
+		return observation{revision, at, at, o.stored}, false
 	}
 	o.last = at
 	return o, at-o.since >= expiry(ttl)
 }
 
-// isNew reports whether the revision was read once.
-func (o observation) isNew() bool { return o.since == o.last }
+// next returns when to read the lease again: when it is renewed next, at the latest, or while that moment is not known
+// well, halfway between the earliest and the latest. A replica that is not urgent reads it once a TTL, unless it was
+// not renewed in that time.
+func (o observation) next(ttl time.Duration, isUrgent bool) time.Duration {
+	next, interval, doubt := o.last+ttl/12, renewalInterval(ttl), o.since-o.stored
+	switch {
+	case o.since != o.last || doubt > interval: // a renewal is late
+	case !isUrgent:
+		return o.since + ttl
+	case doubt > ttl/8:
+		next = o.since + interval - doubt/2
+	default:
+		next = o.since + interval
+	}
+	if end := o.since + expiry(ttl); end > o.last {
+		next = min(next, end)
+	}
+	return next
+}
 
 // state is one replica's part in a lease, without requests and clocks: it holds the lease or waits for it.
 type state struct {
-	ttl time.Duration
+	ttl       time.Duration
+	isPatient bool // see Options.IsPatient
 
 	// Of a holder.
 	term     uint64        // the revision at which it was acquired; 0: not held
@@ -171,13 +196,8 @@ func (s *state) next(began time.Duration) time.Duration {
 	case s.observed.revision == 0:
 		return began + readInterval(s.ttl)
 	}
-	ttl, end := min(s.ttl, s.theirTTL), s.observed.since+expiry(s.theirTTL)
-	next := began + readInterval(ttl)
-	if s.observed.isNew() {
-		next = began + ttl/4
+	if next := s.observed.next(min(s.ttl, s.theirTTL), !s.isPatient); next > began {
+		return next
 	}
-	if began < end {
-		next = min(next, end)
-	}
-	return next
+	return began + readInterval(s.ttl) // the attempt failed
 }

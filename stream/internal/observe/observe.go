@@ -25,7 +25,7 @@ import (
 const (
 	interval      = 2 * time.Second  // between two inspections
 	deadInterval  = 10 * time.Second // between two counts of the stored dead letters
-	othersFactor  = 5                // times as long when another replica observes the lag
+	othersFactor  = 15               // times as long when another replica observes the lag
 	inspectWithin = 5 * time.Second  // how long an inspection may take
 )
 

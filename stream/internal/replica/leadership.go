@@ -100,7 +100,7 @@ func (e *Election) apply(ctx context.Context) error {
 		TTL: e.Lease, ShouldYield: e.hasStandbyAhead, Logger: e.Log})
 	if e.Standby == spec.StandbyWarm {
 		e.standby.lease = e.Leases.Lease(lease.Options{Key: needs.StandbyKey(e.Name), Claim: lease.NewClaim(e.Instance, nil),
-			TTL: e.Lease, Logger: e.Log})
+			TTL: e.Lease, Logger: e.Log, IsPatient: func() bool { return true }}) // the trainer's lease has others that wait
 	}
 	if err := e.trainer.Acquire(ctx); err != nil {
 		return fmt.Errorf("acquiring the trainer's lease (bucket %s): %w", lease.BucketName, err)
