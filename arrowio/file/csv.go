@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -458,6 +459,10 @@ func (c *csvReader) fix(k columnKind, name string) string {
 		return "; it repeats the header: remove the line"
 	case c.commaNumber(k.text) && c.how.Delimiter != ',':
 		return "; --decimal , reads it as a number"
+	case strings.EqualFold(k.text, "yes") || strings.EqualFold(k.text, "no"):
+		return "; a boolean is written true or false"
+	case c.hasUnit(k.text):
+		return "; write the number without its unit: the name of the column can have it"
 	case isNumber && plain != k.text:
 		return fmt.Sprintf("; as a number it is written %s", plain)
 	case 2*k.floats < k.values:
@@ -466,6 +471,13 @@ func (c *csvReader) fix(k columnKind, name string) string {
 		return "; leave a missing value empty"
 	}
 	return fmt.Sprintf("; leave a missing value empty, or name the word: --missing %s", k.text)
+}
+
+// hasUnit reports whether a text is a number and a word, such as 1.29 kg.
+func (c *csvReader) hasUnit(text string) bool {
+	value, unit, _ := strings.Cut(text, " ")
+	_, isNumber := number.Parse(value, c.how.Decimal)
+	return isNumber && unit != "" && !strings.ContainsFunc(unit, func(r rune) bool { return !unicode.IsLetter(r) })
 }
 
 // plain returns a number that has a currency, separators of thousands or another form as CSV has it. Where it has

@@ -74,7 +74,11 @@ func (t *traffic) check(ctx context.Context) {
 	}
 	t.columns = map[string]int{}
 	if err := t.read(ctx); err != nil {
-		return // the checks of the stream and of permissions report it
+		// The check of permissions reports those that are missing.
+		t.addIf(!errors.Is(err, natsx.ErrPermissionDenied), Finding{Check: "schema", Pipeline: p.Name, Level: LevelNote,
+			Text: fmt.Sprintf("the messages of %s cannot be read, so they are not compared with the schema: %v", p.Subject, err),
+			Fix:  "run doctor again; if it repeats, look at the log of the server"})
+		return
 	}
 	known := len(t.findings)
 	t.checkReadable()

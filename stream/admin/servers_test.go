@@ -11,10 +11,35 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/internal/natstest"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/statestore"
 	"github.com/embedd/embedd/stream/spec"
 )
+
+// TestMessagesThatCannotBeRead: the report says that the messages of an input could not be read, and why.
+func TestMessagesThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	s.Stream(jetstream.StreamConfig{Name: "in"})
+	if _, err := s.JS.Publish(t.Context(), "in.a", []byte("a row")); err != nil {
+		t.Fatal(err)
+	}
+	input, err := s.JS.Stream(t.Context(), "in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.JS.DeleteStream(t.Context(), "in"); err != nil { // it is gone before it is read
+		t.Fatal(err)
+	}
+	d := &diagnosis{js: s.JS, permissions: natsx.MonitorPermissions(s.JS.Conn()), reported: map[Finding]bool{}}
+	defer d.permissions.Stop()
+	p := &spec.Pipeline{Name: "p", Stream: "in", Subject: "in.a"}
+	(&traffic{diagnosis: d, pipeline: p, input: input}).check(t.Context())
+	if len(d.findings) != 1 || d.findings[0].Level != LevelNote || !strings.Contains(d.findings[0].Text, "cannot be read") {
+		t.Errorf("findings: %+v", d.findings)
+	}
+}
 
 // TestDoctorSeesTheCluster: the versions of all servers are reported, not only that of the connected one, and one that
 // cannot be reached is named. Consumers of a bucket are counted.

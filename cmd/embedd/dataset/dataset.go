@@ -387,8 +387,15 @@ func ExplainBatch(err error, in *file.Reader, path string, read int) error {
 			"numbers", path, cli.Listed(have))
 	}
 	if refused != nil && refused.Code == wire.MissingColumn {
-		return fmt.Errorf("%s has no column %q for a feature%s: its columns are %s", path, refused.Column,
-			cli.DidYouMean(refused.Column, names), cli.Listed(names))
+		hint := cli.DidYouMean(refused.Column, names)
+		for _, mark := range []string{"..", ":", "-"} {
+			from, to, _ := strings.Cut(refused.Column, mark)
+			if slices.Contains(names, from) && slices.Contains(names, to) {
+				hint = ", and ranges are not read: name each, with commas between them, or use a glob such as 'x*'"
+			}
+		}
+		return fmt.Errorf("%s has no column %q for a feature%s: its columns are %s", path, refused.Column, hint,
+			cli.Listed(names))
 	}
 	if refused != nil && refused.Code == wire.SchemaChanged {
 		refused.Hint = "write all rows of the file with the same columns"
