@@ -223,15 +223,13 @@ func (d *doctor) isFree() bool {
 
 // portInUse reports that the port of the embedded server is in use, by a NATS server or another program.
 func (d *doctor) portInUse(byServer bool) {
-	what, fix := "program", "stop that program, or name a NATS server in nats.url"
+	f := admin.Finding{Check: "server", Level: admin.LevelFault, Fix: "stop that program, or name a NATS server in " +
+		"nats.url"}
+	what := "program"
 	if byServer {
-		what, fix = "NATS server", "use that server"
+		what, f.Fix, f.Key, f.Value = "NATS server", "use that server", "nats.url", fmt.Sprintf("nats://127.0.0.1:%d", d.port)
 	}
-	f := admin.Finding{Check: "server", Level: admin.LevelFault, Fix: fix,
-		Text: fmt.Sprintf("run embeds a server, and another %s uses its port %d", what, d.port)}
-	if byServer {
-		f.Key, f.Value = "nats.url", fmt.Sprintf("nats://127.0.0.1:%d", d.port)
-	}
+	f.Text = fmt.Sprintf("run embeds a server, and another %s uses its port %d", what, d.port)
 	d.printFinding(f)
 }
 

@@ -85,21 +85,16 @@ func evalCommand(e *cli.Env) *cobra.Command {
 // evalMethods puts raw first, as the baseline.
 func evalMethods(asked []string) []string {
 	names := []string{eval.Raw}
-	seen := map[string]bool{eval.Raw: true}
 	if len(asked) == 0 {
 		asked = []string{"all"}
 	}
 	for _, name := range asked {
 		more := []string{name}
 		if name == "all" {
-			more = more[:0]
-			for _, m := range fit.Methods() {
-				more = append(more, m.Name)
-			}
+			more = methodNames()
 		}
 		for _, n := range more {
-			if !seen[n] {
-				seen[n] = true
+			if !slices.Contains(names, n) {
 				names = append(names, n)
 			}
 		}

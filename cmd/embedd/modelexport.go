@@ -3,6 +3,7 @@ package main
 import (
 	"archive/zip"
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"encoding/csv"
 	"encoding/json"
@@ -102,39 +103,21 @@ func writeNPZ(w io.Writer, m *model.Model) error {
 	if m.Unit() {
 		unit = 1
 	}
-	floats := []struct {
-		name  string
-		shape []int
-		data  []float64
-	}{
-		{"mean", []int{m.M()}, m.Mean()},
-		{"scale", []int{m.M()}, m.Scale()},
-		{"components", []int{m.M(), m.Dim()}, m.Components()},
-		{"eigenvalues", []int{len(m.Eigenvalues())}, m.Eigenvalues()},
-		{"unit", nil, []float64{unit}},
+	numbers := func(name string, shape []int, data ...float64) error { return writeNPY(z, name, "<f8", shape, data) }
+	texts := func(name string, shape []int, data ...string) error {
+		width, points := utf32(data)
+		return writeNPY(z, name, fmt.Sprintf("<U%d", width), shape, points)
 	}
-	for _, a := range floats {
-		if err := writeNPY(z, a.name, "<f8", a.shape, a.data); err != nil {
-			return err
-		}
-	}
-	texts := []struct {
-		name  string
-		shape []int
-		texts []string
-	}{
-		{"features", []int{m.M()}, m.Features()},
-		{"classes", []int{len(m.Classes())}, m.Classes()},
-		{"method", nil, []string{m.Method()}},
-		{"digest", nil, []string{m.Digest()}},
-	}
-	for _, a := range texts {
-		width, points := utf32(a.texts)
-		if err := writeNPY(z, a.name, fmt.Sprintf("<U%d", width), a.shape, points); err != nil {
-			return err
-		}
-	}
-	return z.Close()
+	return cmp.Or(numbers("mean", []int{m.M()}, m.Mean()...),
+		numbers("scale", []int{m.M()}, m.Scale()...),
+		numbers("components", []int{m.M(), m.Dim()}, m.Components()...),
+		numbers("eigenvalues", []int{len(m.Eigenvalues())}, m.Eigenvalues()...),
+		numbers("unit", nil, unit),
+		texts("features", []int{m.M()}, m.Features()...),
+		texts("classes", []int{len(m.Classes())}, m.Classes()...),
+		texts("method", nil, m.Method()),
+		texts("digest", nil, m.Digest()),
+		z.Close())
 }
 
 // utf32 encodes texts as UTF-32, padded with zeros to the longest.
@@ -164,13 +147,8 @@ func writeNPY(z *zip.Writer, name, dtype string, shape []int, data any) error {
 	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", dtype, dims)
 	const before = 10 // magic, version and length
 	header += strings.Repeat(" ", 63-(before+len(header))%64) + "\n"
-	if _, err := io.WriteString(w, "\x93NUMPY\x01\x00"); err != nil {
-		return err
-	}
-	if err := binary.Write(w, binary.LittleEndian, uint16(len(header))); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(w, header); err != nil {
+	start := binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(header)))
+	if _, err := w.Write(append(start, header...)); err != nil {
 		return err
 	}
 	return binary.Write(w, binary.LittleEndian, data)

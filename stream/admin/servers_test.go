@@ -36,7 +36,8 @@ func TestMessagesThatCannotBeRead(t *testing.T) {
 	defer d.permissions.Stop()
 	p := &spec.Pipeline{Name: "p", Stream: "in", Subject: "in.a"}
 	(&traffic{diagnosis: d, pipeline: p, input: input}).check(t.Context())
-	if len(d.findings) != 1 || d.findings[0].Level != LevelNote || !strings.Contains(d.findings[0].Text, "cannot be read") {
+	if len(d.findings) != 1 || d.findings[0].Level != LevelNote ||
+		!strings.Contains(d.findings[0].Text, "cannot be read") {
 		t.Errorf("findings: %+v", d.findings)
 	}
 }

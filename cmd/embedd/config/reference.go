@@ -65,16 +65,11 @@ func fieldsOf(path string) []field {
 
 // shown is the default as in a file.
 func (f field) shown() string {
-	switch {
-	case f.value != "":
-		return f.value
-	case f.or != "":
-		return f.or
-	}
+	none := `""`
 	if f.form() == "a mapping of parameters" {
-		return "{}"
+		none = "{}"
 	}
-	return `""`
+	return cmp.Or(f.value, f.or, none)
 }
 
 // word is a text that YAML reads as text without quotes.
