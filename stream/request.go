@@ -57,19 +57,27 @@ func (e *Engine) Do(ctx context.Context, pipeline, endpoint string, q Request) (
 	if o == nil {
 		return nil, operations.WithCode(CodeBadRequest, fmt.Errorf("a pipeline has no endpoint %q", endpoint))
 	}
-	for _, p := range e.pipelines() {
-		if p.Name != pipeline {
-			continue
-		}
-		ctx, cancel := context.WithTimeout(ctx, needs.RequestTimeout)
-		defer cancel()
-		answer, err := o.Do(p.operations, ctx, &q)
-		if errors.Is(err, operations.ErrNotTrainer) {
-			return p.askTrainer(ctx, endpoint, q)
-		}
-		return answer, err
+	p, err := e.find(pipeline)
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("%w: %s", ErrNoPipeline, pipeline)
+	ctx, cancel := context.WithTimeout(ctx, needs.RequestTimeout)
+	defer cancel()
+	answer, err := o.Do(p.operations, ctx, &q)
+	if errors.Is(err, operations.ErrNotTrainer) {
+		return p.askTrainer(ctx, endpoint, q)
+	}
+	return answer, err
+}
+
+// find returns the open pipeline of a name.
+func (e *Engine) find(name string) (*pipeline, error) {
+	for _, p := range e.pipelines() {
+		if p.Name == name {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %s", ErrNoPipeline, name)
 }
 
 // askTrainer requests what only the trainer answers, which is another replica.
@@ -96,12 +104,11 @@ func (p *pipeline) askTrainer(ctx context.Context, endpoint string, q Request) (
 
 // Messages are the limit and the formats of a pipeline's messages.
 func (e *Engine) Messages(pipeline string) (Messages, error) {
-	for _, p := range e.pipelines() {
-		if p.Name == pipeline {
-			return p.operations.Messages(), nil
-		}
+	p, err := e.find(pipeline)
+	if err != nil {
+		return Messages{}, err
 	}
-	return Messages{}, fmt.Errorf("%w: %s", ErrNoPipeline, pipeline)
+	return p.operations.Messages(), nil
 }
 
 // WithCode returns an error with a code, for a host's own requests.

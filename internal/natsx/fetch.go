@@ -165,10 +165,13 @@ func APIPrefix(js jetstream.JetStream) string {
 	case o.APIPrefix != "":
 		return strings.TrimSuffix(o.APIPrefix, ".") + "."
 	case o.Domain != "":
-		return "$JS." + o.Domain + ".API."
+		return DomainPrefix(o.Domain) + "."
 	}
 	return jetstream.DefaultAPIPrefix
 }
+
+// DomainPrefix is the API prefix of a JetStream domain, without a final dot.
+func DomainPrefix(domain string) string { return "$JS." + domain + ".API" }
 
 // readStatus reads a status message: whether it ends the pull request, and the error if it reports one.
 func readStatus(msg *nats.Msg) (ended bool, err error) {

@@ -30,13 +30,9 @@ func ConversionOf(first *model.Model) (*Conversion, error) {
 
 // Conversion reads the map that leads to the epoch of a version.
 func (r *Registry) Conversion(ctx context.Context, version string) (*Conversion, error) {
-	p, _, err := r.pointers.read(ctx)
+	p, v, err := r.find(ctx, version)
 	if err != nil {
 		return nil, err
-	}
-	v := p.Find(version)
-	if v == nil {
-		return nil, r.pointers.noVersion(p, version)
 	}
 	if first := p.originOf(v); first != nil {
 		v = first

@@ -157,13 +157,21 @@ func (d *directory) revisions(pipeline string) (out []uint64, err error) {
 	return out, err
 }
 
+// newest is the revision of the pointer; 0 without one.
+func (d *directory) newest(pipeline string) (uint64, error) {
+	revisions, err := d.revisions(pipeline)
+	if err != nil || len(revisions) == 0 {
+		return 0, err
+	}
+	return revisions[len(revisions)-1], nil
+}
+
 func (d *directory) load(ctx context.Context, pipeline string) ([]byte, uint64, error) {
 	for {
-		revisions, err := d.revisions(pipeline)
-		if err != nil || len(revisions) == 0 {
+		newest, err := d.newest(pipeline)
+		if err != nil || newest == 0 {
 			return nil, 0, err
 		}
-		newest := revisions[len(revisions)-1]
 		file, err := os.Open(d.pointerFile(pipeline, newest))
 		if errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil {
 			continue // there is a newer one by now
@@ -198,11 +206,7 @@ func (d *directory) compareAndSet(_ context.Context, pipeline string, value []by
 	if err != nil {
 		return 0, err
 	}
-	newest := uint64(0)
-	if n := len(revisions); n > 0 {
-		newest = revisions[n-1]
-	}
-	if newest != revision {
+	if last := append([]uint64{0}, revisions...); last[len(revisions)] != revision {
 		return 0, errMoved
 	}
 	next := revision + 1
@@ -235,35 +239,20 @@ func (d *directory) lock(pipeline string) (unlock func(), err error) {
 }
 
 func (d *directory) watch(pipeline string) (func(context.Context, uint64) error, func()) {
-	return func(ctx context.Context, revision uint64) error { return d.wait(ctx, pipeline, revision) }, func() {}
-}
-
-func (d *directory) wait(ctx context.Context, pipeline string, revision uint64) error {
-	tick := time.NewTicker(pollFiles)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
+	return func(ctx context.Context, revision uint64) error {
+		for natsx.Sleep(ctx, pollFiles) {
+			if newest, err := d.newest(pipeline); err != nil || newest != revision {
+				return err
+			}
 		}
-		revisions, err := d.revisions(pipeline)
-		if err != nil {
-			return err
-		}
-		if n := len(revisions); n > 0 && revisions[n-1] != revision || n == 0 && revision != 0 {
-			return nil
-		}
-	}
+		return nil
+	}, func() {}
 }
 
 func (d *directory) lastSequence(_ context.Context, pipeline string) (uint64, time.Time, error) {
 	begin := time.Now()
-	revisions, err := d.revisions(pipeline)
-	if err != nil || len(revisions) == 0 {
-		return 0, begin, err
-	}
-	return revisions[len(revisions)-1], begin, nil
+	newest, err := d.newest(pipeline)
+	return newest, begin, err
 }
 
 func (d *directory) created(context.Context) (time.Time, error) { return time.Time{}, nil }

@@ -38,9 +38,6 @@ type entry struct {
 // hubWait is how long the hub may take to answer. A leaf node that is disconnected fails at once.
 const hubWait = 2 * time.Second
 
-// apiOf is the API prefix of a JetStream domain.
-func apiOf(domain string) string { return "$JS." + domain + ".API" }
-
 // MissingMirrors are the mirrors of a hub's buckets that do not exist. A stream of the name that is no mirror is an
 // error.
 func MissingMirrors(ctx context.Context, js jetstream.JetStream, domain string) (missing []string, err error) {
@@ -54,7 +51,7 @@ func MissingMirrors(ctx context.Context, js jetstream.JetStream, domain string) 
 			return nil, fmt.Errorf("opening the mirror of the model store (stream %s): %w", name, err)
 		}
 		m := s.CachedInfo().Config.Mirror
-		if m == nil || m.External == nil || m.External.APIPrefix != apiOf(domain) {
+		if m == nil || m.External == nil || m.External.APIPrefix != natsx.DomainPrefix(domain) {
 			return nil, fmt.Errorf("%w %s: stream %s exists and holds other models; if those are not needed, 'nats stream rm "+
 				"%s', and it is created as a mirror", ErrNoMirror, domain, name, name)
 		}
@@ -74,7 +71,7 @@ func CreateEdge(ctx context.Context, js jetstream.JetStream, domain string, repl
 	if err != nil {
 		return nil, fmt.Errorf("opening the mirror of the model store (bucket %s): %w", Bucket, err)
 	}
-	hub, err := jetstream.NewWithAPIPrefix(js.Conn(), apiOf(domain))
+	hub, err := jetstream.NewWithAPIPrefix(js.Conn(), natsx.DomainPrefix(domain))
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +86,7 @@ func makeMirrors(ctx context.Context, js jetstream.JetStream, domain string, rep
 	for _, name := range missing {
 		c := jetstream.StreamConfig{Name: name, Description: "embedd models of domain " + domain,
 			Storage: jetstream.FileStorage, AllowRollup: true,
-			Mirror: &jetstream.StreamSource{Name: name, External: &jetstream.ExternalStream{APIPrefix: apiOf(domain)}}}
+			Mirror: &jetstream.StreamSource{Name: name, External: &jetstream.ExternalStream{APIPrefix: natsx.DomainPrefix(domain)}}}
 		if name == pointerStream {
 			c.MaxMsgsPerSubject = maxHistory // without it a client does not recognise the stream as a bucket
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -107,10 +106,9 @@ func readModel(ctx context.Context, s Store, pipeline, version string, limit int
 		return nil, fmt.Errorf("reading model %s (%s): %w", version, s, err)
 	}
 	defer object.Close()
-	from := &source{Reader: object}
-	m, err := model.ReadLimit(from, limit)
-	if err != nil && from.err != nil {
-		return nil, fmt.Errorf("reading model %s (%s): %w", version, s, from.err)
+	m, err := model.ReadLimit(object, limit)
+	if u, ok := errors.AsType[*unreachable](err); ok {
+		return nil, fmt.Errorf("reading model %s (%s): %w", version, s, u)
 	}
 	if err != nil {
 		return nil, &damaged{fmt.Errorf("reading model %s (%s): %w", version, s, err)}
@@ -202,17 +200,3 @@ func (e *damaged) Unwrap() error { return e.error }
 type unreachable struct{ error }
 
 func (e *unreachable) Unwrap() error { return e.error }
-
-// source remembers that its bytes could not be requested.
-type source struct {
-	io.Reader
-	err error
-}
-
-func (s *source) Read(p []byte) (int, error) {
-	n, err := s.Reader.Read(p)
-	if u := new(unreachable); errors.As(err, &u) {
-		s.err = err
-	}
-	return n, err
-}

@@ -180,11 +180,10 @@ func (p *Pointer) originOf(v *Version) *Version {
 
 // firstOf returns the first version of an epoch, nil if it is not listed.
 func (p *Pointer) firstOf(epoch int) *Version {
-	i := slices.IndexFunc(p.Versions, func(v Version) bool { return v.NewEpoch && v.Epoch == epoch })
-	if i < 0 {
-		return nil
+	if i := slices.IndexFunc(p.Versions, func(v Version) bool { return v.NewEpoch && v.Epoch == epoch }); i >= 0 {
+		return &p.Versions[i]
 	}
-	return &p.Versions[i]
+	return nil
 }
 
 // prune removes the versions that exceed Keep, the oldest first, and returns their names. The live, previous and pinned
@@ -273,12 +272,10 @@ func PipelineOf(version string) (pipeline string, ok bool) {
 	return m[1], true
 }
 
-func numberOf(version string) int {
-	m := versionForm.FindStringSubmatch(version)
-	if m == nil {
-		return 0
+func numberOf(version string) (n int) {
+	if m := versionForm.FindStringSubmatch(version); m != nil {
+		n, _ = strconv.Atoi(m[2])
 	}
-	n, _ := strconv.Atoi(m[2])
 	return n
 }
 

@@ -252,15 +252,24 @@ func Newest(ctx context.Context, r *Registry) (*plugin.Live, error) {
 
 // Model reads a version of the pipeline; ErrMissing if the pointer does not list it.
 func (r *Registry) Model(ctx context.Context, version string) (*model.Model, error) {
-	p, _, err := r.pointers.read(ctx)
+	_, v, err := r.find(ctx, version)
 	if err != nil {
 		return nil, err
 	}
+	return r.models.get(ctx, *v)
+}
+
+// find reads the pointer, and finds a version that it lists.
+func (r *Registry) find(ctx context.Context, version string) (*Pointer, *Version, error) {
+	p, _, err := r.pointers.read(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	v := p.Find(version)
 	if v == nil {
-		return nil, r.pointers.noVersion(p, version)
+		return nil, nil, r.pointers.noVersion(p, version)
 	}
-	return r.models.get(ctx, *v)
+	return p, v, nil
 }
 
 // Prefetch reads a model that is stored and not live yet, and caches it: when it is promoted, this process needs

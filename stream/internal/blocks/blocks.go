@@ -34,9 +34,9 @@ type Blocks struct {
 
 	replica  *replica.Replica
 	training *training.Path
-	bucket   *summaries.Bucket      // nil until it is opened
-	receiver *summaries.Receiver    // nil unless this is the hub of edges
-	waiting  atomic.Pointer[string] // see Waiting
+	bucket   *summaries.Bucket   // nil until it is opened
+	receiver *summaries.Receiver // nil unless this is the hub of edges
+	waiting  atomic.Value        // a string, see Waiting
 	log      ratelog.Limiter
 }
 
@@ -137,13 +137,9 @@ func (b *Blocks) repeat(ctx context.Context, step func(context.Context) (progres
 
 // Waiting is a sentence on what learning from summaries waits for, "" when it waits for nothing.
 func (b *Blocks) Waiting() string {
-	if text := b.waiting.Load(); text != nil {
-		return *text
-	}
-	return ""
+	text, _ := b.waiting.Load().(string)
+	return text
 }
-
-func (b *Blocks) setWaiting(text string) { b.waiting.Store(&text) }
 
 // blockRange is which blocks of the input stream are complete: from first to before end.
 type blockRange struct {
@@ -153,9 +149,7 @@ type blockRange struct {
 
 // complete asks the server which blocks are complete.
 func (b *Blocks) complete(ctx context.Context) (blockRange, error) {
-	input, err := b.Streams.Get(ctx, b.Stream, func(ctx context.Context) (jetstream.Stream, error) {
-		return b.JS.Stream(ctx, b.Stream)
-	})
+	input, err := b.RecentStream(ctx, b.Stream)
 	if err != nil {
 		return blockRange{}, err
 	}

@@ -43,7 +43,7 @@ type edgeCounter struct {
 
 // step uses the schema of the hub if it is stored there, and sends what was counted here if not.
 func (c *edgeCounter) step(ctx context.Context, sent *summaries.Sender) error {
-	c.setWaiting("messages are counted until the hub knows their schema")
+	c.waiting.Store("messages are counted until the hub knows their schema")
 	err := c.Permissions.Guard(ctx, c.Permissions.IsServerRequest, func(ctx context.Context) error {
 		if err := c.send(ctx, sent); err != nil {
 			return err
@@ -51,7 +51,7 @@ func (c *edgeCounter) step(ctx context.Context, sent *summaries.Sender) error {
 		return c.useSchema(ctx)
 	})
 	if c.Running.Contract() != nil {
-		c.setWaiting("")
+		c.waiting.Store("")
 	}
 	return err
 }
@@ -78,7 +78,7 @@ func (c *edgeCounter) send(ctx context.Context, sent *summaries.Sender) error {
 // useSchema makes the schema that the hub has stored that of this process.
 func (c *edgeCounter) useSchema(ctx context.Context) error {
 	if c.schema == nil {
-		js, err := jetstream.NewWithAPIPrefix(c.Conn, "$JS."+c.Models.Hub+".API")
+		js, err := jetstream.NewWithAPIPrefix(c.Conn, natsx.DomainPrefix(c.Models.Hub))
 		if err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func (h *hubLearner) count(ctx context.Context) (counted bool, err error) {
 		}
 	}
 	if counted {
-		h.setWaiting("the messages of the edges are counted until their schema is known")
+		h.waiting.Store("the messages of the edges are counted until their schema is known")
 	}
 	return counted, nil
 }

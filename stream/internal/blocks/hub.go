@@ -60,10 +60,10 @@ func (h *hubLearner) step(ctx context.Context) (progressed bool, err error) {
 		return false, err
 	}
 	if one == nil {
-		h.setWaiting("learning waits for summaries of the edges")
+		h.waiting.Store("learning waits for summaries of the edges")
 		return false, nil
 	}
-	h.setWaiting("")
+	h.waiting.Store("")
 	switch {
 	case one.Bad:
 		h.reportRefused(one, "its message is not the notice of a summary; run the same version of embedd at hub and edges")
@@ -198,9 +198,7 @@ func (h *hubLearner) reportRefused(one *summaries.Received, reason string) {
 
 // follow starts over when the stream was recreated, and creates it when it is missing. It loads the ledger once.
 func (h *hubLearner) follow(ctx context.Context) error {
-	now, err := h.Streams.Get(ctx, summaries.HubStream, func(ctx context.Context) (jetstream.Stream, error) {
-		return h.JS.Stream(ctx, summaries.HubStream)
-	})
+	now, err := h.RecentStream(ctx, summaries.HubStream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return errors.Join(err, summaries.CreateHubStream(ctx, h.JS, h.Edges, needs.SummaryBytes(&h.Pipeline),
 			h.Models.Replicas))

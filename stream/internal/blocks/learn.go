@@ -78,7 +78,7 @@ func (l *learner) step(ctx context.Context) (learned bool, err error) {
 	}
 	l.Series.Add(health.Dropped, float64(unread), health.PathLearn)
 	l.next, l.unusable = l.next+1, 0
-	l.setWaiting("")
+	l.waiting.Store("")
 	return true, l.Running.Wait(ctx)
 }
 
@@ -86,11 +86,11 @@ func (l *learner) step(ctx context.Context) (learned bool, err error) {
 func (l *learner) reportWaiting(complete blockRange) {
 	b := l.block(l.created, l.next)
 	if l.next >= complete.end {
-		l.setWaiting(fmt.Sprintf("learning waits until message %d is stored, the last of the next block (training.block "+
+		l.waiting.Store(fmt.Sprintf("learning waits until message %d is stored, the last of the next block (training.block "+
 			"is %d)", b.Last, l.Stage.Training.Block))
 		return
 	}
-	l.setWaiting(fmt.Sprintf("learning waits for the summary of messages %d to %d, which the replicas compute", b.First,
+	l.waiting.Store(fmt.Sprintf("learning waits for the summary of messages %d to %d, which the replicas compute", b.First,
 		b.Last))
 }
 

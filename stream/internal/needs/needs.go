@@ -270,7 +270,7 @@ func (a *api) readModels() []string {
 func modelPermissions(a *api, p *spec.Pipeline) map[Role][]string {
 	run := append(a.followModels(p.Name), a.request("STREAM", "PURGE", objects))
 	if p.ModelsFromHub() {
-		hub := &api{prefix: "$JS." + p.Models.Hub + ".API."}
+		hub := &api{prefix: natsx.DomainPrefix(p.Models.Hub) + "."}
 		run = append(append(run, hub.followModels(p.Name)...), hub.put(pointerKey(p.Name)))
 	} else {
 		run = append(run, a.put(pointerKey(p.Name)), "$O."+registry.Bucket+".M.*", "$O."+registry.Bucket+".C.*",
@@ -306,7 +306,7 @@ func summaryPermissions(a *api, p *spec.Pipeline) map[Role][]string {
 func edgeStreamPermissions(a *api, p *spec.Pipeline) map[Role][]string {
 	run := []string{a.request("STREAM", "INFO", summaries.EdgeStream),
 		a.request("STREAM", "MSG", "GET", summaries.EdgeStream)}
-	hub := &api{prefix: "$JS." + p.Models.Hub + ".API."} // which decides on the schema
+	hub := &api{prefix: natsx.DomainPrefix(p.Models.Hub) + "."} // which decides on the schema
 	run = append(run, hub.request("STREAM", "INFO", statestore.Stream), hub.request("DIRECT", "GET", statestore.Stream,
 		"$KV."+statestore.Bucket+"."+statestore.ContractKey(p.Name)))
 	for _, subject := range summaries.EdgeSubjects(p.Name) {

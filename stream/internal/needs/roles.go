@@ -53,17 +53,14 @@ func RoleOf(verb string) Role {
 	return ""
 }
 
-// inboxRole is the role in whose inbox a role gets its replies.
-func inboxRole(r Role) Role {
-	if r == inspection {
-		return RoleViewer
-	}
-	return r
-}
-
 // InboxPrefix begins the reply subjects of a role, below a common prefix. Each role has its own, so that the users of
-// another role cannot read what is sent to it.
-func InboxPrefix(common string, r Role) string { return common + "." + string(inboxRole(r)) }
+// another role cannot read what is sent to it. Inspection is of a viewer.
+func InboxPrefix(common string, r Role) string {
+	if r == inspection {
+		r = RoleViewer
+	}
+	return common + "." + string(r)
+}
 
 // PermissionsOf lists the subjects that a role must be allowed to publish to and to subscribe to, sorted. inbox is the
 // common prefix of reply subjects.

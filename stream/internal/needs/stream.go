@@ -121,11 +121,8 @@ func PartitionFault(p *spec.Pipeline, c *jetstream.StreamConfig) *Fault {
 		have.Source, have.Destination), fmt.Sprintf("give the pipeline a separate stream for %s", p.Subject), ""}
 }
 
-// partitionsSince is the oldest server with subject transforms of streams.
-var partitionsSince = [3]int{2, 10, 0}
-
-// minVersion is the oldest server that embedd supports: with metadata of consumers, and their creation by name and
-// subject.
+// minVersion is the oldest server that embedd supports: with subject transforms of streams, metadata of consumers, and
+// their creation by name and subject.
 var minVersion = [3]int{2, 10, 0}
 
 // ServerFault says that a server is too old, with the fix; "" if it is not. Every server of a cluster counts: any of
@@ -139,7 +136,7 @@ func ServerFault(name, version string) string {
 
 // PartitionServer returns an error where the server is too old for partitions.
 func PartitionServer(version string) error {
-	if !OlderServer(version, partitionsSince) {
+	if !OlderServer(version, minVersion) {
 		return nil
 	}
 	return fmt.Errorf("input.partitions needs NATS server 2.10 or later (subject transforms of streams), and this one is "+

@@ -39,7 +39,7 @@ var buckets = []bucket{
 		func(p *spec.Pipeline) bool { return hasTrainerLease(p) || hasPartitionLeases(p) },
 		keyValue(lease.Stream, lease.Open), leasePermissions},
 	{summaries.BucketName, "store of summaries", "", "Shares the summaries of blocks among replicas.",
-		hasSummaries, summaryStorage, summaryPermissions},
+		hasSummaries, keyValue(summaries.Stream, summaries.Open), summaryPermissions},
 	{summaries.EdgeStream, "stream of summaries", "edges", "Sends the summaries of an edge to its hub.",
 		(*spec.Pipeline).SendsSummaries, edgeStreamStorage, edgeStreamPermissions},
 	{summaries.HubStream, "stream of summaries", "edges", "Collects the summaries of all edges, in one order.",
@@ -82,10 +82,6 @@ func modelStorage(p *spec.Pipeline) Storage {
 		return err
 	}
 	return s
-}
-
-func summaryStorage(*spec.Pipeline) Storage {
-	return Storage{Streams: []string{summaries.Stream}, Create: summaries.Create}
 }
 
 func edgeStreamStorage(p *spec.Pipeline) Storage {
@@ -180,10 +176,7 @@ func keyValue[B any](stream string, open func(ctx context.Context, js jetstream.
 
 // service is the micro service of a pipeline, and what its clients do: the verbs that publish, read and ask.
 func service(a *api, p *spec.Pipeline) Need {
-	inputs := []string{p.Subject}
-	if p.Labels != "" {
-		inputs = append(inputs, p.Labels)
-	}
+	inputs := inputSubjects(p)
 	name := "$SRV.*." + ServiceName(p.Name)
 	n := Need{Kind: Subject, Purpose: "service", Pipeline: p.Name, Name: ServiceName(p.Name),
 		Why: "Answers requests about the pipeline.",
@@ -205,15 +198,19 @@ func service(a *api, p *spec.Pipeline) Need {
 	return n
 }
 
+// inputSubjects are the subjects of inputs and labels.
+func inputSubjects(p *spec.Pipeline) []string {
+	if p.Labels == "" {
+		return []string{p.Subject}
+	}
+	return []string{p.Subject, p.Labels}
+}
+
 // coreSubjects are the subjects of a pipeline on core NATS.
 func coreSubjects(p *spec.Pipeline) Need {
-	inputs := []string{p.Subject}
-	if p.Labels != "" {
-		inputs = append(inputs, p.Labels)
-	}
 	return Need{Kind: Subject, Purpose: "subjects", Pipeline: p.Name, Subject: p.Subject,
 		Why:         "Carry inputs, outputs and dead letters, at most once.",
-		Permissions: []Permission{{RoleDaemon, true, inputs}, {RoleDaemon, false, []string{p.OutputPattern(), p.Dead}}}}
+		Permissions: []Permission{{RoleDaemon, true, inputSubjects(p)}, {RoleDaemon, false, []string{p.OutputPattern(), p.Dead}}}}
 }
 
 // streams are the streams of a pipeline's subjects: that of the input has the configured name, the others are found by

@@ -21,18 +21,10 @@ import (
 type coreNATS struct {
 	*hotPath
 	queue   atomic.Pointer[bytequeue.Queue[*input]] // nil until run
-	dropped dropCounter
-	lostLog ratelog.Limiter
-}
+	dropped int                                     // messages; used by the callback of the subscription
 
-// dropCounter counts dropped messages for the log. One goroutine uses it.
-type dropCounter struct {
-	messages int
-	loggedAt time.Time
+	droppedLog, lostLog ratelog.Limiter
 }
-
-// dropLogInterval is how often dropped messages are logged.
-const dropLogInterval = 10 * time.Second
 
 // flushTimeout bounds each flush of the connection when the relay stops.
 const flushTimeout = 5 * time.Second
@@ -113,13 +105,9 @@ func (c *coreNATS) receive(msg *nats.Msg) {
 			c.Series.Add(health.Dropped, 1, health.PathLearn)
 		}
 	}
-	c.dropped.messages += len(dropped)
-	if time.Since(c.dropped.loggedAt) > dropLogInterval {
-		c.dropped.loggedAt = time.Now()
-		c.Log.Warn("messages are dropped, the oldest first: they arrive faster than they are answered, or no model is "+
-			"live yet",
-			"limits.in_flight", c.InFlight, "dropped", c.dropped.messages)
-	}
+	c.dropped += len(dropped)
+	c.droppedLog.Warn(c.Log, "messages are dropped, the oldest first: they arrive faster than they are answered, or no model "+
+		"is live yet", "limits.in_flight", c.InFlight, "dropped", c.dropped)
 }
 
 // reportLost counts and reports the inputs that a stop leaves without an answer, because no stream keeps them.

@@ -38,25 +38,18 @@ type Bucket struct {
 	prefix string // prefix of the subject of a key, for another domain
 }
 
-// Create creates the bucket where it is missing, with a number of replicas (see [natsx.WithReplicas]).
-func Create(ctx context.Context, js jetstream.JetStream, replicas int) error {
-	err := natsx.CreateStream(ctx, js, jetstream.StreamConfig{Name: Stream, Subjects: []string{subject(">")},
-		Description: "what embedd pipelines learn from, summed up", Storage: jetstream.FileStorage, MaxMsgsPerSubject: 1,
-		Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true, AllowDirect: true}, replicas)
-	if err != nil {
-		return fmt.Errorf("creating the summaries (key-value bucket %s): %w", BucketName, err)
-	}
-	return nil
-}
-
-// Open opens the bucket, and creates it where it is missing.
+// Open opens the bucket, and creates it where it is missing, with a number of replicas (see [natsx.WithReplicas]).
 func Open(ctx context.Context, js jetstream.JetStream, replicas int) (*Bucket, error) {
 	if most := js.Conn().MaxPayload(); most > 0 && most < 2*maxPartBytes {
 		return nil, fmt.Errorf("the server takes messages of %d bytes, and summaries need %d; raise its max_payload, or "+
 			"leave training.block out", most, 2*maxPartBytes)
 	}
 	stream, err := natsx.Ensure(ctx, func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, Stream) },
-		func(ctx context.Context) error { return Create(ctx, js, replicas) })
+		func(ctx context.Context) error {
+			return natsx.CreateStream(ctx, js, jetstream.StreamConfig{Name: Stream, Subjects: []string{subject(">")},
+				Description: "what embedd pipelines learn from, summed up", Storage: jetstream.FileStorage, MaxMsgsPerSubject: 1,
+				Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true, AllowDirect: true}, replicas)
+		})
 	if err != nil {
 		return nil, fmt.Errorf("opening the summaries (key-value bucket %s): %w", BucketName, err)
 	}
@@ -175,10 +168,10 @@ type observedClaim struct {
 	since    time.Time
 }
 
-// claim is the value of a claim's key.
-type claim struct {
+// claimant is the value of a claim's key.
+type claimant struct {
 	Owner    string `json:"owner"`
-	Attempts int    `json:"attempts"` // how many have claimed the block, this one counted
+	Attempts int    `json:"attempts"` // replicas that have claimed the block, this one included: the others crashed
 }
 
 // Claims returns those of an owner with a unique name. A claim expires when it was not rewritten for a time.
@@ -188,8 +181,7 @@ func (s *Collection) Claims(owner string, life time.Duration) *Claims {
 
 // Claim is a claimed block.
 type Claim struct {
-	Attempts int // how many have claimed it, this one counted: they were not stopped, they ended
-
+	claimant
 	claims   *Claims
 	n        uint64
 	stop     context.CancelFunc
@@ -205,60 +197,49 @@ func (c *Claims) TryClaim(ctx context.Context, n uint64) (*Claim, error) {
 	if err != nil {
 		return nil, err
 	}
-	mine := claim{Owner: c.owner, Attempts: 1}
-	revision := uint64(0)
+	t := &Claim{claimant: claimant{c.owner, 1}, claims: c, n: n}
 	if there != nil {
-		var other claim
-		_ = json.Unmarshal(there.Data, &other) // what is no claim ends as one
-		last, known := c.seen[n]
-		if !known || last.revision != there.Sequence {
+		last, isKnown := c.seen[n]
+		if !isKnown || last.revision != there.Sequence {
 			c.seen[n] = observedClaim{there.Sequence, time.Now()}
 			return nil, nil
 		}
 		if time.Since(last.since) < c.life {
 			return nil, nil
 		}
-		mine.Attempts, revision = other.Attempts+1, there.Sequence
+		var other claimant
+		_ = json.Unmarshal(there.Data, &other) // a value that is no claim counts as an expired one
+		t.Attempts, t.revision = other.Attempts+1, there.Sequence
 	}
 	delete(c.seen, n)
-	taken := &Claim{Attempts: mine.Attempts, claims: c, n: n}
-	if err := taken.write(ctx, mine, revision); err != nil {
-		if errors.Is(err, natsx.ErrConflict) {
-			err = nil
-		}
+	if err := t.write(ctx); errors.Is(err, natsx.ErrConflict) {
+		return nil, nil
+	} else if err != nil {
 		return nil, err
 	}
-	keep, stop := context.WithCancel(ctx)
-	taken.stop = stop
-	taken.renewal.Go(func() { taken.renew(keep, mine) })
-	return taken, nil
+	ctx, t.stop = context.WithCancel(ctx)
+	t.renewal.Go(func() { t.renew(ctx) })
+	return t, nil
 }
 
 // write stores the claim and notes its revision.
-func (t *Claim) write(ctx context.Context, mine claim, revision uint64) error {
-	value, err := json.Marshal(mine)
+func (t *Claim) write(ctx context.Context) error {
+	value, err := json.Marshal(t.claimant)
 	if err != nil {
 		return err
 	}
-	at, err := t.claims.collection.put(ctx, t.claims.key(t.n), value, revision)
+	revision, err := t.claims.collection.put(ctx, t.claims.key(t.n), value, t.revision)
 	if err == nil {
-		t.revision = at
+		t.revision = revision
 	}
 	return err
 }
 
 // renew rewrites the claim periodically, which shows that its owner is alive.
-func (t *Claim) renew(ctx context.Context, mine claim) {
-	every := time.NewTicker(t.claims.life / 4)
-	defer every.Stop()
-	for {
-		select {
-		case <-every.C:
-			if errors.Is(t.write(ctx, mine, t.revision), natsx.ErrConflict) {
-				return // another thinks that we are gone; both make the same bytes
-			}
-		case <-ctx.Done():
-			return
+func (t *Claim) renew(ctx context.Context) {
+	for natsx.Sleep(ctx, t.claims.life/4) {
+		if errors.Is(t.write(ctx), natsx.ErrConflict) {
+			return // another replica took this one for crashed; both make the same bytes
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,13 +76,13 @@ func CreateHubStream(ctx context.Context, js jetstream.JetStream, edges []string
 			Description: "summaries of embedd pipelines, from the edges"}, replicas)
 	}
 	c := have.CachedInfo().Config
-	lacks := MissingSources(&c, edges)
-	if len(lacks) == 0 {
+	missing := MissingSources(&c, edges)
+	if len(missing) == 0 {
 		return nil
 	}
-	c.Sources = append(c.Sources, sources(lacks)...)
+	c.Sources = append(c.Sources, sources(missing)...)
 	if _, err := js.UpdateStream(ctx, c); err != nil {
-		return fmt.Errorf("adding the summaries of %s to the sources of stream %s: %w", strings.Join(lacks, ", "),
+		return fmt.Errorf("adding the summaries of %s to the sources of stream %s: %w", strings.Join(missing, ", "),
 			HubStream, err)
 	}
 	return nil
@@ -116,7 +117,7 @@ func createStream(ctx context.Context, js jetstream.JetStream, c jetstream.Strea
 func sources(edges []string) (out []*jetstream.StreamSource) {
 	for _, edge := range edges {
 		out = append(out, &jetstream.StreamSource{Name: EdgeStream,
-			External: &jetstream.ExternalStream{APIPrefix: apiOf(edge)},
+			External: &jetstream.ExternalStream{APIPrefix: natsx.DomainPrefix(edge)},
 			SubjectTransforms: []jetstream.SubjectTransformConfig{
 				{Source: edgeRoot + ">", Destination: hubRoot + edge + ".>"}}})
 	}
@@ -124,17 +125,12 @@ func sources(edges []string) (out []*jetstream.StreamSource) {
 }
 
 // MissingSources are the edges whose stream is no source of the hub's stream.
-func MissingSources(c *jetstream.StreamConfig, edges []string) (lacks []string) {
-	for _, edge := range edges {
-		takes := false
-		for _, s := range c.Sources {
-			takes = takes || s.Name == EdgeStream && s.External != nil && s.External.APIPrefix == "$JS."+edge+".API"
-		}
-		if !takes {
-			lacks = append(lacks, edge)
-		}
-	}
-	return lacks
+func MissingSources(c *jetstream.StreamConfig, edges []string) []string {
+	return slices.DeleteFunc(slices.Clone(edges), func(edge string) bool {
+		return slices.ContainsFunc(c.Sources, func(s *jetstream.StreamSource) bool {
+			return s.Name == EdgeStream && s.External != nil && s.External.APIPrefix == natsx.DomainPrefix(edge)
+		})
+	})
 }
 
 // maxSourceSilence is how long an edge may be silent: its server sends heartbeats every few seconds.
@@ -144,16 +140,14 @@ const maxSourceSilence = time.Minute
 func SilentEdges(info *jetstream.StreamInfo, edges []string) (out []string) {
 	for _, s := range info.Sources {
 		for _, edge := range edges {
-			if s.External != nil && s.External.APIPrefix == apiOf(edge) && (s.Active < 0 || s.Active > maxSourceSilence) {
+			if s.External != nil && s.External.APIPrefix == natsx.DomainPrefix(edge) &&
+				(s.Active < 0 || s.Active > maxSourceSilence) {
 				out = append(out, edge)
 			}
 		}
 	}
 	return out
 }
-
-// apiOf is the API prefix of a JetStream domain.
-func apiOf(domain string) string { return "$JS." + domain + ".API" }
 
 // OpenSender opens the stream of an edge, and creates it where it is missing. The size limit of an existing one stays.
 func OpenSender(ctx context.Context, js jetstream.JetStream, bytes int64, replicas int) (*Sender, error) {

@@ -41,7 +41,7 @@ type Path struct {
 	isIdle     atomic.Bool // another replica's turn: this process reads nothing
 	unreadable atomic.Pointer[unreadable]
 	labelled   labelGap
-	event      atomic.Pointer[string] // last event of the input stream, such as a deletion, for the status
+	event      atomic.Value // a string: the last event of the input stream, such as a deletion
 	guard      atomic.Pointer[crashGuard]
 	unlearned  ratelog.Limiter
 	hooks      Hooks

@@ -37,15 +37,13 @@ func codeOf(err error) (code wire.Code, text string) {
 // SetEvent logs what happened to the input, and shows it in the status until the next event.
 func (p *Path) SetEvent(text string) {
 	p.Log.Warn(text, "stream", p.Stream)
-	p.event.Store(&text)
+	p.event.Store(text)
 }
 
 // Event is what last happened to the input, a sentence, "" when nothing did.
 func (p *Path) Event() string {
-	if event := p.event.Load(); event != nil {
-		return *event
-	}
-	return ""
+	text, _ := p.event.Load().(string)
+	return text
 }
 
 // Report fills in the part of a status about training.
