@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,8 +64,7 @@ func (s *engineRun) checkLimits(ctx context.Context) error {
 		return errors.New(short)
 	}
 	s.permissions.Refresh(ctx)
-	info := natsx.Permission{Action: natsx.Publish, Subject: natsx.APIPrefix(s.js) + "INFO"}
-	if !s.permissions.IsKnown() || s.permissions.IsDenied(info) {
+	if !s.permissions.IsKnown() || s.permissions.PublishDenied(natsx.APIPrefix(s.js)+"INFO") != nil {
 		return nil
 	}
 	account, err := s.js.AccountInfo(ctx)
@@ -123,9 +123,7 @@ func (s *engineRun) openOnce(ctx context.Context, c Pipeline) (_ *pipeline, err 
 		p.Tracer = provider.Tracer("github.com/embedd/embedd/stream")
 	}
 	p.DeadShare = health.NewDeadShare(c.Name, p.Conditions, p.Log)
-	if s.claimLife > 0 {
-		p.blocks.ClaimLife = s.claimLife
-	}
+	p.blocks.ClaimLife = cmp.Or(s.claimLife, p.blocks.ClaimLife)
 	defer func() {
 		if err != nil {
 			if p.Running != nil {

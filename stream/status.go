@@ -4,7 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/replica"
 	"github.com/embedd/embedd/stream/spec"
@@ -27,10 +26,9 @@ func (e *Engine) Status() []Status {
 }
 
 func (p *pipeline) status() Status {
-	s := Status{Pipeline: p.Name, Stage: p.Running.Status(), Contract: p.Running.Contract(),
-		Labels:     p.Running.LabelStatus(),
+	s := Status{Stage: p.Running.Status(), Contract: p.Running.Contract(), Labels: p.Running.LabelStatus(),
 		FixedModel: p.Stage.Fixed != nil}
-	s.Generation = int(p.generation.Load())
+	s.Pipeline, s.Generation = p.Name, int(p.generation.Load())
 	s.Messages, s.DeadRows = p.Series.Total()
 	p.training.Report(&s)
 	p.replica.Report(&s)
@@ -90,11 +88,7 @@ func (p *pipeline) updateConditions() {
 	if p.Input == nil {
 		for component, subject := range map[health.Component]string{health.Permission: p.OutputPattern(),
 			health.DeadLetter: p.Dead} {
-			var denied error
-			if one := (natsx.Permission{Action: natsx.Publish, Subject: subject}); p.Permissions.IsDenied(one) {
-				denied = one.DeniedError()
-			}
-			p.Conditions.SetError(component, denied)
+			p.Conditions.SetError(component, p.Permissions.PublishDenied(subject))
 		}
 	}
 }

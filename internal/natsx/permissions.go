@@ -329,6 +329,15 @@ func (m *PermissionMonitor) IsDenied(p Permission) bool {
 	return time.Since(m.denied[p]) < denialAge || !m.granted.allows(p)
 }
 
+// PublishDenied returns the error of a publish that the user is known to lack the permission for, nil if it may be
+// allowed.
+func (m *PermissionMonitor) PublishDenied(subject string) error {
+	if one := (Permission{Publish, subject}); m.IsDenied(one) {
+		return one.DeniedError()
+	}
+	return nil
+}
+
 // WasDenied reports whether a permission was denied within the last minute, and not allowed since.
 func (m *PermissionMonitor) WasDenied(p Permission) bool {
 	m.mu.Lock()

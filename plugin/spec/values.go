@@ -297,16 +297,16 @@ type ContractCandidate struct {
 
 // LabelStatus describes the join of rows with labels that arrive in separate messages.
 type LabelStatus struct {
-	Joined        uint64 // labels that found their row
-	Corrected     uint64 // labels that changed the label of a row
-	Duplicate     uint64 // labels that repeated what was known, or came after one of a later position
-	Late          uint64 // labels whose row had expired or never came
-	Expired       uint64 // rows whose label never came
-	Repeated      uint64 // rows that replaced an earlier row of the same key
-	Skipped       uint64 // labels without a key or a text
-	Keyless       uint64 // rows without a key
-	RowsWaiting   int    // rows that wait for a label
-	LabelsWaiting int    // labels that wait for a row
-	Bytes         int64  // memory of rows and labels
-	Note          string // a sentence if labels and rows cannot be joined; else ""
+	Joined        uint64 `json:"joined"`         // labels that found their row
+	Corrected     uint64 `json:"corrected"`      // labels that changed the label of a row
+	Duplicate     uint64 `json:"duplicate"`      // labels of no effect: repeated, or older than the known one
+	Late          uint64 `json:"late"`           // labels whose row had expired or never came
+	Expired       uint64 `json:"expired"`        // rows whose label never came
+	Repeated      uint64 `json:"repeated"`       // rows that replaced an earlier row of the same key
+	Skipped       uint64 `json:"skipped"`        // labels without a key or a text
+	Keyless       uint64 `json:"keyless"`        // rows without a key
+	RowsWaiting   int    `json:"rows_waiting"`   // rows that wait for a label
+	LabelsWaiting int    `json:"labels_waiting"` // labels that wait for a row
+	Bytes         int64  `json:"bytes"`          // memory of rows and labels
+	Note          string `json:"note,omitempty"` // a sentence if labels and rows cannot be joined; else ""
 }

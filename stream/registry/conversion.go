@@ -30,7 +30,7 @@ func ConversionOf(first *model.Model) (*Conversion, error) {
 
 // Conversion reads the map that leads to the epoch of a version.
 func (r *Registry) Conversion(ctx context.Context, version string) (*Conversion, error) {
-	p, v, err := r.find(ctx, version)
+	p, v, err := r.pointers.find(ctx, version)
 	if err != nil {
 		return nil, err
 	}

@@ -8,12 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/embedd/embedd/internal/durable"
 	"github.com/embedd/embedd/internal/natsx"
 )
 
@@ -26,7 +26,6 @@ const (
 	modelEnd    = ".embedd"
 	pointerEnd  = ".json"
 	pointerName = "pointer-"
-	temporary   = ".new-"
 	lockName    = "lock"
 )
 
@@ -50,43 +49,7 @@ func Directory(path string) (Store, error) {
 }
 
 func (d *directory) put(_ context.Context, pipeline, version string, data []byte) error {
-	dir := filepath.Join(d.path, pipeline)
-	return d.write(dir, data, func(temp string) error { return os.Rename(temp, filepath.Join(dir, version+modelEnd)) })
-}
-
-// write writes a file under a temporary name. It is durable before finish renames it.
-func (d *directory) write(dir string, data []byte, finish func(temp string) error) error {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
-	file, err := os.CreateTemp(dir, temporary)
-	if err != nil {
-		return err
-	}
-	defer os.Remove(file.Name())
-	_, err = file.Write(data)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	if err := finish(file.Name()); err != nil {
-		return err
-	}
-	return syncDirectory(dir)
-}
-
-// syncDirectory makes names durable. Windows has no such call, and keeps names with the files.
-func syncDirectory(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	file, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(file.Sync(), file.Close())
+	return durable.WriteFile(filepath.Join(d.path, pipeline, version+modelEnd), data)
 }
 
 func (d *directory) get(_ context.Context, pipeline, version string) (io.ReadCloser, error) {
@@ -124,7 +87,7 @@ func (d *directory) tidy(_ context.Context, pipeline string, older time.Duration
 	entries, err := d.entries(pipeline)
 	for _, e := range entries {
 		info, gone := e.Info()
-		if gone == nil && strings.HasPrefix(e.Name(), temporary) && time.Since(info.ModTime()) > older {
+		if gone == nil && strings.HasPrefix(e.Name(), durable.Temporary) && time.Since(info.ModTime()) > older {
 			err = errors.Join(err, os.Remove(filepath.Join(d.path, pipeline, e.Name())))
 		}
 	}
@@ -210,9 +173,7 @@ func (d *directory) compareAndSet(_ context.Context, pipeline string, value []by
 		return 0, errMoved
 	}
 	next := revision + 1
-	err = d.write(filepath.Join(d.path, pipeline), value,
-		func(temp string) error { return os.Rename(temp, d.pointerFile(pipeline, next)) })
-	if err != nil {
+	if err := durable.WriteFile(d.pointerFile(pipeline, next), value); err != nil {
 		return 0, err
 	}
 	for _, r := range revisions[:max(len(revisions)-1, 0)] {

@@ -19,10 +19,10 @@ import (
 // hub, and while the hub does not answer from the mirrors of the hub's buckets: after an outage a mirror may need a
 // minute to catch up. Nothing is stored at an edge; a choice, such as a pin, is written at the hub.
 type Edge struct {
+	*jetStream // the mirrors
 	domain     string
-	mirror     *jetStream          // the mirrors
-	js         jetstream.JetStream // of the hub
-	answeredAt atomic.Int64        // see Heard, in nanoseconds
+	hubJS      jetstream.JetStream
+	answeredAt atomic.Int64 // see Heard, in nanoseconds
 
 	mu         sync.Mutex
 	hub        *jetStream       // nil until it has answered once
@@ -75,7 +75,7 @@ func CreateEdge(ctx context.Context, js jetstream.JetStream, domain string, repl
 	if err != nil {
 		return nil, err
 	}
-	return &Edge{domain: domain, mirror: mirror, js: hub, lastAnswer: map[string]entry{}}, nil
+	return &Edge{jetStream: mirror, domain: domain, hubJS: hub, lastAnswer: map[string]entry{}}, nil
 }
 
 func makeMirrors(ctx context.Context, js jetstream.JetStream, domain string, replicas int) error {
@@ -84,9 +84,9 @@ func makeMirrors(ctx context.Context, js jetstream.JetStream, domain string, rep
 		return err
 	}
 	for _, name := range missing {
+		hub := &jetstream.ExternalStream{APIPrefix: natsx.DomainPrefix(domain)}
 		c := jetstream.StreamConfig{Name: name, Description: "embedd models of domain " + domain,
-			Storage: jetstream.FileStorage, AllowRollup: true,
-			Mirror: &jetstream.StreamSource{Name: name, External: &jetstream.ExternalStream{APIPrefix: natsx.DomainPrefix(domain)}}}
+			Storage: jetstream.FileStorage, AllowRollup: true, Mirror: &jetstream.StreamSource{Name: name, External: hub}}
 		if name == pointerStream {
 			c.MaxMsgsPerSubject = maxHistory // without it a client does not recognise the stream as a bucket
 		}
@@ -114,50 +114,47 @@ func (e *Edge) noteAnswer(at time.Time) {
 	}
 }
 
-// atHub calls do with the hub's store, within hubWait.
-func (e *Edge) atHub(ctx context.Context, do func(context.Context, *jetStream) error) error {
+// atHub returns what the hub's store answers within hubWait.
+func atHub[T any](ctx context.Context, e *Edge, request func(context.Context, *jetStream) (T, error)) (answer T,
+	err error) {
 	ctx, cancel := context.WithTimeout(ctx, hubWait)
 	defer cancel()
 	e.mu.Lock()
 	hub := e.hub
 	e.mu.Unlock()
 	if hub == nil {
-		s, err := JetStream(ctx, e.js)
-		if err != nil {
-			return e.explain(err)
+		if hub, err = openExisting(ctx, e.hubJS); err == nil {
+			e.mu.Lock()
+			e.hub = hub
+			e.mu.Unlock()
 		}
-		hub = s.(*jetStream)
-		e.mu.Lock()
-		e.hub = hub
-		e.mu.Unlock()
 	}
-	return e.explain(do(ctx, hub))
-}
-
-func (e *Edge) explain(err error) error {
-	if err == nil || errors.Is(err, errMoved) || errors.Is(err, errAbsent) {
-		return err
+	if err == nil {
+		answer, err = request(ctx, hub)
 	}
-	return fmt.Errorf("requesting from the hub (domain %s): %w", e.domain, err)
+	if err != nil && !errors.Is(err, errMoved) && !errors.Is(err, errAbsent) {
+		err = fmt.Errorf("requesting from the hub (domain %s): %w", e.domain, err)
+	}
+	return answer, err
 }
 
 func (e *Edge) load(ctx context.Context, pipeline string) (value []byte, revision uint64, err error) {
 	begin := time.Now()
-	err = e.atHub(ctx, func(ctx context.Context, hub *jetStream) (err error) {
-		value, revision, err = hub.load(ctx, pipeline)
-		return err
+	answer, err := atHub(ctx, e, func(ctx context.Context, hub *jetStream) (one entry, err error) {
+		one.value, one.revision, err = hub.load(ctx, pipeline)
+		return one, err
 	})
-	if err == nil {
-		e.noteAnswer(begin)
-		e.mu.Lock()
-		e.lastAnswer[pipeline] = entry{value, revision}
-		e.mu.Unlock()
-		return value, revision, nil
-	}
-	value, revision, err = e.mirror.load(ctx, pipeline)
 	e.mu.Lock()
 	had := e.lastAnswer[pipeline]
+	if err == nil {
+		e.lastAnswer[pipeline] = answer
+	}
 	e.mu.Unlock()
+	if err == nil {
+		e.noteAnswer(begin)
+		return answer.value, answer.revision, nil
+	}
+	value, revision, err = e.jetStream.load(ctx, pipeline)
 	if had.revision > 0 && (err != nil || had.revision > revision) {
 		return had.value, had.revision, nil
 	}
@@ -165,32 +162,29 @@ func (e *Edge) load(ctx context.Context, pipeline string) (value []byte, revisio
 }
 
 func (e *Edge) lastSequence(ctx context.Context, pipeline string) (number uint64, at time.Time, err error) {
-	err = e.atHub(ctx, func(ctx context.Context, hub *jetStream) (err error) {
+	number, err = atHub(ctx, e, func(ctx context.Context, hub *jetStream) (number uint64, err error) {
 		number, at, err = hub.lastSequence(ctx, pipeline)
-		return err
+		return number, err
 	})
 	if err == nil {
 		e.noteAnswer(at)
 		return number, at, nil
 	}
-	number, _, err = e.mirror.lastSequence(ctx, pipeline)
+	number, _, err = e.jetStream.lastSequence(ctx, pipeline)
 	return number, e.HubAnsweredAt(), err
 }
 
-func (e *Edge) created(ctx context.Context) (at time.Time, err error) {
-	err = e.atHub(ctx, func(ctx context.Context, hub *jetStream) (err error) {
-		at, err = hub.created(ctx)
-		return err
-	})
+func (e *Edge) created(ctx context.Context) (time.Time, error) {
+	at, err := atHub(ctx, e, func(ctx context.Context, hub *jetStream) (time.Time, error) { return hub.created(ctx) })
 	if err != nil {
-		return e.mirror.created(ctx)
+		return e.jetStream.created(ctx)
 	}
 	return at, nil
 }
 
 // get reads from the mirror, and from the hub what the mirror lacks.
 func (e *Edge) get(ctx context.Context, pipeline, version string) (io.ReadCloser, error) {
-	r, err := e.mirror.get(ctx, pipeline, version)
+	r, err := e.jetStream.get(ctx, pipeline, version)
 	if err != nil {
 		return e.getAtHub(ctx, pipeline, version, err)
 	}
@@ -199,12 +193,11 @@ func (e *Edge) get(ctx context.Context, pipeline, version string) (io.ReadCloser
 	}}, nil
 }
 
-func (e *Edge) getAtHub(ctx context.Context, pipeline, version string, near error) (r io.ReadCloser, err error) {
-	errHub := e.atHub(ctx, func(_ context.Context, hub *jetStream) (err error) {
-		r, err = hub.get(ctx, pipeline, version) // longer than an ordinary request
-		return err
+func (e *Edge) getAtHub(ctx context.Context, pipeline, version string, near error) (io.ReadCloser, error) {
+	r, err := atHub(ctx, e, func(_ context.Context, hub *jetStream) (io.ReadCloser, error) {
+		return hub.get(ctx, pipeline, version) // longer than an ordinary request
 	})
-	if errHub != nil {
+	if err != nil {
 		return nil, near
 	}
 	return r, nil
@@ -240,13 +233,10 @@ func (e *Edge) put(ctx context.Context, pipeline, version string, data []byte) e
 	return fmt.Errorf("version %s: models are stored at the hub (domain %s) alone", version, e.domain)
 }
 
-func (e *Edge) compareAndSet(ctx context.Context, pipeline string, value []byte, revision uint64) (
-	next uint64, err error) {
-	err = e.atHub(ctx, func(ctx context.Context, hub *jetStream) (err error) {
-		next, err = hub.compareAndSet(ctx, pipeline, value, revision)
-		return err
+func (e *Edge) compareAndSet(ctx context.Context, pipeline string, value []byte, revision uint64) (uint64, error) {
+	return atHub(ctx, e, func(ctx context.Context, hub *jetStream) (uint64, error) {
+		return hub.compareAndSet(ctx, pipeline, value, revision)
 	})
-	return next, err
 }
 
 // Deleting an object here would publish on subjects of the hub.
@@ -255,10 +245,9 @@ func (e *Edge) tidy(context.Context, string, time.Duration) error { return nil }
 
 // versions returns those at the hub, none while it is unreachable: the mirror of the models may be ahead of the mirror
 // of the pointers.
-func (e *Edge) versions(ctx context.Context, pipeline string) (there []stored, err error) {
-	err = e.atHub(ctx, func(ctx context.Context, hub *jetStream) (err error) {
-		there, err = hub.versions(ctx, pipeline)
-		return err
+func (e *Edge) versions(ctx context.Context, pipeline string) ([]stored, error) {
+	there, err := atHub(ctx, e, func(ctx context.Context, hub *jetStream) ([]stored, error) {
+		return hub.versions(ctx, pipeline)
 	})
 	if err != nil {
 		return nil, nil
@@ -269,7 +258,7 @@ func (e *Edge) versions(ctx context.Context, pipeline string) (there []stored, e
 // Sweep deletes from the mirror the versions that the hub has deleted, which a mirror keeps. If the pipeline has no
 // model at the hub, it deletes nothing.
 func (e *Edge) Sweep(ctx context.Context, pipeline string) error {
-	mirrored, err := e.mirror.versions(ctx, pipeline)
+	mirrored, err := e.jetStream.versions(ctx, pipeline)
 	if err != nil {
 		return err
 	}
@@ -281,34 +270,22 @@ func (e *Edge) Sweep(ctx context.Context, pipeline string) error {
 		if slices.ContainsFunc(there, func(s stored) bool { return s.name == one.name }) {
 			continue
 		}
-		if err := e.mirror.objects.remove(ctx, one.name); err != nil {
+		if err := e.jetStream.objects.remove(ctx, one.name); err != nil {
 			return err
 		}
 	}
-	return e.mirror.tidy(ctx, pipeline, maxWriteIdle)
-}
-
-func (e *Edge) history(ctx context.Context, pipeline string) ([][]byte, error) {
-	return e.mirror.history(ctx, pipeline)
+	return e.jetStream.tidy(ctx, pipeline, maxWriteIdle)
 }
 
 func (e *Edge) refused(pipeline string) []natsx.Refusal {
 	e.mu.Lock()
 	hub := e.hub
 	e.mu.Unlock()
-	all := e.mirror.refused(pipeline)
+	all := e.jetStream.refused(pipeline)
 	if hub != nil {
 		all = append(all, hub.refused(pipeline)...)
 	}
 	return all
 }
 
-func (e *Edge) watch(pipeline string) (func(context.Context, uint64) error, func()) {
-	return e.mirror.watch(pipeline)
-}
-
-func (e *Edge) maxPointerBytes() int { return e.mirror.maxPointerBytes() }
-
-func (e *Edge) pipelines(ctx context.Context) ([]string, error) { return e.mirror.pipelines(ctx) }
-
-func (e *Edge) String() string { return e.mirror.String() + ", a mirror of domain " + e.domain }
+func (e *Edge) String() string { return e.jetStream.String() + ", a mirror of domain " + e.domain }

@@ -49,6 +49,14 @@ type jetStream struct {
 
 // JetStream is the store of a server, whose buckets exist; otherwise the error is ErrMissing.
 func JetStream(ctx context.Context, js jetstream.JetStream) (Store, error) {
+	s, err := openExisting(ctx, js)
+	if err != nil {
+		return nil, err // not s, which would be a Store that is nil
+	}
+	return s, nil
+}
+
+func openExisting(ctx context.Context, js jetstream.JetStream) (*jetStream, error) {
 	s, err := openJetStream(ctx, js, nil)
 	if natsx.IsNotFound(err) {
 		return nil, fmt.Errorf("the server has no model store (bucket %s): %w", Bucket, ErrMissing)

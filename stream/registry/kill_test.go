@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/durable"
 	"github.com/embedd/embedd/internal/natstest"
 	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model"
@@ -195,7 +196,7 @@ func writings(t *testing.T, s Store) int {
 		}
 		n := 0
 		for _, e := range entries {
-			if strings.HasSuffix(e.Name(), modelEnd) || strings.HasPrefix(e.Name(), temporary) {
+			if strings.HasSuffix(e.Name(), modelEnd) || strings.HasPrefix(e.Name(), durable.Temporary) {
 				n++
 			}
 		}

@@ -129,6 +129,19 @@ func (s *pointerStore) encode(p *Pointer) ([]byte, error) {
 	return value, nil
 }
 
+// find reads the pointer, and finds a version that it lists.
+func (s *pointerStore) find(ctx context.Context, version string) (*Pointer, *Version, error) {
+	p, _, err := s.read(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	v := p.Find(version)
+	if v == nil {
+		return nil, nil, s.noVersion(p, version)
+	}
+	return p, v, nil
+}
+
 func (s *pointerStore) noVersion(p *Pointer, name string) error {
 	return &missing{fmt.Sprintf("pipeline %s has no version %q; it has %s", s.pipeline, name, p.names())}
 }

@@ -252,24 +252,11 @@ func Newest(ctx context.Context, r *Registry) (*plugin.Live, error) {
 
 // Model reads a version of the pipeline; ErrMissing if the pointer does not list it.
 func (r *Registry) Model(ctx context.Context, version string) (*model.Model, error) {
-	_, v, err := r.find(ctx, version)
+	_, v, err := r.pointers.find(ctx, version)
 	if err != nil {
 		return nil, err
 	}
 	return r.models.get(ctx, *v)
-}
-
-// find reads the pointer, and finds a version that it lists.
-func (r *Registry) find(ctx context.Context, version string) (*Pointer, *Version, error) {
-	p, _, err := r.pointers.read(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	v := p.Find(version)
-	if v == nil {
-		return nil, nil, r.pointers.noVersion(p, version)
-	}
-	return p, v, nil
 }
 
 // Prefetch reads a model that is stored and not live yet, and caches it: when it is promoted, this process needs

@@ -41,30 +41,43 @@ func (s State) Ready() bool {
 	return slices.Contains([]State{StateParked, StateDegraded, StateLearning, StateIdle, StateReady}, s)
 }
 
+// Common has the fields that a status and its report share.
+type Common struct {
+	Pipeline   string `json:"pipeline"`
+	Generation int    `json:"generation"` // of the configuration: 1 at the start of the engine, one more after each reload
+	Ready      bool   `json:"ready"`      // State.Ready
+	State      State  `json:"state"`
+	Reason     string `json:"reason,omitempty"` // the state in a sentence; "" where the word is enough
+	// Claimed counts the answers that were sent under a second identity, because another message had theirs.
+	Claimed    uint64      `json:"claimed,omitempty"`
+	Messages   float64     `json:"messages"`             // inputs that were answered since the start
+	DeadRows   float64     `json:"dead_rows"`            // rows that became dead letters since the start
+	Conditions []Condition `json:"conditions,omitempty"` // what blocks answers, or needs attention
+	Role       Role        `json:"role"`
+	Partitions *int        `json:"partitions,omitempty"` // that this process owns; nil without partitions
+	IsTrainer  bool        `json:"is_trainer"`           // this process is the trainer
+	Trainer    string      `json:"trainer,omitempty"`    // which replica is the trainer, a sentence; "" where this one is
+	Term       uint64      `json:"term,omitempty"`       // of this process's lease; 0: it has none
+	Revision   uint64      `json:"revision,omitempty"`   // of the newest pointer of the model store that it knows
+	// Store is what happened to the stored models before the start (damage, other features), and why the live one there
+	// cannot be used; or "".
+	Store string `json:"store,omitempty"`
+	// Changes are the keys of the configuration that have changed: those that are not in effect, and those that this
+	// process applied.
+	Changes    []Change    `json:"changes,omitempty"`
+	Deliveries *Deliveries `json:"deliveries,omitempty"` // nil where replicas share no consumer
+}
+
 // Status is the status of one pipeline in this process.
 type Status struct {
-	Pipeline   string
-	State      State
-	Ready      bool          // State.Ready
-	Reason     string        // the state in a sentence; "" where the word is enough
+	Common
 	LagKnown   bool          // Lag and Oldest are known: only the trainer reads them
 	Lag        uint64        // messages of the input that are not answered
 	Oldest     time.Duration // age of the oldest of them
 	InputEvent string        // the last event of the input stream that learning had to follow, with its time; or ""
-	Generation int           // of the configuration: 1 at the start of the engine, one more after each reload
-	// Store is what happened to the stored models before the start (damage, other features), and why the live one there
-	// cannot be used; or "".
-	Store      string
-	Role       Role
-	Partitions *int      // partitions that this process holds; nil without partitions
-	IsTrainer  bool      // this process is the trainer
-	Trainer    string    // which replica is the trainer, a sentence; "" where this one is
-	Hub        string    // domain that has the models, where that is not the server's own
-	LastHeard  time.Time // when the hub last reported its live model; zero: not yet
-	Term       uint64    // of this process's lease; 0: it has none
-	// Revision is that of the newest pointer of the model store that this process knows.
-	Revision uint64
-	Stage    plugin.Status
+	Hub        string        // domain that has the models, where that is not the server's own
+	LastHeard  time.Time     // when the hub last reported its live model; zero: not yet
+	Stage      plugin.Status
 	// Contract is the schema of the messages; nil while messages are counted to find it, see plugin.Status.Candidates.
 	Contract *arrowio.Contract
 	Busy     float64 // share of the last seconds in which there were inputs to answer
@@ -83,18 +96,6 @@ type Status struct {
 	TrainingStopped     bool   // learning has stopped, since the process crashed in it repeatedly; Learning has the reason
 	Undeliverable       int    // inputs that cannot be stored in any form now
 	UndeliverableReason string // why the last of them cannot
-	// Claimed counts the answers that were sent under a second identity, because another message had theirs.
-	Claimed uint64
-
-	// Messages counts the inputs that were answered since the start, DeadRows the rows that became dead letters.
-	Messages, DeadRows float64
-
-	Conditions []Condition // what blocks answers, or needs attention
-	Deliveries *Deliveries // nil where replicas share no consumer
-
-	// Changes are the keys of the configuration that have changed: those that are not in effect, and those that this
-	// process applied.
-	Changes []Change
 
 	FixedModel bool // the model is a file: nothing is learned
 	LateLabels bool // labels have a separate subject
@@ -102,33 +103,16 @@ type Status struct {
 
 // Report is a status in the form in which the service of a pipeline sends it.
 type Report struct {
-	Pipeline      string         `json:"pipeline"`
-	Instance      string         `json:"instance,omitempty"` // of the service, where several replicas run the pipeline
-	Generation    int            `json:"generation"`         // of the configuration: 1 at the start of the process
-	Ready         bool           `json:"ready"`
-	State         State          `json:"state"`
-	Reason        string         `json:"reason,omitempty"`        // the state in a sentence
-	Lag           *Lag           `json:"lag"`                     // null unless this replica is the trainer
-	Model         *ReportModel   `json:"model"`                   // null before the first
-	Halted        bool           `json:"halted,omitempty"`        // too many messages were bad; reason has the details
-	Undeliverable *Undeliverable `json:"undeliverable,omitempty"` // inputs that cannot be stored in any form now
-	Claimed       uint64         `json:"claimed,omitempty"`       // answers whose identity another message had
-	Messages      float64        `json:"messages"`                // inputs that were answered since the start
-	DeadRows      float64        `json:"dead_rows"`               // rows that became dead letters since the start
-	Conditions    []Condition    `json:"conditions,omitempty"`    // what blocks answers, or needs attention
-	Role          Role           `json:"role"`
-	Partitions    *int           `json:"partitions,omitempty"` // that this process holds; absent without partitions
-	IsTrainer     bool           `json:"is_trainer"`           // this process is the trainer
-	Trainer       string         `json:"trainer,omitempty"`    // which replica is the trainer where this one is not
-	Term          uint64         `json:"term,omitempty"`       // of this process's lease
-	Revision      uint64         `json:"revision,omitempty"`   // of the newest pointer of the model store that it knows
-	Store         string         `json:"store,omitempty"`      // what happened to the stored models before the start
-	Changes       []Change       `json:"changes,omitempty"`    // keys of the configuration that have changed
-	Hub           *Hub           `json:"hub,omitempty"`        // absent where the models do not come from a hub
-	Schema        Schema         `json:"schema"`
-	Learning      Learning       `json:"learning"`
-	Labels        *Labels        `json:"labels,omitempty"`     // absent without late labels
-	Deliveries    *Deliveries    `json:"deliveries,omitempty"` // absent where replicas share no consumer
+	Common
+	Instance      string              `json:"instance,omitempty"`      // of the service, where several replicas run it
+	Lag           *Lag                `json:"lag"`                     // null unless this replica is the trainer
+	Model         *ReportModel        `json:"model"`                   // null before the first
+	Halted        bool                `json:"halted,omitempty"`        // too many messages were bad; see reason
+	Undeliverable *Undeliverable      `json:"undeliverable,omitempty"` // inputs that cannot be stored now
+	Hub           *Hub                `json:"hub,omitempty"`           // absent where the models do not come from a hub
+	Schema        Schema              `json:"schema"`
+	Learning      Learning            `json:"learning"`
+	Labels        *plugin.LabelStatus `json:"labels,omitempty"` // absent without late labels
 }
 
 // Hub is the domain whose models a leaf node mirrors.
@@ -260,22 +244,6 @@ type Learning struct {
 	InputEvent     string  `json:"input_event,omitempty"` // the last event of the input stream
 }
 
-// Labels are the counts of late labels and the rows that they join; see [plugin.LabelStatus].
-type Labels struct {
-	Joined        uint64 `json:"joined"`
-	Corrected     uint64 `json:"corrected"`
-	Duplicate     uint64 `json:"duplicate"`
-	Late          uint64 `json:"late"`
-	Expired       uint64 `json:"expired"`  // rows
-	Repeated      uint64 `json:"repeated"` // rows that replaced one with their key
-	Skipped       uint64 `json:"skipped"`  // labels without key or text
-	Keyless       uint64 `json:"keyless"`  // rows without a key
-	RowsWaiting   int    `json:"rows_waiting"`
-	LabelsWaiting int    `json:"labels_waiting"`
-	Bytes         int64  `json:"bytes"`
-	Note          string `json:"note,omitempty"` // why labels and rows do not join, and the fix
-}
-
 // Report returns the status in the form in which the service of the pipeline sends it.
 func (s Status) Report() Report {
 	g := s.Stage
@@ -288,11 +256,7 @@ func (s Status) Report() Report {
 	if g.Received == 0 {
 		g.LabelledShare = math.NaN()
 	}
-	r := Report{Pipeline: s.Pipeline, State: s.State, Ready: s.Ready, Reason: s.Reason, Halted: s.Halted != "",
-		Store: s.Store, Changes: s.Changes, Schema: s.schema(), Generation: s.Generation,
-		Messages: s.Messages, DeadRows: s.DeadRows, Role: s.Role, Claimed: s.Claimed, Partitions: s.Partitions,
-		IsTrainer: s.IsTrainer, Trainer: s.Trainer, Term: s.Term, Revision: s.Revision,
-		Conditions: s.Conditions, Deliveries: s.Deliveries,
+	r := Report{Common: s.Common, Halted: s.Halted != "", Schema: s.schema(),
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
 			Dropped: g.Dropped, OverClassLimit: g.OverClassLimit, RareClassRows: g.RareClassRows, Outliers: g.Outliers,
 			LimitedRows: g.LimitedRows, OutlierClasses: g.OutlierClasses, LastOutlier: g.LastOutlier,
@@ -320,10 +284,8 @@ func (s Status) Report() Report {
 	if s.Undeliverable > 0 {
 		r.Undeliverable = &Undeliverable{s.Undeliverable, s.UndeliverableReason}
 	}
-	if l := s.Labels; s.LateLabels {
-		r.Labels = &Labels{Joined: l.Joined, Corrected: l.Corrected, Duplicate: l.Duplicate, Late: l.Late,
-			Expired: l.Expired, Repeated: l.Repeated, Skipped: l.Skipped, Keyless: l.Keyless,
-			RowsWaiting: l.RowsWaiting, LabelsWaiting: l.LabelsWaiting, Bytes: l.Bytes, Note: l.Note}
+	if s.LateLabels {
+		r.Labels = &s.Labels
 	}
 	if l := g.Live; l != nil {
 		r.Model = &ReportModel{Version: l.Version, Method: l.Model.Method(), Dim: l.Model.Dim(), Epoch: l.Epoch,

@@ -87,10 +87,14 @@ func (h *hubLearner) step(ctx context.Context) (progressed bool, err error) {
 	return true, h.learn(ctx, one, summary)
 }
 
-// moveOn stores the ledger and moves past a summary.
+// moveOn moves past a summary. The trainer stores the ledger before, so that a restart does not add entries that the
+// model has learned.
 func (h *hubLearner) moveOn(ctx context.Context, one *summaries.Received) error {
-	if err := h.saveLedger(ctx); err != nil {
-		return err
+	if h.replica.IsTrainer() && h.ledger.Next != h.saved {
+		if err := h.bucket.SaveLedger(ctx, h.Name, h.created, h.ledger); err != nil {
+			return err
+		}
+		h.saved = h.ledger.Next
 	}
 	h.next, h.failures = one.Seq+1, 0
 	return nil
@@ -223,19 +227,6 @@ func (h *hubLearner) follow(ctx context.Context) error {
 		return err
 	}
 	h.saved, h.next = h.ledger.Next, min(h.from, h.ledger.Next)
-	return nil
-}
-
-// saveLedger stores the ledger before its new entries are learned, so that a restart does not add entries that the
-// model has learned. Only the trainer calls it.
-func (h *hubLearner) saveLedger(ctx context.Context) error {
-	if !h.replica.IsTrainer() || h.ledger.Next == h.saved {
-		return nil
-	}
-	if err := h.bucket.SaveLedger(ctx, h.Name, h.created, h.ledger); err != nil {
-		return err
-	}
-	h.saved = h.ledger.Next
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package deliveries
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -50,8 +51,7 @@ func (w *Watch) isPossible() bool {
 		return false
 	}
 	for _, endpoint := range []string{"status", needs.EndpointStarted} {
-		subject := needs.ServiceSubject(w.Name, endpoint)
-		if w.Permissions.IsDenied(natsx.Permission{Action: natsx.Publish, Subject: subject}) {
+		if w.Permissions.PublishDenied(needs.ServiceSubject(w.Name, endpoint)) != nil {
 			return false
 		}
 	}
@@ -114,10 +114,7 @@ func (w *Watch) take(msg *nats.Msg) {
 }
 
 func (w *Watch) run(ctx context.Context, inbox string) {
-	interval := w.Interval
-	if interval == 0 {
-		interval = defaultInterval + 5*w.PollInterval
-	}
+	interval := cmp.Or(w.Interval, defaultInterval+5*w.PollInterval)
 	var j judge
 	var stolen, quiet uint64
 	for natsx.Sleep(ctx, interval) {

@@ -60,23 +60,19 @@ func StreamShortage(account *jetstream.AccountInfo, missing int) string {
 
 // MissingStreams counts the streams of buckets that the server does not have.
 func MissingStreams(ctx context.Context, js jetstream.JetStream, all []Need) (missing int, err error) {
-	known := map[string]bool{}
+	names := map[string]bool{} // pipelines share buckets
 	for _, need := range all {
-		if need.Kind != Bucket {
-			continue
+		for _, name := range need.Streams { // only buckets have them
+			names[name] = true
 		}
-		for _, name := range need.Streams {
-			if known[name] {
-				continue
-			}
-			known[name] = true
-			have, err := stream(ctx, js, name)
-			if err != nil {
-				return 0, err
-			}
-			if have == nil {
-				missing++
-			}
+	}
+	for name := range names {
+		have, err := stream(ctx, js, name)
+		if err != nil {
+			return 0, err
+		}
+		if have == nil {
+			missing++
 		}
 	}
 	return missing, nil

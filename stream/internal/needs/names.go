@@ -215,7 +215,7 @@ func CheckName(ctx context.Context, js jetstream.JetStream, m *natsx.PermissionM
 	name := ConsumerName(p.Name, domain)
 	info := strings.Replace(natsx.PullSubject(js, bound, name), ".CONSUMER.MSG.NEXT.", ".CONSUMER.INFO.", 1)
 	m.Refresh(ctx)
-	if m.IsDenied(natsx.Permission{Action: natsx.Publish, Subject: info}) {
+	if m.PublishDenied(info) != nil {
 		return NameTaken(p, domain, bound, fmt.Sprintf("and this user may not ask whether it is used there (%q)", info))
 	}
 	_, err := js.Consumer(ctx, bound, name)

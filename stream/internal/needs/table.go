@@ -209,8 +209,9 @@ func inputSubjects(p *spec.Pipeline) []string {
 // coreSubjects are the subjects of a pipeline on core NATS.
 func coreSubjects(p *spec.Pipeline) Need {
 	return Need{Kind: Subject, Purpose: "subjects", Pipeline: p.Name, Subject: p.Subject,
-		Why:         "Carry inputs, outputs and dead letters, at most once.",
-		Permissions: []Permission{{RoleDaemon, true, inputSubjects(p)}, {RoleDaemon, false, []string{p.OutputPattern(), p.Dead}}}}
+		Why: "Carry inputs, outputs and dead letters, at most once.",
+		Permissions: []Permission{{RoleDaemon, true, inputSubjects(p)},
+			{RoleDaemon, false, []string{p.OutputPattern(), p.Dead}}}}
 }
 
 // streams are the streams of a pipeline's subjects: that of the input has the configured name, the others are found by

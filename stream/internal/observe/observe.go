@@ -159,9 +159,8 @@ func (w *Observer) inspect(ctx context.Context) *Snapshot {
 		w.deadCountedAt = time.Now()
 		w.countDead(ctx, s)
 	}
-	one := natsx.Permission{Action: natsx.Publish, Subject: natsx.PullSubject(w.JS, w.Stream, w.ConsumerName())}
-	if w.Permissions.IsDenied(one) {
-		note(one.DeniedError().Error())
+	if err := w.Permissions.PublishDenied(natsx.PullSubject(w.JS, w.Stream, w.ConsumerName())); err != nil {
+		note(err.Error())
 	}
 	// Whether acknowledgements are allowed is known only when one was refused: the server chooses their subjects.
 	if one := (natsx.Permission{Action: natsx.Publish, Subject: natsx.AckSubjects}); w.Permissions.WasDenied(one) {
@@ -322,8 +321,8 @@ func (w *Observer) after(ctx context.Context, input jetstream.Stream, floor uint
 
 // checkPublish returns why the server would not store a message on a subject, nil when it would.
 func (w *Observer) checkPublish(ctx context.Context, subject string) error {
-	if one := (natsx.Permission{Action: natsx.Publish, Subject: subject}); w.Permissions.IsDenied(one) {
-		return one.DeniedError()
+	if err := w.Permissions.PublishDenied(subject); err != nil {
+		return err
 	}
 	info, err := w.sink(ctx, subject)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {

@@ -123,7 +123,7 @@ func mayReplay(p *Pipeline, stream, subject string) error {
 			"of its user", subject, p.Name)
 	}
 	for _, one := range []string{subject, natsx.APIPrefix(p.JS) + "STREAM.MSG.DELETE." + stream} {
-		if p.Permissions.IsDenied(natsx.Permission{Action: natsx.Publish, Subject: one}) {
+		if p.Permissions.PublishDenied(one) != nil {
 			return fmt.Errorf("the daemon has no permission to publish on %q, which a replay needs: grant it, or use `embedd "+
 				"dlq replay` as a user of role operator", one)
 		}

@@ -93,22 +93,17 @@ func (c *confirmer) settle(ctx context.Context, a *answer) {
 	if n := len(a.parts); n > 0 && !a.parts[n-1].firstSentAt.IsZero() { // else an earlier attempt had stored it
 		c.Series.Stored(a.in.Time, a.parts[n-1].firstSentAt)
 	}
-	c.countDuplicates(a)
+	for _, o := range a.parts {
+		if o.isDuplicate {
+			c.Series.Add(health.Duplicates, 1)
+		}
+	}
 	killpoint.Here(killpoint.Confirmed)
 	if a.in.Delivered <= 1 || !c.undeliverable.has(a.in) { // else it was counted when it was postponed
 		c.recordShare(a)
 	}
 	if c.confirmed = append(c.confirmed, a); len(c.confirmed) >= maxPending/4 {
 		c.acknowledge(ctx)
-	}
-}
-
-// countDuplicates counts the parts of an answer that an earlier attempt had stored.
-func (c *confirmer) countDuplicates(a *answer) {
-	for _, o := range a.parts {
-		if o.isDuplicate {
-			c.Series.Add(health.Duplicates, 1)
-		}
 	}
 }
 

@@ -106,8 +106,8 @@ func (c *coreNATS) receive(msg *nats.Msg) {
 		}
 	}
 	c.dropped += len(dropped)
-	c.droppedLog.Warn(c.Log, "messages are dropped, the oldest first: they arrive faster than they are answered, or no model "+
-		"is live yet", "limits.in_flight", c.InFlight, "dropped", c.dropped)
+	c.droppedLog.Warn(c.Log, "messages are dropped, the oldest first: they arrive faster than they are answered, or no "+
+		"model is live yet", "limits.in_flight", c.InFlight, "dropped", c.dropped)
 }
 
 // reportLost counts and reports the inputs that a stop leaves without an answer, because no stream keeps them.

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 	"time"
@@ -63,10 +64,7 @@ func (p *hotPath) countUndeliverable() {
 
 // explain adds what to do to the error of a publish.
 func (p *hotPath) explain(err error, subject string) error {
-	if one := (natsx.Permission{Action: natsx.Publish, Subject: subject}); p.Permissions.IsDenied(one) {
-		return one.DeniedError()
-	}
-	return natsx.ExplainPublishError(err, subject)
+	return cmp.Or(p.Permissions.PublishDenied(subject), natsx.ExplainPublishError(err, subject))
 }
 
 // fetch pulls messages of a source once and passes each to take, as nil if it has no metadata. created is the creation

@@ -46,18 +46,6 @@ func newPartitions(p *hotPath) *partitions {
 	return &partitions{hotPath: p, turns: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}}
 }
 
-// bind opens the leases and finds the partitions of earlier numbers.
-func (p *partitions) bind(ctx context.Context, leases *lease.Bucket) error {
-	p.leases = leases
-	names := p.Input.ConsumerNames(ctx)
-	for name := range names.Name() {
-		if q, ok := needs.ParsePartition(p.ConsumerName(), name); ok && q.Of != p.Partitions {
-			p.earlier = append(p.earlier, q)
-		}
-	}
-	return names.Err()
-}
-
 // memberName is the name of this process among the replicas: a token of a key.
 func (p *partitions) memberName() string {
 	return p.Instance[strings.LastIndexByte(p.Instance, '.')+1:]

@@ -200,16 +200,14 @@ func (p *puller) take(ctx context.Context, in *input) {
 	if isWaiting && p.training.Feed.WaitRoom(ctx) {
 		p.training.Offer(&in.Message, &in.training)
 	}
-	if bytes, messages := p.inFlight.room(p.InFlight); isWaiting && (bytes <= 0 || messages <= 0) {
-		p.postpone(in)
-	} else if p.inFlight.add(in) {
-		p.out(in)
+	if bytes, messages := p.inFlight.room(p.InFlight); !isWaiting || bytes > 0 && messages > 0 {
+		if p.inFlight.add(in) {
+			p.out(in)
+		}
+		return
 	}
-}
-
-// postpone naks, with a growing delay, a message that cannot be answered before there is a model, because the in-flight
-// limit is reached. Training has it, and the messages behind it may be needed for the model.
-func (p *puller) postpone(in *input) {
+	// It cannot be answered before there is a model, and the in-flight limit is reached. Training has it, and the messages
+	// behind it may be needed for the model.
 	if err := in.msg.NakWithDelay(redeliveryDelay(int(min(in.Delivered, math.MaxInt32)) - 1)); err != nil {
 		p.Log.Debug("a postponed message is redelivered earlier", "source", in.Origin.Source(), "error", err)
 	}

@@ -120,7 +120,8 @@ func (r *Relay) Bind(ctx context.Context) error {
 	}
 }
 
-// BindPartitions checks that the input stream has the pipeline's partitions.
+// BindPartitions checks that the input stream has the pipeline's partitions, opens their leases, and finds those of
+// earlier numbers.
 func (r *Relay) BindPartitions(ctx context.Context, leases func(context.Context, *scope.Scope) (*lease.Bucket,
 	error)) error {
 	if err := needs.PartitionServer(r.Conn.ConnectedServerVersion()); err != nil {
@@ -129,11 +130,17 @@ func (r *Relay) BindPartitions(ctx context.Context, leases func(context.Context,
 	if f := needs.PartitionFault(&r.Pipeline, &r.Input.CachedInfo().Config); f != nil {
 		return f
 	}
-	bucket, err := leases(ctx, r.Scope)
-	if err != nil {
+	var err error
+	if r.partitions.leases, err = leases(ctx, r.Scope); err != nil {
 		return err
 	}
-	return r.partitions.bind(ctx, bucket)
+	names := r.Input.ConsumerNames(ctx)
+	for name := range names.Name() {
+		if q, ok := needs.ParsePartition(r.ConsumerName(), name); ok && q.Of != r.Partitions {
+			r.partitions.earlier = append(r.partitions.earlier, q)
+		}
+	}
+	return names.Err()
 }
 
 // Open prepares the relay to serve with the running stage. progress describes how far the first model is.

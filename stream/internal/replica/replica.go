@@ -178,9 +178,7 @@ func (r *Replica) Start(ctx context.Context, wg *sync.WaitGroup) {
 
 // Report fills in the part of a status about the replica and its model store.
 func (r *Replica) Report(s *spec.Status) {
-	if event := r.event.Load(); event != nil {
-		s.Store = *event
-	}
+	s.Store = r.Event()
 	s.Role, s.IsTrainer, s.Trainer, s.Term = r.Role, r.Running.Learns() && r.IsTrainer(), r.TrainerText(), r.trainer.term()
 	s.Changes = r.configuration.changes()
 	if r.mirror != nil {

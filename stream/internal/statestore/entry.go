@@ -6,8 +6,8 @@ import (
 	"hash/fnv"
 	"io/fs"
 	"os"
-	"path/filepath"
 
+	"github.com/embedd/embedd/internal/durable"
 	"github.com/embedd/embedd/internal/natsx"
 )
 
@@ -59,21 +59,5 @@ func (e fileEntry) Write(ctx context.Context, value []byte, revision uint64) err
 	if _, at, err := e.Read(ctx); err == nil && at != revision {
 		return natsx.ErrConflict
 	}
-	dir := filepath.Dir(string(e))
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
-	file, err := os.CreateTemp(dir, ".state-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(file.Name())
-	_, err = file.Write(value)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), string(e))
+	return durable.WriteFile(string(e), value)
 }

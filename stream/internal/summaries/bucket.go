@@ -77,6 +77,16 @@ func (b *Bucket) putJSON(ctx context.Context, key string, value any) error {
 	return err
 }
 
+// getJSON reads a value that putJSON stored; nil if there is none, or it cannot be read: then its writer replaces it.
+func getJSON[T any](ctx context.Context, b *Bucket, key string) (*T, error) {
+	m, err := b.get(ctx, key)
+	value := new(T)
+	if m == nil || err != nil || json.Unmarshal(m.Data, value) != nil {
+		return nil, err
+	}
+	return value, nil
+}
+
 // remove deletes keys without leaving delete markers.
 func (b *Bucket) remove(ctx context.Context, keys ...string) error {
 	for _, key := range keys {
@@ -135,21 +145,13 @@ type Progress struct {
 
 // Progress returns what was stored last; nil if nothing was.
 func (s *Collection) Progress(ctx context.Context) (*Progress, error) {
-	m, err := s.get(ctx, s.key+".mark")
-	if m == nil || err != nil {
-		return nil, err
-	}
-	mark := &Progress{}
-	if err := json.Unmarshal(m.Data, mark); err != nil {
-		return nil, nil // the trainer writes it again
-	}
-	return mark, nil
+	return getJSON[Progress](ctx, s.Bucket, s.key+".mark")
 }
 
 // SetProgress is for the trainer. If two replicas believe that they are, the later write counts; at worst unneeded
 // summaries are made.
-func (s *Collection) SetProgress(ctx context.Context, mark Progress) error {
-	return s.putJSON(ctx, s.key+".mark", mark)
+func (s *Collection) SetProgress(ctx context.Context, p Progress) error {
+	return s.putJSON(ctx, s.key+".mark", p)
 }
 
 // Claims are the blocks that one replica summarizes. It rewrites each claim while it works. A claim that has not

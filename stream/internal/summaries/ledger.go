@@ -2,7 +2,6 @@ package summaries
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"time"
@@ -172,15 +171,11 @@ func HasLedger(ctx context.Context, js jetstream.JetStream, pipeline string) (bo
 
 // LoadLedger returns the stored ledger, or an empty one, which is filled from the beginning of the stream.
 func (b *Bucket) LoadLedger(ctx context.Context, pipeline string, created time.Time) (*Ledger, error) {
-	l := &Ledger{}
-	m, err := b.get(ctx, ledgerKey(pipeline, created))
-	if m == nil || err != nil {
-		return l, err
+	l, err := getJSON[Ledger](ctx, b, ledgerKey(pipeline, created))
+	if l == nil {
+		l = &Ledger{}
 	}
-	if err := json.Unmarshal(m.Data, l); err != nil {
-		return &Ledger{}, nil
-	}
-	return l, nil
+	return l, err
 }
 
 // SaveLedger stores the ledger.

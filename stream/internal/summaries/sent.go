@@ -191,19 +191,15 @@ func (s *Sender) SaveLast(ctx context.Context, b *Bucket, pipeline string, n Not
 
 // LoadLast returns the notice that SaveLast stored for this stream; nil if there is none.
 func (s *Sender) LoadLast(ctx context.Context, b *Bucket, pipeline string) (*Notice, error) {
-	m, err := b.get(ctx, lastNoticeKey(pipeline))
-	if m == nil || err != nil {
+	saved, err := getJSON[savedNotice](ctx, b, lastNoticeKey(pipeline))
+	if saved == nil {
 		return nil, err
-	}
-	var k savedNotice
-	if json.Unmarshal(m.Data, &k) != nil {
-		return nil, nil
 	}
 	info, err := s.stream.Info(ctx) // the stream may have been recreated: what it lacks is sent again
-	if err != nil || info.Created.UnixNano() != k.Stream {
+	if err != nil || info.Created.UnixNano() != saved.Stream {
 		return nil, err
 	}
-	return &k.Notice, nil
+	return &saved.Notice, nil
 }
 
 // checkSize is an error if the stream cannot hold two summaries of a size.

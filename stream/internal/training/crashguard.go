@@ -195,11 +195,16 @@ func (c *crashGuard) markCaughtUp(ctx context.Context, isAtEnd bool) {
 	if c.isAtEnd || c.isStopped.Load() || !isAtEnd || c.Running.Status().Fitting {
 		return
 	}
-	if err := c.write(ctx, (*guardNote).reset); err != nil {
-		c.Log.Debug("the end of the backlog cannot be recorded", "error", err)
-		return
+	c.isAtEnd = c.reset(ctx)
+}
+
+// reset notes that learning is in order: the counts of crashes begin again, and quarantined messages stay.
+func (c *crashGuard) reset(ctx context.Context) bool {
+	err := c.write(ctx, func(n *guardNote) { *n = guardNote{Quarantined: n.Quarantined} })
+	if err != nil {
+		c.Log.Debug("it cannot be recorded that learning did not crash", "error", err)
 	}
-	c.isAtEnd = true
+	return err == nil
 }
 
 // close notes that the process stops in order.
@@ -209,9 +214,5 @@ func (c *crashGuard) close(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	if err := c.write(ctx, (*guardNote).reset); err != nil {
-		c.Log.Debug("the orderly end of learning cannot be recorded", "error", err)
-	}
+	c.reset(ctx)
 }
-
-func (n *guardNote) reset() { *n = guardNote{Quarantined: n.Quarantined} }
