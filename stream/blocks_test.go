@@ -122,8 +122,8 @@ func (s *site) forget() {
 	}
 }
 
-// shelf is the collection that has the summaries of the pipeline, with its settings.
-func (s *site) shelf(settings string) *summaries.Collection {
+// collection is the collection that has the summaries of the pipeline, with its settings.
+func (s *site) collection(settings string) *summaries.Collection {
 	s.Helper()
 	b, err := summaries.Open(s.Context(), s.js, 1)
 	if err != nil {
@@ -153,7 +153,7 @@ func TestSharedStatistics(t *testing.T) {
 	}
 	p := alone.replicas[0].running[0]
 	settings := p.Running.Settings()
-	before := s.shelf(settings)
+	before := s.collection(settings)
 	text, err := before.Get(t.Context(), 20, 1<<30)
 	if err != nil {
 		t.Fatal(err)
@@ -176,10 +176,10 @@ func TestSharedStatistics(t *testing.T) {
 	s.acknowledged("p")
 	s.forget()
 
-	shelf := s.shelf(settings)
+	collection := s.collection(settings)
 	for _, n := range []uint64{2, 11, 19} { // as a killed process leaves them
 		dies, die := context.WithCancel(t.Context())
-		if claim, err := shelf.Claims("dead", time.Hour).TryClaim(dies, n); err != nil || claim == nil {
+		if claim, err := collection.Claims("dead", time.Hour).TryClaim(dies, n); err != nil || claim == nil {
 			t.Fatal(claim, err)
 		}
 		die()
@@ -187,7 +187,7 @@ func TestSharedStatistics(t *testing.T) {
 	damaged := slices.Clone(text)
 	damaged[len(damaged)/2]++
 	for n, text := range map[uint64][]byte{4: []byte("no summary"), 7: otherSettings, 20: damaged, 21: text} {
-		if first, err := shelf.Put(t.Context(), n, text); err != nil || !first {
+		if first, err := collection.Put(t.Context(), n, text); err != nil || !first {
 			t.Fatal(first, err)
 		}
 	}
@@ -201,7 +201,7 @@ func TestSharedStatistics(t *testing.T) {
 	// A summary that is made again is identical and is not stored again.
 	q := many.replicas[1].running[0]
 	for _, n := range []uint64{20, 25} {
-		stored, err := shelf.Get(t.Context(), n, 1<<30)
+		stored, err := collection.Get(t.Context(), n, 1<<30)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,16 +218,16 @@ func TestSharedStatistics(t *testing.T) {
 		if err != nil || !bytes.Equal(again, stored) {
 			t.Errorf("block %d made again has other bytes: %v", n, err)
 		}
-		if first, err := shelf.Put(t.Context(), n, again); first || err != nil {
+		if first, err := collection.Put(t.Context(), n, again); first || err != nil {
 			t.Errorf("block %d is stored twice: %v", n, err)
 		}
 	}
 	// What the window does not need any more has gone.
 	s.until("old summaries are gone", func() bool {
-		old, err := shelf.Has(t.Context(), 0)
+		old, err := collection.Has(t.Context(), 0)
 		return err == nil && !old
 	})
-	if there, err := shelf.Has(t.Context(), sharedBlocks-1); err != nil || !there {
+	if there, err := collection.Has(t.Context(), sharedBlocks-1); err != nil || !there {
 		t.Errorf("the newest summary is not there: %v", err)
 	}
 	s.acknowledged("p")
@@ -271,7 +271,7 @@ func TestBlocksHaveTheStoredSchema(t *testing.T) {
 		return false
 	})
 	time.Sleep(time.Second) // replicas look for blocks three times a second
-	progress, err := s.shelf(g.replicas[0].running[0].Running.Settings()).Progress(t.Context())
+	progress, err := s.collection(g.replicas[0].running[0].Running.Settings()).Progress(t.Context())
 	if progress != nil || err != nil || g.counted("stored") != 0 {
 		t.Errorf("while messages are counted the progress is %+v, %v, and %g blocks are summed", progress, err,
 			g.counted("stored"))
@@ -298,8 +298,8 @@ func TestDeadlyBlock(t *testing.T) {
 	s := newSite(t)
 	first := s.share(RoleTransform)
 	s.until("the replica is open", func() bool { return len(first.replicas[0].Status()) == 1 })
-	shelf := s.shelf(first.replicas[0].running[0].Running.Settings())
-	claims := shelf.Claims("dead", 20*time.Millisecond)
+	collection := s.collection(first.replicas[0].running[0].Running.Settings())
+	claims := collection.Claims("dead", 20*time.Millisecond)
 	for attempt := 1; attempt <= 3; {
 		dies, die := context.WithCancel(t.Context())
 		claim, err := claims.TryClaim(dies, 1)
@@ -324,7 +324,7 @@ func TestDeadlyBlock(t *testing.T) {
 	if got := g.learned(4); len(got) == 0 {
 		t.Error("no model was learned behind the block")
 	}
-	text, err := shelf.Get(t.Context(), 1, 1<<30)
+	text, err := collection.Get(t.Context(), 1, 1<<30)
 	if err != nil || !bytes.Contains(text, []byte(`"unread":10`)) {
 		t.Errorf("the summary of the block: %.300q %v", text, err)
 	}
@@ -353,10 +353,10 @@ func TestSharedTakeover(t *testing.T) {
 	if live := g.replicas[0].Status()[0].Stage.Live; live.Epoch != epoch {
 		t.Errorf("after a takeover the epoch is %d, before it was %d: it started again", live.Epoch, epoch)
 	}
-	shelf := s.shelf(g.replicas[0].running[0].Running.Settings())
+	collection := s.collection(g.replicas[0].running[0].Running.Settings())
 	s.until("old summaries are gone, and newer ones are there", func() bool {
-		old, err := shelf.Has(t.Context(), 0)
-		fresh, errToo := shelf.Has(t.Context(), 23)
+		old, err := collection.Has(t.Context(), 0)
+		fresh, errToo := collection.Has(t.Context(), 23)
 		return err == nil && errToo == nil && !old && fresh
 	})
 	s.acknowledged("p")

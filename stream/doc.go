@@ -6,8 +6,8 @@
 //
 // Use errors.Is to distinguish errors: [ErrStreamMissing], [ErrNoJetStream].
 //
-// What holds, on JetStream: every input message has an answer in the output stream or in the dead letters, or is a
-// counted skip; the answer's identity is a function of the input alone, and whatever may be stored is looked up before
-// it is sent again; an input is acknowledged after its answer is confirmed. On core NATS (no input stream):
-// at most once.
+// On JetStream, every input message has an answer in the output stream or in the dead letters, or is a counted skip.
+// The answer's identity is a function of the input alone, an answer that may be stored is looked up before it is sent
+// again, and an input is acknowledged after its answer is confirmed. On core NATS, without an input stream, an input is
+// answered at most once.
 package stream

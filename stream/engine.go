@@ -186,13 +186,6 @@ func (e *Engine) watchConnection(ctx context.Context) (run, severed context.Cont
 	}
 }
 
-// setRunning publishes the open pipelines.
-func (e *Engine) setRunning(open []*pipeline) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.running = slices.Clone(open)
-}
-
 // pipelines returns the open pipelines.
 func (e *Engine) pipelines() []*pipeline {
 	e.mu.Lock()

@@ -46,7 +46,9 @@ func (s *engineRun) openAll(ctx context.Context) ([]*pipeline, error) {
 			return nil, fmt.Errorf("pipeline %s: %w", c.Name, err)
 		}
 		open = append(open, p)
-		s.setRunning(open)
+		s.mu.Lock()
+		s.running = slices.Clone(open)
+		s.mu.Unlock()
 	}
 	for _, p := range open {
 		if err := p.replica.BindName(ctx); err != nil {
@@ -56,8 +58,8 @@ func (s *engineRun) openAll(ctx context.Context) ([]*pipeline, error) {
 	return open, nil
 }
 
-// checkLimits returns an error with the fix where the server or the account allows less than the pipelines need. What
-// the user may not ask, and what the server does not answer, is not known yet.
+// checkLimits returns an error with the fix where the server or the account allows less than the pipelines need. Limits
+// that this user may not ask for, or that the server does not report, are not checked.
 func (s *engineRun) checkLimits(ctx context.Context) error {
 	all := needs.For(needs.Config{Pipelines: s.options.Pipelines, APIPrefix: s.options.APIPrefix})
 	if short, err := needs.SubscriptionShortage(ctx, s.options.Conn, all); err == nil && short != "" {

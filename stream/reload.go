@@ -22,7 +22,7 @@ import (
 // Reload is a configuration that is about to replace the running one. Options.Reload returns it.
 type Reload struct {
 	// Pipelines are those that change, by their names: each drains and is opened again with its new configuration. Their
-	// streams and subjects are those that they have. A pipeline on core NATS loses what arrives meanwhile.
+	// streams and subjects must not change. A pipeline on core NATS loses messages that arrive while it is opened.
 	Pipelines []Pipeline
 	Applied   []string // keys that change, for the answer
 	Restart   []string // keys that differ and need a restart, for the answer
@@ -37,7 +37,7 @@ type Reloaded struct {
 	Generation int      `json:"generation"`        // of the configuration that runs then
 	Applied    []string `json:"applied,omitempty"` // keys that changed
 	Restart    []string `json:"restart,omitempty"` // keys that differ and need a restart
-	Error      string   `json:"error,omitempty"`   // why the configuration is the one before
+	Error      string   `json:"error,omitempty"`   // why the old configuration stays
 }
 
 // replacement is the configuration with which a pipeline is about to be opened again.

@@ -26,7 +26,7 @@ type PointModel = operations.PointModel
 // Endpoint is what can be requested of a pipeline, by Engine.Do, its service and over HTTP.
 type Endpoint = operations.Endpoint
 
-// Endpoints are those of each pipeline.
+// Endpoints lists the endpoints of a pipeline.
 func Endpoints() (all []Endpoint) {
 	for _, o := range operations.All {
 		all = append(all, o.Endpoint)

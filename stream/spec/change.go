@@ -23,9 +23,6 @@ const (
 	EffectTrainer Effect = "trainer"
 )
 
-// Effects are all effects.
-var Effects = []Effect{EffectApplied, EffectModelReset, EffectSchemaReset, EffectIgnored, EffectTrainer}
-
 // KeyDim is the key of the number of outputs, which the live model shows.
 const KeyDim = "model.dim"
 

@@ -27,7 +27,7 @@ type reader struct {
 // learner learns from the summaries of the input. The schema is known before it runs.
 type learner struct {
 	reader
-	resumes bool // the trainer that this process was continues from its checkpoint
+	resumes bool // this process was the trainer before its restart, and continues from its checkpoint
 }
 
 func newLearner(b *Blocks) *learner {

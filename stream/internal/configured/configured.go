@@ -47,7 +47,7 @@ type Actual struct {
 	IsTrainer bool
 }
 
-// Compare returns the keys whose configured values are not those of the record, with their effects, in the order of
+// Compare returns the keys whose configured values differ from the record, with their effects, in the order of
 // Settings.
 func Compare(p *spec.Pipeline, r Record, a Actual) (changes []spec.Change) {
 	for _, s := range p.Settings {

@@ -196,13 +196,13 @@ func (w *Watch) sample(ctx context.Context, inbox string, wait time.Duration, la
 	w.mu.Unlock()
 	ask, cancel := context.WithTimeout(ctx, replyWait)
 	defer cancel()
+	var consumer jetstream.Consumer
 	if err == nil {
-		consumer, failed := w.JS.Consumer(ask, w.Stream, w.ConsumerName())
-		if err = failed; err == nil {
-			info := consumer.CachedInfo()
-			s.delivered, s.created = info.Delivered.Consumer, info.Created
-			s.leader = w.leader(info)
-		}
+		consumer, err = w.JS.Consumer(ask, w.Stream, w.ConsumerName())
+	}
+	if err == nil {
+		info := consumer.CachedInfo()
+		s.delivered, s.created, s.leader = info.Delivered.Consumer, info.Created, w.leader(info)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -101,13 +101,12 @@ func (q Partition) String() string {
 	return fmt.Sprintf("%dof%d", q.Number, q.Of)
 }
 
-// ConsumerName is the name of the partition's durable consumer, where that of the pipeline is whole. No pipeline has
-// a ~ in its name.
-func (q Partition) ConsumerName(whole string) string {
+// ConsumerName is the name of the partition's durable consumer, given the pipeline's. No pipeline has a ~ in its name.
+func (q Partition) ConsumerName(pipelines string) string {
 	if q.Of == 0 {
-		return whole
+		return pipelines
 	}
-	return whole + "~" + q.String()
+	return pipelines + "~" + q.String()
 }
 
 // Filter is the subject that matches the partition's messages in the stream.
@@ -139,9 +138,9 @@ func ParsePart(text string) (q Partition, ok bool) {
 	return Partition{number, of}, err == nil && err2 == nil && of > 0 && number < of
 }
 
-// ParsePartition parses the name of a partition's consumer; whole is the name of the pipeline's consumer.
-func ParsePartition(whole, consumer string) (q Partition, ok bool) {
-	rest, ok := strings.CutPrefix(consumer, whole+"~")
+// ParsePartition parses the name of a partition's consumer, given the name of the pipeline's.
+func ParsePartition(pipelines, consumer string) (q Partition, ok bool) {
+	rest, ok := strings.CutPrefix(consumer, pipelines+"~")
 	if !ok {
 		return q, false
 	}
@@ -155,7 +154,7 @@ func Missing(stream, subject string) error {
 		"'nats stream add %s --subjects %q --storage file --defaults'", subject, stream, subject), spec.ErrStreamMissing)
 }
 
-// streamSuffixes end the names of streams whose subjects begin with the same token as those of another purpose.
+// streamSuffixes distinguish the names of streams whose subjects begin with the same token.
 var streamSuffixes = map[string]string{"labels": "_LABELS", "output": "_OUTPUT", "dead letters": "_DEAD"}
 
 // StreamNameBeside is the name that setup gives a new stream for a subject of a purpose if the usual name is taken.
@@ -179,9 +178,9 @@ func MissingOf(ctx context.Context, js jetstream.JetStream, p *spec.Pipeline, su
 	return Missing(name, subject)
 }
 
-// CheckConsumer returns an ErrConsumerTaken where an existing consumer of the pipeline's name is not its own: a name
-// is bound to the subject that it was first used for, since a pipeline with another subject would take over the
-// consumer and its position. streamSubjects are those of the consumer's stream.
+// CheckConsumer returns an ErrConsumerTaken if an existing consumer of the pipeline's name reads other messages. A name
+// is bound to the subject that it was first used for: a pipeline with another subject would take over the consumer and
+// its position. streamSubjects are the subjects of the consumer's stream.
 func CheckConsumer(p *spec.Pipeline, c jetstream.ConsumerConfig, streamSubjects []string, filter string) error {
 	reads := c.FilterSubjects
 	if c.FilterSubject != "" {
@@ -228,7 +227,7 @@ func CheckName(ctx context.Context, js jetstream.JetStream, m *natsx.PermissionM
 	return natsx.ExplainAPIError(err)
 }
 
-// NameTaken is the ErrConsumerTaken of a name that is bound to another stream.
+// NameTaken returns an ErrConsumerTaken for a name that is bound to another stream.
 func NameTaken(p *spec.Pipeline, domain, bound, why string) error {
 	name := ConsumerName(p.Name, domain)
 	return spec.Describe(fmt.Sprintf("the name %s and its models belong to stream %s, %s, and the pipeline is to read "+

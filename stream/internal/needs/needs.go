@@ -102,8 +102,8 @@ func StreamName(subject string) string {
 	return strings.ToUpper(token)
 }
 
-// For lists the needs of all pipelines: for each in turn those of its streams, then those of each row of the table of
-// buckets. Pipelines share streams and buckets: each lists them, with its own permissions.
+// For lists the needs of all pipelines: first the streams of each pipeline, then the rows of the table of buckets.
+// Pipelines share streams and buckets: each pipeline lists them, with its own permissions.
 func For(c Config) (all []Need) {
 	a := newAPI(c)
 	for i := range c.Pipelines {

@@ -43,9 +43,9 @@ type Snapshot struct {
 type Observer struct {
 	*scope.Scope
 	replica *replica.Replica
-	// former are the partitions of earlier numbers that the stream still has. consumerGone is called when the pipeline's
+	// earlier are the partitions of earlier numbers that the stream still has. consumerGone is called when the pipeline's
 	// consumer does not exist: the hot path creates it again.
-	former       func() []needs.Partition
+	earlier      func() []needs.Partition
 	consumerGone func()
 
 	snapshot atomic.Pointer[Snapshot]
@@ -80,8 +80,8 @@ type position struct {
 }
 
 // New returns an observer that has inspected nothing yet.
-func New(s *scope.Scope, r *replica.Replica, former func() []needs.Partition, consumerGone func()) *Observer {
-	return &Observer{Scope: s, replica: r, former: former, consumerGone: consumerGone, now: make(chan struct{}, 1),
+func New(s *scope.Scope, r *replica.Replica, earlier func() []needs.Partition, consumerGone func()) *Observer {
+	return &Observer{Scope: s, replica: r, earlier: earlier, consumerGone: consumerGone, now: make(chan struct{}, 1),
 		sinks: map[string]string{}, oldest: map[string]oldest{}}
 }
 
@@ -218,7 +218,7 @@ func (w *Observer) lag(ctx context.Context, s *Snapshot) error {
 		return fmt.Errorf("the consumer %s of stream %s is not there; it is created again", w.ConsumerName(), w.Stream)
 	}
 	at := position{input.CachedInfo().Created, input.CachedInfo().State.LastSeq}
-	partitions := slices.Concat(w.former(), needs.Partitions(&w.Pipeline)[1:])
+	partitions := slices.Concat(w.earlier(), needs.Partitions(&w.Pipeline)[1:])
 	if at == w.answered { // nothing is stored since then
 		partitions = nil
 	}

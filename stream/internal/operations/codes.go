@@ -42,7 +42,7 @@ func WithCode(code string, err error) error { return &codedError{code, err} }
 func (e *codedError) Error() string { return e.err.Error() }
 func (e *codedError) Unwrap() error { return e.err }
 
-// codes are those of errors that have none themselves.
+// codes has the codes of errors that carry none.
 var codes = []struct {
 	err  error
 	code string

@@ -28,7 +28,8 @@ type composer struct {
 	outputLimit, deadLetterLimit atomic.Int64
 }
 
-// ownHeaders is how many bytes the headers of embedd may take in addition to those of the input. One has its subject.
+// ownHeaders is how many bytes the headers of embedd may take, without the headers that are copied from the input. One
+// of them has the input's subject.
 func (c *composer) ownHeaders(in *input) int64 {
 	return needs.OwnHeaderBytes + max(0, int64(len(in.Subject))-usualSubject)
 }

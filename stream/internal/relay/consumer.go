@@ -123,11 +123,20 @@ func (c *consumers) awaitOlderVersions(ctx context.Context, s *source) {
 // the limit of a server.
 var ackPendingLimit = regexp.MustCompile(`limit of (\d+)`)
 
-// withAckPending configures a consumer, and passes it to apply with the MaxAckPending that the stream, the account and
-// the server allow.
+// withAckPending sets what a pipeline relies on, and passes the configuration to apply with the MaxAckPending that the
+// stream, the account and the server allow.
 func (c *consumers) withAckPending(config *jetstream.ConsumerConfig, input jetstream.Stream,
 	apply func(jetstream.ConsumerConfig) (jetstream.Consumer, error)) (jetstream.Consumer, error) {
-	c.configure(config)
+	config.Description = needs.ConsumerDescription + c.Name
+	config.AckWait, config.MaxDeliver, config.MaxAckPending = c.AckWait, -1, c.AckPending
+	config.MaxRequestExpires = maxPullExpiry
+	if input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
+		config.MaxAckPending = -1 // messages that are nak'd while there is no model must not block those that make one
+	}
+	metadata := map[string]string{}
+	maps.Copy(metadata, config.Metadata)
+	metadata[metadataPipeline], metadata[metadataSubject] = c.Name, c.Subject
+	config.Metadata = metadata
 	wanted := config.MaxAckPending
 	if limit := input.CachedInfo().Config.ConsumerLimits.MaxAckPending; limit > 0 {
 		config.MaxAckPending = min(wanted, limit)
@@ -146,20 +155,6 @@ func (c *consumers) withAckPending(config *jetstream.ConsumerConfig, input jetst
 	return consumer, err
 }
 
-// configure sets what a pipeline relies on.
-func (c *consumers) configure(config *jetstream.ConsumerConfig) {
-	before := *config
-	config.Description = needs.ConsumerDescription + c.Name
-	config.AckWait, config.MaxDeliver, config.MaxAckPending = c.AckWait, -1, c.AckPending
-	config.MaxRequestExpires = maxPullExpiry
-	if c.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
-		config.MaxAckPending = -1 // messages that are nak'd while there is no model must not block those that make one
-	}
-	config.Metadata = map[string]string{}
-	maps.Copy(config.Metadata, before.Metadata)
-	config.Metadata[metadataPipeline], config.Metadata[metadataSubject] = c.Name, c.Subject
-}
-
 // newestAnswered returns the highest sequence of an input whose answer is stored. Up to it the first delivery of a
 // message need not be the first attempt: the consumer may have been deleted and created again, or a server that
 // crashed has lost its newest state.
@@ -169,8 +164,8 @@ func (c *consumers) newestAnswered(ctx context.Context, created time.Time) (newe
 		from, _ := s.before(firstLookBack)
 		if _, err = s.read(ctx, from, func(stored storedAnswer) {
 			o := wire.Origin{Stream: c.Stream, Created: created}
-			names, seq := key.namesOf(stored, o)
-			if o.Seq = seq; len(names) > 0 && seq > newest && (key.isBefore(o) || c.identities.areOurs(o, stored.id)) {
+			names, seq := key.lookupNames(stored, o)
+			if o.Seq = seq; len(names) > 0 && seq > newest && (key.isNewerThan(o) || c.identities.isOurs(o, stored.id)) {
 				newest = seq
 			}
 		}); err != nil {

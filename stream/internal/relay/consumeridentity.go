@@ -39,18 +39,17 @@ func (i *consumerIdentity) bind(c jetstream.Consumer) {
 	i.created = c.CachedInfo().Created
 }
 
-// beginPull and endPull surround a pull.
-func (i *consumerIdentity) beginPull() {
+// beginPull notes that a pull is open until end is called.
+func (i *consumerIdentity) beginPull() (end func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.pulls++
 	i.isPulling = true
-}
-
-func (i *consumerIdentity) endPull() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.isPulling = false
+	return func() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.isPulling = false
+	}
 }
 
 // isVerified reports whether the consumer is known to be the same without asking the server.

@@ -55,7 +55,7 @@ func (c *composer) addRejectedRows(a *answer, r *plugin.Result) error {
 	return nil
 }
 
-// RejectedRows returns the code and the error of the rejected rows of a result: those of the first one.
+// RejectedRows returns the code and the error of the first rejected row of a result, for all of them.
 func RejectedRows(r *plugin.Result) (wire.Code, error) {
 	f := r.Faults[0]
 	switch {

@@ -45,7 +45,7 @@ type knownAnswers struct {
 	input    time.Time // creation of the input stream
 	key      *identityKey
 	from, to uint64
-	ids      map[string]uint64 // sequence of the input by name of the answer, see namesOf
+	ids      map[string]uint64 // sequence of the input by name of the answer, see lookupNames
 	upTo     position          // in the sink
 	readAt   time.Time
 }
@@ -171,10 +171,10 @@ func (d *dedup) isStored(ctx context.Context, o *part) (bool, error) {
 		seq, isKnown := d.known[s].ids[name]
 		return isKnown && seq == o.in.Origin.Seq
 	}
-	if !key.isBefore(o.in.Origin) {
+	if !key.isNewerThan(o.in.Origin) {
 		return has(o.sink, o.id) || has(o.sink, d.identities.second(o)), nil
 	}
-	if has(o.sink, earlierName(o.in.Origin.Seq, o.kind, o.index)) {
+	if has(o.sink, nameBeforeKey(o.in.Origin.Seq, o.kind, o.index)) {
 		return true, nil
 	}
 	for _, s := range d.sinks {
@@ -184,7 +184,7 @@ func (d *dedup) isStored(ctx context.Context, o *part) (bool, error) {
 		if err := d.readAnswers(ctx, s, o.in, key); err != nil {
 			return false, err
 		}
-		if has(s, earlierName(o.in.Origin.Seq, "", 0)) {
+		if has(s, nameBeforeKey(o.in.Origin.Seq, "", 0)) {
 			return true, nil
 		}
 	}
@@ -212,7 +212,7 @@ func (d *dedup) readAnswers(ctx context.Context, s *sink, in *input, key *identi
 		}
 		now := time.Now()
 		reached, err := s.read(ctx, k.upTo, func(stored storedAnswer) {
-			names, seq := key.namesOf(stored, in.Origin)
+			names, seq := key.lookupNames(stored, in.Origin)
 			for _, name := range names {
 				k.add(name, seq)
 			}
@@ -230,7 +230,7 @@ func (d *dedup) readAnswers(ctx context.Context, s *sink, in *input, key *identi
 		earlier, isOlder := map[uint64]bool{}, false
 		reached, err := s.read(ctx, from, func(stored storedAnswer) {
 			isOlder = isOlder || stored.at.Before(in.Time.Add(-maxClockSkew))
-			names, n := key.namesOf(stored, in.Origin)
+			names, n := key.lookupNames(stored, in.Origin)
 			for _, name := range names {
 				if n < seq {
 					earlier[n] = true

@@ -31,8 +31,8 @@ type hotPath struct {
 	deliveries    deliveries.Counter
 }
 
-// send publishes the parts of an answer without waiting for their confirmation. Parts that fail here are sent again by
-// confirmer.settle.
+// send publishes the parts of an answer without waiting for their confirmation. confirmer.settle sends the parts that
+// fail here again.
 func (p *hotPath) send(u *publisher, a *answer) {
 	for _, o := range a.parts {
 		if !o.isStored && !o.isDoubtful && (o.deadLetter == nil || !p.undeliverable.areRefused()) {
@@ -71,8 +71,7 @@ func (p *hotPath) explain(err error, subject string) error {
 // time of the stream.
 func (p *hotPath) fetch(ctx context.Context, s *source, c jetstream.Consumer, created time.Time, messages int,
 	bytes int64, take func(*input)) (int, error) {
-	s.identity.beginPull()
-	defer s.identity.endPull()
+	defer s.identity.beginPull()()
 	return p.Pulls.Fetch(ctx, p.JS, c, messages, bytes, func(msg *natsx.Message) {
 		p.Series.Read(health.PathAnswer, len(msg.Data()))
 		m, ok := p.Received(msg, created)

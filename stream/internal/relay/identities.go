@@ -49,7 +49,7 @@ type streamMark struct {
 // secretBytes is the size of a secret.
 const secretBytes = 32
 
-// parseNote reads a stored value. It returns false if there is none, or it is no key.
+// parseNote reads a stored value. It returns false if the value is missing or is no key.
 func parseNote(value []byte) (n identityNote, ok bool) {
 	err := json.Unmarshal(value, &n)
 	return n, err == nil && len(n.Secret) == secretBytes
@@ -57,8 +57,8 @@ func parseNote(value []byte) (n identityNote, ok bool) {
 
 func (i *identities) use(n identityNote) { i.current.Store(&identityKey{wire.NewKey(n.Secret), n}) }
 
-// load reads the stored key, or makes one: await is called before, and waits until no replica of an older version
-// receives inputs any more.
+// load reads the stored key, or makes one. Before it makes one it calls await, which waits until no replica of an older
+// version receives inputs.
 func (i *identities) load(ctx context.Context, await func(context.Context)) error {
 	name := statestore.IdentityKey(i.Name)
 	value, _, err := i.State.Get(ctx, name)
@@ -131,8 +131,8 @@ func (i *identities) followed() natsx.Followed {
 	}}
 }
 
-// refresh compares the stored key with the one in use. It stores that again if there is none, and takes another one. It
-// returns the revision of what is stored.
+// refresh compares the stored key with the one in use. It stores the key again if it is missing, and uses the stored
+// one if that is another. It returns the stored revision.
 func (i *identities) refresh(ctx context.Context) (uint64, error) {
 	name, used := statestore.IdentityKey(i.Name), i.current.Load().note
 	value, revision, err := i.State.Get(ctx, name)
@@ -181,29 +181,30 @@ func (i *identities) second(o *part) string {
 	return i.current.Load().SecondID(o.in.Origin, i.Name, o.kind, o.index)
 }
 
-// areOurs reports whether an identity is that of an output or a dead letter of a whole input.
-func (i *identities) areOurs(o wire.Origin, id string) bool {
+// isOurs reports whether an identity is the one of an output of an input, or of its dead letter as a whole.
+func (i *identities) isOurs(o wire.Origin, id string) bool {
 	key := i.current.Load()
 	return slices.ContainsFunc([]wire.Answer{wire.AnswerOut, wire.AnswerDead}, func(kind wire.Answer) bool {
 		return id == key.ID(o, i.Name, kind, 0) || id == key.SecondID(o, i.Name, kind, 0)
 	})
 }
 
-// isBefore reports whether an input is older than the key, so that it may have an answer under any identity.
-func (k *identityKey) isBefore(o wire.Origin) bool {
+// isNewerThan reports whether the key was made after an input, which may therefore have an answer under any identity.
+func (k *identityKey) isNewerThan(o wire.Origin) bool {
 	mark, ok := k.note.Streams[o.Stream]
 	return ok && mark.Created == o.Created.UnixNano() && o.Seq <= mark.UpTo
 }
 
-// namesOf are the names of a stored message, as the lookup of answers has them, and the sequence of its input. o is the
-// origin of inputs; its sequence is ignored. A message counts as the answer to an input before the key by its headers
-// alone, if it was stored after the stream of inputs was created: a stream that was created again reuses sequences.
-func (k *identityKey) namesOf(s storedAnswer, o wire.Origin) (names []string, seq uint64) {
+// lookupNames returns the names under which a stored answer is looked up, and the sequence of its input: its identity,
+// or for an input that is older than the key the names of nameBeforeKey. The sequence of o, the origin of inputs, is
+// ignored. A message that was stored before the input stream was created is no answer: a stream that was created again
+// reuses sequences.
+func (k *identityKey) lookupNames(s storedAnswer, o wire.Origin) (names []string, seq uint64) {
 	var isOurs bool
 	if o.Seq, isOurs = sourceSeq(s.source, o.Stream); !isOurs {
 		return nil, 0
 	}
-	if !k.isBefore(o) {
+	if !k.isNewerThan(o) {
 		return []string{s.id}, o.Seq
 	}
 	if s.at.Before(o.Created) {
@@ -217,15 +218,16 @@ func (k *identityKey) namesOf(s storedAnswer, o wire.Origin) (names []string, se
 		kind = wire.AnswerRows
 	}
 	number, _, _ := wire.ParsePart(s.part)
-	names = []string{earlierName(o.Seq, kind, number)}
+	names = []string{nameBeforeKey(o.Seq, kind, number)}
 	if kind != wire.AnswerRows {
-		names = append(names, earlierName(o.Seq, "", 0))
+		names = append(names, nameBeforeKey(o.Seq, "", 0))
 	}
 	return names, o.Seq
 }
 
-// earlierName is the name of an answer to an input before the key; without a kind, of any answer to the whole input.
-func earlierName(seq uint64, kind wire.Answer, number int) string {
+// nameBeforeKey is the name of an answer to an input that is older than the key; without a kind, of any answer to all
+// of the input.
+func nameBeforeKey(seq uint64, kind wire.Answer, number int) string {
 	base, _, _ := strings.Cut(string(kind), "/") // without the size of parts
 	return fmt.Sprintf("%d %s %d", seq, base, number)
 }

@@ -24,10 +24,11 @@ import (
 //
 // The owner of a partition pulls its messages in stream order from the first unacknowledged one. A consumer may
 // redeliver an unacknowledged message at any time, behind later ones of its key: a new owner therefore creates the
-// consumer again, to begin at that message. Order does not depend on the lease: an
-// answer is sent only when the one before it of its key is stored, an owner starts where everything before is stored,
-// and an answer that is sent twice is stored once. So if two processes both believe that they own a partition, each
-// stores what the other would, in the same order.
+// consumer again, to begin at that message.
+//
+// Order does not depend on the lease: an answer is sent only when the one before it of its key is stored, an owner
+// starts where everything before is stored, and an answer that is sent twice is stored once. So if two processes both
+// believe that they own a partition, each stores what the other would, in the same order.
 type partitions struct {
 	*hotPath
 	replica *replica.Replica
@@ -35,8 +36,8 @@ type partitions struct {
 	earlier []needs.Partition // of earlier partition counts, whose consumers still exist
 	owned   atomic.Int64      // partitions that this process owns
 
-	// Of the partitions of this process that wait for earlier messages one asks the server at a time: those of the present
-	// number take turns in the first channel, those of earlier numbers in the second.
+	// Of the partitions of this process that wait for earlier messages one asks the server at a time: those of the
+	// present number take turns in the first channel, those of earlier numbers in the second.
 	turns    [2]chan struct{}
 	answered sync.Map // earlier partitions whose messages are all answered
 	waitLog  ratelog.Limiter

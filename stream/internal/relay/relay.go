@@ -1,9 +1,9 @@
 // Package relay is the hot path of a pipeline. It pulls messages, transforms them with the live model, publishes the
 // outputs and dead letters, waits until the server has confirmed them, and acknowledges the inputs.
 //
-// Each step has a type: a puller, or an owner of partitions, fills inFlight; a transformer makes the answers with a
-// composer; a publisher sends them; a confirmer waits for the confirmations and acknowledges. A gate decides whether
-// anything may be answered. On core NATS the type core does all of it.
+// Each step has a type: a puller, or a partitionOwner, fills inFlight; a transformer makes the answers with a composer;
+// a publisher sends them; a confirmer waits for the confirmations and acknowledges. An answerGate decides whether
+// anything may be answered. On core NATS the type coreNATS does all of it.
 package relay
 
 import (
@@ -76,7 +76,7 @@ func (r *Relay) Bind(ctx context.Context) error {
 				"it; use role all, or give the stream limits retention",
 				r.Stream)
 		}
-		d.maxUnacked = math.MaxInt / 2 // without a limit: see consumers.configure
+		d.maxUnacked = math.MaxInt / 2 // without a limit: see consumers.withAckPending
 	}
 	if r.Partitions > 0 {
 		d.maxUnacked = math.MaxInt / 2 // one partition may be any number of messages behind the others
@@ -179,17 +179,7 @@ func (r *Relay) Serve(ctx, severed context.Context) (err error) {
 		wg.Go(func() {
 			defer close(sent)
 			for in := range r.utilization.receive(pulled) {
-				if a := r.process(ctx, work, unacked, in); a != nil {
-					r.publish(u, a)
-					killpoint.Here(killpoint.Published)
-					if len(a.deadLetters) > 0 {
-						killpoint.Here(killpoint.Dead)
-					}
-					sent <- a
-					if in.isSuspect {
-						unacked.awaitIdle(work)
-					}
-				}
+				r.answerOne(ctx, work, unacked, u, in, sent)
 			}
 		})
 		wg.Go(func() {
@@ -213,18 +203,40 @@ func (r *Relay) Serve(ctx, severed context.Context) (err error) {
 		close(pulled)
 	}
 	wg.Wait()
+	if left := r.nakAll(unacked); left > 0 && isLate.Load() {
+		err = errors.Join(err, r.errDrain(left))
+	}
+	return err
+}
+
+// answerOne publishes the answer to an input, if it is answered here, and passes it on to sent.
+func (r *Relay) answerOne(ctx, work context.Context, unacked *inFlight, u *publisher, in *input, sent chan<- *answer) {
+	a := r.process(ctx, work, unacked, in)
+	if a == nil {
+		return
+	}
+	r.publish(u, a)
+	killpoint.Here(killpoint.Published)
+	if len(a.deadLetters) > 0 {
+		killpoint.Here(killpoint.Dead)
+	}
+	sent <- a
+	if in.isSuspect {
+		unacked.awaitIdle(work)
+	}
+}
+
+// nakAll naks the inputs that were not answered, so that they are redelivered at once, and returns how many there are.
+func (r *Relay) nakAll(unacked *inFlight) int {
 	r.activity.processing.Add(-int64(unacked.processing))
 	for _, in := range unacked.inputs {
 		endSpan(in.span, errNotAnswered)
 	}
 	left := unacked.all()
-	for _, msg := range left { // what is not answered is redelivered at once
+	for _, msg := range left {
 		_ = msg.Nak()
 	}
-	if len(left) > 0 && isLate.Load() {
-		err = errors.Join(err, r.errDrain(len(left)))
-	}
-	return err
+	return len(left)
 }
 
 func (r *Relay) errDrain(inputs int) error {

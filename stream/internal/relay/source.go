@@ -45,8 +45,8 @@ func (s *source) requestRebind() {
 // isOrdered reports whether the messages are answered in stream order.
 func (s *source) isOrdered() bool { return s != nil && s.ownership != nil }
 
-// isOwned reports whether this process may answer the messages, by its own clock. A lease that lapsed is lost for good,
-// even if it was renewed later under the same term: an input that was refused meanwhile must be answered first.
+// isOwned reports whether this process may answer the messages, by its own clock. A lease that expired is lost, even if
+// it was renewed later under the same term: an input that was not answered in between must be answered first.
 func (s *source) isOwned() bool { return !s.isOrdered() || s.lease.Tenure() == s.tenure }
 
 // isActive reports whether the next message may be answered.

@@ -12,8 +12,8 @@ import (
 	"github.com/embedd/embedd/stream/internal/scope"
 )
 
-// The headers of W3C Trace Context. Those of an input are copied to its answers as all of its headers are; with
-// tracing, the answers name the input's span as their parent.
+// The headers of W3C Trace Context. They are copied to the answers of an input as all of its headers are; with tracing,
+// the answers name the input's span as their parent.
 const (
 	headerTraceParent = "traceparent"
 	headerTraceState  = "tracestate"
@@ -105,7 +105,7 @@ func parentOf(h nats.Header) trace.SpanContext {
 	return trace.NewSpanContext(c)
 }
 
-// addParent makes the span of an input the parent of the spans of those who read its answer.
+// addParent makes the span of an input the parent of the spans of clients that read its answer.
 func addParent(h nats.Header, span trace.Span) {
 	if span == nil || !span.SpanContext().IsValid() {
 		return

@@ -9,8 +9,8 @@ import (
 )
 
 // maxUndeliverable bounds the memory of the postponed inputs of a process (Invariant 5). Beyond it an input waits, and
-// the inputs behind it. The consumer's MaxAckPending, which counts those of all processes, is never larger, but work
-// queues have none.
+// blocks the inputs behind it. The consumer's MaxAckPending bounds the postponed inputs of all processes and is never
+// larger, but work queues have no MaxAckPending.
 const maxUndeliverable = spec.MaxAckPending
 
 // deadLetterWait is how long a dead letter may wait for its confirmation before its input is postponed. While dead

@@ -34,8 +34,8 @@ type Replica struct {
 	boundTo string // stream that the model store binds the pipeline's name to; "" none
 
 	isPinned   atomic.Bool
-	shownEpoch atomic.Int64           // of the metrics; 0: no model yet
-	event      atomic.Pointer[string] // what happened to the stored models
+	shownEpoch atomic.Int64 // of the metrics; 0: no model yet
+	event      atomic.Value // a string: what happened to the stored models
 
 	refusedLog ratelog.Limiter
 	hooks      Hooks
@@ -206,19 +206,17 @@ func (r *Replica) TrainerText() string {
 
 // Event is what happened to the stored models, a sentence, "" when nothing did.
 func (r *Replica) Event() string {
-	if event := r.event.Load(); event != nil {
-		return *event
-	}
-	return ""
+	text, _ := r.event.Load().(string)
+	return text
 }
 
 // addEvent logs what happened to the stored models, for the status too.
 func (r *Replica) addEvent(text string) {
 	r.Log.Warn(text)
-	if before := r.event.Load(); before != nil {
-		text = *before + "; " + text
+	if before := r.Event(); before != "" {
+		text = before + "; " + text
 	}
-	r.event.Store(&text)
+	r.event.Store(text)
 }
 
 // IsPinned reports whether the live model is pinned: nothing that is learned replaces it.

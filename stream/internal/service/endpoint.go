@@ -87,7 +87,8 @@ func (s *Service) run(e *endpoint) {
 var errStopping = operations.WithCode(operations.CodeStopping,
 	errors.New("the engine is stopping; send the request again"))
 
-// answer returns the function that answers requests for an operation. Its error was the answer, or there is none.
+// answer returns the function that answers requests for an operation. It returns the error that it answered with, or
+// the one of the response.
 func (s *Service) answer(ctx context.Context, o operations.Operation) func(*nats.Msg) error {
 	return func(msg *nats.Msg) error {
 		answer := nats.NewMsg("")
@@ -140,8 +141,8 @@ func (s *Service) do(ctx context.Context, o *operations.Operation, data []byte, 
 	return nil
 }
 
-// ErrorHeaders are the headers of an answer that is an error: its code and its text, in those of NATS services and of
-// embedd.
+// ErrorHeaders are the headers of an answer that is an error: its code and its text, as NATS services and as embedd
+// name them.
 func ErrorHeaders(code string, err error) nats.Header {
 	text := relay.HeaderText(err)
 	return nats.Header{micro.ErrorCodeHeader: {code}, micro.ErrorHeader: {text}, wire.HeaderCode: {code},

@@ -110,7 +110,7 @@ func (b *Bucket) Collection(pipeline, settings string, created time.Time) *Colle
 
 func (s *Collection) block(n uint64) string { return s.key + "." + strconv.FormatUint(n, 10) }
 
-// DeleteObsolete deletes the other collections of the pipeline, which are of former configurations and streams, and
+// DeleteObsolete deletes the other collections of the pipeline, of earlier configurations and streams, and the
 // summaries of this one before a block, which were stored late.
 func (s *Collection) DeleteObsolete(ctx context.Context, from uint64) error {
 	info, err := s.stream.Info(ctx, jetstream.WithSubjectFilter(subject(s.pipeline+".>")))
@@ -120,9 +120,9 @@ func (s *Collection) DeleteObsolete(ctx context.Context, from uint64) error {
 	gone := map[string]bool{}
 	for key := range info.State.Subjects {
 		if token := strings.Split(strings.TrimPrefix(key, subject("")), "."); len(token) > 3 {
-			shelf := strings.Join(token[:3], ".")
-			if n, err := strconv.ParseUint(token[3], 10, 64); shelf != s.key {
-				gone[shelf] = true
+			collection := strings.Join(token[:3], ".")
+			if n, err := strconv.ParseUint(token[3], 10, 64); collection != s.key {
+				gone[collection] = true
 			} else if err == nil && n < from {
 				gone[s.block(n)] = true
 			}
@@ -136,7 +136,7 @@ func (s *Collection) DeleteObsolete(ctx context.Context, from uint64) error {
 	return nil
 }
 
-// Progress says which blocks are needed: those that the trainer reads next.
+// Progress records which blocks the trainer needs.
 type Progress struct {
 	From     uint64   `json:"from"`     // the oldest block that is still there
 	Next     uint64   `json:"next"`     // the block that is learned next
@@ -154,9 +154,8 @@ func (s *Collection) SetProgress(ctx context.Context, p Progress) error {
 	return s.putJSON(ctx, s.key+".mark", p)
 }
 
-// Claims are the blocks that one replica summarizes. It rewrites each claim while it works. A claim that has not
-// changed for a while, by the reader's clock, belongs to a process that has ended, and another replica takes the
-// block.
+// Claims are the blocks that one replica summarises. It rewrites each claim while it works. A claim that has not
+// changed for some time, by the reader's clock, is of a process that has ended, and another replica takes the block.
 type Claims struct {
 	collection *Collection
 	owner      string
@@ -176,7 +175,7 @@ type claimant struct {
 	Attempts int    `json:"attempts"` // replicas that have claimed the block, this one included: the others crashed
 }
 
-// Claims returns those of an owner with a unique name. A claim expires when it was not rewritten for a time.
+// Claims returns the claims of an owner with a unique name. A claim expires when it was not rewritten for a time.
 func (s *Collection) Claims(owner string, life time.Duration) *Claims {
 	return &Claims{collection: s, owner: owner, life: life, seen: map[uint64]observedClaim{}}
 }
@@ -282,8 +281,8 @@ func (m *manifest) parts() int { return (m.Bytes + maxPartBytes - 1) / maxPartBy
 // part is the last tokens of a part's key.
 func (m *manifest) part(i int) string { return fmt.Sprintf("%s.%d", m.Digest[:16], i) }
 
-// whole reports whether the manifest is valid.
-func (m *manifest) whole() bool {
+// isValid reports whether the manifest has the digest and the size of a summary.
+func (m *manifest) isValid() bool {
 	digest, err := hex.DecodeString(m.Digest)
 	return err == nil && len(digest) == sha256.Size && m.Bytes > 0
 }
@@ -358,7 +357,7 @@ func (s *Collection) Get(ctx context.Context, n uint64, maxBytes int64) ([]byte,
 		return nil, ErrMissing
 	}
 	var m manifest
-	if err := json.Unmarshal(entry.Data, &m); err != nil || !m.whole() {
+	if err := json.Unmarshal(entry.Data, &m); err != nil || !m.isValid() {
 		return nil, fmt.Errorf("%w: its key has no digest", ErrDamaged)
 	}
 	return m.read(maxBytes, func(i int) ([]byte, error) {

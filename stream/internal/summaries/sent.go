@@ -56,8 +56,8 @@ type Sender struct {
 // CreateEdgeStream creates the stream of an edge where it is missing, with a size limit and a number of replicas (see
 // [natsx.WithReplicas]).
 //
-// Its sequences begin at the microseconds since 1970, so those of a stream that is recreated after a disk was lost are
-// higher than before: the hub requests what follows the last sequence it has.
+// Its sequences begin at the microseconds since 1970, so a stream that is recreated after a disk was lost has higher
+// sequences than before: the hub requests what follows the last sequence it has.
 func CreateEdgeStream(ctx context.Context, js jetstream.JetStream, bytes int64, replicas int) error {
 	return createStream(ctx, js, jetstream.StreamConfig{Name: EdgeStream, Subjects: []string{edgeRoot + ">"},
 		Description: "summaries of embedd pipelines, for the hub", MaxBytes: bytes,
@@ -176,7 +176,8 @@ func (s *Sender) LastNotice(ctx context.Context, pipeline string) (*Notice, uint
 	return n, m.Sequence, nil
 }
 
-// savedNotice is the copy in the bucket of a pipeline's last notice, which others may push out of the stream.
+// savedNotice is the copy in the bucket of a pipeline's last notice, which notices of other pipelines may evict from
+// the stream.
 type savedNotice struct {
 	Stream int64  `json:"stream"` // creation time of the stream that had it
 	Notice Notice `json:"notice"`
@@ -292,7 +293,7 @@ func (a *Receiver) Next(ctx context.Context, pipeline string, from uint64) (*Rec
 	}
 	edge, _, _ := strings.Cut(strings.TrimPrefix(m.Subject, hubRoot), ".")
 	one := &Received{Edge: edge, Seq: m.Sequence, Time: m.Time}
-	one.Bad = json.Unmarshal(m.Data, &one.Notice) != nil || !one.whole() || one.First == 0 || one.First > one.Last ||
+	one.Bad = json.Unmarshal(m.Data, &one.Notice) != nil || !one.isValid() || one.First == 0 || one.First > one.Last ||
 		one.Last-one.First >= maxBlockMessages
 	return one, nil
 }

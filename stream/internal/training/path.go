@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -118,11 +119,7 @@ func (p *Path) RunInTurn(ctx context.Context, r Reader) {
 	for ctx.Err() == nil {
 		p.isIdle.Store(!p.replica.ReadsForLearning())
 		if p.isIdle.Load() {
-			select {
-			case <-every.C:
-			case <-p.replica.Changed():
-			case <-ctx.Done():
-			}
+			p.awaitChange(ctx, every.C)
 			continue
 		}
 		r.SkipTo(p.Running.Live())
@@ -136,26 +133,27 @@ func (p *Path) RunInTurn(ctx context.Context, r Reader) {
 // runTurn runs a reader until it is another replica's turn.
 func (p *Path) runTurn(ctx context.Context, r Reader, every <-chan time.Time) {
 	turn, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		r.Run(turn)
-	}()
+	var wg sync.WaitGroup
+	wg.Go(func() { r.Run(turn) })
 	for p.replica.ReadsForLearning() && p.replica.MustEndStandby() == 0 && ctx.Err() == nil {
-		select {
-		case <-every:
-		case <-p.replica.Changed():
-		case <-ctx.Done():
-		}
+		p.awaitChange(ctx, every)
 	}
 	stop()
-	<-ended
+	wg.Wait()
+}
+
+// awaitChange waits until it may be another replica's turn to read.
+func (p *Path) awaitChange(ctx context.Context, every <-chan time.Time) {
+	select {
+	case <-every:
+	case <-p.replica.Changed():
+	case <-ctx.Done():
+	}
 }
 
 // takeOver ends the standby of the stage for a term of the lease. If the stream still has the window of the newest
-// checkpoint, the stage continues from there, so that it decides as the former trainer would have; else, and with
-// summaries, from what it has learned itself.
+// checkpoint, the stage continues from there, so that it decides as the previous trainer would have. Otherwise, and
+// with summaries, it continues from what it has learned itself.
 func (p *Path) takeOver(ctx context.Context, r Reader, term uint64) {
 	p.Running.Standby(true) // it is not if the term before this one ended meanwhile
 	if p.Running.Wait(ctx) != nil {
@@ -183,8 +181,9 @@ func (p *Path) takeOver(ctx context.Context, r Reader, term uint64) {
 	}
 }
 
-// newestCheckpoint reads the live model and its newest checkpoint, and sets where its window begins; nil: there is no
-// model, and the window begins where reading began. The reason says why the window cannot be read again, else it is "".
+// newestCheckpoint reads the live model and its newest checkpoint, and sets where its window begins. Without a model it
+// returns nil, and the window begins where reading began. reason explains why the window cannot be read again, or is
+// "".
 func (p *Path) newestCheckpoint(ctx context.Context) (live *plugin.Live, reason string) {
 	live, err := p.replica.Newest(ctx)
 	if err != nil {

@@ -54,7 +54,7 @@ func (p *Path) Report(s *spec.Status) {
 	}
 }
 
-// Learned is a sentence on the labelled rows so far.
+// Learned describes the labelled rows and the last fit in a sentence.
 func (p *Path) Learned() string {
 	s := p.Running.Status()
 	text := fmt.Sprintf("%d of %d labelled rows", s.Rows, s.Needed)

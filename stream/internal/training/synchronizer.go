@@ -11,9 +11,9 @@ import (
 	"github.com/embedd/embedd/stream/internal/scope"
 )
 
-// synchronizer keeps the reader of rows and the reader of labels in the order of the server's timestamps. So a restart
-// learns rows and labels in the order in which they arrived, and neither reader is further ahead of the other than the
-// buffer holds. A reader at the end of its stream does not delay the other.
+// synchronizer keeps the reader of rows and the reader of labels in the order of the server's timestamps. A restart
+// then learns rows and labels in the order in which they arrived, and neither reader is further ahead of the other than
+// the buffer holds. A reader at the end of its stream does not delay the other.
 type synchronizer struct {
 	mu      sync.Mutex
 	rows    progress
