@@ -108,12 +108,6 @@ func (e *Edge) HubAnsweredAt() time.Time {
 	return time.Time{}
 }
 
-func (e *Edge) noteAnswer(at time.Time) {
-	for before := e.answeredAt.Load(); at.UnixNano() > before && !e.answeredAt.CompareAndSwap(before, at.UnixNano()); {
-		before = e.answeredAt.Load()
-	}
-}
-
 // atHub returns what the hub's store answers within hubWait.
 func atHub[T any](ctx context.Context, e *Edge, request func(context.Context, *jetStream) (T, error)) (answer T,
 	err error) {
@@ -151,7 +145,7 @@ func (e *Edge) load(ctx context.Context, pipeline string) (value []byte, revisio
 	}
 	e.mu.Unlock()
 	if err == nil {
-		e.noteAnswer(begin)
+		advance(&e.answeredAt, begin)
 		return answer.value, answer.revision, nil
 	}
 	value, revision, err = e.jetStream.load(ctx, pipeline)
@@ -167,7 +161,7 @@ func (e *Edge) lastSequence(ctx context.Context, pipeline string) (number uint64
 		return number, err
 	})
 	if err == nil {
-		e.noteAnswer(at)
+		advance(&e.answeredAt, at)
 		return number, at, nil
 	}
 	number, _, err = e.jetStream.lastSequence(ctx, pipeline)

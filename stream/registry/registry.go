@@ -103,8 +103,13 @@ type selection struct {
 
 // confirm notes that this process followed what was live at a time.
 func (r *Registry) confirm(at time.Time) {
-	for before := r.confirmedAt.Load(); at.UnixNano() > before && !r.confirmedAt.CompareAndSwap(before, at.UnixNano()); {
-		before = r.confirmedAt.Load()
+	advance(&r.confirmedAt, at)
+}
+
+// advance moves a time in nanoseconds forward to at, and never back.
+func advance(t *atomic.Int64, at time.Time) {
+	for before := t.Load(); at.UnixNano() > before && !t.CompareAndSwap(before, at.UnixNano()); {
+		before = t.Load()
 	}
 }
 

@@ -107,7 +107,7 @@ func (h *hubLearner) skipDuplicate(ctx context.Context, one *summaries.Received)
 		return err
 	}
 	if one.Seq >= h.from {
-		h.Series.Add(health.EdgeSummaries, 1, one.Edge, edgeDuplicate)
+		h.Series.Add(health.EdgeSummaries, 1, one.Edge, "duplicate")
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (h *hubLearner) learn(ctx context.Context, one *summaries.Received, summary
 	case one.Seq < h.from:
 		return nil
 	case h.previous.HasArrived(one):
-		h.Series.Add(health.EdgeSummaries, 1, one.Edge, edgeDuplicate)
+		h.Series.Add(health.EdgeSummaries, 1, one.Edge, "duplicate")
 		return nil
 	}
 	unread, err := h.Running.LearnRemoteSummary(plugin.Position{Created: h.created, Seq: one.Seq, Time: one.Time}, summary)
@@ -154,7 +154,7 @@ func (h *hubLearner) learn(ctx context.Context, one *summaries.Received, summary
 		return nil
 	}
 	h.Series.Add(health.Dropped, float64(unread), health.PathLearn)
-	h.Series.Add(health.EdgeSummaries, 1, one.Edge, edgeLearned)
+	h.Series.Add(health.EdgeSummaries, 1, one.Edge, "learned")
 	delete(h.refused, one.Edge)
 	return h.Running.Wait(ctx)
 }
@@ -191,7 +191,7 @@ var errOtherSettings = errors.New("its summaries have other settings; give hub a
 
 // reportRefused counts a summary that is not learned from, and reports why, once for each reason of an edge.
 func (h *hubLearner) reportRefused(one *summaries.Received, reason string) {
-	h.Series.Add(health.EdgeSummaries, 1, one.Edge, edgeRejected)
+	h.Series.Add(health.EdgeSummaries, 1, one.Edge, "rejected")
 	if h.refused[one.Edge] == reason {
 		return
 	}
@@ -229,10 +229,3 @@ func (h *hubLearner) follow(ctx context.Context) error {
 	h.saved, h.next = h.ledger.Next, min(h.from, h.ledger.Next)
 	return nil
 }
-
-// Results of a summary of an edge: labels of the metric.
-const (
-	edgeLearned   = "learned"
-	edgeDuplicate = "duplicate"
-	edgeRejected  = "rejected"
-)

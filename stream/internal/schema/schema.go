@@ -22,21 +22,18 @@ const recordVersion = 1
 type Record struct {
 	// Generation counts the schemas of the pipeline, from 1. A process that sees another generation than it has loaded
 	// reopens the pipeline.
-	Generation uint64
+	Generation uint64 `json:"generation"`
 	// Messages up to After of the input stream that was created at Stream are not counted. 0: all are.
-	After    uint64
-	Stream   time.Time
-	Contract *arrowio.Contract // nil: it is being counted
-	IsStored bool
+	After    uint64            `json:"after,omitempty"`
+	Stream   time.Time         `json:"stream_created,omitzero"`
+	Contract *arrowio.Contract `json:"contract,omitempty"` // nil: it is being counted
+	IsStored bool              `json:"-"`
 }
 
-// jsonRecord is the form in which a record is stored.
-type jsonRecord struct {
-	Version    int             `json:"version"`
-	Generation uint64          `json:"generation"`
-	After      uint64          `json:"after,omitempty"`
-	Stream     *time.Time      `json:"stream_created,omitempty"`
-	Contract   json.RawMessage `json:"contract,omitempty"`
+// versioned is the form in which a record is stored.
+type versioned struct {
+	Version int `json:"version"`
+	Record
 }
 
 // Elements are the names of the contract's feature elements, nil while there is no contract.
@@ -45,23 +42,11 @@ func (r Record) Elements() []string { return r.Contract.Elements() }
 // IsReset reports whether the schema was reset and the next one is being counted.
 func (r Record) IsReset() bool { return r.Generation > 1 && r.Contract == nil }
 
-func (r Record) marshal() ([]byte, error) {
-	out := jsonRecord{Version: recordVersion, Generation: r.Generation, After: r.After}
-	if !r.Stream.IsZero() {
-		out.Stream = &r.Stream
-	}
-	if r.Contract != nil {
-		text, err := json.Marshal(r.Contract)
-		if err != nil {
-			return nil, err
-		}
-		out.Contract = text
-	}
-	return json.Marshal(out)
-}
-
 func parse(text []byte) (r Record, err error) {
-	var in jsonRecord
+	var in struct {
+		versioned
+		Contract json.RawMessage `json:"contract"`
+	}
 	if err := json.Unmarshal(text, &in); err != nil {
 		return r, fmt.Errorf("the stored schema cannot be read: %w; 'embedd schema reset' replaces it", err)
 	}
@@ -69,10 +54,8 @@ func parse(text []byte) (r Record, err error) {
 		return r, fmt.Errorf("the stored schema has version %d, and this program reads version %d: upgrade embedd",
 			in.Version, recordVersion)
 	}
-	r = Record{Generation: in.Generation, After: in.After, IsStored: true}
-	if in.Stream != nil {
-		r.Stream = *in.Stream
-	}
+	r = in.Record
+	r.IsStored = true
 	if in.Contract != nil {
 		r.Contract, err = arrowio.ParseContract(in.Contract)
 	}
@@ -105,7 +88,7 @@ func (s *Store) Read(ctx context.Context) (r Record, revision uint64, err error)
 
 // Write replaces the record with a revision. It fails with natsx.ErrConflict when that is not the newest.
 func (s *Store) Write(ctx context.Context, r Record, revision uint64) error {
-	text, err := r.marshal()
+	text, err := json.Marshal(versioned{recordVersion, r})
 	if err != nil {
 		return err
 	}
