@@ -17,6 +17,7 @@ package join
 
 import (
 	"cmp"
+	"container/list"
 	"reflect"
 	"time"
 )
@@ -99,9 +100,9 @@ type Join[P any] struct {
 	keys    map[string]*entry[P]
 	maxKeys int // largest size of the map, which never shrinks
 
-	rows    list[row[P], *row[P]]     // in order of arrival
-	labels  list[label[P], *label[P]] // in order of arrival
-	waiting *row[P]                   // the first row that waits, nil if none does
+	rows    list.List // of *row[P], in order of arrival
+	labels  list.List // of *label[P], in order of arrival
+	waiting *row[P]   // the first row that waits, nil if none does
 
 	rowTime   time.Time // newest server time of a row
 	labelTime time.Time // up to which labels were read
@@ -126,7 +127,7 @@ type entry[P any] struct {
 
 // row is a row that waits, was given or has expired.
 type row[P any] struct {
-	links[row[P]]
+	at       *list.Element
 	entry    *entry[P]
 	older    *row[P]
 	position Position
@@ -148,7 +149,7 @@ const (
 
 // label is a label that waits for a row, or the newest of a key.
 type label[P any] struct {
-	links[label[P]]
+	at       *list.Element
 	entry    *entry[P]
 	older    *label[P]
 	position Position
@@ -160,8 +161,9 @@ type label[P any] struct {
 
 // New returns an empty join.
 func New[P any](l Limits) *Join[P] {
-	return &Join[P]{limits: l, keys: map[string]*entry[P]{}, rowBytes: block(reflect.TypeFor[row[P]]().Size()),
-		labelBytes: block(reflect.TypeFor[label[P]]().Size())}
+	element := block(reflect.TypeFor[list.Element]().Size())
+	return &Join[P]{limits: l, keys: map[string]*entry[P]{}, rowBytes: element + block(reflect.TypeFor[row[P]]().Size()),
+		labelBytes: element + block(reflect.TypeFor[label[P]]().Size())}
 }
 
 // Counts returns what happened to labels and rows so far.
@@ -233,7 +235,7 @@ func (j *Join[P]) row(r Row[P]) {
 	} else {
 		n.older, newer.older = newer.older, n
 	}
-	j.rows.push(n)
+	n.at = j.rows.PushBack(n)
 	if j.waiting == nil {
 		j.waiting = n
 	}
@@ -287,7 +289,7 @@ func (j *Join[P]) label(l Label) {
 	} else {
 		n.older, newer.older = newer.older, n
 	}
-	j.labels.push(n)
+	n.at = j.labels.PushBack(n)
 	for r := e.rows; r != nil; r = r.older {
 		j.applyLabel(r, n)
 	}
@@ -345,7 +347,7 @@ func (j *Join[P]) release(r *row[P], s state) {
 	j.size(r, j.rowBytes-r.size)
 	r.payload, r.state = none, s
 	for j.waiting != nil && j.waiting.state != rowWaiting {
-		j.waiting = j.waiting.next
+		j.waiting = valueOf[row[P]](j.waiting.at.Next())
 	}
 }
 
@@ -365,40 +367,12 @@ func (j *Join[P]) count(l *label[P], as *uint64) {
 	j.labelsWaiting--
 }
 
-// links makes a value a member of a list without a separate allocation.
-type links[T any] struct{ prev, next *T }
-
-func (l *links[T]) at() *links[T] { return l }
-
-// list is a doubly linked list, oldest first.
-type list[T any, M interface {
-	*T
-	at() *links[T]
-}] struct{ head, tail *T }
-
-func (l *list[T, M]) push(t *T) {
-	M(t).at().prev = l.tail
-	if l.tail == nil {
-		l.head = t
-	} else {
-		M(l.tail).at().next = t
+// valueOf is the value of an element of a list, nil of none.
+func valueOf[T any](e *list.Element) *T {
+	if e == nil {
+		return nil
 	}
-	l.tail = t
-}
-
-func (l *list[T, M]) remove(t *T) {
-	at := M(t).at()
-	if at.prev == nil {
-		l.head = at.next
-	} else {
-		M(at.prev).at().next = at.next
-	}
-	if at.next == nil {
-		l.tail = at.prev
-	} else {
-		M(at.next).at().prev = at.prev
-	}
-	at.prev, at.next = nil, nil
+	return e.Value.(*T)
 }
 
 // evict removes what can no longer matter, and the oldest entries if they exceed the memory.
@@ -412,14 +386,16 @@ func (j *Join[P]) evict() {
 	if j.rowTime.Before(both) {
 		both = j.rowTime
 	}
-	for r := j.rows.head; r != nil && both.Sub(r.time) > 2*wait; r = j.rows.head {
+	row := func() *row[P] { return valueOf[row[P]](j.rows.Front()) }
+	label := func() *label[P] { return valueOf[label[P]](j.labels.Front()) }
+	for r := row(); r != nil && both.Sub(r.time) > 2*wait; r = row() {
 		j.forgetRow(r)
 	}
-	for l := j.labels.head; l != nil && j.rowTime.Sub(l.time) > wait; l = j.labels.head {
+	for l := label(); l != nil && j.rowTime.Sub(l.time) > wait; l = label() {
 		j.forgetLabel(l, &j.counts.Late)
 	}
 	for j.Bytes() > j.limits.Bytes {
-		r, l := j.rows.head, j.labels.head
+		r, l := row(), label()
 		switch {
 		case r == nil && l == nil:
 			return
@@ -453,7 +429,7 @@ func (j *Join[P]) forgetRow(r *row[P]) {
 		at = &(*at).older
 	}
 	*at = r.older
-	j.rows.remove(r)
+	j.rows.Remove(r.at)
 	j.bytes -= r.size
 	j.close(r.entry)
 }
@@ -466,7 +442,7 @@ func (j *Join[P]) forgetLabel(l *label[P], as *uint64) {
 		at = &(*at).older
 	}
 	*at = l.older
-	j.labels.remove(l)
+	j.labels.Remove(l.at)
 	j.bytes -= l.size
 	j.close(l.entry)
 }
