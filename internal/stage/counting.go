@@ -86,15 +86,12 @@ func (c *candidates) leader() (best *contractCandidate) {
 
 // hint warns that messages have different schemas, if over a tenth of them do not have the leading one; else "".
 func (c *candidates) hint() string {
-	all, most := c.total(), 0
-	for _, one := range c.byID {
-		most = max(most, one.messages)
-	}
-	if 10*(all-most) <= all {
+	all, leader := c.total(), c.leader()
+	if leader == nil || 10*(all-leader.messages) <= all {
 		return ""
 	}
 	return fmt.Sprintf("messages have different features: %d of %d have the most frequent ones, %v; send the same "+
-		"from each publisher, or set schema.features with sizes", most, all, c.leader().contract)
+		"from each publisher, or set schema.features with sizes", leader.messages, all, leader.contract)
 }
 
 // total is the number of messages of all candidates.

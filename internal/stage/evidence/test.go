@@ -1,6 +1,9 @@
 package evidence
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // bets are the stakes of the bettors, as shares of their capital. Small stakes gain slowly from small advantages, large
 // ones quickly from large advantages.
@@ -63,12 +66,7 @@ func (t *SequentialTest) Add(outcome float64) { t.AddRow(outcome, Row{NewRun: tr
 
 // AddRow adds the outcome of a row.
 func (t *SequentialTest) AddRow(outcome float64, r Row) {
-	weight := r.Weight
-	if weight == 0 {
-		weight = 1
-	}
-	x := max(min(outcome, 1), -1) - t.Margin
-	t.bet(x, weight, 1+math.Abs(t.Margin), r)
+	t.bet(max(min(outcome, 1), -1)-t.Margin, cmp.Or(r.Weight, 1), 1+math.Abs(t.Margin), r)
 }
 
 // AddChance adds whether a prediction was right, in [0, 1], where chance plus the margin would be right so often. The

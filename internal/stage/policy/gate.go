@@ -224,11 +224,8 @@ func (a *Agreement) Rate() float64 {
 // Chance is the accuracy that independent labels would have.
 func (a *Agreement) Chance() float64 {
 	n, sum := a.Last.Rows+a.Before.Rows, 0.0
-	for label, v := range a.Last.True {
-		sum += (v + a.Before.True[label]) * (a.Last.Predicted[label] + a.Before.Predicted[label])
-	}
-	for label, v := range a.Before.True {
-		if _, counted := a.Last.True[label]; !counted {
+	for _, c := range []Confusion{a.Last, a.Before} {
+		for label, v := range c.True {
 			sum += v * (a.Last.Predicted[label] + a.Before.Predicted[label])
 		}
 	}

@@ -21,12 +21,8 @@ type outputs struct {
 	class  map[string]int
 	count  []float64
 	sum    []float64 // d numbers per class
-	far    classSums // scratch memory
-}
 
-// classSums are the sums of classes without a range of rows.
-type classSums struct {
-	count, sum []float64
+	farCount, farSum []float64 // scratch memory: those without a span of references
 }
 
 // span is a range of the references, from inclusive, to exclusive.
@@ -174,8 +170,8 @@ const minMean = 30
 // knows no classes competes with all.
 func (k *outputs) nearestMeans(near span, rows []window.Row, y, right []float64, known map[string]bool) {
 	d := k.dim
-	count, mean := append(k.far.count[:0], k.count...), append(k.far.sum[:0], k.sum...)
-	k.far = classSums{count, mean}
+	count, mean := append(k.farCount[:0], k.count...), append(k.farSum[:0], k.sum...)
+	k.farCount, k.farSum = count, mean
 	for at := near.from; at < near.to; at++ {
 		c := k.class[k.rows[at].Label]
 		count[c]--

@@ -106,12 +106,6 @@ func (l *blockList) insert(r *Row) {
 	}
 }
 
-// forgetSum has the block of a row summed again.
-func (l *blockList) forgetSum(r *Row) {
-	at, _, _ := l.find(r.Position)
-	l.blocks[at].sum = nil
-}
-
 // sampleOf returns a sample of the rows of a block for its limits. If these are few, rows before the block are added,
 // and rows after it if those are few too. The sample is of the blocks from one, inclusive, to another, exclusive.
 func (l *blockList) sampleOf(at int) (sample [][]float64, from, to int) {

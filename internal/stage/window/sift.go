@@ -89,7 +89,10 @@ func (w *Window) sift() {
 	}
 	w.tails = float64(s.farTail) / float64(s.rows)
 	w.outliers.Limited, w.outliers.Classes = s.byClass()
-	w.classes.lend(w.blockList.forgetSum)
+	w.classes.lend(func(r *Row) {
+		at, _, _ := w.find(r.Position)
+		w.blocks[at].sum = nil
+	})
 }
 
 // sifter determines the limits of the blocks of a window, and which of their rows enter fits.
@@ -248,14 +251,7 @@ func (w *Window) FirstModelRows() int {
 }
 
 // EstablishedClasses is the number of classes with at least firstModelRows rows.
-func (w *Window) EstablishedClasses() (n int) {
-	for c := range w.classes.rows {
-		if w.classes.size(c) >= firstModelRows {
-			n++
-		}
-	}
-	return n
-}
+func (w *Window) EstablishedClasses() int { return w.classes.ofAtLeast(firstModelRows) }
 
 // SparseRows is the number of rows of classes with too few rows to enter a fit.
 func (w *Window) SparseRows() int { return w.classes.below(w.classes.minRows(w.config.Labelled)) }

@@ -216,15 +216,7 @@ func (w *Window) Trainable() bool {
 	if !w.config.Labelled {
 		return w.blockList.rows >= 2
 	}
-	n, least := 0, w.classes.minRows(true)
-	for c := range w.classes.rows {
-		if w.classes.size(c) >= least {
-			if n++; n == 2 {
-				return true
-			}
-		}
-	}
-	return false
+	return w.classes.ofAtLeast(w.classes.minRows(true)) >= 2
 }
 
 // Largest is the number of rows of the largest class.
