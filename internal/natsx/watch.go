@@ -133,6 +133,9 @@ func (k *KeyWatch) Stop() {
 // Changed receives the last changes that were announced.
 func (k *KeyWatch) Changed() <-chan Change { return k.changed }
 
+// Reconnected receives when the connection is restored: announcements may be lost.
+func (k *KeyWatch) Reconnected() <-chan nats.Status { return k.reconnected }
+
 // Hint waits until a later revision of the key than one is announced, or the connection is restored, or ctx is done.
 func (k *KeyWatch) Hint(ctx context.Context, revision uint64) {
 	for {

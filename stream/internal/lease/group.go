@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/embedd/embedd/internal/natsx"
@@ -66,19 +67,13 @@ type session struct {
 	mu         sync.Mutex
 	stored     []string    // of the own claim
 	assignment *Assignment // the last one that was read; nil: none
-	hasAhead   bool        // enough other members wait for the lease of the coordinator, see successors
+
+	isPatient atomic.Bool // enough other members wait for the lease of the coordinator, see successors
 }
 
 // successors is how many members wait for the lease of the coordinator in a hurry: those that own parts and are the
 // first by name. So the requests of the others do not grow with it.
 const successors = 8
-
-// isPatient reports whether enough other members follow the coordinator.
-func (s *session) isPatient() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.hasAhead
-}
 
 // observe stores the own claim that was written and the assignment that was read; nil: unchanged.
 func (s *session) observe(own *Claim, a *Assignment) {
@@ -88,7 +83,8 @@ func (s *session) observe(own *Claim, a *Assignment) {
 		s.stored = own.Holds
 	}
 	if a != nil {
-		s.assignment, s.hasAhead = a, a.ownersBefore(s.Own.Holder) >= successors
+		s.assignment = a
+		s.isPatient.Store(a.ownersBefore(s.Own.Holder) >= successors)
 	}
 	select {
 	case s.woken <- struct{}{}:
@@ -110,7 +106,7 @@ func (s *session) run(ctx context.Context) {
 	defer stop()
 	wg.Go(func() {
 		coordinator := s.Bucket.renewed(Options{Key: s.Name + ".assignment", Claim: s.Own, TTL: s.TTL, Logger: s.Logger,
-			Hands: true, IsPatient: s.isPatient, Observe: func(holder *Claim) { s.observe(nil, holder.Assignment) }})
+			Hands: true, IsPatient: s.isPatient.Load, Observe: func(holder *Claim) { s.observe(nil, holder.Assignment) }})
 		if err := coordinator.Acquire(coordinates); err != nil && coordinates.Err() == nil {
 			s.Logger.Debug("the assignment of a group cannot be read; trying again", "group", s.Name, "error", err)
 		}

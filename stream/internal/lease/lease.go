@@ -381,26 +381,37 @@ func (l *Lease) Run(ctx context.Context, changed func(ctx context.Context, term 
 	last := l.Tenure()
 	terms <- last.Term
 	for isHinted := false; ; {
+		isHint := false
 		select {
 		case <-timer.C:
 		case <-l.changed:
 		case change := <-key.Changed(): // it was released, another replica has it, or it has another list of members
-			if !isHinted && change.Revision != l.claimed() {
+			if isHint = change.Revision != l.claimed(); !isHint {
+				continue
+			}
+		case <-key.Reconnected(): // that may have been announced meanwhile
+			if isHint = l.claimed() == 0; !isHint {
+				continue
+			}
+		case <-running.Done():
+			return
+		}
+		if isHint {
+			if !isHinted {
 				isHinted, l.isStale = true, true
 				timer.Reset(natsx.AnnounceDelay())
 			}
 			continue
-		case <-running.Done():
-			return
 		}
 		isHinted = false
-		began := l.now()
+		began, longest := l.now(), MaxTTL
 		if ctx.Err() == nil || l.claimed() != 0 {
 			if err := l.Acquire(running); err != nil && ctx.Err() == nil {
+				longest = readInterval(l.options.TTL)
 				l.options.Logger.Debug("the lease cannot be read or renewed; trying again", "key", l.options.Key, "error", err)
 			}
 		}
-		timer.Reset(l.pause(began))
+		timer.Reset(min(l.pause(began), longest))
 		if now := l.Tenure(); now != last && ctx.Err() == nil {
 			last = now
 			select {

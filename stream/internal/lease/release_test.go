@@ -95,6 +95,33 @@ func TestRenewedLate(t *testing.T) {
 	held()
 }
 
+// TestReconnectedReadsAgain: a replica that waits reads the lease after a reconnect, since announcements may be lost.
+func TestReconnectedReadsAgain(t *testing.T) {
+	t.Parallel()
+	bucket, js := open(t)
+	bucket.keys = bucket.silent // announces nothing
+	holder := bucket.Lease(Options{Key: "p", Claim: Claim{Holder: "holder"}, TTL: MaxTTL})
+	if err := holder.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	waiting := bucket.Lease(Options{Key: "p", Claim: Claim{Holder: "waiting"}, TTL: MaxTTL})
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	if err := waiting.Acquire(t.Context()); err != nil || waiting.Status().Holder.Holder != "holder" {
+		t.Fatal(err, waiting.Status())
+	}
+	runs := make(chan struct{}, 2)
+	wg.Go(func() { waiting.Run(ctx, func(context.Context, uint64) { runs <- struct{}{} }) })
+	<-runs
+	holder.Release(t.Context())
+	if err := js.Conn().ForceReconnect(); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Await(t, "the waiting replica has the lease", func() bool { return waiting.Term() != 0 })
+}
+
 // TestLoserKnowsTheHolder: when two replicas acquire a lease concurrently, both know the holder afterwards.
 func TestLoserKnowsTheHolder(t *testing.T) {
 	t.Parallel()

@@ -34,17 +34,17 @@ type observation struct {
 
 // read is the observation after a reading that was answered at a time. isExpired reports whether the lease has expired.
 func (o observation) read(revision uint64, at, ttl time.Duration) (next observation, isExpired bool) {
-	switch interval := renewalInterval(ttl); {
-	case revision != o.revision && o.revision != 0: // the clock of the holder may be fast
-		stored := max(at-interval, o.last, o.stored+interval-interval/32)
-		return observation{revision, at, at, min(stored, at)}, false
-	case revision != o.revision:
-		return observation{revision, at, at, at - interval}, false
-	case at-o.last > maxGap(ttl):
-		return observation{revision, at, at, o.stored}, false
+	stored, interval := o.stored, renewalInterval(ttl)
+	if revision != o.revision {
+		stored = at - interval
+		if o.revision != 0 { // the clock of the holder may be fast
+			stored = min(max(stored, o.last, o.stored+interval-interval/32), at)
+		}
+	} else if at-o.last <= maxGap(ttl) {
+		o.last = at
+		return o, at-o.since >= expiry(ttl)
 	}
-	o.last = at
-	return o, at-o.since >= expiry(ttl)
+	return observation{revision, at, at, stored}, false
 }
 
 // next returns when to read the lease again: when it is renewed next, at the latest, or while that moment is not known
