@@ -61,7 +61,6 @@ func (own *Criterion) method(c Config) (*frame.Method, error) {
 	}
 	m := &frame.Method{
 		Name: own.Name, Supervised: own.Supervised, Map: "linear", Streaming: "window",
-		Samples: true,
 	}
 	if own.Orthonormal {
 		m.Fit = own.fitOrthonormal

@@ -130,7 +130,7 @@ func TestSameRowsSameDigest(t *testing.T) {
 func TestEveryScaleOnRealData(t *testing.T) {
 	for _, name := range []string{"wine", "iris", "wdbc", "vowel"}[:testsize.Of(1, 4)] {
 		for _, method := range method.Table {
-			if method.Samples && fixture.Dataset(t, name).N > 200 {
+			if method.Samples() && fixture.Dataset(t, name).N > 200 {
 				continue // the cost is in the rows, and small sets show the same
 			}
 			for _, scale := range []model.Scale{model.ScaleStandard, model.ScaleMinMax, model.ScaleUnit,

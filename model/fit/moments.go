@@ -67,7 +67,7 @@ func (c Config) Streams() bool {
 	c = c.withDefaults()
 	m, err := c.method()
 	return err == nil && c.Criterion == nil && c.Method != Auto && c.Method != Blend && m.Streaming == "moments" &&
-		!m.Samples && !m.SecondByClass && c.Landmarks == 0 && c.Scale != model.ScaleRank &&
+		!m.Samples() && !m.SecondByClass && c.Landmarks == 0 && c.Scale != model.ScaleRank &&
 		!preprocess.ScaleNeedsRows(c.Scale)
 }
 

@@ -104,11 +104,8 @@ func rowsOf(x *mat.Dense) (rows []float64, n, dim int, err error) {
 		return nil, 0, 0, errors.New("there are no rows; give at least one")
 	}
 	rows = contiguous(x)
-	if linalg.AllFinite(rows) {
-		return rows, n, dim, nil
-	}
 	for i, v := range rows {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
+		if !linalg.IsFinite(v) {
 			return nil, 0, 0, fmt.Errorf("row %d, column %d is %g; leave such rows out", i/dim, i%dim, v)
 		}
 	}
@@ -132,31 +129,24 @@ func contiguous(x *mat.Dense) []float64 {
 // all rows have duplicates, it is the mean of the positive squared distances in the lists; if there are none, it is
 // +Inf, which makes heat weights binary.
 func (nb *Neighbors) MeanNearest() float64 {
-	sum, rows := 0.0, 0
+	nearest, rows, positive, count := 0.0, 0.0, 0.0, 0.0
 	for i := range nb.Len() {
-		if _, d := nb.Row(i); len(d) > 0 {
-			sum += d[0]
-			rows++
+		_, list := nb.Row(i)
+		for p, d := range list {
+			if p == 0 {
+				nearest, rows = nearest+d, rows+1
+			}
+			if d > 0 {
+				positive, count = positive+d, count+1
+			}
 		}
 	}
-	if sum > 0 {
-		return sum / float64(rows)
+	if nearest > 0 {
+		return nearest / rows
+	} else if count > 0 {
+		return positive / count
 	}
-	return nb.meanPositive()
-}
-
-func (nb *Neighbors) meanPositive() float64 {
-	sum, count := 0.0, 0
-	for _, d := range nb.dist2 {
-		if d > 0 {
-			sum += d
-			count++
-		}
-	}
-	if count == 0 {
-		return math.Inf(1)
-	}
-	return sum / float64(count)
+	return math.Inf(1)
 }
 
 // LocalScale is the distance of each row to the last of its list, the sigma_i of local scaling (Zelnik-Manor and

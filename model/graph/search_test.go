@@ -342,3 +342,14 @@ func TestLocalScaleOfDuplicates(t *testing.T) {
 		}
 	}
 }
+
+// TestBlocksFitTheCache: the points on each side of a block take 256 KB at most, or one panel, and eight panels.
+func TestBlocksFitTheCache(t *testing.T) {
+	for dim, want := range map[int]int{100: 384, 784: 48} {
+		x := contiguous(normals(rand.New(rand.NewPCG(1, 2)), 5, dim))
+		b, err := newBlocks(t.Context(), &search{ref: x, query: x, dim: dim, self: true})
+		if err != nil || b.side != want {
+			t.Errorf("%d columns: %d points, %v; want %d", dim, b.side, err, want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -40,12 +41,10 @@ func Barycentric(ctx context.Context, ref, query *mat.Dense, nb *Neighbors, reg 
 	if err != nil {
 		return nil, err
 	}
-	for i, f := range failed {
-		if f {
-			index, _ := nb.Row(i)
-			return nil, fmt.Errorf("reconstruction: the differences of row %d to its %d neighbours are dependent; "+
-				"give a regulariser above %g", i, len(index), reg)
-		}
+	if i := slices.Index(failed, true); i >= 0 {
+		index, _ := nb.Row(i)
+		return nil, fmt.Errorf("reconstruction: the differences of row %d to its %d neighbours are dependent; "+
+			"give a regulariser above %g", i, len(index), reg)
 	}
 	return a.transposed().transposed(), nil // columns ascend
 }
@@ -153,7 +152,7 @@ func TangentCoordinates(ctx context.Context, x *mat.Dense, patches [][]int, dim 
 
 func tangents(ctx context.Context, x *mat.Dense, patches [][]int, dim Dimension, basis bool) ([]*Tangent, error) {
 	n, m := x.Dims()
-	out, failed := make([]*Tangent, len(patches)), make([]bool, len(patches))
+	out := make([]*Tangent, len(patches))
 	for i, rows := range patches {
 		for _, j := range rows {
 			if j < 0 || j >= n {
@@ -164,17 +163,12 @@ func tangents(ctx context.Context, x *mat.Dense, patches [][]int, dim Dimension,
 			return nil, fmt.Errorf("tangents: patch %d has no rows", i)
 		}
 	}
-	err := parallel.Each(ctx, len(patches), func(i int) {
-		out[i] = tangent(x, m, patches[i], dim, basis)
-		failed[i] = out[i] == nil
-	})
+	err := parallel.Each(ctx, len(patches), func(i int) { out[i] = tangent(x, m, patches[i], dim, basis) })
 	if err != nil {
 		return nil, err
 	}
-	for i, f := range failed {
-		if f {
-			return nil, fmt.Errorf("tangents: the decomposition of patch %d did not converge, or its rows are not finite", i)
-		}
+	if i := slices.Index(out, nil); i >= 0 {
+		return nil, fmt.Errorf("tangents: the decomposition of patch %d did not converge, or its rows are not finite", i)
 	}
 	return out, nil
 }

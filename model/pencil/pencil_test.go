@@ -360,3 +360,14 @@ func TestErrorsCarryFigures(t *testing.T) {
 		t.Errorf("zero denominator: rank %v, %v", q, err)
 	}
 }
+
+// TestCutTakesTheFactorOfAWellConditionedMatrix: up to a condition number of 1e10.
+func TestCutTakesTheFactorOfAWellConditionedMatrix(t *testing.T) {
+	for condition, want := range map[float64]bool{3e9: true, 3e10: false} {
+		r := (condition - 1) / (condition + 1)
+		q, err := Cut(mat.NewSymDense(2, []float64{1, r, r, 1}))
+		if err != nil || q.Rank() != 2 || (q.u != nil) != want {
+			t.Errorf("condition %g: rank %d, by a factor: %v, %v", condition, q.Rank(), q.u != nil, err)
+		}
+	}
+}

@@ -47,8 +47,8 @@ var Method = frame.Method{
 			return err
 		}}},
 	Dim:    func(t *frame.Task) int { return min(max(MinDim, t.Basis.Classes()-1), t.Columns) },
-	Nested: true,
-	Fit:    fit,
+	Nested: true, NoSamples: true,
+	Fit: fit,
 }
 
 // Of is Method for these parameters: it learns from moments if all members do.

@@ -27,7 +27,7 @@ func (t *Task) Load(ctx context.Context, p *Rows) (err error) {
 	defer fail.Catch(&err)
 	t.Rows = p
 	t.loadStatistics(ctx, p)
-	if t.Method.Samples {
+	if t.Method.Samples() {
 		t.sample(ctx, p)
 	}
 	return nil
@@ -49,7 +49,7 @@ func (t *Task) loadStatistics(ctx context.Context, p *Rows) {
 	// memory than matrices of not many more features than rows. Without a ridge, a denominator may be definite only in
 	// that space.
 	ridge, err := strconv.ParseFloat(t.Params["ridge"], 64)
-	wide := p.N < p.M && (t.Method.Samples || 5*p.N < 3*p.M || err == nil && ridge == 0)
+	wide := p.N < p.M && (t.Method.Samples() || 5*p.N < 3*p.M || err == nil && ridge == 0)
 	if wide && t.Params["origin"] != "none" {
 		t.loadWide(ctx, p)
 		return

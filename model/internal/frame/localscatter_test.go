@@ -1,13 +1,14 @@
 package frame
 
 import (
+	"runtime"
 	"slices"
 	"testing"
 )
 
 // TestClassesAreHeldByBoundedNumbersOfRows: each class once and in order; a larger class is alone.
 func TestClassesAreHeldByBoundedNumbersOfRows(t *testing.T) {
-	const all = scatterRows
+	const all = 16384
 	counts := []float64{3, all - 3, 1, all + 5, 7, 8, all / 2, all / 2}
 	var ends []int
 	for from := 0; from < len(counts); from = ends[len(ends)-1] {
@@ -15,5 +16,18 @@ func TestClassesAreHeldByBoundedNumbersOfRows(t *testing.T) {
 	}
 	if want := []int{2, 3, 4, 7, 8}; !slices.Equal(ends, want) {
 		t.Errorf("classes up to %v are together, not %v", ends, want)
+	}
+}
+
+// TestPairsAreHeldSomeRowsAtATime: a class of n rows takes the memory of 256 n pairs, not of n^2.
+func TestPairsAreHeldSomeRowsAtATime(t *testing.T) {
+	const n = 1500
+	var before, after runtime.MemStats
+	dst, x, scale := make([]float64, n), make([]float64, n), slices.Repeat([]float64{1}, n)
+	runtime.ReadMemStats(&before)
+	addPull(t.Context(), dst, x, scale)
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 6<<20 {
+		t.Errorf("%d rows took %d bytes", n, took)
 	}
 }

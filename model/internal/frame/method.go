@@ -28,8 +28,8 @@ type Method struct {
 	Bound func(*Task) (int, string)
 	Ridge *RidgeRule                             // nil: no ridge parameter
 	Fit   func(context.Context, *Task) *Solution // it ends with an error by package fail
-	// Samples: the fit looks at the rows themselves, in Task.X.
-	Samples bool
+	// NoSamples: the fit needs the rows, but not in Task.X, which fits of methods that need a window have otherwise.
+	NoSamples bool
 	// Memory is the measured maximum of the memory of a fit in bytes, in addition to its rows; nil: it does not grow with
 	// the rows.
 	Memory func(Extent) int64
@@ -100,6 +100,9 @@ func (m *Method) Resolve(given map[string]string) (map[string]string, error) {
 	}
 	return out, nil
 }
+
+// Samples reports whether the fit looks at the rows themselves, in Task.X.
+func (m *Method) Samples() bool { return m.Streaming == "window" && !m.NoSamples }
 
 // MemoryBytes is the maximum memory that a fit of the method needs in addition to its rows.
 func (m *Method) MemoryBytes(e Extent) int64 {

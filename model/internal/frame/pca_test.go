@@ -26,7 +26,7 @@ func TestReductionIsWrittenOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	method := &Method{Name: "behind", Supervised: true, Map: "linear", Samples: true}
+	method := &Method{Name: "behind", Supervised: true, Map: "linear", Streaming: "window"}
 	task := &Task{Method: method, D: 2, Report: report}
 	if err := task.Load(t.Context(), rows); err != nil {
 		t.Fatal(err)

@@ -73,7 +73,7 @@ func (t *Task) Validate(ctx context.Context, name string, count, run int, set fu
 	if deal == nil {
 		return nil
 	}
-	if !t.Method.Samples {
+	if !t.Method.Samples() {
 		run = 1 // it keeps nothing
 	}
 	rows := t.Rows

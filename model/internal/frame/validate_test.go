@@ -34,7 +34,7 @@ func TestFoldsKeepWhatARunShares(t *testing.T) {
 		}
 	}
 	var built atomic.Int64
-	method := &Method{Name: "counted", Supervised: true, Map: "linear", Samples: true,
+	method := &Method{Name: "counted", Supervised: true, Map: "linear", Streaming: "window",
 		Fit: Maximize(func(_ context.Context, t *Task) *Ratio {
 			built.Add(1)
 			return &Ratio{N: t.Basis.Total, D: t.Basis.Within}
@@ -79,7 +79,7 @@ func TestFoldsLetGoOfWhatIsNotShared(t *testing.T) {
 		var kept []weak.Pointer[[1 << 16]byte]
 		most := 0
 		method := &Method{Name: "keeping", Supervised: true, Map: "linear",
-			Samples: true, Fit: func(_ context.Context, t *Task) *Solution {
+			Streaming: "window", Fit: func(_ context.Context, t *Task) *Solution {
 				runtime.GC()
 				alive := 0
 				for _, p := range kept {
@@ -114,7 +114,7 @@ func TestFoldThatFailsIsLeftOut(t *testing.T) {
 			d.X = append(d.X, rng.NormFloat64())
 		}
 	}
-	method := &Method{Name: "failing", Supervised: true, Map: "linear", Samples: true,
+	method := &Method{Name: "failing", Supervised: true, Map: "linear", Streaming: "window",
 		Fit: func(_ context.Context, t *Task) *Solution {
 			if t.Ridge == 0 && t.Rows.Index[0] != 0 {
 				panic(fail.With(errors.New("no ridge")))

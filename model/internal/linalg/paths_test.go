@@ -47,3 +47,20 @@ func TestPathsEqualEveryEdge(t *testing.T) {
 		}
 	}
 }
+
+// TestBucketsAreFew: an edge of mean length crosses four buckets, and the longest one 4,096 at most, so that one edge
+// among many short ones takes no more memory.
+func TestBucketsAreFew(t *testing.T) {
+	const n = 5000
+	start, to, edge := []int{0}, []int32{}, []float64{}
+	for i := range n {
+		start, to, edge = append(start, i+1), append(to, int32((i+1)%n)), append(edge, 1)
+	}
+	if got := len(NewPaths(start, to, edge).buckets); got != 8 {
+		t.Errorf("%d buckets for equal edges, want the power of two above 4", got)
+	}
+	edge[0] = 1e9
+	if got := len(NewPaths(start, to, edge).buckets); got != 8192 {
+		t.Errorf("%d buckets for a long edge, want the power of two above 4,096", got)
+	}
+}

@@ -112,7 +112,7 @@ func (s Spec) Fit(ctx context.Context, p *frame.Rows, train []int, inner model.S
 	}
 	f.Task = &frame.Task{Method: &anyMethod, Scaling: scaling, Seed: seed, Report: &model.Report{}}
 	if p.Y == nil {
-		f.Task.Method = &frame.Method{Name: anyMethod.Name, Samples: true}
+		f.Task.Method = &frame.Method{Name: anyMethod.Name, Streaming: "window"}
 	}
 	return f, f.Task.Load(ctx, subset(f.Rows))
 }
@@ -124,7 +124,7 @@ func (s Spec) FitMoments(ctx context.Context, t *frame.Task) (*Fitted, error) {
 }
 
 // anyMethod loads what every candidate needs: the samples and the statistics of labelled rows.
-var anyMethod = frame.Method{Name: "auto", Supervised: true, Samples: true}
+var anyMethod = frame.Method{Name: "auto", Supervised: true, Streaming: "window"}
 
 // Fitted is preprocessing that was fitted, with the rows it makes.
 type Fitted struct {

@@ -1,6 +1,7 @@
 package similarity
 
 import (
+	"context"
 	"math"
 	"testing"
 
@@ -41,5 +42,22 @@ func TestWidths(t *testing.T) {
 	}
 	if got := MeanNearest(squared); !(math.Abs(got-2) <= 1e-15) {
 		t.Errorf("the mean of the nearest is %v, want 2", got)
+	}
+}
+
+// watched counts how often a context is asked whether it has ended.
+type watched struct {
+	context.Context
+	asked int
+}
+
+func (w *watched) Err() error { w.asked++; return nil }
+
+// TestProductsWatchTheContext: a product of 300 rows asks it twice, once for each 256.
+func TestProductsWatchTheContext(t *testing.T) {
+	const n = 300
+	a, out, ctx := mat.NewDense(n, n, nil), mat.NewDense(n, n, nil), &watched{Context: t.Context()}
+	if multiplySquare(ctx, out, a, a); ctx.asked != 2 {
+		t.Errorf("asked %d times", ctx.asked)
 	}
 }

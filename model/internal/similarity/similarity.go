@@ -161,7 +161,8 @@ func (r Rule) Learn(ctx context.Context, g, s *mat.Dense, report func(float64)) 
 		}
 		j := r.Objective(g, s, w, wp, wm)
 		if step == 0 {
-			out.Start, out.Zero = j, r.without(g, s)
+			norm := mat.Norm(s, 2)
+			out.Start, out.Zero = j, mat.Trace(g)+r.Alpha*norm*norm
 		}
 		out.End, out.Steps = j, step
 		out.Converged = math.Abs(previous-j) <= r.Tolerance*math.Abs(j)
@@ -307,12 +308,6 @@ func (r Rule) Objective(g, s, w, wp, wm *mat.Dense) float64 {
 		sum += part
 	}
 	return sum
-}
-
-// without is J of W = 0: tr G + alpha |S|^2.
-func (r Rule) without(g, s *mat.Dense) float64 {
-	norm := mat.Norm(s, 2)
-	return mat.Trace(g) + r.Alpha*norm*norm
 }
 
 // Step is one multiplicative update, in place; both triangles get the same numbers.

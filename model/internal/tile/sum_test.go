@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/gonum"
@@ -336,5 +337,31 @@ func BenchmarkTwo(b *testing.B) {
 			}
 			b.ReportMetric(2*float64(n*m*m)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GF/s")
 		})
+	}
+}
+
+// TestPlanOfATallSum: a stage packs at most 1 MB, and a unit of work multiplies at most six panels.
+func TestPlanOfATallSum(t *testing.T) {
+	const blocks = 43
+	tall := &Operand{K: Depth * blocks, M: panel, Row: func([]float64, int) {}}
+	p := newPlan([]Sum{{Stride: panel, A: tall, B: tall}}, 1)
+	if len(p.stages) != 3 { // 21 blocks of 256 rows of 24 numbers each, and a cache line
+		t.Errorf("%d blocks are packed in %d stages, want 3", blocks, len(p.stages))
+	}
+	left, right := Dense(nil, 1, stripRows, stripRows), Dense(nil, 1, 13*panel, 13*panel)
+	p = newPlan([]Sum{{C: make([]float64, stripRows*13*panel), Stride: 13 * panel, A: left, B: right}}, 1)
+	if got := p.stages[0].strips.Load(); got != 3 {
+		t.Errorf("13 panels are multiplied in %d units, want 3", got)
+	}
+}
+
+// TestAligned: numbers start on a cache line, and the buffer has no more room than that needs.
+func TestAligned(t *testing.T) {
+	for n := range 40 {
+		var buffer []float64
+		data := aligned(&buffer, n)
+		if at := uintptr(unsafe.Pointer(unsafe.SliceData(data))); n > 0 && at%64 != 0 || len(data) != n || len(buffer) != n+8 {
+			t.Errorf("%d numbers at %x, %d in a buffer of %d", n, at, len(data), len(buffer))
+		}
 	}
 }

@@ -44,9 +44,8 @@ var LSDR = frame.Method{
 		frame.FloatParam("lambda", "auto", "regularisation of alpha: auto (cross-validation over 0.001, 0.1 and 10), or "+
 			"a number", 1e-12, 1e12, "auto"),
 	},
-	Samples: true,
-	Memory:  func(e frame.Extent) int64 { return e.Copies(4, 6500) },
-	Fit:     fitLSDR,
+	Memory: func(e frame.Extent) int64 { return e.Copies(4, 6500) },
+	Fit:    fitLSDR,
 }
 
 func fitLSDR(ctx context.Context, t *frame.Task) *frame.Solution {

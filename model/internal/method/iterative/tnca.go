@@ -42,10 +42,9 @@ var TNCA = frame.Method{
 			"most rows that others are drawn to; of more, evenly spaced ones of each class", 2),
 		frame.IntParam("iters", "15", "most iterations of the search", 1),
 	},
-	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter, Floor: tncaFloor},
-	Memory:  func(e frame.Extent) int64 { return e.Copies(4, 700) },
-	Fit:     fitTNCA,
-	Samples: true,
+	Ridge:  &frame.RidgeRule{Scatter: frame.WithinScatter, Floor: tncaFloor},
+	Memory: func(e frame.Extent) int64 { return e.Copies(4, 700) },
+	Fit:    fitTNCA,
 	// for fewer dimensions than the classes span; with few rows it is fast. Behind landmarks for few given outputs only.
 	Auto: &frame.Candidate{Rank: 8, OneScale: true, Landmarks: true,
 		Tried: func(d, classes int, few bool) bool { return d < classes-1 || few }},

@@ -27,10 +27,9 @@ var LLTSA = frame.Method{
 		frame.RidgeParam("oas", "relative ridge of X H B H X': oas (of the total scatter) or a number; 0 is the "+
 			"literal form", true),
 	},
-	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
-	Samples: true,
-	Memory:  func(e frame.Extent) int64 { return e.Alignment(e.Int("k", maxAutoPatch)) },
-	Fit:     fitLLTSA,
+	Ridge:  &frame.RidgeRule{Scatter: frame.TotalScatter},
+	Memory: func(e frame.Extent) int64 { return e.Alignment(e.Int("k", maxAutoPatch)) },
+	Fit:    fitLLTSA,
 }
 
 func fitLLTSA(ctx context.Context, t *frame.Task) *frame.Solution {

@@ -22,11 +22,10 @@ var LPP = frame.Method{
 		frame.RidgeParam("oas", "relative ridge of X L X': oas (of the total scatter) or a number; 0 is the literal form",
 			true),
 	},
-	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
-	Samples: true,
-	Memory:  func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) },
-	Fit:     frame.Maximize(lppRatio, pencil.Min),
-	Nested:  true,
+	Ridge:  &frame.RidgeRule{Scatter: frame.TotalScatter},
+	Memory: func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) },
+	Fit:    frame.Maximize(lppRatio, pencil.Min),
+	Nested: true,
 }
 
 func lppRatio(ctx context.Context, t *frame.Task) *frame.Ratio {

@@ -23,11 +23,10 @@ var NPE = frame.Method{
 		frame.RidgeParam("oas", "relative ridge of X (I-W)'(I-W) X': oas (of the total scatter) or a number; 0 is the "+
 			"literal form", true),
 	},
-	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
-	Samples: true,
-	Memory:  func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) },
-	Fit:     frame.Maximize(npeRatio, pencil.Min),
-	Nested:  true,
+	Ridge:  &frame.RidgeRule{Scatter: frame.TotalScatter},
+	Memory: func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) },
+	Fit:    frame.Maximize(npeRatio, pencil.Min),
+	Nested: true,
 }
 
 func npeRatio(ctx context.Context, t *frame.Task) *frame.Ratio {

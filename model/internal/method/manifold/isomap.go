@@ -29,8 +29,7 @@ var Isomap = frame.Method{
 		frame.IntParam("k", "10", "nearest rows that each row is joined with", 1).WithGrid(frame.NeighbourCounts...),
 		frame.ComponentsParam,
 	},
-	Bound:   frame.RowsLessOne,
-	Samples: true,
+	Bound: frame.RowsLessOne,
 	Memory: func(e frame.Extent) int64 {
 		kept := 2 * min(frame.Pairs(e.Rows, 8), mapping.MaxPaths) // by a candidate and the model that it may replace
 		return e.Lists(e.Int("k", 0)) + e.Copies(0, 1500) + frame.Pairs(e.Rows, 8) + kept

@@ -23,8 +23,7 @@ var LE = frame.Method{
 		frame.HeatParam("inf", frame.HeatDoc).WithGrid("inf", "auto", "0.0001", "0.01", "0.25", "1"), // inf in place of 100
 		frame.ComponentsParam,
 	},
-	Bound:   frame.RowsLessOne,
-	Samples: true,
+	Bound: frame.RowsLessOne,
 	Memory: func(e frame.Extent) int64 {
 		return e.Lists(e.Int("k", 0)) + e.Copies(0, 1000) + e.Factor(e.Int("k", 0))
 	},

@@ -24,7 +24,7 @@ var (
 		Name: "lenews", Title: "Laplacian eigenmaps with a learned similarity",
 		Paper: "LEnewS: Laplacian eigenmaps with a learned similarity, algorithms 1 and 2",
 		Map:   "extension", Streaming: "window",
-		Params: similarityParams(), Bound: learnedBound, Samples: true, Memory: learnedMemory,
+		Params: similarityParams(), Bound: learnedBound, Memory: learnedMemory,
 		Fit: fitLEnewS,
 	}
 	LEnewKS = frame.Method{
@@ -34,7 +34,7 @@ var (
 		Params: append(similarityParams(),
 			frame.Choice("kernel", "gauss", "gauss (bandwidth: the median squared distance of two rows), linear, polynomial "+
 				"(degree 2), cosine, or chi2 (for values >= 0: scale minmax)", mapping.KernelNames...)),
-		Bound: learnedBound, Samples: true, Memory: learnedMemory, Fit: fitLEnewS,
+		Bound: learnedBound, Memory: learnedMemory, Fit: fitLEnewS,
 	}
 )
 
@@ -45,10 +45,9 @@ var LPPnewS = frame.Method{
 	Map:   "linear", Streaming: "window",
 	Params: append(similarityParams(),
 		frame.RidgeParam("oas", "relative ridge of the Laplacian form: oas, or a number; 0 is the literal form", true)),
-	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
-	Samples: true,
-	Memory:  learnedMemory,
-	Fit:     frame.Maximize(lppnewsRatio, pencil.Min),
+	Ridge:  &frame.RidgeRule{Scatter: frame.TotalScatter},
+	Memory: learnedMemory,
+	Fit:    frame.Maximize(lppnewsRatio, pencil.Min),
 }
 
 // learnedMemory is the memory of learning a similarity of the rows that its parameter allows.

@@ -27,8 +27,7 @@ var LLE = frame.Method{
 		frame.FloatParam("reg", "1e-3", "added to the diagonal of each local Gram matrix, times its trace", 1e-12, 1e3),
 		frame.ComponentsParam,
 	},
-	Bound:   frame.RowsLessOne,
-	Samples: true,
+	Bound: frame.RowsLessOne,
 	Memory: func(e frame.Extent) int64 {
 		k := e.Int("k", 0)
 		// Neighbours of a row have entries with each other too.

@@ -37,10 +37,9 @@ var LPFE = frame.Method{
 		frame.Choice("metric", "orthonormalized", "columns made orthonormal, earlier ones first (orthonormalized), or as "+
 			"solved (plain)", "orthonormalized", "plain"),
 	},
-	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
-	Samples: true,
-	Memory:  parallelMemory,
-	Fit:     fitLPFE,
+	Ridge:  &frame.RidgeRule{Scatter: frame.TotalScatter},
+	Memory: parallelMemory,
+	Fit:    fitLPFE,
 }
 
 // parallelMemory is the memory of fields of tangent vectors: a matrix of dim entries for each row and neighbour, dim

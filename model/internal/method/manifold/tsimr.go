@@ -26,11 +26,10 @@ var TSIMR = frame.Method{
 	Name: "tsimr", Title: "tangent space intrinsic manifold regularisation",
 	Paper: "Sun, Tangent space intrinsic manifold regularization for data representation, IEEE ChinaSIP 2013",
 	Map:   "extension", Streaming: "window",
-	Params:  tangentParams("inf", "0"),
-	Bound:   frame.RowsLessOne,
-	Samples: true,
-	Memory:  func(e frame.Extent) int64 { return eliminated(e, e.Int("k", 0)) },
-	Fit:     fitTSIMR(PointTangents),
+	Params: tangentParams("inf", "0"),
+	Bound:  frame.RowsLessOne,
+	Memory: func(e frame.Extent) int64 { return eliminated(e, e.Int("k", 0)) },
+	Fit:    fitTSIMR(PointTangents),
 }
 
 // mpTSIMR is tsimr with a tangent space for each patch of a partition.
@@ -38,9 +37,8 @@ var MPTSIMR = frame.Method{
 	Name: "mp-tsimr", Title: "manifold partition TSIMR",
 	Paper: patch.MPDA.Paper,
 	Map:   "extension", Streaming: "window",
-	Params:  append(tangentParams("inf", "0"), partitionParams()...),
-	Bound:   frame.RowsLessOne,
-	Samples: true,
+	Params: append(tangentParams("inf", "0"), partitionParams()...),
+	Bound:  frame.RowsLessOne,
 	Memory: func(e frame.Extent) int64 {
 		return max(frame.Partitioned(e.Rows), eliminated(e, e.Int("patch_size", 0)))
 	},
@@ -55,9 +53,8 @@ var LTSIMR = frame.Method{
 	Name: "ltsimr", Title: "linear TSIMR",
 	Paper: TSIMR.Paper,
 	Map:   "linear", Streaming: "window",
-	Params:  append(tangentParams("auto", "1e9"), tangentRidge()),
-	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
-	Samples: true,
+	Params: append(tangentParams("auto", "1e9"), tangentRidge()),
+	Ridge:  &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Memory: func(e frame.Extent) int64 {
 		return e.Lists(e.Int("k", 0)) + frame.Pairs(min(e.Rows*e.Dim, maxCoordinates), 18)
 	},
@@ -69,11 +66,10 @@ var MPLTSIMR = frame.Method{
 	Name: "mp-ltsimr", Title: "manifold partition linear TSIMR",
 	Paper: patch.MPDA.Paper,
 	Map:   "linear", Streaming: "window",
-	Params:  append(append(tangentParams("auto", "1e9"), partitionParams()...), tangentRidge()),
-	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
-	Samples: true,
-	Memory:  func(e frame.Extent) int64 { return frame.Partitioned(e.Rows) + e.Lists(e.Int("k", 0)) },
-	Fit:     fitLTSIMR(PatchTangents),
+	Params: append(append(tangentParams("auto", "1e9"), partitionParams()...), tangentRidge()),
+	Ridge:  &frame.RidgeRule{Scatter: frame.TotalScatter},
+	Memory: func(e frame.Extent) int64 { return frame.Partitioned(e.Rows) + e.Lists(e.Int("k", 0)) },
+	Fit:    fitLTSIMR(PatchTangents),
 }
 
 func tangentParams(heat, gamma string) []frame.Param {

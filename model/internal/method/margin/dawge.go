@@ -47,10 +47,9 @@ var DAWGE = frame.Method{
 	},
 	Ridge: &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{1e-6, 1e-4, 0.01, 0.1, 1}, Without: 0.1,
 		Unused: isOrthonormal},
-	Memory:  func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) + e.Copies(0, 3000) },
-	Fit:     fitDAWGE,
-	Samples: true,
-	Nested:  true,
+	Memory: func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) + e.Copies(0, 3000) },
+	Fit:    fitDAWGE,
+	Nested: true,
 }
 
 func isOrthonormal(t *frame.Task) bool { return t.Params["constraint"] == "orthonormal" }

@@ -31,7 +31,6 @@ var DLA = frame.Method{
 		frame.HeatParam("inf", "width of heat weights exp(-d^2/t) on both: inf (none, as in the paper), auto (mean "+
 			"squared distance to the nearest of the own class), or a number"),
 	},
-	Samples: true,
 	Memory:  func(e frame.Extent) int64 { return e.Lists(e.Int("k1", 0) + e.Int("k2", 0)) },
 	Fit:     fitDLA,
 	Nested:  true,

@@ -36,7 +36,6 @@ var KSMPA = frame.Method{
 	},
 	Ridge: &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{0.01, 0.1, 1}, Without: 0.1,
 		Kernels: smpaKernels},
-	Samples: true,
 	Memory:  func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) + frame.Pairs(min(e.Rows, smpaRows), 72) },
 	Fit:     fitKSMPA,
 	Nested:  true,

@@ -32,12 +32,11 @@ var LFDA = frame.Method{
 		frame.RidgeParam("auto", "relative ridge of the local within-class scatter: auto (cross-validation), oas, or a "+
 			"number; 0 is the literal form", true),
 	},
-	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
-	Samples: true,
-	Memory:  func(e frame.Extent) int64 { return e.Affinities(e.Int("kNN", 0)) },
-	Fit:     fitLFDA,
-	Nested:  true,
-	Auto:    &frame.Candidate{Rank: 2},
+	Ridge:  &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
+	Memory: func(e frame.Extent) int64 { return e.Affinities(e.Int("kNN", 0)) },
+	Fit:    fitLFDA,
+	Nested: true,
+	Auto:   &frame.Candidate{Rank: 2},
 }
 
 var solveLFDA = frame.Maximize(func(ctx context.Context, t *frame.Task) *frame.Ratio {

@@ -31,8 +31,7 @@ var MPDA = frame.Method{
 		frame.IntParam("patch_k", "6", "nearest rows in the graph that a class is partitioned by", 1),
 		frame.IntParam("patch_size", "10", "a patch of at least this many rows is split", 4),
 	),
-	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter},
-	Samples: true,
+	Ridge: &frame.RidgeRule{Scatter: frame.WithinScatter},
 	Memory: func(e frame.Extent) int64 {
 		return e.Affinities(e.Int("k", 0)) + e.Lists(e.Int("patch_k", 0)) + frame.Partitioned(e.Largest)
 	},
@@ -45,9 +44,8 @@ var PMPDA = frame.Method{
 	Name: "pmpda", Title: "pointwise manifold discriminant analysis",
 	Paper:      MPDA.Paper,
 	Supervised: true, Map: "linear", Streaming: "window",
-	Params:  mpdaParams(),
-	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter},
-	Samples: true,
+	Params: mpdaParams(),
+	Ridge:  &frame.RidgeRule{Scatter: frame.WithinScatter},
 	Memory: func(e frame.Extent) int64 {
 		coordinates := min(e.Rows, maxPointwise) * min(e.Features, e.Int("k", 0)+1)
 		return e.Affinities(e.Int("k", 0)) + frame.Pairs(coordinates, 13)

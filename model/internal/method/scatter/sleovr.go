@@ -39,7 +39,7 @@ var SLEOvR = frame.Method{
 	Ridge:         &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Memory:        func(e frame.Extent) int64 { return e.Copies(4, 400) },
 	Fit:           fitSLEOvR,
-	SecondByClass: true,
+	SecondByClass: true, NoSamples: true,
 }
 
 // MaxWindow is the number of embedded rows that the membership degree uses.
