@@ -106,27 +106,14 @@ type Edge struct {
 	Dist2 float64
 }
 
-// before orders edges by length, then by index. No two are equal, so the minimum spanning tree is unique.
-func (e Edge) before(f Edge) bool {
-	if e.Dist2 != f.Dist2 {
-		return e.Dist2 < f.Dist2
-	}
-	return e.I < f.I || e.I == f.I && e.J < f.J
-}
+// compare orders edges by length, then by index. No two are equal, so the minimum spanning tree is unique.
+func (e Edge) compare(f Edge) int { return cmp.Or(cmp.Compare(e.Dist2, f.Dist2), e.I-f.I, e.J-f.J) }
 
-// bridges is the minimum spanning tree over components, where component is that of each row, in any numbering: each
-// edge is the shortest one between the parts that it joins (Boruvka: every part takes its shortest outgoing edge, at
-// most log2 of the number of components searches for nearest rows).
+// bridges is the minimum spanning tree over components, where component numbers that of each row from 0 on: each edge
+// is the shortest one between the parts that it joins (Boruvka: every part takes its shortest outgoing edge, at most
+// log2 of the number of components searches for nearest rows).
 func bridges(ctx context.Context, x *mat.Dense, component []int) ([]Edge, error) {
-	first := map[int]int{}
-	part := linalg.Sets(len(component), func(join func(i, j int)) {
-		for i, c := range component {
-			if _, ok := first[c]; !ok {
-				first[c] = i
-			}
-			join(first[c], i)
-		}
-	})
+	part := slices.Clone(component)
 	var tree []Edge
 	for parts(part) > 1 {
 		_, out, err := NearestByClass(ctx, x, part, 0, 1)
@@ -137,7 +124,7 @@ func bridges(ctx context.Context, x *mat.Dense, component []int) ([]Edge, error)
 		for i, c := range part {
 			index, dist2 := out.Row(i)
 			e := Edge{min(i, index[0]), max(i, index[0]), dist2[0]}
-			if !found[c] || e.before(best[c]) {
+			if !found[c] || e.compare(best[c]) < 0 {
 				best[c], found[c] = e, true
 			}
 		}
@@ -156,12 +143,7 @@ func bridges(ctx context.Context, x *mat.Dense, component []int) ([]Edge, error)
 			part[i] = merged[c]
 		}
 	}
-	slices.SortFunc(tree, func(a, b Edge) int {
-		if a.before(b) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(tree, Edge.compare)
 	return tree, nil
 }
 

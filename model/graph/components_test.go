@@ -31,12 +31,7 @@ func kruskal(x *mat.Dense, component []int) []Edge {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b Edge) int {
-		if a.before(b) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(all, Edge.compare)
 	component = slices.Clone(component)
 	var tree []Edge
 	for _, e := range all {
@@ -73,11 +68,7 @@ func TestBridgesAreMinimumSpanningTree(t *testing.T) {
 				}
 			}
 		})
-		named := make([]int, n) // any numbers will do
-		for i, c := range component {
-			named[i] = 7 - 3*c
-		}
-		got, err := bridges(ctx, x, named)
+		got, err := bridges(ctx, x, component)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -220,7 +220,7 @@ func (nb *Neighbors) ShortestPairs(k int, y []int) *Neighbors {
 	kept := make([]bool, len(nb.index))
 	for _, all := range pairs {
 		slices.SortFunc(all, func(a, b pair) int {
-			return cmp.Or(cmp.Compare(a.Dist2, b.Dist2), a.I-b.I, a.J-b.J, a.i-b.i)
+			return cmp.Or(a.compare(b.Edge), a.i-b.i)
 		})
 		for left, p := k, 0; p < len(all) && left > 0; p++ {
 			if p > 0 && all[p].Edge == all[p-1].Edge {

@@ -30,12 +30,7 @@ func TestShortestPairsEqualAllPairs(t *testing.T) {
 					}
 				}
 			}
-			slices.SortFunc(all, func(a, b Edge) int {
-				if a.before(b) {
-					return -1
-				}
-				return 1
-			})
+			slices.SortFunc(all, Edge.compare)
 			return all[:min(k, len(all))]
 		}
 		pairs := func(nb *Neighbors, take func(i int) bool, unordered bool) (all []Edge) {
@@ -50,12 +45,7 @@ func TestShortestPairsEqualAllPairs(t *testing.T) {
 					}
 				}
 			}
-			slices.SortFunc(all, func(a, b Edge) int {
-				if a.before(b) {
-					return -1
-				}
-				return 1
-			})
+			slices.SortFunc(all, Edge.compare)
 			return all
 		}
 		want := shortest(func(i, j int) bool { return i < j })

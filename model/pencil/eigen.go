@@ -33,15 +33,10 @@ var ErrNotDefinite = errors.New("denominator is not positive definite")
 
 // eigen returns the eigenvalues of s, ascending, and its eigenvectors.
 func eigen(s mat.Symmetric) ([]float64, *mat.Dense, error) {
-	n := s.SymmetricDim()
-	for i := range n {
-		for j := i; j < n; j++ {
-			if v := s.At(i, j); math.IsNaN(v) || math.IsInf(v, 0) {
-				return nil, nil, fmt.Errorf("entry (%d, %d) of the whitened matrix is %g", i, j, v)
-			}
-		}
+	if err := finite(s); err != nil {
+		return nil, nil, fmt.Errorf("whitened matrix: %w", err)
 	}
-	order := grade(s)
+	n, order := s.SymmetricDim(), grade(s)
 	graded := mat.NewSymDense(n, nil)
 	for i, a := range order {
 		for j := i; j < n; j++ {

@@ -44,7 +44,7 @@ func symDense(s mat.Symmetric) *mat.SymDense {
 // alone is the context of work whose caller has none: it runs on one core.
 var alone = parallel.Limit(context.Background(), 1)
 
-func finite(a *mat.Dense) error {
+func finite(a mat.Matrix) error {
 	m, n := a.Dims()
 	for i := range m {
 		for j := range n {

@@ -10,6 +10,7 @@ import (
 	lapack "gonum.org/v1/gonum/lapack/gonum"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
@@ -49,12 +50,8 @@ func reduce(ctx context.Context, s *mat.SymDense) *reduced {
 	if !r.reflect(ctx, a, size) {
 		return nil
 	}
-	for _, list := range [][]float64{r.diag, r.next} {
-		for _, e := range list {
-			if math.IsNaN(e) || math.IsInf(e, 0) { // after an overflow, counts of signs are meaningless
-				return nil
-			}
-		}
+	if !linalg.AllFinite(r.diag) || !linalg.AllFinite(r.next) { // after an overflow, counts of signs are meaningless
+		return nil
 	}
 	r.spectrum = newSturm(r.diag, r.next)
 	return r
