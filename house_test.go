@@ -40,7 +40,7 @@ var below = map[string][]string{
 	"model/internal/linalg":   {},
 	"model/pencil": {"model/internal/fail", "model/internal/linalg", "model/internal/parallel",
 		"model/internal/tile"},
-	"model/internal/tile": {"model/internal/parallel"},
+	"model/internal/tile": {"model/internal/linalg", "model/internal/parallel"},
 	"model/moments":       {"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
 	"model/graph":         {"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
 	"model/internal/mapping": {"model/internal/fail",

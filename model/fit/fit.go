@@ -6,6 +6,8 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"slices"
+
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
@@ -139,4 +141,37 @@ func fitRanked(ctx context.Context, d *model.Data, c Config) *model.Model {
 	content.Report.Unlabelled, content.Report.Imputed = report.Unlabelled, report.Imputed
 	content.Report.Notes = append(report.Notes, content.Report.Notes...)
 	return fail.Must(model.New(content))
+}
+
+// load returns the data with its rows in memory, unless they are stored and can be read a block at a time.
+func load(c Config, d *model.Data) (*model.Data, error) {
+	if d == nil || d.Stored == nil || d.N < 0 || d.M < 1 {
+		return d, nil
+	}
+	if c.Streams() {
+		m, err := c.method()
+		if err != nil {
+			return nil, err
+		}
+		if used(d, m.Supervised) > d.M { // fewer rows than features are expressed in the space that they span
+			return d, nil
+		}
+	}
+	loaded := *d
+	loaded.Stored, loaded.X = nil, slices.Grow([]float64(nil), d.N*d.M)[:d.N*d.M]
+	return &loaded, d.Stored.ReadRows(loaded.X, 0)
+}
+
+// used is the number of rows that a method uses.
+func used(d *model.Data, supervised bool) int {
+	if !supervised {
+		return d.N
+	}
+	n := 0
+	for _, class := range d.Y {
+		if class >= 0 {
+			n++
+		}
+	}
+	return n
 }

@@ -297,3 +297,85 @@ func few(ctx context.Context, s *mat.SymDense, end End, d int) *Part {
 	}
 	return part
 }
+
+// knownRows is an orthonormal basis, as rows, of the columns of known.
+func knownRows(n int, known *mat.Dense) *mat.Dense {
+	if known == nil {
+		return nil
+	}
+	rows, q := known.Dims()
+	if rows != n || q > n {
+		panic(fail.With(fmt.Errorf("known vectors are %d x %d, the operator has order %d", rows, q, n)))
+	}
+	if err := finite(known); err != nil {
+		panic(fail.With(fmt.Errorf("known vectors: %w", err)))
+	}
+	b := Orthonormal(alone, known, 1e-10)
+	if b == nil {
+		panic(fail.With(errors.New("known vectors are zero")))
+	}
+	if _, r := b.Dims(); r < q {
+		panic(fail.With(fmt.Errorf("known vectors have rank %d, not %d: give an independent set", r, q)))
+	}
+	return mat.DenseCopyOf(b.T())
+}
+
+// checkKnown refuses known vectors that are not eigenvectors: projecting them out would change the problem.
+func (p *partial) checkKnown() {
+	if p.null == nil {
+		return
+	}
+	q, _ := p.null.Dims()
+	y := mat.NewDense(q, p.n, nil)
+	p.apply(y, p.null)
+	project(p.ctx, y, p.null)
+	left := maxAbs(y)
+	if left == 0 {
+		return
+	}
+	if p.largest == 0 && p.free >= krylovOrder(1, 4) {
+		p.measure()
+	}
+	scale := p.largest
+	if scale == 0 {
+		scale = mat.Norm(allOf(p.ctx, p.m), 2)
+	}
+	if !(left <= 1e-9*scale) {
+		panic(fail.With(fmt.Errorf("known vectors are not eigenvectors: M moves them by %.2g, its largest value is %.4g",
+			left, scale)))
+	}
+}
+
+// fullOrder is the largest order that is decomposed in full if the partial algorithms fail: about a minute and 400 MB.
+const fullOrder = 2500
+
+// full decomposes all of m, with the known vectors moved past the other end.
+func (p *partial) full() *Part {
+	fail.Check(p.ctx.Err())
+	s := mat.NewSymDense(p.n, allOf(p.ctx, p.m).RawMatrix().Data) // by its upper triangle
+	if p.null != nil {
+		away := 4 * mat.Norm(s, 1)
+		if p.end == Max {
+			away = -away
+		}
+		q, _ := p.null.Dims()
+		for i := range q {
+			s.SymRankOne(s, away, p.null.RowView(i))
+		}
+	}
+	values, vectors := spectrum(s)
+	if p.end == Min {
+		values, vectors = reversed(values, vectors)
+	}
+	values = values[:p.free]
+	for _, v := range values {
+		p.largest = max(p.largest, math.Abs(v))
+	}
+	// Pairs that are closer than rounding errors cannot be separated better than this.
+	p.floor = float64(p.n) * eps * p.largest
+	part := p.judge(values, mat.DenseCopyOf(vectors.Slice(0, p.n, 0, p.free).T()))
+	if p.end == Max {
+		part.smallest = min(values[p.free-1], 0)
+	}
+	return part
+}

@@ -16,11 +16,12 @@ import (
 // Whitening is the whitening T of the within-class scatter, with at most count columns (0: all), and its eigenvalues.
 // The share of S_w in the numerator orders the columns past those of the class means.
 func Whitening(ctx context.Context, t *Task, count int) (*pencil.Solution, error) {
-	n, q := whiteningPencil(t)
+	n, q := whiteningPencil(ctx, t)
 	return pencil.Solve(ctx, n, q, pencil.Max, count)
 }
 
-func whiteningPencil(t *Task) (n *mat.SymDense, q *pencil.Metric) {
+func whiteningPencil(ctx context.Context, t *Task) (n *mat.SymDense, q *pencil.Metric) {
+	fail.Check(ctx.Err())
 	q = RidgeMetric(t, t.Basis.Within)
 	n = mat.NewSymDense(t.M, nil)
 	n.ScaleSym(1e-3, t.Basis.Within)
@@ -31,7 +32,7 @@ func whiteningPencil(t *Task) (n *mat.SymDense, q *pencil.Metric) {
 // FullWhitening is Whitening with all columns: the leading count are those of Whitening, the others any that complete
 // them. A search that does not depend on the axes accepts any of these.
 func FullWhitening(ctx context.Context, t *Task, count int) *pencil.Solution {
-	n, q := whiteningPencil(t)
+	n, q := whiteningPencil(ctx, t)
 	s, err := pencil.Solve(ctx, n, q, pencil.Max, count)
 	if _, ok := errors.AsType[*pencil.RankError](err); ok || err == nil && s.Rank < t.M {
 		return fail.Must(pencil.Solve(ctx, n, q, pencil.Max, 0)) // the columns that there are

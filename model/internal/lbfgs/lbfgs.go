@@ -1,3 +1,4 @@
+// Package lbfgs minimises a smooth function by L-BFGS.
 package lbfgs
 
 import (

@@ -45,9 +45,15 @@ func (d DistanceBound) Lowest(norm, limit float64) float64 {
 }
 
 // Aligned returns n zeros that start on a cache line.
-func Aligned(n int) []float32 {
+func Aligned(n int) []float32 { return AlignedIn(new([]float32), n) }
+
+// AlignedIn is n numbers of the buffer that start on a cache line. It replaces a buffer that is too short.
+func AlignedIn[T float32 | float64](buffer *[]T, n int) []T {
 	const line = 64
-	buf := make([]float32, n+line/4)
-	skip := (line - int(uintptr(unsafe.Pointer(unsafe.SliceData(buf)))%line)) % line / 4
-	return buf[skip : skip+n : skip+n]
+	size := int(unsafe.Sizeof(*new(T)))
+	if len(*buffer) < n+line/size {
+		*buffer = make([]T, n+line/size)
+	}
+	skip := (line - int(uintptr(unsafe.Pointer(unsafe.SliceData(*buffer)))%line)) % line / size
+	return (*buffer)[skip : skip+n : skip+n]
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -244,11 +245,17 @@ func TestDistanceBoundIsBelow(t *testing.T) {
 	}
 }
 
-// TestAligned: rows of Aligned memory begin with a line of the cache.
+// TestAligned: numbers start on a cache line, and the buffer has no more room than that needs.
 func TestAligned(t *testing.T) {
 	for n := range 40 {
 		if x := Aligned(n); len(x) != n || cap(x) != n {
 			t.Errorf("%d numbers: length %d, capacity %d", n, len(x), cap(x))
+		}
+		var buffer []float64
+		data := AlignedIn(&buffer, n)
+		at := uintptr(unsafe.Pointer(unsafe.SliceData(data)))
+		if n > 0 && at%64 != 0 || len(data) != n || len(buffer) != n+8 {
+			t.Errorf("%d numbers at %x, %d in a buffer of %d", n, at, len(data), len(buffer))
 		}
 	}
 }

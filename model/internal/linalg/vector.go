@@ -107,9 +107,7 @@ func RowNorm(x []float64) float64 {
 	return min(largest*math.Sqrt(sum), math.MaxFloat64)
 }
 
-func IsFinite(v float64) bool {
-	return math.Abs(v) <= math.MaxFloat64
-}
+func IsFinite(v float64) bool { return math.Abs(v) <= math.MaxFloat64 }
 
 // AllFinite reports whether x has neither NaN nor an infinity.
 func AllFinite(x []float64) bool {

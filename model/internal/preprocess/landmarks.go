@@ -39,14 +39,22 @@ func (k Kernels) params() map[string]string {
 	return map[string]string{"landmarks": fmt.Sprint(k.Count), "width": fmt.Sprint(k.Width), "scale": string(k.Scale)}
 }
 
-// match reports whether the parameters of a model are these.
-func (k Kernels) match(params map[string]string) bool {
+// mapOf is the map of a model that was fitted with these kernels, or with fewer landmarks.
+func (k Kernels) mapOf(c model.Content) (*mapping.KernelMap, error) {
+	km, ok := c.Map.(*mapping.KernelMap)
 	for name, v := range k.params() {
-		if params[name] != v {
-			return false
-		}
+		ok = ok && c.Params[name] == v
 	}
-	return true
+	if !ok {
+		return nil, fmt.Errorf("the model was not fitted with %d landmarks of width %g, scale %s", k.Count, k.Width, k.Scale)
+	}
+	if n := len(km.Rows) / len(c.Mean); n > k.Count {
+		return nil, fmt.Errorf("the model's parameters say %d landmarks, but it has %d", k.Count, n)
+	}
+	if km.K.Name != "gauss" || km.K.Origin != nil {
+		return nil, fmt.Errorf("the model has no landmarks: its kernel is %s", km.K.Name)
+	}
+	return km, nil
 }
 
 // Landmarks are rows whose kernels replace a row's features: phi(x) = V^(-1/2) U' k(x), where k(x) are the kernels
@@ -95,16 +103,7 @@ func LandmarksOf(ctx context.Context, m *model.Model, k Kernels) (_ *Landmarks, 
 	defer fail.Catch(&err)
 	k = k.settled()
 	content := m.Content()
-	km, ok := content.Map.(*mapping.KernelMap)
-	if !ok || !k.match(content.Params) {
-		return nil, fmt.Errorf("the model was not fitted with %d landmarks of width %g, scale %s", k.Count, k.Width, k.Scale)
-	}
-	if n := len(km.Rows) / len(content.Mean); n > k.Count {
-		return nil, fmt.Errorf("the model's parameters say %d landmarks, but it has %d", k.Count, n)
-	}
-	if km.K.Name != "gauss" || km.K.Origin != nil {
-		return nil, fmt.Errorf("the model has no landmarks: its kernel is %s", km.K.Name)
-	}
+	km := fail.Must(k.mapOf(content))
 	l := &Landmarks{mean: content.Mean, scale: content.Scale, unit: content.Unit, kernel: km.K, rows: km.Rows,
 		tables: km.Tables, asked: k}
 	l.whiten(ctx)
@@ -115,9 +114,8 @@ func LandmarksOf(ctx context.Context, m *model.Model, k Kernels) (_ *Landmarks, 
 func (l *Landmarks) Match(m *model.Model, k Kernels) bool {
 	k = k.settled()
 	content := m.Content()
-	km, ok := content.Map.(*mapping.KernelMap)
-	return ok && l.asked == k && k.match(content.Params) &&
-		km.K.Name == l.kernel.Name && km.K.Origin == nil && slices.Equal(km.K.Param, l.kernel.Param) &&
+	km, err := k.mapOf(content)
+	return err == nil && l.asked == k && slices.Equal(km.K.Param, l.kernel.Param) &&
 		content.Unit == l.unit && slices.Equal(content.Mean, l.mean) && slices.Equal(content.Scale, l.scale) &&
 		slices.Equal(km.Rows, l.rows)
 }
@@ -178,6 +176,7 @@ func (l *Landmarks) whiten(ctx context.Context) {
 	for i := range l.norms {
 		l.norms[i] = linalg.Dot(l.rows[i*m:(i+1)*m], l.rows[i*m:(i+1)*m])
 	}
+	fail.Check(ctx.Err()) // what follows is not interrupted
 	var eig mat.EigenSym
 	if !eig.Factorize(gram, true) {
 		panic(fail.With(fmt.Errorf("the kernel matrix of %d landmarks has no eigenvectors", gram.SymmetricDim())))

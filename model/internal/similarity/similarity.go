@@ -1,3 +1,4 @@
+// Package similarity learns the similarities of rows that LEnewS and related methods embed.
 package similarity
 
 import (

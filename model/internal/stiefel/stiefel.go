@@ -1,3 +1,4 @@
+// Package stiefel maximises a criterion over matrices with orthonormal columns, the Stiefel manifold.
 package stiefel
 
 import (

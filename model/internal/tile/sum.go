@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"unsafe"
 
+	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
@@ -75,7 +75,7 @@ func Add(ctx context.Context, sums ...Sum) (err error) {
 		buffer = new([]float64)
 	}
 	defer buffers.Put(buffer)
-	p.data = aligned(buffer, p.size)
+	p.data = linalg.AlignedIn(buffer, p.size)
 	return parallel.EachOn(ctx, workers, len(p.tasks), func(i int) {
 		_ = paced.Err()
 		p.do(i)
@@ -197,13 +197,3 @@ func (k *block) multiply(row, first int, data, edge []float64) {
 }
 
 func panels(m int) int { return (m + panel - 1) / panel }
-
-// aligned is n numbers of the buffer, starting on a cache line. It grows the buffer if necessary.
-func aligned(buffer *[]float64, n int) []float64 {
-	const line = 64
-	if len(*buffer) < n+line/8 {
-		*buffer = make([]float64, n+line/8)
-	}
-	skip := (line - int(uintptr(unsafe.Pointer(unsafe.SliceData(*buffer)))%line)) % line / 8
-	return (*buffer)[skip : skip+n : skip+n]
-}

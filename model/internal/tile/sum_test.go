@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"testing"
-	"unsafe"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/gonum"
@@ -352,16 +351,5 @@ func TestPlanOfATallSum(t *testing.T) {
 	p = newPlan([]Sum{{C: make([]float64, stripRows*13*panel), Stride: 13 * panel, A: left, B: right}}, 1)
 	if got := p.stages[0].strips.Load(); got != 3 {
 		t.Errorf("13 panels are multiplied in %d units, want 3", got)
-	}
-}
-
-// TestAligned: numbers start on a cache line, and the buffer has no more room than that needs.
-func TestAligned(t *testing.T) {
-	for n := range 40 {
-		var buffer []float64
-		data := aligned(&buffer, n)
-		if at := uintptr(unsafe.Pointer(unsafe.SliceData(data))); n > 0 && at%64 != 0 || len(data) != n || len(buffer) != n+8 {
-			t.Errorf("%d numbers at %x, %d in a buffer of %d", n, at, len(data), len(buffer))
-		}
 	}
 }

@@ -1,6 +1,10 @@
 package tile
 
-import "math"
+import (
+	"math"
+
+	"github.com/embedd/embedd/model/internal/linalg"
+)
 
 // Together is how many vectors are multiplied at once: those of one panel.
 const Together = panel
@@ -14,7 +18,7 @@ type Table struct {
 // NewTable packs n vectors of k numbers: number l of vector i is data[i*stride+l*step].
 func NewTable(data []float64, n, k, stride, step int) *Table {
 	var buffer []float64
-	t := &Table{n: n, k: k, data: aligned(&buffer, panels(n)*panel*k)}
+	t := &Table{n: n, k: k, data: linalg.AlignedIn(&buffer, panels(n)*panel*k)}
 	for i := range n {
 		for l := range k {
 			t.data[i/panel*panel*k+l*panel+i%panel] = data[i*stride+l*step]

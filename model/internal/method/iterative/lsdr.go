@@ -178,9 +178,7 @@ func (q *Information) forms(k *mat.Dense, y []int, count float64, c int) (*mat.S
 	return h, linear
 }
 
-func (q *Information) Value(a *mat.Dense) float64 {
-	return q.at(a).smi
-}
+func (q *Information) Value(a *mat.Dense) float64 { return q.at(a).smi }
 
 // Gradient is dSMI/dA. With f = K_c alpha_c and g = K_c beta_c in class c,
 // dSMI = sum_il w_il dK_il, w_il = [y_i = c](alpha_l + beta_l)/n

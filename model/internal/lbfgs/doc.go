@@ -1,2 +1,0 @@
-// Package lbfgs minimises a smooth function by L-BFGS.
-package lbfgs

@@ -1,2 +1,0 @@
-// Package similarity learns the similarities of rows that LEnewS and related methods embed.
-package similarity
