@@ -96,7 +96,7 @@ var below = map[string][]string{
 
 	"model/modeltest": {"model", "model/fit"},
 
-	"model/internal/fixture": {"model"},
+	"model/internal/fixture": {"model", "model/internal/fail"},
 
 	"arrowio/wire":             {},
 	"arrowio/internal/flat":    {"arrowio/wire"},

@@ -11,14 +11,14 @@ import (
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
-// Conversion is an affine map from outputs of an earlier epoch to those of the epoch that a model begins: row vector y
-// becomes y Matrix + Shift. A reader that stored outputs converts them with it instead of requesting them again.
+// Conversion is an affine map from outputs of an earlier epoch to outputs of the epoch that a model begins: row vector
+// y becomes y Matrix + Shift. A reader that stored outputs converts them with it instead of requesting them again.
 type Conversion struct {
 	FromEpoch uint64      `json:"from_epoch"`
 	Matrix    [][]float64 `json:"matrix"` // a row for each old output, a column for each new one
 	Shift     []float64   `json:"shift"`
-	// Residual is |Y1 - (Y0 Matrix + Shift)| / |Y1 - mean| on the rows that the map was fitted on: 0 is exact, and with 1
-	// the mean of the new outputs would be as close.
+	// Residual is |Y1 - (Y0 Matrix + Shift)| / |Y1 - mean| on the rows that the map was fitted on: 0 is exact, and with
+	// 1 the mean of the new outputs would be as close.
 	Residual float64 `json:"residual"`
 }
 
@@ -29,8 +29,8 @@ const MaxConverted = 256
 // do not vary on the rows have no weight.
 const conversionRidge = 1e-9
 
-// FitConversion returns the least-squares map from the outputs of one model to those of another on some rows; nil if a
-// model has more than MaxConverted outputs, or the rows do not determine the map.
+// FitConversion returns the least-squares map from the outputs of one model to the outputs of another on some rows; nil
+// if a model has more than MaxConverted outputs, or the rows do not determine the map.
 func FitConversion(ctx context.Context, from, to *Model, rows Rows) (_ *Conversion, err error) {
 	defer parallel.Recover(&err, "conversion")
 	d0, d1 := from.Dim(), to.Dim()

@@ -21,10 +21,11 @@ type Data struct {
 	Y        []int    // index into Classes of each row, -1 for no label; nil: none has one
 	Classes  []string // names, in any order; the model lists them as given
 	Features []string // m names; nil: x0, x1, ...
-	// Groups is the group of each row: rows that depend on each other, such as those of a source or a stretch of time.
+	// Groups is the group of each row: rows that depend on each other, such as rows of one source or of one
+	// stretch of time.
 	// Cross-validation has no group in two folds. nil: rows are independent.
 	Groups []int
-	// Stored has the rows in the place of X, which is nil then. Package fit says which fits read them a block at a time.
+	// Stored has the rows instead of X, which is nil then. Package fit says which fits read them a block at a time.
 	// Their values must be finite.
 	Stored RowReader
 }

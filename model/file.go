@@ -80,7 +80,7 @@ func checkNames(arrays []arrayHead, kind string, version uint64) error {
 	return nil
 }
 
-// allArrays are the arrays of the content: those of every model, then those of its map.
+// allArrays are the arrays of the content: the arrays that every model has, then those of its map.
 func (m *Model) allArrays() []mapping.Array {
 	return append([]mapping.Array{
 		{Name: "mean", Shape: []int{len(m.fitted.Mean)}, Data: m.fitted.Mean},

@@ -32,15 +32,17 @@ type Note struct {
 	Version string            `json:"version,omitempty"` // name in a model store
 	Epoch   uint64            `json:"epoch,omitempty"`   // outputs are comparable within one epoch
 	Source  map[string]string `json:"source,omitempty"`  // free form: stream, first, last, file, ...
-	// SameAs is the first of the epochs that are recorded as one with Epoch, since their outputs are comparable; 0: none.
+	// SameAs is the first of the epochs that are recorded as one with Epoch, since their outputs are comparable; 0:
+	// none.
 	SameAs uint64 `json:"same_as_epoch,omitempty"`
-	// Conversion leads to the outputs of this model from those of the epoch before, if the model begins an epoch.
+	// Conversion turns outputs of the epoch before into outputs of this model, if the model begins an epoch.
 	Conversion *Conversion `json:"conversion,omitempty"`
-	// Nulls is what the fit did with rows that have a missing feature, and so what becomes of them wherever the model is
-	// used: reject, impute or skip; "" in files of versions that did not record it.
+	// Nulls is what the fit did with rows that have a missing feature, and so what becomes of them wherever the model
+	// is used: reject, impute or skip; "" in files of versions that did not record it.
 	Nulls string `json:"nulls,omitempty"`
-	// Categories are columns of text that the fit made features of: city=Rome is 1 where city is Rome, else 0. Dates are
-	// columns whose feature is the number of days since 1970-01-01. Who uses the model does the same with its rows.
+	// Categories are columns of text that the fit made features of: city=Rome is 1 where city is Rome, else 0. Dates
+	// are columns whose feature is the number of days since 1970-01-01. Code that uses the model encodes its rows in
+	// this way.
 	Categories []string `json:"categories,omitempty"`
 	Dates      []string `json:"dates,omitempty"`
 }
@@ -199,7 +201,7 @@ func (m *Model) Scale() []float64 { return slices.Clone(m.fitted.Scale) }
 // Unit reports whether each row is divided by its Euclidean norm before anything else.
 func (m *Model) Unit() bool { return m.fitted.Unit }
 
-// Eigenvalues are those of the method's criterion, one for each output column; nil if the method has none.
+// Eigenvalues of the method's criterion, one for each output column; nil if the method has none.
 func (m *Model) Eigenvalues() []float64 { return slices.Clone(m.fitted.Eigenvalues) }
 
 // InformativeRank is the number of leading output columns that the method's criterion decides; the rest follow from a

@@ -53,7 +53,7 @@ type Config struct {
 type Result struct {
 	Data         string
 	Method       string
-	Dim          int // asked for
+	Dim          int // requested
 	DimUsed      int // at most the bound of the method; the smallest over the splits
 	Splits       int
 	AccuracyMean float64 // share of test rows whose class is correct

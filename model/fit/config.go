@@ -35,16 +35,16 @@ type Config struct {
 	// best one; 1: no blend.
 	Blend int
 	// Fewest asks AutoDim for as few dimensions as possible: the smallest number that is worse than the best one by less
-	// than half a standard error. Without it Auto gives up dimensions only without a loss on held-out rows.
+	// than half a standard error. Without it Auto reduces the dimension only if held-out rows show no loss.
 	Fewest bool
-	// Nonlinear lets Auto try normal scores and landmarks too, and blend them. Projecting a row then costs as much as with
-	// a few hundred landmarks.
+	// Nonlinear lets Auto try normal scores and landmarks too, and blend them. Projecting a row then costs as much as
+	// with a few hundred landmarks.
 	Nonlinear bool
 	Params    map[string]string // of the method, by name; see Method.Params
 	Seed      uint64            // for methods that draw; the same seed gives the same model
 	// Workers is the most goroutines that a fit runs on concurrently, including the caller's; 0: as many as there are
-	// cores, or as model.Limit of the context allows. The model does not depend on it. (Dense matrix products inside gonum
-	// may briefly use one core more.)
+	// cores, or as model.Limit of the context allows. The model does not depend on it. (Dense matrix products inside
+	// gonum may briefly use one core more.)
 	Workers int
 	// Memory is the most that a fit may hold in addition to its rows, in bytes, as MemoryEstimate estimates it. Fit
 	// returns a *MemoryError at once if it would need more. 0: no bound.

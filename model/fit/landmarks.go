@@ -49,7 +49,9 @@ func (l *Landmarks) Len() int { return l.of.Len() }
 func (l *Landmarks) Dim() int { return l.of.Dim() }
 
 // Map writes the features that the landmarks make of rows to dst, len(rows) x Dim row-major.
-func (l *Landmarks) Map(ctx context.Context, dst []float64, rows [][]float64) error { return l.of.Map(ctx, dst, rows) }
+func (l *Landmarks) Map(ctx context.Context, dst []float64, rows [][]float64) error {
+	return l.of.Map(ctx, dst, rows)
+}
 
 // Fit is [Fit] on the features that the landmarks make of the rows. It ignores Landmarks, Width and Scale of c.
 func (l *Landmarks) Fit(ctx context.Context, d *model.Data, c Config) (_ *model.Model, err error) {

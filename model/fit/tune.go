@@ -77,9 +77,9 @@ func affordable(c Config, train *model.Data, all []map[string]string, dim int) (
 }
 
 // Tune ranks the combinations of the method's grids for each dimension, by 4-fold cross-validation of a
-// nearest-neighbour classifier on the training rows: most correct rows first; of equals the defaults, then the earlier
-// one. Combinations that cannot be fitted in a fold, or would hold more than c.Memory, are left out. Scaling and
-// everything learned are refitted in each fold. The defaults are the result if no row can be held out, or if no
+// nearest-neighbour classifier on the training rows: most correct rows first; ties go to the defaults, then to the
+// earlier one. Combinations that cannot be fitted in a fold, or would hold more than c.Memory, are left out. Scaling
+// and everything learned are refitted in each fold. The defaults are the result if no row can be held out, or if no
 // combination is left. progress is called with the share that is done.
 func Tune(ctx context.Context, train *model.Data, c Config, dims []int, progress func(float64)) (Tuning, error) {
 	ctx = parallel.Limit(ctx, c.Workers)

@@ -120,7 +120,7 @@ func newPoints(ctx context.Context, x []float64, dim int, y []int, mean []float6
 	})
 }
 
-// bounds are those of points that no other point is near to.
+// bounds returns bounds that exclude all pairs, for the points of each panel. Shortlists lower them.
 func (b *blocks) bounds(p *points) []tile.Bounds {
 	all := make([]tile.Bounds, p.Panels())
 	never := float32(math.Inf(1))
@@ -260,8 +260,8 @@ func (b *blocks) run(ctx context.Context) error {
 		}
 	}
 	if b.s.self {
-		// Blocks are compared by circular diagonals, so that rows near each other in the input set the limits first, and
-		// pairs without a common block come first, so that workers rarely wait for each other's rows.
+		// Blocks are compared by circular diagonals, so that rows near each other in the input set the limits first,
+		// and pairs without a common block come first, so that workers rarely wait for each other's rows.
 		locks, order := make([]sync.Mutex, count), diagonals(count)
 		tasks, task = len(order), func(t int) {
 			i, j := order[t][0], order[t][1]

@@ -7,8 +7,8 @@ import (
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
-// lists are the k nearest found so far of each of n rows, ordered by distance and then by index. The final result does
-// not depend on the order of the offers, so it does not depend on the number of cores.
+// lists are the k nearest rows found up to now for each of n rows, ordered by distance and then by index. The final
+// result does not depend on the order of the offers, so it does not depend on the number of cores.
 type lists struct {
 	k     int
 	dist  []float64 // n x k squared distances, ascending

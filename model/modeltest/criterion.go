@@ -53,9 +53,9 @@ const (
 	Orthonormal Form = "orthonormal"
 	// Embedding: the outputs Y (n x d) of the rows minimise tr(Y'DY) with Y'NY = I and Y'N1 = 0.
 	Embedding Form = "embedding"
-	// Search: the map A maximises Objective, as far as a search can tell. With D, A'(D + rho I)A = I.
+	// Search: the map A maximises Objective, as far as a local search finds it. With D, A'(D + rho I)A = I.
 	Search Form = "search"
-	// Exact: the columns of the map, or of the outputs, are those of Columns, up to their signs.
+	// Exact: the columns of the map, or of the outputs, equal the columns of Columns, up to their signs.
 	Exact Form = "exact"
 )
 
@@ -65,7 +65,8 @@ type Criterion struct {
 	N, D *mat.SymDense // over features, or over rows for an embedding
 	// PerFeature: single features count, and the map is not bound to the space that the rows span.
 	PerFeature bool
-	// AnyScale: the columns of a ratio, or of an embedding, are scaled or rotated in another way than its constraint says.
+	// AnyScale: the columns of a ratio, or of an embedding, are scaled or rotated in another way than its constraint
+	// says.
 	AnyScale bool
 	// Shifted: a constant was added to each output of an embedding.
 	Shifted   bool
@@ -221,7 +222,7 @@ func (r *Criterion) checkMap(t *testing.T, a, v *mat.Dense, rho float64) {
 	}
 }
 
-// checkColumns compares columns with those of the reference, up to their signs.
+// checkColumns compares columns with the columns of the reference, up to their signs.
 func (r *Criterion) checkColumns(t *testing.T, a *mat.Dense) {
 	t.Helper()
 	_, d := a.Dims()

@@ -231,7 +231,7 @@ func (s suite) degenerate(t *testing.T, d *model.Data) {
 	}
 }
 
-// outputs are those of some rows, and finite.
+// outputs projects some rows and checks that the outputs are finite.
 func outputs(t *testing.T, m *model.Model, d *model.Data, from, to int) []float32 {
 	t.Helper()
 	y := make([]float32, (to-from)*m.Dim())

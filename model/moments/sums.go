@@ -11,8 +11,8 @@ import (
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
-// sums are those of a set with rows added. The set changes only when they are known to be finite, which saves checking
-// each row first.
+// sums are the sums of a set with rows added. The set changes only when they are known to be finite, so each row need
+// not be checked first.
 type sums struct {
 	of       [][]float64 // by slot, nil if it has no rows
 	labelled []float64

@@ -131,7 +131,7 @@ func distances(g *graph, z string, m int, rows []float64) string {
 	return g.op("Max", g.op("Add", d, g.sum(g.squared(z), 1)), g.number(0))
 }
 
-// medians are those of each feature.
+// medians returns the median of each feature.
 func medians(rows []float64, m int) []float64 {
 	across, n, out := linalg.Transpose(rows, m), len(rows)/m, make([]float64, m)
 	for j := range out {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
+	"github.com/embedd/embedd/model/internal/tile"
 )
 
 // Metric is a factored denominator: Z (m x rank) with Z' (D + rho I) Z = I on the kept subspace. It is immutable.
@@ -313,7 +314,7 @@ func (q *Metric) apply(a *mat.Dense) *mat.Dense {
 	if q.d == nil {
 		return mat.DenseCopyOf(a)
 	}
-	out := times(alone, q.d, a)
+	out := tile.Times(alone, symDense(q.d), a)
 	if q.rho != 0 {
 		for i := range q.m {
 			row, src := out.RawRowView(i), a.RawRowView(i)

@@ -40,7 +40,7 @@ type envelope struct {
 	diagonal       []blas64.Triangular
 }
 
-// newEnvelope orders m and finds its envelope, without values. If ctx ends, it returns the best one found so far.
+// newEnvelope orders m and finds its envelope, without values. If ctx ends, it returns the best one found until then.
 func newEnvelope(ctx context.Context, m Entries) *envelope {
 	order := cuthillMcKee(m)
 	best := envelopeOf(m, order)

@@ -1,7 +1,7 @@
 package pencil
 
 // frontOrder is the order of King (1970), based on start: of the nodes with a neighbour already ordered, the next one
-// is always the one that adds the fewest new ones, and of equals the first one reached. Clusters that only a few edges
+// is always the one that adds the fewest new ones; ties go to the first one reached. Clusters that only a few edges
 // join are finished one after the other, whereas the levels of Cuthill and McKee mix them.
 func frontOrder(m Entries, start []int) []int {
 	n := m.Order()

@@ -56,7 +56,7 @@ func basisSize(want, b int) int { return max(2*want+4*b, 10*b, 40) }
 func krylovOrder(d, b int) int { return 2 * basisSize(d+1+tieReserve, b) }
 
 // run finds the d largest pairs and the first value after them. The space must have dimension krylovOrder or more. If
-// the limit is reached, converged is false and the pairs are the best so far.
+// the limit is reached, converged is false and the pairs are the best ones found.
 func (k *krylov) run(d int) *ritz {
 	b, want := k.block, d+1
 	size := basisSize(want, b)

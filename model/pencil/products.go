@@ -26,11 +26,6 @@ func finiteDiagonal(t blas64.Triangular) bool {
 	return true
 }
 
-// times is S A.
-func times(ctx context.Context, s mat.Symmetric, a *mat.Dense) *mat.Dense {
-	return tile.Times(ctx, symDense(s), a)
-}
-
 // symDense is s, or a copy if it has another type.
 func symDense(s mat.Symmetric) *mat.SymDense {
 	if dense, ok := s.(*mat.SymDense); ok {

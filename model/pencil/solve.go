@@ -42,7 +42,7 @@ func Solve(ctx context.Context, n mat.Symmetric, q *Metric, end End, d int) (_ *
 	if q.rank == 0 {
 		return nil, &RankError{Asked: d, Max: 0}
 	}
-	apply := func(a *mat.Dense) *mat.Dense { return times(ctx, n, a) }
+	apply := func(a *mat.Dense) *mat.Dense { return tile.Times(ctx, symDense(n), a) }
 	return solveWhite(ctx, q.whitenSym(ctx, n), q, end, d, apply), nil
 }
 
@@ -115,8 +115,8 @@ const (
 	// would lose the digits of the small end: they cost a sixth of it at order 256, a twentieth at 512, and check the
 	// context.
 	fewOrder = 128
-	// reducedOrder is the order up to which a reduction to tridiagonal form costs less than products with the matrix, even
-	// if values are well separated. Above it, it costs a fifth of them if they are not.
+	// reducedOrder is the order up to which a reduction to tridiagonal form costs less than products with the matrix,
+	// even if values are well separated. Above it, it costs a fifth of them if they are not.
 	reducedOrder = 640
 )
 
@@ -215,7 +215,7 @@ func SolveLow(ctx context.Context, g *mat.Dense, j mat.Symmetric, q *Metric, d i
 		if j == nil {
 			return x
 		}
-		return times(ctx, j, x)
+		return tile.Times(ctx, symDense(j), x)
 	}
 	apply := func(a *mat.Dense) *mat.Dense {
 		var t, out mat.Dense
@@ -311,8 +311,8 @@ func settle(q *Metric, v *mat.Dense, from, to int) {
 	}
 }
 
-// LeastNorm is the rotation R of the columns of b that makes them orthogonal, those of least norm first: the tie-break
-// within an eigenspace.
+// LeastNorm returns the rotation R (c x c) of the columns of b (m x c) that makes them orthogonal, the columns of least
+// norm first: the tie-break within an eigenspace. It is an error if b is not finite.
 func LeastNorm(b *mat.Dense) (*mat.Dense, error) {
 	var bb mat.SymDense
 	bb.SymOuterK(1, b.T())

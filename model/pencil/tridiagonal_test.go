@@ -9,6 +9,8 @@ import (
 
 	lapack "gonum.org/v1/gonum/lapack/gonum"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/tile"
 )
 
 // withValues is a matrix with these eigenvalues and axes drawn at random.
@@ -135,7 +137,7 @@ func TestSmallEndIsNotDecomposedInFull(t *testing.T) {
 		if part == nil {
 			t.Fatalf("order %d: products do not find it", n)
 		}
-		apply := func(a *mat.Dense) *mat.Dense { return times(t.Context(), s, a) }
+		apply := func(a *mat.Dense) *mat.Dense { return tile.Times(t.Context(), symDense(s), a) }
 		if sol := solveReduced(t.Context(), s, q, Min, d, apply); sol != nil {
 			t.Fatalf("order %d: the reduction gives %v", n, sol)
 		}

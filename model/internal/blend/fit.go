@@ -163,7 +163,7 @@ func (b *fitter) isNonlinear() bool {
 	return slices.ContainsFunc(b.parts, func(p part) bool { return p.spec.Nonlinear() })
 }
 
-// directions are those of all parts side by side, among the columns of the blend's task.
+// directions returns the directions of all parts side by side, among the columns of the blend's task.
 func (b *fitter) directions() *mat.Dense {
 	var all []*mat.Dense
 	for _, p := range b.parts {
@@ -203,8 +203,8 @@ func (b *fitter) covariance(ctx context.Context) *mat.SymDense {
 	return products
 }
 
-// compose puts the map into the solution. Its outputs are those of the parts times rotation: one matrix, or a sum with
-// a term for each kind of preprocessing.
+// compose puts the map into the solution. Its outputs are the outputs of the parts times rotation: one matrix, or a sum
+// with a term for each kind of preprocessing.
 func (b *fitter) compose(sol *frame.Solution, rotation *mat.Dense) {
 	_, d := rotation.Dims()
 	if !b.isNonlinear() {

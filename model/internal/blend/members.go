@@ -14,7 +14,7 @@ import (
 	"github.com/embedd/embedd/model/internal/preprocess"
 )
 
-// landmarksKey and widthKey are keys of a member, in the place of a method's parameters: the number of landmarks and
+// landmarksKey and widthKey are keys of a member, next to the parameters of its method: the number of landmarks and
 // the width of their kernels.
 const (
 	landmarksKey = "landmarks"

@@ -82,8 +82,8 @@ func Joined(ctx context.Context, t *Task, repair graph.Repair) (lists *graph.Nei
 	return lists, len(first)
 }
 
-// Geodesics are those of the graph of the k nearest rows, with the lengths of its edges, and k as clamped to the
-// number of rows. repair says what to do if the graph is not connected.
+// Geodesics returns the geodesics in the graph of the k nearest rows, with the lengths of its edges, and k as clamped
+// to the number of rows. repair says what to do if the graph is not connected.
 func Geodesics(ctx context.Context, t *Task, repair graph.Repair) (g *mat.SymDense, lengths *graph.Matrix, k int) {
 	lists, k := Joined(ctx, t, repair)
 	lengths = fail.Must(lists.Weights(graph.Union, graph.Length))

@@ -105,7 +105,7 @@ func (t *Task) model(ctx context.Context, sol *Solution, features, classes []str
 }
 
 // maxSpread, and its reciprocal, bound the size of outputs, which are float32. They leave some orders of magnitude for
-// rows unlike those of the fit.
+// rows that differ from the rows of the fit.
 const maxSpread = 1e34
 
 // spread is the largest standard deviation of an output of a linear map, or the largest value of an embedding; 0 for

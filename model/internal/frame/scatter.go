@@ -87,6 +87,7 @@ func (s *BasisScatters) withinFromTotal(ctx context.Context) {
 	}
 }
 
+// WithinScatter and TotalScatter select the scatter that a RidgeRule estimates the shrinkage on.
 func WithinScatter(s *BasisScatters) *mat.SymDense { return s.Within }
 
 func TotalScatter(s *BasisScatters) *mat.SymDense { return s.Total }

@@ -15,7 +15,7 @@ import (
 )
 
 // Task is one fit as its method sees it: statistics and rows in scaled coordinates. With fewer rows than features, the
-// coordinates may be those of the space that the rows span.
+// coordinates may be coordinates in the space that the rows span.
 type Task struct {
 	Method     *Method
 	Params     map[string]string
@@ -28,8 +28,8 @@ type Task struct {
 	Scaling    model.Scale
 	Progress   func(string, float64)
 	Report     *model.Report
-	// Memo shares results between fits on the same rows: an evaluation fits a method at several dimensions, and a learned
-	// similarity is the same for all. Its fits must not run concurrently. nil: nothing is shared.
+	// Memo shares results between fits on the same rows: an evaluation fits a method at several dimensions, and a
+	// learned similarity is the same for all. Its fits must not run concurrently. nil: nothing is shared.
 	Memo map[string]any
 
 	Rows *Rows        // nil when fitting from moments

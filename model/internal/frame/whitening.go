@@ -29,8 +29,8 @@ func whiteningPencil(ctx context.Context, t *Task) (n *mat.SymDense, q *pencil.M
 	return n, q
 }
 
-// FullWhitening is Whitening with all columns: the leading count are those of Whitening, the others any that complete
-// them. A search that does not depend on the axes accepts any of these.
+// FullWhitening is Whitening with all columns: the leading count columns are the same, the others complete them in an
+// unspecified way. Use it in a search that does not depend on the axes.
 func FullWhitening(ctx context.Context, t *Task, count int) *pencil.Solution {
 	n, q := whiteningPencil(ctx, t)
 	s, err := pencil.Solve(ctx, n, q, pencil.Max, count)

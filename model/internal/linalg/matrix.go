@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
+// Identity is the identity matrix of order d.
 func Identity(d int) *mat.Dense {
 	m := mat.NewDense(d, d, nil)
 	for i := range d {
@@ -25,6 +26,7 @@ func Pick(x *mat.Dense, rows []int) *mat.Dense {
 	return out
 }
 
+// ColumnMeans is the mean of the rows of x. It sums in another order than Mean, which gives other last digits.
 func ColumnMeans(x *mat.Dense) []float64 {
 	n, m := x.Dims()
 	mean := make([]float64, m)
@@ -82,6 +84,7 @@ func Constant(n int) *mat.Dense {
 	return v
 }
 
+// ScaleColumn multiplies column j of a by f, in place.
 func ScaleColumn(a *mat.Dense, j int, f float64) {
 	m, _ := a.Dims()
 	for i := range m {
@@ -116,6 +119,7 @@ func Complement(u []float64) *mat.Dense {
 	return b
 }
 
+// Symmetric is (A + A')/2 of a square matrix.
 func Symmetric(a *mat.Dense) *mat.SymDense {
 	n, _ := a.Dims()
 	s := mat.NewSymDense(n, nil)

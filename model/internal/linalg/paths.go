@@ -23,8 +23,8 @@ const (
 )
 
 // NewPaths is for the graph in which row i has the edges start[i] to start[i+1]: their other ends, and their lengths.
-// The caller must have checked that lengths are finite and not negative, and ends between 0 and the number of rows: with
-// others it panics, or does not end.
+// The caller must have checked that lengths are finite and not negative, and that ends are rows: with others it panics,
+// or does not end.
 func NewPaths(start []int, to []int32, edge []float64) *Paths {
 	s := &Paths{start: start, to: to, edge: edge, done: make([]float64, len(start)-1)}
 	sum, longest := 0.0, 0.0

@@ -4,6 +4,7 @@ import (
 	"math"
 )
 
+// Range is the numbers from 0 to d-1.
 func Range(d int) []int {
 	c := make([]int, d)
 	for i := range c {
@@ -107,6 +108,7 @@ func RowNorm(x []float64) float64 {
 	return min(largest*math.Sqrt(sum), math.MaxFloat64)
 }
 
+// IsFinite reports whether v is neither NaN nor infinite.
 func IsFinite(v float64) bool { return math.Abs(v) <= math.MaxFloat64 }
 
 // AllFinite reports whether x has neither NaN nor an infinity.

@@ -43,7 +43,8 @@ type Rule struct {
 	Tolerance   float64 // of the relative change of J
 	Signed      bool    // use algorithm 1 for any G
 	// SumToOne starts at rows of W that sum to 1, not at weights of 1 as the paper does. The optimum is the same; from
-	// weights of 1 some hundred steps of algorithm 1 do not get near it, because each shrinks all weights only a little.
+	// weights of 1 some hundred steps of algorithm 1 do not get near it, because each shrinks all weights only a
+	// little.
 	SumToOne bool
 }
 
@@ -92,8 +93,8 @@ func Heat(squared *mat.Dense, width float64) (s *mat.Dense, rate float64) {
 	return s, rate
 }
 
-// SquaredDistances are those of the rows, n x n. Equal rows have exact zeros, because differences are used where
-// products cancel.
+// SquaredDistances returns the squared distances of the rows, n x n. Equal rows have exact zeros, because differences
+// are used where products cancel.
 func SquaredDistances(ctx context.Context, x *mat.Dense) *mat.Dense {
 	n, m := x.Dims()
 	out := mat.NewDense(n, n, nil)

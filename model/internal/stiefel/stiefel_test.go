@@ -8,8 +8,8 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// TestStepsGainTheirShare: a step is taken if the value rises by 1e-4 of what the slope promises. Otherwise it is halved
-// until it is 1e-14, and the search ends where it is.
+// TestStepsGainTheirShare: a step is taken if the value rises by 1e-4 of what the slope promises. Otherwise it is
+// halved until it is 1e-14, and the search ends where it is.
 func TestStepsGainTheirShare(t *testing.T) {
 	for _, c := range []struct {
 		share float64

@@ -31,7 +31,7 @@ import (
 // that share an edge of W.
 type Form struct {
 	W     *graph.Matrix
-	Start []int           // of the coordinates of patch p among those of v; P+1
+	Start []int           // of the coordinates of patch p in v; P+1
 	Rows  [][]int         // rows that S2[:,p] touches, ascending
 	S2    []*mat.Dense    // len(rows[p]) x m_p, nil for m_p = 0
 	S3    []*mat.SymDense // S3[p,p]
@@ -219,7 +219,7 @@ func (f *Form) Connection() *graph.Matrix {
 	}))
 }
 
-// coordinates are those of patch p among those of v.
+// coordinates are the indices of the coordinates of patch p in v.
 func (f *Form) coordinates(p int) []int {
 	out := make([]int, 0, f.Start[p+1]-f.Start[p])
 	for i := f.Start[p]; i < f.Start[p+1]; i++ {

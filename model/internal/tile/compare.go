@@ -28,10 +28,10 @@ func (p *Points) Set(i int, x []float32) {
 	}
 }
 
-// Bounds are those of the points of one panel, two numbers each: the first numbers of all, then the second.
+// Bounds has two bounds for each point of one panel: the first bounds of all points, then the second.
 type Bounds [2 * PointPanel]float32
 
-// Products are those of eight points with a panel, and which of them reach a bound.
+// Products has the dot products of eight points with a panel, and marks which of them reach a bound.
 type Products struct {
 	Dot  [blockRows * PointPanel]float32
 	Mask [blockRows]uint64 // bit j: of the row with point j of the panel

@@ -6,7 +6,7 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
-// Together is how many vectors are multiplied at once: those of one panel.
+// Together is how many vectors are multiplied at once: the vectors of one panel.
 const Together = panel
 
 // Table is vectors of k numbers, packed once to be multiplied with others repeatedly. It is immutable.

@@ -303,7 +303,7 @@ func medianDistance(z *mat.Dense) float64 {
 	return 1
 }
 
-// lsdrStarts are orthonormal: the columns of LDA, those of PCA, random ones.
+// lsdrStarts are orthonormal: the columns of LDA, the columns of PCA, then random ones.
 func lsdrStarts(ctx context.Context, t *frame.Task) []*mat.Dense {
 	_, t.Ridge = frame.OAS(t.Basis.Within, t.Basis.N, t.Columns)
 	space := fail.Must(frame.Whitening(ctx, t, t.D))

@@ -80,7 +80,7 @@ func angleForms(ctx context.Context, t *frame.Task) *mat.SymDense {
 	return p
 }
 
-// split is the rows of class c and those of the others.
+// split returns the rows of class c and the rows of all other classes.
 func split(t *frame.Task, c int) (own, others *mat.Dense) {
 	var in, out []int
 	for i, y := range t.Rows.Y {

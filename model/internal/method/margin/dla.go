@@ -38,7 +38,7 @@ var DLA = frame.Method{
 	InFolds: map[string]string{"beta": dlaBetas[0]},
 }
 
-// dlaBetas are the values that cross-validation chooses beta from; of equals the first.
+// dlaBetas are the values that cross-validation chooses beta from; ties go to the first.
 var dlaBetas = []string{"0.3", "0.5", "0.1", "1"}
 
 // patches are X L X' of both kinds of edges, within the class and between classes, which do not depend on beta.
