@@ -32,12 +32,6 @@ func (s contest) lostByBlend(ctx context.Context) bool {
 	}
 	for _, i := range s.rivals() {
 		e, at := s.candidateOf(s.ranked[i]), s.ranked[i].Dim
-		if e.correct[at] == nil { // it classifies by itself: which rows are correct is not known
-			if best < 0 && beats(e, at, s.blend, d, n) {
-				best = i
-			}
-			continue
-		}
 		s.countLinear(ctx, e, at)
 		if isAhead(s.blend.correctRows(d, n), e.correctRows(at, n), minGain) {
 			continue
