@@ -390,7 +390,7 @@ func (d *doctor) daemon(ctx context.Context, nc *nats.Conn, name string, running
 	return nil
 }
 
-// reportFindings are what the status of a running pipeline says: its state, and each condition as a fault.
+// reportFindings are the findings in the status of a running pipeline: its state, and each condition as a fault.
 func reportFindings(pipeline string, msg *nats.Msg) []admin.Finding {
 	f := admin.Finding{Check: "daemon", Pipeline: pipeline, Level: admin.LevelOK}
 	r, err := client.ReadReport(msg)

@@ -85,7 +85,7 @@ func waiting(changes []stream.Change) string {
 	return cmp.Or(strings.Join(texts, ", "), "no change")
 }
 
-// modelResetText says what a reset will do.
+// modelResetText describes what a reset will do.
 func modelResetText(plan *admin.ModelReset) string {
 	var b strings.Builder
 	p, live := &plan.Pipeline, plan.Live

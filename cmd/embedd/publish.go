@@ -465,7 +465,7 @@ type lateLabels struct {
 	to         *publisher
 	key, label string
 	delay      int
-	rows       int64 // rows so far, the keys if the file has no key column
+	rows       int64 // rows sent, the keys if the file has no key column
 	waiting    []delayed
 }
 

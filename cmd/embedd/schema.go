@@ -210,7 +210,7 @@ type resetRun struct {
 	nc      *connection.Conn // nil for a pipeline on core NATS that no server was found for
 	js      jetstream.JetStream
 	out     *report.Output
-	confirm func(text string) error // asks whether to do what the text says
+	confirm func(text string) error // asks whether to do what the text describes
 }
 
 // resetting completes a verb that resets something of a pipeline.
@@ -246,7 +246,7 @@ func resetting(e *cli.Env, cmd *cobra.Command, what string, run func(context.Con
 	return cmd
 }
 
-// resetText says what a reset will do.
+// resetText describes what a reset will do.
 func resetText(plan *admin.SchemaReset) string {
 	var b strings.Builder
 	p := &plan.Pipeline

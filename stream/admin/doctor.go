@@ -121,7 +121,7 @@ func (d *diagnosis) add(f Finding) {
 	}
 }
 
-// addIf adds a finding if what it says holds.
+// addIf adds a finding if its condition holds.
 func (d *diagnosis) addIf(holds bool, f Finding) {
 	if holds {
 		d.add(f)

@@ -191,7 +191,7 @@ func checkUnpinned(ctx context.Context, js jetstream.JetStream, p *spec.Pipeline
 	return nil
 }
 
-// guard sends requests to the server as ask does. Its error says what could not be done, as in "reading the schema",
+// guard sends requests to the server as ask does. Its error names what could not be done, as in "reading the schema",
 // with which pipeline, and names the permission that is denied. js may be nil: the requests send none.
 func guard[T any](ctx context.Context, js jetstream.JetStream, what, pipeline string,
 	requests func(context.Context) (T, error)) (answer T, err error) {

@@ -1,6 +1,6 @@
-// Package admin looks after what pipelines need in a server: it creates streams and buckets (Setup), lists permissions
-// (PermissionsOf), examines server and configuration (Diagnose), and reads, replays and deletes dead letters
-// (DeadLetters). It needs no running engine.
+// Package admin manages what pipelines need in a server: it creates streams and buckets (Setup), lists permissions
+// (PermissionsOf), examines server and configuration (Diagnose), and resets models and schemas. It needs no running
+// engine.
 package admin
 
 import (

@@ -254,7 +254,7 @@ func Arguments(low, high int) cobra.PositionalArgs {
 	}
 }
 
-// flagFor says how the file in an argument would be named, or how the command is used.
+// flagFor returns the flag that names the file in an argument, or else the usage of the command.
 func flagFor(cmd *cobra.Command, arg string) string {
 	switch suffix := filepath.Ext(arg); {
 	case suffix == ".embedd" && cmd.Flags().Lookup("model") != nil && !cmd.Flags().Changed("model"):
@@ -440,7 +440,7 @@ func cause(err *pflag.InvalidValueError) error {
 // withoutValue is the annotation of a flag whose value may be left out. It is the value then.
 const withoutValue = "embedd_without_value"
 
-// Optional lets the value of a flag be left out, and says what it is then.
+// Optional lets the value of a flag be left out; value is what it is then.
 func (f *Flags) Optional(name, value string) {
 	_ = f.SetAnnotation(name, withoutValue, []string{value}) // the flag exists
 }

@@ -82,7 +82,7 @@ type HTTP struct {
 	Points        int      // maximum number of rows of the console's scatter plot
 }
 
-// WithUser returns the connection with the login of a role in place of its own.
+// WithUser returns the connection with the login of a role instead of its login.
 func (n NATS) WithUser(role string) (NATS, error) {
 	login, ok := n.Users[role]
 	if !ok {
@@ -181,7 +181,7 @@ type Quota struct {
 	Share float64
 }
 
-// Training says what models are trained on and when they go live.
+// Training configures what models are trained on and when they go live.
 type Training struct {
 	Window     Window
 	Quota      Quota
@@ -203,7 +203,7 @@ type Window struct {
 	Balance string        // none or class
 }
 
-// Every says when to refit: after Rows new labelled rows or after Period, whichever is first.
+// Every configures when to refit: after Rows new labelled rows or after Period, whichever is first.
 type Every struct {
 	Rows   int
 	Period time.Duration // 0: by rows only

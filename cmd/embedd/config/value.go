@@ -158,7 +158,7 @@ func (f field) explain(n *yaml.Node, err error) string {
 	return fmt.Sprintf("%q: %v", unmask(n.Value), err)
 }
 
-// set parses text into the target. The error says what is allowed and does not contain the text.
+// set parses text into the target. The error has the allowed values and does not contain the text.
 func (f field) set(target any, text string) error {
 	if f.or != "" && text == f.or {
 		text = "" // not set

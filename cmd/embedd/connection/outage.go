@@ -97,7 +97,7 @@ func (c *Conn) reconnected(*nats.Conn) {
 	c.log.Info("reconnected", "server", c.Address())
 }
 
-// Trouble says why there is no connection, "" if there is one.
+// Trouble is the reason that there is no connection, "" if there is one.
 func (c *Conn) Trouble() string {
 	c.mu.Lock()
 	d := c.down
@@ -270,7 +270,7 @@ func (c *Conn) explain(err error) error {
 
 const noCertificate = "the server requires a client certificate; set nats.tls.cert and nats.tls.key"
 
-// refusal says which login was refused, and why if that is known.
+// refusal names the login that was refused, and the reason if it is known.
 func (c *Conn) refusal() string {
 	id, login, err := c.target.identity()
 	if err != nil {

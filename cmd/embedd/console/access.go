@@ -279,7 +279,7 @@ func (a *Access) forget(r *http.Request) {
 	a.mu.Unlock()
 }
 
-// mayNotOperate says why a request that may read may not operate; "" if it may.
+// mayNotOperate is the reason that a request that may read may not operate; "" if it may.
 func (a *Access) mayNotOperate() string {
 	c := a.config.Load()
 	switch {

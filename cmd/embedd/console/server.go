@@ -40,7 +40,7 @@ type body struct {
 // pipeline is the pipeline that the path names.
 func (r *request) pipeline() string { return r.PathValue("pipeline") }
 
-// by says who requests, and from where, for logs and records.
+// by names the user who requests, and the address, for logs and records.
 func (r *request) by() string {
 	if r.user == "" {
 		return "HTTP from " + addressOf(r.Request)

@@ -9,7 +9,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/console"
 )
 
-// Build says from what the program was built. It is what `embedd version` prints.
+// Build identifies the source and the compiler of the program. It is what `embedd version` prints.
 type Build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`

@@ -64,7 +64,7 @@ type Spec struct {
 	Labelled   bool     // skip rows without a label
 	Categories []string // columns of text with a feature for each value
 	Dates      []string // columns whose feature is a number of days
-	Pinned     []string // the feature elements of a model, in its order; nil: as Features says
+	Pinned     []string // the feature elements of a model, in its order; nil: those of Features
 	How        file.Options
 	encodings  []arrowio.Encoding // of Categories and Dates
 	Streams    bool               // many rows may be kept in a temporary file, as Rows.Stored
@@ -89,7 +89,7 @@ func Flags(f *cli.Flags, s *Spec) {
 	FileFlags(f, &s.How)
 }
 
-// NullsFlag declares the flag that says what becomes of rows with a missing feature. If it is not given, to stays "".
+// NullsFlag declares the flag for rows with a missing feature. If it is not given, to stays "".
 func NullsFlag(f *cli.Flags, to *string, byDefault string) {
 	f.Words("nulls", "`POLICY` for rows with a feature that is missing, infinite or beyond float32: impute (the "+
 		"feature's mean), reject (an error), skip "+byDefault, func(word string) { *to = word }, "impute", "reject", "skip")
@@ -248,7 +248,7 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 // that it has any number of rows.
 const maxReserved = 64
 
-// reserve makes room for the rows that a file says it has, so that they are not copied while they grow.
+// reserve allocates for the number of rows in the file's metadata, so that they are not copied while they grow.
 func (r *Rows) reserve(in *file.Reader, s Spec) {
 	n := max(0, int(min(in.Rows(), maxReserved*in.Size()/int64(max(r.M, 1)))))
 	held := n * r.M

@@ -17,7 +17,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/files"
 )
 
-// encode finds the encodings of --categories and --dates: of a model as it says, else from all values in the file,
+// encode finds the encodings of --categories and --dates: those of a model, else from all values in the file,
 // which is read twice then.
 func (s *Spec) encode(ctx context.Context, e *cli.Env, schema *arrow.Schema) (err error) {
 	if s.Pinned != nil {

@@ -11,7 +11,7 @@ import (
 const minIndexRows = 20
 
 // dropIndexes removes columns that number the rows: integers that ascend or descend strictly, or are as good as all
-// numbers of a range. Files are often sorted by class, and then the number of a row tells its class. The index that
+// numbers of a range. Files are often sorted by class, and then the number of a row reveals its class. The index that
 // pandas stored is no feature of "*" at all, here and in messages.
 func (r *Rows) dropIndexes(e *cli.Env) error {
 	single := r.columns.single()

@@ -30,7 +30,7 @@ func (r *labelRuns) add(label string) {
 	r.rows++
 }
 
-// areSorted reports whether the rows so far are sorted by their label: classes come one after the other, each once.
+// areSorted reports whether the rows added are sorted by their label: classes come one after the other, each once.
 func (r *labelRuns) areSorted() bool {
 	return r.runs > 1 && !r.returned && r.rows >= minSortedRows*r.runs
 }

@@ -67,7 +67,7 @@ func (t *Table) RowIf(shown bool, cells ...any) {
 	}
 }
 
-// Below adds a text that is longer than a cell to the last row: in lines of its own, or with --wide at the end of the
+// Below adds a text that is longer than a cell to the last row: in separate lines, or with --wide at the end of the
 // row.
 func (t *Table) Below(text string) {
 	if text = cli.Printable(lineBreaks.Replace(text)); text != "" {
