@@ -3,8 +3,6 @@ package ipc
 import (
 	"sync"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/embedd/embedd/arrowio/internal/flat"
 	"github.com/embedd/embedd/arrowio/wire"
 )
@@ -15,32 +13,13 @@ const (
 	CodecZSTD = 1
 )
 
-// Decompressor decompresses bodies into memory from Buffers. It creates its zstd decoder at first use and is safe for
+// Decompressor decompresses bodies into memory from Buffers. It creates its decoders at first use and is safe for
 // concurrent use.
 type Decompressor struct {
-	Body    int
-	Buffers Buffers
-
-	once sync.Once
-	zstd *zstd.Decoder
-	err  error
-	lz4  sync.Pool
+	Body      int
+	Buffers   Buffers
+	zstd, lz4 sync.Pool
 }
-
-func (d *Decompressor) zstdDecoder() (*zstd.Decoder, error) {
-	d.once.Do(func() {
-		// The output never exceeds the slice allocated for the checked size, and a window never exceeds that limit.
-		window := uint64(max(d.Body, zstd.MinWindowSize))
-		d.zstd, d.err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true),
-			zstd.WithDecoderMaxMemory(window),
-			zstd.WithDecoderMaxWindow(min(window, zstd.MaxWindowSize)), zstd.WithDecodeAllCapLimit(true))
-	})
-	return d.zstd, d.err
-}
-
-// zstdSlack is the capacity after a buffer's end. With it the zstd library copies whole 16-byte vectors, which is a
-// fifth faster. These bytes are padding or belong to the next buffer, which is decoded later.
-const zstdSlack = 16
 
 // unpack replaces body and ranges of c by the decompressed ones. It checks the sum of the declared sizes before it
 // allocates.
@@ -113,16 +92,4 @@ func (d *Decompressor) buffer(dst, src []byte, codec int64) {
 	if err != nil {
 		panic(Malformed("a compressed buffer that should hold %d bytes: %v", len(dst), err))
 	}
-}
-
-func (d *Decompressor) unzstd(dst, src []byte) error {
-	dec, err := d.zstdDecoder()
-	if err != nil {
-		return err
-	}
-	out, err := dec.DecodeAll(src, dst[:0])
-	if err == nil && len(out) != len(dst) {
-		err = errSize
-	}
-	return err
 }
