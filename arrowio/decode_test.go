@@ -326,11 +326,16 @@ func TestFaultsFindEveryPlace(t *testing.T) {
 					{F32: x, Cols: n, RowStride: n, ColStride: 1}, {F64: y, Cols: n, RowStride: n, ColStride: 1},
 					{Raw: halves(n, at, err), Format: narrow.Float16, Cols: n, RowStride: n, ColStride: 1},
 				} {
-					if got := k.unclean(1); len(got) != 1 || got[0] != (cell{0, at}) {
+					if got := k.mark(nil, 1); !slices.Equal(got, []bool{true}) {
 						t.Fatalf("%v at %d of %d: %v", err, at, n, got)
 					}
+					if got, bad := (&Batch{blocks: []Block{k}}).firstBad(0); got != at || !bad {
+						t.Fatalf("%v at %d of %d: %v, %v", err, at, n, got, bad)
+					}
 					k.Cols, k.RowStride, k.ColStride = 1, 1, n
-					if got := k.unclean(n); len(got) != 1 || got[0] != (cell{at, 0}) {
+					want := make([]bool, n)
+					want[at] = true
+					if got := k.mark(nil, n); !slices.Equal(got, want) {
 						t.Fatalf("%v at row %d of %d: %v", err, at, n, got)
 					}
 				}

@@ -168,17 +168,23 @@ func Arrow(m *Message) (msg []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	d := e.form(m.plan, -1)
-	parts := make([]*rewrite.Part, len(m.batches))
-	for k, b := range m.batches {
+	for _, b := range m.batches {
 		if len(b.rejected) > 0 {
 			f := b.rejected[0]
 			return nil, wire.Errorf(f.Code, "row %d: %s", f.Row+1, f.What)
 		}
+	}
+	return e.whole(e.form(m.plan, -1), m), nil
+}
+
+// whole writes all rows of a message without outputs.
+func (e *Encoder) whole(d *rewrite.Form, m *Message) []byte {
+	parts := make([]*rewrite.Part, len(m.batches))
+	for k, b := range m.batches {
 		parts[k] = d.Part(&b.data, ipc.Without(nil, 0, b.data.Rows, nil), nil, 0)
 	}
 	whole := d.Whole(parts, m.dicts)
-	return d.Write(&e.buffers, &whole, nil, nil), nil
+	return d.Write(&e.buffers, &whole, nil, nil)
 }
 
 func ascending(rows []int, n int) {

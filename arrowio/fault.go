@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 
 	"github.com/embedd/embedd/arrowio/internal/ipc"
 	"github.com/embedd/embedd/arrowio/wire"
@@ -28,24 +27,22 @@ func (b *Batch) Faults() []Fault {
 
 // FaultsIn is Faults, faster, if the caller knows that only these rows, ascending, can have faults.
 func (b *Batch) FaultsIn(rows []int) []Fault {
-	b.once.Do(func() {
-		switch len(rows) {
-		case 0:
-			b.faults = b.rejected // whose labels or keys are wrong
-			return
-		case b.data.Rows:
-			b.faults = b.withRejected(b.findFaults())
-			return
-		}
-		names := map[int]string{}
-		for _, row := range rows {
-			if element, bad := b.firstBad(row); bad {
-				b.faults = append(b.faults, b.faultAt(row, element, names))
-			}
-		}
-		b.faults = b.withRejected(b.faults)
-	})
+	if len(rows) == b.data.Rows {
+		return b.Faults()
+	}
+	b.once.Do(func() { b.faults = b.withRejected(b.faultsOf(rows)) })
 	return b.faults
+}
+
+// faultsOf returns the faults of these rows.
+func (b *Batch) faultsOf(rows []int) (faults []Fault) {
+	names := map[int]string{} // of elements, since many rows may have the same
+	for _, row := range rows {
+		if element, bad := b.firstBad(row); bad {
+			faults = append(faults, b.faultAt(row, element, names))
+		}
+	}
+	return slices.Clip(faults)
 }
 
 // withRejected adds the rejected rows to faults. They replace other faults of their rows.
@@ -86,70 +83,43 @@ func (b *Batch) findFaults() []Fault {
 			return faults
 		}
 	}
-	first := map[int]int{} // row to its first bad element
-	base := 0
+	var suspect []bool // by row; nil: none
 	for i := range b.blocks {
-		k := &b.blocks[i]
-		for _, at := range k.unclean(b.data.Rows) {
-			row, col := at.row, base+at.col
-			if have, ok := first[row]; !ok || col < have {
-				first[row] = col
-			}
+		suspect = b.blocks[i].mark(suspect, b.data.Rows)
+	}
+	var rows []int
+	for row, is := range suspect {
+		if is {
+			rows = append(rows, row)
 		}
-		base += k.Cols
 	}
-	if len(first) == 0 {
-		return nil
-	}
-	faults := make([]Fault, 0, len(first))
-	names := map[int]string{} // names of elements, since many rows may have the same
-	for row, element := range first {
-		faults = append(faults, b.faultAt(row, element, names))
-	}
-	sort.Slice(faults, func(i, j int) bool { return faults[i].Row < faults[j].Row })
-	return slices.Clip(faults)
+	return b.faultsOf(rows)
 }
 
-type cell struct{ row, col int }
-
-// unclean returns the first bad element of each row that has one.
-func (k *Block) unclean(rows int) (bad []cell) {
-	if rows == 0 || k.Cols == 0 {
-		return nil
+// mark sets the rows with a bad element.
+func (k *Block) mark(suspect []bool, rows int) []bool {
+	isList := k.RowStride == k.Cols && k.ColStride == 1
+	if rows == 0 || k.Cols == 0 || isList && k.clean(0, rows*k.Cols) {
+		return suspect
 	}
-	if k.RowStride == k.Cols && k.ColStride == 1 {
-		if k.clean(0, rows*k.Cols) {
-			return nil
-		}
-		for row := 0; row < rows; row++ {
-			if k.clean(row*k.Cols, k.Cols) {
-				continue
-			}
-			for col := 0; col < k.Cols; col++ {
-				if !FitsFloat32(k.At(row, col)) {
-					bad = append(bad, cell{row, col})
-					break
-				}
-			}
-		}
-		return bad
+	if suspect == nil {
+		suspect = make([]bool, rows)
 	}
-	var seen []bool
-	for col := 0; col < k.Cols; col++ {
+	if isList {
+		for row := range suspect {
+			suspect[row] = suspect[row] || !k.clean(row*k.Cols, k.Cols)
+		}
+		return suspect
+	}
+	for col := range k.Cols {
 		if k.clean(col*k.ColStride, rows) {
 			continue
 		}
-		if seen == nil {
-			seen = make([]bool, rows)
-		}
-		for row := 0; row < rows; row++ {
-			if !seen[row] && !FitsFloat32(k.At(row, col)) {
-				seen[row] = true
-				bad = append(bad, cell{row, col})
-			}
+		for row := range suspect {
+			suspect[row] = suspect[row] || !FitsFloat32(k.At(row, col))
 		}
 	}
-	return bad
+	return suspect
 }
 
 // At returns element (row, col) of the block.

@@ -52,7 +52,7 @@ func (b *Batch) features(budget *int, limits Limits) []Block {
 			panic(ipc.TooLarge(limits.Body).In(b.data.Layout.Fields[c.field].Name))
 		}
 		*budget -= 8 * b.data.Rows * c.size
-		total += c.bytes(b.data.Layout, b.data.Rows*c.size)
+		total += copiedBytes(c.number(b.data.Layout), b.data.Rows*c.size)
 	}
 	if total > 0 {
 		b.copies = b.message.decoder.codecs.Buffers.Get(total)
@@ -76,15 +76,15 @@ func copiedBytes(n ipc.Number, count int) int {
 	return 8 * count
 }
 
-// bytes returns the memory of count numbers of the column that are copied.
-func (c *column) bytes(l *ipc.Layout, count int) int {
+// number is the type of the column's numbers; where it holds none, of those that the encoder makes.
+func (c *column) number(l *ipc.Layout) ipc.Number {
 	switch {
 	case c.encoder == nil:
-		return copiedBytes(l.Fields[c.value].Number, count)
+		return l.Fields[c.value].Number
 	case c.encoder.column.Date:
-		return copiedBytes(ipc.Float64, count)
+		return ipc.Float64
 	}
-	return copiedBytes(ipc.Float32, count)
+	return ipc.Float32
 }
 
 // copied returns the memory of the next n bytes of copies.
@@ -152,9 +152,9 @@ func (p *plan) otherSize(name string, size, want int) *Error {
 // listSize returns the common length of the non-null lists of a column, -1 if there are none.
 func (b *Batch) listSize(c *column) int {
 	f := &b.data.Layout.Fields[c.field]
-	valid, o, size := b.data.Valid(c.field), b.data.Buffer(c.field, 1), int64(-1)
-	for row := 0; row < b.data.Rows; row++ {
-		if valid != nil && valid[row>>3]>>(row&7)&1 == 0 {
+	o, size := b.data.Buffer(c.field, 1), int64(-1)
+	for row := range b.data.Rows {
+		if b.data.IsNull(c.field, row) {
 			continue
 		}
 		var n int64
@@ -261,27 +261,28 @@ func (b *Batch) plain(k int) (at int, n ipc.Number, ok bool) {
 
 // block returns the block of one column.
 func (b *Batch) block(c *column) Block {
-	if c.encoder != nil {
-		return b.encoded(c)
-	}
-	f := &b.data.Layout.Fields[c.value]
-	n := f.Number
-	values := b.data.Buffer(c.value, 1)
-	size := max(0, c.size)
+	f, n, size := &b.data.Layout.Fields[c.value], c.number(b.data.Layout), max(0, c.size)
 	block := Block{Cols: size, RowStride: size, ColStride: 1}
 	count := b.data.Rows * size
-	from := 0
-	if b.data.Layout.Fields[c.field].Kind == ipc.KindList && b.data.Rows > 0 {
-		from = int(ipc.Offset(b.data.Buffer(c.field, 1), b.data.Layout.Fields[c.field].Width, 0))
+	isView := b.isView(c)
+	if !isView {
+		if to := b.copied(copiedBytes(n, count)); isSingle(n) {
+			block.F32 = ipc.View[float32](to, count)
+		} else {
+			block.F64 = ipc.View[float64](to, count)
+		}
+		if c.encoder != nil {
+			b.encode(c, &block)
+			return block
+		}
 	}
-	if b.isView(c) {
+	values, from := b.data.Buffer(c.value, 1), 0
+	if b.data.Rows > 0 {
+		from = b.elementRow(c, 0)
+	}
+	if isView {
 		block.view(values[f.Width*from:], n, count)
 		return block
-	}
-	if to := b.copied(copiedBytes(n, count)); isSingle(n) {
-		block.F32 = ipc.View[float32](to, count)
-	} else {
-		block.F64 = ipc.View[float64](to, count)
 	}
 	if b.isWhole(c) {
 		block.fill(0, values, f, from, count)
@@ -294,20 +295,16 @@ func (b *Batch) block(c *column) Block {
 // fillRows copies a column that has nulls or is a list view.
 func (b *Batch) fillRows(block *Block, c *column, values []byte) {
 	size, numbers := block.Cols, &b.data.Layout.Fields[c.value]
-	outer, inner := b.data.Valid(c.field), b.data.Valid(c.value)
-	f := &b.data.Layout.Fields[c.field]
+	inner := b.data.Valid(c.value)
 	for row := 0; row < b.data.Rows; row++ {
 		from := row * size
-		if outer != nil && outer[row>>3]>>(row&7)&1 == 0 {
+		if b.data.IsNull(c.field, row) {
 			for j := 0; j < size; j++ {
 				block.null(from + j)
 			}
 			continue
 		}
-		at := from
-		if f.Kind == ipc.KindList || f.Kind == ipc.KindListView {
-			at = int(ipc.Offset(b.data.Buffer(c.field, 1), f.Width, row))
-		}
+		at := b.elementRow(c, row)
 		block.fill(from, values, numbers, at, size)
 		if inner == nil || c.value == c.field {
 			continue
@@ -365,16 +362,12 @@ func widen[T int32 | int64 | uint32 | uint64](dst []float64, values []byte, coun
 	}
 }
 
-// encoded returns the block of an encoded column. A null is NaN in all of its features.
-func (b *Batch) encoded(c *column) Block {
-	block := Block{Cols: c.size, RowStride: c.size, ColStride: 1}
-	count := b.data.Rows * c.size
-	if !c.encoder.column.Date {
-		block.F32 = ipc.View[float32](b.copied(c.bytes(b.data.Layout, count)), count)
+// encode sets the features of an encoded column. A null is NaN in all of them.
+func (b *Batch) encode(c *column, block *Block) {
+	if block.F32 != nil {
 		b.categories(c, block.F32)
-		return block
+		return
 	}
-	block.F64 = ipc.View[float64](b.copied(c.bytes(b.data.Layout, count)), count)
 	for row := range block.F64 {
 		v, ok := b.days(c.field, row)
 		if !ok {
@@ -385,7 +378,6 @@ func (b *Batch) encoded(c *column) Block {
 		block.F64[row] = v
 	}
 	b.rejected = onePerRow(b.rejected)
-	return block
 }
 
 // categories sets the features of a category.

@@ -95,8 +95,6 @@ func (d *Decoder) newPlan(s *ipc.Schema, c *Contract, left []string) *plan {
 	p := &plan{schema: s, spec: &d.spec, contract: c, maxElements: maxFeatures, left: left}
 	if c == nil {
 		p.maxElements = d.limits.Features
-	}
-	if c == nil {
 		p.resolve()
 		return p
 	}

@@ -51,13 +51,7 @@ func newArrowRows(e *Encoder, m *Message, output []string) *arrowRows {
 	if len(fields) == 0 {
 		return k
 	}
-	form := rewrite.NewForm(m.plan.schema, fields, nil, 0)
-	parts := make([]*rewrite.Part, len(m.batches))
-	for i, b := range m.batches {
-		parts[i] = form.Part(&b.data, ipc.Without(nil, 0, b.data.Rows, nil), nil, 0)
-	}
-	whole := form.Whole(parts, m.dicts)
-	for i, rec := range written(form.Write(&e.buffers, &whole, nil, nil)) {
+	for i, rec := range written(e.whole(rewrite.NewForm(m.plan.schema, fields, nil, 0), m)) {
 		k.batches[i] = rec.Columns() // until the garbage collector takes them
 	}
 	return k
@@ -156,20 +150,24 @@ func textValue(a arrow.Array, i int) (text string, ok bool) {
 	case *array.Date64:
 		return dateText(int64(a.Value(i)) / 1000)
 	case *array.Time32:
-		unit := a.DataType().(*arrow.Time32Type).Unit
-		return timeOfDay(int64(a.Value(i)), unit), true
+		return timeOfDay(int64(a.Value(i)), a.DataType().(*arrow.Time32Type).Unit), true
 	case *array.Time64:
-		unit := a.DataType().(*arrow.Time64Type).Unit
-		return timeOfDay(int64(a.Value(i)), unit), true
+		return timeOfDay(int64(a.Value(i)), a.DataType().(*arrow.Time64Type).Unit), true
 	case *array.Timestamp:
 		return timestampText(int64(a.Value(i)), a.DataType().(*arrow.TimestampType))
 	}
 	return "", false
 }
 
-// digitsOf are the digits of a second that a unit has, and perSecond how many there are in one.
-func digitsOf(u arrow.TimeUnit) (digits int, perSecond int64) {
-	return 3 * int(u), [...]int64{1, 1e3, 1e6, 1e9}[u]
+// fractions are the digits of a second behind a point that units have, as layouts.
+var fractions = [...]string{arrow.Second: "", arrow.Millisecond: ".000", arrow.Microsecond: ".000000",
+	arrow.Nanosecond: ".000000000"}
+
+// instant returns the time of so many units since 1970-01-01.
+func instant(v int64, u arrow.TimeUnit) time.Time {
+	nanoseconds := int64(u.Multiplier())
+	perSecond := int64(time.Second) / nanoseconds
+	return time.Unix(v/perSecond, v%perSecond*nanoseconds).UTC()
 }
 
 // hasYear reports whether a time in seconds is in the years 1 to 9999, which have a form as text.
@@ -180,35 +178,18 @@ func dateText(seconds int64) (text string, ok bool) {
 	return time.Unix(seconds, 0).UTC().Format("2006-01-02"), hasYear(seconds)
 }
 
-// fraction returns the digits of a second behind a point, none for whole seconds.
-func fraction(v int64, digits int) string {
-	if digits == 0 {
-		return ""
-	}
-	text := strconv.FormatInt(v, 10)
-	for len(text) < digits {
-		text = "0" + text
-	}
-	return "." + text
-}
-
 func timeOfDay(v int64, u arrow.TimeUnit) string {
-	digits, per := digitsOf(u)
-	return time.Unix(v/per, 0).UTC().Format("15:04:05") + fraction(v%per, digits)
+	return instant(v, u).Format("15:04:05" + fractions[u])
 }
 
 // timestampText returns a timestamp with a Z if the type has a time zone, in which its instants are written as UTC.
 func timestampText(v int64, t *arrow.TimestampType) (text string, ok bool) {
-	digits, per := digitsOf(t.Unit)
-	seconds, rest := v/per, v%per
-	if rest < 0 {
-		seconds, rest = seconds-1, rest+per
-	}
-	zone := ""
+	at := instant(v, t.Unit)
+	text = at.Format("2006-01-02T15:04:05" + fractions[t.Unit])
 	if t.TimeZone != "" {
-		zone = "Z"
+		text += "Z"
 	}
-	return time.Unix(seconds, 0).UTC().Format("2006-01-02T15:04:05") + fraction(rest, digits) + zone, hasYear(seconds)
+	return text, hasYear(at.Unix())
 }
 
 // appendNested appends a value with parts.

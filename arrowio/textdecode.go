@@ -147,7 +147,9 @@ func (f *textFiller) chunk(l *ipc.Layout, budget *int, codecs *ipc.Decompressor)
 		}
 	}
 	for i := range f.into {
-		f.into[i].closeStarts(len(f.t.Rows))
+		if b := &f.into[i]; b.starts != nil {
+			b.start(len(f.t.Rows))
+		}
 	}
 	return b.Chunk()
 }
@@ -222,13 +224,6 @@ func (b *columnBuffers) start(row int) {
 	}
 }
 
-// closeStarts ends the starts of a column that has them.
-func (b *columnBuffers) closeStarts(rows int) {
-	if b.starts != nil {
-		b.start(rows)
-	}
-}
-
 // set fills in a cell.
 func (f *textFiller) set(b *columnBuffers, row int, cell *rowtext.Cell) *Error {
 	if cell.Kind == rowtext.Null {
@@ -259,12 +254,10 @@ func (f *textFiller) set(b *columnBuffers, row int, cell *rowtext.Cell) *Error {
 	case textList, textLists:
 		return f.setList(b, row, cell, raw)
 	case textTexts, textJSON:
-		b.start(row)
 		if b.column.typ == textTexts {
 			raw = textOf(raw, cell.Kind)
 		}
-		b.used += copy(b.values[b.used:], raw)
-		b.valid.Set(row)
+		b.setText(row, raw)
 	case textNames:
 		return f.setName(b, row, cell, raw)
 	}
@@ -329,10 +322,14 @@ func (f *textFiller) setName(b *columnBuffers, row int, cell *rowtext.Cell, raw 
 			return nil
 		}
 	}
-	b.start(row)
-	b.used += copy(b.values[b.used:], raw)
-	b.valid.Set(row)
+	b.setText(row, raw)
 	return nil
+}
+
+func (b *columnBuffers) setText(row int, text []byte) {
+	b.start(row)
+	b.used += copy(b.values[b.used:], text)
+	b.valid.Set(row)
 }
 
 // textOf returns the text of a cell.

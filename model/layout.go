@@ -41,16 +41,14 @@ func (l *layout) find(rows Rows) {
 		l.list32, l.list64, l.stride = only.F32, only.F64, only.RowStride
 	case columns && wide == 0 && raw > 0 && rows.N > 1:
 		l.widened = true
-	case columns && wide == 0 && raw == 0:
+	case columns && raw == 0 && (wide == 0 || wide == count):
 		for _, b := range rows.Blocks {
 			for j := range b.Cols {
-				l.columns32 = append(l.columns32, &b.F32[j*b.ColStride])
-			}
-		}
-	case columns && wide == count:
-		for _, b := range rows.Blocks {
-			for j := range b.Cols {
-				l.columns64 = append(l.columns64, &b.F64[j*b.ColStride])
+				if wide == 0 {
+					l.columns32 = append(l.columns32, &b.F32[j*b.ColStride])
+				} else {
+					l.columns64 = append(l.columns64, &b.F64[j*b.ColStride])
+				}
 			}
 		}
 	}
@@ -73,7 +71,8 @@ func (l *layout) forget() {
 func gather[T float32 | float64](dst []T, rows Rows, m, from, n int) []T {
 	dst = slices.Grow(dst[:0], n*m)[:n*m]
 	at := 0
-	for _, b := range rows.Blocks {
+	for k := range rows.Blocks {
+		b := &rows.Blocks[k]
 		if b.Cols == 0 {
 			continue
 		}
@@ -83,7 +82,7 @@ func gather[T float32 | float64](dst []T, rows Rows, m, from, n int) []T {
 			case b.F64 != nil:
 				pick(out, b.F64[first:], b.ColStride)
 			case b.Raw != nil:
-				pickRaw(out, &b, first)
+				pickRaw(out, b, first)
 			default:
 				pick(out, b.F32[first:], b.ColStride)
 			}
@@ -95,6 +94,12 @@ func gather[T float32 | float64](dst []T, rows Rows, m, from, n int) []T {
 
 // pick copies numbers that are stride apart.
 func pick[T, S float32 | float64](dst []T, x []S, stride int) {
+	if stride == 1 {
+		for j, v := range x[:len(dst)] {
+			dst[j] = T(v)
+		}
+		return
+	}
 	at := 0
 	for j := range dst {
 		dst[j] = T(x[at])

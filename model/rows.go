@@ -95,31 +95,7 @@ func fits(i, si, j, sj, size int) bool {
 }
 
 // row copies row i to dst as float64, in feature order.
-func (r Rows) row(dst []float64, i int) {
-	for k := range r.Blocks {
-		b := &r.Blocks[k]
-		at := i * b.RowStride
-		switch {
-		case b.F64 != nil:
-			for j := range b.Cols {
-				dst[j] = b.F64[at+j*b.ColStride]
-			}
-		case b.Raw != nil:
-			for j := range b.Cols {
-				dst[j] = float64(b.Format.At(b.Raw, at+j*b.ColStride))
-			}
-		case b.ColStride == 1:
-			for j, v := range b.F32[at:][:b.Cols] {
-				dst[j] = float64(v)
-			}
-		default:
-			for j := range b.Cols {
-				dst[j] = float64(b.F32[at+j*b.ColStride])
-			}
-		}
-		dst = dst[b.Cols:]
-	}
-}
+func (r Rows) row(dst []float64, i int) { gather(dst, r, len(dst), i, 1) }
 
 // Scaled copies row i to dst as (x - mean)/scale, with missing values at the mean.
 func (r Rows) Scaled(dst []float64, i int, mean, scale []float64, unit bool) {

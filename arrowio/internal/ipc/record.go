@@ -107,37 +107,31 @@ func (m *importer) array(c *Chunk, i int, a arrow.ArrayData, from, rows int) *wi
 	case KindListView:
 		sizes := piece(a.Buffers()[2], from, rows, f.Width)
 		c.Arrays = append(c.Arrays, piece(a.Buffers()[1], from, rows, f.Width), sizes)
-		return m.children(c, i, a)
+		return m.children(c, i, a, 0, -1)
 	case KindFixedList:
 		return m.array(c, i+1, a.Children()[0], from*f.Size, rows*f.Size)
 	case KindStruct:
-		return m.slices(c, i, a, from, rows)
+		return m.children(c, i, a, from, rows)
 	case KindSparse:
 		c.Arrays = append(c.Arrays, piece(a.Buffers()[1], from, rows, 1))
-		return m.slices(c, i, a, from, rows)
+		return m.children(c, i, a, from, rows)
 	case KindDense:
 		c.Arrays = append(c.Arrays, piece(a.Buffers()[1], from, rows, 1), piece(a.Buffers()[2], from, rows, 4))
-		return m.children(c, i, a)
+		return m.children(c, i, a, 0, -1)
 	case KindRunEnd:
 		return m.runs(c, i, a, from, rows)
 	}
 	return nil
 }
 
-// children appends all rows of the children of field i.
-func (m *importer) children(c *Chunk, i int, a arrow.ArrayData) *wire.Error {
+// children appends rows of each child of field i, all of them if rows is negative.
+func (m *importer) children(c *Chunk, i int, a arrow.ArrayData, from, rows int) *wire.Error {
 	for k, j := 0, i+1; j < c.Layout.Fields[i].End; k, j = k+1, c.Layout.Fields[j].End {
-		if e := m.array(c, j, a.Children()[k], 0, a.Children()[k].Len()); e != nil {
-			return e
+		n := rows
+		if n < 0 {
+			n = a.Children()[k].Len()
 		}
-	}
-	return nil
-}
-
-// slices appends the same rows of each child of field i.
-func (m *importer) slices(c *Chunk, i int, a arrow.ArrayData, from, rows int) *wire.Error {
-	for k, j := 0, i+1; j < c.Layout.Fields[i].End; k, j = k+1, c.Layout.Fields[j].End {
-		if e := m.array(c, j, a.Children()[k], from, rows); e != nil {
+		if e := m.array(c, j, a.Children()[k], from, n); e != nil {
 			return e
 		}
 	}

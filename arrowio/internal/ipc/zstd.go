@@ -29,9 +29,9 @@ func (d *Decompressor) unzstd(dst, src []byte) error {
 }
 
 // newZSTDDecoder returns the faster of two decoders. One in twelve takes two to eight times as long as the others for
-// as long as it lives: the library stores 16 bytes of its state with one instruction at each match, and the allocator may
-// place them across a page boundary. The output never exceeds the slice allocated for the checked size, and a window
-// never exceeds limit, or the sample.
+// as long as it lives: the library stores 16 bytes of its state with one instruction at each match, and the allocator
+// may place them across a page boundary. The output never exceeds the slice allocated for the checked size, and a
+// window never exceeds limit, or the sample.
 func newZSTDDecoder(limit int) (*zstd.Decoder, error) {
 	window := uint64(max(limit, zstdSampleSize))
 	var decoders [2]*zstd.Decoder

@@ -101,12 +101,12 @@ func (r *Record) take(c *ipc.Chunk, i int, sel []ipc.Span) {
 		r.note(f, len(r.Buffers), n, valid)
 		r.buffer(takeFixed(c.Buffer(i, 1), f.Width, sel))
 	case ipc.KindBinary:
-		offsets, data, _ := takeOffsets(c.Buffer(i, 1), f.Width, sel)
+		offsets, data := takeOffsets(c.Buffer(i, 1), f.Width, sel)
 		r.buffer(offsets, takeFixed(c.Buffer(i, 2), 1, data))
 	case ipc.KindView:
 		r.views(c, i, sel, n)
 	case ipc.KindList:
-		offsets, child, _ := takeOffsets(c.Buffer(i, 1), f.Width, sel)
+		offsets, child := takeOffsets(c.Buffer(i, 1), f.Width, sel)
 		r.buffer(offsets)
 		r.take(c, i+1, child)
 	case ipc.KindListView:
@@ -145,9 +145,10 @@ func takeFixed(b []byte, width int, sel []ipc.Span) []byte {
 
 // takeOffsets returns the offsets of the selected rows, counted from 0, and the spans of the child or data that they
 // cover.
-func takeOffsets(b []byte, width int, sel []ipc.Span) (out []byte, child []ipc.Span, total int64) {
+func takeOffsets(b []byte, width int, sel []ipc.Span) (out []byte, child []ipc.Span) {
 	out = make([]byte, 0, (ipc.CountRows(sel)+1)*width)
 	out = ipc.AppendInteger(out, width, 0)
+	total := int64(0)
 	for _, s := range sel {
 		base := ipc.Offset(b, width, s.Lo)
 		for k := s.Lo + 1; k <= s.Hi; k++ {
@@ -157,7 +158,7 @@ func takeOffsets(b []byte, width int, sel []ipc.Span) (out []byte, child []ipc.S
 		total += end - base
 		child = ipc.JoinSpans(child, int(base), int(end))
 	}
-	return out, child, total
+	return out, child
 }
 
 // views appends rows of a view column. Long values are copied to one data buffer if that is smaller than all data
