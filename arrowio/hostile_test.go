@@ -18,6 +18,7 @@ import (
 	"github.com/embedd/embedd/arrowio/internal/ipc"
 	"github.com/embedd/embedd/arrowio/internal/rewrite"
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/testsize"
 )
 
 // A craft is a message that no writer would write, and the code with which it must be rejected.
@@ -417,7 +418,7 @@ func TestCraftedMessages(t *testing.T) {
 
 // With every length in the metadata set to critical values, a message is rejected or harmless.
 func TestEveryMetadataWord(t *testing.T) {
-	step := 4
+	step := testsize.Of(12, 4)
 	if raceEnabled {
 		step = 28
 	}

@@ -479,6 +479,7 @@ two:
 // TestAttempts checks that a dead letter counts how often processing its input failed: earlier deliveries that were
 // returned unprocessed do not count.
 func TestAttempts(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()

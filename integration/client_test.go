@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -119,6 +120,9 @@ func TestPublishAndTail(t *testing.T) {
 // TestSetupBeforeRun: commands in documents run setup before run, also where run embeds the server. The tests that need
 // the default port are in this package, one after the other.
 func TestSetupBeforeRun(t *testing.T) {
+	t.Parallel()
+	defaultPort.Lock()
+	defer defaultPort.Unlock()
 	l, err := net.Listen("tcp", "127.0.0.1:4222")
 	if err != nil {
 		t.Skip("port 4222 is in use on this machine: ", err)
@@ -126,23 +130,30 @@ func TestSetupBeforeRun(t *testing.T) {
 	l.Close()
 	path := t.TempDir() + "/embedd.yaml"
 	write(t, path, "http: {listen: 127.0.0.1:0}\npipelines:\n"+indent(learning))
+	var wg sync.WaitGroup
 	for verb, want := range map[string]struct {
 		code int
 		says string
 	}{"setup --apply": {0, "nothing to do"}, "status": {1, "`embedd run` embeds one"}} {
-		t.Run(verb, func(t *testing.T) { // at once: each waits five seconds for a server
-			t.Parallel()
+		wg.Go(func() { // each waits five seconds for a server
 			_, errs, code := run(t, append(strings.Fields(verb), "-c", path)...)
 			if code != want.code || !strings.Contains(errs, want.says) {
-				t.Errorf("exit code %d, %s", code, errs)
+				t.Errorf("%s: exit code %d, %s", verb, code, errs)
 			}
 		})
 	}
+	wg.Wait()
 }
+
+// defaultPort is held by a test that needs port 4222, or that nothing listens on it.
+var defaultPort sync.Mutex
 
 // TestEmbeddedServer: without a configured server the daemon embeds one, creates its streams, and clients find it at
 // the default address.
 func TestEmbeddedServer(t *testing.T) {
+	t.Parallel()
+	defaultPort.Lock()
+	defer defaultPort.Unlock()
 	path := t.TempDir() + "/embedd.yaml"
 	write(t, path, "http: {listen: 127.0.0.1:0}\npipelines:\n"+indent(learning))
 	d := launch(t, path)
