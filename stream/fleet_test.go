@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
@@ -39,6 +40,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	testsize.AtOnce(16)
+	natsx.KeyPoll = time.Second
 	os.Exit(m.Run())
 }
 

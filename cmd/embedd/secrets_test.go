@@ -21,6 +21,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/testsize"
 )
 
@@ -62,6 +63,7 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	testsize.AtOnce(8)
+	natsx.KeyPoll = time.Second
 	// Verbs set the pace of the collector for their process, such as 20 % for the rows of a file, a limit for one
 	// pipeline, and a slot of the scheduler for each that trains. Here all tests share them: with 36 slots on two cores
 	// three quarters of the processor time went to the collector.

@@ -76,7 +76,7 @@ func OpenMirroredBucket(ctx context.Context, js jetstream.JetStream, name string
 // NewBucket is a bucket that was opened before.
 func NewBucket(js jetstream.JetStream, kv jetstream.KeyValue) *Bucket {
 	return &Bucket{js: js, kv: kv, prefix: PublishPrefix(js) + "$KV." + kv.Bucket() + ".",
-		streams:  NewCache[jetstream.Stream](keyPoll / 4),
+		streams:  NewCache[jetstream.Stream](KeyPoll / 4),
 		receiver: NewReceiver(js.Conn())}
 }
 

@@ -17,11 +17,12 @@ const (
 	// announceJitter bounds how long a process waits before it reads what was announced: all processes of a pipeline
 	// receive the announcement at once.
 	announceJitter = 400 * time.Millisecond
-	// keyPoll is how often a process asks whether a bucket was written, whatever was announced.
-	keyPoll = 10 * time.Second
 	// maxAnnounced is how many announcements a watch keeps.
 	maxAnnounced = 16
 )
+
+// KeyPoll is how often a process asks whether a bucket was written, whatever was announced. TestMain shortens it.
+var KeyPoll = 10 * time.Second
 
 // A change of a key is announced on core NATS, as its name and revision, to the processes that watch it. So no process
 // needs a consumer of the bucket, of which a stream has few. An announcement is a hint: it may be lost or false, the
@@ -168,7 +169,7 @@ type Followed struct {
 func (b *Bucket) Follow(ctx context.Context, pipeline string, keys []Followed) {
 	watch := b.Watch(pipeline + ".")
 	defer watch.Stop()
-	poll := time.NewTimer(jitter(keyPoll))
+	poll := time.NewTimer(jitter(KeyPoll))
 	defer poll.Stop()
 	revisions := make([]uint64, len(keys)) // that were read, plus 1; 0: the key is to be read
 	for attempt, last := 0, uint64(0); ctx.Err() == nil; attempt++ {
@@ -212,7 +213,7 @@ func (k *KeyWatch) await(ctx context.Context, retry <-chan time.Time, poll *time
 		case <-retry:
 			return last
 		case <-poll.C:
-			poll.Reset(jitter(keyPoll))
+			poll.Reset(jitter(KeyPoll))
 			now, err := k.bucket.lastSequence(ctx)
 			if err == nil && now == last {
 				continue
@@ -255,7 +256,7 @@ func (b *Bucket) Names(ctx context.Context, prefix string) (names []string, err 
 	return names, nil
 }
 
-// lastSequence is the last sequence of the bucket's stream, as it was at most a quarter of keyPoll ago.
+// lastSequence is the last sequence of the bucket's stream, as it was at most a quarter of KeyPoll ago.
 func (b *Bucket) lastSequence(ctx context.Context) (uint64, error) {
 	s, err := b.streams.Get(ctx, b.stream(), func(ctx context.Context) (jetstream.Stream, error) {
 		return Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) { return b.js.Stream(ctx, b.stream()) })
