@@ -185,10 +185,10 @@ func (l *limits) apply(x []float64) {
 	}
 }
 
-// isEqual reports whether two limits have the same ranges and medians.
+// isEqual reports whether two limits are the same: the ranges follow from medians and reaches.
 func (l *limits) isEqual(o *limits) bool {
-	return l == o || l != nil && o != nil && slices.Equal(l.low, o.low) && slices.Equal(l.high, o.high) &&
-		slices.Equal(l.median, o.median)
+	return l == o || l != nil && o != nil && slices.Equal(l.median, o.median) && slices.Equal(l.reach, o.reach) &&
+		slices.Equal(l.extreme, o.extreme)
 }
 
 const (

@@ -254,3 +254,39 @@ func TestSiftsWhatHasChanged(t *testing.T) {
 		}
 	}
 }
+
+// TestSiftsByExtremeValues: if only the distance of extreme values changes, because half of the values are equal no
+// more, the rows of a block are judged again.
+func TestSiftsByExtremeValues(t *testing.T) {
+	c := Config{Features: 1, Rows: 200, Classes: 1}
+	w := New(c)
+	w.border = share(1.0 / 50)
+	p := Position{}
+	next := func(begins bool) Position {
+		for p.Seq++; (p.draw(drawBorder) < w.border) != begins; p.Seq++ {
+		}
+		return p
+	}
+	var all []Position
+	for i := range 100 { // 51 zeros, 48 ones and a value that is far away, in two blocks
+		x := float64(i % 2)
+		switch i {
+		case 1:
+			x = 1000
+		case 99:
+			x = 0
+		}
+		all = append(all, next(i == 60))
+		w.Add(Row{Position: p, X: []float64{x}})
+	}
+	w.Sift()
+	if x := w.At(all[1]).fitted()[0]; len(w.blocks) != 2 || x != 10 {
+		t.Fatalf("with %d blocks the far value enters fits as %g, want two and 10", len(w.blocks), x)
+	}
+	w.Remove(all[99])
+	w.Add(Row{Position: next(false), X: []float64{1}})
+	w.Sift()
+	if x := w.At(all[1]).fitted()[0]; x != 0 {
+		t.Errorf("the extreme value enters fits as %g, want the median", x)
+	}
+}
