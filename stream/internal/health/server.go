@@ -192,8 +192,9 @@ func (c *ServerMonitor) poll(ctx context.Context) {
 		natsx.Sleep(ctx, c.Timeout/4-time.Since(begin))
 		for c.Confirmed != nil && c.Conn.ConnectedClusterName() == "" && ctx.Err() == nil {
 			at := c.Confirmed()
-			pause := c.Timeout*3/8 - time.Since(at)
-			if pause <= 0 {
+			age := time.Since(at)
+			pause := c.Timeout*3/8 - age
+			if pause <= 0 || age < 0 { // after the wall clock was set back, at is in the future until it has caught up
 				break
 			}
 			c.answered.Store(max(c.answered.Load(), at.UnixNano()))

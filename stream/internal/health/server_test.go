@@ -1,10 +1,17 @@
 package health
 
 import (
+	"context"
+	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natstest"
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // TestIsPartitioned checks that a leader counts as partitioned when it has lost a majority.
@@ -30,4 +37,32 @@ func TestIsPartitioned(t *testing.T) {
 	if isPartitioned(nil) {
 		t.Error("a server without a cluster is alone")
 	}
+}
+
+// TestSilentServerAfterAClockStep: a server that stops answering is noticed although the wall clock was set back, so
+// that what others confirmed is in the future.
+func TestSilentServerAfterAClockStep(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	nc := s.Connect(nats.MaxReconnects(-1))
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	permissions := natsx.MonitorPermissions(nc)
+	defer permissions.Stop()
+	later := time.Now().Add(time.Hour)
+	conditions := &Conditions{}
+	m := &ServerMonitor{Conn: nc, JS: js, Log: slog.New(slog.DiscardHandler), Permissions: permissions,
+		Timeout: 400 * time.Millisecond, Subject: "out", Conditions: []*Conditions{conditions},
+		Confirmed: func() time.Time { return later }}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() { m.Run(ctx) })
+	natstest.Await(t, "the server has answered", func() bool { return m.answered.Load() > 0 })
+	time.Sleep(2 * m.Timeout)
+	s.Stop()
+	natstest.Await(t, "the silence is reported", func() bool { return conditions.Reason(Server) != "" })
 }
