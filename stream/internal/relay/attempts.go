@@ -48,7 +48,9 @@ type attemptsNote struct {
 // load starts with the state of a consumer and what is stored about its messages.
 func (t *attempts) load(ctx context.Context, s *scope.Scope, created time.Time, c *jetstream.ConsumerInfo) error {
 	t.mu.Lock()
-	t.Scope, t.durable, t.created = s, c.Name, created
+	if t.Scope == nil { // the transformer and training read them without the lock while the consumer is bound again
+		t.Scope, t.durable = s, c.Name
+	}
 	t.mu.Unlock()
 	note, _, err := s.State.Get(ctx, t.key())
 	if err != nil {
@@ -56,7 +58,7 @@ func (t *attempts) load(ctx context.Context, s *scope.Scope, created time.Time, 
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.floor, t.upTo, t.since = c.AckFloor.Stream, c.Delivered.Stream, time.Now()
+	t.created, t.floor, t.upTo, t.since = created, c.AckFloor.Stream, c.Delivered.Stream, time.Now()
 	if c.NumAckPending == 0 {
 		t.floor = t.upTo
 	}

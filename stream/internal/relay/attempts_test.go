@@ -66,3 +66,23 @@ func TestAttemptsOfTwoReplicas(t *testing.T) {
 		t.Errorf("%d of 100 survive, %v", n-3, err)
 	}
 }
+
+// TestAttemptsBoundAgain: while the consumer is bound again, attempts are recorded and training asks. The race detector
+// is the judge.
+func TestAttemptsBoundAgain(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	s.Publish(nats.NewMsg("in.x"))
+	a := loadAttempts(t, s, jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy})
+	c, err := a.JS.Consumer(t.Context(), a.Stream, a.durable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replica, created := a.Scope, a.created
+	var wg sync.WaitGroup
+	wg.Go(func() { a.record(t.Context(), 1) })
+	if err := a.load(t.Context(), replica, created, c.CachedInfo()); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+}
