@@ -3,6 +3,7 @@ package file
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/csv"
 	"errors"
@@ -53,6 +54,8 @@ type columnKind struct {
 	values              int // values that are not missing
 	words               int // words for missing values, unless the column is text
 	ints, floats, bools int
+	yesNo, units        int // texts that are yes or no, and numbers with unit
+	unit                string
 	zeros               int // integers written with leading zeros: identifiers, not quantities
 	textLine            int // line of the first value that is not a number
 	text                string
@@ -65,6 +68,10 @@ func (k *columnKind) merge(other columnKind, path string) {
 	k.values, k.words = k.values+other.values, k.words+other.words
 	k.ints, k.floats, k.bools = k.ints+other.ints, k.floats+other.floats, k.bools+other.bools
 	k.zeros += other.zeros
+	k.yesNo += other.yesNo
+	if k.unit = cmp.Or(k.unit, other.unit); k.unit == other.unit {
+		k.units += other.units
+	}
 	if k.textLine == 0 && other.textLine > 0 {
 		k.textLine, k.text, k.textFile = other.textLine, other.text, " of "+path
 	}
@@ -139,6 +146,12 @@ func (k *columnKind) see(s string, plain number.Kind, decimal rune, line int) {
 	}
 	if _, ok := number.ParseBool(s); ok {
 		k.bools++
+	}
+	if strings.EqualFold(s, "yes") || strings.EqualFold(s, "no") {
+		k.yesNo++
+	}
+	if unit := unitOf(s, decimal); unit != "" && unit == cmp.Or(k.unit, unit) {
+		k.units, k.unit = k.units+1, unit
 	}
 }
 
@@ -459,9 +472,9 @@ func (c *csvReader) fix(k columnKind, name string) string {
 		return "; it repeats the header: remove the line"
 	case c.commaNumber(k.text) && c.how.Delimiter != ',':
 		return "; --decimal , reads it as a number"
-	case strings.EqualFold(k.text, "yes") || strings.EqualFold(k.text, "no"):
+	case k.yesNo+k.bools == k.values:
 		return "; a boolean is written true or false"
-	case c.hasUnit(k.text):
+	case k.units > 0 && strings.HasSuffix(k.text, " "+k.unit) && 2*(k.units+k.floats) > k.values:
 		return "; write the number without its unit: the name of the column can have it"
 	case isNumber && plain != k.text:
 		return fmt.Sprintf("; as a number it is written %s", plain)
@@ -473,11 +486,16 @@ func (c *csvReader) fix(k columnKind, name string) string {
 	return fmt.Sprintf("; leave a missing value empty, or name the word: --missing %s", k.text)
 }
 
-// hasUnit reports whether a text is a number and a word, such as 1.29 kg.
-func (c *csvReader) hasUnit(text string) bool {
+// unitOf returns the word after a number, such as kg in 1.29 kg; "" if the text has another form.
+func unitOf(text string, decimal rune) string {
 	value, unit, _ := strings.Cut(text, " ")
-	_, isNumber := number.Parse(value, c.how.Decimal)
-	return isNumber && unit != "" && !strings.ContainsFunc(unit, func(r rune) bool { return !unicode.IsLetter(r) })
+	if unit == "" || strings.ContainsFunc(unit, func(r rune) bool { return !unicode.IsLetter(r) }) {
+		return ""
+	}
+	if _, isNumber := number.Parse(value, decimal); !isNumber {
+		return ""
+	}
+	return unit
 }
 
 // plain returns a number that has a currency, separators of thousands or another form as CSV has it. Where it has

@@ -176,23 +176,29 @@ func TestCSVDialects(t *testing.T) {
 		r.Close()
 	}
 	for content, want := range map[string]string{
-		"a;b\n1,5;2\n":             "--decimal ,",
-		"a;b\nn/k;2\n1;2\n":        "--missing n/k",
-		"a;b\nn k;2\n1;2\n":        "leave a missing value empty",
-		"a,b\n1.5.1,2\n1,2\n":      "--missing 1.5.1",
-		"a,b\n1.29 kg,2\n3 kg,2\n": "without its unit",
-		"a,b\nNo,2\nYes,2\n":       "true or false",
-		"a,b\n\"0,125\",2\n":       "written 0.125",
-		"a,b\n\"1234,567\",2\n":    "written 1234.567",
-		"a,b\n\"-1,234\",2\n":      "written -1234",
-		"a,b\n\"1,234,567\",2\n":   "written 1234567",
+		"a;b\n1,5;2\n":               "--decimal ,",
+		"a;b\nn/k;2\n1;2\n":          "--missing n/k",
+		"a;b\nn k;2\n1;2\n":          "leave a missing value empty",
+		"a,b\n1.5.1,2\n1,2\n":        "--missing 1.5.1",
+		"a,b\n1.29 kg,2\n3 kg,2\n":   "without its unit",
+		"a,b\n2 kg,2\nold,2\n3 kg,2": "without its unit",
+		"a,b\nNo,2\nYes,2\n":         "true or false",
+		"a,b\nNo,2\ntrue,2\n":        "true or false",
+		"a,b\n1.5,2\nno,2\n3,2\n":    "--missing no",
+		"a,b\n\"0,125\",2\n":         "written 0.125",
+		"a,b\n\"1234,567\",2\n":      "written 1234.567",
+		"a,b\n\"-1,234\",2\n":        "written -1234",
+		"a,b\n\"1,234,567\",2\n":     "written 1234567",
 	} {
 		if why, _ := opened(t, csvFile(t, "x.csv", content)).NotNumeric("a"); !strings.Contains(why, want) {
 			t.Errorf("%q: %q, want %q", content, why, want)
 		}
 	}
-	if why, doubtful := opened(t, csvFile(t, "x.csv", "a,b\n12 Main St,2\n")).NotNumeric("a"); doubtful {
-		t.Errorf("an address: %q", why)
+	for _, content := range []string{"a,b\n12 Main St,2\n", "a,b\n12 Elm,2\n13 Oak,2\n1 Ash,2\n",
+		"a,b\nNO,2\nSE,2\nDK,2\n"} {
+		if why, doubtful := opened(t, csvFile(t, "x.csv", content)).NotNumeric("a"); doubtful {
+			t.Errorf("%q: words: %q", content, why)
+		}
 	}
 	if why, _ := opened(t, csvFile(t, "x.csv", "a,b\n0000_11,2\n")).NotNumeric("a"); strings.Contains(why, "written") {
 		t.Errorf("an identifier that Go reads in octal: %q", why)
