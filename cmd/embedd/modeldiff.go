@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -121,8 +122,8 @@ func (d *modelDifference) compareWeights(a, b *model.Model) {
 	before, after := mat.NewDense(a.M(), a.Dim(), wa), mat.NewDense(b.M(), b.Dim(), wb)
 	for k := range dim {
 		x, y, cosine := before.ColView(k), after.ColView(k), 0.0
-		if norms := mat.Norm(x, 2) * mat.Norm(y, 2); norms > 0 {
-			cosine = mat.Dot(x, y) / norms
+		if squares := mat.Dot(x, x) * mat.Dot(y, y); squares > 0 {
+			cosine = mat.Dot(x, y) / math.Sqrt(squares) // exactly 1 for equal columns
 		}
 		d.Cosines = append(d.Cosines, cosine)
 	}

@@ -190,3 +190,17 @@ func TestFixesAreAccepted(t *testing.T) {
 		}
 	}
 }
+
+// TestDifferenceOfEqualModels: the outputs of a model and of itself have the cosine 1, without a rounding error.
+func TestDifferenceOfEqualModels(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("x,y,z,label\n")
+	for i := range 60 {
+		fmt.Fprintf(&b, "%d.%d,%d.%d,%d,%c\n", i%3, i*7%11, i%5, i*3%7, i*i%13, 'a'+i%3)
+	}
+	m := fitted(t, writeFile(t, t.TempDir(), "rows.csv", b.String()), "lda", "--dim", "2")
+	if got := verb(t, 0, "model", "diff", m, m, "--format", "json"); !strings.Contains(got, `"cosines":[1,1]`) {
+		t.Error(got)
+	}
+}
