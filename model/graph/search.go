@@ -7,6 +7,10 @@ import (
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
+// minPacked is the least number of queries for which the references are packed. To pack them costs as much as to
+// compare them with about nine.
+const minPacked = 4
+
 // lists are the k nearest rows found up to now for each of n rows, ordered by distance and then by index. The final
 // result does not depend on the order of the offers, so it does not depend on the number of cores.
 type lists struct {
@@ -76,6 +80,9 @@ func (s *search) run(ctx context.Context) error {
 	refN, queryN := len(s.ref)/s.dim, len(s.query)/s.dim
 	if refN == 0 || queryN == 0 {
 		return ctx.Err()
+	}
+	if queryN < minPacked {
+		return s.plain(ctx)
 	}
 	b, err := newBlocks(ctx, s)
 	switch {

@@ -353,3 +353,18 @@ func TestBlocksFitTheCache(t *testing.T) {
 		}
 	}
 }
+
+// TestFewQueriesPackNothing: three rows are compared with references that are not copied.
+func TestFewQueriesPackNothing(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	ref, query := normals(r, 2000, 64), normals(r, 3, 64)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := NearestTo(ctx, ref, query, 1); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 1<<16 {
+		t.Errorf("a search for 3 rows allocates %d bytes; the references have %d", got, 2000*64*8)
+	}
+}
