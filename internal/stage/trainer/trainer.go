@@ -262,6 +262,8 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 	}
 	if labelled && t.schedule.Nested {
 		scoreRules(t, scores, fairScores(t.live, v.Means, sampled.Rows), sampled.Rows)
+	} else {
+		t.rules = policy.Rules{} // of a method before, whose suffixes were fitted from moments
 	}
 	suspect(t, sampled.Rows)
 	return changed

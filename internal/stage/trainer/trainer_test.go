@@ -75,6 +75,27 @@ func TestChangeWhileFollowing(t *testing.T) {
 	}
 }
 
+// TestMethodChangesWhileFollowing: a stage that followed a drift does so no more once its method is one whose suffixes
+// are not fitted from moments, so a change cuts the window.
+func TestMethodChangesWhileFollowing(t *testing.T) {
+	l, live := newTrainer([]string{"x", "y"}, configOf(fit.Config{Method: "lda", Dim: 2}))
+	learnRings(t, l, 9)
+	l.rules.Followed = 250
+	c := configOf(fit.Config{Method: "lfda", Dim: 2})
+	c.Resume = &spec.Live{Model: live().Model, Version: "1", State: l.state()}
+	next, _ := newTrainer([]string{"x", "y"}, c)
+	learnRings(t, next, 9) // fills the window again
+	more := &Event{}
+	for row := range 20 {
+		more.Rows = append(more.Rows, window.Row{Position: window.Position{Seq: 16, Row: row}, MessageRows: 20, Time: 16e9,
+			Label: []string{"in", "out"}[row%2], X: []float64{9 * float64(row%2), 1}})
+	}
+	next.Learn(t.Context(), more)
+	if next.resume != nil || next.live == nil || next.rules.Followed != 0 {
+		t.Errorf("with lfda the newest %d rows are followed", next.rules.Followed)
+	}
+}
+
 // TestLandmarksAreCut: when older rows are removed, landmarks that are not those of the live model are drawn again from
 // the remaining rows.
 func TestLandmarksAreCut(t *testing.T) {
