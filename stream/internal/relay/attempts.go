@@ -36,7 +36,7 @@ type attempts struct {
 	since   time.Time
 }
 
-// maxCounted bounds the messages that are counted: the newest stay.
+// maxCounted bounds the messages that are counted: the one that is attempted now and the newest stay.
 const maxCounted = 64
 
 // attemptsNote is the value of a consumer's key in the state bucket.
@@ -112,11 +112,13 @@ func (t *attempts) increment(ctx context.Context, seq uint64) (uint64, error) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		counts = t.parse(note)
-		counts[seq] = max(counts[seq], 2) + 1
+		n := max(counts[seq], 2) + 1
+		delete(counts, seq) // it stays, also if it is the oldest
 		sequences := slices.Sorted(maps.Keys(counts))
-		for _, oldest := range sequences[:max(0, len(sequences)-maxCounted)] {
+		for _, oldest := range sequences[:max(0, len(sequences)-maxCounted+1)] {
 			delete(counts, oldest)
 		}
+		counts[seq] = n
 		return json.Marshal(attemptsNote{t.created.UnixNano(), counts})
 	})
 	if err != nil {

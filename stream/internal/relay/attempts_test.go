@@ -86,3 +86,23 @@ func TestAttemptsBoundAgain(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TestAttemptsOfAnOlderMessage: attempts at a message count although as many newer messages as are kept were recorded
+// before it, as by a replica that did not crash.
+func TestAttemptsOfAnOlderMessage(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	s.Publish(nats.NewMsg("in.x"))
+	a := loadAttempts(t, s, jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy})
+	for seq := range uint64(maxCounted) {
+		a.record(t.Context(), 2+seq)
+	}
+	for want := uint64(3); want < 6; want++ {
+		if n := a.record(t.Context(), 1); n != want {
+			t.Errorf("attempt %d counts as %d", want, n)
+		}
+	}
+	if n := len(a.counts); n != maxCounted {
+		t.Errorf("%d messages are counted", n)
+	}
+}
