@@ -195,7 +195,7 @@ func formatOf(data []byte) wire.Format {
 	case bytes.HasPrefix(data, []byte{0xff, 0xff, 0xff, 0xff}):
 		return wire.FormatArrow
 	case len(text) > 0 && (text[0] == '[' || text[0] == '{'):
-		if json.Valid(text) {
+		if text[0] == '[' || json.Valid(text) { // rows of NDJSON are objects
 			return wire.FormatJSON
 		}
 		return wire.FormatNDJSON

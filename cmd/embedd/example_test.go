@@ -88,3 +88,17 @@ func TestInitFromRows(t *testing.T) {
 		}
 	}
 }
+
+// TestBrokenArrays: the error of a message with an array that is cut off, or followed by another, is of the whole
+// message and not of a row.
+func TestBrokenArrays(t *testing.T) {
+	for text, want := range map[string]string{
+		"[\n {\"x\": 1},\n":     "the JSON ends early",
+		`[{"x": 1}] [{"x": 2}]`: "the message continues after its JSON value",
+	} {
+		var m message
+		if err := m.read([]byte(text), 3); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
