@@ -362,7 +362,7 @@ func (d *dataset) fix(fixes []Fix) (missing []Fix) {
 			continue
 		case f.Replaced:
 			d.window.Remove(f.At)
-		case !d.window.Relabel(f.At, f.Label):
+		case !d.window.Relabel(f.At, f.Label) && d.window.At(f.At) != nil: // it has this label
 			continue
 		}
 		d.references.Sync(d.window)

@@ -96,6 +96,23 @@ func TestMethodChangesWhileFollowing(t *testing.T) {
 	}
 }
 
+// TestCorrectedToOneClassTooMany: a row whose corrected label the window has no room for is no reference any more.
+func TestCorrectedToOneClassTooMany(t *testing.T) {
+	c := configOf(fit.Config{Method: "lda", Dim: 2})
+	c.Classes = 2
+	l, _ := newTrainer([]string{"x", "y"}, c)
+	learnRings(t, l, 9)
+	references := l.data.references.Len()
+	at := l.data.references.All()[0].Position
+	l.Learn(t.Context(), &Event{Fixes: []Fix{{At: at, Label: "third"}}})
+	if l.data.window.At(at) != nil {
+		t.Fatal("the row is in the window")
+	}
+	if n := l.data.references.Len(); n != references-1 {
+		t.Errorf("%d of %d references are left", n, references)
+	}
+}
+
 // TestLandmarksAreCut: when older rows are removed, landmarks that are not those of the live model are drawn again from
 // the remaining rows.
 func TestLandmarksAreCut(t *testing.T) {
