@@ -32,8 +32,10 @@ func scoreRules(t *Trainer, scores [][]float64, live []float64, sampled []eviden
 
 // followsChange reports whether a change of the live model's accuracy is one more step of the drift that the stage
 // follows. A cut would end the following, and the evidence that begins it takes thousands of rows. After an abrupt
-// change the live model no longer beats chance.
-func followsChange(t *Trainer) bool { return t.rules.Followed != 0 && t.live.Sensitivity.BeatsChance() }
+// change the live model no longer beats chance. Whether landmarks still serve is found from the rows that a cut leaves.
+func followsChange(t *Trainer) bool {
+	return t.rules.Followed != 0 && !t.plan.hasLandmarks() && t.live.Sensitivity.BeatsChance()
+}
 
 // follow makes the newest fit of the suffix that the stage follows live.
 func follow(ctx context.Context, t *Trainer) {

@@ -53,14 +53,15 @@ func learnRings(t *testing.T, l *Trainer, apart float64) {
 }
 
 // TestChangeWhileFollowing: a change cuts the window, also while the stage follows a drift if the live model is at
-// chance since then; else it is part of that drift.
+// chance since then, or if its landmarks have to be checked; else it is part of that drift.
 func TestChangeWhileFollowing(t *testing.T) {
 	for _, c := range []struct {
-		followed int
-		beats    bool
-		alarms   int
-	}{{0, true, 1}, {250, true, 0}, {250, false, 1}} {
-		l, live := newTrainer([]string{"x", "y"}, configOf(fit.Config{Method: "lda", Dim: 2}))
+		followed  int
+		beats     bool
+		landmarks int
+		alarms    int
+	}{{0, true, 0, 1}, {250, true, 0, 0}, {250, false, 0, 1}, {250, true, 20, 1}} {
+		l, live := newTrainer([]string{"x", "y"}, configOf(fit.Config{Method: "lda", Dim: 2, Landmarks: c.landmarks}))
 		learnRings(t, l, 9)
 		if live() == nil || !l.live.Sensitivity.BeatsChance() {
 			t.Fatalf("the live model is %v, or at chance", live())
