@@ -204,3 +204,16 @@ func TestDifferenceOfEqualModels(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestFeatureNamedLikeARange: a feature of a model that the rows do not have is no range.
+func TestFeatureNamedLikeARange(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data := writeFile(t, dir, "a.csv", "x,y,x:y,label\n1,2,3,a\n2,3,5,b\n3,1,2,a\n4,4,1,b\n")
+	m := fitted(t, data, "pca", "--dim", "1")
+	rows := writeFile(t, dir, "b.csv", "x,y,label\n1,2,a\n2,3,b\n")
+	code, _, stderr := call(t.Context(), "transform", "--model", m, "--data", rows, "-o", filepath.Join(dir, "out.csv"))
+	if code != 1 || !strings.Contains(stderr, `no column "x:y"`) || strings.Contains(stderr, "ranges") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+}

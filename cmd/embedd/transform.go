@@ -261,5 +261,5 @@ func (t *transformer) explain(err error) error {
 	if t.in == nil {
 		return fmt.Errorf("%s: %w", t.path, err)
 	}
-	return dataset.ExplainBatch(err, t.in, t.path, t.rows)
+	return dataset.ExplainBatch(err, t.in, t.path, t.rows, nil)
 }

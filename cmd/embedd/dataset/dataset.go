@@ -180,7 +180,7 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 		}
 		m, err := decoder.Decode(msg, contract)
 		if err != nil {
-			return nil, ExplainBatch(err, in, s.Path, read)
+			return nil, ExplainBatch(err, in, s.Path, read, s.Features)
 		}
 		if read == 0 {
 			r.M = len(m.Contract().Elements())
@@ -368,8 +368,9 @@ func (s Spec) Check(schema *arrow.Schema) error {
 	return nil
 }
 
-// ExplainBatch adds to an error of arrowio which batch of the file was refused, and why.
-func ExplainBatch(err error, in *file.Reader, path string, read int) error {
+// ExplainBatch adds to an error of arrowio which batch of the file was refused, and why. asked are the names of
+// --features.
+func ExplainBatch(err error, in *file.Reader, path string, read int, asked []string) error {
 	refused, ok := errors.AsType[*arrowio.Error](err)
 	if ok && refused.Code == wire.NotNumeric {
 		if why, _ := in.NotNumeric(refused.Column); why != "" {
@@ -390,7 +391,7 @@ func ExplainBatch(err error, in *file.Reader, path string, read int) error {
 		hint := cli.DidYouMean(refused.Column, names)
 		for _, mark := range []string{"..", ":", "-"} {
 			from, to, _ := strings.Cut(refused.Column, mark)
-			if slices.Contains(names, from) && slices.Contains(names, to) {
+			if slices.Contains(asked, refused.Column) && slices.Contains(names, from) && slices.Contains(names, to) {
 				hint = ", and ranges are not read: name each, with commas between them, or use a glob such as 'x*'"
 			}
 		}
