@@ -176,6 +176,7 @@ func TestReady(t *testing.T) {
 				t.Fatalf("with the right the pipeline is still blocked: %s", e.Status()[0].Reason)
 			}
 		}
+		s.acknowledged("p")
 	})
 	t.Run("acknowledgements", func(t *testing.T) {
 		t.Parallel()
