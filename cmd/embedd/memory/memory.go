@@ -202,11 +202,12 @@ func (h *Heap) Keep() {
 	debug.SetGCPercent(openingPercent)
 }
 
-// Control begins to control the heap, within the memory limit of the process, if it is kept.
+// Control controls the heap from now on, within the memory limit of the process, if it is kept. It is called every
+// second: after a burst of allocations the next collection, which would lower the goal, may be minutes away.
 func (h *Heap) Control() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.percent != 0 && !h.isControlled {
+	if h.percent != 0 && (!h.isControlled || time.Since(h.at) >= quietGarbage) {
 		h.isControlled = true
 		h.adjust()
 	}
