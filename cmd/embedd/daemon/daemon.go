@@ -98,12 +98,13 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	address := d.monitor.addr.String() // a reload may replace the monitor while the engine opens
 	engine, err := stream.New(stream.Options{Conn: conn.Conn, APIPrefix: conn.APIPrefix(), Pipelines: pipelines,
 		Logger: d.log, Registerer: registry, TracerProvider: d.traces, Wait: c.NATS.Wait, Leave: conn.Leave,
 		Received: conn.Received, Reload: d.reload,
 		Opened: func() {
 			close(d.opened)
-			d.log.Info("serving", "server", conn.Address(), "pipelines", len(pipelines), "http", d.monitor.addr.String())
+			d.log.Info("serving", "server", conn.Address(), "pipelines", len(pipelines), "http", address)
 		}})
 	if err != nil {
 		return cli.UsageError{Err: err}
