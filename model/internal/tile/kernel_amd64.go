@@ -92,6 +92,12 @@ func gatherAVX512(k int, index *int, value *float64, x *float64, stride int, dst
 //go:noescape
 func gatherAVX2(k int, index *int, value *float64, x *float64, stride int, dst *float64, n int)
 
+// extendAVX2 adds the k steps of a'b to the 4 x 12 numbers of c one after the other: a, b and c are
+// panels.
+//
+//go:noescape
+func extendAVX2(k int, a *float64, b *float64, c *float64)
+
 // rowAVX2 sets the 24 numbers of dst to the sums over k of x[k] times row k of a panel.
 //
 //go:noescape

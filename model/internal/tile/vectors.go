@@ -40,8 +40,12 @@ func (t *Table) Rows() int { return (t.n + blockRows - 1) / blockRows * blockRow
 func (t *Table) Times(dst, x []float64) {
 	dst, x = dst[:t.Rows()*panel], x[:t.k*panel]
 	clear(dst)
-	for i := 0; i < t.n; i += blockRows {
-		update(t.k, t.data[i/panel*panel*t.k+i%panel:], x, dst[i*panel:], panel, 1, x)
+	step := depth(t.k)
+	for from := 0; from < t.k; from += step {
+		for i := 0; i < t.n; i += blockRows {
+			a := t.data[i/panel*panel*t.k+from*panel+i%panel:]
+			multiply(min(step, t.k-from), a, x[from*panel:], dst[i*panel:])
+		}
 	}
 }
 

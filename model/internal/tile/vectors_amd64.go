@@ -38,6 +38,29 @@ func rankTwo(n int, a []float64, stride int, v, w, x, y []float64) {
 	}
 }
 
+// depth is how many of k rows of panels multiply gets at a time: with AVX2 few enough for two panels to stay in the
+// first cache, of 32 KB.
+func depth(k int) int {
+	const rows = 72
+	if level == avx2 {
+		return rows
+	}
+	return k
+}
+
+// multiply adds a'b to a block of c, a panel that begins with zeros.
+func multiply(k int, a, b, c []float64) {
+	if level != avx2 {
+		update(k, a, b, c, panel, 1, b)
+		return
+	}
+	for i := 0; i < blockRows; i += 4 {
+		for j := 0; j < panel; j += 12 {
+			extendAVX2(k, &a[i], &b[j], &c[i*panel+j])
+		}
+	}
+}
+
 func row(k int, x, table, dst []float64) {
 	if level == portable {
 		rowPortable(k, x, table, dst)

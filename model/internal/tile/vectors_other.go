@@ -10,6 +10,11 @@ func rankTwo(n int, a []float64, stride int, v, w, x, y []float64) {
 	rankTwoPortable(n, a, stride, v, w, x, y)
 }
 
+func depth(k int) int { return k }
+
+// multiply sets a block of c, which is zero, to a'b, for the k rows of panels that depth allows.
+func multiply(k int, a, b, c []float64) { update(k, a, b, c, panel, 1, b) }
+
 func distances([]float64, []float64, float64, float64) (done int) { return 0 }
 
 func standardise([]float64, []float64, []float64) (done int) { return 0 }

@@ -81,6 +81,7 @@ func main() {
 	rankTwos()
 	exponentials()
 	gathers()
+	extend(ymm)
 	row()
 	distances()
 	standardise()
@@ -94,13 +95,13 @@ func (s shape) name() string {
 	return "AVX2"
 }
 
-// sum emits the sums over k of a[k, row] b[k, column], one step after the other for each element. It returns the
-// accumulators, row by row; later registers are free. Each step also executes what ahead emits.
-func (s shape) sum(size int, broadcast, load, fma func(...Op), ahead func()) []reg.VecPhysical {
+// sum emits acc += the sums over k of a[k, row] b[k, column], one step after the other for each element, from what
+// begin puts into the accumulators. It returns these, row by row; later registers are free. Each step also executes
+// what ahead emits.
+func (s shape) sum(size int, broadcast, load, fma func(...Op), begin func(acc []reg.VecPhysical),
+	ahead func()) []reg.VecPhysical {
 	acc := registers(s.register, s.rows*s.vectors)
-	for _, v := range acc {
-		zero(s.bytes, v)
-	}
+	begin(acc)
 	k := Load(Param("k"), GP64())
 	a, b := Load(Param("a"), GP64()), Load(Param("b"), GP64())
 	row := make([]reg.VecPhysical, s.vectors)
@@ -135,6 +136,33 @@ func (s shape) sum(size int, broadcast, load, fma func(...Op), ahead func()) []r
 	return acc
 }
 
+// clear sets accumulators to zero.
+func (s shape) clear(acc []reg.VecPhysical) {
+	for _, v := range acc {
+		zero(s.bytes, v)
+	}
+}
+
+// extend emits sums that continue from c, so that the operands of a part of them can stay in the first cache.
+func extend(s shape) {
+	TEXT("extend"+s.name(), NOSPLIT, "func(k int, a, b, c *float64)")
+	Pragma("noescape")
+	Doc(fmt.Sprintf("extend%s adds the k steps of a'b to the %d x %d numbers of c one after the other: a, b and c are",
+		s.name(), s.rows, s.vectors*s.bytes/8), "panels.")
+	c := Load(Param("c"), GP64())
+	at := func(i int) Mem { return Mem{Base: c, Disp: i/s.vectors*panel + i%s.vectors*s.bytes} }
+	acc := s.sum(8, VBROADCASTSD, VMOVUPD, VFMADD231PD, func(acc []reg.VecPhysical) {
+		for i, v := range acc {
+			VMOVUPD(at(i), v)
+		}
+	}, func() {})
+	for i, v := range acc {
+		VMOVUPD(v, at(i))
+	}
+	VZEROUPPER()
+	RET()
+}
+
 // update emits c += alpha a'b of float64.
 func update(s shape) {
 	TEXT("update"+s.name(), NOSPLIT, "func(k int, a, b, c *float64, stride int, alpha float64, next *float64)")
@@ -150,7 +178,7 @@ func update(s shape) {
 		}
 		ADDQ(stride, row)
 	}
-	acc := s.sum(8, VBROADCASTSD, VMOVUPD, VFMADD231PD, func() {
+	acc := s.sum(8, VBROADCASTSD, VMOVUPD, VFMADD231PD, s.clear, func() {
 		PREFETCHT1(Mem{Base: next})
 		ADDQ(Imm(line), next)
 	})
@@ -177,7 +205,7 @@ func compare(name string, s shape) {
 	Doc(fmt.Sprintf("%s%s sets %d rows of c, %d numbers apart, to a'b, and bit j of mask i where", name, s.name(),
 		s.rows, panel/4),
 		"c[i, j] >= min(row[i] + column[48+j], row[48+i] + column[j]). Masks are 8 bytes apart.")
-	acc := s.sum(4, VBROADCASTSS, VMOVUPS, VFMADD231PS, func() {})
+	acc := s.sum(4, VBROADCASTSS, VMOVUPS, VFMADD231PS, s.clear, func() {})
 	c, row, column := Load(Param("c"), GP64()), Load(Param("row"), GP64()), Load(Param("column"), GP64())
 	mask := Load(Param("mask"), GP64())
 	bits := GP32()
