@@ -297,7 +297,7 @@ func (c *club) running() (coordinator *process, others []*process) {
 
 // TestAssignment: whatever is killed, suspended, hangs or leaves, each part has an owner again within two lives, or
 // three if the coordinator stops together with another member or with the loss of the newest keys, and never two, by
-// their own clocks. A tenth of a life more is for announcements: one in five is lost here.
+// their own clocks.
 func TestAssignment(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(testsize.Of(50, 400)) {
@@ -322,7 +322,7 @@ func attack(t *testing.T, seed uint64) {
 			c.run(5*life, c.isShared)
 			continue
 		}
-		one, limit, what := others[c.random.IntN(len(others))], 2*life+life/10, ""
+		one, limit, what := others[c.random.IntN(len(others))], 2*life, ""
 		switch c.random.IntN(10) {
 		case 0:
 			what, one.stops = "a kill", c.now

@@ -7,8 +7,8 @@ import "time"
 //
 //   - The holder renews it every third of its TTL. It holds it for the TTL, counted from sending the last renewal that
 //     the server confirmed.
-//   - A replica that waits reads it at the leader soon after each renewal is due, and every twelfth of the TTL while a
-//     renewal is late. A revision that is unchanged for 1.1 TTLs, counted from its first reading, has expired: its
+//   - A replica that waits reads it at the leader a quarter of the TTL after it has read a new revision, and then every
+//     twelfth. A revision that is unchanged for 1.1 TTLs, counted from its first reading, has expired: its
 //     holder, which began to count earlier, has stopped before. The replica takes the lease by compare-and-set, which
 //     fails if the holder has renewed it since.
 //   - A gap of more than half a TTL between two readings restarts the count: in an outage of the servers a holder
@@ -29,37 +29,30 @@ func expiry(ttl time.Duration) time.Duration          { return ttl + ttl/10 }
 type observation struct {
 	revision    uint64
 	since, last time.Duration // of the first reading of the revision without a gap, and of the newest one
-	stored      time.Duration // when it was stored, at the earliest
+	first       time.Duration // of its first reading
 }
 
 // read is the observation after a reading that was answered at a time. isExpired reports whether the lease has expired.
 func (o observation) read(revision uint64, at, ttl time.Duration) (next observation, isExpired bool) {
-	stored, interval := o.stored, renewalInterval(ttl)
 	if revision != o.revision {
-		stored = at - interval
-		if o.revision != 0 { // the clock of the holder may be fast
-			stored = min(max(stored, o.last, o.stored+interval-interval/32), at)
-		}
-	} else if at-o.last <= maxGap(ttl) {
-		o.last = at
-		return o, at-o.since >= expiry(ttl)
+		return observation{revision, at, at, at}, false
 	}
-	return observation{revision, at, at, stored}, false
+	if at-o.last > maxGap(ttl) {
+		o.since = at
+	}
+	o.last = at
+	return o, at-o.since >= expiry(ttl)
 }
 
-// next returns when to read the lease again: when it is renewed next, at the latest, or while that moment is not known
-// well, halfway between the earliest and the latest. A replica that is not urgent reads it once a TTL, unless it was
-// not renewed in that time.
+// next returns when to read the lease again: often if a renewal is due. A replica that is not urgent reads a lease that
+// was renewed once a TTL.
 func (o observation) next(ttl time.Duration, isUrgent bool) time.Duration {
-	next, interval, doubt := o.last+ttl/12, renewalInterval(ttl), o.since-o.stored
-	switch {
-	case o.since != o.last || doubt > interval: // a renewal is late
-	case !isUrgent:
-		return o.since + ttl
-	case doubt > ttl/8:
-		next = o.since + interval - doubt/2
-	default:
-		next = o.since + interval
+	next := o.last + ttl/12
+	if o.last == o.first {
+		if !isUrgent {
+			return o.last + ttl
+		}
+		next = o.last + ttl/4
 	}
 	if end := o.since + expiry(ttl); end > o.last {
 		next = min(next, end)
