@@ -87,7 +87,9 @@ func (r *roster) read(name string, e entry, at time.Duration, hasDied bool) (isS
 	if isFirst && e.claim.Holder == r.suspect {
 		m.observed.since = at + renewalInterval(m.ttl) + m.ttl/8 - expiry(m.ttl)
 	}
-	m.next = m.observed.next(m.ttl, true)
+	if m.next = m.observed.next(m.ttl, true); m.observed.last == m.observed.first { // so many are read once a renewal
+		m.next = min(at+renewalInterval(m.ttl), max(at, m.observed.since+expiry(m.ttl)))
+	}
 	return isExpired || hasDied
 }
 
