@@ -247,6 +247,7 @@ type course struct {
 	turns    int
 	metrics  prometheus.Registerer // of the next pipeline; nil: none
 	age      float64               // of the newest row learned, in seconds, when the last inputs of a turn were sent
+	busy     float64               // share of the cores of the machine that were busy in the measured time; 0: unknown
 }
 
 // newCourse fills the input with the messages, in rotation, up to the size of a turn and the most messages.

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/procfs"
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/model/fit"
@@ -122,7 +123,8 @@ func BenchmarkAnswerWhileLearning(b *testing.B) {
 }
 
 // BenchmarkLearnAtARate: inputs that arrive evenly spaced, at a rate far below what a drain reaches. How old is the
-// newest row that was learned at the end, and what does training cost the answers? Each figure is the median of the
+// newest row that was learned at the end, how busy were the cores, and what does training cost the answers? The age is
+// the largest of the turns with training, the share of busy cores the smallest, and other figures are medians of the
 // turns. Two more turns with the fixed model show what the machine adds: one for the noise, one next to a program that
 // uses a core at the lowest priority, as a virtual machine delays threads more while it is busy.
 func BenchmarkLearnAtARate(b *testing.B) {
@@ -135,7 +137,7 @@ func BenchmarkLearnAtARate(b *testing.B) {
 			c := newCourse(b, startServerProcess(b, "max_payload: 8MB").url, msgs[:1], jetstream.MemoryStorage, turnMessages)
 			const fixed, learning, again, spinning = 0, 1, 2, 3
 			var p50, p99 [4][]float64
-			var ages []float64
+			var ages, busy []float64
 			for b.Loop() {
 				for k := range p50 {
 					stage, stop := stages[0], func() {}
@@ -145,16 +147,18 @@ func BenchmarkLearnAtARate(b *testing.B) {
 					case spinning:
 						stop = spin(b)
 					}
-					c.age = 0
 					took, _ := c.answers(stage, msgs, rate)
 					stop()
 					if k == learning {
-						ages = append(ages, c.age)
+						ages, busy = append(ages, c.age), append(busy, c.busy)
 					}
 					p50[k], p99[k] = append(p50[k], below(took, 0.5)), append(p99[k], below(took, 0.99))
 				}
 			}
 			b.ReportMetric(slices.Max(ages), "newest-row-age-s")
+			if least := slices.Min(busy); least > 0 {
+				b.ReportMetric(100*least, "busy-cores-%")
+			}
 			for _, q := range []struct {
 				name string
 				of   [4][]float64
@@ -198,6 +202,21 @@ func newestRowAge(b *testing.B, registry *prometheus.Registry) float64 {
 		}
 	}
 	return 0
+}
+
+// processorTimes returns for how many seconds the cores of the machine were busy and idle since its start; 0 where that
+// is not known.
+func processorTimes() (busy, idle float64) {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return 0, 0
+	}
+	stat, err := fs.Stat()
+	if err != nil {
+		return 0, 0
+	}
+	all := stat.CPUTotal
+	return all.User + all.Nice + all.System + all.IRQ + all.SoftIRQ + all.Steal, all.Idle + all.Iowait
 }
 
 // stops returns the total time, in seconds, until all goroutines of this process had stopped for a garbage collection.
@@ -261,11 +280,16 @@ func (c *course) answersOf(contestant func(context.Context, string) error, msgs 
 			delete(sent, number)
 		}
 	}
-	begin := time.Now()
+	begin, leading := time.Now(), true
+	var busy, idle float64
 	for n := 0; time.Since(begin) < whole; {
+		if leading && time.Since(begin) > lead {
+			leading = false
+			busy, idle = processorTimes()
+		}
 		for ; n < int(min(time.Since(begin), whole).Seconds()*rate); n++ {
 			last++
-			if time.Since(begin) > lead {
+			if !leading {
 				sent[strconv.FormatUint(last, 10)] = time.Now()
 			}
 			if err := nc.Publish("features.bench", msgs[n%len(msgs)]); err != nil {
@@ -279,6 +303,8 @@ func (c *course) answersOf(contestant func(context.Context, string) error, msgs 
 		}
 	}
 	fits, c.age = fitted(c.b, registry)/time.Since(begin).Seconds(), newestRowAge(b, registry)
+	busyAtEnd, idleAtEnd := processorTimes()
+	c.busy = (busyAtEnd - busy) / max(busyAtEnd-busy+idleAtEnd-idle, 0.01)
 	for end := time.After(20 * time.Second); len(sent) > 0; {
 		select {
 		case m := <-arrived:

@@ -1,4 +1,5 @@
-// Package cores measures how many processor cores are idle that this process may use.
+// Package cores measures how many processor cores are idle that this process may use, and how much background work
+// fits into them.
 package cores
 
 import (
@@ -9,9 +10,9 @@ import (
 
 // Meter measures idle cores. The zero value is ready. Safe for concurrent use.
 type Meter struct {
-	mu   sync.Mutex
-	last sample
-	idle float64
+	mu    sync.Mutex
+	last  sample
+	share float64
 }
 
 // sample holds processor times since an arbitrary start.
@@ -24,23 +25,36 @@ type sample struct {
 // interval is the time between two samples: ten ticks of the kernel's accounting.
 const interval = 100 * time.Millisecond
 
-// Idle returns how many cores were idle over the last interval, within the process's limit, GOMAXPROCS, which follows
-// the quota of a container. It is 0 where that is not known.
-func (m *Meter) Idle() float64 {
+// reserved is how many cores background work leaves idle.
+const reserved = 0.1
+
+// Share returns the share of the time in which background work may run so that a tenth of a core stays idle, within the
+// process's limit, GOMAXPROCS, which follows the quota of a container. It changes once an interval. It is 0 where idle
+// cores are not known.
+func (m *Meter) Share() float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
 	if now.Sub(m.last.at) < interval {
-		return m.idle
+		return m.share
 	}
 	next, ok := read(now)
 	if !ok {
-		m.idle, m.last = 0, sample{at: now}
+		m.share, m.last = 0, sample{at: now}
 		return 0
 	}
-	m.idle = idle(m.last, next, runtime.GOMAXPROCS(0))
+	m.share = nextShare(m.share, idle(m.last, next, runtime.GOMAXPROCS(0)))
 	m.last = next
-	return m.idle
+	return m.share
+}
+
+// nextShare returns the share after an interval in which this many cores were idle. Where none was, other work waited
+// for a core, how much is unknown, and the share falls by a quarter.
+func nextShare(share, idle float64) float64 {
+	if idle < reserved/2 {
+		return share * 3 / 4
+	}
+	return max(0, min(1, share+idle-reserved))
 }
 
 // idle returns the idle cores between two samples of a process that may use up to limit cores. Without a first sample

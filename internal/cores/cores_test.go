@@ -32,7 +32,7 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestBusyProcess: a process that uses all its cores has none idle.
+// TestBusyProcess: a process that uses all its cores has no share of them for background work.
 func TestBusyProcess(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("idle cores are measured on Linux alone")
@@ -46,12 +46,28 @@ func TestBusyProcess(t *testing.T) {
 		}()
 	}
 	var m Meter
-	m.Idle()
+	m.Share()
 	first := m.last.at
+	m.share = 1
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(interval) {
-		if got := m.Idle(); m.last.at.After(first) && m.last.process > 0 && got < 0.25 {
+		if got := m.Share(); m.last.at.After(first) && m.last.process > 0 && got < 0.25 {
 			return
 		}
 	}
-	t.Errorf("%v cores are idle although goroutines of this process use all", m.Idle())
+	t.Errorf("background work may run %v of the time although goroutines of this process use all cores", m.Share())
+}
+
+// TestShare: background work of one goroutine uses what other work leaves of two cores, but for a tenth of a core, and
+// gives way within a second where it leaves none.
+func TestShare(t *testing.T) {
+	for _, load := range []float64{0, 0.5, 0.95, 1.2, 1.5, 1.8, 2, 3} {
+		for _, share := range []float64{0, 1} {
+			for range 10 {
+				share = nextShare(share, max(0, 2-load-share))
+			}
+			if left := 2 - load - share; left > 0.2 && share < 1 || share > 0.1 && left < -0.1 {
+				t.Errorf("with a load of %v it runs %v of the time", load, share)
+			}
+		}
+	}
 }

@@ -20,8 +20,8 @@ const (
 	arrivalGap = 5 * time.Millisecond
 	// backlogGap replaces arrivalGap while the stream has messages that are not delivered yet.
 	backlogGap = time.Second
-	// spareCores is how many idle cores let training and the hot paths run at the same time.
-	spareCores = 0.25
+	// turn is the time of which training gets its share of the idle cores while inputs are processed.
+	turn = 20 * time.Millisecond
 )
 
 // received records an input. pending is the number of messages that the consumer has not delivered yet.
@@ -33,11 +33,12 @@ func (a *Activity) received(at time.Time, pending uint64) {
 	a.until.Store(at.Add(gap).UnixNano())
 }
 
-// IsBusy reports whether inputs are being processed or are expected now, and no core is idle on which training would
-// not delay them.
+// IsBusy reports whether inputs are being processed or are expected now, and training has used its share of the idle
+// cores in this turn.
 func (a *Activity) IsBusy() bool {
-	active := a.processing.Load() > 0 || time.Now().UnixNano() < a.until.Load()
-	return active && a.cores.Idle() < spareCores
+	now := time.Now().UnixNano()
+	active := a.processing.Load() > 0 || now < a.until.Load()
+	return active && float64(now%int64(turn)) >= a.cores.Share()*float64(turn)
 }
 
 // Processing is the number of inputs that are being processed. An input that waits for a model does not count.
