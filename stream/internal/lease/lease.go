@@ -32,11 +32,11 @@ type Options struct {
 	Key   string
 	Claim Claim
 	TTL   time.Duration // how long it is held without renewal; default 10 s
-	// ShouldYield reports whether another waiting replica should get the lease first; then this one does not acquire it.
-	// nil: never.
+	// ShouldYield reports whether another waiting replica should get the lease first; then this one does not acquire it,
+	// and is patient. nil: never.
 	ShouldYield func() bool
 	// IsPatient reports whether it may take longer, three TTLs, until this replica has a lease that was not released; then
-	// it reads the lease less often. nil: it may not.
+	// it reads the lease less often. nil: only if it should yield.
 	IsPatient func() bool
 	// Observe is called with the claim of the holder whenever it was read or stored. nil: never.
 	Observe func(holder *Claim)
@@ -52,7 +52,7 @@ type Lease struct {
 	shared  *sharedSession // whose session the claim names; nil: the claim is renewed
 	options Options
 	began   time.Time     // the moment since which state counts
-	changed chan struct{} // signalled when the claim has changed and is to be stored
+	changed chan struct{} // signalled when Run has to renew or read the lease now
 
 	// Of the owner: the lease as it was read or written last, and when; since then it may have changed.
 	stored    entry
@@ -272,6 +272,11 @@ func (l *Lease) Update(change func(*Claim) (isChanged bool)) {
 		return
 	}
 	l.isChanged = true
+	l.Recheck()
+}
+
+// Recheck has Run renew or read the lease now: what ShouldYield or IsPatient returns has changed.
+func (l *Lease) Recheck() {
 	select {
 	case l.changed <- struct{}{}:
 	default:
@@ -286,7 +291,7 @@ func (l *Lease) decide(r *reading) action {
 		holder = *r.claim
 		r.isOwn, r.hasDied = holder.Holder == mine.Holder, hasDied(r.claim, mine)
 	}
-	isPatient := l.options.IsPatient != nil && l.options.IsPatient()
+	isPatient := r.yields || l.options.IsPatient != nil && l.options.IsPatient()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.state.isPatient = isPatient

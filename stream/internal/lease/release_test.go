@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -120,6 +121,33 @@ func TestReconnectedReadsAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	natstest.Await(t, "the waiting replica has the lease", func() bool { return waiting.Term() != 0 })
+}
+
+// TestPatienceEnds: a replica that yields to another one reads the lease once a TTL, and more often at once when it
+// yields no more.
+func TestPatienceEnds(t *testing.T) {
+	t.Parallel()
+	bucket, _ := open(t)
+	var yields atomic.Bool
+	yields.Store(true)
+	holder := bucket.Lease(Options{Key: "p", Claim: Claim{Holder: "holder"}, TTL: MaxTTL})
+	waiting := bucket.Lease(Options{Key: "p", Claim: Claim{Holder: "waiting"}, TTL: MaxTTL, ShouldYield: yields.Load})
+	for _, l := range []*Lease{holder, waiting} {
+		if err := l.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if pause := waiting.pause(waiting.now()); pause < MaxTTL/2 {
+		t.Errorf("it is read again after %v", pause)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() { waiting.Run(ctx, func(context.Context, uint64) {}) })
+	yields.Store(false)
+	waiting.Recheck()
+	natstest.Await(t, "it is read more often", func() bool { return waiting.pause(waiting.now()) <= MaxTTL/4 })
 }
 
 // TestLoserKnowsTheHolder: when two replicas acquire a lease concurrently, both know the holder afterwards.

@@ -58,7 +58,10 @@ func (e *Election) keepStandby(ctx context.Context) {
 			if err := s.lease.Acquire(waiting); err != nil && waiting.Err() == nil {
 				e.Log.Debug("the standby's lease cannot be requested; trying again", "error", err)
 			}
-			s.lease.Run(waiting, func(context.Context, uint64) { scope.Signal(s.changed) })
+			s.lease.Run(waiting, func(context.Context, uint64) {
+				e.trainer.Recheck() // the standby reads the trainer's lease more often
+				scope.Signal(s.changed)
+			})
 			s.lease.Release(ctx)
 			scope.Signal(s.changed)
 		}
