@@ -102,7 +102,7 @@ type Ridge struct {
 // RidgeScore is one candidate of the cross-validation: how many of the scored rows had a nearest neighbour of their
 // own class.
 type RidgeScore struct {
-	Ridge   float64 `json:"ridge"` // 0: the shrinkage of each fold
+	Ridge   float64 `json:"ridge"` // with OAS that of all rows, while each fold has its own
 	OAS     bool    `json:"oas,omitempty"`
 	Share   float64 `json:"share,omitempty"`  // see Ridge.Share
 	Kernel  string  `json:"kernel,omitempty"` // if chosen

@@ -69,7 +69,7 @@ func (own *Criterion) method(c Config) (*frame.Method, error) {
 			"relative ridge of the denominator: auto, oas or a number", true)}
 		m.Ridge = &frame.RidgeRule{Scatter: frame.TotalScatter}
 		if own.Supervised {
-			m.Ridge = &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}}
+			m.Ridge = &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{0.1, 1}}
 		}
 		m.Fit = frame.Maximize(own.build, pencil.Max)
 	}

@@ -81,13 +81,8 @@ func reflected(b *mat.Dense, least float64) *mat.Dense {
 	return out
 }
 
-const (
-	// gramOrder is the number of columns from which products are faster.
-	gramOrder = 256
-	// gramCut is the square of the pivots, over that of the first, down to which products of columns determine their
-	// span: a factor of them gives vectors that a second one makes orthonormal.
-	gramCut = 1e-8
-)
+// gramOrder is the number of columns from which products are faster.
+const gramOrder = 256
 
 // evenRows reports whether no row is much smaller than another, except rows of zeros.
 func evenRows(b *mat.Dense) bool {
@@ -107,12 +102,13 @@ func evenRows(b *mat.Dense) bool {
 }
 
 // byGram is Orthonormal by products of columns: the factor of those that are well separated gives a basis of their
-// span, computed twice (Yamamoto, Nakatsukasa, Yanagisawa and Fukaya 2015); reflections give what the others add. It
-// returns nil if that is not accurate.
+// span, computed twice (Yamamoto, Nakatsukasa, Yanagisawa and Fukaya 2015); reflections give what the others add. Well
+// separated are squares of pivots down to half of the digits of the first: the second factor makes vectors of these
+// orthonormal. It returns nil if that is not accurate.
 func byGram(ctx context.Context, b *mat.Dense, largest, cut float64) *mat.Dense {
 	m, r := b.Dims()
 	g := fail.Must(tile.Gram(ctx, tile.Rows(b), tile.Rows(b)))
-	pivot, k := pivoted(ctx, g, gramCut*largest*largest)
+	pivot, k := pivoted(ctx, g, math.Sqrt(eps)*largest*largest)
 	if k == 0 || k < r && cut == 0 {
 		return nil
 	}

@@ -153,6 +153,36 @@ func TestSmallEndIsNotDecomposedInFull(t *testing.T) {
 	}
 }
 
+// TestProductsAboveReducedOrder: well separated values of a matrix of order 644 are those of products, not of a
+// reduction.
+func TestProductsAboveReducedOrder(t *testing.T) {
+	const n, d = 644, 2
+	s := mat.NewSymDense(n, nil)
+	for i := range n {
+		s.SetSym(i, i, math.Exp2(max(-4, float64(i-n+5))))
+	}
+	s.SetSym(0, n-1, 1)
+	apply := func(a *mat.Dense) *mat.Dense { return tile.Times(t.Context(), symDense(s), a) }
+	part, got := few(t.Context(), s, Max, d), solveWhite(t.Context(), s, Identity(n), Max, d, apply)
+	if part == nil || !slices.Equal(got.Values, part.all[:d]) {
+		t.Errorf("values %v, by products %+v", got.Values, part)
+	}
+}
+
+// TestSmallEndByProducts: products find the small end down to 1e-9 of the largest value.
+func TestSmallEndByProducts(t *testing.T) {
+	for least, found := range map[float64]bool{3e-9: true, 3e-10: false} {
+		values := make([]float64, 160)
+		for i := range values {
+			values[i] = math.Pow(least, 1-float64(i)/159)
+		}
+		s := withValues(rand.New(rand.NewPCG(3, 7)), values)
+		if part := few(t.Context(), s, Min, 2); (part != nil) != found {
+			t.Errorf("least value %g: %+v", least, part)
+		}
+	}
+}
+
 // TestBisectionFindsAllValues: those of the whole spectrum by QR, also scaled by a large or small constant, with equal
 // values and decomposable matrices; and it counts them.
 func TestBisectionFindsAllValues(t *testing.T) {

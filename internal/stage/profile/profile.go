@@ -1,6 +1,8 @@
 package profile
 
 import (
+	"encoding/binary"
+	"hash/maphash"
 	"math"
 	"slices"
 
@@ -38,7 +40,7 @@ func Of(w *window.Window, pause func()) Profile {
 		return p
 	}
 	first, last := w.Back(MaxRows), ""
-	seen := map[uint64]*window.Row{}
+	seen, seed, bytes := map[uint64]*window.Row{}, maphash.MakeSeed(), []byte(nil)
 	var sample [][]float64
 	every := max(min(w.Len(), MaxRows)/sampledRows, 1)
 	w.All(func(r *window.Row) bool {
@@ -57,7 +59,11 @@ func Of(w *window.Window, pause func()) Profile {
 		last = r.Label
 		p.Rows++
 		p.Classes[r.Label]++
-		h := hash(r)
+		bytes = append(bytes[:0], r.Label...)
+		for _, v := range r.X {
+			bytes = binary.LittleEndian.AppendUint64(bytes, math.Float64bits(v))
+		}
+		h := maphash.Bytes(seed, bytes)
 		if other := seen[h]; other == nil {
 			seen[h] = r
 		} else if other.Label == r.Label && slices.Equal(other.X, r.X) {
@@ -77,24 +83,6 @@ func Of(w *window.Window, pause func()) Profile {
 		}
 	}
 	return p
-}
-
-// hashed is the number of features that a hash is made of, about evenly spread. Rows whose hashes agree are compared.
-const hashed = 64
-
-// hash is that of a row's label and some of its features (FNV-1a, on words).
-func hash(r *window.Row) uint64 {
-	const prime = 1099511628211
-	h := uint64(14695981039346656037)
-	for i := range len(r.Label) {
-		h = (h ^ uint64(r.Label[i])) * prime
-	}
-	step := (len(r.X) + hashed - 1) / hashed
-	for j := 0; j < len(r.X); j += step {
-		h = (h ^ math.Float64bits(r.X[j])) * prime
-		h ^= h >> 29
-	}
-	return h
 }
 
 const (

@@ -80,8 +80,23 @@ func TestManyRows(t *testing.T) {
 	if p.Copies > 0 {
 		t.Errorf("%d copies of rows that all differ", p.Copies)
 	}
-	if pauses < MaxRows/pauseRows {
+	if pauses < MaxRows/512 || pauses > MaxRows/256 {
 		t.Errorf("%d pauses in %d rows", pauses, p.Rows)
+	}
+}
+
+// TestConstantFeatureOfManyRows: of many rows a sample is read, which is large enough to judge a feature, and the order
+// of the rows in which two features differ does not matter.
+func TestConstantFeatureOfManyRows(t *testing.T) {
+	w := window.New(window.Config{Features: 200, Rows: 5000, Labelled: true})
+	for i := range 3000 {
+		x := make([]float64, 200)
+		x[0], x[199] = 7, float64(i%1000)
+		w.Add(window.Row{Position: window.Position{Seq: uint64(i + 1)}, Label: "a", MessageRows: 1, X: x})
+	}
+	w.Sift()
+	if p := Of(w, noPause); p.Constant != 199 || p.Copies != 2000 {
+		t.Errorf("%d constant features, %d copies", p.Constant, p.Copies)
 	}
 }
 

@@ -151,9 +151,9 @@ func TestHeavyTails(t *testing.T) {
 	}
 }
 
-// Training can pause between some features, and some rows, of a check.
+// TestSiftRests: training can pause after each 8 features, and after each 512 rows, of a check.
 func TestSiftRests(t *testing.T) {
-	const m, n = 64, 4 * pauseSifted
+	const m, n = 64, 2048
 	rests := 0
 	w := New(Config{Features: m, Rows: n, Classes: 10, Pause: func() { rests++ }})
 	for i := range n {
@@ -164,8 +164,12 @@ func TestSiftRests(t *testing.T) {
 		w.Add(Row{Position: Position{Seq: uint64(i + 1)}, X: x})
 	}
 	w.Sift()
-	if want := m/pauseFeatures + w.Len()/pauseSifted; rests < want {
+	if want := m/8 + n/512; rests < want {
 		t.Errorf("%d rests, want %d", rests, want)
+	}
+	rests = 0
+	if limitsOf([][]float64{make([]float64, m)}, m, func() { rests++ }); rests != m/8 {
+		t.Errorf("%d rests of %d features", rests, m)
 	}
 }
 

@@ -115,9 +115,9 @@ func (m *Method) MemoryBytes(e Extent) int64 {
 // RidgeRule says how a method chooses the relative ridge r of its denominator D + rho I, rho = r tr(D)/columns.
 type RidgeRule struct {
 	Scatter func(*BasisScatters) *mat.SymDense // that the shrinkage is estimated on
-	Grid    []float64                          // candidates of ridge=auto; nil: auto is oas
+	Grid    []float64                          // candidates of ridge=auto besides oas; nil: auto is oas
 	Floor   func(d int) float64                // of oas at dimension d; nil: 0
-	// Without is the ridge of auto if no rows can be held out; 0: oas.
+	// Without is the ridge of auto if no rows can be held out, in place of oas, which is then no candidate; 0: oas.
 	Without float64
 	Kernels func(*Task) []string // that kernel=auto is chosen from together with the ridge
 	Unused  func(*Task) bool     // with these parameters the criterion has no denominator; nil: it always has one

@@ -13,9 +13,6 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// OASRidge is the value in a grid that selects the shrinkage estimate.
-const OASRidge = -1
-
 // OAS is the oracle approximating shrinkage s of a covariance S of n rows, in the form of scikit-learn (the formula
 // printed in Chen, Wiesel, Eldar and Hero 2010, eq. 23, differs), and the relative ridge r = s/(1-s) in [1e-6, 10].
 func OAS(s *mat.SymDense, n float64, columns int) (shrinkage, r float64) {
@@ -52,17 +49,24 @@ func SettleRidge(ctx context.Context, t *Task) {
 	}
 	variants := variants(t)
 	variants[0].set(t)
-	word, ridges := t.Params["ridge"], []float64{OASRidge}
-	if r, err := strconv.ParseFloat(word, 64); err == nil {
-		t.Ridge, ridges = r, []float64{r}
+	word := t.Params["ridge"]
+	r, err := strconv.ParseFloat(word, 64)
+	if err == nil {
+		t.Ridge = r
 		t.Report.Ridge = &model.Ridge{Relative: r, Columns: t.Columns, Rule: "fixed"}
 	} else {
 		s, r := OAS(rule.Scatter(t.Basis), t.Basis.N, t.Columns)
 		t.Ridge = max(r, rule.least(t.D))
 		t.Report.Ridge = &model.Ridge{Relative: t.Ridge, Columns: t.Columns, Rule: "oas", Shrinkage: &s}
 	}
+	ridges := []model.RidgeScore{{Ridge: t.Ridge, OAS: err != nil}}
 	if word == "auto" && rule.Grid != nil {
-		ridges = rule.Grid
+		if rule.Without > 0 {
+			ridges = nil
+		}
+		for _, r := range rule.Grid {
+			ridges = append(ridges, model.RidgeScore{Ridge: r})
+		}
 	}
 	if t.Rows == nil || len(variants)*len(ridges) == 1 {
 		return
@@ -77,11 +81,6 @@ func SettleRidge(ctx context.Context, t *Task) {
 		t.Report.Note(fmt.Sprintf("ridge %.3g without cross-validation: "+
 			"fewer than 2 classes have the 3 rows that it needs, or no fold can be fitted", t.Ridge))
 		return
-	}
-	for i, c := range scores {
-		if c.OAS {
-			scores[i].Ridge = t.Ridge
-		}
 	}
 	best := bestRidge(scores)
 	if variants[0].kernel != "" {

@@ -34,15 +34,14 @@ func (t *Task) OutputPair(ctx context.Context, sol *Solution, p *Rows, train, te
 
 // validateRidges scores each ridge with each variant by cross-validation, see Validate; the shrinkage is estimated in
 // each fold. It returns nil if no rows can be held out.
-func validateRidges(ctx context.Context, t *Task, variants []variant, ridges []float64) []model.RidgeScore {
+func validateRidges(ctx context.Context, t *Task, variants []variant,
+	ridges []model.RidgeScore) []model.RidgeScore {
 	var scores []model.RidgeScore
 	for _, v := range variants {
-		score := model.RidgeScore{Kernel: v.kernel}
-		if len(variants) > 1 && v.kernel == "" {
-			score.Share = v.share
-		}
-		for _, r := range ridges {
-			score.Ridge, score.OAS = r, r == OASRidge
+		for _, score := range ridges {
+			if score.Kernel = v.kernel; len(variants) > 1 && v.kernel == "" {
+				score.Share = v.share
+			}
 			scores = append(scores, score)
 		}
 	}

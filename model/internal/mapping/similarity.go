@@ -151,8 +151,9 @@ func (p *SimilarityExtension) place(dst, z []float64, w *Workspace) error {
 // projected gradients). Coordinate descent alone needs many thousand sweeps if products are large compared with alpha.
 // It also computes the product G weight or, for the linear kernel, X weight.
 //
-// If alpha is small compared with the products, rounding errors can keep weights moving at the minimum until the last
-// round. A slope of about 1e-10 distinguishes that from weights that are not at the minimum, which are an error.
+// Small moves alone do not show the minimum: if alpha is small compared with the products, weights are large, and a
+// move is small next to the largest of them although the slope is not. Rounding errors can keep weights moving until
+// the last round; they are an error only if the slope is not small then.
 func (p *SimilarityExtension) Descend(q *SimilarityProblem) error {
 	const rounds, sweeps, tolerance, enough = 100, 10, 1e-9, 1e-6
 	clear(q.Weight)
@@ -162,7 +163,7 @@ func (p *SimilarityExtension) Descend(q *SimilarityProblem) error {
 		for range sweeps {
 			moved, largest := p.sweep(q)
 			if moved <= tolerance*largest {
-				if solved {
+				if solved && p.Slope(q) <= enough {
 					return nil
 				}
 				break

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -52,6 +53,28 @@ func TestDescendEndsAtTheMinimum(t *testing.T) {
 				t.Errorf("%s, seed %d: a weight would move by %g of %g", name, seed, move, largest)
 			}
 		}
+	}
+}
+
+// TestDescendOfSmallAlpha: a small alpha makes weights large. Without an error they are at the minimum to a millionth
+// of the largest target; too small an alpha is an error after a hundred rounds.
+func TestDescendOfSmallAlpha(t *testing.T) {
+	for seed := range uint64(40) {
+		for _, alpha := range []float64{1e-9, 1e-11} {
+			p, q := hard{kernel: Kernel{Name: "linear"}, alpha: alpha}.problem(t, seed)
+			if err := p.Descend(q); err != nil {
+				if alpha == 1e-9 {
+					t.Errorf("alpha %g, seed %d: %v", alpha, seed, err)
+				}
+			} else if off := p.Slope(q); !(off <= 1e-6) {
+				t.Errorf("alpha %g, seed %d: the slope is %g of the largest target", alpha, seed, off)
+			}
+		}
+	}
+	p, q := hard{kernel: Kernel{Name: "linear"}, alpha: 1e-16}.problem(t, 0)
+	err := p.Descend(q)
+	if err == nil || !strings.Contains(err.Error(), "did not converge in 100 rounds") {
+		t.Errorf("alpha 1e-16: %v", err)
 	}
 }
 

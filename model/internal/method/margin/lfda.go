@@ -32,7 +32,7 @@ var LFDA = frame.Method{
 		frame.RidgeParam("auto", "relative ridge of the local within-class scatter: auto (cross-validation), oas, or a "+
 			"number; 0 is the literal form", true),
 	},
-	Ridge:  &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
+	Ridge:  &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{0.1, 1}},
 	Memory: func(e frame.Extent) int64 { return e.Affinities(e.Int("kNN", 0)) },
 	Fit:    fitLFDA,
 	Nested: true,

@@ -29,7 +29,7 @@ var LSDA = frame.Method{
 			"number; 0 is the literal form", true),
 		frame.PCAParam,
 	},
-	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter, Grid: []float64{frame.OASRidge, 1e-6, 1e-4, 0.01, 0.1, 1}},
+	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter, Grid: []float64{1e-6, 1e-4, 0.01, 0.1, 1}},
 	Memory:  func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) },
 	Fit:     fitLSDA,
 	Nested:  true,

@@ -29,7 +29,7 @@ var LSMPA = frame.Method{
 	Supervised: true, Map: "linear", Streaming: "window",
 	Params: append(smpaParams(), frame.RidgeParam("auto",
 		"relative ridge of the similarity form: auto (cross-validation), oas, or a number; 0 is the literal form", true)),
-	Ridge: &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
+	Ridge: &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{0.1, 1}},
 	Memory: func(e frame.Extent) int64 {
 		return e.Copies(3, 1000+80*e.Int("k", 0)) + frame.Pairs(min(e.Rows, smpaRows), 36)
 	},

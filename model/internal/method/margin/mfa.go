@@ -33,7 +33,7 @@ var MFA = frame.Method{
 		frame.RidgeParam("auto", "relative ridge of the within-class graph: auto (cross-validation), oas, or a number; 0 "+
 			"is the literal form", true),
 	},
-	Ridge:  &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
+	Ridge:  &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{0.1, 1}},
 	Memory: func(e frame.Extent) int64 { return e.Lists((e.Int("k1", 0) + e.Int("k2", 0)) / 2) },
 	Fit:    frame.Maximize(MFARatio, pencil.Min),
 	Nested: true,

@@ -26,7 +26,7 @@ var LDA = frame.Method{
 		true)},
 	Dim:    frame.ClassDirections,
 	Bound:  frame.DiscriminantBound,
-	Ridge:  &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
+	Ridge:  &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{0.1, 1}},
 	Fit:    fitLDA,
 	Nested: true,
 	Auto:   &frame.Candidate{Rank: 3, Landmarks: true},

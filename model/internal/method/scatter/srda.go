@@ -24,7 +24,7 @@ var SRDA = frame.Method{
 		"relative ridge of the total scatter: auto (cross-validation), oas, or a number", true)},
 	Dim:   frame.ClassDirections,
 	Bound: frame.DiscriminantBound,
-	Ridge: &frame.RidgeRule{Scatter: frame.TotalScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
+	Ridge: &frame.RidgeRule{Scatter: frame.TotalScatter, Grid: []float64{0.1, 1}},
 	Fit:   fitSRDA,
 }
 
