@@ -88,3 +88,37 @@ func degenerate() map[string]*model.Data {
 			Classes: []string{"a", "b"}},
 	}
 }
+
+// TestCopiesAreNoNeighbours: lfda of rows that come ten times each has the directions of the rows alone: the scale of a
+// row is its distance to the nearest other row, not to a copy, which would be 0.
+func TestCopiesAreNoNeighbours(t *testing.T) {
+	alone := synthetic(1, 60, 4, 2)
+	copies := &model.Data{M: alone.M, N: 10 * alone.N, Classes: alone.Classes, Features: alone.Features}
+	for i := range copies.N {
+		copies.X = append(copies.X, alone.X[i/10*alone.M:][:alone.M]...)
+		copies.Y = append(copies.Y, alone.Y[i/10])
+	}
+	var outputs [2][]float32
+	for i, c := range []struct {
+		rows *model.Data
+		k    string
+	}{{alone, "1"}, {copies, "7"}} {
+		m, err := Fit(t.Context(), c.rows, Config{Method: "lfda", Dim: 1, Scale: model.ScaleNone,
+			Params: map[string]string{"kNN": c.k, "ridge": "0"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		outputs[i] = make([]float32, alone.N)
+		if err := m.Project(outputs[i], model.DenseRows(alone.X, alone.N, alone.M)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dot, a, b := 0.0, 0.0, 0.0
+	for i, v := range outputs[0] {
+		w := outputs[1][i]
+		dot, a, b = dot+float64(v*w), a+float64(v*v), b+float64(w*w)
+	}
+	if cosine := dot / math.Sqrt(a*b); !(math.Abs(cosine) > 1-1e-5) {
+		t.Errorf("outputs of the copies and of the rows alone have the cosine %v", cosine)
+	}
+}

@@ -25,8 +25,7 @@ func LocalScatters(ctx context.Context, t *Task, parameter string) (n, d *mat.Sy
 	k := t.Int(parameter)
 	NoteFewRows(t, parameter, k, func(rows int) int { return rows - 1 })
 	t.ReportProgress("neighbours", 0)
-	own, _ := fail.Must2(graph.NearestByClass(ctx, t.X, t.Rows.Y, k, 0))
-	sigma, both := own.LocalScale(t.Rows.Y), mat.NewDense(t.M, 2*t.M, nil)
+	sigma, both := localScale(ctx, t, k), mat.NewDense(t.M, 2*t.M, nil)
 	for from := 0; from < len(t.Basis.Class); {
 		to := chunkEnd(t.Basis.Counts, from)
 		addScatters(ctx, both, t, sigma, from, to)
@@ -40,6 +39,30 @@ func LocalScatters(ctx context.Context, t *Task, parameter string) (n, d *mat.Sy
 		n.SymRankOne(n, size, t.Basis.Means.RowView(i))
 	}
 	return n, d
+}
+
+// maxCopies is about how often a row may come in a class until its scale is that of its copies.
+const maxCopies = 32
+
+// localScale returns the scale of each row, its distance to the k-th nearest of its class. In a class of copies, whose
+// scales would be 0, it is that to the 2k-th, and so on: all affinities would be 0 otherwise.
+func localScale(ctx context.Context, t *Task, k int) []float64 {
+	near, _ := fail.Must2(graph.NearestByClass(ctx, t.X, t.Rows.Y, k, 0))
+	scale, copies := near.LocalScale(t.Rows.Y), map[int]bool{}
+	for i, s := range scale {
+		if list, _ := near.Row(i); s == 0 && len(list) == k {
+			copies[t.Rows.Y[i]] = true
+		}
+	}
+	if len(copies) == 0 || k > maxCopies {
+		return scale
+	}
+	for i, s := range localScale(ctx, t, 2*k) {
+		if copies[t.Rows.Y[i]] {
+			scale[i] = s
+		}
+	}
+	return scale
 }
 
 // scatterRows is the number of rows that are centred and held at once: those of several classes, or of one larger

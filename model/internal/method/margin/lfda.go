@@ -17,8 +17,8 @@ import (
 //	S_w = sum_c G_c/n_c
 //	S_b = sum_c (G_c/n + (1 - n_c/n) X_c X_c' + s_c s_c'/n) - S_w   about the mean
 //
-// sigma_i the distance to the kNN-th nearest row of the class, at least 1e-3 of the class's median, s_c the sum of
-// class c. ridge=0 is the literal form, with a rank cut. Sugiyama, JMLR 8, 2007.
+// sigma_i the distance to the kNN-th nearest row of the class, at least 1e-3 of the class's median, or to the 2 kNN-th
+// and so on if that is 0, s_c the sum of class c. ridge=0 is the literal form, with a rank cut. Sugiyama, JMLR 8, 2007.
 var LFDA = frame.Method{
 	Name: "lfda", Title: "local Fisher discriminant analysis",
 	Paper: "Sugiyama, Dimensionality reduction of multimodal labeled data by local Fisher discriminant analysis, " +
