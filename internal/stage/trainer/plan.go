@@ -199,6 +199,7 @@ type dataset struct {
 	log        *slog.Logger
 	features   func() []string
 
+	maxClasses       int
 	overClassLimit   int // rows that were left out because their class exceeds the maximum
 	outliers         int // outliers that summaries set aside
 	reportedOutliers int // from this number of outliers on they are logged again
@@ -356,20 +357,31 @@ func (d *dataset) fix(fixes []Fix) (missing []Fix) {
 		return fixes
 	}
 	for _, f := range fixes {
-		switch {
-		case d.window.At(f.At) == nil:
+		if d.window.At(f.At) == nil {
 			missing = append(missing, f)
 			continue
-		case f.Replaced:
+		}
+		if f.Replaced {
 			d.window.Remove(f.At)
-		case !d.window.Relabel(f.At, f.Label) && d.window.At(f.At) != nil: // it has this label
+		} else if outcome := d.window.Relabel(f.At, f.Label); outcome == window.Duplicate { // it has this label
 			continue
+		} else if outcome == window.OverClassLimit {
+			d.countOverClassLimit(1)
 		}
 		d.references.Sync(d.window)
 		d.refer(f.At)
 		d.references.Sync(d.window)
 	}
 	return missing
+}
+
+// countOverClassLimit counts rows that are not learned since their class exceeds the maximum.
+func (d *dataset) countOverClassLimit(rows int) {
+	if rows > 0 && d.overClassLimit == 0 {
+		d.log.Warn("rows of new classes are not learned", "rows", rows, "limit", d.maxClasses,
+			"fix", "raise limits.classes, or check that the label column holds classes")
+	}
+	d.overClassLimit += rows
 }
 
 // readFrom is the position from which a restart reads: the oldest row of the window, or an older one that waits for its

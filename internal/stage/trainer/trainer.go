@@ -58,7 +58,7 @@ const chunkRows = 32
 func New(c *spec.Config, host Host) *Trainer {
 	t := &Trainer{config: c, host: host, log: c.Logger, standby: c.Standby, plan: newPlan(c), heldOut: math.NaN()}
 	t.data = &dataset{references: prequential.NewReferences(0), labelled: t.plan.labelled(), log: t.log,
-		features: host.Features}
+		features: host.Features, maxClasses: c.Classes}
 	t.fitter = &fitter{plan: t.plan, data: t.data, log: t.log, features: host.Features, fitted: host.Fitted}
 	t.schedule.Every, t.schedule.Landmarks = c.Training.Every, c.Fit.Landmarks
 	t.schedule.Nested = t.plan.byMoments()
@@ -307,11 +307,7 @@ func (t *Trainer) addRows(rows []window.Row) {
 		}
 	}
 	t.data.added()
-	if over > 0 && t.data.overClassLimit == 0 {
-		t.log.Warn("rows of new classes are not learned", "rows", over, "limit", t.config.Classes,
-			"fix", "raise limits.classes, or check that the label column holds classes")
-	}
-	t.data.overClassLimit += over
+	t.data.countOverClassLimit(over)
 	t.count(taken, classes, rows[len(rows)-1].Time)
 }
 

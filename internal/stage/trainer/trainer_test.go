@@ -97,7 +97,8 @@ func TestMethodChangesWhileFollowing(t *testing.T) {
 	}
 }
 
-// TestCorrectedToOneClassTooMany: a row whose corrected label the window has no room for is no reference any more.
+// TestCorrectedToOneClassTooMany: a row whose corrected label the window has no room for is counted, and no reference any
+// more.
 func TestCorrectedToOneClassTooMany(t *testing.T) {
 	c := configOf(fit.Config{Method: "lda", Dim: 2})
 	c.Classes = 2
@@ -108,6 +109,9 @@ func TestCorrectedToOneClassTooMany(t *testing.T) {
 	l.Learn(t.Context(), &Event{Fixes: []Fix{{At: at, Label: "third"}}})
 	if l.data.window.At(at) != nil {
 		t.Fatal("the row is in the window")
+	}
+	if n := l.Status().OverClassLimit; n != 1 {
+		t.Errorf("%d rows are of classes beyond the maximum", n)
 	}
 	if n := l.data.references.Len(); n != references-1 {
 		t.Errorf("%d of %d references are left", n, references)

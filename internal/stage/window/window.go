@@ -104,17 +104,18 @@ func (w *Window) Add(r Row) Outcome {
 	return Added
 }
 
-// Relabel changes the label of the row at a position. It reports whether the row is in the window and the label is new.
-func (w *Window) Relabel(p Position, label string) bool {
+// Relabel changes the label of the row at a position, and returns the outcome of adding it with the new one. It is
+// Duplicate if the row has the label or is not in the window.
+func (w *Window) Relabel(p Position, label string) Outcome {
 	at, i, there := w.find(p)
 	if !there || w.blocks[at].rows[i].Label == label {
-		return false
+		return Duplicate
 	}
 	r := w.blocks[at].rows[i]
 	w.remove(r)
 	moved := *r
 	moved.Label = label
-	return w.Add(moved) == Added
+	return w.Add(moved)
 }
 
 // Remove removes the row at a position. It reports whether the row was in the window.

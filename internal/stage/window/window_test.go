@@ -140,12 +140,12 @@ func TestRelabel(t *testing.T) {
 	for range 500 {
 		i := r.IntN(len(rows))
 		label := fmt.Sprint("class ", r.IntN(5))
-		if w.Relabel(rows[i].Position, label) != (rows[i].Label != label) {
+		if (w.Relabel(rows[i].Position, label) == Added) != (rows[i].Label != label) {
 			t.Fatalf("row %v from %s to %s", rows[i].Position, rows[i].Label, label)
 		}
 		rows[i].Label = label
 	}
-	if w.Relabel(Position{Seq: 1 << 40}, "x") {
+	if w.Relabel(Position{Seq: 1 << 40}, "x") == Added {
 		t.Error("a row that is not there was relabelled")
 	}
 	if look(t, w) != look(t, fill(config, rows)) {
