@@ -161,12 +161,20 @@ func TestFollowedSuffix(t *testing.T) {
 	}
 }
 
-// TestFollowingIsDue: a model of the followed suffix goes live after a quarter of it, at least 250 rows.
+// TestFollowingIsDue: a model of the followed suffix is fitted and goes live after an eighth of it, at least 250 rows.
 func TestFollowingIsDue(t *testing.T) {
-	for followed, rows := range map[int]int{250: 250, 1000: 250, 2000: 500} {
+	for followed, rows := range map[int]int{250: 250, 1000: 250, 2000: 250, 4000: 500} {
 		r := Rules{Followed: followed, SwappedAt: 100}
 		if r.FollowingDue(100+rows-1) || !r.FollowingDue(100+rows) {
 			t.Errorf("a suffix of %d rows is not due after %d", followed, rows)
+		}
+		p := Schedule{Config: Config{Features: 10, Nested: true}}
+		if got := p.refitRows(followed, followed, followed); got != min(rows, followed/4) {
+			t.Errorf("a suffix of %d rows is fitted after %d", followed, got)
+		}
+		p.Features = 256
+		if got := p.refitRows(followed, followed, followed); got != 2048 {
+			t.Errorf("a suffix of %d rows of 256 features is fitted after %d", followed, got)
 		}
 	}
 }
@@ -286,7 +294,7 @@ func TestRefits(t *testing.T) {
 		{Config{Features: 10}, 0, 1000, math.MaxInt},
 	} {
 		p := Schedule{Config: c.config}
-		if got := p.refitRows(c.size, c.rows); got != c.want {
+		if got := p.refitRows(c.size, c.rows, 0); got != c.want {
 			t.Errorf("%+v: %d, want %d", c, got, c.want)
 		}
 	}
@@ -296,7 +304,7 @@ func TestRefits(t *testing.T) {
 		want           bool
 	}{{10, 63, false}, {10, 64, true}, {100, 99, false}, {100, 100, true}} {
 		p := Schedule{Config: Config{Features: c.features, Nested: true}, Learned: c.rows}
-		if got := slices.Contains(p.Due(c.rows), 0); got != c.want {
+		if got := slices.Contains(p.Due(c.rows, 0), 0); got != c.want {
 			t.Errorf("%d features: %d rows are due: %v", c.features, c.rows, got)
 		}
 	}

@@ -111,7 +111,7 @@ func (s *decisions) decide() string {
 		s.policy.Fit([]int{0}, s.rows)
 		return "first"
 	}
-	due := s.policy.Due(s.rows)
+	due := s.policy.Due(s.rows, 0)
 	s.policy.Fit(due, s.rows)
 	if len(due) == 0 {
 		return "wait"

@@ -211,5 +211,9 @@ func (r *Rules) IsShownBehind(size int) bool {
 
 // FollowingDue reports whether the fit of the followed suffix may go live, after this many rows were learned.
 func (r *Rules) FollowingDue(learned int) bool {
-	return r.Followed != 0 && learned-r.SwappedAt >= max(minFollowRows, r.Followed/4)
+	return r.Followed != 0 && learned-r.SwappedAt >= followRows(r.Followed)
 }
+
+// followRows is the number of rows after which the live model of a suffix that the stage follows is replaced by a newer
+// one: a model of 2,000 rows of a drift loses a point in 250 rows.
+func followRows(size int) int { return max(minFollowRows, size/8) }

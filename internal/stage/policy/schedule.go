@@ -125,8 +125,9 @@ func (p *Schedule) FirstDue(rows int, inRuns bool) bool {
 	return rows >= n && (p.Learned >= 3*n || 2*p.Class <= p.Learned && !inRuns)
 }
 
-// Due lists the suffixes to fit now, longest first; 0 is the whole window, of the given number of rows.
-func (p *Schedule) Due(rows int) (sizes []int) {
+// Due lists the suffixes to fit now, longest first; 0 is the whole window, of the given number of rows. followed is the
+// suffix that the stage follows, 0 if none.
+func (p *Schedule) Due(rows, followed int) (sizes []int) {
 	all := p.allDue()
 	for _, size := range p.Sizes(rows) {
 		have := rows
@@ -138,7 +139,7 @@ func (p *Schedule) Due(rows int) (sizes []int) {
 		case all, p.requested, size == 0 && fitted && p.classDue(last, have),
 			!fitted && have >= max(minRows, p.columns()),
 			fitted && have >= 2*last.Rows,
-			fitted && p.Learned-last.At >= p.refitRows(size, have):
+			fitted && p.Learned-last.At >= p.refitRows(size, have, followed):
 			sizes = append(sizes, size)
 		}
 	}
@@ -148,7 +149,7 @@ func (p *Schedule) Due(rows int) (sizes []int) {
 // RowsUntilDue is how many more labelled rows make a fit due by their number, in a window of the given number of rows;
 // 0: one is due, math.MaxInt: no number does. It may fall more slowly than rows arrive: a quarter of the window grows
 // with it. A new class, a longer suffix, the time and a request may make a fit due earlier.
-func (p *Schedule) RowsUntilDue(rows int) int {
+func (p *Schedule) RowsUntilDue(rows, followed int) int {
 	next := math.MaxInt
 	if p.Every.Rows > 0 {
 		next = p.Every.Rows - (p.Learned - p.Looked)
@@ -166,7 +167,7 @@ func (p *Schedule) RowsUntilDue(rows int) int {
 			next = min(next, due-rows)
 		}
 		if fitted {
-			next = min(next, p.refitRows(size, cmp.Or(size, rows))-(p.Learned-last.At))
+			next = min(next, p.refitRows(size, cmp.Or(size, rows), followed)-(p.Learned-last.At))
 		} else if cmp.Or(size, rows) >= max(minRows, p.columns()) {
 			return 0
 		}
@@ -251,9 +252,10 @@ func (p *Schedule) Sizes(rows int) []int {
 
 // refitRows is the number of new rows after which a suffix is fitted again: a quarter of it, or as many as cost as much
 // to score as the fit. The whole window is fitted again when a fifth is new, while it has fewer rows than eight first
-// models need: few more rows make a better model then. For a method that needs the rows it is half of a suffix; the
-// whole window is then fitted for other reasons.
-func (p *Schedule) refitRows(size, rows int) int {
+// models need: few more rows make a better model then. The suffix that the stage follows is fitted as often as its
+// models go live. For a method that needs the rows it is half of a suffix; the whole window is then fitted for other
+// reasons.
+func (p *Schedule) refitRows(size, rows, followed int) int {
 	switch {
 	case !p.Nested && size == 0:
 		return math.MaxInt
@@ -261,8 +263,11 @@ func (p *Schedule) refitRows(size, rows int) int {
 		return rows / 2
 	}
 	due := rows / 4
-	if size == 0 {
+	switch {
+	case size == 0:
 		due = max(rows/5, due-2*p.FirstRows()/5)
+	case size == followed:
+		due = min(due, followRows(size))
 	}
 	return max(due, minRows/2, p.columns()*p.columns()/costShare)
 }

@@ -28,8 +28,8 @@ func TestRowsUntilDue(t *testing.T) {
 			p.Save()
 			fits := 0
 			for range 12_000 {
-				before := p.RowsUntilDue(rows)
-				due := p.Due(rows)
+				before := p.RowsUntilDue(rows, 0)
+				due := p.Due(rows, 0)
 				if isDue := len(due) > 0 || p.CheckpointDue(); isDue != (before == 0) {
 					t.Fatalf("after %d rows %d rows until a fit, due are %v", p.Learned, before, due)
 				}
@@ -41,7 +41,7 @@ func TestRowsUntilDue(t *testing.T) {
 					continue
 				}
 				learn(1)
-				if after := p.RowsUntilDue(rows); after > before && rows < c.MaxRows {
+				if after := p.RowsUntilDue(rows, 0); after > before && rows < c.MaxRows {
 					t.Fatalf("after %d rows %d rows until a fit, before the last row %d", p.Learned, after, before)
 				}
 			}

@@ -53,7 +53,7 @@ func (t *Trainer) fitDue(ctx context.Context) {
 		t.saveCheckpoint(ctx)
 		return
 	}
-	due, sizes := t.schedule.Due(w.Len()), t.schedule.Sizes(w.Len())
+	due, sizes := t.schedule.Due(w.Len(), t.rules.Followed), t.schedule.Sizes(w.Len())
 	save := !t.schedule.Nested && slices.Contains(due, 0)
 	if save { // a suffix costs less, and with all candidates fitted a restart can begin here
 		due = sizes

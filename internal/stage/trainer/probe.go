@@ -54,7 +54,7 @@ func (p *windowProbe) cut(rows int) {
 // fitDue fits the discriminants that are due, or all of them.
 func (p *windowProbe) fitDue(ctx context.Context, all bool) {
 	rows := p.fitter.data.window.Len()
-	due := p.schedule.Due(rows)
+	due := p.schedule.Due(rows, 0)
 	if all {
 		due = p.schedule.Sizes(rows)
 	}

@@ -441,5 +441,5 @@ func rowsUntilFit(t *Trainer) int {
 	case t.live == nil:
 		return max(t.schedule.FirstRows()-t.data.window.FirstModelRows(), 0)
 	}
-	return t.schedule.RowsUntilDue(t.data.window.Len())
+	return t.schedule.RowsUntilDue(t.data.window.Len(), t.rules.Followed)
 }

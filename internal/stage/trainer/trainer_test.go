@@ -97,8 +97,7 @@ func TestMethodChangesWhileFollowing(t *testing.T) {
 	}
 }
 
-// TestCorrectedToOneClassTooMany: a row whose corrected label the window has no room for is counted, and no reference any
-// more.
+// TestCorrectedToOneClassTooMany: a row whose corrected label the window has no room for is counted, and no reference.
 func TestCorrectedToOneClassTooMany(t *testing.T) {
 	c := configOf(fit.Config{Method: "lda", Dim: 2})
 	c.Classes = 2
