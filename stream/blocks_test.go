@@ -2,8 +2,9 @@ package stream
 
 import (
 	"bytes"
-	"context"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -136,6 +137,16 @@ func (s *site) collection(settings string) *summaries.Collection {
 	return b.Collection("p", settings, in.CachedInfo().Created)
 }
 
+// crashed claims a block as replicas that crashed while they summed it leave it.
+func (s *site) crashed(p *pipeline, block uint64, attempts int) {
+	s.Helper()
+	key := fmt.Sprintf("$KV.%s.p.%s.%s.%d.claim", summaries.BucketName, p.Running.Settings(),
+		strconv.FormatInt(p.Created.UnixNano(), 36), block)
+	if _, err := s.js.Publish(s.Context(), key, fmt.Appendf(nil, `{"owner":"dead","attempts":%d}`, attempts)); err != nil {
+		s.Fatal(err)
+	}
+}
+
 // TestSharedStatistics: four replicas that share the blocks of a stream train the same models as one replica alone,
 // although some of the blocks were claimed by a replica that was killed, some had been stored before, and some of those
 // were damaged or had other settings, which are made again and counted.
@@ -177,12 +188,8 @@ func TestSharedStatistics(t *testing.T) {
 	s.forget()
 
 	collection := s.collection(settings)
-	for _, n := range []uint64{2, 11, 19} { // as a killed process leaves them
-		dies, die := context.WithCancel(t.Context())
-		if claim, err := collection.Claims("dead", time.Hour).TryClaim(dies, n); err != nil || claim == nil {
-			t.Fatal(claim, err)
-		}
-		die()
+	for _, n := range []uint64{2, 11, 19} {
+		s.crashed(p, n, 1)
 	}
 	damaged := slices.Clone(text)
 	damaged[len(damaged)/2]++
@@ -298,24 +305,9 @@ func TestDeadlyBlock(t *testing.T) {
 	s := newSite(t)
 	first := s.share(RoleTransform)
 	s.until("the replica is open", func() bool { return len(first.replicas[0].Status()) == 1 })
-	collection := s.collection(first.replicas[0].running[0].Running.Settings())
-	claims := collection.Claims("dead", 20*time.Millisecond)
-	for attempt := 1; attempt <= 3; {
-		dies, die := context.WithCancel(t.Context())
-		claim, err := claims.TryClaim(dies, 1)
-		die()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if claim == nil {
-			time.Sleep(30 * time.Millisecond)
-			continue
-		}
-		if claim.Attempts != attempt {
-			t.Fatalf("attempt %d is counted as %d", attempt, claim.Attempts)
-		}
-		attempt++
-	}
+	p := first.replicas[0].running[0]
+	collection := s.collection(p.Running.Settings())
+	s.crashed(p, 1, 3)
 	for n := range 5 * sharedBlock {
 		s.store("in.x", numbered(n+1, sharedRows-1))
 	}

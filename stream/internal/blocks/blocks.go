@@ -4,6 +4,9 @@
 //
 // At an edge whose hub is the trainer, a replica sends the summaries to the hub instead, in the same order. The hub has
 // no rows: it learns from the summaries in the order in which its own stream has stored them.
+//
+// producer makes summaries. learner and forwarder read them in the order of the blocks, with a reader each, to learn
+// from them and to send them. hubLearner reads what edges sent.
 package blocks
 
 import (
@@ -18,7 +21,6 @@ import (
 
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/ratelog"
-	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/replica"
 	"github.com/embedd/embedd/stream/internal/scope"
@@ -53,20 +55,25 @@ func (b *Blocks) IsUsed() bool {
 
 // BindHub opens the stream of the edges' summaries, which is the input of a hub, and creates it where it is missing.
 func (b *Blocks) BindHub(ctx context.Context) (err error) {
-	if b.receiver, b.Input, err = summaries.OpenReceiver(ctx, b.JS, b.Edges, needs.SummaryBytes(&b.Pipeline),
+	if b.receiver, err = summaries.OpenReceiver(ctx, b.JS, b.Name, b.Edges, needs.SummaryBytes(&b.Pipeline),
 		b.Models.Replicas); err != nil {
 		return err
 	}
-	b.Created = b.Input.CachedInfo().Created
-	if text := needs.SummaryLimit(&b.Pipeline, &b.Input.CachedInfo().Config); text != "" {
+	b.Input, b.Created = b.receiver.Stream(), b.receiver.Info().Created
+	b.warnOfLimit(b.receiver.Info())
+	return nil
+}
+
+// warnOfLimit logs that a stream of summaries does not have the configured size limit.
+func (b *Blocks) warnOfLimit(info *jetstream.StreamInfo) {
+	if text := needs.SummaryLimit(&b.Pipeline, &info.Config); text != "" {
 		b.Log.Warn(text)
 	}
-	return nil
 }
 
 // Open opens the bucket of the summaries, and creates it where it is missing. An edge transforms without it, so there
 // Run opens it.
-func (b *Blocks) Open(ctx context.Context) (err error) {
+func (b *Blocks) Open(ctx context.Context) error {
 	if !b.IsUsed() || b.SendsSummaries() {
 		return nil
 	}
@@ -74,33 +81,29 @@ func (b *Blocks) Open(ctx context.Context) (err error) {
 		return errors.New("training.block shares learning through JetStream: it needs input.stream and " +
 			"model.store auto; leave it out")
 	}
-	if err := b.checkRetention(); err != nil {
-		return err
+	return b.openBucket(ctx)
+}
+
+func (b *Blocks) openBucket(ctx context.Context) (err error) {
+	if b.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
+		return fmt.Errorf("training.block: stream %s keeps a message for one consumer, and blocks need another; leave "+
+			"it out, or give the stream limits retention", b.Stream)
 	}
 	b.bucket, err = summaries.Open(ctx, b.JS, b.Models.Replicas)
 	return err
-}
-
-// checkRetention returns an error if blocks cannot be read in addition to the hot path.
-func (b *Blocks) checkRetention() error {
-	if b.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
-		return fmt.Errorf("training.block: stream %s keeps a message for one consumer, and blocks need another; leave "+
-			"it out, or give the stream limits retention",
-			b.Stream)
-	}
-	return nil
 }
 
 // Run makes summaries, and learns from them or sends them, until ctx is done.
 func (b *Blocks) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	switch p := (&producer{Blocks: b}); {
+	p := &producer{input: input{Blocks: b}}
+	switch {
 	case b.SendsSummaries():
 		wg.Go(func() {
 			b.countMessages(ctx, func(ctx context.Context) { b.training.Read(ctx, b.training.Learn) })
 		})
-		b.repeat(ctx, (&forwarder{reader: reader{Blocks: b}, producer: p, counter: edgeCounter{Blocks: b}}).step)
+		b.repeat(ctx, newForwarder(p).step)
 		return
 	case !b.LearnsFromEdges():
 		wg.Go(func() { b.repeat(ctx, p.step) })
@@ -113,6 +116,24 @@ func (b *Blocks) Run(ctx context.Context) {
 		b.countMessages(ctx, b.training.Run)
 		b.training.RunInTurn(ctx, newLearner(b))
 	}
+}
+
+// countMessages reads the input until its schema is known: the stage counts the messages and keeps none. The blocks are
+// then learned from the first on.
+func (b *Blocks) countMessages(ctx context.Context, read func(context.Context)) {
+	if b.Running.Contract() != nil {
+		return
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-b.Running.ContractFixed():
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	read(ctx)
 }
 
 // minPoll is the minimum time between two polls for a block or its summary.
@@ -139,37 +160,4 @@ func (b *Blocks) repeat(ctx context.Context, step func(context.Context) (progres
 func (b *Blocks) Waiting() string {
 	text, _ := b.waiting.Load().(string)
 	return text
-}
-
-// blockRange is which blocks of the input stream are complete: from first to before end.
-type blockRange struct {
-	created    time.Time // of the stream
-	first, end uint64
-}
-
-// complete asks the server which blocks are complete.
-func (b *Blocks) complete(ctx context.Context) (blockRange, error) {
-	input, err := b.RecentStream(ctx, b.Stream)
-	if err != nil {
-		return blockRange{}, err
-	}
-	info, size := input.CachedInfo(), b.blockSize()
-	return blockRange{created: info.Created, first: (max(info.State.FirstSeq, 1) + size - 2) / size,
-		end: info.State.LastSeq / size}, nil
-}
-
-// blockSize is the number of messages of a block.
-func (b *Blocks) blockSize() uint64 { return uint64(b.Stage.Training.Block) }
-
-// block is block n of a stream with a creation time.
-func (b *Blocks) block(created time.Time, n uint64) stage.Block {
-	return stage.Block{Created: created, First: n*b.blockSize() + 1, Last: (n + 1) * b.blockSize()}
-}
-
-// blockOf returns the number of the block that contains a sequence; sequence 0 counts as 1.
-func (b *Blocks) blockOf(seq uint64) uint64 { return (max(seq, 1) - 1) / b.blockSize() }
-
-// collection has the summaries of a stream with a creation time, made with the settings of this process.
-func (b *Blocks) collection(created time.Time) *summaries.Collection {
-	return b.bucket.Collection(b.Name, b.Running.Settings(), created)
 }

@@ -80,7 +80,7 @@ func TestWaiting(t *testing.T) {
 	}
 	store := func(n uint64) {
 		t.Helper()
-		sum, err := b.Running.SummaryBuilder(b.block(b.Created, n), b.Running.Features())
+		sum, err := b.Running.SummaryBuilder(l.block(n), b.Running.Features())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,12 +114,14 @@ func TestJoinsTheWindow(t *testing.T) {
 	b := open(t, server, server.Stream(jetstream.StreamConfig{Name: "in"}))
 	for resumes, want := range map[bool]uint64{false: 2, true: 1} {
 		l := newLearner(b)
+		if _, err := l.follow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		l.resumes, l.next = resumes, 1
-		l.collection = b.collection(b.Created)
 		if err := l.collection.SetProgress(t.Context(), summaries.Progress{From: 2, Next: 5}); err != nil {
 			t.Fatal(err)
 		}
-		if l.SkipTo(nil); l.storeProgress(t.Context(), blockRange{end: 6}) != nil || l.next != want {
+		if l.SkipTo(nil); l.storeProgress(t.Context()) != nil || l.next != want {
 			t.Errorf("it resumes: %t; it begins with block %d, want %d", resumes, l.next, want)
 		}
 	}
@@ -132,10 +134,10 @@ func TestRestoredHub(t *testing.T) {
 	server := natstest.New(t)
 	b := open(t, server, server.Stream(jetstream.StreamConfig{Name: "in"}))
 	var err error
-	if b.receiver, b.Input, err = summaries.OpenReceiver(t.Context(), server.JS, nil, 1<<20, 1); err != nil {
+	if b.receiver, err = summaries.OpenReceiver(t.Context(), server.JS, "p", nil, 1<<20, 1); err != nil {
 		t.Fatal(err)
 	}
-	b.Created = b.Input.CachedInfo().Created
+	b.Input, b.Created = b.receiver.Stream(), b.receiver.Info().Created
 	b.Stage.Source = map[string]string{"created": b.Created.UTC().Format(time.RFC3339Nano)}
 	file, err := os.Open("../../../model/testdata/geodesic-version1.embedd")
 	if err != nil {
@@ -160,9 +162,12 @@ func TestSentIsSwept(t *testing.T) {
 	t.Parallel()
 	server := natstest.New(t)
 	b := open(t, server, server.Stream(jetstream.StreamConfig{Name: "in"}))
-	r := &reader{Blocks: b, collection: b.collection(b.Created)}
+	r := &reader{input: input{Blocks: b}}
+	if _, err := r.follow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	for r.next = maxAhead - 2; r.next <= maxAhead; r.next++ {
-		if err := r.storeSent(t.Context()); err != nil {
+		if err := r.store(t.Context(), r.next); err != nil {
 			t.Fatal(err)
 		}
 		if r.next == maxAhead-1 {

@@ -8,81 +8,45 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/schema"
+	"github.com/embedd/embedd/stream/internal/statestore"
 	"github.com/embedd/embedd/stream/internal/summaries"
 )
 
 // forwarder computes the summaries of an edge and sends them to the hub, in the order of the blocks, each once. Any
 // replica may do it: the stream of sent summaries defines the next one, and accepts it only after the previous one.
+// Until the hub knows the schema, it sends what was counted here instead.
 type forwarder struct {
 	reader
 	producer *producer
-	counter  edgeCounter
-	sent     *summaries.Sender // nil: not opened yet
+	sender   *summaries.Sender // nil: not opened yet
 	cause    string            // the reported reason why nothing is sent; "": none
+
+	schema  *schema.Store // of the hub; nil: not opened yet
+	counted int           // messages in the counts that were sent last
+	begun   time.Time     // when the first counts were sent
+	sentAt  time.Time     // when the last were
+}
+
+func newForwarder(p *producer) *forwarder {
+	return &forwarder{reader: reader{input: input{Blocks: p.Blocks}}, producer: p}
 }
 
 // step sends the next summary, or makes one. Transforms never wait for it: what prevents it is reported and tried
 // again.
 func (f *forwarder) step(ctx context.Context) (progressed bool, err error) {
-	if err := f.open(ctx); err != nil {
-		f.report(ctx, err)
-		return false, err
-	}
-	if f.Running.Contract() == nil {
-		err := f.counter.step(ctx, f.sent)
-		f.report(ctx, err)
-		return false, err
-	}
-	sent, err := f.send(ctx)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		f.sent = nil // it is created again if it is the edge's
-	}
+	isSent, err := f.send(ctx)
 	f.report(ctx, err)
-	if sent { // the producer would make it again before the progress is stored
-		return true, err
+	if isSent || f.sender == nil || f.Running.Contract() == nil {
+		return isSent, err
 	}
-	made, errMade := f.producer.step(ctx)
-	return made, errors.Join(err, errMade)
-}
-
-// open opens the stream of what was sent and the bucket of the summaries, and creates them where they are missing.
-func (f *forwarder) open(ctx context.Context) error {
-	if f.sent != nil {
-		return nil
-	}
-	return f.Permissions.Guard(ctx, f.Permissions.IsServerRequest, func(ctx context.Context) (err error) {
-		if err = f.checkRetention(); err == nil {
-			err = f.checkDomain(ctx)
-		}
-		if err == nil && f.bucket == nil {
-			f.bucket, err = summaries.Open(ctx, f.JS, f.Models.Replicas)
-		}
-		if err == nil {
-			f.sent, err = summaries.OpenSender(ctx, f.JS, needs.SummaryBytes(&f.Pipeline), f.Models.Replicas)
-		}
-		if err != nil {
-			return err
-		}
-		if c := f.sent.Config(); needs.SummaryLimit(&f.Pipeline, &c) != "" {
-			f.Log.Warn(needs.SummaryLimit(&f.Pipeline, &c))
-		}
-		return nil
-	})
-}
-
-// checkDomain returns an error if the hub does not accept summaries from the domain of the server.
-func (f *forwarder) checkDomain(ctx context.Context) error {
-	account, err := f.JS.AccountInfo(ctx)
-	if err != nil {
-		return natsx.ExplainAPIError(err)
-	}
-	if text := needs.UnnamedEdge(account.Domain, f.Edges); text != "" {
-		return errors.New(text)
-	}
-	return nil
+	isMade, errMade := f.producer.step(ctx)
+	return isMade, errors.Join(err, errMade)
 }
 
 // report reports in the status why nothing is sent to the hub, once for each reason, and when that ends.
@@ -105,84 +69,136 @@ func (f *forwarder) report(ctx context.Context, err error) {
 }
 
 // send sends the summary that is next, if it is stored.
-func (f *forwarder) send(ctx context.Context) (sent bool, err error) {
-	complete, err := f.complete(ctx)
+func (f *forwarder) send(ctx context.Context) (isSent bool, err error) {
+	defer func() {
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			f.sender = nil // it is created again if it is the edge's
+		}
+	}()
+	if f.sender == nil || f.Running.Contract() == nil {
+		return false, f.Permissions.Guard(ctx, f.Permissions.IsServerRequest, f.prepare)
+	}
+	isOther, err := f.follow(ctx)
 	if err != nil {
 		return false, err
 	}
-	if f.collection == nil || !complete.created.Equal(f.created) {
-		f.reader = reader{Blocks: f.Blocks, created: complete.created, collection: f.Blocks.collection(complete.created)}
+	if isOther {
+		f.progress = nil
 	}
-	after, err := f.seek(ctx, complete)
+	last, after, err := f.sender.Last(ctx)
 	if err != nil {
 		return false, err
 	}
-	if err := f.storeSent(ctx); err != nil {
-		return false, err
-	}
-	text, err := f.collection.Get(ctx, f.next, f.Running.MaxSummary())
-	if errors.Is(err, summaries.ErrMissing) {
-		return false, nil
-	}
-	b := f.block(f.created, f.next)
-	if err == nil {
-		err = f.Running.CheckSummary(b, f.Running.Features(), text)
-	}
-	if err != nil {
-		return false, f.discardUnusable(ctx, err, true)
-	}
-	n := summaries.Notice{Created: f.created.UnixNano(), First: b.First, Last: b.Last, Settings: f.Running.Settings()}
-	if sent, err = f.sent.Send(ctx, f.Name, n, text, after); err != nil || !sent {
-		return false, err
-	}
-	if err := f.sent.SaveLast(ctx, f.bucket, f.Name, n); err != nil {
-		return false, err
-	}
-	f.Series.Add(health.Summaries, 1, "sent")
-	f.Log.Debug("a summary was sent to the hub", "first", b.First, "last", b.Last, "bytes", len(text))
-	return true, f.collection.Delete(ctx, f.next)
-}
-
-// seek moves to the block after the last that was sent, and returns the sequence number of its notice.
-func (f *forwarder) seek(ctx context.Context, complete blockRange) (after uint64, err error) {
-	last, after, err := f.sent.LastNotice(ctx, f.Name)
-	if err == nil && last == nil {
-		last, err = f.sent.LoadLast(ctx, f.bucket, f.Name)
-	}
-	if err != nil {
-		return 0, err
-	}
-	next := complete.first
-	if last != nil && last.Created == complete.created.UnixNano() {
+	next := f.first
+	if last != nil && last.Created == f.created.UnixNano() {
 		next = max(next, (last.Last+f.blockSize()-1)/f.blockSize())
 	}
-	if f.next != next {
-		f.next, f.unusable = next, 0
+	f.moveTo(next)
+	if err := f.store(ctx, next); err != nil {
+		return false, err
 	}
-	return after, nil
+	_, err = f.read(ctx, func(b stage.Block, summary []byte) (err error) {
+		settings := f.Running.Settings()
+		if err = f.Running.CheckSummary(b, f.Running.Features(), summary); err == nil {
+			isSent, err = f.sender.Send(ctx, summaries.Notice{Created: b.Created.UnixNano(), First: b.First, Last: b.Last,
+				Settings: settings}, summary, after)
+		}
+		return err
+	})
+	if isSent {
+		f.Series.Add(health.Summaries, 1, "sent")
+		f.Log.Debug("a summary was sent to the hub", "block", f.next)
+	}
+	return isSent, err
 }
 
-// storeSent stores which block is next, and from time to time deletes summaries of blocks that were sent: those from
-// before this process, and those that another replica stored late.
-func (r *reader) storeSent(ctx context.Context) error {
-	now := summaries.Progress{From: r.next, Next: r.next, Features: r.Running.Features()}
-	if r.progress != nil && isSame(r.progress, &now) {
+// prepare opens the stream of what was sent and the bucket of the summaries, and creates them where they are missing.
+// Then it finds the schema.
+func (f *forwarder) prepare(ctx context.Context) (err error) {
+	if f.sender == nil {
+		if err = f.open(ctx); err != nil {
+			return err
+		}
+	}
+	if f.Running.Contract() != nil {
 		return nil
 	}
-	stored, err := r.collection.Progress(ctx)
+	f.waiting.Store("messages are counted until the hub knows their schema")
+	if err = f.sendCounted(ctx); err == nil {
+		err = f.useSchema(ctx)
+	}
+	if f.Running.Contract() != nil {
+		f.waiting.Store("")
+	}
+	return err
+}
+
+func (f *forwarder) open(ctx context.Context) error {
+	account, err := f.JS.AccountInfo(ctx)
+	if err != nil {
+		return natsx.ExplainAPIError(err)
+	}
+	if text := needs.UnnamedEdge(account.Domain, f.Edges); text != "" {
+		return errors.New(text) // the hub does not accept summaries from the domain of the server
+	}
+	if err := f.openBucket(ctx); err != nil {
+		return err
+	}
+	sender, err := summaries.OpenSender(ctx, f.bucket, f.Name, needs.SummaryBytes(&f.Pipeline), f.Models.Replicas)
+	if err == nil {
+		f.sender = sender
+		f.warnOfLimit(sender.Info())
+	}
+	return err
+}
+
+// sendCounted sends what was counted here if it has changed: every second at first, then at growing intervals. The hub
+// adds up what all edges counted and decides on the schema.
+func (f *forwarder) sendCounted(ctx context.Context) error {
+	if time.Since(f.sentAt) < max(time.Second, f.sentAt.Sub(f.begun)/16) {
+		return nil
+	}
+	text, messages, err := f.Running.Counted()
+	if err != nil || messages == f.counted {
+		return err
+	}
+	if err := f.sender.SendCounted(ctx, text); err != nil {
+		return err
+	}
+	if f.sentAt = time.Now(); f.counted == 0 {
+		f.begun = f.sentAt
+	}
+	f.counted = messages
+	return nil
+}
+
+// useSchema makes the schema that the hub has stored that of this process.
+func (f *forwarder) useSchema(ctx context.Context) error {
+	if f.schema == nil {
+		js, err := jetstream.NewWithAPIPrefix(f.Conn, natsx.DomainPrefix(f.Models.Hub))
+		if err != nil {
+			return err
+		}
+		bucket, err := natsx.OpenBucketByKey(ctx, js, statestore.Bucket)
+		if err != nil {
+			return fmt.Errorf("opening the schemas of the hub (bucket %s of JetStream domain %s): %w", statestore.Bucket,
+				f.Models.Hub, natsx.ExplainAPIError(err))
+		}
+		f.schema = schema.In(bucket, f.Name)
+	}
+	record, _, err := f.schema.Read(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading the schema of the hub (JetStream domain %s): %w", f.Models.Hub, err)
+	case record.Contract == nil:
+		return nil
+	case !f.Stage.Spec.Accepts(record.Elements()):
+		return fmt.Errorf("the schema of the hub is %v, and schema.features is %v: give hub and edge the same schema",
+			record.Contract, f.Stage.Spec.Features)
+	}
+	contract, err := arrowio.NewContract(record.Elements(), f.Stage.Spec.Label, f.Stage.Spec.Key)
 	if err != nil {
 		return err
 	}
-	if stored == nil || !isSame(stored, &now) {
-		if err := r.collection.SetProgress(ctx, now); err != nil {
-			return err
-		}
-	}
-	if r.progress == nil || now.Next > r.progress.Next+1 || now.Next%maxAhead == 0 {
-		if err := r.collection.DeleteObsolete(ctx, now.From); err != nil {
-			return err
-		}
-	}
-	r.progress = &now
-	return nil
+	return f.Running.FixContract(contract)
 }

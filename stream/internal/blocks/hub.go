@@ -27,11 +27,11 @@ type hubLearner struct {
 	saved    uint64            // ledger.Next when the ledger was last stored
 	previous summaries.Ledger  // of the streams before this one, whose rows are in the window
 	failures int               // times that the summary at next could not be read
-	refused  map[string]string // by edge, why its last summary was refused
+	rejected map[string]string // by edge, why its last summary was rejected
 }
 
 func newHubLearner(b *Blocks) *hubLearner {
-	return &hubLearner{Blocks: b, created: b.Created, from: b.training.ReadFrom, refused: map[string]string{}}
+	return &hubLearner{Blocks: b, created: b.Created, from: b.training.ReadFrom, rejected: map[string]string{}}
 }
 
 // Run learns until ctx is done.
@@ -45,17 +45,18 @@ func (h *hubLearner) SkipTo(live *plugin.Live) {
 	}
 }
 
-// step learns from the next summary, or skips it.
+// step learns from the next summary, or skips it. The trainer stores the ledger before, so that a restart does not add
+// entries that the model has learned.
 func (h *hubLearner) step(ctx context.Context) (progressed bool, err error) {
 	if err := h.follow(ctx); err != nil {
 		return false, err
 	}
 	if h.Running.Contract() == nil {
-		if counted, err := h.count(ctx); counted || err != nil {
+		if isCounted, err := h.count(ctx); isCounted || err != nil {
 			return false, err
 		}
 	}
-	one, err := h.receiver.Next(ctx, h.Name, h.next)
+	one, err := h.receiver.Next(ctx, h.next)
 	if err != nil {
 		return false, err
 	}
@@ -64,114 +65,96 @@ func (h *hubLearner) step(ctx context.Context) (progressed bool, err error) {
 		return false, nil
 	}
 	h.waiting.Store("")
-	switch {
-	case one.Bad:
-		h.reportRefused(one, "its message is not the notice of a summary; run the same version of embedd at hub and edges")
-		h.next = one.Seq + 1
-		return true, nil
-	case h.ledger.IsDuplicate(one):
-		return true, h.skipDuplicate(ctx, one)
-	case one.Seq < min(h.from, h.ledger.Next): // it was learned, and is before the window
-		h.next = one.Seq + 1
-		return true, nil
+	isNew, isInWindow, isDuplicate := one.Seq >= h.ledger.Next, one.Seq >= h.from, h.ledger.IsDuplicate(one)
+	var summary *stage.RemoteSummary
+	var unfit error // why the summary cannot be learned from
+	if !isDuplicate && (isNew || isInWindow) {
+		if summary, unfit, err = h.read(ctx, one); err != nil || summary == nil && unfit == nil {
+			return false, err
+		}
 	}
-	summary, unfit, err := h.read(ctx, one)
-	switch {
-	case errors.Is(err, errIncomplete):
-		return false, nil
-	case err != nil:
-		return false, err
-	case unfit != nil:
-		return true, h.refuse(ctx, one, unfit)
+	missing, isNewStream := uint64(0), isNew && unfit == nil && h.ledger.IsNewStream(one)
+	if unfit == nil {
+		missing = h.ledger.Add(one)
+	} else {
+		h.ledger.Skip(one) // another summary of its messages is accepted later
 	}
-	return true, h.learn(ctx, one, summary)
-}
-
-// moveOn moves past a summary. The trainer stores the ledger before, so that a restart does not add entries that the
-// model has learned.
-func (h *hubLearner) moveOn(ctx context.Context, one *summaries.Received) error {
 	if h.replica.IsTrainer() && h.ledger.Next != h.saved {
 		if err := h.bucket.SaveLedger(ctx, h.Name, h.created, h.ledger); err != nil {
-			return err
+			return false, err
 		}
 		h.saved = h.ledger.Next
 	}
 	h.next, h.failures = one.Seq+1, 0
-	return nil
-}
-
-// skipDuplicate skips a summary of messages that arrived before.
-func (h *hubLearner) skipDuplicate(ctx context.Context, one *summaries.Received) error {
-	h.ledger.Add(one)
-	if err := h.moveOn(ctx, one); err != nil {
-		return err
-	}
-	if one.Seq >= h.from {
-		h.Series.Add(health.EdgeSummaries, 1, one.Edge, "duplicate")
-	}
-	return nil
-}
-
-// refuse skips a summary that cannot be learned from. Another one of its messages is accepted later.
-func (h *hubLearner) refuse(ctx context.Context, one *summaries.Received, unfit error) error {
-	h.ledger.Skip(one)
-	if err := h.moveOn(ctx, one); err != nil {
-		return err
-	}
-	if one.Seq >= h.from {
-		h.Series.Add(health.Dropped, float64(one.Last-one.First+1), health.PathLearn)
-		h.reportRefused(one, unfit.Error())
-	}
-	return nil
-}
-
-// learn enters a summary in the ledger and learns from it.
-func (h *hubLearner) learn(ctx context.Context, one *summaries.Received, summary *stage.RemoteSummary) error {
-	isNewStream := one.Seq >= h.ledger.Next && h.ledger.IsNewStream(one)
-	missing := h.ledger.Add(one)
-	if err := h.moveOn(ctx, one); err != nil {
-		return err
-	}
 	h.Series.Add(health.Dropped, float64(missing), health.PathLearn)
 	if isNewStream {
 		h.training.SetEvent(fmt.Sprintf("edge %s sends summaries of another stream than before, created at %s; both "+
 			"are learned", one.Edge, health.Timestamp(time.Unix(0, one.Created))))
 	}
 	switch {
-	case one.Seq < h.from:
-		return nil
-	case h.previous.HasArrived(one):
+	case !isInWindow: // it was learned
+	case unfit != nil:
+		h.reject(one, unfit)
+	case isDuplicate || h.previous.HasArrived(one):
 		h.Series.Add(health.EdgeSummaries, 1, one.Edge, "duplicate")
-		return nil
+	default:
+		return true, h.learn(ctx, one, summary)
 	}
+	return true, nil
+}
+
+// learn learns from a summary.
+func (h *hubLearner) learn(ctx context.Context, one *summaries.Received, summary *stage.RemoteSummary) error {
 	unread, err := h.Running.LearnRemoteSummary(plugin.Position{Created: h.created, Seq: one.Seq, Time: one.Time}, summary)
 	switch {
 	case errors.Is(err, plugin.ErrClosed):
 		return err
 	case err != nil: // a model with other features went live since it was read
-		h.Series.Add(health.Dropped, float64(one.Last-one.First+1), health.PathLearn)
-		h.reportRefused(one, err.Error())
+		h.reject(one, err)
 		return nil
 	}
 	h.Series.Add(health.Dropped, float64(unread), health.PathLearn)
 	h.Series.Add(health.EdgeSummaries, 1, one.Edge, "learned")
-	delete(h.refused, one.Edge)
+	delete(h.rejected, one.Edge)
 	return h.Running.Wait(ctx)
 }
 
-// errIncomplete is the error for a summary that must be read again: a missing part may be at another server.
-var errIncomplete = errors.New("a summary of an edge is not complete yet")
+// reject counts a summary that is not learned from, and reports why, once for each reason of an edge.
+func (h *hubLearner) reject(one *summaries.Received, unfit error) {
+	h.Series.Add(health.Dropped, float64(one.Messages()), health.PathLearn)
+	h.Series.Add(health.EdgeSummaries, 1, one.Edge, "rejected")
+	if h.rejected[one.Edge] == unfit.Error() {
+		return
+	}
+	h.rejected[one.Edge] = unfit.Error()
+	h.training.SetEvent(fmt.Sprintf("nothing is learned from messages %d to %d of edge %s, seen at %s: %s", one.First,
+		one.Last, one.Edge, health.Timestamp(time.Now()), unfit))
+}
 
-// read reads a summary. unfit is why it cannot be learned from.
+// Reasons to reject a summary of an edge.
+var (
+	errNoNotice = errors.New("its message is not the notice of a summary; run the same version of embedd at hub and " +
+		"edges")
+	errOtherSettings = errors.New("its summaries have other settings; give hub and edge the same input.stream, " +
+		"input.subject, schema, limits, training.block, training.holdout, and training.window.balance and bytes")
+)
+
+// read reads a summary. unfit is why it cannot be learned from. Without any result the summary is not complete yet, and
+// is to be read again: a missing part may be at another server.
 func (h *hubLearner) read(ctx context.Context, one *summaries.Received) (s *stage.RemoteSummary, unfit, err error) {
-	if one.Settings != h.Running.Settings() {
+	switch {
+	case one.First == 0:
+		return nil, errNoNotice, nil
+	case one.Settings != h.Running.Settings():
 		return nil, errOtherSettings, nil
 	}
-	text, err := h.receiver.Read(ctx, h.Name, one, h.Running.MaxSummary())
-	if errors.Is(err, summaries.ErrDamaged) {
-		if h.failures++; h.failures < maxReads {
-			return nil, nil, errIncomplete
-		}
+	text, err := h.receiver.Read(ctx, one, h.Running.MaxSummary())
+	switch {
+	case !errors.Is(err, summaries.ErrDamaged):
+	case h.failures+1 < maxReads:
+		h.failures++
+		return nil, nil, nil
+	default:
 		return nil, err, nil
 	}
 	if err != nil {
@@ -185,19 +168,26 @@ func (h *hubLearner) read(ctx context.Context, one *summaries.Received) (s *stag
 	return s, err, nil
 }
 
-// errOtherSettings rejects a summary of an edge that has another configuration.
-var errOtherSettings = errors.New("its summaries have other settings; give hub and edge the same input.stream, " +
-	"input.subject, schema, limits, training.block, training.holdout, and training.window.balance and bytes")
-
-// reportRefused counts a summary that is not learned from, and reports why, once for each reason of an edge.
-func (h *hubLearner) reportRefused(one *summaries.Received, reason string) {
-	h.Series.Add(health.EdgeSummaries, 1, one.Edge, "rejected")
-	if h.refused[one.Edge] == reason {
-		return
+// count adds up what the edges counted until the schema is known, and reports whether any has counted. An edge of an
+// earlier version counts nothing and sends summaries at once: the schema is then that of the first.
+func (h *hubLearner) count(ctx context.Context) (isCounted bool, err error) {
+	for _, edge := range h.Edges {
+		text, err := h.receiver.Counted(ctx, edge)
+		if err != nil {
+			return false, err
+		}
+		if text == nil {
+			continue
+		}
+		isCounted = true
+		if err := h.Running.CountRemote(edge, text); err != nil {
+			h.log.Warn(h.Log, "what an edge counted cannot be read; run one version of embedd at hub and edges", "error", err)
+		}
 	}
-	h.refused[one.Edge] = reason
-	h.training.SetEvent(fmt.Sprintf("nothing is learned from messages %d to %d of edge %s, seen at %s: %s", one.First,
-		one.Last, one.Edge, health.Timestamp(time.Now()), reason))
+	if isCounted {
+		h.waiting.Store("the messages of the edges are counted until their schema is known")
+	}
+	return isCounted, nil
 }
 
 // follow starts over when the stream was recreated, and creates it when it is missing. It loads the ledger once.
@@ -222,10 +212,9 @@ func (h *hubLearner) follow(ctx context.Context) error {
 	if h.ledger != nil {
 		return nil
 	}
-	if h.ledger, err = h.bucket.LoadLedger(ctx, h.Name, h.created); err != nil {
-		h.ledger = nil
-		return err
+	ledger, err := h.bucket.LoadLedger(ctx, h.Name, h.created)
+	if err == nil {
+		h.ledger, h.saved, h.next = ledger, ledger.Next, min(h.from, ledger.Next)
 	}
-	h.saved, h.next = h.ledger.Next, min(h.from, h.ledger.Next)
-	return nil
+	return err
 }

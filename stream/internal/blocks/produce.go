@@ -8,7 +8,6 @@ import (
 
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
-	"github.com/embedd/embedd/stream/internal/replica"
 	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/internal/summaries"
 	"github.com/embedd/embedd/stream/internal/training"
@@ -26,12 +25,9 @@ var errGone = errors.New("messages of the block have left the stream")
 
 // producer makes the summaries of blocks.
 type producer struct {
-	*Blocks
-	created    time.Time // of the stream
-	collection *summaries.Collection
-	claims     *summaries.Claims
-	next       uint64          // block, as the trainer stored it last
-	stored     map[uint64]bool // blocks from next on whose summary was seen
+	input
+	claims *summaries.Claims
+	stored map[uint64]bool // blocks whose summary was seen, from the next one to learn on
 
 	// Blocks before replicated are at every server of the stream; those before observed were stored at observedAt.
 	replicated, observed uint64
@@ -39,29 +35,24 @@ type producer struct {
 }
 
 // step makes the summary of the first block that has none and that no other replica has claimed.
-func (p *producer) step(ctx context.Context) (made bool, err error) {
-	complete, err := p.complete(ctx)
+func (p *producer) step(ctx context.Context) (isMade bool, err error) {
+	isOther, err := p.follow(ctx)
 	if err != nil {
 		return false, err
 	}
-	if p.collection == nil || !complete.created.Equal(p.created) {
-		*p = producer{Blocks: p.Blocks, created: complete.created, collection: p.Blocks.collection(complete.created),
-			stored: map[uint64]bool{}, observedAt: p.observedAt}
-		p.claims = p.collection.Claims(p.Instance, p.ClaimLife)
+	if isOther {
+		p.claims, p.stored = p.collection.Claims(p.Instance, p.ClaimLife), map[uint64]bool{}
+		p.replicated, p.observed = 0, 0
 	}
 	progress, err := p.collection.Progress(ctx)
 	if err != nil || progress == nil || !p.Running.Contract().Has(progress.Features) { // of a schema before this one
 		return false, err
 	}
-	if progress.Next < p.next { // another replica became the trainer, and begins earlier
-		p.stored = map[uint64]bool{}
-	}
 	maps.DeleteFunc(p.stored, func(n uint64, _ bool) bool { return n < progress.Next })
-	p.next = progress.Next
 	p.claims.Forget(progress.Next)
-	end := min(p.replicatedEnd(complete.end), progress.Next+maxAhead)
-	for n := max(progress.Next, complete.first); n < end; n++ {
-		if p.stored[n] && n != progress.Next { // the trainer may have deleted that one
+	end := min(p.replicatedEnd(p.end), progress.Next+maxAhead)
+	for n := max(progress.Next, p.first); n < end; n++ {
+		if p.stored[n] && n != progress.Next { // that one may have been deleted, because it could not be used
 			continue
 		}
 		if p.stored[n], err = p.collection.Has(ctx, n); err != nil {
@@ -70,21 +61,15 @@ func (p *producer) step(ctx context.Context) (made bool, err error) {
 		if p.stored[n] {
 			continue
 		}
-		claim, err := p.claims.TryClaim(ctx, n)
-		if err != nil {
-			return false, err
-		}
-		if claim == nil {
-			continue
-		}
-		err = p.compute(ctx, n, progress.Features, claim.Attempts)
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), replica.ReleaseTimeout)
-		err = errors.Join(err, claim.Release(clean))
-		cancel()
+		isClaimed, err := p.claims.Work(ctx, n, func(attempts int) error {
+			return p.compute(ctx, n, progress.Features, attempts)
+		})
 		if errors.Is(err, errGone) {
 			continue // the trainer skips it too
 		}
-		return err == nil, err
+		if isClaimed || err != nil {
+			return err == nil, err
+		}
 	}
 	return false, nil
 }
@@ -103,7 +88,7 @@ func (p *producer) replicatedEnd(end uint64) uint64 {
 
 // compute summarises a block and stores the summary.
 func (p *producer) compute(ctx context.Context, n uint64, features []string, attempts int) error {
-	b := p.block(p.created, n)
+	b := p.block(n)
 	sum, err := p.Running.SummaryBuilder(b, features)
 	if err != nil {
 		return err

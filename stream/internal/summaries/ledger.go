@@ -1,9 +1,9 @@
 package summaries
 
 import (
+	"cmp"
 	"context"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/embedd/embedd/internal/natsx"
@@ -42,24 +42,24 @@ const (
 	maxStreams = 16
 )
 
-// progress returns that of the stream of a received summary; nil if it is new.
-func (l *Ledger) progress(one *Received) *StreamProgress {
-	for i := range l.Edges[one.Edge] {
-		if f := &l.Edges[one.Edge][i]; f.Created == one.Created {
-			return f
-		}
+// progress returns that of a stream of an edge; nil if it is new.
+func (l *Ledger) progress(edge string, created int64) *StreamProgress {
+	all := l.Edges[edge]
+	i := slices.IndexFunc(all, func(f StreamProgress) bool { return f.Created == created })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &all[i]
 }
 
 // IsNewStream reports whether a summary comes from a stream of its edge from which no earlier one came.
 func (l *Ledger) IsNewStream(one *Received) bool {
-	return len(l.Edges[one.Edge]) > 0 && l.progress(one) == nil
+	return len(l.Edges[one.Edge]) > 0 && l.progress(one.Edge, one.Created) == nil
 }
 
 // HasArrived reports whether a summary of these messages has arrived before.
 func (l *Ledger) HasArrived(one *Received) bool {
-	f := l.progress(one)
+	f := l.progress(one.Edge, one.Created)
 	return f != nil && one.First <= f.Last
 }
 
@@ -68,7 +68,7 @@ func (l *Ledger) IsDuplicate(one *Received) bool {
 	if one.Seq >= l.Next {
 		return l.HasArrived(one)
 	}
-	f := l.progress(one)
+	f := l.progress(one.Edge, one.Created)
 	return f != nil && slices.ContainsFunc(f.Duplicates,
 		func(p Range) bool { return p.First <= one.Seq && one.Seq <= p.Last })
 }
@@ -80,10 +80,10 @@ func (l *Ledger) Add(one *Received) (missing uint64) {
 		return 0
 	}
 	l.Next = one.Seq + 1
-	f := l.progress(one)
+	f := l.progress(one.Edge, one.Created)
 	switch {
 	case f == nil:
-		f = l.begin(one)
+		f = l.begin(one.Edge, one.Created)
 	case one.First <= f.Last:
 		f.addDuplicate(one.Seq)
 		return 0
@@ -101,36 +101,34 @@ func (l *Ledger) Skip(one *Received) {
 		return
 	}
 	l.Next = one.Seq + 1
-	if f := l.progress(one); f != nil && one.First > f.Last {
+	if f := l.progress(one.Edge, one.Created); f != nil && one.First > f.Last {
 		f.Skipped += one.Last - one.First + 1
 	}
 }
 
 // begin adds another stream of an edge, in place of the oldest if there are too many.
-func (l *Ledger) begin(one *Received) *StreamProgress {
-	all := l.Edges[one.Edge]
-	if len(all) == maxStreams {
-		oldest := slices.IndexFunc(all, func(f StreamProgress) bool {
-			return !slices.ContainsFunc(all, func(g StreamProgress) bool { return g.Seq < f.Seq })
-		})
-		all = slices.Delete(all, oldest, oldest+1)
+func (l *Ledger) begin(edge string, created int64) *StreamProgress {
+	all := l.Edges[edge]
+	if len(all) >= maxStreams {
+		oldest := slices.MinFunc(all, func(f, g StreamProgress) int { return cmp.Compare(f.Seq, g.Seq) })
+		all = slices.DeleteFunc(all, func(f StreamProgress) bool { return f.Created == oldest.Created })
 	}
 	if l.Edges == nil {
 		l.Edges = map[string][]StreamProgress{}
 	}
-	all = append(all, StreamProgress{Created: one.Created})
-	l.Edges[one.Edge] = all
-	return &all[len(all)-1]
+	l.Edges[edge] = append(all, StreamProgress{Created: created})
+	return l.progress(edge, created)
 }
 
 // addDuplicate adds a position to the duplicates, to the last range if nothing new came since.
 func (f *StreamProgress) addDuplicate(seq uint64) {
 	f.Seq = seq
-	if f.Open {
-		f.Duplicates[len(f.Duplicates)-1].Last = seq
+	n := len(f.Duplicates)
+	if f.Open && n > 0 {
+		f.Duplicates[n-1].Last = seq
 		return
 	}
-	if len(f.Duplicates) == maxDuplicates {
+	if n == maxDuplicates {
 		f.Duplicates[1].First = f.Duplicates[0].First
 		f.Duplicates = slices.Delete(f.Duplicates, 0, 1)
 	}
@@ -141,37 +139,36 @@ func (f *StreamProgress) addDuplicate(seq uint64) {
 func (l *Ledger) Merge(other *Ledger) {
 	for edge, all := range other.Edges {
 		for _, f := range all {
-			one := &Received{Edge: edge, Notice: Notice{Created: f.Created}}
-			here := l.progress(one)
+			here := l.progress(edge, f.Created)
 			if here == nil {
-				here = l.begin(one)
+				here = l.begin(edge, f.Created)
 			}
 			here.Last = max(here.Last, f.Last)
 		}
 	}
 }
 
-// ledgers is the prefix of the keys of a pipeline's ledgers, one for each incarnation of the hub's stream. They do not
+// ledgers is the key below which a pipeline has its ledgers, one for each incarnation of the hub's stream. They do not
 // depend on settings.
-func ledgers(pipeline string) string { return pipeline + ".edges." }
+func ledgers(pipeline string) string { return pipeline + ".edges" }
 
 func ledgerKey(pipeline string, created time.Time) string {
-	return ledgers(pipeline) + strconv.FormatInt(created.UnixNano(), 36)
+	return ledgers(pipeline) + "." + timeKey(created)
 }
 
 // HasLedger reports whether a pipeline has ever used what edges sent.
 func HasLedger(ctx context.Context, js jetstream.JetStream, pipeline string) (bool, error) {
-	s, err := natsx.FindStream(ctx, js, Stream)
-	if s == nil || err != nil {
+	stream, err := natsx.FindStream(ctx, js, Stream)
+	if stream == nil || err != nil {
 		return false, err
 	}
-	info, err := s.Info(ctx, jetstream.WithSubjectFilter(subject(ledgers(pipeline)+">")))
-	return err == nil && len(info.State.Subjects) > 0, err
+	keys, err := (&Bucket{store{js, stream, bucketRoot}}).keys(ctx, ledgers(pipeline))
+	return len(keys) > 0, err
 }
 
 // LoadLedger returns the stored ledger, or an empty one, which is filled from the beginning of the stream.
 func (b *Bucket) LoadLedger(ctx context.Context, pipeline string, created time.Time) (*Ledger, error) {
-	l, err := getJSON[Ledger](ctx, b, ledgerKey(pipeline, created))
+	l, err := getJSON[Ledger](ctx, &b.store, ledgerKey(pipeline, created))
 	if l == nil {
 		l = &Ledger{}
 	}
@@ -180,5 +177,6 @@ func (b *Bucket) LoadLedger(ctx context.Context, pipeline string, created time.T
 
 // SaveLedger stores the ledger.
 func (b *Bucket) SaveLedger(ctx context.Context, pipeline string, created time.Time, l *Ledger) error {
-	return b.putJSON(ctx, ledgerKey(pipeline, created), l)
+	_, err := b.putJSON(ctx, ledgerKey(pipeline, created), l)
+	return err
 }

@@ -124,7 +124,7 @@ func TestLedgerBounds(t *testing.T) {
 		l.Add(arrive(created, 5*maxDuplicates))
 		l.Add(arrive(0, 5*maxDuplicates+uint64(created))) // this one continues
 	}
-	if n, f := len(l.Edges["a"]), l.progress(again[0]); n != maxStreams || f == nil || len(f.Duplicates) > maxDuplicates {
+	if n, f := len(l.Edges["a"]), l.progress("a", 0); n != maxStreams || f == nil || len(f.Duplicates) > maxDuplicates {
 		t.Errorf("%d streams of an edge are known, of the first: %+v", n, f)
 	}
 	other := &Ledger{}

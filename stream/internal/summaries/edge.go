@@ -9,16 +9,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
 )
 
 // The summaries of edges. An edge is a JetStream domain and has a stream of what it sent. The hub's stream sources the
-// streams of all edges, with the edge's name in the subject. In both, the parts of a summary are stored before its
-// notice, which names their digest. The notices of a pipeline at an edge are a sequence: each is published only if the
-// one before is still the last.
+// streams of all edges, with the edge's name in the subject. The notices of a pipeline at an edge are a sequence: each
+// is published only if the one before is still the last.
 const (
 	EdgeStream = "EMBEDD_EDGE"
 	HubStream  = "EMBEDD_EDGES"
@@ -27,6 +25,9 @@ const (
 	// the messages too.
 	edgeRoot = "$KV.EMBEDD_EDGE."
 	hubRoot  = "$KV.EMBEDD_EDGES."
+
+	// counted ends the key of what an edge counted of a pipeline.
+	counted = ".counted"
 )
 
 // HubSubject matches the notices of a pipeline at the hub.
@@ -46,13 +47,6 @@ type Notice struct {
 	manifest
 }
 
-// Sender is the stream of what an edge sent.
-type Sender struct {
-	js     jetstream.JetStream
-	stream jetstream.Stream
-	prefix string
-}
-
 // CreateEdgeStream creates the stream of an edge where it is missing, with a size limit and a number of replicas (see
 // [natsx.WithReplicas]).
 //
@@ -69,7 +63,7 @@ func CreateEdgeStream(ctx context.Context, js jetstream.JetStream, bytes int64, 
 func CreateHubStream(ctx context.Context, js jetstream.JetStream, edges []string, bytes int64, replicas int) error {
 	have, err := natsx.FindStream(ctx, js, HubStream)
 	if err != nil {
-		return fmt.Errorf("opening the summaries of the edges (stream %s): %w", HubStream, err)
+		return fmt.Errorf("opening the summaries (stream %s): %w", HubStream, err)
 	}
 	if have == nil {
 		return createStream(ctx, js, jetstream.StreamConfig{Name: HubStream, MaxBytes: bytes, Sources: sources(edges),
@@ -124,11 +118,16 @@ func sources(edges []string) (out []*jetstream.StreamSource) {
 	return out
 }
 
+// inDomain reports whether a source is in the JetStream domain of an edge.
+func inDomain(source *jetstream.ExternalStream, edge string) bool {
+	return source != nil && source.APIPrefix == natsx.DomainPrefix(edge)
+}
+
 // MissingSources are the edges whose stream is no source of the hub's stream.
 func MissingSources(c *jetstream.StreamConfig, edges []string) []string {
 	return slices.DeleteFunc(slices.Clone(edges), func(edge string) bool {
 		return slices.ContainsFunc(c.Sources, func(s *jetstream.StreamSource) bool {
-			return s.Name == EdgeStream && s.External != nil && s.External.APIPrefix == natsx.DomainPrefix(edge)
+			return s.Name == EdgeStream && inDomain(s.External, edge)
 		})
 	})
 }
@@ -137,43 +136,27 @@ func MissingSources(c *jetstream.StreamConfig, edges []string) []string {
 const maxSourceSilence = time.Minute
 
 // SilentEdges are the edges from which the hub's stream has received nothing for a while.
-func SilentEdges(info *jetstream.StreamInfo, edges []string) (out []string) {
-	for _, s := range info.Sources {
-		for _, edge := range edges {
-			if s.External != nil && s.External.APIPrefix == natsx.DomainPrefix(edge) &&
-				(s.Active < 0 || s.Active > maxSourceSilence) {
-				out = append(out, edge)
-			}
-		}
-	}
-	return out
+func SilentEdges(info *jetstream.StreamInfo, edges []string) []string {
+	return slices.DeleteFunc(slices.Clone(edges), func(edge string) bool {
+		return !slices.ContainsFunc(info.Sources, func(s *jetstream.StreamSourceInfo) bool {
+			return inDomain(s.External, edge) && (s.Active < 0 || s.Active > maxSourceSilence)
+		})
+	})
+}
+
+// Sender has what an edge sent of one pipeline.
+type Sender struct {
+	store
+	bucket   *Bucket // of the edge
+	pipeline string
 }
 
 // OpenSender opens the stream of an edge, and creates it where it is missing. The size limit of an existing one stays.
-func OpenSender(ctx context.Context, js jetstream.JetStream, bytes int64, replicas int) (*Sender, error) {
-	stream, err := natsx.Ensure(ctx,
-		func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, EdgeStream) },
-		func(ctx context.Context) error { return CreateEdgeStream(ctx, js, bytes, replicas) })
-	if err != nil {
-		return nil, fmt.Errorf("opening the summaries for the hub (stream %s): %w", EdgeStream, err)
-	}
-	return &Sender{js, stream, natsx.PublishPrefix(js)}, nil
-}
-
-// Config is the stream's configuration when it was opened.
-func (s *Sender) Config() jetstream.StreamConfig { return s.stream.CachedInfo().Config }
-
-// LastNotice is the last notice of a pipeline and its sequence; nil and 0 if there is none.
-func (s *Sender) LastNotice(ctx context.Context, pipeline string) (*Notice, uint64, error) {
-	m, err := natsx.LastMessage(ctx, s.stream, edgeRoot+pipeline)
-	if m == nil || err != nil {
-		return nil, 0, err
-	}
-	n := &Notice{}
-	if err := json.Unmarshal(m.Data, n); err != nil {
-		return nil, m.Sequence, nil // the next one may start anywhere
-	}
-	return n, m.Sequence, nil
+func OpenSender(ctx context.Context, b *Bucket, pipeline string, bytes int64, replicas int) (*Sender, error) {
+	s, err := open(ctx, b.js, EdgeStream, edgeRoot, func(ctx context.Context) error {
+		return CreateEdgeStream(ctx, b.js, bytes, replicas)
+	})
+	return &Sender{s, b, pipeline}, err
 }
 
 // savedNotice is the copy in the bucket of a pipeline's last notice, which notices of other pipelines may evict from
@@ -183,37 +166,37 @@ type savedNotice struct {
 	Notice Notice `json:"notice"`
 }
 
-func lastNoticeKey(pipeline string) string { return pipeline + ".sent" }
+func (s *Sender) savedKey() string { return s.pipeline + ".sent" }
 
-// SaveLast stores in a bucket which notice of a pipeline was the last.
-func (s *Sender) SaveLast(ctx context.Context, b *Bucket, pipeline string, n Notice) error {
-	return b.putJSON(ctx, lastNoticeKey(pipeline), savedNotice{s.stream.CachedInfo().Created.UnixNano(), n})
-}
-
-// LoadLast returns the notice that SaveLast stored for this stream; nil if there is none.
-func (s *Sender) LoadLast(ctx context.Context, b *Bucket, pipeline string) (*Notice, error) {
-	saved, err := getJSON[savedNotice](ctx, b, lastNoticeKey(pipeline))
+// Last returns the last notice, nil if there is none, and its sequence, which Send requires; 0: the stream has none.
+func (s *Sender) Last(ctx context.Context) (n *Notice, after uint64, err error) {
+	m, err := s.get(ctx, s.pipeline)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case m != nil && json.Unmarshal(m.Data, &n) != nil:
+		return nil, m.Sequence, nil // the next one may start anywhere
+	case m != nil:
+		return n, m.Sequence, nil
+	}
+	saved, err := getJSON[savedNotice](ctx, &s.bucket.store, s.savedKey())
 	if saved == nil {
-		return nil, err
+		return nil, 0, err
 	}
 	info, err := s.stream.Info(ctx) // the stream may have been recreated: what it lacks is sent again
 	if err != nil || info.Created.UnixNano() != saved.Stream {
-		return nil, err
+		return nil, 0, err
 	}
-	return &saved.Notice, nil
+	return &saved.Notice, 0, nil
 }
 
-// checkSize is an error if the stream cannot hold two summaries of a size.
+// checkSize returns an error if the stream cannot hold two summaries of a size.
 func (s *Sender) checkSize(ctx context.Context, size int64) error {
-	most := s.Config().MaxBytes
-	if most <= 0 || size <= most/2 {
-		return nil
-	}
-	info, err := s.stream.Info(ctx) // setup may have changed it
+	info, err := s.stream.Info(ctx) // setup may have changed the limit
 	if err != nil {
 		return err
 	}
-	if most = info.Config.MaxBytes; most > 0 && size > most/2 {
+	if most := info.Config.MaxBytes; most > 0 && size > most/2 {
 		return fmt.Errorf("a summary has %d KiB, and stream %s keeps %d KiB, which is too little for its parts; set "+
 			"nats.edge_bytes to %d MiB or more, here and at the hub, and run 'embedd setup --apply' at both",
 			size>>10, EdgeStream, most>>10, 8*size>>20+1)
@@ -222,69 +205,72 @@ func (s *Sender) checkSize(ctx context.Context, size int64) error {
 }
 
 // Send stores a summary and its notice if the notice with a sequence is still the last, and reports whether it is.
-func (s *Sender) Send(ctx context.Context, pipeline string, n Notice, text []byte, after uint64) (bool, error) {
+func (s *Sender) Send(ctx context.Context, n Notice, text []byte, after uint64) (isSent bool, err error) {
 	if err := s.checkSize(ctx, int64(len(text))); err != nil {
 		return false, err
 	}
-	n.manifest = manifestOf(text)
-	for i := range n.parts() {
-		msg := &nats.Msg{Subject: s.prefix + edgeRoot + pipeline + "." + n.part(i), Data: partOf(text, i)}
-		_, err := natsx.PublishExpecting(ctx, s.js, msg, 0)
-		if err != nil && !errors.Is(err, natsx.ErrConflict) { // taken: by the same bytes
-			return false, err
-		}
-	}
-	value, err := json.Marshal(n)
-	if err != nil {
+	if n.manifest, err = s.putParts(ctx, s.pipeline, text); err != nil {
 		return false, err
 	}
-	_, err = natsx.PublishExpecting(ctx, s.js, &nats.Msg{Subject: s.prefix + edgeRoot + pipeline, Data: value}, after)
+	_, err = s.putJSON(ctx, s.pipeline, n, ifAt(after))
 	if errors.Is(err, natsx.ErrConflict) {
 		return false, nil
+	}
+	if err == nil {
+		n.manifest = manifest{}
+		_, err = s.bucket.putJSON(ctx, s.savedKey(), savedNotice{s.Info().Created.UnixNano(), n})
 	}
 	return err == nil, err
 }
 
-// counted ends the subject on which an edge publishes what it counted of a pipeline.
-const counted = ".counted"
-
-// SendCounted stores which schemas the messages of a pipeline have, as this edge counted them.
-func (s *Sender) SendCounted(ctx context.Context, pipeline string, text []byte) error {
-	_, err := s.js.PublishMsg(ctx, &nats.Msg{Subject: s.prefix + edgeRoot + pipeline + counted, Data: text})
+// SendCounted stores which schemas the messages have, as this edge counted them.
+func (s *Sender) SendCounted(ctx context.Context, text []byte) error {
+	_, err := s.put(ctx, s.pipeline+counted, text)
 	return err
 }
 
-// Receiver is the stream of the hub.
-type Receiver struct{ stream jetstream.Stream }
-
-// OpenReceiver opens the stream of the hub, after adding the sources of edges.
-func OpenReceiver(ctx context.Context, js jetstream.JetStream, edges []string, bytes int64, replicas int) (*Receiver,
-	jetstream.Stream, error) {
-	if err := CreateHubStream(ctx, js, edges, bytes, replicas); err != nil {
-		return nil, nil, err
-	}
-	stream, err := natsx.AwaitStream(ctx, js, HubStream)
-	if err != nil {
-		return nil, nil, fmt.Errorf("opening the summaries of the edges (stream %s): %w", HubStream, err)
-	}
-	return &Receiver{stream}, stream, nil
+// Receiver has what the edges sent of one pipeline.
+type Receiver struct {
+	store
+	pipeline string
 }
 
-// Received is a notice in the hub's stream.
+// OpenReceiver opens the stream of the hub, after adding the sources of edges.
+func OpenReceiver(ctx context.Context, js jetstream.JetStream, pipeline string, edges []string, bytes int64,
+	replicas int) (*Receiver, error) {
+	create := func(ctx context.Context) error { return CreateHubStream(ctx, js, edges, bytes, replicas) }
+	if err := create(ctx); err != nil {
+		return nil, err
+	}
+	s, err := open(ctx, js, HubStream, hubRoot, create)
+	return &Receiver{s, pipeline}, err
+}
+
+// Stream is the stream of the hub.
+func (r *Receiver) Stream() jetstream.Stream { return r.stream }
+
+// Received is a notice in the hub's stream. Its First is 0 if the message is not a notice.
 type Received struct {
 	Notice
 	Edge string
 	Seq  uint64    // its sequence in the hub's stream
 	Time time.Time // when the hub stored it
-	Bad  bool      // the message is not a notice
 }
 
 // maxBlockMessages bounds a block.
 const maxBlockMessages = 1 << 32
 
-// Next returns the first notice of a pipeline from a position on; nil if there is none yet.
-func (a *Receiver) Next(ctx context.Context, pipeline string, from uint64) (*Received, error) {
-	m, err := a.stream.GetMsg(ctx, max(from, 1), jetstream.WithGetMsgSubject(HubSubject(pipeline)))
+// Messages is the number of messages that the summary is of.
+func (r *Received) Messages() uint64 {
+	if r.First == 0 {
+		return 0
+	}
+	return r.Last - r.First + 1
+}
+
+// Next returns the first notice from a position on; nil if there is none yet.
+func (r *Receiver) Next(ctx context.Context, from uint64) (*Received, error) {
+	m, err := r.stream.GetMsg(ctx, max(from, 1), jetstream.WithGetMsgSubject(HubSubject(r.pipeline)))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, nil
 	}
@@ -293,19 +279,16 @@ func (a *Receiver) Next(ctx context.Context, pipeline string, from uint64) (*Rec
 	}
 	edge, _, _ := strings.Cut(strings.TrimPrefix(m.Subject, hubRoot), ".")
 	one := &Received{Edge: edge, Seq: m.Sequence, Time: m.Time}
-	one.Bad = json.Unmarshal(m.Data, &one.Notice) != nil || !one.isValid() || one.First == 0 || one.First > one.Last ||
-		one.Last-one.First >= maxBlockMessages
+	if json.Unmarshal(m.Data, &one.Notice) != nil || !one.isValid() || one.First > one.Last ||
+		one.Last-one.First >= maxBlockMessages {
+		one.Notice = Notice{}
+	}
 	return one, nil
 }
 
 // Counted returns what an edge sent last with SendCounted; nil if it has sent nothing.
-func (a *Receiver) Counted(ctx context.Context, pipeline, edge string) ([]byte, error) {
-	return a.last(ctx, edge, pipeline+counted)
-}
-
-// last returns the last message of an edge with the end of a subject; nil if there is none.
-func (a *Receiver) last(ctx context.Context, edge, subject string) ([]byte, error) {
-	m, err := natsx.LastMessage(ctx, a.stream, hubRoot+edge+"."+subject)
+func (r *Receiver) Counted(ctx context.Context, edge string) ([]byte, error) {
+	m, err := r.get(ctx, edge+"."+r.pipeline+counted)
 	if m == nil || err != nil {
 		return nil, err
 	}
@@ -313,8 +296,6 @@ func (a *Receiver) last(ctx context.Context, edge, subject string) ([]byte, erro
 }
 
 // Read reads a received summary of at most maxBytes. The error is ErrDamaged, or one of the connection.
-func (a *Receiver) Read(ctx context.Context, pipeline string, one *Received, maxBytes int64) ([]byte, error) {
-	return one.read(maxBytes, func(i int) ([]byte, error) {
-		return a.last(ctx, one.Edge, pipeline+"."+one.part(i))
-	})
+func (r *Receiver) Read(ctx context.Context, one *Received, maxBytes int64) ([]byte, error) {
+	return r.getParts(ctx, one.Edge+"."+r.pipeline, one.manifest, maxBytes)
 }
