@@ -3,6 +3,7 @@ package stream
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -296,6 +297,34 @@ func TestBlocksHaveTheStoredSchema(t *testing.T) {
 	if n := dropped(t, g.metrics...); n != 1 {
 		t.Errorf("%g messages are counted as not learned, of one", n)
 	}
+}
+
+// TestDeletedSummaries: after the bucket of the summaries was deleted, or the progress of the trainer was overwritten,
+// the blocks that follow are summarised and learned.
+func TestDeletedSummaries(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	g := s.share(RoleAll, RoleTransform)
+	for n := range 3 * sharedBlock {
+		s.store("in.x", numbered(n+1, sharedRows-1))
+	}
+	g.learned(3)
+	if err := s.js.DeleteStream(t.Context(), summaries.Stream); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 2 * sharedBlock {
+		s.store("in.x", numbered(3*sharedBlock+n+1, sharedRows-1))
+	}
+	g.learned(5)
+	collection := s.collection(g.replicas[0].running[0].Running.Settings())
+	wrong := summaries.Progress{From: math.MaxUint64, Next: math.MaxUint64}
+	if err := collection.SetProgress(t.Context(), wrong); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 2 * sharedBlock {
+		s.store("in.x", numbered(5*sharedBlock+n+1, sharedRows-1))
+	}
+	g.learned(7)
 }
 
 // TestDeadlyBlock: after three replicas have crashed on a block, it crashes no fourth. Nothing is learned from it, its

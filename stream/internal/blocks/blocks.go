@@ -145,6 +145,10 @@ func (b *Blocks) repeat(ctx context.Context, step func(context.Context) (progres
 		progressed, err := step(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
+			if b.bucket != nil { // it may have been deleted
+				_, errOpen := summaries.Open(ctx, b.JS, b.Models.Replicas)
+				err = errors.Join(err, errOpen)
+			}
 			b.log.Warn(b.Log, "block summaries could not be made or read; trying again", "error", err)
 			natsx.Backoff(ctx, failures)
 			failures++

@@ -111,7 +111,11 @@ func TestWaiting(t *testing.T) {
 func TestJoinsTheWindow(t *testing.T) {
 	t.Parallel()
 	server := natstest.New(t)
-	b := open(t, server, server.Stream(jetstream.StreamConfig{Name: "in"}))
+	input := server.Stream(jetstream.StreamConfig{Name: "in"})
+	for range 6 * blockSize {
+		server.Publish(&nats.Msg{Subject: "in.x"})
+	}
+	b := open(t, server, input)
 	for resumes, want := range map[bool]uint64{false: 2, true: 1} {
 		l := newLearner(b)
 		if _, err := l.follow(t.Context()); err != nil {

@@ -42,7 +42,7 @@ func newForwarder(p *producer) *forwarder {
 func (f *forwarder) step(ctx context.Context) (progressed bool, err error) {
 	isSent, err := f.send(ctx)
 	f.report(ctx, err)
-	if isSent || f.sender == nil || f.Running.Contract() == nil {
+	if isSent || f.bucket == nil || f.Running.Contract() == nil {
 		return isSent, err
 	}
 	isMade, errMade := f.producer.step(ctx)
@@ -71,8 +71,8 @@ func (f *forwarder) report(ctx context.Context, err error) {
 // send sends the summary that is next, if it is stored.
 func (f *forwarder) send(ctx context.Context) (isSent bool, err error) {
 	defer func() {
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			f.sender = nil // it is created again if it is the edge's
+		if err != nil {
+			f.sender = nil // its stream may have been deleted
 		}
 	}()
 	if f.sender == nil || f.Running.Contract() == nil {

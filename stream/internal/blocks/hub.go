@@ -194,8 +194,8 @@ func (h *hubLearner) count(ctx context.Context) (isCounted bool, err error) {
 func (h *hubLearner) follow(ctx context.Context) error {
 	now, err := h.RecentStream(ctx, summaries.HubStream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return errors.Join(err, summaries.CreateHubStream(ctx, h.JS, h.Edges, needs.SummaryBytes(&h.Pipeline),
-			h.Models.Replicas))
+		return errors.Join(err, summaries.Ensure(ctx, h.JS, summaries.HubConfig(h.Edges, needs.SummaryBytes(&h.Pipeline)),
+			h.Models.Replicas, false))
 	}
 	if err != nil {
 		return err

@@ -51,6 +51,7 @@ type reader struct {
 	input
 	next     uint64              // block
 	progress *summaries.Progress // as this replica stored it last; nil: it has not, or another replica does
+	stored   *summaries.Progress // as any replica has stored it, when the next summary was last missing
 	unusable int                 // times that the summary of next could not be used
 }
 
@@ -70,7 +71,11 @@ const maxReads = 3
 func (r *reader) read(ctx context.Context, use func(b stage.Block, summary []byte) error) (isStored bool, err error) {
 	summary, err := r.collection.Get(ctx, r.next, r.Running.MaxSummary())
 	if summary == nil && err == nil {
-		return false, nil
+		r.stored, err = r.collection.Progress(ctx)
+		if err == nil && r.progress != nil && !reflect.DeepEqual(r.stored, r.progress) {
+			r.progress = &summaries.Progress{} // it was overwritten, or the bucket was deleted: it is stored again
+		}
+		return false, err
 	}
 	if err == nil {
 		err = use(r.block(r.next), summary)

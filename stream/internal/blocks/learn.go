@@ -60,7 +60,7 @@ func (l *learner) step(ctx context.Context) (progressed bool, err error) {
 	case err != nil:
 		return false, err
 	case !isStored:
-		return l.skip(ctx)
+		return l.skip(), nil
 	case !isLearned:
 		return false, nil
 	}
@@ -71,20 +71,18 @@ func (l *learner) step(ctx context.Context) (progressed bool, err error) {
 
 // skip moves past blocks that will have no summary: messages have left the stream before they were summed, or the
 // trainer does not need them any more. Otherwise it reports which block learning waits for.
-func (l *learner) skip(ctx context.Context) (skipped bool, err error) {
+func (l *learner) skip() (skipped bool) {
 	to := max(l.next, l.first)
 	if l.progress != nil { // this is the trainer: they were to be learned
 		l.Series.Add(health.Dropped, float64((to-l.next)*l.blockSize()), health.PathLearn)
-	} else if stored, err := l.collection.Progress(ctx); err != nil {
-		return false, err
-	} else if stored != nil {
-		to = max(to, stored.From)
+	} else if l.stored != nil {
+		to = max(to, min(l.stored.From, l.end))
 	}
 	b := l.block(l.next)
 	switch {
 	case to > l.next:
 		l.moveTo(to)
-		return true, nil
+		return true
 	case l.next >= l.end:
 		l.waiting.Store(fmt.Sprintf("learning waits until message %d is stored, the last of the next block (training.block "+
 			"is %d)", b.Last, l.blockSize()))
@@ -92,7 +90,7 @@ func (l *learner) skip(ctx context.Context) (skipped bool, err error) {
 		l.waiting.Store(fmt.Sprintf("learning waits for the summary of messages %d to %d, which the replicas compute",
 			b.First, b.Last))
 	}
-	return false, nil
+	return false
 }
 
 // storeProgress stores that the blocks of the trainer's window are needed. A new trainer begins with the first block
@@ -105,7 +103,7 @@ func (l *learner) storeProgress(ctx context.Context) error {
 		}
 		first := l.first
 		if stored != nil && !(l.resumes && l.first < stored.From) { // then it resumes at blocks that had left the window
-			first = stored.From
+			first = min(stored.From, l.end)
 		}
 		l.next, l.resumes = max(l.next, first), false
 	}

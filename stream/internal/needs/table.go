@@ -105,11 +105,7 @@ func edgeStreamStorage(p *spec.Pipeline) Storage {
 			return in, nil
 		},
 		Create: func(ctx context.Context, js jetstream.JetStream, replicas int) error {
-			have, err := stream(ctx, js, summaries.EdgeStream)
-			if err != nil || have == nil {
-				return errors.Join(err, summaries.CreateEdgeStream(ctx, js, SummaryBytes(p), replicas))
-			}
-			return summaries.Resize(ctx, js, summaries.EdgeStream, SummaryBytes(p))
+			return summaries.Ensure(ctx, js, summaries.EdgeConfig(SummaryBytes(p)), replicas, true)
 		}}
 }
 
@@ -151,14 +147,7 @@ func hubStreamStorage(p *spec.Pipeline) Storage {
 			return in, nil
 		},
 		Create: func(ctx context.Context, js jetstream.JetStream, replicas int) error {
-			if err := summaries.CreateHubStream(ctx, js, p.Edges, SummaryBytes(p), replicas); err != nil {
-				return err
-			}
-			have, err := stream(ctx, js, summaries.HubStream)
-			if have == nil || SummaryLimit(p, &have.Config) == "" {
-				return err
-			}
-			return summaries.Resize(ctx, js, summaries.HubStream, SummaryBytes(p))
+			return summaries.Ensure(ctx, js, summaries.HubConfig(p.Edges, SummaryBytes(p)), replicas, true)
 		}}
 }
 

@@ -31,11 +31,9 @@ func Open(ctx context.Context, js jetstream.JetStream, replicas int) (*Bucket, e
 		return nil, fmt.Errorf("the server takes messages of %d bytes, and summaries need %d; raise its max_payload, or "+
 			"leave training.block out", most, 2*maxPartBytes)
 	}
-	s, err := open(ctx, js, Stream, bucketRoot, func(ctx context.Context) error {
-		return natsx.CreateStream(ctx, js, jetstream.StreamConfig{Name: Stream, Subjects: []string{bucketRoot + ">"},
-			Description: "what embedd pipelines learn from, summed up", Storage: jetstream.FileStorage, MaxMsgsPerSubject: 1,
-			Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true, AllowDirect: true}, replicas)
-	})
+	s, err := open(ctx, js, jetstream.StreamConfig{Name: Stream, Subjects: []string{bucketRoot + ">"},
+		Description: "what embedd pipelines learn from, summed up", Storage: jetstream.FileStorage, MaxMsgsPerSubject: 1,
+		Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true, AllowDirect: true}, bucketRoot, replicas)
 	return &Bucket{s}, err
 }
 

@@ -47,88 +47,40 @@ type Notice struct {
 	manifest
 }
 
-// CreateEdgeStream creates the stream of an edge where it is missing, with a size limit and a number of replicas (see
-// [natsx.WithReplicas]).
+// EdgeConfig is the stream of an edge, with a size limit.
 //
 // Its sequences begin at the microseconds since 1970, so a stream that is recreated after a disk was lost has higher
 // sequences than before: the hub requests what follows the last sequence it has.
-func CreateEdgeStream(ctx context.Context, js jetstream.JetStream, bytes int64, replicas int) error {
-	return createStream(ctx, js, jetstream.StreamConfig{Name: EdgeStream, Subjects: []string{edgeRoot + ">"},
-		Description: "summaries of embedd pipelines, for the hub", MaxBytes: bytes,
-		FirstSeq: uint64(time.Now().UnixMicro())}, replicas)
+func EdgeConfig(bytes int64) jetstream.StreamConfig {
+	return jetstream.StreamConfig{Name: EdgeStream, Subjects: []string{edgeRoot + ">"},
+		Description: "summaries of embedd pipelines, for the hub", Storage: jetstream.FileStorage,
+		Discard: jetstream.DiscardOld, MaxBytes: bytes, FirstSeq: uint64(time.Now().UnixMicro())}
 }
 
-// CreateHubStream creates the stream of the hub with the streams of edges as its sources, or adds the missing sources
-// to the existing one. Other sources stay, since another pipeline may need them, and so does the size limit.
-func CreateHubStream(ctx context.Context, js jetstream.JetStream, edges []string, bytes int64, replicas int) error {
-	have, err := natsx.FindStream(ctx, js, HubStream)
-	if err != nil {
-		return fmt.Errorf("opening the summaries (stream %s): %w", HubStream, err)
-	}
-	if have == nil {
-		return createStream(ctx, js, jetstream.StreamConfig{Name: HubStream, MaxBytes: bytes, Sources: sources(edges),
-			Description: "summaries of embedd pipelines, from the edges"}, replicas)
-	}
-	c := have.CachedInfo().Config
-	missing := MissingSources(&c, edges)
-	if len(missing) == 0 {
-		return nil
-	}
-	c.Sources = append(c.Sources, sources(missing)...)
-	if _, err := js.UpdateStream(ctx, c); err != nil {
-		return fmt.Errorf("adding the summaries of %s to the sources of stream %s: %w", strings.Join(missing, ", "),
-			HubStream, err)
-	}
-	return nil
-}
-
-// Resize changes the size limit of a stream of summaries. Only setup does that: daemons with different configurations
-// would change it in turns.
-func Resize(ctx context.Context, js jetstream.JetStream, name string, bytes int64) error {
-	have, err := js.Stream(ctx, name)
-	if err == nil {
-		c := have.CachedInfo().Config
-		c.MaxBytes = bytes
-		_, err = js.UpdateStream(ctx, c)
-	}
-	if err != nil {
-		return fmt.Errorf("changing the limit of the stream of summaries %s to %d MiB (nats.edge_bytes): %w",
-			name, bytes>>20, err)
-	}
-	return nil
-}
-
-func createStream(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig, replicas int) error {
-	c.Storage, c.Discard = jetstream.FileStorage, jetstream.DiscardOld
-	if err := natsx.CreateStream(ctx, js, c, replicas); err != nil {
-		return fmt.Errorf("creating the stream of summaries %s, which keeps up to %d MiB (nats.edge_bytes): %w", c.Name,
-			c.MaxBytes>>20, err)
-	}
-	return nil
-}
-
-// sources returns the streams of edges as stream sources of the hub's stream.
-func sources(edges []string) (out []*jetstream.StreamSource) {
+// HubConfig is the stream of the hub, whose sources are the streams of edges, with a size limit.
+func HubConfig(edges []string, bytes int64) jetstream.StreamConfig {
+	c := jetstream.StreamConfig{Name: HubStream, Description: "summaries of embedd pipelines, from the edges",
+		Storage: jetstream.FileStorage, Discard: jetstream.DiscardOld, MaxBytes: bytes}
 	for _, edge := range edges {
-		out = append(out, &jetstream.StreamSource{Name: EdgeStream,
+		c.Sources = append(c.Sources, &jetstream.StreamSource{Name: EdgeStream,
 			External: &jetstream.ExternalStream{APIPrefix: natsx.DomainPrefix(edge)},
 			SubjectTransforms: []jetstream.SubjectTransformConfig{
 				{Source: edgeRoot + ">", Destination: hubRoot + edge + ".>"}}})
 	}
-	return out
+	return c
 }
 
-// inDomain reports whether a source is in the JetStream domain of an edge.
-func inDomain(source *jetstream.ExternalStream, edge string) bool {
-	return source != nil && source.APIPrefix == natsx.DomainPrefix(edge)
+// hasSource reports whether a stream sources that of an edge, whose JetStream domain has an API prefix.
+func hasSource(c *jetstream.StreamConfig, prefix string) bool {
+	return slices.ContainsFunc(c.Sources, func(s *jetstream.StreamSource) bool {
+		return s.Name == EdgeStream && s.External != nil && s.External.APIPrefix == prefix
+	})
 }
 
 // MissingSources are the edges whose stream is no source of the hub's stream.
 func MissingSources(c *jetstream.StreamConfig, edges []string) []string {
 	return slices.DeleteFunc(slices.Clone(edges), func(edge string) bool {
-		return slices.ContainsFunc(c.Sources, func(s *jetstream.StreamSource) bool {
-			return s.Name == EdgeStream && inDomain(s.External, edge)
-		})
+		return hasSource(c, natsx.DomainPrefix(edge))
 	})
 }
 
@@ -139,7 +91,8 @@ const maxSourceSilence = time.Minute
 func SilentEdges(info *jetstream.StreamInfo, edges []string) []string {
 	return slices.DeleteFunc(slices.Clone(edges), func(edge string) bool {
 		return !slices.ContainsFunc(info.Sources, func(s *jetstream.StreamSourceInfo) bool {
-			return inDomain(s.External, edge) && (s.Active < 0 || s.Active > maxSourceSilence)
+			return s.External != nil && s.External.APIPrefix == natsx.DomainPrefix(edge) &&
+				(s.Active < 0 || s.Active > maxSourceSilence)
 		})
 	})
 }
@@ -153,9 +106,7 @@ type Sender struct {
 
 // OpenSender opens the stream of an edge, and creates it where it is missing. The size limit of an existing one stays.
 func OpenSender(ctx context.Context, b *Bucket, pipeline string, bytes int64, replicas int) (*Sender, error) {
-	s, err := open(ctx, b.js, EdgeStream, edgeRoot, func(ctx context.Context) error {
-		return CreateEdgeStream(ctx, b.js, bytes, replicas)
-	})
+	s, err := open(ctx, b.js, EdgeConfig(bytes), edgeRoot, replicas)
 	return &Sender{s, b, pipeline}, err
 }
 
@@ -238,11 +189,7 @@ type Receiver struct {
 // OpenReceiver opens the stream of the hub, after adding the sources of edges.
 func OpenReceiver(ctx context.Context, js jetstream.JetStream, pipeline string, edges []string, bytes int64,
 	replicas int) (*Receiver, error) {
-	create := func(ctx context.Context) error { return CreateHubStream(ctx, js, edges, bytes, replicas) }
-	if err := create(ctx); err != nil {
-		return nil, err
-	}
-	s, err := open(ctx, js, HubStream, hubRoot, create)
+	s, err := open(ctx, js, HubConfig(edges, bytes), hubRoot, replicas)
 	return &Receiver{s, pipeline}, err
 }
 

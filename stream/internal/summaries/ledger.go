@@ -128,9 +128,9 @@ func (f *StreamProgress) addDuplicate(seq uint64) {
 		f.Duplicates[n-1].Last = seq
 		return
 	}
-	if n == maxDuplicates {
-		f.Duplicates[1].First = f.Duplicates[0].First
-		f.Duplicates = slices.Delete(f.Duplicates, 0, 1)
+	if surplus := n - maxDuplicates + 1; surplus > 0 {
+		f.Duplicates[surplus].First = f.Duplicates[0].First
+		f.Duplicates = slices.Delete(f.Duplicates, 0, surplus)
 	}
 	f.Duplicates, f.Open = append(f.Duplicates, Range{seq, seq}), true
 }

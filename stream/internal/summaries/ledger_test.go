@@ -3,6 +3,7 @@ package summaries
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 )
@@ -134,5 +135,25 @@ func TestLedgerBounds(t *testing.T) {
 		if !other.HasArrived(one) || other.IsDuplicate(&Received{Edge: "b", Seq: 1, Notice: one.Notice}) {
 			t.Errorf("joined, a ledger says %+v of stream %d", other, f.Created)
 		}
+	}
+}
+
+// TestDamagedLedger: a stored ledger whose fields contradict each other is used, and stays bounded.
+func TestDamagedLedger(t *testing.T) {
+	t.Parallel()
+	l := &Ledger{Edges: map[string][]StreamProgress{"a": make([]StreamProgress, 2*maxStreams)}}
+	l.Edges["a"][0] = StreamProgress{Last: math.MaxUint64, Open: true}
+	l.Edges["a"][1] = StreamProgress{Created: 1, Last: 5, Duplicates: make([]Range, 2*maxDuplicates)}
+	for created := range int64(3) {
+		one := &Received{Edge: "a", Seq: uint64(created + 1), Notice: Notice{Created: created, First: 1, Last: 5}}
+		if l.Add(one); l.Next != one.Seq+1 || !l.HasArrived(one) {
+			t.Errorf("stream %d: the ledger is %+v", created, l)
+		}
+	}
+	if n := len(l.Edges["a"]); n > maxStreams {
+		t.Errorf("%d streams are known", n)
+	}
+	if f := l.progress("a", 1); f != nil && len(f.Duplicates) > maxDuplicates {
+		t.Errorf("%d ranges are known", len(f.Duplicates))
 	}
 }

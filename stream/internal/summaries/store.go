@@ -28,15 +28,47 @@ type store struct {
 	root   string
 }
 
-// open opens a stream, and creates it where it is missing.
-func open(ctx context.Context, js jetstream.JetStream, name, root string, create func(context.Context) error) (store,
-	error) {
-	stream, err := natsx.Ensure(ctx, func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, name) },
-		create)
-	if err != nil {
-		return store{}, fmt.Errorf("opening the summaries (stream %s): %w", name, err)
+// Ensure creates a stream of summaries where it is missing, with a number of replicas (see [natsx.WithReplicas]). It
+// adds missing sources to an existing one. Other sources stay, since another pipeline may need them, and so does the
+// size limit unless it resizes. Only setup resizes: daemons with different configurations would change it in turns.
+func Ensure(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig, replicas int, resizes bool) error {
+	have, err := natsx.FindStream(ctx, js, c.Name)
+	switch {
+	case err != nil:
+	case have == nil:
+		err = natsx.CreateStream(ctx, js, c, replicas)
+	default:
+		now := have.CachedInfo().Config
+		sources, bytes := len(now.Sources), now.MaxBytes
+		for _, source := range c.Sources {
+			if !hasSource(&now, source.External.APIPrefix) {
+				now.Sources = append(now.Sources, source)
+			}
+		}
+		if resizes {
+			now.MaxBytes = c.MaxBytes
+		}
+		if len(now.Sources) != sources || now.MaxBytes != bytes {
+			_, err = js.UpdateStream(ctx, now)
+		}
 	}
-	return store{js, stream, root}, nil
+	if err != nil && c.MaxBytes > 0 {
+		err = fmt.Errorf("it keeps up to %d MiB (nats.edge_bytes): %w", c.MaxBytes>>20, err)
+	}
+	if err != nil {
+		err = fmt.Errorf("creating or changing the stream of summaries %s: %w", c.Name, err)
+	}
+	return err
+}
+
+// open opens a stream, after Ensure.
+func open(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig, root string, replicas int) (store,
+	error) {
+	if err := Ensure(ctx, js, c, replicas, false); err != nil {
+		return store{}, err
+	}
+	stream, err := natsx.AwaitStream(ctx, js, c.Name)
+	return store{js, stream, root}, err
 }
 
 // Info returns the state and the configuration of the stream when it was opened.
