@@ -161,6 +161,54 @@ func TestRestoredHub(t *testing.T) {
 	}
 }
 
+// TestHostileEdge: messages of an edge that no replica would send are rejected, and those behind them are read. Counts
+// that cannot be read do not keep the hub from learning.
+func TestHostileEdge(t *testing.T) {
+	t.Parallel()
+	server := natstest.New(t)
+	b := open(t, server, server.Stream(jetstream.StreamConfig{Name: "in"}))
+	b.Edges = []string{"berlin"}
+	server.Stream(jetstream.StreamConfig{Name: summaries.HubStream, Subjects: []string{"$KV.EMBEDD_EDGES.>"}})
+	var err error
+	if b.receiver, err = summaries.OpenReceiver(t.Context(), server.JS, "p", nil, 1<<20, 1); err != nil {
+		t.Fatal(err)
+	}
+	b.Input, b.Created = b.receiver.Stream(), b.receiver.Info().Created
+	const subject = "$KV.EMBEDD_EDGES.berlin.p"
+	digest := strings.Repeat("0", 64)
+	hostile := []string{"", "null", "7", "{}", "[]", `{"first":-1,"last":5}`, `{"first":1,"last":1e30}`,
+		`{"created":1,"first":1,"last":10,"digest":"*","bytes":5}`,
+		`{"created":1,"first":1,"last":10,"digest":"` + digest + `"}`}
+	for _, sizes := range []string{"1,2,-5", "9,2,5", "0,9,5", "1,18446744073709551615,5", "1,10,5",
+		"1,10,9223372036854775807"} {
+		n := strings.Split(sizes, ",")
+		hostile = append(hostile, fmt.Sprintf(`{"created":-1,"first":%s,"last":%s,"settings":%q,"digest":%q,"bytes":%s}`,
+			n[0], n[1], b.Running.Settings(), digest, n[2]))
+	}
+	for _, text := range hostile {
+		server.Publish(&nats.Msg{Subject: subject, Data: []byte(text)})
+	}
+	server.Publish(&nats.Msg{Subject: subject + ".counted", Data: []byte(`[{"messages":-1`)})
+	c := b.Stage
+	c.Contract = nil
+	if b.Running, err = stage.New(c); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Running.Close)
+	h := newHubLearner(b)
+	for steps := 0; h.next <= uint64(len(hostile)); steps++ {
+		if _, err := h.step(t.Context()); err != nil || steps > maxReads*len(hostile) {
+			t.Fatalf("after %d steps it is at message %d: %v", steps, h.next, err)
+		}
+	}
+	if len(h.ledger.Edges) > 0 || !strings.Contains(b.training.Event(), "of edge berlin") {
+		t.Errorf("the ledger has %+v, and the status says %q", h.ledger, b.training.Event())
+	}
+	if _, err := h.step(t.Context()); err != nil || b.Waiting() != "learning waits for summaries of the edges" {
+		t.Errorf("it waits for %q: %v", b.Waiting(), err)
+	}
+}
+
 // TestSentIsSwept: the summary of a block that another replica stored after it was sent is deleted.
 func TestSentIsSwept(t *testing.T) {
 	t.Parallel()

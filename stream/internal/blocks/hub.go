@@ -179,10 +179,11 @@ func (h *hubLearner) count(ctx context.Context) (isCounted bool, err error) {
 		if text == nil {
 			continue
 		}
-		isCounted = true
 		if err := h.Running.CountRemote(edge, text); err != nil {
 			h.log.Warn(h.Log, "what an edge counted cannot be read; run one version of embedd at hub and edges", "error", err)
+			continue
 		}
+		isCounted = true
 	}
 	if isCounted {
 		h.waiting.Store("the messages of the edges are counted until their schema is known")
