@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -188,6 +189,19 @@ func TestSharedWithinTheLimit(t *testing.T) {
 				t.Errorf("%d rows in %d bytes", len(seen), total)
 			}
 		})
+	}
+}
+
+// TestPartsRepeatLittle: parts of an output take 64 KiB more than twice its length at most. Each repeats the schema.
+func TestPartsRepeatLittle(t *testing.T) {
+	msg := message(t, strings.Repeat("s", 2000), texts(60, 1200))
+	d := newDecoder(t, Spec{Limits: Limits{Body: 100 << 10}})
+	for limit, want := range map[int]bool{10 << 10: true, 7 << 10: false} {
+		parts, err := newEncoder(t, Output{}).Split(numbered(decode(t, d, msg), 2), limit,
+			func(int, int) []wire.Pair { return nil })
+		if (err == nil) != want {
+			t.Errorf("%d parts of at most %d bytes: %v", len(parts), limit, err)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -91,5 +92,27 @@ func TestReadStopsAtItsLimit(t *testing.T) {
 		if _, err = ReadLimit(io.LimitReader(&endless, limit), limit); err == nil || err.Error() == want {
 			t.Errorf("a file of the limit's size: %v", err)
 		}
+	}
+}
+
+// checked counts how often a context is checked.
+type checked struct {
+	context.Context
+	checks int
+}
+
+func (c *checked) Err() error { c.checks++; return nil }
+
+// TestProjectionYields: a projection of many rows checks its context for each thousand, and no more often.
+func TestProjectionYields(t *testing.T) {
+	const rows = 20 * 1024
+	m := withMapping(t, 2, &mapping.Linear{D: 2, Components: []float64{1, 0, 0, 1}})
+	ctx := &checked{Context: Limit(t.Context(), 1)}
+	x := make([]float64, rows*m.M())
+	if err := m.ProjectContext(ctx, make([]float32, rows*m.Dim()), DenseRows(x, rows, m.M())); err != nil {
+		t.Fatal(err)
+	}
+	if ctx.checks < 20 || ctx.checks > 30 {
+		t.Errorf("%d checks", ctx.checks)
 	}
 }

@@ -1,10 +1,14 @@
 package method_test
 
 import (
+	"errors"
+	"math/rand/v2"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/model/modeltest"
 )
 
@@ -14,6 +18,28 @@ func patchFormulas() map[string]formula {
 		"mpda":            {"mpda", map[string]string{"patch_size": "100"}, discriminant(false)},
 		"pmpda":           {"pmpda", nil, discriminant(true)},
 		"pmpda with heat": {"pmpda", map[string]string{"t": "auto", "gamma": "0.3", "energy": "0.8"}, discriminant(true)},
+	}
+}
+
+// TestMPDAOfAWeakDirection: a direction whose eigenvalue is below 1e-10 of the first is none.
+func TestMPDAOfAWeakDirection(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var noise [120]float64
+	for i := range noise {
+		noise[i] = rng.NormFloat64()
+	}
+	for width, want := range map[float64]int{5e-6: 0, 1.5e-6: 1} { // the eigenvalue falls with its square
+		d := &model.Data{N: 60, M: 2, Classes: []string{"a", "b", "c"}}
+		for i := range d.N {
+			c := i % 3
+			d.Y = append(d.Y, c)
+			d.X = append(d.X, float64(3*c)+noise[2*i], width*(float64(4*(c%2))+noise[2*i+1]))
+		}
+		_, err := fit.Fit(t.Context(), d, fit.Config{Method: "mpda", Dim: 2, Scale: model.ScaleNone})
+		var bound *model.DimError
+		if (err == nil) != (want == 0) || errors.As(err, &bound) && bound.Max != want {
+			t.Errorf("width %g: %v", width, err)
+		}
 	}
 }
 

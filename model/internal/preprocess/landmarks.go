@@ -129,18 +129,21 @@ func (l *Landmarks) Dim() int { _, r := l.back.Dims(); return r }
 // Map writes the features that the landmarks make of rows.
 func (l *Landmarks) Map(ctx context.Context, dst []float64, rows [][]float64) (err error) {
 	defer parallel.Recover(&err, "landmarks")
+	most := min(mapRows, len(rows))
+	z, k := make([]float64, most*len(l.mean)), make([]float64, (most*l.Len()+tile.Lanes-1)/tile.Lanes*tile.Lanes)
 	for from := 0; from < len(rows); from += mapRows {
 		n := min(mapRows, len(rows)-from)
-		l.mapBatch(ctx, dst[from*l.Dim():(from+n)*l.Dim()], rows[from:from+n])
+		l.mapBatch(ctx, dst[from*l.Dim():(from+n)*l.Dim()], rows[from:from+n], z, k)
 	}
 	return nil
 }
 
 const mapRows = 512 // rows mapped in one batch
 
-func (l *Landmarks) mapBatch(ctx context.Context, phi []float64, rows [][]float64) {
+// mapBatch maps rows, with z and k for the scaled rows and their kernels.
+func (l *Landmarks) mapBatch(ctx context.Context, phi []float64, rows [][]float64, z, k []float64) {
 	n, m, count := len(rows), len(l.mean), l.Len()
-	z, k := make([]float64, n*m), make([]float64, (n*count+tile.Lanes-1)/tile.Lanes*tile.Lanes)
+	clear(k)
 	fail.Check(parallel.Each(ctx, n, func(i int) {
 		model.DenseRows(rows[i], 1, m).Scaled(z[i*m:(i+1)*m], 0, l.mean, l.scale, l.unit)
 	}))

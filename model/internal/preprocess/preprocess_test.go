@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -174,6 +175,28 @@ func TestBandwidthIsOfAllRows(t *testing.T) {
 	k, err := mapping.NewKernel(t.Context(), "gauss", x, d.M, nil)
 	if err != nil || !(math.Abs(k.Param[0]-l.kernel.Param[0]) <= 1e-12*k.Param[0]) {
 		t.Errorf("the width is %g, of all rows %v (%v)", l.kernel.Param[0], k, err)
+	}
+}
+
+// TestLandmarksMapInBoundedMemory: however many rows are mapped, some hundred are held at once.
+func TestLandmarksMapInBoundedMemory(t *testing.T) {
+	d := fixture.Synthetic(5, 60, 20, 2)
+	p, err := frame.Prepare(t.Context(), d, true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := DrawLandmarks(t.Context(), p, Kernels{Count: 40}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := slices.Repeat([][]float64{d.X[:d.M]}, 5000)
+	dst := make([]float64, len(rows)*l.Dim())
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err = l.Map(t.Context(), dst, rows)
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; err != nil || took > 2<<20 {
+		t.Errorf("%d bytes, %v", took, err)
 	}
 }
 

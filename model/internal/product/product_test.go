@@ -256,3 +256,21 @@ func TestFusedBits(t *testing.T) {
 		}
 	}
 }
+
+// TestSumsFitTheCache: the memory of sums is enough for the widest tiles of this processor and fits into a second-level
+// cache, and rows that are read into a cache together are whole groups of every tile.
+func TestSumsFitTheCache(t *testing.T) {
+	for _, s := range sets() {
+		if s.widths[0] > maxWidth {
+			t.Errorf("%s: tiles of %d outputs", s.name, s.widths[0])
+		}
+	}
+	if size := 4 * len(NewSums().of); size > 1<<20 {
+		t.Errorf("sums take %d bytes", size)
+	}
+	for _, group := range []int{3, 4, 6, 8} {
+		if cachedRows%group != 0 {
+			t.Errorf("%d rows are not whole groups of %d", cachedRows, group)
+		}
+	}
+}

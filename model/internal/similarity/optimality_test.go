@@ -3,9 +3,12 @@ package similarity
 import (
 	"context"
 	"math"
+	"runtime"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/parallel"
 )
 
 // TestOptimality: it is the largest product of a weight and its gradient over the largest gradient, off the diagonal.
@@ -52,6 +55,19 @@ type watched struct {
 }
 
 func (w *watched) Err() error { w.asked++; return nil }
+
+// TestChangesAreSpread: the product of a small change of 256 rows has work for eight cores.
+func TestChangesAreSpread(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
+	const n = 256
+	p := IncrementalProduct{G: mat.NewDense(n, n, nil)}
+	w, dst := mat.NewDense(n, n, nil), mat.NewDense(n, n, nil)
+	p.Of(t.Context(), dst, w)
+	before := parallel.Started()
+	if p.Of(t.Context(), dst, w); parallel.Started()-before != 7 {
+		t.Errorf("%d goroutines besides the caller's", parallel.Started()-before)
+	}
+}
 
 // TestProductsWatchTheContext: a product of 300 rows asks it twice, once for each 256.
 func TestProductsWatchTheContext(t *testing.T) {

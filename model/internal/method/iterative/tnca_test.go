@@ -1,11 +1,13 @@
 package iterative
 
 import (
+	"runtime"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/parallel"
 )
 
 // TestLost: a search has lost outputs if its least singular value is 1e-6 of that of its start.
@@ -60,5 +62,18 @@ func TestReferences(t *testing.T) {
 		if without := len(l.Slot) - len(l.Rows); references == 2 && (without != 95 || l.Slot[1] != -1) {
 			t.Errorf("%d rows are no references", without)
 		}
+	}
+}
+
+// TestLossHasSixteenSums: the order of the sums of a loss, and so its last digits, are the same on any number of cores.
+func TestLossHasSixteenSums(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(32))
+	const n = 320
+	l := &neighbourLoss{u: mat.NewDense(n, 2, nil), y: make([]int, n), Rows: []int{0, 1, 2, 3}, own: [][2]int{{0, 4}},
+		Slot: make([]int, n)}
+	before := parallel.Started()
+	l.Value(t.Context(), mat.NewDense(2, 1, []float64{1, 2}), mat.NewDense(2, 1, nil))
+	if n := parallel.Started() - before; n != 15 {
+		t.Errorf("%d goroutines besides the caller's", n)
 	}
 }
