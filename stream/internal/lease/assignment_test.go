@@ -202,7 +202,7 @@ func (c *club) renew(p *process, at time.Duration) {
 		p.member.stored = nil
 	}
 	c.sessions[key] = c.write(*p.claim)
-	p.session.confirm(c.revision, at, at)
+	p.session.confirm(c.revision, at, at, Tenure{})
 	if p.renews = at + renewalInterval(life); isNew || !slices.Equal(p.member.stored, p.claim.Holds) {
 		p.member.stored = p.claim.Holds
 		c.announce(key)
@@ -233,7 +233,7 @@ func (c *club) attempt(p *process, at time.Duration) {
 			}
 		}
 		c.assignment = c.write(Claim{Holder: p.name, Assignment: &p.current})
-		p.coordinator.confirm(c.revision, at, at)
+		p.coordinator.confirm(c.revision, at, at, Tenure{})
 	}
 	if a := c.assignment.assignment; a != nil {
 		p.member.read(*a)
@@ -260,7 +260,7 @@ func (c *club) coordinate(p *process, at time.Duration) {
 	}
 	p.current = next
 	c.assignment = c.write(Claim{Holder: p.name, Assignment: &next})
-	p.coordinator.confirm(c.revision, at, at)
+	p.coordinator.confirm(c.revision, at, at, Tenure{})
 	for _, o := range c.processes {
 		if o == p || c.random.IntN(5) > 0 {
 			o.attempts = min(o.attempts, o.clock(c.now)+randomTime(c.random, life/25))

@@ -28,11 +28,9 @@ type Bucket struct {
 	sessions map[time.Duration]*sharedSession // by TTL
 }
 
-// AnnounceChanges has changes by this process announced to the replicas that wait for them.
-func (b *Bucket) AnnounceChanges() { b.keys.AnnounceChanges() }
-
 // Open opens the bucket, and creates it with a number of replicas (see [natsx.WithReplicas]) where it is missing: as
-// the client would, but without direct reads, since other replicas of the stream may be behind the leader.
+// the client would, but without direct reads, since other replicas of the stream may be behind the leader. Changes are
+// announced to the replicas that wait for them.
 func Open(ctx context.Context, js jetstream.JetStream, replicas int) (*Bucket, error) {
 	create := func(ctx context.Context) error {
 		return natsx.CreateStream(ctx, js, jetstream.StreamConfig{Name: Stream,
@@ -48,6 +46,7 @@ func Open(ctx context.Context, js jetstream.JetStream, replicas int) (*Bucket, e
 	if err != nil {
 		return nil, fmt.Errorf("opening the leases (key-value bucket %s): %w", BucketName, err)
 	}
+	keys.AnnounceChanges()
 	return &Bucket{keys: keys, silent: silent, sessions: map[time.Duration]*sharedSession{}}, nil
 }
 
@@ -187,4 +186,16 @@ func (b *Bucket) delete(ctx context.Context, key string, revision uint64, ttl ti
 	ctx, cancel := context.WithTimeout(ctx, renewalInterval(ttl))
 	defer cancel()
 	return b.keys.Delete(ctx, key, revision)
+}
+
+// end deletes the claim of a holder that is still at a revision, or leaves it for the next one.
+func (b *Bucket) end(ctx context.Context, key string, c *Claim, revision uint64, ttl time.Duration) error {
+	if !c.IsLeft {
+		return b.delete(ctx, key, revision, ttl)
+	}
+	next, err := b.write(ctx, key, c, revision, ttl)
+	if err == nil {
+		b.keys.Announce(key, next)
+	}
+	return err
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/embedd/embedd/internal/natsx"
@@ -41,11 +40,7 @@ func (g *Group) Run(ctx context.Context) {
 			works: map[string]context.CancelFunc{}, ended: make(chan string)}
 		var err error
 		if s.lease, err = g.Bucket.firstFree(ctx, g.Name+"."+sessionKeys, Options{Claim: g.Own, TTL: g.TTL, Logger: g.Logger,
-			Observe: func(holder *Claim) {
-				if holder.Holder == g.Own.Holder {
-					s.observe(holder, nil)
-				}
-			}}); err != nil {
+			Observe: s.wake}); err != nil {
 			g.Logger.Debug("a group cannot be joined; trying again", "group", g.Name, "error", err)
 			natsx.Backoff(ctx, attempt)
 			continue
@@ -62,30 +57,14 @@ type session struct {
 	member member
 	works  map[string]context.CancelFunc // of the parts that run
 	ended  chan string                   // parts that were drained
-	woken  chan struct{}
-
-	mu         sync.Mutex
-	stored     []string    // of the own claim
-	assignment *Assignment // the last one that was read; nil: none
-
-	isPatient atomic.Bool // enough other members wait for the lease of the coordinator, see successors
+	woken  chan struct{}                 // signalled when one of its leases was read or written
 }
 
 // successors is how many members wait for the lease of the coordinator in a hurry: those that own parts and are the
 // first by name. So the requests of the others do not grow with it.
 const successors = 8
 
-// observe stores the own claim that was written and the assignment that was read; nil: unchanged.
-func (s *session) observe(own *Claim, a *Assignment) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if own != nil {
-		s.stored = own.Holds
-	}
-	if a != nil {
-		s.assignment = a
-		s.isPatient.Store(a.ownersBefore(s.Own.Holder) >= successors)
-	}
+func (s *session) wake() {
 	select {
 	case s.woken <- struct{}{}:
 	default:
@@ -99,14 +78,18 @@ func (s *session) run(ctx context.Context) {
 	lives, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	wg.Go(func() {
-		s.lease.Run(lives, func(context.Context, uint64) { s.observe(nil, nil) })
+		s.lease.Run(lives, func(context.Context, uint64) { s.wake() })
 		s.lease.Release(ctx)
 	})
 	coordinates, stop := context.WithCancel(ctx)
 	defer stop()
+	var coordinator *Lease
+	coordinator = s.Bucket.renewed(Options{Key: s.Name + ".assignment", Claim: s.Own, TTL: s.TTL, Logger: s.Logger,
+		Hands: true, Observe: s.wake, IsPatient: func() bool { // enough others wait for it
+			a := coordinator.Status().Holder.Assignment
+			return a != nil && a.ownersBefore(s.Own.Holder) >= successors
+		}})
 	wg.Go(func() {
-		coordinator := s.Bucket.renewed(Options{Key: s.Name + ".assignment", Claim: s.Own, TTL: s.TTL, Logger: s.Logger,
-			Hands: true, IsPatient: s.isPatient.Load, Observe: func(holder *Claim) { s.observe(nil, holder.Assignment) }})
 		if err := coordinator.Acquire(coordinates); err != nil && coordinates.Err() == nil {
 			s.Logger.Debug("the assignment of a group cannot be read; trying again", "group", s.Name, "error", err)
 		}
@@ -125,11 +108,15 @@ func (s *session) run(ctx context.Context) {
 			s.stopAll()
 			if now.Term != tenure.Term && now.Term != 0 { // others may own its parts since
 				s.member.newest, s.member.stored = Assignment{}, nil
-				s.mu.Lock()
-				s.assignment = nil
-				s.mu.Unlock()
+				coordinator.forget()
 			}
 			tenure = now
+		}
+		if own := s.lease.Status().Holder; own.Holder == s.member.name {
+			s.member.stored = own.Holds
+		}
+		if a := coordinator.Status().Holder.Assignment; a != nil {
+			s.member.read(*a)
 		}
 		s.step(&wg, lives, tenure)
 		if len(s.member.running) == 0 && (s.member.leaves || s.lease.isLost()) {
@@ -137,13 +124,6 @@ func (s *session) run(ctx context.Context) {
 		}
 		select {
 		case <-s.woken:
-			s.mu.Lock()
-			s.member.stored = s.stored
-			if a := s.assignment; a != nil {
-				s.member.read(*a)
-			}
-			s.assignment = nil
-			s.mu.Unlock()
 		case part := <-s.ended:
 			delete(s.member.running, part)
 			delete(s.works, part)
@@ -195,8 +175,7 @@ func (g *Group) coordinate(ctx context.Context, l *Lease, tenure Tenure) {
 	prefix := g.Name + "." + sessionKeys
 	sessions := g.Bucket.keys.Watch(prefix)
 	defer sessions.Stop()
-	suspect, assignment := l.inherited()
-	r := newRoster(g.TTL, suspect)
+	assignment, r := l.inherited(), newRoster(g.TTL, l.Status().Former)
 	listed := -g.TTL
 	timer := time.NewTimer(0)
 	defer timer.Stop()

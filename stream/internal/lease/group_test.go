@@ -23,7 +23,6 @@ func open(t *testing.T) (*Bucket, jetstream.JetStream) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bucket.AnnounceChanges()
 	return bucket, js
 }
 

@@ -38,8 +38,8 @@ type Options struct {
 	// IsPatient reports whether it may take longer, three TTLs, until this replica has a lease that was not released; then
 	// it reads the lease less often. nil: only if it should yield.
 	IsPatient func() bool
-	// Observe is called with the claim of the holder whenever it was read or stored. nil: never.
-	Observe func(holder *Claim)
+	// Observe is called whenever the lease was read or stored. nil: never.
+	Observe func()
 	// Hands has a clean stop leave the claim for the next holder, which continues with its assignment.
 	Hands  bool
 	Logger *slog.Logger
@@ -60,14 +60,13 @@ type Lease struct {
 	isStale   bool
 	hasJoined bool // the process
 
-	mu          sync.Mutex
-	state       state
-	holder      Claim    // the last known one; zero: none
-	former      string   // the holder whose claim had expired when this replica acquired the lease; "": none
-	differences []string // see Status
-	isChanged   bool     // the claim differs from the stored one
-	unconfirmed bool     // a write that expected that revision was not confirmed: it may be stored
-	expected    uint64
+	mu        sync.Mutex // only the owner changes what it guards, except the claim and isChanged
+	state     state
+	holder    Claim  // the last known one; zero: none
+	former    string // the holder whose claim had expired when this replica acquired the lease; "": none
+	isChanged bool   // the claim differs from the stored one
+	// unconfirmed is set while a write that expects a revision, 0 for none, is not confirmed: it may be stored.
+	unconfirmed *uint64
 }
 
 // Status is the state of a lease as one replica knows it.
@@ -76,6 +75,8 @@ type Status struct {
 	Term uint64
 	// Holder is the last known holder; zero: none.
 	Holder Claim
+	// Former is the holder whose claim had expired when this replica acquired the lease; "": none.
+	Former string
 	// DifferentSettings are the configuration keys in which this replica and the holder differ.
 	DifferentSettings []string
 }
@@ -104,7 +105,7 @@ func (l *Lease) Status() Status {
 	term := l.Tenure().Term
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Status{term, l.holder, l.differences}
+	return Status{term, l.holder, l.former, differentSettings(l.holder.Settings, l.options.Claim.Settings)}
 }
 
 // Tenure identifies an uninterrupted time of holding a lease: two equal ones are the same. Term is 0 if it is not held.
@@ -115,11 +116,7 @@ type Tenure struct {
 
 // Tenure returns the current tenure.
 func (l *Lease) Tenure() Tenure {
-	var session *Tenure
-	if l.shared != nil {
-		_, t := l.shared.session()
-		session = &t
-	}
+	_, session := l.shared.session()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.state.tenure(l.now(), session)
@@ -133,6 +130,13 @@ func (l *Lease) claimed() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.state.revision
+}
+
+// forget forgets the holder, until the lease is read or written again.
+func (l *Lease) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.holder = Claim{}
 }
 
 // isLost reports whether another replica was seen to have the lease.
@@ -156,47 +160,44 @@ func (l *Lease) Acquire(ctx context.Context) error {
 }
 
 func (l *Lease) acquire(ctx context.Context) error {
-	if revision := l.claimed(); revision != 0 {
-		if err := l.renew(ctx, revision); !errors.Is(err, natsx.ErrConflict) {
+	if l.shared != nil && l.claimed() != 0 {
+		if err := l.shared.keep(ctx); err != nil {
 			return err
 		}
 	}
-	r, err := l.readStored(ctx)
+	r, err := l.read(ctx)
 	if err != nil {
 		return err
 	}
 	next := l.decide(&r)
-	if r.claim != nil && l.options.Observe != nil {
-		l.options.Observe(r.claim)
-	}
 	if next == end {
-		err = l.shared.end(ctx, &r)
+		err = l.bucket.delete(ctx, r.claim.Session.Key, r.session.revision, l.options.TTL)
 		if r.claim, r.session = nil, (entry{}); err == nil {
 			next = l.decide(&r)
 		}
 	}
-	if next != wait {
-		l.isStale = true
-	}
+	l.isStale = l.isStale || next != wait && !r.isOwn
 	switch {
 	case err != nil:
 	case next == take:
-		l.inherit(r.entry)
-		err = l.write(ctx, r.revision)
+		err = l.write(ctx, &r)
 	case next == free:
 		err = l.bucket.delete(ctx, l.options.Key, r.revision, l.options.TTL)
 	}
+	l.isStale = l.isStale || errors.Is(err, natsx.ErrConflict)
 	return err
 }
 
-// readStored reads the lease, and the session that it names: the lease itself only if it may have changed.
-func (l *Lease) readStored(ctx context.Context) (r reading, err error) {
-	isKnown := l.shared != nil && l.stored.claim != nil && l.stored.claim.Session != nil
+// read reads the lease, and the session that it names. The lease itself is read only if it may have changed: where it
+// is renewed, the holder knows its revision, and where a session is renewed instead, it is read once a TTL.
+func (l *Lease) read(ctx context.Context) (r reading, err error) {
+	isRenewed := l.shared == nil && l.claimed() != 0
+	isKnown := isRenewed || l.shared != nil && l.stored.claim != nil && l.stored.claim.Session != nil
 	age := l.options.TTL
-	if l.state.isPatient { // which only the owner sets
+	if l.state.isPatient && l.claimed() == 0 {
 		age *= 2
 	}
-	if !isKnown || l.isStale || l.now()-l.storedAt > age {
+	if !isKnown || l.isStale || !isRenewed && l.now()-l.storedAt > age {
 		if l.stored, err = l.bucket.read(ctx, l.options.Key, l.options.TTL); err != nil {
 			l.isStale = true
 			return r, err
@@ -204,7 +205,7 @@ func (l *Lease) readStored(ctx context.Context) (r reading, err error) {
 		l.storedAt, l.isStale = l.now(), false
 	}
 	r = reading{entry: l.stored, at: l.now()}
-	if l.shared != nil && r.claim != nil && r.claim.Session != nil {
+	if l.shared != nil && r.claim != nil && r.claim.Session != nil && r.claim.Holder != l.options.Claim.Holder {
 		var at time.Time
 		if at, err = l.shared.complete(ctx, &r, l.began.Add(l.storedAt)); r.session.claim != nil {
 			r.at = at.Sub(l.began)
@@ -213,55 +214,15 @@ func (l *Lease) readStored(ctx context.Context) (r reading, err error) {
 	return r, err
 }
 
-// renew has the lease held on. It reads it once a TTL: a replica of an earlier version does not know sessions.
-func (l *Lease) renew(ctx context.Context, revision uint64) error {
-	if l.shared == nil {
-		return l.write(ctx, revision)
-	}
-	if err := l.shared.keep(ctx); err != nil {
-		return err
-	}
-	_, session := l.shared.session()
-	l.mu.Lock()
-	isStored := !l.isChanged && l.state.under == session
-	l.mu.Unlock()
-	if !isStored {
-		return l.write(ctx, revision)
-	}
-	if !l.isStale && l.now()-l.storedAt < l.options.TTL {
-		return nil
-	}
-	e, err := l.bucket.read(ctx, l.options.Key, l.options.TTL)
-	if err == nil && e.revision != revision {
-		l.isStale = true
-		return natsx.ErrConflict
-	}
-	l.storedAt, l.isStale = l.now(), err != nil
-	return err
-}
-
-// inherit continues the assignment of the former holder, and records which one's claim has expired.
-func (l *Lease) inherit(e entry) {
-	if e.claim != nil && e.claim.Holder == l.options.Claim.Holder {
-		return // an own write that was not confirmed
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.options.Claim.Assignment = e.assignment
-	if l.former = ""; e.claim != nil {
-		l.former = e.claim.Holder
-	}
-}
-
-// inherited is the holder whose claim had expired when this replica acquired the lease, "" if there was none, and the
-// assignment in the own claim.
-func (l *Lease) inherited() (former string, a Assignment) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.options.Claim.Assignment != nil {
-		a = *l.options.Claim.Assignment
-	}
-	return l.former, a
+// inherited is the assignment in the own claim.
+func (l *Lease) inherited() (a Assignment) {
+	l.Update(func(c *Claim) bool {
+		if c.Assignment != nil {
+			a = *c.Assignment
+		}
+		return false
+	})
+	return a
 }
 
 // Update changes the own claim. The holder stores it at once if change returns true, and announces it.
@@ -289,27 +250,37 @@ func (l *Lease) decide(r *reading) action {
 	holder, mine := Claim{}, &l.options.Claim
 	if r.claim != nil {
 		holder = *r.claim
-		r.isOwn, r.hasDied = holder.Holder == mine.Holder, hasDied(r.claim, mine)
+		r.isOwn = holder.Holder == mine.Holder
+		r.hasDied = !r.isOwn && hasDied(r.claim, mine)
 	}
 	isPatient := r.yields || l.options.IsPatient != nil && l.options.IsPatient()
+	_, session := l.shared.session()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.state.isPatient = isPatient
+	r.isCurrent = l.shared != nil && !l.isChanged && l.state.under == session
 	next := l.state.step(*r)
 	if !r.isOwn {
-		l.holder, l.differences = holder, differentSettings(holder.Settings, mine.Settings)
+		l.observe(holder)
 	}
 	return next
 }
 
-// write replaces a revision by this replica's claim.
-func (l *Lease) write(ctx context.Context, revision uint64) error {
+// observe notes the claim of the holder that was read or stored.
+func (l *Lease) observe(holder Claim) {
+	if l.holder = holder; l.options.Observe != nil {
+		l.options.Observe()
+	}
+}
+
+// write replaces what was read by this replica's claim. It continues the assignment of the former holder.
+func (l *Lease) write(ctx context.Context, r *reading) error {
 	var session *Session
 	var under Tenure
 	if l.shared != nil {
 		if !l.hasJoined {
 			l.hasJoined = true
-			l.shared.join()
+			l.shared.users.Add(1)
 		}
 		if err := l.shared.keep(ctx); err != nil {
 			return err
@@ -319,34 +290,32 @@ func (l *Lease) write(ctx context.Context, revision uint64) error {
 		}
 	}
 	l.mu.Lock()
+	if !r.isOwn {
+		l.options.Claim.Assignment, l.former = r.assignment, ""
+		if r.claim != nil {
+			l.former = r.claim.Holder
+		}
+	}
 	l.options.Claim.Session = session
-	l.unconfirmed, l.expected = true, revision
+	l.unconfirmed = &r.revision
 	claim, isNew := l.options.Claim, l.state.term == 0 || l.isChanged
 	l.isChanged = false
 	l.mu.Unlock()
 	sent := l.now()
-	next, err := l.bucket.write(ctx, l.options.Key, &claim, revision, l.options.TTL)
-	if err != nil {
-		l.mu.Lock()
-		l.isChanged = l.isChanged || isNew
-		l.mu.Unlock()
-		return err
-	}
-	if isNew {
+	next, err := l.bucket.write(ctx, l.options.Key, &claim, r.revision, l.options.TTL)
+	if err == nil && isNew {
 		l.bucket.keys.Announce(l.options.Key, next)
 	}
 	l.mu.Lock()
-	if session != nil {
-		l.state.confirmUnder(next, under)
-	} else {
-		l.state.confirm(next, sent, l.now())
+	defer l.mu.Unlock()
+	if err != nil {
+		l.isChanged = l.isChanged || isNew
+		return err
 	}
-	l.storedAt, l.isStale = sent, false
-	l.holder, l.differences, l.unconfirmed = claim, nil, false
-	l.mu.Unlock()
-	if l.options.Observe != nil {
-		l.options.Observe(&claim)
-	}
+	l.state.confirm(next, sent, l.now(), under)
+	l.stored, l.storedAt, l.isStale = entry{&claim, next, claim.Assignment}, sent, false
+	l.unconfirmed = nil
+	l.observe(claim)
 	return nil
 }
 
@@ -385,28 +354,25 @@ func (l *Lease) Run(ctx context.Context, changed func(ctx context.Context, term 
 	defer timer.Stop()
 	last := l.Tenure()
 	terms <- last.Term
-	for isHinted := false; ; {
-		isHint := false
+	isHinted := false
+	hint := func(isNews bool) {
+		if isNews && !isHinted {
+			isHinted, l.isStale = true, true
+			timer.Reset(natsx.AnnounceDelay())
+		}
+	}
+	for {
 		select {
 		case <-timer.C:
 		case <-l.changed:
 		case change := <-key.Changed(): // it was released, another replica has it, or it has another list of members
-			if isHint = change.Revision != l.claimed(); !isHint {
-				continue
-			}
+			hint(change.Revision != l.claimed())
+			continue
 		case <-key.Reconnected(): // that may have been announced meanwhile
-			if isHint = l.claimed() == 0; !isHint {
-				continue
-			}
+			hint(l.claimed() == 0)
+			continue
 		case <-running.Done():
 			return
-		}
-		if isHint {
-			if !isHinted {
-				isHinted, l.isStale = true, true
-				timer.Reset(natsx.AnnounceDelay())
-			}
-			continue
 		}
 		isHinted = false
 		began, longest := l.now(), MaxTTL
@@ -431,7 +397,7 @@ func (l *Lease) Run(ctx context.Context, changed func(ctx context.Context, term 
 // pause is how long to wait for the next attempt after one that began at a time.
 func (l *Lease) pause(began time.Duration) time.Duration {
 	if l.shared != nil && l.claimed() != 0 {
-		return time.Until(l.shared.next())
+		return time.Until(l.shared.current.Load().due)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -463,33 +429,24 @@ func (l *Lease) release(ctx context.Context) {
 	}
 	l.isStale = true
 	l.mu.Lock()
-	revision, doubt := l.state.revision, l.unconfirmed
-	if doubt {
-		revision = l.expected
+	revision, isHeld := l.state.revision, l.state.revision != 0 || l.unconfirmed != nil
+	if l.unconfirmed != nil {
+		revision = *l.unconfirmed
 	}
 	l.state.lose()
-	l.holder, l.differences, l.unconfirmed = Claim{}, nil, false
+	l.holder, l.unconfirmed = Claim{}, nil
 	claim := l.options.Claim
+	claim.IsLeft = l.options.Hands
 	l.mu.Unlock()
-	if revision == 0 && !doubt {
+	if !isHeld {
 		return
 	}
 	key, ttl := l.options.Key, l.options.TTL
-	end := l.bucket.delete
-	if claim.IsLeft = l.options.Hands; claim.IsLeft {
-		end = func(ctx context.Context, key string, revision uint64, ttl time.Duration) error {
-			next, err := l.bucket.write(ctx, key, &claim, revision, ttl)
-			if err == nil {
-				l.bucket.keys.Announce(key, next)
-			}
-			return err
-		}
-	}
-	err := end(ctx, key, revision, ttl)
+	err := l.bucket.end(ctx, key, &claim, revision, ttl)
 	if errors.Is(err, natsx.ErrConflict) {
 		var e entry
 		if e, err = l.bucket.read(ctx, key, ttl); err == nil && e.claim != nil && e.claim.Holder == claim.Holder {
-			err = end(ctx, key, e.revision, ttl)
+			err = l.bucket.end(ctx, key, &claim, e.revision, ttl)
 		}
 	}
 	if err != nil {

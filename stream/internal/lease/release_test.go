@@ -87,9 +87,7 @@ func TestRenewedLate(t *testing.T) {
 		}
 	}
 	held()
-	l.shared.mu.Lock()
-	session := l.shared.lease
-	l.shared.mu.Unlock()
+	session := l.shared.current.Load().lease
 	session.mu.Lock()
 	session.state.expires = session.now() - time.Millisecond // as after a pause of the process
 	session.mu.Unlock()
@@ -186,7 +184,7 @@ func TestExpiredSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	session := l.shared.lease
+	session := l.shared.current.Load().lease
 	session.state.expires = session.now() - time.Millisecond
 	if other, err := acquire("q"); !errors.Is(err, context.DeadlineExceeded) || other.Term() != 0 {
 		t.Errorf("with an expired session: term %d, %v", other.Term(), err)
@@ -201,9 +199,7 @@ func TestRenewedWhileItEnds(t *testing.T) {
 		if _, session := l.shared.session(); session.Term == 0 {
 			return 0
 		}
-		l.shared.mu.Lock()
-		defer l.shared.mu.Unlock()
-		return l.shared.lease.claimed()
+		return l.shared.current.Load().lease.claimed()
 	}
 	for end := time.Now().Add(3 * time.Minute); revision() == 0; {
 		if err := l.Acquire(t.Context()); err != nil && time.Now().After(end) {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -29,10 +29,14 @@ type sharedSession struct {
 	// others are sessions that were there when this one began, and of which it is not known whether they are renewed.
 	others map[string]observation
 
-	mu    sync.Mutex
-	lease *Lease    // nil: there is no session
-	due   time.Time // of the next renewal
-	users int       // leases that need the session
+	current atomic.Pointer[currentSession]
+	users   atomic.Int64 // leases that need the session
+}
+
+// currentSession is the session of a process, and when its next renewal is due.
+type currentSession struct {
+	lease *Lease // nil: there is no session
+	due   time.Time
 }
 
 // ProcessKeys are the keys of sessions of processes.
@@ -67,33 +71,22 @@ func (b *Bucket) sessionOf(ttl time.Duration) *sharedSession {
 		s = &sharedSession{bucket: &Bucket{keys: b.silent}, ttl: ttl, began: time.Now(),
 			claim: NewClaim(nats.NewInbox(), nil), read: natsx.NewCache[sessionReading](ttl / 12),
 			turn: make(chan struct{}, 1)}
+		s.current.Store(&currentSession{})
 		b.sessions[ttl] = s
 	}
 	return s
 }
 
-// session returns the session and its current tenure.
+// session returns the session and its current tenure. A lease that is renewed itself has none.
 func (s *sharedSession) session() (*Session, Tenure) {
-	s.mu.Lock()
-	l := s.lease
-	s.mu.Unlock()
+	if s == nil {
+		return nil, Tenure{}
+	}
+	l := s.current.Load().lease
 	if l == nil {
 		return nil, Tenure{}
 	}
 	return &Session{l.options.Key, s.claim.Holder}, l.Tenure()
-}
-
-// next returns when the next renewal is due.
-func (s *sharedSession) next() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.due
-}
-
-func (s *sharedSession) set(l *Lease, due time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lease, s.due = l, due
 }
 
 // keep renews the session if that is due, or acquires one.
@@ -104,12 +97,12 @@ func (s *sharedSession) keep(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	began, l := time.Now(), s.lease
-	if l != nil && began.Before(s.next()) {
-		return nil
-	}
+	began, l, due := time.Now(), s.current.Load().lease, s.current.Load().due
 	var err error
 	if l != nil {
+		if began.Before(due) {
+			return nil
+		}
 		if err = l.Acquire(ctx); l.isLost() {
 			l = nil
 		}
@@ -129,7 +122,7 @@ func (s *sharedSession) keep(ctx context.Context) error {
 	if ctx.Err() != nil {
 		interval = 0 // the next lease tries again
 	}
-	s.set(l, began.Add(interval))
+	s.current.Store(&currentSession{l, began.Add(interval)})
 	return err
 }
 
@@ -188,29 +181,17 @@ func (b *Bucket) firstFree(ctx context.Context, prefix string, o Options) (*Leas
 	}
 }
 
-// join notes that a lease needs the session.
-func (s *sharedSession) join() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.users++
-}
-
 // leave notes that a lease does not need the session any more, and releases it after the last one.
 func (s *sharedSession) leave(ctx context.Context) {
-	s.mu.Lock()
-	s.users--
-	s.mu.Unlock()
+	s.users.Add(-1)
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
 	case <-ctx.Done():
 		return // it expires
 	}
-	s.mu.Lock()
-	l, isNeeded := s.lease, s.users > 0
-	s.mu.Unlock()
-	if l != nil && !isNeeded {
-		s.set(nil, time.Time{})
+	if l := s.current.Load().lease; l != nil && s.users.Load() <= 0 {
+		s.current.Store(&currentSession{})
 		l.release(ctx)
 	}
 }
@@ -231,9 +212,4 @@ func (s *sharedSession) complete(ctx context.Context, r *reading, answered time.
 		r.withSession(e.entry)
 	}
 	return e.at, err
-}
-
-// end deletes a session that has expired.
-func (s *sharedSession) end(ctx context.Context, r *reading) error {
-	return s.bucket.delete(ctx, r.claim.Session.Key, r.session.revision, s.ttl)
 }

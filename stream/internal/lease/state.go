@@ -80,30 +80,21 @@ type state struct {
 // isHeld reports whether the lease is held at a time.
 func (s *state) isHeld(at time.Duration) bool { return s.term != 0 && at <= s.expires }
 
-// confirm notes that a claim of this replica, sent at a time, is stored at a revision.
-func (s *state) confirm(revision uint64, sent, at time.Duration) {
+// confirm notes that a claim of this replica, sent at a time, is stored at a revision. If it names a session, that had
+// the tenure under when it was sent.
+func (s *state) confirm(revision uint64, sent, at time.Duration, under Tenure) {
 	if s.term == 0 {
 		s.term = revision
-	} else if at > s.expires {
+	} else if s.under != under || under.Term == 0 && at > s.expires {
 		s.lapses++
 	}
-	s.revision, s.expires, s.observed = revision, sent+s.ttl, observation{}
-}
-
-// confirmUnder is confirm for a claim that names a session, which had a tenure when the claim was sent.
-func (s *state) confirmUnder(revision uint64, session Tenure) {
-	if s.term == 0 {
-		s.term = revision
-	} else if s.under != session {
-		s.lapses++
-	}
-	s.revision, s.under, s.observed = revision, session, observation{}
+	s.revision, s.expires, s.under, s.observed = revision, sent+s.ttl, under, observation{}
 }
 
 // tenure is the tenure at a time, while the session that the claim names, if it names one, has a tenure.
-func (s *state) tenure(at time.Duration, session *Tenure) Tenure {
+func (s *state) tenure(at time.Duration, session Tenure) Tenure {
 	t := Tenure{s.term, s.lapses}
-	if session == nil && !s.isHeld(at) || session != nil && (session.Term == 0 || s.under != *session) {
+	if s.under != session || session.Term == 0 && !s.isHeld(at) {
 		t.Term = 0
 	}
 	return t
@@ -128,9 +119,10 @@ type reading struct {
 	session entry         // that the claim names; without it the lease is free
 	at      time.Duration // when the reading was answered, of the session if the claim names one
 
-	isOwn   bool // the claim is this replica's: a write that was not confirmed is stored
-	hasDied bool // the process of the holder is known to have ended
-	yields  bool // another replica that waits is to get the lease
+	isOwn     bool // the claim is this replica's: a write that was not confirmed is stored
+	isCurrent bool // if it is, and at the revision of the last confirmed one: it needs no write
+	hasDied   bool // the process of the holder is known to have ended
+	yields    bool // another replica that waits is to get the lease
 }
 
 // newest is the revision of the last that the holder has stored.
@@ -154,7 +146,10 @@ func (r *reading) withSession(e entry) {
 
 // step decides what to do after a reading.
 func (s *state) step(r reading) action {
-	if r.isOwn {
+	switch {
+	case r.isOwn && r.isCurrent && r.revision == s.revision:
+		return wait
+	case r.isOwn:
 		return take // the lease counts as held after a confirmed renewal
 	}
 	s.lose()

@@ -101,15 +101,15 @@ func TestStep(t *testing.T) {
 func TestHeld(t *testing.T) {
 	t.Parallel()
 	s := &state{ttl: life}
-	s.confirm(3, 10*life, 10*life+life/2)
+	s.confirm(3, 10*life, 10*life+life/2, Tenure{})
 	if s.isHeld(11*life+1) || !s.isHeld(11*life) || s.term != 3 {
 		t.Errorf("after a claim: %+v", s)
 	}
-	s.confirm(5, 11*life, 11*life+life/2)
+	s.confirm(5, 11*life, 11*life+life/2, Tenure{})
 	if s.term != 3 || s.lapses != 1 || !s.isHeld(12*life) {
 		t.Errorf("after a renewal that came late: %+v", s)
 	}
-	s.confirm(6, 11*life+life/3, 12*life)
+	s.confirm(6, 11*life+life/3, 12*life, Tenure{})
 	if s.term != 3 || s.lapses != 1 || s.next(12*life) != 12*life+life/3 {
 		t.Errorf("after a renewal in time: %+v", s)
 	}
@@ -157,19 +157,19 @@ func TestReadings(t *testing.T) {
 func TestUnderASession(t *testing.T) {
 	t.Parallel()
 	s, session := &state{ttl: life}, Tenure{Term: 2}
-	s.confirmUnder(3, session)
-	if got := s.tenure(1000*life, &session); got != (Tenure{Term: 3}) {
+	s.confirm(3, 0, 0, session)
+	if got := s.tenure(1000*life, session); got != (Tenure{Term: 3}) {
 		t.Errorf("under the session: %+v", got)
 	}
 	for _, other := range []Tenure{{}, {Term: 2, Lapses: 1}, {Term: 4}} {
-		if got := s.tenure(0, &other); got.Term != 0 {
+		if got := s.tenure(0, other); got.Term != 0 {
 			t.Errorf("held under %+v", other)
 		}
 	}
 	session.Lapses++
-	s.confirmUnder(7, session)
-	s.confirmUnder(8, session)
-	if got := s.tenure(0, &session); got != (Tenure{3, 1}) {
+	s.confirm(7, 0, 0, session)
+	s.confirm(8, 0, 0, session)
+	if got := s.tenure(0, session); got != (Tenure{3, 1}) {
 		t.Errorf("stored again: %+v", got)
 	}
 	for name, c := range map[string]struct {
@@ -306,8 +306,8 @@ func (r *simulated) get(key string, then func(entry), lost func()) {
 
 // tenure is the tenure of the lease.
 func (r *simulated) tenure() Tenure {
-	session := r.session.tenure(r.clock(), nil)
-	return r.state.tenure(r.clock(), &session)
+	session := r.session.tenure(r.clock(), Tenure{})
+	return r.state.tenure(r.clock(), session)
 }
 
 // attempt is what Lease.Acquire and Run do.
@@ -325,7 +325,7 @@ func (r *simulated) attempt() {
 		return
 	}
 	r.keep(func() {
-		if r.under == r.session.tenure(r.clock(), nil) {
+		if r.under == r.session.tenure(r.clock(), Tenure{}) {
 			again()
 			return
 		}
@@ -348,7 +348,7 @@ func (r *simulated) keep(then, failed func()) {
 				conflict()
 				return
 			}
-			r.session.confirm(stored, sent, r.clock())
+			r.session.confirm(stored, sent, r.clock(), Tenure{})
 			then()
 		}, failed)
 	}
@@ -363,7 +363,7 @@ func (r *simulated) keep(then, failed func()) {
 // write is Lease.write.
 func (r *simulated) write(revision uint64, again, conflict func()) {
 	r.keep(func() {
-		under := r.session.tenure(r.clock(), nil)
+		under := r.session.tenure(r.clock(), Tenure{})
 		if under.Term == 0 {
 			again()
 			return
@@ -373,7 +373,7 @@ func (r *simulated) write(revision uint64, again, conflict func()) {
 				conflict()
 				return
 			}
-			r.confirmUnder(stored, under)
+			r.confirm(stored, 0, 0, under)
 			again()
 		}, again)
 	}, again)

@@ -104,44 +104,31 @@ func (a *announcer) announce(ctx context.Context, version string) {
 	if err := a.Conn.PublishRequest(needs.StagedSubject(a.Name), inbox, data); err != nil {
 		return
 	}
-	fetched := map[string]bool{} // by instance that acknowledged
+	// Instances that have the version, and those that acknowledged and do not have it yet.
+	have, missing := map[string]bool{}, map[string]bool{}
+	count := func() string { return fmt.Sprintf("%d of %d", len(have), len(have)+len(missing)) }
 	ackEnd, end := time.After(ackTimeout), time.After(prefetchTimeout)
 	begin := time.Now()
-	for isAckOver, allFetched := false, false; !isAckOver || !allFetched; {
+	for isAckOver := false; !isAckOver || len(missing) > 0; {
 		select {
 		case msg := <-answers:
 			text := string(msg.Data)
-			if instance, ok := strings.CutPrefix(text, answerAck); ok {
-				fetched[instance] = fetched[instance] || false
+			if instance, ok := strings.CutPrefix(text, answerAck); ok && !have[instance] {
+				missing[instance] = true
 			} else if instance, ok := strings.CutPrefix(text, answerHas); ok {
-				fetched[instance] = true
+				have[instance] = true
+				delete(missing, instance)
 			} else if msg.Header.Get("Status") == "503" {
 				return // no other replica subscribes
 			}
 		case <-ackEnd:
 			isAckOver = true
 		case <-end:
-			a.Log.Warn("a version goes live before all replicas have fetched it", "version", version, "replicas",
-				countFetched(fetched))
+			a.Log.Warn("a version goes live before all replicas have fetched it", "version", version, "replicas", count())
 			return
 		case <-ctx.Done():
 			return
 		}
-		allFetched = true
-		for _, has := range fetched {
-			allFetched = allFetched && has
-		}
 	}
-	a.Log.Debug("all replicas have fetched a version", "version", version, "replicas", countFetched(fetched), "took",
-		time.Since(begin))
-}
-
-func countFetched(fetched map[string]bool) string {
-	n := 0
-	for _, has := range fetched {
-		if has {
-			n++
-		}
-	}
-	return fmt.Sprintf("%d of %d", n, len(fetched))
+	a.Log.Debug("all replicas have fetched a version", "version", version, "replicas", count(), "took", time.Since(begin))
 }

@@ -27,7 +27,9 @@ type configuration struct {
 }
 
 func newConfiguration(s *scope.Scope, isTrainer func() bool) *configuration {
-	return &configuration{Scope: s, isTrainer: isTrainer}
+	c := &configuration{Scope: s, isTrainer: isTrainer}
+	c.applied.Store(&[]spec.Change{})
+	return c
 }
 
 // open finds where the configuration in effect is stored, and compares it. isStored: the models of the pipeline are.
@@ -36,7 +38,6 @@ func (c *configuration) open(ctx context.Context, isStored bool) {
 	case len(c.Settings) == 0:
 		return
 	case c.ModelsFromHub(): // the hub stores it; the live model shows its number of outputs
-		c.applied.Store(&[]spec.Change{})
 		c.record.Store(&configured.Record{})
 		return
 	case c.State != nil:
@@ -84,27 +85,20 @@ func (c *configuration) settle(ctx context.Context) {
 		c.Log.Warn("the configuration cannot be compared with the one that is in effect", "error", err)
 		return
 	}
-	before := c.changes()
-	var applied []spec.Change
-	if old := c.applied.Load(); old != nil {
-		applied = slices.Clone(*old)
-	}
+	before, applied := c.changes(), slices.Clone(*c.applied.Load())
 	for _, change := range changes {
-		if !change.IsOpen() && !slices.Contains(applied, change) {
-			applied = append(applied, change)
-		}
-	}
-	c.applied.Store(&applied)
-	c.keep(record)
-	for _, change := range changes {
-		switch attrs := []any{"key", change.Key, "was", change.Was, "now", change.Now, "effect", change.Effect}; {
+		attrs := []any{"key", change.Key, "was", change.Was, "now", change.Now, "effect", change.Effect}
+		switch {
 		case slices.Contains(before, change):
 		case change.IsOpen():
 			c.Log.Warn("a changed key of the configuration is not in effect: "+change.Text(c.Name), attrs...)
 		default:
 			c.Log.Info("a changed key of the configuration is applied", attrs...)
+			applied = append(applied, change)
 		}
 	}
+	c.applied.Store(&applied)
+	c.keep(record)
 }
 
 // keep keeps what differs from the configuration of this process, which is little of the record or nothing.

@@ -173,9 +173,7 @@ func (s *Schema) storeContract(ctx context.Context, counted *arrowio.Contract) (
 		if fixed := s.Running.Contract(); fixed != nil {
 			return fixed, nil
 		}
-		select {
-		case <-time.After(contractPoll):
-		case <-ctx.Done():
+		if !natsx.Sleep(ctx, contractPoll) {
 			return nil, ctx.Err()
 		}
 	}

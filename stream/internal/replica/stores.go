@@ -29,23 +29,20 @@ func (s *Stores) models(ctx context.Context, p *scope.Scope) (store registry.Sto
 	}
 	if hub == "" {
 		store, err = registry.CreateReplicated(ctx, p.JS, p.Models.Replicas)
-	} else if edge, errEdge := registry.CreateEdge(ctx, p.JS, hub, p.Models.Replicas); errEdge == nil {
-		store = edge
 	} else {
-		err = errEdge
+		store, err = registry.CreateEdge(ctx, p.JS, hub, p.Models.Replicas)
 	}
-	if err == nil {
-		s.byHub[hub] = store
+	if err != nil {
+		return nil, err
 	}
-	return store, err
+	s.byHub[hub] = store
+	return store, nil
 }
 
 // Leases opens the bucket of the leases.
 func (s *Stores) Leases(ctx context.Context, p *scope.Scope) (_ *lease.Bucket, err error) {
 	if s.leases == nil {
-		if s.leases, err = lease.Open(ctx, p.JS, p.Models.Replicas); err == nil {
-			s.leases.AnnounceChanges()
-		}
+		s.leases, err = lease.Open(ctx, p.JS, p.Models.Replicas)
 	}
 	return s.leases, err
 }
