@@ -46,21 +46,16 @@ func (s *Stage) FixContract(c *arrowio.Contract) error {
 
 // setFeatures makes the features those of a model or a summary. The error is that the contract has others.
 func (s *Stage) setFeatures(features []string) error {
-	c := s.Contract()
-	if c == nil {
-		var err error
-		if c, err = arrowio.NewContract(features, s.config.Spec.Label, s.config.Spec.Key); err != nil {
+	if s.Contract() == nil {
+		c, err := arrowio.NewContract(features, s.config.Spec.Label, s.config.Spec.Key)
+		if err != nil {
 			return err
 		}
-		if s.setContract(c) {
-			if s.learner != nil {
-				s.learner.contractKnown()
-			}
+		if s.FixContract(c) == nil {
 			return nil
 		}
-		c = s.Contract()
 	}
-	if !c.Has(features) {
+	if c := s.Contract(); !c.Has(features) {
 		return &arrowio.Error{Code: wire.SchemaChanged, Row: -1,
 			Detail: fmt.Sprintf("the schema has %d features and the model has %d, or others", c.Len(), len(features)),
 			Hint:   "use a model of these features, or change the schema: embedd schema reset, or schema.features"}

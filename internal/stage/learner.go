@@ -47,7 +47,7 @@ type learner struct {
 	idle        chan struct{} // closed, and replaced, when the worker becomes idle
 	closed      bool
 
-	samples chan *sampleRequest
+	samples chan func(*window.Window) // called by the worker, which alone reads the window
 	wake    chan struct{}
 	cancel  context.CancelFunc
 	done    chan struct{}
@@ -56,7 +56,7 @@ type learner struct {
 
 func newLearner(s *Stage) *learner {
 	l := &learner{stage: s, config: s.config, wake: make(chan struct{}, 1), done: make(chan struct{}),
-		samples: make(chan *sampleRequest), idle: make(chan struct{}), standby: s.config.Standby}
+		samples: make(chan func(*window.Window)), idle: make(chan struct{}), standby: s.config.Standby}
 	l.trainer = trainer.New(s.config, trainer.Host{Live: s.Live, Promote: s.promote, Features: s.Features,
 		Fitted: l.countFit, Report: l.report, Times: l.times, Pause: func() { _ = l.pace.Err() }})
 	if s.Contract() == nil {
@@ -128,7 +128,11 @@ func (l *learner) work(ctx *pace, isMoved bool) {
 	idle := time.NewTimer(threadIdle)
 	defer idle.Stop()
 	for ctx.Err() == nil {
-		answerSample(l)
+		select { // before the events that wait
+		case ask := <-l.samples:
+			ask(l.trainer.Window())
+		default:
+		}
 		if l.isCountingDue() {
 			l.endCounting(ctx)
 			l.publishStatus()
@@ -150,8 +154,8 @@ func (l *learner) work(ctx *pace, isMoved bool) {
 		}
 		select {
 		case <-ctx.Done():
-		case q := <-l.samples:
-			q.answer(l.trainer.Window())
+		case ask := <-l.samples:
+			ask(l.trainer.Window())
 		case <-l.wake:
 			ctx.begin()
 		case <-idle.C:

@@ -35,65 +35,47 @@ type SampleClass struct {
 // AgeSteps is the number of parts into which the time of a window is divided.
 const AgeSteps = 12
 
-// sampleRequest is passed to the worker, which alone reads the window.
-type sampleRequest struct {
-	ctx    context.Context
-	limit  int
-	models []*model.Model
-	done   chan sampled
-}
-
-type sampled struct {
-	sample *Sample
-	err    error
-}
-
 // SampleOf projects at most limit rows of a stage's window with each of the models. The worker does it between two
 // events, so it waits for a fit that is in progress, until ctx is done.
 func SampleOf(ctx context.Context, s *Stage, limit int, models []*model.Model) (*Sample, error) {
 	if s.learner == nil {
 		return nil, spec.ErrFixed
 	}
-	q := &sampleRequest{ctx, limit, models, make(chan sampled, 1)}
+	var sample *Sample
+	var err error
+	done := make(chan struct{})
+	ask := func(w *window.Window) {
+		defer close(done)
+		sample, err = sampleOf(ctx, w, limit, models)
+	}
 	select {
-	case s.learner.samples <- q:
+	case s.learner.samples <- ask:
 	case <-s.learner.done:
 		return nil, spec.ErrClosed
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 	select {
-	case r := <-q.done:
-		return r.sample, r.err
+	case <-done:
+		return sample, err
 	case <-s.learner.done:
 		return nil, spec.ErrClosed
 	}
 }
 
-// answerSample answers a request if there is one. The worker calls it.
-func answerSample(l *learner) {
-	select {
-	case q := <-l.samples:
-		q.answer(l.trainer.Window())
-	default:
-	}
-}
-
-func (q *sampleRequest) answer(w *window.Window) {
+func sampleOf(ctx context.Context, w *window.Window, limit int, models []*model.Model) (*Sample, error) {
 	if w == nil {
-		q.done <- sampled{&Sample{Outputs: make([][]float32, len(q.models))}, nil}
-		return
+		return &Sample{Outputs: make([][]float32, len(models))}, nil
 	}
-	s, rows := chooseRows(w, q.limit)
-	for _, m := range q.models {
-		y, err := outputsOf(q.ctx, m, rows, w.Features())
+	s, rows := chooseRows(w, limit)
+	for _, m := range models {
+		y, err := outputsOf(ctx, m, rows, w.Features())
 		if err != nil {
-			q.done <- sampled{nil, err}
-			return
+			return nil, err
 		}
 		s.Outputs = append(s.Outputs, y)
 	}
-	q.done <- sampled{s, nil}
+	return s, nil
 }
 
 // chooseRows chooses rows of the window that are evenly spread over each class.
