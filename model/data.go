@@ -25,7 +25,7 @@ type Data struct {
 	// stretch of time.
 	// Cross-validation has no group in two folds. nil: rows are independent.
 	Groups []int
-	// Stored has the rows instead of X, which is nil then. Package fit says which fits read them a block at a time.
+	// Stored has the rows instead of X, which is nil then. Package fit documents which fits read them a block at a time.
 	// Their values must be finite.
 	Stored RowReader
 }

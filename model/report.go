@@ -80,7 +80,7 @@ type Report struct {
 	Residual float64 `json:"residual,omitempty"`
 
 	Search *Search `json:"search,omitempty"` // of methods that optimise a criterion iteratively
-	// Convergence says how the fit ended; "" in files of versions that did not record it.
+	// Convergence is how the fit ended; "" in files of versions that did not record it.
 	Convergence Convergence `json:"convergence,omitempty"`
 
 	Notes  []string `json:"notes,omitempty"` // sentences about what was clamped, dropped or replaced
@@ -110,7 +110,7 @@ type RidgeScore struct {
 	Scored  int     `json:"scored"`
 }
 
-// Convergence says how a fit ended.
+// Convergence is how a fit ended.
 type Convergence string
 
 const (

@@ -1,6 +1,6 @@
 package model
 
-// Scale says how features are scaled before a method sees them.
+// Scale is how features are scaled before a method sees them.
 type Scale string
 
 const (

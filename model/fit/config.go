@@ -12,7 +12,7 @@ import (
 	"github.com/embedd/embedd/model/internal/preprocess"
 )
 
-// Config says how to fit.
+// Config configures a fit.
 type Config struct {
 	Method    string     // "": Auto, here and in a stage, on the command line and in the configuration
 	Criterion *Criterion // a method of the caller; Method is empty then

@@ -29,7 +29,7 @@ type Method struct {
 	Map        string  `json:"map"`       // linear, kernel or extension
 	Streaming  string  `json:"streaming"` // moments: fits from statistics alone; window: needs the rows
 	Params     []Param `json:"params"`
-	// ByClasses says that the default dimension depends on the number of classes.
+	// ByClasses reports whether the default dimension depends on the number of classes.
 	ByClasses bool `json:"-"`
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
-// Repair says what to do with a graph of several components: geodesics between them are infinite, and each adds an
+// Repair selects what is done with a graph of several components: geodesics between them are infinite, and each adds an
 // eigenvector.
 type Repair string
 

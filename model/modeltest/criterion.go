@@ -42,7 +42,7 @@ func (p *Problem) Float(t testing.TB, name string) float64 {
 // Int is the value of a parameter that is a whole number.
 func (p *Problem) Int(t testing.TB, name string) int { return int(p.Float(t, name)) }
 
-// Form says what a fit optimises.
+// Form is what a fit optimises.
 type Form string
 
 const (

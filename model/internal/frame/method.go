@@ -46,7 +46,7 @@ type Method struct {
 	InFolds map[string]string
 }
 
-// Candidate says when auto tries a method.
+// Candidate is when auto tries a method.
 type Candidate struct {
 	// Rank orders the candidates, from 1: of two with equal scores the lower one wins.
 	Rank int
@@ -112,7 +112,7 @@ func (m *Method) MemoryBytes(e Extent) int64 {
 	return m.Memory(e)
 }
 
-// RidgeRule says how a method chooses the relative ridge r of its denominator D + rho I, rho = r tr(D)/columns.
+// RidgeRule is how a method chooses the relative ridge r of its denominator D + rho I, rho = r tr(D)/columns.
 type RidgeRule struct {
 	Scatter func(*BasisScatters) *mat.SymDense // that the shrinkage is estimated on
 	Grid    []float64                          // candidates of ridge=auto besides oas; nil: auto is oas

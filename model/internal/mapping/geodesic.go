@@ -20,7 +20,7 @@ type Geodesic struct {
 	Edge   []float64 // E x 2: rows of the fit
 	Length []float64 // E
 	K      int
-	// Version1 says that the map was read from a model file of version 1, where the array Square has the name of the
+	// Version1 reports that the map was read from a model file of version 1, where the array Square has the name of the
 	// features' mean.
 	Version1 bool
 }

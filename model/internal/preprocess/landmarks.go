@@ -19,7 +19,7 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// Kernels says which kernels replace the features.
+// Kernels are the kernels that replace the features.
 type Kernels struct {
 	Count int // of landmarks
 	Width float64

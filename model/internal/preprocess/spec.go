@@ -16,7 +16,7 @@ import (
 // ErrConstant reports rows without a feature that varies.
 var ErrConstant = errors.New("no feature varies")
 
-// Spec says how rows are preprocessed before a linear method is fitted on them.
+// Spec is how rows are preprocessed before a linear method is fitted on them.
 type Spec struct {
 	Scale     model.Scale
 	Landmarks int     // number of landmarks; 0: none
