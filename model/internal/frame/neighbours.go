@@ -7,8 +7,10 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/graph"
 	"github.com/embedd/embedd/model/internal/fail"
+	"github.com/embedd/embedd/model/internal/mapping"
 	"github.com/embedd/embedd/model/pencil"
 )
 
@@ -127,6 +129,12 @@ func LaplacianEigenmap(ctx context.Context, t *Task, w *graph.Matrix) (y, lambda
 	t.ReportProgress("eigenvectors", 0)
 	part := fail.Must(pencil.Partial(ctx, w.Laplacian().Scale(inverse), pencil.Min, t.D, root))
 	t.Found(part)
+	for c, l := range part.Values {
+		if c > 0 && math.Abs(1-l) < mapping.MinDenominator {
+			panic(fail.With(&model.DimError{Asked: t.D, Max: c, What: t.Explain(fmt.Sprintf("the %%d outputs before the "+
+				"eigenvalue %.4g, near 1, which other rows cannot be mapped with", l), c)}))
+		}
+	}
 	v := part.Vectors
 	for i, s := range inverse {
 		row := v.RawRowView(i)

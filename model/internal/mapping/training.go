@@ -76,15 +76,15 @@ func (t *Training) average(dst []float64, w *Workspace, rate, nearest float64) {
 	}
 }
 
-// minDenominator is the smallest |1 - lambda_k|: below it the rule has no significant digits.
-const minDenominator = 1e-3
+// MinDenominator is the smallest |1 - lambda_k|: below it the rule has no significant digits.
+const MinDenominator = 1e-3
 
 // extensible checks that the denominators of the rule are large enough.
 func extensible(lambda []float64) error {
 	for c, l := range lambda {
-		if !(math.Abs(1-l) >= minDenominator) {
+		if !(math.Abs(1-l) >= MinDenominator) {
 			return fmt.Errorf("eigenvalue %d is %g; within %g of 1 an embedding cannot be extended to other rows; "+
-				"give fewer dimensions", c, l, minDenominator)
+				"give fewer dimensions", c, l, MinDenominator)
 		}
 	}
 	return nil

@@ -1,12 +1,17 @@
 package method_test
 
 import (
+	"errors"
 	"math"
+	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/model/modeltest"
 )
 
@@ -37,6 +42,38 @@ func manifoldFormulas() map[string]formula {
 		"lenewks":              {"lenewks", few, lenews},
 		"lppnews":              {"lppnews", few, lppnews},
 		"lppnews of the paper": {"lppnews", paper, lppnews},
+	}
+}
+
+// TestEigenvaluesNearOne: where an eigenvalue near 1 ends the outputs that other rows can have, the error has their
+// number, and a fit of as many works.
+func TestEigenvaluesNearOne(t *testing.T) {
+	few := 0
+	for seed := range uint64(10) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		d := &model.Data{N: 60, M: 6}
+		for range d.N * d.M {
+			d.X = append(d.X, rng.NormFloat64())
+		}
+		c := fit.Config{Method: "le", Dim: 59}
+		_, err := fit.Fit(t.Context(), d, c)
+		var bound *model.DimError
+		if !errors.As(err, &bound) {
+			if err != nil {
+				t.Errorf("seed %d: %v", seed, err)
+			}
+			continue
+		}
+		few++
+		if c.Dim = bound.Max; !strings.Contains(err.Error(), "which other rows cannot be mapped with") {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+		if _, err := fit.Fit(t.Context(), d, c); err != nil {
+			t.Errorf("seed %d, %d outputs: %v", seed, c.Dim, err)
+		}
+	}
+	if few == 0 {
+		t.Error("no rows have such an eigenvalue")
 	}
 }
 
