@@ -52,6 +52,7 @@ func BenchmarkUnits(b *testing.B) {
 		{"lfda", "", 5000, 256, 10, 25}, {"mfa", "", 5000, 256, 10, 30}, {"lltsa", "", 5000, 256, 10, 60},
 		{"le", "", 5000, 256, 10, 60}, {"lpp", "", 5000, 256, 10, 25}, {"lle", "", 5000, 256, 10, 150},
 		{"isomap", "", 5000, 256, 10, 400}, {"tnca", "", 1500, 256, 10, 60},
+		{Auto, "", 5000, 256, 10, 150},
 	} {
 		b.Run(fmt.Sprintf("%s%s/%dx%d", w.method, w.ridge, w.n, w.m), func(b *testing.B) {
 			d := synthetic(1, w.n, w.m, w.classes)
@@ -75,6 +76,7 @@ func BenchmarkUnits(b *testing.B) {
 					return err
 				}
 			}
+			b.ReportAllocs()
 			unit, took := unitOf(b, d), least(b, work)
 			for b.Loop() {
 				took = min(took, least(b, work))

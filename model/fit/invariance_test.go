@@ -216,7 +216,6 @@ func kernelOutputs(z *mat.Dense, e *mapping.KernelMap, params string) *mat.Dense
 			squared = append(squared, p.dist2(i, j))
 		}
 	}
-	slices.Sort(squared)
 	width := linalg.Median(squared)
 	carriers, _ := rows.Dims()
 	k := mat.NewDense(n, carriers, nil)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -173,11 +172,11 @@ func TestSMPAMeetsItsPencil(t *testing.T) {
 				squared = append(squared, p.dist2(i, j))
 			}
 		}
-		slices.Sort(squared)
+		width := linalg.Median(squared)
 		k := mat.NewSymDense(p.n, nil)
 		for i := range p.n {
 			for j := range i + 1 {
-				k.SetSym(i, j, math.Exp(-p.dist2(i, j)/linalg.Median(squared)))
+				k.SetSym(i, j, math.Exp(-p.dist2(i, j)/width))
 			}
 		}
 		var chol mat.Cholesky

@@ -220,8 +220,7 @@ func atMost(list []candidate, k int) float32 {
 	for _, x := range list {
 		high = append(high, x.high)
 	}
-	slices.Sort(high)
-	return high[k-1]
+	return linalg.Select(high, k-1)
 }
 
 // settle computes the distances of the candidates of point q, offers them to the list, and empties the shortlist.

@@ -86,7 +86,8 @@ func ReconstructionForm(ctx context.Context, x *mat.Dense, w *Matrix) (*mat.SymD
 	return tile.Gram(ctx, o, o)
 }
 
-// product is the rows of w x. Each row of a sparse w is computed where it is packed, and not stored.
+// product is the rows of w x; a dense w is symmetric. Each row of a sparse w is computed where it is packed, and not
+// stored.
 func product(ctx context.Context, w mat.Matrix, x *mat.Dense) (*tile.Operand, error) {
 	n, m := x.Dims()
 	if r, c := w.Dims(); r != n || c != n {
@@ -101,5 +102,9 @@ func product(ctx context.Context, w mat.Matrix, x *mat.Dense) (*tile.Operand, er
 	}
 	out := mat.NewDense(n, m, nil)
 	return tile.Rows(out), tile.Add(ctx, tile.Sum{C: out.RawMatrix().Data, Stride: m, Alpha: 1,
-		A: tile.Transposed(mat.DenseCopyOf(w)), B: tile.Rows(x)})
+		A: &tile.Operand{K: n, M: n, Row: func(dst []float64, i int) {
+			for j := range dst {
+				dst[j] = w.At(i, j)
+			}
+		}}, B: tile.Rows(x)})
 }

@@ -177,13 +177,12 @@ func (nb *Neighbors) LocalScale(y []int) []float64 {
 	return sigma
 }
 
-// median sorts v and returns the upper of its two middle values; 0 if it is empty.
+// median returns the upper of the two middle values of v, which it reorders; 0 if it is empty.
 func median(v []float64) float64 {
 	if len(v) == 0 {
 		return 0
 	}
-	slices.Sort(v)
-	return v[len(v)/2]
+	return linalg.Select(v, len(v)/2)
 }
 
 // first limits every list to its k nearest.

@@ -135,7 +135,7 @@ func distances(g *graph, z string, m int, rows []float64) string {
 func medians(rows []float64, m int) []float64 {
 	across, n, out := linalg.Transpose(rows, m), len(rows)/m, make([]float64, m)
 	for j := range out {
-		out[j] = linalg.Median(slices.Sorted(slices.Values(across[j*n : (j+1)*n])))
+		out[j] = linalg.Median(across[j*n : (j+1)*n])
 	}
 	return out
 }

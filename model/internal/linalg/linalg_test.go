@@ -259,3 +259,33 @@ func TestAligned(t *testing.T) {
 		}
 	}
 }
+
+// TestSelect: every order of few values, and values with ties, give what sorting gives.
+func TestSelect(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for n := 1; n < 200; n++ {
+		v := make([]float64, n)
+		for round := range 20 {
+			for i := range v {
+				switch round % 4 {
+				case 0:
+					v[i] = r.NormFloat64()
+				case 1:
+					v[i] = float64(r.IntN(4))
+				case 2:
+					v[i] = float64(i)
+				default: // the middle is the largest
+					v[i] = -math.Abs(float64(i - n/2))
+				}
+			}
+			sorted := slices.Sorted(slices.Values(v))
+			k := r.IntN(n)
+			if got := Select(slices.Clone(v), k); got != sorted[k] {
+				t.Fatalf("value %d of %v is %g, want %g", k, v, got, sorted[k])
+			}
+			if got, want := Median(v), (sorted[(n-1)/2]+sorted[n/2])/2; got != want {
+				t.Fatalf("the median of %v is %g, want %g", sorted, got, want)
+			}
+		}
+	}
+}

@@ -2,6 +2,8 @@ package linalg
 
 import (
 	"math"
+	"math/bits"
+	"slices"
 )
 
 // Range is the numbers from 0 to d-1.
@@ -24,10 +26,45 @@ func Mean(n, m int, row func(i int) []float64) []float64 {
 	return mean
 }
 
-// Median of sorted values.
-func Median(sorted []float64) float64 {
-	n := len(sorted)
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+// Median is the median of v, which it reorders.
+func Median(v []float64) float64 {
+	upper := Select(v, len(v)/2)
+	if len(v)%2 == 1 {
+		return upper
+	}
+	return (slices.Max(v[:len(v)/2]) + upper) / 2
+}
+
+// Select returns the value that v would have at k if it were sorted. It reorders v: no value before k is larger.
+func Select[T float32 | float64](v []T, k int) T {
+	all, at := v, k
+	for rounds := 2 * bits.Len(uint(len(v))); len(v) > 12 && rounds > 0; rounds-- {
+		a, b, c := v[0], v[len(v)/2], v[len(v)-1]
+		pivot := max(min(a, b), min(max(a, b), c))
+		i, j := 0, len(v)-1
+		for i <= j {
+			for v[i] < pivot {
+				i++
+			}
+			for pivot < v[j] {
+				j--
+			}
+			if i <= j {
+				v[i], v[j] = v[j], v[i]
+				i, j = i+1, j-1
+			}
+		}
+		switch { // the values between j and i equal the pivot
+		case k <= j:
+			v = v[:j+1]
+		case k >= i:
+			v, k = v[i:], k-i
+		default:
+			return all[at]
+		}
+	}
+	slices.Sort(v) // few are left, or the pivots were bad
+	return all[at]
 }
 
 // Tied reports whether two eigenvalues of a problem of order k share an eigenspace: only rounding errors separate them.

@@ -38,11 +38,15 @@ func NewKernel(ctx context.Context, name string, rows []float64, m int, origin [
 		if err != nil {
 			return k, err
 		}
-		slices.Sort(d)
 		k.Param = []float64{1}
-		if at := slices.IndexFunc(d, func(v float64) bool { return v > 0 }); at >= 0 {
-			// More than half of the pairs may be equal rows.
-			k.Param[0] = max(linalg.Median(d), d[at])
+		least := 0.0 // of the positive ones
+		for _, v := range d {
+			if v > 0 && (least == 0 || v < least) {
+				least = v
+			}
+		}
+		if least > 0 {
+			k.Param[0] = max(linalg.Median(d), least) // more than half of the pairs may be equal rows
 		}
 	case "polynomial":
 		k.Param = []float64{float64(m)}

@@ -80,7 +80,7 @@ func weigh(z *mat.Dense) (*mat.Dense, bool) {
 			return nil, false
 		}
 	}
-	median := linalg.Median(slices.Sorted(slices.Values(sizes)))
+	median := linalg.Median(slices.Clone(sizes))
 	if !(median > 1e-70 && median < 1e70) {
 		return nil, false
 	}

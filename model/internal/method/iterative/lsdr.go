@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"slices"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -296,9 +295,10 @@ func medianDistance(z *mat.Dense) float64 {
 			all = append(all, floats.Distance(z.RawRowView(i), z.RawRowView(j), 2))
 		}
 	}
-	slices.Sort(all)
-	if k := len(all) / 2; k < len(all) && all[k] > 0 {
-		return all[k]
+	if len(all) > 0 {
+		if middle := linalg.Select(all, len(all)/2); middle > 0 {
+			return middle
+		}
 	}
 	return 1
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -60,14 +59,14 @@ func lsmpaRatio(ctx context.Context, t *frame.Task) *frame.Ratio {
 
 // smpaWeights are D and S, n x n.
 func smpaWeights(ctx context.Context, t *frame.Task) (dissimilar, similar *mat.SymDense) {
-	g := nearness(ctx, t)
+	dissimilar = nearness(ctx, t)
 	l1, l2, l3 := t.Float("l1"), t.Float("l2"), t.Float("l3")
-	n := g.SymmetricDim()
-	dissimilar, similar = mat.NewSymDense(n, nil), mat.NewSymDense(n, nil)
+	n := dissimilar.SymmetricDim()
+	similar = mat.NewSymDense(n, nil)
 	y := t.Rows.Y
 	for i := range n {
 		for j := i + 1; j < n; j++ {
-			v := g.At(i, j)
+			v := dissimilar.At(i, j)
 			if y[i] != y[j] {
 				dissimilar.SetSym(i, j, l2/v)
 				continue
@@ -97,7 +96,6 @@ func nearness(ctx context.Context, t *frame.Task) *mat.SymDense {
 	if largest == 0 {
 		panic(fail.With(fmt.Errorf("all %d rows are equal: there are no geodesics", n)))
 	}
-	slices.Sort(positive)
 	least := 1e-3 * linalg.Median(positive)
 	for i := range n {
 		for j := i + 1; j < n; j++ {
