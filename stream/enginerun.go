@@ -147,7 +147,7 @@ func (s *engineRun) openOnce(ctx context.Context, c Pipeline) (_ *pipeline, err 
 			return nil, err
 		}
 	}
-	p.Series = s.metrics.Series(c.Name, c.Labels != "" && c.Stage.Fixed == nil, p.blocks.IsUsed())
+	p.Series = s.metrics.Series(c.Name, c.Labels != "" && c.Stage.Fixed == nil, needs.HasSummaries(&p.Pipeline))
 	if err := p.configureStage(ctx, s.activity.IsBusy); err != nil {
 		return nil, err
 	}

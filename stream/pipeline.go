@@ -219,7 +219,7 @@ func (p *pipeline) run(ctx, severed context.Context) (err error) {
 		wg.Go(func() { p.training.RunLabels(ctx) })
 	}
 	switch {
-	case p.blocks.IsUsed():
+	case needs.HasSummaries(&p.Pipeline):
 		wg.Go(func() { p.blocks.Run(ctx) })
 	case p.training.Learns():
 		p.training.OpenFeed()

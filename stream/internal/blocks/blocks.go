@@ -47,12 +47,6 @@ func New(s *scope.Scope, r *replica.Replica, t *training.Path) *Blocks {
 	return &Blocks{Scope: s, ClaimLife: 20 * time.Second, replica: r, training: t}
 }
 
-// IsUsed reports whether this process learns from summaries, or makes them. At an edge that sends none it does not: the
-// rows are sent to the hub.
-func (b *Blocks) IsUsed() bool {
-	return b.Stage.Training.Block > 0 && b.Stage.Fixed == nil && (!b.ModelsFromHub() || b.SendsSummaries())
-}
-
 // BindHub opens the stream of the edges' summaries, which is the input of a hub, and creates it where it is missing.
 func (b *Blocks) BindHub(ctx context.Context) (err error) {
 	if b.receiver, err = summaries.OpenReceiver(ctx, b.JS, b.Name, b.Edges, needs.SummaryBytes(&b.Pipeline),
@@ -74,7 +68,7 @@ func (b *Blocks) warnOfLimit(info *jetstream.StreamInfo) {
 // Open opens the bucket of the summaries, and creates it where it is missing. An edge transforms without it, so there
 // Run opens it.
 func (b *Blocks) Open(ctx context.Context) error {
-	if !b.IsUsed() || b.SendsSummaries() {
+	if !needs.HasSummaries(&b.Pipeline) || b.SendsSummaries() {
 		return nil
 	}
 	if b.Input == nil || b.replica.Leases == nil {

@@ -71,8 +71,8 @@ func (f *forwarder) report(ctx context.Context, err error) {
 // send sends the summary that is next, if it is stored.
 func (f *forwarder) send(ctx context.Context) (isSent bool, err error) {
 	defer func() {
-		if err != nil {
-			f.sender = nil // its stream may have been deleted
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			f.sender = nil // it is created again if it is the edge's
 		}
 	}()
 	if f.sender == nil || f.Running.Contract() == nil {

@@ -39,7 +39,7 @@ var buckets = []bucket{
 		func(p *spec.Pipeline) bool { return hasTrainerLease(p) || hasPartitionLeases(p) },
 		keyValue(lease.Stream, lease.Open), leasePermissions},
 	{summaries.BucketName, "store of summaries", "", "Shares the summaries of blocks among replicas.",
-		hasSummaries, keyValue(summaries.Stream, summaries.Open), summaryPermissions},
+		HasSummaries, keyValue(summaries.Stream, summaries.Open), summaryPermissions},
 	{summaries.EdgeStream, "stream of summaries", "edges", "Sends the summaries of an edge to its hub.",
 		(*spec.Pipeline).SendsSummaries, edgeStreamStorage, edgeStreamPermissions},
 	{summaries.HubStream, "stream of summaries", "edges", "Collects the summaries of all edges, in one order.",
@@ -57,7 +57,9 @@ func hasTrainerLease(p *spec.Pipeline) bool { return hasModelBucket(p) && !p.Mod
 
 func hasPartitionLeases(p *spec.Pipeline) bool { return p.Partitions > 0 && !p.LearnsFromEdges() }
 
-func hasSummaries(p *spec.Pipeline) bool {
+// HasSummaries reports whether a process of a pipeline learns from summaries, or makes them. At an edge that sends none
+// it does not: the rows are sent to the hub.
+func HasSummaries(p *spec.Pipeline) bool {
 	return p.Stage.Fixed == nil && p.Stage.Training.Block > 0 && (!p.ModelsFromHub() || p.SendsSummaries())
 }
 
