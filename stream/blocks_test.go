@@ -75,9 +75,12 @@ func blockAt(p *pipeline, n uint64) stage.Block {
 // learned waits until the trainer has processed the given number of blocks, and returns what was promoted until then.
 func (g *sharing) learned(blocks int) []string {
 	g.Helper()
-	g.until("all blocks are learned", func() bool {
+	progress := ""
+	g.eventually(func() any { return fmt.Sprintf("%d blocks are learned; %s", blocks, progress) }, func() bool {
+		progress = ""
 		for _, r := range holders(g.replicas) {
 			s := r.Status()[0].Stage
+			progress += fmt.Sprintf("%d rows were seen, %d wait; %s; ", s.Received, s.Backlog, r.running[0].progress())
 			if s.Received == blocks*sharedBlock*sharedRows && s.Backlog == 0 && !s.Fitting {
 				return true
 			}

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
@@ -40,6 +41,7 @@ type Blocks struct {
 	receiver *summaries.Receiver // nil unless this is the hub of edges
 	waiting  atomic.Value        // a string, see Waiting
 	log      ratelog.Limiter
+	limitLog ratelog.Limiter
 }
 
 // New returns the part of a pipeline that shares training; Open opens it.
@@ -61,7 +63,7 @@ func (b *Blocks) BindHub(ctx context.Context) (err error) {
 // warnOfLimit logs that a stream of summaries does not have the configured size limit.
 func (b *Blocks) warnOfLimit(info *jetstream.StreamInfo) {
 	if text := needs.SummaryLimit(&b.Pipeline, &info.Config); text != "" {
-		b.Log.Warn(text)
+		b.limitLog.Warn(b.Log, text)
 	}
 }
 
@@ -97,10 +99,11 @@ func (b *Blocks) Run(ctx context.Context) {
 		wg.Go(func() {
 			b.countMessages(ctx, func(ctx context.Context) { b.training.Read(ctx, b.training.Learn) })
 		})
-		b.repeat(ctx, newForwarder(p).step)
+		f := newForwarder(p)
+		b.repeat(ctx, f.step, f.reopen)
 		return
 	case !b.LearnsFromEdges():
-		wg.Go(func() { b.repeat(ctx, p.step) })
+		wg.Go(func() { b.repeat(ctx, p.step, b.createBucket) })
 	}
 	switch {
 	case !b.training.Learns():
@@ -134,14 +137,22 @@ func (b *Blocks) countMessages(ctx context.Context, read func(context.Context)) 
 const minPoll = 300 * time.Millisecond
 
 // repeat runs steps until ctx is done. It waits after a step that had nothing to do, and longer after each failure.
-func (b *Blocks) repeat(ctx context.Context, step func(context.Context) (progressed bool, err error)) {
+//
+// When a stream is missing, reopen creates it again, but not at once: a server that is still deleting it deletes the
+// files of the new one too (nats-server 2.15.2), which then stores nothing.
+func (b *Blocks) repeat(ctx context.Context, step func(context.Context) (progressed bool, err error),
+	reopen func(context.Context) error) {
+	var failing time.Time // when the first of the failures was
 	for failures := 0; ctx.Err() == nil; {
 		progressed, err := step(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			if b.bucket != nil { // it may have been deleted
-				_, errOpen := summaries.Open(ctx, b.JS, b.Models.Replicas)
-				err = errors.Join(err, errOpen)
+			if failures == 0 {
+				failing = time.Now()
+			}
+			isMissing := natsx.IsNotFound(err) || errors.Is(err, nats.ErrNoResponders)
+			if isMissing && time.Since(failing) >= training.SettleTime {
+				err = errors.Join(err, reopen(ctx))
 			}
 			b.log.Warn(b.Log, "block summaries could not be made or read; trying again", "error", err)
 			natsx.Backoff(ctx, failures)
@@ -152,6 +163,12 @@ func (b *Blocks) repeat(ctx context.Context, step func(context.Context) (progres
 		}
 		failures = 0
 	}
+}
+
+// createBucket creates the bucket of the summaries where it is missing.
+func (b *Blocks) createBucket(ctx context.Context) error {
+	_, err := summaries.Open(ctx, b.JS, b.Models.Replicas)
+	return err
 }
 
 // Waiting is a sentence on what learning from summaries waits for, "" when it waits for nothing.

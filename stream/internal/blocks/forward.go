@@ -70,11 +70,6 @@ func (f *forwarder) report(ctx context.Context, err error) {
 
 // send sends the summary that is next, if it is stored.
 func (f *forwarder) send(ctx context.Context) (isSent bool, err error) {
-	defer func() {
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			f.sender = nil // it is created again if it is the edge's
-		}
-	}()
 	if f.sender == nil || f.Running.Contract() == nil {
 		return false, f.Permissions.Guard(ctx, f.Permissions.IsServerRequest, f.prepare)
 	}
@@ -131,6 +126,12 @@ func (f *forwarder) prepare(ctx context.Context) (err error) {
 		f.waiting.Store("")
 	}
 	return err
+}
+
+// reopen has the next step open what it sends to again.
+func (f *forwarder) reopen(context.Context) error {
+	f.sender = nil
+	return nil
 }
 
 func (f *forwarder) open(ctx context.Context) error {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
@@ -35,7 +33,7 @@ func newHubLearner(b *Blocks) *hubLearner {
 }
 
 // Run learns until ctx is done.
-func (h *hubLearner) Run(ctx context.Context) { h.repeat(ctx, h.step) }
+func (h *hubLearner) Run(ctx context.Context) { h.repeat(ctx, h.step, h.reopen) }
 
 // SkipTo moves to where the window of the trainer began at the checkpoint of a model. Without a checkpoint it moves
 // nothing: the stream may be an older copy that was restored, in which the numbers of the model mean other messages.
@@ -191,13 +189,15 @@ func (h *hubLearner) count(ctx context.Context) (isCounted bool, err error) {
 	return isCounted, nil
 }
 
-// follow starts over when the stream was recreated, and creates it when it is missing. It loads the ledger once.
+// reopen creates the streams again where they are missing.
+func (h *hubLearner) reopen(ctx context.Context) error {
+	return errors.Join(h.createBucket(ctx), summaries.Ensure(ctx, h.JS,
+		summaries.HubConfig(h.Edges, needs.SummaryBytes(&h.Pipeline)), h.Models.Replicas, false))
+}
+
+// follow starts over when the stream was recreated. It loads the ledger once.
 func (h *hubLearner) follow(ctx context.Context) error {
 	now, err := h.RecentStream(ctx, summaries.HubStream)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return errors.Join(err, summaries.Ensure(ctx, h.JS, summaries.HubConfig(h.Edges, needs.SummaryBytes(&h.Pipeline)),
-			h.Models.Replicas, false))
-	}
 	if err != nil {
 		return err
 	}

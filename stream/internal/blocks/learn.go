@@ -22,7 +22,7 @@ func newLearner(b *Blocks) *learner {
 }
 
 // Run learns until ctx is done.
-func (l *learner) Run(ctx context.Context) { l.repeat(ctx, l.step) }
+func (l *learner) Run(ctx context.Context) { l.repeat(ctx, l.step, l.createBucket) }
 
 // SkipTo does nothing: the stored progress has the first block of the trainer's window, and the live model may be
 // fitted on less.
