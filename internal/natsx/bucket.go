@@ -29,7 +29,7 @@ const maxConflicts = 100
 // may not have the last write yet. Writes compare the revision of the key, and only such writes count (see isOwn).
 type Bucket struct {
 	js     jetstream.JetStream
-	kv     jetstream.KeyValue
+	name   string
 	prefix string                      // of the subjects of keys, with the route into the JetStream domain
 	create func(context.Context) error // if it was deleted; nil: not
 	direct bool                        // Get reads by subject, at any replica
@@ -44,13 +44,19 @@ type Bucket struct {
 	refused map[string]Refusal        // by key
 }
 
-// OpenBucket opens a bucket that exists.
+// OpenBucket opens a bucket that exists. If it mirrors another one, any message counts as an entry: the mirror has
+// removed the header by which those of earlier versions are known.
 func OpenBucket(ctx context.Context, js jetstream.JetStream, name string) (*Bucket, error) {
-	kv, err := js.KeyValue(ctx, name)
+	stream, err := js.Stream(ctx, "KV_"+name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, jetstream.ErrBucketNotFound
+	}
 	if err != nil {
 		return nil, err
 	}
-	return NewBucket(js, kv), nil
+	b := NewBucket(js, name)
+	b.mirror = stream.CachedInfo().Config.Mirror != nil
+	return b, nil
 }
 
 // OpenBucketByKey opens a bucket that exists, whose Get needs permission for the key that it reads and not for the
@@ -63,19 +69,9 @@ func OpenBucketByKey(ctx context.Context, js jetstream.JetStream, name string) (
 	return b, err
 }
 
-// OpenMirroredBucket opens a bucket that mirrors another one. Any message counts as an entry: the mirror has removed
-// the header by which those of earlier versions are known.
-func OpenMirroredBucket(ctx context.Context, js jetstream.JetStream, name string) (*Bucket, error) {
-	b, err := OpenBucket(ctx, js, name)
-	if err == nil {
-		b.mirror = true
-	}
-	return b, err
-}
-
-// NewBucket is a bucket that was opened before.
-func NewBucket(js jetstream.JetStream, kv jetstream.KeyValue) *Bucket {
-	return &Bucket{js: js, kv: kv, prefix: PublishPrefix(js) + "$KV." + kv.Bucket() + ".",
+// NewBucket is a bucket of a name. It sends no request.
+func NewBucket(js jetstream.JetStream, name string) *Bucket {
+	return &Bucket{js: js, name: name, prefix: PublishPrefix(js) + "$KV." + name + ".",
 		streams:  NewCache[jetstream.Stream](KeyPoll / 4),
 		receiver: NewReceiver(js.Conn())}
 }
@@ -118,7 +114,7 @@ func PublishPrefix(js jetstream.JetStream) string {
 }
 
 // Name is the name of the bucket.
-func (b *Bucket) Name() string { return b.kv.Bucket() }
+func (b *Bucket) Name() string { return b.name }
 
 // Get reads a key at the leader. The value is nil if the key does not exist; the revision is then that of its delete
 // marker, or 0. A message that no client wrote under the key on purpose counts as a delete marker, and is in Refused.

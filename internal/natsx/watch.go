@@ -2,6 +2,7 @@ package natsx
 
 import (
 	"context"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -239,21 +240,26 @@ func (b *Bucket) Touch(key string) {
 }
 
 // Names are the ends of the keys that begin with a prefix, of deleted ones too.
-func (b *Bucket) Names(ctx context.Context, prefix string) (names []string, err error) {
+func (b *Bucket) Names(ctx context.Context, prefix string) ([]string, error) {
+	return SubjectEnds(ctx, b.js, b.stream(), b.subject(prefix))
+}
+
+// SubjectEnds are the ends of the subjects of a stream's messages that begin with a prefix, sorted.
+func SubjectEnds(ctx context.Context, js jetstream.JetStream, stream, prefix string) (ends []string, err error) {
 	info, err := Hedge(ctx, func(ctx context.Context) (*jetstream.StreamInfo, error) {
-		s, err := b.js.Stream(ctx, b.stream())
+		s, err := js.Stream(ctx, stream)
 		if err != nil {
 			return nil, err
 		}
-		return s.Info(ctx, jetstream.WithSubjectFilter(b.subject(prefix+">")))
+		return s.Info(ctx, jetstream.WithSubjectFilter(prefix+">"))
 	})
 	if err != nil {
 		return nil, err
 	}
-	for subject := range info.State.Subjects {
-		names = append(names, strings.TrimPrefix(subject, b.subject(prefix)))
+	for _, subject := range slices.Sorted(maps.Keys(info.State.Subjects)) {
+		ends = append(ends, strings.TrimPrefix(subject, prefix))
 	}
-	return names, nil
+	return ends, nil
 }
 
 // lastSequence is the last sequence of the bucket's stream, as it was at most a quarter of KeyPoll ago.

@@ -1,20 +1,20 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/embedd/embedd/internal/durable"
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/model"
 )
 
 // directory is the store in files: a directory for each pipeline with a file for each version, and the pointer, whose
@@ -24,15 +24,14 @@ type directory struct{ path string }
 
 const (
 	modelEnd    = ".embedd"
-	pointerEnd  = ".json"
-	pointerName = "pointer-"
+	pointerForm = "pointer-%d.json"
 	lockName    = "lock"
 )
 
 // pollFiles is how often a directory is looked at for a change.
 const pollFiles = time.Second
 
-// maxPointer bounds a pointer's file.
+// maxPointer is the maximum size of a pointer.
 const maxPointer = 4 << 20
 
 // Directory is the store in a directory, which it creates where it is missing.
@@ -48,35 +47,53 @@ func Directory(path string) (Store, error) {
 	return &directory{full}, nil
 }
 
-func (d *directory) put(_ context.Context, pipeline, version string, data []byte) error {
-	return durable.WriteFile(filepath.Join(d.path, pipeline, version+modelEnd), data)
+func (d *directory) modelFile(pipeline, version string) string {
+	return filepath.Join(d.path, pipeline, version+modelEnd)
 }
 
-func (d *directory) get(_ context.Context, pipeline, version string) (io.ReadCloser, error) {
-	file, err := os.Open(filepath.Join(d.path, pipeline, version+modelEnd))
+func (d *directory) pointerFile(pipeline string, revision uint64) string {
+	return filepath.Join(d.path, pipeline, fmt.Sprintf(pointerForm, revision))
+}
+
+func (d *directory) put(_ context.Context, pipeline, version string, data []byte) error {
+	return durable.WriteFile(d.modelFile(pipeline, version), data)
+}
+
+func (d *directory) get(_ context.Context, pipeline, version string, limit int64) (*model.Model, error) {
+	file, err := os.Open(d.modelFile(pipeline, version))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errAbsent
+		return nil, ErrMissing
 	}
-	return file, err
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	m, err := model.ReadLimit(file, limit)
+	return m, withKind(ErrDamaged, err)
 }
 
 func (d *directory) remove(_ context.Context, pipeline, version string) error {
-	err := os.Remove(filepath.Join(d.path, pipeline, version+modelEnd))
+	err := os.Remove(d.modelFile(pipeline, version))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err
 }
 
+func (d *directory) entries(pipeline string) ([]fs.DirEntry, error) {
+	entries, err := os.ReadDir(filepath.Join(d.path, pipeline))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return entries, err
+}
+
 func (d *directory) versions(_ context.Context, pipeline string) (out []stored, err error) {
 	entries, err := d.entries(pipeline)
 	for _, e := range entries {
 		name, isModel := strings.CutSuffix(e.Name(), modelEnd)
-		info, err := e.Info()
-		if err != nil {
-			continue // removed meanwhile
-		}
-		if of, ok := PipelineOf(name); isModel && ok && of == pipeline {
+		info, gone := e.Info()
+		if of, ok := PipelineOf(name); gone == nil && isModel && ok && of == pipeline {
 			out = append(out, stored{name, info.ModTime(), info.Size()})
 		}
 	}
@@ -94,65 +111,42 @@ func (d *directory) tidy(_ context.Context, pipeline string, older time.Duration
 	return err
 }
 
-func (d *directory) entries(pipeline string) ([]fs.DirEntry, error) {
-	entries, err := os.ReadDir(filepath.Join(d.path, pipeline))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return entries, err
-}
-
-func (d *directory) pointerFile(pipeline string, revision uint64) string {
-	return filepath.Join(d.path, pipeline, pointerName+strconv.FormatUint(revision, 10)+pointerEnd)
-}
-
-// revisions are those of the stored pointers, ascending: the newest and the one before it.
+// revisions are those of the stored pointers, the newest first: it and the one before it.
 func (d *directory) revisions(pipeline string) (out []uint64, err error) {
 	entries, err := d.entries(pipeline)
 	for _, e := range entries {
-		name, begins := strings.CutPrefix(e.Name(), pointerName)
-		number, ends := strings.CutSuffix(name, pointerEnd)
-		if n, err := strconv.ParseUint(number, 10, 64); begins && ends && err == nil {
+		var n uint64
+		if _, err := fmt.Sscanf(e.Name(), pointerForm, &n); err == nil && e.Name() == fmt.Sprintf(pointerForm, n) {
 			out = append(out, n)
 		}
 	}
-	slices.Sort(out)
+	slices.SortFunc(out, func(a, b uint64) int { return cmp.Compare(b, a) })
 	return out, err
 }
 
 // newest is the revision of the pointer; 0 without one.
 func (d *directory) newest(pipeline string) (uint64, error) {
 	revisions, err := d.revisions(pipeline)
-	if err != nil || len(revisions) == 0 {
-		return 0, err
-	}
-	return revisions[len(revisions)-1], nil
+	return append(revisions, 0)[0], err
 }
 
-func (d *directory) load(ctx context.Context, pipeline string) ([]byte, uint64, error) {
+func (d *directory) load(_ context.Context, pipeline string) (value []byte, newest uint64, err error) {
 	for {
-		newest, err := d.newest(pipeline)
-		if err != nil || newest == 0 {
+		before := newest
+		if newest, err = d.newest(pipeline); err != nil || newest == 0 {
 			return nil, 0, err
 		}
-		file, err := os.Open(d.pointerFile(pipeline, newest))
-		if errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil {
-			continue // there is a newer one by now
+		value, err = os.ReadFile(d.pointerFile(pipeline, newest))
+		if newest == before || !errors.Is(err, fs.ErrNotExist) { // else there is a newer one by now
+			return value, newest, err
 		}
-		if err != nil {
-			return nil, 0, err
-		}
-		value, err := io.ReadAll(io.LimitReader(file, maxPointer))
-		return value, newest, errors.Join(err, file.Close())
 	}
 }
-
-func (d *directory) refused(string) []natsx.Refusal { return nil }
 
 func (d *directory) history(_ context.Context, pipeline string) (out [][]byte, err error) {
 	revisions, err := d.revisions(pipeline)
-	for i := len(revisions) - 2; i >= 0; i-- {
-		if value, err := os.ReadFile(d.pointerFile(pipeline, revisions[i])); err == nil && len(value) <= maxPointer {
+	for _, r := range revisions[min(1, len(revisions)):] {
+		if value, err := os.ReadFile(d.pointerFile(pipeline, r)); err == nil {
 			out = append(out, value)
 		}
 	}
@@ -169,17 +163,16 @@ func (d *directory) compareAndSet(_ context.Context, pipeline string, value []by
 	if err != nil {
 		return 0, err
 	}
-	if last := append([]uint64{0}, revisions...); last[len(revisions)] != revision {
-		return 0, errMoved
+	if append(revisions, 0)[0] != revision {
+		return 0, natsx.ErrConflict
 	}
-	next := revision + 1
-	if err := durable.WriteFile(d.pointerFile(pipeline, next), value); err != nil {
+	if err := durable.WriteFile(d.pointerFile(pipeline, revision+1), value); err != nil {
 		return 0, err
 	}
-	for _, r := range revisions[:max(len(revisions)-1, 0)] {
+	for _, r := range revisions[min(1, len(revisions)):] {
 		_ = os.Remove(d.pointerFile(pipeline, r)) // one that stays is older than the newest
 	}
-	return next, nil
+	return revision + 1, nil
 }
 
 // lock locks the pointer of a pipeline against other processes. The operating system releases it when the process ends.
@@ -199,31 +192,27 @@ func (d *directory) lock(pipeline string) (unlock func(), err error) {
 	return func() { file.Close() }, nil
 }
 
-func (d *directory) watch(pipeline string) (func(context.Context, uint64) error, func()) {
-	return func(ctx context.Context, revision uint64) error {
-		for natsx.Sleep(ctx, pollFiles) {
-			if newest, err := d.newest(pipeline); err != nil || newest != revision {
-				return err
-			}
-		}
-		return nil
+func (d *directory) watch(string) (func(context.Context, uint64) bool, func()) {
+	return func(ctx context.Context, _ uint64) bool {
+		natsx.Sleep(ctx, pollFiles)
+		return false
 	}, func() {}
 }
 
-func (d *directory) lastSequence(_ context.Context, pipeline string) (uint64, time.Time, error) {
-	begin := time.Now()
+func (d *directory) state(_ context.Context, pipeline string) (state, error) {
+	at := time.Now()
 	newest, err := d.newest(pipeline)
-	return newest, begin, err
+	return state{sequence: newest, at: at}, err
 }
 
-func (d *directory) created(context.Context) (time.Time, error) { return time.Time{}, nil }
+func (d *directory) refused(string) []natsx.Refusal { return nil }
 
 func (d *directory) maxPointerBytes() int { return maxPointer }
 
 func (d *directory) pipelines(context.Context) (out []string, err error) {
 	entries, err := os.ReadDir(d.path)
 	for _, e := range entries {
-		if revisions, _ := d.revisions(e.Name()); e.IsDir() && len(revisions) > 0 {
+		if newest, _ := d.newest(e.Name()); e.IsDir() && newest > 0 {
 			out = append(out, e.Name())
 		}
 	}

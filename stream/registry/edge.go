@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/model"
 )
 
 // Edge is the store of a leaf node, whose models are those of its hub, another JetStream domain. It reads from the
@@ -20,13 +19,10 @@ import (
 // minute to catch up. Nothing is stored at an edge; a choice, such as a pin, is written at the hub.
 type Edge struct {
 	*jetStream // the mirrors
+	hub        *jetStream
 	domain     string
-	hubJS      jetstream.JetStream
-	answeredAt atomic.Int64 // see Heard, in nanoseconds
-
-	mu         sync.Mutex
-	hub        *jetStream       // nil until it has answered once
-	lastAnswer map[string]entry // the hub's last answer, by pipeline: a mirror may be behind it
+	answeredAt latest   // see HubAnsweredAt
+	answers    sync.Map // by pipeline, the entry that the hub answered last: a mirror may be behind it
 }
 
 // entry is a pointer as it was read.
@@ -62,20 +58,20 @@ func MissingMirrors(ctx context.Context, js jetstream.JetStream, domain string) 
 // CreateEdge is the store of a leaf node whose hub has the models. It creates missing mirrors with a number of
 // replicas (see natsx.WithReplicas). The hub need not answer.
 func CreateEdge(ctx context.Context, js jetstream.JetStream, domain string, replicas int) (*Edge, error) {
-	if err := makeMirrors(ctx, js, domain, replicas); err != nil {
+	create := func(ctx context.Context) error { return makeMirrors(ctx, js, domain, replicas) }
+	if err := create(ctx); err != nil {
 		return nil, err
 	}
-	mirror, err := natsx.Await(ctx, func(ctx context.Context) (*jetStream, error) {
-		return openJetStream(ctx, js, func(ctx context.Context) error { return makeMirrors(ctx, js, domain, replicas) })
-	})
+	mirror, err := openJetStream(ctx, js, create)
 	if err != nil {
-		return nil, fmt.Errorf("opening the mirror of the model store (bucket %s): %w", Bucket, err)
+		return nil, err
 	}
 	hub, err := jetstream.NewWithAPIPrefix(js.Conn(), natsx.DomainPrefix(domain))
 	if err != nil {
 		return nil, err
 	}
-	return &Edge{jetStream: mirror, domain: domain, hubJS: hub, lastAnswer: map[string]entry{}}, nil
+	return &Edge{jetStream: mirror, domain: domain, hub: &jetStream{js: hub, bucket: natsx.NewBucket(hub, Bucket),
+		streams: natsx.NewStreamCache()}}, nil
 }
 
 func makeMirrors(ctx context.Context, js jetstream.JetStream, domain string, replicas int) error {
@@ -101,32 +97,14 @@ func makeMirrors(ctx context.Context, js jetstream.JetStream, domain string, rep
 func (e *Edge) Domain() string { return e.domain }
 
 // HubAnsweredAt is when the hub last answered what is live; zero if it has not.
-func (e *Edge) HubAnsweredAt() time.Time {
-	if at := e.answeredAt.Load(); at != 0 {
-		return time.Unix(0, at)
-	}
-	return time.Time{}
-}
+func (e *Edge) HubAnsweredAt() time.Time { return e.answeredAt.load() }
 
-// atHub returns what the hub's store answers within hubWait.
-func atHub[T any](ctx context.Context, e *Edge, request func(context.Context, *jetStream) (T, error)) (answer T,
-	err error) {
+// atHub sends a request to the hub, which has hubWait to answer.
+func atHub[T any](ctx context.Context, e *Edge, request func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, hubWait)
 	defer cancel()
-	e.mu.Lock()
-	hub := e.hub
-	e.mu.Unlock()
-	if hub == nil {
-		if hub, err = openExisting(ctx, e.hubJS); err == nil {
-			e.mu.Lock()
-			e.hub = hub
-			e.mu.Unlock()
-		}
-	}
-	if err == nil {
-		answer, err = request(ctx, hub)
-	}
-	if err != nil && !errors.Is(err, errMoved) && !errors.Is(err, errAbsent) {
+	answer, err := request(ctx)
+	if err != nil && !errors.Is(err, natsx.ErrConflict) {
 		err = fmt.Errorf("requesting from the hub (domain %s): %w", e.domain, err)
 	}
 	return answer, err
@@ -134,103 +112,53 @@ func atHub[T any](ctx context.Context, e *Edge, request func(context.Context, *j
 
 func (e *Edge) load(ctx context.Context, pipeline string) (value []byte, revision uint64, err error) {
 	begin := time.Now()
-	answer, err := atHub(ctx, e, func(ctx context.Context, hub *jetStream) (one entry, err error) {
-		one.value, one.revision, err = hub.load(ctx, pipeline)
+	answer, err := atHub(ctx, e, func(ctx context.Context) (one entry, err error) {
+		one.value, one.revision, err = e.hub.load(ctx, pipeline)
 		return one, err
 	})
-	e.mu.Lock()
-	had := e.lastAnswer[pipeline]
 	if err == nil {
-		e.lastAnswer[pipeline] = answer
-	}
-	e.mu.Unlock()
-	if err == nil {
-		advance(&e.answeredAt, begin)
+		e.answers.Store(pipeline, answer)
+		e.answeredAt.advance(begin)
 		return answer.value, answer.revision, nil
 	}
 	value, revision, err = e.jetStream.load(ctx, pipeline)
-	if had.revision > 0 && (err != nil || had.revision > revision) {
+	last, _ := e.answers.Load(pipeline)
+	if had, _ := last.(entry); had.revision > 0 && (err != nil || had.revision > revision) {
 		return had.value, had.revision, nil
 	}
 	return value, revision, err
 }
 
-func (e *Edge) lastSequence(ctx context.Context, pipeline string) (number uint64, at time.Time, err error) {
-	number, err = atHub(ctx, e, func(ctx context.Context, hub *jetStream) (number uint64, err error) {
-		number, at, err = hub.lastSequence(ctx, pipeline)
-		return number, err
+func (e *Edge) compareAndSet(ctx context.Context, pipeline string, value []byte, revision uint64) (uint64, error) {
+	return atHub(ctx, e, func(ctx context.Context) (uint64, error) {
+		return e.hub.compareAndSet(ctx, pipeline, value, revision)
 	})
-	if err == nil {
-		advance(&e.answeredAt, at)
-		return number, at, nil
-	}
-	number, _, err = e.jetStream.lastSequence(ctx, pipeline)
-	return number, e.HubAnsweredAt(), err
 }
 
-func (e *Edge) created(ctx context.Context) (time.Time, error) {
-	at, err := atHub(ctx, e, func(ctx context.Context, hub *jetStream) (time.Time, error) { return hub.created(ctx) })
-	if err != nil {
-		return e.jetStream.created(ctx)
+func (e *Edge) state(ctx context.Context, pipeline string) (state, error) {
+	s, err := atHub(ctx, e, func(ctx context.Context) (state, error) { return e.hub.state(ctx, pipeline) })
+	if err == nil && !s.created.IsZero() {
+		e.answeredAt.advance(s.at)
+		return s, nil
 	}
-	return at, nil
+	s, err = e.jetStream.state(ctx, pipeline)
+	s.at = e.HubAnsweredAt()
+	return s, err
 }
 
 // get reads from the mirror, and from the hub what the mirror lacks.
-func (e *Edge) get(ctx context.Context, pipeline, version string) (io.ReadCloser, error) {
-	r, err := e.jetStream.get(ctx, pipeline, version)
+func (e *Edge) get(ctx context.Context, pipeline, version string, limit int64) (*model.Model, error) {
+	m, err := e.jetStream.get(ctx, pipeline, version, limit)
 	if err != nil {
-		return e.getAtHub(ctx, pipeline, version, err)
-	}
-	return &mirrorFirst{ReadCloser: r, rest: func(err error) (io.ReadCloser, error) {
-		return e.getAtHub(ctx, pipeline, version, err)
-	}}, nil
-}
-
-func (e *Edge) getAtHub(ctx context.Context, pipeline, version string, near error) (io.ReadCloser, error) {
-	r, err := atHub(ctx, e, func(_ context.Context, hub *jetStream) (io.ReadCloser, error) {
-		return hub.get(ctx, pipeline, version) // longer than an ordinary request
-	})
-	if err != nil {
-		return nil, near
-	}
-	return r, nil
-}
-
-// mirrorFirst reads from the mirror, and the rest from the hub if that fails.
-type mirrorFirst struct {
-	io.ReadCloser
-	rest func(error) (io.ReadCloser, error)
-	read int64
-}
-
-func (f *mirrorFirst) Read(p []byte) (int, error) {
-	n, err := f.ReadCloser.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) && f.rest != nil {
-		hub, errHub := f.rest(err)
-		f.rest = nil
-		if errHub != nil {
-			return n, err
+		if m, err := e.hub.get(ctx, pipeline, version, limit); err == nil {
+			return m, nil
 		}
-		// An end of this copy is not the end of the model.
-		if _, errHub := io.CopyN(io.Discard, hub, f.read+int64(n)); errHub != nil {
-			return n, errors.Join(err, hub.Close())
-		}
-		_ = f.ReadCloser.Close() // its error is known already
-		f.ReadCloser, err = hub, nil
 	}
-	f.read += int64(n)
-	return n, err
+	return m, err
 }
 
-func (e *Edge) put(ctx context.Context, pipeline, version string, data []byte) error {
+func (e *Edge) put(_ context.Context, _, version string, _ []byte) error {
 	return fmt.Errorf("version %s: models are stored at the hub (domain %s) alone", version, e.domain)
-}
-
-func (e *Edge) compareAndSet(ctx context.Context, pipeline string, value []byte, revision uint64) (uint64, error) {
-	return atHub(ctx, e, func(ctx context.Context, hub *jetStream) (uint64, error) {
-		return hub.compareAndSet(ctx, pipeline, value, revision)
-	})
 }
 
 // Deleting an object here would publish on subjects of the hub.
@@ -240,9 +168,7 @@ func (e *Edge) tidy(context.Context, string, time.Duration) error { return nil }
 // versions returns those at the hub, none while it is unreachable: the mirror of the models may be ahead of the mirror
 // of the pointers.
 func (e *Edge) versions(ctx context.Context, pipeline string) ([]stored, error) {
-	there, err := atHub(ctx, e, func(ctx context.Context, hub *jetStream) ([]stored, error) {
-		return hub.versions(ctx, pipeline)
-	})
+	there, err := atHub(ctx, e, func(ctx context.Context) ([]stored, error) { return e.hub.versions(ctx, pipeline) })
 	if err != nil {
 		return nil, nil
 	}
@@ -264,7 +190,7 @@ func (e *Edge) Sweep(ctx context.Context, pipeline string) error {
 		if slices.ContainsFunc(there, func(s stored) bool { return s.name == one.name }) {
 			continue
 		}
-		if err := e.jetStream.objects.remove(ctx, one.name); err != nil {
+		if err := e.jetStream.remove(ctx, pipeline, one.name); err != nil {
 			return err
 		}
 	}
@@ -272,14 +198,7 @@ func (e *Edge) Sweep(ctx context.Context, pipeline string) error {
 }
 
 func (e *Edge) refused(pipeline string) []natsx.Refusal {
-	e.mu.Lock()
-	hub := e.hub
-	e.mu.Unlock()
-	all := e.jetStream.refused(pipeline)
-	if hub != nil {
-		all = append(all, hub.refused(pipeline)...)
-	}
-	return all
+	return append(e.jetStream.refused(pipeline), e.hub.refused(pipeline)...)
 }
 
 func (e *Edge) String() string { return e.jetStream.String() + ", a mirror of domain " + e.domain }

@@ -2,36 +2,53 @@ package registry
 
 import (
 	"errors"
-	"io"
-	"strings"
 	"testing"
-	"testing/iotest"
+
+	"github.com/embedd/embedd/internal/natstest"
 )
 
-// opened counts the readers that were not closed.
-type opened struct {
-	io.Reader
-	open *int
-}
-
-func (o opened) Close() error { *o.open--; return nil }
-
-// TestNearFirst: what the mirror lacks is read from the hub, and no reader is left open, also where the hub has less.
-func TestNearFirst(t *testing.T) {
-	torn := errors.New("the mirror has no more")
-	for hub, want := range map[string]string{"the whole model": "the whole model", "the": "the whole"} {
-		open := 1
-		f := &mirrorFirst{ReadCloser: opened{io.MultiReader(strings.NewReader("the whole"), iotest.ErrReader(torn)), &open},
-			rest: func(error) (io.ReadCloser, error) {
-				open++
-				return opened{strings.NewReader(hub), &open}, nil
-			}}
-		got, err := io.ReadAll(f)
-		if string(got) != want || (err == nil) != (hub == want) {
-			t.Errorf("the hub has %q: read %q, %v", hub, got, err)
+// TestMirrorIsBehind: what the mirror lacks, in whole or in part, is read from the hub. While the hub does not answer,
+// its last answer counts, which a mirror may be behind; nothing is written then.
+func TestMirrorIsBehind(t *testing.T) {
+	t.Parallel()
+	open := func(s *natstest.Server) *jetStream {
+		store, err := CreateJetStream(t.Context(), s.JS)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if err := f.Close(); err != nil || open != 0 {
-			t.Errorf("the hub has %q: %d readers are left open, %v", hub, open, err)
+		return store.(*jetStream)
+	}
+	server := natstest.New(t)
+	hub, mirror := open(server), open(natstest.New(t))
+	e := &Edge{jetStream: mirror, hub: hub, domain: "hub"}
+	a := save(t, New(hub, "digits", Options{}), 1, "")
+	save(t, New(mirror, "digits", Options{}), 1, "") // the same
+	damage(t, mirror, a)
+	b := save(t, New(hub, "digits", Options{}), 2, a)
+	r := New(e, "digits", Options{})
+	for _, version := range []string{a, b} {
+		if m, err := r.Model(t.Context(), version); err != nil || m.Note().Version != version {
+			t.Errorf("%s is read as %v, %v", version, m, err)
 		}
+	}
+	if _, err := r.Pin(t.Context(), Request{Version: a}); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := New(hub, "digits", Options{}).Pointer(t.Context()); err != nil || p.Pin != a {
+		t.Errorf("at the hub %+v, %v", p, err)
+	}
+	if p, err := r.Pointer(t.Context()); err != nil || p.Pin != a {
+		t.Errorf("at the edge %+v, %v", p, err)
+	}
+	answered := e.HubAnsweredAt()
+	server.JS.Conn().Close()
+	if p, err := r.Pointer(t.Context()); err != nil || p.Pin != a || !e.HubAnsweredAt().Equal(answered) {
+		t.Errorf("without the hub %+v, %v", p, err)
+	}
+	if state, err := e.state(t.Context(), "digits"); err != nil || !state.at.Equal(answered) {
+		t.Errorf("without the hub the state is %+v, %v", state, err)
+	}
+	if _, err := r.Unpin(t.Context(), Request{}); err == nil || errors.Is(err, ErrMissing) {
+		t.Errorf("an unpin without the hub: %v", err)
 	}
 }

@@ -44,7 +44,7 @@ func TestSettleEpoch(t *testing.T) {
 		}
 		settled := *l
 		settled.SameAs, settled.Undecided, settled.Before = 1, 0, nil
-		if err := SettleEpoch(t.Context(), r, &settled); err != nil {
+		if err := r.SettleEpoch(t.Context(), &settled); err != nil {
 			t.Fatal(err)
 		}
 		var adopted []*plugin.Live
@@ -53,7 +53,7 @@ func TestSettleEpoch(t *testing.T) {
 			return nil
 		}
 		for range 2 {
-			if _, err := replica.CatchUp(t.Context(), adopt); err != nil {
+			if err := replica.CatchUp(t.Context(), adopt); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -61,7 +61,7 @@ func TestSettleEpoch(t *testing.T) {
 			t.Errorf("a replica adopted %+v", adopted)
 		}
 		refuse := func(*Choice) error { return errors.New("it has decided this itself") }
-		if _, err := r.CatchUp(t.Context(), refuse); err != nil {
+		if err := r.CatchUp(t.Context(), refuse); err != nil {
 			t.Fatal(err)
 		}
 		if why := r.Problem(); why != "" {
@@ -82,7 +82,7 @@ func TestSettleEpoch(t *testing.T) {
 		if l, p = live(t, s); l.SameAs != 1 || p.Find(d).SameAs != 1 || l.Origin.Note().Version != a {
 			t.Errorf("the next model is %+v, compared with %s", l, l.Origin.Note().Version)
 		}
-		if err := SettleEpoch(t.Context(), r, &settled); !errors.Is(err, ErrOvertaken) {
+		if err := r.SettleEpoch(t.Context(), &settled); !errors.Is(err, ErrOvertaken) {
 			t.Errorf("an answer about a model that is not live any more: %v", err)
 		}
 		e := saveEpoch(t, r, 5, d, func(r *plugin.Release) { r.Epoch, r.NewEpoch = 3, true })

@@ -3,10 +3,11 @@ package registry
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,19 +16,23 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/model"
 )
 
 // Bucket is the name of the object store that holds the models and of the key-value bucket that holds the pointers.
 const Bucket = "EMBEDD_MODELS"
 
+// The streams behind the two buckets. The metadata of an object is on a subject that begins with metadataPrefix, and
+// its bytes on one with chunkPrefix; what follows is the name of the object, encoded, or the identity of one write.
+const (
+	pointerStream  = "KV_" + Bucket
+	objectStream   = "OBJ_" + Bucket
+	metadataPrefix = "$O." + Bucket + ".M."
+	chunkPrefix    = "$O." + Bucket + ".C."
+)
+
 // Streams are the names of the streams that are behind the buckets.
-func Streams() []string { return []string{"OBJ_" + Bucket, "KV_" + Bucket} }
-
-// pointerStream is the stream behind the bucket of pointers.
-const pointerStream = "KV_" + Bucket
-
-// pointerSubjects begins the subjects of the pointers.
-const pointerSubjects = "$KV." + Bucket + "."
+func Streams() []string { return []string{objectStream, pointerStream} }
 
 // maxHistory is how many pointers of a pipeline the server keeps, for diagnosis and recovery.
 const maxHistory = 8
@@ -35,56 +40,25 @@ const maxHistory = 8
 // chunk is the size of the messages of a model, the client's default; less if the server's max_payload is less.
 const chunk = 128 << 10
 
-// jetStream is the store in JetStream.
+// jetStream is the store in JetStream. Models are written by the client's object store. They are read and removed here:
+// at the leader of the stream, without a consumer, without waiting for a chunk that is not there, and by metadata that
+// was written as such, since any client can have an answer of the server stored under its subject.
 type jetStream struct {
 	js      jetstream.JetStream
-	conn    *nats.Conn
-	writer  jetstream.ObjectStore
-	objects *objects
-	bucket  *natsx.Bucket // of the pointers
+	objects jetstream.ObjectStore       // to write models; nil: none are
+	bucket  *natsx.Bucket               // of the pointers
+	create  func(context.Context) error // creates missing buckets
 	streams *natsx.StreamCache
-	// recreate creates deleted buckets again; nil if the caller may not.
-	recreate func(ctx context.Context) error
 }
 
 // JetStream is the store of a server, whose buckets exist; otherwise the error is ErrMissing.
 func JetStream(ctx context.Context, js jetstream.JetStream) (Store, error) {
-	s, err := openExisting(ctx, js)
+	s, err := openJetStream(ctx, js, func(context.Context) error {
+		return withKind(ErrMissing, fmt.Errorf("the server has no model store (bucket %s)", Bucket))
+	})
 	if err != nil {
 		return nil, err // not s, which would be a Store that is nil
 	}
-	return s, nil
-}
-
-func openExisting(ctx context.Context, js jetstream.JetStream) (*jetStream, error) {
-	s, err := openJetStream(ctx, js, nil)
-	if natsx.IsNotFound(err) {
-		return nil, fmt.Errorf("the server has no model store (bucket %s): %w", Bucket, ErrMissing)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("opening the model store (bucket %s): %w", Bucket, err)
-	}
-	return s, nil
-}
-
-func openJetStream(ctx context.Context, js jetstream.JetStream, recreate func(context.Context) error) (s *jetStream,
-	err error) {
-	s = &jetStream{js: js, conn: js.Conn(), streams: natsx.NewStreamCache(), recreate: recreate}
-	if s.writer, err = js.ObjectStore(ctx, Bucket); err != nil {
-		return nil, err
-	}
-	stream, err := js.Stream(ctx, objectStream)
-	if err != nil {
-		return nil, err
-	}
-	open := natsx.OpenBucket
-	if stream.CachedInfo().Config.Mirror != nil {
-		open = natsx.OpenMirroredBucket
-	}
-	if s.bucket, err = open(ctx, js, Bucket); err != nil {
-		return nil, err
-	}
-	s.objects = &objects{js, stream}
 	return s, nil
 }
 
@@ -94,14 +68,9 @@ func CreateJetStream(ctx context.Context, js jetstream.JetStream) (Store, error)
 }
 
 // CreateReplicated is the store of a server. It creates missing buckets with a number of replicas (see
-// natsx.WithReplicas).
+// natsx.WithReplicas), also when they are deleted later.
 func CreateReplicated(ctx context.Context, js jetstream.JetStream, replicas int) (Store, error) {
-	s, err := natsx.Ensure(ctx, func(ctx context.Context) (*jetStream, error) {
-		return openJetStream(ctx, js, func(ctx context.Context) error {
-			_, err := CreateReplicated(ctx, js, replicas) // requests name buckets, so an open store uses the new ones
-			return err
-		})
-	}, func(ctx context.Context) error {
+	s, err := openJetStream(ctx, js, func(ctx context.Context) error {
 		err := natsx.WithReplicas(js, replicas, func(n int) error {
 			_, err := js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: Bucket, Replicas: n,
 				Description: "embedd models", Storage: jetstream.FileStorage})
@@ -117,70 +86,205 @@ func CreateReplicated(ctx context.Context, js jetstream.JetStream, replicas int)
 		})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("opening the model store (bucket %s): %w", Bucket, err)
+		return nil, err
 	}
 	s.bucket.AnnounceChanges()
 	return s, nil
 }
 
-// put stores a model, and starts again when the connection is lost: the client would wait for a lost response until the
-// deadline of ctx.
+// openJetStream opens the two buckets, and creates those that are missing.
+func openJetStream(ctx context.Context, js jetstream.JetStream, create func(context.Context) error) (*jetStream,
+	error) {
+	objects, err := natsx.Ensure(ctx, func(ctx context.Context) (jetstream.ObjectStore, error) {
+		return js.ObjectStore(ctx, Bucket)
+	}, create)
+	var bucket *natsx.Bucket
+	if err == nil {
+		bucket, err = natsx.EnsureBucketBy(ctx, js, Bucket, create)
+	}
+	if errors.Is(err, ErrMissing) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening the model store (bucket %s): %w", Bucket, err)
+	}
+	return &jetStream{js, objects, bucket, create, natsx.NewStreamCache()}, nil
+}
+
+// put stores a model. It starts again when the connection is lost, since the client would wait for a lost response
+// until the deadline of ctx, and when the object store was deleted.
 func (s *jetStream) put(ctx context.Context, _, version string, data []byte) error {
-	size := uint32(min(chunk, s.conn.MaxPayload()))
+	size := uint32(min(chunk, s.js.Conn().MaxPayload()))
 	for attempt := 0; ; attempt++ {
-		err := natsx.WhileConnected(ctx, s.conn, func(ctx context.Context) error {
-			_, err := s.writer.Put(ctx, jetstream.ObjectMeta{Name: version,
+		err := natsx.WhileConnected(ctx, s.js.Conn(), func(ctx context.Context) error {
+			_, err := s.objects.Put(ctx, jetstream.ObjectMeta{Name: version,
 				Opts: &jetstream.ObjectMetaOptions{ChunkSize: size}}, bytes.NewReader(data))
 			return err
 		})
-		if !errors.Is(err, nats.ErrDisconnected) || !natsx.Backoff(ctx, attempt) {
+		switch {
+		case errors.Is(err, nats.ErrDisconnected) && natsx.Backoff(ctx, attempt):
+		case errors.Is(err, nats.ErrNoResponders) && attempt == 0:
+			if err := s.create(ctx); err != nil {
+				return err
+			}
+		default:
 			return err
 		}
 	}
 }
 
-func (s *jetStream) get(ctx context.Context, _, version string) (io.ReadCloser, error) {
-	info, err := s.objects.info(ctx, version)
+func (s *jetStream) get(ctx context.Context, _, version string, limit int64) (*model.Model, error) {
+	info, err := s.info(ctx, version)
 	if err != nil {
 		return nil, err
 	}
-	return &chunks{ctx: ctx, js: s.js, subject: chunkPrefix + info.NUID, all: info.Chunks}, nil
+	object := chunks{ctx: ctx, js: s.js, subject: chunkPrefix + info.NUID, all: info.Chunks}
+	m, err := model.ReadLimit(&object, limit)
+	if object.failed != nil {
+		return nil, object.failed
+	}
+	return m, withKind(ErrDamaged, err)
 }
 
+// info returns the metadata of an object; the error is ErrMissing if there is none.
+func (s *jetStream) info(ctx context.Context, name string) (*jetstream.ObjectInfo, error) {
+	for seq := uint64(1); ; {
+		msg, err := natsx.NextMessage(ctx, s.js, objectStream, metadataSubject(name), seq)
+		if err != nil {
+			return nil, err
+		}
+		if msg == nil {
+			return nil, ErrMissing
+		}
+		if natsx.IsCopy(msg.Header) || msg.Header.Get(jetstream.MsgRollup) == "" {
+			seq = msg.Sequence + 1
+			continue
+		}
+		var info jetstream.ObjectInfo
+		if err := json.Unmarshal(msg.Data, &info); err != nil || info.Name != name {
+			return nil, withKind(ErrDamaged, fmt.Errorf("the metadata of %s: %w", name, jetstream.ErrBadObjectMeta))
+		}
+		if info.Deleted {
+			return nil, ErrMissing
+		}
+		info.ModTime = msg.Time
+		return &info, nil
+	}
+}
+
+func metadataSubject(name string) string {
+	return metadataPrefix + base64.URLEncoding.EncodeToString([]byte(name))
+}
+
+// chunks reads an object one chunk after another.
+type chunks struct {
+	ctx       context.Context
+	js        jetstream.JetStream
+	subject   string
+	all, read uint32
+	last      uint64 // sequence number of the last chunk
+	rest      []byte
+	failed    error // of a request for a chunk
+}
+
+func (c *chunks) Read(p []byte) (int, error) {
+	for len(c.rest) == 0 {
+		if c.read == c.all {
+			return 0, io.EOF
+		}
+		msg, err := natsx.NextMessage(c.ctx, c.js, objectStream, c.subject, c.last+1)
+		if c.failed = err; err != nil {
+			return 0, err
+		}
+		if msg == nil {
+			return 0, fmt.Errorf("it is damaged or was removed meanwhile: %d of its %d chunks are there", c.read, c.all)
+		}
+		c.rest, c.last, c.read = msg.Data, msg.Sequence, c.read+1
+	}
+	n := copy(p, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
+}
+
+// remove removes an object, its metadata last: an object that is removed in part is listed and removed again.
 func (s *jetStream) remove(ctx context.Context, _, version string) error {
-	return s.objects.remove(ctx, version)
+	info, err := s.info(ctx, version)
+	if err == nil {
+		err = s.purge(ctx, chunkPrefix+info.NUID)
+	}
+	if err != nil && !isUnreadable(err) {
+		return err
+	}
+	return s.purge(ctx, metadataSubject(version))
 }
 
-func (s *jetStream) versions(ctx context.Context, pipeline string) ([]stored, error) {
-	all, _, err := s.objects.list(ctx, func(name string) bool {
-		of, ok := PipelineOf(name)
-		return ok && of == pipeline
+func (s *jetStream) purge(ctx context.Context, subject string) error {
+	stream, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) {
+		return s.js.Stream(ctx, objectStream)
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var out []stored
-	for _, o := range all {
-		out = append(out, stored{o.Name, o.ModTime, int64(o.Size)})
-	}
-	return out, nil
+	return stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
 }
 
+func (s *jetStream) versions(ctx context.Context, pipeline string) (out []stored, err error) {
+	all, err := s.infos(ctx)
+	for _, o := range all {
+		if of, ok := PipelineOf(o.Name); ok && of == pipeline {
+			out = append(out, stored{o.Name, o.ModTime, int64(o.Size)})
+		}
+	}
+	return out, err
+}
+
+// infos returns the metadata of all objects that can be read.
+func (s *jetStream) infos(ctx context.Context) (all []*jetstream.ObjectInfo, err error) {
+	encoded, err := natsx.SubjectEnds(ctx, s.js, objectStream, metadataPrefix)
+	for _, e := range encoded {
+		name, err := base64.URLEncoding.DecodeString(e)
+		if err != nil {
+			continue
+		}
+		info, err := s.info(ctx, string(name))
+		if err == nil {
+			all = append(all, info)
+		} else if !isUnreadable(err) {
+			return nil, err
+		}
+	}
+	return all, err
+}
+
+// tidy purges chunks without an object: their writer ended early.
 func (s *jetStream) tidy(ctx context.Context, _ string, older time.Duration) error {
-	return s.objects.tidy(ctx, older)
+	written, err := natsx.SubjectEnds(ctx, s.js, objectStream, chunkPrefix)
+	if err != nil {
+		return err
+	}
+	all, err := s.infos(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range written {
+		if slices.ContainsFunc(all, func(i *jetstream.ObjectInfo) bool { return i.NUID == id }) {
+			continue
+		}
+		last, err := natsx.NewestMessage(ctx, s.js, objectStream, chunkPrefix+id)
+		if err == nil && last != nil && time.Since(last.Time) > older {
+			err = s.purge(ctx, chunkPrefix+id)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // load reads a pointer at the leader of its stream: a write that was not confirmed is looked for there. A pointer that
 // an operator deleted counts as missing.
 func (s *jetStream) load(ctx context.Context, pipeline string) ([]byte, uint64, error) {
-	value, revision, err := s.bucket.Get(ctx, pipeline)
-	if (errors.Is(err, nats.ErrNoResponders) || natsx.IsNotFound(err)) && s.recreate != nil {
-		if err := s.recreate(ctx); err != nil {
-			return nil, 0, err
-		}
-		value, revision, err = s.bucket.Get(ctx, pipeline)
-	}
-	return value, revision, err
+	return s.bucket.Get(ctx, pipeline)
 }
 
 func (s *jetStream) history(ctx context.Context, pipeline string) ([][]byte, error) {
@@ -188,62 +292,46 @@ func (s *jetStream) history(ctx context.Context, pipeline string) ([][]byte, err
 }
 
 func (s *jetStream) compareAndSet(ctx context.Context, pipeline string, value []byte, revision uint64) (uint64, error) {
-	next, err := s.bucket.Update(ctx, pipeline, value, revision)
-	if errors.Is(err, natsx.ErrConflict) {
-		return 0, errMoved
-	}
-	return next, err
+	return s.bucket.Update(ctx, pipeline, value, revision)
 }
 
-func (s *jetStream) refused(pipeline string) []natsx.Refusal { return s.bucket.Refused(pipeline) }
-
-func (s *jetStream) watch(pipeline string) (func(context.Context, uint64) error, func()) {
+func (s *jetStream) watch(pipeline string) (func(context.Context, uint64) bool, func()) {
 	key := s.bucket.Watch(pipeline)
-	return func(ctx context.Context, revision uint64) error {
-		key.Hint(ctx, revision)
-		return nil
+	return func(ctx context.Context, sequence uint64) bool {
+		key.Hint(ctx, sequence)
+		return ctx.Err() == nil
 	}, key.Stop
 }
 
-func (s *jetStream) lastSequence(ctx context.Context, _ string) (uint64, time.Time, error) {
+func (s *jetStream) state(ctx context.Context, _ string) (state, error) {
 	stream, at, err := s.streams.GetAt(ctx, pointerStream, func(ctx context.Context) (jetstream.Stream, error) {
 		return natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) {
 			return s.js.Stream(ctx, pointerStream)
 		})
 	})
 	if natsx.IsNotFound(err) {
-		return 0, at, nil // load makes it again
+		return state{at: at}, nil // load creates it again
 	}
 	if err != nil {
-		return 0, at, err
+		return state{}, err
 	}
-	return stream.CachedInfo().State.LastSeq, at, nil
+	info := stream.CachedInfo()
+	return state{info.Created, info.State.LastSeq, at}, nil
 }
 
-func (s *jetStream) created(ctx context.Context) (time.Time, error) {
-	stream, err := s.js.Stream(ctx, pointerStream)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return stream.CachedInfo().Created, nil
-}
+func (s *jetStream) refused(pipeline string) []natsx.Refusal { return s.bucket.Refused(pipeline) }
 
 // maxPointerBytes leaves room for headers.
-func (s *jetStream) maxPointerBytes() int { return int(s.conn.MaxPayload()) - 1<<10 }
+func (s *jetStream) maxPointerBytes() int { return int(s.js.Conn().MaxPayload()) - 1<<10 }
 
 // pipelines lists the keys of the pointers without a consumer, which would need permissions on consumers of others.
 func (s *jetStream) pipelines(ctx context.Context) (names []string, err error) {
-	stream, err := s.js.Stream(ctx, pointerStream)
+	keys, err := s.bucket.Names(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(pointerSubjects+">"))
-	if err != nil {
-		return nil, err
-	}
-	for _, subject := range slices.Sorted(maps.Keys(info.State.Subjects)) {
-		name := strings.TrimPrefix(subject, pointerSubjects)
-		value, _, err := s.bucket.Get(ctx, name)
+	for _, name := range keys {
+		value, _, err := s.load(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -255,7 +343,7 @@ func (s *jetStream) pipelines(ctx context.Context) (names []string, err error) {
 }
 
 func (s *jetStream) String() string {
-	where := s.conn.ConnectedUrl()
+	where := s.js.Conn().ConnectedUrl()
 	// Who connects is left out whole: where there is no password, the user is a token.
 	return "bucket " + Bucket + " of " + where[strings.LastIndex(where, "@")+1:]
 }

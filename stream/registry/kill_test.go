@@ -17,6 +17,7 @@ import (
 
 	"github.com/embedd/embedd/internal/durable"
 	"github.com/embedd/embedd/internal/natstest"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin"
@@ -132,7 +133,7 @@ func TestKilled(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, v := range p.Versions {
-					if _, err := r.models.get(t.Context(), v); err != nil {
+					if _, err := r.get(t.Context(), v); err != nil {
 						t.Errorf("kill %d: the pointer lists a model that cannot be read: %v", kill, err)
 					}
 				}
@@ -178,17 +179,15 @@ func writings(t *testing.T, s Store) int {
 	t.Helper()
 	switch s := s.(type) {
 	case *jetStream:
-		info, err := s.objects.stream.Info(t.Context(), jetstream.WithSubjectFilter("$O.>"))
+		written, err := natsx.SubjectEnds(t.Context(), s.js, objectStream, chunkPrefix)
 		if err != nil {
 			t.Fatal(err)
 		}
-		bytes := 0
-		for subject := range info.State.Subjects {
-			if strings.HasPrefix(subject, chunkPrefix) {
-				bytes++
-			}
+		named, err := natsx.SubjectEnds(t.Context(), s.js, objectStream, metadataPrefix)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return max(bytes, len(info.State.Subjects)-bytes)
+		return max(len(written), len(named))
 	case *directory:
 		entries, err := s.entries("digits")
 		if err != nil {

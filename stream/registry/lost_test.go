@@ -37,7 +37,7 @@ func TestLostStore(t *testing.T) {
 			}
 		}
 		for range 2 {
-			if _, err := r.CatchUp(context.Background(), func(*Choice) error { return nil }); err != nil {
+			if err := r.CatchUp(context.Background(), func(*Choice) error { return nil }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -54,7 +54,7 @@ func TestLostStore(t *testing.T) {
 func deleteBuckets(t *testing.T, s *jetStream) {
 	t.Helper()
 	for _, stream := range []string{"OBJ_" + Bucket, "KV_" + Bucket} {
-		if _, err := s.conn.Request("$JS.API.STREAM.DELETE."+stream, nil, time.Minute); err != nil {
+		if _, err := s.js.Conn().Request("$JS.API.STREAM.DELETE."+stream, nil, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -70,7 +70,7 @@ func TestPutWhileTheConnectionBreaks(t *testing.T) {
 	}
 	once, s := sync.Once{}, store.(*jetStream)
 	if _, err := server.Connect().Subscribe(chunkPrefix+">", func(*nats.Msg) {
-		once.Do(func() { _ = s.conn.ForceReconnect() })
+		once.Do(func() { _ = s.js.Conn().ForceReconnect() })
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -78,11 +78,11 @@ func TestPutWhileTheConnectionBreaks(t *testing.T) {
 	if err := s.put(t.Context(), "p", "p-1", data); err != nil {
 		t.Fatal(err)
 	}
-	object, err := s.get(t.Context(), "p", "p-1")
+	info, err := s.info(t.Context(), "p-1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer object.Close()
+	object := &chunks{ctx: t.Context(), js: s.js, subject: chunkPrefix + info.NUID, all: info.Chunks}
 	if got, err := io.ReadAll(object); err != nil || !bytes.Equal(got, data) {
 		t.Errorf("%d of %d bytes are read back: %v", len(got), len(data), err)
 	}

@@ -1,65 +1,51 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync/atomic"
 	"time"
 
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/plugin"
 )
 
-// modelReader reads the models of one pipeline, and keeps the two that the next start or promotion needs.
-type modelReader struct {
-	store    Store
-	pipeline string
-	limit    int64                        // most bytes of a model
-	fetched  atomic.Pointer[fetchedModel] // before it is live
-	origin   atomic.Pointer[fetchedModel] // the first model of the epoch
-}
-
-// fetchedModel is a model that this process has read, and its version.
-type fetchedModel struct {
+// cachedModel is a model that this process has read, and its version.
+type cachedModel struct {
 	version string
 	model   *model.Model
 }
 
-// get reads a version as a start does. The pointer says with which epochs its own is recorded as one.
-func (m *modelReader) get(ctx context.Context, v Version) (*model.Model, error) {
-	read, err := m.read(ctx, v)
-	if err != nil {
-		return nil, err
-	}
-	if note := read.Note(); note.SameAs != uint64(v.SameAs) {
-		note.SameAs = uint64(v.SameAs)
-		read = read.WithNote(note)
-	}
-	return read, nil
-}
+// storeWait is the time limit of storing or reading a model.
+const storeWait = 5 * time.Minute
 
-// read reads a version as it was written.
-func (m *modelReader) read(ctx context.Context, v Version) (*model.Model, error) {
-	if cached := m.cached(v); cached != nil {
-		return cached, nil
+// get reads a version as a start does. The pointer says with which epochs its own is recorded as one.
+func (c *catalog) get(ctx context.Context, v Version) (*model.Model, error) {
+	m := c.cached(v)
+	if m == nil {
+		var err error
+		// A limit that was lowered since does not lock out what was stored before.
+		if m, err = c.fetch(ctx, v.Name, max(c.options.Limit, v.Size)); err != nil {
+			return nil, err
+		}
+		if v.Digest != "" && m.Digest() != v.Digest {
+			return nil, withKind(ErrDamaged, fmt.Errorf("model %s has digest %.16s, its pointer says %.16s; the store (%s) "+
+				"is damaged", v.Name, m.Digest(), v.Digest, c.store))
+		}
 	}
-	// A limit that was lowered since does not lock out what was stored before.
-	read, err := readModel(ctx, m.store, m.pipeline, v.Name, max(m.limit, v.Size))
-	if err != nil {
-		return nil, err
+	if note := m.Note(); note.SameAs != uint64(v.SameAs) {
+		note.SameAs = uint64(v.SameAs)
+		m = m.WithNote(note)
 	}
-	if v.Digest != "" && read.Digest() != v.Digest {
-		return nil, &damaged{fmt.Errorf("model %s has digest %.16s, its pointer says %.16s; the store (%s) is damaged",
-			v.Name, read.Digest(), v.Digest, m.store)}
-	}
-	return read, nil
+	return m, nil
 }
 
 // cached returns a model that this process has read before; nil if it has not.
-func (m *modelReader) cached(v Version) *model.Model {
-	for _, f := range []*fetchedModel{m.fetched.Load(), m.origin.Load()} {
+func (c *catalog) cached(v Version) *model.Model {
+	for _, f := range []*cachedModel{c.prefetched.Load(), c.origin.Load()} {
 		if f != nil && f.version == v.Name && f.model.Digest() == v.Digest {
 			return f.model
 		}
@@ -67,61 +53,124 @@ func (m *modelReader) cached(v Version) *model.Model {
 	return nil
 }
 
-// fetch reads a model that is stored and not live yet, and caches it for its promotion. It retries until ctx is done.
-func (m *modelReader) fetch(ctx context.Context, version string) error {
-	if of, ok := PipelineOf(version); !ok || of != m.pipeline {
-		return fmt.Errorf("%q is not a version of pipeline %s", version, m.pipeline)
+// fetch reads a model from the store.
+func (c *catalog) fetch(ctx context.Context, version string, limit int64) (*model.Model, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeWait)
+	defer cancel()
+	m, err := c.store.get(ctx, c.pipeline, version, limit)
+	if errors.Is(err, ErrMissing) {
+		return nil, withKind(ErrMissing, fmt.Errorf("the store (%s) has no model %s", c.store, version))
 	}
-	wait := rand.N(fetchDelay)
-	for {
-		if !natsx.Sleep(ctx, wait) {
-			return ctx.Err()
-		}
-		got, err := readModel(ctx, m.store, m.pipeline, version, m.limit)
-		if err == nil {
-			m.fetched.Store(&fetchedModel{version, got})
-			return nil
-		}
-		if ctx.Err() != nil || errors.Is(err, ErrDamaged) {
-			return err
-		}
-		wait = fetchDelay + rand.N(2*fetchDelay)
+	if err != nil {
+		return nil, fmt.Errorf("reading model %s (%s): %w", version, c.store, err)
 	}
+	return m, nil
 }
 
 // fetchDelay is the time over which replicas that are notified of a model at once begin to fetch it.
 const fetchDelay = 100 * time.Millisecond
 
-// storeWait is the time limit of storing or reading a model.
-const storeWait = 5 * time.Minute
+// Prefetch reads a model that is stored and not live yet, and caches it: when it is promoted, this process needs
+// nothing more of the store. It retries until ctx is done.
+func (c *catalog) Prefetch(ctx context.Context, version string) error {
+	if of, ok := PipelineOf(version); !ok || of != c.pipeline {
+		return fmt.Errorf("%q is not a version of pipeline %s", version, c.pipeline)
+	}
+	for wait := rand.N(fetchDelay); natsx.Sleep(ctx, wait); wait = fetchDelay + rand.N(2*fetchDelay) {
+		m, err := c.fetch(ctx, version, c.options.Limit)
+		if err == nil {
+			c.prefetched.Store(&cachedModel{version, m})
+			return nil
+		}
+		if errors.Is(err, ErrDamaged) {
+			return err
+		}
+	}
+	return ctx.Err()
+}
 
-func readModel(ctx context.Context, s Store, pipeline, version string, limit int64) (*model.Model, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeWait)
-	defer cancel()
-	object, err := s.get(ctx, pipeline, version)
-	if errors.Is(err, errAbsent) {
-		return nil, &missing{fmt.Sprintf("the store (%s) has no model %s", s, version)}
-	}
+// Model reads a version of the pipeline; ErrMissing if the pointer does not list it.
+func (c *catalog) Model(ctx context.Context, version string) (*model.Model, error) {
+	_, v, err := c.find(ctx, version)
 	if err != nil {
-		return nil, fmt.Errorf("reading model %s (%s): %w", version, s, err)
+		return nil, err
 	}
-	defer object.Close()
-	m, err := model.ReadLimit(object, limit)
-	if u, ok := errors.AsType[*unreachable](err); ok {
-		return nil, fmt.Errorf("reading model %s (%s): %w", version, s, u)
+	return c.get(ctx, *v)
+}
+
+// Choice is a live model and why it is live.
+type Choice struct {
+	Live        *plugin.Live // State is the learner's newest checkpoint; nil where no model is live
+	Pinned      bool         // nothing may replace it
+	ConfirmedAt time.Time    // when it was last confirmed: fitted, or evaluated on labelled rows and kept
+	Epochs      int          // the highest epoch that is known
+	New         bool         // there is no pointer that would know of epochs before
+	Stream      string       // input stream to which the pipeline's name is bound; "": none yet
+	Damage      string       // what of the store could not be read, and what is used instead; a sentence
+}
+
+// withRemedy adds to an error of the live model how to have another one.
+func (c *catalog) withRemedy(p *Pointer, err error) error {
+	if p.Previous == "" {
+		return fmt.Errorf("%w; no other version is known", err)
 	}
+	return fmt.Errorf("%w; `embedd model rollback %s` goes back to %s", err, c.pipeline, p.Previous)
+}
+
+// choiceOf reads the live model of a pointer, and the models with which those that are fitted next are compared.
+func (c *catalog) choiceOf(ctx context.Context, p *Pointer) (*Choice, error) {
+	v := p.Find(p.Live)
+	if v == nil {
+		return &Choice{Epochs: p.Epochs}, nil
+	}
+	m, err := c.get(ctx, *v)
 	if err != nil {
-		return nil, &damaged{fmt.Errorf("reading model %s (%s): %w", version, s, err)}
+		return nil, err
 	}
-	return m, nil
+	l := &plugin.Live{Model: m, Version: v.Name, Epoch: cmp.Or(v.Epoch, max(int(m.Note().Epoch), 1)), Epochs: p.Epochs,
+		Bootstrap: v.Bootstrap, WasReset: v.WasReset, SameAs: v.SameAs, Undecided: v.Undecided}
+	if v.Score != nil {
+		l.Score = *v.Score
+	}
+	if origin := p.originOf(v); origin != nil {
+		// Without it the epoch is judged from this model on: that is no reason not to start.
+		if l.Origin, err = c.get(ctx, *origin); err == nil {
+			c.origin.Store(&cachedModel{origin.Name, l.Origin})
+		} else {
+			c.options.Logger.Warn("the first model of the epoch cannot be read; new models are compared with the live "+
+				"one instead", "error", err)
+		}
+	}
+	if first := p.firstOf(v.Undecided); v.Undecided > 0 && first != nil {
+		if l.Before, err = c.get(ctx, *first); err != nil { // the epochs stay separate
+			c.options.Logger.Warn("the first model of the epoch before cannot be read; whether it is comparable with the live "+
+				"one is not decided any more", "error", err)
+		}
+	}
+	if p.StateOf == p.Live {
+		l.State = p.State
+	}
+	return &Choice{Live: l, Pinned: p.Pin != "", ConfirmedAt: p.ConfirmedAt, Epochs: max(p.Epochs, l.Epoch)}, nil
+}
+
+// Newest reads the live model with the learner's newest checkpoint, nil if there is no model. It changes nothing.
+func (c *catalog) Newest(ctx context.Context) (*plugin.Live, error) {
+	p, err := c.Pointer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	choice, err := c.choiceOf(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return choice.Live, nil
 }
 
 // Read reads a model from a store: the live one of a pipeline, or a version by its name. The error is ErrMissing if
 // the store has neither. The limit is that of a model file, or the size that the version was stored with.
 func Read(ctx context.Context, s Store, name string) (*model.Model, error) {
-	pipeline, isVersion := PipelineOf(name)
 	candidates := []string{name}
-	if isVersion {
+	if pipeline, isVersion := PipelineOf(name); isVersion {
 		candidates = []string{pipeline, name}
 	}
 	for _, pipeline := range candidates {
@@ -135,68 +184,41 @@ func Read(ctx context.Context, s Store, name string) (*model.Model, error) {
 			v = p.Find(p.Live)
 		}
 		if v != nil {
-			return r.models.get(ctx, *v)
+			return r.get(ctx, *v)
 		}
 	}
-	return nil, &missing{fmt.Sprintf("the store (%s) has neither a model nor a pipeline %q", s, name)}
+	return nil, withKind(ErrMissing, fmt.Errorf("the store (%s) has neither a model nor a pipeline %q", s, name))
 }
 
-// The errors that a caller reacts to, for errors.Is.
-var (
-	// ErrMissing reports that the store has no version or pipeline of a name.
-	ErrMissing = errors.New("the store has no such model")
-	// ErrDamaged reports a pointer or a model that cannot be read.
-	ErrDamaged = errors.New("the model store is damaged")
-	// ErrNewer reports a pointer in the format of a newer version of embedd.
-	ErrNewer = errors.New("the model store was written by a newer embedd")
-	// ErrPinned is returned by [Registry.Save] while a version is pinned: nothing else goes live.
-	ErrPinned = errors.New("a version is pinned")
-	// ErrNotPinned is returned by [Registry.Unpin] where no version is pinned.
-	ErrNotPinned = errors.New("no version is pinned")
-	// ErrDim is returned for a version with other dimensions than the live one: readers of the output rely on them.
-	ErrDim = errors.New("the dimensions differ")
-	// ErrTooLarge is returned by [Registry.Save] for a model that a start could not read back.
-	ErrTooLarge = errors.New("the model is too large for the store")
-	// ErrOvertaken is returned by [Registry.Save] if the live model is not the one that the new model replaces: an
-	// operator chose another meanwhile, or another process trains the same pipeline.
-	ErrOvertaken = errors.New("another model went live meanwhile")
-	// ErrNoMirror reports that a leaf node has its own model store in place of a mirror of its hub's.
-	ErrNoMirror = errors.New("the model store is not a mirror of domain")
-	// ErrFenced reports that this replica does not hold the lease, or lost it since.
-	ErrFenced = errors.New("another replica trains the pipeline")
-)
+// Conversion is the map that leads to the outputs of an epoch from those of the one before.
+type Conversion struct {
+	Version string `json:"version"` // the first of the epoch, which has the map
+	Epoch   uint64 `json:"epoch"`
+	*model.Conversion
+}
 
-// Errors of a store, for the registry alone.
-var (
-	errMoved  = errors.New("the pointer moved meanwhile")
-	errAbsent = errors.New("there is no such entry")
-)
-
-// errUnchanged ends an update that has nothing to change.
-var errUnchanged = errors.New("unchanged")
-
-func unlessUnchanged(err error) error {
-	if errors.Is(err, errUnchanged) {
-		return nil
+// ConversionOf returns the map of the first model of an epoch.
+func ConversionOf(first *model.Model) (*Conversion, error) {
+	note := first.Note()
+	if note.Conversion == nil {
+		return nil, fmt.Errorf("%w %d: it is the first one, or follows a reset, or its models have too many outputs; "+
+			"request the outputs again", ErrNoConversion, note.Epoch)
 	}
-	return err
+	return &Conversion{note.Version, note.Epoch, note.Conversion}, nil
 }
 
-// missing is an ErrMissing with its own text.
-type missing struct{ text string }
-
-func (e *missing) Error() string { return e.text }
-
-func (e *missing) Unwrap() error { return ErrMissing }
-
-// damaged is an ErrDamaged with its own text.
-type damaged struct{ error }
-
-func (e *damaged) Is(target error) bool { return target == ErrDamaged }
-
-func (e *damaged) Unwrap() error { return e.error }
-
-// unreachable is an error of the request for bytes, not of the bytes.
-type unreachable struct{ error }
-
-func (e *unreachable) Unwrap() error { return e.error }
+// Conversion reads the map that leads to the epoch of a version.
+func (c *catalog) Conversion(ctx context.Context, version string) (*Conversion, error) {
+	p, v, err := c.find(ctx, version)
+	if err != nil {
+		return nil, err
+	}
+	if first := p.originOf(v); first != nil {
+		v = first
+	}
+	m, err := c.get(ctx, *v)
+	if err != nil {
+		return nil, err
+	}
+	return ConversionOf(m)
+}

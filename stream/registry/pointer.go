@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin"
 )
 
@@ -114,23 +115,24 @@ func parse(value []byte) (*Pointer, error) {
 		return p, nil
 	}
 	var head struct{ Format int }
-	if err := json.Unmarshal(value, &head); err != nil {
-		return nil, &damaged{fmt.Errorf("it is damaged: %w", err)}
-	}
+	err := json.Unmarshal(value, &head)
 	switch {
+	case err != nil:
 	case head.Format > Format:
 		return nil, fmt.Errorf("%w: it has format %d and this one writes %d; use a newer embedd", ErrNewer,
 			head.Format, Format)
 	case head.Format != Format:
-		return nil, &damaged{fmt.Errorf("it is damaged: format %d", head.Format)}
-	}
-	if err := json.Unmarshal(value, p); err != nil {
-		return nil, &damaged{fmt.Errorf("it is damaged: %w", err)}
+		err = fmt.Errorf("format %d", head.Format)
+	default:
+		err = json.Unmarshal(value, p)
 	}
 	for _, name := range []string{p.Live, p.Previous, p.Pin} {
-		if name != "" && p.Find(name) == nil {
-			return nil, &damaged{fmt.Errorf("it is damaged: it names %s and does not list it", name)}
+		if err == nil && name != "" && p.Find(name) == nil {
+			err = fmt.Errorf("it names %s and does not list it", name)
 		}
+	}
+	if err != nil {
+		return nil, withKind(ErrDamaged, fmt.Errorf("it is damaged: %w", err))
 	}
 	return p, nil
 }
@@ -145,11 +147,11 @@ func (p *Pointer) Find(name string) *Version {
 
 // selection is what a process follows.
 func (p *Pointer) selection() selection {
-	v := p.Find(p.Live)
-	if v == nil {
-		return selection{live: p.Live, pin: p.Pin}
+	s := selection{live: p.Live, pin: p.Pin}
+	if v := p.Find(p.Live); v != nil {
+		s.wasReset, s.sameAs, s.undecided = v.WasReset, v.SameAs, v.Undecided
 	}
-	return selection{p.Live, p.Pin, v.WasReset, v.SameAs, v.Undecided}
+	return s
 }
 
 // choose makes a version the live one, confirmed as good at a time. The live version becomes the previous one. It ends
@@ -166,6 +168,29 @@ func (p *Pointer) choose(name string, good time.Time) {
 		p.State, p.StateOf = nil, ""
 	}
 	p.ConfirmedAt = good
+}
+
+// fallBack marks the live version, which cannot be read, as damaged, and makes the newest other one the live one, the
+// previous one first. Readers rely on the dimensions and the input on the features, so it is one with the same. Without
+// one there is no live model. A pin moves with it.
+func (p *Pointer) fallBack() {
+	bad, isPinned := p.Find(p.Live), p.Pin != ""
+	bad.Damaged = true
+	candidates := []*Version{p.Find(p.Previous)}
+	for i := range slices.Backward(p.Versions) {
+		candidates = append(candidates, &p.Versions[i])
+	}
+	p.Live, p.Pin, p.Previous, p.State, p.StateOf = "", "", "", nil, ""
+	for _, v := range candidates {
+		if v == nil || v.Damaged || bad.Dim != 0 && v.Dim != 0 && (v.Dim != bad.Dim || v.Features != bad.Features) {
+			continue
+		}
+		p.choose(v.Name, v.Created)
+		if isPinned {
+			p.Pin = v.Name
+		}
+		return
+	}
 }
 
 // originOf returns the first version of another version's epoch, or of the epochs that are recorded as one with it; nil
@@ -214,26 +239,28 @@ func (p *Pointer) prune(k Keep, now time.Time) (gone []string) {
 }
 
 func (p *Pointer) names() string {
-	if len(p.Versions) == 0 {
-		return "none"
-	}
 	var names []string
 	for _, v := range p.Versions {
 		names = append(names, v.Name)
 	}
-	return strings.Join(names, ", ")
+	return cmp.Or(strings.Join(names, ", "), "none")
 }
 
 // versionOf describes a release under a name.
 func versionOf(name string, r *plugin.Release, created time.Time, size int64) Version {
-	m := r.Model
-	return Version{
-		Name: name, Digest: m.Digest(), Parent: r.Parent, Epoch: r.Epoch, SameAs: r.SameAs, Undecided: r.Undecided,
-		NewEpoch: r.NewEpoch, Bootstrap: r.Bootstrap,
-		Method: m.Method(), Dim: m.Dim(), Features: m.M(), Classes: len(m.Classes()), Params: m.Params(),
-		First: r.First, Last: r.Last, Rows: r.Rows, Score: figure(r.Score), LiveScore: figure(r.LiveScore),
-		Why: short(r.Why), Door: r.Door, Created: created, Size: size,
+	v := Version{
+		Name: name, Parent: r.Parent, Epoch: r.Epoch, SameAs: r.SameAs, Undecided: r.Undecided, NewEpoch: r.NewEpoch,
+		Bootstrap: r.Bootstrap, First: r.First, Last: r.Last, Rows: r.Rows, Score: figure(r.Score),
+		LiveScore: figure(r.LiveScore), Why: short(r.Why), Door: r.Door, Created: created, Size: size,
 	}
+	v.describe(r.Model)
+	return v
+}
+
+// describe records what a model is.
+func (v *Version) describe(m *model.Model) {
+	v.Digest, v.Method, v.Dim, v.Features = m.Digest(), m.Method(), m.Dim(), m.M()
+	v.Classes, v.Params = len(m.Classes()), m.Params()
 }
 
 // figure is a number for JSON; nil for NaN and infinities.
@@ -265,17 +292,15 @@ func nameOf(pipeline string, number int, term uint64, digest string) string {
 
 // PipelineOf is the pipeline in the name of a version; false if it is not the name of a version.
 func PipelineOf(version string) (pipeline string, ok bool) {
-	m := versionForm.FindStringSubmatch(version)
-	if m == nil {
+	parts := versionForm.FindStringSubmatch(version)
+	if parts == nil {
 		return "", false
 	}
-	return m[1], true
+	return parts[1], true
 }
 
-func numberOf(version string) (n int) {
-	if m := versionForm.FindStringSubmatch(version); m != nil {
-		n, _ = strconv.Atoi(m[2])
-	}
+func numberOf(version string) int {
+	n, _ := strconv.Atoi(append(versionForm.FindStringSubmatch(version), "", "", "")[2])
 	return n
 }
 

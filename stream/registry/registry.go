@@ -6,24 +6,25 @@
 // claims a name, then the model is written and read back as a start reads it, then the pointer names it as live. So
 // the pointer never names a model that is missing, damaged or unreadable, wherever a crash occurs.
 //
-// Errors for errors.Is: [ErrMissing], [ErrPinned], [ErrNotPinned], [ErrDim], [ErrTooLarge], [ErrOvertaken].
+// A [Registry] is what is stored of one pipeline (its catalog), and which model this process follows. Any process may
+// choose another version ([Registry.Pin], [Registry.Rollback]). The trainer stores new ones ([Registry.Save]), fenced
+// by the term of its lease. All follow the pointer ([Registry.Follow]).
+//
+// Errors for errors.Is: [ErrMissing], [ErrDamaged], [ErrPinned], [ErrNotPinned], [ErrDim], [ErrTooLarge],
+// [ErrOvertaken], [ErrFenced].
 package registry
 
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/model"
-	"github.com/embedd/embedd/plugin"
 )
 
 // Options say how a registry works. Zero fields mean the defaults.
@@ -43,57 +44,28 @@ type Options struct {
 	MaxStaleness time.Duration
 }
 
-// DefaultMaxStaleness is the default of Options.Within.
+// DefaultMaxStaleness is the default of Options.MaxStaleness.
 const DefaultMaxStaleness = 10 * time.Second
 
 // Registry is the models of one pipeline in a store. Its methods may be called from many goroutines.
 type Registry struct {
-	store    Store
-	pipeline string
-	options  Options
-	models   *modelReader
-	pointers *pointerStore
+	*catalog
 
 	// saving is locked while a model is written and while the choice of another process is adopted, so that this process
-	// does not adopt the model that it promotes itself.
-	saving      sync.Mutex
-	known       selection                 // the live model of this process; see setLive
-	now         atomic.Pointer[selection] // known, for callers that do not wait for saving
-	offered     selection                 // the last one that this process did not adopt
-	missed      observation[selection]    // a choice that could not be read
-	stale       observation[uint64]       // a revision that is older than one seen before
-	term        uint64                    // of the newest pointer that was followed, or written here
-	createdAt   time.Time                 // when revisions began to count
-	epoch       int                       // of this process's model; 0: it has none
-	confirmedAt atomic.Int64              // see Reached, in nanoseconds
-	problem     atomic.Pointer[string]
-	confirmed   atomic.Pointer[confirmation]
+	// does not adopt the model that it promotes itself. It guards the fields that are no atomics, and the writes of
+	// followed and rejected.
+	saving   sync.Mutex
+	followed atomic.Pointer[followed]
+	rejected atomic.Pointer[rejection] // the choice that this process did not adopt; nil: it did
+	missed   observation               // a choice that could not be read
+	stale    observation               // a revision that is older than one seen before
+	term     uint64                    // of the newest pointer that was followed, or written here
+	created  time.Time                 // when revisions began to count
+
+	confirmedAt latest // see ConfirmedAt
 }
 
-// Revision is the revision of the newest pointer that this process follows.
-func (r *Registry) Revision() uint64 { return r.pointers.revision.Load() }
-
-// confirmation is when the live model of the pointer was last confirmed.
-type confirmation struct {
-	live string
-	at   time.Time
-}
-
-// GoodAsOf is when the trainer last found a version good; zero if that is not known.
-func (r *Registry) GoodAsOf(version string) time.Time {
-	if f := r.confirmed.Load(); f != nil && f.live == version {
-		return f.at
-	}
-	return time.Time{}
-}
-
-// setLive notes the choice that this process follows.
-func (r *Registry) setLive(with selection) {
-	r.known = with
-	r.now.Store(&with)
-}
-
-// selection is what a process follows: the live version, the pinned one, whether the live one was reset, and what is
+// selection is what a pointer selects: the live version, the pinned one, whether the live one was reset, and what is
 // known of its epoch and those before.
 type selection struct {
 	live, pin         string
@@ -101,20 +73,12 @@ type selection struct {
 	sameAs, undecided int
 }
 
-// confirm notes that this process followed what was live at a time.
-func (r *Registry) confirm(at time.Time) {
-	advance(&r.confirmedAt, at)
+// followed is the selection that a process follows.
+type followed struct {
+	selection
+	epoch  int       // of this process's model; 0: it has none
+	goodAt time.Time // see GoodAsOf
 }
-
-// advance moves a time in nanoseconds forward to at, and never back.
-func advance(t *atomic.Int64, at time.Time) {
-	for before := t.Load(); at.UnixNano() > before && !t.CompareAndSwap(before, at.UnixNano()); {
-		before = t.Load()
-	}
-}
-
-// ConfirmedAt is when this process last knew that it follows what is live in the store.
-func (r *Registry) ConfirmedAt() time.Time { return time.Unix(0, r.confirmedAt.Load()) }
 
 // New is the registry of one pipeline in a store. It sends no request.
 func New(s Store, pipeline string, o Options) *Registry {
@@ -125,9 +89,9 @@ func New(s Store, pipeline string, o Options) *Registry {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	models := &modelReader{store: s, pipeline: pipeline, limit: o.Limit}
-	return &Registry{store: s, pipeline: pipeline, options: o, models: models,
-		pointers: &pointerStore{store: s, pipeline: pipeline, models: models, log: o.Logger, clock: o.Clock}}
+	r := &Registry{catalog: &catalog{store: s, pipeline: pipeline, options: o}}
+	r.followed.Store(&followed{})
+	return r
 }
 
 // Pipelines are the names of the pipelines that have models in a store.
@@ -139,21 +103,36 @@ func Pipelines(ctx context.Context, s Store) ([]string, error) {
 	return names, nil
 }
 
-// Pointer returns what is known of the pipeline's models.
-func (r *Registry) Pointer(ctx context.Context) (*Pointer, error) {
-	p, _, err := r.pointers.read(ctx)
-	return p, err
+// Revision is the revision of the newest pointer that this process follows.
+func (r *Registry) Revision() uint64 { return r.revision.Load() }
+
+// GoodAsOf is when the trainer last found a version good; zero if that is not known.
+func (r *Registry) GoodAsOf(version string) time.Time {
+	if f := r.followed.Load(); f.live == version {
+		return f.goodAt
+	}
+	return time.Time{}
 }
 
-// Choice is a live model and why it is live.
-type Choice struct {
-	Live        *plugin.Live // State is the learner's newest checkpoint; nil where no model is live
-	Pinned      bool         // nothing may replace it
-	ConfirmedAt time.Time    // when it was last confirmed: fitted, or evaluated on labelled rows and kept
-	Epochs      int          // the highest epoch that is known
-	New         bool         // there is no pointer that would know of epochs before
-	Stream      string       // input stream to which the pipeline's name is bound; "": none yet
-	Damage      string       // what of the store could not be read, and what is used instead; a sentence
+// ConfirmedAt is when this process last knew that it follows what is live in the store.
+func (r *Registry) ConfirmedAt() time.Time { return r.confirmedAt.load() }
+
+// latest is the latest of the times of events. They are compared by the monotonic clock: the age of the latest stays
+// right when the wall clock is set.
+type latest struct{ at atomic.Pointer[time.Time] }
+
+// load returns the latest time, zero without one.
+func (l *latest) load() time.Time {
+	if at := l.at.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
+}
+
+func (l *latest) advance(at time.Time) {
+	for before := l.at.Load(); (before == nil || at.After(*before)) && !l.at.CompareAndSwap(before, &at); {
+		before = l.at.Load()
+	}
 }
 
 // Live reads and checks the live model; there is none before the first. If the pointer or the live model is damaged it
@@ -163,7 +142,7 @@ func (r *Registry) Live(ctx context.Context) (*Choice, error) {
 	r.saving.Lock()
 	defer r.saving.Unlock()
 	begin := time.Now()
-	p, revision, err := r.pointers.read(ctx)
+	p, revision, err := r.read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -172,102 +151,57 @@ func (r *Registry) Live(ctx context.Context) (*Choice, error) {
 	}
 	damage, isNew := p.damage, p.rebuilt || p.Live == "" && p.Epochs == 0
 	c, err := r.choiceOf(ctx, p)
-	if (errors.Is(err, ErrDamaged) || errors.Is(err, ErrMissing)) && !r.options.Strict {
+	if !r.options.Strict && (isUnreadable(err) || damage != "") {
 		var why string
-		if p, why, err = r.pointers.fallBack(ctx, p, err); err != nil {
-			return nil, err
-		}
+		p, c, why, err = r.repair(ctx)
 		damage = strings.Trim(damage+"; "+why, "; ")
-		c, err = r.choiceOf(ctx, p)
-	} else if err == nil && damage != "" {
-		p, err = r.pointers.update(ctx, func(*Pointer) error { return nil })
+	}
+	if isUnreadable(err) {
+		err = r.withRemedy(p, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if r.createdAt, err = r.store.created(ctx); err != nil {
-		return nil, fmt.Errorf("reading when the model store was created (%s): %w", r.store, err)
+	state, err := r.store.state(ctx, r.pipeline)
+	if err != nil {
+		return nil, fmt.Errorf("reading the state of the model store (%s): %w", r.store, err)
 	}
-	r.setLive(p.selection())
-	r.term = p.Term
-	r.pointers.revision.Store(max(revision, r.pointers.revision.Load()))
-	r.confirm(begin)
+	r.created, r.term = state.created, p.Term
+	r.revision.Store(max(revision, r.revision.Load()))
+	epoch := r.followed.Load().epoch
 	if c.Live != nil {
-		r.epoch = c.Live.Epoch
+		epoch = c.Live.Epoch
 	}
+	r.setFollowed(p, epoch)
+	r.confirmedAt.advance(begin)
 	c.New, c.Damage, c.Stream = isNew, damage, p.Stream
 	return c, nil
 }
 
-func (r *Registry) choiceOf(ctx context.Context, p *Pointer) (*Choice, error) {
-	if p.Live == "" {
-		return &Choice{Epochs: p.Epochs}, nil
-	}
-	v := p.Find(p.Live)
-	m, err := r.models.get(ctx, *v)
-	if err != nil {
-		remedy := "; no other version is known"
-		if p.Previous != "" {
-			remedy = fmt.Sprintf("; `embedd model rollback %s` goes back to %s", r.pipeline, p.Previous)
+// repair writes the pointer again, with the newest version that can be read as the live one. It returns that choice,
+// and which version is used instead of which; "" if the live one can be read.
+func (r *Registry) repair(ctx context.Context) (p *Pointer, c *Choice, why string, err error) {
+	p, err = r.update(ctx, func(p *Pointer) error {
+		was := p.Live
+		var cause, err error
+		for c, err = r.choiceOf(ctx, p); isUnreadable(err); c, err = r.choiceOf(ctx, p) {
+			cause = cmp.Or(cause, err)
+			p.fallBack()
 		}
-		return nil, fmt.Errorf("%w%s", err, remedy)
-	}
-	l := &plugin.Live{Model: m, Version: v.Name, Epoch: v.Epoch, Epochs: p.Epochs, Bootstrap: v.Bootstrap,
-		WasReset: v.WasReset, SameAs: v.SameAs, Undecided: v.Undecided}
-	if v.Score != nil {
-		l.Score = *v.Score
-	}
-	l.Epoch = cmp.Or(l.Epoch, max(int(m.Note().Epoch), 1))
-	if origin := p.originOf(v); origin != nil {
-		// Without it the epoch is judged from this model on: that is no reason not to start.
-		if l.Origin, err = r.models.get(ctx, *origin); err == nil {
-			r.models.origin.Store(&fetchedModel{origin.Name, l.Origin})
-		} else {
-			r.options.Logger.Warn("the first model of the epoch cannot be read; new models are compared with the live "+
-				"one instead",
-				"error", err)
+		if cause == nil || err != nil {
+			why = ""
+			return err
 		}
-	}
-	if first := p.firstOf(v.Undecided); v.Undecided > 0 && first != nil {
-		if l.Before, err = r.models.get(ctx, *first); err != nil { // the epochs stay separate
-			r.options.Logger.Warn("the first model of the epoch before cannot be read; whether it is comparable with the live "+
-				"one is not decided any more", "error", err)
-			l.Before = nil
+		how := "no other version of its features and dimensions can be read, and a first model is fitted"
+		if p.Live != "" {
+			p.turn(r.options.Clock(), "repair", was, "")
+			how = fmt.Sprintf("%s is used instead; `embedd model ls %s` shows the versions, `embedd model rollback VERSION` "+
+				"chooses another", p.Live, r.pipeline)
 		}
-	}
-	if p.StateOf == p.Live {
-		l.State = p.State
-	}
-	return &Choice{Live: l, Pinned: p.Pin != "", ConfirmedAt: p.ConfirmedAt, Epochs: max(p.Epochs, l.Epoch)}, nil
-}
-
-// Newest reads the live model of a registry with the learner's newest checkpoint, nil if there is no model. It changes
-// nothing.
-func Newest(ctx context.Context, r *Registry) (*plugin.Live, error) {
-	p, err := r.Pointer(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c, err := r.choiceOf(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	return c.Live, nil
-}
-
-// Model reads a version of the pipeline; ErrMissing if the pointer does not list it.
-func (r *Registry) Model(ctx context.Context, version string) (*model.Model, error) {
-	_, v, err := r.pointers.find(ctx, version)
-	if err != nil {
-		return nil, err
-	}
-	return r.models.get(ctx, *v)
-}
-
-// Prefetch reads a model that is stored and not live yet, and caches it: when it is promoted, this process needs
-// nothing more of the store. It retries until ctx is done.
-func (r *Registry) Prefetch(ctx context.Context, version string) error {
-	return r.models.fetch(ctx, version)
+		why = fmt.Sprintf("the live model %s cannot be read: %v; %s", was, cause, how)
+		return nil
+	})
+	return p, c, why, err
 }
 
 // Forget drops the model that Live returned, because this process cannot use it. Follow offers it again, and Problem
@@ -275,52 +209,5 @@ func (r *Registry) Prefetch(ctx context.Context, version string) error {
 func (r *Registry) Forget() {
 	r.saving.Lock()
 	defer r.saving.Unlock()
-	r.setLive(selection{})
-	r.epoch = 0
-}
-
-// Store has the models of any number of pipelines: [JetStream] or [Directory]. It is safe for concurrent use, by many
-// processes too.
-type Store interface {
-	// put writes a model under a name that no other process writes. It returns when the bytes are durable.
-	put(ctx context.Context, pipeline, version string, data []byte) error
-	// get opens a model; the error is errAbsent if there is none.
-	get(ctx context.Context, pipeline, version string) (io.ReadCloser, error)
-	// remove deletes a model. A missing model is not an error.
-	remove(ctx context.Context, pipeline, version string) error
-	// versions returns the stored models, whether the pointer names them or not.
-	versions(ctx context.Context, pipeline string) ([]stored, error)
-	// tidy removes unfinished writes of processes that crashed, if they have not changed for a time.
-	tidy(ctx context.Context, pipeline string, older time.Duration) error
-
-	// created returns when the store began to count revisions of pointers; zero if the count never restarts.
-	created(ctx context.Context) (time.Time, error)
-	// load reads the pointer of a pipeline. Without one the value is nil, and the revision that of a delete marker or 0.
-	load(ctx context.Context, pipeline string) (value []byte, revision uint64, err error)
-	// history returns earlier values of a pointer, newest first: few, or none.
-	history(ctx context.Context, pipeline string) ([][]byte, error)
-	// compareAndSet writes the pointer if its revision is still the given one. Otherwise the error is errMoved.
-	compareAndSet(ctx context.Context, pipeline string, value []byte, revision uint64) (uint64, error)
-	// watch starts to watch a pointer. wait returns when the revision may have changed, or after some time without a
-	// change; leave stops the watch.
-	watch(pipeline string) (wait func(ctx context.Context, revision uint64) error, leave func())
-	// lastSequence returns a number that changes with each write of a pointer, and when it was read, at most a second
-	// ago.
-	lastSequence(ctx context.Context, pipeline string) (number uint64, at time.Time, err error)
-	// refused returns what load has refused in the last minutes, since no client wrote it there on purpose.
-	refused(pipeline string) []natsx.Refusal
-	// maxPointerBytes returns the maximum size of a pointer.
-	maxPointerBytes() int
-
-	// pipelines returns the sorted names of the pipelines that have a pointer.
-	pipelines(ctx context.Context) ([]string, error)
-	// String is the location of the store, for messages.
-	String() string
-}
-
-// stored is a model in a store.
-type stored struct {
-	name string
-	time time.Time
-	size int64
+	r.followed.Store(&followed{})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/embedd/embedd/internal/natstest"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
@@ -178,9 +178,9 @@ func (c *cut) put(ctx context.Context, pipeline, version string, data []byte) er
 	return c.step(func() error { return c.Store.put(ctx, pipeline, version, data) })
 }
 
-func (c *cut) get(ctx context.Context, pipeline, version string) (r io.ReadCloser, err error) {
-	err = c.step(func() (err error) { r, err = c.Store.get(ctx, pipeline, version); return err })
-	return r, err
+func (c *cut) get(ctx context.Context, pipeline, version string, limit int64) (m *model.Model, err error) {
+	err = c.step(func() (err error) { m, err = c.Store.get(ctx, pipeline, version, limit); return err })
+	return m, err
 }
 
 func (c *cut) remove(ctx context.Context, pipeline, version string) error {
@@ -219,7 +219,7 @@ func TestCutAtEachStep(t *testing.T) {
 					t.Fatalf("cut at %d: live is %s, neither the one before nor the new one", left, l.Version)
 				}
 				for _, v := range p.Versions {
-					if _, err := first.models.get(t.Context(), v); err != nil {
+					if _, err := first.get(t.Context(), v); err != nil {
 						t.Errorf("cut at %d: the pointer lists a model that cannot be read: %v", left, err)
 					}
 				}
@@ -503,7 +503,7 @@ func TestReset(t *testing.T) {
 		var followed []bool
 		follow := func() {
 			t.Helper()
-			if _, err := other.CatchUp(t.Context(), func(c *Choice) error {
+			if err := other.CatchUp(t.Context(), func(c *Choice) error {
 				followed = append(followed, c.Live.WasReset)
 				return nil
 			}); err != nil {
@@ -612,11 +612,11 @@ func TestSwap(t *testing.T) {
 			wg.Go(func() {
 				r := New(s, "digits", Options{})
 				for done := 0; done < each; {
-					_, err := r.pointers.update(t.Context(), func(p *Pointer) error { p.Number++; return nil })
+					_, err := r.update(t.Context(), func(p *Pointer) error { p.Number++; return nil })
 					switch {
 					case err == nil:
 						done++
-					case !errors.Is(err, errMoved): // it may have to try again for long
+					case !errors.Is(err, natsx.ErrConflict): // it may have to try again for long
 						t.Error(err)
 						return
 					}

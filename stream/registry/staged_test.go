@@ -34,7 +34,7 @@ func TestFetch(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := ""
-		if _, err := follower.CatchUp(t.Context(), func(c *Choice) error { got = c.Live.Version; return nil }); err != nil {
+		if err := follower.CatchUp(t.Context(), func(c *Choice) error { got = c.Live.Version; return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if staged != 2 || got != b {
@@ -142,7 +142,7 @@ func TestReachedWithoutAModel(t *testing.T) {
 			live = leave(t, r, other, live)
 			for range 2 { // it is offered once
 				before := time.Now()
-				if _, err := r.CatchUp(t.Context(), refuse); err != nil {
+				if err := r.CatchUp(t.Context(), refuse); err != nil {
 					t.Fatal(err)
 				}
 				if r.ConfirmedAt().Before(before) {
@@ -178,13 +178,13 @@ func TestCannotFollow(t *testing.T) {
 			adopted := ""
 			look := func() {
 				t.Helper()
-				if _, err := r.CatchUp(t.Context(), func(c *Choice) error { adopted = c.Live.Version; return nil }); err != nil {
+				if err := r.CatchUp(t.Context(), func(c *Choice) error { adopted = c.Live.Version; return nil }); err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
 			}
 			look()
 			save(t, other, 2, a)
-			p, revision, err := other.pointers.read(t.Context())
+			p, revision, err := other.read(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -197,7 +197,7 @@ func TestCannotFollow(t *testing.T) {
 				t.Fatal(err)
 			}
 			// A server that follows may only not have it yet, so it is looked for again for a while.
-			_, _ = r.CatchUp(t.Context(), func(*Choice) error { return errors.New("it is not to be offered") })
+			_ = r.CatchUp(t.Context(), func(*Choice) error { return errors.New("it is not to be offered") })
 			if name != "newer" && r.Problem() != "" {
 				t.Errorf("%s: at once there is %q", name, r.Problem())
 			}
@@ -222,17 +222,17 @@ func TestStoreRolledBack(t *testing.T) {
 		r, other := New(s, "digits", Options{MaxStaleness: 20 * time.Millisecond}), New(s, "digits", Options{})
 		save(t, other, 1, "")
 		look := func() error {
-			_, err := r.CatchUp(t.Context(), func(*Choice) error { return nil })
-			return err
+			return r.CatchUp(t.Context(), func(*Choice) error { return nil })
 		}
 		if err := look(); err != nil {
 			t.Fatal(err)
 		}
-		var err error
-		if r.createdAt, err = s.created(t.Context()); err != nil {
+		state, err := s.state(t.Context(), "digits")
+		if err != nil {
 			t.Fatal(err)
 		}
-		r.pointers.revision.Add(3) // they were written and seen, and are gone
+		r.created = state.created
+		r.revision.Add(3) // they were written and seen, and are gone
 		before := r.ConfirmedAt()
 		if err := look(); !errors.Is(err, errStale) || r.ConfirmedAt() != before {
 			t.Fatalf("the first look: %v", err)
@@ -241,7 +241,7 @@ func TestStoreRolledBack(t *testing.T) {
 		if err := look(); err != nil || !r.ConfirmedAt().After(before) {
 			t.Errorf("when it stays so: %v", err)
 		}
-		if p, revision, err := other.pointers.read(t.Context()); err != nil || r.Revision() != revision || p.Live == "" {
+		if p, revision, err := other.read(t.Context()); err != nil || r.Revision() != revision || p.Live == "" {
 			t.Errorf("revision %d is followed, %d is stored: %v", r.Revision(), revision, err)
 		}
 	})
@@ -307,7 +307,7 @@ func TestFollowerKnowsGood(t *testing.T) {
 		r, follower := New(s, "digits", Options{Clock: func() time.Time { return at }}), New(s, "digits", Options{})
 		a := save(t, r, 1, "")
 		look := func() time.Time {
-			if _, err := follower.CatchUp(t.Context(), func(*Choice) error { return nil }); err != nil {
+			if err := follower.CatchUp(t.Context(), func(*Choice) error { return nil }); err != nil {
 				t.Fatal(err)
 			}
 			return follower.GoodAsOf(a)

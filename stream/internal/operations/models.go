@@ -86,7 +86,7 @@ func (p *Pipeline) record(ctx context.Context, what string, q *Request, attribut
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	if err := registry.Record(ctx, p.Replica.Models, what, q.By); err != nil {
+	if err := p.Replica.Models.Record(ctx, what, q.By); err != nil {
 		p.Log.Warn("the request of an operator is not recorded with the models", "request", what, "error", err)
 	}
 }

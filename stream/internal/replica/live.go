@@ -199,13 +199,12 @@ func (r *Replica) takeOver(ctx context.Context, term uint64) error {
 	if r.Running.Live() == nil {
 		return r.takeOverFirst(ctx)
 	}
-	_, err := r.Models.CatchUp(ctx, r.Adopt)
-	return err
+	return r.Models.CatchUp(ctx, r.Adopt)
 }
 
 // Newest reads the live model of the store with its newest checkpoint, nil if there is no model.
 func (r *Replica) Newest(ctx context.Context) (*plugin.Live, error) {
-	return registry.Newest(ctx, r.Models)
+	return r.Models.Newest(ctx)
 }
 
 // takeOverFirst takes what the store has while this replica has no model: none, or one that the former trainer fitted.

@@ -115,8 +115,8 @@ func (r *Replica) Open(ctx context.Context, stores *Stores) (Stored, error) {
 	if stage.Standby = !r.IsTrainer(); stage.Standby {
 		r.openTerm = 0
 	}
-	stage.Store, stage.Checkpoint, stage.Resume = r.Models.Save, r.Models.Checkpoint, choice.Live
-	stage.SettleEpoch = func(ctx context.Context, l *plugin.Live) error { return registry.SettleEpoch(ctx, r.Models, l) }
+	stage.Store, stage.Checkpoint, stage.SettleEpoch = r.Models.Save, r.Models.Checkpoint, r.Models.SettleEpoch
+	stage.Resume = choice.Live
 	if r.Input != nil {
 		stage.Source = map[string]string{"stream": r.Stream, "created": r.Created.UTC().Format(time.RFC3339Nano),
 			"subject": r.Subject}

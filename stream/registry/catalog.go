@@ -1,0 +1,204 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/embedd/embedd/internal/natsx"
+)
+
+// catalog is what is stored of one pipeline: its pointer, and the models that it lists.
+type catalog struct {
+	store    Store
+	pipeline string
+	options  Options
+	revision atomic.Uint64 // of the newest pointer that this process wrote or follows
+
+	prefetched atomic.Pointer[cachedModel] // before it is live
+	origin     atomic.Pointer[cachedModel] // the first model of the epoch
+}
+
+// Pointer returns what is known of the pipeline's models.
+func (c *catalog) Pointer(ctx context.Context) (*Pointer, error) {
+	p, _, err := c.read(ctx)
+	return p, err
+}
+
+// read reads the pointer, and rebuilds one that cannot be read.
+func (c *catalog) read(ctx context.Context) (*Pointer, uint64, error) {
+	value, revision, err := c.store.load(ctx, c.pipeline)
+	if err != nil {
+		return nil, 0, fmt.Errorf("reading the pointer to the models of %s (%s): %w", c.pipeline, c.store, err)
+	}
+	p, err := parse(value)
+	if errors.Is(err, ErrNewer) {
+		return nil, revision, fmt.Errorf("the pointer to the models of %s (%s, revision %d): %w", c.pipeline, c.store,
+			revision, err)
+	}
+	if err != nil || len(value) == 0 {
+		p, err = c.rebuild(ctx, err)
+	}
+	return p, revision, err
+}
+
+// find reads the pointer, and finds a version that it lists.
+func (c *catalog) find(ctx context.Context, version string) (*Pointer, *Version, error) {
+	p, _, err := c.read(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	v, err := c.versionIn(p, version)
+	return p, v, err
+}
+
+func (c *catalog) versionIn(p *Pointer, version string) (*Version, error) {
+	if v := p.Find(version); v != nil {
+		return v, nil
+	}
+	return nil, withKind(ErrMissing, fmt.Errorf("pipeline %s has no version %q; it has %s", c.pipeline, version,
+		p.names()))
+}
+
+// maxConflicts is how often a change is retried while other processes write the pointer.
+const maxConflicts = 20
+
+// update changes the pointer by compare-and-set, and returns what is stored then. change may be called more than once;
+// if it returns errUnchanged, nothing is written.
+func (c *catalog) update(ctx context.Context, change func(*Pointer) error) (*Pointer, error) {
+	for attempt := 0; ; attempt++ {
+		p, revision, err := c.read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := change(p); errors.Is(err, errUnchanged) {
+			return p, nil
+		} else if err != nil {
+			return nil, err
+		}
+		p.Replaces = revision
+		value, err := c.encode(p)
+		if err != nil {
+			return nil, err
+		}
+		revision, err = c.write(ctx, value, revision)
+		if err == nil {
+			c.revision.Store(revision)
+			return p, nil
+		}
+		if !errors.Is(err, natsx.ErrConflict) || attempt == maxConflicts {
+			return nil, fmt.Errorf("moving the pointer to the models of %s (%s): %w", c.pipeline, c.store, err)
+		}
+	}
+}
+
+const (
+	// maxRewrites is how often a write that was not confirmed is looked up and repeated.
+	maxRewrites = 4
+	// writeWait is how long a confirmation is waited for: one that is lost with a connection never comes.
+	writeWait = 5 * time.Second
+)
+
+// write writes the pointer if its revision is still the given one. A write that was not confirmed may be stored, and to
+// repeat it would fail as if another process had been first: so it is looked up.
+func (c *catalog) write(ctx context.Context, value []byte, revision uint64) (uint64, error) {
+	for attempt := 0; ; attempt++ {
+		within, cancel := context.WithTimeout(ctx, writeWait)
+		next, err := c.store.compareAndSet(within, c.pipeline, value, revision)
+		cancel()
+		isFirst := errors.Is(err, natsx.ErrConflict) && attempt == 0
+		if err == nil || isFirst || attempt == maxRewrites || !natsx.Sleep(ctx, 20*time.Millisecond<<attempt) {
+			return next, err
+		}
+		stored, at, errRead := c.store.load(ctx, c.pipeline)
+		if errRead != nil || at == revision {
+			continue
+		}
+		if !bytes.Equal(stored, value) {
+			return 0, natsx.ErrConflict
+		}
+		return at, nil
+	}
+}
+
+// encode encodes the pointer. If it exceeds the server's payload limit, the checkpoint is left out: a restart without
+// one reads more rows and loses nothing.
+func (c *catalog) encode(p *Pointer) ([]byte, error) {
+	p.Format = Format
+	limit := c.store.maxPointerBytes()
+	value, err := json.Marshal(p)
+	if err == nil && len(value) > limit && p.State != nil {
+		c.options.Logger.Warn("the trainer's checkpoint does not fit into the message of the pointer; a restart will read "+
+			"more rows", "bytes", len(value), "limit", limit, "fix", "raise the server's max_payload")
+		p.State, p.StateOf = nil, ""
+		value, err = json.Marshal(p)
+	}
+	if err == nil && len(value) > limit {
+		err = fmt.Errorf("the pointer with %d versions of %s has %d bytes, and the server accepts messages of up to %d: "+
+			"raise its max_payload, or lower model.keep.versions", len(p.Versions), c.pipeline, len(value), limit)
+	}
+	return value, err
+}
+
+// rebuild replaces a pointer that cannot be read, or is gone while models are there: a pipeline answers with an older
+// model rather than not at all, and reports it. It is the newest earlier pointer that can be read, with the other
+// models added to its list. Without one it is built from the models alone, and the newest that can be read is live.
+func (c *catalog) rebuild(ctx context.Context, cause error) (*Pointer, error) {
+	there, err := c.store.versions(ctx, c.pipeline)
+	if err != nil {
+		return nil, fmt.Errorf("listing the models of %s (%s): %w", c.pipeline, c.store, err)
+	}
+	if cause == nil && len(there) == 0 {
+		return &Pointer{Format: Format}, nil
+	}
+	if cause == nil {
+		cause = errors.New("it is gone")
+	}
+	older, err := c.store.history(ctx, c.pipeline)
+	if err != nil {
+		return nil, fmt.Errorf("reading earlier pointers to the models of %s (%s): %w", c.pipeline, c.store, err)
+	}
+	p, how := &Pointer{Format: Format, rebuilt: true}, "the previous pointer is used instead"
+	for _, value := range older {
+		if before, err := parse(value); err == nil && len(value) > 0 {
+			p = before
+			break
+		}
+	}
+	for _, one := range there {
+		if p.Find(one.name) != nil {
+			continue
+		}
+		v := Version{Name: one.name, Created: one.time, Size: one.size}
+		m, err := c.get(ctx, v)
+		if err != nil && !isUnreadable(err) {
+			return nil, err
+		}
+		if v.Damaged = err != nil; !v.Damaged {
+			v.describe(m)
+			v.Rows, v.Epoch = m.Rows(), int(m.Note().Epoch)
+		}
+		p.Versions = append(p.Versions, v)
+		p.Number, p.Epochs = max(p.Number, numberOf(v.Name)), max(p.Epochs, v.Epoch)
+	}
+	slices.SortFunc(p.Versions, func(a, b Version) int { return numberOf(a.Name) - numberOf(b.Name) })
+	if p.rebuilt {
+		// The epochs that were used are unknown; the seconds since 1970 are a higher number.
+		p.Epochs = max(p.Epochs, int(c.options.Clock().Unix()))
+		how = "no version can be read, and a first model is fitted"
+		for _, v := range p.Versions {
+			if !v.Damaged {
+				p.choose(v.Name, v.Created)
+				how = "the newest version that can be read is used"
+			}
+		}
+	}
+	p.damage = fmt.Sprintf("the pointer to the models of %s (%s) cannot be read: %v; %s; `embedd model ls %s` shows the "+
+		"versions, `embedd model rollback VERSION` chooses another", c.pipeline, c.store, cause, how, c.pipeline)
+	return p, nil
+}

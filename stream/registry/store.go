@@ -1,0 +1,59 @@
+package registry
+
+import (
+	"context"
+	"time"
+
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/model"
+)
+
+// Store has the models of any number of pipelines: [JetStream] or [Directory]. It is safe for concurrent use, by many
+// processes too.
+type Store interface {
+	// put writes a model under a name that no other process writes. It returns when the bytes are durable.
+	put(ctx context.Context, pipeline, version string, data []byte) error
+	// get reads a model of a size limit. The error is ErrMissing if there is none, and ErrDamaged if it cannot be read.
+	get(ctx context.Context, pipeline, version string, limit int64) (*model.Model, error)
+	// remove deletes a model. A missing model is not an error.
+	remove(ctx context.Context, pipeline, version string) error
+	// versions returns the stored models, whether the pointer names them or not.
+	versions(ctx context.Context, pipeline string) ([]stored, error)
+	// tidy removes unfinished writes of processes that crashed, if they have not changed for a time.
+	tidy(ctx context.Context, pipeline string, older time.Duration) error
+
+	// load reads the pointer of a pipeline. Without one the value is nil, and the revision that of a delete marker or 0.
+	load(ctx context.Context, pipeline string) (value []byte, revision uint64, err error)
+	// history returns earlier values of a pointer, newest first: few, or none.
+	history(ctx context.Context, pipeline string) ([][]byte, error)
+	// compareAndSet writes the pointer if its revision is still the given one, else the error is natsx.ErrConflict.
+	compareAndSet(ctx context.Context, pipeline string, value []byte, revision uint64) (uint64, error)
+	// watch starts to watch a pointer. wait returns true when it was written after a sequence, as was announced, and false
+	// when ctx is done or the state should be looked at; stop ends the watch.
+	watch(pipeline string) (wait func(ctx context.Context, sequence uint64) bool, stop func())
+	// state returns the state of what has the pointers, as it was at most a second ago.
+	state(ctx context.Context, pipeline string) (state, error)
+	// refused returns what load has refused in the last minutes, since no client wrote it there on purpose.
+	refused(pipeline string) []natsx.Refusal
+	// maxPointerBytes returns the maximum size of a pointer.
+	maxPointerBytes() int
+
+	// pipelines returns the sorted names of the pipelines that have a pointer.
+	pipelines(ctx context.Context) ([]string, error)
+	// String is the location of the store, for messages.
+	String() string
+}
+
+// stored is a model in a store.
+type stored struct {
+	name string
+	time time.Time
+	size int64
+}
+
+// state is the state of the stream that has the pointers of a store.
+type state struct {
+	created  time.Time // when it began to count revisions; zero if the count never restarts
+	sequence uint64    // changes with each write of a pointer; at least the revision of each pointer
+	at       time.Time // when this was requested
+}
