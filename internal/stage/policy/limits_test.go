@@ -151,9 +151,10 @@ func TestFollowedSuffix(t *testing.T) {
 		"is no better":     {Rules{Pairs: []RulePair{certain(500, 0, tooLittle), certain(500, liveModel, over)}}, 1000, 0},
 		"has no room":      {Rules{Pairs: []RulePair{certain(500, 0, enough), certain(500, liveModel, over)}}, 999, 0},
 		"gains 0.1":        {Rules{Followed: 250, Pairs: []RulePair{certain(500, 0, enough)}}, 1000, 500},
-		"gains too little": {Rules{Followed: 2000, Pairs: []RulePair{certain(500, 0, enough)}}, 1000, 2000},
+		"gains too little": {Rules{Followed: 125, Pairs: []RulePair{certain(500, 0, enough)}}, 1000, 125},
+		"is shorter":       {Rules{Followed: 2000, Pairs: []RulePair{certain(500, 0, enough)}}, 1000, 500},
 	} {
-		c.rules.Scores = []RuleScore{score(500, 0.0201), score(250, 0.0170), score(2000, 0.0172)}
+		c.rules.Scores = []RuleScore{score(500, 0.0201), score(250, 0.0170), score(125, 0.0172), score(2000, 0.0200)}
 		c.rules.Choose(g, c.rows)
 		if c.rules.Followed != c.want {
 			t.Errorf("%s: follows %d, want %d", name, c.rules.Followed, c.want)

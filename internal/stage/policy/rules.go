@@ -56,7 +56,8 @@ const (
 	maxEvidence = 10
 	// minLead is the lead in accuracy of a shorter suffix that closes DoorMoreRows.
 	minLead = 0.0025
-	// switchGain is the gain in accuracy for which the stage follows another suffix.
+	// switchGain is the gain in accuracy for which the stage follows a longer suffix. It follows a shorter one for any
+	// gain: scores by references of the past favour the longer one.
 	switchGain = 0.003
 	// minFollowRows is the least number of rows between two models by DoorFollowing.
 	minFollowRows = 250
@@ -169,10 +170,14 @@ func (r *Rules) Choose(g spec.Gate, rows int) {
 			best, most = s.Size, mean
 		}
 	}
+	gain := switchGain
+	if best < r.Followed {
+		gain = 0
+	}
 	switch {
 	case best == 0:
 	case r.Followed == 0 && r.evidence(best, liveModel) >= need,
-		r.Followed != 0 && most > r.score(r.Followed).mean()+switchGain:
+		r.Followed != 0 && most > r.score(r.Followed).mean()+gain:
 		r.Followed = best
 	}
 }
