@@ -34,7 +34,10 @@ func Open(ctx context.Context, js jetstream.JetStream, replicas int) (*Bucket, e
 	s, err := open(ctx, js, jetstream.StreamConfig{Name: Stream, Subjects: []string{bucketRoot + ">"},
 		Description: "what embedd pipelines learn from, summed up", Storage: jetstream.FileStorage, MaxMsgsPerSubject: 1,
 		Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true, AllowDirect: true}, bucketRoot, replicas)
-	return &Bucket{s}, err
+	if err != nil {
+		return nil, err
+	}
+	return &Bucket{s}, nil
 }
 
 // remove deletes keys without leaving delete markers.

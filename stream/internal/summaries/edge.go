@@ -107,7 +107,10 @@ type Sender struct {
 // OpenSender opens the stream of an edge, and creates it where it is missing. The size limit of an existing one stays.
 func OpenSender(ctx context.Context, b *Bucket, pipeline string, bytes int64, replicas int) (*Sender, error) {
 	s, err := open(ctx, b.js, EdgeConfig(bytes), edgeRoot, replicas)
-	return &Sender{s, b, pipeline}, err
+	if err != nil {
+		return nil, err
+	}
+	return &Sender{s, b, pipeline}, nil
 }
 
 // savedNotice is the copy in the bucket of a pipeline's last notice, which notices of other pipelines may evict from
@@ -190,7 +193,10 @@ type Receiver struct {
 func OpenReceiver(ctx context.Context, js jetstream.JetStream, pipeline string, edges []string, bytes int64,
 	replicas int) (*Receiver, error) {
 	s, err := open(ctx, js, HubConfig(edges, bytes), hubRoot, replicas)
-	return &Receiver{s, pipeline}, err
+	if err != nil {
+		return nil, err
+	}
+	return &Receiver{s, pipeline}, nil
 }
 
 // Stream is the stream of the hub.

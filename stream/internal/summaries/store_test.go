@@ -2,6 +2,7 @@ package summaries
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -66,6 +67,23 @@ func TestSendRestarts(t *testing.T) {
 	last(first, 0, false)
 	server.Publish(&nats.Msg{Subject: bucketRoot + "p.sent", Data: []byte("[")})
 	last(first, 0, false)
+}
+
+// TestNotOpened: what cannot be opened is nil.
+func TestNotOpened(t *testing.T) {
+	t.Parallel()
+	js := natstest.New(t).JS
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if b, err := Open(ctx, js, 1); b != nil || err == nil {
+		t.Errorf("the bucket is %v: %v", b, err)
+	}
+	if s, err := OpenSender(ctx, &Bucket{store{js: js}}, "p", 1<<20, 1); s != nil || err == nil {
+		t.Errorf("the sender is %v: %v", s, err)
+	}
+	if r, err := OpenReceiver(ctx, js, "p", nil, 1<<20, 1); r != nil || err == nil {
+		t.Errorf("the receiver is %v: %v", r, err)
+	}
 }
 
 // TestDamagedSummaries: a summary that is not complete, too large, or has an impossible manifest is damaged, and only
