@@ -155,12 +155,8 @@ func (p *SimilarityExtension) place(dst, z []float64, w *Workspace) error {
 // move is small next to the largest of them although the slope is not. Rounding errors can keep weights moving until
 // the last round; they are an error only if the slope is not small then.
 func (p *SimilarityExtension) Descend(q *SimilarityProblem) error {
-	const (
-		rounds    = 100
-		sweeps    = 10   // between two solutions for the weights above 0: more and fewer change the time
-		tolerance = 1e-9 // of a move, over the largest weight: a smaller one changes the time
-		enough    = 1e-6
-	)
+	// More or fewer sweeps, and a smaller tolerance of moves over the largest weight, change the time alone.
+	const rounds, sweeps, tolerance, enough = 100, 10, 1e-9, 1e-6
 	clear(q.Weight)
 	clear(q.Product)
 	solved := false
