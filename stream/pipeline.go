@@ -209,7 +209,7 @@ func (p *pipeline) run(ctx, severed context.Context) (err error) {
 	}
 	followed := p.replica.Followed()
 	if !p.LearnsFromEdges() {
-		wg.Go(func() { p.observer.Run(ctx) })
+		defer p.observer.Start(ctx)()
 		followed = append(followed, p.relay.IdentityKey())
 	}
 	if len(followed) > 0 {
@@ -225,9 +225,7 @@ func (p *pipeline) run(ctx, severed context.Context) (err error) {
 		p.training.OpenFeed()
 		wg.Go(func() { p.training.Run(ctx) })
 	}
-	if watch := p.watch.Start(); watch != nil {
-		wg.Go(func() { watch(ctx) })
-	}
+	defer p.watch.Start(ctx)()
 	if p.Role == RoleTrain {
 		<-ctx.Done()
 		return nil

@@ -73,11 +73,12 @@ func (s *site) runPipeline(change func(*Pipeline), teach func(*testPipeline, *tr
 		}
 	}
 	wg.Go(func() { q.training.Read(ctx, take) })
-	wg.Go(func() { q.observer.Run(ctx) })
+	stop := q.observer.Start(ctx)
 	wg.Go(func() { _ = q.relay.Serve(ctx, context.Background()) })
 	q.replica.Start(ctx, &wg)
 	q.end = sync.OnceFunc(func() {
 		cancel()
+		stop()
 		wg.Wait()
 		if n := e.activity.Processing(); n != 0 {
 			s.Errorf("%d inputs wait indefinitely, as far as training knows", n)

@@ -35,6 +35,10 @@ type Watch struct {
 	*scope.Scope
 	Interval time.Duration // between two samples; 0: the default
 
+	judge  judge
+	stolen uint64 // deliveries at the last verdict
+	quiet  int    // verdicts without a further one
+
 	mu          sync.Mutex
 	tick        uint64
 	replies     map[string]*spec.Deliveries // to the request of the tick; nil: no longer taken
@@ -59,16 +63,17 @@ func (w *Watch) isPossible() bool {
 }
 
 // Start subscribes to what replicas report, and announces this one to the others, which must know of it before it
-// pulls: they could take its messages for stolen ones if it ended soon. It returns nil where nothing can be compared.
-func (w *Watch) Start() (run func(context.Context)) {
+// pulls: they could take its messages for stolen ones if it ended soon. It compares deliveries until stop, where that
+// is possible.
+func (w *Watch) Start(ctx context.Context) (stop func()) {
 	if !w.isPossible() {
-		return nil
+		return func() {}
 	}
 	started := needs.ServiceSubject(w.Name, needs.EndpointStarted)
 	inbox := w.Conn.NewInbox()
 	replies, err := w.Receiver.Subscribe(inbox+".*", "", w.take)
 	if err != nil {
-		return nil
+		return func() {}
 	}
 	starts, err := w.Receiver.Subscribe(started, "", func(msg *nats.Msg) {
 		if len(msg.Data) == 0 && len(msg.Header) == 0 && msg.Reply == "" { // else it is an answer that a client sent here
@@ -78,15 +83,19 @@ func (w *Watch) Start() (run func(context.Context)) {
 	if err == nil {
 		err = w.Conn.Publish(started, nil)
 	}
-	return func(ctx context.Context) {
-		defer func() {
-			w.Receiver.Unsubscribe(replies)
-			if starts != nil {
-				w.Receiver.Unsubscribe(starts)
-			}
-		}()
-		if err == nil {
-			w.run(ctx, inbox)
+	var task *scope.Task
+	if err == nil {
+		interval := cmp.Or(w.Interval, defaultInterval+5*w.PollInterval)
+		task = scope.Every(ctx, interval, func(ctx context.Context) { w.compare(ctx, inbox, min(replyWait, 10*interval)) })
+	}
+	return func() {
+		if task != nil {
+			task.Stop()
+			w.Conditions.Clear(health.StolenDeliveries)
+		}
+		w.Receiver.Unsubscribe(replies)
+		if starts != nil {
+			w.Receiver.Unsubscribe(starts)
 		}
 	}
 }
@@ -113,26 +122,21 @@ func (w *Watch) take(msg *nats.Msg) {
 	w.replies[r.Instance] = r.Deliveries
 }
 
-func (w *Watch) run(ctx context.Context, inbox string) {
-	interval := cmp.Or(w.Interval, defaultInterval+5*w.PollInterval)
-	var j judge
-	var stolen, quiet uint64
-	for natsx.Sleep(ctx, interval) {
-		s, isDisturbed := w.sample(ctx, inbox, min(replyWait, 10*interval), j.last)
-		n, known := j.next(s, isDisturbed)
-		switch {
-		case !known && j.base == nil:
-			stolen = 0 // counted from another base
-		case known && n > stolen:
-			stolen, quiet = n, 0
-			w.report(n)
-		case known:
-			if quiet++; quiet == quietSamples && w.Conditions.Clear(health.StolenDeliveries) {
-				w.Log.Info("no further delivery of the consumer was stolen", "consumer", w.ConsumerName())
-			}
+// compare takes the next sample, and judges it.
+func (w *Watch) compare(ctx context.Context, inbox string, wait time.Duration) {
+	s, isDisturbed := w.sample(ctx, inbox, wait, w.judge.last)
+	n, known := w.judge.next(s, isDisturbed)
+	switch {
+	case !known && w.judge.base == nil:
+		w.stolen = 0 // counted from another base
+	case known && n > w.stolen:
+		w.stolen, w.quiet = n, 0
+		w.report(n)
+	case known:
+		if w.quiet++; w.quiet == quietSamples && w.Conditions.Clear(health.StolenDeliveries) {
+			w.Log.Info("no further delivery of the consumer was stolen", "consumer", w.ConsumerName())
 		}
 	}
-	w.Conditions.Clear(health.StolenDeliveries)
 }
 
 // report sets the condition.

@@ -49,7 +49,9 @@ type Observer struct {
 	consumerGone func()
 
 	snapshot atomic.Pointer[Snapshot]
-	now      chan struct{} // signalled by Now
+	task     atomic.Pointer[scope.Task] // nil before Start
+	isDue    atomic.Bool                // Now was called
+	skip     int                        // inspections to leave out
 
 	sinks      map[string]string // streams of the output subjects at the last inspection
 	oldest     map[string]oldest // by the subjects of a consumer
@@ -81,7 +83,7 @@ type position struct {
 
 // New returns an observer that has inspected nothing yet.
 func New(s *scope.Scope, r *replica.Replica, earlier func() []needs.Partition, consumerGone func()) *Observer {
-	return &Observer{Scope: s, replica: r, earlier: earlier, consumerGone: consumerGone, now: make(chan struct{}, 1),
+	return &Observer{Scope: s, replica: r, earlier: earlier, consumerGone: consumerGone,
 		sinks: map[string]string{}, oldest: map[string]oldest{}}
 }
 
@@ -89,31 +91,36 @@ func New(s *scope.Scope, r *replica.Replica, earlier func() []needs.Partition, c
 func (w *Observer) Snapshot() *Snapshot { return w.snapshot.Load() }
 
 // Now has the streams inspected at once.
-func (w *Observer) Now() { scope.Signal(w.now) }
+func (w *Observer) Now() {
+	w.isDue.Store(true)
+	if t := w.task.Load(); t != nil {
+		t.Now()
+	}
+}
 
-// Run inspects the streams until ctx is done.
-func (w *Observer) Run(ctx context.Context) {
-	tick := time.NewTicker(max(interval, w.PollInterval))
-	defer tick.Stop()
-	for skip := 0; ; skip-- {
-		if skip <= 0 && w.Conn.IsConnected() {
-			if s := w.inspect(ctx); ctx.Err() == nil {
-				w.snapshot.Store(s)
-				w.report(health.Streams, s.Blocker, "no input can be answered", "inputs can be answered again")
-				w.report(health.DeadLetterStream, s.DeadLetters, "dead letters cannot be stored; other inputs are answered",
-					"dead letters can be stored again")
-				if !s.LagKnown && s.Blocker == "" && s.DeadLetters == "" {
-					skip = othersFactor // the hot path reports what it runs into itself
-				}
-			}
-		}
-		select {
-		case <-tick.C:
-		case <-w.now:
-			skip = 0
-		case <-ctx.Done():
-			return
-		}
+// Start inspects the streams until stop.
+func (w *Observer) Start(ctx context.Context) (stop func()) {
+	task := scope.Every(ctx, max(interval, w.PollInterval), w.observe)
+	w.task.Store(task)
+	w.Now()
+	return task.Stop
+}
+
+func (w *Observer) observe(ctx context.Context) {
+	if w.skip--; !w.isDue.Swap(false) && w.skip > 0 || !w.Conn.IsConnected() {
+		return
+	}
+	s := w.inspect(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	w.snapshot.Store(s)
+	w.report(health.Streams, s.Blocker, "no input can be answered", "inputs can be answered again")
+	w.report(health.DeadLetterStream, s.DeadLetters, "dead letters cannot be stored; other inputs are answered",
+		"dead letters can be stored again")
+	w.skip = 0
+	if !s.LagKnown && s.Blocker == "" && s.DeadLetters == "" {
+		w.skip = othersFactor // the hot path reports what it runs into itself
 	}
 }
 

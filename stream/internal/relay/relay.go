@@ -169,7 +169,7 @@ func (r *Relay) Serve(ctx, severed context.Context) (err error) {
 	defer context.AfterFunc(severed, stop)()
 
 	var wg sync.WaitGroup
-	defer scope.Every(r.AckWait/3, unacked.keepAlive)()
+	defer scope.Every(work, r.AckWait/3, func(context.Context) { unacked.keepAlive() }).Stop()
 	var pulled chan *input
 	endWait := r.utilization.wait()
 	begin := sync.OnceFunc(func() { // an idle pipeline has neither the goroutines nor the queues

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -86,29 +85,6 @@ func (s *Scope) RecentStream(ctx context.Context, name string) (jetstream.Stream
 func (s *Scope) InputGone() error {
 	return spec.Describe(fmt.Sprintf("the input stream %s is gone; create it again: 'embedd setup --apply'", s.Stream),
 		jetstream.ErrStreamNotFound)
-}
-
-// Every calls f at an interval until stop, which waits for a call that runs. There is no goroutine between the calls.
-func Every(interval time.Duration, f func()) (stop func()) {
-	var mu sync.Mutex
-	var timer *time.Timer
-	mu.Lock()
-	defer mu.Unlock()
-	isOver := false
-	timer = time.AfterFunc(interval, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if !isOver {
-			f()
-			timer.Reset(interval)
-		}
-	})
-	return func() {
-		mu.Lock()
-		defer mu.Unlock()
-		isOver = true
-		timer.Stop()
-	}
 }
 
 // Signal wakes the goroutine that waits on a channel of capacity one. A signal that it has not received yet stays.

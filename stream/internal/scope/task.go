@@ -1,0 +1,73 @@
+package scope
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Task calls a function at an interval, one call at a time. Between the calls it has no goroutine: those of hundreds of
+// idle pipelines would take most of their memory.
+type Task struct {
+	do       func(context.Context)
+	interval time.Duration
+	ctx      context.Context
+	cancel   context.CancelFunc
+
+	mu        sync.Mutex
+	timer     *time.Timer
+	ended     *sync.Cond
+	isRunning bool
+	isDue     bool // Now was called since the call that runs began
+}
+
+// Every calls a function an interval after each of its calls, first after one interval, until ctx is done or Stop.
+func Every(ctx context.Context, interval time.Duration, do func(context.Context)) *Task {
+	t := &Task{do: do, interval: interval}
+	t.ctx, t.cancel = context.WithCancel(ctx)
+	t.ended = sync.NewCond(&t.mu)
+	t.mu.Lock()
+	t.timer = time.AfterFunc(interval, t.run)
+	t.mu.Unlock()
+	return t
+}
+
+// Now has the function called at once, or again after the call that runs.
+func (t *Task) Now() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.isDue = true; !t.isRunning && t.ctx.Err() == nil {
+		t.timer.Reset(0)
+	}
+}
+
+// Stop ends the calls: it cancels the context of one that runs, and waits for it.
+func (t *Task) Stop() {
+	t.cancel()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.timer.Stop()
+	for t.isRunning {
+		t.ended.Wait()
+	}
+}
+
+func (t *Task) run() {
+	t.mu.Lock()
+	if t.isRunning { // Now was called just before that call began
+		t.mu.Unlock()
+		return
+	}
+	t.isRunning, t.isDue = true, true
+	for t.isDue && t.ctx.Err() == nil {
+		t.isDue = false
+		t.mu.Unlock()
+		t.do(t.ctx)
+		t.mu.Lock()
+	}
+	if t.isRunning = false; t.ctx.Err() == nil {
+		t.timer.Reset(t.interval)
+	}
+	t.ended.Broadcast()
+	t.mu.Unlock()
+}

@@ -1,0 +1,59 @@
+package scope
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestTask: calls follow each other, Now causes one after the call that runs, Stop waits for one, and none follows.
+func TestTask(t *testing.T) {
+	var running, calls atomic.Int64
+	began, proceed := make(chan bool), make(chan bool)
+	task := Every(t.Context(), time.Hour, func(context.Context) {
+		if running.Add(1) != 1 {
+			t.Error("two calls run at the same time")
+		}
+		calls.Add(1)
+		began <- true
+		<-proceed
+		running.Add(-1)
+	})
+	task.Now()
+	<-began
+	for range 3 {
+		task.Now()
+	}
+	proceed <- true
+	<-began
+	stopped := make(chan bool)
+	go func() {
+		task.Stop()
+		close(stopped)
+	}()
+	<-task.ctx.Done()
+	task.Now()
+	select {
+	case <-stopped:
+		t.Error("Stop has not waited for the call")
+	default:
+	}
+	proceed <- true
+	<-stopped
+	if task.Now(); calls.Load() != 2 || task.timer.Reset(time.Hour) {
+		t.Errorf("%d calls, and a timer after Stop", calls.Load())
+	}
+	task.timer.Stop()
+	ctx, cancel := context.WithCancel(t.Context())
+	repeated := Every(ctx, time.Millisecond, func(context.Context) {
+		if calls.Add(1) == 5 {
+			cancel()
+		}
+	})
+	<-ctx.Done()
+	repeated.Stop()
+	if n := calls.Load(); n != 5 {
+		t.Errorf("%d calls, and the context ended with the third of the second task", n)
+	}
+}
