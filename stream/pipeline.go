@@ -50,8 +50,10 @@ type pipeline struct {
 func newPipeline(s *scope.Scope, a *relay.Activity, h *operations.History, drainTimeout time.Duration) *pipeline {
 	p := &pipeline{Scope: s, relay: relay.New(s, a, drainTimeout)}
 	p.reopening, p.reopen = context.WithCancel(context.Background())
-	p.replica = replica.New(s, replica.Hooks{HasAnswered: p.hasAnswered, TurnChanged: func() { p.observer.Now() },
-		Reopen: p.reopen})
+	p.replica = replica.New(s, replica.Hooks{HasAnswered: p.hasAnswered, Reopen: p.reopen, TurnChanged: func() {
+		p.observer.Now()
+		p.training.TurnChanged()
+	}})
 	p.training = training.New(s, p.replica, training.Hooks{MayLearn: p.relay.MayLearn,
 		SendLabelLetter: p.relay.SendLabelDeadLetter, IsHolding: p.relay.IsWaitingForModel})
 	p.blocks = blocks.New(s, p.replica, p.training)

@@ -41,7 +41,7 @@ type Election struct {
 	tookOver func()                                       // called after that
 	openTerm uint64                                       // term under which the stage was opened as trainer; 0: none
 	resumes  atomic.Uint64                                // term for which the reader has to end standby; 0: none
-	changed  func()                                       // called when this process becomes the trainer or stops being it
+	changed  func()                                       // Hooks.TurnChanged
 	log      ratelog.Limiter
 }
 
@@ -162,7 +162,7 @@ func (e *Election) endStandby(term uint64) {
 		return
 	}
 	e.resumes.Store(term)
-	scope.Signal(e.standby.changed)
+	e.changed()
 }
 
 // MustEndStandby returns the term for which the reader of the input has to end the stage's standby; 0: it has not to.

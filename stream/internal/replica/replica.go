@@ -47,14 +47,15 @@ type Hooks struct {
 	HasAnswered func(context.Context) (bool, error)
 	// Reopen is called when what is stored has changed so that the pipeline must be opened again.
 	Reopen func()
-	// TurnChanged is called when this process becomes the trainer or stops being it.
+	// TurnChanged is called when this process becomes the trainer or stops being it, and when ReadsForLearning or
+	// MustEndStandby may have changed. A lease that expires causes no call.
 	TurnChanged func()
 }
 
 // New returns the replica of a pipeline whose models are not stored, until Open.
 func New(s *scope.Scope, hooks Hooks) *Replica {
 	r := &Replica{Scope: s, hooks: hooks}
-	r.Election = &Election{Scope: s, standby: newStandby(), takeOver: r.takeOver, changed: hooks.TurnChanged}
+	r.Election = &Election{Scope: s, standby: &standby{}, takeOver: r.takeOver, changed: hooks.TurnChanged}
 	r.Schema = &Schema{Scope: s, isTrainer: r.IsTrainer, addEvent: r.addEvent, reopen: hooks.Reopen}
 	r.configuration = newConfiguration(s, r.IsTrainer)
 	r.tookOver = r.configuration.apply
@@ -169,10 +170,16 @@ func (r *Replica) Start(ctx context.Context, wg *sync.WaitGroup) {
 		wg.Go(func() { r.mirror.sweep(ctx) })
 	}
 	if r.trainer.Lease != nil {
-		wg.Go(func() { r.trainer.Run(ctx, r.takeTurn) })
 		if r.standby.lease != nil && !r.allRead() {
-			wg.Go(func() { r.keepStandby(ctx) })
+			r.standby.keep = scope.Every(ctx, 0, r.keepStandby)
+			r.standby.keep.Now()
 		}
+		wg.Go(func() {
+			r.trainer.Run(ctx, r.takeTurn)
+			if r.standby.keep != nil {
+				r.standby.keep.Stop()
+			}
+		})
 	}
 }
 

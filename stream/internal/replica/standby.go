@@ -12,14 +12,9 @@ import (
 // learning, so that its window is full when it takes over. So a pipeline is read three times, however many replicas it
 // has: by the hot paths together, by the trainer, and by the standby.
 type standby struct {
-	lease     *lease.Lease                       // nil: no waiting replica reads
-	stop      atomic.Pointer[context.CancelFunc] // releases it, once this process is the trainer
-	isWaiting chan struct{}                      // signalled when this process is the trainer no longer
-	changed   chan struct{}                      // signalled when this process may have to read, or may not any more
-}
-
-func newStandby() *standby {
-	return &standby{isWaiting: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
+	lease *lease.Lease                       // nil: no waiting replica reads
+	stop  atomic.Pointer[context.CancelFunc] // releases it, once this process is the trainer
+	keep  *scope.Task                        // keepStandby, once this process is the trainer no longer; nil before Start
 }
 
 // allRead reports whether all replicas read the input for learning: without leases, with late labels, whose two readers
@@ -36,9 +31,6 @@ func (e *Election) ReadsForLearning() bool {
 // IsStandby reports whether this process is the next trainer.
 func (e *Election) IsStandby() bool { return e.standby.lease != nil && e.standby.lease.Term() != 0 }
 
-// Changed is signalled when ReadsForLearning may have changed. A lease that expires signals nothing.
-func (e *Election) Changed() <-chan struct{} { return e.standby.changed }
-
 // hasStandbyAhead reports whether the standby is another replica, which is to be the next trainer.
 func (e *Election) hasStandbyAhead() bool {
 	if e.standby.lease == nil {
@@ -50,27 +42,22 @@ func (e *Election) hasStandbyAhead() bool {
 
 // keepStandby holds or waits for the second lease while this replica is not the trainer.
 func (e *Election) keepStandby(ctx context.Context) {
-	s := e.standby
-	for ctx.Err() == nil {
-		waiting, stop := context.WithCancel(ctx)
-		s.stop.Store(&stop)
-		if e.trainer.Term() == 0 {
-			if err := s.lease.Acquire(waiting); err != nil && waiting.Err() == nil {
-				e.Log.Debug("the standby's lease cannot be requested; trying again", "error", err)
-			}
-			s.lease.Run(waiting, func(context.Context, uint64) {
-				e.trainer.Recheck() // the standby reads the trainer's lease more often
-				scope.Signal(s.changed)
-			})
-			s.lease.Release(ctx)
-			scope.Signal(s.changed)
-		}
-		stop()
-		select {
-		case <-s.isWaiting:
-		case <-ctx.Done():
-		}
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	e.standby.stop.Store(&stop)
+	if e.trainer.Term() != 0 {
+		return
 	}
+	s := e.standby.lease
+	if err := s.Acquire(waiting); err != nil && waiting.Err() == nil {
+		e.Log.Debug("the standby's lease cannot be requested; trying again", "error", err)
+	}
+	s.Run(waiting, func(context.Context, uint64) {
+		e.trainer.Recheck() // the standby reads the trainer's lease more often
+		e.changed()
+	})
+	s.Release(ctx)
+	e.changed()
 }
 
 // changeTurn is called when this replica becomes the trainer or stops being it.
@@ -78,9 +65,8 @@ func (e *Election) changeTurn(isTrainer bool) {
 	s := e.standby
 	if stop := s.stop.Load(); isTrainer && stop != nil {
 		(*stop)()
-	} else if !isTrainer {
-		scope.Signal(s.isWaiting)
+	} else if !isTrainer && s.keep != nil {
+		s.keep.Now()
 	}
-	scope.Signal(s.changed)
 	e.changed()
 }

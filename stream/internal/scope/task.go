@@ -1,7 +1,9 @@
 package scope
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"sync"
 	"time"
 )
@@ -21,13 +23,14 @@ type Task struct {
 	isDue     bool // Now was called since the call that runs began
 }
 
-// Every calls a function an interval after each of its calls, first after one interval, until ctx is done or Stop.
+// Every calls a function an interval after each of its calls, first after one interval, until ctx is done or Stop. With
+// interval 0 it is called after Now alone.
 func Every(ctx context.Context, interval time.Duration, do func(context.Context)) *Task {
-	t := &Task{do: do, interval: interval}
+	t := &Task{do: do, interval: cmp.Or(interval, math.MaxInt64)}
 	t.ctx, t.cancel = context.WithCancel(ctx)
 	t.ended = sync.NewCond(&t.mu)
 	t.mu.Lock()
-	t.timer = time.AfterFunc(interval, t.run)
+	t.timer = time.AfterFunc(t.interval, t.run)
 	t.mu.Unlock()
 	return t
 }

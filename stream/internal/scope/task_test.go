@@ -11,7 +11,7 @@ import (
 func TestTask(t *testing.T) {
 	var running, calls atomic.Int64
 	began, proceed := make(chan bool), make(chan bool)
-	task := Every(t.Context(), time.Hour, func(context.Context) {
+	task := Every(t.Context(), 0, func(context.Context) {
 		if running.Add(1) != 1 {
 			t.Error("two calls run at the same time")
 		}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,7 +38,8 @@ type Path struct {
 
 	replica    *replica.Replica
 	labels     *labelReader
-	isIdle     atomic.Bool // another replica's turn: this process reads nothing
+	isIdle     atomic.Bool                // another replica's turn: this process reads nothing
+	turn       atomic.Pointer[scope.Task] // ends a turn of reading; nil before the first
 	unreadable atomic.Pointer[unreadable]
 	labelled   labelGap
 	event      atomic.Value // a string: the last event of the input stream, such as a deletion
@@ -114,40 +114,35 @@ type Reader interface {
 
 // RunInTurn runs a reader while this replica reads for learning, until ctx is done.
 func (p *Path) RunInTurn(ctx context.Context, r Reader) {
-	every := time.NewTicker(p.replica.LeaseTTL() / 3) // a lease that cannot be renewed expires without a signal
-	defer every.Stop()
 	for ctx.Err() == nil {
-		p.isIdle.Store(!p.replica.ReadsForLearning())
-		if p.isIdle.Load() {
-			p.awaitChange(ctx, every.C)
-			continue
+		isIdle := !p.replica.ReadsForLearning()
+		if p.isIdle.Store(isIdle); !isIdle {
+			r.SkipTo(p.Running.Live())
+			if term := p.replica.MustEndStandby(); term != 0 {
+				p.takeOver(ctx, r, term)
+			}
 		}
-		r.SkipTo(p.Running.Live())
-		if term := p.replica.MustEndStandby(); term != 0 {
-			p.takeOver(ctx, r, term)
+		turn, end := context.WithCancel(ctx)
+		check := scope.Every(turn, p.replica.LeaseTTL()/3, func(context.Context) { // a lease expires without a signal
+			if reads := p.replica.ReadsForLearning(); reads == isIdle || reads && p.replica.MustEndStandby() != 0 {
+				end()
+			}
+		})
+		p.turn.Store(check)
+		if check.Now(); isIdle {
+			<-turn.Done()
+		} else {
+			r.Run(turn)
 		}
-		p.runTurn(ctx, r, every.C)
+		end()
+		check.Stop()
 	}
 }
 
-// runTurn runs a reader until it is another replica's turn.
-func (p *Path) runTurn(ctx context.Context, r Reader, every <-chan time.Time) {
-	turn, stop := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() { r.Run(turn) })
-	for p.replica.ReadsForLearning() && p.replica.MustEndStandby() == 0 && ctx.Err() == nil {
-		p.awaitChange(ctx, every)
-	}
-	stop()
-	wg.Wait()
-}
-
-// awaitChange waits until it may be another replica's turn to read.
-func (p *Path) awaitChange(ctx context.Context, every <-chan time.Time) {
-	select {
-	case <-every:
-	case <-p.replica.Changed():
-	case <-ctx.Done():
+// TurnChanged reports that it may be another replica's turn to read, or that the standby of the stage must end.
+func (p *Path) TurnChanged() {
+	if check := p.turn.Load(); check != nil {
+		check.Now()
 	}
 }
 
