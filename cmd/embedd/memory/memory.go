@@ -191,6 +191,13 @@ type Heap struct {
 // ones then. If garbage accumulated, each heap page would retain a few live objects and could not be released.
 const openingPercent = 50
 
+// openingTime is how long pipelines still allocate such objects when they begin to run, if that is more than
+// openingLive.
+const (
+	openingTime = 10 * time.Second
+	openingLive = minHeap / 4
+)
+
 // Keep makes the garbage collector run often until Control is called. It does nothing if GOGC is set.
 func (h *Heap) Keep() {
 	if os.Getenv("GOGC") != "" {
@@ -207,8 +214,15 @@ func (h *Heap) Keep() {
 func (h *Heap) Control() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.percent != 0 && (!h.isControlled || time.Since(h.at) >= quietGarbage) {
-		h.isControlled = true
+	if h.percent == 0 || h.isControlled && time.Since(h.at) < quietGarbage {
+		return
+	}
+	if h.at.IsZero() {
+		h.at = time.Now()
+	}
+	live, _ := heapInUse()
+	h.isControlled = h.isControlled || live < openingLive || time.Since(h.at) >= openingTime
+	if h.isControlled {
 		h.adjust()
 	}
 }
@@ -247,7 +261,7 @@ func (h *Heap) End() {
 	if h.percent != 0 {
 		debug.SetGCPercent(gcPercent)
 	}
-	h.percent, h.isControlled = 0, false
+	h.percent, h.isControlled, h.at = 0, false, time.Time{}
 }
 
 // goalOf is the next heap size at which the collector runs. The size stays while it is 2.5 to 16 times what is in use;

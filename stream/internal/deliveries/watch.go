@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/task"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/scope"
@@ -83,14 +84,16 @@ func (w *Watch) Start(ctx context.Context) (stop func()) {
 	if err == nil {
 		err = w.Conn.Publish(started, nil)
 	}
-	var task *scope.Task
+	var compares *task.Task
 	if err == nil {
 		interval := cmp.Or(w.Interval, defaultInterval+5*w.PollInterval)
-		task = scope.Every(ctx, interval, func(ctx context.Context) { w.compare(ctx, inbox, min(replyWait, 10*interval)) })
+		compares = task.Every(ctx, interval, func(ctx context.Context) {
+			w.compare(ctx, inbox, min(replyWait, 10*interval))
+		})
 	}
 	return func() {
-		if task != nil {
-			task.Stop()
+		if compares != nil {
+			compares.Stop()
 			w.Conditions.Clear(health.StolenDeliveries)
 		}
 		w.Receiver.Unsubscribe(replies)

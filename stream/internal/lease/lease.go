@@ -13,9 +13,11 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/task"
 )
 
 // DefaultTTL is the TTL of a lease unless configured.
@@ -337,23 +339,18 @@ func differentSettings(a, b map[string]string) (keys []string) {
 func (l *Lease) Run(ctx context.Context, changed func(ctx context.Context, term uint64)) {
 	key := l.bucket.keys.Watch(l.options.Key)
 	defer key.Stop()
-	terms := make(chan uint64, 1)
+	last := l.Tenure()
+	var term atomic.Uint64
+	term.Store(last.Term)
+	reports := task.Every(ctx, 0, func(ctx context.Context) { changed(ctx, term.Load()) })
+	reports.Now()
 	running, over := context.WithCancel(context.WithoutCancel(ctx))
-	go func() {
+	defer context.AfterFunc(ctx, func() {
 		defer over() // for which Run waits
-		changed(ctx, <-terms)
-		for ctx.Err() == nil {
-			select {
-			case term := <-terms:
-				changed(ctx, term)
-			case <-ctx.Done():
-			}
-		}
-	}()
+		reports.Stop()
+	})()
 	timer := time.NewTimer(l.pause(l.now()))
 	defer timer.Stop()
-	last := l.Tenure()
-	terms <- last.Term
 	isHinted := false
 	hint := func(isNews bool) {
 		if isNews && !isHinted {
@@ -385,11 +382,8 @@ func (l *Lease) Run(ctx context.Context, changed func(ctx context.Context, term 
 		timer.Reset(min(l.pause(began), longest))
 		if now := l.Tenure(); now != last && ctx.Err() == nil {
 			last = now
-			select {
-			case <-terms: // it is outdated and was not reported yet
-			default:
-			}
-			terms <- now.Term
+			term.Store(now.Term)
+			reports.Now()
 		}
 	}
 }

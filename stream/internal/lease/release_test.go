@@ -207,9 +207,9 @@ func TestRenewedWhileItEnds(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
 	renewed, own := false, l.claimed()
 	l.Run(ctx, func(context.Context, uint64) {
+		cancel()
 		before := revision()
 		for end := time.Now().Add(3 * time.Minute); !renewed && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			renewed = revision() != before

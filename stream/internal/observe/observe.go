@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/task"
 	"github.com/embedd/embedd/internal/wildcard"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
@@ -49,9 +50,9 @@ type Observer struct {
 	consumerGone func()
 
 	snapshot atomic.Pointer[Snapshot]
-	task     atomic.Pointer[scope.Task] // nil before Start
-	isDue    atomic.Bool                // Now was called
-	skip     int                        // inspections to leave out
+	task     atomic.Pointer[task.Task] // nil before Start
+	isDue    atomic.Bool               // Now was called
+	skip     int                       // inspections to leave out
 
 	sinks      map[string]string // streams of the output subjects at the last inspection
 	oldest     map[string]oldest // by the subjects of a consumer
@@ -100,10 +101,10 @@ func (w *Observer) Now() {
 
 // Start inspects the streams until stop.
 func (w *Observer) Start(ctx context.Context) (stop func()) {
-	task := scope.Every(ctx, max(interval, w.PollInterval), w.observe)
-	w.task.Store(task)
+	t := task.Every(ctx, max(interval, w.PollInterval), w.observe)
+	w.task.Store(t)
 	w.Now()
-	return task.Stop
+	return t.Stop
 }
 
 func (w *Observer) observe(ctx context.Context) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/task"
 	"github.com/embedd/embedd/internal/wildcard"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
@@ -169,7 +170,7 @@ func (r *Relay) Serve(ctx, severed context.Context) (err error) {
 	defer context.AfterFunc(severed, stop)()
 
 	var wg sync.WaitGroup
-	defer scope.Every(work, r.AckWait/3, func(context.Context) { unacked.keepAlive() }).Stop()
+	defer task.Every(work, r.AckWait/3, func(context.Context) { unacked.keepAlive() }).Stop()
 	var pulled chan *input
 	endWait := r.utilization.wait()
 	begin := sync.OnceFunc(func() { // an idle pipeline has neither the goroutines nor the queues

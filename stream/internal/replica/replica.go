@@ -12,6 +12,7 @@ import (
 
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/ratelog"
+	"github.com/embedd/embedd/internal/task"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
@@ -171,7 +172,7 @@ func (r *Replica) Start(ctx context.Context, wg *sync.WaitGroup) {
 	}
 	if r.trainer.Lease != nil {
 		if r.standby.lease != nil && !r.allRead() {
-			r.standby.keep = scope.Every(ctx, 0, r.keepStandby)
+			r.standby.keep = task.Every(ctx, 0, r.keepStandby)
 			r.standby.keep.Now()
 		}
 		wg.Go(func() {

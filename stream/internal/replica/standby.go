@@ -4,8 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/embedd/embedd/internal/task"
 	"github.com/embedd/embedd/stream/internal/lease"
-	"github.com/embedd/embedd/stream/internal/scope"
 )
 
 // standby is the second lease: of the replicas that wait for the trainer's lease, its holder reads the input for
@@ -14,7 +14,7 @@ import (
 type standby struct {
 	lease *lease.Lease                       // nil: no waiting replica reads
 	stop  atomic.Pointer[context.CancelFunc] // releases it, once this process is the trainer
-	keep  *scope.Task                        // keepStandby, once this process is the trainer no longer; nil before Start
+	keep  *task.Task                         // keepStandby, once this process is the trainer no longer; nil before Start
 }
 
 // allRead reports whether all replicas read the input for learning: without leases, with late labels, whose two readers

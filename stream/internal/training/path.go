@@ -17,6 +17,7 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/ratelog"
 	"github.com/embedd/embedd/internal/stage"
+	"github.com/embedd/embedd/internal/task"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/replica"
@@ -38,8 +39,8 @@ type Path struct {
 
 	replica    *replica.Replica
 	labels     *labelReader
-	isIdle     atomic.Bool                // another replica's turn: this process reads nothing
-	turn       atomic.Pointer[scope.Task] // ends a turn of reading; nil before the first
+	isIdle     atomic.Bool               // another replica's turn: this process reads nothing
+	turn       atomic.Pointer[task.Task] // ends a turn of reading; nil before the first
 	unreadable atomic.Pointer[unreadable]
 	labelled   labelGap
 	event      atomic.Value // a string: the last event of the input stream, such as a deletion
@@ -123,7 +124,7 @@ func (p *Path) RunInTurn(ctx context.Context, r Reader) {
 			}
 		}
 		turn, end := context.WithCancel(ctx)
-		check := scope.Every(turn, p.replica.LeaseTTL()/3, func(context.Context) { // a lease expires without a signal
+		check := task.Every(turn, p.replica.LeaseTTL()/3, func(context.Context) { // a lease expires without a signal
 			if reads := p.replica.ReadsForLearning(); reads == isIdle || reads && p.replica.MustEndStandby() != 0 {
 				end()
 			}

@@ -1,4 +1,5 @@
-package scope
+// Package task calls functions at intervals and on demand, without goroutines between the calls.
+package task
 
 import (
 	"cmp"
