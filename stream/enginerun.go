@@ -158,6 +158,9 @@ func (s *engineRun) openOnce(ctx context.Context, c Pipeline) (_ *pipeline, err 
 	if p.Running, err = stage.New(p.Stage); err != nil {
 		return nil, err
 	}
+	if p.Input != nil { // they are not read again, and each of a thousand pipelines of a stream would keep all of them
+		p.Input.CachedInfo().Config.Subjects = nil
+	}
 	p.relay.Open(p.progress)
 	if err := p.blocks.Open(ctx); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -64,10 +65,10 @@ func setupCommand(e *cli.Env) *cobra.Command {
 			return err
 		}
 		plans, err := engine.Streams(c.NATS).Setup(ctx, js, pipelines, *apply)
-		if err != nil {
-			return err
+		if err != nil { // what was done before it failed
+			plans = slices.DeleteFunc(plans, func(p admin.Plan) bool { return !p.Created && !p.Changed })
 		}
-		return printPlans(out, c.NATS, plans)
+		return cmp.Or(err, printPlans(out, c.NATS, plans))
 	}
 	return cmd
 }

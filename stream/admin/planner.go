@@ -11,6 +11,7 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/wildcard"
 	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/summaries"
 	"github.com/embedd/embedd/stream/spec"
 )
 
@@ -382,6 +383,9 @@ func (p *planner) checkLimits(ctx context.Context) error {
 	}
 	subscriptions, err := needs.SubscriptionShortage(ctx, p.js.Conn(), p.needs)
 	faults := []string{short, subscriptions}
+	if slices.ContainsFunc(p.needs, func(n needs.Need) bool { return n.Name == summaries.BucketName }) {
+		faults = append(faults, summaries.PayloadShortage(p.js.Conn()))
+	}
 	for _, one := range natsx.KnownServers(p.js.Conn()) {
 		if one.Err == nil {
 			faults = append(faults, needs.ServerFault(one.Name, one.Version))

@@ -90,7 +90,9 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 			},
 		}
 		one.Models.None, one.Models.Directory = p.Model.Store == "none", p.StoreDirectory()
-		for _, v := range p.Values() {
+		values := p.Values()
+		one.Settings = make([]stream.Setting, 0, len(values))
+		for _, v := range values {
 			one.Settings = append(one.Settings, stream.Setting{Key: v.Key, Value: v.Text, Effect: effects[v.Reset],
 				IsLearning: v.IsLearning})
 		}

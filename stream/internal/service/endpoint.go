@@ -18,9 +18,8 @@ import (
 
 // endpoint answers the requests to one subject, one at a time.
 type endpoint struct {
-	about    *operations.Operation // nil: the endpoint is not described
+	about    *operations.Operation // nil: it answers PING, INFO and STATS
 	maxBytes int                   // of the requests that wait
-	answer   func(*nats.Msg) error
 
 	// Guarded by the mutex of the service.
 	stats     micro.EndpointStats
@@ -67,7 +66,7 @@ func (s *Service) run(e *endpoint) {
 			continue
 		}
 		begin := time.Now()
-		err := e.answer(msg)
+		err := s.answer(e, msg)
 		if err != nil {
 			s.pipeline.Log.Debug("a request was not answered as asked", "subject", msg.Subject, "error", err)
 		}
@@ -87,23 +86,23 @@ func (s *Service) run(e *endpoint) {
 var errStopping = operations.WithCode(operations.CodeStopping,
 	errors.New("the engine is stopping; send the request again"))
 
-// answer returns the function that answers requests for an operation. It returns the error that it answered with, or
-// the one of the response.
-func (s *Service) answer(ctx context.Context, o operations.Operation) func(*nats.Msg) error {
-	return func(msg *nats.Msg) error {
-		answer := nats.NewMsg("")
-		err := errStopping
-		if !s.isStopped.Load() {
-			err = s.do(ctx, &o, msg.Data, answer)
-		}
-		switch {
-		case errors.Is(err, operations.ErrNotTrainer):
-			return nil
-		case err != nil:
-			answer.Header, answer.Data = ErrorHeaders(operations.CodeOf(err), err), nil
-		}
-		return errors.Join(err, msg.RespondMsg(answer))
+// answer answers a request. It returns the error that it answered with, or the one of the response.
+func (s *Service) answer(e *endpoint, msg *nats.Msg) error {
+	if e.about == nil {
+		return s.describe(msg)
 	}
+	answer := nats.NewMsg("")
+	err := errStopping
+	if !s.isStopped.Load() {
+		err = s.do(s.ctx, e.about, msg.Data, answer)
+	}
+	switch {
+	case errors.Is(err, operations.ErrNotTrainer):
+		return nil
+	case err != nil:
+		answer.Header, answer.Data = ErrorHeaders(operations.CodeOf(err), err), nil
+	}
+	return errors.Join(err, msg.RespondMsg(answer))
 }
 
 // do reads a request, does what it asks for, and fills in the answer.

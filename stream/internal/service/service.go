@@ -34,6 +34,7 @@ const (
 // Service answers requests about one pipeline by the protocol of NATS services. Package micro does so too, but has a
 // goroutine for each subscription, and nine subscriptions in addition to those of the endpoints.
 type Service struct {
+	ctx       context.Context
 	pipeline  *operations.Pipeline
 	identity  micro.ServiceIdentity
 	started   time.Time
@@ -50,11 +51,11 @@ type Service struct {
 // Start subscribes to the subjects of the service until Stop.
 func Start(ctx context.Context, p *operations.Pipeline) (*Service, error) {
 	name, id := needs.ServiceName(p.Name), strings.TrimPrefix(nats.NewInbox(), nats.InboxPrefix)
-	s := &Service{pipeline: p, started: time.Now().UTC(), identity: micro.ServiceIdentity{Name: name, ID: id,
+	s := &Service{ctx: ctx, pipeline: p, started: time.Now().UTC(), identity: micro.ServiceIdentity{Name: name, ID: id,
 		Version: version, Metadata: map[string]string{MetadataPipeline: p.Name}}}
 	for i := range operations.All {
 		o := &operations.All[i]
-		e := &endpoint{about: o, maxBytes: maxPendingBytes, answer: s.answer(ctx, *o), stats: micro.EndpointStats{
+		e := &endpoint{about: o, maxBytes: maxPendingBytes, stats: micro.EndpointStats{
 			Name: strings.ReplaceAll(o.Name, " ", "-"), Subject: needs.ServiceSubject(p.Name, o.Name)}}
 		if o.IsMessage {
 			e.maxBytes = int(min(p.InFlight, maxTransformBytes))
@@ -67,7 +68,7 @@ func Start(ctx context.Context, p *operations.Pipeline) (*Service, error) {
 			return nil, err
 		}
 	}
-	verbs := &endpoint{maxBytes: maxPendingBytes, answer: s.describe}
+	verbs := &endpoint{maxBytes: maxPendingBytes}
 	for _, subject := range []string{"*", "*." + name, "*." + name + "." + id} {
 		if err := s.subscribe(micro.APIPrefix+"."+subject, verbs); err != nil {
 			return nil, err

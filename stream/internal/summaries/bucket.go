@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
@@ -25,11 +26,20 @@ const (
 // Bucket has the summaries of all pipelines.
 type Bucket struct{ store }
 
+// PayloadShortage returns why the server takes no messages as large as summaries, with the fix; "" if it does.
+func PayloadShortage(conn *nats.Conn) string {
+	most := conn.MaxPayload()
+	if most <= 0 || most >= 2*maxPartBytes {
+		return ""
+	}
+	return fmt.Sprintf("the server takes messages of %d bytes, and summaries need %d; raise its max_payload, or leave "+
+		"training.block out", most, 2*maxPartBytes)
+}
+
 // Open opens the bucket, and creates it where it is missing, with a number of replicas (see [natsx.WithReplicas]).
 func Open(ctx context.Context, js jetstream.JetStream, replicas int) (*Bucket, error) {
-	if most := js.Conn().MaxPayload(); most > 0 && most < 2*maxPartBytes {
-		return nil, fmt.Errorf("the server takes messages of %d bytes, and summaries need %d; raise its max_payload, or "+
-			"leave training.block out", most, 2*maxPartBytes)
+	if short := PayloadShortage(js.Conn()); short != "" {
+		return nil, errors.New(short)
 	}
 	s, err := open(ctx, js, jetstream.StreamConfig{Name: Stream, Subjects: []string{bucketRoot + ">"},
 		Description: "what embedd pipelines learn from, summed up", Storage: jetstream.FileStorage, MaxMsgsPerSubject: 1,
