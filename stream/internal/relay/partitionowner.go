@@ -84,6 +84,9 @@ func (o *partitionOwner) own(ctx context.Context, q needs.Partition, l *lease.Le
 			end = s.current
 		}
 		isAnswered = o.inFlight.awaitNone(o.work, s)
+		if s.aborted.Load() { // until the partition is released, the consumer shows what is not answered
+			o.gate.wait(ctx, anyReason)
+		}
 		switch {
 		case ctx.Err() != nil:
 		case err == nil || errors.Is(err, natsx.ErrGap):
