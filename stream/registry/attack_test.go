@@ -215,3 +215,40 @@ func TestClockSteps(t *testing.T) {
 		t.Errorf("confirmed at %s, without the monotonic clock", text)
 	}
 }
+
+// TestRepairEnds: a pointer that lists a version twice, or one without a name, and no model that can be read, is
+// repaired.
+func TestRepairEnds(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		`{"format":2,"versions":[{"version":""}]}`,
+		`{"format":2,"live":"digits-1-00000000","versions":[{"version":"digits-1-00000000"},{"version":"digits-1-00000000"},
+			{"version":"digits-2-00000000"},{"version":"digits-2-00000000"},{"version":""}]}`,
+	} {
+		s, err := Directory(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.compareAndSet(t.Context(), "digits", []byte(text), 0); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		result := make(chan error, 1)
+		go func() {
+			c, err := New(s, "digits", Options{}).Live(ctx)
+			if err == nil && c.Live != nil {
+				err = fmt.Errorf("%s is live", c.Live.Version)
+			}
+			result <- err
+		}()
+		select {
+		case err := <-result:
+			if err != nil {
+				t.Errorf("%s: %v", text, err)
+			}
+		case <-ctx.Done():
+			t.Fatalf("%s: the repair does not end", text)
+		}
+	}
+}

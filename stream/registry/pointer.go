@@ -139,10 +139,11 @@ func parse(value []byte) (*Pointer, error) {
 
 // Find returns the version of a name, nil if the pointer does not list it.
 func (p *Pointer) Find(name string) *Version {
-	if i := slices.IndexFunc(p.Versions, func(v Version) bool { return v.Name == name }); i >= 0 {
-		return &p.Versions[i]
+	i := slices.IndexFunc(p.Versions, func(v Version) bool { return v.Name == name })
+	if i < 0 || name == "" { // any client may have stored a version without a name
+		return nil
 	}
-	return nil
+	return &p.Versions[i]
 }
 
 // selection is what a process follows.
@@ -175,10 +176,11 @@ func (p *Pointer) choose(name string, good time.Time) {
 // one there is no live model. A pin moves with it.
 func (p *Pointer) fallBack() {
 	bad, isPinned := p.Find(p.Live), p.Pin != ""
-	bad.Damaged = true
 	candidates := []*Version{p.Find(p.Previous)}
 	for i := range slices.Backward(p.Versions) {
-		candidates = append(candidates, &p.Versions[i])
+		v := &p.Versions[i]
+		v.Damaged = v.Damaged || v.Name == bad.Name || v.Name == "" // any client may have listed one twice
+		candidates = append(candidates, v)
 	}
 	p.Live, p.Pin, p.Previous, p.State, p.StateOf = "", "", "", nil, ""
 	for _, v := range candidates {
