@@ -252,3 +252,40 @@ func TestRepairEnds(t *testing.T) {
 		}
 	}
 }
+
+// overwritten is a store whose first write is stored and not confirmed, and replaced by that of another process before
+// it is looked up.
+type overwritten struct {
+	Store
+	other  func()
+	writes int
+}
+
+func (o *overwritten) compareAndSet(ctx context.Context, pipeline string, value []byte, revision uint64) (uint64,
+	error) {
+	next, err := o.Store.compareAndSet(ctx, pipeline, value, revision)
+	if o.writes++; o.writes == 1 {
+		o.other()
+		return 0, context.DeadlineExceeded
+	}
+	return next, err
+}
+
+// TestUnconfirmedRollback: a rollback that is stored and not confirmed is not undone by its own repetition.
+func TestUnconfirmedRollback(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, s Store) {
+		r := New(s, "digits", Options{})
+		a := save(t, r, 1, "")
+		save(t, r, 2, a)
+		unconfirmed := &overwritten{Store: s, other: func() {
+			if err := r.Record(t.Context(), "retrain", "an operator"); err != nil {
+				t.Error(err)
+			}
+		}}
+		p, err := New(unconfirmed, "digits", Options{}).Rollback(t.Context(), Request{})
+		if err != nil || p.Live != a {
+			t.Errorf("%s is live instead of %s: %v", p.Live, a, err)
+		}
+	})
+}

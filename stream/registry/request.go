@@ -76,11 +76,13 @@ func (c *catalog) Rollback(ctx context.Context, q Request) (*Pointer, error) {
 func (c *catalog) choose(ctx context.Context, q Request, what string) (*Pointer, error) {
 	var m *model.Model // of the version that was read last
 	var version string
+	// A rollback that is repeated after a conflict keeps its version: the first write may be stored, and the version
+	// before the live one is then the one that it replaced.
 	return c.update(ctx, func(p *Pointer) error {
 		if err := q.expects(p); err != nil {
 			return err
 		}
-		name := cmp.Or(q.Version, p.Previous)
+		name := cmp.Or(q.Version, version, p.Previous)
 		if what == "pin" {
 			name = cmp.Or(q.Version, p.Live)
 		} else if p.Pin != "" {
