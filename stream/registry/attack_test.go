@@ -289,3 +289,25 @@ func TestUnconfirmedRollback(t *testing.T) {
 		}
 	})
 }
+
+// TestListingReadsOnePipeline: to list the models of a pipeline requests no metadata of others.
+func TestListingReadsOnePipeline(t *testing.T) {
+	t.Parallel()
+	s, err := CreateJetStream(t.Context(), natstest.New(t).JS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := save(t, New(s, "digits", Options{}), 1, "")
+	for i := range 30 {
+		other := strings.Replace(a, "digits", fmt.Sprintf("other%d", i), 1)
+		if err := s.put(t.Context(), fmt.Sprint("other", i), other, []byte("a model")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conn := s.(*jetStream).js.Conn()
+	before := conn.Stats().OutMsgs
+	there, err := s.versions(t.Context(), "digits")
+	if requests := conn.Stats().OutMsgs - before; err != nil || len(there) != 1 || requests > 10 {
+		t.Errorf("%d models after %d requests: %v", len(there), requests, err)
+	}
+}

@@ -229,21 +229,23 @@ func (s *jetStream) purge(ctx context.Context, subject string) error {
 }
 
 func (s *jetStream) versions(ctx context.Context, pipeline string) (out []stored, err error) {
-	all, err := s.infos(ctx)
+	all, err := s.infos(ctx, func(name string) bool {
+		of, ok := PipelineOf(name)
+		return ok && of == pipeline
+	})
 	for _, o := range all {
-		if of, ok := PipelineOf(o.Name); ok && of == pipeline {
-			out = append(out, stored{o.Name, o.ModTime, int64(o.Size)})
-		}
+		out = append(out, stored{o.Name, o.ModTime, int64(o.Size)})
 	}
 	return out, err
 }
 
-// infos returns the metadata of all objects that can be read.
-func (s *jetStream) infos(ctx context.Context) (all []*jetstream.ObjectInfo, err error) {
+// infos returns the metadata of the objects whose name matches, with a request for each, and that can be read.
+func (s *jetStream) infos(ctx context.Context, matches func(name string) bool) (all []*jetstream.ObjectInfo,
+	err error) {
 	encoded, err := natsx.SubjectEnds(ctx, s.js, objectStream, metadataPrefix)
 	for _, e := range encoded {
 		name, err := base64.URLEncoding.DecodeString(e)
-		if err != nil {
+		if err != nil || !matches(string(name)) {
 			continue
 		}
 		info, err := s.info(ctx, string(name))
@@ -262,7 +264,7 @@ func (s *jetStream) tidy(ctx context.Context, _ string, older time.Duration) err
 	if err != nil {
 		return err
 	}
-	all, err := s.infos(ctx)
+	all, err := s.infos(ctx, func(string) bool { return true })
 	if err != nil {
 		return err
 	}
