@@ -81,6 +81,30 @@ func TestMemoryEstimate(t *testing.T) {
 	}
 }
 
+// TestMemoryOfCopies: the lists of neighbours of rows that come in copies, of which lfda needs up to eight times as
+// many, fit into the estimate.
+func TestMemoryOfCopies(t *testing.T) {
+	if !testsize.Soak() {
+		t.Skip("EMBEDD_SOAK=1 measures the memory of fits")
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(5))
+	const n, copies = 24_000, 40
+	r := rand.New(rand.NewPCG(1, 2))
+	d := &model.Data{N: n, M: 2, Y: make([]int, n), Classes: []string{"a", "b"}}
+	for i := range n / copies {
+		row := []float64{r.NormFloat64(), r.NormFloat64() + float64(i%2)}
+		for c := range copies {
+			d.Y[i*copies+c] = i % 2
+			d.X = append(d.X, row...)
+		}
+	}
+	c := Config{Method: "lfda", Dim: 2}
+	most, err := mostHeld(t, d, c)
+	if held := c.MemoryEstimate(n, n, d.M); err != nil || !(float64(most) <= 1.2*float64(held)) {
+		t.Errorf("lfda held %.1f MB, and says %.1f; %v", float64(most)/1e6, float64(held)/1e6, err)
+	}
+}
+
 // TestMemoryOfAFit: a fit that would exceed its memory does not begin, and the number of rows in its error can be
 // fitted.
 func TestMemoryOfAFit(t *testing.T) {

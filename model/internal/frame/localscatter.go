@@ -48,21 +48,41 @@ const maxCopies = 32
 // scales would be 0, it is that to the 2k-th, and so on: all affinities would be 0 otherwise.
 func localScale(ctx context.Context, t *Task, k int) []float64 {
 	near, _ := fail.Must2(graph.NearestByClass(ctx, t.X, t.Rows.Y, k, 0))
-	scale, copies := near.LocalScale(t.Rows.Y), map[int]bool{}
-	for i, s := range scale {
-		if list, _ := near.Row(i); s == 0 && len(list) == k {
-			copies[t.Rows.Y[i]] = true
-		}
-	}
-	if len(copies) == 0 || k > maxCopies {
-		return scale
-	}
-	for i, s := range localScale(ctx, t, 2*k) {
-		if copies[t.Rows.Y[i]] {
-			scale[i] = s
+	scale := near.LocalScale(t.Rows.Y)
+	for _, rows := range t.Rows.ByClass() {
+		isZero := func(i int) bool { return scale[i] == 0 }
+		for k := k; k <= maxCopies && k < len(rows) && slices.ContainsFunc(rows, isZero); k *= 2 {
+			scaleCopies(ctx, t, scale, rows, 2*k)
 		}
 	}
 	return scale
+}
+
+// scaledRows is the number of rows whose neighbours are held at once: of all rows they would be more than the rest of
+// a fit.
+const scaledRows = 1024
+
+// scaleCopies sets the scales of the rows of a class to their distances to the k-th nearest other one.
+func scaleCopies(ctx context.Context, t *Task, scale []float64, rows []int, k int) {
+	x, found := mat.NewDense(len(rows), t.M, nil), make([]float64, len(rows))
+	for p, r := range rows {
+		x.SetRow(p, t.X.RawRowView(r))
+	}
+	for from := 0; from < len(rows); from += scaledRows {
+		some := x.Slice(from, min(from+scaledRows, len(rows)), 0, t.M).(*mat.Dense)
+		near := fail.Must(graph.NearestTo(ctx, x, some, k+1)) // and the row itself
+		for p := range near.Len() {
+			_, d := near.Row(p)
+			found[from+p] = math.Sqrt(d[len(d)-1])
+		}
+	}
+	for p, r := range rows {
+		scale[r] = found[p]
+	}
+	least := 1e-3 * linalg.Select(found, len(found)/2)
+	for _, r := range rows {
+		scale[r] = max(scale[r], least)
+	}
 }
 
 // scatterRows is the number of rows that are centred and held at once: those of several classes, or of one larger
