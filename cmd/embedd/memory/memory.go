@@ -170,7 +170,7 @@ func containerMemory() int64 {
 const minHeap = 64 << 20
 
 // minPercent is the least garbage between two collections, in percent of what is in use.
-const minPercent = 25
+const minPercent = 12
 
 // Heap keeps the heap size at which the garbage collector runs constant: 64 MiB, or a power of two times that. Go's
 // goal is a multiple of what the last collection found in use, and most of that is messages in flight, now 2 MB and
@@ -189,7 +189,7 @@ type Heap struct {
 
 // openingPercent is the GC percent while pipelines are opened. Long-lived objects are allocated between short-lived
 // ones then. If garbage accumulated, each heap page would retain a few live objects and could not be released.
-const openingPercent = 50
+const openingPercent = 20
 
 // openingTime is how long pipelines still allocate such objects when they begin to run, if that is more than
 // openingLive.
@@ -283,11 +283,11 @@ const (
 )
 
 // quietGoal is the heap size at which the collector runs if little is allocated: garbage is what is allocated in
-// quietGarbage, given what was allocated in the time since the last collection, and at least a quarter of what is in
+// quietGarbage, given what was allocated in the time since the last collection, and at least an eighth of what is in
 // use.
 func quietGoal(live, allocated uint64, since time.Duration) uint64 {
 	garbage := float64(allocated) / max(since.Seconds(), 1e-3) * quietGarbage.Seconds()
-	return live + max(live/4, minGarbage, uint64(garbage))
+	return live + max(live/8, minGarbage, uint64(garbage))
 }
 
 // percentOf is the GC percent at which a heap with live bytes in use grows to a goal. The runtime takes it of what it
