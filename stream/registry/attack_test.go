@@ -311,3 +311,35 @@ func TestListingReadsOnePipeline(t *testing.T) {
 		t.Errorf("%d models after %d requests: %v", len(there), requests, err)
 	}
 }
+
+// TestSettledWhileChosen: a pin and a reset that arrive while the trainer records what it found of an epoch are offered
+// to it.
+func TestSettledWhileChosen(t *testing.T) {
+	t.Parallel()
+	s, err := Directory(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, other := New(s, "digits", Options{}), New(s, "digits", Options{})
+	a := save(t, r, 1, "")
+	for i, change := range []func() error{
+		func() error { _, err := other.Reset(t.Context()); return err },
+		func() error { _, err := other.Pin(t.Context(), Request{}); return err },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		l, _ := live(t, s)
+		l.SameAs = i
+		if err := r.SettleEpoch(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+		var offered *Choice
+		if err := r.CatchUp(t.Context(), func(c *Choice) error { offered = c; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if offered == nil || offered.Live.Version != a || offered.Live.WasReset != (i == 0) || offered.Pinned != (i == 1) {
+			t.Errorf("after change %d: offered %+v", i, offered)
+		}
+	}
+}

@@ -202,7 +202,7 @@ func (r *Registry) SettleEpoch(ctx context.Context, l *plugin.Live) error {
 	r.saving.Lock()
 	defer r.saving.Unlock()
 	now := *r.followed.Load()
-	p, err := r.update(ctx, func(p *Pointer) error {
+	_, err := r.update(ctx, func(p *Pointer) error {
 		if err := r.fence(p, r.options.Term); err != nil {
 			return err
 		}
@@ -217,7 +217,7 @@ func (r *Registry) SettleEpoch(ctx context.Context, l *plugin.Live) error {
 		return nil
 	})
 	if err == nil {
-		now.selection = p.selection()
+		now.sameAs, now.undecided = l.SameAs, l.Undecided // a pin or a reset meanwhile is still to be adopted
 		r.followed.Store(&now)
 	}
 	return err
