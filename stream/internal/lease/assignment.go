@@ -40,6 +40,7 @@ func (a Assignment) next(groups [][]string, settings map[string]string, members 
 			able = append(able, m.Holder)
 		}
 	}
+	isBehind := next.Number != a.Number // a member has read a newer assignment, and would ignore this one
 	next.Number = max(next.Number+1, 1)
 	for part, p := range a.Parts {
 		m := byName[p.Owner]
@@ -70,7 +71,7 @@ func (a Assignment) next(groups [][]string, settings map[string]string, members 
 			next.Parts[part] = Part{Owner: owner}
 		}
 	}
-	if maps.Equal(next.Parts, a.Parts) {
+	if maps.Equal(next.Parts, a.Parts) && !isBehind {
 		return a
 	}
 	return next

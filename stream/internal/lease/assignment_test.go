@@ -419,7 +419,17 @@ func TestBalance(t *testing.T) {
 	step(nil, map[string]string{})
 	held := claims("e", "f")
 	held[1].Holds = []string{"0of4", "2of4"}
-	step(held, map[string]string{"rest": "e", "0of4": "f", "1of4": "e", "2of4": "f", "3of4": "e"})
+	shared := map[string]string{"rest": "e", "0of4": "f", "1of4": "e", "2of4": "f", "3of4": "e"}
+	step(held, shared)
+	held[0].Seen = a.Number + 5 // of an assignment that was lost: it ignores those before
+	step(held, shared)
+	if a.Number != held[0].Seen+1 {
+		t.Errorf("the number is %d where a member has seen %d, want one more", a.Number, held[0].Seen)
+	}
+	step(held, shared)
+	if a.Number != held[0].Seen+1 {
+		t.Errorf("the number of an assignment that did not change is %d, want %d", a.Number, held[0].Seen+1)
+	}
 }
 
 // TestForgedClaims: whatever number and parts a client writes into a claim or an assignment, members follow the next

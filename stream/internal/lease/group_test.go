@@ -107,6 +107,36 @@ func TestGroup(t *testing.T) {
 	}
 }
 
+// TestOwnAssignmentIsContinued: a coordinator that finds a claim of its own process, which it had not confirmed or not
+// released, continues from the assignment in that.
+func TestOwnAssignmentIsContinued(t *testing.T) {
+	t.Parallel()
+	bucket, _ := open(t)
+	options := Options{Key: "g.assignment", Claim: Claim{Holder: "a"}, TTL: MinTTL, Hands: true}
+	acquire := func(l *Lease) {
+		t.Helper()
+		if err := l.Acquire(t.Context()); err != nil || l.Term() == 0 {
+			t.Fatalf("%v, term %d", err, l.Term())
+		}
+	}
+	earlier := bucket.renewed(options)
+	acquire(earlier)
+	earlier.Update(func(c *Claim) bool {
+		c.Assignment = &Assignment{Number: 7, Parts: map[string]Part{"x": {Owner: "b"}}}
+		return true
+	})
+	acquire(earlier)
+	l := bucket.renewed(options)
+	acquire(l)
+	if a := l.inherited(); a.Number != 7 || a.Parts["x"].Owner != "b" {
+		t.Errorf("it continues from assignment %v, want number 7", a)
+	}
+	e, err := bucket.read(t.Context(), options.Key, MinTTL)
+	if err != nil || e.assignment == nil || e.assignment.Number != 7 {
+		t.Errorf("%v is stored, %v; want number 7", e.assignment, err)
+	}
+}
+
 // TestDeletedBucket: a bucket that was deleted is created again, and a replica acquires its lease again.
 func TestDeletedBucket(t *testing.T) {
 	t.Parallel()

@@ -292,9 +292,11 @@ func (l *Lease) write(ctx context.Context, r *reading) error {
 		}
 	}
 	l.mu.Lock()
+	if l.state.revision == 0 { // a claim of this process too: an unconfirmed one, or of a lease that was not released
+		l.options.Claim.Assignment = r.assignment
+	}
 	if !r.isOwn {
-		l.options.Claim.Assignment, l.former = r.assignment, ""
-		if r.claim != nil {
+		if l.former = ""; r.claim != nil {
 			l.former = r.claim.Holder
 		}
 	}
