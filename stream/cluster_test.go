@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	carrier "github.com/embedd/embedd/internal/link"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/stream/admin"
 	"github.com/embedd/embedd/stream/internal/lease"
@@ -129,7 +130,7 @@ func TestSetupInACluster(t *testing.T) {
 	store.Models = Models{}
 	replicas := func(name string) int {
 		t.Helper()
-		s, err := js.Stream(ctx, name)
+		s, err := natsx.AwaitStream(ctx, js, name) // a new leader of the cluster may not know yet what was created
 		if err != nil {
 			t.Fatal(err)
 		}
