@@ -20,6 +20,7 @@ type sample struct {
 	at      time.Time
 	machine time.Duration // in which the cores of the machine were idle
 	process time.Duration // that this process used
+	quota   float64       // how many cores its control groups let it use
 }
 
 // interval is the time between two samples: ten ticks of the kernel's accounting.
@@ -29,8 +30,8 @@ const interval = 100 * time.Millisecond
 const reserved = 0.1
 
 // Share returns the share of the time in which background work may run so that a tenth of a core stays idle, within the
-// process's limit, GOMAXPROCS, which follows the quota of a container. It changes once an interval. It is 0 where idle
-// cores are not known.
+// process's limit: its cores, GOMAXPROCS and the quota of its container. GOMAXPROCS alone is not enough: it is at least
+// 2 with any quota, and a daemon raises it. The share changes once an interval. It is 0 where idle cores are not known.
 func (m *Meter) Share() float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -43,7 +44,8 @@ func (m *Meter) Share() float64 {
 		m.share, m.last = 0, sample{at: now}
 		return 0
 	}
-	m.share = nextShare(m.share, idle(m.last, next, runtime.GOMAXPROCS(0)))
+	limit := min(float64(min(runtime.GOMAXPROCS(0), runtime.NumCPU())), next.quota)
+	m.share = nextShare(m.share, idle(m.last, next, limit))
 	m.last = next
 	return m.share
 }
@@ -59,12 +61,12 @@ func nextShare(share, idle float64) float64 {
 
 // idle returns the idle cores between two samples of a process that may use up to limit cores. Without a first sample
 // it returns 0.
-func idle(from, to sample, limit int) float64 {
+func idle(from, to sample, limit float64) float64 {
 	elapsed := to.at.Sub(from.at)
 	if from.at.IsZero() || elapsed <= 0 {
 		return 0
 	}
 	machine := float64(to.machine-from.machine) / float64(elapsed)
-	unused := float64(limit) - float64(to.process-from.process)/float64(elapsed)
+	unused := limit - float64(to.process-from.process)/float64(elapsed)
 	return max(0, min(machine, unused))
 }

@@ -10,12 +10,12 @@ import (
 func TestIdle(t *testing.T) {
 	start := sample{at: time.Unix(100, 0), machine: time.Hour, process: time.Minute}
 	after := func(elapsed, machine, process time.Duration) sample {
-		return sample{start.at.Add(elapsed), start.machine + machine, start.process + process}
+		return sample{at: start.at.Add(elapsed), machine: start.machine + machine, process: start.process + process}
 	}
 	for _, c := range []struct {
 		name     string
 		from, to sample
-		limit    int
+		limit    float64
 		want     float64
 	}{
 		{"no first sample", sample{}, start, 2, 0},
@@ -23,6 +23,7 @@ func TestIdle(t *testing.T) {
 		{"other processes use a core", start, after(time.Second, time.Second, 0), 2, 1},
 		{"this process uses its quota of a large machine", start, after(time.Second, 60*time.Second, 2*time.Second), 2, 0},
 		{"half a core of the quota is left", start, after(2*time.Second, 100*time.Second, 3*time.Second), 2, 0.5},
+		{"this process uses its quota of half a core", start, after(time.Second, 60*time.Second, time.Second/2), 0.5, 0},
 		{"accounting that goes back", start, after(time.Second, -time.Second, 0), 2, 0},
 		{"a clock that goes back", start, after(-time.Second, time.Second, 0), 2, 0},
 	} {
