@@ -239,3 +239,18 @@ func TestVaryingListsOfText(t *testing.T) {
 		m.Release()
 	}
 }
+
+// TestTextAfterNoRows: a message without rows does not change how the next one is read. It may lack all features, and
+// a message with rows may not.
+func TestTextAfterNoRows(t *testing.T) {
+	d := newDecoder(t, Spec{Features: []string{"a", "b"}, Label: "l", Format: wire.FormatCSV})
+	c := contractOf(t, d, []byte("a,b,l\n1,2,p\n"))
+	for range 2 {
+		if _, err := d.Decode([]byte("l\np\n"), c); err == nil {
+			t.Error("a message without the features is read")
+		}
+		if m, err := d.Decode([]byte("l\n"), c); err != nil || m.Rows() != 0 {
+			t.Errorf("a message without rows: %v", err)
+		}
+	}
+}

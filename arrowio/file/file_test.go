@@ -472,6 +472,15 @@ func TestWrongSuffix(t *testing.T) {
 			t.Errorf("%s was made", path)
 		}
 	}
+	for _, text := range []string{"\xff\xfea\x00\n\x00", "\xfe\xff\x00a\x00\n"} {
+		path := filepath.Join(dir, "wide.csv")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "UTF-16") {
+			t.Errorf("UTF-16: %v", err)
+		}
+	}
 	if _, err := Open(filepath.Join(dir, "none.csv")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
 	}

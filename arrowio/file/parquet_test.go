@@ -115,6 +115,27 @@ func TestParquetNumbersOfRows(t *testing.T) {
 	}
 }
 
+// TestParquetPages: a column of a row group is read page by page.
+func TestParquetPages(t *testing.T) {
+	var file bytes.Buffer
+	w := parquet.NewGenericWriter[struct{ X float64 }](&file, parquet.PageBufferSize(800))
+	for i := range 1000 {
+		if _, err := w.Write([]struct{ X float64 }{{float64(i)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "pages.parquet")
+	if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if rows, batches := read(t, opened(t, path)); len(rows) != 1000 || batches != 1 || rows[999][0] != "999" {
+		t.Errorf("%d rows in %d batches", len(rows), batches)
+	}
+}
+
 // declared is a row group with another number of rows.
 type declared struct {
 	parquet.RowGroup

@@ -478,6 +478,7 @@ func TestGraphSizesAreClampedWithANote(t *testing.T) {
 		{"lpp", map[string]string{"k": "40"}, "k=40 was clamped to 29"},
 		{"npe", map[string]string{"k": "40"}, "k=40 was clamped to 29"},
 		{"lltsa", map[string]string{"k": "40"}, "k=40 was clamped to 30"},
+		{"mpda", map[string]string{"patch_k": "8", "patch_size": "4"}, "patch_k=8 was clamped in 1 of 5 classes, down to 5"},
 	} {
 		m := fit(t, data, Config{Method: c.method, Params: c.params})
 		if !slices.ContainsFunc(m.Report().Notes, func(s string) bool { return strings.Contains(s, c.want) }) {

@@ -93,7 +93,7 @@ func TestOneWorker(t *testing.T) {
 func TestOneWorkerOfMoments(t *testing.T) {
 	before := runtime.GOMAXPROCS(4)
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
-	d := synthetic(12, 300, 72, 4)
+	d := synthetic(12, 300, 220, 4) // enough features for a search of pairacc on several cores
 	for _, m := range Methods() {
 		if m.Streaming != "moments" {
 			continue

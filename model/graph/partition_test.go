@@ -2,6 +2,7 @@ package graph
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -95,5 +96,23 @@ func TestConnectedTriesInSteps(t *testing.T) {
 	}
 	if index, _ := got.Row(0); len(index) != k {
 		t.Errorf("k grew to %d, want %d", len(index), k)
+	}
+}
+
+// TestConnectedSearchesFewNeighbours: a graph that five neighbours connect takes no memory for all pairs of rows.
+func TestConnectedSearchesFewNeighbours(t *testing.T) {
+	x := normals(rand.New(rand.NewPCG(16, 6)), 1500, 2)
+	for i := range 4 {
+		x.Set(i, 0, x.At(i, 0)+100) // three neighbours are among these four rows
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	got, err := connected(ctx, x, 3)
+	runtime.ReadMemStats(&after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if index, _ := got.Row(0); len(index) != 5 || after.TotalAlloc-before.TotalAlloc > 8<<20 {
+		t.Errorf("%d neighbours, %d bytes", len(index), after.TotalAlloc-before.TotalAlloc)
 	}
 }

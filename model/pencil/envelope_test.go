@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/fail"
+	"github.com/embedd/embedd/model/internal/linalg"
 )
 
 func TestEnvelopeSolves(t *testing.T) {
@@ -115,5 +116,14 @@ func TestEnvelopeHasABorder(t *testing.T) {
 	t.Logf("%.2g flops, %.2g without a border", env.flops(), fronts.flops())
 	if !(env.flops() <= 0.8*fronts.flops()) {
 		t.Errorf("a factor takes %.2g flops, without a border %.2g", env.flops(), fronts.flops())
+	}
+}
+
+// TestBordered: the row that reaches back farthest comes last, whatever its place was.
+func TestBordered(t *testing.T) {
+	m := ring(10, false)
+	m.join(2, 7, 1)
+	if got := bordered(m, linalg.Range(10), 1); !slices.Equal(got, []int{0, 1, 2, 3, 4, 5, 6, 8, 9, 7}) {
+		t.Errorf("the order is %v", got)
 	}
 }

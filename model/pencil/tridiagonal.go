@@ -140,9 +140,6 @@ func (r *reduced) vectors(values []float64) *mat.Dense {
 			for _, w := range x {
 				largest = max(largest, math.Abs(w))
 			}
-			if !(largest > 0) || math.IsInf(largest, 0) {
-				return nil
-			}
 			own := blas64.Vector{N: r.n, Data: x, Inc: 1}
 			blas64.Scal(1/largest, own)
 			for range 2 {
@@ -152,7 +149,7 @@ func (r *reduced) vectors(values []float64) *mat.Dense {
 				}
 			}
 			norm := blas64.Nrm2(own)
-			if !(norm > 0) {
+			if !(norm > 0) { // also if largest is 0, infinite or NaN
 				return nil
 			}
 			blas64.Scal(1/norm, own)

@@ -71,6 +71,16 @@ func TestReach(t *testing.T) {
 	}
 }
 
+// TestRounded: a limit moves by up to a hundredth of its reach.
+func TestRounded(t *testing.T) {
+	const ulp = 0x1p-30
+	for reach, want := range map[float64]float64{99 * ulp: 1 + ulp, 100 * ulp: 1, math.Inf(1): 1} {
+		if got := rounded(1+ulp, reach); got != want {
+			t.Errorf("reach %g: %v, want %v", reach, got, want)
+		}
+	}
+}
+
 // TestUsualReach: it is the upper quartile of the features that vary.
 func TestUsualReach(t *testing.T) {
 	of := func(nines ...float64) (all []spread) {

@@ -180,9 +180,12 @@ func TestTableStartsWithTheChoice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Run(t.Context(), p, Config{Dim: 2, Blend: 1, Scale: model.ScaleStandard})
+	r, err := Run(t.Context(), p, Config{Dim: 2, Blend: 3, Scale: model.ScaleStandard})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if first := r.Blend.Scores[0]; first.Method != blend.Name || first.Dim != r.Blend.Dim {
+		t.Errorf("the table of the blend begins with %+v", first)
 	}
 	for c := range r.Candidates {
 		if first := c.Scores[0]; first.Method != c.Method || first.Dim != c.Dim || c.RunnerUp.Method == c.Method ||

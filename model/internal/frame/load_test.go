@@ -36,3 +36,24 @@ func TestLoadReadsInBlocks(t *testing.T) {
 		t.Errorf("%v after blocks of %d rows", err, rows.read)
 	}
 }
+
+// TestWideRows: a method that needs only moments is fitted in a basis of the rows if they are much fewer than the
+// features, and, since its matrices are singular, if there is no ridge.
+func TestWideRows(t *testing.T) {
+	for _, c := range []struct {
+		rows  int
+		ridge string
+		wide  bool
+	}{{4, "0.1", true}, {4, "0", true}, {8, "0.1", false}, {8, "0", true}, {12, "0", false}} {
+		data := &model.Data{N: c.rows, M: 10, X: make([]float64, 10*c.rows)}
+		for i := range data.X {
+			data.X[i] = float64(i * i % 17)
+		}
+		p := &Rows{N: c.rows, M: 10, Data: data, X: data.X, Index: linalg.Range(c.rows)}
+		task := &Task{Method: &Method{Streaming: "moments"}, Report: &model.Report{},
+			Params: map[string]string{"ridge": c.ridge}}
+		if err := task.Load(t.Context(), p); err != nil || task.M < 10 != c.wide {
+			t.Errorf("%+v: %v, %d coordinates", c, err, task.M)
+		}
+	}
+}

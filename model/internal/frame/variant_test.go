@@ -53,5 +53,9 @@ func TestVariants(t *testing.T) {
 		if got := variants(&Task{Columns: c.columns, Params: c.params}); !slices.Equal(got, c.want) {
 			t.Errorf("%+v: %+v", c, got)
 		}
+		task := &Task{}
+		if c.want[0].set(task); !(task.VarianceShare == c.want[0].share) {
+			t.Errorf("%+v: the task has a share of %v", c, task.VarianceShare)
+		}
 	}
 }

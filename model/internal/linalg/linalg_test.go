@@ -181,9 +181,9 @@ func rowOf(a *mat.Dense, i int) []float64 { return a.RawRowView(i) }
 func TestComplement(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 3))
 	for k := 2; k < 8; k++ {
-		for sign := range 3 {
+		for _, first := range []float64{-1, 0, 1, -1e9, 1e9} { // the last two: near an axis
 			u := random(rng, k)
-			u[0] = float64(sign-1) * math.Abs(u[0]) // below zero, zero and above
+			u[0] = first * math.Abs(u[0])
 			floats.Scale(1/floats.Norm(u, 2), u)
 			b := Complement(u)
 			if rows, cols := b.Dims(); rows != k || cols != k-1 {
