@@ -207,8 +207,8 @@ func (g *Group) coordinate(ctx context.Context, l *Lease, tenure Tenure) {
 		if members, isKnown := r.members(); isKnown {
 			assignment = assignment.next(g.Parts, g.Own.Settings, members)
 			l.Update(func(c *Claim) bool {
-				if c.Assignment != nil && c.Assignment.Number == assignment.Number {
-					return false
+				if l.state.term != tenure.Term || c.Assignment != nil && c.Assignment.Number == assignment.Number {
+					return false // under another term it continues from what is stored
 				}
 				current := assignment
 				c.Assignment = &current

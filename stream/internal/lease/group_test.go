@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natstest"
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // open opens the leases on a separate server.
@@ -134,6 +135,56 @@ func TestOwnAssignmentIsContinued(t *testing.T) {
 	e, err := bucket.read(t.Context(), options.Key, MinTTL)
 	if err != nil || e.assignment == nil || e.assignment.Number != 7 {
 		t.Errorf("%v is stored, %v; want number 7", e.assignment, err)
+	}
+}
+
+// interrupted calls a function before the first request for a stream.
+type interrupted struct {
+	jetstream.JetStream
+	once sync.Once
+	f    func()
+}
+
+func (i *interrupted) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	i.once.Do(i.f)
+	return i.JetStream.Stream(ctx, name)
+}
+
+// TestFormerCoordinator: what a coordinator has found out under an earlier tenure replaces no assignment: while it
+// asked, another process was the coordinator.
+func TestFormerCoordinator(t *testing.T) {
+	t.Parallel()
+	bucket, js := open(t)
+	lead := func(l *Lease, number uint64) {
+		t.Helper()
+		for range 2 { // the second stores what has changed
+			if err := l.Acquire(t.Context()); err != nil || l.Term() == 0 {
+				t.Errorf("%v, term %d", err, l.Term())
+			}
+			l.Update(func(c *Claim) bool {
+				c.Assignment = &Assignment{Number: number, Parts: map[string]Part{"x": {Owner: "c"}}}
+				return true
+			})
+		}
+	}
+	options := Options{Key: "g.assignment", Claim: Claim{Holder: "a"}, TTL: time.Minute, Hands: true}
+	l := bucket.renewed(options)
+	lead(l, 1)
+	options.Claim.Holder = "b"
+	other := bucket.renewed(options)
+	between := &interrupted{JetStream: js, f: func() {
+		l.Release(t.Context())
+		lead(other, 9)
+		other.Release(t.Context())
+		if err := l.Acquire(t.Context()); err != nil || l.Term() == 0 {
+			t.Errorf("%v, term %d", err, l.Term())
+		}
+	}}
+	g := Group{Bucket: &Bucket{keys: natsx.NewBucket(between, BucketName)}, Name: "g", Own: Claim{Holder: "a"},
+		TTL: time.Minute, Parts: [][]string{{"x"}}, Logger: slog.New(slog.DiscardHandler), began: time.Now()}
+	g.coordinate(t.Context(), l, l.Tenure())
+	if a := l.inherited(); a.Number != 9 {
+		t.Errorf("the assignment is %v, want number 9", a)
 	}
 }
 
