@@ -108,7 +108,10 @@ func (w *Observer) Start(ctx context.Context) (stop func()) {
 }
 
 func (w *Observer) observe(ctx context.Context) {
-	if w.skip--; !w.isDue.Swap(false) && w.skip > 0 || !w.Conn.IsConnected() {
+	if w.skip--; w.isDue.Swap(false) {
+		w.skip = 0
+	}
+	if w.skip > 0 || !w.Conn.IsConnected() {
 		return
 	}
 	s := w.inspect(ctx)
