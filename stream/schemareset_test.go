@@ -1,6 +1,7 @@
 package stream_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,7 +26,12 @@ func longer(n int) []string { return slices.Repeat([]string{"another list length
 // resetSchema resets the schema of a pipeline as the command does.
 func resetSchema(s *natstest.Server, p stream.Pipeline) admin.Schema {
 	s.Helper()
-	plan, err := admin.PlanSchemaReset(s.Context(), s.JS, p)
+	var plan *admin.SchemaReset
+	var err error
+	natstest.Await(s, "the server answers in the time that a verb waits", func() bool {
+		plan, err = admin.PlanSchemaReset(s.Context(), s.JS, p)
+		return !errors.Is(err, context.DeadlineExceeded)
+	})
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func (s *site) open(e *Engine, js jetstream.JetStream) *pipeline {
 	e.options.Wait = ample
 	run := &engineRun{Engine: e, js: js, permissions: natsx.MonitorPermissions(js.Conn()),
 		receiver: natsx.NewReceiver(js.Conn())}
-	p, err := run.open(s.Context(), e.options.Pipelines[0], time.Now())
+	p, err := run.open(s.Context(), e.options.Pipelines[0], time.Now().Add(ample))
 	if err != nil {
 		s.Fatal(err)
 	}
