@@ -3,6 +3,7 @@ package stream
 import (
 	"bytes"
 	"runtime"
+	"runtime/metrics"
 	"strings"
 	"testing"
 	"time"
@@ -53,9 +54,9 @@ func TestInFlightIsCountedUnpacked(t *testing.T) {
 	heap := func() int64 {
 		runtime.GC()
 		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
+		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(live)
+		return int64(live[0].Value.Uint64())
 	}
 	before, highest := heap(), int64(0)
 	p := answerer(t)

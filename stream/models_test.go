@@ -159,9 +159,9 @@ func TestOtherFeatures(t *testing.T) {
 	if l := q.Running.Live(); l.Model.M() != 2 {
 		t.Errorf("the model has %d features", l.Model.M())
 	}
-	if text := q.pipeline.status().Store; !strings.Contains(text, "model rollback "+old.Version) {
-		t.Errorf("the status says %q", text)
-	}
+	s.until("the status names the version to return to", func() bool {
+		return strings.Contains(q.pipeline.status().Store, "model rollback "+old.Version)
+	})
 	store := registry.New(mustStore(t, s), "p", registry.Options{})
 	q.end()
 	if _, err := store.Rollback(t.Context(), registry.Request{Version: old.Version}); err != nil {
