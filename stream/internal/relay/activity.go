@@ -37,7 +37,8 @@ func (a *Activity) received(at time.Time, pending uint64) {
 // cores in this turn.
 func (a *Activity) IsBusy() bool {
 	now := time.Now().UnixNano()
-	active := a.processing.Load() > 0 || now < a.until.Load()
+	gap := time.Duration(a.until.Load() - now) // longer than any if the clock was set back
+	active := a.processing.Load() > 0 || 0 < gap && gap <= backlogGap
 	return active && float64(now%int64(turn)) >= a.cores.Share()*float64(turn)
 }
 
