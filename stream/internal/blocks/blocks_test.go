@@ -232,3 +232,31 @@ func TestSentIsSwept(t *testing.T) {
 		t.Errorf("the late summary is still stored: %t, %v", has, err)
 	}
 }
+
+// TestSendingFailsOnce: while the input stream is missing, the status says why nothing is sent, and not now and then
+// that summaries are sent again.
+func TestSendingFailsOnce(t *testing.T) {
+	t.Parallel()
+	server := natstest.New(t)
+	b := open(t, server, server.Stream(jetstream.StreamConfig{Name: "in"}))
+	b.Edges = []string{""} // the server has no domain
+	f := newForwarder(&producer{input: input{Blocks: b}})
+	for range 2 {
+		if _, err := f.step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := server.JS.DeleteStream(t.Context(), "in"); err != nil {
+		t.Fatal(err)
+	}
+	b.Streams = natsx.NewStreamCache() // as after a while
+	for range 3 {
+		_, _ = f.step(t.Context())
+		if text := b.training.Event(); !strings.Contains(text, "no summary of the input is sent") {
+			t.Errorf("the status says %q", text)
+		}
+		if err := f.reopen(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -71,7 +71,10 @@ func (f *forwarder) report(ctx context.Context, err error) {
 // send sends the summary that is next, if it is stored.
 func (f *forwarder) send(ctx context.Context) (isSent bool, err error) {
 	if f.sender == nil || f.Running.Contract() == nil {
-		return false, f.Permissions.Guard(ctx, f.Permissions.IsServerRequest, f.prepare)
+		err := f.Permissions.Guard(ctx, f.Permissions.IsServerRequest, f.prepare)
+		if err != nil || f.Running.Contract() == nil {
+			return false, err
+		}
 	}
 	isOther, err := f.follow(ctx)
 	if err != nil {
