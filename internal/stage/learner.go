@@ -427,11 +427,12 @@ func (l *learner) refit() error {
 	return nil
 }
 
-// setStandby queues a change of standby.
+// setStandby queues a change of standby. Without a model its end is queued again: a first model may have failed to be
+// stored while this process was not the trainer.
 func (l *learner) setStandby(on bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.closed && l.standby != on {
+	if !l.closed && (l.standby != on || !on && l.stage.Live() == nil) {
 		l.standby = on
 		l.push(&trainer.Event{Standby: &on})
 	}

@@ -1,14 +1,41 @@
 package stage
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/embedd/embedd/plugin/spec"
 )
+
+// TestFirstModelAfterALapse: a first model that could not be stored, since this process was not the trainer for a
+// moment, is fitted when it is again, without further rows: the rest of the input may wait for the model.
+func TestFirstModelAfterALapse(t *testing.T) {
+	t.Parallel()
+	var isTrainer atomic.Bool
+	s := newStage(t, func(c *spec.Config) {
+		c.Store = func(context.Context, *spec.Release) (string, error) {
+			if !isTrainer.Load() {
+				return "", errors.New("another replica trains the pipeline")
+			}
+			return "v1", nil
+		}
+	})
+	learnRows(t, s, 1, clouds(rand.New(rand.NewPCG(1, 2)), 900, 3))
+	if s.Live() != nil || s.Status().Fits == 0 {
+		t.Fatalf("after fits that could not be stored: %+v", s.Status())
+	}
+	isTrainer.Store(true)
+	s.Standby(false)
+	if waitIdle(t, s); s.Live() == nil {
+		t.Error("no model was fitted when the stage was to fit again")
+	}
+}
 
 // TestTakeoversDecideAlike: stages that take training over from each other at random points promote the models that one
 // stage does, with the same digests, whatever they have learned on standby.

@@ -157,8 +157,8 @@ func (e *Election) takeTurn(ctx context.Context, term uint64) {
 // endStandby has the stage train. Where the input can be read again, its reader does so, between two messages.
 func (e *Election) endStandby(term uint64) {
 	if e.allRead() {
+		e.trainer.settled.Store(term) // before a fit that becomes due is stored
 		e.Running.Standby(false)
-		e.trainer.settled.Store(term)
 		return
 	}
 	e.resumes.Store(term)
