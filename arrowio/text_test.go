@@ -445,6 +445,7 @@ func hostileTexts() map[string]struct {
 		"quotes":           {"csv", "x[0],x[1]\n" + strings.Repeat("\"\"", 1<<18) + "\n", wire.NotCSV},
 		"open quotes":      {"csv", "x[0],x[1]\n" + strings.Repeat("\"\"\"\n", 60_000), wire.NotCSV},
 		"empty":            {"json", "", wire.NotJSON},
+		"empty CSV":        {"csv", "", wire.NotCSV},
 		"spaces":           {"json", strings.Repeat(" ", 1<<20), wire.NotJSON},
 		"scalar":           {"json", "7", wire.NotJSON},
 		"two values":       {"json", `{"x":[1,2]}{"x":[1,2]}`, wire.NotJSON},
