@@ -146,6 +146,27 @@ func TestDanglingPointer(t *testing.T) {
 	}
 }
 
+// TestDeletedBeforeTheFirst: a running daemon without a model whose object store is deleted creates it again.
+func TestDeletedBeforeTheFirst(t *testing.T) {
+	t.Parallel()
+	js := natstest.New(t).JS
+	s, err := CreateJetStream(t.Context(), js)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteObjectStore(t.Context(), Bucket); err != nil {
+		t.Fatal(err)
+	}
+	r := New(s, "digits", Options{})
+	if _, err := r.Pointer(t.Context()); err == nil {
+		t.Error("the pointer is read although it is unknown whether there are models")
+	}
+	a := save(t, r, 1, "")
+	if l, _ := live(t, s); l.Version != a {
+		t.Errorf("live is %s", l.Version)
+	}
+}
+
 // TestDeletedObjectStore: a running daemon whose object store is deleted creates it again for the next model.
 func TestDeletedObjectStore(t *testing.T) {
 	t.Parallel()

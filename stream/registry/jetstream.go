@@ -243,6 +243,9 @@ func (s *jetStream) versions(ctx context.Context, pipeline string) (out []stored
 func (s *jetStream) infos(ctx context.Context, matches func(name string) bool) (all []*jetstream.ObjectInfo,
 	err error) {
 	encoded, err := natsx.SubjectEnds(ctx, s.js, objectStream, metadataPrefix)
+	if natsx.IsNotFound(err) && s.create != nil {
+		return nil, errors.Join(err, s.create(ctx)) // the next request tells whether it was deleted
+	}
 	for _, e := range encoded {
 		name, err := base64.URLEncoding.DecodeString(e)
 		if err != nil || !matches(string(name)) {
