@@ -439,10 +439,13 @@ func (l *Lease) release(ctx context.Context) {
 	}
 	key, ttl := l.options.Key, l.options.TTL
 	err := l.bucket.end(ctx, key, &claim, revision, ttl)
-	if errors.Is(err, natsx.ErrConflict) {
+	for attempt := 0; errors.Is(err, natsx.ErrConflict); attempt++ { // an unconfirmed write may still be on its way
 		var e entry
 		if e, err = l.bucket.read(ctx, key, ttl); err == nil && e.claim != nil && e.claim.Holder == claim.Holder {
 			err = l.bucket.end(ctx, key, &claim, e.revision, ttl)
+		}
+		if errors.Is(err, natsx.ErrConflict) && !natsx.Backoff(ctx, attempt) {
+			break
 		}
 	}
 	if err != nil {

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natstest"
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // TestReleasedDuringRequest: a replica that ends while it acquires or renews the lease leaves none behind for which the
@@ -220,6 +222,36 @@ func TestRenewedWhileItEnds(t *testing.T) {
 	}
 	if l.claimed() != own {
 		t.Error("the lease is renewed, not only its session")
+	}
+}
+
+// conflicting refuses deletes as a cluster does while another write of the key is on its way.
+type conflicting struct {
+	jetstream.JetStream
+	left int
+}
+
+func (c *conflicting) PublishMsg(ctx context.Context, msg *nats.Msg, o ...jetstream.PublishOpt) (*jetstream.PubAck,
+	error) {
+	if msg.Header.Get("KV-Operation") != "" && c.left > 0 {
+		c.left--
+		return nil, &jetstream.APIError{ErrorCode: jetstream.JSErrCodeStreamWrongLastSequence}
+	}
+	return c.JetStream.PublishMsg(ctx, msg, o...)
+}
+
+// TestReleaseAfterConflicts: a release is repeated while the key is still this replica's.
+func TestReleaseAfterConflicts(t *testing.T) {
+	t.Parallel()
+	_, js := open(t)
+	b := &Bucket{keys: natsx.NewBucket(&conflicting{js, 3}, BucketName)}
+	l := b.renewed(Options{Key: "q", Claim: Claim{Holder: "a"}, TTL: time.Minute})
+	if err := l.Acquire(t.Context()); err != nil || l.Term() == 0 {
+		t.Fatalf("%v, term %d", err, l.Term())
+	}
+	l.Release(t.Context())
+	if e, err := b.read(t.Context(), "q", time.Minute); err != nil || e.claim != nil {
+		t.Errorf("%v is stored after the release, %v", e.claim, err)
 	}
 }
 
