@@ -104,8 +104,8 @@ const (
 	writeWait = 5 * time.Second
 )
 
-// write writes the pointer if its revision is still the given one. A write that was not confirmed may be stored, and to
-// repeat it would fail as if another process had been first: so it is looked up.
+// write writes the pointer if its revision is still the given one. A write that was not confirmed may have been stored.
+// Repeating it would then fail with a conflict, so write reads the pointer before it tries again.
 func (c *catalog) write(ctx context.Context, value []byte, revision uint64) (uint64, error) {
 	for attempt := 0; ; attempt++ {
 		within, cancel := context.WithTimeout(ctx, writeWait)

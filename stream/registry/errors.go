@@ -4,7 +4,7 @@ import "errors"
 
 // The errors that a caller reacts to, for errors.Is.
 var (
-	// ErrMissing reports that the store has no version or pipeline of a name.
+	// ErrMissing reports that the store has no version or pipeline with the given name.
 	ErrMissing = errors.New("the store has no such model")
 	// ErrDamaged reports a pointer or a model that cannot be read.
 	ErrDamaged = errors.New("the model store is damaged")
@@ -25,7 +25,7 @@ var (
 	ErrNoMirror = errors.New("the model store is not a mirror of domain")
 	// ErrFenced reports that this replica does not hold the lease, or lost it since.
 	ErrFenced = errors.New("another replica trains the pipeline")
-	// ErrNoConversion is the error of an epoch to which no map leads.
+	// ErrNoConversion reports that no map from or to an epoch is known.
 	ErrNoConversion = errors.New("no map leads to the epoch")
 )
 

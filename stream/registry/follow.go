@@ -74,7 +74,7 @@ func (r *Registry) poll(ctx context.Context, adopt func(*Choice) error) error {
 	return nil
 }
 
-// catchUp reads the pointer and follows it. saving is locked.
+// catchUp reads the pointer and adopts its selection. The caller holds saving.
 func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) error {
 	begin := time.Now()
 	p, revision, err := r.read(ctx)

@@ -31,7 +31,7 @@ const (
 	chunkPrefix    = "$O." + Bucket + ".C."
 )
 
-// Streams are the names of the streams that are behind the buckets.
+// Streams returns the names of the JetStream streams of the object store and of the key-value bucket.
 func Streams() []string { return []string{objectStream, pointerStream} }
 
 // maxHistory is how many pointers of a pipeline the server keeps, for diagnosis and recovery.

@@ -172,8 +172,8 @@ func (p *Pointer) choose(name string, good time.Time) {
 }
 
 // fallBack marks the live version, which cannot be read, as damaged, and makes the newest other one the live one, the
-// previous one first. Readers rely on the dimensions and the input on the features, so it is one with the same. Without
-// one there is no live model. A pin moves with it.
+// previous one first. Only versions with the same features and dimensions qualify, since inputs and readers rely on
+// them. If none qualifies, no model is live. If the live version was pinned, its replacement is pinned.
 func (p *Pointer) fallBack() {
 	bad, isPinned := p.Find(p.Live), p.Pin != ""
 	candidates := []*Version{p.Find(p.Previous)}

@@ -51,12 +51,12 @@ const DefaultMaxStaleness = 10 * time.Second
 type Registry struct {
 	*catalog
 
-	// saving is locked while a model is written and while the choice of another process is adopted, so that this process
-	// does not adopt the model that it promotes itself. It guards the fields that are no atomics, and the writes of
-	// followed and rejected.
+	// saving is locked while this process writes a model and while it adopts the choice of another process. So it does not
+	// adopt the model that it is promoting. The mutex guards the fields that are not atomic, and writes to followed and
+	// rejected.
 	saving   sync.Mutex
 	followed atomic.Pointer[followed]
-	rejected atomic.Pointer[rejection] // the choice that this process did not adopt; nil: it did
+	rejected atomic.Pointer[rejection] // the last choice, if this process did not adopt it
 	missed   observation               // a choice that could not be read
 	stale    observation               // a revision that is older than one seen before
 	term     uint64                    // of the newest pointer that was followed, or written here

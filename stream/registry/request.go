@@ -72,7 +72,8 @@ func (c *catalog) Rollback(ctx context.Context, q Request) (*Pointer, error) {
 	return c.choose(ctx, q, "rollback")
 }
 
-// choose makes a stored version the live one, after reading it as a start does. what is pin or rollback.
+// choose makes a stored version the live one, after it was read and checked as at a start. what names the request in
+// errors: "pin" or "rollback".
 func (c *catalog) choose(ctx context.Context, q Request, what string) (*Pointer, error) {
 	var m *model.Model // of the version that was read last
 	var version string

@@ -177,8 +177,9 @@ const maxWriteIdle = time.Hour
 // maxState is the size limit of a checkpoint. That of a window of 100 million rows has 360 KiB at most.
 const maxState = 512 << 10
 
-// Checkpoint stores what the trainer knows outside its window, after it compared the live model with candidates from
-// newer rows and kept it. Before the first model there is nothing it could belong to, and it is dropped.
+// Checkpoint stores the state of the trainer with the live model, such as the evidence that it has collected. It also
+// records that the trainer compared the live model with newer candidates and kept it. Without a live model the state is
+// dropped.
 func (r *Registry) Checkpoint(ctx context.Context, state []byte) error {
 	if len(state) > maxState {
 		return fmt.Errorf("a checkpoint of %d bytes is over the limit of %d", len(state), maxState)

@@ -58,8 +58,8 @@ func localScale(ctx context.Context, t *Task, k int) []float64 {
 	return scale
 }
 
-// scaledRows is the number of rows whose neighbours are held at once: of all rows they would be more than the rest of
-// a fit.
+// scaledRows is the number of rows whose neighbours are searched together. The neighbours of all rows would need more
+// memory than the rest of a fit.
 const scaledRows = 1024
 
 // scaleCopies sets the scales of the rows of a class to their distances to the k-th nearest other one.

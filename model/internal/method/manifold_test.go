@@ -45,8 +45,8 @@ func manifoldFormulas() map[string]formula {
 	}
 }
 
-// TestEigenvaluesNearOne: where an eigenvalue near 1 ends the outputs that other rows can have, the error has their
-// number, and a fit of as many works.
+// TestEigenvaluesNearOne: new rows can only have the outputs before the first eigenvalue near 1. A fit with more outputs
+// is a *model.DimError with that number, and a fit with that number succeeds.
 func TestEigenvaluesNearOne(t *testing.T) {
 	few := 0
 	for seed := range uint64(10) {

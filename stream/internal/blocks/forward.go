@@ -131,7 +131,7 @@ func (f *forwarder) prepare(ctx context.Context) (err error) {
 	return err
 }
 
-// reopen has the next step open what it sends to again.
+// reopen makes the next step open its stream and bucket again.
 func (f *forwarder) reopen(context.Context) error {
 	f.sender = nil
 	return nil

@@ -238,7 +238,7 @@ func (l *Lease) Update(change func(*Claim) (isChanged bool)) {
 	l.Recheck()
 }
 
-// Recheck has Run renew or read the lease now: what ShouldYield or IsPatient returns has changed.
+// Recheck makes Run renew or read the lease now. It is called when the result of ShouldYield or IsPatient changed.
 func (l *Lease) Recheck() {
 	select {
 	case l.changed <- struct{}{}:

@@ -12,8 +12,8 @@ import (
 )
 
 // Claims are the claims of one replica on the blocks that it summarises. They save work, and guarantee nothing. A claim
-// is rewritten while its owner works. One that has not changed for some time, by the reader's clock, is of a process
-// that has ended, and another replica takes the block.
+// is rewritten while its owner works. A claim expires if it has not changed for some time by the reader's clock, and
+// another replica takes the block.
 type Claims struct {
 	collection *Collection
 	owner      string

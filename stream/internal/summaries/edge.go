@@ -77,7 +77,7 @@ func hasSource(c *jetstream.StreamConfig, prefix string) bool {
 	})
 }
 
-// MissingSources are the edges whose stream is no source of the hub's stream.
+// MissingSources returns the edges whose stream is not a source of the hub's stream.
 func MissingSources(c *jetstream.StreamConfig, edges []string) []string {
 	return slices.DeleteFunc(slices.Clone(edges), func(edge string) bool {
 		return hasSource(c, natsx.DomainPrefix(edge))
@@ -87,7 +87,7 @@ func MissingSources(c *jetstream.StreamConfig, edges []string) []string {
 // maxSourceSilence is how long an edge may be silent: its server sends heartbeats every few seconds.
 const maxSourceSilence = time.Minute
 
-// SilentEdges are the edges from which the hub's stream has received nothing for a while.
+// SilentEdges returns the edges from which the hub's stream has received nothing for maxSourceSilence.
 func SilentEdges(info *jetstream.StreamInfo, edges []string) []string {
 	return slices.DeleteFunc(slices.Clone(edges), func(edge string) bool {
 		return !slices.ContainsFunc(info.Sources, func(s *jetstream.StreamSourceInfo) bool {
@@ -122,7 +122,7 @@ type savedNotice struct {
 
 func (s *Sender) savedKey() string { return s.pipeline + ".sent" }
 
-// Last returns the last notice, nil if there is none, and its sequence, which Send requires; 0: the stream has none.
+// Last returns the last notice and its sequence, which Send requires. They are nil and 0 if there is none.
 func (s *Sender) Last(ctx context.Context) (n *Notice, after uint64, err error) {
 	m, err := s.get(ctx, s.pipeline)
 	switch {

@@ -86,8 +86,8 @@ func TestNotOpened(t *testing.T) {
 	}
 }
 
-// TestDamagedSummaries: a summary that is not complete, too large, or has an impossible manifest is damaged, and only
-// the first that is stored counts.
+// TestDamagedSummaries: an incomplete summary, one that is too large, or one with an invalid manifest is ErrDamaged. A
+// second summary of the same block is ignored.
 func TestDamagedSummaries(t *testing.T) {
 	t.Parallel()
 	server := natstest.New(t)
