@@ -146,6 +146,22 @@ func TestDanglingPointer(t *testing.T) {
 	}
 }
 
+// TestEndlessPointer: of a file in place of a pointer no more is read than a pointer may have.
+func TestEndlessPointer(t *testing.T) {
+	s, err := Directory(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	save(t, New(s, "digits", Options{}), 1, "")
+	ruin(t, s, strings.Repeat(" ", maxPointer+1))
+	if value, _, err := s.load(t.Context(), "digits"); len(value) != maxPointer || err != nil {
+		t.Errorf("%d bytes are read: %v", len(value), err)
+	}
+	if live, err := New(s, "digits", Options{}).Live(t.Context()); live == nil || err != nil {
+		t.Errorf("live is %v: %v", live, err)
+	}
+}
+
 // TestDeletedBeforeTheFirst: a running daemon without a model whose object store is deleted creates it again.
 func TestDeletedBeforeTheFirst(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -136,17 +137,28 @@ func (d *directory) load(_ context.Context, pipeline string) (value []byte, newe
 		if newest, err = d.newest(pipeline); err != nil || newest == 0 {
 			return nil, 0, err
 		}
-		value, err = os.ReadFile(d.pointerFile(pipeline, newest))
+		value, err = d.readPointer(pipeline, newest)
 		if newest == before || !errors.Is(err, fs.ErrNotExist) { // else there is a newer one by now
 			return value, newest, err
 		}
 	}
 }
 
+// readPointer reads at most maxPointer bytes of a stored pointer. A longer file is not one of this program's, and what
+// is read of it counts as damaged.
+func (d *directory) readPointer(pipeline string, revision uint64) ([]byte, error) {
+	file, err := os.Open(d.pointerFile(pipeline, revision))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return io.ReadAll(io.LimitReader(file, maxPointer))
+}
+
 func (d *directory) history(_ context.Context, pipeline string) (out [][]byte, err error) {
 	revisions, err := d.revisions(pipeline)
 	for _, r := range revisions[min(1, len(revisions)):] {
-		if value, err := os.ReadFile(d.pointerFile(pipeline, r)); err == nil {
+		if value, err := d.readPointer(pipeline, r); err == nil {
 			out = append(out, value)
 		}
 	}

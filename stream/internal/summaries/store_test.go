@@ -12,15 +12,22 @@ import (
 	"github.com/embedd/embedd/internal/natstest"
 )
 
-// TestSendRestarts: whatever a sender has stored when its process crashes, the next one continues with the same notice,
-// and of two that send at the same time one does.
-func TestSendRestarts(t *testing.T) {
-	t.Parallel()
+// newBucket opens the bucket of a new server.
+func newBucket(t *testing.T) (*natstest.Server, *Bucket) {
+	t.Helper()
 	server := natstest.New(t)
 	b, err := Open(t.Context(), server.JS, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return server, b
+}
+
+// TestSendRestarts: whatever a sender has stored when its process crashes, the next one continues with the same notice,
+// and of two that send at the same time one does.
+func TestSendRestarts(t *testing.T) {
+	t.Parallel()
+	server, b := newBucket(t)
 	newSender := func() *Sender {
 		t.Helper()
 		s, err := OpenSender(t.Context(), b, "p", 1<<30, 1)
@@ -90,11 +97,7 @@ func TestNotOpened(t *testing.T) {
 // second summary of the same block is ignored.
 func TestDamagedSummaries(t *testing.T) {
 	t.Parallel()
-	server := natstest.New(t)
-	b, err := Open(t.Context(), server.JS, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server, b := newBucket(t)
 	c := b.Collection("p", "settings", time.Unix(1, 0))
 	text := bytes.Repeat([]byte("summary "), maxPartBytes/4)
 	for n, other := range [][]byte{text, text[1:]} {
@@ -131,16 +134,12 @@ func TestDamagedSummaries(t *testing.T) {
 // have claimed it. A block whose work has failed is released.
 func TestClaims(t *testing.T) {
 	t.Parallel()
-	server := natstest.New(t)
-	b, err := Open(t.Context(), server.JS, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server, b := newBucket(t)
 	c := b.Collection("p", "settings", time.Unix(1, 0))
 	server.Publish(&nats.Msg{Subject: bucketRoot + c.block(1) + ".claim",
 		Data: []byte(`{"owner":"dead","attempts":2}`)})
 	mine, others := c.Claims("mine", 20*time.Millisecond), c.Claims("other", time.Hour)
-	for isClaimed := false; !isClaimed; time.Sleep(time.Millisecond) {
+	for isClaimed, err := false, error(nil); !isClaimed; time.Sleep(time.Millisecond) {
 		if isClaimed, err = mine.Work(t.Context(), 1, func(attempts int) error {
 			isTaken, err := others.Work(t.Context(), 1, func(int) error { return nil })
 			if attempts != 3 || isTaken {
