@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/embedd/embedd/internal/natstest"
 )
 
@@ -346,6 +348,42 @@ func TestListingReadsOnePipeline(t *testing.T) {
 	there, err := s.versions(t.Context(), "digits")
 	if requests := conn.Stats().OutMsgs - before; err != nil || len(there) != 1 || requests > 10 {
 		t.Errorf("%d models after %d requests: %v", len(there), requests, err)
+	}
+}
+
+// TestSweepAsksTheHubOnce: an edge lists the versions of its hub with one request, since each takes a round trip.
+func TestSweepAsksTheHubOnce(t *testing.T) {
+	t.Parallel()
+	server := natstest.New(t)
+	s, err := CreateJetStream(t.Context(), server.JS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := save(t, New(s, "digits", Options{}), 1, "")
+	for i := range 20 {
+		if err := s.put(t.Context(), "digits", strings.Replace(a, "-1-", fmt.Sprintf("-%d-", i+2), 1), []byte("a model")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conn := server.Connect()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub, err := JetStream(t.Context(), js)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &Edge{jetStream: s.(*jetStream), hub: hub.(*jetStream)}
+	before := conn.Stats().OutMsgs
+	if err := e.Sweep(t.Context(), "digits"); err != nil {
+		t.Fatal(err)
+	}
+	if requests := conn.Stats().OutMsgs - before; requests < 1 || requests > 4 {
+		t.Errorf("%d requests to the hub", requests)
+	}
+	if there, err := s.versions(t.Context(), "digits"); err != nil || len(there) != 21 {
+		t.Errorf("%d versions are left: %v", len(there), err)
 	}
 }
 

@@ -178,19 +178,20 @@ func (e *Edge) versions(ctx context.Context, pipeline string) ([]stored, error) 
 // Sweep deletes from the mirror the versions that the hub has deleted, which a mirror keeps. If the pipeline has no
 // model at the hub, it deletes nothing.
 func (e *Edge) Sweep(ctx context.Context, pipeline string) error {
-	mirrored, err := e.jetStream.versions(ctx, pipeline)
+	mirrored, err := e.jetStream.names(ctx, isOf(pipeline))
 	if err != nil {
 		return err
 	}
-	there, err := e.versions(ctx, pipeline)
+	// One request: on a slow link there is no time for one for each version.
+	there, err := atHub(ctx, e, func(ctx context.Context) ([]string, error) { return e.hub.names(ctx, isOf(pipeline)) })
 	if err != nil || len(there) == 0 {
-		return err
+		return nil // the hub is unreachable, or has no model
 	}
-	for _, one := range mirrored {
-		if slices.ContainsFunc(there, func(s stored) bool { return s.name == one.name }) {
+	for _, name := range mirrored {
+		if slices.Contains(there, name) {
 			continue
 		}
-		if err := e.jetStream.remove(ctx, pipeline, one.name); err != nil {
+		if err := e.jetStream.remove(ctx, pipeline, name); err != nil {
 			return err
 		}
 	}

@@ -229,29 +229,41 @@ func (s *jetStream) purge(ctx context.Context, subject string) error {
 }
 
 func (s *jetStream) versions(ctx context.Context, pipeline string) (out []stored, err error) {
-	all, err := s.infos(ctx, func(name string) bool {
-		of, ok := PipelineOf(name)
-		return ok && of == pipeline
-	})
+	all, err := s.infos(ctx, isOf(pipeline))
 	for _, o := range all {
 		out = append(out, stored{o.Name, o.ModTime, int64(o.Size)})
 	}
 	return out, err
 }
 
-// infos returns the metadata of the objects whose name matches, with a request for each, and that can be read.
-func (s *jetStream) infos(ctx context.Context, matches func(name string) bool) (all []*jetstream.ObjectInfo,
-	err error) {
+// isOf returns whether a name is that of a version of a pipeline.
+func isOf(pipeline string) func(name string) bool {
+	return func(name string) bool {
+		of, ok := PipelineOf(name)
+		return ok && of == pipeline
+	}
+}
+
+// names returns the names of the objects that match, with one request.
+func (s *jetStream) names(ctx context.Context, matches func(name string) bool) (names []string, err error) {
 	encoded, err := natsx.SubjectEnds(ctx, s.js, objectStream, metadataPrefix)
 	if natsx.IsNotFound(err) && s.create != nil {
 		return nil, errors.Join(err, s.create(ctx)) // the next request tells whether it was deleted
 	}
 	for _, e := range encoded {
-		name, err := base64.URLEncoding.DecodeString(e)
-		if err != nil || !matches(string(name)) {
-			continue
+		if name, err := base64.URLEncoding.DecodeString(e); err == nil && matches(string(name)) {
+			names = append(names, string(name))
 		}
-		info, err := s.info(ctx, string(name))
+	}
+	return names, err
+}
+
+// infos returns the metadata of the objects whose name matches, with a request for each, and that can be read.
+func (s *jetStream) infos(ctx context.Context, matches func(name string) bool) (all []*jetstream.ObjectInfo,
+	err error) {
+	names, err := s.names(ctx, matches)
+	for _, name := range names {
+		info, err := s.info(ctx, name)
 		if err == nil {
 			all = append(all, info)
 		} else if !isUnreadable(err) {
