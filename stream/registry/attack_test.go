@@ -361,7 +361,8 @@ func TestSweepAsksTheHubOnce(t *testing.T) {
 	}
 	a := save(t, New(s, "digits", Options{}), 1, "")
 	for i := range 20 {
-		if err := s.put(t.Context(), "digits", strings.Replace(a, "-1-", fmt.Sprintf("-%d-", i+2), 1), []byte("a model")); err != nil {
+		name := strings.Replace(a, "-1-", fmt.Sprintf("-%d-", i+2), 1)
+		if err := s.put(t.Context(), "digits", name, []byte("a model")); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -45,8 +45,8 @@ func manifoldFormulas() map[string]formula {
 	}
 }
 
-// TestEigenvaluesNearOne: new rows can only have the outputs before the first eigenvalue near 1. A fit with more outputs
-// is a *model.DimError with that number, and a fit with that number succeeds.
+// TestEigenvaluesNearOne: new rows can only have the outputs before the first eigenvalue near 1. A fit with more
+// outputs is a *model.DimError with that number, and a fit with that number succeeds.
 func TestEigenvaluesNearOne(t *testing.T) {
 	few := 0
 	for seed := range uint64(10) {
