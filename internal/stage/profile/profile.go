@@ -1,8 +1,6 @@
 package profile
 
 import (
-	"encoding/binary"
-	"hash/maphash"
 	"math"
 	"slices"
 
@@ -40,7 +38,7 @@ func Of(w *window.Window, pause func()) Profile {
 		return p
 	}
 	first, last := w.Back(MaxRows), ""
-	seen, seed, bytes := map[uint64]*window.Row{}, maphash.MakeSeed(), []byte(nil)
+	seen := make(map[uint64]bool, min(w.Len(), MaxRows)) // hashes of rows
 	var sample [][]float64
 	every := max(min(w.Len(), MaxRows)/sampledRows, 1)
 	w.All(func(r *window.Row) bool {
@@ -59,15 +57,10 @@ func Of(w *window.Window, pause func()) Profile {
 		last = r.Label
 		p.Rows++
 		p.Classes[r.Label]++
-		bytes = append(bytes[:0], r.Label...)
-		for _, v := range r.X {
-			bytes = binary.LittleEndian.AppendUint64(bytes, math.Float64bits(v))
-		}
-		h := maphash.Bytes(seed, bytes)
-		if other := seen[h]; other == nil {
-			seen[h] = r
-		} else if other.Label == r.Label && slices.Equal(other.X, r.X) {
+		if h := window.Hash(w, r); seen[h] {
 			p.Copies++
+		} else {
+			seen[h] = true
 		}
 		return true
 	})

@@ -100,6 +100,33 @@ func TestConstantFeatureOfManyRows(t *testing.T) {
 	}
 }
 
+// TestCopiesAreFoundByHash: the features of a row are read for its first description only, a copy may lack features,
+// and a row that is labelled again is no copy of those that have its old label.
+func TestCopiesAreFoundByHash(t *testing.T) {
+	w := window.New(window.Config{Features: 2, Rows: 500, Labelled: true, Classes: 5})
+	at := func(i int) window.Position { return window.Position{Seq: uint64(i + 1)} }
+	for i := range 200 {
+		x := []float64{float64(i), math.NaN()}
+		if i < 10 {
+			x[0] = 0
+		}
+		w.Add(window.Row{Position: at(i), Label: "a", MessageRows: 1, X: x})
+	}
+	if p := Of(w, noPause); p.Copies != 9 {
+		t.Errorf("%d copies, want 9", p.Copies)
+	}
+	w.Relabel(at(4), "b")
+	w.All(func(r *window.Row) bool {
+		if r.Seq > 10 {
+			r.X[0] = 0
+		}
+		return true
+	})
+	if p := Of(w, noPause); p.Copies != 8 {
+		t.Errorf("%d copies, want 8 without reading features again", p.Copies)
+	}
+}
+
 func TestFewOutputs(t *testing.T) {
 	for _, c := range []struct {
 		outputs, classes, features int

@@ -17,6 +17,9 @@ package window
 
 import (
 	"context"
+	"encoding/binary"
+	"hash/maphash"
+	"math"
 	"slices"
 
 	"github.com/embedd/embedd/model/moments"
@@ -38,8 +41,9 @@ type Row struct {
 	excluded exclusion
 	counted  bool    // as an outlier
 	extreme  bool    // a value is far beyond the limits
-	limits   *limits // of its block, if a value is beyond them, as of the last Sift
 	missing  bool    // some features are NaN
+	limits   *limits // of its block, if a value is beyond them, as of the last Sift
+	hash     uint64  // 0: not computed; see Hash
 }
 
 // IsIncluded reports whether the row is in its window and enters fits and scores, as of the last Sift. Rows with an
@@ -57,6 +61,19 @@ func (r *Row) fitted() []float64 {
 }
 
 func (r *Row) stretch() stretch { return stretchAt(r.Position, r.MessageRows) }
+
+// Hash returns a hash of the label and the features of a row of the window. Rows of one window that differ have
+// different hashes: the seed is random, so no sender can make two rows that share one. A row is hashed once.
+func Hash(w *Window, r *Row) uint64 {
+	if r.hash == 0 {
+		w.scratch = append(w.scratch[:0], r.Label...)
+		for _, v := range r.X {
+			w.scratch = binary.LittleEndian.AppendUint64(w.scratch, math.Float64bits(v))
+		}
+		r.hash = max(maphash.Bytes(w.seed, w.scratch), 1)
+	}
+	return r.hash
+}
 
 // Neighbourhood returns the range of positions, from inclusive, to exclusive, of the row's stretch and the two next to
 // it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"hash/maphash"
 	"math"
 	"strings"
 	"time"
@@ -33,11 +34,13 @@ type Window struct {
 	limits        *limits // of the newest block, at the last Sift
 	outliers      Outliers
 	tails         float64 // share of the rows in the far tail of a feature, as of the last Sift
+	seed          maphash.Seed
+	scratch       []byte // memory of Hash
 }
 
 // New returns an empty window.
 func New(c Config) *Window {
-	w := &Window{config: c, maxRows: c.MaxRows(), classes: classes{index: map[string]int{}}}
+	w := &Window{config: c, maxRows: c.MaxRows(), classes: classes{index: map[string]int{}}, seed: maphash.MakeSeed()}
 	w.heldOut, w.blockList.border = share(c.Holdout), share(1/float64(c.blockRows()))
 	w.quota = w.maxRows
 	w.summer = summer{features: c.Features, labelled: c.Labelled}
@@ -84,7 +87,7 @@ func (w *Window) Add(r Row) Outcome {
 	}
 	r.Label, r.Source = w.classes.names[c], w.source.intern(r.Source) // rows share one text
 	r.class, r.heldOut, r.lent, r.excluded = c, r.stretch().isHeldOut(w.heldOut), false, included
-	r.limits, r.extreme = nil, false
+	r.limits, r.extreme, r.hash = nil, false, 0
 	row := &r
 	row.markMissing()
 	w.classify(row)
