@@ -12,18 +12,27 @@ import (
 )
 
 // club is a group in virtual time, on a server that answers at once or, during an outage, not at all. Announcements
-// may be lost, processes stop, leave or are suspended, their requests hang, and their clocks run fast or slow.
+// and confirmations of writes may be lost, reads may be answered by a former leader, processes stop, leave or are
+// suspended, their requests hang, and their clocks run fast or slow.
 type club struct {
-	random *rand.Rand
-	now    time.Duration
-	out    time.Duration // when the outage is over
+	random  *rand.Rand
+	now     time.Duration
+	out     time.Duration // when the outage is over
+	unsure  time.Duration // until then many writes are not confirmed
+	outdate time.Duration // until then a former leader answers many reads, from what it had stored
 
-	revision   uint64
-	assignment entry // the coordinator's key
+	revision uint64
+	stored
+	former    stored
+	processes []*process
+	parts     []string
+	wrong     string // the first fault
+}
+
+// stored are the keys of a bucket.
+type stored struct {
+	assignment entry // the coordinator's
 	sessions   map[string]entry
-	processes  []*process
-	parts      []string
-	wrong      string // the first fault
 }
 
 // process is a process of the club.
@@ -38,11 +47,11 @@ type process struct {
 	term        uint64
 	renews      time.Duration // its session
 	coordinator state
-	attempts    time.Duration // at the coordinator's key
+	isStale     bool          // the coordinator's key was not as expected
+	attempts    time.Duration // at it
 	checks      time.Duration // of the sessions, as the coordinator
 	roster      *roster
 	current     Assignment // of the coordinator
-	former      string
 	member      member
 	claim       *Claim
 	drained     map[string]time.Duration // when each part that it drains is drained
@@ -50,7 +59,7 @@ type process struct {
 }
 
 func newClub(seed uint64, n int) *club {
-	c := &club{random: rand.New(rand.NewPCG(seed, 11)), sessions: map[string]entry{}}
+	c := &club{random: rand.New(rand.NewPCG(seed, 11)), stored: stored{sessions: map[string]entry{}}}
 	for i := range 7 {
 		c.parts = append(c.parts, fmt.Sprint("part", i))
 	}
@@ -194,6 +203,23 @@ func (c *club) work(p *process, at time.Duration) {
 	}
 }
 
+// answer is what a process reads.
+func (c *club) answer() *stored {
+	if c.now < c.outdate && c.random.IntN(2) == 0 {
+		return &c.former
+	}
+	return &c.stored
+}
+
+// fate is what becomes of a write that expects the right revision.
+func (c *club) fate() (isApplied, isConfirmed bool) {
+	if c.now >= c.unsure {
+		return true, true
+	}
+	n := c.random.IntN(3)
+	return n < 2, n == 0
+}
+
 func (c *club) renew(p *process, at time.Duration) {
 	key := p.name
 	isNew := c.sessions[key].claim == nil
@@ -201,7 +227,13 @@ func (c *club) renew(p *process, at time.Duration) {
 		p.session.lose()
 		p.member.stored = nil
 	}
-	c.sessions[key] = c.write(*p.claim)
+	isApplied, isConfirmed := c.fate()
+	if isApplied {
+		c.sessions[key] = c.write(*p.claim)
+	}
+	if p.renews = at + readInterval(life); !isConfirmed {
+		return
+	}
 	p.session.confirm(c.revision, at, at, Tenure{})
 	if p.renews = at + renewalInterval(life); isNew || !slices.Equal(p.member.stored, p.claim.Holds) {
 		p.member.stored = p.claim.Holds
@@ -219,39 +251,81 @@ func (c *club) announce(key string) {
 	}
 }
 
+// attempt is Lease.Acquire of the coordinator's key.
 func (c *club) attempt(p *process, at time.Duration) {
-	e := c.assignment
-	isOwn := e.claim != nil && e.claim.Holder == p.name
-	if p.coordinator.step(reading{entry: e, at: at, isOwn: isOwn}) == take {
-		if !isOwn {
-			p.former, p.roster, p.current = "", newRoster(life, ""), Assignment{}
-			if e.claim != nil {
+	p.attempts = at + readInterval(life)
+	for range 2 {
+		e := entry{&Claim{Holder: p.name}, p.coordinator.revision, &p.current}
+		if p.isStale || p.coordinator.revision == 0 {
+			e = c.answer().assignment
+			p.isStale = false
+		}
+		isOwn := e.claim != nil && e.claim.Holder == p.name
+		if !isOwn && e.assignment != nil {
+			p.member.read(*e.assignment)
+		}
+		if p.coordinator.step(reading{entry: e, at: at, isOwn: isOwn}) != take {
+			p.attempts = p.coordinator.next(at)
+			return
+		}
+		if p.coordinator.revision == 0 {
+			p.roster, p.current = newRoster(life, ""), Assignment{}
+			if e.claim != nil && !isOwn {
 				p.roster.suspect = e.claim.Holder
 			}
 			if e.assignment != nil {
 				p.current = *e.assignment
 			}
 		}
-		c.assignment = c.write(Claim{Holder: p.name, Assignment: &p.current})
+		if c.lead(p, at, e.revision); !p.isStale {
+			return
+		}
+	}
+}
+
+// lead stores the claim of the coordinator if its key is at a revision.
+func (c *club) lead(p *process, at time.Duration, revision uint64) {
+	if p.isStale = c.assignment.revision != revision; p.isStale {
+		p.attempts = at
+		return
+	}
+	isApplied, isConfirmed := c.fate()
+	if isApplied {
+		current := p.current
+		c.assignment = c.write(Claim{Holder: p.name, Assignment: &current})
+	}
+	if p.attempts = at + readInterval(life); isConfirmed {
 		p.coordinator.confirm(c.revision, at, at, Tenure{})
+		p.member.read(p.current)
+		p.attempts = p.coordinator.next(at)
 	}
-	if a := c.assignment.assignment; a != nil {
-		p.member.read(*a)
-	}
-	p.attempts = p.coordinator.next(at)
 }
 
 func (c *club) coordinate(p *process, at time.Duration) {
-	p.roster.list(at, slices.Collect(maps.Keys(c.sessions)))
+	answer := c.answer()
+	p.roster.list(at, slices.Collect(maps.Keys(answer.sessions)))
+	p.checks = at + readInterval(life)
 	for _, name := range p.roster.due(at) {
-		if p.roster.read(name, c.sessions[name], at, false) {
-			c.sessions[name] = entry{}
-			p.roster.remove(name, at)
+		e := answer.sessions[name]
+		if !p.roster.read(name, e, at, false) {
+			continue
 		}
+		if e.revision != c.sessions[name].revision {
+			p.roster.announced(at, name)
+			continue
+		}
+		isApplied, isConfirmed := c.fate()
+		if isApplied {
+			c.sessions[name] = entry{}
+		}
+		if !isConfirmed {
+			return
+		}
+		p.roster.remove(name, at)
 	}
 	p.checks = min(p.roster.next(at), at+life/20)
 	members, isKnown := p.roster.members()
-	if !isKnown || c.assignment.claim == nil || c.assignment.claim.Holder != p.name {
+	if !isKnown {
 		return
 	}
 	next := p.current.next([][]string{c.parts}, nil, members)
@@ -259,10 +333,9 @@ func (c *club) coordinate(p *process, at time.Duration) {
 		return
 	}
 	p.current = next
-	c.assignment = c.write(Claim{Holder: p.name, Assignment: &next})
-	p.coordinator.confirm(c.revision, at, at, Tenure{})
+	c.lead(p, at, p.coordinator.revision)
 	for _, o := range c.processes {
-		if o == p || c.random.IntN(5) > 0 {
+		if o != p && c.random.IntN(5) > 0 {
 			o.attempts = min(o.attempts, o.clock(c.now)+randomTime(c.random, life/25))
 		}
 	}
@@ -295,9 +368,9 @@ func (c *club) running() (coordinator *process, others []*process) {
 	return coordinator, others
 }
 
-// TestAssignment: whatever is killed, suspended, hangs or leaves, each part has an owner again within two lives, or
-// three if the coordinator stops together with another member or with the loss of the newest keys, and never two, by
-// their own clocks.
+// TestAssignment: whatever is killed, suspended, hangs, leaves, is not confirmed or is read at a former leader, each
+// part has an owner again within two lives, or three if the coordinator stops together with another member or with the
+// loss of the newest keys, and never two, by their own clocks.
 func TestAssignment(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(testsize.Of(50, 400)) {
@@ -314,7 +387,7 @@ func attack(t *testing.T, seed uint64) {
 		t.Fatalf("seed %d: the parts are not shared after %v", seed, took)
 	}
 	for range 4 {
-		revision, assignment, sessions := c.revision, c.assignment, maps.Clone(c.sessions)
+		revision, before := c.revision, stored{c.assignment, maps.Clone(c.sessions)}
 		c.run(randomTime(c.random, 2*life), never)
 		coordinator, others := c.running()
 		if coordinator == nil || len(others) == 0 {
@@ -323,7 +396,7 @@ func attack(t *testing.T, seed uint64) {
 			continue
 		}
 		one, limit, what := others[c.random.IntN(len(others))], 2*life, ""
-		switch c.random.IntN(10) {
+		switch c.random.IntN(13) {
 		case 0:
 			what, one.stops = "a kill", c.now
 		case 1:
@@ -350,7 +423,17 @@ func attack(t *testing.T, seed uint64) {
 		case 9:
 			limit, what = 3*life, "a kill of the coordinator and the return of an earlier state of the bucket"
 			coordinator.stops = c.now
-			c.revision, c.assignment, c.sessions = revision, assignment, sessions
+			c.revision, c.stored = revision, before
+		case 10:
+			what, c.unsure = "writes that are not confirmed", c.now+randomTime(c.random, 3*life)
+			c.run(c.unsure-c.now, never)
+		case 11:
+			what, c.outdate, c.former = "a former leader that answers", c.now+randomTime(c.random, life), before
+			c.run(c.outdate-c.now, never)
+		case 12:
+			what, c.unsure = "a kill while writes are not confirmed", c.now+randomTime(c.random, 3*life)
+			one.stops = c.now + randomTime(c.random, life)
+			c.run(c.unsure-c.now, never)
 		}
 		c.run(life/20, never)
 		if what == "two kills" && len(others) == 1 {

@@ -450,5 +450,8 @@ func (l *Lease) release(ctx context.Context) {
 	}
 	if err != nil {
 		l.options.Logger.Debug("the lease cannot be released; it expires", "key", key, "error", err)
+		if l.shared != nil {
+			l.shared.isAbandoned.Store(true)
+		}
 	}
 }

@@ -311,16 +311,19 @@ func TestLeftSessions(t *testing.T) {
 		until(func() bool { return l.claimed() != 0 }, func() error { return l.Acquire(t.Context()) })
 	}
 	holds := func(key string) bool {
-		e, err := bucket.read(t.Context(), key, MaxTTL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		var e entry
+		isRead := false
+		until(func() bool { return isRead }, func() (err error) {
+			e, err = bucket.read(t.Context(), key, MaxTTL)
+			isRead = err == nil
+			return err
+		})
 		return e.claim != nil
 	}
 	l := bucket.Lease(Options{Key: "p", Claim: Claim{Holder: "me"}, TTL: 2 * MinTTL})
-	until(func() bool { return !holds("process.5") }, func() error {
+	until(func() bool { return !holds("process.5") && l.Term() != 0 }, func() error {
 		err := l.Acquire(t.Context())
-		return cmp.Or(err, errors.New("the session is still there"))
+		return cmp.Or(err, errors.New("the session is still there, or there is none"))
 	})
 	if !holds("process.6") || !holds("p") {
 		t.Error("sessions are deleted that are renewed")
@@ -328,4 +331,45 @@ func TestLeftSessions(t *testing.T) {
 	if !holds(standby) {
 		t.Error("a lease is deleted that is no session")
 	}
+}
+
+// refusing fails writes to one subject.
+type refusing struct {
+	jetstream.JetStream
+	subject string
+}
+
+func (r *refusing) PublishMsg(ctx context.Context, m *nats.Msg, o ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	if m.Subject == r.subject {
+		return nil, nats.ErrTimeout
+	}
+	return r.JetStream.PublishMsg(ctx, m, o...)
+}
+
+// TestUnreleased: a lease that could not be released expires, also where the process continues to hold other leases.
+func TestUnreleased(t *testing.T) {
+	t.Parallel()
+	bucket, js := open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	run := func(l *Lease) {
+		wg.Go(func() { l.Run(ctx, func(context.Context, uint64) {}) })
+		natstest.Await(t, "the lease is held", func() bool { return l.Term() != 0 })
+	}
+	other := bucket.Lease(Options{Key: "other", Claim: Claim{Holder: "a"}, TTL: MinTTL})
+	run(other)
+	first := bucket.Lease(Options{Key: "q", Claim: Claim{Holder: "a"}, TTL: MinTTL})
+	if err := first.Acquire(t.Context()); err != nil || first.Term() == 0 {
+		t.Fatal(err)
+	}
+	first.bucket = &Bucket{keys: natsx.NewBucket(&refusing{js, "$KV." + BucketName + ".q"}, BucketName)}
+	first.Release(t.Context())
+	second, err := Open(t.Context(), js, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(second.Lease(Options{Key: "q", Claim: Claim{Holder: "b"}, TTL: MinTTL}))
+	natstest.Await(t, "the other lease is held under the next session", func() bool { return other.Term() != 0 })
 }

@@ -23,7 +23,6 @@ type sharedSession struct {
 	bucket *Bucket // of the sessions
 	ttl    time.Duration
 	began  time.Time
-	claim  Claim
 	read   *natsx.Cache[sessionReading]
 	turn   chan struct{} // has a value while one of the leases sends requests about the session for all
 	// others are sessions that were there when this one began, and of which it is not known whether they are renewed.
@@ -31,6 +30,9 @@ type sharedSession struct {
 
 	current atomic.Pointer[currentSession]
 	users   atomic.Int64 // leases that need the session
+	// isAbandoned is set when a lease could not be released: its claim is valid while the session is renewed. The next
+	// renewal begins another session, under which the other leases are stored again.
+	isAbandoned atomic.Bool
 }
 
 // currentSession is the session of a process, and when its next renewal is due.
@@ -69,7 +71,7 @@ func (b *Bucket) sessionOf(ttl time.Duration) *sharedSession {
 	s := b.sessions[ttl]
 	if s == nil {
 		s = &sharedSession{bucket: &Bucket{keys: b.silent}, ttl: ttl, began: time.Now(),
-			claim: NewClaim(nats.NewInbox(), nil), read: natsx.NewCache[sessionReading](ttl / 12),
+			read: natsx.NewCache[sessionReading](ttl / 12),
 			turn: make(chan struct{}, 1)}
 		s.current.Store(&currentSession{})
 		b.sessions[ttl] = s
@@ -86,7 +88,7 @@ func (s *sharedSession) session() (*Session, Tenure) {
 	if l == nil {
 		return nil, Tenure{}
 	}
-	return &Session{l.options.Key, s.claim.Holder}, l.Tenure()
+	return &Session{l.options.Key, l.options.Claim.Holder}, l.Tenure()
 }
 
 // keep renews the session if that is due, or acquires one.
@@ -98,17 +100,21 @@ func (s *sharedSession) keep(ctx context.Context) error {
 		return ctx.Err()
 	}
 	began, l, due := time.Now(), s.current.Load().lease, s.current.Load().due
+	if l != nil && began.Before(due) {
+		return nil
+	}
+	if s.isAbandoned.Swap(false) {
+		l = nil
+	}
 	var err error
 	if l != nil {
-		if began.Before(due) {
-			return nil
-		}
 		if err = l.Acquire(ctx); l.isLost() {
 			l = nil
 		}
 	}
-	if l == nil && err == nil {
-		if l, err = s.bucket.firstFree(ctx, processKeys, Options{Claim: s.claim, TTL: s.ttl}); err == nil {
+	if l == nil && err == nil { // with another holder: no claim that names an earlier session becomes valid again
+		o := Options{Claim: NewClaim(nats.NewInbox(), nil), TTL: s.ttl}
+		if l, err = s.bucket.firstFree(ctx, processKeys, o); err == nil {
 			s.listOthers(ctx)
 		}
 	}
