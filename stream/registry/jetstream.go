@@ -111,18 +111,27 @@ func openJetStream(ctx context.Context, js jetstream.JetStream, create func(cont
 	return &jetStream{js, objects, bucket, create, natsx.NewStreamCache()}, nil
 }
 
-// put stores a model. It starts again when the connection is lost, since the client would wait for a lost response
-// until the deadline of ctx, and when the object store was deleted.
+// putWait is how long one attempt to store a model may take, and minPutRate the bytes a second that it may take longer.
+const (
+	putWait    = 5 * time.Second
+	minPutRate = 100 << 10
+)
+
+// put stores a model. It starts again when a response is lost, with the connection or with the leader of the stream,
+// since the client would wait for it until the deadline of ctx, and when the object store was deleted.
 func (s *jetStream) put(ctx context.Context, _, version string, data []byte) error {
 	size := uint32(min(chunk, s.js.Conn().MaxPayload()))
+	wait := putWait + time.Duration(len(data))*time.Second/minPutRate
 	for attempt := 0; ; attempt++ {
 		err := natsx.WhileConnected(ctx, s.js.Conn(), func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, wait)
+			defer cancel()
 			_, err := s.objects.Put(ctx, jetstream.ObjectMeta{Name: version,
 				Opts: &jetstream.ObjectMetaOptions{ChunkSize: size}}, bytes.NewReader(data))
 			return err
 		})
 		switch {
-		case errors.Is(err, nats.ErrDisconnected) && natsx.Backoff(ctx, attempt):
+		case isUnanswered(err) && natsx.Backoff(ctx, attempt):
 		case errors.Is(err, nats.ErrNoResponders) && attempt == 0:
 			if err := s.create(ctx); err != nil {
 				return err
@@ -131,6 +140,12 @@ func (s *jetStream) put(ctx context.Context, _, version string, data []byte) err
 			return err
 		}
 	}
+}
+
+// isUnanswered reports whether a response was lost.
+func isUnanswered(err error) bool {
+	return errors.Is(err, nats.ErrDisconnected) || errors.Is(err, nats.ErrTimeout) ||
+		errors.Is(err, context.DeadlineExceeded)
 }
 
 func (s *jetStream) get(ctx context.Context, _, version string, limit int64) (*model.Model, error) {

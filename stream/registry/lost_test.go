@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natstest"
 )
@@ -85,5 +86,73 @@ func TestPutWhileTheConnectionBreaks(t *testing.T) {
 	object := &chunks{ctx: t.Context(), js: s.js, subject: chunkPrefix + info.NUID, all: info.Chunks}
 	if got, err := io.ReadAll(object); err != nil || !bytes.Equal(got, data) {
 		t.Errorf("%d of %d bytes are read back: %v", len(got), len(data), err)
+	}
+}
+
+// TestPutWithoutConfirmation: a model of which a confirmation was lost is sent again. Meanwhile a new trainer seals the
+// pointer, and then the save fails.
+func TestPutWithoutConfirmation(t *testing.T) {
+	t.Parallel()
+	store, err := CreateJetStream(t.Context(), natstest.New(t).JS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := store.(*jetStream)
+	info := func() *jetstream.StreamInfo {
+		t.Helper()
+		stream, err := s.js.Stream(t.Context(), objectStream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stream.CachedInfo()
+	}
+	confirms := func(does bool) {
+		t.Helper()
+		config := info().Config
+		config.NoAck = !does
+		if _, err := s.js.UpdateStream(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := New(s, "digits", Options{})
+	await := func(ended <-chan error) error {
+		t.Helper()
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(natstest.Timeout):
+			t.Fatal("it waits for a confirmation that was lost")
+			return nil
+		}
+	}
+	begin := func(f func() error) <-chan error {
+		ended := make(chan error, 1)
+		go func() { ended <- f() }()
+		return ended
+	}
+	unconfirmed := func(seed uint64, parent string) <-chan error {
+		t.Helper()
+		before := info().State.LastSeq
+		confirms(false)
+		saved := begin(func() error {
+			_, err := r.Save(t.Context(), release(t, seed, parent))
+			return err
+		})
+		natstest.Await(t, "the model is sent", func() bool { return info().State.LastSeq > before })
+		return saved
+	}
+	saved := unconfirmed(1, "")
+	confirms(true)
+	if err := await(saved); err != nil {
+		t.Fatal(err)
+	}
+	first, _ := live(t, s)
+	saved = unconfirmed(2, first.Version)
+	if err := await(begin(func() error { _, err := r.Seal(t.Context(), 7, nil); return err })); err != nil {
+		t.Error(err)
+	}
+	confirms(true)
+	if err := await(saved); !errors.Is(err, ErrOvertaken) {
+		t.Errorf("a save that began before the pointer was sealed: %v", err)
 	}
 }
