@@ -3,57 +3,67 @@ package natsx
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 )
 
-// The server answers a flush within flushWait. The errors of subscriptions have all arrived when their number is the
-// same for settledChecks.
-const (
-	flushWait     = 5 * time.Second
-	settledChecks = 20
-	settleDelay   = 10 * time.Millisecond
-)
+// flushWait bounds how long the server takes to answer, and the client to call handlers of errors.
+const flushWait = 10 * time.Second
 
 // CountSubscriptions returns how many further subscriptions a connection may have, wanted at most. No server reports
 // its limit, so it subscribes and counts the errors.
 func CountSubscriptions(ctx context.Context, nc *nats.Conn, wanted int) (int, error) {
 	var refused atomic.Int64
 	before := nc.ErrorHandler()
-	nc.SetErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
-		if errors.Is(err, nats.ErrMaxSubscriptionsExceeded) {
-			refused.Add(1)
-		} else if before != nil {
-			before(nc, sub, err)
-		}
-	})
-	defer nc.SetErrorHandler(before)
-	none := make(chan *nats.Msg, 1) // the client would make one of 512 KiB for each
-	for range wanted {
-		sub, err := nc.ChanSubscribe(nc.NewInbox(), none)
-		if err != nil {
-			return 0, err
-		}
-		defer func() { _ = sub.Unsubscribe() }()
+	count := func(refuse func()) {
+		nc.SetErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
+			if errors.Is(err, nats.ErrMaxSubscriptionsExceeded) {
+				refuse()
+			} else if before != nil {
+				before(nc, sub, err)
+			}
+		})
 	}
+	defer nc.SetErrorHandler(before)
+	count(func() { refused.Add(1) })
 	ctx, cancel := context.WithTimeout(ctx, flushWait)
 	defer cancel()
-	if err := nc.FlushWithContext(ctx); err != nil {
+	none := make(chan *nats.Msg, 1) // the client would make one of 512 KiB for each
+	var all []*nats.Subscription
+	defer func() {
+		for _, sub := range all {
+			_ = sub.Unsubscribe()
+		}
+	}()
+	subscribe := func(n int) error {
+		for range n {
+			sub, err := nc.ChanSubscribe(nc.NewInbox(), none)
+			if err != nil {
+				return err
+			}
+			all = append(all, sub)
+		}
+		return nc.FlushWithContext(ctx)
+	}
+	if err := subscribe(wanted); err != nil {
 		return 0, err
 	}
 	if !errors.Is(nc.LastError(), nats.ErrMaxSubscriptionsExceeded) {
 		return wanted, nil
 	}
-	// The errors are handled by another goroutine, one after another; the last error may be an older one.
-	for last, same := int64(0), 0; same < settledChecks; same++ {
-		if !Sleep(ctx, settleDelay) {
-			return 0, ctx.Err()
-		}
-		if now := refused.Load(); now != last {
-			last, same = now, 0
-		}
+	// Another goroutine calls the handlers, one after another. That of one more subscription, which is refused too, is
+	// called when all are counted. It is not where the last error is an older one, and none was refused.
+	counted := make(chan struct{})
+	count(sync.OnceFunc(func() { close(counted) }))
+	if err := subscribe(1); err != nil {
+		return 0, err
+	}
+	select {
+	case <-counted:
+	case <-ctx.Done():
 	}
 	return wanted - int(min(refused.Load(), int64(wanted))), nil
 }
