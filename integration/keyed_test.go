@@ -100,8 +100,9 @@ func (k *keyed) answered(sent int) (marked int) {
 	t.Helper()
 	for n := 0; n < sent; { // no timeout while there is progress
 		before := n
-		eventually(t, func() string { return fmt.Sprintf("more than %d of %d inputs are answered", before, sent) },
-			func() bool { n = test.count("REDUCED"); return n > before })
+		eventually(t, func() string {
+			return fmt.Sprintf("more than %d of %d inputs are answered", before, sent) + explain(test, "p", k.replicas)
+		}, func() bool { n = test.count("REDUCED"); return n > before })
 	}
 	in, out := test.answers("FEATURES"), test.answers("REDUCED")
 	key := map[string]string{} // answers to an input, by its source

@@ -24,7 +24,10 @@ func TestEachServerLeads(t *testing.T) {
 	recovered := func(what string, from time.Time) {
 		t.Helper()
 		var training, served time.Duration
-		eventually(t, says("one trains and all partitions are owned "+what), func() bool {
+		state := func() string {
+			return "one trains and all partitions are owned " + what + explain(k.test, "p", k.replicas)
+		}
+		eventually(t, state, func() bool {
 			trainers, sum := 0, 0
 			for _, d := range k.replicas {
 				if d.holds("p") {

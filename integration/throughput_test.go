@@ -343,7 +343,8 @@ p:
 		all = append(all, startDaemon(t, config))
 	}
 	if change != nil {
-		eventually(t, says("each has its share of the partitions"), func() bool {
+		state := func() string { return "each has its share of the partitions" + explain(c, "p", all) }
+		eventually(t, state, func() bool {
 			sum := 0
 			for _, d := range all {
 				n, err := strconv.Atoi(d.metric(`embedd_partitions_held{pipeline="p"}`))
