@@ -114,7 +114,7 @@ func OpenSender(ctx context.Context, b *Bucket, pipeline string, bytes int64, re
 }
 
 // savedNotice is the copy in the bucket of a pipeline's last notice, which notices of other pipelines may evict from
-// the stream.
+// the stream, and any client may hide by a message of its own.
 type savedNotice struct {
 	Stream int64  `json:"stream"` // creation time of the stream that had it
 	Notice Notice `json:"notice"`
@@ -122,26 +122,28 @@ type savedNotice struct {
 
 func (s *Sender) savedKey() string { return s.pipeline + ".sent" }
 
-// Last returns the last notice and its sequence, which Send requires. They are nil and 0 if there is none.
+// Last returns the last notice, nil if there is none, and the sequence that Send requires: that of the last message
+// where the notice should be, 0 if there is none.
 func (s *Sender) Last(ctx context.Context) (n *Notice, after uint64, err error) {
 	m, err := s.get(ctx, s.pipeline)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, 0, err
-	case m != nil && json.Unmarshal(m.Data, &n) != nil:
-		return nil, m.Sequence, nil // the next one may start anywhere
-	case m != nil:
-		return n, m.Sequence, nil
+	}
+	if m != nil {
+		after = m.Sequence
+		if json.Unmarshal(m.Data, &n) == nil && n != nil && n.isValid() {
+			return n, after, nil
+		}
 	}
 	saved, err := getJSON[savedNotice](ctx, &s.bucket.store, s.savedKey())
 	if saved == nil {
-		return nil, 0, err
+		return nil, after, err
 	}
 	info, err := s.stream.Info(ctx) // the stream may have been recreated: what it lacks is sent again
 	if err != nil || info.Created.UnixNano() != saved.Stream {
-		return nil, 0, err
+		return nil, after, err
 	}
-	return &saved.Notice, 0, nil
+	return &saved.Notice, after, nil
 }
 
 // checkSize returns an error if the stream cannot hold two summaries of a size.
