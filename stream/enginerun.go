@@ -148,7 +148,7 @@ func (s *engineRun) openOnce(ctx context.Context, c Pipeline) (_ *pipeline, err 
 		}
 	}
 	p.Series = s.metrics.Series(c.Name, c.Labels != "" && c.Stage.Fixed == nil, needs.HasSummaries(&p.Pipeline))
-	if err := p.configureStage(ctx, s.activity.IsBusy); err != nil {
+	if err := p.configureStage(ctx, s.activity.Trainer()); err != nil {
 		return nil, err
 	}
 	stored, err := p.loadStored(ctx, s.stores)

@@ -29,15 +29,16 @@ const interval = 100 * time.Millisecond
 // reserved is how many cores background work leaves idle.
 const reserved = 0.1
 
-// Share returns the share of the time in which background work may run so that a tenth of a core stays idle, within the
+// Share returns how many cores background work of some threads may use so that a tenth of a core stays idle, within the
 // process's limit: its cores, GOMAXPROCS and the quota of its container. GOMAXPROCS alone is not enough: it is at least
-// 2 with any quota, and a daemon raises it. The share changes once an interval. It is 0 where idle cores are not known.
-func (m *Meter) Share() float64 {
+// 2 with any quota, and a daemon raises it. The share is at most one core for each thread, and changes once an
+// interval. It is 0 where idle cores are not known.
+func (m *Meter) Share(threads int) float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
 	if now.Sub(m.last.at) < interval {
-		return m.share
+		return min(m.share, float64(threads))
 	}
 	next, ok := read(now)
 	if !ok {
@@ -45,18 +46,19 @@ func (m *Meter) Share() float64 {
 		return 0
 	}
 	limit := min(float64(min(runtime.GOMAXPROCS(0), runtime.NumCPU())), next.quota)
-	m.share = nextShare(m.share, idle(m.last, next, limit))
+	m.share = nextShare(m.share, idle(m.last, next, limit), min(limit, float64(threads)))
 	m.last = next
 	return m.share
 }
 
 // nextShare returns the share after an interval in which this many cores were idle. Where none was, other work waited
-// for a core, how much is unknown, and the share falls by a quarter.
-func nextShare(share, idle float64) float64 {
+// for a core, how much is unknown, and the share falls by a quarter. It is at most a number of cores.
+func nextShare(share, idle, most float64) float64 {
+	share = min(share, most)
 	if idle < reserved/2 {
 		return share * 3 / 4
 	}
-	return max(0, min(1, share+idle-reserved))
+	return max(0, min(most, share+idle-reserved))
 }
 
 // idle returns the idle cores between two samples of a process that may use up to limit cores. Without a first sample

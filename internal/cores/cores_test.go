@@ -47,27 +47,34 @@ func TestBusyProcess(t *testing.T) {
 		}()
 	}
 	var m Meter
-	m.Share()
+	m.Share(1)
 	first := m.last.at
 	m.share = 1
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(interval) {
-		if got := m.Share(); m.last.at.After(first) && m.last.process > 0 && got < 0.25 {
+		if got := m.Share(1); m.last.at.After(first) && m.last.process > 0 && got < 0.25 {
 			return
 		}
 	}
-	t.Errorf("background work may run %v of the time although goroutines of this process use all cores", m.Share())
+	t.Errorf("background work may run %v of the time although goroutines of this process use all cores", m.Share(1))
 }
 
-// TestShare: background work of one goroutine uses what other work leaves of two cores, but for a tenth of a core, and
-// gives way within a second where it leaves none.
+// TestShare: background work uses what other work leaves of the cores, but for a tenth of a core and at most a core for
+// each thread, and gives way within a second where it leaves none.
 func TestShare(t *testing.T) {
-	for _, load := range []float64{0, 0.5, 0.95, 1.2, 1.5, 1.8, 2, 3} {
-		for _, share := range []float64{0, 1} {
-			for range 10 {
-				share = nextShare(share, max(0, 2-load-share))
-			}
-			if left := 2 - load - share; left > 0.2 && share < 1 || share > 0.1 && left < -0.1 {
-				t.Errorf("with a load of %v it runs %v of the time", load, share)
+	for _, c := range []struct {
+		cores   float64
+		threads int
+	}{{2, 1}, {2, 10}, {8, 1}, {8, 3}, {8, 10}} {
+		for _, load := range []float64{0, 0.5, 0.95, 1.2, 1.5, 1.8, 2, 3, 6.5, 9} {
+			for _, share := range []float64{0, 1, 8} {
+				most := min(c.cores, float64(c.threads))
+				for range 10 {
+					share = nextShare(share, max(0, c.cores-load-share), most)
+				}
+				left := c.cores - load - share
+				if !(share <= most) || !(share == most || left <= 0.2) || !(share <= 0.1*c.cores || left >= -0.1) {
+					t.Errorf("%v: with a load of %v it uses %v cores", c, load, share)
+				}
 			}
 		}
 	}

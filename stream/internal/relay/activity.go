@@ -1,6 +1,8 @@
 package relay
 
 import (
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -8,11 +10,18 @@ import (
 )
 
 // Activity reports whether the hot paths of an engine have messages to process and need the processor for that.
-// Training, of any pipeline of the engine, yields while they do. Safe for concurrent use.
+// Training, of any pipeline of the engine, yields while they do, and shares the cores that are idle. Safe for
+// concurrent use.
 type Activity struct {
 	cores      cores.Meter
 	processing atomic.Int64 // inputs that are being transformed or published
 	until      atomic.Int64 // more inputs are expected until then, in Unix nanoseconds
+
+	mu     sync.Mutex
+	turn   int64 // the current one
+	ranked []int // trainers that want to work in this turn; the first ones may
+	asked  []int // those of them that have asked in this turn, sorted
+	last   int   // number of the newest trainer
 }
 
 const (
@@ -20,7 +29,7 @@ const (
 	arrivalGap = 5 * time.Millisecond
 	// backlogGap replaces arrivalGap while the stream has messages that are not delivered yet.
 	backlogGap = time.Second
-	// turn is the time of which training gets its share of the idle cores while inputs are processed.
+	// turn is the time of which training gets the idle cores while inputs are processed.
 	turn = 20 * time.Millisecond
 )
 
@@ -33,13 +42,59 @@ func (a *Activity) received(at time.Time, pending uint64) {
 	a.until.Store(at.Add(gap).UnixNano())
 }
 
-// IsBusy reports whether inputs are being processed or are expected now, and training has used its share of the idle
-// cores in this turn.
-func (a *Activity) IsBusy() bool {
-	now := time.Now().UnixNano()
+// Trainer returns a function that reports whether the training of one more pipeline must yield: inputs are being
+// processed or are expected now, and the idle cores of this turn are used, or those of other pipelines.
+func (a *Activity) Trainer() (mustYield func() bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.last++
+	trainer := a.last
+	return func() bool {
+		now := time.Now().UnixNano()
+		if !a.isActive(now) {
+			return false
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		rank := a.rank(trainer, now/int64(turn))
+		return !mayWork(rank, now, a.cores.Share(len(a.ranked)))
+	}
+}
+
+// isActive reports whether inputs are being processed or are expected now.
+func (a *Activity) isActive(now int64) bool {
 	gap := time.Duration(a.until.Load() - now) // longer than any if the clock was set back
-	active := a.processing.Load() > 0 || 0 < gap && gap <= backlogGap
-	return active && float64(now%int64(turn)) >= a.cores.Share()*float64(turn)
+	return a.processing.Load() > 0 || 0 < gap && gap <= backlogGap
+}
+
+// rank returns how many trainers come before one in a turn. The order is of those that asked in the turn before, and
+// begins with another one each turn; others follow.
+func (a *Activity) rank(trainer int, turn int64) int {
+	if turn != a.turn {
+		if turn != a.turn+1 {
+			a.asked = a.asked[:0]
+		}
+		first := 0
+		if len(a.asked) > 0 {
+			first = int(turn % int64(len(a.asked)))
+		}
+		a.ranked = append(append(a.ranked[:0], a.asked[first:]...), a.asked[:first]...)
+		a.turn, a.asked = turn, a.asked[:0]
+	}
+	if at, found := slices.BinarySearch(a.asked, trainer); !found {
+		a.asked = slices.Insert(a.asked, at, trainer)
+	}
+	rank := slices.Index(a.ranked, trainer)
+	if rank < 0 {
+		rank, a.ranked = len(a.ranked), append(a.ranked, trainer)
+	}
+	return rank
+}
+
+// mayWork reports whether the trainer of a rank may work now if all together may use this many cores: each of the first
+// ones a core, and the next one for the rest of them, a part of the turn.
+func mayWork(rank int, now int64, cores float64) bool {
+	return float64(now%int64(turn)) < (cores-float64(rank))*float64(turn)
 }
 
 // Processing is the number of inputs that are being processed. An input that waits for a model does not count.

@@ -14,7 +14,7 @@ import (
 func TestHeld(t *testing.T) {
 	var p Activity
 	h := newInFlight(&p, (&utilization{}).maxMessages)
-	if p.IsBusy() {
+	if p.Trainer()() {
 		t.Error("nothing is held, and something waits")
 	}
 	a := &input{Message: scope.Message{Origin: wire.Origin{Seq: 1}}, size: 60}
