@@ -118,6 +118,24 @@ func TestConnect(t *testing.T) {
 	}
 }
 
+// TestConnectClasses: an edge that is shorter than all neighbours of its rows comes first in their lists.
+func TestConnectClasses(t *testing.T) {
+	x := mat.NewDense(4, 1, []float64{0, 1, 0.1, 1.2})
+	own, _, err := NearestByClass(ctx, x, []int{0, 0, 1, 1}, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	joined, _, err := own.Connect(ctx, x, Connect)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range [][]int{{2, 1}, {0}, {0, 3}, {2}} {
+		if got, _ := joined.Row(i); !slices.Equal(got, want) {
+			t.Errorf("row %d has the neighbours %v, want %v", i, got, want)
+		}
+	}
+}
+
 // Groups of rows with strong edges inside and weak ones between them are components, though no row has a small degree.
 func TestWeakEdgesDoNotConnect(t *testing.T) {
 	x := clusters(rand.New(rand.NewPCG(8, 5)), 2, 6, 2)

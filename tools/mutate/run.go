@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,10 +23,13 @@ import (
 // not what changed.
 var digests = regexp.MustCompile(`^Test(GoldenDigests|Golden\w*|SameRowsSameDigest|Digest|\w*Fixture\w*)$`)
 
+// Limits of a test process. Times are of the processor, so that a busy machine leaves out no test and finds no fault.
+// The clock ends only what waits without computing.
 const (
 	testLimit = time.Minute // longer tests are left out
 	hang      = 20 * time.Second
-	maxMemory = 8 << 20 // of a test process, in KiB of address space: a mutant may allocate without end
+	slowdown  = 20      // times its processor time that a process may take by the clock
+	maxMemory = 8 << 20 // in KiB of address space: a mutant may allocate without end
 )
 
 // run is one execution of the command.
@@ -45,8 +49,8 @@ type run struct {
 type test struct {
 	pkg     string
 	name    string
-	took    time.Duration
-	reached map[int]bool // numbers of mutants whose place it executes
+	took    time.Duration // of the processor
+	reached map[int]bool  // numbers of mutants whose place it executes
 }
 
 func (t *test) digest() bool { return digests.MatchString(t.name) }
@@ -90,7 +94,7 @@ func oneLine(text string) string {
 func (r *run) record(mutants []*mutant) ([]*test, error) {
 	var tests []*test
 	for _, path := range sortedKeys(r.binaries) {
-		out, err := r.command(context.Background(), path, nil, "-test.list", ".").CombinedOutput()
+		out, err := r.command(context.Background(), path, nil, testLimit, "-test.list", ".").CombinedOutput()
 		if err != nil {
 			return nil, fmt.Errorf("list the tests of %s: %w\n%s", path, err, out)
 		}
@@ -106,9 +110,8 @@ func (r *run) record(mutants []*mutant) ([]*test, error) {
 	r.each(len(tests), func(i int) {
 		t := tests[i]
 		file := filepath.Join(r.work, "reached-"+strconv.Itoa(i))
-		begin := time.Now()
-		out, err := r.tests(t.pkg, []*test{t}, testLimit, "MUTANT_RECORD="+file)
-		t.took = time.Since(begin)
+		out, took, err := r.tests(t.pkg, []*test{t}, testLimit, "MUTANT_RECORD="+file)
+		t.took = took
 		noted, _ := os.ReadFile(file)
 		t.reached = map[int]bool{}
 		for _, word := range strings.Fields(string(noted)) {
@@ -226,7 +229,7 @@ var (
 func (r *run) killedBy(o *outcome, group []*test) bool {
 	o.Run += len(group)
 	limit := hang + 10*sum(group)
-	out, err := r.tests(group[0].pkg, group, limit, "MUTANT="+strconv.Itoa(o.number))
+	out, took, err := r.tests(group[0].pkg, group, limit, "MUTANT="+strconv.Itoa(o.number))
 	if err == nil {
 		return false
 	}
@@ -236,6 +239,8 @@ func (r *run) killedBy(o *outcome, group []*test) bool {
 	case bytes.Contains(out, []byte("panic: test timed out")):
 		o.How = "timeout"
 		names = running.FindAllSubmatch(out, 1)
+	case took >= limit:
+		o.How = "timeout"
 	case bytes.Contains(out, []byte("\npanic: ")), bytes.Contains(out, []byte("\nfatal error: ")):
 		o.How = "panic"
 	}
@@ -250,22 +255,28 @@ func (r *run) killedBy(o *outcome, group []*test) bool {
 	return true
 }
 
-// tests runs tests of a package in one process.
-func (r *run) tests(pkg string, group []*test, limit time.Duration, env string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit+10*time.Second)
+// tests runs tests of a package in one process, and returns their output and processor time.
+func (r *run) tests(pkg string, group []*test, limit time.Duration, env string) ([]byte, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), slowdown*limit+10*time.Second)
 	defer cancel()
 	var names []string
 	for _, t := range group {
 		names = append(names, t.name)
 	}
-	cmd := r.command(ctx, pkg, []string{env}, "-test.run", "^("+strings.Join(names, "|")+")$", "-test.short", "-test.v",
-		"-test.failfast", "-test.timeout", limit.String())
-	return cmd.CombinedOutput()
+	cmd := r.command(ctx, pkg, []string{env}, limit, "-test.run", "^("+strings.Join(names, "|")+")$", "-test.short",
+		"-test.v", "-test.failfast", "-test.timeout", (slowdown * limit).String())
+	out, err := cmd.CombinedOutput()
+	var took time.Duration
+	if cmd.ProcessState != nil {
+		took = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	return out, took, err
 }
 
-// command runs a test binary in the folder of its package, as go test does. Its processes end with it.
-func (r *run) command(ctx context.Context, pkg string, env []string, args ...string) *exec.Cmd {
-	limited := fmt.Sprintf(`ulimit -v %d; exec "$0" "$@"`, maxMemory)
+// command runs a test binary in the folder of its package, as go test does, for at most limit of the processor. Its
+// processes end with it.
+func (r *run) command(ctx context.Context, pkg string, env []string, limit time.Duration, args ...string) *exec.Cmd {
+	limited := fmt.Sprintf(`ulimit -v %d; ulimit -t %d; exec "$0" "$@"`, maxMemory, int(math.Ceil(limit.Seconds())))
 	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", limited, r.binaries[pkg]}, args...)...)
 	cmd.Dir = r.tree.packages[pkg].dir
 	cmd.Env = append(os.Environ(), env...)

@@ -244,6 +244,15 @@ func TestCut(t *testing.T) {
 	}
 }
 
+// TestBlocksOfManyColumns: a block has about four rows for each column of its moments, which are smaller than its rows.
+func TestBlocksOfManyColumns(t *testing.T) {
+	c := Config{Features: 1, MappedColumns: 1000, Rows: 40000}
+	w := fill(c, stream(8, 40000, 1, 1))
+	if n := len(w.blocks); n < 5 || n > 20 {
+		t.Errorf("%d rows are in %d blocks, want about 10", w.Len(), n)
+	}
+}
+
 // TestMoments: merged blocks are the moments of the rows that are not held out, and about a fifth is.
 func TestMoments(t *testing.T) {
 	rows := stream(9, 8000, 3, 0.5, 0.5)
