@@ -111,17 +111,18 @@ func openJetStream(ctx context.Context, js jetstream.JetStream, create func(cont
 	return &jetStream{js, objects, bucket, create, natsx.NewStreamCache()}, nil
 }
 
-// putWait is how long one attempt to store a model may take, and minPutRate the bytes a second that it may take longer.
+// The first attempt to store a model may take putWait, plus the time to send the model at putRate bytes per second. Each
+// further attempt may take twice as long, so that a model is also stored over a slower link.
 const (
-	putWait    = 5 * time.Second
-	minPutRate = 100 << 10
+	putWait = 5 * time.Second
+	putRate = 100 << 10
 )
 
-// put stores a model. It starts again when a response is lost, with the connection or with the leader of the stream,
-// since the client would wait for it until the deadline of ctx, and when the object store was deleted.
+// put stores a model. It retries if the connection or a publish acknowledgement is lost, and once if the object store
+// was deleted. Without a timeout of each attempt the client waits for the acknowledgement until the deadline of ctx.
 func (s *jetStream) put(ctx context.Context, _, version string, data []byte) error {
 	size := uint32(min(chunk, s.js.Conn().MaxPayload()))
-	wait := putWait + time.Duration(len(data))*time.Second/minPutRate
+	wait := putWait + time.Duration(len(data))*time.Second/putRate
 	for attempt := 0; ; attempt++ {
 		err := natsx.WhileConnected(ctx, s.js.Conn(), func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, wait)
@@ -132,6 +133,7 @@ func (s *jetStream) put(ctx context.Context, _, version string, data []byte) err
 		})
 		switch {
 		case isUnanswered(err) && natsx.Backoff(ctx, attempt):
+			wait *= 2
 		case errors.Is(err, nats.ErrNoResponders) && attempt == 0:
 			if err := s.create(ctx); err != nil {
 				return err
@@ -142,7 +144,7 @@ func (s *jetStream) put(ctx context.Context, _, version string, data []byte) err
 	}
 }
 
-// isUnanswered reports whether a response was lost.
+// isUnanswered reports whether the server did not answer in time, or the connection was lost.
 func isUnanswered(err error) bool {
 	return errors.Is(err, nats.ErrDisconnected) || errors.Is(err, nats.ErrTimeout) ||
 		errors.Is(err, context.DeadlineExceeded)

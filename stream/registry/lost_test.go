@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/link"
 	"github.com/embedd/embedd/internal/natstest"
 )
 
@@ -89,8 +90,43 @@ func TestPutWhileTheConnectionBreaks(t *testing.T) {
 	}
 }
 
-// TestPutWithoutConfirmation: a model of which a confirmation was lost is sent again. Meanwhile a new trainer seals the
-// pointer, and then the save fails.
+// TestPutOverASlowLink: a model is stored over a link that carries less than putRate: the first attempt has too little
+// time, and a later one has enough.
+func TestPutOverASlowLink(t *testing.T) {
+	t.Parallel()
+	server := natstest.New(t)
+	if _, err := CreateJetStream(t.Context(), server.JS); err != nil {
+		t.Fatal(err)
+	}
+	const rate, size = 32 << 10, 320 << 10 // 10 s; the first attempt has 8.2 s
+	l, err := link.New(strings.TrimPrefix(server.URL(), "nats://"), func(piece []byte) error {
+		time.Sleep(time.Duration(len(piece)) * time.Second / rate)
+		return nil
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	nc, err := nats.Connect("nats://" + l.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := JetStream(t.Context(), js)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.(*jetStream).put(t.Context(), "p", "p-1", make([]byte, size)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPutWithoutConfirmation: Save retries if the acknowledgement of a publish is lost. Seal does not wait for it. A
+// Save that began before Seal returns an error.
 func TestPutWithoutConfirmation(t *testing.T) {
 	t.Parallel()
 	store, err := CreateJetStream(t.Context(), natstest.New(t).JS)

@@ -263,8 +263,8 @@ func (c *catalog) fence(p *Pointer, term func() uint64) error {
 // Seal is the first act of a new lease holder: it writes its term into the pointer. Every revision that a former
 // holder knows is then outdated, so its writes are rejected. If the pointer has a later term although this process
 // holds the lease, as holds reports, the terms of the leases began again, and the new term is one more. Seal returns
-// the term of the pointer. It removes what a former holder has begun to write. It does not wait for a save of this
-// process under an earlier term, which fails then.
+// the term of the pointer. It removes what a former holder has begun to write. It does not wait for a running Save of
+// this process. If that has an earlier term, Save returns ErrOvertaken or ErrFenced.
 func (r *Registry) Seal(ctx context.Context, term uint64, holds func(context.Context) (bool, error)) (uint64, error) {
 	var sealed uint64
 	var abandoned string
