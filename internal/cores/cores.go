@@ -29,10 +29,10 @@ const interval = 100 * time.Millisecond
 // reserved is how many cores background work leaves idle.
 const reserved = 0.1
 
-// Share returns how many cores background work of some threads may use so that a tenth of a core stays idle, within the
-// process's limit: its cores, GOMAXPROCS and the quota of its container. GOMAXPROCS alone is not enough: it is at least
-// 2 with any quota, and a daemon raises it. The share is at most one core for each thread, and changes once an
-// interval. It is 0 where idle cores are not known.
+// Share returns how many cores the given number of background threads may use, so that a tenth of a core stays idle. It
+// is at most one core per thread, and at most what the process may use: GOMAXPROCS, its cores and the CPU quota of its
+// container. GOMAXPROCS alone is not enough: it is at least 2 with any quota, and a daemon raises it. Share changes once
+// an interval, and is 0 if the idle time of the cores is unknown.
 func (m *Meter) Share(threads int) float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -52,7 +52,7 @@ func (m *Meter) Share(threads int) float64 {
 }
 
 // nextShare returns the share after an interval in which this many cores were idle. Where none was, other work waited
-// for a core, how much is unknown, and the share falls by a quarter. It is at most a number of cores.
+// for a core, how much is unknown, and the share falls by a quarter. The result is at most most cores.
 func nextShare(share, idle, most float64) float64 {
 	share = min(share, most)
 	if idle < reserved/2 {

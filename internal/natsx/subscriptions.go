@@ -54,8 +54,9 @@ func CountSubscriptions(ctx context.Context, nc *nats.Conn, wanted int) (int, er
 	if !errors.Is(nc.LastError(), nats.ErrMaxSubscriptionsExceeded) {
 		return wanted, nil
 	}
-	// Another goroutine calls the handlers, one after another. That of one more subscription, which is refused too, is
-	// called when all are counted. It is not where the last error is an older one, and none was refused.
+	// The client calls the error handler from another goroutine, in the order of the errors. So one more subscription,
+	// which is refused too, reports when all errors before it are counted. If LastError is from before this call, nothing
+	// is refused, and the wait ends with ctx.
 	counted := make(chan struct{})
 	count(sync.OnceFunc(func() { close(counted) }))
 	if err := subscribe(1); err != nil {

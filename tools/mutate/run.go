@@ -23,12 +23,12 @@ import (
 // not what changed.
 var digests = regexp.MustCompile(`^Test(GoldenDigests|Golden\w*|SameRowsSameDigest|Digest|\w*Fixture\w*)$`)
 
-// Limits of a test process. Times are of the processor, so that a busy machine leaves out no test and finds no fault.
-// The clock ends only what waits without computing.
+// Limits of a test process. They are CPU time, so that results do not depend on the load of the machine. The limit of
+// wall-clock time is slowdown times as long, for tests that wait.
 const (
 	testLimit = time.Minute // longer tests are left out
 	hang      = 20 * time.Second
-	slowdown  = 20      // times its processor time that a process may take by the clock
+	slowdown  = 20      // limit of wall-clock time, as a multiple of that of CPU time
 	maxMemory = 8 << 20 // in KiB of address space: a mutant may allocate without end
 )
 
@@ -49,7 +49,7 @@ type run struct {
 type test struct {
 	pkg     string
 	name    string
-	took    time.Duration // of the processor
+	took    time.Duration // CPU time
 	reached map[int]bool  // numbers of mutants whose place it executes
 }
 
@@ -255,7 +255,7 @@ func (r *run) killedBy(o *outcome, group []*test) bool {
 	return true
 }
 
-// tests runs tests of a package in one process, and returns their output and processor time.
+// tests runs tests of a package in one process, and returns its output and CPU time.
 func (r *run) tests(pkg string, group []*test, limit time.Duration, env string) ([]byte, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), slowdown*limit+10*time.Second)
 	defer cancel()
@@ -273,7 +273,7 @@ func (r *run) tests(pkg string, group []*test, limit time.Duration, env string) 
 	return out, took, err
 }
 
-// command runs a test binary in the folder of its package, as go test does, for at most limit of the processor. Its
+// command runs a test binary in the directory of its package, as go test does, with a limit of its CPU time. Its child
 // processes end with it.
 func (r *run) command(ctx context.Context, pkg string, env []string, limit time.Duration, args ...string) *exec.Cmd {
 	limited := fmt.Sprintf(`ulimit -v %d; ulimit -t %d; exec "$0" "$@"`, maxMemory, int(math.Ceil(limit.Seconds())))

@@ -30,8 +30,8 @@ type sharedSession struct {
 
 	current atomic.Pointer[currentSession]
 	users   atomic.Int64 // leases that need the session
-	// isAbandoned is set when a lease could not be released: its claim is valid while the session is renewed. The next
-	// renewal begins another session, under which the other leases are stored again.
+	// isAbandoned is set if releasing a lease failed. Its claim is valid while this session is renewed, so the next
+	// renewal starts a new session, under which the other leases are acquired again.
 	isAbandoned atomic.Bool
 }
 
@@ -112,7 +112,7 @@ func (s *sharedSession) keep(ctx context.Context) error {
 			l = nil
 		}
 	}
-	if l == nil && err == nil { // with another holder: no claim that names an earlier session becomes valid again
+	if l == nil && err == nil { // a new holder name, so that claims under the old session stay invalid
 		o := Options{Claim: NewClaim(nats.NewInbox(), nil), TTL: s.ttl}
 		if l, err = s.bucket.firstFree(ctx, processKeys, o); err == nil {
 			s.listOthers(ctx)

@@ -29,7 +29,7 @@ const (
 	arrivalGap = 5 * time.Millisecond
 	// backlogGap replaces arrivalGap while the stream has messages that are not delivered yet.
 	backlogGap = time.Second
-	// turn is the time of which training gets the idle cores while inputs are processed.
+	// turn is the period in which idle cores are assigned to trainers while inputs are processed.
 	turn = 20 * time.Millisecond
 )
 
@@ -43,7 +43,7 @@ func (a *Activity) received(at time.Time, pending uint64) {
 }
 
 // Trainer returns a function that reports whether the training of one more pipeline must yield: inputs are being
-// processed or are expected now, and the idle cores of this turn are used, or those of other pipelines.
+// processed or are expected now, and this pipeline has no idle core, or no more of its part of one in this turn.
 func (a *Activity) Trainer() (mustYield func() bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -67,8 +67,8 @@ func (a *Activity) isActive(now int64) bool {
 	return a.processing.Load() > 0 || 0 < gap && gap <= backlogGap
 }
 
-// rank returns how many trainers come before one in a turn. The order is of those that asked in the turn before, and
-// begins with another one each turn; others follow.
+// rank returns the position of a trainer in the order of a turn, from 0. The order has the trainers that asked in the
+// previous turn, starting with a different one each turn, and then those that ask for the first time.
 func (a *Activity) rank(trainer int, turn int64) int {
 	if turn != a.turn {
 		if turn != a.turn+1 {
@@ -91,8 +91,8 @@ func (a *Activity) rank(trainer int, turn int64) int {
 	return rank
 }
 
-// mayWork reports whether the trainer of a rank may work now if all together may use this many cores: each of the first
-// ones a core, and the next one for the rest of them, a part of the turn.
+// mayWork reports whether the trainer of a rank may work now if all trainers together may use this many cores. With 1.4
+// cores, rank 0 may work for the whole turn, rank 1 for 0.4 of it, and others not at all.
 func mayWork(rank int, now int64, cores float64) bool {
 	return float64(now%int64(turn)) < (cores-float64(rank))*float64(turn)
 }
