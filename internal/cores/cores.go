@@ -31,8 +31,8 @@ const reserved = 0.1
 
 // Share returns how many cores the given number of background threads may use, so that a tenth of a core stays idle. It
 // is at most one core per thread, and at most what the process may use: GOMAXPROCS, its cores and the CPU quota of its
-// container. GOMAXPROCS alone is not enough: it is at least 2 with any quota, and a daemon raises it. Share changes once
-// an interval, and is 0 if the idle time of the cores is unknown.
+// container. GOMAXPROCS alone is not enough: it is at least 2 with any quota, and a daemon raises it. Share changes
+// once an interval, and is 0 if the idle time of the cores is unknown.
 func (m *Meter) Share(threads int) float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

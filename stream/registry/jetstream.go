@@ -111,8 +111,8 @@ func openJetStream(ctx context.Context, js jetstream.JetStream, create func(cont
 	return &jetStream{js, objects, bucket, create, natsx.NewStreamCache()}, nil
 }
 
-// The first attempt to store a model may take putWait, plus the time to send the model at putRate bytes per second. Each
-// further attempt may take twice as long, so that a model is also stored over a slower link.
+// The first attempt to store a model may take putWait, plus the time to send the model at putRate bytes per second.
+// Each further attempt may take twice as long, so that a model is also stored over a slower link.
 const (
 	putWait = 5 * time.Second
 	putRate = 100 << 10
