@@ -50,7 +50,7 @@ var below = map[string][]string{
 	"model/score":               {"model", "model/graph"},
 	"model/onnx":                {"model", "model/internal/linalg", "model/internal/mapping"},
 	"model/internal/lbfgs":      {"model/internal/fail", "model"},
-	"model/internal/stiefel":    {"model/internal/fail", "model", "model/internal/linalg"},
+	"model/internal/stiefel":    {"model", "model/internal/lbfgs"},
 	"model/internal/svm":        {"model/internal/linalg"},
 	"model/internal/similarity": {"model/internal/fail", "model/internal/linalg", "model/internal/parallel"},
 	"model/internal/tangent":    {"model/internal/fail", "model/graph", "model/pencil", "model/internal/linalg"},
@@ -94,7 +94,7 @@ var below = map[string][]string{
 		"model", "model/score", "model/fit", "model/internal/frame", "model/internal/linalg",
 		"model/internal/parallel"},
 
-	"model/modeltest": {"model", "model/fit"},
+	"model/modeltest": {"internal/testsize", "model", "model/fit"},
 
 	"model/internal/fixture": {"model", "model/internal/fail"},
 

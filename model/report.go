@@ -115,8 +115,8 @@ type Convergence string
 
 const (
 	Direct    Convergence = "direct"    // an eigenproblem or a linear system: there was no search
-	Converged Convergence = "converged" // a search ended where no step gained enough
-	Stopped   Convergence = "stopped"   // a search ended at its limit of steps
+	Converged Convergence = "converged" // a search ended at a gradient near zero, or a step that gained little
+	Stopped   Convergence = "stopped"   // a search ended before that, mostly at its limit of steps
 )
 
 // Search is the course of an iterative method.
@@ -126,7 +126,8 @@ type Search struct {
 	Gradient float64 `json:"gradient"`        // norm of the gradient at the end
 	Steps    int     `json:"steps"`           // of all starts together
 	Limit    int     `json:"limit,omitempty"` // of steps from one start
-	// Converged: the search ended because no step gained enough, not at its limit of steps from one start.
+	// Converged: the search ended at a gradient near zero or a step that gained little, not at its limit of steps from
+	// one start.
 	Converged bool `json:"converged"`
 	// Share of the sampled rows whose nearest other row has their class, in the outputs at the start and at the end; nil
 	// if it was not computed.

@@ -261,14 +261,14 @@ func TestBlendWithoutAMember(t *testing.T) {
 	}
 }
 
-// A member whose search stopped at its limit of steps is named, one that converged is not.
+// A member whose search did not converge is named, one that did is not.
 func TestBlendNamesMembersThatDoNotConverge(t *testing.T) {
 	data := fixture.Dataset(t, "iris")
 	for iters, want := range map[string]bool{"1": true, "2000": false} {
 		m := fit(t, data, Config{Method: Blend, Dim: 2,
 			Params: map[string]string{"members": "tnca/standard/2/ridge=1/iters=" + iters + ",pca/standard/2"}})
 		notes := strings.Join(m.Report().Notes, "; ")
-		if got := strings.Contains(notes, "tnca at scale standard did not converge"); got != want ||
+		if got := strings.Contains(notes, "the search of tnca at scale standard stopped before it converged"); got != want ||
 			strings.Contains(notes, "pca") {
 			t.Errorf("with %s steps the report says %q", iters, notes)
 		}

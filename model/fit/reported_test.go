@@ -84,7 +84,7 @@ func TestSearchThatStopsEarly(t *testing.T) {
 		r := fit(t, d, c).Report()
 		if r.Convergence != model.Stopped || r.Search.Converged || r.Search.Limit != 3 ||
 			!slices.ContainsFunc(r.Notes, func(n string) bool {
-				return strings.HasPrefix(n, "the search stopped at its limit of 3 steps from a start, before it converged")
+				return strings.HasPrefix(n, "the search stopped before it converged, after at most 3 steps from a start")
 			}) {
 			t.Errorf("%s in 3 steps: convergence %q, search %+v, notes %q", m, r.Convergence, *r.Search, r.Notes)
 		}

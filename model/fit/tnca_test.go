@@ -140,7 +140,7 @@ func TestTNCAKeepsItsOutputs(t *testing.T) {
 	if mat.Norm(matrixOf(m), 2) == 0 {
 		t.Error("every row has the same output")
 	}
-	if r := m.Report(); len(r.Notes) == 0 || r.Search.End != r.Search.Start {
+	if r := m.Report(); len(r.Notes) == 0 || r.Search.End != r.Search.Start || r.Convergence != model.Stopped {
 		t.Errorf("search %+v, notes %q", *r.Search, r.Notes)
 	}
 }

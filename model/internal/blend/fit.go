@@ -137,7 +137,7 @@ func (b *fitter) add(ctx context.Context, one model.Member) (err error) {
 	frame.SettleRidge(ctx, &m)
 	sol := fail.Must(m.Solve(ctx))
 	if !sol.IsConverged() {
-		b.t.Report.Note(fmt.Sprintf("%s at scale %s did not converge: its search stopped at its limit of steps", one.Method,
+		b.t.Report.Note(fmt.Sprintf("the search of %s at scale %s stopped before it converged", one.Method,
 			one.Scale))
 	}
 	w := m.Directions(sol)

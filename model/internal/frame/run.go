@@ -67,10 +67,10 @@ func (t *Task) Run(ctx context.Context, features, classes []string) (_ *model.Mo
 	return t.model(ctx, sol, features, classes), nil
 }
 
-// noteStopped reports a search that its limit of steps ended.
+// noteStopped reports a search that did not converge.
 func noteStopped(t *Task, sol *Solution) {
 	if s := sol.search; s != nil && !s.Converged {
-		t.Report.Note(fmt.Sprintf("the search stopped at its limit of %d steps from a start, before it converged: the "+
+		t.Report.Note(fmt.Sprintf("the search stopped before it converged, after at most %d steps from a start: the "+
 			"criterion was %.6g, and is %.6g with a gradient of norm %.2g", s.Limit, s.Start, s.End, s.Gradient))
 	}
 }

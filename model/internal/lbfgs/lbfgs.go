@@ -13,33 +13,33 @@ import (
 )
 
 // Minimize minimises f, which fills g with the gradient at x, from x by L-BFGS with memory 10 and an Armijo line search
-// (Nocedal and Wright, Numerical Optimization, 2006, algorithms 7.4 and 3.1). It stops after the given iterations, at a
-// relative decrease below 1e-6, at |g|_inf below 1e-5, or if no step is downhill, and returns the best point found.
-func Minimize(ctx context.Context, x []float64, iterations int, s *model.Search,
+// (Nocedal and Wright, Numerical Optimization, 2006, algorithms 7.4 and 3.1). It converges where |g|_inf times
+// max(1, |x|_inf) is below 10 gain, or a step decreases the value by at most gain times itself. It ends without that at
+// the limit of iterations, or if no step is downhill. It returns the best point found.
+func Minimize(ctx context.Context, x []float64, iterations int, gain float64, s *model.Search,
 	f func(x, g []float64) float64) []float64 {
-	const memory, armijo, shrunk, flat = 10, 1e-4, 1e-6, 1e-5
+	// A step decreases the value by a tenth or more of what the slope promises. One that overshoots, and gains almost
+	// nothing far from the minimum, would look like convergence.
+	const memory, armijo = 10, 0.1
 	x = slices.Clone(x)
 	g := make([]float64, len(x))
 	value := f(x, g)
-	s.Start, s.End, s.Limit, s.Converged = value, value, iterations, true
+	s.Start, s.Limit, s.Converged = value, iterations, false
 	var steps, changes [][]float64 // s and y of the last iterations
 	next, gNext := make([]float64, len(x)), make([]float64, len(x))
-	for ; floats.Norm(g, math.Inf(1)) >= flat; s.Steps++ {
-		if s.Steps >= iterations {
-			s.Converged = false
+	for {
+		slopes := floats.Norm(g, math.Inf(1)) * max(1, floats.Norm(x, math.Inf(1)))
+		if s.Converged = s.Converged || slopes < 10*gain; s.Converged || s.Steps >= iterations {
 			break
 		}
 		direction := descentDirection(g, steps, changes)
 		slope := floats.Dot(direction, g)
-		if !(slope < 0) {
-			break
-		}
 		step := 1.0
 		if len(steps) == 0 {
 			step = 1 / floats.Norm(g, 2)
 		}
 		reached := math.Inf(1)
-		for try := 0; try < 20; try++ {
+		for try := 0; try < 20 && slope < 0; try++ {
 			fail.Check(ctx.Err())
 			floats.AddScaledTo(next, x, step, direction)
 			reached = f(next, gNext)
@@ -50,7 +50,12 @@ func Minimize(ctx context.Context, x []float64, iterations int, s *model.Search,
 			step *= min(max(-slope*step/(2*(reached-value-slope*step)), 0.1), 0.5)
 		}
 		if !(reached < value) {
-			break
+			// Near the minimum rounding errors hide what a step gains.
+			if s.Converged = -slope <= gain*math.Abs(value); s.Converged || len(steps) == 0 {
+				break
+			}
+			steps, changes = nil, nil // the next direction is that of the gradient
+			continue
 		}
 		moved, turned := make([]float64, len(x)), make([]float64, len(x))
 		floats.SubTo(moved, next, x)
@@ -61,14 +66,11 @@ func Minimize(ctx context.Context, x []float64, iterations int, s *model.Search,
 				steps, changes = steps[1:], changes[1:]
 			}
 		}
-		small := value-reached <= shrunk*max(math.Abs(value), math.Abs(reached))
+		s.Steps++
+		s.Converged = value-reached <= gain*max(math.Abs(value), math.Abs(reached))
 		x, next = next, x
 		g, gNext = gNext, g
 		value = reached
-		if small {
-			s.Steps++
-			break
-		}
 	}
 	s.End, s.Gradient = value, floats.Norm(g, 2)
 	return x

@@ -170,10 +170,10 @@ func conjugate(x *mat.Dense, s mat.Symmetric) *mat.SymDense {
 	return out
 }
 
-// connect adds the shortest edge between two components of an undirected graph of rows until there is one, with the
-// weight that w gives the edge.
+// connect adds the shortest edge between two components of an undirected graph of rows until there is one. Its weight
+// is what w gives the edge, but at least the median positive weight.
 func (g pairGraph) connect(x *mat.Dense, w func(i, j int) float64) pairGraph {
-	label := g.components()
+	label, least := g.components(), g.medianWeight()
 	for {
 		best, from, to := math.Inf(1), -1, -1
 		for i := range g {
@@ -186,8 +186,9 @@ func (g pairGraph) connect(x *mat.Dense, w func(i, j int) float64) pairGraph {
 		if from < 0 {
 			return g
 		}
-		g[from][to], g[to][from] = w(from, to), w(from, to)
-		old := label[to] // the weight may be 0
+		weight := math.Max(least, w(from, to))
+		g[from][to], g[to][from] = weight, weight
+		old := label[to]
 		for i, l := range label {
 			if l == old {
 				label[i] = label[from]
@@ -201,8 +202,24 @@ func (g pairGraph) isConnected() bool {
 	return !slices.ContainsFunc(g.components(), func(c int) bool { return c != 0 })
 }
 
-// components is a number for each row, equal for rows with a path between them.
+// medianWeight is the median of the positive weights of pairs, the upper one of two.
+func (g pairGraph) medianWeight() float64 {
+	var positive []float64
+	for i := range g {
+		for j := range i {
+			if v := math.Max(g[i][j], g[j][i]); v > 0 {
+				positive = append(positive, v)
+			}
+		}
+	}
+	slices.Sort(positive)
+	return positive[len(positive)/2]
+}
+
+// components is a number for each row, equal for rows with a path between them of edges that are at least 1e-3 of the
+// median.
 func (g pairGraph) components() []int {
+	weak := 1e-3 * g.medianWeight()
 	label := make([]int, len(g))
 	for i := range label {
 		label[i] = -1
@@ -217,7 +234,7 @@ func (g pairGraph) components() []int {
 			a := todo[0]
 			todo = todo[1:]
 			for b := range g {
-				if (g[a][b] != 0 || g[b][a] != 0) && label[b] < 0 {
+				if math.Max(g[a][b], g[b][a]) >= weak && label[b] < 0 {
 					label[b] = i
 					todo = append(todo, b)
 				}

@@ -9,7 +9,7 @@ import (
 )
 
 // kernelMatrix is the matrix of a kernel of rows: gauss exp(-d^2/w) for the median w of the squared distances,
-// polynomial (x'y/m + 1)^2, cosine, or x'y.
+// polynomial (x'y/m + 1)^2, cosine, 0 for a row of zeros, or x'y.
 func kernelMatrix(x *mat.Dense, name string) *mat.SymDense {
 	n, m := x.Dims()
 	var squared []float64
@@ -30,7 +30,9 @@ func kernelMatrix(x *mat.Dense, name string) *mat.SymDense {
 			case "polynomial":
 				v = (v/float64(m) + 1) * (v/float64(m) + 1)
 			case "cosine":
-				v /= mat.Norm(a, 2) * mat.Norm(b, 2)
+				if v != 0 {
+					v /= mat.Norm(a, 2) * mat.Norm(b, 2)
+				}
 			}
 			k.SetSym(i, j, v)
 		}

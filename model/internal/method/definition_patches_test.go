@@ -10,7 +10,8 @@ import (
 
 // divide splits the rows into patches. It splits the largest patch, the last one on ties, until each has fewer than
 // limit rows. Of these divisions it returns the one whose mean ratio of geodesic to Euclidean distance, the
-// mean over its patches, is closest to 1, the first one on ties. It also returns the patch of each row.
+// mean over its patches, is closest to 1, the first one on ties. It also returns the patch of each row. Both are nil if
+// rounding errors decide.
 func divide(x *mat.Dense, k, limit int) (patches [][]int, of []int) {
 	n, _ := x.Dims()
 	for k = min(k, n-1); !joined(x, k, anyPair).union().isConnected(); {
@@ -21,13 +22,13 @@ func divide(x *mat.Dense, k, limit int) (patches [][]int, of []int) {
 	for i := range n {
 		all = append(all, i)
 	}
-	best := math.Inf(1)
+	best, order := math.Inf(1), &comparison{}
 	for level := [][]int{all}; ; {
 		mean := 0.0
 		for _, rows := range level {
 			mean += stretch(x, g, rows) / float64(len(level))
 		}
-		if off := math.Abs(mean - 1); off < best {
+		if off := math.Abs(mean - 1); order.less(off, best) {
 			best, patches = off, slices.Clone(level)
 		}
 		largest := 0
@@ -39,8 +40,11 @@ func divide(x *mat.Dense, k, limit int) (patches [][]int, of []int) {
 		if len(level[largest]) < limit {
 			break
 		}
-		left, right := split(x, near, g, level[largest])
+		left, right := split(x, near, g, level[largest], order)
 		level = append([][]int{left, right}, slices.Delete(slices.Clone(level), largest, largest+1)...)
+	}
+	if order.byRounding {
+		return nil, nil
 	}
 	of = make([]int, n)
 	for p, rows := range patches {
@@ -49,6 +53,14 @@ func divide(x *mat.Dense, k, limit int) (patches [][]int, of []int) {
 		}
 	}
 	return patches, of
+}
+
+// comparison notes whether rounding errors decided one: both numbers are equal but for those.
+type comparison struct{ byRounding bool }
+
+func (c *comparison) less(a, b float64) bool {
+	c.byRounding = c.byRounding || math.Abs(a-b) <= 1e-12
+	return a < b
 }
 
 // stretch is the mean ratio of geodesic to Euclidean distance of all pairs, in which equal rows have 1.
@@ -70,13 +82,20 @@ func stretch(x *mat.Dense, g pairGraph, rows []int) float64 {
 // rows that are among the nearest rows of theirs. A row that both reach goes to one that has a single row, else to the
 // less stretched. A patch of a single row that reaches none takes the nearest one. If none is reached, the rows go to
 // the smaller patch.
-func split(x *mat.Dense, near, g pairGraph, rows []int) (left, right []int) {
+func split(x *mat.Dense, near, g pairGraph, rows []int, order *comparison) (left, right []int) {
 	free := slices.Sorted(slices.Values(rows))
 	first, second := free[0], free[1]
 	for a, i := range free {
 		for _, j := range free[a+1:] {
 			if g[i][j] > g[first][second] {
 				first, second = i, j
+			}
+		}
+	}
+	for a, i := range free {
+		for _, j := range free[a+1:] {
+			if g[i][j] != g[first][second] {
+				order.less(g[i][j], g[first][second])
 			}
 		}
 	}
@@ -132,7 +151,7 @@ func split(x *mat.Dense, near, g pairGraph, rows []int) (left, right []int) {
 				take(&left, i)
 			case len(right) == 1:
 				take(&right, i)
-			case stretch(x, g, left) < stretch(x, g, right):
+			case order.less(stretch(x, g, left), stretch(x, g, right)):
 				take(&left, i)
 			default:
 				take(&right, i)

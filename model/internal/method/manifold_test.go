@@ -77,26 +77,15 @@ func TestEigenvaluesNearOne(t *testing.T) {
 	}
 }
 
-// neighbours is the graph of the k nearest rows with heat weights, connected by the shortest edges. It is nil if
-// weights vanish, so that the rules for weak edges, which package graph tests, decide what is connected.
+// neighbours is the graph of the k nearest rows with heat weights, connected by the shortest edges.
 func neighbours(t testing.TB, p *modeltest.Problem) pairGraph {
 	heat := heatKernel(p.X, p.Float(t, "t"))
-	for i := range p.Y {
-		for _, j := range nearest(p.X, i, p.Int(t, "k"), func(int) bool { return true }) {
-			if heat(i, j) < 1e-30 {
-				return nil
-			}
-		}
-	}
 	return joined(p.X, p.Int(t, "k"), anyPair).union().times(heat).connect(p.X, heat)
 }
 
 // le minimises Y'LY with Y'DY = I.
 func le(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 	g := neighbours(t, p)
-	if g == nil {
-		return nil
-	}
 	return &modeltest.Criterion{Form: modeltest.Embedding, N: diagonal(g.degrees()), D: g.laplacian()}
 }
 
@@ -156,21 +145,23 @@ func isomap(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 func unexplained(t testing.TB, p *modeltest.Problem, dim int) *mat.SymDense {
 	n, _ := p.X.Dims()
 	space, of := tangents(t, p, dim)
-	g := neighbours(t, p)
-	if space == nil || g == nil {
+	if space == nil {
 		return nil
 	}
-	q := tangentForm(p.X, g, space, of, p.Float(t, "gamma"))
+	q := tangentForm(p.X, neighbours(t, p), space, of, p.Float(t, "gamma"))
 	return eliminate(t, q, n, 0)
 }
 
 // tangents are the tangent spaces of each patch, and the patch of each row: its k nearest and itself, or one of the
-// patches that the rows are divided into. They are nil if one is not unique.
+// patches that the rows are divided into. They are nil if one is not unique, or the division.
 func tangents(t testing.TB, p *modeltest.Problem, dim int) (space []*mat.Dense, of []int) {
 	n, _ := p.X.Dims()
 	var patches [][]int
 	if _, divided := p.Params["patch_k"]; divided {
 		patches, of = divide(p.X, p.Int(t, "patch_k"), p.Int(t, "patch_size"))
+		if patches == nil {
+			return nil, nil
+		}
 	} else {
 		for i := range n {
 			near := nearest(p.X, i, p.Int(t, "k"), func(int) bool { return true })
@@ -213,7 +204,7 @@ func ltsimr(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 
 // learned are the weights W after the given number of steps of the paper's algorithms, which lower
 // |X - XW|^2 + alpha |W - S|^2 + beta sum W: algorithm 2 if no product of rows is negative, else algorithm 1. Those
-// below 1e-6 of the largest are left out. It is nil if weak weights decide what is connected.
+// below 1e-6 of the largest are left out, and components connected.
 func learned(t testing.TB, p *modeltest.Problem) pairGraph {
 	n, _ := p.X.Dims()
 	alpha, beta := p.Float(t, "alpha"), p.Float(t, "beta")
@@ -259,42 +250,24 @@ func learned(t testing.TB, p *modeltest.Problem) pairGraph {
 	for i := range n {
 		largest = math.Max(largest, slices.Max(w[i]))
 	}
-	var all []float64
 	kept := pairWeights(n, func(i, j int) float64 {
 		if w[i][j] < 1e-6*largest {
 			return 0
 		}
-		all = append(all, w[i][j])
 		return w[i][j]
 	})
-	slices.Sort(all)
-	strong := pairWeights(n, func(i, j int) float64 {
-		if kept[i][j] < 2e-3*all[len(all)/2] {
-			return 0
-		}
-		return kept[i][j]
-	})
-	if !strong.isConnected() {
-		return nil
-	}
-	return kept
+	return kept.connect(p.X, func(i, j int) float64 { return w[i][j] })
 }
 
 // lenews minimises Y'LY with Y'DY = I for the learned weights.
 func lenews(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 	g := learned(t, p)
-	if g == nil {
-		return nil
-	}
 	return &modeltest.Criterion{Form: modeltest.Embedding, N: diagonal(g.degrees()), D: g.laplacian()}
 }
 
 // lppnews is its linear form.
 func lppnews(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 	g := learned(t, p)
-	if g == nil {
-		return nil
-	}
 	return &modeltest.Criterion{Form: modeltest.Ratio, N: weighted(p.X, g.degrees()), D: g.form(p.X)}
 }
 

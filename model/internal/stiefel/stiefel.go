@@ -7,56 +7,42 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model"
-	"github.com/embedd/embedd/model/internal/fail"
-	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/lbfgs"
 )
 
-// Ascent is a gradient ascent over matrices with orthonormal columns.
+// Ascent is a search for the maximum of a criterion that depends on the space alone that the columns span: a rotation
+// among them must not change it.
 type Ascent struct {
 	Steps    int
-	Relative float64 // stop when a step gains less than this share of the value
+	Gain     float64 // it has converged when a step gains at most this share of the value
 	Value    func(*mat.Dense) float64
 	Gradient func(*mat.Dense) *mat.Dense
 }
 
-// From starts at o: the gradient is projected to the tangent space, the step doubled and then halved until Armijo's
-// rule holds, with QR retraction.
+// From starts at o. The search is over all matrices Z = O R with O'O = I and upper triangular R, of which O counts: a
+// change of Z by dZ changes O by (I - O O') dZ R^-1, and by a rotation.
 func (c *Ascent) From(ctx context.Context, o *mat.Dense, s *model.Search) *mat.Dense {
-	const armijo, shortest = 1e-4, 1e-14
-	f, step := s.Start, 1.0
-	s.End, s.Limit, s.Converged = f, c.Steps, true
-	for ; s.Steps < c.Steps; s.Steps++ {
-		fail.Check(ctx.Err())
-		g := c.Gradient(o)
-		var og mat.Dense
-		og.Mul(o.T(), g)
-		var back mat.Dense
-		back.Mul(o, linalg.Symmetric(&og))
-		g.Sub(g, &back)
-		s.Gradient = mat.Norm(g, 2)
-		step *= 2
-		var next *mat.Dense
-		reached := f
-		for ; step > shortest; step /= 2 {
-			var moved mat.Dense
-			moved.Scale(step, g)
-			moved.Add(o, &moved)
-			next = Retract(&moved)
-			if reached = c.Value(next); reached >= f+armijo*step*s.Gradient*s.Gradient {
-				break
-			}
-		}
-		if step <= shortest || reached <= f {
-			return o
-		}
-		small := reached-f < c.Relative*max(reached, -reached)
-		o, f = next, reached
-		s.End = f
-		if small {
-			return o
-		}
+	m, k := o.Dims()
+	f := func(x, g []float64) float64 {
+		z := mat.NewDense(m, k, x)
+		o := Retract(z)
+		value, up := c.Value(o), c.Gradient(o)
+		var r, along, down, out mat.Dense
+		r.Mul(o.T(), z)
+		along.Mul(o.T(), up)
+		down.Mul(o, &along)
+		down.Sub(&down, up)
+		_ = out.Solve(&r, down.T()) // the error reports the condition of R
+		mat.NewDense(m, k, g).Copy(out.T())
+		return -value
 	}
-	s.Converged = false
+	x := lbfgs.Minimize(ctx, mat.DenseCopyOf(o).RawMatrix().Data, c.Steps, c.Gain, s, f)
+	if s.Steps > 0 {
+		o = Retract(mat.NewDense(m, k, x))
+	}
+	g := mat.NewDense(m, k, nil)
+	s.Start, s.End = -s.Start, -f(mat.DenseCopyOf(o).RawMatrix().Data, g.RawMatrix().Data)
+	s.Gradient = mat.Norm(g, 2) // by columns of length 1
 	return o
 }
 

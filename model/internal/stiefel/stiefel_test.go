@@ -1,6 +1,7 @@
 package stiefel
 
 import (
+	"math"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -8,25 +9,65 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// TestStepsGainTheirShare: a step is taken if the value rises by 1e-4 of what the slope promises. Otherwise it is
-// halved until it is 1e-14, and the search ends where it is.
-func TestStepsGainTheirShare(t *testing.T) {
-	for _, c := range []struct {
-		share float64
-		tried int // steps
-		steps int
-	}{{5e-4, 1, 1}, {5e-5, 48, 0}} {
-		tried, step := 0, 2.0 // the first step is doubled
-		ascent := Ascent{Steps: 1, Gradient: func(*mat.Dense) *mat.Dense { return mat.NewDense(2, 1, []float64{0, 1}) },
-			Value: func(*mat.Dense) float64 {
-				tried++
-				defer func() { step /= 2 }()
-				return c.share * step
-			}}
+// trace is the search for the leading eigenvectors of a matrix, by the trace of O'MO.
+func trace(m *mat.SymDense, steps int) Ascent {
+	up := func(o *mat.Dense) *mat.Dense {
+		g := new(mat.Dense)
+		g.Mul(m, o)
+		g.Scale(2, g)
+		return g
+	}
+	value := func(o *mat.Dense) float64 {
+		var full mat.Dense
+		full.Mul(o.T(), up(o))
+		return mat.Trace(&full) / 2
+	}
+	return Ascent{Steps: steps, Gain: 1e-12, Value: value, Gradient: up}
+}
+
+// TestLeadingVectors: from columns far away the search ends at the space of the leading eigenvectors, with orthonormal
+// columns, and reports the value and the gradient there, both in their own unit.
+func TestLeadingVectors(t *testing.T) {
+	const n = 8
+	for _, unit := range []float64{1e-3, 1, 1e3} {
+		m := mat.NewSymDense(n, nil)
+		for i := range n {
+			m.SetSym(i, i, unit*float64(i*i))
+			for j := range i {
+				m.SetSym(i, j, unit*math.Cos(float64(7*i+j)))
+			}
+		}
+		var e mat.EigenSym
+		if !e.Factorize(m, false) {
+			t.Fatal("no eigenvalues")
+		}
+		values := e.Values(nil)
+		want := values[n-1] + values[n-2]
+		start := mat.NewDense(n, 2, nil)
+		start.Set(0, 0, 1)
+		start.Set(1, 1, 1)
+		before := mat.DenseCopyOf(start)
+		c := trace(m, 100)
 		var s model.Search
-		ascent.From(t.Context(), mat.NewDense(2, 1, []float64{1, 0}), &s)
-		if tried != c.tried || s.Steps != c.steps {
-			t.Errorf("with a gain of %g of the slope: %d steps tried, %d taken", c.share, tried, s.Steps)
+		o := c.From(t.Context(), start, &s)
+		if s.Start != c.Value(start) || !mat.Equal(start, before) {
+			t.Errorf("unit %g: the start is %g, want %g", unit, s.Start, c.Value(start))
+		}
+		if !(math.Abs(s.End-want) <= 1e-9*want) || !(math.Abs(c.Value(o)-s.End) <= 1e-12*want) || !s.Converged {
+			t.Errorf("unit %g: %.12g at the columns, want %.12g: %+v", unit, c.Value(o), want, s)
+		}
+		if !(s.Gradient <= 1e-4*want) {
+			t.Errorf("unit %g: a gradient of %g", unit, s.Gradient)
+		}
+		var inner mat.Dense
+		inner.Mul(o.T(), o)
+		if e := math.Abs(inner.At(0, 0)-1) + math.Abs(inner.At(1, 1)-1) + math.Abs(inner.At(0, 1)); !(e <= 1e-14) {
+			t.Errorf("unit %g: O'O differs from I by %g", unit, e)
+		}
+		c = trace(m, 2)
+		s = model.Search{}
+		if c.From(t.Context(), start, &s); s.Converged || s.Steps != 2 || !(s.End > s.Start) {
+			t.Errorf("unit %g, two steps: %+v", unit, s)
 		}
 	}
 }

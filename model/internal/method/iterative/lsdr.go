@@ -55,8 +55,7 @@ func fitLSDR(ctx context.Context, t *frame.Task) *frame.Solution {
 	searches := make([]model.Search, len(starts))
 	fail.Check(parallel.EachProgress(ctx, len(starts), func(i int) {
 		own := *q // each start has a separate last point
-		searches[i].Start = own.Value(starts[i])
-		ascent := stiefel.Ascent{Steps: t.Int("iters"), Relative: 1e-6, Value: own.Value, Gradient: own.Gradient}
+		ascent := stiefel.Ascent{Steps: t.Int("iters"), Gain: 1e-9, Value: own.Value, Gradient: own.Gradient}
 		found[i] = ascent.From(ctx, starts[i], &searches[i])
 	}, func(done int) { t.ReportProgress("search", float64(done)/float64(len(starts))) }))
 	var best *mat.Dense

@@ -77,7 +77,7 @@ func fitTNCA(ctx context.Context, t *frame.Task) *frame.Solution {
 	r, _ := start.Dims()
 	search := &model.Search{}
 	startNN := l.leaveOneOut(ctx, start)
-	best := lbfgs.Minimize(ctx, start.RawMatrix().Data, iterations, search, func(x, g []float64) float64 {
+	best := lbfgs.Minimize(ctx, start.RawMatrix().Data, iterations, 1e-6, search, func(x, g []float64) float64 {
 		t.ReportProgress("search", min(float64(search.Steps)/float64(iterations), 1))
 		return l.Value(ctx, mat.NewDense(r, t.D, x), mat.NewDense(r, t.D, g))
 	})
@@ -85,7 +85,7 @@ func fitTNCA(ctx context.Context, t *frame.Task) *frame.Solution {
 		best = slices.Clone(start.RawMatrix().Data)
 		g := mat.NewDense(r, t.D, nil)
 		search.End = l.Value(ctx, start, g)
-		search.Steps = 0
+		search.Steps, search.Converged = 0, false
 		search.Gradient = mat.Norm(g, 2)
 		t.Report.Note("the search would give up outputs: no direction separates the classes there; the start is kept")
 	}

@@ -66,12 +66,9 @@ func PairDirections(ctx context.Context, t *frame.Task, lead mat.Matrix, k int) 
 		p.Prior[c] = n / t.Basis.N
 	}
 	o := p.start(ctx, k)
-	search := &model.Search{Start: p.Accuracy(o)}
-	ascent := stiefel.Ascent{Steps: 60, Value: p.Accuracy, Gradient: p.Gradient}
-	o = ascent.From(ctx, o, search)
-	o = p.rotate(ctx, o)
-	search.End = p.Accuracy(o)
-	return o, search
+	search := &model.Search{}
+	ascent := stiefel.Ascent{Steps: 60, Gain: 1e-12, Value: p.Accuracy, Gradient: p.Gradient}
+	return p.rotate(ctx, ascent.From(ctx, o, search)), search
 }
 
 // Pairs is the criterion: class means (C x q) in the whitened space, and priors.
