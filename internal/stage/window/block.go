@@ -99,6 +99,21 @@ type block struct {
 	// As of the limits:
 	aside   []bool // by row: it is set aside
 	farTail int    // rows with a feature in the far tail
+
+	tallies []tally // of the classes that it has rows of, as of the last Sift
+}
+
+// tally counts the rows of a class.
+type tally struct {
+	class                   int32
+	rows, setAside, limited int32
+	fitted                  int32 // rows that enter fits and are not held out
+	heldOut                 int32 // rows that are held out, and enter fits if these are lent
+}
+
+func (t *tally) add(o tally) {
+	t.rows, t.setAside, t.limited = t.rows+o.rows, t.setAside+o.setAside, t.limited+o.limited
+	t.fitted, t.heldOut = t.fitted+o.fitted, t.heldOut+o.heldOut
 }
 
 // Mapping maps features to the Dim columns of which moments are made.
@@ -200,8 +215,28 @@ const pauseRows = 256
 
 // find returns the index of a position in ordered rows, or where it would be inserted.
 func find(rows []*Row, p Position) (int, bool) {
-	if n := len(rows); n > 0 && rows[n-1].Compare(p) < 0 {
-		return n, false // the usual case: the newest row
+	n := len(rows)
+	if n == 0 {
+		return 0, false
 	}
+	// The usual cases: the newest row, one that has just arrived, and the oldest row.
+	switch after := -rows[n-1].Compare(p); {
+	case after > 0:
+		return n, false
+	case after == 0:
+		return n - 1, true
+	case n > recentRows && rows[n-recentRows].Compare(p) <= 0:
+		i, found := search(rows[n-recentRows:], p)
+		return n - recentRows + i, found
+	case rows[0].Compare(p) == 0:
+		return 0, true
+	}
+	return search(rows, p)
+}
+
+// recentRows is the number of the newest rows among which a position is looked for first.
+const recentRows = 32
+
+func search(rows []*Row, p Position) (int, bool) {
 	return slices.BinarySearchFunc(rows, p, func(r *Row, p Position) int { return r.Compare(p) })
 }

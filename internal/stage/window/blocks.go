@@ -7,6 +7,7 @@ type blockList struct {
 	blocks []*block
 	rows   int
 	border uint64
+	sample [][]float64 // scratch memory of sampleOf
 }
 
 // Oldest returns the position of the oldest row; reading from its message on fills the window again. It is false if the
@@ -106,34 +107,49 @@ func (l *blockList) insert(r *Row) {
 	}
 }
 
-// sampleOf returns a sample of the rows of a block for its limits. If these are few, rows before the block are added,
-// and rows after it if those are few too. The sample is of the blocks from one, inclusive, to another, exclusive.
-func (l *blockList) sampleOf(at int) (sample [][]float64, from, to int) {
-	rows := l.blocks[at].rows
+// sampledBlocks returns the range of the blocks that the sample for the limits of a block is from, from inclusive, to
+// exclusive: if its rows are few, also blocks before it, and blocks after it if the rows of those are few too.
+func (l *blockList) sampledBlocks(at int) (from, to int) {
 	from, to = at, at+1
+	n := len(l.blocks[at].rows)
+	for ; from > 0 && n < sampledForLimits; from-- {
+		n += len(l.blocks[from-1].rows)
+	}
+	for ; to < len(l.blocks) && n < sampledForLimits; to++ {
+		n += len(l.blocks[to].rows)
+	}
+	return from, to
+}
+
+// sampleOf returns a sample of the rows of a block and of those next to it, for its limits. The next call overwrites it.
+func (l *blockList) sampleOf(at int) [][]float64 {
+	rows := l.blocks[at].rows
+	from, to := l.sampledBlocks(at)
+	sample := l.sample[:0]
+	defer func() { l.sample = sample }()
 	if bound := share(sampledForLimits / float64(len(rows))); len(rows) > sampledForLimits {
 		for _, r := range rows {
 			if r.draw(drawStats) <= bound {
 				sample = append(sample, r.X)
 			}
 		}
-		return sample, from, to
+		return sample
 	}
 	for _, r := range rows {
 		sample = append(sample, r.X)
 	}
-	for ; from > 0 && len(sample) < sampledForLimits; from-- {
-		before := l.blocks[from-1].rows
+	for b := at - 1; b >= from; b-- {
+		before := l.blocks[b].rows
 		for _, r := range before[max(len(before)-sampledForLimits+len(sample), 0):] {
 			sample = append(sample, r.X)
 		}
 	}
-	for ; to < len(l.blocks) && len(sample) < sampledForLimits; to++ {
-		for _, r := range l.blocks[to].rows[:min(len(l.blocks[to].rows), sampledForLimits-len(sample))] {
+	for b := at + 1; b < to; b++ {
+		for _, r := range l.blocks[b].rows[:min(len(l.blocks[b].rows), sampledForLimits-len(sample))] {
 			sample = append(sample, r.X)
 		}
 	}
-	return sample, from, to
+	return sample
 }
 
 // remove removes a row.

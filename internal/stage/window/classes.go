@@ -10,6 +10,8 @@ type classes struct {
 	nonEmpty int
 	// by class: it enters fits, as of the last Window.Sift
 	included []bool
+	// by class: fits see its held-out rows too, as of the last Window.Sift
+	lent []bool
 	// by class: rows by source; nil if sources have no quota
 	sources    []map[string]int
 	summedRows []int // by class: rows that are only in sums
@@ -183,20 +185,19 @@ func (t *classes) sorted(count []int) (names []string, to []int) {
 }
 
 // lend determines which held-out rows fits see: those of classes of which less than half of the rows, and fewer than
-// sufficientRows, are not held out. The rows of a short run, or the first rows of a stream, may be in one stretch. It
-// calls changed for rows for which this has changed.
-func (t *classes) lend(changed func(*Row)) {
+// sufficientRows, are not held out. The rows of a short run, or the first rows of a stream, may be in one stretch. all
+// are the rows by class. It calls changed for rows for which this has changed.
+func (t *classes) lend(all []tally, changed func(*Row)) {
+	for len(t.lent) < len(t.rows) {
+		t.lent = append(t.lent, false)
+	}
 	for c, rows := range t.rows {
-		n, fitted := 0, t.size(c)-len(rows)
-		for _, r := range rows {
-			if r.excluded != included {
-				continue
-			}
-			if n++; !r.heldOut {
-				fitted++
-			}
+		fitted, heldOut := int(all[c].fitted), int(all[c].heldOut)
+		lent := fitted+t.size(c)-len(rows) < min(sufficientRows, (fitted+heldOut+1)/2)
+		if !lent && !t.lent[c] { // new rows are not lent
+			continue
 		}
-		lent := fitted < min(sufficientRows, (n+1)/2)
+		t.lent[c] = lent
 		for _, r := range rows {
 			if r.heldOut && r.lent != lent {
 				r.lent = lent
@@ -214,6 +215,9 @@ const keptRows = 30
 // replaced is the number of rows of a class before the start that newer ones replace.
 func (t *classes) replaced(class int, start Position) int {
 	rows := t.rows[class]
+	if len(rows) == 0 || rows[0].Compare(start) >= 0 {
+		return 0 // the usual case
+	}
 	before, _ := find(rows, start)
 	if newer := len(rows) - before; newer < sufficientRows {
 		return max(len(rows)-keptRows, 0)

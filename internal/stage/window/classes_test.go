@@ -133,7 +133,7 @@ func TestOutliersAreListed(t *testing.T) {
 	s := &sifter{Window: &Window{classes: classes{}}}
 	for c := range 30 {
 		s.classes.names = append(s.classes.names, fmt.Sprintf("%02d", 29-c))
-		s.counts = append(s.counts, ClassOutliers{SetAside: c / 10, Limited: c % 10 / 5})
+		s.counts = append(s.counts, tally{setAside: int32(c / 10), limited: int32(c % 10 / 5)})
 	}
 	limited, list := s.byClass()
 	var labels string
@@ -144,7 +144,7 @@ func TestOutliersAreListed(t *testing.T) {
 		t.Errorf("%d limited rows, classes %s", limited, labels)
 	}
 	s.counts = s.counts[:12]
-	s.counts[11] = ClassOutliers{}
+	s.counts[11] = tally{}
 	if _, list = s.byClass(); len(list) != 6 {
 		t.Errorf("%d classes have outliers, want 6: %v", len(list), list)
 	}

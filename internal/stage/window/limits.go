@@ -147,7 +147,11 @@ type judgement struct {
 
 // judge compares a row with the limits. Missing features are ignored.
 func (l *limits) judge(x []float64) (g judgement) {
+	low, high := l.low[:len(x)], l.high[:len(x)]
 	for j, v := range x {
+		if v >= low[j] && v <= high[j] && math.Abs(v) <= Enormous {
+			continue // the usual case
+		}
 		ratio := 0.0
 		switch {
 		case math.IsNaN(v) || math.IsInf(v, 0):

@@ -12,7 +12,13 @@ type Position struct {
 
 // Compare is -1, 0 or 1 if p is before, at or after q.
 func (p Position) Compare(q Position) int {
-	return cmp.Or(cmp.Compare(p.Created, q.Created), cmp.Compare(p.Seq, q.Seq), cmp.Compare(p.Row, q.Row))
+	switch { // without cmp.Or, which would compare all three
+	case p.Created != q.Created:
+		return cmp.Compare(p.Created, q.Created)
+	case p.Seq != q.Seq:
+		return cmp.Compare(p.Seq, q.Seq)
+	}
+	return cmp.Compare(p.Row, q.Row)
 }
 
 // draw is a pseudorandom number of the position in its stream, uniform in [0, 2^64), independent for each purpose.

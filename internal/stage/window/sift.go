@@ -75,12 +75,8 @@ func (w *Window) sift() {
 		return
 	}
 	w.changed = false
-	least := w.classes.minRows(w.config.Labelled)
-	w.classes.included = w.classes.included[:0]
-	for c := range w.classes.rows {
-		w.classes.included = append(w.classes.included, w.classes.size(c) >= least)
-	}
-	s := &sifter{Window: w, counts: make([]ClassOutliers, len(w.classes.names)), changed: make([]bool, len(w.blocks))}
+	s := &sifter{Window: w, included: w.classes.include(w.config.Labelled), changed: make([]bool, len(w.blocks)),
+		counts: make([]tally, len(w.classes.names)), place: make([]int32, len(w.classes.names))}
 	for at, b := range w.blocks {
 		s.changed[at] = b.limits == nil
 	}
@@ -88,58 +84,101 @@ func (w *Window) sift() {
 		s.sift(at, b)
 	}
 	w.tails = float64(s.farTail) / float64(s.rows)
+	clear(w.sample[:cap(w.sample)]) // so that removed rows are collected
 	w.outliers.Limited, w.outliers.Classes = s.byClass()
-	w.classes.lend(func(r *Row) {
+	w.classes.lend(s.counts, func(r *Row) {
 		at, _, _ := w.find(r.Position)
 		w.blocks[at].sum = nil
 	})
 }
 
+// include determines which classes enter fits, and reports whether that has changed.
+func (t *classes) include(labelled bool) (changed bool) {
+	before, least := slices.Clone(t.included), t.minRows(labelled)
+	t.included = t.included[:0]
+	for c := range t.rows {
+		t.included = append(t.included, t.size(c) >= least)
+	}
+	return !slices.Equal(before, t.included)
+}
+
 // sifter determines the limits of the blocks of a window, and which of their rows enter fits.
 type sifter struct {
 	*Window
-	changed []bool          // by block: its rows have changed since the last Sift
-	counts  []ClassOutliers // by class number
-	rows    int
-	farTail int // rows with a feature in the far tail
+	changed  []bool // by block: its rows have changed since the last Sift
+	included bool   // other classes than at the last Sift enter fits
+	counts   []tally
+	place    []int32 // by class: one more than its index in the tallies of a block; scratch memory
+	rows     int
+	farTail  int // rows with a feature in the far tail
 }
 
 // sift does so for a block.
 func (s *sifter) sift(at int, b *block) {
+	isSame := !s.included
 	// Limits of a small block are also from the rows next to it.
-	if sample, from, to := s.blockList.sampleOf(at); slices.Contains(s.changed[from:to], true) {
+	if from, to := s.sampledBlocks(at); slices.Contains(s.changed[from:to], true) {
 		before := b.limits
-		if b.limits = limitsOf(sample, s.config.Features, s.config.pause); b.limits.isEqual(before) {
+		b.limits = limitsOf(s.sampleOf(at), s.config.Features, s.config.pause)
+		if b.limits.isEqual(before) {
 			b.limits = before
 		} else {
 			s.judge(b)
+			isSame = false
 		}
+	}
+	if !isSame { // else the rows are as the last Sift left them
+		s.exclude(b)
 	}
 	s.limits = b.limits
 	s.rows += len(b.rows)
 	s.farTail += b.farTail
+	for _, of := range b.tallies {
+		s.counts[of.class].add(of)
+	}
+}
+
+// exclude determines which rows of a block enter no fit, and counts all.
+func (s *sifter) exclude(b *block) {
+	b.tallies = b.tallies[:0]
 	for i, r := range b.rows {
-		before := r.excluded
+		before, of := r.excluded, s.tallyOf(b, r.class)
 		r.excluded = included
 		switch {
 		case b.aside[i]:
 			r.excluded = outlier
-			s.counts[r.class].SetAside++
+			of.setAside++
 			if !r.counted {
 				r.counted = true
 				s.outliers.Rows++
 			}
 		case !s.classes.included[r.class]:
 			r.excluded = sparseClass
+		case r.heldOut:
+			of.heldOut++
+		default:
+			of.fitted++
 		}
-		if s.counts[r.class].Rows++; r.limits != nil && r.excluded == included {
-			s.counts[r.class].Limited++
+		if of.rows++; r.limits != nil && r.excluded == included {
+			of.limited++
 		}
 		if (before == included) != (r.excluded == included) {
 			b.sum = nil
 			s.newlyIncluded = s.newlyIncluded || r.excluded == included
 		}
 	}
+	for _, of := range b.tallies {
+		s.place[of.class] = 0
+	}
+}
+
+// tallyOf returns the tally of a class in a block, until the next call.
+func (s *sifter) tallyOf(b *block, class int) *tally {
+	if s.place[class] == 0 {
+		b.tallies = append(b.tallies, tally{class: int32(class)})
+		s.place[class] = int32(len(b.tallies))
+	}
+	return &b.tallies[s.place[class]-1]
 }
 
 // maxListed is the maximum number of classes that Outliers lists.
@@ -148,9 +187,10 @@ const maxListed = 20
 // byClass returns the number of rows with limited values, and the classes with the most outliers.
 func (s *sifter) byClass() (limited int, list []ClassOutliers) {
 	for c, of := range s.counts {
-		if of.Label = s.classes.names[c]; of.SetAside+of.Limited > 0 {
-			limited += of.Limited
-			list = append(list, of)
+		if of.setAside+of.limited > 0 {
+			limited += int(of.limited)
+			list = append(list, ClassOutliers{Label: s.classes.names[c], Rows: int(of.rows), SetAside: int(of.setAside),
+				Limited: int(of.limited)})
 		}
 	}
 	slices.SortFunc(list, func(a, b ClassOutliers) int {

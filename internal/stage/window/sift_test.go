@@ -246,14 +246,24 @@ func TestSiftsWhatHasChanged(t *testing.T) {
 		}
 		w.Sift()
 		for at, b := range w.blocks {
-			sample, _, _ := w.sampleOf(at)
-			if !b.limits.isEqual(limitsOf(sample, c.Features, func() {})) {
+			if !b.limits.isEqual(limitsOf(w.sampleOf(at), c.Features, func() {})) {
 				t.Fatalf("after %d rows the limits of block %d are not those of its sample", i, at)
 			}
 			for _, row := range b.rows {
 				if g := b.limits.judge(row.X); g.limited != (row.limits != nil) || row.limits != nil && row.limits != b.limits {
 					t.Fatalf("after %d rows a row of block %d was judged by other limits", i, at)
 				}
+			}
+			counted, want := make([]int, len(w.classes.names)), make([]int, len(w.classes.names))
+			n := w.countFitted(b, 0, counted)
+			for _, row := range b.rows {
+				if row.isFitted() {
+					want[row.class]++
+					n--
+				}
+			}
+			if n != 0 || !slices.Equal(counted, want) {
+				t.Fatalf("after %d rows %v rows by class of block %d are fitted, want %v", i, counted, at, want)
 			}
 		}
 	}

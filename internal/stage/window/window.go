@@ -101,7 +101,7 @@ func (w *Window) Add(r Row) Outcome {
 	}
 	dropReplaced(w, c)
 	w.evict()
-	if at, i, there := w.find(r.Position); !there || w.blocks[at].rows[i] != row {
+	if row.excluded == removed {
 		return Old
 	}
 	return Added
@@ -322,12 +322,7 @@ func (w *Window) suffix(n int, borders bool) (s *Suffix, absent []*Row, at, i in
 	s.Last = last[len(last)-1].Position
 	count := make([]int, len(w.classes.names))
 	for b, from := at, i; b < len(w.blocks); b, from = b+1, 0 {
-		for _, r := range w.blocks[b].rows[from:] {
-			if r.isFitted() {
-				count[r.class]++
-				s.Rows++
-			}
-		}
+		s.Rows += w.countFitted(w.blocks[b], from, count)
 		if sums := w.blocks[b].sums; borders && sums != nil {
 			s.Rows += sums.countFitted(count)
 		}
@@ -346,6 +341,28 @@ func (w *Window) suffix(n int, borders bool) (s *Suffix, absent []*Row, at, i in
 		}
 	}
 	return s, absent, at, i, to
+}
+
+// countFitted adds the rows of a block from one on that enter fits to the counts by class, as of the last Sift.
+func (w *Window) countFitted(b *block, from int, count []int) (n int) {
+	if from > 0 {
+		for _, r := range b.rows[from:] {
+			if r.isFitted() {
+				count[r.class]++
+				n++
+			}
+		}
+		return n
+	}
+	for _, of := range b.tallies {
+		fitted := int(of.fitted)
+		if w.classes.lent[of.class] {
+			fitted += int(of.heldOut)
+		}
+		count[of.class] += fitted
+		n += fitted
+	}
+	return n
 }
 
 // evict removes rows until the window is within its bounds.
