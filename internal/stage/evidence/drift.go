@@ -202,14 +202,20 @@ type split struct {
 
 // search finds the point at which the parts of the rows from one on differ most. all are the sums of these rows.
 func (a *DriftDetector) search(all []Sums, from int, onlyFalls bool) (most split) {
-	variances, rows := variancesOf(all)
+	for len(all) > 0 && all[len(all)-1].Rows == 0 { // few streams have maxStrata classes
+		all = all[:len(all)-1]
+	}
+	var memory [maxStrata]float64
+	variances := memory[:len(all)]
+	rows := setVariances(variances, all)
 	effect := a.Blocks.SafeEffect()
 	least := minPartValues * effect
 	if rows < 2*least {
 		return most
 	}
 	logs := math.Log(2 * math.Log(max(rows/effect, 3)) / cmp.Or(a.Delta, 0.0005))
-	before, count, passed := make([]Sums, len(all)), 0.0, 0
+	var sums [maxStrata]Sums
+	before, count, passed := sums[:len(all)], 0.0, 0
 	for i := len(a.Rows) - 1; i >= 0; i-- { // oldest first
 		for k, b := range a.Rows[i] {
 			if passed += 1 << i; passed-1<<i < from {
@@ -252,10 +258,10 @@ func (a *DriftDetector) sumsFrom(from int) []Sums {
 	return sums
 }
 
-// variancesOf returns the variance of a value in each class, shrunk to that within classes, and the number of values.
-func variancesOf(by []Sums) (variances []float64, rows float64) {
+// setVariances sets the variance of a value in each class, shrunk to that within classes, and returns the number of
+// values.
+func setVariances(variances []float64, by []Sums) (rows float64) {
 	within := 0.0
-	variances = make([]float64, len(by))
 	for c, s := range by {
 		if s.Rows > 0 {
 			variances[c] = max(s.Square-s.Sum/s.Rows*s.Sum, 0)
@@ -266,7 +272,7 @@ func variancesOf(by []Sums) (variances []float64, rows float64) {
 	for c, s := range by {
 		variances[c] = (variances[c] + priorRows*within/max(rows, 1)) / (s.Rows + priorRows)
 	}
-	return variances, rows
+	return rows
 }
 
 // compare returns the difference between the means before a point and after it, pooled over the classes, the variance

@@ -84,7 +84,8 @@ func TestWindowIsBounded(t *testing.T) {
 
 // TestVariancesAreShrunk: the variance of a class gets four rows of the usual variance.
 func TestVariancesAreShrunk(t *testing.T) {
-	got, rows := variancesOf([]Sums{{0, 4, 2, 2}, {1, 1, 1, 1}, {2, 0, 0, 0}}) // within classes 1, of 5 rows
+	got := make([]float64, 3)
+	rows := setVariances(got, []Sums{{0, 4, 2, 2}, {1, 1, 1, 1}, {2, 0, 0, 0}}) // within classes 1, of 5 rows
 	for c, want := range []float64{(1 + 4*0.2) / 8, 4 * 0.2 / 5, 0.2} {
 		if !(math.Abs(got[c]-want) <= 1e-15) {
 			t.Errorf("class %d has variance %v, want %v", c, got[c], want)

@@ -25,6 +25,8 @@ const (
 	estimateMargin = 1.25
 )
 
+var logMinCapital = math.Log(minCapital)
+
 // SequentialTest is a sequential test by betting of whether the mean of outcomes in [-1, 1] exceeds Margin. Its value
 // is the mean capital of bettors that stake on each outcome exceeding the margin. While the mean does not, the capital
 // is a nonnegative supermartingale except for starting over, so each start reaches a capital c with probability at most
@@ -82,10 +84,17 @@ func (t *SequentialTest) bet(x, weight, most float64, r Row) {
 	if t.Runs.add(weight*x, r.NewRun); t.Runs.Rows <= runRows {
 		t.Judged++
 	}
-	effect, least := max(r.Effect, t.Runs.effect(), 1), math.Log(minCapital)
+	least := logMinCapital
 	if t.IsSample {
 		least = math.Inf(-1)
 	}
+	if x == 0 { // two models agree, the usual case: nobody gains or loses
+		for i := range bets {
+			t.Logs[i] = max(t.Logs[i], least)
+		}
+		return
+	}
+	effect := max(r.Effect, t.Runs.effect(), 1)
 	for i, b := range bets {
 		stake := min(b*weight, maxStake) / most // the capital stays positive
 		t.Logs[i] = max(t.Logs[i]+math.Log1p(stake*x)/effect, least)

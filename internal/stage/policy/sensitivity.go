@@ -15,6 +15,8 @@ const (
 	maxChanceOdds = 2 * chanceOdds // so that the evidence ends soon after the labels do
 )
 
+var logMaxChanceOdds = math.Log(maxChanceOdds)
+
 // Sampled describes rows that are scored, for tests of their outcomes.
 type Sampled struct {
 	*evidence.Sampling
@@ -33,7 +35,7 @@ func (s *Sensitivity) Add(right, share float64, r evidence.Row) {
 	s.Test.Margin = chanceMargins * maxLoss
 	s.Test.AddChance(right, share, r)
 	for i := range s.Test.Logs {
-		s.Test.Logs[i] = min(s.Test.Logs[i], math.Log(maxChanceOdds))
+		s.Test.Logs[i] = min(s.Test.Logs[i], logMaxChanceOdds)
 	}
 }
 
