@@ -42,6 +42,7 @@ func CrossLoss(ctx context.Context, first, next *model.Model, rows []*window.Row
 	if err != nil {
 		return Loss{}, err
 	}
+	var found neighbors
 	own := &classified{rows: rows, influence: make([]float64, n)}
 	cross := &classified{rows: rows, influence: make([]float64, n)}
 	for i := 0; i < n; {
@@ -53,7 +54,7 @@ func CrossLoss(ctx context.Context, first, next *model.Model, rows []*window.Row
 			*classified
 			outputs []float64
 		}{{own, after}, {cross, before}} {
-			at, err := neighborsOutside(ctx, by.outputs, d, near, after[i*d:(i+count)*d], comparedNeighbors)
+			at, err := found.outside(ctx, by.outputs, d, near, after[i*d:(i+count)*d], comparedNeighbors)
 			if err != nil {
 				return Loss{}, err
 			}
@@ -142,35 +143,4 @@ func (c *classified) centre() {
 		c.influence[pair[0]] += v * c.share[j]
 		c.influence[pair[1]] += v * c.share[j]
 	}
-}
-
-// neighborsOutside returns the k nearest outputs of each row with outputs y, nearest first, ties to the lower index:
-// the indices of those outside a span, all of them if there are fewer than k.
-func neighborsOutside(ctx context.Context, outputs []float64, d int, near span, y []float64, k int) ([]int, error) {
-	n := len(outputs) / d
-	k = min(k, n-(near.to-near.from))
-	all, distances := make([]int, len(y)/max(d, 1)*k), make([]float64, k)
-	for nearest := all; len(nearest) > 0; y, nearest = y[d:], nearest[k:] {
-		if err := ctx.Err(); err != nil { // learning pauses there
-			return nil, err
-		}
-		for i := range distances {
-			distances[i] = math.Inf(1)
-		}
-		for _, part := range [2]span{{0, near.from}, {near.to, n}} {
-			for j := part.from; j < part.to; j++ {
-				distance := squaredDistance(y[:d], outputs[j*d:(j+1)*d])
-				at := k
-				for ; at > 0 && distance < distances[at-1]; at-- {
-					if at < k {
-						distances[at], nearest[at] = distances[at-1], nearest[at-1]
-					}
-				}
-				if at < k {
-					distances[at], nearest[at] = distance, j
-				}
-			}
-		}
-	}
-	return all, nil
 }

@@ -24,7 +24,8 @@ func TestNeighborsOutside(t *testing.T) {
 		copy(y[(200+i)*d:(201+i)*d], y[:d])
 	}
 	for _, near := range []span{{0, 20}, {100, 140}, {250, n}, {0, 0}, {4, n}, {0, n}} {
-		got, err := neighborsOutside(t.Context(), y, d, near, y[:50*d], k)
+		var found neighbors
+		got, err := found.outside(t.Context(), y, d, near, y[:50*d], k)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,13 +12,14 @@ import (
 
 // classesAt are outputs of n rows of each class, all at its number on the line.
 func classesAt(n map[string]int, at map[string]float64) *outputs {
-	k := &outputs{}
+	k := &outputs{numbering: &numbering{}}
 	for _, label := range []string{"a", "b", "c"} {
 		for range n[label] {
 			r := &window.Row{Label: label, Position: window.Position{Seq: uint64(len(k.rows) + 1)}}
 			k.rows, k.y = append(k.rows, r), append(k.y, at[label])
 		}
 	}
+	k.numbering.set(k.rows)
 	k.setSums(1)
 	return k
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/embedd/embedd/internal/stage/evidence"
 	"github.com/embedd/embedd/internal/stage/policy"
@@ -18,14 +19,13 @@ type Model struct {
 	Sensitivity policy.Sensitivity
 	FittedAt    int // rows that had been scored when it was fitted
 
-	classes map[string]bool           // that it was fitted on
-	cached  map[*window.Row][]float64 // outputs of references
-	known   outputs
+	classes map[string]bool // that it was fitted on
+	known   outputs         // of references
 }
 
 // New returns a model that has not scored a row.
 func New(m *model.Model) *Model {
-	v := &Model{Model: m, classes: map[string]bool{}, cached: map[*window.Row][]float64{}}
+	v := &Model{Model: m, classes: map[string]bool{}}
 	for _, class := range m.Classes() {
 		v.classes[class] = true
 	}
@@ -45,7 +45,8 @@ type Scores struct {
 }
 
 func newScores(n int) Scores {
-	return Scores{make([]float64, n), make([]float64, n), make([]float64, n), make([]string, n)}
+	v := make([]float64, 3*n)
+	return Scores{v[:n:n], v[n : 2*n : 2*n], v[2*n:], make([]string, n)}
 }
 
 // IsFair reports whether the model has learned no row of the run that a row belongs to.
@@ -89,7 +90,7 @@ func (v *Model) scoreAll(ctx context.Context, refs *References, rows []window.Ro
 	if v.Map() == "views" {
 		return v.classify(ctx, x, rows)
 	}
-	y, err := project(ctx, v.Model, x, len(rows))
+	y, err := refs.rowOutputs.project(ctx, v.Model, x, len(rows))
 	if err != nil {
 		return Scores{}, err
 	}
@@ -177,13 +178,24 @@ func squaredNorm(x []float64) (sum float64) {
 
 // project returns the outputs of n rows as float64.
 func project(ctx context.Context, m *model.Model, x []float64, n int) ([]float64, error) {
-	y := make([]float32, n*m.Dim())
-	if err := m.ProjectContext(ctx, y, model.DenseRows(x, n, m.M())); err != nil {
+	return new(projector).project(ctx, m, x, n)
+}
+
+// projector projects rows to memory that it keeps.
+type projector struct {
+	narrow []float32
+	y      []float64
+}
+
+// project returns the outputs of n rows as float64. The next call overwrites them.
+func (p *projector) project(ctx context.Context, m *model.Model, x []float64, n int) ([]float64, error) {
+	size := n * m.Dim()
+	p.narrow, p.y = slices.Grow(p.narrow[:0], size)[:size], slices.Grow(p.y[:0], size)[:size]
+	if err := m.ProjectContext(ctx, p.narrow, model.DenseRows(x, n, m.M())); err != nil {
 		return nil, err
 	}
-	out := make([]float64, len(y))
-	for i, f := range y {
-		out[i] = float64(f)
+	for i, f := range p.narrow {
+		p.y[i] = float64(f)
 	}
-	return out, nil
+	return p.y, nil
 }

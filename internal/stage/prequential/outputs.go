@@ -15,94 +15,143 @@ type outputs struct {
 	changes int // of the references when this was computed
 	rows    []*window.Row
 	y       []float64 // d numbers per row
+	spare   []float64 // memory of y for the next change
+	fresh   []int     // scratch memory
 
-	dim    int
-	labels []string // of the classes, in the order of their first rows
-	class  map[string]int
-	count  []float64
-	sum    []float64 // d numbers per class
+	dim        int
+	*numbering // of the rows
+	count      []float64
+	sum        []float64 // d numbers per class
 
 	farCount, farSum []float64 // scratch memory: those without a span of references
+	competes         []bool
+	found            neighbors
 }
 
 // span is a range of the references, from inclusive, to exclusive.
 type span struct{ from, to int }
 
+// numbering numbers the classes of some rows, in the order of their first rows.
+type numbering struct {
+	labels []string
+	index  map[string]int
+	class  []int // by row
+}
+
+func (n *numbering) set(rows []*window.Row) {
+	if n.index == nil {
+		n.index = map[string]int{}
+	}
+	clear(n.index)
+	n.labels, n.class = n.labels[:0], n.class[:0]
+	for _, r := range rows {
+		c, found := n.index[r.Label]
+		if !found {
+			c = len(n.labels)
+			n.index[r.Label], n.labels = c, append(n.labels, r.Label)
+		}
+		n.class = append(n.class, c)
+	}
+}
+
 // outputs returns the model's outputs for the references. Only new references are projected.
 func (v *Model) outputs(ctx context.Context, refs *References) *outputs {
-	k := &v.known
+	k, d := &v.known, v.Dim()
 	if k.of == refs && k.changes == refs.changes {
 		return k
 	}
-	v.projectNew(ctx, refs)
-	d := v.Dim()
-	k.rows, k.y = k.rows[:0], k.y[:0]
-	for _, r := range refs.All() {
-		if y := v.cached[r]; len(y) == d {
-			k.rows, k.y = append(k.rows, r), append(k.y, y...)
-		}
+	all := refs.All()
+	k.keep(all, d)
+	failed := v.projectFresh(ctx, refs, all)
+	k.rows = append(k.rows[:0], all...)
+	if k.numbering = &refs.classes; len(failed) > 0 {
+		k.remove(failed, d)
 	}
 	clear(k.rows[len(k.rows):cap(k.rows)]) // so that removed rows are collected
 	k.setSums(d)
-	if len(v.cached) > 2*max(maxReferences, refs.Len()) {
-		kept := make(map[*window.Row][]float64, refs.Len())
-		for _, r := range refs.All() {
-			kept[r] = v.cached[r]
-		}
-		v.cached = kept
-	}
 	k.of, k.changes = refs, refs.changes
 	return k
+}
+
+// keep makes room for the outputs of rows, and copies those that are known. The others are fresh.
+func (k *outputs) keep(rows []*window.Row, d int) {
+	y := slices.Grow(k.spare[:0], len(rows)*d)[:len(rows)*d]
+	k.fresh = k.fresh[:0]
+	at := 0
+	for i, r := range rows {
+		for at < len(k.rows) && k.rows[at] != r && k.rows[at].Compare(r.Position) <= 0 {
+			at++
+		}
+		if at < len(k.rows) && k.rows[at] == r {
+			copy(y[i*d:(i+1)*d], k.y[at*d:(at+1)*d])
+			at++
+		} else {
+			k.fresh = append(k.fresh, i)
+		}
+	}
+	k.y, k.spare = y, k.y
+}
+
+// remove removes the outputs of rows that cannot be projected, by their index, ascending.
+func (k *outputs) remove(failed []int, d int) {
+	n := 0
+	for i, r := range k.rows {
+		if len(failed) > 0 && failed[0] == i {
+			failed = failed[1:]
+			continue
+		}
+		k.rows[n] = r
+		copy(k.y[n*d:(n+1)*d], k.y[i*d:(i+1)*d])
+		n++
+	}
+	k.rows, k.y = k.rows[:n], k.y[:n*d]
+	k.numbering = &numbering{}
+	k.numbering.set(k.rows)
 }
 
 // projectedRows is the number of rows that are projected per call.
 const projectedRows = 32
 
-// projectNew projects the references that are not cached.
-func (v *Model) projectNew(ctx context.Context, refs *References) {
-	var part [projectedRows]*window.Row
-	d, n := v.Dim(), 0
-	flush := func() {
-		fresh := part[:n]
-		n = 0
-		y, err := project(ctx, v.Model, refs.features(fresh), len(fresh))
-		for i, r := range fresh {
+// projectFresh projects the references without outputs, and returns those that cannot be projected.
+func (v *Model) projectFresh(ctx context.Context, refs *References, all []*window.Row) (failed []int) {
+	k, d := &v.known, v.Dim()
+	for fresh := k.fresh; len(fresh) > 0; {
+		part := fresh[:min(projectedRows, len(fresh))]
+		fresh = fresh[len(part):]
+		refs.x = refs.x[:0]
+		for _, i := range part {
+			refs.x = append(refs.x, all[i].X...)
+		}
+		y, err := refs.referenceOutputs.project(ctx, v.Model, refs.x, len(part))
+		for n, i := range part {
 			if err == nil {
-				v.cached[r] = y[i*d : (i+1)*d : (i+1)*d]
-			} else if v.cached[r], _ = project(ctx, v.Model, r.X, 1); v.cached[r] == nil {
-				v.cached[r] = []float64{} // it cannot be projected
+				copy(k.y[i*d:(i+1)*d], y[n*d:])
+			} else if one, err := refs.referenceOutputs.project(ctx, v.Model, all[i].X, 1); err == nil {
+				copy(k.y[i*d:(i+1)*d], one)
+			} else {
+				failed = append(failed, i)
 			}
 		}
 	}
-	for _, r := range refs.All() {
-		if v.cached[r] == nil {
-			part[n] = r
-			if n++; n == len(part) {
-				flush()
-			}
-		}
-	}
-	if n > 0 {
-		flush()
-	}
+	return failed
+}
+
+// ReuseMemory takes the memory of a model that is no longer used.
+func (v *Model) ReuseMemory(old *Model) {
+	k := &old.known
+	v.known = outputs{rows: k.rows[:0], y: k.y[:0], spare: k.spare, fresh: k.fresh, count: k.count, sum: k.sum,
+		farCount: k.farCount, farSum: k.farSum, competes: k.competes, found: k.found}
+	old.known = outputs{}
 }
 
 // setSums sums the outputs of each class.
 func (k *outputs) setSums(d int) {
-	if k.class == nil {
-		k.class = map[string]int{}
-	}
-	clear(k.class)
-	k.dim, k.labels, k.count, k.sum = d, k.labels[:0], k.count[:0], k.sum[:0]
-	for i, r := range k.rows {
-		c, found := k.class[r.Label]
-		if !found {
-			c = len(k.labels)
-			k.class[r.Label], k.labels, k.count = c, append(k.labels, r.Label), append(k.count, 0)
-			for range d {
-				k.sum = append(k.sum, 0)
-			}
-		}
+	k.dim = d
+	k.count = slices.Grow(k.count[:0], len(k.labels))[:len(k.labels)]
+	k.sum = slices.Grow(k.sum[:0], len(k.labels)*d)[:len(k.labels)*d]
+	clear(k.count)
+	clear(k.sum)
+	for i, c := range k.class {
 		k.count[c]++
 		addTo(k.sum[c*d:(c+1)*d], k.y[i*d:(i+1)*d], 1)
 	}
@@ -136,15 +185,16 @@ func (k *outputs) nearest(ctx context.Context, near span, rows []window.Row, y [
 	if near.from == 0 && near.to == len(k.rows) {
 		return errNoReference
 	}
-	at, err := neighborsOutside(ctx, k.y, k.dim, near, y, min(comparedNeighbors, max(len(k.rows)/len(k.labels), 1)))
+	at, err := k.found.outside(ctx, k.y, k.dim, near, y, min(comparedNeighbors, max(len(k.rows)/len(k.labels), 1)))
 	if err != nil {
 		return err
 	}
 	n := len(at) / len(rows)
 	for i := range rows {
-		class[i] = k.rows[at[i*n]].Label
+		own, known := k.index[rows[i].Label]
+		class[i] = k.labels[k.class[at[i*n]]]
 		for _, j := range at[i*n : (i+1)*n] {
-			if k.rows[j].Label == rows[i].Label {
+			if known && k.class[j] == own {
 				shares[i] += 1 / float64(n)
 			}
 		}
@@ -173,7 +223,7 @@ func (k *outputs) nearestMeans(near span, rows []window.Row, y, right []float64,
 	count, mean := append(k.farCount[:0], k.count...), append(k.farSum[:0], k.sum...)
 	k.farCount, k.farSum = count, mean
 	for at := near.from; at < near.to; at++ {
-		c := k.class[k.rows[at].Label]
+		c := k.class[at]
 		count[c]--
 		addTo(mean[c*d:(c+1)*d], k.y[at*d:(at+1)*d], -1)
 	}
@@ -184,12 +234,13 @@ func (k *outputs) nearestMeans(near span, rows []window.Row, y, right []float64,
 			mean[c*d+j] /= n
 		}
 	}
-	competes := make([]bool, len(k.labels))
+	competes := slices.Grow(k.competes[:0], len(k.labels))[:len(k.labels)]
+	k.competes = competes
 	for c, label := range k.labels {
 		competes[c] = count[c] > 0 && count[c] >= min(minMean, most/2) && (len(known) == 0 || known[label])
 	}
 	for i := range rows {
-		own, found := k.class[rows[i].Label]
+		own, found := k.index[rows[i].Label]
 		if !found || !competes[own] {
 			right[i] = math.NaN()
 			continue

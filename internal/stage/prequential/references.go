@@ -19,11 +19,15 @@ type References struct {
 	rows        []*window.Row
 	substitutes []*window.Row
 	all         []*window.Row // both, as of merged
+	classes     numbering     // of all
 	merged      int
 	count       map[string]int
-	level       int       // maximum rows per class; it only falls, until a cut
-	changes     int       // of rows
-	x           []float64 // scratch memory of features
+	level       int // maximum rows per class; it only falls, until a cut
+	changes     int // of rows
+
+	// Scratch memory of features, and of the outputs of new references and of rows that are scored:
+	x                            []float64
+	referenceOutputs, rowOutputs projector
 }
 
 // NewReferences returns an empty set. A level above 0 is that of an earlier set.
@@ -50,6 +54,7 @@ func (r *References) All() []*window.Row {
 		r.merged = r.changes
 		r.all = append(append(r.all[:0], r.rows...), r.substitutes...)
 		slices.SortFunc(r.all, byPosition)
+		r.classes.set(r.all)
 	}
 	return r.all
 }
@@ -133,13 +138,4 @@ func (r *References) Sync(w *window.Window) {
 func (r *References) Cut(w *window.Window) {
 	r.level = maxReferences
 	r.Sync(w)
-}
-
-// features copies the features of rows into memory that the next call overwrites.
-func (r *References) features(rows []*window.Row) []float64 {
-	r.x = r.x[:0]
-	for _, row := range rows {
-		r.x = append(r.x, row.X...)
-	}
-	return r.x
 }

@@ -186,6 +186,7 @@ func (t *Trainer) fitCandidate(ctx context.Context, size int) {
 		slices.SortFunc(t.candidates, func(a, b *candidate) int { return compareSizes(b.size, a.size) })
 	} else {
 		next.Agreement, next.Sensitivity = c.Agreement, c.Sensitivity
+		next.ReuseMemory(c.Model)
 		c.comparison.Nearest.Forget() // the fits before it won it
 		if door != policy.DoorBetter && c.comparison.Door == policy.DoorBetter {
 			c.comparison = policy.Compare(gate, door)

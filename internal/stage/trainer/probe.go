@@ -85,7 +85,11 @@ func (p *windowProbe) fit(ctx context.Context, size int) {
 		at = len(p.members)
 		p.members = append(p.members, &probeModel{size: size})
 	}
-	p.members[at].Model = prequential.New(m)
+	next := prequential.New(m)
+	if old := p.members[at].Model; old != nil {
+		next.ReuseMemory(old)
+	}
+	p.members[at].Model = next
 	slices.SortStableFunc(p.members, func(a, b *probeModel) int { return compareSizes(b.size, a.size) })
 }
 
