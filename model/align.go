@@ -53,7 +53,7 @@ func Align(ctx context.Context, candidate, live *Model, anchors Rows, mode strin
 	if !slices.Contains([]string{AlignNone, AlignSign, AlignBlock, AlignRigid}, mode) {
 		return nil, Alignment{}, fmt.Errorf("align: unknown mode %q; give none, sign, block or rigid", mode)
 	}
-	if candidate.digest == live.digest {
+	if candidate.digest() == live.digest() {
 		a := Alignment{Comparable: true, Correlation: make([]float64, live.Dim())}
 		for c := range a.Correlation {
 			a.Correlation[c] = 1

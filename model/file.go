@@ -91,21 +91,13 @@ func (m *Model) allArrays() []mapping.Array {
 
 // content is the content section.
 func (m *Model) content() ([]byte, error) {
-	c := &m.fitted
-	h := header{Method: c.Method, Map: m.mapping.Kind(), Dim: m.Dim(), Features: c.Features,
-		Classes: orEmpty(c.Classes),
-		Unit:    c.Unit, Wide: c.Float64, Rows: c.Rows, Rank: c.InformativeRank, Params: c.Params}
-	if h.Params == nil {
-		h.Params = map[string]string{}
+	h, arrays, err := m.header()
+	if err != nil {
+		return nil, err
 	}
-	arrays := m.allArrays()
 	size := 0
 	for _, a := range arrays {
-		h.Arrays = append(h.Arrays, arrayHead{a.Name, a.Shape})
 		size += 8 * len(a.Data)
-	}
-	if err := checkNames(h.Arrays, h.Map, m.fileVersion()); err != nil {
-		return nil, err
 	}
 	b, err := section(h, size)
 	if err != nil {
@@ -117,6 +109,22 @@ func (m *Model) content() ([]byte, error) {
 		}
 	}
 	return b, nil
+}
+
+// header returns the header of the content, and the arrays that it names.
+func (m *Model) header() (h header, arrays []mapping.Array, err error) {
+	c := &m.fitted
+	h = header{Method: c.Method, Map: m.mapping.Kind(), Dim: m.Dim(), Features: c.Features,
+		Classes: orEmpty(c.Classes),
+		Unit:    c.Unit, Wide: c.Float64, Rows: c.Rows, Rank: c.InformativeRank, Params: c.Params}
+	if h.Params == nil {
+		h.Params = map[string]string{}
+	}
+	arrays = m.allArrays()
+	for _, a := range arrays {
+		h.Arrays = append(h.Arrays, arrayHead{a.Name, a.Shape})
+	}
+	return h, arrays, checkNames(h.Arrays, h.Map, m.fileVersion())
 }
 
 // section starts a section: the length of its JSON and the JSON, padded with spaces to a multiple of 8 bytes, so that
@@ -154,7 +162,8 @@ func Write(w io.Writer, m *Model) error {
 	b = binary.LittleEndian.AppendUint64(b, m.fileVersion())
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(content)))
 	b = append(b, content...)
-	b = append(b, m.digest[:]...)
+	digest := m.digest()
+	b = append(b, digest[:]...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(note)))
 	b = append(b, note...)
 	sum := sha256.Sum256(note)

@@ -2,11 +2,13 @@ package model
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -22,7 +24,7 @@ type Model struct {
 	note    Note
 
 	// Set by seal.
-	digest     [32]byte
+	digest     func() [sha256.Size]byte // computed by the first call
 	projection *projection
 }
 
@@ -108,7 +110,8 @@ func (m *Model) Content() Content {
 	return c
 }
 
-// seal checks the content, builds the tables of the projection and computes the digest. Every model is sealed once.
+// seal checks the content and builds the tables of the projection. Every model is sealed once. The digest is computed
+// when it is needed: most candidates of a stage never go live.
 func (m *Model) seal() (*Model, error) {
 	if err := m.check(); err != nil {
 		return nil, fmt.Errorf("model %q: %w", m.fitted.Method, err)
@@ -118,11 +121,16 @@ func (m *Model) seal() (*Model, error) {
 	if m.projection, err = newProjection(c.Mean, c.Scale, c.Unit, c.Float64, m.mapping); err != nil {
 		return nil, fmt.Errorf("model %q: %w", m.fitted.Method, err)
 	}
-	content, err := m.content()
-	if err != nil {
+	if _, _, err := m.header(); err != nil {
 		return nil, fmt.Errorf("model %q: %w", m.fitted.Method, err)
 	}
-	m.digest = digestOf(content)
+	m.digest = sync.OnceValue(func() [sha256.Size]byte {
+		content, err := m.content()
+		if err != nil {
+			panic(err) // its header was checked, and encoding texts and integers as JSON does not fail
+		}
+		return digestOf(content)
+	})
 	return m, nil
 }
 
@@ -222,7 +230,10 @@ func (m *Model) Report() Report { return m.fitted.Report }
 
 // Digest identifies the content of the model: the SHA-256 of the content section of its file, in hexadecimal. Note and
 // report do not change it.
-func (m *Model) Digest() string { return hex.EncodeToString(m.digest[:]) }
+func (m *Model) Digest() string {
+	digest := m.digest()
+	return hex.EncodeToString(digest[:])
+}
 
 // Components is the m x d matrix A of a linear map, row-major; nil for other maps.
 func (m *Model) Components() []float64 {
