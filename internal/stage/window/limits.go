@@ -58,17 +58,16 @@ func limitsOf(rows [][]float64, m int, pause func()) *limits {
 	l := &limits{median: make([]float64, m), reach: make([]float64, m), low: make([]float64, m), high: make([]float64, m),
 		extreme: make([]float64, m)}
 	all := make([]spread, m)
-	v := make([]float64, 0, len(rows))
+	var values [pauseFeatures][]float64 // of some features: a row is read for all of them at once
+	for c := range values {
+		values[c] = make([]float64, 0, len(rows))
+	}
 	for j := range m {
 		if j%pauseFeatures == 0 {
 			pause()
+			collect(&values, rows, j, min(j+pauseFeatures, m))
 		}
-		v = v[:0]
-		for _, x := range rows {
-			if f := x[j]; math.Abs(f) <= Enormous {
-				v = append(v, f)
-			}
-		}
+		v := values[j%pauseFeatures]
 		if n := len(v); n >= minForLimits {
 			slices.Sort(v)
 			l.median[j] = v[(n-1)/2]
@@ -91,6 +90,20 @@ func limitsOf(rows [][]float64, m int, pause func()) *limits {
 		l.low[j], l.high[j] = rounded(l.median[j]-reach, reach), rounded(l.median[j]+reach, reach)
 	}
 	return l
+}
+
+// collect collects the values of the features from one, inclusive, to another, exclusive.
+func collect(values *[pauseFeatures][]float64, rows [][]float64, from, to int) {
+	for c := range values {
+		values[c] = values[c][:0]
+	}
+	for _, x := range rows {
+		for c, f := range x[from:to] {
+			if math.Abs(f) <= Enormous {
+				values[c] = append(values[c], f)
+			}
+		}
+	}
 }
 
 // distanceOf is the distance from the median of the value of a rank, 0 being the nearest one.
