@@ -121,7 +121,8 @@ func (l *blockList) sampledBlocks(at int) (from, to int) {
 	return from, to
 }
 
-// sampleOf returns a sample of the rows of a block and of those next to it, for its limits. The next call overwrites it.
+// sampleOf returns a sample of the rows of a block and of those next to it, for its limits. The next call overwrites
+// it.
 func (l *blockList) sampleOf(at int) [][]float64 {
 	rows := l.blocks[at].rows
 	from, to := l.sampledBlocks(at)
