@@ -197,7 +197,7 @@ func (p *pipeline) run(ctx, severed context.Context) (err error) {
 			err = errReopen
 		}
 	}()
-	p.replica.Start(ctx, &wg)
+	defer p.replica.Start(ctx, &wg)()
 	defer p.relay.LogDeadLetters()
 	if s := p.service.Load(); s != nil {
 		defer s.Stop()
@@ -215,7 +215,7 @@ func (p *pipeline) run(ctx, severed context.Context) (err error) {
 		followed = append(followed, p.relay.IdentityKey())
 	}
 	if len(followed) > 0 {
-		wg.Go(func() { p.State.Follow(ctx, p.Name, followed) })
+		defer p.State.Follow(ctx, p.Name, followed)()
 	}
 	if p.training.HasLateLabels() {
 		wg.Go(func() { p.training.RunLabels(ctx) })

@@ -39,9 +39,10 @@ type Bucket struct {
 	receiver  *Receiver    // of announcements
 	streams   *StreamCache // for lastSequence
 
-	mu      sync.Mutex
-	watches map[string]*announcements // by pipeline
-	refused map[string]Refusal        // by key
+	mu       sync.Mutex
+	watches  map[string]*announcements // by pipeline
+	restored chan nats.Status          // of the connection, while there are watches
+	refused  map[string]Refusal        // by key
 }
 
 // OpenBucket opens a bucket that exists. If it mirrors another one, any message counts as an entry: the mirror has

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -107,10 +109,7 @@ func TestDeletedBucket(t *testing.T) {
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t, natstest.New(t).JS)
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
+	ctx := t.Context()
 	read, isBroken := make(chan uint64, 1000), atomic.Bool{}
 	isBroken.Store(true)
 	follow := func(key string) Followed {
@@ -123,7 +122,7 @@ func TestFollow(t *testing.T) {
 			return revision, err
 		}}
 	}
-	wg.Go(func() { b.Follow(ctx, "p", []Followed{follow("p.first"), follow("p.second")}) })
+	defer b.Follow(ctx, "p", []Followed{follow("p.first"), follow("p.second")})()
 	await := func(revision uint64) {
 		t.Helper()
 		for end := time.After(natstest.Timeout); ; {
@@ -166,18 +165,13 @@ func TestFollowPolls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBucket(t, natstest.New(t).JS)
-			ctx, cancel := context.WithCancel(t.Context())
-			var wg sync.WaitGroup
-			defer wg.Wait()
-			defer cancel()
+			ctx := t.Context()
 			var read atomic.Uint64
-			wg.Go(func() {
-				b.Follow(ctx, "p", []Followed{{"p.first", func(ctx context.Context) (uint64, error) {
-					_, revision, err := b.Get(ctx, "p.first")
-					read.Store(revision)
-					return revision, err
-				}}, {"p.second", func(context.Context) (uint64, error) { return 1, err }}})
-			})
+			defer b.Follow(ctx, "p", []Followed{{"p.first", func(ctx context.Context) (uint64, error) {
+				_, revision, err := b.Get(ctx, "p.first")
+				read.Store(revision)
+				return revision, err
+			}}, {"p.second", func(context.Context) (uint64, error) { return 1, err }}})()
 			for revision := range uint64(2) { // the first poll reads all keys in any case
 				if _, err := b.Update(ctx, "p.first", []byte("v"), revision); err != nil {
 					t.Fatal(err)
@@ -198,7 +192,12 @@ func TestFollowPolls(t *testing.T) {
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t, natstest.New(t).JS)
-	one, all, other := b.Watch("p.contract"), b.Watch("p."), b.Watch("q.contract")
+	var changes [3]chan Change
+	var watches []*KeyWatch
+	for i, pattern := range []string{"p.contract", "p.", "q.contract"} {
+		changes[i] = make(chan Change, 100)
+		watches = append(watches, b.Watch(pattern, func(change Change) { changes[i] <- change }))
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), natstest.Timeout)
 	defer cancel()
 	silent, err := b.Update(ctx, "p.contract", []byte("v"), 0)
@@ -212,8 +211,11 @@ func TestWatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		one.Hint(ctx, last)
-		all.Hint(ctx, last)
+		for _, changed := range changes[:2] {
+			if c := <-changed; c != (Change{"p.contract", revision}) {
+				t.Errorf("announced is %+v", c)
+			}
+		}
 		last = revision
 	}
 	if last, err = b.Renew(ctx, "p.contract", []byte("renewed"), last); err != nil {
@@ -222,15 +224,10 @@ func TestWatch(t *testing.T) {
 	if err := b.Delete(ctx, "p.contract", last); err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range []*KeyWatch{one, all} {
-		if c := <-k.Changed(); c != (Change{"p.contract", last + 1}) {
+	for _, changed := range changes[:2] {
+		if c := <-changed; c != (Change{"p.contract", last + 1}) {
 			t.Errorf("announced is %+v", c)
 		}
-	}
-	select {
-	case c := <-other.Changed():
-		t.Errorf("announced to another pipeline is %+v", c)
-	default:
 	}
 	for _, text := range []string{"", "p.contract", "p.contract x", "p.contract -1"} {
 		if err := b.js.Conn().Publish(ChangedSubject("p", b.Name()), []byte(text)); err != nil {
@@ -240,14 +237,23 @@ func TestWatch(t *testing.T) {
 	if err := b.js.Conn().ForceReconnect(); err != nil {
 		t.Fatal(err)
 	}
-	one.Hint(ctx, last+1)
+	for _, changed := range changes {
+		select {
+		case c := <-changed:
+			if c != (Change{Revision: math.MaxUint64}) {
+				t.Errorf("after a reconnect: %+v", c)
+			}
+		case <-ctx.Done():
+			t.Error("a watch is not notified of a reconnect")
+		}
+	}
 	info, err := b.js.Stream(ctx, b.stream())
 	if err != nil || info.CachedInfo().State.Consumers != 0 || ctx.Err() != nil {
 		t.Errorf("%d consumers, %v", info.CachedInfo().State.Consumers, err)
 	}
-	one.Stop()
-	all.Stop()
-	other.Stop()
+	for _, k := range watches {
+		k.Stop()
+	}
 	if len(b.watches) != 0 {
 		t.Errorf("%d pipelines are still watched", len(b.watches))
 	}
@@ -282,37 +288,22 @@ func TestEnsure(t *testing.T) {
 	}
 }
 
-// TestAnnouncementsInAFlood: a watch that empties its channel while more is announced does not block the announcements
-// of all others.
-func TestAnnouncementsInAFlood(t *testing.T) {
-	t.Parallel()
-	b, k := &Bucket{}, &KeyWatch{pattern: "k", changed: make(chan Change, maxAnnounced)}
-	a := &announcements{watches: map[*KeyWatch]bool{k: true}}
-	stop, announced := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(announced)
-		for range 500_000 {
-			b.notify(a, "k 1")
-		}
-	}()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer close(stop)
-	wg.Go(func() {
-		for full := false; ; full = len(k.changed) > 0 && (full || len(k.changed) == maxAnnounced) {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			if full {
-				<-k.changed
-			}
-		}
-	})
-	select {
-	case <-announced:
-	case <-time.After(natstest.Timeout):
-		t.Fatal("an announcement blocks")
+// TestFollowersHaveNoGoroutines: following the keys of many pipelines takes no goroutine for each.
+func TestFollowersHaveNoGoroutines(t *testing.T) {
+	const pipelines = 50
+	b := newBucket(t, natstest.New(t).JS)
+	before := runtime.NumGoroutine()
+	for i := range pipelines {
+		read := make(chan bool, 1)
+		defer b.Follow(t.Context(), fmt.Sprint("p", i), []Followed{{fmt.Sprintf("p%d.k", i),
+			func(context.Context) (uint64, error) {
+				select {
+				case read <- true:
+				default:
+				}
+				return 1, nil
+			}}})()
+		<-read
 	}
+	natstest.Await(t, "the readings end", func() bool { return runtime.NumGoroutine() < before+pipelines/5 })
 }

@@ -8,19 +8,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/task"
 )
 
-const (
-	// announceJitter bounds how long a process waits before it reads what was announced: all processes of a pipeline
-	// receive the announcement at once.
-	announceJitter = 400 * time.Millisecond
-	// maxAnnounced is how many announcements a watch keeps.
-	maxAnnounced = 16
-)
+// announceJitter bounds how long a process waits before it reads what was announced: all processes of a pipeline
+// receive the announcement at once.
+const announceJitter = 400 * time.Millisecond
 
 // KeyPoll is how often a process asks whether a bucket was written, whatever was announced. TestMain shortens it.
 var KeyPoll = 10 * time.Second
@@ -53,13 +52,13 @@ func (b *Bucket) Announce(key string, revision uint64) {
 
 // KeyWatch watches a key, or those that begin with a prefix, until Stop.
 type KeyWatch struct {
-	bucket      *Bucket
-	pattern     string
-	changed     chan Change // the last ones that were announced
-	reconnected chan nats.Status
+	bucket  *Bucket
+	pattern string
+	notify  func(Change)
 }
 
-// Change is the revision of a key that was announced.
+// Change is the revision of a key that was announced. Without a key anything may have changed: announcements are lost
+// while the connection is down.
 type Change struct {
 	Key      string
 	Revision uint64
@@ -71,15 +70,16 @@ type announcements struct {
 	watches      map[*KeyWatch]bool
 }
 
-// Watch watches a key, or with a final dot those that begin so, until Stop.
-func (b *Bucket) Watch(pattern string) *KeyWatch {
-	conn, pipeline := b.js.Conn(), pipelineOf(pattern)
-	k := &KeyWatch{bucket: b, pattern: pattern, changed: make(chan Change, maxAnnounced),
-		reconnected: conn.StatusChanged(nats.CONNECTED)}
+// Watch calls notify with changes of a key, or with a final dot of those that begin so, until Stop, and with an empty
+// key whenever the connection is restored. notify must not block. A call may run when Stop returns.
+func (b *Bucket) Watch(pattern string, notify func(Change)) *KeyWatch {
+	k, pipeline := &KeyWatch{b, pattern, notify}, pipelineOf(pattern)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.watches == nil {
+	if len(b.watches) == 0 {
 		b.watches = map[string]*announcements{}
+		b.restored = b.js.Conn().StatusChanged(nats.CONNECTED)
+		go b.followConnection(b.restored)
 	}
 	a := b.watches[pipeline]
 	if a == nil {
@@ -93,32 +93,44 @@ func (b *Bucket) Watch(pattern string) *KeyWatch {
 	return k
 }
 
-// notify wakes the watches of a key that was announced.
+// followConnection notifies all watches whenever the connection is restored. It ends after the last watch.
+func (b *Bucket) followConnection(restored <-chan nats.Status) {
+	for range restored {
+		var all []*KeyWatch
+		b.mu.Lock()
+		for _, a := range b.watches {
+			all = slices.AppendSeq(all, maps.Keys(a.watches))
+		}
+		b.mu.Unlock()
+		for _, k := range all {
+			k.notify(Change{Revision: math.MaxUint64})
+		}
+	}
+}
+
+// notify notifies the watches of a key that was announced.
 func (b *Bucket) notify(a *announcements, text string) {
 	key, number, _ := strings.Cut(text, " ")
 	revision, err := strconv.ParseUint(number, 10, 64)
 	if err != nil {
 		return
 	}
+	var watches []*KeyWatch
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	for k := range a.watches {
 		if key == k.pattern || strings.HasSuffix(k.pattern, ".") && strings.HasPrefix(key, k.pattern) {
-			if len(k.changed) == maxAnnounced {
-				select {
-				case <-k.changed:
-				default: // it was just emptied
-				}
-			}
-			k.changed <- Change{key, revision}
+			watches = append(watches, k)
 		}
+	}
+	b.mu.Unlock()
+	for _, k := range watches {
+		k.notify(Change{key, revision})
 	}
 }
 
 // Stop ends the watch.
 func (k *KeyWatch) Stop() {
 	b, pipeline := k.bucket, pipelineOf(k.pattern)
-	b.js.Conn().RemoveStatusListener(k.reconnected)
 	b.mu.Lock()
 	a := b.watches[pipeline]
 	delete(a.watches, k)
@@ -126,32 +138,12 @@ func (k *KeyWatch) Stop() {
 	if isLast {
 		delete(b.watches, pipeline)
 	}
+	if len(b.watches) == 0 {
+		b.js.Conn().RemoveStatusListener(b.restored) // closes the channel
+	}
 	b.mu.Unlock()
 	if isLast && a.subscription != nil {
 		b.receiver.Unsubscribe(a.subscription)
-	}
-}
-
-// Changed receives the last changes that were announced.
-func (k *KeyWatch) Changed() <-chan Change { return k.changed }
-
-// Reconnected receives when the connection is restored: announcements may be lost.
-func (k *KeyWatch) Reconnected() <-chan nats.Status { return k.reconnected }
-
-// Hint waits until a later revision of the key than one is announced, or the connection is restored, or ctx is done.
-func (k *KeyWatch) Hint(ctx context.Context, revision uint64) {
-	for {
-		select {
-		case newest := <-k.changed:
-			if newest.Revision <= revision {
-				continue
-			}
-		case <-k.reconnected:
-		case <-ctx.Done():
-			return
-		}
-		Sleep(ctx, AnnounceDelay())
-		return
 	}
 }
 
@@ -164,68 +156,110 @@ type Followed struct {
 	Read func(context.Context) (uint64, error)
 }
 
-// Follow reads keys of a pipeline at once, and again whenever they may have changed, until ctx is done: one that was
-// announced, and all after the connection was restored, or the bucket was written since it was asked last. After an
-// error a key is read again, with growing pauses.
-func (b *Bucket) Follow(ctx context.Context, pipeline string, keys []Followed) {
-	watch := b.Watch(pipeline + ".")
-	defer watch.Stop()
-	poll := time.NewTimer(jitter(KeyPoll))
-	defer poll.Stop()
-	revisions := make([]uint64, len(keys)) // that were read, plus 1; 0: the key is to be read
-	for attempt, last := 0, uint64(0); ctx.Err() == nil; attempt++ {
-		for i, k := range keys {
-			if revisions[i] == 0 {
-				if revision, err := k.Read(ctx); err == nil {
-					revisions[i] = revision + 1
-				}
-			}
-		}
-		var retry <-chan time.Time // nil: all keys were read
-		if slices.Contains(revisions, 0) {
-			retry = time.After(50 * time.Millisecond << min(attempt, maxFollowBackoff))
-		} else {
-			attempt = -1
-		}
-		last = watch.await(ctx, retry, poll, keys, revisions, last)
+// Follow reads keys of a pipeline at once, and again whenever they may have changed, until ctx is done or stop: one that
+// was announced, and all after the connection was restored, or the bucket was written since it was asked last. After an
+// error a key is read again, with growing pauses. Between the readings it has no goroutine.
+func (b *Bucket) Follow(ctx context.Context, pipeline string, keys []Followed) (stop func()) {
+	f := &follower{bucket: b, keys: keys, pollAt: time.Now().Add(jitter(KeyPoll)), read: make([]uint64, len(keys)),
+		announced: make([]uint64, len(keys))}
+	f.task = task.Every(ctx, 0, f.step)
+	watch := b.Watch(pipeline+".", f.notify)
+	f.task.Now()
+	return func() {
+		watch.Stop()
+		f.task.Stop()
 	}
+}
+
+// follower reads keys for Follow.
+type follower struct {
+	bucket *Bucket
+	keys   []Followed
+	task   *task.Task
+
+	// Of the task:
+	pollAt   time.Time // when to ask next whether the bucket was written, whatever was announced or failed since
+	last     uint64    // sequence of the bucket's stream as it was asked last; 0: it could not be asked
+	failures int       // in a row
+
+	mu        sync.Mutex
+	read      []uint64 // revisions that were read, plus 1; 0: the key is to be read
+	announced []uint64 // revisions that were announced since the key was last requested
 }
 
 // maxFollowBackoff bounds the pauses of Follow.
 const maxFollowBackoff = 5
 
-// await waits for a change, or for the retry of keys that could not be read, and sets the revisions of these keys to 0.
-// When poll fires it asks whether the bucket was written, whatever was announced or failed since. It returns the
-// sequence of the bucket's stream as it was asked last; 0: it could not be asked.
-func (k *KeyWatch) await(ctx context.Context, retry <-chan time.Time, poll *time.Timer, keys []Followed,
-	revisions []uint64, last uint64) uint64 {
-	for {
-		select {
-		case change := <-k.changed:
-			i := slices.IndexFunc(keys, func(f Followed) bool { return f.Key == change.Key })
-			if i < 0 || revisions[i] == 0 || change.Revision < revisions[i] {
-				continue
-			}
-			Sleep(ctx, AnnounceDelay())
-			revisions[i] = 0
-			return last
-		case <-k.reconnected:
-			Sleep(ctx, AnnounceDelay())
-		case <-retry:
-			return last
-		case <-poll.C:
-			poll.Reset(jitter(KeyPoll))
-			now, err := k.bucket.lastSequence(ctx)
-			if err == nil && now == last {
-				continue
-			}
-			if last = now; err != nil {
-				last = 0
-			}
-		case <-ctx.Done():
+// step reads the keys that may have changed.
+func (f *follower) step(ctx context.Context) {
+	if !time.Now().Before(f.pollAt) {
+		f.pollAt = time.Now().Add(jitter(KeyPoll))
+		now, err := f.bucket.lastSequence(ctx)
+		if err != nil || now != f.last {
+			f.mu.Lock()
+			clear(f.read)
+			f.mu.Unlock()
 		}
-		clear(revisions)
-		return last
+		if f.last = now; err != nil {
+			f.last = 0
+		}
+	}
+	hasFailed := false
+	for i, k := range f.keys {
+		if !f.mustRead(i) {
+			continue
+		}
+		revision, err := k.Read(ctx)
+		if hasFailed = hasFailed || err != nil; err == nil {
+			f.hasRead(i, revision)
+		}
+	}
+	f.task.Within(time.Until(f.pollAt))
+	if !hasFailed {
+		f.failures = 0
+		return
+	}
+	f.task.Within(50 * time.Millisecond << min(f.failures, maxFollowBackoff))
+	f.failures++
+}
+
+// mustRead reports whether a key is to be read now.
+func (f *follower) mustRead(i int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.announced[i] = 0
+	return f.read[i] == 0
+}
+
+// hasRead notes the revision of a key that was read, unless a later one was announced meanwhile.
+func (f *follower) hasRead(i int, revision uint64) {
+	f.mu.Lock()
+	isLater := f.announced[i] > revision
+	if !isLater {
+		f.read[i] = revision + 1
+	}
+	f.mu.Unlock()
+	if isLater {
+		f.task.Within(AnnounceDelay())
+	}
+}
+
+// notify has the keys read again that may have changed.
+func (f *follower) notify(change Change) {
+	isDue := false
+	f.mu.Lock()
+	for i, k := range f.keys {
+		switch {
+		case change.Key != "" && change.Key != k.Key || change.Revision < f.read[i]:
+		case f.read[i] == 0:
+			f.announced[i] = max(f.announced[i], change.Revision)
+		default:
+			f.read[i], isDue = 0, true
+		}
+	}
+	f.mu.Unlock()
+	if isDue {
+		f.task.Within(AnnounceDelay())
 	}
 }
 

@@ -19,6 +19,7 @@ type Task struct {
 
 	mu        sync.Mutex
 	timer     *time.Timer
+	due       time.Time // of the next call
 	ended     *sync.Cond
 	isRunning bool
 	isDue     bool // Now was called since the call that runs began
@@ -31,9 +32,23 @@ func Every(ctx context.Context, interval time.Duration, do func(context.Context)
 	t.ctx, t.cancel = context.WithCancel(ctx)
 	t.ended = sync.NewCond(&t.mu)
 	t.mu.Lock()
+	t.due = time.Now().Add(t.interval)
 	t.timer = time.AfterFunc(t.interval, t.run)
 	t.mu.Unlock()
 	return t
+}
+
+// Within has the function called after a time, unless a call is due earlier. The function may call it too.
+func (t *Task) Within(d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	due := time.Now().Add(d)
+	if !due.Before(t.due) {
+		return
+	}
+	if t.due = due; !t.isRunning && t.ctx.Err() == nil {
+		t.timer.Reset(d)
+	}
 }
 
 // Now has the function called at once, or again after the call that runs.
@@ -63,6 +78,7 @@ func (t *Task) run() {
 		return
 	}
 	t.isRunning, t.isDue = true, true
+	t.due = time.Now().Add(math.MaxInt64)
 	for t.isDue && t.ctx.Err() == nil {
 		t.isDue = false
 		t.mu.Unlock()
@@ -70,7 +86,10 @@ func (t *Task) run() {
 		t.mu.Lock()
 	}
 	if t.isRunning = false; t.ctx.Err() == nil {
-		t.timer.Reset(t.interval)
+		if next := time.Now().Add(t.interval); next.Before(t.due) {
+			t.due = next
+		}
+		t.timer.Reset(time.Until(t.due))
 	}
 	t.ended.Broadcast()
 	t.mu.Unlock()

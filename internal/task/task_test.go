@@ -57,3 +57,36 @@ func TestTask(t *testing.T) {
 		t.Errorf("%d calls, and the context ended with the third of the second task", n)
 	}
 }
+
+// TestWithin: a call is moved to an earlier time, never to a later one, also by the function itself, and then the
+// interval counts again.
+func TestWithin(t *testing.T) {
+	var calls atomic.Int64
+	times := make(chan time.Time, 10)
+	var task *Task
+	task = Every(t.Context(), time.Hour, func(context.Context) {
+		times <- time.Now()
+		if calls.Add(1) == 1 {
+			task.Within(time.Minute)
+			task.Within(10 * time.Millisecond)
+			task.Within(2 * time.Hour)
+		}
+	})
+	begin := time.Now()
+	task.Within(20 * time.Millisecond)
+	task.Within(time.Minute)
+	first, second := <-times, <-times
+	if first.Sub(begin) < 20*time.Millisecond || second.Sub(first) < 10*time.Millisecond {
+		t.Errorf("called after %v, and %v later", first.Sub(begin), second.Sub(first))
+	}
+	select {
+	case <-times:
+		t.Error("called before the interval")
+	case <-time.After(100 * time.Millisecond):
+	}
+	task.Stop()
+	if task.Within(0); task.timer.Reset(time.Hour) {
+		t.Error("a timer after Stop")
+	}
+	task.timer.Stop()
+}

@@ -204,12 +204,7 @@ func (d *directory) lock(pipeline string) (unlock func(), err error) {
 	return func() { file.Close() }, nil
 }
 
-func (d *directory) watch(string) (func(context.Context, uint64) bool, func()) {
-	return func(ctx context.Context, _ uint64) bool {
-		natsx.Sleep(ctx, pollFiles)
-		return false
-	}, func() {}
-}
+func (d *directory) watch(string, func(uint64)) (time.Duration, func()) { return pollFiles, func() {} }
 
 func (d *directory) state(_ context.Context, pipeline string) (state, error) {
 	at := time.Now()

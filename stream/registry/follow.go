@@ -5,44 +5,75 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/task"
 )
 
 // Follow calls adopt whenever another process makes another version the live one, or pins or unpins it, until ctx is
-// done. It does not report what this registry saved. An error of adopt is logged, and the same choice is not offered
-// again; a choice that cannot be read now is read again.
-func (r *Registry) Follow(ctx context.Context, adopt func(*Choice) error) {
-	wait, stop := r.store.watch(r.pipeline)
-	defer stop()
-	var last state // of the store before the pointer was read last
-	isRead := false
-	for attempt := 0; ctx.Err() == nil; attempt++ {
-		now, err := r.store.state(ctx, r.pipeline)
-		switch {
-		case err != nil:
-		case isRead && now.sequence == last.sequence && !r.ConfirmedAt().Before(last.at):
-			r.confirmedAt.advance(now.at) // nothing was written since
-		default:
-			err = r.poll(ctx, adopt)
-			last, isRead = now, err == nil
-		}
-		interval := r.options.MaxStaleness / 4
-		if err != nil {
-			r.options.Logger.Debug("the model store cannot be followed; trying again", "error", err)
-			// Replicas that fail together do not try again together.
-			pause := min(50*time.Millisecond<<min(attempt+1, 8), interval)
-			natsx.Sleep(ctx, pause/2+rand.N(pause))
-			continue
-		}
-		attempt = -1
-		within, cancel := context.WithTimeout(ctx, interval)
-		if wait(within, now.sequence) {
-			isRead = false
-		}
-		cancel()
+// done or stop. It does not report what this registry saved. An error of adopt is logged, and the same choice is not
+// offered again; a choice that cannot be read now is read again. Between the readings it has no goroutine.
+func (r *Registry) Follow(ctx context.Context, adopt func(*Choice) error) (stop func()) {
+	f := &follower{Registry: r, adopt: adopt, interval: r.options.MaxStaleness / 4}
+	f.task = task.Every(ctx, 0, f.step)
+	poll, stopWatch := r.store.watch(r.pipeline, f.notify)
+	f.interval = min(f.interval, poll)
+	f.task.Now()
+	return func() {
+		stopWatch()
+		f.task.Stop()
 	}
+}
+
+// follower follows the pointer for Follow.
+type follower struct {
+	*Registry
+	adopt    func(*Choice) error
+	interval time.Duration // between two requests for the state of the store
+	task     *task.Task
+
+	last     state // of the store before the pointer was read last
+	isRead   bool
+	failures int // in a row
+
+	sequence    atomic.Uint64 // of the store, as it was last requested
+	isAnnounced atomic.Bool   // a later write was announced
+}
+
+// notify has the pointer read when a write of it was announced.
+func (f *follower) notify(sequence uint64) {
+	if sequence > f.sequence.Load() {
+		f.isAnnounced.Store(true)
+		f.task.Within(natsx.AnnounceDelay())
+	}
+}
+
+func (f *follower) step(ctx context.Context) {
+	if f.isAnnounced.Swap(false) {
+		f.isRead = false
+	}
+	now, err := f.store.state(ctx, f.pipeline)
+	switch {
+	case err != nil:
+	case f.isRead && now.sequence == f.last.sequence && !f.ConfirmedAt().Before(f.last.at):
+		f.confirmedAt.advance(now.at) // nothing was written since
+	default:
+		err = f.poll(ctx, f.adopt)
+		f.last, f.isRead = now, err == nil
+	}
+	if err == nil {
+		f.failures = 0
+		f.sequence.Store(now.sequence)
+		f.task.Within(f.interval)
+		return
+	}
+	f.failures++
+	f.options.Logger.Debug("the model store cannot be followed; trying again", "error", err)
+	// Replicas that fail together do not try again together.
+	pause := min(50*time.Millisecond<<min(f.failures, 8), f.interval)
+	f.task.Within(pause/2 + rand.N(pause))
 }
 
 // CatchUp reads the pointer once, and has adopt called as Follow has.

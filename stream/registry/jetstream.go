@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -329,12 +330,9 @@ func (s *jetStream) compareAndSet(ctx context.Context, pipeline string, value []
 	return s.bucket.Update(ctx, pipeline, value, revision)
 }
 
-func (s *jetStream) watch(pipeline string) (func(context.Context, uint64) bool, func()) {
-	key := s.bucket.Watch(pipeline)
-	return func(ctx context.Context, sequence uint64) bool {
-		key.Hint(ctx, sequence)
-		return ctx.Err() == nil
-	}, key.Stop
+func (s *jetStream) watch(pipeline string, notify func(uint64)) (time.Duration, func()) {
+	key := s.bucket.Watch(pipeline, func(change natsx.Change) { notify(change.Revision) })
+	return math.MaxInt64, key.Stop
 }
 
 func (s *jetStream) state(ctx context.Context, _ string) (state, error) {

@@ -638,14 +638,10 @@ func TestFollow(t *testing.T) {
 		r, other := New(s, "digits", Options{}), New(s, "digits", Options{})
 		ctx, stop := context.WithCancel(t.Context())
 		heard := make(chan string, 10)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			r.Follow(ctx, func(c *Choice) error {
-				heard <- fmt.Sprint(c.Live.Version, c.Pinned)
-				return nil
-			})
-		}()
+		end := r.Follow(ctx, func(c *Choice) error {
+			heard <- fmt.Sprint(c.Live.Version, c.Pinned)
+			return nil
+		})
 		want := func(what string) {
 			t.Helper()
 			select {
@@ -676,7 +672,7 @@ func TestFollow(t *testing.T) {
 		save(t, r, 4, b)
 		time.Sleep(1500 * time.Millisecond)
 		stop()
-		<-done
+		end()
 		if len(heard) > 0 {
 			t.Errorf("heard %s too", <-heard)
 		}

@@ -61,23 +61,19 @@ func TestReached(t *testing.T) {
 			t.Fatalf("reached %v before %v: %v", r.ConfirmedAt(), begin, err)
 		}
 		ctx, stop := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		defer wg.Wait()
 		defer stop()
 		may := make(chan bool, 1)
-		wg.Go(func() {
-			r.Follow(ctx, func(c *Choice) error {
-				if c.Live.Epoch == 1 {
-					return nil
-				}
-				select {
-				case <-may:
-					return nil
-				default:
-					return ErrDim // as what cannot be taken
-				}
-			})
-		})
+		defer r.Follow(ctx, func(c *Choice) error {
+			if c.Live.Epoch == 1 {
+				return nil
+			}
+			select {
+			case <-may:
+				return nil
+			default:
+				return ErrDim // as what cannot be taken
+			}
+		})()
 		later := func(why string) {
 			t.Helper()
 			asked := time.Now()

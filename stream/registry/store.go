@@ -28,9 +28,9 @@ type Store interface {
 	history(ctx context.Context, pipeline string) ([][]byte, error)
 	// compareAndSet writes the pointer if its revision is still the given one, else the error is natsx.ErrConflict.
 	compareAndSet(ctx context.Context, pipeline string, value []byte, revision uint64) (uint64, error)
-	// watch starts to watch a pointer. wait returns true when a write after the given sequence was announced. It returns
-	// false when ctx is done, or when the caller should call state to detect writes. stop ends the watch.
-	watch(pipeline string) (wait func(ctx context.Context, sequence uint64) bool, stop func())
+	// watch calls notify with the sequence of each write of a pointer that is announced, until stop. notify must not
+	// block. Other writes are detected with state, which must be called at least once in a poll.
+	watch(pipeline string, notify func(sequence uint64)) (poll time.Duration, stop func())
 	// state returns the state of what has the pointers, as it was at most a second ago.
 	state(ctx context.Context, pipeline string) (state, error)
 	// refused returns what load has refused in the last minutes, since no client wrote it there on purpose.

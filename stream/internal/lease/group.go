@@ -170,11 +170,19 @@ func (s *session) step(wg *sync.WaitGroup, lives context.Context, tenure Tenure)
 	}
 }
 
+// maxChanges is how many announced changes of sessions wait for the coordinator.
+const maxChanges = 16
+
 // coordinate assigns the parts while this process is the coordinator.
 func (g *Group) coordinate(ctx context.Context, l *Lease, tenure Tenure) {
 	prefix := g.Name + "." + sessionKeys
-	sessions := g.Bucket.keys.Watch(prefix)
-	defer sessions.Stop()
+	changes := make(chan natsx.Change, maxChanges)
+	defer g.Bucket.keys.Watch(prefix, func(change natsx.Change) {
+		select {
+		case changes <- change:
+		default: // the session is read when it is due
+		}
+	}).Stop()
 	assignment, r := l.inherited(), newRoster(g.TTL, l.Status().Former)
 	listed := -g.TTL
 	timer := time.NewTimer(0)
@@ -183,7 +191,7 @@ func (g *Group) coordinate(ctx context.Context, l *Lease, tenure Tenure) {
 		var change natsx.Change
 		select {
 		case <-timer.C:
-		case change = <-sessions.Changed():
+		case change = <-changes:
 		case <-ctx.Done():
 			return
 		}

@@ -48,13 +48,16 @@ type Options struct {
 }
 
 // Lease is one replica's part in a lease: it holds it or waits for it. Its methods are safe for concurrent use, except
-// Acquire, Run and Release, which belong to its owner.
+// Acquire, Start, Run and Release, which belong to its owner.
 type Lease struct {
 	bucket  *Bucket
 	shared  *sharedSession // whose session the claim names; nil: the claim is renewed
 	options Options
-	began   time.Time     // the moment since which state counts
-	changed chan struct{} // signalled when Run has to renew or read the lease now
+	began   time.Time // the moment since which state counts
+
+	attempts atomic.Pointer[task.Task] // to renew or read the lease; nil: Start was not called
+	isDue    atomic.Bool               // Recheck was called since the last attempt
+	isHinted atomic.Bool               // a change of the lease was announced
 
 	// Of the owner: the lease as it was read or written last, and when; since then it may have changed.
 	stored    entry
@@ -95,8 +98,7 @@ func (b *Bucket) renewed(o Options) *Lease {
 	o.TTL = cmp.Or(o.TTL, DefaultTTL)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Claim.TTL = o.TTL.Milliseconds()
-	return &Lease{bucket: b, options: o, began: time.Now(), changed: make(chan struct{}, 1),
-		state: state{ttl: o.TTL}}
+	return &Lease{bucket: b, options: o, began: time.Now(), state: state{ttl: o.TTL}}
 }
 
 // now is the time since the lease was made, by the monotonic clock.
@@ -230,19 +232,20 @@ func (l *Lease) inherited() (a Assignment) {
 // Update changes the own claim. The holder stores it at once if change returns true, and announces it.
 func (l *Lease) Update(change func(*Claim) (isChanged bool)) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !change(&l.options.Claim) {
-		return
+	isChanged := change(&l.options.Claim)
+	l.isChanged = l.isChanged || isChanged
+	l.mu.Unlock()
+	if isChanged {
+		l.Recheck()
 	}
-	l.isChanged = true
-	l.Recheck()
 }
 
-// Recheck makes Run renew or read the lease now. It is called when the result of ShouldYield or IsPatient changed.
+// Recheck has the lease renewed or read now, or when it is started. It is called when the result of ShouldYield or
+// IsPatient changed.
 func (l *Lease) Recheck() {
-	select {
-	case l.changed <- struct{}{}:
-	default:
+	l.isDue.Store(true)
+	if attempts := l.attempts.Load(); attempts != nil {
+		attempts.Now()
 	}
 }
 
@@ -334,46 +337,20 @@ func differentSettings(a, b map[string]string) (keys []string) {
 	return keys
 }
 
-// Run holds the lease or waits for it, until ctx is done. It calls changed with the current term, and again whenever
-// the tenure changes. That includes the same term after a lapse: a process that was paused, or cut off from the
-// server, may renew before another replica takes the lease and too late by its own clock. The lease is renewed while
-// changed runs.
-func (l *Lease) Run(ctx context.Context, changed func(ctx context.Context, term uint64)) {
-	key := l.bucket.keys.Watch(l.options.Key)
-	defer key.Stop()
+// Start holds the lease or waits for it, until ctx is done or stop, which waits for the end. It calls changed with the
+// current term, and again whenever the tenure changes. That includes the same term after a lapse: a process that was
+// paused, or cut off from the server, may renew before another replica takes the lease and too late by its own clock.
+// The lease is renewed while changed runs. Between the renewals it has no goroutine.
+func (l *Lease) Start(ctx context.Context, changed func(ctx context.Context, term uint64)) (stop func()) {
 	last := l.Tenure()
 	var term atomic.Uint64
 	term.Store(last.Term)
 	reports := task.Every(ctx, 0, func(ctx context.Context) { changed(ctx, term.Load()) })
 	reports.Now()
-	running, over := context.WithCancel(context.WithoutCancel(ctx))
-	defer context.AfterFunc(ctx, func() {
-		defer over() // for which Run waits
-		reports.Stop()
-	})()
-	timer := time.NewTimer(l.pause(l.now()))
-	defer timer.Stop()
-	isHinted := false
-	hint := func(isNews bool) {
-		if isNews && !isHinted {
-			isHinted, l.isStale = true, true
-			timer.Reset(natsx.AnnounceDelay())
-		}
-	}
-	for {
-		select {
-		case <-timer.C:
-		case <-l.changed:
-		case change := <-key.Changed(): // it was released, another replica has it, or it has another list of members
-			hint(change.Revision != l.claimed())
-			continue
-		case <-key.Reconnected(): // that may have been announced meanwhile
-			hint(l.claimed() == 0)
-			continue
-		case <-running.Done():
-			return
-		}
-		isHinted = false
+	var attempts *task.Task
+	attempts = task.Every(context.WithoutCancel(ctx), 0, func(running context.Context) {
+		l.isDue.Store(false)
+		l.isStale = l.isHinted.Swap(false) || l.isStale
 		began, longest := l.now(), MaxTTL
 		if ctx.Err() == nil || l.claimed() != 0 {
 			if err := l.Acquire(running); err != nil && ctx.Err() == nil {
@@ -381,13 +358,43 @@ func (l *Lease) Run(ctx context.Context, changed func(ctx context.Context, term 
 				l.options.Logger.Debug("the lease cannot be read or renewed; trying again", "key", l.options.Key, "error", err)
 			}
 		}
-		timer.Reset(min(l.pause(began), longest))
+		attempts.Within(min(l.pause(began), longest))
 		if now := l.Tenure(); now != last && ctx.Err() == nil {
 			last = now
 			term.Store(now.Term)
 			reports.Now()
 		}
+	})
+	key := l.bucket.keys.Watch(l.options.Key, func(change natsx.Change) {
+		// It was released, another replica has it, or it has another list of members; without a key, that may have been
+		// announced while the connection was down.
+		if claimed := l.claimed(); change.Revision != claimed && (change.Key != "" || claimed == 0) {
+			l.isHinted.Store(true)
+			attempts.Within(natsx.AnnounceDelay())
+		}
+	})
+	l.attempts.Store(attempts)
+	if attempts.Within(l.pause(l.now())); l.isDue.Load() {
+		attempts.Now()
 	}
+	end := sync.OnceFunc(func() {
+		reports.Stop()
+		key.Stop()
+		attempts.Stop()
+		l.attempts.Store(nil)
+	})
+	forget := context.AfterFunc(ctx, end)
+	return func() {
+		forget()
+		end()
+	}
+}
+
+// Run is Start until ctx is done.
+func (l *Lease) Run(ctx context.Context, changed func(ctx context.Context, term uint64)) {
+	stop := l.Start(ctx, changed)
+	<-ctx.Done()
+	stop()
 }
 
 // pause is how long to wait for the next attempt after one that began at a time.

@@ -158,11 +158,12 @@ func (r *Replica) Followed() (keys []natsx.Followed) {
 	return keys
 }
 
-// Start follows the model store, renews the leases and prefetches announced versions until ctx is done, in goroutines
-// of wg.
-func (r *Replica) Start(ctx context.Context, wg *sync.WaitGroup) {
+// Start follows the model store, renews the leases and prefetches announced versions until ctx is done or stop, in
+// goroutines of wg.
+func (r *Replica) Start(ctx context.Context, wg *sync.WaitGroup) (stop func()) {
+	var stops []func()
 	if r.Models != nil {
-		wg.Go(func() { r.Models.Follow(ctx, r.Adopt) })
+		stops = append(stops, r.Models.Follow(ctx, r.Adopt))
 		if r.Leases != nil {
 			(&announcer{r.Scope, r.Models.Prefetch}).prefetch(ctx, wg)
 		}
@@ -175,12 +176,15 @@ func (r *Replica) Start(ctx context.Context, wg *sync.WaitGroup) {
 			r.standby.keep = task.Every(ctx, 0, r.keepStandby)
 			r.standby.keep.Now()
 		}
-		wg.Go(func() {
-			r.trainer.Run(ctx, r.takeTurn)
-			if r.standby.keep != nil {
-				r.standby.keep.Stop()
-			}
-		})
+		stops = append(stops, r.trainer.Start(ctx, r.takeTurn))
+		if r.standby.keep != nil {
+			stops = append(stops, r.standby.keep.Stop)
+		}
+	}
+	return func() {
+		for _, stop := range stops {
+			stop()
+		}
 	}
 }
 
