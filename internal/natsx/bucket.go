@@ -78,7 +78,7 @@ func NewBucket(js jetstream.JetStream, name string) *Bucket {
 }
 
 // EnsureBucket opens a bucket, and creates it with a number of replicas (see WithReplicas) where it is missing. If it
-// is deleted later, the next Get creates it again.
+// is deleted later, the next Get creates it again (see Recreating).
 func EnsureBucket(ctx context.Context, js jetstream.JetStream, config jetstream.KeyValueConfig, replicas int) (
 	*Bucket, error) {
 	return EnsureBucketBy(ctx, js, config.Bucket, func(ctx context.Context) error {
@@ -98,10 +98,7 @@ func EnsureBucketBy(ctx context.Context, js jetstream.JetStream, name string, cr
 	if err != nil {
 		return nil, err
 	}
-	b.create = func(ctx context.Context) error {
-		_, err := Ensure(ctx, open, create)
-		return err
-	}
+	b.create = Recreating(open, create)
 	return b, nil
 }
 

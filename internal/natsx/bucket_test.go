@@ -85,7 +85,7 @@ func TestModify(t *testing.T) {
 	}
 }
 
-// TestDeletedBucket: a bucket that was deleted is created again.
+// TestDeletedBucket: a bucket that was deleted is created again, not before the server has deleted its files.
 func TestDeletedBucket(t *testing.T) {
 	t.Parallel()
 	js := natstest.New(t).JS
@@ -96,8 +96,17 @@ func TestDeletedBucket(t *testing.T) {
 	if err := js.DeleteKeyValue(t.Context(), "STATE"); err != nil {
 		t.Fatal(err)
 	}
+	deleted := time.Now()
+	short, cancel := context.WithTimeout(t.Context(), RecreateDelay/4)
+	defer cancel()
+	if _, _, err := b.Get(short, "k"); err == nil {
+		t.Error("it is created again at once")
+	}
 	if value, _, err := b.Get(t.Context(), "k"); value != nil || err != nil {
 		t.Errorf("after the delete: %q, %v", value, err)
+	}
+	if took := time.Since(deleted); !(took >= RecreateDelay) {
+		t.Errorf("it is created again after %v", took)
 	}
 	if stored, _, err := b.Create(t.Context(), "k", []byte("w")); string(stored) != "w" || err != nil {
 		t.Errorf("after the delete: %q, %v", stored, err)

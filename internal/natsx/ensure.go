@@ -1,10 +1,12 @@
 package natsx
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -15,6 +17,9 @@ const (
 	ensureWait = 30 * time.Second
 	// ensureDelay is the time between two requests for it.
 	ensureDelay = 250 * time.Millisecond
+	// RecreateDelay is how long a stream or bucket has to be missing before it is created again: a server that is still
+	// deleting it deletes the files of the new one too (nats-server 2.15.2), which then stores nothing.
+	RecreateDelay = 2 * time.Second
 )
 
 // Ensure opens a stream or bucket, and creates it where it is missing. In a cluster another server may answer the next
@@ -30,6 +35,29 @@ func Ensure[T any](ctx context.Context, open func(context.Context) (T, error),
 		return opened, err
 	}
 	return Await(ctx, open)
+}
+
+// Recreating returns a function that does the same for what was there before: once it has been missing for
+// RecreateDelay, for which the function waits. If ctx ends first, the next call waits for the rest.
+func Recreating[T any](open func(context.Context) (T, error), create func(context.Context) error) func(
+	context.Context) error {
+	var missing atomic.Pointer[time.Time] // since when; nil: it is not known to be missing
+	return func(ctx context.Context) error {
+		_, err := open(ctx)
+		if IsNotFound(err) {
+			now := time.Now()
+			missing.CompareAndSwap(nil, &now)
+			since := cmp.Or(missing.Load(), &now)
+			if !Sleep(ctx, time.Until(since.Add(RecreateDelay))) {
+				return err
+			}
+			_, err = Ensure(ctx, open, create)
+		}
+		if err == nil {
+			missing.Store(nil)
+		}
+		return err
+	}
 }
 
 // ErrNotKnownYet reports that a server does not know yet what was created.

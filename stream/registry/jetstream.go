@@ -48,7 +48,7 @@ type jetStream struct {
 	js      jetstream.JetStream
 	objects jetstream.ObjectStore       // to write models; nil: none are
 	bucket  *natsx.Bucket               // of the pointers
-	create  func(context.Context) error // creates missing buckets
+	create  func(context.Context) error // creates buckets that were deleted; nil: not
 	streams *natsx.StreamCache
 }
 
@@ -96,9 +96,8 @@ func CreateReplicated(ctx context.Context, js jetstream.JetStream, replicas int)
 // openJetStream opens the two buckets, and creates those that are missing.
 func openJetStream(ctx context.Context, js jetstream.JetStream, create func(context.Context) error) (*jetStream,
 	error) {
-	objects, err := natsx.Ensure(ctx, func(ctx context.Context) (jetstream.ObjectStore, error) {
-		return js.ObjectStore(ctx, Bucket)
-	}, create)
+	open := func(ctx context.Context) (jetstream.ObjectStore, error) { return js.ObjectStore(ctx, Bucket) }
+	objects, err := natsx.Ensure(ctx, open, create)
 	var bucket *natsx.Bucket
 	if err == nil {
 		bucket, err = natsx.EnsureBucketBy(ctx, js, Bucket, create)
@@ -109,7 +108,7 @@ func openJetStream(ctx context.Context, js jetstream.JetStream, create func(cont
 	if err != nil {
 		return nil, fmt.Errorf("opening the model store (bucket %s): %w", Bucket, err)
 	}
-	return &jetStream{js, objects, bucket, create, natsx.NewStreamCache()}, nil
+	return &jetStream{js, objects, bucket, natsx.Recreating(open, create), natsx.NewStreamCache()}, nil
 }
 
 // The first attempt to store a model may take putWait, plus the time to send the model at putRate bytes per second.
