@@ -99,27 +99,14 @@ func (e *Edge) Domain() string { return e.domain }
 // HubAnsweredAt is when the hub last answered what is live; zero if it has not.
 func (e *Edge) HubAnsweredAt() time.Time { return e.answeredAt.load() }
 
-// atHub sends a request to the hub, which has hubWait to answer.
-func atHub[T any](ctx context.Context, e *Edge, request func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, hubWait)
-	defer cancel()
-	answer, err := request(ctx)
-	if err != nil && !errors.Is(err, natsx.ErrConflict) {
-		err = fmt.Errorf("requesting from the hub (domain %s): %w", e.domain, err)
-	}
-	return answer, err
-}
-
 func (e *Edge) load(ctx context.Context, pipeline string) (value []byte, revision uint64, err error) {
 	begin := time.Now()
-	answer, err := atHub(ctx, e, func(ctx context.Context) (one entry, err error) {
-		one.value, one.revision, err = e.hub.load(ctx, pipeline)
-		return one, err
-	})
-	if err == nil {
-		e.answers.Store(pipeline, answer)
+	within, cancel := context.WithTimeout(ctx, hubWait)
+	defer cancel()
+	if value, revision, err = e.hub.load(within, pipeline); err == nil {
+		e.answers.Store(pipeline, entry{value, revision})
 		e.answeredAt.advance(begin)
-		return answer.value, answer.revision, nil
+		return value, revision, nil
 	}
 	value, revision, err = e.jetStream.load(ctx, pipeline)
 	last, _ := e.answers.Load(pipeline)
@@ -130,13 +117,19 @@ func (e *Edge) load(ctx context.Context, pipeline string) (value []byte, revisio
 }
 
 func (e *Edge) compareAndSet(ctx context.Context, pipeline string, value []byte, revision uint64) (uint64, error) {
-	return atHub(ctx, e, func(ctx context.Context) (uint64, error) {
-		return e.hub.compareAndSet(ctx, pipeline, value, revision)
-	})
+	ctx, cancel := context.WithTimeout(ctx, hubWait)
+	defer cancel()
+	next, err := e.hub.compareAndSet(ctx, pipeline, value, revision)
+	if err != nil && !errors.Is(err, natsx.ErrConflict) {
+		err = fmt.Errorf("requesting from the hub (domain %s): %w", e.domain, err)
+	}
+	return next, err
 }
 
 func (e *Edge) state(ctx context.Context, pipeline string) (state, error) {
-	s, err := atHub(ctx, e, func(ctx context.Context) (state, error) { return e.hub.state(ctx, pipeline) })
+	within, cancel := context.WithTimeout(ctx, hubWait)
+	defer cancel()
+	s, err := e.hub.state(within, pipeline)
 	if err == nil && !s.created.IsZero() {
 		e.answeredAt.advance(s.at)
 		return s, nil
@@ -166,13 +159,13 @@ func (e *Edge) remove(context.Context, string, string) error      { return nil }
 func (e *Edge) tidy(context.Context, string, time.Duration) error { return nil }
 
 // versions returns those at the hub, none while it is unreachable: the mirror of the models may be ahead of the mirror
-// of the pointers.
+// of the pointers. It does not hide an error of a hub that has answered just now: without its models the pointer would
+// count as that of a pipeline without any.
 func (e *Edge) versions(ctx context.Context, pipeline string) ([]stored, error) {
-	there, err := atHub(ctx, e, func(ctx context.Context) ([]stored, error) { return e.hub.versions(ctx, pipeline) })
-	if err != nil {
+	if time.Since(e.HubAnsweredAt()) > hubWait {
 		return nil, nil
 	}
-	return there, nil
+	return e.hub.versions(ctx, pipeline)
 }
 
 // Sweep deletes from the mirror the versions that the hub has deleted, which a mirror keeps. If the pipeline has no
@@ -183,7 +176,9 @@ func (e *Edge) Sweep(ctx context.Context, pipeline string) error {
 		return err
 	}
 	// One request: on a slow link there is no time for one for each version.
-	there, err := atHub(ctx, e, func(ctx context.Context) ([]string, error) { return e.hub.names(ctx, isOf(pipeline)) })
+	within, cancel := context.WithTimeout(ctx, hubWait)
+	defer cancel()
+	there, err := e.hub.names(within, isOf(pipeline))
 	if err != nil || len(there) == 0 {
 		return nil // the hub is unreachable, or has no model
 	}

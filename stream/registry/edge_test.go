@@ -3,8 +3,10 @@ package registry
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/embedd/embedd/internal/natstest"
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // TestMirrorIsBehind: what the mirror lacks, in whole or in part, is read from the hub. While the hub does not answer,
@@ -50,5 +52,41 @@ func TestMirrorIsBehind(t *testing.T) {
 	}
 	if _, err := r.Unpin(t.Context(), Request{}); err == nil || errors.Is(err, ErrMissing) {
 		t.Errorf("an unpin without the hub: %v", err)
+	}
+}
+
+// TestHubCannotListItsModels: while the hub answers and cannot list its models, a pipeline without a pointer is an
+// error and not one without models.
+func TestHubCannotListItsModels(t *testing.T) {
+	t.Parallel()
+	server, local := natstest.New(t), natstest.New(t)
+	at, err := CreateJetStream(t.Context(), server.JS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mirror, err := CreateJetStream(t.Context(), local.JS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	save(t, New(at, "digits", Options{}), 1, "")
+	hub := &jetStream{js: server.JS, bucket: natsx.NewBucket(server.JS, Bucket), streams: natsx.NewStreamCache()}
+	r := New(&Edge{jetStream: mirror.(*jetStream), hub: hub, domain: "hub"}, "digits", Options{})
+	pointers, err := server.JS.Stream(t.Context(), pointerStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pointers.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.JS.DeleteStream(t.Context(), objectStream); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := r.Pointer(t.Context()); err == nil {
+		t.Errorf("the pointer is %+v", p)
+	}
+	server.JS.Conn().Close()
+	time.Sleep(hubWait)
+	if p, err := r.Pointer(t.Context()); err != nil || p.Live != "" {
+		t.Errorf("without the hub, and with an empty mirror, the pointer is %+v, %v", p, err)
 	}
 }
