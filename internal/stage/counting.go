@@ -236,7 +236,7 @@ type keptMessage struct {
 	reached time.Time // see Stage.LabelsReached; then there are no data
 }
 
-// storeRetry is the time between two attempts to store a contract.
+// storeRetry is the time between two attempts to store a contract or a first model.
 const storeRetry = time.Second
 
 // count counts a message that arrived before the contract is known, and keeps it. The caller holds the lock.
@@ -424,6 +424,7 @@ func (l *learner) endCounting(ctx context.Context) {
 			l.mu.Lock()
 			l.counting.retryAt = l.config.Clock().Add(storeRetry)
 			l.mu.Unlock()
+			l.retry = time.After(storeRetry) // no more messages may come
 			return
 		}
 		if l.stage.setContract(contract) {

@@ -27,6 +27,7 @@ type learner struct {
 	late    *lateLabels      // nil if labels come with their rows
 	copies  *arrowio.Encoder // of kept messages; nil once counting has ended
 	pace    *pace            // the worker's context
+	retry   <-chan time.Time // when to store again what could not be stored; nil: nothing. Used by the worker alone
 
 	mu          sync.Mutex
 	queue       []*trainer.Event
@@ -152,6 +153,9 @@ func (l *learner) work(ctx *pace, isMoved bool) {
 			idle.Reset(threadIdle)
 			continue
 		}
+		if l.retry == nil && l.trainer.HasUnstored() {
+			l.retry = time.After(storeRetry)
+		}
 		select {
 		case <-ctx.Done():
 		case ask := <-l.samples:
@@ -162,13 +166,21 @@ func (l *learner) work(ctx *pace, isMoved bool) {
 			if isMoved {
 				return
 			}
+		case <-l.retry:
+			l.retry = nil
+			l.advance(ctx)
 		case <-tick.C:
-			ctx.begin()
-			if l.beginIfIdle() {
-				l.trainer.Tick(ctx, l.config.Clock()) // does nothing once a model is live
-				l.publishStatus()
-			}
+			l.advance(ctx)
 		}
+	}
+}
+
+// advance advances the time while there is no model.
+func (l *learner) advance(ctx *pace) {
+	ctx.begin()
+	if l.beginIfIdle() {
+		l.trainer.Tick(ctx, l.config.Clock()) // does nothing once a model is live
+		l.publishStatus()
 	}
 }
 

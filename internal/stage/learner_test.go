@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
@@ -626,5 +627,39 @@ func TestLearnersLeaveACore(t *testing.T) {
 	}
 	if got := learningGoroutines(3); got != 3 {
 		t.Errorf("3 workers asked: %d", got)
+	}
+}
+
+// TestStoresAgainWithoutRows: a schema and a first model that cannot be stored are stored once the store works again,
+// although no more rows come: inputs may wait for the model.
+func TestStoresAgainWithoutRows(t *testing.T) {
+	t.Parallel()
+	var schemas, models atomic.Int64
+	s := countingStage(t, func(c *spec.Config) {
+		c.Training.Every.Period = 0 // nothing is due by the time
+		c.StoreContract = func(_ context.Context, counted *arrowio.Contract) (*arrowio.Contract, error) {
+			if schemas.Add(1) == 1 {
+				return nil, errors.New("no connection")
+			}
+			return counted, nil
+		}
+		c.Store = func(context.Context, *spec.Release) (string, error) {
+			if models.Add(1) == 1 {
+				return "", errors.New("no connection")
+			}
+			return "stored", nil
+		}
+	})
+	rows := clouds(rand.New(rand.NewPCG(43, 44)), 200, 2)
+	for i := 0; i < len(rows); i += 20 {
+		send(t, s, uint64(1+i/20), tabular(t, rows[i:i+20], "a", "b"))
+	}
+	for end := time.Now().Add(time.Minute); s.Live() == nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no model is live")
+		}
+	}
+	if schemas.Load() != 2 || models.Load() != 2 {
+		t.Errorf("the schema was stored %d times, the model %d times", schemas.Load(), models.Load())
 	}
 }

@@ -111,6 +111,7 @@ func (t *Trainer) fitFirst(ctx context.Context) {
 		o := spec.Outcome{Candidate: math.NaN(), Previous: math.NaN(), Door: policy.DoorFirst,
 			Reason: fmt.Sprintf("the first model, of %d rows", s.Rows)}
 		err = t.promote(ctx, m, s, nil, o, begin)
+		t.unstored = err != nil
 	}
 	t.reportFailure(ctx, err, t.data.window.Len())
 }

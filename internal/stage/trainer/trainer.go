@@ -48,6 +48,7 @@ type Trainer struct {
 	newest   int64       // time of the newest row that was scored
 	alarms   int
 	failedAt int       // rows learned when a failed fit was last reported; 0: never
+	unstored bool      // see HasUnstored
 	x        []float64 // scratch memory: features of the rows that are scored
 }
 
@@ -374,6 +375,10 @@ func (t *Trainer) Tick(ctx context.Context, now time.Time) {
 		t.fitDue(ctx)
 	}
 }
+
+// HasUnstored reports whether a first model was fitted and could not be stored. Tick fits it again: where inputs wait
+// for a first model, no more rows may come.
+func (t *Trainer) HasUnstored() bool { return t.unstored && t.live == nil }
 
 // Window is the rows to learn from; nil before the number of features is known. It changes with each event.
 func (t *Trainer) Window() *window.Window { return t.data.window }
