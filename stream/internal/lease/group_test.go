@@ -138,6 +138,30 @@ func TestOwnAssignmentIsContinued(t *testing.T) {
 	}
 }
 
+// TestFormerHolder: the holder whose claim had expired when the lease was acquired is no longer reported after a lapse.
+func TestFormerHolder(t *testing.T) {
+	t.Parallel()
+	bucket, _ := open(t)
+	options := Options{Key: "g.assignment", Claim: Claim{Holder: "dead"}, TTL: MinTTL}
+	if err := bucket.renewed(options).Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	options.Claim.Holder, options.TTL = "next", MaxTTL
+	l := bucket.renewed(options)
+	acquire := func() bool { return l.Acquire(t.Context()) == nil && l.Term() != 0 } // requests fail on a busy machine
+	natstest.Await(t, "the claim expires", acquire)
+	if got := l.Status().Former; got != "dead" {
+		t.Errorf("the former holder is %q", got)
+	}
+	l.mu.Lock()
+	l.state.expires = l.now() - time.Millisecond // as after a pause of the process
+	l.mu.Unlock()
+	natstest.Await(t, "the lease is renewed", acquire)
+	if got, tenure := l.Status().Former, l.Tenure(); got != "" || tenure.Lapses == 0 {
+		t.Errorf("after the lapse of %+v the former holder is %q", tenure, got)
+	}
+}
+
 // interrupted calls a function before the first request for a stream.
 type interrupted struct {
 	jetstream.JetStream

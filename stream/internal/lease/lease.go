@@ -319,7 +319,10 @@ func (l *Lease) write(ctx context.Context, r *reading) error {
 		l.isChanged = l.isChanged || isNew
 		return err
 	}
-	l.state.confirm(next, sent, l.now(), under)
+	lapses := l.state.lapses
+	if l.state.confirm(next, sent, l.now(), under); l.state.lapses != lapses {
+		l.former = "" // whatever its session was then, it is not known now
+	}
 	l.stored, l.storedAt, l.isStale = entry{&claim, next, claim.Assignment}, sent, false
 	l.unconfirmed = nil
 	l.observe(claim)
