@@ -26,16 +26,13 @@ func (q *Request) expects(p *Pointer) error {
 	if q.Live == "" || q.Live == p.Live {
 		return nil
 	}
-	text := fmt.Sprintf("the request was made while %s was live, and %s is", q.Live, p.Live)
-	if p.Live == "" {
-		text = fmt.Sprintf("the request was made while %s was live, and no version is", q.Live)
-	}
+	text := fmt.Sprintf("the request was made while %s was live, and %s is", q.Live, cmp.Or(p.Live, "no version"))
 	now, then := p.Find(p.Live), p.Find(q.Live)
 	if now != nil && then != nil && now.Epoch != then.Epoch {
 		text += fmt.Sprintf(", of epoch %d instead of %d", now.Epoch, then.Epoch)
 	}
-	for i := len(p.Turns) - 1; i >= 0; i-- {
-		if t := p.Turns[i]; t.Live == p.Live && t.Was != "" {
+	for _, t := range slices.Backward(p.Turns) {
+		if t.Live == p.Live && t.Was != "" {
 			text += fmt.Sprintf(", by %s at %s", t.What, t.Time.Format(time.RFC3339))
 			if t.By != "" {
 				text += " of " + t.By
@@ -209,9 +206,7 @@ func (p *Pointer) turn(at time.Time, what, was, by string) {
 		}
 	}
 	i := slices.IndexFunc(p.Turns, func(t Turn) bool { return (t.By != "") == (requests > maxTurns/2) })
-	if p.Dropped == nil {
-		p.Dropped = &DroppedTurns{}
-	}
+	p.Dropped = cmp.Or(p.Dropped, &DroppedTurns{})
 	if p.Dropped.Count == nil { // as any client may have stored it
 		p.Dropped.Count = map[string]int{}
 	}
