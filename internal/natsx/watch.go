@@ -156,9 +156,9 @@ type Followed struct {
 	Read func(context.Context) (uint64, error)
 }
 
-// Follow reads keys of a pipeline at once, and again whenever they may have changed, until ctx is done or stop: one that
-// was announced, and all after the connection was restored, or the bucket was written since it was asked last. After an
-// error a key is read again, with growing pauses. Between the readings it has no goroutine.
+// Follow reads keys of a pipeline at once, and again whenever they may have changed, until ctx is done or stop: one
+// that was announced, and all after the connection was restored, or the bucket was written since it was asked last.
+// After an error a key is read again, with growing pauses. Between the readings it has no goroutine.
 func (b *Bucket) Follow(ctx context.Context, pipeline string, keys []Followed) (stop func()) {
 	f := &follower{bucket: b, keys: keys, pollAt: time.Now().Add(jitter(KeyPoll)), read: make([]uint64, len(keys)),
 		announced: make([]uint64, len(keys))}

@@ -156,6 +156,7 @@ func (l *learner) work(ctx *pace, isMoved bool) {
 		if l.retry == nil && l.trainer.HasUnstored() {
 			l.retry = time.After(storeRetry)
 		}
+		isDue := false
 		select {
 		case <-ctx.Done():
 		case ask := <-l.samples:
@@ -167,20 +168,18 @@ func (l *learner) work(ctx *pace, isMoved bool) {
 				return
 			}
 		case <-l.retry:
-			l.retry = nil
-			l.advance(ctx)
+			l.retry, isDue = nil, true
 		case <-tick.C:
-			l.advance(ctx)
+			isDue = true
 		}
-	}
-}
-
-// advance advances the time while there is no model.
-func (l *learner) advance(ctx *pace) {
-	ctx.begin()
-	if l.beginIfIdle() {
-		l.trainer.Tick(ctx, l.config.Clock()) // does nothing once a model is live
-		l.publishStatus()
+		if !isDue {
+			continue
+		}
+		ctx.begin()
+		if l.beginIfIdle() {
+			l.trainer.Tick(ctx, l.config.Clock()) // does nothing once a model is live
+			l.publishStatus()
+		}
 	}
 }
 

@@ -255,7 +255,7 @@ func TestSiftsWhatHasChanged(t *testing.T) {
 				}
 			}
 			counted, want := make([]int, len(w.classes.names)), make([]int, len(w.classes.names))
-			n := w.countFitted(b, 0, counted)
+			n := b.countFitted(w.classes.lent, 0, counted)
 			for _, row := range b.rows {
 				if row.isFitted() {
 					want[row.class]++

@@ -322,7 +322,7 @@ func (w *Window) suffix(n int, borders bool) (s *Suffix, absent []*Row, at, i in
 	s.Last = last[len(last)-1].Position
 	count := make([]int, len(w.classes.names))
 	for b, from := at, i; b < len(w.blocks); b, from = b+1, 0 {
-		s.Rows += w.countFitted(w.blocks[b], from, count)
+		s.Rows += w.blocks[b].countFitted(w.classes.lent, from, count)
 		if sums := w.blocks[b].sums; borders && sums != nil {
 			s.Rows += sums.countFitted(count)
 		}
@@ -344,7 +344,7 @@ func (w *Window) suffix(n int, borders bool) (s *Suffix, absent []*Row, at, i in
 }
 
 // countFitted adds the rows of a block from one on that enter fits to the counts by class, as of the last Sift.
-func (w *Window) countFitted(b *block, from int, count []int) (n int) {
+func (b *block) countFitted(lent []bool, from int, count []int) (n int) {
 	if from > 0 {
 		for _, r := range b.rows[from:] {
 			if r.isFitted() {
@@ -356,7 +356,7 @@ func (w *Window) countFitted(b *block, from int, count []int) (n int) {
 	}
 	for _, of := range b.tallies {
 		fitted := int(of.fitted)
-		if w.classes.lent[of.class] {
+		if lent[of.class] {
 			fitted += int(of.heldOut)
 		}
 		count[of.class] += fitted
