@@ -57,8 +57,8 @@ type KeyWatch struct {
 	notify  func(Change)
 }
 
-// Change is the revision of a key that was announced. Without a key anything may have changed: announcements are lost
-// while the connection is down.
+// Change is a revision of a key that was announced. An empty key means that any key may have changed: announcements
+// are lost while the connection is down.
 type Change struct {
 	Key      string
 	Revision uint64
@@ -71,7 +71,7 @@ type announcements struct {
 }
 
 // Watch calls notify with changes of a key, or with a final dot of those that begin so, until Stop, and with an empty
-// key whenever the connection is restored. notify must not block. A call may run when Stop returns.
+// key whenever the connection is restored. notify must not block. It may still run after Stop.
 func (b *Bucket) Watch(pattern string, notify func(Change)) *KeyWatch {
 	k, pipeline := &KeyWatch{b, pattern, notify}, pipelineOf(pattern)
 	b.mu.Lock()
@@ -158,7 +158,7 @@ type Followed struct {
 
 // Follow reads keys of a pipeline at once, and again whenever they may have changed, until ctx is done or stop: one
 // that was announced, and all after the connection was restored, or the bucket was written since it was asked last.
-// After an error a key is read again, with growing pauses. Between the readings it has no goroutine.
+// After an error a key is read again, with growing pauses. Between two reads it uses no goroutine.
 func (b *Bucket) Follow(ctx context.Context, pipeline string, keys []Followed) (stop func()) {
 	f := &follower{bucket: b, keys: keys, pollAt: time.Now().Add(jitter(KeyPoll)), read: make([]uint64, len(keys)),
 		announced: make([]uint64, len(keys))}
@@ -190,7 +190,7 @@ type follower struct {
 // maxFollowBackoff bounds the pauses of Follow.
 const maxFollowBackoff = 5
 
-// step reads the keys that may have changed.
+// step reads the keys that may have changed since they were read last.
 func (f *follower) step(ctx context.Context) {
 	if !time.Now().Before(f.pollAt) {
 		f.pollAt = time.Now().Add(jitter(KeyPoll))

@@ -126,8 +126,8 @@ func degenerate() map[string]*model.Data {
 	}
 }
 
-// telling are data sets on which the faults of a criterion show: each has what some formula forgets. Another number
-// draws other rows.
+// telling returns data sets that reveal an error in a criterion: classes of unequal size, constant features, ties and
+// other cases that a formula may handle wrongly. Each draw has other rows.
 func telling(draw uint64) map[string]*model.Data {
 	seed := 300 * draw
 	uneven := clouds(seed+11, 45, 5, false)

@@ -14,7 +14,7 @@ import (
 
 // Follow calls adopt whenever another process makes another version the live one, or pins or unpins it, until ctx is
 // done or stop. It does not report what this registry saved. An error of adopt is logged, and the same choice is not
-// offered again; a choice that cannot be read now is read again. Between the readings it has no goroutine.
+// offered again; a choice that cannot be read now is read again. Between two reads it uses no goroutine.
 func (r *Registry) Follow(ctx context.Context, adopt func(*Choice) error) (stop func()) {
 	f := &follower{Registry: r, adopt: adopt, interval: r.options.MaxStaleness / 4}
 	f.task = task.Every(ctx, 0, f.step)

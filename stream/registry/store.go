@@ -28,8 +28,8 @@ type Store interface {
 	history(ctx context.Context, pipeline string) ([][]byte, error)
 	// compareAndSet writes the pointer if its revision is still the given one, else the error is natsx.ErrConflict.
 	compareAndSet(ctx context.Context, pipeline string, value []byte, revision uint64) (uint64, error)
-	// watch calls notify with the sequence of each write of a pointer that is announced, until stop. notify must not
-	// block. Other writes are detected with state, which must be called at least once in a poll.
+	// watch calls notify with the sequence of each announced write of a pointer, until stop is called. notify must not
+	// block. A write that is not announced changes the state, which the caller requests at least once per poll.
 	watch(pipeline string, notify func(sequence uint64)) (poll time.Duration, stop func())
 	// state returns the state of what has the pointers, as it was at most a second ago.
 	state(ctx context.Context, pipeline string) (state, error)

@@ -88,7 +88,7 @@ func (t *SequentialTest) bet(x, weight, most float64, r Row) {
 	if t.IsSample {
 		least = math.Inf(-1)
 	}
-	if x == 0 { // two models agree, the usual case: nobody gains or loses
+	if x == 0 { // both models are right, or both are wrong: no capital changes
 		for i := range bets {
 			t.Logs[i] = max(t.Logs[i], least)
 		}

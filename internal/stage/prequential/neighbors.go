@@ -15,8 +15,8 @@ type neighbors struct {
 // pauseDistances is the number of distances after which learning may pause.
 const pauseDistances = 1 << 13
 
-// outside returns the k nearest outputs of each row with outputs y, nearest first, ties to the lower index: the indices
-// of those outside a span, all of them if there are fewer than k. The next call overwrites them.
+// outside returns, for each row of y, the indices of its k nearest outputs outside a span, nearest first; ties go to
+// the lower index. If there are fewer than k, it returns all of them. The next call overwrites the result.
 func (f *neighbors) outside(ctx context.Context, outputs []float64, d int, near span, y []float64, k int) ([]int,
 	error) {
 	n := len(outputs) / d

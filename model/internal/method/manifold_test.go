@@ -203,8 +203,8 @@ func ltsimr(t testing.TB, p *modeltest.Problem) *modeltest.Criterion {
 }
 
 // learned are the weights W after the given number of steps of the paper's algorithms, which lower
-// |X - XW|^2 + alpha |W - S|^2 + beta sum W: algorithm 2 if no product of rows is negative, else algorithm 1. Those
-// below 1e-6 of the largest are left out, and components connected.
+// |X - XW|^2 + alpha |W - S|^2 + beta sum W: algorithm 2 if no product of rows is negative, else algorithm 1. Weights
+// below 1e-6 of the largest are removed, and edges are added until the graph is connected.
 func learned(t testing.TB, p *modeltest.Problem) pairGraph {
 	n, _ := p.X.Dims()
 	alpha, beta := p.Float(t, "alpha"), p.Float(t, "beta")

@@ -12,9 +12,9 @@ import (
 	"github.com/embedd/embedd/model/internal/method"
 )
 
-// ofTheirUnit are the methods whose parameters have the unit of the features: the cost of a support vector machine, the
-// weight gamma of the differences of tangent vectors, and the constant feature.
-var ofTheirUnit = []string{"dawge", "ltsimr", "mpda", "mp-ltsimr", "pmpda", "sle-ovr"}
+// unitDependent lists the methods whose result depends on the unit of the features: a parameter of theirs has that
+// unit (the cost of a support vector machine, the weight gamma of tangent vectors), or they add a constant feature.
+var unitDependent = []string{"dawge", "ltsimr", "mpda", "mp-ltsimr", "pmpda", "sle-ovr"}
 
 // TestUnitOfTheFeatures: the outputs of all features times a factor are the same but for their scale, whatever the
 // factor. Methods whose parameters have a unit need features that are scaled.
@@ -28,7 +28,7 @@ func TestUnitOfTheFeatures(t *testing.T) {
 	for _, of := range method.Table {
 		for _, scale := range []model.Scale{model.ScaleStandard, model.ScaleNone} {
 			c := fit.Config{Method: of.Name, Dim: 2, Seed: 1, Scale: scale}
-			depends, apart := scale == model.ScaleNone && slices.Contains(ofTheirUnit, of.Name), 0.0
+			depends, apart := scale == model.ScaleNone && slices.Contains(unitDependent, of.Name), 0.0
 			want := outputsOf(t, d, c)
 			for _, factor := range []float64{1e-3, 1e9} {
 				other := *d

@@ -343,7 +343,7 @@ func differentSettings(a, b map[string]string) (keys []string) {
 // Start holds the lease or waits for it, until ctx is done or stop, which waits for the end. It calls changed with the
 // current term, and again whenever the tenure changes. That includes the same term after a lapse: a process that was
 // paused, or cut off from the server, may renew before another replica takes the lease and too late by its own clock.
-// The lease is renewed while changed runs. Between the renewals it has no goroutine.
+// The lease is renewed while changed runs. Between two renewals it uses no goroutine.
 func (l *Lease) Start(ctx context.Context, changed func(ctx context.Context, term uint64)) (stop func()) {
 	last := l.Tenure()
 	var term atomic.Uint64
