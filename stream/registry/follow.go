@@ -42,10 +42,9 @@ type follower struct {
 	isAnnounced atomic.Bool   // a later write was announced
 }
 
-// notify has the pointer read when a write of it was announced.
+// notify has the pointer read when a write of it was announced. More announcements do not make that earlier.
 func (f *follower) notify(sequence uint64) {
-	if sequence > f.sequence.Load() {
-		f.isAnnounced.Store(true)
+	if sequence > f.sequence.Load() && !f.isAnnounced.Swap(true) {
 		f.task.Within(natsx.AnnounceDelay())
 	}
 }

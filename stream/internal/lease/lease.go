@@ -370,9 +370,10 @@ func (l *Lease) Start(ctx context.Context, changed func(ctx context.Context, ter
 	})
 	key := l.bucket.keys.Watch(l.options.Key, func(change natsx.Change) {
 		// It was released, another replica has it, or it has another list of members; without a key, that may have been
-		// announced while the connection was down.
-		if claimed := l.claimed(); change.Revision != claimed && (change.Key != "" || claimed == 0) {
-			l.isHinted.Store(true)
+		// announced while the connection was down. More announcements do not make the attempt earlier.
+		claimed := l.claimed()
+		isNews := change.Revision != claimed && (change.Key != "" || claimed == 0)
+		if isNews && !l.isHinted.Swap(true) {
 			attempts.Within(natsx.AnnounceDelay())
 		}
 	})

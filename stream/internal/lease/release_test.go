@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -121,6 +123,37 @@ func TestReconnectedReadsAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	natstest.Await(t, "the waiting replica has the lease", func() bool { return waiting.Term() != 0 })
+}
+
+// TestFloodOfAnnouncements: any client can announce changes. However many come, a replica that waits reads the lease a
+// few times a second.
+func TestFloodOfAnnouncements(t *testing.T) {
+	t.Parallel()
+	bucket, js := open(t)
+	holder := bucket.renewed(Options{Key: "p", Claim: Claim{Holder: "holder"}, TTL: MaxTTL})
+	waiting := bucket.renewed(Options{Key: "p", Claim: Claim{Holder: "waiting"}, TTL: MaxTTL})
+	for _, l := range []*Lease{holder, waiting} {
+		if err := l.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var requests atomic.Int64
+	if _, err := js.Conn().Subscribe("$JS.API.>", func(*nats.Msg) { requests.Add(1) }); err != nil {
+		t.Fatal(err)
+	}
+	defer waiting.Start(t.Context(), func(context.Context, uint64) {})()
+	text := []byte("p " + strconv.FormatUint(math.MaxUint64, 10))
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
+		if err := js.Conn().Publish(natsx.ChangedSubject("p", BucketName), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := js.Conn().Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if n := requests.Load(); n == 0 || n > 60 {
+		t.Errorf("%d requests in 2 s", n)
+	}
 }
 
 // TestPatienceEnds: a replica that yields to another one reads the lease once a TTL, and more often at once when it
