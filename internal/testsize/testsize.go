@@ -1,5 +1,5 @@
-// Package testsize says how much a test should do, by two environment variables. Tests that are long in one of the two
-// forms have a shorter form that always runs.
+// Package testsize says how much a test should do, by two environment variables. Without either, tests run their short
+// form.
 package testsize
 
 import (
@@ -8,8 +8,7 @@ import (
 	"strconv"
 )
 
-// Long reports whether tests run their long form: all methods, seeds and whole streams. .ci/run sets EMBEDD_LONG for
-// each test that has one.
+// Long reports whether tests run their long form: all methods, seeds and whole streams. .ci/run sets EMBEDD_LONG.
 func Long() bool { return os.Getenv("EMBEDD_LONG") != "" || Soak() }
 
 // Soak reports whether tests run for minutes or hours, with more messages and more kills: EMBEDD_SOAK, which .ci/run

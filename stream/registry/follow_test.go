@@ -25,7 +25,8 @@ func (f *flooded) state(ctx context.Context, pipeline string) (state, error) {
 	return f.Store.state(ctx, pipeline)
 }
 
-// TestFloodOfAnnouncements: any client can announce writes. However many come, the pointer is read a few times a second.
+// TestFloodOfAnnouncements: any client can announce writes. However many come, the pointer is read a few times a
+// second.
 func TestFloodOfAnnouncements(t *testing.T) {
 	t.Parallel()
 	s, err := Directory(t.TempDir())
