@@ -196,6 +196,22 @@ func TestFollowPolls(t *testing.T) {
 	}
 }
 
+// TestFollowEnds: the end of the context ends the watch, and the stop function may be called more than once.
+func TestFollowEnds(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t, natstest.New(t).JS)
+	ctx, cancel := context.WithCancel(t.Context())
+	stop := b.Follow(ctx, "p", nil)
+	cancel()
+	natstest.Await(t, "the watch ends", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return len(b.watches) == 0
+	})
+	stop()
+	stop()
+}
+
 // TestWatch: changes of a key and of a prefix are reported when they are announced, also after reconnects.
 // No watch needs a consumer, and none hears of another pipeline or of renewals.
 func TestWatch(t *testing.T) {

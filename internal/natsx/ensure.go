@@ -1,7 +1,6 @@
 package natsx
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +37,7 @@ func Ensure[T any](ctx context.Context, open func(context.Context) (T, error),
 }
 
 // Recreating returns a function that does the same for what was there before: once it has been missing for
-// RecreateDelay, for which the function waits. If ctx ends first, the next call waits for the rest.
+// RecreateDelay, for which the function waits. If ctx ends first, the next call within ensureWait waits for the rest.
 func Recreating[T any](open func(context.Context) (T, error), create func(context.Context) error) func(
 	context.Context) error {
 	var missing atomic.Pointer[time.Time] // since when; nil: it is not known to be missing
@@ -46,8 +45,11 @@ func Recreating[T any](open func(context.Context) (T, error), create func(contex
 		_, err := open(ctx)
 		if IsNotFound(err) {
 			now := time.Now()
-			missing.CompareAndSwap(nil, &now)
-			since := cmp.Or(missing.Load(), &now)
+			since := missing.Load()
+			if since == nil || now.Sub(*since) > ensureWait { // another process may have created it since then
+				since = &now
+				missing.Store(since)
+			}
 			if !Sleep(ctx, time.Until(since.Add(RecreateDelay))) {
 				return err
 			}

@@ -165,9 +165,14 @@ func (b *Bucket) Follow(ctx context.Context, pipeline string, keys []Followed) (
 	f.task = task.Every(ctx, 0, f.step)
 	watch := b.Watch(pipeline+".", f.notify)
 	f.task.Now()
-	return func() {
+	end := sync.OnceFunc(func() {
 		watch.Stop()
 		f.task.Stop()
+	})
+	forget := context.AfterFunc(ctx, end)
+	return func() {
+		forget()
+		end()
 	}
 }
 

@@ -56,6 +56,7 @@ func (t *Task) Now() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.isDue = true; !t.isRunning && t.ctx.Err() == nil {
+		t.due = time.Now() // so that Within does not postpone it
 		t.timer.Reset(0)
 	}
 }

@@ -90,3 +90,19 @@ func TestWithin(t *testing.T) {
 	}
 	task.timer.Stop()
 }
+
+// TestWithinAfterNow: Within does not postpone a call that Now has requested and that has not begun.
+func TestWithinAfterNow(t *testing.T) {
+	called := make(chan bool, 1000)
+	task := Every(t.Context(), 0, func(context.Context) { called <- true })
+	defer task.Stop()
+	for range 100 {
+		task.Now()
+		task.Within(time.Hour)
+		select {
+		case <-called:
+		case <-time.After(time.Minute):
+			t.Fatal("it is not called at once")
+		}
+	}
+}

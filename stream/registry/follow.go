@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,9 +22,14 @@ func (r *Registry) Follow(ctx context.Context, adopt func(*Choice) error) (stop 
 	poll, stopWatch := r.store.watch(r.pipeline, f.notify)
 	f.interval = min(f.interval, poll)
 	f.task.Now()
-	return func() {
+	end := sync.OnceFunc(func() {
 		stopWatch()
 		f.task.Stop()
+	})
+	forget := context.AfterFunc(ctx, end)
+	return func() {
+		forget()
+		end()
 	}
 }
 

@@ -107,12 +107,12 @@ func TestPutOverASlowLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.Close)
-	nc, err := nats.Connect("nats://" + l.Address())
+	nc, err := nats.Connect("nats://"+l.Address(), nats.Timeout(natstest.Timeout))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(natstest.Timeout))
 	if err != nil {
 		t.Fatal(err)
 	}

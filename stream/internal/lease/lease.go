@@ -345,6 +345,7 @@ func differentSettings(a, b map[string]string) (keys []string) {
 // paused, or cut off from the server, may renew before another replica takes the lease and too late by its own clock.
 // The lease is renewed while changed runs. Between two renewals it uses no goroutine.
 func (l *Lease) Start(ctx context.Context, changed func(ctx context.Context, term uint64)) (stop func()) {
+	l.isStale = l.isHinted.Swap(false) || l.isStale // of an earlier Start, which has ended before its attempt
 	last := l.Tenure()
 	var term atomic.Uint64
 	term.Store(last.Term)

@@ -55,9 +55,10 @@ func (a *Activity) Trainer() (mustYield func() bool) {
 			return false
 		}
 		a.mu.Lock()
-		defer a.mu.Unlock()
 		rank := a.rank(trainer, now/int64(turn))
-		return !mayWork(rank, now, a.cores.Share(len(a.ranked)))
+		trainers := len(a.ranked)
+		a.mu.Unlock()
+		return !mayWork(rank, now, a.cores.Share(trainers))
 	}
 }
 

@@ -158,8 +158,8 @@ func (r *Replica) Followed() (keys []natsx.Followed) {
 	return keys
 }
 
-// Start follows the model store, renews the leases and prefetches announced versions until ctx is done or stop, in
-// goroutines of wg.
+// Start follows the model store and renews the leases until ctx is done or stop, which waits for the end. It prefetches
+// announced versions until ctx is done, in goroutines of wg.
 func (r *Replica) Start(ctx context.Context, wg *sync.WaitGroup) (stop func()) {
 	var stops []func()
 	if r.Models != nil {
